@@ -1,0 +1,107 @@
+package nacre
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Call is a request as it enters the kernel: parsed once, and never changed after.
+type Call struct {
+	// ID is the envelope's id, given by the host.
+	ID          string
+	Principal   Principal
+	Tool        ToolName
+	Arguments   json.RawMessage
+	Correlation Correlation
+	Hints       Hints
+	// OnAsk, when set, is told once that a person is being asked and until when.
+	OnAsk func(expires time.Time)
+}
+
+// Hints are the agent's own words about a call: recorded, never counted as authority (D-02).
+type Hints struct {
+	Justification string
+	Mode          string
+	DryRun        bool
+}
+
+// Outcome is what the kernel lets the agent see of a call that was carried out.
+type Outcome struct {
+	// Result is the redacted result, structurally unchanged when it is within budget (D-10).
+	Result json.RawMessage
+	// Label is the trust of Result.
+	Label Label
+	// Redacted are the field paths whose values were redacted.
+	Redacted []string
+}
+
+// Code is a stable error code of the door (D-06).
+type Code string
+
+// The ten codes of the seed.
+const (
+	CodeUnknownTool         Code = "UNKNOWN_TOOL"
+	CodeValidationFailed    Code = "VALIDATION_FAILED"
+	CodeUnauthorized        Code = "UNAUTHORIZED"
+	CodeRateLimited         Code = "RATE_LIMITED"
+	CodeConfirmationTimeout Code = "CONFIRMATION_TIMEOUT"
+	CodeConfirmationDenied  Code = "CONFIRMATION_DENIED"
+	CodePluginTimeout       Code = "PLUGIN_TIMEOUT"
+	CodePluginUnavailable   Code = "PLUGIN_UNAVAILABLE"
+	CodePluginError         Code = "PLUGIN_ERROR"
+	CodeHandlerError        Code = "HANDLER_ERROR"
+)
+
+// Refusal is why a call was not carried out, in the form the agent sees. It is
+// a value to act on; failures of the host are plain errors.
+type Refusal struct {
+	Code      Code   `json:"code"`
+	Message   string `json:"message"`
+	Retriable bool   `json:"retriable"`
+	// Stage is the pipeline stage, 1–6, for the core's own refusals.
+	Stage int `json:"stage,omitempty"`
+	// Field is the argument that failed validation.
+	Field string `json:"field,omitempty"`
+	// RetryAfter is in whole seconds.
+	RetryAfter int `json:"retry_after,omitempty"`
+	// Reason is the stable policy code, for records and programs on the host.
+	Reason ReasonCode `json:"-"`
+	// Original is a handler's own code before normalisation to HANDLER_ERROR.
+	Original string `json:"-"`
+}
+
+func (r *Refusal) Error() string { return fmt.Sprintf("%s: %s", r.Code, r.Message) }
+
+// Question is what a person is asked: exactly what would run (D-13).
+type Question struct {
+	ID         string       `json:"id"`
+	Session    SessionID    `json:"session"`
+	Group      Group        `json:"group"`
+	Capability CapabilityID `json:"capability"`
+	// Arguments are canonical, after defaults.
+	Arguments json.RawMessage `json:"arguments"`
+	// Digest binds the answer to capability, arguments, code, policy and session.
+	Digest string `json:"digest"`
+	// Why says what made the kernel ask.
+	Why string `json:"why"`
+	// AgentWords is the agent's own justification: shown as such, never counted.
+	AgentWords string    `json:"agent_words,omitempty"`
+	Expires    time.Time `json:"expires"`
+}
+
+// Ruling is a person's answer. The zero value denies.
+type Ruling struct {
+	Verdict Verdict `json:"verdict"`
+	// By names the person and the face they answered from, such as "terminal".
+	By string `json:"by"`
+	// Digest repeats the question's, so that what was approved is what runs.
+	Digest string `json:"digest"`
+}
+
+// Approver asks a person. Ask returns when the person has answered or ctx
+// ends; every error, and every digest but the question's own, denies.
+type Approver interface {
+	Ask(ctx context.Context, q Question) (Ruling, error)
+}

@@ -1,0 +1,165 @@
+package nacre
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// SafetyClass says what a capability can do to the world. The zero value is the strictest.
+type SafetyClass uint8
+
+// The safety classes, from the strictest (K-02).
+const (
+	Destructive SafetyClass = iota
+	Write
+	Read
+)
+
+var safetyNames = [...]string{"DESTRUCTIVE", "WRITE", "READ"}
+
+func (c SafetyClass) String() string { return enumName(safetyNames[:], uint8(c), "DESTRUCTIVE") }
+
+// MarshalText implements encoding.TextMarshaler.
+func (c SafetyClass) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText accepts exactly "READ", "WRITE" or "DESTRUCTIVE".
+func (c *SafetyClass) UnmarshalText(text []byte) error {
+	i, err := enumIndex("safety class", safetyNames[:], string(text))
+	*c = SafetyClass(i)
+	return err
+}
+
+// Sensitivity says what kind of data a capability touches (K-02).
+type Sensitivity uint8
+
+// The sensitivities, from the strictest.
+const (
+	SensitiveSecrets Sensitivity = iota
+	SensitivePCI
+	SensitivePII
+	SensitiveMemory
+	SensitiveNone
+)
+
+var sensitivityNames = [...]string{"SECRETS", "PCI", "PII", "MEMORY", "NONE"}
+
+func (s Sensitivity) String() string { return enumName(sensitivityNames[:], uint8(s), "SECRETS") }
+
+// MarshalText implements encoding.TextMarshaler.
+func (s Sensitivity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText accepts exactly "NONE", "MEMORY", "PII", "PCI" or "SECRETS".
+func (s *Sensitivity) UnmarshalText(text []byte) error {
+	i, err := enumIndex("sensitivity", sensitivityNames[:], string(text))
+	*s = Sensitivity(i)
+	return err
+}
+
+// Label is the trust of a piece of data, set by the host and never by content
+// (K-25). The zero value is untrusted.
+type Label uint8
+
+// The labels, from the strictest.
+const (
+	Untrusted Label = iota
+	Trusted
+)
+
+var labelNames = [...]string{"untrusted", "trusted"}
+
+func (l Label) String() string { return enumName(labelNames[:], uint8(l), "untrusted") }
+
+// And combines the labels of two sources: the lower trust wins.
+func (l Label) And(m Label) Label { return min(l, m) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (l Label) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// UnmarshalText accepts exactly "trusted" or "untrusted".
+func (l *Label) UnmarshalText(text []byte) error {
+	i, err := enumIndex("label", labelNames[:], string(text))
+	*l = Label(i)
+	return err
+}
+
+// RateLimit allows Calls within any Window. The zero value means the class's default.
+type RateLimit struct {
+	Calls  int
+	Window time.Duration
+}
+
+// Capability is one operation that the kernel can authorise. Each tool of a
+// plugin is one (K-02, D-20).
+type Capability struct {
+	ID          CapabilityID
+	Tool        ToolName
+	Name        string
+	Description string
+	Safety      SafetyClass
+	Sensitivity Sensitivity
+	// Schema is the JSON Schema (2020-12) of the arguments; it must be closed (D-11).
+	Schema json.RawMessage
+	// AllowedFields limits what of a result may be seen; empty means all.
+	AllowedFields []string
+	Tags          []string
+	// Returns is the label of what the capability returns.
+	Returns Label
+	// Sinks are the arguments in which a wrong value does harm (K-25).
+	Sinks []string
+	// HighRisk adds a question to a person to every call (D-13).
+	HighRisk bool
+	// Intrinsic marks the core's own tools, which every group may use (D-12, D-30).
+	Intrinsic bool
+	Rate      RateLimit
+	// Deadline of one call; zero means 30 s (D-14).
+	Deadline time.Duration
+	// ContentHash pins the code behind the capability, such as a plugin's folder (D-13).
+	ContentHash string
+}
+
+// Principal is who a kernel call acts for. It comes from the listener a
+// request arrived on, never from the request.
+type Principal struct {
+	ID         string
+	Group      Group
+	Session    SessionID
+	Roles      []string
+	Attributes map[string]string
+	// Justification is the operator's task text: the only words that count as a reason (K-22).
+	Justification string
+}
+
+// Invocation is a call after every check: what a driver acts on.
+type Invocation struct {
+	ID         string
+	Principal  Principal
+	Capability CapabilityID
+	Tool       ToolName
+	// Arguments are validated, with defaults inserted.
+	Arguments   json.RawMessage
+	Correlation Correlation
+	Time        time.Time
+}
+
+// Driver carries out one capability on the host. Do must honour ctx's
+// deadline and may be called concurrently. A *Refusal it returns reaches the
+// agent as HANDLER_ERROR with its message; any other error reaches the agent
+// as PLUGIN_ERROR without detail (D-06, D-14).
+type Driver interface {
+	Do(ctx context.Context, in Invocation) (json.RawMessage, error)
+}
+
+// DriverFunc is a function as a Driver.
+type DriverFunc func(ctx context.Context, in Invocation) (json.RawMessage, error)
+
+// Do calls f.
+func (f DriverFunc) Do(ctx context.Context, in Invocation) (json.RawMessage, error) {
+	return f(ctx, in)
+}
+
+// Tool is a capability with the driver that carries it out.
+type Tool struct {
+	Capability Capability
+	Driver     Driver
+}

@@ -1,0 +1,168 @@
+package nacre
+
+import (
+	"net/netip"
+	"strconv"
+	"time"
+)
+
+// Posture is all that a session may reach, computed once by a pure function
+// (M-10). What is not in it does not exist inside.
+type Posture struct {
+	// Mounts in the order they are made; later ones cover earlier ones.
+	Mounts []Mount `json:"mounts"`
+	// Dir is the working directory inside.
+	Dir string `json:"dir"`
+	// Env is the whole environment inside, as KEY=value. Never a secret's value.
+	Env []string `json:"env"`
+	// Forwards are loopback ports inside that lead to sockets in SocketDir.
+	Forwards []Forward    `json:"forwards,omitempty"`
+	Egress   []EgressRule `json:"egress,omitempty"`
+	Limits   Limits       `json:"limits"`
+}
+
+// MountKind says what is mounted. The zero value binds read-only.
+type MountKind uint8
+
+// The kinds of mount.
+const (
+	BindReadOnly MountKind = iota
+	BindReadWrite
+	Tmpfs
+	// Mask hides what is at Target behind an empty read-only file or directory.
+	Mask
+	// SymlinkTo makes Target a symbolic link whose text is Source.
+	SymlinkTo
+)
+
+var mountNames = [...]string{"ro", "rw", "tmpfs", "mask", "symlink"}
+
+func (k MountKind) String() string { return enumName(mountNames[:], uint8(k), "ro") }
+
+// MarshalText implements encoding.TextMarshaler.
+func (k MountKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText accepts the names that String gives.
+func (k *MountKind) UnmarshalText(text []byte) error {
+	i, err := enumIndex("mount kind", mountNames[:], string(text))
+	*k = MountKind(i)
+	return err
+}
+
+// Mount makes one path visible inside.
+type Mount struct {
+	Kind   MountKind `json:"kind"`
+	Source string    `json:"source,omitempty"`
+	Target string    `json:"target"`
+	// Size of a tmpfs in bytes; zero means 64 MiB.
+	Size int64 `json:"size,omitempty"`
+	// Optional mounts are left out where Source does not exist.
+	Optional bool `json:"optional,omitempty"`
+	// NoExec refuses to run programs from the mount.
+	NoExec bool `json:"noexec,omitempty"`
+}
+
+// SocketDir is where a session's sockets are inside every sandbox (D-01).
+const SocketDir = "/run/nacre"
+
+// The names of the sockets in SocketDir.
+const (
+	DoorSocket   = "door.sock"
+	ModelSocket  = "model.sock"
+	EgressSocket = "egress.sock"
+)
+
+// The loopback ports inside that lead to the host's egress proxy and model gateway.
+const (
+	EgressPort = 3128
+	ModelPort  = 3129
+)
+
+// Forward leads a loopback TCP port inside to a socket in SocketDir.
+type Forward struct {
+	Port   uint16 `json:"port"`
+	Socket string `json:"socket"`
+}
+
+// Protocol is what may be spoken to an allowed host. The zero value is TLS
+// with a matching server name (M-21).
+type Protocol uint8
+
+// The protocols of an egress rule.
+const (
+	ProtocolTLS Protocol = iota
+	ProtocolHTTP
+	ProtocolTCP
+)
+
+var protocolNames = [...]string{"tls", "http", "tcp"}
+
+func (p Protocol) String() string { return enumName(protocolNames[:], uint8(p), "tls") }
+
+// MarshalText implements encoding.TextMarshaler.
+func (p Protocol) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText accepts exactly "tls", "http" or "tcp".
+func (p *Protocol) UnmarshalText(text []byte) error {
+	i, err := enumIndex("protocol", protocolNames[:], string(text))
+	*p = Protocol(i)
+	return err
+}
+
+// EgressRule allows one host and port (M-20).
+type EgressRule struct {
+	// Host is a lower-case DNS name, or "*.example.com" where that was confirmed.
+	Host     string   `json:"host"`
+	Port     uint16   `json:"port"`
+	Protocol Protocol `json:"protocol"`
+	// Pin, when valid, is dialled instead of what Host resolves to. Only the
+	// operator's own config may set it (M-21).
+	Pin netip.AddrPort `json:"pin,omitzero"`
+}
+
+func (r EgressRule) String() string {
+	s := r.Host + ":" + strconv.Itoa(int(r.Port))
+	if r.Protocol != ProtocolTLS {
+		s += "/" + r.Protocol.String()
+	}
+	return s
+}
+
+// Limits of a sandbox. Zero means the documented default, never "none".
+type Limits struct {
+	// Wall is how long it may run; default 1 h.
+	Wall time.Duration `json:"wall"`
+	// Processes at once; default 512.
+	Processes int `json:"processes"`
+	// OpenFiles per process; default 4096.
+	OpenFiles int `json:"open_files"`
+	// Memory in bytes for the whole sandbox where the machine can enforce it; default 4 GiB.
+	Memory int64 `json:"memory"`
+	// FileSize is the largest file that can be written; default 2 GiB.
+	FileSize int64 `json:"file_size"`
+	// Output is how many bytes of stdout and stderr are read; default 256 MiB.
+	Output int64 `json:"output"`
+}
+
+// WithDefaults fills in what is zero.
+func (l Limits) WithDefaults() Limits {
+	if l.Wall == 0 {
+		l.Wall = time.Hour
+	}
+	if l.Processes == 0 {
+		l.Processes = 512
+	}
+	if l.OpenFiles == 0 {
+		l.OpenFiles = 4096
+	}
+	if l.Memory == 0 {
+		l.Memory = 4 << 30
+	}
+	if l.FileSize == 0 {
+		l.FileSize = 2 << 30
+	}
+	if l.Output == 0 {
+		l.Output = 256 << 20
+	}
+	return l
+}
