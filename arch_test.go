@@ -1,0 +1,247 @@
+package nacre_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/nacre-dev/nacre"
+
+// floors is the map of the house (ARCHITECTURE.md): a room imports only rooms
+// on lower floors. Adding a room is one reviewed line here.
+var floors = map[string]int{
+	"": 0, // the root: nouns
+
+	// 1: deciders, pure
+	"policy": 1, "internal/token": 1, "internal/firewall": 1, "internal/redact": 1,
+	"internal/posture": 1, "internal/budget": 1, "internal/zmtp": 1, "internal/wire": 1,
+
+	// 2: records on disk
+	"audit": 2, "internal/registry": 2, "internal/approval": 2, "internal/memory": 2,
+
+	// 3: effects, network and processes
+	"internal/sandbox": 3, "internal/egress": 3, "internal/model": 3, "internal/brain": 3,
+	"internal/pluginhost": 3, "internal/repo": 3, "internal/engine": 3, "internal/ipc": 3,
+	"internal/scriptedmodel": 3,
+
+	"kernel":           4,
+	"internal/session": 5,
+	"internal/door":    6, "internal/task": 6,
+	"assembly":        7,
+	"internal/doctor": 8, "internal/demo": 8,
+	"cmd/nacre": 9, "cmd/ipc": 9, "cmd/brain": 9, "cmd/sandbox-init": 9,
+	"plugins/reminders": 9,
+}
+
+// wings are parts of a room that live in folders of their own: the key may
+// be imported by its own room, and may itself import what its room may.
+var wings = map[string]string{
+	"internal/sandbox/inside":  "internal/sandbox",
+	"internal/sandbox/probe":   "internal/sandbox",
+	"internal/brain/agent":     "internal/brain",
+	"internal/brain/braintest": "internal/brain",
+}
+
+// free are rooms that any floor may use: the public SDK of plugins, which
+// imports the root only, and support for tests.
+var free = map[string]bool{"plugin": true, "internal/testpeer": true}
+
+// pure floors perform no effect: what they need of the world is an argument.
+var impure = []string{"os", "os/exec", "net", "net/http", "math/rand", "math/rand/v2", "crypto/rand", "syscall", "io/ioutil"}
+
+type sourceFile struct {
+	path string
+	room string
+	test bool
+	ast  *ast.File
+}
+
+func TestImportsGoDownOnly(t *testing.T) {
+	for _, file := range sources(t) {
+		if file.test {
+			continue
+		}
+		home := homeOf(file.room)
+		floor, known := floors[home]
+		if !known && !free[home] {
+			t.Errorf("%s: room %q is not on the map in arch_test.go", file.path, file.room)
+			continue
+		}
+		for _, imported := range roomsImported(file.ast) {
+			checkImport(t, file, imported, floor)
+		}
+	}
+}
+
+func checkImport(t *testing.T, file sourceFile, imported string, floor int) {
+	t.Helper()
+	from, to := homeOf(file.room), homeOf(imported)
+	target, known := floors[to]
+	switch {
+	case from == to || imported == "":
+	case free[from]:
+		t.Errorf("%s imports %q: plugin and testpeer import the root only", file.path, imported)
+	case free[to]:
+	case !known:
+		t.Errorf("%s imports %q, which is not on the map", file.path, imported)
+	case target >= floor:
+		t.Errorf("%s (floor %d) imports %q (floor %d): imports go down only", file.path, floor, imported, target)
+	}
+}
+
+func TestDecidersArePure(t *testing.T) {
+	for _, file := range sources(t) {
+		if floor, known := floors[homeOf(file.room)]; file.test || !known || floor > 1 {
+			continue
+		}
+		for _, path := range importsOf(file.ast) {
+			for _, effect := range impure {
+				if path == effect {
+					t.Errorf("%s imports %q: a decider takes what it needs as an argument", file.path, path)
+				}
+			}
+		}
+		ast.Inspect(file.ast, func(n ast.Node) bool {
+			if call, ok := n.(*ast.SelectorExpr); ok && isClock(call) {
+				t.Errorf("%s uses time.%s: a decider is given `now`", file.path, call.Sel.Name)
+			}
+			return true
+		})
+	}
+}
+
+func isClock(s *ast.SelectorExpr) bool {
+	pkg, ok := s.X.(*ast.Ident)
+	return ok && pkg.Name == "time" && (s.Sel.Name == "Now" || s.Sel.Name == "Since" || s.Sel.Name == "Sleep")
+}
+
+// M-02: only the brain room knows the names of providers.
+func TestSessionAndTaskKnowNoProvider(t *testing.T) {
+	providers := []string{"claude", "anthropic", "openai", "codex"}
+	for _, file := range sources(t) {
+		if file.test || (file.room != "internal/session" && file.room != "internal/task") {
+			continue
+		}
+		ast.Inspect(file.ast, func(n ast.Node) bool {
+			var text string
+			switch n := n.(type) {
+			case *ast.Ident:
+				text = n.Name
+			case *ast.BasicLit:
+				text = n.Value
+			}
+			for _, provider := range providers {
+				if strings.Contains(strings.ToLower(text), provider) {
+					t.Errorf("%s names the provider %q: the seam is internal/brain", file.path, provider)
+				}
+			}
+			return true
+		})
+	}
+}
+
+func TestEveryPackageSaysWhatItPromises(t *testing.T) {
+	documented, seen := map[string]bool{}, map[string]bool{}
+	for _, file := range sources(t) {
+		if file.test {
+			continue
+		}
+		seen[file.room] = true
+		documented[file.room] = documented[file.room] || file.ast.Doc != nil
+	}
+	for room := range seen {
+		if !documented[room] {
+			t.Errorf("room %q has no package comment", room)
+		}
+	}
+}
+
+func TestNoInitFunctions(t *testing.T) {
+	for _, file := range sources(t) {
+		for _, decl := range file.ast.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
+				t.Errorf("%s has an init function: the composition root is a table", file.path)
+			}
+		}
+	}
+}
+
+func homeOf(room string) string {
+	if home, ok := wings[room]; ok {
+		return home
+	}
+	return room
+}
+
+func roomsImported(f *ast.File) []string {
+	var rooms []string
+	for _, path := range importsOf(f) {
+		if path == module {
+			rooms = append(rooms, "")
+		} else if room, ok := strings.CutPrefix(path, module+"/"); ok {
+			rooms = append(rooms, room)
+		}
+	}
+	return rooms
+}
+
+func importsOf(f *ast.File) []string {
+	var paths []string
+	for _, spec := range f.Imports {
+		if path, err := strconv.Unquote(spec.Path.Value); err == nil {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// sources parses every Go file of the module, test data and tools left out.
+func sources(t *testing.T) []sourceFile {
+	t.Helper()
+	var files []sourceFile
+	set := token.NewFileSet()
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			return skipDir(path, entry.Name())
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		parsed, err := parser.ParseFile(set, path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		room := filepath.ToSlash(filepath.Dir(path))
+		if room == "." {
+			room = ""
+		}
+		files = append(files, sourceFile{path, room, strings.HasSuffix(path, "_test.go"), parsed})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 10 {
+		t.Fatalf("found %d Go files: the walk does not see the module", len(files))
+	}
+	return files
+}
+
+func skipDir(path, name string) error {
+	if path == "." {
+		return nil
+	}
+	if strings.HasPrefix(name, ".") || name == "testdata" || name == "bin" || name == "node_modules" || path == "tools" || path == "examples" {
+		return fs.SkipDir
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+// Package registry keeps nacre's places on disk and its sessions: which exist,
+// who holds each, and what became of them. One process holds a session at a
+// time, by a lock the kernel drops when the process dies; whoever takes it
+// next knows that the holder is gone.
+//
+// It starts and ends nothing itself.
+package registry
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// Paths are the folders of one installation, after the XDG base directory
+// specification. Everything nacre writes is in State and Runtime.
+type Paths struct {
+	State   string `json:"state"`
+	Config  string `json:"config"`
+	Data    string `json:"data"`
+	Runtime string `json:"runtime"`
+}
+
+// ResolvePaths reads the XDG variables through getenv and makes State and
+// Runtime, mode 0700. A folder that belongs to somebody else is refused.
+func ResolvePaths(getenv func(string) string) (Paths, error) {
+	home := getenv("HOME")
+	if home == "" {
+		return Paths{}, errors.New("HOME is not set: set it, or XDG_STATE_HOME, XDG_CONFIG_HOME and XDG_DATA_HOME")
+	}
+	p := Paths{
+		State:  filepath.Join(orElse(getenv("XDG_STATE_HOME"), filepath.Join(home, ".local/state")), "nacre"),
+		Config: filepath.Join(orElse(getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config")), "nacre"),
+		Data:   filepath.Join(orElse(getenv("XDG_DATA_HOME"), filepath.Join(home, ".local/share")), "nacre"),
+	}
+	if runtime := getenv("XDG_RUNTIME_DIR"); runtime != "" {
+		p.Runtime = filepath.Join(runtime, "nacre")
+	} else {
+		p.Runtime = filepath.Join(os.TempDir(), "nacre-"+strconv.Itoa(os.Getuid()))
+	}
+	for _, dir := range []string{p.State, p.Runtime} {
+		if err := privateDir(dir); err != nil {
+			return Paths{}, err
+		}
+	}
+	return p, nil
+}
+
+// Audit is the root of the audit chains.
+func (p Paths) Audit() string { return filepath.Join(p.State, "audit") }
+
+// Keys holds the signing and token keys, mode 0600.
+func (p Paths) Keys() string { return filepath.Join(p.State, "keys") }
+
+// Sessions holds one folder per session.
+func (p Paths) Sessions() string { return filepath.Join(p.State, "sessions") }
+
+// Session is the folder of one session.
+func (p Paths) Session(id nacre.SessionID) string { return filepath.Join(p.Sessions(), string(id)) }
+
+// Receipt is the signed account of one session's run.
+func (p Paths) Receipt(id nacre.SessionID) string {
+	return filepath.Join(p.State, "receipts", string(id)+".receipt")
+}
+
+// Memory is a group's memory file (D-40).
+func (p Paths) Memory(g nacre.Group) string {
+	return filepath.Join(p.State, "memory", string(g)+".sqlite")
+}
+
+// PluginData is where plugins keep their data, one folder each (D-21).
+func (p Paths) PluginData() string { return filepath.Join(p.State, "data") }
+
+// Engine is the database of durable work.
+func (p Paths) Engine() string { return filepath.Join(p.State, "engine.sqlite") }
+
+// privateDir makes dir, or checks that it is ours alone.
+func privateDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make %s: %w", dir, err)
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() || stat.Uid != uint32(os.Geteuid()) {
+		return fmt.Errorf("%s is not a folder of yours: remove it, or set XDG_RUNTIME_DIR", dir)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		if err := os.Chmod(dir, 0o700); err != nil {
+			return fmt.Errorf("make %s private: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// SocketRoom makes a folder with a short, unpredictable name for one session's
+// sockets: a unix socket's path holds 108 bytes. "door" below it is mounted
+// into the sandbox; what lies beside it is not.
+func (p Paths) SocketRoom() (string, error) {
+	room := filepath.Join(p.Runtime, randomName(8))
+	if len(room) > maxSocketRoom {
+		return "", fmt.Errorf("%s is too long for unix sockets: set XDG_RUNTIME_DIR to a shorter path", p.Runtime)
+	}
+	if err := os.Mkdir(room, 0o700); err != nil {
+		return "", err
+	}
+	return room, nil
+}
+
+// maxSocketRoom leaves room for "/door/egress.sock" below the 108 bytes of sun_path.
+const maxSocketRoom = 88
+
+// NewID makes a session id that a person can type: six characters.
+func NewID() nacre.SessionID { return nacre.SessionID(randomName(6)) }
+
+func randomName(n int) string {
+	raw := make([]byte, n)
+	_, _ = rand.Read(raw) // never fails: crypto/rand ends the process instead
+	text := strings.ToLower(base32.StdEncoding.EncodeToString(raw))
+	return "k" + text[:n-1]
+}
+
+func orElse(s, fallback string) string {
+	if s != "" {
+		return s
+	}
+	return fallback
+}

@@ -1,0 +1,252 @@
+package registry
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// State is where a session stands.
+type State string
+
+// The states of a session. A session whose holder died keeps the state it was
+// in; [Registry.List] shows it as Interrupted.
+const (
+	Open        State = "open"
+	Running     State = "running"
+	Verifying   State = "verifying"
+	Done        State = "done"
+	Failed      State = "failed"
+	Stopped     State = "stopped"
+	Interrupted State = "interrupted"
+)
+
+// Session is what is known of one session.
+type Session struct {
+	ID       nacre.SessionID `json:"id"`
+	Group    nacre.Group     `json:"group"`
+	Kind     string          `json:"kind"` // "run" or "exec"
+	Title    string          `json:"title"`
+	Project  string          `json:"project,omitempty"`
+	Brain    string          `json:"brain,omitempty"`
+	State    State           `json:"state"`
+	Run      int             `json:"run"` // how many times it has been opened
+	Chain    string          `json:"chain,omitempty"`
+	PID      int             `json:"pid"`
+	Sockets  string          `json:"sockets,omitempty"`
+	Started  time.Time       `json:"started"`
+	Finished time.Time       `json:"finished,omitzero"`
+	Outcome  string          `json:"outcome,omitempty"`
+}
+
+// ErrHeld says that a live process holds the session.
+var ErrHeld = errors.New("session is in use")
+
+// ErrUnknown says that there is no such session.
+var ErrUnknown = errors.New("no such session")
+
+// Registry is the folder of sessions. Its zero value is not usable; use [New].
+type Registry struct {
+	paths Paths
+}
+
+// New returns the registry of an installation.
+func New(paths Paths) *Registry { return &Registry{paths: paths} }
+
+// Paths are the installation's folders.
+func (r *Registry) Paths() Paths { return r.paths }
+
+// Held is a session that this process holds.
+type Held struct {
+	Session
+	dir  string
+	lock *os.File
+}
+
+// Take holds the session, making it if it is new. It fails with [ErrHeld]
+// where another live process holds it. existed tells whether it was there.
+func (r *Registry) Take(s Session) (held *Held, existed bool, err error) {
+	dir := r.paths.Session(s.ID)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, false, err
+	}
+	lock, err := lockFile(filepath.Join(dir, "lock"))
+	if err != nil {
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+			err = fmt.Errorf("%w: %s is held by process %d; nacre sessions stop %s", ErrHeld, s.ID, r.holder(s.ID), s.ID)
+		}
+		return nil, false, err
+	}
+	held = &Held{Session: s, dir: dir, lock: lock}
+	earlier, err := readSession(dir)
+	switch {
+	case err == nil:
+		existed = true
+		held.Session = merge(earlier, s)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, false, errors.Join(err, lock.Close())
+	}
+	held.PID = os.Getpid()
+	held.Run++
+	return held, existed, held.save()
+}
+
+// merge lets a session that goes on keep what it began with.
+func merge(earlier, now Session) Session {
+	now.Run, now.Sockets, now.Chain = earlier.Run, earlier.Sockets, earlier.Chain
+	if !earlier.Started.IsZero() {
+		now.Started = earlier.Started
+	}
+	return now
+}
+
+// Update changes what is known of the session and writes it whole or not at all.
+func (h *Held) Update(change func(*Session)) error {
+	change(&h.Session)
+	return h.save()
+}
+
+// Dir is the session's folder, for what belongs to it alone.
+func (h *Held) Dir() string { return h.dir }
+
+// Release lets the session go.
+func (h *Held) Release() error { return h.lock.Close() }
+
+func (h *Held) save() error {
+	data, err := json.MarshalIndent(h.Session, "", "  ")
+	if err != nil {
+		return err
+	}
+	return WriteFile(filepath.Join(h.dir, "session.json"), append(data, '\n'))
+}
+
+// WriteFile writes data durably and whole: a reader sees the old file or the
+// new one, and after it returns a power cut does not undo it.
+func WriteFile(path string, data []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".write-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(file.Name()) }() // gone after the rename
+	if _, err := file.Write(data); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	if err := errors.Join(file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(file.Name(), path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// List returns all sessions, the newest first.
+func (r *Registry) List() ([]Session, error) {
+	entries, err := os.ReadDir(r.paths.Sessions())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var sessions []Session
+	for _, entry := range entries {
+		id, err := nacre.ParseSessionID(entry.Name())
+		if err != nil {
+			continue
+		}
+		s, err := r.Show(id)
+		if errors.Is(err, ErrUnknown) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		sessions = append(sessions, s)
+	}
+	sort.Slice(sessions, func(i, j int) bool { return sessions[i].Started.After(sessions[j].Started) })
+	return sessions, nil
+}
+
+// Show returns one session. A session that says it runs and that nobody holds
+// is Interrupted.
+func (r *Registry) Show(id nacre.SessionID) (Session, error) {
+	s, err := readSession(r.paths.Session(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Session{}, fmt.Errorf("%w: %s; nacre sessions list shows those there are", ErrUnknown, id)
+	}
+	if err != nil {
+		return Session{}, err
+	}
+	if s.Live() && !r.isHeld(id) {
+		s.State = Interrupted
+	}
+	return s, nil
+}
+
+// Live reports whether the session says that it is at work.
+func (s Session) Live() bool {
+	return s.State == Open || s.State == Running || s.State == Verifying
+}
+
+// isHeld asks for the lock without taking it, so that looking never gets in a
+// holder's way.
+func (r *Registry) isHeld(id nacre.SessionID) bool {
+	file, err := os.Open(filepath.Join(r.paths.Session(id), "lock"))
+	if err != nil {
+		return false
+	}
+	defer func() { _ = file.Close() }() // opened for reading only
+	query := unix.Flock_t{Type: unix.F_RDLCK}
+	if err := unix.FcntlFlock(file.Fd(), unix.F_OFD_GETLK, &query); err != nil {
+		return true
+	}
+	return query.Type != unix.F_UNLCK
+}
+
+func (r *Registry) holder(id nacre.SessionID) int {
+	s, err := readSession(r.paths.Session(id))
+	if err != nil {
+		return 0
+	}
+	return s.PID
+}
+
+func readSession(dir string) (Session, error) {
+	data, err := os.ReadFile(filepath.Join(dir, "session.json"))
+	if err != nil {
+		return Session{}, err
+	}
+	var s Session
+	if err := json.Unmarshal(data, &s); err != nil {
+		return Session{}, fmt.Errorf("%s/session.json is damaged: %w; move the folder away", dir, err)
+	}
+	return s, nil
+}
+
+// lockFile takes an open-file-description lock: it ends with the last
+// descriptor, which is when the process ends, however it ends.
+func lockFile(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	want := unix.Flock_t{Type: unix.F_WRLCK}
+	if err := unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &want); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}

@@ -1,0 +1,111 @@
+package registry_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/registry"
+)
+
+func newRegistry(t *testing.T) *registry.Registry {
+	t.Helper()
+	home := t.TempDir()
+	env := map[string]string{"HOME": home, "XDG_RUNTIME_DIR": t.TempDir()}
+	paths, err := registry.ResolvePaths(func(k string) string { return env[k] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return registry.New(paths)
+}
+
+func TestOneProcessHoldsASession(t *testing.T) {
+	r := newRegistry(t)
+	held, existed, err := r.Take(registry.Session{ID: "work", State: registry.Running, Started: time.Now()})
+	if err != nil || existed {
+		t.Fatalf("existed %v, err %v", existed, err)
+	}
+	if _, _, err := r.Take(registry.Session{ID: "work"}); !errors.Is(err, registry.ErrHeld) {
+		t.Fatalf("have %v, want ErrHeld", err)
+	}
+	if s, err := r.Show("work"); err != nil || s.State != registry.Running {
+		t.Fatalf("have %v %v, want it running", s.State, err)
+	}
+	if err := held.Release(); err != nil {
+		t.Fatal(err)
+	}
+	// M-43: the holder is gone, and the state says so.
+	if s, err := r.Show("work"); err != nil || s.State != registry.Interrupted {
+		t.Fatalf("have %v %v, want it interrupted", s.State, err)
+	}
+	again, existed, err := r.Take(registry.Session{ID: "work", State: registry.Open})
+	if err != nil || !existed || again.Run != 2 {
+		t.Fatalf("existed %v, run %d, err %v", existed, again.Run, err)
+	}
+	if err := again.Release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestUnknownAndDamagedSessionsAreErrors(t *testing.T) {
+	r := newRegistry(t)
+	if _, err := r.Show("nothing"); !errors.Is(err, registry.ErrUnknown) {
+		t.Fatalf("have %v, want ErrUnknown", err)
+	}
+	dir := r.Paths().Session("torn")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "session.json"), []byte(`{"id":`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Show("torn"); err == nil {
+		t.Fatal("a damaged session was read")
+	}
+	if _, _, err := r.Take(registry.Session{ID: "torn"}); err == nil {
+		t.Fatal("a damaged session was taken")
+	}
+}
+
+func TestListShowsTheNewestFirst(t *testing.T) {
+	r := newRegistry(t)
+	for i, id := range []nacre.SessionID{"a", "b", "c"} {
+		held, _, err := r.Take(registry.Session{ID: id, State: registry.Done, Started: time.Unix(int64(i), 0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := held.Release(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := r.List()
+	if err != nil || len(list) != 3 || list[0].ID != "c" {
+		t.Fatalf("have %v %v", list, err)
+	}
+}
+
+func TestAForeignOrTooLongRuntimeFolderIsRefused(t *testing.T) {
+	long := filepath.Join(t.TempDir(), "a-name-that-is-far-too-long-for-a-unix-socket-to-be-made-below-it-because-of-the-limit")
+	env := map[string]string{"HOME": t.TempDir(), "XDG_RUNTIME_DIR": long}
+	paths, err := registry.ResolvePaths(func(k string) string { return env[k] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := paths.SocketRoom(); err == nil {
+		t.Fatal("a path too long for a socket was given out")
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink("/", link); err != nil {
+		t.Fatal(err)
+	}
+	env["XDG_RUNTIME_DIR"] = t.TempDir()
+	if err := os.Symlink("/tmp", filepath.Join(env["XDG_RUNTIME_DIR"], "nacre")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := registry.ResolvePaths(func(k string) string { return env[k] }); err == nil {
+		t.Fatal("a symbolic link was taken for the runtime folder")
+	}
+}
