@@ -33,9 +33,11 @@ const (
 	Mask
 	// SymlinkTo makes Target a symbolic link whose text is Source.
 	SymlinkTo
+	// Overlay shows Source with a private, writable layer over it that ends with the sandbox.
+	Overlay
 )
 
-var mountNames = [...]string{"ro", "rw", "tmpfs", "mask", "symlink"}
+var mountNames = [...]string{"ro", "rw", "tmpfs", "mask", "symlink", "overlay"}
 
 func (k MountKind) String() string { return enumName(mountNames[:], uint8(k), "ro") }
 

@@ -1,0 +1,60 @@
+# nacre: `make demo` runs the main job, `make test` passes the tests.
+
+export CGO_ENABLED ?= 0
+GO      ?= go
+BIN     := bin
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+TOOL    := $(GO) tool -modfile=tools/go.mod
+
+.PHONY: help build demo test check fmt lint tidy deadcode race bench fuzz probes clean
+
+help:    ## show the targets
+	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t12
+
+build: ## build the binaries and the built-in plugins into bin/
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+	@mkdir -p $(BIN)/plugins/reminders/skill
+	$(GO) build -trimpath -ldflags '-s -w' -o $(BIN)/plugins/reminders/handler ./plugins/reminders
+	@cp plugins/reminders/manifest.json $(BIN)/plugins/reminders/
+	@cp plugins/reminders/skill/*.md $(BIN)/plugins/reminders/skill/
+
+demo: build ## run an agent sealed, attacks included; CONTROL=1 runs the same attacks unsealed, against decoys
+	$(BIN)/nacre demo $(if $(CONTROL),--control)
+
+test: build ## pass the tests; a missing peer is skipped by name
+	$(GO) test ./...
+
+check: fmt tidy lint deadcode race ## what CI runs besides the tests
+
+fmt:
+	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "run gofmt -w on: $$out"; exit 1; }
+
+tidy:
+	$(GO) mod tidy -diff
+
+lint:
+	$(GO) vet ./...
+	$(TOOL) golangci-lint run ./...
+
+deadcode:
+	@out=$$($(TOOL) deadcode -test ./...); [ -z "$$out" ] || { echo "$$out"; exit 1; }
+
+race: build ## the tests with the race detector (needs gcc)
+	CGO_ENABLED=1 $(GO) test -race -shuffle=on ./...
+
+bench: build ## print the tables of docs/performance.md
+	$(GO) test -run '^$$' -bench . -benchtime 1s ./... | $(GO) run ./tools/benchtable
+
+FUZZTIME ?= 1m
+fuzz: ## run every fuzz target for FUZZTIME
+	@for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+	  done; done
+
+probes: build ## print which escape probes are blocked here, with the control run beside it
+	$(GO) test -count=1 -run TestMatrix -v ./internal/sandbox/probe
+
+clean: ## remove what build made
+	rm -rf $(BIN)

@@ -1,0 +1,219 @@
+// Package posture computes what a session may reach. One pure function takes
+// what the operator asked for and what this machine has, and returns the whole
+// of it: mounts, environment, egress, limits. The launcher starts nothing
+// that did not come from here (M-10).
+package posture
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// The fixed places inside every sandbox.
+const (
+	Home      = "/home/agent"
+	Workspace = "/workspace"
+	BinDir    = "/usr/local/bin"
+	tmpSize   = 1 << 30
+	homeSize  = 512 << 20
+	cacheDir  = "/var/cache/go-build"
+)
+
+// Input is what a posture is computed from. Nothing in it comes from a project.
+type Input struct {
+	// Project is bound at Workspace; empty means an empty scratch folder there.
+	Project string
+	// ReadOnlyProject makes all of the project read-only.
+	ReadOnlyProject bool
+	// Protected are paths below the project, relative to it, that are read-only inside.
+	Protected []string
+	// System are the machine's read-only tool folders.
+	System []nacre.Mount
+	// Toolchains are language toolchains and module caches outside of System.
+	Toolchains []Toolchain
+	// Programs are bound into BinDir under their names: ipc, brain.
+	Programs map[string]string
+	// Extra mounts and variables, such as a brain's own program.
+	Mounts []nacre.Mount
+	Env    []string
+	Egress []nacre.EgressRule
+	// Model says that a model gateway answers on nacre.ModelPort.
+	Model  bool
+	Limits nacre.Limits
+	// Terminal is the TERM of the operator's terminal, when the session has one.
+	Terminal string
+}
+
+// Toolchain is a language's tools on this machine.
+type Toolchain struct {
+	Name   string
+	Mounts []nacre.Mount
+	Env    []string
+	Path   []string // folders inside that hold its programs
+	// BuildCache is a host-warmed cache that runs get a private layer over.
+	BuildCache string
+}
+
+// Compute returns the posture, or says which part of the input is not allowed.
+func Compute(in Input) (nacre.Posture, error) {
+	if err := checkEgress(in.Egress); err != nil {
+		return nacre.Posture{}, err
+	}
+	p := nacre.Posture{Dir: Workspace, Egress: in.Egress, Limits: in.Limits.WithDefaults()}
+	p.Mounts = append(p.Mounts, in.System...)
+	p.Mounts = append(p.Mounts,
+		nacre.Mount{Kind: nacre.Tmpfs, Target: "/tmp", Size: tmpSize},
+		nacre.Mount{Kind: nacre.Tmpfs, Target: Home, Size: homeSize})
+	for _, name := range slices.Sorted(maps.Keys(in.Programs)) {
+		p.Mounts = append(p.Mounts, nacre.Mount{Source: in.Programs[name], Target: path.Join(BinDir, name)})
+	}
+	for _, t := range in.Toolchains {
+		p.Mounts = append(p.Mounts, t.Mounts...)
+		if t.BuildCache != "" {
+			p.Mounts = append(p.Mounts, nacre.Mount{Kind: nacre.Overlay, Source: t.BuildCache, Target: cacheDir})
+		}
+	}
+	project, err := projectMounts(in)
+	if err != nil {
+		return nacre.Posture{}, err
+	}
+	p.Mounts = append(append(p.Mounts, project...), in.Mounts...)
+	p.Forwards = forwards(in)
+	p.Env = environment(in)
+	return p, nil
+}
+
+func projectMounts(in Input) ([]nacre.Mount, error) {
+	if in.Project == "" {
+		return []nacre.Mount{{Kind: nacre.Tmpfs, Target: Workspace, Size: homeSize}}, nil
+	}
+	kind := nacre.BindReadWrite
+	if in.ReadOnlyProject {
+		kind = nacre.BindReadOnly
+	}
+	mounts := []nacre.Mount{{Kind: kind, Source: in.Project, Target: Workspace}}
+	for _, rel := range in.Protected {
+		clean := path.Clean("/" + rel)[1:]
+		if clean == "" || clean != rel {
+			return nil, fmt.Errorf("protected path %q is not a plain path below the project", rel)
+		}
+		mounts = append(mounts, nacre.Mount{
+			Source: path.Join(in.Project, clean), Target: path.Join(Workspace, clean), Optional: true,
+		})
+	}
+	return mounts, nil
+}
+
+func forwards(in Input) []nacre.Forward {
+	list := []nacre.Forward{{Port: nacre.EgressPort, Socket: nacre.EgressSocket}}
+	if in.Model {
+		list = append(list, nacre.Forward{Port: nacre.ModelPort, Socket: nacre.ModelSocket})
+	}
+	return list
+}
+
+// environment is built from nothing: no variable of the host gets in.
+func environment(in Input) []string {
+	proxy := "http://127.0.0.1:" + strconv.Itoa(nacre.EgressPort)
+	search := []string{BinDir}
+	var env []string
+	for _, t := range in.Toolchains {
+		search = append(search, t.Path...)
+		env = append(env, t.Env...)
+		if t.BuildCache != "" {
+			env = append(env, "GOCACHE="+cacheDir)
+		}
+	}
+	search = append(search, "/usr/bin", "/bin", "/usr/sbin", "/sbin")
+	env = append(env,
+		"HOME="+Home, "USER=agent", "LOGNAME=agent", "SHELL=/bin/sh", "TMPDIR=/tmp", "LANG=C.UTF-8",
+		"PATH="+strings.Join(search, ":"),
+		"HTTP_PROXY="+proxy, "HTTPS_PROXY="+proxy, "http_proxy="+proxy, "https_proxy="+proxy,
+		"NO_PROXY=127.0.0.1,localhost,::1", "no_proxy=127.0.0.1,localhost,::1",
+		"GIT_TERMINAL_PROMPT=0", "NACRE=1")
+	if in.Terminal != "" {
+		env = append(env, "TERM="+in.Terminal)
+	}
+	return append(env, in.Env...)
+}
+
+func checkEgress(rules []nacre.EgressRule) error {
+	for _, r := range rules {
+		if r.Port == 0 || r.Host == "" {
+			return fmt.Errorf("egress rule %q: name a host and a port", r)
+		}
+		if r.Pin.IsValid() && r.Pin.Port() == 0 {
+			return fmt.Errorf("egress rule %q: a pin is ADDRESS:PORT", r)
+		}
+	}
+	return nil
+}
+
+// ParseEgress reads HOST:PORT or HOST (port 443), with an optional /tls, /http
+// or /tcp. Wildcards and IP addresses are refused: they are confirmed in the
+// config, never given in passing (M-20).
+func ParseEgress(s string) (nacre.EgressRule, error) {
+	rule := nacre.EgressRule{Port: 443}
+	rest, protocol, named := strings.Cut(s, "/")
+	if named {
+		if err := rule.Protocol.UnmarshalText([]byte(protocol)); err != nil {
+			return nacre.EgressRule{}, fmt.Errorf("egress %q: %w", s, err)
+		}
+	}
+	host, port, hasPort := strings.Cut(rest, ":")
+	if hasPort {
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || n == 0 {
+			return nacre.EgressRule{}, fmt.Errorf("egress %q: the port is a number from 1 to 65535", s)
+		}
+		rule.Port = uint16(n)
+	}
+	rule.Host = strings.ToLower(host)
+	if err := checkHost(rule.Host); err != nil {
+		return nacre.EgressRule{}, fmt.Errorf("egress %q: %w", s, err)
+	}
+	return rule, nil
+}
+
+func checkHost(host string) error {
+	if host == "" || len(host) > 253 {
+		return errors.New("write HOST:PORT, such as proxy.example.com:443")
+	}
+	if strings.Contains(host, "*") {
+		return errors.New("wildcards are refused here: name the host")
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return errors.New("addresses are refused: name a host, and pin it in the config")
+	}
+	numeric := true
+	for _, label := range strings.Split(host, ".") {
+		if err := checkHostLabel(label); err != nil {
+			return err
+		}
+		numeric = strings.IndexFunc(label, func(r rune) bool { return r < '0' || r > '9' }) < 0
+	}
+	if numeric {
+		return errors.New("a name whose last part is a number is an address in disguise")
+	}
+	return nil
+}
+
+func checkHostLabel(label string) error {
+	if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+		return fmt.Errorf("%q is not a part of a host name", label)
+	}
+	for _, r := range label {
+		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_' {
+			return fmt.Errorf("%q is not a part of a host name: write international names in punycode", label)
+		}
+	}
+	return nil
+}
