@@ -39,8 +39,11 @@ type Session struct {
 	Project  string          `json:"project,omitempty"`
 	Brain    string          `json:"brain,omitempty"`
 	State    State           `json:"state"`
-	Run      int             `json:"run"` // how many times it has been opened
-	Chain    string          `json:"chain,omitempty"`
+	// Works counts the pieces of work that the session has begun.
+	Works int `json:"works"`
+	// Work names the piece of work that is not finished: its audit chain and its
+	// durable workflow. A session that is interrupted goes on with it.
+	Work string `json:"work,omitempty"`
 	PID      int             `json:"pid"`
 	Sockets  string          `json:"sockets,omitempty"`
 	Started  time.Time       `json:"started"`
@@ -96,13 +99,12 @@ func (r *Registry) Take(s Session) (held *Held, existed bool, err error) {
 		return nil, false, errors.Join(err, lock.Close())
 	}
 	held.PID = os.Getpid()
-	held.Run++
 	return held, existed, held.save()
 }
 
 // merge lets a session that goes on keep what it began with.
 func merge(earlier, now Session) Session {
-	now.Run, now.Sockets, now.Chain = earlier.Run, earlier.Sockets, earlier.Chain
+	now.Works, now.Sockets, now.Work = earlier.Works, earlier.Sockets, earlier.Work
 	if !earlier.Started.IsZero() {
 		now.Started = earlier.Started
 	}
