@@ -1,0 +1,115 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// Handler is a plugin's own code. Every field may be left out; a tool that is
+// in the manifest and not in Tools fails when it is called.
+type Handler struct {
+	// Initialize is called once, before anything else, and must return within 10 s.
+	Initialize func(ctx context.Context, s Setup) error
+	// Tools carry out the calls, by the names in the manifest. They may be
+	// called concurrently. ctx ends when the host no longer waits.
+	Tools map[nacre.ToolName]ToolFunc
+	// HandleEvent gets the subscribed events, one after the other.
+	HandleEvent func(ctx context.Context, e Envelope)
+	// Shutdown is called after the last request was answered; it has 10 s.
+	Shutdown func(ctx context.Context) error
+}
+
+// ToolFunc carries out one call. What it returns must be JSON of at most
+// [MaxResult] bytes. A *[ToolError] reaches the agent with its message; of any other
+// error, and of a panic, the agent learns nothing (D-14, D-21).
+type ToolFunc func(ctx context.Context, r *Request) (any, error)
+
+// Tool makes a ToolFunc of a function that takes its arguments as a struct.
+func Tool[Args any](do func(ctx context.Context, r *Request, args Args) (any, error)) ToolFunc {
+	return func(ctx context.Context, r *Request) (any, error) {
+		var args Args
+		if err := json.Unmarshal(r.Arguments, &args); err != nil {
+			return nil, fmt.Errorf("arguments: %w", err)
+		}
+		return do(ctx, r, args)
+	}
+}
+
+// Setup is what a handler gets to start with.
+type Setup struct {
+	Plugin nacre.PluginName
+	// Config fits the manifest's config_schema.
+	Config json.RawMessage
+	// DataDir is the one directory that may be written to.
+	DataDir string
+
+	service
+}
+
+// Request is one tool call, with the host's services for as long as it lasts.
+type Request struct {
+	Envelope Envelope
+	Tool     nacre.ToolName
+	// Group is whose data may be touched: the envelope's.
+	Group nacre.Group
+	// Arguments fit the tool's schema, with defaults inserted.
+	Arguments json.RawMessage
+
+	service
+}
+
+// AuditLog returns records of the request's group as the host gives them.
+func (r *Request) AuditLog(ctx context.Context, f AuditFilter) (json.RawMessage, error) {
+	return r.call(ctx, MethodAuditLog, Service{Filters: &f})
+}
+
+// ToolCatalog returns the tools of the installation.
+func (r *Request) ToolCatalog(ctx context.Context) (json.RawMessage, error) {
+	return r.call(ctx, MethodToolCatalog, Service{})
+}
+
+// SessionInfo returns group, start and state of the request's session.
+func (r *Request) SessionInfo(ctx context.Context) (json.RawMessage, error) {
+	return r.call(ctx, MethodSessionInfo, Service{})
+}
+
+// Publish puts an event on the bus. The host sets its source and group.
+func (r *Request) Publish(ctx context.Context, topic string, payload any) error {
+	raw, err := json.Marshal(payload)
+	if err != nil {
+		return fmt.Errorf("payload: %w", err)
+	}
+	_, err = r.call(ctx, MethodPublish, Service{Topic: topic, Payload: raw})
+	return err
+}
+
+// service is the way back to the host, under one ticket.
+type service struct {
+	conn   *conn
+	ticket string
+}
+
+// Credential reads a secret that the manifest lists under install.credentials.
+func (s service) Credential(ctx context.Context, key string) (nacre.Secret, error) {
+	raw, err := s.call(ctx, MethodCredential, Service{Key: key})
+	if err != nil {
+		return nacre.Secret{}, err
+	}
+	var v string
+	if json.Unmarshal(raw, &v) != nil {
+		return nacre.Secret{}, errors.New("the host's answer to readCredential is not a string")
+	}
+	return nacre.NewSecret(v), nil
+}
+
+func (s service) call(ctx context.Context, method string, p Service) (json.RawMessage, error) {
+	if s.conn == nil {
+		return nil, errors.New("services exist only within a request from the host")
+	}
+	p.Ticket = s.ticket
+	return s.conn.call(ctx, method, p)
+}

@@ -1,0 +1,97 @@
+package plugin
+
+import (
+	"encoding/json"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// HookMemoryBrief is the one hook a plugin may provide (D-25).
+const HookMemoryBrief = "memory_brief"
+
+// Manifest is a plugin's manifest.json (D-20). A plugin's name is not in it:
+// the folder's name is its identity, and whoever installs it chooses that.
+type Manifest struct {
+	Description string
+	Version     string
+	// AppCompat is the semver range of nacre versions it works with; empty means any.
+	AppCompat string
+	Author    Author
+	Provides  Provides
+	// Subscribes are prefixes of event topics.
+	Subscribes []string
+	// ConfigSchema is the JSON Schema of the plugin's own configuration; nil means none is taken.
+	ConfigSchema json.RawMessage
+	// Handler is the program and its arguments, relative to the folder; empty
+	// means the executable file named "handler".
+	Handler []string
+	// Hosts are the network hosts the handler needs; the operator confirms them.
+	Hosts   []string
+	Install Install
+}
+
+// Author names who wrote the plugin.
+type Author struct {
+	Name string
+	URL  string
+}
+
+// Provides is what a plugin adds to an installation.
+type Provides struct {
+	Channels []string
+	Hooks    []string
+	Tools    []ToolSpec
+}
+
+// ToolSpec declares one tool. What is left out of a manifest takes the stricter
+// reading: no safety class means [nacre.Write] and no label means [nacre.Untrusted].
+type ToolSpec struct {
+	Name        nacre.ToolName
+	Description string
+	// HighRisk is risk_level "high": a person is asked before every call (D-13).
+	HighRisk bool
+	// ArgumentsSchema is the JSON Schema (2020-12) of the arguments.
+	ArgumentsSchema json.RawMessage
+	Safety          nacre.SafetyClass
+	Sensitivity     nacre.Sensitivity
+	Rate            nacre.RateLimit
+	// Returns is the trust of what the tool returns.
+	Returns nacre.Label
+	// Sinks are the arguments in which a wrong value does harm (K-25).
+	Sinks []string
+}
+
+// Install is what has to be there before the plugin works (D-29).
+type Install struct {
+	Credentials []Credential
+}
+
+// Credential is a secret that the handler may read with readCredential. The
+// value itself is never in a manifest.
+type Credential struct {
+	Key         string
+	Description string
+	Required    bool
+	// ObtainURL is where a person gets one.
+	ObtainURL string
+	// FormatHint says what it looks like, such as "xoxb-…".
+	FormatHint string
+}
+
+// Capability is the tool as the kernel authorises it: "<plugin>.<tool>" (D-20).
+func (t ToolSpec) Capability(name nacre.PluginName, contentHash string) nacre.Capability {
+	return nacre.Capability{
+		ID:          nacre.CapabilityID(string(name) + "." + string(t.Name)),
+		Tool:        t.Name,
+		Name:        string(t.Name),
+		Description: t.Description,
+		Safety:      t.Safety,
+		Sensitivity: t.Sensitivity,
+		Schema:      t.ArgumentsSchema,
+		Returns:     t.Returns,
+		Sinks:       t.Sinks,
+		HighRisk:    t.HighRisk,
+		Rate:        t.Rate,
+		ContentHash: contentHash,
+	}
+}

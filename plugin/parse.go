@@ -1,0 +1,227 @@
+package plugin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// Limits of a manifest.
+const (
+	MaxManifest    = 1 << 20 // bytes
+	maxTools       = 256
+	maxDescription = 2000 // bytes of any description
+	maxListed      = 64   // channels, hosts, subscriptions, credentials, argv
+	maxWindow      = 24 * time.Hour
+)
+
+var (
+	channelForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+	topicForm   = regexp.MustCompile(`^[a-z]+(\.[a-z_]+)*\.?$`)
+	hostForm    = regexp.MustCompile(`^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(:[0-9]{1,5})?$`)
+	keyForm     = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
+)
+
+// ParseManifest reads a manifest.json of at most [MaxManifest] bytes. A key
+// that is unknown, comes twice or differs in case from a known one is an error
+// that names it, as is a value of the wrong type (D-20). The file is named by
+// the caller.
+func ParseManifest(data []byte) (Manifest, error) {
+	if len(data) > MaxManifest {
+		return Manifest{}, fmt.Errorf("manifest of %d bytes: at most %d", len(data), MaxManifest)
+	}
+	if err := checkJSON(data); err != nil {
+		return Manifest{}, err
+	}
+	var m Manifest
+	err := readObject(data, "", fields{
+		"description":   text(&m.Description, maxDescription),
+		"version":       semver(&m.Version),
+		"app_compat":    versionRange(&m.AppCompat),
+		"author":        author(&m.Author),
+		"provides":      provides(&m.Provides),
+		"subscribes":    formed(&m.Subscribes, topicForm, "an event topic or its prefix, such as message.inbound"),
+		"config_schema": schema(&m.ConfigSchema),
+		"handler":       argv(&m.Handler),
+		"hosts":         formed(&m.Hosts, hostForm, "a lower-case host name, optionally with :port"),
+		"install":       install(&m.Install),
+	})
+	if err == nil && m.Description == "" {
+		err = errors.New("description is missing: say in a sentence what the plugin does")
+	}
+	if err == nil && m.Version == "" {
+		err = errors.New("version is missing: use one such as 1.0.0")
+	}
+	return m, err
+}
+
+func author(to *Author) reader {
+	return object(fields{"name": text(&to.Name, maxDescription), "url": text(&to.URL, maxDescription)})
+}
+
+func provides(to *Provides) reader {
+	return object(fields{
+		"channels": formed(&to.Channels, channelForm, "1–64 lower-case letters, digits, _ or -"),
+		"hooks":    hooks(&to.Hooks),
+		"tools":    tools(&to.Tools),
+	})
+}
+
+func hooks(to *[]string) reader {
+	return func(raw json.RawMessage, path string) error {
+		if err := list(to)(raw, path); err != nil {
+			return err
+		}
+		for i, hook := range *to {
+			if hook != HookMemoryBrief {
+				return fmt.Errorf("%s[%d]: unknown hook %.40q: the only one is %s", path, i, hook, HookMemoryBrief)
+			}
+		}
+		return nil
+	}
+}
+
+func tools(to *[]ToolSpec) reader {
+	return func(raw json.RawMessage, path string) error {
+		err := readArray(raw, path, maxTools, func(raw json.RawMessage, path string) error {
+			t, err := tool(raw, path)
+			*to = append(*to, t)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		seen := map[nacre.ToolName]bool{}
+		for i, t := range *to {
+			if seen[t.Name] {
+				return fmt.Errorf("%s[%d].name: tool %s is declared twice", path, i, t.Name)
+			}
+			seen[t.Name] = true
+		}
+		return nil
+	}
+}
+
+func tool(raw json.RawMessage, path string) (ToolSpec, error) {
+	t := ToolSpec{Safety: nacre.Write, Sensitivity: nacre.SensitiveNone}
+	var name, risk string
+	err := readObject(raw, path, fields{
+		"name":             text(&name, maxDescription),
+		"description":      text(&t.Description, maxDescription),
+		"risk_level":       text(&risk, maxDescription),
+		"arguments_schema": schema(&t.ArgumentsSchema),
+		"safety_class":     enum(&t.Safety),
+		"sensitivity":      enum(&t.Sensitivity),
+		"rate_limit":       rate(&t.Rate),
+		"returns":          enum(&t.Returns),
+		"sinks":            list(&t.Sinks),
+	})
+	if err != nil {
+		return t, err
+	}
+	if t.Name, err = nacre.ParseToolName(name); err != nil {
+		return t, fmt.Errorf("%s.name: %w", path, err)
+	}
+	switch risk {
+	case "", "low":
+	case "high":
+		t.HighRisk = true
+	default:
+		return t, fmt.Errorf("%s.risk_level: %.40q is neither low nor high", path, risk)
+	}
+	if t.Description == "" {
+		return t, fmt.Errorf("%s.description is missing: the agent chooses tools by it", path)
+	}
+	if t.ArgumentsSchema == nil {
+		return t, fmt.Errorf(`%s.arguments_schema is missing: use {"type":"object","additionalProperties":false} for a tool without arguments`, path)
+	}
+	return t, checkSinks(t, path)
+}
+
+// checkSinks refuses a sink that names no argument: a misspelt one would
+// silently guard nothing.
+func checkSinks(t ToolSpec, path string) error {
+	var s struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if err := json.Unmarshal(t.ArgumentsSchema, &s); err != nil {
+		return fmt.Errorf("%s.arguments_schema.properties: not an object", path)
+	}
+	for i, sink := range t.Sinks {
+		top, _, _ := strings.Cut(sink, ".")
+		if _, ok := s.Properties[top]; !ok {
+			return fmt.Errorf("%s.sinks[%d]: %.40q is not a property of arguments_schema", path, i, sink)
+		}
+	}
+	return nil
+}
+
+func rate(to *nacre.RateLimit) reader {
+	return func(raw json.RawMessage, path string) error {
+		var seconds int
+		err := readObject(raw, path, fields{
+			"calls":   integer(&to.Calls, 1_000_000),
+			"seconds": integer(&seconds, int(maxWindow/time.Second)),
+		})
+		if err != nil {
+			return err
+		}
+		if to.Calls < 1 || seconds < 1 {
+			return fmt.Errorf(`%s: needs both keys, such as {"calls": 10, "seconds": 60}`, path)
+		}
+		to.Window = time.Duration(seconds) * time.Second
+		return nil
+	}
+}
+
+func argv(to *[]string) reader {
+	return func(raw json.RawMessage, path string) error {
+		if err := list(to)(raw, path); err != nil {
+			return err
+		}
+		if len(*to) == 0 || slices.Contains(*to, "") {
+			return fmt.Errorf(`%s: needs a program and its arguments, such as ["python3", "handler.py"]`, path)
+		}
+		return nil
+	}
+}
+
+func install(to *Install) reader {
+	return object(fields{"credentials": func(raw json.RawMessage, path string) error {
+		return readArray(raw, path, maxListed, func(raw json.RawMessage, path string) error {
+			c, err := credential(raw, path)
+			to.Credentials = append(to.Credentials, c)
+			return err
+		})
+	}})
+}
+
+func credential(raw json.RawMessage, path string) (Credential, error) {
+	var c Credential
+	err := readObject(raw, path, fields{
+		"key":         text(&c.Key, maxDescription),
+		"description": text(&c.Description, maxDescription),
+		"required":    boolean(&c.Required),
+		"obtain_url":  text(&c.ObtainURL, maxDescription),
+		"format_hint": text(&c.FormatHint, maxDescription),
+	})
+	if err != nil {
+		return c, err
+	}
+	if !keyForm.MatchString(c.Key) {
+		return c, fmt.Errorf("%s.key: %.40q: use 1–64 letters, digits, _ . or -, starting with a letter", path, c.Key)
+	}
+	if c.ObtainURL != "" {
+		if u, err := url.Parse(c.ObtainURL); err != nil || u.Scheme != "https" || u.Host == "" {
+			return c, fmt.Errorf("%s.obtain_url: use an https address", path)
+		}
+	}
+	return c, nil
+}

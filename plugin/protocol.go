@@ -1,0 +1,168 @@
+package plugin
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// ProtocolVersion is the version that initialize announces.
+const ProtocolVersion = 1
+
+// MaxResult is the largest result of a request, in bytes (D-14).
+const MaxResult = 1 << 20
+
+// What the host asks of a handler (D-21). Initialize, HandleRequest and
+// Shutdown are requests; HandleEvent and Cancel are notifications.
+const (
+	MethodInitialize    = "initialize"
+	MethodHandleRequest = "handleRequest"
+	MethodHandleEvent   = "handleEvent"
+	MethodCancel        = "cancel"
+	MethodShutdown      = "shutdown"
+)
+
+// What a handler may ask of the host while it works on a request. Each call
+// quotes the request's ticket and dies with it (D-26).
+const (
+	MethodAuditLog    = "getAuditLog"
+	MethodToolCatalog = "getToolCatalog"
+	MethodSessionInfo = "getSessionInfo"
+	MethodCredential  = "readCredential"
+	MethodPublish     = "publishEvent"
+)
+
+// The numbers of JSON-RPC errors.
+const (
+	RPCInvalidRequest = -32600
+	RPCUnknownMethod  = -32601
+	RPCInvalidParams  = -32602
+	RPCInternal       = -32603
+	RPCToolError      = -32000
+	RPCRefused        = -32001
+)
+
+// Message is one line in either direction: a request has Method and ID, a
+// notification Method alone, an answer ID with Result or Error.
+type Message struct {
+	JSONRPC string          `json:"jsonrpc"` // always "2.0"
+	ID      json.RawMessage `json:"id,omitempty"`
+	Method  string          `json:"method,omitempty"`
+	Params  json.RawMessage `json:"params,omitempty"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	Error   *RPCError       `json:"error,omitempty"`
+}
+
+// RPCError is the error of an answer.
+type RPCError struct {
+	Code    int             `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+// InitializeParams come once, before anything else.
+type InitializeParams struct {
+	Protocol int              `json:"protocol"`
+	Plugin   nacre.PluginName `json:"plugin"`
+	// Config fits the manifest's config_schema; an object, never null.
+	Config json.RawMessage `json:"config"`
+	// DataDir is the one directory the handler may write to.
+	DataDir string `json:"data_dir"`
+	// Ticket is good for readCredential until initialize is answered.
+	Ticket string `json:"ticket"`
+}
+
+// RequestParams carry one tool call.
+type RequestParams struct {
+	Ticket string `json:"ticket"`
+	// TimeoutMS is how many milliseconds the host will wait (D-14).
+	TimeoutMS int64    `json:"timeout_ms"`
+	Envelope  Envelope `json:"envelope"`
+}
+
+// EventParams carry one event; it has no answer and no ticket.
+type EventParams struct {
+	Envelope Envelope `json:"envelope"`
+}
+
+// CancelParams tell that the answer to a request is no longer awaited.
+type CancelParams struct {
+	ID json.RawMessage `json:"id"`
+}
+
+// Envelope is the seed's envelope (D-05), built by the host alone: a handler
+// can rely on every field.
+type Envelope struct {
+	ID          string             `json:"id"`
+	Version     int                `json:"version"`
+	Type        string             `json:"type"` // "request" or "event"
+	Topic       string             `json:"topic"`
+	Source      string             `json:"source"`
+	Correlation *nacre.Correlation `json:"correlation"`
+	Timestamp   time.Time          `json:"timestamp"`
+	Group       nacre.Group        `json:"group"`
+	// Payload is {"arguments": {…}} for a request.
+	Payload json.RawMessage `json:"payload"`
+}
+
+// RequestPayload is the payload of a request's envelope.
+type RequestPayload struct {
+	Arguments json.RawMessage `json:"arguments"`
+}
+
+// Service is the parameters of every call to the host; each method uses its own part.
+type Service struct {
+	Ticket  string          `json:"ticket"`
+	Filters *AuditFilter    `json:"filters,omitempty"` // getAuditLog
+	Key     string          `json:"key,omitempty"`     // readCredential
+	Topic   string          `json:"topic,omitempty"`   // publishEvent
+	Payload json.RawMessage `json:"payload,omitempty"` // publishEvent
+}
+
+// AuditFilter selects records of the request's own group. Group and session
+// are not keys of it: the host sets them.
+type AuditFilter struct {
+	Correlation nacre.Correlation `json:"correlation,omitempty"`
+	Topic       string            `json:"topic,omitempty"`
+	Outcome     string            `json:"outcome,omitempty"`
+	LastN       int               `json:"last_n,omitempty"`
+	Since       time.Time         `json:"since,omitzero"`
+	Until       time.Time         `json:"until,omitzero"`
+}
+
+// ToolError is a failure meant for the agent's eyes. Every other error tells
+// the agent only that the plugin failed, so write Message for it, and do not
+// pass on what a library said (D-21).
+type ToolError struct {
+	// Code is the plugin's own, such as "NOT_FOUND"; the agent sees HANDLER_ERROR.
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	// Retriable says whether the same call may succeed later.
+	Retriable bool `json:"retriable"`
+}
+
+func (e *ToolError) Error() string { return e.Code + ": " + e.Message }
+
+// ParseToolError reads error.data. Only {code, message, retriable} with all
+// three present and typed is a ToolError; ok is false for anything else.
+func ParseToolError(data json.RawMessage) (e *ToolError, ok bool) {
+	var d struct {
+		Code      *string `json:"code"`
+		Message   *string `json:"message"`
+		Retriable *bool   `json:"retriable"`
+	}
+	if json.Unmarshal(data, &d) != nil || d.Code == nil || d.Message == nil || d.Retriable == nil || *d.Code == "" {
+		return nil, false
+	}
+	return &ToolError{Code: *d.Code, Message: *d.Message, Retriable: *d.Retriable}, true
+}
+
+// The categories of a failed start (D-23). A handler's initialize may fail
+// with a [ToolError] that has one of them as its code.
+const (
+	CategoryNetwork  = "NETWORK_ERROR"
+	CategoryAuth     = "AUTH_ERROR"
+	CategoryConfig   = "CONFIG_ERROR"
+	CategoryInternal = "INTERNAL_ERROR"
+)
