@@ -25,11 +25,15 @@ const (
 	MaxExponent = 999
 )
 
+// maxRecursion is the largest depth that a caller may ask for.
+const maxRecursion = 2 * MaxDepth
+
 // Limits bound what Check accepts. A zero field means the constant above.
 type Limits struct {
 	Message int
-	Depth   int
-	String  int
+	// Depth of at most twice MaxDepth.
+	Depth  int
+	String int
 	// CaseSensitive lets keys that differ in case only stand side by side, for
 	// data in which keys are not names, such as a tool's result.
 	CaseSensitive bool
@@ -39,9 +43,10 @@ func (l Limits) withDefaults() Limits {
 	if l.Message <= 0 {
 		l.Message = MaxMessage
 	}
-	if l.Depth <= 0 || l.Depth > MaxDepth {
+	if l.Depth <= 0 {
 		l.Depth = MaxDepth
 	}
+	l.Depth = min(l.Depth, maxRecursion)
 	if l.String <= 0 {
 		l.String = MaxString
 	}
