@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	_ "github.com/dbos-inc/dbos-transact-golang/dbos/driver/sqlite" // the library's SQLite errors
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// storeConnections at once; SQLite has one writer anyway.
+	storeConnections = 8
+	// lockPoll is how often a lock that another process holds is tried again.
+	lockPoll = 10 * time.Millisecond
+	// lockTimeout bounds the wait for another process's first start.
+	lockTimeout = 30 * time.Second
+	// synchronousFull is what SQLite answers for PRAGMA synchronous(FULL).
+	synchronousFull = 2
+)
+
+// openStore opens the file on a handle of our own: the library's own would set
+// synchronous to NORMAL on its first connection, and a power cut could then
+// lose an approval.
+func openStore(ctx context.Context, path string) (*sql.DB, error) {
+	if !filepath.IsAbs(path) {
+		return nil, fmt.Errorf("durable engine: %q is not an absolute path", path)
+	}
+	if err := createPrivate(path); err != nil {
+		return nil, err
+	}
+	query := url.Values{"_txlock": {"immediate"}, "_pragma": {
+		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)",
+	}}
+	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + query.Encode()
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return nil, fmt.Errorf("durable engine on %s: %w", path, err)
+	}
+	db.SetMaxOpenConns(storeConnections)
+	db.SetMaxIdleConns(storeConnections)
+	var level int
+	if err := db.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&level); err != nil {
+		return nil, errors.Join(fmt.Errorf("durable engine on %s: %w", path, err), db.Close())
+	}
+	if level != synchronousFull {
+		return nil, errors.Join(fmt.Errorf("durable engine on %s: commits are not synchronous", path), db.Close())
+	}
+	return db, nil
+}
+
+// createPrivate makes the file before SQLite does, so that it and the files
+// beside it are 0600 whatever the umask is.
+func createPrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return fmt.Errorf("durable engine: %w", err)
+	}
+	info, err := f.Stat()
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("durable engine: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("durable engine: %s is not a regular file", path)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("durable engine: others may read %s; run chmod 600 on it", path)
+	}
+	return nil
+}
+
+// lockStore keeps two processes from migrating one file at once, which the
+// library does not survive.
+func lockStore(ctx context.Context, path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("durable engine: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+	defer cancel()
+	tick := time.NewTicker(lockPoll)
+	defer tick.Stop()
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { _ = f.Close() /* closing is what releases the lock */ }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return nil, errors.Join(fmt.Errorf("durable engine: lock %s: %w", path, err), f.Close())
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("durable engine: another process is starting on %s: %w", path, ctx.Err()), f.Close())
+		case <-tick.C:
+		}
+	}
+}
+
+// requireStore refuses a missing file: a client never makes one.
+func requireStore(path string) error {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w", path, ErrNoStore)
+	} else if err != nil {
+		return fmt.Errorf("durable engine: %w", err)
+	}
+	return nil
+}
