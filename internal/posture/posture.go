@@ -45,6 +45,9 @@ type Input struct {
 	Mounts []nacre.Mount
 	Env    []string
 	Egress []nacre.EgressRule
+	// Offline leaves out the way to the egress proxy and the door: what verifies
+	// code reaches nothing.
+	Offline bool
 	// Model says that a model gateway answers on nacre.ModelPort.
 	Model  bool
 	Limits nacre.Limits
@@ -113,6 +116,9 @@ func projectMounts(in Input) ([]nacre.Mount, error) {
 }
 
 func forwards(in Input) []nacre.Forward {
+	if in.Offline {
+		return nil
+	}
 	list := []nacre.Forward{{Port: nacre.EgressPort, Socket: nacre.EgressSocket}}
 	if in.Model {
 		list = append(list, nacre.Forward{Port: nacre.ModelPort, Socket: nacre.ModelSocket})
@@ -135,10 +141,12 @@ func environment(in Input) []string {
 	search = append(search, "/usr/bin", "/bin", "/usr/sbin", "/sbin")
 	env = append(env,
 		"HOME="+Home, "USER=agent", "LOGNAME=agent", "SHELL=/bin/sh", "TMPDIR=/tmp", "LANG=C.UTF-8",
-		"PATH="+strings.Join(search, ":"),
-		"HTTP_PROXY="+proxy, "HTTPS_PROXY="+proxy, "http_proxy="+proxy, "https_proxy="+proxy,
-		"NO_PROXY=127.0.0.1,localhost,::1", "no_proxy=127.0.0.1,localhost,::1",
-		"GIT_TERMINAL_PROMPT=0", "NACRE=1")
+		"PATH="+strings.Join(search, ":"), "GIT_TERMINAL_PROMPT=0", "NACRE=1")
+	if !in.Offline {
+		env = append(env,
+			"HTTP_PROXY="+proxy, "HTTPS_PROXY="+proxy, "http_proxy="+proxy, "https_proxy="+proxy,
+			"NO_PROXY=127.0.0.1,localhost,::1", "no_proxy=127.0.0.1,localhost,::1")
+	}
 	if in.Terminal != "" {
 		env = append(env, "TERM="+in.Terminal)
 	}
