@@ -33,7 +33,7 @@ var floors = map[string]int{
 	"kernel":           4,
 	"internal/session": 5,
 	"internal/door":    6, "internal/task": 6,
-	"assembly":        7,
+	"assembly": 7, "internal/display": 7,
 	"internal/doctor": 8, "internal/demo": 8,
 	"cmd/nacre": 9, "cmd/ipc": 9, "cmd/brain": 9, "cmd/sandbox-init": 9,
 	"plugins/reminders": 9,
