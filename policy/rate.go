@@ -1,0 +1,122 @@
+package policy
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// The default rates of the seed, per principal and capability (K-04).
+const (
+	RateWindow       = time.Minute
+	ReadRate         = 60
+	WriteRate        = 10
+	DestructiveRate  = 2
+	ServiceFactor    = 10
+	ServiceRole      = "service"
+	MaxRateKeys      = 1 << 16
+	maxCallsInWindow = 1 << 16
+)
+
+// RateKey is whose calls are counted together. It is a struct because joined
+// strings collide.
+type RateKey struct {
+	Principal  string
+	Session    nacre.SessionID
+	Capability nacre.CapabilityID
+}
+
+// RateOf is the limit of a capability for a principal: what the capability
+// declares, else its class's default, ten times that for services.
+func RateOf(c nacre.Capability, p nacre.Principal) nacre.RateLimit {
+	if c.Rate.Calls > 0 && c.Rate.Window > 0 {
+		return c.Rate
+	}
+	limit := nacre.RateLimit{Calls: DestructiveRate, Window: RateWindow}
+	switch c.Safety {
+	case nacre.Read:
+		limit.Calls = ReadRate
+	case nacre.Write:
+		limit.Calls = WriteRate
+	case nacre.Destructive:
+	}
+	if slices.Contains(p.Roles, ServiceRole) {
+		limit.Calls *= ServiceFactor
+	}
+	return limit
+}
+
+// Limiter counts calls in sliding windows. A call at t counts while t > now −
+// window; refused calls do not count. The zero value is ready; safe for
+// concurrent use. At most MaxRateKeys windows are kept, and a further one is
+// refused until others have run out.
+type Limiter struct {
+	mu      sync.Mutex
+	windows map[RateKey]window
+}
+
+type window struct {
+	calls  []time.Time
+	length time.Duration
+}
+
+// Take counts one call, or returns how long to wait until one would be
+// counted. Zero means that the call was counted.
+func (l *Limiter) Take(key RateKey, limit nacre.RateLimit, now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w, wait := l.look(key, limit, now)
+	if wait > 0 {
+		return wait
+	}
+	w.calls, w.length = append(w.calls, now), limit.Window
+	l.windows[key] = w
+	return 0
+}
+
+// Wait is how long Take would have to wait now; it counts nothing.
+func (l *Limiter) Wait(key RateKey, limit nacre.RateLimit, now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, wait := l.look(key, limit, now)
+	return wait
+}
+
+func (l *Limiter) look(key RateKey, limit nacre.RateLimit, now time.Time) (window, time.Duration) {
+	if limit.Calls < 1 || limit.Window <= 0 {
+		return window{}, max(limit.Window, RateWindow) // an unusable limit allows nothing
+	}
+	if l.windows == nil {
+		l.windows = make(map[RateKey]window)
+	}
+	w, known := l.windows[key]
+	if !known && len(l.windows) >= MaxRateKeys {
+		if l.sweep(now); len(l.windows) >= MaxRateKeys {
+			return w, limit.Window
+		}
+	}
+	w.calls = live(w.calls, now.Add(-limit.Window))
+	if over := len(w.calls) - min(limit.Calls, maxCallsInWindow); over >= 0 {
+		return w, max(w.calls[over].Add(limit.Window).Sub(now), 1)
+	}
+	return w, 0
+}
+
+// live drops the calls that have left the window. They stand in order but for
+// clocks that went back, which then count longer, not shorter.
+func live(calls []time.Time, since time.Time) []time.Time {
+	for len(calls) > 0 && !calls[0].After(since) {
+		calls = calls[1:]
+	}
+	return calls
+}
+
+func (l *Limiter) sweep(now time.Time) {
+	for key, w := range l.windows {
+		if len(live(w.calls, now.Add(-w.length))) == 0 {
+			delete(l.windows, key)
+		}
+	}
+}
