@@ -1,0 +1,108 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxOutput is how much of a tool's output is kept, in bytes: the first and
+// the last half of it.
+const maxOutput = 256 << 10
+
+// Tools are what a brain of ours can do inside the sandbox.
+type Tools struct {
+	// Dir is where relative paths start; empty means the process's directory.
+	Dir    string
+	Getenv func(string) string
+}
+
+// Result is what came of a tool.
+type Result struct {
+	Text    string
+	IsError bool
+	// ExitCode is set by shell alone, for a command that ran to its end.
+	ExitCode *int
+}
+
+// Do uses a tool. Input that the tool does not take, and every failure, is a
+// result with IsError: the brain goes on.
+func (t Tools) Do(ctx context.Context, name string, input json.RawMessage) Result {
+	table := map[string]func(context.Context, json.RawMessage) (Result, error){
+		"shell": t.shell, "read": t.read, "write": t.write, "edit": t.edit, "list": t.list, "fetch": t.fetch,
+	}
+	tool, known := table[name]
+	if !known {
+		names := slices.Sorted(maps.Keys(table))
+		return Result{IsError: true, Text: fmt.Sprintf("unknown tool %.80q: one of %s", name, strings.Join(names, ", "))}
+	}
+	r, err := tool(ctx, input)
+	if err != nil {
+		return Result{IsError: true, Text: name + ": " + err.Error()}
+	}
+	return r
+}
+
+// path makes a name absolute and refuses what is none.
+func (t Tools) path(name string) (string, error) {
+	if name == "" || strings.ContainsRune(name, 0) {
+		return "", fmt.Errorf("path %.80q: use the name of a file", name)
+	}
+	if rest, ok := strings.CutPrefix(name, "~/"); ok {
+		name = filepath.Join(t.Getenv("HOME"), rest)
+	}
+	if filepath.IsAbs(name) {
+		return filepath.Clean(name), nil
+	}
+	return filepath.Join(t.Dir, name), nil
+}
+
+// clipped keeps the first and the last part of what is written to it.
+type clipped struct {
+	head []byte
+	tail []byte
+	next int // where the tail's oldest byte is, once it is full
+	lost int64
+}
+
+func (c *clipped) Write(p []byte) (int, error) {
+	n := len(p)
+	if room := maxOutput/2 - len(c.head); room > 0 {
+		take := min(room, len(p))
+		c.head = append(c.head, p[:take]...)
+		p = p[take:]
+	}
+	if over := len(p) - maxOutput/2; over > 0 {
+		c.lost += int64(over)
+		p = p[over:]
+	}
+	for len(p) > 0 {
+		var took int
+		if room := maxOutput/2 - len(c.tail); room > 0 {
+			took = min(room, len(p))
+			c.tail = append(c.tail, p[:took]...)
+		} else {
+			took = copy(c.tail[c.next:], p)
+			c.next = (c.next + took) % len(c.tail)
+			c.lost += int64(took)
+		}
+		p = p[took:]
+	}
+	return n, nil
+}
+
+// String is what was kept, as valid UTF-8, with a line where bytes are missing.
+func (c *clipped) String() string {
+	var b strings.Builder
+	b.Write(c.head)
+	if c.lost > 0 {
+		fmt.Fprintf(&b, "\n[… %d bytes left out …]\n", c.lost)
+	}
+	b.Write(c.tail[c.next:])
+	b.Write(c.tail[:c.next])
+	return strings.ToValidUTF8(b.String(), "\uFFFD")
+}
