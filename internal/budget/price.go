@@ -1,0 +1,157 @@
+package budget
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+)
+
+const (
+	// MaxPrice is the highest price accepted, in micro-dollars per million tokens ($1,500).
+	MaxPrice = 1_500_000_000
+	// MaxTokens is the largest count priced; a larger one is priced as this.
+	MaxTokens = 1_000_000_000
+	// maxLongFactor bounds Price.LongFactor.
+	maxLongFactor = 100
+
+	million = 1_000_000
+)
+
+// Price is what a model costs, in micro-dollars per million tokens: $3 is
+// 3,000,000. The zero value is no price, which refuses the model.
+type Price struct {
+	Input, Output int64
+	// CacheWrite is for 5 minutes, CacheWriteLong for 1 hour, CacheRead for a hit.
+	CacheWrite, CacheWriteLong, CacheRead int64
+	// LongAbove, when set, is the input in tokens over which every price is times LongFactor.
+	LongAbove, LongFactor int64
+	// Free says that the model costs nothing, such as one on this machine.
+	Free bool
+}
+
+// Usage is what one call used, in tokens. Input leaves out what the cache took or gave.
+type Usage struct {
+	Input, Output, CacheWrite, CacheWriteLong, CacheRead int64
+}
+
+// In is all that the model read, cached or not.
+func (u Usage) In() int64 {
+	return clamp(u.Input) + clamp(u.CacheWrite) + clamp(u.CacheWriteLong) + clamp(u.CacheRead)
+}
+
+// Check refuses what cannot be meant: no price, a negative or absurd one, or both free and not.
+func (p Price) Check() error {
+	for _, v := range []int64{p.Input, p.Output, p.CacheWrite, p.CacheWriteLong, p.CacheRead} {
+		if v < 0 || v > MaxPrice || (p.Free && v != 0) {
+			return fmt.Errorf("price of %d micro-dollars per million tokens: use 1–%d, or say that the model is free", v, MaxPrice)
+		}
+	}
+	if !p.Free && (p.Input == 0 || p.Output == 0) {
+		return errors.New("no price for input or output: set both, or say that the model is free")
+	}
+	if p.LongAbove < 0 || p.LongFactor < 0 || p.LongFactor > maxLongFactor || (p.LongAbove > 0) != (p.LongFactor > 0) {
+		return fmt.Errorf("a long-prompt price has a length and a factor of 1–%d", maxLongFactor)
+	}
+	return nil
+}
+
+// Cost is what the usage costs in micro-dollars, rounded up.
+func (p Price) Cost(u Usage) int64 {
+	// Five products of at most 1.5e18 fit in an int64.
+	sum := clamp(u.Input)*p.Input + clamp(u.Output)*p.Output + clamp(u.CacheWrite)*p.CacheWrite +
+		clamp(u.CacheWriteLong)*p.CacheWriteLong + clamp(u.CacheRead)*p.CacheRead
+	return roundUp(sum) * p.factor(u.In())
+}
+
+// Most is the most that a call with so many tokens can cost: every input token
+// at the dearest of the input prices, and all the output that is allowed.
+func (p Price) Most(input, output int64) int64 {
+	sum := clamp(input)*p.dearestInput() + clamp(output)*p.Output
+	return roundUp(sum) * p.factor(input)
+}
+
+// Affordable is how many output tokens left micro-dollars buy after the input.
+func (p Price) Affordable(input, left int64) int64 {
+	if p.Free {
+		return MaxTokens
+	}
+	rest := left/p.factor(input) - roundUp(clamp(input)*p.dearestInput())
+	if rest <= 0 || p.Output <= 0 {
+		return 0
+	}
+	if rest > (1<<62)/million {
+		return MaxTokens
+	}
+	return clamp(rest * million / p.Output)
+}
+
+func (p Price) dearestInput() int64 {
+	return max(p.Input, p.CacheWrite, p.CacheWriteLong, p.CacheRead)
+}
+
+func (p Price) factor(input int64) int64 {
+	if p.LongAbove > 0 && input > p.LongAbove {
+		return p.LongFactor
+	}
+	return 1
+}
+
+func clamp(tokens int64) int64 { return min(max(tokens, 0), MaxTokens) }
+
+func roundUp(v int64) int64 { return (v + million - 1) / million }
+
+// Table maps a model's id to its price.
+type Table map[string]Price
+
+var dateSuffix = regexp.MustCompile(`-20[0-9]{6}$`)
+
+// Lookup finds a model by its id, or by its id without the date at its end.
+// A model that is not listed, or whose price does not pass Check, has none.
+func (t Table) Lookup(model string) (Price, error) {
+	p, ok := t[model]
+	if !ok {
+		p, ok = t[dateSuffix.ReplaceAllString(model, "")]
+	}
+	if !ok {
+		return Price{}, errors.New("the model has no price: add it to [prices] in the config")
+	}
+	if err := p.Check(); err != nil {
+		return Price{}, err
+	}
+	return p, nil
+}
+
+// ListPrices is what Anthropic lists for its models (autumn 2026); each call
+// returns a new table, for the caller to add to.
+func ListPrices() Table {
+	t := Table{
+		"claude-3-5-haiku":  cached(800_000, 4_000_000, 80_000),
+		"claude-haiku-4-5":  cached(1_000_000, 5_000_000, 100_000),
+		"claude-sonnet-5":   cached(2_000_000, 10_000_000, 200_000),
+		"claude-sonnet-5-5": cached(2_000_000, 10_000_000, 100_000),
+		"claude-opus-5-5":   cached(4_000_000, 20_000_000, 200_000),
+	}
+	haiku := cached(100_000, 500_000, 10_000)
+	haiku.LongAbove, haiku.LongFactor = 100_000, 5
+	t["claude-haiku-5-5"] = haiku
+	for _, id := range []string{"claude-3-5-sonnet", "claude-3-7-sonnet", "claude-sonnet-4", "claude-sonnet-4-0", "claude-sonnet-4-5", "claude-sonnet-4-6"} {
+		t[id] = cached(3_000_000, 15_000_000, 300_000)
+	}
+	for _, id := range []string{"claude-opus-4", "claude-opus-4-0", "claude-opus-4-1"} {
+		t[id] = cached(15_000_000, 75_000_000, 1_500_000)
+	}
+	for _, id := range []string{"claude-opus-4-5", "claude-opus-4-6", "claude-opus-4-7", "claude-opus-4-8", "claude-opus-5"} {
+		t[id] = cached(5_000_000, 25_000_000, 500_000)
+	}
+	for _, family := range []string{"claude-fable-5", "claude-mythos-5"} {
+		t[family] = cached(10_000_000, 50_000_000, 1_000_000)
+		t[family+"-1"] = cached(10_000_000, 50_000_000, 250_000)
+		t[family+"-2"] = cached(8_000_000, 40_000_000, 200_000)
+	}
+	return t
+}
+
+// cached adds the list's cache writes: 1.25 times the input for 5 minutes, twice for 1 hour.
+func cached(input, output, read int64) Price {
+	return Price{Input: input, Output: output, CacheWrite: input + input/4, CacheWriteLong: 2 * input, CacheRead: read}
+}
