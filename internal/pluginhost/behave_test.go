@@ -1,0 +1,250 @@
+package pluginhost_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/plugin"
+)
+
+// behave is a handler, good or bad.
+func behave(mode string) {
+	switch mode {
+	case "sdk":
+		if err := plugin.Serve(sdkHandler()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	case "initcrash":
+		os.Exit(3)
+	case "inithang", "stubborn":
+		(&rawHandler{stubborn: mode == "stubborn", hangs: mode == "inithang"}).serve()
+	case "initauth":
+		(&rawHandler{initialize: `"error":{"code":1,"message":"m","data":{"code":"AUTH_ERROR","message":"password hunter2","retriable":false}}`}).serve()
+	case "initodd":
+		(&rawHandler{initialize: `"error":{"code":1,"message":"m","data":{"code":"SURPRISE","message":"m","retriable":false}}`}).serve()
+	case "initgarbage":
+		fmt.Println("hello")
+		(&rawHandler{initialize: `"result":}`}).serve()
+	case "raw":
+		(&rawHandler{}).serve()
+	}
+}
+
+func sdkHandler() plugin.Handler {
+	return plugin.Handler{
+		Initialize: func(ctx context.Context, s plugin.Setup) error {
+			secret, err := s.Credential(ctx, "API_KEY")
+			if err == nil {
+				err = os.WriteFile(s.DataDir+"/credential", []byte(secret.Reveal()), 0o600)
+			}
+			return errors.Join(os.WriteFile(s.DataDir+"/config", s.Config, 0o600), ignoreMissing(err))
+		},
+		Tools: map[nacre.ToolName]plugin.ToolFunc{
+			"echo": func(_ context.Context, r *plugin.Request) (any, error) {
+				return map[string]any{"arguments": r.Arguments, "group": r.Group, "topic": r.Envelope.Topic, "correlation": r.Envelope.Correlation,
+					"source": r.Envelope.Source, "version": r.Envelope.Version, "type": r.Envelope.Type}, nil
+			},
+			"services": services,
+			"slow": func(ctx context.Context, _ *plugin.Request) (any, error) {
+				select {
+				case <-time.After(300 * time.Millisecond):
+				case <-ctx.Done():
+				}
+				return "done", nil
+			},
+			"panics": func(context.Context, *plugin.Request) (any, error) { panic("hunter2") },
+		},
+		HandleEvent: func(_ context.Context, e plugin.Envelope) { fmt.Fprintln(os.Stderr, "event", e.Topic) },
+		Shutdown:    func(context.Context) error { return os.WriteFile("/dev/null", nil, 0) },
+	}
+}
+
+// ignoreMissing lets a plugin start that lists no credential.
+func ignoreMissing(err error) error {
+	if err != nil && strings.Contains(err.Error(), "does not list") {
+		return nil
+	}
+	return err
+}
+
+// services tries each service and reports what came.
+func services(ctx context.Context, r *plugin.Request) (any, error) {
+	report := map[string]string{}
+	keep := func(name string, raw json.RawMessage, err error) {
+		report[name] = string(raw)
+		if err != nil {
+			report[name] = err.Error()
+		}
+	}
+	raw, err := r.AuditLog(ctx, plugin.AuditFilter{LastN: 3})
+	keep("audit", raw, err)
+	raw, err = r.ToolCatalog(ctx)
+	keep("tools", raw, err)
+	raw, err = r.SessionInfo(ctx)
+	keep("session", raw, err)
+	secret, err := r.Credential(ctx, "API_KEY")
+	keep("credential", json.RawMessage(secret.Reveal()), err)
+	_, err = r.Credential(ctx, "OTHER")
+	keep("other", nil, err)
+	keep("publish", nil, r.Publish(ctx, "note.added", map[string]int{"n": 1}))
+	return report, nil
+}
+
+// rawHandler writes the protocol by hand, so that it can do it wrongly.
+type rawHandler struct {
+	initialize string
+	stubborn   bool // ignores shutdown and the end of input
+	hangs      bool
+	cancels    int
+	tickets    []string
+}
+
+func (h *rawHandler) serve() {
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 8<<20)
+	for lines.Scan() {
+		var m struct {
+			ID     json.RawMessage
+			Method string
+			Params struct {
+				Ticket   string
+				Envelope struct{ Topic string }
+			}
+			Result, Error json.RawMessage
+		}
+		if json.Unmarshal(lines.Bytes(), &m) != nil {
+			os.Exit(9)
+		}
+		switch m.Method {
+		case "initialize":
+			if h.hangs {
+				select {}
+			}
+			if h.initialize == "" {
+				h.initialize = `"result":{}`
+			}
+			say(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, h.initialize)
+		case "cancel":
+			h.cancels++
+		case "shutdown":
+			if h.stubborn {
+				time.Sleep(time.Hour)
+			}
+			say(`{"jsonrpc":"2.0","id":%s,"result":null}`, m.ID)
+			return
+		case "handleRequest":
+			h.tickets = append(h.tickets, m.Params.Ticket)
+			h.answer(strings.TrimPrefix(m.Params.Envelope.Topic, "tool.invoke."), string(m.ID), m.Params.Ticket)
+		}
+	}
+	if h.stubborn {
+		time.Sleep(time.Hour)
+	}
+}
+
+func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+
+func (h *rawHandler) answer(tool, id, ticket string) {
+	ok := `{"jsonrpc":"2.0","id":` + id + `,"result":`
+	failed := `{"jsonrpc":"2.0","id":` + id + `,"error":`
+	switch tool {
+	case "echo", "null":
+		say("%snull}", ok)
+	case "toolerror":
+		say(`%s{"code":1,"message":"m","data":{"code":"NOT_FOUND","message":"no such thing","retriable":true}}}`, failed)
+	case "reserved":
+		say(`%s{"code":1,"message":"m","data":{"code":"UNAUTHORIZED","message":"m","retriable":true}}}`, failed)
+	case "untyped":
+		say(`%s{"code":1,"message":"m","data":{"code":"X","message":"m","retriable":"no"}}}`, failed)
+	case "plain":
+		say(`%s{"code":1,"message":"/etc/secret hunter2"}}`, failed)
+	case "nan":
+		say("%sNaN}", ok)
+	case "badutf8":
+		say("%s\"\xff\"}", ok)
+	case "deep":
+		say("%s%s1%s}", ok, strings.Repeat("[", 500), strings.Repeat("]", 500))
+	case "nothing":
+		say(`{"jsonrpc":"2.0","id":%s}`, id)
+	case "both":
+		say(`%s1,"error":{"code":1,"message":"m"}}`, ok)
+	case "big":
+		say("%s%q}", ok, strings.Repeat("x", 1<<20))
+	case "huge":
+		say("%s%q}", ok, strings.Repeat("x", 9<<20))
+	case "bigidlast":
+		say(`{"jsonrpc":"2.0","result":%q,"id":%s}`, strings.Repeat("x", 9<<20), id)
+	case "twice":
+		say("%s1}", ok)
+		say("%s2}", ok)
+	case "prints":
+		fmt.Println("loading…")
+		fmt.Println("{half")
+		say("%s1}", ok)
+	case "late":
+		time.Sleep(300 * time.Millisecond)
+		say("%s1}", ok)
+	case "cancelled":
+		say("%s%d}", ok, h.cancels)
+	case "hang":
+	case "borrow":
+		for i, t := range append(h.tickets[:len(h.tickets)-1:len(h.tickets)-1], "", "guess", os.Getenv("OTHER_TICKET")) {
+			say(`{"jsonrpc":"2.0","id":%d,"method":"getSessionInfo","params":{"ticket":%q}}`, 100+i, t)
+		}
+		say(`{"jsonrpc":"2.0","id":200,"method":"getAuditLog","params":{"ticket":%q,"filters":{"group":"other"}}}`, ticket)
+		say("%s1}", ok)
+	case "ticket":
+		say("%s%q}", ok, ticket)
+	default:
+		misbehave(tool, id)
+	}
+}
+
+func misbehave(tool, id string) {
+	switch tool {
+	case "die":
+		fmt.Fprintln(os.Stderr, "panic: password hunter2")
+		os.Exit(2)
+	case "kill":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	case "closeout":
+		_ = os.Stdout.Close()
+		time.Sleep(time.Hour)
+	case "daemon":
+		cmd := exec.Command("sleep", "1000")
+		cmd.Stdout, cmd.Stderr, cmd.Stdin = os.Stdout, os.Stderr, os.Stdin
+		if cmd.Start() == nil {
+			os.Exit(4)
+		}
+	case "flood":
+		for {
+			say("spam")
+		}
+	case "floodanswers":
+		for {
+			say(`{"jsonrpc":"2.0","id":99999,"result":1}`)
+		}
+	case "floodcallbacks":
+		for i := 0; ; i++ {
+			say(`{"jsonrpc":"2.0","id":%d,"method":"getAuditLog","params":{"ticket":"x"}}`, i)
+		}
+	case "floodlong":
+		chunk := strings.Repeat("x", 1<<20)
+		for {
+			fmt.Print(chunk)
+		}
+	case "deaf":
+		time.Sleep(time.Hour)
+	}
+}

@@ -1,0 +1,373 @@
+package pluginhost
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nacre-dev/nacre/internal/wire"
+	"github.com/nacre-dev/nacre/plugin"
+)
+
+// Limits of one handler's process.
+const (
+	maxLine     = plugin.MaxResult + 64<<10 // bytes of a line that is read whole
+	maxInFlight = 64                        // requests at once
+	maxQueued   = 2 * maxInFlight           // lines waiting to be written
+	maxFaults   = 1000                      // lines that make no sense, until the process is ended
+	forgiven    = 8                         // of them for each good answer
+	maxStderr   = 8 << 10                   // last bytes of standard error that are kept
+	exitGrace   = 200 * time.Millisecond    // for output still in the pipe after the process ended
+	killGrace   = 5 * time.Second           // for a killed process to be gone
+)
+
+var (
+	errCrashed = errors.New("the handler's process ended before it answered")
+	errGone    = errors.New("the handler's process has ended")
+	errBusy    = errors.New("the handler has too many requests in flight")
+	errInvalid = errors.New("the handler's answer is not valid JSON")
+	errTooBig  = errors.New("response exceeded maximum size")
+)
+
+// answer is how a request ended: a result, an error object, or err.
+type answer struct {
+	result json.RawMessage
+	failed *plugin.RPCError
+	err    error
+}
+
+// conn is one running process and the JSON-RPC connection to it. Its end is
+// the process's end: dead is closed when everything has been answered.
+type conn struct {
+	proc  Process
+	fault func(what string) // told of what the handler did wrong; must not block
+	tail  *tail
+	out   chan []byte
+	dead  chan struct{}
+	ended error // why the process ended; set before dead is closed
+
+	mu      sync.Mutex
+	last    int64
+	pending map[int64]chan answer
+	tickets map[string]*ticket
+	faults  int // not yet forgiven
+	strange int // in all
+
+	callbacks chan struct{} // one element for each callback being served
+	serving   sync.WaitGroup
+}
+
+// newConn takes over a process. It ends with the process, never before.
+func newConn(proc Process, fault func(string)) *conn {
+	c := &conn{
+		proc: proc, fault: fault, tail: &tail{}, out: make(chan []byte, maxQueued), dead: make(chan struct{}),
+		pending: map[int64]chan answer{}, tickets: map[string]*ticket{}, callbacks: make(chan struct{}, maxCallbacks),
+	}
+	go c.run()
+	return c
+}
+
+// run owns every goroutine of the connection and outlives them all.
+func (c *conn) run() {
+	exited := make(chan struct{})
+	var reading, writing sync.WaitGroup
+	writing.Go(func() { c.write(exited); c.endSoon(exited) })
+	reading.Go(func() { c.read(); c.endSoon(exited) })
+	reading.Go(func() { c.tail.fill(c.proc.Stderr) })
+	err := c.proc.Wait()
+	close(exited)
+	_ = c.proc.Kill()        // what the handler left behind ends with it
+	_ = c.proc.Stdin.Close() // releases a write to a pipe nobody reads
+	// A child that was left behind may hold the pipes open for ever.
+	late := time.AfterFunc(exitGrace, func() { _, _ = c.proc.Stdout.Close(), c.proc.Stderr.Close() })
+	reading.Wait()
+	late.Stop()
+	_, _ = c.proc.Stdout.Close(), c.proc.Stderr.Close()
+	writing.Wait()
+	c.abandon()
+	c.serving.Wait()
+	c.ended = err
+	close(c.dead)
+}
+
+// endSoon ends a process that has closed its output or says too much: it can answer nothing any more.
+func (c *conn) endSoon(exited <-chan struct{}) {
+	grace := time.NewTimer(exitGrace)
+	defer grace.Stop()
+	select {
+	case <-exited:
+	case <-grace.C:
+		_ = c.proc.Kill() // an error means that it has ended already
+	}
+}
+
+// abandon answers whoever still waits.
+func (c *conn) abandon() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, to := range c.pending {
+		to <- answer{err: errCrashed}
+		delete(c.pending, id)
+	}
+	c.pending, c.tickets = nil, nil
+}
+
+// kill ends the process and waits for that, but not for ever.
+func (c *conn) kill() {
+	_ = c.proc.Kill() // an error means that it has ended already
+	wait := time.NewTimer(killGrace)
+	defer wait.Stop()
+	select {
+	case <-c.dead:
+	case <-wait.C:
+	}
+}
+
+func (c *conn) write(exited <-chan struct{}) {
+	for {
+		select {
+		case <-exited:
+			return
+		case line := <-c.out:
+			if _, err := c.proc.Stdin.Write(line); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// send queues a line, and reports whether there was room.
+func (c *conn) send(m plugin.Message) bool {
+	m.JSONRPC = "2.0"
+	line, err := json.Marshal(m)
+	if err != nil {
+		return false
+	}
+	select {
+	case c.out <- append(line, '\n'):
+		return true
+	default:
+		return false
+	}
+}
+
+// request asks the handler and waits until it answers, dies, or ctx ends. The
+// handler is told when nobody waits any more.
+func (c *conn) request(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	raw, err := json.Marshal(params)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", method, err)
+	}
+	id, to, err := c.register()
+	if err != nil {
+		return nil, err
+	}
+	wireID := json.RawMessage(strconv.FormatInt(id, 10))
+	if !c.send(plugin.Message{ID: wireID, Method: method, Params: raw}) {
+		c.forget(id)
+		return nil, errBusy
+	}
+	select {
+	case a := <-to:
+		return settle(a)
+	case <-ctx.Done():
+	}
+	if c.forget(id) {
+		c.notify(plugin.MethodCancel, plugin.CancelParams{ID: wireID})
+	}
+	return nil, ctx.Err()
+}
+
+func settle(a answer) (json.RawMessage, error) {
+	if a.failed == nil {
+		return a.result, a.err
+	}
+	if tool, ok := plugin.ParseToolError(a.failed.Data); ok {
+		return nil, tool
+	}
+	return nil, fmt.Errorf("the handler's error %d: %s", a.failed.Code, a.failed.Message)
+}
+
+func (c *conn) notify(method string, params any) bool {
+	raw, err := json.Marshal(params)
+	return err == nil && c.send(plugin.Message{Method: method, Params: raw})
+}
+
+func (c *conn) register() (int64, chan answer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pending == nil {
+		return 0, nil, errGone
+	}
+	if len(c.pending) >= maxInFlight {
+		return 0, nil, errBusy
+	}
+	c.last++
+	to := make(chan answer, 1)
+	c.pending[c.last] = to
+	return c.last, to, nil
+}
+
+// forget reports whether the request was still pending.
+func (c *conn) forget(id int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.pending[id]
+	delete(c.pending, id)
+	return ok
+}
+
+func (c *conn) issue(name string, t *ticket) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tickets != nil {
+		c.tickets[name] = t
+	}
+}
+
+func (c *conn) revoke(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.tickets, name)
+}
+
+func (c *conn) read() {
+	lines := bufio.NewReaderSize(c.proc.Stdout, 64<<10)
+	for budget := maxSkipped; ; {
+		line, whole, err := readLine(lines, maxLine, &budget)
+		if err != nil {
+			return
+		}
+		c.line(line, whole)
+	}
+}
+
+// line acts on one line. What it cannot read still answers the request it
+// names, so that nobody waits for a handler that has spoken.
+func (c *conn) line(line []byte, whole bool) {
+	m, err := parseLine(line)
+	if !whole {
+		err = errTooBig
+		if m.ID == nil {
+			m.ID = idAtEnd(line)
+		}
+	}
+	switch {
+	case m.Method != "" && m.ID != nil && err == nil:
+		c.callback(m)
+	case m.ID != nil && m.Method == "":
+		c.settle(m, err)
+	default:
+		c.bad("a line that is no message")
+	}
+}
+
+func (c *conn) settle(m plugin.Message, err error) {
+	id, parseErr := strconv.ParseInt(string(m.ID), 10, 64)
+	c.mu.Lock()
+	to, ok := c.pending[id]
+	ok = ok && parseErr == nil
+	if ok {
+		delete(c.pending, id)
+		c.faults = max(0, c.faults-forgiven)
+	}
+	c.mu.Unlock()
+	if !ok {
+		c.bad("an answer that nobody waits for")
+		return
+	}
+	switch {
+	case err != nil:
+		to <- answer{err: err}
+	case m.Error != nil:
+		to <- answer{failed: m.Error}
+	case len(m.Result) > plugin.MaxResult:
+		to <- answer{err: errTooBig}
+	default:
+		to <- answer{result: m.Result}
+	}
+}
+
+// callback serves what the handler asks, from a goroutine of its own.
+func (c *conn) callback(m plugin.Message) {
+	p, err := readService(m.Params)
+	t, err := c.admit(p.Ticket, err)
+	if err != nil {
+		c.refuse(m.ID, err)
+		c.bad("a callback that was refused")
+		return
+	}
+	select {
+	case c.callbacks <- struct{}{}:
+	default:
+		c.refuse(m.ID, refused("too many callbacks at once"))
+		c.bad("more callbacks at once than are served")
+		return
+	}
+	c.serving.Go(func() {
+		defer func() { <-c.callbacks }()
+		result, err := t.serve(m.Method, p)
+		if err == nil && !c.valid(p.Ticket) {
+			err = refused("the request has ended")
+		}
+		if err == nil {
+			err = wire.Check(result, wire.Limits{Message: plugin.MaxResult, CaseSensitive: true})
+		}
+		if err != nil {
+			c.refuse(m.ID, err)
+			return
+		}
+		c.send(plugin.Message{ID: m.ID, Result: result})
+	})
+}
+
+// admit finds the ticket among this plugin's own and counts its use.
+func (c *conn) admit(name string, err error) (*ticket, error) {
+	if err != nil {
+		return nil, refused("the parameters are not those of a service")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t, ok := c.tickets[name]
+	if !ok {
+		return nil, refused("no such ticket: quote that of a request in progress")
+	}
+	if t.calls++; t.calls > maxTicketCallbacks {
+		return nil, refused("too many callbacks in one request")
+	}
+	return t, nil
+}
+
+func (c *conn) valid(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tickets[name] != nil
+}
+
+func (c *conn) refuse(id json.RawMessage, err error) {
+	var r refused
+	if !errors.As(err, &r) {
+		r = "the host could not answer"
+	}
+	c.send(plugin.Message{ID: id, Error: &plugin.RPCError{Code: plugin.RPCRefused, Message: string(r)}})
+}
+
+// bad counts what makes no sense; too much of it ends the process.
+func (c *conn) bad(what string) {
+	c.mu.Lock()
+	c.faults++
+	c.strange++
+	faults, n := c.faults, c.strange
+	c.mu.Unlock()
+	if n&(n-1) == 0 { // the 1st, 2nd, 4th, …: a flood must not flood the records
+		c.fault(what)
+	}
+	if faults == maxFaults {
+		_ = c.proc.Kill() // an error means that it has ended already
+	}
+}

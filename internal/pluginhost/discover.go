@@ -1,0 +1,148 @@
+package pluginhost
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/plugin"
+)
+
+// The names of files in a plugin's folder.
+const (
+	manifestFile = "manifest.json"
+	handlerFile  = "handler"
+	skillFolder  = "skill"
+)
+
+// A Found is one plugin's folder, read and not yet started.
+type Found struct {
+	Name nacre.PluginName
+	// Dir is the folder, absolute and without symbolic links.
+	Dir      string
+	Manifest plugin.Manifest
+	// Argv starts the handler with Dir as its working directory.
+	Argv []string
+	// Hash pins every file in the folder: "sha256:…" (D-13).
+	Hash  string
+	Skill Skill
+	// Err says why the plugin cannot be started; everything after Dir may then be empty.
+	Err error
+}
+
+// Discover reads the plugins in these folders, sorted by name. A plugin in an
+// earlier folder covers one of the same name in a later one, so the user's
+// folder comes first (D-20). A folder that does not exist holds none. What is
+// wrong with one plugin is in its Err; the error is for folders that cannot be read.
+func Discover(dirs ...string) ([]Found, error) {
+	var found []Found
+	covered := map[string]bool{}
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("plugins: %w", err)
+		}
+		for _, e := range entries {
+			if covered[e.Name()] || !isFolder(dir, e) {
+				continue
+			}
+			covered[e.Name()] = true
+			found = append(found, inspect(filepath.Join(dir, e.Name())))
+		}
+	}
+	slices.SortFunc(found, func(a, b Found) int { return cmp.Compare(a.Name, b.Name) })
+	return found, nil
+}
+
+func isFolder(dir string, e fs.DirEntry) bool {
+	if strings.HasPrefix(e.Name(), ".") {
+		return false
+	}
+	info, err := os.Stat(filepath.Join(dir, e.Name())) // a plugin's folder itself may be a link
+	return err == nil && info.IsDir()
+}
+
+func inspect(dir string) Found {
+	f := Found{Dir: dir}
+	f.Name, f.Err = nacre.ParsePluginName(filepath.Base(dir))
+	if f.Err != nil {
+		f.Name = nacre.PluginName(printable(filepath.Base(dir)))
+		return f
+	}
+	f.Err = f.read()
+	return f
+}
+
+func (f *Found) read() (err error) {
+	if f.Dir, err = filepath.Abs(f.Dir); err != nil {
+		return err
+	}
+	if f.Dir, err = filepath.EvalSymlinks(f.Dir); err != nil {
+		return err
+	}
+	if f.Hash, err = contentHash(f.Dir); err != nil {
+		return err
+	}
+	path := filepath.Join(f.Dir, manifestFile)
+	data, err := readBounded(path, plugin.MaxManifest)
+	if err != nil {
+		return err
+	}
+	if f.Manifest, err = plugin.ParseManifest(data); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if f.Argv, err = handlerArgv(f.Dir, f.Manifest.Handler); err != nil {
+		return err
+	}
+	f.Skill, err = readSkill(*f)
+	return err
+}
+
+// handlerArgv is the manifest's handler, or the executable file named so.
+func handlerArgv(dir string, argv []string) ([]string, error) {
+	if len(argv) > 0 {
+		return slices.Clone(argv), nil
+	}
+	path := filepath.Join(dir, handlerFile)
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s is missing: put an executable there, or name one as handler in the manifest", path)
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
+		return nil, fmt.Errorf("%s is not an executable file: chmod +x it", path)
+	}
+	return []string{"./" + handlerFile}, nil
+}
+
+func readBounded(path string, limit int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > limit {
+		return nil, fmt.Errorf("%s: %d bytes, at most %d", path, info.Size(), limit)
+	}
+	return os.ReadFile(path)
+}
+
+// printable makes a folder's name fit to be shown: it is nobody's identity.
+func printable(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r <= ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, name)
+	return name[:min(len(name), 64)]
+}

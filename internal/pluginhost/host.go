@@ -1,0 +1,218 @@
+package pluginhost
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/plugin"
+)
+
+// Options of a host. What is marked required has no safe default.
+type Options struct {
+	// Launch starts a handler; required. ctx ends when the host is closed.
+	Launch func(ctx context.Context, spec LaunchSpec) (Process, error)
+	// Recorder takes what happens to plugins; required.
+	Recorder nacre.Recorder
+	// Now is the clock; required.
+	Now func() time.Time
+	// DataRoot holds one directory a plugin, made with mode 0700; required.
+	DataRoot string
+	// Version is nacre's own, which app_compat is held against; required.
+	Version string
+	// Config is each plugin's own configuration.
+	Config map[nacre.PluginName]json.RawMessage
+	// Taken are tools that exist already, with who owns them.
+	Taken map[nacre.ToolName]string
+	// Services answer what handlers ask; what is nil is refused.
+	Services Services
+	// Check refuses a capability that the kernel would not take, so that one
+	// plugin fails and not the run; nil leaves that to the kernel.
+	Check func(nacre.Capability) error
+	// Redact cleans what handlers say before it is recorded; with nil their
+	// words are left out.
+	Redact func(string) string
+	Limits Limits
+}
+
+// Limits of a host; zero means the default.
+type Limits struct {
+	Init     time.Duration // for initialize; 10 s (D-23)
+	Request  time.Duration // for one request; 30 s (D-14)
+	Drain    time.Duration // for requests in flight at Close; 30 s (D-24)
+	Shutdown time.Duration // for shutdown and exit; 10 s (D-24)
+	// Backoff before the first restart after a crash, 200 ms; it doubles up to
+	// BackoffMax, 30 s, and starts again after a minute without a crash.
+	Backoff    time.Duration
+	BackoffMax time.Duration
+}
+
+func (l Limits) withDefaults() Limits {
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&l.Init, 10 * time.Second}, {&l.Request, 30 * time.Second}, {&l.Drain, 30 * time.Second},
+		{&l.Shutdown, 10 * time.Second}, {&l.Backoff, 200 * time.Millisecond}, {&l.BackoffMax, 30 * time.Second},
+	} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	return l
+}
+
+// A LaunchSpec says what to start and what it may reach (D-21).
+type LaunchSpec struct {
+	Name nacre.PluginName
+	// Argv is relative to Dir, its working directory.
+	Argv []string
+	// Dir is the plugin's folder, read-only.
+	Dir string
+	// DataDir is the plugin's own directory, read-write.
+	DataDir string
+	// Env is the whole environment, as KEY=value; PATH is the launcher's to add.
+	Env []string
+	// Hosts are those the manifest lists; the launcher allows what the operator confirmed.
+	Hosts []string
+}
+
+// A Process is a handler that runs.
+type Process struct {
+	Stdin          io.WriteCloser
+	Stdout, Stderr io.ReadCloser
+	// DataDir is LaunchSpec.DataDir as the handler sees it; empty means the same path.
+	DataDir string
+	// Wait returns when the process has ended. It is called once, and must not close the streams.
+	Wait func() error
+	// Kill ends the process and all it started. It may be called at any time, more than once.
+	Kill func() error
+}
+
+// Failure is a plugin that could not be started, and no more than an agent may know of it.
+type Failure struct {
+	Name     nacre.PluginName `json:"name"`
+	Category string           `json:"category"`
+}
+
+// Health is the part "plugins" of get_session_info (D-23).
+type Health struct {
+	Healthy []nacre.PluginName `json:"healthy"`
+	Failed  []Failure          `json:"failed"`
+}
+
+// Host runs plugins. It is safe for concurrent use.
+type Host struct {
+	opts  Options
+	units []*unit
+	end   context.CancelFunc
+
+	closing sync.Once
+	closed  error
+}
+
+// Start starts all plugins at once and returns when each has been initialised
+// or has failed, at most Limits.Init later (D-23). A plugin that fails is left
+// out; tools of the same name, reserved names and folders that cannot live
+// together are errors that name both (D-25). ctx is for the start alone.
+func Start(ctx context.Context, found []Found, o Options) (*Host, error) {
+	if o.Launch == nil || o.Recorder == nil || o.Now == nil || o.DataRoot == "" || o.Version == "" {
+		return nil, errors.New("plugin host: Launch, Recorder, Now, DataRoot and Version are required")
+	}
+	if err := collisions(found, o.Taken); err != nil {
+		return nil, err
+	}
+	o.Limits = o.Limits.withDefaults()
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	h := &Host{opts: o, end: end}
+	var starting sync.WaitGroup
+	for _, f := range found {
+		u := newUnit(f, &h.opts)
+		h.units = append(h.units, u)
+		starting.Go(func() { u.start(ctx, life) })
+	}
+	starting.Wait()
+	if ctx.Err() != nil {
+		return nil, errors.Join(ctx.Err(), h.Close(ctx))
+	}
+	return h, nil
+}
+
+// Tools are the tools of the plugins that started.
+func (h *Host) Tools() []nacre.Tool {
+	var tools []nacre.Tool
+	for _, u := range h.units {
+		if u.category() != "" {
+			continue
+		}
+		for _, t := range u.found.Manifest.Provides.Tools {
+			tools = append(tools, nacre.Tool{Capability: t.Capability(u.found.Name, u.found.Hash), Driver: nacre.DriverFunc(u.do)})
+		}
+	}
+	return tools
+}
+
+// Skills are the skills of the plugins that started: a failed plugin's is not copied (D-31).
+func (h *Host) Skills() []Skill {
+	var skills []Skill
+	for _, u := range h.units {
+		if u.category() == "" && len(u.found.Manifest.Provides.Tools) > 0 {
+			skills = append(skills, u.found.Skill)
+		}
+	}
+	return skills
+}
+
+// Health says which plugins started; a plugin that crashed and could not be
+// started again has failed.
+func (h *Host) Health() Health {
+	health := Health{Healthy: []nacre.PluginName{}, Failed: []Failure{}}
+	for _, u := range h.units {
+		if c := u.category(); c != "" {
+			health.Failed = append(health.Failed, Failure{u.found.Name, c})
+		} else {
+			health.Healthy = append(health.Healthy, u.found.Name)
+		}
+	}
+	return health
+}
+
+// Deliver hands an event to every plugin that subscribes to a prefix of its
+// topic. A plugin that does not keep up, or is down, misses it, and that is recorded.
+func (h *Host) Deliver(ctx context.Context, e plugin.Envelope) {
+	for _, u := range h.units {
+		if slices.ContainsFunc(u.found.Manifest.Subscribes, func(prefix string) bool { return subscribes(prefix, e.Topic) }) {
+			u.event(ctx, e)
+		}
+	}
+}
+
+// Close refuses new calls, waits for those in flight, tells the handlers to
+// shut down and ends what is left: all plugins at once, at most Limits.Drain +
+// Limits.Shutdown, and at once when ctx ends (D-24). It returns an error for
+// each plugin that had to be ended by force. A second Close returns the same.
+func (h *Host) Close(ctx context.Context) error {
+	h.closing.Do(func() { h.closed = h.close(ctx) })
+	return h.closed
+}
+
+func (h *Host) close(ctx context.Context) error {
+	errs := make([]error, len(h.units))
+	var closing sync.WaitGroup
+	for i, u := range h.units {
+		closing.Go(func() {
+			if err := u.close(ctx); err != nil {
+				errs[i] = fmt.Errorf("plugin %s: %w", u.found.Name, err)
+			}
+		})
+	}
+	closing.Wait()
+	h.end()
+	return errors.Join(errs...)
+}

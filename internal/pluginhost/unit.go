@@ -1,0 +1,278 @@
+package pluginhost
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/plugin"
+)
+
+// healthyFor is how long a process must live for back-off to start again.
+const healthyFor = time.Minute
+
+// unit is one plugin: its process, and what replaces it after a crash.
+type unit struct {
+	found  Found
+	opts   *Options
+	config json.RawMessage
+
+	mu       sync.Mutex
+	conn     *conn  // nil while there is none
+	failed   string // category; set once there will be none
+	draining bool
+	inFlight int
+	idle     chan struct{} // closed when draining and nothing is in flight
+
+	stop       context.CancelFunc // ends supervision; set by start
+	supervised sync.WaitGroup
+}
+
+func newUnit(f Found, o *Options) *unit {
+	return &unit{found: f, opts: o, idle: make(chan struct{})}
+}
+
+// category is "" for a plugin that has not failed.
+func (u *unit) category() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.failed
+}
+
+// failure is why a plugin cannot be started, with its category.
+type failure struct {
+	category string
+	err      error
+}
+
+func (f *failure) Error() string { return f.category + ": " + f.err.Error() }
+
+func (f *failure) Unwrap() error { return f.err }
+
+func configError(err error) error { return &failure{plugin.CategoryConfig, err} }
+
+// start checks the plugin, starts its process and leaves a supervisor behind.
+// ctx is for the start, life for the process.
+func (u *unit) start(ctx, life context.Context) {
+	run, stop := context.WithCancel(life)
+	u.stop = stop
+	err := u.prepare()
+	var c *conn
+	if err == nil {
+		c, err = u.launch(ctx, life)
+	}
+	if err != nil {
+		u.fail(ctx, err)
+		return
+	}
+	u.record(ctx, "plugin.ready", "ready", nil)
+	u.supervised.Go(func() { u.supervise(run, life, c) })
+}
+
+// prepare finds every reason not to start the process at all.
+func (u *unit) prepare() error {
+	if u.found.Err != nil {
+		return configError(u.found.Err)
+	}
+	m := u.found.Manifest
+	ok, err := plugin.Compatible(m.AppCompat, u.opts.Version)
+	if err != nil {
+		return configError(err)
+	}
+	if !ok {
+		return configError(fmt.Errorf("app_compat %s excludes this version, %s", m.AppCompat, u.opts.Version))
+	}
+	for _, t := range m.Provides.Tools {
+		if u.opts.Check == nil {
+			break
+		}
+		if err := u.opts.Check(t.Capability(u.found.Name, u.found.Hash)); err != nil {
+			return configError(fmt.Errorf("tool %s: %w", t.Name, err))
+		}
+	}
+	u.config, err = checkedConfig(m.ConfigSchema, u.opts.Config[u.found.Name])
+	if err != nil {
+		return configError(err)
+	}
+	return nil
+}
+
+// launch starts a process and initialises it; on failure nothing is left of it.
+func (u *unit) launch(ctx, life context.Context) (*conn, error) {
+	dataDir := filepath.Join(u.opts.DataRoot, string(u.found.Name))
+	if err := os.MkdirAll(dataDir, 0o700); err != nil {
+		return nil, configError(err)
+	}
+	proc, err := u.opts.Launch(life, LaunchSpec{
+		Name: u.found.Name, Argv: u.found.Argv, Dir: u.found.Dir, DataDir: dataDir,
+		Env: []string{"LANG=C.UTF-8", "NACRE_PLUGIN=" + string(u.found.Name)}, Hosts: u.found.Manifest.Hosts,
+	})
+	if err != nil {
+		return nil, configError(fmt.Errorf("handler: %w", err))
+	}
+	if proc.DataDir == "" {
+		proc.DataDir = dataDir
+	}
+	c := newConn(proc, func(what string) { u.record(life, "plugin.fault", "dropped", detail{"what": what}) })
+	if err := u.initialize(ctx, c); err != nil {
+		c.kill()
+		return nil, u.withStderr(err, c)
+	}
+	u.mu.Lock()
+	u.conn = c
+	u.mu.Unlock()
+	return c, nil
+}
+
+func (u *unit) initialize(ctx context.Context, c *conn) error {
+	ctx, cancel := context.WithTimeout(ctx, u.opts.Limits.Init)
+	defer cancel()
+	name := newTicket()
+	c.issue(name, u.forInitialize(ctx))
+	defer c.revoke(name)
+	_, err := c.request(ctx, plugin.MethodInitialize, plugin.InitializeParams{
+		Protocol: plugin.ProtocolVersion, Plugin: u.found.Name, Config: u.config, DataDir: c.proc.DataDir, Ticket: name,
+	})
+	if err == nil {
+		return nil
+	}
+	return &failure{categoryOf(err), fmt.Errorf("initialize: %w", err)}
+}
+
+// categoryOf believes a handler that names a category, and nothing else.
+func categoryOf(err error) string {
+	var e *plugin.ToolError
+	if errors.As(err, &e) {
+		switch e.Code {
+		case plugin.CategoryNetwork, plugin.CategoryAuth, plugin.CategoryConfig:
+			return e.Code
+		}
+	}
+	return plugin.CategoryInternal
+}
+
+// fail gives the plugin up: it is not tried again (D-23).
+func (u *unit) fail(ctx context.Context, err error) {
+	category := plugin.CategoryInternal
+	var f *failure
+	if errors.As(err, &f) {
+		category = f.category
+	}
+	u.mu.Lock()
+	u.failed = category
+	u.conn = nil
+	u.mu.Unlock()
+	u.record(ctx, "plugin.failed", nacre.OutcomeError, detail{"severity": "CRITICAL", "category": category, "error": u.redacted(err.Error())})
+}
+
+// supervise restarts the process after a crash until run ends,
+// when the host is closed; life is the processes'.
+func (u *unit) supervise(run, life context.Context, c *conn) {
+	backoff := u.opts.Limits.Backoff
+	for {
+		since := u.opts.Now()
+		select {
+		case <-run.Done():
+			return
+		case <-c.dead:
+		}
+		u.lost(life, c)
+		if u.opts.Now().Sub(since) >= healthyFor {
+			backoff = u.opts.Limits.Backoff
+		}
+		if !pause(run, backoff) {
+			return
+		}
+		backoff = min(2*backoff, u.opts.Limits.BackoffMax)
+		next, err := u.relaunch(run, life)
+		if err != nil {
+			u.fail(life, err)
+			return
+		}
+		u.record(life, "plugin.restarted", "ready", nil)
+		c = next
+	}
+}
+
+func (u *unit) lost(ctx context.Context, c *conn) {
+	u.mu.Lock()
+	u.conn = nil
+	u.mu.Unlock()
+	end := "exit status 0"
+	if c.ended != nil {
+		end = c.ended.Error()
+	}
+	u.record(ctx, "plugin.crashed", nacre.OutcomeError, detail{"error": u.redacted(end + ": " + c.tail.String())})
+}
+
+// pause reports false when run ends meanwhile.
+func pause(run context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-run.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// relaunch starts the same code again, and only that: what was approved is what runs.
+func (u *unit) relaunch(run, life context.Context) (*conn, error) {
+	hash, err := contentHash(u.found.Dir)
+	if err != nil {
+		return nil, configError(err)
+	}
+	if hash != u.found.Hash {
+		return nil, configError(errors.New("the plugin's folder has changed since the start: start again to accept it"))
+	}
+	return u.launch(run, life)
+}
+
+// event is fire and forget (D-21).
+func (u *unit) event(ctx context.Context, e plugin.Envelope) {
+	u.mu.Lock()
+	c := u.conn
+	u.mu.Unlock()
+	if c == nil || !c.notify(plugin.MethodHandleEvent, plugin.EventParams{Envelope: e}) {
+		u.record(ctx, "plugin.event_dropped", "dropped", detail{"event": e.Topic})
+	}
+}
+
+// detail is what a record adds: names, counts and redacted words.
+type detail map[string]string
+
+func (u *unit) record(ctx context.Context, topic, outcome string, d detail) {
+	all := detail{"plugin": string(u.found.Name), "hash": u.found.Hash}
+	for k, v := range d {
+		all[k] = v
+	}
+	raw, err := json.Marshal(all)
+	if err != nil {
+		return
+	}
+	// A recorder that fails makes the kernel refuse every call; nothing to add here.
+	_ = u.opts.Recorder.Append(context.WithoutCancel(ctx), nacre.Record{
+		Kind: nacre.KindPlugin, Time: u.opts.Now(), Source: sourceCore, Topic: topic, Outcome: outcome, Reason: all["category"], Detail: raw,
+	})
+}
+
+func (u *unit) redacted(text string) string {
+	if u.opts.Redact == nil {
+		return "[left out]"
+	}
+	return u.opts.Redact(text)
+}
+
+func (u *unit) withStderr(err error, c *conn) error {
+	if said := c.tail.String(); said != "" {
+		return fmt.Errorf("%w: %s", err, said)
+	}
+	return err
+}
