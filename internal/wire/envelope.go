@@ -26,6 +26,11 @@ const SourceCore = "core"
 // being asked; its payload is {"expires": time, "seconds": whole seconds until then}.
 const TopicPending = "confirmation.pending"
 
+// EventsProperty, set to "1" among the properties of a client's ZeroMQ READY,
+// asks for events between request and response. A plain ZeroMQ client gets
+// exactly one answer to each request, and nothing else.
+const EventsProperty = "X-Nacre-Events"
+
 // MaxEnvelope is the largest envelope in bytes: a payload of MaxMessage and its frame.
 const MaxEnvelope = MaxMessage + 4<<10
 

@@ -1,0 +1,162 @@
+package door
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/nacre-dev/nacre/internal/wire"
+	"github.com/nacre-dev/nacre/internal/zmtp"
+)
+
+// conn is one client's connection.
+type conn struct {
+	door *door
+	nc   *net.UnixConn
+	r    *zmtp.Reader
+	// events is whether the client asked for them.
+	events bool
+	// writing is held while a message is written, so that none is cut in two.
+	// Whoever waits for it is one of the session's requests in flight, so what
+	// waits is bounded by their number and the size of an answer.
+	writing sync.Mutex
+	calls   sync.WaitGroup
+}
+
+func newConn(d *door, nc *net.UnixConn) *conn {
+	return &conn{door: d, nc: nc, r: zmtp.NewReader(nc, wire.MaxMessage)}
+}
+
+// serve reads requests until the client goes away, breaks the protocol, or ctx
+// ends; it returns when the last of its calls has.
+func (c *conn) serve(ctx context.Context) {
+	own, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// A door that closes stops listening, but its answers still go out.
+	defer context.AfterFunc(ctx, func() { _ = c.nc.CloseRead() })()
+	err := c.handshake()
+	if err == nil {
+		err = c.read(own)
+	}
+	if ctx.Err() == nil {
+		cancel() // the client is gone, and with it every call that it waits for
+		_ = c.nc.Close()
+		if worthTelling(err) {
+			c.door.rejectConnection(ctx, err.Error())
+		}
+	}
+	c.calls.Wait()
+}
+
+// worthTelling leaves out clients that came and went.
+func worthTelling(err error) bool {
+	return errors.Is(err, zmtp.ErrProtocol) || errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// handshake exchanges greeting and READY. The peer's socket type decides
+// nothing but whether it can talk to us; what else it says of itself is ignored.
+func (c *conn) handshake() error {
+	if err := c.nc.SetDeadline(soon(c.door.deps.Limits.Handshake)); err != nil {
+		return err
+	}
+	if _, err := c.nc.Write(zmtp.AppendGreeting(nil)); err != nil {
+		return err
+	}
+	if err := c.r.Greeting(); err != nil {
+		return err
+	}
+	if _, err := c.nc.Write(zmtp.AppendReady(nil, zmtp.Property{Name: zmtp.SocketType, Value: "ROUTER"})); err != nil {
+		return err
+	}
+	item, err := c.r.Next()
+	if err != nil {
+		return err
+	}
+	if item.Command != zmtp.Ready {
+		return fmt.Errorf("%w: no READY", zmtp.ErrProtocol)
+	}
+	properties, err := zmtp.ParseProperties(item.Body)
+	if err != nil {
+		return err
+	}
+	if kind, _ := zmtp.Lookup(properties, zmtp.SocketType); kind != "DEALER" && kind != "REQ" {
+		_, _ = c.nc.Write(zmtp.AppendCommand(nil, zmtp.Error, []byte("\x17use a DEALER or REQ here"))) // closing anyway
+		return fmt.Errorf("%w: a socket type other than DEALER or REQ", zmtp.ErrProtocol)
+	}
+	wish, _ := zmtp.Lookup(properties, wire.EventsProperty)
+	c.events = wish == "1"
+	return c.nc.SetDeadline(time.Time{})
+}
+
+// read takes one message after the other. A message may be as long in coming
+// as it likes, but once begun it has to end in time.
+func (c *conn) read(ctx context.Context) error {
+	for {
+		if err := c.r.Wait(); err != nil {
+			return err
+		}
+		if err := c.nc.SetReadDeadline(soon(c.door.deps.Limits.Message)); err != nil {
+			return err
+		}
+		item, err := c.r.Next()
+		if err != nil && !errors.Is(err, zmtp.ErrTooLarge) {
+			return err
+		}
+		if err := c.nc.SetReadDeadline(time.Time{}); err != nil {
+			return err
+		}
+		if item.Command != "" {
+			if err := c.command(item); err != nil {
+				return err
+			}
+			continue
+		}
+		c.receive(ctx, item.Parts, err)
+	}
+}
+
+// command answers a PING; after the handshake nothing else concerns a ROUTER.
+func (c *conn) command(item zmtp.Item) error {
+	if item.Command != zmtp.Ping {
+		return nil
+	}
+	pong, ok := zmtp.AppendPong(nil, item.Body)
+	if !ok {
+		return fmt.Errorf("%w: malformed PING", zmtp.ErrProtocol)
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	return c.write(pong)
+}
+
+// write sends whole frames; the caller holds writing. After an error the
+// stream may end inside a frame, so the connection is closed: its reader then
+// ends, and with it every call.
+func (c *conn) write(frames []byte) error {
+	err := c.nc.SetWriteDeadline(soon(c.door.deps.Limits.Write))
+	if err == nil {
+		_, err = c.nc.Write(frames)
+	}
+	if err != nil {
+		_ = c.nc.Close() // the first error is the one to tell
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}
+
+// send frames an envelope as the request was framed: behind an empty part or alone.
+func (c *conn) send(delimited bool, envelope wire.Envelope) error {
+	body := envelope.Append(make([]byte, 0, len(envelope.Payload)+512))
+	parts := [][]byte{nil, body}
+	if !delimited {
+		parts = parts[1:]
+	}
+	return c.write(zmtp.AppendMessage(make([]byte, 0, len(body)+16), parts...))
+}
+
+// soon is a deadline for the network, which runs on the machine's own clock.
+func soon(d time.Duration) time.Time { return time.Now().Add(d) }

@@ -1,0 +1,197 @@
+// Package door promises that one session's request socket is served by the
+// rules of the wire: who asks is known from the listener alone, every message
+// gets one structured answer, and nothing that a client does loses another's
+// request, hangs, or leaves anything behind (D-01…D-07, D-10). It owns stages 1
+// and 2, envelope and topic, and the way back: sanitize, log, forward. It does
+// not decide: payload, authority, confirmation and routing are the kernel's.
+package door
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// acceptPause is how long to wait where the host has no descriptor for a new connection.
+const acceptPause = 50 * time.Millisecond
+
+// Kernel carries out calls; its methods may be called concurrently.
+type Kernel interface {
+	// Has reports whether the tool exists: stage 2.
+	Has(tool nacre.ToolName) bool
+	// Source is the directory name of the plugin behind a tool, "core" for the
+	// core's own (D-05).
+	Source(tool nacre.ToolName) string
+	// Call is stages 3 to 6. It records what it decides, returns soon after ctx
+	// ends, and refuses with a *nacre.Refusal; any other error reaches the agent
+	// as PLUGIN_ERROR without detail.
+	Call(ctx context.Context, call nacre.Call) (nacre.Outcome, error)
+}
+
+// Session is who every request of a listener comes from (D-01).
+type Session struct {
+	ID        nacre.SessionID
+	Group     nacre.Group
+	Principal nacre.Principal
+	// PeerUID are the host's numbers of the users that may connect; none is an error.
+	PeerUID []uint32
+}
+
+// Deps are what the door needs of its host. All but Limits are required, and
+// may be called concurrently.
+type Deps struct {
+	Recorder nacre.Recorder
+	Now      func() time.Time
+	// NewID returns a new id for an envelope.
+	NewID func() string
+	// Redact takes the secrets out of a JSON document and says which fields held them (D-15).
+	Redact func(document []byte) (redacted []byte, fields []string)
+	Limits Limits
+}
+
+// Limits of one session's socket. Zero means the default, never "none".
+type Limits struct {
+	// InFlight requests at once; default 64 (D-03).
+	InFlight int
+	// Connections at once; default 128.
+	Connections int
+	// Handshake is the time from accept to READY; default 5 s.
+	Handshake time.Duration
+	// Message is the time from a message's first byte to its last; default 30 s.
+	Message time.Duration
+	// Write is the time in which a client must take an answer; default 10 s.
+	Write time.Duration
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.InFlight <= 0 {
+		l.InFlight = 64
+	}
+	if l.Connections <= 0 {
+		l.Connections = 128
+	}
+	if l.Handshake <= 0 {
+		l.Handshake = 5 * time.Second
+	}
+	if l.Message <= 0 {
+		l.Message = 30 * time.Second
+	}
+	if l.Write <= 0 {
+		l.Write = 10 * time.Second
+	}
+	return l
+}
+
+// door is one session's.
+type door struct {
+	session Session
+	kernel  Kernel
+	deps    Deps
+	flights flights
+	rejects rejects
+	// places holds one token for each connection that may be open.
+	places chan struct{}
+	conns  sync.WaitGroup
+}
+
+// Serve answers the session's requests until ctx ends, which is not an error.
+// Then it lets no request in, gives those in flight PLUGIN_UNAVAILABLE, and
+// returns when the last is answered and every connection closed. It closes the
+// listener. An error says that the session, a dependency, the listener or the
+// recorder is not fit to serve.
+func Serve(ctx context.Context, ln *net.UnixListener, s Session, k Kernel, deps Deps) error {
+	defer func() { _ = ln.Close() }() // closed already where ctx ended
+	if err := validate(s, k, deps); err != nil {
+		return err
+	}
+	deps.Limits = deps.Limits.withDefaults()
+	d := &door{
+		session: s, kernel: k, deps: deps,
+		flights: flights{limit: deps.Limits.InFlight},
+		places:  make(chan struct{}, deps.Limits.Connections),
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { _ = ln.Close() })()
+	err := d.accept(ctx, ln)
+	cancel()
+	d.conns.Wait()
+	return errors.Join(err, d.closeRejects())
+}
+
+func validate(s Session, k Kernel, deps Deps) error {
+	switch {
+	case s.ID == "" || s.Group == "":
+		return errors.New("door: the session has no id or no group")
+	case s.Principal.Session != s.ID || s.Principal.Group != s.Group:
+		return fmt.Errorf("door: the principal of %q in %q is not session %q in %q", s.Principal.Session, s.Principal.Group, s.ID, s.Group)
+	case len(s.PeerUID) == 0:
+		return errors.New("door: the session declares no peer uid")
+	case k == nil || deps.Recorder == nil || deps.Now == nil || deps.NewID == nil || deps.Redact == nil:
+		return errors.New("door: a kernel, recorder, clock, ids and redaction are required")
+	}
+	return nil
+}
+
+// accept hands each connection to a goroutine of its own until the listener closes.
+func (d *door) accept(ctx context.Context, ln *net.UnixListener) error {
+	for {
+		nc, err := ln.AcceptUnix()
+		switch {
+		case err == nil:
+			d.admit(ctx, nc)
+		case ctx.Err() != nil:
+			return nil
+		case isShortage(err):
+			pause(ctx, acceptPause)
+		default:
+			return fmt.Errorf("door: %w", err)
+		}
+	}
+}
+
+// isShortage tells an accept that may succeed later from a listener that is gone.
+func isShortage(err error) bool {
+	for _, passing := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.EINTR} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	return false
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// admit serves the connection if there is a place for it and its user is one
+// that the session declares.
+func (d *door) admit(ctx context.Context, nc *net.UnixConn) {
+	select {
+	case d.places <- struct{}{}:
+	default:
+		d.rejectConnection(ctx, "more than the limit of connections")
+		_ = nc.Close() // nothing was read or written
+		return
+	}
+	d.conns.Go(func() {
+		defer func() { <-d.places }()
+		defer func() { _ = nc.Close() }() // closed already where the client failed
+		if err := checkPeer(nc, d.session.PeerUID); err != nil {
+			d.rejectConnection(ctx, err.Error())
+			return
+		}
+		newConn(d, nc).serve(ctx)
+	})
+}

@@ -1,0 +1,229 @@
+package door
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/wire"
+)
+
+// request is one message of a client on its way through the door.
+type request struct {
+	wire.Request
+	conn *conn
+	// delimited is whether it came behind an empty part.
+	delimited bool
+	// admitted is whether it has a place among those in flight.
+	admitted bool
+	// answered, under conn.writing, ends what may be sent about it.
+	answered bool
+}
+
+// receive is stage 1 of the walk: the message becomes a request, with a place
+// among those in flight, or is answered at once. The connection's reader runs
+// it, so a client that does not take its answers is not read from either.
+func (c *conn) receive(ctx context.Context, parts [][]byte, tooLarge error) {
+	q := &request{conn: c}
+	refusal := q.parse(parts, tooLarge)
+	if refusal == nil {
+		refusal = c.door.flights.enter(q.Correlation)
+	}
+	if refusal != nil {
+		c.door.answer(ctx, q, refusal)
+		return
+	}
+	q.admitted = true
+	c.calls.Go(func() { c.door.answer(ctx, q, nil) })
+}
+
+func (q *request) parse(parts [][]byte, tooLarge error) *nacre.Refusal {
+	if len(parts) > 0 && len(parts[0]) == 0 && (len(parts) > 1 || tooLarge != nil) {
+		q.delimited, parts = true, parts[1:]
+	}
+	if tooLarge != nil {
+		return wire.Malformed("", fmt.Sprintf("the message is over the limit of %d bytes, or has too many parts", wire.MaxMessage))
+	}
+	if len(parts) != 1 {
+		return wire.Malformed("", `the message must be one part of JSON, or an empty part and one of JSON`)
+	}
+	var err error
+	q.Request, err = wire.ParseRequest(parts[0])
+	var refusal *nacre.Refusal
+	if errors.As(err, &refusal) || err == nil {
+		return refusal
+	}
+	return wire.Malformed("", "the message is not acceptable")
+}
+
+// answer is the walk of one request, from its topic to its response. It sends
+// exactly one, whatever happens on the way.
+func (d *door) answer(ctx context.Context, q *request, refusal *nacre.Refusal) {
+	defer func() {
+		if p := recover(); p != nil {
+			d.recordPanic(ctx, q, p)
+			d.forward(q, wire.SourceCore, wire.AppendError(nil, pluginError()))
+		}
+	}()
+	// Stage 2: the topic names a tool.
+	var tool nacre.ToolName
+	if refusal == nil {
+		tool, refusal = d.topic(q.Topic)
+	}
+	if refusal == nil && ctx.Err() != nil {
+		refusal = unavailable()
+	}
+	if refusal != nil {
+		d.recordRejection(ctx, q, refusal)
+		d.respond(ctx, q, wire.SourceCore, wire.AppendError(nil, refusal))
+		return
+	}
+	// Stages 3 to 6: the kernel decides, records and acts.
+	outcome, err := d.call(ctx, q, tool)
+	if err == nil {
+		refusal = checkResult(outcome.Result)
+	} else {
+		refusal = d.refusal(ctx, err)
+	}
+	switch {
+	case refusal == nil:
+		d.respond(ctx, q, d.kernel.Source(tool), wire.AppendResult(nil, outcome.Result))
+	case refusal.Code == nacre.CodeHandlerError:
+		d.respond(ctx, q, d.kernel.Source(tool), wire.AppendError(nil, refusal))
+	default:
+		d.respond(ctx, q, wire.SourceCore, wire.AppendError(nil, refusal))
+	}
+}
+
+// topic is stage 2.
+func (d *door) topic(topic string) (nacre.ToolName, *nacre.Refusal) {
+	name, ok := strings.CutPrefix(topic, wire.TopicPrefix)
+	if ok {
+		if tool, err := nacre.ParseToolName(name); err == nil && d.kernel.Has(tool) {
+			return tool, nil
+		}
+	}
+	return "", &nacre.Refusal{
+		Code: nacre.CodeUnknownTool, Message: "no tool has the topic " + strconv.QuoteToASCII(topic) + "; list_tools names those there are",
+		Stage: 2, Reason: nacre.ReasonUnknownTool,
+	}
+}
+
+func (d *door) call(ctx context.Context, q *request, tool nacre.ToolName) (nacre.Outcome, error) {
+	return d.kernel.Call(ctx, nacre.Call{
+		ID:          d.deps.NewID(),
+		Principal:   d.session.Principal,
+		Tool:        tool,
+		Arguments:   q.Arguments,
+		Correlation: q.Correlation,
+		Hints:       q.Hints,
+		OnAsk:       func(expires time.Time) { d.tellPending(q, expires) },
+	})
+}
+
+// refusal is what the agent sees of an error. Only a refusal with a code of
+// the seed has words of its own.
+func (d *door) refusal(ctx context.Context, err error) *nacre.Refusal {
+	var refusal *nacre.Refusal
+	switch {
+	case errors.As(err, &refusal) && refusal != nil && known(refusal.Code):
+		return refusal
+	case ctx.Err() != nil:
+		return unavailable()
+	}
+	return pluginError()
+}
+
+func unavailable() *nacre.Refusal {
+	return &nacre.Refusal{Code: nacre.CodePluginUnavailable, Message: "the session is closing", Retriable: true, Stage: 6}
+}
+
+func pluginError() *nacre.Refusal {
+	return &nacre.Refusal{Code: nacre.CodePluginError, Message: "internal plugin error"}
+}
+
+func known(code nacre.Code) bool {
+	switch code {
+	case nacre.CodeUnknownTool, nacre.CodeValidationFailed, nacre.CodeUnauthorized, nacre.CodeRateLimited,
+		nacre.CodeConfirmationTimeout, nacre.CodeConfirmationDenied, nacre.CodePluginTimeout,
+		nacre.CodePluginUnavailable, nacre.CodePluginError, nacre.CodeHandlerError:
+		return true
+	}
+	return false
+}
+
+// checkResult is the limit on responses (D-14).
+func checkResult(result json.RawMessage) *nacre.Refusal {
+	if len(result) > wire.MaxMessage {
+		return &nacre.Refusal{Code: nacre.CodeHandlerError, Message: fmt.Sprintf("the result of %d bytes is over the limit of %d", len(result), wire.MaxMessage)}
+	}
+	if err := wire.Check(result, resultLimits()); err != nil {
+		return pluginError()
+	}
+	return nil
+}
+
+func resultLimits() wire.Limits { return wire.Limits{String: wire.MaxMessage, CaseSensitive: true} }
+
+// respond is the way back: sanitize, log, forward. What cannot be logged is not forwarded.
+func (d *door) respond(ctx context.Context, q *request, source string, payload []byte) {
+	clean, fields := d.deps.Redact(payload)
+	if len(fields) > 0 {
+		if err := d.recordSanitized(ctx, q, source, fields); err != nil {
+			source, clean = wire.SourceCore, wire.AppendError(nil, pluginError())
+		}
+	}
+	if _, _, err := wire.Payload(clean); err != nil || len(clean) > wire.MaxMessage+maxWrapping {
+		source, clean = wire.SourceCore, wire.AppendError(nil, pluginError())
+	}
+	d.forward(q, source, clean)
+}
+
+// maxWrapping is what a payload may add to a result at its limit, in bytes.
+const maxWrapping = 1 << 10
+
+// forward sends the one answer. The request gives up its place before its
+// client can read the answer, so that the client's next one finds it free.
+func (d *door) forward(q *request, source string, payload []byte) {
+	q.conn.writing.Lock()
+	defer q.conn.writing.Unlock()
+	if q.admitted {
+		q.admitted = false
+		d.flights.leave(q.Correlation)
+	}
+	if q.answered {
+		return
+	}
+	q.answered = true
+	_ = q.conn.send(q.delimited, d.envelope(q, wire.TypeResponse, q.Topic, source, payload)) // the client is gone
+}
+
+// tellPending says to a client that asked for events that a person is being
+// asked, so that it waits as long as that may take (D-07).
+func (d *door) tellPending(q *request, expires time.Time) {
+	if !q.conn.events {
+		return
+	}
+	left := max(expires.Sub(d.deps.Now()), 0)
+	payload := append([]byte(`{"expires":"`), expires.UTC().Format(time.RFC3339)...)
+	payload = strconv.AppendInt(append(payload, `","seconds":`...), int64((left+time.Second-1)/time.Second), 10)
+	q.conn.writing.Lock()
+	defer q.conn.writing.Unlock()
+	if !q.answered {
+		_ = q.conn.send(q.delimited, d.envelope(q, wire.TypeEvent, wire.TopicPending, wire.SourceCore, append(payload, '}'))) // the client is gone
+	}
+}
+
+// envelope is built of the session's own state; of the request it holds
+// nothing but topic and correlation (D-05).
+func (d *door) envelope(q *request, kind, topic, source string, payload []byte) wire.Envelope {
+	return wire.Envelope{
+		ID: d.deps.NewID(), Version: wire.Version, Type: kind, Topic: topic, Source: source,
+		Correlation: q.Correlation, Timestamp: d.deps.Now(), Group: d.session.Group, Payload: payload,
+	}
+}

@@ -1,0 +1,182 @@
+// Package ipc promises the agent's side of the door: a client of the request
+// socket, and the program ipc over it. Both wait no longer than they say, give
+// one structured answer or error for each request, and never send a request
+// twice. The package trusts nothing to the environment but the socket's path,
+// and imports little, since it is the whole of a small static binary (D-07).
+package ipc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/wire"
+	"github.com/nacre-dev/nacre/internal/zmtp"
+)
+
+const (
+	// Wait is how long a call waits for its answer: a handler's deadline of
+	// 30 s, and 5 s for the core. Once told that a person is asked, it waits
+	// until the question expires and as long again.
+	Wait = 35 * time.Second
+	// maxPending is the longest that a question to a person may be said to take.
+	maxPending = 24 * time.Hour
+	// handshakeTime is how long connecting and the handshake may take.
+	handshakeTime = 5 * time.Second
+)
+
+// Client is one connection to a door. It is not safe for concurrent use: a
+// program that wants several calls at once opens several.
+type Client struct {
+	nc net.Conn
+	r  *zmtp.Reader
+}
+
+// Dialer makes a connection to a door.
+type Dialer func(ctx context.Context) (net.Conn, error)
+
+// Socket is the Dialer of the door at path.
+func Socket(path string) Dialer {
+	return func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", path)
+	}
+}
+
+// Dial connects and shakes hands. Nothing of any request has been written when
+// it returns, so after an error it may be called again.
+func Dial(ctx context.Context, dial Dialer) (*Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTime)
+	defer cancel()
+	nc, err := dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{nc: nc, r: zmtp.NewReader(nc, wire.MaxEnvelope)}
+	defer c.interrupt(ctx)()
+	if err := c.handshake(); err != nil {
+		_ = c.nc.Close() // the handshake's error is the one to tell
+		return nil, fmt.Errorf("handshake: %w", because(ctx, err))
+	}
+	return c, nil
+}
+
+// interrupt makes reads and writes fail once ctx ends; the function it returns
+// undoes that.
+func (c *Client) interrupt(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { _ = c.nc.SetDeadline(time.Unix(1, 0)) })
+}
+
+// because prefers the context's reason to the time-out it was turned into.
+func because(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+func (c *Client) handshake() error {
+	if _, err := c.nc.Write(zmtp.AppendGreeting(nil)); err != nil {
+		return err
+	}
+	if err := c.r.Greeting(); err != nil {
+		return err
+	}
+	ready := zmtp.AppendReady(nil,
+		zmtp.Property{Name: zmtp.SocketType, Value: "DEALER"}, zmtp.Property{Name: wire.EventsProperty, Value: "1"})
+	if _, err := c.nc.Write(ready); err != nil {
+		return err
+	}
+	item, err := c.r.Next()
+	if err == nil && item.Command != zmtp.Ready {
+		err = errors.New("the door refuses the connection")
+	}
+	return err
+}
+
+// Close ends the connection; the door cancels what was not answered.
+func (c *Client) Close() error { return c.nc.Close() }
+
+// Call sends the request and returns the response to it, waiting at most Wait,
+// or longer while a person is asked. A response without a correlation is to
+// the one request there is. After an error the connection is of no further use.
+func (c *Client) Call(ctx context.Context, request wire.Request) (wire.Envelope, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer c.interrupt(ctx)()
+	timer := time.AfterFunc(Wait, func() { cancel(context.DeadlineExceeded) })
+	defer timer.Stop()
+	if err := c.Send(request.Append(nil)); err != nil {
+		return wire.Envelope{}, because(ctx, err)
+	}
+	for {
+		e, err := c.Receive()
+		switch {
+		case err != nil:
+			return wire.Envelope{}, because(ctx, err)
+		case e.Correlation != request.Correlation && e.Correlation != "":
+			// Late, of a call that was given up.
+		case e.Type == wire.TypeResponse:
+			return e, nil
+		case e.Topic == wire.TopicPending:
+			timer.Reset(pending(e.Payload) + Wait)
+		}
+	}
+}
+
+// pending reads how long a question to a person may take; what is not said is 0.
+func pending(payload []byte) time.Duration {
+	members, _ := wire.Object(payload, wire.Limits{})
+	for _, m := range members {
+		if m.Key == "seconds" {
+			seconds, err := parseSeconds(m.Value)
+			if err == nil {
+				return min(seconds, maxPending)
+			}
+		}
+	}
+	return 0
+}
+
+func parseSeconds(text []byte) (time.Duration, error) {
+	d, err := time.ParseDuration(string(text) + "s")
+	if d < 0 {
+		return 0, errors.New("negative")
+	}
+	return d, err
+}
+
+// Send writes one message as it is, good or bad; what comes back is for Receive.
+func (c *Client) Send(message []byte) error {
+	_, err := c.nc.Write(zmtp.AppendMessage(nil, nil, message))
+	return err
+}
+
+// Receive reads the next envelope, a response or an event.
+func (c *Client) Receive() (wire.Envelope, error) {
+	for {
+		item, err := c.r.Next()
+		if err != nil {
+			return wire.Envelope{}, err
+		}
+		if item.Command != "" {
+			continue
+		}
+		if len(item.Parts) != 2 || len(item.Parts[0]) != 0 {
+			return wire.Envelope{}, errors.New("an answer of another form than the request")
+		}
+		return wire.ParseEnvelope(item.Parts[1])
+	}
+}
+
+// NewRequest makes a request for a tool, by its name or its topic.
+func NewRequest(tool string, correlation nacre.Correlation, arguments []byte) wire.Request {
+	topic := tool
+	if _, err := nacre.ParseToolName(tool); err == nil {
+		topic = wire.TopicPrefix + tool
+	}
+	return wire.Request{Topic: topic, Correlation: correlation, Arguments: arguments}
+}
