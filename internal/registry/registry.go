@@ -39,11 +39,18 @@ type Session struct {
 	Project  string          `json:"project,omitempty"`
 	Brain    string          `json:"brain,omitempty"`
 	State    State           `json:"state"`
-	// Works counts the pieces of work that the session has begun.
-	Works int `json:"works"`
-	// Work names the piece of work that is not finished: its audit chain and its
-	// durable workflow. A session that is interrupted goes on with it.
+	// Works counts the pieces of work that the session has begun, and Openings
+	// how often it was opened.
+	Works    int `json:"works"`
+	Openings int `json:"openings"`
+	// Work names the piece of work that is not finished, which is its durable
+	// workflow. A session that is interrupted goes on with it.
 	Work string `json:"work,omitempty"`
+	// Chain is the audit chain that is being written. A session that was killed
+	// leaves it, and whoever opens the session next seals it.
+	Chain string `json:"chain,omitempty"`
+	// Chains are all chains of the latest work, in order: one an opening.
+	Chains []string `json:"chains,omitempty"`
 	PID      int             `json:"pid"`
 	Sockets  string          `json:"sockets,omitempty"`
 	Started  time.Time       `json:"started"`
@@ -104,7 +111,8 @@ func (r *Registry) Take(s Session) (held *Held, existed bool, err error) {
 
 // merge lets a session that goes on keep what it began with.
 func merge(earlier, now Session) Session {
-	now.Works, now.Sockets, now.Work = earlier.Works, earlier.Sockets, earlier.Work
+	now.Works, now.Work, now.Openings = earlier.Works, earlier.Work, earlier.Openings
+	now.Chain, now.Chains, now.Sockets = earlier.Chain, earlier.Chains, earlier.Sockets
 	if !earlier.Started.IsZero() {
 		now.Started = earlier.Started
 	}
