@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+
+	"github.com/nacre-dev/nacre/internal/wire"
 )
 
 // Limits of a recording.
@@ -157,61 +158,16 @@ func plain(err error) error {
 	return err
 }
 
-// object splits a JSON object into its fields by their exact names.
+// object splits a JSON object into its members, no key twice.
 func object(data []byte) (map[string]json.RawMessage, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	if err := distinctKeys(d, 0); err != nil {
+	limits := wire.Limits{Message: MaxRecording, String: MaxRecording, Depth: maxNesting}
+	members, err := wire.Object(data, limits)
+	if err != nil {
 		return nil, err
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("more than one JSON value")
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(data, &fields); err != nil || fields == nil {
-		return nil, errors.New("not a JSON object")
+	fields := make(map[string]json.RawMessage, len(members))
+	for _, m := range members {
+		fields[m.Key] = m.Value
 	}
 	return fields, nil
-}
-
-// distinctKeys reads one value and refuses duplicate keys at any depth.
-func distinctKeys(d *json.Decoder, depth int) error {
-	token, err := d.Token()
-	if err != nil {
-		return fmt.Errorf("not JSON: %w", noEOF(err))
-	}
-	opening, ok := token.(json.Delim)
-	if !ok {
-		return nil
-	}
-	if depth >= maxNesting {
-		return fmt.Errorf("JSON nested deeper than %d", maxNesting)
-	}
-	seen := map[string]bool{}
-	for d.More() {
-		if opening == '{' {
-			key, err := d.Token()
-			if err != nil {
-				return fmt.Errorf("not JSON: %w", noEOF(err))
-			}
-			name, _ := key.(string) // the decoder allows nothing else here
-			if seen[name] {
-				return fmt.Errorf("duplicate key %.80q", name)
-			}
-			seen[name] = true
-		}
-		if err := distinctKeys(d, depth+1); err != nil {
-			return err
-		}
-	}
-	if _, err := d.Token(); err != nil {
-		return fmt.Errorf("not JSON: %w", noEOF(err))
-	}
-	return nil
-}
-
-func noEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }
