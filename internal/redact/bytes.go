@@ -1,0 +1,110 @@
+package redact
+
+// class is a set of bytes that a token is made of.
+type class uint8
+
+const (
+	alnum    class = iota // letters and digits
+	word                  // alnum _
+	dashed                // alnum _ -
+	dotted                // alnum _ - .
+	base64ed              // alnum + / = _ - . ~
+	hexed                 // 0-9 a-f A-F
+	value                 // what an unquoted value may hold
+	classCount
+)
+
+// sets has bit c set for each byte of class c.
+var sets = func() (t [256]uint8) {
+	put := func(c class, bytes string) {
+		for i := range len(bytes) {
+			t[bytes[i]] |= 1 << c
+		}
+	}
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	const digits = "0123456789"
+	for _, c := range []class{alnum, word, dashed, dotted, base64ed, value} {
+		put(c, letters+digits)
+	}
+	put(word, "_")
+	put(dashed, "_-")
+	put(dotted, "_-.")
+	put(base64ed, "+/=_-.~")
+	put(hexed, digits+"abcdefABCDEF")
+	put(value, "_-.+/=~!@#$%^*?:()[{")
+	for b := 0x80; b < 0x100; b++ {
+		t[b] |= 1 << value
+	}
+	return t
+}()
+
+func (c class) has(b byte) bool { return sets[b]&(1<<c) != 0 }
+
+func isDigit(b byte) bool { return b >= '0' && b <= '9' }
+
+func isUpper(b byte) bool { return b >= 'A' && b <= 'Z' }
+
+func isLetter(b byte) bool { return isUpper(b) || b >= 'a' && b <= 'z' }
+
+// run is where the run of c that starts at from ends. It is remembered, so that
+// all questions about one run together cost its length once.
+func (h *hunt) run(c class, from int) int {
+	known := &h.runs[c]
+	if from >= known.start && from < known.end {
+		return known.end
+	}
+	end := from
+	for end < len(h.text) && c.has(h.text[end]) {
+		end++
+	}
+	*known = span{from, end}
+	return end
+}
+
+// starts reports whether a token may begin at i: nothing that could belong to
+// it stands before, unless that is the end of an escape: \n, \u0022, %22.
+func (h *hunt) starts(i int) bool {
+	return i == 0 || !alnum.has(h.text[i-1]) || h.byteAt(i-2) == '\\' ||
+		h.byteAt(i-3) == '%' || h.byteAt(i-6) == '\\' && h.byteAt(i-5) == 'u'
+}
+
+func (h *hunt) byteAt(i int) byte {
+	if i < 0 || i >= len(h.text) {
+		return 0
+	}
+	return h.text[i]
+}
+
+// mixed tells which kinds of bytes the first bytes of s hold.
+type mixed struct{ digit, lower, upper, other bool }
+
+// sampleLimit is how much of a value is looked at to judge it.
+const sampleLimit = 128
+
+func mixOf(s string) (m mixed) {
+	for i := range min(len(s), sampleLimit) {
+		switch b := s[i]; {
+		case isDigit(b):
+			m.digit = true
+		case isUpper(b):
+			m.upper = true
+		case isLetter(b):
+			m.lower = true
+		default:
+			m.other = true
+		}
+	}
+	return m
+}
+
+func hasPrefixFold(s, prefix string) bool {
+	if len(s) < len(prefix) {
+		return false
+	}
+	for i := range len(prefix) {
+		if lower(s[i]) != prefix[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,87 @@
+package redact
+
+// secretNames are the names of fields whose values are secret whatever they
+// are, without case, underscores, dashes and spaces (K-15).
+var secretNames = []string{
+	"cardnumber", "creditcard", "creditcardnumber", "cvv", "cvc", "email", "emailaddress", "iban", "password", "passwd",
+	"passphrase", "phone", "phonenumber", "pwd", "secret", "socialsecuritynumber", "ssn",
+	"accesstoken", "refreshtoken", "idtoken", "authtoken", "bearertoken", "sessiontoken", "apitoken", "apikey",
+	"xapikey", "apisecret", "secretkey", "secretaccesskey", "awssecretaccesskey", "clientsecret", "privatekey",
+	"signingkey", "encryptionkey", "accesskey", "authorization", "proxyauthorization", "cookie", "setcookie",
+	"dbpassword", "databasepassword", "userpassword", "adminpassword", "newpassword", "oldpassword", "currentpassword",
+	"webhooksecret", "connectionstring", "credentials",
+}
+
+// holders are the fields of an object under a secret name that hold the secret.
+var holders = []string{"value", "val", "data", "content", "text", "plain", "plaintext", "raw", "current", "old", "new", "key"}
+
+// maxName is the longest name of a secret field, without what is left out of it.
+const maxName = 24
+
+// naming is what the name of a value means for it.
+type naming struct {
+	mode mode
+	// kind is how a string is judged that is not secret by name alone.
+	kind kind
+}
+
+type mode uint8
+
+const (
+	notNamed mode = iota
+	// named: the value is secret whatever it is.
+	named
+	// namedAround: the name stands around an object whose fields may hold it.
+	namedAround
+)
+
+// meaning is what a field's name says of its value, which starts with first.
+func (e *Engine) meaning(name string, around naming, first byte) naming {
+	var room [maxName]byte
+	plain := squeeze(name, &room)
+	_, secret := e.secretNames[string(plain)]
+	_, holder := e.holders[string(plain)]
+	switch {
+	case first == '{' && secret:
+		return naming{mode: namedAround}
+	case first == '{':
+		return naming{}
+	case secret || holder && around.mode == namedAround:
+		return naming{mode: named}
+	case first == '"':
+		return naming{kind: e.kindOf(name)}
+	}
+	return naming{}
+}
+
+// kindOf is how a value under a name is judged: by the keyword that ends it.
+func (e *Engine) kindOf(name string) kind {
+	state := uint16(0)
+	for i := range len(name) {
+		state = e.words.step(state, name[i])
+		for _, hit := range e.words.hits[state] {
+			k := e.kinds[hit.word]
+			if k != notSecret && isTail(name[i+1:]) && !harmless(name[:i+1-int(hit.length)]) {
+				return k
+			}
+		}
+	}
+	return notSecret
+}
+
+// squeeze is a name in lower case without its separators, empty where it is too long.
+func squeeze(name string, room *[maxName]byte) []byte {
+	n := 0
+	for i := range len(name) {
+		switch b := name[i]; b {
+		case '_', '-', ' ', '.':
+		default:
+			if n == maxName {
+				return nil
+			}
+			room[n] = lower(b)
+			n++
+		}
+	}
+	return room[:n]
+}

@@ -1,0 +1,228 @@
+package redact
+
+import "strings"
+
+// numbers finds what is known by its digits: cards, social security numbers,
+// telephone numbers and bank accounts. Groups of digits are walked once.
+func numbers(h *hunt) {
+	var n number
+	for i := 0; i < len(h.text); i++ {
+		if !isDigit(h.text[i]) {
+			continue
+		}
+		n.read(h, i)
+		if f, ok := n.secret(h); ok {
+			h.found = append(h.found, f)
+		}
+		i = n.end
+	}
+}
+
+// The limits of a number's form: a bank account has most digits and groups.
+const (
+	maxDigits = 34
+	maxGroups = 9
+)
+
+// number is a run of groups of digits with one separator between each.
+type number struct {
+	start, end int
+	digits     [maxDigits]byte
+	count      int
+	// groups are the lengths of the groups, seps what stands between them.
+	groups [maxGroups]uint8
+	seps   [maxGroups]byte
+	parts  int
+	// over is set where there were more digits or groups than any form has.
+	over bool
+}
+
+// read takes the groups that start at i.
+func (n *number) read(h *hunt, i int) {
+	n.start, n.count, n.parts, n.over = i, 0, 0, false
+	for {
+		if n.parts == maxGroups {
+			n.over = true
+			break
+		}
+		from := i
+		for i < len(h.text) && isDigit(h.text[i]) {
+			if n.count == maxDigits {
+				n.over = true
+			} else {
+				n.digits[n.count] = h.text[i]
+				n.count++
+			}
+			i++
+		}
+		n.groups[n.parts] = uint8(min(i-from, 255))
+		n.parts++
+		n.end = i
+		sep := h.byteAt(i)
+		if sep == ')' && h.byteAt(i+1) == ' ' {
+			i++ // (555) 123-4567
+		}
+		if sep != ' ' && sep != '-' && sep != '.' && sep != ')' || !isDigit(h.byteAt(i+1)) || n.parts == maxGroups {
+			break
+		}
+		n.seps[n.parts-1] = sep
+		i++
+	}
+}
+
+func (n *number) secret(h *hunt) (span, bool) {
+	before, after := h.byteAt(n.start-1), h.byteAt(n.end)
+	if n.over || alnum.has(after) || after == '_' {
+		return span{}, false
+	}
+	if isUpper(before) {
+		return n.account(h)
+	}
+	if alnum.has(before) || before == '_' || before == '.' {
+		return span{}, false
+	}
+	if n.card() || n.social(h, before) {
+		return span{n.start, n.end}, true
+	}
+	return n.phone(h, before)
+}
+
+// card wants a brand's first digits and length, the groups that cards are
+// printed in, and Luhn's checksum.
+func (n *number) card() bool {
+	if n.count < 13 || n.count > 19 || !n.brand() || !n.luhn() {
+		return false
+	}
+	for i := range n.parts - 1 {
+		if n.seps[i] != n.seps[0] || n.seps[i] == ')' || n.seps[i] == '.' || n.groups[i] < 4 {
+			return false
+		}
+	}
+	return true
+}
+
+func (n *number) brand() bool {
+	at := func(digits int) (v int) {
+		for _, d := range n.digits[:digits] {
+			v = v*10 + int(d-'0')
+		}
+		return v
+	}
+	switch two, four := at(2), at(4); {
+	case two/10 == 4:
+		return n.count == 16 || n.count == 13 || n.count == 19
+	case two >= 51 && two <= 55, four >= 2221 && four <= 2720:
+		return n.count == 16
+	case two == 34 || two == 37:
+		return n.count == 15
+	case four == 6011 || two == 65 || two == 64 || two == 35:
+		return n.count == 16
+	case two == 36 || two == 38 || four >= 3000 && four <= 3059:
+		return n.count == 14
+	case two == 62:
+		return n.count >= 16
+	}
+	return false
+}
+
+func (n *number) luhn() bool {
+	sum, distinct := 0, false
+	for i := range n.count {
+		d := int(n.digits[n.count-1-i] - '0')
+		distinct = distinct || n.digits[i] != n.digits[0]
+		if i%2 == 1 {
+			if d *= 2; d > 9 {
+				d -= 9
+			}
+		}
+		sum += d
+	}
+	return sum%10 == 0 && distinct
+}
+
+// social wants 3-2-4 digits that were ever given out; with spaces only after
+// its name, for tables hold such groups too.
+func (n *number) social(h *hunt, before byte) bool {
+	if n.parts != 3 || n.groups[0] != 3 || n.groups[1] != 2 || n.groups[2] != 4 || n.seps[0] != n.seps[1] || before == '-' {
+		return false
+	}
+	d := n.digits[:9]
+	area, group, serial := string(d[:3]), string(d[3:5]), string(d[5:])
+	if area == "000" || area == "666" || area[0] == '9' || group == "00" || serial == "0000" {
+		return false
+	}
+	return n.seps[0] == '-' || n.seps[0] == ' ' && n.after(h, "ssn", "social", "security")
+}
+
+func (n *number) after(h *hunt, names ...string) bool {
+	before := h.text[max(0, n.start-32):n.start]
+	for _, name := range names {
+		for i := range before {
+			if hasPrefixFold(before[i:], name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// phone wants an international prefix or the American grouping, or a British one with dots.
+func (n *number) phone(h *hunt, before byte) (span, bool) {
+	first, last := n.groups[0], n.groups[n.parts-1]
+	switch {
+	case before == '+' && n.parts >= 3 && first <= 3 && n.count >= 10 && n.count <= 15 && last >= 2:
+		return span{n.start - 1, n.end}, true
+	case n.parts == 3 && first == 3 && n.groups[1] == 3 && last == 4 && before == '(' && n.seps[0] == ')':
+		return span{n.start - 1, n.end}, true
+	case n.parts == 3 && first == 3 && n.groups[1] == 3 && last == 4 && n.seps[0] == '-' && n.seps[1] == '-' && before != '-':
+		return span{n.start, n.end}, n.digits[0] >= '2'
+	case n.parts == 3 && first == 3 && n.groups[1] == 4 && last == 4 && n.seps[0] == '.' && n.seps[1] == '.':
+		return span{n.start, n.end}, n.digits[0] == '0'
+	}
+	return span{}, false
+}
+
+// accounts are the lengths of a bank account number (IBAN) by country.
+const accounts = "AD24AE23AT20BE16BG22CH21CY28CZ24DE22DK18EE20ES24FI18FR27GB22GI23GR27HR21HU28IE22IL23IS26IT27" +
+	"LI21LT20LU20LV21MC27MT31NL18NO15PL28PT25RO24SA24SE24SI19SK24SM27TR26"
+
+// account wants a country, its length and the checksum of ISO 13616.
+func (n *number) account(h *hunt) (span, bool) {
+	start := n.start - 2
+	if start < 0 || !isUpper(h.text[start]) || !h.starts(start) || n.groups[0] < 2 {
+		return span{}, false
+	}
+	country := strings.Index(accounts, h.text[start:n.start])
+	if country < 0 || country%4 != 0 {
+		return span{}, false
+	}
+	want := int(accounts[country+2]-'0')*10 + int(accounts[country+3]-'0')
+	var plain [maxDigits]byte
+	at, length := start, 0
+	for at < len(h.text) && length < want && (isUpper(h.text[at]) || isDigit(h.text[at]) || h.text[at] == ' ' && length%4 == 0) {
+		if h.text[at] != ' ' {
+			plain[length] = h.text[at]
+			length++
+		}
+		at++
+	}
+	if length != want || alnum.has(h.byteAt(at)) || remainder(plain[4:want], plain[:4]) != 1 {
+		return span{}, false
+	}
+	return span{start, at}, true
+}
+
+// remainder is that of the number which letters and digits spell, by 97.
+func remainder(parts ...[]byte) int {
+	r := 0
+	for _, part := range parts {
+		for _, b := range part {
+			if isDigit(b) {
+				r = (r*10 + int(b-'0')) % 97
+			} else {
+				r = (r*100 + int(b-'A') + 10) % 97
+			}
+		}
+	}
+	return r
+}
