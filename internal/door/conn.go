@@ -44,10 +44,10 @@ func (c *conn) serve(ctx context.Context) {
 	}
 	if ctx.Err() == nil {
 		cancel() // the client is gone, and with it every call that it waits for
-		_ = c.nc.Close()
 		if worthTelling(err) {
 			c.door.rejectConnection(ctx, err.Error())
 		}
+		_ = c.nc.Close() // closed already where it was a write that failed
 	}
 	c.calls.Wait()
 }
@@ -143,6 +143,9 @@ func (c *conn) write(frames []byte) error {
 	}
 	if err != nil {
 		_ = c.nc.Close() // the first error is the one to tell
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			c.door.rejectConnection(context.Background(), "the client did not take its answers in time")
+		}
 		return fmt.Errorf("write: %w", err)
 	}
 	return nil

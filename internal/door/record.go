@@ -50,29 +50,32 @@ func (r *rejects) next(now time.Time) (record bool, omitted int) {
 	return true, omitted
 }
 
-// recordRejection records what the door refused at stages 1 and 2.
-func (d *door) recordRejection(ctx context.Context, q *request, refusal *nacre.Refusal) {
-	d.reject(ctx, nacre.Record{
-		Topic: q.Topic, Correlation: q.Correlation, Stage: refusal.Stage, Reason: string(refusal.Reason),
-	}, string(refusal.Code), refusal.Message)
+// rejection is what the record of one says beside stage and reason.
+type rejection struct {
+	code, message string
+	// redacted is how many fields of the answer were.
+	redacted int
 }
 
 // rejectConnection records a client that was sent away or broke the protocol.
 func (d *door) rejectConnection(ctx context.Context, why string) {
-	d.reject(ctx, nacre.Record{Stage: 1, Reason: string(nacre.ReasonMalformed)}, "CONNECTION", why)
+	d.recordRejection(ctx, nacre.Record{Stage: 1, Reason: string(nacre.ReasonMalformed)}, rejection{code: "CONNECTION", message: why})
 }
 
-// reject completes and appends a rejection, or counts it. Nothing was carried
-// out, so a record that fails stops no answer: Serve returns its error, and
-// the kernel refuses every call from then on.
-func (d *door) reject(ctx context.Context, r nacre.Record, code, message string) {
+// recordRejection completes and appends a rejection, or counts it. Nothing was
+// carried out, so a record that fails stops no answer: Serve returns its
+// error, and the kernel refuses every call from then on.
+func (d *door) recordRejection(ctx context.Context, r nacre.Record, of rejection) {
 	now := d.deps.Now()
 	record, omitted := d.rejects.next(now)
 	if !record {
 		return
 	}
-	detail := wire.AppendText([]byte(`{"code":`), code)
-	detail = wire.AppendText(append(detail, `,"message":`...), message)
+	detail := wire.AppendText([]byte(`{"code":`), of.code)
+	detail = wire.AppendText(append(detail, `,"message":`...), of.message)
+	if of.redacted > 0 {
+		detail = strconv.AppendInt(append(detail, `,"redacted":`...), int64(of.redacted), 10)
+	}
 	if omitted > 0 {
 		detail = strconv.AppendInt(append(detail, `,"omitted_before":`...), int64(omitted), 10)
 	}

@@ -1,6 +1,7 @@
 package door
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,9 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/wire"
 )
+
+// maxWrapping is what a payload may add to a result at its limit, in bytes.
+const maxWrapping = 1 << 10
 
 // request is one message of a client on its way through the door.
 type request struct {
@@ -79,8 +83,7 @@ func (d *door) answer(ctx context.Context, q *request, refusal *nacre.Refusal) {
 		refusal = unavailable()
 	}
 	if refusal != nil {
-		d.recordRejection(ctx, q, refusal)
-		d.respond(ctx, q, wire.SourceCore, wire.AppendError(nil, refusal))
+		d.reject(ctx, q, refusal)
 		return
 	}
 	// Stages 3 to 6: the kernel decides, records and acts.
@@ -170,6 +173,24 @@ func checkResult(result json.RawMessage) *nacre.Refusal {
 
 func resultLimits() wire.Limits { return wire.Limits{String: wire.MaxMessage, CaseSensitive: true} }
 
+// reject is the way back of what the door itself refuses: one record for both
+// the rejection and what was sanitized of it, so that both are aggregated.
+func (d *door) reject(ctx context.Context, q *request, refusal *nacre.Refusal) {
+	clean, fields := d.deps.Redact(wire.AppendError(nil, refusal))
+	d.recordRejection(ctx, nacre.Record{
+		Topic: q.Topic, Correlation: q.Correlation, Stage: refusal.Stage, Reason: string(refusal.Reason),
+	}, rejection{string(refusal.Code), refusal.Message, len(fields)})
+	d.forward(q, wire.SourceCore, sound(clean))
+}
+
+// sound replaces a payload that redaction broke.
+func sound(payload []byte) []byte {
+	if _, _, err := wire.Payload(payload); err != nil || len(payload) > wire.MaxMessage+maxWrapping {
+		return wire.AppendError(nil, pluginError())
+	}
+	return payload
+}
+
 // respond is the way back: sanitize, log, forward. What cannot be logged is not forwarded.
 func (d *door) respond(ctx context.Context, q *request, source string, payload []byte) {
 	clean, fields := d.deps.Redact(payload)
@@ -178,14 +199,11 @@ func (d *door) respond(ctx context.Context, q *request, source string, payload [
 			source, clean = wire.SourceCore, wire.AppendError(nil, pluginError())
 		}
 	}
-	if _, _, err := wire.Payload(clean); err != nil || len(clean) > wire.MaxMessage+maxWrapping {
-		source, clean = wire.SourceCore, wire.AppendError(nil, pluginError())
+	if whole := sound(clean); !bytes.Equal(whole, clean) {
+		source, clean = wire.SourceCore, whole
 	}
 	d.forward(q, source, clean)
 }
-
-// maxWrapping is what a payload may add to a result at its limit, in bytes.
-const maxWrapping = 1 << 10
 
 // forward sends the one answer. The request gives up its place before its
 // client can read the answer, so that the client's next one finds it free.
