@@ -55,8 +55,8 @@ type conn struct {
 	last    int64
 	pending map[int64]chan answer
 	tickets map[string]*ticket
-	faults  int // not yet forgiven
-	strange int // in all
+	faults  int            // not yet forgiven
+	strange map[string]int // in all, by what it was
 
 	callbacks chan struct{} // one element for each callback being served
 	serving   sync.WaitGroup
@@ -66,7 +66,7 @@ type conn struct {
 func newConn(proc Process, fault func(string)) *conn {
 	c := &conn{
 		proc: proc, fault: fault, tail: &tail{}, out: make(chan []byte, maxQueued), dead: make(chan struct{}),
-		pending: map[int64]chan answer{}, tickets: map[string]*ticket{}, callbacks: make(chan struct{}, maxCallbacks),
+		pending: map[int64]chan answer{}, tickets: map[string]*ticket{}, strange: map[string]int{}, callbacks: make(chan struct{}, maxCallbacks),
 	}
 	go c.run()
 	return c
@@ -361,8 +361,8 @@ func (c *conn) refuse(id json.RawMessage, err error) {
 func (c *conn) bad(what string) {
 	c.mu.Lock()
 	c.faults++
-	c.strange++
-	faults, n := c.faults, c.strange
+	c.strange[what]++
+	faults, n := c.faults, c.strange[what]
 	c.mu.Unlock()
 	if n&(n-1) == 0 { // the 1st, 2nd, 4th, …: a flood must not flood the records
 		c.fault(what)

@@ -1,0 +1,12 @@
+// Package memory keeps what a group's agents learned, in one SQLite file a
+// group, and gives it back by search and as a brief (D-40 to D-45).
+//
+// It promises that provenance comes from the host, that an agent's entry is
+// untrusted until an operator trusts it, that only trusted entries enter the
+// brief, that an agent can neither hide nor delete a trusted one, and that no
+// text a user types makes a search fail. A file that is damaged, newer or not
+// a memory is refused with an [*UnusableError] and not repaired.
+//
+// It decides nothing about calls: what memory says can inform an agent, and
+// never allow anything (D-44).
+package memory

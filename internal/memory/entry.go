@@ -1,0 +1,358 @@
+package memory
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// Limits of an entry (the seed's).
+const (
+	MaxContent = 2000 // characters
+	MaxTags    = 10
+	MaxTag     = 50 // characters
+)
+
+// Limits of one session, kept over a reconnect (D-41).
+const (
+	MaxStores     = 20
+	MaxSupersedes = 5
+	MaxDeletes    = 5
+	MaxLinks      = 20
+)
+
+// The kinds of edge between entries.
+const (
+	// EdgePrevents leads from a fix to the failure it prevents (M-53).
+	EdgePrevents    = "prevents"
+	EdgeDerivedFrom = "derived_from"
+)
+
+// Writer is on whose behalf something is written. It comes from the host.
+type Writer struct {
+	Session nacre.SessionID
+	// Operator writes are trusted and count against no limit.
+	Operator bool
+	// Label is the trust of what the session had read when it wrote.
+	Label nacre.Label
+}
+
+// Draft is an entry before it is stored.
+type Draft struct {
+	Type       string
+	Content    string
+	Tags       []string
+	Supersedes string // id of the entry it replaces, or ""
+	// Expires is when it stops being found; zero means never.
+	Expires time.Time
+}
+
+// Entry is one memory.
+type Entry struct {
+	ID         string   `json:"id"`
+	Type       string   `json:"type"`
+	Content    string   `json:"content"`
+	Tags       []string `json:"tags"`
+	Behavioral bool     `json:"behavioral"`
+	// Trust is trusted when an operator vouches for the entry.
+	Trust nacre.Label `json:"trust"`
+	// Label is the trust of what its writer had read.
+	Label        nacre.Label `json:"label"`
+	CreatedAt    string      `json:"created_at"`
+	SupersededBy string      `json:"superseded_by,omitempty"`
+	ExpiresAt    string      `json:"expires_at,omitempty"`
+	Provenance   Provenance  `json:"provenance"`
+}
+
+// Provenance is set by the host, never by the agent.
+type Provenance struct {
+	Session   nacre.SessionID `json:"session_id"`
+	Group     nacre.Group     `json:"group"`
+	Timestamp string          `json:"timestamp"`
+}
+
+// Link is an edge to or from an entry.
+type Link struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	Kind string `json:"kind"`
+}
+
+// Why an operation was refused. Each reaches the agent in words.
+var (
+	ErrNotFound = errors.New("no such entry")
+	ErrLimit    = errors.New("this session has used up its limit")
+	ErrTrusted  = errors.New("the operator trusts this entry: ask them to change it")
+	ErrInvalid  = errors.New("invalid entry")
+)
+
+// behavioral says, for each type, whether entries of it influence how an agent acts.
+func behavioral(kind string) (is, known bool) {
+	switch kind {
+	case "preference", "instruction", "correction":
+		return true, true
+	case "fact", "context":
+		return false, true
+	}
+	return false, false
+}
+
+func (d Draft) check() error {
+	_, known := behavioral(d.Type)
+	switch {
+	case !known:
+		return fmt.Errorf("%w: type %.40q", ErrInvalid, d.Type)
+	case strings.TrimSpace(d.Content) == "":
+		return fmt.Errorf("%w: content is empty", ErrInvalid)
+	case !utf8.ValidString(d.Content) || strings.ContainsRune(d.Content, 0):
+		return fmt.Errorf("%w: content holds bytes that are no text", ErrInvalid)
+	case utf8.RuneCountInString(d.Content) > MaxContent:
+		return fmt.Errorf("%w: content has more than %d characters", ErrInvalid, MaxContent)
+	case len(d.Tags) > MaxTags:
+		return fmt.Errorf("%w: more than %d tags", ErrInvalid, MaxTags)
+	}
+	for _, tag := range d.Tags {
+		if tag == "" || utf8.RuneCountInString(tag) > MaxTag || !utf8.ValidString(tag) || strings.ContainsRune(tag, 0) {
+			return fmt.Errorf("%w: tag %.60q: use 1–%d characters", ErrInvalid, tag, MaxTag)
+		}
+	}
+	return nil
+}
+
+// Add stores an entry and, in the same transaction, marks what it supersedes.
+// Errors: [ErrInvalid], [ErrLimit], [ErrNotFound] and [ErrTrusted] for what it supersedes.
+func (s *Store) Add(ctx context.Context, w Writer, d Draft) (Entry, error) {
+	if err := d.check(); err != nil {
+		return Entry{}, err
+	}
+	e := s.entry(w, d)
+	tags, err := json.Marshal(e.Tags)
+	if err != nil {
+		return Entry{}, err
+	}
+	err = s.write(ctx, func(tx *sql.Tx) error {
+		if err := use(ctx, tx, w, "store", MaxStores); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `INSERT INTO memory_entries
+			(id, type, content, tags, behavioral, session_id, group_name, created_at, trust, label, expires_at) VALUES (?,?,?,?,?,?,?,?,?,?,?)`,
+			e.ID, e.Type, e.Content, string(tags), e.Behavioral, string(w.Session), string(s.group), e.CreatedAt,
+			e.Trust.String(), e.Label.String(), sql.NullString{String: e.ExpiresAt, Valid: e.ExpiresAt != ""})
+		if err != nil || d.Supersedes == "" {
+			return err
+		}
+		return s.supersede(ctx, tx, w, d.Supersedes, e.ID)
+	})
+	return e, err
+}
+
+func (s *Store) entry(w Writer, d Draft) Entry {
+	now := stamp(s.now())
+	e := Entry{
+		ID: s.newID(), Type: d.Type, Content: d.Content, Tags: slices.Clone(d.Tags), Label: w.Label, CreatedAt: now,
+		Provenance: Provenance{w.Session, s.group, now},
+	}
+	e.Behavioral, _ = behavioral(d.Type)
+	if e.Tags == nil {
+		e.Tags = []string{}
+	}
+	if w.Operator {
+		e.Trust, e.Label = nacre.Trusted, nacre.Trusted
+	}
+	if !d.Expires.IsZero() {
+		e.ExpiresAt = stamp(d.Expires)
+	}
+	return e
+}
+
+func (s *Store) supersede(ctx context.Context, tx *sql.Tx, w Writer, old, by string) error {
+	if err := use(ctx, tx, w, "supersede", MaxSupersedes); err != nil {
+		return err
+	}
+	successor, err := s.mayChange(ctx, tx, w, old)
+	if err != nil {
+		return err
+	}
+	if successor != "" {
+		return fmt.Errorf("%w: %s was superseded already, by %s", ErrInvalid, old, successor)
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE memory_entries SET superseded_by = ? WHERE id = ?`, by, old)
+	return err
+}
+
+// mayChange refuses what is not there, and to an agent what the operator
+// trusts: an injected agent must not unlearn the operator's instructions.
+func (s *Store) mayChange(ctx context.Context, tx *sql.Tx, w Writer, id string) (successor string, err error) {
+	var trust string
+	var by sql.NullString
+	err = tx.QueryRowContext(ctx, `SELECT trust, superseded_by FROM memory_entries WHERE id = ? AND group_name = ?`, id, string(s.group)).Scan(&trust, &by)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", fmt.Errorf("%w: %.80q", ErrNotFound, id)
+	}
+	if err == nil && trust == nacre.Trusted.String() && !w.Operator {
+		return "", fmt.Errorf("%w: %.80q", ErrTrusted, id)
+	}
+	return by.String, err
+}
+
+// use counts one use of a limit by a session.
+func use(ctx context.Context, tx *sql.Tx, w Writer, what string, limit int) error {
+	if w.Operator {
+		return nil
+	}
+	var n int
+	err := tx.QueryRowContext(ctx, `INSERT INTO memory_used VALUES (?, ?, 1)
+		ON CONFLICT DO UPDATE SET count = count + 1 RETURNING count`, string(w.Session), what).Scan(&n)
+	if err == nil && n > limit {
+		return fmt.Errorf("%w: %d × %s", ErrLimit, limit, what)
+	}
+	return err
+}
+
+// Delete removes an entry for good. What it superseded becomes current again,
+// or superseded by what superseded the entry; those ids are returned.
+// Errors: [ErrNotFound], [ErrLimit], [ErrTrusted].
+func (s *Store) Delete(ctx context.Context, w Writer, id string) (restored []string, err error) {
+	err = s.write(ctx, func(tx *sql.Tx) error {
+		if err := use(ctx, tx, w, "delete", MaxDeletes); err != nil {
+			return err
+		}
+		successor, err := s.mayChange(ctx, tx, w, id)
+		if err != nil {
+			return err
+		}
+		ids, err := texts(tx.QueryContext(ctx, `UPDATE memory_entries SET superseded_by = ? WHERE superseded_by = ? RETURNING id`,
+			sql.NullString{String: successor, Valid: successor != ""}, id))
+		if err != nil {
+			return err
+		}
+		if successor == "" {
+			restored = ids
+		}
+		_, err = tx.ExecContext(ctx, `DELETE FROM memory_entries WHERE id = ?`, id)
+		return err
+	})
+	return restored, err
+}
+
+func texts(rows *sql.Rows, err error) ([]string, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // Err below tells
+	var all []string
+	for rows.Next() {
+		var s string
+		if err := rows.Scan(&s); err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, rows.Err()
+}
+
+// Trust records that the operator vouches for an entry: only then may it enter the brief (D-43).
+func (s *Store) Trust(ctx context.Context, id string) error {
+	return s.write(ctx, func(tx *sql.Tx) error {
+		r, err := tx.ExecContext(ctx, `UPDATE memory_entries SET trust = 'trusted' WHERE id = ? AND group_name = ?`, id, string(s.group))
+		if err != nil {
+			return err
+		}
+		if n, err := r.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, fmt.Errorf("%w: %.80q", ErrNotFound, id))
+		}
+		return nil
+	})
+}
+
+// Link joins two entries of the group; a link that exists is no error.
+// Errors: [ErrNotFound], [ErrLimit], [ErrInvalid].
+func (s *Store) Link(ctx context.Context, w Writer, l Link) error {
+	if l.Kind != EdgePrevents && l.Kind != EdgeDerivedFrom || l.From == l.To {
+		return fmt.Errorf("%w: link two different entries by %s or %s", ErrInvalid, EdgePrevents, EdgeDerivedFrom)
+	}
+	return s.write(ctx, func(tx *sql.Tx) error {
+		if err := use(ctx, tx, w, "link", MaxLinks); err != nil {
+			return err
+		}
+		var found int
+		err := tx.QueryRowContext(ctx, `SELECT count(*) FROM memory_entries WHERE id IN (?, ?) AND group_name = ?`, l.From, l.To, string(s.group)).Scan(&found)
+		if err != nil {
+			return err
+		}
+		if found != 2 {
+			return fmt.Errorf("%w: %.80q or %.80q", ErrNotFound, l.From, l.To)
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO memory_edges VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			l.From, l.To, l.Kind, string(w.Session), stamp(s.now()))
+		return err
+	})
+}
+
+const columns = `e.id, e.type, e.content, e.tags, e.behavioral, e.trust, e.label, e.created_at,
+	coalesce(e.superseded_by, ''), coalesce(e.expires_at, ''), e.session_id, e.group_name`
+
+// Get returns an entry, superseded or not, with its links. Error: [ErrNotFound].
+func (s *Store) Get(ctx context.Context, id string) (Entry, []Link, error) {
+	found, err := s.entries(ctx, `SELECT `+columns+`, 0.0 FROM memory_entries e WHERE e.id = ? AND e.group_name = ?`, id, string(s.group))
+	if err != nil {
+		return Entry{}, nil, err
+	}
+	if len(found) == 0 {
+		return Entry{}, nil, fmt.Errorf("%w: %.80q", ErrNotFound, id)
+	}
+	links, err := s.links(ctx, id)
+	return found[0].Entry, links, err
+}
+
+func (s *Store) links(ctx context.Context, id string) ([]Link, error) {
+	rows, err := s.db.QueryContext(ctx, `SELECT from_id, to_id, kind FROM memory_edges WHERE from_id = ?1 OR to_id = ?1 ORDER BY created_at, from_id, to_id LIMIT 100`, id)
+	if err != nil {
+		return nil, classified(err)
+	}
+	defer func() { _ = rows.Close() }() // Err below tells
+	links := []Link{}
+	for rows.Next() {
+		var l Link
+		if err := rows.Scan(&l.From, &l.To, &l.Kind); err != nil {
+			return nil, err
+		}
+		links = append(links, l)
+	}
+	return links, classified(rows.Err())
+}
+
+// entries runs a query for columns and a rank.
+func (s *Store) entries(ctx context.Context, query string, args ...any) ([]Hit, error) {
+	rows, err := s.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, classified(err)
+	}
+	defer func() { _ = rows.Close() }() // Err below tells
+	hits := []Hit{}
+	for rows.Next() {
+		var h Hit
+		var tags, trust, label string
+		err := rows.Scan(&h.ID, &h.Type, &h.Content, &tags, &h.Behavioral, &trust, &label, &h.CreatedAt,
+			&h.SupersededBy, &h.ExpiresAt, &h.Provenance.Session, &h.Provenance.Group, &h.Relevance)
+		if err != nil {
+			return nil, classified(err)
+		}
+		// What does not decode stays at the strictest value: no tags, untrusted.
+		_, _, _ = json.Unmarshal([]byte(tags), &h.Tags), h.Trust.UnmarshalText([]byte(trust)), h.Label.UnmarshalText([]byte(label))
+		if h.Tags == nil {
+			h.Tags = []string{}
+		}
+		h.Provenance.Timestamp = h.CreatedAt
+		hits = append(hits, h)
+	}
+	return hits, classified(rows.Err())
+}

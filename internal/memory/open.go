@@ -1,0 +1,264 @@
+package memory
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/nacre-dev/nacre"
+)
+
+const (
+	busyTimeout  = 5 * time.Second     // for another process's write
+	purgeAfter   = 90 * 24 * time.Hour // of superseded entries (D-40)
+	connections  = 4
+	openAttempts = 20
+	openPause    = 50 * time.Millisecond
+)
+
+// Options of a store.
+type Options struct {
+	// Group is whose memory it is; required.
+	Group nacre.Group
+	// Now is the clock; required.
+	Now func() time.Time
+	// NewID makes the ids of entries; nil means "mem-" and 26 random letters and digits.
+	NewID func() string
+}
+
+// Store is one group's memory. It is safe for concurrent use, also by several
+// processes on one file.
+type Store struct {
+	db     *sql.DB
+	path   string
+	group  nacre.Group
+	now    func() time.Time
+	newID  func() string
+	purged int
+}
+
+// UnusableError says that a memory cannot be used: the run must stop, with
+// exit code 3 (D-45).
+type UnusableError struct {
+	Path string
+	Err  error
+}
+
+func (e *UnusableError) Error() string { return "memory " + e.Path + ": " + e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *UnusableError) Unwrap() error { return e.Err }
+
+// Why a memory is unusable; everything else is the system's own error.
+var (
+	ErrNewer   = errors.New("written by a newer nacre: upgrade to use it")
+	ErrDamaged = errors.New("damaged: restore the file from a backup, or move it away to start afresh")
+	ErrForeign = errors.New("not a memory: another program's database")
+)
+
+// Open opens the memory in a file, makes it where there is none, brings an
+// older one forward and removes superseded entries older than 90 days. Every
+// error but the context's is an [*UnusableError].
+func Open(ctx context.Context, path string, o Options) (*Store, error) {
+	if _, err := nacre.ParseGroup(string(o.Group)); err != nil || o.Now == nil {
+		return nil, &UnusableError{path, errors.Join(err, errors.New("a group and a clock are required"))}
+	}
+	if o.NewID == nil {
+		o.NewID = func() string { return "mem-" + rand.Text() }
+	}
+	s := &Store{path: path, group: o.Group, now: o.Now, newID: o.NewID}
+	err := s.open(ctx)
+	if err == nil {
+		return s, nil
+	}
+	if s.db != nil {
+		err = errors.Join(err, s.db.Close())
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return nil, &UnusableError{path, classified(err)}
+}
+
+func (s *Store) open(ctx context.Context) (err error) {
+	if s.path, err = filepath.Abs(s.path); err != nil {
+		return err
+	}
+	if err := makeFile(s.path); err != nil {
+		return err
+	}
+	query := url.Values{
+		"_txlock": {"immediate"},
+		"_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "synchronous(FULL)", "foreign_keys(ON)", "trusted_schema(OFF)"},
+	}
+	file := url.URL{Scheme: "file", Path: s.path, RawQuery: query.Encode()}
+	if s.db, err = sql.Open("sqlite", file.String()); err != nil {
+		return err
+	}
+	s.db.SetMaxOpenConns(connections)
+	s.db.SetMaxIdleConns(connections)
+	if err := s.writeAhead(ctx); err != nil {
+		return err
+	}
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	if err := s.migrate(ctx); err != nil {
+		return err
+	}
+	s.purged, err = s.purge(ctx)
+	return err
+}
+
+// makeFile keeps the file from ever being readable by others.
+func makeFile(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// writeAhead turns WAL on. Changing the mode does not wait for other
+// processes by itself.
+func (s *Store) writeAhead(ctx context.Context) error {
+	for attempt := 1; ; attempt++ {
+		var mode string
+		err := s.db.QueryRowContext(ctx, `PRAGMA journal_mode=WAL`).Scan(&mode)
+		if err == nil && mode != "wal" {
+			return fmt.Errorf("the file system does not allow a write-ahead log (journal mode %s)", mode)
+		}
+		if err == nil || !isBusy(err) || attempt == openAttempts {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(openPause):
+		}
+	}
+}
+
+func (s *Store) check(ctx context.Context) error {
+	var result string
+	if err := s.db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&result); err != nil {
+		return err
+	}
+	if result != "ok" {
+		return fmt.Errorf("%w (%s)", ErrDamaged, result)
+	}
+	return nil
+}
+
+func (s *Store) migrate(ctx context.Context) error {
+	for {
+		done, err := s.step(ctx)
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// step runs one migration, and finds out under the write lock which.
+func (s *Store) step(ctx context.Context) (done bool, err error) {
+	err = s.write(ctx, func(tx *sql.Tx) error {
+		var version, tables, ours int
+		err := tx.QueryRowContext(ctx, `SELECT user_version, (SELECT count(*) FROM sqlite_schema),
+			(SELECT count(*) FROM sqlite_schema WHERE name IN ('memory_entries', 'memory_fts')) FROM pragma_user_version`).Scan(&version, &tables, &ours)
+		switch {
+		case err != nil:
+			return err
+		case version > schemaVersion:
+			return fmt.Errorf("version %d: %w", version, ErrNewer)
+		case version == 0 && tables > 0, version < 0, version > 0 && ours != 2:
+			return ErrForeign
+		case version == schemaVersion:
+			done = true
+			return nil
+		}
+		if _, err := tx.ExecContext(ctx, migrations()[version]); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, fmt.Sprintf(`PRAGMA user_version=%d`, version+1))
+		return err
+	})
+	return done, err
+}
+
+// purge removes superseded entries that are old enough, but none that a
+// younger one still points to.
+func (s *Store) purge(ctx context.Context) (int, error) {
+	before := stamp(s.now().Add(-purgeAfter))
+	var n int64
+	err := s.write(ctx, func(tx *sql.Tx) error {
+		r, err := tx.ExecContext(ctx, `DELETE FROM memory_entries WHERE superseded_by IS NOT NULL AND created_at < ?1
+			AND id NOT IN (SELECT superseded_by FROM memory_entries WHERE superseded_by IS NOT NULL AND created_at >= ?1)`, before)
+		if err != nil {
+			return err
+		}
+		n, err = r.RowsAffected()
+		return err
+	})
+	return int(n), err
+}
+
+// Purged is how many superseded entries Open removed.
+func (s *Store) Purged() int { return s.purged }
+
+// Close ends the use of the file.
+func (s *Store) Close() error { return s.db.Close() }
+
+// write runs f in a transaction that holds the write lock from its start.
+func (s *Store) write(ctx context.Context, f func(tx *sql.Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return classified(err)
+	}
+	if err := f(tx); err != nil {
+		_ = tx.Rollback() // the first error counts
+		return classified(err)
+	}
+	return classified(tx.Commit())
+}
+
+// classified marks what SQLite says of a damaged or foreign file.
+func classified(err error) error {
+	switch code(err) {
+	case sqlite3.SQLITE_CORRUPT:
+		return fmt.Errorf("%w (%w)", ErrDamaged, err)
+	case sqlite3.SQLITE_NOTADB:
+		return fmt.Errorf("%w (%w)", ErrDamaged, err)
+	}
+	return err
+}
+
+func isBusy(err error) bool {
+	c := code(err)
+	return c == sqlite3.SQLITE_BUSY || c == sqlite3.SQLITE_LOCKED
+}
+
+// code is SQLite's primary result code, 0 for other errors.
+func code(err error) int {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return 0
+	}
+	return e.Code() & 0xff
+}
+
+const stampForm = "2006-01-02T15:04:05.000Z"
+
+// stamp is ISO 8601 in UTC, of one width so that text order is time order.
+func stamp(t time.Time) string { return t.UTC().Format(stampForm) }

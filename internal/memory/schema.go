@@ -1,0 +1,105 @@
+package memory
+
+// schemaVersion is the user_version this package writes.
+const schemaVersion = 2
+
+// migrations[i] brings a file from version i to i+1. They only go forward,
+// each in a transaction of its own (D-40).
+func migrations() []string { return []string{seedSchema, trustSchema} }
+
+// seedSchema is version 1, as the seed has it.
+const seedSchema = `
+CREATE TABLE memory_entries (
+    id          TEXT PRIMARY KEY,
+    type        TEXT NOT NULL CHECK(type IN ('preference', 'fact', 'instruction', 'context', 'correction')),
+    content     TEXT NOT NULL,
+    tags        TEXT NOT NULL DEFAULT '[]',
+    behavioral  INTEGER NOT NULL DEFAULT 0,
+    superseded_by TEXT REFERENCES memory_entries(id),
+    session_id  TEXT NOT NULL,
+    group_name  TEXT NOT NULL,
+    created_at  TEXT NOT NULL
+);
+CREATE VIRTUAL TABLE memory_fts USING fts5(content, tags, content=memory_entries, content_rowid=rowid);
+CREATE TRIGGER memory_fts_insert AFTER INSERT ON memory_entries
+BEGIN
+    INSERT INTO memory_fts(rowid, content, tags) VALUES (new.rowid, new.content, new.tags);
+END;
+CREATE TRIGGER memory_fts_delete AFTER DELETE ON memory_entries
+BEGIN
+    INSERT INTO memory_fts(memory_fts, rowid, content, tags) VALUES ('delete', old.rowid, old.content, old.tags);
+END;
+CREATE TRIGGER memory_fts_update AFTER UPDATE ON memory_entries
+BEGIN
+    INSERT INTO memory_fts(memory_fts, rowid, content, tags) VALUES ('delete', old.rowid, old.content, old.tags);
+    INSERT INTO memory_fts(rowid, content, tags) VALUES (new.rowid, new.content, new.tags);
+END;
+CREATE INDEX idx_memory_type ON memory_entries(type);
+CREATE INDEX idx_memory_behavioral ON memory_entries(behavioral);
+CREATE INDEX idx_memory_superseded ON memory_entries(superseded_by);
+CREATE INDEX idx_memory_created ON memory_entries(created_at);
+`
+
+// trustSchema adds what the seed leaves open: who vouches for an entry
+// (trust), what its writer had read (label), expiry, edges, the limits a
+// session has used up, and word stems. The update trigger is narrowed to the text:
+// marking an entry superseded must not touch the index. The rowid gets an
+// explicit name, since VACUUM may renumber an implicit one under the index.
+const trustSchema = `
+DROP TRIGGER memory_fts_insert;
+DROP TRIGGER memory_fts_delete;
+DROP TRIGGER memory_fts_update;
+DROP TABLE memory_fts;
+ALTER TABLE memory_entries RENAME TO memory_entries_1;
+CREATE TABLE memory_entries (
+    seq         INTEGER PRIMARY KEY,
+    id          TEXT NOT NULL UNIQUE,
+    type        TEXT NOT NULL CHECK(type IN ('preference', 'fact', 'instruction', 'context', 'correction')),
+    content     TEXT NOT NULL,
+    tags        TEXT NOT NULL DEFAULT '[]',
+    behavioral  INTEGER NOT NULL DEFAULT 0,
+    superseded_by TEXT REFERENCES memory_entries(id),
+    session_id  TEXT NOT NULL,
+    group_name  TEXT NOT NULL,
+    created_at  TEXT NOT NULL,
+    trust       TEXT NOT NULL DEFAULT 'untrusted' CHECK(trust IN ('untrusted', 'trusted')),
+    label       TEXT NOT NULL DEFAULT 'untrusted' CHECK(label IN ('untrusted', 'trusted')),
+    expires_at  TEXT
+);
+INSERT INTO memory_entries(seq, id, type, content, tags, behavioral, superseded_by, session_id, group_name, created_at)
+    SELECT rowid, id, type, content, tags, behavioral, superseded_by, session_id, group_name, created_at FROM memory_entries_1 ORDER BY rowid;
+DROP TABLE memory_entries_1;
+CREATE INDEX idx_memory_superseded ON memory_entries(superseded_by);
+CREATE INDEX idx_memory_created ON memory_entries(created_at);
+CREATE INDEX idx_memory_trusted ON memory_entries(behavioral, created_at) WHERE trust = 'trusted';
+CREATE VIRTUAL TABLE memory_fts USING fts5(content, tags, content=memory_entries, content_rowid=seq, tokenize='porter unicode61');
+INSERT INTO memory_fts(memory_fts) VALUES ('rebuild');
+CREATE TRIGGER memory_fts_insert AFTER INSERT ON memory_entries
+BEGIN
+    INSERT INTO memory_fts(rowid, content, tags) VALUES (new.seq, new.content, new.tags);
+END;
+CREATE TRIGGER memory_fts_delete AFTER DELETE ON memory_entries
+BEGIN
+    INSERT INTO memory_fts(memory_fts, rowid, content, tags) VALUES ('delete', old.seq, old.content, old.tags);
+END;
+CREATE TRIGGER memory_fts_update AFTER UPDATE OF content, tags ON memory_entries
+BEGIN
+    INSERT INTO memory_fts(memory_fts, rowid, content, tags) VALUES ('delete', old.seq, old.content, old.tags);
+    INSERT INTO memory_fts(rowid, content, tags) VALUES (new.seq, new.content, new.tags);
+END;
+CREATE TABLE memory_edges (
+    from_id     TEXT NOT NULL REFERENCES memory_entries(id) ON DELETE CASCADE,
+    to_id       TEXT NOT NULL REFERENCES memory_entries(id) ON DELETE CASCADE,
+    kind        TEXT NOT NULL CHECK(kind IN ('prevents', 'derived_from')),
+    session_id  TEXT NOT NULL,
+    created_at  TEXT NOT NULL,
+    PRIMARY KEY (from_id, to_id, kind)
+);
+CREATE INDEX idx_memory_edges_to ON memory_edges(to_id);
+CREATE TABLE memory_used (
+    session_id  TEXT NOT NULL,
+    what        TEXT NOT NULL,
+    count       INTEGER NOT NULL,
+    PRIMARY KEY (session_id, what)
+);
+`

@@ -1,0 +1,200 @@
+package memory
+
+import (
+	"context"
+	_ "embed" // the manifest, the further tools and the skill
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// Plugin is the first part of the tools' capability ids.
+const Plugin = "memory"
+
+//go:embed manifest.json
+var manifest []byte
+
+//go:embed more.json
+var more []byte
+
+//go:embed skill.md
+var skill string
+
+// Skill is the markdown that teaches an agent to use the tools (the seed's
+// instructions, D-41).
+func Skill() string { return skill }
+
+// tool is what this room reads of a tool's declaration.
+type tool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"arguments_schema"`
+}
+
+// Tools are the seed's four tools with its schemas, and memory_get and
+// memory_link (D-41). A call for any group but the store's is refused.
+func Tools(s *Store) ([]nacre.Tool, error) {
+	declared, err := declarations()
+	if err != nil {
+		return nil, err
+	}
+	tools := make([]nacre.Tool, 0, len(declared))
+	for _, d := range declared {
+		o, ok := s.operation(d.Name)
+		if !ok {
+			return nil, fmt.Errorf("memory: nothing carries out %s", d.Name)
+		}
+		tools = append(tools, nacre.Tool{
+			Capability: nacre.Capability{
+				ID: nacre.CapabilityID(Plugin + "." + d.Name), Tool: nacre.ToolName(d.Name), Name: d.Name, Description: d.Description,
+				Safety: o.safety, Sensitivity: nacre.SensitiveMemory, Schema: d.Schema, Returns: o.returns,
+			},
+			Driver: s.driver(o.do),
+		})
+	}
+	return tools, nil
+}
+
+func declarations() ([]tool, error) {
+	var m struct {
+		Provides struct {
+			Tools []tool `json:"tools"`
+		} `json:"provides"`
+	}
+	var further []tool
+	if err := errors.Join(json.Unmarshal(manifest, &m), json.Unmarshal(more, &further)); err != nil {
+		return nil, fmt.Errorf("memory: %w", err)
+	}
+	return append(m.Provides.Tools, further...), nil
+}
+
+// operation is what a tool does, and what the host says of it.
+type operation struct {
+	safety  nacre.SafetyClass
+	returns nacre.Label
+	do      func(ctx context.Context, w Writer, args json.RawMessage) (any, error)
+}
+
+func (s *Store) operation(name string) (operation, bool) {
+	switch name {
+	case "memory_store":
+		return operation{nacre.Write, nacre.Trusted, s.doStore}, true
+	case "memory_search":
+		return operation{nacre.Read, nacre.Untrusted, s.doSearch}, true
+	case "memory_brief": // trusted entries alone
+		return operation{nacre.Read, nacre.Trusted, s.doBrief}, true
+	case "memory_delete":
+		return operation{nacre.Write, nacre.Trusted, s.doDelete}, true
+	case "memory_get":
+		return operation{nacre.Read, nacre.Untrusted, s.doGet}, true
+	case "memory_link":
+		return operation{nacre.Write, nacre.Trusted, s.doLink}, true
+	}
+	return operation{}, false
+}
+
+// driver takes group and session from the principal and from nowhere else.
+func (s *Store) driver(do func(context.Context, Writer, json.RawMessage) (any, error)) nacre.Driver {
+	return nacre.DriverFunc(func(ctx context.Context, in nacre.Invocation) (json.RawMessage, error) {
+		if in.Principal.Group != s.group || in.Principal.Session == "" {
+			return nil, fmt.Errorf("memory of group %s asked for by group %q, session %q", s.group, in.Principal.Group, in.Principal.Session)
+		}
+		result, err := do(ctx, Writer{Session: in.Principal.Session}, in.Arguments)
+		if err != nil {
+			return nil, refusal(err)
+		}
+		return json.Marshal(result)
+	})
+}
+
+// refusal puts what the agent can act on into its words; the rest stays an error.
+func refusal(err error) error {
+	for known, code := range map[error]string{ErrNotFound: "NOT_FOUND", ErrLimit: "SESSION_LIMIT", ErrTrusted: "TRUSTED_ENTRY", ErrInvalid: "INVALID_ENTRY"} {
+		if errors.Is(err, known) {
+			return &nacre.Refusal{Code: nacre.CodeHandlerError, Message: err.Error(), Original: code}
+		}
+	}
+	return err
+}
+
+func (s *Store) doStore(ctx context.Context, w Writer, raw json.RawMessage) (any, error) {
+	var args struct {
+		Type, Content, Supersedes string
+		Tags                      []string
+	}
+	if err := json.Unmarshal(raw, &args); err != nil {
+		return nil, err
+	}
+	e, err := s.Add(ctx, w, Draft{Type: args.Type, Content: args.Content, Tags: args.Tags, Supersedes: args.Supersedes})
+	return struct {
+		ID         string      `json:"id"`
+		Status     string      `json:"status"`
+		Type       string      `json:"type"`
+		Behavioral bool        `json:"behavioral"`
+		Trust      nacre.Label `json:"trust"`
+		Supersedes string      `json:"supersedes,omitempty"`
+		Provenance Provenance  `json:"provenance"`
+	}{e.ID, "stored", e.Type, e.Behavioral, e.Trust, args.Supersedes, e.Provenance}, err
+}
+
+func (s *Store) doSearch(ctx context.Context, _ Writer, raw json.RawMessage) (any, error) {
+	var args struct {
+		Query, Type       string
+		Tags              []string
+		IncludeSuperseded bool `json:"include_superseded"`
+		Limit             *int
+	}
+	if err := json.Unmarshal(raw, &args); err != nil {
+		return nil, err
+	}
+	q := Query{Text: args.Query, Tags: args.Tags, Type: args.Type, Superseded: args.IncludeSuperseded}
+	if args.Limit != nil {
+		q.Limit = max(*args.Limit, 1)
+	}
+	hits, err := s.Search(ctx, q)
+	return map[string]any{"results": hits, "count": len(hits)}, err
+}
+
+func (s *Store) doBrief(ctx context.Context, _ Writer, raw json.RawMessage) (any, error) {
+	var args struct {
+		IncludeProvenance bool `json:"include_provenance"`
+	}
+	if err := json.Unmarshal(raw, &args); err != nil {
+		return nil, err
+	}
+	return s.Brief(ctx, args.IncludeProvenance)
+}
+
+func (s *Store) doDelete(ctx context.Context, w Writer, raw json.RawMessage) (any, error) {
+	var args struct{ ID string }
+	if err := json.Unmarshal(raw, &args); err != nil {
+		return nil, err
+	}
+	restored, err := s.Delete(ctx, w, args.ID)
+	if restored == nil {
+		restored = []string{}
+	}
+	return map[string]any{"id": args.ID, "status": "deleted", "restored": restored}, err
+}
+
+func (s *Store) doGet(ctx context.Context, _ Writer, raw json.RawMessage) (any, error) {
+	var args struct{ ID string }
+	if err := json.Unmarshal(raw, &args); err != nil {
+		return nil, err
+	}
+	e, links, err := s.Get(ctx, args.ID)
+	return struct {
+		Entry
+		Links []Link `json:"links"`
+	}{e, links}, err
+}
+
+func (s *Store) doLink(ctx context.Context, w Writer, raw json.RawMessage) (any, error) {
+	l := Link{Kind: EdgePrevents}
+	if err := json.Unmarshal(raw, &l); err != nil {
+		return nil, err
+	}
+	return map[string]any{"status": "linked", "from": l.From, "to": l.To, "kind": l.Kind}, s.Link(ctx, w, l)
+}
