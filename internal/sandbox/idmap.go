@@ -1,0 +1,93 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nacre-dev/nacre/internal/sandbox/inside"
+)
+
+// errNoIDMap says that a file system cannot show its files as another user's.
+var errNoIDMap = errors.New("its file system cannot be mapped to another user (idmapped mounts): " +
+	"move it to ext4, xfs, btrfs or tmpfs, or run nacre as an ordinary user")
+
+// idmaps keeps one user namespace for each owner of a source. The zero value is ready.
+type idmaps struct {
+	mu   sync.Mutex
+	open map[owner]*os.File
+}
+
+type owner struct{ uid, gid int }
+
+// namespace returns a user namespace in which the owner's files are the agent's.
+func (m *idmaps) namespace(n *Native, o owner) (*os.File, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f := m.open[o]; f != nil {
+		return f, nil
+	}
+	f, err := n.holdNamespace(o)
+	if err != nil {
+		return nil, fmt.Errorf("user namespace for files of user %d: %w", o.uid, err)
+	}
+	if m.open == nil {
+		m.open = map[owner]*os.File{}
+	}
+	m.open[o] = f
+	return f, nil
+}
+
+func (m *idmaps) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, f := range m.open {
+		_ = f.Close() // read-only
+	}
+	m.open = nil
+}
+
+// holdNamespace starts a process in a fresh user namespace, takes the
+// namespace's descriptor, and lets the process go.
+func (n *Native) holdNamespace(o owner) (*os.File, error) {
+	hold, release, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer hold.Close()
+	cmd := n.initCommand(inside.ModeHold)
+	cmd.Stdin = hold
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: o.uid, HostID: n.users.agent(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: o.gid, HostID: n.users.agent(), Size: 1}},
+	}
+	if err := cmd.Start(); err != nil {
+		_ = release.Close()
+		return nil, err
+	}
+	f, err := os.Open("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/ns/user")
+	_ = release.Close()
+	if waitErr := cmd.Wait(); err == nil && waitErr != nil {
+		_ = f.Close()
+		return nil, waitErr
+	}
+	return f, err
+}
+
+// initCommand runs the sealed init binary in a mode.
+func (n *Native) initCommand(args ...string) *exec.Cmd {
+	return &exec.Cmd{
+		Path:       "/proc/self/fd/3",
+		Args:       append([]string{Init}, args...),
+		Env:        []string{"GODEBUG=containermaxprocs=0,updatemaxprocs=0"},
+		ExtraFiles: []*os.File{n.init},
+		Dir:        "/",
+	}
+}

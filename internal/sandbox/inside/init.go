@@ -1,0 +1,127 @@
+package inside
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// killedStatus is PID 1's own exit code when the host is gone.
+const killedStatus = 137
+
+// runInit is PID 1 from its first instruction to the end of the sandbox.
+func runInit() error {
+	for fd := ControlFD; fd <= SelfFD; fd++ {
+		unix.CloseOnExec(fd)
+	}
+	control := os.NewFile(ControlFD, "control")
+	var plan Plan
+	if err := Receive(control, &plan); err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	agent, err := prepare(plan)
+	if err != nil {
+		return Send(control, Report{Error: err.Error()})
+	}
+	if report := agent.release(plan.Agent); report != nil {
+		return Send(control, *report)
+	}
+	go exitWithHost(control)
+	if err := Send(control, Report{Started: true}); err != nil {
+		return err
+	}
+	ended, err := reap(agent.pid)
+	if err != nil {
+		return err
+	}
+	return Send(control, ended)
+}
+
+// exitWithHost ends PID 1, and with it the whole sandbox, when the host's end
+// of the control socket closes: the host ended it, or was killed.
+func exitWithHost(control io.Reader) {
+	_, _ = io.Copy(io.Discard, control) // any end of the stream means the same
+	os.Exit(killedStatus)
+}
+
+// prepare does all that needs PID 1's powers, starts the agent's last stage,
+// which waits, and then gives the powers up.
+func prepare(plan Plan) (*stage, error) {
+	limits := openNamespaceLimits()
+	root, err := openRoot(plan)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Sethostname([]byte(HostName)); err != nil {
+		return nil, fmt.Errorf("host name: %w", err)
+	}
+	if err := raiseLoopback(); err != nil {
+		return nil, err
+	}
+	if err := root.enter(); err != nil {
+		return nil, err
+	}
+	forwards, err := listen(plan.Forwards)
+	if err != nil {
+		return nil, err
+	}
+	agent, err := startStage(plan)
+	if err != nil {
+		return nil, err
+	}
+	if err := root.seal(); err != nil {
+		return nil, err
+	}
+	limits.close()
+	if err := renounce(plan.KeepOverride); err != nil {
+		return nil, err
+	}
+	forwards.serve()
+	return agent, nil
+}
+
+// renounce makes PID 1 unreachable from inside: no powers, no dumps, no
+// handler for any signal, so that the kernel drops what the agent sends to it.
+func renounce(keepOverride bool) error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if keepOverride {
+		data[0].Effective = 1 << unix.CAP_DAC_OVERRIDE
+		data[0].Permitted = data[0].Effective
+	}
+	if _, _, e := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0); e != 0 {
+		return fmt.Errorf("no new privileges for PID 1: %w", e)
+	}
+	if err := capsetAllThreads(&header, &data); err != nil {
+		return err
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("non-dumpable PID 1: %w", err)
+	}
+	return resetSignals()
+}
+
+// reap waits for every child that ends, until the agent itself does.
+func reap(agent int) (Report, error) {
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, 0, nil)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return Report{}, fmt.Errorf("wait: %w", err)
+		}
+		if pid != agent || !(status.Exited() || status.Signaled()) {
+			continue
+		}
+		if status.Signaled() {
+			return Report{Ended: true, Signal: int(status.Signal())}, nil
+		}
+		return Report{Ended: true, Code: status.ExitStatus()}, nil
+	}
+}

@@ -1,0 +1,49 @@
+// Package inside is what runs inside a native sandbox before the agent does:
+// PID 1, which builds the root file system from nothing, forwards loopback
+// ports and reaps, and the last stage before the agent's execve, which gives
+// up every power (M-12). It promises that the agent starts only when each
+// step held; it does not decide what a sandbox may reach, the [Plan] says it.
+package inside
+
+import (
+	"fmt"
+	"io"
+	"os"
+)
+
+// Name is argv[0] of a process that must run [Main].
+const Name = "sandbox-init"
+
+// The first argument says which part of the work the process does.
+const (
+	ModeInit  = "init"  // PID 1; the second argument is a label for humans
+	ModeAgent = "agent" // the stage that becomes the agent
+	ModeCheck = "check" // try what a sandbox needs, and say what failed
+	ModeHold  = "hold"  // keep a user namespace open until stdin ends
+)
+
+// Main runs the mode in args[1] and returns the exit code.
+func Main(args []string) int {
+	if len(args) < 2 {
+		fmt.Fprintln(os.Stderr, "sandbox-init: started by nacre only")
+		return 2
+	}
+	var err error
+	switch args[1] {
+	case ModeInit:
+		err = runInit()
+	case ModeAgent:
+		err = runAgent()
+	case ModeCheck:
+		err = runCheck()
+	case ModeHold:
+		_, err = io.Copy(io.Discard, os.Stdin)
+	default:
+		err = fmt.Errorf("unknown mode %q", args[1])
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "sandbox-init: %s: %v\n", args[1], err)
+		return 1
+	}
+	return 0
+}

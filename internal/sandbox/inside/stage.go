@@ -1,0 +1,86 @@
+package inside
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// The inherited descriptors of the agent's last stage.
+const (
+	orderFD   = 3 // the Agent, sent when the sandbox is sealed
+	failureFD = 4 // a Report, if the agent cannot start; closed by a successful execve
+)
+
+// stage is the process that becomes the agent.
+type stage struct {
+	pid     int
+	order   *os.File
+	failure *os.File
+}
+
+// startStage clones the second user namespace, in which the only user is the
+// agent's. The stage keeps one power, to empty its bounding set.
+func startStage(plan Plan) (*stage, error) {
+	orderRead, orderWrite, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	failureRead, failureWrite, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	inner := []syscall.SysProcIDMap{{ContainerID: AgentUID, HostID: plan.InnerUID, Size: 1}}
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{Name, ModeAgent}, &syscall.ProcAttr{
+		Env:   []string{"GODEBUG=containermaxprocs=0,updatemaxprocs=0"},
+		Dir:   "/",
+		Files: []uintptr{StdinFD, StdoutFD, StderrFD, orderRead.Fd(), failureWrite.Fd()},
+		Sys: &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER,
+			UidMappings: inner,
+			GidMappings: inner,
+			Credential:  &syscall.Credential{Uid: AgentUID, Gid: AgentUID, NoSetGroups: true},
+			AmbientCaps: []uintptr{unix.CAP_SETPCAP},
+			Setsid:      true,
+			Setctty:     plan.Devices,
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("second user namespace: %w", err)
+	}
+	for _, fd := range []int{StdinFD, StdoutFD, StderrFD, SelfFD} {
+		unix.Close(fd)
+	}
+	_ = orderRead.Close()
+	_ = failureWrite.Close()
+	return &stage{pid: pid, order: orderWrite, failure: failureRead}, nil
+}
+
+// release lets the stage become the agent. It returns what went wrong, or nil
+// when the agent runs.
+func (s *stage) release(agent Agent) *Report {
+	defer s.failure.Close()
+	err := json.NewEncoder(s.order).Encode(agent)
+	if closeErr := s.order.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return &Report{Error: "last stage: " + err.Error()}
+	}
+	text, err := io.ReadAll(s.failure)
+	if err != nil {
+		return &Report{Error: "last stage: " + err.Error()}
+	}
+	if len(text) == 0 {
+		return nil
+	}
+	var report Report
+	if err := json.Unmarshal(text, &report); err != nil {
+		return &Report{Error: fmt.Sprintf("last stage: %.200q", text)}
+	}
+	return &report
+}

@@ -1,0 +1,118 @@
+// Package sandbox promises that a program runs with what its posture names
+// and nothing else (M-10, M-12): namespaces, a root built from nothing, no
+// host user, no capabilities, Landlock and a system call allow-list, on Linux
+// without a daemon, as root or as an ordinary user. When something it needs
+// is missing it refuses and names it; what this machine cannot enforce is in
+// [Support]. It does not decide what a posture holds.
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nacre-dev/nacre/internal/sandbox/inside"
+)
+
+// Init is argv[0] of a process that must run [Main].
+const Init = inside.Name
+
+// Options of Open. The zero value re-executes this program, keeps no records
+// of what runs, and refuses kernels without Landlock.
+type Options struct {
+	// Init is the path of the sandbox-init binary; empty re-executes this
+	// program with argv[0] "sandbox-init", upon which it must call Main.
+	Init string
+	// StateDir holds a record per running sandbox, for EndOrphans. Empty keeps none.
+	StateDir string
+	// WithoutLandlock accepts a kernel that has none.
+	WithoutLandlock bool
+}
+
+// Native starts sandboxes on this machine. It may be used concurrently.
+type Native struct {
+	options  Options
+	init     *os.File // a sealed copy of the init binary
+	users    userRange
+	landlock int
+	cgroups  cgroups
+	idmaps   idmaps
+}
+
+// Main is what cmd/sandbox-init runs, and a program re-executed by Open.
+func Main(args []string) int { return inside.Main(args) }
+
+// Open checks that sandboxes can run here, by trying, and copies the init
+// binary out of reach.
+func Open(o Options) (*Native, error) {
+	n := &Native{options: o, landlock: inside.LandlockVersion(), cgroups: findCgroups(hostCgroups())}
+	if n.landlock == 0 && !o.WithoutLandlock {
+		return nil, errors.New("this kernel has no Landlock, which the native sandbox wants (Linux 5.13, lsm=landlock): " +
+			"use another backend, or allow it to run without")
+	}
+	users, err := ownUserRange()
+	if err != nil {
+		return nil, err
+	}
+	n.users = users
+	n.init, err = sealedCopy(o.Init)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox-init: %w", err)
+	}
+	if err := n.check(); err != nil {
+		_ = n.Close() // the first error says more
+		return nil, err
+	}
+	return n, nil
+}
+
+// Close frees what Open took. Running sandboxes go on.
+func (n *Native) Close() error {
+	n.idmaps.close()
+	return n.init.Close()
+}
+
+// PeerUIDs are the host users that connections from inside come from: the
+// agent's, and that of the forwarder of loopback ports.
+func (n *Native) PeerUIDs() []int {
+	if !n.users.privileged {
+		return []int{os.Geteuid()}
+	}
+	return []int{n.users.agent(), n.users.first}
+}
+
+// sealedCopy copies a binary into memory that nobody can write to, so that
+// what runs in a sandbox cannot reach the file on disk (CVE-2019-5736).
+func sealedCopy(binary string) (*os.File, error) {
+	if binary == "" {
+		binary = "/proc/self/exe"
+	} else if !filepath.IsAbs(binary) {
+		return nil, fmt.Errorf("%s: the path must be absolute", binary)
+	}
+	source, err := os.Open(binary)
+	if err != nil {
+		return nil, err
+	}
+	defer source.Close()
+	fd, err := unix.MemfdCreate(Init, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3 every memfd was executable
+		fd, err = unix.MemfdCreate(Init, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("memfd: %w", err)
+	}
+	target := os.NewFile(uintptr(fd), Init)
+	if _, err := target.ReadFrom(source); err != nil {
+		_ = target.Close()
+		return nil, err
+	}
+	const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
+	if _, err := unix.FcntlInt(target.Fd(), unix.F_ADD_SEALS, seals); err != nil {
+		_ = target.Close()
+		return nil, fmt.Errorf("seal: %w", err)
+	}
+	return target, nil
+}

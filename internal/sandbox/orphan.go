@@ -1,0 +1,186 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// recordDir holds one file per running sandbox, below the state directory.
+	recordDir = "sandboxes"
+	// maxRecord is the largest record read, in bytes.
+	maxRecord = 64 << 10
+	// orphanTimeout is how long a killed orphan may take to be gone.
+	orphanTimeout = 5 * time.Second
+)
+
+// record says how to find a sandbox again, and who watches over it.
+type record struct {
+	Label   string   `json:"label"`
+	Process identity `json:"process"`
+	Keeper  identity `json:"keeper"`
+	Groups  []string `json:"groups,omitempty"`
+}
+
+// identity is a process that no later one can be mistaken for.
+type identity struct {
+	Boot  string `json:"boot"`
+	Pid   int    `json:"pid"`
+	Start string `json:"start"` // clock ticks after boot
+}
+
+func writeRecord(stateDir, label string, pid int, groups []string) (string, error) {
+	dir := filepath.Join(stateDir, recordDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("record: %w", err)
+	}
+	process, err := identify(pid)
+	if err != nil {
+		return "", fmt.Errorf("record: %w", err)
+	}
+	keeper, err := identify(os.Getpid())
+	if err != nil {
+		return "", fmt.Errorf("record: %w", err)
+	}
+	text, err := json.Marshal(record{label, process, keeper, groups})
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(dir, label+"-"+strconv.Itoa(pid)+".json")
+	partial := name + ".partial"
+	if err := os.WriteFile(partial, text, 0o600); err != nil {
+		return "", fmt.Errorf("record: %w", err)
+	}
+	return name, os.Rename(partial, name)
+}
+
+// identify returns the identity of a living process.
+func identify(pid int) (identity, error) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return identity{}, err
+	}
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return identity{}, err
+	}
+	// The name in parentheses may hold anything; field 22 is the start.
+	_, rest, _ := strings.Cut(string(stat[max(0, strings.LastIndexByte(string(stat), ')')):]), " ")
+	fields := strings.Fields(rest)
+	if len(fields) < 20 || fields[0] == "Z" {
+		return identity{}, fmt.Errorf("process %d: %w", pid, os.ErrNotExist)
+	}
+	return identity{strings.TrimSpace(string(boot)), pid, fields[19]}, nil
+}
+
+// lives reports whether the process is there and is the same one.
+func (i identity) lives() bool {
+	now, err := identify(i.Pid)
+	return err == nil && now == i
+}
+
+// EndOrphans kills the sandboxes recorded in stateDir whose nacre is gone, and
+// returns their labels (M-16). Sandboxes that are being watched are left alone.
+func EndOrphans(stateDir string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(stateDir, recordDir, "*"))
+	if err != nil {
+		return nil, err
+	}
+	var ended []string
+	var failures []error
+	for _, file := range files {
+		label, err := endOrphan(file)
+		if err != nil {
+			failures = append(failures, fmt.Errorf("orphan %s: %w", filepath.Base(file), err))
+		} else if label != "" {
+			ended = append(ended, label)
+		}
+	}
+	return ended, errors.Join(failures...)
+}
+
+func endOrphan(file string) (string, error) {
+	r, err := readRecord(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if r.Keeper.lives() {
+		return "", nil
+	}
+	found, err := r.Process.kill()
+	if err != nil {
+		return "", err
+	}
+	for _, dir := range r.Groups {
+		if groupForm.MatchString(filepath.Base(dir)) {
+			removeGroup(dir)
+		}
+	}
+	if err := os.Remove(file); err != nil || !found {
+		return "", err
+	}
+	return r.Label, nil
+}
+
+var groupForm = regexp.MustCompile(`^nacre-[0-9]+-[0-9]+$`)
+
+func readRecord(file string) (record, error) {
+	var r record
+	if strings.HasSuffix(file, ".partial") {
+		return r, os.ErrNotExist // its writer is still at it, or died before the sandbox had a plan
+	}
+	info, err := os.Lstat(file)
+	if err != nil {
+		return r, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxRecord {
+		return r, errors.New("not a record: remove it")
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		return r, fmt.Errorf("not a record, remove it: %w", err)
+	}
+	if r.Process.Pid <= 1 || r.Keeper.Pid <= 0 {
+		return r, errors.New("not a record: remove it")
+	}
+	return r, nil
+}
+
+// kill ends the process, if it is still that one, and waits until it is gone.
+func (i identity) kill() (found bool, err error) {
+	fd, err := unix.PidfdOpen(i.Pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(fd)
+	if !i.lives() { // checked while the descriptor pins whatever has the number
+		return false, nil
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return true, err
+	}
+	wait := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(wait, int(orphanTimeout.Milliseconds()))
+	if err == nil && n == 0 {
+		return true, fmt.Errorf("process %d is still there %s after SIGKILL", i.Pid, orphanTimeout)
+	}
+	return true, err
+}

@@ -1,0 +1,185 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/sandbox/inside"
+)
+
+// killTimeout is how long Kill waits for the last process to be gone.
+const killTimeout = 10 * time.Second
+
+// maxLog is how much of what PID 1 complained about is kept, in bytes.
+const maxLog = 2048
+
+// Exit says how the agent ended.
+type Exit struct {
+	// Code is the exit code; 128 + Signal where a signal ended it.
+	Code   int
+	Signal syscall.Signal
+	// TimedOut is set when the wall limit ended it.
+	TimedOut bool
+	// OOM is set when the kernel killed a process of it for memory.
+	OOM bool
+	// Killed is set when Kill or the context ended it.
+	Killed bool
+}
+
+// Process is a running sandbox.
+type Process struct {
+	cmd     *exec.Cmd
+	control *os.File
+	group   *cgroup
+	record  string
+	limits  nacre.Limits
+	timer   *time.Timer
+	cause   atomic.Int32
+	tidy    sync.Once
+	done    chan struct{}
+	exit    Exit
+	err     error
+}
+
+// why a sandbox was ended from outside.
+const (
+	endedByWall int32 = iota + 1
+	endedByKill
+	endedByContext
+)
+
+// Pid is the host's process id of PID 1.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Wait returns when every process of the sandbox is gone. The error says that
+// the sandbox broke, not that the command failed.
+func (p *Process) Wait() (Exit, error) {
+	<-p.done
+	return p.exit, p.err
+}
+
+// Kill ends the sandbox and returns when every process of it is gone.
+func (p *Process) Kill() error {
+	p.end(endedByKill)
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(killTimeout):
+		return fmt.Errorf("sandbox: still there %s after SIGKILL (pid %d)", killTimeout, p.Pid())
+	}
+}
+
+// end kills PID 1, upon which the kernel kills the rest. The first cause counts.
+func (p *Process) end(cause int32) {
+	p.cause.CompareAndSwap(0, cause)
+	_ = p.cmd.Process.Kill() // an error says that it has ended
+}
+
+// handshake hands over the plan and waits until the agent runs.
+func (p *Process) handshake(plan inside.Plan) error {
+	if err := p.control.SetDeadline(time.Now().Add(startTimeout)); err != nil {
+		return err
+	}
+	if err := inside.Send(p.control, plan); err != nil {
+		return err
+	}
+	var report inside.Report
+	if err := inside.Receive(p.control, &report); err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	if report.Exec {
+		return &ExecError{printable(report.Error), syscall.Errno(report.Errno)}
+	}
+	if !report.Started {
+		return errors.New(printable(report.Error))
+	}
+	return p.control.SetDeadline(time.Time{})
+}
+
+// failed ends what did not start, and says why.
+func (p *Process) failed(ctx context.Context, err error) error {
+	_ = p.cmd.Process.Kill() // it may be gone already
+	_ = p.cmd.Wait()         // its exit code says less than err
+	log := p.log()
+	p.clean()
+	if ctx.Err() != nil {
+		return fmt.Errorf("sandbox: %w", context.Cause(ctx))
+	}
+	var execErr *ExecError
+	if errors.As(err, &execErr) {
+		return execErr
+	}
+	if log != "" {
+		return fmt.Errorf("sandbox: %w: %s", err, log)
+	}
+	return fmt.Errorf("sandbox: %w", err)
+}
+
+// watch follows the sandbox to its end in a goroutine that Wait waits for.
+func (p *Process) watch(stop func() bool) {
+	p.timer = time.AfterFunc(p.limits.Wall, func() { p.end(endedByWall) })
+	go func() {
+		defer close(p.done)
+		var report inside.Report
+		reportErr := inside.Receive(p.control, &report)
+		_ = p.cmd.Wait() // how PID 1 itself ended is no news
+		p.timer.Stop()
+		stop()
+		p.conclude(report, reportErr)
+		p.clean()
+	}()
+}
+
+func (p *Process) conclude(report inside.Report, reportErr error) {
+	cause := p.cause.Load()
+	p.exit = Exit{OOM: p.group.killedForMemory()}
+	switch {
+	case reportErr == nil && report.Ended:
+		p.exit.Code, p.exit.Signal = report.Code, syscall.Signal(report.Signal)
+		if report.Signal != 0 {
+			p.exit.Code = 128 + report.Signal
+		}
+		return
+	case cause == 0 && !p.exit.OOM:
+		p.err = fmt.Errorf("sandbox: it ended without a report: %s", p.log())
+	}
+	p.exit.Signal, p.exit.Code = syscall.SIGKILL, 128+int(syscall.SIGKILL)
+	p.exit.TimedOut = cause == endedByWall
+	p.exit.Killed = cause == endedByKill || cause == endedByContext
+}
+
+// log is what PID 1 wrote to its own stderr.
+func (p *Process) log() string {
+	file, ok := p.cmd.Stderr.(*os.File)
+	if !ok {
+		return ""
+	}
+	text, err := io.ReadAll(io.NewSectionReader(file, 0, maxLog))
+	if err != nil {
+		return ""
+	}
+	return printable(string(text))
+}
+
+// clean frees what the host held for the sandbox.
+func (p *Process) clean() {
+	p.tidy.Do(func() {
+		_ = p.control.Close()
+		if log, ok := p.cmd.Stderr.(*os.File); ok {
+			_ = log.Close()
+		}
+		p.group.remove()
+		if p.record != "" {
+			_ = os.Remove(p.record) // EndOrphans removes it otherwise
+		}
+	})
+}

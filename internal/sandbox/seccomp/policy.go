@@ -1,0 +1,145 @@
+// Package seccomp promises a system call filter for agents: an allow-list,
+// as a classic BPF program, tightened from the set that container engines
+// allow by default (M-12). Foreign calling conventions (i386, x32) kill; calls
+// that programs are known to do without answer ENOSYS, the forbidden ones
+// EPERM. It does not install the filter: [Program] is data.
+package seccomp
+
+import "golang.org/x/sys/unix"
+
+// x32Bit marks the x32 calling convention in a system call number. No other
+// architecture has numbers that high.
+const x32Bit = 0x40000000
+
+// Bits of arguments that the rules look at.
+const (
+	setIDBits      = unix.S_ISUID | unix.S_ISGID
+	tmpfileBit     = 0o20000000 // __O_TMPFILE; O_TMPFILE adds O_DIRECTORY
+	namespaceFlags = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+		unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+	socketTypeMask   = 0xf
+	tiocLinux        = 0x541c
+	personalityQuery = 0xffffffff
+)
+
+// Program returns the filter of this architecture, or an error where there is none.
+func Program() ([]unix.SockFilter, error) {
+	rules := make([]rule, 0, 400)
+	for _, nr := range slicesOf(allowed(), allowedHere()) {
+		rules = append(rules, rule{nr, []unix.SockFilter{ret(actionAllow)}})
+	}
+	for _, nr := range slicesOf(forbidden(), forbiddenHere()) {
+		rules = append(rules, rule{nr, []unix.SockFilter{ret(actionErrno(unix.EPERM))}})
+	}
+	rules = append(rules, checked()...)
+	rules = append(rules, checkedHere()...)
+	return assemble(auditArch, rules, actionErrno(unix.ENOSYS))
+}
+
+func slicesOf(a, b []uint32) []uint32 { return append(append([]uint32(nil), a...), b...) }
+
+// checked are the calls whose arguments decide.
+func checked() []rule {
+	return []rule{
+		{unix.SYS_CLONE, denyBits(0, namespaceFlags)},
+		{unix.SYS_SOCKET, socketRule()},
+		{unix.SYS_SOCKETPAIR, socketRule()},
+		{unix.SYS_IOCTL, ioctlRule()},
+		{unix.SYS_PERSONALITY, onlyValues(0, unix.EPERM, 0, personalityQuery)},
+		{unix.SYS_PRLIMIT64, onlyValues(0, unix.EPERM, 0)},
+		{unix.SYS_FCHMOD, denyBits(1, setIDBits)},
+		{unix.SYS_FCHMODAT, denyBits(2, setIDBits)},
+		{unix.SYS_FCHMODAT2, denyBits(2, setIDBits)},
+		{unix.SYS_OPENAT, openRule(2, 3)},
+		{unix.SYS_MKNODAT, mknodRule(2)},
+	}
+}
+
+// denyBits allows the call unless the argument has one of the bits.
+func denyBits(arg int, bits uint32) []unix.SockFilter {
+	return []unix.SockFilter{
+		loadArg(arg),
+		unless(unix.BPF_JSET, bits, 1),
+		ret(actionErrno(unix.EPERM)),
+		ret(actionAllow),
+	}
+}
+
+// onlyValues allows the call only with one of the values in the argument.
+func onlyValues(arg int, e unix.Errno, values ...uint32) []unix.SockFilter {
+	code := []unix.SockFilter{loadArg(arg)}
+	for _, v := range values {
+		code = append(code, unless(unix.BPF_JEQ, v, 1), ret(actionAllow))
+	}
+	return append(code, ret(actionErrno(e)))
+}
+
+// openRule refuses to create a file with set-id bits: chmod is not the only way to one.
+func openRule(flags, mode int) []unix.SockFilter {
+	return []unix.SockFilter{
+		loadArg(flags),
+		when(unix.BPF_JSET, unix.O_CREAT|tmpfileBit, 1),
+		ret(actionAllow),
+		loadArg(mode),
+		unless(unix.BPF_JSET, setIDBits, 1),
+		ret(actionErrno(unix.EPERM)),
+		ret(actionAllow),
+	}
+}
+
+// mknodRule allows plain files, pipes and sockets without set-id bits.
+func mknodRule(mode int) []unix.SockFilter {
+	code := []unix.SockFilter{
+		loadArg(mode),
+		unless(unix.BPF_JSET, setIDBits, 1),
+		ret(actionErrno(unix.EPERM)),
+		stmt(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, unix.S_IFMT),
+	}
+	for _, kind := range []uint32{0, unix.S_IFREG, unix.S_IFIFO, unix.S_IFSOCK} {
+		code = append(code, unless(unix.BPF_JEQ, kind, 1), ret(actionAllow))
+	}
+	return append(code, ret(actionErrno(unix.EPERM)))
+}
+
+// socketRule allows streams, datagrams and packets of AF_UNIX, and TCP and UDP.
+func socketRule() []unix.SockFilter {
+	var code []unix.SockFilter
+	code = append(code, loadArg(0))
+	code = append(code,
+		when(unix.BPF_JEQ, unix.AF_UNIX, 4),
+		when(unix.BPF_JEQ, unix.AF_INET, 2),
+		when(unix.BPF_JEQ, unix.AF_INET6, 1),
+		ret(actionErrno(unix.EAFNOSUPPORT)),
+		stmt(unix.BPF_JMP|unix.BPF_JA, 6), // to the protocol of an internet socket
+	)
+	unixType := []unix.SockFilter{
+		loadArg(1),
+		stmt(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, socketTypeMask),
+		when(unix.BPF_JEQ, unix.SOCK_STREAM, 2),
+		when(unix.BPF_JEQ, unix.SOCK_DGRAM, 1),
+		unless(unix.BPF_JEQ, unix.SOCK_SEQPACKET, 8),
+		ret(actionAllow),
+	}
+	internet := []unix.SockFilter{
+		loadArg(2),
+		when(unix.BPF_JEQ, 0, 2),
+		when(unix.BPF_JEQ, unix.IPPROTO_TCP, 1),
+		unless(unix.BPF_JEQ, unix.IPPROTO_UDP, 5),
+		loadArg(1),
+		stmt(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, socketTypeMask),
+		when(unix.BPF_JEQ, unix.SOCK_STREAM, 1),
+		unless(unix.BPF_JEQ, unix.SOCK_DGRAM, 1),
+		ret(actionAllow),
+		ret(actionErrno(unix.EPROTONOSUPPORT)),
+	}
+	return append(append(code, unixType...), internet...)
+}
+
+// ioctlRule refuses what types into, or reconfigures, a terminal behind a person's back.
+func ioctlRule() []unix.SockFilter {
+	code := []unix.SockFilter{loadArg(1)}
+	for _, request := range []uint32{unix.TIOCSTI, tiocLinux, unix.TIOCCONS, unix.TIOCSETD} {
+		code = append(code, unless(unix.BPF_JEQ, request, 1), ret(actionErrno(unix.EPERM)))
+	}
+	return append(code, ret(actionAllow))
+}

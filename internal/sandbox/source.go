@@ -1,0 +1,153 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// source is the host side of a bind, opened once: what was checked is what is mounted.
+type source struct {
+	file *os.File // O_PATH
+	path string   // without symbolic links
+	stat unix.Stat_t
+}
+
+func (s *source) close() { _ = s.file.Close() } // O_PATH: nothing to lose
+
+func (s *source) dir() bool { return s.stat.Mode&unix.S_IFMT == unix.S_IFDIR }
+
+func (s *source) owner() owner { return owner{int(s.stat.Uid), int(s.stat.Gid)} }
+
+// openSource resolves a path once, with its symbolic links.
+func openSource(name string) (*source, error) {
+	if !filepath.IsAbs(name) {
+		return nil, errors.New("the path must be absolute")
+	}
+	fd, err := unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return newSource(fd)
+}
+
+// openBelow opens a path below a source that an agent can write to, where no
+// symbolic link can be trusted.
+func (s *source) openBelow(rel string) (*source, error) {
+	fd, err := unix.Openat2(int(s.file.Fd()), rel, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if errors.Is(err, unix.ELOOP) {
+		return nil, errors.New("it passes through a symbolic link inside a writable mount: refused")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newSource(fd)
+}
+
+func newSource(fd int) (*source, error) {
+	s := &source{file: os.NewFile(uintptr(fd), "source")}
+	var err error
+	if s.path, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil {
+		s.close()
+		return nil, err
+	}
+	if err := unix.Fstat(fd, &s.stat); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// guard knows which sources no posture may name.
+type guard struct {
+	homes []string
+	state string
+}
+
+func newGuard(stateDir string) guard {
+	return guard{homes: homeDirs(), state: resolved(stateDir)}
+}
+
+// check refuses sources that would open the sandbox, whoever asked for them.
+func (g guard) check(s *source, kind nacre.MountKind) error {
+	switch s.stat.Mode & unix.S_IFMT {
+	case unix.S_IFDIR, unix.S_IFREG:
+	default:
+		return fmt.Errorf("%s is a socket, device, pipe or link: refused", s.path)
+	}
+	if strings.HasSuffix(s.path, " (deleted)") && s.stat.Nlink == 0 {
+		return fmt.Errorf("%s was deleted: refused", s.path)
+	}
+	for _, system := range []string{"/proc", "/sys", "/dev"} {
+		if contains(system, s.path) {
+			return fmt.Errorf("%s is part of the kernel's interface: refused", s.path)
+		}
+	}
+	for _, never := range []string{"/proc", "/sys", "/dev", "/run", "/var/run", "/etc/shadow"} {
+		if contains(s.path, resolved(never)) {
+			return fmt.Errorf("%s holds %s: refused", s.path, never)
+		}
+	}
+	for _, home := range g.homes {
+		if contains(s.path, home) {
+			return fmt.Errorf("%s is or holds a home directory (%s): bind what is needed below it", s.path, home)
+		}
+	}
+	if g.state != "" && contains(s.path, g.state) {
+		return fmt.Errorf("%s holds nacre's own state (%s): refused, %s", s.path, g.state, kind)
+	}
+	return nil
+}
+
+// contains reports whether path is dir or below it.
+func contains(dir, path string) bool {
+	if dir == "" || path == "" {
+		return false
+	}
+	return dir == path || dir == "/" || strings.HasPrefix(path, dir+"/")
+}
+
+func resolved(name string) string {
+	if name == "" {
+		return ""
+	}
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		return real
+	}
+	return filepath.Clean(name)
+}
+
+// firstPerson is the first user id of people, by the convention of distributions.
+const firstPerson = 1000
+
+// homeDirs are the home directories of the current user, root and all people.
+func homeDirs() []string {
+	homes := []string{"/root"}
+	if home := os.Getenv("HOME"); filepath.IsAbs(home) && home != "/" {
+		homes = append(homes, resolved(home))
+	}
+	text, err := os.ReadFile("/etc/passwd")
+	if err != nil {
+		return homes
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Split(strings.TrimSpace(line), ":")
+		if len(fields) < 6 || !filepath.IsAbs(fields[5]) || fields[5] == "/" {
+			continue
+		}
+		var uid int
+		if _, err := fmt.Sscan(fields[2], &uid); err == nil && (uid >= firstPerson || uid == os.Geteuid()) {
+			homes = append(homes, resolved(fields[5]))
+		}
+	}
+	return homes
+}

@@ -1,0 +1,178 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/sandbox/inside"
+)
+
+// startTimeout is how long building a sandbox may take.
+const startTimeout = 20 * time.Second
+
+// Command is what to run and what it may reach.
+type Command struct {
+	Posture nacre.Posture
+	// SocketDir is the host directory bound at nacre.SocketDir; empty for none.
+	SocketDir string
+	// Argv is looked up in the PATH of Posture.Env when it holds no slash.
+	Argv []string
+	// The agent's streams; nil means /dev/null. They stay the caller's to close.
+	Stdin, Stdout, Stderr *os.File
+	// Terminal says that Stdin is a pseudo terminal, which becomes the
+	// agent's controlling one, and that the agent may make its own.
+	Terminal bool
+	// Label names the session, 1–40 characters of [a-z0-9-], for humans and EndOrphans.
+	Label string
+}
+
+// ExecError says that the sandbox stood, but the command could not be run in it.
+type ExecError struct {
+	Message string
+	Err     error // the errno of execve
+}
+
+func (e *ExecError) Error() string { return e.Message }
+
+func (e *ExecError) Unwrap() error { return e.Err }
+
+func (c Command) check() error {
+	switch {
+	case len(c.Argv) == 0 || c.Argv[0] == "":
+		return errors.New("no command")
+	case c.Posture.Dir == "":
+		return errors.New("posture without a working directory")
+	}
+	if _, err := nacre.ParseSessionID(c.Label); err != nil {
+		return fmt.Errorf("label: %w", err)
+	}
+	l := c.Posture.Limits
+	if l.Wall < 0 || l.Processes < 0 || l.OpenFiles < 0 || l.Memory < 0 || l.FileSize < 0 || l.Output < 0 {
+		return errors.New("posture with a limit below zero")
+	}
+	return nil
+}
+
+// Start returns when the agent runs, or with the reason why it does not; an
+// *ExecError when that is the command's own. Ending ctx kills the sandbox.
+func (n *Native) Start(ctx context.Context, c Command) (*Process, error) {
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	plan, err := n.newPlan(c)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	defer plan.close()
+	p := &Process{limits: c.Posture.Limits.WithDefaults(), done: make(chan struct{})}
+	if err := n.launch(p, c, plan); err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { p.end(endedByContext) })
+	if err := p.handshake(plan.Plan); err != nil {
+		stop()
+		return nil, p.failed(ctx, err)
+	}
+	p.watch(stop)
+	return p, nil
+}
+
+// launch starts PID 1 and puts it where limits hold, before it knows its plan.
+func (n *Native) launch(p *Process, c Command, plan *plan) error {
+	ours, theirs, err := controlPair()
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	p.control = ours
+	p.cmd, err = n.initProcess(c, plan, theirs)
+	if err != nil {
+		_ = ours.Close()
+		return err
+	}
+	if err := p.cmd.Start(); err != nil {
+		_ = ours.Close()
+		return explain(err)
+	}
+	if err := n.confine(p, c, plan); err != nil {
+		_ = p.cmd.Process.Kill() // it may be gone already
+		_ = p.cmd.Wait()
+		p.clean()
+		return err
+	}
+	return nil
+}
+
+// confine enters cgroups and the state directory's record.
+func (n *Native) confine(p *Process, c Command, plan *plan) error {
+	pid := p.cmd.Process.Pid
+	group, err := n.cgroups.enter(pid, p.limits)
+	if err != nil {
+		return err
+	}
+	p.group = group
+	if !group.limitsMemory() {
+		plan.Agent.Limits.Data = uint64(p.limits.Memory)
+	}
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte(oomScore), 0) // a preference only
+	if n.options.StateDir == "" {
+		return nil
+	}
+	p.record, err = writeRecord(n.options.StateDir, c.Label, pid, group.dirs())
+	return err
+}
+
+// oomScore makes the host's memory killer look at sandboxes first.
+const oomScore = "500"
+
+func controlPair() (ours, theirs *os.File, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := unix.SetNonblock(pair[0], true); err != nil { // so that deadlines work
+		return nil, nil, err
+	}
+	return os.NewFile(uintptr(pair[0]), "control"), os.NewFile(uintptr(pair[1]), "control"), nil
+}
+
+// initProcess is the command of PID 1. The order of ExtraFiles is that of the
+// descriptors in package inside.
+func (n *Native) initProcess(c Command, plan *plan, control *os.File) (*exec.Cmd, error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	plan.null = null
+	log, err := unix.MemfdCreate("log", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	cmd := n.initCommand(inside.ModeInit, c.Label)
+	cmd.Path = fmt.Sprintf("/proc/self/fd/%d", inside.SelfFD)
+	cmd.Stderr = os.NewFile(uintptr(log), "log")
+	cmd.SysProcAttr = n.users.attributes()
+	cmd.ExtraFiles = []*os.File{control, or(c.Stdin, null), or(c.Stdout, null), or(c.Stderr, null), n.init}
+	cmd.ExtraFiles = append(cmd.ExtraFiles, plan.trees...)
+	return cmd, nil
+}
+
+func or(f, otherwise *os.File) *os.File {
+	if f != nil {
+		return f
+	}
+	return otherwise
+}
+
+var controlCharacters = regexp.MustCompile(`[\x00-\x1f\x7f]+`)
+
+// printable keeps what a sandbox says on one line.
+func printable(s string) string { return controlCharacters.ReplaceAllString(s, " ") }

@@ -1,0 +1,147 @@
+package sandbox
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nacre-dev/nacre/internal/sandbox/inside"
+)
+
+// Report says what the native sandbox can enforce on this machine.
+type Report struct {
+	// Kernel release, such as "6.1.0-18-amd64".
+	Kernel string `json:"kernel"`
+	// Root says that sandboxes run as users that nobody else is.
+	Root bool `json:"root"`
+	// Landlock is the version of the kernel's interface, zero for none.
+	Landlock int `json:"landlock"`
+	// UserNamespaces that a sandbox needs can be made.
+	UserNamespaces bool `json:"user_namespaces"`
+	// IDMap says that root's files can be shown as the agent's, tried in the
+	// state directory or /tmp. An ordinary user needs none.
+	IDMap bool `json:"idmap"`
+	// Cgroup is "v1", "v2" or "none".
+	Cgroup string `json:"cgroup"`
+	// Problem says why sandboxes cannot start here; empty when they can.
+	Problem string `json:"problem,omitempty"`
+	// NotEnforced lists in words what a posture may ask for and does not get.
+	NotEnforced []string `json:"not_enforced"`
+}
+
+// Support tries what this machine can do. It takes some milliseconds.
+func Support(o Options) Report {
+	r := Report{Root: os.Geteuid() == 0, Landlock: inside.LandlockVersion(), Cgroup: "none"}
+	var name unix.Utsname
+	if unix.Uname(&name) == nil {
+		r.Kernel = unix.ByteSliceToString(name.Release[:])
+	}
+	groups := findCgroups(hostCgroups())
+	if groups.version != 0 {
+		r.Cgroup = fmt.Sprintf("v%d", groups.version)
+	}
+	o.WithoutLandlock = true
+	n, err := Open(o)
+	if err != nil {
+		r.Problem = err.Error()
+	} else {
+		defer n.Close()
+		r.UserNamespaces = true
+		r.IDMap = n.canMap(o.StateDir)
+	}
+	r.NotEnforced = r.notEnforced(groups)
+	return r
+}
+
+// NotEnforced lists in words what this machine does not enforce for a
+// sandbox that n starts.
+func (n *Native) NotEnforced() []string {
+	return Report{Root: n.users.privileged, Landlock: n.landlock, IDMap: true}.notEnforced(n.cgroups)
+}
+
+func (r Report) notEnforced(groups cgroups) []string {
+	var missing []string
+	if r.Landlock == 0 {
+		missing = append(missing, "landlock: the kernel has none; the mounts alone keep files apart")
+	}
+	if groups.memory == "" {
+		missing = append(missing, "memory: no writable memory control group; each process is limited, their sum and shared memory are not")
+	}
+	if groups.pids == "" {
+		missing = append(missing, "processes: no writable pids control group; the limit holds per sandbox by RLIMIT_NPROC")
+	}
+	if r.Root && !r.IDMap {
+		missing = append(missing, "project: its file system cannot be mapped to another user, so binds are refused")
+	}
+	if !r.Root && hasGroups() {
+		missing = append(missing, "groups: this user's supplementary groups cannot be given up without privilege; they count for what is bound")
+	}
+	return append(missing, "disk: no quota for what a writable bind holds", "cpu: no share is set")
+}
+
+func hasGroups() bool {
+	groups, err := os.Getgroups()
+	return err == nil && len(groups) > 1
+}
+
+// canMap tries an idmapped mount.
+func (n *Native) canMap(dir string) bool {
+	if !n.users.privileged {
+		return true
+	}
+	if dir == "" {
+		dir = "/tmp"
+	}
+	s, err := openSource(dir)
+	if err != nil {
+		return false
+	}
+	defer s.close()
+	tree, err := n.cloneTree(s, inside.Mount{ReadOnly: true}, mapRequired)
+	if err != nil {
+		return false
+	}
+	_ = tree.Close()
+	return true
+}
+
+// check runs the steps that kernels and administrators forbid, in throwaway namespaces.
+func (n *Native) check() error {
+	cmd := n.initCommand(inside.ModeCheck)
+	cmd.SysProcAttr = n.users.attributes()
+	var complaint bytes.Buffer
+	cmd.Stderr = &complaint
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return explain(errors.New(strings.TrimSpace(printable(complaint.String()))))
+	}
+	if err != nil {
+		return explain(err)
+	}
+	return nil
+}
+
+// explain names the setting that forbids user namespaces, where it is known.
+func explain(err error) error {
+	const head = "this machine does not let this user create the namespaces that the native sandbox needs"
+	for _, s := range []struct{ file, bad, setting, fix string }{
+		{"/proc/sys/kernel/unprivileged_userns_clone", "0",
+			"kernel.unprivileged_userns_clone = 0", "sudo sysctl kernel.unprivileged_userns_clone=1"},
+		{"/proc/sys/user/max_user_namespaces", "0",
+			"user.max_user_namespaces = 0", "sudo sysctl user.max_user_namespaces=10000"},
+		{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1",
+			"kernel.apparmor_restrict_unprivileged_userns = 1", "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"},
+	} {
+		text, readErr := os.ReadFile(s.file)
+		if readErr == nil && strings.TrimSpace(string(text)) == s.bad {
+			return fmt.Errorf("%s: %s; either %s, or use another backend: %w", head, s.setting, s.fix, err)
+		}
+	}
+	return fmt.Errorf("%s (a container or security module may forbid it): %w", head, err)
+}
