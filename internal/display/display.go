@@ -16,7 +16,6 @@ import (
 	"unicode"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/task"
 )
 
 // Width is how many columns a line may take.
@@ -92,27 +91,27 @@ func (p *Printer) reset() string {
 	return ""
 }
 
-// Event shows one step of a run.
-func (p *Printer) Event(e task.Event) {
+// Step shows one step of a run.
+func (p *Printer) Step(e nacre.Step) {
 	switch e.Kind {
-	case task.EventSay:
+	case nacre.StepSay:
 		for _, text := range wrap(Escape(strings.ReplaceAll(e.Text, "\n", " ")), Width-6) {
 			p.line("  " + p.mark("say") + " " + text)
 		}
-	case task.EventTool:
+	case nacre.StepTool:
 		p.Mark("tool", e.Name, fit(e.Text, Width-12))
-	case task.EventResult:
+	case nacre.StepResult:
 		p.result(e)
-	case task.EventRetry:
+	case nacre.StepRetry:
 		p.Mark("warn", "retry", e.Name+" "+fit(e.Text, Width-20))
-	case task.EventCheck:
+	case nacre.StepCheck:
 		p.Mark(okMark(e.Check.Passed()), "check", fmt.Sprintf("%s · exit %d · %s", fit(e.Check.Command, 40), e.Check.ExitCode, Seconds(e.Check.Duration)))
-	case task.EventMerge, task.EventStage:
+	case nacre.StepMerge, nacre.StepStage:
 	}
 }
 
 // result is quiet where all went well: the next line says what follows.
-func (p *Printer) result(e task.Event) {
+func (p *Printer) result(e nacre.Step) {
 	if !e.IsError && (e.ExitCode == nil || *e.ExitCode == 0) {
 		return
 	}

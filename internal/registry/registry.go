@@ -8,37 +8,16 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre"
 )
 
-// State is where a session stands.
-type State string
-
-// The states of a session. A session whose holder died keeps the state it was
-// in; [Registry.List] shows it as Interrupted.
-const (
-	Open        State = "open"
-	Running     State = "running"
-	Verifying   State = "verifying"
-	Done        State = "done"
-	Failed      State = "failed"
-	Stopped     State = "stopped"
-	Interrupted State = "interrupted"
-)
-
-// Session is what is known of one session.
+// Session is all that is known of one session: its status, and what the next
+// holder needs.
 type Session struct {
-	ID       nacre.SessionID `json:"id"`
-	Group    nacre.Group     `json:"group"`
-	Kind     string          `json:"kind"` // "run" or "exec"
-	Title    string          `json:"title"`
-	Project  string          `json:"project,omitempty"`
-	Brain    string          `json:"brain,omitempty"`
-	State    State           `json:"state"`
+	nacre.SessionStatus
 	// Works counts the pieces of work that the session has begun, and Openings
 	// how often it was opened.
 	Works    int `json:"works"`
@@ -51,11 +30,9 @@ type Session struct {
 	Chain string `json:"chain,omitempty"`
 	// Chains are all chains of the latest work, in order: one an opening.
 	Chains []string `json:"chains,omitempty"`
-	PID      int             `json:"pid"`
-	Sockets  string          `json:"sockets,omitempty"`
-	Started  time.Time       `json:"started"`
-	Finished time.Time       `json:"finished,omitzero"`
-	Outcome  string          `json:"outcome,omitempty"`
+	PID    int      `json:"pid"`
+	// Sockets is the folder of the sockets while the session is open.
+	Sockets string `json:"sockets,omitempty"`
 }
 
 // ErrHeld says that a live process holds the session.
@@ -192,7 +169,7 @@ func (r *Registry) List() ([]Session, error) {
 }
 
 // Show returns one session. A session that says it runs and that nobody holds
-// is Interrupted.
+// is interrupted.
 func (r *Registry) Show(id nacre.SessionID) (Session, error) {
 	s, err := readSession(r.paths.Session(id))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -202,14 +179,10 @@ func (r *Registry) Show(id nacre.SessionID) (Session, error) {
 		return Session{}, err
 	}
 	if s.Live() && !r.isHeld(id) {
-		s.State = Interrupted
+		s.State = nacre.SessionInterrupted
 	}
+	s.Resumable = s.Kind == "run" && s.Work != "" && !s.Live()
 	return s, nil
-}
-
-// Live reports whether the session says that it is at work.
-func (s Session) Live() bool {
-	return s.State == Open || s.State == Running || s.State == Verifying
 }
 
 // isHeld asks for the lock without taking it, so that looking never gets in a

@@ -24,24 +24,24 @@ func newRegistry(t *testing.T) *registry.Registry {
 
 func TestOneProcessHoldsASession(t *testing.T) {
 	r := newRegistry(t)
-	held, existed, err := r.Take(registry.Session{ID: "work", State: registry.Running, Started: time.Now()})
+	held, existed, err := r.Take(registry.Session{SessionStatus: nacre.SessionStatus{ID: "work", State: nacre.SessionRunning, Started: time.Now()}})
 	if err != nil || existed {
 		t.Fatalf("existed %v, err %v", existed, err)
 	}
-	if _, _, err := r.Take(registry.Session{ID: "work"}); !errors.Is(err, registry.ErrHeld) {
+	if _, _, err := r.Take(registry.Session{SessionStatus: nacre.SessionStatus{ID: "work"}}); !errors.Is(err, registry.ErrHeld) {
 		t.Fatalf("have %v, want ErrHeld", err)
 	}
-	if s, err := r.Show("work"); err != nil || s.State != registry.Running {
+	if s, err := r.Show("work"); err != nil || s.State != nacre.SessionRunning {
 		t.Fatalf("have %v %v, want it running", s.State, err)
 	}
 	if err := held.Release(); err != nil {
 		t.Fatal(err)
 	}
 	// M-43: the holder is gone, and the state says so.
-	if s, err := r.Show("work"); err != nil || s.State != registry.Interrupted {
+	if s, err := r.Show("work"); err != nil || s.State != nacre.SessionInterrupted {
 		t.Fatalf("have %v %v, want it interrupted", s.State, err)
 	}
-	again, existed, err := r.Take(registry.Session{ID: "work", State: registry.Open})
+	again, existed, err := r.Take(registry.Session{SessionStatus: nacre.SessionStatus{ID: "work", State: nacre.SessionOpen}})
 	if err != nil || !existed {
 		t.Fatalf("existed %v, err %v", existed, err)
 	}
@@ -65,7 +65,7 @@ func TestUnknownAndDamagedSessionsAreErrors(t *testing.T) {
 	if _, err := r.Show("torn"); err == nil {
 		t.Fatal("a damaged session was read")
 	}
-	if _, _, err := r.Take(registry.Session{ID: "torn"}); err == nil {
+	if _, _, err := r.Take(registry.Session{SessionStatus: nacre.SessionStatus{ID: "torn"}}); err == nil {
 		t.Fatal("a damaged session was taken")
 	}
 }
@@ -73,7 +73,7 @@ func TestUnknownAndDamagedSessionsAreErrors(t *testing.T) {
 func TestListShowsTheNewestFirst(t *testing.T) {
 	r := newRegistry(t)
 	for i, id := range []nacre.SessionID{"a", "b", "c"} {
-		held, _, err := r.Take(registry.Session{ID: id, State: registry.Done, Started: time.Unix(int64(i), 0)})
+		held, _, err := r.Take(registry.Session{SessionStatus: nacre.SessionStatus{ID: id, State: nacre.SessionDone, Started: time.Unix(int64(i), 0)}})
 		if err != nil {
 			t.Fatal(err)
 		}

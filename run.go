@@ -1,0 +1,105 @@
+package nacre
+
+import "time"
+
+// Step is one thing that a run shows as it happens. Its texts are redacted;
+// they come from a sandbox and may hold any character, so whoever prints them
+// escapes them.
+type Step struct {
+	Kind     StepKind     `json:"kind"`
+	Name     string       `json:"name,omitempty"`
+	Text     string       `json:"text,omitempty"`
+	ExitCode *int         `json:"exit_code,omitempty"`
+	IsError  bool         `json:"is_error,omitempty"`
+	Check    *CheckResult `json:"check,omitempty"`
+}
+
+// StepKind says what a step tells.
+type StepKind string
+
+// The kinds of step.
+const (
+	StepSay    StepKind = "say"    // Text the model wrote
+	StepTool   StepKind = "tool"   // a tool Name about to be used, Text sums up its input
+	StepResult StepKind = "result" // how that went: Text, ExitCode, IsError
+	StepRetry  StepKind = "retry"  // a model request that is tried again
+	StepStage  StepKind = "stage"  // the run goes on to Name
+	StepCheck  StepKind = "check"  // Check has a verdict
+	StepMerge  StepKind = "merge"  // Text says what became of the landing
+)
+
+// CheckResult is the verdict of one check, formed outside of the agent's sandbox.
+type CheckResult struct {
+	Command  string        `json:"command"`
+	ExitCode int           `json:"exit_code"`
+	TimedOut bool          `json:"timed_out,omitempty"`
+	Tail     string        `json:"tail,omitempty"` // what it printed last, redacted
+	Duration time.Duration `json:"duration_ns"`
+	// Strength is "weak" where the check runs in the process of the code under
+	// test, which could forge its report, and "strong" where it cannot (S-13).
+	Strength string `json:"strength"`
+}
+
+// Passed reports whether the check held.
+func (c CheckResult) Passed() bool { return c.ExitCode == 0 && !c.TimedOut }
+
+// Change is one file that an agent changed.
+type Change struct {
+	Path string `json:"path"`
+	// Kind is "added", "modified", "deleted" or "renamed".
+	Kind string `json:"kind"`
+	// Warning says why the host may run this file later; empty for most files.
+	Warning string `json:"warning,omitempty"`
+}
+
+// RunResult is what became of a run.
+type RunResult struct {
+	Base    string   `json:"base"`
+	Branch  string   `json:"branch"`
+	Tree    string   `json:"tree,omitempty"`
+	Commit  string   `json:"commit,omitempty"`
+	Changes []Change `json:"changes,omitempty"`
+	// Left are files that do not land, each with the reason.
+	Left   []string      `json:"left,omitempty"`
+	Checks []CheckResult `json:"checks,omitempty"`
+	// Brain is how the conversation ended: "done", or a class of failure.
+	Brain  string `json:"brain"`
+	Landed bool   `json:"landed"`
+	// Reason says why nothing landed, and Next the command that helps.
+	Reason string `json:"reason,omitempty"`
+	Next   string `json:"next,omitempty"`
+	// Cost is what the model gateway metered, in millionths of a dollar.
+	Cost int64 `json:"cost_microusd"`
+}
+
+// SessionState is where a session stands.
+type SessionState string
+
+// The states of a session.
+const (
+	SessionOpen    SessionState = "open"
+	SessionRunning SessionState = "running"
+	SessionDone    SessionState = "done"
+	SessionStopped SessionState = "stopped"
+	// SessionInterrupted is a session whose process died.
+	SessionInterrupted SessionState = "interrupted"
+)
+
+// SessionStatus is what is known of one session.
+type SessionStatus struct {
+	ID       SessionID    `json:"id"`
+	Group    Group        `json:"group"`
+	Kind     string       `json:"kind"` // "run" or "exec"
+	Title    string       `json:"title"`
+	Project  string       `json:"project,omitempty"`
+	Brain    string       `json:"brain,omitempty"`
+	State    SessionState `json:"state"`
+	Started  time.Time    `json:"started"`
+	Finished time.Time    `json:"finished,omitzero"`
+	Outcome  string       `json:"outcome,omitempty"`
+	// Resumable says that the session has unfinished work to go on with.
+	Resumable bool `json:"resumable,omitempty"`
+}
+
+// Live reports whether the session says that it is at work.
+func (s SessionStatus) Live() bool { return s.State == SessionOpen || s.State == SessionRunning }
