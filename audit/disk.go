@@ -1,0 +1,200 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"time"
+)
+
+// The files of a chain's folder, besides the segments 000001.jsonl and so on.
+const (
+	headFile = "head.json"
+	lockFile = "lock"
+)
+
+// lockPoll is how often a lock that another process holds is tried again.
+const lockPoll = 2 * time.Millisecond
+
+var (
+	chainForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,79}$`)
+	segmentForm = regexp.MustCompile(`^[0-9]{6}\.jsonl$`)
+)
+
+// chainDir is the only place where a chain's name becomes a path.
+func chainDir(root, chain string) (string, error) {
+	if root == "" {
+		return "", errors.New("audit root is not set")
+	}
+	if !chainForm.MatchString(chain) {
+		return "", fmt.Errorf("chain %.90q: use 1–80 lower-case letters, digits, dots, dashes or _", chain)
+	}
+	return filepath.Join(root, chain), nil
+}
+
+func segmentName(n int) string { return fmt.Sprintf("%06d.jsonl", n) }
+
+// segments lists the numbers of the segments in dir, which must be 1 to n without a gap.
+func segments(dir string) (int, int64, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, 0, err
+	}
+	n, size := 0, int64(0)
+	for _, entry := range entries { // sorted by name
+		if !segmentForm.MatchString(entry.Name()) {
+			continue
+		}
+		if n++; entry.Name() != segmentName(n) {
+			return 0, 0, fmt.Errorf("%w: segment %s is missing", ErrTampered, segmentName(n))
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return 0, 0, err
+		}
+		if !info.Mode().IsRegular() {
+			return 0, 0, fmt.Errorf("%w: segment %s is not a regular file", ErrTampered, entry.Name())
+		}
+		size += info.Size()
+	}
+	return n, size, nil
+}
+
+// takeLock waits until it holds the folder's lock, at most for wait.
+func takeLock(ctx context.Context, dir string, wait time.Duration) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return nil, errors.Join(err, f.Close())
+		}
+		select {
+		case <-time.After(lockPoll):
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("%w: %s", ErrLocked, dir), f.Close())
+		}
+	}
+}
+
+// hasWriter reports whether a process holds the folder's lock.
+func hasWriter(dir string) bool {
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return false // no lock, or none of ours: nobody who writes here
+	}
+	defer f.Close() // lets go of the shared lock too
+	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// replaceFile puts data in place of the file at once. One writer at a time.
+func replaceFile(path string, data []byte) error {
+	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// readLimited reads a small regular file, and refuses one of more than limit bytes.
+func readLimited(path string, limit int64) ([]byte, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("%s has more than %d bytes", path, limit)
+	}
+	return data, err
+}
+
+// openRegular does not follow a link, and does not hang on a pipe.
+func openRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// scanLines calls fn for each whole line of a segment, without its newline,
+// and returns the bytes after the last newline: what a crash tore off. The
+// bytes given to fn are its own only until it returns.
+func scanLines(dir string, segment int, fn func(n int, raw []byte) error) (torn []byte, err error) {
+	f, err := openRegular(filepath.Join(dir, segmentName(segment)))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r := bufio.NewReaderSize(f, MaxLine)
+	for n := 1; ; n++ {
+		raw, err := r.ReadSlice('\n')
+		switch {
+		case errors.Is(err, io.EOF):
+			return bytes.Clone(raw), nil
+		case errors.Is(err, bufio.ErrBufferFull):
+			return nil, fmt.Errorf("%w: segment %s line %d: more than %d bytes", ErrTampered, segmentName(segment), n, MaxLine)
+		case err != nil:
+			return nil, err
+		}
+		if err := fn(n, raw[:len(raw)-1]); err != nil {
+			return nil, fmt.Errorf("segment %s line %d: %w", segmentName(segment), n, err)
+		}
+	}
+}
+
+// place follows the links from record to record.
+type place struct {
+	seq   uint64 // of the next record
+	prev  Digest
+	known bool // false until the first record, whose place is then believed
+}
+
+func (p *place) step(e Entry) error {
+	switch {
+	case p.known && e.Seq != p.seq:
+		return fmt.Errorf("%w: record %d stands where %d belongs: records were inserted, deleted or reordered", ErrTampered, e.Seq, p.seq)
+	case p.known && e.PrevHash != p.prev:
+		return fmt.Errorf("%w: record %d does not link to the one before it", ErrTampered, e.Seq)
+	}
+	*p = place{seq: e.Seq + 1, prev: e.RecordHash, known: true}
+	return nil
+}
+
+func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

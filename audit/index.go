@@ -1,0 +1,90 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// registration is the detail of an index record: where a chain was opened or
+// closed. The record it names was durable before.
+type registration struct {
+	Chain      string `json:"chain"`
+	Genesis    Digest `json:"genesis"`
+	RecordHash Digest `json:"record_hash"`
+	Seq        uint64 `json:"seq"`
+}
+
+// register appends one record to the installation's index chain and signs its
+// new head. Many processes do so, one after the other.
+func register(ctx context.Context, root string, keys Keys, r nacre.Record) (err error) {
+	dir := filepath.Join(root, IndexChain)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	lock, err := takeLock(ctx, dir, indexWait)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	t, err := openTail(dir, IndexChain, keys)
+	if err != nil {
+		return err
+	}
+	err = t.enter(root, r)
+	return errors.Join(err, t.close())
+}
+
+func (t *tail) enter(root string, r nacre.Record) error {
+	if err := t.ensureHead(r.Time); err != nil {
+		return err
+	}
+	var records []body
+	if t.segment == 0 || t.seal.next == 0 || t.torn != nil {
+		b, err := t.openingRecord(r.Time)
+		if err != nil {
+			return err
+		}
+		records = append(records, b)
+	}
+	b, err := encode(r)
+	if err != nil {
+		return err
+	}
+	if err := t.commit(indexSegmentBytes, append(records, b)...); err != nil {
+		return err
+	}
+	if _, err := t.signedHead(t.seal.next-1, t.seal.prev, HeadOpen, r.Time); err != nil {
+		return err
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	return errors.Join(syncDir(t.dir), syncDir(root)) // a new index must be found again
+}
+
+func registrationRecord(kind nacre.Kind, d registration, now time.Time) (nacre.Record, error) {
+	detail, err := json.Marshal(d)
+	return nacre.Record{Kind: kind, Time: now, Source: source, Detail: detail}, err
+}
+
+// parseRegistration reads an index record that tells of another chain.
+func parseRegistration(e Entry) (registration, error) {
+	var d registration
+	if e.Kind != nacre.KindChainOpen && e.Kind != nacre.KindChainClose {
+		return d, fmt.Errorf("%w: a record of kind %s in the index", ErrTampered, e.Kind)
+	}
+	if err := strictUnmarshal(e.Detail, &d); err != nil {
+		return d, fmt.Errorf("%w: index record %d: %w", ErrTampered, e.Seq, err)
+	}
+	if !chainForm.MatchString(d.Chain) || d.Chain == IndexChain {
+		return d, fmt.Errorf("%w: index record %d registers chain %.90q", ErrTampered, e.Seq, d.Chain)
+	}
+	return d, nil
+}

@@ -1,0 +1,60 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// MemoryLog is a recorder that keeps its records in this process only, for
+// embedders and tests that choose so. Its zero value refuses every record.
+type MemoryLog struct {
+	mu      sync.Mutex
+	limit   int
+	records []nacre.Record
+	evicted int
+}
+
+// Memory keeps the last n records; with n of 0 or less it refuses them all.
+func Memory(n int) *MemoryLog { return &MemoryLog{limit: n} }
+
+// Append implements [nacre.Recorder]. It refuses what a chain would refuse.
+func (m *MemoryLog) Append(ctx context.Context, r nacre.Record) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if _, err := encode(r); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.limit <= 0 {
+		return errors.New("audit memory has no room: make it with audit.Memory(n)")
+	}
+	if len(m.records) == m.limit {
+		m.records = slices.Delete(m.records, 0, 1)
+		m.evicted++
+	}
+	m.records = append(m.records, r)
+	return nil
+}
+
+// Commit is Append: nothing here is durable.
+func (m *MemoryLog) Commit(ctx context.Context, r nacre.Record) error { return m.Append(ctx, r) }
+
+// Records are those kept, the oldest first.
+func (m *MemoryLog) Records() []nacre.Record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.records)
+}
+
+// Evicted counts the records that made room for others.
+func (m *MemoryLog) Evicted() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.evicted
+}

@@ -1,0 +1,289 @@
+package audit
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// maxUnsigned is how many records a chain may have before its first head: what
+// one interrupted beginning writes.
+const maxUnsigned = 2
+
+// source is what the chain's own records name as theirs.
+const source = "audit"
+
+// opening is the detail of a chain.open record in its own chain.
+type opening struct {
+	Chain     string `json:"chain"`
+	Genesis   Digest `json:"genesis"`
+	PublicKey string `json:"public_key"`
+	// Torn tells of the unfinished bytes that a crash left before this record.
+	Torn *torn `json:"torn,omitempty"`
+}
+
+type torn struct {
+	Bytes  int    `json:"bytes"`
+	SHA256 Digest `json:"sha256"`
+}
+
+// tail is the end of a chain, held under its lock: where the next record goes.
+type tail struct {
+	dir     string
+	chain   string
+	keys    Keys
+	genesis Digest
+	seal    *sealer
+	head    Head  // last head.json; zero if there is none
+	torn    *torn // to be told by the next chain.open record
+	total   int64 // bytes of all segments
+
+	segment int // number of the open one; 0 before the first
+	size    int64
+	file    *os.File
+}
+
+// openTail finds the end of the chain and checks what stands there: the last
+// segment line by line with its MACs, and that it reaches the signed head. A
+// torn last line is moved aside. On a new chain, segment is 0.
+func openTail(dir, chain string, keys Keys) (*tail, error) {
+	t := &tail{dir: dir, chain: chain, keys: keys, seal: newSealer(keys)}
+	n, total, err := segments(dir)
+	if err != nil {
+		return nil, err
+	}
+	t.total = total
+	t.head, err = ReadHead(filepath.Dir(dir), chain, keys.Public())
+	if err != nil && !isMissing(err) {
+		return nil, err
+	}
+	if err := t.find(n); err != nil {
+		return nil, fmt.Errorf("chain %s cannot go on: %w", chain, err)
+	}
+	return t, nil
+}
+
+func (t *tail) find(segments int) error {
+	if err := t.readGenesis(segments); err != nil {
+		return err
+	}
+	if segments == 0 {
+		if t.head.V != 0 {
+			return fmt.Errorf("%w: there is a head but no record", ErrTampered)
+		}
+		return nil
+	}
+	at, tornBytes, err := t.scan(segments)
+	if err != nil {
+		return err
+	}
+	if !at.known && segments > 1 { // the crash came before the segment's first record
+		if at, err = t.scanWhole(segments - 1); err != nil {
+			return err
+		}
+	}
+	if t.head.V != 0 && t.head.Seq >= at.seq {
+		return fmt.Errorf("%w: it ends at record %d, before its signed head at %d", ErrTampered, int64(at.seq)-1, t.head.Seq)
+	}
+	if t.head.V == 0 && at.seq > maxUnsigned {
+		return fmt.Errorf("%w: its head.json is missing", ErrTampered)
+	}
+	t.seal.next, t.seal.prev = at.seq, at.prev
+	if err := t.open(segments); err != nil {
+		return err
+	}
+	if err := t.moveAside(tornBytes); err != nil {
+		return errors.Join(err, t.file.Close())
+	}
+	if !at.known { // nothing whole was ever written: the chain is new
+		t.seal.prev = t.genesis
+	}
+	return nil
+}
+
+// readGenesis takes the genesis from record 0, or makes one for a new chain.
+func (t *tail) readGenesis(segments int) error {
+	_, _ = rand.Read(t.genesis[:]) // never fails
+	t.seal.prev = t.genesis
+	if segments == 0 {
+		return nil
+	}
+	stop := errors.New("stop")
+	_, err := scanLines(t.dir, 1, func(_ int, raw []byte) error {
+		e, err := decode(raw)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrTampered, err)
+		}
+		t.genesis = e.PrevHash
+		return stop
+	})
+	if errors.Is(err, stop) {
+		err = nil
+	}
+	if err == nil && t.head.V != 0 && t.head.Genesis != t.genesis {
+		err = fmt.Errorf("%w: head and records have different beginnings", ErrTampered)
+	}
+	return err
+}
+
+func (t *tail) scan(segment int) (place, []byte, error) {
+	var at place
+	rest, err := scanLines(t.dir, segment, func(_ int, raw []byte) error {
+		e, err := decode(raw)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrTampered, err)
+		}
+		if mac := t.seal.sum(e.RecordHash); !hmac.Equal(mac[:], e.MAC[:]) {
+			return fmt.Errorf("%w: record %d was not written with this key", ErrTampered, e.Seq)
+		}
+		if t.head.V != 0 && e.Seq == t.head.Seq && e.RecordHash != t.head.RecordHash {
+			return fmt.Errorf("%w: record %d is not the one in the signed head", ErrTampered, e.Seq)
+		}
+		return at.step(e)
+	})
+	return at, rest, err
+}
+
+func (t *tail) scanWhole(segment int) (place, error) {
+	at, rest, err := t.scan(segment)
+	if err == nil && (len(rest) > 0 || !at.known) {
+		err = fmt.Errorf("%w: segment %s is incomplete though another follows", ErrTampered, segmentName(segment))
+	}
+	return at, err
+}
+
+func (t *tail) open(segment int) error {
+	f, err := os.OpenFile(filepath.Join(t.dir, segmentName(segment)), os.O_RDWR|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	t.file, t.segment, t.size = f, segment, info.Size()
+	return nil
+}
+
+// moveAside keeps what a crash tore off in a file of its own, cuts it off the
+// segment, and remembers to tell. What is there was written before, so it is
+// synced before anything is built on it.
+func (t *tail) moveAside(rest []byte) error {
+	path := filepath.Join(t.dir, "torn-"+strconv.FormatUint(t.seal.next, 10))
+	if len(rest) == 0 { // an earlier repair may have crashed before it could tell
+		kept, err := readLimited(path, MaxLine)
+		if err == nil {
+			t.torn = &torn{len(kept), sha256.Sum256(kept)}
+		} else if !isMissing(err) {
+			return err
+		}
+		_, err = t.file.Seek(t.size, 0)
+		return errors.Join(err, t.file.Sync())
+	}
+	if err := replaceFile(path, rest); err != nil {
+		return err
+	}
+	if err := syncDir(t.dir); err != nil {
+		return err
+	}
+	t.size -= int64(len(rest))
+	t.total -= int64(len(rest))
+	t.torn = &torn{len(rest), sha256.Sum256(rest)}
+	err := t.file.Truncate(t.size)
+	if err == nil {
+		_, err = t.file.Seek(t.size, 0)
+	}
+	return errors.Join(err, t.file.Sync())
+}
+
+// write appends whole lines and goes on in a new segment where the last one is full.
+func (t *tail) write(lines []byte, segmentBytes int64) error {
+	if t.segment == 0 || t.size >= segmentBytes {
+		if err := t.rotate(); err != nil {
+			return err
+		}
+	}
+	n, err := t.file.Write(lines)
+	t.size += int64(n)
+	return err
+}
+
+func (t *tail) rotate() error {
+	if t.segment >= maxSegments {
+		return fmt.Errorf("chain %s has %d segments, the most there can be", t.chain, t.segment)
+	}
+	if t.file != nil {
+		if err := errors.Join(t.file.Sync(), t.file.Close()); err != nil {
+			return err
+		}
+	}
+	path := filepath.Join(t.dir, segmentName(t.segment+1))
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	t.file, t.segment, t.size = f, t.segment+1, 0
+	return syncDir(t.dir)
+}
+
+// signedHead signs that the chain reaches the record and puts it in head.json.
+// Only what is durable may be signed.
+func (t *tail) signedHead(seq uint64, hash Digest, state HeadState, now time.Time) (Head, error) {
+	h := signHead(Head{Chain: t.chain, Genesis: t.genesis, Seq: seq, RecordHash: hash, State: state}, t.keys, now)
+	if err := replaceFile(filepath.Join(t.dir, headFile), h.line()); err != nil {
+		return Head{}, err
+	}
+	t.head = h
+	return h, nil
+}
+
+// ensureHead signs what a beginning that was interrupted left without a head.
+func (t *tail) ensureHead(now time.Time) error {
+	if t.head.V != 0 || t.seal.next == 0 {
+		return nil
+	}
+	_, err := t.signedHead(t.seal.next-1, t.seal.prev, HeadOpen, now)
+	return err
+}
+
+// openingRecord is the chain.open record that belongs at the tail now.
+func (t *tail) openingRecord(now time.Time) (body, error) {
+	detail, err := json.Marshal(opening{
+		Chain: t.chain, Genesis: t.genesis, PublicKey: hex.EncodeToString(t.keys.Public()), Torn: t.torn,
+	})
+	if err != nil {
+		return body{}, err
+	}
+	return encode(nacre.Record{Kind: nacre.KindChainOpen, Time: now, Source: source, Detail: detail})
+}
+
+// commit writes records and syncs them.
+func (t *tail) commit(segmentBytes int64, records ...body) error {
+	var lines bytes.Buffer
+	for _, b := range records {
+		lines.Write(t.seal.seal(nil, b))
+	}
+	if err := t.write(lines.Bytes(), segmentBytes); err != nil {
+		return err
+	}
+	return t.file.Sync()
+}
+
+func (t *tail) close() error {
+	if t.file == nil {
+		return nil
+	}
+	return t.file.Close()
+}

@@ -1,0 +1,381 @@
+package audit
+
+import (
+	"cmp"
+	"crypto/ed25519"
+	"crypto/hmac"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// State says how a chain ends.
+type State string
+
+// The states of a chain.
+const (
+	// StateClosed: it ends exactly at a signed closing head.
+	StateClosed State = "closed"
+	// StateOpen: its writer lives, so that it may still grow. Not a failure.
+	StateOpen State = "open"
+	// StateAbandoned: no closing head and no living writer. Not proven, until
+	// the next start seals it; with an outside head, proven up to there.
+	StateAbandoned State = "abandoned"
+)
+
+// VerifyOptions say whom to trust. PublicKey is required.
+type VerifyOptions struct {
+	PublicKey ed25519.PublicKey
+	// MACKey, where given, is checked on every record.
+	MACKey []byte
+	// Head, where given, is one that was kept elsewhere; the chain must reach
+	// it. The index need not be there then, unless IndexHead is given too.
+	Head *Head
+	// IndexHead is a head of the index chain that was kept elsewhere.
+	IndexHead *Head
+}
+
+// Unfinished is a beginning without its end: whether it took effect is unknown (K-21).
+type Unfinished struct {
+	Kind nacre.Kind `json:"kind"`
+	Seq  uint64     `json:"seq"`
+	ID   string     `json:"id"`
+}
+
+// Report is what a verification found.
+type Report struct {
+	Chain    string `json:"chain"`
+	State    State  `json:"state"`
+	Records  uint64 `json:"records"`
+	Segments int    `json:"segments"`
+	// Unsigned counts the records after the last signed head: linked, but
+	// vouched for by nobody's signature yet.
+	Unsigned uint64 `json:"unsigned"`
+	// OutcomeUnknown counts the call.begin records without a call.end.
+	OutcomeUnknown int `json:"outcome_unknown"`
+	// Unfinished names beginnings without an end, the first 100.
+	Unfinished []Unfinished `json:"unfinished,omitempty"`
+	First      time.Time    `json:"first,omitzero"`
+	Last       time.Time    `json:"last,omitzero"`
+	// RecordHash is the last record's.
+	RecordHash Digest `json:"record_hash"`
+	// Problem is why the chain is not proven, or empty.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Verify checks one chain against its own head.json, the index, and a head
+// kept elsewhere if one is given. A nil error means that the chain is proven:
+// closed, or open with a living writer, or that it reaches the given head.
+// Otherwise the error wraps ErrTampered or ErrUnsealed and says where and why.
+func Verify(root, chain string, o VerifyOptions) (Report, error) {
+	dir, err := chainDir(root, chain)
+	if err != nil {
+		return Report{}, err
+	}
+	var index *indexView
+	if chain != IndexChain {
+		if index, err = readIndex(root, o); isMissing(err) && o.Head != nil && o.IndexHead == nil {
+			index, err = nil, nil
+		}
+		if err != nil {
+			err = asTampered(err)
+			return Report{Chain: chain, Problem: err.Error()}, err
+		}
+	}
+	return verifyTwice(dir, chain, o, index)
+}
+
+// verifyTwice looks again where a writer came while the chain was being read.
+func verifyTwice(dir, chain string, o VerifyOptions, index *indexView) (Report, error) {
+	live := hasWriter(dir)
+	r, err := verifyChain(dir, chain, o, index, live)
+	if err != nil && !live && hasWriter(dir) {
+		r, err = verifyChain(dir, chain, o, index, true)
+	}
+	return r, err
+}
+
+func verifyChain(dir, chain string, o VerifyOptions, index *indexView, live bool) (Report, error) {
+	v := &verification{
+		chain: chain, dir: dir, o: o, live: live, report: Report{Chain: chain, State: StateAbandoned},
+		marks: map[uint64]Digest{}, pending: map[string][]Unfinished{}, mac: newSealer(Keys{mac: o.MACKey}),
+	}
+	err := v.run(index)
+	if err != nil {
+		err = fmt.Errorf("chain %s: %w", chain, err)
+		v.report.Problem = err.Error()
+	}
+	return v.report, err
+}
+
+// asTampered makes a file that is not there, or cannot be read, a failed
+// check that says so.
+func asTampered(err error) error {
+	if errors.Is(err, ErrTampered) || errors.Is(err, ErrUnsealed) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrTampered, err)
+}
+
+// verification is one walk over one chain.
+type verification struct {
+	chain, dir string
+	o          VerifyOptions
+	live       bool
+	report     Report
+	mac        *sealer
+
+	marks    map[uint64]Digest // records that signed heads and the index name
+	genesis  []Digest          // what they say the chain begins with
+	signed   uint64            // highest seq that is vouched for
+	opened   uint64            // highest seq at which the index saw the chain opened
+	isClosed bool              // a closing head stands at closed
+	closed   uint64
+
+	at       place
+	lastKind nacre.Kind
+	pending  map[string][]Unfinished
+	entries  []Entry // of the index chain only
+}
+
+func (v *verification) run(index *indexView) error {
+	if err := v.gather(index); err != nil {
+		return err
+	}
+	n, _, err := segments(v.dir)
+	if err != nil {
+		return asTampered(err)
+	}
+	v.report.Segments = n
+	var rest []byte
+	for segment := 1; segment <= n; segment++ {
+		if rest, err = scanLines(v.dir, segment, v.line); err != nil {
+			return asTampered(err)
+		}
+		if len(rest) > 0 && segment < n {
+			return fmt.Errorf("%w: segment %s ends in the middle of a line", ErrTampered, segmentName(segment))
+		}
+	}
+	return v.conclude(len(rest))
+}
+
+// gather collects all that is signed about the chain.
+func (v *verification) gather(index *indexView) error {
+	own, err := ReadHead(filepath.Dir(v.dir), v.chain, v.o.PublicKey)
+	switch {
+	case err == nil:
+		if err := v.mark(own); err != nil {
+			return err
+		}
+	case v.live && isMissing(err) && (index == nil || len(index.events[v.chain]) == 0):
+		// just being made
+	case isMissing(err):
+		return fmt.Errorf("%w: head.json or the whole chain is missing", ErrTampered)
+	default:
+		return asTampered(err)
+	}
+	if h := v.o.Head; h != nil {
+		if err := h.Verify(v.o.PublicKey); err != nil {
+			return asTampered(err)
+		}
+		if h.Chain != v.chain {
+			return fmt.Errorf("%w: the head given belongs to chain %.90q", ErrTampered, h.Chain)
+		}
+		if err := v.mark(*h); err != nil {
+			return err
+		}
+	}
+	if index == nil {
+		return nil
+	}
+	return v.consult(index)
+}
+
+func (v *verification) consult(index *indexView) error {
+	events := index.events[v.chain]
+	if len(events) == 0 && v.o.Head == nil && !v.live {
+		return fmt.Errorf("%w: the index does not know it: its writer ended before it was entered, or somebody put it here", ErrUnsealed)
+	}
+	for _, e := range events {
+		if e.kind == nacre.KindChainOpen {
+			v.opened = max(v.opened, e.Seq)
+		}
+		state := HeadOpen
+		if e.kind == nacre.KindChainClose {
+			state = HeadClosed
+		}
+		if err := v.mark(Head{Seq: e.Seq, RecordHash: e.RecordHash, Genesis: e.Genesis, State: state}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mark notes a record that somebody vouched for.
+func (v *verification) mark(h Head) error {
+	if have, ok := v.marks[h.Seq]; ok && have != h.RecordHash {
+		return fmt.Errorf("%w: two signed statements differ about record %d: the chain was replaced", ErrTampered, h.Seq)
+	}
+	v.marks[h.Seq] = h.RecordHash
+	v.genesis = append(v.genesis, h.Genesis)
+	v.signed = max(v.signed, h.Seq)
+	if h.State == HeadClosed && (!v.isClosed || h.Seq > v.closed) {
+		v.isClosed, v.closed = true, h.Seq
+	}
+	return nil
+}
+
+func (v *verification) line(_ int, raw []byte) error {
+	e, err := decode(raw)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrTampered, err)
+	}
+	if v.report.Records == 0 {
+		if err := v.begin(e); err != nil {
+			return err
+		}
+	}
+	if err := v.at.step(e); err != nil {
+		return err
+	}
+	if err := v.checkMAC(e); err != nil {
+		return err
+	}
+	if want, ok := v.marks[e.Seq]; ok && want != e.RecordHash {
+		return fmt.Errorf("%w: record %d is not the one that was signed", ErrTampered, e.Seq)
+	}
+	if v.chain != IndexChain && v.lastKind == nacre.KindChainClose && e.Kind != nacre.KindChainOpen {
+		return fmt.Errorf("%w: record %d follows the chain's end", ErrTampered, e.Seq)
+	}
+	v.note(e)
+	return nil
+}
+
+func (v *verification) checkMAC(e Entry) error {
+	if len(v.o.MACKey) == 0 {
+		return nil
+	}
+	if mac := v.mac.sum(e.RecordHash); !hmac.Equal(mac[:], e.MAC[:]) {
+		return fmt.Errorf("%w: record %d has a wrong MAC", ErrTampered, e.Seq)
+	}
+	return nil
+}
+
+// begin checks record 0 against the chain's name, the key and all that was
+// said about its genesis.
+func (v *verification) begin(e Entry) error {
+	v.at = place{seq: 0, prev: e.PrevHash, known: true}
+	for _, g := range v.genesis {
+		if g != e.PrevHash {
+			return fmt.Errorf("%w: it does not begin with the genesis that was signed: it was replaced", ErrTampered)
+		}
+	}
+	var o opening
+	if err := strictUnmarshal(e.Detail, &o); err != nil || e.Kind != nacre.KindChainOpen {
+		return fmt.Errorf("%w: the first record is not a chain.open", ErrTampered)
+	}
+	if o.Chain != v.chain || o.Genesis != e.PrevHash || o.PublicKey != hex.EncodeToString(v.o.PublicKey) {
+		return fmt.Errorf("%w: it begins as chain %.90q with key %.64q", ErrTampered, o.Chain, o.PublicKey)
+	}
+	return nil
+}
+
+func (v *verification) note(e Entry) {
+	r := &v.report
+	if r.Records == 0 {
+		r.First = e.Time
+	}
+	r.Records, r.Last, r.RecordHash, v.lastKind = e.Seq+1, e.Time, e.RecordHash, e.Kind
+	if v.chain == IndexChain {
+		v.entries = append(v.entries, e)
+		return
+	}
+	if kind, begins := pairs(e.Kind); kind != "" {
+		v.pair(kind, begins, e)
+	}
+}
+
+// pairs names the beginning that a kind begins or ends.
+func pairs(k nacre.Kind) (begin nacre.Kind, begins bool) {
+	switch k {
+	case nacre.KindCallBegin, nacre.KindCallEnd:
+		return nacre.KindCallBegin, k == nacre.KindCallBegin
+	case nacre.KindModelBegin, nacre.KindModelEnd:
+		return nacre.KindModelBegin, k == nacre.KindModelBegin
+	case nacre.KindMergeIntent, nacre.KindMergeDone:
+		return nacre.KindMergeIntent, k == nacre.KindMergeIntent
+	default:
+		return "", false
+	}
+}
+
+// pair matches beginnings and ends by the id in their details, or else by
+// their correlation, which an agent may choose twice.
+func (v *verification) pair(kind nacre.Kind, begins bool, e Entry) {
+	var detail struct {
+		ID string `json:"id"`
+	}
+	id := "correlation:" + string(e.Correlation)
+	if json.Unmarshal(e.Detail, &detail) == nil && detail.ID != "" {
+		id = "id:" + detail.ID
+	}
+	key := string(kind) + " " + id
+	open := v.pending[key]
+	switch {
+	case begins:
+		v.pending[key] = append(open, Unfinished{Kind: kind, Seq: e.Seq, ID: id})
+	case len(open) > 1:
+		v.pending[key] = open[1:]
+	default:
+		delete(v.pending, key)
+	}
+}
+
+// conclude judges what the walk found.
+func (v *verification) conclude(rest int) error {
+	v.countUnfinished()
+	r := &v.report
+	if r.Records == 0 && !v.live {
+		return fmt.Errorf("%w: there are no records", ErrTampered)
+	}
+	if len(v.marks) > 0 && v.signed >= r.Records {
+		return fmt.Errorf("%w: it ends before record %d, which was signed: its tail was cut off", ErrTampered, v.signed)
+	}
+	if len(v.marks) > 0 {
+		r.Unsigned = r.Records - 1 - v.signed
+	}
+	sealed := v.isClosed && v.closed > v.opened
+	switch {
+	case v.live || v.chain == IndexChain:
+		r.State = StateOpen
+		return nil
+	case sealed && (r.Records-1 > v.closed || rest > 0):
+		return fmt.Errorf("%w: something follows its closing head at record %d", ErrTampered, v.closed)
+	case sealed && v.lastKind == nacre.KindChainClose:
+		r.State = StateClosed
+		return nil
+	case v.o.Head != nil && rest == 0:
+		return nil
+	}
+	return fmt.Errorf("%w: what came after record %d cannot be proven complete (the next nacre start seals it)", ErrUnsealed, v.signed)
+}
+
+// maxUnfinished is how many beginnings without an end a report names.
+const maxUnfinished = 100
+
+func (v *verification) countUnfinished() {
+	for _, open := range v.pending {
+		v.report.Unfinished = append(v.report.Unfinished, open...)
+		if len(open) > 0 && open[0].Kind == nacre.KindCallBegin {
+			v.report.OutcomeUnknown += len(open)
+		}
+	}
+	slices.SortFunc(v.report.Unfinished, func(a, b Unfinished) int { return cmp.Compare(a.Seq, b.Seq) })
+	v.report.Unfinished = v.report.Unfinished[:min(len(v.report.Unfinished), maxUnfinished)]
+}

@@ -1,0 +1,120 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// indexView is what the signed part of the index says of the other chains.
+type indexView struct {
+	report Report
+	events map[string][]event
+	order  []string
+}
+
+type event struct {
+	registration
+	kind nacre.Kind
+}
+
+// readIndex verifies the index chain and what its signed part says. Records
+// after its head are linked but not vouched for, so they say nothing; they are
+// signed with the next entry.
+func readIndex(root string, o VerifyOptions) (*indexView, error) {
+	dir := filepath.Join(root, IndexChain)
+	if _, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("the index chain is missing, without which a deleted chain would not be found: %w", err)
+	}
+	head, err := ReadHead(root, IndexChain, o.PublicKey)
+	if err != nil {
+		return nil, fmt.Errorf("index chain: %w", asTampered(err))
+	}
+	v := &verification{
+		chain: IndexChain, dir: dir, o: VerifyOptions{PublicKey: o.PublicKey, MACKey: o.MACKey, Head: o.IndexHead},
+		report: Report{Chain: IndexChain}, marks: map[uint64]Digest{}, mac: newSealer(Keys{mac: o.MACKey}),
+	}
+	view := &indexView{events: map[string][]event{}}
+	if err = v.mark(head); err == nil {
+		err = v.run(nil)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("index chain: %w", err)
+	}
+	view.report = v.report
+	return view, view.collect(v.entries, head.Seq)
+}
+
+func (x *indexView) collect(entries []Entry, signed uint64) error {
+	for _, e := range entries {
+		var own opening
+		if e.Seq > signed || e.Seq == 0 || e.Kind == nacre.KindChainOpen && strictUnmarshal(e.Detail, &own) == nil && own.Chain == IndexChain {
+			continue
+		}
+		d, err := parseRegistration(e)
+		if err != nil {
+			return fmt.Errorf("index chain: %w", err)
+		}
+		if len(x.events[d.Chain]) == 0 {
+			x.order = append(x.order, d.Chain)
+		}
+		x.events[d.Chain] = append(x.events[d.Chain], event{d, e.Kind})
+	}
+	return nil
+}
+
+// RootReport is what a verification of all chains found.
+type RootReport struct {
+	Index  Report   `json:"index"`
+	Chains []Report `json:"chains"`
+	// Unregistered are the names beside the chains that the index does not know.
+	Unregistered []string `json:"unregistered,omitempty"`
+}
+
+// VerifyAll checks the index, and every chain that is registered in it or
+// stands beside it. Its error joins those of the chains that are not proven.
+func VerifyAll(root string, o VerifyOptions) (RootReport, error) {
+	o.Head = nil // one chain's head says nothing of the others
+	index, err := readIndex(root, o)
+	if err != nil {
+		err = asTampered(err)
+		return RootReport{Index: Report{Chain: IndexChain, Problem: err.Error()}}, err
+	}
+	all := RootReport{Index: index.report}
+	strangers, err := index.strangers(root)
+	if err != nil {
+		return all, err
+	}
+	var errs []error
+	for _, chain := range slices.Concat(index.order, strangers) {
+		dir, err := chainDir(root, chain)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%w: a stranger beside the chains: %w", ErrTampered, err))
+			continue
+		}
+		r, err := verifyTwice(dir, chain, o, index)
+		all.Chains = append(all.Chains, r)
+		errs = append(errs, err)
+	}
+	all.Unregistered = strangers
+	return all, errors.Join(errs...)
+}
+
+// strangers lists what stands beside the index that it does not know.
+func (x *indexView) strangers(root string) ([]string, error) {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, entry := range entries {
+		if name := entry.Name(); name != IndexChain && len(x.events[name]) == 0 {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}

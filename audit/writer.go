@@ -1,0 +1,120 @@
+package audit
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+)
+
+// batch is what the writer takes at once.
+type batch struct {
+	lines []byte
+	end   place  // after the batch
+	group *group // nil where nobody waits for a sync
+	last  bool
+}
+
+// write is the one goroutine that touches the chain's files. Whatever waits
+// while a sync runs shares the next one: that is the group commit. Appended
+// records are written at once, so that they outlive this process, and synced
+// with the next commit or after appendDelay.
+func (c *Chain) write() {
+	defer close(c.stopped)
+	delay := time.NewTimer(0)
+	defer delay.Stop()
+	<-delay.C
+	waiting, last := false, 0 // unsynced records wait for delay; how many shared the last sync
+	for {
+		due := false
+		select {
+		case <-c.wake:
+		case <-delay.C:
+			due, waiting = true, false
+		}
+		c.gather(last)
+		b := c.take(due)
+		if err := c.flush(b, due); err != nil {
+			c.fail(err, b.group)
+			return
+		}
+		if b.group != nil {
+			last = max(b.group.size, last/2)
+			delay.Stop()
+			waiting = false
+		} else if !waiting && !due && len(b.lines) > 0 {
+			delay.Reset(appendDelay)
+			waiting = true
+		}
+		if b.last {
+			return
+		}
+	}
+}
+
+// gather lets those who shared the last sync come back before the next one
+// starts, so that they share it again instead of every other one.
+func (c *Chain) gather(last int) {
+	for range min(last, 64) {
+		c.mu.Lock()
+		enough := c.group.size >= last || c.ended
+		c.mu.Unlock()
+		if enough {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+func (c *Chain) take(due bool) batch {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := batch{lines: c.buf, end: place{seq: c.seal.next, prev: c.seal.prev}, last: c.ended}
+	if c.urgent || due || c.ended {
+		b.group, c.group, c.urgent = c.group, newGroup(), false
+	}
+	c.buf, c.spare = c.spare[:0], c.buf
+	close(c.drained)
+	c.drained = make(chan struct{})
+	return b
+}
+
+// flush writes the batch and, where somebody waits for it, syncs it.
+func (c *Chain) flush(b batch, due bool) error {
+	before := c.tail.segment
+	if len(b.lines) > 0 {
+		if err := c.tail.write(b.lines, c.o.SegmentBytes); err != nil {
+			return err
+		}
+	}
+	if b.group == nil && !due && c.tail.segment == before {
+		return nil
+	}
+	if err := c.tail.file.Sync(); err != nil {
+		return err
+	}
+	if c.tail.segment != before { // a head per segment bounds what a crash leaves unsigned
+		if _, err := c.tail.signedHead(b.end.seq-1, b.end.prev, HeadOpen, c.o.Now()); err != nil {
+			return err
+		}
+	}
+	if b.group != nil {
+		b.group.head = b.end
+		close(b.group.done)
+	}
+	return nil
+}
+
+// fail ends the chain: those who wait and those who come get the error.
+func (c *Chain) fail(err error, taken *group) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = fmt.Errorf("audit chain %s can no longer be written: %w", c.o.Chain, err)
+	for _, g := range []*group{taken, c.group} {
+		if g != nil {
+			g.err = c.err
+			close(g.done)
+		}
+	}
+	close(c.drained)
+	c.buf, c.spare = nil, nil
+}
