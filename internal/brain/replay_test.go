@@ -45,7 +45,11 @@ func replaySubject() braintest.Subject {
 			return brain.Turn{Recording: record(t, choices)}, []string{actAs + "=1"}
 		},
 		Start: func(t *testing.T, l brain.Launch, env []string, dir string) brain.Process {
-			return braintest.Exec(t, l, os.Args[0], env, dir)
+			self, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return braintest.Exec(t, l, self, env, dir)
 		},
 		Shell: func(id, command string) brain.Choice {
 			return brain.Choice{ID: id, Tool: "shell", Input: input(map[string]string{"command": command})}
@@ -103,7 +107,7 @@ func TestReplayStopsAtTheTurnLimit(t *testing.T) {
 func TestReplayKeepsTheClassesOfFailureClosed(t *testing.T) {
 	s := replaySubject()
 	for class, want := range map[brain.Class]brain.Class{brain.ClassAuth: brain.ClassAuth, "made up": brain.ClassProtocol, "": brain.ClassProtocol} {
-		a := braintest.Act(func(a *braintest.Actor) int {
+		a := braintest.Act(braintest.Traits{}, func(a *braintest.Actor) int {
 			a.Listening()
 			a.Say(event(brain.Event{Kind: brain.Error, Class: class, Text: "why"}))
 			return 1

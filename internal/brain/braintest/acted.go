@@ -22,9 +22,8 @@ type Actor struct {
 	Killed chan struct{}
 	// Released is closed when the conversation is over.
 	Released chan struct{}
-	// Immortal actors do not end when killed; Leave keeps their pipes open.
-	Immortal, Leave bool
 
+	traits         Traits
 	stdin          *io.PipeWriter
 	stdout, stderr *io.PipeReader
 	kill           sync.Once
@@ -32,15 +31,23 @@ type Actor struct {
 	code           int
 }
 
+// Traits are how an actor meets its end.
+type Traits struct {
+	// Immortal actors do not end when killed.
+	Immortal bool
+	// Leave keeps an actor's pipes open when it has ended, as a child of its would.
+	Leave bool
+}
+
 // Act starts an actor; play returns its exit code.
-func Act(play func(a *Actor) int) *Actor {
-	a := &Actor{Killed: make(chan struct{}), Released: make(chan struct{}), exited: make(chan struct{})}
+func Act(traits Traits, play func(a *Actor) int) *Actor {
+	a := &Actor{traits: traits, Killed: make(chan struct{}), Released: make(chan struct{}), exited: make(chan struct{})}
 	a.In, a.stdin = io.Pipe()
 	a.stdout, a.Out = io.Pipe()
 	a.stderr, a.Err = io.Pipe()
 	go func() {
 		code := play(a)
-		if !a.Immortal {
+		if !traits.Immortal {
 			select {
 			case <-a.Killed:
 				code = 137
@@ -48,7 +55,7 @@ func Act(play func(a *Actor) int) *Actor {
 			}
 		}
 		a.code = code
-		if !a.Leave {
+		if !traits.Leave {
 			_ = errors.Join(a.Out.Close(), a.Err.Close(), a.In.Close()) // never fails
 		}
 		close(a.exited)
@@ -88,7 +95,7 @@ func (a *Actor) Wait() (int, error) {
 func (a *Actor) Kill() error {
 	a.kill.Do(func() {
 		close(a.Killed)
-		if !a.Immortal && !a.Leave {
+		if !a.traits.Immortal && !a.traits.Leave {
 			killed := errors.New("killed")
 			a.Out.CloseWithError(io.EOF)
 			a.Err.CloseWithError(io.EOF)
@@ -107,7 +114,7 @@ func Acted(t *testing.T, s Subject) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
-				a := Act(c.play)
+				a := Act(c.traits, c.play)
 				h := Listen(ctx, t, s.Brain, a, turn)
 				h.Ends(t, c.kind, c.class)
 				if c.also != nil {
@@ -127,11 +134,12 @@ func release(a *Actor) {
 }
 
 type play struct {
-	name  string
-	play  func(a *Actor) int
-	kind  brain.EventKind
-	class brain.Class
-	also  func(t *testing.T, h Heard)
+	name   string
+	play   func(a *Actor) int
+	kind   brain.EventKind
+	class  brain.Class
+	also   func(t *testing.T, h Heard)
+	traits Traits
 }
 
 func plays(w Wire) []play {
@@ -190,8 +198,7 @@ func orderly(w Wire) []play {
 			<-a.Killed
 			return 1
 		}},
-		{name: "a brain whose child holds its pipes has finished", kind: brain.Done, play: func(a *Actor) int {
-			a.Leave = true
+		{name: "a brain whose child holds its pipes has finished", traits: Traits{Leave: true}, kind: brain.Done, play: func(a *Actor) int {
 			a.Listening()
 			a.Say(w.End("bye"))
 			return 0
@@ -295,13 +302,11 @@ func stubborn(w Wire) []play {
 			<-a.Killed
 			return 1
 		}},
-		{name: "a brain that exits while its child holds its pipes", kind: brain.Error, class: brain.ClassProtocol, play: func(a *Actor) int {
-			a.Leave = true
+		{name: "a brain that exits while its child holds its pipes", traits: Traits{Leave: true}, kind: brain.Error, class: brain.ClassProtocol, play: func(a *Actor) int {
 			a.Listening()
 			return 0
 		}},
-		{name: "a brain that cannot be killed", kind: brain.Error, class: brain.ClassKilled, play: func(a *Actor) int {
-			a.Immortal = true
+		{name: "a brain that cannot be killed", traits: Traits{Immortal: true}, kind: brain.Error, class: brain.ClassKilled, play: func(a *Actor) int {
 			a.Listening()
 			<-a.Released
 			return 0
