@@ -1,0 +1,122 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+)
+
+const (
+	// resolveTimeout bounds one look-up.
+	resolveTimeout = 10 * time.Second
+	// dialTimeout bounds the attempt at one address.
+	dialTimeout = 10 * time.Second
+	// maxAddresses is how many addresses of a host are tried.
+	maxAddresses = 4
+)
+
+// refusedPrefixes are the blocks inside global unicast space that lead
+// inside, to nobody, or to another address (IANA special-purpose registries,
+// and the one cloud metadata service on a public address).
+var refusedPrefixes = prefixes(
+	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+	"192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16",
+	"192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+	"168.63.129.16/32",
+	// Of IPv6 only 2000::/3 is routed; these parts of it lead elsewhere:
+	// Teredo and other protocol assignments, documentation, 6to4, AS112, 6bone.
+	"2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3ffe::/16", "3fff::/20",
+)
+
+// routedIPv6 is all of IPv6 that is global unicast.
+var routedIPv6 = netip.MustParsePrefix("2000::/3")
+
+func prefixes(blocks ...string) []netip.Prefix {
+	list := make([]netip.Prefix, len(blocks))
+	for i, b := range blocks {
+		list[i] = netip.MustParsePrefix(b)
+	}
+	return list
+}
+
+// checkAddress refuses every address that is not plainly a public host:
+// loopback, private, link-local, shared, metadata, multicast, unspecified,
+// mapped, translated and reserved ones (M-21).
+func checkAddress(a netip.Addr) error {
+	if !a.IsValid() || a.Zone() != "" || (a.Is6() && !routedIPv6.Contains(a)) {
+		return fmt.Errorf("%s is not a public address", a)
+	}
+	for _, p := range refusedPrefixes {
+		if p.Contains(a) {
+			return fmt.Errorf("%s is not a public address", a)
+		}
+	}
+	return nil
+}
+
+// addresses gives what may be dialled for a listed host: the pin, or what the
+// host resolves to, all of which must be public. One address that is not
+// refuses the host: a name that points outside and inside is an attack or a mistake.
+func (p *Proxy) addresses(ctx context.Context, host string, rule nacre.EgressRule) ([]netip.AddrPort, error) {
+	if rule.Pin.IsValid() {
+		return []netip.AddrPort{rule.Pin}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
+	defer cancel()
+	found, err := p.opts.Resolve(ctx, host)
+	if err != nil || len(found) == 0 {
+		return nil, refusal(ReasonResolve, "the host has no address now")
+	}
+	var ports []netip.AddrPort
+	for _, a := range found {
+		if err := checkAddress(a); err != nil {
+			return nil, refusal(ReasonAddress, "the host resolves to an address that is not public; the operator may pin it in the config")
+		}
+		ports = append(ports, netip.AddrPortFrom(a, rule.Port))
+	}
+	return ports[:min(len(ports), maxAddresses)], nil
+}
+
+// dial tries the checked addresses in order.
+func (p *Proxy) dial(ctx context.Context, to []netip.AddrPort) (net.Conn, error) {
+	err := errors.New("no address")
+	for _, a := range to {
+		var conn net.Conn
+		attempt, cancel := context.WithTimeout(ctx, dialTimeout)
+		conn, err = p.opts.Dial(attempt, a)
+		cancel()
+		if err == nil {
+			return conn, nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, err
+}
+
+// systemResolve asks for both families by name, so that an IPv4 address that
+// was mapped into IPv6 by the resolver's record is told from one mapped by Go.
+func systemResolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	var all []netip.Addr
+	four, err4 := net.DefaultResolver.LookupNetIP(ctx, "ip4", host+".")
+	for _, a := range four {
+		all = append(all, a.Unmap())
+	}
+	six, err6 := net.DefaultResolver.LookupNetIP(ctx, "ip6", host+".")
+	all = append(all, six...)
+	if len(all) == 0 {
+		return nil, errors.Join(err4, err6)
+	}
+	return all, nil
+}
+
+func systemDial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", to.String())
+}

@@ -1,0 +1,108 @@
+package egress
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/netip"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+)
+
+const established = "HTTP/1.1 200 Connection established\r\n\r\n"
+
+// connect carries a CONNECT: who? → listed? → where to? → the hello → record → dial → bytes.
+func (p *Proxy) connect(ctx context.Context, c *client, h *head) {
+	d := denial{method: h.method}
+	t, err := h.connectTarget()
+	if err != nil {
+		p.denyFor(ctx, c, d, err)
+		return
+	}
+	d.target = t
+	rule, reason := p.rules.match(t, nacre.ProtocolTLS, nacre.ProtocolTCP)
+	if reason != ReasonListed {
+		d.reason = reason
+		p.deny(ctx, c, d)
+		return
+	}
+	d.rule = rule
+	to, err := p.addresses(ctx, t.host, rule)
+	if err != nil {
+		p.denyFor(ctx, c, d, err)
+		return
+	}
+	if rule.Protocol == nacre.ProtocolTLS {
+		p.tunnelTLS(ctx, c, d, to)
+		return
+	}
+	p.tunnelTCP(ctx, c, d, to)
+}
+
+// connectTarget reads the one host and port that a CONNECT names.
+func (h *head) connectTarget() (target, error) {
+	if h.length != 0 {
+		return target{}, refusal(ReasonMalformed, "a CONNECT has no body")
+	}
+	t, err := parseAuthority(h.target, 0)
+	if err != nil {
+		return target{}, err
+	}
+	return t, h.checkHost(t, t.port)
+}
+
+// checkHost refuses a Host header that names anything but t.
+func (h *head) checkHost(t target, standard uint16) error {
+	value, ok := h.get("host")
+	if !ok {
+		return nil
+	}
+	if named, err := parseAuthority(value, standard); err != nil || named != t {
+		return refusal(ReasonHostMismatch, "the Host header names another host than the request")
+	}
+	return nil
+}
+
+func (p *Proxy) tunnelTLS(ctx context.Context, c *client, d denial, to []netip.AddrPort) {
+	if _, err := io.WriteString(c.conn, established); err != nil {
+		return
+	}
+	_ = c.conn.SetDeadline(time.Now().Add(p.limits.Request))
+	hello, err := readHello(c.r, d.target.host)
+	if err != nil {
+		d.reason = reasonOf(err)
+		p.recordDenied(ctx, d)
+		_, _ = c.conn.Write(alert(d.reason)) // best effort: the connection ends here
+		return
+	}
+	flow, err := p.allow(ctx, d, to)
+	if err != nil {
+		_, _ = c.conn.Write(alert(reasonOf(err)))
+		return
+	}
+	defer flow.end(ctx)
+	if !flow.dial(ctx, to) {
+		_, _ = c.conn.Write(alert(ReasonDial))
+		return
+	}
+	flow.splice(c.conn, io.MultiReader(bytes.NewReader(hello), &helloGuard{r: c.r, host: d.target.host}), p.limits.FirstByte)
+}
+
+func (p *Proxy) tunnelTCP(ctx context.Context, c *client, d denial, to []netip.AddrPort) {
+	flow, err := p.allow(ctx, d, to)
+	if err != nil {
+		p.answer(c, denial{reason: reasonOf(err), target: d.target, method: d.method})
+		return
+	}
+	defer flow.end(ctx)
+	if !flow.dial(ctx, to) {
+		p.answer(c, denial{reason: ReasonDial, target: d.target, method: d.method})
+		return
+	}
+	_ = c.conn.SetDeadline(time.Now().Add(p.limits.Request))
+	if _, err := io.WriteString(c.conn, established); err != nil {
+		return
+	}
+	flow.splice(c.conn, c.r, p.limits.Idle)
+}

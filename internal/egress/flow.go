@@ -1,0 +1,262 @@
+package egress
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// OutcomeClosed is the outcome of the record that ends an allowed connection
+// and counts its bytes.
+const OutcomeClosed = "closed"
+
+// recordTimeout bounds the write of a record that outlives its connection.
+const recordTimeout = 10 * time.Second
+
+// detail is what an egress record adds.
+type detail struct {
+	Host   string `json:"host,omitempty"`
+	Port   uint16 `json:"port,omitempty"`
+	Method string `json:"method,omitempty"`
+	Rule   string `json:"rule,omitempty"`
+	// Address is what the host resolved to, or its pin.
+	Address string `json:"address,omitempty"`
+	Pinned  bool   `json:"pinned,omitempty"`
+	// Sent and Received are bytes as the sandbox counts them.
+	Sent     *int64 `json:"bytes_sent,omitempty"`
+	Received *int64 `json:"bytes_received,omitempty"`
+}
+
+func (p *Proxy) record(outcome string, reason Reason, correlation nacre.Correlation, d detail) nacre.Record {
+	text, err := json.Marshal(d)
+	if err != nil {
+		text = nil // strings and numbers always marshal
+	}
+	return nacre.Record{
+		Kind: nacre.KindEgress, Time: p.opts.Now(), Group: p.opts.Group, Session: p.opts.Session, Source: "egress",
+		Correlation: correlation, Outcome: outcome, Reason: string(reason), Detail: text,
+	}
+}
+
+func (p *Proxy) correlation() nacre.Correlation {
+	return nacre.Correlation(fmt.Sprintf("egress-%d", p.serial.Add(1)))
+}
+
+// recordDenied writes one refusal. A refusal needs no durable record before it takes effect.
+func (p *Proxy) recordDenied(ctx context.Context, d denial) {
+	p.denials.add(d)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	_ = p.opts.Record.Append(ctx, p.record(nacre.OutcomeDenied, d.reason, p.correlation(), // a log that fails also refuses what is allowed
+		detail{Host: d.target.host, Port: d.target.port, Method: d.method, Rule: d.ruleName()}))
+}
+
+func (p *Proxy) denyFor(ctx context.Context, c *client, d denial, err error) {
+	d.reason = reasonOf(err)
+	var r *reasonError
+	if errors.As(err, &r) {
+		d.detail = r.detail
+	}
+	p.deny(ctx, c, d)
+}
+
+// deny records a refusal and answers it.
+func (p *Proxy) deny(ctx context.Context, c *client, d denial) {
+	p.recordDenied(ctx, d)
+	p.answer(c, d)
+}
+
+const (
+	// lingerTime and lingerBytes bound what is read from a refused client, so
+	// that it sees the answer before the connection is reset.
+	lingerTime  = 200 * time.Millisecond
+	lingerBytes = 256 << 10
+)
+
+func (p *Proxy) answer(c *client, d denial) {
+	_ = c.conn.SetDeadline(time.Now().Add(time.Second))
+	if _, err := c.conn.Write(d.response()); err != nil {
+		return
+	}
+	closeWrite(c.conn)
+	_ = c.conn.SetReadDeadline(time.Now().Add(lingerTime))
+	_, _ = io.CopyN(io.Discard, c.r, lingerBytes) // only so that the answer arrives
+}
+
+// flow is one allowed connection.
+type flow struct {
+	proxy       *Proxy
+	correlation nacre.Correlation
+	detail      detail
+	up          net.Conn
+	// release undoes what closes up when the session ends.
+	release  func() bool
+	sent     atomic.Int64
+	received atomic.Int64
+	active   atomic.Int64
+	mu       sync.Mutex
+	reason   Reason
+}
+
+// allow makes the decision durable. Nothing is dialled before it returns (K-21).
+func (p *Proxy) allow(ctx context.Context, d denial, to []netip.AddrPort) (*flow, error) {
+	if p.moved.Load() >= p.limits.Bytes {
+		d.reason = ReasonBytes
+		p.recordDenied(ctx, d)
+		return nil, refusal(ReasonBytes, "the session's bytes are used up")
+	}
+	f := &flow{proxy: p, correlation: p.correlation(), detail: detail{
+		Host: d.target.host, Port: d.target.port, Method: d.method, Rule: d.ruleName(), Address: to[0].String(),
+		Pinned: d.rule.Pin.IsValid(),
+	}}
+	if err := p.opts.Record.Commit(ctx, p.record(nacre.OutcomeAllowed, ReasonListed, f.correlation, f.detail)); err != nil {
+		return nil, refusal(ReasonAudit, "the record could not be written")
+	}
+	return f, nil
+}
+
+// finish notes why the flow ended; the first reason stands.
+func (f *flow) finish(reason Reason) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.reason == "" {
+		f.reason = reason
+	}
+}
+
+// dial connects to one of the checked addresses.
+func (f *flow) dial(ctx context.Context, to []netip.AddrPort) bool {
+	conn, err := f.proxy.dial(ctx, to)
+	if err != nil {
+		f.finish(ReasonDial)
+		return false
+	}
+	f.up = conn
+	f.release = context.AfterFunc(ctx, func() { f.finish(ReasonStopped); _ = conn.Close() })
+	return true
+}
+
+// end closes the upstream side and writes the closing record with the bytes both ways.
+func (f *flow) end(ctx context.Context) {
+	if f.up != nil {
+		f.release()
+		_ = f.up.Close()
+	}
+	f.finish(ReasonDone)
+	f.mu.Lock()
+	reason := f.reason
+	f.mu.Unlock()
+	sent, received := f.sent.Load(), f.received.Load()
+	d := f.detail
+	d.Sent, d.Received = &sent, &received
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	_ = f.proxy.opts.Record.Append(ctx, f.proxy.record(OutcomeClosed, reason, f.correlation, d)) // a log that fails also refuses the next
+}
+
+// splice moves bytes both ways until both sides have ended, or either fails.
+func (f *flow) splice(client net.Conn, fromClient io.Reader, firstByte time.Duration) {
+	_ = client.SetDeadline(time.Time{})
+	f.active.Store(time.Now().UnixNano())
+	idle := f.proxy.limits.Idle
+	var back sync.WaitGroup
+	back.Go(func() {
+		f.pump(pipe{client, f.up, f.up, &f.received, min(firstByte, idle)})
+	})
+	f.pump(pipe{f.up, client, fromClient, &f.sent, idle})
+	back.Wait()
+}
+
+// pipe is one direction: src's bytes come through from.
+type pipe struct {
+	dst, src net.Conn
+	from     io.Reader
+	count    *atomic.Int64
+	first    time.Duration
+}
+
+// pump moves one direction; when it fails it ends the other too.
+func (f *flow) pump(d pipe) {
+	if reason := f.copy(d); reason != ReasonDone {
+		f.finish(reason)
+		_ = d.src.Close()
+		_ = d.dst.Close()
+		return
+	}
+	closeWrite(d.dst)
+}
+
+func (f *flow) copy(d pipe) Reason {
+	buf := make([]byte, bufferSize)
+	patience := d.first
+	for {
+		_ = d.src.SetReadDeadline(time.Now().Add(patience))
+		n, err := d.from.Read(buf)
+		if n > 0 {
+			patience = f.proxy.limits.Idle
+			if reason := f.write(d, buf[:n]); reason != ReasonDone {
+				return reason
+			}
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF):
+			return ReasonDone
+		case isTimeout(err) && patience < f.proxy.limits.Idle:
+			return ReasonTimeout
+		case isTimeout(err) && f.silence() < f.proxy.limits.Idle:
+		default:
+			return endOf(err)
+		}
+	}
+}
+
+func (f *flow) write(d pipe, b []byte) Reason {
+	now := time.Now()
+	f.active.Store(now.UnixNano())
+	if f.proxy.moved.Add(int64(len(b))) > f.proxy.limits.Bytes {
+		return ReasonBytes
+	}
+	_ = d.dst.SetWriteDeadline(now.Add(f.proxy.limits.Idle))
+	n, err := d.dst.Write(b)
+	d.count.Add(int64(n))
+	if err != nil {
+		return endOf(err)
+	}
+	return ReasonDone
+}
+
+// silence is for how long neither direction has moved.
+func (f *flow) silence() time.Duration {
+	return time.Since(time.Unix(0, f.active.Load()))
+}
+
+// endOf is why a connection ended that did not end in order.
+func endOf(err error) Reason {
+	var r *reasonError
+	switch {
+	case errors.As(err, &r):
+		return r.reason
+	case isTimeout(err):
+		return ReasonIdle
+	}
+	return ReasonReset
+}
+
+// closeWrite tells the other side that no more will come.
+func closeWrite(c net.Conn) {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite() // a connection that is gone needs no end
+		return
+	}
+	_ = c.Close()
+}

@@ -1,0 +1,301 @@
+package egress
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+)
+
+const (
+	httpPort = 80
+	// prefetch is how much of a chunked body is decoded before anything is
+	// dialled, so that most malformed bodies never leave.
+	prefetch = 64 << 10
+	// maxAnswerHead is the largest head of an upstream's answer, in bytes.
+	maxAnswerHead = 256 << 10
+	// maxInterim is how many 1xx answers may come before the final one.
+	maxInterim = 8
+)
+
+// forward carries one plain HTTP request to a host listed for it, and closes:
+// no second request can hide behind the first.
+func (p *Proxy) forward(ctx context.Context, c *client, h *head) {
+	d := denial{method: h.method}
+	t, path, err := h.forwardTarget()
+	d.target = t
+	if err != nil {
+		p.denyFor(ctx, c, d, err)
+		return
+	}
+	rule, reason := p.rules.match(t, nacre.ProtocolHTTP)
+	if reason != ReasonListed {
+		d.reason = reason
+		p.deny(ctx, c, d)
+		return
+	}
+	d.rule = rule
+	body, err := p.requestBody(c, h)
+	if err != nil {
+		p.denyFor(ctx, c, d, err)
+		return
+	}
+	to, err := p.addresses(ctx, t.host, rule)
+	if err != nil {
+		p.denyFor(ctx, c, d, err)
+		return
+	}
+	flow, err := p.allow(ctx, d, to)
+	if err != nil {
+		p.answer(c, denial{reason: reasonOf(err), target: t, method: h.method})
+		return
+	}
+	defer flow.end(ctx)
+	if !flow.dial(ctx, to) {
+		p.answer(c, denial{reason: ReasonDial, target: t, method: h.method})
+		return
+	}
+	flow.exchange(c, h, requestHead(h, t, path), body)
+}
+
+// forwardTarget reads the one absolute http URL that a request names.
+func (h *head) forwardTarget() (target, string, error) {
+	if !slices.Contains([]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}, h.method) {
+		return target{}, "", refusal(ReasonMethod, "methods carried: CONNECT, GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+	}
+	rest, ok := strings.CutPrefix(h.target, "http://")
+	if !ok {
+		return target{}, "", refusal(ReasonTarget, "this is a proxy: send a whole http:// URL, or CONNECT")
+	}
+	authority, path := rest, "/"
+	if i := strings.IndexAny(rest, "/?"); i >= 0 {
+		authority, path = rest[:i], rest[i:]
+	}
+	if path[0] == '?' {
+		path = "/" + path
+	}
+	t, err := parseAuthority(authority, httpPort)
+	switch {
+	case err != nil:
+		return target{}, "", err
+	case strings.ContainsAny(path, `#\`):
+		return t, "", refusal(ReasonTarget, "a URL on the wire has no # and no backslash")
+	}
+	if _, ok := h.get("host"); !ok {
+		return t, "", refusal(ReasonHostMismatch, "the Host header is missing")
+	}
+	return t, path, h.checkHost(t, httpPort)
+}
+
+// requestBody gives the body, decoded, with its beginning already read where it is chunked.
+func (p *Proxy) requestBody(c *client, h *head) (io.Reader, error) {
+	if expect, ok := h.get("expect"); ok {
+		if lowerASCII(expect) != "100-continue" {
+			return nil, refusal(ReasonMalformed, "the one expectation is 100-continue")
+		}
+		if _, err := io.WriteString(c.conn, "HTTP/1.1 100 Continue\r\n\r\n"); err != nil {
+			return nil, err
+		}
+	}
+	if h.length >= 0 {
+		return &io.LimitedReader{R: c.r, N: h.length}, nil
+	}
+	chunks := &chunkReader{r: c.r}
+	var first bytes.Buffer
+	_, err := io.CopyN(&first, chunks, prefetch)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return io.MultiReader(&first, chunks), nil
+}
+
+// hopByHop are the headers that end at a proxy (RFC 9110, 7.6.1), and those it writes itself.
+var hopByHop = []string{
+	"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
+	"transfer-encoding", "upgrade", "http2-settings", "host", "content-length", "expect",
+}
+
+// requestHead writes the request as the upstream gets it.
+func requestHead(h *head, t target, path string) []byte {
+	host := t.host
+	if t.port != httpPort {
+		host = t.String()
+	}
+	b := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n", h.method, path, host)
+	switch _, sized := h.get("content-length"); {
+	case h.length < 0:
+		b = append(b, "Transfer-Encoding: chunked\r\n"...)
+	case sized:
+		b = fmt.Appendf(b, "Content-Length: %d\r\n", h.length)
+	}
+	dropped := h.connectionNames()
+	for _, f := range h.headers {
+		if !slices.Contains(hopByHop, f.name) && !slices.Contains(dropped, f.name) {
+			b = fmt.Appendf(b, "%s: %s\r\n", f.name, f.value)
+		}
+	}
+	return append(b, "\r\n"...)
+}
+
+// connectionNames are the headers that the Connection header says end here.
+func (h *head) connectionNames() []string {
+	var names []string
+	for _, f := range h.headers {
+		if f.name == "connection" {
+			for name := range strings.SplitSeq(f.value, ",") {
+				names = append(names, lowerASCII(strings.Trim(name, " \t")))
+			}
+		}
+	}
+	return names
+}
+
+// exchange sends the request and brings back the answer.
+func (f *flow) exchange(c *client, h *head, requestHead []byte, body io.Reader) {
+	_ = c.conn.SetDeadline(time.Time{})
+	up := &meter{flow: f, pipe: pipe{dst: f.up, src: c.conn, count: &f.sent}}
+	var sender sync.WaitGroup
+	sender.Go(func() {
+		if err := sendRequest(up, requestHead, h.length, &idleReader{f, c.conn, body, f.proxy.limits.Idle}); err != nil {
+			f.finish(endOf(err))
+			_ = f.up.Close()
+		}
+	})
+	defer func() {
+		_ = f.up.Close()
+		_ = c.conn.Close() // ends a sender whose client is still writing
+		sender.Wait()
+	}()
+	if err := f.answer(c, h); err != nil {
+		f.finish(endOf(err))
+	}
+}
+
+func sendRequest(up io.Writer, head []byte, length int64, body io.Reader) error {
+	if _, err := up.Write(head); err != nil {
+		return err
+	}
+	if length >= 0 {
+		n, err := io.Copy(up, body)
+		if err == nil && n < length {
+			err = io.ErrUnexpectedEOF
+		}
+		return err
+	}
+	buf := make([]byte, bufferSize)
+	for {
+		n, err := body.Read(buf)
+		if n > 0 {
+			if _, err := up.Write(fmt.Appendf(nil, "%x\r\n%s\r\n", n, buf[:n])); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			_, err = io.WriteString(up, "0\r\n\r\n")
+			return err
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// answer reads the upstream's answer and writes it to the client, framed anew.
+func (f *flow) answer(c *client, h *head) error {
+	limit := &headLimit{r: &idleReader{f, f.up, f.up, f.proxy.limits.FirstByte}, left: maxAnswerHead}
+	resp, err := readAnswer(bufio.NewReaderSize(limit, bufferSize), h.method)
+	if err != nil {
+		f.proxy.answer(c, denial{reason: ReasonUpstream, target: target{f.detail.Host, f.detail.Port}, method: h.method})
+		f.finish(ReasonUpstream)
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	limit.off = true
+	for _, value := range resp.Header["Connection"] {
+		for name := range strings.SplitSeq(value, ",") {
+			resp.Header.Del(strings.TrimSpace(name))
+		}
+	}
+	for _, name := range hopByHop {
+		resp.Header.Del(name)
+	}
+	resp.Close, resp.Trailer = true, nil
+	if h.old && resp.ContentLength < 0 {
+		resp.TransferEncoding = nil // an HTTP/1.0 client reads to the end
+	}
+	return resp.Write(&meter{flow: f, pipe: pipe{dst: c.conn, src: f.up, count: &f.received}})
+}
+
+// readAnswer skips interim answers; a change of protocol is refused.
+func readAnswer(r *bufio.Reader, method string) (*http.Response, error) {
+	for range maxInterim {
+		resp, err := http.ReadResponse(r, &http.Request{Method: method})
+		if err != nil || resp.StatusCode >= 200 {
+			return resp, err
+		}
+		_ = resp.Body.Close() // interim answers have no body
+		if resp.StatusCode == http.StatusSwitchingProtocols {
+			break
+		}
+	}
+	return nil, refusal(ReasonUpstream, "no final answer")
+}
+
+// meter counts and bounds what is written to one side.
+type meter struct {
+	flow *flow
+	pipe pipe
+}
+
+func (m *meter) Write(b []byte) (int, error) {
+	if reason := m.flow.write(m.pipe, b); reason != ReasonDone {
+		return 0, refusal(reason, "the connection ended")
+	}
+	return len(b), nil
+}
+
+// idleReader gives the first read its patience, and each later one the flow's idle time.
+type idleReader struct {
+	flow     *flow
+	conn     net.Conn
+	r        io.Reader
+	patience time.Duration
+}
+
+func (i *idleReader) Read(p []byte) (int, error) {
+	_ = i.conn.SetReadDeadline(time.Now().Add(i.patience))
+	n, err := i.r.Read(p)
+	if n > 0 {
+		i.patience = i.flow.proxy.limits.Idle
+	}
+	return n, err
+}
+
+// headLimit bounds what is read until off is set.
+type headLimit struct {
+	r    io.Reader
+	left int
+	off  bool
+}
+
+func (l *headLimit) Read(p []byte) (int, error) {
+	if l.off {
+		return l.r.Read(p)
+	}
+	if l.left <= 0 {
+		return 0, refusal(ReasonUpstream, "the answer's head is too large")
+	}
+	n, err := l.r.Read(p[:min(len(p), l.left)])
+	l.left -= n
+	return n, err
+}

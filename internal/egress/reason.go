@@ -1,0 +1,215 @@
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// Reason is a stable code for why egress was refused or a connection ended.
+type Reason string
+
+// The reasons.
+const (
+	// ReasonListed allows: a rule names host, port and protocol.
+	ReasonListed Reason = "listed"
+	// ReasonNotListed refuses: no rule names the host and port. Nothing was resolved.
+	ReasonNotListed Reason = "not_listed"
+	// ReasonProtocol refuses: the host and port are listed for another protocol.
+	ReasonProtocol Reason = "protocol_not_listed"
+	// ReasonTarget refuses a target that is not a plain host name and port.
+	ReasonTarget Reason = "bad_target"
+	// ReasonIPLiteral refuses an address in any spelling: rules name hosts.
+	ReasonIPLiteral Reason = "ip_literal"
+	// ReasonMalformed refuses a request that could be read in two ways.
+	ReasonMalformed Reason = "malformed_request"
+	// ReasonHostMismatch refuses a Host header that is not the target's.
+	ReasonHostMismatch Reason = "host_mismatch"
+	// ReasonMethod refuses a method that the proxy does not carry.
+	ReasonMethod Reason = "method_not_allowed"
+	// ReasonTooLarge refuses a head or hello over its limit.
+	ReasonTooLarge Reason = "too_large"
+	// ReasonTimeout refuses what did not come in time.
+	ReasonTimeout Reason = "timeout"
+	// ReasonBusy refuses a connection over the limit of connections.
+	ReasonBusy Reason = "too_many_connections"
+	// ReasonBytes ends a connection: the session's bytes are used up.
+	ReasonBytes Reason = "bytes_exhausted"
+	// ReasonAddress refuses a host that resolves to an address inside.
+	ReasonAddress Reason = "address_refused"
+	// ReasonResolve says that a listed host has no address now.
+	ReasonResolve Reason = "not_resolved"
+	// ReasonDial says that a listed host could not be reached.
+	ReasonDial Reason = "not_reached"
+	// ReasonUpstream says that the host's answer could not be read.
+	ReasonUpstream Reason = "bad_upstream"
+	// ReasonNotTLS refuses what does not begin with a TLS client hello.
+	ReasonNotTLS Reason = "not_tls"
+	// ReasonNoSNI refuses a hello without a server name.
+	ReasonNoSNI Reason = "no_server_name"
+	// ReasonSNIMismatch refuses a hello for another host than the CONNECT's.
+	ReasonSNIMismatch Reason = "server_name_mismatch"
+	// ReasonECH refuses an encrypted client hello: its real server name is hidden.
+	ReasonECH Reason = "encrypted_hello"
+	// ReasonEarlyData refuses TLS early data, behind which a second hello could hide.
+	ReasonEarlyData Reason = "early_data"
+	// ReasonAudit refuses: the record could not be written (K-21).
+	ReasonAudit Reason = "audit_failed"
+	// ReasonDone ends a connection in order.
+	ReasonDone Reason = "done"
+	// ReasonStopped ends a connection with its session.
+	ReasonStopped Reason = "stopped"
+	// ReasonReset ends a connection that one side broke off.
+	ReasonReset Reason = "reset"
+	// ReasonIdle ends a connection that was silent for too long.
+	ReasonIdle Reason = "idle"
+)
+
+// reasonError carries a reason through the readers of this package.
+type reasonError struct {
+	reason Reason
+	detail string
+}
+
+func (e *reasonError) Error() string { return string(e.reason) + ": " + e.detail }
+
+func refusal(reason Reason, detail string) error { return &reasonError{reason, detail} }
+
+// reasonOf is the reason an error carries; errors of the connection itself are time-outs or malformed.
+func reasonOf(err error) Reason {
+	var r *reasonError
+	if errors.As(err, &r) {
+		return r.reason
+	}
+	if isTimeout(err) {
+		return ReasonTimeout
+	}
+	return ReasonMalformed
+}
+
+func isTimeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
+}
+
+// denial is one refusal: what was asked for, as far as it could be read.
+type denial struct {
+	reason Reason
+	target target
+	rule   nacre.EgressRule
+	method string
+	detail string
+}
+
+// ruleName is the rule that matched, or "" where none did.
+func (d denial) ruleName() string {
+	if d.rule.Host == "" {
+		return ""
+	}
+	return d.rule.String()
+}
+
+func (d denial) status() int {
+	switch d.reason {
+	case ReasonMalformed:
+		return 400
+	case ReasonMethod:
+		return 405
+	case ReasonTimeout:
+		return 408
+	case ReasonTooLarge:
+		return 431
+	case ReasonResolve, ReasonDial, ReasonUpstream:
+		return 502
+	case ReasonBusy, ReasonAudit:
+		return 503
+	}
+	return 403
+}
+
+// response is the whole answer: what was denied, why, and how to ask (M-23).
+func (d denial) response() []byte {
+	body := d.text()
+	return fmt.Appendf(nil, "HTTP/1.1 %d Denied by nacre: %s\r\nContent-Type: text/plain; charset=utf-8\r\n"+
+		"Content-Length: %d\r\nX-Nacre-Reason: %s\r\nConnection: close\r\n\r\n%s",
+		d.status(), d.reason, len(body), d.reason, body)
+}
+
+func (d denial) text() string {
+	var b strings.Builder
+	what := "this request"
+	if d.target.valid() {
+		what = d.target.String()
+	}
+	fmt.Fprintf(&b, "nacre: egress of %s is denied (%s)\n", what, d.reason)
+	if d.detail != "" {
+		fmt.Fprintf(&b, "  %s\n", d.detail)
+	}
+	if ask := d.ask(); ask != "" {
+		fmt.Fprintf(&b, "To allow it, the operator starts the session with: nacre run … --egress %s\n", ask)
+		fmt.Fprintf(&b, "or: nacre exec --egress %s -- …\n", ask)
+	}
+	return b.String()
+}
+
+// ask is the rule that would let this through, or "" where none would.
+func (d denial) ask() string {
+	if !d.target.valid() || (d.reason != ReasonNotListed && d.reason != ReasonProtocol) {
+		return ""
+	}
+	rule := d.target.String()
+	if d.method != "CONNECT" {
+		return rule + "/http"
+	}
+	return rule
+}
+
+// maxDenials is how many different denials a session remembers.
+const maxDenials = 64
+
+// Denial is a host and port that was refused, and how often.
+type Denial struct {
+	Host   string
+	Port   uint16
+	Reason Reason
+	Count  int
+	// Rule is what --egress would have to name, or "" where no rule would help.
+	Rule string
+}
+
+// denialList keeps the first maxDenials different denials.
+type denialList struct {
+	mu   sync.Mutex
+	list []Denial
+}
+
+func (l *denialList) add(d denial) {
+	if !d.target.valid() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.list {
+		e := &l.list[i]
+		if e.Host == d.target.host && e.Port == d.target.port && e.Reason == d.reason {
+			e.Count++
+			return
+		}
+	}
+	if len(l.list) < maxDenials {
+		l.list = append(l.list, Denial{d.target.host, d.target.port, d.reason, 1, d.ask()})
+	}
+}
+
+// Denials lists what was refused, for the account at a session's end: the first 64 different ones.
+func (p *Proxy) Denials() []Denial {
+	p.denials.mu.Lock()
+	defer p.denials.mu.Unlock()
+	return append([]Denial(nil), p.denials.list...)
+}
+
+func (t target) String() string { return t.host + ":" + strconv.Itoa(int(t.port)) }
