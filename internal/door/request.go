@@ -95,9 +95,9 @@ func (d *door) answer(ctx context.Context, q *request, refusal *nacre.Refusal) {
 	}
 	switch {
 	case refusal == nil:
-		d.respond(ctx, q, d.kernel.Source(tool), wire.AppendResult(nil, outcome.Result))
+		d.respond(ctx, q, d.source(tool), wire.AppendResult(nil, outcome.Result))
 	case refusal.Code == nacre.CodeHandlerError:
-		d.respond(ctx, q, d.kernel.Source(tool), wire.AppendError(nil, refusal))
+		d.respond(ctx, q, d.source(tool), wire.AppendError(nil, refusal))
 	default:
 		d.respond(ctx, q, wire.SourceCore, wire.AppendError(nil, refusal))
 	}
@@ -158,6 +158,14 @@ func known(code nacre.Code) bool {
 		return true
 	}
 	return false
+}
+
+// source is the plugin behind a tool; of one that is gone since, the core answers.
+func (d *door) source(tool nacre.ToolName) string {
+	if source := d.kernel.Source(tool); source != "" {
+		return source
+	}
+	return wire.SourceCore
 }
 
 // checkResult is the limit on responses (D-14).

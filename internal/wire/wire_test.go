@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/nacre-dev/nacre/internal/wire"
 )
 
@@ -221,4 +223,37 @@ func BenchmarkCheck(b *testing.B) {
 			}
 		})
 	}
+}
+
+// Whatever encoding/json writes is read, and its canonical form means the same.
+func TestCheckReadsWhatTheStandardLibraryWrites(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		value := anyValue(3).Draw(t, "value")
+		data, err := json.MarshalIndent(value, "", rapid.SampledFrom([]string{"", " ", "\t"}).Draw(t, "indent"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		canonical, err := wire.Canonical(data)
+		if err != nil {
+			t.Fatalf("have %v of %s", err, data)
+		}
+		var have, want any
+		if err := errors.Join(json.Unmarshal(canonical, &have), json.Unmarshal(data, &want)); err != nil || !reflect.DeepEqual(have, want) {
+			t.Fatalf("have %s, %v, want what %s means", canonical, err, data)
+		}
+	})
+}
+
+// anyValue generates JSON values with keys that no folding makes equal.
+func anyValue(depth int) *rapid.Generator[any] {
+	scalars := []*rapid.Generator[any]{
+		rapid.Just[any](nil), rapid.Bool().AsAny(), rapid.String().AsAny(), rapid.Int64().AsAny(), rapid.Float64().AsAny(),
+	}
+	if depth == 0 {
+		return rapid.OneOf(scalars...)
+	}
+	inner := anyValue(depth - 1)
+	return rapid.OneOf(append(scalars,
+		rapid.SliceOfN(inner, 0, 5).AsAny(),
+		rapid.MapOfN(rapid.StringMatching(`[a-zé"\\0-9]{0,6}`), inner, 0, 20).AsAny())...)
 }
