@@ -40,11 +40,8 @@ const (
 	Pong  = "PONG"
 )
 
-// The names of properties in a READY command.
-const (
-	SocketType = "Socket-Type"
-	Identity   = "Identity"
-)
+// SocketType is the property of a READY command that every peer sends.
+const SocketType = "Socket-Type"
 
 // ErrProtocol is under every error that a peer caused by not speaking ZMTP 3
 // within the limits; the connection is of no further use.

@@ -1,0 +1,129 @@
+package door_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/nacre-dev/nacre/internal/door"
+	"github.com/nacre-dev/nacre/internal/ipc"
+)
+
+// More connections than the limit are closed at once; a place that is given up is free.
+func TestConnections(t *testing.T) {
+	s := serve(t, crew(), config{limits: door.Limits{Connections: 3}})
+	clients := []*ipc.Client{dial(t, s), dial(t, s), dial(t, s)}
+	if _, err := ipc.Dial(context.Background(), ipc.Socket(s.path)); err == nil {
+		t.Fatal("have a fourth connection, want three")
+	}
+	for _, c := range clients {
+		if _, refusal := ask(t, c, request("echo", "c")); refusal != nil {
+			t.Error(refusal)
+		}
+	}
+	_ = clients[0].Close() // the point
+	var out, failed bytes.Buffer
+	if code := ipc.Run(ipc.Socket(s.path), []string{"echo", "{}"}, ipc.Streams{Out: &out, Err: &failed}); code != 0 {
+		t.Errorf("have exit %d and %s, want the place taken", code, failed.String())
+	}
+}
+
+// Parallel ipc calls from one session: nothing lost, each its own answer.
+func TestParallelIPC(t *testing.T) {
+	s := serve(t, crew(), config{})
+	var all sync.WaitGroup
+	for i := range 60 {
+		all.Go(func() {
+			var out, failed bytes.Buffer
+			code := ipc.Run(ipc.Socket(s.path), []string{"echo", fmt.Sprintf(`{"i":%d}`, i)}, ipc.Streams{Out: &out, Err: &failed})
+			if want := fmt.Sprintf("{\"result\":{\"i\":%d},\"error\":null}\n", i); code != 0 || out.String() != want {
+				t.Errorf("have exit %d, %q, %q, want %q", code, out.String(), failed.String(), want)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Ten thousand messages, good and bad in any order, over connections that come
+// and go: each is answered, and nothing is left open.
+func TestTenThousandMessages(t *testing.T) {
+	s := serve(t, crew(), config{})
+	before := descriptors(t)
+	var all sync.WaitGroup
+	for worker := range 8 {
+		all.Go(func() { mixed(t, s, rand.New(rand.NewSource(int64(worker))), 1250) })
+	}
+	all.Wait()
+	alive(t, s)
+	if err := s.close(); err != nil {
+		t.Error(err)
+	}
+	if after := descriptors(t); after > before {
+		t.Errorf("have %d descriptors, want at most the %d of before", after, before)
+	}
+}
+
+func mixed(t *testing.T, s served, random *rand.Rand, n int) {
+	var c *ipc.Client
+	for i := range n {
+		if c == nil {
+			var err error
+			if c, err = ipc.Dial(context.Background(), ipc.Socket(s.path)); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+		id := fmt.Sprintf("%d-%d", random.Int(), i)
+		switch random.Intn(5) {
+		case 0:
+			garbage := make([]byte, random.Intn(300))
+			random.Read(garbage)
+			expect(t, c, string(garbage), "", true)
+		case 1:
+			good := request("echo", id)
+			expect(t, c, good[:random.Intn(len(good)-1)], "", true)
+		case 2:
+			if random.Intn(10) == 0 {
+				_ = c.Send([]byte(request("echo", id))) // and it does not wait
+				_ = c.Close()                           // the point
+				c = nil
+			}
+		default:
+			expect(t, c, request("echo", id), id, false)
+		}
+	}
+	if c != nil {
+		_ = c.Close() // done
+	}
+}
+
+func expect(t *testing.T, c *ipc.Client, message, correlation string, refused bool) {
+	t.Helper()
+	err := c.Send([]byte(message))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	e, err := c.Receive()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if have := refusalOf(t, e); (have != nil) != refused || !refused && string(e.Correlation) != correlation {
+		t.Errorf("%.60q: have %+v, %v", message, e, have)
+	}
+}
+
+// descriptors counts the open ones of this process, where the system says.
+func descriptors(t *testing.T) int {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Log("descriptors are not counted here:", err)
+		return 0
+	}
+	return len(entries)
+}
