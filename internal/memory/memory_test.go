@@ -688,7 +688,15 @@ func BenchmarkSearch(b *testing.B) {
 	for i := range 5000 {
 		add(b, s, operator, "fact", fmt.Sprintf("The %s of project %d fails when the %s is %d and needs a fix", subjects[i%10], i, subjects[i/10%10], i%97), subjects[i%7])
 	}
-	for name, q := range map[string]memory.Query{"floor": {Type: "fact", Limit: 1}, "ours": {Text: "parser project 4711 socket"}, "recent": {}, "tag": {Text: "parser", Tags: []string{"socket"}}} {
+	id := add(b, s, operator, "fact", "the last one")
+	b.Run("floor", func(b *testing.B) {
+		for b.Loop() {
+			if _, _, err := s.Get(b.Context(), id); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	for name, q := range map[string]memory.Query{"ours": {Text: "parser project 4711 socket"}, "recent": {}, "tag": {Text: "parser", Tags: []string{"socket"}}} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				search(b, s, q)

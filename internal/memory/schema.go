@@ -69,8 +69,8 @@ CREATE TABLE memory_entries (
 INSERT INTO memory_entries(seq, id, type, content, tags, behavioral, superseded_by, session_id, group_name, created_at)
     SELECT rowid, id, type, content, tags, behavioral, superseded_by, session_id, group_name, created_at FROM memory_entries_1 ORDER BY rowid;
 DROP TABLE memory_entries_1;
-CREATE INDEX idx_memory_superseded ON memory_entries(superseded_by);
-CREATE INDEX idx_memory_created ON memory_entries(created_at);
+CREATE INDEX idx_memory_superseded ON memory_entries(superseded_by) WHERE superseded_by IS NOT NULL;
+CREATE INDEX idx_memory_current ON memory_entries(group_name, created_at) WHERE superseded_by IS NULL;
 CREATE INDEX idx_memory_trusted ON memory_entries(behavioral, created_at) WHERE trust = 'trusted';
 CREATE VIRTUAL TABLE memory_fts USING fts5(content, tags, content=memory_entries, content_rowid=seq, tokenize='porter unicode61');
 INSERT INTO memory_fts(memory_fts) VALUES ('rebuild');
