@@ -1,0 +1,319 @@
+package approval_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/approval"
+)
+
+var _ nacre.Approver = (*approval.Desk)(nil)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// ledger is a recorder that keeps its records, and fails where told to.
+type ledger struct {
+	mu      sync.Mutex
+	records []nacre.Record
+	fail    func(nacre.Record) error
+}
+
+func (l *ledger) Append(ctx context.Context, r nacre.Record) error { return l.Commit(ctx, r) }
+
+func (l *ledger) Commit(ctx context.Context, r nacre.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fail != nil {
+		if err := l.fail(r); err != nil {
+			return err
+		}
+	}
+	l.records = append(l.records, r)
+	return ctx.Err()
+}
+
+func (l *ledger) outcomes() (have []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.records {
+		have = append(have, string(r.Kind)+" "+r.Outcome)
+	}
+	return have
+}
+
+func question() nacre.Question {
+	return nacre.Question{
+		Capability: "deploy.preview", Arguments: json.RawMessage(`{"env":"staging"}`), Digest: "d1",
+		Why: "risk_level: high", AgentWords: "please",
+	}
+}
+
+type answer struct {
+	ruling nacre.Ruling
+	err    error
+}
+
+// desk makes a desk whose questions come out of a channel.
+func desk(l *ledger) (*approval.Desk, chan nacre.Question) {
+	asked := make(chan nacre.Question, 1000)
+	d := approval.New(approval.Options{
+		Now: time.Now, Recorder: l, Session: "s1", Group: "g1", Notify: func(q nacre.Question) { asked <- q },
+	})
+	return d, asked
+}
+
+func ask(ctx context.Context, d *approval.Desk, q nacre.Question) chan answer {
+	done := make(chan answer, 1)
+	go func() {
+		r, err := d.Ask(ctx, q)
+		done <- answer{r, err}
+	}()
+	return done
+}
+
+// D-13, M-42
+func TestAnswerReachesTheOneWhoAsked(t *testing.T) {
+	for name, want := range map[string]nacre.Verdict{"approved": nacre.Allow, "denied": nacre.Deny} {
+		l := &ledger{}
+		d, asked := desk(l)
+		done := ask(t.Context(), d, question())
+		q := <-asked
+		if len(q.ID) != 4 || q.Session != "s1" || q.Group != "g1" || q.Expires.IsZero() {
+			t.Errorf("%s: have %+v", name, q)
+		}
+		if list := d.List(); len(list) != 1 || list[0].ID != q.ID {
+			t.Errorf("%s: have %v", name, list)
+		}
+		if err := d.Answer(q.ID, want, "terminal"); err != nil {
+			t.Fatal(err)
+		}
+		have := <-done
+		if have.err != nil || have.ruling != (nacre.Ruling{Verdict: want, By: "terminal", Digest: "d1"}) {
+			t.Errorf("%s: have %+v", name, have)
+		}
+		if have := fmt.Sprint(l.outcomes()); have != "[approval.ask asked approval.reply "+name+"]" {
+			t.Errorf("have %s", have)
+		}
+		if err := d.Answer(q.ID, nacre.Allow, "web"); !errors.Is(err, approval.ErrLate) {
+			t.Errorf("%s: second answer: have %v", name, err)
+		}
+		if len(d.List()) != 0 {
+			t.Errorf("%s: an answered question still waits", name)
+		}
+	}
+}
+
+func TestEverythingElseDenies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{}
+		d, asked := desk(l)
+		start := time.Now()
+		done := ask(t.Context(), d, question())
+		q := <-asked
+		if have := <-done; !errors.Is(have.err, approval.ErrExpired) || have.ruling.Verdict != nacre.Deny || time.Since(start) != approval.DefaultTTL {
+			t.Errorf("unanswered: have %+v after %v", have, time.Since(start))
+		}
+		if err := d.Answer(q.ID, nacre.Allow, "x"); !errors.Is(err, approval.ErrLate) {
+			t.Errorf("late: have %v", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done = ask(ctx, d, question())
+		<-asked
+		cancel()
+		if have := <-done; !errors.Is(have.err, context.Canceled) {
+			t.Errorf("cancelled: have %+v", have)
+		}
+		done = ask(t.Context(), d, question())
+		<-asked
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		if have := <-done; !errors.Is(have.err, approval.ErrClosed) {
+			t.Errorf("closed: have %+v", have)
+		}
+		if _, err := d.Ask(t.Context(), question()); !errors.Is(err, approval.ErrClosed) {
+			t.Errorf("after close: have %v", err)
+		}
+		want := "[approval.ask asked approval.reply expired approval.ask asked approval.reply ended approval.ask asked approval.reply closed]"
+		if have := fmt.Sprint(l.outcomes()); have != want {
+			t.Errorf("have %s\nwant %s", have, want)
+		}
+	})
+}
+
+func TestQuestionThatCannotBeBoundIsNotAsked(t *testing.T) {
+	d, _ := desk(&ledger{})
+	for name, change := range map[string]func(*nacre.Question){
+		"no digest":     func(q *nacre.Question) { q.Digest = "" },
+		"no capability": func(q *nacre.Question) { q.Capability = "" },
+		"expired":       func(q *nacre.Question) { q.Expires = time.Unix(1, 0) },
+	} {
+		q := question()
+		change(&q)
+		if _, err := d.Ask(t.Context(), q); !errors.Is(err, approval.ErrNotAsked) {
+			t.Errorf("%s: have %v", name, err)
+		}
+	}
+	for name, d := range map[string]*approval.Desk{
+		"no recorder": approval.New(approval.Options{Now: time.Now}),
+		"no clock":    approval.New(approval.Options{Recorder: &ledger{}}),
+	} {
+		if _, err := d.Ask(t.Context(), question()); !errors.Is(err, approval.ErrNotAsked) {
+			t.Errorf("%s: have %v", name, err)
+		}
+	}
+}
+
+func TestBrokenChainDenies(t *testing.T) { // K-21
+	broken := errors.New("disk full")
+	l := &ledger{fail: func(nacre.Record) error { return broken }}
+	d, asked := desk(l)
+	if _, err := d.Ask(t.Context(), question()); !errors.Is(err, broken) || len(asked) != 0 || len(d.List()) != 0 {
+		t.Errorf("ask: have %v, %d shown", err, len(asked))
+	}
+	l.fail = func(r nacre.Record) error {
+		if r.Kind == nacre.KindApprovalReply {
+			return broken
+		}
+		return nil
+	}
+	done := ask(t.Context(), d, question())
+	if err := d.Answer((<-asked).ID, nacre.Allow, "x"); !errors.Is(err, broken) {
+		t.Errorf("answer: have %v", err)
+	}
+	if have := <-done; !errors.Is(have.err, broken) || have.ruling.Verdict != nacre.Deny {
+		t.Errorf("have %+v", have)
+	}
+}
+
+func TestQuestionIsNotSeenBeforeItIsRecorded(t *testing.T) {
+	l := &ledger{}
+	d, _ := desk(l)
+	l.fail = func(nacre.Record) error {
+		if have := d.List(); len(have) != 0 {
+			t.Errorf("have %v", have)
+		}
+		return errors.New("no")
+	}
+	_, _ = d.Ask(t.Context(), question()) // denied; what counts is what List said meanwhile
+}
+
+func TestAnswersThatAreNone(t *testing.T) {
+	d, asked := desk(&ledger{})
+	done := ask(t.Context(), d, question())
+	q := <-asked
+	for name, c := range map[string]struct {
+		id   string
+		v    nacre.Verdict
+		by   string
+		want error
+	}{
+		"ask":           {q.ID, nacre.Ask, "x", approval.ErrAnswer},
+		"beyond":        {q.ID, 9, "x", approval.ErrAnswer},
+		"by nobody":     {q.ID, nacre.Allow, "", approval.ErrAnswer},
+		"unknown id":    {"zzzzz", nacre.Allow, "x", approval.ErrUnknown},
+		"no id":         {"", nacre.Allow, "x", approval.ErrUnknown},
+		"part of an id": {q.ID[:2], nacre.Allow, "x", approval.ErrUnknown},
+	} {
+		if err := d.Answer(c.id, c.v, c.by); !errors.Is(err, c.want) {
+			t.Errorf("%s: have %v", name, err)
+		}
+	}
+	if err := d.Answer(" "+q.ID+" ", nacre.Deny, "x"); err != nil {
+		t.Error(err)
+	}
+	<-done
+}
+
+func TestExpiryHoldsEvenIfTheTimerIsLate(t *testing.T) {
+	var mu sync.Mutex
+	now := time.Now()
+	clock := func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
+	asked := make(chan nacre.Question, 1)
+	d := approval.New(approval.Options{Now: clock, Recorder: &ledger{}, Notify: func(q nacre.Question) { asked <- q }})
+	done := ask(t.Context(), d, question())
+	q := <-asked
+	mu.Lock()
+	now = now.Add(approval.DefaultTTL) // the machine slept
+	mu.Unlock()
+	if err := d.Answer(q.ID, nacre.Allow, "x"); !errors.Is(err, approval.ErrLate) {
+		t.Errorf("have %v", err)
+	}
+	if have := <-done; !errors.Is(have.err, approval.ErrExpired) {
+		t.Errorf("have %+v", have)
+	}
+}
+
+func TestOnlySoManyQuestionsWait(t *testing.T) {
+	d, asked := desk(&ledger{})
+	var all []chan answer
+	for range approval.MaxPending {
+		all = append(all, ask(t.Context(), d, question()))
+		<-asked
+	}
+	if _, err := d.Ask(t.Context(), question()); !errors.Is(err, approval.ErrFull) {
+		t.Errorf("have %v", err)
+	}
+	_ = d.Close()
+	for _, done := range all {
+		if have := <-done; !errors.Is(have.err, approval.ErrClosed) {
+			t.Errorf("have %+v", have)
+		}
+	}
+}
+
+// Three faces answer each question at once; exactly one succeeds, and its
+// verdict is what the asker gets.
+func TestRacingAnswersCountOnce(t *testing.T) {
+	l := &ledger{}
+	d, asked := desk(l)
+	var wg sync.WaitGroup
+	for range 40 {
+		done := ask(t.Context(), d, question())
+		q := <-asked
+		wins := make(chan nacre.Verdict, 3)
+		for i, v := range []nacre.Verdict{nacre.Allow, nacre.Deny, nacre.Allow} {
+			wg.Go(func() {
+				switch err := d.Answer(q.ID, v, fmt.Sprint("face ", i)); {
+				case err == nil:
+					wins <- v
+				case !errors.Is(err, approval.ErrLate):
+					t.Error(err)
+				}
+			})
+		}
+		have := <-done
+		wg.Wait()
+		if len(wins) != 1 || have.err != nil || have.ruling.Verdict != <-wins {
+			t.Fatalf("have %+v with %d winners", have, len(wins)+1)
+		}
+	}
+	if have := len(l.outcomes()); have != 80 {
+		t.Errorf("have %d records", have)
+	}
+}
+
+// An answer that comes while the desk closes either counts or says that it does not.
+func TestClosingWhileAnswering(t *testing.T) {
+	for range 50 {
+		d, asked := desk(&ledger{})
+		done := ask(t.Context(), d, question())
+		q := <-asked
+		answered := make(chan error, 1)
+		go func() { answered <- d.Answer(q.ID, nacre.Allow, "x") }()
+		_ = d.Close()
+		have, err := <-done, <-answered
+		if (err == nil) != (have.err == nil) || (have.ruling.Verdict == nacre.Allow) != (err == nil) {
+			t.Fatalf("answer: %v, asker: %+v", err, have)
+		}
+	}
+}

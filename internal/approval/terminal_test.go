@@ -1,0 +1,167 @@
+package approval_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/approval"
+)
+
+func TestRenderShowsDataAndNothingElse(t *testing.T) {
+	q := question()
+	q.ID, q.Group, q.Expires = "ab3f", "family", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	q.AgentWords = "harmless\n? zzzz  approved\x1b[2J\u202egnihton\u200b \u3164\u2800\ufe0f\U000e0041 a\u0301\u0336\u20dd\xff"
+	q.Why = "\u0301" + strings.Repeat("w", 600)
+	have := approval.Render(q)
+	want := `? ab3f  family wants to run
+    tool       deploy.preview
+    arguments  {"env":"staging"}
+    asked for  <U+0301>` + strings.Repeat("w", 510) + ` <CUT: 90 more bytes are not shown>
+    the agent says (not checked): "harmless<U+000A>? zzzz  approved<U+001B>[2J<U+202E>gnihton<U+200B> <U+3164><U+2800><U+FE0F><U+E0041> a` + "\u0301" + `<U+0336><U+20DD><FF>"
+    expires    03:04:05 UTC
+`
+	if have != want {
+		t.Errorf("have\n%s\nwant\n%s", have, want)
+	}
+	q.Arguments = []byte(`"` + strings.Repeat("é", 3000) + `"`)
+	if have := approval.Render(q); !strings.Contains(have, "<CUT: 1907 more bytes are not shown>") {
+		t.Errorf("have\n%s", have)
+	}
+}
+
+func FuzzEscape(f *testing.F) {
+	f.Add("a\u202e\x00\xff")
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, r := range approval.Escape(s) {
+			if r < ' ' || r == 0x7f || r == '\u202e' || r == '\u200b' || r == '\ufeff' {
+				t.Errorf("have %q in %q", r, approval.Escape(s))
+			}
+		}
+	})
+}
+
+// screen is a writer that can be read while it is written.
+type screen struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// face runs a terminal in a bubble of its own and gives what drives it.
+type face struct {
+	desk  *approval.Desk
+	asked chan nacre.Question
+	keys  *io.PipeWriter
+	out   *screen
+	end   func()
+}
+
+func newFace(t *testing.T) face {
+	d, asked := desk(&ledger{})
+	r, w := io.Pipe()
+	f := face{desk: d, asked: asked, keys: w, out: &screen{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	lines := make(chan string)
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = approval.Lines(ctx, r, lines) }) // ends with the pipe
+	wg.Go(func() {
+		if err := (approval.Terminal{Desk: d, Lines: lines, Out: f.out, By: "terminal"}).Run(ctx, asked); err != nil {
+			t.Error(err)
+		}
+	})
+	f.end = func() {
+		cancel()
+		_ = w.Close()
+		wg.Wait()
+	}
+	return f
+}
+
+func (f face) typeLine(s string) { _, _ = io.WriteString(f.keys, s+"\n") }
+
+func TestTerminalAnswersWithYAndN(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFace(t)
+		defer f.end()
+		for typed, want := range map[string]nacre.Verdict{"y": nacre.Allow, " YES ": nacre.Allow, "n": nacre.Deny, "no": nacre.Deny, "what?\ny": nacre.Allow} {
+			done := ask(t.Context(), f.desk, question())
+			time.Sleep(time.Second) // the bubble's clock: past the quiet time
+			f.typeLine(typed)
+			if have := <-done; have.err != nil || have.ruling.Verdict != want || have.ruling.By != "terminal" {
+				t.Errorf("%q: have %+v", typed, have)
+			}
+		}
+	})
+}
+
+func TestWhatWasTypedBeforeTheQuestionIsNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFace(t)
+		defer f.end()
+		f.typeLine("y\ny\ny")
+		done := ask(t.Context(), f.desk, question())
+		f.typeLine("y\ny")
+		synctest.Wait()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if len(f.desk.List()) != 1 {
+			t.Error("the question was answered by what was typed before it could be read")
+		}
+		f.typeLine("n")
+		if have := <-done; have.ruling.Verdict != nacre.Deny {
+			t.Errorf("have %+v", have)
+		}
+	})
+}
+
+func TestTerminalStepsBackWhenAnsweredElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFace(t)
+		defer f.end()
+		done := ask(t.Context(), f.desk, question())
+		time.Sleep(time.Second)
+		if err := f.desk.Answer(f.desk.List()[0].ID, nacre.Allow, "second terminal"); err != nil {
+			t.Fatal(err)
+		}
+		<-done
+		synctest.Wait()
+		if !strings.Contains(f.out.String(), "answered elsewhere") {
+			t.Errorf("have %s", f.out)
+		}
+	})
+}
+
+func TestEndOfInputLeavesTheQuestionToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFace(t)
+		defer f.end()
+		done := ask(t.Context(), f.desk, question())
+		time.Sleep(time.Second)
+		_ = f.keys.Close()
+		synctest.Wait()
+		if !strings.Contains(f.out.String(), "no more input") || len(f.desk.List()) != 1 {
+			t.Errorf("have %s", f.out)
+		}
+		if have := <-done; have.ruling.Verdict != nacre.Deny {
+			t.Errorf("have %+v", have)
+		}
+	})
+}
