@@ -128,7 +128,7 @@ func (h *rawHandler) serve() {
 		switch m.Method {
 		case "initialize":
 			if h.hangs {
-				select {}
+				time.Sleep(time.Hour)
 			}
 			if h.initialize == "" {
 				h.initialize = `"result":{}`

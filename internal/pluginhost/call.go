@@ -11,10 +11,18 @@ import (
 	"github.com/nacre-dev/nacre/plugin"
 )
 
-// do carries out one call through the handler. A *nacre.Refusal is either the
-// handler's ToolError, an answer that is too large (both HANDLER_ERROR) or
-// PLUGIN_UNAVAILABLE; a deadline is context.DeadlineExceeded; all else is a
-// plain error, of which the agent learns nothing (D-14).
+// unavailable is the error while there is no process to ask: nothing was sent.
+type unavailable string
+
+func (u unavailable) Error() string { return string(u) }
+
+// Unavailable tells the kernel to answer PLUGIN_UNAVAILABLE.
+func (unavailable) Unavailable() bool { return true }
+
+// do carries out one call through the handler. A *nacre.Refusal is the
+// handler's ToolError or an answer that is too large; a deadline is
+// context.DeadlineExceeded, no process to ask is an error with Unavailable;
+// all else is a plain error, of which the agent learns nothing (D-14).
 func (u *unit) do(ctx context.Context, in nacre.Invocation) (json.RawMessage, error) {
 	c, err := u.enter()
 	if err != nil {
@@ -48,10 +56,10 @@ func (u *unit) enter() (*conn, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.draining {
-		return nil, u.unavailable("is shutting down", false)
+		return nil, u.unavailable("is shutting down")
 	}
 	if u.conn == nil {
-		return nil, u.unavailable("is not running", u.failed == "")
+		return nil, u.unavailable("is not running")
 	}
 	u.inFlight++
 	return u.conn, nil
@@ -65,10 +73,8 @@ func (u *unit) leave() {
 	}
 }
 
-func (u *unit) unavailable(why string, retriable bool) error {
-	return &nacre.Refusal{
-		Code: nacre.CodePluginUnavailable, Message: fmt.Sprintf("plugin %s %s", u.found.Name, why), Retriable: retriable, Stage: 6,
-	}
+func (u *unit) unavailable(why string) error {
+	return unavailable(fmt.Sprintf("plugin %s %s", u.found.Name, why))
 }
 
 func (u *unit) refusal(err error) error {
@@ -81,9 +87,9 @@ func (u *unit) refusal(err error) error {
 	case errors.Is(err, errTooBig):
 		return &nacre.Refusal{Code: nacre.CodeHandlerError, Message: "Response exceeded maximum size", Original: "RESPONSE_TOO_LARGE"}
 	case errors.Is(err, errGone):
-		return u.unavailable("is not running", true)
+		return u.unavailable("is not running")
 	case errors.Is(err, errBusy):
-		return u.unavailable("has too many requests in flight", true)
+		return u.unavailable("has too many requests in flight")
 	}
 	return fmt.Errorf("plugin %s: %w", u.found.Name, err)
 }

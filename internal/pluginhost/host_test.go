@@ -199,12 +199,15 @@ func (r running) call(ctx context.Context, tool, args string) (string, error) {
 	return "", fmt.Errorf("no tool %s", tool)
 }
 
-// code is the refusal's code, "PLUGIN_ERROR" for plain errors and "" for none.
+// code is the code that the kernel makes of an error: "PLUGIN_ERROR" for plain errors and "" for none.
 func code(err error) string {
 	var r *nacre.Refusal
+	var u interface{ Unavailable() bool }
 	switch {
 	case err == nil:
 		return ""
+	case errors.As(err, &u) && u.Unavailable():
+		return "PLUGIN_UNAVAILABLE"
 	case errors.As(err, &r):
 		return string(r.Code)
 	case errors.Is(err, context.DeadlineExceeded):
