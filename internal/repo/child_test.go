@@ -1,0 +1,3 @@
+package repo_test
+
+func landChild(string) int { return 2 }

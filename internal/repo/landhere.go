@@ -1,0 +1,399 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// indexLock is git's own lock on a work tree's index.
+const indexLock = "index.lock"
+
+// landHere lands on the branch that this work tree has checked out.
+func (p *Project) landHere(ctx context.Context, r LandRequest) (Landed, error) {
+	j := journal{
+		Intent: Intent{Session: r.Session, Ref: "refs/heads/" + r.Branch, Old: r.Expect, New: r.Commit, Files: true},
+		Token:  token(),
+	}
+	if err := p.write(j); err != nil {
+		return Landed{}, err
+	}
+	p.reached("journal")
+	move, reason, err := p.readyHere(ctx, j)
+	if err == nil && reason == "" {
+		defer move.index.remove()
+		if err = r.Intent(ctx, j.Intent); err != nil {
+			err = fmt.Errorf("land: record the intent: %w", err)
+		}
+	}
+	if err == nil && reason == "" {
+		p.reached("intent")
+		err = p.swap(ctx, j.Intent)
+	}
+	if err != nil || reason != "" {
+		// The ref has not moved: recovery takes back the lock and the journal.
+		_, undone := p.recover(context.WithoutCancel(ctx))
+		if err = errors.Join(err, undone); err != nil {
+			return Landed{}, err
+		}
+		return p.stay(ctx, r, reason)
+	}
+	p.reached("swapped")
+	// Past the commit point nothing stops half-way but a crash.
+	left, err := p.follow(context.WithoutCancel(ctx), j, move)
+	if err != nil {
+		return Landed{}, fmt.Errorf("land: the commit is on %s, its files are not all there yet: %w", r.Branch, err)
+	}
+	return Landed{Session: r.Session, Ref: j.Ref, Commit: j.New, Files: true, Left: left}, nil
+}
+
+// move is what is to happen to files and index, worked out beforehand.
+type move struct {
+	index *indexCopy
+	ops   []op
+}
+
+// op takes one path from one entry to another; the zero entry is absence.
+type op struct {
+	path     string
+	from, to entry
+}
+
+func (o op) deletes() bool { return o.to.mode == "" }
+
+// readyHere takes the lock, checks that nothing of the user's would be lost,
+// and makes the new index. A reason says why the work tree cannot follow.
+func (p *Project) readyHere(ctx context.Context, j journal) (m *move, reason string, err error) {
+	if err := p.place.inProgress(); err != nil {
+		return nil, err.Error(), nil
+	}
+	locked, err := p.lockIndex(j.Token)
+	if err != nil {
+		return nil, "", err
+	}
+	if !locked {
+		return nil, "another git command holds " + indexLock, nil
+	}
+	p.reached("locked")
+	index, err := p.copyIndex(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	m = &move{index: index}
+	if reason, err = p.readyIndex(ctx, j, m); err != nil || reason != "" {
+		index.remove()
+		return nil, reason, err
+	}
+	return m, "", nil
+}
+
+func (p *Project) readyIndex(ctx context.Context, j journal, m *move) (reason string, err error) {
+	dirty, err := p.compare(ctx, m.index, j.Old, "no")
+	if err != nil {
+		return "", err
+	}
+	if !dirty.Clean() {
+		return "the work tree has changes of its own in " + listed(dirty.Tracked), nil
+	}
+	if m.ops, err = p.opsBetween(ctx, j.Old, j.New); err != nil {
+		return "", err
+	}
+	hidden, err := p.hidden(ctx, m)
+	if err != nil {
+		return "", err
+	}
+	if len(hidden) > 0 {
+		return "git was told not to look at " + listed(hidden), nil
+	}
+	l, err := p.openLander(j)
+	if err != nil {
+		return "", err
+	}
+	blocked, err := l.blocked(m.ops)
+	if err = errors.Join(err, l.root.Close()); err != nil {
+		return "", err
+	}
+	if len(blocked) > 0 {
+		return "untracked files are in the way: " + listed(blocked), nil
+	}
+	return "", p.mergeIndex(ctx, j, m.index)
+}
+
+// mergeIndex takes the copied index from the old commit to the new one,
+// keeping what is known of files that stay.
+func (p *Project) mergeIndex(ctx context.Context, j journal, index *indexCopy) error {
+	_, err := p.git.run(ctx, index.command(p.Top, "read-tree", "-i", "-m", string(j.Old), string(j.New)))
+	if err != nil {
+		return fmt.Errorf("new index: %w", err)
+	}
+	return nil
+}
+
+func (p *Project) opsBetween(ctx context.Context, from, to Commit) ([]op, error) {
+	old, err := p.listTree(ctx, string(from))
+	if err != nil {
+		return nil, err
+	}
+	next, err := p.listTree(ctx, string(to))
+	if err != nil {
+		return nil, err
+	}
+	var ops []op
+	for name, e := range old {
+		if next[name] != e {
+			ops = append(ops, op{path: name, from: e, to: next[name]})
+		}
+	}
+	for name, e := range next {
+		if _, ok := old[name]; !ok {
+			ops = append(ops, op{path: name, to: e})
+		}
+	}
+	slices.SortFunc(ops, func(a, b op) int { return strings.Compare(a.path, b.path) })
+	return ops, nil
+}
+
+// hidden are the paths to be changed that the index marks as sparse or assumed
+// unchanged: git did not compare them.
+func (p *Project) hidden(ctx context.Context, m *move) ([]string, error) {
+	out, err := p.git.run(ctx, m.index.command(p.Top, "ls-files", "-v", "-z"))
+	if err != nil {
+		return nil, fmt.Errorf("read index: %w", err)
+	}
+	marked := make(map[string]bool)
+	for _, record := range zeros(out) {
+		if tag, name, ok := strings.Cut(record, " "); ok && tag != "H" {
+			marked[name] = true
+		}
+	}
+	var names []string
+	for _, o := range m.ops {
+		if marked[o.path] {
+			names = append(names, o.path)
+		}
+	}
+	return names, nil
+}
+
+// follow brings files and index to where the ref is, and ends the landing.
+func (p *Project) follow(ctx context.Context, j journal, m *move) ([]string, error) {
+	l, err := p.openLander(j)
+	if err != nil {
+		return nil, err
+	}
+	left, err := l.apply(ctx, m.ops)
+	if err = errors.Join(err, l.root.Close()); err != nil {
+		return nil, err
+	}
+	p.reached("files")
+	_, err = p.git.run(ctx, m.index.command(p.Top, "update-index", "-q", "--refresh"))
+	if err != nil && exitCode(err) != 1 { // 1: a file that was left differs
+		return nil, fmt.Errorf("new index: %w", err)
+	}
+	if err := p.installIndex(m.index, j.Token); err != nil {
+		return nil, err
+	}
+	p.reached("index")
+	if err := p.unlockIndex(j.Token); err != nil {
+		return nil, err
+	}
+	p.reached("unlocked")
+	if err := syncFileSystem(p.Top); err != nil {
+		return nil, err
+	}
+	return left, p.forget()
+}
+
+// completeHere does what a crash kept follow from doing.
+func (p *Project) completeHere(ctx context.Context, j journal) ([]string, error) {
+	locked, err := p.lockIndex(j.Token)
+	if err != nil {
+		return nil, err
+	}
+	if !locked {
+		return nil, fmt.Errorf("%w: remove %s if no git command is running", ErrInProgress, indexLock)
+	}
+	index, err := p.copyIndex(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer index.remove()
+	ops, err := p.opsBetween(ctx, j.Old, j.New)
+	if err != nil {
+		return nil, err
+	}
+	state, err := p.git.line(ctx, index.command(p.Top, "write-tree"))
+	if err != nil && exitCode(err) < 0 {
+		return nil, err
+	}
+	old, next, err := p.treesOf(ctx, j)
+	if err != nil {
+		return nil, err
+	}
+	switch state {
+	case old:
+		if err := p.mergeIndex(ctx, j, index); err != nil {
+			return nil, err
+		}
+		return p.follow(ctx, j, &move{index: index, ops: ops})
+	case next:
+		return nil, errors.Join(p.unlockIndex(j.Token), p.forget())
+	}
+	// Somebody worked on the index meanwhile: it is theirs, and so are the files.
+	var left []string
+	for _, o := range ops {
+		left = append(left, o.path)
+	}
+	return left, errors.Join(p.unlockIndex(j.Token), p.forget())
+}
+
+func (p *Project) treesOf(ctx context.Context, j journal) (old, next string, err error) {
+	if old, err = p.ownLine(ctx, "rev-parse", "--verify", string(j.Old)+"^{tree}"); err != nil {
+		return "", "", err
+	}
+	next, err = p.ownLine(ctx, "rev-parse", "--verify", string(j.New)+"^{tree}")
+	return old, next, err
+}
+
+// lockIndex takes git's lock with a file that says whose it is, so that it can
+// be told from another's after a crash. It is made whole by a link.
+func (p *Project) lockIndex(token string) (locked bool, err error) {
+	root, err := os.OpenRoot(p.place.gitDir)
+	if err != nil {
+		return false, fmt.Errorf("lock index: %w", err)
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	if mine, err := ownLock(root, token); mine || err != nil {
+		return mine, err
+	}
+	temporary := "nacre-" + token + ".lock"
+	if err := ignoreMissing(root.Remove(temporary)); err != nil {
+		return false, fmt.Errorf("lock index: %w", err)
+	}
+	if err := p.copyInto(root, temporary, strings.NewReader(token), 0o644); err != nil {
+		return false, fmt.Errorf("lock index: %w", err)
+	}
+	err = root.Link(temporary, indexLock)
+	gone := root.Remove(temporary)
+	if errors.Is(err, fs.ErrExist) {
+		return false, gone
+	}
+	if err = errors.Join(err, gone); err != nil {
+		return false, fmt.Errorf("lock index: %w", err)
+	}
+	return true, nil
+}
+
+// ownLock reports whether the lock is this landing's.
+func ownLock(root *os.Root, token string) (bool, error) {
+	f, err := root.Open(indexLock)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("lock index: %w", err)
+	}
+	info, err := f.Stat()
+	var text []byte
+	if err == nil && info.Size() == int64(len(token)) {
+		text, err = readOpen(f, int64(len(token)))
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return false, fmt.Errorf("lock index: %w", err)
+	}
+	return token != "" && string(text) == token, nil
+}
+
+// unlockIndex removes what this landing left in the git directory: its lock,
+// never another's.
+func (p *Project) unlockIndex(token string) (err error) {
+	if token == "" {
+		return nil
+	}
+	root, err := os.OpenRoot(p.place.gitDir)
+	if err != nil {
+		return fmt.Errorf("unlock index: %w", err)
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	for _, end := range []string{".lock", ".index"} {
+		if err := ignoreMissing(root.Remove("nacre-" + token + end)); err != nil {
+			return fmt.Errorf("unlock index: %w", err)
+		}
+	}
+	mine, err := ownLock(root, token)
+	if err != nil || !mine {
+		return err
+	}
+	if err := root.Remove(indexLock); err != nil {
+		return fmt.Errorf("unlock index: %w", err)
+	}
+	return nil
+}
+
+// installIndex puts the new index in place, with its time: git's guard against
+// racing edits compares with it.
+func (p *Project) installIndex(index *indexCopy, token string) (err error) {
+	root, err := os.OpenRoot(p.place.gitDir)
+	if err != nil {
+		return fmt.Errorf("new index: %w", err)
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	in, err := os.Open(index.path)
+	if err != nil {
+		return fmt.Errorf("new index: %w", err)
+	}
+	temporary := "nacre-" + token + ".index"
+	var at time.Time
+	info, err := in.Stat()
+	if err == nil {
+		at = info.ModTime()
+		err = ignoreMissing(root.Remove(temporary))
+	}
+	if err == nil {
+		err = p.copyInto(root, temporary, in, p.indexMode(root))
+	}
+	if err = errors.Join(err, in.Close()); err == nil {
+		err = root.Chtimes(temporary, at, at)
+	}
+	if err == nil {
+		err = root.Rename(temporary, "index")
+	}
+	if err != nil {
+		return fmt.Errorf("new index: %w", err)
+	}
+	return nil
+}
+
+// indexMode keeps the permissions of the index that is replaced.
+func (p *Project) indexMode(root *os.Root) os.FileMode {
+	if info, err := root.Lstat("index"); err == nil && info.Mode().IsRegular() {
+		return info.Mode().Perm()
+	}
+	return 0o644
+}
+
+func syncFileSystem(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	return errors.Join(unix.Syncfs(int(d.Fd())), d.Close())
+}
+
+// deletions are the paths that a landing deletes.
+func deletions(ops []op) map[string]bool {
+	set := make(map[string]bool)
+	for _, o := range ops {
+		if o.deletes() {
+			set[o.path] = true
+		}
+	}
+	return set
+}

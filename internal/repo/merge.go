@@ -1,0 +1,244 @@
+package repo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const (
+	hostName  = "nacre"
+	hostEmail = "nacre@localhost"
+	// maxMessage is the longest commit message, in bytes.
+	maxMessage = 64 << 10
+)
+
+// Author is whose work a commit is. The committer is always nacre.
+type Author struct{ Name, Email string }
+
+func (a Author) check() error {
+	for _, s := range []string{a.Name, a.Email} {
+		if s == "" || strings.ContainsAny(s, "<>\n\x00") {
+			return fmt.Errorf("author %.80q <%.80q>: want a name and an address", a.Name, a.Email)
+		}
+	}
+	return nil
+}
+
+// MergeRequest asks for a commit of Tree on the base, merged onto Target.
+type MergeRequest struct {
+	Tree    Tree
+	Target  Commit
+	Message string
+	Author  Author
+}
+
+// Merged is a commit that was not verified yet: verify Tree, then land Commit.
+type Merged struct {
+	Commit Commit
+	Tree   Tree
+	// Direct tells that the target was the base, so that Tree is the one asked for.
+	Direct bool
+}
+
+// Merge commits the tree with the recorded base as its parent, and merges that
+// three-way onto the target, in the host's own git directory: nothing of the
+// user's moves. Merge drivers that attributes name are not used. Where both
+// sides changed the same lines it returns *ConflictError.
+func (p *Project) Merge(ctx context.Context, r MergeRequest) (Merged, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, badTree := ParseTree(string(r.Tree))
+	_, badTarget := ParseCommit(string(r.Target))
+	if err := errors.Join(badTree, badTarget, r.Author.check()); err != nil {
+		return Merged{}, err
+	}
+	if r.Message == "" || len(r.Message) > maxMessage || strings.ContainsRune(r.Message, 0) {
+		return Merged{}, fmt.Errorf("commit message of %d bytes: use 1–%d", len(r.Message), maxMessage)
+	}
+	work, err := p.commit(ctx, r, r.Tree, p.Base)
+	if err != nil {
+		return Merged{}, err
+	}
+	if r.Target == p.Base {
+		return Merged{Commit: work, Tree: r.Tree, Direct: true}, nil
+	}
+	tree, err := p.mergeTrees(ctx, r.Target, work)
+	if err != nil {
+		return Merged{}, err
+	}
+	if _, err := p.listTree(ctx, string(tree)); err != nil {
+		return Merged{}, fmt.Errorf("merge: %w", err)
+	}
+	commit, err := p.commit(ctx, r, tree, r.Target, work)
+	return Merged{Commit: commit, Tree: tree}, err
+}
+
+func (p *Project) commit(ctx context.Context, r MergeRequest, tree Tree, parents ...Commit) (Commit, error) {
+	at := p.now()
+	c := command{
+		gitDir: p.vault.dir, stdin: strings.NewReader(r.Message),
+		env:  append(identity("AUTHOR", r.Author.Name, r.Author.Email, at), identity("COMMITTER", hostName, hostEmail, at)...),
+		args: []string{"commit-tree", string(tree)},
+	}
+	for _, parent := range parents {
+		c.args = append(c.args, "-p", string(parent))
+	}
+	id, err := p.git.line(ctx, c)
+	if err != nil {
+		return "", fmt.Errorf("commit: %w", err)
+	}
+	return ParseCommit(id)
+}
+
+func (p *Project) mergeTrees(ctx context.Context, target, work Commit) (Tree, error) {
+	if !p.git.atLeast(mergeTreeGit) {
+		return p.mergeByHand(ctx, target, work)
+	}
+	out, err := p.own(ctx, "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", string(target), string(work))
+	switch exitCode(err) {
+	case 1:
+		return "", conflict(target, zeros(out))
+	case -1:
+		if err != nil {
+			return "", fmt.Errorf("merge: %w", err)
+		}
+	default:
+		return "", fmt.Errorf("merge: %w", err)
+	}
+	records := zeros(out)
+	if len(records) == 0 {
+		return "", fmt.Errorf("merge: %w", errDamaged)
+	}
+	return ParseTree(strings.TrimSpace(records[0]))
+}
+
+// conflict reads the paths after the tree's id.
+func conflict(target Commit, records []string) error {
+	paths := make([]string, 0, len(records))
+	for _, name := range records[min(1, len(records)):] {
+		if name != "" {
+			paths = append(paths, name)
+		}
+	}
+	slices.Sort(paths)
+	return &ConflictError{Target: target, Paths: slices.Compact(paths)}
+}
+
+// mergeByHand is a three-way merge for git before 2.38: without renames, so it
+// conflicts where a newer git would not.
+func (p *Project) mergeByHand(ctx context.Context, target, work Commit) (Tree, error) {
+	dir, err := os.MkdirTemp(p.vault.state, "merge-")
+	if err != nil {
+		return "", fmt.Errorf("merge: %w", err)
+	}
+	tree, err := p.mergeIn(ctx, dir, target, work)
+	return tree, errors.Join(err, os.RemoveAll(dir))
+}
+
+func (p *Project) mergeIn(ctx context.Context, dir string, target, work Commit) (Tree, error) {
+	base, err := p.ownLine(ctx, "merge-base", string(target), string(work))
+	if err != nil {
+		return "", fmt.Errorf("merge: the target has no history in common with the base: %w", err)
+	}
+	in := func(args ...string) command {
+		return command{gitDir: p.vault.dir, workTree: dir, index: filepath.Join(dir, ".git-index"), args: args}
+	}
+	if _, err := p.git.run(ctx, in("read-tree", "-i", "-m", "--aggressive", base, string(target), string(work))); err != nil {
+		return "", fmt.Errorf("merge: %w", err)
+	}
+	out, err := p.git.run(ctx, in("ls-files", "-u", "-z"))
+	if err != nil {
+		return "", fmt.Errorf("merge: %w", err)
+	}
+	if err := p.mergeFiles(ctx, dir, target, zeros(out), in); err != nil {
+		return "", err
+	}
+	id, err := p.git.line(ctx, in("write-tree"))
+	if err != nil {
+		return "", fmt.Errorf("merge: %w", err)
+	}
+	return ParseTree(id)
+}
+
+// mergeFiles resolves each unmerged path whose three sides are plain files.
+func (p *Project) mergeFiles(ctx context.Context, dir string, target Commit, records []string, in func(...string) command) error {
+	sides := make(map[string]*[3]entry)
+	for _, record := range records {
+		head, name, _ := strings.Cut(record, "\t")
+		fields := strings.Fields(head)
+		if len(fields) != 3 || len(fields[2]) != 1 || fields[2] < "1" || fields[2] > "3" {
+			return fmt.Errorf("merge: %w", errDamaged)
+		}
+		if sides[name] == nil {
+			sides[name] = new([3]entry)
+		}
+		sides[name][fields[2][0]-'1'] = entry{mode: fields[0], id: fields[1]}
+	}
+	var conflicts []string
+	var resolved bytes.Buffer
+	for name, three := range sides {
+		merged, clean, err := p.mergeFile(ctx, dir, *three)
+		if err != nil {
+			return fmt.Errorf("merge %q: %w", name, err)
+		}
+		if !clean {
+			conflicts = append(conflicts, name)
+		}
+		fmt.Fprintf(&resolved, "%s %s\t%s\x00", merged.mode, merged.id, name)
+	}
+	if len(conflicts) > 0 {
+		slices.Sort(conflicts)
+		return &ConflictError{Target: target, Paths: conflicts}
+	}
+	c := in("update-index", "-z", "--index-info")
+	c.stdin = &resolved
+	if _, err := p.git.run(ctx, c); err != nil {
+		return fmt.Errorf("merge: %w", err)
+	}
+	return nil
+}
+
+// mergeFile merges one file's base, target and work side.
+func (p *Project) mergeFile(ctx context.Context, dir string, three [3]entry) (merged entry, clean bool, err error) {
+	args := []string{"merge-file", "-p"}
+	// The order of merge-file is ours, base, theirs.
+	for i, side := range []entry{three[1], three[0], three[2]} {
+		if side.mode != modeFile && side.mode != modeExec {
+			return entry{}, false, nil
+		}
+		data, err := p.own(ctx, "cat-file", "blob", side.id)
+		if err != nil {
+			return entry{}, false, err
+		}
+		name := filepath.Join(dir, fmt.Sprintf("side-%d", i))
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			return entry{}, false, err
+		}
+		args = append(args, name)
+	}
+	text, err := p.own(ctx, args...)
+	if code := exitCode(err); code > 0 {
+		return entry{}, false, nil
+	}
+	if err != nil {
+		return entry{}, false, err
+	}
+	id, err := p.git.line(ctx, command{
+		gitDir: p.vault.dir, stdin: bytes.NewReader(text), args: []string{"hash-object", "-w", "--stdin", "--no-filters"},
+	})
+	return entry{mode: mergedMode(three), id: id}, true, err
+}
+
+// mergedMode takes the side that changed the mode.
+func mergedMode(three [3]entry) string {
+	if three[1].mode != three[0].mode {
+		return three[1].mode
+	}
+	return three[2].mode
+}

@@ -1,0 +1,151 @@
+package repo
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha1" // #nosec G505 -- git's object ids
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// The modes of a tree's entries.
+const (
+	modeFile    = "100644"
+	modeExec    = "100755"
+	modeLink    = "120000"
+	modeGitlink = "160000"
+)
+
+// entry is one file of a tree: its mode and the id of its content.
+type entry struct{ mode, id string }
+
+// listTree reads a whole tree, refusing paths that must not be written.
+func (p *Project) listTree(ctx context.Context, tree string) (map[string]entry, error) {
+	out, err := p.own(ctx, "ls-tree", "-r", "-z", "--full-tree", tree)
+	if err != nil {
+		return nil, fmt.Errorf("list tree %.12s: %w", tree, err)
+	}
+	records := zeros(out)
+	if len(records) > MaxEntries {
+		return nil, fmt.Errorf("tree %.12s has %d files: %w", tree, len(records), ErrTooBig)
+	}
+	entries := make(map[string]entry, len(records))
+	for _, record := range records {
+		head, path, ok := strings.Cut(record, "\t")
+		fields := strings.Fields(head)
+		if !ok || len(fields) != 3 {
+			return nil, fmt.Errorf("list tree %.12s: git's answer is damaged", tree)
+		}
+		if err := checkEntry(path, fields[0]); err != nil {
+			return nil, fmt.Errorf("tree %.12s: %w", tree, err)
+		}
+		entries[path] = entry{mode: plainMode(fields[0]), id: fields[2]}
+	}
+	return entries, nil
+}
+
+// plainMode reads group-writable files of very old trees as what they are.
+func plainMode(mode string) string {
+	if mode == "100664" {
+		return modeFile
+	}
+	return mode
+}
+
+func checkEntry(path, mode string) error {
+	switch plainMode(mode) {
+	case modeFile, modeExec, modeGitlink:
+		return checkPath(path)
+	case modeLink:
+		if isGitFile(path) {
+			return fmt.Errorf("path %q is a symbolic link: %w", path, ErrUnsafe)
+		}
+		return checkPath(path)
+	default:
+		return fmt.Errorf("path %q has mode %q: %w", path, mode, ErrUnsafe)
+	}
+}
+
+// hasher makes the id of a blob of the given size.
+func (p *Project) hasher(size int64) hash.Hash {
+	h := sha1.New() // #nosec G401 -- git's object ids
+	if p.format == "sha256" {
+		h = sha256.New()
+	}
+	_, _ = fmt.Fprintf(h, "blob %d\x00", size) // a hash takes everything
+	return h
+}
+
+func (p *Project) hashBytes(data []byte) string {
+	h := p.hasher(int64(len(data)))
+	_, _ = h.Write(data) // a hash takes everything
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// blobs reads many blobs with one run of git, in the order they are asked for.
+type blobs struct {
+	out *bufio.Reader
+	// finish ends the run: early where reading failed.
+	finish func(failed error) error
+}
+
+func (p *Project) openBlobs(ctx context.Context, ids []string) (*blobs, error) {
+	ctx, stop := context.WithCancel(ctx)
+	c := command{gitDir: p.vault.dir, stdin: lines(ids...), args: []string{"cat-file", "--batch", "--buffer"}}
+	cmd, complaint, cancel := p.git.prepare(ctx, c)
+	pipe, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		cancel()
+		stop()
+		return nil, fmt.Errorf("read objects: %w", err)
+	}
+	finish := func(failed error) error {
+		if failed != nil {
+			stop()
+		}
+		err := cmd.Wait()
+		cancel()
+		stop()
+		if failed != nil || err == nil {
+			return failed
+		}
+		return explain(ctx, c, complaint, err)
+	}
+	return &blobs{out: bufio.NewReaderSize(pipe, 1<<16), finish: finish}, nil
+}
+
+// next calls use with the next blob's size and content. All of the content
+// must be read.
+func (b *blobs) next(id string, use func(size int64, content io.Reader) error) error {
+	head, err := b.out.ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("read object %.12s: %w", id, err)
+	}
+	fields := strings.Fields(head)
+	if len(fields) != 3 || fields[0] != id || fields[1] != "blob" {
+		return fmt.Errorf("read object %.12s: git says %.80q", id, strings.TrimSpace(head))
+	}
+	size, err := strconv.ParseInt(fields[2], 10, 64)
+	if err != nil || size < 0 {
+		return fmt.Errorf("read object %.12s: size %.20q", id, fields[2])
+	}
+	content := &io.LimitedReader{R: b.out, N: size}
+	if err := use(size, content); err != nil {
+		return err
+	}
+	if content.N != 0 {
+		return fmt.Errorf("read object %.12s: %d bytes were left", id, content.N)
+	}
+	if _, err := b.out.Discard(1); err != nil {
+		return fmt.Errorf("read object %.12s: %w", id, err)
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Options of a project. StateDir is required.
+type Options struct {
+	// StateDir belongs to one session: the host's own git directory and the
+	// journal of a landing live in it. It is made with mode 0700.
+	StateDir string
+	// Base, where set, is the recorded base commit of a session that is carried
+	// on; empty takes what HEAD is now.
+	Base Commit
+	// Git is the program; empty looks for "git" in PATH.
+	Git string
+	// Now is the clock for commits; nil means time.Now.
+	Now func() time.Time
+}
+
+// Dirty is what a project's work tree has beyond its HEAD. Each list names at
+// most MaxListed paths.
+type Dirty struct {
+	// Tracked differ from HEAD, staged or not.
+	Tracked []string
+	// Untracked are neither tracked nor ignored; directories end with "/".
+	Untracked []string
+	// More counts the paths that are not named.
+	More int
+}
+
+// Clean reports whether nothing tracked differs.
+func (d Dirty) Clean() bool { return len(d.Tracked) == 0 }
+
+// Project is a person's repository. Its methods may be called one at a time or
+// together; they take turns.
+type Project struct {
+	// Top is the directory of the files, resolved.
+	Top string
+	// Branch is what HEAD is on, without refs/heads/; empty where it is detached.
+	Branch string
+	// Base is the commit that the session works from.
+	Base Commit
+
+	mu     sync.Mutex
+	place  place
+	git    *git
+	vault  vault
+	now    func() time.Time
+	format string
+	// reached is told each step of a landing; tests end the process in it.
+	reached func(step string)
+}
+
+// Open finds the repository that dir is in and prepares to work on its HEAD.
+// The errors it wraps: ErrNotRepository, ErrBare, ErrUnborn, ErrInProgress,
+// ErrOwner, ErrUnsafe.
+func Open(ctx context.Context, dir string, o Options) (*Project, error) {
+	if !filepath.IsAbs(o.StateDir) {
+		return nil, fmt.Errorf("state directory %q is not an absolute path", o.StateDir)
+	}
+	g, err := findGit(ctx, o.Git)
+	if err != nil {
+		return nil, err
+	}
+	found, err := discover(dir)
+	if err != nil {
+		return nil, err
+	}
+	p := &Project{Top: found.top, place: found, git: g, now: o.Now, reached: func(string) {}}
+	if p.now == nil {
+		p.now = time.Now
+	}
+	if err := p.inspect(ctx, o.Base); err != nil {
+		return nil, err
+	}
+	p.vault = vault{dir: filepath.Join(o.StateDir, "vault.git"), state: o.StateDir}
+	if err := p.vault.create(p.place, p.format); err != nil {
+		return nil, err
+	}
+	if _, err := p.own(ctx, "cat-file", "-e", string(p.Base)+"^{tree}"); err != nil {
+		return nil, fmt.Errorf("commit %.12s cannot be read: %w; fetch what is missing (a partial clone needs `git fetch --refetch`)", p.Base, err)
+	}
+	return p, nil
+}
+
+// inspect reads the user's HEAD.
+func (p *Project) inspect(ctx context.Context, base Commit) error {
+	var err error
+	if p.format, err = p.git.line(ctx, p.theirs("rev-parse", "--show-object-format")); err != nil {
+		return fmt.Errorf("%s: %w: %w", p.Top, ErrNotRepository, err)
+	}
+	ref, err := p.git.line(ctx, p.theirs("symbolic-ref", "-q", "HEAD"))
+	if err != nil && exitCode(err) != 1 {
+		return fmt.Errorf("HEAD: %w", err)
+	}
+	branch, isBranch := strings.CutPrefix(ref, "refs/heads/")
+	if isBranch {
+		p.Branch = branch
+	}
+	if base != "" {
+		p.Base, err = ParseCommit(string(base))
+		return err
+	}
+	head, err := p.git.line(ctx, p.theirs("rev-parse", "-q", "--verify", "HEAD^{commit}"))
+	if err != nil {
+		return fmt.Errorf("%s: %w; commit once, then run again", p.Top, ErrUnborn)
+	}
+	if err := p.place.inProgress(); err != nil {
+		return fmt.Errorf("%s: %w", p.Top, err)
+	}
+	p.Base, err = ParseCommit(head)
+	return err
+}
+
+// theirs is a command in the user's git directory: only for refs, since their
+// configuration is read. It runs as the repository's owner.
+func (p *Project) theirs(args ...string) command {
+	c := command{gitDir: p.place.gitDir, args: args}
+	if os.Geteuid() == 0 && p.place.uid != 0 {
+		c.as = &syscall.Credential{Uid: uint32(p.place.uid), Gid: uint32(p.place.gid)}
+	}
+	return c
+}
+
+// own runs git in the host's own git directory.
+func (p *Project) own(ctx context.Context, args ...string) ([]byte, error) {
+	return p.git.run(ctx, command{gitDir: p.vault.dir, args: args})
+}
+
+func (p *Project) ownLine(ctx context.Context, args ...string) (string, error) {
+	return p.git.line(ctx, command{gitDir: p.vault.dir, args: args})
+}
+
+// Head is the commit that a branch of the user's is at now.
+func (p *Project) Head(ctx context.Context, branch string) (Commit, error) {
+	if err := p.checkBranch(ctx, branch); err != nil {
+		return "", err
+	}
+	c, err := p.readRef(ctx, "refs/heads/"+branch)
+	if err == nil && c == "" {
+		err = fmt.Errorf("branch %q does not exist", branch)
+	}
+	return c, err
+}
+
+// readRef returns "" for a ref that does not exist.
+func (p *Project) readRef(ctx context.Context, ref string) (Commit, error) {
+	out, err := p.git.line(ctx, p.theirs("rev-parse", "-q", "--verify", ref+"^{commit}"))
+	if exitCode(err) == 1 {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", ref, err)
+	}
+	return ParseCommit(out)
+}
+
+func (p *Project) checkBranch(ctx context.Context, branch string) error {
+	if branch == "" || strings.HasPrefix(branch, "-") {
+		return fmt.Errorf("branch %.80q: want a name", branch)
+	}
+	if _, err := p.own(ctx, "check-ref-format", "refs/heads/"+branch); err != nil {
+		return fmt.Errorf("branch %.80q is not a name that git allows", branch)
+	}
+	return nil
+}
+
+// Dirty compares the user's files and index with HEAD, running no filter,
+// hook or file system monitor of theirs.
+func (p *Project) Dirty(ctx context.Context) (Dirty, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	head, err := p.readRef(ctx, "HEAD")
+	if err != nil {
+		return Dirty{}, err
+	}
+	index, err := p.copyIndex(ctx)
+	if err != nil {
+		return Dirty{}, err
+	}
+	defer index.remove()
+	return p.compare(ctx, index, head, "normal")
+}
+
+// compare is git status with everything of ours but the files and the index.
+func (p *Project) compare(ctx context.Context, index *indexCopy, head Commit, untracked string) (Dirty, error) {
+	if err := p.vault.setHead(head); err != nil {
+		return Dirty{}, err
+	}
+	out, err := p.git.run(ctx, index.command(p.Top, "status", "--porcelain=v1", "-z", "--no-renames",
+		"--untracked-files="+untracked, "--ignore-submodules=all"))
+	if err != nil {
+		return Dirty{}, fmt.Errorf("compare files with HEAD: %w", err)
+	}
+	var d Dirty
+	for _, record := range zeros(out) {
+		if len(record) < 4 {
+			return Dirty{}, errors.New("compare files with HEAD: git's answer is damaged")
+		}
+		list := &d.Tracked
+		if strings.HasPrefix(record, "??") {
+			list = &d.Untracked
+		}
+		if len(*list) == MaxListed {
+			d.More++
+			continue
+		}
+		*list = append(*list, record[3:])
+	}
+	return d, nil
+}

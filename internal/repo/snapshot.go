@@ -1,0 +1,232 @@
+package repo
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+)
+
+const snapshotRef = "refs/nacre/snapshot"
+
+// Snapshot builds the tree that is the base commit with the agent's files:
+// new, changed and deleted ones, their modes, and symbolic links as links. It
+// reads the work tree only, never the clone's .git, and must be called when
+// nothing of the agent runs any more.
+//
+// Left out, and listed in Changes: untracked files that the base commit's
+// ignore rules ignore (what the agent writes into a .gitignore hides nothing),
+// nested git directories and names that some system takes for one, files in
+// submodules, sockets, pipes and devices. Too much of anything is an error.
+func (c *Clone) Snapshot(ctx context.Context) (Tree, Changes, error) {
+	p := c.project
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	base, err := p.listTree(ctx, string(p.Base))
+	if err != nil {
+		return "", Changes{}, err
+	}
+	root, err := os.OpenRoot(c.Dir)
+	if err != nil {
+		return "", Changes{}, fmt.Errorf("snapshot: %w", err)
+	}
+	tree, changes, err := p.snapshot(ctx, root, base)
+	if err = errors.Join(err, root.Close()); err != nil {
+		return "", Changes{}, fmt.Errorf("snapshot: %w", err)
+	}
+	return tree, changes, nil
+}
+
+func (p *Project) snapshot(ctx context.Context, root *os.Root, base map[string]entry) (Tree, Changes, error) {
+	ig, err := p.openIgnorer(ctx, base)
+	if err != nil {
+		return "", Changes{}, err
+	}
+	w := &walker{project: p, root: root, files: make(map[string]found)}
+	w.skipFile, w.skipDir = landable(base, ig)
+	if err := errors.Join(w.walk(ctx, ".", 0), ig.close()); err != nil {
+		return "", Changes{}, err
+	}
+	e := editsOf(base, w.files)
+	if err := e.check(); err != nil {
+		return "", Changes{}, err
+	}
+	if err := p.importEdits(ctx, w, e); err != nil {
+		return "", Changes{}, err
+	}
+	id, err := p.ownLine(ctx, "rev-parse", "--verify", snapshotRef+"^{tree}")
+	if err != nil {
+		return "", Changes{}, err
+	}
+	tree, err := ParseTree(id)
+	if err != nil {
+		return "", Changes{}, err
+	}
+	changes, err := p.changes(ctx, string(p.Base), string(tree))
+	if err != nil {
+		return "", Changes{}, err
+	}
+	if len(changes.Files) != len(e.deleted)+len(e.written) {
+		return "", Changes{}, fmt.Errorf("%d files changed, but the tree has %d changes", len(e.deleted)+len(e.written), len(changes.Files))
+	}
+	changes.skip(w.skipped)
+	return tree, changes, nil
+}
+
+// landable says what of a work tree can land: what the base tracks, and what
+// its rules do not ignore.
+func landable(base map[string]entry, ig *ignorer) (file, dir func(string) (string, error)) {
+	tracked := make(map[string]bool)
+	for name := range base {
+		for _, parent := range parents(name) {
+			tracked[parent] = true
+		}
+	}
+	file = func(name string) (string, error) {
+		if e, ok := base[name]; ok {
+			return gitlinkReason(e), nil
+		}
+		return ignoreReason(ig, name)
+	}
+	dir = func(name string) (string, error) {
+		if e, ok := base[name]; ok && e.mode == modeGitlink {
+			return gitlinkReason(e), nil
+		}
+		if tracked[name] {
+			return "", nil
+		}
+		return ignoreReason(ig, name+"/")
+	}
+	return file, dir
+}
+
+func gitlinkReason(e entry) string {
+	if e.mode == modeGitlink {
+		return "a submodule, which stays as it was"
+	}
+	return ""
+}
+
+func ignoreReason(ig *ignorer, name string) (string, error) {
+	ignored, err := ig.ignored(name)
+	if ignored {
+		return "ignored by the base commit's rules", err
+	}
+	return "", err
+}
+
+// edits are what the agent's files do to the base tree, sorted.
+type edits struct {
+	deleted, written []string
+	files            map[string]found
+}
+
+func editsOf(base map[string]entry, files map[string]found) edits {
+	e := edits{files: files}
+	for name, was := range base {
+		if _, ok := files[name]; !ok && was.mode != modeGitlink {
+			e.deleted = append(e.deleted, name)
+		}
+	}
+	for name, f := range files {
+		if base[name] != f.entry {
+			e.written = append(e.written, name)
+		}
+	}
+	slices.Sort(e.deleted)
+	slices.Sort(e.written)
+	return e
+}
+
+func (e edits) check() error {
+	if n := len(e.deleted) + len(e.written); n > MaxChanges {
+		return fmt.Errorf("%d changed files: %w", n, ErrTooBig)
+	}
+	var total int64
+	for _, name := range e.written {
+		size := e.files[name].size
+		if total += size; size > MaxFile {
+			return fmt.Errorf("%q has %d bytes: %w", name, size, ErrTooBig)
+		}
+	}
+	if total > MaxChanged {
+		return fmt.Errorf("changed files have %d bytes in all: %w", total, ErrTooBig)
+	}
+	return nil
+}
+
+// importEdits makes the tree with git's bulk importer, which knows no filters
+// and reads nothing but this stream.
+func (p *Project) importEdits(ctx context.Context, w *walker, e edits) error {
+	cmd, complaint, cancel := p.git.prepare(ctx, command{
+		gitDir: p.vault.dir, args: []string{"fast-import", "--quiet", "--force", "--done"},
+	})
+	defer cancel()
+	cmd.Stdout = io.Discard
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	stream := bufio.NewWriterSize(in, 1<<16)
+	failed := p.writeStream(stream, w, e)
+	if failed == nil {
+		failed = stream.Flush()
+	} else {
+		_ = cmd.Cancel() // half a stream must not become a tree
+	}
+	_ = in.Close() // the error that counts is the process's
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && complaint.Len() > 0 {
+		return fmt.Errorf("import: %s", strings.TrimSpace(complaint.String()))
+	}
+	return errors.Join(failed, err)
+}
+
+func (p *Project) writeStream(to *bufio.Writer, w *walker, e edits) error {
+	_, err := fmt.Fprintf(to, "feature done\ncommit %s\ncommitter nacre <nacre@localhost> 0 +0000\ndata 0\nfrom %s\n", snapshotRef, p.Base)
+	if err != nil {
+		return err
+	}
+	for _, name := range e.deleted {
+		if _, err := fmt.Fprintf(to, "D %s\n", quotePath(name)); err != nil {
+			return err
+		}
+	}
+	for _, name := range e.written {
+		if err := p.writeFileTo(to, w, name, e.files[name]); err != nil {
+			return err
+		}
+	}
+	_, err = to.WriteString("\ndone\n")
+	return err
+}
+
+// writeFileTo reads a file a second time: its content must be what the first
+// reading saw.
+func (p *Project) writeFileTo(to *bufio.Writer, w *walker, name string, was found) error {
+	if _, err := fmt.Fprintf(to, "M %s inline %s\ndata %d\n", was.mode, quotePath(name), was.size); err != nil {
+		return err
+	}
+	info, err := w.root.Lstat(name)
+	if err != nil {
+		return err
+	}
+	now, err := w.read(name, info, to)
+	if err != nil {
+		return err
+	}
+	if now != was {
+		return fmt.Errorf("%q changed while it was read: %w", path.Clean(name), ErrUnsafe)
+	}
+	return to.WriteByte('\n')
+}

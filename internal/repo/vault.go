@@ -1,0 +1,243 @@
+package repo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// maxIndex is the largest index that is read, in bytes.
+	maxIndex = 1 << 30
+	// maxShallow is the longest list of shallow commits that is read, in bytes.
+	maxShallow = 16 << 20
+)
+
+// rawAttributes outranks every .gitattributes file: bytes are bytes, and no
+// filter, driver or conversion is looked up.
+const rawAttributes = "* -text !crlf !ident !filter !eol !working-tree-encoding !merge !diff\n"
+
+// vault is a git directory of the host's own, which neither the agent nor the
+// user's configuration reaches. The user's objects are a read-only alternate.
+type vault struct {
+	dir string
+	// state is the session's directory around it.
+	state string
+}
+
+// create writes what git needs of a repository, without `git init` and its
+// templates. It is the same again for a session that is carried on.
+func (v vault) create(from place, format string) error {
+	for _, dir := range []string{"objects/info", "objects/pack", "refs/heads", "info"} {
+		if err := os.MkdirAll(filepath.Join(v.dir, dir), 0o700); err != nil {
+			return fmt.Errorf("own git directory: %w", err)
+		}
+	}
+	exclude, err := readOptional(filepath.Join(from.commonDir, "info", "exclude"), 1<<20)
+	if err != nil {
+		return err
+	}
+	shallow, err := readShallow(filepath.Join(from.commonDir, "shallow"))
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{
+		"config":                  []byte(configText(format, true)),
+		"info/attributes":         []byte(rawAttributes),
+		"info/exclude":            exclude,
+		"objects/info/alternates": []byte(quotePath(filepath.Join(from.commonDir, "objects")) + "\n"),
+		"HEAD":                    []byte("ref: refs/heads/nacre\n"),
+	}
+	if len(shallow) > 0 {
+		files["shallow"] = shallow
+	}
+	for name, data := range files {
+		if err := replaceFile(filepath.Join(v.dir, name), data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func configText(format string, bare bool) string {
+	version, extension := 0, ""
+	if format != "sha1" {
+		version, extension = 1, "[extensions]\n\tobjectFormat = "+format+"\n"
+	}
+	return fmt.Sprintf("[core]\n\trepositoryformatversion = %d\n\tbare = %t\n\tfilemode = true\n\tsymlinks = true\n"+
+		"\tfsync = committed\n[gc]\n\tauto = 0\n%s", version, bare, extension)
+}
+
+// readShallow reads the user's list of commits without parents.
+func readShallow(path string) ([]byte, error) {
+	data, err := readOptional(path, maxShallow)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(data)) {
+		if !objectForm.MatchString(strings.TrimSuffix(line, "\n")) {
+			return nil, fmt.Errorf("%s is damaged: %w", path, ErrUnsafe)
+		}
+	}
+	return data, nil
+}
+
+func readOptional(path string, limit int64) ([]byte, error) {
+	data, err := readSmall(path, limit)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return data, err
+}
+
+// quotePath is a path as git reads it in its list of alternates.
+func quotePath(path string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, c := range []byte(path) {
+		if c < ' ' || c == '"' || c == '\\' || c > '~' {
+			fmt.Fprintf(&b, `\%03o`, c)
+			continue
+		}
+		b.WriteByte(c)
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// replaceFile writes a file whole or not at all.
+func replaceFile(path string, data []byte, mode os.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(f.Name()))
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return fmt.Errorf("sync %s: %w", path, err)
+	}
+	return nil
+}
+
+func (v vault) setHead(c Commit) error {
+	return replaceFile(filepath.Join(v.dir, "HEAD"), []byte(string(c)+"\n"), 0o600)
+}
+
+// indexCopy is an index outside the user's git directory.
+type indexCopy struct {
+	vault vault
+	path  string
+	// existed tells whether the user had one.
+	existed bool
+}
+
+// copyIndex copies the user's index with its time, on which git's guard
+// against racing edits depends.
+func (p *Project) copyIndex(ctx context.Context) (*indexCopy, error) {
+	dir, err := os.MkdirTemp(p.vault.state, "index-")
+	if err != nil {
+		return nil, fmt.Errorf("copy index: %w", err)
+	}
+	c := &indexCopy{vault: p.vault, path: filepath.Join(dir, "index")}
+	c.existed, err = copyTimed(filepath.Join(p.place.gitDir, "index"), c.path)
+	if err == nil && c.existed {
+		err = p.copySharedIndex(ctx)
+	}
+	if err != nil {
+		c.remove()
+		return nil, fmt.Errorf("copy index: %w", err)
+	}
+	return c, nil
+}
+
+// copySharedIndex copies what a split index refers to, by its name.
+func (p *Project) copySharedIndex(ctx context.Context) error {
+	names, err := filepath.Glob(quoteGlob(p.place.gitDir) + "/sharedindex.*")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if _, err := copyTimed(name, filepath.Join(p.vault.dir, filepath.Base(name))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func quoteGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+func (c *indexCopy) command(workTree string, args ...string) command {
+	return command{gitDir: c.vault.dir, workTree: workTree, index: c.path, args: args}
+}
+
+func (c *indexCopy) remove() {
+	_ = os.RemoveAll(filepath.Dir(c.path)) // a copy in our own directory
+}
+
+func copyTimed(from, to string) (existed bool, err error) {
+	in, err := os.OpenFile(from, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	info, err := in.Stat()
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxIndex) {
+		err = fmt.Errorf("%s: %w", from, ErrUnsafe)
+	}
+	if err != nil {
+		return false, errors.Join(err, in.Close())
+	}
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return false, errors.Join(err, in.Close())
+	}
+	_, err = io.Copy(out, in)
+	err = errors.Join(err, in.Close(), out.Close())
+	if err == nil {
+		err = os.Chtimes(to, info.ModTime(), info.ModTime())
+	}
+	return true, err
+}
+
+// identity is an author or committer, as git takes it from its environment.
+func identity(role, name, email string, at time.Time) []string {
+	return []string{
+		"GIT_" + role + "_NAME=" + name, "GIT_" + role + "_EMAIL=" + email,
+		"GIT_" + role + "_DATE=" + strconv.FormatInt(at.Unix(), 10) + " +0000",
+	}
+}
+
+// lines joins ids for a command's standard input.
+func lines(ids ...string) *bytes.Reader {
+	return bytes.NewReader([]byte(strings.Join(ids, "\n") + "\n"))
+}

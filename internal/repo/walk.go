@@ -1,0 +1,228 @@
+package repo
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"syscall"
+)
+
+// Skipped is a file that is not landed, and why.
+type Skipped struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+}
+
+// found is one file of a work tree, read once.
+type found struct {
+	entry
+	size int64
+}
+
+// walker reads a work tree without following any link out of it or in it.
+type walker struct {
+	project *Project
+	root    *os.Root
+	// skipFile and skipDir say why a path is left out, or "".
+	skipFile, skipDir func(name string) (reason string, err error)
+	files             map[string]found
+	skipped           []Skipped
+	visited           int
+}
+
+// walk reads every directory below name, which is "." for the top.
+func (w *walker) walk(ctx context.Context, name string, depth int) error {
+	if depth > MaxDepth {
+		return fmt.Errorf("directory %.80q is too deep: %w", name, ErrTooBig)
+	}
+	entries, err := w.readDir(name)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		child := path.Join(name, e.Name())
+		if name == "." && e.Name() == ".git" {
+			continue // the clone's own, which is never read
+		}
+		if err := w.visit(ctx, child, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walker) readDir(name string) ([]os.DirEntry, error) {
+	f, err := w.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("read directory: %w", err)
+	}
+	entries, err := f.ReadDir(MaxEntries)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("read directory: %w", err)
+	}
+	if w.visited += len(entries); w.visited >= MaxEntries {
+		return nil, fmt.Errorf("more than %d files: %w", MaxEntries, ErrTooBig)
+	}
+	return entries, nil
+}
+
+func (w *walker) visit(ctx context.Context, name string, depth int) error {
+	if err := checkPath(name); err != nil {
+		w.skip(name, err.Error())
+		return nil
+	}
+	info, err := w.root.Lstat(name)
+	if err != nil {
+		return fmt.Errorf("read file: %w", err)
+	}
+	if info.IsDir() {
+		reason, err := w.skipDir(name)
+		if err != nil {
+			return err
+		}
+		if reason != "" {
+			w.skip(name+"/", reason)
+			return nil
+		}
+		return w.walk(ctx, name, depth+1)
+	}
+	reason, err := w.skipFile(name)
+	if err != nil {
+		return err
+	}
+	if reason == "" {
+		reason = refusedKind(name, info.Mode())
+	}
+	if reason != "" {
+		w.skip(name, reason)
+		return nil
+	}
+	f, err := w.read(name, info, io.Discard)
+	if err != nil {
+		return err
+	}
+	w.files[name] = f
+	return nil
+}
+
+func (w *walker) skip(name, reason string) {
+	w.skipped = append(w.skipped, Skipped{Path: name, Reason: reason})
+}
+
+func refusedKind(name string, mode fs.FileMode) string {
+	switch {
+	case mode.IsRegular():
+		return ""
+	case mode&fs.ModeSymlink != 0 && isGitFile(name):
+		return "a symbolic link of a name that git reads"
+	case mode&fs.ModeSymlink != 0:
+		return ""
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	default:
+		return "a device"
+	}
+}
+
+// read returns a file's mode and id, and copies its content.
+func (w *walker) read(name string, info fs.FileInfo, to io.Writer) (found, error) {
+	if info.Mode()&fs.ModeSymlink != 0 {
+		target, err := w.root.Readlink(name)
+		if err != nil {
+			return found{}, fmt.Errorf("read link: %w", err)
+		}
+		if _, err := io.WriteString(to, target); err != nil {
+			return found{}, err
+		}
+		return found{entry{modeLink, w.project.hashBytes([]byte(target))}, int64(len(target))}, nil
+	}
+	// A file that became a pipe or a link since must neither block nor lead away.
+	f, err := w.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return found{}, fmt.Errorf("read file: %w", err)
+	}
+	out, err := w.readFile(name, f, to)
+	return out, errors.Join(err, f.Close())
+}
+
+func (w *walker) readFile(name string, f *os.File, to io.Writer) (found, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return found{}, fmt.Errorf("read file: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return found{}, fmt.Errorf("%q changed while it was read: %w", name, ErrUnsafe)
+	}
+	mode := modeFile
+	if info.Mode()&0o100 != 0 {
+		mode = modeExec
+	}
+	h := w.project.hasher(info.Size())
+	n, err := io.Copy(io.MultiWriter(h, to), io.LimitReader(f, info.Size()+1))
+	if err != nil {
+		return found{}, fmt.Errorf("read file %q: %w", name, err)
+	}
+	if n != info.Size() {
+		return found{}, fmt.Errorf("%q changed while it was read: %w", name, ErrUnsafe)
+	}
+	return found{entry{mode, hex.EncodeToString(h.Sum(nil))}, n}, nil
+}
+
+// Matches proves that a directory holds exactly a tree: every file with its
+// bytes and mode, and nothing else. A .git at its top is not looked at, and
+// submodules must be empty or missing. The error names what differs.
+func (p *Project) Matches(ctx context.Context, tree Tree, dir string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, err := ParseTree(string(tree)); err != nil {
+		return err
+	}
+	want, err := p.listTree(ctx, string(tree))
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("compare: %w", err)
+	}
+	keep := func(string) (string, error) { return "", nil }
+	w := &walker{project: p, root: root, skipFile: keep, skipDir: keep, files: make(map[string]found)}
+	if err := errors.Join(w.walk(ctx, ".", 0), root.Close()); err != nil {
+		return err
+	}
+	return w.differs(want, tree)
+}
+
+func (w *walker) differs(want map[string]entry, tree Tree) error {
+	var different []string
+	for name, e := range want {
+		if e.mode != modeGitlink && w.files[name].entry != e {
+			different = append(different, name)
+		}
+	}
+	for name := range w.files {
+		if _, ok := want[name]; !ok {
+			different = append(different, name)
+		}
+	}
+	for _, s := range w.skipped {
+		different = append(different, s.Path)
+	}
+	if len(different) > 0 {
+		return fmt.Errorf("the files are not tree %.12s: %s", tree, listed(different))
+	}
+	return nil
+}
