@@ -139,7 +139,7 @@ func TestTheFirstRuleThatMatchesDecides(t *testing.T) {
 // K-08 in small: a denial says what would have changed it.
 func TestADenialNamesTheOneConditionThatIsMissing(t *testing.T) {
 	have := policy.Shipped().Decide(policy.Request{Capability: capability(nacre.Write, nacre.SensitiveNone)})
-	want := `no rule allows notes.note_add (WRITE); shipped policy:19, rule "writers may write" would, with role writer`
+	want := `no rule allows notes.note_add (WRITE); shipped policy:18, rule "writers may write" would, with role writer`
 	if have.Message != want {
 		t.Errorf("have %q\nwant %q", have.Message, want)
 	}

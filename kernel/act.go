@@ -1,0 +1,180 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/firewall"
+)
+
+// The messages that agents see of failures that are not theirs, from the seed.
+const (
+	messageCrash   = "Internal plugin error"
+	messageTooLong = "Response exceeded maximum size"
+)
+
+// maxMessage is how much of a handler's message an agent sees, in bytes.
+const maxMessage = 2000
+
+// errPanicked is what becomes of a panic in a driver or an approver.
+var errPanicked = errors.New("panicked")
+
+var errDeadline = errors.New("deadline exceeded")
+
+// failure is why a driver gave no result: what the agent sees, and what the host keeps.
+type failure struct {
+	refusal *nacre.Refusal
+	// cause is for the host alone; nil where a handler refused in order.
+	cause error
+	// handler is set where the handler itself refused.
+	handler bool
+	// gone is set where the caller left: there is nobody to tell.
+	gone bool
+}
+
+func (f *failure) err() error {
+	switch {
+	case f == nil:
+		return nil
+	case f.gone:
+		return f.cause
+	case f.cause != nil:
+		return fmt.Errorf("%w: %w", f.refusal, f.cause)
+	default:
+		return f.refusal
+	}
+}
+
+func crashed(cause error) *failure {
+	return &failure{refusal: &nacre.Refusal{Code: nacre.CodePluginError, Message: messageCrash}, cause: cause}
+}
+
+// act runs the driver within its deadline. A driver that does not heed the
+// deadline is left behind, and what it answers later is dropped.
+func (k *Kernel) act(ctx context.Context, r *run) (json.RawMessage, *failure) {
+	within, cancel := context.WithTimeoutCause(ctx, r.tool.deadline, errDeadline)
+	defer cancel()
+	in := nacre.Invocation{
+		ID: r.call.ID, Principal: r.call.Principal, Capability: r.tool.capability.ID, Tool: r.tool.capability.Tool,
+		Arguments: slices.Clone(r.arguments), Correlation: r.call.Correlation, Time: r.now,
+	}
+	raw, err := guarded(within, &k.late,
+		func() (json.RawMessage, error) { return r.tool.driver.Do(within, in) },
+		func() { k.recordLate(r) })
+	if err != nil {
+		return nil, failed(ctx, r, err)
+	}
+	if len(raw) > MaxResult {
+		return nil, &failure{
+			refusal: &nacre.Refusal{Code: nacre.CodeHandlerError, Message: messageTooLong},
+			cause:   fmt.Errorf("result of %d bytes, the limit is %d", len(raw), MaxResult),
+		}
+	}
+	return raw, nil
+}
+
+// failed turns what a driver returned into what an agent may see.
+func failed(ctx context.Context, r *run, err error) *failure {
+	if ctx.Err() != nil {
+		return &failure{
+			refusal: &nacre.Refusal{Code: nacre.CodePluginTimeout, Message: "the caller went away"},
+			cause:   fmt.Errorf("call %s: %w", r.call.Tool, context.Cause(ctx)), gone: true,
+		}
+	}
+	if errors.Is(err, errDeadline) || errors.Is(err, context.DeadlineExceeded) {
+		return &failure{refusal: &nacre.Refusal{
+			Code: nacre.CodePluginTimeout, Retriable: true,
+			Message: fmt.Sprintf("%s did not respond within %v", r.tool.source, r.tool.deadline),
+		}, cause: err}
+	}
+	var refusal *nacre.Refusal
+	if errors.As(err, &refusal) && refusal != nil {
+		original := refusal.Original
+		if original == "" {
+			original = string(refusal.Code)
+		}
+		return &failure{handler: true, refusal: &nacre.Refusal{
+			Code: nacre.CodeHandlerError, Message: refusal.Message, Retriable: refusal.Retriable, Original: original,
+		}}
+	}
+	var unavailable interface{ Unavailable() bool }
+	if errors.As(err, &unavailable) && unavailable.Unavailable() {
+		return &failure{refusal: &nacre.Refusal{
+			Code: nacre.CodePluginUnavailable, Retriable: true, Message: fmt.Sprintf("%s is not running", r.tool.source),
+		}, cause: err}
+	}
+	return crashed(err)
+}
+
+// show is what the agent may see of a result or of a handler's words.
+func (k *Kernel) show(r *run, raw json.RawMessage, f *failure) (nacre.Outcome, *failure) {
+	if f != nil {
+		shown := *f
+		refusal := *f.refusal
+		refusal.Message, _ = k.redactor.String(cut(refusal.Message, maxMessage))
+		shown.refusal = &refusal
+		return nacre.Outcome{}, &shown
+	}
+	view, err := firewall.Show(raw, r.tool.capability.AllowedFields, k.redactor)
+	if err != nil {
+		return nacre.Outcome{}, crashed(fmt.Errorf("result of %d bytes: %w", len(raw), err))
+	}
+	return nacre.Outcome{Result: slices.Clone(view.Result), Label: r.tool.capability.Returns, Redacted: view.Redacted}, nil
+}
+
+// guarded runs f until it returns, panics, or ctx ends; then late is told when f
+// answers after all. f runs on, counted in left, for nothing can stop it.
+func guarded[T any](ctx context.Context, left *sync.WaitGroup, f func() (T, error), late func()) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	answers := make(chan answer) // without room: an answer is taken, or it is late
+	left.Go(func() {
+		var a answer
+		func() {
+			defer func() {
+				if p := recover(); p != nil {
+					a.err = fmt.Errorf("%w: %v\n%s", errPanicked, p, debug.Stack())
+				}
+			}()
+			a.value, a.err = f()
+		}()
+		select {
+		case answers <- a:
+		case <-ctx.Done():
+			if late != nil && a.err == nil {
+				late()
+			}
+		}
+	})
+	select {
+	case a := <-answers:
+		return a.value, a.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
+}
+
+// Wait returns when every driver and approver that was left behind has
+// returned, or ctx ends. Call it when no further calls come.
+func (k *Kernel) Wait(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		k.late.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("drivers still running: %w", context.Cause(ctx))
+	}
+}

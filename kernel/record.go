@@ -1,0 +1,302 @@
+package kernel
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// KindDryRun is the kind of the record of a dry run: it begins nothing, so
+// nothing has to end.
+const KindDryRun nacre.Kind = "call.dry_run"
+
+// reasonGone is the reason of a call whose caller left before anything was done.
+const reasonGone = "caller_gone"
+
+// maxWord is how much of a short text from outside, such as a handler's own
+// code, a record keeps, in bytes.
+const maxWord = 64
+
+// What the records of a call tell beyond the fields that all records have.
+// Arguments, results and the agent's words are there by size and digest only.
+type (
+	rejectDetail struct {
+		Call       string             `json:"call,omitempty"`
+		Principal  string             `json:"principal"`
+		Capability nacre.CapabilityID `json:"capability,omitempty"`
+		Code       nacre.Code         `json:"code,omitempty"`
+		Rule       string             `json:"rule,omitempty"`
+		Field      string             `json:"field,omitempty"`
+		RetryAfter int                `json:"retry_after,omitempty"`
+		Arguments  measure            `json:"arguments"`
+		Words      measure            `json:"agent_words"`
+	}
+	beginDetail struct {
+		Call       string             `json:"call,omitempty"`
+		Principal  string             `json:"principal"`
+		Capability nacre.CapabilityID `json:"capability"`
+		Content    string             `json:"content,omitempty"`
+		Policy     string             `json:"policy"`
+		Code       nacre.ReasonCode   `json:"code"`
+		Rule       string             `json:"rule,omitempty"`
+		Grant      string             `json:"grant,omitempty"`
+		Question   string             `json:"question,omitempty"`
+		Approval   string             `json:"approval,omitempty"`
+		By         string             `json:"by,omitempty"`
+		Arguments  measure            `json:"arguments"`
+		Words      measure            `json:"agent_words"`
+	}
+	askDetail struct {
+		Call       string             `json:"call,omitempty"`
+		Capability nacre.CapabilityID `json:"capability"`
+		Question   string             `json:"question"`
+		Digest     string             `json:"digest"`
+		Code       nacre.ReasonCode   `json:"code,omitempty"`
+		Verdict    string             `json:"verdict,omitempty"`
+		By         string             `json:"by,omitempty"`
+		Expires    string             `json:"expires,omitempty"`
+	}
+	endDetail struct {
+		Call       string             `json:"call,omitempty"`
+		Capability nacre.CapabilityID `json:"capability"`
+		Grant      string             `json:"grant,omitempty"`
+		Code       nacre.Code         `json:"code,omitempty"`
+		Original   string             `json:"original,omitempty"`
+		Retriable  bool               `json:"retriable,omitempty"`
+		Cause      string             `json:"cause,omitempty"`
+		Result     measure            `json:"result"`
+		Shown      measure            `json:"shown"`
+		Redacted   []string           `json:"redacted,omitempty"`
+		Label      string             `json:"label,omitempty"`
+	}
+	// measure is what may be known of a value that is not kept.
+	measure struct {
+		Bytes  int    `json:"bytes"`
+		SHA256 string `json:"sha256,omitempty"`
+	}
+)
+
+func measured[T string | json.RawMessage](v T) measure {
+	if len(v) == 0 {
+		return measure{}
+	}
+	sum := sha256.Sum256([]byte(v))
+	return measure{Bytes: len(v), SHA256: hex.EncodeToString(sum[:])}
+}
+
+// reject records a refusal before anything was done, and passes it on.
+func (k *Kernel) reject(ctx context.Context, r *run, err error) (nacre.Outcome, error) {
+	detail := rejectDetail{
+		Call: k.word(r.call.ID), Principal: k.word(r.call.Principal.ID), Rule: r.decision.Rule,
+		Arguments: measured(r.call.Arguments), Words: measured(r.call.Hints.Justification),
+	}
+	if r.tool != nil {
+		detail.Capability = r.tool.capability.ID
+	}
+	record := k.record(r, nacre.KindCallReject)
+	record.Source, record.Outcome, record.Reason = "core", nacre.OutcomeRejected, reasonGone
+	if refusal := new(nacre.Refusal); errors.As(err, &refusal) {
+		shown := *refusal
+		shown.Message, _ = k.redactor.String(cut(shown.Message, maxMessage))
+		detail.Code, detail.Field, detail.RetryAfter = shown.Code, k.word(shown.Field), shown.RetryAfter
+		record.Stage, record.Reason = shown.Stage, string(shown.Reason)
+		if err == error(refusal) {
+			err = &shown
+		}
+	}
+	if failed := k.append(ctx, record, detail); failed != nil {
+		return nacre.Outcome{}, unrecorded(failed, "the call was refused, and that could not be recorded")
+	}
+	return nacre.Outcome{}, err
+}
+
+// recordBegin returns when the begin record is durable; otherwise nothing may run (K-21).
+func (k *Kernel) recordBegin(ctx context.Context, r *run) error {
+	record := k.record(r, nacre.KindCallBegin)
+	record.Source, record.Stage, record.Outcome = "core", stageRoute, nacre.OutcomeAllowed
+	detail := k.beginDetail(r)
+	record, err := detailed(record, detail)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := recordContext(ctx)
+	defer cancel()
+	if err := k.recorder.Commit(ctx, record); err != nil {
+		return unrecorded(err, "the call could not be recorded, so nothing was done")
+	}
+	return nil
+}
+
+func (k *Kernel) beginDetail(r *run) beginDetail {
+	return beginDetail{
+		Call: k.word(r.call.ID), Principal: k.word(r.call.Principal.ID), Capability: r.tool.capability.ID,
+		Content: r.tool.capability.ContentHash, Policy: k.policy.Version(), Code: r.decision.Code, Rule: r.decision.Rule,
+		Grant: r.grant, Question: r.approval.question, Approval: r.approval.digest, By: k.word(r.approval.by),
+		Arguments: measured(r.arguments), Words: measured(r.call.Hints.Justification),
+	}
+}
+
+// recordRehearsal records a dry run, which is a crossing too.
+func (k *Kernel) recordRehearsal(ctx context.Context, r *run) error {
+	record := k.record(r, KindDryRun)
+	record.Source, record.Stage, record.Outcome = "core", stageRoute, nacre.OutcomeAllowed
+	record.Reason = string(r.decision.Code)
+	if err := k.append(ctx, record, k.beginDetail(r)); err != nil {
+		return unrecorded(err, "the dry run could not be recorded")
+	}
+	return nil
+}
+
+// recordEnd records what became of a call, before its answer is passed on
+// (K-21); a handler's own refusal first as it was, then as it is seen (D-16).
+func (k *Kernel) recordEnd(ctx context.Context, r *run, raw json.RawMessage, outcome nacre.Outcome, f *failure) error {
+	const unknown = "the call was carried out, but its end could not be recorded; do not repeat it before somebody has looked"
+	detail := endDetail{
+		Call: k.word(r.call.ID), Capability: r.tool.capability.ID, Grant: r.grant,
+		Result: measured(raw), Shown: measured(outcome.Result), Redacted: outcome.Redacted, Label: outcome.Label.String(),
+	}
+	record := k.record(r, nacre.KindCallEnd)
+	record.Source, record.Stage, record.Outcome = r.tool.source, stageRoute, nacre.OutcomeRouted
+	if len(outcome.Redacted) > 0 {
+		record.Outcome = nacre.OutcomeSanitized
+	}
+	if f != nil {
+		record.Outcome, record.Reason = nacre.OutcomeError, string(f.refusal.Code)
+		detail.Code, detail.Retriable, detail.Label = f.refusal.Code, f.refusal.Retriable, ""
+		detail.Cause = causeOf(f.cause)
+		if f.handler {
+			own := record
+			own.Kind, own.Reason = nacre.KindCallHandler, k.word(f.refusal.Original)
+			before := detail
+			before.Original = own.Reason
+			if err := k.append(ctx, own, before); err != nil {
+				return unrecorded(err, unknown)
+			}
+		}
+		if !f.handler {
+			record.Source = "core"
+		}
+	}
+	if err := k.append(ctx, record, detail); err != nil {
+		return unrecorded(err, unknown)
+	}
+	return nil
+}
+
+// causeOf names the kind of a failure. Its text may hold anything, arguments
+// too: it is in the error that Call returns, for the host's log.
+func causeOf(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, errPanicked):
+		return "panic"
+	case errors.Is(err, errDeadline), errors.Is(err, context.DeadlineExceeded):
+		return "deadline"
+	case errors.Is(err, context.Canceled):
+		return "cancelled"
+	default:
+		return fmt.Sprintf("%T", err)
+	}
+}
+
+// recordLate records an answer that came after its deadline and was dropped (D-14).
+func (k *Kernel) recordLate(r *run) {
+	record := k.record(r, nacre.KindCallHandler)
+	record.Source, record.Stage, record.Outcome, record.Reason = r.tool.source, stageRoute, nacre.OutcomeError, "late_answer_dropped"
+	detail := endDetail{Call: k.word(r.call.ID), Capability: r.tool.capability.ID, Grant: r.grant}
+	_ = k.append(context.Background(), record, detail) // the chain may be closed by now; the call itself ended long ago
+}
+
+func (k *Kernel) recordAsk(ctx context.Context, r *run, q nacre.Question) error {
+	record := k.record(r, nacre.KindApprovalAsk)
+	record.Source, record.Stage, record.Reason = "core", stageConfirm, string(r.decision.Code)
+	err := k.append(ctx, record, askDetail{
+		Call: k.word(r.call.ID), Capability: q.Capability, Question: q.ID, Digest: q.Digest,
+		Code: r.decision.Code, Expires: q.Expires.UTC().Format("2006-01-02T15:04:05Z07:00"),
+	})
+	if err != nil {
+		return unrecorded(err, "the question could not be recorded, so nobody was asked")
+	}
+	return nil
+}
+
+func (k *Kernel) recordReply(ctx context.Context, r *run, q nacre.Question, ruling nacre.Ruling, verdict error) error {
+	record := k.record(r, nacre.KindApprovalReply)
+	record.Source, record.Stage, record.Outcome, record.Reason = "core", stageConfirm, nacre.OutcomeAllowed, string(nacre.ReasonApproved)
+	if refusal := new(nacre.Refusal); errors.As(verdict, &refusal) {
+		record.Outcome, record.Reason = nacre.OutcomeDenied, string(refusal.Reason)
+	}
+	err := k.append(ctx, record, askDetail{
+		Call: k.word(r.call.ID), Capability: q.Capability, Question: q.ID, Digest: q.Digest,
+		Verdict: ruling.Verdict.String(), By: k.word(ruling.By),
+	})
+	if err != nil {
+		return unrecorded(err, "the answer could not be recorded, so nothing was done")
+	}
+	return nil
+}
+
+// record begins a record of this call.
+func (k *Kernel) record(r *run, kind nacre.Kind) nacre.Record {
+	topic := "tool.invoke.(malformed)"
+	if _, err := nacre.ParseToolName(string(r.call.Tool)); err == nil {
+		topic = "tool.invoke." + string(r.call.Tool)
+	}
+	correlation, err := nacre.ParseCorrelation(string(r.call.Correlation))
+	if err != nil {
+		correlation = ""
+	}
+	return nacre.Record{
+		Kind: kind, Time: k.now(), Group: r.call.Principal.Group, Session: r.call.Principal.Session,
+		Topic: topic, Correlation: correlation,
+	}
+}
+
+func (k *Kernel) append(ctx context.Context, record nacre.Record, detail any) error {
+	record, err := detailed(record, detail)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := recordContext(ctx)
+	defer cancel()
+	return k.recorder.Append(ctx, record)
+}
+
+func detailed(record nacre.Record, detail any) (nacre.Record, error) {
+	encoded, err := json.Marshal(detail)
+	if err != nil {
+		return record, fmt.Errorf("record %s: %w", record.Kind, err)
+	}
+	record.Detail = encoded
+	return record, nil
+}
+
+// recordContext outlives the caller: that an agent hung up is no reason to
+// leave out what it did.
+func recordContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), recordDeadline)
+}
+
+func unrecorded(err error, message string) error {
+	return fmt.Errorf("%w: %w", &nacre.Refusal{
+		Code: nacre.CodePluginUnavailable, Stage: stageRoute, Reason: nacre.ReasonAuditFailed, Message: message,
+	}, err)
+}
+
+// word is a short text from outside as a record may keep it.
+func (k *Kernel) word(s string) string {
+	s, _ = k.redactor.String(cut(s, maxWord))
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f {
+			return '?'
+		}
+		return c
+	}, s)
+}
