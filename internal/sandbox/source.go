@@ -41,7 +41,7 @@ func openSource(name string) (*source, error) {
 // symbolic link can be trusted.
 func (s *source) openBelow(rel string) (*source, error) {
 	fd, err := unix.Openat2(int(s.file.Fd()), rel, &unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,
+		Flags:   unix.O_PATH | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 	})
 	if errors.Is(err, unix.ELOOP) {

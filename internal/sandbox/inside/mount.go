@@ -83,7 +83,7 @@ func openTrees(mounts []Mount) ([]int, error) {
 // openTree opens the source that the host checked, and nothing that has taken its place.
 func openTree(m Mount) (int, error) {
 	source, err := unix.Openat2(unix.AT_FDCWD, m.Source, &unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,
+		Flags:   unix.O_PATH | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 	})
 	if err != nil {

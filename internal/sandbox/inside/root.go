@@ -202,16 +202,16 @@ func (r *root) symlink(m Mount) error {
 // lookup opens a path of the new root. No component may be a symbolic link:
 // a project could have planted it to lead a mount elsewhere.
 func (r *root) lookup(name string) (int, error) {
-	return openBelow(r.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+	return openBelow(r.fd, name)
 }
 
-func openBelow(fd int, name string, flags uint64) (int, error) {
+func openBelow(fd int, name string) (int, error) {
 	name = strings.TrimPrefix(path.Clean(name), "/")
 	if name == "" {
 		name = "."
 	}
 	return unix.Openat2(fd, name, &unix.OpenHow{
-		Flags:   flags,
+		Flags:   unix.O_PATH | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 	})
 }

@@ -1,0 +1,47 @@
+package sandbox_test
+
+import (
+	"os/exec"
+	"testing"
+
+	"github.com/nacre-dev/nacre/internal/sandbox"
+)
+
+func BenchmarkStart(b *testing.B) {
+	b.Run("floor", func(b *testing.B) {
+		for b.Loop() {
+			if err := exec.Command("/bin/true").Run(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("ours", func(b *testing.B) {
+		n, err := sandbox.Open(sandbox.Options{Init: buildInit(b), StateDir: b.TempDir()})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer n.Close()
+		c := project(command("/bin/true"), b.TempDir())
+		for b.Loop() {
+			p, err := n.Start(b.Context(), c)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if exit, err := p.Wait(); err != nil || exit.Code != 0 {
+				b.Fatal(exit, err)
+			}
+		}
+	})
+}
+
+// buildInit builds the init binary that is delivered.
+func buildInit(tb testing.TB) string {
+	tb.Helper()
+	path := tb.TempDir() + "/sandbox-init"
+	cmd := exec.Command("go", "build", "-o", path, "github.com/nacre-dev/nacre/cmd/sandbox-init")
+	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		tb.Fatalf("build sandbox-init: %v: %s", err, out)
+	}
+	return path
+}
