@@ -1,0 +1,387 @@
+// Package session is one sealed sandbox's lifetime, from open to close: it
+// holds the session in the registry, makes its sockets, opens its audit chain,
+// keeps its pending approvals, answers the control socket, and tears all of it
+// down however the work ends. After Close nothing of the session runs.
+//
+// What is served on the sockets is handed in; the session imports no door, no
+// proxy and no brain.
+package session
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/approval"
+	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/sandbox"
+)
+
+// closeLimit bounds the teardown; what is not done by then is ended.
+const closeLimit = 10 * time.Second
+
+// Options are what a session is opened with. All fields but AskTTL and Notify are required.
+type Options struct {
+	Registry *registry.Registry
+	// Sandbox opens the backend, which keeps a record of what runs in stateDir.
+	Sandbox func(stateDir string) (*sandbox.Native, error)
+	Keys     audit.Keys
+	Now      func() time.Time
+	Session  registry.Session
+	// AskTTL is how long a person has to answer; zero means 5 minutes (D-13).
+	AskTTL time.Duration
+	// Notify is told of each question as it is asked.
+	Notify func(nacre.Question)
+}
+
+// Serve answers one of the session's sockets until ctx ends.
+type Serve func(ctx context.Context, listener *net.UnixListener) error
+
+// Session is an open session.
+type Session struct {
+	// Recorder writes to the session's chain.
+	Recorder nacre.Recorder
+	// Approvals are the questions that wait for a person.
+	Approvals *approval.Desk
+
+	held    *registry.Held
+	chain   *audit.Chain
+	sandbox *sandbox.Native
+	now     func() time.Time
+	room    string // host folder of the sockets
+
+	ctx    context.Context //nolint:containedctx // the session's own lifetime: ended by Stop and Close, not by one caller
+	cancel context.CancelCauseFunc
+	served sync.WaitGroup
+
+	mu        sync.Mutex
+	processes map[*sandbox.Process]bool
+	failure   error
+	resumed   bool
+}
+
+// ErrStopped is why a session's context ends when somebody stops it.
+var ErrStopped = errors.New("session was stopped")
+
+// Open takes the session and makes its sockets and chain. Survivors of an
+// earlier holder are ended first.
+func Open(ctx context.Context, o Options) (*Session, error) {
+	held, _, err := o.Registry.Take(o.Session)
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{held: held, now: o.Now, processes: map[*sandbox.Process]bool{}}
+	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	if err := s.open(ctx, o); err != nil {
+		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx), "not opened", !s.resumed))
+	}
+	return s, nil
+}
+
+func (s *Session) open(ctx context.Context, o Options) error {
+	if _, err := sandbox.EndOrphans(s.held.Dir()); err != nil {
+		return fmt.Errorf("end what an earlier run left: %w", err)
+	}
+	var err error
+	if s.sandbox, err = o.Sandbox(s.held.Dir()); err != nil {
+		return err
+	}
+	if s.held.Sockets != "" {
+		_ = os.RemoveAll(s.held.Sockets) // sockets of a dead holder: nobody listens there
+	}
+	room, err := o.Registry.Paths().SocketRoom()
+	if err != nil {
+		return err
+	}
+	s.room = room
+	if err := os.Mkdir(s.SocketDir(), 0o700); err != nil {
+		return err
+	}
+	if err := s.openChain(ctx, o); err != nil {
+		return err
+	}
+	s.Approvals = approval.New(approval.Options{
+		Now: o.Now, TTL: o.AskTTL, Notify: o.Notify, Recorder: s.Recorder, Session: s.ID(), Group: s.held.Group,
+	})
+	if err := s.held.Update(func(h *registry.Session) { h.Sockets = room }); err != nil {
+		return err
+	}
+	return s.serveControl()
+}
+
+// openChain seals what a killed opening left, and begins a chain of this
+// opening's own.
+func (s *Session) openChain(ctx context.Context, o Options) error {
+	root := o.Registry.Paths().Audit()
+	if err := sealLeft(ctx, o, s.held.Chain); err != nil {
+		return err
+	}
+	s.resumed = s.held.Work != ""
+	err := s.held.Update(func(h *registry.Session) {
+		if h.Work == "" {
+			h.Works++
+			h.Work, h.Chains = string(h.ID)+"."+strconv.Itoa(h.Works), nil
+		}
+		h.Openings++
+		h.Chain = string(h.ID) + "." + strconv.Itoa(h.Openings)
+		h.Chains = append(h.Chains, h.Chain)
+	})
+	if err != nil {
+		return err
+	}
+	chain, err := audit.Open(ctx, audit.Options{Root: root, Chain: s.held.Chain, Keys: o.Keys, Now: o.Now})
+	if err != nil {
+		return err
+	}
+	s.chain, s.Recorder = chain, recorder{chain, s}
+	return nil
+}
+
+// sealLeft closes the chain of an opening that was killed, so that it is proven
+// to its last record from now on.
+func sealLeft(ctx context.Context, o Options, chain string) error {
+	if chain == "" {
+		return nil
+	}
+	root := o.Registry.Paths().Audit()
+	if head, err := audit.ReadHead(root, chain, o.Keys.Public()); err == nil && head.State == audit.HeadClosed {
+		return nil
+	}
+	err := audit.Seal(ctx, audit.Options{Root: root, Chain: chain, Keys: o.Keys, Now: o.Now})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("seal the chain that an earlier run left: %w", err)
+	}
+	return nil
+}
+
+// recorder stamps every record with the session it belongs to, and stops the
+// session when the chain can no longer be written.
+type recorder struct {
+	chain   *audit.Chain
+	session *Session
+}
+
+func (r recorder) Append(ctx context.Context, rec nacre.Record) error {
+	return r.check(r.chain.Append(ctx, r.stamp(rec)))
+}
+
+func (r recorder) Commit(ctx context.Context, rec nacre.Record) error {
+	return r.check(r.chain.Commit(ctx, r.stamp(rec)))
+}
+
+func (r recorder) stamp(rec nacre.Record) nacre.Record {
+	rec.Session, rec.Group = r.session.held.ID, r.session.held.Group
+	if rec.Time.IsZero() {
+		rec.Time = r.session.now()
+	}
+	return rec
+}
+
+func (r recorder) check(err error) error {
+	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		r.session.fail(fmt.Errorf("the audit chain cannot be written, so nothing may happen: %w", err))
+	}
+	return err
+}
+
+// Sandbox is the backend that the session's commands run in.
+func (s *Session) Sandbox() *sandbox.Native { return s.sandbox }
+
+// ID names the session.
+func (s *Session) ID() nacre.SessionID { return s.held.ID }
+
+// Group is whose session it is.
+func (s *Session) Group() nacre.Group { return s.held.Group }
+
+// Dir is a folder on the host for what belongs to this session alone.
+func (s *Session) Dir() string { return s.held.Dir() }
+
+// Chains are the audit chains of the session's work, one an opening.
+func (s *Session) Chains() []string { return s.held.Chains }
+
+// Work names the session's current work, which is its durable workflow.
+func (s *Session) Work() string { return s.held.Work }
+
+// Resumed reports whether the session goes on with work that was interrupted.
+func (s *Session) Resumed() bool { return s.resumed }
+
+// SocketDir is the host folder that a sandbox sees as nacre.SocketDir.
+func (s *Session) SocketDir() string { return filepath.Join(s.room, "door") }
+
+// Context ends when the session is stopped or closed.
+func (s *Session) Context() context.Context { return s.ctx }
+
+// Update changes what the registry knows of the session.
+func (s *Session) Update(change func(*registry.Session)) error { return s.held.Update(change) }
+
+// Listen serves one socket of the session until the session ends.
+func (s *Session) Listen(socket string, serve Serve) error {
+	return s.listen(filepath.Join(s.SocketDir(), socket), serve)
+}
+
+func (s *Session) listen(path string, serve Serve) error {
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	s.served.Add(1)
+	go func() {
+		defer s.served.Done()
+		if err := serve(s.ctx, listener); err != nil && s.ctx.Err() == nil {
+			s.fail(fmt.Errorf("serve %s: %w", filepath.Base(path), err))
+		}
+	}()
+	return nil
+}
+
+// Start launches a command in the session's sandbox and records it.
+func (s *Session) Start(ctx context.Context, c sandbox.Command) (*sandbox.Process, error) {
+	if err := s.ctx.Err(); err != nil {
+		return nil, context.Cause(s.ctx)
+	}
+	c.Label = string(s.ID())
+	if err := s.recordStart(ctx, c); err != nil {
+		return nil, err
+	}
+	p, err := s.sandbox.Start(s.ctx, c)
+	if err != nil {
+		s.note(ctx, nacre.Record{Kind: nacre.KindSandboxExit, Outcome: "not started", Reason: err.Error()})
+		return nil, err
+	}
+	s.mu.Lock()
+	s.processes[p] = true
+	s.mu.Unlock()
+	return p, nil
+}
+
+// Wait waits for a process that Start gave and records how it ended.
+func (s *Session) Wait(ctx context.Context, p *sandbox.Process) (sandbox.Exit, error) {
+	stop := context.AfterFunc(ctx, func() { _ = p.Kill() }) // Wait reports what became of it
+	defer stop()
+	exit, err := p.Wait()
+	s.mu.Lock()
+	delete(s.processes, p)
+	s.mu.Unlock()
+	outcome := "exit " + strconv.Itoa(exit.Code)
+	switch {
+	case exit.TimedOut:
+		outcome = "timed out"
+	case exit.OOM:
+		outcome += ", out of memory"
+	}
+	s.note(ctx, nacre.Record{Kind: nacre.KindSandboxExit, Outcome: outcome})
+	return exit, err
+}
+
+// recordStart writes what the sandbox may reach before it starts: no record, no effect.
+func (s *Session) recordStart(ctx context.Context, c sandbox.Command) error {
+	posture, err := json.Marshal(c.Posture)
+	if err != nil {
+		return err
+	}
+	digest := sha256.Sum256(posture)
+	egress := make([]string, 0, len(c.Posture.Egress))
+	for _, rule := range c.Posture.Egress {
+		egress = append(egress, rule.String())
+	}
+	detail, err := json.Marshal(map[string]any{
+		"backend": "native", "posture": hex.EncodeToString(digest[:]), "program": c.Argv[0],
+		"arguments": len(c.Argv) - 1, "egress": egress, "not_enforced": s.sandbox.NotEnforced(), "mounts": mountTexts(c.Posture.Mounts),
+	})
+	if err != nil {
+		return err
+	}
+	return s.Recorder.Commit(ctx, nacre.Record{Kind: nacre.KindSandboxStart, Outcome: "native", Detail: detail})
+}
+
+// mountTexts are what an auditor reads of a posture: what is visible, and how.
+func mountTexts(mounts []nacre.Mount) []string {
+	texts := make([]string, 0, len(mounts))
+	for _, m := range mounts {
+		text := m.Kind.String() + " " + m.Target
+		if m.Source != "" && m.Source != m.Target {
+			text += " = " + m.Source
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// note records what is not an effect; the recorder itself stops the session if it fails.
+func (s *Session) note(ctx context.Context, r nacre.Record) {
+	_ = s.Recorder.Append(context.WithoutCancel(ctx), r)
+}
+
+// Stop ends what runs in the session at once. Close still has to be called by
+// whoever opened it.
+func (s *Session) Stop(why error) {
+	s.cancel(why)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p := range s.processes {
+		_ = p.Kill() // its Wait reports what became of it
+	}
+}
+
+func (s *Session) fail(err error) {
+	s.mu.Lock()
+	if s.failure == nil {
+		s.failure = err
+	}
+	s.mu.Unlock()
+	s.Stop(err)
+}
+
+// Failure is the first thing that went wrong with the session itself.
+func (s *Session) Failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failure
+}
+
+// Close ends everything of the session and closes its chain. outcome is what
+// the closing record says. Where finished is false the work stays unfinished,
+// and the session's next opening goes on with it.
+func (s *Session) Close(ctx context.Context, outcome string, finished bool) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+	defer cancel()
+	s.Stop(ErrStopped)
+	var errs []error
+	if s.Approvals != nil {
+		errs = append(errs, s.Approvals.Close())
+	}
+	s.served.Wait()
+	if s.chain != nil {
+		err := s.Recorder.Commit(ctx, nacre.Record{Kind: nacre.KindSessionClose, Source: "core", Outcome: outcome})
+		errs = append(errs, err, s.chain.Close(ctx))
+	}
+	if s.room != "" {
+		errs = append(errs, os.RemoveAll(s.room))
+	}
+	if s.sandbox != nil {
+		errs = append(errs, s.sandbox.Close())
+	}
+	errs = append(errs, s.held.Update(func(h *registry.Session) {
+		h.Chain, h.Sockets, h.Finished, h.Outcome = "", "", s.now(), outcome
+		h.State = nacre.SessionStopped
+		if finished {
+			h.State, h.Work = nacre.SessionDone, ""
+		}
+	}), s.held.Release())
+	return errors.Join(errs...)
+}

@@ -1,0 +1,136 @@
+package task
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/brain"
+)
+
+const (
+	// summarySize is how much of a tool call a record and a progress line show.
+	summarySize = 200
+	// excerptSize is how much of a tool's result they show.
+	excerptSize = 300
+)
+
+// converse lets the brain work, sealed, and says how its turn ended: "done",
+// or the class of its failure.
+func (r *run) converse(ctx context.Context, base baseline) (string, error) {
+	project, err := r.project(ctx, base.Commit)
+	if err != nil {
+		return "", err
+	}
+	// A conversation that was interrupted begins again, on a clone as it was:
+	// what it left half-done is not what the next one would expect.
+	if err := r.fresh(ctx, project); err != nil {
+		return "", err
+	}
+	launch, err := r.Brain.Launch(r.Turn)
+	if err != nil {
+		return "", err
+	}
+	r.Progress(nacre.Step{Kind: nacre.StepStage, Name: "converse", Text: r.Brain.Name()})
+	process, err := r.Launch(ctx, launch, r.workDir())
+	if err != nil {
+		return "", err
+	}
+	calls := map[string]brain.Event{}
+	err = r.Brain.Converse(ctx, process, r.Turn, func(e brain.Event) { r.note(ctx, calls, e) })
+	var failure *brain.Failure
+	switch {
+	case err == nil:
+		return "done", nil
+	case errors.As(err, &failure):
+		return string(failure.Class) + ": " + r.clean(failure.Message, excerptSize), nil
+	default:
+		return "", err
+	}
+}
+
+// note records an event of the brain and shows it. What a brain says of itself
+// is a claim; the records of door, egress and gateway are the facts.
+func (r *run) note(ctx context.Context, calls map[string]brain.Event, e brain.Event) {
+	event, detail := nacre.Step{ExitCode: e.ExitCode, IsError: e.IsError}, map[string]any{}
+	switch e.Kind {
+	case brain.Text:
+		event.Kind, event.Text = nacre.StepSay, r.clean(e.Text, 4*excerptSize)
+	case brain.ToolCall:
+		calls[e.ID] = e
+		event.Kind, event.Name, event.Text = nacre.StepTool, e.Name, r.clean(summarise(e.Input), summarySize)
+		digest := sha256.Sum256(e.Input)
+		detail["input_digest"], detail["summary"] = hex.EncodeToString(digest[:]), event.Text
+	case brain.ToolResult:
+		event.Kind, event.Name, event.Text = nacre.StepResult, calls[e.ID].Name, r.clean(e.Text, excerptSize)
+		detail["summary"] = r.clean(summarise(calls[e.ID].Input), summarySize)
+		detail["is_error"], detail["excerpt"] = e.IsError, event.Text
+		if e.ExitCode != nil {
+			detail["exit_code"] = *e.ExitCode
+		}
+		delete(calls, e.ID)
+	case brain.Retry:
+		event.Kind, event.Name, event.Text = nacre.StepRetry, string(e.Class), r.clean(e.Text, excerptSize)
+	case brain.Done, brain.Error:
+		detail["class"], detail["text"] = string(e.Class), r.clean(e.Text, excerptSize)
+	default:
+		return
+	}
+	// The recorder stops the session when the chain cannot be written.
+	_ = r.append(ctx, nacre.Record{Kind: nacre.KindBrainEvent, Topic: event.Name, Outcome: string(e.Kind)}, detail)
+	if event.Kind != "" {
+		r.Progress(event)
+	}
+}
+
+func (r *run) append(ctx context.Context, rec nacre.Record, detail map[string]any) error {
+	raw, err := json.Marshal(detail)
+	if err != nil {
+		return err
+	}
+	rec.Source, rec.Detail = "brain", raw
+	return r.Session.Recorder.Append(context.WithoutCancel(ctx), rec)
+}
+
+// summarise shows a tool's input as a person would write it: the values of its
+// keys, the most telling first.
+func summarise(input json.RawMessage) string {
+	var fields map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(input))
+	decoder.UseNumber()
+	if decoder.Decode(&fields) != nil {
+		return string(input)
+	}
+	var parts []string
+	for _, key := range []string{"command", "method", "url", "file_path", "path", "pattern", "skill"} {
+		if text, ok := fields[key].(string); ok {
+			parts = append(parts, text)
+		}
+	}
+	if len(parts) == 0 {
+		return string(input)
+	}
+	return strings.Join(parts, " ")
+}
+
+// clean redacts a text from the sandbox and cuts it at a character.
+func (r *run) clean(text string, size int) string {
+	if len(text) > 16*size {
+		text = text[:16*size]
+	}
+	text, _ = r.Redact.String(strings.ToValidUTF8(text, "\uFFFD"))
+	if len(text) <= size {
+		return text
+	}
+	cut := size
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "…"
+}

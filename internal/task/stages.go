@@ -1,0 +1,222 @@
+package task
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/repo"
+)
+
+// baseline is what a run works from; it is recorded once and never moves.
+type baseline struct {
+	Commit string `json:"commit"`
+	Branch string `json:"branch"`
+}
+
+// worktree is what came back.
+type worktree struct {
+	Tree    string         `json:"tree"`
+	Changes []nacre.Change `json:"changes"`
+	Left    []string       `json:"left"`
+}
+
+// mergedTree is the change on top of the target as it was then.
+type mergedTree struct {
+	Target   string `json:"target"`
+	Commit   string `json:"commit"`
+	Tree     string `json:"tree"`
+	Conflict string `json:"conflict,omitempty"`
+}
+
+// landing is what became of the verified commit.
+type landing struct {
+	Landed bool   `json:"landed"`
+	Moved  bool   `json:"moved"`
+	Reason string `json:"reason,omitempty"`
+	Next   string `json:"next,omitempty"`
+}
+
+func (r *run) workDir() string { return filepath.Join(r.Session.Dir(), "work") }
+
+// project opens the repository with the host's own git folder for this work.
+func (r *run) project(ctx context.Context, base string) (*repo.Project, error) {
+	return repo.Open(ctx, r.spec.Project, repo.Options{
+		StateDir: filepath.Join(r.Session.Dir(), "repo-"+r.Session.Work()), Base: repo.Commit(base), Now: r.Now,
+	})
+}
+
+// clone makes the agent's private copy. What an interrupted clone left is made anew.
+func (r *run) clone(ctx context.Context) (baseline, error) {
+	project, err := r.project(ctx, "")
+	if err != nil {
+		return baseline{}, err
+	}
+	if project.Branch == "" {
+		return baseline{}, errors.New("HEAD is detached: check a branch out, so that there is one to land on")
+	}
+	if err := r.fresh(ctx, project); err != nil {
+		return baseline{}, err
+	}
+	return baseline{string(project.Base), project.Branch}, nil
+}
+
+func (r *run) fresh(ctx context.Context, project *repo.Project) error {
+	if err := os.RemoveAll(r.workDir()); err != nil {
+		return err
+	}
+	_, err := project.Clone(ctx, r.workDir())
+	return err
+}
+
+// snapshot reads the agent's files back into the host's own git folder.
+func (r *run) snapshot(ctx context.Context, base baseline) (worktree, error) {
+	project, err := r.project(ctx, base.Commit)
+	if err != nil {
+		return worktree{}, err
+	}
+	clone, err := project.ExistingClone(r.workDir())
+	if err != nil {
+		return worktree{}, err
+	}
+	tree, changes, err := clone.Snapshot(ctx)
+	if err != nil {
+		return worktree{}, err
+	}
+	work := worktree{Tree: string(tree)}
+	for _, c := range changes.Files {
+		work.Changes = append(work.Changes, nacre.Change{Path: c.Path, Kind: string(c.Kind), Warning: c.Sensitive})
+	}
+	for _, skipped := range changes.Skipped {
+		work.Left = append(work.Left, skipped.Path+": "+skipped.Reason)
+	}
+	return work, nil
+}
+
+// verify runs every check on a clean checkout of the tree, in a fresh sandbox,
+// and makes sure that the checkout was that tree when the checks began.
+func (r *run) verify(ctx context.Context, base baseline, tree string) ([]nacre.CheckResult, error) {
+	project, err := r.project(ctx, base.Commit)
+	if err != nil {
+		return nil, err
+	}
+	var results []nacre.CheckResult
+	for i, command := range r.spec.Checks {
+		dir := filepath.Join(r.Session.Dir(), "verify-"+strconv.Itoa(i))
+		if err := os.RemoveAll(dir); err != nil {
+			return nil, err
+		}
+		result, err := r.verifyOne(ctx, project, tree, dir, command)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, result)
+		if err := os.RemoveAll(dir); err != nil {
+			return nil, err
+		}
+		if !result.Passed() {
+			return results, nil
+		}
+	}
+	return results, nil
+}
+
+func (r *run) verifyOne(ctx context.Context, project *repo.Project, tree, dir, command string) (nacre.CheckResult, error) {
+	if err := project.Checkout(ctx, repo.Tree(tree), dir); err != nil {
+		return nacre.CheckResult{}, err
+	}
+	if err := project.Matches(ctx, repo.Tree(tree), dir); err != nil {
+		return nacre.CheckResult{}, err
+	}
+	r.Progress(nacre.Step{Kind: nacre.StepStage, Name: "check", Text: command})
+	result, err := r.Check(ctx, dir, command)
+	if err != nil {
+		return nacre.CheckResult{}, err
+	}
+	outcome := "failed"
+	if result.Passed() {
+		outcome = "passed"
+	}
+	digest := sha256.Sum256([]byte(command))
+	detail := map[string]any{
+		"tree": tree, "command_digest": hex.EncodeToString(digest[:]), "exit_code": result.ExitCode,
+		"timed_out": result.TimedOut, "strength": result.Strength, "milliseconds": result.Duration.Milliseconds(),
+	}
+	if err := r.record(ctx, nacre.Record{Kind: nacre.KindVerify, Outcome: outcome}, detail); err != nil {
+		return nacre.CheckResult{}, err
+	}
+	r.Progress(nacre.Step{Kind: nacre.StepCheck, Check: &result})
+	return result, nil
+}
+
+// mergeOnto puts the change on top of the branch as it is now.
+func (r *run) mergeOnto(ctx context.Context, base baseline, result nacre.RunResult) (mergedTree, error) {
+	project, err := r.project(ctx, base.Commit)
+	if err != nil {
+		return mergedTree{}, err
+	}
+	target, err := project.Head(ctx, base.Branch)
+	if err != nil {
+		return mergedTree{}, err
+	}
+	merged, err := project.Merge(ctx, repo.MergeRequest{
+		Tree: repo.Tree(result.Tree), Target: target, Message: r.message(),
+		Author: repo.Author{Name: "nacre agent", Email: r.Brain.Name() + "@nacre.invalid"},
+	})
+	var conflict *repo.ConflictError
+	if errors.As(err, &conflict) {
+		return mergedTree{Target: string(target), Conflict: conflict.Error()}, nil
+	}
+	if err != nil {
+		return mergedTree{}, err
+	}
+	return mergedTree{Target: string(target), Commit: string(merged.Commit), Tree: string(merged.Tree)}, nil
+}
+
+// land moves the branch to exactly the verified commit.
+func (r *run) land(ctx context.Context, base baseline, merged mergedTree) (landing, error) {
+	project, err := r.project(ctx, base.Commit)
+	if err != nil {
+		return landing{}, err
+	}
+	what := map[string]any{"branch": base.Branch, "from": merged.Target, "to": merged.Commit, "tree": merged.Tree}
+	_, err = project.Land(ctx, repo.LandRequest{
+		Session: r.Session.ID(), Branch: base.Branch, Expect: repo.Commit(merged.Target), Commit: repo.Commit(merged.Commit),
+		Intent: func(ctx context.Context, i repo.Intent) error {
+			what["ref"] = i.Ref
+			return r.record(ctx, nacre.Record{Kind: nacre.KindMergeIntent}, what)
+		},
+	})
+	var moved *repo.MovedError
+	var stayed *repo.StayedError
+	outcome, result := "landed", landing{Landed: true}
+	switch {
+	case errors.As(err, &moved):
+		outcome, result = "target moved", landing{Moved: true}
+	case errors.As(err, &stayed):
+		outcome, result = "stayed on "+stayed.Branch, landing{Reason: stayed.Error(), Next: stayed.Command()}
+	case err != nil:
+		return landing{}, err
+	}
+	r.Progress(nacre.Step{Kind: nacre.StepMerge, Text: outcome})
+	return result, r.record(ctx, nacre.Record{Kind: nacre.KindMergeDone, Outcome: outcome}, what)
+}
+
+// message is the commit's: the task as the operator wrote it.
+func (r *run) message() string {
+	subject, _, _ := strings.Cut(strings.TrimSpace(r.spec.Task), "\n")
+	if subject == "" {
+		subject = "work of session " + string(r.Session.ID())
+	}
+	if runes := []rune(subject); len(runes) > 72 {
+		subject = string(runes[:71]) + "…"
+	}
+	return fmt.Sprintf("%s\n\nNacre-Session: %s\n", subject, r.Session.Work())
+}

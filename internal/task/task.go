@@ -1,0 +1,259 @@
+// Package task is one run from its task to its receipt: compose, open,
+// converse, verify, merge, record. Run is that walk, top to bottom. Each stage
+// is a step of a durable workflow, so a run that was killed goes on where it
+// was, and what was verified is what lands (S-12).
+//
+// It knows no provider, opens no socket and starts no process itself: it is
+// handed a session, a brain and the functions that launch and check.
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/engine"
+	"github.com/nacre-dev/nacre/internal/redact"
+	"github.com/nacre-dev/nacre/internal/session"
+)
+
+// maxMerges is how often the target may move under a run before it gives up.
+const maxMerges = 5
+
+// workflowName is kept in the engine's database: it must not change.
+const workflowName = "run"
+
+// Spec is what a run was asked to do. It is kept with the session, so that a
+// run which goes on does the same work.
+type Spec struct {
+	Task    string `json:"task"`
+	Project string `json:"project"`
+	Brain   string `json:"brain"`
+	Model   string `json:"model,omitempty"`
+	// Checks decide whether the work counts; they come from the operator.
+	Checks []string `json:"checks"`
+	Egress []string `json:"egress,omitempty"`
+	// Recording is what the replay brain plays: the file's path on the host.
+	Recording string `json:"recording,omitempty"`
+	MaxTurns  int    `json:"max_turns,omitempty"`
+}
+
+// Parts are what a run works with. All are required.
+type Parts struct {
+	Session *session.Session
+	// EnginePath is the database of durable work.
+	EnginePath string
+	Brain      brain.Brain
+	Turn       brain.Turn
+	// Launch starts the brain sealed, with project as its work tree.
+	Launch func(ctx context.Context, l brain.Launch, project string) (brain.Process, error)
+	// Check runs a command sealed, without egress or sockets, in a fresh sandbox over dir.
+	Check func(ctx context.Context, dir, command string) (nacre.CheckResult, error)
+	// Spent is what the model gateway has metered so far, in millionths of a dollar.
+	Spent    func() int64
+	Progress func(nacre.Step)
+	Redact   *redact.Engine
+	Now      func() time.Time
+}
+
+// run is one execution of the workflow.
+type run struct {
+	Parts
+	spec Spec
+	w    *engine.Run
+}
+
+// Run carries the session's work out, or on where it was interrupted.
+func Run(ctx context.Context, parts Parts, spec Spec) (nacre.RunResult, error) {
+	workflows := map[string]engine.Workflow{
+		workflowName: func(w *engine.Run, _ json.RawMessage) (json.RawMessage, error) {
+			result, err := (&run{parts, spec, w}).walk()
+			if err != nil {
+				return nil, err
+			}
+			return json.Marshal(result)
+		},
+	}
+	e, err := engine.Open(ctx, engine.Options{Path: parts.EnginePath, Executor: string(parts.Session.ID())}, workflows)
+	if err != nil {
+		return nacre.RunResult{}, err
+	}
+	result, err := await(ctx, e, parts.Session)
+	return result, errors.Join(err, e.Close())
+}
+
+// await starts the work, or attaches to it, and waits. When the session is
+// stopped it returns at once; closing the engine then interrupts the work
+// without ending it, so that it can go on later.
+func await(ctx context.Context, e *engine.Engine, s *session.Session) (nacre.RunResult, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(s.Context(), func() { cancel(context.Cause(s.Context())) })
+	defer stop()
+	if err := e.Start(ctx, s.Work(), workflowName, json.RawMessage("{}")); err != nil {
+		return nacre.RunResult{}, err
+	}
+	raw, err := e.Wait(ctx, s.Work())
+	if ctx.Err() != nil {
+		return nacre.RunResult{}, context.Cause(ctx)
+	}
+	if err != nil {
+		return nacre.RunResult{}, err
+	}
+	var result nacre.RunResult
+	return result, json.Unmarshal(raw, &result)
+}
+
+// walk is the whole of a run.
+func (r *run) walk() (nacre.RunResult, error) {
+	base, err := step(r, "clone", r.clone)
+	if err != nil {
+		return nacre.RunResult{}, err
+	}
+	result := nacre.RunResult{Base: base.Commit, Branch: base.Branch}
+	if result.Brain, err = step(r, "converse", func(ctx context.Context) (string, error) { return r.converse(ctx, base) }); err != nil {
+		return nacre.RunResult{}, err
+	}
+	work, err := step(r, "snapshot", func(ctx context.Context) (worktree, error) { return r.snapshot(ctx, base) })
+	if err != nil {
+		return nacre.RunResult{}, err
+	}
+	result.Tree, result.Changes, result.Left = work.Tree, work.Changes, work.Left
+	if refused := r.refuse(result); refused != "" {
+		result.Reason = refused
+		return r.finish(result)
+	}
+	first, err := step(r, "verify", func(ctx context.Context) ([]nacre.CheckResult, error) { return r.verify(ctx, base, work.Tree) })
+	if err != nil {
+		return nacre.RunResult{}, err
+	}
+	result.Checks = first
+	if failed := failedCheck(first); failed != "" {
+		result.Reason = failed
+		return r.finish(result)
+	}
+	if err := r.merge(base, &result); err != nil {
+		return nacre.RunResult{}, err
+	}
+	return r.finish(result)
+}
+
+// refuse says why there is nothing to verify or land.
+func (r *run) refuse(result nacre.RunResult) string {
+	switch {
+	case result.Brain != "done":
+		return "the agent did not finish: " + result.Brain
+	case len(result.Changes) == 0:
+		return "nothing was changed"
+	case len(r.spec.Checks) == 0:
+		return "no check was named, so nothing is verified: add --check COMMAND"
+	}
+	return ""
+}
+
+// merge is pass 2: the change on the current target is verified, and exactly
+// that tree lands. Where the target moves meanwhile, it begins again.
+func (r *run) merge(base baseline, result *nacre.RunResult) error {
+	for attempt := 1; attempt <= maxMerges; attempt++ {
+		n := "-" + strconv.Itoa(attempt)
+		merged, err := step(r, "merge"+n, func(ctx context.Context) (mergedTree, error) { return r.mergeOnto(ctx, base, *result) })
+		if err != nil {
+			return err
+		}
+		if merged.Conflict != "" {
+			result.Reason = merged.Conflict
+			return nil
+		}
+		if merged.Tree != result.Tree {
+			checks, err := step(r, "verify-merged"+n, func(ctx context.Context) ([]nacre.CheckResult, error) { return r.verify(ctx, base, merged.Tree) })
+			if err != nil {
+				return err
+			}
+			result.Checks = checks
+			if failed := failedCheck(checks); failed != "" {
+				result.Reason = "on top of " + short(merged.Target) + ": " + failed
+				return nil
+			}
+		}
+		landed, err := step(r, "land"+n, func(ctx context.Context) (landing, error) { return r.land(ctx, base, merged) })
+		if err != nil {
+			return err
+		}
+		if landed.Moved {
+			continue
+		}
+		result.Commit, result.Landed = merged.Commit, landed.Landed
+		result.Reason, result.Next = landed.Reason, landed.Next
+		return nil
+	}
+	result.Reason = fmt.Sprintf("%s moved %d times while its merge was verified: run again", base.Branch, maxMerges)
+	return nil
+}
+
+// finish records the outcome.
+func (r *run) finish(result nacre.RunResult) (nacre.RunResult, error) {
+	result.Cost = r.Spent()
+	return step(r, "record", func(ctx context.Context) (nacre.RunResult, error) {
+		outcome := "not landed"
+		if result.Landed {
+			outcome = "landed"
+		}
+		detail := map[string]any{"base": result.Base, "tree": result.Tree, "commit": result.Commit, "files": len(result.Changes), "cost_microusd": result.Cost}
+		return result, r.record(ctx, nacre.Record{Kind: nacre.KindOutcome, Outcome: outcome, Reason: result.Reason}, detail)
+	})
+}
+
+// step runs one durable step; its result is kept as JSON. What a step says
+// after the session was stopped is not kept: the step waits for the engine to
+// interrupt it, and runs again when the session goes on.
+func step[T any](r *run, name string, do func(context.Context) (T, error)) (T, error) {
+	var out T
+	raw, err := r.w.Step(name, func(engine context.Context) (json.RawMessage, error) {
+		ctx, cancel := context.WithCancelCause(engine)
+		defer cancel(nil)
+		stopped := r.Session.Context()
+		stop := context.AfterFunc(stopped, func() { cancel(context.Cause(stopped)) })
+		defer stop()
+		value, err := do(ctx)
+		if stopped.Err() != nil {
+			<-engine.Done()
+			return nil, context.Cause(stopped)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(value)
+	})
+	if err != nil {
+		return out, err
+	}
+	return out, json.Unmarshal(raw, &out)
+}
+
+func (r *run) record(ctx context.Context, rec nacre.Record, detail map[string]any) error {
+	raw, err := json.Marshal(detail)
+	if err != nil {
+		return err
+	}
+	rec.Source, rec.Detail = "core", raw
+	return r.Session.Recorder.Commit(ctx, rec)
+}
+
+func failedCheck(checks []nacre.CheckResult) string {
+	for _, c := range checks {
+		switch {
+		case c.TimedOut:
+			return fmt.Sprintf("check %q did not finish in time", c.Command)
+		case !c.Passed():
+			return fmt.Sprintf("check %q ended with %d", c.Command, c.ExitCode)
+		}
+	}
+	return ""
+}
+
+func short(commit string) string { return commit[:min(7, len(commit))] }
