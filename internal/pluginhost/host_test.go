@@ -123,7 +123,7 @@ func (r *records) find(topic, text string) (nacre.Record, bool) {
 }
 
 // writePlugin makes a plugin's folder with the tools named.
-func writePlugin(t *testing.T, root, name, extra string, tools ...string) {
+func writePlugin(t testing.TB, root, name, extra string, tools ...string) {
 	t.Helper()
 	var list []string
 	for _, tool := range tools {
@@ -136,7 +136,7 @@ func writePlugin(t *testing.T, root, name, extra string, tools ...string) {
 	writeFile(t, filepath.Join(root, name, "manifest.json"), manifest, 0o644)
 }
 
-func writeFile(t *testing.T, path, text string, mode os.FileMode) {
+func writeFile(t testing.TB, path, text string, mode os.FileMode) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ type running struct {
 }
 
 // options are the least that a host starts with.
-func options(t *testing.T) pluginhost.Options {
+func options(t testing.TB) pluginhost.Options {
 	return pluginhost.Options{
 		Launch: launch, Recorder: &records{new: make(chan struct{}, 1)}, Now: time.Now, DataRoot: t.TempDir(), Version: "0.1.0",
 		Redact: func(s string) string { return strings.ReplaceAll(s, "hunter2", "[secret]") },
@@ -163,7 +163,7 @@ func options(t *testing.T) pluginhost.Options {
 }
 
 // start starts the plugins in root; the test's end closes the host.
-func start(t *testing.T, root string, o pluginhost.Options) running {
+func start(t testing.TB, root string, o pluginhost.Options) running {
 	t.Helper()
 	found, err := pluginhost.Discover(root)
 	if err != nil {

@@ -1,0 +1,120 @@
+package plugin_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/plugin"
+)
+
+// host is the other end of a handler under test.
+type host struct {
+	t    *testing.T
+	in   io.Writer
+	out  *bufio.Reader
+	done chan error
+}
+
+func serve(t *testing.T, h plugin.Handler) *host {
+	t.Helper()
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	s := &host{t, inW, bufio.NewReader(outR), make(chan error, 1)}
+	go func() { s.done <- plugin.ServeOn(h, inR, outW) }()
+	t.Cleanup(func() {
+		_, _ = inW.Close(), outR.Close()
+	})
+	return s
+}
+
+func (h *host) say(line string) {
+	h.t.Helper()
+	if _, err := io.WriteString(h.in, line+"\n"); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *host) hear() string {
+	h.t.Helper()
+	line, err := h.out.ReadString('\n')
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return strings.TrimSuffix(line, "\n")
+}
+
+func request(id, tool, args string) string {
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":"handleRequest","params":{"ticket":"T","timeout_ms":1000,"envelope":{"topic":"tool.invoke.` + tool + `","group":"family","payload":{"arguments":` + args + `}}}}`
+}
+
+type addArgs struct{ A, B int }
+
+func calculator() plugin.Handler {
+	return plugin.Handler{Tools: map[nacre.ToolName]plugin.ToolFunc{
+		"add": plugin.Tool(func(_ context.Context, _ *plugin.Request, args addArgs) (any, error) { return args.A + args.B, nil }),
+		"refuse": func(context.Context, *plugin.Request) (any, error) {
+			return nil, errors.Join(&plugin.ToolError{Code: "NO", Message: "not today", Retriable: true})
+		},
+		"fail":    func(context.Context, *plugin.Request) (any, error) { return nil, errors.New("/etc/secret") },
+		"panic":   func(context.Context, *plugin.Request) (any, error) { panic("/etc/secret") },
+		"channel": func(context.Context, *plugin.Request) (any, error) { return make(chan int), nil },
+		"wait":    func(ctx context.Context, _ *plugin.Request) (any, error) { <-ctx.Done(); return "cancelled", nil },
+		"ask": func(ctx context.Context, r *plugin.Request) (any, error) {
+			raw, err := r.AuditLog(ctx, plugin.AuditFilter{Correlation: "c-1"})
+			return json.RawMessage(raw), err
+		},
+	}}
+}
+
+// D-21: each way a tool can end, as it stands on the wire.
+func TestServeAnswers(t *testing.T) {
+	h := serve(t, calculator())
+	const internal = `"error":{"code":-32603,"message":"internal plugin error"}}`
+	for _, c := range []struct{ line, want string }{
+		{`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocol":1,"config":{}}}`, `{"jsonrpc":"2.0","id":1,"result":null}`},
+		{request("2", "add", `{"a":1,"b":2}`), `{"jsonrpc":"2.0","id":2,"result":3}`},
+		{request("3", "refuse", `{}`), `{"jsonrpc":"2.0","id":3,"error":{"code":-32000,"message":"not today","data":{"code":"NO","message":"not today","retriable":true}}}`},
+		{request("4", "fail", `{}`), `{"jsonrpc":"2.0","id":4,` + internal},
+		{request("5", "panic", `{}`), `{"jsonrpc":"2.0","id":5,` + internal},
+		{request("6", "channel", `{}`), `{"jsonrpc":"2.0","id":6,` + internal},
+		{request("7", "add", `{"a":"x"}`), `{"jsonrpc":"2.0","id":7,` + internal},
+		{request("8", "none", `{}`), `{"jsonrpc":"2.0","id":8,` + internal},
+		{`{"jsonrpc":"2.0","id":9,"method":"dance"}`, `{"jsonrpc":"2.0","id":9,"error":{"code":-32601,"message":"unknown method"}}`},
+		{request("10", "wait", `{}`) + "\n" + `{"jsonrpc":"2.0","method":"cancel","params":{"id":10}}`, `{"jsonrpc":"2.0","id":10,"result":"cancelled"}`},
+		{request("11", "ask", `{}`), `{"jsonrpc":"2.0","id":1,"method":"getAuditLog","params":{"ticket":"T","filters":{"correlation":"c-1"}}}`},
+		{`{"jsonrpc":"2.0","id":1,"result":[1]}`, `{"jsonrpc":"2.0","id":11,"result":[1]}`},
+		{request("12", "ask", `{}`), `{"jsonrpc":"2.0","id":2,"method":"getAuditLog","params":{"ticket":"T","filters":{"correlation":"c-1"}}}`},
+		{`{"jsonrpc":"2.0","id":2,"error":{"code":-32001,"message":"no"}}`, `{"jsonrpc":"2.0","id":12,` + internal},
+		{`{"jsonrpc":"2.0","id":13,"method":"shutdown"}`, `{"jsonrpc":"2.0","id":13,"result":null}`},
+	} {
+		h.say(c.line)
+		if have := h.hear(); have != c.want {
+			t.Errorf("%s\nhave %s\nwant %s", c.line, have, c.want)
+		}
+	}
+	if err := <-h.done; err != nil {
+		t.Errorf("after shutdown: %v", err)
+	}
+}
+
+func TestServeEnds(t *testing.T) {
+	if err := plugin.ServeOn(plugin.Handler{}, strings.NewReader(""), io.Discard); err != nil {
+		t.Errorf("end of input: %v", err)
+	}
+	if err := plugin.ServeOn(plugin.Handler{}, strings.NewReader("garbage\n"), io.Discard); err == nil {
+		t.Error("garbage from the host: accepted")
+	}
+}
+
+// Services do not exist outside a request.
+func TestRequestOfItsOwnMaking(t *testing.T) {
+	if _, err := (&plugin.Request{}).SessionInfo(t.Context()); err == nil {
+		t.Error("answered")
+	}
+}
