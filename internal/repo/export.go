@@ -49,7 +49,7 @@ func refuseLink(path string) error {
 // export copies the objects that a commit has beyond another into the user's
 // object store, as one pack. git never runs there.
 func (p *Project) export(ctx context.Context, commit, beyond Commit) error {
-	dir, err := os.MkdirTemp(p.vault.state, "pack-")
+	dir, err := os.MkdirTemp(p.vault.scratch(), "pack-")
 	if err != nil {
 		return fmt.Errorf("copy objects: %w", err)
 	}

@@ -24,7 +24,7 @@ type ignorer struct {
 }
 
 func (p *Project) openIgnorer(ctx context.Context, base map[string]entry) (*ignorer, error) {
-	dir, err := os.MkdirTemp(p.vault.state, "ignore-")
+	dir, err := os.MkdirTemp(p.vault.scratch(), "ignore-")
 	if err != nil {
 		return nil, fmt.Errorf("ignore rules: %w", err)
 	}

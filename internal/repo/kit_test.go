@@ -270,6 +270,6 @@ func (u *user) fingerprint() string {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		u.t.Fatal(err)
 	}
-	fmt.Fprintf(&b, "%v\n%x\n%s\n%s", files(u.t, u.dir), index, u.git("for-each-ref"), u.git("symbolic-ref", "HEAD"))
+	fmt.Fprintf(&b, "%v\n%x\n%s\n%s", files(u.t, u.dir), index, u.git("for-each-ref"), u.git("rev-parse", "--symbolic-full-name", "HEAD"))
 	return b.String()
 }

@@ -133,7 +133,7 @@ func conflict(target Commit, records []string) error {
 // mergeByHand is a three-way merge for git before 2.38: without renames, so it
 // conflicts where a newer git would not.
 func (p *Project) mergeByHand(ctx context.Context, target, work Commit) (Tree, error) {
-	dir, err := os.MkdirTemp(p.vault.state, "merge-")
+	dir, err := os.MkdirTemp(p.vault.scratch(), "merge-")
 	if err != nil {
 		return "", fmt.Errorf("merge: %w", err)
 	}

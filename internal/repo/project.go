@@ -15,7 +15,8 @@ import (
 // Options of a project. StateDir is required.
 type Options struct {
 	// StateDir belongs to one session: the host's own git directory and the
-	// journal of a landing live in it. It is made with mode 0700.
+	// journal of a landing live in it. It is made with mode 0700, and is one
+	// process's at a time: the one that holds the session's lock.
 	StateDir string
 	// Base, where set, is the recorded base commit of a session that is carried
 	// on; empty takes what HEAD is now.
@@ -83,7 +84,7 @@ func Open(ctx context.Context, dir string, o Options) (*Project, error) {
 		return nil, err
 	}
 	p.vault = vault{dir: filepath.Join(o.StateDir, "vault.git"), state: o.StateDir}
-	if err := p.vault.create(p.place, p.format); err != nil {
+	if err := errors.Join(p.vault.emptyScratch(), p.vault.create(p.place, p.format)); err != nil {
 		return nil, err
 	}
 	if _, err := p.own(ctx, "cat-file", "-e", string(p.Base)+"^{tree}"); err != nil {

@@ -74,13 +74,16 @@ func leftovers(t *testing.T, r *run) {
 			t.Errorf("left behind: %v", names)
 		}
 	}
+	if scratch, _ := filepath.Glob(filepath.Join(r.state, "scratch", "*")); len(scratch) > 0 {
+		t.Errorf("left behind: %v", scratch)
+	}
 	names, err := os.ReadDir(r.state)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range names {
 		switch e.Name() {
-		case "vault.git", "clone", "verify":
+		case "vault.git", "clone", "verify", "scratch":
 		default:
 			t.Errorf("left behind: %s", e.Name())
 		}

@@ -34,6 +34,20 @@ type vault struct {
 	state string
 }
 
+// scratch holds what only one call needs. A crash leaves it full, so it is
+// emptied when the session is carried on.
+func (v vault) scratch() string { return filepath.Join(v.state, "scratch") }
+
+func (v vault) emptyScratch() error {
+	if err := os.RemoveAll(v.scratch()); err != nil {
+		return fmt.Errorf("state directory: %w", err)
+	}
+	if err := os.MkdirAll(v.scratch(), 0o700); err != nil {
+		return fmt.Errorf("state directory: %w", err)
+	}
+	return nil
+}
+
 // create writes what git needs of a repository, without `git init` and its
 // templates. It is the same again for a session that is carried on.
 func (v vault) create(from place, format string) error {
@@ -157,7 +171,7 @@ type indexCopy struct {
 // copyIndex copies the user's index with its time, on which git's guard
 // against racing edits depends.
 func (p *Project) copyIndex(ctx context.Context) (*indexCopy, error) {
-	dir, err := os.MkdirTemp(p.vault.state, "index-")
+	dir, err := os.MkdirTemp(p.vault.scratch(), "index-")
 	if err != nil {
 		return nil, fmt.Errorf("copy index: %w", err)
 	}
