@@ -79,7 +79,7 @@ func placeAt(top string) (place, error) {
 	if err := p.resolve(); err != nil {
 		return place{}, err
 	}
-	if !info.IsDir() {
+	if !info.IsDir() || p.commonDir != p.gitDir {
 		if err := p.pointsBack(dot); err != nil {
 			return place{}, err
 		}
@@ -134,10 +134,14 @@ func pointer(file, prefix string) (string, error) {
 	return filepath.Clean(text), nil
 }
 
-// pointsBack refuses a .git file that claims somebody else's repository: a
-// worktree's git directory names the file, a submodule's its work tree.
+// pointsBack refuses a .git that claims somebody else's repository: a worktree
+// is known to the repository it shares, which names its .git file; a
+// submodule's git directory names its work tree.
 func (p *place) pointsBack(dot string) error {
 	if p.commonDir != p.gitDir {
+		if filepath.Dir(p.gitDir) != filepath.Join(p.commonDir, "worktrees") {
+			return fmt.Errorf("%s is no worktree of %s: %w; run in an ordinary clone", p.top, p.commonDir, ErrUnsafe)
+		}
 		back, err := pointer(filepath.Join(p.gitDir, "gitdir"), "")
 		if err == nil {
 			back, err = filepath.EvalSymlinks(back)
