@@ -177,10 +177,23 @@ func (i identity) kill() (found bool, err error) {
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 		return true, err
 	}
-	wait := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(wait, int(orphanTimeout.Milliseconds()))
-	if err == nil && n == 0 {
-		return true, fmt.Errorf("process %d is still there %s after SIGKILL", i.Pid, orphanTimeout)
+	return true, waitEnd(fd)
+}
+
+// waitEnd waits until the process behind the descriptor has ended.
+func waitEnd(pidfd int) error {
+	deadline := time.Now().Add(orphanTimeout)
+	for {
+		left := time.Until(deadline).Milliseconds()
+		if left <= 0 {
+			return fmt.Errorf("it is still there %s after SIGKILL", orphanTimeout)
+		}
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, int(left))
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		if n == 1 {
+			return nil
+		}
 	}
-	return true, err
 }

@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -15,6 +16,13 @@ import (
 func TestMain(m *testing.M) {
 	if os.Args[0] == sandbox.Init {
 		os.Exit(sandbox.Main(os.Args))
+	}
+	if state := os.Getenv(keeperState); state != "" {
+		if err := keep(state); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }

@@ -1,0 +1,216 @@
+package seccomp_test
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nacre-dev/nacre/internal/sandbox/seccomp"
+)
+
+// data is struct seccomp_data.
+type data struct {
+	number, arch uint32
+	args         [6]uint64
+}
+
+func (d data) word(offset uint32) uint32 {
+	switch {
+	case offset == 0:
+		return d.number
+	case offset == 4:
+		return d.arch
+	case offset >= 16 && offset < 64:
+		return uint32(d.args[(offset-16)/8] >> (8 * (offset % 8)))
+	}
+	return 0
+}
+
+// interpret runs a classic BPF program as the kernel does, and fails on what it would refuse.
+func interpret(t *testing.T, program []unix.SockFilter, d data) uint32 {
+	t.Helper()
+	var a uint32
+	for pc := 0; pc < len(program); pc++ {
+		i := program[pc]
+		jump := func(holds bool) {
+			if holds {
+				pc += int(i.Jt)
+			} else {
+				pc += int(i.Jf)
+			}
+		}
+		switch i.Code {
+		case unix.BPF_LD | unix.BPF_W | unix.BPF_ABS:
+			a = d.word(i.K)
+		case unix.BPF_ALU | unix.BPF_AND | unix.BPF_K:
+			a &= i.K
+		case unix.BPF_JMP | unix.BPF_JA:
+			pc += int(i.K)
+		case unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K:
+			jump(a == i.K)
+		case unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K:
+			jump(a >= i.K)
+		case unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K:
+			jump(a&i.K != 0)
+		case unix.BPF_RET | unix.BPF_K:
+			return i.K
+		default:
+			t.Fatalf("instruction %d has code %#x", pc, i.Code)
+		}
+	}
+	t.Fatal("the program ended without an answer")
+	return 0
+}
+
+const (
+	allow  = unix.SECCOMP_RET_ALLOW
+	kill   = unix.SECCOMP_RET_KILL_PROCESS
+	errno  = unix.SECCOMP_RET_ERRNO
+	eperm  = errno | uint32(unix.EPERM)
+	enosys = errno | uint32(unix.ENOSYS)
+	family = errno | uint32(unix.EAFNOSUPPORT)
+	proto  = errno | uint32(unix.EPROTONOSUPPORT)
+)
+
+func TestTheFilterAnswersEachCall(t *testing.T) { // M-12
+	program, err := seccomp.Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	high := uint64(1) << 32
+	for _, c := range []struct {
+		name   string
+		number uint32
+		args   [6]uint64
+		want   uint32
+	}{
+		{"read", unix.SYS_READ, [6]uint64{}, allow},
+		{"execve", unix.SYS_EXECVE, [6]uint64{}, allow},
+		{"ptrace", unix.SYS_PTRACE, [6]uint64{}, eperm},
+		{"mount", unix.SYS_MOUNT, [6]uint64{}, eperm},
+		{"open_tree", unix.SYS_OPEN_TREE, [6]uint64{}, eperm},
+		{"unshare", unix.SYS_UNSHARE, [6]uint64{}, eperm},
+		{"setns", unix.SYS_SETNS, [6]uint64{}, eperm},
+		{"bpf", unix.SYS_BPF, [6]uint64{}, eperm},
+		{"keyctl", unix.SYS_KEYCTL, [6]uint64{}, eperm},
+		{"clone3 falls back", unix.SYS_CLONE3, [6]uint64{}, enosys},
+		{"openat2 falls back", unix.SYS_OPENAT2, [6]uint64{}, enosys},
+		{"io_uring falls back", unix.SYS_IO_URING_SETUP, [6]uint64{}, enosys},
+		{"a call of the future", 900, [6]uint64{}, enosys},
+		{"the highest native number", 0x3fffffff, [6]uint64{}, enosys},
+		{"x32", 0x40000000 | unix.SYS_READ, [6]uint64{}, kill},
+		{"a negative number", 0xffffffff, [6]uint64{}, kill},
+		{"clone of a thread", unix.SYS_CLONE, [6]uint64{unix.CLONE_VM | unix.CLONE_THREAD | unix.CLONE_SIGHAND}, allow},
+		{"fork", unix.SYS_CLONE, [6]uint64{uint64(unix.SIGCHLD)}, allow},
+		{"a new user namespace", unix.SYS_CLONE, [6]uint64{unix.CLONE_NEWUSER | uint64(unix.SIGCHLD)}, eperm},
+		{"a new network namespace", unix.SYS_CLONE, [6]uint64{unix.CLONE_NEWNET}, eperm},
+		{"a namespace behind high bits", unix.SYS_CLONE, [6]uint64{high | unix.CLONE_NEWNS}, eperm},
+		{"a unix socket", unix.SYS_SOCKET, [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM | unix.SOCK_CLOEXEC}, allow},
+		{"a unix datagram pair", unix.SYS_SOCKETPAIR, [6]uint64{unix.AF_UNIX, unix.SOCK_DGRAM}, allow},
+		{"a unix packet socket", unix.SYS_SOCKET, [6]uint64{unix.AF_UNIX, unix.SOCK_SEQPACKET | unix.SOCK_NONBLOCK}, allow},
+		{"a raw unix socket", unix.SYS_SOCKET, [6]uint64{unix.AF_UNIX, unix.SOCK_RAW}, proto},
+		{"TCP", unix.SYS_SOCKET, [6]uint64{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP}, allow},
+		{"TCP by default", unix.SYS_SOCKET, [6]uint64{unix.AF_INET6, unix.SOCK_STREAM | unix.SOCK_NONBLOCK, 0}, allow},
+		{"UDP", unix.SYS_SOCKET, [6]uint64{unix.AF_INET6, unix.SOCK_DGRAM, unix.IPPROTO_UDP}, allow},
+		{"raw IP", unix.SYS_SOCKET, [6]uint64{unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_TCP}, proto},
+		{"ICMP", unix.SYS_SOCKET, [6]uint64{unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP}, proto},
+		{"MPTCP", unix.SYS_SOCKET, [6]uint64{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}, proto},
+		{"SCTP", unix.SYS_SOCKET, [6]uint64{unix.AF_INET, unix.SOCK_SEQPACKET, unix.IPPROTO_SCTP}, proto},
+		{"netlink", unix.SYS_SOCKET, [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW}, family},
+		{"packet", unix.SYS_SOCKET, [6]uint64{unix.AF_PACKET, unix.SOCK_RAW}, family},
+		{"vsock", unix.SYS_SOCKET, [6]uint64{unix.AF_VSOCK, unix.SOCK_STREAM}, family},
+		{"the kernel's crypto", unix.SYS_SOCKET, [6]uint64{unix.AF_ALG, unix.SOCK_SEQPACKET}, family},
+		{"vsock behind high bits", unix.SYS_SOCKET, [6]uint64{high | unix.AF_VSOCK, unix.SOCK_STREAM}, family},
+		{"a window size", unix.SYS_IOCTL, [6]uint64{0, unix.TIOCGWINSZ}, allow},
+		{"typing", unix.SYS_IOCTL, [6]uint64{0, unix.TIOCSTI}, eperm},
+		{"typing behind high bits", unix.SYS_IOCTL, [6]uint64{0, high | unix.TIOCSTI}, eperm},
+		{"pasting", unix.SYS_IOCTL, [6]uint64{0, 0x541c}, eperm},
+		{"the console", unix.SYS_IOCTL, [6]uint64{0, unix.TIOCCONS}, eperm},
+		{"fchmodat", unix.SYS_FCHMODAT, [6]uint64{0, 0, 0o755}, allow},
+		{"fchmodat set-uid", unix.SYS_FCHMODAT, [6]uint64{0, 0, 0o4755}, eperm},
+		{"fchmod set-gid", unix.SYS_FCHMOD, [6]uint64{0, 0o2755}, eperm},
+		{"fchmodat2 set-uid", unix.SYS_FCHMODAT2, [6]uint64{0, 0, 0o4000}, eperm},
+		{"sticky", unix.SYS_FCHMODAT, [6]uint64{0, 0, 0o1777}, allow},
+		{"open", unix.SYS_OPENAT, [6]uint64{0, 0, unix.O_RDONLY, 0o7777}, allow},
+		{"create", unix.SYS_OPENAT, [6]uint64{0, 0, unix.O_CREAT | unix.O_WRONLY, 0o644}, allow},
+		{"create set-uid", unix.SYS_OPENAT, [6]uint64{0, 0, unix.O_CREAT | unix.O_WRONLY, 0o4755}, eperm},
+		{"create unnamed set-uid", unix.SYS_OPENAT, [6]uint64{0, 0, unix.O_TMPFILE | unix.O_WRONLY, 0o4755}, eperm},
+		{"list a directory", unix.SYS_OPENAT, [6]uint64{0, 0, unix.O_DIRECTORY, 0o4755}, allow},
+		{"a pipe", unix.SYS_MKNODAT, [6]uint64{0, 0, unix.S_IFIFO | 0o644}, allow},
+		{"a plain node", unix.SYS_MKNODAT, [6]uint64{0, 0, 0o644}, allow},
+		{"a device", unix.SYS_MKNODAT, [6]uint64{0, 0, unix.S_IFCHR | 0o666}, eperm},
+		{"a disk", unix.SYS_MKNODAT, [6]uint64{0, 0, unix.S_IFBLK | 0o666}, eperm},
+		{"a set-uid node", unix.SYS_MKNODAT, [6]uint64{0, 0, unix.S_IFREG | 0o4755}, eperm},
+		{"the own personality", unix.SYS_PERSONALITY, [6]uint64{0xffffffff}, allow},
+		{"no address randomness", unix.SYS_PERSONALITY, [6]uint64{0x0040000}, eperm},
+		{"the own limits", unix.SYS_PRLIMIT64, [6]uint64{0}, allow},
+		{"PID 1's limits", unix.SYS_PRLIMIT64, [6]uint64{1}, eperm},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			have := interpret(t, program, data{number: c.number, arch: nativeArch, args: c.args})
+			if have != c.want {
+				t.Errorf("have %#x, want %#x", have, c.want)
+			}
+		})
+	}
+}
+
+func TestForeignArchitecturesAreKilled(t *testing.T) {
+	program, err := seccomp.Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, arch := range []uint32{unix.AUDIT_ARCH_I386, unix.AUDIT_ARCH_ARM, unix.AUDIT_ARCH_RISCV64, 0, 0xffffffff} {
+		for _, number := range []uint32{0, 1, 11, unix.SYS_READ} {
+			if have := interpret(t, program, data{number: number, arch: arch}); have != kill {
+				t.Errorf("arch %#x call %d: have %#x", arch, number, have)
+			}
+		}
+	}
+}
+
+// Every number gets an answer, the high half of no argument changes it to
+// allow, and every jump lands inside the program.
+func TestEveryNumberGetsAnAnswer(t *testing.T) {
+	program, err := seccomp.Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for number := range uint32(1024) {
+		d := data{number: number, arch: nativeArch}
+		have := interpret(t, program, d)
+		switch {
+		case have == allow, have == eperm, have == enosys, have == family, have == proto:
+		default:
+			t.Errorf("call %d: have %#x", number, have)
+		}
+	}
+	for i, in := range program {
+		furthest := i + 1 + int(max(in.Jt, in.Jf))
+		if in.Code == unix.BPF_JMP|unix.BPF_JA {
+			furthest = i + 1 + int(in.K)
+		}
+		if in.Code&7 == unix.BPF_JMP && furthest >= len(program) {
+			t.Errorf("instruction %d jumps to %d of %d", i, furthest, len(program))
+		}
+	}
+	t.Logf("%d instructions", len(program))
+}
+
+func FuzzTheFilter(f *testing.F) {
+	program, err := seccomp.Program()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(uint32(0), nativeArch, uint64(0), uint64(0), uint64(0))
+	f.Add(uint32(unix.SYS_CLONE), nativeArch, uint64(unix.CLONE_NEWUSER), uint64(0), uint64(0))
+	f.Fuzz(func(t *testing.T, number, arch uint32, a, b, c uint64) {
+		have := interpret(t, program, data{number: number, arch: arch, args: [6]uint64{a, b, c, b, a, c}})
+		if arch != nativeArch && have != kill {
+			t.Errorf("arch %#x: %#x", arch, have)
+		}
+		if have == allow && number == unix.SYS_CLONE && uint32(a)&unix.CLONE_NEWUSER != 0 {
+			t.Error("a user namespace")
+		}
+	})
+}
