@@ -1,0 +1,85 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// Reason is a stable code for why a call was refused or how it ended.
+type Reason string
+
+// The reasons.
+const (
+	ReasonPath          Reason = "path_not_allowed"
+	ReasonToken         Reason = "bad_session_token"
+	ReasonMalformed     Reason = "malformed_request"
+	ReasonTooLarge      Reason = "too_large"
+	ReasonField         Reason = "field_not_allowed"
+	ReasonVendorTool    Reason = "vendor_tool"
+	ReasonContentBlock  Reason = "content_block_not_allowed"
+	ReasonRemoteSource  Reason = "remote_source"
+	ReasonNoPrice       Reason = "model_without_price"
+	ReasonBudget        Reason = "budget_exhausted"
+	ReasonBusy          Reason = "too_many_calls"
+	ReasonAudit         Reason = "audit_failed"
+	ReasonUnreachable   Reason = "upstream_unreachable"
+	ReasonRedirect      Reason = "upstream_redirected"
+	ReasonKeyEchoed     Reason = "key_in_answer"
+	ReasonUpstreamError Reason = "upstream_error"
+	// ReasonCut ends a call whose answer did not come whole: it is charged in full.
+	ReasonCut Reason = "cut"
+	// ReasonDone ends a call in order.
+	ReasonDone Reason = "done"
+)
+
+// refusal is an answer of the gateway's own, in the vendor's form, so that a
+// brain shows it to a person.
+type refusal struct {
+	status  int
+	kind    string
+	reason  Reason
+	message string
+}
+
+func (r *refusal) Error() string { return r.message }
+
+func refuse(reason Reason, format string, args ...any) *refusal {
+	r := &refusal{http.StatusBadRequest, "invalid_request_error", reason, "nacre: " + fmt.Sprintf(format, args...)}
+	switch reason {
+	case ReasonToken:
+		r.status, r.kind = http.StatusUnauthorized, "authentication_error"
+	case ReasonPath:
+		r.status, r.kind = http.StatusNotFound, "not_found_error"
+	case ReasonTooLarge:
+		r.status, r.kind = http.StatusRequestEntityTooLarge, "request_too_large"
+	case ReasonBudget:
+		// 402 is not retried by brains, and its message is shown.
+		r.status, r.kind = http.StatusPaymentRequired, "billing_error"
+	case ReasonBusy:
+		r.status, r.kind = http.StatusTooManyRequests, "rate_limit_error"
+	case ReasonAudit:
+		r.status, r.kind = http.StatusForbidden, "permission_error"
+	case ReasonUnreachable, ReasonRedirect, ReasonKeyEchoed:
+		r.status, r.kind = http.StatusBadGateway, "api_error"
+	}
+	return r
+}
+
+// body is the vendor's error object.
+func (r *refusal) body() []byte {
+	b, err := json.Marshal(map[string]any{"type": "error", "error": map[string]string{"type": r.kind, "message": r.message}})
+	if err != nil {
+		return nil // strings always marshal
+	}
+	return b
+}
+
+func (r *refusal) write(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	if r.reason == ReasonBusy {
+		w.Header().Set("Retry-After", "1")
+	}
+	w.WriteHeader(r.status)
+	_, _ = w.Write(r.body()) // a client that is gone needs no answer
+}

@@ -1,0 +1,179 @@
+package scriptedmodel
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// asked is the part of a request that a script looks at.
+type asked struct {
+	Model    string          `json:"model"`
+	Stream   bool            `json:"stream"`
+	System   json.RawMessage `json:"system"`
+	Messages []message       `json:"messages"`
+	Tools    []struct {
+		Name string `json:"name"`
+	} `json:"tools"`
+}
+
+type message struct {
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"`
+}
+
+type block struct {
+	Type    string          `json:"type"`
+	Text    string          `json:"text"`
+	Content json.RawMessage `json:"content"`
+	IsError bool            `json:"is_error"`
+}
+
+// turn is how many answers the history holds; neighbouring messages of the
+// assistant are one answer.
+func (a asked) turn() int {
+	n, last := 0, ""
+	for _, m := range a.Messages {
+		if m.Role == "assistant" && last != "assistant" {
+			n++
+		}
+		if m.Role != "system" {
+			last = m.Role
+		}
+	}
+	return n
+}
+
+// last is the text of the last message that is not the system's, and whether it holds a tool's error.
+func (a asked) last() (text string, failed bool) {
+	for _, m := range slices.Backward(a.Messages) {
+		if m.Role != "system" {
+			return textOf(m.Content)
+		}
+	}
+	return "", false
+}
+
+// textOf joins all text in a content: a string, or blocks with text and tool results.
+func textOf(content json.RawMessage) (text string, failed bool) {
+	var s string
+	if json.Unmarshal(content, &s) == nil {
+		return s, false
+	}
+	var blocks []block
+	if json.Unmarshal(content, &blocks) != nil {
+		return "", false
+	}
+	var all []string
+	for _, b := range blocks {
+		inner, bad := textOf(b.Content)
+		all = append(all, b.Text, inner)
+		failed = failed || bad || b.IsError
+	}
+	return strings.Join(all, "\n"), failed
+}
+
+func (a asked) offers(tool string) bool {
+	for _, t := range a.Tools {
+		if t.Name == tool {
+			return true
+		}
+	}
+	return false
+}
+
+// matches expects patterns that Check has compiled once.
+func matches(pattern, text string) bool {
+	ok, err := regexp.MatchString(pattern, text)
+	return ok && err == nil
+}
+
+func (m Match) fits(path string, a asked) bool {
+	if m.Path != "" && m.Path != path || m.NoTools && len(a.Tools) > 0 {
+		return false
+	}
+	if m.Contains != "" {
+		all, _ := textOf(a.System)
+		for _, msg := range a.Messages {
+			text, _ := textOf(msg.Content)
+			all += "\n" + text
+		}
+		if !matches(m.Contains, all) {
+			return false
+		}
+	}
+	return matches(m.Model, a.Model)
+}
+
+// choose finds the turn to play, and its name in failures.
+func (s *Server) choose(path string, a asked) (Turn, string, bool) {
+	turns, name := s.script.Turns, "turn"
+	for i, o := range s.script.Others {
+		if o.Match.fits(path, a) {
+			turns, name = o.Turns, fmt.Sprintf("others[%d] turn", i)
+			break
+		}
+	}
+	n := a.turn()
+	name = fmt.Sprintf("%s %d", name, n)
+	if n >= len(turns) {
+		return Turn{}, name, false
+	}
+	return turns[n], name, true
+}
+
+// check notes every way in which a request is not what the turn expects.
+func (s *Server) check(name string, e *Expect, a asked) {
+	if e == nil {
+		return
+	}
+	text, failed := a.last()
+	for _, want := range e.Contains {
+		if !strings.Contains(text, want) {
+			s.fail("%s: want %q in the last message, have %.300q", name, want, text)
+		}
+	}
+	for _, want := range e.Matches {
+		if !matches(want, text) {
+			s.fail("%s: want a match of %q in the last message, have %.300q", name, want, text)
+		}
+	}
+	for _, tool := range e.Tools {
+		if !a.offers(tool) {
+			s.fail("%s: the tool %q is not offered", name, tool)
+		}
+	}
+	for _, tool := range e.NoTools {
+		if a.offers(tool) {
+			s.fail("%s: the tool %q is offered", name, tool)
+		}
+	}
+	if !matches(e.Model, a.Model) {
+		s.fail("%s: want a model like %q, have %q", name, e.Model, a.Model)
+	}
+	if e.Error != nil && *e.Error != failed {
+		s.fail("%s: want a tool's error: %t, have %t: %.300q", name, *e.Error, failed, text)
+	}
+}
+
+// inspect looks for what must not be in any request, and for what must be.
+func (s *Server) inspect(r *http.Request, body []byte) {
+	for _, secret := range s.script.Forbid {
+		if strings.Contains(string(body), secret) {
+			s.fail("the body holds a forbidden string")
+		}
+		for name, values := range r.Header {
+			if strings.Contains(strings.Join(values, "\n"), secret) {
+				s.fail("the header %s holds a forbidden string", name)
+			}
+		}
+	}
+	for name, want := range s.script.WantHeader {
+		if r.Header.Get(name) != want {
+			s.fail("the header %s does not have the wanted value", name)
+		}
+	}
+}
