@@ -101,13 +101,32 @@ func Show(raw json.RawMessage, fields []string, redactor Redactor) (View, error)
 	return View{Result: out, Redacted: paths, Framed: true}, err
 }
 
-// manyRows reports whether raw is an array of more than MaxRows.
+// manyRows reports whether raw is an array of more than MaxRows: it counts the
+// commas between the outermost elements.
 func manyRows(raw json.RawMessage) bool {
-	if at := first(raw); at != '[' {
+	if first(raw) != '[' {
 		return false
 	}
-	rows, err := elements(raw, MaxRows+1)
-	return err == nil && len(rows) > MaxRows
+	depth, commas := 0, 0
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			for i++; i < len(raw) && raw[i] != '"'; i++ {
+				if raw[i] == '\\' {
+					i++
+				}
+			}
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth--
+		case ',':
+			if depth == 1 {
+				commas++
+			}
+		}
+	}
+	return commas >= MaxRows
 }
 
 func summarise(raw json.RawMessage, redactor Redactor) (Frame, error) {

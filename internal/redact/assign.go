@@ -43,32 +43,29 @@ var tails = []string{
 const maxTail = 24
 
 // assigned looks for `name = value` in the spellings of files, code, JSON and headers.
-func assigned(k kind) check {
-	return func(h *hunt, start, end int) (span, bool) {
-		k := k
-		if harmless(h.text[max(0, start-16):start]) {
-			return span{}, false
-		}
-		at := end
-		if h.text[end-1] != '=' {
-			if at = h.nameEnd(end); at < 0 {
-				return span{}, false
-			}
-			var joined bool
-			if at, joined = h.separator(at); at < 0 {
-				return span{}, false
-			}
-			if m := mixOf(h.text[at:h.run(alnum, at)]); !joined && (k != key || !m.digit && (m.lower || !m.upper)) {
-				return span{}, false // "an API key is needed"
-			}
-		}
-		from, stop, quoted := h.value(at)
-		v := h.text[from:stop]
-		if !secretValue(k, v, quoted) || !quoted && !h.ends(stop, v) {
-			return span{}, false
-		}
-		return span{from, stop}, true
+func assigned(h *hunt, k kind, start, end int) (span, bool) {
+	if harmless(h.text[max(0, start-16):start]) {
+		return span{}, false
 	}
+	at := end
+	if h.text[end-1] != '=' {
+		var joined bool
+		if at = h.nameEnd(end); at < 0 {
+			return span{}, false
+		}
+		if at, joined = h.separator(at); at < 0 {
+			return span{}, false
+		}
+		if m := mixOf(h.text[at:h.run(alnum, at)]); !joined && (k != key || !m.digit && (m.lower || !m.upper)) {
+			return span{}, false // "an API key is needed"
+		}
+	}
+	from, stop, quoted := h.value(at)
+	v := h.text[from:stop]
+	if !secretValue(k, v, quoted) || !quoted && !h.ends(stop, v) {
+		return span{}, false
+	}
+	return span{from, stop}, true
 }
 
 // nameEnd is where the name goes on to after its keyword, or -1 for another name.

@@ -5,21 +5,34 @@ import "slices"
 // automaton finds all of a set of keywords in one walk over a text (Aho and
 // Corasick, 1975), ASCII letters in either case.
 type automaton struct {
-	// next holds, for each state, the state after each class of byte.
-	next  []uint16
+	// next holds, for each state, the state after each class of byte. A state is
+	// where its row begins, and has the bit ends where a keyword ends in it.
+	next  []uint32
 	class [256]uint8
 	width int
 	// hits are the keywords that end in each state.
 	hits [][]hit
 }
 
+// ends marks the states in which a keyword ends.
+const ends = 1 << 31
+
 type hit struct {
 	word   uint16
 	length uint16
 }
 
-func (a *automaton) step(state uint16, b byte) uint16 {
-	return a.next[int(state)*a.width+int(a.class[b])]
+// step is the state after b.
+func (a *automaton) step(state uint32, b byte) uint32 {
+	return a.next[state&^ends+uint32(a.class[b])]
+}
+
+// found are the keywords that end in a state.
+func (a *automaton) found(state uint32) []hit {
+	if state&ends == 0 {
+		return nil
+	}
+	return a.hits[int(state&^ends)/a.width]
 }
 
 // newAutomaton takes keywords in lower case.
@@ -51,53 +64,55 @@ func (a *automaton) classes(words []string) {
 	}
 }
 
-func (a *automaton) grow() uint16 {
-	a.next = append(a.next, make([]uint16, a.width)...)
+func (a *automaton) grow() uint32 {
+	a.next = append(a.next, make([]uint32, a.width)...)
 	a.hits = append(a.hits, nil)
-	return uint16(len(a.hits) - 1)
+	return uint32(len(a.next) - a.width)
 }
 
 func (a *automaton) insert(id uint16, word string) {
-	state := uint16(0)
+	state := uint32(0)
 	for i := range len(word) {
-		at := int(state)*a.width + int(a.class[word[i]])
+		at := state + uint32(a.class[word[i]])
 		if a.next[at] == 0 {
 			grown := a.grow() // may move a.next
 			a.next[at] = grown
 		}
 		state = a.next[at]
 	}
-	a.hits[state] = append(a.hits[state], hit{id, uint16(len(word))})
+	row := int(state) / a.width
+	a.hits[row] = append(a.hits[row], hit{id, uint16(len(word))})
 }
 
 // link makes the tree a machine: a missing child leads to where the longest
 // suffix that is also a prefix would have led.
 func (a *automaton) link() {
-	fallback := make([]uint16, len(a.hits))
-	var queue []uint16
-	for c := range a.width {
-		if child := a.next[c]; child != 0 {
+	fallback := make([]uint32, len(a.hits))
+	var queue []uint32
+	for _, child := range a.next[:a.width] {
+		if child != 0 {
 			queue = append(queue, child)
 		}
 	}
 	for len(queue) > 0 {
 		state := queue[0]
 		queue = queue[1:]
-		back := fallback[state]
-		a.hits[state] = slices.Concat(a.hits[state], a.hits[back])
-		for c := range a.width {
-			at, other := int(state)*a.width+c, a.next[int(back)*a.width+c]
-			if child := a.next[at]; child != 0 {
-				fallback[child] = other
+		row := int(state) / a.width
+		back := fallback[row]
+		a.hits[row] = slices.Concat(a.hits[row], a.hits[int(back)/a.width])
+		for c := range uint32(a.width) {
+			other := a.next[back+c]
+			if child := a.next[state+c]; child != 0 {
+				fallback[int(child)/a.width] = other
 				queue = append(queue, child)
 			} else {
-				a.next[at] = other
+				a.next[state+c] = other
 			}
 		}
 	}
-	for i := range a.hits {
-		if len(a.hits[i]) == 0 {
-			a.hits[i] = nil
+	for i, state := range a.next {
+		if len(a.hits[int(state)/a.width]) > 0 {
+			a.next[i] |= ends
 		}
 	}
 }

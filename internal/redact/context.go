@@ -6,14 +6,20 @@ import (
 	"strings"
 )
 
+// The limits of a private key's block and of its first and last line, in bytes.
+const (
+	maxKeyBlock = 64 << 10
+	maxLabel    = 64
+)
+
 // privateKey takes a whole PEM or PGP block, and of one without an end what
 // looks like its body.
 func privateKey(h *hunt, start, end int) (span, bool) {
-	if h.text[start] == '-' && !strings.Contains(h.text[end:min(len(h.text), end+64)], "PRIVATE KEY") {
+	if h.text[start] == '-' && !strings.Contains(h.text[end:min(len(h.text), end+maxLabel)], "PRIVATE KEY") {
 		return span{}, false
 	}
-	if at := h.nextKeyEnd(end); at < len(h.text) {
-		label := h.text[at:min(len(h.text), at+64)]
+	if at := h.nextKeyEnd(end); at < len(h.text) && at-end < maxKeyBlock {
+		label := h.text[at:min(len(h.text), at+maxLabel)]
 		if dashes := strings.Index(label, "KEY-----"); dashes >= 0 && strings.Contains(label, "PRIVATE") {
 			return span{start, at + dashes + len("KEY-----")}, true
 		}
@@ -41,11 +47,11 @@ func (h *hunt) nextKeyEnd(from int) int {
 // keyBody follows lines without spaces, such as those of base64, from the end
 // of a first line on.
 func (h *hunt) keyBody(from int) (stop int, material bool) {
-	stop = from
-	for stop < len(h.text) && h.text[stop] != '\n' && h.text[stop] != '\\' {
-		stop++
+	first := strings.IndexAny(h.text[from:min(len(h.text), from+maxLabel)], "\n\\")
+	if first < 0 {
+		return from, false
 	}
-	for stop < len(h.text) {
+	for stop = from + first; stop < len(h.text); {
 		line := stop + 1
 		next := line
 		for next < len(h.text) && (base64ed.has(h.text[next]) || h.text[next] == '\\' || h.text[next] == '\r') {
@@ -146,7 +152,7 @@ func decodable(rest int) int {
 }
 
 // cookie takes what a Cookie or Set-Cookie header holds.
-func cookie(h *hunt, _, end int) (span, bool) {
+func cookie(h *hunt, end int) (span, bool) {
 	at := end
 	for at < len(h.text) && at-end < 8 && strings.IndexByte(" :\"'\\\t", h.text[at]) >= 0 {
 		at++
@@ -184,7 +190,7 @@ func (h *hunt) until(from int, stops string) int {
 const maxUserinfo = 512
 
 // userinfo takes the password in scheme://user:password@host.
-func userinfo(h *hunt, _, end int) (span, bool) {
+func userinfo(h *hunt, end int) (span, bool) {
 	colon, at := -1, -1
 	for i := end; i < min(len(h.text), end+maxUserinfo); i++ {
 		b := h.text[i]

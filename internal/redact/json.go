@@ -59,6 +59,35 @@ type walker struct {
 	more   int
 	// steps lead from the root to here.
 	steps [MaxDepth + 1]step
+	// seen are keys that were looked at: those of a row come again in the next.
+	seen [knownKeys]knownKey
+}
+
+// knownKeys is how many keys are remembered, a power of two.
+const knownKeys = 32
+
+type knownKey struct {
+	name  string
+	clean bool
+	// kind is how a string under the key is judged, secret whether its name alone
+	// makes it one, holder whether it does within an object with a secret name.
+	kind           kind
+	secret, holder bool
+}
+
+// known is what a key's name says, looked up once for the rows that share it.
+func (w *walker) known(name string) *knownKey {
+	slot := uint(len(name))
+	if len(name) > 0 {
+		slot = slot*31 + uint(name[0])*7 + uint(name[len(name)-1])*3 + uint(name[len(name)/2])
+	}
+	k := &w.seen[slot%knownKeys]
+	if k.name != name || name == "" {
+		_, found := w.engine.String(name)
+		*k = w.engine.meaning(name)
+		k.clean = !found && !strings.HasPrefix(name, Marker)
+	}
+	return k
 }
 
 // step is one level of a path.
@@ -152,8 +181,7 @@ func (w *walker) object(n naming) {
 	renamed := 0
 	for !w.bad {
 		w.space()
-		name, found := w.key(&renamed)
-		w.steps[w.depth] = step{key: name}
+		known, found := w.key(&renamed)
 		if found {
 			w.tell()
 		}
@@ -162,7 +190,7 @@ func (w *walker) object(n naming) {
 			return
 		}
 		w.space()
-		w.value(w.engine.meaning(name, n, w.peek()))
+		w.value(known.naming(n, w.peek()))
 		w.space()
 		if w.peek() == '}' {
 			w.at++
@@ -172,26 +200,30 @@ func (w *walker) object(n naming) {
 	}
 }
 
-// key reads a key. One that is a secret gets a name that no other key of its
-// object has got.
-func (w *walker) key(renamed *int) (name string, found bool) {
+// key reads a key, and returns what it says of a value that starts like the
+// next one does. A key that is a secret gets a name that no other of its object
+// has got.
+func (w *walker) key(renamed *int) (k *knownKey, found bool) {
 	start := w.at
 	name, ok := w.scan()
 	if !ok {
-		return "", false
+		return &knownKey{}, false
 	}
-	clean, found := w.engine.String(name)
-	if !found && !strings.HasPrefix(name, Marker) {
-		return name, false
+	k = w.known(name)
+	w.steps[w.depth] = step{key: name}
+	if k.clean {
+		return k, false
 	}
+	clean, _ := w.engine.String(name)
 	if *renamed++; *renamed > 1 {
 		clean += " " + strconv.Itoa(*renamed)
 	}
 	if clean == name {
-		return name, false
+		return k, false
 	}
+	w.steps[w.depth].key = clean
 	w.replace(start, clean)
-	return clean, true
+	return k, true
 }
 
 func (w *walker) string(n naming) {

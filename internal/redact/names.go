@@ -35,32 +35,36 @@ const (
 	namedAround
 )
 
-// meaning is what a field's name says of its value, which starts with first.
-func (e *Engine) meaning(name string, around naming, first byte) naming {
+// meaning is what a field's name says.
+func (e *Engine) meaning(name string) knownKey {
 	var room [maxName]byte
 	plain := squeeze(name, &room)
 	_, secret := e.secretNames[string(plain)]
 	_, holder := e.holders[string(plain)]
+	return knownKey{name: name, kind: e.kindOf(name), secret: secret, holder: holder}
+}
+
+// naming is what a key says of a value that starts with first.
+func (k *knownKey) naming(around naming, first byte) naming {
 	switch {
-	case first == '{' && secret:
+	case first == '{' && k.secret:
 		return naming{mode: namedAround}
 	case first == '{':
 		return naming{}
-	case secret || holder && around.mode == namedAround:
+	case k.secret || k.holder && around.mode == namedAround:
 		return naming{mode: named}
-	case first == '"':
-		return naming{kind: e.kindOf(name)}
+	default:
+		return naming{kind: k.kind}
 	}
-	return naming{}
 }
 
 // kindOf is how a value under a name is judged: by the keyword that ends it.
 func (e *Engine) kindOf(name string) kind {
-	state := uint16(0)
+	state := uint32(0)
 	for i := range len(name) {
 		state = e.words.step(state, name[i])
-		for _, hit := range e.words.hits[state] {
-			k := e.kinds[hit.word]
+		for _, hit := range e.words.found(state) {
+			k := e.keywords[hit.word].kind
 			if k != notSecret && isTail(name[i+1:]) && !harmless(name[:i+1-int(hit.length)]) {
 				return k
 			}

@@ -5,9 +5,18 @@ import "strings"
 // numbers finds what is known by its digits: cards, social security numbers,
 // telephone numbers and bank accounts. Groups of digits are walked once.
 func numbers(h *hunt) {
+	if len(h.text) < minNumber {
+		return
+	}
 	var n number
 	for i := 0; i < len(h.text); i++ {
 		if !isDigit(h.text[i]) {
+			continue
+		}
+		if before := h.byteAt(i - 1); before == '.' || before == '_' || isLetter(before) && !isUpper(before) {
+			for i+1 < len(h.text) && isDigit(h.text[i+1]) {
+				i++
+			}
 			continue
 		}
 		n.read(h, i)
@@ -20,6 +29,7 @@ func numbers(h *hunt) {
 
 // The limits of a number's form: a bank account has most digits and groups.
 const (
+	minNumber = 9
 	maxDigits = 34
 	maxGroups = 9
 )

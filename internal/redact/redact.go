@@ -20,17 +20,52 @@ const Marker = "[REDACTED]"
 // Engine finds secrets. The zero value is not usable: call New. An Engine is
 // immutable and safe for concurrent use.
 type Engine struct {
-	words automaton
-	// checks and kinds are those of each keyword.
-	checks []check
-	kinds  []kind
+	words    automaton
+	keywords []keyword
 
 	secretNames, holders map[string]struct{}
 }
 
-// check looks for a secret around a keyword that ended before end, and returns
-// the span of its secret part, or false.
-type check func(h *hunt, start, end int) (span, bool)
+// keyword is what to look for around one: by a switch and not by a function
+// value, which would put every search on the heap.
+type keyword struct {
+	how  how
+	form form
+	kind kind
+}
+
+// how a secret stands to its keyword.
+type how uint8
+
+const (
+	byForm how = iota
+	byName
+	byHeader
+	byCookie
+	byURL
+	byAt
+	byBlock
+)
+
+// check looks for a secret around a keyword in the text from start up to end.
+func (k *keyword) check(h *hunt, start, end int) (span, bool) {
+	switch k.how {
+	case byForm:
+		return k.form.check(h, start, end)
+	case byName:
+		return assigned(h, k.kind, start, end)
+	case byHeader:
+		return header(h, start, end)
+	case byCookie:
+		return cookie(h, end)
+	case byURL:
+		return userinfo(h, end)
+	case byAt:
+		return address(h, start, end)
+	default:
+		return privateKey(h, start, end)
+	}
+}
 
 // span is where a secret stands, from start up to end.
 type span struct{ start, end int }
@@ -51,24 +86,23 @@ type hunt struct {
 func New() *Engine {
 	e := &Engine{secretNames: set(secretNames), holders: set(holders)}
 	var words []string
-	add := func(c check, k kind, keywords ...string) {
-		for range keywords {
-			e.checks = append(e.checks, c)
-			e.kinds = append(e.kinds, k)
+	add := func(k keyword, spellings ...string) {
+		for range spellings {
+			e.keywords = append(e.keywords, k)
 		}
-		words = append(words, keywords...)
+		words = append(words, spellings...)
 	}
 	for _, form := range forms {
-		add(form.check, notSecret, form.prefix)
+		add(keyword{how: byForm, form: form}, form.prefix)
 	}
 	for _, name := range names {
-		add(assigned(name.kind), name.kind, name.words...)
+		add(keyword{how: byName, kind: name.kind}, name.words...)
 	}
-	add(privateKey, notSecret, "-----begin", "putty-user-key-file")
-	add(header, notSecret, "bearer", "basic")
-	add(cookie, notSecret, "cookie")
-	add(userinfo, notSecret, "://")
-	add(address, notSecret, "@")
+	add(keyword{how: byBlock}, "-----begin", "putty-user-key-file")
+	add(keyword{how: byHeader}, "bearer", "basic")
+	add(keyword{how: byCookie}, "cookie")
+	add(keyword{how: byURL}, "://")
+	add(keyword{how: byAt}, "@")
 	e.words = newAutomaton(words)
 	return e
 }
@@ -83,8 +117,7 @@ func set(names []string) map[string]struct{} {
 
 // String returns s with every secret replaced by Marker, and whether there was one.
 func (e *Engine) String(s string) (string, bool) {
-	var room [8]span
-	found := e.find(s, room[:0])
+	found := e.find(s)
 	if len(found) == 0 {
 		return s, false
 	}
@@ -100,37 +133,37 @@ func (e *Engine) String(s string) (string, bool) {
 	return b.String(), true
 }
 
-// find appends the secrets of s to found, in order, without overlaps.
-func (e *Engine) find(s string, found []span) []span {
+// find returns the secrets of s, in order, without overlaps.
+func (e *Engine) find(s string) []span {
 	if disguised(s) {
 		plain := undisguise(s)
-		return plain.mapped(e.findPlain(plain.text, found))
+		return plain.mapped(e.findPlain(plain.text))
 	}
-	return e.findPlain(s, found)
+	return e.findPlain(s)
 }
 
-func (e *Engine) findPlain(s string, found []span) []span {
-	h := hunt{text: s, found: found}
-	e.keywords(&h)
+func (e *Engine) findPlain(s string) []span {
+	h := hunt{text: s}
+	e.walk(&h)
 	numbers(&h)
 	return merged(h.found)
 }
 
-// keywords runs the check of every keyword that is found in the text.
-func (e *Engine) keywords(h *hunt) {
-	state := uint16(0)
+// walk checks every keyword that is found in the text.
+func (e *Engine) walk(h *hunt) {
+	state := uint32(0)
 	skip := 0 // what stands before it was redacted
 	for i := 0; i < len(h.text); i++ {
 		state = e.words.step(state, h.text[i])
-		if e.words.hits[state] == nil {
+		if state < ends {
 			continue
 		}
-		for _, hit := range e.words.hits[state] {
+		for _, hit := range e.words.found(state) {
 			start := i + 1 - int(hit.length)
 			if start < skip {
 				continue
 			}
-			if f, ok := e.checks[hit.word](h, start, i+1); ok {
+			if f, ok := e.keywords[hit.word].check(h, start, i+1); ok {
 				h.found = append(h.found, f)
 				skip = max(skip, f.end)
 			}

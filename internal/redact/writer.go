@@ -61,14 +61,14 @@ func (w *Writer) Found() int { return w.found }
 // look notes the lines and keys in what was added, so that a stream of single
 // bytes is not read anew for each.
 func (w *Writer) look(before int) {
-	from := max(0, before-len("-----BEGIN"))
+	from := max(0, before-2*maxLabel)
 	fresh := view(w.held[from:])
 	if at := strings.LastIndexByte(fresh, '\n'); at >= 0 {
 		w.lines = from + at + 1
 	}
 	begin, end := strings.LastIndex(fresh, "-----BEGIN"), strings.LastIndex(fresh, "-----END")
 	switch {
-	case end > begin:
+	case end > begin && strings.Contains(fresh[end+len("-----END"):], "-----"):
 		w.open = -1
 	case begin >= 0 && w.open < 0:
 		w.open = from + begin
@@ -93,8 +93,7 @@ func (w *Writer) pass(end int, all bool) {
 	if w.err != nil || end == 0 {
 		return
 	}
-	var room [16]span
-	found := w.engine.find(view(w.held), room[:0])
+	found := w.engine.find(view(w.held))
 	if !all {
 		end = uncut(found, end)
 	}
