@@ -80,7 +80,7 @@ func Verify(root, chain string, o VerifyOptions) (Report, error) {
 	}
 	var index *indexView
 	if chain != IndexChain {
-		if index, err = readIndex(root, o); isMissing(err) && o.Head != nil && o.IndexHead == nil {
+		if index, err = readIndex(root, o); errors.Is(err, errNoIndex) && o.Head != nil && o.IndexHead == nil {
 			index, err = nil, nil
 		}
 		if err != nil {
@@ -93,9 +93,9 @@ func Verify(root, chain string, o VerifyOptions) (Report, error) {
 
 // verifyTwice looks again where a writer came while the chain was being read.
 func verifyTwice(dir, chain string, o VerifyOptions, index *indexView) (Report, error) {
-	live := hasWriter(dir)
+	live := chain != IndexChain && hasWriter(dir)
 	r, err := verifyChain(dir, chain, o, index, live)
-	if err != nil && !live && hasWriter(dir) {
+	if err != nil && !live && chain != IndexChain && hasWriter(dir) {
 		r, err = verifyChain(dir, chain, o, index, true)
 	}
 	return r, err
@@ -318,12 +318,12 @@ func pairs(k nacre.Kind) (begin nacre.Kind, begins bool) {
 // pair matches beginnings and ends by the id in their details, or else by
 // their correlation, which an agent may choose twice.
 func (v *verification) pair(kind nacre.Kind, begins bool, e Entry) {
-	var detail struct {
-		ID string `json:"id"`
-	}
+	var detail map[string]any
 	id := "correlation:" + string(e.Correlation)
-	if json.Unmarshal(e.Detail, &detail) == nil && detail.ID != "" {
-		id = "id:" + detail.ID
+	if json.Unmarshal(e.Detail, &detail) == nil {
+		if given, ok := detail["id"].(string); ok && given != "" {
+			id = "id:" + given
+		}
 	}
 	key := string(kind) + " " + id
 	open := v.pending[key]

@@ -10,6 +10,8 @@ import (
 	"github.com/nacre-dev/nacre"
 )
 
+var errNoIndex = fmt.Errorf("%w: the index chain is missing, without which a deleted chain would not be found", ErrTampered)
+
 // indexView is what the signed part of the index says of the other chains.
 type indexView struct {
 	report Report
@@ -28,7 +30,7 @@ type event struct {
 func readIndex(root string, o VerifyOptions) (*indexView, error) {
 	dir := filepath.Join(root, IndexChain)
 	if _, err := os.Stat(dir); err != nil {
-		return nil, fmt.Errorf("the index chain is missing, without which a deleted chain would not be found: %w", err)
+		return nil, errNoIndex
 	}
 	head, err := ReadHead(root, IndexChain, o.PublicKey)
 	if err != nil {

@@ -1,0 +1,666 @@
+#!/usr/bin/env python3
+"""Check nacre's audit chains and receipts without nacre.
+
+An independent verifier for the format in docs/audit-format.md. It needs
+Python 3.8 and its standard library, the audit folder, and a public key that
+you got from somewhere you trust. It promises to accept and refuse what
+`nacre audit verify` does; it writes nothing.
+
+    python3 verify_audit.py --root DIR --public-key HEX|FILE [--chain ID] [--receipt FILE]
+
+Exit status: 0 proven, 1 not proven (tampered with, or never closed), 2 usage.
+"""
+
+import argparse
+import datetime
+import errno
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import re
+import stat
+import sys
+
+MAX_LINE = 128 << 10
+MAX_TEXT = 1 << 10
+MAX_DETAIL = 32 << 10
+MAX_DEPTH = 16
+MAX_HEAD = 4 << 10
+MAX_RECEIPT = 1 << 20
+MAX_INTEGER = (1 << 53) - 1
+INDEX = "index"
+
+RECORD_DOMAIN = b"nacre-audit-record-v1\n"
+MAC_DOMAIN = b"nacre-audit-mac-v1\n"
+HEAD_DOMAIN = b"nacre-audit-head-v1\n"
+RECEIPT_DOMAIN = b"nacre-audit-receipt-v1\n"
+
+LINE_END = re.compile(r',"record_hash":"([0-9a-f]{64})","mac":"([0-9a-f]{64})"}')
+LINE_END_SIZE = 16 + 64 + 9 + 64 + 2
+SIGNED_END = re.compile(r',"signature":"([0-9a-f]{128})"}\n')
+SIGNED_END_SIZE = 14 + 128 + 3
+HASH = re.compile(r"[0-9a-f]{64}")
+CHAIN = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
+KIND = re.compile(r"[a-z][a-z0-9._-]{0,63}")
+SEGMENT = re.compile(r"[0-9]{6}\.jsonl")
+TIME = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})\.[0-9]{9}Z")
+RECEIPT_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{0,8}[1-9])?Z")
+
+
+class Refused(Exception):
+    """What is checked is not proven."""
+
+
+class Missing(Refused):
+    """A file that has to be there is not."""
+
+
+# Ed25519, after RFC 8032 section 5.1 and 6.
+
+P = 2**255 - 19
+ORDER = 2**252 + 27742317777372353535851937790883648493
+D = -121665 * pow(121666, P - 2, P) % P
+ROOT_OF_MINUS_1 = pow(2, (P - 1) // 4, P)
+
+
+def point_add(p, q):
+    a = (p[1] - p[0]) * (q[1] - q[0]) % P
+    b = (p[1] + p[0]) * (q[1] + q[0]) % P
+    c = 2 * p[3] * q[3] * D % P
+    d = 2 * p[2] * q[2] % P
+    e, f, g, h = b - a, d - c, d + c, b + a
+    return (e * f % P, g * h % P, f * g % P, e * h % P)
+
+
+def point_times(n, p):
+    result = (0, 1, 1, 0)
+    while n > 0:
+        if n & 1:
+            result = point_add(result, p)
+        p = point_add(p, p)
+        n >>= 1
+    return result
+
+
+def recover_x(y, sign):
+    if y >= P:
+        return None
+    square = (y * y - 1) * pow(D * y * y + 1, P - 2, P) % P
+    if square == 0:
+        return None if sign else 0
+    x = pow(square, (P + 3) // 8, P)
+    if (x * x - square) % P != 0:
+        x = x * ROOT_OF_MINUS_1 % P
+    if (x * x - square) % P != 0:
+        return None
+    return P - x if x & 1 != sign else x
+
+
+def point_decode(data):
+    number = int.from_bytes(data, "little")
+    y = number & ((1 << 255) - 1)
+    x = recover_x(y, number >> 255)
+    return None if x is None else (x, y, 1, x * y % P)
+
+
+def point_encode(p):
+    inverse = pow(p[2], P - 2, P)
+    x, y = p[0] * inverse % P, p[1] * inverse % P
+    return (y | (x & 1) << 255).to_bytes(32, "little")
+
+
+BASE_Y = 4 * pow(5, P - 2, P) % P
+BASE_X = recover_x(BASE_Y, 0)
+BASE = (BASE_X, BASE_Y, 1, BASE_X * BASE_Y % P)
+
+
+def ed25519_verify(public, message, signature):
+    if len(public) != 32 or len(signature) != 64:
+        return False
+    key = point_decode(public)
+    s = int.from_bytes(signature[32:], "little")
+    if key is None or s >= ORDER:
+        return False
+    challenge = int.from_bytes(hashlib.sha512(signature[:32] + public + message).digest(), "little") % ORDER
+    negative = (P - key[0], key[1], key[2], P - key[3])
+    return point_encode(point_add(point_times(s, BASE), point_times(challenge, negative))) == signature[:32]
+
+
+# Canonical JSON.
+
+
+def no_duplicates(pairs):
+    result = {}
+    for key, value in pairs:
+        if key in result:
+            raise ValueError("duplicate key %.40r" % key)
+        result[key] = value
+    return result
+
+
+def no_float(text):
+    raise ValueError("a float: %.40s" % text)
+
+
+def check_value(value, depth):
+    """Refuse what the format has no place for; depth 0 is the line itself."""
+    if isinstance(value, (dict, list)) and depth > MAX_DEPTH:
+        raise ValueError("nested too deep")
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            check_value(key, depth + 1)
+            check_value(inner, depth + 1)
+    elif isinstance(value, list):
+        for inner in value:
+            check_value(inner, depth + 1)
+    elif isinstance(value, str):
+        if any("\ud800" <= c <= "\udfff" for c in value):
+            raise ValueError("half of a surrogate pair")
+    elif type(value) is int and abs(value) > MAX_INTEGER:
+        raise ValueError("an integer of more than 53 bits")
+
+
+def canonical(value):
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def parse(text):
+    """Decode an object that is in canonical form."""
+    try:
+        value = json.loads(text, object_pairs_hook=no_duplicates, parse_float=no_float, parse_constant=no_float)
+        if not isinstance(value, dict):
+            raise ValueError("not an object")
+        check_value(value, 0)
+        if canonical(value) != text:
+            raise ValueError("not in canonical form")
+        return value
+    except (ValueError, RecursionError) as e:
+        raise Refused(str(e) or type(e).__name__) from None
+
+
+def ascii_text(data):
+    try:
+        return data.decode("ascii")
+    except UnicodeDecodeError:
+        raise Refused("bytes that are not ASCII") from None
+
+
+def check_time(text):
+    match = TIME.fullmatch(text) if isinstance(text, str) else None
+    if not match or int(match[1]) < 1970:
+        raise Refused("time is not in the format's form")
+    try:
+        datetime.datetime(*(int(part) for part in match.groups()))
+    except ValueError as e:
+        raise Refused("time: %s" % e) from None
+
+
+# Records.
+
+TEXTS = ("correlation", "group", "outcome", "reason", "session", "source", "topic")
+REQUIRED = {"kind", "prev_hash", "seq", "time", "v"}
+KNOWN = REQUIRED | set(TEXTS) | {"detail", "stage"}
+
+
+def is_int(value, low, high):
+    return type(value) is int and low <= value <= high
+
+
+def is_hash(value):
+    return isinstance(value, str) and HASH.fullmatch(value) is not None
+
+
+def check_record(r):
+    if not REQUIRED <= r.keys() <= KNOWN:
+        raise Refused("missing or unknown keys: %s" % sorted(r.keys() ^ REQUIRED)[:5])
+    if not is_int(r["v"], 1, 1):
+        raise Refused("version is not 1")
+    if not is_int(r["seq"], 0, MAX_INTEGER) or not is_hash(r["prev_hash"]):
+        raise Refused("seq or prev_hash has the wrong form")
+    if not isinstance(r["kind"], str) or not KIND.fullmatch(r["kind"]):
+        raise Refused("kind has the wrong form")
+    check_time(r["time"])
+    for key in TEXTS:
+        if key in r and (not isinstance(r[key], str) or not 1 <= len(r[key].encode()) <= MAX_TEXT):
+            raise Refused("%s is not a text of 1 to %d bytes" % (key, MAX_TEXT))
+    if "stage" in r and not is_int(r["stage"], 1, 99):
+        raise Refused("stage is not 1 to 99")
+    if "detail" in r:
+        if not isinstance(r["detail"], dict) or len(canonical(r["detail"])) > MAX_DETAIL:
+            raise Refused("detail is not an object of at most %d bytes" % MAX_DETAIL)
+
+
+def decode_line(raw):
+    """Return the record, its hash and its MAC as hex, or refuse."""
+    if not LINE_END_SIZE < len(raw) < MAX_LINE:
+        raise Refused("line of %d bytes" % len(raw))
+    text = ascii_text(raw)
+    body, end = text[:-LINE_END_SIZE], LINE_END.fullmatch(text[-LINE_END_SIZE:])
+    if not end:
+        raise Refused("line does not end in record_hash and mac")
+    record = parse(body + "}")
+    check_record(record)
+    if hashlib.sha256(RECORD_DOMAIN + body.encode()).hexdigest() != end[1]:
+        raise Refused("record_hash does not match the record")
+    return record, end[1], end[2]
+
+
+# Files.
+
+
+def open_regular(path):
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise Missing("%s is missing" % path) from None
+    except OSError as e:
+        raise Refused(str(e)) from None
+    f = os.fdopen(fd, "rb")
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        f.close()
+        raise Refused("%s is not a regular file" % path)
+    return f
+
+
+def read_limited(path, limit):
+    with open_regular(path) as f:
+        data = f.read(limit + 1)
+    if len(data) > limit:
+        raise Refused("%s has more than %d bytes" % (path, limit))
+    return data
+
+
+def has_writer(folder):
+    """Whether a process holds the chain's lock."""
+    try:
+        f = open_regular(os.path.join(folder, "lock"))
+    except Refused:
+        return False
+    with f:
+        try:
+            fcntl.flock(f, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError as e:
+            return e.errno == errno.EWOULDBLOCK
+    return False
+
+
+def segment_names(folder):
+    try:
+        names = sorted(name for name in os.listdir(folder) if SEGMENT.fullmatch(name))
+    except OSError as e:
+        raise Refused(str(e)) from None
+    for number, name in enumerate(names, 1):
+        if name != "%06d.jsonl" % number:
+            raise Refused("segment %06d.jsonl is missing" % number)
+    return names
+
+
+def read_lines(path):
+    """Yield whole lines without their newline; then, once, (None, torn bytes)."""
+    with open_regular(path) as f:
+        while True:
+            raw = f.readline(MAX_LINE)
+            if raw.endswith(b"\n"):
+                yield raw[:-1], b""
+            elif len(raw) == MAX_LINE:
+                raise Refused("a line of more than %d bytes" % MAX_LINE)
+            else:
+                yield None, raw
+                return
+
+
+# Heads.
+
+HEAD_KEYS = {"chain", "genesis", "public_key", "record_hash", "seq", "state", "time", "v"}
+
+
+def check_signature(public, domain, document, signature):
+    payload = canonical(document)[:-1].encode()
+    if not ed25519_verify(public, domain + payload, bytes.fromhex(signature)):
+        raise Refused("signature does not match")
+
+
+def check_head(head, signature, public):
+    if head.keys() != HEAD_KEYS:
+        raise Refused("head has missing or unknown keys")
+    if not is_int(head["v"], 1, 1) or not is_int(head["seq"], 0, MAX_INTEGER):
+        raise Refused("head has a wrong version or seq")
+    if head["state"] not in ("open", "closed") or not isinstance(head["chain"], str) or not isinstance(head["time"], str):
+        raise Refused("head has the wrong form")
+    if not is_hash(head["genesis"]) or not is_hash(head["record_hash"]):
+        raise Refused("head has the wrong form")
+    if head["public_key"] != public.hex():
+        raise Refused("head names another key than the trusted one")
+    check_signature(public, HEAD_DOMAIN, head, signature)
+
+
+def read_signed(data):
+    """Split a signed file into its document and its signature."""
+    text = ascii_text(data)
+    end = SIGNED_END.fullmatch(text[-SIGNED_END_SIZE:])
+    if not end:
+        raise Refused("it does not end in a signature")
+    return parse(text[:-SIGNED_END_SIZE] + "}"), end[1]
+
+
+def read_head(root, chain, public):
+    head, signature = read_signed(read_limited(os.path.join(root, chain, "head.json"), MAX_HEAD))
+    if head.get("chain") != chain:
+        raise Refused("head.json belongs to another chain")
+    check_head(head, signature, public)
+    return head
+
+
+# One chain.
+
+OPENING_KEYS = {"chain", "genesis", "public_key"}
+PAIRS = {"call.begin": ("call", 1), "call.end": ("call", -1)}
+
+
+class Walk:
+    """One walk over one chain, and what is signed about it."""
+
+    def __init__(self, root, chain, trust):
+        self.root, self.chain, self.trust = root, chain, trust
+        self.folder = os.path.join(root, chain)
+        self.marks, self.genesis = {}, set()
+        self.signed = self.opened = 0
+        self.closed = None
+        self.records, self.entries, self.last_kind, self.last_hash = 0, [], None, None
+        self.begun = {}
+
+    def mark(self, seq, record_hash, genesis, closed):
+        if self.marks.setdefault(seq, record_hash) != record_hash:
+            raise Refused("two signed statements differ about record %d: the chain was replaced" % seq)
+        self.genesis.add(genesis)
+        self.signed = max(self.signed, seq)
+        if closed:
+            self.closed = max(seq, -1 if self.closed is None else self.closed)
+
+    def mark_head(self, head):
+        if head["chain"] != self.chain:
+            raise Refused("the head given belongs to another chain")
+        self.mark(head["seq"], head["record_hash"], head["genesis"], head["state"] == "closed")
+
+    def gather(self, events, outside, live):
+        """Collect what head.json, a head kept elsewhere and the index say."""
+        try:
+            self.mark_head(read_head(self.root, self.chain, self.trust.public))
+        except Missing:
+            if not live or events:
+                raise Refused("head.json or the whole chain is missing") from None
+        if outside:
+            self.mark_head(outside)
+        if events is None:
+            return
+        if not events and not outside and not live:
+            raise Refused("the index does not know it")
+        for event in events:
+            opens = event["kind"] == "chain.open"
+            if opens:
+                self.opened = max(self.opened, event["seq"])
+            self.mark(event["seq"], event["record_hash"], event["genesis"], not opens)
+
+    def line(self, raw):
+        record, record_hash, mac = decode_line(raw)
+        if self.records == 0:
+            self.begin(record)
+        seq = record["seq"]
+        if seq != self.records:
+            raise Refused("record %d stands where %d belongs" % (seq, self.records))
+        if self.records > 0 and record["prev_hash"] != self.last_hash:
+            raise Refused("record %d does not link to the one before it" % seq)
+        self.trust.check_mac(seq, record_hash, mac)
+        if self.marks.get(seq, record_hash) != record_hash:
+            raise Refused("record %d is not the one that was signed" % seq)
+        if self.chain != INDEX and self.last_kind == "chain.close" and record["kind"] != "chain.open":
+            raise Refused("record %d follows the chain's end" % seq)
+        self.records, self.last_kind, self.last_hash = seq + 1, record["kind"], record_hash
+        if self.chain == INDEX:
+            self.entries.append(record)
+        self.pair(record)
+
+    def begin(self, record):
+        if self.genesis - {record["prev_hash"]}:
+            raise Refused("it does not begin with the genesis that was signed: it was replaced")
+        detail = record.get("detail", {})
+        if record["kind"] != "chain.open" or not OPENING_KEYS <= detail.keys() <= OPENING_KEYS | {"torn"}:
+            raise Refused("the first record is not a chain.open")
+        want = {"chain": self.chain, "genesis": record["prev_hash"], "public_key": self.trust.public.hex()}
+        if any(detail[key] != want[key] for key in want):
+            raise Refused("it begins as another chain or with another key")
+
+    def pair(self, record):
+        if record["kind"] not in PAIRS:
+            return
+        name, step = PAIRS[record["kind"]]
+        given = record.get("detail", {}).get("id")
+        key = (name, "id", given) if isinstance(given, str) and given else (name, "correlation", record.get("correlation", ""))
+        self.begun[key] = max(0, self.begun.get(key, 0) + step)
+
+    def run(self, events, outside, live):
+        """Return the chain's state, or refuse."""
+        self.gather(events, outside, live)
+        names, torn = segment_names(self.folder), b""
+        for name in names:
+            if torn:
+                raise Refused("a segment before %s ends in the middle of a line" % name)
+            number = 0
+            try:
+                for raw, torn in read_lines(os.path.join(self.folder, name)):
+                    number += 1
+                    if raw is not None:
+                        self.line(raw)
+            except Refused as e:
+                raise Refused("segment %s line %d: %s" % (name, number, e)) from None
+        return self.conclude(bool(torn), outside, live)
+
+    def conclude(self, torn, outside, live):
+        if self.records == 0 and not live:
+            raise Refused("there are no records")
+        if self.marks and self.signed >= self.records:
+            raise Refused("it ends before record %d, which was signed: its tail was cut off" % self.signed)
+        if live or self.chain == INDEX:
+            return "open"
+        sealed = self.closed is not None and self.closed > self.opened
+        if sealed and (self.records - 1 > self.closed or torn):
+            raise Refused("something follows its closing head at record %d" % self.closed)
+        if sealed and self.last_kind == "chain.close":
+            return "closed"
+        if outside and not torn:
+            return "abandoned"
+        raise Refused("no closing head and no living writer: nothing proves what came after record %d" % self.signed)
+
+
+class Trust:
+    """The keys that are believed."""
+
+    def __init__(self, public, mac_key):
+        self.public, self.mac_key = public, mac_key
+
+    def check_mac(self, seq, record_hash, mac):
+        if self.mac_key is None:
+            return
+        want = hmac.new(self.mac_key, MAC_DOMAIN + bytes.fromhex(record_hash), hashlib.sha256).hexdigest()
+        if not hmac.compare_digest(want, mac):
+            raise Refused("record %d has a wrong MAC" % seq)
+
+
+# The index and receipts.
+
+REGISTRATION_KEYS = {"chain", "genesis", "record_hash", "seq"}
+
+
+def read_index(root, trust, outside):
+    """Return what the signed part of the index says: chain -> events, in order."""
+    try:
+        walk = Walk(root, INDEX, trust)
+        if not os.path.isdir(walk.folder):
+            raise Missing("it is missing, without which a deleted chain would not be found")
+        try:
+            head = read_head(root, INDEX, trust.public)
+        except Missing:
+            raise Refused("its head.json is missing") from None
+        walk.mark_head(head)
+        walk.run(None, outside, False)
+        return collect(walk.entries[1 : head["seq"] + 1])
+    except Missing as e:
+        raise Missing("index chain: %s" % e) from None
+    except Refused as e:
+        raise Refused("index chain: %s" % e) from None
+
+
+def collect(entries):
+    events = {}
+    for record in entries:
+        detail = record.get("detail", {})
+        if record["kind"] == "chain.open" and detail.get("chain") == INDEX and "public_key" in detail:
+            continue  # it was repaired after a crash
+        if record["kind"] not in ("chain.open", "chain.close") or detail.keys() != REGISTRATION_KEYS:
+            raise Refused("record %d registers no chain" % record["seq"])
+        if not isinstance(detail["chain"], str) or not CHAIN.fullmatch(detail["chain"]) or detail["chain"] == INDEX:
+            raise Refused("record %d registers a chain without a name" % record["seq"])
+        if not is_int(detail["seq"], 0, MAX_INTEGER) or not is_hash(detail["genesis"]) or not is_hash(detail["record_hash"]):
+            raise Refused("record %d has the wrong form" % record["seq"])
+        events.setdefault(detail["chain"], []).append(dict(detail, kind=record["kind"]))
+    return events
+
+
+def verify_chain(root, chain, trust, index, outside=None):
+    """Check one chain; print and return whether it is proven."""
+    try:
+        if not CHAIN.fullmatch(chain):
+            raise Refused("a stranger beside the chains")
+        events = None if index is None else index.get(chain, [])
+        folder = os.path.join(root, chain)
+        live = has_writer(folder)
+        walk = Walk(root, chain, trust)
+        try:
+            state = walk.run(events, outside, live)
+        except Refused:
+            if live or not has_writer(folder):
+                raise
+            walk = Walk(root, chain, trust)  # a writer came while it was read
+            state = walk.run(events, outside, True)
+    except Refused as e:
+        print("REFUSED  %s: %s" % (printable(chain), e))
+        return False
+    unknown = sum(walk.begun.values())
+    note = ", %d outcomes unknown" % unknown if unknown else ""
+    print("ok       %s: %s, %d records%s" % (printable(chain), state, walk.records, note))
+    return True
+
+
+def printable(text):
+    return text.encode("ascii", "backslashreplace").decode() if text.isprintable() else ascii(text)
+
+
+def verify_all(root, trust):
+    index = read_index(root, trust, None)
+    names = list(index) + sorted(name for name in os.listdir(root) if name != INDEX and name not in index)
+    return all([verify_chain(root, name, trust, index) for name in names])
+
+
+def verify_one(root, chain, trust):
+    if chain == INDEX:
+        read_index(root, trust, None)
+        print("ok       index")
+        return True
+    return verify_chain(root, chain, trust, read_index(root, trust, None))
+
+
+INT, TEXT, BOOL = int, str, bool
+VERDICT = ({"check": TEXT, "passed": BOOL}, {"tree": TEXT, "detail": TEXT})
+COST = ({"micro_usd": INT, "input_tokens": INT, "output_tokens": INT, "model_calls": INT}, {})
+COUNTS = ({key: INT for key in ("allowed", "denied", "asked", "redacted", "bytes_out", "bytes_in")}, {})
+RECEIPT_REQUIRED = {
+    "v": INT, "session": TEXT, "group": TEXT, "started": TEXT, "finished": TEXT, "task_digest": TEXT, "outcome": TEXT,
+    "sandbox": TEXT, "policy_digest": TEXT, "verdicts": list, "cost": dict, "counts": dict, "heads": dict, "public_key": TEXT,
+}
+RECEIPT_OPTIONAL = {"project": TEXT, "base_commit": TEXT, "merge_commit": TEXT, "brain": TEXT, "facts": dict}
+
+
+def check_shape(value, required, optional):
+    """Refuse unknown, missing and empty optional keys, and other types."""
+    if not isinstance(value, dict) or not required.keys() <= value.keys() <= required.keys() | optional.keys():
+        raise Refused("receipt has missing or unknown keys")
+    for key, inner in value.items():
+        if type(inner) is not {**required, **optional}[key] or key in optional and not inner:
+            raise Refused("receipt: %s has the wrong form" % key)
+
+
+def read_receipt(path, public):
+    receipt, signature = read_signed(read_limited(path, MAX_RECEIPT))
+    check_shape(receipt, RECEIPT_REQUIRED, RECEIPT_OPTIONAL)
+    check_shape(receipt["cost"], *COST)
+    check_shape(receipt["counts"], *COUNTS)
+    for verdict in receipt["verdicts"]:
+        check_shape(verdict, *VERDICT)
+    if any(type(value) is not str for value in receipt.get("facts", {}).values()):
+        raise Refused("receipt: facts must be texts")
+    if receipt["v"] != 1 or not all(RECEIPT_TIME.fullmatch(receipt[key]) for key in ("started", "finished")):
+        raise Refused("receipt has a wrong version or time")
+    if receipt["public_key"] != public.hex():
+        raise Refused("receipt names another key than the trusted one")
+    check_signature(public, RECEIPT_DOMAIN, receipt, signature)
+    heads = receipt["heads"]
+    check_shape(heads, {"chain": dict, "index": dict}, {})
+    for head in heads.values():
+        own = head.pop("signature", None)
+        if not isinstance(own, str) or not re.fullmatch("[0-9a-f]{128}", own):
+            raise Refused("a head in the receipt is not signed")
+        check_head(head, own, public)
+    if heads["index"]["chain"] != INDEX or heads["chain"]["chain"] == INDEX:
+        raise Refused("receipt does not hold the heads of a chain and of the index")
+    return heads
+
+
+def verify_receipt(path, root, trust):
+    heads = read_receipt(path, trust.public)
+    index = read_index(root, trust, heads["index"])
+    return verify_chain(root, heads["chain"]["chain"], trust, index, heads["chain"])
+
+
+def read_key(text):
+    """A key of 32 bytes, given as hex or as a file that holds it."""
+    if not HASH.fullmatch(text):
+        with open(text, encoding="ascii") as f:
+            text = f.read(66).rstrip("\n")
+    if not re.fullmatch("[0-9a-fA-F]{64}", text):
+        raise ValueError("not 64 hex digits")
+    return bytes.fromhex(text)
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(description="Check nacre's audit chains and receipts without nacre.")
+    parser.add_argument("--root", required=True, help="the folder that holds the chains and their index")
+    parser.add_argument("--public-key", required=True, metavar="HEX|FILE", help="the key you trust, such as the file audit.pub")
+    parser.add_argument("--mac-key", metavar="FILE", help="the file audit.mac, to check each record's MAC too")
+    parser.add_argument("--chain", metavar="ID", help="only this chain")
+    parser.add_argument("--receipt", metavar="FILE", help="this receipt, and the chain it vouches for")
+    options = parser.parse_args(arguments)
+    if options.chain and options.receipt:
+        parser.error("--receipt names its chain itself: give one of --chain and --receipt")
+    if not os.path.isdir(options.root):
+        parser.error("--root %s is not a folder" % options.root)
+    try:
+        trust = Trust(read_key(options.public_key), read_key(options.mac_key) if options.mac_key else None)
+    except (OSError, ValueError) as e:
+        parser.error("key: %s" % e)
+    try:
+        if options.receipt:
+            good = verify_receipt(options.receipt, options.root, trust)
+        elif options.chain:
+            good = verify_one(options.root, options.chain, trust)
+        else:
+            good = verify_all(options.root, trust)
+    except Refused as e:
+        print("REFUSED  %s" % e)
+        good = False
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
