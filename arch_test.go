@@ -34,8 +34,8 @@ var floors = map[string]int{
 	"internal/session": 5,
 	"internal/door":    6, "internal/task": 6,
 	"assembly": 7, "internal/display": 7,
-	"internal/doctor": 8, "internal/demo": 8,
-	"cmd/nacre": 9, "cmd/ipc": 9, "cmd/brain": 9, "cmd/sandbox-init": 9,
+	"internal/demo": 8,
+	"cmd/nacre":     9, "cmd/ipc": 9, "cmd/brain": 9, "cmd/sandbox-init": 9,
 	"plugins/reminders": 9,
 }
 
@@ -44,6 +44,7 @@ var floors = map[string]int{
 var wings = map[string]string{
 	"internal/sandbox/inside":  "internal/sandbox",
 	"internal/sandbox/probe":   "internal/sandbox",
+	"internal/sandbox/seccomp": "internal/sandbox",
 	"internal/brain/agent":     "internal/brain",
 	"internal/brain/braintest": "internal/brain",
 }

@@ -81,7 +81,7 @@ func Compute(in Input) (nacre.Posture, error) {
 	for _, t := range in.Toolchains {
 		p.Mounts = append(p.Mounts, t.Mounts...)
 		if t.BuildCache != "" {
-			p.Mounts = append(p.Mounts, nacre.Mount{Kind: nacre.Overlay, Source: t.BuildCache, Target: cacheDir})
+			p.Mounts = append(p.Mounts, nacre.Mount{Kind: nacre.Tmpfs, Target: cacheDir, Size: 2 << 30})
 		}
 	}
 	project, err := projectMounts(in)

@@ -58,6 +58,9 @@ func (r *run) converse(ctx context.Context, base baseline) (string, error) {
 // note records an event of the brain and shows it. What a brain says of itself
 // is a claim; the records of door, egress and gateway are the facts.
 func (r *run) note(ctx context.Context, calls map[string]brain.Event, e brain.Event) {
+	if r.Observe != nil {
+		r.Observe(e.Text)
+	}
 	event, detail := nacre.Step{ExitCode: e.ExitCode, IsError: e.IsError}, map[string]any{}
 	switch e.Kind {
 	case brain.Text:

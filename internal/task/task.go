@@ -57,8 +57,10 @@ type Parts struct {
 	// Spent is what the model gateway has metered so far, in millionths of a dollar.
 	Spent    func() int64
 	Progress func(nacre.Step)
-	Redact   *redact.Engine
-	Now      func() time.Time
+	// Observe, where set, is given the brain's texts as they came, unredacted.
+	Observe func(text string)
+	Redact  *redact.Engine
+	Now     func() time.Time
 }
 
 // run is one execution of the workflow.

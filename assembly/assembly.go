@@ -1,0 +1,186 @@
+// Package assembly is the composition root: it reads the operator's config,
+// makes the parts and puts them together into sealed sessions. "What can this
+// installation do?" is answered here, in straight code, without registration.
+//
+// An embedder who wants the whole of nacre starts with [Open]; one who wants the
+// kernel alone imports package kernel.
+package assembly
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/redact"
+	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/policy"
+)
+
+// DefaultGroup is whose sessions the command line opens unless told otherwise.
+const DefaultGroup nacre.Group = "main"
+
+// NotReady says that something which is needed is missing, and what to do (exit 3).
+type NotReady struct {
+	What string
+	Next string
+	err  error
+}
+
+func (e *NotReady) Error() string {
+	text := e.What
+	if e.err != nil {
+		text += ": " + e.err.Error()
+	}
+	if e.Next != "" {
+		text += "\n       " + e.Next
+	}
+	return text
+}
+
+// Unwrap gives the cause.
+func (e *NotReady) Unwrap() error { return e.err }
+
+// ConfigError says that the operator's config or a request cannot be acted on (exit 2).
+type ConfigError struct{ err error }
+
+func (e *ConfigError) Error() string { return e.err.Error() }
+
+// Unwrap gives the cause.
+func (e *ConfigError) Unwrap() error { return e.err }
+
+func badConfig(format string, values ...any) error {
+	return &ConfigError{fmt.Errorf(format, values...)}
+}
+
+// Options are what an installation is opened with. All are required.
+type Options struct {
+	Getenv func(string) string
+	// Executable is the nacre binary; ipc, brain, sandbox-init and the built-in
+	// plugins lie beside it.
+	Executable string
+	Now        func() time.Time
+	Version    string
+}
+
+// Runtime is an installation: its folders, keys, policy and programs.
+type Runtime struct {
+	options  Options
+	registry *registry.Registry
+	config   Config
+	keys     audit.Keys
+	policy   *policy.Policy
+	redact   *redact.Engine
+}
+
+// Open reads the config and the keys, making them on first start. It starts nothing.
+func Open(_ context.Context, o Options) (*Runtime, error) {
+	paths, err := registry.ResolvePaths(o.Getenv)
+	if err != nil {
+		return nil, &NotReady{What: "no place for nacre's state", err: err}
+	}
+	r := &Runtime{options: o, registry: registry.New(paths), redact: redact.New()}
+	if r.config, err = LoadConfig(paths.Config); err != nil {
+		return nil, &ConfigError{err}
+	}
+	if r.policy, err = loadPolicy(paths.Config); err != nil {
+		return nil, &ConfigError{err}
+	}
+	if r.keys, err = audit.LoadKeys(paths.Keys()); err != nil {
+		return nil, &NotReady{What: "the installation's keys", err: err}
+	}
+	return r, nil
+}
+
+// loadPolicy reads the operator's policy.toml, or takes the shipped one.
+func loadPolicy(dir string) (*policy.Policy, error) {
+	path := filepath.Join(dir, "policy.toml")
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return policy.Shipped(), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := policy.Parse(path, data)
+	if err != nil {
+		return nil, err
+	}
+	if p.Default() == nacre.Allow {
+		return nil, fmt.Errorf("%s: default = \"allow\" is refused here: write default = \"ask\" or \"deny\"", path)
+	}
+	return p, nil
+}
+
+// AuditRoot is the folder of the audit chains.
+func (r *Runtime) AuditRoot() string { return r.registry.Paths().Audit() }
+
+// PublicKey verifies the installation's heads and receipts.
+func (r *Runtime) PublicKey() []byte { return r.keys.Public() }
+
+// ReceiptPath is where a session's receipt is.
+func (r *Runtime) ReceiptPath(id nacre.SessionID) string { return r.registry.Paths().Receipt(id) }
+
+// program finds a binary beside nacre. Where it is not, nacre acts as it by its name.
+func (r *Runtime) program(name string) string {
+	path := filepath.Join(filepath.Dir(r.options.Executable), name)
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		return path
+	}
+	return r.options.Executable
+}
+
+// native opens the sandbox of this machine, or says which setting forbids it.
+func (r *Runtime) native(stateDir string) (*sandbox.Native, error) {
+	box, err := sandbox.Open(sandbox.Options{Init: r.program("sandbox-init"), StateDir: stateDir})
+	if err != nil {
+		return nil, &NotReady{What: "the native sandbox cannot start", err: err}
+	}
+	return box, nil
+}
+
+// brains are what this installation can let an agent be.
+func (r *Runtime) brains() brain.Options {
+	from := ""
+	if key, err := r.config.Model.modelKey(r.options.Getenv); err == nil && !key.Empty() {
+		from = r.config.Model.keySource()
+	}
+	return brain.Options{ClaudePath: r.options.Getenv("NACRE_CLAUDE"), Path: r.options.Getenv("PATH"), KeyFrom: from}
+}
+
+// principal is who a session's calls act for. Roles come from the config, the
+// justification from the operator's task: nothing from inside.
+func (r *Runtime) principal(group nacre.Group, session nacre.SessionID, task string) nacre.Principal {
+	roles := r.config.Groups[string(group)].Roles
+	if len(roles) == 0 {
+		roles = []string{"writer"}
+	}
+	return nacre.Principal{
+		ID: "agent:" + string(group), Group: group, Session: session, Roles: roles, Justification: task,
+	}
+}
+
+// tokenKey signs grants. It is derived from the installation's secret, so that
+// there is one secret to keep and neither use can stand in for the other.
+func (r *Runtime) tokenKey() []byte {
+	mac := hmac.New(sha256.New, r.keys.MAC())
+	mac.Write([]byte("nacre token key 1"))
+	return mac.Sum(nil)
+}
+
+func (r *Runtime) groups() policy.Groups {
+	groups := policy.Groups{}
+	for name, g := range r.config.Groups {
+		groups[nacre.Group(name)] = policy.GroupTools{Tools: g.Tools}
+	}
+	return groups
+}

@@ -1,0 +1,189 @@
+package assembly
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/posture"
+)
+
+// Config is the operator's config.toml. It is read from the operator's own
+// config folder only: a project cannot bring one. Its zero value is the safe
+// default: no tools but the core's own, no egress, no model.
+type Config struct {
+	// Brain is used by `nacre run` where none is named; empty means the first
+	// one that is installed and signed in.
+	Brain string `toml:"brain"`
+	// Checks verify a run's result where the command line names none.
+	Checks []string `toml:"checks"`
+	// Groups maps a group to what it may use (D-12).
+	Groups  map[string]GroupConfig    `toml:"groups"`
+	Egress  EgressConfig              `toml:"egress"`
+	Model   ModelConfig               `toml:"model"`
+	Plugins map[string]map[string]any `toml:"plugins"`
+	// AskSeconds is how long a person has to answer; 0 means 300 (D-13).
+	AskSeconds int `toml:"ask_seconds"`
+}
+
+// GroupConfig is what one group may do.
+type GroupConfig struct {
+	// Tools are globs of tool names or capability ids; none means the core's own tools only.
+	Tools []string `toml:"tools"`
+	// Roles of the group's sessions, which the policy matches; none means "writer".
+	Roles []string `toml:"roles"`
+}
+
+// EgressConfig is what every session may reach, and the operator's pins (M-21).
+type EgressConfig struct {
+	Allow []string `toml:"allow"`
+	// Pin maps "host:port" to the "address:port" that is dialled instead.
+	Pin map[string]string `toml:"pin"`
+}
+
+// ModelConfig is how the gateway reaches the model. A key is named, never written here.
+type ModelConfig struct {
+	BaseURL string `toml:"base_url"`
+	KeyEnv  string `toml:"key_env"`
+	KeyFile string `toml:"key_file"`
+	Name    string `toml:"name"`
+	// BudgetUSD is what one session may spend, such as "1.50"; empty means 5.
+	BudgetUSD string `toml:"budget_usd"`
+}
+
+// defaultKeyEnv holds the key unless the config names another place.
+const defaultKeyEnv = "ANTHROPIC_API_KEY"
+
+// DefaultModelURL is where model calls go unless the config says otherwise.
+const DefaultModelURL = "https://api.anthropic.com"
+
+// LoadConfig reads config.toml in dir. A missing file is the zero Config; an
+// unknown key, a wrong type or a secret in the file is an error that names the
+// place (M-61).
+func LoadConfig(dir string) (Config, error) {
+	path := filepath.Join(dir, "config.toml")
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Config{}, nil
+	}
+	if err != nil {
+		return Config{}, err
+	}
+	var c Config
+	meta, err := toml.Decode(string(data), &c)
+	if err != nil {
+		var syntax toml.ParseError
+		if errors.As(err, &syntax) {
+			return Config{}, fmt.Errorf("%s:%d: %s", path, syntax.Position.Line, syntax.Message)
+		}
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if unknown := meta.Undecoded(); len(unknown) > 0 {
+		return Config{}, fmt.Errorf("%s: unknown key %q: nacre config keys are brain, checks, groups, egress, model, plugins, ask_seconds", path, unknown[0])
+	}
+	if err := c.check(); err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+func (c Config) check() error {
+	for name := range c.Groups {
+		if _, err := nacre.ParseGroup(name); err != nil {
+			return err
+		}
+	}
+	if c.AskSeconds < 0 || c.AskSeconds > 86400 {
+		return fmt.Errorf("ask_seconds = %d: use 1 to 86400", c.AskSeconds)
+	}
+	if c.Model.KeyEnv != "" && c.Model.KeyFile != "" {
+		return errors.New("model: name key_env or key_file, not both")
+	}
+	if strings.HasPrefix(c.Model.KeyEnv, "sk-") {
+		return errors.New("model.key_env names a variable; a key itself does not belong in this file")
+	}
+	if _, err := c.budget(); err != nil {
+		return err
+	}
+	_, err := c.Egress.rules(nil)
+	return err
+}
+
+// rules are what the config allows, then what the command line adds, with the operator's pins.
+func (e EgressConfig) rules(more []string) ([]nacre.EgressRule, error) {
+	pins := map[string]netip.AddrPort{}
+	for name, address := range e.Pin {
+		rule, err := posture.ParseEgress(name)
+		if err != nil {
+			return nil, fmt.Errorf("egress.pin: %w", err)
+		}
+		pin, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return nil, fmt.Errorf("egress.pin %q = %q: write ADDRESS:PORT", name, address)
+		}
+		pins[pinKey(rule)] = pin
+	}
+	var rules []nacre.EgressRule
+	for _, text := range append(append([]string{}, e.Allow...), more...) {
+		rule, err := posture.ParseEgress(text)
+		if err != nil {
+			return nil, err
+		}
+		rule.Pin = pins[pinKey(rule)]
+		rules = append(rules, rule)
+	}
+	return rules, nil
+}
+
+func pinKey(r nacre.EgressRule) string { return fmt.Sprintf("%s:%d", r.Host, r.Port) }
+
+func (c Config) askTTL() time.Duration { return time.Duration(c.AskSeconds) * time.Second }
+
+// budget is in millionths of a dollar.
+func (c Config) budget() (int64, error) {
+	text := c.Model.BudgetUSD
+	if text == "" {
+		return 5_000_000, nil
+	}
+	whole, cents, _ := strings.Cut(text, ".")
+	var micro int64
+	for _, r := range whole + (cents + "000000")[:6] {
+		if r < '0' || r > '9' || micro > 1e12 || len(cents) > 6 {
+			return 0, fmt.Errorf("model.budget_usd = %q: write dollars, such as \"1.50\"", text)
+		}
+		micro = micro*10 + int64(r-'0')
+	}
+	return micro, nil
+}
+
+// keySource names where the key comes from, never the key.
+func (m ModelConfig) keySource() string {
+	switch {
+	case m.KeyFile != "":
+		return m.KeyFile
+	case m.KeyEnv != "":
+		return m.KeyEnv
+	default:
+		return defaultKeyEnv
+	}
+}
+
+// modelKey reads the key from where the config says it is.
+func (m ModelConfig) modelKey(getenv func(string) string) (nacre.Secret, error) {
+	if m.KeyFile != "" {
+		data, err := os.ReadFile(m.KeyFile)
+		if err != nil {
+			return nacre.Secret{}, fmt.Errorf("model.key_file: %w", err)
+		}
+		return nacre.NewSecret(strings.TrimSpace(string(data))), nil
+	}
+	return nacre.NewSecret(getenv(m.keySource())), nil
+}

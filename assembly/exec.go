@@ -1,0 +1,181 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/sandbox"
+)
+
+// lateExecution are files that make the host run code later. Those that are
+// there are read-only inside; those that appear are reported (M-13).
+var lateExecution = []string{
+	".git", ".gitmodules", ".gitattributes", ".vscode", ".idea", ".claude", ".codex", ".cursor", ".mcp.json", ".envrc",
+	".husky", ".npmrc", ".yarnrc", ".pnpmfile.cjs", ".devcontainer", ".pre-commit-config.yaml", ".nacre",
+}
+
+// Exec is a command to run sealed (M-06).
+type Exec struct {
+	Argv    []string
+	Project string // empty means a scratch folder
+	Egress  []string
+	Group   nacre.Group
+	Session nacre.SessionID // empty means a new one
+	Stdin   *os.File
+	Stdout  *os.File
+	Stderr  *os.File
+	// Term is the operator's TERM when the streams are a terminal.
+	Term   string
+	Limits nacre.Limits
+	Asking Asking
+	// Started is told when the command runs, with what the session is.
+	Started func(SessionInfo)
+}
+
+// SessionInfo says what a session is, for whoever shows it.
+type SessionInfo struct {
+	Session     nacre.SessionID `json:"session"`
+	Group       nacre.Group     `json:"group"`
+	Brain       string          `json:"brain,omitempty"`
+	Project     string          `json:"project,omitempty"`
+	Writable    []string        `json:"may_write"`
+	Egress      []string        `json:"may_reach"`
+	Backend     string          `json:"backend"`
+	Sandbox     string          `json:"sandbox"`
+	NotEnforced []string        `json:"not_enforced,omitempty"`
+	BudgetUSD   string          `json:"budget_usd,omitempty"`
+	Resumed     bool            `json:"resumed,omitempty"`
+	State       string          `json:"state"`
+}
+
+// ExecResult is what became of a command.
+type ExecResult struct {
+	Session  nacre.SessionID `json:"session"`
+	ExitCode int             `json:"exit_code"`
+	TimedOut bool            `json:"timed_out,omitempty"`
+	// Planted are late-execution files that were not there before.
+	Planted []string `json:"planted,omitempty"`
+}
+
+// Exec runs the command and returns when it and everything it started is gone.
+func (r *Runtime) Exec(ctx context.Context, e Exec) (result ExecResult, err error) {
+	project, err := projectFolder(e.Project)
+	if err != nil {
+		return ExecResult{}, err
+	}
+	s, err := r.seal(ctx, request{
+		id: orNew(e.Session), group: orDefault(e.Group), kind: "exec", title: e.Argv[0], project: project,
+		egress: e.Egress, asking: e.Asking,
+	})
+	if err != nil {
+		return ExecResult{}, err
+	}
+	result.Session = s.ID()
+	outcome := "failed"
+	defer func() { err = errors.Join(err, s.close(ctx, outcome, true)) }()
+	p, err := s.posture(posture.Input{Project: project, Protected: existing(project, lateExecution), Limits: e.Limits, Terminal: e.Term})
+	if err != nil {
+		return result, &ConfigError{err}
+	}
+	before := existing(project, lateExecution)
+	process, err := s.Start(ctx, sandbox.Command{
+		Posture: p, SocketDir: s.SocketDir(), Argv: e.Argv, Stdin: e.Stdin, Stdout: e.Stdout, Stderr: e.Stderr, Terminal: e.Term != "",
+	})
+	if err != nil {
+		return result, &NotReady{What: "start " + e.Argv[0], err: err}
+	}
+	if err := s.Update(func(h *registry.Session) { h.State = nacre.SessionRunning }); err != nil {
+		return result, err
+	}
+	if e.Started != nil {
+		e.Started(s.info(p, ""))
+	}
+	exit, err := s.Wait(ctx, process)
+	result.ExitCode, result.TimedOut = exit.Code, exit.TimedOut
+	result.Planted = without(existing(project, lateExecution), before)
+	outcome = fmt.Sprintf("exit %d", exit.Code)
+	return result, errors.Join(err, s.ended(ctx))
+}
+
+// ended is why the session was cut short, if it was.
+func (s *sealed) ended(ctx context.Context) error {
+	if err := s.Failure(); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+func (s *sealed) info(p nacre.Posture, brainName string) SessionInfo {
+	info := SessionInfo{
+		Session: s.ID(), Group: s.Group(), Brain: brainName, Egress: ruleTexts(s.rules), Backend: "native",
+		Sandbox: summary(sandbox.Support(sandbox.Options{})), NotEnforced: s.Sandbox().NotEnforced(), Resumed: s.Resumed(), State: s.runtime.registry.Paths().State,
+	}
+	for _, m := range p.Mounts {
+		if m.Kind == nacre.BindReadWrite {
+			info.Writable = append(info.Writable, m.Target)
+		}
+	}
+	return info
+}
+
+// projectFolder is the folder with all symbolic links resolved, once.
+func projectFolder(dir string) (string, error) {
+	if dir == "" {
+		return "", nil
+	}
+	abs, err := filepath.Abs(dir)
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
+	}
+	if err != nil {
+		return "", badConfig("project %s: %w", dir, err)
+	}
+	if !isDir(abs) {
+		return "", badConfig("project %s is not a folder", dir)
+	}
+	return abs, nil
+}
+
+func existing(project string, names []string) []string {
+	var there []string
+	for _, name := range names {
+		if _, err := os.Lstat(filepath.Join(project, name)); err == nil && project != "" {
+			there = append(there, name)
+		}
+	}
+	return there
+}
+
+func without(all, some []string) []string {
+	known := map[string]bool{}
+	for _, s := range some {
+		known[s] = true
+	}
+	var rest []string
+	for _, s := range all {
+		if !known[s] {
+			rest = append(rest, s)
+		}
+	}
+	return rest
+}
+
+func orNew(id nacre.SessionID) nacre.SessionID {
+	if id == "" {
+		return registry.NewID()
+	}
+	return id
+}
+
+func orDefault(g nacre.Group) nacre.Group {
+	if g == "" {
+		return DefaultGroup
+	}
+	return g
+}

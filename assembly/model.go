@@ -1,0 +1,46 @@
+package assembly
+
+import (
+	"context"
+	"net"
+	"net/url"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/budget"
+	"github.com/nacre-dev/nacre/internal/model"
+)
+
+// serveModel opens the gateway: the brain inside speaks to it with a token that
+// is worth nothing elsewhere; the key is added on the host (M-04).
+func (s *sealed) serveModel() error {
+	r := s.runtime
+	key, err := r.config.Model.modelKey(r.options.Getenv)
+	if err != nil {
+		return &ConfigError{err}
+	}
+	if key.Empty() {
+		return &NotReady{What: "no model key", Next: "export " + r.config.Model.keySource() + ", or name key_file under [model] in config.toml"}
+	}
+	base := r.config.Model.BaseURL
+	if base == "" {
+		base = DefaultModelURL
+	}
+	upstream, err := url.Parse(base)
+	if err != nil || upstream.Host == "" || (upstream.Scheme != "https" && upstream.Scheme != "http") {
+		return badConfig("model.base_url = %q: write https://HOST", base)
+	}
+	limit, err := r.config.budget()
+	if err != nil {
+		return &ConfigError{err}
+	}
+	s.gateway, err = model.New(model.Options{
+		Upstream: upstream, Key: key, SessionToken: s.token, Budget: limit, Prices: budget.ListPrices(), Record: s.Recorder,
+		Session: s.ID(), Group: s.Group(), Now: r.options.Now,
+	})
+	if err != nil {
+		return &ConfigError{err}
+	}
+	return s.Listen(nacre.ModelSocket, func(ctx context.Context, listener *net.UnixListener) error {
+		return s.gateway.Serve(ctx, listener)
+	})
+}

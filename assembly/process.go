@@ -1,0 +1,65 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/internal/session"
+)
+
+// process is a sealed program with pipes: what brains and plugins are handed.
+type process struct {
+	stdin          *os.File
+	stdout, stderr *os.File
+	sealed         *sandbox.Process
+
+	wait func() (int, error)
+}
+
+// startPiped launches a command sealed in the session, with a pipe to each of
+// its streams.
+func startPiped(ctx context.Context, s *session.Session, c sandbox.Command) (*process, error) {
+	var pipes [3][2]*os.File
+	for i := range pipes {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return nil, errors.Join(err, closePipes(pipes))
+		}
+		pipes[i] = [2]*os.File{r, w}
+	}
+	c.Stdin, c.Stdout, c.Stderr = pipes[0][0], pipes[1][1], pipes[2][1]
+	sealed, err := s.Start(ctx, c)
+	if err != nil {
+		return nil, errors.Join(err, closePipes(pipes))
+	}
+	// The ends that the sandbox holds: kept open here they would never reach their end.
+	err = errors.Join(c.Stdin.Close(), c.Stdout.Close(), c.Stderr.Close())
+	p := &process{stdin: pipes[0][1], stdout: pipes[1][0], stderr: pipes[2][0], sealed: sealed}
+	p.wait = sync.OnceValues(func() (int, error) {
+		exit, err := s.Wait(ctx, sealed)
+		return exit.Code, err
+	})
+	return p, err
+}
+
+func closePipes(pipes [3][2]*os.File) error {
+	var errs []error
+	for _, pipe := range pipes {
+		for _, end := range pipe {
+			if end != nil {
+				errs = append(errs, end.Close())
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *process) Stdin() io.WriteCloser { return p.stdin }
+func (p *process) Stdout() io.Reader     { return p.stdout }
+func (p *process) Stderr() io.Reader     { return p.stderr }
+func (p *process) Wait() (int, error)    { return p.wait() }
+func (p *process) Kill() error           { return p.sealed.Kill() }

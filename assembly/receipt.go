@@ -1,0 +1,122 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/task"
+)
+
+// suspend closes a session whose work is not finished: it can go on later.
+func (s *sealed) suspend(ctx context.Context) error { return s.close(ctx, "interrupted", false) }
+
+// conclude closes the session and signs what it did. The counts come from the
+// chain, not from what the run says of itself.
+func (s *sealed) conclude(ctx context.Context, report Report, spec task.Spec) (Report, error) {
+	outcome := "not landed"
+	if report.Landed {
+		outcome = "landed"
+	}
+	spent, in, out := int64(0), int64(0), int64(0)
+	if s.gateway != nil {
+		spent, in, out = s.gateway.Spent()
+	}
+	chains := s.Chains()
+	if err := s.close(ctx, outcome, true); err != nil {
+		return report, err
+	}
+	r := s.runtime
+	counts, err := r.count(chains)
+	if err != nil {
+		return report, err
+	}
+	report.Denied, report.Asked, report.Redacted = int(counts.Denied), int(counts.Asked), int(counts.Redacted)
+	report.Duration = r.options.Now().Sub(s.started)
+	receipt := audit.Receipt{
+		Session: s.ID(), Group: s.Group(), Started: s.started, Finished: r.options.Now(), TaskDigest: taskDigest(spec.Task),
+		Outcome: outcome, Project: spec.Project, BaseCommit: report.Base, MergeCommit: report.Commit, Brain: spec.Brain,
+		Sandbox: "native", PolicyDigest: r.policy.Version(), Verdicts: verdicts(report.RunResult), Counts: counts,
+		Cost: audit.ReceiptCost{MicroUSD: spent, InputTokens: in, OutputTokens: out},
+	}
+	report.Receipt, err = r.writeReceipt(receipt, chains[len(chains)-1])
+	return report, err
+}
+
+func verdicts(result nacre.RunResult) []audit.ReceiptVerdict {
+	var list []audit.ReceiptVerdict
+	for _, c := range result.Checks {
+		list = append(list, audit.ReceiptVerdict{Check: c.Command, Passed: c.Passed(), Tree: result.Tree, Detail: c.Strength})
+	}
+	return list
+}
+
+// writeReceipt adds the heads, signs the whole and writes it where it is found again.
+func (r *Runtime) writeReceipt(receipt audit.Receipt, chain string) (string, error) {
+	var err error
+	public := r.keys.Public()
+	if receipt.Heads.Chain, err = audit.ReadHead(r.AuditRoot(), chain, public); err != nil {
+		return "", err
+	}
+	if receipt.Heads.Index, err = audit.ReadHead(r.AuditRoot(), audit.IndexChain, public); err != nil {
+		return "", err
+	}
+	signed, err := audit.SignReceipt(receipt, r.keys)
+	if err != nil {
+		return "", err
+	}
+	path := r.ReceiptPath(receipt.Session)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", err
+	}
+	return path, audit.WriteReceipt(path, signed)
+}
+
+// count goes through the chains of a piece of work.
+func (r *Runtime) count(chains []string) (audit.ReceiptCounts, error) {
+	var counts audit.ReceiptCounts
+	var errs []error
+	for _, chain := range chains {
+		errs = append(errs, audit.Read(r.AuditRoot(), chain, func(e audit.Entry) error {
+			add(&counts, e)
+			return nil
+		}))
+	}
+	return counts, errors.Join(errs...)
+}
+
+func add(counts *audit.ReceiptCounts, e audit.Entry) {
+	switch e.Kind {
+	case nacre.KindCallBegin:
+		counts.Allowed++
+	case nacre.KindCallReject:
+		counts.Denied++
+	case nacre.KindApprovalAsk:
+		counts.Asked++
+	case nacre.KindEgress:
+		if e.Outcome == nacre.OutcomeDenied {
+			counts.Denied++
+		}
+	case nacre.KindCallEnd:
+		if e.Outcome == nacre.OutcomeSanitized {
+			counts.Redacted++
+		}
+	}
+}
+
+// ReadAudit gives each record of a session's latest work to fn, in order.
+func (r *Runtime) ReadAudit(session nacre.SessionID, fn func(audit.Entry) error) error {
+	known, err := r.registry.Show(session)
+	if err != nil {
+		return err
+	}
+	for _, chain := range known.Chains {
+		if err := audit.Read(r.AuditRoot(), chain, fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,324 @@
+package assembly
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/internal/task"
+)
+
+// specFile keeps what a run was asked to do, so that it can go on.
+const specFile = "run.json"
+
+// Run is a task for an agent (M-01).
+type Run struct {
+	Task      string
+	Project   string
+	Brain     string // empty means the config's, else the first that is ready
+	Model     string
+	Recording string // what the replay brain plays
+	Checks    []string
+	Egress    []string
+	Group     nacre.Group
+	// Session names the session; one that was interrupted goes on with its work.
+	Session  nacre.SessionID
+	MaxTurns int
+	Limits   nacre.Limits
+	Asking   Asking
+	Started  func(SessionInfo)
+	Progress func(nacre.Step)
+	// Observe, where set, is given what comes out of the sandbox as it came, for
+	// witnesses and tests. It is unredacted: keep it from people and files.
+	Observe func(text string)
+}
+
+// Report is what became of a run.
+type Report struct {
+	Session nacre.SessionID `json:"session"`
+	nacre.RunResult
+	Receipt  string        `json:"receipt,omitempty"`
+	Duration time.Duration `json:"duration_ns"`
+	Denied   int           `json:"denied"`
+	Asked    int           `json:"asked"`
+	Redacted int           `json:"redacted"`
+}
+
+// Run lets an agent work on a project, sealed, and lands what was verified.
+func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
+	id := orNew(run.Session)
+	spec, err := r.spec(id, run)
+	if err != nil {
+		return Report{}, err
+	}
+	agent, err := r.chooseBrain(ctx, &spec)
+	if err != nil {
+		return Report{}, err
+	}
+	s, err := r.seal(ctx, request{
+		id: id, group: orDefault(run.Group), kind: "run", title: title(spec.Task), project: spec.Project, brain: spec.Brain,
+		task: spec.Task, egress: spec.Egress, model: agent.Name() != brain.ReplayName, asking: run.Asking,
+	})
+	if err != nil {
+		return Report{}, err
+	}
+	report.Session = s.ID()
+	finished := false
+	defer func() {
+		if !finished {
+			err = errors.Join(err, s.suspend(ctx))
+		}
+	}()
+	if err := s.keepSpec(spec); err != nil {
+		return report, err
+	}
+	report.RunResult, err = s.work(ctx, run, spec, agent)
+	if err != nil {
+		return report, err
+	}
+	finished = true
+	return s.conclude(ctx, report, spec)
+}
+
+// spec is what the run does: what it was asked now, or what it was asked when
+// it was interrupted.
+func (r *Runtime) spec(id nacre.SessionID, run Run) (task.Spec, error) {
+	earlier, going, err := r.interrupted(id)
+	if err != nil {
+		return task.Spec{}, err
+	}
+	if going {
+		if run.Task != "" && run.Task != earlier.Task {
+			return task.Spec{}, badConfig("session %s has unfinished work: go on with `nacre run --session %s`, or use another session", id, id)
+		}
+		return earlier, nil
+	}
+	if run.Task == "" && run.Recording == "" {
+		return task.Spec{}, badConfig("no task: write one after `nacre run`, or name a file with --prompt-file")
+	}
+	project, err := projectFolder(orDot(run.Project))
+	if err != nil {
+		return task.Spec{}, err
+	}
+	spec := task.Spec{
+		Task: run.Task, Project: project, Brain: run.Brain, Model: run.Model, Checks: run.Checks, Egress: run.Egress,
+		MaxTurns: run.MaxTurns,
+	}
+	if len(spec.Checks) == 0 {
+		spec.Checks = r.config.Checks
+	}
+	if run.Recording != "" {
+		if spec.Recording, err = filepath.Abs(run.Recording); err != nil {
+			return task.Spec{}, err
+		}
+	}
+	return spec, nil
+}
+
+func (r *Runtime) interrupted(id nacre.SessionID) (task.Spec, bool, error) {
+	known, err := r.registry.Show(id)
+	if errors.Is(err, registry.ErrUnknown) || (err == nil && known.Work == "") {
+		return task.Spec{}, false, nil
+	}
+	if err != nil {
+		return task.Spec{}, false, err
+	}
+	if known.Kind != "run" {
+		return task.Spec{}, false, badConfig("session %s is an exec session: use another name", id)
+	}
+	data, err := os.ReadFile(filepath.Join(r.registry.Paths().Session(id), specFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return task.Spec{}, false, nil // it was interrupted before it began
+	}
+	if err != nil {
+		return task.Spec{}, false, err
+	}
+	var spec task.Spec
+	if err := json.Unmarshal(data, &spec); err != nil {
+		return task.Spec{}, false, fmt.Errorf("session %s: what it was asked to do is damaged: %w", id, err)
+	}
+	return spec, true, nil
+}
+
+func (s *sealed) keepSpec(spec task.Spec) error {
+	data, err := json.MarshalIndent(spec, "", "  ")
+	if err != nil {
+		return err
+	}
+	return registry.WriteFile(filepath.Join(s.Dir(), specFile), data)
+}
+
+// chooseBrain finds the brain that was named, or the first that is ready.
+func (r *Runtime) chooseBrain(ctx context.Context, spec *task.Spec) (brain.Brain, error) {
+	options := r.brains()
+	if spec.Brain == "" && spec.Recording != "" {
+		spec.Brain = brain.ReplayName
+	}
+	if spec.Brain == "" {
+		spec.Brain = r.config.Brain
+	}
+	if spec.Brain == "" {
+		found, status, err := brain.Detect(ctx, options)
+		if err != nil {
+			return nil, &NotReady{What: "no brain is ready", Next: status.Next, err: errors.New(status.Why)}
+		}
+		spec.Brain = found.Name()
+		return found, nil
+	}
+	named, err := brain.Named(spec.Brain, options)
+	if err != nil {
+		return nil, &ConfigError{err}
+	}
+	if named.Name() == brain.ReplayName && spec.Recording == "" {
+		return nil, badConfig("brain replay plays a recording: name it with --recording FILE")
+	}
+	if status := named.Detect(ctx); !status.Ready() {
+		return nil, &NotReady{What: "brain " + named.Name(), Next: status.Next, err: errors.New(status.Why)}
+	}
+	return named, nil
+}
+
+// work runs the task with the parts that this session has.
+func (s *sealed) work(ctx context.Context, run Run, spec task.Spec, agent brain.Brain) (nacre.RunResult, error) {
+	if err := s.Update(func(h *registry.Session) { h.State = nacre.SessionRunning }); err != nil {
+		return nacre.RunResult{}, err
+	}
+	turn, err := s.turn(ctx, spec)
+	if err != nil {
+		return nacre.RunResult{}, err
+	}
+	return task.Run(ctx, task.Parts{
+		Session: s.Session, EnginePath: s.runtime.registry.Paths().Engine(), Brain: agent, Turn: turn,
+		Launch: func(ctx context.Context, l brain.Launch, dir string) (brain.Process, error) {
+			return s.launchBrain(ctx, l, dir, run, spec)
+		},
+		Check:    s.check,
+		Spent:    s.spent,
+		Observe:  run.Observe,
+		Progress: orIgnore(run.Progress), Redact: s.runtime.redact, Now: s.runtime.options.Now,
+	}, spec)
+}
+
+// turn is what the brain is given: the task, the memory brief and the skills.
+func (s *sealed) turn(ctx context.Context, spec task.Spec) (brain.Turn, error) {
+	turn := brain.Turn{
+		Task: spec.Task, Model: spec.Model, SessionToken: s.token, MaxTurns: spec.MaxTurns,
+		Skills: s.skills(s.runtime.principal(s.Group(), s.ID(), spec.Task)), System: s.brief(ctx),
+	}
+	if spec.Recording == "" {
+		return turn, nil
+	}
+	data, err := os.ReadFile(spec.Recording)
+	if err != nil {
+		return brain.Turn{}, badConfig("recording: %w", err)
+	}
+	turn.Recording = data
+	return turn, nil
+}
+
+// brief is what trusted memory tells the agent before it starts. A slow one is
+// left out with a record (D-43).
+func (s *sealed) brief(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, briefLimit)
+	defer cancel()
+	brief, err := s.memory.Brief(ctx, false)
+	if err != nil {
+		// The recorder itself stops the session if it fails.
+		_ = s.Recorder.Append(context.WithoutCancel(ctx), nacre.Record{Kind: nacre.KindMemory, Source: "core", Outcome: "no brief", Reason: err.Error()})
+		return ""
+	}
+	return brief.Markdown()
+}
+
+// launchBrain seals the brain over its private clone, whose git folder it cannot write.
+func (s *sealed) launchBrain(ctx context.Context, l brain.Launch, dir string, run Run, spec task.Spec) (brain.Process, error) {
+	mounts, err := s.roleFiles(l.Files)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.posture(posture.Input{
+		Project: dir, Protected: []string{".git"}, Mounts: append(mounts, l.Mounts...), Env: l.Env,
+		Model: s.gateway != nil, Limits: run.Limits,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if run.Started != nil {
+		info := s.info(p, spec.Brain)
+		info.Project = spec.Project
+		run.Started(info)
+	}
+	process, err := startPiped(ctx, s.Session, sandbox.Command{Posture: p, SocketDir: s.SocketDir(), Argv: l.Argv})
+	if err != nil {
+		return nil, err
+	}
+	return process, nil
+}
+
+// roleFiles writes a brain's read-only files and binds each where it belongs.
+func (s *sealed) roleFiles(files []brain.File) ([]nacre.Mount, error) {
+	dir := filepath.Join(s.Dir(), "role")
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, err
+	}
+	var mounts []nacre.Mount
+	for i, f := range files {
+		if !path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path {
+			return nil, fmt.Errorf("brain file %q: not a plain absolute path", f.Path)
+		}
+		host := filepath.Join(dir, strconv.Itoa(i))
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(host, f.Data, os.FileMode(f.Mode)|0o400); err != nil {
+			return nil, err
+		}
+		mounts = append(mounts, nacre.Mount{Source: host, Target: f.Path})
+	}
+	return mounts, nil
+}
+
+func (s *sealed) spent() int64 {
+	if s.gateway == nil {
+		return 0
+	}
+	micro, _, _ := s.gateway.Spent()
+	return micro
+}
+
+func title(text string) string {
+	runes := []rune(text)
+	return string(runes[:min(len(runes), 60)])
+}
+
+func taskDigest(text string) string {
+	digest := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(digest[:])
+}
+
+func orDot(dir string) string {
+	if dir == "" {
+		return "."
+	}
+	return dir
+}
+
+func orIgnore(progress func(nacre.Step)) func(nacre.Step) {
+	if progress == nil {
+		return func(nacre.Step) {}
+	}
+	return progress
+}

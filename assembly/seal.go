@@ -1,0 +1,382 @@
+package assembly
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/approval"
+	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/door"
+	"github.com/nacre-dev/nacre/internal/egress"
+	"github.com/nacre-dev/nacre/internal/memory"
+	"github.com/nacre-dev/nacre/internal/model"
+	"github.com/nacre-dev/nacre/internal/pluginhost"
+	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/internal/session"
+	"github.com/nacre-dev/nacre/kernel"
+)
+
+// briefLimit is how long the memory brief may take before a run starts without it (D-43).
+const briefLimit = 5 * time.Second
+
+// Asking decides how a person is asked. With its zero value a question waits
+// for `nacre approvals` in another terminal until it expires.
+type Asking struct {
+	// Ask is told of each question and may answer it through answer, from any
+	// goroutine. It must not block.
+	Ask func(q nacre.Question, answer func(v nacre.Verdict, by string) error)
+	// In and Out, where set, are a terminal that is asked y or n. By is recorded
+	// as who answered there.
+	In  io.Reader
+	Out io.Writer
+	By  string
+}
+
+// request is what a sealed session is opened for.
+type request struct {
+	id      nacre.SessionID
+	group   nacre.Group
+	kind    string
+	title   string
+	project string
+	brain   string
+	task    string
+	egress  []string
+	model   bool
+	asking  Asking
+}
+
+// sealed is an open session with everything that serves it.
+type sealed struct {
+	*session.Session
+	runtime *Runtime
+	rules   []nacre.EgressRule
+	host    *pluginhost.Host
+	memory  *memory.Store
+	gateway *model.Gateway
+	token   nacre.Secret // what the brain shows the gateway: worth nothing elsewhere
+	tools   []posture.Toolchain
+	kernel  *kernel.Kernel
+	started time.Time
+
+	questions chan nacre.Question
+	asked     sync.WaitGroup
+}
+
+// seal opens a session with its memory, plugins, kernel, door, proxy and gateway.
+func (r *Runtime) seal(ctx context.Context, req request) (*sealed, error) {
+	rules, err := r.config.Egress.rules(req.egress)
+	if err != nil {
+		return nil, &ConfigError{err}
+	}
+	store, err := r.openMemory(ctx, req.group)
+	if err != nil {
+		return nil, err
+	}
+	s := &sealed{runtime: r, rules: rules, memory: store, token: nacre.NewSecret(randomHex()), started: r.options.Now(), questions: make(chan nacre.Question, approval.MaxPending)}
+	if err := s.open(ctx, req); err != nil {
+		return nil, errors.Join(err, s.close(ctx, "not opened", s.Session == nil || !s.Resumed()))
+	}
+	return s, nil
+}
+
+// openMemory comes before sandbox and brain: no memory, no run (M-01, D-45).
+func (r *Runtime) openMemory(ctx context.Context, group nacre.Group) (*memory.Store, error) {
+	path := r.registry.Paths().Memory(group)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, &NotReady{What: "memory", err: err}
+	}
+	store, err := memory.Open(ctx, path, memory.Options{Group: group, Now: r.options.Now})
+	if err != nil {
+		return nil, &NotReady{What: "the memory of group " + string(group), Next: "move " + path + " away to start with an empty one", err: err}
+	}
+	return store, nil
+}
+
+func (s *sealed) open(ctx context.Context, req request) error {
+	r := s.runtime
+	var err error
+	s.Session, err = session.Open(ctx, session.Options{
+		Registry: r.registry, Sandbox: r.native, Keys: r.keys, Now: r.options.Now, AskTTL: r.config.askTTL(),
+		Session: registry.Session{SessionStatus: nacre.SessionStatus{
+			ID: req.id, Group: req.group, Kind: req.kind, Title: req.title, Project: req.project, Brain: req.brain,
+			State: nacre.SessionOpen, Started: s.started,
+		}},
+		Notify: s.notify(req.asking),
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.recordOpen(ctx, req); err != nil {
+		return err
+	}
+	s.askTerminal(req.asking)
+	s.tools = toolchains(ctx, r.options.Getenv)
+	if err := s.startPlugins(ctx); err != nil {
+		return err
+	}
+	if err := s.openKernel(ctx, req); err != nil {
+		return err
+	}
+	if err := s.serveDoor(r.principal(req.group, req.id, req.task)); err != nil {
+		return err
+	}
+	if err := s.serveEgress(); err != nil {
+		return err
+	}
+	if req.model {
+		return s.serveModel()
+	}
+	return nil
+}
+
+// notify tells whoever asked to be told, and queues the question for the terminal.
+func (s *sealed) notify(asking Asking) func(nacre.Question) {
+	return func(q nacre.Question) {
+		if asking.Ask != nil {
+			asking.Ask(q, func(v nacre.Verdict, by string) error { return s.Approvals.Answer(q.ID, v, by) })
+		}
+		if asking.In != nil {
+			s.questions <- q // has room for as many as can wait
+		}
+	}
+}
+
+// askTerminal asks a person at the terminal the session was started from.
+func (s *sealed) askTerminal(asking Asking) {
+	if asking.In == nil {
+		return
+	}
+	lines := make(chan string)
+	go func() { _ = approval.Lines(s.Context(), asking.In, lines) }() // ends with the next line typed, or the process
+	terminal := approval.Terminal{Desk: s.Approvals, Lines: lines, Out: asking.Out, By: asking.By}
+	s.asked.Add(1)
+	go func() {
+		defer s.asked.Done()
+		_ = terminal.Run(s.Context(), s.questions) // a terminal that is gone leaves questions to others
+	}()
+}
+
+func (s *sealed) recordOpen(ctx context.Context, req request) error {
+	detail, err := json.Marshal(map[string]any{
+		"kind": req.kind, "brain": req.brain, "resumed": s.Resumed(), "policy": s.runtime.policy.Version(),
+		"version": s.runtime.options.Version, "egress": ruleTexts(s.rules),
+	})
+	if err != nil {
+		return err
+	}
+	return s.Recorder.Commit(ctx, nacre.Record{Kind: nacre.KindSessionOpen, Source: "core", Detail: detail})
+}
+
+func ruleTexts(rules []nacre.EgressRule) []string {
+	texts := make([]string, 0, len(rules))
+	for _, rule := range rules {
+		text := rule.String()
+		if rule.Pin.IsValid() {
+			text += " pinned to " + rule.Pin.String()
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// startPlugins starts the user's plugins over the built-in ones, each sealed.
+func (s *sealed) startPlugins(ctx context.Context) error {
+	r := s.runtime
+	found, err := pluginhost.Discover(r.pluginDirs()...)
+	if err != nil {
+		return err
+	}
+	config := map[nacre.PluginName]json.RawMessage{}
+	for name, values := range r.config.Plugins {
+		raw, err := json.Marshal(values)
+		if err != nil {
+			return badConfig("[plugins.%s]: %w", name, err)
+		}
+		config[nacre.PluginName(name)] = raw
+	}
+	taken := map[nacre.ToolName]string{}
+	own, err := s.ownTools()
+	if err != nil {
+		return err
+	}
+	for _, tool := range own {
+		taken[tool.Capability.Tool] = "the core"
+	}
+	s.host, err = pluginhost.Start(ctx, found, pluginhost.Options{
+		Launch: s.launchPlugin, Recorder: s.Recorder, Now: r.options.Now, DataRoot: r.registry.Paths().PluginData(),
+		Version: compatible, Config: config, Taken: taken,
+		Redact: func(text string) string { clean, _ := r.redact.String(text); return clean },
+	})
+	if err != nil {
+		return &ConfigError{err}
+	}
+	return nil
+}
+
+// pluginDirs are where plugins lie: the user's own win over the built-in ones (D-20).
+func (r *Runtime) pluginDirs() []string {
+	return []string{filepath.Join(r.registry.Paths().Data, "plugins"), filepath.Join(filepath.Dir(r.options.Executable), "plugins")}
+}
+
+// compatible is the version of nacre that a plugin's app_compat is held against.
+// It moves with the plugin protocol, not with builds.
+const compatible = "0.1.0"
+
+// pluginWall is longer than any session: a handler lives as long as its session.
+const pluginWall = 30 * 24 * time.Hour
+
+// pluginData is where a plugin's own folder is inside its sandbox.
+const pluginData = "/data"
+
+// launchPlugin seals a handler like an agent: its folder read-only, its own
+// data folder, no way out.
+func (s *sealed) launchPlugin(ctx context.Context, spec pluginhost.LaunchSpec) (pluginhost.Process, error) {
+	p, err := posture.Compute(posture.Input{
+		Project: spec.Dir, ReadOnlyProject: true, Offline: true, System: sandbox.SystemMounts(), Env: spec.Env,
+		Mounts: []nacre.Mount{{Kind: nacre.BindReadWrite, Source: spec.DataDir, Target: pluginData}},
+		Limits: nacre.Limits{Wall: pluginWall},
+	})
+	if err != nil {
+		return pluginhost.Process{}, err
+	}
+	started, err := startPiped(s.Context(), s.Session, sandbox.Command{Posture: p, Argv: spec.Argv})
+	if err != nil {
+		return pluginhost.Process{}, err
+	}
+	context.AfterFunc(ctx, func() { _ = started.Kill() }) // its Wait reports what became of it
+	return pluginhost.Process{
+		Stdin: started.stdin, Stdout: started.stdout, Stderr: started.stderr, DataDir: pluginData,
+		Wait: func() error { _, err := started.Wait(); return err }, Kill: started.Kill,
+	}, nil
+}
+
+// openKernel registers everything a call can reach: the core's own tools, memory and plugins.
+func (s *sealed) openKernel(_ context.Context, req request) error {
+	r := s.runtime
+	k, err := kernel.New(kernel.Config{
+		Policy: r.policy, Groups: r.groups(), Approver: s.Approvals, Recorder: s.Recorder, Now: r.options.Now,
+		Random: rand.Reader, TokenKey: r.tokenKey(), AskTTL: r.config.askTTL(),
+	})
+	if err != nil {
+		return err
+	}
+	s.kernel = k
+	own, err := s.ownTools()
+	if err != nil {
+		return err
+	}
+	for _, tool := range append(own, s.host.Tools()...) {
+		if err := k.Register(tool); err != nil {
+			return &ConfigError{fmt.Errorf("tool %s: %w", tool.Capability.ID, err)}
+		}
+	}
+	return nil
+}
+
+// ownTools are what the core itself brings: the intrinsics and memory.
+func (s *sealed) ownTools() ([]nacre.Tool, error) {
+	tools, err := memory.Tools(s.memory)
+	return append(s.intrinsics(), tools...), err
+}
+
+func (s *sealed) serveDoor(principal nacre.Principal) error {
+	return s.Listen(nacre.DoorSocket, func(ctx context.Context, listener *net.UnixListener) error {
+		return door.Serve(ctx, listener, door.Session{
+			ID: s.ID(), Group: s.Group(), Principal: principal, PeerUID: s.peerUIDs(),
+		}, s.kernel, door.Deps{
+			Recorder: s.Recorder, Now: s.runtime.options.Now, NewID: randomHex, Redact: s.redactJSON,
+		})
+	})
+}
+
+// redactJSON takes secrets out of a document. What is no document goes nowhere.
+func (s *sealed) redactJSON(document []byte) ([]byte, []string) {
+	clean, paths, err := s.runtime.redact.JSON(document)
+	if err != nil {
+		return []byte("null"), []string{"all of it: " + err.Error()}
+	}
+	return clean, paths
+}
+
+// peerUIDs are the host users that connections from inside come from (D-01).
+func (s *sealed) peerUIDs() []uint32 {
+	var uids []uint32
+	for _, uid := range s.Sandbox().PeerUIDs() {
+		uids = append(uids, uint32(uid))
+	}
+	return uids
+}
+
+func (s *sealed) serveEgress() error {
+	proxy, err := egress.New(egress.Options{
+		Rules: s.rules, Record: s.Recorder, Session: s.ID(), Group: s.Group(), Now: s.runtime.options.Now,
+	})
+	if err != nil {
+		return &ConfigError{err}
+	}
+	return s.Listen(nacre.EgressSocket, func(ctx context.Context, listener *net.UnixListener) error {
+		return proxy.Serve(ctx, listener)
+	})
+}
+
+// posture computes what the session's agent may reach.
+func (s *sealed) posture(in posture.Input) (nacre.Posture, error) {
+	in.System, in.Toolchains, in.Egress = sandbox.SystemMounts(), s.tools, s.rules
+	if !in.Offline {
+		in.Programs = map[string]string{"ipc": s.runtime.program("ipc"), "brain": s.runtime.program("brain")}
+	}
+	return posture.Compute(in)
+}
+
+// skills teach a brain the tools that its group may use (D-31).
+func (s *sealed) skills(principal nacre.Principal) []brain.Skill {
+	var core []nacre.Capability
+	for _, c := range s.kernel.Catalog(principal) {
+		if c.Intrinsic {
+			core = append(core, c)
+		}
+	}
+	skills := []brain.Skill{
+		{Name: "nacre", Markdown: pluginhost.GenerateSkill("nacre", core)}, {Name: memory.Plugin, Markdown: memory.Skill()},
+	}
+	for _, skill := range s.host.Skills() {
+		for _, file := range skill.Files[:min(1, len(skill.Files))] {
+			skills = append(skills, brain.Skill{Name: skill.Name, Markdown: file.Text})
+		}
+	}
+	return skills
+}
+
+// close ends everything of the session, in the order in which it depends on itself.
+func (s *sealed) close(ctx context.Context, outcome string, finished bool) error {
+	ctx = context.WithoutCancel(ctx)
+	var errs []error
+	if s.host != nil {
+		errs = append(errs, s.host.Close(ctx))
+	}
+	if s.Session != nil {
+		errs = append(errs, s.Session.Close(ctx, outcome, finished))
+	}
+	s.asked.Wait()
+	return errors.Join(append(errs, s.memory.Close())...)
+}
+
+func randomHex() string {
+	var raw [16]byte
+	_, _ = rand.Read(raw[:]) // never fails: crypto/rand ends the process instead
+	return hex.EncodeToString(raw[:])
+}

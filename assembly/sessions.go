@@ -1,0 +1,110 @@
+package assembly
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/session"
+)
+
+const (
+	// stopWait is how long Stop waits to see that nothing runs any more.
+	stopWait = 10 * time.Second
+	stopPoll = 10 * time.Millisecond
+)
+
+// Sessions are all sessions, the newest first.
+func (r *Runtime) Sessions() ([]nacre.SessionStatus, error) {
+	list, err := r.registry.List()
+	if err != nil {
+		return nil, err
+	}
+	statuses := make([]nacre.SessionStatus, 0, len(list))
+	for _, s := range list {
+		statuses = append(statuses, s.SessionStatus)
+	}
+	return statuses, nil
+}
+
+// Session is one session.
+func (r *Runtime) Session(id nacre.SessionID) (nacre.SessionStatus, error) {
+	s, err := r.registry.Show(id)
+	return s.SessionStatus, err
+}
+
+// Stop ends everything that runs in a session that another process holds, and
+// returns when it is gone.
+func (r *Runtime) Stop(ctx context.Context, id nacre.SessionID) (nacre.SessionStatus, error) {
+	s, err := r.registry.Show(id)
+	if err != nil {
+		return nacre.SessionStatus{}, err
+	}
+	remote, err := session.Dial(s)
+	if err != nil {
+		return s.SessionStatus, err
+	}
+	if err := remote.Stop(ctx); err != nil {
+		return s.SessionStatus, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopWait)
+	defer cancel()
+	for s.Live() {
+		select {
+		case <-ctx.Done():
+			return s.SessionStatus, fmt.Errorf("session %s was told to stop and is still %s after %s", id, s.State, stopWait)
+		case <-time.After(stopPoll):
+		}
+		if s, err = r.registry.Show(id); err != nil {
+			return s.SessionStatus, err
+		}
+	}
+	return s.SessionStatus, nil
+}
+
+// Approvals are the questions that wait for a person, in all live sessions.
+func (r *Runtime) Approvals(ctx context.Context) ([]nacre.Question, error) {
+	var all []nacre.Question
+	err := r.eachLive(func(remote *session.Remote) {
+		if questions, err := remote.Approvals(ctx); err == nil { // else it ended meanwhile
+			all = append(all, questions...)
+		}
+	})
+	return all, err
+}
+
+// Answer decides the one waiting question that has this id.
+func (r *Runtime) Answer(ctx context.Context, id string, v nacre.Verdict, by string) error {
+	var found []*session.Remote
+	err := r.eachLive(func(remote *session.Remote) {
+		questions, err := remote.Approvals(ctx)
+		for _, q := range questions {
+			if err == nil && q.ID == id {
+				found = append(found, remote)
+			}
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case len(found) == 0:
+		return fmt.Errorf("no question %q is waiting: it was answered, it expired, or its session ended; nacre approvals list", id)
+	case len(found) > 1:
+		return fmt.Errorf("question %q waits in %d sessions: stop one of them", id, len(found))
+	}
+	return found[0].Answer(ctx, id, v, by)
+}
+
+func (r *Runtime) eachLive(do func(*session.Remote)) error {
+	list, err := r.registry.List()
+	if err != nil {
+		return err
+	}
+	for _, s := range list {
+		if remote, err := session.Dial(s); err == nil { // else it is not live
+			do(remote)
+		}
+	}
+	return nil
+}

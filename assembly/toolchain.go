@@ -1,0 +1,77 @@
+package assembly
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/posture"
+)
+
+// probeLimit is how long asking a toolchain where it lives may take.
+const probeLimit = 10 * time.Second
+
+// toolchains finds the language tools that lie outside of the system folders,
+// such as a Go that was unpacked into a home. What is not there is left out.
+func toolchains(ctx context.Context, getenv func(string) string) []posture.Toolchain {
+	var found []posture.Toolchain
+	if t, ok := goToolchain(ctx, getenv); ok {
+		found = append(found, t)
+	}
+	return found
+}
+
+// Inside, Go is pinned: no other toolchain, no network, no workspace above the project.
+var goInside = []string{"GOTOOLCHAIN=local", "GOPROXY=off", "GOWORK=off", "GOFLAGS=-mod=readonly", "GOSUMDB=off", "CGO_ENABLED=0", "GOPATH=" + posture.Home + "/go", "GOENV=off", "GOTELEMETRY=off"}
+
+func goToolchain(ctx context.Context, getenv func(string) string) (posture.Toolchain, bool) {
+	program, err := exec.LookPath("go")
+	if err != nil {
+		return posture.Toolchain{}, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	// The answer must not depend on a project: asked in /, with its own toolchain.
+	command := exec.CommandContext(ctx, program, "env", "GOROOT", "GOMODCACHE", "GOCACHE")
+	command.Dir = "/"
+	command.Env = []string{"HOME=" + getenv("HOME"), "PATH=" + getenv("PATH"), "GOTOOLCHAIN=local", "GOWORK=off", "GOFLAGS="}
+	for _, name := range []string{"GOMODCACHE", "GOPATH", "GOCACHE", "XDG_CACHE_HOME"} {
+		if value := getenv(name); value != "" {
+			command.Env = append(command.Env, name+"="+value)
+		}
+	}
+	out, err := command.Output()
+	if err != nil {
+		return posture.Toolchain{}, false
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(lines) != 3 || !isDir(lines[0]) {
+		return posture.Toolchain{}, false
+	}
+	return goMounts(lines[0], lines[1], lines[2]), true
+}
+
+func goMounts(root, modules, cache string) posture.Toolchain {
+	// The same paths as on the host, so that the host-warmed build cache fits.
+	t := posture.Toolchain{
+		Name: "go", Path: []string{filepath.Join(root, "bin")}, Mounts: []nacre.Mount{{Source: root, Target: root}},
+		Env: append([]string{"GOROOT=" + root}, goInside...),
+	}
+	if isDir(modules) {
+		t.Mounts = append(t.Mounts, nacre.Mount{Source: modules, Target: modules})
+		t.Env = append(t.Env, "GOMODCACHE="+modules)
+	}
+	if isDir(cache) {
+		t.BuildCache = cache
+	}
+	return t
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir() && filepath.IsAbs(path)
+}

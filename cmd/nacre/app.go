@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/nacre-dev/nacre/assembly"
+	"github.com/nacre-dev/nacre/internal/display"
+)
+
+// app is what every command works with.
+type app struct {
+	stdin          *os.File
+	stdout, stderr *os.File
+	getenv         func(string) string
+	json           bool
+}
+
+const longHelp = `nacre is the shell between an AI agent and everything it can touch.
+
+  nacre exec -- npm test              run any command sealed
+  nacre run "fix the failing test"    let an agent work sealed; what was verified lands
+  nacre demo                          see an attacked agent, and which layer stopped what
+
+Exit codes: 0 ok · 1 the work failed, was refused or does not verify · 2 usage or
+config · 3 not ready · 4 doctor found a failing check · 124 time-out · 130 interrupted.
+exec gives the command's own code, and 125 when nacre fails before it starts.`
+
+func (a *app) command() *cobra.Command {
+	root := &cobra.Command{
+		Use: "nacre", Short: "run AI agents sealed, verified and recorded", Long: longHelp,
+		SilenceErrors: true, SilenceUsage: true,
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usage("%w; see %s --help", err, c.CommandPath())
+	})
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON for scripts")
+	root.AddCommand(a.execCommand(), a.runCommand(), a.demoCommand(), a.sessionsCommand(), a.auditCommand(),
+		a.approvalsCommand(), a.doctorCommand(), a.versionCommand())
+	root.CompletionOptions.HiddenDefaultCmd = true
+	return root
+}
+
+// open assembles an installation's parts. It starts nothing.
+func (a *app) open(ctx context.Context) (*assembly.Runtime, error) {
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return assembly.Open(ctx, assembly.Options{Getenv: a.getenv, Executable: executable, Now: time.Now, Version: version})
+}
+
+// printer writes for people, to stream.
+func (a *app) printer(stream *os.File) *display.Printer {
+	return display.New(stream, display.Detect(isTerminal(stream), a.getenv))
+}
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// printJSON writes one object or array on a line of its own.
+func printJSON(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(v)
+}
+
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("unknown argument %q; see %s --help", args[0], c.CommandPath())
+	}
+	return nil
+}
+
+func oneArgument(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usage("%s takes %s; see %s --help", c.CommandPath(), what, c.CommandPath())
+		}
+		return nil
+	}
+}
+
+// group is a command that only holds others.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Args: noArguments, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c.AddCommand(commands...)
+	return c
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "print the version", Args: noArguments, Example: "  nacre version",
+		RunE: func(*cobra.Command, []string) error {
+			if a.json {
+				return printJSON(a.stdout, map[string]string{"version": version})
+			}
+			a.printer(a.stdout).Line("nacre %s", version)
+			return nil
+		},
+	}
+}

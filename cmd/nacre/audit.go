@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/display"
+)
+
+func (a *app) auditCommand() *cobra.Command {
+	show := &cobra.Command{Use: "show SESSION", Short: "show the records of a session", Args: oneArgument("a session"), Example: "  nacre audit show k3f9ab",
+		RunE: func(c *cobra.Command, args []string) error { return a.showAudit(c.Context(), args[0]) }}
+	var receipt, root, key string
+	verify := &cobra.Command{
+		Use: "verify [SESSION]", Short: "check chains, signatures and receipts",
+		Long: `Checks the links, the signed heads and the index of one session's chains, or of all.
+With --receipt it checks the receipt's signature and that the chain still reaches
+the heads in it, which finds truncation and deletion too. --root and --public-key
+verify a copy of somebody else's audit. Exit 1 means that something does not hold.`,
+		Example: "  nacre audit verify\n  nacre audit verify --receipt k3f9ab.receipt",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 || (len(args) == 1 && receipt != "") {
+				return usage("name one session or one --receipt; see nacre audit verify --help")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			v, err := a.verification(c.Context(), root, key)
+			if err != nil {
+				return err
+			}
+			if receipt != "" {
+				return a.verifyReceipt(v, receipt)
+			}
+			return a.verifyChains(c.Context(), v, args)
+		},
+	}
+	verify.Flags().StringVar(&receipt, "receipt", "", "receipt to check the audit against")
+	verify.Flags().StringVar(&root, "root", "", "folder of the chains (default: this installation's)")
+	verify.Flags().StringVar(&key, "public-key", "", "file with the key to trust (default: this installation's)")
+	return group("audit", "show and verify what happened", show, verify)
+}
+
+func (a *app) showAudit(ctx context.Context, name string) error {
+	id, err := nacre.ParseSessionID(name)
+	if err != nil {
+		return &usageError{err}
+	}
+	rt, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	p := a.printer(a.stdout)
+	return rt.ReadAudit(id, func(e audit.Entry) error {
+		if a.json {
+			return printJSON(a.stdout, e)
+		}
+		p.Line("%4d  %s  %-14s %s", e.Seq, e.Time.Format("15:04:05.000"), e.Kind, describe(e))
+		return nil
+	})
+}
+
+// describe sums a record up in a line.
+func describe(e audit.Entry) string {
+	text := ""
+	for _, part := range []string{e.Source, e.Topic, e.Outcome, e.Reason} {
+		if part != "" {
+			text += part + "  "
+		}
+	}
+	if len(e.Detail) > 2 {
+		detail := []rune(string(e.Detail))
+		if len(detail) > 160 {
+			detail = append(detail[:159], '…')
+		}
+		text += string(detail)
+	}
+	return text
+}
+
+// verification is which audit is checked, and whom it trusts.
+type verification struct {
+	root    string
+	options audit.VerifyOptions
+	session func(nacre.SessionID) ([]audit.Report, error)
+}
+
+func (a *app) verification(ctx context.Context, root, key string) (verification, error) {
+	if (root == "") != (key == "") {
+		return verification{}, usage("--root and --public-key go together: a copy is verified with the key of who wrote it")
+	}
+	if root != "" {
+		public, err := audit.ReadPublicKey(key)
+		if err != nil {
+			return verification{}, usage("--public-key: %w", err)
+		}
+		return verification{root: root, options: audit.VerifyOptions{PublicKey: public}}, nil
+	}
+	rt, err := a.open(ctx)
+	if err != nil {
+		return verification{}, err
+	}
+	return verification{root: rt.AuditRoot(), options: audit.VerifyOptions{PublicKey: rt.PublicKey()}, session: rt.VerifyAudit}, nil
+}
+
+func (a *app) verifyReceipt(v verification, path string) error {
+	receipt, err := audit.ReadReceipt(path)
+	if err != nil {
+		if errors.Is(err, audit.ErrTampered) {
+			return &exitError{exitFailed, err}
+		}
+		return usage("--receipt: %w", err)
+	}
+	report, err := audit.VerifyReceipt(receipt, v.root, v.options.PublicKey)
+	return a.verdict([]audit.Report{report}, err, fmt.Sprintf("receipt of session %s holds: ", receipt.Session))
+}
+
+func (a *app) verifyChains(_ context.Context, v verification, args []string) error {
+	if len(args) == 1 {
+		id, err := nacre.ParseSessionID(args[0])
+		if err != nil {
+			return &usageError{err}
+		}
+		if v.session == nil {
+			return usage("a copy is verified as a whole: leave the session out")
+		}
+		reports, err := v.session(id)
+		return a.verdict(reports, err, "")
+	}
+	all, err := audit.VerifyAll(v.root, v.options)
+	return a.verdict(append([]audit.Report{all.Index}, all.Chains...), err, "")
+}
+
+// verdict prints what was found; what does not hold is exit 1.
+func (a *app) verdict(reports []audit.Report, err error, heading string) error {
+	if a.json {
+		body := map[string]any{"ok": err == nil, "chains": reports}
+		if err != nil {
+			body["error"] = err.Error()
+		}
+		if printErr := printJSON(a.stdout, body); printErr != nil {
+			return printErr
+		}
+		if err != nil {
+			return &exitError{code: exitFailed}
+		}
+		return nil
+	}
+	if err != nil {
+		return &exitError{exitFailed, err}
+	}
+	p := a.printer(a.stdout)
+	for _, r := range reports {
+		p.Mark("ok", "", heading+chainLine(r))
+	}
+	return nil
+}
+
+func chainLine(r audit.Report) string {
+	line := fmt.Sprintf("%s: %d records, %s", r.Chain, r.Records, r.State)
+	if !r.First.IsZero() {
+		line += ", over " + display.Seconds(r.Last.Sub(r.First))
+	}
+	if r.OutcomeUnknown > 0 {
+		line += fmt.Sprintf(", %d calls without an end", r.OutcomeUnknown)
+	}
+	return line
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nacre-dev/nacre/internal/demo"
+)
+
+func (a *app) demoCommand() *cobra.Command {
+	var control bool
+	c := &cobra.Command{
+		Use: "demo", Short: "see an attacked agent, and which layer stopped what", Args: noArguments,
+		Long: `A recorded agent works on a small git project, sealed. Only the model's choices are
+recorded, everything else is real. The project holds an injected instruction, and
+the agent falls for it. The table at the end is read from the audit and from
+witnesses on this machine. --control plays the same recording unsealed, against
+decoys in a throw-away home, where each attack succeeds.`,
+		Example: "  nacre demo\n  nacre demo --control",
+		RunE: func(c *cobra.Command, _ []string) error {
+			executable, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			o := demo.Options{Getenv: a.getenv, Executable: executable, Now: time.Now, Version: version, Printer: a.printer(a.stdout)}
+			show := demo.Run
+			if control {
+				show = demo.Control
+			}
+			err = show(c.Context(), o)
+			if errors.Is(err, demo.ErrNotShown) {
+				return &exitError{exitFailed, err}
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&control, "control", false, "play the recording unsealed, against decoys")
+	return c
+}

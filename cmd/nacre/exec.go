@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/assembly"
+	"github.com/nacre-dev/nacre/internal/sandbox"
+)
+
+func (a *app) execCommand() *cobra.Command {
+	var e assembly.Exec
+	var group, name string
+	var wall time.Duration
+	var quiet bool
+	c := &cobra.Command{
+		Use: "exec [flags] -- COMMAND [ARGUMENT…]", Short: "run any command sealed",
+		Long: `Runs a command in the sandbox that agents get: nothing of your home is there, the
+network is closed but for what you name, and ipc is on the PATH. A project folder
+is bound at /workspace and can be written, its .git cannot. Streams pass through;
+the exit code is the command's, and 125 when nacre fails before it starts.`,
+		Example: "  nacre exec --project . -- npm test\n  nacre exec --project . --egress proxy.example.com:443 -- curl https://proxy.example.com/",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("name a command after --; see nacre exec --help")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			e.Argv, e.Group, e.Session = args, nacre.Group(group), nacre.SessionID(name)
+			e.Limits.Wall = wall
+			if err := checkNames(group, name); err != nil {
+				return &exitError{exitExecFailed, err}
+			}
+			return a.exec(c.Context(), e, quiet)
+		},
+	}
+	c.Flags().SetInterspersed(false)
+	c.Flags().StringVar(&e.Project, "project", "", "folder to work on, bound at /workspace (default: an empty scratch folder)")
+	c.Flags().StringArrayVar(&e.Egress, "egress", nil, "HOST:PORT that may be reached; may be repeated")
+	c.Flags().StringVar(&group, "group", "", "whose memory, tools and policy apply (default main)")
+	c.Flags().StringVar(&name, "session", "", "name of the session (default: a new one)")
+	c.Flags().DurationVar(&wall, "time", 0, "time limit (default 1h)")
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing of nacre's own unless it fails")
+	return c
+}
+
+// checkNames refuses a group or session that could not be one.
+func checkNames(group, session string) error {
+	if group != "" {
+		if _, err := nacre.ParseGroup(group); err != nil {
+			return &usageError{err}
+		}
+	}
+	if session != "" {
+		if _, err := nacre.ParseSessionID(session); err != nil {
+			return &usageError{err}
+		}
+	}
+	return nil
+}
+
+func (a *app) exec(ctx context.Context, e assembly.Exec, quiet bool) error {
+	rt, err := a.open(ctx)
+	if err != nil {
+		return &exitError{exitExecFailed, err}
+	}
+	status := a.status()
+	started := false
+	e.Started = func(info assembly.SessionInfo) {
+		started = true
+		if !quiet {
+			status.started(info)
+		}
+	}
+	e.Asking.Ask = func(q nacre.Question, _ func(nacre.Verdict, string) error) { status.question(q) }
+	result, err := a.execOnStreams(ctx, rt, e)
+	switch {
+	case !started && err != nil:
+		return &exitError{exitExecFailed, err}
+	case errors.Is(err, context.Canceled):
+		return &exitError{code: exitInterrupted}
+	case err != nil:
+		return err
+	}
+	status.executed(result)
+	if result.TimedOut {
+		return &exitError{code: exitTimeout}
+	}
+	if result.ExitCode != 0 {
+		return &exitError{code: result.ExitCode}
+	}
+	return nil
+}
+
+// execOnStreams hands our streams through. Where they are a terminal, the
+// command gets one of its own, so that it cannot type into ours.
+func (a *app) execOnStreams(ctx context.Context, rt *assembly.Runtime, e assembly.Exec) (assembly.ExecResult, error) {
+	e.Stdin, e.Stdout, e.Stderr = a.stdin, a.stdout, a.stderr
+	if !isTerminal(a.stdin) || !isTerminal(a.stdout) {
+		return rt.Exec(ctx, e)
+	}
+	master, slave, err := sandbox.OpenPty()
+	if err != nil {
+		return assembly.ExecResult{}, err
+	}
+	e.Stdin, e.Stdout, e.Stderr = slave, slave, slave
+	e.Term = orElse(a.getenv("TERM"), "xterm")
+	relayed := make(chan error, 1)
+	go func() { relayed <- sandbox.Relay(a.stdin, a.stdout, master) }()
+	result, err := rt.Exec(ctx, e)
+	err = errors.Join(err, slave.Close()) // the relay ends when nobody holds the other end
+	return result, errors.Join(err, <-relayed, master.Close())
+}
+
+// status tells what nacre does beside a command's own output: lines on stderr
+// for people, events on descriptor 3 for scripts (M-06).
+type status struct {
+	app  *app
+	json *os.File
+}
+
+// statusDescriptor is where --json status goes when the caller opened it.
+const statusDescriptor = 3
+
+func (a *app) status() status {
+	if !a.json {
+		return status{app: a}
+	}
+	if file := os.NewFile(statusDescriptor, "status"); file != nil {
+		if _, err := file.Stat(); err == nil {
+			return status{a, file}
+		}
+	}
+	return status{a, a.stderr}
+}
+
+func (s status) event(name string, body any) {
+	_ = printJSON(s.json, map[string]any{"event": name, "data": body}) // the reader may be gone
+}
+
+func (s status) started(info assembly.SessionInfo) {
+	if s.json != nil {
+		s.event("started", info)
+		return
+	}
+	p := s.app.printer(s.app.stderr)
+	p.Field("nacre", "session %s · %s", info.Session, info.Sandbox)
+	p.Line("         may write  %s    may reach  %s", listOr(info.Writable, "nothing"), listOr(info.Egress, "nothing"))
+}
+
+func (s status) question(q nacre.Question) {
+	if s.json != nil {
+		s.event("question", q)
+		return
+	}
+	s.app.printer(s.app.stderr).Question(q, time.Now())
+}
+
+func (s status) executed(result assembly.ExecResult) {
+	if s.json != nil {
+		s.event("exited", result)
+		return
+	}
+	p := s.app.printer(s.app.stderr)
+	if result.TimedOut {
+		p.Field("nacre", "the time limit ended the command")
+	}
+	for _, file := range result.Planted {
+		p.Mark("warn", "look", fmt.Sprintf("%s is new: programs on this machine may run what it says; look before you go on", file))
+	}
+}
+
+func listOr(list []string, none string) string {
+	if len(list) == 0 {
+		return none
+	}
+	return strings.Join(list, ", ")
+}
+
+func orElse(s, fallback string) string {
+	if s != "" {
+		return s
+	}
+	return fallback
+}

@@ -1,0 +1,120 @@
+// Command nacre seals an agent behind one door: it runs commands and agents in
+// a sandbox, decides and records what they ask for, verifies what they made,
+// and proves what happened.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/nacre-dev/nacre/assembly"
+	"github.com/nacre-dev/nacre/internal/brain/agent"
+	"github.com/nacre-dev/nacre/internal/ipc"
+	"github.com/nacre-dev/nacre/internal/sandbox/inside"
+)
+
+// The exit codes (M-01). They are a contract with scripts.
+const (
+	exitOK          = 0
+	exitFailed      = 1   // the work failed: refused, not verified, tampering found
+	exitUsage       = 2   // usage or config error
+	exitNotReady    = 3   // something that is needed is missing
+	exitDoctor      = 4   // doctor found a failing check
+	exitTimeout     = 124 // the time limit ended it
+	exitExecFailed  = 125 // exec: nacre failed before the command started
+	exitInterrupted = 130 // Ctrl-C
+)
+
+// version is set by the linker.
+var version = "unknown"
+
+func main() {
+	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run is what the program's name says: nacre is also ipc, brain and
+// sandbox-init where those binaries do not lie beside it.
+func run(args []string, stdin *os.File, stdout, stderr *os.File) int {
+	switch filepath.Base(args[0]) {
+	case "sandbox-init":
+		return inside.Main(args)
+	case "ipc":
+		return ipc.Main(args[1:], stdin, stdout, stderr)
+	case "brain":
+		return agent.Main(agent.World{Args: args[1:], Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: os.Getenv})
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	app := &app{stdin: stdin, stdout: stdout, stderr: stderr, getenv: os.Getenv}
+	root := app.command()
+	root.SetArgs(args[1:])
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	return app.report(stderr, err)
+}
+
+// exitError ends the program with a code; its message, if any, is printed.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// report says what went wrong and gives the code that tells it to scripts.
+func (a *app) report(stderr io.Writer, err error) int {
+	code := codeOf(err)
+	var coded *exitError
+	if errors.As(err, &coded) && coded.err == nil {
+		return code
+	}
+	_, _ = fmt.Fprintf(stderr, "nacre: %s\n", err) // nothing is left to tell it to
+	return code
+}
+
+// usageError is a command line or a config that cannot be acted on.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usage(format string, values ...any) error { return &usageError{fmt.Errorf(format, values...)} }
+
+func codeOf(err error) int {
+	var coded *exitError
+	var notReady *assembly.NotReady
+	var badUsage *usageError
+	var badConfig *assembly.ConfigError
+	switch {
+	case errors.As(err, &coded):
+		return coded.code
+	case errors.As(err, &badUsage), errors.As(err, &badConfig):
+		return exitUsage
+	case errors.As(err, &notReady):
+		return exitNotReady
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.Is(err, context.DeadlineExceeded):
+		return exitTimeout
+	default:
+		return exitFailed
+	}
+}

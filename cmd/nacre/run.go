@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/assembly"
+	"github.com/nacre-dev/nacre/internal/display"
+)
+
+// maxPrompt is the longest task text, in bytes.
+const maxPrompt = 1 << 20
+
+func (a *app) runCommand() *cobra.Command {
+	var run assembly.Run
+	var promptFile, group, name string
+	var wall time.Duration
+	c := &cobra.Command{
+		Use: "run TASK | --prompt-file FILE | -", Short: "let an agent work sealed; what was verified lands",
+		Long: `An agent works on a private clone of the project, sealed. What it made is checked
+outside, in a fresh sandbox, first alone and then on top of the branch as it is by
+then. Exactly the tree that passed lands. Without a check nothing lands.`,
+		Example: "  nacre run \"fix the failing date test\" --check \"go test ./...\"\n  nacre run --session work        # go on with what was interrupted",
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkNames(group, name); err != nil {
+				return err
+			}
+			text, err := a.taskText(args, promptFile, name != "" || run.Recording != "")
+			if err != nil {
+				return err
+			}
+			run.Task, run.Group, run.Session, run.Limits.Wall = text, nacre.Group(group), nacre.SessionID(name), wall
+			return a.run(c.Context(), run)
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&promptFile, "prompt-file", "", "read the task from FILE")
+	flags.StringVar(&run.Project, "project", ".", "git repository to work on")
+	flags.StringVar(&run.Brain, "brain", "", "claude or replay (default: the first that is ready)")
+	flags.StringVar(&run.Model, "model", "", "model for the brain (default: the brain's own)")
+	flags.StringVar(&run.Recording, "recording", "", "recorded session for the replay brain")
+	flags.StringArrayVar(&run.Checks, "check", nil, "command that must succeed on the result; may be repeated")
+	flags.StringArrayVar(&run.Egress, "egress", nil, "HOST:PORT that may be reached; may be repeated")
+	flags.StringVar(&group, "group", "", "whose memory, tools and policy apply (default main)")
+	flags.StringVar(&name, "session", "", "name of the session; one that was interrupted goes on")
+	flags.IntVar(&run.MaxTurns, "max-turns", 0, "limit of the model's turns (default: the brain's own)")
+	flags.DurationVar(&wall, "time", 0, "time limit of the agent (default 1h)")
+	return c
+}
+
+// taskText takes the task from exactly one source (M-01).
+func (a *app) taskText(args []string, file string, optional bool) (string, error) {
+	if len(args) > 1 {
+		return "", usage("one task, please: put it in quotes")
+	}
+	if len(args) == 1 && file != "" {
+		return "", usage("two tasks: one on the command line and one in --prompt-file; name one")
+	}
+	var text string
+	switch {
+	case len(args) == 1 && args[0] == "-":
+		data, err := io.ReadAll(io.LimitReader(a.stdin, maxPrompt+1))
+		if err != nil {
+			return "", err
+		}
+		text = string(data)
+	case len(args) == 1:
+		text = args[0]
+	case file != "":
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return "", usage("--prompt-file: %w", err)
+		}
+		text = string(data)
+	case optional:
+		return "", nil
+	default:
+		return "", usage("no task: nacre run \"what to do\", or --prompt-file FILE, or - for standard input")
+	}
+	if len(text) > maxPrompt {
+		return "", usage("the task is over %d bytes: shorten it", maxPrompt)
+	}
+	if strings.TrimSpace(text) == "" {
+		return "", usage("the task is empty")
+	}
+	return text, nil
+}
+
+func (a *app) run(ctx context.Context, run assembly.Run) error {
+	rt, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	face := a.face()
+	run.Started, run.Progress, run.Asking = face.started, face.progress, face.asking()
+	report, err := rt.Run(ctx, run)
+	if errors.Is(err, context.Canceled) && report.Session != "" {
+		face.interrupted(report)
+		return &exitError{code: exitInterrupted}
+	}
+	if err != nil {
+		return err
+	}
+	if err := face.report(report); err != nil {
+		return err
+	}
+	if !report.Landed {
+		return &exitError{code: exitFailed}
+	}
+	return nil
+}
+
+// face shows a run as it happens: lines for people, one JSON event a line for scripts.
+type face struct {
+	app     *app
+	printer *display.Printer
+}
+
+func (a *app) face() *face { return &face{app: a, printer: a.printer(a.stdout)} }
+
+// asking asks in this terminal, if it is one, and shows how to answer from another.
+func (f *face) asking() assembly.Asking {
+	a := assembly.Asking{Ask: f.ask}
+	if !f.app.json && isTerminal(f.app.stdin) && isTerminal(f.app.stdout) {
+		a.In, a.Out, a.By = f.app.stdin, f.app.stdout, operator()+" in the first terminal"
+	}
+	return a
+}
+
+func (f *face) event(name string, body any) {
+	_ = printJSON(f.app.stdout, map[string]any{"event": name, "data": body}) // the reader may be gone
+}
+
+func (f *face) started(info assembly.SessionInfo) {
+	if f.app.json {
+		f.event("started", info)
+		return
+	}
+	again := ""
+	if info.Resumed {
+		again = " · goes on"
+	}
+	f.printer.Field("nacre", "session %s · brain %s · %s%s", info.Session, info.Brain, info.Sandbox, again)
+	f.printer.Line("         may write  a private clone of %s", info.Project)
+	f.printer.Line("         may reach  %s", listOr(info.Egress, "nothing"))
+	for _, missing := range info.NotEnforced {
+		f.printer.Mark("warn", "not", missing)
+	}
+}
+
+func (f *face) progress(e nacre.Step) {
+	if f.app.json {
+		f.event("progress", e)
+		return
+	}
+	f.printer.Step(e)
+}
+
+// ask shows a question and how to answer it.
+func (f *face) ask(q nacre.Question, _ func(nacre.Verdict, string) error) {
+	if f.app.json {
+		f.event("question", q)
+		return
+	}
+	f.printer.Question(q, time.Now())
+}
+
+func (f *face) interrupted(report assembly.Report) {
+	if !f.app.json {
+		f.printer.Field("stopped", "nothing runs any more, the branch is untouched")
+		f.printer.Field("go on", "nacre run --session %s", report.Session)
+	}
+}
+
+func (f *face) report(r assembly.Report) error {
+	if f.app.json {
+		return printJSON(f.app.stdout, map[string]any{"event": "report", "data": r})
+	}
+	printReport(f.printer, r)
+	return nil
+}
+
+// printReport shows what became of a run.
+func printReport(p *display.Printer, r assembly.Report) {
+	for _, c := range r.Changes {
+		p.Line("         %s", changeLine(c))
+	}
+	if len(r.Checks) > 0 {
+		p.Field("checked", "outside, from a clean tree: %d of %d held (%s)", passed(r.Checks), len(r.Checks), r.Checks[0].Strength)
+	}
+	if r.Landed {
+		p.Field("merged", "%s %.7s → %.7s", r.Branch, r.Base, r.Commit)
+	} else {
+		p.Field("not merged", "%s", r.Reason)
+		if r.Next != "" {
+			p.Field("next", "%s", r.Next)
+		}
+	}
+	p.Field("cost", "%s · %d denied · %d asked · %d redacted · %s", display.Dollars(r.Cost), r.Denied, r.Asked, r.Redacted, display.Seconds(r.Duration))
+	p.Field("receipt", "nacre audit verify --receipt %s", r.Receipt)
+}
+
+func changeLine(c nacre.Change) string {
+	line := fmt.Sprintf("%-8s %s", c.Kind, c.Path)
+	if c.Warning != "" {
+		line += "   ← look: " + c.Warning
+	}
+	return line
+}
+
+func passed(checks []nacre.CheckResult) int {
+	n := 0
+	for _, c := range checks {
+		if c.Passed() {
+			n++
+		}
+	}
+	return n
+}
