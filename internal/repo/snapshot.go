@@ -48,7 +48,7 @@ func (p *Project) snapshot(ctx context.Context, root *os.Root, base map[string]e
 	if err != nil {
 		return "", Changes{}, err
 	}
-	w := &walker{project: p, root: root, files: make(map[string]found)}
+	w := &walker{project: p, root: root, admit: additions(base), files: make(map[string]found)}
 	w.skipFile, w.skipDir = landable(base, ig)
 	if err := errors.Join(w.walk(ctx, ".", 0), ig.close()); err != nil {
 		return "", Changes{}, err
@@ -104,6 +104,24 @@ func landable(base map[string]entry, ig *ignorer) (file, dir func(string) (strin
 		return ignoreReason(ig, name+"/")
 	}
 	return file, dir
+}
+
+// additions bounds what is new before any of it is read; what the base tracks
+// counts once it is known to have changed.
+func additions(base map[string]entry) func(string, int64) error {
+	var total int64
+	return func(name string, size int64) error {
+		if _, tracked := base[name]; tracked {
+			return nil
+		}
+		if size > MaxFile {
+			return fmt.Errorf("%q has %d bytes: %w", name, size, ErrTooBig)
+		}
+		if total += size; total > MaxChanged {
+			return fmt.Errorf("new files have more than %d bytes in all: %w", int64(MaxChanged), ErrTooBig)
+		}
+		return nil
+	}
 }
 
 func gitlinkReason(e entry) string {

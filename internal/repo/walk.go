@@ -30,9 +30,11 @@ type walker struct {
 	root    *os.Root
 	// skipFile and skipDir say why a path is left out, or "".
 	skipFile, skipDir func(name string) (reason string, err error)
-	files             map[string]found
-	skipped           []Skipped
-	visited           int
+	// admit refuses a file for its size, before it is read.
+	admit   func(name string, size int64) error
+	files   map[string]found
+	skipped []Skipped
+	visited int
 }
 
 // walk reads every directory below name, which is "." for the top.
@@ -78,7 +80,9 @@ func (w *walker) readDir(name string) ([]os.DirEntry, error) {
 }
 
 func (w *walker) visit(ctx context.Context, name string, depth int) error {
-	if err := checkPath(name); err != nil {
+	if err := checkPath(name); errors.Is(err, ErrTooBig) {
+		return err
+	} else if err != nil {
 		w.skip(name, err.Error())
 		return nil
 	}
@@ -107,6 +111,9 @@ func (w *walker) visit(ctx context.Context, name string, depth int) error {
 	if reason != "" {
 		w.skip(name, reason)
 		return nil
+	}
+	if err := w.admit(name, info.Size()); err != nil {
+		return err
 	}
 	f, err := w.read(name, info, io.Discard)
 	if err != nil {
@@ -199,7 +206,8 @@ func (p *Project) Matches(ctx context.Context, tree Tree, dir string) error {
 		return fmt.Errorf("compare: %w", err)
 	}
 	keep := func(string) (string, error) { return "", nil }
-	w := &walker{project: p, root: root, skipFile: keep, skipDir: keep, files: make(map[string]found)}
+	admit := func(string, int64) error { return nil }
+	w := &walker{project: p, root: root, skipFile: keep, skipDir: keep, admit: admit, files: make(map[string]found)}
 	if err := errors.Join(w.walk(ctx, ".", 0), root.Close()); err != nil {
 		return err
 	}

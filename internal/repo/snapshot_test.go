@@ -1,0 +1,269 @@
+package repo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nacre-dev/nacre/internal/repo"
+)
+
+// S-11: what must not land is left out and listed; the rest lands.
+func TestWhatASnapshotLeavesOut(t *testing.T) {
+	u := withFiles(t, project)
+	r := open(t, u)
+	r.agent(map[string]string{
+		"nested/.git/config": "[core]\n\tfsmonitor = evil\n", "nested/file": "kept\n", "nested/.git/hooks/x": "#!",
+		"a/.GIT/config": "x", "b/.Git": "gitdir: /etc\n", "c/git~1/x": "x", "d/.g\u200cit/x": "x", "e/.git. ./x": "x", "f/.git::$INDEX_ALLOCATION/x": "x",
+		"g/a\\.git\\hooks": "x", ".gitmodules": "-> evil", "h/.gitMODULES": "-> evil", "x.log": "ignored", "out/x": "ignored",
+		".gitignore": "*.log\nout/\nhidden\n", "hidden": "the agent's own rule hides nothing\n", "git~12": "an ordinary name", ".gitty": "too",
+	})
+	mkfifo(t, filepath.Join(r.clone.Dir, "pipe"))
+	t.Chdir(r.clone.Dir) // a socket's path is short
+	socket, err := net.Listen("unix", "socket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = socket.Close() }()
+	tree, changes := r.snapshot()
+
+	var skipped []string
+	for _, s := range changes.Skipped {
+		if s.Reason == "" {
+			t.Errorf("%s has no reason", s.Path)
+		}
+		skipped = append(skipped, s.Path)
+	}
+	slices.Sort(skipped)
+	want := []string{
+		".gitmodules", "a/.GIT", "b/.Git", "c/git~1", "d/.g\u200cit", "e/.git. .", "f/.git::$INDEX_ALLOCATION", "g/a\\.git\\hooks",
+		"h/.gitMODULES", "nested/.git", "out/", "pipe", "socket", "x.log",
+	}
+	if !slices.Equal(skipped, want) {
+		t.Errorf("skipped %q\nwant    %q", skipped, want)
+	}
+	var landed []string
+	for _, c := range changes.Files {
+		landed = append(landed, c.Path)
+	}
+	if want := []string{".gitignore", ".gitty", "git~12", "hidden", "nested/file"}; !slices.Equal(landed, want) {
+		t.Errorf("changes %q, want %q", landed, want)
+	}
+	if err := r.project.Checkout(context.Background(), tree, filepath.Join(r.state, "verify")); err != nil {
+		t.Error(err)
+	}
+}
+
+// An ignored directory that has a tracked file in it is looked into.
+func TestTrackedFilesInIgnoredDirectoriesLand(t *testing.T) {
+	u := newUser(t)
+	u.write(map[string]string{".gitignore": "out/\n*.gen\n!keep.gen\n", "out/tracked": "1", "tracked.gen": "1"})
+	u.git("add", "-f", ".")
+	u.commit("base")
+	r := open(t, u)
+	r.agent(map[string]string{"out/tracked": "2", "out/other": "x", "tracked.gen": "2", "new.gen": "x", "keep.gen": "y"})
+	_, changes := r.snapshot()
+	var landed []string
+	for _, c := range changes.Files {
+		landed = append(landed, c.Path)
+	}
+	if want := []string{"keep.gen", "out/tracked", "tracked.gen"}; !slices.Equal(landed, want) || len(changes.Skipped) != 2 {
+		t.Errorf("changes %q, skipped %v", landed, changes.Skipped)
+	}
+}
+
+// A directory that the agent swaps for a link is not followed.
+func TestALinkWhereADirectoryWasIsALink(t *testing.T) {
+	outside := t.TempDir()
+	writeFiles(t, outside, map[string]string{"a": "secret\n", "deep/b": "secret\n"})
+	u := withFiles(t, project)
+	r := open(t, u)
+	r.agentRemoves("old")
+	r.agent(map[string]string{"old": "-> " + outside, "up": "-> ../../..", "self": "-> self", "git": "-> .git/config"})
+	tree, changes := r.snapshot()
+	if err := r.project.Checkout(context.Background(), tree, filepath.Join(r.state, "verify")); err != nil {
+		t.Fatal(err)
+	}
+	have := files(t, filepath.Join(r.state, "verify"))
+	if have["old"] != "-> "+outside || have["self"] != "-> self" || len(have) != len(project)-2+4 {
+		t.Errorf("have %v", have)
+	}
+	for _, c := range changes.Files {
+		if leaves := c.Path != "self" && c.Kind == repo.Added; (c.Sensitive != "") != leaves {
+			t.Errorf("%+v", c)
+		}
+	}
+	m := r.merge(tree, r.project.Base)
+	if _, err := r.land(m.Commit, r.project.Base); err != nil {
+		t.Fatal(err)
+	}
+	if have := files(t, outside); have["a"] != "secret\n" || len(have) != 2 {
+		t.Errorf("outside: %v", have)
+	}
+}
+
+func TestChangesSayWhatHappened(t *testing.T) {
+	u := withFiles(t, project)
+	r := open(t, u)
+	r.agent(map[string]string{"README.md": "hello\nmore\n", "bin": "\x00\x05", "new": "1\n2\n3\n", "link": "-> src"})
+	chmod(t, filepath.Join(r.clone.Dir, "src/main.go"), 0o755)
+	r.agentRemoves("old/b")
+	_, changes := r.snapshot()
+	want := []repo.Change{
+		{Path: "README.md", Kind: repo.Modified, OldMode: "100644", NewMode: "100644", AddedLines: 1},
+		{Path: "bin", Kind: repo.Modified, OldMode: "100644", NewMode: "100644", Binary: true},
+		{Path: "link", Kind: repo.Modified, OldMode: "120000", NewMode: "120000", AddedLines: 1, RemovedLines: 1},
+		{Path: "new", Kind: repo.Added, NewMode: "100644", AddedLines: 3},
+		{Path: "old/b", Kind: repo.Deleted, OldMode: "100644", RemovedLines: 1},
+		{Path: "src/main.go", Kind: repo.Modified, OldMode: "100644", NewMode: "100755"},
+	}
+	if !slices.Equal(changes.Files, want) {
+		t.Errorf("have %+v\nwant %+v", changes.Files, want)
+	}
+	if added, removed := changes.Lines(); added != 5 || removed != 2 {
+		t.Errorf("lines +%d -%d", added, removed)
+	}
+}
+
+func TestNothingChangedIsTheBaseTree(t *testing.T) {
+	u := withFiles(t, project)
+	r := open(t, u)
+	tree, changes := r.snapshot()
+	if string(tree) != u.git("rev-parse", "HEAD^{tree}") || len(changes.Files) != 0 {
+		t.Errorf("%s, %+v", tree, changes)
+	}
+	m := r.merge(tree, r.project.Base)
+	if landed, err := r.land(m.Commit, r.project.Base); err != nil || !landed.Files {
+		t.Errorf("%+v, %v", landed, err)
+	}
+}
+
+// M-13: what makes the host run something later is pointed out.
+func TestSensitiveChangesArePointedOut(t *testing.T) {
+	sensitive := []string{
+		".gitattributes", ".gitmodules", "sub/.gitignore", ".github/workflows/ci.yml", ".vscode/tasks.json", ".idea/x.xml", ".claude/settings.json",
+		"CLAUDE.md", "AGENTS.md", ".mcp.json", ".envrc", "sub/.env", ".env.local", "Makefile", "makefile", "rules.mk", "package.json", ".npmrc",
+		"setup.py", "pyproject.toml", "conftest.py", "x.pth", "build.rs", "Cargo.toml", ".cargo/config.toml", "go.mod", "build.gradle.kts",
+		"gradlew", "pom.xml", "CMakeLists.txt", "Dockerfile", ".husky/pre-commit", ".pre-commit-config.yaml", ".gitlab-ci.yml", "x.code-workspace",
+		"readme.MD", "SRC/x", "new\nline", "esc\x1b[31m", "rtl\u202etxt", "not\xffutf8", ".CLAUDE/x", "Sub/.Vscode/x",
+	}
+	plain := []string{"main.go", "docs/x.md", "lib/package.jsonx", "gitignore", "environment", "naïve.txt", "日本"}
+	u := withFiles(t, project)
+	r := open(t, u)
+	for _, name := range append(slices.Clone(sensitive), plain...) {
+		r.agent(map[string]string{name: "x\n"})
+	}
+	_, changes := r.snapshot()
+	have := map[string]string{}
+	for _, c := range changes.Files {
+		have[c.Path] = c.Sensitive
+	}
+	for _, name := range sensitive {
+		if have[name] == "" {
+			t.Errorf("%q is not pointed out", name)
+		}
+	}
+	for _, name := range plain {
+		if reason, ok := have[name]; !ok || reason != "" {
+			t.Errorf("%q: there %t, %q", name, ok, reason)
+		}
+	}
+	if n := len(changes.Sensitive()); n != len(sensitive) {
+		t.Errorf("%d are sensitive, want %d", n, len(sensitive))
+	}
+}
+
+func TestTooMuchIsAnError(t *testing.T) {
+	for name, make := range map[string]func(t *testing.T, r *run){
+		"a file too big": func(t *testing.T, r *run) { sparse(t, r, "big", repo.MaxFile+1) },
+		"too much in all": func(t *testing.T, r *run) {
+			for i := range repo.MaxChanged/repo.MaxFile + 1 {
+				sparse(t, r, fmt.Sprintf("big%d", i), repo.MaxFile)
+			}
+		},
+		"too deep": func(t *testing.T, r *run) {
+			dir := r.clone.Dir
+			for range repo.MaxDepth + 2 {
+				dir += "/d"
+			}
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := open(t, withFiles(t, project))
+			make(t, r)
+			if _, _, err := r.clone.Snapshot(t.Context()); !errors.Is(err, repo.ErrTooBig) {
+				t.Errorf("have %v, want ErrTooBig", err)
+			}
+		})
+	}
+}
+
+func sparse(t *testing.T, r *run, name string, size int64) {
+	t.Helper()
+	path := filepath.Join(r.clone.Dir, name)
+	if err := errors.Join(os.WriteFile(path, nil, 0o644), os.Truncate(path, size)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAFileAtTheLimitIsTaken(t *testing.T) {
+	r := open(t, withFiles(t, project))
+	sparse(t, r, "big", repo.MaxFile)
+	if _, changes := r.snapshot(); len(changes.Files) != 1 {
+		t.Errorf("changes %+v", changes)
+	}
+}
+
+func TestMatchesFindsEveryDifference(t *testing.T) {
+	for name, change := range map[string]func(t *testing.T, dir string){
+		"a byte":          func(t *testing.T, dir string) { writeFiles(t, dir, map[string]string{"README.md": "hellO\n"}) },
+		"a mode":          func(t *testing.T, dir string) { chmod(t, dir+"/README.md", 0o755) },
+		"a file too many": func(t *testing.T, dir string) { writeFiles(t, dir, map[string]string{"src/x": ""}) },
+		"a file too few":  func(t *testing.T, dir string) { remove(t, dir+"/old/a") },
+		"a link's target": func(t *testing.T, dir string) { writeFiles(t, dir, map[string]string{"link": "-> README.mD"}) },
+		"a file for a link": func(t *testing.T, dir string) {
+			writeFiles(t, dir, map[string]string{"link": "README.md"})
+		},
+		"a pipe":       func(t *testing.T, dir string) { mkfifo(t, dir+"/p") },
+		"a nested git": func(t *testing.T, dir string) { writeFiles(t, dir, map[string]string{"src/.git/x": ""}) },
+		"a line's end": func(t *testing.T, dir string) { writeFiles(t, dir, map[string]string{"crlf.txt": "one\ntwo\n"}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := withFiles(t, project)
+			r := open(t, u)
+			tree, _ := r.snapshot()
+			dir := filepath.Join(r.state, "verify")
+			if err := r.project.Checkout(t.Context(), tree, dir); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.project.Matches(t.Context(), tree, dir); err != nil {
+				t.Fatal(err)
+			}
+			change(t, dir)
+			if err := r.project.Matches(t.Context(), tree, dir); err == nil || !strings.Contains(err.Error(), "not tree") {
+				t.Errorf("have %v", err)
+			}
+		})
+	}
+}
+
+func TestCheckoutWantsAnEmptyDirectory(t *testing.T) {
+	r := open(t, withFiles(t, project))
+	tree, _ := r.snapshot()
+	dir := t.TempDir()
+	writeFiles(t, dir, map[string]string{"x": ""})
+	for _, dir := range []string{dir, filepath.Join(dir, "x"), filepath.Join(dir, "no", "parent")} {
+		if err := r.project.Checkout(t.Context(), tree, dir); err == nil {
+			t.Errorf("checked out into %s", dir)
+		}
+	}
+}
