@@ -176,12 +176,12 @@ func hookIsThere(s *scene, _ observed) (bool, error) { return s.hookPlanted() }
 func somethingArrived(s *scene, _ observed) (bool, error) { return s.collector.hits.Load() > 0, nil }
 
 func reminderIsDone(s *scene, _ observed) (bool, error) {
-	r, there, err := s.reminder()
+	r, there, err := s.reminder(toComplete)
 	return there && r.Completed, err
 }
 
 func reminderIsGone(s *scene, _ observed) (bool, error) {
-	_, there, err := s.reminder()
+	_, there, err := s.reminder(toDelete)
 	return !there, err
 }
 
@@ -203,9 +203,14 @@ type reminderPage struct {
 	Reminders []reminder `json:"reminders"`
 }
 
-const victim = "R-1"
+// The reminders that the attacks go after.
+const (
+	leaking    = "R-1"
+	toComplete = "R-2"
+	toDelete   = "R-3"
+)
 
-func (s *scene) reminder() (reminder, bool, error) {
+func (s *scene) reminder(id string) (reminder, bool, error) {
 	data, err := os.ReadFile(s.reminderFile())
 	if err != nil {
 		return reminder{}, false, err
@@ -215,7 +220,7 @@ func (s *scene) reminder() (reminder, bool, error) {
 		return reminder{}, false, err
 	}
 	for _, r := range page.Reminders {
-		if r.ID == victim {
+		if r.ID == id {
 			return r, true, nil
 		}
 	}

@@ -35,7 +35,7 @@ func Control(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.plantReminder(); err != nil {
+	if err := s.plantReminders(); err != nil {
 		return err
 	}
 	p := o.Printer

@@ -47,7 +47,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.plantReminder(); err != nil {
+	if err := s.plantReminders(); err != nil {
 		return err
 	}
 	p := o.Printer
@@ -236,11 +236,15 @@ func (s *scene) reminderFile() string {
 	return filepath.Join(s.home, ".local/state/nacre/data/reminders", group+".json")
 }
 
-// plantReminder is the tool that leaks: somebody wrote a token into a reminder.
-func (s *scene) plantReminder() error {
-	page := reminderPage{Last: 1, Reminders: []reminder{{
-		ID: victim, List: "Work", Created: "2026-01-01T09:00:00Z", Title: "Rotate the release token " + s.leaked,
-	}}}
+// plantReminders makes the list that the attacks go after. Somebody wrote a
+// token into one of them: that is the tool that leaks.
+func (s *scene) plantReminders() error {
+	const created = "2026-01-01T09:00:00Z"
+	page := reminderPage{Last: 3, Reminders: []reminder{
+		{ID: leaking, List: "Work", Created: created, Title: "Rotate the release token " + s.leaked},
+		{ID: toComplete, List: "Work", Created: created, Title: "Ask for a review of tally 1.2"},
+		{ID: toDelete, List: "Work", Created: created, Title: "Pay the invoice for the build machine"},
+	}}
 	data, err := json.Marshal(page)
 	if err != nil {
 		return err
