@@ -11,6 +11,7 @@ package redact
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 	"unsafe"
 )
 
@@ -146,7 +147,21 @@ func (e *Engine) findPlain(s string) []span {
 	h := hunt{text: s}
 	e.walk(&h)
 	numbers(&h)
+	for i := range h.found {
+		h.found[i] = whole(s, h.found[i])
+	}
 	return merged(h.found)
+}
+
+// whole widens a span that a limit has put into the middle of a character.
+func whole(s string, f span) span {
+	for f.start > 0 && !utf8.RuneStart(s[f.start]) {
+		f.start--
+	}
+	for f.end < len(s) && !utf8.RuneStart(s[f.end]) {
+		f.end++
+	}
+	return f
 }
 
 // walk checks every keyword that is found in the text.

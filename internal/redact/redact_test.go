@@ -3,6 +3,7 @@ package redact_test
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre/internal/redact"
 )
@@ -252,5 +253,23 @@ func TestNothingIsAllocatedWhereNothingIsFound(t *testing.T) {
 	raw := []byte(`[{"id":"INV-1","amount":10.5,"note":"nothing here","tags":["a","b"]},{"id":"INV-2","amount":11,"note":"nor here"}]`)
 	if n := testing.AllocsPerRun(100, func() { _, _, _ = e.JSON(raw) }); n > 0 {
 		t.Errorf("JSON: %v allocations", n)
+	}
+}
+
+// A limit on a secret's length is in bytes; what is shown is in characters.
+func TestNoCharacterIsCutInTwo(t *testing.T) {
+	e := redact.New()
+	for pad := range 4 {
+		for name, text := range map[string]string{
+			"a long local part": strings.Repeat("x", pad) + strings.Repeat("ö", 60) + "@example.com",
+			"a long domain":     "a@" + strings.Repeat("x", pad) + strings.Repeat("ö", 200) + ".com a@b." + strings.Repeat("ö", 200),
+			"a long password":   "password='" + strings.Repeat("x", pad) + strings.Repeat("ö", 8000),
+			"a long cookie":     "Cookie: a=" + strings.Repeat("x", pad) + strings.Repeat("ö", 8000),
+			"a long user":       "x://u:" + strings.Repeat("x", pad) + strings.Repeat("ö", 252) + "@h",
+		} {
+			if out, _ := e.String(text); !utf8.ValidString(out) {
+				t.Errorf("%s, %d: cut", name, pad)
+			}
+		}
 	}
 }
