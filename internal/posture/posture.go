@@ -25,6 +25,7 @@ const (
 	tmpSize   = 1 << 30
 	homeSize  = 512 << 20
 	cacheDir  = "/var/cache/go-build"
+	cacheSize = 2 << 30
 )
 
 // Input is what a posture is computed from. Nothing in it comes from a project.
@@ -81,7 +82,7 @@ func Compute(in Input) (nacre.Posture, error) {
 	for _, t := range in.Toolchains {
 		p.Mounts = append(p.Mounts, t.Mounts...)
 		if t.BuildCache != "" {
-			p.Mounts = append(p.Mounts, nacre.Mount{Kind: nacre.Tmpfs, Target: cacheDir, Size: 2 << 30})
+			p.Mounts = append(p.Mounts, nacre.Mount{Kind: nacre.Overlay, Source: t.BuildCache, Target: cacheDir, Size: cacheSize})
 		}
 	}
 	project, err := projectMounts(in)

@@ -145,7 +145,7 @@ func (b *binder) add(m nacre.Mount) error {
 		step.Kind = inside.Mask
 	case nacre.SymlinkTo:
 		step.Kind, step.Source = inside.Symlink, m.Source
-	case nacre.BindReadOnly, nacre.BindReadWrite:
+	case nacre.BindReadOnly, nacre.BindReadWrite, nacre.Overlay:
 		return b.bind(m, step)
 	default:
 		return fmt.Errorf("kind %d is unknown", m.Kind)
@@ -178,7 +178,15 @@ func (b *binder) bind(m nacre.Mount, step inside.Mount) error {
 	if err := b.guard.check(s, m.Kind); err != nil {
 		return err
 	}
-	step.Kind, step.Dir, step.ReadOnly = inside.Tree, s.dir(), m.Kind == nacre.BindReadOnly
+	step.Kind, step.Dir, step.ReadOnly = inside.Tree, s.dir(), m.Kind != nacre.BindReadWrite
+	if m.Kind == nacre.Overlay {
+		if !step.Dir {
+			return errors.New("an overlay is made over a folder")
+		}
+		step.Overlay = true
+		b.plan.Agent.Writable = append(b.plan.Agent.Writable, step.Target)
+		return b.native.attach(b.plan, s, step, mapRequired)
+	}
 	if !step.ReadOnly {
 		b.writable = append(b.writable, writableBind{s, step.Target})
 		b.plan.Agent.Writable = append(b.plan.Agent.Writable, step.Target)

@@ -80,6 +80,8 @@ type Mount struct {
 	Optional bool
 	Size     int64
 	Mode     uint32
+	// Overlay puts a private writable layer of Size bytes over a Tree.
+	Overlay bool
 	// RootOwned tmpfs belong to the first namespace's root, not to the agent.
 	RootOwned bool
 }

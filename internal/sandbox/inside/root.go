@@ -3,6 +3,7 @@ package inside
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path"
 	"strings"
@@ -20,6 +21,9 @@ const (
 // scaffold is where masks and generated files are bound from; it is removed
 // before the agent starts.
 const scaffold = "/.scaffold"
+
+// errLink refuses a target that a project could lead elsewhere.
+var errLink = errors.New("it passes through a symbolic link: refused")
 
 // root is the file system under construction.
 type root struct {
@@ -96,6 +100,9 @@ func (r *root) own(fd int) error {
 func (r *root) mount(m Mount, tree int) error {
 	switch m.Kind {
 	case Tree:
+		if m.Overlay {
+			return r.attachOverlay(m, tree)
+		}
 		return r.attachTree(m, tree)
 	case Tmpfs:
 		return r.attachTmpfs(m)
@@ -112,12 +119,69 @@ func (r *root) attachTree(m Mount, tree int) error {
 		return nil // optional, and absent
 	}
 	defer unix.Close(tree)
+	if m.ReadOnly {
+		if err := r.pin(m.Target); err != nil {
+			return err
+		}
+	}
 	target, err := r.target(m.Target, m.Dir)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(target)
 	return moveTo(tree, target)
+}
+
+// pin makes each directory between a writable bind and a protected target a
+// mount point of its own, which cannot be renamed: otherwise an agent could
+// move the target's parent away and put one of its own in its place.
+func (r *root) pin(target string) error {
+	for dir := range ancestors(target) {
+		fd, err := r.lookup(dir)
+		if errors.Is(err, unix.ENOENT) {
+			return nil // it will be made on a tmpfs, or refused
+		}
+		if errors.Is(err, unix.ELOOP) {
+			return errLink
+		}
+		if err != nil {
+			return err
+		}
+		err = r.pinDir(fd)
+		unix.Close(fd)
+		if err != nil {
+			return fmt.Errorf("pin %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+func (r *root) pinDir(fd int) error {
+	var st unix.Statx_t
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS, &st); err != nil {
+		return err
+	}
+	if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 || r.ours[unix.Mkdev(st.Dev_major, st.Dev_minor)] {
+		return nil
+	}
+	const flags = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE | unix.AT_EMPTY_PATH
+	tree, err := unix.OpenTree(fd, "", flags)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(tree)
+	return moveTo(tree, fd)
+}
+
+// ancestors yields the directories above a path, the highest first, without the root.
+func ancestors(name string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := 1; i < len(name); i++ {
+			if name[i] == '/' && !yield(name[:i]) {
+				return
+			}
+		}
+	}
 }
 
 func (r *root) attachTmpfs(m Mount) error {
@@ -150,9 +214,15 @@ func (r *root) attachTmpfs(m Mount) error {
 
 // mask covers what is at the target; where there is nothing, nothing needs hiding.
 func (r *root) mask(m Mount) error {
+	if err := r.pin(m.Target); err != nil {
+		return err
+	}
 	target, err := r.lookup(m.Target)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
+	}
+	if errors.Is(err, unix.ELOOP) {
+		return errLink
 	}
 	if err != nil {
 		return err
@@ -224,7 +294,7 @@ func (r *root) target(name string, dir bool) (int, error) {
 	case err == nil:
 		return fd, nil
 	case errors.Is(err, unix.ELOOP):
-		return -1, fmt.Errorf("%s passes through a symbolic link: refused", name)
+		return -1, errLink
 	case !errors.Is(err, unix.ENOENT):
 		return -1, err
 	}
