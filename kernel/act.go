@@ -64,7 +64,7 @@ func (k *Kernel) act(ctx context.Context, r *run) (json.RawMessage, *failure) {
 		ID: r.call.ID, Principal: r.call.Principal, Capability: r.tool.capability.ID, Tool: r.tool.capability.Tool,
 		Arguments: slices.Clone(r.arguments), Correlation: r.call.Correlation, Time: r.now,
 	}
-	raw, err := guarded(within, &k.late,
+	raw, err := guarded(within, &k.left,
 		func() (json.RawMessage, error) { return r.tool.driver.Do(within, in) },
 		func() { k.recordLate(r) })
 	if err != nil {
@@ -76,7 +76,7 @@ func (k *Kernel) act(ctx context.Context, r *run) (json.RawMessage, *failure) {
 			cause:   fmt.Errorf("result of %d bytes, the limit is %d", len(raw), MaxResult),
 		}
 	}
-	return raw, nil
+	return slices.Clone(raw), nil // the driver may still hold its own
 }
 
 // failed turns what a driver returned into what an agent may see.
@@ -125,18 +125,20 @@ func (k *Kernel) show(r *run, raw json.RawMessage, f *failure) (nacre.Outcome, *
 	if err != nil {
 		return nacre.Outcome{}, crashed(fmt.Errorf("result of %d bytes: %w", len(raw), err))
 	}
-	return nacre.Outcome{Result: slices.Clone(view.Result), Label: r.tool.capability.Returns, Redacted: view.Redacted}, nil
+	return nacre.Outcome{Result: view.Result, Label: r.tool.capability.Returns, Redacted: view.Redacted}, nil
 }
 
 // guarded runs f until it returns, panics, or ctx ends; then late is told when f
 // answers after all. f runs on, counted in left, for nothing can stop it.
-func guarded[T any](ctx context.Context, left *sync.WaitGroup, f func() (T, error), late func()) (T, error) {
+func guarded[T any](ctx context.Context, left *leftovers, f func() (T, error), late func()) (T, error) {
 	type answer struct {
 		value T
 		err   error
 	}
 	answers := make(chan answer) // without room: an answer is taken, or it is late
-	left.Go(func() {
+	left.add()
+	go func() {
+		defer left.done()
 		var a answer
 		func() {
 			defer func() {
@@ -153,7 +155,7 @@ func guarded[T any](ctx context.Context, left *sync.WaitGroup, f func() (T, erro
 				late()
 			}
 		}
-	})
+	}()
 	select {
 	case a := <-answers:
 		return a.value, a.err
@@ -163,16 +165,47 @@ func guarded[T any](ctx context.Context, left *sync.WaitGroup, f func() (T, erro
 	}
 }
 
-// Wait returns when every driver and approver that was left behind has
-// returned, or ctx ends. Call it when no further calls come.
+// leftovers counts what runs on in goroutines of its own.
+type leftovers struct {
+	mu   sync.Mutex
+	n    int
+	none chan struct{} // closed when n comes to zero; nil while nobody waits
+}
+
+func (l *leftovers) add() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.n++
+}
+
+func (l *leftovers) done() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.n--; l.n == 0 && l.none != nil {
+		close(l.none)
+		l.none = nil
+	}
+}
+
+func (l *leftovers) wait() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.n == 0 {
+		none := make(chan struct{})
+		close(none)
+		return none
+	}
+	if l.none == nil {
+		l.none = make(chan struct{})
+	}
+	return l.none
+}
+
+// Wait returns when no driver and no approver is running any more, those that
+// were left behind included, or ctx ends.
 func (k *Kernel) Wait(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		k.late.Wait()
-		close(done)
-	}()
 	select {
-	case <-done:
+	case <-k.left.wait():
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("drivers still running: %w", context.Cause(ctx))

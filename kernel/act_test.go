@@ -258,6 +258,23 @@ func TestAThousandCallsAtOnceKeepApart(t *testing.T) {
 	}
 }
 
+// A driver that keeps its result cannot change what was redacted.
+func TestADriverCannotChangeItsResultAfterwards(t *testing.T) {
+	result := []byte(`{"text":"harmless"}`)
+	h := open(t, nil)
+	h.chain.fail = func(r nacre.Record) bool {
+		if r.Kind == nacre.KindCallEnd {
+			copy(result, `{"text":"ghp_aaaa"`)
+		}
+		return false
+	}
+	h.add(t, note(nil), func(context.Context, nacre.Invocation) (json.RawMessage, error) { return result, nil })
+	outcome, err := h.Call(t.Context(), call(milk))
+	if err != nil || string(outcome.Result) != `{"text":"harmless"}` {
+		t.Errorf("have %s %v", outcome.Result, err)
+	}
+}
+
 func rows(n int) json.RawMessage {
 	var b bytes.Buffer
 	b.WriteByte('[')

@@ -109,6 +109,9 @@ func (k *Kernel) validate(r *run) error {
 // authorize asks the group's list, the policy and the rate, and counts nothing.
 func (k *Kernel) authorize(r *run) error {
 	capability, principal := r.tool.capability, r.call.Principal
+	if principal.ID == "" {
+		return unauthorized(nacre.Decision{Code: nacre.ReasonGroupNotAllowed, Message: "the call comes from nobody: its principal has no id"})
+	}
 	if !k.groups.Allows(principal.Group, capability) {
 		return unauthorized(nacre.Decision{
 			Code:    nacre.ReasonGroupNotAllowed,
@@ -217,8 +220,8 @@ func refuseGrant(err error) error {
 // randomID is 16 random bytes in hex.
 func (k *Kernel) randomID() (string, error) {
 	var b [16]byte
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	k.drawing.Lock()
+	defer k.drawing.Unlock()
 	if _, err := io.ReadFull(k.random, b[:]); err != nil {
 		return "", fmt.Errorf("randomness: %w", err)
 	}

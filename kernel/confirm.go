@@ -85,7 +85,7 @@ func why(d nacre.Decision) string {
 func (k *Kernel) ask(ctx context.Context, q nacre.Question) (nacre.Ruling, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, k.askTTL, errUnanswered)
 	defer cancel()
-	return guarded(ctx, &k.late, func() (nacre.Ruling, error) { return k.approver.Ask(ctx, q) }, nil)
+	return guarded(ctx, &k.left, func() (nacre.Ruling, error) { return k.approver.Ask(ctx, q) }, nil)
 }
 
 var errUnanswered = errors.New("nobody answered in time")

@@ -75,7 +75,10 @@ type Kernel struct {
 
 	uses    token.Uses
 	limiter policy.Limiter
-	late    sync.WaitGroup
+	left    leftovers
+
+	// drawing guards random, mu what is registered.
+	drawing sync.Mutex
 
 	mu       sync.RWMutex
 	tools    map[nacre.ToolName]*tool

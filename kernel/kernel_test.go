@@ -291,6 +291,10 @@ func TestACallIsRefusedAtTheFirstStageThatFinds(t *testing.T) {
 			config: func(c *kernel.Config) { c.Groups = nil },
 			want:   nacre.Refusal{Code: nacre.CodeUnauthorized, Stage: 4, Reason: nacre.ReasonGroupNotAllowed},
 		},
+		"nobody": {
+			change: func(c *nacre.Call) { c.Principal.ID = "" },
+			want:   nacre.Refusal{Code: nacre.CodeUnauthorized, Stage: 4, Reason: nacre.ReasonGroupNotAllowed},
+		},
 		"a role too few": {
 			change: func(c *nacre.Call) { c.Principal.Roles = nil },
 			want:   nacre.Refusal{Code: nacre.CodeUnauthorized, Stage: 4, Reason: nacre.ReasonNoMatchingRule},

@@ -19,9 +19,12 @@ const KindDryRun nacre.Kind = "call.dry_run"
 // reasonGone is the reason of a call whose caller left before anything was done.
 const reasonGone = "caller_gone"
 
-// maxWord is how much of a short text from outside, such as a handler's own
-// code, a record keeps, in bytes.
-const maxWord = 64
+// How much of a short text a record keeps, in bytes: of one from outside, such
+// as a handler's own code, and of the host's own.
+const (
+	maxWord = 64
+	maxName = 200
+)
 
 // What the records of a call tell beyond the fields that all records have.
 // Arguments, results and the agent's words are there by size and digest only.
@@ -93,7 +96,7 @@ func measured[T string | json.RawMessage](v T) measure {
 // reject records a refusal before anything was done, and passes it on.
 func (k *Kernel) reject(ctx context.Context, r *run, err error) (nacre.Outcome, error) {
 	detail := rejectDetail{
-		Call: k.word(r.call.ID), Principal: k.word(r.call.Principal.ID), Rule: r.decision.Rule,
+		Call: plain(r.call.ID), Principal: plain(r.call.Principal.ID), Rule: r.decision.Rule,
 		Arguments: measured(r.call.Arguments), Words: measured(r.call.Hints.Justification),
 	}
 	if r.tool != nil {
@@ -135,9 +138,9 @@ func (k *Kernel) recordBegin(ctx context.Context, r *run) error {
 
 func (k *Kernel) beginDetail(r *run) beginDetail {
 	return beginDetail{
-		Call: k.word(r.call.ID), Principal: k.word(r.call.Principal.ID), Capability: r.tool.capability.ID,
+		Call: plain(r.call.ID), Principal: plain(r.call.Principal.ID), Capability: r.tool.capability.ID,
 		Content: r.tool.capability.ContentHash, Policy: k.policy.Version(), Code: r.decision.Code, Rule: r.decision.Rule,
-		Grant: r.grant, Question: r.approval.question, Approval: r.approval.digest, By: k.word(r.approval.by),
+		Grant: r.grant, Question: r.approval.question, Approval: r.approval.digest, By: plain(r.approval.by),
 		Arguments: measured(r.arguments), Words: measured(r.call.Hints.Justification),
 	}
 }
@@ -158,7 +161,7 @@ func (k *Kernel) recordRehearsal(ctx context.Context, r *run) error {
 func (k *Kernel) recordEnd(ctx context.Context, r *run, raw json.RawMessage, outcome nacre.Outcome, f *failure) error {
 	const unknown = "the call was carried out, but its end could not be recorded; do not repeat it before somebody has looked"
 	detail := endDetail{
-		Call: k.word(r.call.ID), Capability: r.tool.capability.ID, Grant: r.grant,
+		Call: plain(r.call.ID), Capability: r.tool.capability.ID, Grant: r.grant,
 		Result: measured(raw), Shown: measured(outcome.Result), Redacted: outcome.Redacted, Label: outcome.Label.String(),
 	}
 	record := k.record(r, nacre.KindCallEnd)
@@ -210,7 +213,7 @@ func causeOf(err error) string {
 func (k *Kernel) recordLate(r *run) {
 	record := k.record(r, nacre.KindCallHandler)
 	record.Source, record.Stage, record.Outcome, record.Reason = r.tool.source, stageRoute, nacre.OutcomeError, "late_answer_dropped"
-	detail := endDetail{Call: k.word(r.call.ID), Capability: r.tool.capability.ID, Grant: r.grant}
+	detail := endDetail{Call: plain(r.call.ID), Capability: r.tool.capability.ID, Grant: r.grant}
 	_ = k.append(context.Background(), record, detail) // the chain may be closed by now; the call itself ended long ago
 }
 
@@ -218,7 +221,7 @@ func (k *Kernel) recordAsk(ctx context.Context, r *run, q nacre.Question) error 
 	record := k.record(r, nacre.KindApprovalAsk)
 	record.Source, record.Stage, record.Reason = "core", stageConfirm, string(r.decision.Code)
 	err := k.append(ctx, record, askDetail{
-		Call: k.word(r.call.ID), Capability: q.Capability, Question: q.ID, Digest: q.Digest,
+		Call: plain(r.call.ID), Capability: q.Capability, Question: q.ID, Digest: q.Digest,
 		Code: r.decision.Code, Expires: q.Expires.UTC().Format("2006-01-02T15:04:05Z07:00"),
 	})
 	if err != nil {
@@ -234,8 +237,8 @@ func (k *Kernel) recordReply(ctx context.Context, r *run, q nacre.Question, ruli
 		record.Outcome, record.Reason = nacre.OutcomeDenied, string(refusal.Reason)
 	}
 	err := k.append(ctx, record, askDetail{
-		Call: k.word(r.call.ID), Capability: q.Capability, Question: q.ID, Digest: q.Digest,
-		Verdict: ruling.Verdict.String(), By: k.word(ruling.By),
+		Call: plain(r.call.ID), Capability: q.Capability, Question: q.ID, Digest: q.Digest,
+		Verdict: ruling.Verdict.String(), By: plain(ruling.By),
 	})
 	if err != nil {
 		return unrecorded(err, "the answer could not be recorded, so nothing was done")
@@ -290,13 +293,18 @@ func unrecorded(err error, message string) error {
 	}, err)
 }
 
-// word is a short text from outside as a record may keep it.
-func (k *Kernel) word(s string) string {
-	s, _ = k.redactor.String(cut(s, maxWord))
+// plain is a short text of the host's own, such as a person's name, as a record keeps it.
+func plain(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f {
 			return '?'
 		}
 		return c
-	}, s)
+	}, cut(s, maxName))
+}
+
+// word is a short text of an agent's or a plugin's, as a record keeps it.
+func (k *Kernel) word(s string) string {
+	s, _ = k.redactor.String(cut(s, maxWord))
+	return plain(s)
 }
