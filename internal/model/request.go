@@ -189,35 +189,6 @@ func checkEdits(value json.RawMessage) error {
 	return nil
 }
 
-// object reads an object whose keys were checked for duplicates; null is an empty one.
-func object(value json.RawMessage) (map[string]json.RawMessage, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(value, &fields); err != nil {
-		return nil, errors.New("want an object")
-	}
-	return fields, nil
-}
-
-// array reads an array; null and nothing are empty ones.
-func array(value json.RawMessage) ([]json.RawMessage, error) {
-	if len(value) == 0 {
-		return nil, nil
-	}
-	var items []json.RawMessage
-	if err := json.Unmarshal(value, &items); err != nil {
-		return nil, errors.New("want an array")
-	}
-	return items, nil
-}
-
-func text(value json.RawMessage) (string, bool) {
-	var s string
-	if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &s) != nil {
-		return "", false
-	}
-	return s, true
-}
-
 func oneOf(value json.RawMessage, allowed ...string) error {
 	if s, ok := text(value); ok && slices.Contains(allowed, s) {
 		return nil
