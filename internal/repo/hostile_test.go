@@ -379,3 +379,52 @@ func TestAGitPointerThatIsNotKnownThereIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// git trusts its object store: a prepared one must not pass one file for another.
+func TestAnObjectThatIsNotWhatItsIDSaysIsRefused(t *testing.T) {
+	u := withFiles(t, project)
+	at := func(id string) string { return filepath.Join(u.dir, ".git/objects", id[:2], id[2:]) }
+	good, evil := u.git("rev-parse", "HEAD:src/main.go"), u.git("rev-parse", "HEAD:old/a")
+	remove(t, at(good))
+	copyFile(t, at(evil), at(good))
+	p, err := repo.Open(t.Context(), u.dir, repo.Options{StateDir: t.TempDir()})
+	if err == nil {
+		_, err = p.Clone(t.Context(), filepath.Join(t.TempDir(), "c"))
+	}
+	if err == nil {
+		t.Error("cloned a file that is not the one of its id")
+	}
+}
+
+func TestAProjectThatMakesGitWaitIsGivenUp(t *testing.T) {
+	u := withFiles(t, project)
+	mkfifo(t, filepath.Join(u.dir, ".git", "pipe"))
+	appendTo(t, filepath.Join(u.dir, ".git/config"), "[include]\n\tpath = pipe\n")
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := repo.Open(ctx, u.dir, repo.Options{StateDir: t.TempDir()}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("have %v, want DeadlineExceeded", err)
+	}
+}
+
+// What the person's shell says to git does not reach it.
+func TestTheCallersEnvironmentIsNotHeard(t *testing.T) {
+	tr := setTrap(t, project)
+	r := open(t, tr.user)
+	r.agent(map[string]string{"src/added": "a\n"})
+	for name, value := range map[string]string{
+		"GIT_DIR": "/nonexistent", "GIT_WORK_TREE": "/nonexistent", "GIT_INDEX_FILE": "/nonexistent", "GIT_EXTERNAL_DIFF": tr.script,
+		"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.hooksPath", "GIT_CONFIG_VALUE_0": tr.dir + "/.git/hooks",
+		"GIT_TEMPLATE_DIR": tr.dir + "/.git", "GIT_OBJECT_DIRECTORY": "/nonexistent", "GIT_TRACE": tr.mark, "GIT_PAGER": tr.script,
+	} {
+		t.Setenv(name, value)
+	}
+	tree, _ := r.snapshot()
+	m := r.merge(tree, r.project.Base)
+	if _, err := r.land(m.Commit, r.project.Base); err != nil {
+		t.Error(err)
+	}
+	if ran := tr.sprung(); ran != "" {
+		t.Fatalf("these ran:\n%s", ran)
+	}
+}

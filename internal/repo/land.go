@@ -89,6 +89,9 @@ func (p *Project) Land(ctx context.Context, r LandRequest) (Landed, error) {
 		return Landed{}, &MovedError{Branch: r.Branch, Want: r.Expect, Have: have}
 	}
 	here, elsewhere, err := p.checkedOut(ctx, r.Branch)
+	if err == nil {
+		err = p.refuseAlias(ctx, done.Ref)
+	}
 	switch {
 	case err != nil:
 		return Landed{}, err
@@ -119,6 +122,18 @@ func (p *Project) checkLanding(ctx context.Context, r LandRequest) error {
 		return fmt.Errorf("land: commit %.12s does not follow %.12s: %w", r.Commit, r.Expect, err)
 	}
 	return p.plainGitDir(r.Branch)
+}
+
+// refuseAlias refuses a branch that only stands for another one.
+func (p *Project) refuseAlias(ctx context.Context, ref string) error {
+	target, err := p.git.line(ctx, p.theirs("symbolic-ref", "-q", ref))
+	switch {
+	case err == nil:
+		return fmt.Errorf("branch %s stands for %s: name that one", ref, target)
+	case exitCode(err) == 1:
+		return nil
+	}
+	return fmt.Errorf("%s: %w", ref, err)
 }
 
 // moveOnly moves a ref that no work tree here follows.

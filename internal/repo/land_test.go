@@ -303,3 +303,46 @@ func TestFilesAndFoldersMayChangePlaces(t *testing.T) {
 		t.Errorf("git status: %s", have)
 	}
 }
+
+func TestABranchThatStandsForAnotherIsRefused(t *testing.T) {
+	u := withFiles(t, project)
+	u.git("symbolic-ref", "refs/heads/alias", "refs/heads/main")
+	r := open(t, u)
+	r.agent(map[string]string{"src/added": "a\n"})
+	tree, _ := r.snapshot()
+	m := r.merge(tree, r.project.Base)
+	before := u.fingerprint()
+	request := r.request(m.Commit, r.project.Base)
+	request.Branch = "alias"
+	if landed, err := r.project.Land(t.Context(), request); err == nil {
+		t.Errorf("landed %+v", landed)
+	}
+	if u.fingerprint() != before {
+		t.Error("the repository changed")
+	}
+}
+
+// M-55: a session is carried on from its recorded base, wherever HEAD is now.
+func TestASessionIsCarriedOnFromItsRecordedBase(t *testing.T) {
+	u := withFiles(t, project)
+	r := open(t, u)
+	base := r.project.Base
+	r.agent(map[string]string{"src/added": "a\n"})
+	u.write(map[string]string{"README.md": "mine\n"})
+	target := u.commit("meanwhile")
+	r.reopen()
+	clone, err := r.project.ExistingClone(r.clone.Dir)
+	if err != nil || r.project.Base != base {
+		t.Fatalf("base %s, %v", r.project.Base, err)
+	}
+	tree, changes, err := clone.Snapshot(t.Context())
+	if err != nil || len(changes.Files) != 1 {
+		t.Fatalf("%+v, %v", changes, err)
+	}
+	if _, err := r.land(r.merge(tree, target).Commit, target); err != nil {
+		t.Error(err)
+	}
+	if have := files(t, u.dir); have["README.md"] != "mine\n" || have["src/added"] != "a\n" {
+		t.Errorf("have %v", have)
+	}
+}

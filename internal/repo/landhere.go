@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// indexLock is git's own lock on a work tree's index.
-const indexLock = "index.lock"
 
 // landHere lands on the branch that this work tree has checked out.
 func (p *Project) landHere(ctx context.Context, r LandRequest) (Landed, error) {
@@ -260,123 +255,6 @@ func (p *Project) treesOf(ctx context.Context, j journal) (old, next string, err
 	}
 	next, err = p.ownLine(ctx, "rev-parse", "--verify", string(j.New)+"^{tree}")
 	return old, next, err
-}
-
-// lockIndex takes git's lock with a file that says whose it is, so that it can
-// be told from another's after a crash. It is made whole by a link.
-func (p *Project) lockIndex(token string) (locked bool, err error) {
-	root, err := os.OpenRoot(p.place.gitDir)
-	if err != nil {
-		return false, fmt.Errorf("lock index: %w", err)
-	}
-	defer func() { err = errors.Join(err, root.Close()) }()
-	if mine, err := ownLock(root, token); mine || err != nil {
-		return mine, err
-	}
-	temporary := "nacre-" + token + ".lock"
-	if err := ignoreMissing(root.Remove(temporary)); err != nil {
-		return false, fmt.Errorf("lock index: %w", err)
-	}
-	if err := p.copyInto(root, temporary, strings.NewReader(token), 0o644); err != nil {
-		return false, fmt.Errorf("lock index: %w", err)
-	}
-	err = root.Link(temporary, indexLock)
-	gone := root.Remove(temporary)
-	if errors.Is(err, fs.ErrExist) {
-		return false, gone
-	}
-	if err = errors.Join(err, gone); err != nil {
-		return false, fmt.Errorf("lock index: %w", err)
-	}
-	return true, nil
-}
-
-// ownLock reports whether the lock is this landing's.
-func ownLock(root *os.Root, token string) (bool, error) {
-	f, err := root.Open(indexLock)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("lock index: %w", err)
-	}
-	info, err := f.Stat()
-	var text []byte
-	if err == nil && info.Size() == int64(len(token)) {
-		text, err = readOpen(f, int64(len(token)))
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return false, fmt.Errorf("lock index: %w", err)
-	}
-	return token != "" && string(text) == token, nil
-}
-
-// unlockIndex removes what this landing left in the git directory: its lock,
-// never another's.
-func (p *Project) unlockIndex(token string) (err error) {
-	if token == "" {
-		return nil
-	}
-	root, err := os.OpenRoot(p.place.gitDir)
-	if err != nil {
-		return fmt.Errorf("unlock index: %w", err)
-	}
-	defer func() { err = errors.Join(err, root.Close()) }()
-	for _, end := range []string{".lock", ".index"} {
-		if err := ignoreMissing(root.Remove("nacre-" + token + end)); err != nil {
-			return fmt.Errorf("unlock index: %w", err)
-		}
-	}
-	mine, err := ownLock(root, token)
-	if err != nil || !mine {
-		return err
-	}
-	if err := root.Remove(indexLock); err != nil {
-		return fmt.Errorf("unlock index: %w", err)
-	}
-	return nil
-}
-
-// installIndex puts the new index in place, with its time: git's guard against
-// racing edits compares with it.
-func (p *Project) installIndex(index *indexCopy, token string) (err error) {
-	root, err := os.OpenRoot(p.place.gitDir)
-	if err != nil {
-		return fmt.Errorf("new index: %w", err)
-	}
-	defer func() { err = errors.Join(err, root.Close()) }()
-	in, err := os.Open(index.path)
-	if err != nil {
-		return fmt.Errorf("new index: %w", err)
-	}
-	temporary := "nacre-" + token + ".index"
-	var at time.Time
-	info, err := in.Stat()
-	if err == nil {
-		at = info.ModTime()
-		err = ignoreMissing(root.Remove(temporary))
-	}
-	if err == nil {
-		err = p.copyInto(root, temporary, in, p.indexMode(root))
-	}
-	if err = errors.Join(err, in.Close()); err == nil {
-		err = root.Chtimes(temporary, at, at)
-	}
-	if err == nil {
-		err = root.Rename(temporary, "index")
-	}
-	if err != nil {
-		return fmt.Errorf("new index: %w", err)
-	}
-	return nil
-}
-
-// indexMode keeps the permissions of the index that is replaced.
-func (p *Project) indexMode(root *os.Root) os.FileMode {
-	if info, err := root.Lstat("index"); err == nil && info.Mode().IsRegular() {
-		return info.Mode().Perm()
-	}
-	return 0o644
 }
 
 func syncFileSystem(dir string) error {

@@ -89,7 +89,8 @@ func (p *Project) hashBytes(data []byte) string {
 
 // blobs reads many blobs with one run of git, in the order they are asked for.
 type blobs struct {
-	out *bufio.Reader
+	out    *bufio.Reader
+	hasher func(size int64) hash.Hash
 	// finish ends the run: early where reading failed.
 	finish func(failed error) error
 }
@@ -119,11 +120,12 @@ func (p *Project) openBlobs(ctx context.Context, ids []string) (*blobs, error) {
 		}
 		return explain(ctx, c, complaint, err)
 	}
-	return &blobs{out: bufio.NewReaderSize(pipe, 1<<16), finish: finish}, nil
+	return &blobs{out: bufio.NewReaderSize(pipe, 1<<16), hasher: p.hasher, finish: finish}, nil
 }
 
-// next calls use with the next blob's size and content. All of the content
-// must be read.
+// next calls use with the next blob's size and content, all of which must be
+// read. git does not check what it reads against the id it was asked for: next
+// does, and a prepared object store cannot pass one file for another.
 func (b *blobs) next(id string, use func(size int64, content io.Reader) error) error {
 	head, err := b.out.ReadString('\n')
 	if err != nil {
@@ -138,11 +140,15 @@ func (b *blobs) next(id string, use func(size int64, content io.Reader) error) e
 		return fmt.Errorf("read object %.12s: size %.20q", id, fields[2])
 	}
 	content := &io.LimitedReader{R: b.out, N: size}
-	if err := use(size, content); err != nil {
+	sum := b.hasher(size)
+	if err := use(size, io.TeeReader(content, sum)); err != nil {
 		return err
 	}
 	if content.N != 0 {
 		return fmt.Errorf("read object %.12s: %d bytes were left", id, content.N)
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != id {
+		return fmt.Errorf("object %.12s is not what its id says: %w; run `git fsck`", id, ErrUnsafe)
 	}
 	if _, err := b.out.Discard(1); err != nil {
 		return fmt.Errorf("read object %.12s: %w", id, err)

@@ -68,6 +68,9 @@ func Open(ctx context.Context, dir string, o Options) (*Project, error) {
 	if !filepath.IsAbs(o.StateDir) {
 		return nil, fmt.Errorf("state directory %q is not an absolute path", o.StateDir)
 	}
+	// A prepared project can make git wait: on a pipe for a configuration file.
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
 	g, err := findGit(ctx, o.Git)
 	if err != nil {
 		return nil, err

@@ -41,6 +41,8 @@ const (
 	MaxDiff = 4 << 20
 	// commandTimeout bounds each run of git.
 	commandTimeout = 15 * time.Minute
+	// openTimeout bounds Open, which reads little.
+	openTimeout = time.Minute
 )
 
 // What can be wrong with a project. Each error that wraps one says what to do.

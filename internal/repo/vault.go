@@ -2,25 +2,18 @@ package repo
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
-const (
-	// maxIndex is the largest index that is read, in bytes.
-	maxIndex = 1 << 30
-	// maxShallow is the longest list of shallow commits that is read, in bytes.
-	maxShallow = 16 << 20
-)
+// maxShallow is the longest list of shallow commits that is read, in bytes.
+const maxShallow = 16 << 20
 
 // rawAttributes outranks every .gitattributes file: bytes are bytes, and no
 // filter, driver or conversion is looked up.
@@ -158,89 +151,6 @@ func syncDir(path string) error {
 
 func (v vault) setHead(c Commit) error {
 	return replaceFile(filepath.Join(v.dir, "HEAD"), []byte(string(c)+"\n"), 0o600)
-}
-
-// indexCopy is an index outside the user's git directory.
-type indexCopy struct {
-	vault vault
-	path  string
-	// existed tells whether the user had one.
-	existed bool
-}
-
-// copyIndex copies the user's index with its time, on which git's guard
-// against racing edits depends.
-func (p *Project) copyIndex(ctx context.Context) (*indexCopy, error) {
-	dir, err := os.MkdirTemp(p.vault.scratch(), "index-")
-	if err != nil {
-		return nil, fmt.Errorf("copy index: %w", err)
-	}
-	c := &indexCopy{vault: p.vault, path: filepath.Join(dir, "index")}
-	c.existed, err = copyTimed(filepath.Join(p.place.gitDir, "index"), c.path)
-	if err == nil && c.existed {
-		err = p.copySharedIndex(ctx)
-	}
-	if err != nil {
-		c.remove()
-		return nil, fmt.Errorf("copy index: %w", err)
-	}
-	return c, nil
-}
-
-// copySharedIndex copies what a split index refers to, by its name.
-func (p *Project) copySharedIndex(ctx context.Context) error {
-	names, err := filepath.Glob(quoteGlob(p.place.gitDir) + "/sharedindex.*")
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if _, err := copyTimed(name, filepath.Join(p.vault.dir, filepath.Base(name))); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func quoteGlob(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
-}
-
-func (c *indexCopy) command(workTree string, args ...string) command {
-	return command{gitDir: c.vault.dir, workTree: workTree, index: c.path, args: args}
-}
-
-func (c *indexCopy) remove() {
-	_ = os.RemoveAll(filepath.Dir(c.path)) // a copy in our own directory
-}
-
-func copyTimed(from, to string) (existed bool, err error) {
-	in, err := os.OpenFile(from, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	info, err := in.Stat()
-	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxIndex) {
-		err = fmt.Errorf("%s: %w", from, ErrUnsafe)
-	}
-	if err != nil {
-		return false, errors.Join(err, in.Close())
-	}
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return false, errors.Join(err, in.Close())
-	}
-	_, err = io.Copy(out, in)
-	err = errors.Join(err, in.Close(), out.Close())
-	if err == nil {
-		err = os.Chtimes(to, info.ModTime(), info.ModTime())
-	}
-	return true, err
 }
 
 // identity is an author or committer, as git takes it from its environment.
