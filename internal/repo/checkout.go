@@ -74,9 +74,13 @@ func (p *Project) writeEntries(ctx context.Context, root *os.Root, entries map[s
 	slices.Sort(links)
 	// Links come last: no file is ever written through one.
 	paths = append(paths, links...)
+	made := map[string]bool{".": true}
 	return p.withBlobs(ctx, paths, entries, func(name string, e entry, size int64, content io.Reader) error {
-		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
-			return err
+		if dir := path.Dir(name); !made[dir] {
+			if err := root.MkdirAll(dir, 0o755); err != nil {
+				return err
+			}
+			made[dir] = true
 		}
 		return writeEntry(root, name, e.mode, size, content)
 	})
