@@ -157,6 +157,7 @@ func (c cgroups) enter(pid int, limits nacre.Limits) (*cgroup, error) {
 		g.pids = filepath.Join(c.pids, groupName(pid))
 	}
 	for _, dir := range g.dirs() {
+		_ = unix.Rmdir(dir) // of a process that had these numbers before
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			g.remove()
 			return nil, fmt.Errorf("cgroup: %w", err)

@@ -101,6 +101,11 @@ func TestHostileMountsAreRefused(t *testing.T) { // M-12
 
 func TestIncompleteCommandsAreRefused(t *testing.T) {
 	n := open(t)
+	root, err := os.Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
 	for name, change := range map[string]func(*sandbox.Command){
 		"no command":             func(c *sandbox.Command) { c.Argv = nil },
 		"an empty command":       func(c *sandbox.Command) { c.Argv = []string{""} },
@@ -116,6 +121,7 @@ func TestIncompleteCommandsAreRefused(t *testing.T) {
 		},
 		"a file as socket dir":    func(c *sandbox.Command) { c.SocketDir = "/etc/passwd" },
 		"a public socket dir":     func(c *sandbox.Command) { c.SocketDir = "/tmp" },
+		"a directory as a stream": func(c *sandbox.Command) { c.Stdin = root },
 		"too many mounts":         func(c *sandbox.Command) { c.Posture.Mounts = make([]nacre.Mount, 10_000) },
 		"a zero byte in argv":     func(c *sandbox.Command) { c.Argv = []string{"tr\x00ue"} },
 		"a zero byte in a target": func(c *sandbox.Command) { c.Posture.Mounts = []nacre.Mount{{Kind: nacre.Tmpfs, Target: "/a\x00b"}} },

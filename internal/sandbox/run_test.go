@@ -126,6 +126,31 @@ func TestALaterMountCoversAnEarlierOne(t *testing.T) {
 	}
 }
 
+func TestWhatIsDeepInAProjectCannotBeMovedAway(t *testing.T) { // M-12
+	n := open(t)
+	dir := t.TempDir()
+	for _, d := range []string{"a/b/.git/hooks", "a/free", "c/d"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "c", "d", "key"), []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := project(shell(`
+		mv a x && echo moved-a; mv a/b x && echo moved-b; mv c x && echo moved-c; mv c/d x && echo moved-d; cat c/d/key
+		echo x > a/b/.git/hooks/h && echo wrote; echo y > a/b/file && cat a/b/file; mv a/free a/freed && echo freed; exit 0`), dir)
+	c.Posture.Mounts = append(c.Posture.Mounts,
+		nacre.Mount{Source: filepath.Join(dir, "a/b/.git"), Target: "/workspace/a/b/.git"},
+		nacre.Mount{Kind: nacre.Mask, Target: "/workspace/c/d/key"})
+	if have := run(t, n, c); have.stdout != "y\nfreed\n" {
+		t.Errorf("have %+v", have)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "a/b/file")); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTheWallLimitEndsASandbox(t *testing.T) { // M-12
 	n := open(t)
 	c := shell("trap '' TERM INT HUP; sleep 1000 & sleep 1000")

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -54,9 +55,29 @@ func (c Command) check() error {
 	if _, err := nacre.ParseSessionID(c.Label); err != nil {
 		return fmt.Errorf("label: %w", err)
 	}
+	for _, f := range []*os.File{c.Stdin, c.Stdout, c.Stderr} {
+		if err := checkStream(f); err != nil {
+			return err
+		}
+	}
 	l := c.Posture.Limits
 	if l.Wall < 0 || l.Processes < 0 || l.OpenFiles < 0 || l.Memory < 0 || l.FileSize < 0 || l.Output < 0 {
 		return errors.New("posture with a limit below zero")
+	}
+	return nil
+}
+
+// checkStream refuses directories: through one, every path of the host is open.
+func checkStream(f *os.File) error {
+	if f == nil {
+		return nil
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return fmt.Errorf("stream %s is a directory: refused", f.Name())
 	}
 	return nil
 }
@@ -156,7 +177,7 @@ func (n *Native) initProcess(c Command, plan *plan, control *os.File) (*exec.Cmd
 	if err != nil {
 		return nil, err
 	}
-	cmd := n.initCommand(inside.ModeInit, c.Label)
+	cmd := n.initCommand(inside.ModeInit, c.Label, strconv.Itoa(len(plan.trees)))
 	cmd.Path = fmt.Sprintf("/proc/self/fd/%d", inside.SelfFD)
 	cmd.Stderr = os.NewFile(uintptr(log), "log")
 	cmd.SysProcAttr = n.users.attributes()

@@ -94,10 +94,10 @@ func (n *Native) canMap(dir string) bool {
 	if !n.users.privileged {
 		return true
 	}
-	if dir == "" {
-		dir = "/tmp"
-	}
 	s, err := openSource(dir)
+	if err != nil {
+		s, err = openSource("/tmp")
+	}
 	if err != nil {
 		return false
 	}

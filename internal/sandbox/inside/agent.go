@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -67,7 +68,7 @@ func become(agent Agent) error {
 		{"capabilities", dropCapabilities},
 		{"no new privileges", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
 		{"landlock", func() error { return restrict(agent.Landlock, agent.Writable) }},
-		{"descriptors", func() error { return unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) }},
+		{"descriptors", func() error { return unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }},
 	} {
 		if err := step.do(); err != nil {
 			return fmt.Errorf("%s: %w", step.what, err)

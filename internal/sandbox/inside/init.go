@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -13,8 +15,17 @@ import (
 // killedStatus is PID 1's own exit code when the host is gone.
 const killedStatus = 137
 
-// runInit is PID 1 from its first instruction to the end of the sandbox.
-func runInit() error {
+// runInit is PID 1 from its first instruction to the end of the sandbox. It
+// inherits as many mount trees as the argument says, and closes everything
+// beyond: whatever the host's program had open without close-on-exec.
+func runInit(trees string) error {
+	count, err := strconv.Atoi(trees)
+	if err != nil || count < 0 {
+		return fmt.Errorf("mount trees: %q", trees)
+	}
+	if err := unix.CloseRange(uint(FirstTree+count), math.MaxUint32, 0); err != nil {
+		return fmt.Errorf("inherited descriptors: %w", err)
+	}
 	for fd := ControlFD; fd <= SelfFD; fd++ {
 		unix.CloseOnExec(fd)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +16,9 @@ const (
 	orderFD   = 3 // the Agent, sent when the sandbox is sealed
 	failureFD = 4 // a Report, if the agent cannot start; closed by a successful execve
 )
+
+// agentOOM lets the kernel look at the agent before PID 1 when memory is short.
+const agentOOM = "1000"
 
 // stage is the process that becomes the agent.
 type stage struct {
@@ -52,6 +56,7 @@ func startStage(plan Plan) (*stage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("second user namespace: %w", err)
 	}
+	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte(agentOOM), 0) // a preference only
 	for _, fd := range []int{StdinFD, StdoutFD, StderrFD, SelfFD} {
 		unix.Close(fd)
 	}

@@ -1,0 +1,4 @@
+package probe
+
+// machineCalls are those of this architecture.
+func machineCalls() []Probe { return nil }

@@ -1,0 +1,204 @@
+// Package probe promises a suite of attempts to get out of a sandbox (M-13):
+// each is one small function that runs inside and says whether it was blocked,
+// escaped, or could not be tried. Every probe does harm to decoys only, is
+// bounded, and can be run without a sandbox, where it must escape: a probe
+// that cannot fail proves nothing. It does not start sandboxes.
+package probe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Name is argv[0] of a process that must run [Main].
+const Name = "nacre-probe"
+
+// timeout of one probe.
+const timeout = 20 * time.Second
+
+// Verdict of a probe. The zero value is no verdict.
+type Verdict string
+
+// The verdicts.
+const (
+	Blocked    Verdict = "BLOCKED"
+	Escaped    Verdict = "ESCAPED"
+	Untestable Verdict = "UNTESTABLE"
+)
+
+// Control says when the probe must escape where no sandbox is.
+type Control uint8
+
+// The conditions of a control run.
+const (
+	// Always: for every user, on every kernel.
+	Always Control = iota
+	// AsRoot: an ordinary user is stopped by the kernel alone.
+	AsRoot
+	// WhereBuilt: a kernel may have been built or set up without the feature.
+	WhereBuilt
+)
+
+// Probe is one attempt.
+type Probe struct {
+	Class   string
+	Name    string
+	Control Control
+	Run     func(Target) Finding
+}
+
+// Finding is what a probe reports.
+type Finding struct {
+	Probe   string  `json:"probe"`
+	Verdict Verdict `json:"verdict"`
+	Reason  string  `json:"reason"`
+}
+
+// Target names the decoys. The same probe gets other decoys in a control run.
+type Target struct {
+	// Secret is a file on the host that holds Marker.
+	Secret string
+	// Outside is a directory on the host that the user can write.
+	Outside string
+	// Project is writable, with .git in it read-only and .env masked.
+	Project string
+	// Scratch, Shm and Tmp are where files of the agent's own go.
+	Scratch, Shm, Tmp string
+	// Marker occurs in what must not be readable: Secret, the environment and
+	// the argument list of host processes.
+	Marker string
+	// HostPid is a decoy process on the host, Init the one that must not be reached: PID 1 inside.
+	HostPid, Init int
+	// TCP, UDP, Abstract and Socket are listeners on the host.
+	TCP, UDP, Abstract, Socket string
+	// ShmKey is a shared memory segment on the host.
+	ShmKey int
+	// HostName of the host, and its boot id.
+	HostName, Boot string
+	// The limits that the sandbox was given.
+	Processes, OpenFiles    int
+	Memory, FileSize, Space int64
+}
+
+// All are the probes, in the order of their classes.
+func All() []Probe {
+	var all []Probe
+	for _, class := range [][]Probe{
+		fileSystem(), lateExecution(), network(), namespaces(), privileges(), processes(), resources(), secrets(), systemCalls(),
+	} {
+		all = append(all, class...)
+	}
+	return all
+}
+
+// alone is the first argument of a process that runs one probe.
+const alone = "-alone"
+
+// Main runs the probes named in args[1:], each in a process of its own. The
+// target comes as JSON on standard input; findings go to standard output, one
+// JSON object a line.
+func Main(args []string) int {
+	signal.Ignore(unix.SIGXFSZ) // a limit on file size shall be an error
+	input, err := io.ReadAll(os.Stdin)
+	var target Target
+	if err == nil {
+		err = json.Unmarshal(input, &target)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "probe:", err)
+		return 2
+	}
+	out := json.NewEncoder(os.Stdout)
+	for _, p := range All() {
+		if !slices.Contains(args[1:], p.Name) {
+			continue
+		}
+		finding := Finding{}
+		if args[1] == alone {
+			finding = p.Run(target)
+			finding.Probe = p.Name
+		} else {
+			finding = apart(p, input)
+		}
+		if err := out.Encode(finding); err != nil {
+			return 1
+		}
+	}
+	return 0
+}
+
+// apart runs one probe in a process of its own, which may die of it.
+func apart(p Probe, input []byte) Finding {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", alone, p.Name)
+	cmd.Args[0] = Name
+	cmd.Stdin = strings.NewReader(string(input))
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	var finding Finding
+	if json.Unmarshal(out, &finding) == nil && finding.Verdict != "" {
+		return finding
+	}
+	finding = Finding{Probe: p.Name, Verdict: Untestable, Reason: fmt.Sprintf("the probe itself: %v", err)}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			finding.Verdict, finding.Reason = Blocked, "killed by "+status.Signal().String()
+		}
+	}
+	return finding
+}
+
+func blocked(format string, args ...any) Finding {
+	return Finding{Verdict: Blocked, Reason: fmt.Sprintf(format, args...)}
+}
+
+func escaped(format string, args ...any) Finding {
+	return Finding{Verdict: Escaped, Reason: fmt.Sprintf(format, args...)}
+}
+
+func untestable(format string, args ...any) Finding {
+	return Finding{Verdict: Untestable, Reason: fmt.Sprintf(format, args...)}
+}
+
+// attempt is escaped when the attempt succeeded.
+func attempt(err error, what string) Finding {
+	if err == nil {
+		return escaped("%s", what)
+	}
+	return blocked("%v", err)
+}
+
+// permitted is escaped unless the kernel refused: with arguments that do no
+// harm, any other error says that the call was let through.
+func permitted(err error, what string) Finding {
+	for _, refusal := range []error{unix.EPERM, unix.EACCES, unix.ENOSYS, unix.EAFNOSUPPORT, unix.EPROTONOSUPPORT} {
+		if errors.Is(err, refusal) {
+			return blocked("%v", err)
+		}
+	}
+	return escaped("%s: %v", what, err)
+}
+
+// call is a raw system call as an error.
+func call(number uintptr, args ...uintptr) error {
+	var a [6]uintptr
+	copy(a[:], args)
+	if _, _, e := unix.Syscall6(number, a[0], a[1], a[2], a[3], a[4], a[5]); e != 0 {
+		return e
+	}
+	return nil
+}
