@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -37,10 +36,26 @@ var claudeTools = []string{"Bash", "Read", "Write", "Edit", "Glob", "Grep", "Ski
 // through the vendor's side.
 var claudeRefused = []string{"Agent", "WebFetch", "WebSearch"}
 
-var (
-	modelForm  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]{0,127}$`)
-	resumeForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
-)
+// isModel accepts the name of a model, which can never be read as a flag.
+func isModel(s string) bool {
+	ok := func(r rune) bool { return isAlphanumeric(r) || strings.ContainsRune("._:/@[]-", r) }
+	return s != "" && len(s) <= 128 && isAlphanumeric(rune(s[0])) && !strings.ContainsFunc(s, func(r rune) bool { return !ok(r) })
+}
+
+func isAlphanumeric(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+}
+
+// isSession accepts a UUID in lower case.
+func isSession(s string) bool {
+	for i, r := range s {
+		switch dash := i == 8 || i == 13 || i == 18 || i == 23; {
+		case dash && r != '-', !dash && !strings.ContainsRune("0123456789abcdef", r):
+			return false
+		}
+	}
+	return len(s) == 36
+}
 
 // Claude runs the Claude Code command line without a terminal, spoken to over
 // its control protocol. Settings, hooks, servers and instructions that the
@@ -122,9 +137,9 @@ func claudeTurn(t Turn) error {
 		return errors.New("the task is empty")
 	case token == "" || strings.ContainsAny(token, "\x00\r\n"):
 		return errors.New("the session has no token for the model gateway")
-	case t.Model != "" && !modelForm.MatchString(t.Model):
+	case t.Model != "" && !isModel(t.Model):
 		return fmt.Errorf("model %.80q: use a model's name, such as claude-opus-5-5", t.Model)
-	case t.Resume != "" && !resumeForm.MatchString(t.Resume):
+	case t.Resume != "" && !isSession(t.Resume):
 		return fmt.Errorf("resume %.80q: use the session of an earlier turn, a UUID", t.Resume)
 	}
 	return nil

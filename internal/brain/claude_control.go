@@ -91,7 +91,7 @@ func (d *claudeDialect) end(x exit) Event {
 		return unfinished(x.code)
 	}
 	session := r.Session
-	if !resumeForm.MatchString(session) {
+	if !isSession(session) {
 		session = ""
 	}
 	return Event{Kind: Done, Text: r.Result, Session: session}

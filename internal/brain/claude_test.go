@@ -34,7 +34,13 @@ type stubModel struct {
 
 func (m *stubModel) serve(t *testing.T, choices []brain.Choice) string {
 	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := httptest.NewServer(m.handler(choices))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func (m *stubModel) handler(choices []brain.Choice) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body) // a cut request fails to decode below
 		m.mu.Lock()
 		m.requests, m.keys, m.paths = append(m.requests, string(body)), append(m.keys, r.Header.Get("x-api-key")), append(m.paths, r.URL.Path)
@@ -56,9 +62,7 @@ func (m *stubModel) serve(t *testing.T, choices []brain.Choice) string {
 		}
 		w.Header().Set("content-type", "text/event-stream")
 		stream(w, turn, choices[min(turn, len(choices)-1)], turn == len(choices)-1)
-	}))
-	t.Cleanup(s.Close)
-	return s.URL
+	}
 }
 
 func (m *stubModel) count() int {

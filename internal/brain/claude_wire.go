@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,7 +119,7 @@ func (d *claudeDialect) line(s *stream, line []byte) error {
 		return s.garbled(line)
 	}
 	if err := json.Unmarshal(line, &m); err != nil {
-		return s.raw("not understood", line)
+		return d.misread(s, line, err)
 	}
 	switch m.Type {
 	case "assistant":
@@ -137,6 +136,17 @@ func (d *claudeDialect) line(s *stream, line []byte) error {
 		return d.answered(m)
 	}
 	return s.raw(m.Type, line)
+}
+
+// misread passes on what has an unexpected shape, unless somebody waits for it.
+func (d *claudeDialect) misread(s *stream, line []byte, err error) error {
+	var head struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(line, &head) == nil && slices.Contains([]string{"result", "control_request", "control_response"}, head.Type) {
+		return fmt.Errorf("claude's %s: %w", head.Type, plain(err))
+	}
+	return s.raw("not understood", line)
 }
 
 // answered refuses to go on when the program did not take our word: without
@@ -248,19 +258,18 @@ func (d *claudeDialect) toolResult(b claudeBlock) Event {
 	return e
 }
 
-var bashExitForm = regexp.MustCompile(`^Exit code (\d{1,3})(\n|$)`)
-
 // bashExit is the exit code of a command, where its result tells one.
 func bashExit(text string, isError bool) *int {
 	if !isError {
 		return new(int)
 	}
-	if match := bashExitForm.FindStringSubmatch(text); match != nil {
-		if code, err := strconv.Atoi(match[1]); err == nil {
-			return &code
-		}
+	first, _, _ := strings.Cut(text, "\n")
+	digits, ok := strings.CutPrefix(first, "Exit code ")
+	code, err := strconv.Atoi(digits)
+	if !ok || err != nil || code < 0 || code > 255 {
+		return nil
 	}
-	return nil
+	return &code
 }
 
 // results keeps the last result: there can be more than one in a process.

@@ -105,6 +105,6 @@ func (h Heard) Ends(t *testing.T, kind brain.EventKind, class brain.Class) {
 
 // Run runs the whole suite.
 func Run(t *testing.T, s Subject) {
-	t.Run("a real program", func(t *testing.T) { real(t, s) })
+	t.Run("a real program", func(t *testing.T) { Real(t, s) })
 	t.Run("an acted program", func(t *testing.T) { Acted(t, s) })
 }

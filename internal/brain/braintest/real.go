@@ -15,7 +15,8 @@ import (
 // deadline is far beyond what any of these turns takes.
 const deadline = 2 * time.Minute
 
-func real(t *testing.T, s Subject) {
+// Real runs the part of the suite in which the program is the real one.
+func Real(t *testing.T, s Subject) {
 	t.Run("streams text, a tool call and its result, and is done", func(t *testing.T) {
 		dir := t.TempDir()
 		h := s.run(t, dir, []brain.Choice{{Say: "first words"}, s.Shell("one", "printf made > made.txt; echo seen"), {Say: "last words"}})
