@@ -76,7 +76,7 @@ func tryStart(ctx context.Context, box *sandbox.Native) error {
 		return err
 	}
 	defer func() { _ = null.Close() }() // nothing was written
-	process, err := box.Start(ctx, sandbox.Command{Posture: p, Argv: []string{"/bin/sh", "-c", "exit 7"}, Stdin: null, Stdout: null, Stderr: null})
+	process, err := box.Start(ctx, sandbox.Command{Posture: p, Label: "doctor", Argv: []string{"/bin/sh", "-c", "exit 7"}, Stdin: null, Stdout: null, Stderr: null})
 	if err != nil {
 		return err
 	}
