@@ -44,7 +44,7 @@ race: build ## the tests with the race detector (needs gcc)
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on ./...
 
 bench: build ## print the tables of docs/performance.md
-	$(GO) test -run '^$$' -bench . -benchtime 1s ./... | $(GO) run ./tools/benchtable
+	$(GO) test -run '^$$' -bench . -benchtime 1s ./... | (cd tools && $(GO) run ./benchtable)
 
 FUZZTIME ?= 1m
 fuzz: ## run every fuzz target for FUZZTIME
