@@ -2,7 +2,7 @@ package nacre
 
 import (
 	"fmt"
-	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -24,20 +24,33 @@ type CapabilityID string
 // Correlation links a request to its answer; the agent chooses it, so it is never identity.
 type Correlation string
 
-var (
-	groupForm      = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
-	sessionForm    = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
-	pluginForm     = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
-	toolForm       = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
-	capabilityForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}(\.[a-z0-9][a-z0-9_-]{0,63}){1,7}$`)
+// The forms are checked by hand and not by regular expressions, which every
+// small program that imports this package would compile at its start.
+const (
+	lower  = "abcdefghijklmnopqrstuvwxyz"
+	digits = "0123456789"
 )
+
+// made reports whether s has 1 to limit characters, the first of first and the
+// others of rest.
+func made(s string, limit int, first, rest string) bool {
+	if s == "" || len(s) > limit || strings.IndexByte(first, s[0]) < 0 {
+		return false
+	}
+	for i := 1; i < len(s); i++ {
+		if strings.IndexByte(rest, s[i]) < 0 {
+			return false
+		}
+	}
+	return true
+}
 
 // MaxCorrelation is the longest correlation id accepted, in bytes.
 const MaxCorrelation = 128
 
 // ParseGroup accepts 1–64 characters of [a-zA-Z0-9_-].
 func ParseGroup(s string) (Group, error) {
-	if !groupForm.MatchString(s) {
+	if letters := lower + strings.ToUpper(lower) + digits + "_-"; !made(s, 64, letters, letters) {
 		return "", fmt.Errorf("group %.80q: use 1–64 letters, digits, _ or -", s)
 	}
 	return Group(s), nil
@@ -45,7 +58,7 @@ func ParseGroup(s string) (Group, error) {
 
 // ParseSessionID accepts 1–40 characters of [a-z0-9-], not starting with a dash.
 func ParseSessionID(s string) (SessionID, error) {
-	if !sessionForm.MatchString(s) {
+	if !made(s, 40, lower+digits, lower+digits+"-") {
 		return "", fmt.Errorf("session %.80q: use 1–40 lower-case letters, digits or dashes", s)
 	}
 	return SessionID(s), nil
@@ -53,7 +66,7 @@ func ParseSessionID(s string) (SessionID, error) {
 
 // ParsePluginName accepts 1–64 characters of [a-z0-9_-].
 func ParsePluginName(s string) (PluginName, error) {
-	if !pluginForm.MatchString(s) {
+	if !made(s, 64, lower+digits, lower+digits+"_-") {
 		return "", fmt.Errorf("plugin %.80q: use 1–64 lower-case letters, digits, _ or -", s)
 	}
 	return PluginName(s), nil
@@ -61,7 +74,7 @@ func ParsePluginName(s string) (PluginName, error) {
 
 // ParseToolName accepts 1–64 characters of [a-z0-9_], starting with a letter.
 func ParseToolName(s string) (ToolName, error) {
-	if !toolForm.MatchString(s) {
+	if !made(s, 64, lower, lower+digits+"_") {
 		return "", fmt.Errorf("tool %.80q: use 1–64 lower-case letters, digits or _, starting with a letter", s)
 	}
 	return ToolName(s), nil
@@ -69,7 +82,9 @@ func ParseToolName(s string) (ToolName, error) {
 
 // ParseCapabilityID accepts 2–8 dotted parts of [a-z0-9_-].
 func ParseCapabilityID(s string) (CapabilityID, error) {
-	if !capabilityForm.MatchString(s) {
+	parts := strings.Split(s, ".")
+	bad := func(part string) bool { return !made(part, 64, lower+digits, lower+digits+"_-") }
+	if len(parts) < 2 || len(parts) > 8 || slices.ContainsFunc(parts, bad) {
 		return "", fmt.Errorf("capability %.80q: use dotted lower-case names, such as reminders.create_reminder", s)
 	}
 	return CapabilityID(s), nil
