@@ -23,6 +23,7 @@ const (
 	KindCallHandler   Kind = "call.handler"
 	KindApprovalAsk   Kind = "approval.ask"
 	KindApprovalReply Kind = "approval.reply"
+	KindApprovalClaim Kind = "approval.claim" // who settled a question, and how, before anybody acts on it
 	KindEgress        Kind = "egress"
 	KindModelBegin    Kind = "model.begin"
 	KindModelEnd      Kind = "model.end"

@@ -31,7 +31,7 @@ func rankOf(k nacre.Kind) rank {
 	case nacre.KindCallBegin, nacre.KindModelBegin, nacre.KindMergeIntent, nacre.KindApprovalAsk,
 		nacre.KindSessionOpen, nacre.KindSandboxStart, nacre.KindVerify, nacre.KindMemory, nacre.KindPlugin:
 		return rankBegin
-	case nacre.KindCallEnd, nacre.KindCallHandler, nacre.KindModelEnd, nacre.KindMergeDone, nacre.KindApprovalReply,
+	case nacre.KindCallEnd, nacre.KindCallHandler, nacre.KindModelEnd, nacre.KindMergeDone, nacre.KindApprovalReply, nacre.KindApprovalClaim,
 		nacre.KindSessionClose, nacre.KindSandboxExit, nacre.KindOutcome, nacre.KindChainClose, nacre.KindChainOpen:
 		return rankEnd
 	case nacre.KindCallReject, nacre.KindEgress, nacre.KindBrainEvent:

@@ -4,8 +4,9 @@
 // person's yes in time is a no: expiry, a broken chain, an ended call, the end
 // of the session, and a restart, which knows no earlier question (D-13, M-42).
 //
-// It does not decide what needs a question, and it does not know who may
-// answer: a face lets nobody but the operator at it.
+// It does not decide what needs a question, it does not record that one is
+// asked, which whoever asks has done, and it does not know who may answer: a
+// face lets nobody but the operator at it.
 package approval
 
 import (
@@ -79,7 +80,6 @@ type Desk struct {
 // desk's lock, has claimed it and must settle it.
 type pending struct {
 	q       nacre.Question
-	shown   bool          // recorded, so that it may be seen and answered
 	settled chan struct{} // closed when ruling and err stand
 	ruling  nacre.Ruling
 	err     error
@@ -96,8 +96,8 @@ func New(o Options) *Desk {
 }
 
 // Ask implements [nacre.Approver]. It gives the question its id, its session
-// and its expiry, records it, and returns a person's ruling once that is
-// recorded. Every error denies.
+// and its expiry, and returns a person's ruling once that is recorded. Every
+// error denies.
 func (d *Desk) Ask(ctx context.Context, q nacre.Question) (nacre.Ruling, error) {
 	if err := d.check(ctx, &q); err != nil {
 		return nacre.Ruling{}, err
@@ -107,14 +107,9 @@ func (d *Desk) Ask(ctx context.Context, q nacre.Question) (nacre.Ruling, error) 
 		return nacre.Ruling{}, err
 	}
 	defer d.asking.Done()
-	if err := d.o.Recorder.Commit(ctx, d.record(nacre.KindApprovalAsk, p.q, "asked", "")); err != nil {
-		if d.claim(p.q.ID, "denied: it could not be recorded") != nil {
-			p.settle(nacre.Ruling{}, err)
-		}
-		<-p.settled // nobody could see the question, but Close may have been first
-		return nacre.Ruling{}, fmt.Errorf("record the question: %w", err)
+	if d.o.Notify != nil {
+		d.o.Notify(copyOf(p.q))
 	}
-	d.show(p)
 	d.await(ctx, p)
 	<-p.settled
 	return p.ruling, p.err
@@ -145,7 +140,7 @@ func (d *Desk) check(ctx context.Context, q *nacre.Question) error {
 	return nil
 }
 
-// open takes a place for the question. It cannot be seen or answered before show.
+// open takes a place for the question, where it can be seen and answered.
 func (d *Desk) open(q nacre.Question) (*pending, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -165,15 +160,6 @@ func (d *Desk) open(q nacre.Question) (*pending, error) {
 
 func (d *Desk) taken(id string) bool {
 	return d.pending[id] != nil || slices.ContainsFunc(d.finished, func(f finished) bool { return f.id == id })
-}
-
-func (d *Desk) show(p *pending) {
-	d.mu.Lock()
-	p.shown = d.pending[p.q.ID] == p
-	d.mu.Unlock()
-	if p.shown && d.o.Notify != nil {
-		d.o.Notify(copyOf(p.q))
-	}
 }
 
 // await returns when somebody has claimed the question, itself at the latest
@@ -205,7 +191,7 @@ func (d *Desk) deny(ctx context.Context, p *pending, why error) {
 	case errors.Is(why, ErrClosed):
 		outcome = "closed"
 	}
-	err := d.commit(ctx, d.record(nacre.KindApprovalReply, p.q, outcome, ""))
+	err := d.commit(ctx, d.record(p.q, outcome, ""))
 	p.settle(nacre.Ruling{}, errors.Join(why, err))
 }
 
@@ -256,7 +242,7 @@ func (d *Desk) Answer(id string, v nacre.Verdict, by string) error {
 	if p == nil {
 		return d.late(id)
 	}
-	if err := d.commit(context.Background(), d.record(nacre.KindApprovalReply, p.q, word, by)); err != nil {
+	if err := d.commit(context.Background(), d.record(p.q, word, by)); err != nil {
 		err = fmt.Errorf("the answer could not be recorded, so the call is denied: %w", err)
 		p.settle(nacre.Ruling{}, err)
 		return err
@@ -265,18 +251,16 @@ func (d *Desk) Answer(id string, v nacre.Verdict, by string) error {
 	return nil
 }
 
-// answerable refuses an answer to a question that nobody was shown, or whose
-// time is over even where the timer that ends it is late, as after the machine
-// slept.
+// answerable refuses an answer to a question that does not wait, or whose time
+// is over even where the timer that ends it is late, as after the machine slept.
 func (d *Desk) answerable(id string) error {
 	d.mu.Lock()
 	p := d.pending[id]
-	shown := p != nil && p.shown
 	d.mu.Unlock()
-	if shown && d.o.Now().Before(p.q.Expires) {
+	if p != nil && d.o.Now().Before(p.q.Expires) {
 		return nil
 	}
-	if shown && d.claim(id, "denied: "+ErrExpired.Error()) != nil {
+	if p != nil && d.claim(id, "denied: "+ErrExpired.Error()) != nil {
 		d.deny(context.Background(), p, ErrExpired)
 	}
 	return d.late(id)
@@ -300,9 +284,7 @@ func (d *Desk) List() []nacre.Question {
 	defer d.mu.Unlock()
 	list := make([]nacre.Question, 0, len(d.pending))
 	for _, p := range d.pending {
-		if p.shown {
-			list = append(list, copyOf(p.q))
-		}
+		list = append(list, copyOf(p.q))
 	}
 	slices.SortFunc(list, func(a, b nacre.Question) int {
 		return cmp.Or(a.Expires.Compare(b.Expires), strings.Compare(a.ID, b.ID))
@@ -350,8 +332,9 @@ func (d *Desk) commit(ctx context.Context, r nacre.Record) error {
 	return d.o.Recorder.Commit(ctx, r)
 }
 
-// record holds names and digests, and no argument's value.
-func (d *Desk) record(kind nacre.Kind, q nacre.Question, outcome, by string) nacre.Record {
+// record says how a question was settled. It holds names and digests, and no
+// argument's value.
+func (d *Desk) record(q nacre.Question, outcome, by string) nacre.Record {
 	detail, err := json.Marshal(struct {
 		ID         string             `json:"id"`
 		Capability nacre.CapabilityID `json:"capability"`
@@ -363,7 +346,7 @@ func (d *Desk) record(kind nacre.Kind, q nacre.Question, outcome, by string) nac
 		detail = nil // a year beyond 9999, which the chain refuses for itself
 	}
 	return nacre.Record{
-		Kind: kind, Time: d.o.Now(), Group: q.Group, Session: q.Session, Source: "approval",
+		Kind: nacre.KindApprovalClaim, Time: d.o.Now(), Group: q.Group, Session: q.Session, Source: "approval",
 		Outcome: outcome, Reason: q.Why, Detail: detail,
 	}
 }
