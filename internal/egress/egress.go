@@ -192,7 +192,7 @@ func (p *Proxy) serveConn(ctx context.Context, conn net.Conn) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer func() { stop(); _ = conn.Close() }()
 
-	c := &client{conn: conn, r: bufio.NewReaderSize(conn, bufferSize)}
+	c := &client{conn: conn, r: bufio.NewReaderSize(conn, min(p.limits.Header, bufferSize))}
 	_ = conn.SetDeadline(time.Now().Add(p.limits.Request))
 	head, err := readHead(c.r, p.limits.Header)
 	if err != nil {

@@ -143,6 +143,8 @@ func dial(t testing.TB, socket string) *net.UnixConn {
 	return conn
 }
 
+const sinkAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nKeep-Alive: x\r\n\r\nworld"
+
 // sink is an upstream that counts connections, keeps what it got, and answers like a web server.
 type sink struct {
 	addr netip.AddrPort
@@ -189,7 +191,7 @@ func (s *sink) answer(c net.Conn, b *strings.Builder) {
 			return
 		}
 		if !answered && whole {
-			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nKeep-Alive: x\r\n\r\nworld")
+			_, _ = io.WriteString(c, sinkAnswer)
 			answered = true
 		}
 	}
@@ -204,6 +206,9 @@ func (s *sink) connections() int {
 func (s *sink) text(i int) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if i >= len(s.got) {
+		return ""
+	}
 	return s.got[i].String()
 }
 

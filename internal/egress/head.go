@@ -81,7 +81,7 @@ func readLine(r *bufio.Reader, limit *int) (string, error) {
 	var line []byte
 	for {
 		part, err := r.ReadSlice('\n')
-		if *limit -= len(part); *limit < 0 {
+		if *limit -= len(part); *limit < 0 || (*limit == 0 && errors.Is(err, bufio.ErrBufferFull)) {
 			return "", refusal(ReasonTooLarge, "the request head is too large")
 		}
 		line = append(line, part...)
