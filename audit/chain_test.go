@@ -298,6 +298,44 @@ func TestManyChainsInOneIndex(t *testing.T) {
 	}
 }
 
+// A verification beside living writers never cries wolf.
+func TestVerifyingWhileChainsComeAndGo(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "audit")
+	closeChain(t, openChain(t, options(t, root, "first")))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 30 {
+			c, err := audit.Open(context.Background(), options(t, root, fmt.Sprint("s", i/2)))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for range 20 {
+				if err := c.Append(context.Background(), call(nacre.KindCallBegin, "1")); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := c.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		if _, err := audit.VerifyAll(root, trust(t)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := audit.Verify(root, "first", trust(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestCancelledContextRecordsNothing(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "audit")
 	c := openChain(t, options(t, root, "a"))

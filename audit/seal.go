@@ -43,7 +43,7 @@ func (x *indexView) isAbandoned(root, chain string, trusted ed25519.PublicKey) b
 	}
 	events := x.events[chain]
 	if len(events) == 0 {
-		return true
+		return !isEmpty(dir)
 	}
 	opened := uint64(0)
 	for _, e := range events {

@@ -215,7 +215,11 @@ var tampered = []struct {
 		s.lines("index/000001.jsonl", func(l [][]byte) [][]byte { return l[:3] })
 		s.put("index/head.json", s.get("../early-index-head.json"))
 	}, false, false},
-	{"a folder appears beside the chains", func(s sample) { _ = os.Mkdir(filepath.Join(s.root, "stranger"), 0o700) }, false, true},
+	{"an empty folder appears beside the chains", func(s sample) { _ = os.Mkdir(filepath.Join(s.root, "stranger"), 0o700) }, true, true},
+	{"a folder appears beside the chains", func(s sample) {
+		_ = os.Mkdir(filepath.Join(s.root, "stranger"), 0o700)
+		s.put("stranger/x", nil)
+	}, false, true},
 	{"a file appears beside the chains", func(s sample) { s.put("Notes", nil) }, false, true},
 	{"a segment is a link", func(s sample) {
 		s.save("moved", first)
@@ -243,6 +247,7 @@ var tampered = []struct {
 func TestTamperingIsFoundByGo(t *testing.T) {
 	for _, c := range tampered {
 		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
 			s := newSample(t)
 			c.do(s)
 			public := testKeys(t).Public()

@@ -74,12 +74,16 @@ type Report struct {
 // closed, or open with a living writer, or that it reaches the given head.
 // Otherwise the error wraps ErrTampered or ErrUnsealed and says where and why.
 func Verify(root, chain string, o VerifyOptions) (Report, error) {
-	dir, err := chainDir(root, chain)
-	if err != nil {
+	if _, err := chainDir(root, chain); err != nil {
 		return Report{}, err
 	}
+	return steady(root, func() (Report, error) { return verifyWithIndex(root, chain, o) })
+}
+
+func verifyWithIndex(root, chain string, o VerifyOptions) (Report, error) {
 	var index *indexView
 	if chain != IndexChain {
+		var err error
 		if index, err = readIndex(root, o); errors.Is(err, errNoIndex) && o.Head != nil && o.IndexHead == nil {
 			index, err = nil, nil
 		}
@@ -88,7 +92,7 @@ func Verify(root, chain string, o VerifyOptions) (Report, error) {
 			return Report{Chain: chain, Problem: err.Error()}, err
 		}
 	}
-	return verifyTwice(dir, chain, o, index)
+	return verifyTwice(filepath.Join(root, chain), chain, o, index)
 }
 
 // verifyTwice looks again where a writer came while the chain was being read.

@@ -528,8 +528,8 @@ def collect(entries):
     return events
 
 
-def verify_chain(root, chain, trust, index, outside=None):
-    """Check one chain; print and return whether it is proven."""
+def verify_chain(root, chain, trust, index, say, outside=None):
+    """Check one chain; say and return whether it is proven."""
     try:
         if not CHAIN.fullmatch(chain):
             raise Refused("a stranger beside the chains")
@@ -545,11 +545,11 @@ def verify_chain(root, chain, trust, index, outside=None):
             walk = Walk(root, chain, trust)  # a writer came while it was read
             state = walk.run(events, outside, True)
     except Refused as e:
-        print("REFUSED  %s: %s" % (printable(chain), e))
+        say("REFUSED  %s: %s" % (printable(chain), e))
         return False
     unknown = sum(walk.begun.values())
     note = ", %d outcomes unknown" % unknown if unknown else ""
-    print("ok       %s: %s, %d records%s" % (printable(chain), state, walk.records, note))
+    say("ok       %s: %s, %d records%s" % (printable(chain), state, walk.records, note))
     return True
 
 
@@ -557,18 +557,50 @@ def printable(text):
     return text.encode("ascii", "backslashreplace").decode() if text.isprintable() else ascii(text)
 
 
-def verify_all(root, trust):
+def is_empty(folder):
+    """A folder with nothing but perhaps a lock: nothing was written there."""
+    try:
+        return not set(os.listdir(folder)) - {"lock"}
+    except OSError:
+        return False
+
+
+def verify_all(root, trust, say):
     index = read_index(root, trust, None)
-    names = list(index) + sorted(name for name in os.listdir(root) if name != INDEX and name not in index)
-    return all([verify_chain(root, name, trust, index) for name in names])
+    strangers = sorted(name for name in os.listdir(root) if name != INDEX and name not in index)
+    names = list(index) + [name for name in strangers if not (CHAIN.fullmatch(name) and is_empty(os.path.join(root, name)))]
+    return all([verify_chain(root, name, trust, index, say) for name in names])
 
 
-def verify_one(root, chain, trust):
+def verify_one(root, chain, trust, say):
+    index = read_index(root, trust, None)
     if chain == INDEX:
-        read_index(root, trust, None)
-        print("ok       index")
+        say("ok       index")
         return True
-    return verify_chain(root, chain, trust, read_index(root, trust, None))
+    return verify_chain(root, chain, trust, index, say)
+
+
+def index_moment(root):
+    """Differs whenever a chain was opened or closed in between."""
+    try:
+        return read_limited(os.path.join(root, INDEX, "head.json"), MAX_HEAD)
+    except Refused:
+        return None
+
+
+def steady(root, check):
+    """Repeat a check that failed while chains were being opened and closed."""
+    for _ in range(3):
+        said, before = [], index_moment(root)
+        try:
+            good = check(said.append)
+        except Refused as e:
+            said.append("REFUSED  %s" % e)
+            good = False
+        if good or before == index_moment(root):
+            break
+    print("\n".join(said))
+    return good
 
 
 INT, TEXT, BOOL = int, str, bool
@@ -617,10 +649,10 @@ def read_receipt(path, public):
     return heads
 
 
-def verify_receipt(path, root, trust):
+def verify_receipt(path, root, trust, say):
     heads = read_receipt(path, trust.public)
     index = read_index(root, trust, heads["index"])
-    return verify_chain(root, heads["chain"]["chain"], trust, index, heads["chain"])
+    return verify_chain(root, heads["chain"]["chain"], trust, index, say, heads["chain"])
 
 
 def read_key(text):
@@ -649,16 +681,12 @@ def main(arguments):
         trust = Trust(read_key(options.public_key), read_key(options.mac_key) if options.mac_key else None)
     except (OSError, ValueError) as e:
         parser.error("key: %s" % e)
-    try:
-        if options.receipt:
-            good = verify_receipt(options.receipt, options.root, trust)
-        elif options.chain:
-            good = verify_one(options.root, options.chain, trust)
-        else:
-            good = verify_all(options.root, trust)
-    except Refused as e:
-        print("REFUSED  %s" % e)
-        good = False
+    if options.receipt:
+        good = steady(options.root, lambda say: verify_receipt(options.receipt, options.root, trust, say))
+    elif options.chain:
+        good = steady(options.root, lambda say: verify_one(options.root, options.chain, trust, say))
+    else:
+        good = steady(options.root, lambda say: verify_all(options.root, trust, say))
     return 0 if good else 1
 
 
