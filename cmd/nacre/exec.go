@@ -12,6 +12,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/assembly"
+	"github.com/nacre-dev/nacre/internal/display"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 )
 
@@ -146,12 +147,19 @@ func (s status) event(name string, body any) {
 	_ = printJSON(s.json, map[string]any{"event": name, "data": body}) // the reader may be gone
 }
 
+// printer writes while the command runs, when a terminal of ours is in raw mode.
+func (s status) printer() *display.Printer {
+	style := display.Detect(isTerminal(s.app.stderr), s.app.getenv)
+	style.Raw = isTerminal(s.app.stdin) && isTerminal(s.app.stdout)
+	return display.New(s.app.stderr, style)
+}
+
 func (s status) started(info assembly.SessionInfo) {
 	if s.json != nil {
 		s.event("started", info)
 		return
 	}
-	p := s.app.printer(s.app.stderr)
+	p := s.printer()
 	p.Field("nacre", "session %s · %s", info.Session, info.Sandbox)
 	p.Line("         may write  %s    may reach  %s", listOr(info.Writable, "nothing"), listOr(info.Egress, "nothing"))
 }
@@ -161,7 +169,7 @@ func (s status) question(q nacre.Question) {
 		s.event("question", q)
 		return
 	}
-	s.app.printer(s.app.stderr).Question(q, time.Now())
+	s.printer().Question(q, time.Now())
 }
 
 func (s status) executed(result assembly.ExecResult) {

@@ -25,6 +25,8 @@ const Width = 80
 type Style struct {
 	Colour  bool
 	Unicode bool
+	// Raw is a terminal in raw mode, whose lines need a carriage return.
+	Raw bool
 }
 
 // Printer writes to one stream; it may be used by several goroutines.
@@ -74,7 +76,11 @@ func (p *Printer) Mark(mark, name, text string) {
 func (p *Printer) line(s string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, _ = fmt.Fprintln(p.out, s) // a terminal that is gone does not stop a run
+	end := "\n"
+	if p.style.Raw {
+		end = "\r\n"
+	}
+	_, _ = io.WriteString(p.out, s+end) // a terminal that is gone does not stop a run
 }
 
 func (p *Printer) accent() string {
