@@ -1,0 +1,73 @@
+package display_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/display"
+)
+
+// M-05: nothing from a sandbox reaches the terminal as a control character.
+func TestControlAndHiddenCharactersAreShownAndNotObeyed(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain äöü 漢字":        "plain äöü 漢字",
+		"\x1b[31mred\x1b[0m":  `\x1b[31mred\x1b[0m`,
+		"a\x1b]0;title\x07b":  `a\x1b]0;title\ab`,
+		"line\nnext\rover":    `line\nnext\rover`,
+		"tab\there":           "tab here",
+		"user\u202egnp.exe":   `user\u202egnp.exe`,
+		"zero\u200bwidth":     `zero\u200bwidth`,
+		"c1\u009b31m":         `c1\u009b31m`,
+		"separator\u2028next": `separator\u2028next`,
+		"\x00\x7f":            `\x00\x7f`,
+	} {
+		if have := display.Escape(in); have != want {
+			t.Errorf("%q: have %q, want %q", in, have, want)
+		}
+	}
+}
+
+func TestEveryLineOfARunIsSafeAndFits(t *testing.T) {
+	var out bytes.Buffer
+	p := display.New(&out, display.Style{Unicode: true})
+	evil := strings.Repeat("very long text \x1b[2J\u202e ", 40)
+	one := 1
+	for _, step := range []nacre.Step{
+		{Kind: nacre.StepSay, Text: evil}, {Kind: nacre.StepTool, Name: "shell", Text: evil},
+		{Kind: nacre.StepResult, Name: "shell", Text: evil, ExitCode: &one, IsError: true},
+		{Kind: nacre.StepRetry, Name: "rate", Text: evil},
+		{Kind: nacre.StepCheck, Check: &nacre.CheckResult{Command: evil, ExitCode: 1, Duration: time.Second}},
+	} {
+		p.Step(step)
+	}
+	p.Question(nacre.Question{ID: "7d2q", Capability: "a.b", Arguments: []byte(evil), Expires: time.Now()}, time.Now())
+	for _, line := range strings.Split(out.String(), "\n") {
+		if strings.ContainsAny(line, "\x1b\u202e") {
+			t.Errorf("a control character got through: %q", line)
+		}
+		if n := len([]rune(line)); n > 110 { // escapes make a line longer, and cannot be cut in two
+			t.Errorf("%d columns: %q", n, line)
+		}
+	}
+}
+
+func TestAPlainTerminalGetsNoColourAndNoUnicodeMarks(t *testing.T) {
+	none := func(string) string { return "" }
+	if style := display.Detect(false, none); style.Colour {
+		t.Error("colour without a terminal")
+	}
+	if style := display.Detect(true, func(name string) string { return map[string]string{"NO_COLOR": "1"}[name] }); style.Colour {
+		t.Error("colour in spite of NO_COLOR")
+	}
+	if style := display.Detect(true, func(name string) string { return map[string]string{"LANG": "C"}[name] }); style.Unicode {
+		t.Error("unicode in the C locale")
+	}
+	var out bytes.Buffer
+	display.New(&out, display.Style{}).Mark("denied", "shell", "no")
+	if out.String() != "  x shell  no\n" {
+		t.Errorf("%q", out.String())
+	}
+}
