@@ -86,7 +86,7 @@ type corpusCase struct {
 	request                string
 }
 
-func readCorpus(t *testing.T) []corpusCase {
+func readCorpus(t testing.TB) []corpusCase {
 	t.Helper()
 	text, err := os.ReadFile("testdata/corpus.txt")
 	if err != nil {
@@ -105,6 +105,16 @@ func readCorpus(t *testing.T) []corpusCase {
 		cases = append(cases, corpusCase{i + 1, f[0], f[1], f[2], request})
 	}
 	return cases
+}
+
+// corpusSeeds are the corpus' requests that leave the proxy nothing to wait for.
+func corpusSeeds(t testing.TB) []string {
+	t.Helper()
+	var seeds []string
+	for _, c := range readCorpus(t) {
+		seeds = append(seeds, c.request)
+	}
+	return seeds
 }
 
 // M-21: nothing of the corpus is let through that must not be, and the rest is.

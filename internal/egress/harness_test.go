@@ -185,7 +185,7 @@ func (s *sink) answer(c net.Conn, b *strings.Builder) {
 		n, err := c.Read(buf)
 		s.mu.Lock()
 		b.Write(buf[:n])
-		whole := !strings.HasPrefix(b.String(), "POST") || strings.HasSuffix(b.String(), "hello") || strings.HasSuffix(b.String(), "0\r\n\r\n")
+		whole := requestIsWhole(b.String())
 		s.mu.Unlock()
 		if err != nil {
 			return
@@ -195,6 +195,18 @@ func (s *sink) answer(c net.Conn, b *strings.Builder) {
 			answered = true
 		}
 	}
+}
+
+// requestIsWhole knows the two bodies of the corpus.
+func requestIsWhole(text string) bool {
+	head, body, _ := strings.Cut(text, "\r\n\r\n")
+	switch {
+	case strings.Contains(head, "\r\nTransfer-Encoding: "):
+		return strings.HasSuffix(text, "\r\n0\r\n\r\n")
+	case strings.Contains(head, "\r\nContent-Length: 5\r\n"):
+		return len(body) == 5
+	}
+	return true
 }
 
 func (s *sink) connections() int {
