@@ -13,9 +13,9 @@ help:    ## show the targets
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t12
 
 build: ## build the binaries and the built-in plugins into bin/
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 	@mkdir -p $(BIN)/plugins/reminders/skill
-	$(GO) build -trimpath -ldflags '-s -w' -o $(BIN)/plugins/reminders/handler ./plugins/reminders
+	$(GO) build -ldflags '-s -w' -o $(BIN)/plugins/reminders/handler ./plugins/reminders
 	@cp plugins/reminders/manifest.json $(BIN)/plugins/reminders/
 	@cp plugins/reminders/skill/*.md $(BIN)/plugins/reminders/skill/
 
