@@ -32,6 +32,9 @@ const (
 	DefaultIdle = 5 * time.Minute
 	// DefaultConnections is how many connections a session has at once.
 	DefaultConnections = 256
+	// DefaultTotal is how many connections a session has in all: each leaves
+	// records, and a sandbox must not fill the disk with them.
+	DefaultTotal = 100_000
 	// DefaultBytes is how many bytes a session may move, both ways together.
 	DefaultBytes = 64 << 30
 )
@@ -43,6 +46,7 @@ type Limits struct {
 	FirstByte   time.Duration
 	Idle        time.Duration
 	Connections int
+	Total       int64
 	Bytes       int64
 }
 
@@ -61,6 +65,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.Connections <= 0 {
 		l.Connections = DefaultConnections
+	}
+	if l.Total <= 0 {
+		l.Total = DefaultTotal
 	}
 	if l.Bytes <= 0 {
 		l.Bytes = DefaultBytes
@@ -91,7 +98,9 @@ type Proxy struct {
 	limits  Limits
 	denials denialList
 	moved   atomic.Int64
-	serial  atomic.Uint64
+	// accepted counts connections, for Limits.Total.
+	accepted atomic.Int64
+	serial   atomic.Uint64
 }
 
 // New checks the rules and makes a proxy. It opens nothing.
@@ -136,6 +145,9 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 			}
 			return fmt.Errorf("egress: accept: %w", err)
 		}
+		if !p.count(ctx, conn) {
+			continue
+		}
 		select {
 		case slots <- struct{}{}:
 			conns.Go(func() {
@@ -146,6 +158,19 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 			p.refuseBusy(ctx, conn)
 		}
 	}
+}
+
+// count closes a connection over the session's total: the first with a
+// record, those after it without, since no decision is made on them.
+func (p *Proxy) count(ctx context.Context, conn net.Conn) bool {
+	over := p.accepted.Add(1) - p.limits.Total
+	if over == 1 {
+		p.recordDenied(ctx, denial{reason: ReasonSpent})
+	}
+	if over > 0 {
+		_ = conn.Close()
+	}
+	return over <= 0
 }
 
 // acceptPause is how long Serve waits when the machine is out of descriptors.

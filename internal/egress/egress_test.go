@@ -59,7 +59,7 @@ func TestADenialSaysHowToAsk(t *testing.T) {
 	tests := map[string][]string{
 		"CONNECT files.example.org:8443 HTTP/1.1\r\n\r\n":             {"files.example.org:8443", "not_listed", "--egress files.example.org:8443\n", "nacre exec"},
 		"GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n":         {"a.test:80", "--egress a.test:80/http\n"},
-		"CONNECT plain.test:80 HTTP/1.1\r\n\r\n":                      {"protocol_not_listed", "--egress plain.test:80\n"},
+		"CONNECT plain.test:80 HTTP/1.1\r\n\r\n":                      {"protocol_not_listed", "--egress plain.test:80/tcp\n"},
 		"CONNECT 10.0.0.1:443 HTTP/1.1\r\n\r\n":                       {"this request", "ip_literal", "name a host"},
 		"GET http://a.test/\x1b[31m HTTP/1.1\r\nHost: a.test\r\n\r\n": {"malformed_request"},
 	}
@@ -273,6 +273,20 @@ func TestTooManyConnectionsAreRefusedAndThenServed(t *testing.T) {
 	}
 	_ = held.Close()
 	log.await(t, egress.OutcomeClosed, 1)
+}
+
+func TestASandboxCannotFillTheLogWithConnections(t *testing.T) {
+	log := newLedger()
+	_, socket := start(t, egress.Options{Record: log, Limits: egress.Limits{Total: 3}})
+	for range 10 {
+		conn := dial(t, socket)
+		_, _ = io.WriteString(conn, "CONNECT a.test:443 HTTP/1.1\r\n\r\n")
+		_, _ = io.Copy(io.Discard, conn)
+	}
+	have := log.find(nacre.OutcomeDenied)
+	if len(have) != 4 || have[3].Reason != string(egress.ReasonSpent) {
+		t.Errorf("have %+v", have)
+	}
 }
 
 func TestStoppingEndsEveryConnection(t *testing.T) {

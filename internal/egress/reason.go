@@ -37,6 +37,8 @@ const (
 	ReasonTimeout Reason = "timeout"
 	// ReasonBusy refuses a connection over the limit of connections.
 	ReasonBusy Reason = "too_many_connections"
+	// ReasonSpent refuses: the session has had all its connections.
+	ReasonSpent Reason = "connections_exhausted"
 	// ReasonBytes ends a connection: the session's bytes are used up.
 	ReasonBytes Reason = "bytes_exhausted"
 	// ReasonAddress refuses a host that resolves to an address inside.
@@ -162,8 +164,11 @@ func (d denial) ask() string {
 		return ""
 	}
 	rule := d.target.String()
-	if d.method != "CONNECT" {
+	switch {
+	case d.method != "CONNECT":
 		return rule + "/http"
+	case d.reason == ReasonProtocol:
+		return rule + "/tcp" // it is listed as http, and a tunnel is not looked into
 	}
 	return rule
 }

@@ -36,7 +36,9 @@ type call struct {
 
 	status int
 	usage  budget.Usage
-	reason Reason
+	// counted says that the upstream has reported usage.
+	counted bool
+	reason  Reason
 	// charge says how the reservation ends.
 	charge charge
 }
@@ -50,18 +52,24 @@ const (
 	chargeNothing
 )
 
+// maxRefusals is how many refused requests of a session are answered and
+// recorded; after them every connection is cut, so that a sandbox cannot fill
+// the disk with its own refusals.
+const maxRefusals = 10_000
+
 // ServeHTTP carries one call: who? → allowed? → reserve → record → send → pass on → settle → record.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if g.refused.Load() >= maxRefusals {
+		abort()
+	}
 	c, no := g.admit(w, r)
 	if no != nil {
-		g.recordDenied(r.Context(), no, c)
-		no.write(w)
+		g.refuse(w, r, c, no)
 		return
 	}
 	defer g.release()
 	if no := g.reserve(r.Context(), c); no != nil {
-		g.recordDenied(r.Context(), no, c)
-		no.write(w)
+		g.refuse(w, r, c, no)
 		return
 	}
 	header, dropped := upstreamHeader(r.Header, g.opts.Key)
@@ -77,6 +85,13 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.recordEnd(r.Context(), c)
 	}()
 	g.send(w, r, c, header, body)
+}
+
+// refuse records a refusal and answers it.
+func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, c *call, no *refusal) {
+	g.refused.Add(1)
+	g.recordDenied(r.Context(), no, c)
+	no.write(w)
 }
 
 // admit decides whether a request may be a call at all. With no refusal the

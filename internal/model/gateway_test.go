@@ -62,6 +62,7 @@ func (l *ledger) all() []nacre.Record {
 // bench is a gateway on a unix socket with an upstream behind it.
 type bench struct {
 	gateway *model.Gateway
+	opts    model.Options
 	log     *ledger
 	client  *http.Client
 	socket  string
@@ -93,7 +94,7 @@ func start(t testing.TB, upstream http.Handler, change func(*model.Options)) *be
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{gateway: g, log: log, socket: filepath.Join(dir, "s")}
+	b := &bench{gateway: g, opts: opts, log: log, socket: filepath.Join(dir, "s")}
 	l, err := net.Listen("unix", b.socket)
 	if err != nil {
 		t.Fatal(err)
@@ -270,6 +271,45 @@ func TestAClientThatLeavesIsChargedInFull(t *testing.T) {
 	b.stop()
 	if cost, _, _ := b.gateway.Spent(); cost < 20_000 {
 		t.Errorf("charged %d", cost)
+	}
+}
+
+func TestAnAnswerThatCountsNothingIsWholeAndChargedInFull(t *testing.T) {
+	for name, answer := range map[string][2]string{
+		"whole":  {"application/json", `{"type":"message"}`},
+		"stream": {"text/event-stream", "data: {\"type\":\"message_start\",\"message\":{}}\n\ndata: {\"type\":\"message_stop\"}\n\n"},
+	} {
+		b := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", answer[0])
+			_, _ = io.WriteString(w, answer[1])
+		}), nil)
+		resp, text := b.post(t, hello, nil)
+		if resp.StatusCode != 200 || text != answer[1] {
+			t.Errorf("%s: have %d %s", name, resp.StatusCode, text)
+		}
+		b.stop()
+		if cost, _, _ := b.gateway.Spent(); cost < 20_000 {
+			t.Errorf("%s: charged %d", name, cost)
+		}
+	}
+}
+
+func TestASandboxCannotFillTheLogWithRefusals(t *testing.T) {
+	b := start(t, scripted(t, `{"turns":[{"text":"x"}]}`), nil)
+	w := httptest.NewRecorder()
+	cut := 0
+	for range 10_100 {
+		func() {
+			defer func() {
+				if recover() != nil {
+					cut++
+				}
+			}()
+			b.gateway.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		}()
+	}
+	if n := len(b.log.all()); n != 10_000 || cut != 100 {
+		t.Errorf("have %d records, %d cut", n, cut)
 	}
 }
 

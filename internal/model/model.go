@@ -108,11 +108,12 @@ type Options struct {
 
 // Gateway serves one session. It is safe for concurrent use.
 type Gateway struct {
-	opts   Options
-	limits Limits
-	client *http.Client
-	slots  chan struct{}
-	serial atomic.Uint64
+	opts    Options
+	limits  Limits
+	client  *http.Client
+	slots   chan struct{}
+	serial  atomic.Uint64
+	refused atomic.Int64
 
 	mu     sync.Mutex
 	ledger *budget.Ledger

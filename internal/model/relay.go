@@ -113,9 +113,9 @@ func (a *answer) whole() {
 	}
 	if a.call.path == countPath {
 		a.call.reason = ReasonDone
-	} else if said.Usage != nil {
+	} else {
 		said.Usage.into(a.call)
-		a.call.charge, a.call.reason = chargeUsed, ReasonDone
+		a.call.done()
 	}
 	a.begin()
 	_, _ = a.w.Write(body)
@@ -165,9 +165,18 @@ func (a *answer) stream() {
 	case a.wrong:
 		a.call.reason = ReasonUpstreamError // the brain was told; what it cost was not, so it is charged in full
 	case a.ended:
-		a.call.charge, a.call.reason = chargeUsed, ReasonDone
+		a.call.done()
 	default:
 		abort()
+	}
+}
+
+// done ends a call whose answer came whole. Where the upstream does not say
+// what it used, the reservation is charged.
+func (c *call) done() {
+	c.reason = ReasonDone
+	if c.counted {
+		c.charge = chargeUsed
 	}
 }
 
@@ -200,7 +209,7 @@ func (a *answer) read(line []byte) {
 	case "message_delta":
 		e.Usage.into(a.call)
 	case "message_stop":
-		a.ended = a.call.usage.In() > 0
+		a.ended = true
 	case "error":
 		a.wrong = true
 	}
@@ -222,6 +231,7 @@ func (u *usage) into(c *call) {
 	if u == nil {
 		return
 	}
+	c.counted = true
 	long := min(max(u.Creation.Long, 0), max(u.CacheWrite, 0))
 	c.usage.Input = max(c.usage.Input, u.Input)
 	c.usage.Output = max(c.usage.Output, u.Output)

@@ -34,13 +34,19 @@ func FuzzRequest(f *testing.F) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"usage":{"input_tokens":1}}`))
 	})
-	b := start(f, up, func(o *model.Options) { o.Budget = 1 << 60 })
+	upstream := &http.Client{Transport: &http.Transport{}}
+	f.Cleanup(upstream.CloseIdleConnections)
+	b := start(f, up, func(o *model.Options) { o.Budget, o.Client = 1<<60, upstream })
 	f.Fuzz(func(t *testing.T, body []byte) {
 		got = nil
+		gateway, err := model.New(b.opts) // each has its own limit of refusals
+		if err != nil {
+			t.Fatal(err)
+		}
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(http.MethodPost, "/v1/messages", bytes.NewReader(body))
 		r.Header = http.Header{"X-Api-Key": {token}, "Content-Type": {"application/json"}}
-		b.gateway.ServeHTTP(w, r)
+		gateway.ServeHTTP(w, r)
 		if w.Code != http.StatusOK {
 			return
 		}
