@@ -44,8 +44,8 @@ func TestNoRulesNoEgress(t *testing.T) {
 	} {
 		conn := dial(t, socket)
 		_, _ = io.WriteString(conn, request)
-		if resp, _ := status(t, conn); resp.StatusCode != 403 {
-			t.Errorf("%q: have %s", request, resp.Status)
+		if have := status(t, conn); have.code != 403 {
+			t.Errorf("%q: have %+v", request, have)
 		}
 	}
 	if names.count() != 0 {
@@ -66,7 +66,7 @@ func TestADenialSaysHowToAsk(t *testing.T) {
 	for request, want := range tests {
 		conn := dial(t, socket)
 		_, _ = io.WriteString(conn, request)
-		_, body := status(t, conn)
+		body := status(t, conn).body
 		for _, text := range want {
 			if !strings.Contains(body, text) {
 				t.Errorf("%q: want %q in %q", request, text, body)
@@ -144,9 +144,9 @@ func TestOneRequestAConnectionAndNoHopByHopHeaders(t *testing.T) {
 	_, _ = io.WriteString(conn, "GET http://Plain.test/a?b HTTP/1.1\r\nHost: PLAIN.test\r\nProxy-Authorization: Basic eA==\r\nProxy-Connection: keep-alive\r\n"+
 		"Connection: keep-alive, X-Gone, Host\r\nX-Gone: 1\r\nUpgrade: websocket\r\nTE: trailers\r\nX-Kept: yes\r\n\r\n"+
 		"GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n")
-	resp, body := status(t, conn)
-	if resp.StatusCode != 200 || body != "world" || !resp.Close || resp.Header.Get("Keep-Alive") != "" {
-		t.Errorf("have %v %q", resp, body)
+	have := status(t, conn)
+	if have.code != 200 || have.body != "world" || !have.close || have.header.Get("Keep-Alive") != "" {
+		t.Errorf("have %+v", have)
 	}
 	log.await(t, egress.OutcomeClosed, 1)
 	want := "GET /a?b HTTP/1.1\r\nHost: plain.test\r\nConnection: close\r\nx-kept: yes\r\n\r\n"
@@ -160,8 +160,8 @@ func TestAChunkedBodyIsFramedAnew(t *testing.T) {
 	_, socket := start(t, egress.Options{Rules: corpusRules(up.addr), Record: log})
 	conn := dial(t, socket)
 	_, _ = io.WriteString(conn, "POST http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\nTransfer-Encoding: CHUNKED\r\n\r\n3\r\nhel\r\n0002\r\nlo\r\n0\r\n\r\n")
-	if resp, _ := status(t, conn); resp.StatusCode != 200 {
-		t.Errorf("have %s", resp.Status)
+	if have := status(t, conn); have.code != 200 {
+		t.Errorf("have %+v", have)
 	}
 	log.await(t, egress.OutcomeClosed, 1)
 	if have := up.text(0); !strings.HasSuffix(have, "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n") {
@@ -254,8 +254,8 @@ func TestSlowClientsDoNotBlockOthers(t *testing.T) {
 	}
 	conn := dial(t, socket)
 	_, _ = io.WriteString(conn, "GET http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\n\r\n")
-	if resp, _ := status(t, conn); resp.StatusCode != 200 {
-		t.Errorf("have %s", resp.Status)
+	if have := status(t, conn); have.code != 200 {
+		t.Errorf("have %+v", have)
 	}
 }
 
@@ -268,8 +268,8 @@ func TestTooManyConnectionsAreRefusedAndThenServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := dial(t, socket)
-	if resp, body := status(t, second); resp.StatusCode != 503 || !strings.Contains(body, string(egress.ReasonBusy)) {
-		t.Errorf("have %s %s", resp.Status, body)
+	if have := status(t, second); have.code != 503 || !strings.Contains(have.body, string(egress.ReasonBusy)) {
+		t.Errorf("have %+v", have)
 	}
 	_ = held.Close()
 	log.await(t, egress.OutcomeClosed, 1)
@@ -440,8 +440,8 @@ func TestAnUnreachableHostIsSaidSo(t *testing.T) {
 	} {
 		conn := dial(t, socket)
 		_, _ = io.WriteString(conn, request)
-		if resp, body := status(t, conn); resp.StatusCode != 502 || !strings.Contains(body, string(egress.ReasonDial)) {
-			t.Errorf("have %s %s", resp.Status, body)
+		if have := status(t, conn); have.code != 502 || !strings.Contains(have.body, string(egress.ReasonDial)) {
+			t.Errorf("have %+v", have)
 		}
 	}
 	for _, r := range log.await(t, egress.OutcomeClosed, 2) {
@@ -470,8 +470,8 @@ func TestAnUpstreamThatTalksNonsenseIsRefused(t *testing.T) {
 		_, socket := start(t, egress.Options{Rules: corpusRules(netip.MustParseAddrPort("127.0.0.1:1")), Dial: serve})
 		conn := dial(t, socket)
 		_, _ = io.WriteString(conn, "GET http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\n\r\n")
-		if resp, _ := status(t, conn); resp.StatusCode != 502 {
-			t.Errorf("%s: have %s", name, resp.Status)
+		if have := status(t, conn); have.code != 502 {
+			t.Errorf("%s: have %+v", name, have)
 		}
 	}
 }

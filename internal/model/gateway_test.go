@@ -90,7 +90,7 @@ func start(t testing.TB, upstream http.Handler, change func(*model.Options)) *be
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "model")
+	dir, err := os.MkdirTemp("", "model") //nolint:usetesting // the path of a socket has at most 107 bytes, and t.TempDir names the test
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,8 +119,14 @@ func start(t testing.TB, upstream http.Handler, change func(*model.Options)) *be
 	return b
 }
 
+// answer is what came back, its body read.
+type answer struct {
+	StatusCode int
+	Header     http.Header
+}
+
 // post sends a body to the gateway as a brain does.
-func (b *bench) post(t testing.TB, body string, change func(*http.Request)) (*http.Response, string) {
+func (b *bench) post(t testing.TB, body string, change func(*http.Request)) (answer, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://gateway/v1/messages?beta=true", strings.NewReader(body))
 	if err != nil {
@@ -141,7 +147,7 @@ func (b *bench) post(t testing.TB, body string, change func(*http.Request)) (*ht
 	if err != nil {
 		text = append(text, "<"+err.Error()+">"...)
 	}
-	return resp, string(text)
+	return answer{resp.StatusCode, resp.Header}, string(text)
 }
 
 const hello = `{"model":"claude-opus-5-5","max_tokens":1000,"messages":[{"role":"user","content":"hi"}]}`
