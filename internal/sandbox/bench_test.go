@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 func BenchmarkStart(b *testing.B) {
@@ -38,7 +39,7 @@ func BenchmarkStart(b *testing.B) {
 func buildInit(tb testing.TB) string {
 	tb.Helper()
 	path := tb.TempDir() + "/sandbox-init"
-	cmd := exec.Command("go", "build", "-o", path, "github.com/nacre-dev/nacre/cmd/sandbox-init")
+	cmd := exec.Command(testpeer.Need(tb, "go"), "build", "-o", path, "github.com/nacre-dev/nacre/cmd/sandbox-init")
 	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		tb.Fatalf("build sandbox-init: %v: %s", err, out)

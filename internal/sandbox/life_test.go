@@ -27,9 +27,12 @@ import (
 // keeperState makes the test binary a nacre that starts one sandbox and waits.
 const keeperState = "NACRE_TEST_KEEPER_STATE"
 
+// keeperInit is the keeper's init binary.
+const keeperInit = "NACRE_TEST_KEEPER_INIT"
+
 // keep runs in the child: it prints PID 1's number and never ends by itself.
 func keep(stateDir string) error {
-	n, err := sandbox.Open(sandbox.Options{StateDir: stateDir})
+	n, err := sandbox.Open(sandbox.Options{Init: os.Getenv(keeperInit), StateDir: stateDir})
 	if err != nil {
 		return err
 	}
@@ -52,7 +55,7 @@ func startKeeper(t *testing.T, stateDir string) (cmd *exec.Cmd, pid int) {
 		t.Fatal(err)
 	}
 	cmd = exec.Command(self)
-	cmd.Env = append(os.Environ(), keeperState+"="+stateDir)
+	cmd.Env = append(os.Environ(), keeperState+"="+stateDir, keeperInit+"="+initBinary(t))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -38,7 +38,7 @@ func TestHostileMountsAreRefused(t *testing.T) { // M-12
 	if err := os.Symlink(home, filepath.Join(dir, "project", ".git")); err != nil {
 		t.Fatal(err)
 	}
-	n, err := sandbox.Open(sandbox.Options{StateDir: state})
+	n, err := sandbox.Open(sandbox.Options{Init: initBinary(t), StateDir: state})
 	if err != nil {
 		t.Fatal(err)
 	}

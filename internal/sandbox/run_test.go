@@ -151,6 +151,28 @@ func TestWhatIsDeepInAProjectCannotBeMovedAway(t *testing.T) { // M-12
 	}
 }
 
+func TestAnOverlayKeepsWhatItCoversAsItWas(t *testing.T) {
+	n := open(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "warm"), []byte("host"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := shell("cat /cache/warm; echo in > /cache/warm; echo new > /cache/new; cat /cache/warm; mkdir /cache/d && mv /cache/new /cache/d/new && " +
+		"rm /cache/warm && head -c 9000000 /dev/zero > /cache/big")
+	c.Posture.Mounts = append(c.Posture.Mounts, nacre.Mount{Kind: nacre.Overlay, Source: dir, Target: "/cache", Size: 8 << 20})
+	have := run(t, n, c)
+	if have.stdout != "hostin\n" || !strings.Contains(have.stderr, "space") {
+		t.Errorf("have %+v", have)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "warm"))
+	if err != nil || string(text) != "host" {
+		t.Errorf("on the host: %q, %v", text, err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("on the host: %v, %v", entries, err)
+	}
+}
+
 func TestTheWallLimitEndsASandbox(t *testing.T) { // M-12
 	n := open(t)
 	c := shell("trap '' TERM INT HUP; sleep 1000 & sleep 1000")

@@ -30,12 +30,22 @@ func TestMain(m *testing.M) {
 // open returns a launcher with a state directory of its own.
 func open(t testing.TB) *sandbox.Native {
 	t.Helper()
-	n, err := sandbox.Open(sandbox.Options{StateDir: t.TempDir()})
+	n, err := sandbox.Open(sandbox.Options{Init: initBinary(t), StateDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = n.Close() })
 	return n
+}
+
+// initBinary is empty, for this binary itself, or the one to use where this
+// one cannot be PID 1.
+func initBinary(t testing.TB) string {
+	t.Helper()
+	if !linkedWithC {
+		return ""
+	}
+	return buildInit(t)
 }
 
 // command runs a program with the host's tools and nothing else.

@@ -2,6 +2,7 @@ package inside
 
 import (
 	"fmt"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -11,6 +12,9 @@ import (
 // runCheck tries, in the namespaces of a sandbox, the steps that kernels and
 // their administrators are known to forbid.
 func runCheck() error {
+	if _, _, e := syscall.AllThreadsSyscall(unix.SYS_GETPID, 0, 0, 0); e != 0 {
+		return fmt.Errorf("this binary is linked with C and cannot be PID 1: build it with CGO_ENABLED=0: %w", e)
+	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("mounts in a user namespace: %w", err)
 	}

@@ -24,7 +24,7 @@ func (r *root) attachOverlay(m Mount, tree int) error {
 	if err := r.layers(m, tree, place); err != nil {
 		return errors.Join(fmt.Errorf("overlay: %w", err), removeLayers(place))
 	}
-	merged, err := newOverlay(place)
+	merged, err := newOverlay(place, m.NoExec)
 	if err != nil {
 		return errors.Join(err, removeLayers(place))
 	}
@@ -66,7 +66,7 @@ func (r *root) layers(m Mount, tree int, place string) error {
 	return nil
 }
 
-func newOverlay(place string) (int, error) {
+func newOverlay(place string, noExec bool) (int, error) {
 	fs, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return -1, fmt.Errorf("overlay: %w", err)
@@ -83,7 +83,11 @@ func newOverlay(place string) (int, error) {
 	if err := unix.FsconfigCreate(fs); err != nil {
 		return -1, fmt.Errorf("overlay: %w", err)
 	}
-	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, baseAttributes)
+	attributes := baseAttributes
+	if noExec {
+		attributes |= unix.MOUNT_ATTR_NOEXEC
+	}
+	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attributes)
 	if err != nil {
 		return -1, fmt.Errorf("overlay: %w", err)
 	}

@@ -1,0 +1,5 @@
+//go:build !cgo
+
+package sandbox_test
+
+const linkedWithC = false

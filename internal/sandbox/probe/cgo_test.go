@@ -1,0 +1,7 @@
+//go:build cgo
+
+package probe_test
+
+// linkedWithC says that this binary cannot be PID 1: a program with C threads
+// cannot give up its powers in all of them. The race detector needs C.
+const linkedWithC = true

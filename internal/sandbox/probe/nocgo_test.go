@@ -1,0 +1,5 @@
+//go:build !cgo
+
+package probe_test
+
+const linkedWithC = false
