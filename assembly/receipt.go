@@ -26,6 +26,9 @@ func (s *sealed) conclude(ctx context.Context, report Report, spec task.Spec) (R
 		spent, in, out = s.gateway.Spent()
 	}
 	chains := s.Chains()
+	if err := s.tidy(&report); err != nil {
+		return report, err
+	}
 	if err := s.close(ctx, outcome, true); err != nil {
 		return report, err
 	}
@@ -44,6 +47,21 @@ func (s *sealed) conclude(ctx context.Context, report Report, spec task.Spec) (R
 	}
 	report.Receipt, err = r.writeReceipt(receipt, chains[len(chains)-1])
 	return report, err
+}
+
+// tidy removes what a landed run worked on. What did not land stays, for a
+// person to look at, until the session's next run.
+func (s *sealed) tidy(report *Report) error {
+	work := filepath.Join(s.Dir(), task.WorkDir)
+	if !report.Landed {
+		report.Work = work
+		return nil
+	}
+	vaults, err := filepath.Glob(filepath.Join(s.Dir(), task.VaultPrefix+"*"))
+	for _, dir := range append(vaults, work) {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return err
 }
 
 func verdicts(result nacre.RunResult) []audit.ReceiptVerdict {

@@ -50,7 +50,9 @@ type Run struct {
 type Report struct {
 	Session nacre.SessionID `json:"session"`
 	nacre.RunResult
-	Receipt  string        `json:"receipt,omitempty"`
+	Receipt string `json:"receipt,omitempty"`
+	// Work is where the agent's files are, when they did not land.
+	Work     string        `json:"work,omitempty"`
 	Duration time.Duration `json:"duration_ns"`
 	Denied   int           `json:"denied"`
 	Asked    int           `json:"asked"`

@@ -203,6 +203,7 @@ func printReport(p *display.Printer, r assembly.Report) {
 		if r.Next != "" {
 			p.Field("next", "%s", r.Next)
 		}
+		p.Field("look", "%s holds what the agent made", r.Work)
 	}
 	p.Field("cost", "%s · %d denied · %d asked · %d redacted · %s", display.Dollars(r.Cost), r.Denied, r.Asked, r.Redacted, display.Seconds(r.Duration))
 	p.Field("receipt", "nacre audit verify --receipt %s", r.Receipt)

@@ -44,12 +44,20 @@ type landing struct {
 	Next   string `json:"next,omitempty"`
 }
 
-func (r *run) workDir() string { return filepath.Join(r.Session.Dir(), "work") }
+// What a run keeps in its session's folder.
+const (
+	// WorkDir holds the agent's private clone.
+	WorkDir = "work"
+	// VaultPrefix begins the names of the host's own git folders.
+	VaultPrefix = "repo-"
+)
+
+func (r *run) workDir() string { return filepath.Join(r.Session.Dir(), WorkDir) }
 
 // project opens the repository with the host's own git folder for this work.
 func (r *run) project(ctx context.Context, base string) (*repo.Project, error) {
 	return repo.Open(ctx, r.spec.Project, repo.Options{
-		StateDir: filepath.Join(r.Session.Dir(), "repo-"+r.Session.Work()), Base: repo.Commit(base), Now: r.Now,
+		StateDir: filepath.Join(r.Session.Dir(), VaultPrefix+r.Session.Work()), Base: repo.Commit(base), Now: r.Now,
 	})
 }
 
