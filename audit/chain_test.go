@@ -321,6 +321,7 @@ func TestVerifyingWhileChainsComeAndGo(t *testing.T) {
 			}
 		}
 	}()
+	defer func() { <-done }()
 	for running := true; running; {
 		select {
 		case <-done:

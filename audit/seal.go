@@ -16,16 +16,16 @@ func Abandoned(root string, trusted ed25519.PublicKey) ([]string, error) {
 	if _, err := os.Stat(filepath.Join(root, IndexChain)); isMissing(err) {
 		return nil, nil // nothing was ever written
 	}
+	beside, err := namesBeside(root)
+	if err != nil {
+		return nil, err
+	}
 	index, err := readIndex(root, VerifyOptions{PublicKey: trusted})
 	if err != nil {
 		return nil, err
 	}
-	strangers, err := index.strangers(root)
-	if err != nil {
-		return nil, err
-	}
 	var names []string
-	for _, name := range append(index.order, strangers...) {
+	for _, name := range append(index.order, index.strangers(beside)...) {
 		if index.isAbandoned(root, name, trusted) {
 			names = append(names, name)
 		}

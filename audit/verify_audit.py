@@ -566,10 +566,21 @@ def is_empty(folder):
 
 
 def verify_all(root, trust, say):
-    index = read_index(root, trust, None)
-    strangers = sorted(name for name in os.listdir(root) if name != INDEX and name not in index)
-    names = list(index) + [name for name in strangers if not (CHAIN.fullmatch(name) and is_empty(os.path.join(root, name)))]
-    return all([verify_chain(root, name, trust, index, say) for name in names])
+    beside = sorted(name for name in os.listdir(root) if name != INDEX)
+    moment = index_moment(root)
+    index = read_index(root, trust, None)  # after the names: what is whole by now is in it
+    good = True
+    for name in list(index) + [name for name in beside if name not in index]:
+        if name not in index and CHAIN.fullmatch(name) and is_empty(os.path.join(root, name)):
+            continue
+        said = []
+        proven = verify_chain(root, name, trust, index, said.append)
+        if not proven and index_moment(root) != moment:  # it may have been closed since
+            proven, said = steady(root, lambda again: verify_one(root, name, trust, again))
+        for line in said:
+            say(line)
+        good = good and proven
+    return good
 
 
 def verify_one(root, chain, trust, say):
@@ -599,8 +610,7 @@ def steady(root, check):
             good = False
         if good or before == index_moment(root):
             break
-    print("\n".join(said))
-    return good
+    return good, said
 
 
 INT, TEXT, BOOL = int, str, bool
@@ -682,11 +692,12 @@ def main(arguments):
     except (OSError, ValueError) as e:
         parser.error("key: %s" % e)
     if options.receipt:
-        good = steady(options.root, lambda say: verify_receipt(options.receipt, options.root, trust, say))
+        good, said = steady(options.root, lambda say: verify_receipt(options.receipt, options.root, trust, say))
     elif options.chain:
-        good = steady(options.root, lambda say: verify_one(options.root, options.chain, trust, say))
+        good, said = steady(options.root, lambda say: verify_one(options.root, options.chain, trust, say))
     else:
-        good = steady(options.root, lambda say: verify_all(options.root, trust, say))
+        good, said = steady(options.root, lambda say: verify_all(options.root, trust, say))
+    print("\n".join(said))
     return 0 if good else 1
 
 

@@ -81,7 +81,35 @@ type RootReport struct {
 // stands beside it. Its error joins those of the chains that are not proven.
 func VerifyAll(root string, o VerifyOptions) (RootReport, error) {
 	o.Head = nil // one chain's head says nothing of the others
-	return steady(root, func() (RootReport, error) { return verifyRoot(root, o) })
+	beside, err := namesBeside(root)
+	if err != nil {
+		return RootReport{}, asTampered(err)
+	}
+	moment := indexMoment(root)
+	index, err := readIndex(root, o) // after the names: what is whole by now is in it
+	if err != nil {
+		err = asTampered(err)
+		return RootReport{Index: Report{Chain: IndexChain, Problem: err.Error()}}, err
+	}
+	all := RootReport{Index: index.report, Unregistered: index.strangers(beside)}
+	var errs []error
+	for _, chain := range slices.Concat(index.order, all.Unregistered) {
+		dir, err := chainDir(root, chain)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%w: a stranger beside the chains: %w", ErrTampered, err))
+			continue
+		}
+		if len(index.events[chain]) == 0 && isEmpty(dir) {
+			continue
+		}
+		r, err := verifyTwice(dir, chain, o, index)
+		if err != nil && indexMoment(root) != moment { // it may have been closed since
+			r, err = steady(root, func() (Report, error) { return verifyWithIndex(root, chain, o) })
+		}
+		all.Chains = append(all.Chains, r)
+		errs = append(errs, err)
+	}
+	return all, errors.Join(errs...)
 }
 
 // maxLooks is how often a verification that failed looks again.
@@ -89,7 +117,7 @@ const maxLooks = 3
 
 // steady repeats a check that failed while chains were being opened and
 // closed: what it compared may not have been of one moment.
-func steady[R any](root string, check func() (R, error)) (report R, err error) {
+func steady(root string, check func() (Report, error)) (report Report, err error) {
 	for range maxLooks {
 		before := indexMoment(root)
 		if report, err = check(); err == nil || before == indexMoment(root) {
@@ -108,35 +136,6 @@ func indexMoment(root string) string {
 	return string(data)
 }
 
-func verifyRoot(root string, o VerifyOptions) (RootReport, error) {
-	index, err := readIndex(root, o)
-	if err != nil {
-		err = asTampered(err)
-		return RootReport{Index: Report{Chain: IndexChain, Problem: err.Error()}}, err
-	}
-	all := RootReport{Index: index.report}
-	strangers, err := index.strangers(root)
-	if err != nil {
-		return all, err
-	}
-	var errs []error
-	for _, chain := range slices.Concat(index.order, strangers) {
-		dir, err := chainDir(root, chain)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%w: a stranger beside the chains: %w", ErrTampered, err))
-			continue
-		}
-		if len(index.events[chain]) == 0 && isEmpty(dir) {
-			continue
-		}
-		r, err := verifyTwice(dir, chain, o, index)
-		all.Chains = append(all.Chains, r)
-		errs = append(errs, err)
-	}
-	all.Unregistered = strangers
-	return all, errors.Join(errs...)
-}
-
 // isEmpty reports whether a folder holds nothing but perhaps a lock: a chain
 // that nothing was written to.
 func isEmpty(dir string) bool {
@@ -144,17 +143,22 @@ func isEmpty(dir string) bool {
 	return err == nil && !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() != lockFile })
 }
 
-// strangers lists what stands beside the index that it does not know.
-func (x *indexView) strangers(root string) ([]string, error) {
+// namesBeside lists what stands beside the index.
+func namesBeside(root string) ([]string, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, entry := range entries {
-		if name := entry.Name(); name != IndexChain && len(x.events[name]) == 0 {
-			names = append(names, name)
+		if entry.Name() != IndexChain {
+			names = append(names, entry.Name())
 		}
 	}
 	return names, nil
+}
+
+// strangers are those of the names that the index does not know.
+func (x *indexView) strangers(names []string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return len(x.events[name]) > 0 })
 }
