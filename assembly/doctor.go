@@ -53,16 +53,11 @@ func (r *Runtime) checkSandbox(ctx context.Context) []Finding {
 	if err := tryStart(ctx, box); err != nil {
 		return []Finding{{"sandbox", "fail", err.Error(), "run nacre doctor again as the user who runs agents"}}
 	}
-	findings := []Finding{{"sandbox", "ok", fmt.Sprintf("native: %s · %d ms to start and end", summary(sandbox.Support(sandbox.Options{})), time.Since(started).Milliseconds()), ""}}
+	findings := []Finding{{"sandbox", "ok", fmt.Sprintf("native: %s · %d ms to start and end", box.Holds(), time.Since(started).Milliseconds()), ""}}
 	for _, missing := range box.NotEnforced() {
 		findings = append(findings, Finding{"sandbox", "warn", "not enforced: " + missing, ""})
 	}
 	return findings
-}
-
-// summary says in a line what holds a sandbox.
-func summary(r sandbox.Report) string {
-	return fmt.Sprintf("namespaces, landlock %d, seccomp, cgroup %s", r.Landlock, r.Cgroup)
 }
 
 // tryStart runs a program sealed.

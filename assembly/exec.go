@@ -114,7 +114,7 @@ func (s *sealed) ended(ctx context.Context) error {
 func (s *sealed) info(p nacre.Posture, brainName string) SessionInfo {
 	info := SessionInfo{
 		Session: s.ID(), Group: s.Group(), Brain: brainName, Egress: ruleTexts(s.rules), Backend: "native",
-		Sandbox: summary(sandbox.Support(sandbox.Options{})), NotEnforced: s.Sandbox().NotEnforced(), Resumed: s.Resumed(), State: s.runtime.registry.Paths().State,
+		Sandbox: s.Sandbox().Holds(), NotEnforced: s.Sandbox().NotEnforced(), Resumed: s.Resumed(), State: s.runtime.registry.Paths().State,
 	}
 	for _, m := range p.Mounts {
 		if m.Kind == nacre.BindReadWrite {

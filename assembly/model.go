@@ -33,6 +33,13 @@ func (s *sealed) serveModel() error {
 	if err != nil {
 		return &ConfigError{err}
 	}
+	// A run that goes on has what its earlier openings left of the budget.
+	if _, s.earlier, err = r.count(s.Chains()); err != nil {
+		return err
+	}
+	if limit -= s.earlier.MicroUSD; limit <= 0 {
+		return badConfig("the budget of this work is spent: raise budget_usd under [model] in config.toml to go on")
+	}
 	s.gateway, err = model.New(model.Options{
 		Upstream: upstream, Key: key, SessionToken: s.token, Budget: limit, Prices: budget.ListPrices(), Record: s.Recorder,
 		Session: s.ID(), Group: s.Group(), Now: r.options.Now,

@@ -2,7 +2,9 @@ package assembly
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -21,10 +23,6 @@ func (s *sealed) conclude(ctx context.Context, report Report, spec task.Spec) (R
 	if report.Landed {
 		outcome = "landed"
 	}
-	spent, in, out := int64(0), int64(0), int64(0)
-	if s.gateway != nil {
-		spent, in, out = s.gateway.Spent()
-	}
 	chains := s.Chains()
 	if err := s.tidy(&report); err != nil {
 		return report, err
@@ -33,7 +31,7 @@ func (s *sealed) conclude(ctx context.Context, report Report, spec task.Spec) (R
 		return report, err
 	}
 	r := s.runtime
-	counts, err := r.count(chains)
+	counts, cost, err := r.count(chains)
 	if err != nil {
 		return report, err
 	}
@@ -42,8 +40,7 @@ func (s *sealed) conclude(ctx context.Context, report Report, spec task.Spec) (R
 	receipt := audit.Receipt{
 		Session: s.ID(), Group: s.Group(), Started: s.started, Finished: r.options.Now(), TaskDigest: taskDigest(spec.Task),
 		Outcome: outcome, Project: spec.Project, BaseCommit: report.Base, MergeCommit: report.Commit, Brain: spec.Brain,
-		Sandbox: "native", PolicyDigest: r.policy.Version(), Verdicts: verdicts(report.RunResult), Counts: counts,
-		Cost: audit.ReceiptCost{MicroUSD: spent, InputTokens: in, OutputTokens: out},
+		Sandbox: "native", PolicyDigest: r.policy.Version(), Verdicts: verdicts(report.RunResult), Counts: counts, Cost: cost,
 	}
 	report.Receipt, err = r.writeReceipt(receipt, chains[len(chains)-1])
 	return report, err
@@ -93,17 +90,38 @@ func (r *Runtime) writeReceipt(receipt audit.Receipt, chain string) (string, err
 	return path, audit.WriteReceipt(path, signed)
 }
 
-// count goes through the chains of a piece of work.
-func (r *Runtime) count(chains []string) (audit.ReceiptCounts, error) {
+// count goes through the chains of a piece of work: all of its openings.
+func (r *Runtime) count(chains []string) (audit.ReceiptCounts, audit.ReceiptCost, error) {
 	var counts audit.ReceiptCounts
+	var cost audit.ReceiptCost
 	var errs []error
 	for _, chain := range chains {
 		errs = append(errs, audit.Read(r.AuditRoot(), chain, func(e audit.Entry) error {
 			add(&counts, e)
-			return nil
+			return addCost(&cost, e)
 		}))
 	}
-	return counts, errors.Join(errs...)
+	return counts, cost, errors.Join(errs...)
+}
+
+// addCost adds what the gateway metered for one call to the model.
+func addCost(cost *audit.ReceiptCost, e audit.Entry) error {
+	if e.Kind != nacre.KindModelEnd {
+		return nil
+	}
+	var d struct {
+		In    int64 `json:"input_tokens"`
+		Out   int64 `json:"output_tokens"`
+		Micro int64 `json:"micro_usd"`
+	}
+	if err := json.Unmarshal(e.Detail, &d); err != nil {
+		return fmt.Errorf("record %d, %s: %w", e.Seq, e.Kind, err)
+	}
+	cost.ModelCalls++
+	cost.MicroUSD += d.Micro
+	cost.InputTokens += d.In
+	cost.OutputTokens += d.Out
+	return nil
 }
 
 func add(counts *audit.ReceiptCounts, e audit.Entry) {

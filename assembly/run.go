@@ -298,7 +298,7 @@ func (s *sealed) spent() int64 {
 		return 0
 	}
 	micro, _, _ := s.gateway.Spent()
-	return micro
+	return s.earlier.MicroUSD + micro
 }
 
 func title(text string) string {

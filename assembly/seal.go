@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/approval"
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/door"
@@ -67,8 +67,9 @@ type sealed struct {
 	host    *pluginhost.Host
 	memory  *memory.Store
 	gateway *model.Gateway
-	token   nacre.Secret // what the brain shows the gateway: worth nothing elsewhere
-	tools   []posture.Toolchain
+	earlier audit.ReceiptCost // of the work's earlier openings
+	token   nacre.Secret      // what the brain shows the gateway: worth nothing elsewhere
+	found   *findings
 	kernel  *kernel.Kernel
 	started time.Time
 
@@ -86,7 +87,11 @@ func (r *Runtime) seal(ctx context.Context, req request) (*sealed, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sealed{runtime: r, rules: rules, memory: store, token: nacre.NewSecret(randomHex()), started: r.options.Now(), questions: make(chan nacre.Question, approval.MaxPending)}
+	s := &sealed{
+		runtime: r, rules: rules, memory: store, token: nacre.NewSecret(randomHex()), started: r.options.Now(),
+		questions: make(chan nacre.Question, approval.MaxPending), found: r.look(ctx),
+	}
+	defer s.found.wait.Wait()
 	if err := s.open(ctx, req); err != nil {
 		return nil, errors.Join(err, s.close(ctx, "not opened", s.Session == nil || !s.Resumed()))
 	}
@@ -124,11 +129,8 @@ func (s *sealed) open(ctx context.Context, req request) error {
 		return err
 	}
 	s.askTerminal(req.asking)
-	s.tools = toolchains(ctx, r.options.Getenv)
-	if err := s.startPlugins(ctx); err != nil {
-		return err
-	}
-	if err := s.openKernel(ctx, req); err != nil {
+	s.found.wait.Wait()
+	if err := s.openKernel(ctx); err != nil {
 		return err
 	}
 	if err := s.serveDoor(r.principal(req.group, req.id, req.task)); err != nil {
@@ -193,106 +195,6 @@ func ruleTexts(rules []nacre.EgressRule) []string {
 	return texts
 }
 
-// startPlugins starts the user's plugins over the built-in ones, each sealed.
-func (s *sealed) startPlugins(ctx context.Context) error {
-	r := s.runtime
-	found, err := pluginhost.Discover(r.pluginDirs()...)
-	if err != nil {
-		return err
-	}
-	config := map[nacre.PluginName]json.RawMessage{}
-	for name, values := range r.config.Plugins {
-		raw, err := json.Marshal(values)
-		if err != nil {
-			return badConfig("[plugins.%s]: %w", name, err)
-		}
-		config[nacre.PluginName(name)] = raw
-	}
-	taken := map[nacre.ToolName]string{}
-	own, err := s.ownTools()
-	if err != nil {
-		return err
-	}
-	for _, tool := range own {
-		taken[tool.Capability.Tool] = "the core"
-	}
-	s.host, err = pluginhost.Start(ctx, found, pluginhost.Options{
-		Launch: s.launchPlugin, Recorder: s.Recorder, Now: r.options.Now, DataRoot: r.registry.Paths().PluginData(),
-		Version: compatible, Config: config, Taken: taken,
-		Redact: func(text string) string { clean, _ := r.redact.String(text); return clean },
-	})
-	if err != nil {
-		return &ConfigError{err}
-	}
-	return nil
-}
-
-// pluginDirs are where plugins lie: the user's own win over the built-in ones (D-20).
-func (r *Runtime) pluginDirs() []string {
-	return []string{filepath.Join(r.registry.Paths().Data, "plugins"), filepath.Join(filepath.Dir(r.options.Executable), "plugins")}
-}
-
-// compatible is the version of nacre that a plugin's app_compat is held against.
-// It moves with the plugin protocol, not with builds.
-const compatible = "0.1.0"
-
-// pluginWall is longer than any session: a handler lives as long as its session.
-const pluginWall = 30 * 24 * time.Hour
-
-// pluginData is where a plugin's own folder is inside its sandbox.
-const pluginData = "/data"
-
-// launchPlugin seals a handler like an agent: its folder read-only, its own
-// data folder, no way out.
-func (s *sealed) launchPlugin(ctx context.Context, spec pluginhost.LaunchSpec) (pluginhost.Process, error) {
-	p, err := posture.Compute(posture.Input{
-		Project: spec.Dir, ReadOnlyProject: true, Offline: true, System: sandbox.SystemMounts(), Env: spec.Env,
-		Mounts: []nacre.Mount{{Kind: nacre.BindReadWrite, Source: spec.DataDir, Target: pluginData}},
-		Limits: nacre.Limits{Wall: pluginWall},
-	})
-	if err != nil {
-		return pluginhost.Process{}, err
-	}
-	started, err := startPiped(s.Context(), s.Session, sandbox.Command{Posture: p, Argv: spec.Argv})
-	if err != nil {
-		return pluginhost.Process{}, err
-	}
-	context.AfterFunc(ctx, func() { _ = started.Kill() }) // its Wait reports what became of it
-	return pluginhost.Process{
-		Stdin: started.stdin, Stdout: started.stdout, Stderr: started.stderr, DataDir: pluginData,
-		Wait: func() error { _, err := started.Wait(); return err }, Kill: started.Kill,
-	}, nil
-}
-
-// openKernel registers everything a call can reach: the core's own tools, memory and plugins.
-func (s *sealed) openKernel(_ context.Context, req request) error {
-	r := s.runtime
-	k, err := kernel.New(kernel.Config{
-		Policy: r.policy, Groups: r.groups(), Approver: s.Approvals, Recorder: s.Recorder, Now: r.options.Now,
-		Random: rand.Reader, TokenKey: r.tokenKey(), AskTTL: r.config.askTTL(),
-	})
-	if err != nil {
-		return err
-	}
-	s.kernel = k
-	own, err := s.ownTools()
-	if err != nil {
-		return err
-	}
-	for _, tool := range append(own, s.host.Tools()...) {
-		if err := k.Register(tool); err != nil {
-			return &ConfigError{fmt.Errorf("tool %s: %w", tool.Capability.ID, err)}
-		}
-	}
-	return nil
-}
-
-// ownTools are what the core itself brings: the intrinsics and memory.
-func (s *sealed) ownTools() ([]nacre.Tool, error) {
-	tools, err := memory.Tools(s.memory)
-	return append(s.intrinsics(), tools...), err
-}
-
 func (s *sealed) serveDoor(principal nacre.Principal) error {
 	return s.Listen(nacre.DoorSocket, func(ctx context.Context, listener *net.UnixListener) error {
 		return door.Serve(ctx, listener, door.Session{
@@ -335,7 +237,7 @@ func (s *sealed) serveEgress() error {
 
 // posture computes what the session's agent may reach.
 func (s *sealed) posture(in posture.Input) (nacre.Posture, error) {
-	in.System, in.Toolchains, in.Egress = sandbox.SystemMounts(), s.tools, s.rules
+	in.System, in.Toolchains, in.Egress = sandbox.SystemMounts(), s.found.toolchains, s.rules
 	if !in.Offline {
 		in.Programs = map[string]string{"ipc": s.runtime.program("ipc"), "brain": s.runtime.program("brain")}
 	}

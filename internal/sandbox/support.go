@@ -50,12 +50,21 @@ func Support(o Options) Report {
 	if err != nil {
 		r.Problem = err.Error()
 	} else {
-		defer n.Close()
+		defer func() { _ = n.Close() }()
 		r.UserNamespaces = true
 		r.IDMap = n.canMap(o.StateDir)
 	}
 	r.NotEnforced = r.notEnforced(groups)
 	return r
+}
+
+// Holds names in a line what holds a sandbox that n starts.
+func (n *Native) Holds() string {
+	group := "none"
+	if n.cgroups.version != 0 {
+		group = fmt.Sprintf("v%d", n.cgroups.version)
+	}
+	return fmt.Sprintf("namespaces, landlock %d, seccomp, cgroup %s", n.landlock, group)
 }
 
 // NotEnforced lists in words what this machine does not enforce for a

@@ -1,0 +1,189 @@
+package assembly
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/memory"
+	"github.com/nacre-dev/nacre/internal/pluginhost"
+	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/kernel"
+)
+
+// findings are what a session needs to know of the machine. They are looked up
+// while the session opens; wait before reading them.
+type findings struct {
+	wait       sync.WaitGroup
+	toolchains []posture.Toolchain
+	plugins    []pluginhost.Found
+	err        error // of plugins
+}
+
+func (r *Runtime) look(ctx context.Context) *findings {
+	f := &findings{}
+	f.wait.Go(func() { f.toolchains = toolchains(ctx, r.options.Getenv) })
+	f.wait.Go(func() { f.plugins, f.err = pluginhost.Discover(r.pluginDirs()...) })
+	return f
+}
+
+// openKernel registers everything a call can reach: the core's own tools,
+// memory and plugins. The tools of a plugin that the session's group may not
+// use are known, so that they are refused for what they are, and not started.
+func (s *sealed) openKernel(ctx context.Context) error {
+	if s.found.err != nil {
+		return s.found.err
+	}
+	own, err := s.ownTools()
+	if err != nil {
+		return err
+	}
+	used, unused := s.split(s.found.plugins)
+	if err := s.startPlugins(ctx, used, append(own, unused...)); err != nil {
+		return err
+	}
+	k, err := s.runtime.newKernel(s.Approvals, s.Recorder)
+	if err != nil {
+		return err
+	}
+	for _, tool := range slices.Concat(own, s.host.Tools(), unused) {
+		if err := k.Register(tool); err != nil {
+			return badConfig("tool %s: %w", tool.Capability.ID, err)
+		}
+	}
+	s.kernel = k
+	return nil
+}
+
+func (r *Runtime) newKernel(approver nacre.Approver, recorder nacre.Recorder) (*kernel.Kernel, error) {
+	k, err := kernel.New(kernel.Config{
+		Policy: r.policy, Groups: r.groups(), Approver: approver, Recorder: recorder, Now: r.options.Now,
+		Random: rand.Reader, TokenKey: r.tokenKey(), AskTTL: r.config.askTTL(),
+	})
+	if err != nil {
+		return nil, &ConfigError{err}
+	}
+	return k, nil
+}
+
+// ownTools are what the core itself brings: the intrinsics and memory.
+func (s *sealed) ownTools() ([]nacre.Tool, error) {
+	tools, err := memory.Tools(s.memory)
+	return append(s.intrinsics(), tools...), err
+}
+
+// split keeps the plugins that are of use to the session's group, and gives the
+// tools of the others. A broken plugin is kept, so that it is recorded.
+func (s *sealed) split(found []pluginhost.Found) (used []pluginhost.Found, unused []nacre.Tool) {
+	groups := s.runtime.groups()
+	for _, f := range found {
+		var tools []nacre.Tool
+		provides := f.Manifest.Provides
+		of := f.Err != nil || len(f.Manifest.Subscribes)+len(provides.Channels)+len(provides.Hooks) > 0
+		for _, t := range provides.Tools {
+			c := t.Capability(f.Name, f.Hash)
+			of = of || groups.Allows(s.Group(), c) || s.runtime.checkCapability(c) != nil
+			tools = append(tools, nacre.Tool{Capability: c, Driver: nacre.DriverFunc(notStarted)})
+		}
+		if of {
+			used = append(used, f)
+		} else {
+			unused = append(unused, tools...)
+		}
+	}
+	return used, unused
+}
+
+// notStarted stands for a plugin that the group may not use: no call gets here.
+func notStarted(context.Context, nacre.Invocation) (json.RawMessage, error) {
+	return nil, errors.New("plugin is not started for this group")
+}
+
+// checkCapability refuses what the kernel would not take, so that one plugin
+// fails and not the session (D-23).
+func (r *Runtime) checkCapability(c nacre.Capability) error {
+	k, err := r.newKernel(nil, audit.Memory(0))
+	if err != nil {
+		return err
+	}
+	return k.Register(nacre.Tool{Capability: c, Driver: nacre.DriverFunc(notStarted)})
+}
+
+// startPlugins starts plugins, each sealed. others are tools that exist beside theirs.
+func (s *sealed) startPlugins(ctx context.Context, used []pluginhost.Found, others []nacre.Tool) error {
+	r := s.runtime
+	config, err := r.pluginConfig()
+	if err != nil {
+		return err
+	}
+	taken := map[nacre.ToolName]string{}
+	for _, tool := range others {
+		taken[tool.Capability.Tool] = string(tool.Capability.ID)
+	}
+	s.host, err = pluginhost.Start(ctx, used, pluginhost.Options{
+		Launch: s.launchPlugin, Recorder: s.Recorder, Now: r.options.Now, DataRoot: r.registry.Paths().PluginData(),
+		Version: compatible, Config: config, Taken: taken, Check: r.checkCapability,
+		Redact: func(text string) string { clean, _ := r.redact.String(text); return clean },
+	})
+	if err != nil && ctx.Err() == nil {
+		return &ConfigError{err}
+	}
+	return err
+}
+
+func (r *Runtime) pluginConfig() (map[nacre.PluginName]json.RawMessage, error) {
+	config := map[nacre.PluginName]json.RawMessage{}
+	for name, values := range r.config.Plugins {
+		raw, err := json.Marshal(values)
+		if err != nil {
+			return nil, badConfig("[plugins.%s]: %w", name, err)
+		}
+		config[nacre.PluginName(name)] = raw
+	}
+	return config, nil
+}
+
+// pluginDirs are where plugins lie: the user's own win over the built-in ones (D-20).
+func (r *Runtime) pluginDirs() []string {
+	return []string{filepath.Join(r.registry.Paths().Data, "plugins"), filepath.Join(filepath.Dir(r.options.Executable), "plugins")}
+}
+
+// compatible is the version of nacre that a plugin's app_compat is held against.
+// It moves with the plugin protocol, not with builds.
+const compatible = "0.1.0"
+
+// pluginWall is longer than any session: a handler lives as long as its session.
+const pluginWall = 30 * 24 * time.Hour
+
+// pluginData is where a plugin's own folder is inside its sandbox.
+const pluginData = "/data"
+
+// launchPlugin seals a handler like an agent: its folder read-only, its own
+// data folder, no way out.
+func (s *sealed) launchPlugin(ctx context.Context, spec pluginhost.LaunchSpec) (pluginhost.Process, error) {
+	p, err := posture.Compute(posture.Input{
+		Project: spec.Dir, ReadOnlyProject: true, Offline: true, System: sandbox.SystemMounts(), Env: spec.Env,
+		Mounts: []nacre.Mount{{Kind: nacre.BindReadWrite, Source: spec.DataDir, Target: pluginData}},
+		Limits: nacre.Limits{Wall: pluginWall},
+	})
+	if err != nil {
+		return pluginhost.Process{}, err
+	}
+	started, err := startPiped(s.Context(), s.Session, sandbox.Command{Posture: p, Argv: spec.Argv})
+	if err != nil {
+		return pluginhost.Process{}, err
+	}
+	context.AfterFunc(ctx, func() { _ = started.Kill() }) // its Wait reports what became of it
+	return pluginhost.Process{
+		Stdin: started.stdin, Stdout: started.stdout, Stderr: started.stderr, DataDir: pluginData,
+		Wait: func() error { _, err := started.Wait(); return err }, Kill: started.Kill,
+	}, nil
+}
