@@ -121,7 +121,7 @@ func (p *Project) lockIndex(token string) (locked bool, err error) {
 	if err := p.copyInto(root, temporary, strings.NewReader(token), 0o644); err != nil {
 		return false, fmt.Errorf("lock index: %w", err)
 	}
-	err = root.Link(temporary, indexLock)
+	err = linkOnceFree(root, temporary)
 	gone := root.Remove(temporary)
 	if errors.Is(err, fs.ErrExist) {
 		return false, gone
@@ -130,6 +130,22 @@ func (p *Project) lockIndex(token string) (locked bool, err error) {
 		return false, fmt.Errorf("lock index: %w", err)
 	}
 	return true, nil
+}
+
+// Git commands and other landings hold the lock for a moment: they are waited for.
+const (
+	lockWait = 3 * time.Second
+	lockPoll = 10 * time.Millisecond
+)
+
+func linkOnceFree(root *os.Root, temporary string) error {
+	for waited := time.Duration(0); ; waited += lockPoll {
+		err := root.Link(temporary, indexLock)
+		if !errors.Is(err, fs.ErrExist) || waited >= lockWait {
+			return err
+		}
+		time.Sleep(lockPoll)
+	}
 }
 
 // ownLock reports whether the lock is this landing's.

@@ -67,7 +67,7 @@ func (o op) deletes() bool { return o.to.mode == "" }
 // and makes the new index. A reason says why the work tree cannot follow.
 func (p *Project) readyHere(ctx context.Context, j journal) (m *move, reason string, err error) {
 	if err := p.place.inProgress(); err != nil {
-		return nil, err.Error(), nil
+		return nil, err.Error(), nil //nolint:nilerr // the error is the reason
 	}
 	locked, err := p.lockIndex(j.Token)
 	if err != nil {
@@ -77,6 +77,10 @@ func (p *Project) readyHere(ctx context.Context, j journal) (m *move, reason str
 		return nil, "another git command holds " + indexLock, nil
 	}
 	p.reached("locked")
+	if have, err := p.readRef(ctx, j.Ref); err != nil || have != j.Old {
+		// Whoever held the lock before may have moved the branch.
+		return nil, "", errors.Join(err, &MovedError{Branch: strings.TrimPrefix(j.Ref, "refs/heads/"), Want: j.Old, Have: have})
+	}
 	index, err := p.copyIndex(ctx)
 	if err != nil {
 		return nil, "", err
