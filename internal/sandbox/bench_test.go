@@ -21,7 +21,7 @@ func BenchmarkStart(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		defer n.Close()
+		defer func() { _ = n.Close() }()
 		c := project(command("/bin/true"), b.TempDir())
 		for b.Loop() {
 			p, err := n.Start(b.Context(), c)

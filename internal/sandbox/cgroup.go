@@ -129,7 +129,7 @@ func readLines(file string) []string {
 	if err != nil {
 		return nil
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	var lines []string
 	for s := bufio.NewScanner(io.LimitReader(f, 4<<20)); s.Scan(); {
 		lines = append(lines, s.Text())
@@ -197,7 +197,7 @@ func (g *cgroup) limit(limits nacre.Limits) error {
 }
 
 func writeFile(dir, name, text string) error {
-	return os.WriteFile(filepath.Join(dir, name), []byte(text), 0)
+	return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)
 }
 
 func (g *cgroup) limitsMemory() bool { return g != nil && g.memory != "" }

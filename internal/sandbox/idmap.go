@@ -60,7 +60,7 @@ func (n *Native) holdNamespace(o owner) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer hold.Close()
+	defer func() { _ = hold.Close() }()
 	cmd := n.initCommand(inside.ModeHold)
 	cmd.Stdin = hold
 	cmd.SysProcAttr = &syscall.SysProcAttr{

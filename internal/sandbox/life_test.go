@@ -36,7 +36,7 @@ func keep(stateDir string) error {
 	if err != nil {
 		return err
 	}
-	defer n.Close()
+	defer func() { _ = n.Close() }()
 	c := shell("trap '' TERM HUP INT; (setsid sleep 1000 &) ; sleep 1000 & echo up; wait")
 	c.Stdout = os.Stdout
 	p, err := n.Start(context.Background(), c)
@@ -94,7 +94,7 @@ func pidfd(t *testing.T, pid int) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { unix.Close(fd) })
+	t.Cleanup(func() { _ = unix.Close(fd) })
 	return fd
 }
 
@@ -297,7 +297,7 @@ func TestATerminalIsTheAgentsOwn(t *testing.T) { // M-06
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer master.Close()
+	defer func() { _ = master.Close() }()
 	c := shell("test -t 0 && echo is-a-terminal; test -e /dev/ptmx && echo can-make; read line; echo got $line; echo x > /dev/tty && echo controls")
 	c.Stdin, c.Stdout, c.Stderr, c.Terminal = slave, slave, slave, true
 	p, err := n.Start(t.Context(), c)

@@ -96,7 +96,7 @@ func sealedCopy(binary string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer source.Close()
+	defer func() { _ = source.Close() }()
 	fd, err := unix.MemfdCreate(Init, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
 	if errors.Is(err, unix.EINVAL) { // before Linux 6.3 every memfd was executable
 		fd, err = unix.MemfdCreate(Init, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)

@@ -170,7 +170,7 @@ func (i identity) kill() (found bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	if !i.lives() { // checked while the descriptor pins whatever has the number
 		return false, nil
 	}

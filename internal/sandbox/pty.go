@@ -70,7 +70,7 @@ func relayInput(in, master *os.File) (end func(), err error) {
 	}
 	var wait sync.WaitGroup
 	wait.Go(func() {
-		defer stopRead.Close()
+		defer func() { _ = stopRead.Close() }()
 		keys := make([]byte, 4096)
 		for readable(in, stopRead) {
 			n, err := in.Read(keys)

@@ -26,7 +26,7 @@ func TestHostileMountsAreRefused(t *testing.T) { // M-12
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	if err := syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestHostileMountsAreRefused(t *testing.T) { // M-12
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer n.Close()
+	defer func() { _ = n.Close() }()
 	for _, c := range []struct{ name, source, target, want string }{
 		{"a socket of an engine", filepath.Join(dir, "engine.sock"), "/x", "socket, device, pipe"},
 		{"a socket behind a link", filepath.Join(dir, "to-socket"), "/x", "socket, device, pipe"},
@@ -105,7 +105,7 @@ func TestIncompleteCommandsAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	for name, change := range map[string]func(*sandbox.Command){
 		"no command":             func(c *sandbox.Command) { c.Argv = nil },
 		"an empty command":       func(c *sandbox.Command) { c.Argv = []string{""} },

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/testpeer"
@@ -254,6 +256,7 @@ func TestManySandboxesRunAtOnce(t *testing.T) {
 }
 
 func TestNothingIsLeftOpenOnTheHost(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	n := open(t)
 	dir := t.TempDir()
 	run(t, n, project(shell("true"), dir)) // warms what Native keeps

@@ -112,7 +112,7 @@ func (n *Native) launch(p *Process, c Command, plan *plan) error {
 	if err != nil {
 		return err
 	}
-	defer theirs.Close()
+	defer func() { _ = theirs.Close() }()
 	p.control = ours
 	p.cmd, err = n.initProcess(c, plan, theirs)
 	if err != nil {

@@ -89,7 +89,7 @@ func mappedRanges(file string) ([]idRange, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	var ranges []idRange
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {

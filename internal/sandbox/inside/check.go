@@ -22,12 +22,12 @@ func runCheck() error {
 	if err != nil {
 		return fmt.Errorf("tmpfs in a user namespace: %w", err)
 	}
-	unix.Close(fd)
+	_ = unix.Close(fd)
 	fd, err = newMount("proc", baseAttributes|unix.MOUNT_ATTR_NOEXEC, [][2]string{{"hidepid", "ptraceable"}})
 	if err != nil {
 		return fmt.Errorf("proc in a user namespace: %w", err)
 	}
-	unix.Close(fd)
+	_ = unix.Close(fd)
 	if err := raiseLoopback(); err != nil {
 		return err
 	}

@@ -62,12 +62,12 @@ func (f forwarder) serve() {
 
 // forward copies both ways and closes each direction when its source ends.
 func forward(conn net.Conn, path string) {
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	host, err := net.DialTimeout("unix", path, dialTimeout)
 	if err != nil {
 		return
 	}
-	defer host.Close()
+	defer func() { _ = host.Close() }()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

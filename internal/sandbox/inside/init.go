@@ -127,7 +127,7 @@ func reap(agent int) (Report, error) {
 		if err != nil {
 			return Report{}, fmt.Errorf("wait: %w", err)
 		}
-		if pid != agent || !(status.Exited() || status.Signaled()) {
+		if pid != agent || !status.Exited() && !status.Signaled() {
 			continue
 		}
 		if status.Signaled() {

@@ -44,7 +44,7 @@ func raiseLoopback() error {
 	if err != nil {
 		return fmt.Errorf("loopback: %w", err)
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	request, err := unix.NewIfreq("lo")
 	if err != nil {
 		return fmt.Errorf("loopback: %w", err)

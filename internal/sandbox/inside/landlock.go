@@ -53,7 +53,7 @@ func restrict(version int, writable []string) error {
 	if e != 0 {
 		return fmt.Errorf("ruleset: %w", e)
 	}
-	defer unix.Close(int(fd))
+	defer func() { _ = unix.Close(int(fd)) }()
 	if err := allowBelow(int(fd), "/", landlockRead); err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func allowBelow(ruleset int, name string, rights uint64) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
 	_, _, e := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
 		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)

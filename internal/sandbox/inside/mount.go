@@ -39,7 +39,7 @@ func newMount(kind string, attributes int, options [][2]string) (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("%s: %w", kind, err)
 	}
-	defer unix.Close(fs)
+	defer func() { _ = unix.Close(fs) }()
 	for _, o := range options {
 		if err := unix.FsconfigSetString(fs, o[0], o[1]); err != nil {
 			return -1, fmt.Errorf("%s option %s=%s: %w", kind, o[0], o[1], err)
@@ -89,7 +89,7 @@ func openTree(m Mount) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	defer unix.Close(source)
+	defer func() { _ = unix.Close(source) }()
 	var st unix.Stat_t
 	if err := unix.Fstat(source, &st); err != nil {
 		return -1, err
@@ -121,7 +121,7 @@ func CloneTree(source int, attributes *unix.MountAttr) (int, error) {
 		return -1, fmt.Errorf("bind: %w", err)
 	}
 	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, attributes); err != nil {
-		unix.Close(tree)
+		_ = unix.Close(tree)
 		return -1, fmt.Errorf("bind attributes: %w", err)
 	}
 	return tree, nil

@@ -14,12 +14,12 @@ func (r *root) attachOverlay(m Mount, tree int) error {
 	if tree < 0 {
 		return nil // optional, and absent
 	}
-	defer unix.Close(tree)
+	defer func() { _ = unix.Close(tree) }()
 	target, err := r.target(m.Target, true)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(target)
+	defer func() { _ = unix.Close(target) }()
 	place := r.at(scaffold + "/overlay")
 	if err := r.layers(m, tree, place); err != nil {
 		return errors.Join(fmt.Errorf("overlay: %w", err), removeLayers(place))
@@ -28,7 +28,7 @@ func (r *root) attachOverlay(m Mount, tree int) error {
 	if err != nil {
 		return errors.Join(err, removeLayers(place))
 	}
-	defer unix.Close(merged)
+	defer func() { _ = unix.Close(merged) }()
 	// The overlay holds its layers by itself: their own mounts may go.
 	return errors.Join(moveTo(merged, target), removeLayers(place))
 }
@@ -51,7 +51,7 @@ func (r *root) layers(m Mount, tree int, place string) error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(layer)
+	defer func() { _ = unix.Close(layer) }()
 	if err := unix.MoveMount(layer, "", unix.AT_FDCWD, place+"/layer", unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func newOverlay(place string, noExec bool) (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("overlay: %w", err)
 	}
-	defer unix.Close(fs)
+	defer func() { _ = unix.Close(fs) }()
 	for _, o := range [][2]string{{"lowerdir", "/lower"}, {"upperdir", "/layer/upper"}, {"workdir", "/layer/work"}} {
 		if err := unix.FsconfigSetString(fs, o[0], place+o[1]); err != nil {
 			return -1, fmt.Errorf("overlay %s: %w", o[0], err)

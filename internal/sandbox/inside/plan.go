@@ -82,8 +82,6 @@ type Mount struct {
 	Mode     uint32
 	// Overlay puts a private writable layer of Size bytes over a Tree.
 	Overlay bool
-	// RootOwned tmpfs belong to the first namespace's root, not to the agent.
-	RootOwned bool
 }
 
 // Forward leads a loopback port to a socket's path inside.

@@ -118,7 +118,7 @@ func (r *root) attachTree(m Mount, tree int) error {
 	if tree < 0 {
 		return nil // optional, and absent
 	}
-	defer unix.Close(tree)
+	defer func() { _ = unix.Close(tree) }()
 	if m.ReadOnly {
 		if err := r.pin(m.Target); err != nil {
 			return err
@@ -128,7 +128,7 @@ func (r *root) attachTree(m Mount, tree int) error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(target)
+	defer func() { _ = unix.Close(target) }()
 	return moveTo(tree, target)
 }
 
@@ -148,7 +148,7 @@ func (r *root) pin(target string) error {
 			return err
 		}
 		err = r.pinDir(fd)
-		unix.Close(fd)
+		_ = unix.Close(fd)
 		if err != nil {
 			return fmt.Errorf("pin %s: %w", dir, err)
 		}
@@ -169,7 +169,7 @@ func (r *root) pinDir(fd int) error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(tree)
+	defer func() { _ = unix.Close(tree) }()
 	return moveTo(tree, fd)
 }
 
@@ -189,23 +189,20 @@ func (r *root) attachTmpfs(m Mount) error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(target)
-	size, owner := m.Size, r.owner
+	defer func() { _ = unix.Close(target) }()
+	size := m.Size
 	if size == 0 {
 		size = defaultSize
-	}
-	if m.RootOwned {
-		owner = 0
 	}
 	attributes := 0
 	if m.NoExec {
 		attributes |= unix.MOUNT_ATTR_NOEXEC
 	}
-	fd, err := newTmpfs(size, m.Mode, owner, attributes)
+	fd, err := newTmpfs(size, m.Mode, r.owner, attributes)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	if err := moveTo(fd, target); err != nil {
 		return err
 	}
@@ -227,7 +224,7 @@ func (r *root) mask(m Mount) error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(target)
+	defer func() { _ = unix.Close(target) }()
 	return r.cover(target)
 }
 
@@ -250,7 +247,7 @@ func (r *root) bindOwn(source string, target int) error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(tree)
+	defer func() { _ = unix.Close(tree) }()
 	if err := setAttributes(tree, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOEXEC); err != nil {
 		return err
 	}
@@ -262,7 +259,7 @@ func (r *root) symlink(m Mount) error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(parent)
+	defer func() { _ = unix.Close(parent) }()
 	if err := r.mayMakeIn(parent, m.Target); err != nil {
 		return err
 	}
@@ -302,7 +299,7 @@ func (r *root) target(name string, dir bool) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	defer unix.Close(parent)
+	defer func() { _ = unix.Close(parent) }()
 	if err := r.mayMakeIn(parent, name); err != nil {
 		return -1, err
 	}
@@ -362,7 +359,7 @@ func (r *root) seal() error {
 		if err := setAttributes(fd, unix.MOUNT_ATTR_RDONLY); err != nil {
 			return fmt.Errorf("read-only root: %w", err)
 		}
-		unix.Close(fd)
+		_ = unix.Close(fd)
 	}
 	return nil
 }

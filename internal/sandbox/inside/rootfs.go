@@ -156,7 +156,7 @@ func (r *root) makeProc() error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(target)
+	defer func() { _ = unix.Close(target) }()
 	if err := moveTo(fd, target); err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (r *root) coverProc() error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(sys)
+	defer func() { _ = unix.Close(sys) }()
 	return r.bindOwn(scaffold+"/sys", sys)
 }
 
@@ -191,6 +191,6 @@ func (r *root) coverEntry(name string) error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	return r.cover(fd)
 }

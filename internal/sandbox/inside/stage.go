@@ -58,7 +58,7 @@ func startStage(plan Plan) (*stage, error) {
 	}
 	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte(agentOOM), 0) // a preference only
 	for _, fd := range []int{StdinFD, StdoutFD, StderrFD, SelfFD} {
-		unix.Close(fd)
+		_ = unix.Close(fd)
 	}
 	_ = orderRead.Close()
 	_ = failureWrite.Close()
@@ -68,7 +68,7 @@ func startStage(plan Plan) (*stage, error) {
 // release lets the stage become the agent. It returns what went wrong, or nil
 // when the agent runs.
 func (s *stage) release(agent Agent) *Report {
-	defer s.failure.Close()
+	defer func() { _ = s.failure.Close() }()
 	err := json.NewEncoder(s.order).Encode(agent)
 	if closeErr := s.order.Close(); err == nil {
 		err = closeErr

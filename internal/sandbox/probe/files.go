@@ -63,15 +63,15 @@ func fileSystem() []Probe {
 		{class, "fs-setuid-create", Always, func(t Target) Finding { return create(t.Project, unix.S_ISUID|0o755) }},
 		{class, "fs-setuid-mknod", Always, func(t Target) Finding {
 			name := scratchName(t.Project)
-			defer os.Remove(name)
+			defer func() { _ = os.Remove(name) }()
 			return attempt(unix.Mknod(name, unix.S_IFREG|unix.S_ISUID|0o755, 0), "a set-uid file was made")
 		}},
 		{class, "fs-root-user-files", AsRoot, func(t Target) Finding {
 			name := scratchName(t.Project)
 			if err := os.WriteFile(name, nil, 0o600); err != nil {
-				return untestable("%v", err)
+				return untestable(err)
 			}
-			defer os.Remove(name)
+			defer func() { _ = os.Remove(name) }()
 			return attempt(os.Chown(name, 1, 1), "files were given to another user")
 		}},
 	}
@@ -102,11 +102,11 @@ func create(dir string, mode uint32) Finding {
 	if err != nil {
 		return blocked("%v", err)
 	}
-	defer os.Remove(name)
-	defer unix.Close(fd)
+	defer func() { _ = os.Remove(name) }()
+	defer func() { _ = unix.Close(fd) }()
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return untestable("%v", err)
+		return untestable(err)
 	}
 	if st.Mode&0o7777 != mode {
 		return blocked("made with mode %o", st.Mode&0o7777)
@@ -116,7 +116,7 @@ func create(dir string, mode uint32) Finding {
 
 func closing(fd int, err error, what string) Finding {
 	if err == nil {
-		unix.Close(fd)
+		_ = unix.Close(fd)
 	}
 	return attempt(err, what)
 }
@@ -124,9 +124,9 @@ func closing(fd int, err error, what string) Finding {
 func symlinkOut(t Target) Finding {
 	name := scratchName(t.Project)
 	if err := os.Symlink(t.Secret, name); err != nil {
-		return untestable("%v", err)
+		return untestable(err)
 	}
-	defer os.Remove(name)
+	defer func() { _ = os.Remove(name) }()
 	return findIn(t, name)
 }
 
@@ -135,16 +135,16 @@ func hardlinkOut(t Target) Finding {
 	if err := os.Link(t.Secret, name); err != nil {
 		return blocked("%v", err)
 	}
-	defer os.Remove(name)
+	defer func() { _ = os.Remove(name) }()
 	return findIn(t, name)
 }
 
 func mountTmpfs(t Target) Finding {
 	dir, err := os.MkdirTemp(t.Tmp, "probe")
 	if err != nil {
-		return untestable("%v", err)
+		return untestable(err)
 	}
-	defer os.Remove(dir)
+	defer func() { _ = os.Remove(dir) }()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4k"); err != nil {
 		return blocked("%v", err)
 	}
@@ -168,9 +168,9 @@ func openHandle(t Target) Finding {
 	}
 	at, err := unix.Open(t.Project, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return untestable("%v", err)
+		return untestable(err)
 	}
-	defer unix.Close(at)
+	defer func() { _ = unix.Close(at) }()
 	fd, err := unix.OpenByHandleAt(at, handle, unix.O_RDONLY)
 	return closing(fd, err, "a file was opened by its handle")
 }
@@ -191,9 +191,9 @@ func setUIDBy(change func(string) error) func(Target) Finding {
 	return func(t Target) Finding {
 		name := scratchName(t.Project)
 		if err := os.WriteFile(name, nil, 0o755); err != nil {
-			return untestable("%v", err)
+			return untestable(err)
 		}
-		defer os.Remove(name)
+		defer func() { _ = os.Remove(name) }()
 		err := change(name)
 		if errors.Is(err, unix.EOPNOTSUPP) {
 			return blocked("%v", err)
@@ -245,9 +245,9 @@ func lateExecution() []Probe {
 func gitExchange(t Target) Finding {
 	own := scratchName(t.Project)
 	if err := os.Mkdir(own, 0o755); err != nil {
-		return untestable("%v", err)
+		return untestable(err)
 	}
-	defer os.Remove(own)
+	defer func() { _ = os.Remove(own) }()
 	git := filepath.Join(t.Project, ".git")
 	err := unix.Renameat2(unix.AT_FDCWD, git, unix.AT_FDCWD, own, unix.RENAME_EXCHANGE)
 	if err == nil {

@@ -41,9 +41,9 @@ func resources() []Probe {
 func forks(t Target) Finding {
 	r, w, err := os.Pipe()
 	if err != nil {
-		return untestable("%v", err)
+		return untestable(err)
 	}
-	defer r.Close()
+	defer func() { _ = r.Close() }()
 	var children []*exec.Cmd
 	defer func() {
 		_ = w.Close()
@@ -84,7 +84,7 @@ func memfd(t Target) Finding {
 	if err != nil {
 		return blocked("%v", err)
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	piece := make([]byte, 1<<20)
 	for held := int64(0); held < t.Memory+32<<20; held += int64(len(piece)) {
 		if _, err := unix.Write(fd, piece); err != nil {
@@ -101,15 +101,15 @@ func fill(dir string, space int64) Finding {
 	if err != nil {
 		return blocked("%v", err)
 	}
-	defer os.Remove(name)
-	defer f.Close()
+	defer func() { _ = os.Remove(name) }()
+	defer func() { _ = f.Close() }()
 	return attempt(unix.Fallocate(int(f.Fd()), 0, 0, space+1<<20), "reserved "+strconv.FormatInt(space>>20, 10)+" MiB and more")
 }
 
 func inodes(t Target) Finding {
 	var st unix.Statfs_t
 	if err := unix.Statfs(t.Tmp, &st); err != nil {
-		return untestable("%v", err)
+		return untestable(err)
 	}
 	if st.Files > 0 && st.Files <= 200_000 {
 		return blocked("at most %d files", st.Files)
@@ -120,7 +120,7 @@ func inodes(t Target) Finding {
 func descriptors(t Target) Finding {
 	var now unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &now); err != nil {
-		return untestable("%v", err)
+		return untestable(err)
 	}
 	if now.Max <= uint64(t.OpenFiles) {
 		return blocked("at most %d", now.Max)
@@ -132,10 +132,10 @@ func fileSize(t Target) Finding {
 	name := scratchName(t.Project)
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return untestable("%v", err)
+		return untestable(err)
 	}
-	defer os.Remove(name)
-	defer f.Close()
+	defer func() { _ = os.Remove(name) }()
+	defer func() { _ = f.Close() }()
 	return attempt(f.Truncate(t.FileSize+1), "a file beyond the limit")
 }
 
@@ -211,7 +211,7 @@ func secrets() []Probe {
 func scanProc(t Target, file string) Finding {
 	names, err := filepath.Glob("/proc/[0-9]*/" + file)
 	if err != nil {
-		return untestable("%v", err)
+		return untestable(err)
 	}
 	for _, name := range names {
 		text, err := os.ReadFile(name)
@@ -267,7 +267,7 @@ func systemCalls() []Probe {
 func setClock(Target) Finding {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_REALTIME, &now); err != nil {
-		return untestable("%v", err)
+		return untestable(err)
 	}
 	return attempt(call(unix.SYS_CLOCK_SETTIME, unix.CLOCK_REALTIME, uintptr(unsafe.Pointer(&now))), "the clock was set")
 }

@@ -33,9 +33,9 @@ const exitCode = 42
 func int80(t Target) Finding {
 	name := scratchName(t.Tmp)
 	if err := os.WriteFile(name, int80Program(), 0o755); err != nil {
-		return untestable("%v", err)
+		return untestable(err)
 	}
-	defer os.Remove(name)
+	defer func() { _ = os.Remove(name) }()
 	ran, err := runs(name, exitCode)
 	if ran {
 		return escaped("an i386 call ended the program")

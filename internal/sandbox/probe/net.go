@@ -57,9 +57,9 @@ func udpEcho(t Target) Finding {
 	if err != nil {
 		return blocked("%v", err)
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	if err := c.SetDeadline(time.Now().Add(netTimeout)); err != nil {
-		return untestable("%v", err)
+		return untestable(err)
 	}
 	if _, err := c.Write([]byte("ping")); err != nil {
 		return blocked("%v", err)
@@ -84,7 +84,7 @@ func interfaceName(index int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	request, err := unix.NewIfreq("x")
 	if err != nil {
 		return "", err

@@ -49,7 +49,7 @@ func cloneUser(Target) Finding {
 func apartUnshare(kind string) Finding {
 	path, err := exec.LookPath("unshare")
 	if err != nil {
-		return untestable("%v", err)
+		return untestable(err)
 	}
 	out, err := exec.Command(path, "--"+kind, "true").CombinedOutput()
 	if err != nil {
@@ -71,7 +71,7 @@ func joinNamespace(name string) Finding {
 	if err != nil {
 		return blocked("%v", err)
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	return attempt(unix.Setns(fd, unix.CLONE_NEWUTS), "joined "+name)
 }
 
@@ -137,7 +137,7 @@ func writable(name string) func(Target) Finding {
 func raiseLimit(Target) Finding {
 	low := unix.Rlimit{Cur: 100, Max: 100}
 	if err := unix.Setrlimit(unix.RLIMIT_SIGPENDING, &low); err != nil {
-		return untestable("%v", err)
+		return untestable(err)
 	}
 	err := unix.Setrlimit(unix.RLIMIT_SIGPENDING, &unix.Rlimit{Cur: 101, Max: 101})
 	return attempt(err, "raised a hard limit")
@@ -151,7 +151,7 @@ func processes() []Probe {
 			if err != nil {
 				return blocked("%v", err)
 			}
-			defer unix.Close(fd)
+			defer func() { _ = unix.Close(fd) }()
 			buf := make([]byte, 16)
 			if file == "mem" {
 				return escaped("the memory of process %d is open", t.Init)
@@ -218,7 +218,7 @@ func takeDescriptor(t Target) Finding {
 	if err != nil {
 		return blocked("%v", err)
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	got, err := unix.PidfdGetfd(fd, 0, 0)
 	return closing(got, err, "a descriptor was taken")
 }
@@ -229,7 +229,7 @@ func typing(Target) Finding {
 	if err != nil {
 		fd = 0 // the filter refuses the request on every file
 	} else {
-		defer unix.Close(fd)
+		defer func() { _ = unix.Close(fd) }()
 	}
 	key := byte('x')
 	return permitted(call(unix.SYS_IOCTL, uintptr(fd), unix.TIOCSTI, pointer(&key)), "a key was typed")
@@ -261,7 +261,7 @@ func signalInit(t Target) Finding {
 		if err != nil && t.Init != 1 {
 			return escaped("process %d is gone", t.Init)
 		}
-		unix.Nanosleep(&unix.Timespec{Nsec: 2_000_000}, nil)
+		_ = unix.Nanosleep(&unix.Timespec{Nsec: 2_000_000}, nil)
 	}
 	return blocked("it lives")
 }

@@ -170,9 +170,7 @@ func escaped(format string, args ...any) Finding {
 	return Finding{Verdict: Escaped, Reason: fmt.Sprintf(format, args...)}
 }
 
-func untestable(format string, args ...any) Finding {
-	return Finding{Verdict: Untestable, Reason: fmt.Sprintf(format, args...)}
-}
+func untestable(err error) Finding { return Finding{Verdict: Untestable, Reason: err.Error()} }
 
 // attempt is escaped when the attempt succeeded.
 func attempt(err error, what string) Finding {

@@ -108,7 +108,7 @@ func inheritable(t *testing.T, name string) {
 	t.Helper()
 	fd, err := unix.Open(name, unix.O_RDONLY, 0)
 	must(t, err)
-	t.Cleanup(func() { unix.Close(fd) })
+	t.Cleanup(func() { _ = unix.Close(fd) })
 }
 
 func listen(t *testing.T, network, address string) string {
@@ -198,7 +198,7 @@ func sealed(t *testing.T, binary string, target probe.Target) (map[string]probe.
 	t.Helper()
 	n, err := sandbox.Open(sandbox.Options{Init: binary, StateDir: t.TempDir()})
 	must(t, err)
-	defer n.Close()
+	defer func() { _ = n.Close() }()
 	box := sandboxed{n, binary}
 	found, exit := box.run(t, target, names("others"))
 	if exit.Code != 0 {
@@ -245,7 +245,7 @@ func (s sandboxed) run(t *testing.T, target probe.Target, names []string) (map[s
 	must(t, err)
 	results, stdout, err := os.Pipe()
 	must(t, err)
-	defer results.Close()
+	defer func() { _ = results.Close() }()
 	c.Stdin, c.Stdout = stdin, stdout
 	p, err := s.native.Start(t.Context(), c)
 	_ = stdin.Close()
@@ -299,7 +299,7 @@ func TestMatrixEveryProbeIsBlockedInsideAndEscapesOutside(t *testing.T) { // M-1
 			t.Errorf("%s: %s", p.Name, problem)
 		}
 		counts[cell]++
-		fmt.Fprintf(table, "%s\t%s\t%.70s\tcontrol: %s %.60s\n", p.Name, cell, in.Reason, out.Verdict, out.Reason)
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%.70s\tcontrol: %s %.60s\n", p.Name, cell, in.Reason, out.Verdict, out.Reason)
 	}
 	must(t, table.Flush())
 	t.Logf("uid %d: %d probes: %v\n%s", os.Geteuid(), len(probe.All()), counts, matrix.String())

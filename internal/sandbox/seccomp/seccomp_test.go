@@ -72,18 +72,20 @@ const (
 	proto  = errno | uint32(unix.EPROTONOSUPPORT)
 )
 
+type answer struct {
+	name   string
+	number uint32
+	args   [6]uint64
+	want   uint32
+}
+
 func TestTheFilterAnswersEachCall(t *testing.T) { // M-12
 	program, err := seccomp.Program()
 	if err != nil {
 		t.Fatal(err)
 	}
 	high := uint64(1) << 32
-	for _, c := range []struct {
-		name   string
-		number uint32
-		args   [6]uint64
-		want   uint32
-	}{
+	for _, c := range append(nativeCases(), []answer{
 		{"read", unix.SYS_READ, [6]uint64{}, allow},
 		{"execve", unix.SYS_EXECVE, [6]uint64{}, allow},
 		{"ptrace", unix.SYS_PTRACE, [6]uint64{}, eperm},
@@ -145,7 +147,7 @@ func TestTheFilterAnswersEachCall(t *testing.T) { // M-12
 		{"no address randomness", unix.SYS_PERSONALITY, [6]uint64{0x0040000}, eperm},
 		{"the own limits", unix.SYS_PRLIMIT64, [6]uint64{0}, allow},
 		{"PID 1's limits", unix.SYS_PRLIMIT64, [6]uint64{1}, eperm},
-	} {
+	}...) {
 		t.Run(c.name, func(t *testing.T) {
 			have := interpret(t, program, data{number: c.number, arch: nativeArch, args: c.args})
 			if have != c.want {
@@ -179,8 +181,8 @@ func TestEveryNumberGetsAnAnswer(t *testing.T) {
 	for number := range uint32(1024) {
 		d := data{number: number, arch: nativeArch}
 		have := interpret(t, program, d)
-		switch {
-		case have == allow, have == eperm, have == enosys, have == family, have == proto:
+		switch have {
+		case allow, eperm, enosys, family, proto:
 		default:
 			t.Errorf("call %d: have %#x", number, have)
 		}

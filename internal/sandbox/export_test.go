@@ -1,0 +1,33 @@
+package sandbox
+
+import "github.com/nacre-dev/nacre"
+
+// Groups shows which directories findCgroups would make groups in.
+func Groups(mounts, self string) (version int, memory, pids string) {
+	c := findCgroups(cgroupFiles{mounts: mounts, self: self})
+	return c.version, c.memory, c.pids
+}
+
+// EnterGroup makes, fills and reads a group of version 2 below dir.
+func EnterGroup(dir string, pid int, limits nacre.Limits) (group string, err error) {
+	g, err := cgroups{version: 2, memory: dir, pids: dir}.enter(pid, limits)
+	if err != nil {
+		return "", err
+	}
+	return g.memory, nil
+}
+
+// GroupKilled reads a group's count of processes killed for memory.
+func GroupKilled(version int, dir string) bool {
+	return (&cgroup{version: version, memory: dir}).killedForMemory()
+}
+
+// PickRange picks the host users of a sandbox from a uid_map file.
+func PickRange(uidMap string) (first int, err error) {
+	mapped, err := mappedRanges(uidMap)
+	if err != nil {
+		return 0, err
+	}
+	u, err := pickRange(mapped)
+	return u.first, err
+}
