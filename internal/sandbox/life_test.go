@@ -99,7 +99,8 @@ func pidfd(t *testing.T, pid int) int {
 }
 
 func TestKillingNacreLeavesNothingRunning(t *testing.T) { // M-16
-	cmd, pid := startKeeper(t, t.TempDir())
+	state := t.TempDir()
+	cmd, pid := startKeeper(t, state)
 	fd := pidfd(t, pid)
 	namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid_for_children", pid))
 	if err != nil {
@@ -114,6 +115,13 @@ func TestKillingNacreLeavesNothingRunning(t *testing.T) { // M-16
 	waitGone(t, fd, 10*time.Second)
 	if have := inNamespace(t, namespace); have != 0 {
 		t.Errorf("%d processes left in %s", have, namespace)
+	}
+	_ = cmd.Wait() // killed
+	if ended, err := sandbox.EndOrphans(state); err != nil || len(ended) != 0 {
+		t.Errorf("have %q, %v: nothing was left to end, only records and groups", ended, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(state, "sandboxes", "*")); err != nil || len(left) != 0 {
+		t.Errorf("left %q, %v", left, err)
 	}
 }
 
