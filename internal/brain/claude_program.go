@@ -79,7 +79,7 @@ func isELF(name string) bool {
 	if err != nil {
 		return false
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	magic := make([]byte, 4)
 	_, err = f.Read(magic)
 	return err == nil && strings.HasPrefix(string(magic), "\x7fELF")

@@ -82,7 +82,7 @@ func (m *stubModel) all() string {
 func stream(w io.Writer, turn int, c brain.Choice, last bool) {
 	send := func(kind string, v map[string]any) {
 		v["type"] = kind
-		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, input(v))
+		_, _ = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, input(v))
 	}
 	send("message_start", map[string]any{"message": map[string]any{
 		"id": fmt.Sprint("msg_", turn), "type": "message", "role": "assistant", "model": "claude-opus-5-5",

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/nacre-dev/nacre"
@@ -37,7 +38,7 @@ func TestClaudeCodeIsABrainInsideTheSandbox(t *testing.T) {
 	s := claudeSubject(b, program, nil)
 	sockets := map[string]string{}
 	s.Turn = func(t *testing.T, choices []brain.Choice) (brain.Turn, []string) {
-		dir, err := os.MkdirTemp("", "brain")
+		dir, err := os.MkdirTemp("", "brain") //nolint:usetesting // a unix socket's path holds 108 bytes
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,9 +51,9 @@ func TestClaudeCodeIsABrainInsideTheSandbox(t *testing.T) {
 			t.Fatal(err)
 		}
 		server := &http.Server{Handler: (&stubModel{}).handler(choices)}
-		done := make(chan error, 1)
-		go func() { done <- server.Serve(listener) }()
-		t.Cleanup(func() { _ = server.Close(); <-done })
+		var served sync.WaitGroup
+		served.Go(func() { _ = server.Serve(listener) }) // it ends by Close
+		t.Cleanup(func() { _ = server.Close(); served.Wait() }) // the test's own
 		sockets[t.Name()] = dir
 		return claudeTurn("do it"), nil
 	}

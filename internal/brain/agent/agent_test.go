@@ -304,7 +304,7 @@ func TestFetchAsksTheProxyForEveryHost(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.Method+" "+r.Host+" "+r.Header.Get("X-A"))
 		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprintf(w, "denied: %s is not allowed", r.Host)
+		_, _ = fmt.Fprintf(w, "denied: %s is not allowed", r.Host)
 	}))
 	defer proxy.Close()
 	tools := agent.Tools{Dir: dir, Getenv: proxied(proxy.URL)}
@@ -336,7 +336,7 @@ func TestFetchBoundsRedirectsAndAnswers(t *testing.T) {
 		case err == nil && n > 0:
 			http.Redirect(w, r, "/?n="+strconv.Itoa(n-1), http.StatusFound)
 		default:
-			fmt.Fprint(w, "here")
+			_, _ = fmt.Fprint(w, "here")
 		}
 	}))
 	defer server.Close()
@@ -357,7 +357,7 @@ func TestFetchEndsWithItsContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close()
+	defer func() { _ = silent.Close() }()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	r := agent.Tools{Getenv: proxied("http://" + silent.Addr().String())}.Do(ctx, "fetch", json.RawMessage(`{"url":"https://a.example"}`))

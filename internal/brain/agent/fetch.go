@@ -61,7 +61,7 @@ func (t Tools) fetch(ctx context.Context, input json.RawMessage) (Result, error)
 	if err != nil {
 		return Result{}, errors.Join(err, refused.err())
 	}
-	defer res.Body.Close()
+	defer func() { _ = res.Body.Close() }() // only read
 	return answer(res)
 }
 
@@ -102,7 +102,7 @@ func (t Tools) wholeFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	data, err := io.ReadAll(io.LimitReader(f, maxFetchBody+1))
 	if err == nil && len(data) > maxFetchBody {
 		err = fmt.Errorf("%s has more than %d bytes", f.Name(), maxFetchBody)

@@ -44,7 +44,7 @@ func (t Tools) read(_ context.Context, input json.RawMessage) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	var kept clipped
 	more, err := copyLines(&kept, f, offset, limit)
 	if err != nil {
@@ -138,7 +138,7 @@ func (t Tools) edit(_ context.Context, input json.RawMessage) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	data, err := io.ReadAll(io.LimitReader(f, maxEdited+1))
 	if err != nil {
 		return Result{}, err
@@ -203,7 +203,7 @@ func (t Tools) list(_ context.Context, input json.RawMessage) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	entries, err := f.ReadDir(maxListed)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return Result{}, err

@@ -41,13 +41,13 @@ Events are printed as JSON lines; see docs/recording.md.
 func Main(w World) int {
 	turns, err := parse(w.Args)
 	if err != nil {
-		fmt.Fprintf(w.Stderr, "brain: %v\n%s", err, usage)
+		_, _ = fmt.Fprintf(w.Stderr, "brain: %v\n%s", err, usage) // nobody is left to tell
 		return 2
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := Replay(ctx, w, turns); err != nil {
-		fmt.Fprintf(w.Stderr, "brain: %v\n", err)
+		_, _ = fmt.Fprintf(w.Stderr, "brain: %v\n", err) // nobody is left to tell
 		return 1
 	}
 	return 0

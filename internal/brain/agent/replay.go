@@ -73,7 +73,7 @@ func limit(rec brain.Recording, maxTurns int) []brain.Choice {
 func play(ctx context.Context, out *json.Encoder, tools Tools, choices []brain.Choice) (last string, err error) {
 	for _, c := range choices {
 		if ctx.Err() != nil {
-			return last, nil
+			return last, nil //nolint:nilerr // an interrupted turn ends with what was said
 		}
 		if c.Tool == "" {
 			last = c.Say

@@ -76,7 +76,7 @@ func (a *Actor) Say(lines ...string) bool {
 // Listening reads and forgets what the host says, until its end.
 func (a *Actor) Listening() { go func() { _, _ = io.Copy(io.Discard, a.In) }() }
 
-// Stdin, Stdout, Stderr, Wait and Kill make an actor a process.
+// Stdin is what the actor reads; with the methods below it makes an actor a process.
 func (a *Actor) Stdin() io.WriteCloser { return a.stdin }
 
 // Stdout is what the actor writes.

@@ -93,15 +93,22 @@ func exitCode(err error) (int, error) {
 	return exit.ExitCode(), nil
 }
 
+// Stdin is what the program reads.
 func (p *process) Stdin() io.WriteCloser { return p.stdin }
-func (p *process) Stdout() io.Reader     { return p.stdout }
-func (p *process) Stderr() io.Reader     { return p.stderr }
 
+// Stdout is what the program writes.
+func (p *process) Stdout() io.Reader { return p.stdout }
+
+// Stderr is what it complains about.
+func (p *process) Stderr() io.Reader { return p.stderr }
+
+// Wait waits for its end.
 func (p *process) Wait() (int, error) {
 	<-p.done
 	return p.code, p.err
 }
 
+// Kill ends the program and what it started.
 func (p *process) Kill() error { return syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
 
 // reap ends the sleeper that a killed program may have left behind: without a
