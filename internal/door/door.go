@@ -147,7 +147,7 @@ func (d *door) accept(ctx context.Context, ln *net.UnixListener) error {
 		case err == nil:
 			d.admit(ctx, nc)
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the listener was closed to end the door
 		case isShortage(err):
 			pause(ctx, acceptPause)
 		default:

@@ -36,7 +36,7 @@ func TestCallCarriesTheSessionsPrincipal(t *testing.T) {
 		return call.Arguments, nil
 	}}
 	c := dial(t, serve(t, k, config{}))
-	ask(t, c, `{"topic":"tool.invoke.echo","correlation":"c","arguments":{"group":"admin"},"justification":"j","mode":"m","dry_run":true}`)
+	_, _ = ask(t, c, `{"topic":"tool.invoke.echo","correlation":"c","arguments":{"group":"admin"},"justification":"j","mode":"m","dry_run":true}`)
 	if have.Principal.Group != "family-chat" || have.Principal.Session != "s-1" || have.ID == "" || have.Correlation != "c" {
 		t.Errorf("have %+v, want the session's own", have)
 	}
@@ -123,10 +123,10 @@ func TestBadMessages(t *testing.T) {
 func TestRejectionsAreRecorded(t *testing.T) {
 	s := serve(t, crew(), config{})
 	c := dial(t, s)
-	ask(t, c, `{"`+secret+`":1,"topic":"tool.invoke.echo","correlation":"c-1","arguments":{}}`)
-	ask(t, c, request("missing", "c-2"))
-	ask(t, c, request("echo", "c-3"))
-	ask(t, c, request("refused", "c-4"))
+	_, _ = ask(t, c, `{"`+secret+`":1,"topic":"tool.invoke.echo","correlation":"c-1","arguments":{}}`)
+	_, _ = ask(t, c, request("missing", "c-2"))
+	_, _ = ask(t, c, request("echo", "c-3"))
+	_, _ = ask(t, c, request("refused", "c-4"))
 	records := s.records.all()
 	if len(records) != 3 {
 		t.Fatalf("have %+v, want the two rejections and what was sanitized", records)
@@ -153,7 +153,7 @@ func TestRepeatedRejectionsAreAggregated(t *testing.T) {
 	c := dial(t, s)
 	const sent = 1000
 	for range sent {
-		ask(t, c, `null`)
+		_, _ = ask(t, c, `null`)
 	}
 	if err := s.close(); err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ func TestProgramIsStaticAndSmall(t *testing.T) {
 	if err != nil {
 		t.Skip("not an ELF system:", err)
 	}
-	defer file.Close() // read only
+	defer func() { _ = file.Close() }() // read only
 	for _, segment := range file.Progs {
 		if segment.Type == elf.PT_INTERP || segment.Type == elf.PT_DYNAMIC {
 			t.Errorf("have a segment %v, want a static program", segment.Type)

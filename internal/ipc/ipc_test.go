@@ -104,7 +104,7 @@ func scripted(t *testing.T, scripts ...func(*door)) ipc.Dialer {
 		script := scripts[min(next, len(scripts)-1)]
 		next++
 		go func() {
-			defer far.Close()
+			defer func() { _ = far.Close() }()
 			script(&door{t, far, zmtp.NewReader(far, wire.MaxMessage)})
 		}()
 		return near, nil
