@@ -206,11 +206,11 @@ func (h *rawHandler) answer(tool, id, ticket string) {
 	case "ticket":
 		say("%s%q}", ok, ticket)
 	default:
-		misbehave(tool, id)
+		misbehave(tool)
 	}
 }
 
-func misbehave(tool, id string) {
+func misbehave(tool string) {
 	switch tool {
 	case "die":
 		fmt.Fprintln(os.Stderr, "panic: password hunter2")
