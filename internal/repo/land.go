@@ -284,7 +284,7 @@ func (p *Project) holds(ctx context.Context, gitDir, branch string) (bool, error
 	if head == "refs/heads/"+branch {
 		c.args = []string{"rev-parse", "--is-bare-repository"}
 		bare, err := p.git.line(ctx, c)
-		return err != nil || bare != "true", nil
+		return err != nil || bare != "true", nil //nolint:nilerr // in doubt it is held
 	}
 	for _, name := range []string{"rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START"} {
 		text, err := readOptional(filepath.Join(gitDir, name), maxPointer)

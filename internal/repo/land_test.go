@@ -18,7 +18,7 @@ func TestWorkThatCannotLandStaysOnABranchOfItsOwn(t *testing.T) {
 		"a file was changed":  func(_ *testing.T, u *user) { u.write(map[string]string{"README.md": "mine\n"}) },
 		"a change was staged": func(_ *testing.T, u *user) { u.write(map[string]string{"README.md": "mine\n"}); u.git("add", ".") },
 		"a file was deleted":  func(_ *testing.T, u *user) { u.git("rm", "-q", "--cached", "old/a") },
-		"a mode was changed":  func(t *testing.T, u *user) { chmod(t, filepath.Join(u.dir, "old/a"), 0o755) },
+		"a mode was changed":  func(t *testing.T, u *user) { chmod755(t, filepath.Join(u.dir, "old/a")) },
 		"an untracked file":   func(_ *testing.T, u *user) { u.write(map[string]string{"src/added": "mine\n"}) },
 		"an ignored file": func(_ *testing.T, u *user) {
 			u.write(map[string]string{".git/info/exclude": "note\n", "note": "mine\n"})
@@ -67,9 +67,9 @@ func TestWorkThatCannotLandStaysOnABranchOfItsOwn(t *testing.T) {
 	}
 }
 
-func chmod(t testing.TB, path string, mode os.FileMode) {
+func chmod755(t testing.TB, path string) {
 	t.Helper()
-	if err := os.Chmod(path, mode); err != nil {
+	if err := os.Chmod(path, 0o755); err != nil {
 		t.Fatal(err)
 	}
 }

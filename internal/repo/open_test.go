@@ -249,7 +249,7 @@ func TestRootLeavesARepositoryToItsOwner(t *testing.T) {
 	}
 	const nobody = 65534
 	u := withFiles(t, project)
-	chmod(t, filepath.Dir(filepath.Dir(u.dir)), 0o755)
+	chmod755(t, filepath.Dir(filepath.Dir(u.dir)))
 	give(t, u.dir, nobody)
 	r := open(t, u)
 	r.agent(map[string]string{"README.md": "agent\n", "new/deep/file": "a\n", "link": "-> src", "run": "#!"})

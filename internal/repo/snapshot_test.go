@@ -112,7 +112,7 @@ func TestChangesSayWhatHappened(t *testing.T) {
 	u := withFiles(t, project)
 	r := open(t, u)
 	r.agent(map[string]string{"README.md": "hello\nmore\n", "bin": "\x00\x05", "new": "1\n2\n3\n", "link": "-> src"})
-	chmod(t, filepath.Join(r.clone.Dir, "src/main.go"), 0o755)
+	chmod755(t, filepath.Join(r.clone.Dir, "src/main.go"))
 	r.agentRemoves("old/b")
 	_, changes := r.snapshot()
 	want := []repo.Change{
@@ -226,7 +226,7 @@ func TestAFileAtTheLimitIsTaken(t *testing.T) {
 func TestMatchesFindsEveryDifference(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, dir string){
 		"a byte":          func(t *testing.T, dir string) { writeFiles(t, dir, map[string]string{"README.md": "hellO\n"}) },
-		"a mode":          func(t *testing.T, dir string) { chmod(t, dir+"/README.md", 0o755) },
+		"a mode":          func(t *testing.T, dir string) { chmod755(t, dir+"/README.md") },
 		"a file too many": func(t *testing.T, dir string) { writeFiles(t, dir, map[string]string{"src/x": ""}) },
 		"a file too few":  func(t *testing.T, dir string) { remove(t, dir+"/old/a") },
 		"a link's target": func(t *testing.T, dir string) { writeFiles(t, dir, map[string]string{"link": "-> README.mD"}) },
