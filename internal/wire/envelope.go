@@ -26,7 +26,7 @@ const SourceCore = "core"
 // being asked; its payload is {"expires": time, "seconds": whole seconds until then}.
 const TopicPending = "confirmation.pending"
 
-// EventsProperty, set to "1" among the properties of a client's ZeroMQ READY,
+// EventsProperty set to "1" among the properties of a client's ZeroMQ READY,
 // asks for events between request and response. A plain ZeroMQ client gets
 // exactly one answer to each request, and nothing else.
 const EventsProperty = "X-Nacre-Events"

@@ -57,8 +57,8 @@ func TestParseRequestRefuses(t *testing.T) {
 func TestLongKeysAreShortenedInRefusals(t *testing.T) {
 	in := `{"` + strings.Repeat("k", 90<<10) + `":1}`
 	_, err := wire.ParseRequest([]byte(in))
-	if refusal := err.(*nacre.Refusal); len(refusal.Field) > 100 || len(refusal.Message) > 300 {
-		t.Errorf("have a field of %d and a message of %d bytes, want both short", len(refusal.Field), len(refusal.Message))
+	if refusal := new(nacre.Refusal); !errors.As(err, &refusal) || len(refusal.Field) > 100 || len(refusal.Message) > 300 {
+		t.Errorf("have %v with a field of %d and a message of %d bytes, want a refusal with both short", err, len(refusal.Field), len(refusal.Message))
 	}
 }
 
@@ -164,7 +164,7 @@ func FuzzParseRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := wire.ParseRequest(data)
 		if err != nil {
-			refusal, ok := err.(*nacre.Refusal)
+			refusal, ok := errors.AsType[*nacre.Refusal](err)
 			if !ok || refusal.Stage != 1 || refusal.Code != nacre.CodeValidationFailed || len(refusal.Message) > 1024 {
 				t.Fatalf("have %v, want a short refusal of stage 1", err)
 			}

@@ -216,7 +216,7 @@ func TestMessagesSurviveAnyCutting(t *testing.T) {
 				t.Fatalf("message %d: have %d parts, %v, want %d", i, len(have.Parts), err, len(want))
 			}
 		}
-		if _, err := r.Next(); err != io.EOF {
+		if _, err := r.Next(); !errors.Is(err, io.EOF) {
 			t.Fatalf("have %v, want the end", err)
 		}
 	})
