@@ -15,11 +15,11 @@ import (
 
 // Limits of a manifest.
 const (
-	MaxManifest    = 1 << 20 // bytes
-	maxTools       = 256
-	maxDescription = 2000 // bytes of any description
-	maxListed      = 64   // channels, hosts, subscriptions, credentials, argv
-	maxWindow      = 24 * time.Hour
+	MaxManifest = 1 << 20 // bytes
+	maxTools    = 256
+	maxText     = 2000 // bytes of any text
+	maxListed   = 64   // channels, hosts, subscriptions, credentials, argv
+	maxWindow   = 24 * time.Hour
 )
 
 var (
@@ -42,7 +42,7 @@ func ParseManifest(data []byte) (Manifest, error) {
 	}
 	var m Manifest
 	err := readObject(data, "", fields{
-		"description":   text(&m.Description, maxDescription),
+		"description":   text(&m.Description),
 		"version":       semver(&m.Version),
 		"app_compat":    versionRange(&m.AppCompat),
 		"author":        author(&m.Author),
@@ -63,7 +63,7 @@ func ParseManifest(data []byte) (Manifest, error) {
 }
 
 func author(to *Author) reader {
-	return object(fields{"name": text(&to.Name, maxDescription), "url": text(&to.URL, maxDescription)})
+	return object(fields{"name": text(&to.Name), "url": text(&to.URL)})
 }
 
 func provides(to *Provides) reader {
@@ -113,9 +113,9 @@ func tool(raw json.RawMessage, path string) (ToolSpec, error) {
 	t := ToolSpec{Safety: nacre.Write, Sensitivity: nacre.SensitiveNone}
 	var name, risk string
 	err := readObject(raw, path, fields{
-		"name":             text(&name, maxDescription),
-		"description":      text(&t.Description, maxDescription),
-		"risk_level":       text(&risk, maxDescription),
+		"name":             text(&name),
+		"description":      text(&t.Description),
+		"risk_level":       text(&risk),
 		"arguments_schema": schema(&t.ArgumentsSchema),
 		"safety_class":     enum(&t.Safety),
 		"sensitivity":      enum(&t.Sensitivity),
@@ -206,11 +206,11 @@ func install(to *Install) reader {
 func credential(raw json.RawMessage, path string) (Credential, error) {
 	var c Credential
 	err := readObject(raw, path, fields{
-		"key":         text(&c.Key, maxDescription),
-		"description": text(&c.Description, maxDescription),
+		"key":         text(&c.Key),
+		"description": text(&c.Description),
 		"required":    boolean(&c.Required),
-		"obtain_url":  text(&c.ObtainURL, maxDescription),
-		"format_hint": text(&c.FormatHint, maxDescription),
+		"obtain_url":  text(&c.ObtainURL),
+		"format_hint": text(&c.FormatHint),
 	})
 	if err != nil {
 		return c, err

@@ -153,7 +153,7 @@ func ParseToolError(data json.RawMessage) (e *ToolError, ok bool) {
 		Retriable *bool   `json:"retriable"`
 	}
 	if json.Unmarshal(data, &d) != nil || d.Code == nil || d.Message == nil || d.Retriable == nil || *d.Code == "" {
-		return nil, false
+		return nil, false //nolint:nilerr // ok says it
 	}
 	return &ToolError{Code: *d.Code, Message: *d.Message, Retriable: *d.Retriable}, true
 }

@@ -109,13 +109,13 @@ func integer(to *int, limit int) reader {
 	}
 }
 
-func text(to *string, limit int) reader {
+func text(to *string) reader {
 	return func(raw json.RawMessage, path string) error {
 		if err := value(to, "a string")(raw, path); err != nil {
 			return err
 		}
-		if len(*to) > limit {
-			return fmt.Errorf("%s: %d bytes, at most %d", path, len(*to), limit)
+		if len(*to) > maxText {
+			return fmt.Errorf("%s: %d bytes, at most %d", path, len(*to), maxText)
 		}
 		return nil
 	}
@@ -125,7 +125,7 @@ func list(to *[]string) reader {
 	return func(raw json.RawMessage, path string) error {
 		return readArray(raw, path, maxListed, func(raw json.RawMessage, path string) error {
 			var s string
-			err := text(&s, maxDescription)(raw, path)
+			err := text(&s)(raw, path)
 			*to = append(*to, s)
 			return err
 		})
@@ -150,7 +150,7 @@ func formed(to *[]string, form *regexp.Regexp, what string) reader {
 func enum(to encoding.TextUnmarshaler) reader {
 	return func(raw json.RawMessage, path string) error {
 		var s string
-		if err := text(&s, maxDescription)(raw, path); err != nil {
+		if err := text(&s)(raw, path); err != nil {
 			return err
 		}
 		if err := to.UnmarshalText([]byte(s)); err != nil {

@@ -109,7 +109,7 @@ func given(parts []string) (n int) {
 
 func semver(to *string) reader {
 	return func(raw json.RawMessage, path string) error {
-		if err := text(to, maxDescription)(raw, path); err != nil {
+		if err := text(to)(raw, path); err != nil {
 			return err
 		}
 		if !versionForm.MatchString(*to) {
@@ -121,7 +121,7 @@ func semver(to *string) reader {
 
 func versionRange(to *string) reader {
 	return func(raw json.RawMessage, path string) error {
-		if err := text(to, maxDescription)(raw, path); err != nil {
+		if err := text(to)(raw, path); err != nil {
 			return err
 		}
 		if _, err := Compatible(*to, "0.0.0"); err != nil {
