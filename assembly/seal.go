@@ -83,6 +83,9 @@ func (r *Runtime) seal(ctx context.Context, req request) (*sealed, error) {
 	if err != nil {
 		return nil, &ConfigError{err}
 	}
+	if err := r.settleAll(ctx, req.project); err != nil {
+		return nil, err
+	}
 	store, err := r.openMemory(ctx, req.group)
 	if err != nil {
 		return nil, err

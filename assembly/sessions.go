@@ -2,11 +2,14 @@ package assembly
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/session"
+	"github.com/nacre-dev/nacre/internal/task"
 )
 
 const (
@@ -35,11 +38,19 @@ func (r *Runtime) Session(id nacre.SessionID) (nacre.SessionStatus, error) {
 }
 
 // Stop ends everything that runs in a session that another process holds, and
-// returns when it is gone.
+// returns when it is gone. Of a session whose process is gone it ends what that
+// left; nothing of it runs then either.
 func (r *Runtime) Stop(ctx context.Context, id nacre.SessionID) (nacre.SessionStatus, error) {
 	s, err := r.registry.Show(id)
 	if err != nil {
 		return nacre.SessionStatus{}, err
+	}
+	if !s.Live() {
+		if err := r.settle(ctx, id); err != nil {
+			return s.SessionStatus, err
+		}
+		s, err = r.registry.Show(id)
+		return s.SessionStatus, err
 	}
 	remote, err := session.Dial(s)
 	if err != nil {
@@ -61,6 +72,36 @@ func (r *Runtime) Stop(ctx context.Context, id nacre.SessionID) (nacre.SessionSt
 		}
 	}
 	return s.SessionStatus, nil
+}
+
+// settleAll ends and completes what dead processes left (M-16, S-12). What fails
+// for one session is tried again at the next start, and stops only a session on
+// the same project.
+func (r *Runtime) settleAll(ctx context.Context, project string) error {
+	ids, err := r.registry.Unsettled()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		err := r.settle(ctx, id)
+		if err == nil || errors.Is(err, registry.ErrHeld) {
+			continue
+		}
+		if left, showErr := r.registry.Show(id); project != "" && showErr == nil && left.Project == project {
+			return fmt.Errorf("settle session %s, which was interrupted here: %w", id, err)
+		}
+	}
+	return ctx.Err()
+}
+
+func (r *Runtime) settle(ctx context.Context, id nacre.SessionID) error {
+	options := session.Options{Registry: r.registry, Keys: r.keys, Now: r.options.Now}
+	return session.Settle(ctx, options, id, func(s registry.Session, dir string) error {
+		if s.Kind != "run" || s.Work == "" {
+			return nil
+		}
+		return task.Recover(ctx, dir, s.Work, s.Project, r.options.Now)
+	})
 }
 
 // Approvals are the questions that wait for a person, in all live sessions.

@@ -79,6 +79,10 @@ func (a *app) stopSession(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	before, err := rt.Session(id)
+	if err != nil {
+		return err
+	}
 	started := time.Now()
 	s, err := rt.Stop(ctx, id)
 	if err != nil {
@@ -87,7 +91,15 @@ func (a *app) stopSession(ctx context.Context, name string) error {
 	if a.json {
 		return printJSON(a.stdout, s)
 	}
-	a.printer(a.stdout).Field("stopped", "%s in %s", s.ID, display.Seconds(time.Since(started)))
+	p := a.printer(a.stdout)
+	if before.Live() {
+		p.Field("stopped", "%s in %s", s.ID, display.Seconds(time.Since(started)))
+	} else {
+		p.Field("stopped", "%s was not running: it is %s", s.ID, s.State)
+	}
+	if s.Resumable {
+		p.Field("go on", "nacre run --session %s", s.ID)
+	}
 	return nil
 }
 

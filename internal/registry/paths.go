@@ -66,6 +66,9 @@ func (p Paths) Sessions() string { return filepath.Join(p.State, "sessions") }
 // Session is the folder of one session.
 func (p Paths) Session(id nacre.SessionID) string { return filepath.Join(p.Sessions(), string(id)) }
 
+// unsettled holds a file per session that may have left something.
+func (p Paths) unsettled() string { return filepath.Join(p.State, "unsettled") }
+
 // Receipt is the signed account of one session's run.
 func (p Paths) Receipt(id nacre.SessionID) string {
 	return filepath.Join(p.State, "receipts", string(id)+".receipt")

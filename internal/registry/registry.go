@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -35,6 +36,12 @@ type Session struct {
 	Sockets string `json:"sockets,omitempty"`
 }
 
+const (
+	// adoptedFor is the longest wait for somebody who ends what a session left.
+	adoptedFor = 5 * time.Second
+	lockPoll   = 10 * time.Millisecond
+)
+
 // ErrHeld says that a live process holds the session.
 var ErrHeld = errors.New("session is in use")
 
@@ -55,8 +62,9 @@ func (r *Registry) Paths() Paths { return r.paths }
 // Held is a session that this process holds.
 type Held struct {
 	Session
-	dir  string
-	lock *os.File
+	dir    string
+	marker string
+	lock   *os.File
 }
 
 // Take holds the session, making it if it is new. It fails with [ErrHeld]
@@ -66,14 +74,11 @@ func (r *Registry) Take(s Session) (held *Held, existed bool, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, false, err
 	}
-	lock, err := lockFile(filepath.Join(dir, "lock"))
+	lock, err := r.lock(s.ID)
 	if err != nil {
-		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
-			err = fmt.Errorf("%w: %s is held by process %d; nacre sessions stop %s", ErrHeld, s.ID, r.holder(s.ID), s.ID)
-		}
 		return nil, false, err
 	}
-	held = &Held{Session: s, dir: dir, lock: lock}
+	held = &Held{Session: s, dir: dir, marker: r.marker(s.ID), lock: lock}
 	earlier, err := readSession(dir)
 	switch {
 	case err == nil:
@@ -83,8 +88,76 @@ func (r *Registry) Take(s Session) (held *Held, existed bool, err error) {
 		return nil, false, errors.Join(err, lock.Close())
 	}
 	held.PID = os.Getpid()
-	return held, existed, held.save()
+	if err := errors.Join(held.mark(), held.save()); err != nil {
+		return nil, existed, errors.Join(err, lock.Close())
+	}
+	return held, existed, nil
 }
+
+// Adopt holds a session whose process is gone, as it is, so that what it left
+// can be ended. It fails with [ErrHeld] where a live process holds it.
+func (r *Registry) Adopt(id nacre.SessionID) (*Held, error) {
+	dir := r.paths.Session(id)
+	lock, err := lockFile(filepath.Join(dir, "lock"))
+	if err != nil {
+		return nil, r.held(id, err)
+	}
+	s, err := readSession(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		s.ID, err = id, nil // it was killed before it wrote anything
+	}
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return &Held{Session: s, dir: dir, marker: r.marker(id), lock: lock}, nil
+}
+
+// Unsettled lists the sessions that may have left something: those that are
+// held now, and those whose process did not get to its end.
+func (r *Registry) Unsettled() ([]nacre.SessionID, error) {
+	entries, err := os.ReadDir(r.paths.unsettled())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var ids []nacre.SessionID
+	for _, entry := range entries {
+		if id, err := nacre.ParseSessionID(entry.Name()); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+func (r *Registry) marker(id nacre.SessionID) string {
+	return filepath.Join(r.paths.unsettled(), string(id))
+}
+
+// lock takes the lock of a session. Somebody may hold it for a moment only, to
+// end what a dead process left: that is waited for.
+func (r *Registry) lock(id nacre.SessionID) (*os.File, error) {
+	path := filepath.Join(r.paths.Session(id), "lock")
+	for until := time.Now().Add(adoptedFor); ; time.Sleep(lockPoll) {
+		lock, err := lockFile(path)
+		if err == nil || !isTaken(err) || isAlive(r.holder(id)) || time.Now().After(until) {
+			return lock, r.held(id, err)
+		}
+	}
+}
+
+// held says who holds the session, where that is what err means.
+func (r *Registry) held(id nacre.SessionID, err error) error {
+	if !isTaken(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %s is held by process %d; nacre sessions stop %s ends it", ErrHeld, id, r.holder(id), id)
+}
+
+func isTaken(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) }
+
+func isAlive(pid int) bool { return pid > 0 && !errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
 
 // merge lets a session that goes on keep what it began with.
 func merge(earlier, now Session) Session {
@@ -104,6 +177,22 @@ func (h *Held) Update(change func(*Session)) error {
 
 // Dir is the session's folder, for what belongs to it alone.
 func (h *Held) Dir() string { return h.dir }
+
+// mark says that the session may leave something, until it is settled.
+func (h *Held) mark() error {
+	if err := os.MkdirAll(filepath.Dir(h.marker), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(h.marker, nil, 0o600)
+}
+
+// Settled says that nothing is left to end or to complete.
+func (h *Held) Settled() error {
+	if err := os.Remove(h.marker); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
 
 // Release lets the session go.
 func (h *Held) Release() error { return h.lock.Close() }

@@ -13,6 +13,9 @@ import (
 	"github.com/nacre-dev/nacre"
 )
 
+// JournalFile is in a StateDir while a landing is under way: its Intent, in JSON.
+const JournalFile = "landing.json"
+
 // maxJournal is the longest journal that is read, in bytes.
 const maxJournal = 64 << 10
 
@@ -27,7 +30,7 @@ type journal struct {
 	Top    string `json:"top"`
 }
 
-func (p *Project) journalPath() string { return filepath.Join(p.vault.state, "landing.json") }
+func (p *Project) journalPath() string { return filepath.Join(p.vault.state, JournalFile) }
 
 func (p *Project) write(j journal) error {
 	j.GitDir, j.Top = p.place.gitDir, p.place.top

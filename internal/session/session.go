@@ -37,9 +37,9 @@ type Options struct {
 	Registry *registry.Registry
 	// Sandbox opens the backend, which keeps a record of what runs in stateDir.
 	Sandbox func(stateDir string) (*sandbox.Native, error)
-	Keys     audit.Keys
-	Now      func() time.Time
-	Session  registry.Session
+	Keys    audit.Keys
+	Now     func() time.Time
+	Session registry.Session
 	// AskTTL is how long a person has to answer; zero means 5 minutes (D-13).
 	AskTTL time.Duration
 	// Notify is told of each question as it is asked.
@@ -382,6 +382,9 @@ func (s *Session) Close(ctx context.Context, outcome string, finished bool) erro
 		if finished {
 			h.State, h.Work = nacre.SessionDone, ""
 		}
-	}), s.held.Release())
-	return errors.Join(errs...)
+	}))
+	if finished && errors.Join(errs...) == nil {
+		errs = append(errs, s.held.Settled())
+	}
+	return errors.Join(append(errs, s.held.Release())...)
 }

@@ -1,0 +1,42 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nacre-dev/nacre/internal/repo"
+)
+
+// Recover completes a landing that was interrupted after its branch had moved,
+// and cleans up after one whose branch had not (S-12). dir is the folder of the
+// session, project and work what it worked on. Without such a landing it does
+// nothing.
+func Recover(ctx context.Context, dir, work, project string, now func() time.Time) error {
+	state := stateDir(dir, work)
+	data, err := os.ReadFile(filepath.Join(state, repo.JournalFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var intent repo.Intent
+	if err := json.Unmarshal(data, &intent); err != nil {
+		return fmt.Errorf("%s is damaged: %w; look at `git status` in %s, then remove it", filepath.Join(state, repo.JournalFile), err, project)
+	}
+	p, err := repo.Open(ctx, project, repo.Options{StateDir: state, Base: intent.New, Now: now})
+	if err != nil {
+		return fmt.Errorf("complete a landing in %s: %w", project, err)
+	}
+	_, err = p.Recover(ctx)
+	return err
+}
+
+// stateDir is the host's own git folder for one piece of a session's work.
+func stateDir(dir, work string) string { return filepath.Join(dir, "repo-"+work) }
