@@ -52,7 +52,7 @@ func TestClaudeCodeIsABrainInsideTheSandbox(t *testing.T) {
 		}
 		server := &http.Server{Handler: (&stubModel{}).handler(choices)}
 		var served sync.WaitGroup
-		served.Go(func() { _ = server.Serve(listener) }) // it ends by Close
+		served.Go(func() { _ = server.Serve(listener) })        // it ends by Close
 		t.Cleanup(func() { _ = server.Close(); served.Wait() }) // the test's own
 		sockets[t.Name()] = dir
 		return claudeTurn("do it"), nil
