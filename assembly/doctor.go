@@ -2,7 +2,9 @@ package assembly
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -178,9 +180,13 @@ func (r *Runtime) checkDisk(context.Context) []Finding {
 	return []Finding{{"disk", "ok", fmt.Sprintf("%d GiB free at %s", free>>30, dir), ""}}
 }
 
-// VerifyAudit verifies one session's chains, or all that the index knows.
+// VerifyAudit verifies one session's chains, or all that the index knows. An
+// installation that had no session yet has nothing to verify.
 func (r *Runtime) VerifyAudit(session nacre.SessionID) ([]audit.Report, error) {
 	if session == "" {
+		if isUnused(r.AuditRoot()) && isUnused(r.registry.Paths().Sessions()) {
+			return nil, nil
+		}
 		all, err := audit.VerifyAll(r.AuditRoot(), r.verifyOptions())
 		return append([]audit.Report{all.Index}, all.Chains...), err
 	}
@@ -197,6 +203,11 @@ func (r *Runtime) VerifyAudit(session nacre.SessionID) ([]audit.Report, error) {
 		}
 	}
 	return reports, nil
+}
+
+func isUnused(dir string) bool {
+	_, err := os.Lstat(dir)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 func (r *Runtime) verifyOptions() audit.VerifyOptions {

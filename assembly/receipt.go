@@ -96,27 +96,40 @@ func (r *Runtime) count(chains []string) (audit.ReceiptCounts, audit.ReceiptCost
 	var cost audit.ReceiptCost
 	var errs []error
 	for _, chain := range chains {
+		held := map[nacre.Correlation]int64{}
 		errs = append(errs, audit.Read(r.AuditRoot(), chain, func(e audit.Entry) error {
 			add(&counts, e)
-			return addCost(&cost, e)
+			return addCost(&cost, held, e)
 		}))
+		for _, reserved := range held { // a crash came between: the vendor may have charged it
+			cost.ModelCalls++
+			cost.MicroUSD += reserved
+		}
 	}
 	return counts, cost, errors.Join(errs...)
 }
 
-// addCost adds what the gateway metered for one call to the model.
-func addCost(cost *audit.ReceiptCost, e audit.Entry) error {
-	if e.Kind != nacre.KindModelEnd {
+// addCost adds what the gateway metered for one call to the model. Until its
+// end is recorded, a call holds what was reserved for it.
+func addCost(cost *audit.ReceiptCost, held map[nacre.Correlation]int64, e audit.Entry) error {
+	begun := e.Kind == nacre.KindModelBegin && e.Outcome == nacre.OutcomeAllowed
+	if !begun && e.Kind != nacre.KindModelEnd {
 		return nil
 	}
 	var d struct {
-		In    int64 `json:"input_tokens"`
-		Out   int64 `json:"output_tokens"`
-		Micro int64 `json:"micro_usd"`
+		In       int64 `json:"input_tokens"`
+		Out      int64 `json:"output_tokens"`
+		Micro    int64 `json:"micro_usd"`
+		Reserved int64 `json:"reserved_micro_usd"`
 	}
 	if err := json.Unmarshal(e.Detail, &d); err != nil {
 		return fmt.Errorf("record %d, %s: %w", e.Seq, e.Kind, err)
 	}
+	if begun {
+		held[e.Correlation] = d.Reserved
+		return nil
+	}
+	delete(held, e.Correlation)
 	cost.ModelCalls++
 	cost.MicroUSD += d.Micro
 	cost.InputTokens += d.In
@@ -132,7 +145,7 @@ func add(counts *audit.ReceiptCounts, e audit.Entry) {
 		counts.Denied++
 	case nacre.KindApprovalAsk:
 		counts.Asked++
-	case nacre.KindEgress:
+	case nacre.KindEgress, nacre.KindModelBegin:
 		if e.Outcome == nacre.OutcomeDenied {
 			counts.Denied++
 		}

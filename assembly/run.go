@@ -122,6 +122,9 @@ func (r *Runtime) spec(id nacre.SessionID, run Run) (task.Spec, error) {
 	if len(spec.Checks) == 0 {
 		spec.Checks = r.config.Checks
 	}
+	if spec.Model == "" {
+		spec.Model = r.config.Model.Name
+	}
 	if run.Recording != "" {
 		if spec.Recording, err = filepath.Abs(run.Recording); err != nil {
 			return task.Spec{}, err

@@ -132,6 +132,10 @@ func (a *app) verifyChains(_ context.Context, v verification, args []string) err
 		reports, err := v.session(id)
 		return a.verdict(reports, err, "")
 	}
+	if v.session != nil {
+		reports, err := v.session("")
+		return a.verdict(reports, err, "")
+	}
 	all, err := audit.VerifyAll(v.root, v.options)
 	return a.verdict(append([]audit.Report{all.Index}, all.Chains...), err, "")
 }
@@ -139,7 +143,7 @@ func (a *app) verifyChains(_ context.Context, v verification, args []string) err
 // verdict prints what was found; what does not hold is exit 1.
 func (a *app) verdict(reports []audit.Report, err error, heading string) error {
 	if a.json {
-		body := map[string]any{"ok": err == nil, "chains": reports}
+		body := map[string]any{"ok": err == nil, "chains": append([]audit.Report{}, reports...)}
 		if err != nil {
 			body["error"] = err.Error()
 		}
@@ -155,6 +159,9 @@ func (a *app) verdict(reports []audit.Report, err error, heading string) error {
 		return &exitError{exitFailed, err}
 	}
 	p := a.printer(a.stdout)
+	if len(reports) == 0 {
+		p.Line("nothing was recorded yet")
+	}
 	for _, r := range reports {
 		p.Mark("ok", "", heading+chainLine(r))
 	}

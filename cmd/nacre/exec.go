@@ -30,7 +30,7 @@ the exit code is the command's, and 125 when nacre fails before it starts.`,
 		Example: "  nacre exec --project . -- npm test\n  nacre exec --project . --egress proxy.example.com:443 -- curl https://proxy.example.com/",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage("name a command after --; see nacre exec --help")
+				return &exitError{exitExecFailed, usage("name a command after --; see nacre exec --help")}
 			}
 			return nil
 		},
@@ -43,6 +43,9 @@ the exit code is the command's, and 125 when nacre fails before it starts.`,
 			return a.exec(c.Context(), e, quiet)
 		},
 	}
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return &exitError{exitExecFailed, usage("%w; see nacre exec --help", err)}
+	})
 	c.Flags().SetInterspersed(false)
 	c.Flags().StringVar(&e.Project, "project", "", "folder to work on, bound at /workspace (default: an empty scratch folder)")
 	c.Flags().StringArrayVar(&e.Egress, "egress", nil, "HOST:PORT that may be reached; may be repeated")

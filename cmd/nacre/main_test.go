@@ -1,0 +1,288 @@
+// These tests run the real binaries, laid out as `make build` lays them out, by
+// their faces: arguments, streams, signals and exit codes.
+package main_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// bin is the folder of the binaries, built once.
+var bin string //nolint:gochecknoglobals // set by TestMain, read by tests
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "nacre-bin-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // the system's temporary folder is emptied anyway
+	if err := build(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	bin = dir
+	return m.Run()
+}
+
+func build(dir string) error {
+	plugin := filepath.Join(dir, "plugins", "reminders")
+	for _, args := range [][]string{
+		{"build", "-ldflags", "-s -w -X main.version=test", "-o", dir + "/", "../..."},
+		{"build", "-ldflags", "-s -w", "-o", filepath.Join(plugin, "handler"), "../../plugins/reminders"},
+	} {
+		command := exec.Command("go", args...)
+		command.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := command.CombinedOutput(); err != nil {
+			return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	manifest, err := os.ReadFile("../../plugins/reminders/manifest.json")
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(filepath.Join(plugin, "manifest.json"), manifest, 0o644),
+		os.CopyFS(filepath.Join(plugin, "skill"), os.DirFS("../../plugins/reminders/skill")))
+}
+
+// TestScript runs testdata/script/*.txtar. Each has a home and a runtime folder
+// of its own; nacre is called with the exit code that is wanted:
+//
+//	nacre 2 run
+func TestScript(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			return prepare(e.WorkDir, e.Setenv, e.Defer)
+		},
+		Condition: func(name string) (bool, error) {
+			if name == "root" {
+				return os.Geteuid() == 0, nil
+			}
+			return false, fmt.Errorf("unknown condition %q", name)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"nacre": nacreCommand, "project": projectCommand, "bytes": bytesCommand},
+	})
+}
+
+// prepare makes a home, a runtime folder that is short enough for sockets, and
+// an identity for git.
+func prepare(work string, setenv func(k, v string), after func(func())) error {
+	runtime, err := os.MkdirTemp("", "nr")
+	if err != nil {
+		return err
+	}
+	after(func() { _ = os.RemoveAll(runtime) }) // the system's temporary folder is emptied anyway
+	for k, v := range environment(work, runtime) {
+		setenv(k, v)
+	}
+	return os.MkdirAll(filepath.Join(work, "home"), 0o700)
+}
+
+func environment(work, runtime string) map[string]string {
+	return map[string]string{
+		"HOME": filepath.Join(work, "home"), "XDG_RUNTIME_DIR": runtime, "PATH": bin + ":" + os.Getenv("PATH"), "TMPDIR": runtime,
+		"XDG_STATE_HOME": "", "XDG_CONFIG_HOME": "", "XDG_DATA_HOME": "", "NACRE_CLAUDE": "", "ANTHROPIC_API_KEY": "",
+		"GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C.UTF-8",
+		"GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.invalid", "GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.invalid",
+	}
+}
+
+func nacreCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: nacre CODE ARGUMENT…")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(filepath.Join(bin, "nacre"), args[1:]...)
+	if have := exitCode(err); have != want {
+		ts.Fatalf("nacre %s: exit %d, want %d (%v)", strings.Join(args[1:], " "), have, want, err)
+	}
+}
+
+func exitCode(err error) int {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return exit.ExitCode()
+	}
+	return -1
+}
+
+// projectCommand makes a git repository with one commit of what is there:
+//
+//	project DIR
+func projectCommand(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(dir, 0o755))
+	for _, step := range [][]string{{"init", "-q", "-b", "main"}, {"add", "-A"}, {"commit", "-q", "--allow-empty", "-m", "first"}} {
+		ts.Check(ts.Exec("git", append([]string{"-C", dir}, step...)...))
+	}
+}
+
+// bytesCommand writes a file of so many bytes, no two lines of it alike:
+//
+//	bytes FILE COUNT
+func bytesCommand(ts *testscript.TestScript, _ bool, args []string) {
+	count, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	var text bytes.Buffer
+	for i := 0; text.Len() < count; i++ {
+		fmt.Fprintf(&text, "%d\n", i*2654435761)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), text.Bytes()[:count], 0o600))
+}
+
+// installation is a home with a nacre of its own, for tests that watch it run.
+type installation struct {
+	t    *testing.T
+	work string
+	env  []string
+}
+
+func install(t *testing.T) *installation {
+	t.Helper()
+	i := &installation{t: t, work: t.TempDir()}
+	set := map[string]string{}
+	if err := prepare(i.work, func(k, v string) { set[k] = v }, t.Cleanup); err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range os.Environ() {
+		if k, _, _ := strings.Cut(entry, "="); set[k] == "" && !strings.HasPrefix(k, "XDG_") {
+			i.env = append(i.env, entry)
+		}
+	}
+	for k, v := range set {
+		i.env = append(i.env, k+"="+v)
+	}
+	return i
+}
+
+// result is what a command ended with.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+func (i *installation) command(name string, args ...string) *exec.Cmd {
+	command := exec.Command(name, args...)
+	command.Dir, command.Env = i.work, i.env
+	return command
+}
+
+func (i *installation) nacre(args ...string) result {
+	i.t.Helper()
+	return finish(i.t, i.begin(args...))
+}
+
+// running is a nacre that was started.
+type running struct {
+	*exec.Cmd
+	stdout, stderr bytes.Buffer
+}
+
+func (i *installation) begin(args ...string) *running {
+	i.t.Helper()
+	r := &running{Cmd: i.command(filepath.Join(bin, "nacre"), args...)}
+	r.Stdout, r.Stderr = &r.stdout, &r.stderr
+	if err := r.Start(); err != nil {
+		i.t.Fatal(err)
+	}
+	return r
+}
+
+func finish(t *testing.T, r *running) result {
+	t.Helper()
+	stuck := time.AfterFunc(2*time.Minute, func() { _ = r.Process.Kill() })
+	defer stuck.Stop()
+	err := r.Wait()
+	if code := exitCode(err); code == -1 && r.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return result{r.ProcessState.ExitCode(), r.stdout.String(), r.stderr.String()}
+}
+
+func (r result) want(t *testing.T, code int, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(r.stdout+r.stderr, part) {
+			t.Errorf("have no %q in\n%s%s", part, r.stdout, r.stderr)
+		}
+	}
+	if r.code != code {
+		t.Fatalf("exit %d, want %d\n%s%s", r.code, code, r.stdout, r.stderr)
+	}
+}
+
+// write puts a file below the work folder.
+func (i *installation) write(name, text string) string {
+	i.t.Helper()
+	path := filepath.Join(i.work, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		i.t.Fatal(err)
+	}
+	return path
+}
+
+func (i *installation) git(args ...string) string {
+	i.t.Helper()
+	command := i.command("git", append([]string{"-C", "p"}, args...)...)
+	out, err := command.CombinedOutput()
+	if err != nil {
+		i.t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// project makes the repository p with one commit.
+func (i *installation) project() string {
+	i.t.Helper()
+	i.write("p/greeting.txt", "hello\n")
+	i.git("init", "-q", "-b", "main")
+	i.git("add", "-A")
+	i.git("commit", "-q", "-m", "first")
+	return filepath.Join(i.work, "p")
+}
+
+// eventually waits for something that another process does.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for until := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("waited a minute: %s", what)
+		}
+	}
+}
+
+// processes are those on this machine whose arguments hold the marker.
+func processes(t *testing.T, marker string) []string {
+	t.Helper()
+	dirs, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, path := range dirs {
+		text, err := os.ReadFile(path) // it may have ended meanwhile
+		if err == nil && bytes.Contains(text, []byte(marker)) {
+			found = append(found, path+": "+strings.ReplaceAll(string(text), "\x00", " "))
+		}
+	}
+	return found
+}
+
