@@ -65,6 +65,9 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, a asked) {
 		return
 	}
 	if a.Stream {
+		if f.CutAfter > 0 && !s.faulty(name, f.Times) {
+			f = &Fault{}
+		}
 		stream(w, r, f, turn.events(a))
 		return
 	}
