@@ -36,7 +36,7 @@ func benchFloor(b *testing.B, writers int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	line := append(bytes.Repeat([]byte("x"), lineBytes-1), '\n')
 	for n := 0; b.Loop(); n++ {
 		if n%writers != 0 {

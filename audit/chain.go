@@ -135,7 +135,7 @@ func begin(ctx context.Context, t *tail, o Options) error {
 		return err
 	}
 	t.total += int64(b.size())
-	if _, err := t.signedHead(t.seal.next-1, t.seal.prev, HeadOpen, now); err != nil {
+	if err := t.writeHead(t.seal.next-1, t.seal.prev, HeadOpen, now); err != nil {
 		return err
 	}
 	if !first {
@@ -267,7 +267,7 @@ func (c *Chain) Head(ctx context.Context) (Head, error) {
 	c.mu.Lock()
 	if err := c.err; err != nil || c.ended {
 		c.mu.Unlock()
-		return Head{}, errors.Join(err, closedUnless(err))
+		return Head{}, stopped(err)
 	}
 	g := c.group
 	c.urgent = true
@@ -280,11 +280,12 @@ func (c *Chain) Head(ctx context.Context) (Head, error) {
 	return signHead(h, c.o.Keys, c.o.Now()), nil
 }
 
-func closedUnless(err error) error {
-	if err != nil {
-		return nil
+// stopped is why a chain takes no more: what went wrong, or that it was closed.
+func stopped(err error) error {
+	if err == nil {
+		return ErrClosed
 	}
-	return ErrClosed
+	return err
 }
 
 // Close writes the chain.close record, signs the closing head and enters it in
@@ -314,7 +315,7 @@ func (c *Chain) close(ctx context.Context) error {
 		err = c.err // the writer has ended: nobody else changes it
 	}
 	if err == nil {
-		_, err = c.tail.signedHead(c.seal.next-1, c.seal.prev, HeadClosed, now)
+		err = c.tail.writeHead(c.seal.next-1, c.seal.prev, HeadClosed, now)
 	}
 	if err == nil {
 		err = c.tail.register(ctx, c.o, nacre.KindChainClose, now)

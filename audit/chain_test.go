@@ -153,7 +153,7 @@ func TestLongAndBrokenTextIsCutAndMarkedNotRefused(t *testing.T) {
 
 func TestChainRefusesRecordsThatDoNotFitTheFormat(t *testing.T) {
 	c := openChain(t, options(t, filepath.Join(t.TempDir(), "audit"), "a"))
-	defer c.Close(context.Background())
+	defer func() { _ = c.Close(context.Background()) }()
 	deep := strings.Repeat(`{"a":`, audit.MaxDepth) + "1" + strings.Repeat("}", audit.MaxDepth)
 	for name, r := range map[string]nacre.Record{
 		"no kind":              {},

@@ -26,7 +26,8 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case "write":
-		os.Exit(childWrites(os.Args[1]))
+		childWrites(os.Args[1])
+		os.Exit(1)
 	case "full":
 		os.Exit(childFillsDisk(os.Args[1]))
 	}
@@ -54,11 +55,11 @@ func childOptions(root string) audit.Options {
 
 // childWrites commits from many goroutines and prints each record's number
 // once it is durable, until it is killed.
-func childWrites(root string) int {
+func childWrites(root string) {
 	c, err := audit.Open(context.Background(), childOptions(root))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return 1
+		return
 	}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -78,7 +79,6 @@ func childWrites(root string) int {
 		})
 	}
 	wg.Wait()
-	return 1
 }
 
 // K-20, K-21: what was committed is there after kill -9, and the chain goes on.
@@ -307,7 +307,7 @@ func TestInterruptedBeginningsGoOn(t *testing.T) {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			full, root := filepath.Join(t.TempDir(), "audit"), filepath.Join(t.TempDir(), "audit")
 			c := openChain(t, options(t, full, "a"))
-			defer c.Close(context.Background())
+			defer func() { _ = c.Close(context.Background()) }()
 			closeChain(t, openChain(t, options(t, root, "earlier")))
 			if err := os.CopyFS(filepath.Join(root, "a"), os.DirFS(filepath.Join(full, "a"))); err != nil {
 				t.Fatal(err)
@@ -342,7 +342,7 @@ func TestSealingNeedsAChainThatNobodyWrites(t *testing.T) {
 		t.Errorf("no chain: have %v", err)
 	}
 	c := openChain(t, options(t, root, "a"))
-	defer c.Close(context.Background())
+	defer func() { _ = c.Close(context.Background()) }()
 	if err := audit.Seal(t.Context(), options(t, root, "a")); !errors.Is(err, audit.ErrLocked) {
 		t.Errorf("a living writer: have %v", err)
 	}

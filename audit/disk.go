@@ -98,7 +98,7 @@ func hasWriter(dir string) bool {
 	if err != nil {
 		return false // no lock, or none of ours: nobody who writes here
 	}
-	defer f.Close() // lets go of the shared lock too
+	defer func() { _ = f.Close() }() // lets go of the shared lock too
 	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
@@ -129,7 +129,7 @@ func readLimited(path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(data)) > limit {
 		err = fmt.Errorf("%s has more than %d bytes", path, limit)
@@ -161,7 +161,7 @@ func scanLines(dir string, segment int, fn func(n int, raw []byte) error) (torn 
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	r := bufio.NewReaderSize(f, MaxLine)
 	for n := 1; ; n++ {
 		raw, err := r.ReadSlice('\n')

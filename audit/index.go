@@ -60,7 +60,7 @@ func (t *tail) enter(root string, r nacre.Record) error {
 	if err := t.commit(indexSegmentBytes, append(records, b)...); err != nil {
 		return err
 	}
-	if _, err := t.signedHead(t.seal.next-1, t.seal.prev, HeadOpen, r.Time); err != nil {
+	if err := t.writeHead(t.seal.next-1, t.seal.prev, HeadOpen, r.Time); err != nil {
 		return err
 	}
 	if len(records) == 0 {

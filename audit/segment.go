@@ -238,15 +238,15 @@ func (t *tail) rotate() error {
 	return syncDir(t.dir)
 }
 
-// signedHead signs that the chain reaches the record and puts it in head.json.
+// writeHead signs that the chain reaches the record and puts it in head.json.
 // Only what is durable may be signed.
-func (t *tail) signedHead(seq uint64, hash Digest, state HeadState, now time.Time) (Head, error) {
+func (t *tail) writeHead(seq uint64, hash Digest, state HeadState, now time.Time) error {
 	h := signHead(Head{Chain: t.chain, Genesis: t.genesis, Seq: seq, RecordHash: hash, State: state}, t.keys, now)
 	if err := replaceFile(filepath.Join(t.dir, headFile), h.line()); err != nil {
-		return Head{}, err
+		return err
 	}
 	t.head = h
-	return h, nil
+	return nil
 }
 
 // ensureHead signs what a beginning that was interrupted left without a head.
@@ -254,8 +254,7 @@ func (t *tail) ensureHead(now time.Time) error {
 	if t.head.V != 0 || t.seal.next == 0 {
 		return nil
 	}
-	_, err := t.signedHead(t.seal.next-1, t.seal.prev, HeadOpen, now)
-	return err
+	return t.writeHead(t.seal.next-1, t.seal.prev, HeadOpen, now)
 }
 
 // openingRecord is the chain.open record that belongs at the tail now.

@@ -93,7 +93,7 @@ func (c *Chain) flush(b batch, due bool) error {
 		return err
 	}
 	if c.tail.segment != before { // a head per segment bounds what a crash leaves unsigned
-		if _, err := c.tail.signedHead(b.end.seq-1, b.end.prev, HeadOpen, c.o.Now()); err != nil {
+		if err := c.tail.writeHead(b.end.seq-1, b.end.prev, HeadOpen, c.o.Now()); err != nil {
 			return err
 		}
 	}
