@@ -72,7 +72,7 @@ type Omitted struct {
 // raw is not one JSON value.
 func Show(raw json.RawMessage, fields []string, redactor Redactor) (View, error) {
 	whole := len(raw) <= MaxBytes && !manyRows(raw)
-	if !(whole && len(fields) == 0) && !(utf8.Valid(raw) && json.Valid(raw)) {
+	if (!whole || len(fields) > 0) && (!utf8.Valid(raw) || !json.Valid(raw)) {
 		return View{}, errors.New("result is not JSON")
 	}
 	dropped := 0
