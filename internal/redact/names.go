@@ -28,7 +28,7 @@ type naming struct {
 type mode uint8
 
 const (
-	notNamed mode = iota
+	_ mode = iota // not named
 	// named: the value is secret whatever it is.
 	named
 	// namedAround: the name stands around an object whose fields may hold it.

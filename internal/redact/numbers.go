@@ -94,7 +94,7 @@ func (n *number) secret(h *hunt) (span, bool) {
 	if n.card() || n.social(h, before) {
 		return span{n.start, n.end}, true
 	}
-	return n.phone(h, before)
+	return n.phone(before)
 }
 
 // card wants a brand's first digits and length, the groups that cards are
@@ -177,7 +177,7 @@ func (n *number) after(h *hunt, names ...string) bool {
 }
 
 // phone wants an international prefix or the American grouping, or a British one with dots.
-func (n *number) phone(h *hunt, before byte) (span, bool) {
+func (n *number) phone(before byte) (span, bool) {
 	first, last := n.groups[0], n.groups[n.parts-1]
 	switch {
 	case before == '+' && n.parts >= 3 && first <= 3 && n.count >= 10 && n.count <= 15 && last >= 2:
