@@ -109,7 +109,7 @@ func (k *Kernel) reject(ctx context.Context, r *run, err error) (nacre.Outcome, 
 		shown.Message, _ = k.redactor.String(cut(shown.Message, maxMessage))
 		detail.Code, detail.Field, detail.RetryAfter = shown.Code, k.word(shown.Field), shown.RetryAfter
 		record.Stage, record.Reason = shown.Stage, string(shown.Reason)
-		if err == error(refusal) {
+		if err == error(refusal) { //nolint:errorlint // what wraps it says more, and stays
 			err = &shown
 		}
 	}

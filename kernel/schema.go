@@ -39,6 +39,7 @@ var formats = []string{
 // noLoader refuses to fetch: a schema is local to its manifest.
 type noLoader struct{}
 
+// Load refuses.
 func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("%s: a schema may refer to itself only", url)
 }
