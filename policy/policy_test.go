@@ -177,7 +177,7 @@ func TestATypoIsRefusedWithItsLine(t *testing.T) {
 		"role for roles":                  {rule + "[rules.match]\nrole = [\"admin\"]", `policy.toml:5: unknown key "role"; did you mean "roles"?`},
 		"the second rule's typo":          {rule + "match = {}\n" + rule + "[rules.match]\nrole = [\"admin\"]", `policy.toml:9: unknown key "role"; did you mean "roles"?`},
 		"a typo in an inline table":       {rule + `match = { roles = ["a"], safety = ["READ"] }`, `policy.toml:4: unknown key "safety"`},
-		"a typo in a dotted key":          {rule + `match.sensitivty = ["PII"]`, `policy.toml:4: unknown key "sensitivty"; did you mean "sensitivity"?`},
+		"a typo in a dotted key":          {rule + `match.sensitvity = ["PII"]`, `policy.toml:4: unknown key "sensitvity"; did you mean "sensitivity"?`},
 		"another case":                    {"Default = \"allow\"", `policy.toml:1: unknown key "Default"; did you mean "default"?`},
 		"a rule's key in another case":    {rule + "match = {}\nAction = \"deny\"", `policy.toml:5: unknown key "Action"; did you mean "action"?`},
 		"rule for rules":                  {"\n[[rule]]\naction = \"deny\"", `policy.toml:2: unknown key "rule"; did you mean "rules"?`},
