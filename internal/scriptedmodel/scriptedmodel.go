@@ -35,9 +35,10 @@
 //
 // A tool's "raw" is sent in place of its input, and need not be JSON. A fault
 // is one of: status (with times, 0 for always, and retry_after in seconds),
-// cut_after (the stream breaks off after so many events), error_after (the
-// stream ends in an error event), hang (nothing is answered until the client
-// leaves), delay_ms (before each event), huge (a text of so many bytes).
+// cut_after (the stream breaks off after so many events; times as above),
+// error_after (the stream ends in an error event), hang (nothing is answered
+// until the client leaves), delay_ms (before each event), huge (a text of so
+// many bytes).
 package scriptedmodel
 
 import (

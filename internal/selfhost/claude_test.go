@@ -39,16 +39,22 @@ func newOffice(t *testing.T, script scriptedmodel.Script) *office {
 	}
 	program = testpeer.Need(t, program)
 	o := &office{house: newHouse(t), key: "sk-ant-decoy-" + random()}
+	o.env = append(o.env, "NACRE_CLAUDE="+program, "ANTHROPIC_API_KEY="+o.key)
+	o.play(t, script)
+	o.base = o.git(t, "rev-parse", "HEAD")
+	return o
+}
+
+// play opens a model that plays the script, and configures it with a budget of $5.
+func (o *office) play(t *testing.T, script scriptedmodel.Script) {
+	t.Helper()
 	script.WantHeader = map[string]string{"X-Api-Key": o.key}
 	if err := script.Check(); err != nil {
 		t.Fatal(err)
 	}
 	o.upstream = scriptedmodel.New(script)
 	o.url = serve(t, o.upstream)
-	o.env = append(o.env, "NACRE_CLAUDE="+program, "ANTHROPIC_API_KEY="+o.key)
 	o.budget(t, "5.00")
-	o.base = o.git(t, "rev-parse", "HEAD")
-	return o
 }
 
 func random() string {
