@@ -176,11 +176,3 @@ func (r *Runtime) tokenKey() []byte {
 	mac.Write([]byte("nacre token key 1"))
 	return mac.Sum(nil)
 }
-
-func (r *Runtime) groups() policy.Groups {
-	groups := policy.Groups{}
-	for name, g := range r.config.Groups {
-		groups[nacre.Group(name)] = policy.GroupTools{Tools: g.Tools}
-	}
-	return groups
-}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/policy"
 )
 
 // Config is the operator's config.toml. It is read from the operator's own
@@ -110,11 +112,38 @@ func (c Config) check() error {
 	if strings.HasPrefix(c.Model.KeyEnv, "sk-") {
 		return errors.New("model.key_env names a variable; a key itself does not belong in this file")
 	}
+	if err := c.groups().Check(); err != nil {
+		return err
+	}
+	if _, err := c.Model.upstream(); err != nil {
+		return err
+	}
 	if _, err := c.budget(); err != nil {
 		return err
 	}
 	_, err := c.Egress.rules(nil)
 	return err
+}
+
+func (c Config) groups() policy.Groups {
+	groups := policy.Groups{}
+	for name, g := range c.Groups {
+		groups[nacre.Group(name)] = policy.GroupTools{Tools: g.Tools}
+	}
+	return groups
+}
+
+// upstream is where model calls go.
+func (m ModelConfig) upstream() (*url.URL, error) {
+	base := m.BaseURL
+	if base == "" {
+		base = DefaultModelURL
+	}
+	upstream, err := url.Parse(base)
+	if err != nil || upstream.Host == "" || (upstream.Scheme != "https" && upstream.Scheme != "http") {
+		return nil, fmt.Errorf("model.base_url = %q: write https://HOST", base)
+	}
+	return upstream, nil
 }
 
 // rules are what the config allows, then what the command line adds, with the operator's pins.

@@ -108,7 +108,7 @@ func (s *sealed) ended(ctx context.Context) error {
 	if err := s.Failure(); err != nil {
 		return err
 	}
-	return context.Cause(ctx)
+	return errors.Join(context.Cause(ctx), context.Cause(s.Context()))
 }
 
 func (s *sealed) info(p nacre.Posture, brainName string) SessionInfo {

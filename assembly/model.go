@@ -3,7 +3,6 @@ package assembly
 import (
 	"context"
 	"net"
-	"net/url"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/budget"
@@ -21,13 +20,9 @@ func (s *sealed) serveModel() error {
 	if key.Empty() {
 		return &NotReady{What: "no model key", Next: "export " + r.config.Model.keySource() + ", or name key_file under [model] in config.toml"}
 	}
-	base := r.config.Model.BaseURL
-	if base == "" {
-		base = DefaultModelURL
-	}
-	upstream, err := url.Parse(base)
-	if err != nil || upstream.Host == "" || (upstream.Scheme != "https" && upstream.Scheme != "http") {
-		return badConfig("model.base_url = %q: write https://HOST", base)
+	upstream, err := r.config.Model.upstream()
+	if err != nil {
+		return &ConfigError{err}
 	}
 	limit, err := r.config.budget()
 	if err != nil {

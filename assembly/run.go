@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -62,7 +63,7 @@ type Report struct {
 // Run lets an agent work on a project, sealed, and lands what was verified.
 func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 	id := orNew(run.Session)
-	spec, err := r.spec(id, run)
+	spec, err := r.spec(ctx, id, run)
 	if err != nil {
 		return Report{}, err
 	}
@@ -97,7 +98,7 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 
 // spec is what the run does: what it was asked now, or what it was asked when
 // it was interrupted.
-func (r *Runtime) spec(id nacre.SessionID, run Run) (task.Spec, error) {
+func (r *Runtime) spec(ctx context.Context, id nacre.SessionID, run Run) (task.Spec, error) {
 	earlier, going, err := r.interrupted(id)
 	if err != nil {
 		return task.Spec{}, err
@@ -115,6 +116,9 @@ func (r *Runtime) spec(id nacre.SessionID, run Run) (task.Spec, error) {
 	if err != nil {
 		return task.Spec{}, err
 	}
+	if err := r.inspect(ctx, project); err != nil {
+		return task.Spec{}, err
+	}
 	spec := task.Spec{
 		Task: run.Task, Project: project, Brain: run.Brain, Model: run.Model, Checks: run.Checks, Egress: run.Egress,
 		MaxTurns: run.MaxTurns,
@@ -126,11 +130,27 @@ func (r *Runtime) spec(id nacre.SessionID, run Run) (task.Spec, error) {
 		spec.Model = r.config.Model.Name
 	}
 	if run.Recording != "" {
-		if spec.Recording, err = filepath.Abs(run.Recording); err != nil {
-			return task.Spec{}, err
+		if spec.Recording, err = filepath.Abs(run.Recording); err == nil {
+			_, err = readRecording(spec.Recording)
 		}
 	}
-	return spec, nil
+	return spec, err
+}
+
+// inspect refuses a project that a run could not work on, before it begins.
+func (r *Runtime) inspect(ctx context.Context, project string) error {
+	if _, err := exec.LookPath("git"); err != nil {
+		return &NotReady{What: "git is not installed", Next: "install git: runs work on repositories", err: err}
+	}
+	dir, err := os.MkdirTemp(r.registry.Paths().State, "inspect-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // nothing of worth is in it
+	if err := task.Inspect(ctx, project, dir, r.options.Now); err != nil && ctx.Err() == nil {
+		return &ConfigError{err}
+	}
+	return ctx.Err()
 }
 
 func (r *Runtime) interrupted(id nacre.SessionID) (task.Spec, bool, error) {
@@ -226,12 +246,20 @@ func (s *sealed) turn(ctx context.Context, spec task.Spec) (brain.Turn, error) {
 	if spec.Recording == "" {
 		return turn, nil
 	}
-	data, err := os.ReadFile(spec.Recording)
+	var err error
+	turn.Recording, err = readRecording(spec.Recording)
+	return turn, err
+}
+
+func readRecording(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
 	if err != nil {
-		return brain.Turn{}, badConfig("recording: %w", err)
+		return nil, badConfig("recording: %w", err)
 	}
-	turn.Recording = data
-	return turn, nil
+	if _, err := brain.ParseRecording(data); err != nil {
+		return nil, badConfig("%s: %w", path, err)
+	}
+	return data, nil
 }
 
 // brief is what trusted memory tells the agent before it starts. A slow one is

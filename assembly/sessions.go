@@ -18,6 +18,9 @@ const (
 	stopPoll = 10 * time.Millisecond
 )
 
+// ErrStopped is what a run or a command ends with when somebody stops its session.
+var ErrStopped = session.ErrStopped
+
 // Sessions are all sessions, the newest first.
 func (r *Runtime) Sessions() ([]nacre.SessionStatus, error) {
 	list, err := r.registry.List()

@@ -65,7 +65,7 @@ func (s *sealed) openKernel(ctx context.Context) error {
 
 func (r *Runtime) newKernel(approver nacre.Approver, recorder nacre.Recorder) (*kernel.Kernel, error) {
 	k, err := kernel.New(kernel.Config{
-		Policy: r.policy, Groups: r.groups(), Approver: approver, Recorder: recorder, Now: r.options.Now,
+		Policy: r.policy, Groups: r.config.groups(), Approver: approver, Recorder: recorder, Now: r.options.Now,
 		Random: rand.Reader, TokenKey: r.tokenKey(), AskTTL: r.config.askTTL(),
 	})
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *sealed) ownTools() ([]nacre.Tool, error) {
 // split keeps the plugins that are of use to the session's group, and gives the
 // tools of the others. A broken plugin is kept, so that it is recorded.
 func (s *sealed) split(found []pluginhost.Found) (used []pluginhost.Found, unused []nacre.Tool) {
-	groups := s.runtime.groups()
+	groups := s.runtime.config.groups()
 	for _, f := range found {
 		var tools []nacre.Tool
 		provides := f.Manifest.Provides

@@ -91,6 +91,8 @@ func (a *app) exec(ctx context.Context, e assembly.Exec, quiet bool) error {
 		return &exitError{exitExecFailed, err}
 	case errors.Is(err, context.Canceled):
 		return &exitError{code: exitInterrupted}
+	case errors.Is(err, assembly.ErrStopped):
+		return &exitError{exitInterrupted, err}
 	case err != nil:
 		return err
 	}

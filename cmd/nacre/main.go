@@ -28,7 +28,7 @@ const (
 	exitDoctor      = 4   // doctor found a failing check
 	exitTimeout     = 124 // the time limit ended it
 	exitExecFailed  = 125 // exec: nacre failed before the command started
-	exitInterrupted = 130 // Ctrl-C
+	exitInterrupted = 130 // Ctrl-C, or nacre sessions stop
 )
 
 // version is set by the linker.
@@ -110,7 +110,7 @@ func codeOf(err error) int {
 		return exitUsage
 	case errors.As(err, &notReady):
 		return exitNotReady
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), errors.Is(err, assembly.ErrStopped):
 		return exitInterrupted
 	case errors.Is(err, context.DeadlineExceeded):
 		return exitTimeout

@@ -285,4 +285,3 @@ func processes(t *testing.T, marker string) []string {
 	}
 	return found
 }
-

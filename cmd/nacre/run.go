@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -102,9 +101,8 @@ func (a *app) run(ctx context.Context, run assembly.Run) error {
 	face := a.face()
 	run.Started, run.Progress, run.Asking = face.started, face.progress, face.asking()
 	report, err := rt.Run(ctx, run)
-	if errors.Is(err, context.Canceled) && report.Session != "" {
-		face.interrupted(report)
-		return &exitError{code: exitInterrupted}
+	if err != nil && report.Session != "" {
+		return face.interrupted(report, err)
 	}
 	if err != nil {
 		return err
@@ -173,11 +171,19 @@ func (f *face) ask(q nacre.Question, _ func(nacre.Verdict, string) error) {
 	f.printer.Question(q, time.Now())
 }
 
-func (f *face) interrupted(report assembly.Report) {
-	if !f.app.json {
-		f.printer.Field("stopped", "nothing runs any more, the branch is untouched")
-		f.printer.Field("go on", "nacre run --session %s", report.Session)
+// interrupted says what a run that did not get to its end left, and how it goes on.
+func (f *face) interrupted(report assembly.Report, err error) error {
+	code := codeOf(err)
+	if f.app.json {
+		f.event("interrupted", map[string]any{"session": report.Session, "error": err.Error()})
+		return &exitError{code: code}
 	}
+	f.printer.Field("stopped", "nothing runs any more, and nothing half-done is on the branch")
+	f.printer.Field("go on", "nacre run --session %s", report.Session)
+	if code == exitInterrupted {
+		return &exitError{code: code}
+	}
+	return err
 }
 
 func (f *face) report(r assembly.Report) error {

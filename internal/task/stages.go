@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/repo"
@@ -26,6 +27,8 @@ type worktree struct {
 	Tree    string         `json:"tree"`
 	Changes []nacre.Change `json:"changes"`
 	Left    []string       `json:"left"`
+	// Refused says why what came back cannot be taken at all.
+	Refused string `json:"refused,omitempty"`
 }
 
 // mergedTree is the change on top of the target as it was then.
@@ -61,6 +64,18 @@ func (r *run) project(ctx context.Context, base string) (*repo.Project, error) {
 	})
 }
 
+var errDetached = errors.New("HEAD is detached: check a branch out, so that there is one to land on")
+
+// Inspect says whether a run could work on this project, before anything is
+// begun. state is a folder that it may write to and empty.
+func Inspect(ctx context.Context, project, state string, now func() time.Time) error {
+	p, err := repo.Open(ctx, project, repo.Options{StateDir: state, Now: now})
+	if err == nil && p.Branch == "" {
+		err = errDetached
+	}
+	return err
+}
+
 // clone makes the agent's private copy. What an interrupted clone left is made anew.
 func (r *run) clone(ctx context.Context) (baseline, error) {
 	project, err := r.project(ctx, "")
@@ -68,7 +83,7 @@ func (r *run) clone(ctx context.Context) (baseline, error) {
 		return baseline{}, err
 	}
 	if project.Branch == "" {
-		return baseline{}, errors.New("HEAD is detached: check a branch out, so that there is one to land on")
+		return baseline{}, errDetached
 	}
 	if err := r.fresh(ctx, project); err != nil {
 		return baseline{}, err
@@ -95,6 +110,9 @@ func (r *run) snapshot(ctx context.Context, base baseline) (worktree, error) {
 		return worktree{}, err
 	}
 	tree, changes, err := clone.Snapshot(ctx)
+	if errors.Is(err, repo.ErrTooBig) || errors.Is(err, repo.ErrUnsafe) {
+		return worktree{Refused: err.Error()}, nil
+	}
 	if err != nil {
 		return worktree{}, err
 	}

@@ -101,10 +101,13 @@ func await(ctx context.Context, e *engine.Engine, s *session.Session) (nacre.Run
 		return nacre.RunResult{}, err
 	}
 	raw, err := e.Wait(ctx, s.Work())
-	if ctx.Err() != nil {
+	var failure *engine.Failure
+	switch {
+	case ctx.Err() != nil:
 		return nacre.RunResult{}, context.Cause(ctx)
-	}
-	if err != nil {
+	case errors.As(err, &failure):
+		return nacre.RunResult{}, errors.New(failure.Message)
+	case err != nil:
 		return nacre.RunResult{}, err
 	}
 	var result nacre.RunResult
@@ -126,7 +129,7 @@ func (r *run) walk() (nacre.RunResult, error) {
 		return nacre.RunResult{}, err
 	}
 	result.Tree, result.Changes, result.Left = work.Tree, work.Changes, work.Left
-	if refused := r.refuse(result); refused != "" {
+	if refused := r.refuse(result, work); refused != "" {
 		result.Reason = refused
 		return r.finish(result)
 	}
@@ -146,10 +149,12 @@ func (r *run) walk() (nacre.RunResult, error) {
 }
 
 // refuse says why there is nothing to verify or land.
-func (r *run) refuse(result nacre.RunResult) string {
+func (r *run) refuse(result nacre.RunResult, work worktree) string {
 	switch {
 	case result.Brain != "done":
 		return "the agent did not finish: " + result.Brain
+	case work.Refused != "":
+		return work.Refused
 	case len(result.Changes) == 0:
 		return "nothing was changed"
 	case len(r.spec.Checks) == 0:
@@ -210,7 +215,8 @@ func (r *run) finish(result nacre.RunResult) (nacre.RunResult, error) {
 	})
 }
 
-// step runs one durable step; its result is kept as JSON. What a step says
+// step runs one durable step; its result is kept as JSON. A failure of the host,
+// such as a full disk, is no result: it stops the session. What a step says
 // after the session was stopped is not kept: the step waits for the engine to
 // interrupt it, and runs again when the session goes on.
 func step[T any](r *run, name string, do func(context.Context) (T, error)) (T, error) {
@@ -222,6 +228,9 @@ func step[T any](r *run, name string, do func(context.Context) (T, error)) (T, e
 		stop := context.AfterFunc(stopped, func() { cancel(context.Cause(stopped)) })
 		defer stop()
 		value, err := do(ctx)
+		if err != nil && engine.Err() == nil {
+			r.Session.Stop(fmt.Errorf("%s: %w", name, err))
+		}
 		if stopped.Err() != nil {
 			<-engine.Done()
 			return nil, context.Cause(stopped)
