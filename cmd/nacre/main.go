@@ -86,6 +86,9 @@ func (a *app) report(stderr io.Writer, err error) int {
 	if errors.As(err, &coded) && coded.err == nil {
 		return code
 	}
+	if code == exitInterrupted && coded == nil {
+		err = errors.New("interrupted before anything was begun")
+	}
 	_, _ = fmt.Fprintf(stderr, "nacre: %s\n", err) // nothing is left to tell it to
 	return code
 }

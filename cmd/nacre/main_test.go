@@ -262,9 +262,9 @@ func (i *installation) project() string {
 // eventually waits for something that another process does.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for until := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(until) {
-			t.Fatalf("waited a minute: %s", what)
+			t.Fatalf("waited in vain: %s", what)
 		}
 	}
 }

@@ -32,7 +32,7 @@ import (
 // closeLimit bounds the teardown; what is not done by then is ended.
 const closeLimit = 10 * time.Second
 
-// Options are what a session is opened with. All fields but AskTTL and Notify are required.
+// Options are what a session is opened with. All fields but AskTTL, Prepare and Notify are required.
 type Options struct {
 	Registry *registry.Registry
 	// Sandbox opens the backend, which keeps a record of what runs in stateDir.
@@ -42,6 +42,9 @@ type Options struct {
 	Session registry.Session
 	// AskTTL is how long a person has to answer; zero means 5 minutes (D-13).
 	AskTTL time.Duration
+	// Prepare, where set, is given the session's folder once it is held, before
+	// its work begins.
+	Prepare func(dir string) error
 	// Notify is told of each question as it is asked.
 	Notify func(nacre.Question)
 }
@@ -93,6 +96,11 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 func (s *Session) open(ctx context.Context, o Options) error {
 	if _, err := sandbox.EndOrphans(s.held.Dir()); err != nil {
 		return fmt.Errorf("end what an earlier run left: %w", err)
+	}
+	if o.Prepare != nil {
+		if err := o.Prepare(s.held.Dir()); err != nil {
+			return err
+		}
 	}
 	var err error
 	if s.sandbox, err = o.Sandbox(s.held.Dir()); err != nil {

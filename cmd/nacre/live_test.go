@@ -1,0 +1,347 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// recording writes a replay of one shell command after another.
+func (i *installation) recording(commands ...string) string {
+	i.t.Helper()
+	lines := `{"v":1,"name":"r"}` + "\n"
+	for _, c := range commands {
+		text, err := json.Marshal(map[string]any{"tool": "shell", "input": map[string]any{"command": c}})
+		if err != nil {
+			i.t.Fatal(err)
+		}
+		lines += string(text) + "\n"
+	}
+	return i.write(fmt.Sprintf("rec-%d.jsonl", len(commands)), lines)
+}
+
+// marker is an argument that no other process on this machine has.
+func marker(t *testing.T) string {
+	return fmt.Sprintf("%06d%09d", os.Getpid(), time.Now().UnixNano()%1e9)
+}
+
+func (i *installation) state(parts ...string) string {
+	return filepath.Join(append([]string{i.work, "home/.local/state/nacre"}, parts...)...)
+}
+
+// records are those of a session's chains, read from the files: the session
+// may be alive, or dead.
+func (i *installation) records(session string) string {
+	paths, _ := filepath.Glob(i.state("audit", session+".*", "*.jsonl")) // the pattern is ours
+	var all strings.Builder
+	for _, path := range paths {
+		data, _ := os.ReadFile(path) // it may be new
+		all.Write(data)
+	}
+	return all.String()
+}
+
+func (i *installation) status(session string) (state string, resumable bool) {
+	i.t.Helper()
+	var s struct {
+		State     string
+		Resumable bool
+	}
+	r := i.nacre("sessions", "show", session, "--json")
+	if err := json.Unmarshal([]byte(r.stdout), &s); err != nil {
+		i.t.Fatalf("%v: %s%s", err, r.stdout, r.stderr)
+	}
+	return s.State, s.Resumable
+}
+
+func gone(t *testing.T, mark string, since time.Time) {
+	t.Helper()
+	for len(processes(t, mark)) > 0 {
+		if time.Since(since) > time.Second {
+			t.Fatalf("a second later there are still %q", processes(t, mark))
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// stage is a moment of a run that a test can see from outside.
+type stage struct {
+	name string
+	// reached tells whether the run is there.
+	reached func(i *installation, mark string) bool
+}
+
+func seenIn(text string, times int) func(*installation, string) bool {
+	return func(i *installation, _ string) bool { return strings.Count(i.records("work"), text) >= times }
+}
+
+func runningWith(prefix string) func(*installation, string) bool {
+	return func(i *installation, mark string) bool { return len(processes(i.t, prefix+mark)) > 0 }
+}
+
+// stages are in the order in which a run gets to them. Where the run waits for
+// a moment, it is caught there; the others are caught soon after.
+func stages() []stage {
+	return []stage{
+		{"opening", seenIn(`"kind":"chain.open"`, 1)},
+		{"cloning", seenIn(`"kind":"session.open"`, 1)},
+		{"conversing", runningWith("sleep\x001.5")},
+		{"conversed", seenIn(`"kind":"brain.event","outcome":"done"`, 1)},
+		{"verifying", runningWith("sleep\x001.7")},
+		{"verified", seenIn(`"kind":"verify"`, 1)},
+		{"landing", seenIn(`"kind":"merge.intent"`, 1)},
+		{"landed", seenIn(`"kind":"merge.done"`, 1)},
+	}
+}
+
+// victim starts a run that takes its time in the conversation and in the check.
+func (i *installation) victim(mark string) *running {
+	i.project()
+	return i.again(mark)
+}
+
+func (i *installation) again(mark string) *running {
+	i.t.Helper()
+	rec := i.recording("echo changed > greeting.txt; echo new > new.txt", "sleep 1.5"+mark)
+	return i.begin("run", "change", "--recording", rec, "--project", "p", "--session", "work", "--check", "sleep 1.7"+mark)
+}
+
+// whole wants the branch as it was, or with exactly one commit more, and files
+// and index that follow it.
+func (i *installation) whole() (landed bool) {
+	i.t.Helper()
+	commits := strings.Split(i.git("log", "--format=%s"), "\n")
+	if status := i.git("status", "--porcelain"); status != "" {
+		i.t.Fatalf("half-done: %q on %q", status, commits)
+	}
+	switch {
+	case len(commits) == 1:
+		return false
+	case len(commits) == 2 && commits[0] == "change":
+		return true
+	}
+	i.t.Fatalf("have commits %q", commits)
+	return false
+}
+
+// goesOn resumes the session until its work is done, and checks everything that
+// a run leaves.
+func (i *installation) goesOn(mark string) {
+	i.t.Helper()
+	switch _, resumable := i.status("work"); {
+	case resumable:
+		i.nacre("run", "--session", "work").want(i.t, 0, "merged")
+	case !i.whole(): // it ended before it had begun
+		finish(i.t, i.again(mark)).want(i.t, 0, "merged")
+	}
+	if !i.whole() {
+		i.t.Fatal("the work did not land")
+	}
+	if data, err := os.ReadFile(filepath.Join(i.work, "p/new.txt")); err != nil || string(data) != "new\n" {
+		i.t.Fatalf("have %q %v", data, err)
+	}
+	gone(i.t, mark, time.Now())
+	i.nacre("audit", "verify").want(i.t, 0)
+	i.nacre("audit", "verify", "--receipt", i.state("receipts/work.receipt")).want(i.t, 0, "holds")
+	if left, _ := filepath.Glob(i.work + "/p/.git/*.lock"); len(left) > 0 {
+		i.t.Fatalf("left behind: %q", left)
+	}
+	if left, _ := os.ReadDir(i.state("unsettled")); len(left) > 0 {
+		i.t.Fatalf("left unsettled: %v", left)
+	}
+}
+
+// M-16, S-12: kill -9 at any point leaves nothing running and nothing
+// half-merged that the next start does not end, and the run goes on.
+func TestKilledAtAnyPointARunGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, at := range stages() {
+		t.Run(at.name, func(t *testing.T) {
+			t.Parallel()
+			i, mark := install(t), marker(t)
+			r := i.victim(mark)
+			eventually(t, at.name, func() bool { return at.reached(i, mark) })
+			killed := time.Now()
+			if err := r.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			finish(t, r)
+			gone(t, mark, killed)
+			// Any next start settles it, not only its own.
+			i.nacre("exec", "-q", "--", "true").want(t, 0)
+			i.whole()
+			i.nacre("audit", "verify").want(t, 0)
+			if state, _ := i.status("work"); state != "interrupted" {
+				t.Errorf("it is %s", state)
+			}
+			i.goesOn(mark)
+		})
+	}
+}
+
+// Ctrl-C at any moment: everything of the run is gone within a second, the
+// branch is untouched, and the run can go on.
+func TestInterruptedAtAnyPointARunGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, at := range stages() {
+		t.Run(at.name, func(t *testing.T) {
+			t.Parallel()
+			i, mark := install(t), marker(t)
+			r := i.victim(mark)
+			eventually(t, at.name, func() bool { return at.reached(i, mark) })
+			if err := r.Process.Signal(syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+			gone(t, mark, time.Now())
+			have := finish(t, r)
+			if landed := i.whole(); have.code != 130 && !landed {
+				t.Fatalf("exit %d\n%s%s", have.code, have.stdout, have.stderr)
+			}
+			if _, resumable := i.status("work"); resumable {
+				have.want(t, 130, "nacre run --session work")
+			}
+			i.nacre("audit", "verify").want(t, 0)
+			i.goesOn(mark)
+		})
+	}
+}
+
+// M-16: stop from another terminal, in less than a second; the run says so and
+// ends with 130.
+func TestASessionIsStoppedFromOutside(t *testing.T) {
+	t.Parallel()
+	i, mark := install(t), marker(t)
+	r := i.victim(mark)
+	eventually(t, "conversing", func() bool { return runningWith("sleep\x001.5")(i, mark) })
+	if state, _ := i.status("work"); state != "running" {
+		t.Errorf("it is %s", state)
+	}
+	i.nacre("run", "other", "--session", "work", "--project", "p", "--recording", i.recording("true")).
+		want(t, 2, "session work has unfinished work")
+	i.nacre("run", "--session", "work").want(t, 1, "session is in use", "nacre sessions stop work")
+	i.nacre("exec", "--session", "work", "--", "true").want(t, 125, "session is in use")
+	begun := time.Now()
+	i.nacre("sessions", "stop", "work").want(t, 0, "stopped")
+	gone(t, mark, begun)
+	finish(t, r).want(t, 130, "nacre run --session work")
+	i.nacre("sessions", "stop", "work").want(t, 0, "was not running")
+	i.nacre("sessions", "list").want(t, 0, "work", "stopped")
+	i.nacre("sessions", "show", "work").want(t, 0, "nacre run --session work")
+	i.goesOn(mark)
+}
+
+func TestACommandIsStoppedFromOutside(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*installation, *running){
+		"by sessions stop": func(i *installation, _ *running) { i.nacre("sessions", "stop", "work").want(i.t, 0) },
+		"by SIGINT":        func(i *installation, r *running) { _ = r.Process.Signal(syscall.SIGINT) },
+		"by SIGTERM":       func(i *installation, r *running) { _ = r.Process.Signal(syscall.SIGTERM) },
+		"by SIGHUP":        func(i *installation, r *running) { _ = r.Process.Signal(syscall.SIGHUP) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i, mark := install(t), marker(t)
+			// It ignores what can be ignored, and has grandchildren.
+			r := i.begin("exec", "-q", "--session", "work", "--", "sh", "-c", "trap '' INT TERM HUP; setsid sleep 1000."+mark+" & sleep 1000."+mark)
+			eventually(t, "running", func() bool { return len(processes(t, "sleep\x001000."+mark)) == 2 })
+			begun := time.Now()
+			end(i, r)
+			gone(t, mark, begun)
+			finish(t, r).want(t, 130)
+			i.nacre("audit", "verify").want(t, 0)
+		})
+	}
+}
+
+// Two runs at once on one project: both land, one after the other.
+func TestTwoRunsAtOnceBothLand(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	var all []*running
+	for n := range 2 {
+		rec := i.write(fmt.Sprintf("r%d.jsonl", n), `{"v":1,"name":"r"}`+"\n"+fmt.Sprintf(`{"tool":"write","input":{"path":"file%d","content":"x"}}`, n)+"\n"+
+			`{"tool":"shell","input":{"command":"sleep 0.3"}}`+"\n")
+		all = append(all, i.begin("run", "change "+strconv.Itoa(n), "--recording", rec, "--project", "p", "--check", "true"))
+	}
+	for _, r := range all {
+		finish(t, r).want(t, 0, "merged")
+	}
+	if log := i.git("log", "--first-parent", "--format=%s"); len(strings.Split(log, "\n")) != 3 || !strings.Contains(log, "change 0") || !strings.Contains(log, "change 1") {
+		t.Fatalf("have %q", log)
+	}
+	if status := i.git("status", "--porcelain"); status != "" {
+		t.Fatalf("have %q", status)
+	}
+	i.nacre("audit", "verify").want(t, 0)
+}
+
+// The branch moved while the agent worked: what does not conflict is verified
+// again on top of it, and what does is reported.
+func TestABranchThatMovedIsMergedOrReported(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		file, check string
+		code        int
+		want        string
+	}{
+		"merged and verified again": {"other.txt", "true", 0, "merged"},
+		"merged, and does not hold": {"other.txt", "! test -e other.txt", 1, "on top of"},
+		"in conflict":               {"greeting.txt", "true", 1, `conflicts with`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i, mark := install(t), marker(t)
+			i.project()
+			rec := i.recording("echo agent > greeting.txt", "sleep 1.5"+mark)
+			r := i.begin("run", "change", "--recording", rec, "--project", "p", "--session", "work", "--check", c.check)
+			eventually(t, "conversing", func() bool { return len(processes(t, "sleep\x001.5"+mark)) > 0 })
+			i.write("p/"+c.file, "mine\n")
+			i.git("add", "-A")
+			i.git("commit", "-q", "-m", "mine")
+			head := i.git("rev-parse", "HEAD")
+			have := finish(t, r)
+			have.want(t, c.code, c.want)
+			if c.code != 0 && i.git("rev-parse", "HEAD") != head {
+				t.Error("the branch moved")
+			}
+			if status := i.git("status", "--porcelain"); status != "" {
+				t.Errorf("have %q", status)
+			}
+			if branches := i.git("branch", "--list", "nacre/*"); branches != "" {
+				t.Errorf("left behind: %q", branches)
+			}
+		})
+	}
+}
+
+// A file that cannot be written whole stops the run with what is wrong, leaves
+// the project alone, and the run goes on once there is room.
+func TestWithoutSpaceNothingIsLost(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"shell","input":{"command":"echo changed > greeting.txt; echo new > new.txt; head -c 12000000 /dev/urandom > big.bin"}}`+"\n")
+	args := []string{"run", "change", "--recording", rec, "--project", "p", "--session", "work", "--check", "true"}
+	// The host's own files may have 8 MiB; the sandbox sets its own limit.
+	limited := &running{Cmd: i.command("sh", append([]string{"-c", `trap '' XFSZ; ulimit -f 16384; exec "$0" "$@"`, filepath.Join(bin, "nacre")}, args...)...)}
+	limited.Stdout, limited.Stderr = &limited.stdout, &limited.stderr
+	if err := limited.Start(); err != nil {
+		t.Fatal(err)
+	}
+	have := finish(t, limited)
+	if have.code == 0 {
+		t.Skipf("the limit was not met:\n%s%s", have.stdout, have.stderr)
+	}
+	have.want(t, 1, "file too large")
+	if i.whole() {
+		t.Fatal("it landed")
+	}
+	i.goesOn("nothing")
+}
