@@ -205,6 +205,14 @@ func (m ModelConfig) keySource() string {
 	}
 }
 
+// keyHelp says how to give the gateway its key.
+func (m ModelConfig) keyHelp() string {
+	if m.KeyFile != "" {
+		return "write the key to " + m.KeyFile + ", which key_file under [model] in config.toml names"
+	}
+	return "export " + m.keySource() + "=…   or name a file with it: key_file under [model] in config.toml"
+}
+
 // modelKey reads the key from where the config says it is.
 func (m ModelConfig) modelKey(getenv func(string) string) (nacre.Secret, error) {
 	if m.KeyFile != "" {

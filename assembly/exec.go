@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/budget"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/sandbox"
@@ -49,9 +50,11 @@ type SessionInfo struct {
 	Backend     string          `json:"backend"`
 	Sandbox     string          `json:"sandbox"`
 	NotEnforced []string        `json:"not_enforced,omitempty"`
-	BudgetUSD   string          `json:"budget_usd,omitempty"`
-	Resumed     bool            `json:"resumed,omitempty"`
-	State       string          `json:"state"`
+	// Model is the host that the gateway speaks to, BudgetUSD what it may cost.
+	Model     string `json:"model,omitempty"`
+	BudgetUSD string `json:"budget_usd,omitempty"`
+	Resumed   bool   `json:"resumed,omitempty"`
+	State     string `json:"state"`
 }
 
 // ExecResult is what became of a command.
@@ -115,6 +118,9 @@ func (s *sealed) info(p nacre.Posture, brainName string) SessionInfo {
 	info := SessionInfo{
 		Session: s.ID(), Group: s.Group(), Brain: brainName, Egress: ruleTexts(s.rules), Backend: "native",
 		Sandbox: s.Sandbox().Holds(), NotEnforced: s.Sandbox().NotEnforced(), Resumed: s.Resumed(), State: s.runtime.registry.Paths().State,
+	}
+	if s.gateway != nil {
+		info.Model, info.BudgetUSD = s.upstream, budget.Dollars(s.limit)
 	}
 	for _, m := range p.Mounts {
 		if m.Kind == nacre.BindReadWrite {

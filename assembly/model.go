@@ -18,7 +18,7 @@ func (s *sealed) serveModel() error {
 		return &ConfigError{err}
 	}
 	if key.Empty() {
-		return &NotReady{What: "no model key", Next: "export " + r.config.Model.keySource() + ", or name key_file under [model] in config.toml"}
+		return &NotReady{What: "no model key", Next: r.config.Model.keyHelp()}
 	}
 	upstream, err := r.config.Model.upstream()
 	if err != nil {
@@ -35,6 +35,7 @@ func (s *sealed) serveModel() error {
 	if limit -= s.earlier.MicroUSD; limit <= 0 {
 		return badConfig("the budget of this work is spent: raise budget_usd under [model] in config.toml to go on")
 	}
+	s.upstream, s.limit = upstream.Host, limit
 	s.gateway, err = model.New(model.Options{
 		Upstream: upstream, Key: key, SessionToken: s.token, Budget: limit, Prices: budget.ListPrices(), Record: s.Recorder,
 		Session: s.ID(), Group: s.Group(), Now: r.options.Now,

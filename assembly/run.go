@@ -67,13 +67,14 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 	if err != nil {
 		return Report{}, err
 	}
-	agent, err := r.chooseBrain(ctx, &spec)
+	agent, status, err := r.chooseBrain(ctx, &spec)
 	if err != nil {
 		return Report{}, err
 	}
 	s, err := r.seal(ctx, request{
 		id: id, group: orDefault(run.Group), kind: "run", title: title(spec.Task), project: spec.Project, brain: spec.Brain,
-		task: spec.Task, egress: spec.Egress, model: agent.Name() != brain.ReplayName, asking: run.Asking,
+		version: status.Version, task: spec.Task, egress: spec.Egress, model: agent.Name() != brain.ReplayName, asking: run.Asking,
+		prepare: func(dir string) error { return keepSpec(dir, spec) },
 	})
 	if err != nil {
 		return Report{}, err
@@ -85,9 +86,6 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 			err = errors.Join(err, s.suspend(ctx))
 		}
 	}()
-	if err := s.keepSpec(spec); err != nil {
-		return report, err
-	}
 	report.RunResult, err = s.work(ctx, run, spec, agent)
 	if err != nil {
 		return report, err
@@ -178,16 +176,16 @@ func (r *Runtime) interrupted(id nacre.SessionID) (task.Spec, bool, error) {
 	return spec, true, nil
 }
 
-func (s *sealed) keepSpec(spec task.Spec) error {
+func keepSpec(dir string, spec task.Spec) error {
 	data, err := json.MarshalIndent(spec, "", "  ")
 	if err != nil {
 		return err
 	}
-	return registry.WriteFile(filepath.Join(s.Dir(), specFile), data)
+	return registry.WriteFile(filepath.Join(dir, specFile), data)
 }
 
 // chooseBrain finds the brain that was named, or the first that is ready.
-func (r *Runtime) chooseBrain(ctx context.Context, spec *task.Spec) (brain.Brain, error) {
+func (r *Runtime) chooseBrain(ctx context.Context, spec *task.Spec) (brain.Brain, brain.Status, error) {
 	options := r.brains()
 	if spec.Brain == "" && spec.Recording != "" {
 		spec.Brain = brain.ReplayName
@@ -198,22 +196,32 @@ func (r *Runtime) chooseBrain(ctx context.Context, spec *task.Spec) (brain.Brain
 	if spec.Brain == "" {
 		found, status, err := brain.Detect(ctx, options)
 		if err != nil {
-			return nil, &NotReady{What: "no brain is ready", Next: status.Next, err: errors.New(status.Why)}
+			return nil, status, r.notReady("no brain is ready", status)
 		}
 		spec.Brain = found.Name()
-		return found, nil
+		return found, status, nil
 	}
 	named, err := brain.Named(spec.Brain, options)
 	if err != nil {
-		return nil, &ConfigError{err}
+		return nil, brain.Status{}, &ConfigError{err}
 	}
 	if named.Name() == brain.ReplayName && spec.Recording == "" {
-		return nil, badConfig("brain replay plays a recording: name it with --recording FILE")
+		return nil, brain.Status{}, badConfig("brain replay plays a recording: name it with --recording FILE")
 	}
-	if status := named.Detect(ctx); !status.Ready() {
-		return nil, &NotReady{What: "brain " + named.Name(), Next: status.Next, err: errors.New(status.Why)}
+	status := named.Detect(ctx)
+	if !status.Ready() {
+		return nil, status, r.notReady("brain "+named.Name(), status)
 	}
-	return named, nil
+	return named, status, nil
+}
+
+// notReady says what a brain lacks. Where it is the key, what helps depends on
+// where the config says that the key is.
+func (r *Runtime) notReady(what string, s brain.Status) error {
+	if !s.Installed || s.SignedIn {
+		return &NotReady{What: what, Next: s.Next, err: errors.New(s.Why)}
+	}
+	return &NotReady{What: what, Next: r.config.Model.keyHelp(), err: errors.New(s.Why)}
 }
 
 // work runs the task with the parts that this session has.
@@ -290,7 +298,7 @@ func (s *sealed) launchBrain(ctx context.Context, l brain.Launch, dir string, ru
 		return nil, err
 	}
 	if run.Started != nil {
-		info := s.info(p, spec.Brain)
+		info := s.info(p, s.agent)
 		info.Project = spec.Project
 		run.Started(info)
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,10 +54,12 @@ type request struct {
 	title   string
 	project string
 	brain   string
+	version string // of the brain
 	task    string
 	egress  []string
 	model   bool
 	asking  Asking
+	prepare func(dir string) error
 }
 
 // sealed is an open session with everything that serves it.
@@ -67,11 +70,16 @@ type sealed struct {
 	host    *pluginhost.Host
 	memory  *memory.Store
 	gateway *model.Gateway
-	earlier audit.ReceiptCost // of the work's earlier openings
-	token   nacre.Secret      // what the brain shows the gateway: worth nothing elsewhere
-	found   *findings
-	kernel  *kernel.Kernel
-	started time.Time
+	agent   string // the brain with its version
+	// upstream is the host of the model, limit what may be spent there in
+	// millionths of a dollar.
+	upstream string
+	limit    int64
+	earlier  audit.ReceiptCost // of the work's earlier openings
+	token    nacre.Secret      // what the brain shows the gateway: worth nothing elsewhere
+	found    *findings
+	kernel   *kernel.Kernel
+	started  time.Time
 
 	questions chan nacre.Question
 	asked     sync.WaitGroup
@@ -91,7 +99,7 @@ func (r *Runtime) seal(ctx context.Context, req request) (*sealed, error) {
 		return nil, err
 	}
 	s := &sealed{
-		runtime: r, rules: rules, memory: store, token: nacre.NewSecret(randomHex()), started: r.options.Now(),
+		runtime: r, agent: strings.TrimSpace(req.brain + " " + req.version), rules: rules, memory: store, token: nacre.NewSecret(randomHex()), started: r.options.Now(),
 		questions: make(chan nacre.Question, approval.MaxPending), found: r.look(ctx),
 	}
 	defer s.found.wait.Wait()
@@ -123,7 +131,7 @@ func (s *sealed) open(ctx context.Context, req request) error {
 			ID: req.id, Group: req.group, Kind: req.kind, Title: req.title, Project: req.project, Brain: req.brain,
 			State: nacre.SessionOpen, Started: s.started,
 		}},
-		Notify: s.notify(req.asking),
+		Prepare: req.prepare, Notify: s.notify(req.asking),
 	})
 	if err != nil {
 		return err
@@ -177,7 +185,7 @@ func (s *sealed) askTerminal(asking Asking) {
 
 func (s *sealed) recordOpen(ctx context.Context, req request) error {
 	detail, err := json.Marshal(map[string]any{
-		"kind": req.kind, "brain": req.brain, "resumed": s.Resumed(), "policy": s.runtime.policy.Version(),
+		"kind": req.kind, "brain": s.agent, "resumed": s.Resumed(), "policy": s.runtime.policy.Version(),
 		"version": s.runtime.options.Version, "egress": ruleTexts(s.rules),
 	})
 	if err != nil {
