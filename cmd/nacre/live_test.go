@@ -339,9 +339,36 @@ func TestWithoutSpaceNothingIsLost(t *testing.T) {
 	if have.code == 0 {
 		t.Skipf("the limit was not met:\n%s%s", have.stdout, have.stderr)
 	}
-	have.want(t, 1, "file too large")
+	have.want(t, 1, "file size limit exceeded", "nacre run --session work")
 	if i.whole() {
 		t.Fatal("it landed")
+	}
+	i.goesOn("nothing")
+}
+
+// The disk that holds nacre's state is full.
+func TestOnAFullDiskNothingIsLost(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to mount a small file system")
+	}
+	i := install(t)
+	i.project()
+	if err := os.MkdirAll(i.state(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", i.state(), "tmpfs", 0, "size=8m,mode=0700"); err != nil {
+		t.Skipf("cannot mount a small file system here: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(i.state(), syscall.MNT_DETACH) }) // the folder goes with the test
+	rec := i.recording("echo changed > greeting.txt; echo new > new.txt; head -c 20000000 /dev/urandom > big.bin; rm big.bin; head -c 20000000 /dev/urandom > .git-ignored.tmp")
+	have := i.nacre("run", "change", "--recording", rec, "--project", "p", "--session", "work", "--check", "true")
+	if have.code == 0 || i.whole() {
+		t.Fatalf("exit %d\n%s%s", have.code, have.stdout, have.stderr)
+	}
+	have.want(t, 1, "no space left")
+	if err := syscall.Mount("tmpfs", i.state(), "tmpfs", syscall.MS_REMOUNT, "size=200m,mode=0700"); err != nil {
+		t.Fatal(err)
 	}
 	i.goesOn("nothing")
 }

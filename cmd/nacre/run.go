@@ -146,11 +146,15 @@ func (f *face) started(info assembly.SessionInfo) {
 	if info.Resumed {
 		again = " · goes on"
 	}
-	f.printer.Field("nacre", "session %s · brain %s · %s%s", info.Session, info.Brain, info.Sandbox, again)
+	f.printer.Field("nacre", "session %s · brain %s%s", info.Session, info.Brain, again)
+	f.printer.Line("         sealed by  %s", info.Sandbox)
 	f.printer.Line("         may write  a private clone of %s", info.Project)
-	f.printer.Line("         may reach  %s", listOr(info.Egress, "nothing"))
+	if info.Model != "" {
+		f.printer.Line("         may spend  %s at %s, through the gateway", info.BudgetUSD, info.Model)
+	}
+	f.printer.Line("         may reach  %s", listOr(info.Egress, "nothing else"))
 	for _, missing := range info.NotEnforced {
-		f.printer.Mark("warn", "not", missing)
+		f.printer.Line("         no limit   %s", missing)
 	}
 }
 

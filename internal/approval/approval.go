@@ -40,7 +40,7 @@ const (
 // The reasons for which a question ends without a person's answer, and an
 // answer without a question. All of them deny.
 var (
-	ErrExpired  = errors.New("nobody answered in time")
+	ErrExpired  = error(expiredError{})
 	ErrClosed   = errors.New("session ended before anybody answered")
 	ErrFull     = errors.New("too many questions wait already: answer or deny some first")
 	ErrNotAsked = errors.New("question cannot be asked")
@@ -48,6 +48,13 @@ var (
 	ErrLate     = errors.New("question is no longer open, so nothing was done")
 	ErrAnswer   = errors.New("not an answer")
 )
+
+// expiredError is a deadline's end to whoever asked.
+type expiredError struct{}
+
+func (expiredError) Error() string { return "nobody answered in time" }
+
+func (expiredError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // Options of a desk. Now and Recorder are required: without them every
 // question is denied.

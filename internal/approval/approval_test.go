@@ -122,6 +122,9 @@ func TestEverythingElseDenies(t *testing.T) {
 		if have := <-done; !errors.Is(have.err, approval.ErrExpired) || have.ruling.Verdict != nacre.Deny || time.Since(start) != approval.DefaultTTL {
 			t.Errorf("unanswered: have %+v after %v", have, time.Since(start))
 		}
+		if !errors.Is(approval.ErrExpired, context.DeadlineExceeded) { // so that the kernel calls it a time-out (D-13)
+			t.Error("an expired question is not a deadline's end")
+		}
 		if err := d.Answer(q.ID, nacre.Allow, "x"); !errors.Is(err, approval.ErrLate) {
 			t.Errorf("late: have %v", err)
 		}
