@@ -85,7 +85,7 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{held: held, now: o.Now, processes: map[*sandbox.Process]bool{}}
+	s := &Session{held: held, now: o.Now, processes: map[*sandbox.Process]bool{}, resumed: held.Work != ""}
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := s.open(ctx, o); err != nil {
 		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx), "not opened", !s.resumed))
@@ -136,7 +136,6 @@ func (s *Session) openChain(ctx context.Context, o Options) error {
 	if err := sealLeft(ctx, o, s.held.Chain); err != nil {
 		return err
 	}
-	s.resumed = s.held.Work != ""
 	err := s.held.Update(func(h *registry.Session) {
 		if h.Work == "" {
 			h.Works++
@@ -374,10 +373,8 @@ func (s *Session) Close(ctx context.Context, outcome string, finished bool) erro
 		errs = append(errs, s.Approvals.Close())
 	}
 	s.served.Wait()
-	if s.chain != nil {
-		err := s.Recorder.Commit(ctx, nacre.Record{Kind: nacre.KindSessionClose, Source: "core", Outcome: outcome})
-		errs = append(errs, err, s.chain.Close(ctx))
-	}
+	sealed, err := s.closeChain(ctx, outcome)
+	errs = append(errs, err)
 	if s.room != "" {
 		errs = append(errs, os.RemoveAll(s.room))
 	}
@@ -385,7 +382,10 @@ func (s *Session) Close(ctx context.Context, outcome string, finished bool) erro
 		errs = append(errs, s.sandbox.Close())
 	}
 	errs = append(errs, s.held.Update(func(h *registry.Session) {
-		h.Chain, h.Sockets, h.Finished, h.Outcome = "", "", s.now(), outcome
+		if sealed {
+			h.Chain = "" // else the next start seals it
+		}
+		h.Sockets, h.Finished, h.Outcome = "", s.now(), outcome
 		h.State = nacre.SessionStopped
 		if finished {
 			h.State, h.Work = nacre.SessionDone, ""
@@ -395,4 +395,14 @@ func (s *Session) Close(ctx context.Context, outcome string, finished bool) erro
 		errs = append(errs, s.held.Settled())
 	}
 	return errors.Join(append(errs, s.held.Release())...)
+}
+
+// closeChain ends the session's own chain, and says whether it is proven to its end.
+func (s *Session) closeChain(ctx context.Context, outcome string) (sealed bool, err error) {
+	if s.chain == nil {
+		return false, nil
+	}
+	err = s.Recorder.Commit(ctx, nacre.Record{Kind: nacre.KindSessionClose, Source: "core", Outcome: outcome})
+	closing := s.chain.Close(ctx)
+	return closing == nil, errors.Join(err, closing)
 }
