@@ -11,10 +11,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/internal/brain/agent"
+	"github.com/nacre-dev/nacre/internal/display"
 	"github.com/nacre-dev/nacre/internal/ipc"
 	"github.com/nacre-dev/nacre/internal/sandbox/inside"
 )
@@ -89,7 +91,11 @@ func (a *app) report(stderr io.Writer, err error) int {
 	if code == exitInterrupted && coded == nil {
 		err = errors.New("interrupted before anything was begun")
 	}
-	_, _ = fmt.Fprintf(stderr, "nacre: %s\n", err) // nothing is left to tell it to
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = display.Escape(strings.TrimSpace(line))
+	}
+	_, _ = fmt.Fprintln(stderr, "nacre: "+strings.Join(lines, "\n       ")) // nothing is left to tell it to
 	return code
 }
 
