@@ -37,7 +37,7 @@ func (s *sealed) serveModel() error {
 	}
 	s.upstream, s.limit = upstream.Host, limit
 	s.gateway, err = model.New(model.Options{
-		Upstream: upstream, Key: key, SessionToken: s.token, Budget: limit, Prices: budget.ListPrices(), Record: s.Recorder,
+		Upstream: upstream, Key: key, SessionToken: s.token, Budget: limit, Prices: budget.ListPrices(), Record: notice{s.Recorder, noticed(s.tell)},
 		Session: s.ID(), Group: s.Group(), Now: r.options.Now,
 	})
 	if err != nil {

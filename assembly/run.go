@@ -74,6 +74,7 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 	s, err := r.seal(ctx, request{
 		id: id, group: orDefault(run.Group), kind: "run", title: title(spec.Task), project: spec.Project, brain: spec.Brain,
 		version: status.Version, task: spec.Task, egress: spec.Egress, model: agent.Name() != brain.ReplayName, asking: run.Asking,
+		tell:    run.Progress,
 		prepare: func(dir string) error { return keepSpec(dir, spec) },
 	})
 	if err != nil {
@@ -241,7 +242,7 @@ func (s *sealed) work(ctx context.Context, run Run, spec task.Spec, agent brain.
 		Check:    s.check,
 		Spent:    s.spent,
 		Observe:  run.Observe,
-		Progress: orIgnore(run.Progress), Redact: s.runtime.redact, Now: s.runtime.options.Now,
+		Progress: s.tell, Redact: s.runtime.redact, Now: s.runtime.options.Now,
 	}, spec)
 }
 
@@ -355,11 +356,4 @@ func orDot(dir string) string {
 		return "."
 	}
 	return dir
-}
-
-func orIgnore(progress func(nacre.Step)) func(nacre.Step) {
-	if progress == nil {
-		return func(nacre.Step) {}
-	}
-	return progress
 }

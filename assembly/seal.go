@@ -60,6 +60,7 @@ type request struct {
 	model   bool
 	asking  Asking
 	prepare func(dir string) error
+	tell    func(nacre.Step)
 }
 
 // sealed is an open session with everything that serves it.
@@ -71,6 +72,7 @@ type sealed struct {
 	memory  *memory.Store
 	gateway *model.Gateway
 	agent   string // the brain with its version
+	tell    func(nacre.Step)
 	// upstream is the host of the model, limit what may be spent there in
 	// millionths of a dollar.
 	upstream string
@@ -99,7 +101,7 @@ func (r *Runtime) seal(ctx context.Context, req request) (*sealed, error) {
 		return nil, err
 	}
 	s := &sealed{
-		runtime: r, agent: strings.TrimSpace(req.brain + " " + req.version), rules: rules, memory: store, token: nacre.NewSecret(randomHex()), started: r.options.Now(),
+		runtime: r, agent: strings.TrimSpace(req.brain + " " + req.version), tell: oneAtATime(req.tell), rules: rules, memory: store, token: nacre.NewSecret(randomHex()), started: r.options.Now(),
 		questions: make(chan nacre.Question, approval.MaxPending), found: r.look(ctx),
 	}
 	defer s.found.wait.Wait()
@@ -236,7 +238,7 @@ func (s *sealed) peerUIDs() []uint32 {
 
 func (s *sealed) serveEgress() error {
 	proxy, err := egress.New(egress.Options{
-		Rules: s.rules, Record: s.Recorder, Session: s.ID(), Group: s.Group(), Now: s.runtime.options.Now,
+		Rules: s.rules, Record: notice{s.Recorder, noticed(s.tell)}, Session: s.ID(), Group: s.Group(), Now: s.runtime.options.Now,
 	})
 	if err != nil {
 		return &ConfigError{err}

@@ -149,12 +149,14 @@ func (f *face) started(info assembly.SessionInfo) {
 	f.printer.Field("nacre", "session %s · brain %s%s", info.Session, info.Brain, again)
 	f.printer.Line("         sealed by  %s", info.Sandbox)
 	f.printer.Line("         may write  a private clone of %s", info.Project)
+	nothing := "nothing"
 	if info.Model != "" {
+		nothing = "nothing else"
 		f.printer.Line("         may spend  %s at %s, through the gateway", info.BudgetUSD, info.Model)
 	}
-	f.printer.Line("         may reach  %s", listOr(info.Egress, "nothing else"))
+	f.printer.Line("         may reach  %s", listOr(info.Egress, nothing))
 	for _, missing := range info.NotEnforced {
-		f.printer.Line("         no limit   %s", missing)
+		f.printer.Line("         not held   %s", missing)
 	}
 }
 

@@ -156,10 +156,36 @@ func TestClaudesRetriesAndDenialsAreTold(t *testing.T) {
 	if len(results) != 2 || !results[0].Denied || results[0].ExitCode != nil || results[1].Denied {
 		t.Fatalf("results %+v, want the first denied", results)
 	}
-	if code := results[1].ExitCode; code == nil || *code != 2 || results[1].Text != "Exit code 2\n[image]" {
+	if code := results[1].ExitCode; code == nil || *code != 2 || results[1].Text != "[image]" {
 		t.Errorf("result %+v, want exit code 2", results[1])
 	}
 	if h.Last().Session != "0f0e0d0c-0b0a-0908-0706-050403020100" {
 		t.Errorf("session %q", h.Last().Session)
+	}
+}
+
+// What failed is told in its own words, without the program's marks around them.
+func TestClaudesMarksAreTakenOffErrors(t *testing.T) {
+	for said, want := range map[string]string{
+		"<tool_use_error>String to replace not found in file.</tool_use_error>": "String to replace not found in file.",
+		"<tool_use_error>cut off": "cut off",
+		"plain":                   "plain",
+		"":                        "",
+	} {
+		a := braintest.Act(braintest.Traits{}, func(a *braintest.Actor) int {
+			a.Listening()
+			text, err := json.Marshal(said)
+			if err != nil {
+				return 1
+			}
+			a.Say(claudeWire().Wire.Call("one"), `{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"one","is_error":true,"content":`+string(text)+`}]}}`, claudeEnd)
+			return 0
+		})
+		s := claudeWire()
+		turn, _ := s.Turn(t, nil)
+		h := braintest.Listen(t.Context(), t, s.Brain, a, turn)
+		if results := h.Of(brain.ToolResult); len(results) != 1 || results[0].Text != want {
+			t.Errorf("%q: have %+v, want %q", said, results, want)
+		}
 	}
 }

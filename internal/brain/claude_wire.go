@@ -253,6 +253,9 @@ func (d *claudeDialect) toolResult(b claudeBlock) Event {
 	if d.tools[b.ToolUseID] == "Bash" && !e.Denied {
 		e.ExitCode = bashExit(e.Text, e.IsError)
 	}
+	if e.IsError {
+		e.Text = plainError(e.Text, e.ExitCode != nil)
+	}
 	delete(d.tools, b.ToolUseID)
 	delete(d.denied, b.ToolUseID)
 	return e
@@ -270,6 +273,18 @@ func bashExit(text string, isError bool) *int {
 		return nil
 	}
 	return &code
+}
+
+// plainError is the text of a failed call without the program's own marks
+// around it. Where hasCode, the first line is the exit code.
+func plainError(text string, hasCode bool) string {
+	if hasCode {
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	if inner, ok := strings.CutPrefix(text, "<tool_use_error>"); ok {
+		text = strings.TrimSuffix(inner, "</tool_use_error>")
+	}
+	return text
 }
 
 // results keeps the last result: there can be more than one in a process.

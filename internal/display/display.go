@@ -18,6 +18,9 @@ import (
 	"github.com/nacre-dev/nacre"
 )
 
+// workspace is where a project lies inside; paths are shown from there.
+const workspace = "/workspace/"
+
 // Width is how many columns a line may take.
 const Width = 80
 
@@ -105,14 +108,18 @@ func (p *Printer) Step(e nacre.Step) {
 			p.line("  " + p.mark("say") + " " + text)
 		}
 	case nacre.StepTool:
-		p.Mark("tool", e.Name, fit(e.Text, Width-12))
+		p.Mark("tool", e.Name, fit(p.oneLine(strings.TrimPrefix(e.Text, workspace)), Width-11))
 	case nacre.StepResult:
 		p.result(e)
 	case nacre.StepRetry:
-		p.Mark("warn", "retry", e.Name+" "+fit(e.Text, Width-20))
+		p.Mark("warn", "retry", trouble(e.Name)+" · "+fit(e.Text, Width-40))
+	case nacre.StepStage:
+		if e.Name == "check" {
+			p.Mark("tool", "check", fit(p.oneLine(e.Text), Width-11))
+		}
 	case nacre.StepCheck:
-		p.Mark(okMark(e.Check.Passed()), "check", fmt.Sprintf("%s · exit %d · %s", fit(e.Check.Command, 40), e.Check.ExitCode, Seconds(e.Check.Duration)))
-	case nacre.StepMerge, nacre.StepStage:
+		p.Mark(okMark(e.Check.Passed()), "check", fmt.Sprintf("%s · exit %d · %s", fit(p.oneLine(e.Check.Command), 40), e.Check.ExitCode, Seconds(e.Check.Duration)))
+	case nacre.StepMerge:
 	}
 }
 
@@ -123,9 +130,32 @@ func (p *Printer) result(e nacre.Step) {
 	}
 	text := firstLine(e.Text)
 	if e.ExitCode != nil {
-		text = "exit " + strconv.Itoa(*e.ExitCode) + " · " + text
+		text = strings.TrimSuffix("exit "+strconv.Itoa(*e.ExitCode)+" · "+text, " · ")
 	}
-	p.Mark("denied", e.Name, fit(text, Width-12))
+	p.Mark("denied", e.Name, fit(text, Width-11))
+}
+
+// oneLine shows where a text of several lines breaks.
+func (p *Printer) oneLine(s string) string {
+	mark := " \\n "
+	if p.style.Unicode {
+		mark = " ⏎ "
+	}
+	s = strings.ReplaceAll(strings.TrimSpace(s), "\\\n", " ") // a shell goes on there
+	return strings.ReplaceAll(s, "\n", mark)
+}
+
+// trouble says why a model request is tried again.
+func trouble(class string) string {
+	switch class {
+	case "overload":
+		return "the model is overloaded"
+	case "rate":
+		return "the model's rate limit"
+	case "network":
+		return "the model was not reached"
+	}
+	return class
 }
 
 func okMark(ok bool) string {

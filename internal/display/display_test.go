@@ -71,3 +71,29 @@ func TestAPlainTerminalGetsNoColourAndNoUnicodeMarks(t *testing.T) {
 		t.Errorf("%q", out.String())
 	}
 }
+
+func TestAStepReadsAsAPersonWouldSayIt(t *testing.T) {
+	three := 3
+	for name, test := range map[string]struct {
+		step nacre.Step
+		want string
+	}{
+		"a path is shown from the project":        {nacre.Step{Kind: nacre.StepTool, Name: "Read", Text: "/workspace/docs/a.md"}, "  ▸ Read   docs/a.md\n"},
+		"a path elsewhere is shown whole":         {nacre.Step{Kind: nacre.StepTool, Name: "Read", Text: "/etc/passwd"}, "  ▸ Read   /etc/passwd\n"},
+		"lines of a command stay apart":           {nacre.Step{Kind: nacre.StepTool, Name: "Bash", Text: "make\nrm x\n"}, "  ▸ Bash   make ⏎ rm x\n"},
+		"a line that a shell continues is one":    {nacre.Step{Kind: nacre.StepTool, Name: "Bash", Text: "curl \\\n  -d x"}, "  ▸ Bash   curl -d x\n"},
+		"a failure without words has its code":    {nacre.Step{Kind: nacre.StepResult, Name: "Bash", ExitCode: &three, IsError: true}, "  ✕ Bash   exit 3\n"},
+		"a failure has the first of its words":    {nacre.Step{Kind: nacre.StepResult, Name: "Bash", Text: "no\nmore", ExitCode: &three}, "  ✕ Bash   exit 3 · no\n"},
+		"what went well is not told":              {nacre.Step{Kind: nacre.StepResult, Name: "Bash", Text: "yes"}, ""},
+		"a retry says why":                        {nacre.Step{Kind: nacre.StepRetry, Name: "overload", Text: "attempt 2"}, "  ! retry  the model is overloaded · attempt 2\n"},
+		"a retry of an unknown class says it":     {nacre.Step{Kind: nacre.StepRetry, Name: "protocol", Text: "attempt 1"}, "  ! retry  protocol · attempt 1\n"},
+		"a check is announced, as it can be long": {nacre.Step{Kind: nacre.StepStage, Name: "check", Text: "go test ./..."}, "  ▸ check  go test ./...\n"},
+		"other stages are not":                    {nacre.Step{Kind: nacre.StepStage, Name: "converse", Text: "replay"}, ""},
+	} {
+		var out bytes.Buffer
+		display.New(&out, display.Style{Unicode: true}).Step(test.step)
+		if out.String() != test.want {
+			t.Errorf("%s: have %q, want %q", name, out.String(), test.want)
+		}
+	}
+}

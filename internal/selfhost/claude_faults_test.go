@@ -277,3 +277,31 @@ func await(t *testing.T, there func() bool) {
 		}
 	}
 }
+
+// M-05: what a person sees of a run, from the first line to the last.
+func TestARunReadsWell(t *testing.T) {
+	t.Parallel()
+	plan := script(t)
+	plan.Turns[0] = shell(`ask() { exec 3<>/dev/tcp/127.0.0.1/3128; printf 'CONNECT paste.example:443 HTTP/1.1\r\nHost: paste.example:443\r\n\r\n' >&3; head -1 <&3; }; ask; ask; exit 3`)
+	plan.Turns[1].Expect, plan.Turns[1].Fault = nil, &scriptedmodel.Fault{Status: 529, Times: 1}
+	o := newOffice(t, plan)
+	s := o.run(t, "run", work, "--project", o.project)
+	if s.code != 0 || s.stderr != "" {
+		t.Fatalf("exit %d: %s\n%s", s.code, s.stdout, s.stderr)
+	}
+	at := 0
+	for _, want := range []string{
+		"nacre    session ", " · brain claude 2.", "\n         sealed by  namespaces", "\n         may write  a private clone of ",
+		"\n         may spend  $5.00 at 127.0.0.1:", "\n         may reach  nothing else\n",
+		"\n  ▸ Bash   ask() {", "\n  ✕ egress no route: paste.example:443 is not on the list", "\n  ✕ Bash   exit 3", "\n  ! retry  the model is overloaded · attempt 1\n",
+		"\n  · They pass.", "\n  ▸ Write  policy/selfhost_test.go\n", "\n  ▸ Read   docs/recording.md\n", "\n  ▸ Edit   docs/recording.md\n",
+		"\n  ▸ check  go test", "\n  ✓ check  go test", "\n         modified docs/recording.md\n", "\n         added    policy/selfhost_test.go\n",
+		"\nchecked  outside, from a clean tree: 1 of 1 held", "\nmerged   trunk ", "\ncost     $0.", " · 2 denied · 0 asked", "\nreceipt  nacre audit verify --receipt ",
+	} {
+		found := strings.Index(s.stdout[at:], want)
+		if found < 0 {
+			t.Fatalf("no %q after byte %d of\n%s", want, at, s.stdout)
+		}
+		at += found
+	}
+}
