@@ -58,8 +58,17 @@ func closePipes(pipes [3][2]*os.File) error {
 	return errors.Join(errs...)
 }
 
+// Stdin implements brain.Process.
 func (p *process) Stdin() io.WriteCloser { return p.stdin }
-func (p *process) Stdout() io.Reader     { return p.stdout }
-func (p *process) Stderr() io.Reader     { return p.stderr }
-func (p *process) Wait() (int, error)    { return p.wait() }
-func (p *process) Kill() error           { return p.sealed.Kill() }
+
+// Stdout implements brain.Process.
+func (p *process) Stdout() io.Reader { return p.stdout }
+
+// Stderr implements brain.Process.
+func (p *process) Stderr() io.Reader { return p.stderr }
+
+// Wait implements brain.Process.
+func (p *process) Wait() (int, error) { return p.wait() }
+
+// Kill implements brain.Process.
+func (p *process) Kill() error { return p.sealed.Kill() }

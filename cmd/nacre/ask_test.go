@@ -245,7 +245,7 @@ func TestAShellOnATerminal(t *testing.T) {
 	screen.until("nacre approvals approve " + q.ID)
 	i.nacre("approvals", "approve", q.ID).want(t, 0)
 	screen.until("ended-0")
-	mark := marker(t)
+	mark := marker()
 	screen.typeIn("sleep 300" + mark + "\r")
 	eventually(t, "sleep", func() bool { return len(processes(t, "sleep\x00300"+mark)) > 0 })
 	screen.typeIn("\x03") // Ctrl-C is the command's, not nacre's

@@ -250,13 +250,12 @@ func (i *installation) git(args ...string) string {
 }
 
 // project makes the repository p with one commit.
-func (i *installation) project() string {
+func (i *installation) project() {
 	i.t.Helper()
 	i.write("p/greeting.txt", "hello\n")
 	i.git("init", "-q", "-b", "main")
 	i.git("add", "-A")
 	i.git("commit", "-q", "-m", "first")
-	return filepath.Join(i.work, "p")
 }
 
 // eventually waits for something that another process does.

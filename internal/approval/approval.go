@@ -54,6 +54,7 @@ type expiredError struct{}
 
 func (expiredError) Error() string { return "nobody answered in time" }
 
+// Is makes the end of a question the end of a deadline.
 func (expiredError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // Options of a desk. Now and Recorder are required: without them every

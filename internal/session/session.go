@@ -180,10 +180,12 @@ type recorder struct {
 	session *Session
 }
 
+// Append implements nacre.Recorder.
 func (r recorder) Append(ctx context.Context, rec nacre.Record) error {
 	return r.check(r.chain.Append(ctx, r.stamp(rec)))
 }
 
+// Commit implements nacre.Recorder.
 func (r recorder) Commit(ctx context.Context, rec nacre.Record) error {
 	return r.check(r.chain.Commit(ctx, r.stamp(rec)))
 }

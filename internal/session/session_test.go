@@ -37,7 +37,7 @@ type house struct {
 func newHouse(t *testing.T) house {
 	t.Helper()
 	home := t.TempDir()
-	runtime, err := os.MkdirTemp("", "ns") // short enough for sockets
+	runtime, err := os.MkdirTemp("", "ns") //nolint:usetesting // a unix socket's path holds 108 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func echo(ctx context.Context, listener *net.UnixListener) error {
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
-			return nil //nolint:nilerr // the session has ended
+			return nil // the session has ended
 		}
 		_, _ = io.WriteString(conn, "hello")
 		_ = conn.Close()
