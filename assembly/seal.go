@@ -284,7 +284,7 @@ func (s *sealed) close(ctx context.Context, outcome string, finished bool) error
 		errs = append(errs, s.host.Close(ctx))
 	}
 	if s.Session != nil {
-		errs = append(errs, s.Session.Close(ctx, outcome, finished))
+		errs = append(errs, s.Close(ctx, outcome, finished))
 	}
 	s.asked.Wait()
 	return errors.Join(append(errs, s.memory.Close())...)
