@@ -185,6 +185,37 @@ func TestKilledAtAnyPointARunGoesOn(t *testing.T) {
 	}
 }
 
+// What had landed when the run was killed is not landed a second time, even
+// where the branch went on meanwhile.
+func TestWhatHasLandedIsNotLandedAgain(t *testing.T) {
+	t.Parallel()
+	i, mark := install(t), marker()
+	r := i.victim(mark)
+	landed := stages()[7]
+	eventually(t, landed.name, func() bool { return landed.reached(i, mark) })
+	if err := r.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	finish(t, r)
+	i.nacre("exec", "-q", "--", "true").want(t, 0)
+	if !i.whole() {
+		t.Fatal("it has not landed")
+	}
+	i.write("p/mine.txt", "mine\n")
+	i.git("add", "-A")
+	i.git("commit", "-q", "-m", "mine")
+	if _, resumable := i.status(); !resumable {
+		t.Skip("it was killed after its end")
+	}
+	i.nacre("run", "--session", "work").want(t, 0, "merged")
+	if log := i.git("log", "--format=%s"); log != "mine\nchange\nfirst" {
+		t.Errorf("have %q", log)
+	}
+	if status := i.git("status", "--porcelain"); status != "" {
+		t.Errorf("have %q", status)
+	}
+}
+
 // Ctrl-C at any moment: everything of the run is gone within a second, the
 // branch is untouched, and the run can go on.
 func TestInterruptedAtAnyPointARunGoesOn(t *testing.T) {

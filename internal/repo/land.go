@@ -82,7 +82,7 @@ func (p *Project) Land(ctx context.Context, r LandRequest) (Landed, error) {
 		return Landed{}, err
 	}
 	done := Landed{Session: r.Session, Ref: "refs/heads/" + r.Branch, Commit: r.Commit}
-	if have == r.Commit {
+	if have == r.Commit || have != r.Expect && p.contains(ctx, have, r.Commit) {
 		return done, nil
 	}
 	if have != r.Expect {
@@ -122,6 +122,15 @@ func (p *Project) checkLanding(ctx context.Context, r LandRequest) error {
 		return fmt.Errorf("land: commit %.12s does not follow %.12s: %w", r.Commit, r.Expect, err)
 	}
 	return p.plainGitDir(r.Branch)
+}
+
+// contains reports whether a branch that went on holds what had landed there.
+func (p *Project) contains(ctx context.Context, head, landed Commit) bool {
+	if head == "" {
+		return false
+	}
+	_, err := p.own(ctx, "merge-base", "--is-ancestor", string(landed), string(head))
+	return err == nil
 }
 
 // refuseAlias refuses a branch that only stands for another one.

@@ -346,3 +346,27 @@ func TestASessionIsCarriedOnFromItsRecordedBase(t *testing.T) {
 		t.Errorf("have %v", have)
 	}
 }
+
+// Landing again what has landed is no error, and does nothing, even where the
+// branch went on meanwhile.
+func TestWhatHasLandedIsNotLandedAgain(t *testing.T) {
+	u := withFiles(t, project)
+	r := open(t, u)
+	r.agent(map[string]string{"src/added": "a\n"})
+	tree, _ := r.snapshot()
+	m := r.merge(tree, r.project.Base)
+	if _, err := r.land(m.Commit, r.project.Base); err != nil {
+		t.Fatal(err)
+	}
+	u.write(map[string]string{"mine": "mine\n"})
+	u.git("add", "-A")
+	u.git("commit", "-q", "-m", "mine")
+	before := u.fingerprint()
+	landed, err := r.land(m.Commit, r.project.Base)
+	if err != nil || landed.Commit != m.Commit || landed.Ref != "refs/heads/main" {
+		t.Errorf("have %+v, %v", landed, err)
+	}
+	if after := u.fingerprint(); after != before {
+		t.Errorf("it changed something:\n%s\n%s", before, after)
+	}
+}
