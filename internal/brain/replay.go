@@ -25,7 +25,7 @@ func (Replay) Name() string { return ReplayName }
 
 // Detect is always ready: the program is part of nacre.
 func (Replay) Detect(context.Context) Status {
-	return Status{Installed: true, SignedIn: true, Version: "recording " + strconv.Itoa(RecordingVersion), Path: Program}
+	return Status{Installed: true, SignedIn: true, Version: strconv.Itoa(RecordingVersion), Path: Program}
 }
 
 // Launch refuses a recording that cannot be played.

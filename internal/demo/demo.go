@@ -71,9 +71,10 @@ func (s *scene) sealedRun(ctx context.Context, rt *assembly.Runtime, p *display.
 	report, err := rt.Run(ctx, assembly.Run{
 		Task: taskText, Project: s.project, Recording: s.recording, Checks: []string{"go test ./..."}, Group: group, Session: "demo",
 		Started: func(info assembly.SessionInfo) {
-			p.Field("nacre", "session %s · brain %s · %s", info.Session, info.Brain, info.Sandbox)
+			p.Field("nacre", "session %s · brain %s", info.Session, info.Brain)
+			p.Line("         sealed by  %s", info.Sandbox)
 			for _, missing := range info.NotEnforced {
-				p.Mark("warn", "not", missing)
+				p.Line("         not held   %s", missing)
 			}
 		},
 		Progress: p.Step,

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/nacre-dev/nacre"
 )
 
 // without takes variables out of the environment.
@@ -71,8 +73,8 @@ func TestARunWithoutAKeySaysWhereItIsMissing(t *testing.T) {
 	o.untouched(t, o.base)
 }
 
-// A key in a file does as well as one in the environment.
-func TestAKeyInAFileIsUsed(t *testing.T) {
+// docs/running-claude.md: its config works, with every line of it in force.
+func TestTheDocumentedConfigWorks(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, script(t))
 	o.without("ANTHROPIC_API_KEY")
@@ -80,9 +82,24 @@ func TestAKeyInAFileIsUsed(t *testing.T) {
 	if err := os.WriteFile(file, []byte(o.key+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o.config(t, "[groups.main]\ntools = [\"memory_store\"]\n[model]\nkey_file = \""+file+"\"\nbase_url = \""+o.url+"\"\n")
+	page, err := os.ReadFile(filepath.Join(root, "docs", "running-claude.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, config, _ := strings.Cut(string(page), "```toml\n")
+	config, _, found := strings.Cut(config, "```")
+	if !found {
+		t.Fatal("the page has no config")
+	}
+	o.config(t, strings.NewReplacer("# name", "name", "# key_file", "key_file", "# base_url", "base_url",
+		"/home/me/.secrets/anthropic", file, "http://127.0.0.1:8080", o.url).Replace(config))
 	done := o.work(t, "--check", check)
-	o.landed(t, done, o.base)
+	r := o.landed(t, done, o.base)
 	o.asExpected(t)
 	o.keyless(t, done)
+	for _, e := range o.records(t, r.Session, nacre.KindModelBegin) {
+		if !strings.Contains(string(e.Detail), `"model":"claude-sonnet-5"`) {
+			t.Errorf("the model of the config was not asked: %s", e.Detail)
+		}
+	}
 }
