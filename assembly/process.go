@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/session"
@@ -17,7 +18,8 @@ type process struct {
 	stdout, stderr *os.File
 	sealed         *sandbox.Process
 
-	wait func() (int, error)
+	wait     func() (int, error)
+	timedOut atomic.Bool // set when wait returns
 }
 
 // startPiped launches a command sealed in the session, with a pipe to each of
@@ -41,6 +43,7 @@ func startPiped(ctx context.Context, s *session.Session, c sandbox.Command) (*pr
 	p := &process{stdin: pipes[0][1], stdout: pipes[1][0], stderr: pipes[2][0], sealed: sealed}
 	p.wait = sync.OnceValues(func() (int, error) {
 		exit, err := s.Wait(ctx, sealed)
+		p.timedOut.Store(exit.TimedOut)
 		return exit.Code, err
 	})
 	return p, err

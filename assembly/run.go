@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -51,7 +52,9 @@ type Run struct {
 type Report struct {
 	Session nacre.SessionID `json:"session"`
 	nacre.RunResult
-	Receipt string `json:"receipt,omitempty"`
+	// TimedOut says that the time limit ended the agent.
+	TimedOut bool   `json:"timed_out,omitempty"`
+	Receipt  string `json:"receipt,omitempty"`
 	// Work is where the agent's files are, when they did not land.
 	Work     string        `json:"work,omitempty"`
 	Duration time.Duration `json:"duration_ns"`
@@ -91,6 +94,7 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 	if err != nil {
 		return report, err
 	}
+	report.TimedOut = report.Brain == task.TimedOut
 	finished = true
 	return s.conclude(ctx, report, spec)
 }
@@ -106,7 +110,7 @@ func (r *Runtime) spec(ctx context.Context, id nacre.SessionID, run Run) (task.S
 		if run.Task != "" && run.Task != earlier.Task {
 			return task.Spec{}, badConfig("session %s has unfinished work: go on with `nacre run --session %s`, or use another session", id, id)
 		}
-		return earlier, nil
+		return earlier, sameWork(id, earlier, run)
 	}
 	if run.Task == "" && run.Recording == "" {
 		return task.Spec{}, badConfig("no task: write one after `nacre run`, or name a file with --prompt-file")
@@ -134,6 +138,31 @@ func (r *Runtime) spec(ctx context.Context, id nacre.SessionID, run Run) (task.S
 		}
 	}
 	return spec, err
+}
+
+// sameWork refuses to go on with other work than was begun, instead of leaving
+// the difference out.
+func sameWork(id nacre.SessionID, earlier task.Spec, run Run) error {
+	recording := run.Recording
+	if abs, err := filepath.Abs(recording); err == nil && recording != "" {
+		recording = abs
+	}
+	for _, flag := range []struct {
+		name  string
+		other bool
+	}{
+		{"brain", run.Brain != "" && run.Brain != earlier.Brain},
+		{"model", run.Model != "" && run.Model != earlier.Model},
+		{"recording", recording != "" && recording != earlier.Recording},
+		{"check", len(run.Checks) > 0 && !slices.Equal(run.Checks, earlier.Checks)},
+		{"egress", len(run.Egress) > 0 && !slices.Equal(run.Egress, earlier.Egress)},
+		{"max-turns", run.MaxTurns != 0 && run.MaxTurns != earlier.MaxTurns},
+	} {
+		if flag.other {
+			return badConfig("session %s goes on as it was begun: leave --%s out, or use another session", id, flag.name)
+		}
+	}
+	return nil
 }
 
 // inspect refuses a project that a run could not work on, before it begins.
@@ -234,11 +263,17 @@ func (s *sealed) work(ctx context.Context, run Run, spec task.Spec, agent brain.
 	if err != nil {
 		return nacre.RunResult{}, err
 	}
+	var last *process // each conversation launches one
 	return task.Run(ctx, task.Parts{
 		Session: s.Session, EnginePath: s.runtime.registry.Paths().Engine(), Brain: agent, Turn: turn,
 		Launch: func(ctx context.Context, l brain.Launch, dir string) (brain.Process, error) {
-			return s.launchBrain(ctx, l, dir, run, spec)
+			var err error
+			if last, err = s.launchBrain(ctx, l, dir, run, spec); err != nil {
+				return nil, err
+			}
+			return last, nil
 		},
+		TimedOut: func() bool { return last.timedOut.Load() },
 		Check:    s.check,
 		Spent:    s.spent,
 		Observe:  run.Observe,
@@ -286,7 +321,7 @@ func (s *sealed) brief(ctx context.Context) string {
 }
 
 // launchBrain seals the brain over its private clone, whose git folder it cannot write.
-func (s *sealed) launchBrain(ctx context.Context, l brain.Launch, dir string, run Run, spec task.Spec) (brain.Process, error) {
+func (s *sealed) launchBrain(ctx context.Context, l brain.Launch, dir string, run Run, spec task.Spec) (*process, error) {
 	mounts, err := s.roleFiles(l.Files)
 	if err != nil {
 		return nil, err
@@ -303,11 +338,7 @@ func (s *sealed) launchBrain(ctx context.Context, l brain.Launch, dir string, ru
 		info.Project = spec.Project
 		run.Started(info)
 	}
-	process, err := startPiped(ctx, s.Session, sandbox.Command{Posture: p, SocketDir: s.SocketDir(), Argv: l.Argv})
-	if err != nil {
-		return nil, err
-	}
-	return process, nil
+	return startPiped(ctx, s.Session, sandbox.Command{Posture: p, SocketDir: s.SocketDir(), Argv: l.Argv})
 }
 
 // roleFiles writes a brain's read-only files and binds each where it belongs.

@@ -37,7 +37,7 @@ the exit code is the command's, and 125 when nacre fails before it starts.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			e.Argv, e.Group, e.Session = args, nacre.Group(group), nacre.SessionID(name)
 			e.Limits.Wall = wall
-			if err := checkNames(group, name); err != nil {
+			if err := errors.Join(checkNames(group, name), checkTime(wall)); err != nil {
 				return &exitError{exitExecFailed, err}
 			}
 			return a.exec(c.Context(), e, quiet)
@@ -67,6 +67,13 @@ func checkNames(group, session string) error {
 		if _, err := nacre.ParseSessionID(session); err != nil {
 			return &usageError{err}
 		}
+	}
+	return nil
+}
+
+func checkTime(wall time.Duration) error {
+	if wall < 0 {
+		return usage("--time %s: write how long it may take, such as 30m", wall)
 	}
 	return nil
 }

@@ -264,6 +264,7 @@ func TestASessionIsStoppedFromOutside(t *testing.T) {
 	i.nacre("sessions", "stop", "work").want(t, 0, "was not running")
 	i.nacre("sessions", "list").want(t, 0, "work", "stopped")
 	i.nacre("sessions", "show", "work").want(t, 0, "nacre run --session work")
+	i.nacre("run", "--session", "work", "--check", "true").want(t, 2, "leave --check out")
 	i.goesOn(mark)
 }
 

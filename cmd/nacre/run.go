@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -29,8 +30,11 @@ outside, in a fresh sandbox, first alone and then on top of the branch as it is 
 then. Exactly the tree that passed lands. Without a check nothing lands.`,
 		Example: "  nacre run \"fix the failing date test\" --check \"go test ./...\"\n  nacre run --session work        # go on with what was interrupted",
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := checkNames(group, name); err != nil {
+			if err := errors.Join(checkNames(group, name), checkTime(wall)); err != nil {
 				return err
+			}
+			if run.MaxTurns < 0 {
+				return usage("--max-turns %d: write a number above 0", run.MaxTurns)
 			}
 			text, err := a.taskText(args, promptFile, name != "" || run.Recording != "")
 			if err != nil {
@@ -110,7 +114,10 @@ func (a *app) run(ctx context.Context, run assembly.Run) error {
 	if err := face.report(report); err != nil {
 		return err
 	}
-	if !report.Landed {
+	switch {
+	case report.TimedOut:
+		return &exitError{code: exitTimeout}
+	case !report.Landed:
 		return &exitError{code: exitFailed}
 	}
 	return nil
@@ -211,7 +218,7 @@ func printReport(p *display.Printer, r assembly.Report) {
 	if r.Landed {
 		p.Field("merged", "%s %.7s → %.7s", r.Branch, r.Base, r.Commit)
 	} else {
-		p.Field("not merged", "%s", r.Reason)
+		p.Prose("not merged", r.Reason)
 		if r.Next != "" {
 			p.Field("next", "%s", r.Next)
 		}

@@ -48,6 +48,8 @@ func (r *run) converse(ctx context.Context, base baseline) (string, error) {
 	switch {
 	case err == nil:
 		return "done", nil
+	case errors.As(err, &failure) && r.TimedOut():
+		return TimedOut, nil
 	case errors.As(err, &failure):
 		return string(failure.Class) + ": " + r.clean(failure.Message, excerptSize), nil
 	default:

@@ -25,6 +25,9 @@ import (
 // maxMerges is how often the target may move under a run before it gives up.
 const maxMerges = 5
 
+// TimedOut is what nacre.RunResult.Brain says where the time limit ended the agent.
+const TimedOut = "its time limit ended it"
+
 // workflowName is kept in the engine's database: it must not change.
 const workflowName = "run"
 
@@ -52,6 +55,8 @@ type Parts struct {
 	Turn       brain.Turn
 	// Launch starts the brain sealed, with project as its work tree.
 	Launch func(ctx context.Context, l brain.Launch, project string) (brain.Process, error)
+	// TimedOut reports whether the time limit ended the brain that Launch gave last.
+	TimedOut func() bool
 	// Check runs a command sealed, without egress or sockets, in a fresh sandbox over dir.
 	Check func(ctx context.Context, dir, command string) (nacre.CheckResult, error)
 	// Spent is what the model gateway has metered so far, in millionths of a dollar.
