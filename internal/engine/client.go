@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/dbos-inc/dbos-transact-golang/dbos"
@@ -17,6 +18,8 @@ const (
 	// waitFirst and waitMost bound the pause between two looks at a workflow.
 	waitFirst = 10 * time.Millisecond
 	waitMost  = 200 * time.Millisecond
+	// storeTimeout is how long a step's result may take to be kept.
+	storeTimeout = 15 * time.Second
 	// MaxList is the most workflows that List returns.
 	MaxList = 1000
 )
@@ -28,6 +31,9 @@ var (
 	ErrNoStore         = errors.New("no session has run here yet")
 	ErrCancelled       = errors.New("workflow cancelled")
 	ErrAttempts        = errors.New("workflow given up: it was interrupted too often")
+	// ErrStore means that the work is interrupted, not ended: it goes on once
+	// the file can be written again.
+	ErrStore = errors.New("the durable engine's file cannot be written: is there space left on the disk?")
 )
 
 // Failure is the error that a workflow returned. Only its text is kept.
@@ -81,6 +87,9 @@ type Client struct {
 	log *slog.Logger
 	// known tells an engine's workflows; nil means that all may exist.
 	known func(name string) bool
+	// stuck is closed once a step's result could not be kept in time.
+	stuck     chan struct{}
+	stuckOnce sync.Once
 }
 
 // OpenClient opens the store of engines that other processes run. Where none
@@ -89,15 +98,15 @@ func OpenClient(ctx context.Context, path string, log *slog.Logger) (*Client, er
 	if err := errors.Join(checkEnvironment(os.Environ()), requireStore(path)); err != nil {
 		return nil, err
 	}
+	unlock, err := lockStore(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	db, err := openStore(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := lockStore(ctx, path)
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	defer unlock()
 	client, err := dbos.NewClient(context.WithoutCancel(ctx), dbos.ClientConfig{SQLiteSystemDB: db, Logger: logger(log)})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("durable engine on %s: %w", path, err), db.Close())
@@ -107,7 +116,18 @@ func OpenClient(ctx context.Context, path string, log *slog.Logger) (*Client, er
 		return nil, errors.Join(errors.New("durable engine: the library's client changed"),
 			dbos.Shutdown(client, closeTimeout), db.Close())
 	}
-	return &Client{lib: lib, db: db, log: logger(log)}, nil
+	return newClient(lib, db, log), nil
+}
+
+func newClient(lib dbos.Context, db *sql.DB, log *slog.Logger) *Client {
+	return &Client{lib: lib, db: db, log: logger(log), stuck: make(chan struct{})}
+}
+
+// watchStore begins when a step is done and ends when its result is kept. The
+// library tries for ever where the disk is full; a person is told instead.
+func (c *Client) watchStore() (kept func()) {
+	timer := time.AfterFunc(storeTimeout, func() { c.stuckOnce.Do(func() { close(c.stuck) }) })
+	return func() { timer.Stop() }
 }
 
 // Close stops. An engine's running workflows are interrupted, not cancelled:
@@ -192,6 +212,8 @@ func (c *Client) Wait(ctx context.Context, id string) (json.RawMessage, error) {
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("wait for workflow %s: %w", id, ctx.Err())
+		case <-c.stuck:
+			return nil, fmt.Errorf("workflow %s: %w", id, ErrStore)
 		case <-timer.C:
 		}
 		status, err := c.Get(ctx, id)

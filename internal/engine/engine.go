@@ -86,6 +86,11 @@ func Open(ctx context.Context, o Options, workflows map[string]Workflow) (*Engin
 	if err := o.check(workflows); err != nil {
 		return nil, err
 	}
+	unlock, err := lockStore(ctx, o.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	db, err := openStore(ctx, o.Path)
 	if err != nil {
 		return nil, err
@@ -145,11 +150,6 @@ func checkEnvironment(environ []string) error {
 // its own: recovered workflows pass through one queue that all executors of an
 // application would take from.
 func newRuntime(ctx context.Context, o Options, db *sql.DB) (*Client, error) {
-	unlock, err := lockStore(ctx, o.Path)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
 	lib, err := dbos.NewContext(context.WithoutCancel(ctx), dbos.Config{
 		AppName:            applicationName(o.Executor),
 		SQLiteSystemDB:     db,
@@ -160,7 +160,7 @@ func newRuntime(ctx context.Context, o Options, db *sql.DB) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("durable engine on %s: %w", o.Path, err)
 	}
-	return &Client{lib: lib, db: db, log: logger(o.Logger)}, nil
+	return newClient(lib, db, o.Logger), nil
 }
 
 func applicationName(executor string) string { return "nacre-" + executor }

@@ -23,7 +23,9 @@ type Run struct {
 	ctx   dbos.Context
 	id    string
 	guard func(func() (json.RawMessage, error)) (json.RawMessage, error)
-	steps map[string]bool
+	// watchStore begins to wait for a step's result to be kept.
+	watchStore func() (kept func())
+	steps      map[string]bool
 	// ended is set once the execution was interrupted; nothing runs after it.
 	ended error
 }
@@ -55,7 +57,7 @@ func (b *bound) run(lib dbos.Context, input string) (string, error) {
 	}
 	ctx, stop := b.client.watchCancel(lib, id)
 	defer stop()
-	w := &Run{ctx: ctx, id: id, guard: b.client.guard, steps: make(map[string]bool)}
+	w := &Run{ctx: ctx, id: id, guard: b.client.guard, watchStore: b.client.watchStore, steps: make(map[string]bool)}
 	output, err := b.client.guard(func() (json.RawMessage, error) { return b.fn(w, json.RawMessage(input)) })
 	if w.ended != nil {
 		return "", w.ended
@@ -118,8 +120,10 @@ func (w *Run) Step(name string, fn func(ctx context.Context) (json.RawMessage, e
 	if err := w.begin(name); err != nil {
 		return nil, err
 	}
+	kept := func() {}
 	text, err := dbos.RunAsStep(w.ctx, func(ctx context.Context) (string, error) {
 		output, err := w.guard(func() (json.RawMessage, error) { return fn(ctx) })
+		kept = w.watchStore()
 		if err != nil {
 			return "", err
 		}
@@ -128,6 +132,7 @@ func (w *Run) Step(name string, fn func(ctx context.Context) (json.RawMessage, e
 		}
 		return string(output), checkPayload("result", output)
 	}, dbos.WithStepName(name))
+	kept()
 	if err := w.interruption(err); err != nil {
 		return nil, err
 	}

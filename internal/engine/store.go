@@ -76,8 +76,8 @@ func createPrivate(path string) error {
 	return nil
 }
 
-// lockStore keeps two processes from migrating one file at once, which the
-// library does not survive.
+// lockStore keeps two processes from opening and migrating one file at once:
+// the library does not survive the one, nor SQLite's switch to WAL the other.
 func lockStore(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
