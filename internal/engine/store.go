@@ -30,9 +30,6 @@ const (
 // synchronous to NORMAL on its first connection, and a power cut could then
 // lose an approval.
 func openStore(ctx context.Context, path string) (*sql.DB, error) {
-	if !filepath.IsAbs(path) {
-		return nil, fmt.Errorf("durable engine: %q is not an absolute path", path)
-	}
 	if err := createPrivate(path); err != nil {
 		return nil, err
 	}
@@ -79,6 +76,9 @@ func createPrivate(path string) error {
 // lockStore keeps two processes from opening and migrating one file at once:
 // the library does not survive the one, nor SQLite's switch to WAL the other.
 func lockStore(ctx context.Context, path string) (unlock func(), err error) {
+	if !filepath.IsAbs(path) {
+		return nil, fmt.Errorf("durable engine: %q is not an absolute path", path)
+	}
 	f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("durable engine: %w", err)
