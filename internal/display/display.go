@@ -68,6 +68,18 @@ func (p *Printer) Field(heading, format string, values ...any) {
 	p.line(fmt.Sprintf("%s%-8s%s %s", p.accent(), heading, p.reset(), Escape(fmt.Sprintf(format, values...))))
 }
 
+// Prose writes a text under a heading, in as many lines as it takes.
+func (p *Printer) Prose(heading, text string) {
+	lines := wrap(Escape(text), Width-max(len(heading), 8)-1)
+	if len(lines) == 0 {
+		lines = []string{""}
+	}
+	p.Field(heading, "%s", lines[0])
+	for _, line := range lines[1:] {
+		p.line("         " + line)
+	}
+}
+
 // Line writes one line with nothing added.
 func (p *Printer) Line(format string, values ...any) { p.line(Escape(fmt.Sprintf(format, values...))) }
 

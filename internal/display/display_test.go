@@ -97,3 +97,16 @@ func TestAStepReadsAsAPersonWouldSayIt(t *testing.T) {
 		}
 	}
 }
+
+func TestProseIsBrokenBetweenWords(t *testing.T) {
+	var out bytes.Buffer
+	display.New(&out, display.Style{}).Prose("not merged", strings.Repeat("twelve chars ", 12)+"\x1b[2J")
+	for i, line := range strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n") {
+		if len(line) > display.Width || strings.Contains(line, "\x1b") || strings.HasPrefix(line, "         ") != (i > 0) {
+			t.Errorf("line %d: %q", i+1, line)
+		}
+	}
+	if have := strings.Join(strings.Fields(out.String()), " "); have != "not merged "+strings.Repeat("twelve chars ", 12)+`\x1b[2J` {
+		t.Errorf("have %q", have)
+	}
+}
