@@ -163,7 +163,7 @@ func (f *face) started(info assembly.SessionInfo) {
 	}
 	f.printer.Line("         may reach  %s", listOr(info.Egress, nothing))
 	for _, missing := range info.NotEnforced {
-		f.printer.Line("         not held   %s", missing)
+		f.printer.Prose("         not held  ", missing)
 	}
 }
 
