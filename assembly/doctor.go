@@ -157,6 +157,9 @@ func (r *Runtime) checkAudit(context.Context) []Finding {
 		records += report.Records
 		unknown += uint64(report.OutcomeUnknown)
 	}
+	if killed, listErr := r.Interrupted(); err != nil && listErr == nil && len(killed) > 0 {
+		return []Finding{{"audit", "fail", err.Error(), fmt.Sprintf("session %s was killed: the next nacre run or exec seals what it left", killed[0])}}
+	}
 	if err != nil {
 		return []Finding{{"audit", "fail", err.Error(), "nacre audit verify shows which chain, and where"}}
 	}

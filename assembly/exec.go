@@ -72,8 +72,12 @@ func (r *Runtime) Exec(ctx context.Context, e Exec) (result ExecResult, err erro
 	if err != nil {
 		return ExecResult{}, err
 	}
+	id := orNew(e.Session)
+	if err := r.freeForExec(id); err != nil {
+		return ExecResult{}, err
+	}
 	s, err := r.seal(ctx, request{
-		id: orNew(e.Session), group: orDefault(e.Group), kind: "exec", title: e.Argv[0], project: project,
+		id: id, group: orDefault(e.Group), kind: "exec", title: e.Argv[0], project: project,
 		egress: e.Egress, asking: e.Asking,
 	})
 	if err != nil {
@@ -104,6 +108,20 @@ func (r *Runtime) Exec(ctx context.Context, e Exec) (result ExecResult, err erro
 	result.Planted = without(existing(project, lateExecution), before)
 	outcome = fmt.Sprintf("exit %d", exit.Code)
 	return result, errors.Join(err, s.ended(ctx))
+}
+
+// freeForExec keeps a command out of a session that a run will go on with.
+func (r *Runtime) freeForExec(id nacre.SessionID) error {
+	known, err := r.registry.Show(id)
+	switch {
+	case errors.Is(err, registry.ErrUnknown):
+		return nil
+	case err != nil:
+		return err
+	case known.Resumable:
+		return badConfig("session %s has the unfinished work of a run: use another name, or go on with `nacre run --session %s`", id, id)
+	}
+	return nil
 }
 
 // ended is why the session was cut short, if it was.

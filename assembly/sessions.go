@@ -97,6 +97,19 @@ func (r *Runtime) settleAll(ctx context.Context, project string) error {
 	return ctx.Err()
 }
 
+// Interrupted lists the sessions whose process was killed, and whose chains the
+// next start will seal.
+func (r *Runtime) Interrupted() ([]nacre.SessionID, error) {
+	ids, err := r.registry.Unsettled()
+	var killed []nacre.SessionID
+	for _, id := range ids {
+		if s, err := r.registry.Show(id); errors.Is(err, registry.ErrUnknown) || err == nil && s.State == nacre.SessionInterrupted {
+			killed = append(killed, id)
+		}
+	}
+	return killed, err
+}
+
 func (r *Runtime) settle(ctx context.Context, id nacre.SessionID) error {
 	options := session.Options{Registry: r.registry, Keys: r.keys, Now: r.options.Now}
 	return session.Settle(ctx, options, id, func(s registry.Session, dir string) error {

@@ -88,6 +88,19 @@ type verification struct {
 	root    string
 	options audit.VerifyOptions
 	session func(nacre.SessionID) ([]audit.Report, error)
+	// killed lists sessions whose process was killed and whose chains are not sealed yet.
+	killed func() ([]nacre.SessionID, error)
+}
+
+// explain adds what a killed process may have left to what does not hold.
+func (v verification) explain(err error) error {
+	if err == nil || v.killed == nil {
+		return err
+	}
+	if killed, listErr := v.killed(); listErr == nil && len(killed) > 0 {
+		return fmt.Errorf("%w\nsession %s was killed: the next nacre run or exec seals what it left", err, killed[0])
+	}
+	return err
 }
 
 func (a *app) verification(ctx context.Context, root, key string) (verification, error) {
@@ -105,7 +118,7 @@ func (a *app) verification(ctx context.Context, root, key string) (verification,
 	if err != nil {
 		return verification{}, err
 	}
-	return verification{root: rt.AuditRoot(), options: audit.VerifyOptions{PublicKey: rt.PublicKey()}, session: rt.VerifyAudit}, nil
+	return verification{root: rt.AuditRoot(), options: audit.VerifyOptions{PublicKey: rt.PublicKey()}, session: rt.VerifyAudit, killed: rt.Interrupted}, nil
 }
 
 func (a *app) verifyReceipt(v verification, path string) error {
@@ -130,11 +143,11 @@ func (a *app) verifyChains(_ context.Context, v verification, args []string) err
 			return usage("a copy is verified as a whole: leave the session out")
 		}
 		reports, err := v.session(id)
-		return a.verdict(reports, err, "")
+		return a.verdict(reports, v.explain(err), "")
 	}
 	if v.session != nil {
 		reports, err := v.session("")
-		return a.verdict(reports, err, "")
+		return a.verdict(reports, v.explain(err), "")
 	}
 	all, err := audit.VerifyAll(v.root, v.options)
 	return a.verdict(append([]audit.Report{all.Index}, all.Chains...), err, "")

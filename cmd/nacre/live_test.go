@@ -173,6 +173,9 @@ func TestKilledAtAnyPointARunGoesOn(t *testing.T) {
 			}
 			finish(t, r)
 			gone(t, mark, killed)
+			if unsealed := i.nacre("audit", "verify"); unsealed.code != 0 {
+				unsealed.want(t, 1, "the next nacre run or exec seals")
+			}
 			// Any next start settles it, not only its own.
 			i.nacre("exec", "-q", "--", "true").want(t, 0)
 			i.whole()
@@ -265,6 +268,7 @@ func TestASessionIsStoppedFromOutside(t *testing.T) {
 	i.nacre("sessions", "list").want(t, 0, "work", "stopped")
 	i.nacre("sessions", "show", "work").want(t, 0, "nacre run --session work")
 	i.nacre("run", "--session", "work", "--check", "true").want(t, 2, "leave --check out")
+	i.nacre("exec", "--session", "work", "--", "true").want(t, 125, "unfinished work")
 	i.goesOn(mark)
 }
 
