@@ -109,3 +109,34 @@ func TestAForeignOrTooLongRuntimeFolderIsRefused(t *testing.T) {
 		t.Fatal("a symbolic link was taken for the runtime folder")
 	}
 }
+
+// M-16: what a dead process left is found, and ended by one at a time.
+func TestWhatIsLeftIsFoundAndHeldByOne(t *testing.T) {
+	r := newRegistry(t)
+	held, _, err := r.Take(registry.Session{SessionStatus: nacre.SessionStatus{ID: "work", State: nacre.SessionRunning}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Adopt("work"); !errors.Is(err, registry.ErrHeld) {
+		t.Fatalf("a live session was adopted: %v", err)
+	}
+	if ids, err := r.Unsettled(); err != nil || len(ids) != 1 || ids[0] != "work" {
+		t.Fatalf("have %v %v", ids, err)
+	}
+	if err := held.Release(); err != nil { // as the kernel does for the dead
+		t.Fatal(err)
+	}
+	adopted, err := r.Adopt("work")
+	if err != nil || adopted.State != nacre.SessionRunning {
+		t.Fatalf("have %+v %v", adopted, err)
+	}
+	if _, err := r.Adopt("work"); !errors.Is(err, registry.ErrHeld) {
+		t.Fatalf("have %v", err)
+	}
+	if err := errors.Join(adopted.Settled(), adopted.Settled(), adopted.Release()); err != nil {
+		t.Fatal(err)
+	}
+	if ids, err := r.Unsettled(); err != nil || len(ids) != 0 {
+		t.Fatalf("have %v %v", ids, err)
+	}
+}
