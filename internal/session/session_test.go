@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,17 +22,26 @@ import (
 	"github.com/nacre-dev/nacre/internal/session"
 )
 
-func TestMain(m *testing.M) {
-	if os.Args[0] == sandbox.Init {
-		os.Exit(sandbox.Main(os.Args))
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// buildInit builds what runs as PID 1: a test binary with the race detector is
+// linked with C and cannot be it.
+func buildInit(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), sandbox.Init)
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "github.com/nacre-dev/nacre/cmd/sandbox-init")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
-	goleak.VerifyTestMain(m)
+	return path
 }
 
 // house is where sessions live.
 type house struct {
 	registry *registry.Registry
 	keys     audit.Keys
+	init     string
 }
 
 func newHouse(t *testing.T) house {
@@ -51,13 +61,15 @@ func newHouse(t *testing.T) house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return house{registry.New(paths), keys}
+	return house{registry.New(paths), keys, buildInit(t)}
 }
 
 func (h house) options() session.Options {
 	return session.Options{
 		Registry: h.registry, Keys: h.keys, Now: time.Now,
-		Sandbox: func(dir string) (*sandbox.Native, error) { return sandbox.Open(sandbox.Options{StateDir: dir}) },
+		Sandbox: func(dir string) (*sandbox.Native, error) {
+			return sandbox.Open(sandbox.Options{Init: h.init, StateDir: dir})
+		},
 		Session: registry.Session{SessionStatus: nacre.SessionStatus{
 			ID: "s1", Group: "g1", Kind: "run", State: nacre.SessionRunning, Started: time.Now(),
 		}},
