@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -208,7 +209,7 @@ func (i *installation) begin(args ...string) *running {
 
 func finish(t *testing.T, r *running) result {
 	t.Helper()
-	stuck := time.AfterFunc(2*time.Minute, func() { _ = r.Process.Kill() })
+	stuck := time.AfterFunc(2*time.Minute, func() { _ = r.Process.Signal(syscall.SIGQUIT) }) // it says where it hangs
 	defer stuck.Stop()
 	err := r.Wait()
 	if code := exitCode(err); code == -1 && r.ProcessState == nil {

@@ -71,18 +71,19 @@ func TestClaudeIsEndedWhenItIsNotWhatWasLaunched(t *testing.T) {
 	const good = `"tools":["Bash"],"mcp_servers":[],"permissionMode":"default","apiKeySource":"ANTHROPIC_API_KEY"`
 	start := func(fields string) string { return `{"type":"system","subtype":"init",` + fields + `}` }
 	for name, line := range map[string]string{
-		"a tool of its own":                 start(strings.Replace(good, `"Bash"`, `"Bash","Agent"`, 1)),
-		"a server of the project":           start(strings.Replace(good, `"mcp_servers":[]`, `"mcp_servers":[{"name":"evil"}]`, 1)),
-		"a mode that asks nobody":           start(strings.Replace(good, "default", "bypassPermissions", 1)),
-		"a key from a helper":               start(strings.Replace(good, "ANTHROPIC_API_KEY", "apiKeyHelper", 1)),
-		"nothing said of itself":            `{"type":"system","subtype":"init"}`,
-		"a refusal of the protocol":         `{"type":"control_response","response":{"subtype":"error","request_id":"nacre-init","error":"no"}}`,
-		"a response that is none":           `{"type":"control_response"}`,
-		"a question without an id":          `{"type":"control_request","request":{"subtype":"can_use_tool"}}`,
-		"a question that is none":           `{"type":"control_request","request_id":"q","request":[]}`,
-		"a result that is none":             `{"type":"result","subtype":7}`,
-		"more questions than it reads of":   strings.TrimSuffix(strings.Repeat(request("can_use_tool", `"tool_name":"Bash","input":{}`)+"\n", 3000), "\n"),
-		"bigger questions than it reads of": strings.TrimSuffix(strings.Repeat(request("can_use_tool", `"tool_name":"Bash","input":{"x":"`+strings.Repeat("x", 20<<20)+`"}`)+"\n", 8), "\n"),
+		"a tool of its own":               start(strings.Replace(good, `"Bash"`, `"Bash","Agent"`, 1)),
+		"a server of the project":         start(strings.Replace(good, `"mcp_servers":[]`, `"mcp_servers":[{"name":"evil"}]`, 1)),
+		"a mode that asks nobody":         start(strings.Replace(good, "default", "bypassPermissions", 1)),
+		"a key from a helper":             start(strings.Replace(good, "ANTHROPIC_API_KEY", "apiKeyHelper", 1)),
+		"nothing said of itself":          `{"type":"system","subtype":"init"}`,
+		"a refusal of the protocol":       `{"type":"control_response","response":{"subtype":"error","request_id":"nacre-init","error":"no"}}`,
+		"a response that is none":         `{"type":"control_response"}`,
+		"a question without an id":        `{"type":"control_request","request":{"subtype":"can_use_tool"}}`,
+		"a question that is none":         `{"type":"control_request","request_id":"q","request":[]}`,
+		"a result that is none":           `{"type":"result","subtype":7}`,
+		"more questions than it reads of": strings.TrimSuffix(strings.Repeat(request("can_use_tool", `"tool_name":"Bash","input":{}`)+"\n", 3000), "\n"),
+		// Each < is held as six bytes: 24 MiB an answer, 192 MiB in all.
+		"bigger questions than it reads of": strings.TrimSuffix(strings.Repeat(request("can_use_tool", `"tool_name":"Bash","input":{"x":"`+strings.Repeat("<", 4<<20)+`"}`)+"\n", 8), "\n"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := braintest.Act(braintest.Traits{}, func(a *braintest.Actor) int {

@@ -90,6 +90,9 @@ type Client struct {
 	// stuck is closed once a step's result could not be kept in time.
 	stuck     chan struct{}
 	stuckOnce sync.Once
+	// returned holds when each workflow that ran here returned, by id: the
+	// library forgets an outcome that it could not store.
+	returned sync.Map
 }
 
 // OpenClient opens the store of engines that other processes run. Where none
@@ -128,6 +131,17 @@ func newClient(lib dbos.Context, db *sql.DB, log *slog.Logger) *Client {
 func (c *Client) watchStore() (kept func()) {
 	timer := time.AfterFunc(storeTimeout, func() { c.stuckOnce.Do(func() { close(c.stuck) }) })
 	return func() { timer.Stop() }
+}
+
+// lost reports whether a workflow returned here so long ago that its outcome
+// will not be stored any more.
+func (c *Client) lost(id string) bool {
+	at, ok := c.returned.Load(id)
+	if !ok {
+		return false
+	}
+	since, ok := at.(time.Time)
+	return ok && time.Since(since) > storeTimeout
 }
 
 // Close stops. An engine's running workflows are interrupted, not cancelled:
@@ -225,6 +239,9 @@ func (c *Client) Wait(ctx context.Context, id string) (json.RawMessage, error) {
 		}
 		if c.known != nil && !c.known(status.Name) {
 			return nil, fmt.Errorf("workflow %s is %q: %w", id, status.Name, ErrUnknownWorkflow)
+		}
+		if c.lost(id) {
+			return nil, fmt.Errorf("workflow %s: %w", id, ErrStore)
 		}
 		timer.Reset(pause)
 		pause = min(2*pause, waitMost)
