@@ -35,6 +35,8 @@ type Outcome struct {
 	Label Label
 	// Redacted are the field paths whose values were redacted.
 	Redacted []string
+	// Handle is the ticket for what Result leaves out; nil where it is whole.
+	Handle *Handle
 }
 
 // Code is a stable error code of the door (D-06).
@@ -84,6 +86,8 @@ type Question struct {
 	Arguments json.RawMessage `json:"arguments"`
 	// Digest binds the answer to capability, arguments, code, policy and session.
 	Digest string `json:"digest"`
+	// Origins say where each risky value came from (K-26).
+	Origins []Origin `json:"origins,omitempty"`
 	// Why says what made the kernel ask.
 	Why string `json:"why"`
 	// AgentWords is the agent's own justification: shown as such, never counted.

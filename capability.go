@@ -107,6 +107,8 @@ type Capability struct {
 	Returns Label
 	// Sinks are the arguments in which a wrong value does harm (K-25).
 	Sinks []string
+	// Behavioural marks what writes text that later sessions act on (M-52).
+	Behavioural bool
 	// HighRisk adds a question to a person to every call (D-13).
 	HighRisk bool
 	// Intrinsic marks the core's own tools, which every group may use (D-12, D-30).
@@ -128,6 +130,12 @@ type Principal struct {
 	Attributes map[string]string
 	// Justification is the operator's task text: the only words that count as a reason (K-22).
 	Justification string
+	// Intent and Scope say what the host opened the session for, in words that
+	// policy can match (K-05). An empty intent matches no rule that wants one.
+	Intent string
+	Scope  map[string]string
+	// Channel is where the work came from, such as "terminal" or "webhook".
+	Channel string
 }
 
 // Invocation is a call after every check: what a driver acts on.

@@ -56,6 +56,25 @@ const (
 	ReasonUnanswered         ReasonCode = "approval_unanswered"
 	ReasonNoApprover         ReasonCode = "no_approver"
 	ReasonAuditFailed        ReasonCode = "audit_failed"
+
+	ReasonDefaultFallthrough ReasonCode = "default_fallthrough_allow" // an allow that no rule gave
+	ReasonDefaultAsk         ReasonCode = "default_fallthrough_ask"   // a question that no rule asked for
+	ReasonTokenVerified      ReasonCode = "token_verified"
+	ReasonMissingTenant      ReasonCode = "missing_tenant_attribute"
+	ReasonMissingAttribute   ReasonCode = "missing_attribute"
+	ReasonInvalidConstraint  ReasonCode = "invalid_constraint"
+	ReasonArgumentConstraint ReasonCode = "arg_constraint_violation"
+	ReasonIntentNotAllowed   ReasonCode = "intent_not_allowed"
+	ReasonScopeNotAllowed    ReasonCode = "scope_not_allowed"
+	ReasonHandleConstraint   ReasonCode = "handle_constraint_violation"
+	ReasonHandlePrincipal    ReasonCode = "handle_principal_mismatch"
+	ReasonHandleUnknown      ReasonCode = "handle_unknown"
+	ReasonMemoryWriter       ReasonCode = "memory_write_requires_writer"
+	ReasonMemorySensitive    ReasonCode = "memory_sensitive_read_denied"
+	ReasonTainted            ReasonCode = "tainted_session_ask" // a session that has read untrusted text
+	ReasonBudgetExhausted    ReasonCode = "output_budget_exhausted"
+	ReasonTokenRefused       ReasonCode = "token_refused"
+	ReasonConditionNotMet    ReasonCode = "condition_not_met" // of a rule, where no other code fits
 )
 
 // Decision is a verdict with the rule and the stable code behind it.
@@ -66,6 +85,8 @@ type Decision struct {
 	Rule string `json:"rule,omitempty"`
 	// Message says to a person what happened and what would change it.
 	Message string `json:"message,omitempty"`
+	// Constraints are what an allow or an ask is narrowed to.
+	Constraints Constraints `json:"constraints,omitzero"`
 	// RetryAfter is set on ReasonRateLimited, rounded up to a second.
 	RetryAfter time.Duration `json:"-"`
 }

@@ -11,6 +11,7 @@ package policy
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,18 +20,19 @@ import (
 	"github.com/nacre-dev/nacre"
 )
 
-// ReasonDefaultFallthrough is the code of an allow that no rule gave: the
-// file's own `default = "allow"` (K-07).
-const ReasonDefaultFallthrough nacre.ReasonCode = "default_fallthrough_allow"
-
-// ReasonDefaultAsk is the code of a question that no rule asked for: the
-// file's own `default = "ask"`.
-const ReasonDefaultAsk nacre.ReasonCode = "default_fallthrough_ask"
-
 // Request is what a policy decides on. All of it comes from the host.
 type Request struct {
 	Principal  nacre.Principal
 	Capability nacre.Capability
+	// Arguments are canonical, after defaults; nil where a grant is asked for
+	// before there are any.
+	Arguments json.RawMessage
+	// Constraints are what the request itself asks to be narrowed to.
+	Constraints nacre.Constraints
+	// Tainted says that the session has read untrusted text.
+	Tainted bool
+	// Origins tell where the value of each sink argument was seen.
+	Origins []nacre.Origin
 }
 
 // Engine decides calls. Decide is pure: equal requests get equal decisions,
@@ -101,9 +103,9 @@ func (p *Policy) defaulted(r Request) nacre.Decision {
 	}
 	switch p.fallback {
 	case nacre.Allow:
-		return nacre.Decision{Verdict: nacre.Allow, Code: ReasonDefaultFallthrough, Rule: place}
+		return nacre.Decision{Verdict: nacre.Allow, Code: nacre.ReasonDefaultFallthrough, Rule: place}
 	case nacre.Ask:
-		return nacre.Decision{Verdict: nacre.Ask, Code: ReasonDefaultAsk, Rule: place}
+		return nacre.Decision{Verdict: nacre.Ask, Code: nacre.ReasonDefaultAsk, Rule: place}
 	}
 	message := fmt.Sprintf("no rule allows %s (%s)", r.Capability.ID, r.Capability.Safety)
 	if hint := p.hint(r); hint != "" {

@@ -155,8 +155,8 @@ func TestWhatIsEmptyDenies(t *testing.T) {
 	}{
 		"the zero policy":          {&policy.Policy{}, nacre.Deny, nacre.ReasonNoMatchingRule},
 		"an empty file":            {parse(t, ""), nacre.Deny, nacre.ReasonNoMatchingRule},
-		"a default that asks":      {parse(t, `default = "ask"`), nacre.Ask, policy.ReasonDefaultAsk},
-		"a default that says so":   {parse(t, `default = "allow"`), nacre.Allow, policy.ReasonDefaultFallthrough},
+		"a default that asks":      {parse(t, `default = "ask"`), nacre.Ask, nacre.ReasonDefaultAsk},
+		"a default that says so":   {parse(t, `default = "allow"`), nacre.Allow, nacre.ReasonDefaultFallthrough},
 		"a rule that matches all":  {parse(t, "[[rules]]\naction = \"allow\"\nmatch = {}"), nacre.Allow, nacre.ReasonRuleAllow},
 		"a deny before everything": {parse(t, "default = \"allow\"\n[[rules]]\naction = \"deny\"\nmatch = {}"), nacre.Deny, nacre.ReasonExplicitDeny},
 	}
