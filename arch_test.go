@@ -21,21 +21,25 @@ var floors = map[string]int{
 	// 1: deciders, pure
 	"policy": 1, "internal/token": 1, "internal/firewall": 1, "internal/redact": 1,
 	"internal/posture": 1, "internal/budget": 1, "internal/zmtp": 1, "internal/wire": 1,
+	"internal/provenance": 1, "internal/handle": 1, "internal/search": 1,
 
 	// 2: records on disk
 	"audit": 2, "internal/registry": 2, "internal/approval": 2, "internal/memory": 2,
+	"internal/revocation": 2,
 
 	// 3: effects, network and processes
 	"internal/sandbox": 3, "internal/egress": 3, "internal/model": 3, "internal/brain": 3,
 	"internal/pluginhost": 3, "internal/repo": 3, "internal/engine": 3, "internal/ipc": 3,
-	"internal/scriptedmodel": 3,
+	"internal/scriptedmodel": 3, "driver/http": 3, "driver/mcp": 3,
 
-	"kernel":           4,
+	"kernel": 4,
+	// what embedders put around a kernel
+	"toolformat": 5, "telemetry": 5,
 	"internal/session": 5,
 	"internal/door":    6, "internal/task": 6,
 	"assembly": 7, "internal/display": 7,
 	"internal/demo": 8,
-	"cmd/nacre":     9, "cmd/ipc": 9, "cmd/brain": 9, "cmd/sandbox-init": 9,
+	"cmd/nacre":     9, "cmd/ipc": 9, "cmd/ipc-mcp": 9, "cmd/brain": 9, "cmd/sandbox-init": 9,
 	"plugins/reminders": 9,
 }
 
