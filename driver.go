@@ -1,0 +1,25 @@
+package nacre
+
+import "errors"
+
+// NotSent marks a driver's error as one that came before anything was sent, so
+// that another driver may be tried even for what writes (K-13). A driver that
+// is not sure does not use it.
+func NotSent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &notSent{err}
+}
+
+// IsNotSent reports whether err, or what it wraps, was marked by NotSent.
+func IsNotSent(err error) bool {
+	var marked *notSent
+	return errors.As(err, &marked)
+}
+
+type notSent struct{ err error }
+
+func (e *notSent) Error() string { return e.err.Error() }
+
+func (e *notSent) Unwrap() error { return e.err }
