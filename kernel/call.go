@@ -97,7 +97,7 @@ func (k *Kernel) know(r *run) error {
 }
 
 func (k *Kernel) validate(r *run) error {
-	arguments, refusal := r.tool.arguments(r.call.Arguments)
+	arguments, refusal := r.tool.schema.Arguments(r.call.Arguments)
 	if refusal != nil {
 		refusal.Stage, refusal.Code, refusal.Reason = stagePayload, nacre.CodeValidationFailed, nacre.ReasonInvalidArguments
 		return refusal

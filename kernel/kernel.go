@@ -21,6 +21,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/redact"
+	"github.com/nacre-dev/nacre/internal/schema"
 	"github.com/nacre-dev/nacre/internal/token"
 	"github.com/nacre-dev/nacre/policy"
 )
@@ -34,7 +35,7 @@ const (
 	DefaultDeadline = 30 * time.Second
 	MaxDeadline     = time.Hour
 	// MaxArguments and MaxResult are in bytes.
-	MaxArguments = 1 << 20
+	MaxArguments = schema.MaxArguments
 	MaxResult    = 1 << 20
 	// recordDeadline bounds every write to the audit chain.
 	recordDeadline = 30 * time.Second

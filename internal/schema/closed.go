@@ -1,4 +1,4 @@
-package kernel
+package schema
 
 import (
 	"encoding/json"

@@ -1,0 +1,212 @@
+// Package schema promises that arguments are what their JSON Schema says, and
+// nothing else: a schema that is open at any level is refused (D-11), arguments
+// are validated first and completed with defaults after, and what comes out is
+// canonical.
+//
+// It loads nothing: a schema refers to itself only. It does not know what the
+// arguments mean.
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/wire"
+)
+
+// MaxArguments is the most that the arguments of one call may be, in bytes.
+const MaxArguments = 1 << 20
+
+// Schema is that of one tool's arguments, compiled once. It is safe for
+// concurrent use.
+type Schema struct {
+	schema    *jsonschema.Schema
+	defaults  *defaults
+	canonical []byte
+	warnings  []string
+}
+
+// Compile checks a schema and finds its defaults. One that violates its own
+// schema is left out, with a warning.
+func Compile(raw json.RawMessage) (*Schema, error) {
+	compiled, err := compile(raw)
+	if err != nil {
+		return nil, err
+	}
+	canonical, err := wire.Canonical(raw)
+	if err != nil {
+		return nil, err
+	}
+	found, warnings := collect(compiled, "")
+	return &Schema{schema: compiled, defaults: found, canonical: canonical, warnings: warnings}, nil
+}
+
+// Canonical is the schema in canonical form: what a digest is made of.
+func (s *Schema) Canonical() []byte { return slices.Clone(s.canonical) }
+
+// Warnings are the defaults that were left out.
+func (s *Schema) Warnings() []string { return slices.Clone(s.warnings) }
+
+// Has reports whether there is an argument at a dotted path.
+func (s *Schema) Has(path string) bool {
+	at := s.schema
+	for name := range strings.SplitSeq(path, ".") {
+		for at != nil && at.Properties[name] == nil && at.Ref != nil {
+			at = at.Ref
+		}
+		if at == nil || at.Properties[name] == nil {
+			return false
+		}
+		at = at.Properties[name]
+	}
+	return true
+}
+
+// Arguments returns the canonical form of valid arguments with defaults
+// inserted, or why they are not valid. Nothing at all stands for {}.
+func (s *Schema) Arguments(raw json.RawMessage) (json.RawMessage, *nacre.Refusal) {
+	if len(raw) > MaxArguments {
+		return nil, &nacre.Refusal{Message: fmt.Sprintf("arguments of %d bytes, the limit is %d", len(raw), MaxArguments)}
+	}
+	if len(raw) == 0 {
+		raw = json.RawMessage("{}")
+	}
+	canonical, err := wire.Canonical(raw)
+	if err != nil {
+		return nil, &nacre.Refusal{Message: "arguments are not usable JSON: " + err.Error()}
+	}
+	value, err := decode(canonical)
+	if err != nil {
+		return nil, &nacre.Refusal{Message: "arguments are not usable JSON: " + err.Error()}
+	}
+	if err := s.schema.Validate(value); err != nil {
+		return nil, invalid(err)
+	}
+	if !s.defaults.insert(value) {
+		return canonical, nil
+	}
+	if err := s.schema.Validate(value); err != nil { // a driver never sees what its schema refuses
+		return nil, invalid(err)
+	}
+	filled, err := json.Marshal(value)
+	if err == nil {
+		filled, err = wire.Canonical(filled)
+	}
+	if err != nil {
+		return nil, &nacre.Refusal{Message: "arguments cannot be completed: " + err.Error()}
+	}
+	return filled, nil
+}
+
+// decode keeps numbers as they are spelled.
+func decode(raw []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var value any
+	if err := d.Decode(&value); err != nil {
+		return nil, err
+	}
+	return value, nil
+}
+
+// defaults are the values to insert into an object, and into the objects in it.
+type defaults struct {
+	names  []string
+	values map[string]any
+	inside map[string]*defaults
+}
+
+// collect finds the defaults of an object's properties. One that violates its
+// own schema is left out, with a warning (D-11).
+func collect(schema *jsonschema.Schema, path string) (*defaults, []string) {
+	found := &defaults{values: map[string]any{}, inside: map[string]*defaults{}}
+	var warnings []string
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		property := schema.Properties[name]
+		if value := defaultOf(property); value != nil {
+			if err := property.Validate(*value); err != nil {
+				warnings = append(warnings, fmt.Sprintf("the default of %s%s violates its own schema and is ignored", path, name))
+			} else {
+				found.values[name] = *value
+			}
+		}
+		if len(property.Properties) > 0 {
+			inside, more := collect(property, path+name+".")
+			warnings = append(warnings, more...)
+			if len(inside.names) > 0 {
+				found.inside[name] = inside
+			}
+		}
+		if _, ok := found.values[name]; ok || found.inside[name] != nil {
+			found.names = append(found.names, name)
+		}
+	}
+	return found, warnings
+}
+
+// defaultOf is a property's own default, or that of what it refers to.
+func defaultOf(property *jsonschema.Schema) *any {
+	for range maxSchemaDepth {
+		if property.Default != nil || property.Ref == nil {
+			break
+		}
+		property = property.Ref
+	}
+	return property.Default
+}
+
+// insert adds what is absent, and reports whether anything was.
+func (d *defaults) insert(value any) bool {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return false
+	}
+	changed := false
+	for _, name := range d.names {
+		if _, present := object[name]; !present {
+			if value, ok := d.values[name]; ok {
+				object[name] = copyOf(value)
+				changed = true
+			}
+		}
+		if inside := d.inside[name]; inside != nil {
+			changed = inside.insert(object[name]) || changed
+		}
+	}
+	return changed
+}
+
+// copyOf keeps calls from sharing the containers of a default.
+func copyOf(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		c := make(map[string]any, len(v))
+		for name, inner := range v {
+			c[name] = copyOf(inner)
+		}
+		return c
+	case []any:
+		c := make([]any, len(v))
+		for i, inner := range v {
+			c[i] = copyOf(inner)
+		}
+		return c
+	}
+	return value
+}
+
+// cut shortens a text to limit bytes, and marks that it did.
+func cut(s string, limit int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "…"
+}
