@@ -102,6 +102,38 @@ type Ruling struct {
 	By string `json:"by"`
 	// Digest repeats the question's, so that what was approved is what runs.
 	Digest string `json:"digest"`
+	// For and Scope let the ruling stand: what is like the question is decided
+	// the same way without asking again, for so long, in this session only.
+	For   time.Duration `json:"for,omitempty"`
+	Scope RulingScope   `json:"scope,omitempty"`
+}
+
+// RulingScope says what a ruling that stands is for. The zero value is the
+// narrowest: this one question.
+type RulingScope uint8
+
+// The scopes, from the narrowest.
+const (
+	ScopeOnce RulingScope = iota
+	// ScopeSame is the same tool with the same values where a wrong one does
+	// harm: its sinks, or all arguments where it declares none.
+	ScopeSame
+	// ScopeTool is the same tool with whatever arguments.
+	ScopeTool
+)
+
+var scopeNames = [...]string{"once", "same", "tool"}
+
+func (s RulingScope) String() string { return enumName(scopeNames[:], uint8(s), "once") }
+
+// MarshalText implements encoding.TextMarshaler.
+func (s RulingScope) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText accepts exactly "once", "same" or "tool".
+func (s *RulingScope) UnmarshalText(text []byte) error {
+	i, err := enumIndex("scope", scopeNames[:], string(text))
+	*s = RulingScope(i)
+	return err
 }
 
 // Approver asks a person. Ask returns when the person has answered or ctx

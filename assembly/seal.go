@@ -38,7 +38,7 @@ const briefLimit = 5 * time.Second
 type Asking struct {
 	// Ask is told of each question and may answer it through answer, from any
 	// goroutine. It must not block.
-	Ask func(q nacre.Question, answer func(v nacre.Verdict, by string) error)
+	Ask func(q nacre.Question, answer func(nacre.Ruling) error)
 	// In and Out, where set, are a terminal that is asked y or n. By is recorded
 	// as who answered there.
 	In  io.Reader
@@ -162,7 +162,7 @@ func (s *sealed) open(ctx context.Context, req request) error {
 func (s *sealed) notify(asking Asking) func(nacre.Question) {
 	return func(q nacre.Question) {
 		if asking.Ask != nil {
-			asking.Ask(q, func(v nacre.Verdict, by string) error { return s.Approvals.Answer(q.ID, v, by) })
+			asking.Ask(q, func(ruling nacre.Ruling) error { return s.Approvals.Answer(q.ID, ruling) })
 		}
 		if asking.In != nil {
 			s.questions <- q // has room for as many as can wait

@@ -132,7 +132,7 @@ func (r *Runtime) Approvals(ctx context.Context) ([]nacre.Question, error) {
 }
 
 // Answer decides the one waiting question that has this id.
-func (r *Runtime) Answer(ctx context.Context, id string, v nacre.Verdict, by string) error {
+func (r *Runtime) Answer(ctx context.Context, id string, ruling nacre.Ruling) error {
 	var found []*session.Remote
 	err := r.eachLive(func(remote *session.Remote) {
 		questions, err := remote.Approvals(ctx)
@@ -150,7 +150,7 @@ func (r *Runtime) Answer(ctx context.Context, id string, v nacre.Verdict, by str
 	case len(found) > 1:
 		return fmt.Errorf("question %q waits in %d sessions: stop one of them", id, len(found))
 	}
-	return found[0].Answer(ctx, id, v, by)
+	return found[0].Answer(ctx, id, ruling)
 }
 
 func (r *Runtime) eachLive(do func(*session.Remote)) error {

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io"
 	"os/user"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/approval"
 	"github.com/nacre-dev/nacre/internal/display"
 )
 
@@ -106,11 +109,35 @@ func (a *app) stopSession(ctx context.Context, name string) error {
 func (a *app) approvalsCommand() *cobra.Command {
 	list := &cobra.Command{Use: "list", Short: "list the questions that wait for a person", Args: noArguments, Example: "  nacre approvals list",
 		RunE: func(c *cobra.Command, _ []string) error { return a.listApprovals(c.Context()) }}
-	approve := &cobra.Command{Use: "approve ID", Short: "let a waiting call run, once", Args: oneArgument("a question's id"), Example: "  nacre approvals approve 7d2q",
-		RunE: func(c *cobra.Command, args []string) error { return a.answer(c.Context(), args[0], nacre.Allow) }}
-	deny := &cobra.Command{Use: "deny ID", Short: "refuse a waiting call", Args: oneArgument("a question's id"), Example: "  nacre approvals deny 7d2q",
-		RunE: func(c *cobra.Command, args []string) error { return a.answer(c.Context(), args[0], nacre.Deny) }}
+	approve := a.rulingCommand("approve", "let a waiting call run, once or for a time", nacre.Allow)
+	approve.Example = "  nacre approvals approve 7d2q\n  nacre approvals approve 7d2q --for 15m               the same values again, for 15 minutes\n" +
+		"  nacre approvals approve 7d2q --for 15m --scope tool  the tool with any arguments"
+	deny := a.rulingCommand("deny", "refuse a waiting call, once or for a time", nacre.Deny)
+	deny.Example = "  nacre approvals deny 7d2q\n  nacre approvals deny 7d2q --for 8h --scope tool  never this tool in this session"
 	return group("approvals", "answer what agents ask for", list, approve, deny)
+}
+
+// rulingCommand answers a question. What stands for a time stands in the
+// question's own session only.
+func (a *app) rulingCommand(verb, short string, v nacre.Verdict) *cobra.Command {
+	var scope string
+	ruling := nacre.Ruling{Verdict: v}
+	c := &cobra.Command{Use: verb + " ID", Short: short, Args: oneArgument("a question's id")}
+	c.Flags().DurationVar(&ruling.For, "for", 0, "let the answer stand so long, up to 8h or the session's end")
+	c.Flags().StringVar(&scope, "scope", "same", "what it stands for: same (the same risky values) or tool (any arguments)")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := ruling.Scope.UnmarshalText([]byte(scope)); err != nil {
+			return &usageError{err}
+		}
+		if c.Flags().Changed("scope") && ruling.For == 0 {
+			return &usageError{errors.New("--scope goes with --for, such as --for 15m")}
+		}
+		if ruling.For == 0 {
+			ruling.Scope = nacre.ScopeOnce
+		}
+		return a.answer(c.Context(), args[0], ruling)
+	}
+	return c
 }
 
 func (a *app) listApprovals(ctx context.Context) error {
@@ -130,23 +157,27 @@ func (a *app) listApprovals(ctx context.Context) error {
 		p.Line("nothing is waiting")
 	}
 	for _, q := range questions {
-		p.Question(q, time.Now())
+		if _, err := io.WriteString(a.stdout, approval.Render(q)); err != nil {
+			return err
+		}
+		p.Line("    nacre approvals approve %s [--for 15m]   or   nacre approvals deny %s", q.ID, q.ID)
 	}
 	return nil
 }
 
-func (a *app) answer(ctx context.Context, id string, v nacre.Verdict) error {
+func (a *app) answer(ctx context.Context, id string, ruling nacre.Ruling) error {
 	rt, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
-	if err := rt.Answer(ctx, id, v, operator()+" in another terminal"); err != nil {
+	ruling.By = operator() + " in another terminal"
+	if err := rt.Answer(ctx, id, ruling); err != nil {
 		return err
 	}
 	if a.json {
-		return printJSON(a.stdout, map[string]any{"id": id, "verdict": v})
+		return printJSON(a.stdout, map[string]any{"id": id, "verdict": ruling.Verdict, "for_seconds": int(ruling.For / time.Second), "scope": ruling.Scope})
 	}
-	a.printer(a.stdout).Field("answered", "%s: %s", id, v)
+	a.printer(a.stdout).Field("answered", "%s: %s", id, approval.Describe(ruling))
 	return nil
 }
 

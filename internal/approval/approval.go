@@ -33,6 +33,8 @@ const (
 	maxFinished = 1024
 	// recordLimit bounds the wait for the chain when the call itself has ended.
 	recordLimit = 10 * time.Second
+	// MaxStanding is the longest that a ruling may stand; it ends with its session.
+	MaxStanding = 8 * time.Hour
 	// maxBy is the longest name of who answered, in bytes.
 	maxBy = 128
 )
@@ -159,7 +161,7 @@ func (d *Desk) open(q nacre.Question) (*pending, error) {
 		return nil, ErrFull
 	}
 	q.ID = newID(d.taken)
-	q.Arguments = slices.Clone(q.Arguments)
+	q = copyOf(q)
 	p := &pending{q: q, settled: make(chan struct{})}
 	d.pending[q.ID] = p
 	d.asking.Add(1)
@@ -199,7 +201,7 @@ func (d *Desk) deny(ctx context.Context, p *pending, why error) {
 	case errors.Is(why, ErrClosed):
 		outcome = "closed"
 	}
-	err := d.commit(ctx, d.record(p.q, outcome, ""))
+	err := d.commit(ctx, d.record(p.q, outcome, nacre.Ruling{}))
 	p.settle(nacre.Ruling{}, errors.Join(why, err))
 }
 
@@ -230,32 +232,45 @@ func (d *Desk) finish(id, what string) {
 	d.finished = append(d.finished, finished{id, what})
 }
 
-// Answer settles a question: it claims it, records the answer, and only then
-// lets the call go on. A question that was answered, expired or never asked
-// gets ErrLate or ErrUnknown, and nothing happens. Where the answer cannot be
-// recorded, the call is denied and the error returned.
-func (d *Desk) Answer(id string, v nacre.Verdict, by string) error {
-	if v != nacre.Allow && v != nacre.Deny {
-		return fmt.Errorf("%w: verdict %v: allow or deny", ErrAnswer, v)
-	}
-	if by == "" || len(by) > maxBy {
-		return fmt.Errorf("%w: it does not say in 1–%d bytes who answers", ErrAnswer, maxBy)
+// Answer settles a question: it claims it, records the ruling, and only then
+// lets the call go on. The ruling's digest is the desk's to give. A question
+// that was answered, expired or never asked gets ErrLate or ErrUnknown, and
+// nothing happens. Where the ruling cannot be recorded, the call is denied and
+// the error returned.
+func (d *Desk) Answer(id string, r nacre.Ruling) error {
+	if err := checkRuling(r); err != nil {
+		return err
 	}
 	id = strings.ToLower(strings.TrimSpace(id))
-	word := map[nacre.Verdict]string{nacre.Allow: "approved", nacre.Deny: "denied"}[v]
+	word := map[nacre.Verdict]string{nacre.Allow: "approved", nacre.Deny: "denied"}[r.Verdict]
 	if err := d.answerable(id); err != nil {
 		return err
 	}
-	p := d.claim(id, word+" by "+Escape(by))
+	p := d.claim(id, word+" by "+Escape(r.By))
 	if p == nil {
 		return d.late(id)
 	}
-	if err := d.commit(context.Background(), d.record(p.q, word, by)); err != nil {
+	if err := d.commit(context.Background(), d.record(p.q, word, r)); err != nil {
 		err = fmt.Errorf("the answer could not be recorded, so the call is denied: %w", err)
 		p.settle(nacre.Ruling{}, err)
 		return err
 	}
-	p.settle(nacre.Ruling{Verdict: v, By: by, Digest: p.q.Digest}, nil)
+	r.Digest = p.q.Digest
+	p.settle(r, nil)
+	return nil
+}
+
+func checkRuling(r nacre.Ruling) error {
+	switch {
+	case r.Verdict != nacre.Allow && r.Verdict != nacre.Deny:
+		return fmt.Errorf("%w: verdict %v: allow or deny", ErrAnswer, r.Verdict)
+	case r.By == "" || len(r.By) > maxBy:
+		return fmt.Errorf("%w: it does not say in 1–%d bytes who answers", ErrAnswer, maxBy)
+	case r.Scope > nacre.ScopeTool || (r.Scope == nacre.ScopeOnce) != (r.For == 0):
+		return fmt.Errorf("%w: what stands needs both a time and a scope, same or tool", ErrAnswer)
+	case r.For < 0 || r.For > MaxStanding:
+		return fmt.Errorf("%w: it cannot stand for %v: up to %v", ErrAnswer, r.For, MaxStanding)
+	}
 	return nil
 }
 
@@ -342,14 +357,21 @@ func (d *Desk) commit(ctx context.Context, r nacre.Record) error {
 
 // record says how a question was settled. It holds names and digests, and no
 // argument's value.
-func (d *Desk) record(q nacre.Question, outcome, by string) nacre.Record {
+func (d *Desk) record(q nacre.Question, outcome string, r nacre.Ruling) nacre.Record {
+	seconds, scope := int64(r.For/time.Second), ""
+	if seconds > 0 {
+		scope = r.Scope.String()
+	}
 	detail, err := json.Marshal(struct {
 		ID         string             `json:"id"`
 		Capability nacre.CapabilityID `json:"capability"`
 		Digest     string             `json:"digest"`
 		Expires    time.Time          `json:"expires"`
 		By         string             `json:"by,omitempty"`
-	}{q.ID, q.Capability, q.Digest, q.Expires.UTC(), by})
+		// Seconds and Scope say for how long and for what a ruling stands.
+		Seconds int64  `json:"seconds,omitempty"`
+		Scope   string `json:"scope,omitempty"`
+	}{q.ID, q.Capability, q.Digest, q.Expires.UTC(), r.By, seconds, scope})
 	if err != nil {
 		detail = nil // a year beyond 9999, which the chain refuses for itself
 	}
@@ -360,6 +382,6 @@ func (d *Desk) record(q nacre.Question, outcome, by string) nacre.Record {
 }
 
 func copyOf(q nacre.Question) nacre.Question {
-	q.Arguments = slices.Clone(q.Arguments)
+	q.Arguments, q.Origins = slices.Clone(q.Arguments), slices.Clone(q.Origins)
 	return q
 }

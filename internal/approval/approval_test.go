@@ -93,7 +93,7 @@ func TestAnswerReachesTheOneWhoAsked(t *testing.T) {
 		if list := d.List(); len(list) != 1 || list[0].ID != q.ID {
 			t.Errorf("%s: have %v", name, list)
 		}
-		if err := d.Answer(q.ID, want, "terminal"); err != nil {
+		if err := d.Answer(q.ID, nacre.Ruling{Verdict: want, By: "terminal"}); err != nil {
 			t.Fatal(err)
 		}
 		have := <-done
@@ -103,7 +103,7 @@ func TestAnswerReachesTheOneWhoAsked(t *testing.T) {
 		if have := fmt.Sprint(l.outcomes()); have != "[approval.claim "+name+"]" {
 			t.Errorf("have %s", have)
 		}
-		if err := d.Answer(q.ID, nacre.Allow, "web"); !errors.Is(err, approval.ErrLate) {
+		if err := d.Answer(q.ID, nacre.Ruling{Verdict: nacre.Allow, By: "web"}); !errors.Is(err, approval.ErrLate) {
 			t.Errorf("%s: second answer: have %v", name, err)
 		}
 		if len(d.List()) != 0 {
@@ -125,7 +125,7 @@ func TestEverythingElseDenies(t *testing.T) {
 		if !errors.Is(approval.ErrExpired, context.DeadlineExceeded) { // so that the kernel calls it a time-out (D-13)
 			t.Error("an expired question is not a deadline's end")
 		}
-		if err := d.Answer(q.ID, nacre.Allow, "x"); !errors.Is(err, approval.ErrLate) {
+		if err := d.Answer(q.ID, nacre.Ruling{Verdict: nacre.Allow, By: "x"}); !errors.Is(err, approval.ErrLate) {
 			t.Errorf("late: have %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -181,7 +181,7 @@ func TestBrokenChainDenies(t *testing.T) { // K-21
 	l := &ledger{fail: func(nacre.Record) error { return broken }}
 	d, asked := desk(l)
 	done := ask(t.Context(), d, question())
-	if err := d.Answer((<-asked).ID, nacre.Allow, "x"); !errors.Is(err, broken) {
+	if err := d.Answer((<-asked).ID, nacre.Ruling{Verdict: nacre.Allow, By: "x"}); !errors.Is(err, broken) {
 		t.Errorf("answer: have %v", err)
 	}
 	if have := <-done; !errors.Is(have.err, broken) || have.ruling.Verdict != nacre.Deny {
@@ -194,23 +194,27 @@ func TestAnswersThatAreNone(t *testing.T) {
 	done := ask(t.Context(), d, question())
 	q := <-asked
 	for name, c := range map[string]struct {
-		id   string
-		v    nacre.Verdict
-		by   string
-		want error
+		id     string
+		ruling nacre.Ruling
+		want   error
 	}{
-		"ask":           {q.ID, nacre.Ask, "x", approval.ErrAnswer},
-		"beyond":        {q.ID, 9, "x", approval.ErrAnswer},
-		"by nobody":     {q.ID, nacre.Allow, "", approval.ErrAnswer},
-		"unknown id":    {"zzzzz", nacre.Allow, "x", approval.ErrUnknown},
-		"no id":         {"", nacre.Allow, "x", approval.ErrUnknown},
-		"part of an id": {q.ID[:2], nacre.Allow, "x", approval.ErrUnknown},
+		"ask":                       {q.ID, nacre.Ruling{Verdict: nacre.Ask, By: "x"}, approval.ErrAnswer},
+		"beyond":                    {q.ID, nacre.Ruling{Verdict: 9, By: "x"}, approval.ErrAnswer},
+		"by nobody":                 {q.ID, nacre.Ruling{Verdict: nacre.Allow}, approval.ErrAnswer},
+		"unknown id":                {"zzzzz", nacre.Ruling{Verdict: nacre.Allow, By: "x"}, approval.ErrUnknown},
+		"no id":                     {"", nacre.Ruling{Verdict: nacre.Allow, By: "x"}, approval.ErrUnknown},
+		"part of an id":             {q.ID[:2], nacre.Ruling{Verdict: nacre.Allow, By: "x"}, approval.ErrUnknown},
+		"a time without a scope":    {q.ID, nacre.Ruling{Verdict: nacre.Allow, By: "x", For: time.Hour}, approval.ErrAnswer},
+		"a scope without a time":    {q.ID, nacre.Ruling{Verdict: nacre.Allow, By: "x", Scope: nacre.ScopeTool}, approval.ErrAnswer},
+		"a time that is too long":   {q.ID, nacre.Ruling{Verdict: nacre.Allow, By: "x", For: approval.MaxStanding + 1, Scope: nacre.ScopeSame}, approval.ErrAnswer},
+		"a time that is negative":   {q.ID, nacre.Ruling{Verdict: nacre.Allow, By: "x", For: -1, Scope: nacre.ScopeSame}, approval.ErrAnswer},
+		"a scope that is not known": {q.ID, nacre.Ruling{Verdict: nacre.Allow, By: "x", For: 1, Scope: 7}, approval.ErrAnswer},
 	} {
-		if err := d.Answer(c.id, c.v, c.by); !errors.Is(err, c.want) {
+		if err := d.Answer(c.id, c.ruling); !errors.Is(err, c.want) {
 			t.Errorf("%s: have %v", name, err)
 		}
 	}
-	if err := d.Answer(" "+q.ID+" ", nacre.Deny, "x"); err != nil {
+	if err := d.Answer(" "+q.ID+" ", nacre.Ruling{Verdict: nacre.Deny, By: "x"}); err != nil {
 		t.Error(err)
 	}
 	<-done
@@ -227,7 +231,7 @@ func TestExpiryHoldsEvenIfTheTimerIsLate(t *testing.T) {
 	mu.Lock()
 	now = now.Add(approval.DefaultTTL) // the machine slept
 	mu.Unlock()
-	if err := d.Answer(q.ID, nacre.Allow, "x"); !errors.Is(err, approval.ErrLate) {
+	if err := d.Answer(q.ID, nacre.Ruling{Verdict: nacre.Allow, By: "x"}); !errors.Is(err, approval.ErrLate) {
 		t.Errorf("have %v", err)
 	}
 	if have := <-done; !errors.Is(have.err, approval.ErrExpired) {
@@ -265,7 +269,7 @@ func TestRacingAnswersCountOnce(t *testing.T) {
 		wins := make(chan nacre.Verdict, 3)
 		for i, v := range []nacre.Verdict{nacre.Allow, nacre.Deny, nacre.Allow} {
 			wg.Go(func() {
-				switch err := d.Answer(q.ID, v, fmt.Sprint("face ", i)); {
+				switch err := d.Answer(q.ID, nacre.Ruling{Verdict: v, By: fmt.Sprint("face ", i)}); {
 				case err == nil:
 					wins <- v
 				case !errors.Is(err, approval.ErrLate):
@@ -291,7 +295,7 @@ func TestClosingWhileAnswering(t *testing.T) {
 		done := ask(t.Context(), d, question())
 		q := <-asked
 		answered := make(chan error, 1)
-		go func() { answered <- d.Answer(q.ID, nacre.Allow, "x") }()
+		go func() { answered <- d.Answer(q.ID, nacre.Ruling{Verdict: nacre.Allow, By: "x"}) }()
 		_ = d.Close()
 		have, err := <-done, <-answered
 		if (err == nil) != (have.err == nil) || (have.ruling.Verdict == nacre.Allow) != (err == nil) {

@@ -14,6 +14,8 @@ const (
 	maxArguments = 4 << 10
 	maxWords     = 512
 	maxWhy       = 512
+	// maxOrigins is how many risky values are told apart.
+	maxOrigins = 12
 )
 
 // Render shows a question as data, on a few lines: nothing in it can move the
@@ -24,6 +26,12 @@ func Render(q nacre.Question) string {
 	fmt.Fprintf(&b, "? %s  %s wants to run\n", Escape(q.ID), shown(string(q.Group), maxWhy))
 	fmt.Fprintf(&b, "    tool       %s\n", shown(string(q.Capability), maxWhy))
 	fmt.Fprintf(&b, "    arguments  %s\n", shown(string(q.Arguments), maxArguments))
+	for _, origin := range q.Origins[:min(len(q.Origins), maxOrigins)] {
+		fmt.Fprintf(&b, "    %s\n", shown(cameFrom(origin), maxWhy))
+	}
+	if more := len(q.Origins) - maxOrigins; more > 0 {
+		fmt.Fprintf(&b, "    and %d more risky values are not shown\n", more)
+	}
 	if q.Why != "" {
 		fmt.Fprintf(&b, "    asked for  %s\n", shown(q.Why, maxWhy))
 	}
@@ -32,6 +40,18 @@ func Render(q nacre.Question) string {
 	}
 	fmt.Fprintf(&b, "    expires    %s\n", q.Expires.Format("15:04:05 MST"))
 	return b.String()
+}
+
+// cameFrom says where a risky value was seen (K-26).
+func cameFrom(o nacre.Origin) string {
+	switch {
+	case o.Provenance == nacre.SeenNowhere || len(o.Sources) == 0:
+		return fmt.Sprintf("%s came from nowhere that is known: the agent made it up or put it together", o.Argument)
+	case o.Provenance.Label() == nacre.Trusted:
+		return fmt.Sprintf("%s was seen in %s", o.Argument, strings.Join(o.Sources, ", "))
+	default:
+		return fmt.Sprintf("%s came from an UNTRUSTED source: %s", o.Argument, strings.Join(o.Sources, ", "))
+	}
 }
 
 func shown(s string, limit int) string {

@@ -84,7 +84,7 @@ func (t Terminal) Prompt(ctx context.Context, q nacre.Question) error {
 	}
 	t.discard(ctx, settled)
 	for range maxTries {
-		if _, err := io.WriteString(t.Out, "    approve? y or n: "); err != nil {
+		if _, err := io.WriteString(t.Out, "    approve? y or n (y 15m: the same for 15 minutes; y tool 15m: this tool; never): "); err != nil {
 			return err
 		}
 		select {
@@ -92,8 +92,8 @@ func (t Terminal) Prompt(ctx context.Context, q nacre.Question) error {
 			if !open {
 				return t.say("no more input here: answer with nacre approvals")
 			}
-			if v, ok := parseAnswer(typed); ok {
-				return t.answer(q.ID, v)
+			if ruling, ok := parseAnswer(typed); ok {
+				return t.answer(q.ID, ruling)
 			}
 		case <-settled:
 			return t.say("answered elsewhere")
@@ -124,17 +124,16 @@ func (t Terminal) discard(ctx context.Context, settled <-chan struct{}) {
 	}
 }
 
-func (t Terminal) answer(id string, v nacre.Verdict) error {
-	err := t.Desk.Answer(id, v, t.By)
+func (t Terminal) answer(id string, r nacre.Ruling) error {
+	r.By = t.By
+	err := t.Desk.Answer(id, r)
 	switch {
 	case errors.Is(err, ErrLate) || errors.Is(err, ErrUnknown):
 		return t.say("too late, nothing was done: " + err.Error())
 	case err != nil:
 		return t.say("denied: " + err.Error())
-	case v == nacre.Allow:
-		return t.say("approved")
 	}
-	return t.say("denied")
+	return t.say(Describe(r))
 }
 
 func (t Terminal) say(what string) error {
@@ -142,14 +141,49 @@ func (t Terminal) say(what string) error {
 	return err
 }
 
-func parseAnswer(typed string) (nacre.Verdict, bool) {
-	switch strings.ToLower(strings.TrimSpace(typed)) {
-	case "y", "yes":
-		return nacre.Allow, true
-	case "n", "no":
-		return nacre.Deny, true
+// Describe says a ruling in words.
+func Describe(r nacre.Ruling) string {
+	words := map[nacre.Verdict]string{nacre.Allow: "approved"}[r.Verdict]
+	if words == "" {
+		words = "denied"
 	}
-	return nacre.Deny, false
+	switch {
+	case r.For <= 0:
+		return words
+	case r.Scope == nacre.ScopeSame:
+		return fmt.Sprintf("%s, and the same again for %v", words, r.For)
+	default:
+		return fmt.Sprintf("%s, and this tool with any arguments for %v", words, r.For)
+	}
+}
+
+// parseAnswer reads y, n, "y 15m" for the same again within 15 minutes, "y tool
+// 15m" for the tool with any arguments, and never, which refuses the tool for
+// as long as a ruling can stand. Everything else is no answer.
+func parseAnswer(typed string) (nacre.Ruling, bool) {
+	words := strings.Fields(strings.ToLower(typed))
+	if len(words) == 1 && words[0] == "never" {
+		return nacre.Ruling{Verdict: nacre.Deny, For: MaxStanding, Scope: nacre.ScopeTool}, true
+	}
+	if len(words) == 0 || len(words) > 3 {
+		return nacre.Ruling{}, false
+	}
+	verdict, ok := map[string]nacre.Verdict{"y": nacre.Allow, "yes": nacre.Allow, "n": nacre.Deny, "no": nacre.Deny}[words[0]]
+	if !ok {
+		return nacre.Ruling{}, false
+	}
+	if len(words) == 1 {
+		return nacre.Ruling{Verdict: verdict}, true
+	}
+	scope := nacre.ScopeSame
+	if len(words) == 3 {
+		if scope.UnmarshalText([]byte(words[1])) != nil {
+			return nacre.Ruling{}, false
+		}
+	}
+	long, err := time.ParseDuration(words[len(words)-1])
+	ruling := nacre.Ruling{Verdict: verdict, By: "terminal", For: long, Scope: scope}
+	return ruling, err == nil && checkRuling(ruling) == nil
 }
 
 func isClosed(c <-chan struct{}) bool {

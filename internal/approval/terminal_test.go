@@ -112,6 +112,54 @@ func TestTerminalAnswersWithYAndN(t *testing.T) {
 	})
 }
 
+// D-13: once, for a time, or never; what is no answer leaves the question open.
+func TestTerminalAnswersForATimeOrNever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFace(t)
+		defer f.end()
+		for typed, want := range map[string]nacre.Ruling{
+			"y 15m":                                 {Verdict: nacre.Allow, For: 15 * time.Minute, Scope: nacre.ScopeSame},
+			"Y tool 1h":                             {Verdict: nacre.Allow, For: time.Hour, Scope: nacre.ScopeTool},
+			"n same 10m":                            {Verdict: nacre.Deny, For: 10 * time.Minute, Scope: nacre.ScopeSame},
+			"never":                                 {Verdict: nacre.Deny, For: approval.MaxStanding, Scope: nacre.ScopeTool},
+			"y for ever\ny -1m\ny 9h\ny once 5m\nn": {Verdict: nacre.Deny},
+		} {
+			done := ask(t.Context(), f.desk, question())
+			time.Sleep(time.Second) // the bubble's clock: past the quiet time
+			f.typeLine(typed)
+			have := <-done
+			want.By, want.Digest = "terminal", have.ruling.Digest
+			if have.err != nil || have.ruling != want || have.ruling.Digest == "" {
+				t.Errorf("%q: have %+v, want %+v", typed, have, want)
+			}
+		}
+	})
+}
+
+// K-26: the person sees where each risky value came from, as data.
+func TestRenderSaysWhereRiskyValuesCameFrom(t *testing.T) {
+	q := question()
+	q.Origins = []nacre.Origin{
+		{Argument: "to", Provenance: nacre.SeenUntrusted, Sources: []string{"result of http_fetch\x1b[2J"}},
+		{Argument: "amount", Provenance: nacre.SeenNowhere},
+		{Argument: "cc", Provenance: nacre.SeenOperator, Sources: []string{"the task"}},
+	}
+	have := approval.Render(q)
+	for _, want := range []string{
+		"to came from an UNTRUSTED source: result of http_fetch<U+001B>[2J\n", "amount came from nowhere that is known", "cc was seen in the task\n",
+	} {
+		if !strings.Contains(have, want) {
+			t.Errorf("have no %q in\n%s", want, have)
+		}
+	}
+	for range 20 {
+		q.Origins = append(q.Origins, nacre.Origin{Argument: "x"})
+	}
+	if have := approval.Render(q); !strings.Contains(have, "and 11 more risky values are not shown") {
+		t.Errorf("have\n%s", have)
+	}
+}
+
 func TestWhatWasTypedBeforeTheQuestionIsNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFace(t)
@@ -138,7 +186,7 @@ func TestTerminalStepsBackWhenAnsweredElsewhere(t *testing.T) {
 		defer f.end()
 		done := ask(t.Context(), f.desk, question())
 		time.Sleep(time.Second)
-		if err := f.desk.Answer(f.desk.List()[0].ID, nacre.Allow, "second terminal"); err != nil {
+		if err := f.desk.Answer(f.desk.List()[0].ID, nacre.Ruling{Verdict: nacre.Allow, By: "second terminal"}); err != nil {
 			t.Fatal(err)
 		}
 		<-done

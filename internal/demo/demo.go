@@ -83,10 +83,10 @@ func (s *scene) sealedRun(ctx context.Context, rt *assembly.Runtime, p *display.
 			defer mu.Unlock()
 			output.WriteString(text + "\n")
 		},
-		Asking: assembly.Asking{Ask: func(q nacre.Question, answer func(nacre.Verdict, string) error) {
+		Asking: assembly.Asking{Ask: func(q nacre.Question, answer func(nacre.Ruling) error) {
 			p.Question(q, time.Now())
 			p.Line("           the demo's operator says no")
-			go func() { _ = answer(nacre.Deny, "the demo's operator") }() // the call is denied either way
+			go func() { _ = answer(nacre.Ruling{By: "the demo's operator"}) }() // the call is denied either way
 		}},
 	})
 	return report, observed{output.String()}, err

@@ -49,28 +49,23 @@ func shutDown(server *http.Server) {
 	}
 }
 
-type verdictBody struct {
-	Verdict nacre.Verdict `json:"verdict"`
-	By      string        `json:"by"`
-}
-
 func (s *Session) listApprovals(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, s.Approvals.List())
 }
 
 func (s *Session) answerApproval(w http.ResponseWriter, r *http.Request) {
-	var body verdictBody
+	var ruling nacre.Ruling
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, controlBody))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&body); err != nil {
+	if err := decoder.Decode(&ruling); err != nil {
 		reply(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
 		return
 	}
-	if err := s.Approvals.Answer(r.PathValue("id"), body.Verdict, body.By); err != nil {
+	if err := s.Approvals.Answer(r.PathValue("id"), ruling); err != nil {
 		reply(w, http.StatusConflict, map[string]string{"error": err.Error()})
 		return
 	}
-	reply(w, http.StatusOK, map[string]string{"verdict": body.Verdict.String()})
+	reply(w, http.StatusOK, map[string]string{"verdict": ruling.Verdict.String()})
 }
 
 func (s *Session) stopRequest(w http.ResponseWriter, _ *http.Request) {
@@ -109,8 +104,8 @@ func (r *Remote) Approvals(ctx context.Context) ([]nacre.Question, error) {
 }
 
 // Answer decides one question.
-func (r *Remote) Answer(ctx context.Context, id string, v nacre.Verdict, by string) error {
-	return r.do(ctx, http.MethodPost, "/approvals/"+id, verdictBody{v, by}, nil)
+func (r *Remote) Answer(ctx context.Context, id string, ruling nacre.Ruling) error {
+	return r.do(ctx, http.MethodPost, "/approvals/"+id, ruling, nil)
 }
 
 // Stop ends what runs in the session.

@@ -225,13 +225,13 @@ func TestQuestionsThroughTheControlSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := remote.Answer(t.Context(), "nope", nacre.Allow, "ada"); err == nil || !strings.Contains(err.Error(), "no such question") {
+	if err := remote.Answer(t.Context(), "nope", nacre.Ruling{Verdict: nacre.Allow, By: "ada"}); err == nil || !strings.Contains(err.Error(), "no such question") {
 		t.Errorf("have %v", err)
 	}
-	if err := remote.Answer(t.Context(), questions[0].ID, nacre.Ask, "ada"); err == nil {
+	if err := remote.Answer(t.Context(), questions[0].ID, nacre.Ruling{Verdict: nacre.Ask, By: "ada"}); err == nil {
 		t.Error("ask is no answer")
 	}
-	if err := remote.Answer(t.Context(), questions[0].ID, nacre.Allow, "ada"); err != nil {
+	if err := remote.Answer(t.Context(), questions[0].ID, nacre.Ruling{Verdict: nacre.Allow, By: "ada"}); err != nil {
 		t.Fatal(err)
 	}
 	if have := <-ruled; have.Verdict != nacre.Allow || have.By != "ada" || have.Digest != "d" {
