@@ -53,6 +53,7 @@ var wings = map[string]string{
 	"internal/sandbox/seccomp": "internal/sandbox",
 	"internal/brain/agent":     "internal/brain",
 	"internal/brain/braintest": "internal/brain",
+	"internal/ipc/mcpserver":   "internal/ipc",
 }
 
 // free are rooms that any floor may use: the public SDK of plugins, which

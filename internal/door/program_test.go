@@ -3,11 +3,9 @@ package door_test
 import (
 	"bytes"
 	"context"
-	"debug/elf"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -31,20 +29,7 @@ func command(program string, s served, args ...string) *exec.Cmd {
 
 // D-07: ipc is one static file of at most 4 MiB.
 func TestProgramIsStaticAndSmall(t *testing.T) {
-	program := build(t, ipcPackage)
-	file, err := elf.Open(program)
-	if err != nil {
-		t.Skip("not an ELF system:", err)
-	}
-	defer func() { _ = file.Close() }() // read only
-	for _, segment := range file.Progs {
-		if segment.Type == elf.PT_INTERP || segment.Type == elf.PT_DYNAMIC {
-			t.Errorf("have a segment %v, want a static program", segment.Type)
-		}
-	}
-	if info, err := os.Stat(program); err != nil || info.Size() > 4<<20 {
-		t.Errorf("have %d bytes, %v, want at most 4 MiB", info.Size(), err)
-	}
+	isStatic(t, build(t, ipcPackage), 4<<20)
 }
 
 // D-07: what goes in by stdin and out by a pipe arrives whole, up to the limit.

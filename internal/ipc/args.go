@@ -97,11 +97,8 @@ func (l line) request(stdin io.Reader) (wire.Request, *nacre.Refusal) {
 	if arguments = bytes.TrimSpace(arguments); !json.Valid(arguments) || arguments[0] != '{' {
 		return wire.Request{}, usage("the arguments are not a JSON object")
 	}
-	request := NewRequest(l.tool, newCorrelation(), arguments)
+	request := NewRequest(l.tool, NewCorrelation(), arguments)
 	request.Hints = l.hints
-	if size := len(request.Append(nil)); size > wire.MaxMessage {
-		return wire.Request{}, wire.Malformed("", fmt.Sprintf("the message of %d bytes is over the limit of %d", size, wire.MaxMessage))
-	}
 	return request, nil
 }
 

@@ -28,11 +28,16 @@ const (
 	handshakeTime = 5 * time.Second
 )
 
+// errAnswer is under the errors of a door that answers something else.
+var errAnswer = errors.New("not an answer")
+
 // Client is one connection to a door. It is not safe for concurrent use: a
 // program that wants several calls at once opens several.
 type Client struct {
 	nc net.Conn
 	r  *zmtp.Reader
+	// asked, when set, is told how long a person has who is asked.
+	asked func(left time.Duration)
 }
 
 // Dialer makes a connection to a door.
@@ -122,7 +127,11 @@ func (c *Client) Call(ctx context.Context, request wire.Request) (wire.Envelope,
 		case e.Type == wire.TypeResponse:
 			return e, nil
 		case e.Topic == wire.TopicPending:
-			timer.Reset(pending(e.Payload) + Wait)
+			left := pending(e.Payload)
+			timer.Reset(left + Wait)
+			if c.asked != nil {
+				c.asked(left)
+			}
 		}
 	}
 }
@@ -166,9 +175,13 @@ func (c *Client) Receive() (wire.Envelope, error) {
 			continue
 		}
 		if len(item.Parts) != 2 || len(item.Parts[0]) != 0 {
-			return wire.Envelope{}, errors.New("an answer of another form than the request")
+			return wire.Envelope{}, fmt.Errorf("%w: another form than the request's", errAnswer)
 		}
-		return wire.ParseEnvelope(item.Parts[1])
+		e, err := wire.ParseEnvelope(item.Parts[1])
+		if err != nil {
+			return wire.Envelope{}, fmt.Errorf("%w: %w", errAnswer, err)
+		}
+		return e, nil
 	}
 }
 

@@ -2,6 +2,7 @@ package ipc
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/wire"
+	"github.com/nacre-dev/nacre/internal/zmtp"
 )
 
 // PathVariable names the environment variable that overrides the socket's
@@ -61,11 +63,16 @@ error, exit 1, or exit 2 where ipc was not called like this.
 
 // Main is the program: args are without its name. It returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return Run(Door(), args, Streams{stdin, stdout, stderr})
+}
+
+// Door is the Dialer of the door that this process was given.
+func Door() Dialer {
 	path := os.Getenv(PathVariable)
 	if path == "" {
 		path = nacre.SocketDir + "/" + nacre.DoorSocket
 	}
-	return Run(Socket(path), args, Streams{stdin, stdout, stderr})
+	return Socket(path)
 }
 
 // Streams are what a program reads and writes.
@@ -87,19 +94,12 @@ func Run(dial Dialer, args []string, s Streams) int {
 	if refusal != nil {
 		return s.fail(exitOf(refusal), refusal)
 	}
-	response, refusal := call(context.Background(), dial, request)
-	if refusal != nil {
-		return s.fail(exitError, refusal)
-	}
-	_, failure, err := wire.Payload(response.Payload)
-	switch {
-	case err != nil:
-		return s.fail(exitError, &nacre.Refusal{Code: CodeProtocol, Message: "what came is not an answer: " + err.Error()})
-	case failure != nil:
-		_, _ = s.Err.Write(append(failure, '\n')) // there is nowhere else to say it
+	answer := Ask(context.Background(), dial, request, nil)
+	if answer.Failure != nil {
+		_, _ = s.Err.Write(append(answer.Failure, '\n')) // there is nowhere else to say it
 		return exitError
 	}
-	return s.write(append(response.Payload, '\n'))
+	return s.write(append(answer.Payload, '\n'))
 }
 
 func exitOf(r *nacre.Refusal) int {
@@ -122,25 +122,58 @@ func (s Streams) write(b []byte) int {
 	return 0
 }
 
-// call sends the request once. Only connecting is tried again, since until
-// then nothing can have been carried out.
-func call(ctx context.Context, dial Dialer, request wire.Request) (wire.Envelope, *nacre.Refusal) {
+// Answer is what came of one request: a result, or an error object of the
+// door's, a handler's or the client's own.
+type Answer struct {
+	// Payload is the whole of a success, as it came.
+	Payload json.RawMessage
+	Result  json.RawMessage
+	// Failure is {"code":…,"message":…,"retriable":…}; nil on success.
+	Failure json.RawMessage
+}
+
+func failed(r *nacre.Refusal) Answer { return Answer{Failure: wire.AppendRefusal(nil, r)} }
+
+// Ask sends the request once to the door that dial reaches, and waits for its
+// answer as [Client.Call] does. Only connecting is tried again, since until then
+// nothing can have been carried out. asked, where it is not nil, is told how
+// long a person has who is asked. When ctx ends, so does the connection, and
+// the door withdraws the request and its question.
+func Ask(ctx context.Context, dial Dialer, request wire.Request, asked func(left time.Duration)) Answer {
+	if size := len(request.Append(nil)); size > wire.MaxMessage {
+		return failed(wire.Malformed("", fmt.Sprintf("the message of %d bytes is over the limit of %d", size, wire.MaxMessage)))
+	}
 	client, err := connect(ctx, dial)
 	if err != nil {
-		return wire.Envelope{}, &nacre.Refusal{Code: CodeTimeout, Message: "the door does not answer, and nothing was sent: " + err.Error(), Retriable: true}
+		return failed(&nacre.Refusal{Code: CodeTimeout, Message: "the door does not answer, and nothing was sent: " + err.Error(), Retriable: true})
 	}
 	defer func() { _ = client.Close() }() // the answer is here, or none will come
+	client.asked = asked
 	response, err := client.Call(ctx, request)
-	if err == nil {
-		return response, nil
+	if err != nil {
+		return failed(unanswered(err, request.Correlation))
 	}
-	why := "the door ended the connection"
-	if errors.Is(err, context.DeadlineExceeded) {
+	result, failure, err := wire.Payload(response.Payload)
+	if err != nil {
+		return failed(unanswered(fmt.Errorf("%w: %w", errAnswer, err), request.Correlation))
+	}
+	return Answer{Payload: response.Payload, Result: result, Failure: failure}
+}
+
+// unanswered is the error of a request that was sent and got no answer.
+func unanswered(err error, correlation nacre.Correlation) *nacre.Refusal {
+	code, why := CodeTimeout, "the door ended the connection"
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
 		why = "no answer came in time"
+	case errors.Is(err, context.Canceled):
+		why = "the call was given up"
+	case errors.Is(err, errAnswer), errors.Is(err, zmtp.ErrProtocol), errors.Is(err, zmtp.ErrTooLarge):
+		code, why = CodeProtocol, "what came is not an answer"
 	}
-	return wire.Envelope{}, &nacre.Refusal{
-		Code:    CodeTimeout,
-		Message: fmt.Sprintf(`%s (%v); the call may have been carried out: get_diagnostics {"correlation":"%s"} tells`, why, err, request.Correlation),
+	return &nacre.Refusal{
+		Code:    code,
+		Message: fmt.Sprintf(`%s (%v); the call may have been carried out: get_diagnostics {"correlation":"%s"} tells`, why, err, correlation),
 	}
 }
 
@@ -148,16 +181,20 @@ func connect(ctx context.Context, dial Dialer) (*Client, error) {
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
 		client, err := Dial(ctx, dial)
-		if err == nil || attempt == attempts {
+		if err == nil || attempt == attempts || ctx.Err() != nil {
 			return client, err
 		}
-		time.Sleep(pause)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 		pause *= 2
 	}
 }
 
-// newCorrelation is an id that no other call has by chance. It is no secret
+// NewCorrelation is an id that no other call has by chance. It is no secret
 // and no identity, so it needs no more than that.
-func newCorrelation() nacre.Correlation {
+func NewCorrelation() nacre.Correlation {
 	return nacre.Correlation(fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()))
 }
