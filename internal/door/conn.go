@@ -34,6 +34,7 @@ func newConn(d *door, nc *net.UnixConn) *conn {
 // serve reads requests until the client goes away, breaks the protocol, or ctx
 // ends; it returns when the last of its calls has.
 func (c *conn) serve(ctx context.Context) {
+	defer c.calls.Wait()
 	own, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// A door that closes stops listening, but its answers still go out.
@@ -45,11 +46,14 @@ func (c *conn) serve(ctx context.Context) {
 	if ctx.Err() == nil {
 		cancel() // the client is gone, and with it every call that it waits for
 		if worthTelling(err) {
-			c.door.rejectConnection(ctx, err.Error())
+			reason := reasonProtocol
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				reason = reasonSlow
+			}
+			c.door.rejectConnection(ctx, reason, err.Error())
 		}
 		_ = c.nc.Close() // closed already where it was a write that failed
 	}
-	c.calls.Wait()
 }
 
 // worthTelling leaves out clients that came and went.
@@ -144,7 +148,7 @@ func (c *conn) write(frames []byte) error {
 	if err != nil {
 		_ = c.nc.Close() // the first error is the one to tell
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			c.door.rejectConnection(context.Background(), "the client did not take its answers in time")
+			c.door.rejectConnection(context.Background(), reasonSlow, "the client did not take its answers in time")
 		}
 		return fmt.Errorf("write: %w", err)
 	}

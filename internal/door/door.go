@@ -181,15 +181,20 @@ func (d *door) admit(ctx context.Context, nc *net.UnixConn) {
 	select {
 	case d.places <- struct{}{}:
 	default:
-		d.rejectConnection(ctx, "more than the limit of connections")
+		d.rejectConnection(ctx, reasonConnections, "more than the limit of connections")
 		_ = nc.Close() // nothing was read or written
 		return
 	}
 	d.conns.Go(func() {
 		defer func() { <-d.places }()
 		defer func() { _ = nc.Close() }() // closed already where the client failed
+		defer func() {
+			if p := recover(); p != nil { // one client's must not be every session's
+				d.recordPanic(ctx, "", "", p)
+			}
+		}()
 		if err := checkPeer(nc, d.session.PeerUID); err != nil {
-			d.rejectConnection(ctx, err.Error())
+			d.rejectConnection(ctx, reasonPeer, err.Error())
 			return
 		}
 		newConn(d, nc).serve(ctx)

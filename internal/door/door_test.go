@@ -134,7 +134,7 @@ func TestRejectionsAreRecorded(t *testing.T) {
 	for i, want := range []nacre.Record{
 		{Kind: nacre.KindCallReject, Stage: 1, Correlation: "c-1", Topic: "tool.invoke.echo", Outcome: "rejected", Reason: "malformed_request", Source: "s-1"},
 		{Kind: nacre.KindCallReject, Stage: 2, Correlation: "c-2", Topic: "tool.invoke.missing", Outcome: "rejected", Reason: "unknown_tool", Source: "s-1"},
-		{Kind: door.KindCallSanitize, Correlation: "c-4", Topic: "tool.invoke.refused", Outcome: "sanitized", Source: "reminders"},
+		{Kind: door.KindCallSanitize, Stage: 6, Correlation: "c-4", Topic: "tool.invoke.refused", Outcome: "sanitized", Reason: "credentials", Source: "reminders"},
 	} {
 		have := records[i]
 		if strings.Contains(string(have.Detail), secret) || !json.Valid(have.Detail) {
@@ -165,6 +165,58 @@ func TestRepeatedRejectionsAreAggregated(t *testing.T) {
 	last := records[len(records)-1]
 	if want := fmt.Sprintf(`{"omitted_before":%d}`, sent-(len(records)-1)); string(last.Detail) != want {
 		t.Errorf("have %s at the end, want %s", last.Detail, want)
+	}
+}
+
+// D-16: what only refuses is counted, a secret in the refusal or not; what was
+// carried out has its record each time.
+func TestSanitizedRefusalsAreAggregated(t *testing.T) {
+	k := crew()
+	k["picky"] = func(context.Context, nacre.Call) (json.RawMessage, error) {
+		return nil, &nacre.Refusal{Code: nacre.CodeValidationFailed, Stage: 3, Field: secret, Message: "not allowed"}
+	}
+	s := serve(t, k, config{})
+	c := dial(t, s)
+	const sent = 300
+	for i := range sent {
+		_, _ = ask(t, c, request("picky", fmt.Sprint(i)))
+	}
+	if have := len(s.records.all()); have > 130 {
+		t.Errorf("have %d records of %d refusals", have, sent)
+	}
+	before := len(s.records.all())
+	for i := range sent {
+		_, _ = ask(t, c, request("leaks", fmt.Sprint(i)))
+	}
+	if have := len(s.records.all()) - before; have != sent {
+		t.Errorf("have %d records of %d results that leaked", have, sent)
+	}
+}
+
+// D-16: every crossing has its record with stage, outcome and reason, where the
+// kernel or the redaction fails too.
+func TestEveryReplacedAnswerIsRecorded(t *testing.T) {
+	s := serve(t, crew(), config{redact: func(document []byte) ([]byte, []string) {
+		if strings.Contains(string(document), "password") {
+			return []byte("{"), []string{"password"}
+		}
+		return document, nil
+	}})
+	c := dial(t, s)
+	for _, tool := range []string{"large", "notjson", "nothing", "panics", "leaks"} {
+		_, _ = ask(t, c, request(tool, tool))
+	}
+	have := map[string]bool{}
+	for _, r := range s.records.all() {
+		if r.Stage == 0 || r.Outcome == "" || r.Reason == "" || !json.Valid(r.Detail) {
+			t.Errorf("have %+v, want stage, outcome, reason and detail", r)
+		}
+		have[string(r.Correlation)+" "+r.Reason] = true
+	}
+	for _, want := range []string{"large result_too_large", "notjson result_not_json", "nothing result_not_json", "panics panic", "leaks redaction_broke_payload"} {
+		if !have[want] {
+			t.Errorf("have %v, want %q", have, want)
+		}
 	}
 }
 

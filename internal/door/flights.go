@@ -25,7 +25,7 @@ func (f *flights) enter(id nacre.Correlation) *nacre.Refusal {
 	if len(f.open) >= f.limit {
 		return &nacre.Refusal{
 			Code: nacre.CodeRateLimited, Message: fmt.Sprintf("%d requests of this session are in flight", f.limit),
-			Retriable: true, Stage: 4, RetryAfter: 1, Reason: nacre.ReasonRateLimited,
+			Retriable: true, Stage: stageRate, RetryAfter: 1, Reason: nacre.ReasonRateLimited,
 		}
 	}
 	if f.open == nil {

@@ -57,9 +57,18 @@ type rejection struct {
 	redacted int
 }
 
+// The reasons of what the door itself refuses, beside the kernel's.
+const (
+	reasonPeer        nacre.ReasonCode = "peer_refused"
+	reasonConnections nacre.ReasonCode = "too_many_connections"
+	reasonProtocol    nacre.ReasonCode = "protocol_error"
+	reasonSlow        nacre.ReasonCode = "client_too_slow"
+	reasonClosing     nacre.ReasonCode = "session_closing"
+)
+
 // rejectConnection records a client that was sent away or broke the protocol.
-func (d *door) rejectConnection(ctx context.Context, why string) {
-	d.recordRejection(ctx, nacre.Record{Stage: 1, Reason: string(nacre.ReasonMalformed)}, rejection{code: "CONNECTION", message: why})
+func (d *door) rejectConnection(ctx context.Context, reason nacre.ReasonCode, why string) {
+	d.recordRejection(ctx, nacre.Record{Stage: stageEnvelope, Reason: string(reason)}, rejection{code: "CONNECTION", message: why})
 }
 
 // recordRejection completes and appends a rejection, or counts it. Nothing was
@@ -80,8 +89,17 @@ func (d *door) recordRejection(ctx context.Context, r nacre.Record, of rejection
 		detail = strconv.AppendInt(append(detail, `,"omitted_before":`...), int64(omitted), 10)
 	}
 	r.Kind, r.Outcome, r.Time = nacre.KindCallReject, nacre.OutcomeRejected, now
-	r.Detail, _ = d.deps.Redact(append(detail, '}'))
+	r.Detail = d.cleanDetail(append(detail, '}'))
 	_ = d.append(ctx, r) // kept for Serve
+}
+
+// cleanDetail is what a record may say; a redaction that breaks it costs the detail.
+func (d *door) cleanDetail(detail []byte) []byte {
+	clean, _ := d.deps.Redact(detail)
+	if wire.Check(clean, resultLimits()) != nil {
+		return []byte(`{"redaction":"failed"}`)
+	}
+	return clean
 }
 
 // append writes a record of this session on a context of its own: that a
@@ -110,7 +128,7 @@ func (d *door) closeRejects() error {
 	d.rejects.mu.Unlock()
 	if omitted > 0 {
 		_ = d.append(context.Background(), nacre.Record{ // kept below
-			Kind: nacre.KindCallReject, Time: d.deps.Now(), Outcome: nacre.OutcomeRejected, Stage: 1, Reason: string(nacre.ReasonMalformed),
+			Kind: nacre.KindCallReject, Time: d.deps.Now(), Outcome: nacre.OutcomeRejected, Stage: stageEnvelope, Reason: string(nacre.ReasonMalformed),
 			Detail: append(strconv.AppendInt([]byte(`{"omitted_before":`), int64(omitted), 10), '}'),
 		})
 	}
@@ -119,7 +137,18 @@ func (d *door) closeRejects() error {
 	return d.rejects.failed
 }
 
-func (d *door) recordSanitized(ctx context.Context, q *request, source string, fields []string) error {
+// recordSanitized records what was taken out of a response. That of a call of
+// which nothing was carried out counts as a rejection: an agent can have as
+// many of them as it likes.
+func (d *door) recordSanitized(ctx context.Context, q *request, r response, fields []string) error {
+	now := d.deps.Now()
+	var omitted int
+	if r.undone {
+		var record bool
+		if record, omitted = d.rejects.next(now); !record {
+			return nil
+		}
+	}
 	detail := strconv.AppendInt([]byte(`{"count":`), int64(len(fields)), 10)
 	detail = append(detail, `,"fields":[`...)
 	for i, field := range fields[:min(len(fields), maxFields)] {
@@ -128,18 +157,34 @@ func (d *door) recordSanitized(ctx context.Context, q *request, source string, f
 		}
 		detail = wire.AppendText(detail, field)
 	}
-	clean, _ := d.deps.Redact(append(detail, `]}`...)) // a path is made of keys, and keys can be secrets
+	detail = append(detail, ']')
+	if omitted > 0 {
+		detail = strconv.AppendInt(append(detail, `,"omitted_before":`...), int64(omitted), 10)
+	}
+	detail = d.cleanDetail(append(detail, '}')) // a path is made of keys, and keys can be secrets
 	return d.append(ctx, nacre.Record{
-		Kind: KindCallSanitize, Time: d.deps.Now(), Source: source, Topic: q.Topic, Correlation: q.Correlation,
-		Outcome: nacre.OutcomeSanitized, Detail: clean,
+		Kind: KindCallSanitize, Time: now, Source: r.source, Topic: q.Topic, Correlation: q.Correlation,
+		Stage: stageRoute, Outcome: nacre.OutcomeSanitized, Reason: "credentials", Detail: detail,
 	})
 }
 
-// recordPanic records that a call failed in the host's own code, by the type
-// of what was thrown: its text may hold values.
-func (d *door) recordPanic(ctx context.Context, q *request, thrown any) {
+// failure is an answer that the door had to replace.
+type failure struct {
+	reason string
+	// what says more, without values.
+	what string
+}
+
+// recordFailure records that the host's own code failed a call, or a
+// connection where topic and id are empty.
+func (d *door) recordFailure(ctx context.Context, topic string, id nacre.Correlation, f failure) {
 	_ = d.append(ctx, nacre.Record{ // kept for Serve
-		Kind: nacre.KindCallReject, Time: d.deps.Now(), Topic: q.Topic, Correlation: q.Correlation,
-		Outcome: nacre.OutcomeError, Reason: "panic", Detail: append(wire.AppendText([]byte(`{"type":`), fmt.Sprintf("%T", thrown)), '}'),
+		Kind: nacre.KindCallReject, Time: d.deps.Now(), Topic: topic, Correlation: id, Stage: stageRoute,
+		Outcome: nacre.OutcomeError, Reason: f.reason, Detail: append(wire.AppendText([]byte(`{"what":`), f.what), '}'),
 	})
+}
+
+// recordPanic names what was thrown by its type: its text may hold values.
+func (d *door) recordPanic(ctx context.Context, topic string, id nacre.Correlation, thrown any) {
+	d.recordFailure(ctx, topic, id, failure{"panic", fmt.Sprintf("%T", thrown)})
 }

@@ -14,6 +14,17 @@ import (
 	"github.com/nacre-dev/nacre/internal/wire"
 )
 
+// The stages of the door's own refusals (D-10); stageRoute is the kernel's last.
+const (
+	stageEnvelope = 1
+	stageTopic    = 2
+	stageRate     = 4
+	stageRoute    = 6
+)
+
+// maxFrame is what payload and envelope add to a result, for buffers, in bytes.
+const maxFrame = 512
+
 // maxWrapping is what a payload may add to a result at its limit, in bytes.
 const maxWrapping = 1 << 10
 
@@ -70,7 +81,7 @@ func (q *request) parse(parts [][]byte, tooLarge error) *nacre.Refusal {
 func (d *door) answer(ctx context.Context, q *request, refusal *nacre.Refusal) {
 	defer func() {
 		if p := recover(); p != nil {
-			d.recordPanic(ctx, q, p)
+			d.recordPanic(ctx, q.Topic, q.Correlation, p)
 			d.forward(q, wire.SourceCore, wire.AppendError(nil, pluginError()))
 		}
 	}()
@@ -89,18 +100,28 @@ func (d *door) answer(ctx context.Context, q *request, refusal *nacre.Refusal) {
 	// Stages 3 to 6: the kernel decides, records and acts.
 	outcome, err := d.call(ctx, q, tool)
 	if err == nil {
-		refusal = checkResult(outcome.Result)
+		refusal = d.checkResult(ctx, q, outcome.Result)
 	} else {
 		refusal = d.refusal(ctx, err)
 	}
-	switch {
-	case refusal == nil:
-		d.respond(ctx, q, d.source(tool), wire.AppendResult(nil, outcome.Result))
-	case refusal.Code == nacre.CodeHandlerError:
-		d.respond(ctx, q, d.source(tool), wire.AppendError(nil, refusal))
-	default:
-		d.respond(ctx, q, wire.SourceCore, wire.AppendError(nil, refusal))
+	r := response{source: wire.SourceCore}
+	if refusal == nil || refusal.Code == nacre.CodeHandlerError {
+		r.source = d.source(tool)
 	}
+	if refusal == nil {
+		r.payload = wire.AppendResult(make([]byte, 0, len(outcome.Result)+maxFrame), outcome.Result)
+	} else {
+		r.payload, r.undone = wire.AppendError(nil, refusal), 0 < refusal.Stage && refusal.Stage < stageRoute
+	}
+	d.respond(ctx, q, r)
+}
+
+// response is an answer on its way back.
+type response struct {
+	source  string
+	payload []byte
+	// undone is whether it refuses a call of which nothing was carried out.
+	undone bool
 }
 
 // topic is stage 2.
@@ -113,7 +134,7 @@ func (d *door) topic(topic string) (nacre.ToolName, *nacre.Refusal) {
 	}
 	return "", &nacre.Refusal{
 		Code: nacre.CodeUnknownTool, Message: "no tool has the topic " + strconv.QuoteToASCII(topic) + "; list_tools names those there are",
-		Stage: 2, Reason: nacre.ReasonUnknownTool,
+		Stage: stageTopic, Reason: nacre.ReasonUnknownTool,
 	}
 }
 
@@ -143,11 +164,11 @@ func (d *door) refusal(ctx context.Context, err error) *nacre.Refusal {
 }
 
 func unavailable() *nacre.Refusal {
-	return &nacre.Refusal{Code: nacre.CodePluginUnavailable, Message: "the session is closing", Retriable: true, Stage: 6}
+	return &nacre.Refusal{Code: nacre.CodePluginUnavailable, Message: "the session is closing", Retriable: true, Stage: stageRoute, Reason: reasonClosing}
 }
 
 func pluginError() *nacre.Refusal {
-	return &nacre.Refusal{Code: nacre.CodePluginError, Message: "internal plugin error"}
+	return &nacre.Refusal{Code: nacre.CodePluginError, Message: "Internal plugin error"}
 }
 
 func known(code nacre.Code) bool {
@@ -168,12 +189,15 @@ func (d *door) source(tool nacre.ToolName) string {
 	return wire.SourceCore
 }
 
-// checkResult is the limit on responses (D-14).
-func checkResult(result json.RawMessage) *nacre.Refusal {
+// checkResult is the limit on responses (D-14). The kernel has its own; where
+// it let something through, that is on the record.
+func (d *door) checkResult(ctx context.Context, q *request, result json.RawMessage) *nacre.Refusal {
 	if len(result) > wire.MaxMessage {
+		d.recordFailure(ctx, q.Topic, q.Correlation, failure{reason: "result_too_large"})
 		return &nacre.Refusal{Code: nacre.CodeHandlerError, Message: fmt.Sprintf("the result of %d bytes is over the limit of %d", len(result), wire.MaxMessage)}
 	}
 	if err := wire.Check(result, resultLimits()); err != nil {
+		d.recordFailure(ctx, q.Topic, q.Correlation, failure{reason: "result_not_json", what: err.Error()})
 		return pluginError()
 	}
 	return nil
@@ -200,17 +224,21 @@ func sound(payload []byte) []byte {
 }
 
 // respond is the way back: sanitize, log, forward. What cannot be logged is not forwarded.
-func (d *door) respond(ctx context.Context, q *request, source string, payload []byte) {
-	clean, fields := d.deps.Redact(payload)
-	if len(fields) > 0 {
-		if err := d.recordSanitized(ctx, q, source, fields); err != nil {
-			source, clean = wire.SourceCore, wire.AppendError(nil, pluginError())
-		}
+func (d *door) respond(ctx context.Context, q *request, r response) {
+	clean, fields := d.deps.Redact(r.payload)
+	if len(fields) == 0 && bytes.Equal(clean, r.payload) { // as it is nearly always, and checked before
+		d.forward(q, r.source, r.payload)
+		return
 	}
-	if whole := sound(clean); !bytes.Equal(whole, clean) {
-		source, clean = wire.SourceCore, whole
+	whole := sound(clean)
+	if !bytes.Equal(whole, clean) {
+		d.recordFailure(ctx, q.Topic, q.Correlation, failure{reason: "redaction_broke_payload"})
+		r.source = wire.SourceCore
 	}
-	d.forward(q, source, clean)
+	if err := d.recordSanitized(ctx, q, r, fields); err != nil {
+		r.source, whole = wire.SourceCore, wire.AppendError(nil, pluginError())
+	}
+	d.forward(q, r.source, whole)
 }
 
 // forward sends the one answer. The request gives up its place before its
