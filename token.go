@@ -17,6 +17,8 @@ type Token struct {
 	// Arguments is a digest of the only arguments it is good for; zero means any
 	// that Constraints allow.
 	Arguments [32]byte `json:"arguments,omitzero"`
+	// Issued is when it was minted.
+	Issued time.Time `json:"issued"`
 	// Expires is the first instant at which it is no longer good.
 	Expires time.Time `json:"expires"`
 	// Uses is how often it may be spent; nil means as often as policy's rate allows.

@@ -1,34 +1,43 @@
 // Package token promises that a grant made by this host is recognised and that
 // any other is refused: a token is an HMAC-SHA256 over length-prefixed bytes
 // of everything it allows, and it binds the roles and attributes its principal
-// had when it was minted (K-10).
+// had when it was minted (K-10). A holder can take away from a token without
+// any key, and nobody can give back (K-11).
 //
 // It does not decide who may have a token, holds no clock and no randomness,
 // and writes nothing to disk.
 package token
 
 import (
-	"crypto/hmac"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"hash"
 	"slices"
-	"time"
+	"strconv"
 
 	"github.com/nacre-dev/nacre"
 )
 
-// MinKey is the shortest secret a key may have, in bytes.
-const MinKey = 32
+// Limits of a token.
+const (
+	// MinKey is the shortest secret a key may have, in bytes.
+	MinKey = 32
+	// MaxCaveats is how often a token can be handed down.
+	MaxCaveats = 16
+	// MaxText is the longest text of a token, in bytes.
+	MaxText = 16 << 10
 
-// maxKeyID is the longest name of a key, in bytes.
-const maxKeyID = 64
+	maxKeyID      = 64
+	maxID         = 128
+	maxPrincipal  = 1024
+	maxCapability = 256
+	// maxNumber bounds rows and uses.
+	maxNumber = 1<<31 - 1
+)
 
 // The refusals of Verify, in the order in which they are checked (K-10), and
-// that of Uses.Spend.
+// that of Ledger.Spend.
 var (
 	ErrRevoked    = errors.New("token revoked")
 	ErrExpired    = errors.New("token expired")
@@ -36,143 +45,16 @@ var (
 	ErrSignature  = errors.New("token signature does not match")
 	ErrPrincipal  = errors.New("token belongs to another principal, or to other roles and attributes")
 	ErrCapability = errors.New("token is for another capability or other arguments")
+	ErrArguments  = errors.New("arguments are outside of what the token allows")
 	ErrSpent      = errors.New("token has no uses left")
 )
 
+// ErrMalformed is a token, caveat or constraint that nobody could have made by
+// the rules.
+var ErrMalformed = errors.New("token malformed")
+
 // Digest is a SHA-256 over parts that cannot be confused with one another.
 type Digest [sha256.Size]byte
-
-// Claims are what a token allows: one principal, with the authority it had,
-// may use one capability with one set of arguments, so many times, until Expires.
-type Claims struct {
-	// ID is random, given by the host; revocation and uses are kept under it.
-	ID         string
-	Principal  string
-	Authority  Digest
-	Capability nacre.CapabilityID
-	Arguments  Digest
-	// Expires is the first instant at which the token is no longer good.
-	Expires time.Time
-	// Uses is how often it may be spent; the zero value allows none.
-	Uses int
-}
-
-// Token is Claims signed by a key. The zero value never verifies.
-type Token struct {
-	Claims
-	KeyID string
-	MAC   [sha256.Size]byte
-}
-
-// Keys are the host's secrets by name: one signs, all verify, so that a key
-// can be rotated while tokens of the last one are still out.
-type Keys struct {
-	current string
-	secrets map[string][]byte
-}
-
-// NewKeys signs with the secret named current. Every secret needs MinKey bytes.
-func NewKeys(current string, secrets map[string][]byte) (Keys, error) {
-	if _, ok := secrets[current]; !ok {
-		return Keys{}, fmt.Errorf("token key %.80q: no such secret", current)
-	}
-	own := make(map[string][]byte, len(secrets))
-	for id, secret := range secrets {
-		if id == "" || len(id) > maxKeyID {
-			return Keys{}, fmt.Errorf("token key id of %d bytes: use 1–%d", len(id), maxKeyID)
-		}
-		if len(secret) < MinKey {
-			return Keys{}, fmt.Errorf("token key %q has %d bytes: use at least %d random ones", id, len(secret), MinKey)
-		}
-		own[id] = slices.Clone(secret)
-	}
-	return Keys{current: current, secrets: own}, nil
-}
-
-// Mint signs claims with the current key.
-func (k Keys) Mint(c Claims) (Token, error) {
-	secret, ok := k.secrets[k.current]
-	if !ok {
-		return Token{}, ErrUnknownKey
-	}
-	if c.ID == "" || c.Principal == "" || c.Capability == "" || c.Uses < 1 {
-		return Token{}, errors.New("token claims need an id, a principal, a capability and at least one use")
-	}
-	t := Token{Claims: c, KeyID: k.current}
-	t.MAC = sign(secret, t)
-	return t, nil
-}
-
-// Want is what a token must be good for.
-type Want struct {
-	Principal  string
-	Authority  Digest
-	Capability nacre.CapabilityID
-	Arguments  Digest
-	Now        time.Time
-	// Revoked reports whether a token's id was revoked; nil means that none was.
-	Revoked func(id string) bool
-}
-
-// Verify returns nil only for a token that was minted with one of these keys
-// and is good for want now. The first check that fails decides the error:
-// revoked, expired, key, signature, principal, capability.
-func (k Keys) Verify(t Token, want Want) error {
-	if want.Revoked != nil && want.Revoked(t.ID) {
-		return ErrRevoked
-	}
-	if !want.Now.Before(t.Expires) {
-		return ErrExpired
-	}
-	secret, ok := k.secrets[t.KeyID]
-	if !ok {
-		return ErrUnknownKey
-	}
-	mac := sign(secret, t)
-	if !hmac.Equal(mac[:], t.MAC[:]) {
-		return ErrSignature
-	}
-	if !sameString(t.Principal, want.Principal) || !same(t.Authority, want.Authority) {
-		return ErrPrincipal
-	}
-	if !sameString(string(t.Capability), string(want.Capability)) || !same(t.Arguments, want.Arguments) {
-		return ErrCapability
-	}
-	return nil
-}
-
-func same(a, b Digest) bool { return subtle.ConstantTimeCompare(a[:], b[:]) == 1 }
-
-func sameString(a, b string) bool {
-	return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
-}
-
-func sign(secret []byte, t Token) (mac [sha256.Size]byte) {
-	h := hmac.New(sha256.New, secret)
-	var scratch [512]byte
-	h.Write(canonical(scratch[:0], t))
-	h.Sum(mac[:0])
-	return mac
-}
-
-// canonical is the byte string that is signed: each part with its length
-// before it, so that no two tokens share one.
-func canonical(b []byte, t Token) []byte {
-	b = appendPart(b, "nacre.token.1")
-	b = appendPart(b, t.KeyID)
-	b = appendPart(b, t.ID)
-	b = appendPart(b, t.Principal)
-	b = appendPart(b, t.Authority[:])
-	b = appendPart(b, string(t.Capability))
-	b = appendPart(b, t.Arguments[:])
-	b = binary.BigEndian.AppendUint64(b, uint64(t.Expires.Unix()))
-	b = binary.BigEndian.AppendUint64(b, uint64(t.Expires.Nanosecond()))
-	return binary.BigEndian.AppendUint64(b, uint64(t.Uses))
-}
-
-func appendPart[T string | []byte](b []byte, part T) []byte {
-	return append(binary.BigEndian.AppendUint64(b, uint64(len(part))), part...)
-}
 
 // Sum digests parts under a name, so that digests made for different purposes
 // never meet. Each part is length-prefixed.
@@ -193,21 +75,51 @@ func writePart(h hash.Hash, scratch []byte, part string) {
 	h.Write(append(scratch, part...))
 }
 
+// Subject is a principal as tokens know it: its id, its roles, and a digest of
+// all it may act as. It is computed once, and shares no memory with the
+// principal. The zero Subject is nobody.
+type Subject struct {
+	id     string
+	digest Digest
+	roles  []string
+}
+
+// SubjectOf is p as it is now.
+func SubjectOf(p nacre.Principal) Subject {
+	return Subject{
+		id: p.ID, digest: Authority(p),
+		roles: slices.Compact(slices.Sorted(slices.Values(p.Roles))),
+	}
+}
+
+// Authority is what a token for the subject binds.
+func (s Subject) Authority() [sha256.Size]byte { return s.digest }
+
 // Authority digests what a principal may act as: its group, session, roles and
 // attributes. Order and repetition of roles do not matter; adding, removing or
 // changing anything does.
 func Authority(p nacre.Principal) Digest {
 	roles := slices.Compact(slices.Sorted(slices.Values(p.Roles)))
-	parts := make([]string, 0, 3+len(roles)+2*len(p.Attributes))
-	parts = append(parts, string(p.Group), string(p.Session), fmt.Sprint(len(roles)))
-	parts = append(parts, roles...)
+	var scratch [512]byte
+	b := appendLong(scratch[:0], "nacre.authority.1")
+	b = appendLong(b, string(p.Group))
+	b = appendLong(b, string(p.Session))
+	b = appendLong(b, strconv.Itoa(len(roles)))
+	for _, role := range roles {
+		b = appendLong(b, role)
+	}
 	names := make([]string, 0, len(p.Attributes))
 	for name := range p.Attributes {
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		parts = append(parts, name, p.Attributes[name])
+		b = appendLong(appendLong(b, name), p.Attributes[name])
 	}
-	return Sum("nacre.authority.1", parts...)
+	return sha256.Sum256(b)
+}
+
+// appendLong writes a part as Sum does.
+func appendLong(b []byte, part string) []byte {
+	return append(binary.BigEndian.AppendUint64(b, uint64(len(part))), part...)
 }

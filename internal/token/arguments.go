@@ -1,0 +1,191 @@
+package token
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// maxUnescape is how often a value may be percent-encoded over and over.
+const maxUnescape = 4
+
+// ArgumentsDigest is what a token for exactly these arguments binds. They must
+// be canonical, since they are taken as they are.
+func ArgumentsDigest(canonical json.RawMessage) Digest {
+	return Sum("nacre.arguments.1", string(canonical))
+}
+
+// CheckArguments holds a call's arguments against limits. What cannot be held
+// against them, such as a number against a prefix, is refused with ErrArguments,
+// whose reason code is nacre.ReasonArgumentConstraint; so are limits that make
+// no sense.
+func CheckArguments(limits nacre.ArgumentLimits, arguments json.RawMessage) error {
+	if limits.IsZero() {
+		return nil
+	}
+	members, err := membersOf(arguments)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrArguments, err)
+	}
+	if limits.AllowedKeys != nil {
+		for _, m := range members {
+			if !slices.Contains(limits.AllowedKeys, m.name) {
+				return fmt.Errorf("%w: argument %.80q is not among those allowed", ErrArguments, m.name)
+			}
+		}
+	}
+	if err := checkPinned(limits.Pinned, members); err != nil {
+		return err
+	}
+	for name, prefix := range limits.Prefix {
+		if err := checkPrefix(name, prefix, valueOf(members, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// valueOf returns nil where there is no such member.
+func valueOf(members []member, name string) json.RawMessage {
+	i, ok := slices.BinarySearchFunc(members, name, func(m member, name string) int { return strings.Compare(m.name, name) })
+	if !ok {
+		return nil
+	}
+	return members[i].value
+}
+
+func checkPinned(pinned map[string]json.RawMessage, members []member) error {
+	for name, want := range pinned {
+		canonical, err := canonicalJSON(want)
+		if err != nil {
+			return fmt.Errorf("%w: pinned argument %.80q: %w", ErrArguments, name, err)
+		}
+		if string(valueOf(members, name)) != string(canonical) {
+			return fmt.Errorf("%w: argument %.80q must be there with the value it is pinned to", ErrArguments, name)
+		}
+	}
+	return nil
+}
+
+func checkPrefix(name, prefix string, value json.RawMessage) error {
+	var s string
+	if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &s) != nil {
+		return fmt.Errorf("%w: argument %.80q must be there as a string", ErrArguments, name)
+	}
+	if !strings.HasPrefix(s, prefix) || !stays(prefix, s) {
+		return fmt.Errorf("%w: argument %.80q must begin with %.80q and stay there", ErrArguments, name, prefix)
+	}
+	return nil
+}
+
+// checkPrefixes refuses a prefix that climbs by itself: nothing stays in it.
+func checkPrefixes(prefixes map[string]string) error {
+	for name, prefix := range prefixes {
+		if !stays(prefix, prefix) {
+			return fmt.Errorf("%w: prefix of %.80q: write it without .., escapes of its own or control characters", ErrConstraint, name)
+		}
+	}
+	return nil
+}
+
+// stays reports whether s, read as the most lenient reader of paths would,
+// still begins with prefix once "." and ".." are resolved.
+func stays(prefix, s string) bool {
+	prefix, ok := lenient(prefix)
+	if !ok {
+		return false
+	}
+	if s, ok = lenient(s); !ok || !strings.HasPrefix(s, prefix) {
+		return false
+	}
+	root := strings.LastIndexByte(prefix, '/') + 1
+	for _, segment := range strings.Split(prefix[:root], "/") {
+		if isDots(segment, "..") {
+			return false
+		}
+	}
+	resolved, ok := resolve(s[root:])
+	return ok && strings.HasPrefix(resolved, prefix[root:])
+}
+
+// lenient undoes what readers of paths undo: percent-encoding, however often,
+// backslashes, characters that look like a dot or a slash, and the line breaks
+// and tabs that readers of URLs drop.
+func lenient(s string) (string, bool) {
+	for range maxUnescape {
+		plain := unescape(s)
+		if plain == s {
+			if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
+				return "", false
+			}
+			return strings.Map(fold, s), true
+		}
+		s = plain
+	}
+	return "", false
+}
+
+func unescape(s string) string {
+	if strings.IndexByte(s, '%') < 0 {
+		return s
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' && i+2 < len(s) {
+			if c, err := strconv.ParseUint(s[i+1:i+3], 16, 8); err == nil {
+				b = append(b, byte(c))
+				i += 2
+				continue
+			}
+		}
+		b = append(b, s[i])
+	}
+	return string(b)
+}
+
+func fold(r rune) rune {
+	switch r {
+	case '\\', '\u2044', '\u2215', '\u2216', '\u29f5', '\u29f8', '\u29f9', '\ufe68', '\uff0f', '\uff3c':
+		return '/'
+	case '\u2024', '\ufe52', '\uff0e', '\u3002', '\uff61':
+		return '.'
+	case '\t', '\n', '\r', '\u200b', '\u200c', '\u200d', '\u2060', '\ufeff', '\u00ad':
+		return -1
+	case '\u2025':
+		return '\u2025' // two dots in one character: see isDots
+	}
+	return r
+}
+
+// isDots reads "..;x" and ".. " as readers do that cut off parameters and spaces.
+func isDots(segment, dots string) bool {
+	segment, _, _ = strings.Cut(segment, ";")
+	return strings.ReplaceAll(strings.TrimSpace(segment), "\u2025", "..") == dots
+}
+
+// resolve takes out "." and ".."; it reports false where that climbs above the
+// start.
+func resolve(path string) (string, bool) {
+	var kept []string
+	for _, segment := range strings.Split(path, "/") {
+		switch {
+		case isDots(segment, "."):
+		case !isDots(segment, ".."):
+			kept = append(kept, segment)
+		default:
+			for len(kept) > 0 && kept[len(kept)-1] == "" {
+				kept = kept[:len(kept)-1] // "//" is one step
+			}
+			if len(kept) == 0 {
+				return "", false
+			}
+			kept = kept[:len(kept)-1]
+		}
+	}
+	return strings.Join(kept, "/"), true
+}

@@ -1,0 +1,184 @@
+package token
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// Presentation is a token's use: who wants to do what with it, and when.
+type Presentation struct {
+	// Caller is the id of whoever presents the token, as the host knows it: the
+	// subject's own, or that of a child which the token was handed down to.
+	Caller string
+	// Subject is the principal that the token was minted for, as it is now.
+	Subject    Subject
+	Capability nacre.CapabilityID
+	// Arguments are canonical. Nothing there meets no limit.
+	Arguments json.RawMessage
+	Now       time.Time
+	// Revoked knows what was revoked; without it nothing verifies.
+	Revoked Revocations
+}
+
+// Effective is what a token lets its caller do, after all caveats. It must not
+// be changed: it may share memory with the token and the subject.
+type Effective struct {
+	Principal string
+	// Roles are those that the subject has and no caveat took.
+	Roles       []string
+	Constraints nacre.Constraints
+	Expires     time.Time
+	// ID is that of the token, RootID that of the one it derives from, under
+	// which uses are charged. They are the same for a token as it was minted.
+	ID     string
+	RootID string
+
+	bounds []bound
+	root   *int
+}
+
+// bound is how often one link of a chain may be used. Its MAC tells it from
+// every other link, whatever ids their holders chose.
+type bound struct {
+	link [sha256.Size]byte
+	uses int
+}
+
+// Verify returns what t lets the caller do now, and an error where that is not
+// what it wants to do. The first check that fails decides the error: revoked,
+// expired, key, signature, principal, capability, arguments. Uses are charged
+// by Ledger.Spend.
+func (r *Ring) Verify(t nacre.Token, p Presentation) (Effective, error) {
+	if err := checkRevoked(&t, &p); err != nil {
+		return Effective{}, err
+	}
+	now := r.clock(p.Now)
+	if err := checkExpiry(&t, now); err != nil {
+		return Effective{}, err
+	}
+	key, err := r.key(t.KeyID, now)
+	if err != nil {
+		return Effective{}, err
+	}
+	e := Effective{ID: t.ID, RootID: t.ID, root: t.Uses}
+	if err := e.checkSignature(key, &t); err != nil {
+		return Effective{}, err
+	}
+	if err := e.narrow(&t, &p); err != nil {
+		return Effective{}, err
+	}
+	if !sameString(string(t.Capability), string(p.Capability)) {
+		return Effective{}, ErrCapability
+	}
+	if t.Arguments != (Digest{}) && !same(t.Arguments, ArgumentsDigest(p.Arguments)) {
+		return Effective{}, fmt.Errorf("%w: it is for other ones", ErrArguments)
+	}
+	return e, CheckArguments(e.Constraints.Arguments, p.Arguments)
+}
+
+func checkRevoked(t *nacre.Token, p *Presentation) error {
+	if p.Revoked == nil {
+		return fmt.Errorf("%w, or not: nothing here knows", ErrRevoked)
+	}
+	if len(t.Caveats) > MaxCaveats {
+		return fmt.Errorf("%w: handed down %d times: at most %d", ErrSignature, len(t.Caveats), MaxCaveats)
+	}
+	if err := revoked(p, t.ID, t.Principal); err != nil {
+		return err
+	}
+	for i := range t.Caveats {
+		if err := revoked(p, t.Caveats[i].ID, t.Caveats[i].Principal); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func revoked(p *Presentation, id, principal string) error {
+	is, err := p.Revoked.Revoked(id, principal, p.Now)
+	if err != nil {
+		return fmt.Errorf("%w, or not: %w", ErrRevoked, err)
+	}
+	if is {
+		return ErrRevoked
+	}
+	return nil
+}
+
+func checkExpiry(t *nacre.Token, now time.Time) error {
+	if !now.Before(t.Expires) {
+		return ErrExpired
+	}
+	for i := range t.Caveats {
+		if until := t.Caveats[i].Expires; !until.IsZero() && !now.Before(until) {
+			return ErrExpired
+		}
+	}
+	return nil
+}
+
+func (r *Ring) key(id string, now time.Time) (*signer, error) {
+	if set := r.keys.Load(); set != nil {
+		if s := set.byID[id]; s != nil && (s.until.IsZero() || now.Before(s.until)) {
+			return s, nil
+		}
+	}
+	return nil, ErrUnknownKey
+}
+
+func (e *Effective) checkSignature(key *signer, t *nacre.Token) error {
+	mac, err := key.sign(t)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrSignature, err)
+	}
+	for i := range t.Caveats {
+		c := &t.Caveats[i]
+		if mac, err = chain(mac, c); err != nil {
+			return fmt.Errorf("%w: %w", ErrSignature, err)
+		}
+		e.ID = c.ID
+		if c.Uses != nil {
+			e.bounds = append(e.bounds, bound{mac, *c.Uses})
+		}
+	}
+	if !hmac.Equal(mac[:], t.MAC[:]) {
+		return ErrSignature
+	}
+	return nil
+}
+
+// narrow works out who holds the token and what is left of it.
+func (e *Effective) narrow(t *nacre.Token, p *Presentation) error {
+	if p.Subject.id == "" || !sameString(t.Principal, p.Subject.id) || !same(t.Authority, p.Subject.digest) {
+		return ErrPrincipal
+	}
+	h := holding{
+		principal: t.Principal, expires: t.Expires, constraints: t.Constraints,
+		roles: p.Subject.roles, limited: true,
+	}
+	for i := range t.Caveats {
+		if err := checkCaveat(&t.Caveats[i]); err != nil {
+			return fmt.Errorf("%w: %w", ErrPrincipal, err)
+		}
+		if err := h.narrow(&t.Caveats[i]); err != nil {
+			return err
+		}
+	}
+	if !sameString(h.principal, p.Caller) {
+		return ErrPrincipal
+	}
+	e.Principal, e.Roles, e.Expires, e.Constraints = h.principal, h.roles, h.expires, h.constraints
+	return nil
+}
+
+func same(a, b Digest) bool { return subtle.ConstantTimeCompare(a[:], b[:]) == 1 }
+
+func sameString(a, b string) bool {
+	return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
+}
