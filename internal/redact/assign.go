@@ -1,9 +1,6 @@
 package redact
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // kind says how a value must look to be a secret under a name.
 type kind uint8
@@ -16,6 +13,8 @@ const (
 	key
 	// tokenish: names that also mean something harmless, such as a parser's token.
 	tokenish
+	// login: a short name that is also a word, such as pass.
+	login
 )
 
 // names are the keywords before a value, by how the value is judged.
@@ -23,49 +22,118 @@ var names = []struct {
 	kind  kind
 	words []string
 }{
-	{password, []string{"password", "passwd", "passphrase", "passwort", "pwd", "secret", "mot_de_passe"}},
+	{password, []string{
+		"password", "passwd", "passphrase", "passwort", "pwd", "secret", "mot_de_passe", "passcode", "_pass", "-pass", "dbpass",
+		"userpass", "smtppass", "kennwort", "wachtwoord", "contrasena", "contraseña", "senha", "passwrd", "requirepass", "sshpass -p",
+	}},
 	{key, []string{
 		"api_key", "apikey", "api-key", "api key", "api_token", "apitoken", "api-token", "access_key", "accesskey", "access-key",
-		"private_key", "privatekey", "private-key", "encryption_key", "signing_key", "account_key", "accountkey",
-		"auth_token", "authtoken", "auth-token", "authkey", "auth_key", "credential", "sessionid", "session_id",
-		"shared_access_signature", "sig=", "authorization",
+		"private_key", "privatekey", "private-key", "encryption_key", "encryptionkey", "signing_key", "signingkey", "account_key",
+		"accountkey", "auth_token", "authtoken", "auth-token", "authkey", "auth_key", "auth-key", "credential", "sessionid",
+		"session_id", "shared_access_signature", "sig=", "master_key", "masterkey", "app_key", "appkey", "application_key",
+		"consumer_key", "storage_key", "license_key", "licence_key", "subscription-key", "subscription_key", "subscriptionkey",
+		"deploy_key", "service_key", "server_key", "write_key", "admin_key", "functions-key", "session_key", "fernet_key",
+		"aes_key", "jwt_key", "hmac_key", "phpsessid", "connect.sid", "sessid", "integration_key", "routing_key", "service_role_key",
+		"shared_key", "sharedkey", "ssh_key", "webhook_key", "client_key", "secure_key", "crypt_key", "hmac",
 	}},
-	{tokenish, []string{"token", "jwt", "_auth"}},
+	{key, []string{"authorization"}},
+	{tokenish, []string{"token", "jwt", "_auth", "oauth", "bearer_"}},
+	{login, []string{"pass", "auth"}},
 }
 
 // tails may follow a keyword within a name: SECRET_KEY, password2, api_key_prod.
 var tails = []string{
 	"", "key", "keyid", "accesskey", "value", "val", "string", "text", "base64", "token", "pass", "password", "s",
-	"prod", "production", "dev", "live", "test", "staging", "old", "new", "current", "hash", "data", "env",
+	"prod", "production", "dev", "live", "test", "staging", "old", "new", "current", "hash", "data", "env", "keybase", "id",
+	"primary", "secondary", "default", "main", "plain", "plaintext", "raw", "confirmation", "confirm", "again", "secret",
+	"root", "admin", "user", "db", "file64", "b64", "enc", "encoded", "phrase", "word",
 }
 
-// maxTail is the longest rest of a name after a keyword, in bytes.
-const maxTail = 24
+// The longest rest of a name after a keyword and the longest of what stands
+// between a name and its value, in bytes.
+const (
+	maxTail = 24
+	maxGap  = 48
+)
+
+// bond is how a name and a value are joined.
+type bond uint8
+
+const (
+	loose bond = iota // only white space
+	joined
+	// listed: the value is the next argument or the next field.
+	listed
+)
 
 // assigned looks for `name = value` in the spellings of files, code, JSON and headers.
 func assigned(h *hunt, k kind, start, end int) (span, bool) {
-	if harmless(h.text[max(0, start-16):start]) {
+	if harmless(h.text[max(0, start-16):start]) || k == login && start > 0 && isLetter(h.text[start-1]) {
 		return span{}, false
 	}
-	at := end
-	if h.text[end-1] != '=' {
-		var joined bool
+	at, by := end, joined
+	if b := h.text[end-1]; b != '=' && b != 'p' {
 		if at = h.nameEnd(end); at < 0 {
 			return span{}, false
 		}
-		if at, joined = h.separator(at); at < 0 {
-			return span{}, false
-		}
-		if m := mixOf(h.text[at:h.run(alnum, at)]); !joined && (k != key || !m.digit && (m.lower || !m.upper)) {
-			return span{}, false // "an API key is needed"
-		}
+		at, by = h.separator(at, h.opens(start))
+	} else if b == 'p' && h.text[start:end] != "sshpass -p" {
+		at, by = h.separator(end, h.opens(start))
+	}
+	if at < 0 || by == loose && !h.stands(k, start, at) {
+		return span{}, false // "an API key is needed"
 	}
 	from, stop, quoted := h.value(at)
+	if k == key && by == joined && !quoted && lower(h.text[start]) == 'a' && hasPrefixFold(h.text[start:], "authorization") {
+		from = h.scheme(from, stop)
+		stop = h.run(value, from)
+	}
 	v := h.text[from:stop]
+	if by == listed && (!quoted || !mixOf(v).digit || strings.Contains(v, " ")) || k == login && !quoted && at > start+5 && !mixOf(v).digit {
+		return span{}, false
+	}
 	if !secretValue(k, v, quoted) || !quoted && !h.ends(stop, v) {
 		return span{}, false
 	}
 	return span{from, stop}, true
+}
+
+// stands reports whether a name and a value with only a space between them are
+// a name and its value: an option of a command, .netrc, or a key in capitals.
+func (h *hunt) stands(k kind, start, at int) bool {
+	m := mixOf(h.text[at:h.run(alnum, at)])
+	if k == key && (m.digit || !m.lower && m.upper) {
+		return true
+	}
+	v := mixOf(h.text[at:h.run(value, at)])
+	if before := h.text[max(0, start-96):start]; strings.Contains(before, "login ") && strings.HasSuffix(before, " ") {
+		return true
+	}
+	return v.digit && h.option(start)
+}
+
+// option reports whether a name is that of a command's option: --db-password.
+func (h *hunt) option(start int) bool {
+	for n := 0; n < maxTail && start > 0 && dashed.has(h.text[start-1]); n++ {
+		start--
+	}
+	return h.byteAt(start) == '-' && h.byteAt(start+1) == '-'
+}
+
+// opens reports whether a name stands in a tag of XML: <password>, <db:password>
+func (h *hunt) opens(start int) bool {
+	for n := 0; n < maxTail && start > 0 && dotted.has(h.text[start-1]); n++ {
+		start--
+	}
+	return h.byteAt(start-1) == '<' || h.byteAt(start-1) == ':' && start > 2 && isLetter(h.text[start-2])
+}
+
+// scheme passes over the scheme of an Authorization header: ApiKey, Token.
+func (h *hunt) scheme(from, stop int) int {
+	if h.byteAt(stop) == ' ' && stop-from < maxTail && !mixOf(h.text[from:stop]).digit && value.has(h.byteAt(stop+1)) {
+		return stop + 1
+	}
+	return from
 }
 
 // nameEnd is where the name goes on to after its keyword, or -1 for another name.
@@ -89,45 +157,105 @@ func isTail(rest string) bool {
 			n++
 		}
 	}
-	return slices.Contains(tails, string(plain[:n]))
+	return oneOf(tails, string(plain[:n]))
 }
 
 // harmless reports whether a name before its keyword is that of a thing which
 // must go through: a page token continues a listing.
 func harmless(before string) bool {
 	before = strings.TrimRight(before, "_-. ")
-	for _, end := range []string{"page", "next", "continuation", "cursor", "sync", "max", "num", "total"} {
+	for _, end := range []string{
+		"page", "next", "continuation", "cursor", "sync", "max", "num", "total", "public", "min", "count", "invalid", "valid",
+		"no", "the", "of", "correlation", "idempotency", "reset", "change", "forgot", "forgotten",
+	} {
 		if len(before) >= len(end) && hasPrefixFold(before[len(before)-len(end):], end) {
-			return true
+			rest := before[:len(before)-len(end)]
+			if len(end) > 3 || rest == "" || !isLetter(rest[len(rest)-1]) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
 // separator is where the value begins after what stands between it and its
-// name, or -1, and whether that joins the two.
-func (h *hunt) separator(at int) (next int, joined bool) {
-	for from := at; at < len(h.text) && at-from < 12; at++ {
+// name, or -1, and how that joins the two.
+func (h *hunt) separator(from int, tag bool) (next int, by bond) {
+	if tag && h.byteAt(from) == '>' {
+		return from + 1, joined
+	}
+	if next, by = h.field(from); next >= 0 {
+		return next, by
+	}
+	for at := from; at < len(h.text) && at-from < 12; at++ {
 		switch b := h.text[at]; b {
-		case ' ', '\t', ']':
+		case ' ', '\t', ']', '?', '!':
 		case ':', '=':
-			joined = true
+			by = joined
 		case '>':
 			if h.text[at-1] != '=' {
-				return -1, false
+				return h.block(at, by)
 			}
+		case '|':
+			return h.block(at, by)
+		case '(', ',':
+			if by != loose || !strings.ContainsRune("\"'`", rune(h.byteAt(at+1))) && h.byteAt(at+1) != ' ' || b == '(' && at != from {
+				return -1, loose
+			}
+			by = listed
 		case '"', '\'', '`', '\\':
-			if joined { // the value's own quote
-				return at, true
+			if by != loose && h.text[at-1] != b { // the value's own quote
+				return at, by
 			}
 		default:
 			if at == from {
-				return -1, false
+				return -1, loose
 			}
-			return at, joined
+			return at, by
 		}
 	}
-	return -1, false
+	return -1, loose
+}
+
+// block is where YAML's block begins: `password: |` and a line below.
+func (h *hunt) block(at int, by bond) (int, bond) {
+	at++
+	if b := h.byteAt(at); b == '-' || b == '+' {
+		at++
+	}
+	if by != joined || h.byteAt(at) != '\n' {
+		return -1, loose
+	}
+	return h.nextLine(at), joined
+}
+
+// field looks for the next field's name, value: `"name": "PASSWORD", "value": `
+// and its like in YAML and XML.
+func (h *hunt) field(from int) (int, bond) {
+	if b := h.byteAt(from); b != '"' && b != '\'' && b != '\n' && b != '\r' && b != ',' {
+		return -1, loose
+	}
+	at, limit := from, min(len(h.text), from+maxGap)
+	for at < limit && strings.IndexByte("\"', \t\r\n,\\", h.text[at]) >= 0 {
+		at++
+	}
+	if at == from || !hasPrefixFold(h.text[at:], "value") {
+		return -1, loose
+	}
+	at += len("value")
+	equals := false
+	for at < limit && strings.IndexByte("\"' :=\\", h.text[at]) >= 0 {
+		if b := h.text[at]; equals && (b == '"' || b == '\'') {
+			return at, joined
+		} else if b == ':' || b == '=' {
+			equals = true
+		}
+		at++
+	}
+	if !equals {
+		return -1, loose
+	}
+	return at, joined
 }
 
 // value is the span of the value at from, without its quotes.
@@ -164,81 +292,18 @@ func (h *hunt) ends(stop int, v string) bool {
 	return stop == len(h.text) || !alnum.has(h.text[stop])
 }
 
-// plain are values that say what something is, not what it holds.
-var plain = []string{
-	"string", "required", "optional", "boolean", "integer", "number", "default", "undefined", "disabled", "enabled",
-	"missing", "invalid", "unknown", "redacted", "[redacted]", "changeme", "example", "placeholder", "password",
-	"secret", "object", "expired", "forbidden", "unauthorized", "generated", "configured", "incorrect", "function",
-	"hidden", "private", "public", "protected", "readonly", "nullable", "varchar", "sensitive", "encrypted",
-	"username", "yourself", "inherit", "include", "same-origin", "identifier", "authenticate", "authentication", "authorization",
-}
-
-// The shortest values that are taken for secrets, in bytes.
-const (
-	minPassword = 6
-	minKey      = 8
-	minToken    = 10
-	minLetters  = 20
-)
-
-// secretValue judges a value by its name's kind.
-func secretValue(k kind, v string, quoted bool) bool {
-	if isReference(v) || len(v) < minPassword || slices.ContainsFunc(plain, func(p string) bool { return len(p) == len(v) && hasPrefixFold(v, p) }) {
-		return false
+// userOption takes the password in `-u user:password`.
+func userOption(h *hunt, start, end int) (span, bool) {
+	if start > 0 && h.text[start-1] != ' ' && h.text[start-1] != '\n' {
+		return span{}, false
 	}
-	m := mixOf(v)
-	if !quoted && !m.digit && isExpression(v) {
-		return false
+	for q := 0; q < 2 && (h.byteAt(end) == '"' || h.byteAt(end) == '\''); q++ {
+		end++
 	}
-	switch k {
-	case password:
-		if !quoted && v[0] == '/' { // PWD=/home/me
-			return false
-		}
-		return m.lower && m.upper || m.digit || m.other || !namesItself(v)
-	case key:
-		return len(v) >= minKey && (m.digit || quoted && !strings.Contains(v, " ") || !namesItself(v))
-	case tokenish:
-		letters := m.digit && (m.lower || m.upper)
-		return len(v) >= minToken && letters || len(v) >= minLetters && m.lower && m.upper && !strings.ContainsAny(v, " .")
-	case notSecret:
+	stop := h.run(value, end)
+	colon := strings.IndexByte(h.text[end:min(stop, end+maxUserinfo)], ':')
+	if colon < 1 || !secretValue(password, h.text[end+colon+1:stop], true) || !mixOf(h.text[end:end+colon]).lower {
+		return span{}, false
 	}
-	return false
-}
-
-// isReference reports whether a value names a secret that is kept elsewhere.
-func isReference(v string) bool {
-	if v == "" {
-		return true
-	}
-	switch v[0] {
-	case '$', '<', '{', '%', '(', '&':
-		return true
-	case '*', '.', '-', 'x', 'X':
-		return strings.Trim(v, v[:1]) == ""
-	}
-	return strings.HasPrefix(v, "[REDACTED") || strings.Contains(v[:min(len(v), sampleLimit)], "${")
-}
-
-// isExpression reports whether an unquoted value is code that computes one.
-func isExpression(v string) bool {
-	v = v[:min(len(v), sampleLimit)]
-	if strings.ContainsAny(v, "([{") {
-		return true
-	}
-	dot := strings.IndexByte(v, '.')
-	return dot > 0 && dot < len(v)-1 && isLetter(v[dot+1]) || namesItself(v)
-}
-
-// namesItself reports whether a value is a variable called after what it holds.
-func namesItself(v string) bool {
-	v = v[:min(len(v), sampleLimit)]
-	for _, part := range []string{"password", "passwd", "secret", "token", "apikey", "api_key", "credential", "passphrase"} {
-		for i := 0; i+len(part) <= len(v); i++ {
-			if hasPrefixFold(v[i:], part) {
-				return true
-			}
-		}
-	}
-	return false
+	return span{end + colon + 1, stop}, true
 }

@@ -11,11 +11,13 @@ const (
 	base64ed              // alnum + / = _ - . ~
 	hexed                 // 0-9 a-f A-F
 	value                 // what an unquoted value may hold
+	tilded                // alnum _ - . ~
+	digit                 // 0-9
 	classCount
 )
 
 // sets has bit c set for each byte of class c.
-var sets = func() (t [256]uint8) {
+var sets = func() (t [256]uint16) {
 	put := func(c class, bytes string) {
 		for i := range len(bytes) {
 			t[bytes[i]] |= 1 << c
@@ -23,13 +25,15 @@ var sets = func() (t [256]uint8) {
 	}
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	const digits = "0123456789"
-	for _, c := range []class{alnum, word, dashed, dotted, base64ed, value} {
+	for _, c := range []class{alnum, word, dashed, dotted, base64ed, value, tilded} {
 		put(c, letters+digits)
 	}
 	put(word, "_")
 	put(dashed, "_-")
 	put(dotted, "_-.")
 	put(base64ed, "+/=_-.~")
+	put(tilded, "_-.~")
+	put(digit, digits)
 	put(hexed, digits+"abcdefABCDEF")
 	put(value, "_-.+/=~!@#$%^*?:()[{")
 	for b := 0x80; b < 0x100; b++ {
@@ -65,7 +69,7 @@ func (h *hunt) run(c class, from int) int {
 // it stands before, unless that is the end of an escape: \n, \u0022, %22.
 func (h *hunt) starts(i int) bool {
 	return i == 0 || !alnum.has(h.text[i-1]) || h.byteAt(i-2) == '\\' ||
-		h.byteAt(i-3) == '%' || h.byteAt(i-6) == '\\' && h.byteAt(i-5) == 'u'
+		h.byteAt(i-3) == '%' || h.byteAt(i-6) == '\\' && h.byteAt(i-5) == 'u' || h.byteAt(i-4) == '\\' && h.byteAt(i-3) == 'x'
 }
 
 func (h *hunt) byteAt(i int) byte {

@@ -1,5 +1,7 @@
 package redact
 
+import "strings"
+
 // form is a kind of credential that is known by how it begins.
 type form struct {
 	// prefix in lower case, and exact as it is really written.
@@ -7,93 +9,121 @@ type form struct {
 	// of is what the rest is made of, and least how long it is.
 	of    class
 	least int
-	// digits wants a digit in the rest: words are made of the same letters.
-	digits bool
+	rest  rest
 }
 
-// forms are the issuers' published prefixes.
-var forms = []form{
-	{"akia", "AKIA", alnum, 16, false}, // AWS access key
-	{"asia", "ASIA", alnum, 16, false},
-	{"abia", "ABIA", alnum, 16, false},
-	{"acca", "ACCA", alnum, 16, false},
-	{"aiza", "AIza", dashed, 30, false},   // Google API key
-	{"ya29.", "ya29.", dashed, 20, false}, // Google OAuth
-	{"gocspx-", "GOCSPX-", dashed, 20, false},
-	{"ghp_", "ghp_", alnum, 30, false}, // GitHub
-	{"gho_", "gho_", alnum, 30, false},
-	{"ghu_", "ghu_", alnum, 30, false},
-	{"ghs_", "ghs_", alnum, 30, false},
-	{"ghr_", "ghr_", alnum, 30, false},
-	{"github_pat_", "github_pat_", word, 22, false},
-	{"glpat-", "glpat-", dashed, 20, false}, // GitLab
-	{"gldt-", "gldt-", dashed, 20, false},
-	{"glrt-", "glrt-", dashed, 20, false},
-	{"glptt-", "glptt-", dashed, 20, false},
-	{"glcbt-", "glcbt-", dashed, 20, false},
-	{"xoxb-", "xoxb-", dashed, 16, true}, // Slack
-	{"xoxp-", "xoxp-", dashed, 16, true},
-	{"xoxa-", "xoxa-", dashed, 16, true},
-	{"xoxr-", "xoxr-", dashed, 16, true},
-	{"xoxs-", "xoxs-", dashed, 16, true},
-	{"xoxe.", "xoxe.", dotted, 16, true},
-	{"xapp-", "xapp-", dashed, 16, true},
-	{"hooks.slack.com/services/", "hooks.slack.com/services/", base64ed, 16, true},
-	{"sk_live_", "sk_live_", alnum, 16, false}, // Stripe
-	{"rk_live_", "rk_live_", alnum, 16, false},
-	{"sk_test_", "sk_test_", alnum, 16, false},
-	{"rk_test_", "rk_test_", alnum, 16, false},
-	{"whsec_", "whsec_", base64ed, 24, false},
-	{"sk-ant-", "sk-ant-", dashed, 20, false},   // Anthropic
-	{"sk-proj-", "sk-proj-", dashed, 20, false}, // OpenAI
-	{"sk-svcacct-", "sk-svcacct-", dashed, 20, false},
-	{"sk-admin-", "sk-admin-", dashed, 20, false},
-	{"sk-or-v1-", "sk-or-v1-", alnum, 32, false},
-	{"sk-", "sk-", alnum, 32, false},
-	{"sk-", "sk-", alnum, 20, true},
-	{"gsk_", "gsk_", alnum, 32, false}, // Groq
-	{"xai-", "xai-", alnum, 40, false},
-	{"pplx-", "pplx-", alnum, 32, false},
-	{"nvapi-", "nvapi-", dashed, 32, false},
-	{"hf_", "hf_", alnum, 30, false}, // Hugging Face
-	{"r8_", "r8_", alnum, 30, false},
-	{"npm_", "npm_", alnum, 30, false},
-	{"pypi-", "pypi-", dashed, 50, false},
-	{"rubygems_", "rubygems_", hexed, 40, false},
-	{"dckr_pat_", "dckr_pat_", dashed, 20, false},
-	{"dop_v1_", "dop_v1_", hexed, 60, false}, // DigitalOcean
-	{"doo_v1_", "doo_v1_", hexed, 60, false},
-	{"shpat_", "shpat_", hexed, 30, false}, // Shopify
-	{"shpss_", "shpss_", hexed, 30, false},
-	{"sg.", "SG.", dotted, 50, false},   // SendGrid
-	{"hvs.", "hvs.", dashed, 24, false}, // Vault
-	{"glsa_", "glsa_", word, 36, false}, // Grafana
-	{"lin_api_", "lin_api_", alnum, 36, false},
-	{"ntn_", "ntn_", alnum, 40, false},
-	{"figd_", "figd_", dashed, 36, false},
-	{"pmak-", "PMAK-", dashed, 50, false},
-	{"tskey-", "tskey-", dashed, 20, true},
-	{"sq0atp-", "sq0atp-", dashed, 20, false},
-	{"sq0csp-", "sq0csp-", dashed, 40, false},
-	{"atatt3x", "ATATT3x", base64ed, 60, false}, // Atlassian
-	{"dapi", "dapi", hexed, 32, true},           // Databricks
-	{"age-secret-key-1", "AGE-SECRET-KEY-1", alnum, 50, false},
-	{"eyj", "eyJ", dashed, 7, false}, // JSON Web Token
-}
+// rest is what must hold for what follows a prefix that also begins words.
+type rest uint8
+
+const (
+	anything rest = iota
+	// digits wants one: words are made of the same letters.
+	digits
+	// bothCases wants letters of both and a digit, and no more bytes than least.
+	bothCases
+	// uuid wants a UUID.
+	uuid
+	// bot wants a number of 8 to 10 digits before it: Telegram's.
+	bot
+)
+
+// maxPieces is how many lines a token may be broken into.
+const maxPieces = 12
 
 // check looks at what follows a prefix.
-func (f form) check(h *hunt, start, end int) (span, bool) {
-	if !h.starts(start) || h.text[start:end] != f.exact {
+func (f *form) check(h *hunt, start, end int) (span, bool) {
+	if h.text[start:end] != f.exact {
+		return span{}, false
+	}
+	if f.rest == bot {
+		return h.bot(start, end)
+	}
+	if !h.starts(start) {
 		return span{}, false
 	}
 	stop := h.run(f.of, end)
-	if stop-end < f.least || f.digits && !mixOf(h.text[end:stop]).digit {
+	length := stop - end
+	if length < f.least {
+		stop, length = h.broken(f, start, end, stop)
+	}
+	if length < f.least || !f.rest.holds(h.text[end:stop]) || isFiller(h.text[end:stop]) {
 		return span{}, false
 	}
 	if f.exact == "eyJ" {
 		return h.jwt(start, stop)
 	}
 	return span{start, stop}, true
+}
+
+func (r rest) holds(s string) bool {
+	switch m := mixOf(s); r {
+	case digits:
+		return m.digit
+	case bothCases:
+		return m.digit && m.upper && !m.other && len(s) < 32
+	case uuid:
+		return len(s) >= 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-'
+	default:
+		return true
+	}
+}
+
+// broken follows a token whose lines are broken within it, until it is long
+// enough.
+func (h *hunt) broken(f *form, start, end, stop int) (last, length int) {
+	length = stop - end
+	for range maxPieces {
+		next := h.nextLine(stop)
+		if next == len(h.text) {
+			h.open = min(h.open, start)
+		}
+		if length == 0 || next < 0 {
+			break
+		}
+		after := h.run(f.of, next)
+		length += after - next
+		stop = after
+		if length >= f.least {
+			break
+		}
+	}
+	if length < f.least || !mixOf(h.text[end:stop]).digit {
+		return stop, 0
+	}
+	return stop, length
+}
+
+// nextLine is where the next line's text begins if the line ends at i, or -1.
+func (h *hunt) nextLine(i int) int {
+	switch {
+	case i == len(h.text):
+		return i
+	case h.text[i] == '\n':
+	case h.text[i] == '\r' && h.byteAt(i+1) == '\n':
+		i++
+	case h.text[i] == '\\' && h.byteAt(i+1) == 'n':
+		i++
+	default:
+		return -1
+	}
+	for i++; i < len(h.text) && (h.text[i] == ' ' || h.text[i] == '\t'); i++ {
+	}
+	return i
+}
+
+// The digits of a Telegram bot's number.
+const minBot, maxBot = 8, 10
+
+func (h *hunt) bot(start, end int) (span, bool) {
+	from := start
+	for from > 0 && start-from <= maxBot && isDigit(h.text[from-1]) {
+		from--
+	}
+	stop := h.run(dashed, end)
+	if n := start - from; n < minBot || n > maxBot || stop-end < 30 || stop-end > 36 {
+		return span{}, false
+	}
+	return span{from, stop}, true
 }
 
 // jwt wants a second part that is JSON too, and takes whatever parts follow.
@@ -107,4 +137,23 @@ func (h *hunt) jwt(start, stop int) (span, bool) {
 		return span{}, false
 	}
 	return span{start, stop}, true
+}
+
+// isFiller reports whether a text stands for a secret to be filled in: all of
+// it is x or another sign without meaning, or says whose it should be.
+func isFiller(s string) bool {
+	s = s[:min(len(s), sampleLimit)]
+	if strings.Trim(s, "xX*.-_#?0") == "" {
+		return true
+	}
+	return !mixOf(s).digit && (containsFold(s, "your") || containsFold(s, "placeholder") || containsFold(s, "here"))
+}
+
+func containsFold(s, part string) bool {
+	for i := 0; i+len(part) <= len(s); i++ {
+		if lower(s[i]) == part[0] && hasPrefixFold(s[i:], part) {
+			return true
+		}
+	}
+	return false
 }

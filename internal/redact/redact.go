@@ -11,6 +11,7 @@ package redact
 import (
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -19,20 +20,23 @@ import (
 const Marker = "[REDACTED]"
 
 // Engine finds secrets. The zero value is not usable: call New. An Engine is
-// immutable and safe for concurrent use.
+// safe for concurrent use.
 type Engine struct {
 	words    automaton
 	keywords []keyword
 
 	secretNames, holders map[string]struct{}
+	// rooms holds what decoding needs between two searches.
+	rooms sync.Pool
 }
 
 // keyword is what to look for around one: by a switch and not by a function
 // value, which would put every search on the heap.
 type keyword struct {
-	how  how
-	form form
-	kind kind
+	how   how
+	form  *form
+	shape *shape
+	kind  kind
 }
 
 // how a secret stands to its keyword.
@@ -40,10 +44,12 @@ type how uint8
 
 const (
 	byForm how = iota
+	byShape
 	byName
 	byHeader
 	byCookie
 	byURL
+	byUser
 	byAt
 	byBlock
 )
@@ -53,12 +59,16 @@ func (k *keyword) check(h *hunt, start, end int) (span, bool) {
 	switch k.how {
 	case byForm:
 		return k.form.check(h, start, end)
+	case byShape:
+		return k.shape.check(h, start, end)
 	case byName:
 		return assigned(h, k.kind, start, end)
 	case byHeader:
 		return header(h, start, end)
 	case byCookie:
 		return cookie(h, end)
+	case byUser:
+		return userOption(h, start, end)
 	case byURL:
 		return userinfo(h, end)
 	case byAt:
@@ -78,6 +88,8 @@ type hunt struct {
 	found []span
 	// keyEnd is where the last end of a private key that was looked for stands.
 	keyEnd int
+	// open is where a token begins that the text's end has cut.
+	open int
 	// runs remember how far the last run of each class of bytes went, so that
 	// keywords inside one run do not each walk it to its end.
 	runs [classCount]span
@@ -93,8 +105,11 @@ func New() *Engine {
 		}
 		words = append(words, spellings...)
 	}
-	for _, form := range forms {
-		add(keyword{how: byForm, form: form}, form.prefix)
+	for i := range forms {
+		add(keyword{how: byForm, form: &forms[i]}, forms[i].prefix)
+	}
+	for i := range shapes {
+		add(keyword{how: byShape, shape: &shapes[i]}, shapes[i].infix)
 	}
 	for _, name := range names {
 		add(keyword{how: byName, kind: name.kind}, name.words...)
@@ -103,6 +118,7 @@ func New() *Engine {
 	add(keyword{how: byHeader}, "bearer", "basic")
 	add(keyword{how: byCookie}, "cookie")
 	add(keyword{how: byURL}, "://")
+	add(keyword{how: byUser}, "-u ", "--user ", "--user=")
 	add(keyword{how: byAt}, "@")
 	e.words = newAutomaton(words)
 	return e
@@ -136,21 +152,30 @@ func (e *Engine) String(s string) (string, bool) {
 
 // find returns the secrets of s, in order, without overlaps.
 func (e *Engine) find(s string) []span {
-	if disguised(s) {
-		plain := undisguise(s)
-		return plain.mapped(e.findPlain(plain.text))
-	}
-	return e.findPlain(s)
+	found, _ := e.findOpen(s)
+	return found
 }
 
-func (e *Engine) findPlain(s string) []span {
-	h := hunt{text: s}
+// findOpen also returns where something begins that may be a secret together
+// with what follows s: len(s) where there is no such place.
+func (e *Engine) findOpen(s string) (found []span, open int) {
+	d := dig{engine: e}
+	found, open = d.search(s, 0)
+	if d.room != nil {
+		e.rooms.Put(d.room)
+	}
+	return merged(found), open
+}
+
+// findPlain looks at a text as it stands.
+func (e *Engine) findPlain(s string) (found []span, open int) {
+	h := hunt{text: s, open: len(s)}
 	e.walk(&h)
 	numbers(&h)
 	for i := range h.found {
 		h.found[i] = whole(s, h.found[i])
 	}
-	return merged(h.found)
+	return h.found, h.open
 }
 
 // whole widens a span that a limit has put into the middle of a character.

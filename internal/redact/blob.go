@@ -1,0 +1,153 @@
+package redact
+
+// The lengths of what is decoded as base64 or hexadecimal, in bytes of text.
+const (
+	// minBlob is the shortest run that may hold a name and a value, or a token.
+	minBlob = 16
+	// minPlain is the shortest decoded text that is looked at.
+	minPlain = 8
+	// wrapped is the shortest line of base64 that goes on in the next.
+	wrapped = 48
+	// tries is at how many places of a run its decoding is tried.
+	tries = 12
+)
+
+// sextets are the values of the letters of both base64 alphabets, 64 for others.
+var sextets = func() (t [256]byte) {
+	for i := range t {
+		t[i] = 64
+	}
+	for i := range byte(26) {
+		t['A'+i], t['a'+i] = i, 26+i
+	}
+	for i := range byte(10) {
+		t['0'+i] = 52 + i
+	}
+	t['+'], t['-'], t['/'], t['_'] = 62, 62, 63, 63
+	return t
+}()
+
+func isSextet(b byte) bool { return sextets[b] < 64 }
+
+// nextBlob is the first run of base64's letters from i on that is long enough;
+// it looks at one byte in minBlob where there is none. Lines of one block are one run.
+func nextBlob(s string, i int) (span, bool) {
+	low := i
+	for probe := i + minBlob - 1; probe < len(s); {
+		if !isSextet(s[probe]) {
+			low = probe + 1
+			probe += minBlob
+			continue
+		}
+		start := probe
+		for start > low && isSextet(s[start-1]) {
+			start--
+		}
+		end := blobEnd(s, probe+1, start)
+		if end-start >= minBlob {
+			return span{start, end}, true
+		}
+		low = end + 1
+		probe = end + minBlob
+	}
+	return span{}, false
+}
+
+// blobEnd is where the run that began at start ends, its wrapped lines included.
+func blobEnd(s string, i, start int) int {
+	for line := start; ; {
+		for i < len(s) && isSextet(s[i]) {
+			i++
+		}
+		next := i
+		for next < len(s) && next-i < minBlob && (s[next] == '\n' || s[next] == '\r' || s[next] == ' ' || s[next] == '\t') {
+			next++
+		}
+		if i-line < wrapped || next == i || next == len(s) || !isSextet(s[next]) || !hasBreak(s[i:next]) {
+			return i
+		}
+		line, i = next, next
+	}
+}
+
+func hasBreak(s string) bool {
+	for i := range len(s) {
+		if s[i] == '\n' {
+			return true
+		}
+	}
+	return false
+}
+
+// decodeBlob appends what a run says as hexadecimal or base64 to out, up to
+// what is no text, and returns where in the run that begins.
+func decodeBlob(out []byte, run string) (plain []byte, start int) {
+	if plain = decodeHex(out, run); len(plain) >= minPlain {
+		return plain, 0
+	}
+	tried := 0
+	for start = 0; start < len(run)-minBlob+2 && tried < tries; start++ {
+		if start > 3 && alnum.has(run[start-1]) {
+			continue
+		}
+		tried++
+		if !textual(run[start:]) {
+			continue
+		}
+		if plain = decodeBase64(out, run[start:]); len(plain) >= minPlain {
+			return plain, start
+		}
+	}
+	return out, 0
+}
+
+// textual reports whether the first bytes that a run says are text.
+func textual(run string) bool {
+	for i := 0; i+4 <= min(len(run), 12); i += 4 {
+		a, b, c, d := sextets[run[i]], sextets[run[i+1]], sextets[run[i+2]], sextets[run[i+3]]
+		if a|b|c|d >= 64 || !isASCII(a<<2|b>>4) || !isASCII(b<<4|c>>2) || !isASCII(c<<6|d) {
+			return false
+		}
+	}
+	return true
+}
+
+func isText(b byte) bool { return b >= ' ' && b != 0x7f || b == '\n' || b == '\t' || b == '\r' }
+
+func isASCII(b byte) bool { return b < 0x80 && isText(b) }
+
+func decodeBase64(out []byte, run string) []byte {
+	var bits uint32
+	n := 0
+	for i := range len(run) {
+		v := sextets[run[i]]
+		if v == 64 {
+			continue // the end of a line
+		}
+		bits = bits<<6 | uint32(v)
+		if n += 6; n < 8 {
+			continue
+		}
+		n -= 8
+		b := byte(bits >> n)
+		if !isText(b) {
+			break
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+func decodeHex(out []byte, run string) []byte {
+	if len(run) > 2 && run[0] == '0' && lower(run[1]) == 'x' {
+		run = run[2:]
+	}
+	for i := 0; i+1 < len(run) && hexed.has(run[i]) && hexed.has(run[i+1]); i += 2 {
+		b := nibble(run[i])<<4 | nibble(run[i+1])
+		if !isASCII(b) {
+			break
+		}
+		out = append(out, b)
+	}
+	return out
+}

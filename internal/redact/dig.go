@@ -1,0 +1,78 @@
+package redact
+
+import "slices"
+
+// maxLayers is how many encodings within each other are undone. It bounds the
+// work: no layer is longer than the text it was made of.
+const maxLayers = 3
+
+// dig is one search through a text and the texts that are encoded in it.
+type dig struct {
+	engine *Engine
+	room   *room
+}
+
+// room is the memory for what is decoded at each depth.
+type room struct {
+	layers [maxLayers][spellings]layer
+	blobs  [maxLayers][]byte
+}
+
+func (d *dig) rooms() *room {
+	if d.room == nil {
+		d.room, _ = d.engine.rooms.Get().(*room)
+		if d.room == nil {
+			d.room = &room{}
+		}
+	}
+	return d.room
+}
+
+// search returns the secrets of s in no order, and where one may begin that
+// ends beyond s.
+func (d *dig) search(s string, depth int) (found []span, open int) {
+	found, open = d.engine.findPlain(s)
+	if depth == maxLayers {
+		return found, open
+	}
+	for p := range spellings {
+		if p == quotedPrintable && depth > 1 || p.firstLoud(s) < 0 {
+			continue
+		}
+		l := &d.rooms().layers[depth][p]
+		l.peel(p, s)
+		under, _ := d.search(view(l.text), depth+1)
+		for _, f := range under {
+			found = append(found, whole(s, l.source(f)))
+		}
+	}
+	return d.blobs(s, depth, found), open
+}
+
+// blobs adds the runs of base64 and hexadecimal that say a secret.
+func (d *dig) blobs(s string, depth int, found []span) []span {
+	for run, ok := nextBlob(s, 0); ok; run, ok = nextBlob(s, run.end) {
+		if f, ok := discord(s, run); ok {
+			found = append(found, f)
+			continue
+		}
+		r := d.rooms()
+		r.blobs[depth] = slices.Grow(r.blobs[depth][:0], run.end-run.start)
+		plain, start := decodeBlob(r.blobs[depth], s[run.start:run.end])
+		if len(plain) < minPlain {
+			continue
+		}
+		if under, _ := d.search(view(plain), depth+1); len(under) > 0 {
+			found = append(found, span{run.start + start, padded(s, run.end)})
+		}
+	}
+	return found
+}
+
+// padded is where base64's padding after end ends.
+func padded(s string, end int) int {
+	for n := 0; n < 2 && end < len(s) && s[end] == '='; n++ {
+		end++
+	}
+	return end
+}

@@ -1,0 +1,160 @@
+package redact
+
+import "strings"
+
+// plain are values that say what something is, not what it holds.
+var plain = []string{
+	"string", "required", "optional", "boolean", "integer", "number", "default", "undefined", "disabled", "enabled",
+	"missing", "invalid", "unknown", "redacted", "[redacted]", "changeme", "example", "placeholder", "password",
+	"secret", "object", "expired", "forbidden", "unauthorized", "generated", "configured", "incorrect", "function",
+	"hidden", "private", "public", "protected", "readonly", "nullable", "varchar", "sensitive", "encrypted",
+	"username", "yourself", "inherit", "include", "same-origin", "identifier", "authenticate", "authentication", "authorization",
+	"uint8array", "base64", "base64url", "sha256", "bcrypt", "argon2", "argon2id", "pbkdf2", "utf-8", "md5", "hs256", "rs256",
+	"<redacted>", "***redacted***", "filtered", "[filtered]", "[hidden]", "masked", "omitted", "not set", "present", "interactive",
+	"prompt", "keychain", "keyring", "vault", "environment", "literal", "variable", "textfield", "passwordbox", "anything",
+	"something", "nothing", "buffer", "char[]", "byte[]", "strings", "always", "ifnotpresent", "refresh", "bearer", "basic",
+}
+
+// The shortest values that are taken for secrets, in bytes.
+const (
+	minPassword = 6
+	minKey      = 8
+	minToken    = 10
+	minLetters  = 20
+)
+
+// oneOf reports whether s is one of few words; a loop, for the compiler keeps
+// its temporary strings off the heap.
+func oneOf(words []string, s string) bool {
+	for _, w := range words {
+		if w == s {
+			return true
+		}
+	}
+	return false
+}
+
+func oneOfFold(words []string, s string) bool {
+	for _, w := range words {
+		if len(w) == len(s) && hasPrefixFold(s, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// secretValue judges a value by its name's kind.
+func secretValue(k kind, v string, quoted bool) bool {
+	if len(v) < minPassword || isReference(v) || isFiller(v) || isVariable(v) || isPath(v) {
+		return false
+	}
+	bare := strings.TrimRight(v, ".,:;!?)*")
+	if oneOfFold(plain, v) || oneOfFold(plain, bare) {
+		return false
+	}
+	m := mixOf(v)
+	if !quoted && isExpression(v) && (!m.digit || strings.ContainsAny(v[:min(len(v), sampleLimit)], "([")) {
+		return false
+	}
+	switch k {
+	case password:
+		return !isSentence(v) && (m.lower && m.upper || m.digit || m.other || !namesItself(v))
+	case key:
+		return len(v) >= minKey && !strings.Contains(v, " ") && (m.digit || !namesItself(v))
+	case tokenish, login:
+		if isTime(v) {
+			return false
+		}
+		letters := m.digit && (m.lower || m.upper)
+		least := minToken
+		if k == login {
+			least = minPassword
+		}
+		return len(v) >= least && letters && !strings.Contains(v, " ") ||
+			len(v) >= minLetters && m.lower && m.upper && !strings.ContainsAny(v, " .")
+	case notSecret:
+	}
+	return false
+}
+
+// elsewhere are how references to a secret that is kept elsewhere begin.
+var elsewhere = []string{
+	"[redacted", "op://", "vault:", "arn:aws", "env:", "env.", "file:", "http://", "https://", "ssm:", "kms:", "projects/",
+	"secret://", "process.env", "os.environ", "os.getenv", "system.getenv", "getenv", "env[", "config.", "settings.",
+	"self.", "this.", "args.", "opts.", "props.", "ctx.", "req.", "request.", "params.", "secrets.", "data:", "var.", "local.",
+	"module.", "@", "lookup(", "func(", "function", "urn:", "uuid.", "string.", "null", "none", "true", "false", "nil",
+}
+
+// isReference reports whether a value names a secret that is kept elsewhere.
+func isReference(v string) bool {
+	if v == "" {
+		return true
+	}
+	switch v[0] {
+	case '$', '<', '{', '%', '(', '&':
+		return !mixOf(v).digit || len(v) > 1 && strings.IndexByte("{(<", v[1]) >= 0 || v[0] == '<' || v[0] == '{' || isVariable(v[1:])
+	}
+	for _, begin := range elsewhere {
+		if hasPrefixFold(v, begin) && (len(begin) > 5 || !mixOf(v).digit) {
+			return true
+		}
+	}
+	head := v[:min(len(v), sampleLimit)]
+	return strings.Contains(head, "${") || strings.Contains(head, "{{") || strings.Contains(head, "#{")
+}
+
+// isVariable reports whether a value is the name of one: DB_PASSWORD, my-secret.
+func isVariable(v string) bool {
+	v = v[:min(len(v), sampleLimit)]
+	m := mixOf(v)
+	if strings.Contains(v, "_") && m.upper && !m.lower && strings.Trim(v, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == "" {
+		return !m.digit || namesItself(v)
+	}
+	if m.digit || m.upper {
+		return false
+	}
+	return (strings.HasPrefix(v, "my-") || strings.HasPrefix(v, "my_") || strings.HasPrefix(v, "the-") || strings.HasPrefix(v, "some-") ||
+		strings.HasPrefix(v, "insert") || strings.HasPrefix(v, "enter") || strings.HasPrefix(v, "replace") || strings.HasPrefix(v, "change"))
+}
+
+// isPath reports whether a value is a file's name.
+func isPath(v string) bool {
+	v = v[:min(len(v), sampleLimit)]
+	if v[0] != '/' && !strings.HasPrefix(v, "./") && !strings.HasPrefix(v, "../") && !strings.HasPrefix(v, "~/") {
+		return false
+	}
+	m := mixOf(v)
+	return strings.Count(v, "/") > 1 && (!m.upper || !m.digit)
+}
+
+// isTime reports whether a value is made of what dates and versions are.
+func isTime(v string) bool {
+	return len(v) < 40 && strings.Trim(v, "0123456789-:.TZ+/ ") == ""
+}
+
+// isSentence reports whether a value says something in words.
+func isSentence(v string) bool {
+	v = v[:min(len(v), sampleLimit)]
+	return strings.Count(v, " ") > 0 && !mixOf(v).digit && (namesItself(v) || strings.Count(v, " ") > 3 || strings.HasSuffix(v, ".") || containsFold(v, "enter"))
+}
+
+// isExpression reports whether an unquoted value is code that computes one.
+func isExpression(v string) bool {
+	v = v[:min(len(v), sampleLimit)]
+	if strings.ContainsAny(v, "([{") {
+		return true
+	}
+	dot := strings.IndexByte(v, '.')
+	return dot > 0 && dot < len(v)-1 && isLetter(v[dot+1]) || namesItself(v)
+}
+
+// namesItself reports whether a value is a variable called after what it holds.
+func namesItself(v string) bool {
+	v = v[:min(len(v), sampleLimit)]
+	for _, part := range []string{"password", "passwd", "secret", "token", "apikey", "api_key", "api-key", "credential", "passphrase", "api key"} {
+		if containsFold(v, part) {
+			return true
+		}
+	}
+	return false
+}
