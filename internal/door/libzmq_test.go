@@ -51,6 +51,11 @@ func TestLibzmq(t *testing.T) {
 		Null, Large, Next     string
 		Whole                 int
 		Ask                   string
+
+		Parts, Forty, Over, Probe, After, Last string
+		Full, Handshake, Beating               bool
+		Refused                                []bool
+		Crowd                                  []int
 	}
 	if err := json.Unmarshal(out, &seen); err != nil {
 		t.Fatalf("have %v of %.500s", err, out)
@@ -71,5 +76,38 @@ func TestLibzmq(t *testing.T) {
 	}
 	if seen.Whole != wire.MaxMessage-2 || seen.Ask != "response" {
 		t.Errorf("have %d bytes and %q, want the whole result and no event", seen.Whole, seen.Ask)
+	}
+	for _, have := range []string{seen.Parts, seen.Forty, seen.Over, seen.Probe} {
+		if have != "VALIDATION_FAILED" {
+			t.Errorf("have %q, want VALIDATION_FAILED", have)
+		}
+	}
+	if !seen.Full || !seen.Handshake || !seen.Beating || seen.After != "beating" || seen.Last != "last" {
+		t.Errorf("have %+v, want a request at the limit, heartbeats and the last answered", seen)
+	}
+	if len(seen.Refused) != 8 || slices.Contains(seen.Refused, false) {
+		t.Errorf("have %v, want every other kind of socket sent away", seen.Refused)
+	}
+	if len(seen.Crowd) != 60 || slices.ContainsFunc(seen.Crowd, func(answers int) bool { return answers != 10 }) {
+		t.Errorf("have %v, want ten answers for each of sixty", seen.Crowd)
+	}
+}
+
+// D-03: npm's zeromq as the client.
+func TestNodeZeromq(t *testing.T) {
+	folder := testpeer.Need(t, "zeromq")
+	s := serve(t, crew(), config{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	script := exec.CommandContext(ctx, testpeer.Need(t, "node"), "testdata/dealer.cjs", s.path, folder)
+	var failed strings.Builder
+	script.Stderr = &failed
+	out, err := script.Output()
+	if err != nil {
+		t.Fatalf("have %v, %s", err, failed.String())
+	}
+	want := `{"delimited":2,"alone":1,"request":1,"many":64,"null":"VALIDATION_FAILED","big":true,"twins":[20,20],"router":true,"beating":"beating","last":"last"}`
+	if have := strings.TrimSpace(string(out)); have != want {
+		t.Errorf("have %s, want %s", have, want)
 	}
 }

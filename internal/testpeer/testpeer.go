@@ -9,9 +9,20 @@ import (
 	"testing"
 )
 
-// Need returns the path of the program, or ends the test.
+// zeromqFolder names the folder in whose node_modules npm put zeromq.
+const zeromqFolder = "NACRE_ZEROMQ_NODE"
+
+// Need returns the path of the program, or ends the test. "zeromq" is no
+// program but npm's package: its path is the folder that holds node_modules.
 func Need(t testing.TB, program string) string {
 	t.Helper()
+	if program == "zeromq" {
+		folder := os.Getenv(zeromqFolder)
+		if folder == "" {
+			Missing(t, zeromqFolder+" does not name a folder with npm's zeromq")
+		}
+		return folder
+	}
 	path, err := exec.LookPath(program)
 	if err != nil {
 		Missing(t, program+" is not installed")
