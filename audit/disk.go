@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -27,6 +28,7 @@ const lockPoll = 2 * time.Millisecond
 var (
 	chainForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,79}$`)
 	segmentForm = regexp.MustCompile(`^[0-9]{6}\.jsonl$`)
+	tornForm    = regexp.MustCompile(`^torn-[0-9]{1,16}(\.tmp)?$`)
 )
 
 // chainDir is the only place where a chain's name becomes a path.
@@ -42,30 +44,50 @@ func chainDir(root, chain string) (string, error) {
 
 func segmentName(n int) string { return fmt.Sprintf("%06d.jsonl", n) }
 
-// segments lists the numbers of the segments in dir, which must be 1 to n without a gap.
-func segments(dir string) (int, int64, error) {
+// span is which segments stand in a chain's folder, and their bytes together.
+// With none, last is 0.
+type span struct {
+	first, last int
+	size        int64
+}
+
+// count of the segments.
+func (s span) count() int {
+	if s.last == 0 {
+		return 0
+	}
+	return s.last - s.first + 1
+}
+
+// segments lists the segments in dir, which must be without a gap. Whether the
+// first may be another than 1 is the caller's to know.
+func segments(dir string) (span, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return 0, 0, err
+		return span{}, err
 	}
-	n, size := 0, int64(0)
+	var found span
 	for _, entry := range entries { // sorted by name
 		if !segmentForm.MatchString(entry.Name()) {
 			continue
 		}
-		if n++; entry.Name() != segmentName(n) {
-			return 0, 0, fmt.Errorf("%w: segment %s is missing", ErrTampered, segmentName(n))
+		n, _ := strconv.Atoi(entry.Name()[:6]) // six digits
+		if found.last == 0 {
+			found.first = n
+		} else if n != found.last+1 {
+			return span{}, fmt.Errorf("%w: segment %s is missing", ErrTampered, segmentName(found.last+1))
 		}
 		info, err := entry.Info()
 		if err != nil {
-			return 0, 0, err
+			return span{}, err
 		}
-		if !info.Mode().IsRegular() {
-			return 0, 0, fmt.Errorf("%w: segment %s is not a regular file", ErrTampered, entry.Name())
+		if !info.Mode().IsRegular() || n == 0 {
+			return span{}, fmt.Errorf("%w: segment %s is not a regular file of the chain", ErrTampered, entry.Name())
 		}
-		size += info.Size()
+		found.last = n
+		found.size += info.Size()
 	}
-	return n, size, nil
+	return found, nil
 }
 
 // takeLock waits until it holds the folder's lock, at most for wait.

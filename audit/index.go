@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,7 +38,11 @@ func register(ctx context.Context, root string, keys Keys, r nacre.Record) (err 
 	if err != nil {
 		return err
 	}
-	err = t.enter(root, r)
+	if t.rotated != "" && t.rotated != hex.EncodeToString(keys.Public()) {
+		err = errors.New("the audit keys were rotated: start again with the new ones")
+	} else {
+		err = t.enter(root, r)
+	}
 	return errors.Join(err, t.close())
 }
 
@@ -74,13 +79,23 @@ func registrationRecord(kind nacre.Kind, d registration, now time.Time) (nacre.R
 	return nacre.Record{Kind: kind, Time: now, Source: source, Detail: detail}, err
 }
 
-// parseRegistration reads an index record that tells of another chain.
-func parseRegistration(e Entry) (registration, error) {
-	var d registration
-	if e.Kind != nacre.KindChainOpen && e.Kind != nacre.KindChainClose {
+// parseEvent reads an index record that tells of another chain.
+func parseEvent(e Entry) (event, error) {
+	d := event{kind: e.Kind, at: e.Seq}
+	var err error
+	switch e.Kind {
+	case nacre.KindChainOpen, nacre.KindChainClose:
+		err = strictUnmarshal(e.Detail, &d.registration)
+	case KindChainPrune:
+		var c checkpoint
+		if err = strictUnmarshal(e.Detail, &c); err == nil {
+			err = c.check()
+		}
+		d.registration, d.cut = registration{c.Chain, c.Genesis, c.RecordHash, c.Seq}, &c
+	default:
 		return d, fmt.Errorf("%w: a record of kind %s in the index", ErrTampered, e.Kind)
 	}
-	if err := strictUnmarshal(e.Detail, &d); err != nil {
+	if err != nil {
 		return d, fmt.Errorf("%w: index record %d: %w", ErrTampered, e.Seq, err)
 	}
 	if !chainForm.MatchString(d.Chain) || d.Chain == IndexChain {

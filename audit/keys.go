@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -20,6 +22,8 @@ const (
 	macKeyFile     = "audit.mac"
 	// PublicKeyFile is for those who verify: hand it to them.
 	PublicKeyFile = "audit.pub"
+	// nextKeysFile holds the keys to come while they are being rotated.
+	nextKeysFile = "audit.next"
 )
 
 // keyBytes is the length of each secret.
@@ -29,7 +33,8 @@ const keyBytes = 32
 // nothing prints the secrets.
 type Keys struct {
 	signing ed25519.PrivateKey
-	mac     []byte
+	macs    [][]byte            // the one in use first, then retired ones
+	retired []ed25519.PublicKey // of earlier signing keys, the newest first
 }
 
 // NewKeys makes keys of a 32-byte Ed25519 seed and a 32-byte MAC key.
@@ -37,7 +42,7 @@ func NewKeys(seed, mac []byte) (Keys, error) {
 	if len(seed) != ed25519.SeedSize || len(mac) != keyBytes {
 		return Keys{}, fmt.Errorf("audit keys of %d and %d bytes: both must have %d", len(seed), len(mac), keyBytes)
 	}
-	return Keys{signing: ed25519.NewKeyFromSeed(seed), mac: bytes.Clone(mac)}, nil
+	return Keys{signing: ed25519.NewKeyFromSeed(seed), macs: [][]byte{bytes.Clone(mac)}}, nil
 }
 
 // Public is the key with which anyone verifies; nil for the zero Keys.
@@ -48,8 +53,21 @@ func (k Keys) Public() ed25519.PublicKey {
 	return k.signing.Public().(ed25519.PublicKey)
 }
 
-// MAC is the secret key of the MACs, for a verification with [VerifyOptions].MACKey.
-func (k Keys) MAC() []byte { return bytes.Clone(k.mac) }
+// MAC is the secret key of the MACs and then the retired ones, 32 bytes each,
+// for a verification with [VerifyOptions].MACKey.
+func (k Keys) MAC() []byte { return slices.Concat(k.macs...) }
+
+// known are all keys whose heads a writer goes on from.
+func (k Keys) known() ring { return ringOf(append([]ed25519.PublicKey{k.Public()}, k.retired...)...) }
+
+// macName is the id of the MAC key in use, where there was one before it.
+func (k Keys) macName() *Digest {
+	if len(k.macs) < 2 {
+		return nil
+	}
+	id := macID(k.macs[0])
+	return &id
+}
 
 // String does not print the keys.
 func (Keys) String() string { return "[audit keys]" }
@@ -58,7 +76,7 @@ func (Keys) String() string { return "[audit keys]" }
 func (Keys) GoString() string { return "[audit keys]" }
 
 func (k Keys) check() error {
-	if len(k.signing) != ed25519.PrivateKeySize || len(k.mac) != keyBytes {
+	if len(k.signing) != ed25519.PrivateKeySize || len(k.macs) == 0 {
 		return errors.New("audit keys are empty: load them with LoadKeys")
 	}
 	return nil
@@ -77,7 +95,10 @@ func LoadKeys(dir string) (Keys, error) {
 	if err := refuseLoss(dir); err != nil {
 		return Keys{}, err
 	}
-	mac, err := loadSecret(filepath.Join(dir, macKeyFile))
+	if _, err := os.Lstat(filepath.Join(dir, nextKeysFile)); err == nil {
+		return Keys{}, fmt.Errorf("%s: a rotation of the keys was interrupted: run nacre audit rotate-key to finish it", filepath.Join(dir, nextKeysFile))
+	}
+	macs, err := loadSecret(filepath.Join(dir, macKeyFile))
 	if err != nil {
 		return Keys{}, err
 	}
@@ -85,11 +106,12 @@ func LoadKeys(dir string) (Keys, error) {
 	if err != nil {
 		return Keys{}, err
 	}
-	keys, err := NewKeys(seed, mac)
-	if err != nil {
-		return Keys{}, err
+	keys := Keys{signing: ed25519.NewKeyFromSeed(seed[0]), macs: macs}
+	if len(seed) != 1 {
+		return Keys{}, fmt.Errorf("%s holds more than one key: restore it from a backup", signingKeyFile)
 	}
-	return keys, publish(filepath.Join(dir, PublicKeyFile), keys.Public())
+	keys.retired, err = publish(filepath.Join(dir, PublicKeyFile), keys.Public())
+	return keys, err
 }
 
 func refuseLoss(dir string) error {
@@ -131,7 +153,7 @@ func private(path string, info fs.FileInfo) error {
 	return nil
 }
 
-func loadSecret(path string) ([]byte, error) {
+func loadSecret(path string) ([][]byte, error) {
 	secret, err := readSecret(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return secret, err
@@ -144,7 +166,7 @@ func loadSecret(path string) ([]byte, error) {
 	return readSecret(path)
 }
 
-func readSecret(path string) ([]byte, error) {
+func readSecret(path string) ([][]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -163,17 +185,22 @@ func readSecret(path string) ([]byte, error) {
 	return readHex(f, path)
 }
 
-// readHex reads one line of 64 hex digits.
-func readHex(r io.Reader, path string) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, 2*keyBytes+2))
+// readHex reads lines of 64 hex digits: a key in use, and then retired ones.
+func readHex(r io.Reader, path string) ([][]byte, error) {
+	const line = 2*keyBytes + 1
+	data, err := io.ReadAll(io.LimitReader(r, maxKeys*line+1))
 	if err != nil {
 		return nil, err
 	}
-	key, err := hex.DecodeString(string(bytes.TrimSuffix(data, []byte("\n"))))
-	if err != nil || len(key) != keyBytes {
-		return nil, fmt.Errorf("%s is not one line of %d hex digits: restore it from a backup", path, 2*keyBytes)
+	var keys [][]byte
+	for text := range bytes.SplitSeq(bytes.TrimSuffix(data, []byte("\n")), []byte("\n")) {
+		key, err := hex.DecodeString(string(text))
+		if err != nil || len(key) != keyBytes || len(keys) == maxKeys {
+			return nil, fmt.Errorf("%s is not a line of %d hex digits for each key: restore it from a backup", path, 2*keyBytes)
+		}
+		keys = append(keys, key)
 	}
-	return key, nil
+	return keys, nil
 }
 
 // createOnce makes a file that is whole from the moment it is there; whoever
@@ -194,28 +221,53 @@ func createOnce(path string, data []byte, mode fs.FileMode) error {
 	return errors.Join(err, os.Remove(f.Name()), syncDir(filepath.Dir(path)))
 }
 
-func publish(path string, public ed25519.PublicKey) error {
+// publish leaves the public key for verifiers, and returns the retired ones that stand behind it.
+func publish(path string, public ed25519.PublicKey) ([]ed25519.PublicKey, error) {
 	if err := createOnce(path, []byte(hex.EncodeToString(public)+"\n"), 0o644); err != nil {
-		return err
+		return nil, err
 	}
-	have, err := ReadPublicKey(path)
-	if err == nil && !have.Equal(public) {
-		err = fmt.Errorf("%s does not belong to %s: restore both from one backup", path, signingKeyFile)
+	have, err := readPublicKeys(path)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	if !have[0].Equal(public) {
+		return nil, fmt.Errorf("%s does not belong to %s: restore both from one backup", path, signingKeyFile)
+	}
+	return have[1:], nil
 }
 
-// ReadPublicKey reads the file that LoadKeys leaves for verifiers.
+// ReadPublicKey reads the file that LoadKeys leaves for verifiers: the key in
+// use, which is its first line.
 func ReadPublicKey(path string) (ed25519.PublicKey, error) {
+	keys, err := readPublicKeys(path)
+	if err != nil {
+		return nil, err
+	}
+	return keys[0], nil
+}
+
+func readPublicKeys(path string) ([]ed25519.PublicKey, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // only read
-	return readHex(f, path)
+	raw, err := readHex(f, path)
+	keys := make([]ed25519.PublicKey, len(raw))
+	for i := range raw {
+		keys[i] = raw[i]
+	}
+	return keys, err
 }
 
 // ParsePublicKey accepts 64 hex digits.
 func ParsePublicKey(s string) (ed25519.PublicKey, error) {
-	return readHex(bytes.NewReader([]byte(s)), "public key")
+	keys, err := readHex(strings.NewReader(s), "public key")
+	if err != nil {
+		return nil, err
+	}
+	if len(keys) != 1 {
+		return nil, errors.New("public key: give one")
+	}
+	return keys[0], nil
 }

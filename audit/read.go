@@ -14,12 +14,12 @@ func Read(root, chain string, fn func(Entry) error) error {
 	if err != nil {
 		return err
 	}
-	n, _, err := segments(dir)
+	found, err := segments(dir)
 	if err != nil {
 		return fmt.Errorf("chain %s: %w", chain, err)
 	}
 	var at place
-	for segment := 1; segment <= n; segment++ {
+	for segment := found.first; found.last > 0 && segment <= found.last; segment++ {
 		rest, err := scanLines(dir, segment, func(_ int, raw []byte) error {
 			e, err := decode(raw)
 			if err != nil {
@@ -33,11 +33,11 @@ func Read(root, chain string, fn func(Entry) error) error {
 		if err != nil {
 			return fmt.Errorf("chain %s: %w", chain, err)
 		}
-		if len(rest) > 0 && segment < n {
+		if len(rest) > 0 && segment < found.last {
 			return fmt.Errorf("chain %s: %w: segment %s ends in the middle of a line", chain, ErrTampered, segmentName(segment))
 		}
 	}
-	if n == 0 {
+	if found.last == 0 {
 		return fmt.Errorf("chain %s: %w", chain, errors.New("no records"))
 	}
 	return nil

@@ -92,7 +92,7 @@ func SignReceipt(r Receipt, keys Keys) (Receipt, error) {
 	if r.Verdicts == nil {
 		r.Verdicts = []ReceiptVerdict{}
 	}
-	if err := r.checkHeads(keys.Public()); err != nil {
+	if err := r.checkHeads(keys.known(), 0, end); err != nil {
 		return Receipt{}, fmt.Errorf("sign receipt: %w", err)
 	}
 	payload := r.payload()
@@ -103,11 +103,11 @@ func SignReceipt(r Receipt, keys Keys) (Receipt, error) {
 	return r, nil
 }
 
-func (r Receipt) checkHeads(trusted ed25519.PublicKey) error {
+func (r Receipt) checkHeads(keys ring, low, high uint64) error {
 	if r.Heads.Index.Chain != IndexChain || r.Heads.Chain.Chain == IndexChain {
 		return fmt.Errorf("%w: receipt does not hold the heads of a chain and of the index", ErrTampered)
 	}
-	return errors.Join(r.Heads.Chain.Verify(trusted), r.Heads.Index.Verify(trusted))
+	return errors.Join(keys.verify(r.Heads.Chain, low, high), keys.verify(r.Heads.Index, low, high))
 }
 
 // Bytes is the receipt as its file holds it.
@@ -152,25 +152,35 @@ func ReadReceipt(path string) (Receipt, error) {
 // VerifyReceipt checks the receipt's signature by the trusted key, and that
 // the chain and the index in root reach the heads in it.
 func VerifyReceipt(r Receipt, root string, trusted ed25519.PublicKey) (Report, error) {
-	if err := r.verifySignature(trusted); err != nil {
-		return Report{Chain: r.Heads.Chain.Chain, Problem: err.Error()}, err
-	}
-	return Verify(root, r.Heads.Chain.Chain, VerifyOptions{
-		PublicKey: trusted, Head: &r.Heads.Chain, IndexHead: &r.Heads.Index,
+	o := VerifyOptions{PublicKey: trusted, Head: &r.Heads.Chain, IndexHead: &r.Heads.Index}
+	return steady(root, func() (Report, error) {
+		index, err := readIndex(root, o)
+		if err == nil {
+			err = r.verifySignature(trusted, index.ring)
+		}
+		if err != nil {
+			err = asTampered(err)
+			return Report{Chain: r.Heads.Chain.Chain, Problem: err.Error()}, err
+		}
+		return verifyWithIndex(root, r.Heads.Chain.Chain, o)
 	})
 }
 
-func (r Receipt) verifySignature(trusted ed25519.PublicKey) error {
+// verifySignature accepts the key that was in use at the index's head in the
+// receipt or a later one: a key that only an attacker introduced is in no
+// succession.
+func (r Receipt) verifySignature(trusted ed25519.PublicKey, keys ring) error {
+	signer := keys.find(r.PublicKey)
 	switch {
 	case len(trusted) != ed25519.PublicKeySize:
-		return fmt.Errorf("no public key to trust: give the one in %s", PublicKeyFile)
+		return errNoKey
 	case r.V != version:
 		return fmt.Errorf("%w: receipt of version %d", ErrTampered, r.V)
-	case r.PublicKey != hex.EncodeToString(trusted):
+	case signer < 0 || signer < keys.at(r.Heads.Index.Seq):
 		return fmt.Errorf("%w: receipt names another key than the trusted one", ErrTampered)
 	}
-	if err := verifySignature(trusted, receiptDomain, r.payload(), r.Signature); err != nil {
+	if err := verifySignature(keys.links[signer].key, receiptDomain, r.payload(), r.Signature); err != nil {
 		return fmt.Errorf("receipt: %w", err)
 	}
-	return r.checkHeads(trusted)
+	return r.checkHeads(keys, 0, r.Heads.Index.Seq)
 }

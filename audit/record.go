@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash"
+	"io"
 	"regexp"
 	"strconv"
 	"strings"
@@ -159,7 +160,7 @@ type sealer struct {
 	mac  hash.Hash
 }
 
-func newSealer(keys Keys) *sealer { return &sealer{mac: hmac.New(sha256.New, keys.mac)} }
+func newSealer(mac []byte) *sealer { return &sealer{mac: hmac.New(sha256.New, mac)} }
 
 // seal appends the record's line to dst, newline included.
 func (s *sealer) seal(dst []byte, b body) []byte {
@@ -185,10 +186,12 @@ func (s *sealer) sum(hash Digest) (mac Digest) {
 	return mac
 }
 
-func recordHash(body []byte) (sum Digest) {
+func recordHash(body []byte) Digest { return domainHash(recordDomain, body) }
+
+func domainHash(domain string, data []byte) (sum Digest) {
 	h := sha256.New()
-	h.Write([]byte(recordDomain))
-	h.Write(body)
+	_, _ = io.WriteString(h, domain) // a hash takes everything
+	h.Write(data)
 	h.Sum(sum[:0])
 	return sum
 }

@@ -26,14 +26,14 @@ func Abandoned(root string, trusted ed25519.PublicKey) ([]string, error) {
 	}
 	var names []string
 	for _, name := range append(index.order, index.strangers(beside)...) {
-		if index.isAbandoned(root, name, trusted) {
+		if index.isAbandoned(root, name) {
 			names = append(names, name)
 		}
 	}
 	return names, nil
 }
 
-func (x *indexView) isAbandoned(root, chain string, trusted ed25519.PublicKey) bool {
+func (x *indexView) isAbandoned(root, chain string) bool {
 	dir, err := chainDir(root, chain)
 	if err != nil {
 		return false // no chain's name: VerifyAll reports it
@@ -45,16 +45,22 @@ func (x *indexView) isAbandoned(root, chain string, trusted ed25519.PublicKey) b
 	if len(events) == 0 {
 		return !isEmpty(dir)
 	}
-	opened := uint64(0)
+	opened, last := uint64(0), nacre.Kind("")
 	for _, e := range events {
-		if e.kind == nacre.KindChainOpen {
-			opened = e.Seq
+		switch e.kind {
+		case nacre.KindChainOpen:
+			opened, last = e.Seq, e.kind
+		case nacre.KindChainClose:
+			last = e.kind
 		}
 	}
-	if events[len(events)-1].kind == nacre.KindChainClose {
+	if last == nacre.KindChainClose {
 		return false
 	}
-	head, err := ReadHead(root, chain, trusted)
+	head, err := readHead(root, chain)
+	if err == nil {
+		err = x.ring.verify(head, events[0].at, end)
+	}
 	return err != nil || head.State != HeadClosed || head.Seq <= opened
 }
 

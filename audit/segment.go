@@ -27,9 +27,11 @@ const source = "audit"
 
 // opening is the detail of a chain.open record in its own chain.
 type opening struct {
-	Chain     string `json:"chain"`
-	Genesis   Digest `json:"genesis"`
-	PublicKey string `json:"public_key"`
+	Chain   string `json:"chain"`
+	Genesis Digest `json:"genesis"`
+	// MACKey names the MAC key from here on, where it is not the first one.
+	MACKey    *Digest `json:"mac_key,omitempty"`
+	PublicKey string  `json:"public_key"`
 	// Torn tells of the unfinished bytes that a crash left before this record.
 	Torn *torn `json:"torn,omitempty"`
 }
@@ -49,6 +51,8 @@ type tail struct {
 	head    Head  // last head.json; zero if there is none
 	torn    *torn // to be told by the next chain.open record
 	total   int64 // bytes of all segments
+	macs    []*sealer
+	rotated string // of the index: the key that its last segment introduces, if any
 
 	segment int // number of the open one; 0 before the first
 	size    int64
@@ -59,24 +63,31 @@ type tail struct {
 // segment line by line with its MACs, and that it reaches the signed head. A
 // torn last line is moved aside. On a new chain, segment is 0.
 func openTail(dir, chain string, keys Keys) (*tail, error) {
-	t := &tail{dir: dir, chain: chain, keys: keys, seal: newSealer(keys)}
-	n, total, err := segments(dir)
+	t := &tail{dir: dir, chain: chain, keys: keys, seal: newSealer(keys.macs[0])}
+	for _, mac := range keys.macs {
+		t.macs = append(t.macs, newSealer(mac))
+	}
+	found, err := segments(dir)
 	if err != nil {
 		return nil, err
 	}
-	t.total = total
-	t.head, err = ReadHead(filepath.Dir(dir), chain, keys.Public())
+	t.total = found.size
+	t.head, err = readHead(filepath.Dir(dir), chain)
+	if err == nil {
+		err = keys.known().verify(t.head, 0, end)
+	}
 	if err != nil && !isMissing(err) {
 		return nil, err
 	}
-	if err := t.find(n); err != nil {
+	if err := t.find(found); err != nil {
 		return nil, fmt.Errorf("chain %s cannot go on: %w", chain, err)
 	}
 	return t, nil
 }
 
-func (t *tail) find(segments int) error {
-	if err := t.readGenesis(segments); err != nil {
+func (t *tail) find(found span) error {
+	segments := found.last
+	if err := t.readGenesis(found); err != nil {
 		return err
 	}
 	if segments == 0 {
@@ -89,7 +100,7 @@ func (t *tail) find(segments int) error {
 	if err != nil {
 		return err
 	}
-	if !at.known && segments > 1 { // the crash came before the segment's first record
+	if !at.known && segments > found.first { // the crash came before the segment's first record
 		if at, err = t.scanWhole(segments - 1); err != nil {
 			return err
 		}
@@ -114,10 +125,16 @@ func (t *tail) find(segments int) error {
 }
 
 // readGenesis takes the genesis from record 0, or makes one for a new chain.
-func (t *tail) readGenesis(segments int) error {
+func (t *tail) readGenesis(found span) error {
 	_, _ = rand.Read(t.genesis[:]) // never fails
 	t.seal.prev = t.genesis
-	if segments == 0 {
+	switch {
+	case found.last == 0:
+		return nil
+	case found.first > 1 && t.head.V == 0:
+		return fmt.Errorf("%w: segment %s is missing", ErrTampered, segmentName(1))
+	case found.first > 1: // pruned: that it was is for the index to know, and Verify
+		t.genesis = t.head.Genesis
 		return nil
 	}
 	stop := errors.New("stop")
@@ -145,8 +162,15 @@ func (t *tail) scan(segment int) (place, []byte, error) {
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrTampered, err)
 		}
-		if mac := t.seal.sum(e.RecordHash); !hmac.Equal(mac[:], e.MAC[:]) {
+		if !t.isOurs(e) {
 			return fmt.Errorf("%w: record %d was not written with this key", ErrTampered, e.Seq)
+		}
+		if e.Kind == KindKeyRotate && t.chain == IndexChain {
+			var d rotation
+			if err := strictUnmarshal(e.Detail, &d); err != nil {
+				return fmt.Errorf("%w: record %d: %w", ErrTampered, e.Seq, err)
+			}
+			t.rotated = d.Next
 		}
 		if t.head.V != 0 && e.Seq == t.head.Seq && e.RecordHash != t.head.RecordHash {
 			return fmt.Errorf("%w: record %d is not the one in the signed head", ErrTampered, e.Seq)
@@ -154,6 +178,17 @@ func (t *tail) scan(segment int) (place, []byte, error) {
 		return at.step(e)
 	})
 	return at, rest, err
+}
+
+// isOurs checks the MAC by the keys there are: where a segment begins, it is
+// not known yet which of them the chain named.
+func (t *tail) isOurs(e Entry) bool {
+	for _, sealer := range t.macs {
+		if mac := sealer.sum(e.RecordHash); hmac.Equal(mac[:], e.MAC[:]) {
+			return true
+		}
+	}
+	return false
 }
 
 func (t *tail) scanWhole(segment int) (place, error) {
@@ -260,7 +295,7 @@ func (t *tail) ensureHead(now time.Time) error {
 // openingRecord is the chain.open record that belongs at the tail now.
 func (t *tail) openingRecord(now time.Time) (body, error) {
 	detail, err := json.Marshal(opening{
-		Chain: t.chain, Genesis: t.genesis, PublicKey: hex.EncodeToString(t.keys.Public()), Torn: t.torn,
+		Chain: t.chain, Genesis: t.genesis, MACKey: t.keys.macName(), PublicKey: hex.EncodeToString(t.keys.Public()), Torn: t.torn,
 	})
 	if err != nil {
 		return body{}, err

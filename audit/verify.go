@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/ed25519"
 	"crypto/hmac"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,12 +26,15 @@ const (
 	// StateAbandoned: no closing head and no living writer. Not proven, until
 	// the next start seals it; with an outside head, proven up to there.
 	StateAbandoned State = "abandoned"
+	// StatePruned: the whole chain was removed under a signed checkpoint.
+	StatePruned State = "pruned"
 )
 
 // VerifyOptions say whom to trust. PublicKey is required.
 type VerifyOptions struct {
 	PublicKey ed25519.PublicKey
 	// MACKey, where given, is checked on every record.
+	// There may be several of 32 bytes, one after another, the newest first.
 	MACKey []byte
 	// Head, where given, is one that was kept elsewhere; the chain must reach
 	// it. The index need not be there then, unless IndexHead is given too.
@@ -65,6 +67,8 @@ type Report struct {
 	Last       time.Time    `json:"last,omitzero"`
 	// RecordHash is the last record's.
 	RecordHash Digest `json:"record_hash"`
+	// Pruned counts the records before the first kept one that were removed under a signed checkpoint.
+	Pruned uint64 `json:"pruned,omitempty"`
 	// Problem is why the chain is not proven, or empty.
 	Problem string `json:"problem,omitempty"`
 }
@@ -106,16 +110,24 @@ func verifyTwice(dir, chain string, o VerifyOptions, index *indexView) (Report, 
 }
 
 func verifyChain(dir, chain string, o VerifyOptions, index *indexView, live bool) (Report, error) {
-	v := &verification{
-		chain: chain, dir: dir, o: o, live: live, report: Report{Chain: chain, State: StateAbandoned},
-		marks: map[uint64]Digest{}, pending: map[string][]Unfinished{}, mac: newSealer(Keys{mac: o.MACKey}),
+	v, err := newVerification(dir, chain, o)
+	if err == nil {
+		v.live = live
+		err = v.run(index)
 	}
-	err := v.run(index)
 	if err != nil {
 		err = fmt.Errorf("chain %s: %w", chain, err)
 		v.report.Problem = err.Error()
 	}
 	return v.report, err
+}
+
+func newVerification(dir, chain string, o VerifyOptions) (*verification, error) {
+	mac, err := newMACRing(o.MACKey)
+	return &verification{
+		chain: chain, dir: dir, o: o, report: Report{Chain: chain, State: StateAbandoned}, ring: ringOf(o.PublicKey),
+		marks: map[uint64]Digest{}, pending: map[string][]Unfinished{}, mac: mac,
+	}, err
 }
 
 // asTampered makes a file that is not there, or cannot be read, a failed
@@ -133,7 +145,8 @@ type verification struct {
 	o          VerifyOptions
 	live       bool
 	report     Report
-	mac        *sealer
+	mac        *macRing
+	ring       ring
 
 	marks    map[uint64]Digest // records that signed heads and the index name
 	genesis  []Digest          // what they say the chain begins with
@@ -142,6 +155,10 @@ type verification struct {
 	isClosed bool              // a closing head stands at closed
 	closed   uint64
 
+	cut      *checkpoint // what was pruned, if anything
+	first    Digest      // genesis, once record 0 was read
+	latest   time.Time
+	ends     []segmentEnd
 	at       place
 	lastKind nacre.Kind
 	pending  map[string][]Unfinished
@@ -152,26 +169,44 @@ func (v *verification) run(index *indexView) error {
 	if err := v.gather(index); err != nil {
 		return err
 	}
-	n, _, err := segments(v.dir)
+	if v.cut != nil && v.cut.Whole {
+		return v.concludePruned()
+	}
+	found, err := segments(v.dir)
+	if err == nil {
+		err = v.cut.checkFirst(found)
+	}
 	if err != nil {
 		return asTampered(err)
 	}
-	v.report.Segments = n
+	v.report.Segments = found.count()
 	var rest []byte
-	for segment := 1; segment <= n; segment++ {
+	for segment := found.first; found.last > 0 && segment <= found.last; segment++ {
 		if rest, err = scanLines(v.dir, segment, v.line); err != nil {
 			return asTampered(err)
 		}
-		if len(rest) > 0 && segment < n {
+		if len(rest) > 0 && segment < found.last {
 			return fmt.Errorf("%w: segment %s ends in the middle of a line", ErrTampered, segmentName(segment))
 		}
+		v.ends = append(v.ends, segmentEnd{v.at, v.latest, v.mac.current})
 	}
 	return v.conclude(len(rest))
 }
 
 // gather collects all that is signed about the chain.
 func (v *verification) gather(index *indexView) error {
-	own, err := ReadHead(filepath.Dir(v.dir), v.chain, v.o.PublicKey)
+	if index != nil {
+		if err := v.consult(index); err != nil {
+			return err
+		}
+	}
+	if v.cut != nil && v.cut.Whole {
+		return v.gatherOutside(index)
+	}
+	own, err := readHead(filepath.Dir(v.dir), v.chain)
+	if err == nil && v.chain != IndexChain { // whose signature waits for the keys that the index tells
+		err = v.verifyHead(own, index)
+	}
 	switch {
 	case err == nil:
 		if err := v.mark(own); err != nil {
@@ -184,21 +219,46 @@ func (v *verification) gather(index *indexView) error {
 	default:
 		return asTampered(err)
 	}
-	if h := v.o.Head; h != nil {
-		if err := h.Verify(v.o.PublicKey); err != nil {
-			return asTampered(err)
-		}
-		if h.Chain != v.chain {
-			return fmt.Errorf("%w: the head given belongs to chain %.90q", ErrTampered, h.Chain)
-		}
-		if err := v.mark(*h); err != nil {
+	return v.gatherOutside(index)
+}
+
+// gatherOutside takes the head that was kept elsewhere.
+func (v *verification) gatherOutside(index *indexView) error {
+	h := v.o.Head
+	if h == nil {
+		return nil
+	}
+	if h.Chain != v.chain {
+		return fmt.Errorf("%w: the head given belongs to chain %.90q", ErrTampered, h.Chain)
+	}
+	if v.chain != IndexChain {
+		if err := v.verifyHead(*h, index); err != nil {
 			return err
 		}
 	}
-	if index == nil {
-		return nil
+	return v.mark(*h)
+}
+
+// verifyHead wants a key that was in use between the first and the last time
+// that the index tells of the chain.
+func (v *verification) verifyHead(h Head, index *indexView) error {
+	if len(v.o.PublicKey) != ed25519.PublicKeySize {
+		return errNoKey
 	}
-	return v.consult(index)
+	low, high := uint64(0), end
+	if index != nil {
+		v.ring = index.ring
+		if events := index.events[v.chain]; len(events) > 0 {
+			low, high = events[0].at, events[len(events)-1].at
+		}
+	}
+	if v.live {
+		high = end
+	}
+	if err := v.ring.verify(h, low, high); err != nil {
+		return asTampered(err)
+	}
+	return nil
 }
 
 func (v *verification) consult(index *indexView) error {
@@ -206,7 +266,11 @@ func (v *verification) consult(index *indexView) error {
 	if len(events) == 0 && v.o.Head == nil && !v.live {
 		return fmt.Errorf("%w: the index does not know it: its writer ended before it was entered, or somebody put it here", ErrUnsealed)
 	}
+	v.ring = index.ring
 	for _, e := range events {
+		if err := v.follow(e); err != nil {
+			return err
+		}
 		if e.kind == nacre.KindChainOpen {
 			v.opened = max(v.opened, e.Seq)
 		}
@@ -258,6 +322,20 @@ func (v *verification) line(_ int, raw []byte) error {
 		return fmt.Errorf("%w: record %d follows the chain's end", ErrTampered, e.Seq)
 	}
 	v.note(e)
+	return v.noteRotation(e)
+}
+
+// noteRotation takes the keys of the index that come after this record.
+func (v *verification) noteRotation(e Entry) error {
+	if v.chain != IndexChain || e.Kind != KindKeyRotate {
+		return nil
+	}
+	if err := v.ring.rotate(e, v.first); err != nil {
+		return err
+	}
+	var d rotation
+	_ = json.Unmarshal(e.Detail, &d) // rotate has read it
+	v.mac.switchTo(d.MACKey)
 	return nil
 }
 
@@ -265,8 +343,14 @@ func (v *verification) checkMAC(e Entry) error {
 	if len(v.o.MACKey) == 0 {
 		return nil
 	}
-	if mac := v.mac.sum(e.RecordHash); !hmac.Equal(mac[:], e.MAC[:]) {
-		return fmt.Errorf("%w: record %d has a wrong MAC", ErrTampered, e.Seq)
+	if e.Kind == nacre.KindChainOpen {
+		var o opening
+		if strictUnmarshal(e.Detail, &o) == nil && o.Chain == v.chain && o.MACKey != nil {
+			v.mac.switchTo(*o.MACKey)
+		}
+	}
+	if mac, ok := v.mac.sum(e.RecordHash); !ok || !hmac.Equal(mac[:], e.MAC[:]) {
+		return fmt.Errorf("%w: record %d has a wrong MAC, or one of a key that was not given", ErrTampered, e.Seq)
 	}
 	return nil
 }
@@ -274,7 +358,13 @@ func (v *verification) checkMAC(e Entry) error {
 // begin checks record 0 against the chain's name, the key and all that was
 // said about its genesis.
 func (v *verification) begin(e Entry) error {
+	if v.cut != nil { // record 0 was checked before it was pruned
+		v.at = place{seq: v.cut.Seq + 1, prev: v.cut.RecordHash, known: true}
+		v.mac.follow(v.cut.MACKey)
+		return nil
+	}
 	v.at = place{seq: 0, prev: e.PrevHash, known: true}
+	v.first = e.PrevHash
 	for _, g := range v.genesis {
 		if g != e.PrevHash {
 			return fmt.Errorf("%w: it does not begin with the genesis that was signed: it was replaced", ErrTampered)
@@ -284,7 +374,12 @@ func (v *verification) begin(e Entry) error {
 	if err := strictUnmarshal(e.Detail, &o); err != nil || e.Kind != nacre.KindChainOpen {
 		return fmt.Errorf("%w: the first record is not a chain.open", ErrTampered)
 	}
-	if o.Chain != v.chain || o.Genesis != e.PrevHash || o.PublicKey != hex.EncodeToString(v.o.PublicKey) {
+	if v.chain == IndexChain { // whether it leads to the trusted key is asked when it has been read
+		if key, err := ParsePublicKey(o.PublicKey); err == nil {
+			v.ring = ringOf(key)
+		}
+	}
+	if o.Chain != v.chain || o.Genesis != e.PrevHash || v.ring.find(o.PublicKey) < 0 {
 		return fmt.Errorf("%w: it begins as chain %.90q with key %.64q", ErrTampered, o.Chain, o.PublicKey)
 	}
 	return nil
@@ -294,6 +389,9 @@ func (v *verification) note(e Entry) {
 	r := &v.report
 	if r.Records == 0 {
 		r.First = e.Time
+	}
+	if e.Time.After(v.latest) {
+		v.latest = e.Time
 	}
 	r.Records, r.Last, r.RecordHash, v.lastKind = e.Seq+1, e.Time, e.RecordHash, e.Kind
 	if v.chain == IndexChain {
@@ -345,7 +443,7 @@ func (v *verification) pair(kind nacre.Kind, begins bool, e Entry) {
 func (v *verification) conclude(rest int) error {
 	v.countUnfinished()
 	r := &v.report
-	if r.Records == 0 && !v.live {
+	if r.Records == 0 && (!v.live || v.cut != nil) {
 		return fmt.Errorf("%w: there are no records", ErrTampered)
 	}
 	if len(v.marks) > 0 && v.signed >= r.Records {

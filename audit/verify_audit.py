@@ -36,6 +36,11 @@ RECORD_DOMAIN = b"nacre-audit-record-v1\n"
 MAC_DOMAIN = b"nacre-audit-mac-v1\n"
 HEAD_DOMAIN = b"nacre-audit-head-v1\n"
 RECEIPT_DOMAIN = b"nacre-audit-receipt-v1\n"
+ROTATION_DOMAIN = b"nacre-audit-rotation-v1\n"
+MAC_ID_DOMAIN = b"nacre-audit-mac-id-v1\n"
+MAX_KEYS = 64
+MAX_SEGMENTS = 999999
+END = 1 << 64
 
 LINE_END = re.compile(r',"record_hash":"([0-9a-f]{64})","mac":"([0-9a-f]{64})"}')
 LINE_END_SIZE = 16 + 64 + 9 + 64 + 2
@@ -291,8 +296,8 @@ def segment_names(folder):
         names = sorted(name for name in os.listdir(folder) if SEGMENT.fullmatch(name))
     except OSError as e:
         raise Refused(str(e)) from None
-    for number, name in enumerate(names, 1):
-        if name != "%06d.jsonl" % number:
+    for number, name in enumerate(names, int(names[0][:6]) if names else 1):
+        if number == 0 or name != "%06d.jsonl" % number:
             raise Refused("segment %06d.jsonl is missing" % number)
     return names
 
@@ -317,12 +322,14 @@ HEAD_KEYS = {"chain", "genesis", "public_key", "record_hash", "seq", "state", "t
 
 
 def check_signature(public, domain, document, signature):
+    if domain == HEAD_DOMAIN:
+        document = {key: value for key, value in document.items() if key != "signature"}
     payload = canonical(document)[:-1].encode()
     if not ed25519_verify(public, domain + payload, bytes.fromhex(signature)):
         raise Refused("signature does not match")
 
 
-def check_head(head, signature, public):
+def check_head(head):
     if head.keys() != HEAD_KEYS:
         raise Refused("head has missing or unknown keys")
     if not is_int(head["v"], 1, 1) or not is_int(head["seq"], 0, MAX_INTEGER):
@@ -331,9 +338,6 @@ def check_head(head, signature, public):
         raise Refused("head has the wrong form")
     if not is_hash(head["genesis"]) or not is_hash(head["record_hash"]):
         raise Refused("head has the wrong form")
-    if head["public_key"] != public.hex():
-        raise Refused("head names another key than the trusted one")
-    check_signature(public, HEAD_DOMAIN, head, signature)
 
 
 def read_signed(data):
@@ -345,12 +349,58 @@ def read_signed(data):
     return parse(text[:-SIGNED_END_SIZE] + "}"), end[1]
 
 
-def read_head(root, chain, public):
+def read_head(root, chain):
+    """Return a chain's head and its signature, which is not checked yet."""
     head, signature = read_signed(read_limited(os.path.join(root, chain, "head.json"), MAX_HEAD))
     if head.get("chain") != chain:
         raise Refused("head.json belongs to another chain")
-    check_head(head, signature, public)
-    return head
+    check_head(head)
+    return head, signature
+
+
+# The succession of keys.
+
+
+class Ring:
+    """The signing keys of an installation, the oldest first, as its index tells them."""
+
+    def __init__(self, public):
+        self.keys = [public]
+        self.since = [-1]  # the index record that introduced each
+
+    def find(self, public_key):
+        for place, key in enumerate(self.keys):
+            if key.hex() == public_key:
+                return place
+        raise Refused("it names another key than the trusted one")
+
+    def at(self, seq):
+        """The key that signs the index's heads at seq: a rotation is covered by the key it retires."""
+        return max(place for place, since in enumerate(self.since) if place == 0 or seq > since)
+
+    def check_head(self, head, signature, low, high):
+        place = self.find(head["public_key"])
+        if not self.at(low) <= place <= self.at(high):
+            raise Refused("head names another key than the one in use then")
+        check_signature(self.keys[place], HEAD_DOMAIN, head, signature)
+
+    def rotate(self, seq, detail, genesis):
+        """Take a key.rotate record: only the last key may introduce another."""
+        detail = dict(detail)
+        signature = detail.pop("signature", None)
+        if detail.keys() != {"genesis", "mac_key", "next", "public_key"} or not is_signature(signature):
+            raise Refused("record %d is no rotation of keys" % seq)
+        if detail["genesis"] != genesis or detail["public_key"] != self.keys[-1].hex() or not is_hash(detail["mac_key"]):
+            raise Refused("record %d is not a rotation by the key in use" % seq)
+        if not is_hash(detail["next"]) or bytes.fromhex(detail["next"]) in self.keys or len(self.keys) >= MAX_KEYS:
+            raise Refused("record %d introduces no new key" % seq)
+        check_signature(self.keys[-1], ROTATION_DOMAIN, detail, signature)
+        self.keys.append(bytes.fromhex(detail["next"]))
+        self.since.append(seq)
+
+
+def is_signature(value):
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{128}", value) is not None
 
 
 # One chain.
@@ -370,6 +420,7 @@ class Walk:
         self.closed = None
         self.records, self.entries, self.last_kind, self.last_hash = 0, [], None, None
         self.begun = {}
+        self.ring, self.cut, self.mac = Ring(trust.public), None, trust.first_mac()
 
     def mark(self, seq, record_hash, genesis, closed):
         if self.marks.setdefault(seq, record_hash) != record_hash:
@@ -384,24 +435,57 @@ class Walk:
             raise Refused("the head given belongs to another chain")
         self.mark(head["seq"], head["record_hash"], head["genesis"], head["state"] == "closed")
 
-    def gather(self, events, outside, live):
-        """Collect what head.json, a head kept elsewhere and the index say."""
-        try:
-            self.mark_head(read_head(self.root, self.chain, self.trust.public))
-        except Missing:
-            if not live or events:
-                raise Refused("head.json or the whole chain is missing") from None
+    def gather(self, index, outside, live):
+        """Collect what the index, head.json and a head kept elsewhere say."""
+        low, high = 0, END
+        events = index.events.get(self.chain, []) if index else []
+        if index:
+            self.ring = index.ring
+            if not events and not outside and not live:
+                raise Refused("the index does not know it")
+            for event in events:
+                self.consult(event)
+            if events:
+                low, high = events[0]["at"], END if live else events[-1]["at"]
+        if not self.gone():
+            try:
+                head, signature = read_head(self.root, self.chain)
+                if self.chain != INDEX:
+                    self.ring.check_head(head, signature, low, high)
+                self.mark_head(head)
+            except Missing:
+                if not live or events:
+                    raise Refused("head.json or the whole chain is missing") from None
         if outside:
+            if self.chain != INDEX:
+                self.ring.check_head(outside, outside_signature(outside), low, high)
             self.mark_head(outside)
-        if events is None:
+
+    def consult(self, event):
+        self.follow(event)
+        opens = event["kind"] == "chain.open"
+        if opens:
+            self.opened = max(self.opened, event["seq"])
+        self.mark(event["seq"], event["record_hash"], event["genesis"], event["kind"] == "chain.close")
+
+    def gone(self):
+        return self.cut is not None and self.cut["whole"]
+
+    def follow(self, event):
+        """Apply what a record of the index says to what is known of pruning."""
+        if event["kind"] != "chain.prune":
+            if self.gone():  # a chain may begin again under its name
+                self.cut, self.closed, self.signed, self.opened = None, None, 0, 0
+                self.marks, self.genesis = {}, set()
             return
-        if not events and not outside and not live:
-            raise Refused("the index does not know it")
-        for event in events:
-            opens = event["kind"] == "chain.open"
-            if opens:
-                self.opened = max(self.opened, event["seq"])
-            self.mark(event["seq"], event["record_hash"], event["genesis"], not opens)
+        if event["first_seq"] != (self.cut["seq"] + 1 if self.cut else 0):
+            raise Refused("the checkpoint at index record %d does not follow the one before it" % event["at"])
+        if self.gone() or self.cut and self.cut["segments"] > event["segments"]:
+            raise Refused("the checkpoint at index record %d does not follow the one before it" % event["at"])
+        sealed = self.closed is not None and (self.closed > self.opened or self.opened == 0)
+        if not sealed or event["whole"] != (event["seq"] == self.closed):
+            raise Refused("the checkpoint at index record %d removes what was not sealed" % event["at"])
+        self.cut = event
 
     def line(self, raw):
         record, record_hash, mac = decode_line(raw)
@@ -412,7 +496,10 @@ class Walk:
             raise Refused("record %d stands where %d belongs" % (seq, self.records))
         if self.records > 0 and record["prev_hash"] != self.last_hash:
             raise Refused("record %d does not link to the one before it" % seq)
-        self.trust.check_mac(seq, record_hash, mac)
+        detail = record.get("detail", {})
+        if record["kind"] == "chain.open" and is_opening(detail) and detail["chain"] == self.chain and "mac_key" in detail:
+            self.mac = self.trust.mac_named(detail["mac_key"])
+        self.trust.check_mac(seq, record_hash, mac, self.mac)
         if self.marks.get(seq, record_hash) != record_hash:
             raise Refused("record %d is not the one that was signed" % seq)
         if self.chain != INDEX and self.last_kind == "chain.close" and record["kind"] != "chain.open":
@@ -420,17 +507,28 @@ class Walk:
         self.records, self.last_kind, self.last_hash = seq + 1, record["kind"], record_hash
         if self.chain == INDEX:
             self.entries.append(record)
+            if record["kind"] == "key.rotate":
+                self.ring.rotate(seq, detail, self.start)
+                self.mac = self.trust.mac_named(detail["mac_key"])
         self.pair(record)
 
     def begin(self, record):
+        if self.cut:  # record 0 was checked before it was removed
+            self.records, self.last_hash = self.cut["seq"] + 1, self.cut["record_hash"]
+            if "mac_key" in self.cut:
+                self.mac = self.trust.mac_named(self.cut["mac_key"])
+            return
         if self.genesis - {record["prev_hash"]}:
             raise Refused("it does not begin with the genesis that was signed: it was replaced")
         detail = record.get("detail", {})
-        if record["kind"] != "chain.open" or not OPENING_KEYS <= detail.keys() <= OPENING_KEYS | {"torn"}:
+        if record["kind"] != "chain.open" or not is_opening(detail):
             raise Refused("the first record is not a chain.open")
-        want = {"chain": self.chain, "genesis": record["prev_hash"], "public_key": self.trust.public.hex()}
-        if any(detail[key] != want[key] for key in want):
-            raise Refused("it begins as another chain or with another key")
+        if detail["chain"] != self.chain or detail["genesis"] != record["prev_hash"] or not is_hash(detail["public_key"]):
+            raise Refused("it begins as another chain")
+        self.start = record["prev_hash"]
+        if self.chain == INDEX:  # whether it leads to the trusted key is asked when it has been read
+            self.ring = Ring(bytes.fromhex(detail["public_key"]))
+        self.ring.find(detail["public_key"])
 
     def pair(self, record):
         if record["kind"] not in PAIRS:
@@ -440,10 +538,17 @@ class Walk:
         key = (name, "id", given) if isinstance(given, str) and given else (name, "correlation", record.get("correlation", ""))
         self.begun[key] = max(0, self.begun.get(key, 0) + step)
 
-    def run(self, events, outside, live):
+    def run(self, index, outside, live):
         """Return the chain's state, or refuse."""
-        self.gather(events, outside, live)
+        self.gather(index, outside, live)
+        if self.gone():
+            return self.conclude_pruned()
         names, torn = segment_names(self.folder), b""
+        first = self.cut["segments"] + 1 if self.cut else 1
+        if names and int(names[0][:6]) < first:
+            raise Refused("its removal under a signed checkpoint was interrupted")
+        if names and int(names[0][:6]) > first:
+            raise Refused("segment %06d.jsonl is missing" % first)
         for name in names:
             if torn:
                 raise Refused("a segment before %s ends in the middle of a line" % name)
@@ -457,8 +562,16 @@ class Walk:
                 raise Refused("segment %s line %d: %s" % (name, number, e)) from None
         return self.conclude(bool(torn), outside, live)
 
+    def conclude_pruned(self):
+        self.records = self.cut["seq"] + 1
+        if self.signed > self.cut["seq"]:
+            raise Refused("it was removed up to record %d, before record %d, which was signed" % (self.cut["seq"], self.signed))
+        if os.path.lexists(self.folder) and not is_empty(self.folder):
+            raise Refused("its removal under a signed checkpoint was interrupted")
+        return "pruned"
+
     def conclude(self, torn, outside, live):
-        if self.records == 0 and not live:
+        if self.records == 0 and (self.cut or not live):
             raise Refused("there are no records")
         if self.marks and self.signed >= self.records:
             raise Refused("it ends before record %d, which was signed: its tail was cut off" % self.signed)
@@ -477,13 +590,25 @@ class Walk:
 class Trust:
     """The keys that are believed."""
 
-    def __init__(self, public, mac_key):
-        self.public, self.mac_key = public, mac_key
+    def __init__(self, public, mac_keys):
+        self.public, self.mac_keys = public, mac_keys  # the newest first, or None
 
-    def check_mac(self, seq, record_hash, mac):
-        if self.mac_key is None:
+    def first_mac(self):
+        """The key of chains that name none."""
+        return self.mac_keys[-1] if self.mac_keys else None
+
+    def mac_named(self, name):
+        for key in self.mac_keys or []:
+            if hashlib.sha256(MAC_ID_DOMAIN + key).hexdigest() == name:
+                return key
+        return None
+
+    def check_mac(self, seq, record_hash, mac, key):
+        if self.mac_keys is None:
             return
-        want = hmac.new(self.mac_key, MAC_DOMAIN + bytes.fromhex(record_hash), hashlib.sha256).hexdigest()
+        if key is None:
+            raise Refused("record %d has a MAC of a key that was not given" % seq)
+        want = hmac.new(key, MAC_DOMAIN + bytes.fromhex(record_hash), hashlib.sha256).hexdigest()
         if not hmac.compare_digest(want, mac):
             raise Refused("record %d has a wrong MAC" % seq)
 
@@ -491,21 +616,43 @@ class Trust:
 # The index and receipts.
 
 REGISTRATION_KEYS = {"chain", "genesis", "record_hash", "seq"}
+CHECKPOINT_KEYS = REGISTRATION_KEYS | {"before", "by", "bytes", "first_seq", "segments", "whole"}
+
+
+class Index:
+    """What the signed part of the index says: chain -> events, in order, and the keys."""
+
+    def __init__(self, events, ring):
+        self.events, self.ring = events, ring
+
+
+def is_opening(detail):
+    if not OPENING_KEYS <= detail.keys() <= OPENING_KEYS | {"torn", "mac_key"}:
+        return False
+    return is_hash(detail.get("mac_key", "0" * 64))
+
+
+def outside_signature(head):
+    return head.get("signature") or ""
 
 
 def read_index(root, trust, outside):
-    """Return what the signed part of the index says: chain -> events, in order."""
+    """Return what the signed part of the index says."""
     try:
         walk = Walk(root, INDEX, trust)
         if not os.path.isdir(walk.folder):
             raise Missing("it is missing, without which a deleted chain would not be found")
         try:
-            head = read_head(root, INDEX, trust.public)
+            head, signature = read_head(root, INDEX)
         except Missing:
             raise Refused("its head.json is missing") from None
         walk.mark_head(head)
         walk.run(None, outside, False)
-        return collect(walk.entries[1 : head["seq"] + 1])
+        walk.ring.find(trust.public.hex())
+        walk.ring.check_head(head, signature, head["seq"], head["seq"])
+        if outside:
+            walk.ring.check_head(outside, outside_signature(outside), outside["seq"], outside["seq"])
+        return Index(collect(walk.entries[1 : head["seq"] + 1]), walk.ring)
     except Missing as e:
         raise Missing("index chain: %s" % e) from None
     except Refused as e:
@@ -518,14 +665,28 @@ def collect(entries):
         detail = record.get("detail", {})
         if record["kind"] == "chain.open" and detail.get("chain") == INDEX and "public_key" in detail:
             continue  # it was repaired after a crash
-        if record["kind"] not in ("chain.open", "chain.close") or detail.keys() != REGISTRATION_KEYS:
+        if record["kind"] == "key.rotate":
+            continue
+        if record["kind"] == "chain.prune":
+            check_checkpoint(record["seq"], detail)
+        elif record["kind"] not in ("chain.open", "chain.close") or detail.keys() != REGISTRATION_KEYS:
             raise Refused("record %d registers no chain" % record["seq"])
         if not isinstance(detail["chain"], str) or not CHAIN.fullmatch(detail["chain"]) or detail["chain"] == INDEX:
             raise Refused("record %d registers a chain without a name" % record["seq"])
         if not is_int(detail["seq"], 0, MAX_INTEGER) or not is_hash(detail["genesis"]) or not is_hash(detail["record_hash"]):
             raise Refused("record %d has the wrong form" % record["seq"])
-        events.setdefault(detail["chain"], []).append(dict(detail, kind=record["kind"]))
+        events.setdefault(detail["chain"], []).append(dict(detail, kind=record["kind"], at=record["seq"]))
     return events
+
+
+def check_checkpoint(at, c):
+    if not CHECKPOINT_KEYS <= c.keys() <= CHECKPOINT_KEYS | {"mac_key"} or not is_hash(c.get("mac_key", "0" * 64)):
+        raise Refused("record %d is no checkpoint" % at)
+    if type(c["whole"]) is not bool or not isinstance(c["by"], str) or not is_int(c["bytes"], 0, MAX_INTEGER):
+        raise Refused("checkpoint at record %d has the wrong form" % at)
+    if not is_int(c["segments"], 1, MAX_SEGMENTS) or not is_int(c["seq"], 0, MAX_INTEGER) or not is_int(c["first_seq"], 0, c["seq"]):
+        raise Refused("checkpoint at record %d has the wrong numbers" % at)
+    check_time(c["before"])
 
 
 def verify_chain(root, chain, trust, index, say, outside=None):
@@ -533,17 +694,16 @@ def verify_chain(root, chain, trust, index, say, outside=None):
     try:
         if not CHAIN.fullmatch(chain):
             raise Refused("a stranger beside the chains")
-        events = None if index is None else index.get(chain, [])
         folder = os.path.join(root, chain)
         live = has_writer(folder)
         walk = Walk(root, chain, trust)
         try:
-            state = walk.run(events, outside, live)
+            state = walk.run(index, outside, live)
         except Refused:
             if live or not has_writer(folder):
                 raise
             walk = Walk(root, chain, trust)  # a writer came while it was read
-            state = walk.run(events, outside, True)
+            state = walk.run(index, outside, True)
     except Refused as e:
         say("REFUSED  %s: %s" % (printable(chain), e))
         return False
@@ -570,8 +730,9 @@ def verify_all(root, trust, say):
     moment = index_moment(root)
     index = read_index(root, trust, None)  # after the names: what is whole by now is in it
     good = True
-    for name in list(index) + [name for name in beside if name not in index]:
-        if name not in index and CHAIN.fullmatch(name) and is_empty(os.path.join(root, name)):
+    known = index.events
+    for name in list(known) + [name for name in beside if name not in known]:
+        if name not in known and CHAIN.fullmatch(name) and is_empty(os.path.join(root, name)):
             continue
         said = []
         proven = verify_chain(root, name, trust, index, said.append)
@@ -633,7 +794,7 @@ def check_shape(value, required, optional):
             raise Refused("receipt: %s has the wrong form" % key)
 
 
-def read_receipt(path, public):
+def read_receipt(path):
     receipt, signature = read_signed(read_limited(path, MAX_RECEIPT))
     check_shape(receipt, RECEIPT_REQUIRED, RECEIPT_OPTIONAL)
     check_shape(receipt["cost"], *COST)
@@ -644,35 +805,38 @@ def read_receipt(path, public):
         raise Refused("receipt: facts must be texts")
     if receipt["v"] != 1 or not all(RECEIPT_TIME.fullmatch(receipt[key]) for key in ("started", "finished")):
         raise Refused("receipt has a wrong version or time")
-    if receipt["public_key"] != public.hex():
-        raise Refused("receipt names another key than the trusted one")
-    check_signature(public, RECEIPT_DOMAIN, receipt, signature)
     heads = receipt["heads"]
     check_shape(heads, {"chain": dict, "index": dict}, {})
-    for head in heads.values():
-        own = head.pop("signature", None)
-        if not isinstance(own, str) or not re.fullmatch("[0-9a-f]{128}", own):
+    for name, head in heads.items():
+        if not is_signature(head.get("signature")):
             raise Refused("a head in the receipt is not signed")
-        check_head(head, own, public)
+        check_head({key: value for key, value in head.items() if key != "signature"})
     if heads["index"]["chain"] != INDEX or heads["chain"]["chain"] == INDEX:
         raise Refused("receipt does not hold the heads of a chain and of the index")
-    return heads
+    return receipt, signature
 
 
 def verify_receipt(path, root, trust, say):
-    heads = read_receipt(path, trust.public)
+    receipt, signature = read_receipt(path)
+    heads = receipt["heads"]
     index = read_index(root, trust, heads["index"])
+    signer = index.ring.find(receipt["public_key"])
+    if signer < index.ring.at(heads["index"]["seq"]):
+        raise Refused("receipt names a key that was retired before")
+    check_signature(index.ring.keys[signer], RECEIPT_DOMAIN, receipt, signature)
+    index.ring.check_head(heads["chain"], heads["chain"]["signature"], 0, heads["index"]["seq"])
     return verify_chain(root, heads["chain"]["chain"], trust, index, say, heads["chain"])
 
 
-def read_key(text):
-    """A key of 32 bytes, given as hex or as a file that holds it."""
+def read_keys(text):
+    """Keys of 32 bytes, given as hex or as a file with a line for each."""
     if not HASH.fullmatch(text):
         with open(text, encoding="ascii") as f:
-            text = f.read(66).rstrip("\n")
-    if not re.fullmatch("[0-9a-fA-F]{64}", text):
+            text = f.read(MAX_KEYS * 65 + 1)
+    lines = (text[:-1] if text.endswith("\n") else text).split("\n")
+    if len(lines) > MAX_KEYS or not all(re.fullmatch("[0-9a-fA-F]{64}", line) for line in lines):
         raise ValueError("not 64 hex digits")
-    return bytes.fromhex(text)
+    return [bytes.fromhex(line) for line in lines]
 
 
 def main(arguments):
@@ -688,7 +852,7 @@ def main(arguments):
     if not os.path.isdir(options.root):
         parser.error("--root %s is not a folder" % options.root)
     try:
-        trust = Trust(read_key(options.public_key), read_key(options.mac_key) if options.mac_key else None)
+        trust = Trust(read_keys(options.public_key)[0], read_keys(options.mac_key) if options.mac_key else None)
     except (OSError, ValueError) as e:
         parser.error("key: %s" % e)
     if options.receipt:

@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"crypto/ed25519"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -17,11 +19,14 @@ type indexView struct {
 	report Report
 	events map[string][]event
 	order  []string
+	ring   ring
 }
 
 type event struct {
 	registration
 	kind nacre.Kind
+	at   uint64      // its place in the index
+	cut  *checkpoint // of a chain.prune
 }
 
 // readIndex verifies the index chain and what its signed part says. Records
@@ -32,39 +37,64 @@ func readIndex(root string, o VerifyOptions) (*indexView, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, errNoIndex
 	}
-	head, err := ReadHead(root, IndexChain, o.PublicKey)
+	if len(o.PublicKey) != ed25519.PublicKeySize {
+		return nil, errNoKey
+	}
+	head, err := readHead(root, IndexChain)
 	if err != nil {
 		return nil, fmt.Errorf("index chain: %w", asTampered(err))
 	}
-	v := &verification{
-		chain: IndexChain, dir: dir, o: VerifyOptions{PublicKey: o.PublicKey, MACKey: o.MACKey, Head: o.IndexHead},
-		report: Report{Chain: IndexChain}, marks: map[uint64]Digest{}, mac: newSealer(Keys{mac: o.MACKey}),
+	v, err := newVerification(dir, IndexChain, VerifyOptions{PublicKey: o.PublicKey, MACKey: o.MACKey, Head: o.IndexHead})
+	if err != nil {
+		return nil, err
 	}
 	view := &indexView{events: map[string][]event{}}
 	if err = v.mark(head); err == nil {
 		err = v.run(nil)
 	}
+	if err == nil {
+		err = v.checkRing(head)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("index chain: %w", err)
 	}
-	view.report = v.report
+	view.report, view.ring = v.report, v.ring
 	return view, view.collect(v.entries, head.Seq)
+}
+
+// checkRing checks that the trusted key is one of the succession that the
+// index tells, and that the heads are signed by the key in use at their place.
+// Each key vouches for the next by its signature, and the head for all before.
+func (v *verification) checkRing(head Head) error {
+	if v.ring.find(hex.EncodeToString(v.o.PublicKey)) < 0 {
+		return fmt.Errorf("%w: it begins with key %.64q and never came to the trusted key", ErrTampered, v.ring.links[0].hex)
+	}
+	for _, h := range []*Head{&head, v.o.Head} {
+		if h == nil {
+			continue
+		}
+		if err := v.ring.verify(*h, h.Seq, h.Seq); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (x *indexView) collect(entries []Entry, signed uint64) error {
 	for _, e := range entries {
 		var own opening
-		if e.Seq > signed || e.Seq == 0 || e.Kind == nacre.KindChainOpen && strictUnmarshal(e.Detail, &own) == nil && own.Chain == IndexChain {
+		if e.Seq > signed || e.Seq == 0 || e.Kind == KindKeyRotate ||
+			e.Kind == nacre.KindChainOpen && strictUnmarshal(e.Detail, &own) == nil && own.Chain == IndexChain {
 			continue
 		}
-		d, err := parseRegistration(e)
+		d, err := parseEvent(e)
 		if err != nil {
 			return fmt.Errorf("index chain: %w", err)
 		}
 		if len(x.events[d.Chain]) == 0 {
 			x.order = append(x.order, d.Chain)
 		}
-		x.events[d.Chain] = append(x.events[d.Chain], event{d, e.Kind})
+		x.events[d.Chain] = append(x.events[d.Chain], d)
 	}
 	return nil
 }

@@ -1,0 +1,32 @@
+package audit
+
+import (
+	"crypto/ed25519"
+	"encoding/hex"
+	"time"
+)
+
+// StopAt makes the removal end with err before the n-th of its steps, as a
+// crash would: nothing is undone.
+func (o *PruneOptions) StopAt(n int, err error) (steps *int) {
+	steps = new(int)
+	o.step = func(string) error {
+		if *steps++; *steps == n {
+			return err
+		}
+		return nil
+	}
+	return steps
+}
+
+// SignedBy is the receipt's file as somebody with other keys would sign it.
+func (r Receipt) SignedBy(keys Keys) []byte {
+	r.PublicKey, r.Signature = hex.EncodeToString(keys.Public()), ""
+	return signedLine(r.payload(), hex.EncodeToString(ed25519.Sign(keys.signing, append([]byte(receiptDomain), r.payload()...))))
+}
+
+// SignedBy is the head's file as somebody with other keys would sign it.
+func (h Head) SignedBy(keys Keys) []byte {
+	at, _ := time.Parse(timeForm, h.Time)
+	return signHead(h, keys, at).line()
+}
