@@ -183,9 +183,14 @@ func TestBadHandshakes(t *testing.T) {
 	kind := func(name string) []byte {
 		return zmtp.AppendReady(bytes.Clone(greeting), zmtp.Property{Name: "Socket-Type", Value: name})
 	}
+	mechanism := func(name string) []byte {
+		g := bytes.Clone(greeting)
+		copy(g[12:32], name+strings.Repeat("\x00", 20))
+		return zmtp.AppendCommand(g, "HELLO", []byte("\x05admin\x05admin"))
+	}
 	random := make([]byte, 4096)
 	rand.New(rand.NewSource(1)).Read(random)
-	for name, bytes := range map[string][]byte{
+	for name, stream := range map[string][]byte{
 		"nothing at all":         nil,
 		"one byte and silence":   {0xff},
 		"a greeting and silence": greeting,
@@ -197,15 +202,20 @@ func TestBadHandshakes(t *testing.T) {
 		"no socket type":         zmtp.AppendReady(greeting),
 		"a message before READY": zmtp.AppendMessage(greeting, []byte(request("echo", "c"))),
 		"a READY of 4 GiB":       append(greeting, 6, 0, 0, 0, 1, 0, 0, 0, 0),
-		"an ERROR":               zmtp.AppendCommand(greeting, zmtp.Error, []byte("\x00")),
+		"an ERROR":               zmtp.AppendCommand(bytes.Clone(greeting), zmtp.Error, []byte("\x00")),
+		"ZMTP 1":                 append([]byte{0x08, 0x00}, "identity"...),
+		"ZMTP 2":                 {0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 1, 5},
+		"the PLAIN mechanism":    mechanism("PLAIN"),
+		"the CURVE mechanism":    mechanism("CURVE"),
+		"an identity of 64 KiB":  zmtp.AppendReady(bytes.Clone(greeting), zmtp.Property{Name: "Socket-Type", Value: "DEALER"}, zmtp.Property{Name: "Identity", Value: strings.Repeat("i", 64<<10)}),
+		"two socket types":       zmtp.AppendReady(bytes.Clone(greeting), zmtp.Property{Name: "Socket-Type", Value: "DEALER"}, zmtp.Property{Name: "socket-type", Value: "SUB"}),
+		"a PING before READY":    zmtp.AppendCommand(bytes.Clone(greeting), zmtp.Ping, []byte("\x00\x0a")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, crew(), config{limits: door.Limits{Handshake: 100 * time.Millisecond}})
 			nc := raw(t, s)
-			if _, err := nc.Write(bytes); err != nil {
-				t.Fatal(err)
-			}
-			alive(t, s) // while that one is silent
+			_, _ = nc.Write(stream) // it may be refused before it took everything
+			alive(t, s)             // while that one is silent
 			if _, err := io.Copy(io.Discard, nc); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("have %v, want the connection closed", err)
 			}
@@ -258,7 +268,13 @@ func shaken(t testing.TB, s served) io.ReadWriteCloser {
 
 func TestPing(t *testing.T) {
 	nc := shaken(t, serve(t, crew(), config{}))
-	if _, err := nc.Write(zmtp.AppendCommand(zmtp.AppendCommand(nil, "SUBSCRIBE", []byte("x")), zmtp.Ping, []byte("\x00\x0actx"))); err != nil {
+	var stream []byte
+	for range 1000 { // none of these concerns a ROUTER, in any number
+		for _, name := range []string{"SUBSCRIBE", "CANCEL", "JOIN", zmtp.Pong, zmtp.Error, zmtp.Ready, "X"} {
+			stream = zmtp.AppendCommand(stream, name, []byte("x"))
+		}
+	}
+	if _, err := nc.Write(zmtp.AppendCommand(stream, zmtp.Ping, []byte("\x00\x0actx"))); err != nil {
 		t.Fatal(err)
 	}
 	want := zmtp.AppendCommand(nil, zmtp.Pong, []byte("ctx"))
@@ -326,6 +342,21 @@ func TestNoEventsForPlainClients(t *testing.T) {
 	if err != nil || !strings.Contains(string(item.Parts[0]), `"type":"response"`) {
 		t.Errorf("have %s, %v, want the response and nothing before it", item.Parts, err)
 	}
+}
+
+// A client that sends one PING after the other and reads no PONG is given up.
+func TestPingFlood(t *testing.T) {
+	s := serve(t, crew(), config{limits: door.Limits{Write: 100 * time.Millisecond}})
+	nc := shaken(t, s)
+	flood := bytes.Repeat(zmtp.AppendCommand(nil, zmtp.Ping, []byte("\x00\x0a0123456789abcdef")), 1000)
+	var err error
+	for err == nil {
+		_, err = nc.Write(flood)
+	}
+	if isTimeout(err) {
+		t.Errorf("have %v, want the connection closed", err)
+	}
+	alive(t, s)
 }
 
 // D-03: a client that takes no answers stops nobody else's, and is given up.

@@ -97,6 +97,27 @@ func TestBadMessages(t *testing.T) {
 		{"a prototype key is a key", `{"__proto__":{},"topic":"tool.invoke.echo","correlation":"c","arguments":{}}`, "__proto__", "c"},
 		{"depth 65", `{"topic":"tool.invoke.echo","correlation":"c","arguments":{"a":` + strings.Repeat("[", 63) + strings.Repeat("]", 63) + `}}`, "", "c"},
 		{"a string over 100 KiB", `{"topic":"tool.invoke.echo","correlation":"c","arguments":{"a":"` + strings.Repeat("x", 100<<10+1) + `"}}`, "", "c"},
+		{"a field of the envelope", `{"topic":"tool.invoke.echo","correlation":"c","arguments":{},"id":"i"}`, "id", "c"},
+		{"a version", `{"version":1,"topic":"tool.invoke.echo","correlation":"c","arguments":{}}`, "version", "c"},
+		{"a payload", `{"topic":"tool.invoke.echo","correlation":"c","payload":{"arguments":{}}}`, "payload", "c"},
+		{"a topic in another case", `{"Topic":"tool.invoke.echo","correlation":"c","arguments":{}}`, "Topic", "c"},
+		{"a topic in both cases", `{"topic":"tool.invoke.echo","TOPIC":"tool.invoke.echo","correlation":"c","arguments":{}}`, "", ""},
+		{"a topic twice by an escape", `{"topic":"tool.invoke.echo","t\u006fpic":"tool.invoke.leaks","correlation":"c","arguments":{}}`, "", ""},
+		{"a hint that is no text", `{"topic":"tool.invoke.echo","correlation":"c","arguments":{},"justification":{"role":"admin"}}`, "justification", "c"},
+		{"a dry run that is no truth", `{"topic":"tool.invoke.echo","correlation":"c","arguments":{},"dry_run":"yes"}`, "dry_run", "c"},
+		{"a mode that is null", `{"topic":"tool.invoke.echo","correlation":"c","arguments":{},"mode":null}`, "mode", "c"},
+		{"a correlation that is a number", `{"topic":"tool.invoke.echo","correlation":1,"arguments":{}}`, "correlation", ""},
+		{"a correlation of 129 bytes", `{"topic":"tool.invoke.echo","correlation":"` + strings.Repeat("c", 129) + `","arguments":{}}`, "correlation", ""},
+		{"a correlation with a line's end", `{"topic":"tool.invoke.echo","correlation":"a\nb","arguments":{}}`, "correlation", ""},
+		{"arguments that are null", `{"topic":"tool.invoke.echo","correlation":"c","arguments":null}`, "arguments", "c"},
+		{"half a surrogate", `{"topic":"tool.invoke.echo","correlation":"c","arguments":{"a":"\ud800"}}`, "", "c"},
+		{"a number without end", `{"topic":"tool.invoke.echo","correlation":"c","arguments":{"a":1e999999999}}`, "", "c"},
+		{"NaN", `{"topic":"tool.invoke.echo","correlation":"c","arguments":{"a":NaN}}`, "", "c"},
+		{"a byte-order mark", "\ufeff" + request("echo", "c"), "", ""},
+		{"two messages in one", request("echo", "c") + request("echo", "d"), "", "c"},
+		{"a comment", `{"topic":"tool.invoke.echo",/**/"correlation":"c","arguments":{}}`, "", ""},
+		{"a string of 1 MiB", `{"topic":"tool.invoke.echo","correlation":"c","arguments":{"a":"` + strings.Repeat("x", wire.MaxMessage-80) + `"}}`, "", "c"},
+		{"a depth bomb", strings.Repeat("[", wire.MaxMessage), "", ""},
 		{"1 MiB and a byte", `{"topic":"` + strings.Repeat("x", wire.MaxMessage-9) + `"}`, "", ""},
 		{"40 MB of arguments", `{"topic":"tool.invoke.echo","correlation":"c","arguments":{"a":"` + strings.Repeat("x", 40_000_000) + `"}}`, "", ""},
 	}
@@ -116,6 +137,29 @@ func TestBadMessages(t *testing.T) {
 	}
 	if have := len(s.records.all()); have != len(tests) {
 		t.Errorf("have %d records, want one for each rejection", have)
+	}
+}
+
+// D-02, D-10: what is within the limits passes as it is written.
+func TestValuesPassUnchanged(t *testing.T) {
+	c := dial(t, serve(t, crew(), config{}))
+	for name, arguments := range map[string]string{
+		"integers beyond 64 bits":  `{"a":9223372036854775808,"b":-9223372036854775809,"c":18446744073709551616,"d":123456789012345678901234567890}`,
+		"floats beyond 64 bits":    `{"a":1e400,"b":-1E-400,"c":0.1000000000000000055511151231257827021181583404541015625}`,
+		"zeros":                    `{"a":-0,"b":0.0,"c":-0.0e0,"d":0}`,
+		"numbers in their own way": `{"a":1.50,"b":1E+2,"c":100e-2}`,
+		"prototype keys":           `{"__proto__":{"admin":true},"constructor":{"prototype":{}},"toString":1,"hasOwnProperty":null}`,
+		"escapes and scripts":      `{"a":"\u0000\ud83d\ude00\/é<script>&\u2028"}`,
+		"an empty key":             `{"":"","a":[[],{},[{}]]}`,
+		"white space":              "{ \"a\" :\t[ 1 ,2 ]\r\n}",
+		"depth 63 inside":          `{"a":` + strings.Repeat("[", 62) + strings.Repeat("]", 62) + `}`,
+		"a string of 100 KiB":      `{"a":"` + strings.Repeat("é", 50<<10) + `"}`,
+		"the words of an envelope": `{"id":1,"group":"admin","source":"core","version":2,"result":null,"error":{"code":"X"}}`,
+	} {
+		e, refusal := ask(t, c, `{"topic":"tool.invoke.echo","correlation":"c","arguments":`+arguments+`}`)
+		if want := `{"result":` + arguments + `,"error":null}`; refusal != nil || string(e.Payload) != want {
+			t.Errorf("%s: have %.200s, %v, want %.200s", name, e.Payload, refusal, want)
+		}
 	}
 }
 

@@ -5,9 +5,12 @@ import (
 	"context"
 	"fmt"
 	"math/rand"
+	"net"
 	"os"
+	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nacre-dev/nacre/internal/door"
 	"github.com/nacre-dev/nacre/internal/ipc"
@@ -29,6 +32,43 @@ func TestConnections(t *testing.T) {
 	var out, failed bytes.Buffer
 	if code := ipc.Run(ipc.Socket(s.path), []string{"echo", "{}"}, ipc.Streams{Out: &out, Err: &failed}); code != 0 {
 		t.Errorf("have exit %d and %s, want the place taken", code, failed.String())
+	}
+}
+
+// Thousands of connections that say nothing cost no more than the limit, and
+// free their places in time.
+func TestThousandsOfConnections(t *testing.T) {
+	const limit = 32
+	s := serve(t, crew(), config{limits: door.Limits{Connections: limit, Handshake: 100 * time.Millisecond}})
+	descriptorsBefore, before := descriptors(t), runtime.NumGoroutine()
+	for range 20 {
+		var crowd []net.Conn
+		for range 150 {
+			nc, err := net.Dial("unix", s.path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			crowd = append(crowd, nc)
+		}
+		if have := runtime.NumGoroutine(); have > before+3*limit {
+			t.Errorf("have %d goroutines, %d before", have, before)
+		}
+		for _, nc := range crowd {
+			_ = nc.Close() // the point
+		}
+	}
+	var out, failed bytes.Buffer
+	if code := ipc.Run(ipc.Socket(s.path), []string{"echo", "{}"}, ipc.Streams{Out: &out, Err: &failed}); code != 0 {
+		t.Errorf("have exit %d and %s, want a place for who comes later", code, failed.String())
+	}
+	if err := s.close(); err != nil {
+		t.Error(err)
+	}
+	if after := descriptors(t); after > descriptorsBefore {
+		t.Errorf("have %d descriptors, want at most the %d of before", after, descriptorsBefore)
+	}
+	if have := len(s.records.all()); have > 200 {
+		t.Errorf("have %d records of 3000 connections", have)
 	}
 }
 
