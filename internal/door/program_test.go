@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
+	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -16,6 +19,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/door"
 	"github.com/nacre-dev/nacre/internal/ipc"
 	"github.com/nacre-dev/nacre/internal/wire"
+	"github.com/nacre-dev/nacre/internal/zmtp"
 )
 
 const ipcPackage = "github.com/nacre-dev/nacre/cmd/ipc"
@@ -79,6 +83,15 @@ func TestProgramErrors(t *testing.T) {
 		{"bad UTF-8", command(program, s, "echo", "{\"a\":\"\xff\"}"), 1, "VALIDATION_FAILED"},
 		{"arguments that are not JSON", command(program, s, "echo", "{'a':1}"), 2, "USAGE"},
 		{"no door", command(program, gone, "echo", "{}"), 1, "IPC_TIMEOUT"},
+		{"a rate", command(program, s, "limited", "{}"), 1, "RATE_LIMITED"},
+		{"a panic", command(program, s, "panics", "{}"), 1, "PLUGIN_ERROR"},
+		{"a result over the limit", command(program, s, "large", "{}"), 1, "HANDLER_ERROR"},
+		{"a door that hangs up", command(program, hangsUp(t), "echo", "{}"), 1, "IPC_TIMEOUT"},
+		{"a door that talks nonsense", command(program, nonsense(t), "echo", "{}"), 1, "IPC_TIMEOUT"},
+		{"no arguments", command(program, s), 2, "USAGE"},
+		{"an unknown flag", command(program, s, "--retry", "echo", "{}"), 2, "USAGE"},
+		{"three arguments", command(program, s, "echo", "{}", "{}"), 2, "USAGE"},
+		{"nothing on standard input", command(program, s, "echo", "-"), 2, "USAGE"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out, failed bytes.Buffer
@@ -93,6 +106,90 @@ func TestProgramErrors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// stub is a socket whose every connection the script serves, and then ends.
+func stub(t *testing.T, script func(nc net.Conn)) served {
+	t.Helper()
+	ln, path := listen(t)
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			nc, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			script(nc)
+			_ = nc.Close() // the end of the script
+		}
+	})
+	t.Cleanup(func() { _ = ln.Close(); all.Wait() })
+	return served{path: path}
+}
+
+// hangsUp shakes hands, takes the request, and ends the connection.
+func hangsUp(t *testing.T) served {
+	return stub(t, func(nc net.Conn) {
+		_, _ = nc.Write(zmtp.AppendReady(zmtp.AppendGreeting(nil), zmtp.Property{Name: "Socket-Type", Value: "ROUTER"}))
+		r := zmtp.NewReader(nc, wire.MaxMessage)
+		_ = r.Greeting()
+		_, _ = r.Next()
+		_, _ = r.Next()
+	})
+}
+
+func nonsense(t *testing.T) served {
+	return stub(t, func(nc net.Conn) { _, _ = io.WriteString(nc, "HTTP/1.1 400 Bad Request\r\n\r\n") })
+}
+
+// D-07: what needs no call, and the list, which is one.
+func TestProgramHelpAndList(t *testing.T) {
+	s := serve(t, listing(), config{})
+	program := build(t, ipcPackage)
+	for _, flag := range []string{"--help", "-h"} {
+		if out, err := command(program, served{path: "/nowhere"}, flag).Output(); err != nil || !strings.HasPrefix(string(out), "usage: ipc") {
+			t.Errorf("%s: have %s, %v", flag, out, err)
+		}
+	}
+	var listed struct {
+		Result struct{ Tools []struct{ Name string } }
+	}
+	out, err := command(program, s, "--list").Output()
+	if err != nil || json.Unmarshal(out, &listed) != nil || len(listed.Result.Tools) != 2 {
+		t.Errorf("have %s, %v, want the tools", out, err)
+	}
+}
+
+// D-07: connecting is tried again, since nothing was sent.
+func TestProgramWaitsForADoorThatComesLate(t *testing.T) {
+	s := serve(t, crew(), config{})
+	late := s.path + "-late"
+	waiting := command(build(t, ipcPackage), served{path: late}, "echo", "{}")
+	if err := waiting.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(s.path, late); err != nil {
+		t.Fatal(err)
+	}
+	if err := waiting.Wait(); err != nil {
+		t.Errorf("have %v, want the call answered", err)
+	}
+}
+
+// D-03: parallel processes from one sandbox, each its own answer.
+func TestParallelPrograms(t *testing.T) {
+	s := serve(t, crew(), config{})
+	program := build(t, ipcPackage)
+	var all sync.WaitGroup
+	for i := range 24 {
+		all.Go(func() {
+			out, err := command(program, s, "echo", fmt.Sprintf(`{"i":%d}`, i)).Output()
+			if want := fmt.Sprintf("{\"result\":{\"i\":%d},\"error\":null}\n", i); err != nil || string(out) != want {
+				t.Errorf("have %s, %v, want %s", out, err, want)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // A process that is killed while a person is asked withdraws its question.

@@ -218,8 +218,8 @@ func TestWhatIsNoAnswerIsAnError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dial := scripted(t, func(d *door) { d.shake(); send(d, d.request()); d.hold() })
-			if code, printed := run(t, dial, nil, "echo", "{}"); code != 1 || printed["retriable"] != false {
-				t.Errorf("have exit %d and %v, want an error", code, printed)
+			if code, printed := run(t, dial, nil, "echo", "{}"); code != 1 || printed["retriable"] != false || printed["code"] != "IPC_PROTOCOL" {
+				t.Errorf("have exit %d and %v, want IPC_PROTOCOL", code, printed)
 			}
 		})
 	}
