@@ -199,6 +199,9 @@ func (h *hunt) separator(from int, tag bool) (next int, by bond) {
 		case '|':
 			return h.block(at, by)
 		case '(', ',':
+			if by == joined && b == '(' && strings.IndexByte("\"'`\n", h.byteAt(at+1)) >= 0 {
+				continue
+			}
 			if by != loose || !strings.ContainsRune("\"'`", rune(h.byteAt(at+1))) && h.byteAt(at+1) != ' ' || b == '(' && at != from {
 				return -1, loose
 			}

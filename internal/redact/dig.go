@@ -46,7 +46,8 @@ func (d *dig) search(s string, depth int) (found []span, open int) {
 			found = append(found, whole(s, l.source(f)))
 		}
 	}
-	return d.blobs(s, depth, found), open
+	found = d.blobs(s, depth, found)
+	return d.dumps(s, depth, found), open
 }
 
 // blobs adds the runs of base64 and hexadecimal that say a secret.
@@ -65,6 +66,25 @@ func (d *dig) blobs(s string, depth int, found []span) []span {
 		if under, _ := d.search(view(plain), depth+1); len(under) > 0 {
 			found = append(found, span{run.start + start, padded(s, run.end)})
 		}
+	}
+	return found
+}
+
+// dumps adds the lists of bytes that say a secret.
+func (d *dig) dumps(s string, depth int, found []span) []span {
+	for i := 0; i < len(s); {
+		var room []byte
+		if d.room != nil {
+			room = d.room.blobs[depth][:0]
+		}
+		plain, at := nextDump(room, s, i)
+		if len(plain) >= minDump {
+			d.rooms().blobs[depth] = plain
+			if under, _ := d.search(view(plain), depth+1); len(under) > 0 {
+				found = append(found, at)
+			}
+		}
+		i = at.end
 	}
 	return found
 }

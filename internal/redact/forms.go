@@ -52,7 +52,7 @@ func (f *form) check(h *hunt, start, end int) (span, bool) {
 	if f.exact == "eyJ" {
 		return h.jwt(start, stop)
 	}
-	return span{start, stop}, true
+	return span{start, h.rest(f, start, stop)}, true
 }
 
 func (r rest) holds(s string) bool {
@@ -91,6 +91,30 @@ func (h *hunt) broken(f *form, start, end, stop int) (last, length int) {
 		return stop, 0
 	}
 	return stop, length
+}
+
+// minRest is the shortest second line of a token, in bytes.
+const minRest = 8
+
+// rest takes the second line of a token whose first was long enough: one that
+// holds nothing but letters and digits, and no token of its own.
+func (h *hunt) rest(f *form, start, stop int) int {
+	next := h.nextLine(stop)
+	if next < 0 {
+		return stop
+	}
+	end := h.run(f.of, next)
+	if end == len(h.text) {
+		h.open = min(h.open, start)
+	}
+	if m := mixOf(h.text[next:end]); end-next < minRest || !m.digit || !m.lower && !m.upper || hasPrefixFold(h.text[next:], f.prefix) {
+		return stop
+	}
+	switch h.byteAt(end) {
+	case 0, '\n', '\r', '"', '\'', '<', '\\', ',', ';', '&':
+		return end
+	}
+	return stop
 }
 
 // nextLine is where the next line's text begins if the line ends at i, or -1.

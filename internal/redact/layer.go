@@ -44,6 +44,8 @@ const (
 	maxEntity   = 12
 	maxTerminal = 24
 	maxJoint    = 80
+	// reach is how far before the first escape a layer begins: a name may stand there.
+	reach = 256
 	// minSoft is the shortest line of quoted-printable that is broken.
 	minSoft = 64
 )
@@ -119,7 +121,7 @@ func (l *layer) peel(p spelling, s string) bool {
 	if loud < 0 {
 		return false
 	}
-	from := strings.LastIndexByte(s[:loud], '\n') + 1
+	from := strings.LastIndexByte(s[:max(0, loud-reach)], '\n') + 1
 	l.text, l.marks = l.text[:0], append(l.marks[:0], mark{0, from})
 	for from < len(s) {
 		at, e := p.next(s, from)
