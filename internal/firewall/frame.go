@@ -1,0 +1,361 @@
+package firewall
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// Limits are how much of one result is shown: rows, fields of an object,
+// characters of all that is shown, and containers inside of each other in a row.
+type Limits struct{ Rows, Fields, Chars, Depth int }
+
+// DefaultLimits are those of K-14.
+func DefaultLimits() Limits {
+	return Limits{Rows: FrameRows, Fields: FrameFields, Chars: FrameChars, Depth: FrameDepth}
+}
+
+const (
+	// MinChars is what the smallest frame takes, handle included: no limit of
+	// characters goes below it.
+	MinChars = 320
+	// summaryRows is how many rows a summary shows, as an example.
+	summaryRows = 10
+	// maxWarnings and warningChars bound the host's own words in a frame.
+	maxWarnings, warningChars = 4, 200
+	// maxHandleID is the longest id of a handle.
+	maxHandleID = 64
+	// maxRawDepth is the deepest result that is shown raw.
+	maxRawDepth = 100
+)
+
+// The warnings of a frame.
+const (
+	warnRaw      = "raw mode requires admin role; falling back to summary."
+	warnRawLarge = "The result is larger than what raw mode shows; falling back to summary."
+	warnNarrowed = "What is not allowed for this grant was left out."
+	warnRest     = "Not all of the result is shown. Ask for less, or for one part."
+	warnHandle   = "Not all of the result is shown. Expand the handle for the rest."
+)
+
+// Request says how a result is to be shown. The zero value shows nothing but
+// counts: its limits are zero.
+type Request struct {
+	Mode nacre.Mode
+	// Admin is set where the principal has the role admin, which ModeRaw needs.
+	Admin  bool
+	Label  nacre.Label
+	Limits Limits
+	// Keep stores the result and gives out the handle of a frame. It is called
+	// at most once, and not for a result that is passed on as it is. Nil, and a
+	// nil handle, mean that the frame has none.
+	Keep func() *nacre.Handle
+	// Warnings are the host's own words, at most four of 200 characters.
+	Warnings []string
+}
+
+// View is what may be seen of a result, as JSON of at most Limits.Chars characters.
+type View struct {
+	Result json.RawMessage
+	// Frame is what Result says; nil where the result was passed on as it is.
+	Frame *nacre.Frame
+	// Redacted are the paths in Result of what was replaced.
+	Redacted []string
+	// Framed is set where Result is a frame.
+	Framed bool
+	Label  nacre.Label
+}
+
+// Forward passes a result that is within limits on as it is, but for secrets,
+// where no other mode than summary is asked for (D-10). Any other becomes a frame.
+func (r *Result) Forward(q Request, redactor Redactor) (View, error) {
+	if q.Mode == nacre.ModeSummary && r.Whole(q.Limits) {
+		out, paths, err := redactor.JSON(r.raw)
+		if err != nil {
+			return View{}, fmt.Errorf("result: %w", err)
+		}
+		if len(paths) == 0 || utf8.RuneCount(out) <= q.Limits.Chars {
+			return View{Result: out, Redacted: paths, Label: q.Label}, nil
+		}
+	}
+	return r.Frame(q, redactor)
+}
+
+// Frame shows a result in a frame (K-14). Equal results give equal frames, but
+// for the handle.
+func (r *Result) Frame(q Request, redactor Redactor) (View, error) {
+	q.Limits.Chars = max(q.Limits.Chars, MinChars)
+	b := builder{result: r, limits: q.Limits, redactor: redactor}
+	b.frame = nacre.Frame{Mode: q.Mode, Label: q.Label, Facts: []string{}, Rows: []json.RawMessage{}, Warnings: []string{}}
+	if q.Keep != nil && len(r.rows) > 0 {
+		b.keep(q.Keep())
+	}
+	for _, warning := range q.Warnings[:min(len(q.Warnings), maxWarnings)] {
+		clean, _ := redactor.String(valid(warning))
+		b.warn(runes(clean, warningChars))
+	}
+	if r.narrowed {
+		b.warn(warnNarrowed)
+	}
+	if r.capped {
+		b.warn("Only " + strconv.Itoa(r.granted) + " rows are granted.")
+	}
+	if q.Mode == nacre.ModeRaw {
+		if q.Admin {
+			done, err := b.raw()
+			if done || err != nil {
+				return b.view, err
+			}
+			b.warn(warnRawLarge)
+		} else {
+			b.warn(warnRaw)
+		}
+		b.frame.Mode = nacre.ModeSummary
+	}
+	err := b.fill()
+	return b.view, err
+}
+
+// builder makes one frame.
+type builder struct {
+	result   *Result
+	limits   Limits
+	redactor Redactor
+	frame    nacre.Frame
+	view     View
+	paths    []string
+	// left is how many characters facts and rows may still take.
+	left int
+}
+
+func (b *builder) warn(text string) { b.frame.Warnings = append(b.frame.Warnings, text) }
+
+func (b *builder) keep(h *nacre.Handle) {
+	if h == nil || len(h.ID) > maxHandleID {
+		return
+	}
+	b.frame.Handle = &nacre.Handle{ID: h.ID, Rows: h.Rows, Expires: h.Expires.UTC().Truncate(time.Second)}
+}
+
+// granted is how many bytes of the result may be seen.
+func (r *Result) grantedBytes() int {
+	if !r.capped {
+		return len(r.raw)
+	}
+	if r.granted == 0 {
+		return 0
+	}
+	return int(r.rows[r.granted-1].end - r.rows[0].start)
+}
+
+// room leaves out warnings, the last ones first, until the frame fits with
+// nothing in it, and sets what is left for facts and rows.
+func (b *builder) room(rest string) {
+	empty := b.frame
+	empty.Omitted = nacre.Omitted{Rows: b.result.granted, Bytes: len(b.result.raw)}
+	for {
+		empty.Warnings = append(b.frame.Warnings[:len(b.frame.Warnings):len(b.frame.Warnings)], rest)
+		b.left = b.limits.Chars - cost(appendFrame(nil, &empty))
+		if b.left >= 0 || len(b.frame.Warnings) == 0 {
+			return
+		}
+		b.frame.Warnings = b.frame.Warnings[:len(b.frame.Warnings)-1]
+	}
+}
+
+// raw shows the whole result, and reports whether it could.
+func (b *builder) raw() (bool, error) {
+	r := b.result
+	if r.capped || r.depth > maxRawDepth || len(r.raw) > 4*b.limits.Chars {
+		return false, nil
+	}
+	b.room("")
+	clean, paths, err := b.redactor.JSON(append(append([]byte(`{"raw":`), r.raw...), '}'))
+	if err != nil {
+		return false, fmt.Errorf("result: %w", err)
+	}
+	eachMember(clean, func(_, value []byte) { b.frame.Raw = value })
+	if cost(b.frame.Raw)+len(`"raw":,`) > b.left {
+		b.frame.Raw = nil
+		return false, nil
+	}
+	b.paths = paths
+	b.done()
+	return true, nil
+}
+
+// fill puts facts and rows into the frame, redacted together.
+func (b *builder) fill() error {
+	rest := warnRest
+	if b.frame.Handle != nil {
+		rest = warnHandle
+	}
+	b.room(rest)
+	doc, changed, err := b.document()
+	if err != nil {
+		return err
+	}
+	clean, paths, err := b.redactor.JSON(doc)
+	if err != nil {
+		return fmt.Errorf("frame: %w", err)
+	}
+	b.paths = paths
+	left, shown := b.left, 0
+	fits := func(v []byte) bool {
+		left -= cost(v) + 1
+		return left >= 0
+	}
+	eachMember(clean, func(name, list []byte) {
+		eachElement(list, func(v []byte) bool {
+			if !fits(v) {
+				return false
+			}
+			if string(name) == `"facts"` {
+				b.frame.Facts = append(b.frame.Facts, plain(v))
+			} else {
+				b.frame.Rows = append(b.frame.Rows, v)
+				shown += len(v)
+			}
+			return true
+		})
+	})
+	b.frame.Omitted.Rows = b.result.granted - len(b.frame.Rows)
+	b.frame.Omitted.Bytes = max(b.result.grantedBytes()-shown, 0)
+	if changed || b.frame.Omitted.Rows > 0 {
+		b.warn(rest)
+	}
+	b.done()
+	return nil
+}
+
+// document is what would be shown, before it is redacted.
+func (b *builder) document() (doc []byte, changed bool, err error) {
+	p := printer{redactor: b.redactor, out: make([]byte, 0, b.limits.Chars+256)}
+	p.out = append(p.out, `{"facts":[`...)
+	left := b.left
+	facts, err := b.facts()
+	if err != nil {
+		return nil, false, err
+	}
+	for i, fact := range facts {
+		if i > 0 {
+			p.out = append(p.out, ',')
+		}
+		start := len(p.out)
+		p.out = appendQuoted(p.out, clip(fact, 4*factChars, b.redactor))
+		left -= cost(p.out[start:]) + 1
+	}
+	p.out = append(p.out, `],"rows":[`...)
+	for i := range b.shownRows() {
+		mark := len(p.out)
+		if i > 0 {
+			p.out = append(p.out, ',')
+		}
+		spent, ok := p.row(b.result, i, left, b.limits)
+		if !ok {
+			p.out = p.out[:mark]
+			break
+		}
+		left -= spent
+	}
+	return append(p.out, ']', '}'), p.changed, nil
+}
+
+// facts are those of the frame's mode.
+func (b *builder) facts() ([]string, error) {
+	switch {
+	case b.frame.Mode == nacre.ModeSummary:
+		return b.result.facts(b.redactor)
+	case b.frame.Mode == nacre.ModeTable && b.result.shape != sole:
+		return []string{"Total rows: " + strconv.Itoa(b.result.granted)}, nil
+	}
+	return nil, nil
+}
+
+// shownRows is how many rows the frame's mode shows where there is room.
+func (b *builder) shownRows() int {
+	r := b.result
+	switch {
+	case b.frame.Mode == nacre.ModeHandleOnly || b.limits.Depth <= 0:
+		return 0
+	case b.frame.Mode == nacre.ModeSummary && r.shape == sole && r.first() != '{' && len(r.raw) <= factChars:
+		return 0 // the fact says it all
+	case b.frame.Mode == nacre.ModeSummary:
+		return min(r.granted, b.limits.Rows, summaryRows)
+	}
+	return min(r.granted, b.limits.Rows)
+}
+
+// row writes the i-th row, and tells what it costs. The first one is written
+// with shorter texts and fewer fields until it is within left; any other is
+// written so or not at all.
+func (p *printer) row(r *Result, i, left int, l Limits) (spent int, ok bool) {
+	mark, changed := len(p.out), p.changed
+	text := textLimit
+	if r.shape == sole && r.first() == '"' {
+		text = max(left, leastText)
+	}
+	for p.text, p.fields = text, l.Fields; p.text >= leastText; p.text, p.fields = p.text/2, (p.fields+1)/2 {
+		p.out, p.in = p.out[:mark], cursor{data: r.row(i)}
+		p.value(l.Depth)
+		if spent = cost(p.out[mark:]) + 1; spent <= left {
+			return spent, true
+		}
+		p.changed = true
+		if i > 0 {
+			break
+		}
+	}
+	p.changed = changed || i == 0
+	return 0, false
+}
+
+// done encodes the frame.
+func (b *builder) done() {
+	out := appendFrame(make([]byte, 0, b.limits.Chars), &b.frame)
+	b.view = View{Result: out, Frame: &b.frame, Redacted: b.paths, Framed: true, Label: b.frame.Label}
+}
+
+// appendFrame writes a frame as JSON, without escapes that JSON does not ask for.
+func appendFrame(out []byte, f *nacre.Frame) []byte {
+	out = append(append(out, `{"mode":"`...), f.Mode.String()...)
+	out = appendTexts(append(out, `","facts":[`...), f.Facts)
+	out = append(out, `],"rows":[`...)
+	for i, row := range f.Rows {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, row...)
+	}
+	if f.Raw != nil {
+		out = append(append(out, `],"raw":`...), f.Raw...)
+		out = append(out, `,"warnings":[`...)
+	} else {
+		out = append(out, `],"warnings":[`...)
+	}
+	out = append(appendTexts(out, f.Warnings), ']')
+	if h := f.Handle; h != nil {
+		out = appendQuoted(append(out, `,"handle":{"id":`...), h.ID)
+		out = strconv.AppendInt(append(out, `,"rows":`...), int64(h.Rows), 10)
+		out = h.Expires.AppendFormat(append(out, `,"expires":"`...), time.RFC3339)
+		out = append(out, `"}`...)
+	}
+	out = strconv.AppendInt(append(out, `,"omitted":{"rows":`...), int64(f.Omitted.Rows), 10)
+	out = strconv.AppendInt(append(out, `,"bytes":`...), int64(f.Omitted.Bytes), 10)
+	out = append(append(out, `},"label":"`...), f.Label.String()...)
+	return append(out, `"}`...)
+}
+
+func appendTexts(out []byte, texts []string) []byte {
+	for i, text := range texts {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = appendQuoted(out, text)
+	}
+	return out
+}

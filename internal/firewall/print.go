@@ -1,0 +1,209 @@
+package firewall
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	// textLimit is how much of one string is shown in a row, nameLimit of one
+	// field's name, in bytes.
+	textLimit, nameLimit = 300, 64
+	// leastText is where a row is no longer made smaller.
+	leastText = 16
+	// edge is how much of a text beyond what is shown is looked at, so that a
+	// secret at the edge is not cut into something that no longer looks like one.
+	edge = 1024
+
+	nestedLeft = `"[nested data left out]"`
+	numberLeft = `"[number left out]"`
+)
+
+// printer writes values within limits: shorter texts, fewer fields, less deep.
+type printer struct {
+	redactor Redactor
+	out      []byte
+	in       cursor
+	// text and fields are the most bytes of a string and elements of a container.
+	text, fields int
+	changed      bool
+}
+
+// value writes the next value, with containers down to depth.
+func (p *printer) value(depth int) {
+	b := p.in.peek()
+	start := p.in.at
+	switch {
+	case b == '{' || b == '[':
+		if depth == 0 {
+			p.in.skip(1)
+			p.changed, p.out = true, append(p.out, nestedLeft...)
+			return
+		}
+		p.in.at++
+		if b == '{' {
+			p.object(depth - 1)
+		} else {
+			p.list(depth - 1)
+		}
+	case b == '"':
+		p.in.text()
+		p.string(p.in.data[start:p.in.at], p.text)
+	default:
+		p.in.skip(1)
+		if p.in.at-start > textLimit { // a number of many digits
+			p.changed, p.out = true, append(p.out, numberLeft...)
+			return
+		}
+		p.out = append(p.out, p.in.data[start:p.in.at]...)
+	}
+}
+
+func (p *printer) object(depth int) {
+	p.out = append(p.out, '{')
+	n := 0
+	for ; p.in.more(n == 0, '}'); n++ {
+		name := p.in.key()
+		if n >= p.fields {
+			p.in.skip(1)
+			continue
+		}
+		if n > 0 {
+			p.out = append(p.out, ',')
+		}
+		p.string(name, nameLimit)
+		p.out = append(p.out, ':')
+		p.value(depth)
+	}
+	if n > p.fields {
+		p.changed, p.out = true, append(p.out, `,"…":"`...)
+		p.out = append(strconv.AppendInt(p.out, int64(n-p.fields), 10), ` more fields"`...)
+	}
+	p.out = append(p.out, '}')
+}
+
+func (p *printer) list(depth int) {
+	p.out = append(p.out, '[')
+	n := 0
+	for ; p.in.more(n == 0, ']'); n++ {
+		if n >= p.fields {
+			p.in.skip(1)
+			continue
+		}
+		if n > 0 {
+			p.out = append(p.out, ',')
+		}
+		p.value(depth)
+	}
+	if n > p.fields {
+		p.changed, p.out = true, append(p.out, `,"… `...)
+		p.out = append(strconv.AppendInt(p.out, int64(n-p.fields), 10), ` more"`...)
+	}
+	p.out = append(p.out, ']')
+}
+
+// string writes a string with at most limit bytes of text.
+func (p *printer) string(quoted []byte, limit int) {
+	if len(quoted)-2 <= limit {
+		p.out = append(p.out, quoted...)
+		return
+	}
+	s := head(quoted, limit+edge)
+	if len(s) > limit {
+		p.changed = true
+		s = clip(s, limit, p.redactor)
+	}
+	p.out = appendQuoted(p.out, s)
+}
+
+// head is what a string says at its beginning: all of it, or at least limit
+// bytes. It costs limit, not the length of the string.
+func head(quoted []byte, limit int) string {
+	if len(quoted)-2 <= limit {
+		return plain(quoted)
+	}
+	c := cursor{data: quoted, at: 1}
+	for n := 0; n < limit && c.at < len(quoted)-1; n++ {
+		if quoted[c.at] == '\\' {
+			c.escape()
+		} else {
+			c.at++
+		}
+	}
+	return valid(plain(append(bytes.Clone(quoted[:c.at]), '"')))
+}
+
+// clip redacts a text, and then cuts it to limit bytes. Where the text may go
+// on beyond what was looked at, the end of that is not shown either: half a
+// secret may stand there.
+func clip(s string, limit int, redactor Redactor) string {
+	if len(s) <= limit {
+		return s
+	}
+	const slack = 8 // s itself may have been cut, and lost half a rune
+	part := s[:min(len(s), limit+edge)]
+	clean, _ := redactor.String(valid(part))
+	keep := limit
+	if len(part) >= limit+edge-slack {
+		keep = min(limit, max(len(clean)-edge, 0))
+	}
+	if len(clean) <= keep {
+		return clean
+	}
+	return valid(clean[:keep]) + "…"
+}
+
+// valid leaves out what is not UTF-8, such as half a rune at a cut.
+func valid(s string) string { return strings.ToValidUTF8(s, "") }
+
+// runes cuts a text after n characters.
+func runes(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for i := range s {
+		if n--; n < 0 {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+// appendQuoted writes a string as JSON.
+func appendQuoted(out []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	out = append(out, '"')
+	for i := 0; i < len(s); i++ {
+		switch b := s[i]; {
+		case b == '"' || b == '\\':
+			out = append(out, '\\', b)
+		case b == '\n':
+			out = append(out, `\n`...)
+		case b == '\t':
+			out = append(out, `\t`...)
+		case b < ' ':
+			out = append(out, '\\', 'u', '0', '0', hex[b>>4], hex[b&15])
+		default:
+			out = append(out, b)
+		}
+	}
+	return append(out, '"')
+}
+
+// cost is how many characters JSON takes at most, in the encoding of whoever
+// writes it anew: some write <, > and & and two kinds of white space as escapes.
+func cost(encoded []byte) (n int) {
+	for i, b := range encoded {
+		switch {
+		case b == '<' || b == '>' || b == '&':
+			n += 6
+		case b == 0xe2 && i+2 < len(encoded) && encoded[i+1] == 0x80 && encoded[i+2]&^1 == 0xa8:
+			n += 6
+		case utf8.RuneStart(b):
+			n++
+		}
+	}
+	return n
+}

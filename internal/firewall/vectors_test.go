@@ -1,0 +1,54 @@
+package firewall_test
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/firewall"
+)
+
+func read[T any](t testing.TB, name string) (cases []T) {
+	t.Helper()
+	data, err := os.ReadFile("testdata/" + name)
+	if err == nil {
+		err = json.Unmarshal(data, &cases)
+	}
+	if err != nil || len(cases) == 0 {
+		t.Fatal(err, len(cases))
+	}
+	return cases
+}
+
+// K-14: what is said of a result, case by case.
+func TestFactsAreTheSeeds(t *testing.T) {
+	type fact struct {
+		In    json.RawMessage
+		Facts []string
+	}
+	for i, c := range read[fact](t, "facts.json") {
+		r, err := firewall.Read(c.In, nacre.Constraints{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := r.Frame(firewall.Request{Limits: firewall.DefaultLimits()}, bees{})
+		if err != nil || !slices.Equal(v.Frame.Facts, c.Facts) {
+			t.Errorf("%d: %.200s %v\nhave %q\nwant %q", i, c.In, err, v.Frame.Facts, c.Facts)
+		}
+	}
+}
+
+// K-16: the mode goes down as the budget runs out.
+func TestTheModeGoesDownWithTheBudget(t *testing.T) {
+	type escalation struct {
+		Remaining, Total     int
+		Requested, Effective nacre.Mode
+	}
+	for _, c := range read[escalation](t, "modes.json") {
+		if have := firewall.Suggest(c.Requested, c.Remaining, c.Total); have != c.Effective {
+			t.Errorf("%v with %d of %d: have %v, want %v", c.Requested, c.Remaining, c.Total, have, c.Effective)
+		}
+	}
+}
