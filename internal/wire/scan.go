@@ -12,6 +12,8 @@ type scanner struct {
 	limits Limits
 	// top collects the members of the outermost object.
 	top []Member
+	// open are the keys of the objects that are open.
+	open [][]byte
 }
 
 func (s *scanner) fail(reason string) error { return &Error{Offset: s.pos, Reason: reason} }
@@ -63,25 +65,39 @@ func (s *scanner) object(depth int) error {
 		s.pos++
 		return nil
 	}
-	var keys keySet
+	keys := keySet{few: s.open, start: len(s.open)}
+	defer func() { s.open = keys.few[:keys.start] }()
 	for {
 		s.space()
 		key, err := s.key(&keys)
 		if err != nil {
 			return err
 		}
+		s.open = keys.few
 		s.space()
 		start := s.pos
 		if err := s.value(depth); err != nil {
 			return err
 		}
 		if depth == 1 {
-			s.top = append(s.top, Member{Key: string(key), Value: s.data[start:s.pos:s.pos]})
+			s.top = append(s.top, Member{Key: nameOf(key), Value: s.data[start:s.pos:s.pos]})
 		}
 		if done, err := s.next('}'); done || err != nil {
 			return err
 		}
 	}
+}
+
+// nameOf is string, without memory for the names that nearly every message has.
+func nameOf(key []byte) string {
+	for _, name := range [...]string{
+		"topic", "correlation", "arguments", "id", "version", "type", "source", "timestamp", "group", "payload", "result", "error",
+	} {
+		if string(key) == name {
+			return name
+		}
+	}
+	return string(key)
 }
 
 // key reads a key that is new to the object, and the colon after it.
@@ -142,34 +158,56 @@ func (s *scanner) next(end byte) (done bool, err error) {
 func (s *scanner) text() (raw []byte, escaped bool, err error) {
 	s.pos++
 	start, size := s.pos, 0
-	for s.pos < len(s.data) {
-		c := s.data[s.pos]
-		width, bytes := 1, 1
-		switch {
+	for {
+		plain := plainText(s.data[s.pos:])
+		s.pos, size = s.pos+plain, size+plain
+		if size > s.limits.String {
+			return nil, false, s.tooLong()
+		}
+		if s.pos == len(s.data) {
+			return nil, false, s.fail("string without an end")
+		}
+		width, bytes := 0, 0
+		switch c := s.data[s.pos]; {
 		case c == '"':
 			raw = s.data[start:s.pos]
 			s.pos++
 			return raw, escaped, nil
 		case c == '\\':
 			escaped = true
-			if width, bytes, err = s.escape(); err != nil {
-				return nil, false, err
-			}
+			width, bytes, err = s.escape()
 		case c < ' ':
-			return nil, false, s.fail("control character in a string")
-		case c >= utf8.RuneSelf:
+			err = s.fail("control character in a string")
+		default:
 			r, n := utf8.DecodeRune(s.data[s.pos:])
 			if r == utf8.RuneError && n == 1 {
-				return nil, false, s.fail("not valid UTF-8")
+				err = s.fail("not valid UTF-8")
 			}
 			width, bytes = n, n
 		}
+		if err != nil {
+			return nil, false, err
+		}
 		if size += bytes; size > s.limits.String {
-			return nil, false, s.fail(fmt.Sprintf("string longer than %d bytes", s.limits.String))
+			return nil, false, s.tooLong()
 		}
 		s.pos += width
 	}
-	return nil, false, s.fail("string without an end")
+}
+
+func (s *scanner) tooLong() error {
+	return s.fail(fmt.Sprintf("string longer than %d bytes", s.limits.String))
+}
+
+// plainText counts the bytes that b begins with and that stand for themselves
+// in a string.
+func plainText(b []byte) int {
+	for i, c := range b {
+		if c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return i
+		}
+	}
+	return len(b)
 }
 
 // escape measures the escape at pos: its width as written and its bytes once

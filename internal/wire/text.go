@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"strconv"
 	"unicode"
 	"unicode/utf16"
@@ -13,50 +14,92 @@ const fewKeys = 12
 // maxShown is how much of a key an error message shows, in bytes.
 const maxShown = 64
 
-// keySet is the keys of one object, folded.
+// keySet finds a key that is twice in an object. The keys of all objects that
+// are open lie on one stack, so that small objects cost no memory of their own.
 type keySet struct {
-	few  []string
+	// few are the keys of the open objects, the innermost last.
+	few [][]byte
+	// many are the keys of the object, once they are more than fewKeys.
 	many map[string]struct{}
+	// start is where the object's own begin in few.
+	start int
 }
 
 // add reports whether the key is new.
 func (k *keySet) add(key []byte, caseSensitive bool) bool {
-	name := string(key)
+	same := bytes.Equal
 	if !caseSensitive {
-		name = fold(key)
+		same = equalASCII
+		if !isASCII(key) {
+			key = fold(key)
+		}
 	}
 	if k.many != nil {
-		if _, known := k.many[name]; known {
-			return false
-		}
-		k.many[name] = struct{}{}
-		return true
+		return k.addMany(key, caseSensitive)
 	}
-	for _, known := range k.few {
-		if known == name {
+	for _, known := range k.few[k.start:] {
+		if same(known, key) {
 			return false
 		}
 	}
-	if k.few = append(k.few, name); len(k.few) > fewKeys {
-		k.many = make(map[string]struct{}, 2*fewKeys)
-		for _, known := range k.few {
-			k.many[known] = struct{}{}
+	k.few = append(k.few, key)
+	if len(k.few)-k.start > fewKeys {
+		k.many = make(map[string]struct{}, 4*fewKeys)
+		for _, known := range k.few[k.start:] {
+			k.addMany(known, caseSensitive)
 		}
 	}
 	return true
 }
 
+func (k *keySet) addMany(key []byte, caseSensitive bool) bool {
+	if !caseSensitive {
+		key = fold(key)
+	}
+	if _, known := k.many[string(key)]; known {
+		return false
+	}
+	k.many[string(key)] = struct{}{}
+	return true
+}
+
+func isASCII(b []byte) bool {
+	for _, c := range b {
+		if c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// equalASCII compares keys of ASCII, and folded ones of more, without case.
+func equalASCII(a, b []byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i, c := range a {
+		if c != b[i] && upper(c) != upper(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func upper(c byte) byte {
+	if 'a' <= c && c <= 'z' {
+		c -= 'a' - 'A'
+	}
+	return c
+}
+
 // fold maps every spelling that a decoder matching without case takes for one
 // name to one string: encoding/json folds all of Unicode, so that "ſession" is "session".
-func fold(key []byte) string {
+func fold(key []byte) []byte {
 	folded := make([]byte, 0, len(key))
 	for i := 0; i < len(key); {
 		c := key[i]
 		if c < utf8.RuneSelf {
-			if 'a' <= c && c <= 'z' {
-				c -= 'a' - 'A'
-			}
-			folded = append(folded, c)
+			folded = append(folded, upper(c))
 			i++
 			continue
 		}
@@ -64,7 +107,7 @@ func fold(key []byte) string {
 		folded = utf8.AppendRune(folded, foldRune(r))
 		i += n
 	}
-	return string(folded)
+	return folded
 }
 
 // foldRune returns the smallest rune that equals r without case.
