@@ -1,12 +1,8 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
-
-	"github.com/BurntSushi/toml"
 
 	"github.com/nacre-dev/nacre"
 )
@@ -16,193 +12,231 @@ const (
 	MaxFile  = 1 << 20
 	MaxRules = 4096
 	maxText  = 500
+	// maxList is how many names one key may list.
+	maxList = 1024
 )
 
-// What may stand in each table of the file.
-var (
-	fileKeys  = []string{"default", "rules"}
-	ruleKeys  = []string{"name", "action", "reason", "match"}
-	matchKeys = []string{
-		"tool", "capability", "group", "safety_class", "sensitivity",
-		"roles", "attributes", "min_justification", "high_risk",
+// fileKeys are what may stand at the top of a policy, ruleKeys in a rule.
+func fileKeys() []string { return []string{"default", "rules"} }
+
+func ruleKeys() []string { return []string{"name", "action", "reason", "match", "constraints"} }
+
+func matchKeys() []string {
+	return []string{
+		keyTool, keyCapability, keySafety, keySensitivity, keyHighRisk, keyBehavioural, keyGroup, keyChannel, keyTaint,
+		keyUntrusted, keyIntent, keyRoles, keyJustified, keyAttributes, keyScope, keySinks, keyProvenance, keyArguments,
 	}
-)
+}
 
-// Parse reads a policy in TOML. name is what messages call the file. Unknown
-// keys, wrong types, empty lists and malformed patterns are errors that name
-// the line; nothing is ignored (K-05).
+// Parse reads a policy: in YAML where name ends in .yaml, .yml or .json, else
+// in TOML. name is what messages call the file. Unknown keys, wrong types,
+// empty lists and malformed patterns are errors that name the line; nothing is
+// ignored (K-05).
 func Parse(name string, data []byte) (*Policy, error) {
 	if len(data) > MaxFile {
 		return nil, fmt.Errorf("%s: %d bytes, the limit is %d", name, len(data), MaxFile)
 	}
-	var tree map[string]any
-	if _, err := toml.Decode(string(data), &tree); err != nil {
-		var bad toml.ParseError
-		if errors.As(err, &bad) {
-			return nil, fmt.Errorf("%s:%d: %s", name, bad.Position.Line, bad.Message)
-		}
-		return nil, fmt.Errorf("%s: %w", name, err)
+	read := readTOML
+	if isYAML(name) {
+		read = readYAML
 	}
-	f := file{name: name, lines: locate(string(data))}
-	p := &Policy{name: name, version: digest(data)}
-	if err := f.policy(p, tree); err != nil {
+	tree, err := read(name, data)
+	if err != nil {
 		return nil, err
 	}
+	p := &Policy{name: name, version: digest(data)}
+	if err := (file{name}).policy(p, tree); err != nil {
+		return nil, err
+	}
+	p.index = newIndex(p.rules)
 	return p, nil
 }
 
-// file reads values out of a decoded tree, and knows where they stand.
-type file struct {
-	name  string
-	lines places
+func isYAML(name string) bool {
+	for _, suffix := range []string{".yaml", ".yml", ".json"} {
+		if strings.HasSuffix(strings.ToLower(name), suffix) {
+			return true
+		}
+	}
+	return false
 }
 
-// errorf names the line of a key: of the rule with that number, or of the file for -1.
-func (f file) errorf(rule int, key, format string, args ...any) error {
-	return fmt.Errorf("%s:%d: %w", f.name, f.lines.of(rule, key), fmt.Errorf(format, args...))
-}
-
-func (f file) policy(p *Policy, tree map[string]any) error {
-	if err := f.known(-1, "", tree, fileKeys); err != nil {
+func (f file) policy(p *Policy, tree *node) error {
+	if err := f.known(tree, fileKeys()); err != nil {
 		return err
 	}
-	if value, ok := tree["default"]; ok {
-		verdict, err := f.verdict(-1, "default", value)
+	if n := tree.table["default"]; n != nil {
+		verdict, err := f.verdict("default", n)
 		if err != nil {
 			return err
 		}
-		p.fallback = verdict
+		p.fallback, p.fallbackLine = verdict, n.line
 	}
-	value, ok := tree["rules"]
-	if !ok {
+	rules := tree.table["rules"]
+	if rules == nil {
 		return nil
 	}
-	rules, ok := value.([]map[string]any)
-	if !ok {
-		return f.errorf(-1, "rules", "rules: write each rule as a [[rules]] table")
+	if rules.kind != kindList {
+		return f.errorf(rules.line, "rules: write a list of rules")
 	}
-	if len(rules) > MaxRules {
-		return f.errorf(-1, "rules", "%d rules, the limit is %d", len(rules), MaxRules)
+	if len(rules.list) > MaxRules {
+		return f.errorf(rules.line, "%d rules, the limit is %d", len(rules.list), MaxRules)
 	}
-	for i, entry := range rules {
-		rule, err := f.rule(i, entry)
+	for i, n := range rules.list {
+		r, err := f.rule(i, n)
 		if err != nil {
 			return err
 		}
-		p.rules = append(p.rules, rule)
+		p.rules = append(p.rules, r)
 	}
 	return nil
 }
 
-func (f file) rule(i int, entry map[string]any) (rule, error) {
-	if err := f.known(i, "", entry, ruleKeys); err != nil {
+func (f file) rule(i int, n *node) (rule, error) {
+	if n.kind != kindTable {
+		return rule{}, f.errorf(n.line, "rule %d is %.80s: a rule is a table of name, action and match", i, n)
+	}
+	if err := f.known(n, ruleKeys()); err != nil {
 		return rule{}, err
 	}
-	name, err := f.text(i, "name", entry)
+	name, err := f.text(n, "name")
 	if err != nil {
 		return rule{}, err
 	}
 	if name == "" {
 		name = fmt.Sprintf("rule-%d", i)
 	}
-	r := rule{place: fmt.Sprintf("%s:%d, rule %q", f.name, f.lines.of(i, ""), name)}
-	if r.reason, err = f.text(i, "reason", entry); err != nil {
+	r := rule{name: name, line: n.line, place: fmt.Sprintf("%s:%d, rule %q", f.name, n.line, name)}
+	if r.reason, err = f.text(n, "reason"); err != nil {
 		return rule{}, err
 	}
-	action, ok := entry["action"]
-	if !ok {
-		return rule{}, f.errorf(i, "", "rule %q has no action: allow, ask or deny", name)
+	action := n.table["action"]
+	if action == nil {
+		return rule{}, f.errorf(n.line, "rule %q has no action: allow, ask or deny", name)
 	}
-	if r.verdict, err = f.verdict(i, "action", action); err != nil {
+	if r.verdict, err = f.verdict("action", action); err != nil {
 		return rule{}, err
 	}
-	match, ok := entry["match"].(map[string]any)
-	if !ok {
-		return rule{}, f.errorf(i, "match", "rule %q has no match table; to match everything write match = {}", name)
+	match := n.table["match"]
+	if match == nil || match.kind != kindTable {
+		line := n.line
+		if match != nil {
+			line = match.line
+		}
+		return rule{}, f.errorf(line, "rule %q has no match table; to match everything write match = {}", name)
 	}
-	r.match, err = f.match(i, match)
+	if r.match, err = f.match(match); err != nil {
+		return rule{}, err
+	}
+	if constraints := n.table["constraints"]; constraints != nil {
+		r.constraints, err = f.constraints(constraints)
+	}
+	r.code = r.codeOf()
 	return r, err
 }
 
-func (f file) match(i int, table map[string]any) ([]condition, error) {
-	if err := f.known(i, "match.", table, matchKeys); err != nil {
+func (f file) match(table *node) ([]condition, error) {
+	if err := f.known(table, matchKeys()); err != nil {
 		return nil, err
 	}
 	var conditions []condition
-	for _, key := range matchKeys { // in this order, whatever the file's
-		value, ok := table[key]
-		if !ok {
+	for _, key := range matchKeys() { // in this order, whatever the file's
+		n := table.table[key]
+		if n == nil {
 			continue
 		}
-		more, err := f.condition(i, key, value)
+		more, err := f.condition(key, n)
 		if err != nil {
 			return nil, err
+		}
+		for i := range more {
+			more[i].line = n.line
 		}
 		conditions = append(conditions, more...)
 	}
 	return conditions, nil
 }
 
-func (f file) condition(i int, key string, value any) ([]condition, error) {
+func (f file) condition(key string, n *node) ([]condition, error) {
 	switch key {
-	case "attributes":
-		return f.attributes(i, value)
-	case "min_justification":
-		n, ok := value.(int64)
-		if !ok || n < 0 || n > maxText {
-			return nil, f.errorf(i, "match."+key, "min_justification: use a number from 0 to %d", maxText)
+	case keyAttributes, keyScope, keyArguments:
+		return f.values(key, n)
+	case keyProvenance:
+		if n.kind == kindTable {
+			return f.provenances(n)
 		}
-		return []condition{justified(int(n))}, nil
-	case "high_risk":
-		want, ok := value.(bool)
-		if !ok {
-			return nil, f.errorf(i, "match."+key, "high_risk: use true or false")
+	case keyJustified:
+		if n.kind != kindInt || n.num < 0 || n.num > maxText {
+			return nil, f.errorf(n.line, "min_justification: use a number from 0 to %d", maxText)
 		}
-		return []condition{{"", func(r Request) bool { return r.Capability.HighRisk == want }}}, nil
+		return []condition{{key: key, count: int(n.num)}}, nil
+	case keyHighRisk, keyBehavioural, keyTaint, keyUntrusted, keySinks:
+		if n.kind != kindBool {
+			return nil, f.errorf(n.line, "%s: use true or false", key)
+		}
+		return []condition{{key: key, want: n.yes}}, nil
 	}
-	list, err := f.list(i, "match."+key, value)
+	list, err := f.texts(key, n)
 	if err != nil {
 		return nil, err
 	}
+	if len(list) > maxList {
+		return nil, f.errorf(n.line, "%s: %d names, the limit is %d", key, len(list), maxList)
+	}
 	c, err := listed(key, list)
 	if err != nil {
-		return nil, f.errorf(i, "match."+key, "%s: %w", key, err)
+		return nil, f.errorf(n.line, "%s: %w", key, err)
 	}
 	return []condition{c}, nil
 }
 
 // listed makes the condition of a key whose value is a list.
 func listed(key string, list []string) (condition, error) {
+	c := condition{key: key}
+	var err error
 	switch key {
-	case "safety_class":
-		classes, err := parseAll(list, func(s string) (c nacre.SafetyClass, err error) {
-			err = c.UnmarshalText([]byte(s))
-			return c, err
+	case keySafety:
+		c.bits, err = bitsOf(list, func(s string) (uint8, error) {
+			var class nacre.SafetyClass
+			err := class.UnmarshalText([]byte(s))
+			return uint8(class), err
 		})
-		return condition{"", func(r Request) bool { return slices.Contains(classes, r.Capability.Safety) }}, err
-	case "sensitivity":
-		kinds, err := parseAll(list, func(s string) (k nacre.Sensitivity, err error) {
-			err = k.UnmarshalText([]byte(s))
-			return k, err
+	case keySensitivity:
+		c.bits, err = bitsOf(list, func(s string) (uint8, error) {
+			var kind nacre.Sensitivity
+			err := kind.UnmarshalText([]byte(s))
+			return uint8(kind), err
 		})
-		return condition{"", func(r Request) bool { return slices.Contains(kinds, r.Capability.Sensitivity) }}, err
-	case "roles":
-		return anyRole(list), nil
+	case keyProvenance:
+		c.bits, err = provenanceBits(list)
+	case keyRoles:
+		c.words = list
+	case keyIntent:
+		c.patterns, err = parseAll(list, parsePattern)
+	default:
+		c.globs, err = parseAll(list, parseGlob)
 	}
-	globs, err := parseAll(list, parseGlob)
-	return globbed(globs, nameOf(key)), err
+	return c, err
 }
 
-// nameOf is what a list of globs under key is held against.
-func nameOf(key string) func(Request) string {
-	switch key {
-	case "tool":
-		return func(r Request) string { return string(r.Capability.Tool) }
-	case "capability":
-		return func(r Request) string { return string(r.Capability.ID) }
-	default:
-		return func(r Request) string { return string(r.Principal.Group) }
+func provenanceBits(list []string) (uint16, error) {
+	return bitsOf(list, func(s string) (uint8, error) {
+		var p nacre.Provenance
+		err := p.UnmarshalText([]byte(s))
+		return uint8(p), err
+	})
+}
+
+func bitsOf(list []string, parse func(string) (uint8, error)) (uint16, error) {
+	bits := uint16(0)
+	for _, s := range list {
+		bit, err := parse(s)
+		if err != nil {
+			return 0, err
+		}
+		bits |= 1 << bit
 	}
+	return bits, nil
 }
 
 func parseAll[T any](list []string, parse func(string) (T, error)) ([]T, error) {
@@ -217,76 +251,22 @@ func parseAll[T any](list []string, parse func(string) (T, error)) ([]T, error) 
 	return all, nil
 }
 
-func (f file) attributes(i int, value any) ([]condition, error) {
-	table, ok := value.(map[string]any)
-	if !ok || len(table) == 0 {
-		return nil, f.errorf(i, "match.attributes", `attributes: use a table of names and values, "*" for any value`)
-	}
-	names := make([]string, 0, len(table))
-	for name := range table {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	var conditions []condition
-	for _, name := range names {
-		want, ok := table[name].(string)
-		if !ok {
-			return nil, f.errorf(i, "match.attributes."+name, "attribute %s: use a string", name)
-		}
-		conditions = append(conditions, attribute(name, want))
-	}
-	return conditions, nil
-}
-
-func (f file) verdict(i int, key string, value any) (nacre.Verdict, error) {
+func (f file) verdict(key string, n *node) (nacre.Verdict, error) {
 	var v nacre.Verdict
-	s, ok := value.(string)
-	if !ok || v.UnmarshalText([]byte(s)) != nil {
-		return nacre.Deny, f.errorf(i, key, "%s %q: use allow, ask or deny", key, fmt.Sprint(value))
+	if n.kind != kindText || v.UnmarshalText([]byte(n.text)) != nil {
+		return nacre.Deny, f.errorf(n.line, "%s %q: use allow, ask or deny", key, n.String())
 	}
 	return v, nil
 }
 
 // text is an optional string of at most maxText bytes.
-func (f file) text(i int, key string, table map[string]any) (string, error) {
-	value, ok := table[key]
-	if !ok {
+func (f file) text(n *node, key string) (string, error) {
+	value := n.table[key]
+	if value == nil {
 		return "", nil
 	}
-	s, ok := value.(string)
-	if !ok || len(s) > maxText {
-		return "", f.errorf(i, key, "%s: use a string of at most %d bytes", key, maxText)
+	if value.kind != kindText || len(value.text) > maxText {
+		return "", f.errorf(value.line, "%s: use a string of at most %d bytes", key, maxText)
 	}
-	return s, nil
-}
-
-// list refuses an empty list, which would match nothing and look like a rule.
-func (f file) list(i int, key string, value any) ([]string, error) {
-	values, ok := value.([]any)
-	if !ok || len(values) == 0 {
-		return nil, f.errorf(i, key, "%s: use a list of strings, such as [\"*\"]", strings.TrimPrefix(key, "match."))
-	}
-	list := make([]string, 0, len(values))
-	for _, v := range values {
-		s, ok := v.(string)
-		if !ok || s == "" {
-			return nil, f.errorf(i, key, "%s: %v is not a string that names something", strings.TrimPrefix(key, "match."), v)
-		}
-		list = append(list, s)
-	}
-	return list, nil
-}
-
-func (f file) known(i int, prefix string, table map[string]any, allowed []string) error {
-	unknown := make([]string, 0, 1)
-	for key := range table {
-		if !slices.Contains(allowed, key) {
-			unknown = append(unknown, key)
-		}
-	}
-	if len(unknown) == 0 {
-		return nil
-	}
-	slices.SortFunc(unknown, func(a, b string) int { return f.lines.of(i, prefix+a) - f.lines.of(i, prefix+b) })
-	return f.errorf(i, prefix+unknown[0], "unknown key %q; %s", unknown[0], suggest(unknown[0], allowed))
+	return value.text, nil
 }

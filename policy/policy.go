@@ -13,9 +13,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
 )
@@ -29,9 +26,14 @@ type Request struct {
 	Arguments json.RawMessage
 	// Constraints are what the request itself asks to be narrowed to.
 	Constraints nacre.Constraints
-	// Tainted says that the session has read untrusted text.
+	// Tainted says that untrusted text has tainted the whole session (M-52).
 	Tainted bool
-	// Origins tell where the value of each sink argument was seen.
+	// ReadUntrusted says that the session has read untrusted text of any kind,
+	// such as that of a repository, which taints nothing but values (K-26).
+	// Tainted, and an origin that is untrusted, say so too.
+	ReadUntrusted bool
+	// Origins tell where the value of each sink argument was seen. A sink that
+	// has a value and no origin counts as seen nowhere.
 	Origins []nacre.Origin
 }
 
@@ -43,17 +45,31 @@ type Engine interface {
 	Version() string
 }
 
-// Policy is a file of rules, parsed. The zero value denies everything.
-type Policy struct {
-	name     string
-	version  string
-	fallback nacre.Verdict
-	rules    []rule
+// Explainer is an engine that can say how it decides. Explain collects all that
+// failed, with the request's values, and is for the operator (K-08); Trace
+// names what was looked at and never a value (K-09). Both are pure.
+type Explainer interface {
+	Engine
+	Explain(Request) nacre.Denial
+	Trace(Request) nacre.DecisionTrace
 }
 
+// Policy is a file of rules, parsed. The zero value denies everything.
+type Policy struct {
+	name         string
+	version      string
+	fallback     nacre.Verdict
+	fallbackLine int
+	rules        []rule
+	index        *index
+}
+
+var _ Explainer = (*Policy)(nil)
+
 // Shipped is the policy that decides where the operator has none (K-24):
-// reading is free, reading and writing of sensitive data is asked, writing
-// needs the role "writer", and what destroys is asked.
+// reading is free, what touches sensitive data is asked, writing needs the role
+// "writer", what destroys is asked, and so is writing with values that an
+// outsider may have chosen (M-52, K-26).
 func Shipped() *Policy {
 	p, err := Parse("shipped policy", []byte(shipped))
 	if err != nil {
@@ -62,135 +78,140 @@ func Shipped() *Policy {
 	return p
 }
 
+// ShippedText is the shipped policy as a file to begin one's own with.
+func ShippedText() string { return shipped }
+
 // Version is a digest of the file's bytes; empty for the zero value.
 func (p *Policy) Version() string { return p.version }
 
-// Default is the verdict where no rule matches.
+// Default is the verdict where no rule matches. A daemon refuses to work with
+// one that allows (K-05).
 func (p *Policy) Default() nacre.Verdict { return p.fallback }
 
 // Decide returns the verdict of the first rule that matches, else the file's
-// default, else deny.
+// default, else deny. What it lets through is narrowed to what the request and
+// the rule agree on.
 func (p *Policy) Decide(r Request) nacre.Decision {
-	for i := range p.rules {
-		if p.rules[i].misses(r, 1) == 0 {
-			return p.ruled(&p.rules[i], r)
-		}
+	s := subject{request: &r}
+	if i := p.first(&s); i >= 0 {
+		return p.rules[i].decision(&r)
 	}
-	return p.defaulted(r)
+	return p.defaulted(&s)
 }
 
-func (p *Policy) ruled(rule *rule, r Request) nacre.Decision {
-	d := nacre.Decision{Verdict: rule.verdict, Rule: rule.place}
-	switch rule.verdict {
-	case nacre.Allow:
-		d.Code = nacre.ReasonRuleAllow
-	case nacre.Ask:
-		d.Code = nacre.ReasonRuleAsk
-	case nacre.Deny:
-		d.Code = nacre.ReasonExplicitDeny
-		d.Message = fmt.Sprintf("%s is denied by %s", r.Capability.ID, rule.place)
+func (r *rule) decision(request *Request) nacre.Decision {
+	d := nacre.Decision{Verdict: r.verdict, Code: r.code, Rule: r.place, Message: r.reason}
+	if r.verdict == nacre.Deny {
+		if d.Message == "" {
+			d.Message = fmt.Sprintf("%s is denied by %s", request.Capability.ID, r.place)
+		}
+		return d
 	}
-	if rule.reason != "" {
-		d.Message = rule.reason
+	return narrowed(d, request.Constraints, r.constraints)
+}
+
+// narrowed puts both sides' constraints into a decision, or denies where they
+// exclude one another.
+func narrowed(d nacre.Decision, asked, ruled nacre.Constraints) nacre.Decision {
+	if asked.IsZero() && ruled.IsZero() {
+		return d
 	}
+	c, err := Tighten(asked, ruled)
+	if err != nil {
+		return nacre.Decision{Verdict: nacre.Deny, Code: nacre.ReasonInvalidConstraint, Rule: d.Rule, Message: err.Error()}
+	}
+	d.Constraints = c
 	return d
 }
 
-func (p *Policy) defaulted(r Request) nacre.Decision {
-	place := "default"
-	if p.name != "" {
-		place = p.name + ", default"
-	}
+func (p *Policy) defaulted(s *subject) nacre.Decision {
+	d := nacre.Decision{Verdict: p.fallback, Rule: p.defaultPlace()}
 	switch p.fallback {
 	case nacre.Allow:
-		return nacre.Decision{Verdict: nacre.Allow, Code: nacre.ReasonDefaultFallthrough, Rule: place}
+		d.Code = nacre.ReasonDefaultFallthrough
 	case nacre.Ask:
-		return nacre.Decision{Verdict: nacre.Ask, Code: nacre.ReasonDefaultAsk, Rule: place}
+		d.Code = nacre.ReasonDefaultAsk
+	default:
+		c := &s.request.Capability
+		d.Verdict, d.Code = nacre.Deny, nacre.ReasonNoMatchingRule
+		d.Message = fmt.Sprintf("no rule allows %s (%s)", c.ID, c.Safety)
+		if hint := p.hint(s); hint != "" {
+			d.Message += "; " + hint
+		}
+		return d
 	}
-	message := fmt.Sprintf("no rule allows %s (%s)", r.Capability.ID, r.Capability.Safety)
-	if hint := p.hint(r); hint != "" {
-		message += "; " + hint
-	}
-	return nacre.Decision{Verdict: nacre.Deny, Code: nacre.ReasonNoMatchingRule, Rule: place, Message: message}
+	return narrowed(d, s.request.Constraints, nacre.Constraints{})
 }
 
-// hint names the first rule that would have let the call through but for one condition.
-func (p *Policy) hint(r Request) string {
-	for i := range p.rules {
-		rule := &p.rules[i]
-		if rule.verdict == nacre.Deny || rule.misses(r, 2) != 1 {
+func (p *Policy) defaultPlace() string {
+	if p.name == "" {
+		return "default"
+	}
+	return p.name + ", default"
+}
+
+// maxHinted is how many rules a denial's message is looked for in.
+const maxHinted = 256
+
+// hint names the first rule that would have let the call through but for one
+// condition that the principal could meet.
+func (p *Policy) hint(s *subject) string {
+	for i := range p.rules[:min(len(p.rules), maxHinted)] {
+		r := &p.rules[i]
+		if r.verdict == nacre.Deny {
 			continue
 		}
-		if need := rule.missing(r); need != "" {
-			return fmt.Sprintf("%s would, with %s", rule.place, need)
-		}
-	}
-	return ""
-}
-
-// rule is one [[rules]] entry. What it does not name, it does not look at.
-type rule struct {
-	place   string
-	verdict nacre.Verdict
-	reason  string
-	match   []condition
-}
-
-// condition is one key of a rule's match table.
-type condition struct {
-	// need says what a principal lacks, for a person; empty where the condition
-	// looks at the capability, which no one can change.
-	need  string
-	holds func(Request) bool
-}
-
-// misses counts the conditions that do not hold, up to enough.
-func (r *rule) misses(req Request, enough int) int {
-	count := 0
-	for _, c := range r.match {
-		if !c.holds(req) {
-			if count++; count == enough {
-				break
+		if c := r.lacks(s); c != nil {
+			if need := c.need(); need != "" {
+				return fmt.Sprintf("%s would, with %s", r.place, need)
 			}
 		}
 	}
-	return count
-}
-
-func (r *rule) missing(req Request) string {
-	for _, c := range r.match {
-		if !c.holds(req) {
-			return c.need
-		}
-	}
 	return ""
 }
 
-func globbed(globs []glob, of func(Request) string) condition {
-	return condition{"", func(r Request) bool {
-		return slices.ContainsFunc(globs, func(g glob) bool { return g.matches(of(r)) })
-	}}
+// lacks is the only condition that fails, or nil.
+func (r *rule) lacks(s *subject) *condition {
+	var failing *condition
+	for i := range r.match {
+		if r.match[i].holds(s, r.verdict == nacre.Allow) == yes {
+			continue
+		}
+		if failing != nil {
+			return nil
+		}
+		failing = &r.match[i]
+	}
+	return failing
 }
 
-func anyRole(roles []string) condition {
-	return condition{"role " + strings.Join(roles, " or "), func(r Request) bool {
-		return slices.ContainsFunc(roles, func(role string) bool { return slices.Contains(r.Principal.Roles, role) })
-	}}
+// rule is one entry of rules. What it does not name, it does not look at.
+type rule struct {
+	name, place string
+	line        int
+	verdict     nacre.Verdict
+	code        nacre.ReasonCode
+	reason      string
+	match       []condition
+	constraints nacre.Constraints
 }
 
-// attribute wants a name to be there, and unless value is "*" to have that value.
-func attribute(name, value string) condition {
-	return condition{fmt.Sprintf("attribute %s = %q", name, value), func(r Request) bool {
-		have, ok := r.Principal.Attributes[name]
-		return ok && (value == "*" || have == value)
-	}}
-}
-
-// justified counts the code points of the operator's words, without the white space around them.
-func justified(points int) condition {
-	return condition{fmt.Sprintf("a task text of at least %d characters", points), func(r Request) bool {
-		return utf8.RuneCountInString(strings.TrimSpace(r.Principal.Justification)) >= points
-	}}
+// codeOf is the code of what a rule decides. A question that looks at what the
+// session has read has a code of its own.
+func (r *rule) codeOf() nacre.ReasonCode {
+	switch r.verdict {
+	case nacre.Allow:
+		return nacre.ReasonRuleAllow
+	case nacre.Ask:
+		for _, c := range r.match {
+			if (c.key == keyTaint || c.key == keyUntrusted) && c.want {
+				return nacre.ReasonTainted
+			}
+		}
+		return nacre.ReasonRuleAsk
+	case nacre.Deny:
+	}
+	return nacre.ReasonExplicitDeny
 }
 
 func digest(data []byte) string {

@@ -139,7 +139,7 @@ func TestTheFirstRuleThatMatchesDecides(t *testing.T) {
 // K-08 in small: a denial says what would have changed it.
 func TestADenialNamesTheOneConditionThatIsMissing(t *testing.T) {
 	have := policy.Shipped().Decide(policy.Request{Capability: capability(nacre.Write, nacre.SensitiveNone)})
-	want := `no rule allows notes.note_add (WRITE); shipped policy:18, rule "writers may write" would, with role writer`
+	want := `no rule allows notes.note_add (WRITE); shipped policy:62, rule "writers may write" would, with role writer`
 	if have.Message != want {
 		t.Errorf("have %q\nwant %q", have.Message, want)
 	}
@@ -182,7 +182,7 @@ func TestATypoIsRefusedWithItsLine(t *testing.T) {
 		"a rule's key in another case":    {rule + "match = {}\nAction = \"deny\"", `policy.toml:5: unknown key "Action"; did you mean "action"?`},
 		"rule for rules":                  {"\n[[rule]]\naction = \"deny\"", `policy.toml:2: unknown key "rule"; did you mean "rules"?`},
 		"groups are not kept here":        {"default = \"deny\"\n[groups.main]\ntools = [\"*\"]", `policy.toml:2: unknown key "groups"; the keys here are default, rules`},
-		"constraints, which are not yet":  {rule + "match = {}\nconstraints = { max_rows = 5 }", `policy.toml:5: unknown key "constraints"`},
+		"a typo in a constraint":          {rule + "match = {}\nconstraints = { max_row = 5 }", `policy.toml:5: unknown key "max_row"; did you mean "max_rows"?`},
 		"rules in one line":               {`rules = [{ action = "allow", match = {} }]`, `policy.toml:1: rules: write each rule as a [[rules]] table`},
 		"no action":                       {"[[rules]]\nmatch = {}", `policy.toml:1: rule "rule-0" has no action: allow, ask or deny`},
 		"an unknown action":               {"[[rules]]\naction = \"permit\"\nmatch = {}", `policy.toml:2: action "permit": use allow, ask or deny`},

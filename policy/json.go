@@ -1,0 +1,169 @@
+package policy
+
+import (
+	"encoding/json"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+// The limits of looking into arguments.
+const (
+	maxArgumentDepth = 16
+	maxElements      = 1024
+	maxNumber        = 64
+)
+
+// lookup finds the raw value at a dotted path of valid JSON. A part that is a
+// number counts the elements of a list. twice says that an object on the way
+// has the key more than once, so that nobody knows which is meant.
+func lookup(raw, dotted string) (value string, found, twice bool) {
+	for {
+		key, rest, more := strings.Cut(dotted, ".")
+		value, found, twice = member(raw, key)
+		if !found || twice || !more {
+			return value, found, twice
+		}
+		raw, dotted = value, rest
+	}
+}
+
+func member(raw, key string) (value string, found, twice bool) {
+	index, err := strconv.Atoi(key)
+	isIndex := err == nil && strconv.Itoa(index) == key
+	n := 0
+	eachMember(raw, func(name, v string, object bool) bool {
+		if object && unquoteIs(name, key) || !object && isIndex && n == index {
+			value, found, twice = v, true, found
+		}
+		n++
+		return true
+	})
+	return value, found, twice
+}
+
+// eachMember calls fn for each member of an object or a list of valid JSON,
+// until fn returns false.
+func eachMember(raw string, fn func(name, value string, object bool) bool) {
+	raw = strings.TrimLeft(raw, " \t\r\n")
+	if raw == "" || raw[0] != '{' && raw[0] != '[' {
+		return
+	}
+	object := raw[0] == '{'
+	raw = raw[1:]
+	for {
+		raw = strings.TrimLeft(raw, " \t\r\n,")
+		if raw == "" || raw[0] == '}' || raw[0] == ']' {
+			return
+		}
+		name := ""
+		if object {
+			end := skipValue(raw)
+			name = raw[:end]
+			raw = strings.TrimLeft(raw[end:], " \t\r\n:")
+		}
+		end := skipValue(raw)
+		if end == 0 || !fn(name, raw[:end], object) {
+			return
+		}
+		raw = raw[end:]
+	}
+}
+
+// skipValue is the length of the value that valid JSON begins with.
+func skipValue(raw string) int {
+	depth := 0
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			for i++; i < len(raw) && raw[i] != '"'; i++ {
+				if raw[i] == '\\' {
+					i++
+				}
+			}
+			if depth == 0 {
+				return min(i+1, len(raw))
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth <= 0 {
+				return i + max(depth, -1) + 1
+			}
+		case ',', ' ', '\t', '\r', '\n', ':':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	return len(raw)
+}
+
+// unquote is the text of a JSON string.
+func unquote(raw string) (string, bool) {
+	if len(raw) < 2 || raw[0] != '"' {
+		return "", false
+	}
+	if strings.IndexByte(raw, '\\') < 0 {
+		return raw[1 : len(raw)-1], true
+	}
+	var s string
+	if json.Unmarshal([]byte(raw), &s) != nil {
+		return "", false
+	}
+	return s, true
+}
+
+func unquoteIs(raw, want string) bool {
+	text, ok := unquote(raw)
+	return ok && text == want
+}
+
+// sameScalar compares two JSON scalars: numbers by what they are worth.
+func sameScalar(a, b string) bool {
+	if a == b {
+		return true
+	}
+	if a == "" || b == "" {
+		return false
+	}
+	if a[0] == '"' || b[0] == '"' {
+		x, ok := unquote(a)
+		y, both := unquote(b)
+		return ok && both && x == y
+	}
+	return isNumber(a) && isNumber(b) && worth(a, b)
+}
+
+func isNumber(s string) bool { return s[0] == '-' || s[0] >= '0' && s[0] <= '9' }
+
+// worth compares numbers that are written differently. One that is too long
+// or too large to be held against another is like none.
+func worth(a, b string) bool {
+	if len(a) > maxNumber || len(b) > maxNumber || hugeExponent(a) || hugeExponent(b) {
+		return false
+	}
+	x, ok := new(big.Rat).SetString(a)
+	y, both := new(big.Rat).SetString(b)
+	return ok && both && x.Cmp(y) == 0
+}
+
+func hugeExponent(s string) bool {
+	i := strings.IndexAny(s, "eE")
+	if i < 0 {
+		return false
+	}
+	exponent, err := strconv.Atoi(strings.TrimPrefix(s[i+1:], "+"))
+	return err != nil || exponent > 400 || exponent < -400
+}
+
+// plainNumber is a number in the one form that all ways to write it share.
+func plainNumber(raw string) string {
+	if len(raw) > maxNumber || hugeExponent(raw) {
+		return raw
+	}
+	if x, ok := new(big.Rat).SetString(raw); ok {
+		return x.RatString()
+	}
+	return raw
+}

@@ -1,0 +1,329 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// The limits of what is recorded of a request.
+const (
+	maxRecorded      = 64
+	maxRecordedDepth = 4
+	maxRecordedText  = 200
+)
+
+// Recorded is what an audit record keeps of a request, so that another policy
+// can be held against it later (K-06): everything but values of arguments and
+// attributes, which are there by digest. It is the member "request" of the
+// detail of call.begin, call.reject and call.dry_run.
+type Recorded struct {
+	Tool          nacre.ToolName     `json:"tool"`
+	Capability    nacre.CapabilityID `json:"capability"`
+	Safety        nacre.SafetyClass  `json:"safety_class"`
+	Sensitivity   nacre.Sensitivity  `json:"sensitivity"`
+	HighRisk      bool               `json:"high_risk,omitempty"`
+	Behavioural   bool               `json:"behavioural,omitempty"`
+	Principal     string             `json:"principal,omitempty"`
+	Group         nacre.Group        `json:"group,omitempty"`
+	Roles         []string           `json:"roles,omitempty"`
+	Attributes    map[string]Digest  `json:"attributes,omitempty"`
+	Intent        string             `json:"intent,omitempty"`
+	Scope         map[string]string  `json:"scope,omitempty"`
+	Channel       string             `json:"channel,omitempty"`
+	Tainted       bool               `json:"tainted,omitempty"`
+	ReadUntrusted bool               `json:"read_untrusted,omitempty"`
+	// Provenance is that of each sink value, by its path.
+	Provenance map[string]nacre.Provenance `json:"provenance,omitempty"`
+	// Justification is the length of the operator's words, in code points.
+	Justification int `json:"justification"`
+	// Arguments are digests of the scalars, by dotted path; of a list or an
+	// object there is only that it was there.
+	Arguments map[string]Digest `json:"arguments,omitempty"`
+	// Partial says that there was more than is kept.
+	Partial bool `json:"partial,omitempty"`
+	// AllowedFields are the capability's, which the default rules look at.
+	AllowedFields []string `json:"allowed_fields,omitempty"`
+}
+
+// Digest is what is kept of a value: 16 bytes of SHA-256 in hex, with a ~
+// before it where the value can be read in several ways, or "list" or "object".
+type Digest string
+
+const (
+	digestList   Digest = "list"
+	digestObject Digest = "object"
+)
+
+// RecordedOf is what may be kept of a request.
+func RecordedOf(r Request) Recorded {
+	s := subject{request: &r}
+	c, p := &r.Capability, &r.Principal
+	rec := Recorded{
+		Tool: c.Tool, Capability: c.ID, Safety: c.Safety, Sensitivity: c.Sensitivity, HighRisk: c.HighRisk,
+		Behavioural: c.Behavioural, Principal: p.ID, Group: p.Group, Intent: p.Intent, Channel: p.Channel,
+		Tainted: r.Tainted, ReadUntrusted: r.untrusted(), Justification: justificationOf(*p),
+	}
+	rec.Roles, rec.AllowedFields = rec.some(p.Roles), rec.some(c.AllowedFields)
+	for _, name := range rec.names(p.Attributes) {
+		put(&rec.Attributes, name, attributeDigest(p.Attributes[name]))
+	}
+	for _, name := range rec.names(p.Scope) {
+		put(&rec.Scope, name, p.Scope[name])
+	}
+	for i := range r.Origins {
+		rec.origin(r.Origins[i].Argument, min(r.Origins[i].Provenance, nacre.SeenOperator))
+	}
+	for _, sink := range c.Sinks {
+		if s.forgotten(sink) {
+			rec.origin(sink, nacre.SeenNowhere)
+		}
+	}
+	switch {
+	case s.readable():
+		rec.argument("", s.raw, 0)
+	case len(r.Arguments) > 0:
+		rec.Partial = true
+	}
+	return rec
+}
+
+func put[V any](m *map[string]V, name string, value V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[name] = value
+}
+
+func (rec *Recorded) some(list []string) []string {
+	if len(list) > maxRecorded {
+		rec.Partial, list = true, list[:maxRecorded]
+	}
+	return slices.Clone(list)
+}
+
+// names of a map in order, as many as are kept. A long one is left out.
+func (rec *Recorded) names(values map[string]string) []string {
+	names := make([]string, 0, len(values))
+	for name, value := range values {
+		if len(name)+len(value) > maxRecordedText {
+			rec.Partial = true
+			continue
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return rec.some(names)
+}
+
+func (rec *Recorded) origin(path string, p nacre.Provenance) {
+	if before, ok := rec.Provenance[path]; ok {
+		p = min(p, before)
+	} else if len(rec.Provenance) >= maxRecorded || len(path) > maxRecordedText {
+		// What is not kept by its name still counts as what it is.
+		rec.Partial, path = true, ""
+		if before, ok := rec.Provenance[path]; ok {
+			p = min(p, before)
+		}
+	}
+	put(&rec.Provenance, path, p)
+}
+
+// argument keeps a value and what is in it.
+func (rec *Recorded) argument(path, raw string, depth int) {
+	if len(rec.Arguments) >= maxRecorded || depth > maxRecordedDepth || len(path) > maxRecordedText || raw == "" {
+		rec.Partial = true
+		return
+	}
+	kind := digestObject
+	switch raw[0] {
+	case '[':
+		kind = digestList
+	case '{':
+	default:
+		kind = scalarDigest(raw)
+	}
+	if path != "" {
+		put(&rec.Arguments, path, kind)
+		path += "."
+	}
+	n := 0
+	eachMember(raw, func(name, value string, object bool) bool {
+		key := strconv.Itoa(n)
+		if object {
+			key, _ = unquote(name) // it is valid JSON, so its names are
+		}
+		n++
+		if _, twice := rec.Arguments[path+key]; twice || strings.Contains(key, ".") {
+			rec.Partial = true
+			return true
+		}
+		rec.argument(path+key, value, depth+1)
+		return len(rec.Arguments) < maxRecorded
+	})
+	if n > 0 && len(rec.Arguments) >= maxRecorded {
+		rec.Partial = true
+	}
+}
+
+// Request is the request as far as it was recorded: without arguments, and
+// without the values of attributes. What looks at those is Policy.Replay's.
+func (rec Recorded) Request() Request {
+	r := Request{
+		Principal: nacre.Principal{
+			ID: rec.Principal, Group: rec.Group, Roles: rec.Roles, Intent: rec.Intent, Scope: rec.Scope, Channel: rec.Channel,
+			Justification: strings.Repeat("x", min(max(rec.Justification, 0), maxText)),
+		},
+		Capability: nacre.Capability{
+			ID: rec.Capability, Tool: rec.Tool, Safety: rec.Safety, Sensitivity: rec.Sensitivity, HighRisk: rec.HighRisk,
+			Behavioural: rec.Behavioural, AllowedFields: rec.AllowedFields,
+		},
+		Tainted: rec.Tainted, ReadUntrusted: rec.ReadUntrusted,
+	}
+	for path, p := range rec.Provenance {
+		r.Origins = append(r.Origins, nacre.Origin{Argument: path, Provenance: p})
+	}
+	slices.SortFunc(r.Origins, func(a, b nacre.Origin) int { return strings.Compare(a.Argument, b.Argument) })
+	return r
+}
+
+// Replay is what the policy would have decided on a recorded request. Where
+// that hangs on values that are not recorded, undecided names the condition,
+// and the decision is the zero one, which denies (K-06).
+func (p *Policy) Replay(rec Recorded) (d nacre.Decision, undecided string) {
+	r := rec.Request()
+	s := subject{request: &r, recorded: &rec}
+	hangs := make(map[nacre.Verdict]bool)
+	for i := range p.rules {
+		rule := &p.rules[i]
+		switch rule.matches(&s) {
+		case no:
+			continue
+		case unknown:
+			hangs[rule.verdict] = true
+			if undecided == "" {
+				undecided = rule.place + ": " + rule.unknown(&s)
+			}
+			continue
+		case yes:
+		}
+		return settled(rule.decision(&r), hangs, undecided)
+	}
+	return settled(p.defaulted(&s), hangs, undecided)
+}
+
+// settled keeps a decision that what is unknown could not change.
+func settled(d nacre.Decision, hangs map[nacre.Verdict]bool, undecided string) (nacre.Decision, string) {
+	for verdict := range hangs {
+		if verdict != d.Verdict {
+			return nacre.Decision{}, undecided
+		}
+	}
+	return d, ""
+}
+
+// unknown names the first condition of which nothing is known.
+func (r *rule) unknown(s *subject) string {
+	for i := range r.match {
+		if r.match[i].holds(s, r.verdict == nacre.Allow) == unknown {
+			return r.match[i].label()
+		}
+	}
+	return ""
+}
+
+// recordedArgument holds what was recorded of an argument against a condition.
+func (c *condition) recordedArgument(rec *Recorded) truth {
+	digest, there := rec.Arguments[c.name]
+	switch {
+	case !there && (rec.Partial || rec.cut(c.name)):
+		return unknown
+	case !there:
+		return no
+	}
+	return c.recorded(digest, func(value string) Digest {
+		raw, err := json.Marshal(value)
+		if err != nil {
+			return ""
+		}
+		return scalarDigest(string(raw))
+	})
+}
+
+// cut reports whether a place above path was a list or an object whose parts
+// are not kept.
+func (rec *Recorded) cut(path string) bool {
+	return strings.Count(path, ".") >= maxRecordedDepth
+}
+
+// recorded holds a digest against the patterns and scalars that have only one
+// value; of the others nothing is known.
+func (c *condition) recorded(digest Digest, of func(string) Digest) truth {
+	result := no
+	for i := range c.patterns {
+		p := &c.patterns[i]
+		exact, ok := p.exact()
+		switch {
+		case p.any:
+			return yes
+		case !ok || digest == digestList:
+			result = unknown
+		default:
+			result = either(result, digest.equals(of(exact)))
+		}
+	}
+	for _, scalar := range c.scalars {
+		if digest == digestList {
+			result = unknown
+			continue
+		}
+		result = either(result, digest.equals(scalarDigest(scalar)))
+	}
+	return result
+}
+
+func either(a, b truth) truth {
+	if a == yes || b == yes {
+		return yes
+	}
+	return max(a, b)
+}
+
+// equals is unknown of a value that can be read in several ways.
+func (d Digest) equals(want Digest) truth {
+	ambiguous := strings.HasPrefix(string(d), "~")
+	switch {
+	case strings.TrimPrefix(string(d), "~") == strings.TrimPrefix(string(want), "~") && !ambiguous:
+		return yes
+	case ambiguous:
+		return unknown
+	}
+	return no
+}
+
+func attributeDigest(value string) Digest { return sum("attribute", value, value) }
+
+// scalarDigest is that of a JSON scalar, the same however it is written.
+func scalarDigest(raw string) Digest {
+	if text, ok := unquote(raw); ok {
+		return sum("text", text, text)
+	}
+	if raw != "" && isNumber(raw) {
+		raw = plainNumber(raw)
+	}
+	return sum("scalar", raw, "")
+}
+
+func sum(kind, value, text string) Digest {
+	h := sha256.Sum256([]byte("nacre.recorded.1\x00" + kind + "\x00" + value))
+	d := hex.EncodeToString(h[:16])
+	if read := readings(text); read.clean != text || read.loose != text || len(text) > maxMatched {
+		d = "~" + d
+	}
+	return Digest(d)
+}

@@ -1,0 +1,213 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// maxMatched is the longest value that is held against a pattern of a path.
+// An allow does not match a longer one; an ask or a deny does.
+const maxMatched = 4096
+
+// pattern is a glob over values: a scope, an intent, an attribute, an argument.
+// Without a slash, * is any run of characters. With one it is a pattern of
+// paths: * stays within a part, and a part that is ** is any number of parts,
+// none too. A backslash takes the meaning from the character after it.
+type pattern struct {
+	text  string
+	paths bool
+	any   bool
+	parts []part
+}
+
+// part is one part of a path, or the whole of what is no path.
+type part struct {
+	deep   bool     // **
+	pieces []string // what stands between the stars
+}
+
+// parsePattern refuses what looks like a richer pattern language, which would
+// silently match nothing.
+func parsePattern(s string) (pattern, error) {
+	if len(s) > maxGlob {
+		return pattern{}, fmt.Errorf("pattern of %d bytes: the limit is %d", len(s), maxGlob)
+	}
+	p := pattern{text: s, paths: strings.Contains(s, "/"), any: s == "*" || s == "**"}
+	one := part{pieces: []string{""}}
+	for i := 0; i < len(s); i++ {
+		last := len(one.pieces) - 1
+		switch c := s[i]; {
+		case c == '\\' && i+1 < len(s) && strings.IndexByte(`\*?[]{}/`, s[i+1]) >= 0:
+			i++
+			one.pieces[last] += s[i : i+1]
+		case c == '/' && p.paths:
+			p.parts = append(p.parts, one)
+			one = part{pieces: []string{""}}
+		case c == '*':
+			one.pieces = append(one.pieces, "")
+		case strings.IndexByte(`\?[]{}`, c) >= 0:
+			return pattern{}, fmt.Errorf("pattern %q: only * is special here; write \\%c for the character itself", s, c)
+		default:
+			one.pieces[last] += s[i : i+1]
+		}
+	}
+	p.parts = append(p.parts, one)
+	return p, p.deepen()
+}
+
+// deepen turns the parts that are ** into what they mean.
+func (p *pattern) deepen() error {
+	for i, one := range p.parts {
+		stars := len(one.pieces) - 1
+		if !p.paths || stars < 2 || !strings.Contains(p.text, "**") {
+			continue
+		}
+		if stars != 2 || strings.Join(one.pieces, "") != "" {
+			return fmt.Errorf("pattern %q: ** stands alone between slashes, as in src/**", p.text)
+		}
+		p.parts[i].deep = true
+	}
+	return nil
+}
+
+// exact is the only value that matches, where there is only one.
+func (p *pattern) exact() (string, bool) {
+	if p.any || p.paths || len(p.parts) != 1 || len(p.parts[0].pieces) != 1 {
+		return "", false
+	}
+	return p.parts[0].pieces[0], true
+}
+
+// matches holds a value against the pattern: all ways in which it can be read
+// where that lets something through, any of them where it does not.
+func (p *pattern) matches(value string, all bool) bool {
+	if p.any {
+		return true
+	}
+	if len(value) > maxMatched && p.paths {
+		return !all
+	}
+	read := readings(value)
+	if all {
+		return p.one(read.clean) && p.one(read.loose) && (p.paths || p.one(value))
+	}
+	return p.one(value) || p.one(read.clean) || p.one(read.loose)
+}
+
+func (p *pattern) one(value string) bool {
+	if !p.paths {
+		return p.parts[0].matches(value)
+	}
+	return matchParts(p.parts, value)
+}
+
+// matches looks for the pieces from left to right, in linear time.
+func (o *part) matches(value string) bool {
+	last := len(o.pieces) - 1
+	if last == 0 {
+		return value == o.pieces[0]
+	}
+	if !strings.HasPrefix(value, o.pieces[0]) {
+		return false
+	}
+	value = value[len(o.pieces[0]):]
+	for _, piece := range o.pieces[1:last] {
+		at := strings.Index(value, piece)
+		if at < 0 {
+			return false
+		}
+		value = value[at+len(piece):]
+	}
+	return strings.HasSuffix(value, o.pieces[last])
+}
+
+// matchParts holds the parts of a path against those of a pattern. Where a
+// part does not fit, the last ** takes one part more: no other can help.
+func matchParts(parts []part, value string) bool {
+	i, at := 0, 0
+	deep, from := -1, 0
+	for at <= len(value) {
+		end := at + strings.IndexByte(value[at:], '/')
+		if end < at {
+			end = len(value)
+		}
+		switch {
+		case i < len(parts) && parts[i].deep:
+			deep, from = i, at
+			i++
+			continue
+		case i < len(parts) && parts[i].matches(value[at:end]):
+			i, at = i+1, end+1
+			continue
+		case deep < 0:
+			return false
+		}
+		skip := strings.IndexByte(value[from:], '/')
+		if skip < 0 {
+			at = len(value) + 1
+		} else {
+			at = from + skip + 1
+		}
+		i, from = deep+1, at
+	}
+	for i < len(parts) && parts[i].deep {
+		i++
+	}
+	return i == len(parts)
+}
+
+// reading is a value as those read it who follow it: clean is what a path of
+// this system means, loose what a more lenient reader may make of it.
+type reading struct{ clean, loose string }
+
+// readings allocates nothing where a value has only one reading.
+func readings(value string) reading {
+	if !strings.ContainsAny(value, "/\\%\x00") {
+		return reading{value, value}
+	}
+	clean := cleanPath(value)
+	if !strings.ContainsAny(value, "\\%\x00") && !strings.Contains(value, "://") {
+		return reading{clean, clean}
+	}
+	loose, _, _ := strings.Cut(value, "\x00") // for C, a text ends here
+	loose = loosener().Replace(loose)
+	if scheme, rest, ok := strings.Cut(loose, "://"); ok {
+		host, more, _ := strings.Cut(rest, "/")
+		loose = strings.ToLower(scheme) + "://" + strings.ToLower(host) + loose[len(scheme)+3+len(host):len(loose)-len(more)] + more
+	}
+	return reading{clean, cleanPath(loose)}
+}
+
+// loosener undoes what hides a dot or a slash.
+func loosener() *strings.Replacer {
+	return strings.NewReplacer(`\`, "/", "%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", "/", "%5C", "/")
+}
+
+// cleanPath resolves . and .. and double slashes, behind the host of a URL too.
+func cleanPath(value string) string {
+	scheme, rest, ok := strings.Cut(value, "://")
+	if !ok || strings.Contains(scheme, "/") {
+		if strings.Contains(value, "/") {
+			return path.Clean(value)
+		}
+		return value
+	}
+	host, route, ok := strings.Cut(rest, "/")
+	if !ok {
+		return value
+	}
+	route, query := cutQuery(route)
+	cleaned := path.Clean("/" + route)
+	if strings.HasSuffix(route, "/") && cleaned != "/" {
+		cleaned += "/"
+	}
+	return scheme + "://" + host + cleaned + query
+}
+
+func cutQuery(route string) (before, query string) {
+	if i := strings.IndexAny(route, "?#"); i >= 0 {
+		return route[:i], route[i:]
+	}
+	return route, ""
+}
