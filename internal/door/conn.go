@@ -103,14 +103,8 @@ func (c *conn) read(ctx context.Context) error {
 		if err := c.r.Wait(); err != nil {
 			return err
 		}
-		if err := c.nc.SetReadDeadline(soon(c.door.deps.Limits.Message)); err != nil {
-			return err
-		}
-		item, err := c.r.Next()
+		item, err := c.next()
 		if err != nil && !errors.Is(err, zmtp.ErrTooLarge) {
-			return err
-		}
-		if err := c.nc.SetReadDeadline(time.Time{}); err != nil {
 			return err
 		}
 		if item.Command != "" {
@@ -121,6 +115,21 @@ func (c *conn) read(ctx context.Context) error {
 		}
 		c.receive(ctx, item.Parts, err)
 	}
+}
+
+// next reads an item that has begun. One that is here already needs no deadline.
+func (c *conn) next() (zmtp.Item, error) {
+	if c.r.Whole() {
+		return c.r.Next()
+	}
+	if err := c.nc.SetReadDeadline(soon(c.door.deps.Limits.Message)); err != nil {
+		return zmtp.Item{}, err
+	}
+	item, err := c.r.Next()
+	if failed := c.nc.SetReadDeadline(time.Time{}); failed != nil && err == nil {
+		err = failed
+	}
+	return item, err
 }
 
 // command answers a PING; after the handshake nothing else concerns a ROUTER.
@@ -157,12 +166,10 @@ func (c *conn) write(frames []byte) error {
 
 // send frames an envelope as the request was framed: behind an empty part or alone.
 func (c *conn) send(delimited bool, envelope wire.Envelope) error {
-	body := envelope.Append(make([]byte, 0, len(envelope.Payload)+512))
-	parts := [][]byte{nil, body}
-	if !delimited {
-		parts = parts[1:]
-	}
-	return c.write(zmtp.AppendMessage(make([]byte, 0, len(body)+16), parts...))
+	b := c.door.buffers.take(zmtp.Room + len(envelope.Payload) + maxFrame)
+	defer c.door.buffers.give(b)
+	*b = envelope.Append((*b)[:zmtp.Room])
+	return c.write(zmtp.Framed(*b, delimited))
 }
 
 // soon is a deadline for the network, which runs on the machine's own clock.

@@ -95,6 +95,7 @@ type door struct {
 	deps    Deps
 	flights flights
 	rejects rejects
+	buffers buffers
 	// places holds one token for each connection that may be open.
 	places chan struct{}
 	conns  sync.WaitGroup

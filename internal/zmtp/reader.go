@@ -28,6 +28,8 @@ var ErrTooLarge = errors.New("message over its limits")
 
 // Item is what Next returns: a message of one or more parts, or a command.
 type Item struct {
+	// Parts are the caller's to keep, but for the slice that holds them, which
+	// the next call of Wait or Next uses again.
 	Parts [][]byte
 	// Command is empty for a message.
 	Command string
@@ -40,6 +42,7 @@ type Reader struct {
 	r *bufio.Reader
 	// limit is the largest message, in bytes of all parts together.
 	limit uint64
+	parts [MaxParts][]byte
 }
 
 // NewReader returns a Reader of messages of up to limit bytes.
@@ -74,6 +77,7 @@ func unexpected(err error, inside int) error {
 // Wait returns when the first byte of the next item is here, or with io.EOF
 // where the peer ended the connection between items.
 func (r *Reader) Wait() error {
+	clear(r.parts[:]) // a peer that is idle keeps no message in memory
 	_, err := r.r.Peek(1)
 	return err
 }
@@ -83,7 +87,7 @@ func (r *Reader) Wait() error {
 // beneath, io.ErrUnexpectedEOF for an end inside an item. With ErrTooLarge come
 // the parts that were within the limits, so that an answer can be framed alike.
 func (r *Reader) Next() (Item, error) {
-	var message Item
+	message := Item{Parts: r.parts[:0]}
 	var size uint64
 	for {
 		flags, n, err := r.head()
@@ -91,7 +95,7 @@ func (r *Reader) Next() (Item, error) {
 			return Item{}, unexpected(err, len(message.Parts))
 		}
 		if flags&flagCommand != 0 {
-			if message.Parts != nil {
+			if len(message.Parts) > 0 {
 				return Item{}, broken("a command inside a message")
 			}
 			return r.command(n)
@@ -111,26 +115,59 @@ func (r *Reader) Next() (Item, error) {
 	}
 }
 
+// Whole reports whether the next item is in memory already, so that Next will
+// not wait for its peer. It may say no where the item is.
+func (r *Reader) Whole() bool {
+	b, _ := r.r.Peek(r.r.Buffered()) // what is there can be looked at
+	for len(b) > 0 {
+		size, flags := headSize(b[0]), b[0]
+		if len(b) < size {
+			return false
+		}
+		n := bodySize(b[:size])
+		if n > uint64(len(b)-size) {
+			return false
+		}
+		if b = b[size+int(n):]; flags&flagMore == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// headSize is how many bytes stand before the body of a frame with these flags.
+func headSize(flags byte) int {
+	if flags&flagLong != 0 {
+		return 1 + 8
+	}
+	return 1 + 1
+}
+
+func bodySize(head []byte) uint64 {
+	if len(head) == 1+1 {
+		return uint64(head[1])
+	}
+	return binary.BigEndian.Uint64(head[1:])
+}
+
 // head reads a frame's flags and the size of its body.
 func (r *Reader) head() (flags byte, size uint64, err error) {
-	if flags, err = r.r.ReadByte(); err != nil {
-		return 0, 0, err
+	head, err := r.r.Peek(headSize(0))
+	if err != nil {
+		return 0, 0, unexpected(err, len(head))
 	}
+	flags = head[0]
 	if flags&^(flagMore|flagLong|flagCommand) != 0 || flags&flagCommand != 0 && flags&flagMore != 0 {
 		return 0, 0, broken("frame flags %#02x", flags)
 	}
-	var b [8]byte
-	n := b[7:]
-	if flags&flagLong != 0 {
-		n = b[:]
+	if head, err = r.r.Peek(headSize(flags)); err != nil {
+		return 0, 0, unexpected(err, len(head))
 	}
-	if _, err := io.ReadFull(r.r, n); err != nil {
-		return 0, 0, unexpected(err, len(n))
-	}
-	if size = binary.BigEndian.Uint64(b[:]); size > 1<<63-1 {
+	if size = bodySize(head); size > 1<<63-1 {
 		return 0, 0, broken("a frame of %d bytes", size)
 	}
-	return flags, size, nil
+	_, err = r.r.Discard(len(head))
+	return flags, size, err
 }
 
 func (r *Reader) command(size uint64) (Item, error) {

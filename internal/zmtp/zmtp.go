@@ -184,6 +184,26 @@ func AppendMessage(dst []byte, parts ...[]byte) []byte {
 	return dst
 }
 
+// Room is what Framed needs before a body, in bytes: an empty part and the
+// longest head.
+const Room = 2 + 9
+
+// Framed makes a message of what b holds from Room on, in place: alone, or
+// behind an empty part. The bytes before Room are its to write.
+func Framed(b []byte, delimited bool) []byte {
+	var head [Room]byte
+	var parts []byte
+	if delimited {
+		parts = appendHead(head[:0], flagMore, 0)
+	} else {
+		parts = head[:0]
+	}
+	parts = appendHead(parts, 0, len(b)-Room)
+	start := Room - len(parts)
+	copy(b[start:], parts)
+	return b[start:]
+}
+
 func appendHead(dst []byte, flags byte, size int) []byte {
 	if size <= 0xff {
 		return append(dst, flags, byte(size))

@@ -222,6 +222,46 @@ func TestMessagesSurviveAnyCutting(t *testing.T) {
 	})
 }
 
+// Framed is AppendMessage, in place.
+func TestFramed(t *testing.T) {
+	for _, size := range []int{0, 1, 255, 256, 70000} {
+		for _, delimited := range []bool{false, true} {
+			body := bytes.Repeat([]byte{'b'}, size)
+			parts := [][]byte{nil, body}
+			if !delimited {
+				parts = parts[1:]
+			}
+			have := zmtp.Framed(append(make([]byte, zmtp.Room), body...), delimited)
+			if want := zmtp.AppendMessage(nil, parts...); !bytes.Equal(have, want) {
+				t.Errorf("%d bytes, delimited %v: have %.20x, want %.20x", size, delimited, have, want)
+			}
+		}
+	}
+}
+
+// What is said to be whole is read without another byte of the peer's.
+func TestWhole(t *testing.T) {
+	message := zmtp.AppendMessage(nil, nil, make([]byte, 300), []byte("x"))
+	command := zmtp.AppendCommand(nil, zmtp.Ping, []byte("\x00\x0a"))
+	for name, stream := range map[string][]byte{"a message": message, "a command": command, "both": append(bytes.Clone(command), message...)} {
+		for cut := range len(stream) + 1 {
+			r := reader(stream[:cut])
+			if cut > 0 && r.Wait() != nil {
+				t.Fatalf("%s: no byte of %d", name, cut)
+			}
+			whole := r.Whole()
+			if _, err := r.Next(); whole != (err == nil) {
+				t.Errorf("%s cut to %d: have whole %v, and then %v", name, cut, whole, err)
+			}
+		}
+	}
+	for name, stream := range map[string][]byte{"a length of 2^64-1": {2, 255, 255, 255, 255, 255, 255, 255, 255, 0}, "nothing": nil} {
+		if r := reader(stream); r.Wait() == nil && r.Whole() {
+			t.Errorf("%s: have it whole", name)
+		}
+	}
+}
+
 // FuzzReader looks for a panic, an endless loop, or an item over its limits.
 func FuzzReader(f *testing.F) {
 	greeting := zmtp.AppendGreeting(nil)
@@ -237,7 +277,11 @@ func FuzzReader(f *testing.F) {
 			return
 		}
 		for range data {
+			whole := r.Wait() == nil && r.Whole()
 			item, err := r.Next()
+			if whole && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
+				t.Fatalf("whole, and yet %v", err)
+			}
 			if err != nil && !errors.Is(err, zmtp.ErrTooLarge) {
 				return
 			}
