@@ -16,12 +16,14 @@ type class struct {
 	segments []*segment
 }
 
-func (c *class) addAll(docs []doc, name string) {
+// addAll takes in docs and what they say in other spellings, except for those
+// that are not to be had from this source.
+func (c *class) addAll(docs []doc, name string, except map[string]bool) {
 	name = shorten(name)
 	for _, d := range docs {
 		c.add(d, name)
 		for _, alias := range aliases(d) {
-			if !c.knows(alias, name) {
+			if !except[string(alias)] && !c.knows(alias, name) {
 				c.add(alias, name)
 			}
 		}

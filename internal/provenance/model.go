@@ -39,7 +39,7 @@ func (l *Ledger) ObserveModelRequest(body []byte, project nacre.Provenance) {
 	for _, block := range blocks {
 		if l.fresh(block) {
 			for _, text := range texts(block, 0) {
-				l.classOf(source.Provenance).addAll(read(text), source.Name)
+				l.classOf(source.Provenance).addAll(read(text), source.Name, nil)
 			}
 		}
 	}

@@ -91,7 +91,7 @@ func (l *Ledger) observe(source nacre.Source, text []byte) {
 	docs := read(text)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.classOf(source.Provenance).addAll(docs, source.Name)
+	l.classOf(source.Provenance).addAll(docs, source.Name, nil)
 }
 
 // classOf is where text of a provenance is kept: what was seen nowhere, or has a

@@ -21,20 +21,36 @@ const (
 // trusted for it: otherwise a reminder that is confirmed in its own words would
 // make an outsider's address a trusted one.
 func (l *Ledger) ObserveResult(source nacre.Source, arguments, result []byte) {
-	if source.Provenance.Label() == nacre.Untrusted {
-		l.Observe(source, result)
-		return
-	}
 	said, docs := read(arguments), read(result)
+	if source.Provenance.Label() == nacre.Untrusted {
+		l.Taint(source.Name)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	own := l.unbacked(said)
 	for _, d := range own {
 		l.said.add(d, source.Name)
 	}
+	if source.Provenance.Label() == nacre.Untrusted {
+		l.classOf(source.Provenance).addAll(docs, source.Name, nil)
+		return
+	}
 	trusted, echoes := l.sift(docs, own)
-	l.classOf(source.Provenance).addAll(trusted, source.Name)
-	l.classOf(nacre.SeenUntrusted).addAll(echoes, source.Name)
+	l.classOf(source.Provenance).addAll(trusted, source.Name, spellings(own))
+	l.classOf(nacre.SeenUntrusted).addAll(echoes, source.Name, nil)
+}
+
+// spellings are all in which the agent's words could come back.
+func spellings(own []doc) map[string]bool {
+	known := make(map[string]bool)
+	for _, d := range own[:min(len(own), maxEchoes)] {
+		f := forms{}
+		f.text(d)
+		for _, n := range f.needles {
+			known[string(n.text)] = true
+		}
+	}
+	return known
 }
 
 // unbacked returns what of the agent's words nobody trusted had said before.

@@ -2,6 +2,7 @@ package provenance
 
 import (
 	"bytes"
+	"slices"
 	"sort"
 	"unicode/utf8"
 )
@@ -11,7 +12,9 @@ const (
 	levels = 3
 	// bytesPerWord bounds the words of a segment by its text: text of shorter
 	// words is let go sooner.
-	bytesPerWord = 4
+	bytesPerWord = 5
+	// longDoc is from where on room is made for a doc before it is read, in bytes.
+	longDoc = 64 << 10
 	// firstHeads is the size of a new index, a power of two.
 	firstHeads = 256
 	// maxNames is how many sources of a segment keep their names.
@@ -59,6 +62,9 @@ func (s *segment) add(d doc, name string) {
 	s.mark(name)
 	base := len(s.text)
 	s.text = append(append(s.text, d...), endOfDoc)
+	if len(d) >= longDoc {
+		s.reserve(countWords(d))
+	}
 	var last [4]uint64
 	for i, count := 0, 1; ; count++ {
 		start, end, hash := nextWord(d, i)
@@ -98,7 +104,7 @@ func (s *segment) mark(name string) {
 
 func (s *segment) insert(entry int, hash uint32) {
 	if s.used++; s.used > len(s.heads) {
-		s.grow()
+		s.resize(2 * len(s.heads))
 	}
 	s.links[entry].hash = hash
 	s.link(entry)
@@ -110,10 +116,23 @@ func (s *segment) link(entry int) {
 	*head = uint32(entry + 1)
 }
 
-// grow doubles the heads. Entries are linked again in order, so that chains
+// reserve makes room for the words of a long doc at once.
+func (s *segment) reserve(words int) {
+	s.words = slices.Grow(s.words, words)
+	s.links = slices.Grow(s.links, words*levels)
+	size := len(s.heads)
+	for size < s.used+words*levels {
+		size *= 2
+	}
+	if size > len(s.heads) {
+		s.resize(size)
+	}
+}
+
+// resize makes a new array of heads. Entries are linked again in order, so that chains
 // still begin with the newest.
-func (s *segment) grow() {
-	s.heads = make([]uint32, 2*len(s.heads))
+func (s *segment) resize(size int) {
+	s.heads = make([]uint32, size)
 	for entry := range s.links {
 		if s.links[entry].hash != 0 {
 			s.link(entry)
