@@ -1,0 +1,53 @@
+package mcpdriver
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// errRejected leaves a tool out.
+var errRejected = errors.New("nothing classes it; class it in the operator's map")
+
+// class decides what a tool can do: the operator's map, then what a trusted
+// server says of it, then what the operator wants of tools that nothing classes
+// (K-13). Without trust, annotations can only make it stricter. The warning
+// says why a class is weaker than DESTRUCTIVE without anyone having said so of
+// this tool.
+func (s Server) class(tool *mcp.Tool) (class nacre.SafetyClass, warning string, err error) {
+	if class, ok := s.Classes[tool.Name]; ok {
+		return class, "", nil
+	}
+	hints := tool.Annotations
+	switch {
+	case hints == nil:
+	case hints.DestructiveHint != nil && *hints.DestructiveHint:
+		return nacre.Destructive, "", nil
+	case !s.Trusted:
+	case hints.ReadOnlyHint:
+		return nacre.Read, "", nil
+	case hints.DestructiveHint != nil:
+		return nacre.Write, "", nil
+	}
+	class, err = s.unannotated()
+	if err == nil && class != nacre.Destructive {
+		warning = fmt.Sprintf("nothing classes it: %s, as the operator has it for such tools", class)
+	}
+	return class, warning, err
+}
+
+func (s Server) unannotated() (class nacre.SafetyClass, err error) {
+	switch s.Unannotated {
+	case "":
+		return nacre.Destructive, nil
+	case Reject:
+		return nacre.Destructive, errRejected
+	}
+	if err := class.UnmarshalText([]byte(s.Unannotated)); err != nil {
+		return nacre.Destructive, fmt.Errorf("unannotated: %w, or %q", err, Reject)
+	}
+	return class, nil
+}
