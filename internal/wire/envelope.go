@@ -39,6 +39,9 @@ func envelopeLimits() Limits {
 	return Limits{Message: MaxEnvelope, Depth: MaxDepth + 2, String: MaxEnvelope, CaseSensitive: true}
 }
 
+// envelopeFields is how many fields an envelope has.
+const envelopeFields = 9
+
 // timeForm is RFC 3339 with milliseconds, always in UTC.
 const timeForm = "2006-01-02T15:04:05.000Z07:00"
 
@@ -92,9 +95,9 @@ func ParseEnvelope(data []byte) (Envelope, error) {
 			return Envelope{}, fmt.Errorf("envelope: unknown or malformed field %s", quoteName([]byte(m.Key)))
 		}
 	}
-	// Every key is known and none is there twice, so nine are all of them.
-	if len(members) != 9 {
-		return Envelope{}, fmt.Errorf("envelope: %d fields of 9", len(members))
+	// Every key is known and none is there twice, so as many are all of them.
+	if len(members) != envelopeFields {
+		return Envelope{}, fmt.Errorf("envelope: %d fields of %d", len(members), envelopeFields)
 	}
 	return e, nil
 }

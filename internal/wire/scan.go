@@ -65,6 +65,9 @@ func (s *scanner) object(depth int) error {
 		s.pos++
 		return nil
 	}
+	if s.open == nil {
+		s.open = make([][]byte, 0, fewKeys)
+	}
 	keys := keySet{few: s.open, start: len(s.open)}
 	defer func() { s.open = keys.few[:keys.start] }()
 	for {
@@ -80,6 +83,9 @@ func (s *scanner) object(depth int) error {
 			return err
 		}
 		if depth == 1 {
+			if s.top == nil {
+				s.top = make([]Member, 0, envelopeFields)
+			}
 			s.top = append(s.top, Member{Key: nameOf(key), Value: s.data[start:s.pos:s.pos]})
 		}
 		if done, err := s.next('}'); done || err != nil {
