@@ -53,30 +53,46 @@ func nextBlob(s string, i int) (span, bool) {
 	return span{}, false
 }
 
-// blobEnd is where the run that began at start ends, its wrapped lines included.
+// blobEnd is where the run that began at start ends, its wrapped lines included:
+// lines of one length and a last one that ends a group of letters.
 func blobEnd(s string, i, start int) int {
+	width := 0
 	for line := start; ; {
 		for i < len(s) && isSextet(s[i]) {
 			i++
 		}
-		next := i
-		for next < len(s) && next-i < minBlob && (s[next] == '\n' || s[next] == '\r' || s[next] == ' ' || s[next] == '\t') {
-			next++
+		if width == 0 {
+			width = i - line
 		}
-		if i-line < wrapped || next == i || next == len(s) || !isSextet(s[next]) || !hasBreak(s[i:next]) {
+		next := nextWrapped(s, i)
+		if i-line != width || width < wrapped || next < 0 {
 			return i
 		}
-		line, i = next, next
+		end := next
+		for end < len(s) && end-next <= width && isSextet(s[end]) {
+			end++
+		}
+		if end-next != width && (padded(s, end)-next)%4 != 0 {
+			return i
+		}
+		line, i = next, end
 	}
 }
 
-func hasBreak(s string) bool {
-	for i := range len(s) {
-		if s[i] == '\n' {
-			return true
-		}
+// nextWrapped is where the line after the end of one at i begins, or -1.
+func nextWrapped(s string, i int) int {
+	if i < len(s) && s[i] == '\r' {
+		i++
 	}
-	return false
+	if i >= len(s) || s[i] != '\n' {
+		return -1
+	}
+	for i++; i < len(s) && (s[i] == ' ' || s[i] == '\t'); i++ {
+	}
+	if i == len(s) || !isSextet(s[i]) {
+		return -1
+	}
+	return i
 }
 
 // decodeBlob appends what a run says as hexadecimal or base64 to out, up to

@@ -28,6 +28,9 @@ func privateKey(h *hunt, start, end int) (span, bool) {
 		}
 	}
 	stop, material := h.keyBody(end)
+	if len(h.text)-end < maxKeyBlock && len(h.text)-h.keyEnd < maxLabel { // its last line may yet come
+		h.open = min(h.open, start)
+	}
 	return span{start, stop}, material
 }
 

@@ -41,9 +41,12 @@ func (d *dig) search(s string, depth int) (found []span, open int) {
 		}
 		l := &d.rooms().layers[depth][p]
 		l.peel(p, s)
-		under, _ := d.search(view(l.text), depth+1)
+		under, cut := d.search(view(l.text), depth+1)
 		for _, f := range under {
 			found = append(found, whole(s, l.source(f)))
+		}
+		if cut < len(l.text) {
+			open = min(open, l.source(span{cut, cut + 1}).start)
 		}
 	}
 	found = d.blobs(s, depth, found)

@@ -167,8 +167,13 @@ func (h *hunt) jwt(start, stop int) (span, bool) {
 // it is x or another sign without meaning, or says whose it should be.
 func isFiller(s string) bool {
 	s = s[:min(len(s), sampleLimit)]
-	if strings.Trim(s, "xX*.-_#?0") == "" {
-		return true
+	for i := 0; ; i++ {
+		if i == len(s) {
+			return true
+		}
+		if strings.IndexByte("xX*.-_#?0", s[i]) < 0 {
+			break
+		}
 	}
 	return !mixOf(s).digit && (containsFold(s, "your") || containsFold(s, "placeholder") || containsFold(s, "here"))
 }

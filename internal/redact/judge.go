@@ -34,9 +34,15 @@ func oneOf(words []string, s string) bool {
 	return false
 }
 
-func oneOfFold(words []string, s string) bool {
-	for _, w := range words {
-		if len(w) == len(s) && hasPrefixFold(s, w) {
+// maxPlain is the longest of the plain values.
+const maxPlain = 16
+
+func isPlain(s string) bool {
+	if len(s) > maxPlain {
+		return false
+	}
+	for _, w := range plain {
+		if len(w) == len(s) && lower(s[0]) == w[0] && hasPrefixFold(s, w) {
 			return true
 		}
 	}
@@ -48,19 +54,20 @@ func secretValue(k kind, v string, quoted bool) bool {
 	if len(v) < minPassword || isReference(v) || isFiller(v) || isVariable(v) || isPath(v) {
 		return false
 	}
-	bare := strings.TrimRight(v, ".,:;!?)*")
-	if oneOfFold(plain, v) || oneOfFold(plain, bare) {
+	length := len(v)
+	v = v[:min(length, sampleLimit)]
+	if isPlain(v) || isPlain(strings.TrimRight(v, ".,:;!?)*")) {
 		return false
 	}
 	m := mixOf(v)
-	if !quoted && isExpression(v) && (!m.digit || strings.ContainsAny(v[:min(len(v), sampleLimit)], "([")) {
+	if !quoted && isExpression(v) && (!m.digit || strings.ContainsAny(v, "([")) {
 		return false
 	}
 	switch k {
 	case password:
 		return !isSentence(v) && (m.lower && m.upper || m.digit || m.other || !namesItself(v))
 	case key:
-		return len(v) >= minKey && !strings.Contains(v, " ") && (m.digit || !namesItself(v))
+		return length >= minKey && !strings.Contains(v, " ") && (m.digit || !namesItself(v))
 	case tokenish, login:
 		if isTime(v) {
 			return false
@@ -70,8 +77,8 @@ func secretValue(k kind, v string, quoted bool) bool {
 		if k == login {
 			least = minPassword
 		}
-		return len(v) >= least && letters && !strings.Contains(v, " ") ||
-			len(v) >= minLetters && m.lower && m.upper && !strings.ContainsAny(v, " .")
+		return length >= least && letters && !strings.Contains(v, " ") ||
+			length >= minLetters && m.lower && m.upper && !strings.ContainsAny(v, " .")
 	case notSecret:
 	}
 	return false
@@ -95,7 +102,7 @@ func isReference(v string) bool {
 		return !mixOf(v).digit || len(v) > 1 && strings.IndexByte("{(<", v[1]) >= 0 || v[0] == '<' || v[0] == '{' || isVariable(v[1:])
 	}
 	for _, begin := range elsewhere {
-		if hasPrefixFold(v, begin) && (len(begin) > 5 || !mixOf(v).digit) {
+		if lower(v[0]) == begin[0] && hasPrefixFold(v, begin) && (len(begin) > 5 || !mixOf(v).digit) {
 			return true
 		}
 	}
@@ -150,10 +157,28 @@ func isExpression(v string) bool {
 
 // namesItself reports whether a value is a variable called after what it holds.
 func namesItself(v string) bool {
-	v = v[:min(len(v), sampleLimit)]
-	for _, part := range []string{"password", "passwd", "secret", "token", "apikey", "api_key", "api-key", "credential", "passphrase", "api key"} {
-		if containsFold(v, part) {
-			return true
+	for i := range min(len(v), sampleLimit) {
+		switch rest := v[i:]; lower(v[i]) {
+		case 'p':
+			if hasPrefixFold(rest, "password") || hasPrefixFold(rest, "passwd") || hasPrefixFold(rest, "passphrase") {
+				return true
+			}
+		case 's':
+			if hasPrefixFold(rest, "secret") {
+				return true
+			}
+		case 't':
+			if hasPrefixFold(rest, "token") {
+				return true
+			}
+		case 'c':
+			if hasPrefixFold(rest, "credential") {
+				return true
+			}
+		case 'a':
+			if hasPrefixFold(rest, "api") && (hasPrefixFold(rest[3:], "key") || len(rest) > 6 && hasPrefixFold(rest[4:], "key")) {
+				return true
+			}
 		}
 	}
 	return false

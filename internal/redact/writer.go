@@ -12,6 +12,8 @@ const (
 	MaxHeld = 64 << 10
 	// Overlap is how much of a line that is longer is looked at again with what follows.
 	Overlap = 8 << 10
+	// maxSticky is how many lines that are joined with the next are held back.
+	maxSticky = 64
 )
 
 // Writer redacts a stream: logs, transcripts, the output of a program. It
@@ -25,8 +27,11 @@ type Writer struct {
 	// lines is where the last whole line in held ends, open where a private key
 	// begins that has not ended, or -1.
 	lines, open int
-	found       int
-	err         error
+	// wait is how much must be held before it is looked at again: where nothing
+	// could be passed on, more must come first.
+	wait  int
+	found int
+	err   error
 }
 
 // Writer returns a Writer that passes redacted text on to w.
@@ -76,13 +81,35 @@ func (w *Writer) look(before int) {
 }
 
 // settled is up to where what is held is whole lines, outside of a private key
-// that goes on.
+// that goes on, the last of which is not joined with the next.
 func (w *Writer) settled() int {
+	if len(w.held) > MaxHeld {
+		return w.forced()
+	}
+	if len(w.held) < w.wait {
+		return 0
+	}
 	end := w.lines
 	if w.open >= 0 {
 		end = min(end, w.open)
 	}
-	if end == 0 && len(w.held) > MaxHeld {
+	for range maxSticky {
+		line := strings.LastIndexByte(view(w.held[:max(0, end-1)]), '\n') + 1
+		if end == 0 || !w.engine.goesOn(view(w.held[line:end])) {
+			break
+		}
+		end = line
+	}
+	return end
+}
+
+// forced is up to where is passed on what has no end.
+func (w *Writer) forced() int {
+	end := w.lines
+	if w.open >= 0 {
+		end = min(end, w.open)
+	}
+	if end == 0 {
 		end = len(w.held) - Overlap
 	}
 	return end
@@ -93,9 +120,17 @@ func (w *Writer) pass(end int, all bool) {
 	if w.err != nil || end == 0 {
 		return
 	}
-	found := w.engine.find(view(w.held))
+	found, open := w.engine.findOpen(view(w.held))
 	if !all {
+		if len(w.held) <= MaxHeld {
+			end = min(end, strings.LastIndexByte(view(w.held[:open]), '\n')+1)
+		}
 		end = uncut(found, end)
+		w.wait = 0
+		if end == 0 {
+			w.wait = len(w.held) + len(w.held)/4
+			return
+		}
 	}
 	at := 0
 	for _, f := range found {
@@ -131,6 +166,30 @@ func uncut(found []span, end int) int {
 		}
 	}
 	return end
+}
+
+// goesOn reports whether a line may hold a part of something that the next
+// holds the rest of: a literal that is joined, a line that is continued, the
+// name of a value, a block of base64.
+func (e *Engine) goesOn(line string) bool {
+	line = strings.TrimRight(line, " \t\r\n")
+	if line == "" {
+		return true
+	}
+	switch line[len(line)-1] {
+	case '\\', '"', '\'', '`', '(', '>', '-':
+		return true
+	case '+', '.', '&', '|', '~':
+		rest := strings.TrimRight(line, "+.&|~ \t")
+		return rest == "" || strings.IndexByte("\"'`:", rest[len(rest)-1]) >= 0
+	case '=':
+		return len(line) > minSoft
+	}
+	tail := len(line)
+	for tail > 0 && isSextet(line[tail-1]) && len(line)-tail < wrapped {
+		tail--
+	}
+	return len(line)-tail >= wrapped || e.kindOf(strings.TrimRight(line[max(0, len(line)-2*maxName):], ",\"' ")) != notSecret
 }
 
 func (w *Writer) write(p []byte) {
