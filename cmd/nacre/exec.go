@@ -91,7 +91,7 @@ func (a *app) exec(ctx context.Context, e assembly.Exec, quiet bool) error {
 			status.started(info)
 		}
 	}
-	e.Asking.Ask = func(q nacre.Question, _ func(nacre.Verdict, string) error) { status.question(q) }
+	e.Asking.Ask = func(q nacre.Question, _ func(nacre.Ruling) error) { status.question(q) }
 	result, err := a.execOnStreams(ctx, rt, e)
 	switch {
 	case !started && err != nil:

@@ -176,7 +176,7 @@ func (f *face) progress(e nacre.Step) {
 }
 
 // ask shows a question and how to answer it.
-func (f *face) ask(q nacre.Question, _ func(nacre.Verdict, string) error) {
+func (f *face) ask(q nacre.Question, _ func(nacre.Ruling) error) {
 	if f.app.json {
 		f.event("question", q)
 		return
