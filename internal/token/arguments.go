@@ -118,12 +118,12 @@ func stays(prefix, s string) bool {
 // and tabs that readers of URLs drop.
 func lenient(s string) (string, bool) {
 	for range maxUnescape {
-		plain := unescape(s)
+		if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
+			return "", false
+		}
+		plain := unescape(strings.Map(fold, s))
 		if plain == s {
-			if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
-				return "", false
-			}
-			return strings.Map(fold, s), true
+			return s, true
 		}
 		s = plain
 	}
@@ -156,8 +156,8 @@ func fold(r rune) rune {
 		return '.'
 	case '\t', '\n', '\r', '\u200b', '\u200c', '\u200d', '\u2060', '\ufeff', '\u00ad':
 		return -1
-	case '\u2025':
-		return '\u2025' // two dots in one character: see isDots
+	case '\ufe6a', '\uff05':
+		return '%'
 	}
 	return r
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
@@ -53,34 +52,98 @@ func checkNarrower(t *nacre.Token, c *nacre.Caveat) error {
 	if t.ID == c.ID || slices.ContainsFunc(t.Caveats, func(have nacre.Caveat) bool { return have.ID == c.ID }) {
 		return fmt.Errorf("%w: id %s is taken by what it derives from", ErrMalformed, c.ID)
 	}
-	parent := holding{principal: t.Principal, expires: t.Expires, constraints: t.Constraints}
-	uses := t.Uses
+	uses, roles, expires, constraints := t.Uses, []string(nil), t.Expires, t.Constraints
 	for i := range t.Caveats {
-		if err := parent.narrow(&t.Caveats[i]); err != nil {
-			return err
+		have := &t.Caveats[i]
+		if have.Uses != nil {
+			uses = have.Uses // no more than before, as this function saw to
 		}
-		uses = fewer(uses, t.Caveats[i].Uses)
+		if have.Roles != nil {
+			roles = have.Roles
+		}
+		if !have.Expires.IsZero() {
+			expires = have.Expires
+		}
 	}
 	switch {
-	case c.Expires.After(parent.expires):
+	case c.Expires.After(expires):
 		return fmt.Errorf("%w: it would outlive what it derives from", ErrMalformed)
 	case uses != nil && c.Uses != nil && *c.Uses > *uses:
 		return fmt.Errorf("%w: %d uses of %d", ErrMalformed, *c.Uses, *uses)
-	case parent.limited && grows(parent.roles, c.Roles):
+	case roles != nil && !isSubset(c.Roles, roles):
 		return fmt.Errorf("%w: it would have a role that its parent lacks", ErrMalformed)
 	}
-	return parent.narrow(c)
-}
-
-func fewer(a, b *int) *int {
-	if a == nil || b != nil && *b < *a {
-		return b
+	if _, err := holder(t, c); err != nil {
+		return err
 	}
-	return a
+	constraints, err := narrowAll(constraints, append(slices.Clone(t.Caveats), *c))
+	if err != nil {
+		return err
+	}
+	return checkTighter(constraints, c.Constraints)
 }
 
-func grows(have, want []string) bool {
-	return slices.ContainsFunc(want, func(role string) bool { return !slices.Contains(have, role) })
+// checkTighter refuses a demand of which less is left than it asks for.
+func checkTighter(left, asked nacre.Constraints) error {
+	switch {
+	case asked.MaxRows != nil && *left.MaxRows < *asked.MaxRows:
+		return fmt.Errorf("%w: %d rows of %d", ErrConstraint, *asked.MaxRows, *left.MaxRows)
+	case !isSubset(asked.AllowedFields, left.AllowedFields):
+		return fmt.Errorf("%w: a field that its parent may not see", ErrConstraint)
+	case !isSubset(asked.Arguments.AllowedKeys, left.Arguments.AllowedKeys):
+		return fmt.Errorf("%w: an argument that its parent may not give", ErrConstraint)
+	}
+	for name, prefix := range asked.Arguments.Prefix {
+		if left.Arguments.Prefix[name] != prefix {
+			return fmt.Errorf("%w: a shorter prefix for %.80q than its parent's", ErrConstraint, name)
+		}
+	}
+	return nil
+}
+
+func isSubset(some, all []string) bool {
+	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
+}
+
+// holder is the principal that a token is in the hands of after its caveats
+// and some more.
+func holder(t *nacre.Token, more ...*nacre.Caveat) (string, error) {
+	principal := t.Principal
+	hand := func(to string) error {
+		if to == "" {
+			return nil
+		}
+		if !isBelow(principal, to) {
+			return fmt.Errorf("%w: %.80q does not lie under %.80q", ErrPrincipal, to, principal)
+		}
+		principal = to
+		return nil
+	}
+	for i := range t.Caveats {
+		if err := hand(t.Caveats[i].Principal); err != nil {
+			return "", err
+		}
+	}
+	for _, c := range more {
+		if err := hand(c.Principal); err != nil {
+			return "", err
+		}
+	}
+	return principal, nil
+}
+
+// narrowAll is what is left of constraints after caveats.
+func narrowAll(c nacre.Constraints, caveats []nacre.Caveat) (nacre.Constraints, error) {
+	var err error
+	for i := range caveats {
+		if caveats[i].Constraints.IsZero() {
+			continue
+		}
+		if c, err = Narrow(c, caveats[i].Constraints); err != nil {
+			return nacre.Constraints{}, err
+		}
+	}
+	return c, nil
 }
 
 // checkCaveat refuses what no holder may write. Verify asks again, since a
@@ -144,37 +207,4 @@ func appendPad(b []byte, key *[sha256.Size]byte, pad byte) []byte {
 		b = append(b, pad)
 	}
 	return b
-}
-
-// holding is what is left after some caveats.
-type holding struct {
-	principal   string
-	roles       []string
-	limited     bool // roles are the only ones
-	expires     time.Time
-	constraints nacre.Constraints
-}
-
-// narrow takes away what a caveat takes; it never gives.
-func (h *holding) narrow(c *nacre.Caveat) (err error) {
-	if c.Principal != "" {
-		if !isBelow(h.principal, c.Principal) {
-			return fmt.Errorf("%w: %.80q does not lie under %.80q", ErrPrincipal, c.Principal, h.principal)
-		}
-		h.principal = c.Principal
-	}
-	if c.Roles != nil {
-		if h.limited {
-			h.roles = intersect(h.roles, c.Roles)
-		} else {
-			h.roles, h.limited = c.Roles, true
-		}
-	}
-	if !c.Expires.IsZero() && c.Expires.Before(h.expires) {
-		h.expires = c.Expires
-	}
-	if !c.Constraints.IsZero() {
-		h.constraints, err = Narrow(h.constraints, c.Constraints)
-	}
-	return err
 }

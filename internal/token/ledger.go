@@ -41,7 +41,7 @@ func (l *Ledger) Open(t nacre.Token, now time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now = l.clock(now)
-	if !now.Before(t.Expires) {
+	if now.IsZero() || !now.Before(t.Expires) {
 		return ErrExpired
 	}
 	if _, known := l.accounts[t.ID]; known {
@@ -75,7 +75,7 @@ func (l *Ledger) take(e Effective, now time.Time, spend bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now = l.clock(now)
-	if e.RootID == "" || !now.Before(e.Expires) {
+	if e.RootID == "" || now.IsZero() || !now.Before(e.Expires) {
 		return ErrExpired
 	}
 	if e.root == nil && len(e.bounds) == 0 {
@@ -88,7 +88,7 @@ func (l *Ledger) take(e Effective, now time.Time, spend bool) error {
 	if err := a.check(e); err != nil || !spend {
 		return err
 	}
-	if a.spend(e); a.bounded && a.left == 0 {
+	if a.spend(e); a.bounded && a.left < 1 {
 		delete(l.accounts, e.RootID) // as good as never opened
 	}
 	return nil
@@ -115,7 +115,9 @@ func (a *account) check(e Effective) error {
 }
 
 func (a *account) spend(e Effective) {
-	a.left--
+	if a.bounded {
+		a.left--
+	}
 	if a.links == nil && len(e.bounds) > 0 {
 		a.links = make(map[[sha256.Size]byte]int)
 	}

@@ -14,8 +14,12 @@ import (
 	"github.com/nacre-dev/nacre"
 )
 
-// maxKeys is how many keys a ring holds.
-const maxKeys = 16
+const (
+	// maxKeys is how many keys a ring holds.
+	maxKeys = 16
+	// lastYear is the last whole year that nanoseconds since 1970 can tell.
+	lastYear = 2261
+)
 
 // Key is a secret under a name.
 type Key struct {
@@ -27,13 +31,19 @@ type Key struct {
 	Until time.Time
 }
 
+// String does not print the secret.
+func (k Key) String() string { return "[token key " + k.ID + "]" }
+
+// GoString does not print the secret either.
+func (k Key) GoString() string { return k.String() }
+
 // Ring holds the host's keys: the first signs, all verify, so that a key can
 // be rotated while tokens of the last one are still out. A ring's clock only
 // goes forward: what it has seen expired stays expired. The zero Ring knows no
 // key. Safe for concurrent use.
 type Ring struct {
 	keys atomic.Pointer[keySet]
-	// latest is the latest instant that Verify was given, in µs since 1970.
+	// latest is the latest instant that Verify was given, in ns since 1970.
 	latest atomic.Int64
 }
 
@@ -184,15 +194,18 @@ func isWord(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
 }
 
-// clock returns now, or the latest instant the ring has been given if that is
-// later by a microsecond or more.
+// clock returns the latest instant the ring has been given, or the zero time,
+// at which nothing is good, for an instant that cannot be.
 func (r *Ring) clock(now time.Time) time.Time {
-	for micros := now.UnixMicro(); ; {
+	if year := now.Year(); year < 1970 || year > lastYear {
+		return time.Time{}
+	}
+	for nanos := now.UnixNano(); ; {
 		latest := r.latest.Load()
 		switch {
-		case micros < latest:
-			return time.UnixMicro(latest)
-		case micros == latest || r.latest.CompareAndSwap(latest, micros):
+		case nanos < latest:
+			return time.Unix(0, latest)
+		case nanos == latest || r.latest.CompareAndSwap(latest, nanos):
 			return now
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -55,31 +56,31 @@ type bound struct {
 // expired, key, signature, principal, capability, arguments. Uses are charged
 // by Ledger.Spend.
 func (r *Ring) Verify(t nacre.Token, p Presentation) (Effective, error) {
+	p.Now = r.clock(p.Now)
 	if err := checkRevoked(&t, &p); err != nil {
 		return Effective{}, err
 	}
-	now := r.clock(p.Now)
-	if err := checkExpiry(&t, now); err != nil {
+	if err := checkExpiry(&t, p.Now); err != nil {
 		return Effective{}, err
 	}
-	key, err := r.key(t.KeyID, now)
+	key, err := r.key(t.KeyID, p.Now)
 	if err != nil {
 		return Effective{}, err
 	}
-	e := Effective{ID: t.ID, RootID: t.ID, root: t.Uses}
+	e := Effective{ID: t.ID, RootID: t.ID, Expires: t.Expires, root: t.Uses}
 	if err := e.checkSignature(key, &t); err != nil {
 		return Effective{}, err
 	}
-	if err := e.narrow(&t, &p); err != nil {
+	if err := e.checkHolder(&t, &p); err != nil {
 		return Effective{}, err
 	}
 	if !sameString(string(t.Capability), string(p.Capability)) {
 		return Effective{}, ErrCapability
 	}
-	if t.Arguments != (Digest{}) && !same(t.Arguments, ArgumentsDigest(p.Arguments)) {
-		return Effective{}, fmt.Errorf("%w: it is for other ones", ErrArguments)
+	if err := e.checkArguments(&t, p.Arguments); err != nil {
+		return Effective{}, err
 	}
-	return e, CheckArguments(e.Constraints.Arguments, p.Arguments)
+	return e, nil
 }
 
 func checkRevoked(t *nacre.Token, p *Presentation) error {
@@ -112,7 +113,7 @@ func revoked(p *Presentation, id, principal string) error {
 }
 
 func checkExpiry(t *nacre.Token, now time.Time) error {
-	if !now.Before(t.Expires) {
+	if now.IsZero() || !now.Before(t.Expires) {
 		return ErrExpired
 	}
 	for i := range t.Caveats {
@@ -139,10 +140,16 @@ func (e *Effective) checkSignature(key *signer, t *nacre.Token) error {
 	}
 	for i := range t.Caveats {
 		c := &t.Caveats[i]
+		if err := checkCaveat(c); err != nil {
+			return fmt.Errorf("%w: %w", ErrSignature, err)
+		}
 		if mac, err = chain(mac, c); err != nil {
 			return fmt.Errorf("%w: %w", ErrSignature, err)
 		}
 		e.ID = c.ID
+		if !c.Expires.IsZero() && c.Expires.Before(e.Expires) {
+			e.Expires = c.Expires
+		}
 		if c.Uses != nil {
 			e.bounds = append(e.bounds, bound{mac, *c.Uses})
 		}
@@ -153,28 +160,35 @@ func (e *Effective) checkSignature(key *signer, t *nacre.Token) error {
 	return nil
 }
 
-// narrow works out who holds the token and what is left of it.
-func (e *Effective) narrow(t *nacre.Token, p *Presentation) error {
+// checkHolder works out who holds the token and which of the subject's roles
+// it still has: those that the subject has, less those that caveats took.
+func (e *Effective) checkHolder(t *nacre.Token, p *Presentation) (err error) {
 	if p.Subject.id == "" || !sameString(t.Principal, p.Subject.id) || !same(t.Authority, p.Subject.digest) {
 		return ErrPrincipal
 	}
-	h := holding{
-		principal: t.Principal, expires: t.Expires, constraints: t.Constraints,
-		roles: p.Subject.roles, limited: true,
+	if e.Principal, err = holder(t); err != nil {
+		return err
 	}
-	for i := range t.Caveats {
-		if err := checkCaveat(&t.Caveats[i]); err != nil {
-			return fmt.Errorf("%w: %w", ErrPrincipal, err)
-		}
-		if err := h.narrow(&t.Caveats[i]); err != nil {
-			return err
-		}
-	}
-	if !sameString(h.principal, p.Caller) {
+	if !sameString(e.Principal, p.Caller) {
 		return ErrPrincipal
 	}
-	e.Principal, e.Roles, e.Expires, e.Constraints = h.principal, h.roles, h.expires, h.constraints
+	e.Roles = p.Subject.roles
+	for i := range t.Caveats {
+		if only := t.Caveats[i].Roles; only != nil {
+			e.Roles = slices.DeleteFunc(slices.Clone(e.Roles), func(role string) bool { return !slices.Contains(only, role) })
+		}
+	}
 	return nil
+}
+
+func (e *Effective) checkArguments(t *nacre.Token, arguments json.RawMessage) (err error) {
+	if t.Arguments != (Digest{}) && !same(t.Arguments, ArgumentsDigest(arguments)) {
+		return fmt.Errorf("%w: it is for other ones", ErrArguments)
+	}
+	if e.Constraints, err = narrowAll(t.Constraints, t.Caveats); err != nil {
+		return fmt.Errorf("%w: %w", ErrArguments, err)
+	}
+	return CheckArguments(e.Constraints.Arguments, arguments)
 }
 
 func same(a, b Digest) bool { return subtle.ConstantTimeCompare(a[:], b[:]) == 1 }

@@ -1,0 +1,219 @@
+// Package revocation promises that what was revoked stays revoked: across
+// restarts and across processes, from the moment Revoke returns (K-12). It
+// also keeps the keys that tokens are signed with, and rotates them (K-10).
+//
+// The list is one small file that is replaced as a whole, so that no crash and
+// no full disk leaves half of an entry behind. A file that is damaged, cut off
+// or gone revokes everything. It does not decide who may revoke, and does not
+// verify tokens.
+package revocation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nacre-dev/nacre/internal/token"
+)
+
+// The files of a list's folder.
+const (
+	listFile = "revocations.jsonl"
+	lockFile = "revocations.lock"
+)
+
+const (
+	// lockWait is how long a revocation waits for that of another process.
+	lockWait = 5 * time.Second
+	// lockPoll is how often it tries again.
+	lockPoll = 2 * time.Millisecond
+	// maxFile bounds the file: token.MaxRevocations entries of the longest names.
+	maxFile = 128 << 20
+)
+
+// ErrUnreadable is a list that cannot be believed. Nothing verifies until it
+// is repaired.
+var ErrUnreadable = errors.New("revocation list cannot be believed: restore it from a backup")
+
+// List is a list of revocations on disk. Every process that has it open sees
+// each entry at its next question. Safe for concurrent use.
+type List struct {
+	dir string
+
+	mu   sync.RWMutex
+	file *os.File // where held was read, kept open so that its replacement is noticed
+	fd   int
+	seen version
+	held *contents
+}
+
+var _ token.Revocations = (*List)(nil)
+
+// version changes with the file.
+type version struct {
+	links uint64
+	size  int64
+	mtime syscall.Timespec
+}
+
+// Open reads the list in dir, or starts an empty one where none ever was. dir
+// must be the user's alone.
+func Open(dir string) (*List, error) {
+	if err := privateDir(dir); err != nil {
+		return nil, err
+	}
+	l := &List{dir: dir}
+	if err := l.begin(); err != nil {
+		return nil, err
+	}
+	return l, l.reload()
+}
+
+// begin makes the first, empty list. The lock file comes after it: where that
+// is and the list is not, the list was removed.
+func (l *List) begin() error {
+	if _, err := os.Lstat(l.path()); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, err := os.Lstat(l.lock()); err == nil {
+		return fmt.Errorf("%w: %s is gone", ErrUnreadable, l.path())
+	}
+	return createOnce(l.path(), new(contents).encode())
+}
+
+func (l *List) path() string { return filepath.Join(l.dir, listFile) }
+func (l *List) lock() string { return filepath.Join(l.dir, lockFile) }
+
+// Close lets go of the file; a closed list revokes everything.
+func (l *List) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = nil
+	if l.file == nil {
+		return nil
+	}
+	err := l.file.Close()
+	l.file = nil
+	return err
+}
+
+// Revoke implements [token.Revocations]: it is on disk when it returns nil.
+func (l *List) Revoke(id, principal string, until time.Time) error {
+	if err := token.CheckRevocation(id, principal); err != nil {
+		return err
+	}
+	return l.change(func(c *contents) (bool, error) { return c.add(entry{id, principal, until}) })
+}
+
+// Revoked implements [token.Revocations]. It costs one look at the open file.
+func (l *List) Revoked(id, principal string, now time.Time) (bool, error) {
+	for range 2 {
+		l.mu.RLock()
+		if l.file != nil && l.current() {
+			defer l.mu.RUnlock()
+			return l.held.list.Revoked(id, principal, now)
+		}
+		closed := l.held == nil
+		l.mu.RUnlock()
+		if closed {
+			return true, fmt.Errorf("%w: %s is closed", ErrUnreadable, l.path())
+		}
+		if err := l.refresh(); err != nil {
+			return true, err
+		}
+	}
+	return true, fmt.Errorf("%w: %s changes all the time", ErrUnreadable, l.path())
+}
+
+// Sweep implements [token.Revocations].
+func (l *List) Sweep(now time.Time) error {
+	return l.change(func(c *contents) (bool, error) { return c.sweep(now), nil })
+}
+
+// current reports whether the file is still the one that was read. A file that
+// was replaced has no name any more.
+func (l *List) current() bool {
+	v, err := versionOf(l.fd)
+	return err == nil && v == l.seen && v.links > 0
+}
+
+func versionOf(fd int) (version, error) {
+	var st syscall.Stat_t
+	if err := syscall.Fstat(fd, &st); err != nil {
+		return version{}, err
+	}
+	return version{uint64(st.Nlink), st.Size, st.Mtim}, nil //nolint:unconvert // 32 bits on some systems
+}
+
+func (l *List) refresh() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held == nil || l.file != nil && l.current() {
+		return nil // closed, or another goroutine was faster
+	}
+	return l.read()
+}
+
+func (l *List) reload() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.read()
+}
+
+// read replaces what is held. On an error the old file is kept, which is not
+// current, so that every question is refused until the list can be read.
+func (l *List) read() error {
+	f, err := openPrivate(l.path())
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	fd := int(f.Fd()) //nolint:gosec // a descriptor
+	seen, err := versionOf(fd)
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	data, err := readAll(f, maxFile)
+	if err != nil {
+		return errors.Join(fmt.Errorf("%w: %w", ErrUnreadable, err), f.Close())
+	}
+	c, err := decode(data)
+	if err != nil {
+		return errors.Join(fmt.Errorf("%w: %s: %w", ErrUnreadable, l.path(), err), f.Close())
+	}
+	if l.file != nil {
+		_ = l.file.Close() // only read
+	}
+	l.file, l.fd, l.seen, l.held = f, fd, seen, c
+	return nil
+}
+
+// change reads the list, changes it and puts it in place of the old one, while
+// no other process does.
+func (l *List) change(edit func(*contents) (bool, error)) error {
+	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
+	defer cancel()
+	held, err := takeLock(ctx, l.lock())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = held.Close() }() // lets go of the lock
+	data, err := readPrivate(l.path(), maxFile)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	c, err := decode(data)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrUnreadable, l.path(), err)
+	}
+	changed, err := edit(c)
+	if err != nil || !changed {
+		return err
+	}
+	return replace(l.path(), c.encode())
+}
