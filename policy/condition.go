@@ -209,13 +209,15 @@ func (c *condition) value(raw string, lets bool, depth int) bool {
 		return ok && c.anyPattern(text, lets)
 	case '[':
 		n, matched := 0, 0
-		eachMember(raw, func(_, element string, _ bool) bool {
-			n++
+		for m := membersOf(raw); n <= maxElements; n++ {
+			_, element, ok := m.next()
+			if !ok {
+				break
+			}
 			if c.value(element, lets, depth+1) {
 				matched++
 			}
-			return n <= maxElements
-		})
+		}
 		if n > maxElements {
 			return !lets
 		}

@@ -31,43 +31,47 @@ func lookup(raw, dotted string) (value string, found, twice bool) {
 func member(raw, key string) (value string, found, twice bool) {
 	index, err := strconv.Atoi(key)
 	isIndex := err == nil && strconv.Itoa(index) == key
-	n := 0
-	eachMember(raw, func(name, v string, object bool) bool {
-		if object && unquoteIs(name, key) || !object && isIndex && n == index {
+	m := membersOf(raw)
+	for n := 0; ; n++ {
+		name, v, ok := m.next()
+		if !ok {
+			return value, found, twice
+		}
+		if m.object && unquoteIs(name, key) || !m.object && isIndex && n == index {
 			value, found, twice = v, true, found
 		}
-		n++
-		return true
-	})
-	return value, found, twice
+	}
 }
 
-// eachMember calls fn for each member of an object or a list of valid JSON,
-// until fn returns false.
-func eachMember(raw string, fn func(name, value string, object bool) bool) {
+// members goes through an object or a list of valid JSON, and through nothing
+// of any other value.
+type members struct {
+	rest   string
+	object bool
+}
+
+func membersOf(raw string) members {
 	raw = strings.TrimLeft(raw, " \t\r\n")
 	if raw == "" || raw[0] != '{' && raw[0] != '[' {
-		return
+		return members{}
 	}
-	object := raw[0] == '{'
-	raw = raw[1:]
-	for {
-		raw = strings.TrimLeft(raw, " \t\r\n,")
-		if raw == "" || raw[0] == '}' || raw[0] == ']' {
-			return
-		}
-		name := ""
-		if object {
-			end := skipValue(raw)
-			name = raw[:end]
-			raw = strings.TrimLeft(raw[end:], " \t\r\n:")
-		}
-		end := skipValue(raw)
-		if end == 0 || !fn(name, raw[:end], object) {
-			return
-		}
-		raw = raw[end:]
+	return members{raw[1:], raw[0] == '{'}
+}
+
+// next is the raw name, of an object's member, and the raw value.
+func (m *members) next() (name, value string, ok bool) {
+	m.rest = strings.TrimLeft(m.rest, " \t\r\n,")
+	if m.rest == "" || m.rest[0] == '}' || m.rest[0] == ']' {
+		return "", "", false
 	}
+	if m.object {
+		end := skipValue(m.rest)
+		name = m.rest[:end]
+		m.rest = strings.TrimLeft(m.rest[end:], " \t\r\n:")
+	}
+	end := skipValue(m.rest)
+	value, m.rest = m.rest[:end], m.rest[end:]
+	return name, value, end > 0
 }
 
 // skipValue is the length of the value that valid JSON begins with.

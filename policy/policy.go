@@ -94,20 +94,20 @@ func (p *Policy) Default() nacre.Verdict { return p.fallback }
 func (p *Policy) Decide(r Request) nacre.Decision {
 	s := subject{request: &r}
 	if i := p.first(&s); i >= 0 {
-		return p.rules[i].decision(&r)
+		return p.rules[i].decision(r.Capability.ID, r.Constraints)
 	}
 	return p.defaulted(&s)
 }
 
-func (r *rule) decision(request *Request) nacre.Decision {
+func (r *rule) decision(id nacre.CapabilityID, asked nacre.Constraints) nacre.Decision {
 	d := nacre.Decision{Verdict: r.verdict, Code: r.code, Rule: r.place, Message: r.reason}
 	if r.verdict == nacre.Deny {
 		if d.Message == "" {
-			d.Message = fmt.Sprintf("%s is denied by %s", request.Capability.ID, r.place)
+			d.Message = fmt.Sprintf("%s is denied by %s", id, r.place)
 		}
 		return d
 	}
-	return narrowed(d, request.Constraints, r.constraints)
+	return narrowed(d, asked, r.constraints)
 }
 
 // narrowed puts both sides' constraints into a decision, or denies where they
@@ -132,9 +132,9 @@ func (p *Policy) defaulted(s *subject) nacre.Decision {
 	case nacre.Ask:
 		d.Code = nacre.ReasonDefaultAsk
 	default:
-		c := &s.request.Capability
+		id, class := s.request.Capability.ID, s.request.Capability.Safety
 		d.Verdict, d.Code = nacre.Deny, nacre.ReasonNoMatchingRule
-		d.Message = fmt.Sprintf("no rule allows %s (%s)", c.ID, c.Safety)
+		d.Message = fmt.Sprintf("no rule allows %s (%s)", id, class)
 		if hint := p.hint(s); hint != "" {
 			d.Message += "; " + hint
 		}

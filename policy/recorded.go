@@ -58,6 +58,7 @@ type Digest string
 const (
 	digestList   Digest = "list"
 	digestObject Digest = "object"
+	digestTwice  Digest = "twice" // nobody knows which of two values was meant
 )
 
 // RecordedOf is what may be kept of a request.
@@ -152,22 +153,25 @@ func (rec *Recorded) argument(path, raw string, depth int) {
 		put(&rec.Arguments, path, kind)
 		path += "."
 	}
-	n := 0
-	eachMember(raw, func(name, value string, object bool) bool {
+	m := membersOf(raw)
+	for n := 0; ; n++ {
+		name, value, ok := m.next()
+		if !ok {
+			return
+		}
 		key := strconv.Itoa(n)
-		if object {
+		if m.object {
 			key, _ = unquote(name) // it is valid JSON, so its names are
 		}
-		n++
-		if _, twice := rec.Arguments[path+key]; twice || strings.Contains(key, ".") {
+		if _, twice := rec.Arguments[path+key]; twice {
+			rec.Arguments[path+key] = digestTwice
+			continue
+		}
+		if strings.Contains(key, ".") || len(rec.Arguments) >= maxRecorded {
 			rec.Partial = true
-			return true
+			return
 		}
 		rec.argument(path+key, value, depth+1)
-		return len(rec.Arguments) < maxRecorded
-	})
-	if n > 0 && len(rec.Arguments) >= maxRecorded {
-		rec.Partial = true
 	}
 }
 
@@ -212,7 +216,7 @@ func (p *Policy) Replay(rec Recorded) (d nacre.Decision, undecided string) {
 			continue
 		case yes:
 		}
-		return settled(rule.decision(&r), hangs, undecided)
+		return settled(rule.decision(r.Capability.ID, r.Constraints), hangs, undecided)
 	}
 	return settled(p.defaulted(&s), hangs, undecided)
 }
@@ -241,7 +245,7 @@ func (r *rule) unknown(s *subject) string {
 func (c *condition) recordedArgument(rec *Recorded) truth {
 	digest, there := rec.Arguments[c.name]
 	switch {
-	case !there && (rec.Partial || rec.cut(c.name)):
+	case digest == digestTwice, !there && (rec.Partial || rec.cut(c.name)):
 		return unknown
 	case !there:
 		return no

@@ -196,18 +196,20 @@ func uniqueIn(raw string, depth int) error {
 		return fmt.Errorf("more than %d levels", maxArgumentDepth)
 	}
 	seen := map[string]bool{}
-	var failed error
-	eachMember(raw, func(name, value string, object bool) bool {
-		if object {
+	for m := membersOf(raw); ; {
+		name, value, ok := m.next()
+		if !ok {
+			return nil
+		}
+		if m.object {
 			key, _ := unquote(name) // it is valid JSON, so its names are
 			if seen[key] {
-				failed = fmt.Errorf("%.80q is there twice", key)
-				return false
+				return fmt.Errorf("%.80q is there twice", key)
 			}
 			seen[key] = true
 		}
-		failed = uniqueIn(value, depth+1)
-		return failed == nil
-	})
-	return failed
+		if err := uniqueIn(value, depth+1); err != nil {
+			return err
+		}
+	}
 }

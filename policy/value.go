@@ -170,7 +170,8 @@ func readings(value string) reading {
 	if !strings.ContainsAny(value, "\\%\x00") && !strings.Contains(value, "://") {
 		return reading{clean, clean}
 	}
-	loose, _, _ := strings.Cut(value, "\x00") // for C, a text ends here
+	// The copy keeps what is cheap cheap: without it every value would be moved to the heap.
+	loose, _, _ := strings.Cut(strings.Clone(value), "\x00") // for C, a text ends here
 	loose = loosener().Replace(loose)
 	if scheme, rest, ok := strings.Cut(loose, "://"); ok {
 		host, more, _ := strings.Cut(rest, "/")
