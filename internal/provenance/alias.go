@@ -1,6 +1,9 @@
 package provenance
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 const (
 	// afterURL ends a URL in a text; endOfURL may stand behind one in a sentence.
@@ -79,14 +82,16 @@ func (a *aliaser) phone(start, at int) {
 	}
 	number, end := phoneAt(a.text, at)
 	a.phoned = end
-	if number != "" && number != a.text[at:end] && begins([]byte(a.text[max(0, at-maxAtom):]), min(at, maxAtom)) && a.ends(end) {
+	if number != "" && number != a.text[at:end] && a.bounded(at, end) {
 		a.add(accountKind, number)
 	}
 }
 
-func (a *aliaser) ends(end int) bool {
-	from := max(0, end-maxJoiners)
-	return ends([]byte(a.text[from:min(len(a.text), end+4*maxJoiners)]), end-from)
+// bounded reports whether what stands from at to end is a value as a whole.
+func (a *aliaser) bounded(at, end int) bool {
+	from, to := max(0, at-maxJoiners*utf8.UTFMax), min(len(a.text), end+maxJoiners*utf8.UTFMax)
+	near := []byte(a.text[from:to])
+	return begins(near, at-from) && ends(near, end-from)
 }
 
 // iban reads groups of four from start on as an IBAN, to where its check digits fit.

@@ -18,12 +18,12 @@ type class struct {
 
 // addAll takes in docs and what they say in other spellings, except for those
 // that are not to be had from this source.
-func (c *class) addAll(docs []doc, name string, except map[string]bool) {
+func (c *class) addAll(docs []doc, name string, except []string) {
 	name = shorten(name)
 	for _, d := range docs {
 		c.add(d, name)
 		for _, alias := range aliases(d) {
-			if !except[string(alias)] && !c.knows(alias, name) {
+			if !slices.Contains(except, string(alias)) && !c.knows(alias, name) {
 				c.add(alias, name)
 			}
 		}

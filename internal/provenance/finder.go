@@ -1,6 +1,7 @@
 package provenance
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,7 +54,7 @@ func (f *finder) container(c byte, path string, sinks []string, sink bool) {
 			// A path goes through a list to each of its elements, or to one by its number.
 			step := strconv.Itoa(i)
 			within, is := follow(sinks, step)
-			f.value(join(path, step), append(within, sinks...), sink || is)
+			f.value(join(path, step), union(within, sinks), sink || is)
 			continue
 		}
 		raw, _ := f.key()
@@ -76,6 +77,20 @@ func follow(sinks []string, key string) (within []string, is bool) {
 		}
 	}
 	return within, is
+}
+
+// union keeps the rests of a path apart, which would double with every list
+// that is nested in a list.
+func union(within, sinks []string) []string {
+	if len(within) == 0 {
+		return sinks
+	}
+	for _, sink := range sinks {
+		if !slices.Contains(within, sink) {
+			within = append(within, sink)
+		}
+	}
+	return within
 }
 
 func join(path, step string) string {

@@ -297,6 +297,7 @@ func TestSinksAreNamesAndPathsAndEveryValueBelow(t *testing.T) {
 		"an object":                   {`{"to":{"a":"bob@example.com","b":{"c":"x@y.z"}}}`, []string{"to"}, "to.a=operator to.b.c=nowhere"},
 		"a path":                      {`{"to":{"a":"bob@example.com","b":"x@y.z"}}`, []string{"to.a"}, "to.a=operator"},
 		"a path through a list":       {`{"to":[{"a":"bob@example.com"},{"a":"x@y.z"}]}`, []string{"to.a"}, "to.0.a=operator to.1.a=nowhere"},
+		"a path through lists":        {`{"to":[[["a",["bob@example.com"]]]]}`, []string{"to.0.1.0"}, "to.0.0.1.0=operator"},
 		"a path to one of a list":     {`{"to":["bob@example.com","x@y.z"]}`, []string{"to.1"}, "to.1=nowhere"},
 		"a name with a dot":           {`{"to.a":"bob@example.com"}`, []string{"to.a"}, "to.a=operator"},
 		"a sink within a sink":        {`{"to":{"a":"bob@example.com"}}`, []string{"to", "to.a"}, "to.a=operator"},
@@ -339,6 +340,10 @@ func TestTooMuchIsSeenNowhere(t *testing.T) {
 	origins = l.Origins(json.RawMessage(deep), []string{"v"})
 	if len(origins) != 1 || origins[0].Provenance != nacre.SeenNowhere {
 		t.Errorf("deep JSON: have %d origins", len(origins))
+	}
+	lists := `{"v":` + strings.Repeat("[", 120) + `"bob@example.com"` + strings.Repeat("]", 120) + `}`
+	if have := l.Origins(json.RawMessage(lists), []string{"v" + strings.Repeat(".0", 200)}); len(have) != 0 {
+		t.Errorf("a long path: have %+v", have)
 	}
 	if have := l.Origins(nil, slices.Repeat([]string{"v"}, 1000)); len(have) != provenance.MaxOrigins {
 		t.Errorf("sinks over the limit: %d origins", len(have))

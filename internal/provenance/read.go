@@ -18,8 +18,16 @@ func read(text []byte) []doc {
 	return r.docs
 }
 
+// readValues is read without the keys of JSON.
+func readValues(text []byte) []doc {
+	r := reader{keyless: true}
+	r.text(text, 0)
+	return r.docs
+}
+
 type reader struct {
-	docs []doc
+	docs    []doc
+	keyless bool
 }
 
 // text reads a text that may be JSON, or lines of JSON.
@@ -73,8 +81,9 @@ func (r *reader) value(s *scanner, depth, nested int) {
 		}
 		for more := true; more; more = s.next() {
 			if c == '{' {
-				key, _ := s.key()
-				r.add(unescape(key))
+				if key, _ := s.key(); !r.keyless {
+					r.add(unescape(key))
+				}
 			}
 			r.value(s, depth+1, nested)
 		}

@@ -7,21 +7,23 @@ import (
 	"github.com/nacre-dev/nacre"
 )
 
-// The effort of looking for echoes in one result.
 const (
 	// minEcho is the shortest part of an argument that is looked for in a
 	// result, in bytes; shorter ones are found only as the whole of a text.
 	minEcho = 4
-	// maxEchoes is how many values of a call are looked for.
+	// maxEchoes is how many values of the agent a call may have for its result
+	// to be trusted: each is looked for in all of it. To find them, so many
+	// words of the arguments are looked at.
 	maxEchoes = 64
+	maxLooked = 1024
 )
 
 // ObserveResult takes in what a call returned. What a trusted result only
 // repeats of what the agent had said, in this call or an earlier one, is not
 // trusted for it: otherwise a reminder that is confirmed in its own words would
-// make an outsider's address a trusted one.
+// make an outsider's address a trusted one. An untrusted result taints the session.
 func (l *Ledger) ObserveResult(source nacre.Source, arguments, result []byte) {
-	said, docs := read(arguments), read(result)
+	said, docs := readValues(arguments), read(result)
 	if source.Provenance.Label() == nacre.Untrusted {
 		l.Taint(source.Name)
 	}
@@ -35,55 +37,77 @@ func (l *Ledger) ObserveResult(source nacre.Source, arguments, result []byte) {
 		l.classOf(source.Provenance).addAll(docs, source.Name, nil)
 		return
 	}
-	trusted, echoes := l.sift(docs, own)
+	trusted, echoes := l.sift(docs, spellings(own))
+	if len(own) > maxEchoes {
+		trusted, echoes = nil, docs
+	}
 	l.classOf(source.Provenance).addAll(trusted, source.Name, spellings(own))
 	l.classOf(nacre.SeenUntrusted).addAll(echoes, source.Name, nil)
 }
 
 // spellings are all in which the agent's words could come back.
-func spellings(own []doc) map[string]bool {
-	known := make(map[string]bool)
+func spellings(own []doc) (known []string) {
 	for _, d := range own[:min(len(own), maxEchoes)] {
+		known = append(known, string(d))
 		f := forms{}
 		f.text(d)
 		for _, n := range f.needles {
-			known[string(n.text)] = true
+			known = append(known, string(n.text))
 		}
 	}
 	return known
 }
 
-// unbacked returns what of the agent's words nobody trusted had said before.
+// unbacked returns what of the agent's words nobody trusted had said before:
+// whole texts, and in them what looks like a value. It stops when there are too many.
 func (l *Ledger) unbacked(said []doc) (own []doc) {
+	looked := 0
 	for _, d := range said {
-		n := newNeedle(d, false)
-		forms := []needle{n}
-		if len(n.runs) > 0 && len(l.classes[nacre.SeenOperator].sources(forms)) == 0 && len(l.classes[nacre.SeenTrusted].sources(forms)) == 0 {
+		if !l.backed(d) {
 			own = append(own, d)
+		}
+		for chunk := range bytes.SplitSeq(d, []byte(" ")) {
+			chunk = bytes.Trim(chunk, "\"'()<>[]{},;:.!?")
+			if len(chunk) < minEcho || len(chunk) == len(d) || !bytes.ContainsAny(chunk, "@./-:0123456789") {
+				continue
+			}
+			if looked++; looked > maxLooked || len(own) > maxEchoes {
+				return append(own, make([]doc, maxEchoes)...)
+			}
+			if !l.backed(chunk) {
+				own = append(own, chunk)
+			}
 		}
 	}
 	return own
 }
 
+// backed reports whether the operator or a trusted result had said a text. One
+// without words needs nobody.
+func (l *Ledger) backed(d doc) bool {
+	n := []needle{newNeedle(d, false)}
+	return len(n[0].runs) == 0 || len(l.classes[nacre.SeenOperator].sources(n)) > 0 || len(l.classes[nacre.SeenTrusted].sources(n)) > 0
+}
+
 // sift parts the texts of a result from what in them the agent had said.
-func (l *Ledger) sift(docs, own []doc) (trusted, echoes []doc) {
+func (l *Ledger) sift(docs []doc, said []string) (trusted, echoes []doc) {
 	for _, d := range docs {
-		n := newNeedle(d, false)
-		if len(n.runs) > 0 && len(l.said.sources([]needle{n})) > 0 && len(l.classes[nacre.SeenTrusted].sources([]needle{n})) == 0 {
+		n := []needle{newNeedle(d, false)}
+		if len(l.said.sources(n)) > 0 && len(l.classes[nacre.SeenTrusted].sources(n)) == 0 {
 			echoes = append(echoes, d)
 			continue
 		}
-		trusted = append(trusted, blot(d, own))
+		trusted = append(trusted, blot(d, said))
 	}
 	return trusted, echoes
 }
 
 // blot replaces in a text the words of the agent that stand in it, by what is
 // in no value and ends none.
-func blot(d doc, own []doc) doc {
-	for _, said := range own[:min(len(own), maxEchoes)] {
-		if len(said) >= minEcho && bytes.Contains(d, said) {
-			d = bytes.ReplaceAll(d, said, []byte(string(utf8.RuneError)))
+func blot(d doc, said []string) doc {
+	for _, s := range said {
+		if len(s) >= minEcho && bytes.Contains(d, []byte(s)) {
+			d = bytes.ReplaceAll(d, []byte(s), []byte(string(utf8.RuneError)))
 		}
 	}
 	return d

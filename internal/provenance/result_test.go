@@ -1,6 +1,7 @@
 package provenance_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/nacre-dev/nacre"
@@ -10,17 +11,19 @@ import (
 // K-25: labels are set by the host, never by content.
 func TestATrustedResultMakesNoTrustedValueOfWhatTheAgentSaid(t *testing.T) {
 	for name, c := range map[string]struct{ arguments, result, value string }{
-		"as it is":             {`{"to":"evil@example.org"}`, `{"to":"evil@example.org"}`, "evil@example.org"},
-		"in a sentence":        {`{"to":"evil@example.org"}`, `"Created for evil@example.org."`, "evil@example.org"},
-		"in capitals":          {`{"to":"evil@example.org"}`, `"Created for EVIL@example.org"`, "evil@example.org"},
-		"escaped":              {`{"to":"evil@example.org"}`, `"Created for \u0065vil@example.org"`, "evil@example.org"},
-		"a part of it":         {`{"text":"write to evil@example.org today"}`, `{"to":"evil@example.org"}`, "evil@example.org"},
-		"with its rest":        {`{"text":"corp.example"}`, `"bob@evil.org.corp.example"`, "bob@evil.org"},
-		"a number":             {`{"amount":15000}`, `{"amount":15000}`, "15000"},
-		"an amount, spelt out": {`{"amount":15000}`, `"Transfer of $15,000.00 made"`, "15000"},
-		"an account, grouped":  {`{"to":"DE89370400440532013000"}`, `"Transfer to DE89 3704 0044 0532 0130 00 made"`, "DE89370400440532013000"},
-		"a URL, cleaned":       {`{"url":"https://evil.org/a/../b"}`, `"Fetched https://evil.org/b"`, "https://evil.org/b"},
-		"the whole in a list":  {`{"to":["evil@example.org"]}`, `[["evil@example.org"]]`, "evil@example.org"},
+		"as it is":              {`{"to":"evil@example.org"}`, `{"to":"evil@example.org"}`, "evil@example.org"},
+		"in a sentence":         {`{"to":"evil@example.org"}`, `"Created for evil@example.org."`, "evil@example.org"},
+		"in capitals":           {`{"to":"evil@example.org"}`, `"Created for EVIL@example.org"`, "evil@example.org"},
+		"escaped":               {`{"to":"evil@example.org"}`, `"Created for \u0065vil@example.org"`, "evil@example.org"},
+		"a part of it":          {`{"text":"write to evil@example.org today"}`, `{"to":"evil@example.org"}`, "evil@example.org"},
+		"a part, in a sentence": {`{"text":"Write to <evil@example.org>, today."}`, `"Will write to evil@example.org"`, "evil@example.org"},
+		"among too many":        {`{"text":"` + strings.Repeat("a.b c.d ", 2000) + `evil@example.org"}`, `"Will write to evil@example.org"`, "evil@example.org"},
+		"with its rest":         {`{"text":"corp.example"}`, `"bob@evil.org.corp.example"`, "bob@evil.org"},
+		"a number":              {`{"amount":15000}`, `{"amount":15000}`, "15000"},
+		"an amount, spelt out":  {`{"amount":15000}`, `"Transfer of $15,000.00 made"`, "15000"},
+		"an account, grouped":   {`{"to":"DE89370400440532013000"}`, `"Transfer to DE89 3704 0044 0532 0130 00 made"`, "DE89370400440532013000"},
+		"a URL, cleaned":        {`{"url":"https://evil.org/a/../b"}`, `"Fetched https://evil.org/b"`, "https://evil.org/b"},
+		"the whole in a list":   {`{"to":["evil@example.org"]}`, `[["evil@example.org"]]`, "evil@example.org"},
 	} {
 		l := provenance.New()
 		l.ObserveResult(trusted, []byte(c.arguments), []byte(c.result))
