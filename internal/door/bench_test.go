@@ -2,7 +2,6 @@ package door_test
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -17,35 +16,7 @@ import (
 // BenchmarkCall is one tool call over a kept connection, against as many bytes
 // sent back and forth over a bare unix socket.
 func BenchmarkCall(b *testing.B) {
-	b.Run("floor", func(b *testing.B) {
-		ln, path := listen(b)
-		var served sync.WaitGroup
-		served.Go(func() {
-			nc, err := ln.Accept()
-			if err != nil {
-				b.Error(err)
-				return
-			}
-			_, _ = io.Copy(struct{ io.Writer }{nc}, struct{ io.Reader }{nc}) // until the client goes
-			_ = nc.Close()                                                   // done
-		})
-		client, err := ipc.Socket(path)(context.Background())
-		if err != nil {
-			b.Fatal(err)
-		}
-		message := []byte(request("echo", "0123456789abcdef"))
-		for b.Loop() {
-			if _, err := client.Write(message); err != nil {
-				b.Fatal(err)
-			}
-			if _, err := io.ReadFull(client, message); err != nil {
-				b.Fatal(err)
-			}
-		}
-		_ = client.Close() // done
-		served.Wait()
-		_ = ln.Close() // done
-	})
+	b.Run("floor", socketFloor)
 	b.Run("ours", func(b *testing.B) {
 		c := dial(b, serve(b, crew(), config{}))
 		for b.Loop() {
@@ -55,28 +26,39 @@ func BenchmarkCall(b *testing.B) {
 		}
 	})
 	b.Run("ours-64-in-flight", func(b *testing.B) {
-		c := dial(b, serve(b, crew(), config{}))
-		message := func(i int) []byte { return []byte(request("echo", fmt.Sprint(i))) }
-		sent := 0
-		for ; sent < min(64, b.N); sent++ {
-			if err := c.Send(message(sent)); err != nil {
-				b.Fatal(err)
-			}
-		}
-		b.ResetTimer()
-		for range b.N {
-			e, refusal := receive(b, c)
-			if refusal != nil {
-				b.Fatal(e, refusal)
-			}
-			if sent < b.N {
-				sent++
-				if err := c.Send(message(sent)); err != nil {
-					b.Fatal(err)
-				}
-			}
-		}
+		inFlight(b, dial(b, serve(b, crew(), config{})))
 	})
+}
+
+// socketFloor is a request's bytes back and forth over a bare unix socket.
+func socketFloor(b *testing.B) {
+	ln, path := listen(b)
+	var served sync.WaitGroup
+	served.Go(func() {
+		nc, err := ln.Accept()
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		_, _ = io.Copy(struct{ io.Writer }{nc}, struct{ io.Reader }{nc}) // until the client goes
+		_ = nc.Close()                                                   // done
+	})
+	client, err := ipc.Socket(path)(context.Background())
+	if err != nil {
+		b.Fatal(err)
+	}
+	message := []byte(request("echo", "0123456789abcdef"))
+	for b.Loop() {
+		if _, err := client.Write(message); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := io.ReadFull(client, message); err != nil {
+			b.Fatal(err)
+		}
+	}
+	_ = client.Close() // done
+	served.Wait()
+	_ = ln.Close() // done
 }
 
 // BenchmarkIPC is one ipc process per call, against a Go program that does nothing.
