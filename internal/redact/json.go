@@ -20,6 +20,9 @@ const (
 	maxPath = 256
 )
 
+// minCard is the length of the shortest number that is looked at.
+const minCard = 13
+
 // ErrNotJSON is what JSON returns for bytes that are not one JSON value in UTF-8.
 var ErrNotJSON = errors.New("not JSON")
 
@@ -61,6 +64,15 @@ type walker struct {
 	steps [MaxDepth + 1]step
 	// seen are keys that were looked at: those of a row come again in the next.
 	seen [knownKeys]knownKey
+	// last are the keys by their place in an object, as they were spelled, for
+	// rows have theirs in one order.
+	last [knownKeys]spelled
+}
+
+// spelled is a clean key with its quotes and its colon.
+type spelled struct {
+	text string
+	key  knownKey
 }
 
 // knownKeys is how many keys are remembered, a power of two.
@@ -105,6 +117,12 @@ func (w *walker) peek() byte {
 }
 
 func (w *walker) space() {
+	if w.at < len(w.text) && w.text[w.at] <= ' ' {
+		w.blanks()
+	}
+}
+
+func (w *walker) blanks() {
 	for w.at < len(w.text) {
 		switch w.text[w.at] {
 		case ' ', '\t', '\n', '\r':
@@ -126,12 +144,10 @@ func (w *walker) take(b byte) bool {
 
 func (w *walker) value(n naming) {
 	switch b := w.peek(); {
-	case b == '{':
-		w.nested(w.object, n)
-	case b == '[':
-		w.nested(w.array, n)
 	case b == '"':
 		w.string(n)
+	case b == '{', b == '[':
+		w.nested(b, n)
 	case b == '-' || isDigit(b):
 		w.number(n)
 	default:
@@ -139,13 +155,17 @@ func (w *walker) value(n naming) {
 	}
 }
 
-func (w *walker) nested(read func(naming), n naming) {
+func (w *walker) nested(open byte, n naming) {
 	if w.depth == MaxDepth {
 		w.bad = true
 		return
 	}
 	w.depth++
-	read(n)
+	if open == '{' {
+		w.object(n)
+	} else {
+		w.array(n)
+	}
 	w.depth--
 }
 
@@ -179,25 +199,57 @@ func (w *walker) object(n naming) {
 		return
 	}
 	renamed := 0
-	for !w.bad {
+	for place := w.depth; !w.bad; place++ {
 		w.space()
-		known, found := w.key(&renamed)
-		if found {
-			w.tell()
-		}
-		w.space()
-		if !w.take(':') {
-			return
+		known := w.expected(place)
+		if known == nil {
+			if known = w.member(place, &renamed); known == nil {
+				return
+			}
 		}
 		w.space()
 		w.value(known.naming(n, w.peek()))
 		w.space()
-		if w.peek() == '}' {
+		switch w.peek() {
+		case ',':
+			w.at++
+		case '}':
 			w.at++
 			return
+		default:
+			w.bad = true
 		}
-		w.take(',')
 	}
+}
+
+// expected takes the key that the last object had at this place, or returns nil.
+func (w *walker) expected(place int) *knownKey {
+	last := &w.last[place%knownKeys]
+	end := w.at + len(last.text)
+	if last.text == "" || end > len(w.text) || w.text[w.at:end] != last.text {
+		return nil
+	}
+	w.at = end
+	here := &w.steps[w.depth]
+	here.key, here.isIndex = last.key.name, false
+	return &last.key
+}
+
+// member reads a key and its colon, or returns nil.
+func (w *walker) member(place int, renamed *int) *knownKey {
+	start := w.at
+	known, found := w.key(renamed)
+	if found {
+		w.tell()
+	}
+	w.space()
+	if !w.take(':') {
+		return nil
+	}
+	if known.clean && w.at-start == len(known.name)+3 && w.text[start+1:start+1+len(known.name)] == known.name {
+		w.last[place%knownKeys] = spelled{w.text[start:w.at], *known}
+	}
+	return known
 }
 
 // key reads a key, and returns what it says of a value that starts like the
@@ -232,6 +284,9 @@ func (w *walker) string(n naming) {
 	if !ok {
 		return
 	}
+	if n == (naming{}) && !w.engine.suspects.suspect(s) {
+		return
+	}
 	clean, found := Marker, n.mode == named && s != "" && s != Marker || n.kind != notSecret && secretValue(n.kind, s, true)
 	if !found {
 		clean, found = w.engine.String(s)
@@ -245,6 +300,9 @@ func (w *walker) string(n naming) {
 // number reads a number; one of a card's length is looked at.
 func (w *walker) number(n naming) {
 	start := w.at
+	if n.mode != named && w.short() {
+		return
+	}
 	if w.peek() == '-' {
 		w.at++
 	}
@@ -266,13 +324,26 @@ func (w *walker) number(n naming) {
 		w.digits()
 	}
 	found := n.mode == named
-	if s := w.text[start:w.at]; !found && len(s) >= 13 {
+	if s := w.text[start:w.at]; !found && len(s) >= minCard {
 		_, found = w.engine.String(s)
 	}
 	if found && !w.bad {
 		w.replace(start, Marker)
 		w.tell()
 	}
+}
+
+// short passes over a number that is only a few digits.
+func (w *walker) short() bool {
+	at := w.at
+	for at < len(w.text) && isDigit(w.text[at]) {
+		at++
+	}
+	if at == w.at || at == len(w.text) || w.text[w.at] == '0' || at-w.at >= minCard || w.text[at] == '.' || w.text[at]|0x20 == 'e' {
+		return false
+	}
+	w.at = at
+	return true
 }
 
 func (w *walker) digits() bool {
@@ -285,13 +356,15 @@ func (w *walker) digits() bool {
 }
 
 func (w *walker) literal() {
-	for _, word := range []string{"true", "false", "null"} {
-		if strings.HasPrefix(w.text[w.at:], word) {
-			w.at += len(word)
-			return
-		}
+	word := "null"
+	switch w.peek() {
+	case 't':
+		word = "true"
+	case 'f':
+		word = "false"
 	}
-	w.bad = true
+	w.bad = !strings.HasPrefix(w.text[w.at:], word)
+	w.at += len(word)
 }
 
 // scan reads a string and returns what it says.
@@ -300,6 +373,17 @@ func (w *walker) scan() (string, bool) {
 		return "", false
 	}
 	start, escaped, ascii := w.at, false, true
+	at, text := w.at, w.text
+	for at+wordSize <= len(text) && !ends8(text[at:at+wordSize]) {
+		at += wordSize
+	}
+	for at < len(text) && text[at] != '"' && text[at] != '\\' && text[at] >= ' ' && text[at] < utf8.RuneSelf {
+		at++
+	}
+	if w.at = at; at < len(text) && text[at] == '"' {
+		w.at++
+		return text[start:at], true
+	}
 	for w.at < len(w.text) {
 		b := w.text[w.at]
 		switch {
@@ -320,6 +404,20 @@ func (w *walker) scan() (string, bool) {
 	}
 	w.bad = true
 	return "", false
+}
+
+// wordSize is how many bytes are looked at together.
+const wordSize = 8
+
+// ends8 reports whether one of eight bytes is a quote, a backslash, a control
+// character or not ASCII: the usual trick of looking for zero bytes.
+func ends8(s string) bool {
+	_ = s[7]
+	v := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	quote, slash := v^(ones*'"'), v^(ones*'\\')
+	return (v|(v-ones*' ')|(quote-ones)|(slash-ones))&highs != 0
 }
 
 func (w *walker) said(s string, escaped, ascii bool) (string, bool) {

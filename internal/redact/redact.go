@@ -26,6 +26,8 @@ type Engine struct {
 	keywords []keyword
 
 	secretNames, holders map[string]struct{}
+	// suspects sorts out the short texts that cannot hold a secret.
+	suspects suspects
 	// rooms holds what decoding needs between two searches.
 	rooms sync.Pool
 }
@@ -121,6 +123,11 @@ func New() *Engine {
 	add(keyword{how: byUser}, "-u ", "--user ", "--user=")
 	add(keyword{how: byAt}, "@")
 	e.words = newAutomaton(words)
+	for i, word := range words {
+		if k := &e.keywords[i]; k.how != byForm && k.how != byShape && k.how != byURL && k.how != byAt || word == "eyj" {
+			e.suspects.learn(word)
+		}
+	}
 	return e
 }
 
@@ -134,6 +141,9 @@ func set(names []string) map[string]struct{} {
 
 // String returns s with every secret replaced by Marker, and whether there was one.
 func (e *Engine) String(s string) (string, bool) {
+	if !e.suspects.suspect(s) {
+		return s, false
+	}
 	found := e.find(s)
 	if len(found) == 0 {
 		return s, false

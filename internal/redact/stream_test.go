@@ -93,6 +93,9 @@ func FuzzString(f *testing.F) {
 	e := redact.New()
 	f.Fuzz(func(t *testing.T, s string) {
 		out, found := e.String(s)
+		if !found && e.Find(s) {
+			t.Errorf("%q was beyond suspicion", s)
+		}
 		if !found && out != s {
 			t.Errorf("changed without a find: %q", out)
 		}
@@ -106,6 +109,37 @@ func FuzzString(f *testing.F) {
 			stream(t, s, 5)
 		}
 	})
+}
+
+// The first look at a short text says no only of what holds no secret.
+func TestNoSecretIsBeyondSuspicion(t *testing.T) {
+	e := redact.New()
+	for prefix, n := range redact.ShortestForms() {
+		if n < redact.MinRun && prefix != "eyJ" { // which is learned as a word
+			t.Errorf("%s: a token of %d bytes", prefix, n)
+		}
+	}
+	s := source{rand.New(rand.NewPCG(15, 6))}
+	look := func(text string) {
+		for at := 0; at < len(text); at += 7 { // every piece of it, for short texts are all that is looked at
+			for _, n := range []int{9, 12, 20, 40, 90, 200} {
+				if piece := text[at:min(len(text), at+n)]; !e.Suspect(piece) && e.Find(piece) {
+					t.Errorf("%q is beyond suspicion", piece)
+				}
+			}
+		}
+	}
+	for _, test := range hidden {
+		look(test.text)
+	}
+	for i, c := range classes() {
+		look(c.inContext(i, c.make(s)))
+		look("Row " + c.key + " " + s.word() + s.word())
+		for _, d := range disguises {
+			text, _ := disguised(c, d.all, d.as, c.make(s))
+			look(text)
+		}
+	}
 }
 
 // What JSON takes is JSON for everybody, and stays JSON of the same shape.
