@@ -210,10 +210,11 @@ func (c *condition) value(raw string, lets bool, depth int) bool {
 	case '[':
 		n, matched := 0, 0
 		for m := membersOf(raw); n <= maxElements; n++ {
-			_, element, ok := m.next()
+			_, element, after, ok := m.next()
 			if !ok {
 				break
 			}
+			m = after
 			if c.value(element, lets, depth+1) {
 				matched++
 			}

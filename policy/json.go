@@ -33,13 +33,14 @@ func member(raw, key string) (value string, found, twice bool) {
 	isIndex := err == nil && strconv.Itoa(index) == key
 	m := membersOf(raw)
 	for n := 0; ; n++ {
-		name, v, ok := m.next()
+		name, v, after, ok := m.next()
 		if !ok {
 			return value, found, twice
 		}
 		if m.object && unquoteIs(name, key) || !m.object && isIndex && n == index {
 			value, found, twice = v, true, found
 		}
+		m = after
 	}
 }
 
@@ -58,20 +59,21 @@ func membersOf(raw string) members {
 	return members{raw[1:], raw[0] == '{'}
 }
 
-// next is the raw name, of an object's member, and the raw value.
-func (m *members) next() (name, value string, ok bool) {
-	m.rest = strings.TrimLeft(m.rest, " \t\r\n,")
-	if m.rest == "" || m.rest[0] == '}' || m.rest[0] == ']' {
-		return "", "", false
+// next is the raw name, of an object's member, the raw value, and what comes
+// after. It changes nothing in place, so that what it goes through stays where
+// it is.
+func (m members) next() (name, value string, after members, ok bool) {
+	rest := strings.TrimLeft(m.rest, " \t\r\n,")
+	if rest == "" || rest[0] == '}' || rest[0] == ']' {
+		return "", "", members{}, false
 	}
 	if m.object {
-		end := skipValue(m.rest)
-		name = m.rest[:end]
-		m.rest = strings.TrimLeft(m.rest[end:], " \t\r\n:")
+		end := skipValue(rest)
+		name = rest[:end]
+		rest = strings.TrimLeft(rest[end:], " \t\r\n:")
 	}
-	end := skipValue(m.rest)
-	value, m.rest = m.rest[:end], m.rest[end:]
-	return name, value, end > 0
+	end := skipValue(rest)
+	return name, rest[:end], members{rest[end:], m.object}, end > 0
 }
 
 // skipValue is the length of the value that valid JSON begins with.
@@ -141,14 +143,14 @@ func sameScalar(a, b string) bool {
 
 func isNumber(s string) bool { return s[0] == '-' || s[0] >= '0' && s[0] <= '9' }
 
-// worth compares numbers that are written differently. One that is too long
+// worth compares copies of numbers that are written differently. One that is too long
 // or too large to be held against another is like none.
 func worth(a, b string) bool {
 	if len(a) > maxNumber || len(b) > maxNumber || hugeExponent(a) || hugeExponent(b) {
 		return false
 	}
-	x, ok := new(big.Rat).SetString(a)
-	y, both := new(big.Rat).SetString(b)
+	x, ok := new(big.Rat).SetString(strings.Clone(a))
+	y, both := new(big.Rat).SetString(strings.Clone(b))
 	return ok && both && x.Cmp(y) == 0
 }
 

@@ -155,10 +155,11 @@ func (rec *Recorded) argument(path, raw string, depth int) {
 	}
 	m := membersOf(raw)
 	for n := 0; ; n++ {
-		name, value, ok := m.next()
+		name, value, after, ok := m.next()
 		if !ok {
 			return
 		}
+		m = after
 		key := strconv.Itoa(n)
 		if m.object {
 			key, _ = unquote(name) // it is valid JSON, so its names are

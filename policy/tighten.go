@@ -197,10 +197,11 @@ func uniqueIn(raw string, depth int) error {
 	}
 	seen := map[string]bool{}
 	for m := membersOf(raw); ; {
-		name, value, ok := m.next()
+		name, value, after, ok := m.next()
 		if !ok {
 			return nil
 		}
+		m = after
 		if m.object {
 			key, _ := unquote(name) // it is valid JSON, so its names are
 			if seen[key] {
