@@ -34,7 +34,8 @@ type column struct {
 	lowest, highest []byte
 	// distinct are the words and how often each one came; more is set when there
 	// are too many of them.
-	distinct []word
+	distinct [maxDistinct]word
+	known    int
 	more     bool
 }
 
@@ -47,6 +48,16 @@ type word struct {
 type collector struct {
 	columns []column
 	rows    int
+}
+
+// collect reads the rows of a result that are objects.
+func collect(r *Result) []column {
+	g := collector{columns: make([]column, 0, topColumns)}
+	for i := range r.granted {
+		c := cursor{data: r.row(i)}
+		g.row(&c, 1)
+	}
+	return g.ranked()
 }
 
 // row reads an object that stands inside of depth-1 containers as the next row.
@@ -104,6 +115,13 @@ func (g *collector) rank() {
 	g.columns = g.columns[:min(len(g.columns), topColumns)]
 }
 
+func (g *collector) ranked() []column {
+	if g.rows < sampleRows {
+		g.rank()
+	}
+	return g.columns
+}
+
 // value reads the value of the column in one row.
 func (k *column) value(c *cursor, depth int, sample bool) {
 	k.present++
@@ -133,17 +151,18 @@ func (k *column) value(c *cursor, depth int, sample bool) {
 }
 
 func (k *column) word(quoted []byte) {
-	for i := range k.distinct {
+	for i := range k.distinct[:k.known] {
 		if w := &k.distinct[i]; string(w.quoted) == string(quoted) {
 			w.n++
 			return
 		}
 	}
-	if len(k.distinct) == maxDistinct {
-		k.more, k.distinct = true, nil
+	if k.known == maxDistinct {
+		k.more, k.known = true, 0
 		return
 	}
-	k.distinct = append(k.distinct, word{quoted, 1})
+	k.distinct[k.known] = word{quoted, 1}
+	k.known++
 }
 
 func (k *column) number(spelled []byte) {

@@ -47,22 +47,26 @@ func capFacts(facts []string, total int) []string {
 }
 
 func (r *Result) tableFacts(redactor Redactor) ([]string, error) {
-	names := make([]string, 0, len(r.columns))
-	for i := range r.columns[:min(len(r.columns), topColumns)] {
-		names = append(names, clip(head(r.columns[i].name, nameLimit+edge), nameLimit, redactor))
+	columns := r.columns
+	if columns == nil {
+		columns = collect(r)
+	}
+	names := make([]string, 0, len(columns))
+	for i := range columns {
+		names = append(names, clip(head(columns[i].name, nameLimit+edge), nameLimit, redactor))
 	}
 	facts := make([]string, 0, 2+2*statColumns)
 	facts = append(facts, "Total rows: "+strconv.Itoa(r.granted), "Top keys: "+strings.Join(names, ", "))
 	if r.granted == 0 {
 		return facts[:1], nil
 	}
-	told, err := r.tellable(redactor)
+	told, err := tellable(columns, redactor)
 	if err != nil {
 		return nil, err
 	}
 	left := statColumns
 	for i := range names {
-		k := &r.columns[i]
+		k := &columns[i]
 		if k.numeric() && left > 0 {
 			left--
 			if told[i] && !math.IsInf(k.sum, 0) {
@@ -72,12 +76,12 @@ func (r *Result) tableFacts(redactor Redactor) ([]string, error) {
 		}
 	}
 	for i := range names[:min(len(names), statColumns)] {
-		k := &r.columns[i]
+		k := &columns[i]
 		switch {
 		case k.numeric() || !told[i]:
 		case k.truths+k.falses == k.present:
 			facts = append(facts, fmt.Sprintf("%s: True=%d, False=%d", names[i], k.truths, k.falses))
-		case !k.more && len(k.distinct) > 1:
+		case !k.more && k.known > 1:
 			facts = append(facts, names[i]+" distribution: "+k.distribution(redactor))
 		}
 	}
@@ -94,9 +98,9 @@ func decimal(v float64) string {
 }
 
 func (k *column) distribution(redactor Redactor) string {
-	counts := make(map[string]int, len(k.distinct))
-	values := make([]string, 0, len(k.distinct))
-	for _, w := range k.distinct {
+	counts := make(map[string]int, k.known)
+	values := make([]string, 0, k.known)
+	for _, w := range k.distinct[:k.known] {
 		value := clip(head(w.quoted, valueChars+edge), valueChars, redactor)
 		if counts[value] == 0 {
 			values = append(values, value)
@@ -112,7 +116,7 @@ func (k *column) distribution(redactor Redactor) string {
 
 // tellable says of each column whether what a fact would tell of it may be
 // told under its name: the redactor is shown name and values together.
-func (r *Result) tellable(redactor Redactor) ([topColumns]bool, error) {
+func tellable(columns []column, redactor Redactor) ([topColumns]bool, error) {
 	var told [topColumns]bool
 	p := printer{redactor: redactor, text: textLimit, out: []byte{'['}}
 	var of [topColumns * (maxDistinct + 1)]int
@@ -124,7 +128,7 @@ func (r *Result) tellable(redactor Redactor) ([topColumns]bool, error) {
 		of[n] = column
 		n++
 		p.out = append(p.out, '{')
-		p.string(r.columns[column].name, nameLimit)
+		p.string(columns[column].name, nameLimit)
 		p.out = append(p.out, ':')
 		if value[0] == '"' {
 			p.string(value, textLimit)
@@ -133,8 +137,8 @@ func (r *Result) tellable(redactor Redactor) ([topColumns]bool, error) {
 		}
 		p.out = append(p.out, '}')
 	}
-	for i := range r.columns[:min(len(r.columns), topColumns)] {
-		k := &r.columns[i]
+	for i := range columns {
+		k := &columns[i]
 		told[i] = true
 		switch {
 		case k.numeric():
@@ -144,7 +148,7 @@ func (r *Result) tellable(redactor Redactor) ([topColumns]bool, error) {
 				pair(i, k.highest)
 			}
 		case i < statColumns:
-			for _, w := range k.distinct {
+			for _, w := range k.distinct[:k.known] {
 				pair(i, w.quoted)
 			}
 		}

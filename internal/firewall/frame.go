@@ -104,6 +104,9 @@ func (r *Result) Frame(q Request, redactor Redactor) (View, error) {
 	if r.capped {
 		b.warn("Only " + strconv.Itoa(r.granted) + " rows are granted.")
 	}
+	if q.Mode > nacre.ModeRaw {
+		b.frame.Mode = nacre.ModeHandleOnly
+	}
 	if q.Mode == nacre.ModeRaw {
 		if q.Admin {
 			done, err := b.raw()
@@ -141,7 +144,7 @@ func (b *builder) keep(h *nacre.Handle) {
 	b.frame.Handle = &nacre.Handle{ID: h.ID, Rows: h.Rows, Expires: h.Expires.UTC().Truncate(time.Second)}
 }
 
-// granted is how many bytes of the result may be seen.
+// grantedBytes is how many bytes of the result may be seen.
 func (r *Result) grantedBytes() int {
 	if !r.capped {
 		return len(r.raw)
@@ -156,7 +159,7 @@ func (r *Result) grantedBytes() int {
 // nothing in it, and sets what is left for facts and rows.
 func (b *builder) room(rest string) {
 	empty := b.frame
-	empty.Omitted = nacre.Omitted{Rows: b.result.granted, Bytes: len(b.result.raw)}
+	empty.Omitted = nacre.Omitted{Rows: b.result.granted, Bytes: b.result.grantedBytes()}
 	for {
 		empty.Warnings = append(b.frame.Warnings[:len(b.frame.Warnings):len(b.frame.Warnings)], rest)
 		b.left = b.limits.Chars - cost(appendFrame(nil, &empty))

@@ -34,13 +34,15 @@ type Result struct {
 	// capped is set where the grant allows fewer rows than there are, narrowed
 	// where fields or rows were taken out.
 	capped, narrowed bool
-	// objects is set where every row is an object.
-	objects bool
+	// objects is set where every row that may be seen is an object, mixed where
+	// any row is none.
+	objects, mixed bool
 	// depth is how many containers stand inside of each other in a row, fields
 	// the most members of one object.
 	depth, fields int
 	// widest is the most elements of an array other than the one of the rows.
-	widest  int
+	widest int
+	// columns are nil where they have not been collected on the way.
 	columns []column
 }
 
@@ -64,7 +66,7 @@ func Read(raw json.RawMessage, c nacre.Constraints) (*Result, error) {
 		}
 	}
 	r, err := scan(raw, granted)
-	if err == nil && r.widest > granted && (r.shape == sole || !r.objects) {
+	if err == nil && r.widest > granted && (r.shape == sole || r.mixed) {
 		// What may be rows stands where rows cannot be told from other values.
 		told = true
 		r, err = scan(cut(nil, raw, granted), granted)
@@ -126,17 +128,20 @@ func closed(out []byte, end byte) []byte {
 func scan(raw []byte, granted int) (*Result, error) {
 	r := &Result{raw: raw}
 	c := cursor{data: raw}
-	g := collector{columns: make([]column, 0, topColumns)}
+	var g *collector
+	if len(raw) > FrameChars { // a smaller one is likely passed on as it is
+		g = &collector{columns: make([]column, 0, topColumns)}
+	}
 	switch c.peek() {
 	case '[':
 		r.shape = listed
-		r.scanRows(&c, &g, granted, 1)
+		r.scanRows(&c, g, granted, 1)
 		c.depth = max(c.depth-1, 0) // of a row
 	case '{':
 		if wrap, ok := envelope(raw); ok {
 			r.shape = wrapped
 			c.at = int(wrap.start)
-			r.scanRows(&c, &g, granted, 2)
+			r.scanRows(&c, g, granted, 2)
 			c.depth = max(c.depth-2, 0)
 			c.at = len(raw) // envelope has checked the rest
 			break
@@ -153,10 +158,9 @@ func scan(raw []byte, granted int) (*Result, error) {
 	r.granted = min(granted, len(r.rows))
 	r.capped = r.granted < len(r.rows)
 	r.depth, r.fields, r.widest = c.depth, c.fields, c.widest
-	if g.rows < sampleRows {
-		g.rank()
+	if g != nil {
+		r.columns = g.ranked()
 	}
-	r.columns = g.columns
 	return r, nil
 }
 
@@ -169,7 +173,10 @@ func (r *Result) scanRows(c *cursor, g *collector, granted, depth int) {
 	for c.more(len(r.rows) == 0, ']') {
 		b := c.peek()
 		start := c.at
-		if r.objects = r.objects && b == '{'; r.objects && len(r.rows) < granted {
+		seen := len(r.rows) < granted
+		r.mixed = r.mixed || b != '{'
+		r.objects = r.objects && (b == '{' || !seen)
+		if r.objects && seen && g != nil {
 			g.row(c, depth+1)
 		} else {
 			c.skip(depth)
