@@ -17,27 +17,38 @@ const maxInteger = 1<<53 - 1
 // refuses floats, integers beyond 2^53-1, duplicate keys, lone surrogates,
 // invalid UTF-8 and more than MaxDepth levels.
 func canonical(src []byte) ([]byte, error) {
-	p := parser{src: src}
-	dst, err := p.value(make([]byte, 0, len(src)+16), 1)
+	return appendCanonical(make([]byte, 0, len(src)+16), src)
+}
+
+func appendCanonical(dst, src []byte) ([]byte, error) {
+	var room [16]member
+	p := parser{src: src, members: room[:0]}
+	dst, err := p.value(dst, 1)
 	if err != nil {
-		return nil, err
+		return dst, err
 	}
 	if p.space(); p.pos != len(src) {
-		return nil, p.fail("something follows the value")
+		return dst, p.fail("something follows the value")
 	}
 	return dst, nil
 }
 
 type parser struct {
-	src []byte
-	pos int
+	src     []byte
+	pos     int
+	members []member // of the objects that are being read, one after another
 }
 
 func (p *parser) fail(why string) error { return fmt.Errorf("JSON byte %d: %s", p.pos, why) }
 
 func (p *parser) space() {
-	for p.pos < len(p.src) && bytes.IndexByte([]byte(" \t\r\n"), p.src[p.pos]) >= 0 {
-		p.pos++
+	for p.pos < len(p.src) {
+		switch p.src[p.pos] {
+		case ' ', '\t', '\r', '\n':
+			p.pos++
+		default:
+			return
+		}
 	}
 }
 
@@ -62,30 +73,39 @@ func (p *parser) value(dst []byte, depth int) ([]byte, error) {
 		s, err := p.text()
 		return appendText(dst, s), err
 	}
-	for _, word := range []string{"true", "false", "null"} {
-		if bytes.HasPrefix(p.src[p.pos:], []byte(word)) {
+	for _, word := range [...]string{"true", "false", "null"} {
+		if rest := p.src[p.pos:]; len(rest) >= len(word) && string(rest[:len(word)]) == word {
 			p.pos += len(word)
 			return append(dst, word...), nil
 		}
 	}
-	return p.integer(dst)
+	text, _, err := p.integer()
+	return append(dst, text...), err
 }
 
-func (p *parser) integer(dst []byte) ([]byte, error) {
+// integer reads one of at most 53 bits and a sign, in its only form.
+func (p *parser) integer() (text []byte, n int64, err error) {
 	end := p.pos
-	for end < len(p.src) && (p.src[end] == '-' || '0' <= p.src[end] && p.src[end] <= '9') {
+	if end < len(p.src) && p.src[end] == '-' {
 		end++
 	}
-	text := string(p.src[p.pos:end])
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || strconv.FormatInt(n, 10) != text || n > maxInteger || n < -maxInteger {
-		return nil, p.fail("expected a value: a string, an object, an array, true, false, null or an integer of at most 53 bits")
+	digits := end
+	for end < len(p.src) && '0' <= p.src[end] && p.src[end] <= '9' && end-digits < 17 {
+		n = n*10 + int64(p.src[end]-'0')
+		end++
 	}
-	if end < len(p.src) && bytes.IndexByte([]byte(".eE"), p.src[end]) >= 0 {
-		return nil, p.fail("floats are not allowed: write a string or an integer")
+	text = p.src[p.pos:end]
+	negative := digits > p.pos
+	if end == digits || n > maxInteger || p.src[digits] == '0' && (end-digits > 1 || negative) {
+		return nil, 0, p.fail("expected a value: a string, an object, an array, true, false, null or an integer of at most 53 bits")
 	}
-	p.pos = end
-	return append(dst, text...), nil
+	if end < len(p.src) && (p.src[end] == '.' || p.src[end] == 'e' || p.src[end] == 'E') {
+		return nil, 0, p.fail("floats are not allowed: write a string or an integer")
+	}
+	if p.pos = end; negative {
+		n = -n
+	}
+	return text, n, nil
 }
 
 func (p *parser) array(dst []byte, depth int) ([]byte, error) {
@@ -124,93 +144,115 @@ func (p *parser) next(end byte) (bool, error) {
 	return false, p.fail("expected a comma or the end")
 }
 
-// member is one key of an object with its canonical bytes, key included.
+// member is one key of an object, and where its canonical bytes stand, key included.
 type member struct {
-	key   string
-	bytes []byte
+	key      []byte
+	from, to int
 }
 
 func (p *parser) object(dst []byte, depth int) ([]byte, error) {
 	p.pos++
+	dst = append(dst, '{')
 	if p.peek() == '}' {
 		p.pos++
-		return append(dst, "{}"...), nil
+		return append(dst, '}'), nil
 	}
-	var members []member
+	start, base, ordered := len(dst), len(p.members), true
 	for end := false; !end; {
-		m, err := p.member(depth)
+		m, grown, err := p.member(dst, depth)
 		if err != nil {
 			return nil, err
 		}
-		members = append(members, m)
+		if n := len(p.members); n > base && bytes.Compare(p.members[n-1].key, m.key) >= 0 {
+			ordered = false
+		}
+		p.members = append(p.members, m)
 		if end, err = p.next('}'); err != nil {
 			return nil, err
 		}
+		dst = append(grown, ',')
 	}
-	return p.sorted(dst, members)
+	var err error
+	if !ordered {
+		err = p.sort(dst[start:], start, p.members[base:])
+	}
+	p.members = p.members[:base]
+	dst[len(dst)-1] = '}'
+	return dst, err
 }
 
-func (p *parser) member(depth int) (member, error) {
+func (p *parser) member(dst []byte, depth int) (member, []byte, error) {
 	if p.peek() != '"' {
-		return member{}, p.fail("expected a key")
+		return member{}, nil, p.fail("expected a key")
 	}
 	key, err := p.text()
 	if err != nil {
-		return member{}, err
+		return member{}, nil, err
 	}
 	if p.peek() != ':' {
-		return member{}, p.fail("expected a colon")
+		return member{}, nil, p.fail("expected a colon")
 	}
 	p.pos++
-	value, err := p.value(append(appendText(nil, key), ':'), depth+1)
-	return member{key, value}, err
+	from := len(dst)
+	dst, err = p.value(append(appendText(dst, key), ':'), depth+1)
+	return member{key, from, len(dst)}, dst, err
 }
 
-func (p *parser) sorted(dst []byte, members []member) ([]byte, error) {
-	slices.SortStableFunc(members, func(a, b member) int { return bytes.Compare([]byte(a.key), []byte(b.key)) })
+// sort puts the members, each with a comma behind it, in the order of their
+// keys. Their places count from start.
+func (p *parser) sort(written []byte, start int, members []member) error {
+	unsorted := bytes.Clone(written)
+	slices.SortStableFunc(members, func(a, b member) int { return bytes.Compare(a.key, b.key) })
+	written = written[:0]
 	for i, m := range members {
-		switch {
-		case i == 0:
-			dst = append(dst, '{')
-		case members[i-1].key == m.key:
-			return nil, p.fail(fmt.Sprintf("duplicate key %.40q", m.key))
-		default:
-			dst = append(dst, ',')
+		if i > 0 && bytes.Equal(members[i-1].key, m.key) {
+			return p.fail(fmt.Sprintf("duplicate key %.40q", m.key))
 		}
-		dst = append(dst, m.bytes...)
+		written = append(append(written, unsorted[m.from-start:m.to-start]...), ',')
 	}
-	return append(dst, '}'), nil
+	return nil
 }
 
-// text reads a string, from quote to quote.
-func (p *parser) text() (string, error) {
+// text reads a string, from quote to quote. What it returns may be part of src.
+func (p *parser) text() ([]byte, error) {
 	p.pos++
-	var out []byte
+	start := p.pos
+	for p.pos < len(p.src) && isPlain(p.src[p.pos]) {
+		p.pos++
+	}
+	if p.pos < len(p.src) && p.src[p.pos] == '"' {
+		p.pos++
+		return p.src[start : p.pos-1], nil
+	}
+	out := bytes.Clone(p.src[start:p.pos])
 	for p.pos < len(p.src) {
 		c := p.src[p.pos]
 		switch {
 		case c == '"':
 			p.pos++
-			return string(out), nil
+			return out, nil
 		case c == '\\':
 			r, err := p.escape()
 			if err != nil {
-				return "", err
+				return nil, err
 			}
 			out = utf8.AppendRune(out, r)
 		case c < ' ':
-			return "", p.fail("raw control character in a string")
+			return nil, p.fail("raw control character in a string")
 		default:
 			r, size := utf8.DecodeRune(p.src[p.pos:])
 			if r == utf8.RuneError && size == 1 {
-				return "", p.fail("invalid UTF-8")
+				return nil, p.fail("invalid UTF-8")
 			}
 			out = append(out, p.src[p.pos:p.pos+size]...)
 			p.pos += size
 		}
 	}
-	return "", p.fail("string does not end")
+	return nil, p.fail("string does not end")
 }
+
+// isPlain reports whether a byte stands for itself in a canonical string.
+func isPlain(c byte) bool { return ' ' <= c && c <= '~' && c != '"' && c != '\\' }
 
 func (p *parser) escape() (rune, error) {
 	rest := p.src[p.pos:]
@@ -249,14 +291,21 @@ func hex4(b []byte) rune {
 
 // appendText appends s as a string of ASCII alone, as Python's json.dumps
 // writes it. Bytes that are not UTF-8 become U+FFFD.
-func appendText(dst []byte, s string) []byte {
+func appendText[T string | []byte](dst []byte, s T) []byte {
 	dst = append(dst, '"')
-	for _, r := range s {
-		switch i := bytes.IndexRune([]byte("\"\\\b\f\n\r\t"), r); {
-		case i >= 0:
-			dst = append(dst, '\\', `"\bfnrt`[i])
-		case ' ' <= r && r <= '~':
+	plain := 0
+	for plain < len(s) && isPlain(s[plain]) {
+		plain++
+	}
+	dst = append(dst, s[:plain]...)
+	for _, r := range string(s[plain:]) {
+		switch {
+		case r < utf8.RuneSelf && isPlain(byte(r)):
 			dst = append(dst, byte(r))
+		case r == '"' || r == '\\':
+			dst = append(dst, '\\', byte(r))
+		case '\b' <= r && r <= '\r' && r != '\v':
+			dst = append(dst, '\\', "btn.fr"[r-'\b'])
 		case r > 0xffff:
 			high, low := utf16.EncodeRune(r)
 			dst = appendHex4(appendHex4(dst, high), low)
@@ -270,4 +319,34 @@ func appendText(dst []byte, s string) []byte {
 func appendHex4(dst []byte, r rune) []byte {
 	const hex = "0123456789abcdef"
 	return append(dst, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
+}
+
+// detailText is the text of that name at the top of a canonical object, or empty.
+func detailText(detail []byte, name string) string {
+	p := parser{src: detail}
+	if p.peek() != '{' {
+		return ""
+	}
+	var scratch []byte
+	for p.pos++; p.peek() == '"'; p.pos++ { // the colon and the comma are there: it is canonical
+		key, err := p.text()
+		if err != nil {
+			return ""
+		}
+		if p.pos++; string(key) != name {
+			if scratch, err = p.value(scratch[:0], 1); err != nil {
+				return ""
+			}
+			continue
+		}
+		if p.peek() != '"' {
+			return ""
+		}
+		text, err := p.text()
+		if err != nil {
+			return ""
+		}
+		return string(text)
+	}
+	return ""
 }

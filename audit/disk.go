@@ -184,6 +184,10 @@ func scanLines(dir string, segment int, fn func(n int, raw []byte) error) (torn 
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // only read
+	return scan(f, segmentName(segment), fn)
+}
+
+func scan(f io.Reader, name string, fn func(n int, raw []byte) error) (torn []byte, err error) {
 	r := bufio.NewReaderSize(f, MaxLine)
 	for n := 1; ; n++ {
 		raw, err := r.ReadSlice('\n')
@@ -191,12 +195,12 @@ func scanLines(dir string, segment int, fn func(n int, raw []byte) error) (torn 
 		case errors.Is(err, io.EOF):
 			return bytes.Clone(raw), nil
 		case errors.Is(err, bufio.ErrBufferFull):
-			return nil, fmt.Errorf("%w: segment %s line %d: more than %d bytes", ErrTampered, segmentName(segment), n, MaxLine)
+			return nil, fmt.Errorf("%w: segment %s line %d: more than %d bytes", ErrTampered, name, n, MaxLine)
 		case err != nil:
 			return nil, err
 		}
 		if err := fn(n, raw[:len(raw)-1]); err != nil {
-			return nil, fmt.Errorf("segment %s line %d: %w", segmentName(segment), n, err)
+			return nil, fmt.Errorf("segment %s line %d: %w", name, n, err)
 		}
 	}
 }

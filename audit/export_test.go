@@ -3,7 +3,10 @@ package audit
 import (
 	"crypto/ed25519"
 	"encoding/hex"
+	"errors"
 	"time"
+
+	"github.com/nacre-dev/nacre"
 )
 
 // StopAt makes the removal end with err before the n-th of its steps, as a
@@ -29,4 +32,24 @@ func (r Receipt) SignedBy(keys Keys) []byte {
 func (h Head) SignedBy(keys Keys) []byte {
 	at, _ := time.Parse(timeForm, h.Time)
 	return signHead(h, keys, at).line()
+}
+
+// Sealing does what a chain does with a record before the disk.
+func Sealing(keys Keys) func(nacre.Record) error {
+	s, buf := newSealer(keys.macs[0]), make([]byte, 0, MaxLine)
+	return func(r nacre.Record) error {
+		b, err := encode(r)
+		buf = s.seal(buf[:0], b)
+		return err
+	}
+}
+
+// ExecCatalog changes a catalog's file as somebody else would.
+func ExecCatalog(path, statement string) error {
+	db, err := openSQLite(path, "synchronous(OFF)")
+	if err != nil {
+		return err
+	}
+	_, err = db.Exec(statement)
+	return errors.Join(err, db.Close())
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -41,8 +40,6 @@ const (
 	suffixLen  = len(hashMember) + 2*sha256.Size + len(macMember) + 2*sha256.Size + len(lineEnd)
 )
 
-var kindForm = regexp.MustCompile(`^[a-z][a-z0-9._-]{0,63}$`)
-
 // Digest is a SHA-256 digest; it prints and marshals as hex.
 type Digest [sha256.Size]byte
 
@@ -54,7 +51,7 @@ func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 // UnmarshalText accepts exactly 64 lower-case hex digits.
 func (d *Digest) UnmarshalText(text []byte) error {
 	n, err := hex.Decode(d[:], text[:min(len(text), 2*len(d))])
-	if err != nil || n != len(d) || d.String() != string(text) {
+	if err != nil || n != len(d) || len(text) != 2*len(d) || bytes.ContainsAny(text, "ABCDEF") {
 		return fmt.Errorf("digest %.70q: not 64 lower-case hex digits", text)
 	}
 	return nil
@@ -70,16 +67,17 @@ type Entry struct {
 }
 
 // body is a record in canonical form with gaps for what only its place in a
-// chain gives: prev_hash and seq.
-type body struct{ toHash, toSeq, toEnd []byte }
-
-func (b body) size() int {
-	return len(b.toHash) + len(b.toSeq) + len(b.toEnd) + 2*sha256.Size + 60 + suffixLen
+// chain gives: prev_hash stands at hash, seq at seq.
+type body struct {
+	text      []byte
+	hash, seq int
 }
+
+func (b body) size() int { return len(b.text) + 2*sha256.Size + 60 + suffixLen }
 
 // encode checks the record and puts it in canonical form: keys sorted, empty members left out.
 func encode(r nacre.Record) (body, error) {
-	if !kindForm.MatchString(string(r.Kind)) {
+	if !isKind(string(r.Kind)) {
 		return body{}, fmt.Errorf("%w: kind %.70q", ErrRecord, r.Kind)
 	}
 	if r.Stage < 0 || r.Stage > 99 {
@@ -89,45 +87,60 @@ func encode(r nacre.Record) (body, error) {
 	if t.Year() < 1970 || t.Year() > 9999 {
 		return body{}, fmt.Errorf("%w: time %v", ErrRecord, r.Time)
 	}
-	detail, err := canonicalDetail(r.Detail)
+	text := appendMember(make([]byte, 0, 384+len(r.Detail)), "correlation", string(r.Correlation))
+	text, err := appendDetail(text, r.Detail)
 	if err != nil {
 		return body{}, err
 	}
-	one := appendMember(make([]byte, 0, 256+len(detail)), "correlation", string(r.Correlation))
-	if len(detail) > 0 {
-		one = append(append(one, `,"detail":`...), detail...)
-	}
-	one = appendMember(one, "group", string(r.Group))
-	one = appendMember(one, "kind", string(r.Kind))
-	one = appendMember(one, "outcome", r.Outcome)
-	one[0] = '{'
-	two := appendMember(nil, "reason", r.Reason)
-	three := appendMember(make([]byte, 0, 128), "session", string(r.Session))
-	three = appendMember(three, "source", r.Source)
+	text = appendMember(text, "group", string(r.Group))
+	text = appendMember(text, "kind", string(r.Kind))
+	text = appendMember(text, "outcome", r.Outcome)
+	text[0] = '{'
+	b := body{hash: len(text)}
+	text = appendMember(text, "reason", r.Reason)
+	b.seq = len(text)
+	text = appendMember(text, "session", string(r.Session))
+	text = appendMember(text, "source", r.Source)
 	if r.Stage > 0 {
-		three = strconv.AppendInt(append(three, `,"stage":`...), int64(r.Stage), 10)
+		text = strconv.AppendInt(append(text, `,"stage":`...), int64(r.Stage), 10)
 	}
-	three = append(t.AppendFormat(append(three, `,"time":"`...), timeForm), '"')
-	three = appendMember(three, "topic", r.Topic)
-	three = append(three, `,"v":1`...)
-	return body{one, two, three}, nil
+	text = append(t.AppendFormat(append(text, `,"time":"`...), timeForm), '"')
+	text = appendMember(text, "topic", r.Topic)
+	b.text = append(text, `,"v":1`...)
+	return b, nil
 }
 
-func canonicalDetail(raw json.RawMessage) ([]byte, error) {
+// isKind reports whether a text is a kind's name: [a-z][a-z0-9._-]{0,63}.
+func isKind(s string) bool {
+	if s == "" || len(s) > 64 || s[0] < 'a' || s[0] > 'z' {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+func appendDetail(dst []byte, raw json.RawMessage) ([]byte, error) {
 	if raw = bytes.TrimSpace(raw); len(raw) == 0 || string(raw) == "null" {
-		return nil, nil
+		return dst, nil
 	}
 	if raw[0] != '{' {
 		return nil, fmt.Errorf("%w: detail is not a JSON object", ErrRecord)
 	}
-	detail, err := canonical(raw)
+	dst = append(dst, `,"detail":`...)
+	start := len(dst)
+	dst, err := appendCanonical(dst, raw)
 	if err != nil {
 		return nil, fmt.Errorf("%w: detail: %w", ErrRecord, err)
 	}
-	if len(detail) > MaxDetail {
-		return nil, fmt.Errorf("%w: detail of %d bytes, at most %d", ErrRecord, len(detail), MaxDetail)
+	if n := len(dst) - start; n > MaxDetail {
+		return nil, fmt.Errorf("%w: detail of %d bytes, at most %d", ErrRecord, n, MaxDetail)
 	}
-	return detail, nil
+	return dst, nil
 }
 
 // appendMember appends a text member with a comma before it, or nothing if it is empty.
@@ -158,19 +171,23 @@ type sealer struct {
 	next uint64 // seq of the next record
 	prev Digest // hash of the record before it
 	mac  hash.Hash
+	hash hash.Hash
+	out  Digest // room for a sum
 }
 
-func newSealer(mac []byte) *sealer { return &sealer{mac: hmac.New(sha256.New, mac)} }
+func newSealer(mac []byte) *sealer {
+	return &sealer{mac: hmac.New(sha256.New, mac), hash: sha256.New()}
+}
 
 // seal appends the record's line to dst, newline included.
 func (s *sealer) seal(dst []byte, b body) []byte {
 	start := len(dst)
-	dst = append(dst, b.toHash...)
-	dst = hex.AppendEncode(append(dst, `,"prev_hash":"`...), s.prev[:])
-	dst = append(append(dst, '"'), b.toSeq...)
-	dst = strconv.AppendUint(append(dst, `,"seq":`...), s.next, 10)
-	dst = append(dst, b.toEnd...)
-	hash := recordHash(dst[start:])
+	dst = appendPlaced(dst, b, s.next, s.prev)
+	s.hash.Reset()
+	_, _ = io.WriteString(s.hash, recordDomain) // a hash takes everything
+	s.hash.Write(dst[start:])
+	s.hash.Sum(s.out[:0])
+	hash := s.out
 	dst = hex.AppendEncode(append(dst, hashMember...), hash[:])
 	mac := s.sum(hash)
 	dst = hex.AppendEncode(append(dst, macMember...), mac[:])
@@ -178,12 +195,21 @@ func (s *sealer) seal(dst []byte, b body) []byte {
 	return append(dst, lineEnd+"\n"...)
 }
 
-func (s *sealer) sum(hash Digest) (mac Digest) {
+// appendPlaced appends the record's body with its place in a chain.
+func appendPlaced(dst []byte, b body, seq uint64, prev Digest) []byte {
+	dst = append(append(dst, b.text[:b.hash]...), `,"prev_hash":"`...)
+	dst = append(hex.AppendEncode(dst, prev[:]), '"')
+	dst = append(append(dst, b.text[b.hash:b.seq]...), `,"seq":`...)
+	return append(strconv.AppendUint(dst, seq, 10), b.text[b.seq:]...)
+}
+
+func (s *sealer) sum(hash Digest) Digest {
 	s.mac.Reset()
-	s.mac.Write([]byte(macDomain))
-	s.mac.Write(hash[:])
-	s.mac.Sum(mac[:0])
-	return mac
+	_, _ = io.WriteString(s.mac, macDomain) // a hash takes everything
+	s.out = hash
+	s.mac.Write(s.out[:])
+	s.mac.Sum(s.out[:0])
+	return s.out
 }
 
 func recordHash(body []byte) Digest { return domainHash(recordDomain, body) }
@@ -194,24 +220,6 @@ func domainHash(domain string, data []byte) (sum Digest) {
 	h.Write(data)
 	h.Sum(sum[:0])
 	return sum
-}
-
-// line is how a record is read back, before it is known to be canonical.
-type line struct {
-	Correlation nacre.Correlation `json:"correlation"`
-	Detail      json.RawMessage   `json:"detail"`
-	Group       nacre.Group       `json:"group"`
-	Kind        nacre.Kind        `json:"kind"`
-	Outcome     string            `json:"outcome"`
-	PrevHash    Digest            `json:"prev_hash"`
-	Reason      string            `json:"reason"`
-	Seq         uint64            `json:"seq"`
-	Session     nacre.SessionID   `json:"session"`
-	Source      string            `json:"source"`
-	Stage       int               `json:"stage"`
-	Time        string            `json:"time"`
-	Topic       string            `json:"topic"`
-	V           int               `json:"v"`
 }
 
 // decode reads a line without its newline. It accepts only bytes that encode
@@ -226,21 +234,11 @@ func decode(raw []byte) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	var l line
-	if err := strictUnmarshal(append(bytes.Clone(text), '}'), &l); err != nil {
+	e, err := parseRecord(text)
+	if err != nil {
 		return Entry{}, err
 	}
-	at, err := time.Parse(timeForm, l.Time)
-	if err != nil {
-		return Entry{}, fmt.Errorf("time is not in the form %s", timeForm)
-	}
-	e := Entry{Seq: l.Seq, PrevHash: l.PrevHash, RecordHash: hash, MAC: mac, Record: nacre.Record{
-		Kind: l.Kind, Time: at, Group: l.Group, Session: l.Session, Source: l.Source, Topic: l.Topic,
-		Correlation: l.Correlation, Stage: l.Stage, Outcome: l.Outcome, Reason: l.Reason, Detail: l.Detail,
-	}}
-	if l.V != version {
-		return Entry{}, fmt.Errorf("version %d: this verifier knows version %d", l.V, version)
-	}
+	e.RecordHash, e.MAC = hash, mac
 	if err := e.sameBytes(text); err != nil {
 		return Entry{}, err
 	}
@@ -248,6 +246,103 @@ func decode(raw []byte) (Entry, error) {
 		return Entry{}, fmt.Errorf("record_hash does not match the record")
 	}
 	return e, nil
+}
+
+// parseRecord reads a body, which lacks its closing brace. It refuses unknown
+// members; order, form and repetition are sameBytes'.
+func parseRecord(text []byte) (e Entry, err error) {
+	p := parser{src: text}
+	if len(text) == 0 || text[0] != '{' {
+		return e, p.fail("not an object")
+	}
+	version := int64(0)
+	for p.pos < len(text) {
+		p.pos++ // the brace or a comma, which sameBytes checks
+		if p.peek() != '"' {
+			return e, p.fail("expected a key")
+		}
+		key, err := p.text()
+		if err != nil {
+			return e, err
+		}
+		if p.peek() != ':' {
+			return e, p.fail("expected a colon")
+		}
+		p.pos++
+		if err := p.recordMember(string(key), &e, &version); err != nil {
+			return e, err
+		}
+	}
+	if version != 1 {
+		return e, fmt.Errorf("version %d: this verifier knows version 1", version)
+	}
+	return e, nil
+}
+
+func (p *parser) recordMember(key string, e *Entry, version *int64) error {
+	switch key {
+	case "detail":
+		start := p.pos
+		if _, err := p.value(nil, 1); err != nil {
+			return err
+		}
+		e.Detail = bytes.Clone(p.src[start:p.pos])
+		return nil
+	case "seq", "stage", "v":
+		return p.integerMember(key, e, version)
+	}
+	if p.peek() != '"' {
+		return p.fail("expected a text")
+	}
+	raw, err := p.text()
+	if err != nil {
+		return err
+	}
+	text := string(raw)
+	switch key {
+	case "correlation":
+		e.Correlation = nacre.Correlation(text)
+	case "group":
+		e.Group = nacre.Group(text)
+	case "kind":
+		e.Kind = nacre.Kind(text)
+	case "outcome":
+		e.Outcome = text
+	case "prev_hash":
+		return e.PrevHash.UnmarshalText(raw)
+	case "reason":
+		e.Reason = text
+	case "session":
+		e.Session = nacre.SessionID(text)
+	case "source":
+		e.Source = text
+	case "time":
+		if e.Time, err = time.Parse(timeForm, text); err != nil {
+			return fmt.Errorf("time is not in the form %s", timeForm)
+		}
+	case "topic":
+		e.Topic = text
+	default:
+		return p.fail(fmt.Sprintf("unknown key %.40q", key))
+	}
+	return nil
+}
+
+func (p *parser) integerMember(key string, e *Entry, version *int64) error {
+	_, n, err := p.integer()
+	switch {
+	case err != nil:
+		return err
+	case n < 0:
+		return p.fail("a number below nought")
+	case key == "seq":
+		e.Seq = uint64(n)
+	case key == "stage":
+		e.Stage = int(n)
+	default:
+		*version = n
+	}
+	return nil
 }
 
 func decodeSuffix(suffix []byte) (hash, mac Digest, err error) {
@@ -270,8 +365,7 @@ func (e Entry) sameBytes(text []byte) error {
 	if err != nil {
 		return err
 	}
-	s := sealer{next: e.Seq, prev: e.PrevHash, mac: sha256.New()}
-	if have := s.seal(nil, b); !bytes.Equal(have[:len(have)-suffixLen-1], text) {
+	if have := appendPlaced(make([]byte, 0, b.size()), b, e.Seq, e.PrevHash); !bytes.Equal(have, text) {
 		return fmt.Errorf("not in canonical form")
 	}
 	return nil

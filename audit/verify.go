@@ -420,12 +420,9 @@ func pairs(k nacre.Kind) (begin nacre.Kind, begins bool) {
 // pair matches beginnings and ends by the id in their details, or else by
 // their correlation, which an agent may choose twice.
 func (v *verification) pair(kind nacre.Kind, begins bool, e Entry) {
-	var detail map[string]any
 	id := "correlation:" + string(e.Correlation)
-	if json.Unmarshal(e.Detail, &detail) == nil {
-		if given, ok := detail["id"].(string); ok && given != "" {
-			id = "id:" + given
-		}
+	if given := detailText(e.Detail, "id"); given != "" {
+		id = "id:" + given
 	}
 	key := string(kind) + " " + id
 	open := v.pending[key]

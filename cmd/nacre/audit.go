@@ -13,23 +13,28 @@ import (
 )
 
 func (a *app) auditCommand() *cobra.Command {
-	show := &cobra.Command{Use: "show SESSION", Short: "show the records of a session", Args: oneArgument("a session"), Example: "  nacre audit show k3f9ab",
-		RunE: func(c *cobra.Command, args []string) error { return a.showAudit(c.Context(), args[0]) }}
-	var receipt, root, key string
+	var receipt, bundle, root, key string
 	verify := &cobra.Command{
 		Use: "verify [SESSION]", Short: "check chains, signatures and receipts",
 		Long: `Checks the links, the signed heads and the index of one session's chains, or of all.
 With --receipt it checks the receipt's signature and that the chain still reaches
 the heads in it, which finds truncation and deletion too. --root and --public-key
-verify a copy of somebody else's audit. Exit 1 means that something does not hold.`,
+verify a copy of somebody else's audit, and --bundle a file of nacre audit export,
+by this installation's key or --public-key. Exit 1 means that something does not hold.`,
 		Example: "  nacre audit verify\n  nacre audit verify --receipt k3f9ab.receipt",
 		Args: func(c *cobra.Command, args []string) error {
+			if bundle != "" && (len(args) > 0 || receipt != "" || root != "") {
+				return usage("--bundle is verified by itself; see nacre audit verify --help")
+			}
 			if len(args) > 1 || (len(args) == 1 && receipt != "") {
 				return usage("name one session or one --receipt; see nacre audit verify --help")
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if bundle != "" {
+				return a.verifyBundle(c.Context(), bundle, key)
+			}
 			v, err := a.verification(c.Context(), root, key)
 			if err != nil {
 				return err
@@ -41,28 +46,10 @@ verify a copy of somebody else's audit. Exit 1 means that something does not hol
 		},
 	}
 	verify.Flags().StringVar(&receipt, "receipt", "", "receipt to check the audit against")
+	verify.Flags().StringVar(&bundle, "bundle", "", "file that nacre audit export wrote")
 	verify.Flags().StringVar(&root, "root", "", "folder of the chains (default: this installation's)")
 	verify.Flags().StringVar(&key, "public-key", "", "file with the key to trust (default: this installation's)")
-	return group("audit", "show and verify what happened", show, verify)
-}
-
-func (a *app) showAudit(ctx context.Context, name string) error {
-	id, err := nacre.ParseSessionID(name)
-	if err != nil {
-		return &usageError{err}
-	}
-	rt, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	p := a.printer(a.stdout)
-	return rt.ReadAudit(id, func(e audit.Entry) error {
-		if a.json {
-			return printJSON(a.stdout, e)
-		}
-		p.Line("%4d  %s  %-14s %s", e.Seq, e.Time.Format("15:04:05.000"), e.Kind, describe(e))
-		return nil
-	})
+	return group("audit", "show, verify and keep what happened", a.auditShow(), verify, a.auditExport(), a.auditPrune(), a.auditIndex(), a.auditRotateKey())
 }
 
 // describe sums a record up in a line.

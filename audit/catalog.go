@@ -1,0 +1,323 @@
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// The limits of a catalog's answers.
+const (
+	// DefaultPage and MaxPage are how many records one page of [Catalog.Find] has.
+	DefaultPage = 1000
+	MaxPage     = 100_000
+	// catalogVersion is the file's; any other is made anew.
+	catalogVersion = 1
+	catalogBusy    = 30 * time.Second
+)
+
+// catalogSchema holds where each record stands, and what is searched for.
+const catalogSchema = `
+CREATE TABLE progress (chain TEXT PRIMARY KEY, first INTEGER, segment INTEGER, offset INTEGER, next INTEGER, prev BLOB) WITHOUT ROWID;
+CREATE TABLE entry (chain TEXT, seq INTEGER, segment INTEGER, offset INTEGER, size INTEGER, time INTEGER,
+	grp TEXT, session TEXT, kind TEXT, outcome TEXT, reason TEXT, capability TEXT, PRIMARY KEY (chain, seq)) WITHOUT ROWID;
+CREATE INDEX entry_time ON entry (time, chain, seq);
+CREATE INDEX entry_session ON entry (session, time, chain, seq);
+CREATE INDEX entry_kind ON entry (kind, time, chain, seq);
+CREATE INDEX entry_reason ON entry (reason, time, chain, seq);
+CREATE INDEX entry_capability ON entry (capability, time, chain, seq);
+`
+
+// Catalog finds records by what they say. It is a file beside the chains that
+// can be made anew from them at any time, never evidence: what Find returns is
+// read from the chains themselves, and Verify does not know that it exists.
+type Catalog struct {
+	root, path string
+	db         *sql.DB
+}
+
+// CatalogPath is where the catalog of a root stands.
+func CatalogPath(root string) string { return filepath.Clean(root) + "-index.sqlite" }
+
+// OpenCatalog opens the catalog of all chains in root and brings it up to
+// date. One that is missing, damaged, of another version or at odds with the
+// chains is made anew. It fails with ErrTampered where a chain cannot be read.
+func OpenCatalog(ctx context.Context, root string) (*Catalog, error) {
+	info, err := os.Stat(root)
+	if err != nil {
+		return nil, err
+	}
+	if err := private(root, info); err != nil {
+		return nil, err
+	}
+	c := &Catalog{root: root, path: CatalogPath(root)}
+	if err = c.open(ctx); err == nil {
+		if err = c.update(ctx); err == nil {
+			return c, nil
+		}
+	}
+	if ctx.Err() != nil || errors.Is(err, ErrTampered) {
+		return nil, errors.Join(err, c.Close())
+	}
+	if err := c.rebuild(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// Close closes the file.
+func (c *Catalog) Close() error {
+	if c.db == nil {
+		return nil
+	}
+	return c.db.Close()
+}
+
+func (c *Catalog) rebuild(ctx context.Context) error {
+	if err := c.Close(); err != nil {
+		return err
+	}
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		if err := os.Remove(c.path + suffix); err != nil && !isMissing(err) {
+			return err
+		}
+	}
+	if err := c.open(ctx); err != nil {
+		return fmt.Errorf("catalog %s: %w", c.path, err)
+	}
+	return c.update(ctx)
+}
+
+func (c *Catalog) open(ctx context.Context) error {
+	var err error
+	if c.db, err = openSQLite(c.path, "synchronous(OFF)"); err != nil {
+		return err
+	}
+	var version, tables int
+	if err := c.db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return err
+	}
+	if err := c.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables); err != nil {
+		return err
+	}
+	switch {
+	case version == catalogVersion:
+		return nil
+	case version != 0 || tables != 0:
+		return errStale
+	}
+	_, err = c.db.ExecContext(ctx, fmt.Sprintf("BEGIN IMMEDIATE; %s PRAGMA user_version = %d; COMMIT", catalogSchema, catalogVersion))
+	return err
+}
+
+// errStale means that the catalog does not fit the chains: it is made anew.
+var errStale = errors.New("the catalog does not fit the chains")
+
+// openSQLite opens a private database file with one connection, making it
+// where there is none.
+func openSQLite(path, durability string) (*sql.DB, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", path)
+	}
+	if err == nil {
+		err = private(path, info)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	query := url.Values{"_txlock": {"immediate"}, "_pragma": {
+		fmt.Sprintf("busy_timeout(%d)", catalogBusy.Milliseconds()), durability, "trusted_schema(OFF)", "cell_size_check(ON)",
+	}}
+	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: absolute, RawQuery: query.Encode()}).String())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	return db, nil
+}
+
+// Query selects records. Empty members select all.
+type Query struct {
+	Session    nacre.SessionID
+	Group      nacre.Group
+	Kind       nacre.Kind
+	Outcome    string
+	Reason     string
+	Capability nacre.CapabilityID
+	// Since is inclusive, Until exclusive.
+	Since, Until time.Time
+	// Limit is how many records at most; zero means DefaultPage.
+	Limit int
+	// After is where the page before this one ended: what Find returned.
+	After string
+}
+
+// Found is a record and the chain it stands in.
+type Found struct {
+	Chain string `json:"chain"`
+	Entry
+}
+
+// Find returns the records that the query selects, by time, chain and number,
+// and where the next page begins, empty after the last.
+func (c *Catalog) Find(ctx context.Context, q Query) (page []Found, next string, err error) {
+	where, args, err := q.where()
+	if err != nil {
+		return nil, "", err
+	}
+	if page, next, err = c.find(ctx, q, where, args); err == nil || errors.Is(err, ErrTampered) || ctx.Err() != nil {
+		return page, next, err
+	}
+	if err := c.rebuild(ctx); err != nil {
+		return nil, "", err
+	}
+	return c.find(ctx, q, where, args)
+}
+
+func (q *Query) where() (string, []any, error) {
+	if q.Limit == 0 {
+		q.Limit = DefaultPage
+	}
+	if q.Limit < 0 || q.Limit > MaxPage {
+		return "", nil, fmt.Errorf("limit %d: 1 to %d", q.Limit, MaxPage)
+	}
+	var terms []string
+	var args []any
+	for _, term := range [][2]string{
+		{"session", string(q.Session)}, {"grp", string(q.Group)}, {"kind", string(q.Kind)}, {"outcome", q.Outcome},
+		{"reason", q.Reason}, {"capability", string(q.Capability)},
+	} {
+		if term[1] != "" {
+			terms, args = append(terms, term[0]+" = ?"), append(args, term[1])
+		}
+	}
+	if !q.Since.IsZero() {
+		terms, args = append(terms, "time >= ?"), append(args, nanos(q.Since))
+	}
+	if !q.Until.IsZero() {
+		terms, args = append(terms, "time < ?"), append(args, nanos(q.Until))
+	}
+	if q.After != "" {
+		at, chain, seq, err := parseCursor(q.After)
+		if err != nil {
+			return "", nil, err
+		}
+		terms, args = append(terms, "(time, chain, seq) > (?, ?, ?)"), append(args, at, chain, seq)
+	}
+	where := ""
+	if len(terms) > 0 {
+		where = " WHERE " + strings.Join(terms, " AND ")
+	}
+	return where, append(args, q.Limit+1), nil
+}
+
+// nanos is a time as the catalog sorts it. Years beyond its range stand at its ends.
+func nanos(t time.Time) int64 {
+	switch seconds := t.Unix(); {
+	case seconds > 1<<62/int64(time.Second):
+		return 1 << 62
+	case seconds < 0:
+		return -1
+	}
+	return t.UnixNano()
+}
+
+func cursor(at int64, chain string, seq uint64) string {
+	return fmt.Sprintf("%d/%s/%d", at, chain, seq)
+}
+
+func parseCursor(s string) (at int64, chain string, seq uint64, err error) {
+	parts := strings.Split(s, "/")
+	if len(parts) == 3 {
+		var errAt, errSeq error
+		at, errAt = strconv.ParseInt(parts[0], 10, 64)
+		seq, errSeq = strconv.ParseUint(parts[2], 10, 53)
+		if errAt == nil && errSeq == nil && chainForm.MatchString(parts[1]) {
+			return at, parts[1], seq, nil
+		}
+	}
+	return 0, "", 0, fmt.Errorf("%.100q is not where a page ended: give what the page before said", s)
+}
+
+// spot is where the catalog says that a record stands.
+type spot struct {
+	chain           string
+	seq             uint64
+	segment         int
+	offset, size, t int64
+}
+
+func (c *Catalog) find(ctx context.Context, q Query, where string, args []any) ([]Found, string, error) {
+	spots, err := c.spots(ctx, where, args)
+	if err != nil {
+		return nil, "", err
+	}
+	next := ""
+	if len(spots) > q.Limit {
+		spots = spots[:q.Limit]
+		last := spots[q.Limit-1]
+		next = cursor(last.t, last.chain, last.seq)
+	}
+	reader := spotReader{root: c.root}
+	defer reader.close()
+	page := make([]Found, 0, len(spots))
+	for _, s := range spots {
+		e, err := reader.read(s)
+		if err == nil && !q.selects(e) {
+			err = errStale
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		page = append(page, Found{s.chain, e})
+	}
+	return page, next, nil
+}
+
+func (c *Catalog) spots(ctx context.Context, where string, args []any) (spots []spot, err error) {
+	//nolint:gosec // where is made of constants; what is asked for are arguments
+	rows, err := c.db.QueryContext(ctx, "SELECT chain, seq, segment, offset, size, time FROM entry"+where+" ORDER BY time, chain, seq LIMIT ?", args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var s spot
+		if err := rows.Scan(&s.chain, &s.seq, &s.segment, &s.offset, &s.size, &s.t); err != nil {
+			return nil, err
+		}
+		spots = append(spots, s)
+	}
+	return spots, rows.Err()
+}
+
+// selects asks the record itself, whatever the catalog said.
+func (q *Query) selects(e Entry) bool {
+	return (q.Session == "" || q.Session == e.Session) && (q.Group == "" || q.Group == e.Group) && (q.Kind == "" || q.Kind == e.Kind) &&
+		(q.Outcome == "" || q.Outcome == e.Outcome) && (q.Reason == "" || q.Reason == e.Reason) &&
+		(q.Capability == "" || string(q.Capability) == capabilityOf(e)) &&
+		(q.Since.IsZero() || !e.Time.Before(q.Since)) && (q.Until.IsZero() || e.Time.Before(q.Until))
+}
+
+// capabilityOf is what a record says it is about.
+func capabilityOf(e Entry) string { return detailText(e.Detail, "capability") }
