@@ -44,22 +44,24 @@ var ErrUnreadable = errors.New("revocation list cannot be believed: restore it f
 // List is a list of revocations on disk. Every process that has it open sees
 // each entry at its next question. Safe for concurrent use.
 type List struct {
-	dir string
+	dir  string
+	name string // of the file
 
 	mu   sync.RWMutex
-	file *os.File // where held was read, kept open so that its replacement is noticed
-	fd   int
+	file *os.File // where held was read, kept open so that no other file gets its number
 	seen version
 	held *contents
 }
 
 var _ token.Revocations = (*List)(nil)
 
-// version changes with the file.
+// version changes with the file, whether it is replaced or written to.
 type version struct {
-	links uint64
-	size  int64
-	mtime syscall.Timespec
+	device uint64
+	inode  uint64
+	size   int64
+	mtime  syscall.Timespec
+	mode   uint32
 }
 
 // Open reads the list in dir, or starts an empty one where none ever was. dir
@@ -68,7 +70,7 @@ func Open(dir string) (*List, error) {
 	if err := privateDir(dir); err != nil {
 		return nil, err
 	}
-	l := &List{dir: dir}
+	l := &List{dir: dir, name: filepath.Join(dir, listFile)}
 	if err := l.begin(); err != nil {
 		return nil, err
 	}
@@ -78,16 +80,15 @@ func Open(dir string) (*List, error) {
 // begin makes the first, empty list. The lock file comes after it: where that
 // is and the list is not, the list was removed.
 func (l *List) begin() error {
-	if _, err := os.Lstat(l.path()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(l.name); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if _, err := os.Lstat(l.lock()); err == nil {
-		return fmt.Errorf("%w: %s is gone", ErrUnreadable, l.path())
+		return fmt.Errorf("%w: %s is gone", ErrUnreadable, l.name)
 	}
-	return createOnce(l.path(), new(contents).encode())
+	return createOnce(l.name, new(contents).encode())
 }
 
-func (l *List) path() string { return filepath.Join(l.dir, listFile) }
 func (l *List) lock() string { return filepath.Join(l.dir, lockFile) }
 
 // Close lets go of the file; a closed list revokes everything.
@@ -122,13 +123,13 @@ func (l *List) Revoked(id, principal string, now time.Time) (bool, error) {
 		closed := l.held == nil
 		l.mu.RUnlock()
 		if closed {
-			return true, fmt.Errorf("%w: %s is closed", ErrUnreadable, l.path())
+			return true, fmt.Errorf("%w: %s is closed", ErrUnreadable, l.name)
 		}
 		if err := l.refresh(); err != nil {
 			return true, err
 		}
 	}
-	return true, fmt.Errorf("%w: %s changes all the time", ErrUnreadable, l.path())
+	return true, fmt.Errorf("%w: %s changes all the time", ErrUnreadable, l.name)
 }
 
 // Sweep implements [token.Revocations].
@@ -136,19 +137,15 @@ func (l *List) Sweep(now time.Time) error {
 	return l.change(func(c *contents) (bool, error) { return c.sweep(now), nil })
 }
 
-// current reports whether the file is still the one that was read. A file that
-// was replaced has no name any more.
+// current reports whether the file that has the list's name is still the one
+// that was read.
 func (l *List) current() bool {
-	v, err := versionOf(l.fd)
-	return err == nil && v == l.seen && v.links > 0
+	var st syscall.Stat_t
+	return syscall.Lstat(l.name, &st) == nil && versionOf(&st) == l.seen
 }
 
-func versionOf(fd int) (version, error) {
-	var st syscall.Stat_t
-	if err := syscall.Fstat(fd, &st); err != nil {
-		return version{}, err
-	}
-	return version{uint64(st.Nlink), st.Size, st.Mtim}, nil //nolint:unconvert // 32 bits on some systems
+func versionOf(st *syscall.Stat_t) version {
+	return version{uint64(st.Dev), st.Ino, st.Size, st.Mtim, st.Mode} //nolint:unconvert,nolintlint // narrower on some systems
 }
 
 func (l *List) refresh() error {
@@ -169,14 +166,13 @@ func (l *List) reload() error {
 // read replaces what is held. On an error the old file is kept, which is not
 // current, so that every question is refused until the list can be read.
 func (l *List) read() error {
-	f, err := openPrivate(l.path())
+	f, err := openPrivate(l.name)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
-	fd := int(f.Fd()) //nolint:gosec // a descriptor
-	seen, err := versionOf(fd)
-	if err != nil {
-		return errors.Join(err, f.Close())
+	var st syscall.Stat_t
+	if err := syscall.Fstat(int(f.Fd()), &st); err != nil { //nolint:gosec // a descriptor
+		return errors.Join(fmt.Errorf("%w: %w", ErrUnreadable, err), f.Close())
 	}
 	data, err := readAll(f, maxFile)
 	if err != nil {
@@ -184,12 +180,12 @@ func (l *List) read() error {
 	}
 	c, err := decode(data)
 	if err != nil {
-		return errors.Join(fmt.Errorf("%w: %s: %w", ErrUnreadable, l.path(), err), f.Close())
+		return errors.Join(fmt.Errorf("%w: %s: %w", ErrUnreadable, l.name, err), f.Close())
 	}
 	if l.file != nil {
 		_ = l.file.Close() // only read
 	}
-	l.file, l.fd, l.seen, l.held = f, fd, seen, c
+	l.file, l.seen, l.held = f, versionOf(&st), c
 	return nil
 }
 
@@ -203,17 +199,17 @@ func (l *List) change(edit func(*contents) (bool, error)) error {
 		return err
 	}
 	defer func() { _ = held.Close() }() // lets go of the lock
-	data, err := readPrivate(l.path(), maxFile)
+	data, err := readPrivate(l.name, maxFile)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	c, err := decode(data)
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrUnreadable, l.path(), err)
+		return fmt.Errorf("%w: %s: %w", ErrUnreadable, l.name, err)
 	}
 	changed, err := edit(c)
 	if err != nil || !changed {
 		return err
 	}
-	return replace(l.path(), c.encode())
+	return replace(l.name, c.encode())
 }

@@ -19,6 +19,8 @@ const (
 	caveatTag = "nacre.caveat.2"
 	// textPrefix begins the text of every token.
 	textPrefix = "nct2."
+	// maxBytes is how many bytes MaxText of base64 hold.
+	maxBytes = (MaxText - len(textPrefix)) / 4 * 3
 )
 
 // Which of the optional parts are there. A part that is not there takes no bytes.
@@ -171,9 +173,6 @@ func Encode(t nacre.Token) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(textPrefix)+base64.RawURLEncoding.EncodedLen(len(b)) > MaxText {
-		return "", fmt.Errorf("%w: more than %d bytes of text", ErrMalformed, MaxText)
-	}
 	return textPrefix + base64.RawURLEncoding.EncodeToString(b), nil
 }
 
@@ -191,11 +190,16 @@ func appendToken(b []byte, t *nacre.Token) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return append(b, t.MAC[:]...), nil
+	if b = append(b, t.MAC[:]...); len(b) > maxBytes {
+		return nil, fmt.Errorf("%w: more than %d bytes of text", ErrMalformed, MaxText)
+	}
+	return b, nil
 }
 
+// checkSize refuses a token that has no text.
 func checkSize(t *nacre.Token) error {
-	_, err := Encode(*t)
+	var scratch [1024]byte
+	_, err := appendToken(scratch[:0], t)
 	return err
 }
 

@@ -12,7 +12,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"hash"
 	"slices"
 	"strconv"
 
@@ -59,20 +58,12 @@ type Digest [sha256.Size]byte
 // Sum digests parts under a name, so that digests made for different purposes
 // never meet. Each part is length-prefixed.
 func Sum(purpose string, parts ...string) Digest {
-	h := sha256.New()
-	var scratch [64]byte
-	writePart(h, scratch[:0], purpose)
+	var scratch [512]byte
+	b := appendLong(scratch[:0], purpose)
 	for _, part := range parts {
-		writePart(h, scratch[:0], part)
+		b = appendLong(b, part)
 	}
-	var d Digest
-	h.Sum(d[:0])
-	return d
-}
-
-func writePart(h hash.Hash, scratch []byte, part string) {
-	h.Write(binary.BigEndian.AppendUint64(scratch, uint64(len(part))))
-	h.Write(append(scratch, part...))
+	return sha256.Sum256(b)
 }
 
 // Subject is a principal as tokens know it: its id, its roles, and a digest of
@@ -86,10 +77,8 @@ type Subject struct {
 
 // SubjectOf is p as it is now.
 func SubjectOf(p nacre.Principal) Subject {
-	return Subject{
-		id: p.ID, digest: Authority(p),
-		roles: slices.Compact(slices.Sorted(slices.Values(p.Roles))),
-	}
+	roles := rolesOf(p)
+	return Subject{id: p.ID, digest: authority(p, roles), roles: roles}
 }
 
 // Authority is what a token for the subject binds.
@@ -98,8 +87,15 @@ func (s Subject) Authority() [sha256.Size]byte { return s.digest }
 // Authority digests what a principal may act as: its group, session, roles and
 // attributes. Order and repetition of roles do not matter; adding, removing or
 // changing anything does.
-func Authority(p nacre.Principal) Digest {
-	roles := slices.Compact(slices.Sorted(slices.Values(p.Roles)))
+func Authority(p nacre.Principal) Digest { return authority(p, rolesOf(p)) }
+
+func rolesOf(p nacre.Principal) []string {
+	roles := slices.Clone(p.Roles)
+	slices.Sort(roles)
+	return slices.Compact(roles)
+}
+
+func authority(p nacre.Principal, roles []string) Digest {
 	var scratch [512]byte
 	b := appendLong(scratch[:0], "nacre.authority.1")
 	b = appendLong(b, string(p.Group))
@@ -108,7 +104,8 @@ func Authority(p nacre.Principal) Digest {
 	for _, role := range roles {
 		b = appendLong(b, role)
 	}
-	names := make([]string, 0, len(p.Attributes))
+	var few [8]string
+	names := few[:0]
 	for name := range p.Attributes {
 		names = append(names, name)
 	}
@@ -119,7 +116,7 @@ func Authority(p nacre.Principal) Digest {
 	return sha256.Sum256(b)
 }
 
-// appendLong writes a part as Sum does.
+// appendLong writes a part with its length before it.
 func appendLong(b []byte, part string) []byte {
 	return append(binary.BigEndian.AppendUint64(b, uint64(len(part))), part...)
 }
