@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/ipc"
 	redaction "github.com/nacre-dev/nacre/internal/redact"
+	"github.com/nacre-dev/nacre/internal/wire"
 	realkernel "github.com/nacre-dev/nacre/kernel"
 	"github.com/nacre-dev/nacre/policy"
 )
@@ -21,6 +23,42 @@ import (
 // pipeline is the door as it ships: kernel, shipped policy, a durable chain on
 // disk, and redaction; with echo among that many tools.
 func pipeline(t testing.TB, tools int) served {
+	t.Helper()
+	all := []nacre.Tool{pipelineTool("echo", 0, func(_ context.Context, in nacre.Invocation) (json.RawMessage, error) { return in.Arguments, nil })}
+	for i := 1; i < tools; i++ {
+		other := all[0]
+		other.Capability.Tool = nacre.ToolName(fmt.Sprintf("other_%d", i))
+		other.Capability.ID = "test." + nacre.CapabilityID(other.Capability.Tool)
+		all = append(all, other)
+	}
+	return pipelineOf(t, nil, all...)
+}
+
+func pipelineTool(name string, deadline time.Duration, do nacre.DriverFunc) nacre.Tool {
+	return nacre.Tool{Driver: do, Capability: nacre.Capability{
+		ID: nacre.CapabilityID("test." + name), Tool: nacre.ToolName(name), Description: "a tool of the tests", Safety: nacre.Read, Sensitivity: nacre.SensitiveNone,
+		Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"n":{"type":"integer"}}}`),
+		Rate:   nacre.RateLimit{Calls: 1 << 30, Window: time.Minute}, Deadline: deadline,
+	}}
+}
+
+// teed keeps what enters a chain.
+type teed struct {
+	nacre.Recorder
+	kept *recorder
+}
+
+func (r teed) Append(ctx context.Context, record nacre.Record) error {
+	_ = r.kept.Append(ctx, record) // never fails
+	return r.Recorder.Append(ctx, record)
+}
+
+func (r teed) Commit(ctx context.Context, record nacre.Record) error {
+	_ = r.kept.Append(ctx, record) // never fails
+	return r.Recorder.Commit(ctx, record)
+}
+
+func pipelineOf(t testing.TB, kept *recorder, tools ...nacre.Tool) served {
 	t.Helper()
 	keys, err := audit.NewKeys(make([]byte, 32), make([]byte, 32))
 	if err != nil {
@@ -35,32 +73,24 @@ func pipeline(t testing.TB, tools int) served {
 			t.Error(err)
 		}
 	})
+	recorded := nacre.Recorder(chain)
+	if kept != nil {
+		recorded = teed{chain, kept}
+	}
 	k, err := realkernel.New(realkernel.Config{
-		Policy: policy.Shipped(), Groups: policy.Groups{"family-chat": {Tools: []string{"echo"}}}, Recorder: chain,
+		Policy: policy.Shipped(), Groups: policy.Groups{"family-chat": {Tools: []string{"*"}}}, Recorder: recorded,
 		Now: time.Now, Random: rand.Reader, TokenKey: make([]byte, 32),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range tools {
-		name := "echo"
-		if i > 0 {
-			name = fmt.Sprintf("other_%d", i)
-		}
-		err := k.Register(nacre.Tool{
-			Capability: nacre.Capability{
-				ID: nacre.CapabilityID("test." + name), Tool: nacre.ToolName(name), Description: "says it again", Safety: nacre.Read, Sensitivity: nacre.SensitiveNone,
-				Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"n":{"type":"integer"}}}`),
-				Rate:   nacre.RateLimit{Calls: 1 << 30, Window: time.Minute},
-			},
-			Driver: nacre.DriverFunc(func(_ context.Context, in nacre.Invocation) (json.RawMessage, error) { return in.Arguments, nil }),
-		})
-		if err != nil {
+	for _, tool := range tools {
+		if err := k.Register(tool); err != nil {
 			t.Fatal(err)
 		}
 	}
 	engine := redaction.New()
-	return serve(t, k, config{redact: func(document []byte) ([]byte, []string) {
+	return serve(t, k, config{records: &recorder{}, redact: func(document []byte) ([]byte, []string) {
 		clean, paths, err := engine.JSON(document)
 		if err != nil {
 			return []byte("null"), []string{err.Error()}
@@ -77,6 +107,54 @@ func TestTheWholePipelineAnswersAndRecords(t *testing.T) {
 		if refusal != nil || string(e.Correlation) != fmt.Sprint(i) {
 			t.Fatalf("call %d: %v %v", i, e, refusal)
 		}
+	}
+}
+
+// D-06, D-14, D-16: what a handler does wrong, as the agent sees it and as it
+// is recorded; and that a late answer is never an answer.
+func TestTheWholePipelineOutlivesItsHandlers(t *testing.T) {
+	release := make(chan struct{})
+	kept := &recorder{}
+	s := pipelineOf(t, kept,
+		pipelineTool("echo", 0, func(_ context.Context, in nacre.Invocation) (json.RawMessage, error) { return in.Arguments, nil }),
+		pipelineTool("late", 50*time.Millisecond, func(context.Context, nacre.Invocation) (json.RawMessage, error) {
+			<-release
+			return json.RawMessage(`"late"`), nil
+		}),
+		pipelineTool("panics", 0, func(context.Context, nacre.Invocation) (json.RawMessage, error) { panic("/etc/internal") }),
+		pipelineTool("large", 0, func(context.Context, nacre.Invocation) (json.RawMessage, error) {
+			return json.RawMessage(`"` + strings.Repeat("x ", wire.MaxMessage) + `"`), nil
+		}),
+		pipelineTool("notjson", 0, func(context.Context, nacre.Invocation) (json.RawMessage, error) { return json.RawMessage(`{`), nil }),
+		pipelineTool("denies", 0, func(context.Context, nacre.Invocation) (json.RawMessage, error) {
+			return nil, &nacre.Refusal{Code: "E503", Original: "E503", Message: "service unavailable", Retriable: true, Stage: 4, RetryAfter: 9}
+		}),
+	)
+	c := dial(t, s)
+	for _, test := range []struct{ tool, code, source string }{
+		{"late", "PLUGIN_TIMEOUT", "core"}, {"panics", "PLUGIN_ERROR", "core"}, {"large", "HANDLER_ERROR", "test"},
+		{"notjson", "PLUGIN_ERROR", "core"}, {"denies", "HANDLER_ERROR", "test"},
+	} {
+		e, refusal := ask(t, c, request(test.tool, test.tool))
+		if refusal == nil || string(refusal.Code) != test.code || e.Source != test.source || strings.Contains(refusal.Message, "internal/") || strings.Contains(refusal.Message, "/etc") {
+			t.Errorf("%s: have %+v from %s, want %s from %s", test.tool, refusal, e.Source, test.code, test.source)
+		}
+	}
+	close(release)
+	if e, refusal := ask(t, c, request("echo", "next")); refusal != nil || e.Correlation != "next" {
+		t.Errorf("have %+v, %v, want no late answer before the next", e, refusal)
+	}
+	own, seen := 0, 0
+	for _, r := range kept.all() {
+		if r.Correlation == "denies" && r.Kind == nacre.KindCallHandler {
+			own++
+		}
+		if r.Correlation == "denies" && r.Kind == nacre.KindCallEnd && r.Outcome == nacre.OutcomeError {
+			seen++
+		}
+	}
+	if own != 1 || seen != 1 {
+		t.Errorf("have %d records of the handler's error and %d of the response, want one of each", own, seen)
 	}
 }
 
