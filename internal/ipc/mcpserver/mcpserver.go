@@ -87,7 +87,7 @@ func (s *server) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 			}
 		case *mcp.CallToolRequest:
 			if method == methodCall {
-				return s.call(ctx, request)
+				return s.call(ctx, request), nil
 			}
 		}
 		return next(ctx, method, request)
@@ -110,7 +110,7 @@ func (s *server) ask(ctx context.Context, tool string, arguments []byte, asked f
 
 // call answers with what the tool returned, or with the error object, which
 // the model is to see: MCP's own errors are for what is not a call at all.
-func (s *server) call(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (s *server) call(ctx context.Context, request *mcp.CallToolRequest) *mcp.CallToolResult {
 	arguments := request.Params.Arguments
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")
@@ -124,9 +124,9 @@ func (s *server) call(ctx context.Context, request *mcp.CallToolRequest) (*mcp.C
 	cancel()
 	waiting.Wait()
 	if answer.Failure != nil {
-		return &mcp.CallToolResult{IsError: true, Content: text(answer.Failure), StructuredContent: answer.Failure}, nil
+		return &mcp.CallToolResult{IsError: true, Content: text(answer.Failure), StructuredContent: answer.Failure}
 	}
-	return &mcp.CallToolResult{Content: text(answer.Result)}, nil
+	return &mcp.CallToolResult{Content: text(answer.Result)}
 }
 
 // wait is beside a call while a person is asked: it tells the client so, and
