@@ -33,16 +33,12 @@ func matchKeys() []string {
 // empty lists and malformed patterns are errors that name the line; nothing is
 // ignored (K-05).
 func Parse(name string, data []byte) (*Policy, error) {
-	if len(data) > MaxFile {
-		return nil, fmt.Errorf("%s: %d bytes, the limit is %d", name, len(data), MaxFile)
-	}
-	read := readTOML
-	if isYAML(name) {
-		read = readYAML
-	}
-	tree, err := read(name, data)
+	tree, err := readTree(name, "rules", data)
 	if err != nil {
 		return nil, err
+	}
+	if tree.kind != kindTable {
+		return nil, (file{name}).errorf(tree.line, "a policy is a mapping of default and rules")
 	}
 	p := &Policy{name: name, version: digest(data)}
 	if err := (file{name}).policy(p, tree); err != nil {
@@ -50,6 +46,17 @@ func Parse(name string, data []byte) (*Policy, error) {
 	}
 	p.index = newIndex(p.rules)
 	return p, nil
+}
+
+// readTree reads the notation that a file's name says.
+func readTree(name, list string, data []byte) (*node, error) {
+	if len(data) > MaxFile {
+		return nil, fmt.Errorf("%s: %d bytes, the limit is %d", name, len(data), MaxFile)
+	}
+	if isYAML(name) {
+		return readYAML(name, data)
+	}
+	return readTOML(name, list, data)
 }
 
 func isYAML(name string) bool {

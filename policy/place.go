@@ -13,7 +13,7 @@ type places struct {
 	text  []string
 }
 
-// place is a key of the file (rule -1) or of the n-th [[rules]] table.
+// place is a key of the file (rule -1) or of the n-th table of the list.
 type place struct {
 	rule int
 	key  string
@@ -44,8 +44,9 @@ func (p places) within(line int, key string) int {
 	return line
 }
 
-// locate notes where the keys of a file stand that the TOML library accepted.
-func locate(data string) places {
+// locate notes where the keys of a file stand that the TOML library accepted;
+// list is the name of its [[tables]].
+func locate(data, list string) places {
 	p := places{lines: map[place]int{}, text: strings.Split(data, "\n")}
 	rules := -1            // the number of the last [[rules]] table
 	scope := place{-1, ""} // the table that we are in, with a dot after its name
@@ -60,10 +61,10 @@ func locate(data string) places {
 			}
 		case line == "" || line[0] == '#':
 		case line[0] == '[':
-			if header(line) == "rules" {
+			if header(line) == list {
 				rules++
 			}
-			scope = p.table(header(line), rules, i+1)
+			scope = p.table(header(line), list, place{rules, ""}, i+1)
 		case pair:
 			p.note(place{scope.rule, scope.key + bare(key)}, i+1)
 			quote = opens(value)
@@ -73,16 +74,16 @@ func locate(data string) places {
 }
 
 // table notes a header and returns the scope of the keys below it.
-func (p places) table(name string, rule, line int) place {
+func (p places) table(name, list string, at place, line int) place {
 	top, rest, nested := strings.Cut(name, ".")
 	p.note(place{-1, top}, line)
 	switch {
-	case top == "rules" && !nested:
-		p.note(place{rule, ""}, line)
-		return place{rule, ""}
-	case top == "rules":
-		p.note(place{rule, rest}, line)
-		return place{rule, rest + "."}
+	case top == list && !nested:
+		p.note(at, line)
+		return at
+	case top == list:
+		p.note(place{at.rule, rest}, line)
+		return place{at.rule, rest + "."}
 	default:
 		return place{-1, name + "."}
 	}

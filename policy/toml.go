@@ -10,8 +10,8 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// readTOML makes a tree of a file in TOML.
-func readTOML(name string, data []byte) (*node, error) {
+// readTOML makes a tree of a file in TOML, whose tables stand under list.
+func readTOML(name, list string, data []byte) (*node, error) {
 	f := file{name}
 	if err := f.flat(string(data)); err != nil {
 		return nil, err
@@ -24,27 +24,26 @@ func readTOML(name string, data []byte) (*node, error) {
 		}
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	t := tomlTree{f, locate(string(data))}
+	t := tomlTree{f, locate(string(data), list)}
 	root := &node{kind: kindTable, line: 1, table: map[string]*node{}}
 	for key, value := range tree {
-		if key == "rules" {
-			continue
+		if key != list {
+			root.table[key] = t.node(-1, key, value, 1)
 		}
-		root.table[key] = t.node(-1, key, value, 1)
 	}
-	value, ok := tree["rules"]
+	value, ok := tree[list]
 	if !ok {
 		return root, nil
 	}
-	rules, ok := value.([]map[string]any)
+	line := t.lines.of(-1, list)
+	tables, ok := value.([]map[string]any)
 	if !ok {
-		return nil, f.errorf(t.lines.of(-1, "rules"), "rules: write each rule as a [[rules]] table")
+		return nil, f.errorf(line, "%s: write each %s as a [[%s]] table", list, strings.TrimSuffix(list, "s"), list)
 	}
-	list := &node{kind: kindList, line: t.lines.of(-1, "rules")}
-	for i, entry := range rules {
-		list.list = append(list.list, t.table(i, "", entry, 1))
+	root.table[list] = &node{kind: kindList, line: line}
+	for i, entry := range tables {
+		root.table[list].list = append(root.table[list].list, t.table(i, "", entry, 1))
 	}
-	root.table["rules"] = list
 	return root, nil
 }
 

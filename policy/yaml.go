@@ -47,14 +47,11 @@ func readYAML(name string, data []byte) (root *node, err error) {
 			continue
 		}
 		if bodies++; bodies > 1 {
-			return nil, f.errorf(doc.Body.GetToken().Position.Line, "a second document; a policy is one")
+			return nil, f.errorf(doc.Body.GetToken().Position.Line, "a second document: a file holds one")
 		}
 		if root, err = f.yaml(doc.Body, 0); err != nil {
 			return nil, err
 		}
-	}
-	if root.kind != kindTable {
-		return nil, f.errorf(root.line, "a policy is a mapping of default and rules")
 	}
 	return root, nil
 }
@@ -89,7 +86,7 @@ func (f file) plain(tokens token.Tokens) error {
 		switch t.Type { //nolint:exhaustive // the rest neither nests nor begins anything
 		case token.DocumentHeaderType:
 			if documents++; documents > 1 {
-				return f.errorf(line, "a second document; a policy is one")
+				return f.errorf(line, "a second document: a file holds one")
 			}
 		case token.SequenceEntryType:
 			dashes++
