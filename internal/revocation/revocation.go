@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,11 +31,13 @@ const (
 
 const (
 	// lockWait is how long a revocation waits for that of another process.
-	lockWait = 5 * time.Second
+	lockWait = 2 * time.Second
 	// lockPoll is how often it tries again.
 	lockPoll = 2 * time.Millisecond
-	// maxFile bounds the file: token.MaxRevocations entries of the longest names.
-	maxFile = 128 << 20
+	// maxFile bounds the file, for the longest names before token.MaxRevocations do.
+	maxFile = 16 << 20
+	// lookAgain is after how many questions the file's name is looked up again.
+	lookAgain = 64
 )
 
 // ErrUnreadable is a list that cannot be believed. Nothing verifies until it
@@ -48,20 +51,24 @@ type List struct {
 	name string // of the file
 
 	mu   sync.RWMutex
-	file *os.File // where held was read, kept open so that no other file gets its number
+	file *os.File // where held was read
+	fd   int
 	seen version
 	held *contents
+	// asked counts questions, for the longer look at every so many.
+	asked atomic.Uint32
 }
 
 var _ token.Revocations = (*List)(nil)
 
-// version changes with the file, whether it is replaced or written to.
+// version changes with the file: when it is replaced it loses a link, when it
+// is moved or changed its ctime is another.
 type version struct {
 	device uint64
 	inode  uint64
+	links  uint64
 	size   int64
-	mtime  syscall.Timespec
-	mode   uint32
+	ctime  syscall.Timespec
 }
 
 // Open reads the list in dir, or starts an empty one where none ever was. dir
@@ -137,15 +144,19 @@ func (l *List) Sweep(now time.Time) error {
 	return l.change(func(c *contents) (bool, error) { return c.sweep(now), nil })
 }
 
-// current reports whether the file that has the list's name is still the one
-// that was read.
+// current reports whether the file that was read is as it was then, and, every
+// so often, whether it still is the one with the list's name: a folder that is
+// moved away leaves no mark on a file.
 func (l *List) current() bool {
 	var st syscall.Stat_t
-	return syscall.Lstat(l.name, &st) == nil && versionOf(&st) == l.seen
+	if l.asked.Add(1)%lookAgain == 0 {
+		return syscall.Lstat(l.name, &st) == nil && versionOf(&st) == l.seen
+	}
+	return syscall.Fstat(l.fd, &st) == nil && versionOf(&st) == l.seen
 }
 
 func versionOf(st *syscall.Stat_t) version {
-	return version{uint64(st.Dev), st.Ino, st.Size, st.Mtim, st.Mode} //nolint:unconvert,nolintlint // narrower on some systems
+	return version{uint64(st.Dev), st.Ino, uint64(st.Nlink), st.Size, st.Ctim} //nolint:unconvert,nolintlint // narrower on some systems
 }
 
 func (l *List) refresh() error {
@@ -170,8 +181,9 @@ func (l *List) read() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
+	fd := int(f.Fd()) //nolint:gosec // a descriptor
 	var st syscall.Stat_t
-	if err := syscall.Fstat(int(f.Fd()), &st); err != nil { //nolint:gosec // a descriptor
+	if err := syscall.Fstat(fd, &st); err != nil {
 		return errors.Join(fmt.Errorf("%w: %w", ErrUnreadable, err), f.Close())
 	}
 	data, err := readAll(f, maxFile)
@@ -185,7 +197,7 @@ func (l *List) read() error {
 	if l.file != nil {
 		_ = l.file.Close() // only read
 	}
-	l.file, l.seen, l.held = f, versionOf(&st), c
+	l.file, l.fd, l.seen, l.held = f, fd, versionOf(&st), c
 	return nil
 }
 
@@ -211,5 +223,9 @@ func (l *List) change(edit func(*contents) (bool, error)) error {
 	if err != nil || !changed {
 		return err
 	}
-	return replace(l.name, c.encode())
+	after := c.encode()
+	if len(after) > maxFile {
+		return token.ErrRevocationsFull // a longer file could not be read again
+	}
+	return replace(l.name, after)
 }

@@ -204,6 +204,23 @@ func TestADamagedListFailsClosed(t *testing.T) {
 	}
 }
 
+// A folder that is put in place of the list's, such as a backup, is noticed.
+func TestAFolderThatIsReplacedIsNoticed(t *testing.T) {
+	dir := folder(t)
+	l := open(t, dir)
+	revoke(t, l, "t-1", "", time.Time{})
+	if err := os.Rename(dir, dir+".old"); err != nil {
+		t.Fatal(err)
+	}
+	revoke(t, open(t, dir), "t-2", "", time.Time{})
+	for range 64 {
+		if is, err := l.Revoked("t-2", "", now); is && err == nil {
+			return
+		}
+	}
+	t.Error("the new folder's list is not believed")
+}
+
 func restore(t *testing.T, path string, data []byte) {
 	t.Helper()
 	_ = os.Remove(path)
@@ -287,7 +304,7 @@ func fillDisk(t *testing.T, dir string) {
 // A lock that is held for ever is an error, not a wait for ever.
 func TestALockThatIsHeldIsToldOf(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it waits for five seconds")
+		t.Skip("it waits for seconds")
 	}
 	t.Parallel()
 	dir := folder(t)

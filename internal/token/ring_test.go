@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -369,6 +370,40 @@ func TestAKeyIsRotatedWhileItsTokensAreOut(t *testing.T) {
 	if have := fmt.Sprintf("%v %+v %#v", key("c"), key("c"), key("c")); strings.Contains(have, "99") {
 		t.Errorf("a secret is printed: %s", have)
 	}
+}
+
+// K-10: whoever verifies while keys are rotated sees the old set or the new one.
+func TestARotationInFlightRefusesNobody(t *testing.T) {
+	r := ring(t, "a")
+	old := mint(t, r, plain())
+	var wait sync.WaitGroup
+	for range 4 {
+		wait.Go(func() {
+			for range 300 {
+				fresh, err := r.Mint(plain())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for _, tok := range []nacre.Token{old, fresh} {
+					if _, err := r.Verify(tok, present()); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	for i := range 100 {
+		current, previous := "a", "b"
+		if i%2 == 0 {
+			current, previous = previous, current
+		}
+		if err := r.Rotate(key(current), key(previous)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait.Wait()
 }
 
 // K-10: a clock that goes back revives nothing.
