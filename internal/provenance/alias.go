@@ -16,6 +16,9 @@ const (
 // aliases returns what a doc says in spellings that are not looked for: the
 // URLs, hosts, numbers, accounts and paths in it, each in the one that is.
 func aliases(d doc) []doc {
+	if d[0] == jsonKind[0] {
+		return nil
+	}
 	a := aliaser{text: string(d)}
 	for i := 0; i < len(a.text) && len(a.found) < maxAliases; {
 		end := strings.IndexByte(a.text[i:], ' ')
@@ -65,11 +68,22 @@ func (a *aliaser) chunk(start, end int) {
 }
 
 func (a *aliaser) number(chunk string) {
-	chunk = strings.TrimFunc(chunk, func(r rune) bool { return classOfRune(r) == other || r == '$' || r == '%' || r == '\'' })
+	chunk = strings.TrimFunc(chunk, aroundNumber)
 	chunk = strings.TrimRight(chunk, ".:?")
 	if number, ok := spokenNumber(chunk); ok && number != chunk {
 		a.add(numberKind, number)
 	}
+}
+
+// aroundNumber is what may stand around a number. In brackets, commas part the elements of a list.
+func aroundNumber(r rune) bool {
+	switch r {
+	case '[', ']', '{', '}':
+		return false
+	case '$', '%', '\'':
+		return true
+	}
+	return classOfRune(r) == other
 }
 
 // phone reads the digits around at as one number, over blanks.

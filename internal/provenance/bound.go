@@ -87,7 +87,7 @@ func begins(t []byte, i int) bool {
 	case before == word:
 		return false
 	case before == other:
-		return !(n == 1 && t[i-1] == ',' && betweenDigits(t, i-1))
+		return n == 0 || !groups(t, i-1)
 	}
 	start := i
 	for before == joiner && i-start < maxJoiners {
@@ -131,7 +131,7 @@ func ends(t []byte, i int) bool {
 	case after == word:
 		return false
 	case after == other:
-		return !(n == 1 && t[i] == ',' && betweenDigits(t, i))
+		return n == 0 || !groups(t, i)
 	}
 	end := i
 	for after == joiner && end-i < maxJoiners {
@@ -157,9 +157,9 @@ func genitive(t []byte, i int, run []byte) bool {
 	return after == other
 }
 
-// betweenDigits tells the comma of 1,500 from that of a list of words.
-func betweenDigits(t []byte, i int) bool {
-	return i > 0 && i+1 < len(t) && isDigit(t[i-1]) && isDigit(t[i+1])
+// groups tells the comma of 1,500 from that of a list of words.
+func groups(t []byte, i int) bool {
+	return t[i] == ',' && i > 0 && i+1 < len(t) && isDigit(t[i-1]) && isDigit(t[i+1])
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }

@@ -14,6 +14,7 @@ const (
 	accountKind = "\x01d"
 	urlKind     = "\x01u"
 	hostKind    = "\x01h"
+	jsonKind    = "\x01j"
 )
 
 const (
@@ -82,6 +83,9 @@ func (f *forms) text(value []byte) {
 	if len(text) > maxAtom || f.short {
 		return
 	}
+	if text[0] == '{' || text[0] == '[' || text[0] == '"' {
+		f.add(wholeJSON([]byte(text)), true)
+	}
 	if account, ok := accountOf(text); ok {
 		f.plain(account)
 		f.add(accountKind+account, true)
@@ -146,7 +150,8 @@ func (f *forms) path(text string) {
 }
 
 func cleanPath(text string) (clean string, ok bool) {
-	if !strings.Contains(text, "/") {
+	// Two slashes at the beginning may be those of a URL without its scheme.
+	if !strings.Contains(text, "/") || strings.HasPrefix(text, "//") {
 		return "", false
 	}
 	clean = path.Clean(text)

@@ -8,7 +8,8 @@ import (
 const (
 	// maxDigits is the longest number that is read as one.
 	maxDigits = 64
-	// An account or a telephone number has so many digits, or signs for an IBAN.
+	// An account or a telephone number with its country has so many digits, an
+	// IBAN so many letters and digits.
 	minAccount  = 8
 	minPhone    = 7
 	maxAccount  = 20
@@ -151,7 +152,11 @@ func phoneAt(text string, i int) (number string, end int) {
 			i = len(text)
 		}
 	}
-	if n > len(digits) || n < minAccount && !(international && n > minPhone) {
+	least := minAccount
+	if international {
+		least = minPhone + 1
+	}
+	if n > len(digits) || n < least {
 		return "", end
 	}
 	return string(digits[:n]), end

@@ -27,8 +27,8 @@ import (
 
 // The bounds of one session. Each class of text (operator, trusted, untrusted)
 // has bounds of its own, so that no flood of one lets go of another; the oldest
-// text of a class is let go first. With its index, a class that is full takes
-// about eight times its text.
+// text of a class is let go first. With its index, a class takes about seven
+// times its text, and 36 MiB at most.
 const (
 	// MaxOperator is how much of the operator's text is kept, in bytes once normalised.
 	MaxOperator = 1 << 20

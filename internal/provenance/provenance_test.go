@@ -104,6 +104,8 @@ func TestAValueThatStandsInTheTaskIsTheOperators(t *testing.T) {
 		"a key in JSON":                  {`{"user-17":{}}`, "user-17"},
 		"a number in JSON":               {`{"amount":1.50e3}`, 1500},
 		"one letter that is all":         {`["x","y"]`, "x"},
+		"a whole text of JSON":           {`{"a": [1, "b"]}`, `{"a": [1, "b"]}`},
+		"a text in quotes of its own":    {`"hello world"`, `"hello world"`},
 		"a whole sentence":               {"Say: Dear all, the meeting is at 5. Thanks!", "dear all, the meeting is at 5. thanks"},
 	} {
 		if have := seen(t, operator, c.task, c.value); have != nacre.SeenOperator {
@@ -188,6 +190,14 @@ func TestAValueThatStandsInPartsIsSeenNowhere(t *testing.T) {
 		"a key and its value":               {`{"ada":"lovelace"}`, "ada lovelace"},
 		"letters of a Chinese name":         {"请付款给「张三丰」。", "张三"},
 		"a word between two that touch":     {"a_secret_b", "secret"},
+		"two numbers of a list":             {"take [1,500] now", 1500},
+		"two numbers of JSON":               {"[1,500]", 1500},
+		"two numbers of JSON, as text":      {"[1,500]", "1,500"},
+		"two accounts of JSON":              {"[1234,5678]", "12345678"},
+		"a path as a host":                  {"read /example/x", "//example/x"},
+		"a query in mailto":                 {"write to bob@example.com", "mailto:bob@example.com?bcc=evil%40example.org"},
+		"a tab in a URL":                    {"fetch https://example.com", "https://example.com\t.evil.com"},
+		"a URL in wide letters":             {"fetch https://example.com", "https://example.com／＠evil.com"},
 		"an empty text":                     {"anything", ""},
 		"blanks":                            {"any thing", "  "},
 		"a dot":                             {"read ./x", "."},

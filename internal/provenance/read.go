@@ -2,6 +2,8 @@ package provenance
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 )
 
@@ -40,6 +42,9 @@ func (r *reader) text(text []byte, nested int) {
 		if json.Valid(trimmed) {
 			s := scanner{data: trimmed}
 			r.value(&s, 0, nested)
+			if whole := normalise(trimmed); len(whole) <= maxAtom {
+				r.docs = append(r.docs, doc(wholeJSON(whole)))
+			}
 			return
 		}
 		if r.lines(trimmed, nested) {
@@ -109,4 +114,11 @@ func (r *reader) add(text []byte) {
 	if d := normalise(text); len(d) > 0 {
 		r.docs = append(r.docs, d)
 	}
+}
+
+// wholeJSON stands for a document of JSON as a value of its own. It is a digest,
+// in which no other value can be found.
+func wholeJSON(normal []byte) string {
+	sum := sha256.Sum256(normal)
+	return jsonKind + hex.EncodeToString(sum[:])
 }

@@ -72,7 +72,7 @@ func (l *Ledger) unbacked(said []doc) (own []doc) {
 				continue
 			}
 			if looked++; looked > maxLooked || len(own) > maxEchoes {
-				return append(own, make([]doc, maxEchoes)...)
+				return append(own, make([]doc, maxEchoes+1)...)
 			}
 			if !l.backed(chunk) {
 				own = append(own, chunk)
@@ -92,6 +92,10 @@ func (l *Ledger) backed(d doc) bool {
 // sift parts the texts of a result from what in them the agent had said.
 func (l *Ledger) sift(docs []doc, said []string) (trusted, echoes []doc) {
 	for _, d := range docs {
+		if d[0] == jsonKind[0] {
+			// The whole may hold what the agent said.
+			continue
+		}
 		n := []needle{newNeedle(d, false)}
 		if len(l.said.sources(n)) > 0 && len(l.classes[nacre.SeenTrusted].sources(n)) == 0 {
 			echoes = append(echoes, d)

@@ -65,3 +65,12 @@ func TestWhatTheAgentStoredAndReadBackIsNotTrusted(t *testing.T) {
 		t.Errorf("have %+v", have)
 	}
 }
+
+func TestAnEchoBehindManyTrustedWordsIsNotTrusted(t *testing.T) {
+	l := provenance.New()
+	l.Observe(operator, []byte("version a.b of "+strings.Repeat("a.b ", 2000)))
+	l.ObserveResult(trusted, []byte(`{"text":"`+strings.Repeat("a.b ", 2000)+`evil@example.org"}`), []byte(`"sent to evil@example.org."`))
+	if have := origin(t, l, "evil@example.org"); have.Provenance.Label() != nacre.Untrusted {
+		t.Errorf("have %+v", have)
+	}
+}
