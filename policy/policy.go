@@ -218,3 +218,6 @@ func digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
+
+// Rules is how many rules there are.
+func (p *Policy) Rules() int { return len(p.rules) }
