@@ -11,7 +11,7 @@ import (
 )
 
 // grace is how long a server may take to end once its input is closed.
-const grace = 2 * time.Second
+const grace = time.Second
 
 // process is a server on its standard streams.
 type process struct {
