@@ -36,21 +36,29 @@ func (d *dig) search(s string, depth int) (found []span, open int) {
 		return found, open
 	}
 	for p := range spellings {
-		if p == quotedPrintable && depth > 1 || p.firstLoud(s) < 0 {
-			continue
-		}
-		l := &d.rooms().layers[depth][p]
-		l.peel(p, s)
-		under, cut := d.search(view(l.text), depth+1)
-		for _, f := range under {
-			found = append(found, whole(s, l.source(f)))
-		}
-		if cut < len(l.text) {
-			open = min(open, l.source(span{cut, cut + 1}).start)
+		if p == escapes || depth < 2 {
+			found, open = d.layers(p, s, depth, found, open)
 		}
 	}
 	found = d.blobs(s, depth, found)
 	return d.dumps(s, depth, found), open
+}
+
+// layers adds what is found where escapes are undone, a window at a time: memory
+// is bounded by the window and not by the text.
+func (d *dig) layers(p spelling, s string, depth int, found []span, open int) ([]span, int) {
+	for w, next, ok := p.window(s, 0); ok; w, next, ok = p.window(s, next) {
+		l := &d.rooms().layers[depth][p]
+		l.peel(p, s, w)
+		under, cut := d.search(view(l.text), depth+1)
+		for _, f := range under {
+			found = append(found, whole(s, l.source(f)))
+		}
+		if cut < len(l.text) && w.end == len(s) {
+			open = min(open, l.source(span{cut, cut + 1}).start)
+		}
+	}
+	return found, open
 }
 
 // blobs adds the runs of base64 and hexadecimal that say a secret.

@@ -46,6 +46,9 @@ const (
 	maxJoint    = 80
 	// reach is how far before the first escape a layer begins: a name may stand there.
 	reach = 256
+	// maxLine and maxWindow are how much of a line and of a text a layer holds.
+	maxLine   = 4 << 10
+	maxWindow = 64 << 10
 	// minSoft is the shortest line of quoted-printable that is broken.
 	minSoft = 64
 )
@@ -66,26 +69,62 @@ type escape struct {
 func (p spelling) next(s string, i int) (int, escape) {
 	table := &signs[p]
 	for ; i < len(s); i++ {
-		if !table[s[i]] {
+		if p == quotedPrintable {
+			skip := strings.IndexByte(s[i:], '=')
+			if skip < 0 {
+				break
+			}
+			i += skip
+		} else if !table[s[i]] {
 			continue
 		}
 		if e := p.at(s, i); e.size > 0 {
 			return i, e
 		}
 	}
-	return i, escape{}
+	return len(s), escape{}
 }
 
-// firstLoud is where the first loud escape stands, or -1.
-func (p spelling) firstLoud(s string) int {
-	for i := 0; i < len(s); {
+// nextLoud is where the first loud escape from i on stands and ends, or -1.
+func (p spelling) nextLoud(s string, i int) (at, end int) {
+	for i < len(s) {
 		at, e := p.next(s, i)
-		if e.loud {
-			return at
-		}
 		i = at + max(1, e.size)
+		if e.loud {
+			return at, i
+		}
 	}
-	return -1
+	return -1, i
+}
+
+// window is the first stretch of s from i on that holds loud escapes, with the
+// lines they stand in; again is from where to look for the next one.
+func (p spelling) window(s string, i int) (w span, again int, ok bool) {
+	loud, end := p.nextLoud(s, i)
+	if loud < 0 {
+		return span{}, 0, false
+	}
+	back := max(0, loud-reach)
+	w.start = back + strings.LastIndexByte(s[back:loud], '\n') + 1
+	if line := strings.LastIndexByte(s[max(0, back-maxLine):back], '\n'); line >= 0 {
+		w.start = max(0, back-maxLine) + line + 1
+	} else if back <= maxLine {
+		w.start = 0
+	}
+	for w.end = loud; loud >= 0 && w.end-w.start < maxWindow; {
+		w.end = end
+		loud, end = p.nextLoud(s[:min(len(s), end+reach)], end)
+	}
+	again = w.end
+	if w.end-w.start >= maxWindow {
+		again = w.end - Overlap
+	}
+	from := min(len(s), w.end+reach)
+	w.end = min(len(s), from+maxLine)
+	if line := strings.IndexByte(s[from:w.end], '\n'); line >= 0 {
+		w.end = from + line + 1
+	}
+	return w, again, true
 }
 
 func (p spelling) at(s string, i int) escape {
@@ -114,16 +153,11 @@ func (p spelling) at(s string, i int) escape {
 	}
 }
 
-// peel undoes the escapes of s, from the line of the first loud one on, and
-// reports whether there is one.
-func (l *layer) peel(p spelling, s string) bool {
-	loud := p.firstLoud(s)
-	if loud < 0 {
-		return false
-	}
-	from := strings.LastIndexByte(s[:max(0, loud-reach)], '\n') + 1
-	l.text, l.marks = l.text[:0], append(l.marks[:0], mark{0, from})
-	for from < len(s) {
+// peel undoes the escapes in a window of s.
+func (l *layer) peel(p spelling, s string, w span) {
+	l.text, l.marks = l.text[:0], append(l.marks[:0], mark{0, w.start})
+	s = s[:w.end]
+	for from := w.start; from < len(s); {
 		at, e := p.next(s, from)
 		l.text = append(l.text, s[from:at]...)
 		if from = at + e.size; e.size == 0 {
@@ -135,7 +169,6 @@ func (l *layer) peel(p spelling, s string) bool {
 		}
 		l.marks = append(l.marks, mark{len(l.text), from})
 	}
-	return true
 }
 
 // source is where a span of the layer stands in the text it came from.
