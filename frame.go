@@ -31,8 +31,8 @@ func (m *Mode) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Frame is what may be seen of a result: redacted, within a budget, and the
-// same for the same result.
+// Frame is what may be seen of a result (K-14): redacted, within a budget that
+// counts all of it, and the same for the same result.
 type Frame struct {
 	Mode  Mode     `json:"mode"`
 	Facts []string `json:"facts"`
@@ -59,6 +59,8 @@ type Handle struct {
 	ID      string    `json:"id"`
 	Rows    int       `json:"rows"`
 	Expires time.Time `json:"expires"`
+	// Label is the trust of the rows (K-25).
+	Label Label `json:"label"`
 }
 
 // Query asks for a page of what a handle stands for.

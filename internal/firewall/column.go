@@ -18,6 +18,8 @@ const (
 	maxColumns = 32
 	// maxDistinct is how many different words a distribution may have.
 	maxDistinct = 10
+	// columnBytes is about what a column takes in memory.
+	columnBytes = 512
 )
 
 // column is what is known of a field over the rows that have it.

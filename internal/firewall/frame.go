@@ -22,7 +22,7 @@ func DefaultLimits() Limits {
 const (
 	// MinChars is what the smallest frame takes, handle included: no limit of
 	// characters goes below it.
-	MinChars = 320
+	MinChars = 400
 	// summaryRows is how many rows a summary shows, as an example.
 	summaryRows = 10
 	// maxWarnings and warningChars bound the host's own words in a frame.
@@ -40,7 +40,22 @@ const (
 	warnNarrowed = "What is not allowed for this grant was left out."
 	warnRest     = "Not all of the result is shown. Ask for less, or for one part."
 	warnHandle   = "Not all of the result is shown. Expand the handle for the rest."
+	// WarnBudget is for a result that is shown in less than the mode that was
+	// asked for, because a Budget runs out.
+	WarnBudget = "The session's output budget is running out: less is shown than was asked for."
 )
+
+// Permitted is the mode that a principal may have of the one that was asked
+// for: raw is for the role admin, and what is no mode shows nothing.
+func Permitted(mode nacre.Mode, admin bool) nacre.Mode {
+	switch {
+	case mode > nacre.ModeRaw:
+		return nacre.ModeHandleOnly
+	case mode == nacre.ModeRaw && !admin:
+		return nacre.ModeSummary
+	}
+	return mode
+}
 
 // Request says how a result is to be shown. The zero value shows nothing but
 // counts: its limits are zero.
@@ -90,7 +105,7 @@ func (r *Result) Forward(q Request, redactor Redactor) (View, error) {
 func (r *Result) Frame(q Request, redactor Redactor) (View, error) {
 	q.Limits.Chars = max(q.Limits.Chars, MinChars)
 	b := builder{result: r, limits: q.Limits, redactor: redactor}
-	b.frame = nacre.Frame{Mode: q.Mode, Label: q.Label, Facts: []string{}, Rows: []json.RawMessage{}, Warnings: []string{}}
+	b.frame = nacre.Frame{Mode: Permitted(q.Mode, q.Admin), Label: q.Label, Facts: []string{}, Rows: []json.RawMessage{}, Warnings: []string{}}
 	if q.Keep != nil && len(r.rows) > 0 {
 		b.keep(q.Keep())
 	}
@@ -104,20 +119,15 @@ func (r *Result) Frame(q Request, redactor Redactor) (View, error) {
 	if r.capped {
 		b.warn("Only " + strconv.Itoa(r.granted) + " rows are granted.")
 	}
-	if q.Mode > nacre.ModeRaw {
-		b.frame.Mode = nacre.ModeHandleOnly
-	}
-	if q.Mode == nacre.ModeRaw {
-		if q.Admin {
-			done, err := b.raw()
-			if done || err != nil {
-				return b.view, err
-			}
-			b.warn(warnRawLarge)
-		} else {
-			b.warn(warnRaw)
+	if b.frame.Mode == nacre.ModeRaw {
+		done, err := b.raw()
+		if done || err != nil {
+			return b.view, err
 		}
 		b.frame.Mode = nacre.ModeSummary
+		b.warn(warnRawLarge)
+	} else if q.Mode == nacre.ModeRaw {
+		b.warn(warnRaw)
 	}
 	err := b.fill()
 	return b.view, err
@@ -141,7 +151,7 @@ func (b *builder) keep(h *nacre.Handle) {
 	if h == nil || len(h.ID) > maxHandleID {
 		return
 	}
-	b.frame.Handle = &nacre.Handle{ID: h.ID, Rows: h.Rows, Expires: h.Expires.UTC().Truncate(time.Second)}
+	b.frame.Handle = &nacre.Handle{ID: h.ID, Rows: h.Rows, Expires: h.Expires.UTC().Truncate(time.Second), Label: b.frame.Label}
 }
 
 // grantedBytes is how many bytes of the result may be seen.
@@ -345,6 +355,7 @@ func appendFrame(out []byte, f *nacre.Frame) []byte {
 		out = appendQuoted(append(out, `,"handle":{"id":`...), h.ID)
 		out = strconv.AppendInt(append(out, `,"rows":`...), int64(h.Rows), 10)
 		out = h.Expires.AppendFormat(append(out, `,"expires":"`...), time.RFC3339)
+		out = append(append(out, `","label":"`...), h.Label.String()...)
 		out = append(out, `"}`...)
 	}
 	out = strconv.AppendInt(append(out, `,"omitted":{"rows":`...), int64(f.Omitted.Rows), 10)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -63,7 +64,7 @@ func bounded(t interface {
 }
 
 func keep() *nacre.Handle {
-	return &nacre.Handle{ID: "h_" + strings.Repeat("0f", 16), Rows: 1 << 40, Expires: time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)}
+	return &nacre.Handle{ID: "h_" + strings.Repeat("0f", 31), Rows: math.MinInt, Expires: time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)}
 }
 
 // K-14: raw is for the role admin, and not beyond the budget.
@@ -95,6 +96,19 @@ func TestRawIsForAdmin(t *testing.T) {
 	}
 }
 
+func TestAModeIsPermittedOrLess(t *testing.T) {
+	for admin, want := range map[bool][]nacre.Mode{
+		false: {nacre.ModeSummary, nacre.ModeTable, nacre.ModeHandleOnly, nacre.ModeSummary, nacre.ModeHandleOnly},
+		true:  {nacre.ModeSummary, nacre.ModeTable, nacre.ModeHandleOnly, nacre.ModeRaw, nacre.ModeHandleOnly},
+	} {
+		for mode, want := range want {
+			if have := firewall.Permitted(nacre.Mode(mode), admin); have != want {
+				t.Errorf("%d of an admin, %v: have %v, want %v", mode, admin, have, want)
+			}
+		}
+	}
+}
+
 // K-14: each mode shows what it is for.
 func TestModesShowWhatTheyAreFor(t *testing.T) {
 	raw := array(60, `{"id":1,"s":"x"}`)
@@ -102,7 +116,7 @@ func TestModesShowWhatTheyAreFor(t *testing.T) {
 		q := request(mode)
 		q.Keep, q.Label = keep, nacre.Trusted
 		f := framed(t, raw, nacre.Constraints{}, q).Frame
-		if len(f.Facts) != want[0] || len(f.Rows) != want[1] || f.Omitted.Rows != 60-want[1] || f.Handle == nil || f.Label != nacre.Trusted {
+		if len(f.Facts) != want[0] || len(f.Rows) != want[1] || f.Omitted.Rows != 60-want[1] || f.Handle == nil || f.Handle.Label != nacre.Trusted || f.Label != nacre.Trusted {
 			t.Errorf("%v: have %+v", mode, f)
 		}
 	}
@@ -341,7 +355,7 @@ func TestAnyResultIsWithinTheBound(t *testing.T) {
 		}
 		q := firewall.Request{
 			Mode: nacre.Mode(rapid.IntRange(0, 3).Draw(t, "mode")), Admin: rapid.Bool().Draw(t, "admin"), Keep: keep,
-			Limits:   firewall.Limits{Rows: 50, Fields: 20, Depth: 3, Chars: rapid.SampledFrom([]int{0, 320, 400, 1000, 4000}).Draw(t, "chars")},
+			Limits:   firewall.Limits{Rows: 50, Fields: 20, Depth: 3, Chars: rapid.SampledFrom([]int{0, 400, 450, 1000, 4000}).Draw(t, "chars")},
 			Warnings: rapid.SampledFrom([][]string{nil, {strings.Repeat("<", 500), "\xff", "a", "b", "c", "d"}}).Draw(t, "warnings"),
 		}
 		r, err := firewall.Read(raw, nacre.Constraints{})

@@ -35,8 +35,8 @@ type printer struct {
 func (p *printer) value(depth int) {
 	b := p.in.peek()
 	start := p.in.at
-	switch {
-	case b == '{' || b == '[':
+	switch b {
+	case '{', '[':
 		if depth == 0 {
 			p.in.skip(1)
 			p.changed, p.out = true, append(p.out, nestedLeft...)
@@ -48,7 +48,7 @@ func (p *printer) value(depth int) {
 		} else {
 			p.list(depth - 1)
 		}
-	case b == '"':
+	case '"':
 		p.in.text()
 		p.string(p.in.data[start:p.in.at], p.text)
 	default:

@@ -182,7 +182,7 @@ func (r *Result) scanRows(c *cursor, g *collector, granted, depth int) {
 			c.skip(depth)
 		}
 		if len(r.rows) == 1 { // the rest is likely of the same kind
-			r.rows = slices.Grow(r.rows, len(c.data)/int(r.rows[0].end-r.rows[0].start+1))
+			r.rows = slices.Grow(r.rows, min(len(c.data)/int(r.rows[0].end-r.rows[0].start+1), 4096))
 		}
 		r.rows = append(r.rows, span{uint32(start), uint32(c.at)})
 	}
@@ -240,7 +240,7 @@ func (r *Result) Len() int { return len(r.rows) }
 func (r *Result) Rows() int { return r.granted }
 
 // Size is how much memory the result takes, in bytes.
-func (r *Result) Size() int { return cap(r.raw) + 8*cap(r.rows) + 1024 }
+func (r *Result) Size() int { return cap(r.raw) + 8*cap(r.rows) + columnBytes*cap(r.columns) + 256 }
 
 // Row is the i-th row with the named fields only; nil fields mean all. Where
 // fields are named, a row that is no object becomes null.

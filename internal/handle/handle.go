@@ -26,10 +26,11 @@ const (
 	MaxBytes   = 256 << 20
 	// MaxPage is the most rows of one page.
 	MaxPage = 50
-	// MaxNamed is the most fields or filters of a query, and MaxQuery the most
-	// bytes of one.
-	MaxNamed = 100
-	MaxQuery = 64 << 10
+	// MaxNamed is the most fields of a query, MaxFilters the most fields that it
+	// filters by, and MaxQuery the most bytes of one.
+	MaxNamed   = 100
+	MaxFilters = 16
+	MaxQuery   = 64 << 10
 	// IDBytes is how many random bytes an id has.
 	IDBytes = 16
 )

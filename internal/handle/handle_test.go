@@ -1,6 +1,7 @@
 package handle_test
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/firewall"
 	"github.com/nacre-dev/nacre/internal/handle"
+	"github.com/nacre-dev/nacre/internal/redact"
 )
 
 const (
@@ -234,7 +236,7 @@ func TestAPageCarriesItsLabel(t *testing.T) {
 		e := entry(t, `[{"label":"trusted"}]`, nacre.Constraints{})
 		e.Label = label
 		page, err := s.Expand(put(t, s, 0, e), nacre.Query{}, us, start())
-		if err != nil || page.Label != label || page.Capability != "notes.list" || page.Grant != "g" {
+		if err != nil || page.Label != label || page.Handle.Label != label || page.Capability != "notes.list" || page.Grant != "g" {
 			t.Errorf("have %v %v, want %v", page.Label, err, label)
 		}
 	}
@@ -390,6 +392,22 @@ func TestATicketDoesNotCountBeyondTheCap(t *testing.T) {
 	h, err := handle.New().Put(entry(t, six, most(2)), random(0), start())
 	if err != nil || h.Rows != 2 || h.Expires != start().Add(handle.TTL) || len(h.ID) != 2+2*handle.IDBytes {
 		t.Errorf("have %+v %v", h, err)
+	}
+}
+
+// An id is not taken for a secret on its way out, or it could not be used.
+func TestAnIDSurvivesRedaction(t *testing.T) {
+	engine := redact.New()
+	for i := range 1000 {
+		sum := sha256.Sum256([]byte{byte(i), byte(i >> 8)})
+		h, err := handle.New().Put(small("s", 1), [handle.IDBytes]byte(sum[:]), start())
+		if err != nil {
+			t.Fatal(err)
+		}
+		frame, _ := json.Marshal(nacre.Frame{Handle: h})
+		if _, found, err := engine.JSON(frame); err != nil || len(found) > 0 {
+			t.Fatalf("%s: redacted %v %v", frame, found, err)
+		}
 	}
 }
 

@@ -73,8 +73,8 @@ func valid(q nacre.Query) error {
 		return invalid("offset must not be negative")
 	case q.Limit != nil && *q.Limit < 0:
 		return invalid("limit must not be negative")
-	case len(q.Fields) > MaxNamed || len(q.Filter) > MaxNamed:
-		return invalid("query names more than %d fields", MaxNamed)
+	case len(q.Fields) > MaxNamed || len(q.Filter) > MaxFilters:
+		return invalid("query is over %d fields, or filters by more than %d", MaxNamed, MaxFilters)
 	}
 	size := 0
 	for _, value := range q.Filter {

@@ -41,12 +41,14 @@ func (s shares) Swap(i, j int) {
 	s[i].at, s[j].at = i, j
 }
 
+// Push implements heap.Interface.
 func (s *shares) Push(x any) {
 	h := x.(*share)
 	h.at = len(*s)
 	*s = append(*s, h)
 }
 
+// Pop implements heap.Interface.
 func (s *shares) Pop() any {
 	last := len(*s) - 1
 	h := (*s)[last]

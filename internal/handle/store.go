@@ -84,7 +84,7 @@ func (k *kept) ticket() *nacre.Handle {
 	if most := k.Constraints.MaxRows; most != nil {
 		rows = min(rows, max(*most, 0))
 	}
-	return &nacre.Handle{ID: k.id, Rows: rows, Expires: k.expires}
+	return &nacre.Handle{ID: k.id, Rows: rows, Expires: k.expires, Label: k.Label}
 }
 
 // Expand gives the page that a query asks for, and counts its rows against the
