@@ -10,8 +10,9 @@ type scanner struct {
 	data   []byte
 	pos    int
 	limits Limits
-	// top collects the members of the outermost object.
-	top []Member
+	// members is at which depth top collects them: 1, or 0 for none.
+	members int
+	top     []Member
 	// open are the keys of the objects that are open.
 	open [][]byte
 }
@@ -66,7 +67,7 @@ func (s *scanner) object(depth int) error {
 		return nil
 	}
 	if s.open == nil {
-		s.open = make([][]byte, 0, fewKeys)
+		s.open = make([][]byte, 0, fewKeys/2)
 	}
 	keys := keySet{few: s.open, start: len(s.open)}
 	defer func() { s.open = keys.few[:keys.start] }()
@@ -82,7 +83,7 @@ func (s *scanner) object(depth int) error {
 		if err := s.value(depth); err != nil {
 			return err
 		}
-		if depth == 1 {
+		if depth == s.members {
 			if s.top == nil {
 				s.top = make([]Member, 0, envelopeFields)
 			}

@@ -72,36 +72,36 @@ type Member struct {
 // Check accepts exactly one JSON value within the limits, and nothing after
 // it. Every error is an *Error.
 func Check(data []byte, l Limits) error {
-	_, err := scan(data, l)
-	return err
+	s := scanner{data: data, limits: l.withDefaults()}
+	return s.whole()
 }
 
 // Object is Check for a value that must be an object, and returns its members
 // in the order written. With an error come the members that were whole before
 // it, so that an answer can still be addressed.
 func Object(data []byte, l Limits) ([]Member, error) {
-	members, err := scan(data, l)
-	if err != nil {
-		return members, err
+	s := scanner{data: data, limits: l.withDefaults(), members: 1}
+	if err := s.whole(); err != nil {
+		return s.top, err
 	}
 	if first := firstByte(data); first != '{' {
 		return nil, &Error{Reason: "not a JSON object"}
 	}
-	return members, nil
+	return s.top, nil
 }
 
-func scan(data []byte, l Limits) ([]Member, error) {
-	s := scanner{data: data, limits: l.withDefaults()}
-	if len(data) > s.limits.Message {
-		return nil, &Error{Reason: fmt.Sprintf("%d bytes are over the limit of %d", len(data), s.limits.Message)}
+// whole reads the one value that data must be.
+func (s *scanner) whole() error {
+	if len(s.data) > s.limits.Message {
+		return &Error{Reason: fmt.Sprintf("%d bytes are over the limit of %d", len(s.data), s.limits.Message)}
 	}
 	if err := s.value(0); err != nil {
-		return s.top, err
+		return err
 	}
-	if s.space(); s.pos < len(data) {
-		return s.top, s.fail("something follows the JSON value")
+	if s.space(); s.pos < len(s.data) {
+		return s.fail("something follows the JSON value")
 	}
-	return s.top, nil
+	return nil
 }
 
 func firstByte(data []byte) byte {
