@@ -156,6 +156,9 @@ func openSQLite(path, durability string) (*sql.DB, error) {
 	return db, nil
 }
 
+// ErrQuery means that a query makes no sense.
+var ErrQuery = errors.New("audit query is malformed")
+
 // Query selects records. Empty members select all.
 type Query struct {
 	Session    nacre.SessionID
@@ -199,7 +202,7 @@ func (q *Query) where() (string, []any, error) {
 		q.Limit = DefaultPage
 	}
 	if q.Limit < 0 || q.Limit > MaxPage {
-		return "", nil, fmt.Errorf("limit %d: 1 to %d", q.Limit, MaxPage)
+		return "", nil, fmt.Errorf("%w: limit %d: 1 to %d", ErrQuery, q.Limit, MaxPage)
 	}
 	var terms []string
 	var args []any
@@ -256,7 +259,7 @@ func parseCursor(s string) (at int64, chain string, seq uint64, err error) {
 			return at, parts[1], seq, nil
 		}
 	}
-	return 0, "", 0, fmt.Errorf("%.100q is not where a page ended: give what the page before said", s)
+	return 0, "", 0, fmt.Errorf("%w: %.100q is not where a page ended: give what the page before said", ErrQuery, s)
 }
 
 // spot is where the catalog says that a record stands.

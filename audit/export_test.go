@@ -53,3 +53,9 @@ func ExecCatalog(path, statement string) error {
 	_, err = db.Exec(statement)
 	return errors.Join(err, db.Close())
 }
+
+// BundleBegin and BundleEnd are a bundle's first and last line.
+const (
+	BundleBegin = bundleBegin
+	BundleEnd   = bundleEnd
+)

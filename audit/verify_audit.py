@@ -7,6 +7,7 @@ you got from somewhere you trust. It promises to accept and refuse what
 `nacre audit verify` does; it writes nothing.
 
     python3 verify_audit.py --root DIR --public-key HEX|FILE [--chain ID] [--receipt FILE]
+    python3 verify_audit.py --bundle FILE --public-key HEX|FILE
 
 Exit status: 0 proven, 1 not proven (tampered with, or never closed), 2 usage.
 """
@@ -22,6 +23,7 @@ import os
 import re
 import stat
 import sys
+import tempfile
 
 MAX_LINE = 128 << 10
 MAX_TEXT = 1 << 10
@@ -828,6 +830,64 @@ def verify_receipt(path, root, trust, say):
     return verify_chain(root, heads["chain"]["chain"], trust, index, say, heads["chain"])
 
 
+# Bundles.
+
+BUNDLE_BEGIN = b"nacre-audit-bundle-v1\n"
+BUNDLE_END = b"end\n"
+BUNDLE_HEADER = re.compile(rb"([a-z0-9][a-z0-9._-]{0,79})/([0-9]{6}\.jsonl|head\.json) (0|[1-9][0-9]{0,9})\n")
+MAX_BUNDLE_FILE = 1 << 30
+MAX_BUNDLE_FILES = 1 << 17
+
+
+def unpack_bundle(path, folder):
+    """Write a bundle's files under folder; return the chains beside the index."""
+    chains = []
+    with open_regular(path) as f:
+        if f.readline(128) != BUNDLE_BEGIN:
+            raise Refused("it is not a whole bundle")
+        for _ in range(MAX_BUNDLE_FILES):
+            line = f.readline(128)
+            if line == BUNDLE_END:
+                if f.read(1):
+                    raise Refused("something follows the bundle")
+                return chains
+            header = BUNDLE_HEADER.fullmatch(line)
+            if not header or int(header[3]) > MAX_BUNDLE_FILE:
+                raise Refused("it is not a whole bundle")
+            chain = header[1].decode()
+            unpack_file(f, os.path.join(folder, chain), header[2].decode(), int(header[3]))
+            if chain != INDEX and chain not in chains:
+                chains.append(chain)
+    raise Refused("it is not a whole bundle")
+
+
+def unpack_file(source, folder, name, size):
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    try:
+        with open(os.path.join(folder, name), "xb") as f:
+            while size > 0:
+                data = source.read(min(size, 1 << 20))
+                if not data:
+                    raise Refused("it is not a whole bundle")
+                f.write(data)
+                size -= len(data)
+    except FileExistsError:
+        raise Refused("a file stands in the bundle twice") from None
+
+
+def verify_bundle(path, trust, say):
+    with tempfile.TemporaryDirectory(prefix="nacre-bundle-") as folder:
+        try:
+            chains = unpack_bundle(path, folder)
+            index = read_index(folder, trust, None)
+            if not chains:
+                raise Refused("it holds no chain")
+        except Refused as e:
+            say("REFUSED  %s" % e)
+            return False
+        return all([verify_chain(folder, chain, trust, index, say) for chain in chains])
+
+
 def read_keys(text):
     """Keys of 32 bytes, given as hex or as a file with a line for each."""
     if not HASH.fullmatch(text):
@@ -841,7 +901,8 @@ def read_keys(text):
 
 def main(arguments):
     parser = argparse.ArgumentParser(description="Check nacre's audit chains and receipts without nacre.")
-    parser.add_argument("--root", required=True, help="the folder that holds the chains and their index")
+    parser.add_argument("--root", help="the folder that holds the chains and their index")
+    parser.add_argument("--bundle", metavar="FILE", help="a file of nacre audit export, instead of --root")
     parser.add_argument("--public-key", required=True, metavar="HEX|FILE", help="the key you trust, such as the file audit.pub")
     parser.add_argument("--mac-key", metavar="FILE", help="the file audit.mac, to check each record's MAC too")
     parser.add_argument("--chain", metavar="ID", help="only this chain")
@@ -849,13 +910,18 @@ def main(arguments):
     options = parser.parse_args(arguments)
     if options.chain and options.receipt:
         parser.error("--receipt names its chain itself: give one of --chain and --receipt")
-    if not os.path.isdir(options.root):
+    if (options.root is None) == (options.bundle is None) or options.bundle and (options.chain or options.receipt):
+        parser.error("give one of --root and --bundle; a bundle is verified by itself")
+    if options.root is not None and not os.path.isdir(options.root):
         parser.error("--root %s is not a folder" % options.root)
     try:
         trust = Trust(read_keys(options.public_key)[0], read_keys(options.mac_key) if options.mac_key else None)
     except (OSError, ValueError) as e:
         parser.error("key: %s" % e)
-    if options.receipt:
+    if options.bundle:
+        said = []
+        good = verify_bundle(options.bundle, trust, said.append)
+    elif options.receipt:
         good, said = steady(options.root, lambda say: verify_receipt(options.receipt, options.root, trust, say))
     elif options.chain:
         good, said = steady(options.root, lambda say: verify_one(options.root, options.chain, trust, say))

@@ -107,6 +107,9 @@ func (a *app) showFound(ctx context.Context, asked auditQuery) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	page, next, err := c.Find(ctx, q)
+	if errors.Is(err, audit.ErrQuery) {
+		return &usageError{err}
+	}
 	if err != nil {
 		return err
 	}

@@ -117,6 +117,9 @@ func (r *replayed) take(chain string, e audit.Entry) error {
 		return nil
 	}
 	d, undecided := r.policy.Replay(*call.Request)
+	if call.Request.HighRisk && d.Verdict == nacre.Allow {
+		d.Verdict = nacre.Ask // which the kernel does of every call of such a tool
+	}
 	switch {
 	case undecided != "":
 		r.Undecidable++
