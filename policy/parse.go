@@ -28,8 +28,8 @@ func matchKeys() []string {
 	}
 }
 
-// Parse reads a policy: in YAML where name ends in .yaml, .yml or .json, else
-// in TOML. name is what messages call the file. Unknown keys, wrong types,
+// Parse reads a policy: in YAML where name ends in .yaml or .yml, in JSON where
+// it ends in .json, else in TOML. name is what messages call the file. Unknown keys, wrong types,
 // empty lists and malformed patterns are errors that name the line; nothing is
 // ignored (K-05).
 func Parse(name string, data []byte) (*Policy, error) {
@@ -53,19 +53,13 @@ func readTree(name, list string, data []byte) (*node, error) {
 	if len(data) > MaxFile {
 		return nil, fmt.Errorf("%s: %d bytes, the limit is %d", name, len(data), MaxFile)
 	}
-	if isYAML(name) {
+	switch lower := strings.ToLower(name); {
+	case strings.HasSuffix(lower, ".yaml"), strings.HasSuffix(lower, ".yml"):
 		return readYAML(name, data)
+	case strings.HasSuffix(lower, ".json"):
+		return readJSON(name, data)
 	}
 	return readTOML(name, list, data)
-}
-
-func isYAML(name string) bool {
-	for _, suffix := range []string{".yaml", ".yml", ".json"} {
-		if strings.HasSuffix(strings.ToLower(name), suffix) {
-			return true
-		}
-	}
-	return false
 }
 
 func (f file) policy(p *Policy, tree *node) error {
