@@ -31,7 +31,8 @@ type Token struct {
 // Caveat is one narrowing by a holder, who needs no key for it. Nothing in it
 // can give back what the token or an earlier caveat took.
 type Caveat struct {
-	// ID names the derived token, for revocation; its root's uses are charged.
+	// ID names the derived token beneath what it derives from: "c" of the token
+	// "t" is revoked as "t/c". Its root's uses are charged.
 	ID string `json:"id"`
 	// Principal, where set, hands the token down: it must lie under the
 	// holder's, as "a/b" lies under "a".

@@ -277,14 +277,17 @@ func TestARevokedIDCoversWhatDerivesFromIt(t *testing.T) {
 		id, principal string
 		hit           []string
 	}{
-		"a derived id":         {"c1", "", []string{"one", "below one"}},
+		"a derived id":         {"t-1/c1", "", []string{"one", "below one"}},
 		"the root id":          {"t-1", "", []string{"root", "one", "below one", "two"}},
-		"a leaf's id":          {"c11", "", []string{"below one"}},
+		"a leaf's id":          {"t-1/c1/c11", "", []string{"below one"}},
 		"a child principal":    {"", alice.ID + "/one", []string{"one", "below one"}},
 		"the principal":        {"", alice.ID, []string{"root", "one", "below one", "two"}},
 		"a principal above":    {"", "main", []string{"root", "one", "below one", "two"}},
 		"another principal":    {"", alice.ID + "/on", nil},
 		"another id":           {"c", "", nil},
+		"a link's id alone":    {"c1", "", nil},
+		"another token's link": {"t-2/c1", "", nil},
+		"an id that is begun":  {"t-1/c", "", nil},
 		"a name that is begun": {"", "mai", nil},
 	} {
 		revoked := new(token.RevocationList)

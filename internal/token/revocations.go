@@ -3,6 +3,7 @@ package token
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,8 +20,8 @@ var ErrRevocationsFull = errors.New("too many revocations are kept: sweep them, 
 // concurrent use.
 type Revocations interface {
 	// Revoke takes effect before it returns; an error means that it did not.
-	// One of id and principal is set. An id covers what derives from it, a
-	// principal all that lie under it. Until is when a token with that id
+	// One of id and principal is set. An id, as [PathID] has it, covers what
+	// derives from it, a principal all that lie under it. Until is when a token with that id
 	// expires, and may be swept, or when a principal is let in again; zero
 	// means never.
 	Revoke(id, principal string, until time.Time) error
@@ -61,12 +62,17 @@ func CheckRevocation(id, principal string) error {
 	switch {
 	case (id == "") == (principal == ""):
 		return errors.New("revocation: name one token id or one principal")
-	case id != "" && !isID(id):
-		return fmt.Errorf("revocation: id %.80q: use 1–%d letters, digits, dots, dashes or _", id, maxID)
+	case id != "" && !isPathID(id):
+		return fmt.Errorf("revocation: id %.80q: use 1–%d letters, digits, dots, dashes or _, with slashes between a token's and its derived ones", id, maxID)
 	case len(principal) > maxPrincipal || !utf8.ValidString(principal):
 		return fmt.Errorf("revocation: principal of %d bytes: use 1–%d of UTF-8", len(principal), maxPrincipal)
 	}
 	return nil
+}
+
+func isPathID(path string) bool {
+	links := strings.Split(path, "/")
+	return len(links) <= MaxCaveats+1 && !slices.ContainsFunc(links, func(id string) bool { return !isID(id) })
 }
 
 // add never shortens a revocation.
@@ -88,30 +94,26 @@ func (l *RevocationList) add(m *map[string]time.Time, name string, until time.Ti
 func (l *RevocationList) Revoked(id, principal string, now time.Time) (bool, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if len(l.ids) > 0 && id != "" {
-		// Whatever the clock says: an id has its time for the sweep only.
-		if _, is := l.ids[id]; is {
-			return true, nil
-		}
-	}
-	if len(l.principals) == 0 || principal == "" {
-		return false, nil
-	}
-	for at := 0; ; {
-		slash := strings.IndexByte(principal[at:], '/')
-		if slash < 0 {
-			return l.out(principal, now), nil
-		}
-		if at += slash; l.out(principal[:at], now) {
-			return true, nil
-		}
-		at++
-	}
+	// An id has its time for the sweep only, whatever the clock says.
+	return covers(l.ids, id, time.Time{}) || covers(l.principals, principal, now), nil
 }
 
-func (l *RevocationList) out(principal string, now time.Time) bool {
-	until, is := l.principals[principal]
-	return is && (until.IsZero() || now.Before(until))
+// covers reports whether name, or one that it lies under, is in m and not over.
+func covers(m map[string]time.Time, name string, now time.Time) bool {
+	if len(m) == 0 {
+		return false
+	}
+	for end := 0; end < len(name); end++ {
+		if slash := strings.IndexByte(name[end:], '/'); slash < 0 {
+			end = len(name)
+		} else {
+			end += slash
+		}
+		if until, is := m[name[:end]]; is && (until.IsZero() || now.Before(until)) {
+			return true
+		}
+	}
+	return false
 }
 
 // Sweep implements Revocations.

@@ -29,6 +29,7 @@ func TestRevocationsCoverWhatLiesBelow(t *testing.T) {
 	for have, want := range map[[2]string]bool{
 		{"x", ""}: true, {"y", ""}: false, {"", "a/b"}: true, {"", "a/b/c"}: true, {"", "a/b/c/d"}: true, {"", "a"}: false,
 		{"", "a/bc"}: false, {"", "b"}: false, {"", "a/b/"}: true, {"", "/a/b"}: false, {"", "a//b"}: false, {"", ""}: false, {"a/b", "x"}: false,
+		{"x/y/z", ""}: true, {"y/x", ""}: false, {"xy", ""}: false, {"/x", ""}: false,
 	} {
 		if is := revokedNow(t, l, have[0], have[1], now); is != want {
 			t.Errorf("%q: have %v, want %v", have, is, want)
@@ -37,6 +38,8 @@ func TestRevocationsCoverWhatLiesBelow(t *testing.T) {
 	for name, err := range map[string]error{
 		"nothing":           l.Revoke("", "", time.Time{}),
 		"both":              l.Revoke("x", "a", time.Time{}),
+		"an id of no link":  l.Revoke("a//b", "", time.Time{}),
+		"an id of too many": l.Revoke(strings.Repeat("a/", 17)+"a", "", time.Time{}),
 		"an odd id":         l.Revoke("a\nb", "", time.Time{}),
 		"a long principal":  l.Revoke("", strings.Repeat("a", 1025), time.Time{}),
 		"a principal of no": l.Revoke("", "\xff", time.Time{}),

@@ -456,7 +456,7 @@ func TestATokenThatTravelledAsJSONVerifies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(e.Roles) != 0 || !e.Expires.Equal(now.Add(time.Minute)) || e.ID != "c" || e.RootID != "t-1" {
+	if len(e.Roles) != 0 || !e.Expires.Equal(now.Add(time.Minute)) || e.ID != "t-1/c" || e.RootID != "t-1" {
 		t.Errorf("have %+v", e)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -35,8 +36,8 @@ type Effective struct {
 	Roles       []string
 	Constraints nacre.Constraints
 	Expires     time.Time
-	// ID is that of the token, RootID that of the one it derives from, under
-	// which uses are charged. They are the same for a token as it was minted.
+	// ID is that of the token, as [PathID] has it; RootID is that of the one it
+	// derives from, under which uses are charged.
 	ID     string
 	RootID string
 
@@ -67,7 +68,7 @@ func (r *Ring) Verify(t nacre.Token, p Presentation) (Effective, error) {
 	if err != nil {
 		return Effective{}, err
 	}
-	e := Effective{ID: t.ID, RootID: t.ID, Expires: t.Expires, root: t.Uses}
+	e := Effective{ID: PathID(&t), RootID: t.ID, Expires: t.Expires, root: t.Uses}
 	if err := e.checkSignature(key, &t); err != nil {
 		return Effective{}, err
 	}
@@ -90,15 +91,33 @@ func checkRevoked(t *nacre.Token, p *Presentation) error {
 	if len(t.Caveats) > MaxCaveats {
 		return fmt.Errorf("%w: handed down %d times: at most %d", ErrSignature, len(t.Caveats), MaxCaveats)
 	}
-	if err := revoked(p, t.ID, t.Principal); err != nil {
+	if err := revoked(p, PathID(t), t.Principal); err != nil {
 		return err
 	}
 	for i := range t.Caveats {
-		if err := revoked(p, t.Caveats[i].ID, t.Caveats[i].Principal); err != nil {
-			return err
+		if to := t.Caveats[i].Principal; to != "" {
+			if err := revoked(p, "", to); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// PathID is the id under which a token is revoked: its own, or, where it was
+// handed down, those of its links with slashes between. No holder can choose
+// an id that is another token's.
+func PathID(t *nacre.Token) string {
+	if len(t.Caveats) == 0 {
+		return t.ID
+	}
+	var path strings.Builder
+	path.WriteString(t.ID)
+	for i := range t.Caveats {
+		path.WriteByte('/')
+		path.WriteString(t.Caveats[i].ID)
+	}
+	return path.String()
 }
 
 func revoked(p *Presentation, id, principal string) error {
@@ -146,7 +165,6 @@ func (e *Effective) checkSignature(key *signer, t *nacre.Token) error {
 		if mac, err = chain(mac, c); err != nil {
 			return fmt.Errorf("%w: %w", ErrSignature, err)
 		}
-		e.ID = c.ID
 		if !c.Expires.IsZero() && c.Expires.Before(e.Expires) {
 			e.Expires = c.Expires
 		}
