@@ -310,7 +310,7 @@ func (p *printer) row(r *Result, i, left int, l Limits) (spent int, ok bool) {
 	mark, changed := len(p.out), p.changed
 	text := textLimit
 	if r.shape == sole && r.first() == '"' {
-		text = max(left, leastText)
+		text = max(left-8, leastText) // but for quotes and ellipsis
 	}
 	for p.text, p.fields = text, l.Fields; p.text >= leastText; p.text, p.fields = p.text/2, (p.fields+1)/2 {
 		p.out, p.in = p.out[:mark], cursor{data: r.row(i)}

@@ -263,6 +263,33 @@ func TestTheCapReachesRowsInOtherShapes(t *testing.T) {
 	}
 }
 
+// K-14: hostile shapes cost time and memory in line with their length: this
+// test takes seconds where one of them does not.
+func TestHostileShapesAreLinear(t *testing.T) {
+	two := 2
+	for _, unit := range []string{`[],`, `{},`, `1,`, `"a",`, `{"a":1},`, `"\u0041",`, `{"a":{"a":"1"}},`} {
+		list := strings.TrimSuffix(strings.Repeat(unit, (1<<20)/len(unit)), ",")
+		nested := strings.Repeat("[", firewall.MaxNesting-2) + list + strings.Repeat("]", firewall.MaxNesting-2)
+		objects := strings.Repeat(`{"a":`, firewall.MaxNesting-3) + "[" + list + "]" + strings.Repeat("}", firewall.MaxNesting-3)
+		for _, raw := range []string{"[" + list + "]", `{"rows":[` + list + `],"n":1}`, nested, objects} {
+			for _, c := range []nacre.Constraints{{}, {MaxRows: &two}, {AllowedFields: []string{"a"}}, {Scope: map[string]string{"a": "1"}}} {
+				r, err := firewall.Read(json.RawMessage(raw), c)
+				if err != nil {
+					continue // deeper than is read
+				}
+				if r.Size() > 8*len(raw) {
+					t.Errorf("%s: %d bytes of memory for %d", unit, r.Size(), len(raw))
+				}
+				v, err := r.Forward(request(nacre.ModeSummary), bees{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				bounded(t, v, firewall.FrameChars)
+			}
+		}
+	}
+}
+
 func TestABadResultIsAnError(t *testing.T) {
 	for _, raw := range []string{
 		``, ` `, `{`, `[1,]`, `{"a":1,}`, `{"a"}`, `{a:1}`, `NaN`, `-Infinity`, `[nan]`, `nul`, `truex`, `01`, `1.`, `.5`, `-`, `1e`, `+1`, `1 2`, `"a`, `"\x"`, `"\u12g4"`, `"\`,

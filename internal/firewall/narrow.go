@@ -36,8 +36,9 @@ type narrower struct {
 	c   nacre.Constraints
 	out []byte
 	// hidden is set where a row was out of scope, told where anything else was
-	// left out.
+	// left out; unchecked counts rows without fields.
 	hidden, told bool
+	unchecked    int
 }
 
 // wraps reports whether an object wraps rows that may be seen. A name by which
@@ -122,7 +123,12 @@ func (n *narrower) row(row []byte) {
 	case row[0] == 'n':
 		n.out = append(n.out, row...)
 	case n.c.AllowedFields != nil && row[0] != '{':
-		n.told, n.out = true, append(n.out, unchecked...)
+		n.told = true
+		if n.unchecked++; n.unchecked > FrameRows { // said often enough: it may be longer than the row
+			n.out = append(n.out, "null"...)
+			return
+		}
+		n.out = append(n.out, unchecked...)
 	case n.c.AllowedFields != nil:
 		var left bool
 		n.out, left = project(n.out, row, n.c.AllowedFields)

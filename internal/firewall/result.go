@@ -69,7 +69,7 @@ func Read(raw json.RawMessage, c nacre.Constraints) (*Result, error) {
 	if err == nil && r.widest > granted && (r.shape == sole || r.mixed) {
 		// What may be rows stands where rows cannot be told from other values.
 		told = true
-		r, err = scan(cut(nil, raw, granted), granted)
+		r, err = scan(cut(raw, granted), granted)
 	}
 	if err != nil {
 		return nil, err
@@ -80,40 +80,38 @@ func Read(raw json.RawMessage, c nacre.Constraints) (*Result, error) {
 
 // cut writes a value that was checked anew with no array longer than limit, but
 // for the outermost: its rows are counted.
-func cut(out, raw []byte, limit int) []byte {
-	if first := (&cursor{data: raw}).peek(); first != '[' {
-		return cutInner(out, raw, limit)
+func cut(raw []byte, limit int) []byte {
+	c := cursor{data: raw}
+	first := limit
+	if c.peek() == '[' {
+		first = math.MaxInt
 	}
-	out = append(out, '[')
-	eachElement(raw, func(value []byte) bool {
-		out = append(cutInner(out, value, limit), ',')
-		return true
-	})
-	return closed(out, ']')
+	return c.cut(make([]byte, 0, len(raw)), first, limit)
 }
 
-func cutInner(out, raw []byte, limit int) []byte {
-	switch (&cursor{data: raw}).peek() {
-	case '{':
-		out = append(out, '{')
-		eachMember(raw, func(name, value []byte) {
-			out = append(append(out, name...), ':')
-			out = append(cutInner(out, value, limit), ',')
-		})
-		return closed(out, '}')
-	case '[':
-		out = append(out, '[')
-		n := 0
-		eachElement(raw, func(value []byte) bool {
-			if n++; n > limit {
-				return false
-			}
-			out = append(cutInner(out, value, limit), ',')
-			return true
-		})
-		return closed(out, ']')
+// cut writes the next value with at most first elements, and arrays in it with
+// at most limit.
+func (c *cursor) cut(out []byte, first, limit int) []byte {
+	b := c.peek()
+	start := c.at
+	if b != '{' && b != '[' {
+		c.skip(0)
+		return append(out, c.data[start:c.at]...)
 	}
-	return append(out, raw...)
+	c.at++
+	out = append(out, b)
+	end := b + 2 // in ASCII, the closing bracket
+	for n := 0; c.more(n == 0, end); n++ {
+		if b == '[' && n >= first {
+			c.skip(0)
+			continue
+		}
+		if b == '{' {
+			out = append(append(out, c.key()...), ':')
+		}
+		out = append(c.cut(out, limit, limit), ',')
+	}
+	return closed(out, end)
 }
 
 // closed ends a container whose elements were each written with a comma.
