@@ -279,18 +279,26 @@ func (s *subject) lowest(sink string) (nacre.Provenance, int) {
 	lowest, n := nacre.SeenOperator, 0
 	for i := range s.request.Origins {
 		if origin := &s.request.Origins[i]; sink == "" || within(origin.Argument, sink) {
-			lowest, n = min(lowest, origin.Provenance), n+1
+			lowest, n = min(lowest, known(origin.Provenance)), n+1
 		}
 	}
-	for _, known := range s.request.Capability.Sinks {
-		if (sink == "" || within(known, sink)) && s.forgotten(known) {
+	for _, declared := range s.request.Capability.Sinks {
+		if (sink == "" || within(declared, sink)) && s.forgotten(declared) {
 			lowest, n = nacre.SeenNowhere, n+1
 		}
 	}
 	if n == 0 {
 		return nacre.SeenNowhere, 0
 	}
-	return min(lowest, nacre.SeenOperator), n
+	return lowest, n
+}
+
+// known takes what no provenance is for the strictest.
+func known(p nacre.Provenance) nacre.Provenance {
+	if p > nacre.SeenOperator {
+		return nacre.SeenNowhere
+	}
+	return p
 }
 
 // forgotten reports whether a sink may have a value that no origin speaks for.

@@ -78,7 +78,7 @@ func RecordedOf(r Request) Recorded {
 		put(&rec.Scope, name, p.Scope[name])
 	}
 	for i := range r.Origins {
-		rec.origin(r.Origins[i].Argument, min(r.Origins[i].Provenance, nacre.SeenOperator))
+		rec.origin(r.Origins[i].Argument, known(r.Origins[i].Provenance))
 	}
 	for _, sink := range c.Sinks {
 		if s.forgotten(sink) {
