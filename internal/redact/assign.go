@@ -15,6 +15,8 @@ const (
 	tokenish
 	// login: a short name that is also a word, such as pass.
 	login
+	// account: a name of a service whose keys are UUIDs.
+	account
 )
 
 // names are the keywords before a value, by how the value is judged.
@@ -24,7 +26,7 @@ var names = []struct {
 }{
 	{password, []string{
 		"password", "passwd", "passphrase", "passwort", "pwd", "secret", "mot_de_passe", "passcode", "_pass", "-pass", "dbpass",
-		"userpass", "smtppass", "kennwort", "wachtwoord", "contrasena", "contraseña", "senha", "passwrd", "requirepass", "sshpass -p",
+		"userpass", "smtppass", "kennwort", "wachtwoord", "contrasena", "contraseña", "senha", "passwrd", "requirepass", "sshpass -p", "_pw",
 	}},
 	{key, []string{
 		"api_key", "apikey", "api-key", "api key", "api_token", "apitoken", "api-token", "access_key", "accesskey", "access-key",
@@ -39,6 +41,7 @@ var names = []struct {
 	{key, []string{"authorization"}},
 	{tokenish, []string{"token", "jwt", "_auth", "oauth", "bearer_"}},
 	{login, []string{"pass", "auth"}},
+	{account, []string{"heroku"}},
 }
 
 // tails may follow a keyword within a name: SECRET_KEY, password2, api_key_prod.
@@ -46,7 +49,7 @@ var tails = []string{
 	"", "key", "keyid", "accesskey", "value", "val", "string", "text", "base64", "token", "pass", "password", "s",
 	"prod", "production", "dev", "live", "test", "staging", "old", "new", "current", "hash", "data", "env", "keybase", "id",
 	"primary", "secondary", "default", "main", "plain", "plaintext", "raw", "confirmation", "confirm", "again", "secret",
-	"root", "admin", "user", "db", "file64", "b64", "enc", "encoded", "phrase", "word",
+	"root", "admin", "user", "db", "file64", "b64", "enc", "encoded",
 }
 
 // The longest rest of a name after a keyword and the longest of what stands
@@ -72,13 +75,15 @@ func assigned(h *hunt, k kind, start, end int) (span, bool) {
 		return span{}, false
 	}
 	at, by := end, joined
-	if b := h.text[end-1]; b != '=' && b != 'p' {
+	switch {
+	case h.text[end-1] == '=':
+	case strings.HasSuffix(h.text[start:end], " -p"):
+		at = blanks(h.text[:min(len(h.text), end+maxGap)], end)
+	default:
 		if at = h.nameEnd(end); at < 0 {
 			return span{}, false
 		}
 		at, by = h.separator(at, h.opens(start))
-	} else if b == 'p' && h.text[start:end] != "sshpass -p" {
-		at, by = h.separator(end, h.opens(start))
 	}
 	if at < 0 || by == loose && !h.stands(k, start, at) {
 		return span{}, false // "an API key is needed"
@@ -92,10 +97,34 @@ func assigned(h *hunt, k kind, start, end int) (span, bool) {
 	if by == listed && (!quoted || !mixOf(v).digit || strings.Contains(v, " ")) || k == login && !quoted && at > start+5 && !mixOf(v).digit {
 		return span{}, false
 	}
-	if !secretValue(k, v, quoted) || !quoted && !h.ends(stop, v) {
+	if wrapped := h.byteAt(stop); !quoted && (wrapped == '"' || wrapped == '\'') && isWrapper(v) {
+		from, stop, quoted = h.value(stop)
+		v = h.text[from:stop]
+	}
+	capitals := isUpper(h.text[start]) && isUpper(h.text[end-1]) && len(v) >= minCapitals && k == password && !isVariable(v)
+	if !secretValue(k, v, quoted || capitals) && !(capitals && isWord(v)) || !quoted && !h.ends(stop, v) {
 		return span{}, false
 	}
 	return span{from, stop}, true
+}
+
+// minCapitals is the shortest word that is a secret under a name in capitals,
+// as those of an environment are, though it says what it is: JWT_SECRET=topsecretword
+const minCapitals = 12
+
+func isWord(v string) bool {
+	m := mixOf(v)
+	return m.lower && !m.upper && !m.other && !isFiller(v) && !isPlain(v) && len(v) <= maxTail
+}
+
+// isWrapper reports whether a value is the call that takes the secret: Some("…").
+func isWrapper(v string) bool {
+	for _, call := range []string{"Some(", "from(", "SecretStr(", "Secret(", "String(", "Password(", "new("} {
+		if strings.HasSuffix(v, call) {
+			return true
+		}
+	}
+	return false
 }
 
 // stands reports whether a name and a value with only a space between them are
@@ -109,7 +138,7 @@ func (h *hunt) stands(k kind, start, at int) bool {
 	if before := h.text[max(0, start-96):start]; strings.Contains(before, "login ") && strings.HasSuffix(before, " ") {
 		return true
 	}
-	return v.digit && h.option(start)
+	return v.digit && (h.option(start) || k == password && v.upper && v.lower)
 }
 
 // option reports whether a name is that of a command's option: --db-password.
@@ -196,8 +225,18 @@ func (h *hunt) separator(from int, tag bool) (next int, by bond) {
 			if h.text[at-1] != '=' {
 				return h.block(at, by)
 			}
-		case '|':
-			return h.block(at, by)
+		case '|', '-', 'i':
+			if by == joined && b == '|' {
+				return h.block(at, by)
+			}
+			skip := 1
+			if b == 'i' {
+				skip = 2
+			}
+			if at+skip >= len(h.text) || by != loose || b == 'i' && h.text[at+1] != 's' || b != '|' && (h.text[at+skip] != ' ' || at == from) {
+				return at, by
+			}
+			at += skip - 1
 		case '(', ',':
 			if by == joined && b == '(' && strings.IndexByte("\"'`\n", h.byteAt(at+1)) >= 0 {
 				continue
@@ -305,7 +344,7 @@ func userOption(h *hunt, start, end int) (span, bool) {
 	}
 	stop := h.run(value, end)
 	colon := strings.IndexByte(h.text[end:min(stop, end+maxUserinfo)], ':')
-	if colon < 1 || !secretValue(password, h.text[end+colon+1:stop], true) || !mixOf(h.text[end:end+colon]).lower {
+	if colon < 1 || strings.Contains(h.text[end:min(stop, end+maxUserinfo)], "/") || !secretValue(password, h.text[end+colon+1:stop], true) || !mixOf(h.text[end:end+colon]).lower {
 		return span{}, false
 	}
 	return span{end + colon + 1, stop}, true

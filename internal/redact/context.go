@@ -18,7 +18,7 @@ func privateKey(h *hunt, start, end int) (span, bool) {
 	if h.text[start] == '-' && !strings.Contains(h.text[end:min(len(h.text), end+maxLabel)], "PRIVATE KEY") {
 		return span{}, false
 	}
-	if at := h.nextKeyEnd(end); at < len(h.text) && at-end < maxKeyBlock {
+	if at := h.nextKeyEnd(end); h.text[start] == '-' && at < len(h.text) && at-end < maxKeyBlock {
 		label := h.text[at:min(len(h.text), at+maxLabel)]
 		if dashes := strings.Index(label, "KEY-----"); dashes >= 0 && strings.Contains(label, "PRIVATE") {
 			return span{start, at + dashes + len("KEY-----")}, true
@@ -87,6 +87,8 @@ func header(h *hunt, start, end int) (span, bool) {
 	token := strings.TrimRight(h.text[at:stop], ".")
 	authorization := h.follows(start, "authorization")
 	switch {
+	case isFiller(token), isVariable(token):
+		return span{}, false
 	case authorization:
 	case lower(h.text[start]) == 'b' && lower(h.text[start+1]) == 'e':
 		if !bearerLike(token) {
@@ -154,6 +156,9 @@ func decodable(rest int) int {
 	return rest
 }
 
+// minCookie is the shortest value of a cookie that is a secret: theme=dark is none.
+const minCookie = 8
+
 // cookie takes what a Cookie or Set-Cookie header holds.
 func cookie(h *hunt, end int) (span, bool) {
 	at := end
@@ -171,7 +176,7 @@ func cookie(h *hunt, end int) (span, bool) {
 	if semicolon := h.until(equals+1, ";\r\n\"'\\"); h.setCookie(end) {
 		stop = semicolon
 	}
-	return span{equals + 1, stop}, stop-equals > 4
+	return span{equals + 1, stop}, stop-equals > minCookie
 }
 
 func (h *hunt) setCookie(end int) bool {
@@ -192,6 +197,9 @@ func (h *hunt) until(from int, stops string) int {
 // maxUserinfo is the longest user and password in a URL, in bytes.
 const maxUserinfo = 512
 
+// minUser is the shortest user that is a token.
+const minUser = 20
+
 // userinfo takes the password in scheme://user:password@host.
 func userinfo(h *hunt, end int) (span, bool) {
 	colon, at := -1, -1
@@ -207,7 +215,11 @@ func userinfo(h *hunt, end int) (span, bool) {
 			break
 		}
 	}
-	if colon < 0 || at <= colon+1 || isReference(h.text[colon+1:at]) {
+	if colon < 0 && at-end >= minUser { // a token instead of a user
+		m := mixOf(h.text[end:at])
+		return span{end, at}, m.digit && (m.lower || m.upper) && !m.other
+	}
+	if colon < 0 || at <= colon+1 || isReference(h.text[colon+1:at]) || isPlain(h.text[colon+1:at]) && containsFold(h.text[at:min(len(h.text), at+maxLabel)], "example") {
 		return span{}, false
 	}
 	return span{colon + 1, at}, true
@@ -247,7 +259,7 @@ func address(h *hunt, at, end int) (span, bool) {
 	if h.byteAt(start-1) == '/' && h.byteAt(start-2) == '/' { // ssh://me@host
 		return span{}, false
 	}
-	if dots == 0 || !isTop(top) || local == "git" || strings.Trim(local, "._%+-") == "" {
+	if dots == 0 || !isTop(top) || local == "git" || h.byteAt(start-1) == ':' && isPlain(local) || strings.Trim(local, "._%+-") == "" {
 		return span{}, false
 	}
 	return span{start, stop}, true

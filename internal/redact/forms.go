@@ -163,6 +163,9 @@ func (h *hunt) jwt(start, stop int) (span, bool) {
 	return span{start, stop}, true
 }
 
+// minFiller is how many x at an end are no part of a secret.
+const minFiller = 8
+
 // isFiller reports whether a text stands for a secret to be filled in: all of
 // it is x or another sign without meaning, or says whose it should be.
 func isFiller(s string) bool {
@@ -174,6 +177,9 @@ func isFiller(s string) bool {
 		if strings.IndexByte("xX*.-_#?0", s[i]) < 0 {
 			break
 		}
+	}
+	if n := len(s); n > minFiller && strings.Trim(s[n-minFiller:], "xX*") == "" && !mixOf(s).digit {
+		return true
 	}
 	return !mixOf(s).digit && (containsFold(s, "your") || containsFold(s, "placeholder") || containsFold(s, "here"))
 }

@@ -79,6 +79,8 @@ func secretValue(k kind, v string, quoted bool) bool {
 		}
 		return length >= least && letters && !strings.Contains(v, " ") ||
 			length >= minLetters && m.lower && m.upper && !strings.ContainsAny(v, " .")
+	case account:
+		return uuid.holds(v)
 	case notSecret:
 	}
 	return false
@@ -142,7 +144,14 @@ func isTime(v string) bool {
 // isSentence reports whether a value says something in words.
 func isSentence(v string) bool {
 	v = v[:min(len(v), sampleLimit)]
-	return strings.Count(v, " ") > 0 && !mixOf(v).digit && (namesItself(v) || strings.Count(v, " ") > 3 || strings.HasSuffix(v, ".") || containsFold(v, "enter"))
+	spaces := strings.Count(v, " ")
+	if spaces == 0 {
+		return hasPrefixFold(v, "required|")
+	}
+	if strings.HasSuffix(v, "?") || containsFold(v, "character") || containsFold(v, "must ") {
+		return true
+	}
+	return !mixOf(v).digit && (namesItself(v) || spaces > 3 || strings.HasSuffix(v, ".") || containsFold(v, "enter"))
 }
 
 // isExpression reports whether an unquoted value is code that computes one.

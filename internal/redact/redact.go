@@ -116,7 +116,7 @@ func New() *Engine {
 	for _, name := range names {
 		add(keyword{how: byName, kind: name.kind}, name.words...)
 	}
-	add(keyword{how: byBlock}, "-----begin", "putty-user-key-file")
+	add(keyword{how: byBlock}, "-----begin", "private-lines:")
 	add(keyword{how: byHeader}, "bearer", "basic")
 	add(keyword{how: byCookie}, "cookie")
 	add(keyword{how: byURL}, "://")
