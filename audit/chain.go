@@ -25,6 +25,8 @@ type Options struct {
 	SegmentBytes int64
 	// QuotaBytes bounds the chain; zero means DefaultQuota, and less than MinQuota is raised to it.
 	QuotaBytes int64
+
+	wrap func(segmentFile) segmentFile // tests let a disk fail
 }
 
 func (o Options) check() (string, error) {
@@ -38,6 +40,18 @@ func (o Options) check() (string, error) {
 		return "", err
 	}
 	return chainDir(o.Root, o.Chain)
+}
+
+// sized fills in what was left open.
+func (o Options) sized() Options {
+	if o.SegmentBytes <= 0 {
+		o.SegmentBytes = DefaultSegmentBytes
+	}
+	if o.QuotaBytes == 0 {
+		o.QuotaBytes = DefaultQuota
+	}
+	o.QuotaBytes = max(o.QuotaBytes, MinQuota)
+	return o
 }
 
 // Chain is an audit chain open for writing, by this process alone. It is a
@@ -87,13 +101,7 @@ func Open(ctx context.Context, o Options) (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.SegmentBytes <= 0 {
-		o.SegmentBytes = DefaultSegmentBytes
-	}
-	if o.QuotaBytes == 0 {
-		o.QuotaBytes = DefaultQuota
-	}
-	o.QuotaBytes = max(o.QuotaBytes, MinQuota)
+	o = o.sized()
 	if err := privateDir(o.Root); err != nil {
 		return nil, err
 	}
@@ -107,6 +115,9 @@ func Open(ctx context.Context, o Options) (*Chain, error) {
 	t, err := openTail(dir, o.Chain, o.Keys)
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
+	}
+	if t.wrap = o.wrap; t.file != nil && o.wrap != nil {
+		t.file = o.wrap(t.file)
 	}
 	if err := begin(ctx, t, o); err != nil {
 		return nil, errors.Join(err, t.close(), lock.Close())
@@ -141,7 +152,7 @@ func begin(ctx context.Context, t *tail, o Options) error {
 	if !first {
 		return nil
 	}
-	if err := errors.Join(syncDir(t.dir), syncDir(o.Root)); err != nil {
+	if err := t.syncNames(); err != nil {
 		return err
 	}
 	return t.register(ctx, o, nacre.KindChainOpen, now)
@@ -155,7 +166,12 @@ func (t *tail) register(ctx context.Context, o Options, kind nacre.Kind, now tim
 	if err != nil {
 		return err
 	}
-	if err := register(ctx, o.Root, o.Keys, r); err != nil {
+	if t.db != nil {
+		err = t.db.register(o.Keys, r)
+	} else {
+		err = register(ctx, o.Root, o.Keys, r)
+	}
+	if err != nil {
 		return fmt.Errorf("enter chain %s in the index: %w", t.chain, err)
 	}
 	return nil

@@ -92,7 +92,11 @@ func segments(dir string) (span, error) {
 
 // takeLock waits until it holds the folder's lock, at most for wait.
 func takeLock(ctx context.Context, dir string, wait time.Duration) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	return takeLockFile(ctx, filepath.Join(dir, lockFile), wait)
+}
+
+func takeLockFile(ctx context.Context, path string, wait time.Duration) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +113,7 @@ func takeLock(ctx context.Context, dir string, wait time.Duration) (*os.File, er
 		select {
 		case <-time.After(lockPoll):
 		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("%w: %s", ErrLocked, dir), f.Close())
+			return nil, errors.Join(fmt.Errorf("%w: %s", ErrLocked, filepath.Dir(path)), f.Close())
 		}
 	}
 }

@@ -59,3 +59,21 @@ const (
 	BundleBegin = bundleBegin
 	BundleEnd   = bundleEnd
 )
+
+// FailSync makes the n-th sync of a segment fail, and all after it.
+func FailSync(o *Options, n int, err error) {
+	o.wrap = func(f segmentFile) segmentFile { return &failingFile{f, &n, err} }
+}
+
+type failingFile struct {
+	segmentFile
+	left *int
+	err  error
+}
+
+func (f *failingFile) Sync() error {
+	if *f.left--; *f.left <= 0 {
+		return f.err
+	}
+	return f.segmentFile.Sync()
+}

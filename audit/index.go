@@ -41,12 +41,12 @@ func register(ctx context.Context, root string, keys Keys, r nacre.Record) (err 
 	if t.rotated != "" && t.rotated != hex.EncodeToString(keys.Public()) {
 		err = errors.New("the audit keys were rotated: start again with the new ones")
 	} else {
-		err = t.enter(root, r)
+		err = t.enter(r)
 	}
 	return errors.Join(err, t.close())
 }
 
-func (t *tail) enter(root string, r nacre.Record) error {
+func (t *tail) enter(r nacre.Record) error {
 	if err := t.ensureHead(r.Time); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (t *tail) enter(root string, r nacre.Record) error {
 	if len(records) == 0 {
 		return nil
 	}
-	return errors.Join(syncDir(t.dir), syncDir(root)) // a new index must be found again
+	return t.syncNames() // a new index must be found again
 }
 
 func registrationRecord(kind nacre.Kind, d registration, now time.Time) (nacre.Record, error) {

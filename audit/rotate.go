@@ -145,10 +145,10 @@ func introduce(ctx context.Context, root string, old, next Keys, now time.Time) 
 	if err != nil {
 		return err
 	}
-	return errors.Join(t.introduce(root, old, next, now), t.close())
+	return errors.Join(t.introduce(old, next, now), t.close())
 }
 
-func (t *tail) introduce(root string, old, next Keys, now time.Time) error {
+func (t *tail) introduce(old, next Keys, now time.Time) error {
 	if t.seal.next == 0 {
 		return nil
 	}
@@ -159,7 +159,7 @@ func (t *tail) introduce(root string, old, next Keys, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return t.enter(root, r)
+	return t.enter(r)
 }
 
 // refuseWriters refuses while a chain is being written: its writer could not

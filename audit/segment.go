@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -56,7 +57,18 @@ type tail struct {
 
 	segment int // number of the open one; 0 before the first
 	size    int64
-	file    *os.File
+	file    segmentFile
+	db      *lineTable // instead of segments, for OpenSQLite
+	row     uint64     // seq of the next row there
+	wrap    func(segmentFile) segmentFile
+}
+
+// segmentFile is what a writer needs of a segment.
+type segmentFile interface {
+	io.WriteSeeker
+	io.Closer
+	Sync() error
+	Truncate(size int64) error
 }
 
 // openTail finds the end of the chain and checks what stands there: the last
@@ -208,7 +220,7 @@ func (t *tail) open(segment int) error {
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	t.file, t.segment, t.size = f, segment, info.Size()
+	t.file, t.segment, t.size = t.wrapped(f), segment, info.Size()
 	return nil
 }
 
@@ -245,6 +257,9 @@ func (t *tail) moveAside(rest []byte) error {
 
 // write appends whole lines and goes on in a new segment where the last one is full.
 func (t *tail) write(lines []byte, segmentBytes int64) error {
+	if t.db != nil {
+		return t.writeRows(lines, segmentBytes)
+	}
 	if t.segment == 0 || t.size >= segmentBytes {
 		if err := t.rotate(); err != nil {
 			return err
@@ -253,6 +268,14 @@ func (t *tail) write(lines []byte, segmentBytes int64) error {
 	n, err := t.file.Write(lines)
 	t.size += int64(n)
 	return err
+}
+
+// wrapped lets a test stand between the writer and its file.
+func (t *tail) wrapped(f *os.File) segmentFile {
+	if t.wrap != nil {
+		return t.wrap(f)
+	}
+	return f
 }
 
 func (t *tail) rotate() error {
@@ -269,7 +292,7 @@ func (t *tail) rotate() error {
 	if err != nil {
 		return err
 	}
-	t.file, t.segment, t.size = f, t.segment+1, 0
+	t.file, t.segment, t.size = t.wrapped(f), t.segment+1, 0
 	return syncDir(t.dir)
 }
 
@@ -277,7 +300,13 @@ func (t *tail) rotate() error {
 // Only what is durable may be signed.
 func (t *tail) writeHead(seq uint64, hash Digest, state HeadState, now time.Time) error {
 	h := signHead(Head{Chain: t.chain, Genesis: t.genesis, Seq: seq, RecordHash: hash, State: state}, t.keys, now)
-	if err := replaceFile(filepath.Join(t.dir, headFile), h.line()); err != nil {
+	var err error
+	if t.db != nil {
+		err = t.db.setHead(t.chain, h.line())
+	} else {
+		err = replaceFile(filepath.Join(t.dir, headFile), h.line())
+	}
+	if err != nil {
 		return err
 	}
 	t.head = h
@@ -312,10 +341,28 @@ func (t *tail) commit(segmentBytes int64, records ...body) error {
 	if err := t.write(lines.Bytes(), segmentBytes); err != nil {
 		return err
 	}
+	return t.sync()
+}
+
+func (t *tail) sync() error {
+	if t.db != nil {
+		return t.db.commit()
+	}
 	return t.file.Sync()
 }
 
+// syncNames makes the names of new files durable.
+func (t *tail) syncNames() error {
+	if t.db != nil {
+		return nil
+	}
+	return errors.Join(syncDir(t.dir), syncDir(filepath.Dir(t.dir)))
+}
+
 func (t *tail) close() error {
+	if t.db != nil {
+		return t.db.release()
+	}
 	if t.file == nil {
 		return nil
 	}

@@ -89,7 +89,7 @@ func (c *Chain) flush(b batch, due bool) error {
 	if b.group == nil && !due && c.tail.segment == before {
 		return nil
 	}
-	if err := c.tail.file.Sync(); err != nil {
+	if err := c.tail.sync(); err != nil {
 		return err
 	}
 	if c.tail.segment != before { // a head per segment bounds what a crash leaves unsigned
