@@ -116,6 +116,30 @@ func TestMCPServesTheCatalogue(t *testing.T) {
 	}
 }
 
+// A catalogue that is longer than a page is read page by page.
+func TestMCPPages(t *testing.T) {
+	k := kernel{"list_tools": func(_ context.Context, call nacre.Call) (json.RawMessage, error) {
+		var arguments struct{ After string }
+		if err := json.Unmarshal(call.Arguments, &arguments); err != nil {
+			return nil, err
+		}
+		page := map[string]string{"": "a", "a": "b", "b": "c"}[arguments.After]
+		next := map[string]string{"a": "a", "b": "b"}[page]
+		return fmt.Appendf(nil, `{"tools":[{"name":%q,"arguments_schema":{"type":"object"}}],"next":%q}`, page, next), nil
+	}}
+	session := connectMCP(t, serve(t, k, config{}), "", nil)
+	var names []string
+	for tool, err := range session.Tools(t.Context(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, tool.Name)
+	}
+	if !slices.Equal(names, []string{"a", "b", "c"}) {
+		t.Errorf("have %v, want three pages", names)
+	}
+}
+
 // D-08: an error reaches the model as the same object that ipc prints; a tool
 // that is not in the list is the door's to refuse, and to record.
 func TestMCPErrorsAreTheDoors(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -141,21 +142,19 @@ func pending(payload []byte) time.Duration {
 	members, _ := wire.Object(payload, wire.Limits{})
 	for _, m := range members {
 		if m.Key == "seconds" {
-			seconds, err := parseSeconds(m.Value)
-			if err == nil {
-				return min(seconds, maxPending)
-			}
+			return parseSeconds(string(m.Value))
 		}
 	}
 	return 0
 }
 
-func parseSeconds(text []byte) (time.Duration, error) {
-	d, err := time.ParseDuration(string(text) + "s")
-	if d < 0 {
-		return 0, errors.New("negative")
+// parseSeconds reads a whole number; more than is believed is as much as is believed.
+func parseSeconds(text string) time.Duration {
+	seconds, err := strconv.ParseUint(text, 10, 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0
 	}
-	return d, err
+	return time.Duration(min(seconds, uint64(maxPending/time.Second))) * time.Second
 }
 
 // Send writes one message as it is, good or bad; what comes back is for Receive.

@@ -264,6 +264,8 @@ func TestPendingQuestion(t *testing.T) {
 	}{
 		"five minutes":            {`{"expires":"2026-02-17T10:30:00Z","seconds":300}`, 335 * time.Second},
 		"longer than it believes": {`{"seconds":99999999}`, 24*time.Hour + 35*time.Second},
+		"longer than there is":    {`{"seconds":99999999999999999999999}`, 24*time.Hour + 35*time.Second},
+		"a fraction":              {`{"seconds":1.5}`, 35 * time.Second},
 		"a negative time":         {`{"seconds":-5}`, 35 * time.Second},
 		"no time":                 {`{}`, 35 * time.Second},
 	} {

@@ -79,14 +79,19 @@ type server struct {
 // middleware sends the two methods of tools to the door; the library answers
 // the rest of the protocol.
 func (s *server) middleware(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+	return func(ctx context.Context, method string, request mcp.Request) (result mcp.Result, err error) {
+		defer func() {
+			if recover() != nil { // one message must not end the others
+				result, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
+			}
+		}()
 		switch request := request.(type) {
 		case *mcp.ListToolsRequest:
 			if method == methodList {
-				return s.list(ctx)
+				return s.list(ctx, request.Params)
 			}
 		case *mcp.CallToolRequest:
-			if method == methodCall {
+			if method == methodCall && request.Params != nil {
 				return s.call(ctx, request), nil
 			}
 		}
@@ -167,43 +172,50 @@ func text(document []byte) []mcp.Content {
 	return []mcp.Content{&mcp.TextContent{Text: string(document)}}
 }
 
-// list asks the door each time: the catalogue is the host's, and may change.
-func (s *server) list(ctx context.Context) (*mcp.ListToolsResult, error) {
-	answer := s.ask(ctx, catalogueTool, []byte("{}"), nil)
+// list asks the door each time: the catalogue is the host's, and may change. A
+// page's cursor is the host's too: the last name of the page before.
+func (s *server) list(ctx context.Context, params *mcp.ListToolsParams) (*mcp.ListToolsResult, error) {
+	arguments := []byte("{}")
+	if params != nil && params.Cursor != "" {
+		arguments = append(wire.AppendText([]byte(`{"after":`), params.Cursor), '}')
+	}
+	answer := s.ask(ctx, catalogueTool, arguments, nil)
 	if answer.Failure != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the tools cannot be listed", Data: answer.Failure}
 	}
-	tools, err := parseCatalogue(answer.Result)
+	tools, next, err := parseCatalogue(answer.Result)
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the list of tools is not one: " + err.Error()}
 	}
-	return &mcp.ListToolsResult{Tools: tools, Cacheable: mcp.Cacheable{CacheScope: "private"}}, nil
+	return &mcp.ListToolsResult{Tools: tools, NextCursor: next, Cacheable: mcp.Cacheable{CacheScope: "private"}}, nil
 }
 
 // parseCatalogue turns what list_tools returns into MCP's form, in its order.
-func parseCatalogue(result []byte) ([]*mcp.Tool, error) {
+// next is where the following page begins; empty on the last.
+func parseCatalogue(result []byte) (tools []*mcp.Tool, next string, err error) {
 	var catalogue struct {
 		Tools []struct {
 			Name        string          `json:"name"`
 			Description string          `json:"description"`
 			Arguments   json.RawMessage `json:"arguments_schema"`
 		} `json:"tools"`
+		Next string `json:"next"`
 	}
 	if err := json.Unmarshal(result, &catalogue); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if catalogue.Tools == nil {
-		return nil, errors.New("no tools in it")
+		return nil, "", errors.New("no tools in it")
 	}
-	tools := make([]*mcp.Tool, 0, len(catalogue.Tools))
+	tools = make([]*mcp.Tool, 0, len(catalogue.Tools))
 	for _, t := range catalogue.Tools {
 		if _, err := nacre.ParseToolName(t.Name); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		if len(t.Arguments) == 0 || t.Arguments[0] != '{' {
-			return nil, fmt.Errorf("tool %s has no schema", t.Name)
+			return nil, "", fmt.Errorf("tool %s has no schema", t.Name)
 		}
 		tools = append(tools, &mcp.Tool{Name: t.Name, Description: t.Description, InputSchema: t.Arguments})
 	}
-	return tools, nil
+	return tools, catalogue.Next, nil
 }

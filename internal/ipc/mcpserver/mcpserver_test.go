@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -49,12 +50,31 @@ func TestWithoutADoor(t *testing.T) {
 	}
 }
 
+// Whatever stands where parameters should be, each request has its answer.
+func TestParametersThatAreNone(t *testing.T) {
+	var input strings.Builder
+	want := 1
+	input.WriteString(hello)
+	for _, method := range []string{"tools/list", "tools/call", "ping", "prompts/list", "prompts/get", "resources/read", "resources/subscribe",
+		"logging/setLevel", "completion/complete", "server/discover", "subscriptions/listen", "initialize", "notifications/initialized", ""} {
+		for _, params := range []string{``, `,"params":null`, `,"params":{}`, `,"params":[]`, `,"params":1`, `,"params":{"name":null,"arguments":null,"cursor":null,"_meta":null}`, `,"params":{"_meta":{"progressToken":{}},"name":1}`} {
+			fmt.Fprintf(&input, `{"jsonrpc":"2.0","id":%d,"method":%q%s}`+"\n", want, method, params)
+			want++
+		}
+	}
+	answers := strings.Count(serve(t, []byte(input.String())), "\n")
+	if answers != want {
+		t.Errorf("have %d answers to %d requests", answers, want)
+	}
+}
+
 // FuzzServe writes any bytes to the server: it ends with its input, and what it
 // wrote is one message of JSON a line.
 func FuzzServe(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n"))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"id":1,"method":"ping"}` + "\n[]\nnull\n{}\n"))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":"a","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}` + "\n"))
+	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n" + `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x","arguments":{}}}` + "\n"))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}` + "\n" + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}` + "\n"))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1.5,"method":"tools/list","params":{"cursor":"x"}}` + "\r\n" + `{"jsonrpc":"2.0","id":-0,"method":"subscriptions/listen","params":{}}`))
 	f.Fuzz(func(t *testing.T, stream []byte) {
