@@ -304,15 +304,15 @@ func (b *builder) shownRows() int {
 }
 
 // row writes the i-th row, and tells what it costs. The first one is written
-// with shorter texts and fewer fields until it is within left; any other is
-// written so or not at all.
+// with shorter texts, and then with fewer fields, until it is within left; any
+// other is written so or not at all. A row that is alone has all the room.
 func (p *printer) row(r *Result, i, left int, l Limits) (spent int, ok bool) {
 	mark, changed := len(p.out), p.changed
-	text := textLimit
-	if r.shape == sole && r.first() == '"' {
-		text = max(left-8, leastText) // but for quotes and ellipsis
+	p.text, p.fields = textLimit, l.Fields
+	if r.granted == 1 {
+		p.text = max(left-8, textLimit) // but for quotes and ellipsis
 	}
-	for p.text, p.fields = text, l.Fields; p.text >= leastText; p.text, p.fields = p.text/2, (p.fields+1)/2 {
+	for p.text >= leastText {
 		p.out, p.in = p.out[:mark], cursor{data: r.row(i)}
 		p.value(l.Depth)
 		if spent = cost(p.out[mark:]) + 1; spent <= left {
@@ -321,6 +321,12 @@ func (p *printer) row(r *Result, i, left int, l Limits) (spent int, ok bool) {
 		p.changed = true
 		if i > 0 {
 			break
+		}
+		if p.text <= textLimit {
+			p.fields = (p.fields + 1) / 2
+			p.text /= 2
+		} else {
+			p.text = max(p.text/2, textLimit)
 		}
 	}
 	p.changed = changed || i == 0

@@ -122,6 +122,19 @@ func TestModesShowWhatTheyAreFor(t *testing.T) {
 	}
 }
 
+// K-14: one row has all the room that there is, so that a long text can be read.
+func TestARowThatIsAloneHasAllTheRoom(t *testing.T) {
+	text := strings.Repeat("some words of a note. ", 600)
+	for name, raw := range map[string]string{
+		"a text": `"` + text + `"`, "an object": `{"id":7,"text":"` + text + `","after":1}`, "one row": `[{"id":7,"text":"` + text + `","after":1}]`,
+	} {
+		v := framed(t, raw, nacre.Constraints{}, request(nacre.ModeTable))
+		if n := utf8.RuneCount(v.Result); n < 1800 || len(v.Frame.Rows) != 1 || name != "a text" && !strings.Contains(string(v.Frame.Rows[0]), `"after":1`) {
+			t.Errorf("%s: %d characters: %s", name, n, v.Result)
+		}
+	}
+}
+
 // D-10: what is within budget in rows, fields, characters and depth is passed on; else it is not.
 func TestForwardIsWholeOrAFrame(t *testing.T) {
 	wide := func(n int) string {
@@ -268,7 +281,7 @@ func TestTheCapReachesRowsInOtherShapes(t *testing.T) {
 func TestHostileShapesAreLinear(t *testing.T) {
 	two := 2
 	for _, unit := range []string{`[],`, `{},`, `1,`, `"a",`, `{"a":1},`, `"\u0041",`, `{"a":{"a":"1"}},`} {
-		list := strings.TrimSuffix(strings.Repeat(unit, (1<<20)/len(unit)), ",")
+		list := strings.TrimSuffix(strings.Repeat(unit, (1<<18)/len(unit)), ",")
 		nested := strings.Repeat("[", firewall.MaxNesting-2) + list + strings.Repeat("]", firewall.MaxNesting-2)
 		objects := strings.Repeat(`{"a":`, firewall.MaxNesting-3) + "[" + list + "]" + strings.Repeat("}", firewall.MaxNesting-3)
 		for _, raw := range []string{"[" + list + "]", `{"rows":[` + list + `],"n":1}`, nested, objects} {

@@ -82,16 +82,20 @@ func Read(raw json.RawMessage, c nacre.Constraints) (*Result, error) {
 // for the outermost: its rows are counted.
 func cut(raw []byte, limit int) []byte {
 	c := cursor{data: raw}
-	first := limit
-	if c.peek() == '[' {
-		first = math.MaxInt
+	out := make([]byte, 0, len(raw))
+	if c.peek() != '[' {
+		return c.cut(out, limit)
 	}
-	return c.cut(make([]byte, 0, len(raw)), first, limit)
+	c.at++
+	out = append(out, '[')
+	for first := true; c.more(first, ']'); first = false {
+		out = append(c.cut(out, limit), ',')
+	}
+	return closed(out, ']')
 }
 
-// cut writes the next value with at most first elements, and arrays in it with
-// at most limit.
-func (c *cursor) cut(out []byte, first, limit int) []byte {
+// cut writes the next value.
+func (c *cursor) cut(out []byte, limit int) []byte {
 	b := c.peek()
 	start := c.at
 	if b != '{' && b != '[' {
@@ -102,14 +106,14 @@ func (c *cursor) cut(out []byte, first, limit int) []byte {
 	out = append(out, b)
 	end := b + 2 // in ASCII, the closing bracket
 	for n := 0; c.more(n == 0, end); n++ {
-		if b == '[' && n >= first {
+		if b == '[' && n >= limit {
 			c.skip(0)
 			continue
 		}
 		if b == '{' {
 			out = append(append(out, c.key()...), ':')
 		}
-		out = append(c.cut(out, limit, limit), ',')
+		out = append(c.cut(out, limit), ',')
 	}
 	return closed(out, end)
 }
@@ -266,9 +270,13 @@ func (r *Result) Whole(l Limits) bool {
 		r.chars(l.Chars) <= l.Chars
 }
 
-// chars counts characters, or says that there are more than limit.
+// chars counts characters, or says that they are more than limit, or how many
+// they are at most where that is not.
 func (r *Result) chars(limit int) int {
-	if len(r.raw) > utf8.UTFMax*limit {
+	switch n := len(r.raw); {
+	case n <= limit:
+		return n
+	case n > utf8.UTFMax*limit:
 		return limit + 1
 	}
 	return utf8.RuneCount(r.raw)
