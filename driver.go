@@ -1,6 +1,18 @@
 package nacre
 
-import "errors"
+import (
+	"context"
+	"encoding/json"
+	"errors"
+)
+
+// LabelledDriver is a Driver that knows of each result how far it can be
+// trusted, such as a memory that holds an operator's entries and an agent's. A
+// label can only lower what its capability declares (K-25).
+type LabelledDriver interface {
+	Driver
+	DoLabelled(ctx context.Context, in Invocation) (json.RawMessage, Label, error)
+}
 
 // NotSent marks a driver's error as one that came before anything was sent, so
 // that another driver may be tried even for what writes (K-13). A driver that

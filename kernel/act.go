@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/firewall"
 )
 
 // The messages that agents see of failures that are not theirs, from the seed.
@@ -55,20 +54,77 @@ func crashed(cause error) *failure {
 	return &failure{refusal: &nacre.Refusal{Code: nacre.CodePluginError, Message: messageCrash}, cause: cause}
 }
 
-// act runs the driver within its deadline. A driver that does not heed the
-// deadline is left behind, and what it answers later is dropped.
+// act tries the capability's drivers in order, all within one deadline, until
+// one has answered. A driver that does not heed the deadline is left behind,
+// and what it answers later is dropped.
 func (k *Kernel) act(ctx context.Context, r *run) (json.RawMessage, *failure) {
 	within, cancel := context.WithTimeoutCause(ctx, r.tool.deadline, errDeadline)
 	defer cancel()
-	in := nacre.Invocation{
+	k.counters.count(func(s *Stats) { s.Invocations++ })
+	for i, route := range r.tool.routes {
+		r.driver = route.id
+		answered, err := k.try(within, r, route.driver)
+		if err == nil {
+			r.label = r.tool.capability.Returns.And(answered.label)
+			return k.afterResult(within, r, answered.raw)
+		}
+		last := i == len(r.tool.routes)-1
+		if last || !mayFallBack(within, r, err) {
+			return nil, failed(ctx, r, err)
+		}
+		r.attempts = append(r.attempts, Attempt{Driver: route.id, Cause: causeOf(err)})
+		k.counters.count(func(s *Stats) { s.Fallbacks++ })
+	}
+	return nil, crashed(errors.New("no driver"))
+}
+
+// result is what a driver answered.
+type result struct {
+	raw   json.RawMessage
+	label nacre.Label
+}
+
+func (k *Kernel) try(ctx context.Context, r *run, driver nacre.Driver) (result, error) {
+	in := k.invocation(r)
+	return guarded(ctx, &k.left, func() (result, error) {
+		labelled, ok := driver.(nacre.LabelledDriver)
+		if !ok {
+			raw, err := driver.Do(ctx, in)
+			return result{raw, nacre.Trusted}, err
+		}
+		raw, label, err := labelled.DoLabelled(ctx, in)
+		return result{raw, label}, err
+	}, func() { k.recordLate(r) })
+}
+
+func (k *Kernel) invocation(r *run) nacre.Invocation {
+	return nacre.Invocation{
 		ID: r.call.ID, Principal: r.call.Principal, Capability: r.tool.capability.ID, Tool: r.tool.capability.Tool,
 		Arguments: slices.Clone(r.arguments), Correlation: r.call.Correlation, Time: r.now,
 	}
-	raw, err := guarded(within, &k.left,
-		func() (json.RawMessage, error) { return r.tool.driver.Do(within, in) },
-		func() { k.recordLate(r) })
-	if err != nil {
-		return nil, failed(ctx, r, err)
+}
+
+// mayFallBack reports whether another driver may be tried after err. An answer
+// in order is no failure, and what writes is tried again only where nothing
+// was sent (K-13).
+func mayFallBack(ctx context.Context, r *run, err error) bool {
+	var refusal *nacre.Refusal
+	if ctx.Err() != nil || errors.As(err, &refusal) {
+		return false
+	}
+	return r.tool.capability.Safety == nacre.Read || nacre.IsNotSent(err)
+}
+
+// afterResult hands a result to the hooks, before anything is redacted or
+// shown. A hook that fails refuses the result (K-22).
+func (k *Kernel) afterResult(ctx context.Context, r *run, raw json.RawMessage) (json.RawMessage, *failure) {
+	raw = slices.Clone(raw) // the driver may still hold its own
+	for _, hook := range k.hooks {
+		var err error
+		raw, err = guarded(ctx, &k.left, func() (json.RawMessage, error) { return hook(ctx, k.invocation(r), raw) }, nil)
+		if err != nil {
+			return nil, crashed(fmt.Errorf("result hook: %w", err))
+		}
 	}
 	if len(raw) > MaxResult {
 		return nil, &failure{
@@ -76,7 +132,7 @@ func (k *Kernel) act(ctx context.Context, r *run) (json.RawMessage, *failure) {
 			cause:   fmt.Errorf("result of %d bytes, the limit is %d", len(raw), MaxResult),
 		}
 	}
-	return slices.Clone(raw), nil // the driver may still hold its own
+	return raw, nil
 }
 
 // failed turns what a driver returned into what an agent may see.
@@ -110,22 +166,6 @@ func failed(ctx context.Context, r *run, err error) *failure {
 		}, cause: err}
 	}
 	return crashed(err)
-}
-
-// show is what the agent may see of a result or of a handler's words.
-func (k *Kernel) show(r *run, raw json.RawMessage, f *failure) (nacre.Outcome, *failure) {
-	if f != nil {
-		shown := *f
-		refusal := *f.refusal
-		refusal.Message, _ = k.redactor.String(cut(refusal.Message, maxMessage))
-		shown.refusal = &refusal
-		return nacre.Outcome{}, &shown
-	}
-	view, err := firewall.Show(raw, r.tool.capability.AllowedFields, k.redactor)
-	if err != nil {
-		return nacre.Outcome{}, crashed(fmt.Errorf("result of %d bytes: %w", len(raw), err))
-	}
-	return nacre.Outcome{Result: view.Result, Label: r.tool.capability.Returns, Redacted: view.Redacted}, nil
 }
 
 // guarded runs f until it returns, panics, or ctx ends; then late is told when f

@@ -227,7 +227,9 @@ func TestAResultIsRedactedAndItsPathsRecorded(t *testing.T) {
 func TestAThousandCallsAtOnceKeepApart(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	h := open(t, nil)
-	h.add(t, note(func(c *nacre.Capability) { c.Rate = nacre.RateLimit{Calls: 2000, Window: time.Minute} }),
+	h.add(t, note(func(c *nacre.Capability) {
+		c.Rate, c.Returns = nacre.RateLimit{Calls: 2000, Window: time.Minute}, nacre.Trusted
+	}),
 		func(_ context.Context, in nacre.Invocation) (json.RawMessage, error) {
 			return in.Arguments, nil
 		})

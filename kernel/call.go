@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/firewall"
 	"github.com/nacre-dev/nacre/internal/token"
 	"github.com/nacre-dev/nacre/policy"
 )
@@ -28,16 +29,31 @@ const (
 // run is the state of one call. What was decided on is what is carried out:
 // each field is set once, from copies that no caller holds.
 type run struct {
-	call      nacre.Call
-	tool      *tool
-	now       time.Time
-	authority token.Digest
+	call    nacre.Call
+	action  string
+	tool    *tool
+	session *session
+	now     time.Time
+	subject token.Subject
+	policy  string
 	// arguments are canonical, after defaults, and digested.
 	arguments json.RawMessage
 	digest    token.Digest
+	mode      nacre.Mode
+	// tainted and origins say whom the session has listened to, and where its
+	// risky values come from (K-26).
+	tainted   bool
+	untrusted bool
+	origins   []nacre.Origin
 	decision  nacre.Decision
 	approval  approval
-	grant     string
+	// grant is the id of the token it runs under, constraints what that allows.
+	grant       string
+	constraints nacre.Constraints
+	// driver answered, after attempts failed; label is how far to trust it.
+	driver   string
+	attempts []Attempt
+	label    nacre.Label
 }
 
 // Call carries out one call, or says why not. A refusal is an error that is or
@@ -51,11 +67,17 @@ func (k *Kernel) Call(ctx context.Context, c nacre.Call) (nacre.Outcome, error) 
 	if err := k.validate(r); err != nil {
 		return k.reject(ctx, r, err)
 	}
+	if err := k.listen(r); err != nil {
+		return k.reject(ctx, r, err)
+	}
 	if err := k.authorize(r); err != nil {
 		return k.reject(ctx, r, err)
 	}
 	if c.Hints.DryRun {
 		return k.rehearse(ctx, r)
+	}
+	if err := k.afford(r); err != nil {
+		return k.reject(ctx, r, err)
 	}
 	if err := k.charge(r); err != nil {
 		return k.reject(ctx, r, err)
@@ -70,40 +92,83 @@ func (k *Kernel) Call(ctx context.Context, c nacre.Call) (nacre.Outcome, error) 
 		return nacre.Outcome{}, err
 	}
 	raw, failure := k.act(ctx, r)
-	outcome, failure := k.show(r, raw, failure)
-	if err := k.recordEnd(ctx, r, raw, outcome, failure); err != nil {
+	shown, failure := k.show(r, raw, failure, forward)
+	if err := k.recordEnd(ctx, r, raw, shown, failure); err != nil {
 		return nacre.Outcome{}, err
 	}
-	return outcome, failure.err()
+	return shown.outcome(), failure.err()
 }
 
 // begin takes copies of all that decides, so that nobody can change it while
 // the call is decided.
 func (k *Kernel) begin(c nacre.Call) *run {
-	c.Principal.Roles = slices.Clone(c.Principal.Roles)
-	c.Principal.Attributes = maps.Clone(c.Principal.Attributes)
-	return &run{call: c, now: k.now(), authority: token.Authority(c.Principal)}
+	p := &c.Principal
+	p.Roles, p.Attributes, p.Scope = slices.Clone(p.Roles), maps.Clone(p.Attributes), maps.Clone(p.Scope)
+	return &run{call: c, action: c.ID, now: k.now(), subject: token.SubjectOf(c.Principal), policy: k.policy.Version()}
 }
 
 func (k *Kernel) know(r *run) error {
 	r.tool = k.tool(r.call.Tool)
 	if r.tool == nil {
-		return &nacre.Refusal{
-			Code: nacre.CodeUnknownTool, Stage: stageTopic, Reason: nacre.ReasonUnknownTool,
-			Message: fmt.Sprintf("there is no tool %.80q; list_tools names those there are", r.call.Tool),
-		}
+		return unknown(string(r.call.Tool))
 	}
 	return nil
 }
 
+func unknown(name string) *nacre.Refusal {
+	return &nacre.Refusal{
+		Code: nacre.CodeUnknownTool, Stage: stageTopic, Reason: nacre.ReasonUnknownTool,
+		Message: fmt.Sprintf("there is no tool %.80q; list_tools names those there are", name),
+	}
+}
+
+// validate holds the arguments against their schema, and the hints against what
+// can be hinted at.
 func (k *Kernel) validate(r *run) error {
+	if mode := r.call.Hints.Mode; mode != "" && r.mode.UnmarshalText([]byte(mode)) != nil {
+		refusal := malformed(fmt.Sprintf("mode %.40q: use summary, table, handle_only or raw", mode))
+		refusal.Field = "mode"
+		return refusal
+	}
 	arguments, refusal := r.tool.schema.Arguments(r.call.Arguments)
 	if refusal != nil {
 		refusal.Stage, refusal.Code, refusal.Reason = stagePayload, nacre.CodeValidationFailed, nacre.ReasonInvalidArguments
 		return refusal
 	}
-	r.arguments, r.digest = arguments, token.Sum("nacre.arguments.1", string(arguments))
+	r.arguments, r.digest = arguments, token.ArgumentsDigest(arguments)
 	return nil
+}
+
+func malformed(message string) *nacre.Refusal {
+	return &nacre.Refusal{
+		Code: nacre.CodeValidationFailed, Stage: stagePayload, Reason: nacre.ReasonInvalidArguments, Message: message,
+	}
+}
+
+// listen finds out whom the session has listened to so far, and where the
+// values come from in which a wrong one does harm (K-26).
+func (k *Kernel) listen(r *run) error {
+	if err := k.enter(r); err != nil {
+		return err
+	}
+	r.tainted, r.untrusted = r.session.ledger.Tainted(), r.session.readUntrusted()
+	if len(r.tool.capability.Sinks) > 0 && r.arguments != nil {
+		r.origins = r.session.origins(r.arguments, r.tool.capability.Sinks)
+	}
+	return nil
+}
+
+// enter finds the session's state.
+func (k *Kernel) enter(r *run) error {
+	var err error
+	if r.session, err = k.session(r.call.Principal.Session); err != nil {
+		return fmt.Errorf("%w: %w", unavailable("too many sessions are open"), err)
+	}
+	return nil
+}
+
+func unavailable(message string) *nacre.Refusal {
+	return &nacre.Refusal{Code: nacre.CodePluginUnavailable, Stage: stageAuthorize, Retriable: true, Message: message}
 }
 
 // authorize asks the group's list, the policy and the rate, and counts nothing.
@@ -118,7 +183,7 @@ func (k *Kernel) authorize(r *run) error {
 			Message: fmt.Sprintf("group %s may not use %s; its list of tools must name it", principal.Group, capability.Tool),
 		})
 	}
-	r.decision = k.decide(policy.Request{Principal: principal, Capability: capability})
+	r.decision = k.decide(r.request())
 	if r.decision.Verdict == nacre.Deny {
 		return unauthorized(r.decision)
 	}
@@ -126,7 +191,38 @@ func (k *Kernel) authorize(r *run) error {
 		r.decision.Verdict, r.decision.Code = nacre.Ask, nacre.ReasonHighRisk
 		r.decision.Message = "the tool is marked as high risk"
 	}
+	if err := k.constrain(r); err != nil {
+		return err
+	}
 	return limited(r, k.limiter.Wait(r.rateKey(), policy.RateOf(capability, principal), r.now))
+}
+
+// request is what policy decides on.
+func (r *run) request() policy.Request {
+	return policy.Request{
+		Principal: r.call.Principal, Capability: r.tool.capability, Arguments: r.arguments, Constraints: r.constraints,
+		Tainted: r.tainted, ReadUntrusted: r.untrusted, Origins: r.origins,
+	}
+}
+
+// constrain holds the call against what policy narrowed it to.
+func (k *Kernel) constrain(r *run) error {
+	narrowed, err := token.Narrow(r.constraints, r.decision.Constraints)
+	if err != nil {
+		return unauthorized(nacre.Decision{Code: nacre.ReasonInvalidConstraint, Message: err.Error()})
+	}
+	r.constraints = narrowed
+	if r.arguments == nil {
+		return nil // of a grant: held against each use
+	}
+	if err := token.CheckArguments(narrowed.Arguments, r.arguments); err != nil {
+		return argumentRefusal(err)
+	}
+	return nil
+}
+
+func argumentRefusal(err error) error {
+	return unauthorized(nacre.Decision{Code: nacre.ReasonArgumentConstraint, Message: err.Error()})
 }
 
 // decide denies where an embedder's engine panics or answers nonsense.
@@ -136,8 +232,6 @@ func (k *Kernel) decide(request policy.Request) (d nacre.Decision) {
 			d = nacre.Decision{Code: nacre.ReasonNoMatchingRule, Message: "the policy failed; nothing is allowed"}
 		}
 	}()
-	request.Principal.Roles = slices.Clone(request.Principal.Roles)
-	request.Principal.Attributes = maps.Clone(request.Principal.Attributes)
 	d = k.policy.Decide(request)
 	if d.Verdict != nacre.Allow && d.Verdict != nacre.Ask {
 		d.Verdict = nacre.Deny
@@ -171,9 +265,10 @@ func limited(r *run, wait time.Duration) error {
 	}
 }
 
-// authorizeOnce mints a grant for exactly this call, and spends it. What comes
+// authorizeOnce mints a grant for exactly this call, and verifies it. What comes
 // between a decision and its effect, such as minutes of waiting for a person,
-// cannot have changed who, what and with which arguments.
+// cannot have changed who, what and with which arguments; and who was revoked
+// meanwhile gets nothing. The grant never leaves, so it is spent here.
 func (k *Kernel) authorizeOnce(ctx context.Context, r *run) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("call %s: %w", r.call.Tool, context.Cause(ctx))
@@ -183,58 +278,58 @@ func (k *Kernel) authorizeOnce(ctx context.Context, r *run) error {
 	if err != nil {
 		return refuseGrant(err)
 	}
-	grant, err := k.keys.Mint(token.Claims{
-		ID: id, Principal: r.principalID(), Authority: r.authority, Capability: r.tool.capability.ID,
-		Arguments: r.digest, Expires: now.Add(r.tool.deadline), Uses: 1,
+	grant, err := k.keys.Mint(nacre.Token{
+		ID: id, Principal: r.call.Principal.ID, Capability: r.tool.capability.ID, Authority: r.subject.Authority(),
+		Arguments: r.digest, Constraints: r.constraints, Issued: now, Expires: now.Add(r.tool.deadline), Uses: &once,
 	})
 	if err != nil {
 		return refuseGrant(err)
 	}
-	if err := k.uses.Open(grant, now); err != nil {
-		return refuseGrant(err)
-	}
-	spent := k.uses.Spend(grant.ID)
-	err = k.keys.Verify(grant, token.Want{
-		Principal: r.principalID(), Authority: token.Authority(r.call.Principal), Capability: r.tool.capability.ID,
-		Arguments: token.Sum("nacre.arguments.1", string(r.arguments)), Now: now,
+	_, err = k.keys.Verify(grant, token.Presentation{
+		Caller: r.call.Principal.ID, Subject: token.SubjectOf(r.call.Principal), Capability: r.tool.capability.ID,
+		Arguments: r.arguments, Now: now, Revoked: k.revocations,
 	})
-	if err := errors.Join(err, spent); err != nil {
+	if err != nil {
 		return refuseGrant(err)
 	}
 	r.grant = grant.ID
 	return nil
 }
 
-// principalID is never empty: a grant that is bound to nobody is good for anybody.
-func (r *run) principalID() string {
-	p := r.call.Principal
-	return fmt.Sprintf("%d:%s/%s/%s", len(p.ID), p.ID, p.Group, p.Session)
-}
+var once = 1 //nolint:gochecknoglobals // its address is what is wanted; nothing writes it
 
 func refuseGrant(err error) error {
+	reason := nacre.ReasonDenied
+	if errors.Is(err, token.ErrRevoked) {
+		reason = nacre.ReasonTokenRefused
+	}
 	return fmt.Errorf("%w: %w", &nacre.Refusal{
-		Code: nacre.CodeUnauthorized, Stage: stageAuthorize, Reason: nacre.ReasonDenied, Message: "no grant could be made for this call",
+		Code: nacre.CodeUnauthorized, Stage: stageAuthorize, Reason: reason, Message: "no grant could be made for this call",
 	}, err)
 }
 
 // randomID is 16 random bytes in hex.
 func (k *Kernel) randomID() (string, error) {
 	var b [16]byte
-	k.drawing.Lock()
-	defer k.drawing.Unlock()
-	if _, err := io.ReadFull(k.random, b[:]); err != nil {
-		return "", fmt.Errorf("randomness: %w", err)
+	if err := k.draw(b[:]); err != nil {
+		return "", err
 	}
 	return hex.EncodeToString(b[:]), nil
 }
 
-// rehearse answers a dry run: every check was made, nothing was asked, counted
-// or done (K-18).
+func (k *Kernel) draw(b []byte) error {
+	k.drawing.Lock()
+	defer k.drawing.Unlock()
+	if _, err := io.ReadFull(k.random, b); err != nil {
+		return fmt.Errorf("randomness: %w", err)
+	}
+	return nil
+}
+
+// rehearse answers a dry run of a call: every check was made, nothing was
+// asked, counted or done (K-18).
 func (k *Kernel) rehearse(ctx context.Context, r *run) (nacre.Outcome, error) {
-	result, err := json.Marshal(rehearsal{
-		DryRun: true, Capability: r.tool.capability.ID, Safety: r.tool.capability.Safety,
-		Verdict: r.decision.Verdict, Rule: r.decision.Rule, Arguments: r.arguments,
-	})
+	result, err := json.Marshal(k.plan(r))
 	if err != nil {
 		return nacre.Outcome{}, fmt.Errorf("dry run: %w", err)
 	}
@@ -248,13 +343,42 @@ func (k *Kernel) rehearse(ctx context.Context, r *run) (nacre.Outcome, error) {
 	return nacre.Outcome{Result: result, Label: nacre.Trusted, Redacted: paths}, nil
 }
 
-// rehearsal is what a dry run tells.
-type rehearsal struct {
+// Plan is what a dry run tells.
+type Plan struct {
 	DryRun     bool               `json:"dry_run"`
 	Capability nacre.CapabilityID `json:"capability"`
-	Safety     nacre.SafetyClass  `json:"safety_class"`
+	// Drivers are those that would be tried, in order; they all do the one
+	// operation that the capability is bound to.
+	Drivers     []string          `json:"drivers"`
+	Operation   string            `json:"operation"`
+	Safety      nacre.SafetyClass `json:"safety_class"`
+	Constraints nacre.Constraints `json:"constraints"`
+	// Mode is the most that would be shown.
+	Mode nacre.Mode `json:"response_mode"`
+	// Cost is low, medium or high, by what the capability can do.
+	Cost string `json:"estimated_cost"`
 	// Verdict is allow, or ask where a person would be asked.
 	Verdict   nacre.Verdict   `json:"verdict"`
 	Rule      string          `json:"rule,omitempty"`
 	Arguments json.RawMessage `json:"arguments"`
+}
+
+func (k *Kernel) plan(r *run) Plan {
+	c := r.tool.capability
+	p := Plan{
+		DryRun: true, Capability: c.ID, Operation: string(c.Tool), Safety: c.Safety, Constraints: r.constraints,
+		Mode: firewall.Suggest(r.mode, r.session.budget.Remaining(), k.outputBudget), Verdict: r.decision.Verdict,
+		Rule: r.decision.Rule, Arguments: r.arguments,
+	}
+	if p.Mode == nacre.ModeRaw && !slices.Contains(r.call.Principal.Roles, roleAdmin) {
+		p.Mode = nacre.ModeSummary
+	}
+	for _, route := range r.tool.routes {
+		p.Drivers = append(p.Drivers, route.id)
+	}
+	p.Cost = map[nacre.SafetyClass]string{nacre.Read: "low", nacre.Write: "medium"}[c.Safety]
+	if p.Cost == "" {
+		p.Cost = "high"
+	}
+	return p
 }

@@ -30,6 +30,9 @@ func (k *Kernel) confirm(ctx context.Context, r *run) error {
 	if r.decision.Verdict == nacre.Allow {
 		return nil
 	}
+	if stands, ok := r.session.standings.find(r, k.now()); ok {
+		return r.stand(stands)
+	}
 	if k.approver == nil {
 		return unconfirmed(nacre.CodeConfirmationDenied, nacre.ReasonNoApprover,
 			fmt.Sprintf("%s needs a person's consent, and there is nobody to ask", r.call.Tool))
@@ -50,6 +53,9 @@ func (k *Kernel) confirm(ctx context.Context, r *run) error {
 	if failed := k.recordReply(ctx, r, q, ruling, verdict); failed != nil {
 		return failed
 	}
+	if err == nil && (verdict == nil || ruling.Verdict == nacre.Deny) {
+		r.session.standings.keep(r, q, ruling, k.now())
+	}
 	if verdict != nil {
 		return verdict
 	}
@@ -57,16 +63,25 @@ func (k *Kernel) confirm(ctx context.Context, r *run) error {
 	return nil
 }
 
+// stand applies what a person ruled for a time.
+func (r *run) stand(s standing) error {
+	if s.verdict != nacre.Allow {
+		return unconfirmed(nacre.CodeConfirmationDenied, nacre.ReasonDenied, fmt.Sprintf("User denied %s requests for a time", r.call.Tool))
+	}
+	r.approval = approval{question: s.question, digest: s.digest, by: s.by}
+	return nil
+}
+
 func (k *Kernel) question(r *run, id string) nacre.Question {
 	c, p := r.tool.capability, r.call.Principal
-	expires := k.now().Add(k.askTTL)
+	expires, authority := k.now().Add(k.askTTL), r.subject.Authority()
 	digest := token.Sum("nacre.question.1",
-		id, string(c.ID), string(c.Tool), string(r.arguments), c.ContentHash, r.tool.schemaDigest, k.policy.Version(),
-		p.ID, string(p.Group), string(p.Session), string(r.authority[:]), strconv.FormatInt(expires.UnixNano(), 10))
+		id, string(c.ID), string(c.Tool), string(r.arguments), c.ContentHash, r.tool.schemaDigest, r.policy,
+		p.ID, string(p.Group), string(p.Session), string(authority[:]), strconv.FormatInt(expires.UnixNano(), 10))
 	words, _ := k.redactor.String(cut(r.call.Hints.Justification, maxAgentWords))
 	return nacre.Question{
 		ID: id, Session: p.Session, Group: p.Group, Capability: c.ID, Arguments: slices.Clone(r.arguments),
-		Digest: hex.EncodeToString(digest[:]), Why: why(r.decision), AgentWords: words, Expires: expires,
+		Digest: hex.EncodeToString(digest[:]), Origins: r.origins, Why: why(r.decision), AgentWords: words, Expires: expires,
 	}
 }
 

@@ -11,17 +11,22 @@
 package kernel
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/handle"
 	"github.com/nacre-dev/nacre/internal/redact"
 	"github.com/nacre-dev/nacre/internal/schema"
+	"github.com/nacre-dev/nacre/internal/search"
 	"github.com/nacre-dev/nacre/internal/token"
 	"github.com/nacre-dev/nacre/policy"
 )
@@ -37,12 +42,35 @@ const (
 	// MaxArguments and MaxResult are in bytes.
 	MaxArguments = schema.MaxArguments
 	MaxResult    = 1 << 20
+	// DefaultOutputBudget is what one session may see of results, in tokens (K-16).
+	DefaultOutputBudget = 100_000
+	// MaxSearch is the most capabilities that one search looks at.
+	MaxSearch = 1000
+	// maxRoutes is how many drivers a capability can have.
+	maxRoutes = 8
 	// recordDeadline bounds every write to the audit chain.
 	recordDeadline = 30 * time.Second
 )
 
-// keyID names the one key that a kernel signs its grants with.
-const keyID = "kernel"
+// DefaultKeyID names the key that a kernel signs its grants with.
+const DefaultKeyID = "kernel"
+
+// ResultHook sees a result before it is redacted, and returns what stands in
+// its place. An error refuses the result (K-22).
+type ResultHook func(ctx context.Context, in nacre.Invocation, result json.RawMessage) (json.RawMessage, error)
+
+// Revocations say which grants hold no more (K-12). Implementations are safe
+// for concurrent use; a kernel without one keeps them in memory.
+type Revocations interface {
+	// Revoke takes effect before it returns. One of id, a token's, and principal
+	// is set; until, where not zero, is when the entry may be forgotten.
+	Revoke(id, principal string, until time.Time) error
+	// Revoked reports whether a token's id, or a principal or one that it lies
+	// under, was revoked. An error means that nobody can tell, which refuses.
+	Revoked(id, principal string, now time.Time) (bool, error)
+	// Sweep forgets what has expired.
+	Sweep(now time.Time) error
+}
 
 // Config is what a kernel is made of. Policy, Recorder, Now, Random and
 // TokenKey are required.
@@ -55,10 +83,27 @@ type Config struct {
 	Recorder nacre.Recorder
 	Now      func() time.Time
 	Random   io.Reader
-	// TokenKey is a secret of at least 32 random bytes.
-	TokenKey []byte
+	// TokenKey is a secret of at least 32 random bytes, TokenKeyID its name;
+	// empty means DefaultKeyID. RetiredKeys still verify what they signed.
+	TokenKey    []byte
+	TokenKeyID  string
+	RetiredKeys []RetiredKey
+	// Revocations of grants; nil keeps them in memory.
+	Revocations Revocations
 	// AskTTL is how long a person has to answer; zero means DefaultAskTTL.
 	AskTTL time.Duration
+	// OutputBudget is how much of results one session may see in all, in tokens
+	// of four characters; zero means DefaultOutputBudget.
+	OutputBudget int
+	// ResultHooks see every result, in order, before it is redacted.
+	ResultHooks []ResultHook
+}
+
+// RetiredKey still verifies what it signed, until its end; zero means for good.
+type RetiredKey struct {
+	ID     string
+	Secret []byte
+	Until  time.Time
 }
 
 // Kernel decides, asks, records and carries out calls. It is safe for
@@ -70,20 +115,34 @@ type Kernel struct {
 	recorder nacre.Recorder
 	now      func() time.Time
 	random   io.Reader
-	keys     token.Keys
 	askTTL   time.Duration
 	redactor *redact.Engine
+	hooks    []ResultHook
 
-	uses    token.Uses
-	limiter policy.Limiter
-	left    leftovers
+	keys         *token.Ring
+	revocations  Revocations
+	uses         token.Ledger
+	prepaid      prepaid
+	limiter      policy.Limiter
+	handles      *handle.Store
+	outputBudget int
+	sessions     sessions
+	index        atomic.Pointer[search.Index]
+	// risky is set once a capability has sinks: until then nobody asks where a
+	// value was seen.
+	risky atomic.Bool
+
+	left     leftovers
+	traces   traces
+	counters counters
+	health   health
 
 	// drawing guards random, mu what is registered.
 	drawing sync.Mutex
 
 	mu       sync.RWMutex
 	tools    map[nacre.ToolName]*tool
-	ids      map[nacre.CapabilityID]nacre.ToolName
+	ids      map[nacre.CapabilityID]*tool
 	warnings []string
 }
 
@@ -99,22 +158,43 @@ func New(c Config) (*Kernel, error) {
 		return nil, errors.New("kernel: a clock and a source of randomness are needed, such as time.Now and crypto/rand.Reader")
 	case c.AskTTL < 0:
 		return nil, fmt.Errorf("kernel: ask TTL of %v: use a positive time", c.AskTTL)
+	case c.OutputBudget < 0:
+		return nil, fmt.Errorf("kernel: output budget of %d: use a positive number of tokens", c.OutputBudget)
 	}
 	if err := c.Groups.Check(); err != nil {
 		return nil, fmt.Errorf("kernel: %w", err)
 	}
-	keys, err := token.NewKeys(keyID, map[string][]byte{keyID: c.TokenKey})
+	keys, err := keyRing(c)
 	if err != nil {
 		return nil, fmt.Errorf("kernel: %w", err)
 	}
 	if c.AskTTL == 0 {
 		c.AskTTL = DefaultAskTTL
 	}
-	return &Kernel{
+	if c.OutputBudget == 0 {
+		c.OutputBudget = DefaultOutputBudget
+	}
+	if c.Revocations == nil {
+		c.Revocations = new(token.RevocationList)
+	}
+	k := &Kernel{
 		policy: c.Policy, groups: c.Groups, approver: c.Approver, recorder: c.Recorder,
-		now: c.Now, random: c.Random, keys: keys, askTTL: c.AskTTL, redactor: redact.New(),
-		tools: make(map[nacre.ToolName]*tool), ids: make(map[nacre.CapabilityID]nacre.ToolName),
-	}, nil
+		now: c.Now, random: c.Random, keys: keys, revocations: c.Revocations, askTTL: c.AskTTL, redactor: redact.New(),
+		hooks: slices.Clone(c.ResultHooks), handles: handle.New(), outputBudget: c.OutputBudget,
+		tools: make(map[nacre.ToolName]*tool), ids: make(map[nacre.CapabilityID]*tool),
+	}
+	return k, nil
+}
+
+func keyRing(c Config) (*token.Ring, error) {
+	if c.TokenKeyID == "" {
+		c.TokenKeyID = DefaultKeyID
+	}
+	retired := make([]token.Key, 0, len(c.RetiredKeys))
+	for _, key := range c.RetiredKeys {
+		retired = append(retired, token.Key(key))
+	}
+	return token.NewRing(token.Key{ID: c.TokenKeyID, Secret: c.TokenKey}, retired...)
 }
 
 // Register adds a tool. It refuses what is malformed or open (D-11), and a
@@ -132,12 +212,39 @@ func (k *Kernel) Register(t nacre.Tool) error {
 		return fmt.Errorf("register %s: the tool name %s belongs to %s already", c.ID, c.Tool, other.capability.ID)
 	}
 	if other, taken := k.ids[c.ID]; taken {
-		return fmt.Errorf("register %s: that capability is the tool %s already", c.ID, other)
+		return fmt.Errorf("register %s: that capability is the tool %s already", c.ID, other.capability.Tool)
 	}
-	k.tools[c.Tool], k.ids[c.ID] = built, c.Tool
+	k.tools[c.Tool], k.ids[c.ID] = built, built
 	for _, w := range warnings {
 		k.warnings = append(k.warnings, fmt.Sprintf("%s: %s", c.ID, w))
 	}
+	k.index.Store(nil)
+	if len(c.Sinks) > 0 {
+		k.risky.Store(true)
+	}
+	return nil
+}
+
+// AddRoute adds a driver that is tried where those before it have failed. What
+// writes is tried again only where the failed driver provably sent nothing
+// (K-13). id names the driver in records.
+func (k *Kernel) AddRoute(id nacre.CapabilityID, driverID string, driver nacre.Driver) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	old := k.ids[id]
+	switch {
+	case old == nil:
+		return fmt.Errorf("route of %.80q: there is no such capability: register it first", id)
+	case driver == nil || driverID == "" || len(driverID) > maxName:
+		return fmt.Errorf("route of %s: a driver and its id of 1–%d bytes are needed", id, maxName)
+	case len(old.routes) >= maxRoutes:
+		return fmt.Errorf("route of %s: it has %d drivers already", id, maxRoutes)
+	case slices.ContainsFunc(old.routes, func(r route) bool { return r.id == driverID }):
+		return fmt.Errorf("route of %s: it has a driver %s already", id, driverID)
+	}
+	more := *old // calls that have begun keep theirs
+	more.routes = append(slices.Clone(old.routes), route{driverID, driver})
+	k.tools[old.capability.Tool], k.ids[id] = &more, &more
 	return nil
 }
 
@@ -173,6 +280,51 @@ func (k *Kernel) Catalog(p nacre.Principal) []nacre.Capability {
 	}
 	slices.SortFunc(all, func(a, b nacre.Capability) int { return strings.Compare(string(a.Tool), string(b.Tool)) })
 	return all
+}
+
+// Search returns what fits a goal best among what a principal's group may use,
+// the best first, at most limit. No model is asked (K-03).
+func (k *Kernel) Search(goal string, p nacre.Principal, limit int) []nacre.Capability {
+	hits := k.searchIndex().SearchWhere(goal, min(limit, MaxSearch), func(id nacre.CapabilityID) bool {
+		t := k.capability(id)
+		return t != nil && k.groups.Allows(p.Group, t.capability)
+	})
+	found := make([]nacre.Capability, 0, len(hits))
+	for _, hit := range hits {
+		if t := k.capability(hit.ID); t != nil {
+			found = append(found, cloneCapability(t.capability))
+		}
+	}
+	return found
+}
+
+// searchIndex is built again after a capability was added.
+func (k *Kernel) searchIndex() *search.Index {
+	if index := k.index.Load(); index != nil {
+		return index
+	}
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	documents := make([]search.Document, 0, len(k.ids))
+	for id, t := range k.ids {
+		c := t.capability
+		documents = append(documents, search.Document{ID: id, Tags: c.Tags, Name: c.Name, Description: c.Description})
+	}
+	index := search.New(documents)
+	k.index.Store(index)
+	return index
+}
+
+func (k *Kernel) warn(text string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.warnings = append(k.warnings, text)
+}
+
+func (k *Kernel) capability(id nacre.CapabilityID) *tool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.ids[id]
 }
 
 func (k *Kernel) tool(name nacre.ToolName) *tool {

@@ -8,13 +8,19 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/policy"
 )
 
-// KindDryRun is the kind of the record of a dry run: it begins nothing, so
-// nothing has to end.
-const KindDryRun nacre.Kind = "call.dry_run"
+// The kinds of record that are the kernel's own, beside those of a call that is
+// carried out. They begin nothing, so nothing has to end.
+const (
+	KindDryRun nacre.Kind = "call.dry_run"
+	KindGrant  nacre.Kind = "grant"
+	KindExpand nacre.Kind = "handle.expand"
+)
 
 // reasonGone is the reason of a call whose caller left before anything was done.
 const reasonGone = "caller_gone"
@@ -37,8 +43,10 @@ type (
 		Rule       string             `json:"rule,omitempty"`
 		Field      string             `json:"field,omitempty"`
 		RetryAfter int                `json:"retry_after,omitempty"`
+		Grant      string             `json:"grant,omitempty"`
 		Arguments  measure            `json:"arguments"`
 		Words      measure            `json:"agent_words"`
+		Request    *policy.Recorded   `json:"request,omitempty"`
 	}
 	beginDetail struct {
 		Call       string             `json:"call,omitempty"`
@@ -52,8 +60,10 @@ type (
 		Question   string             `json:"question,omitempty"`
 		Approval   string             `json:"approval,omitempty"`
 		By         string             `json:"by,omitempty"`
+		Mode       string             `json:"mode,omitempty"`
 		Arguments  measure            `json:"arguments"`
 		Words      measure            `json:"agent_words"`
+		Request    *policy.Recorded   `json:"request,omitempty"`
 	}
 	askDetail struct {
 		Call       string             `json:"call,omitempty"`
@@ -64,6 +74,10 @@ type (
 		Verdict    string             `json:"verdict,omitempty"`
 		By         string             `json:"by,omitempty"`
 		Expires    string             `json:"expires,omitempty"`
+		Origins    []nacre.Origin     `json:"origins,omitempty"`
+		// Stands says for how many seconds the answer holds, and for what.
+		Stands int64  `json:"stands,omitempty"`
+		Scope  string `json:"scope,omitempty"`
 	}
 	endDetail struct {
 		Call       string             `json:"call,omitempty"`
@@ -73,10 +87,36 @@ type (
 		Original   string             `json:"original,omitempty"`
 		Retriable  bool               `json:"retriable,omitempty"`
 		Cause      string             `json:"cause,omitempty"`
+		Driver     string             `json:"driver,omitempty"`
+		Attempts   []Attempt          `json:"attempts,omitempty"`
 		Result     measure            `json:"result"`
 		Shown      measure            `json:"shown"`
+		Mode       string             `json:"mode,omitempty"`
+		Handle     string             `json:"handle,omitempty"`
 		Redacted   []string           `json:"redacted,omitempty"`
 		Label      string             `json:"label,omitempty"`
+	}
+	grantDetail struct {
+		Principal   string             `json:"principal"`
+		Capability  nacre.CapabilityID `json:"capability"`
+		Grant       string             `json:"grant"`
+		Code        nacre.ReasonCode   `json:"code"`
+		Rule        string             `json:"rule,omitempty"`
+		Policy      string             `json:"policy"`
+		Question    string             `json:"question,omitempty"`
+		Expires     string             `json:"expires"`
+		Uses        int                `json:"uses,omitempty"`
+		Constrained bool               `json:"constrained,omitempty"`
+		Request     *policy.Recorded   `json:"request,omitempty"`
+	}
+	expandDetail struct {
+		Principal  string             `json:"principal"`
+		Capability nacre.CapabilityID `json:"capability"`
+		Handle     string             `json:"handle"`
+		Rows       int                `json:"rows"`
+		Shown      measure            `json:"shown"`
+		Redacted   []string           `json:"redacted,omitempty"`
+		Label      string             `json:"label"`
 	}
 	// measure is what may be known of a value that is not kept.
 	measure struct {
@@ -93,14 +133,19 @@ func measured[T string | json.RawMessage](v T) measure {
 	return measure{Bytes: len(v), SHA256: hex.EncodeToString(sum[:])}
 }
 
-// reject records a refusal before anything was done, and passes it on.
+// reject is rejected for a call.
 func (k *Kernel) reject(ctx context.Context, r *run, err error) (nacre.Outcome, error) {
+	return nacre.Outcome{}, k.rejected(ctx, r, err)
+}
+
+// rejected records a refusal before anything was done, and passes it on.
+func (k *Kernel) rejected(ctx context.Context, r *run, err error) error {
 	detail := rejectDetail{
-		Call: plain(r.call.ID), Principal: plain(r.call.Principal.ID), Rule: r.decision.Rule,
+		Call: plain(r.call.ID), Principal: plain(r.call.Principal.ID), Rule: r.decision.Rule, Grant: k.word(r.grant),
 		Arguments: measured(r.call.Arguments), Words: measured(r.call.Hints.Justification),
 	}
 	if r.tool != nil {
-		detail.Capability = r.tool.capability.ID
+		detail.Capability, detail.Request = r.tool.capability.ID, r.recorded()
 	}
 	record := k.record(r, nacre.KindCallReject)
 	record.Source, record.Outcome, record.Reason = "core", nacre.OutcomeRejected, reasonGone
@@ -113,24 +158,29 @@ func (k *Kernel) reject(ctx context.Context, r *run, err error) (nacre.Outcome, 
 			err = &shown
 		}
 	}
+	k.counters.denied(nacre.ReasonCode(record.Reason))
+	k.trace(r, EventDeny, func(t *Trace) {
+		t.Reason, t.Error, t.Code, t.Stage = nacre.ReasonCode(record.Reason), err.Error(), detail.Code, record.Stage
+		t.Took, t.Outcome = k.now().Sub(r.now), record.Outcome
+	})
 	if failed := k.append(ctx, record, detail); failed != nil {
-		return nacre.Outcome{}, unrecorded(failed, "the call was refused, and that could not be recorded")
+		return unrecorded(failed, "the call was refused, and that could not be recorded")
 	}
-	return nacre.Outcome{}, err
+	return err
+}
+
+// recorded is the request as it is kept, so that another policy can be held
+// against it later (K-06).
+func (r *run) recorded() *policy.Recorded {
+	recorded := policy.RecordedOf(r.request())
+	return &recorded
 }
 
 // recordBegin returns when the begin record is durable; otherwise nothing may run (K-21).
 func (k *Kernel) recordBegin(ctx context.Context, r *run) error {
 	record := k.record(r, nacre.KindCallBegin)
 	record.Source, record.Stage, record.Outcome = "core", stageRoute, nacre.OutcomeAllowed
-	detail := k.beginDetail(r)
-	record, err := detailed(record, detail)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := recordContext(ctx)
-	defer cancel()
-	if err := k.recorder.Commit(ctx, record); err != nil {
+	if err := k.commit(ctx, record, k.beginDetail(r)); err != nil {
 		return unrecorded(err, "the call could not be recorded, so nothing was done")
 	}
 	return nil
@@ -139,9 +189,9 @@ func (k *Kernel) recordBegin(ctx context.Context, r *run) error {
 func (k *Kernel) beginDetail(r *run) beginDetail {
 	return beginDetail{
 		Call: plain(r.call.ID), Principal: plain(r.call.Principal.ID), Capability: r.tool.capability.ID,
-		Content: r.tool.capability.ContentHash, Policy: k.policy.Version(), Code: r.decision.Code, Rule: r.decision.Rule,
+		Content: r.tool.capability.ContentHash, Policy: r.policy, Code: r.decision.Code, Rule: r.decision.Rule,
 		Grant: r.grant, Question: r.approval.question, Approval: r.approval.digest, By: plain(r.approval.by),
-		Arguments: measured(r.arguments), Words: measured(r.call.Hints.Justification),
+		Mode: r.call.Hints.Mode, Arguments: measured(r.arguments), Words: measured(r.call.Hints.Justification), Request: r.recorded(),
 	}
 }
 
@@ -156,23 +206,64 @@ func (k *Kernel) recordRehearsal(ctx context.Context, r *run) error {
 	return nil
 }
 
+// recordGrant returns when the grant's record is durable: a token that nobody
+// could account for is not handed out.
+func (k *Kernel) recordGrant(ctx context.Context, r *run, t nacre.Token) error {
+	record := k.record(r, KindGrant)
+	record.Source, record.Stage, record.Outcome, record.Reason = "core", stageAuthorize, nacre.OutcomeAllowed, string(r.decision.Code)
+	detail := grantDetail{
+		Principal: plain(t.Principal), Capability: t.Capability, Grant: t.ID, Code: r.decision.Code, Rule: r.decision.Rule, Policy: r.policy,
+		Question: r.approval.question, Expires: stamp(t.Expires), Constrained: !t.Constraints.IsZero(), Request: r.recorded(),
+	}
+	if t.Uses != nil {
+		detail.Uses = *t.Uses
+	}
+	if err := k.commit(ctx, record, detail); err != nil {
+		return unrecorded(err, "the grant could not be recorded, so it was not made")
+	}
+	return nil
+}
+
+// recordExpand records a page before anybody sees it.
+func (k *Kernel) recordExpand(ctx context.Context, r *run, id string, s shown) error {
+	record := k.record(r, KindExpand)
+	record.Source, record.Stage, record.Outcome = r.tool.source, stageRoute, nacre.OutcomeRouted
+	if len(s.redacted) > 0 {
+		record.Outcome = nacre.OutcomeSanitized
+	}
+	k.trace(r, EventExpand, func(t *Trace) { t.HandleID, t.Summary, t.Outcome = id, s.summary(), record.Outcome })
+	err := k.append(ctx, record, expandDetail{
+		Principal: plain(r.call.Principal.ID), Capability: r.tool.capability.ID, Handle: k.word(id), Rows: len(s.frame.Rows),
+		Shown: measured(s.encoded), Redacted: s.redacted, Label: s.label.String(),
+	})
+	if err != nil {
+		return unrecorded(err, "the page could not be recorded, so it is not shown")
+	}
+	return nil
+}
+
 // recordEnd records what became of a call, before its answer is passed on
 // (K-21); a handler's own refusal first as it was, then as it is seen (D-16).
-func (k *Kernel) recordEnd(ctx context.Context, r *run, raw json.RawMessage, outcome nacre.Outcome, f *failure) error {
+func (k *Kernel) recordEnd(ctx context.Context, r *run, raw json.RawMessage, s shown, f *failure) error {
 	const unknown = "the call was carried out, but its end could not be recorded; do not repeat it before somebody has looked"
 	detail := endDetail{
-		Call: plain(r.call.ID), Capability: r.tool.capability.ID, Grant: r.grant,
-		Result: measured(raw), Shown: measured(outcome.Result), Redacted: outcome.Redacted, Label: outcome.Label.String(),
+		Call: plain(r.call.ID), Capability: r.tool.capability.ID, Grant: r.grant, Driver: r.driver, Attempts: r.attempts,
+		Result: measured(raw), Shown: measured(s.encoded), Handle: s.handleID(), Redacted: s.redacted, Label: s.label.String(),
+	}
+	if s.framed {
+		detail.Mode = s.frame.Mode.String()
 	}
 	record := k.record(r, nacre.KindCallEnd)
 	record.Source, record.Stage, record.Outcome = r.tool.source, stageRoute, nacre.OutcomeRouted
-	if len(outcome.Redacted) > 0 {
+	if len(s.redacted) > 0 {
 		record.Outcome = nacre.OutcomeSanitized
+		k.counters.count(func(s *Stats) { s.Redactions++ })
 	}
 	if f != nil {
 		record.Outcome, record.Reason = nacre.OutcomeError, string(f.refusal.Code)
 		detail.Code, detail.Retriable, detail.Label = f.refusal.Code, f.refusal.Retriable, ""
 		detail.Cause = causeOf(f.cause)
+		k.counters.count(func(s *Stats) { s.InvocationFailures++ })
 		if f.handler {
 			own := record
 			own.Kind, own.Reason = nacre.KindCallHandler, k.word(f.refusal.Original)
@@ -186,10 +277,22 @@ func (k *Kernel) recordEnd(ctx context.Context, r *run, raw json.RawMessage, out
 			record.Source = "core"
 		}
 	}
+	k.health.note(r.tool.source, f)
+	k.traceEnd(r, s, f, record.Outcome)
 	if err := k.append(ctx, record, detail); err != nil {
 		return unrecorded(err, unknown)
 	}
 	return nil
+}
+
+func (k *Kernel) traceEnd(r *run, s shown, f *failure, outcome string) {
+	k.trace(r, EventInvoke, func(t *Trace) {
+		t.Driver, t.Attempts, t.HandleID, t.Summary = r.driver, r.attempts, s.handleID(), s.summary()
+		t.Took, t.Reason, t.Outcome = k.now().Sub(r.now), r.decision.Code, outcome
+		if f != nil {
+			t.Error, t.Code, t.Original, t.Summary = f.refusal.Message, f.refusal.Code, f.refusal.Original, nil
+		}
+	})
 }
 
 // causeOf names the kind of a failure. Its text may hold anything, arguments
@@ -222,8 +325,9 @@ func (k *Kernel) recordAsk(ctx context.Context, r *run, q nacre.Question) error 
 	record.Source, record.Stage, record.Reason = "core", stageConfirm, string(r.decision.Code)
 	err := k.append(ctx, record, askDetail{
 		Call: plain(r.call.ID), Capability: q.Capability, Question: q.ID, Digest: q.Digest,
-		Code: r.decision.Code, Expires: q.Expires.UTC().Format("2006-01-02T15:04:05Z07:00"),
+		Code: r.decision.Code, Expires: stamp(q.Expires), Origins: q.Origins,
 	})
+	k.trace(r, EventAsk, func(t *Trace) { t.Reason = r.decision.Code })
 	if err != nil {
 		return unrecorded(err, "the question could not be recorded, so nobody was asked")
 	}
@@ -238,7 +342,12 @@ func (k *Kernel) recordReply(ctx context.Context, r *run, q nacre.Question, ruli
 	}
 	err := k.append(ctx, record, askDetail{
 		Call: plain(r.call.ID), Capability: q.Capability, Question: q.ID, Digest: q.Digest,
-		Verdict: ruling.Verdict.String(), By: plain(ruling.By),
+		Verdict: ruling.Verdict.String(), By: plain(ruling.By), Stands: int64(ruling.For / time.Second), Scope: scopeOf(ruling),
+	})
+	k.trace(r, EventApprove, func(t *Trace) {
+		if t.Reason = nacre.ReasonCode(record.Reason); verdict != nil {
+			t.Error = verdict.Error()
+		}
 	})
 	if err != nil {
 		return unrecorded(err, "the answer could not be recorded, so nothing was done")
@@ -272,6 +381,17 @@ func (k *Kernel) append(ctx context.Context, record nacre.Record, detail any) er
 	return k.recorder.Append(ctx, record)
 }
 
+// commit returns when the record is durable.
+func (k *Kernel) commit(ctx context.Context, record nacre.Record, detail any) error {
+	record, err := detailed(record, detail)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := recordContext(ctx)
+	defer cancel()
+	return k.recorder.Commit(ctx, record)
+}
+
 func detailed(record nacre.Record, detail any) (nacre.Record, error) {
 	encoded, err := json.Marshal(detail)
 	if err != nil {
@@ -291,6 +411,15 @@ func unrecorded(err error, message string) error {
 	return fmt.Errorf("%w: %w", &nacre.Refusal{
 		Code: nacre.CodePluginUnavailable, Stage: stageRoute, Reason: nacre.ReasonAuditFailed, Message: message,
 	}, err)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+func scopeOf(r nacre.Ruling) string {
+	if r.For <= 0 {
+		return ""
+	}
+	return r.Scope.String()
 }
 
 // plain is a short text of the host's own, such as a person's name, as a record keeps it.

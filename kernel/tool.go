@@ -19,12 +19,18 @@ const maxDescription = 8 << 10
 // tool is a capability that was checked, with its schema compiled once.
 type tool struct {
 	capability nacre.Capability
-	driver     nacre.Driver
+	routes     []route
 	source     string
 	deadline   time.Duration
 
 	schema       *schema.Schema
 	schemaDigest string
+}
+
+// route is a driver under the name that records call it by.
+type route struct {
+	id     string
+	driver nacre.Driver
 }
 
 // newTool checks all that is declared of a tool. What it keeps is its own copy.
@@ -55,7 +61,7 @@ func newTool(t nacre.Tool) (*tool, []string, error) {
 		deadline = DefaultDeadline
 	}
 	return &tool{
-		capability: c, driver: t.Driver, source: source, deadline: deadline,
+		capability: c, routes: []route{{string(c.ID), t.Driver}}, source: source, deadline: deadline,
 		schema: compiled, schemaDigest: hex.EncodeToString(digest[:]),
 	}, compiled.Warnings(), nil
 }

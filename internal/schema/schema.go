@@ -54,19 +54,33 @@ func (s *Schema) Canonical() []byte { return slices.Clone(s.canonical) }
 // Warnings are the defaults that were left out.
 func (s *Schema) Warnings() []string { return slices.Clone(s.warnings) }
 
-// Has reports whether there is an argument at a dotted path.
+// Has reports whether there is an argument at a dotted path. The elements of a
+// list stand for it: "to.address" is that of each element of the list "to".
 func (s *Schema) Has(path string) bool {
 	at := s.schema
 	for name := range strings.SplitSeq(path, ".") {
-		for at != nil && at.Properties[name] == nil && at.Ref != nil {
-			at = at.Ref
-		}
-		if at == nil || at.Properties[name] == nil {
+		if at = argument(at, name); at == nil {
 			return false
 		}
-		at = at.Properties[name]
 	}
 	return true
+}
+
+// argument looks through references and lists, so far as a schema can be deep.
+func argument(at *jsonschema.Schema, name string) *jsonschema.Schema {
+	for range maxSchemaDepth {
+		switch {
+		case at == nil:
+			return nil
+		case at.Properties[name] != nil:
+			return at.Properties[name]
+		case at.Ref != nil:
+			at = at.Ref
+		default:
+			at = at.Items2020
+		}
+	}
+	return nil
 }
 
 // Arguments returns the canonical form of valid arguments with defaults

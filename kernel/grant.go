@@ -1,0 +1,292 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/firewall"
+	"github.com/nacre-dev/nacre/internal/token"
+	"github.com/nacre-dev/nacre/policy"
+)
+
+// The life of a grant (K-10).
+const (
+	DefaultGrantTTL = 15 * time.Minute
+	MaxGrantTTL     = 24 * time.Hour
+)
+
+// GrantRequest is what a holder wants to be allowed.
+type GrantRequest struct {
+	Capability nacre.CapabilityID
+	// Constraints narrow the grant from the start; policy may narrow it further.
+	Constraints nacre.Constraints
+	// TTL is how long the grant lasts; zero means DefaultGrantTTL.
+	TTL time.Duration
+	// Uses is how often it may be spent; nil means as often as the rate allows.
+	Uses *int
+	// Arguments, where not nil, are the only ones it is good for.
+	Arguments json.RawMessage
+}
+
+// Input is one use of a grant.
+type Input struct {
+	Arguments json.RawMessage
+	Mode      nacre.Mode
+	// Caller is who presents the token, where it was handed down to a principal
+	// under the one it was granted to; empty means that one itself.
+	Caller string
+	// ID and Correlation name the call in records; an empty ID gets one.
+	ID          string
+	Correlation nacre.Correlation
+}
+
+// Grant decides on a request as Call would, asks a person where it has to, and
+// returns a token for it. The first use of the token is counted against the
+// rate here, every further one by Invoke (K-04). justification is the
+// operator's own words, never a model's.
+func (k *Kernel) Grant(ctx context.Context, q GrantRequest, p nacre.Principal, justification string) (nacre.Token, error) {
+	p.Justification = justification
+	r := k.begin(nacre.Call{Principal: p, Arguments: q.Arguments})
+	if err := k.grantable(r, q); err != nil {
+		return nacre.Token{}, k.rejected(ctx, r, err)
+	}
+	for _, step := range []func() error{
+		func() error { return k.listen(r) },
+		func() error { return k.authorize(r) },
+		func() error { return k.charge(r) },
+		func() error { return k.confirm(ctx, r) },
+	} {
+		if err := step(); err != nil {
+			return nacre.Token{}, k.rejected(ctx, r, err)
+		}
+	}
+	t, err := k.mint(r, q)
+	if err != nil {
+		return nacre.Token{}, k.rejected(ctx, r, refuseGrant(err))
+	}
+	if err := k.recordGrant(ctx, r, t); err != nil {
+		return nacre.Token{}, err
+	}
+	k.counters.count(func(s *Stats) { s.Grants++ })
+	return t, nil
+}
+
+// grantable finds the capability and checks what is asked for.
+func (k *Kernel) grantable(r *run, q GrantRequest) error {
+	r.tool = k.capability(q.Capability)
+	if r.tool == nil {
+		return unknown(string(q.Capability))
+	}
+	r.call.Tool = r.tool.capability.Tool
+	r.constraints = q.Constraints.Clone()
+	if q.TTL < 0 || q.TTL > MaxGrantTTL || q.Uses != nil && *q.Uses < 1 {
+		return malformed(fmt.Sprintf("a grant lasts up to %v and has at least one use", MaxGrantTTL))
+	}
+	if q.Arguments == nil {
+		return nil
+	}
+	return k.validate(r)
+}
+
+func (k *Kernel) mint(r *run, q GrantRequest) (nacre.Token, error) {
+	id, err := k.randomID()
+	if err != nil {
+		return nacre.Token{}, err
+	}
+	ttl := q.TTL
+	if ttl == 0 {
+		ttl = DefaultGrantTTL
+	}
+	now := k.now()
+	t, err := k.keys.Mint(nacre.Token{
+		ID: id, Principal: r.call.Principal.ID, Capability: r.tool.capability.ID, Authority: r.subject.Authority(),
+		Constraints: r.constraints, Arguments: r.digest, Issued: now, Expires: now.Add(ttl), Uses: q.Uses,
+	})
+	if err != nil {
+		return nacre.Token{}, err
+	}
+	if err := k.uses.Open(t, now); err != nil {
+		return nacre.Token{}, err
+	}
+	k.prepaid.add(t.ID, t.Expires, now)
+	r.grant = t.ID
+	return t, nil
+}
+
+// Invoke spends a grant: it verifies the token, checks the arguments against
+// the schema and the token's constraints, and then acts, records and shows as
+// Call does. The frame is in the mode that was asked for, or a narrower one.
+func (k *Kernel) Invoke(ctx context.Context, t nacre.Token, p nacre.Principal, in Input) (nacre.Frame, error) {
+	r, effective, err := k.use(t, p, in)
+	if err != nil {
+		return nacre.Frame{}, k.rejected(ctx, r, err)
+	}
+	if err := k.afford(r); err != nil {
+		return nacre.Frame{}, k.rejected(ctx, r, err)
+	}
+	if err := k.spend(r, effective); err != nil {
+		return nacre.Frame{}, k.rejected(ctx, r, err)
+	}
+	if err := k.recordBegin(ctx, r); err != nil {
+		return nacre.Frame{}, err
+	}
+	raw, failure := k.act(ctx, r)
+	shown, failure := k.show(r, raw, failure, (*firewall.Result).Frame)
+	if err := k.recordEnd(ctx, r, raw, shown, failure); err != nil {
+		return nacre.Frame{}, err
+	}
+	return shown.frame, failure.err()
+}
+
+// DryRun says what Invoke would do with a grant: which driver, under which
+// constraints, how much would be shown. It refuses what Invoke would refuse,
+// and calls, counts, spends and asks nothing (K-18).
+func (k *Kernel) DryRun(ctx context.Context, t nacre.Token, p nacre.Principal, in Input) (Plan, error) {
+	r, _, err := k.use(t, p, in)
+	if err != nil {
+		return Plan{}, k.rejected(ctx, r, err)
+	}
+	if err := k.recordRehearsal(ctx, r); err != nil {
+		return Plan{}, err
+	}
+	return k.plan(r), nil
+}
+
+// use verifies a token for one input, and changes nothing.
+func (k *Kernel) use(t nacre.Token, p nacre.Principal, in Input) (*run, token.Effective, error) {
+	r := k.begin(nacre.Call{ID: in.ID, Principal: p, Arguments: in.Arguments, Correlation: in.Correlation})
+	r.mode, r.grant = in.Mode, t.ID
+	if r.tool = k.capability(t.Capability); r.tool == nil {
+		return r, token.Effective{}, unknown(string(t.Capability))
+	}
+	r.call.Tool = r.tool.capability.Tool
+	if err := k.validate(r); err != nil {
+		return r, token.Effective{}, err
+	}
+	caller := in.Caller
+	if caller == "" {
+		caller = p.ID
+	}
+	e, err := k.keys.Verify(t, token.Presentation{
+		Caller: caller, Subject: r.subject, Capability: r.tool.capability.ID, Arguments: r.arguments, Now: r.now,
+		Revoked: k.revocations,
+	})
+	if err != nil {
+		return r, e, refuseToken(err)
+	}
+	if err := k.uses.Check(e, r.now); err != nil {
+		return r, e, refuseToken(err)
+	}
+	r.call.Principal.ID, r.call.Principal.Roles = e.Principal, e.Roles
+	r.grant, r.constraints = e.ID, e.Constraints
+	r.decision = nacre.Decision{Verdict: nacre.Allow, Code: nacre.ReasonTokenVerified, Constraints: e.Constraints}
+	return r, e, k.listen(r)
+}
+
+// refuseToken keeps the reason from the agent, which may be trying tokens out,
+// but not whether its time or its uses are over.
+func refuseToken(err error) error {
+	message := "the token is not good for this"
+	for _, known := range []error{token.ErrRevoked, token.ErrExpired, token.ErrSpent, token.ErrArguments} {
+		if errors.Is(err, known) {
+			message = known.Error()
+		}
+	}
+	reason := nacre.ReasonTokenRefused
+	if errors.Is(err, token.ErrArguments) {
+		reason = nacre.ReasonArgumentConstraint
+	}
+	return fmt.Errorf("%w: %w", &nacre.Refusal{Code: nacre.CodeUnauthorized, Stage: stageAuthorize, Reason: reason, Message: message}, err)
+}
+
+// spend takes one use from the token's root. The first was counted against the
+// rate when it was granted, every further one is now: one token does not buy
+// unlimited calls (K-04).
+func (k *Kernel) spend(r *run, e token.Effective) error {
+	if !k.prepaid.take(e.RootID) {
+		if err := k.charge(r); err != nil {
+			return err
+		}
+	}
+	if err := k.uses.Spend(e, r.now); err != nil {
+		return refuseToken(err)
+	}
+	return nil
+}
+
+// prepaid are the grants whose first use was counted already. What does not fit
+// is counted again.
+type prepaid struct {
+	mu   sync.Mutex
+	kept map[string]time.Time
+}
+
+func (p *prepaid) add(id string, expires, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.kept == nil {
+		p.kept = make(map[string]time.Time)
+	}
+	if len(p.kept) >= token.MaxAccounts {
+		maps.DeleteFunc(p.kept, func(_ string, until time.Time) bool { return !now.Before(until) })
+	}
+	if len(p.kept) < token.MaxAccounts {
+		p.kept[id] = expires
+	}
+}
+
+func (p *prepaid) take(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ok := p.kept[id]
+	delete(p.kept, id)
+	return ok
+}
+
+// Derive narrows a token for a holder further down; it needs no key, and
+// nothing in narrower can give back what t does not allow (K-11).
+func (k *Kernel) Derive(t nacre.Token, narrower nacre.Caveat) (nacre.Token, error) {
+	if narrower.ID == "" {
+		id, err := k.randomID()
+		if err != nil {
+			return nacre.Token{}, err
+		}
+		narrower.ID = id
+	}
+	return token.Attenuate(t, narrower)
+}
+
+// Revoke refuses a token, and all that were derived from it, from now on.
+func (k *Kernel) Revoke(tokenID string) error {
+	return k.revocations.Revoke(tokenID, "", k.now().Add(MaxGrantTTL))
+}
+
+// RevokeAll refuses every token and every call of a principal, and of those
+// under it, until then; the zero time means for good.
+func (k *Kernel) RevokeAll(principal string, until time.Time) error {
+	return k.revocations.Revoke("", principal, until)
+}
+
+// ExplainDenial says why a grant would be denied, and what would have to
+// change; every condition that fails, not the first. It decides nothing.
+func (k *Kernel) ExplainDenial(q GrantRequest, p nacre.Principal, justification string) (nacre.Denial, error) {
+	explainer, ok := k.policy.(policy.Explainer)
+	if !ok {
+		return nacre.Denial{}, errors.New("kernel: this policy engine does not explain: use one that is a policy.Explainer")
+	}
+	p.Justification = justification
+	r := k.begin(nacre.Call{Principal: p, Arguments: q.Arguments})
+	if err := k.grantable(r, q); err != nil {
+		return nacre.Denial{}, err
+	}
+	if err := k.listen(r); err != nil {
+		return nacre.Denial{}, err
+	}
+	return explainer.Explain(r.request()), nil
+}

@@ -1,0 +1,288 @@
+package kernel
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// The limits of the traces that a kernel keeps in memory (K-19).
+const (
+	// MaxTraces are kept; the oldest make room.
+	MaxTraces = 10_000
+	// maxTracedArguments is the most of a call's arguments that a trace keeps, in
+	// bytes; of larger ones it keeps none.
+	maxTracedArguments = 1 << 10
+	// TraceVersion is that of an exported trace.
+	TraceVersion = 1
+)
+
+// Event is what a trace is of.
+type Event string
+
+// The events.
+const (
+	EventInvoke  Event = "invoke"
+	EventExpand  Event = "expand"
+	EventDeny    Event = "deny"
+	EventAsk     Event = "ask"
+	EventApprove Event = "approve"
+)
+
+// Trace is one audited event (K-19), for a program that looks back at what this
+// kernel did. The audit chain is the record that counts.
+type Trace struct {
+	Version     int                `json:"version"`
+	ActionID    string             `json:"action_id"`
+	Event       Event              `json:"event_type"`
+	Capability  nacre.CapabilityID `json:"capability_id"`
+	Principal   string             `json:"principal_id"`
+	Group       nacre.Group        `json:"group,omitempty"`
+	Session     nacre.SessionID    `json:"session,omitempty"`
+	TokenID     string             `json:"token_id,omitempty"`
+	InvokedAt   time.Time          `json:"invoked_at"`
+	Sensitivity nacre.Sensitivity  `json:"sensitivity"`
+	// Arguments are redacted; null where there were too many to keep.
+	Arguments json.RawMessage `json:"args"`
+	Mode      nacre.Mode      `json:"response_mode"`
+	Driver    string          `json:"driver_id,omitempty"`
+	// Attempts are the drivers that failed before Driver was tried.
+	Attempts []Attempt `json:"attempts,omitempty"`
+	HandleID string    `json:"handle_id,omitempty"`
+	// Correlation is the agent's own name of the call.
+	Correlation nacre.Correlation `json:"correlation,omitempty"`
+	// Tool is the name that the agent called, where there is such a tool.
+	Tool nacre.ToolName `json:"tool,omitempty"`
+	// Outcome is routed, sanitized, rejected or error.
+	Outcome string `json:"outcome,omitempty"`
+	// Stage is the pipeline's stage that refused; zero where none did.
+	Stage int `json:"stage,omitempty"`
+	// Code is what the agent saw, Original a handler's own code before that.
+	Code     nacre.Code `json:"code,omitempty"`
+	Original string     `json:"original_code,omitempty"`
+	// Took is from the call to its answer, in nanoseconds.
+	Took time.Duration `json:"took_ns,omitempty"`
+	// Error is redacted; empty where the event succeeded.
+	Error  string           `json:"error,omitempty"`
+	Reason nacre.ReasonCode `json:"reason_code,omitempty"`
+	// Summary counts what was shown; nil where nothing was.
+	Summary *ResultSummary `json:"result_summary"`
+}
+
+// Attempt is a driver that failed.
+type Attempt struct {
+	Driver string `json:"driver_id"`
+	// Cause names the kind of failure, never its text.
+	Cause string `json:"cause"`
+}
+
+// ResultSummary counts what a result showed, and holds none of it.
+type ResultSummary struct {
+	Facts     int  `json:"fact_count"`
+	Rows      int  `json:"row_count"`
+	Warnings  int  `json:"warning_count"`
+	HasHandle bool `json:"has_handle"`
+}
+
+// Succeeded reports whether the event did what was asked for.
+func (t Trace) Succeeded() bool { return t.Error == "" && t.Event != EventDeny }
+
+// TraceQuery selects traces; the zero value of a field selects all.
+type TraceQuery struct {
+	Principal  string
+	Capability nacre.CapabilityID
+	Session    nacre.SessionID
+	Event      Event
+	// Outcome is "succeeded" or "failed".
+	Outcome string
+	Reason  nacre.ReasonCode
+	// Since is the first instant, Until the first no more.
+	Since, Until time.Time
+	// Limit is the most traces to return: nil all, zero none.
+	Limit  *int
+	Offset int
+}
+
+func (q TraceQuery) check() error {
+	switch {
+	case q.Offset < 0 || q.Limit != nil && *q.Limit < 0:
+		return errors.New("query of traces: limit and offset cannot be negative")
+	case q.Outcome != "" && q.Outcome != "succeeded" && q.Outcome != "failed":
+		return fmt.Errorf("query of traces: outcome %.40q: succeeded or failed", q.Outcome)
+	}
+	return nil
+}
+
+func (q TraceQuery) matches(t *Trace) bool {
+	return (q.Principal == "" || q.Principal == t.Principal) &&
+		(q.Capability == "" || q.Capability == t.Capability) &&
+		(q.Session == "" || q.Session == t.Session) &&
+		(q.Event == "" || q.Event == t.Event) &&
+		(q.Outcome == "" || (q.Outcome == "succeeded") == t.Succeeded()) &&
+		(q.Reason == "" || q.Reason == t.Reason) &&
+		(q.Since.IsZero() || !t.InvokedAt.Before(q.Since)) &&
+		(q.Until.IsZero() || t.InvokedAt.Before(q.Until))
+}
+
+// traces keeps the newest events, as they happened: what leaves it is redacted
+// on the way out, so that a call does not wait for it.
+type traces struct {
+	mu      sync.Mutex
+	ring    []*Trace
+	next    int
+	byID    map[string]*Trace
+	evicted int64
+}
+
+func (s *traces) add(t *Trace) (first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byID == nil {
+		s.byID = make(map[string]*Trace)
+	}
+	if old := s.byID[t.ActionID]; old != nil {
+		*old = *t
+		return false
+	}
+	s.byID[t.ActionID] = t
+	if len(s.ring) < MaxTraces {
+		s.ring = append(s.ring, t)
+		return false
+	}
+	delete(s.byID, s.ring[s.next].ActionID)
+	s.ring[s.next] = t
+	s.next = (s.next + 1) % MaxTraces
+	s.evicted++
+	return s.evicted == 1
+}
+
+func (s *traces) find(q TraceQuery) []Trace {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []Trace
+	for _, t := range s.ring {
+		if q.matches(t) {
+			found = append(found, *t)
+		}
+	}
+	return found
+}
+
+// trace keeps an event of this call.
+func (k *Kernel) trace(r *run, event Event, change func(*Trace)) {
+	t := &Trace{
+		Version: TraceVersion, ActionID: r.action, Event: event, Principal: r.call.Principal.ID, Group: r.call.Principal.Group,
+		Session: r.call.Principal.Session, Correlation: r.call.Correlation, TokenID: r.grant, InvokedAt: r.now, Mode: r.mode,
+	}
+	if event != EventInvoke && event != EventExpand {
+		t.ActionID += "." + string(event)
+	}
+	if r.tool != nil {
+		c := r.tool.capability
+		t.Capability, t.Tool, t.Sensitivity = c.ID, c.Tool, c.Sensitivity
+	}
+	if len(r.arguments) <= maxTracedArguments {
+		t.Arguments = r.arguments
+	}
+	if change != nil {
+		change(t)
+	}
+	if k.traces.add(t) {
+		k.warn(fmt.Sprintf("more than %d traces: the oldest are dropped from now on; the audit chain has them all", MaxTraces))
+	}
+}
+
+// QueryTraces returns the events that match, the oldest first and those of one
+// instant by their id, so that the pages of an unchanged kernel are disjoint
+// and complete (K-19).
+func (k *Kernel) QueryTraces(q TraceQuery) ([]Trace, error) {
+	if err := q.check(); err != nil {
+		return nil, err
+	}
+	found := k.traces.find(q)
+	slices.SortFunc(found, func(a, b Trace) int {
+		return cmp.Or(a.InvokedAt.Compare(b.InvokedAt), strings.Compare(a.ActionID, b.ActionID))
+	})
+	found = found[min(q.Offset, len(found)):]
+	if q.Limit != nil {
+		found = found[:min(*q.Limit, len(found))]
+	}
+	for i := range found {
+		k.redactTrace(&found[i])
+	}
+	return found, nil
+}
+
+// Explain returns the event with an action's id.
+func (k *Kernel) Explain(actionID string) (Trace, error) {
+	k.traces.mu.Lock()
+	t := k.traces.byID[actionID]
+	if t == nil {
+		k.traces.mu.Unlock()
+		return Trace{}, fmt.Errorf("no trace of action %.80q: it never was, or %d newer ones replaced it", actionID, MaxTraces)
+	}
+	found := *t
+	k.traces.mu.Unlock()
+	k.redactTrace(&found)
+	return found, nil
+}
+
+// EvictedTraces counts the events that made room for newer ones.
+func (k *Kernel) EvictedTraces() int64 {
+	k.traces.mu.Lock()
+	defer k.traces.mu.Unlock()
+	return k.traces.evicted
+}
+
+// payloadKeys are what memory tools carry: content, never kept in a trace.
+var payloadKeys = []string{"payload", "content", "value", "memory", "text", "body"}
+
+func (k *Kernel) redactTrace(t *Trace) {
+	t.Error, _ = k.redactor.String(cut(t.Error, maxMessage))
+	arguments, _, err := k.redactor.JSON(t.Arguments)
+	if err != nil || len(t.Arguments) == 0 {
+		t.Arguments = json.RawMessage("null")
+		return
+	}
+	if strings.HasPrefix(string(t.Capability), "memory.") || t.Sensitivity == nacre.SensitiveMemory {
+		arguments = withoutPayload(arguments)
+	}
+	t.Arguments = arguments
+}
+
+func withoutPayload(arguments json.RawMessage) json.RawMessage {
+	var value any
+	if json.Unmarshal(arguments, &value) != nil {
+		return json.RawMessage("null")
+	}
+	hidePayload(value)
+	clean, err := json.Marshal(value)
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return clean
+}
+
+func hidePayload(value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, inner := range v {
+			if slices.Contains(payloadKeys, strings.ToLower(key)) {
+				v[key] = "[REDACTED]"
+				continue
+			}
+			hidePayload(inner)
+		}
+	case []any:
+		for _, inner := range v {
+			hidePayload(inner)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+// Package telemetry promises the counters of a kernel in Prometheus' format and
+// its calls as OpenTelemetry spans and metrics, with the names of the GenAI
+// conventions of the version pinned in [SchemaURL] (K-23).
+//
+// It captures no content: no argument, no result and no word of a model leaves
+// through it, and there is no option that would change that. It is a package
+// of its own so that who embeds a kernel alone does not carry these libraries.
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/kernel"
+)
+
+// SchemaURL names the version of the conventions that attributes follow.
+const SchemaURL = semconv.SchemaURL
+
+// scope is the name under which spans and metrics are reported.
+const scope = "github.com/nacre-dev/nacre/telemetry"
+
+// executeTool is the conventions' name of what a kernel does.
+const executeTool = "execute_tool"
+
+// counter is one of a kernel's counters under its name in metrics.
+type counter struct {
+	name, help string
+	of         func(kernel.Stats) int64
+}
+
+var counterList = [...]counter{
+	{"nacre_grants_total", "Grants that were made.", func(s kernel.Stats) int64 { return s.Grants }},
+	{"nacre_invocations_total", "Calls that reached a driver.", func(s kernel.Stats) int64 { return s.Invocations }},
+	{"nacre_invocation_failures_total", "Calls whose drivers failed.", func(s kernel.Stats) int64 { return s.InvocationFailures }},
+	{"nacre_fallback_activations_total", "Further drivers that were tried.", func(s kernel.Stats) int64 { return s.Fallbacks }},
+	{"nacre_redaction_events_total", "Results in which something was redacted.", func(s kernel.Stats) int64 { return s.Redactions }},
+	{"nacre_budget_downgrades_total", "Results shown in a narrower mode than asked for.", func(s kernel.Stats) int64 { return s.BudgetDowngrades }},
+	{"nacre_handle_stores_total", "Results kept behind a handle.", func(s kernel.Stats) int64 { return s.HandleStores }},
+	{"nacre_expansions_total", "Pages of handles that were shown.", func(s kernel.Stats) int64 { return s.Expansions }},
+}
+
+const (
+	denialsName = "nacre_denials_total"
+	denialsHelp = "Requests that were denied, by reason code."
+)
+
+// collector is a prometheus.Collector over a kernel's counters.
+type collector struct{ stats func() kernel.Stats }
+
+// NewCollector gives the nine counters to a Prometheus registry. stats is
+// called at every collection, such as a kernel's Stats.
+func NewCollector(stats func() kernel.Stats) prometheus.Collector { return collector{stats} }
+
+// Describe implements prometheus.Collector: the metrics are those of Collect.
+func (c collector) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, out) }
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	s := c.stats()
+	for _, m := range counterList {
+		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(m.name, m.help, nil, nil), prometheus.CounterValue, float64(m.of(s)))
+	}
+	desc := prometheus.NewDesc(denialsName, denialsHelp, []string{"reason_code"}, nil)
+	for code, n := range s.Denials {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), string(code))
+	}
+}
+
+// Write writes counters in Prometheus' text format.
+func Write(w io.Writer, s kernel.Stats) error {
+	registry := prometheus.NewRegistry()
+	if err := registry.Register(NewCollector(func() kernel.Stats { return s })); err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	for _, family := range families {
+		if _, err := expfmt.MetricFamilyToText(w, family); err != nil {
+			return fmt.Errorf("metrics: %w", err)
+		}
+	}
+	return nil
+}
+
+// Observe reports the nine counters to an OpenTelemetry meter until stop is called.
+func Observe(provider metric.MeterProvider, stats func() kernel.Stats) (stop func() error, err error) {
+	meter := provider.Meter(scope, metric.WithSchemaURL(SchemaURL))
+	gauges := make([]metric.Int64ObservableCounter, len(counterList))
+	observables := make([]metric.Observable, 0, len(counterList)+1)
+	for i, m := range counterList {
+		gauges[i], err = meter.Int64ObservableCounter(m.name, metric.WithDescription(m.help))
+		if err != nil {
+			return nil, fmt.Errorf("metric %s: %w", m.name, err)
+		}
+		observables = append(observables, gauges[i])
+	}
+	denials, err := meter.Int64ObservableCounter(denialsName, metric.WithDescription(denialsHelp))
+	if err != nil {
+		return nil, fmt.Errorf("metric %s: %w", denialsName, err)
+	}
+	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		s := stats()
+		for i, m := range counterList {
+			o.ObserveInt64(gauges[i], m.of(s))
+		}
+		for code, n := range s.Denials {
+			o.ObserveInt64(denials, n, metric.WithAttributes(attribute.String("reason_code", string(code))))
+		}
+		return nil
+	}, append(observables, denials)...)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	return registration.Unregister, nil
+}
+
+// Caller carries out calls, as a *kernel.Kernel does.
+type Caller interface {
+	Call(ctx context.Context, c nacre.Call) (nacre.Outcome, error)
+}
+
+// Traced is a Caller whose calls are spans, and whose durations are a metric.
+type Traced struct {
+	caller   Caller
+	tracer   trace.Tracer
+	duration metric.Float64Histogram
+	now      func() time.Time
+}
+
+// Trace wraps a caller. now is the clock for durations, such as time.Now.
+func Trace(caller Caller, spans trace.TracerProvider, meters metric.MeterProvider, now func() time.Time) (*Traced, error) {
+	if caller == nil || spans == nil || meters == nil || now == nil {
+		return nil, errors.New("telemetry: a caller, providers of spans and metrics, and a clock are needed")
+	}
+	duration, err := meters.Meter(scope, metric.WithSchemaURL(SchemaURL)).Float64Histogram("gen_ai.client.operation.duration",
+		metric.WithUnit("s"), metric.WithDescription("Duration of tool calls."))
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	return &Traced{caller: caller, tracer: spans.Tracer(scope, trace.WithSchemaURL(SchemaURL)), duration: duration, now: now}, nil
+}
+
+// Call is the wrapped call inside of a span. A refusal is the span's error by
+// its code, never by its text.
+func (t *Traced) Call(ctx context.Context, c nacre.Call) (nacre.Outcome, error) {
+	tool := toolName(c.Tool)
+	attributes := []attribute.KeyValue{semconv.GenAIOperationNameKey.String(executeTool), semconv.GenAIToolName(tool)}
+	ctx, span := t.tracer.Start(ctx, executeTool+" "+tool, trace.WithSpanKind(trace.SpanKindInternal), trace.WithAttributes(append(attributes,
+		semconv.GenAIToolType("function"), semconv.GenAIToolCallID(c.ID), semconv.GenAIConversationID(string(c.Principal.Session)))...))
+	defer span.End()
+	started := t.now()
+	outcome, err := t.caller.Call(ctx, c)
+	if err != nil {
+		kind := semconv.ErrorTypeKey.String(errorType(err))
+		attributes = append(attributes, kind)
+		span.SetAttributes(kind)
+		span.SetStatus(codes.Error, "")
+	}
+	t.duration.Record(ctx, t.now().Sub(started).Seconds(), metric.WithAttributes(attributes...))
+	return outcome, err
+}
+
+// toolName keeps what an agent made up out of the names of spans and series.
+func toolName(name nacre.ToolName) string {
+	if _, err := nacre.ParseToolName(string(name)); err != nil {
+		return "_OTHER"
+	}
+	return string(name)
+}
+
+func errorType(err error) string {
+	var refusal *nacre.Refusal
+	switch {
+	case errors.As(err, &refusal) && refusal.Reason != "":
+		return string(refusal.Reason)
+	case errors.As(err, &refusal):
+		return string(refusal.Code)
+	case errors.Is(err, context.Canceled):
+		return "cancelled"
+	}
+	return "_OTHER"
+}
