@@ -8,8 +8,7 @@ package assembly
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
+
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,6 +21,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/redact"
 	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/revocation"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/policy"
 )
@@ -80,6 +80,9 @@ type Runtime struct {
 	keys     audit.Keys
 	policy   *policy.Policy
 	redact   *redact.Engine
+	// grants are the keys that sign grants, revoked what was taken back of them.
+	grants  revocation.Keys
+	revoked *revocation.List
 }
 
 // Open reads the config and the keys, making them on first start. It starts nothing.
@@ -98,18 +101,36 @@ func Open(_ context.Context, o Options) (*Runtime, error) {
 	if r.keys, err = audit.LoadKeys(paths.Keys()); err != nil {
 		return nil, &NotReady{What: "the installation's keys", err: err}
 	}
+	if r.grants, err = revocation.LoadKeys(paths.Keys()); err != nil {
+		return nil, &NotReady{What: "the keys of grants", err: err}
+	}
+	if r.revoked, err = revocation.Open(paths.Keys()); err != nil {
+		return nil, &NotReady{What: "what was revoked", err: err}
+	}
 	return r, nil
 }
 
-// loadPolicy reads the operator's policy.toml, or takes the shipped one.
+// policyFiles are where an operator's policy can be; there is one of them at most.
+func policyFiles() []string { return []string{"policy.toml", "policy.yaml", "policy.yml"} }
+
+// loadPolicy reads the operator's policy, or takes the shipped one.
 func loadPolicy(dir string) (*policy.Policy, error) {
-	path := filepath.Join(dir, "policy.toml")
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return policy.Shipped(), nil
+	var path string
+	var data []byte
+	for _, name := range policyFiles() {
+		found, err := os.ReadFile(filepath.Join(dir, name))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return nil, err
+		case path != "":
+			return nil, fmt.Errorf("%s and %s are both there: keep one of them", path, filepath.Join(dir, name))
+		}
+		path, data = filepath.Join(dir, name), found
 	}
-	if err != nil {
-		return nil, err
+	if path == "" {
+		return policy.Shipped(), nil
 	}
 	p, err := policy.Parse(path, data)
 	if err != nil {
@@ -165,14 +186,12 @@ func (r *Runtime) principal(group nacre.Group, session nacre.SessionID, task str
 		roles = []string{"writer"}
 	}
 	return nacre.Principal{
-		ID: "agent:" + string(group), Group: group, Session: session, Roles: roles, Justification: task,
+		ID: principalID(group, session), Group: group, Session: session, Roles: roles, Justification: task,
+		Intent: r.config.Groups[string(group)].Intent, Scope: r.config.Groups[string(group)].Scope, Channel: "terminal",
 	}
 }
 
-// tokenKey signs grants. It is derived from the installation's secret, so that
-// there is one secret to keep and neither use can stand in for the other.
-func (r *Runtime) tokenKey() []byte {
-	mac := hmac.New(sha256.New, r.keys.MAC())
-	mac.Write([]byte("nacre token key 1"))
-	return mac.Sum(nil)
+// principalID lies under its group's: what revokes the group revokes them all.
+func principalID(group nacre.Group, session nacre.SessionID) string {
+	return string(group) + "/" + string(session)
 }

@@ -32,6 +32,12 @@ type Config struct {
 	Egress  EgressConfig              `toml:"egress"`
 	Model   ModelConfig               `toml:"model"`
 	Plugins map[string]map[string]any `toml:"plugins"`
+	// Tools pins what a tool's author declares of it; the operator's word wins (D-20).
+	Tools map[string]ToolPin `toml:"tools"`
+	// TrustedProjects are folders whose text counts as trusted (K-26).
+	TrustedProjects []string `toml:"trusted_projects"`
+	// OutputTokens is how much of results one session may see; 0 means 100,000 (K-16).
+	OutputTokens int `toml:"output_tokens"`
 	// AskSeconds is how long a person has to answer; 0 means 300 (D-13).
 	AskSeconds int `toml:"ask_seconds"`
 }
@@ -42,6 +48,39 @@ type GroupConfig struct {
 	Tools []string `toml:"tools"`
 	// Roles of the group's sessions, which the policy matches; none means "writer".
 	Roles []string `toml:"roles"`
+	// Intent and Scope say what the group's sessions are for, for policy to match (K-05).
+	Intent string            `toml:"intent"`
+	Scope  map[string]string `toml:"scope"`
+}
+
+// ToolPin is what the operator says of a tool in place of its author. What is
+// not set stays as it was declared.
+type ToolPin struct {
+	SafetyClass *nacre.SafetyClass `toml:"safety_class"`
+	Sensitivity *nacre.Sensitivity `toml:"sensitivity"`
+	Returns     *nacre.Label       `toml:"returns"`
+	Sinks       []string           `toml:"sinks"`
+	HighRisk    *bool              `toml:"high_risk"`
+}
+
+// apply pins a capability.
+func (p ToolPin) apply(c nacre.Capability) nacre.Capability {
+	if p.SafetyClass != nil {
+		c.Safety = *p.SafetyClass
+	}
+	if p.Sensitivity != nil {
+		c.Sensitivity = *p.Sensitivity
+	}
+	if p.Returns != nil {
+		c.Returns = *p.Returns
+	}
+	if p.Sinks != nil {
+		c.Sinks = p.Sinks
+	}
+	if p.HighRisk != nil {
+		c.HighRisk = *p.HighRisk
+	}
+	return c
 }
 
 // EgressConfig is what every session may reach, and the operator's pins (M-21).
@@ -89,7 +128,7 @@ func LoadConfig(dir string) (Config, error) {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
 	if unknown := meta.Undecoded(); len(unknown) > 0 {
-		return Config{}, fmt.Errorf("%s: unknown key %q: nacre config keys are brain, checks, groups, egress, model, plugins, ask_seconds", path, unknown[0])
+		return Config{}, fmt.Errorf("%s: unknown key %q: nacre config keys are brain, checks, groups, tools, trusted_projects, egress, model, plugins, output_tokens, ask_seconds", path, unknown[0])
 	}
 	if err := c.check(); err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
@@ -105,6 +144,19 @@ func (c Config) check() error {
 	}
 	if c.AskSeconds < 0 || c.AskSeconds > 86400 {
 		return fmt.Errorf("ask_seconds = %d: use 1 to 86400", c.AskSeconds)
+	}
+	if c.OutputTokens < 0 {
+		return fmt.Errorf("output_tokens = %d: use a positive number, or leave it out", c.OutputTokens)
+	}
+	for name := range c.Tools {
+		if _, err := nacre.ParseToolName(name); err != nil {
+			return fmt.Errorf("[tools.%s]: %w", name, err)
+		}
+	}
+	for _, dir := range c.TrustedProjects {
+		if !filepath.IsAbs(dir) {
+			return fmt.Errorf("trusted_projects: %q is not an absolute path", dir)
+		}
 	}
 	if c.Model.KeyEnv != "" && c.Model.KeyFile != "" {
 		return errors.New("model: name key_env or key_file, not both")

@@ -3,13 +3,24 @@ package assembly
 import (
 	"context"
 	"encoding/json"
-	"strings"
+	"slices"
+	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/handle"
+	"github.com/nacre-dev/nacre/kernel"
+)
+
+const (
+	// maxListed is how many tools a search lists.
+	maxListed = 50
+	// defaultDiagnosed is how many events get_diagnostics tells of unless it is
+	// asked for fewer or more.
+	defaultDiagnosed = 20
 )
 
 // intrinsics are the core's own tools, which every group may use (D-30). They
-// read what the host already knows and touch nothing.
+// read what the host already knows of this session, and touch nothing.
 func (s *sealed) intrinsics() []nacre.Tool {
 	intrinsic := func(tool nacre.ToolName, description, schema string, do nacre.DriverFunc) nacre.Tool {
 		return nacre.Tool{Driver: do, Capability: nacre.Capability{
@@ -20,10 +31,23 @@ func (s *sealed) intrinsics() []nacre.Tool {
 	}
 	return []nacre.Tool{
 		intrinsic("list_tools", "List the tools this session may use, with their argument schemas",
-			`{"type":"object","additionalProperties":false,"properties":{"query":{"type":"string","maxLength":200,"description":"only tools whose name or description holds this"}}}`,
+			`{"type":"object","additionalProperties":false,"properties":{"query":{"type":"string","maxLength":200,"description":"what you want to do: only the tools that fit, the best first"}}}`,
 			s.listTools),
 		intrinsic("get_session_info", "Tell the group, when the session started and which plugins are up",
 			`{"type":"object","additionalProperties":false,"properties":{}}`, s.sessionInfo),
+		intrinsic("get_diagnostics", "Tell what became of this session's calls: stages, outcomes, times and error codes",
+			`{"type":"object","additionalProperties":false,"properties":{
+				"correlation":{"type":"string","maxLength":128,"description":"only the events of this call"},
+				"last_n":{"type":"integer","minimum":1,"maximum":100,"description":"how many events, the newest last; 20 if not said"},
+				"filter_outcome":{"enum":["routed","rejected","sanitized","error"]}}}`, s.diagnose),
+		{Driver: expander{s}, Capability: nacre.Capability{
+			ID: "core.expand_handle", Tool: "expand_handle", Name: "expand_handle",
+			Description: "Show more rows of a result that was too large, by the handle that came with it",
+			Safety:      nacre.Read, Sensitivity: nacre.SensitiveNone, Returns: nacre.Trusted, Intrinsic: true,
+			Schema: json.RawMessage(`{"type":"object","required":["handle"],"additionalProperties":false,"properties":{
+				"handle":{"type":"string","maxLength":64},
+				"query":{"type":"string","maxLength":4096,"description":"a JSON object: {\"offset\": 0, \"limit\": 50, \"fields\": [\"id\"], \"filter\": {\"status\": \"open\"}}; each is optional"}}}`),
+		}},
 	}
 }
 
@@ -39,12 +63,13 @@ func (s *sealed) listTools(_ context.Context, in nacre.Invocation) (json.RawMess
 	if err := json.Unmarshal(in.Arguments, &args); err != nil {
 		return nil, err
 	}
-	query := strings.ToLower(args.Query)
-	tools := []listedTool{}
-	for _, c := range s.kernel.Catalog(in.Principal) {
-		if strings.Contains(strings.ToLower(string(c.Tool)+" "+c.Description), query) {
-			tools = append(tools, listedTool{c.Tool, c.Description, c.Schema, c.HighRisk})
-		}
+	found := s.kernel.Catalog(in.Principal)
+	if args.Query != "" {
+		found = s.kernel.Search(args.Query, in.Principal, maxListed)
+	}
+	tools := make([]listedTool, 0, len(found))
+	for _, c := range found {
+		tools = append(tools, listedTool{c.Tool, c.Description, c.Schema, c.HighRisk})
 	}
 	return json.Marshal(map[string]any{"tools": tools})
 }
@@ -53,4 +78,89 @@ func (s *sealed) sessionInfo(context.Context, nacre.Invocation) (json.RawMessage
 	return json.Marshal(map[string]any{
 		"group": s.Group(), "session_start": s.started.UTC().Format("2006-01-02T15:04:05Z"), "plugins": s.host.Health(),
 	})
+}
+
+// diagnosed is one event of this session, with nothing of what it was about.
+type diagnosed struct {
+	Time        string            `json:"time"`
+	Event       kernel.Event      `json:"event"`
+	Tool        string            `json:"tool,omitempty"`
+	Correlation nacre.Correlation `json:"correlation,omitempty"`
+	Stage       int               `json:"stage,omitempty"`
+	Outcome     string            `json:"outcome"`
+	Code        nacre.Code        `json:"code,omitempty"`
+	Original    string            `json:"original_code,omitempty"`
+	Reason      nacre.ReasonCode  `json:"reason,omitempty"`
+	Millis      int64             `json:"ms"`
+	Plugin      string            `json:"plugin_state,omitempty"`
+}
+
+func (s *sealed) diagnose(_ context.Context, in nacre.Invocation) (json.RawMessage, error) {
+	var args struct {
+		Correlation   nacre.Correlation `json:"correlation"`
+		LastN         int               `json:"last_n"`
+		FilterOutcome string            `json:"filter_outcome"`
+	}
+	if err := json.Unmarshal(in.Arguments, &args); err != nil {
+		return nil, err
+	}
+	if args.LastN == 0 {
+		args.LastN = defaultDiagnosed
+	}
+	traces, err := s.kernel.QueryTraces(kernel.TraceQuery{Session: in.Principal.Session})
+	if err != nil {
+		return nil, err
+	}
+	degraded := s.kernel.Degraded()
+	events := []diagnosed{}
+	for _, t := range traces {
+		if (args.Correlation != "" && t.Correlation != args.Correlation) || (args.FilterOutcome != "" && t.Outcome != args.FilterOutcome) {
+			continue
+		}
+		events = append(events, diagnosedOf(t, s.kernel.Source(t.Tool), degraded))
+	}
+	events = events[max(0, len(events)-args.LastN):]
+	return json.Marshal(map[string]any{"events": events, "plugins": map[string]any{"degraded": degraded, "health": s.host.Health()}})
+}
+
+func diagnosedOf(t kernel.Trace, source string, degraded []string) diagnosed {
+	d := diagnosed{
+		Time: t.InvokedAt.UTC().Format(time.RFC3339), Event: t.Event, Tool: string(t.Tool), Correlation: t.Correlation, Stage: t.Stage,
+		Outcome: t.Outcome, Code: t.Code, Original: t.Original, Reason: t.Reason, Millis: t.Took.Milliseconds(),
+	}
+	if slices.Contains(degraded, source) {
+		d.Plugin = "DEGRADED"
+	}
+	return d
+}
+
+// expander shows pages of results that were too large. How far a page can be
+// trusted is what its result was labelled with.
+type expander struct{ s *sealed }
+
+// Do implements nacre.Driver.
+func (e expander) Do(ctx context.Context, in nacre.Invocation) (json.RawMessage, error) {
+	page, _, err := e.DoLabelled(ctx, in)
+	return page, err
+}
+
+// DoLabelled implements nacre.LabelledDriver.
+func (e expander) DoLabelled(ctx context.Context, in nacre.Invocation) (json.RawMessage, nacre.Label, error) {
+	var args struct{ Handle, Query string }
+	if err := json.Unmarshal(in.Arguments, &args); err != nil {
+		return nil, nacre.Untrusted, err
+	}
+	var query nacre.Query
+	if args.Query != "" {
+		var err error
+		if query, err = handle.ParseQuery(json.RawMessage(args.Query)); err != nil {
+			return nil, nacre.Untrusted, &nacre.Refusal{Code: nacre.CodeValidationFailed, Message: "query: " + err.Error()}
+		}
+	}
+	frame, err := e.s.kernel.Expand(ctx, args.Handle, query, in.Principal)
+	if err != nil {
+		return nil, nacre.Untrusted, err
+	}
+	page, err := json.Marshal(frame)
+	return page, frame.Label, err
 }

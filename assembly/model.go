@@ -3,11 +3,24 @@ package assembly
 import (
 	"context"
 	"net"
+	"slices"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/budget"
 	"github.com/nacre-dev/nacre/internal/model"
 )
+
+// overhear tells the kernel what the brain's own tools have read: it is in what
+// goes to the model, and nowhere else (K-26).
+func (s *sealed) overhear(body []byte) {
+	project := nacre.SeenUntrusted
+	if slices.Contains(s.runtime.config.TrustedProjects, s.project) && s.project != "" {
+		project = nacre.SeenTrusted
+	}
+	if err := s.kernel.ObserveModelRequest(s.ID(), body, project); err != nil {
+		s.Stop(err) // what cannot be followed must not go on
+	}
+}
 
 // serveModel opens the gateway: the brain inside speaks to it with a token that
 // is worth nothing elsewhere; the key is added on the host (M-04).
@@ -38,7 +51,7 @@ func (s *sealed) serveModel() error {
 	s.upstream, s.limit = upstream.Host, limit
 	s.gateway, err = model.New(model.Options{
 		Upstream: upstream, Key: key, SessionToken: s.token, Budget: limit, Prices: budget.ListPrices(), Record: notice{s.Recorder, noticed(s.tell)},
-		Session: s.ID(), Group: s.Group(), Now: r.options.Now,
+		Session: s.ID(), Group: s.Group(), Now: r.options.Now, Observe: s.overhear,
 	})
 	if err != nil {
 		return &ConfigError{err}

@@ -33,6 +33,10 @@ import (
 // briefLimit is how long the memory brief may take before a run starts without it (D-43).
 const briefLimit = 5 * time.Second
 
+// driversLimit is how long a session waits at its end for calls that were left
+// behind, such as a plugin's that does not heed its deadline.
+const driversLimit = 5 * time.Second
+
 // Asking decides how a person is asked. With its zero value a question waits
 // for `nacre approvals` in another terminal until it expires.
 type Asking struct {
@@ -78,6 +82,7 @@ type sealed struct {
 	upstream string
 	limit    int64
 	earlier  audit.ReceiptCost // of the work's earlier openings
+	project  string            // the folder that the agent works on
 	token    nacre.Secret      // what the brain shows the gateway: worth nothing elsewhere
 	found    *findings
 	kernel   *kernel.Kernel
@@ -101,7 +106,7 @@ func (r *Runtime) seal(ctx context.Context, req request) (*sealed, error) {
 		return nil, err
 	}
 	s := &sealed{
-		runtime: r, agent: strings.TrimSpace(req.brain + " " + req.version), tell: oneAtATime(req.tell), rules: rules, memory: store, token: nacre.NewSecret(randomHex()), started: r.options.Now(),
+		runtime: r, project: req.project, agent: strings.TrimSpace(req.brain + " " + req.version), tell: oneAtATime(req.tell), rules: rules, memory: store, token: nacre.NewSecret(randomHex()), started: r.options.Now(),
 		questions: make(chan nacre.Question, approval.MaxPending), found: r.look(ctx),
 	}
 	defer s.found.wait.Wait()
@@ -144,6 +149,9 @@ func (s *sealed) open(ctx context.Context, req request) error {
 	s.askTerminal(req.asking)
 	s.found.wait.Wait()
 	if err := s.openKernel(ctx); err != nil {
+		return err
+	}
+	if err := s.kernel.Observe(s.ID(), nacre.Source{Provenance: nacre.SeenOperator, Name: "the task"}, req.task); err != nil {
 		return err
 	}
 	if err := s.serveDoor(r.principal(req.group, req.id, req.task)); err != nil {
@@ -252,7 +260,9 @@ func (s *sealed) serveEgress() error {
 func (s *sealed) posture(in posture.Input) (nacre.Posture, error) {
 	in.System, in.Toolchains, in.Egress = sandbox.SystemMounts(), s.found.toolchains, s.rules
 	if !in.Offline {
-		in.Programs = map[string]string{"ipc": s.runtime.program("ipc"), "brain": s.runtime.program("brain")}
+		in.Programs = map[string]string{
+			"ipc": s.runtime.program("ipc"), "ipc-mcp": s.runtime.program("ipc-mcp"), "brain": s.runtime.program("brain"),
+		}
 	}
 	return posture.Compute(in)
 }
@@ -283,11 +293,21 @@ func (s *sealed) close(ctx context.Context, outcome string, finished bool) error
 	if s.host != nil {
 		errs = append(errs, s.host.Close(ctx))
 	}
+	if s.kernel != nil {
+		errs = append(errs, s.waitForDrivers(ctx))
+	}
 	if s.Session != nil {
 		errs = append(errs, s.Close(ctx, outcome, finished))
 	}
 	s.asked.Wait()
 	return errors.Join(append(errs, s.memory.Close())...)
+}
+
+// waitForDrivers lets what still runs for a call end before its chain does.
+func (s *sealed) waitForDrivers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, driversLimit)
+	defer cancel()
+	return s.kernel.Wait(ctx)
 }
 
 func randomHex() string {

@@ -15,6 +15,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/memory"
 	"github.com/nacre-dev/nacre/internal/pluginhost"
 	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/revocation"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/kernel"
 )
@@ -55,6 +56,7 @@ func (s *sealed) openKernel(ctx context.Context) error {
 		return err
 	}
 	for _, tool := range slices.Concat(own, s.host.Tools(), unused) {
+		tool.Capability = s.runtime.config.Tools[string(tool.Capability.Tool)].apply(tool.Capability)
 		if err := k.Register(tool); err != nil {
 			return badConfig("tool %s: %w", tool.Capability.ID, err)
 		}
@@ -66,12 +68,21 @@ func (s *sealed) openKernel(ctx context.Context) error {
 func (r *Runtime) newKernel(approver nacre.Approver, recorder nacre.Recorder) (*kernel.Kernel, error) {
 	k, err := kernel.New(kernel.Config{
 		Policy: r.policy, Groups: r.config.groups(), Approver: approver, Recorder: recorder, Now: r.options.Now,
-		Random: rand.Reader, TokenKey: r.tokenKey(), AskTTL: r.config.askTTL(),
+		Random: rand.Reader, TokenKey: r.grants.Current.Secret, TokenKeyID: r.grants.Current.ID, RetiredKeys: retired(r.grants),
+		Revocations: r.revoked, AskTTL: r.config.askTTL(), OutputBudget: r.config.OutputTokens,
 	})
 	if err != nil {
 		return nil, &ConfigError{err}
 	}
 	return k, nil
+}
+
+func retired(keys revocation.Keys) []kernel.RetiredKey {
+	var list []kernel.RetiredKey
+	for _, key := range keys.Previous {
+		list = append(list, kernel.RetiredKey(key))
+	}
+	return list
 }
 
 // ownTools are what the core itself brings: the intrinsics and memory.
@@ -114,6 +125,7 @@ func (r *Runtime) checkCapability(c nacre.Capability) error {
 	if err != nil {
 		return err
 	}
+	c = r.config.Tools[string(c.Tool)].apply(c)
 	return k.Register(nacre.Tool{Capability: c, Driver: nacre.DriverFunc(notStarted)})
 }
 

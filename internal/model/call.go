@@ -128,8 +128,12 @@ func (g *Gateway) admit(w http.ResponseWriter, r *http.Request) (*call, *refusal
 	}
 	if no != nil {
 		g.release()
+		return c, no
 	}
-	return c, no
+	if g.opts.Observe != nil {
+		g.opts.Observe(body)
+	}
+	return c, nil
 }
 
 func checkHeader(h http.Header) *refusal {

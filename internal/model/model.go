@@ -98,6 +98,9 @@ type Options struct {
 	Record  nacre.Recorder
 	Session nacre.SessionID
 	Group   nacre.Group
+	// Observe, when set, is given the body of every request that is accepted,
+	// before it is sent on. It must not keep or change it.
+	Observe func(body []byte)
 	// Now gives the time of records.
 	Now func() time.Time
 	// Client is optional. Redirects are never followed, whatever it says.
