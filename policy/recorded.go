@@ -246,7 +246,7 @@ func (r *rule) unknown(s *subject) string {
 func (c *condition) recordedArgument(rec *Recorded) truth {
 	digest, there := rec.Arguments[c.name]
 	switch {
-	case digest == digestTwice, !there && (rec.Partial || rec.cut(c.name)):
+	case rec.ambiguous(c.name), !there && (rec.Partial || rec.cut(c.name)):
 		return unknown
 	case !there:
 		return no
@@ -258,6 +258,16 @@ func (c *condition) recordedArgument(rec *Recorded) truth {
 		}
 		return scalarDigest(string(raw))
 	})
+}
+
+// ambiguous reports whether the place, or one above it, was there twice.
+func (rec *Recorded) ambiguous(path string) bool {
+	for i := 0; i <= len(path); i++ {
+		if (i == len(path) || path[i] == '.') && rec.Arguments[path[:i]] == digestTwice {
+			return true
+		}
+	}
+	return false
 }
 
 // cut reports whether a place above path was a list or an object whose parts
