@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/nacre-dev/nacre"
@@ -60,6 +61,17 @@ func (bare) JSON(raw []byte) ([]byte, []string, error) { return raw, nil, nil }
 // K-16: what a reservation costs a call; the floor is the lock that it takes.
 func BenchmarkBudget(b *testing.B) {
 	budget := firewall.NewBudget(1 << 40)
+	b.Run("floor", func(b *testing.B) {
+		var mu sync.Mutex
+		left := 1
+		for b.Loop() {
+			for range 2 {
+				mu.Lock()
+				left++
+				mu.Unlock()
+			}
+		}
+	})
 	b.Run("ours", func(b *testing.B) {
 		for b.Loop() {
 			r, err := budget.Reserve(nacre.ModeSummary, firewall.FrameChars)

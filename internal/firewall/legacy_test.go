@@ -11,24 +11,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/firewall"
 )
 
-// bees replaces the word SECRET, which is all that a redactor has to do here.
-type bees struct{}
-
-func (bees) String(s string) (string, bool) {
-	return strings.ReplaceAll(s, "SECRET", "[R]"), strings.Contains(s, "SECRET")
-}
-
-func (b bees) JSON(raw []byte) ([]byte, []string, error) {
-	if !json.Valid(raw) {
-		return nil, nil, fmt.Errorf("not JSON")
-	}
-	out, found := b.String(string(raw))
-	if found {
-		return []byte(out), []string{"somewhere"}, nil
-	}
-	return raw, nil, nil
-}
-
 func show(t testing.TB, raw string, fields ...string) firewall.View {
 	t.Helper()
 	v, err := firewall.Show(json.RawMessage(raw), fields, bees{})
@@ -39,10 +21,6 @@ func show(t testing.TB, raw string, fields ...string) firewall.View {
 		t.Fatalf("not JSON: %s", v.Result)
 	}
 	return v
-}
-
-func array(n int, element string) string {
-	return "[" + strings.TrimSuffix(strings.Repeat(element+",", n), ",") + "]"
 }
 
 // D-10: within budget a result is passed on as it is.
