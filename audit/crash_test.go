@@ -28,6 +28,8 @@ func TestMain(m *testing.M) {
 	case "write":
 		childWrites(os.Args[1])
 		os.Exit(1)
+	case "contend":
+		os.Exit(childContends(os.Args[1]))
 	case "full":
 		os.Exit(childFillsDisk(os.Args[1]))
 	}
@@ -348,5 +350,71 @@ func TestSealingNeedsAChainThatNobodyWrites(t *testing.T) {
 	}
 	if names, err := audit.Abandoned(root, testKeys(t).Public()); err != nil || len(names) != 0 {
 		t.Errorf("a living writer: have %v, %v", names, err)
+	}
+}
+
+// childContends opens the chain as often as it gets the lock and says so.
+func childContends(root string) int {
+	for n := range 20 {
+		c, err := audit.Open(context.Background(), childOptions(root))
+		if errors.Is(err, audit.ErrLocked) {
+			continue
+		}
+		if err == nil {
+			err = c.Commit(context.Background(), nacre.Record{Kind: "x", Source: strconv.Itoa(os.Getpid()), Stage: n + 1})
+		}
+		if err == nil {
+			err = c.Close(context.Background())
+		}
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		fmt.Println("wrote")
+	}
+	return 0
+}
+
+// K-20: two processes write one chain in turn, never at once.
+func TestTwoProcessesTakeTurns(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "audit")
+	first, second := child(t, "contend", root), child(t, "contend", root)
+	var out [2]strings.Builder
+	for i, cmd := range []*exec.Cmd{first, second} {
+		cmd.Stdout = &out[i]
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(first.Wait(), second.Wait()); err != nil {
+		t.Errorf("%v: %s%s", err, out[0].String(), out[1].String())
+	}
+	want := strings.Count(out[0].String()+out[1].String(), "wrote")
+	have, err := audit.Verify(root, "a", trust(t))
+	if err != nil || have.Records != uint64(3*want) || want == 0 {
+		t.Errorf("have %+v, %v, want %d records of each", have, err, want)
+	}
+}
+
+// A disk that is full: on a small tmpfs where that may be mounted.
+func TestFullDiskFailsClosed(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k,mode=0700"); err != nil {
+		t.Skipf("no tmpfs here (TestFailingDiskFailsEveryLaterCall limits the files' size instead): %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	o := options(t, filepath.Join(dir, "audit"), "a")
+	c := openChain(t, o)
+	var err error
+	done := 0
+	for ; err == nil && done < 10_000; done++ {
+		err = c.Commit(t.Context(), call(nacre.KindCallBegin, strconv.Itoa(done)))
+	}
+	if !errors.Is(err, syscall.ENOSPC) || !errors.Is(c.Close(t.Context()), syscall.ENOSPC) {
+		t.Errorf("have %v", err)
+	}
+	have, err := audit.Verify(o.Root, "a", trust(t))
+	if !errors.Is(err, audit.ErrUnsealed) || have.Records < uint64(done) {
+		t.Errorf("have %+v, %v, want %d committed records", have, err, done-1)
 	}
 }

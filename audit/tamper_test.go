@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -228,6 +230,52 @@ var tampered = []struct {
 			s.t.Fatal(err)
 		}
 	}, false, false},
+	{"two records are swapped between chains", func(s sample) {
+		a, b := bytes.SplitAfter(s.get(first), []byte("\n")), bytes.SplitAfter(s.get("other/000001.jsonl"), []byte("\n"))
+		a[1], b[1] = b[1], a[1]
+		s.put(first, bytes.Join(a, nil))
+		s.put("other/000001.jsonl", bytes.Join(b, nil))
+	}, false, false},
+	{"two segments are swapped", func(s sample) {
+		a, b := s.get(first), s.get("k3f9.1/000002.jsonl")
+		s.put(first, b)
+		s.put("k3f9.1/000002.jsonl", a)
+	}, false, false},
+	{"a segment is a pipe", func(s sample) {
+		s.remove(first)
+		if err := syscall.Mkfifo(filepath.Join(s.root, first), 0o600); err != nil {
+			s.t.Fatal(err)
+		}
+	}, false, false},
+	{"a segment is a folder", func(s sample) {
+		s.remove(first)
+		_ = os.Mkdir(filepath.Join(s.root, first), 0o700)
+	}, false, false},
+	{"a head is a pipe", func(s sample) {
+		s.remove("k3f9.1/head.json")
+		if err := syscall.Mkfifo(filepath.Join(s.root, "k3f9.1/head.json"), 0o600); err != nil {
+			s.t.Fatal(err)
+		}
+	}, false, false},
+	{"a line is huge", func(s sample) {
+		s.put(first, append(bytes.Repeat([]byte("a"), 4<<20), s.get(first)...))
+	}, false, false},
+	{"a detail is deep", func(s sample) {
+		s.edit(first, `"n":1`, `"n":`+strings.Repeat("[", 60_000)+strings.Repeat("]", 60_000))
+	}, false, false},
+	{"a float of many digits", func(s sample) { s.edit(first, `"n":1`, `"n":1e400`) }, false, false},
+	{"an integer of many digits", func(s sample) { s.edit(first, `"n":1`, `"n":`+strings.Repeat("9", 60_000)) }, false, false},
+	{"a segment nought appears", func(s sample) { s.put("k3f9.1/000000.jsonl", s.get(first)) }, false, false},
+	{"the first segment is deleted", func(s sample) { s.remove(first) }, false, false},
+	{"line ends become CRLF", func(s sample) { s.put(first, bytes.ReplaceAll(s.get(first), []byte("\n"), []byte("\r\n"))) }, false, false},
+	{"an empty line is added", func(s sample) { s.put(first, append(s.get(first), '\n')) }, false, false},
+	{"a byte order mark is added", func(s sample) { s.put(first, append([]byte("\xef\xbb\xbf"), s.get(first)...)) }, false, false},
+	{"a hash is in capitals", func(s sample) {
+		at := bytes.Index(s.get(first), []byte(`"record_hash":"`)) + 15
+		data := s.get(first)
+		s.put(first, slices.Concat(data[:at], bytes.ToUpper(data[at:at+64]), data[at+64:]))
+	}, false, false},
+	{"an open head is put in place of the closed one", func(s sample) { s.put("k3f9.1/head.json", s.get("../open-head.json")) }, true, true},
 	{"the receipt's verdict is edited", func(s sample) {
 		s.edit("../k3f9.receipt", `"vet","detail":"x","passed":false`, `"vet","detail":"x","passed":true`)
 	}, true, false},
@@ -391,5 +439,32 @@ func TestReceiptComesBackAsSigned(t *testing.T) {
 	}
 	if err := audit.WriteReceipt(s.receipt, audit.Receipt{}); err == nil {
 		t.Error("wrote an unsigned receipt")
+	}
+}
+
+// K-20: whichever byte of a chain, a head or the index is changed, it is found.
+// Only a MAC needs its key.
+func TestEveryChangedByteIsFound(t *testing.T) {
+	s := newSample(t)
+	for _, path := range []string{first, "k3f9.1/head.json", "index/000001.jsonl", "index/head.json"} {
+		data := s.get(path)
+		step := max(1, len(data)/150)
+		for at := 0; at < len(data); at += step {
+			for _, to := range []byte{data[at] ^ 1, data[at] ^ 0x20, data[at] ^ 0x80, '\n', 0} {
+				if to == data[at] {
+					continue
+				}
+				changed := bytes.Clone(data)
+				changed[at] = to
+				s.put(path, changed)
+				if _, err := audit.VerifyAll(s.root, trust(t)); err == nil {
+					t.Errorf("%s: byte %d as %q was not found", path, at, to)
+				}
+			}
+		}
+		s.put(path, data)
+	}
+	if _, err := audit.VerifyAll(s.root, trust(t)); err != nil {
+		t.Error(err)
 	}
 }

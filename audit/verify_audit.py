@@ -264,11 +264,10 @@ def open_regular(path):
         raise Missing("%s is missing" % path) from None
     except OSError as e:
         raise Refused(str(e)) from None
-    f = os.fdopen(fd, "rb")
     if not stat.S_ISREG(os.fstat(fd).st_mode):
-        f.close()
+        os.close(fd)
         raise Refused("%s is not a regular file" % path)
-    return f
+    return os.fdopen(fd, "rb")
 
 
 def read_limited(path, limit):
