@@ -24,7 +24,12 @@ in bounded memory and as it comes. With --json the input is JSON documents, such
 as one to a line: values and keys are redacted, and each document stays JSON.
 -v tells on standard error how many there were, and in JSON under which names.`,
 		Example: "  npm test 2>&1 | nacre redact\n  nacre redact --json -v events.jsonl",
-		Args:    cobra.MaximumNArgs(1),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage("%s takes one file; see %s --help", c.CommandPath(), c.CommandPath())
+			}
+			return nil
+		},
 		RunE: func(_ *cobra.Command, args []string) (err error) {
 			in := a.stdin
 			if len(args) == 1 && args[0] != "-" {
@@ -51,7 +56,8 @@ as one to a line: values and keys are redacted, and each document stays JSON.
 func (a *app) redactText(in io.Reader, _ bool) (int, error) {
 	w := redact.New().Writer(a.stdout)
 	_, err := io.Copy(w, in)
-	return w.Found(), errors.Join(err, w.Close())
+	err = errors.Join(err, w.Close())
+	return w.Found(), err
 }
 
 // redactJSON stops at the first thing that is no JSON; nothing of it is shown.

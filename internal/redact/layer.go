@@ -198,7 +198,9 @@ func percent(s string, i int) escape {
 	if !ok || !shown(r) || digits == 2 && r > 0x7f {
 		return escape{}
 	}
-	return escape{size, plainOf(r), true}
+	// A space is nothing by itself, but after `Bearer`, `Basic`, `password`, `token` or `key`.
+	loud := r != ' ' || i > 0 && strings.IndexByte("rcdnyRCDNY", s[i-1]) >= 0
+	return escape{size, plainOf(r), loud}
 }
 
 func backslash(s string, i int) escape {

@@ -6,17 +6,21 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre/internal/redact"
 )
 
+// engine is one for all tests that build it often.
+var engine = sync.OnceValue(redact.New)
+
 // stream writes text in pieces of n bytes.
 func stream(t testing.TB, text string, n int) (string, int) {
 	t.Helper()
 	var out bytes.Buffer
-	w := redact.New().Writer(&out)
+	w := engine().Writer(&out)
 	for at := 0; at < len(text); at += n {
 		piece := text[at:min(len(text), at+n)]
 		if taken, err := w.Write([]byte(piece)); err != nil || taken != len(piece) {
@@ -180,6 +184,8 @@ func BenchmarkString(b *testing.B) {
 	for _, test := range []struct{ name, text string }{
 		{"text", fill("The quick brown fox jumps over the lazy dog, and then it rests for a while under the tree. ")},
 		{"log", fill("2026-03-01T12:00:00.123Z INFO server: GET https://api.example.com/v1/items?page=3 status=200 bytes=5120 id=550e8400-e29b-41d4-a716-446655440000\n")},
+		{"log with secrets", fill(strings.Repeat("2026-03-01T12:00:00.123Z INFO server: GET /v1/items?page=3&q=a%20b status=200 id=550e8400-e29b-41d4-a716-446655440000\n", 20) +
+			"WARN auth: token=9f8e7d6c5b4a39281706 rejected\nDB_PASS=hunter2zz\n{\"msg\":\"line\\n\",\"u\":\"a\\u003db\"}\n")},
 		{"letter", fill("a")},
 		{"digit", fill("4")},
 		{"at", fill("a@")},
@@ -206,6 +212,12 @@ func BenchmarkString(b *testing.B) {
 				e.String(test.text)
 			}
 		})
+	}
+}
+
+func BenchmarkNew(b *testing.B) {
+	for b.Loop() {
+		redact.New()
 	}
 }
 
