@@ -85,6 +85,8 @@ type knownKey struct {
 	// makes it one, holder whether it does within an object with a secret name.
 	kind           kind
 	secret, holder bool
+	// label: a string under the key names what the next field holds.
+	label bool
 }
 
 // known is what a key's name says, looked up once for the rows that share it.
@@ -198,7 +200,7 @@ func (w *walker) object(n naming) {
 		w.at++
 		return
 	}
-	renamed := 0
+	renamed, label := 0, ""
 	for place := w.depth; !w.bad; place++ {
 		w.space()
 		known := w.expected(place)
@@ -208,7 +210,14 @@ func (w *walker) object(n naming) {
 			}
 		}
 		w.space()
-		w.value(known.naming(n, w.peek()))
+		means, labels, start := known.naming(n, w.peek()), known.label && w.peek() == '"', w.at
+		if label != "" && known.holder && means == (naming{}) {
+			about := w.engine.meaning(label)
+			means = about.naming(n, w.peek())
+		}
+		if w.value(means); labels && !w.bad {
+			label = w.text[start+1 : w.at-1]
+		}
 		w.space()
 		switch w.peek() {
 		case ',':

@@ -15,6 +15,10 @@ var secretNames = []string{
 // holders are the fields of an object under a secret name that hold the secret.
 var holders = []string{"value", "val", "data", "content", "text", "plain", "plaintext", "raw", "current", "old", "new", "key"}
 
+// labels are the fields that hold the name of what stands beside them:
+// {"name": "DB_PASSWORD", "value": …}
+var labels = []string{"name", "key", "variable", "field", "header", "param", "parameter", "setting", "property"}
+
 // maxName is the longest name of a secret field, without what is left out of it.
 const maxName = 24
 
@@ -41,7 +45,7 @@ func (e *Engine) meaning(name string) knownKey {
 	plain := squeeze(name, &room)
 	_, secret := e.secretNames[string(plain)]
 	_, holder := e.holders[string(plain)]
-	return knownKey{name: name, kind: e.kindOf(name), secret: secret, holder: holder}
+	return knownKey{name: name, kind: e.kindOf(name), secret: secret, holder: holder, label: oneOf(labels, string(plain))}
 }
 
 // naming is what a key says of a value that starts with first.

@@ -193,6 +193,7 @@ func TestJSONIsRedactedInPlace(t *testing.T) {
 		"a value in rows":            {`[{"a":"x@y.co"},{"a":"b"}]`, `[{"a":"[REDACTED]"},{"a":"b"}]`, "[0].a"},
 		"a text alone":               {`"x@y.co"`, `"[REDACTED]"`, ""},
 		"a key":                      {`{"AKIAIOSFODNN7EXAMPLE":1,"b":{"x@y.co":{"c":"z@y.co"}}}`, `{"[REDACTED]":1,"b":{"[REDACTED]":{"c":"[REDACTED]"}}}`, "[REDACTED] b.[REDACTED] b.[REDACTED].c"},
+		"a name beside its value":    {`[{"name":"DB_PASSWORD","value":"letmein99"},{"name":"port","value":"letmein99"}]`, `[{"name":"DB_PASSWORD","value":"[REDACTED]"},{"name":"port","value":"letmein99"}]`, "[0].value"},
 		"two keys":                   {`{"a@y.co":1,"b@y.co":2,"[REDACTED]":3}`, `{"[REDACTED]":1,"[REDACTED] 2":2,"[REDACTED] 3":3}`, "[REDACTED] [REDACTED] 2 [REDACTED] 3"},
 		"escapes":                    {`{"a":"\u0041KIAIOSFODNN7EXAMPLE \"\\\n"}`, `{"a":"[REDACTED] \"\\\n"}`, "a"},
 		"a hidden character":         {`{"a":"Bea\u200brer abcdef"}`, "{\"a\":\"Bea\u200brer [REDACTED]\"}", "a"},
