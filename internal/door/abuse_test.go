@@ -379,6 +379,41 @@ func TestSlowClient(t *testing.T) {
 	alive(t, s)
 }
 
+// A client that takes no answers keeps no place of the session's from others.
+func TestSlowClientKeepsNoPlaces(t *testing.T) {
+	u := newUntil()
+	k := crew()
+	k["until"] = u.call
+	began := make(chan struct{})
+	k["whole"] = func(ctx context.Context, call nacre.Call) (json.RawMessage, error) {
+		began <- struct{}{}
+		return crew()["whole"](ctx, call)
+	}
+	s := serve(t, k, config{limits: door.Limits{InFlight: 2, Write: time.Hour}})
+	slow, quick, holder := shaken(t, s), dial(t, s), dial(t, s)
+	if err := holder.Send([]byte(request("until", "holder"))); err != nil { // one place of two
+		t.Fatal(err)
+	}
+	<-u.began
+	for i := range 3 { // of which the first fills the socket's buffers, and the others wait
+		if _, err := slow.Write(zmtp.AppendMessage(nil, []byte(request("whole", fmt.Sprint("slow-", i))))); err != nil {
+			t.Fatal(err)
+		}
+		<-began
+		for { // until its place is free again
+			_, refusal := ask(t, quick, request("echo", "quick"))
+			if refusal == nil {
+				break
+			}
+			if refusal.Code != nacre.CodeRateLimited {
+				t.Fatal(refusal)
+			}
+		}
+	}
+	close(u.end)
+	_ = slow.Close() // the point is made
+}
+
 // A client that stops sending is gone, as far as the door can tell.
 func TestHalfClosedClient(t *testing.T) {
 	u := newUntil()

@@ -21,14 +21,18 @@ type conn struct {
 	// events is whether the client asked for them.
 	events bool
 	// writing is held while a message is written, so that none is cut in two.
-	// Whoever waits for it is one of the session's requests in flight, so what
-	// waits is bounded by their number and the size of an answer.
 	writing sync.Mutex
 	calls   sync.WaitGroup
+	// unanswered holds a token for each request that was let in and whose
+	// answer is not written. Where it is full, the client is not read from.
+	unanswered chan struct{}
 }
 
 func newConn(d *door, nc *net.UnixConn) *conn {
-	return &conn{door: d, nc: nc, r: zmtp.NewReader(nc, wire.MaxMessage)}
+	return &conn{
+		door: d, nc: nc, r: zmtp.NewReader(nc, wire.MaxMessage),
+		unanswered: make(chan struct{}, 2*d.deps.Limits.InFlight), // those in flight, and as many on their way back
+	}
 }
 
 // serve reads requests until the client goes away, breaks the protocol, or ctx

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -96,6 +97,8 @@ type door struct {
 	flights flights
 	rejects rejects
 	buffers buffers
+	// unsent is the size of the answers that are not written yet, in bytes.
+	unsent atomic.Int64
 	// places holds one token for each connection that may be open.
 	places chan struct{}
 	conns  sync.WaitGroup

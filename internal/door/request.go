@@ -22,6 +22,10 @@ const (
 	stageRoute    = 6
 )
 
+// maxUnsent is how much of the session's answers may wait for clients to take
+// them, in bytes; more keep the places of their requests.
+const maxUnsent = 32 << 20
+
 // maxFrame is what payload and envelope add to a result, for buffers, in bytes.
 const maxFrame = 512
 
@@ -54,7 +58,11 @@ func (c *conn) receive(ctx context.Context, parts [][]byte, tooLarge error) {
 		return
 	}
 	q.admitted = true
-	c.calls.Go(func() { c.door.answer(ctx, q, nil) })
+	c.unanswered <- struct{}{} // given back when the client took the answer, or is gone
+	c.calls.Go(func() {
+		defer func() { <-c.unanswered }()
+		c.door.answer(ctx, q, nil)
+	})
 }
 
 func (q *request) parse(parts [][]byte, tooLarge error) *nacre.Refusal {
@@ -242,19 +250,31 @@ func (d *door) respond(ctx context.Context, q *request, r response) {
 }
 
 // forward sends the one answer. The request gives up its place before its
-// client can read the answer, so that the client's next one finds it free.
+// client can read the answer, so that the client's next one finds it free; and
+// before it waits for a slow client, so that another's finds it free too, as
+// long as what waits is within bounds.
 func (d *door) forward(q *request, source string, payload []byte) {
+	size := int64(len(payload))
+	defer d.unsent.Add(-size)
+	if d.unsent.Add(size) <= maxUnsent {
+		d.leave(q)
+	}
 	q.conn.writing.Lock()
 	defer q.conn.writing.Unlock()
-	if q.admitted {
-		q.admitted = false
-		d.flights.leave(q.Correlation)
-	}
+	d.leave(q)
 	if q.answered {
 		return
 	}
 	q.answered = true
 	_ = q.conn.send(q.delimited, d.envelope(q, wire.TypeResponse, q.Topic, source, payload)) // the client is gone
+}
+
+// leave gives up the request's place, once.
+func (d *door) leave(q *request) {
+	if q.admitted {
+		q.admitted = false
+		d.flights.leave(q.Correlation)
+	}
 }
 
 // tellPending says to a client that asked for events that a person is being
