@@ -17,6 +17,14 @@ import (
 	"github.com/nacre-dev/nacre/internal/token"
 )
 
+var (
+	now   = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	alice = nacre.Principal{
+		ID: "main/s1", Group: "main", Session: "s1",
+		Roles: []string{"reader", "writer"}, Attributes: map[string]string{"tenant": "a"},
+	}
+)
+
 func key(id string) token.Key {
 	return token.Key{ID: id, Secret: []byte(strings.Repeat(id, token.MinKey))}
 }
