@@ -54,6 +54,8 @@ type run struct {
 	driver   string
 	attempts []Attempt
 	label    nacre.Label
+	// warnings are the kernel's own words on what is shown.
+	warnings []string
 }
 
 // Call carries out one call, or says why not. A refusal is an error that is or
@@ -370,9 +372,7 @@ func (k *Kernel) plan(r *run) Plan {
 		Mode: firewall.Suggest(r.mode, r.session.budget.Remaining(), k.outputBudget), Verdict: r.decision.Verdict,
 		Rule: r.decision.Rule, Arguments: r.arguments,
 	}
-	if p.Mode == nacre.ModeRaw && !slices.Contains(r.call.Principal.Roles, roleAdmin) {
-		p.Mode = nacre.ModeSummary
-	}
+	p.Mode = firewall.Permitted(p.Mode, slices.Contains(r.call.Principal.Roles, roleAdmin))
 	for _, route := range r.tool.routes {
 		p.Drivers = append(p.Drivers, route.id)
 	}

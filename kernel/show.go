@@ -101,7 +101,7 @@ func (k *Kernel) within(r *run, reserved *firewall.Reservation, raw json.RawMess
 	}
 	if reserved.Mode != r.mode {
 		k.counters.count(func(s *Stats) { s.BudgetDowngrades++ })
-		r.mode = reserved.Mode
+		r.mode, r.warnings = reserved.Mode, append(r.warnings, firewall.WarnBudget)
 	}
 	s, err := k.view(r, raw, reserved.Chars, how)
 	if err != nil {
@@ -125,6 +125,7 @@ func (k *Kernel) view(r *run, raw json.RawMessage, chars int, how view) (shown, 
 	var kept *nacre.Handle
 	v, err := how(result, firewall.Request{
 		Mode: r.mode, Admin: slices.Contains(r.call.Principal.Roles, roleAdmin), Label: r.label, Limits: limits,
+		Warnings: r.warnings,
 		Keep: func() *nacre.Handle {
 			kept = k.keep(r, result, constraints)
 			return kept
