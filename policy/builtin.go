@@ -35,6 +35,7 @@ type builtin struct{}
 // in rows. The eighth rule, the rate, is a Limiter's: see RateOf.
 func Default() Explainer { return builtin{} }
 
+// Version changes when the rules of the code do.
 func (builtin) Version() string { return builtinVersion }
 
 // check is one condition of a default rule.
@@ -117,6 +118,7 @@ func caps(r *Request) nacre.Constraints {
 
 func placed(rule string) string { return "default policy: " + rule }
 
+// Decide denies with the first rule that is not met, else allows, narrowed.
 func (builtin) Decide(r Request) nacre.Decision {
 	for _, c := range checks(&r) {
 		if !c.ok {
@@ -130,6 +132,7 @@ func (builtin) Decide(r Request) nacre.Decision {
 	return narrowed(allow, r.Constraints, caps(&r))
 }
 
+// Explain collects every condition that is not met.
 func (b builtin) Explain(r Request) nacre.Denial {
 	d := b.Decide(r)
 	switch {
@@ -150,6 +153,7 @@ func (b builtin) Explain(r Request) nacre.Denial {
 	return denial
 }
 
+// Trace names the conditions up to the first that is not met.
 func (b builtin) Trace(r Request) nacre.DecisionTrace {
 	t := traced("default policy", &r)
 	for _, c := range checks(&r) {

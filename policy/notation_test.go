@@ -80,7 +80,7 @@ func TestYAMLThatMeansSomethingElseIsRefused(t *testing.T) {
 	tests := map[string]struct{ text, want string }{
 		"an unknown key":            {rule + "{role: [admin]}", `p.yaml:3: unknown key "role"; did you mean "roles"?`},
 		"an unknown key in a block": {"rules:\n- action: allow\n  match:\n    taint: true\n    rols: [a]", `p.yaml:5: unknown key "rols"; did you mean "roles"?`},
-		"a key of the file":         {"defualt: deny", `p.yaml:1: unknown key "defualt"; did you mean "default"?`},
+		"a key of the file":         {"defalt: deny", `p.yaml:1: unknown key "defalt"; did you mean "default"?`},
 		"an anchor":                 {"default: &a deny", `p.yaml:1: anchors and aliases are not taken`},
 		"an alias":                  {rule + "{scope: {env: *}}", `p.yaml:3: anchors and aliases are not taken`},
 		"a merged key":              {"rules:\n- <<: {action: allow}\n  match: {}", `p.yaml:2: merged keys`},

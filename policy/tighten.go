@@ -48,7 +48,7 @@ func checkConstraints(c nacre.Constraints) error {
 	for name, prefix := range c.Arguments.Prefix {
 		parts := strings.FieldsFunc(prefix, func(r rune) bool { return r == '/' || r == '\\' })
 		if slices.Contains(parts, "..") {
-			return fmt.Errorf("%w: the prefix of argument %.80q climbs with ..", ErrConstraint, name)
+			return fmt.Errorf("%w: .. climbs out of the prefix of argument %.80q", ErrConstraint, name)
 		}
 	}
 	return nil

@@ -279,7 +279,11 @@ func (a *app) explainPolicy(path string, f requestFlags, c *cobra.Command) error
 
 func (f requestFlags) request(c *cobra.Command) (policy.Request, error) {
 	if f.file != "" {
-		if c.Flags().NFlag() > 1 && !(c.Flags().NFlag() == 2 && c.Flags().Changed("json")) {
+		allowed := 1
+		if c.Flags().Changed("json") {
+			allowed = 2
+		}
+		if c.Flags().NFlag() > allowed {
 			return policy.Request{}, usage("--request stands in place of the other flags; see %s --help", c.CommandPath())
 		}
 		data, err := readInput(f.file)
