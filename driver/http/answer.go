@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/nacre-dev/nacre"
@@ -78,7 +80,8 @@ func isJSON(contentType string) bool {
 // withoutSecrets cuts out of an answer what the request proved itself with, as
 // services do that show a request to whoever sent it.
 func (e *endpoint) withoutSecrets(raw []byte) []byte {
-	for _, secret := range e.secrets {
+	known := slices.AppendSeq(slices.Collect(maps.Values(e.secrets)), maps.Values(e.hidden))
+	for _, secret := range known {
 		value := secret.Reveal()
 		if _, after, scheme := strings.Cut(value, " "); scheme { // "Bearer …"
 			value = after

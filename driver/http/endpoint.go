@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -40,6 +41,9 @@ type Endpoint struct {
 	// Secrets are headers too; their values appear in no error, and are cut out of
 	// an answer that repeats them.
 	Secrets map[string]nacre.Secret
+	// URLSecrets fill places of the URL, by name, as services want them that take
+	// a token in the path or the query. No argument can have such a name.
+	URLSecrets map[string]nacre.Secret
 }
 
 // endpoint is a declaration that was checked.
@@ -53,6 +57,8 @@ type endpoint struct {
 	body    any
 	headers map[string]string
 	secrets map[string]nacre.Secret
+	// hidden are the secrets that fill places of the URL.
+	hidden map[string]nacre.Secret
 	// places are the arguments with a place of their own; rest is set where the
 	// body takes the others.
 	places map[string]bool
@@ -75,9 +81,15 @@ func (e Endpoint) check(cleartext bool) (*endpoint, error) {
 	if !slices.Contains([]string{"GET", "POST", "PUT", "PATCH", "DELETE"}, e.Method) {
 		return nil, fmt.Errorf("method %.20q: use GET, POST, PUT, PATCH or DELETE", e.Method)
 	}
-	made := &endpoint{method: e.Method, places: map[string]bool{}, headers: map[string]string{}, secrets: map[string]nacre.Secret{}}
+	made := &endpoint{method: e.Method, places: map[string]bool{}, headers: map[string]string{}, secrets: map[string]nacre.Secret{}, hidden: maps.Clone(e.URLSecrets)}
 	if err := made.setURL(e.URL, cleartext); err != nil {
 		return nil, fmt.Errorf("url: %w", err)
+	}
+	for name, value := range made.hidden {
+		if !made.places[name] || value.Empty() {
+			return nil, fmt.Errorf("url secret %.40q: it is empty, or has no place in the URL", name)
+		}
+		delete(made.places, name)
 	}
 	if err := made.setBody(e.Body); err != nil {
 		return nil, fmt.Errorf("body: %w", err)
@@ -204,7 +216,7 @@ func (e *endpoint) template(text string) (template, error) {
 
 func isName(s string) bool {
 	for _, c := range s {
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
+		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", c) {
 			return false
 		}
 	}
@@ -248,6 +260,8 @@ func (e *endpoint) notePlaces(value any) error {
 		switch {
 		case v == Rest:
 			e.rest = true
+		case place && e.hidden[name] != (nacre.Secret{}):
+			return fmt.Errorf("{%s} is a secret of the URL", name)
 		case place:
 			e.places[name] = true
 		case strings.Contains(v, "{"):

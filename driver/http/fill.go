@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"strings"
 
@@ -28,7 +29,7 @@ func (e *endpoint) fill(raw json.RawMessage) (filled, error) {
 	}
 	arguments := make(map[string]json.RawMessage, len(members))
 	for _, m := range members {
-		if !e.places[m.Key] && !e.rest {
+		if _, secret := e.hidden[m.Key]; secret || !e.places[m.Key] && !e.rest {
 			return filled{}, fmt.Errorf("argument %.80q has no place in the request", m.Key)
 		}
 		arguments[m.Key] = m.Value
@@ -49,6 +50,12 @@ func (e *endpoint) fill(raw json.RawMessage) (filled, error) {
 
 // target makes the URL: the declared origin, then escaped text only.
 func (e *endpoint) target(arguments map[string]json.RawMessage) (string, error) {
+	if len(e.hidden) > 0 {
+		arguments = maps.Clone(arguments)
+		for name, value := range e.hidden {
+			arguments[name] = wire.AppendText(nil, value.Reveal())
+		}
+	}
 	var b strings.Builder
 	b.WriteString(e.origin)
 	for _, segment := range e.path {

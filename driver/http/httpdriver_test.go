@@ -501,6 +501,34 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
+func TestSecretsInTheURL(t *testing.T) {
+	base := serve(t, echo)
+	e := httpdriver.Endpoint{Method: "POST", URL: base + "/bot{token}/send?key={key}&chat={chat}", Body: json.RawMessage(`"{*}"`),
+		URLSecrets: map[string]nacre.Secret{"token": nacre.NewSecret("123:s3cr3t"), "key": nacre.NewSecret("k3y-v4lue")}}
+	d := open(t, e, here())
+	if raw, err := do(d, `{"chat":"c","text":"t"}`); err != nil || raw != `"POST /bot[REDACTED]/send?key=[REDACTED]\u0026chat=c application/json {\"text\":\"t\"}"` {
+		t.Errorf("have %s, %v", raw, err)
+	}
+	if _, err := do(d, `{"token":"mine"}`); err == nil || !nacre.IsNotSent(err) || strings.Contains(err.Error(), "s3cr3t") {
+		t.Errorf("an argument in a secret's place: %v", err)
+	}
+	e.URL = "http://" + serveRaw(t, "") + "/bot{token}/send?key={key}"
+	if _, err := do(open(t, e, here()), `{}`); err == nil || strings.Contains(err.Error(), "s3cr3t") || strings.Contains(err.Error(), "k3y") {
+		t.Errorf("have %v", err)
+	}
+	for name, change := range map[string]func(*httpdriver.Endpoint){
+		"without a place":  func(e *httpdriver.Endpoint) { e.URL = base },
+		"empty":            func(e *httpdriver.Endpoint) { e.URLSecrets = map[string]nacre.Secret{"token": {}} },
+		"also in the body": func(e *httpdriver.Endpoint) { e.Body = json.RawMessage(`{"a":"{token}"}`) },
+	} {
+		bad := e
+		change(&bad)
+		if _, err := httpdriver.New(bad, here()); err == nil {
+			t.Errorf("a secret %s was accepted", name)
+		}
+	}
+}
+
 func TestErrorsQuoteNoArgument(t *testing.T) {
 	address := serveRaw(t, "")
 	_, err := do(open(t, httpdriver.Endpoint{URL: "http://" + address + "/u/{id}?q={q}&key=abc123"}, here()), `{"id":"PRIVATE","q":"PRIVATE"}`)

@@ -93,7 +93,8 @@ type Server struct {
 	// Sensitivity of all tools; the zero value is SECRETS, the strictest.
 	Sensitivity nacre.Sensitivity
 	// Sinks are the arguments in which a wrong value does harm, by the tool's
-	// name; a tool that is not listed has all its arguments as sinks.
+	// name; a tool that is not listed has all its arguments as sinks, or is left
+	// out where its schema does not list them.
 	Sinks map[string][]string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time

@@ -91,8 +91,14 @@ func TestTools(t *testing.T) { // K-13
 		if echo.Tool != "peer_echo" || !slices.Equal(echo.Sinks, []string{"text"}) || !strings.Contains(string(echo.Schema), `"additionalProperties":false`) {
 			t.Errorf("have %+v", echo)
 		}
+		if either := tools(t, c)["peer.either"].Capability; !slices.Equal(either.Sinks, []string{"a", "b"}) {
+			t.Errorf("have %+v", either)
+		}
 		all := strings.Join(warnings, "\n")
 		if !strings.Contains(all, `"free-form" is left out: schema: arguments.filter is an object with any properties`) {
+			t.Errorf("have %s", all)
+		}
+		if !strings.Contains(all, `"composed" is left out: its arguments are under "allOf"`) {
 			t.Errorf("have %s", all)
 		}
 	})

@@ -31,11 +31,10 @@ func resultOf(result *mcp.CallToolResult) (json.RawMessage, error) {
 	}
 	var raw []byte
 	var err error
-	switch {
-	case result.StructuredContent == nil:
-		raw, err = json.Marshal(map[string]any{"content": blocks(result.Content)})
-	default:
+	if result.StructuredContent != nil {
 		raw, err = structured(result)
+	} else {
+		raw, err = json.Marshal(map[string]any{"content": blocks(result.Content)})
 	}
 	if err != nil {
 		return nil, err

@@ -104,6 +104,8 @@ func newServer() *mcp.Server {
 		return text(fmt.Sprintf("asked: %v", err != nil)), nil
 	})
 	add("free-form", `{"type":"object","properties":{"filter":{"type":"object"}},"required":["filter"]}`, nil, nil)
+	add("composed", `{"type":"object","allOf":[{"properties":{"to":{"type":"string"}}}]}`, nil, nil)
+	add("either", `{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"anyOf":[{"required":["a"]},{"required":["b"]}]}`, nil, nil)
 	return server
 }
 

@@ -1,6 +1,7 @@
 package mcpdriver
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -84,29 +85,53 @@ func (c *Client) tool(t *mcp.Tool) (nacre.Tool, []string, error) {
 	if err != nil {
 		return nacre.Tool{}, nil, err
 	}
+	sinks, err := c.sinks(t.Name, schema)
+	if err != nil {
+		return nacre.Tool{}, nil, err
+	}
 	title, _ := visible(t.Title)
 	return nacre.Tool{
 		Capability: nacre.Capability{
 			ID: id, Tool: name, Name: title, Description: description, Safety: class, Sensitivity: c.server.Sensitivity,
-			Schema: schema, Tags: []string{"mcp"}, Returns: nacre.Untrusted, Sinks: c.sinks(t.Name, schema),
+			Schema: schema, Tags: []string{"mcp"}, Returns: nacre.Untrusted, Sinks: sinks,
 			Deadline: c.server.Timeout, ContentHash: hash,
 		},
 		Driver: &driver{client: c, name: t.Name, hash: hash},
 	}, append(warnings, narrowed...), nil
 }
 
-// sinks are the operator's; where there are none, every argument is one.
-func (c *Client) sinks(tool string, schema json.RawMessage) []string {
+// sinks are the operator's; where there are none, every argument is one. Where
+// schemas are composed, nobody can list the arguments, and the operator must.
+func (c *Client) sinks(tool string, schema json.RawMessage) ([]string, error) {
 	if own, ok := c.server.Sinks[tool]; ok {
-		return slices.Clone(own)
+		return slices.Clone(own), nil
 	}
-	var declared struct {
-		Properties map[string]json.RawMessage `json:"properties"`
-	}
+	var declared map[string]json.RawMessage
 	if err := json.Unmarshal(schema, &declared); err != nil {
-		return nil // it was compiled before
+		return nil, err
 	}
-	return slices.Sorted(maps.Keys(declared.Properties))
+	for _, word := range []string{"$ref", "allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "patternProperties"} {
+		if names(word, declared[word]) {
+			return nil, fmt.Errorf("its arguments are under %q, where they cannot be listed; say which are sinks", word)
+		}
+	}
+	var properties map[string]json.RawMessage
+	if raw := declared["properties"]; raw != nil {
+		if err := json.Unmarshal(raw, &properties); err != nil {
+			return nil, err
+		}
+	}
+	return slices.Sorted(maps.Keys(properties)), nil
+}
+
+// names reports whether what stands under a keyword may name arguments.
+func names(word string, under json.RawMessage) bool {
+	if under == nil || word == "$ref" || word == "patternProperties" {
+		return under != nil
+	}
+	return slices.ContainsFunc([]string{`"properties"`, `"patternProperties"`, `"$ref"`}, func(key string) bool {
+		return bytes.Contains(under, []byte(key))
+	})
 }
 
 // snake turns a server's name of a tool into one of a–z, digits and _:

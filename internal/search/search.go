@@ -180,12 +180,11 @@ func (x *Index) SearchWhere(goal string, limit int, keep func(nacre.CapabilityID
 		return nil
 	}
 	s, _ := x.scratch.Get().(*scratch)
-	defer x.scratch.Put(s)
 	x.score(s, goal)
-	if len(s.found) == 0 {
-		return nil
+	var best heap
+	if len(s.found) > 0 {
+		best = make(heap, 0, min(limit, len(s.found)))
 	}
-	best := make(heap, 0, min(limit, len(s.found)))
 	for _, document := range s.found {
 		hit := Hit{x.ids[document], float64(s.scores[document])}
 		s.scores[document] = 0
@@ -194,6 +193,7 @@ func (x *Index) SearchWhere(goal string, limit int, keep func(nacre.CapabilityID
 		}
 		best = best.push(hit, limit)
 	}
+	x.scratch.Put(s) // not where keep panics: the scores are not all taken back then
 	slices.SortFunc(best, func(a, b Hit) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), strings.Compare(string(a.ID), string(b.ID)))
 	})

@@ -116,6 +116,20 @@ func TestWhatIsNotKeptTakesNobodysPlace(t *testing.T) {
 	}
 }
 
+func TestAPanicLeavesNoScoresBehind(t *testing.T) {
+	x := search.New(catalogue(100))
+	want := x.Search("list", 5)
+	for range 10 {
+		func() {
+			defer func() { _ = recover() }()
+			x.SearchWhere("delete list", 5, func(nacre.CapabilityID) bool { panic("keep") })
+		}()
+		if have := x.Search("list", 5); !slices.Equal(have, want) {
+			t.Fatalf("have %v\nwant %v", have, want)
+		}
+	}
+}
+
 // A description stuffed with a word does not beat a capability whose id it is.
 func TestStuffedDescriptionDoesNotWin(t *testing.T) {
 	x := search.New([]search.Document{
