@@ -77,3 +77,6 @@ func (f *failingFile) Sync() error {
 	}
 	return f.segmentFile.Sync()
 }
+
+// Canonical is the form that is hashed and signed.
+func Canonical(src []byte) ([]byte, error) { return canonical(src) }
