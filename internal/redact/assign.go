@@ -102,10 +102,8 @@ func assigned(h *hunt, k kind, start, end int) (span, bool) {
 		v = h.text[from:stop]
 	}
 	capitals := isUpper(h.text[start]) && isUpper(h.text[end-1]) && len(v) >= minCapitals && k == password && !isVariable(v)
-	if !secretValue(k, v, quoted || capitals) && !(capitals && isWord(v)) || !quoted && !h.ends(stop, v) {
-		return span{}, false
-	}
-	return span{from, stop}, true
+	judged := secretValue(k, v, quoted || capitals) || capitals && isWord(v)
+	return span{from, stop}, judged && (quoted || h.ends(stop, v))
 }
 
 // minCapitals is the shortest word that is a secret under a name in capitals,

@@ -15,7 +15,8 @@ const (
 // privateKey takes a whole PEM or PGP block, and of one without an end what
 // looks like its body.
 func privateKey(h *hunt, start, end int) (span, bool) {
-	if h.text[start] == '-' && !strings.Contains(h.text[end:min(len(h.text), end+maxLabel)], "PRIVATE KEY") {
+	label := h.text[end:min(len(h.text), end+maxLabel)]
+	if h.text[start] == '-' && !strings.Contains(label, "PRIVATE KEY") && !strings.Contains(label, "PRIVATE+KEY") { // + is a form's space
 		return span{}, false
 	}
 	if at := h.nextKeyEnd(end); h.text[start] == '-' && at < len(h.text) && at-end < maxKeyBlock {

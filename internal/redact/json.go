@@ -1,12 +1,10 @@
 package redact
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // The limits of JSON.
@@ -374,132 +372,4 @@ func (w *walker) literal() {
 	}
 	w.bad = !strings.HasPrefix(w.text[w.at:], word)
 	w.at += len(word)
-}
-
-// scan reads a string and returns what it says.
-func (w *walker) scan() (string, bool) {
-	if !w.take('"') {
-		return "", false
-	}
-	start, escaped, ascii := w.at, false, true
-	at, text := w.at, w.text
-	for at+wordSize <= len(text) && !ends8(text[at:at+wordSize]) {
-		at += wordSize
-	}
-	for at < len(text) && text[at] != '"' && text[at] != '\\' && text[at] >= ' ' && text[at] < utf8.RuneSelf {
-		at++
-	}
-	if w.at = at; at < len(text) && text[at] == '"' {
-		w.at++
-		return text[start:at], true
-	}
-	for w.at < len(w.text) {
-		b := w.text[w.at]
-		switch {
-		case b == '"':
-			s := w.text[start:w.at]
-			w.at++
-			return w.said(s, escaped, ascii)
-		case b == '\\':
-			escaped = true
-			w.at++
-		case b < ' ':
-			w.bad = true
-			return "", false
-		case b >= utf8.RuneSelf:
-			ascii = false
-		}
-		w.at++
-	}
-	w.bad = true
-	return "", false
-}
-
-// wordSize is how many bytes are looked at together.
-const wordSize = 8
-
-// ends8 reports whether one of eight bytes is a quote, a backslash, a control
-// character or not ASCII: the usual trick of looking for zero bytes.
-func ends8(s string) bool {
-	_ = s[7]
-	v := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
-		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	quote, slash := v^(ones*'"'), v^(ones*'\\')
-	return (v|(v-ones*' ')|(quote-ones)|(slash-ones))&highs != 0
-}
-
-func (w *walker) said(s string, escaped, ascii bool) (string, bool) {
-	if !ascii && !utf8.ValidString(s) {
-		w.bad = true
-		return "", false
-	}
-	if !escaped {
-		return s, true
-	}
-	var plain string
-	if err := json.Unmarshal([]byte(w.text[w.at-len(s)-2:w.at]), &plain); err != nil {
-		w.bad = true
-		return "", false
-	}
-	return plain, true
-}
-
-// replace writes a string instead of what stands from start up to here.
-func (w *walker) replace(start int, with string) {
-	if w.out == nil {
-		w.out = make([]byte, 0, len(w.text)+len(Marker))
-	}
-	w.out = append(w.out, w.text[w.copied:start]...)
-	w.out = appendQuoted(w.out, with)
-	w.copied = w.at
-}
-
-// tell notes the path from the root to here.
-func (w *walker) tell() {
-	if len(w.paths) == MaxPaths {
-		w.more++
-		return
-	}
-	var b strings.Builder
-	for _, s := range w.steps[1 : w.depth+1] {
-		switch {
-		case s.isIndex:
-			b.WriteString("[" + strconv.Itoa(s.index) + "]")
-		default:
-			if b.Len() > 0 {
-				b.WriteByte('.')
-			}
-			b.WriteString(s.key)
-		}
-		if b.Len() > maxPath {
-			break
-		}
-	}
-	path := b.String()
-	if len(path) > maxPath {
-		path = strings.ToValidUTF8(path[:maxPath], "") + "…"
-	}
-	w.paths = append(w.paths, path)
-}
-
-// appendQuoted writes a JSON string, valid UTF-8 as it is.
-func appendQuoted(out []byte, s string) []byte {
-	out = append(out, '"')
-	for i := 0; i < len(s); i++ {
-		switch b := s[i]; {
-		case b == '"' || b == '\\':
-			out = append(out, '\\', b)
-		case b == '\n':
-			out = append(out, `\n`...)
-		case b == '\t':
-			out = append(out, `\t`...)
-		case b < ' ':
-			out = append(out, `\u00`...)
-			out = append(out, "0123456789abcdef"[b>>4], "0123456789abcdef"[b&15])
-		default:
-			out = append(out, b)
-		}
-	}
-	return append(out, '"')
 }

@@ -89,10 +89,7 @@ func (w *Writer) settled() int {
 	if len(w.held) < w.wait {
 		return 0
 	}
-	end := w.lines
-	if w.open >= 0 {
-		end = min(end, w.open)
-	}
+	end := w.closed()
 	for range maxSticky {
 		line := strings.LastIndexByte(view(w.held[:max(0, end-1)]), '\n') + 1
 		if end == 0 || !w.engine.goesOn(view(w.held[line:end])) {
@@ -103,12 +100,21 @@ func (w *Writer) settled() int {
 	return end
 }
 
+// closed is where the last whole line ends, or the one before a private key:
+// what stands on its line may be the name of something.
+func (w *Writer) closed() int {
+	if w.open < 0 || w.open >= w.lines {
+		return w.lines
+	}
+	return lineOf(w.held, w.open)
+}
+
+// lineOf is where the line that holds i begins.
+func lineOf(text []byte, i int) int { return strings.LastIndexByte(view(text[:i]), '\n') + 1 }
+
 // forced is up to where is passed on what has no end.
 func (w *Writer) forced() int {
-	end := w.lines
-	if w.open >= 0 {
-		end = min(end, w.open)
-	}
+	end := w.closed()
 	if end == 0 {
 		end = len(w.held) - Overlap
 	}
@@ -123,9 +129,9 @@ func (w *Writer) pass(end int, all bool) {
 	found, open := w.engine.findOpen(view(w.held))
 	if !all {
 		if len(w.held) <= MaxHeld {
-			end = min(end, strings.LastIndexByte(view(w.held[:open]), '\n')+1)
+			end = min(end, lineOf(w.held, open))
 		}
-		end = uncut(found, end)
+		end = w.uncut(found, end)
 		w.wait = 0
 		if end == 0 {
 			w.wait = len(w.held) + len(w.held)/4
@@ -155,12 +161,13 @@ func (w *Writer) drop(n int) {
 	}
 }
 
-// uncut moves an end out of the secret that it would cut in two.
-func uncut(found []span, end int) int {
+// uncut moves an end out of the secret that it would cut in two: before its
+// line, for a secret is known by its name, or behind it.
+func (w *Writer) uncut(found []span, end int) int {
 	for _, f := range found {
 		if f.start < end && f.end > end {
-			if f.start > 0 {
-				return f.start
+			if line := lineOf(w.held, f.start); line > 0 {
+				return line
 			}
 			return f.end
 		}
