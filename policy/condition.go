@@ -193,7 +193,8 @@ func (c *condition) argument(s *subject, lets bool) truth {
 }
 
 // value holds a JSON value against the patterns and scalars. A list matches
-// where all its elements do, or any where the rule does not let through.
+// where all its elements do. Where the rule does not let through, a list or an
+// object matches where anything in it does.
 func (c *condition) value(raw string, lets bool, depth int) bool {
 	for i := range c.patterns {
 		if c.patterns[i].any {
@@ -207,7 +208,10 @@ func (c *condition) value(raw string, lets bool, depth int) bool {
 	case '"':
 		text, ok := unquote(raw)
 		return ok && c.anyPattern(text, lets)
-	case '[':
+	case '[', '{':
+		if lets && raw[0] == '{' {
+			return false
+		}
 		n, matched := 0, 0
 		for m := membersOf(raw); n <= maxElements; n++ {
 			_, element, after, ok := m.next()

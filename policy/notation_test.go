@@ -214,3 +214,40 @@ func TestPatternsOfValues(t *testing.T) {
 		}
 	}
 }
+
+// K-05: what hides a value in a list or an object hides it from an allow, not
+// from a deny; a missing argument matches nothing.
+func TestArgumentsOfEveryShape(t *testing.T) {
+	tests := map[string]struct {
+		arguments   string
+		allow, deny bool
+	}{
+		"a text":                    {`{"to":"a@evil.test"}`, true, true},
+		"another":                   {`{"to":"a@good.test"}`, false, false},
+		"a list of them":            {`{"to":["a@evil.test","b@evil.test"]}`, true, true},
+		"a list with one":           {`{"to":["a@good.test","b@evil.test"]}`, false, true},
+		"a list in a list":          {`{"to":[["b@evil.test"],["x"]]}`, false, true},
+		"an object":                 {`{"to":{"address":"b@evil.test"}}`, false, true},
+		"an empty list":             {`{"to":[]}`, false, false},
+		"nothing":                   {`{"to":null}`, false, false},
+		"no such argument":          {`{"cc":"a@evil.test"}`, false, false},
+		"no arguments":              {``, false, false},
+		"arguments that are broken": {`{"to":`, false, true},
+		"the argument twice":        {`{"to":"a@good.test","to":"a@evil.test"}`, false, true},
+		"in escapes":                {`{"\u0074o":"a@evil\u002etest"}`, true, true},
+		"a longer name":             {`{"too":"a@evil.test"}`, false, false},
+		"too many elements":         {`{"to":[` + strings.Repeat(`"a@evil.test",`, 2000) + `"a@good.test"]}`, false, true},
+		"too deep":                  {`{"to":` + strings.Repeat("[", 50) + `"a@good.test"` + strings.Repeat("]", 50) + `}`, false, true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			for action, want := range map[string]bool{"allow": test.allow, "deny": test.deny} {
+				p := parse(t, "default = \"ask\"\n[[rules]]\naction = \""+action+"\"\nmatch.arguments.to = [\"*@evil.test\", 7]")
+				have := p.Decide(policy.Request{Arguments: json.RawMessage(test.arguments)}).Verdict != nacre.Ask
+				if have != want {
+					t.Errorf("%s: have %v, want %v", action, have, want)
+				}
+			}
+		})
+	}
+}

@@ -51,6 +51,7 @@ func locate(data, list string) places {
 	rules := -1            // the number of the last [[rules]] table
 	scope := place{-1, ""} // the table that we are in, with a dot after its name
 	var quote string       // of the multi-line string that we are in
+	depth := 0             // brackets of a value that are open
 	for i, line := range p.text {
 		line = strings.TrimSpace(line)
 		key, value, pair := strings.Cut(line, "=")
@@ -59,6 +60,9 @@ func locate(data, list string) places {
 			if strings.Contains(line, quote) {
 				quote = ""
 			}
+		case depth > 0:
+			depth += brackets(line)
+			quote = opens(line)
 		case line == "" || line[0] == '#':
 		case line[0] == '[':
 			if header(line) == list {
@@ -68,6 +72,7 @@ func locate(data, list string) places {
 		case pair:
 			p.note(place{scope.rule, scope.key + bare(key)}, i+1)
 			quote = opens(value)
+			depth = brackets(value)
 		}
 	}
 	return p
@@ -123,6 +128,24 @@ func opens(value string) string {
 		}
 	}
 	return ""
+}
+
+// brackets is how many a line opens and does not close, those in texts left out.
+func brackets(line string) int {
+	n := 0
+	for i := 0; i < len(line); i++ {
+		switch line[i] {
+		case '#':
+			return n
+		case '"', '\'':
+			i += len(quotedText(line[i:])) - 1
+		case '[', '{':
+			n++
+		case ']', '}':
+			n--
+		}
+	}
+	return n
 }
 
 // suggest names the key that was meant, or all that there are.

@@ -204,6 +204,7 @@ func TestATypoIsRefusedWithItsLine(t *testing.T) {
 		"a default that is no verdict":    {`default = true`, `policy.toml:1: default "true": use allow, ask or deny`},
 		"a key given twice":               {"default = \"deny\"\ndefault = \"allow\"", `policy.toml:2: Key 'default' has already been defined.`},
 		"broken TOML":                     {"default = \"deny\"\n[[rules]", `policy.toml:2: `},
+		"a typo after a list of lines":    {rule + "match = { roles = [\n\"x\",\n\"rol = 1\", # [\n] }\nmach = 1", `policy.toml:8: unknown key "mach"; did you mean "match"?`},
 		"a reason after a long text":      {rule + "reason = \"\"\"\nmatch = {}\n\"\"\"\nmatch = { x = 1 }", `policy.toml:7: unknown key "x"`},
 		"a reason of more than 500 bytes": {rule + "reason = \"" + strings.Repeat("x", 501) + "\"\nmatch = {}", `policy.toml:4: reason: use a string`},
 		"too many rules":                  {strings.Repeat("[[rules]]\naction = \"deny\"\nmatch = {}\n", policy.MaxRules+1), `4097 rules, the limit is 4096`},

@@ -286,15 +286,15 @@ func (c *condition) recorded(digest Digest, of func(string) Digest) truth {
 		switch {
 		case p.any:
 			return yes
-		case !ok || digest == digestList:
-			result = unknown
+		case !ok || digest == digestList || digest == digestObject:
+			result = either(result, unknown)
 		default:
 			result = either(result, digest.equals(of(exact)))
 		}
 	}
 	for _, scalar := range c.scalars {
-		if digest == digestList {
-			result = unknown
+		if digest == digestList || digest == digestObject {
+			result = either(result, unknown)
 			continue
 		}
 		result = either(result, digest.equals(scalarDigest(scalar)))
