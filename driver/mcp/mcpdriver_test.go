@@ -204,6 +204,7 @@ func TestACrash(t *testing.T) { // K-13
 }
 
 func TestMessagesTooLarge(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, s mcpdriver.Server) {
 		if have, err := call(tools(t, open(t, s))["peer.monstrous"], `{}`); err == nil || nacre.IsNotSent(err) {
 			t.Errorf("have %.80s, %v", have, err)
@@ -222,8 +223,10 @@ func TestTheEnvironmentIsNotInherited(t *testing.T) {
 }
 
 func TestServersThatMisbehave(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"garbage", "flood", "gone"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			if c, err := mcpdriver.Open(context.Background(), command(t, mode)); err == nil {
 				_ = c.Close()
 				t.Error("opened")
@@ -232,12 +235,14 @@ func TestServersThatMisbehave(t *testing.T) {
 	}
 	for _, mode := range []string{"twice", "pages"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			if _, _, err := open(t, command(t, mode)).Tools(context.Background()); err == nil {
 				t.Error("its tools were accepted")
 			}
 		})
 	}
 	t.Run("silent", func(t *testing.T) {
+		t.Parallel()
 		s := command(t, "silent")
 		s.Timeout = 100 * time.Millisecond
 		if _, err := mcpdriver.Open(context.Background(), s); !errors.Is(err, context.DeadlineExceeded) {
@@ -245,6 +250,7 @@ func TestServersThatMisbehave(t *testing.T) {
 		}
 	})
 	t.Run("deaf", func(t *testing.T) {
+		t.Parallel()
 		s := command(t, "deaf")
 		s.Timeout = time.Second
 		c := open(t, s)
@@ -254,6 +260,7 @@ func TestServersThatMisbehave(t *testing.T) {
 		}
 	})
 	t.Run("stubborn", func(t *testing.T) { // goleak and the test's end say that it was ended
+		t.Parallel()
 		c := open(t, command(t, "stubborn"))
 		tools(t, c)
 		_ = c.Close()
