@@ -33,6 +33,17 @@ func BenchmarkRules(b *testing.B) {
 		"role":       func(i int) string { return fmt.Sprintf(`safety_class = ["WRITE"], roles = ["role%d"]`, i) },
 		"tenant":     func(i int) string { return fmt.Sprintf(`safety_class = ["WRITE"], attributes = { tenant = "t%d" }`, i) },
 	}
+	b.Run("floor", func(b *testing.B) { // what one look-up by name costs
+		names := map[nacre.CapabilityID]nacre.Verdict{}
+		for i := range 1000 {
+			names[nacre.CapabilityID(fmt.Sprintf("svc%d.op", i))] = nacre.Allow
+		}
+		for b.Loop() {
+			if names["svc7.op"] != nacre.Allow {
+				b.Fatal("denied")
+			}
+		}
+	})
 	for kind, match := range kinds {
 		for _, n := range []int{1, 10, 100, 1000} {
 			p, r := many(b, n, match), caller()
