@@ -12,9 +12,11 @@ import (
 // MemoryLog is a recorder that keeps its records in this process only, for
 // embedders and tests that choose so. Its zero value refuses every record.
 type MemoryLog struct {
-	mu      sync.Mutex
-	limit   int
+	mu    sync.Mutex
+	limit int
+	// records is a ring once it is full; next is then where the oldest stands.
 	records []nacre.Record
+	next    int
 	evicted int
 }
 
@@ -34,11 +36,13 @@ func (m *MemoryLog) Append(ctx context.Context, r nacre.Record) error {
 	if m.limit <= 0 {
 		return errors.New("audit memory has no room: make it with audit.Memory(n)")
 	}
-	if len(m.records) == m.limit {
-		m.records = slices.Delete(m.records, 0, 1)
-		m.evicted++
+	if len(m.records) < m.limit {
+		m.records = append(m.records, r)
+		return nil
 	}
-	m.records = append(m.records, r)
+	m.records[m.next] = r
+	m.next = (m.next + 1) % m.limit
+	m.evicted++
 	return nil
 }
 
@@ -49,7 +53,7 @@ func (m *MemoryLog) Commit(ctx context.Context, r nacre.Record) error { return m
 func (m *MemoryLog) Records() []nacre.Record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Clone(m.records)
+	return slices.Concat(m.records[m.next:], m.records[:m.next])
 }
 
 // Evicted counts the records that made room for others.
