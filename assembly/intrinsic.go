@@ -14,6 +14,8 @@ import (
 const (
 	// maxListed is how many tools a search lists.
 	maxListed = 50
+	// maxListedBytes is how much of schemas and descriptions one page lists.
+	maxListedBytes = 192 << 10
 	// defaultDiagnosed is how many events get_diagnostics tells of unless it is
 	// asked for fewer or more.
 	defaultDiagnosed = 20
@@ -31,7 +33,8 @@ func (s *sealed) intrinsics() []nacre.Tool {
 	}
 	return []nacre.Tool{
 		intrinsic("list_tools", "List the tools this session may use, with their argument schemas",
-			`{"type":"object","additionalProperties":false,"properties":{"query":{"type":"string","maxLength":200,"description":"what you want to do: only the tools that fit, the best first"}}}`,
+			`{"type":"object","additionalProperties":false,"properties":{"query":{"type":"string","maxLength":200,"description":"what you want to do: only the tools that fit, the best first"},
+				"after":{"type":"string","maxLength":64,"description":"the next page: the name that came as next"}}}`,
 			s.listTools),
 		intrinsic("get_session_info", "Tell the group, when the session started and which plugins are up",
 			`{"type":"object","additionalProperties":false,"properties":{}}`, s.sessionInfo),
@@ -59,19 +62,39 @@ type listedTool struct {
 }
 
 func (s *sealed) listTools(_ context.Context, in nacre.Invocation) (json.RawMessage, error) {
-	var args struct{ Query string }
+	var args struct{ Query, After string }
 	if err := json.Unmarshal(in.Arguments, &args); err != nil {
 		return nil, err
 	}
-	found := s.kernel.Catalog(in.Principal)
+	found := s.kernel.Catalog(in.Principal) // by name
 	if args.Query != "" {
-		found = s.kernel.Search(args.Query, in.Principal, maxListed)
+		found, args.After = s.kernel.Search(args.Query, in.Principal, maxListed), ""
 	}
-	tools := make([]listedTool, 0, len(found))
-	for _, c := range found {
-		tools = append(tools, listedTool{c.Tool, c.Description, c.Schema, c.HighRisk})
+	return json.Marshal(pageOf(found, args.After))
+}
+
+// listed is one page of the catalogue. It is never cut to a frame: a tool is of
+// no use without its schema.
+type listed struct {
+	Tools []listedTool `json:"tools"`
+	// Next is where the next page begins; empty on the last one.
+	Next string `json:"next,omitempty"`
+}
+
+// pageOf takes the tools after a name, so many that a page stays readable.
+func pageOf(found []nacre.Capability, after string) listed {
+	page, size := listed{Tools: []listedTool{}}, 0
+	for i, c := range found {
+		if after != "" && string(c.Tool) <= after {
+			continue
+		}
+		if size += len(c.Schema) + len(c.Description); size > maxListedBytes && len(page.Tools) > 0 {
+			page.Next = string(found[i-1].Tool)
+			return page
+		}
+		page.Tools = append(page.Tools, listedTool{c.Tool, c.Description, c.Schema, c.HighRisk})
 	}
-	return json.Marshal(map[string]any{"tools": tools})
+	return page
 }
 
 func (s *sealed) sessionInfo(context.Context, nacre.Invocation) (json.RawMessage, error) {

@@ -21,6 +21,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/task"
+	"github.com/nacre-dev/nacre/kernel"
 )
 
 // specFile keeps what a run was asked to do, so that it can go on.
@@ -61,6 +62,8 @@ type Report struct {
 	Denied   int           `json:"denied"`
 	Asked    int           `json:"asked"`
 	Redacted int           `json:"redacted"`
+	// Kernel are the counters of this opening's kernel (K-23).
+	Kernel kernel.Stats `json:"kernel"`
 }
 
 // Run lets an agent work on a project, sealed, and lands what was verified.
@@ -94,7 +97,7 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 	if err != nil {
 		return report, err
 	}
-	report.TimedOut = report.Brain == task.TimedOut
+	report.TimedOut, report.Kernel = report.Brain == task.TimedOut, s.kernel.Stats()
 	finished = true
 	return s.conclude(ctx, report, spec)
 }

@@ -279,9 +279,11 @@ func (s *sealed) skills(principal nacre.Principal) []brain.Skill {
 		{Name: "nacre", Markdown: pluginhost.GenerateSkill("nacre", core)}, {Name: memory.Plugin, Markdown: memory.Skill()},
 	}
 	for _, skill := range s.host.Skills() {
-		for _, file := range skill.Files[:min(1, len(skill.Files))] {
-			skills = append(skills, brain.Skill{Name: skill.Name, Markdown: file.Text})
+		var text strings.Builder
+		for _, file := range skill.Files {
+			text.WriteString(file.Text + "\n")
 		}
+		skills = append(skills, brain.Skill{Name: skill.Name, Markdown: text.String()})
 	}
 	return skills
 }

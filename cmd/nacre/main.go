@@ -18,6 +18,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/brain/agent"
 	"github.com/nacre-dev/nacre/internal/display"
 	"github.com/nacre-dev/nacre/internal/ipc"
+	"github.com/nacre-dev/nacre/internal/ipc/mcpserver"
 	"github.com/nacre-dev/nacre/internal/sandbox/inside"
 )
 
@@ -40,7 +41,7 @@ func main() {
 	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run is what the program's name says: nacre is also ipc, brain and
+// run is what the program's name says: nacre is also ipc, ipc-mcp, brain and
 // sandbox-init where those binaries do not lie beside it.
 func run(args []string, stdin *os.File, stdout, stderr *os.File) int {
 	switch filepath.Base(args[0]) {
@@ -48,6 +49,8 @@ func run(args []string, stdin *os.File, stdout, stderr *os.File) int {
 		return inside.Main(args)
 	case "ipc":
 		return ipc.Main(args[1:], stdin, stdout, stderr)
+	case "ipc-mcp":
+		return mcpserver.Main(version, stdin, stdout, stderr)
 	case "brain":
 		return agent.Main(agent.World{Args: args[1:], Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: os.Getenv})
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/internal/display"
+	"github.com/nacre-dev/nacre/kernel"
+	"github.com/nacre-dev/nacre/telemetry"
 )
 
 // maxPrompt is the longest task text, in bytes.
@@ -21,7 +24,7 @@ const maxPrompt = 1 << 20
 
 func (a *app) runCommand() *cobra.Command {
 	var run assembly.Run
-	var promptFile, group, name string
+	var promptFile, group, name, metrics string
 	var wall time.Duration
 	c := &cobra.Command{
 		Use: "run TASK | --prompt-file FILE | -", Short: "let an agent work sealed; what was verified lands",
@@ -41,7 +44,7 @@ then. Exactly the tree that passed lands. Without a check nothing lands.`,
 				return err
 			}
 			run.Task, run.Group, run.Session, run.Limits.Wall = text, nacre.Group(group), nacre.SessionID(name), wall
-			return a.run(c.Context(), run)
+			return a.run(c.Context(), run, metrics)
 		},
 	}
 	flags := c.Flags()
@@ -56,6 +59,7 @@ then. Exactly the tree that passed lands. Without a check nothing lands.`,
 	flags.StringVar(&name, "session", "", "name of the session; one that was interrupted goes on")
 	flags.IntVar(&run.MaxTurns, "max-turns", 0, "limit of the model's turns (default: the brain's own)")
 	flags.DurationVar(&wall, "time", 0, "time limit of the agent (default 1h)")
+	flags.StringVar(&metrics, "metrics", "", "write the kernel's counters to FILE at the end, in Prometheus' text format")
 	return c
 }
 
@@ -97,7 +101,7 @@ func (a *app) taskText(args []string, file string, optional bool) (string, error
 	return text, nil
 }
 
-func (a *app) run(ctx context.Context, run assembly.Run) error {
+func (a *app) run(ctx context.Context, run assembly.Run, metrics string) error {
 	rt, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -111,7 +115,7 @@ func (a *app) run(ctx context.Context, run assembly.Run) error {
 	if err != nil {
 		return err
 	}
-	if err := face.report(report); err != nil {
+	if err := errors.Join(face.report(report), writeMetrics(metrics, report.Kernel)); err != nil {
 		return err
 	}
 	switch {
@@ -119,6 +123,25 @@ func (a *app) run(ctx context.Context, run assembly.Run) error {
 		return &exitError{code: exitTimeout}
 	case !report.Landed:
 		return &exitError{code: exitFailed}
+	}
+	return nil
+}
+
+// writeMetrics writes the kernel's counters where a collector of text files
+// finds them: whole or not at all.
+func writeMetrics(path string, stats kernel.Stats) error {
+	if path == "" {
+		return nil
+	}
+	var text bytes.Buffer
+	if err := telemetry.Write(&text, stats); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".tmp", text.Bytes(), 0o600); err != nil {
+		return fmt.Errorf("--metrics: %w", err)
+	}
+	if err := os.Rename(path+".tmp", path); err != nil {
+		return fmt.Errorf("--metrics: %w", err)
 	}
 	return nil
 }

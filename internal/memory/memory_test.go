@@ -461,6 +461,54 @@ func TestTwoProcesses(t *testing.T) {
 	}
 }
 
+// K-25, M-52: what is recalled is trusted as far as the least trusted entry in it.
+func TestRecallIsLabelledByWhoVouchesForIt(t *testing.T) {
+	s := fresh(t, newClock())
+	tools, err := memory.Tools(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	label := func(name, args string) nacre.Label {
+		t.Helper()
+		for _, tool := range tools {
+			if string(tool.Capability.Tool) != name {
+				continue
+			}
+			driver, ok := tool.Driver.(nacre.LabelledDriver)
+			if !ok || tool.Capability.Returns != nacre.Trusted {
+				t.Fatalf("%s: have %T, returns %v", name, tool.Driver, tool.Capability.Returns)
+			}
+			_, label, err := driver.DoLabelled(t.Context(), nacre.Invocation{Principal: nacre.Principal{Group: "main", Session: "s-1"}, Arguments: json.RawMessage(args)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return label
+		}
+		t.Fatalf("no tool %s", name)
+		return nacre.Untrusted
+	}
+	if have := label("memory_search", `{}`); have != nacre.Trusted {
+		t.Errorf("nothing was found: have %v", have)
+	}
+	label("memory_store", `{"type":"fact","content":"the moon is near"}`)
+	if have := label("memory_search", `{"query":"moon"}`); have != nacre.Untrusted {
+		t.Errorf("an agent's entry: have %v", have)
+	}
+	if have := label("memory_get", `{"id":"mem-1771425000-1"}`); have != nacre.Untrusted {
+		t.Errorf("an agent's entry: have %v", have)
+	}
+	if err := s.Trust(t.Context(), "mem-1771425000-1"); err != nil {
+		t.Fatal(err)
+	}
+	if have := label("memory_search", `{"query":"moon"}`); have != nacre.Trusted {
+		t.Errorf("an entry that the operator trusts: have %v", have)
+	}
+	label("memory_store", `{"type":"fact","content":"the moon is cheese"}`)
+	if have := label("memory_search", `{"query":"moon"}`); have != nacre.Untrusted {
+		t.Errorf("one of each: have %v", have)
+	}
+}
+
 // D-41: the tools have the seed's names and schemas, and take identity from the principal alone.
 func TestTools(t *testing.T) {
 	s := fresh(t, newClock())

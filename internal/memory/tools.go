@@ -81,32 +81,53 @@ func (s *Store) operation(name string) (operation, bool) {
 	switch name {
 	case "memory_store":
 		return operation{nacre.Write, nacre.Trusted, s.doStore}, true
-	case "memory_search":
-		return operation{nacre.Read, nacre.Untrusted, s.doSearch}, true
+	case "memory_search": // as far as the entries found
+		return operation{nacre.Read, nacre.Trusted, s.doSearch}, true
 	case "memory_brief": // trusted entries alone
 		return operation{nacre.Read, nacre.Trusted, s.doBrief}, true
 	case "memory_delete":
 		return operation{nacre.Write, nacre.Trusted, s.doDelete}, true
-	case "memory_get":
-		return operation{nacre.Read, nacre.Untrusted, s.doGet}, true
+	case "memory_get": // as far as the entry
+		return operation{nacre.Read, nacre.Trusted, s.doGet}, true
 	case "memory_link":
 		return operation{nacre.Write, nacre.Trusted, s.doLink}, true
 	}
 	return operation{}, false
 }
 
-// driver takes group and session from the principal and from nowhere else.
+// driver carries out one operation. What it tells of entries that no operator
+// vouches for is untrusted, and taints whom it is told (K-25, M-52).
+type driver struct {
+	store *Store
+	do    func(context.Context, Writer, json.RawMessage) (any, error)
+}
+
 func (s *Store) driver(do func(context.Context, Writer, json.RawMessage) (any, error)) nacre.Driver {
-	return nacre.DriverFunc(func(ctx context.Context, in nacre.Invocation) (json.RawMessage, error) {
-		if in.Principal.Group != s.group || in.Principal.Session == "" {
-			return nil, fmt.Errorf("memory of group %s asked for by group %q, session %q", s.group, in.Principal.Group, in.Principal.Session)
-		}
-		result, err := do(ctx, Writer{Session: in.Principal.Session}, in.Arguments)
-		if err != nil {
-			return nil, refusal(err)
-		}
-		return json.Marshal(result)
-	})
+	return driver{s, do}
+}
+
+// Do implements nacre.Driver.
+func (d driver) Do(ctx context.Context, in nacre.Invocation) (json.RawMessage, error) {
+	result, _, err := d.DoLabelled(ctx, in)
+	return result, err
+}
+
+// DoLabelled implements nacre.LabelledDriver. It takes group and session from
+// the principal and from nowhere else.
+func (d driver) DoLabelled(ctx context.Context, in nacre.Invocation) (json.RawMessage, nacre.Label, error) {
+	if in.Principal.Group != d.store.group || in.Principal.Session == "" {
+		return nil, nacre.Untrusted, fmt.Errorf("memory of group %s asked for by group %q, session %q", d.store.group, in.Principal.Group, in.Principal.Session)
+	}
+	result, err := d.do(ctx, Writer{Session: in.Principal.Session}, in.Arguments)
+	if err != nil {
+		return nil, nacre.Untrusted, refusal(err)
+	}
+	label := nacre.Trusted
+	if recalled, ok := result.(interface{ trust() nacre.Label }); ok {
+		label = recalled.trust()
+	}
+	raw, err := json.Marshal(result)
+	return raw, label, err
 }
 
 // refusal puts what the agent can act on into its words; the rest stays an error.
@@ -154,7 +175,21 @@ func (s *Store) doSearch(ctx context.Context, _ Writer, raw json.RawMessage) (an
 		q.Limit = max(*args.Limit, 1)
 	}
 	hits, err := s.Search(ctx, q)
-	return map[string]any{"results": hits, "count": len(hits)}, err
+	return found{Results: hits, Count: len(hits)}, err
+}
+
+// found is what a search tells.
+type found struct {
+	Results []Hit `json:"results"`
+	Count   int   `json:"count"`
+}
+
+func (f found) trust() nacre.Label {
+	lowest := nacre.Trusted
+	for _, hit := range f.Results {
+		lowest = lowest.And(hit.Trust)
+	}
+	return lowest
 }
 
 func (s *Store) doBrief(ctx context.Context, _ Writer, raw json.RawMessage) (any, error) {
@@ -185,11 +220,16 @@ func (s *Store) doGet(ctx context.Context, _ Writer, raw json.RawMessage) (any, 
 		return nil, err
 	}
 	e, links, err := s.Get(ctx, args.ID)
-	return struct {
-		Entry
-		Links []Link `json:"links"`
-	}{e, links}, err
+	return linked{e, links}, err
 }
+
+// linked is what is told of one entry.
+type linked struct {
+	Entry
+	Links []Link `json:"links"`
+}
+
+func (l linked) trust() nacre.Label { return l.Trust }
 
 func (s *Store) doLink(ctx context.Context, w Writer, raw json.RawMessage) (any, error) {
 	l := Link{Kind: EdgePrevents}

@@ -97,8 +97,14 @@ type hunt struct {
 	runs [classCount]span
 }
 
-// New builds an engine.
-func New() *Engine {
+// shared is the one engine there is: it never changes, and building it takes
+// longer than most calls.
+var shared = sync.OnceValue(build) //nolint:gochecknoglobals // nothing can write it
+
+// New gives the engine, built at its first use.
+func New() *Engine { return shared() }
+
+func build() *Engine {
 	e := &Engine{secretNames: set(secretNames), holders: set(holders)}
 	var words []string
 	add := func(k keyword, spellings ...string) {

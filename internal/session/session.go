@@ -61,6 +61,7 @@ type Session struct {
 
 	held    *registry.Held
 	chain   *audit.Chain
+	floods  *audit.Aggregator
 	sandbox *sandbox.Native
 	now     func() time.Time
 	room    string // host folder of the sockets
@@ -152,8 +153,11 @@ func (s *Session) openChain(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	s.chain, s.Recorder = chain, recorder{chain, s}
-	return nil
+	s.chain = chain
+	// An agent cannot fill its chain with refusals (D-16).
+	s.floods, err = audit.NewAggregator(chain, s.now)
+	s.Recorder = recorder{s.floods, s}
+	return err
 }
 
 // sealLeft closes the chain of an opening that was killed, so that it is proven
@@ -176,7 +180,7 @@ func sealLeft(ctx context.Context, o Options, chain string) error {
 // recorder stamps every record with the session it belongs to, and stops the
 // session when the chain can no longer be written.
 type recorder struct {
-	chain   *audit.Chain
+	chain   nacre.Recorder
 	session *Session
 }
 
@@ -404,7 +408,8 @@ func (s *Session) closeChain(ctx context.Context, outcome string) (sealed bool, 
 	if s.chain == nil {
 		return false, nil
 	}
+	held := s.floods.Close(ctx)
 	err = s.Recorder.Commit(ctx, nacre.Record{Kind: nacre.KindSessionClose, Source: "core", Outcome: outcome})
 	closing := s.chain.Close(ctx)
-	return closing == nil, errors.Join(err, closing)
+	return closing == nil, errors.Join(held, err, closing)
 }
