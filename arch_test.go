@@ -19,11 +19,14 @@ var floors = map[string]int{
 	"": 0, // the root: nouns
 	// what all deciders read: JSON that cannot be read in two ways
 	"internal/wire": 0,
+	// and constraints, which policy and grants both narrow
+	"internal/constraint": 0,
 
 	// 1: deciders, pure
 	"policy": 1, "internal/token": 1, "internal/firewall": 1, "internal/redact": 1,
 	"internal/posture": 1, "internal/budget": 1, "internal/zmtp": 1,
 	"internal/provenance": 1, "internal/handle": 1, "internal/search": 1, "internal/schema": 1,
+	"internal/atom": 1, "internal/gate": 1,
 
 	// 2: records on disk
 	"audit": 2, "internal/registry": 2, "internal/approval": 2, "internal/memory": 2,
