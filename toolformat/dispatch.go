@@ -19,11 +19,6 @@ type Caller interface {
 // the call. It cannot change whom the call acts for.
 type CallHook func(ctx context.Context, c nacre.Call) (nacre.Call, error)
 
-// ResultHook sees a raw result before it is redacted. It is the kernel's to
-// run, since results are redacted before they come here; the type is for those
-// who hand the same hooks to both.
-type ResultHook func(ctx context.Context, in nacre.Invocation, raw json.RawMessage) (json.RawMessage, error)
-
 // Dispatcher carries out the tool calls of a model's responses. All fields but
 // Hooks are required.
 type Dispatcher struct {
