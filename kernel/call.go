@@ -30,12 +30,16 @@ const (
 // each field is set once, from copies that no caller holds.
 type run struct {
 	call    nacre.Call
-	action  string
 	tool    *tool
 	session *session
 	now     time.Time
 	subject token.Subject
 	policy  string
+	// payer is whose rate it is counted against: a token that was handed down is
+	// charged to the principal that it was granted to (K-11).
+	payer string
+	// admin is set where the principal may see a result raw (K-14).
+	admin bool
 	// arguments are canonical, after defaults, and digested.
 	arguments json.RawMessage
 	digest    token.Digest
@@ -62,7 +66,10 @@ type run struct {
 // wraps a *nacre.Refusal, which is what the agent may see of it; any other
 // error means that ctx ended.
 func (k *Kernel) Call(ctx context.Context, c nacre.Call) (nacre.Outcome, error) {
-	r := k.begin(c)
+	r, err := k.begin(c)
+	if err != nil {
+		return k.reject(ctx, r, err)
+	}
 	if err := k.know(r); err != nil {
 		return k.reject(ctx, r, err)
 	}
@@ -102,11 +109,20 @@ func (k *Kernel) Call(ctx context.Context, c nacre.Call) (nacre.Outcome, error) 
 }
 
 // begin takes copies of all that decides, so that nobody can change it while
-// the call is decided.
-func (k *Kernel) begin(c nacre.Call) *run {
+// the call is decided, and names the call where the host has not.
+func (k *Kernel) begin(c nacre.Call) (r *run, err error) {
 	p := &c.Principal
 	p.Roles, p.Attributes, p.Scope = slices.Clone(p.Roles), maps.Clone(p.Attributes), maps.Clone(p.Scope)
-	return &run{call: c, action: c.ID, now: k.now(), subject: token.SubjectOf(c.Principal), policy: k.policy.Version()}
+	if c.Correlation != "" {
+		c.Correlation, _ = nacre.ParseCorrelation(string(c.Correlation))
+	}
+	if c.ID == "" {
+		c.ID, err = k.randomID()
+	}
+	return &run{
+		call: c, now: k.now(), subject: token.SubjectOf(c.Principal), policy: k.policy.Version(),
+		payer: p.ID, admin: slices.Contains(p.Roles, roleAdmin),
+	}, err
 }
 
 func (k *Kernel) know(r *run) error {
@@ -153,7 +169,7 @@ func (k *Kernel) listen(r *run) error {
 	if err := k.enter(r); err != nil {
 		return err
 	}
-	r.tainted, r.untrusted = r.session.ledger.Tainted(), r.session.readUntrusted()
+	r.tainted, r.untrusted = r.session.listened()
 	if len(r.tool.capability.Sinks) > 0 && r.arguments != nil {
 		r.origins = r.session.origins(r.arguments, r.tool.capability.Sinks)
 	}
@@ -173,13 +189,24 @@ func unavailable(message string) *nacre.Refusal {
 	return &nacre.Refusal{Code: nacre.CodePluginUnavailable, Stage: stageAuthorize, Retriable: true, Message: message}
 }
 
-// authorize asks the group's list, the policy and the rate, and counts nothing.
+// authorize asks whether the call is permitted, and the rate; it counts nothing.
 func (k *Kernel) authorize(r *run) error {
-	capability, principal := r.tool.capability, r.call.Principal
+	if err := k.permit(r); err != nil {
+		return err
+	}
+	return limited(r, k.limiter.Wait(r.rateKey(), policy.RateOf(r.tool.capability, r.call.Principal), r.now))
+}
+
+// permit asks the revocations, the group's list and the policy.
+func (k *Kernel) permit(r *run) error {
+	capability, principal := &r.tool.capability, &r.call.Principal
 	if principal.ID == "" {
 		return unauthorized(nacre.Decision{Code: nacre.ReasonGroupNotAllowed, Message: "the call comes from nobody: its principal has no id"})
 	}
-	if !k.groups.Allows(principal.Group, capability) {
+	if gone, err := k.revocations.Revoked("", principal.ID, r.now); gone || err != nil {
+		return refuseGrant(errors.Join(token.ErrRevoked, err))
+	}
+	if !k.groups.Allows(principal.Group, *capability) {
 		return unauthorized(nacre.Decision{
 			Code:    nacre.ReasonGroupNotAllowed,
 			Message: fmt.Sprintf("group %s may not use %s; its list of tools must name it", principal.Group, capability.Tool),
@@ -193,10 +220,7 @@ func (k *Kernel) authorize(r *run) error {
 		r.decision.Verdict, r.decision.Code = nacre.Ask, nacre.ReasonHighRisk
 		r.decision.Message = "the tool is marked as high risk"
 	}
-	if err := k.constrain(r); err != nil {
-		return err
-	}
-	return limited(r, k.limiter.Wait(r.rateKey(), policy.RateOf(capability, principal), r.now))
+	return k.constrain(r)
 }
 
 // request is what policy decides on.
@@ -246,7 +270,7 @@ func unauthorized(d nacre.Decision) error {
 }
 
 func (r *run) rateKey() policy.RateKey {
-	return policy.RateKey{Principal: r.call.Principal.ID, Session: r.call.Principal.Session, Capability: r.tool.capability.ID}
+	return policy.RateKey{Principal: r.payer, Session: r.call.Principal.Session, Capability: r.tool.capability.ID}
 }
 
 // charge counts the call against its rate, once (K-04).
@@ -272,8 +296,8 @@ func limited(r *run, wait time.Duration) error {
 // cannot have changed who, what and with which arguments; and who was revoked
 // meanwhile gets nothing. The grant never leaves, so it is spent here.
 func (k *Kernel) authorizeOnce(ctx context.Context, r *run) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("call %s: %w", r.call.Tool, context.Cause(ctx))
+	if err := wanted(ctx, r); err != nil {
+		return err
 	}
 	now := k.now()
 	id, err := k.randomID()
@@ -295,6 +319,14 @@ func (k *Kernel) authorizeOnce(ctx context.Context, r *run) error {
 		return refuseGrant(err)
 	}
 	r.grant = grant.ID
+	return nil
+}
+
+// wanted fails where nobody waits any more: then nothing is done.
+func wanted(ctx context.Context, r *run) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("call %s: %w", r.call.Tool, context.Cause(ctx))
+	}
 	return nil
 }
 

@@ -45,22 +45,30 @@ func (k *Kernel) confirm(ctx context.Context, r *run) error {
 	if err := k.recordAsk(ctx, r, q); err != nil {
 		return err
 	}
-	if r.call.OnAsk != nil {
-		r.call.OnAsk(q.Expires)
-	}
+	k.tell(r, q)
 	ruling, err := k.ask(ctx, q)
-	verdict := ruled(r, q, ruling, err, k.now())
+	answered := k.now()
+	verdict := ruled(r, q, ruling, err, answered)
 	if failed := k.recordReply(ctx, r, q, ruling, verdict); failed != nil {
 		return failed
 	}
 	if err == nil && (verdict == nil || ruling.Verdict == nacre.Deny) {
-		r.session.standings.keep(r, q, ruling, k.now())
+		r.session.standings.keep(r, q, ruling, answered)
 	}
 	if verdict != nil {
 		return verdict
 	}
 	r.approval = approval{question: q.ID, digest: q.Digest, by: ruling.By}
 	return nil
+}
+
+// tell says to the host that a person is being asked. What goes wrong there is
+// no reason to ask nobody.
+func (k *Kernel) tell(r *run, q nacre.Question) {
+	defer func() { _ = recover() }()
+	if r.call.OnAsk != nil {
+		r.call.OnAsk(q.Expires)
+	}
 }
 
 // stand applies what a person ruled for a time.
@@ -81,7 +89,7 @@ func (k *Kernel) question(r *run, id string) nacre.Question {
 	words, _ := k.redactor.String(cut(r.call.Hints.Justification, maxAgentWords))
 	return nacre.Question{
 		ID: id, Session: p.Session, Group: p.Group, Capability: c.ID, Arguments: slices.Clone(r.arguments),
-		Digest: hex.EncodeToString(digest[:]), Origins: r.origins, Why: why(r.decision), AgentWords: words, Expires: expires,
+		Digest: hex.EncodeToString(digest[:]), Origins: slices.Clone(r.origins), Why: why(r.decision), AgentWords: words, Expires: expires,
 	}
 }
 

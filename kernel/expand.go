@@ -18,8 +18,14 @@ import (
 // says of it (K-17). The page is redacted, cut to the budgets, and recorded
 // before it is returned.
 func (k *Kernel) Expand(ctx context.Context, id string, q nacre.Query, p nacre.Principal) (nacre.Frame, error) {
-	r := k.begin(nacre.Call{Principal: p})
+	r, err := k.begin(nacre.Call{Principal: p})
+	if err != nil {
+		return nacre.Frame{}, k.rejected(ctx, r, err)
+	}
 	r.mode = nacre.ModeTable
+	if err := wanted(ctx, r); err != nil {
+		return nacre.Frame{}, k.rejected(ctx, r, err)
+	}
 	if err := k.enter(r); err != nil {
 		return nacre.Frame{}, k.rejected(ctx, r, err)
 	}

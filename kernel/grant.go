@@ -5,8 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -52,23 +51,28 @@ type Input struct {
 // operator's own words, never a model's.
 func (k *Kernel) Grant(ctx context.Context, q GrantRequest, p nacre.Principal, justification string) (nacre.Token, error) {
 	p.Justification = justification
-	r := k.begin(nacre.Call{Principal: p, Arguments: q.Arguments})
+	r, err := k.begin(nacre.Call{Principal: p, Arguments: q.Arguments})
+	if err != nil {
+		return nacre.Token{}, k.rejected(ctx, r, err)
+	}
 	if err := k.grantable(r, q); err != nil {
 		return nacre.Token{}, k.rejected(ctx, r, err)
 	}
-	for _, step := range []func() error{
-		func() error { return k.listen(r) },
-		func() error { return k.authorize(r) },
-		func() error { return k.charge(r) },
-		func() error { return k.confirm(ctx, r) },
-	} {
-		if err := step(); err != nil {
-			return nacre.Token{}, k.rejected(ctx, r, err)
-		}
+	if err := k.listen(r); err != nil {
+		return nacre.Token{}, k.rejected(ctx, r, err)
 	}
-	t, err := k.mint(r, q)
+	if err := k.authorize(r); err != nil {
+		return nacre.Token{}, k.rejected(ctx, r, err)
+	}
+	if err := k.charge(r); err != nil {
+		return nacre.Token{}, k.rejected(ctx, r, err)
+	}
+	if err := k.confirm(ctx, r); err != nil {
+		return nacre.Token{}, k.rejected(ctx, r, err)
+	}
+	t, err := k.mint(ctx, r, q)
 	if err != nil {
-		return nacre.Token{}, k.rejected(ctx, r, refuseGrant(err))
+		return nacre.Token{}, k.rejected(ctx, r, err)
 	}
 	if err := k.recordGrant(ctx, r, t); err != nil {
 		return nacre.Token{}, err
@@ -94,10 +98,13 @@ func (k *Kernel) grantable(r *run, q GrantRequest) error {
 	return k.validate(r)
 }
 
-func (k *Kernel) mint(r *run, q GrantRequest) (nacre.Token, error) {
+func (k *Kernel) mint(ctx context.Context, r *run, q GrantRequest) (nacre.Token, error) {
+	if err := wanted(ctx, r); err != nil {
+		return nacre.Token{}, err
+	}
 	id, err := k.randomID()
 	if err != nil {
-		return nacre.Token{}, err
+		return nacre.Token{}, refuseGrant(err)
 	}
 	ttl := q.TTL
 	if ttl == 0 {
@@ -109,28 +116,37 @@ func (k *Kernel) mint(r *run, q GrantRequest) (nacre.Token, error) {
 		Constraints: r.constraints, Arguments: r.digest, Issued: now, Expires: now.Add(ttl), Uses: q.Uses,
 	})
 	if err != nil {
-		return nacre.Token{}, err
+		return nacre.Token{}, refuseGrant(err)
 	}
 	if err := k.uses.Open(t, now); err != nil {
-		return nacre.Token{}, err
+		return nacre.Token{}, refuseGrant(err)
 	}
-	k.prepaid.add(t.ID, t.Expires, now)
+	k.granted.add(r, t, now)
 	r.grant = t.ID
 	return t, nil
 }
 
 // Invoke spends a grant: it verifies the token, checks the arguments against
-// the schema and the token's constraints, and then acts, records and shows as
-// Call does. The frame is in the mode that was asked for, or a narrower one.
+// the schema, the token's constraints and, now that they are known, the policy,
+// and then acts, records and shows as Call does. A person is asked again where
+// the session has listened to somebody else since the grant, or where what was
+// granted did not say with which arguments. The frame is in the mode that was
+// asked for, or a narrower one.
 func (k *Kernel) Invoke(ctx context.Context, t nacre.Token, p nacre.Principal, in Input) (nacre.Frame, error) {
 	r, effective, err := k.use(t, p, in)
 	if err != nil {
+		return nacre.Frame{}, k.rejected(ctx, r, err)
+	}
+	if err := wanted(ctx, r); err != nil {
 		return nacre.Frame{}, k.rejected(ctx, r, err)
 	}
 	if err := k.afford(r); err != nil {
 		return nacre.Frame{}, k.rejected(ctx, r, err)
 	}
 	if err := k.spend(r, effective); err != nil {
+		return nacre.Frame{}, k.rejected(ctx, r, err)
+	}
+	if err := k.consent(ctx, r, t, in); err != nil {
 		return nacre.Frame{}, k.rejected(ctx, r, err)
 	}
 	if err := k.recordBegin(ctx, r); err != nil {
@@ -152,41 +168,93 @@ func (k *Kernel) DryRun(ctx context.Context, t nacre.Token, p nacre.Principal, i
 	if err != nil {
 		return Plan{}, k.rejected(ctx, r, err)
 	}
+	if err := k.afford(r); err != nil {
+		return Plan{}, k.rejected(ctx, r, err)
+	}
 	if err := k.recordRehearsal(ctx, r); err != nil {
 		return Plan{}, err
 	}
 	return k.plan(r), nil
 }
 
-// use verifies a token for one input, and changes nothing.
+// use verifies a token for one input, and changes nothing. What is wrong with
+// the token is told before what is wrong with the arguments.
 func (k *Kernel) use(t nacre.Token, p nacre.Principal, in Input) (*run, token.Effective, error) {
-	r := k.begin(nacre.Call{ID: in.ID, Principal: p, Arguments: in.Arguments, Correlation: in.Correlation})
-	r.mode, r.grant = in.Mode, t.ID
+	r, err := k.begin(nacre.Call{ID: in.ID, Principal: p, Arguments: in.Arguments, Correlation: in.Correlation})
+	if err != nil {
+		return r, token.Effective{}, err
+	}
+	r.mode, r.grant = in.Mode, cut(t.ID, maxWord)
 	if r.tool = k.capability(t.Capability); r.tool == nil {
 		return r, token.Effective{}, unknown(string(t.Capability))
 	}
 	r.call.Tool = r.tool.capability.Tool
-	if err := k.validate(r); err != nil {
-		return r, token.Effective{}, err
+	invalid := k.validate(r)
+	e, err := k.verify(r, t, in)
+	if err != nil && (invalid == nil || !errors.Is(err, token.ErrArguments)) {
+		return r, e, refuseToken(err)
 	}
-	caller := in.Caller
+	if invalid != nil {
+		return r, e, invalid
+	}
+	r.call.Principal.ID, r.call.Principal.Roles = e.Principal, e.Roles
+	r.admin = slices.Contains(e.Roles, roleAdmin)
+	r.grant, r.constraints = e.ID, e.Constraints
+	if err := k.listen(r); err != nil {
+		return r, e, err
+	}
+	return r, e, k.hold(r, e)
+}
+
+// verify returns what the token allows at this moment.
+func (k *Kernel) verify(r *run, t nacre.Token, in Input) (token.Effective, error) {
+	caller, now := in.Caller, k.now()
 	if caller == "" {
-		caller = p.ID
+		caller = r.payer
 	}
 	e, err := k.keys.Verify(t, token.Presentation{
-		Caller: caller, Subject: r.subject, Capability: r.tool.capability.ID, Arguments: r.arguments, Now: r.now,
+		Caller: caller, Subject: r.subject, Capability: r.tool.capability.ID, Arguments: r.arguments, Now: now,
 		Revoked: k.revocations,
 	})
 	if err != nil {
-		return r, e, refuseToken(err)
+		return e, err
 	}
-	if err := k.uses.Check(e, r.now); err != nil {
-		return r, e, refuseToken(err)
+	return e, k.uses.Check(e, now)
+}
+
+// hold asks the policy once more: the arguments are known now, and the session
+// may have read what it had not when the grant was made (M-52). What a person
+// agreed to then counts where it was the same question.
+func (k *Kernel) hold(r *run, e token.Effective) error {
+	was, known := k.granted.find(e.RootID)
+	if known {
+		r.call.Principal.Justification = was.justification
 	}
-	r.call.Principal.ID, r.call.Principal.Roles = e.Principal, e.Roles
-	r.grant, r.constraints = e.ID, e.Constraints
-	r.decision = nacre.Decision{Verdict: nacre.Allow, Code: nacre.ReasonTokenVerified, Constraints: e.Constraints}
-	return r, e, k.listen(r)
+	if err := k.permit(r); err != nil {
+		return err
+	}
+	if known && r.decision.Verdict == nacre.Ask && was.covers(r) {
+		r.decision.Verdict, r.approval = nacre.Allow, was.approval
+	}
+	if r.decision.Verdict == nacre.Allow {
+		r.decision.Code = nacre.ReasonTokenVerified
+	}
+	return nil
+}
+
+// consent asks where the grant does not answer. Then the token has to be good
+// when the answer has come, too.
+func (k *Kernel) consent(ctx context.Context, r *run, t nacre.Token, in Input) error {
+	if r.decision.Verdict == nacre.Allow {
+		return nil
+	}
+	if err := k.confirm(ctx, r); err != nil {
+		return err
+	}
+	if _, err := k.verify(r, t, in); err != nil && !errors.Is(err, token.ErrSpent) { // the use is this call's own
+		return refuseToken(err)
+	}
+	return wanted(ctx, r)
 }
 
 // refuseToken keeps the reason from the agent, which may be trying tokens out,
@@ -209,7 +277,7 @@ func refuseToken(err error) error {
 // rate when it was granted, every further one is now: one token does not buy
 // unlimited calls (K-04).
 func (k *Kernel) spend(r *run, e token.Effective) error {
-	if !k.prepaid.take(e.RootID) {
+	if !k.granted.prepaid(e.RootID) {
 		if err := k.charge(r); err != nil {
 			return err
 		}
@@ -218,35 +286,6 @@ func (k *Kernel) spend(r *run, e token.Effective) error {
 		return refuseToken(err)
 	}
 	return nil
-}
-
-// prepaid are the grants whose first use was counted already. What does not fit
-// is counted again.
-type prepaid struct {
-	mu   sync.Mutex
-	kept map[string]time.Time
-}
-
-func (p *prepaid) add(id string, expires, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.kept == nil {
-		p.kept = make(map[string]time.Time)
-	}
-	if len(p.kept) >= token.MaxAccounts {
-		maps.DeleteFunc(p.kept, func(_ string, until time.Time) bool { return !now.Before(until) })
-	}
-	if len(p.kept) < token.MaxAccounts {
-		p.kept[id] = expires
-	}
-}
-
-func (p *prepaid) take(id string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, ok := p.kept[id]
-	delete(p.kept, id)
-	return ok
 }
 
 // Derive narrows a token for a holder further down; it needs no key, and
@@ -281,7 +320,10 @@ func (k *Kernel) ExplainDenial(q GrantRequest, p nacre.Principal, justification 
 		return nacre.Denial{}, errors.New("kernel: this policy engine does not explain: use one that is a policy.Explainer")
 	}
 	p.Justification = justification
-	r := k.begin(nacre.Call{Principal: p, Arguments: q.Arguments})
+	r, err := k.begin(nacre.Call{Principal: p, Arguments: q.Arguments})
+	if err != nil {
+		return nacre.Denial{}, err
+	}
 	if err := k.grantable(r, q); err != nil {
 		return nacre.Denial{}, err
 	}

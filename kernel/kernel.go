@@ -122,7 +122,7 @@ type Kernel struct {
 	keys         *token.Ring
 	revocations  Revocations
 	uses         token.Ledger
-	prepaid      prepaid
+	granted      granted
 	limiter      policy.Limiter
 	handles      *handle.Store
 	outputBudget int

@@ -2,8 +2,6 @@ package kernel
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,107 +30,6 @@ const (
 	maxName = 200
 )
 
-// What the records of a call tell beyond the fields that all records have.
-// Arguments, results and the agent's words are there by size and digest only.
-type (
-	rejectDetail struct {
-		Call       string             `json:"call,omitempty"`
-		Principal  string             `json:"principal"`
-		Capability nacre.CapabilityID `json:"capability,omitempty"`
-		Code       nacre.Code         `json:"code,omitempty"`
-		Rule       string             `json:"rule,omitempty"`
-		Field      string             `json:"field,omitempty"`
-		RetryAfter int                `json:"retry_after,omitempty"`
-		Grant      string             `json:"grant,omitempty"`
-		Arguments  measure            `json:"arguments"`
-		Words      measure            `json:"agent_words"`
-		Request    *policy.Recorded   `json:"request,omitempty"`
-	}
-	beginDetail struct {
-		Call       string             `json:"call,omitempty"`
-		Principal  string             `json:"principal"`
-		Capability nacre.CapabilityID `json:"capability"`
-		Content    string             `json:"content,omitempty"`
-		Policy     string             `json:"policy"`
-		Code       nacre.ReasonCode   `json:"code"`
-		Rule       string             `json:"rule,omitempty"`
-		Grant      string             `json:"grant,omitempty"`
-		Question   string             `json:"question,omitempty"`
-		Approval   string             `json:"approval,omitempty"`
-		By         string             `json:"by,omitempty"`
-		Mode       string             `json:"mode,omitempty"`
-		Arguments  measure            `json:"arguments"`
-		Words      measure            `json:"agent_words"`
-		Request    *policy.Recorded   `json:"request,omitempty"`
-	}
-	askDetail struct {
-		Call       string             `json:"call,omitempty"`
-		Capability nacre.CapabilityID `json:"capability"`
-		Question   string             `json:"question"`
-		Digest     string             `json:"digest"`
-		Code       nacre.ReasonCode   `json:"code,omitempty"`
-		Verdict    string             `json:"verdict,omitempty"`
-		By         string             `json:"by,omitempty"`
-		Expires    string             `json:"expires,omitempty"`
-		Origins    []nacre.Origin     `json:"origins,omitempty"`
-		// Stands says for how many seconds the answer holds, and for what.
-		Stands int64  `json:"stands,omitempty"`
-		Scope  string `json:"scope,omitempty"`
-	}
-	endDetail struct {
-		Call       string             `json:"call,omitempty"`
-		Capability nacre.CapabilityID `json:"capability"`
-		Grant      string             `json:"grant,omitempty"`
-		Code       nacre.Code         `json:"code,omitempty"`
-		Original   string             `json:"original,omitempty"`
-		Retriable  bool               `json:"retriable,omitempty"`
-		Cause      string             `json:"cause,omitempty"`
-		Driver     string             `json:"driver,omitempty"`
-		Attempts   []Attempt          `json:"attempts,omitempty"`
-		Result     measure            `json:"result"`
-		Shown      measure            `json:"shown"`
-		Mode       string             `json:"mode,omitempty"`
-		Handle     string             `json:"handle,omitempty"`
-		Redacted   []string           `json:"redacted,omitempty"`
-		Label      string             `json:"label,omitempty"`
-	}
-	grantDetail struct {
-		Principal   string             `json:"principal"`
-		Capability  nacre.CapabilityID `json:"capability"`
-		Grant       string             `json:"grant"`
-		Code        nacre.ReasonCode   `json:"code"`
-		Rule        string             `json:"rule,omitempty"`
-		Policy      string             `json:"policy"`
-		Question    string             `json:"question,omitempty"`
-		Expires     string             `json:"expires"`
-		Uses        int                `json:"uses,omitempty"`
-		Constrained bool               `json:"constrained,omitempty"`
-		Request     *policy.Recorded   `json:"request,omitempty"`
-	}
-	expandDetail struct {
-		Principal  string             `json:"principal"`
-		Capability nacre.CapabilityID `json:"capability"`
-		Handle     string             `json:"handle"`
-		Rows       int                `json:"rows"`
-		Shown      measure            `json:"shown"`
-		Redacted   []string           `json:"redacted,omitempty"`
-		Label      string             `json:"label"`
-	}
-	// measure is what may be known of a value that is not kept.
-	measure struct {
-		Bytes  int    `json:"bytes"`
-		SHA256 string `json:"sha256,omitempty"`
-	}
-)
-
-func measured[T string | json.RawMessage](v T) measure {
-	if len(v) == 0 {
-		return measure{}
-	}
-	sum := sha256.Sum256([]byte(v))
-	return measure{Bytes: len(v), SHA256: hex.EncodeToString(sum[:])}
-}
-
 // reject is rejected for a call.
 func (k *Kernel) reject(ctx context.Context, r *run, err error) (nacre.Outcome, error) {
 	return nacre.Outcome{}, k.rejected(ctx, r, err)
@@ -140,41 +37,59 @@ func (k *Kernel) reject(ctx context.Context, r *run, err error) (nacre.Outcome, 
 
 // rejected records a refusal before anything was done, and passes it on.
 func (k *Kernel) rejected(ctx context.Context, r *run, err error) error {
-	detail := rejectDetail{
-		Call: plain(r.call.ID), Principal: plain(r.call.Principal.ID), Rule: r.decision.Rule, Grant: k.word(r.grant),
-		Arguments: measured(r.call.Arguments), Words: measured(r.call.Hints.Justification),
-	}
-	if r.tool != nil {
-		detail.Capability, detail.Request = r.tool.capability.ID, r.recorded()
-	}
 	record := k.record(r, nacre.KindCallReject)
 	record.Source, record.Outcome, record.Reason = "core", nacre.OutcomeRejected, reasonGone
-	if refusal := new(nacre.Refusal); errors.As(err, &refusal) {
-		shown := *refusal
+	shown, known := refusalIn(err)
+	if known {
 		shown.Message, _ = k.redactor.String(cut(shown.Message, maxMessage))
-		detail.Code, detail.Field, detail.RetryAfter = shown.Code, k.word(shown.Field), shown.RetryAfter
 		record.Stage, record.Reason = shown.Stage, string(shown.Reason)
-		if err == error(refusal) { //nolint:errorlint // what wraps it says more, and stays
+		k.counters.denied(shown.Reason)
+		if _, bare := err.(*nacre.Refusal); bare { //nolint:errorlint // what wraps it says more, and stays
 			err = &shown
 		}
 	}
-	k.counters.denied(nacre.ReasonCode(record.Reason))
+	r.grant = k.word(r.grant)
 	k.trace(r, EventDeny, func(t *Trace) {
-		t.Reason, t.Error, t.Code, t.Stage = nacre.ReasonCode(record.Reason), err.Error(), detail.Code, record.Stage
-		t.Took, t.Outcome = k.now().Sub(r.now), record.Outcome
+		t.Reason, t.Error, t.Code, t.Stage = nacre.ReasonCode(record.Reason), err.Error(), shown.Code, record.Stage
+		t.Took, t.Outcome = k.took(r), record.Outcome
 	})
-	if failed := k.append(ctx, record, detail); failed != nil {
+	if failed := k.append(ctx, record, r.rejectDetail(shown, k.word(shown.Field))); failed != nil {
 		return unrecorded(failed, "the call was refused, and that could not be recorded")
 	}
 	return err
 }
 
-// recorded is the request as it is kept, so that another policy can be held
-// against it later (K-06).
-func (r *run) recorded() *policy.Recorded {
-	recorded := policy.RecordedOf(r.request())
-	return &recorded
+// refusalIn is a copy of the refusal that err is or wraps.
+func refusalIn(err error) (nacre.Refusal, bool) {
+	var refusal *nacre.Refusal
+	if errors.As(err, &refusal) && refusal != nil {
+		return *refusal, true
+	}
+	return nacre.Refusal{}, false
 }
+
+func (r *run) rejectDetail(shown nacre.Refusal, field string) detail {
+	d := newDetail()
+	measure(&d, "agent_words", r.call.Hints.Justification)
+	measure(&d, "arguments", r.call.Arguments)
+	d.text("call", plain(r.call.ID))
+	if r.tool != nil {
+		d.text("capability", string(r.tool.capability.ID))
+	}
+	d.text("code", string(shown.Code))
+	d.text("field", field)
+	d.text("grant", r.grant)
+	d.text("principal", plain(r.call.Principal.ID))
+	if r.tool != nil {
+		d.request("request", policy.RecordedOf(r.request()))
+	}
+	d.number("retry_after", int64(shown.RetryAfter))
+	d.text("rule", r.decision.Rule)
+	return d
+}
+
+// took is how long a call has taken so far; a clock that went back says nothing.
+func (k *Kernel) took(r *run) time.Duration { return max(k.now().Sub(r.now), 0) }
 
 // recordBegin returns when the begin record is durable; otherwise nothing may run (K-21).
 func (k *Kernel) recordBegin(ctx context.Context, r *run) error {
@@ -186,13 +101,24 @@ func (k *Kernel) recordBegin(ctx context.Context, r *run) error {
 	return nil
 }
 
-func (k *Kernel) beginDetail(r *run) beginDetail {
-	return beginDetail{
-		Call: plain(r.call.ID), Principal: plain(r.call.Principal.ID), Capability: r.tool.capability.ID,
-		Content: r.tool.capability.ContentHash, Policy: r.policy, Code: r.decision.Code, Rule: r.decision.Rule,
-		Grant: r.grant, Question: r.approval.question, Approval: r.approval.digest, By: plain(r.approval.by),
-		Mode: r.call.Hints.Mode, Arguments: measured(r.arguments), Words: measured(r.call.Hints.Justification), Request: r.recorded(),
-	}
+func (k *Kernel) beginDetail(r *run) detail {
+	d := newDetail()
+	measure(&d, "agent_words", r.call.Hints.Justification)
+	d.text("approval", r.approval.digest)
+	measure(&d, "arguments", r.arguments)
+	d.text("by", plain(r.approval.by))
+	d.text("call", plain(r.call.ID))
+	d.text("capability", string(r.tool.capability.ID))
+	d.text("code", string(r.decision.Code))
+	d.text("content", r.tool.capability.ContentHash)
+	d.text("grant", r.grant)
+	d.text("mode", r.call.Hints.Mode)
+	d.text("policy", r.policy)
+	d.text("principal", plain(r.call.Principal.ID))
+	d.text("question", r.approval.question)
+	d.request("request", policy.RecordedOf(r.request()))
+	d.text("rule", r.decision.Rule)
+	return d
 }
 
 // recordRehearsal records a dry run, which is a crossing too.
@@ -211,14 +137,21 @@ func (k *Kernel) recordRehearsal(ctx context.Context, r *run) error {
 func (k *Kernel) recordGrant(ctx context.Context, r *run, t nacre.Token) error {
 	record := k.record(r, KindGrant)
 	record.Source, record.Stage, record.Outcome, record.Reason = "core", stageAuthorize, nacre.OutcomeAllowed, string(r.decision.Code)
-	detail := grantDetail{
-		Principal: plain(t.Principal), Capability: t.Capability, Grant: t.ID, Code: r.decision.Code, Rule: r.decision.Rule, Policy: r.policy,
-		Question: r.approval.question, Expires: stamp(t.Expires), Constrained: !t.Constraints.IsZero(), Request: r.recorded(),
-	}
+	d := newDetail()
+	d.text("capability", string(t.Capability))
+	d.text("code", string(r.decision.Code))
+	d.flag("constrained", !t.Constraints.IsZero())
+	d.text("expires", stamp(t.Expires))
+	d.text("grant", t.ID)
+	d.text("policy", r.policy)
+	d.text("principal", plain(t.Principal))
+	d.text("question", r.approval.question)
+	d.request("request", policy.RecordedOf(r.request()))
+	d.text("rule", r.decision.Rule)
 	if t.Uses != nil {
-		detail.Uses = *t.Uses
+		d.number("uses", int64(*t.Uses))
 	}
-	if err := k.commit(ctx, record, detail); err != nil {
+	if err := k.commit(ctx, record, d); err != nil {
 		return unrecorded(err, "the grant could not be recorded, so it was not made")
 	}
 	return nil
@@ -232,10 +165,15 @@ func (k *Kernel) recordExpand(ctx context.Context, r *run, id string, s shown) e
 		record.Outcome = nacre.OutcomeSanitized
 	}
 	k.trace(r, EventExpand, func(t *Trace) { t.HandleID, t.Summary, t.Outcome = id, s.summary(), record.Outcome })
-	err := k.append(ctx, record, expandDetail{
-		Principal: plain(r.call.Principal.ID), Capability: r.tool.capability.ID, Handle: k.word(id), Rows: len(s.frame.Rows),
-		Shown: measured(s.encoded), Redacted: s.redacted, Label: s.label.String(),
-	})
+	d := newDetail()
+	d.text("capability", string(r.tool.capability.ID))
+	d.text("handle", k.word(id))
+	d.text("label", s.label.String())
+	d.text("principal", plain(r.call.Principal.ID))
+	d.list("redacted", s.redacted)
+	d.number("rows", int64(len(s.frame.Rows)))
+	measure(&d, "shown", s.encoded)
+	err := k.append(ctx, record, d)
 	if err != nil {
 		return unrecorded(err, "the page could not be recorded, so it is not shown")
 	}
@@ -246,13 +184,6 @@ func (k *Kernel) recordExpand(ctx context.Context, r *run, id string, s shown) e
 // (K-21); a handler's own refusal first as it was, then as it is seen (D-16).
 func (k *Kernel) recordEnd(ctx context.Context, r *run, raw json.RawMessage, s shown, f *failure) error {
 	const unknown = "the call was carried out, but its end could not be recorded; do not repeat it before somebody has looked"
-	detail := endDetail{
-		Call: plain(r.call.ID), Capability: r.tool.capability.ID, Grant: r.grant, Driver: r.driver, Attempts: r.attempts,
-		Result: measured(raw), Shown: measured(s.encoded), Handle: s.handleID(), Redacted: s.redacted, Label: s.label.String(),
-	}
-	if s.framed {
-		detail.Mode = s.frame.Mode.String()
-	}
 	record := k.record(r, nacre.KindCallEnd)
 	record.Source, record.Stage, record.Outcome = r.tool.source, stageRoute, nacre.OutcomeRouted
 	if len(s.redacted) > 0 {
@@ -261,34 +192,56 @@ func (k *Kernel) recordEnd(ctx context.Context, r *run, raw json.RawMessage, s s
 	}
 	if f != nil {
 		record.Outcome, record.Reason = nacre.OutcomeError, string(f.refusal.Code)
-		detail.Code, detail.Retriable, detail.Label = f.refusal.Code, f.refusal.Retriable, ""
-		detail.Cause = causeOf(f.cause)
 		k.counters.count(func(s *Stats) { s.InvocationFailures++ })
-		if f.handler {
-			own := record
-			own.Kind, own.Reason = nacre.KindCallHandler, k.word(f.refusal.Original)
-			before := detail
-			before.Original = own.Reason
-			if err := k.append(ctx, own, before); err != nil {
-				return unrecorded(err, unknown)
-			}
+	}
+	if f != nil && f.handler {
+		own := record
+		own.Kind, own.Reason = nacre.KindCallHandler, k.word(f.refusal.Original)
+		if err := k.append(ctx, own, r.endDetail(raw, s, f, own.Reason)); err != nil {
+			return unrecorded(err, unknown)
 		}
-		if !f.handler {
-			record.Source = "core"
-		}
+	} else if f != nil {
+		record.Source = "core"
 	}
 	k.health.note(r.tool.source, f)
 	k.traceEnd(r, s, f, record.Outcome)
-	if err := k.append(ctx, record, detail); err != nil {
+	if err := k.append(ctx, record, r.endDetail(raw, s, f, "")); err != nil {
 		return unrecorded(err, unknown)
 	}
 	return nil
 }
 
+// endDetail tells the size and the digest of what came and of what was shown of it.
+func (r *run) endDetail(raw json.RawMessage, s shown, f *failure, original string) detail {
+	d := newDetail()
+	d.attempts("attempts", r.attempts)
+	d.text("call", plain(r.call.ID))
+	d.text("capability", string(r.tool.capability.ID))
+	if f != nil {
+		d.text("cause", causeOf(f.cause))
+		d.text("code", string(f.refusal.Code))
+	}
+	d.text("driver", r.driver)
+	d.text("grant", r.grant)
+	d.text("handle", s.handleID())
+	if f == nil {
+		d.text("label", s.label.String())
+	}
+	if s.framed {
+		d.text("mode", s.frame.Mode.String())
+	}
+	d.text("original", original)
+	d.list("redacted", s.redacted)
+	measure(&d, "result", raw)
+	d.flag("retriable", f != nil && f.refusal.Retriable)
+	measure(&d, "shown", s.encoded)
+	return d
+}
+
 func (k *Kernel) traceEnd(r *run, s shown, f *failure, outcome string) {
 	k.trace(r, EventInvoke, func(t *Trace) {
 		t.Driver, t.Attempts, t.HandleID, t.Summary = r.driver, r.attempts, s.handleID(), s.summary()
-		t.Took, t.Reason, t.Outcome = k.now().Sub(r.now), r.decision.Code, outcome
+		t.Took, t.Reason, t.Outcome = k.took(r), r.decision.Code, outcome
 		if f != nil {
 			t.Error, t.Code, t.Original, t.Summary = f.refusal.Message, f.refusal.Code, f.refusal.Original, nil
 		}
@@ -316,17 +269,25 @@ func causeOf(err error) string {
 func (k *Kernel) recordLate(r *run) {
 	record := k.record(r, nacre.KindCallHandler)
 	record.Source, record.Stage, record.Outcome, record.Reason = r.tool.source, stageRoute, nacre.OutcomeError, "late_answer_dropped"
-	detail := endDetail{Call: plain(r.call.ID), Capability: r.tool.capability.ID, Grant: r.grant}
-	_ = k.append(context.Background(), record, detail) // the chain may be closed by now; the call itself ended long ago
+	d := newDetail()
+	d.text("call", plain(r.call.ID))
+	d.text("capability", string(r.tool.capability.ID))
+	d.text("grant", r.grant)
+	_ = k.append(context.Background(), record, d) // the chain may be closed by now; the call itself ended long ago
 }
 
 func (k *Kernel) recordAsk(ctx context.Context, r *run, q nacre.Question) error {
 	record := k.record(r, nacre.KindApprovalAsk)
 	record.Source, record.Stage, record.Reason = "core", stageConfirm, string(r.decision.Code)
-	err := k.append(ctx, record, askDetail{
-		Call: plain(r.call.ID), Capability: q.Capability, Question: q.ID, Digest: q.Digest,
-		Code: r.decision.Code, Expires: stamp(q.Expires), Origins: q.Origins,
-	})
+	d := newDetail()
+	d.text("call", plain(r.call.ID))
+	d.text("capability", string(q.Capability))
+	d.text("code", string(r.decision.Code))
+	d.text("digest", q.Digest)
+	d.text("expires", stamp(q.Expires))
+	d.origins("origins", q.Origins)
+	d.text("question", q.ID)
+	err := k.append(ctx, record, d)
 	k.trace(r, EventAsk, func(t *Trace) { t.Reason = r.decision.Code })
 	if err != nil {
 		return unrecorded(err, "the question could not be recorded, so nobody was asked")
@@ -340,10 +301,16 @@ func (k *Kernel) recordReply(ctx context.Context, r *run, q nacre.Question, ruli
 	if refusal := new(nacre.Refusal); errors.As(verdict, &refusal) {
 		record.Outcome, record.Reason = nacre.OutcomeDenied, string(refusal.Reason)
 	}
-	err := k.append(ctx, record, askDetail{
-		Call: plain(r.call.ID), Capability: q.Capability, Question: q.ID, Digest: q.Digest,
-		Verdict: ruling.Verdict.String(), By: plain(ruling.By), Stands: int64(ruling.For / time.Second), Scope: scopeOf(ruling),
-	})
+	d := newDetail()
+	d.text("by", plain(ruling.By))
+	d.text("call", plain(r.call.ID))
+	d.text("capability", string(q.Capability))
+	d.text("digest", q.Digest)
+	d.text("question", q.ID)
+	d.text("scope", scopeOf(ruling))
+	d.number("stands", int64(ruling.For/time.Second))
+	d.text("verdict", ruling.Verdict.String())
+	err := k.append(ctx, record, d)
 	k.trace(r, EventApprove, func(t *Trace) {
 		if t.Reason = nacre.ReasonCode(record.Reason); verdict != nil {
 			t.Error = verdict.Error()
@@ -357,48 +324,45 @@ func (k *Kernel) recordReply(ctx context.Context, r *run, q nacre.Question, ruli
 
 // record begins a record of this call.
 func (k *Kernel) record(r *run, kind nacre.Kind) nacre.Record {
-	topic := "tool.invoke.(malformed)"
-	if _, err := nacre.ParseToolName(string(r.call.Tool)); err == nil {
-		topic = "tool.invoke." + string(r.call.Tool)
-	}
-	correlation, err := nacre.ParseCorrelation(string(r.call.Correlation))
-	if err != nil {
-		correlation = ""
-	}
 	return nacre.Record{
 		Kind: kind, Time: k.now(), Group: r.call.Principal.Group, Session: r.call.Principal.Session,
-		Topic: topic, Correlation: correlation,
+		Topic: r.topic(), Correlation: r.call.Correlation,
 	}
 }
 
-func (k *Kernel) append(ctx context.Context, record nacre.Record, detail any) error {
-	record, err := detailed(record, detail)
-	if err != nil {
-		return err
+func (r *run) topic() string {
+	if r.tool != nil {
+		return r.tool.topic
 	}
-	ctx, cancel := recordContext(ctx)
-	defer cancel()
-	return k.recorder.Append(ctx, record)
+	return topicOf(r.call.Tool)
+}
+
+func topicOf(name nacre.ToolName) string {
+	if _, err := nacre.ParseToolName(string(name)); err != nil {
+		return "tool.invoke.(malformed)"
+	}
+	return "tool.invoke." + string(name)
+}
+
+func (k *Kernel) append(ctx context.Context, record nacre.Record, d detail) error {
+	return recorded(ctx, record, d, k.recorder.Append)
 }
 
 // commit returns when the record is durable.
-func (k *Kernel) commit(ctx context.Context, record nacre.Record, detail any) error {
-	record, err := detailed(record, detail)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := recordContext(ctx)
-	defer cancel()
-	return k.recorder.Commit(ctx, record)
+func (k *Kernel) commit(ctx context.Context, record nacre.Record, d detail) error {
+	return recorded(ctx, record, d, k.recorder.Commit)
 }
 
-func detailed(record nacre.Record, detail any) (nacre.Record, error) {
-	encoded, err := json.Marshal(detail)
-	if err != nil {
-		return record, fmt.Errorf("record %s: %w", record.Kind, err)
-	}
-	record.Detail = encoded
-	return record, nil
+func recorded(ctx context.Context, record nacre.Record, d detail, write func(context.Context, nacre.Record) error) (err error) {
+	ctx, cancel := recordContext(ctx)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("recorder %w: %v", errPanicked, p)
+		}
+	}()
+	record.Detail = d.done()
+	return write(ctx, record)
 }
 
 // recordContext outlives the caller: that an agent hung up is no reason to

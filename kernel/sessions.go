@@ -1,8 +1,11 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/firewall"
@@ -10,9 +13,20 @@ import (
 	"github.com/nacre-dev/nacre/internal/provenance"
 )
 
-// MaxSessions is how many sessions a kernel keeps state of. A call of a further
-// one is refused until another is forgotten.
-const MaxSessions = 4096
+const (
+	// MaxSessions is of how many sessions a kernel keeps the text and the rulings.
+	// A further one makes those that were idle longest forget theirs: what they
+	// have read counts as seen nowhere then, and a person is asked again.
+	MaxSessions = 4096
+	// MaxKnownSessions is of how many it knows whether they have read untrusted
+	// text, and how much they were shown. A call of a further one is refused
+	// until another is forgotten.
+	MaxKnownSessions = 1 << 16
+	// maxTaken is how much text of all sessions is kept, in bytes as it came, and
+	// maxTakenOne of one: beyond it those that were idle longest forget theirs.
+	maxTaken    = 512 << 20
+	maxTakenOne = 8 << 20
+)
 
 // maxPending is how much shown text of a session waits to be looked through,
 // in bytes.
@@ -23,6 +37,12 @@ const maxPending = 256 << 10
 type session struct {
 	budget    *firewall.Budget
 	standings standings
+	// used orders sessions by their last use; light is set while nothing but the
+	// rest of the budget and the taint is kept. Those of all sessions guards them.
+	used  uint64
+	light bool
+	// all counts what all sessions have taken.
+	all *atomic.Int64
 
 	// mu guards what was shown and not looked through yet: only a call with
 	// risky values has to wait for that.
@@ -32,6 +52,8 @@ type session struct {
 	untrusted bool
 	pending   []heard
 	waiting   int
+	// taken is how much of its text is kept, in bytes.
+	taken int
 }
 
 // heard is a result that was shown.
@@ -43,21 +65,29 @@ type heard struct {
 // hear takes in what a call has shown. What is not trusted taints the session
 // from the next call on (M-52). Its text is kept where somebody may ask for it.
 func (s *session) hear(r *run, shown shown, keep bool) {
-	source := nacre.Source{Provenance: nacre.SeenTrusted, Name: "result of " + string(r.tool.capability.ID)}
-	if shown.label == nacre.Untrusted {
-		source.Provenance = nacre.SeenUntrusted
-		s.ledger.Taint(source.Name)
-	}
+	source := nacre.Source{Provenance: nacre.SeenTrusted, Name: r.tool.resultOf}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.untrusted = s.untrusted || shown.label == nacre.Untrusted
+	if shown.label == nacre.Untrusted {
+		source.Provenance, s.untrusted = nacre.SeenUntrusted, true
+		s.ledger.Taint(source.Name)
+	}
 	if !keep {
 		return
 	}
+	n := len(shown.encoded) + len(r.arguments)
 	s.pending = append(s.pending, heard{source, r.arguments, shown.encoded})
-	if s.waiting += len(shown.encoded) + len(r.arguments); s.waiting > maxPending {
+	if s.waiting += n; s.waiting > maxPending {
 		s.catchUp()
 	}
+	s.take(n)
+}
+
+// take is called with mu held.
+func (s *session) take(n int) {
+	n = min(n, maxTakenOne-s.taken)
+	s.taken += n
+	s.all.Add(int64(n))
 }
 
 // catchUp is called with mu held.
@@ -77,34 +107,87 @@ func (s *session) origins(arguments []byte, sinks []string) []nacre.Origin {
 	return s.ledger.Origins(arguments, sinks)
 }
 
+// listened reports whether an outsider's text has tainted the session, and
+// whether it has read any.
+func (s *session) listened() (tainted, untrusted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ledger.Tainted(), s.untrusted
+}
+
+// lighten forgets what can be forgotten safely: a value that was seen nowhere
+// is untrusted, and where no ruling stands a person is asked.
+func (s *session) lighten() {
+	s.standings.forget()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taints, tainted := s.ledger.TaintedBy(), s.ledger.Tainted()
+	s.ledger, s.pending, s.waiting = provenance.New(), nil, 0
+	s.all.Add(-int64(s.taken))
+	s.taken = 0
+	for _, name := range taints {
+		s.ledger.Taint(name)
+	}
+	if tainted {
+		s.ledger.Taint("")
+	}
+}
+
 type sessions struct {
 	mu   sync.Mutex
 	kept map[nacre.SessionID]*session
+	// full counts those that are not light, uses all uses.
+	full  int
+	uses  uint64
+	taken atomic.Int64
 }
 
 // session returns the state of a session, new where there was none.
 func (k *Kernel) session(id nacre.SessionID) (*session, error) {
 	k.sessions.mu.Lock()
 	defer k.sessions.mu.Unlock()
-	if s := k.sessions.kept[id]; s != nil {
-		return s, nil
+	s := k.sessions.kept[id]
+	switch {
+	case s == nil && len(k.sessions.kept) >= MaxKnownSessions:
+		return nil, fmt.Errorf("kernel: %d sessions are known already: forget those that are over", MaxKnownSessions)
+	case s == nil:
+		if k.sessions.kept == nil {
+			k.sessions.kept = make(map[nacre.SessionID]*session)
+		}
+		s = &session{ledger: provenance.New(), budget: firewall.NewBudget(k.outputBudget), light: true, all: &k.sessions.taken}
+		k.sessions.kept[id] = s
 	}
-	if len(k.sessions.kept) >= MaxSessions {
-		return nil, fmt.Errorf("kernel: %d sessions are kept already: forget some", MaxSessions)
-	}
-	if k.sessions.kept == nil {
-		k.sessions.kept = make(map[nacre.SessionID]*session)
-	}
-	s := &session{ledger: provenance.New(), budget: firewall.NewBudget(k.outputBudget)}
-	k.sessions.kept[id] = s
+	k.sessions.use(s)
 	return s, nil
 }
 
-// readUntrusted reports whether the session has read what an outsider may have written.
-func (s *session) readUntrusted() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.untrusted
+// use makes a session the last one used, and room for it.
+func (s *sessions) use(one *session) {
+	s.uses++
+	one.used = s.uses
+	if one.light {
+		one.light = false
+		s.full++
+	}
+	if s.full > MaxSessions || s.taken.Load() > maxTaken {
+		s.shed()
+	}
+}
+
+// shed lightens a quarter of the sessions, those that were idle longest.
+func (s *sessions) shed() {
+	idle := make([]*session, 0, s.full)
+	for _, one := range s.kept {
+		if !one.light {
+			idle = append(idle, one)
+		}
+	}
+	slices.SortFunc(idle, func(a, b *session) int { return cmp.Compare(a.used, b.used) })
+	for _, one := range idle[:len(idle)/4] {
+		one.light = true
+		s.full--
+		one.lighten()
+	}
 }
 
 // Observe tells the kernel what text has entered a session, and from whom: the
@@ -112,18 +195,19 @@ func (s *session) readUntrusted() bool {
 // calls it; content never labels itself (K-26). Untrusted text taints the
 // session (M-52).
 func (k *Kernel) Observe(id nacre.SessionID, source nacre.Source, text string) error {
-	return k.observe(id, source.Provenance.Label(), func(l *provenance.Ledger) { l.Observe(source, []byte(text)) })
+	return k.observe(id, source.Provenance.Label(), len(text), func(l *provenance.Ledger) { l.Observe(source, []byte(text)) })
 }
 
 // ObserveModelRequest tells the kernel what a brain sends to its model: the
 // results of its own tools, which read the project, are there and nowhere
 // else. project is the provenance of what it read; it taints values, not the
-// whole session.
+// whole session. A request without such results counts as well: what a
+// repository says to agents stands in it as if the user had said it.
 func (k *Kernel) ObserveModelRequest(id nacre.SessionID, body []byte, project nacre.Provenance) error {
-	return k.observe(id, project.Label(), func(l *provenance.Ledger) { l.ObserveModelRequest(body, project) })
+	return k.observe(id, project.Label(), len(body), func(l *provenance.Ledger) { l.ObserveModelRequest(body, project) })
 }
 
-func (k *Kernel) observe(id nacre.SessionID, label nacre.Label, take func(*provenance.Ledger)) error {
+func (k *Kernel) observe(id nacre.SessionID, label nacre.Label, size int, take func(*provenance.Ledger)) error {
 	s, err := k.session(id)
 	if err != nil {
 		return err
@@ -132,20 +216,30 @@ func (k *Kernel) observe(id nacre.SessionID, label nacre.Label, take func(*prove
 	defer s.mu.Unlock()
 	s.untrusted = s.untrusted || label == nacre.Untrusted
 	take(s.ledger)
+	s.take(size)
 	return nil
 }
 
 // Taint marks a session as one that has read what an outsider wrote to it: from
 // now on policy sees it as tainted (M-52).
 func (k *Kernel) Taint(id nacre.SessionID, by string) error {
-	return k.observe(id, nacre.Untrusted, func(l *provenance.Ledger) { l.Taint(by) })
+	return k.observe(id, nacre.Untrusted, 0, func(l *provenance.Ledger) { l.Taint(by) })
 }
 
 // Forget drops all that is kept of a session: its text, its rulings, its
-// budget and its handles.
+// budget, its handles, and that it was tainted. The host calls it when a session
+// is over, and never uses its name again.
 func (k *Kernel) Forget(id nacre.SessionID) {
-	k.sessions.mu.Lock()
-	delete(k.sessions.kept, id)
-	k.sessions.mu.Unlock()
+	k.sessions.drop(id)
 	k.handles.Drop(func(e handle.Entry) bool { return e.Session == id })
+}
+
+func (s *sessions) drop(id nacre.SessionID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one := s.kept[id]; one != nil && !one.light {
+		s.full--
+		one.lighten()
+	}
+	delete(s.kept, id)
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
@@ -124,7 +123,7 @@ func (k *Kernel) view(r *run, raw json.RawMessage, chars int, how view) (shown, 
 	limits.Chars = min(limits.Chars, chars)
 	var kept *nacre.Handle
 	v, err := how(result, firewall.Request{
-		Mode: r.mode, Admin: slices.Contains(r.call.Principal.Roles, roleAdmin), Label: r.label, Limits: limits,
+		Mode: r.mode, Admin: r.admin, Label: r.label, Limits: limits,
 		Warnings: r.warnings,
 		Keep: func() *nacre.Handle {
 			kept = k.keep(r, result, constraints)

@@ -3,6 +3,7 @@ package kernel
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"time"
 
@@ -26,16 +27,17 @@ type standings struct {
 
 // standing is a person's ruling on everything that is like what they were asked.
 type standing struct {
-	verdict  nacre.Verdict
-	until    time.Time
-	question string
-	digest   string
-	by       string
+	verdict nacre.Verdict
+	// It holds from since until until: a clock that goes back ends it.
+	since, until time.Time
+	question     string
+	digest       string
+	by           string
 }
 
 // keep remembers a ruling, from now on for as long as it says.
 func (s *standings) keep(r *run, q nacre.Question, ruling nacre.Ruling, now time.Time) {
-	if ruling.For <= 0 || ruling.Scope == nacre.ScopeOnce || ruling.Digest != q.Digest {
+	if ruling.For <= 0 || ruling.Scope == nacre.ScopeOnce || ruling.Digest != q.Digest || !now.Before(q.Expires) {
 		return
 	}
 	s.mu.Lock()
@@ -52,8 +54,14 @@ func (s *standings) keep(r *run, q nacre.Question, ruling nacre.Ruling, now time
 		return
 	}
 	s.kept[r.like(ruling.Scope)] = standing{
-		verdict: ruling.Verdict, until: now.Add(min(ruling.For, MaxStanding)), question: q.ID, digest: q.Digest, by: ruling.By,
+		verdict: ruling.Verdict, since: now, until: now.Add(min(ruling.For, MaxStanding)), question: q.ID, digest: q.Digest, by: ruling.By,
 	}
+}
+
+func (s *standings) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept = nil
 }
 
 // find returns what was ruled on a call like this one; a refusal wins over a consent.
@@ -63,7 +71,7 @@ func (s *standings) find(r *run, now time.Time) (standing, bool) {
 	var found standing
 	for _, scope := range []nacre.RulingScope{nacre.ScopeTool, nacre.ScopeSame} {
 		kept, ok := s.kept[r.like(scope)]
-		if ok && now.Before(kept.until) && (found.question == "" || kept.verdict < found.verdict) {
+		if ok && !now.Before(kept.since) && now.Before(kept.until) && (found.question == "" || kept.verdict < found.verdict) {
 			found = kept
 		}
 	}
@@ -71,24 +79,25 @@ func (s *standings) find(r *run, now time.Time) (standing, bool) {
 }
 
 // like digests what calls have in common that one ruling may stand for: the
-// code, the rules, who acts and whether they have read untrusted text, and in
+// code, the rules and the one that asks, who acts and whether they have read
+// untrusted text, and in
 // ScopeSame the values in which a wrong one does harm. Where a tool does not
 // say which those are, all of its arguments are.
 func (r *run) like(scope nacre.RulingScope) token.Digest {
 	c, p, authority := r.tool.capability, r.call.Principal, r.subject.Authority()
-	tainted := "clean"
-	if r.tainted {
-		tainted = "tainted"
-	}
 	parts := []string{
 		scope.String(), string(c.ID), string(c.Tool), c.ContentHash, r.tool.schemaDigest, r.policy,
-		p.ID, string(p.Group), string(p.Session), string(authority[:]), tainted,
+		p.ID, string(p.Group), string(p.Session), string(authority[:]), r.heard(),
+		string(r.decision.Code), r.decision.Rule,
 	}
 	if scope == nacre.ScopeSame {
 		parts = append(parts, riskyValues(r.arguments, c.Sinks)...)
 	}
 	return token.Sum("nacre.standing.1", parts...)
 }
+
+// heard says whom the session has listened to, so far as rulings hang on it.
+func (r *run) heard() string { return fmt.Sprint(r.tainted, r.untrusted) }
 
 // riskyValues are the sinks of canonical arguments, or all of these.
 func riskyValues(arguments json.RawMessage, sinks []string) []string {

@@ -23,6 +23,9 @@ type tool struct {
 	source     string
 	deadline   time.Duration
 
+	// topic and resultOf name it in records, and its results to a person.
+	topic, resultOf string
+
 	schema       *schema.Schema
 	schemaDigest string
 }
@@ -62,7 +65,7 @@ func newTool(t nacre.Tool) (*tool, []string, error) {
 	}
 	return &tool{
 		capability: c, routes: []route{{string(c.ID), t.Driver}}, source: source, deadline: deadline,
-		schema: compiled, schemaDigest: hex.EncodeToString(digest[:]),
+		topic: topicOf(c.Tool), resultOf: "result of " + string(c.ID), schema: compiled, schemaDigest: hex.EncodeToString(digest[:]),
 	}, compiled.Warnings(), nil
 }
 

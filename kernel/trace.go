@@ -178,7 +178,7 @@ func (s *traces) find(q TraceQuery) []Trace {
 // trace keeps an event of this call.
 func (k *Kernel) trace(r *run, event Event, change func(*Trace)) {
 	t := &Trace{
-		Version: TraceVersion, ActionID: r.action, Event: event, Principal: r.call.Principal.ID, Group: r.call.Principal.Group,
+		Version: TraceVersion, ActionID: r.call.ID, Event: event, Principal: r.call.Principal.ID, Group: r.call.Principal.Group,
 		Session: r.call.Principal.Session, Correlation: r.call.Correlation, TokenID: r.grant, InvokedAt: r.now, Mode: r.mode,
 	}
 	if event != EventInvoke && event != EventExpand {
