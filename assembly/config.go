@@ -44,7 +44,7 @@ type Config struct {
 
 // GroupConfig is what one group may do.
 type GroupConfig struct {
-	// Tools are globs of tool names or capability ids; none means the core's own tools only.
+	// Tools are globs of tool names; none means the core's own tools only.
 	Tools []string `toml:"tools"`
 	// Roles of the group's sessions, which the policy matches; none means "writer".
 	Roles []string `toml:"roles"`

@@ -134,7 +134,7 @@ func (s *sealed) diagnose(_ context.Context, in nacre.Invocation) (json.RawMessa
 	if err != nil {
 		return nil, err
 	}
-	degraded := s.kernel.Degraded()
+	degraded := append([]string{}, s.kernel.Degraded()...) // an empty list, not null
 	events := []diagnosed{}
 	for _, t := range traces {
 		if (args.Correlation != "" && t.Correlation != args.Correlation) || (args.FilterOutcome != "" && t.Outcome != args.FilterOutcome) {
