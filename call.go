@@ -84,7 +84,9 @@ type Question struct {
 	Capability CapabilityID `json:"capability"`
 	// Arguments are canonical, after defaults.
 	Arguments json.RawMessage `json:"arguments"`
-	// Digest binds the answer to capability, arguments, code, policy and session.
+	// Files are what the arguments name, as it was when it was copied.
+	Files []FilePin `json:"files,omitempty"`
+	// Digest binds the answer to capability, arguments, files, code, policy and session.
 	Digest string `json:"digest"`
 	// Origins say where each risky value came from (K-26).
 	Origins []Origin `json:"origins,omitempty"`
@@ -93,6 +95,20 @@ type Question struct {
 	// AgentWords is the agent's own justification: shown as such, never counted.
 	AgentWords string    `json:"agent_words,omitempty"`
 	Expires    time.Time `json:"expires"`
+}
+
+// FilePin is a file that an argument names, copied so that what was decided on
+// is what runs (D-13).
+type FilePin struct {
+	// Argument is the dotted path of the argument, with the numbers of list
+	// elements in it; Name is its value, relative to the workspace.
+	Argument string `json:"argument"`
+	Name     string `json:"name"`
+	// SHA256 is the digest of the content, in lower-case hex, Bytes its length.
+	SHA256 string `json:"sha256"`
+	Bytes  int64  `json:"bytes"`
+	// Path is the private copy on the host. No agent and no record sees it.
+	Path string `json:"-"`
 }
 
 // Ruling is a person's answer. The zero value denies.

@@ -107,6 +107,10 @@ type Capability struct {
 	Returns Label
 	// Sinks are the arguments in which a wrong value does harm (K-25).
 	Sinks []string
+	// Files are the arguments that name files of the session's workspace, as dotted
+	// paths like Sinks. What they hold is copied and digested before anybody is
+	// asked, and the driver is given the copies (D-13).
+	Files []string
 	// Behavioural marks what writes text that later sessions act on (M-52).
 	Behavioural bool
 	// HighRisk adds a question to a person to every call (D-13).
@@ -145,7 +149,9 @@ type Invocation struct {
 	Capability CapabilityID
 	Tool       ToolName
 	// Arguments are validated, with defaults inserted.
-	Arguments   json.RawMessage
+	Arguments json.RawMessage
+	// Files are the copies of what the arguments name, good until Do returns.
+	Files       []FilePin
 	Correlation Correlation
 	Time        time.Time
 }

@@ -100,7 +100,7 @@ func (k *Kernel) try(ctx context.Context, r *run, driver nacre.Driver) (result, 
 func (k *Kernel) invocation(r *run) nacre.Invocation {
 	return nacre.Invocation{
 		ID: r.call.ID, Principal: r.call.Principal, Capability: r.tool.capability.ID, Tool: r.tool.capability.Tool,
-		Arguments: slices.Clone(r.arguments), Correlation: r.call.Correlation, Time: r.now,
+		Arguments: slices.Clone(r.arguments), Files: slices.Clone(r.files), Correlation: r.call.Correlation, Time: r.now,
 	}
 }
 

@@ -43,7 +43,9 @@ type run struct {
 	// arguments are canonical, after defaults, and digested.
 	arguments json.RawMessage
 	digest    token.Digest
-	mode      nacre.Mode
+	// files are copies of what the arguments name.
+	files []nacre.FilePin
+	mode  nacre.Mode
 	// tainted and origins say whom the session has listened to, and where its
 	// risky values come from (K-26).
 	tainted   bool
@@ -91,6 +93,10 @@ func (k *Kernel) Call(ctx context.Context, c nacre.Call) (nacre.Outcome, error) 
 	if err := k.charge(r); err != nil {
 		return k.reject(ctx, r, err)
 	}
+	if err := k.pin(ctx, r); err != nil {
+		return k.reject(ctx, r, err)
+	}
+	defer k.unpin(r)
 	if err := k.confirm(ctx, r); err != nil {
 		return k.reject(ctx, r, err)
 	}

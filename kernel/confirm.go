@@ -83,12 +83,13 @@ func (r *run) stand(s standing) error {
 func (k *Kernel) question(r *run, id string) nacre.Question {
 	c, p := r.tool.capability, r.call.Principal
 	expires, authority := k.now().Add(k.askTTL), r.subject.Authority()
-	digest := token.Sum("nacre.question.1",
+	digest := token.Sum("nacre.question.1", append([]string{
 		id, string(c.ID), string(c.Tool), string(r.arguments), c.ContentHash, r.tool.schemaDigest, r.policy,
-		p.ID, string(p.Group), string(p.Session), string(authority[:]), strconv.FormatInt(expires.UnixNano(), 10))
+		p.ID, string(p.Group), string(p.Session), string(authority[:]), strconv.FormatInt(expires.UnixNano(), 10),
+	}, r.filesDigested()...)...)
 	words, _ := k.redactor.String(cut(r.call.Hints.Justification, maxAgentWords))
 	return nacre.Question{
-		ID: id, Session: p.Session, Group: p.Group, Capability: c.ID, Arguments: slices.Clone(r.arguments),
+		ID: id, Session: p.Session, Group: p.Group, Capability: c.ID, Arguments: slices.Clone(r.arguments), Files: slices.Clone(r.files),
 		Digest: hex.EncodeToString(digest[:]), Origins: slices.Clone(r.origins), Why: why(r.decision), AgentWords: words, Expires: expires,
 	}
 }

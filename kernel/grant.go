@@ -146,6 +146,10 @@ func (k *Kernel) Invoke(ctx context.Context, t nacre.Token, p nacre.Principal, i
 	if err := k.spend(r, effective); err != nil {
 		return nacre.Frame{}, k.rejected(ctx, r, err)
 	}
+	if err := k.pin(ctx, r); err != nil {
+		return nacre.Frame{}, k.rejected(ctx, r, err)
+	}
+	defer k.unpin(r)
 	if err := k.consent(ctx, r, t, in); err != nil {
 		return nacre.Frame{}, k.rejected(ctx, r, err)
 	}

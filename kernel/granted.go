@@ -81,8 +81,9 @@ func (g *granted) prepaid(id string) bool {
 
 // covers reports whether what a person said when the grant was made answers a
 // call: the same rule asks, the session has listened to nobody else since, and
-// they have seen the arguments where those may come from outside.
+// they have seen the arguments where those may come from outside. Nobody has
+// seen yet what is in files that are used.
 func (g grantee) covers(r *run) bool {
 	return g.approval.question != "" && g.asked.Code == r.decision.Code && g.asked.Rule == r.decision.Rule &&
-		g.heard == r.heard() && (g.pinned || !r.tainted && !r.untrusted)
+		g.heard == r.heard() && len(r.tool.capability.Files) == 0 && (g.pinned || !r.tainted && !r.untrusted)
 }

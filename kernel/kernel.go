@@ -90,6 +90,8 @@ type Config struct {
 	RetiredKeys []RetiredKey
 	// Revocations of grants; nil keeps them in memory.
 	Revocations Revocations
+	// Pinner copies the files that calls name; nil refuses capabilities that take any.
+	Pinner Pinner
 	// AskTTL is how long a person has to answer; zero means DefaultAskTTL.
 	AskTTL time.Duration
 	// OutputBudget is how much of results one session may see in all, in tokens
@@ -112,6 +114,7 @@ type Kernel struct {
 	policy   policy.Engine
 	groups   policy.Groups
 	approver nacre.Approver
+	pinner   Pinner
 	recorder nacre.Recorder
 	now      func() time.Time
 	random   io.Reader
@@ -178,7 +181,7 @@ func New(c Config) (*Kernel, error) {
 		c.Revocations = new(token.RevocationList)
 	}
 	k := &Kernel{
-		policy: c.Policy, groups: c.Groups, approver: c.Approver, recorder: c.Recorder,
+		policy: c.Policy, groups: c.Groups, approver: c.Approver, pinner: c.Pinner, recorder: c.Recorder,
 		now: c.Now, random: c.Random, keys: keys, revocations: c.Revocations, askTTL: c.AskTTL, redactor: redact.New(),
 		hooks: slices.Clone(c.ResultHooks), handles: handle.New(), outputBudget: c.OutputBudget,
 		tools: make(map[nacre.ToolName]*tool), ids: make(map[nacre.CapabilityID]*tool),
@@ -202,6 +205,9 @@ func keyRing(c Config) (*token.Ring, error) {
 // violates its own schema is left out, with a warning in Warnings.
 func (k *Kernel) Register(t nacre.Tool) error {
 	built, warnings, err := newTool(t)
+	if err == nil {
+		err = k.checkFiles(built)
+	}
 	if err != nil {
 		return fmt.Errorf("register %.80q: %w", t.Capability.ID, err)
 	}

@@ -92,6 +92,7 @@ func (r *run) like(scope nacre.RulingScope) token.Digest {
 	}
 	if scope == nacre.ScopeSame {
 		parts = append(parts, riskyValues(r.arguments, c.Sinks)...)
+		parts = append(parts, r.filesDigested()...)
 	}
 	return token.Sum("nacre.standing.1", parts...)
 }

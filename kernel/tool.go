@@ -98,5 +98,6 @@ func cloneCapability(c nacre.Capability) nacre.Capability {
 	c.AllowedFields = slices.Clone(c.AllowedFields)
 	c.Tags = slices.Clone(c.Tags)
 	c.Sinks = slices.Clone(c.Sinks)
+	c.Files = slices.Clone(c.Files)
 	return c
 }
