@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/constraint"
 	"github.com/nacre-dev/nacre/internal/firewall"
 	"github.com/nacre-dev/nacre/internal/token"
 	"github.com/nacre-dev/nacre/policy"
@@ -239,7 +240,7 @@ func (r *run) request() policy.Request {
 
 // constrain holds the call against what policy narrowed it to.
 func (k *Kernel) constrain(r *run) error {
-	narrowed, err := token.Narrow(r.constraints, r.decision.Constraints)
+	narrowed, err := constraint.Narrow(r.constraints, r.decision.Constraints)
 	if err != nil {
 		return unauthorized(nacre.Decision{Code: nacre.ReasonInvalidConstraint, Message: err.Error()})
 	}
@@ -247,7 +248,7 @@ func (k *Kernel) constrain(r *run) error {
 	if r.arguments == nil {
 		return nil // of a grant: held against each use
 	}
-	if err := token.CheckArguments(narrowed.Arguments, r.arguments); err != nil {
+	if err := constraint.CheckArguments(narrowed.Arguments, r.arguments); err != nil {
 		return argumentRefusal(err)
 	}
 	return nil

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/constraint"
 	"github.com/nacre-dev/nacre/internal/firewall"
-	"github.com/nacre-dev/nacre/internal/token"
 )
 
 // roleAdmin may see a result raw (K-14).
@@ -111,7 +111,7 @@ func (k *Kernel) within(r *run, reserved *firewall.Reservation, raw json.RawMess
 }
 
 func (k *Kernel) view(r *run, raw json.RawMessage, chars int, how view) (shown, error) {
-	constraints, err := token.Narrow(r.constraints, nacre.Constraints{AllowedFields: r.tool.capability.AllowedFields})
+	constraints, err := constraint.Narrow(r.constraints, nacre.Constraints{AllowedFields: r.tool.capability.AllowedFields})
 	if err != nil {
 		return shown{}, err
 	}
