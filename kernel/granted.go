@@ -1,11 +1,13 @@
 package kernel
 
 import (
+	"fmt"
 	"maps"
 	"sync"
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/token"
 )
 
 const (
@@ -86,4 +88,25 @@ func (g *granted) prepaid(id string) bool {
 func (g grantee) covers(r *run) bool {
 	return g.approval.question != "" && g.asked.Code == r.decision.Code && g.asked.Rule == r.decision.Rule &&
 		g.heard == r.heard() && len(r.tool.capability.Files) == 0 && (g.pinned || !r.tainted && !r.untrusted)
+}
+
+// sure are revocations that fail where they would panic: then nobody can tell,
+// which refuses.
+type sure struct{ Revocations }
+
+func sureRevocations(r Revocations) Revocations {
+	if r == nil {
+		return new(token.RevocationList)
+	}
+	return sure{r}
+}
+
+// Revoked implements Revocations.
+func (s sure) Revoked(id, principal string, now time.Time) (is bool, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			is, err = true, fmt.Errorf("revocations %w: %v", errPanicked, p)
+		}
+	}()
+	return s.Revocations.Revoked(id, principal, now)
 }

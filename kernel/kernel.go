@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -177,11 +178,9 @@ func New(c Config) (*Kernel, error) {
 	if c.OutputBudget == 0 {
 		c.OutputBudget = DefaultOutputBudget
 	}
-	if c.Revocations == nil {
-		c.Revocations = new(token.RevocationList)
-	}
+	c.Revocations = sureRevocations(c.Revocations)
 	k := &Kernel{
-		policy: c.Policy, groups: c.Groups, approver: c.Approver, pinner: c.Pinner, recorder: c.Recorder,
+		policy: c.Policy, groups: maps.Clone(c.Groups), approver: c.Approver, pinner: c.Pinner, recorder: c.Recorder,
 		now: c.Now, random: c.Random, keys: keys, revocations: c.Revocations, askTTL: c.AskTTL, redactor: redact.New(),
 		hooks: slices.Clone(c.ResultHooks), handles: handle.New(), outputBudget: c.OutputBudget,
 		tools: make(map[nacre.ToolName]*tool), ids: make(map[nacre.CapabilityID]*tool),

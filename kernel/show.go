@@ -18,6 +18,9 @@ const roleAdmin = "admin"
 // tools are called from is whole, or of no use.
 const intrinsicChars = 256 << 10
 
+// leastShown is what the smallest frame takes of a budget, in tokens.
+const leastShown = (firewall.MinChars + 3) / 4
+
 // shown is what may be seen of a result.
 type shown struct {
 	encoded  json.RawMessage
@@ -56,7 +59,7 @@ type view func(*firewall.Result, firewall.Request, firewall.Redactor) (firewall.
 // afford refuses, before anything is done, a call of a session that may be
 // shown nothing more (K-16).
 func (k *Kernel) afford(r *run) error {
-	if r.session.budget.Remaining() > 0 {
+	if r.session.budget.Remaining() >= leastShown {
 		return nil
 	}
 	return exhausted("this session has been shown all that it may be; the operator can begin another one")
