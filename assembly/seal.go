@@ -221,7 +221,7 @@ func (s *sealed) serveDoor(principal nacre.Principal) error {
 		return door.Serve(ctx, listener, door.Session{
 			ID: s.ID(), Group: s.Group(), Principal: principal, PeerUID: s.peerUIDs(),
 		}, s.kernel, door.Deps{
-			Recorder: s.Recorder, Now: s.runtime.options.Now, NewID: randomHex, Redact: s.redactJSON,
+			Recorder: words{s.Recorder, s.runtime.redact}, Now: s.runtime.options.Now, NewID: randomHex, Redact: s.redactJSON,
 		})
 	})
 }

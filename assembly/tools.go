@@ -47,11 +47,14 @@ func (s *sealed) openKernel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.checkPins(own); err != nil {
+		return err
+	}
 	used, unused := s.split(s.found.plugins)
 	if err := s.startPlugins(ctx, used, append(own, unused...)); err != nil {
 		return err
 	}
-	k, err := s.runtime.newKernel(s.Approvals, s.Recorder)
+	k, err := s.runtime.newKernel(s.Approvals, words{s.Recorder, s.runtime.redact})
 	if err != nil {
 		return err
 	}
@@ -83,6 +86,30 @@ func retired(keys revocation.Keys) []kernel.RetiredKey {
 		list = append(list, kernel.RetiredKey(key))
 	}
 	return list
+}
+
+// checkPins refuses a pin of a tool that is nowhere: a name that was mistyped
+// would leave the tool that was meant as its author declares it (D-20). Where a
+// plugin could not be read, nobody knows what its tools would have been.
+func (s *sealed) checkPins(own []nacre.Tool) error {
+	known := map[string]bool{}
+	for _, tool := range own {
+		known[string(tool.Capability.Tool)] = true
+	}
+	for _, f := range s.found.plugins {
+		if f.Err != nil {
+			return nil
+		}
+		for _, tool := range f.Manifest.Provides.Tools {
+			known[string(tool.Name)] = true
+		}
+	}
+	for name := range s.runtime.config.Tools {
+		if !known[name] {
+			return badConfig("[tools.%s]: no plugin has a tool of this name, so nothing would be pinned", name)
+		}
+	}
+	return nil
 }
 
 // ownTools are what the core itself brings: the intrinsics and memory.
