@@ -52,6 +52,31 @@ func BenchmarkSummarise(b *testing.B) {
 	}
 }
 
+// K-17: one condition over all rows; the floor is to walk over them.
+func BenchmarkMatcher(b *testing.B) {
+	raw := invoices(1000)
+	r, err := firewall.Read(raw, nacre.Constraints{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, condition := range map[string][2]string{
+		"floor": {"none", "0"}, "ours/text": {"status", `"paid"`}, "ours/number": {"qty", "3.0"}, "ours/escaped": {"status", `"p\u0061id"`},
+	} {
+		b.Run(name, func(b *testing.B) {
+			match, err := r.Matcher(map[string]json.RawMessage{condition[0]: json.RawMessage(condition[1])})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				for i := range r.Len() {
+					match(i)
+				}
+			}
+		})
+	}
+}
+
 // bare redacts nothing, and costs nothing.
 type bare struct{}
 

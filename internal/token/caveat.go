@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/constraint"
 )
 
 const (
@@ -25,7 +26,7 @@ func Attenuate(t nacre.Token, c nacre.Caveat) (nacre.Token, error) {
 		return nacre.Token{}, fmt.Errorf("%w: it was handed down %d times, which is the most", ErrMalformed, MaxCaveats)
 	}
 	var err error
-	if c.Constraints, err = tidy(c.Constraints); err != nil {
+	if c.Constraints, err = normal(c.Constraints); err != nil {
 		return nacre.Token{}, err
 	}
 	c.Roles, c.Uses = slices.Clone(c.Roles), cloneInt(c.Uses)
@@ -87,15 +88,15 @@ func checkNarrower(t *nacre.Token, c *nacre.Caveat) error {
 func checkTighter(left, asked nacre.Constraints) error {
 	switch {
 	case asked.MaxRows != nil && *left.MaxRows < *asked.MaxRows:
-		return fmt.Errorf("%w: %d rows of %d", ErrConstraint, *asked.MaxRows, *left.MaxRows)
+		return fmt.Errorf("%w: %d rows of %d", ErrMalformed, *asked.MaxRows, *left.MaxRows)
 	case !isSubset(asked.AllowedFields, left.AllowedFields):
-		return fmt.Errorf("%w: a field that its parent may not see", ErrConstraint)
+		return fmt.Errorf("%w: a field that its parent may not see", ErrMalformed)
 	case !isSubset(asked.Arguments.AllowedKeys, left.Arguments.AllowedKeys):
-		return fmt.Errorf("%w: an argument that its parent may not give", ErrConstraint)
+		return fmt.Errorf("%w: an argument that its parent may not give", ErrMalformed)
 	}
 	for name, prefix := range asked.Arguments.Prefix {
 		if left.Arguments.Prefix[name] != prefix {
-			return fmt.Errorf("%w: a shorter prefix for %.80q than its parent's", ErrConstraint, name)
+			return fmt.Errorf("%w: a shorter prefix for %.80q than its parent's", ErrMalformed, name)
 		}
 	}
 	return nil
@@ -139,9 +140,18 @@ func narrowAll(c nacre.Constraints, caveats []nacre.Caveat) (nacre.Constraints, 
 		if caveats[i].Constraints.IsZero() {
 			continue
 		}
-		if c, err = Narrow(c, caveats[i].Constraints); err != nil {
-			return nacre.Constraints{}, err
+		if c, err = constraint.Narrow(c, caveats[i].Constraints); err != nil {
+			return nacre.Constraints{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 		}
+	}
+	return c, nil
+}
+
+// normal is constraints in the form in which they are signed.
+func normal(c nacre.Constraints) (nacre.Constraints, error) {
+	c, err := constraint.Normalize(c)
+	if err != nil {
+		return c, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return c, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/constraint"
 )
 
 // What is signed begins with what it is, so that no caveat can pass for a token.
@@ -157,7 +158,7 @@ func appendMap(b []byte, m map[string]string) []byte {
 func appendPinned(b []byte, m map[string]json.RawMessage) ([]byte, error) {
 	b = binary.BigEndian.AppendUint32(b, uint32(len(m))) //nolint:gosec // MaxText bounds it
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		value, err := canonicalJSON(m[key])
+		value, err := constraint.Canonical(m[key])
 		if err != nil {
 			return nil, fmt.Errorf("%w: pinned argument %.80q: %w", ErrMalformed, key, err)
 		}

@@ -129,7 +129,7 @@ func (r *Ring) Mint(t nacre.Token) (nacre.Token, error) {
 		return nacre.Token{}, fmt.Errorf("%w: it is minted already: attenuate it instead", ErrMalformed)
 	}
 	var err error
-	if t.Constraints, err = tidy(t.Constraints); err != nil {
+	if t.Constraints, err = normal(t.Constraints); err != nil {
 		return nacre.Token{}, err
 	}
 	t.KeyID, t.Uses = set.current.id, cloneInt(t.Uses)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/constraint"
 )
 
 // Presentation is a token's use: who wants to do what with it, and when.
@@ -206,7 +207,16 @@ func (e *Effective) checkArguments(t *nacre.Token, arguments json.RawMessage) (e
 	if e.Constraints, err = narrowAll(t.Constraints, t.Caveats); err != nil {
 		return fmt.Errorf("%w: %w", ErrArguments, err)
 	}
-	return CheckArguments(e.Constraints.Arguments, arguments)
+	if err := constraint.CheckArguments(e.Constraints.Arguments, arguments); err != nil {
+		return fmt.Errorf("%w: %w", ErrArguments, err)
+	}
+	return nil
+}
+
+// ArgumentsDigest is what a token for exactly these arguments binds. They must
+// be canonical, since they are taken as they are.
+func ArgumentsDigest(canonical json.RawMessage) Digest {
+	return Sum("nacre.arguments.1", string(canonical))
 }
 
 func same(a, b Digest) bool { return subtle.ConstantTimeCompare(a[:], b[:]) == 1 }
