@@ -86,6 +86,7 @@ type sealed struct {
 	token    nacre.Secret      // what the brain shows the gateway: worth nothing elsewhere
 	found    *findings
 	kernel   *kernel.Kernel
+	pins     *pinner
 	started  time.Time
 
 	questions chan nacre.Question
@@ -144,6 +145,9 @@ func (s *sealed) open(ctx context.Context, req request) error {
 		return err
 	}
 	if err := s.recordOpen(ctx, req); err != nil {
+		return err
+	}
+	if s.pins, err = s.newPinner(req.kind); err != nil {
 		return err
 	}
 	s.askTerminal(req.asking)
@@ -296,7 +300,7 @@ func (s *sealed) close(ctx context.Context, outcome string, finished bool) error
 		errs = append(errs, s.host.Close(ctx))
 	}
 	if s.kernel != nil {
-		errs = append(errs, s.waitForDrivers(ctx))
+		errs = append(errs, s.waitForDrivers(ctx), s.pins.close())
 	}
 	if s.Session != nil {
 		errs = append(errs, s.Close(ctx, outcome, finished))
