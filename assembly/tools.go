@@ -54,7 +54,7 @@ func (s *sealed) openKernel(ctx context.Context) error {
 	if err := s.startPlugins(ctx, used, append(own, unused...)); err != nil {
 		return err
 	}
-	k, err := s.runtime.newKernel(s.Approvals, words{s.Recorder, s.runtime.redact})
+	k, err := s.runtime.newKernel(s.Approvals, words{s.Recorder, s.runtime.redact}, s.pins)
 	if err != nil {
 		return err
 	}
@@ -68,9 +68,9 @@ func (s *sealed) openKernel(ctx context.Context) error {
 	return nil
 }
 
-func (r *Runtime) newKernel(approver nacre.Approver, recorder nacre.Recorder) (*kernel.Kernel, error) {
+func (r *Runtime) newKernel(approver nacre.Approver, recorder nacre.Recorder, pins *pinner) (*kernel.Kernel, error) {
 	k, err := kernel.New(kernel.Config{
-		Policy: r.policy, Groups: r.config.groups(), Approver: approver, Recorder: recorder, Now: r.options.Now,
+		Policy: r.policy, Groups: r.config.groups(), Approver: approver, Pinner: pins, Recorder: recorder, Now: r.options.Now,
 		Random: rand.Reader, TokenKey: r.grants.Current.Secret, TokenKeyID: r.grants.Current.ID, RetiredKeys: retired(r.grants),
 		Revocations: r.revoked, AskTTL: r.config.askTTL(), OutputBudget: r.config.OutputTokens,
 	})
@@ -148,7 +148,7 @@ func notStarted(context.Context, nacre.Invocation) (json.RawMessage, error) {
 // checkCapability refuses what the kernel would not take, so that one plugin
 // fails and not the session (D-23).
 func (r *Runtime) checkCapability(c nacre.Capability) error {
-	k, err := r.newKernel(nil, audit.Memory(0))
+	k, err := r.newKernel(nil, audit.Memory(0), &pinner{})
 	if err != nil {
 		return err
 	}
