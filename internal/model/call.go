@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,18 +15,15 @@ import (
 	"github.com/nacre-dev/nacre/internal/budget"
 )
 
-const (
-	messagesPath = "/v1/messages"
-	countPath    = "/v1/messages/count_tokens"
-	// minOutput is the least max_tokens worth a call when the budget runs out.
-	minOutput = 1024
-)
+// minOutput is the least output worth a call when the budget runs out.
+const minOutput = 1024
 
 // call is one request from its record to its settlement.
 type call struct {
 	id          nacre.Correlation
-	path        string
+	route       route
 	req         *request
+	upstream    *Upstream
 	price       budget.Price
 	reservation budget.Reservation
 	reserved    int64
@@ -35,10 +31,10 @@ type call struct {
 	dropped     int
 
 	status int
-	usage  budget.Usage
-	// counted says that the upstream has reported usage.
-	counted bool
-	reason  Reason
+	meter  meter
+	// short says that the upstream claimed less than was counted.
+	short  bool
+	reason Reason
 	// charge says how the reservation ends.
 	charge charge
 }
@@ -62,6 +58,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.refused.Load() >= maxRefusals {
 		abort()
 	}
+	if isModels(r) && presented(r.Header, g.opts.SessionToken) {
+		g.listModels(w)
+		return
+	}
 	c, no := g.admit(w, r)
 	if no != nil {
 		g.refuse(w, r, c, no)
@@ -72,12 +72,12 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, r, c, no)
 		return
 	}
-	header, dropped := upstreamHeader(r.Header, g.opts.Key)
+	header, dropped := upstreamHeader(r.Header, c.route, c.upstream.Key)
 	body := c.req.encode()
 	c.dropped, c.digest = dropped, digestOf(body)
 	if err := g.recordBegin(r.Context(), c); err != nil {
 		g.settle(c, chargeNothing)
-		refuse(ReasonAudit, "the record could not be written, so the call was not made").write(w)
+		c.write(w, refuse(ReasonAudit, "the record could not be written, so the call was not made"))
 		return
 	}
 	defer func() {
@@ -91,25 +91,26 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, c *call, no *refusal) {
 	g.refused.Add(1)
 	g.recordDenied(r.Context(), no, c)
-	no.write(w)
+	c.write(w, no)
 }
+
+// write answers in the form of the vendor that the brain thinks it speaks to.
+func (c *call) write(w http.ResponseWriter, no *refusal) { no.write(w, c.route.dialect) }
 
 // admit decides whether a request may be a call at all. With no refusal the
 // call holds one of the gateway's slots.
 func (g *Gateway) admit(w http.ResponseWriter, r *http.Request) (*call, *refusal) {
-	c := &call{id: nacre.Correlation(fmt.Sprintf("model-%d", g.serial.Add(1))), reason: ReasonCut}
+	c := &call{
+		id: nacre.Correlation(fmt.Sprintf("model-%d", g.serial.Add(1))), reason: ReasonCut, route: route{dialect: shapeOf(r.RequestURI)},
+	}
 	if !presented(r.Header, g.opts.SessionToken) {
 		return c, refuse(ReasonToken, "the session's token was not presented")
 	}
-	switch r.RequestURI {
-	case messagesPath, messagesPath + "?beta=true":
-		c.path = messagesPath
-	case countPath, countPath + "?beta=true":
-		c.path = countPath
-	}
-	if r.Method != http.MethodPost || c.path == "" {
+	found, ok := findRoute(r.Method, r.RequestURI)
+	if !ok {
 		return c, refuse(ReasonPath, "%.16s %.128q is not on the gateway's list", r.Method, r.RequestURI)
 	}
+	c.route = found
 	if no := checkHeader(r.Header); no != nil {
 		return c, no
 	}
@@ -118,13 +119,7 @@ func (g *Gateway) admit(w http.ResponseWriter, r *http.Request) (*call, *refusal
 	}
 	body, no := g.readBody(w, r)
 	if no == nil {
-		c.req, no = parseRequest(body, g.limits.Body)
-	}
-	if no == nil && c.path == messagesPath {
-		var err error
-		if c.price, err = g.opts.Prices.Lookup(c.req.model); err != nil {
-			no = refuse(ReasonNoPrice, "model %.128q: %v", c.req.model, err)
-		}
+		no = g.understand(c, body)
 	}
 	if no != nil {
 		g.release()
@@ -134,6 +129,25 @@ func (g *Gateway) admit(w http.ResponseWriter, r *http.Request) (*call, *refusal
 		g.opts.Observe(body)
 	}
 	return c, nil
+}
+
+// understand reads the request, and finds who answers it at which price.
+func (g *Gateway) understand(c *call, body []byte) (no *refusal) {
+	if c.req, no = parseRequest(body, g.limits.Body, c.route); no != nil {
+		return no
+	}
+	if c.upstream, no = g.choose(c.route.dialect, c.req.model); no != nil {
+		return no
+	}
+	c.meter.quiet = !c.req.usageAsked
+	if c.route.free {
+		return nil
+	}
+	var err error
+	if c.price, err = c.upstream.Prices.Lookup(c.req.model); err != nil {
+		return refuse(ReasonNoPrice, "model %.128q: %v", c.req.model, err)
+	}
+	return nil
 }
 
 func checkHeader(h http.Header) *refusal {
@@ -183,16 +197,17 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *ref
 
 // reserve sets the most that the call can cost aside. Where running calls hold
 // what is missing it waits for them; where less is left than the call would
-// use, it lowers max_tokens to what is.
+// use, it lowers the call's maximum to what is.
 func (g *Gateway) reserve(ctx context.Context, c *call) *refusal {
-	if c.path == countPath {
-		return nil // counting is free
+	if c.route.free {
+		return nil
 	}
 	patience := time.NewTimer(g.limits.Request)
 	defer patience.Stop()
 	for {
 		changed, err := g.tryReserve(c)
 		if err == nil {
+			c.route.finish(c.req, c.upstream)
 			return nil
 		}
 		if changed == nil {
@@ -232,7 +247,7 @@ func (g *Gateway) tryReserve(c *call) (<-chan struct{}, error) {
 		}
 	}
 	c.reservation, c.reserved = r, need
-	c.req.setOutput(output)
+	c.req.maxTokens = output
 	return nil, nil
 }
 
@@ -248,14 +263,15 @@ func (g *Gateway) settle(c *call, how charge) {
 		g.ledger.Release(c.reservation)
 		c.reserved = 0
 	case chargeUsed:
-		c.reserved = c.price.Cost(c.usage)
+		c.short = c.meter.crossCheck(c.req)
+		c.reserved = c.price.Cost(c.meter.usage)
 		g.ledger.Settle(c.reservation, c.reserved)
 	default:
 		g.ledger.Charge(c.reservation)
 	}
 	c.reservation = 0
-	g.tokensIn += c.usage.In()
-	g.tokensOut += c.usage.Output
+	g.tokensIn += c.meter.usage.In()
+	g.tokensOut += c.meter.usage.Output
 	close(g.changed)
 	g.changed = make(chan struct{})
 }
@@ -263,79 +279,4 @@ func (g *Gateway) settle(c *call, how charge) {
 func digestOf(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
-}
-
-// The outcomes of a model.end record.
-const (
-	OutcomeCompleted = "completed"
-	OutcomeFailed    = "failed"
-	OutcomeCut       = "cut"
-)
-
-// detail is what a model record adds: names, counts and digests, never content.
-type detail struct {
-	Path     string `json:"path,omitempty"`
-	Model    string `json:"model,omitempty"`
-	Digest   string `json:"digest,omitempty"`
-	Stream   bool   `json:"stream,omitempty"`
-	Bytes    int    `json:"request_bytes,omitempty"`
-	Messages int    `json:"messages,omitempty"`
-	Tools    int    `json:"tools,omitempty"`
-	Dropped  int    `json:"betas_dropped,omitempty"`
-	Max      int64  `json:"max_tokens,omitempty"`
-	Reserved int64  `json:"reserved_micro_usd,omitempty"`
-	Status   int    `json:"status,omitempty"`
-	In       *int64 `json:"input_tokens,omitempty"`
-	Out      *int64 `json:"output_tokens,omitempty"`
-	Cached   *int64 `json:"cache_read_tokens,omitempty"`
-	Cost     *int64 `json:"micro_usd,omitempty"`
-}
-
-func (g *Gateway) record(kind nacre.Kind, outcome string, reason Reason, c *call, d detail) nacre.Record {
-	text, err := json.Marshal(d)
-	if err != nil {
-		text = nil // strings and numbers always marshal
-	}
-	return nacre.Record{
-		Kind: kind, Time: g.opts.Now(), Group: g.opts.Group, Session: g.opts.Session, Source: "model",
-		Correlation: c.id, Outcome: outcome, Reason: string(reason), Detail: text,
-	}
-}
-
-func (c *call) detail() detail {
-	d := detail{Path: c.path, Digest: c.digest, Dropped: c.dropped, Reserved: c.reserved}
-	if c.req != nil {
-		d.Model, d.Stream, d.Bytes, d.Max = c.req.model, c.req.stream, c.req.bytes, c.req.maxTokens
-		d.Messages, d.Tools = c.req.messages, c.req.tools
-	}
-	return d
-}
-
-// recordBegin makes the call durable before it is made.
-func (g *Gateway) recordBegin(ctx context.Context, c *call) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
-	defer cancel()
-	return g.opts.Record.Commit(ctx, g.record(nacre.KindModelBegin, nacre.OutcomeAllowed, "", c, c.detail()))
-}
-
-func (g *Gateway) recordDenied(ctx context.Context, no *refusal, c *call) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
-	defer cancel()
-	_ = g.opts.Record.Append(ctx, g.record(nacre.KindModelBegin, nacre.OutcomeDenied, no.reason, c, c.detail())) // a log that fails also refuses what is allowed
-}
-
-func (g *Gateway) recordEnd(ctx context.Context, c *call) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
-	defer cancel()
-	outcome := OutcomeFailed
-	switch c.reason {
-	case ReasonDone:
-		outcome = OutcomeCompleted
-	case ReasonCut:
-		outcome = OutcomeCut
-	}
-	d := detail{Path: c.path, Model: c.req.model, Digest: c.digest, Status: c.status}
-	in, out, cost := c.usage.In(), c.usage.Output, c.reserved
-	d.In, d.Out, d.Cached, d.Cost = &in, &out, &c.usage.CacheRead, &cost
-	_ = g.opts.Record.Append(ctx, g.record(nacre.KindModelEnd, outcome, c.reason, c, d)) // a log that fails also refuses the next call
 }

@@ -129,8 +129,9 @@ func (r *request) checkSource(value json.RawMessage, block string, depth int) er
 	switch kind {
 	case "base64":
 		if block == "image" {
-			r.images++
-			r.imageBytes += len(fields["data"])
+			r.image(fields["data"], anthropicImage)
+		} else {
+			r.opaque += len(fields["data"])
 		}
 		return nil
 	case "text":

@@ -1,7 +1,7 @@
 // Package model promises that a sandbox gets answers from a model and nothing
-// else from its vendor: a gateway on one unix socket that holds the key, lets
-// through an allow-list of the Anthropic Messages API with the client's own
-// tools only, reserves what a call may cost before it is made, and records
+// else from its vendor: a gateway on one unix socket that holds the keys, lets
+// through an allow-list of Anthropic Messages, OpenAI Responses and OpenAI Chat
+// Completions with the client's own tools only, reserves what a call may cost before it is made, and records
 // every call without its content (M-04). It is not a tunnel and not a cache,
 // and it does not judge what is said.
 package model
@@ -14,7 +14,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -61,7 +60,7 @@ type Limits struct {
 	Request     time.Duration
 	FirstByte   time.Duration
 	Idle        time.Duration
-	// Output is set as max_tokens where a call sets none.
+	// Output is the maximum where a call sets none.
 	Output int64
 }
 
@@ -85,9 +84,12 @@ func positive[T int | int64 | time.Duration](v, standard T) T {
 
 // Options of a gateway. What is not said to be optional is required.
 type Options struct {
-	// Upstream is the vendor's base URL: https, or http on a loopback address.
+	// Upstreams are asked in this order. They are optional where Upstream is set.
+	Upstreams []Upstream
+	// Upstream is short for a last upstream that speaks Anthropic: its base URL,
+	// https, or http on a loopback address.
 	Upstream *url.URL
-	// Key is sent to the upstream. It may be empty for a model on this machine.
+	// Key is sent to Upstream. It may be empty for a model on this machine.
 	Key nacre.Secret
 	// SessionToken is what the brain must present as its key.
 	SessionToken nacre.Secret
@@ -111,12 +113,14 @@ type Options struct {
 
 // Gateway serves one session. It is safe for concurrent use.
 type Gateway struct {
-	opts    Options
-	limits  Limits
-	client  *http.Client
-	slots   chan struct{}
-	serial  atomic.Uint64
-	refused atomic.Int64
+	opts Options
+	// upstreams are never changed.
+	upstreams []Upstream
+	limits    Limits
+	client    *http.Client
+	slots     chan struct{}
+	serial    atomic.Uint64
+	refused   atomic.Int64
 
 	mu     sync.Mutex
 	ledger *budget.Ledger
@@ -132,34 +136,18 @@ func New(opts Options) (*Gateway, error) {
 		return nil, errors.New("model: a recorder and a clock are required")
 	case opts.SessionToken.Empty():
 		return nil, errors.New("model: a session token is required")
-	case opts.SessionToken.Reveal() == opts.Key.Reveal():
-		return nil, errors.New("model: the session token must not be the key")
 	case opts.Budget <= 0:
 		return nil, errors.New("model: a budget is required")
 	}
-	if err := checkUpstream(opts.Upstream); err != nil {
+	upstreams, err := opts.gather()
+	if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
 	limits := opts.Limits.withDefaults()
 	return &Gateway{
-		opts: opts, limits: limits, client: newClient(opts.Client, limits), slots: make(chan struct{}, limits.Calls),
+		opts: opts, upstreams: upstreams, limits: limits, client: newClient(opts.Client, limits), slots: make(chan struct{}, limits.Calls),
 		ledger: budget.NewLedger(opts.Budget), changed: make(chan struct{}),
 	}, nil
-}
-
-// checkUpstream refuses to send a key in the clear over a network.
-func checkUpstream(u *url.URL) error {
-	if u == nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return errors.New("the upstream is a URL such as https://api.anthropic.com, without user or query")
-	}
-	if u.Scheme == "https" {
-		return nil
-	}
-	addr, err := netip.ParseAddr(u.Hostname())
-	if u.Scheme != "http" || (u.Hostname() != "localhost" && (err != nil || !addr.IsLoopback())) {
-		return fmt.Errorf("upstream %s: use https; http is for this machine only", u.Redacted())
-	}
-	return nil
 }
 
 // newClient copies given, or makes a client that reads no environment.

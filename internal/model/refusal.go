@@ -11,14 +11,17 @@ type Reason string
 
 // The reasons.
 const (
-	ReasonPath          Reason = "path_not_allowed"
-	ReasonToken         Reason = "bad_session_token"
-	ReasonMalformed     Reason = "malformed_request"
-	ReasonTooLarge      Reason = "too_large"
-	ReasonField         Reason = "field_not_allowed"
-	ReasonVendorTool    Reason = "vendor_tool"
-	ReasonContentBlock  Reason = "content_block_not_allowed"
-	ReasonRemoteSource  Reason = "remote_source"
+	ReasonPath         Reason = "path_not_allowed"
+	ReasonToken        Reason = "bad_session_token"
+	ReasonMalformed    Reason = "malformed_request"
+	ReasonTooLarge     Reason = "too_large"
+	ReasonField        Reason = "field_not_allowed"
+	ReasonVendorTool   Reason = "vendor_tool"
+	ReasonContentBlock Reason = "content_block_not_allowed"
+	ReasonRemoteSource Reason = "remote_source"
+	// ReasonStored refuses what would be kept at the vendor, or was.
+	ReasonStored        Reason = "stored_at_vendor"
+	ReasonNoUpstream    Reason = "no_upstream"
 	ReasonNoPrice       Reason = "model_without_price"
 	ReasonBudget        Reason = "budget_exhausted"
 	ReasonBusy          Reason = "too_many_calls"
@@ -49,7 +52,7 @@ func refuse(reason Reason, format string, args ...any) *refusal {
 	switch reason {
 	case ReasonToken:
 		r.status, r.kind = http.StatusUnauthorized, "authentication_error"
-	case ReasonPath:
+	case ReasonPath, ReasonNoUpstream:
 		r.status, r.kind = http.StatusNotFound, "not_found_error"
 	case ReasonTooLarge:
 		r.status, r.kind = http.StatusRequestEntityTooLarge, "request_too_large"
@@ -67,19 +70,36 @@ func refuse(reason Reason, format string, args ...any) *refusal {
 }
 
 // body is the vendor's error object.
-func (r *refusal) body() []byte {
-	b, err := json.Marshal(map[string]any{"type": "error", "error": map[string]string{"type": r.kind, "message": r.message}})
+func (r *refusal) body(d Dialect) []byte {
+	said := map[string]any{"type": "error", "error": map[string]any{"type": r.kind, "message": r.message}}
+	if d == Responses || d == Chat {
+		said = map[string]any{"error": map[string]any{"type": r.openaiType(), "message": r.message, "param": nil, "code": r.reason}}
+	}
+	b, err := json.Marshal(said)
 	if err != nil {
 		return nil // strings always marshal
 	}
 	return b
 }
 
-func (r *refusal) write(w http.ResponseWriter) {
+// openaiType is OpenAI's word for the kind of error.
+func (r *refusal) openaiType() string {
+	switch r.status {
+	case http.StatusPaymentRequired:
+		return "insufficient_quota"
+	case http.StatusTooManyRequests:
+		return "requests"
+	case http.StatusBadGateway:
+		return "server_error"
+	}
+	return "invalid_request_error"
+}
+
+func (r *refusal) write(w http.ResponseWriter, d Dialect) {
 	w.Header().Set("Content-Type", "application/json")
 	if r.reason == ReasonBusy {
 		w.Header().Set("Retry-After", "1")
 	}
 	w.WriteHeader(r.status)
-	_, _ = w.Write(r.body()) // a client that is gone needs no answer
+	_, _ = w.Write(r.body(d)) // a client that is gone needs no answer
 }

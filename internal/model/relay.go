@@ -18,8 +18,11 @@ const (
 	maxAnswer = 64 << 20
 	// maxError is the largest error body passed on, in bytes.
 	maxError = 1 << 20
-	// maxEvent is the longest line of a stream that is read for usage; longer ones only pass.
-	maxEvent = 64 << 10
+	// maxChunk is the most of a stream that waits for the rest of its line.
+	maxChunk = 64 << 10
+	// maxEvent is the longest line of a stream that is read for usage; longer
+	// ones only pass. The last event of Responses holds the whole answer.
+	maxEvent = 8 << 20
 )
 
 // send makes the call and passes the answer on. The call's charge and reason
@@ -30,10 +33,10 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, c *call, header h
 	watch := time.AfterFunc(g.limits.FirstByte, cancel)
 	defer watch.Stop()
 
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.upstreamURL(r, c), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.upstream.endpoint(c.route.path, r.URL.RawQuery), bytes.NewReader(body))
 	if err != nil {
 		c.charge, c.reason = chargeNothing, ReasonUnreachable
-		refuse(ReasonUnreachable, "the upstream's address is unusable").write(w)
+		c.write(w, refuse(ReasonUnreachable, "the upstream's address is unusable"))
 		return
 	}
 	req.Header = header
@@ -43,7 +46,7 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, c *call, header h
 		if neverSent(err) {
 			c.charge = chargeNothing
 		}
-		refuse(ReasonUnreachable, "the model could not be reached").write(w)
+		c.write(w, refuse(ReasonUnreachable, "the model could not be reached"))
 		return
 	}
 	defer func() { _ = resp.Body.Close() }()
@@ -52,20 +55,17 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, c *call, header h
 	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); {
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
 		c.charge, c.reason = chargeNothing, ReasonRedirect
-		refuse(ReasonRedirect, "the upstream redirects; the gateway does not follow").write(w)
+		c.write(w, refuse(ReasonRedirect, "the upstream redirects; the gateway does not follow"))
 	case resp.StatusCode != http.StatusOK:
+		if resp.StatusCode >= 400 {
+			c.charge = chargeNothing // errors are not charged by vendors
+		}
 		a.fault()
 	case kind == "text/event-stream":
 		a.stream()
 	default:
 		a.whole()
 	}
-}
-
-func (g *Gateway) upstreamURL(r *http.Request, c *call) string {
-	u := g.opts.Upstream.JoinPath(c.path)
-	u.RawQuery = r.URL.RawQuery // admit has accepted nothing but beta=true
-	return u.String()
 }
 
 // neverSent reports whether an error came before anything was sent, so that nothing can be charged.
@@ -82,17 +82,19 @@ type answer struct {
 	resp    *http.Response
 	// watch ends the call when the upstream is silent.
 	watch *time.Timer
-	ended bool
-	// wrong says that an error event came in the stream.
-	wrong bool
+	// long is a line that comes in more than one chunk; unread says that it is too long to be read.
+	long   []byte
+	unread bool
+	// tail is the end of what was passed on, in which a key may begin.
+	tail []byte
 }
 
-// fault passes an upstream's error on as it is. Errors are not charged by the vendor.
+// fault passes an upstream's error on as it is.
 func (a *answer) fault() {
-	a.call.charge, a.call.reason = chargeNothing, ReasonUpstreamError
+	a.call.reason = ReasonUpstreamError
 	body, err := io.ReadAll(io.LimitReader(a.resp.Body, maxError+1))
 	if err != nil || len(body) > maxError || a.leaks(body) {
-		body = refuse(ReasonUpstreamError, "the upstream's error could not be passed on").body()
+		body = refuse(ReasonUpstreamError, "the upstream's error could not be passed on").body(a.call.route.dialect)
 	}
 	a.begin()
 	_, _ = a.w.Write(body) // a client that is gone needs no answer
@@ -101,22 +103,19 @@ func (a *answer) fault() {
 // whole passes an answer on that is one JSON object.
 func (a *answer) whole() {
 	body, err := io.ReadAll(io.LimitReader(a.resp.Body, maxAnswer+1))
-	var said event
 	switch {
-	case err != nil || len(body) > maxAnswer || json.Unmarshal(body, &said) != nil:
-		refuse(ReasonUnreachable, "the answer was cut").write(a.w)
+	case err != nil || len(body) > maxAnswer || !json.Valid(body):
+		a.call.write(a.w, refuse(ReasonUnreachable, "the answer was cut"))
 		return
 	case a.leaks(body):
 		a.call.reason = ReasonKeyEchoed
-		refuse(ReasonKeyEchoed, "the upstream's answer holds the key and was withheld").write(a.w)
+		a.call.write(a.w, refuse(ReasonKeyEchoed, "the upstream's answer holds the key and was withheld"))
 		return
 	}
-	if a.call.path == countPath {
-		a.call.reason = ReasonDone
-	} else {
-		said.Usage.into(a.call)
-		a.call.done()
+	if !a.call.route.free {
+		a.call.route.read(body, &a.call.meter)
 	}
+	a.call.done()
 	a.begin()
 	_, _ = a.w.Write(body)
 }
@@ -127,44 +126,79 @@ func (a *answer) begin() {
 	a.w.WriteHeader(a.resp.StatusCode)
 }
 
+// leaks reports whether the key is in b, or across what was passed on before and b.
 func (a *answer) leaks(b []byte) bool {
-	key := a.gateway.opts.Key.Reveal()
-	return key != "" && bytes.Contains(b, []byte(key))
+	key := []byte(a.call.upstream.Key.Reveal())
+	if len(key) == 0 {
+		return false
+	}
+	seam := append(a.tail, b[:min(len(b), len(key))]...)
+	found := bytes.Contains(seam, key) || bytes.Contains(b, key)
+	if len(b) >= len(key) {
+		seam = b
+	}
+	a.tail = append(a.tail[:0], seam[max(len(seam)-len(key)+1, 0):]...)
+	return found
 }
 
 // stream passes events on as they come, and reads the usage out of them.
 func (a *answer) stream() {
 	a.begin()
-	r := bufio.NewReaderSize(a.resp.Body, maxEvent)
+	r := bufio.NewReaderSize(a.resp.Body, maxChunk)
 	out := http.NewResponseController(a.w)
-	partial := false
 	for {
 		line, err := r.ReadSlice('\n')
 		a.watch.Reset(a.gateway.limits.Idle)
+		more := errors.Is(err, bufio.ErrBufferFull)
+		if whole, ok := a.gather(line, more); ok {
+			a.read(whole)
+		}
 		if a.leaks(line) {
 			a.call.reason = ReasonKeyEchoed
 			abort()
 		}
-		whole := !partial && err == nil
-		partial = errors.Is(err, bufio.ErrBufferFull)
-		if whole {
-			a.read(line)
-		}
 		_ = out.SetWriteDeadline(time.Now().Add(a.gateway.limits.Idle)) // a writer without deadlines ends with its request
-		if _, werr := a.w.Write(line); werr != nil {
-			break
+		if !a.call.meter.withhold {
+			if _, werr := a.w.Write(line); werr != nil {
+				break
+			}
 		}
+		a.call.meter.withhold = false
 		if r.Buffered() == 0 && out.Flush() != nil {
 			break
 		}
-		if err != nil && !partial {
+		if err != nil && !more {
 			break
 		}
 	}
-	switch {
-	case a.wrong:
+	a.end()
+}
+
+// gather puts the chunks of a line together, and reports whether it is whole and may be read.
+func (a *answer) gather(chunk []byte, more bool) (line []byte, ok bool) {
+	if !more && len(a.long) == 0 && !a.unread {
+		return chunk, true
+	}
+	if len(a.long)+len(chunk) > maxEvent {
+		a.unread, a.long = true, nil
+	}
+	if !a.unread {
+		a.long = append(a.long, chunk...)
+	}
+	if more {
+		return nil, false
+	}
+	line, ok = a.long, !a.unread
+	a.long, a.unread = nil, false
+	return line, ok
+}
+
+// end says how a stream ended.
+func (a *answer) end() {
+	switch m := &a.call.meter; {
+	case m.wrong:
 		a.call.reason = ReasonUpstreamError // the brain was told; what it cost was not, so it is charged in full
-	case a.ended:
+	case m.ended:
 		a.call.done()
 	default:
 		abort()
@@ -175,7 +209,7 @@ func (a *answer) stream() {
 // what it used, the reservation is charged.
 func (c *call) done() {
 	c.reason = ReasonDone
-	if c.counted {
+	if c.meter.counted {
 		c.charge = chargeUsed
 	}
 }
@@ -184,58 +218,9 @@ func (c *call) done() {
 // whole. net/http has no other way once an answer has begun.
 func abort() { panic(http.ErrAbortHandler) }
 
-// event is the part of a stream's event, or of a whole message, that is counted.
-type event struct {
-	Type    string `json:"type"`
-	Message struct {
-		Usage *usage `json:"usage"`
-	} `json:"message"`
-	Usage *usage `json:"usage"`
-}
-
 // read looks at one line of the stream.
 func (a *answer) read(line []byte) {
-	data, ok := bytes.CutPrefix(line, []byte("data:"))
-	if !ok {
-		return
+	if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+		a.call.route.read(data, &a.call.meter)
 	}
-	var e event
-	if json.Unmarshal(data, &e) != nil {
-		return
-	}
-	switch e.Type {
-	case "message_start":
-		e.Message.Usage.into(a.call)
-	case "message_delta":
-		e.Usage.into(a.call)
-	case "message_stop":
-		a.ended = true
-	case "error":
-		a.wrong = true
-	}
-}
-
-// usage is the vendor's account of a call, in tokens; each report holds totals so far.
-type usage struct {
-	Input      int64 `json:"input_tokens"`
-	Output     int64 `json:"output_tokens"`
-	CacheRead  int64 `json:"cache_read_input_tokens"`
-	CacheWrite int64 `json:"cache_creation_input_tokens"`
-	Creation   struct {
-		Long int64 `json:"ephemeral_1h_input_tokens"`
-	} `json:"cache_creation"`
-}
-
-// into adds a report to the call's: the larger of each total counts.
-func (u *usage) into(c *call) {
-	if u == nil {
-		return
-	}
-	c.counted = true
-	long := min(max(u.Creation.Long, 0), max(u.CacheWrite, 0))
-	c.usage.Input = max(c.usage.Input, u.Input)
-	c.usage.Output = max(c.usage.Output, u.Output)
-	c.usage.CacheRead = max(c.usage.CacheRead, u.CacheRead)
-	c.usage.CacheWriteLong = max(c.usage.CacheWriteLong, long)
-	c.usage.CacheWrite = max(c.usage.CacheWrite, u.CacheWrite-long)
 }

@@ -15,11 +15,9 @@ const (
 	maxDepth = 128
 	// bytesPerToken is the estimate of what a token takes, on the low side for prose and code.
 	bytesPerToken = 3
-	// imageTokens is the most that one image costs, whatever its bytes.
-	imageTokens = 5_000
 	// maxModel is the longest model id in bytes.
 	maxModel = 128
-	// maxOutput is the largest max_tokens that is believed.
+	// maxOutput is the largest maximum of output tokens that is believed.
 	maxOutput = 10_000_000
 )
 
@@ -29,111 +27,104 @@ type request struct {
 	model    string
 	stream   bool
 	thinking int64
-	// maxTokens is 0 where the call sets none.
+	// maxTokens is 0 where the call sets none; maxField is the field that sets it.
 	maxTokens int64
-	bytes     int
-	images    int
-	// imageBytes are the bytes of images, which cost tokens by the image.
-	imageBytes int
-	tools      int
-	messages   int
+	maxField  string
+	// usageAsked says that a Chat stream was to tell its usage.
+	usageAsked bool
+	bytes      int
+	images     int
+	// imageBytes are the bytes of images, which cost imageTokens by the image.
+	imageBytes  int
+	imageTokens int
+	// opaque are bytes of files and of ciphertext, whose tokens cannot be bounded from below.
+	opaque   int
+	tools    int
+	messages int
 }
+
+// textBytes is what of the request is not an image.
+func (r *request) textBytes() int { return r.bytes - r.imageBytes }
 
 // inputTokens estimates what the call will be charged for reading.
 func (r *request) inputTokens() int64 {
-	return int64((r.bytes-r.imageBytes)/bytesPerToken + r.images*imageTokens + 1)
+	return int64(r.textBytes()/bytesPerToken + r.images*r.imageTokens + 1)
 }
 
-// parseRequest reads a body strictly and refuses what is not on the list.
-func parseRequest(body []byte, limit int) (*request, *refusal) {
+// parseRequest reads a body strictly and refuses what is not on the speaker's list.
+func parseRequest(body []byte, limit int, s speaker) (*request, *refusal) {
 	members, err := wire.Object(body, wire.Limits{Message: limit, Depth: maxDepth, String: limit, CaseSensitive: true})
 	if err != nil {
 		return nil, refuse(ReasonMalformed, "the request is refused: %v", err)
 	}
 	r := &request{members: members, bytes: len(body)}
 	for _, m := range members {
-		if err := r.field(m.Key, m.Value); err != nil {
+		if err := s.field(r, m.Key, m.Value); err != nil {
 			var no *refusal
 			if errors.As(err, &no) {
 				return nil, no
 			}
-			return nil, refuse(ReasonMalformed, "%s: %v", m.Key, err)
+			return nil, refuse(ReasonMalformed, "%.64s: %v", m.Key, err)
 		}
 	}
 	if r.model == "" || r.messages == 0 {
-		return nil, refuse(ReasonMalformed, "model and messages are required")
+		return nil, refuse(ReasonMalformed, "a model and what to say to it are required")
 	}
 	return r, nil
-}
-
-// field checks one top-level field: what is not named here is refused.
-func (r *request) field(key string, value json.RawMessage) error {
-	switch key {
-	case "model":
-		return r.setModel(value)
-	case "max_tokens":
-		return r.setMaxTokens(value)
-	case "stream":
-		return json.Unmarshal(value, &r.stream)
-	case "messages":
-		return r.checkMessages(value)
-	case "system":
-		return r.checkContent(value, 0)
-	case "tools":
-		return r.checkTools(value)
-	case "thinking":
-		return r.checkThinking(value)
-	case "context_management":
-		return checkEdits(value)
-	case "output_config":
-		return checkFields(value, "output_config", "effort", "format")
-	case "metadata":
-		return checkFields(value, "metadata", "user_id")
-	case "service_tier":
-		return oneOf(value, "auto", "standard_only")
-	case "tool_choice", "stop_sequences", "temperature", "top_k", "top_p", "cache_control", "output_format":
-		return nil
-	case "mcp_servers", "container":
-		return refuse(ReasonVendorTool, "%s is refused: what runs at the vendor is outside the sandbox", key)
-	}
-	return refuse(ReasonField, "%.64s: not on the gateway's list of fields", key)
 }
 
 func (r *request) setModel(value json.RawMessage) error {
 	if err := json.Unmarshal(value, &r.model); err != nil {
 		return errors.New("want a string")
 	}
-	for _, c := range []byte(r.model) {
+	return checkModel(r.model)
+}
+
+func checkModel(id string) error {
+	for _, c := range []byte(id) {
 		if c <= ' ' || c > '~' {
 			return errors.New("want visible ASCII")
 		}
 	}
-	if len(r.model) > maxModel {
+	if len(id) > maxModel {
 		return fmt.Errorf("longer than %d bytes", maxModel)
 	}
 	return nil
 }
 
-func (r *request) setMaxTokens(value json.RawMessage) error {
+func (r *request) setMaxTokens(key string, value json.RawMessage) error {
 	n, err := strconv.ParseInt(string(value), 10, 64)
 	if err != nil || n < 1 || n > maxOutput {
 		return fmt.Errorf("want a whole number from 1 to %d", maxOutput)
 	}
-	r.maxTokens = n
+	if r.maxField != "" {
+		return fmt.Errorf("%s is set as well: set one", r.maxField)
+	}
+	r.maxTokens, r.maxField = n, key
 	return nil
 }
 
-// setOutput makes max_tokens what was reserved.
-func (r *request) setOutput(n int64) {
-	value := json.RawMessage(strconv.FormatInt(n, 10))
-	r.maxTokens = n
+// image notes an image whose bytes are in the request.
+func (r *request) image(data json.RawMessage, tokens int) {
+	r.images++
+	r.imageBytes += len(data)
+	r.imageTokens = tokens
+}
+
+// set makes a member what the gateway wants it to be.
+func (r *request) set(key string, value json.RawMessage) {
 	for i := range r.members {
-		if r.members[i].Key == "max_tokens" {
+		if r.members[i].Key == key {
 			r.members[i].Value = value
 			return
 		}
 	}
-	r.members = append(r.members, wire.Member{Key: "max_tokens", Value: value})
+	r.members = append(r.members, wire.Member{Key: key, Value: value})
+}
+
+// drop leaves a member out of what is sent.
+func (r *request) drop(key string) {
+	r.members = slices.DeleteFunc(r.members, func(m wire.Member) bool { return m.Key == key })
 }
 
 // encode writes the members that were checked, and nothing else.
@@ -150,44 +141,11 @@ func (r *request) encode() []byte {
 	return append(b, '}')
 }
 
-func (r *request) checkThinking(value json.RawMessage) error {
-	fields, err := object(value)
-	if err != nil {
-		return err
-	}
-	if budget, ok := fields["budget_tokens"]; ok {
-		if r.thinking, err = strconv.ParseInt(string(budget), 10, 64); err != nil || r.thinking < 0 {
-			return errors.New("budget_tokens is a whole number")
-		}
-	}
-	return nil
+func unknownField(key string) error {
+	return refuse(ReasonField, "%.64s: not on the gateway's list of fields", key)
 }
 
-// checkEdits lets through the edits that only drop old content. Compaction is
-// refused: it is a second model call, outside what was reserved.
-func checkEdits(value json.RawMessage) error {
-	if err := checkFields(value, "context_management", "edits"); err != nil {
-		return err
-	}
-	fields, err := object(value)
-	if err != nil {
-		return err
-	}
-	edits, err := array(fields["edits"])
-	if err != nil {
-		return err
-	}
-	for _, e := range edits {
-		edit, err := object(e)
-		if err != nil {
-			return err
-		}
-		if err := oneOf(edit["type"], "clear_thinking_20251015", "clear_tool_uses_20250919"); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func isNull(value json.RawMessage) bool { return string(value) == "null" }
 
 func oneOf(value json.RawMessage, allowed ...string) error {
 	if s, ok := text(value); ok && slices.Contains(allowed, s) {
@@ -201,6 +159,10 @@ func checkFields(value json.RawMessage, name string, allowed ...string) error {
 	if err != nil {
 		return err
 	}
+	return onlyFields(fields, name, allowed...)
+}
+
+func onlyFields(fields map[string]json.RawMessage, name string, allowed ...string) error {
 	for key := range fields {
 		if !slices.Contains(allowed, key) {
 			return refuse(ReasonField, "%s.%.64s: not on the gateway's list of fields", name, key)

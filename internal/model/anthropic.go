@@ -1,0 +1,197 @@
+package model
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/budget"
+)
+
+// apiVersion is the one version of Anthropic's API whose requests are understood here.
+const apiVersion = "2023-06-01"
+
+// anthropicImage is the most tokens that one image costs, whatever its bytes.
+const anthropicImage = 5_000
+
+// betas are the beta features that Claude Code 2.1.329 asks for with an API
+// key; none of them lets the vendor act for the model. Others are left out of
+// what is sent on.
+var betas = []string{
+	"claude-code-20250219",
+	"interleaved-thinking-2025-05-14",
+	"context-management-2025-06-27",
+	"per-turn-control-2026-07-01",
+	"mid-conversation-tool-changes-2026-07-01",
+	"thinking-token-count-2026-05-13",
+	"advanced-tool-use-2025-11-20",
+	"effort-2025-11-24",
+	"thinking-display-updates-2026-08-18",
+}
+
+// anthropic speaks Messages.
+type anthropic struct{}
+
+// field checks one top-level field: what is not named here is refused.
+func (anthropic) field(r *request, key string, value json.RawMessage) error {
+	switch key {
+	case "model":
+		return r.setModel(value)
+	case "max_tokens":
+		return r.setMaxTokens(key, value)
+	case "stream":
+		return json.Unmarshal(value, &r.stream)
+	case "messages":
+		return r.checkMessages(value)
+	case "system":
+		return r.checkContent(value, 0)
+	case "tools":
+		return r.checkTools(value)
+	case "thinking":
+		return r.checkThinking(value)
+	case "context_management":
+		return checkEdits(value)
+	case "output_config":
+		return checkFields(value, "output_config", "effort", "format")
+	case "metadata":
+		return checkFields(value, "metadata", "user_id")
+	case "service_tier":
+		return oneOf(value, "auto", "standard_only")
+	case "tool_choice", "stop_sequences", "temperature", "top_k", "top_p", "cache_control", "output_format":
+		return nil
+	case "mcp_servers", "container":
+		return refuse(ReasonVendorTool, "%s is refused: what runs at the vendor is outside the sandbox", key)
+	}
+	return unknownField(key)
+}
+
+func (anthropic) finish(r *request, _ *Upstream) {
+	r.set("max_tokens", json.RawMessage(strconv.FormatInt(r.maxTokens, 10)))
+}
+
+func (anthropic) header(out, in http.Header, key nacre.Secret) (dropped int) {
+	var wanted []string
+	for _, line := range in.Values("Anthropic-Beta") {
+		for name := range strings.SplitSeq(line, ",") {
+			switch name = strings.TrimSpace(name); {
+			case slices.Contains(betas, name):
+				wanted = append(wanted, name)
+			case name != "":
+				dropped++
+			}
+		}
+	}
+	if len(wanted) > 0 {
+		out.Set("Anthropic-Beta", strings.Join(wanted, ","))
+	}
+	out.Set("Anthropic-Version", apiVersion)
+	if !key.Empty() {
+		out.Set("X-Api-Key", key.Reveal())
+	}
+	return dropped
+}
+
+func (r *request) checkThinking(value json.RawMessage) error {
+	fields, err := object(value)
+	if err != nil {
+		return err
+	}
+	if budget, ok := fields["budget_tokens"]; ok {
+		if r.thinking, err = strconv.ParseInt(string(budget), 10, 64); err != nil || r.thinking < 0 {
+			return errors.New("budget_tokens is a whole number")
+		}
+	}
+	return nil
+}
+
+// checkEdits lets through the edits that only drop old content. Compaction is
+// refused: it is a second model call, outside what was reserved.
+func checkEdits(value json.RawMessage) error {
+	if err := checkFields(value, "context_management", "edits"); err != nil {
+		return err
+	}
+	fields, err := object(value)
+	if err != nil {
+		return err
+	}
+	edits, err := array(fields["edits"])
+	if err != nil {
+		return err
+	}
+	for _, e := range edits {
+		edit, err := object(e)
+		if err != nil {
+			return err
+		}
+		if err := oneOf(edit["type"], "clear_thinking_20251015", "clear_tool_uses_20250919"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// anthropicEvent is the part of a stream's event, or of a whole message, that is metered.
+type anthropicEvent struct {
+	Type    string `json:"type"`
+	Message struct {
+		Usage *anthropicUsage `json:"usage"`
+	} `json:"message"`
+	Usage *anthropicUsage `json:"usage"`
+	Delta struct {
+		Text    said `json:"text"`
+		Partial said `json:"partial_json"`
+	} `json:"delta"`
+	Content []struct {
+		Text  said            `json:"text"`
+		Input json.RawMessage `json:"input"`
+	} `json:"content"`
+}
+
+func (anthropic) read(data []byte, m *meter) {
+	var e anthropicEvent
+	if json.Unmarshal(data, &e) != nil {
+		return
+	}
+	switch e.Type {
+	case "message_start":
+		e.Message.Usage.into(m)
+	case "content_block_delta":
+		m.text += int(e.Delta.Text + e.Delta.Partial)
+	case "message_delta":
+		e.Usage.into(m)
+	case "message_stop":
+		m.ended = true
+	case "error":
+		m.wrong = true
+	case "message", "":
+		e.Usage.into(m)
+		for _, c := range e.Content {
+			m.text += int(c.Text) + len(c.Input)
+		}
+	}
+}
+
+// anthropicUsage is the vendor's account of a call, in tokens; each report holds totals so far.
+type anthropicUsage struct {
+	Input      int64 `json:"input_tokens"`
+	Output     int64 `json:"output_tokens"`
+	CacheRead  int64 `json:"cache_read_input_tokens"`
+	CacheWrite int64 `json:"cache_creation_input_tokens"`
+	Creation   struct {
+		Long int64 `json:"ephemeral_1h_input_tokens"`
+	} `json:"cache_creation"`
+}
+
+func (u *anthropicUsage) into(m *meter) {
+	if u == nil {
+		return
+	}
+	long := min(max(u.Creation.Long, 0), max(u.CacheWrite, 0))
+	m.report(budget.Usage{
+		Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWriteLong: long, CacheWrite: u.CacheWrite - long,
+	})
+}
