@@ -2,11 +2,13 @@ package pluginhost_test
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -51,15 +53,23 @@ func build(t testing.TB, to, from string) {
 	}
 }
 
-// The seed's reminders, with its manifest unchanged.
+// D-20: the seed's reminders, with its manifest unchanged; the one that ships
+// says more of each tool, and nothing else.
 func TestReminders(t *testing.T) {
 	root := t.TempDir()
 	installReminders(t, root)
+	seed, err := os.ReadFile("../../plugin/testdata/reminders.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if have, want := withoutClasses(t, []byte(read(t, root+"/reminders/manifest.json"))), withoutClasses(t, seed); !reflect.DeepEqual(have, want) {
+		t.Errorf("the shipped manifest is\n%v\nwant\n%v", have, want)
+	}
+	if err := os.WriteFile(root+"/reminders/manifest.json", seed, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	o := options(t)
 	h := start(t, root, o)
-	if seed, err := os.ReadFile("../../plugin/testdata/reminders.json"); err != nil || string(seed) != read(t, root+"/reminders/manifest.json") {
-		t.Errorf("the manifest is not the seed's: %v", err)
-	}
 	for _, c := range []struct{ tool, args, want string }{
 		{"create_reminder", `{"title":"Buy milk","due":"2026-02-17T17:00:00Z","list":"Personal"}`, `{"reminder_id":"R-1","status":"created"}`},
 		{"create_reminder", `{"title":"Call","list":"Work"}`, `{"reminder_id":"R-2","status":"created"}`},
@@ -85,6 +95,25 @@ func TestReminders(t *testing.T) {
 	if have, err := again.call(t.Context(), "list_reminders", `{"list":"Work"}`); err != nil || !strings.Contains(have, "Call") {
 		t.Errorf("after a restart: have %s, %v", have, err)
 	}
+}
+
+// withoutClasses is a manifest without what may be said of its tools.
+func withoutClasses(t *testing.T, manifest []byte) any {
+	t.Helper()
+	var m struct {
+		Provides struct{ Tools []map[string]any }
+		Rest     map[string]any
+	}
+	if err := errors.Join(json.Unmarshal(manifest, &m), json.Unmarshal(manifest, &m.Rest)); err != nil {
+		t.Fatal(err)
+	}
+	delete(m.Rest, "provides")
+	for _, tool := range m.Provides.Tools {
+		for _, key := range []string{"safety_class", "returns", "sinks"} {
+			delete(tool, key)
+		}
+	}
+	return m
 }
 
 // Two sessions of one group run two handlers over one file.
