@@ -3,6 +3,7 @@ package budget
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 )
 
@@ -103,7 +104,8 @@ func roundUp(v int64) int64 { return (v + million - 1) / million }
 // Table maps a model's id to its price.
 type Table map[string]Price
 
-var dateSuffix = regexp.MustCompile(`-20[0-9]{6}$`)
+// dateSuffix is how both vendors name a model of one day: -20251001, -2025-08-07.
+var dateSuffix = regexp.MustCompile(`-20[0-9]{2}(-?)[0-9]{2}(-?)[0-9]{2}$`)
 
 // Lookup finds a model by its id, or by its id without the date at its end.
 // A model that is not listed, or whose price does not pass Check, has none.
@@ -113,7 +115,7 @@ func (t Table) Lookup(model string) (Price, error) {
 		p, ok = t[dateSuffix.ReplaceAllString(model, "")]
 	}
 	if !ok {
-		return Price{}, errors.New("the model has no price: add it to [prices] in the config")
+		return Price{}, errors.New("the model has no price: add it to the price file")
 	}
 	if err := p.Check(); err != nil {
 		return Price{}, err
@@ -121,9 +123,52 @@ func (t Table) Lookup(model string) (Price, error) {
 	return p, nil
 }
 
-// ListPrices is what Anthropic lists for its models (autumn 2026); each call
-// returns a new table, for the caller to add to.
+// ListPrices is what Anthropic and OpenAI list for their models (autumn 2026);
+// each call returns a new table, for the caller to add to.
 func ListPrices() Table {
+	t := AnthropicPrices()
+	maps.Copy(t, OpenAIPrices())
+	return t
+}
+
+// OpenAIPrices is what OpenAI lists for its models in the standard tier.
+func OpenAIPrices() Table {
+	t := Table{
+		"gpt-4.1":      automatic(2_000_000, 8_000_000, 500_000),
+		"gpt-4.1-mini": automatic(400_000, 1_600_000, 100_000),
+		"gpt-4.1-nano": automatic(100_000, 400_000, 25_000),
+		"gpt-4o":       automatic(2_500_000, 10_000_000, 1_250_000),
+		"o3":           automatic(2_000_000, 8_000_000, 500_000),
+		"o4-mini":      automatic(1_100_000, 4_400_000, 275_000),
+		"gpt-5-nano":   automatic(50_000, 400_000, 5_000),
+		"gpt-5.4-mini": automatic(750_000, 4_500_000, 75_000),
+		"gpt-5.4-nano": automatic(200_000, 1_250_000, 20_000),
+	}
+	for _, id := range []string{"gpt-5", "gpt-5-codex", "gpt-5.1", "gpt-5.1-codex", "gpt-5.1-codex-max"} {
+		t[id] = automatic(1_250_000, 10_000_000, 125_000)
+	}
+	for _, id := range []string{"gpt-5-mini", "gpt-5.1-codex-mini"} {
+		t[id] = automatic(250_000, 2_000_000, 25_000)
+	}
+	for _, id := range []string{"gpt-5.2", "gpt-5.2-codex", "gpt-5.3-codex"} {
+		t[id] = automatic(1_750_000, 14_000_000, 175_000)
+	}
+	for id, p := range map[string]Price{
+		"gpt-5.4": automatic(2_500_000, 15_000_000, 250_000), "gpt-5.5": automatic(5_000_000, 30_000_000, 500_000),
+	} {
+		p.LongAbove, p.LongFactor = 272_000, 2
+		t[id] = p
+	}
+	return t
+}
+
+// automatic is a price whose cache is written without being asked, at the price of the input.
+func automatic(input, output, read int64) Price {
+	return Price{Input: input, Output: output, CacheRead: read, CacheWrite: input, CacheWriteLong: input}
+}
+
+// AnthropicPrices is what Anthropic lists for its models.
+func AnthropicPrices() Table {
 	t := Table{
 		"claude-3-5-haiku":  cached(800_000, 4_000_000, 80_000),
 		"claude-haiku-4-5":  cached(1_000_000, 5_000_000, 100_000),
