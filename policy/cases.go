@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/constraint"
 )
 
 // MaxCases is how many cases one file may hold.
@@ -157,6 +159,9 @@ func (f file) request(n *node) (Request, error) {
 	if err := f.known(n, requestKeys()); err != nil {
 		return Request{}, err
 	}
+	if asked := n.table["constraints"]; asked != nil && asked.table["max_rows"] != nil {
+		asked.table["max_rows"].round()
+	}
 	form := requestForm{Sensitivity: nacre.SensitiveNone}
 	for _, key := range n.keys() {
 		raw, err := n.table[key].json()
@@ -178,8 +183,24 @@ func (f file) request(n *node) (Request, error) {
 	return r, nil
 }
 
+// round makes a number of rows that a request asks for of how it may be
+// written (K-04): as a text, or with a fraction, which is dropped; fewer than
+// none are none. What is something else is left to be refused.
+func (n *node) round() {
+	whole := n.text
+	if n.kind == kindFloat {
+		var fraction string
+		if whole, fraction, _ = strings.Cut(n.text, "."); strings.Trim(fraction, "0123456789") != "" {
+			return
+		}
+	}
+	if rows, err := strconv.ParseInt(whole, 10, 32); err == nil {
+		n.kind, n.text = kindInt, strconv.FormatInt(max(rows, 0), 10)
+	}
+}
+
 func (form requestForm) request() (Request, error) {
-	constraints, err := ParseConstraints(form.Constraints)
+	constraints, err := constraint.Parse(form.Constraints)
 	if err != nil {
 		return Request{}, err
 	}

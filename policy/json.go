@@ -2,16 +2,16 @@ package policy
 
 import (
 	"encoding/json"
-	"math/big"
 	"strconv"
 	"strings"
+
+	"github.com/nacre-dev/nacre/internal/constraint"
 )
 
 // The limits of looking into arguments.
 const (
 	maxArgumentDepth = 16
 	maxElements      = 1024
-	maxNumber        = 64
 )
 
 // lookup finds the raw value at a dotted path of valid JSON. A part that is a
@@ -138,38 +138,7 @@ func sameScalar(a, b string) bool {
 		y, both := unquote(b)
 		return ok && both && x == y
 	}
-	return isNumber(a) && isNumber(b) && worth(a, b)
+	return isNumber(a) && isNumber(b) && constraint.Equal([]byte(a), []byte(b))
 }
 
 func isNumber(s string) bool { return s[0] == '-' || s[0] >= '0' && s[0] <= '9' }
-
-// worth compares copies of numbers that are written differently. One that is too long
-// or too large to be held against another is like none.
-func worth(a, b string) bool {
-	if len(a) > maxNumber || len(b) > maxNumber || hugeExponent(a) || hugeExponent(b) {
-		return false
-	}
-	x, ok := new(big.Rat).SetString(strings.Clone(a))
-	y, both := new(big.Rat).SetString(strings.Clone(b))
-	return ok && both && x.Cmp(y) == 0
-}
-
-func hugeExponent(s string) bool {
-	i := strings.IndexAny(s, "eE")
-	if i < 0 {
-		return false
-	}
-	exponent, err := strconv.Atoi(strings.TrimPrefix(s[i+1:], "+"))
-	return err != nil || exponent > 400 || exponent < -400
-}
-
-// plainNumber is a number in the one form that all ways to write it share.
-func plainNumber(raw string) string {
-	if len(raw) > maxNumber || hugeExponent(raw) {
-		return raw
-	}
-	if x, ok := new(big.Rat).SetString(raw); ok {
-		return x.RatString()
-	}
-	return raw
-}

@@ -15,6 +15,7 @@ import (
 	"fmt"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/constraint"
 )
 
 // Request is what a policy decides on. All of it comes from the host.
@@ -116,7 +117,10 @@ func narrowed(d nacre.Decision, asked, ruled nacre.Constraints) nacre.Decision {
 	if asked.IsZero() && ruled.IsZero() {
 		return d
 	}
-	c, err := Tighten(asked, ruled)
+	if rows := asked.MaxRows; rows != nil && *rows < 0 {
+		asked.MaxRows = new(int) // fewer than none are none
+	}
+	c, err := constraint.Narrow(asked, ruled)
 	if err != nil {
 		return nacre.Decision{Verdict: nacre.Deny, Code: nacre.ReasonInvalidConstraint, Rule: d.Rule, Message: err.Error()}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/constraint"
 )
 
 // The limits of what is recorded of a request.
@@ -329,7 +330,9 @@ func scalarDigest(raw string) Digest {
 		return sum("text", text, text)
 	}
 	if raw != "" && isNumber(raw) {
-		raw = plainNumber(raw)
+		if form, err := constraint.Canonical([]byte(raw)); err == nil {
+			raw = string(form)
+		}
 	}
 	return sum("scalar", raw, "")
 }

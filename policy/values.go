@@ -1,11 +1,10 @@
 package policy
 
 import (
-	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/constraint"
 )
 
 // values reads a table of names and what each must be: a pattern or a list of
@@ -105,104 +104,13 @@ func (f file) constraints(n *node) (nacre.Constraints, error) {
 	if err := f.known(n, []string{"max_rows", "allowed_fields", "scope", "arguments"}); err != nil {
 		return nacre.Constraints{}, err
 	}
-	var c nacre.Constraints
-	if rows := n.table["max_rows"]; rows != nil {
-		if rows.kind != kindInt || rows.num < 0 || rows.num > 1<<31-1 {
-			return c, f.errorf(rows.line, "max_rows: use a whole number from 0 on")
-		}
-		count := int(rows.num)
-		c.MaxRows = &count
+	raw, err := n.json()
+	if err != nil {
+		return nacre.Constraints{}, f.errorf(n.line, "constraints: %w", err)
 	}
-	var err error
-	if c.AllowedFields, err = f.names(n, "allowed_fields"); err != nil {
-		return c, err
-	}
-	if c.Scope, err = f.textTable(n, "scope"); err != nil {
-		return c, err
-	}
-	if arguments := n.table["arguments"]; arguments != nil {
-		if c.Arguments, err = f.limits(arguments); err != nil {
-			return c, err
-		}
-	}
-	if err := checkConstraints(c); err != nil {
+	c, err := constraint.Parse(raw)
+	if err != nil {
 		return c, f.errorf(n.line, "constraints: %w", err)
 	}
 	return c, nil
-}
-
-func (f file) limits(n *node) (nacre.ArgumentLimits, error) {
-	var a nacre.ArgumentLimits
-	if n.kind != kindTable {
-		return a, f.errorf(n.line, "arguments: use a table of allowed_keys, pinned and prefix")
-	}
-	if err := f.known(n, []string{"allowed_keys", "pinned", "prefix"}); err != nil {
-		return a, err
-	}
-	var err error
-	if a.AllowedKeys, err = f.names(n, "allowed_keys"); err != nil {
-		return a, err
-	}
-	if a.Prefix, err = f.textTable(n, "prefix"); err != nil {
-		return a, err
-	}
-	pinned := n.table["pinned"]
-	if pinned == nil {
-		return a, nil
-	}
-	if pinned.kind != kindTable {
-		return a, f.errorf(pinned.line, "pinned: use a table of arguments and values")
-	}
-	a.Pinned = map[string]json.RawMessage{}
-	for _, name := range pinned.keys() {
-		if a.Pinned[name], err = f.pin(name, pinned.table[name]); err != nil {
-			return a, err
-		}
-	}
-	return a, nil
-}
-
-// pin is a scalar as JSON.
-func (f file) pin(name string, n *node) (json.RawMessage, error) {
-	switch n.kind { //nolint:exhaustive // all others are refused
-	case kindText:
-		raw, err := json.Marshal(n.text)
-		if err != nil {
-			return nil, fmt.Errorf("pinned %s: %w", name, err)
-		}
-		return raw, nil
-	case kindInt, kindFloat, kindBool:
-		return json.RawMessage(n.text), nil
-	}
-	return nil, f.errorf(n.line, "pinned %s: use a string, a number, true or false", name)
-}
-
-// names is an optional list, in which nothing at all is a meaning: none.
-func (f file) names(n *node, key string) ([]string, error) {
-	list := n.table[key]
-	switch {
-	case list == nil:
-		return nil, nil
-	case list.kind == kindList && len(list.list) == 0:
-		return []string{}, nil
-	}
-	return f.texts(key, list)
-}
-
-func (f file) textTable(n *node, key string) (map[string]string, error) {
-	table := n.table[key]
-	if table == nil {
-		return nil, nil
-	}
-	if table.kind != kindTable {
-		return nil, f.errorf(table.line, "%s: use a table of names and strings", key)
-	}
-	values := make(map[string]string, len(table.table))
-	for _, name := range table.keys() {
-		if table.table[name].kind != kindText {
-			return nil, f.errorf(table.table[name].line, "%s %s: use a string", key, name)
-		}
-		values[name] = table.table[name].text
-	}
-	return values, nil
 }

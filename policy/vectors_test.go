@@ -49,9 +49,19 @@ func readJSON(t testing.TB, path string, into any) {
 	}
 }
 
+// askedFor reads constraints as part of a request.
+func askedFor(constraints string) (nacre.Constraints, error) {
+	text := `{"capability":"t.cap","safety_class":"READ"`
+	if constraints != "" {
+		text += `,"constraints":` + constraints
+	}
+	r, err := policy.ParseRequest("r.json", []byte(text+"}"))
+	return r.Constraints, err
+}
+
 func decide(e policy.Engine, v vector) nacre.Decision {
 	r := v.request()
-	asked, err := policy.ParseConstraints(v.Constraints)
+	asked, err := askedFor(string(v.Constraints))
 	if err != nil {
 		return nacre.Decision{Code: nacre.ReasonInvalidConstraint}
 	}
@@ -255,7 +265,7 @@ func TestConstraintsThatARequestAsksFor(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			c, err := policy.ParseConstraints([]byte(test.given))
+			c, err := askedFor(test.given)
 			have, _ := json.Marshal(c)
 			if (err == nil) != (test.want != "") || err == nil && string(have) != test.want {
 				t.Errorf("have %s %v, want %s", have, err, test.want)

@@ -40,7 +40,7 @@ func CheckArguments(limits nacre.ArgumentLimits, arguments json.RawMessage) erro
 	}
 	slices.SortFunc(members, func(a, b wire.Member) int { return strings.Compare(a.Key, b.Key) })
 	for name, want := range limits.Pinned {
-		if value := valueOf(members, name); value == nil || !equal(value, want) {
+		if value := valueOf(members, name); value == nil || !Equal(value, want) {
 			return fmt.Errorf("%w: argument %.80q must be there with the value it is pinned to", ErrArguments, name)
 		}
 	}

@@ -10,8 +10,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/wire"
 )
 
-// maxPlain is how many digits a whole number has before it is written with an
-// exponent.
+// maxPlain is how many digits a number has before it is written with an exponent.
 const maxPlain = 20
 
 var errNumber = errors.New("a number has too many digits or too large an exponent")
@@ -48,9 +47,9 @@ func Canonical(raw []byte) (json.RawMessage, error) {
 	return append(out, form[copied:]...), nil
 }
 
-// equal reports whether two values are one JSON value. What has no canonical
+// Equal reports whether two values are one JSON value. What has no canonical
 // form equals only what is spelled alike.
-func equal(a, b json.RawMessage) bool {
+func Equal(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true
 	}
@@ -85,9 +84,9 @@ func numberLength(form []byte) int {
 
 func isDigit(b byte) bool { return '0' <= b && b <= '9' }
 
-// appendNumber writes a number that was checked as its digits, without zeros
-// around them, and a power of ten. It is not ok where package wire would not
-// read that again.
+// appendNumber writes a number that was checked without any zero that it does
+// not need: as people write it, or, where that is long, as its digits and a
+// power of ten. It is not ok where package wire would not read that again.
 func appendNumber(out, spelled []byte) (form []byte, ok bool) {
 	mantissa, exponent := spelled, 0
 	if e := bytes.IndexAny(spelled, "eE"); e >= 0 {
@@ -105,10 +104,18 @@ func appendNumber(out, spelled []byte) (form []byte, ok bool) {
 	if mantissa[0] == '-' {
 		out = append(out, '-')
 	}
-	out = append(out, short...)
-	if exponent >= 0 && len(short)+exponent <= maxPlain {
-		return append(out, bytes.Repeat([]byte("0"), exponent)...), true
+	point := len(short) + exponent // digits before it
+	switch {
+	case max(point, len(short), len(short)-point) > maxPlain:
+		out = strconv.AppendInt(append(append(out, short...), 'e'), int64(exponent), 10)
+	case point <= 0:
+		out = append(appendZeros(append(out, "0."...), -point), short...)
+	case exponent < 0:
+		out = append(append(append(out, short[:point]...), '.'), short[point:]...)
+	default:
+		out = appendZeros(append(out, short...), exponent)
 	}
-	out = strconv.AppendInt(append(out, 'e'), int64(exponent), 10)
 	return out, len(out)-start <= wire.MaxNumber && max(exponent, -exponent) <= wire.MaxExponent
 }
+
+func appendZeros(out []byte, n int) []byte { return append(out, bytes.Repeat([]byte("0"), n)...) }

@@ -2,6 +2,7 @@ package constraint
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -23,7 +24,7 @@ func Parse(raw json.RawMessage) (c nacre.Constraints, err error) {
 	}
 	members, err := membersOf(raw)
 	if err != nil {
-		return c, err
+		return c, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	for _, m := range members {
 		switch m.Key {
@@ -36,21 +37,17 @@ func Parse(raw json.RawMessage) (c nacre.Constraints, err error) {
 		case "arguments":
 			c.Arguments, err = parseLimits(m.Value)
 		default:
-			err = fmt.Errorf("%w: unknown name: use max_rows, allowed_fields, scope or arguments", ErrInvalid)
+			err = errors.New("unknown name: use max_rows, allowed_fields, scope or arguments")
 		}
 		if err != nil {
-			return nacre.Constraints{}, fmt.Errorf("%.80q: %w", m.Key, err)
+			return nacre.Constraints{}, fmt.Errorf("%w: %.80q: %w", ErrInvalid, m.Key, err)
 		}
 	}
 	return Normalize(c)
 }
 
 func membersOf(raw json.RawMessage) ([]wire.Member, error) {
-	members, err := wire.Object(raw, wire.Limits{Message: MaxJSON, CaseSensitive: true})
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	return members, nil
+	return wire.Object(raw, wire.Limits{Message: MaxJSON, CaseSensitive: true})
 }
 
 func parseLimits(raw json.RawMessage) (a nacre.ArgumentLimits, err error) {
@@ -67,7 +64,7 @@ func parseLimits(raw json.RawMessage) (a nacre.ArgumentLimits, err error) {
 		case "prefix":
 			a.Prefix, err = parseMap(m.Value, parseText)
 		default:
-			err = fmt.Errorf("%w: unknown name: use allowed_keys, pinned or prefix", ErrInvalid)
+			err = errors.New("unknown name: use allowed_keys, pinned or prefix")
 		}
 		if err != nil {
 			return nacre.ArgumentLimits{}, fmt.Errorf("%.80q: %w", m.Key, err)
@@ -81,7 +78,7 @@ func parseRows(value json.RawMessage) (*int, error) {
 	whole, fraction, _ := strings.Cut(string(value), ".")
 	rows, err := strconv.Atoi(whole)
 	if err != nil || strings.Trim(fraction, "0") != "" || rows < 0 || rows > MaxRows {
-		return nil, fmt.Errorf("%w: use a whole number of rows from 0 to %d", ErrInvalid, MaxRows)
+		return nil, fmt.Errorf("use a whole number of rows from 0 to %d", MaxRows)
 	}
 	return &rows, nil
 }
@@ -89,7 +86,7 @@ func parseRows(value json.RawMessage) (*int, error) {
 func parseText(value json.RawMessage) (string, error) {
 	s, ok := wire.Text(value)
 	if !ok {
-		return "", fmt.Errorf("%w: use a string", ErrInvalid)
+		return "", errors.New("use a string")
 	}
 	return s, nil
 }
@@ -97,7 +94,7 @@ func parseText(value json.RawMessage) (string, error) {
 func parseList(value json.RawMessage) ([]string, error) {
 	var items []json.RawMessage
 	if err := json.Unmarshal(value, &items); err != nil || items == nil {
-		return nil, fmt.Errorf("%w: use a list of strings", ErrInvalid)
+		return nil, errors.New("use a list of strings")
 	}
 	list := make([]string, len(items))
 	for i, item := range items {
