@@ -58,6 +58,8 @@ type Request struct {
 	Group nacre.Group
 	// Arguments fit the tool's schema, with defaults inserted.
 	Arguments json.RawMessage
+	// Files are the files that arguments name, by the argument's dotted path.
+	Files map[string]File
 
 	service
 }

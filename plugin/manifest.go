@@ -59,6 +59,9 @@ type ToolSpec struct {
 	Returns nacre.Label
 	// Sinks are the arguments in which a wrong value does harm (K-25).
 	Sinks []string
+	// Files are the arguments that name files of the project. The handler gets
+	// their content: it sees no folder of the agent's (D-13).
+	Files []string
 }
 
 // Install is what has to be there before the plugin works (D-29).
@@ -90,6 +93,7 @@ func (t ToolSpec) Capability(name nacre.PluginName, contentHash string) nacre.Ca
 		Schema:      t.ArgumentsSchema,
 		Returns:     t.Returns,
 		Sinks:       t.Sinks,
+		Files:       t.Files,
 		HighRisk:    t.HighRisk,
 		Rate:        t.Rate,
 		ContentHash: contentHash,

@@ -122,6 +122,7 @@ func tool(raw json.RawMessage, path string) (ToolSpec, error) {
 		"rate_limit":       rate(&t.Rate),
 		"returns":          enum(&t.Returns),
 		"sinks":            list(&t.Sinks),
+		"files":            list(&t.Files),
 	})
 	if err != nil {
 		return t, err
@@ -142,22 +143,25 @@ func tool(raw json.RawMessage, path string) (ToolSpec, error) {
 	if t.ArgumentsSchema == nil {
 		return t, fmt.Errorf(`%s.arguments_schema is missing: use {"type":"object","additionalProperties":false} for a tool without arguments`, path)
 	}
-	return t, checkSinks(t, path)
+	if err := checkNamed(t, path, "sinks", t.Sinks); err != nil {
+		return t, err
+	}
+	return t, checkNamed(t, path, "files", t.Files)
 }
 
-// checkSinks refuses a sink that names no argument: a misspelt one would
-// silently guard nothing.
-func checkSinks(t ToolSpec, path string) error {
+// checkNamed refuses a sink or a file that names no argument: a misspelt one
+// would silently guard nothing.
+func checkNamed(t ToolSpec, path, key string, named []string) error {
 	var s struct {
 		Properties map[string]json.RawMessage `json:"properties"`
 	}
 	if err := json.Unmarshal(t.ArgumentsSchema, &s); err != nil {
 		return fmt.Errorf("%s.arguments_schema.properties: not an object", path)
 	}
-	for i, sink := range t.Sinks {
-		top, _, _ := strings.Cut(sink, ".")
+	for i, name := range named {
+		top, _, _ := strings.Cut(name, ".")
 		if _, ok := s.Properties[top]; !ok {
-			return fmt.Errorf("%s.sinks[%d]: %.40q is not a property of arguments_schema", path, i, sink)
+			return fmt.Errorf("%s.%s[%d]: %.40q is not a property of arguments_schema", path, key, i, name)
 		}
 	}
 	return nil

@@ -13,6 +13,9 @@ const ProtocolVersion = 1
 // MaxResult is the largest result of a request, in bytes (D-14).
 const MaxResult = 1 << 20
 
+// MaxFiles is how much the files of one request hold, in bytes.
+const MaxFiles = 1 << 20
+
 // What the host asks of a handler (D-21). Initialize, HandleRequest and
 // Shutdown are requests; HandleEvent and Cancel are notifications.
 const (
@@ -79,6 +82,19 @@ type RequestParams struct {
 	// TimeoutMS is how many milliseconds the host will wait (D-14).
 	TimeoutMS int64    `json:"timeout_ms"`
 	Envelope  Envelope `json:"envelope"`
+	// Files are the files that the arguments name, by the dotted path of the
+	// argument with the numbers of list elements in it.
+	Files map[string]File `json:"files,omitempty"`
+}
+
+// File is a file as it was when the call was decided on, all of it (D-13).
+type File struct {
+	// Name is what the argument says.
+	Name string `json:"name"`
+	// SHA256 is the digest of Content, in lower-case hex.
+	SHA256  string `json:"sha256"`
+	Bytes   int64  `json:"bytes"`
+	Content []byte `json:"content_base64"`
 }
 
 // EventParams carry one event; it has no answer and no ticket.

@@ -161,7 +161,7 @@ func (c *conn) request(ctx context.Context, params json.RawMessage) (any, error)
 	if !ok {
 		return nil, fmt.Errorf("no tool %q in the handler", name)
 	}
-	return do(ctx, &Request{Envelope: p.Envelope, Tool: name, Group: p.Envelope.Group, Arguments: payload.Arguments,
+	return do(ctx, &Request{Envelope: p.Envelope, Tool: name, Group: p.Envelope.Group, Arguments: payload.Arguments, Files: p.Files,
 		service: service{conn: c, ticket: p.Ticket}})
 }
 

@@ -29,12 +29,18 @@ func (u *unit) do(ctx context.Context, in nacre.Invocation) (json.RawMessage, er
 		return nil, err
 	}
 	defer u.leave()
+	files, err := readFiles(in.Files)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, u.opts.Limits.Request)
 	defer cancel()
 	name := newTicket()
 	c.issue(name, u.forRequest(ctx, Scope{u.found.Name, in.Principal.Group, in.Principal.Session, in.Correlation}))
 	defer c.revoke(name)
-	result, err := c.request(ctx, plugin.MethodHandleRequest, requestParams(ctx, name, in))
+	params := requestParams(ctx, name, in)
+	params.Files = files
+	result, err := c.request(ctx, plugin.MethodHandleRequest, params)
 	return result, u.refusal(err)
 }
 

@@ -137,6 +137,9 @@ func skillBody(name string, caps []nacre.Capability) string {
 		for _, line := range arguments(c.Schema) {
 			b.WriteString("\n" + line)
 		}
+		if len(c.Files) > 0 {
+			fmt.Fprintf(&b, "\nIn `%s` name files by their path from the project's folder. They are read when you call.", strings.Join(c.Files, "`, `"))
+		}
 		if c.HighRisk {
 			b.WriteString("\nA person is asked before every call.")
 		}
