@@ -16,6 +16,12 @@ const (
 	maxWhy       = 512
 	// maxOrigins is how many risky values are told apart.
 	maxOrigins = 12
+	// maxFiles is how many files, maxArgument and maxName how much of each, and
+	// shownDigest how much of its digest.
+	maxFiles    = 16
+	maxArgument = 64
+	maxName     = 256
+	shownDigest = 16
 )
 
 // Render shows a question as data, on a few lines: nothing in it can move the
@@ -26,6 +32,12 @@ func Render(q nacre.Question) string {
 	fmt.Fprintf(&b, "? %s  %s wants to run\n", Escape(q.ID), shown(string(q.Group), maxWhy))
 	fmt.Fprintf(&b, "    tool       %s\n", shown(string(q.Capability), maxWhy))
 	fmt.Fprintf(&b, "    arguments  %s\n", shown(string(q.Arguments), maxArguments))
+	for _, file := range q.Files[:min(len(q.Files), maxFiles)] {
+		fmt.Fprintf(&b, "    %s\n", describe(file))
+	}
+	if more := len(q.Files) - maxFiles; more > 0 {
+		fmt.Fprintf(&b, "    and %d more files are not shown\n", more)
+	}
 	for _, origin := range q.Origins[:min(len(q.Origins), maxOrigins)] {
 		fmt.Fprintf(&b, "    %s\n", shown(cameFrom(origin), maxWhy))
 	}
@@ -40,6 +52,14 @@ func Render(q nacre.Question) string {
 	}
 	fmt.Fprintf(&b, "    expires    %s\n", q.Expires.Format("15:04:05 MST"))
 	return b.String()
+}
+
+// describe says what a file that would be used is, and not what it holds. Its
+// name is the agent's, so it comes last: nothing in it can pass for the rest.
+func describe(f nacre.FilePin) string {
+	digest := f.SHA256[:min(len(f.SHA256), shownDigest)]
+	return fmt.Sprintf("file       %s: %d bytes, sha256 %s…, \"%s\"",
+		shown(f.Argument, maxArgument), f.Bytes, Escape(digest), shown(f.Name, maxName))
 }
 
 // cameFrom says where a risky value was seen (K-26).
