@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -49,7 +50,18 @@ func (h *head) connectTarget() (target, error) {
 	if err != nil {
 		return target{}, err
 	}
+	if h.namesProxy() {
+		return t, nil
+	}
 	return t, h.checkHost(t, t.port)
+}
+
+// namesProxy reports whether the Host header is the proxy's own address, as
+// Node's http.request writes it. A CONNECT's Host goes nowhere.
+func (h *head) namesProxy() bool {
+	value, _ := h.get("host")
+	port := strconv.Itoa(nacre.EgressPort)
+	return value == "127.0.0.1:"+port || value == "localhost:"+port
 }
 
 // checkHost refuses a Host header that names anything but t.

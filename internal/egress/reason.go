@@ -134,11 +134,16 @@ func (d denial) status() int {
 }
 
 // response is the whole answer: what was denied, why, and how to ask (M-23).
+// Most clients show no more of a refused CONNECT than its status line, so that
+// says it too.
 func (d denial) response() []byte {
-	body := d.text()
-	return fmt.Appendf(nil, "HTTP/1.1 %d Denied by nacre: %s\r\nContent-Type: text/plain; charset=utf-8\r\n"+
+	body, how := d.text(), ""
+	if ask := d.ask(); ask != "" {
+		how = "; ask for --egress " + ask
+	}
+	return fmt.Appendf(nil, "HTTP/1.1 %d Denied by nacre: %s%s\r\nContent-Type: text/plain; charset=utf-8\r\n"+
 		"Content-Length: %d\r\nX-Nacre-Reason: %s\r\nConnection: close\r\n\r\n%s",
-		d.status(), d.reason, len(body), d.reason, body)
+		d.status(), d.reason, how, len(body), d.reason, body)
 }
 
 func (d denial) text() string {

@@ -1,0 +1,248 @@
+// Package compat_test runs real clients in the real sandbox through the real
+// proxy against servers on loopback, and writes the table of
+// docs/compatibility.md (M-24). A client that is not installed is a named
+// skip, never a pass.
+package compat_test
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nacre-dev/nacre/internal/testpeer"
+)
+
+var write = flag.Bool("write", false, "write the table of docs/compatibility.md") //nolint:gochecknoglobals // a flag of the test binary
+
+// bin is the folder of the binaries, built once.
+var bin string //nolint:gochecknoglobals // set by TestMain, read by tests
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(buildAndRun(m))
+}
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "nacre-compat-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // the system's temporary folder is emptied anyway
+	for _, args := range [][]string{
+		{"build", "-ldflags", "-s -w", "-o", dir + "/", "../../../cmd/..."},
+		{"build", "-ldflags", "-s -w", "-o", filepath.Join(dir, "goclient"), "./testdata/goclient"},
+	} {
+		command := exec.Command("go", args...)
+		command.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := command.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "go %s: %v\n%s", strings.Join(args, " "), err, out)
+			return 1
+		}
+	}
+	bin = dir
+	return m.Run()
+}
+
+// results are the cells of the table, in the order of the cases.
+type results struct {
+	versions map[string]string
+	cells    map[string]string
+}
+
+func (r *results) set(c testCase, text string) { r.cells[c.client+"\x00"+c.name] = text }
+
+// M-24: the tools people use work inside as they do outside, for the hosts that are listed, and for no others.
+func TestCompatibility(t *testing.T) {
+	if out, err := exec.Command(filepath.Join(bin, "nacre"), "exec", "-q", "--", "true").CombinedOutput(); err != nil {
+		t.Fatalf("no sandbox here: %v\n%s", err, out)
+	}
+	upstream := newServers(t)
+	b := newBench(t, upstream)
+	r := &results{b.versions(t), map[string]string{}}
+	for i, c := range cases() {
+		t.Run(c.client+"/"+c.name, func(t *testing.T) {
+			r.set(c, "skip: "+c.program+" is not installed")
+			if r.versions[c.program] == "" {
+				testpeer.Missing(t, c.program+" is not installed where the sandbox sees it")
+			}
+			if b.leavesOut(c) {
+				r.set(c, "skip: "+c.because)
+				t.Skip(c.because)
+			}
+			r.set(c, "FAILS")
+			b.run(t, fmt.Sprintf("case-%d", i), c)
+			if !t.Failed() {
+				r.set(c, c.expected())
+			}
+		})
+	}
+	table := r.table(cases())
+	t.Logf("\n%s", table)
+	if *write && !t.Failed() {
+		if err := writeDocument(table); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// testCase is one thing that one client does.
+type testCase struct {
+	client, name string
+	// program is what must be there inside.
+	program string
+	// host is the name that the audit records must hold, and denied whether it is refused.
+	host   string
+	denied bool
+	// script runs in the project folder; want is in what it prints.
+	script, want string
+	// unless is a shell test inside that, when it holds, leaves the case out, and why.
+	unless, because string
+}
+
+func (c testCase) expected() string {
+	if c.denied {
+		return "denied"
+	}
+	return "ok"
+}
+
+// bench is an operator's machine: a home with a config, and a project.
+type bench struct {
+	project string
+	env     []string
+	tools   string
+}
+
+func newBench(t *testing.T, s *servers) *bench {
+	t.Helper()
+	home, err := os.MkdirTemp("", "nc")
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	b := &bench{project: filepath.Join(home, "project")}
+	config := filepath.Join(home, ".config", "nacre")
+	for _, dir := range []string{b.project, config, filepath.Join(home, "run")} {
+		must(t, os.MkdirAll(dir, 0o700))
+	}
+	must(t, os.WriteFile(filepath.Join(config, "config.toml"), []byte(s.config()), 0o600))
+	must(t, os.CopyFS(b.project, os.DirFS("testdata/project")))
+	must(t, os.WriteFile(filepath.Join(b.project, "ca.pem"), s.authority, 0o644)) //nolint:gosec // the sandbox's user reads it
+	must(t, s.lockfile(filepath.Join(b.project, "npm")))
+	copyFile(t, filepath.Join(bin, "goclient"), filepath.Join(b.project, "goclient"))
+	for _, entry := range os.Environ() {
+		if name, _, _ := strings.Cut(entry, "="); name != "HOME" && !strings.HasPrefix(name, "XDG_") && !strings.HasPrefix(name, "GO") {
+			b.env = append(b.env, entry)
+		}
+	}
+	b.env = append(b.env, "HOME="+home, "XDG_RUNTIME_DIR="+filepath.Join(home, "run"))
+	b.bringCargo(t)
+	return b
+}
+
+// bringCargo copies a Rust that lies in a home into the project, where the
+// sandbox sees it; a Rust of the system is there anyway.
+func (b *bench) bringCargo(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat("/usr/bin/cargo"); err == nil {
+		return
+	}
+	out, err := exec.Command("rustc", "--print", "sysroot").Output()
+	if err != nil {
+		return // the case says that there is none
+	}
+	root := strings.TrimSpace(string(out))
+	b.tools = filepath.Join(b.project, "rust")
+	libraries, err := filepath.Glob(filepath.Join(root, "lib", "*.so*"))
+	must(t, err)
+	for _, file := range append(libraries, filepath.Join(root, "bin", "cargo"), filepath.Join(root, "bin", "rustc")) {
+		to := filepath.Join(b.tools, filepath.Base(filepath.Dir(file)), filepath.Base(file))
+		must(t, os.MkdirAll(filepath.Dir(to), 0o755)) //nolint:gosec // the sandbox's user runs it
+		copyFile(t, file, to)
+	}
+}
+
+// prelude is what tells each client which authority to trust. The proxy needs
+// none of it: its variables are in every sandbox.
+const prelude = `set -eu
+ca=/workspace/ca.pem
+export SSL_CERT_FILE=$ca GIT_SSL_CAINFO=$ca CURL_CA_BUNDLE=$ca NODE_EXTRA_CA_CERTS=$ca npm_config_cafile=$ca PIP_CERT=$ca CARGO_HTTP_CAINFO=$ca
+export PATH=$PATH:/workspace:/workspace/rust/bin
+`
+
+func (b *bench) exec(args ...string) (string, error) {
+	command := exec.Command(filepath.Join(bin, "nacre"), args...)
+	command.Env = b.env
+	var out bytes.Buffer
+	command.Stdout, command.Stderr = &out, &out
+	err := command.Run()
+	return out.String(), err
+}
+
+// leavesOut asks the client itself whether it can do what the case needs.
+func (b *bench) leavesOut(c testCase) bool {
+	if c.unless == "" {
+		return false
+	}
+	_, err := b.exec("exec", "-q", "--", "sh", "-c", c.unless)
+	return err == nil
+}
+
+// run plays one case in a sandbox of its own and reads what the audit chain says of it.
+func (b *bench) run(t *testing.T, session string, c testCase) {
+	t.Helper()
+	out, err := b.exec("exec", "-q", "--session", session, "--project", b.project, "--", "sh", "-c", prelude+c.script)
+	var exit *exec.ExitError
+	switch {
+	case err != nil && !errors.As(err, &exit):
+		t.Fatal(err)
+	case (err != nil) != c.denied:
+		t.Errorf("exit: %v, want denied=%v", err, c.denied)
+	}
+	if !strings.Contains(out, c.want) {
+		t.Errorf("want %q", c.want)
+	}
+	records, err := b.exec("audit", "show", session, "--json")
+	if err != nil {
+		t.Errorf("no records: %v", err)
+	}
+	if !recorded(records, c) {
+		t.Errorf("no such record of %s:\n%s", c.host, records)
+	}
+	if t.Failed() {
+		t.Logf("%s", out)
+	}
+}
+
+// recorded reports whether the chain holds the decision on the case's host, and
+// for an allowed one its bytes (M-23).
+func recorded(records string, c testCase) bool {
+	want := []string{`"outcome":"closed"`, `"bytes_received":`, `"pinned":true`}
+	if c.denied {
+		want = []string{`"outcome":"denied"`}
+	}
+	want = append(want, `"kind":"egress"`, `"host":"`+c.host+`"`)
+	return slices.ContainsFunc(strings.Split(records, "\n"), func(line string) bool {
+		return !slices.ContainsFunc(want, func(part string) bool { return !strings.Contains(line, part) })
+	})
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func copyFile(t testing.TB, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	must(t, err)
+	must(t, os.WriteFile(to, data, 0o755)) //nolint:gosec // a program that the sandbox's user runs
+}
