@@ -483,7 +483,9 @@ func TestRoutesThatCannotBe(t *testing.T) {
 func TestASearchFindsWhatTheGroupMayUse(t *testing.T) {
 	h := open(t, func(c *kernel.Config) { c.Groups = policy.Groups{"main": {Tools: []string{"note_*"}}} })
 	h.add(t, reading(func(c *nacre.Capability) { c.Name, c.Description = "read a note", "Read one note" }), nil)
-	h.add(t, note(func(c *nacre.Capability) { c.ID, c.Tool, c.Name = "admin.read_secrets", "read_secrets", "read all notes" }), nil)
+	h.add(t, note(func(c *nacre.Capability) {
+		c.ID, c.Tool, c.Name = "admin.read_secrets", "read_secrets", "read all notes"
+	}), nil)
 	found := h.Search("read a note", writer, 5)
 	if len(found) != 1 || found[0].ID != "notes.note_read" {
 		t.Errorf("have %+v", found)
@@ -492,7 +494,9 @@ func TestASearchFindsWhatTheGroupMayUse(t *testing.T) {
 	if again := h.Search("read a note", writer, 5); again[0].Schema[0] != '{' {
 		t.Error("a caller changed what is registered")
 	}
-	h.add(t, note(func(c *nacre.Capability) { c.ID, c.Tool, c.Name = "notes.note_list", "note_list", "read the list of notes" }), nil)
+	h.add(t, note(func(c *nacre.Capability) {
+		c.ID, c.Tool, c.Name = "notes.note_list", "note_list", "read the list of notes"
+	}), nil)
 	if found := h.Search("read a note", writer, 5); len(found) != 2 {
 		t.Errorf("have %d, want what was added as well", len(found))
 	}
@@ -542,7 +546,7 @@ func TestADriverCannotGiveRoles(t *testing.T) {
 
 // K-16: as the budget runs out less is shown, and then nothing more is done.
 func TestABudgetThatRunsOutShowsLessAndThenDoesNothing(t *testing.T) {
-	h := open(t, func(c *kernel.Config) { c.OutputBudget = 2000 })
+	h := open(t, func(c *kernel.Config) { c.OutputBudget = 10_000 })
 	h.add(t, reading(nil), func(context.Context, nacre.Invocation) (json.RawMessage, error) { return rows(200), nil })
 	grant := h.grant(t, kernel.GrantRequest{Capability: "notes.note_read"})
 	modes := map[nacre.Mode]bool{}
