@@ -264,9 +264,7 @@ func (s *sealed) serveEgress() error {
 func (s *sealed) posture(in posture.Input) (nacre.Posture, error) {
 	in.System, in.Toolchains, in.Egress = sandbox.SystemMounts(), s.found.toolchains, s.rules
 	if !in.Offline {
-		in.Programs = map[string]string{
-			"ipc": s.runtime.program("ipc"), "ipc-mcp": s.runtime.program("ipc-mcp"), "brain": s.runtime.program("brain"),
-		}
+		in.Programs = s.runtime.programs()
 	}
 	return posture.Compute(in)
 }

@@ -45,7 +45,7 @@ func (a *app) command() *cobra.Command {
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON for scripts")
 	root.AddCommand(a.execCommand(), a.runCommand(), a.demoCommand(), a.sessionsCommand(), a.auditCommand(),
 		a.approvalsCommand(), a.policyCommand(), a.doctorCommand(), a.versionCommand())
-	root.AddCommand(a.redactCommand(), a.grantsCommand())
+	root.AddCommand(a.redactCommand(), a.grantsCommand(), a.explainCommand())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }

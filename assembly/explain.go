@@ -1,0 +1,122 @@
+package assembly
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/policy"
+)
+
+// Explanation is what a run would be able to do (M-10). Nothing was started to
+// find it out.
+type Explanation struct {
+	Group   nacre.Group `json:"group"`
+	Project string      `json:"project,omitempty"`
+	Backend string      `json:"backend"`
+	Sandbox string      `json:"sandbox"`
+	// NotEnforced is what this machine cannot hold.
+	NotEnforced []string      `json:"not_enforced"`
+	Posture     nacre.Posture `json:"posture"`
+	// Egress are the addresses that may be reached, with the operator's pins.
+	Egress []string `json:"egress"`
+	// Model is where model calls would go, and Key where its key comes from;
+	// empty where no key is set.
+	Model     string          `json:"model,omitempty"`
+	Key       string          `json:"key_from,omitempty"`
+	BudgetUSD string          `json:"budget_usd,omitempty"`
+	Policy    string          `json:"policy"`
+	Tools     []ExplainedTool `json:"tools"`
+}
+
+// ExplainedTool is what would become of a call, of a session that has read
+// nothing untrusted yet.
+type ExplainedTool struct {
+	Tool    nacre.ToolName     `json:"tool"`
+	Safety  nacre.SafetyClass  `json:"safety_class"`
+	Verdict nacre.Verdict      `json:"verdict"`
+	Code    nacre.ReasonCode   `json:"code"`
+	Rule    string             `json:"rule,omitempty"`
+	Sinks   []string           `json:"sinks,omitempty"`
+	From    nacre.CapabilityID `json:"capability"`
+}
+
+// Explain says what a run of a group on a project would be able to do.
+func (r *Runtime) Explain(ctx context.Context, run Run) (Explanation, error) {
+	project, err := projectFolder(orDot(run.Project))
+	if err != nil {
+		return Explanation{}, err
+	}
+	rules, err := r.config.Egress.rules(run.Egress)
+	if err != nil {
+		return Explanation{}, &ConfigError{err}
+	}
+	box, err := r.native("")
+	if err != nil {
+		return Explanation{}, err
+	}
+	defer func() { _ = box.Close() }() // nothing was started in it
+	found := r.look(ctx)
+	found.wait.Wait()
+	if found.err != nil {
+		return Explanation{}, found.err
+	}
+	group := orDefault(run.Group)
+	e := Explanation{
+		Group: group, Project: project, Backend: "native", Sandbox: box.Holds(), NotEnforced: box.NotEnforced(),
+		Egress: ruleTexts(rules), Policy: r.policy.Version(), Tools: r.explainTools(group, run.Task, found),
+	}
+	if err := r.explainModel(&e); err != nil {
+		return Explanation{}, err
+	}
+	e.Posture, err = posture.Compute(posture.Input{
+		Project: project, Protected: []string{".git"}, System: sandbox.SystemMounts(), Toolchains: found.toolchains, Egress: rules,
+		Programs: r.programs(), Model: e.Key != "", Limits: run.Limits,
+	})
+	if err != nil {
+		return Explanation{}, &ConfigError{err}
+	}
+	return e, nil
+}
+
+// programs are nacre's own, as they are bound inside.
+func (r *Runtime) programs() map[string]string {
+	return map[string]string{"ipc": r.program("ipc"), "ipc-mcp": r.program("ipc-mcp"), "brain": r.program("brain")}
+}
+
+func (r *Runtime) explainModel(e *Explanation) error {
+	key, err := r.config.Model.modelKey(r.options.Getenv)
+	if err != nil {
+		return &ConfigError{err}
+	}
+	upstream, err := r.config.Model.upstream()
+	if err != nil || key.Empty() {
+		return err
+	}
+	e.Model, e.Key, e.BudgetUSD = upstream.Host, r.config.Model.keySource(), r.config.Model.BudgetUSD
+	return nil
+}
+
+// explainTools holds every tool that the group may use against the policy.
+func (r *Runtime) explainTools(group nacre.Group, task string, found *findings) []ExplainedTool {
+	principal := r.principal(group, "explained", task)
+	tools := []ExplainedTool{}
+	for _, f := range found.plugins {
+		for _, t := range f.Manifest.Provides.Tools {
+			c := r.config.Tools[string(t.Name)].apply(t.Capability(f.Name, f.Hash))
+			if !r.config.groups().Allows(group, c) {
+				continue
+			}
+			d := r.policy.Decide(policy.Request{Principal: principal, Capability: c})
+			if c.HighRisk && d.Verdict == nacre.Allow {
+				d.Verdict, d.Code = nacre.Ask, nacre.ReasonHighRisk
+			}
+			tools = append(tools, ExplainedTool{c.Tool, c.Safety, d.Verdict, d.Code, d.Rule, c.Sinks, c.ID})
+		}
+	}
+	slices.SortFunc(tools, func(a, b ExplainedTool) int { return strings.Compare(string(a.Tool), string(b.Tool)) })
+	return tools
+}

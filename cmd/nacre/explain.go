@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/assembly"
+)
+
+func (a *app) explainCommand() *cobra.Command {
+	var run assembly.Run
+	var group string
+	c := &cobra.Command{
+		Use: "explain [TASK]", Short: "print what a run would be able to do, and what this machine cannot enforce",
+		Long: `Prints what nacre run would let an agent see, write, reach, spend and use: the posture as
+it is computed from the config, and nothing else. Nothing is started.`,
+		Example: "  nacre explain --project .\n  nacre explain --egress proxy.example.com:443 --json",
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage("one task, please: put it in quotes")
+			}
+			if err := checkNames(group, ""); err != nil {
+				return err
+			}
+			run.Group, run.Task = nacre.Group(group), strings.Join(args, "")
+			return a.explain(c.Context(), run)
+		},
+	}
+	c.Flags().StringVar(&run.Project, "project", ".", "git repository to work on")
+	c.Flags().StringArrayVar(&run.Egress, "egress", nil, "HOST:PORT that may be reached; may be repeated")
+	c.Flags().StringVar(&group, "group", "", "whose tools and policy apply (default main)")
+	return c
+}
+
+func (a *app) explain(ctx context.Context, run assembly.Run) error {
+	rt, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	e, err := rt.Explain(ctx, run)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return printJSON(a.stdout, e)
+	}
+	p := a.printer(a.stdout)
+	p.Field("group", "%s", e.Group)
+	p.Field("sealed by", "%s (%s)", e.Sandbox, e.Backend)
+	for _, missing := range e.NotEnforced {
+		p.Prose("not held  ", missing)
+	}
+	p.Field("writes", "a private clone of %s; nacre exec writes the folder itself", e.Project)
+	p.Field("reaches", "%s", listOr(e.Egress, "nothing"))
+	if e.Model != "" {
+		p.Field("model", "%s, with the key from %s that stays outside, up to $%s", e.Model, e.Key, orWord(e.BudgetUSD, "5.00"))
+	}
+	p.Field("time", "%s", e.Posture.Limits.Wall)
+	p.Line("")
+	var mounts [][]string
+	for _, m := range e.Posture.Mounts {
+		mounts = append(mounts, []string{m.Target, m.Kind.String(), m.Source})
+	}
+	p.Table([]string{"INSIDE", "HOW", "FROM"}, mounts)
+	p.Line("")
+	tools := [][]string{}
+	for _, t := range e.Tools {
+		tools = append(tools, []string{string(t.Tool), t.Safety.String(), t.Verdict.String(), t.Rule})
+	}
+	p.Table([]string{"TOOL", "CLASS", "UNTAINTED", "BY"}, tools)
+	return nil
+}
+
+func orWord(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
