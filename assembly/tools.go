@@ -96,16 +96,15 @@ func (s *sealed) checkPins(own []nacre.Tool) error {
 	for _, tool := range own {
 		known[string(tool.Capability.Tool)] = true
 	}
+	unread := false
 	for _, f := range s.found.plugins {
-		if f.Err != nil {
-			return nil
-		}
+		unread = unread || f.Err != nil
 		for _, tool := range f.Manifest.Provides.Tools {
 			known[string(tool.Name)] = true
 		}
 	}
 	for name := range s.runtime.config.Tools {
-		if !known[name] {
+		if !known[name] && !unread {
 			return badConfig("[tools.%s]: no plugin has a tool of this name, so nothing would be pinned", name)
 		}
 	}
