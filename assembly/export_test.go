@@ -1,0 +1,9 @@
+package assembly
+
+// NewPinner is the pinner of a session that works on a folder.
+func NewPinner(workspace, dir string) *pinner { //nolint:revive // for tests of this package only
+	return &pinner{workspace: workspace, dir: dir, kept: map[string]int64{}}
+}
+
+// MaxPinned is how much its copies hold at most.
+const MaxPinned = maxPinned
