@@ -16,9 +16,9 @@ import (
 // deskTools lets the group main use the plugin of these tests.
 const deskTools = "[groups.main]\ntools = [\"rows\", \"say\", \"inbox\", \"people\", \"send\", \"shred\", \"hang\", \"fail\", \"leak\"]\n"
 
-// deskPrograms builds the handler of the plugin desk, and the client probe.
+// deskPrograms builds the handler of the plugin desk, the client probe and the brain reader.
 var deskPrograms = sync.OnceValue(func() error { //nolint:gochecknoglobals // built once, and only where it is used
-	for _, name := range []string{"plugins/desk", "probe"} {
+	for _, name := range []string{"plugins/desk", "probe", "reader"} {
 		command := exec.Command("go", "build", "-ldflags", "-s -w", "-o", filepath.Join(bin, "test-"+filepath.Base(name)), "./testdata/"+name)
 		command.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := command.CombinedOutput(); err != nil {

@@ -1,0 +1,82 @@
+// Command reader plays the part of Claude Code, as far as the host can see: it
+// tells its version and follows the control protocol, reads a file of the
+// project with a tool of its own, shows its model what it read, and then calls
+// tools through ipc.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+func main() {
+	if len(os.Args) == 2 && os.Args[1] == "--version" {
+		fmt.Println("2.1.329 (Claude Code)")
+		return
+	}
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 1<<20)
+	in.Scan() // the control request
+	in.Scan() // the task
+	if err := work(); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(`{"type":"result","subtype":"success","result":"bye","session_id":"0f0e0d0c-0b0a-0908-0706-050403020100"}`)
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the host has heard it
+}
+
+func work() error {
+	notes, err := os.ReadFile("notes.txt")
+	if err != nil {
+		return err
+	}
+	if err := tellModel(string(notes)); err != nil {
+		return err
+	}
+	var said []byte
+	for _, to := range strings.Fields(string(notes)) {
+		out, _ := exec.Command("ipc", "--dry-run", "send", fmt.Sprintf("{%q:%q}", "to", to)).CombinedOutput() // what it says is the result
+		said = append(said, out...)
+	}
+	return os.WriteFile("said.txt", said, 0o600)
+}
+
+// tellModel sends what a tool has read as the next request of the conversation.
+func tellModel(read string) error {
+	body, err := json.Marshal(map[string]any{
+		"model": "claude-sonnet-4-5", "max_tokens": 100, "messages": []any{
+			map[string]any{"role": "user", "content": "answer my letters"},
+			map[string]any{"role": "assistant", "content": []any{
+				map[string]any{"type": "tool_use", "id": "t1", "name": "Read", "input": map[string]string{"file_path": "notes.txt"}}}},
+			map[string]any{"role": "user", "content": []any{map[string]any{"type": "tool_result", "tool_use_id": "t1", "content": read}}},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequest(http.MethodPost, os.Getenv("ANTHROPIC_BASE_URL")+"/v1/messages", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("X-Api-Key", os.Getenv("ANTHROPIC_API_KEY"))
+	request.Header.Set("Anthropic-Version", "2023-06-01")
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("the model: %s %s", response.Status, answer)
+	}
+	return err
+}
