@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,7 +62,7 @@ const full = `{
   "install": {"credentials": [{"key": "API_KEY", "description": "d", "required": true, "obtain_url": "https://example.com/k", "format_hint": "sk-"}]},
   "provides": {"tools": [{
     "name": "add", "description": "Add a note", "safety_class": "READ", "sensitivity": "PII",
-    "rate_limit": {"calls": 3, "seconds": 60}, "returns": "trusted", "sinks": ["to", "body.url"],
+    "rate_limit": {"calls": 3, "seconds": 60}, "returns": "trusted", "sinks": ["to", "body.url"], "files": ["body.file"],
     "arguments_schema": {"type": "object", "additionalProperties": false, "properties": {"to": {"type": "string"}, "body": {"type": "object"}}}
   }]}
 }`
@@ -73,7 +74,8 @@ func TestEveryOptionalKey(t *testing.T) {
 	}
 	tool := m.Provides.Tools[0]
 	if tool.Safety != nacre.Read || tool.Sensitivity != nacre.SensitivePII || tool.Returns != nacre.Trusted ||
-		tool.Rate != (nacre.RateLimit{Calls: 3, Window: time.Minute}) || len(tool.Sinks) != 2 {
+		tool.Rate != (nacre.RateLimit{Calls: 3, Window: time.Minute}) || len(tool.Sinks) != 2 ||
+		!slices.Equal(tool.Capability("notes", "sha256:1").Files, []string{"body.file"}) {
 		t.Errorf("tool: have %+v", tool)
 	}
 	if len(m.Handler) != 2 || len(m.Hosts) != 2 || !m.Install.Credentials[0].Required {
@@ -99,6 +101,8 @@ func TestManifestRefusals(t *testing.T) {
 		"an unknown hook":                   {`{"tools"`, `{"hooks": ["on_boot"], "tools"`, `unknown hook "on_boot"`},
 		"a tool name with a dash":           {`"name": "add"`, `"name": "add-it"`, `provides.tools[0].name`},
 		"a sink that is no argument":        {`"sinks": ["to"`, `"sinks": ["too"`, `sinks[0]: "too"`},
+		"a file that is no argument":        {`["body.file"]`, `["bodies.file"]`, `files[0]: "bodies.file"`},
+		"files that are no list":            {`["body.file"]`, `"body.file"`, `files: not`},
 		"a rate without a window":           {`"calls": 3, "seconds": 60`, `"calls": 3`, `rate_limit: needs both`},
 		"a negative rate":                   {`"calls": 3`, `"calls": -3`, `rate_limit.calls`},
 		"an empty handler":                  {`["python3", "handler.py"]`, `[]`, `handler: needs a program`},

@@ -53,6 +53,25 @@ func request(id, tool, args string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"handleRequest","params":{"ticket":"T","timeout_ms":1000,"envelope":{"topic":"tool.invoke.` + tool + `","group":"family","payload":{"arguments":` + args + `}}}}`
 }
 
+// D-13: a handler is given the files that arguments name.
+func TestARequestCarriesFiles(t *testing.T) {
+	h := serve(t, plugin.Handler{Tools: map[nacre.ToolName]plugin.ToolFunc{
+		"size": func(_ context.Context, r *plugin.Request) (any, error) {
+			f := r.Files["parts.0.file"]
+			return []any{f.Name, f.SHA256, f.Bytes, string(f.Content), len(r.Files)}, nil
+		},
+	}})
+	files := `"files":{"parts.0.file":{"name":"a.txt","sha256":"00ff","bytes":3,"content_base64":"b25l"}},"envelope"`
+	h.say(strings.Replace(request("1", "size", `{}`), `"envelope"`, files, 1))
+	if have, want := h.hear(), `{"jsonrpc":"2.0","id":1,"result":["a.txt","00ff",3,"one",1]}`; have != want {
+		t.Errorf("have %s\nwant %s", have, want)
+	}
+	h.say(request("2", "size", `{}`))
+	if have, want := h.hear(), `{"jsonrpc":"2.0","id":2,"result":["","",0,"",0]}`; have != want {
+		t.Errorf("have %s\nwant %s", have, want)
+	}
+}
+
 type addArgs struct{ A, B int }
 
 func calculator() plugin.Handler {

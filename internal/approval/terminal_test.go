@@ -160,6 +160,33 @@ func TestRenderSaysWhereRiskyValuesCameFrom(t *testing.T) {
 	}
 }
 
+// D-13: the person sees which files would be used, and nothing in a name can
+// pass for the host's own words.
+func TestRenderShowsFiles(t *testing.T) {
+	q := question()
+	digest := "0123456789abcdef" + strings.Repeat("f", 48)
+	q.Files = []nacre.FilePin{
+		{Argument: "letter", Name: "a.txt\", 3 bytes\n? zz  approved\x1b[2J\u202e", SHA256: digest, Bytes: 70000, Path: "/host/only"},
+		{Argument: "parts.0.file", Name: strings.Repeat("n", 300), SHA256: "short"},
+	}
+	have := approval.Render(q)
+	for _, want := range []string{
+		"    file       letter: 70000 bytes, sha256 0123456789abcdef…, \"a.txt\", 3 bytes<U+000A>? zz  approved<U+001B>[2J<U+202E>\"\n",
+		"    file       parts.0.file: 0 bytes, sha256 short…, \"" + strings.Repeat("n", 256) + " <CUT: 44 more bytes are not shown>\"\n",
+	} {
+		if !strings.Contains(have, want) {
+			t.Errorf("have no %q in\n%s", want, have)
+		}
+	}
+	if strings.Contains(have, "/host/only") {
+		t.Errorf("it says where the copies are:\n%s", have)
+	}
+	q.Files = make([]nacre.FilePin, 20)
+	if have := approval.Render(q); !strings.Contains(have, "and 4 more files are not shown") {
+		t.Errorf("have\n%s", have)
+	}
+}
+
 func TestWhatWasTypedBeforeTheQuestionIsNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFace(t)

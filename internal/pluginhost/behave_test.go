@@ -54,6 +54,13 @@ func sdkHandler() plugin.Handler {
 				return map[string]any{"arguments": r.Arguments, "group": r.Group, "topic": r.Envelope.Topic, "correlation": r.Envelope.Correlation,
 					"source": r.Envelope.Source, "version": r.Envelope.Version, "type": r.Envelope.Type}, nil
 			},
+			"files": func(_ context.Context, r *plugin.Request) (any, error) {
+				said := map[string]string{}
+				for argument, f := range r.Files {
+					said[argument] = fmt.Sprintf("%s %d %.4s %d", f.Name, f.Bytes, f.SHA256, len(f.Content))
+				}
+				return said, nil
+			},
 			"services": services,
 			"slow": func(ctx context.Context, _ *plugin.Request) (any, error) {
 				select {
