@@ -164,3 +164,16 @@ func TestADecisionSharesNoMemoryWithThePolicy(t *testing.T) {
 		t.Errorf("have %+v", again)
 	}
 }
+
+// K-05: a number is what it is worth, however long it is written.
+func TestNumbersInArgumentsAreExact(t *testing.T) {
+	p := parse(t, "default = \"allow\"\n[[rules]]\naction = \"deny\"\nreason = \"no\"\nmatch = { arguments = { n = 100 } }")
+	for n, want := range map[string]nacre.Verdict{
+		"100": nacre.Deny, "1e2": nacre.Deny, "100." + strings.Repeat("0", 400): nacre.Deny, "0." + strings.Repeat("0", 300) + "1e303": nacre.Deny,
+		"100." + strings.Repeat("0", 400) + "1": nacre.Allow, "1e200": nacre.Allow, "true": nacre.Allow,
+	} {
+		if have := p.Decide(policy.Request{Arguments: json.RawMessage(`{"n":` + n + `}`)}); have.Verdict != want {
+			t.Errorf("%.80s: have %v, want %v", n, have.Verdict, want)
+		}
+	}
+}

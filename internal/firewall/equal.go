@@ -29,7 +29,10 @@ func (r *Result) Matcher(equal map[string]json.RawMessage) (func(i int) bool, er
 		if c.skip(0); !c.end() {
 			return nil, c.err()
 		}
-		canonical, _ := constraint.Canonical(value) // what has no such form equals only itself
+		canonical, err := constraint.Canonical(value)
+		if err != nil {
+			canonical = nil // equals only what is spelled alike
+		}
 		conditions = append(conditions, condition{field, bytes.TrimSpace(value), canonical})
 	}
 	return func(i int) bool {
@@ -65,7 +68,7 @@ func (k *condition) holds(row []byte) bool {
 }
 
 func (k *condition) equals(value []byte) bool {
-	if bytes.Equal(value, k.value) {
+	if bytes.Equal(value, k.value) || bytes.Equal(value, k.canonical) {
 		return true
 	}
 	if k.canonical == nil || kind(value) != kind(k.value) {
@@ -79,7 +82,7 @@ func (k *condition) equals(value []byte) bool {
 			return false
 		}
 	case '"':
-		if bytes.IndexByte(value, '\\') < 0 && bytes.IndexByte(k.value, '\\') < 0 {
+		if bytes.IndexByte(value, '\\') < 0 && bytes.IndexByte(k.canonical, '\\') < 0 {
 			return false
 		}
 	}
