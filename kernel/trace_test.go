@@ -136,7 +136,9 @@ func TestCallsWithoutANameAreTracedApart(t *testing.T) {
 // K-19: filters, and pages that are disjoint and complete.
 func TestTracesAreQueriedInPages(t *testing.T) {
 	h := open(t, nil)
-	h.add(t, note(func(c *nacre.Capability) { c.Returns, c.Rate = nacre.Trusted, nacre.RateLimit{Calls: 100, Window: time.Minute} }), nil)
+	h.add(t, note(func(c *nacre.Capability) {
+		c.Returns, c.Rate = nacre.Trusted, nacre.RateLimit{Calls: 100, Window: time.Minute}
+	}), nil)
 	begun := h.clock.now()
 	for i := range 20 {
 		c := call(milk)
@@ -219,7 +221,9 @@ func TestAMemorysPayloadIsNotTraced(t *testing.T) {
 // K-19: the newest are kept, the first that goes is told, and all are counted.
 func TestTracesAreBounded(t *testing.T) {
 	h := open(t, func(c *kernel.Config) { c.Recorder, c.OutputBudget = discard{}, 1<<40 })
-	h.add(t, note(func(c *nacre.Capability) { c.Returns, c.Rate = nacre.Trusted, nacre.RateLimit{Calls: 60_000, Window: time.Minute} }), nil)
+	h.add(t, note(func(c *nacre.Capability) {
+		c.Returns, c.Rate = nacre.Trusted, nacre.RateLimit{Calls: 60_000, Window: time.Minute}
+	}), nil)
 	for i := range kernel.MaxTraces + 3 {
 		c := call(milk)
 		c.ID = fmt.Sprint("e-", i)
