@@ -10,11 +10,14 @@ import (
 	"time"
 )
 
-// ServeHTTP answers POST /v1/messages and /v1/messages/count_tokens.
+const scriptedFault = "scripted fault"
+
+// ServeHTTP answers POST /v1/messages, /v1/messages/count_tokens, /v1/responses and /v1/chat/completions.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	d, known := dialects(r.URL.Path)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	if err != nil {
-		apiError(w, http.StatusRequestEntityTooLarge, "request_too_large", "the body could not be read")
+		apiError(w, d, http.StatusRequestEntityTooLarge, "the body could not be read")
 		return
 	}
 	s.mu.Lock()
@@ -23,22 +26,24 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Unlock()
 	s.inspect(r, body)
-	var a asked
+	if r.Method != http.MethodPost || !known {
+		s.fail("%s %s is not of an API that is spoken here", r.Method, r.URL.Path)
+		apiError(w, d, http.StatusNotFound, "no such path")
+		return
+	}
+	a, err := d.read(body)
 	switch {
-	case r.Method != http.MethodPost || !strings.HasPrefix(r.URL.Path, "/v1/messages"):
-		s.fail("%s %s is not of the Messages API", r.Method, r.URL.Path)
-		apiError(w, http.StatusNotFound, "not_found_error", "no such path")
-	case json.Unmarshal(body, &a) != nil:
+	case err != nil:
 		s.fail("the body is not JSON")
-		apiError(w, http.StatusBadRequest, "invalid_request_error", "the body is not JSON")
+		apiError(w, d, http.StatusBadRequest, "the body is not JSON")
 	case r.URL.Path == "/v1/messages/count_tokens":
 		writeJSON(w, map[string]any{"input_tokens": len(body) / 4})
 	default:
-		s.play(w, r, a)
+		s.play(w, r, d, a)
 	}
 }
 
-func (s *Server) play(w http.ResponseWriter, r *http.Request, a asked) {
+func (s *Server) play(w http.ResponseWriter, r *http.Request, d dialect, a asked) {
 	turn, name, ok := s.choose(r.URL.Path, a)
 	if !ok {
 		s.fail("%s: the script has no such turn", name)
@@ -57,21 +62,17 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, a asked) {
 		if f.RetryAfter > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(f.RetryAfter))
 		}
-		kind := map[int]string{401: "authentication_error", 429: "rate_limit_error", 529: "overloaded_error"}[f.Status]
-		if kind == "" {
-			kind = "api_error"
-		}
-		apiError(w, f.Status, kind, "scripted fault")
+		apiError(w, d, f.Status, scriptedFault)
 		return
 	}
-	if a.Stream {
+	if a.stream {
 		if f.CutAfter > 0 && !s.faulty(name, f.Times) {
 			f = &Fault{}
 		}
-		stream(w, r, f, turn.events(a))
+		stream(w, r, f, d.events(turn, a), d.breakOff())
 		return
 	}
-	writeJSON(w, turn.message(a))
+	writeJSON(w, d.whole(turn, a))
 }
 
 // faulty counts a turn's faults, and reports whether this one is still due.
@@ -81,9 +82,6 @@ func (s *Server) faulty(name string, times int) bool {
 	s.faults[name]++
 	return times == 0 || s.faults[name] <= times
 }
-
-// object is a JSON object.
-type object = map[string]any
 
 func (t Turn) usage() Usage {
 	if t.Usage != nil {
@@ -135,74 +133,91 @@ func (t Turn) parts(a asked) []part {
 		if input == nil {
 			input = json.RawMessage("{}")
 		}
-		raw := tool.Raw
-		if raw == "" {
-			raw = string(input)
-		}
 		parts = append(parts, part{
 			object{"type": "tool_use", "id": id, "name": tool.Name, "input": object{}},
-			object{"type": "input_json_delta", "partial_json": raw},
+			object{"type": "input_json_delta", "partial_json": tool.arguments()},
 			object{"type": "tool_use", "id": id, "name": tool.Name, "input": input},
 		})
 	}
 	return parts
 }
 
-// message is the answer as one JSON object.
-func (t Turn) message(a asked) object {
+// whole is the answer as one JSON object.
+func (messages) whole(t Turn, a asked) object {
 	content := []object{}
 	for _, p := range t.parts(a) {
 		content = append(content, p.whole)
 	}
-	return object{
-		"id": fmt.Sprintf("msg_%d", a.turn()), "type": "message", "role": "assistant", "model": a.Model, "content": content,
+	whole := object{
+		"id": fmt.Sprintf("msg_%d", a.turn()), "type": "message", "role": "assistant", "model": a.model, "content": content,
 		"stop_reason": t.stop(), "stop_sequence": nil, "usage": t.usage(),
 	}
+	if t.Fault != nil && t.Fault.NoUsage {
+		delete(whole, "usage")
+	}
+	return whole
 }
 
 // events are the answer as server-sent events.
-func (t Turn) events(a asked) []object {
-	start := t.message(a)
-	begun := t.usage()
-	begun.Output = 1
-	start["content"], start["stop_reason"], start["usage"] = []object{}, nil, begun
-	events := []object{{"type": "message_start", "message": start}}
+func (d messages) events(t Turn, a asked) []event {
+	start := d.whole(t, a)
+	start["content"], start["stop_reason"] = []object{}, nil
+	ended := object{"type": "message_delta", "delta": object{"stop_reason": t.stop(), "stop_sequence": nil}}
+	if _, told := start["usage"]; told {
+		begun := t.usage()
+		begun.Output = 1
+		start["usage"], ended["usage"] = begun, object{"output_tokens": t.usage().Output}
+	}
+	all := []object{{"type": "message_start", "message": start}}
 	for i, p := range t.parts(a) {
-		events = append(events,
+		all = append(all,
 			object{"type": "content_block_start", "index": i, "content_block": p.begin},
 			object{"type": "content_block_delta", "index": i, "delta": p.delta},
 			object{"type": "content_block_stop", "index": i})
 	}
-	return append(events,
-		object{"type": "message_delta", "delta": object{"stop_reason": t.stop(), "stop_sequence": nil}, "usage": object{"output_tokens": t.usage().Output}},
-		object{"type": "message_stop"})
+	var events []event
+	for _, o := range append(all, ended, object{"type": "message_stop"}) {
+		events = append(events, event{o["type"].(string), o})
+	}
+	return events
 }
 
 // stream writes the events, each at once, and breaks off where the fault says.
-func stream(w http.ResponseWriter, r *http.Request, f *Fault, events []object) {
+func stream(w http.ResponseWriter, r *http.Request, f *Fault, events []event, broken event) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)
 	for i, e := range events {
 		if f.CutAfter > 0 && i == f.CutAfter {
 			panic(http.ErrAbortHandler) // the way net/http has to cut a connection
 		}
-		if f.ErrorAfter > 0 && i == f.ErrorAfter {
-			e = object{"type": "error", "error": object{"type": "overloaded_error", "message": "scripted fault"}}
+		last := f.ErrorAfter > 0 && i == f.ErrorAfter
+		if last {
+			e = broken
 		}
 		if !pause(r, f.DelayMS) {
 			return
 		}
-		data, err := json.Marshal(e)
-		if err != nil {
-			return // a script's input that is no JSON was refused by Read
-		}
-		if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", e["type"], data); err != nil || out.Flush() != nil {
-			return
-		}
-		if e["type"] == "error" {
+		if err := e.write(w); err != nil || out.Flush() != nil || last {
 			return
 		}
 	}
+}
+
+// write sends one event. Data that is no JSON, such as Chat's last, is sent as it is.
+func (e event) write(w io.Writer) error {
+	data, ok := e.data.(json.RawMessage)
+	if !ok {
+		var err error
+		if data, err = json.Marshal(e.data); err != nil {
+			return err // a script's input that is no JSON was refused by Read
+		}
+	}
+	name := ""
+	if e.name != "" {
+		name = "event: " + e.name + "\n"
+	}
+	_, err := fmt.Fprintf(w, "%sdata: %s\n\n", name, data)
+	return err
 }
 
 // pause waits ms milliseconds, and reports whether the client is still there.
@@ -225,8 +240,8 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v) // a client that is gone needs no answer
 }
 
-func apiError(w http.ResponseWriter, status int, kind, message string) {
+func apiError(w http.ResponseWriter, d dialect, status int, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(object{"type": "error", "error": object{"type": kind, "message": message}})
+	_ = json.NewEncoder(w).Encode(d.fault(status, message))
 }

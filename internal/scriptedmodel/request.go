@@ -9,20 +9,21 @@ import (
 	"strings"
 )
 
-// asked is the part of a request that a script looks at.
+// asked is the part of a request that a script looks at, in any dialect.
 type asked struct {
-	Model    string          `json:"model"`
-	Stream   bool            `json:"stream"`
-	System   json.RawMessage `json:"system"`
-	Messages []message       `json:"messages"`
-	Tools    []struct {
-		Name string `json:"name"`
-	} `json:"tools"`
+	model  string
+	stream bool
+	// usage says that a Chat stream was asked for its usage.
+	usage bool
+	// said are the conversation's texts in order, system texts among them.
+	said []message
+	// tools are the types of the tools on offer, by name.
+	tools map[string]string
 }
 
 type message struct {
-	Role    string          `json:"role"`
-	Content json.RawMessage `json:"content"`
+	role, text string
+	failed     bool
 }
 
 type block struct {
@@ -32,16 +33,37 @@ type block struct {
 	IsError bool            `json:"is_error"`
 }
 
+func (a *asked) add(role string, content json.RawMessage) {
+	text, failed := textOf(content)
+	if role == "developer" {
+		role = "system"
+	}
+	a.said = append(a.said, message{role, text, failed})
+}
+
+// result adds what a tool gave. OpenAI's dialects have no mark for errors, so
+// a result that begins with the word is one.
+func (a *asked) result(content json.RawMessage, failed bool) {
+	text, _ := textOf(content)
+	failed = failed || strings.HasPrefix(strings.ToLower(text), "error")
+	if n := len(a.said); n > 0 && a.said[n-1].role == "tool" {
+		a.said[n-1].text += "\n" + text
+		a.said[n-1].failed = a.said[n-1].failed || failed
+		return
+	}
+	a.said = append(a.said, message{"tool", text, failed})
+}
+
 // turn is how many answers the history holds; neighbouring messages of the
 // assistant are one answer.
 func (a asked) turn() int {
 	n, last := 0, ""
-	for _, m := range a.Messages {
-		if m.Role == "assistant" && last != "assistant" {
+	for _, m := range a.said {
+		if m.role == "assistant" && last != "assistant" {
 			n++
 		}
-		if m.Role != "system" {
-			last = m.Role
+		if m.role != "system" {
+			last = m.role
 		}
 	}
 	return n
@@ -49,9 +71,9 @@ func (a asked) turn() int {
 
 // last is the text of the last message that is not the system's, and whether it holds a tool's error.
 func (a asked) last() (text string, failed bool) {
-	for _, m := range slices.Backward(a.Messages) {
-		if m.Role != "system" {
-			return textOf(m.Content)
+	for _, m := range slices.Backward(a.said) {
+		if m.role != "system" {
+			return m.text, m.failed
 		}
 	}
 	return "", false
@@ -77,12 +99,8 @@ func textOf(content json.RawMessage) (text string, failed bool) {
 }
 
 func (a asked) offers(tool string) bool {
-	for _, t := range a.Tools {
-		if t.Name == tool {
-			return true
-		}
-	}
-	return false
+	_, ok := a.tools[tool]
+	return ok
 }
 
 // matches expects patterns that Check has compiled once.
@@ -92,20 +110,19 @@ func matches(pattern, text string) bool {
 }
 
 func (m Match) fits(path string, a asked) bool {
-	if m.Path != "" && m.Path != path || m.NoTools && len(a.Tools) > 0 {
+	if m.Path != "" && m.Path != path || m.NoTools && len(a.tools) > 0 {
 		return false
 	}
 	if m.Contains != "" {
-		all, _ := textOf(a.System)
-		for _, msg := range a.Messages {
-			text, _ := textOf(msg.Content)
-			all += "\n" + text
+		var all string
+		for _, msg := range a.said {
+			all += msg.text + "\n"
 		}
 		if !matches(m.Contains, all) {
 			return false
 		}
 	}
-	return matches(m.Model, a.Model)
+	return matches(m.Model, a.model)
 }
 
 // choose finds the turn to play, and its name in failures.
@@ -151,8 +168,8 @@ func (s *Server) check(name string, e *Expect, a asked) {
 			s.fail("%s: the tool %q is offered", name, tool)
 		}
 	}
-	if !matches(e.Model, a.Model) {
-		s.fail("%s: want a model like %q, have %q", name, e.Model, a.Model)
+	if !matches(e.Model, a.model) {
+		s.fail("%s: want a model like %q, have %q", name, e.Model, a.model)
 	}
 	if e.Error != nil && *e.Error != failed {
 		s.fail("%s: want a tool's error: %t, have %t: %.300q", name, *e.Error, failed, text)

@@ -1,6 +1,6 @@
 // Package scriptedmodel promises a model server that plays a script instead of
-// thinking: the Anthropic Messages API, streaming or not, for tests, demos and
-// doctor's canary. It checks what it is sent and keeps what was wrong for
+// thinking: Anthropic Messages, OpenAI Responses and OpenAI Chat Completions,
+// streaming or not, for tests, demos and doctor's canary. It checks what it is sent and keeps what was wrong for
 // [Server.Failures]. It is not a model, it bills nothing, and it must not face
 // anything but loopback.
 //
@@ -33,12 +33,18 @@
 // that is not the system's: its text and the results of its tools; error says
 // whether a result must be (true) or must not be (false) an error.
 //
+// One script plays in every dialect. The stop reasons are Anthropic's words,
+// and become those of the dialect; a tool is called by the type under which it
+// was offered (a function, a freeform tool, the local shell with its action as
+// input). OpenAI's dialects have no mark for a tool's error: a result that
+// begins with "error" is one. Their results of parallel calls are one message.
+//
 // A tool's "raw" is sent in place of its input, and need not be JSON. A fault
 // is one of: status (with times, 0 for always, and retry_after in seconds),
 // cut_after (the stream breaks off after so many events; times as above),
 // error_after (the stream ends in an error event), hang (nothing is answered
 // until the client leaves), delay_ms (before each event), huge (a text of so
-// many bytes).
+// many bytes), no_usage (the answer does not say what it cost).
 package scriptedmodel
 
 import (
@@ -124,6 +130,8 @@ type Usage struct {
 	Output     int64 `json:"output_tokens"`
 	CacheWrite int64 `json:"cache_creation_input_tokens"`
 	CacheRead  int64 `json:"cache_read_input_tokens"`
+	// Reasoning is the part of Output that was thought, for OpenAI's dialects.
+	Reasoning int64 `json:"reasoning_tokens,omitempty"`
 }
 
 // Fault is how a turn goes wrong.
@@ -136,6 +144,7 @@ type Fault struct {
 	Hang       bool `json:"hang,omitempty"`
 	DelayMS    int  `json:"delay_ms,omitempty"`
 	Huge       int  `json:"huge,omitempty"`
+	NoUsage    bool `json:"no_usage,omitempty"`
 }
 
 // Load reads a script from a file.
