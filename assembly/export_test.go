@@ -1,7 +1,7 @@
 package assembly
 
 // NewPinner is the pinner of a session that works on a folder.
-func NewPinner(workspace, dir string) *pinner { //nolint:revive // for tests of this package only
+func NewPinner(workspace, dir string) *pinner {
 	return &pinner{workspace: workspace, dir: dir, kept: map[string]int64{}}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -113,6 +115,9 @@ func (r *Runtime) Interrupted() ([]nacre.SessionID, error) {
 func (r *Runtime) settle(ctx context.Context, id nacre.SessionID) error {
 	options := session.Options{Registry: r.registry, Keys: r.keys, Now: r.options.Now}
 	return session.Settle(ctx, options, id, func(s registry.Session, dir string) error {
+		if err := os.RemoveAll(filepath.Join(dir, pinsDir)); err != nil {
+			return err
+		}
 		if s.Kind != "run" || s.Work == "" {
 			return nil
 		}

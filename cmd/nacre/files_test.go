@@ -91,6 +91,24 @@ ipc post '{"letter":"letter.txt","parts":[{"file":"draft.txt"}]}'; wait; cat let
 	i.nacre("audit", "verify").want(t, 0)
 }
 
+// D-13: copies for a question that a killed session was asking do not stay.
+func TestCopiesOfAKilledSessionAreRemoved(t *testing.T) {
+	t.Parallel()
+	i := post(t)
+	r := i.begin("exec", "-q", "--session", "killed", "--project", "p", "--", "ipc", "post", `{"letter":"draft.txt"}`)
+	i.question()
+	if copies, err := os.ReadDir(i.state("sessions/killed/pins")); err != nil || len(copies) != 1 {
+		t.Errorf("have %v %v", copies, err)
+	}
+	_ = r.Process.Kill()
+	_ = r.Wait()
+	i.nacre("exec", "-q", "--", "true").want(t, 0)
+	i.noCopies("killed")
+	if have := i.posted(); have != "" {
+		t.Errorf("it was given %s", have)
+	}
+}
+
 // D-13: an agent can put anything in its folder, and gets only its own files out of it.
 func TestAnAgentNamesNothingButItsOwnFiles(t *testing.T) {
 	t.Parallel()
