@@ -17,10 +17,9 @@ const module = "github.com/nacre-dev/nacre"
 // on lower floors. Adding a room is one reviewed line here.
 var floors = map[string]int{
 	"": 0, // the root: nouns
-	// what all deciders read: JSON that cannot be read in two ways
-	"internal/wire": 0,
-	// and constraints, which policy and grants both narrow
-	"internal/constraint": 0,
+	// what all deciders read: JSON that cannot be read in two ways, and on top of
+	// it constraints, which policy and grants both narrow
+	"internal/wire": -1, "internal/constraint": 0,
 
 	// 1: deciders, pure
 	"policy": 1, "internal/token": 1, "internal/firewall": 1, "internal/redact": 1,
