@@ -26,8 +26,10 @@ func TestATaintedSessionAsksForWhatOthersChose(t *testing.T) {
 		dry("https://evil.example/drop"), dry("HTTPS://EVIL.example/drop"), dry("https://new.example/"), dry("https://friend.example/box"),
 		dry("https://bob.example/box"), dry("https://friend.example/box.evil.example"), dry("https://evil.example/box"), dry("DE-4711"),
 		`ipc say '{"text":"https://laundered.example/"}'`, dry("https://laundered.example/"),
-		letter("https://friend.example/box"))
-	for n, want := range map[int]string{0: "allow", 2: "ask", 3: "ask", 4: "ask", 5: "allow", 6: "allow", 7: "ask", 8: "ask", 9: "ask", 11: "ask"} {
+		letter("https://friend.example/box"), dry("https://friend.example/box?next=https://evil.example/drop"), dry("https://evil%2eexample/drop"),
+		dry("https://frıend.example/box"), dry("https://friend.example@evil.example/box"), dry("  https://FRIEND.example/box"))
+	for n, want := range map[int]string{0: "allow", 2: "ask", 3: "ask", 4: "ask", 5: "allow", 6: "allow", 7: "ask", 8: "ask", 9: "ask", 11: "ask", 13: "ask", 14: "ask",
+		15: "ask", 16: "ask", 17: "allow"} {
 		if !strings.Contains(said[n], `"verdict":"`+want+`"`) {
 			t.Errorf("%d: want %s, have %s", n, want, said[n])
 		}
