@@ -18,20 +18,37 @@ func asOwner(dir int, do func() error) error {
 	if os.Geteuid() != 0 || stat.Uid == 0 {
 		return do()
 	}
-	runtime.LockOSThread() // the rights are a thread's
-	group, _ := unix.SetfsgidRetGid(int(stat.Gid))
-	user, _ := unix.SetfsuidRetUid(int(stat.Uid))
-	err := errThread
-	if now, _ := unix.SetfsuidRetUid(-1); now == int(stat.Uid) {
+	groups, err := unix.Getgroups()
+	if err != nil {
+		return err
+	}
+	runtime.LockOSThread()
+	if err = (rights{int(stat.Uid), int(stat.Gid), nil}).take(); err == nil {
 		err = do()
 	}
-	_, _ = unix.SetfsuidRetUid(user)
-	_, _ = unix.SetfsgidRetGid(group)
-	if now, _ := unix.SetfsuidRetUid(-1); now != user {
-		return errors.Join(err, errThread) // the thread stays locked, so that it ends with its goroutine
+	if back := (rights{0, os.Getegid(), groups}).take(); back != nil {
+		return errors.Join(err, back) // nothing else runs on this thread: it ends with its goroutine
 	}
 	runtime.UnlockOSThread()
 	return err
 }
 
-var errThread = errors.New("the rights of a thread cannot be set")
+// rights are what one thread may do in the file system.
+type rights struct {
+	user, group int
+	groups      []int
+}
+
+func (r rights) take() error {
+	if err := unix.Setgroups(r.groups); err != nil { // of this thread alone, unlike package syscall's
+		return err
+	}
+	_, _ = unix.SetfsgidRetGid(r.group) // tell nothing of failure
+	_, _ = unix.SetfsuidRetUid(r.user)
+	group, _ := unix.SetfsgidRetGid(-1)
+	user, _ := unix.SetfsuidRetUid(-1)
+	if user != r.user || group != r.group {
+		return errors.New("the rights of a thread cannot be set")
+	}
+	return nil
+}

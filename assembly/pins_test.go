@@ -211,19 +211,24 @@ func TestRootReadsAsTheOwnerOfTheProject(t *testing.T) {
 	}
 	pins, work, _ := workspace(t)
 	put(t, filepath.Join(work, "root.txt"), "of root's")
+	put(t, filepath.Join(work, "group.txt"), "of root's group")
+	put(t, filepath.Join(work, "hidden/all.txt"), "in a folder of root's")
 	put(t, filepath.Join(work, "own.txt"), "of the owner's")
 	const owner = 12345
-	if err := errors.Join(os.Chown(work, owner, owner), os.Chown(filepath.Join(work, "own.txt"), owner, owner)); err != nil {
+	if err := errors.Join(os.Chown(work, owner, owner), os.Chown(filepath.Join(work, "own.txt"), owner, owner),
+		os.Chmod(filepath.Join(work, "group.txt"), 0o640), os.Chmod(filepath.Join(work, "hidden/all.txt"), 0o644)); err != nil {
 		t.Skip(err) // a namespace without such a user
 	}
 	for range 50 {
 		if _, err := pins.Pin(t.Context(), nacre.Principal{}, "own.txt", room); err != nil {
 			t.Fatal(err)
 		}
-		_, err := pins.Pin(t.Context(), nacre.Principal{}, "root.txt", room)
-		var refusal *nacre.Refusal
-		if !errors.As(err, &refusal) || !strings.Contains(refusal.Message, "may not be read") {
-			t.Fatalf("have %v", err)
+		for _, name := range []string{"root.txt", "group.txt", "hidden/all.txt"} {
+			_, err := pins.Pin(t.Context(), nacre.Principal{}, name, room)
+			var refusal *nacre.Refusal
+			if !errors.As(err, &refusal) || !strings.Contains(refusal.Message, "may not be read") {
+				t.Fatalf("%s: have %v", name, err)
+			}
 		}
 	}
 	if _, err := os.ReadFile(filepath.Join(work, "root.txt")); err != nil {
