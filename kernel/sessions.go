@@ -133,6 +133,13 @@ func (s *session) lighten() {
 	}
 }
 
+// over ends the session: what a call that still runs hears of it counts for nobody.
+func (s *session) over() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taken, s.all = 0, new(atomic.Int64)
+}
+
 type sessions struct {
 	mu   sync.Mutex
 	kept map[nacre.SessionID]*session
@@ -237,9 +244,14 @@ func (k *Kernel) Forget(id nacre.SessionID) {
 func (s *sessions) drop(id nacre.SessionID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if one := s.kept[id]; one != nil && !one.light {
-		s.full--
-		one.lighten()
+	one := s.kept[id]
+	if one == nil {
+		return
 	}
+	if !one.light {
+		s.full--
+	}
+	one.lighten()
+	one.over()
 	delete(s.kept, id)
 }

@@ -29,6 +29,7 @@ const MaxArguments = 1 << 20
 type Schema struct {
 	schema    *jsonschema.Schema
 	defaults  *defaults
+	flat      *flat // nil where the schema says more than types
 	canonical []byte
 	warnings  []string
 }
@@ -45,7 +46,7 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 		return nil, err
 	}
 	found, warnings := collect(compiled, "")
-	return &Schema{schema: compiled, defaults: found, canonical: canonical, warnings: warnings}, nil
+	return &Schema{schema: compiled, defaults: found, flat: newFlat(canonical, found), canonical: canonical, warnings: warnings}, nil
 }
 
 // Canonical is the schema in canonical form: what a digest is made of.
@@ -95,6 +96,11 @@ func (s *Schema) Arguments(raw json.RawMessage) (json.RawMessage, *nacre.Refusal
 	canonical, err := wire.Canonical(raw)
 	if err != nil {
 		return nil, &nacre.Refusal{Message: "arguments are not usable JSON: " + err.Error()}
+	}
+	if s.flat != nil && canonical[0] == '{' {
+		if filled, ok := s.flat.accept(canonical); ok {
+			return filled, nil
+		}
 	}
 	value, err := decode(canonical)
 	if err != nil {
