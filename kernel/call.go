@@ -352,18 +352,23 @@ func refuseGrant(err error) error {
 // randomID is 16 random bytes in hex.
 func (k *Kernel) randomID() (string, error) {
 	var b [16]byte
-	if err := k.draw(b[:]); err != nil {
+	if err := k.draw(&b); err != nil {
 		return "", err
 	}
-	return hex.EncodeToString(b[:]), nil
+	var text [2 * len(b)]byte
+	hex.Encode(text[:], b[:])
+	return string(text[:]), nil
 }
 
-func (k *Kernel) draw(b []byte) error {
+// draw fills b with random bytes, through a place that stays.
+func (k *Kernel) draw(b *[16]byte) error {
 	k.drawing.Lock()
 	defer k.drawing.Unlock()
-	if _, err := io.ReadFull(k.random, b); err != nil {
+	if _, err := io.ReadFull(k.random, k.drawn[:]); err != nil {
 		return fmt.Errorf("randomness: %w", err)
 	}
+	*b = k.drawn
+	clear(k.drawn[:])
 	return nil
 }
 

@@ -85,7 +85,7 @@ func joined(rows []json.RawMessage) json.RawMessage {
 // The rows that its frame may show count as seen.
 func (k *Kernel) keep(r *run, result *firewall.Result, constraints nacre.Constraints) *nacre.Handle {
 	var random [handle.IDBytes]byte
-	if k.draw(random[:]) != nil {
+	if k.draw(&random) != nil {
 		return nil
 	}
 	kept, err := k.handles.Put(handle.Entry{

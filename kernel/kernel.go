@@ -131,7 +131,7 @@ type Kernel struct {
 	handles      *handle.Store
 	outputBudget int
 	sessions     sessions
-	index        atomic.Pointer[search.Index]
+	index        atomic.Pointer[searchable]
 	// risky is set once a capability has sinks: until then nobody asks where a
 	// value was seen.
 	risky atomic.Bool
@@ -141,8 +141,9 @@ type Kernel struct {
 	counters counters
 	health   health
 
-	// drawing guards random, mu what is registered.
+	// drawing guards random and drawn, mu what is registered.
 	drawing sync.Mutex
+	drawn   [16]byte
 
 	mu       sync.RWMutex
 	tools    map[nacre.ToolName]*tool
@@ -290,34 +291,63 @@ func (k *Kernel) Catalog(p nacre.Principal) []nacre.Capability {
 // Search returns what fits a goal best among what a principal's group may use,
 // the best first, at most limit. No model is asked (K-03).
 func (k *Kernel) Search(goal string, p nacre.Principal, limit int) []nacre.Capability {
-	hits := k.searchIndex().SearchWhere(goal, min(limit, MaxSearch), func(id nacre.CapabilityID) bool {
-		t := k.capability(id)
-		return t != nil && k.groups.Allows(p.Group, t.capability)
-	})
-	found := make([]nacre.Capability, 0, len(hits))
+	found := k.searchable()
+	allowed := found.allowed(k.groups, p.Group)
+	hits := found.index.SearchWhere(goal, min(limit, MaxSearch), func(id nacre.CapabilityID) bool { return allowed[id] != nil })
+	best := make([]nacre.Capability, 0, len(hits))
 	for _, hit := range hits {
-		if t := k.capability(hit.ID); t != nil {
-			found = append(found, cloneCapability(t.capability))
-		}
+		best = append(best, cloneCapability(*allowed[hit.ID]))
 	}
-	return found
+	return best
 }
 
-// searchIndex is built again after a capability was added.
-func (k *Kernel) searchIndex() *search.Index {
-	if index := k.index.Load(); index != nil {
-		return index
+// searchable is an index of what was registered when it was made.
+type searchable struct {
+	index *search.Index
+	all   []*nacre.Capability
+
+	mu sync.Mutex
+	// groups are what each group that has searched may use; there are as many as
+	// the host has configured, and one for all others.
+	groups map[nacre.Group]map[nacre.CapabilityID]*nacre.Capability
+}
+
+func (s *searchable) allowed(groups policy.Groups, group nacre.Group) map[nacre.CapabilityID]*nacre.Capability {
+	if _, known := groups[group]; !known {
+		group = ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if allowed := s.groups[group]; allowed != nil {
+		return allowed
+	}
+	allowed := make(map[nacre.CapabilityID]*nacre.Capability)
+	for _, c := range s.all {
+		if groups.Allows(group, *c) {
+			allowed[c.ID] = c
+		}
+	}
+	s.groups[group] = allowed
+	return allowed
+}
+
+// searchable is made again after a capability was added.
+func (k *Kernel) searchable() *searchable {
+	if made := k.index.Load(); made != nil {
+		return made
 	}
 	k.mu.RLock()
 	defer k.mu.RUnlock()
+	made := &searchable{groups: make(map[nacre.Group]map[nacre.CapabilityID]*nacre.Capability)}
 	documents := make([]search.Document, 0, len(k.ids))
 	for id, t := range k.ids {
-		c := t.capability
+		c := &t.capability
+		made.all = append(made.all, c)
 		documents = append(documents, search.Document{ID: id, Tags: c.Tags, Name: c.Name, Description: c.Description})
 	}
-	index := search.New(documents)
-	k.index.Store(index)
-	return index
+	made.index = search.New(documents)
+	k.index.Store(made)
+	return made
 }
 
 func (k *Kernel) warn(text string) {

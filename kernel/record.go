@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -356,21 +357,60 @@ func (k *Kernel) commit(ctx context.Context, record nacre.Record, d detail) erro
 }
 
 func recorded(ctx context.Context, record nacre.Record, d detail, write func(context.Context, nacre.Record) error) (err error) {
-	ctx, cancel := recordContext(ctx)
-	defer cancel()
+	within := &patient{Context: context.WithoutCancel(ctx)}
+	defer within.over()
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("recorder %w: %v", errPanicked, p)
 		}
 	}()
 	record.Detail = d.done()
-	return write(ctx, record)
+	return write(within, record)
 }
 
-// recordContext outlives the caller: that an agent hung up is no reason to
-// leave out what it did.
-func recordContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), recordDeadline)
+// patient is the context of a record: it outlives the caller, for that an agent
+// hung up is no reason to leave out what it did. Its clock runs from when
+// somebody waits for it, which a recorder in memory never does.
+type patient struct {
+	context.Context // that of the caller, for its values
+
+	mu     sync.Mutex
+	within context.Context //nolint:containedctx // it is made late
+	cancel context.CancelFunc
+}
+
+func (p *patient) begun() context.Context {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.within == nil {
+		p.within, p.cancel = context.WithTimeout(p.Context, recordDeadline)
+	}
+	return p.within
+}
+
+// Deadline implements context.Context, as Done and Err do.
+func (p *patient) Deadline() (time.Time, bool) { return p.begun().Deadline() }
+
+// Done begins the deadline.
+func (p *patient) Done() <-chan struct{} { return p.begun().Done() }
+
+// Err is nil before anybody waits.
+func (p *patient) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.within == nil {
+		return nil
+	}
+	return p.within.Err()
+}
+
+// over releases what was begun.
+func (p *patient) over() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cancel != nil {
+		p.cancel()
+	}
 }
 
 func unrecorded(err error, message string) error {

@@ -3,7 +3,6 @@ package kernel
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"sync"
 	"time"
 
@@ -98,7 +97,16 @@ func (r *run) like(scope nacre.RulingScope) token.Digest {
 }
 
 // heard says whom the session has listened to, so far as rulings hang on it.
-func (r *run) heard() string { return fmt.Sprint(r.tainted, r.untrusted) }
+func (r *run) heard() string {
+	switch {
+	case r.tainted:
+		return "tainted"
+	case r.untrusted:
+		return "untrusted"
+	default:
+		return "clean"
+	}
+}
 
 // riskyValues are the sinks of canonical arguments, or all of these.
 func riskyValues(arguments json.RawMessage, sinks []string) []string {
