@@ -14,7 +14,7 @@ import (
 )
 
 // deskTools lets the group main use the plugin of these tests.
-const deskTools = "[groups.main]\ntools = [\"rows\", \"say\", \"inbox\", \"people\", \"send\", \"shred\", \"hang\", \"fail\", \"leak\"]\n"
+const deskTools = "[groups.main]\ntools = [\"rows\", \"say\", \"inbox\", \"people\", \"send\", \"shred\", \"hang\", \"fail\", \"leak\", \"crash\"]\n"
 
 // deskPrograms builds the handler of the plugin desk, the client probe and the brain reader.
 var deskPrograms = sync.OnceValue(func() error { //nolint:gochecknoglobals // built once, and only where it is used
@@ -104,6 +104,14 @@ func (i *installation) said(r *running, session string) []string {
 func (i *installation) play(task string, commands ...string) []string {
 	i.t.Helper()
 	return i.said(i.plays("work", task, commands...), "work")
+}
+
+// tell makes a file in the work folder of the session work, which its agent waits for.
+func (i *installation) tell(name string) {
+	i.t.Helper()
+	if err := os.WriteFile(filepath.Join(i.state("sessions/work/work"), name), nil, 0o666); err != nil {
+		i.t.Fatal(err)
+	}
 }
 
 // done is what the plugin desk really did.

@@ -224,9 +224,10 @@ func TestASecretOfAToolIsSeenByNobody(t *testing.T) {
 	key := leaked()[0]
 	r := i.plays("work", "a task", `ipc leak '{}'`, `ipc fail '{"code":"LEAKY"}'`, `ipc leak '{}' >&2; echo end`, `ipc say '{"text":"`+key+`"}'`,
 		`ipc --justification '`+key+`' fail '{"code":"`+key+`"}'`, `ipc `+key+` '{}'`, `ipc --mode `+key+` say '{"text":"x"}'`,
-		`ipc --mode handle_only leak '{}' | sed 's/.*"id":"\(h_[0-9a-f]*\)".*/\1/' > handle`, expand(`{}`), `ipc get_diagnostics '{}'`)
+		`ipc --mode handle_only leak '{}' | sed 's/.*"id":"\(h_[0-9a-f]*\)".*/\1/' > handle`, expand(`{}`), `ipc get_diagnostics '{}'`,
+		`ipc crash '{}'; ipc get_session_info '{}'`)
 	said := strings.Join(i.said(r, "work"), "\n")
-	has(t, said, `"[REDACTED]":"a key"`, `"fine"`)
+	has(t, said, `"[REDACTED]":"a key"`, `"fine"`, `"PLUGIN_ERROR"`)
 	hasNo(t, said+r.stdout.String()+r.stderr.String(), leaked()...)
 	hasNo(t, i.nacre("audit", "show", "work").stdout+i.nacre("audit", "show", "work", "--json").stdout, leaked()...)
 	err := filepath.WalkDir(i.state(), func(path string, e fs.DirEntry, err error) error {
@@ -279,10 +280,13 @@ func TestTheDoorSpeaksMCP(t *testing.T) {
 {"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"shred_not","arguments":{}}}
 {"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"rows","arguments":{"count":"x"}}}
 {"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"leak","arguments":{}}}
+{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"shred","arguments":{"name":"a"}}}
 `)
 	i.git("add", "-A")
 	i.git("commit", "-q", "-m", "mcp")
-	said := i.play("a task", `/usr/local/bin/ipc-mcp <mcp`)[0]
+	r := i.plays("work", "a task", `{ cat mcp; until grep -qs '"id":7' said/work/0; do sleep 0.02; done; } | /usr/local/bin/ipc-mcp`)
+	i.nacre("approvals", "deny", i.question().ID).want(t, 0)
+	said := i.said(r, "work")[0]
 	answers := map[string]string{}
 	for _, line := range strings.Split(said, "\n") {
 		if id := regexp.MustCompile(`"id":(\d)`).FindStringSubmatch(line); id != nil {
@@ -294,6 +298,7 @@ func TestTheDoorSpeaksMCP(t *testing.T) {
 	has(t, answers["3"], `row number 0`)
 	has(t, answers["4"], "shred_not")
 	has(t, answers["5"], `"isError":true`, "VALIDATION_FAILED")
+	has(t, answers["7"], `"isError":true`, "CONFIRMATION_DENIED")
 	hasNo(t, said, leaked()...)
 	has(t, i.records("work"), `"topic":"tool.invoke.rows"`)
 }
@@ -363,6 +368,9 @@ func TestAPolicyIsReplayedOnARealRun(t *testing.T) {
 	i.nacre("policy", "replay", strict, i.state("audit")).want(t, 0, "desk.send", "allow → deny", "no letters", "2 changed")
 	i.nacre("policy", "replay", strict, i.state("audit/work.1"), "--json").want(t, 0, `"changed":2`)
 	i.nacre("policy", "check", shipped).want(t, 0)
+	cases := i.write("cases.yaml", "cases:\n  - name: destroying\n    expect: ask\n    request: {capability: desk.shred, safety_class: DESTRUCTIVE}\n")
+	i.nacre("policy", "test", shipped, cases).want(t, 0)
+	i.nacre("policy", "test", strict, cases).want(t, 1, "destroying")
 	i.nacre("policy", "explain", shipped, "--capability", "desk.shred", "--safety", "DESTRUCTIVE").want(t, 0, "what destroys is asked")
 }
 
@@ -377,9 +385,7 @@ func TestARevokedGroupsNextCallIsRefused(t *testing.T) {
 			work := i.state("sessions/work/work")
 			eventually(t, "a first call", func() bool { _, err := os.Stat(filepath.Join(work, "said/work/1")); return err == nil })
 			i.nacre("grants", "revoke", whom).want(t, 0, "revoked")
-			if err := os.WriteFile(filepath.Join(work, "go"), nil, 0o666); err != nil {
-				t.Fatal(err)
-			}
+			i.tell("go")
 			said := i.said(r, "work")
 			has(t, said[0], "h_")
 			has(t, said[2], `"UNAUTHORIZED"`, "no grant could be made")

@@ -239,6 +239,22 @@ func TestAnAnswerIsToOneQuestion(t *testing.T) {
 	i.approved(good)
 }
 
+// D-07: who goes away is not asked for any longer.
+func TestAQuestionEndsWithItsClient(t *testing.T) {
+	t.Parallel()
+	i := desk(t, deskTools)
+	r := i.plays("work", "tidy up", shred("a")+` & p=$!; until test -e go; do sleep 0.02; done; kill -9 $p`, `until test -e on; do sleep 0.02; done; ipc say '{"text":"on"}'`)
+	q := i.question()
+	i.tell("go")
+	eventually(t, "no question", func() bool { return len(i.questions()) == 0 })
+	i.nacre("approvals", "approve", q.ID).want(t, 1)
+	i.tell("on")
+	has(t, i.said(r, "work")[1], `"on"`)
+	if have := i.done(); have != "say on\n" {
+		t.Errorf("it did %q", have)
+	}
+}
+
 // D-13: what is shown is data: nothing in it moves the cursor or reorders text.
 func TestAQuestionIsShownAsData(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ func main() {
 		Tools: map[nacre.ToolName]plugin.ToolFunc{
 			"rows": plugin.Tool(d.rows), "say": plugin.Tool(d.say), "inbox": plugin.Tool(d.inbox), "people": plugin.Tool(d.people),
 			"send": plugin.Tool(d.send), "shred": plugin.Tool(d.shred), "hang": plugin.Tool(d.hang), "fail": plugin.Tool(d.fail),
-			"leak": plugin.Tool(d.leak),
+			"leak": plugin.Tool(d.leak), "crash": plugin.Tool(d.crash),
 		},
 	})
 	if err != nil {
@@ -93,6 +93,12 @@ func (d *desk) fail(_ context.Context, _ *plugin.Request, args struct{ Code stri
 		message += " with " + secret()
 	}
 	return nil, &plugin.ToolError{Code: args.Code, Message: message}
+}
+
+func (d *desk) crash(context.Context, *plugin.Request, none) (any, error) {
+	fmt.Fprintln(os.Stderr, "panic: no session for token", secret())
+	os.Exit(3)
+	return nil, nil
 }
 
 // leak returns secrets made up here, so that no file of the source holds one.
