@@ -75,15 +75,15 @@ func (p *Proxy) addresses(ctx context.Context, host string, rule nacre.EgressRul
 	var ports []netip.AddrPort
 	for _, a := range found {
 		if err := checkAddress(a); err != nil {
-			return nil, refusal(ReasonAddress, "the host resolves to an address that is not public; the operator may pin it in the config")
+			return nil, &reasonError{ReasonAddress, "the host resolves to an address that is not public; the operator may pin it in the config", a.String()}
 		}
 		ports = append(ports, netip.AddrPortFrom(a, rule.Port))
 	}
 	return ports[:min(len(ports), maxAddresses)], nil
 }
 
-// dial tries the checked addresses in order.
-func (p *Proxy) dial(ctx context.Context, to []netip.AddrPort) (net.Conn, error) {
+// dial tries the checked addresses in order, and says which it reached.
+func (p *Proxy) dial(ctx context.Context, to []netip.AddrPort) (net.Conn, netip.AddrPort, error) {
 	err := errors.New("no address")
 	for _, a := range to {
 		var conn net.Conn
@@ -91,13 +91,13 @@ func (p *Proxy) dial(ctx context.Context, to []netip.AddrPort) (net.Conn, error)
 		conn, err = p.opts.Dial(attempt, a)
 		cancel()
 		if err == nil {
-			return conn, nil
+			return conn, a, nil
 		}
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return nil, err
+	return nil, netip.AddrPort{}, err
 }
 
 // systemResolve asks for both families by name, so that an IPv4 address that

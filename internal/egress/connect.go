@@ -98,7 +98,9 @@ func (p *Proxy) tunnelTLS(ctx context.Context, c *client, d denial, to []netip.A
 		_, _ = c.conn.Write(alert(ReasonDial))
 		return
 	}
-	flow.splice(c.conn, io.MultiReader(bytes.NewReader(hello), &helloGuard{r: c.r, host: d.target.host}), p.limits.FirstByte)
+	server := &serverWatch{r: flow.up}
+	guard := &helloGuard{r: c.r, host: d.target.host, server: server}
+	flow.splice(c.conn, io.MultiReader(bytes.NewReader(hello), guard), server, p.limits.FirstByte)
 }
 
 func (p *Proxy) tunnelTCP(ctx context.Context, c *client, d denial, to []netip.AddrPort) {
@@ -116,5 +118,5 @@ func (p *Proxy) tunnelTCP(ctx context.Context, c *client, d denial, to []netip.A
 	if _, err := io.WriteString(c.conn, established); err != nil {
 		return
 	}
-	flow.splice(c.conn, c.r, p.limits.Idle)
+	flow.splice(c.conn, c.r, flow.up, p.limits.Idle)
 }

@@ -28,7 +28,8 @@ type detail struct {
 	Port   uint16 `json:"port,omitempty"`
 	Method string `json:"method,omitempty"`
 	Rule   string `json:"rule,omitempty"`
-	// Address is what the host resolved to, or its pin.
+	// Address is what the host resolved to, or its pin; in the closing record,
+	// the one of them that was reached; in a refusal, the one that was refused.
 	Address string `json:"address,omitempty"`
 	Pinned  bool   `json:"pinned,omitempty"`
 	// Sent and Received are bytes as the sandbox counts them.
@@ -57,14 +58,14 @@ func (p *Proxy) recordDenied(ctx context.Context, d denial) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	_ = p.opts.Record.Append(ctx, p.record(nacre.OutcomeDenied, d.reason, p.correlation(), // a log that fails also refuses what is allowed
-		detail{Host: d.target.host, Port: d.target.port, Method: d.method, Rule: d.ruleName()}))
+		detail{Host: d.target.host, Port: d.target.port, Method: d.method, Rule: d.ruleName(), Address: d.address}))
 }
 
 func (p *Proxy) denyFor(ctx context.Context, c *client, d denial, err error) {
 	d.reason = reasonOf(err)
 	var r *reasonError
 	if errors.As(err, &r) {
-		d.detail = r.detail
+		d.detail, d.address = r.detail, r.address
 	}
 	p.deny(ctx, c, d)
 }
@@ -76,8 +77,7 @@ func (p *Proxy) deny(ctx context.Context, c *client, d denial) {
 }
 
 const (
-	// lingerTime and lingerBytes bound what is read from a refused client, so
-	// that it sees the answer before the connection is reset.
+	// lingerTime and lingerBytes bound what is read from a client that was answered early.
 	lingerTime  = 200 * time.Millisecond
 	lingerBytes = 256 << 10
 )
@@ -87,9 +87,15 @@ func (p *Proxy) answer(c *client, d denial) {
 	if _, err := c.conn.Write(d.response()); err != nil {
 		return
 	}
+	c.linger()
+}
+
+// linger reads a little of what a client still sends, so that it sees the
+// answer before the connection is reset.
+func (c *client) linger() {
 	closeWrite(c.conn)
 	_ = c.conn.SetReadDeadline(time.Now().Add(lingerTime))
-	_, _ = io.CopyN(io.Discard, c.r, lingerBytes) // only so that the answer arrives
+	_, _ = io.CopyN(io.Discard, c.r, lingerBytes) // what it was is of no use
 }
 
 // flow is one allowed connection.
@@ -133,14 +139,14 @@ func (f *flow) finish(reason Reason) {
 	}
 }
 
-// dial connects to one of the checked addresses.
+// dial connects to one of the checked addresses; the closing record says which.
 func (f *flow) dial(ctx context.Context, to []netip.AddrPort) bool {
-	conn, err := f.proxy.dial(ctx, to)
+	conn, address, err := f.proxy.dial(ctx, to)
 	if err != nil {
 		f.finish(ReasonDial)
 		return false
 	}
-	f.up = conn
+	f.up, f.detail.Address = conn, address.String()
 	f.release = context.AfterFunc(ctx, func() { f.finish(ReasonStopped); _ = conn.Close() })
 	return true
 }
@@ -164,13 +170,13 @@ func (f *flow) end(ctx context.Context) {
 }
 
 // splice moves bytes both ways until both sides have ended, or either fails.
-func (f *flow) splice(client net.Conn, fromClient io.Reader, firstByte time.Duration) {
+func (f *flow) splice(client net.Conn, fromClient, fromServer io.Reader, firstByte time.Duration) {
 	_ = client.SetDeadline(time.Time{})
 	f.active.Store(time.Now().UnixNano())
 	idle := f.proxy.limits.Idle
 	var back sync.WaitGroup
 	back.Go(func() {
-		f.pump(pipe{client, f.up, f.up, &f.received, min(firstByte, idle)})
+		f.pump(pipe{client, f.up, fromServer, &f.received, min(firstByte, idle)})
 	})
 	f.pump(pipe{f.up, client, fromClient, &f.sent, idle})
 	back.Wait()

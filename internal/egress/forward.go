@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -20,7 +21,7 @@ import (
 const (
 	httpPort = 80
 	// prefetch is how much of a chunked body is decoded before anything is
-	// dialled, so that most malformed bodies never leave.
+	// dialled, in bytes, so that most malformed bodies never leave.
 	prefetch = 64 << 10
 	// maxAnswerHead is the largest head of an upstream's answer, in bytes.
 	maxAnswerHead = 256 << 10
@@ -99,7 +100,7 @@ func (h *head) forwardTarget() (target, string, error) {
 
 // requestBody gives the body, decoded, with its beginning already read where it is chunked.
 func (p *Proxy) requestBody(c *client, h *head) (io.Reader, error) {
-	if expect, ok := h.get("expect"); ok {
+	if expect, ok := h.get("expect"); ok && !h.old {
 		if lowerASCII(expect) != "100-continue" {
 			return nil, refusal(ReasonMalformed, "the one expectation is 100-continue")
 		}
@@ -110,11 +111,24 @@ func (p *Proxy) requestBody(c *client, h *head) (io.Reader, error) {
 	if h.length >= 0 {
 		return &io.LimitedReader{R: c.r, N: h.length}, nil
 	}
-	chunks := &chunkReader{r: c.r}
+	return prefetched(c.r)
+}
+
+// prefetched decodes the first chunk of a body, and all that came with it: a
+// client that sends more later is not waited for.
+func prefetched(r *bufio.Reader) (io.Reader, error) {
+	chunks := &chunkReader{r: r}
 	var first bytes.Buffer
-	_, err := io.CopyN(&first, chunks, prefetch)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+	buf := make([]byte, prefetch/16)
+	for first.Len() == 0 || (first.Len() < prefetch && r.Buffered() > 0) {
+		n, err := chunks.Read(buf)
+		first.Write(buf[:n])
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	return io.MultiReader(&first, chunks), nil
 }
@@ -160,24 +174,31 @@ func (h *head) connectionNames() []string {
 	return names
 }
 
-// exchange sends the request and brings back the answer.
+// exchange sends the request and brings back the answer, which may come
+// before the whole request was sent, and end it.
 func (f *flow) exchange(c *client, h *head, requestHead []byte, body io.Reader) {
 	_ = c.conn.SetDeadline(time.Time{})
 	up := &meter{flow: f, pipe: pipe{dst: f.up, src: c.conn, count: &f.sent}}
+	from := &idleReader{flow: f, conn: c.conn, r: body, patience: f.proxy.limits.Idle}
 	var sender sync.WaitGroup
+	var unsent error
 	sender.Go(func() {
-		if err := sendRequest(up, requestHead, h.length, &idleReader{f, c.conn, body, f.proxy.limits.Idle}); err != nil {
-			f.finish(endOf(err))
+		unsent = sendRequest(up, requestHead, h.length, from)
+		if unsent != nil && !up.broken && !from.over.Load() {
+			f.finish(endOf(unsent))
 			_ = f.up.Close()
 		}
 	})
-	defer func() {
-		_ = f.up.Close()
-		_ = c.conn.Close() // ends a sender whose client is still writing
-		sender.Wait()
-	}()
 	if err := f.answer(c, h); err != nil {
 		f.finish(endOf(err))
+	}
+	f.finish(ReasonDone)
+	_ = f.up.Close()
+	from.over.Store(true)
+	_ = c.conn.SetReadDeadline(time.Now()) // ends a sender whose client is still writing
+	sender.Wait()
+	if unsent != nil {
+		c.linger()
 	}
 }
 
@@ -212,7 +233,8 @@ func sendRequest(up io.Writer, head []byte, length int64, body io.Reader) error 
 
 // answer reads the upstream's answer and writes it to the client, framed anew.
 func (f *flow) answer(c *client, h *head) error {
-	limit := &headLimit{r: &idleReader{f, f.up, f.up, f.proxy.limits.FirstByte}, left: maxAnswerHead}
+	from := &idleReader{flow: f, conn: f.up, r: f.up, patience: f.proxy.limits.FirstByte}
+	limit := &headLimit{r: from, left: maxAnswerHead}
 	resp, err := readAnswer(bufio.NewReaderSize(limit, bufferSize), h.method)
 	if err != nil {
 		f.proxy.answer(c, denial{reason: ReasonUpstream, target: target{f.detail.Host, f.detail.Port}, method: h.method})
@@ -255,10 +277,13 @@ func readAnswer(r *bufio.Reader, method string) (*http.Response, error) {
 type meter struct {
 	flow *flow
 	pipe pipe
+	// broken says that the side takes no more, which does not mean that it says no more.
+	broken bool
 }
 
 func (m *meter) Write(b []byte) (int, error) {
 	if reason := m.flow.write(m.pipe, b); reason != ReasonDone {
+		m.broken = reason == ReasonReset
 		return 0, refusal(reason, "the connection ended")
 	}
 	return len(b), nil
@@ -270,16 +295,24 @@ type idleReader struct {
 	conn     net.Conn
 	r        io.Reader
 	patience time.Duration
+	// over ends it: set first, and then the connection's read deadline.
+	over atomic.Bool
 }
 
 func (i *idleReader) Read(p []byte) (int, error) {
 	_ = i.conn.SetReadDeadline(time.Now().Add(i.patience))
+	if i.over.Load() {
+		return 0, errOver
+	}
 	n, err := i.r.Read(p)
 	if n > 0 {
 		i.patience = i.flow.proxy.limits.Idle
 	}
 	return n, err
 }
+
+// errOver says that the exchange ended before the request did.
+var errOver = errors.New("the exchange is over")
 
 // headLimit bounds what is read until off is set.
 type headLimit struct {

@@ -3,14 +3,15 @@ package egress
 import (
 	"bufio"
 	"encoding/binary"
-	"errors"
 	"io"
 	"strings"
 )
 
 const (
 	recordCCS       = 20
+	recordAlert     = 21
 	recordHandshake = 22
+	recordData      = 23
 	recordHeader    = 5
 	// maxRecord is the largest plaintext record of TLS (RFC 8446, 5.1).
 	maxRecord = 1 << 14
@@ -21,10 +22,12 @@ const (
 
 	extServerName = 0
 	extEarlyData  = 42
-	extECH        = 0xfe0d
-	// extECHDraft and extESNI are older forms of ECH.
-	extECHDraft = 0xfe08
-	extESNI     = 0xffce
+	extESNI       = 0xffce
+	// What ECH is and was numbered: 0xfe0d, its drafts around it and before, and
+	// the marker of an inner hello.
+	extECHFirst, extECHLast           = 0xfe00, 0xfe0f
+	extECHOldDraft, extECHOldDraftTwo = 0xff02, 0xff03
+	extECHOuter                       = 0xfd00
 )
 
 // readHello reads a whole client hello, which may be spread over records, and
@@ -100,12 +103,12 @@ func checkHello(body []byte, host string) error {
 			return refusal(ReasonNotTLS, "malformed TLS extensions")
 		}
 		seen[kind] = true
-		switch kind {
-		case extECH, extECHDraft, extESNI:
+		switch {
+		case hidesName(kind):
 			return refusal(ReasonECH, "encrypted client hellos are refused: turn ECH off")
-		case extEarlyData:
+		case kind == extEarlyData:
 			return refusal(ReasonEarlyData, "TLS early data is refused: turn it off")
-		case extServerName:
+		case kind == extServerName:
 			if name, err = serverName(data); err != nil {
 				return err
 			}
@@ -118,6 +121,15 @@ func checkHello(body []byte, host string) error {
 		return refusal(ReasonSNIMismatch, "the TLS client hello names another server")
 	}
 	return nil
+}
+
+// hidesName reports whether an extension encrypts the name that the server acts on.
+func hidesName(kind uint16) bool {
+	switch kind {
+	case extESNI, extECHOldDraft, extECHOldDraftTwo, extECHOuter:
+		return true
+	}
+	return kind >= extECHFirst && kind <= extECHLast
 }
 
 // helloExtensions skips to the extensions, which must end the hello.
@@ -187,53 +199,6 @@ func (c *cursor) uint16() uint16 {
 func (c *cursor) vector8() []byte  { return c.take(c.uint8()) }
 func (c *cursor) vector16() []byte { return c.take(int(c.uint16())) }
 
-// helloGuard reads a client's stream after its first hello. A server may ask
-// for a second one (RFC 8446, 4.1.4), which must name the same host; the first
-// record that is neither that nor a change of cipher ends the guard.
-type helloGuard struct {
-	r       *bufio.Reader
-	host    string
-	pending []byte
-	done    bool
-}
-
-func (g *helloGuard) Read(p []byte) (int, error) {
-	if len(g.pending) == 0 && !g.done {
-		if err := g.next(); err != nil {
-			return 0, err
-		}
-	}
-	if len(g.pending) > 0 {
-		n := copy(p, g.pending)
-		g.pending = g.pending[n:]
-		return n, nil
-	}
-	return g.r.Read(p)
-}
-
-func (g *helloGuard) next() error {
-	b, err := g.r.Peek(recordHeader + 1)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	switch {
-	case len(b) <= recordHeader:
-		g.done = true
-	case b[0] == recordCCS && b[1] == 3 && b[3] == 0 && b[4] == 1:
-		g.pending = append([]byte(nil), b...)
-		_, err = g.r.Discard(len(b))
-		return err
-	case b[0] == recordHandshake && b[5] == handshakeClientHello:
-		g.pending, err = readHello(g.r, g.host)
-		return err
-	case b[0] == recordHandshake && b[3] == 0 && b[4] == 0:
-		return refusal(ReasonNotTLS, "empty TLS handshake record")
-	default:
-		g.done = true
-	}
-	return nil
-}
-
 // alert is a fatal TLS alert, so that a client says more than "connection closed".
 func alert(reason Reason) []byte {
 	const internalError, accessDenied = 80, 49
@@ -241,5 +206,5 @@ func alert(reason Reason) []byte {
 	if reason == ReasonDial || reason == ReasonAudit {
 		code = internalError
 	}
-	return []byte{21, 3, 3, 0, 2, 2, code}
+	return []byte{recordAlert, 3, 3, 0, 2, 2, code}
 }

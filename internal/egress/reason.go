@@ -75,11 +75,13 @@ const (
 type reasonError struct {
 	reason Reason
 	detail string
+	// address is for the record only: the sandbox is not told what a name leads to.
+	address string
 }
 
 func (e *reasonError) Error() string { return string(e.reason) + ": " + e.detail }
 
-func refusal(reason Reason, detail string) error { return &reasonError{reason, detail} }
+func refusal(reason Reason, detail string) error { return &reasonError{reason: reason, detail: detail} }
 
 // reasonOf is the reason an error carries; errors of the connection itself are time-outs or malformed.
 func reasonOf(err error) Reason {
@@ -105,6 +107,8 @@ type denial struct {
 	rule   nacre.EgressRule
 	method string
 	detail string
+	// address is what the host resolved to where that is why.
+	address string
 }
 
 // ruleName is the rule that matched, or "" where none did.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nacre-dev/nacre"
+	"golang.org/x/net/publicsuffix"
 )
 
 const (
@@ -131,6 +132,8 @@ func checkRule(r nacre.EgressRule) error {
 		return errors.New("write the host in lower case")
 	case wild && !strings.Contains(name, "."):
 		return errors.New("a wildcard needs two parts after it, such as *.example.com")
+	case wild && isRegistry(name):
+		return errors.New("anyone can register a name below " + name + ": name a domain below it")
 	case r.Port == 0:
 		return errors.New("name a port from 1 to 65535")
 	case r.Protocol > nacre.ProtocolTCP:
@@ -139,6 +142,12 @@ func checkRule(r nacre.EgressRule) error {
 		return errors.New("a pin is ADDRESS:PORT")
 	}
 	return nil
+}
+
+// isRegistry reports whether names below a domain, such as co.uk, are sold to anyone.
+func isRegistry(domain string) bool {
+	suffix, icann := publicsuffix.PublicSuffix(domain)
+	return icann && suffix == domain
 }
 
 // match finds the rule for a target and one of the protocols. An exact host
