@@ -3,7 +3,6 @@ package kernel
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -151,7 +150,13 @@ func membersOf[V any](d *detail, name string, all map[string]V, text func(V) str
 	}
 	d.key(name)
 	*d = append(*d, '{')
-	for i, key := range slices.Sorted(maps.Keys(all)) {
+	var few [16]string
+	names := few[:0]
+	for key := range all {
+		names = append(names, key)
+	}
+	slices.Sort(names)
+	for i, key := range names {
 		if i > 0 {
 			*d = append(*d, ',')
 		}

@@ -5,57 +5,60 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"log"
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/kernel"
 	"github.com/nacre-dev/nacre/policy"
 )
 
-// printed is a recorder for a terminal; a real one is durable.
-type printed struct{}
-
-func (printed) Append(_ context.Context, r nacre.Record) error {
-	fmt.Println(r.Kind, r.Outcome)
-	return nil
-}
-
-func (p printed) Commit(ctx context.Context, r nacre.Record) error { return p.Append(ctx, r) }
-
+// All of it in thirty lines: a policy, a grant, a narrower one for a
+// sub-agent, a frame, a handle to the rest of it, and what was recorded.
 func Example() {
-	key := make([]byte, 32)
+	ctx, key, chain := context.Background(), make([]byte, 32), audit.Memory(1000)
 	_, _ = rand.Read(key) // never fails
 	k, err := kernel.New(kernel.Config{
-		Policy:   policy.Shipped(),
-		Groups:   policy.Groups{"family": {Tools: []string{"note_*"}}},
-		Recorder: printed{}, Now: time.Now, Random: rand.Reader, TokenKey: key,
+		Policy: policy.Shipped(), Groups: policy.Groups{"office": {Tools: []string{"invoice_*"}}},
+		Recorder: chain, Now: time.Now, Random: rand.Reader, TokenKey: key,
 	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	err = k.Register(nacre.Tool{
+	check(err)
+	check(k.Register(nacre.Tool{
 		Capability: nacre.Capability{
-			ID: "notes.note_read", Tool: "note_read", Safety: nacre.Read, Sensitivity: nacre.SensitiveNone,
-			Schema: json.RawMessage(`{"type":"object","required":["id"],"additionalProperties":false,"properties":{"id":{"type":"integer"}}}`),
+			ID: "billing.invoice_list", Tool: "invoice_list", Safety: nacre.Read, Sensitivity: nacre.SensitiveNone,
+			Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"status":{"type":"string"}}}`),
 		},
-		Driver: nacre.DriverFunc(func(context.Context, nacre.Invocation) (json.RawMessage, error) {
-			return json.RawMessage(`{"text":"milk","api_key":"abcdef0123456789"}`), nil
-		}),
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	agent := nacre.Principal{ID: "family/s1", Group: "family", Session: "s1"}
-	for _, arguments := range []string{`{"id":7}`, `{"id":"seven"}`} {
-		outcome, err := k.Call(context.Background(), nacre.Call{Principal: agent, Tool: "note_read", Arguments: json.RawMessage(arguments)})
-		fmt.Println(string(outcome.Result), err)
+		Driver: nacre.DriverFunc(listInvoices),
+	}))
+	agent := nacre.Principal{ID: "office/agent", Group: "office", Session: "s1"}
+	grant, err := k.Grant(ctx, kernel.GrantRequest{Capability: "billing.invoice_list"}, agent, "Which invoices are open?")
+	check(err)
+	rows := 3
+	narrower, err := k.Derive(grant, nacre.Caveat{Principal: "office/agent/helper", Constraints: nacre.Constraints{MaxRows: &rows}})
+	check(err)
+	in := kernel.Input{Arguments: json.RawMessage(`{"status":"open"}`), Mode: nacre.ModeHandleOnly, Caller: "office/agent/helper"}
+	frame, err := k.Invoke(ctx, narrower, agent, in)
+	check(err)
+	agent.ID = in.Caller
+	page, err := k.Expand(ctx, frame.Handle.ID, nacre.Query{Fields: []string{"id", "api_key"}}, agent)
+	check(err)
+	fmt.Printf("%d rows are granted: %s\n", frame.Handle.Rows, page.Rows)
+	for _, record := range chain.Records() {
+		fmt.Println(record.Kind, record.Outcome)
 	}
 	// Output:
+	// 3 rows are granted: [{"id":0,"api_key":"[REDACTED]"} {"id":1,"api_key":"[REDACTED]"} {"id":2,"api_key":"[REDACTED]"}]
+	// grant allowed
 	// call.begin allowed
-	// call.end sanitized
-	// {"text":"milk","api_key":"[REDACTED]"} <nil>
-	// call.reject rejected
-	//  VALIDATION_FAILED: id: got string, want integer
+	// call.end routed
+	// handle.expand sanitized
+}
+
+func listInvoices(context.Context, nacre.Invocation) (json.RawMessage, error) { return invoices(100), nil }
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
 }

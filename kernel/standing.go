@@ -79,9 +79,8 @@ func (s *standings) find(r *run, now time.Time) (standing, bool) {
 
 // like digests what calls have in common that one ruling may stand for: the
 // code, the rules and the one that asks, who acts and whether they have read
-// untrusted text, and in
-// ScopeSame the values in which a wrong one does harm. Where a tool does not
-// say which those are, all of its arguments are.
+// untrusted text, and in ScopeSame the values in which a wrong one does harm.
+// Where a tool does not say which those are, all of its arguments are.
 func (r *run) like(scope nacre.RulingScope) token.Digest {
 	c, p, authority := r.tool.capability, r.call.Principal, r.subject.Authority()
 	parts := []string{
