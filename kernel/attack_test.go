@@ -16,6 +16,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/kernel"
+	"github.com/nacre-dev/nacre/policy"
 )
 
 // A thousand callers grant, invoke, expand, derive, revoke, call and forget at
@@ -240,5 +241,86 @@ func TestMemoryDoesNotGrowWithCalls(t *testing.T) {
 	before := serve(6_000)
 	if after := serve(6_000); after > before+before/2+(8<<20) {
 		t.Errorf("%d bytes after 6,000 grants, %d after 12,000", before, after)
+	}
+}
+
+// K-21: wherever a caller leaves, what was begun has an end, and what was not did not run.
+func TestWhereverACallerLeavesTheRecordIsWhole(t *testing.T) {
+	for _, leave := range []nacre.Kind{nacre.KindApprovalAsk, nacre.KindApprovalReply, nacre.KindCallBegin, nacre.KindCallEnd, kernel.KindGrant, kernel.KindExpand} {
+		h := open(t, nil)
+		h.add(t, note(risky), func(context.Context, nacre.Invocation) (json.RawMessage, error) { return rows(200), nil })
+		ctx, cancel := context.WithCancel(t.Context())
+		h.chain.fail = func(r nacre.Record) bool {
+			if r.Kind == leave {
+				cancel()
+			}
+			return false
+		}
+		outcome, _ := h.Call(ctx, call(milk))
+		if outcome.Handle != nil {
+			_, _ = h.Expand(ctx, outcome.Handle.ID, nacre.Query{}, writer)
+		}
+		if grant, err := h.Grant(ctx, kernel.GrantRequest{Capability: "notes.note_add"}, writer, ""); err == nil {
+			_, _ = h.Invoke(ctx, grant, writer, with)
+		}
+		cancel()
+		if err := h.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		told := h.chain.told()
+		begun, ended := strings.Count(told, "call.begin/"), strings.Count(told, "call.end/")
+		if begun != ended || len(h.called()) > begun {
+			t.Errorf("%s: %d ran, recorded %s", leave, len(h.called()), told)
+		}
+	}
+}
+
+// hysteric is a policy that panics wherever it can.
+type hysteric struct{ policy.Explainer }
+
+func (hysteric) Version() string                      { panic("version") }
+func (hysteric) Decide(policy.Request) nacre.Decision { panic("decide") }
+func (hysteric) Explain(policy.Request) nacre.Denial  { panic("explain") }
+
+// K-24: a policy that panics allows nothing, and takes nobody down.
+func TestAPolicyThatPanicsEverywhereAllowsNothing(t *testing.T) {
+	h := open(t, func(c *kernel.Config) { c.Policy = hysteric{policy.Shipped()} })
+	h.add(t, reading(nil), nil)
+	if _, err := h.Grant(t.Context(), kernel.GrantRequest{Capability: "notes.note_read"}, writer, ""); refusal(t, err).Code != nacre.CodeUnauthorized {
+		t.Errorf("have %v", err)
+	}
+	if _, err := h.ExplainDenial(kernel.GrantRequest{Capability: "notes.note_read"}, writer, ""); err == nil {
+		t.Error("it was explained")
+	}
+}
+
+// K-05: a rule on arguments holds for a grant that was made before there were any.
+func TestARuleOnArgumentsHoldsForEachUseOfAGrant(t *testing.T) {
+	rules, err := policy.Parse("rules", []byte("default = \"allow\"\n[[rules]]\nname = \"no eggs\"\naction = \"deny\"\n[rules.match]\narguments = { text = [\"eggs*\"] }\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := open(t, func(c *kernel.Config) { c.Policy = rules })
+	h.add(t, reading(nil), nil)
+	grant := h.grant(t, kernel.GrantRequest{Capability: "notes.note_read"})
+	_, err = h.Invoke(t.Context(), grant, writer, kernel.Input{Arguments: json.RawMessage(`{"text":"eggs, six"}`)})
+	if refusal(t, err).Reason != nacre.ReasonExplicitDeny {
+		t.Errorf("have %v", err)
+	}
+	if _, err := h.Invoke(t.Context(), grant, writer, with); err != nil {
+		t.Error(err)
+	}
+}
+
+// K-04: the default rules' justification is the grant's, and that of nobody else.
+func TestAGrantsJustificationCountsForItsUses(t *testing.T) {
+	h := open(t, func(c *kernel.Config) { c.Policy = policy.Default() })
+	h.add(t, note(nil), nil)
+	if _, err := h.Grant(t.Context(), kernel.GrantRequest{Capability: "notes.note_add"}, writer, "too short"); refusal(t, err).Reason != nacre.ReasonInsufficientReason {
+		t.Errorf("have %v", err)
+	}
+	grant := h.grant(t, kernel.GrantRequest{Capability: "notes.note_add"})
+	if _, err := h.Invoke(t.Context(), grant, writer, with); err != nil {
+		t.Error(err)
 	}
 }

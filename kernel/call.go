@@ -127,7 +127,7 @@ func (k *Kernel) begin(c nacre.Call) (r *run, err error) {
 		c.ID, err = k.randomID()
 	}
 	return &run{
-		call: c, now: k.now(), subject: token.SubjectOf(c.Principal), policy: k.policy.Version(),
+		call: c, now: k.now(), subject: token.SubjectOf(c.Principal), policy: k.version(),
 		payer: p.ID, admin: slices.Contains(p.Roles, roleAdmin),
 	}, err
 }
@@ -228,6 +228,12 @@ func (k *Kernel) permit(r *run) error {
 		r.decision.Message = "the tool is marked as high risk"
 	}
 	return k.constrain(r)
+}
+
+// version is nothing where an embedder's engine panics; then it decides nothing either.
+func (k *Kernel) version() (v string) {
+	defer func() { _ = recover() }()
+	return k.policy.Version()
 }
 
 // request is what policy decides on.

@@ -130,8 +130,9 @@ func (k *Kernel) mint(ctx context.Context, r *run, q GrantRequest) (nacre.Token,
 // the schema, the token's constraints and, now that they are known, the policy,
 // and then acts, records and shows as Call does. A person is asked again where
 // the session has listened to somebody else since the grant, or where what was
-// granted did not say with which arguments. The frame is in the mode that was
-// asked for, or a narrower one.
+// granted did not say with which arguments. The justification is that of the
+// grant, and p's where this kernel did not make it. The frame is in the mode
+// that was asked for, or a narrower one.
 func (k *Kernel) Invoke(ctx context.Context, t nacre.Token, p nacre.Principal, in Input) (nacre.Frame, error) {
 	r, effective, err := k.use(t, p, in)
 	if err != nil {
@@ -334,5 +335,14 @@ func (k *Kernel) ExplainDenial(q GrantRequest, p nacre.Principal, justification 
 	if err := k.listen(r); err != nil {
 		return nacre.Denial{}, err
 	}
-	return explainer.Explain(r.request()), nil
+	return explained(explainer, r.request())
+}
+
+func explained(engine policy.Explainer, q policy.Request) (d nacre.Denial, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			d, err = nacre.Denial{}, fmt.Errorf("kernel: policy %w: %v", errPanicked, p)
+		}
+	}()
+	return engine.Explain(q), nil
 }

@@ -372,7 +372,7 @@ func recorded(ctx context.Context, record nacre.Record, d detail, write func(con
 // hung up is no reason to leave out what it did. Its clock runs from when
 // somebody waits for it, which a recorder in memory never does.
 type patient struct {
-	context.Context // that of the caller, for its values
+	context.Context //nolint:containedctx // it is one itself, with the caller's values
 
 	mu     sync.Mutex
 	within context.Context //nolint:containedctx // it is made late

@@ -158,7 +158,7 @@ func Trace(caller Caller, spans trace.TracerProvider, meters metric.MeterProvide
 // Call is the wrapped call inside of a span. A refusal is the span's error by
 // its code, never by its text.
 func (t *Traced) Call(ctx context.Context, c nacre.Call) (nacre.Outcome, error) {
-	tool := toolName(c.Tool)
+	tool := t.toolName(c.Tool)
 	attributes := []attribute.KeyValue{semconv.GenAIOperationNameKey.String(executeTool), semconv.GenAIToolName(tool)}
 	ctx, span := t.tracer.Start(ctx, executeTool+" "+tool, trace.WithSpanKind(trace.SpanKindInternal), trace.WithAttributes(append(attributes,
 		semconv.GenAIToolType("function"), semconv.GenAIToolCallID(c.ID), semconv.GenAIConversationID(string(c.Principal.Session)))...))
@@ -175,9 +175,14 @@ func (t *Traced) Call(ctx context.Context, c nacre.Call) (nacre.Outcome, error) 
 	return outcome, err
 }
 
-// toolName keeps what an agent made up out of the names of spans and series.
-func toolName(name nacre.ToolName) string {
-	if _, err := nacre.ParseToolName(string(name)); err != nil {
+// registry is a Caller that knows which tools there are, as a kernel does.
+type registry interface{ Has(nacre.ToolName) bool }
+
+// toolName keeps what an agent made up out of the names of spans and series,
+// however well-formed: each would be one more.
+func (t *Traced) toolName(name nacre.ToolName) string {
+	known, ok := t.caller.(registry)
+	if _, err := nacre.ParseToolName(string(name)); err != nil || ok && !known.Has(name) {
 		return "_OTHER"
 	}
 	return string(name)

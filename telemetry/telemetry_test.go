@@ -55,7 +55,9 @@ func calls(t *testing.T, c telemetry.Caller) {
 	for _, arguments := range []string{`{"id":"` + secret + `"}`, `{}`} {
 		_, _ = c.Call(t.Context(), nacre.Call{ID: "e-1", Principal: agent, Tool: "note_read", Arguments: json.RawMessage(arguments)})
 	}
-	_, _ = c.Call(t.Context(), nacre.Call{ID: "e-2", Principal: agent, Tool: "no such " + secret})
+	for _, madeUp := range []nacre.ToolName{"no such " + secret, "note_pa55"} {
+		_, _ = c.Call(t.Context(), nacre.Call{ID: "e-2", Principal: agent, Tool: madeUp})
+	}
 }
 
 // K-23: the nine counters in Prometheus' text format.
@@ -69,7 +71,7 @@ func TestTheCountersAreWrittenForPrometheus(t *testing.T) {
 	for _, want := range []string{
 		"nacre_invocations_total 1\n", "nacre_grants_total 0\n", "nacre_invocation_failures_total 0\n", "nacre_fallback_activations_total 0\n",
 		"nacre_redaction_events_total 0\n", "nacre_budget_downgrades_total 0\n", "nacre_handle_stores_total 0\n", "nacre_expansions_total 0\n",
-		`nacre_denials_total{reason_code="invalid_arguments"} 1`, `nacre_denials_total{reason_code="unknown_tool"} 1`, "# TYPE nacre_grants_total counter\n",
+		`nacre_denials_total{reason_code="invalid_arguments"} 1`, `nacre_denials_total{reason_code="unknown_tool"} 2`, "# TYPE nacre_grants_total counter\n",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("have no %q in\n%s", want, b.String())
@@ -99,7 +101,7 @@ func TestCallsAreSpansWithoutContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	have := spans.GetSpans()
-	if len(have) != 3 || have[0].Name != "execute_tool note_read" || have[2].Name != "execute_tool _OTHER" {
+	if len(have) != 4 || have[0].Name != "execute_tool note_read" || have[2].Name != "execute_tool _OTHER" || have[3].Name != "execute_tool _OTHER" {
 		t.Fatalf("have %+v", have)
 	}
 	for key, want := range map[attribute.Key]string{
