@@ -120,7 +120,7 @@ func prefetched(r *bufio.Reader) (io.Reader, error) {
 	chunks := &chunkReader{r: r}
 	var first bytes.Buffer
 	buf := make([]byte, prefetch/16)
-	for first.Len() == 0 || (first.Len() < prefetch && r.Buffered() > 0) {
+	for first.Len() == 0 || (first.Len() < prefetch && r.Buffered() > len("\r\n")) {
 		n, err := chunks.Read(buf)
 		first.Write(buf[:n])
 		if errors.Is(err, io.EOF) {

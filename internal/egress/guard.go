@@ -66,7 +66,7 @@ const (
 	watchLimit = 1 << 10
 	// handshakeServerHello precedes the hello's length, version and random value.
 	handshakeServerHello = 2
-	randomAt, randomSize = recordHeader + 4 + 2, 32
+	randomAt, randomSize = 4 + 2, 32
 )
 
 // helloRetry is the random value of a ServerHello that asks for a second hello
@@ -95,15 +95,28 @@ func (w *serverWatch) Read(p []byte) (int, error) {
 
 // look skips warnings, which may come before the hello, and reads its random value.
 func (w *serverWatch) look() {
-	b := w.seen
-	for len(b) >= recordHeader+2 && b[0] == recordAlert && b[3] == 0 && b[4] == 2 {
-		b = b[recordHeader+2:]
-	}
+	message, strange := handshakeOf(w.seen)
 	switch {
-	case len(w.seen) >= watchLimit, len(b) > recordHeader && (b[0] != recordHandshake || b[5] != handshakeServerHello):
-		w.over, w.seen = true, nil
-	case len(b) >= randomAt+randomSize:
-		w.settled.Store(!bytes.Equal(b[randomAt:randomAt+randomSize], []byte(helloRetry)))
-		w.over, w.seen = true, nil
+	case len(message) >= randomAt+randomSize:
+		w.settled.Store(message[0] == handshakeServerHello && !bytes.Equal(message[randomAt:randomAt+randomSize], []byte(helloRetry)))
+	case !strange && len(w.seen) < watchLimit:
+		return
 	}
+	w.over, w.seen = true, nil
+}
+
+// handshakeOf joins what a stream's handshake records hold, up to a record of another kind.
+func handshakeOf(stream []byte) (message []byte, strange bool) {
+	for len(stream) >= recordHeader {
+		end := min(recordHeader+int(binary.BigEndian.Uint16(stream[3:])), len(stream))
+		switch stream[0] {
+		case recordHandshake:
+			message = append(message, stream[recordHeader:end]...)
+		case recordAlert:
+		default:
+			return message, true
+		}
+		stream = stream[end:]
+	}
+	return message, false
 }

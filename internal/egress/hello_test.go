@@ -139,8 +139,8 @@ func brokenRecords() map[string]func() []byte {
 	before := func(first ...byte) func() []byte { return func() []byte { return append(first, good...) } }
 	return map[string]func() []byte{
 		"recordversion": func() []byte { return edit(good, 1, 4) },
-		"ssl2":        func() []byte { return append([]byte{0x80, 46, 1, 3, 1, 0, 3, 0, 0, 0, 32}, make([]byte, 40)...) },
-		"emptyrecord": before(22, 3, 1, 0, 0), "hugerecord": func() []byte { return append([]byte{22, 3, 1, 0x40, 1, 1}, make([]byte, 1<<14)...) },
+		"ssl2":          func() []byte { return append([]byte{0x80, 46, 1, 3, 1, 0, 3, 0, 0, 0, 32}, make([]byte, 40)...) },
+		"emptyrecord":   before(22, 3, 1, 0, 0), "hugerecord": func() []byte { return append([]byte{22, 3, 1, 0x40, 1, 1}, make([]byte, 1<<14)...) },
 		"interleavedccs": around(20, 3, 3, 0, 1, 1), "interleavedalert": around(21, 3, 3, 0, 2, 1, 90), "interleaveddata": around(23, 3, 3, 0, 1, 0),
 		"ccsfirst": before(20, 3, 3, 0, 1, 1), "alertfirst": before(21, 3, 3, 0, 2, 1, 0), "datafirst": before(23, 3, 3, 0, 1, 0), "heartbeatfirst": before(24, 3, 3, 0, 3, 1, 0x40, 0),
 		"serverhello": func() []byte { return edit(good, 5, 2) }, "hellorequest": before(22, 3, 1, 0, 4, 0, 0, 0, 0),

@@ -144,10 +144,15 @@ func checkRule(r nacre.EgressRule) error {
 	return nil
 }
 
-// isRegistry reports whether names below a domain, such as co.uk, are sold to anyone.
+// isRegistry reports whether names right below a domain, such as co.uk, are
+// sold to anyone, or are such domains themselves, as those below kawasaki.jp are.
 func isRegistry(domain string) bool {
-	suffix, icann := publicsuffix.PublicSuffix(domain)
-	return icann && suffix == domain
+	for _, name := range []string{domain, "x." + domain} {
+		if suffix, icann := publicsuffix.PublicSuffix(name); icann && suffix == name {
+			return true
+		}
+	}
+	return false
 }
 
 // match finds the rule for a target and one of the protocols. An exact host
