@@ -55,7 +55,9 @@ func Example() {
 	// handle.expand sanitized
 }
 
-func listInvoices(context.Context, nacre.Invocation) (json.RawMessage, error) { return invoices(100), nil }
+func listInvoices(context.Context, nacre.Invocation) (json.RawMessage, error) {
+	return invoices(100), nil
+}
 
 func check(err error) {
 	if err != nil {
