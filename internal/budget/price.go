@@ -138,11 +138,13 @@ func OpenAIPrices() Table {
 		"gpt-4.1-mini": automatic(400_000, 1_600_000, 100_000),
 		"gpt-4.1-nano": automatic(100_000, 400_000, 25_000),
 		"gpt-4o":       automatic(2_500_000, 10_000_000, 1_250_000),
-		"o3":           automatic(2_000_000, 8_000_000, 500_000),
-		"o4-mini":      automatic(1_100_000, 4_400_000, 275_000),
-		"gpt-5-nano":   automatic(50_000, 400_000, 5_000),
-		"gpt-5.4-mini": automatic(750_000, 4_500_000, 75_000),
-		"gpt-5.4-nano": automatic(200_000, 1_250_000, 20_000),
+		// The one date that costs more than its name.
+		"gpt-4o-2024-05-13": automatic(5_000_000, 15_000_000, 5_000_000),
+		"o3":                automatic(2_000_000, 8_000_000, 500_000),
+		"o4-mini":           automatic(1_100_000, 4_400_000, 275_000),
+		"gpt-5-nano":        automatic(50_000, 400_000, 5_000),
+		"gpt-5.4-mini":      automatic(750_000, 4_500_000, 75_000),
+		"gpt-5.4-nano":      automatic(200_000, 1_250_000, 20_000),
 	}
 	for _, id := range []string{"gpt-5", "gpt-5-codex", "gpt-5.1", "gpt-5.1-codex", "gpt-5.1-codex-max"} {
 		t[id] = automatic(1_250_000, 10_000_000, 125_000)

@@ -92,7 +92,7 @@ func (chat) finish(r *request, u *Upstream) {
 	field := r.maxField
 	switch {
 	case field != "":
-	case u.compatible():
+	case u.wantsMaxTokens():
 		field = "max_tokens"
 	default:
 		field = "max_completion_tokens"
@@ -101,7 +101,7 @@ func (chat) finish(r *request, u *Upstream) {
 	r.drop("max_completion_tokens")
 	r.set(field, json.RawMessage(strconv.FormatInt(r.maxTokens, 10)))
 	r.drop("client_metadata")
-	if u.compatible() {
+	if u.Compatible {
 		r.drop("store")
 	} else {
 		r.set("store", json.RawMessage("false")) // it is true for some accounts where it is not set

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 )
 
 // maxNesting is how deep content blocks nest: a document in a tool's result has content of its own.
@@ -85,6 +86,11 @@ func (r *request) checkBlock(value json.RawMessage, depth int) error {
 	kind, _ := text(fields["type"])
 	if !slices.Contains(blockTypes, kind) {
 		return refuse(ReasonContentBlock, "content block %.64q: not on the gateway's list", kind)
+	}
+	for key := range fields { // some upstreams read keys in any case
+		if key != strings.ToLower(key) {
+			return refuse(ReasonField, "%.64s in a content block: not on the gateway's list of fields", key)
+		}
 	}
 	for _, key := range []string{"file_id", "url", "container", "container_id", "server_name"} {
 		if _, ok := fields[key]; ok {

@@ -3,9 +3,12 @@ package model_test
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/nacre-dev/nacre/internal/model"
@@ -93,5 +96,118 @@ func checkBlocks(t *testing.T, content any) {
 		}
 		checkBlocks(t, block["content"])
 		checkBlocks(t, source["content"])
+	}
+}
+
+// FuzzOpenAI: the same for Responses and Chat. What the gateway writes itself
+// is the maximum, store and stream_options.
+func FuzzOpenAI(f *testing.F) {
+	for _, s := range speeches[1:] {
+		chat := s.dialect == model.Chat
+		for _, fields := range []string{
+			"", `"stream":true,`, `"store":true,`, `"background":true,`, `"previous_response_id":"x",`, `"tools":[{"type":"web_search"}],`, `"max_tokens":5,`, `"max_output_tokens":5,`,
+			`"tools":[{"type":"function","name":"x","parameters":{"a":[1,"\"]}"]}}],`, `"tools":[{"type":"function","function":{"name":"x"}}],`, `"tool_choice":{"type":"mcp"},`,
+			`"tools":[{"type":"namespace","name":"n","tools":[{"type":"custom","name":"x","format":{"type":"text"}}]}],`, `"stream_options":{"include_usage":true},`, `"n":1,`,
+		} {
+			f.Add(chat, []byte(s.call(fields)))
+		}
+	}
+	for _, item := range []string{
+		`{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,AA"}]}`, `{"role":"user","content":[{"type":"input_image","image_url":"https://x"}]}`,
+		`{"type":"function_call_output","call_id":"c","output":[{"type":"input_file","file_id":"f"}]}`, `{"type":"item_reference","id":"x"}`, `{"type":"reasoning","summary":[],"encrypted_content":"x"}`,
+	} {
+		f.Add(false, []byte(items(item)))
+	}
+	f.Add(true, []byte(`{"model":"gpt-5.1","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://x"}}]}]}`))
+	var got []byte
+	b := start(f, http.NotFoundHandler(), func(o *model.Options) {
+		everyDialect(o)
+		o.Budget, o.Client = 1<<60, &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			got, _ = io.ReadAll(r.Body)
+			header := http.Header{"Content-Type": {"application/json"}}
+			return &http.Response{StatusCode: 200, Header: header, Body: io.NopCloser(strings.NewReader(`{"usage":{}}`)), Request: r}, nil
+		})}
+	})
+	f.Fuzz(func(t *testing.T, chat bool, body []byte) {
+		got = nil
+		gateway, err := model.New(b.opts) // each has its own limit of refusals
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := map[bool]string{true: "/v1/chat/completions", false: "/v1/responses"}[chat]
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body))
+		r.Header = http.Header{"Authorization": {"Bearer " + token}, "Content-Type": {"application/json"}}
+		gateway.ServeHTTP(w, r)
+		if w.Code != http.StatusOK {
+			return
+		}
+		var have, want map[string]any
+		if err := json.Unmarshal(got, &have); err != nil {
+			t.Fatalf("the upstream got no JSON: %q", got)
+		}
+		if err := json.Unmarshal(body, &want); err != nil {
+			t.Fatalf("what is no JSON was let through: %q", body)
+		}
+		if have["store"] != false || have["max_tokens"] == nil && have["max_completion_tokens"] == nil && have["max_output_tokens"] == nil {
+			t.Fatalf("have %s", got)
+		}
+		checkSentOpenAI(t, have)
+		for _, own := range []string{"store", "max_tokens", "max_completion_tokens", "max_output_tokens", "stream_options", "client_metadata"} {
+			delete(have, own)
+			delete(want, own)
+		}
+		if !reflect.DeepEqual(have, want) {
+			t.Fatalf("have %s\nwant %s", got, body)
+		}
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// checkSentOpenAI reads a request by other means than the gateway does.
+func checkSentOpenAI(t *testing.T, sent map[string]any) {
+	t.Helper()
+	for _, on := range []string{"background", "previous_response_id", "conversation", "prompt", "web_search_options", "audio", "prediction"} {
+		if v := sent[on]; v != nil && v != false {
+			t.Fatalf("LET THROUGH: %s %v", on, v)
+		}
+	}
+	tools, _ := sent["tools"].([]any)
+	for _, tool := range tools {
+		kind, _ := tool.(map[string]any)["type"].(string)
+		if !slices.Contains([]string{"function", "custom", "namespace", "local_shell", "shell", "apply_patch"}, kind) {
+			t.Fatalf("LET THROUGH: the tool type %q", kind)
+		}
+	}
+	for _, part := range []string{"input", "messages", "instructions"} {
+		checkInside(t, sent[part])
+	}
+}
+
+// checkInside looks for what the vendor would have to fetch, at any depth.
+func checkInside(t *testing.T, v any) {
+	t.Helper()
+	switch v := v.(type) {
+	case []any:
+		for _, inner := range v {
+			checkInside(t, inner)
+		}
+	case map[string]any:
+		for key, inner := range v {
+			if key == "action" || key == "operation" {
+				continue // what the client did itself
+			}
+			if strings.HasPrefix(key, "file_") && inner != nil {
+				t.Fatalf("LET THROUGH: %s %v", key, inner)
+			}
+			address, isText := inner.(string)
+			if isText && (key == "image_url" || key == "url") && !strings.HasPrefix(strings.ToLower(address), "data:image/") {
+				t.Fatalf("LET THROUGH: %s %v", key, inner)
+			}
+			checkInside(t, inner)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -406,6 +407,23 @@ func TestUpstreamsAreChosenByDialectAndModel(t *testing.T) {
 	if cost, _, _ := b.gateway.Spent(); cost == 0 {
 		t.Error("nothing was charged")
 	}
+}
+
+// A call that met a stranger was not made.
+func TestAnUpstreamWithAStrangeCertificateIsNotPaid(t *testing.T) {
+	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+	srv.StartTLS()
+	defer srv.Close()
+	u, _ := url.Parse(srv.URL)
+	b := start(t, http.NotFoundHandler(), func(o *model.Options) {
+		everyDialect(o)
+		o.Upstreams[0].URL = u
+	})
+	if resp, text := b.ask(t, inChat, inChat.call(""), nil); resp.StatusCode != 502 {
+		t.Errorf("have %d %s", resp.StatusCode, text)
+	}
+	spent(t, b, 0, 0, 0)
 }
 
 func TestUpstreamsThatAreRefused(t *testing.T) {

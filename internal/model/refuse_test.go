@@ -67,6 +67,7 @@ func TestWhatIsNotOnTheListIsRefused(t *testing.T) {
 		"a url in the system prompt": {with(`"system":[{"type":"image","source":{"type":"url","url":"u"}}]`), model.ReasonRemoteSource},
 		"a source in a text block":   {saying(`[{"type":"text","text":"x","source":{"type":"url","url":"u"}}]`), model.ReasonRemoteSource},
 		"a file id in a block":       {saying(`[{"type":"document","file_id":"f1"}]`), model.ReasonRemoteSource},
+		"a source in another case":   {saying(`[{"type":"image","Source":{"type":"url","url":"https://evil.test"}}]`), model.ReasonField},
 		"an upload to a container":   {saying(`[{"type":"container_upload","file_id":"f1"}]`), model.ReasonContentBlock},
 		"work done at the vendor":    {saying(`[{"type":"server_tool_use","id":"x","name":"web_search","input":{}}]`), model.ReasonContentBlock},
 		"an mcp call at the vendor":  {saying(`[{"type":"mcp_tool_use","id":"x"}]`), model.ReasonContentBlock},

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
@@ -16,6 +17,8 @@ import (
 const (
 	// maxAnswer is the largest answer that is not a stream, in bytes.
 	maxAnswer = 64 << 20
+	// maxStream is the longest stream that is passed on, in bytes.
+	maxStream = 1 << 30
 	// maxError is the largest error body passed on, in bytes.
 	maxError = 1 << 20
 	// maxChunk is the most of a stream that waits for the rest of its line.
@@ -71,7 +74,8 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, c *call, header h
 // neverSent reports whether an error came before anything was sent, so that nothing can be charged.
 func neverSent(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+	var stranger *tls.CertificateVerificationError
+	return errors.As(err, &op) && op.Op == "dial" || errors.As(err, &stranger)
 }
 
 // answer is an upstream's answer on its way to the brain.
@@ -146,8 +150,9 @@ func (a *answer) stream() {
 	a.begin()
 	r := bufio.NewReaderSize(a.resp.Body, maxChunk)
 	out := http.NewResponseController(a.w)
-	for {
+	for passed := 0; passed < maxStream; {
 		line, err := r.ReadSlice('\n')
+		passed += len(line)
 		a.watch.Reset(a.gateway.limits.Idle)
 		more := errors.Is(err, bufio.ErrBufferFull)
 		if whole, ok := a.gather(line, more); ok {

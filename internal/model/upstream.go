@@ -27,8 +27,8 @@ type Upstream struct {
 	// machine is not free elsewhere.
 	Prices budget.Table
 	// Compatible says that it is not OpenAI itself: a maximum that the brain does
-	// not set is sent as max_tokens, and the field store is left out of Chat. So
-	// it is for every upstream on a loopback address.
+	// not set is sent to Chat as max_tokens, as it is to every loopback address,
+	// and the field store is left out of Chat.
 	Compatible bool
 }
 
@@ -68,8 +68,8 @@ func loopback(u *url.URL) bool {
 	return u.Hostname() == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// compatible reports whether the upstream is asked in the oldest form of a field.
-func (u *Upstream) compatible() bool { return u.Compatible || loopback(u.URL) }
+// wantsMaxTokens reports whether the upstream may not know max_completion_tokens.
+func (u *Upstream) wantsMaxTokens() bool { return u.Compatible || loopback(u.URL) }
 
 // endpoint is the address of a path on the allow-list.
 func (u *Upstream) endpoint(path, query string) string {
