@@ -1,0 +1,261 @@
+package gate
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// maxPattern is the longest pattern, in bytes.
+const maxPattern = 1024
+
+// canonical renders a call for patterns: its words, unquoted, with one space
+// between them. A word that would not survive that is quoted.
+func canonical(c invocation) string {
+	var b strings.Builder
+	for i, arg := range c.args {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		if arg.text == "" || strings.ContainsAny(arg.text, " \t\n'\"") {
+			b.WriteString(quote(arg.text))
+		} else {
+			b.WriteString(arg.text)
+		}
+	}
+	return b.String()
+}
+
+// matches is the first pattern that a call matches from its first word on.
+func matches(patterns []string, c invocation) (string, error) {
+	text := canonical(c)
+	for _, pattern := range patterns {
+		end, err := matchStart(pattern, text)
+		if err != nil {
+			return "", err
+		}
+		if end >= 0 {
+			return pattern, nil
+		}
+	}
+	return "", nil
+}
+
+// matchStart is where a match from the start ends, or -1.
+func matchStart(pattern, text string) (int, error) {
+	if pattern == "" || len(pattern) > maxPattern {
+		return -1, fmt.Errorf("the pattern %q is empty or over %d bytes", pattern[:min(len(pattern), 40)], maxPattern)
+	}
+	re, err := regexp.Compile(`\A(?:` + pattern + `)`)
+	if err != nil {
+		return -1, fmt.Errorf("the pattern %q: %w", pattern, err)
+	}
+	if at := re.FindStringIndex(text); at != nil {
+		return at[1], nil
+	}
+	return -1, nil
+}
+
+// bashAllowlist is the gate of tools::bash-allowlist: every command, however
+// deep, is on the list, and nothing is written beside it (S-02, S-05).
+func (r Rule) bashAllowlist(c Call) Decision {
+	s, d := c.read()
+	if s == nil {
+		return d
+	}
+	if len(s.calls) == 0 {
+		return deny("the command is empty")
+	}
+	if len(s.writes) > 0 {
+		return deny("a redirection writes %s: only the listed commands are allowed here (%s)", shown(s.writes[0]), listed(r.Commands))
+	}
+	if len(s.functions) > 0 {
+		return deny("functions and aliases are not allowed here: %s", s.functions[0])
+	}
+	for _, name := range s.assigned {
+		if !ownName(name) {
+			return deny("setting %s may change what a command runs", name)
+		}
+	}
+	for _, call := range s.calls {
+		if d := r.listed(call); !d.Allowed {
+			return d
+		}
+	}
+	return allow()
+}
+
+// ownName tells variables that a script keeps for itself.
+func ownName(name string) bool {
+	return strings.ToLower(name) == name && !strings.HasSuffix(name, "_proxy") || harmless(name)
+}
+
+// harmless tells variables that change what a program prints, not what it runs.
+func harmless(name string) bool {
+	switch name {
+	case "RUST_BACKTRACE", "RUST_LOG", "RUST_TEST_THREADS", "CARGO_TERM_COLOR", "CARGO_INCREMENTAL", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "TERM", "LANG", "LC_ALL", "TZ", "CI", "COLUMNS":
+		return true
+	}
+	return false
+}
+
+// listed decides on one call of an allow-list.
+func (r Rule) listed(c invocation) Decision {
+	for _, name := range c.env {
+		if !harmless(name) {
+			return deny("setting %s may change what %s runs", name, c.name())
+		}
+	}
+	text := canonical(c)
+	for _, pattern := range r.Commands {
+		end, err := matchStart(pattern, text)
+		if err != nil {
+			return deny("%v", err)
+		}
+		if end < 0 || end < len(c.args[0].text) {
+			continue
+		}
+		if why := beyond(pattern, text, end, c); why != "" {
+			return deny("%q: %s", text, why)
+		}
+		if why := exploits(c); why != "" {
+			return deny("%q: %s", text, why)
+		}
+		return allow()
+	}
+	return deny("%q is not on the list of commands (%s)", text, listed(r.Commands))
+}
+
+// beyond says why a matched call is more than its pattern: the match must end
+// with a word, or in a path under which every operand stays.
+func beyond(pattern, text string, end int, c invocation) string {
+	if end == len(text) || text[end] == ' ' || text[end-1] == ' ' {
+		return ""
+	}
+	start := strings.LastIndexByte(text[:end], ' ') + 1
+	root := text[start:end]
+	if !strings.HasSuffix(root, "/") {
+		return "the pattern " + pattern + " ends within a word"
+	}
+	if c.more {
+		return "its operands are not known"
+	}
+	before := strings.Count(text[:start], " ")
+	if before >= len(c.args) {
+		return "its words cannot be told apart"
+	}
+	for _, arg := range c.args[before:] {
+		if why := strays(arg, root); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// strays says why an operand does not stay under root.
+func strays(arg word, root string) string {
+	switch {
+	case !arg.literal || arg.tilde:
+		return shown(arg) + " is not a literal path under " + root
+	case strings.HasPrefix(arg.text, "-"):
+		return "the option " + arg.text + " is not part of the pattern"
+	case plain(arg.text) != nil:
+		return shown(arg) + " is no plain path"
+	}
+	for part := range strings.SplitSeq(arg.text, "/") {
+		if part == ".." {
+			return shown(arg) + " leaves " + root
+		}
+	}
+	clean := path.Clean(arg.text)
+	if !strings.HasPrefix(clean, path.Clean(root)+"/") {
+		return shown(arg) + " is not under " + root
+	}
+	return ""
+}
+
+// exploits says where a listed tool is made to run or publish something that
+// the list does not mean.
+func exploits(c invocation) string {
+	switch c.name() {
+	case "cargo":
+		return cargoExploits(c)
+	case "rustc":
+		return rustcExploits(c.args[1:])
+	}
+	return ""
+}
+
+func cargoExploits(c invocation) string {
+	sub, rest := cargoSub(c)
+	for _, arg := range c.args[1:] {
+		text := arg.text
+		switch {
+		case text == "--":
+			if sub == "rustc" || sub == "rustdoc" || sub == "clippy" {
+				return rustcExploits(rest)
+			}
+			return ""
+		case strings.HasPrefix(text, "--config"), strings.HasPrefix(text, "-Z"):
+			return text + " can make cargo run anything"
+		case text == "-C" || text == "--fix" || text == "--allow-dirty":
+			return text + " is not allowed: it changes what cargo works on"
+		case strings.HasPrefix(text, "+") && strings.ContainsAny(text, "/."+`\`) && strings.Trim(text, "+0123456789.") != "":
+			return text + " is a toolchain of its own"
+		case strings.HasPrefix(text, "--manifest-path="), strings.HasPrefix(text, "--target-dir="):
+			if _, value, _ := strings.Cut(text, "="); path.IsAbs(value) || strings.Contains(value, "..") {
+				return text + " leaves the project"
+			}
+		}
+	}
+	switch sub {
+	case "login", "logout", "owner", "publish", "yank", "install", "uninstall", "fix", "script", "package-login", "init", "new":
+		return "cargo " + sub + " is not a check"
+	case "?":
+		return "the subcommand is not literal"
+	}
+	return ""
+}
+
+// cargoSub is cargo's subcommand, "?" where it is not known, and what follows.
+func cargoSub(c invocation) (string, []word) {
+	args := c.args[1:]
+	for i := 0; i < len(args); i++ {
+		text := args[i].text
+		switch {
+		case !args[i].literal:
+			return "?", nil
+		case text == "--color" || text == "--config" || text == "-C" || text == "-Z" || text == "--explain" || text == "--manifest-path":
+			i++
+		case strings.HasPrefix(text, "-"), strings.HasPrefix(text, "+"):
+		default:
+			return text, args[i+1:]
+		}
+	}
+	if c.more {
+		return "?", nil
+	}
+	return "", nil
+}
+
+func rustcExploits(args []word) string {
+	for i, arg := range args {
+		text := arg.text
+		next := ""
+		if i+1 < len(args) {
+			next = args[i+1].text
+		}
+		option := strings.TrimPrefix(strings.TrimPrefix(text, "-C"), "--codegen=")
+		if text == "-C" || text == "--codegen" {
+			option = next
+		}
+		switch {
+		case strings.HasPrefix(text, "@"), strings.HasPrefix(text, "-Z"):
+			return text + " can make rustc run anything"
+		case strings.HasPrefix(option, "linker"), strings.HasPrefix(option, "link-"), strings.HasPrefix(option, "llvm-args"), strings.HasPrefix(option, "dlltool"):
+			return text + " " + next + " chooses what rustc runs"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,257 @@
+package gate
+
+import (
+	"regexp"
+	"strings"
+)
+
+// isGit tells a program by which git state is read or changed. Names are
+// compared without regard to case, since some file systems do the same.
+func isGit(name string) bool {
+	name = strings.ToLower(base(name))
+	switch name {
+	case "git", "gitk", "tig", "lazygit", "gitui", "hub", "gix", "ein", "scalar", "gitg", "gitsome", "git2":
+		return true
+	}
+	return strings.HasPrefix(name, "git-")
+}
+
+// checkGit is the gate of policy::no-git-ops (S-04).
+func checkGit(s *script) string {
+	for _, c := range s.calls {
+		if why := gitCall(c); why != "" {
+			return why
+		}
+	}
+	for _, to := range s.writes {
+		if inGitDir(to.text) {
+			return "it writes " + to.text + ", which is git's"
+		}
+	}
+	return ""
+}
+
+func gitCall(c invocation) string {
+	name := c.name()
+	if isGit(c.args[0].text) || strings.Contains(c.args[0].text, "/git-core/") {
+		return name + " is a git operation"
+	}
+	if strings.EqualFold(name, "gh") || strings.EqualFold(name, "glab") {
+		return gh(c)
+	}
+	if code := codeOf(name, c); code != "" && runsGit(name, code) {
+		return name + " is given code that runs git"
+	}
+	if reach, what := c.changes(); reach {
+		for _, target := range what {
+			if inGitDir(target.text) {
+				return name + " changes " + target.text + ", which is git's"
+			}
+		}
+	}
+	return gitBinary(name, c)
+}
+
+// gitBinary refuses what handles the git program as a file or an image.
+func gitBinary(name string, c invocation) string {
+	switch name {
+	case "echo", "printf", "ls", "file", "stat", "test", "[", "dirname", "readlink", "realpath", "basename", "which", "type", "command", ":", "true":
+		return ""
+	case "cp", "mv", "ln", "install", "rsync", "dd", "cat":
+		for _, arg := range c.args[1:] {
+			if strings.EqualFold(base(arg.text), "git") && strings.ContainsRune(arg.text, '/') && (strings.Contains(arg.text, "bin/") || strings.Contains(arg.text, "git-core")) {
+				return name + " is given the git program"
+			}
+		}
+	case "docker", "podman", "nerdctl", "kubectl", "lxc", "oc", "docker-compose", "buildah", "crictl", "ctr":
+		for _, arg := range c.args[1:] {
+			image, _, _ := strings.Cut(arg.text, ":")
+			if isGit(image) || runsGit("sh", "sh; "+arg.text) && strings.Contains(arg.text, " ") {
+				return name + " runs git in a container"
+			}
+		}
+	}
+	for _, arg := range c.args[1:] {
+		if arg.findsGit {
+			return name + " is given the git program"
+		}
+	}
+	return ""
+}
+
+// inGitDir tells a path with .git for a component.
+func inGitDir(path string) bool {
+	for part := range strings.SplitSeq(strings.ReplaceAll(path, `\`, "/"), "/") {
+		if strings.EqualFold(part, ".git") {
+			return true
+		}
+	}
+	return false
+}
+
+// gh refuses what reads or changes a repository's state.
+func gh(c invocation) string {
+	const refused = "gh changes or reads repository state here"
+	words, dynamic := operandsOf(c.args[1:], "-R --repo --hostname")
+	if len(words) == 0 {
+		if dynamic || c.more {
+			return "gh is given words that are not literal"
+		}
+		return ""
+	}
+	verb := ""
+	if len(words) > 1 {
+		verb = words[1]
+	}
+	if dynamic && words[0] != "help" && (len(words) < 2 || words[0] == "api") {
+		return "gh is given words that are not literal"
+	}
+	switch words[0] {
+	case "repo", "release", "co", "ruleset", "secret", "variable", "codespace", "cs", "deploy-key", "sync":
+		return refused
+	case "api":
+		return ghAPI(c.args[1:])
+	case "pr", "mr":
+		switch verb {
+		case "view", "list", "ls", "status", "checks", "diff", "comment", "":
+			return ""
+		}
+		return refused
+	case "alias", "extension", "extensions", "ext":
+		if verb != "list" && verb != "ls" && verb != "" && verb != "search" && verb != "browse" {
+			return "gh " + words[0] + " " + verb + " changes what gh runs"
+		}
+	case "workflow", "run", "cache", "gist", "label", "project", "issue":
+		switch verb {
+		case "run", "enable", "disable", "rerun", "delete", "develop", "clone", "transfer":
+			return refused
+		}
+	}
+	return ""
+}
+
+// operandsOf are the words that are no options, and whether one is not literal.
+func operandsOf(args []word, long string) (words []string, dynamic bool) {
+	for i := 0; i < len(args); i++ {
+		if strings.HasPrefix(args[i].text, "-") && args[i].text != "-" {
+			if oneOf(args[i].text, strings.Fields(long)) {
+				i++
+			}
+			continue
+		}
+		dynamic = dynamic || !args[i].literal
+		words = append(words, args[i].text)
+	}
+	return words, dynamic
+}
+
+// ghAPI lets reading of what is no repository pass.
+func ghAPI(args []word) string {
+	words, _ := operandsOf(args, "-R --repo --hostname -X --method -f -F --field --raw-field -H --header -q --jq -t --template --input --cache -p --preview")
+	if len(words) < 2 {
+		return "gh api without an address"
+	}
+	address := strings.ToLower(words[1])
+	if i := strings.Index(address, "://"); i >= 0 {
+		_, address, _ = strings.Cut(address[i+3:], "/")
+	}
+	address = strings.Trim(address, "/")
+	address = strings.TrimPrefix(strings.TrimPrefix(address, "api/v3/"), "api/")
+	for part := range strings.SplitSeq(address, "/") {
+		switch part, _, _ = strings.Cut(part, "?"); part {
+		case "repos", "repositories", "projects", "..", ".":
+			return "gh api reaches " + part
+		}
+		if strings.Contains(part, "%") {
+			return "gh api is given an address in escapes"
+		}
+	}
+	return ghMethod(address, args)
+}
+
+func ghMethod(address string, args []word) string {
+	method, fields := "", false
+	for i, arg := range args {
+		flag, value, given := strings.Cut(arg.text, "=")
+		if !given && i+1 < len(args) {
+			value = args[i+1].text
+		}
+		switch {
+		case flag == "-X" || flag == "--method":
+			method = value
+		case strings.HasPrefix(arg.text, "-X"):
+			method = arg.text[2:]
+		case oneOf(flag, []string{"-f", "-F", "--field", "--raw-field"}) || strings.HasPrefix(arg.text, "-f") || strings.HasPrefix(arg.text, "-F"):
+			fields = true
+			if address == "graphql" && (strings.Contains(strings.ToLower(arg.text+value), "mutation") || strings.Contains(value, "@")) {
+				return "gh api graphql is given a mutation, or one that is not known"
+			}
+			if !arg.literal || i+1 < len(args) && !args[i+1].literal {
+				return "gh api is given a field that is not literal"
+			}
+		case flag == "--input":
+			return "gh api is given a body that is not known"
+		}
+	}
+	if address == "graphql" {
+		return ""
+	}
+	if method == "" && fields {
+		method = "POST"
+	}
+	switch strings.ToUpper(strings.TrimPrefix(method, "=")) {
+	case "", "GET", "HEAD":
+		return ""
+	}
+	return "gh api changes something"
+}
+
+// codeOf is the code that an interpreter is given on its command line or its
+// standard input, as far as it is known.
+func codeOf(name string, c invocation) string {
+	plain := strings.TrimRight(name, "0123456789.")
+	switch plain {
+	case "python", "pypy", "perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "luajit", "awk", "gawk", "mawk", "nawk", "sed", "gsed", "ex", "vi", "vim", "nvim", "view",
+		"ed", "emacs", "make", "gmake", "tclsh", "wish", "osascript", "Rscript", "R", "julia", "groovy", "scala", "sqlite", "psql", "mysql", "gdb", "expect", "ipython", "guile", "sbcl",
+		"crontab", "just", "task", "ghci", "irb", "elixir", "erl", "m", "bc", "dc", "nano", "screen", "tmux", "ftp", "telnet", "zsh", "jshell", "swift", "raku", "racket", "cmake", "ninja":
+	default:
+		return ""
+	}
+	return strings.Join(c.texts(), "\n") + "\n" + c.stdin.text
+}
+
+// The heuristics by which code is taken to run git.
+var (
+	gitWord  = regexp.MustCompile(`(?i)(?:^|[^\w.\-/]|/bin/|/git-core/)git(?:-[a-z-]+)?(?:[^\w.\-/:=]|$)`)
+	executes = regexp.MustCompile(`(?i)system|exec|popen|spawn|subprocess|\brun\s*\(|\bcall\b|check_output|shell|` + "`" + `|%x|\bqx\b|open\s*\(|getline|\|\s*["']|["']\s*\||do script`)
+	bang     = regexp.MustCompile(`(?im)(?:^|[:;"'\s(|,])!\s*(?:[\w./-]*/)?git\b|\.shell\s+git\b|\\!\s*git\b|term(?:inal)?\s+git\b`)
+	sedRuns  = regexp.MustCompile(`(?m)(?:^|[\s;{}/$!0-9,])e\s+(?:\S*/)?git\b|git\b[^\n]*[/|#,@!][gpimI0-9]*e[gpimIw0-9]*\s*(?:$|[;}\n])`)
+	// sedCommand and sedFlag are sed's w, W and e, as commands and as flags of s.
+	sedCommand = regexp.MustCompile(`(?m)(?:^|[;{}]|[0-9$/!,])\s*[wWe](?:\s|$)`)
+	sedFlag    = regexp.MustCompile(`(?m)[/|#,@!][gpimI0-9]*[we][gpimI0-9]*(?:\s|$|[;}])`)
+	recipe     = regexp.MustCompile(`(?m)^\s+[@+-]*\s*(?:\S*/)?git\b|\$\(shell\s+(?:\S*/)?git\b|;\s*git\b|:=?\s*git\b|COMMAND\s+git\b`)
+	gitLib     = regexp.MustCompile(`(?m)\b(?:import|from|require|use)\b[^\n]{0,40}\b(?:simple-git|isomorphic-git|nodegit|pygit2|dulwich|git)\b`)
+	cronJob    = regexp.MustCompile(`(?m)(?:^|\s)(?:\S*/)?git\s`)
+)
+
+// runsGit tells code that names git as a program, or a library that is git.
+func runsGit(name, code string) bool {
+	if !strings.Contains(strings.ToLower(code), "git") {
+		return false
+	}
+	switch strings.TrimRight(name, "0123456789.") {
+	case "sed", "gsed":
+		return sedRuns.MatchString(code)
+	case "make", "gmake", "cmake", "ninja", "just", "task":
+		return recipe.MatchString(code)
+	case "crontab":
+		return cronJob.MatchString(code)
+	case "sh":
+		return cronJob.MatchString(code + " ")
+	}
+	if bang.MatchString(code) || gitLib.MatchString(code) {
+		return true
+	}
+	at := executes.FindStringIndex(code)
+	return at != nil && gitWord.MatchString(code)
+}

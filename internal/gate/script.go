@@ -1,0 +1,519 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// The limits of what is read of a command. What is over one is refused.
+const (
+	// MaxCommand is the longest command, in bytes.
+	MaxCommand = 64 << 10
+	// maxOpeners bounds how deep the parser can be made to nest.
+	maxOpeners = 4096
+	// maxNesting is how often a script may hold a script.
+	maxNesting = 12
+	// maxReparsed is how many bytes of scripts within scripts are read.
+	maxReparsed = 4 * MaxCommand
+	// maxCalls is how many commands one script may hold.
+	maxCalls = 4096
+)
+
+// invocation is one program or builtin that a script calls.
+type invocation struct {
+	args []word
+	// env holds the names that are set for this call only.
+	env   []string
+	stdin stdin
+	// more says that words which are not known are appended, as xargs does.
+	more bool
+}
+
+// name is the command word without its folder.
+func (c invocation) name() string { return base(c.args[0].text) }
+
+// texts are the words after the command's, as far as they are known.
+func (c invocation) texts() []string {
+	texts := make([]string, 0, len(c.args)-1)
+	for _, arg := range c.args[1:] {
+		texts = append(texts, arg.text)
+	}
+	return texts
+}
+
+// stdin is what a command reads.
+type stdin struct {
+	// piped says that something is there.
+	piped bool
+	// known says that text is all of it.
+	known bool
+	text  string
+}
+
+// script is all that a shell command would call and write, as far as that can
+// be known without running it.
+type script struct {
+	calls []invocation
+	// writes are the targets of redirections.
+	writes []word
+	// assigned are the variables that are set beyond one call.
+	assigned []string
+	// functions are the names that are declared, by function or alias.
+	functions []string
+	// odd says what cannot be known; each is a refusal.
+	odd []string
+	// moves says that the working directory changes.
+	moves bool
+}
+
+// errEmpty is a command without a command.
+var errEmpty = errors.New("there is no command in it")
+
+// walker fills a script.
+type walker struct {
+	*script
+	nesting, reparsed int
+	stdin             stdin
+}
+
+// readScript parses a command. The error says why it cannot be read.
+func readScript(text string) (*script, error) {
+	w := &walker{script: &script{}}
+	if err := w.parse(text, stdin{}); err != nil {
+		return nil, err
+	}
+	return w.script, nil
+}
+
+// readArgv is readScript for a command given as a list of words.
+func readArgv(argv []string) (*script, error) {
+	w := &walker{script: &script{}}
+	words, length := make([]word, 0, len(argv)), 0
+	for _, arg := range argv {
+		words = append(words, literalWord(arg))
+		length += len(arg)
+	}
+	if length > MaxCommand || len(argv) > maxCalls {
+		return nil, fmt.Errorf("it is over %d bytes long", MaxCommand)
+	}
+	if len(words) == 0 || words[0].text == "" {
+		return nil, errEmpty
+	}
+	w.run(invocation{args: words})
+	return w.script, nil
+}
+
+func (w *walker) parse(text string, in stdin) error {
+	if len(text) > MaxCommand {
+		return fmt.Errorf("it is over %d bytes long", MaxCommand)
+	}
+	if openers(text) > maxOpeners {
+		return errors.New("it nests too deep to be read")
+	}
+	if strings.ContainsRune(text, 0) {
+		return errors.New("it holds a NUL byte")
+	}
+	file, err := parseShell(text)
+	if err != nil {
+		return fmt.Errorf("the shell cannot parse it: %w", err)
+	}
+	w.stmts(file.Stmts, in)
+	return nil
+}
+
+// parseShell turns a bug of the parser into an error: bytes from outside must
+// not end the gate.
+func parseShell(text string) (file *syntax.File, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			file, err = nil, errors.New("the parser gave up")
+		}
+	}()
+	return syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+}
+
+// openers counts what may nest. Closers do not count against it, since a
+// quoted one closes nothing.
+func openers(text string) int {
+	n := 0
+	for i := range len(text) {
+		switch text[i] {
+		case '(', '{', '[', '`':
+			n++
+		}
+	}
+	return n
+}
+
+// nested reads a script within the script. What cannot be read is refused.
+func (w *walker) nested(text, of string, in stdin) {
+	w.nesting++
+	defer func() { w.nesting-- }()
+	w.reparsed += len(text)
+	if w.nesting > maxNesting || w.reparsed > maxReparsed {
+		w.refuse("scripts within scripts nest too deep to be read")
+		return
+	}
+	if err := w.parse(text, in); err != nil {
+		w.refuse("%s is given a script that cannot be read: %v", of, err)
+	}
+}
+
+// maxOdd is how many reasons are kept: one is enough to refuse.
+const maxOdd = 16
+
+func (w *walker) refuse(format string, values ...any) {
+	if len(w.odd) < maxOdd {
+		w.odd = append(w.odd, fmt.Sprintf(format, values...))
+	}
+}
+
+func (w *walker) stmts(list []*syntax.Stmt, in stdin) {
+	for _, st := range list {
+		w.stmt(st, in)
+	}
+}
+
+func (w *walker) stmt(st *syntax.Stmt, in stdin) {
+	if st == nil {
+		return
+	}
+	in = w.redirects(st.Redirs, in)
+	switch c := st.Cmd.(type) {
+	case nil:
+	case *syntax.CallExpr:
+		w.call(c, in)
+	case *syntax.BinaryCmd:
+		w.binary(c, in)
+	case *syntax.Subshell:
+		w.stmts(c.Stmts, in)
+	case *syntax.Block:
+		w.stmts(c.Stmts, in)
+	case *syntax.IfClause:
+		for ; c != nil; c = c.Else {
+			w.stmts(c.Cond, in)
+			w.stmts(c.Then, in)
+		}
+	case *syntax.WhileClause:
+		w.stmts(c.Cond, in)
+		w.stmts(c.Do, in)
+	case *syntax.ForClause:
+		w.inner(c.Loop, in)
+		w.stmts(c.Do, in)
+	case *syntax.CaseClause:
+		w.branches(c, in)
+	case *syntax.FuncDecl:
+		if c.Name != nil {
+			w.functions = append(w.functions, c.Name.Value)
+		}
+		w.stmt(c.Body, stdin{piped: true})
+	case *syntax.TimeClause:
+		w.stmt(c.Stmt, in)
+	case *syntax.CoprocClause:
+		w.stmt(c.Stmt, stdin{piped: true})
+	case *syntax.ArithmCmd, *syntax.LetClause, *syntax.TestClause, *syntax.DeclClause:
+		w.inner(c, in)
+	default:
+		w.refuse("a %T is not understood", c)
+	}
+}
+
+func (w *walker) binary(c *syntax.BinaryCmd, in stdin) {
+	w.stmt(c.X, in)
+	if c.Op == syntax.Pipe || c.Op == syntax.PipeAll {
+		in = printed(c.X)
+	}
+	w.stmt(c.Y, in)
+}
+
+func (w *walker) branches(c *syntax.CaseClause, in stdin) {
+	w.inner(c.Word, in)
+	for _, item := range c.Items {
+		for _, pattern := range item.Patterns {
+			w.inner(pattern, in)
+		}
+		w.stmts(item.Stmts, in)
+	}
+}
+
+// redirects notes what is written and returns what is read.
+func (w *walker) redirects(redirs []*syntax.Redirect, in stdin) stdin {
+	for _, r := range redirs {
+		w.words(in, r.Word)
+		switch r.Op {
+		case syntax.Hdoc, syntax.DashHdoc:
+			in = stdin{piped: true}
+			if r.Hdoc != nil {
+				w.words(in, r.Hdoc)
+				in = hereText(r)
+			}
+		case syntax.WordHdoc:
+			here := unquote(r.Word)
+			in = stdin{piped: true, known: here.literal, text: here.text + "\n"}
+		case syntax.RdrIn, syntax.DplIn:
+			in = stdin{piped: true}
+		default:
+			w.target(r)
+			if r.Op == syntax.RdrInOut && (r.N == nil || r.N.Value == "0") {
+				in = stdin{piped: true}
+			}
+		}
+	}
+	return in
+}
+
+// target notes where a redirection writes. A copy of a descriptor and what
+// is thrown away are no writes.
+func (w *walker) target(r *syntax.Redirect) {
+	to := unquote(r.Word)
+	if r.Op == syntax.DplOut && to.literal && strings.Trim(to.text, "0123456789-") == "" && to.text != "" {
+		return
+	}
+	if to.literal && isDiscard(to.text) {
+		return
+	}
+	w.writes = append(w.writes, to)
+}
+
+// isDiscard tells the devices to which writing changes nothing.
+func isDiscard(path string) bool {
+	switch path {
+	case "/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd/1", "/dev/fd/2", "/dev/zero", "/dev/full":
+		return true
+	}
+	return false
+}
+
+// hereText is the text of a here-document, known where nothing in it expands.
+func hereText(r *syntax.Redirect) stdin {
+	in := stdin{piped: true, known: true}
+	delimiter := r.Word.Lit()
+	raw := delimiter == "" || strings.ContainsRune(delimiter, '\\')
+	var b strings.Builder
+	for _, part := range r.Hdoc.Parts {
+		lit, ok := part.(*syntax.Lit)
+		switch {
+		case !ok:
+			in.known = false
+		case raw:
+			b.WriteString(lit.Value)
+		default:
+			unescapeQuoted(lit.Value, &b)
+		}
+	}
+	in.text = b.String()
+	if r.Op == syntax.DashHdoc {
+		in.text = strings.ReplaceAll("\n"+in.text, "\n\t", "\n")
+	}
+	return in
+}
+
+func (w *walker) call(c *syntax.CallExpr, in stdin) {
+	var env []string
+	for _, assign := range c.Assigns {
+		w.assign(assign, in)
+		if assign.Name != nil {
+			env = append(env, assign.Name.Value)
+		}
+	}
+	if len(c.Args) == 0 {
+		w.assigned = append(w.assigned, env...)
+		return
+	}
+	args := make([]word, 0, len(c.Args))
+	for _, arg := range c.Args {
+		w.words(in, arg)
+		args = append(args, unquote(arg))
+	}
+	w.run(invocation{args: args, env: env, stdin: in})
+}
+
+// words walks what is called within words; most hold nothing.
+func (w *walker) words(in stdin, list ...*syntax.Word) {
+	for _, word := range list {
+		if word == nil {
+			continue
+		}
+		for _, part := range word.Parts {
+			switch part.(type) {
+			case *syntax.Lit, *syntax.SglQuoted:
+			default:
+				w.inner(part, in)
+			}
+		}
+	}
+}
+
+// inner walks what is called within anything that is no statement.
+func (w *walker) inner(node syntax.Node, in stdin) {
+	syntax.Walk(node, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.CmdSubst:
+			w.stmts(n.Stmts, in)
+			return false
+		case *syntax.ProcSubst:
+			if n.Op == syntax.CmdOut {
+				w.stmts(n.Stmts, stdin{piped: true})
+			} else {
+				w.stmts(n.Stmts, in)
+			}
+			return false
+		case *syntax.ParamExp:
+			w.expansion(n)
+		case *syntax.Assign:
+			w.declared(n)
+		case *syntax.WordIter:
+			if n.Name != nil {
+				w.assigned = append(w.assigned, n.Name.Value)
+			}
+		case *syntax.BinaryArithm:
+			if n.Op >= syntax.Assgn && n.Op <= syntax.ShrAssgn {
+				w.counted(n.X)
+			}
+		case *syntax.UnaryArithm:
+			if n.Op == syntax.Inc || n.Op == syntax.Dec {
+				w.counted(n.X)
+			}
+		}
+		return true
+	})
+}
+
+// expansion notes what an expansion does beyond being replaced.
+func (w *walker) expansion(p *syntax.ParamExp) {
+	if p.Exp == nil {
+		return
+	}
+	switch p.Exp.Op {
+	case syntax.AssignUnset, syntax.AssignUnsetOrNull:
+		if p.Param != nil {
+			w.assigned = append(w.assigned, p.Param.Value)
+		}
+	case syntax.OtherParamOps:
+		if op := unquote(p.Exp.Word); op.text == "P" {
+			w.refuse("${…@P} runs what a variable holds")
+		}
+	}
+}
+
+func (w *walker) counted(x syntax.ArithmExpr) {
+	if name, ok := x.(*syntax.Word); ok && name.Lit() != "" {
+		w.assigned = append(w.assigned, name.Lit())
+	}
+}
+
+// declared notes a variable that declare, export and the like set.
+func (w *walker) declared(a *syntax.Assign) {
+	if a.Name != nil {
+		w.assigned = append(w.assigned, a.Name.Value)
+		w.later(a)
+	} else if value := unquote(a.Value); subscripts(value) {
+		w.refuse("a subscript is evaluated as a command")
+	}
+}
+
+// assign walks the value of an assignment.
+func (w *walker) assign(a *syntax.Assign, in stdin) {
+	w.words(in, a.Value)
+	if a.Index != nil {
+		w.inner(a.Index, in)
+	}
+	if a.Array != nil {
+		w.inner(a.Array, in)
+	}
+	if a.Name != nil {
+		w.later(a)
+	}
+}
+
+// later reads a variable whose text a program runs.
+func (w *walker) later(a *syntax.Assign) {
+	switch a.Name.Value {
+	case "PAGER", "MANPAGER", "EDITOR", "VISUAL", "BROWSER", "PROMPT_COMMAND", "SHELL", "LESSOPEN", "LESSCLOSE",
+		"PS0", "PS1", "PS2", "PS4", "SSH_ASKPASS", "SUDO_ASKPASS", "SUDO_EDITOR", "FCEDIT", "RUSTC_WRAPPER":
+	default:
+		return
+	}
+	value := unquote(a.Value)
+	if value.literal && value.text != "" {
+		text := value.text
+		if strings.HasPrefix(a.Name.Value, "PS") {
+			text = `: "` + text + `"` // a prompt is expanded, not run
+		}
+		w.nested(text, a.Name.Value, stdin{})
+	}
+}
+
+// subscripts tells the words whose subscript a builtin would evaluate.
+func subscripts(w word) bool {
+	return strings.Contains(w.text, "[") && (strings.Contains(w.text, "$(") || strings.Contains(w.text, "`"))
+}
+
+// printed is the output of a statement, where it is known.
+func printed(st *syntax.Stmt) stdin {
+	unknown := stdin{piped: true}
+	call, ok := st.Cmd.(*syntax.CallExpr)
+	if !ok || len(call.Args) == 0 {
+		return unknown
+	}
+	words := make([]string, 0, len(call.Args))
+	for _, arg := range call.Args {
+		w := unquote(arg)
+		if !w.literal || w.tilde {
+			return unknown
+		}
+		words = append(words, w.text)
+	}
+	switch words[0] {
+	case "echo":
+		return echoed(words[1:])
+	case "printf":
+		return formatted(words[1:])
+	case "cat":
+		if len(words) == 1 && len(st.Redirs) == 1 {
+			return here(st.Redirs[0])
+		}
+	}
+	return unknown
+}
+
+func here(r *syntax.Redirect) stdin {
+	switch {
+	case r.Hdoc != nil:
+		return hereText(r)
+	case r.Op == syntax.WordHdoc:
+		text := unquote(r.Word)
+		return stdin{piped: true, known: text.literal, text: text.text + "\n"}
+	}
+	return stdin{piped: true}
+}
+
+// echoed is known where all shells agree on it.
+func echoed(words []string) stdin {
+	if len(words) > 0 && words[0] == "-n" {
+		words = words[1:]
+	}
+	text := strings.Join(words, " ")
+	known := !strings.Contains(text, `\`) && !strings.HasPrefix(text, "-")
+	return stdin{piped: true, known: known, text: text + "\n"}
+}
+
+// formatted reads the plainest formats only.
+func formatted(words []string) stdin {
+	if len(words) == 0 {
+		return stdin{piped: true}
+	}
+	format := strings.ReplaceAll(words[0], `\n`, "\n")
+	if strings.Trim(format, "\n") == "%s" {
+		var b strings.Builder
+		for _, w := range words[1:] {
+			b.WriteString(strings.Replace(format, "%s", w, 1))
+		}
+		return stdin{piped: true, known: true, text: b.String()}
+	}
+	known := !strings.ContainsAny(format, `\%`) && len(words) == 1
+	return stdin{piped: true, known: known, text: format}
+}
