@@ -241,17 +241,21 @@ func (k *Kernel) Forget(id nacre.SessionID) {
 	k.handles.Drop(func(e handle.Entry) bool { return e.Session == id })
 }
 
+// drop waits for nobody who is busy with the session while it holds up others.
 func (s *sessions) drop(id nacre.SessionID) {
+	if one := s.remove(id); one != nil {
+		one.lighten()
+		one.over()
+	}
+}
+
+func (s *sessions) remove(id nacre.SessionID) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	one := s.kept[id]
-	if one == nil {
-		return
-	}
-	if !one.light {
+	if one != nil && !one.light {
 		s.full--
 	}
-	one.lighten()
-	one.over()
 	delete(s.kept, id)
+	return one
 }
