@@ -1,15 +1,25 @@
-// Command brain runs inside the sandbox and plays the brains of nacre's own.
-// It promises nothing about the sandbox around it.
+// Command brain runs inside the sandbox and is the brains of nacre's own: it
+// plays recordings, and asks models. It promises nothing about the sandbox
+// around it.
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"os"
 
 	"github.com/nacre-dev/nacre/internal/brain/agent"
+	"github.com/nacre-dev/nacre/internal/ipc"
 )
 
 func main() {
 	os.Exit(agent.Main(agent.World{
-		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
+		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Door: door,
 	}))
+}
+
+// door carries a call to the host's door, as ipc does.
+func door(ctx context.Context, tool string, arguments json.RawMessage) (result, failure json.RawMessage) {
+	answer := ipc.Ask(ctx, ipc.Door(), ipc.NewRequest(tool, ipc.NewCorrelation(), arguments), nil)
+	return answer.Result, answer.Failure
 }

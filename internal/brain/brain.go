@@ -10,10 +10,12 @@ package brain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 )
@@ -56,6 +58,12 @@ type Turn struct {
 	Resume string
 	// MaxTurns limits the model's turns; zero means the brain's own limit.
 	MaxTurns int
+	// MaxTokens, MaxTime and Context hold for the loops of nacre's own alone: the
+	// tokens of all requests, the time of the turn (whole seconds), and how many
+	// tokens the model can read at once. Zero means the loop's own limit.
+	MaxTokens int64
+	MaxTime   time.Duration
+	Context   int64
 	// Recording is what the replay brain plays.
 	Recording []byte
 }
@@ -148,10 +156,18 @@ type Options struct {
 	// KeyFrom says where the model gateway has its credential from, such as
 	// "ANTHROPIC_API_KEY"; empty means that there is none.
 	KeyFrom string
+	// OpenAIFrom says the same of an upstream that speaks Chat Completions, which
+	// may need no key, such as "OPENAI_API_KEY" or "http://localhost:11434 needs
+	// none"; empty means that there is no such upstream.
+	OpenAIFrom string
+	// Model is what the operator named; the brain openai has no other.
+	Model string
 }
 
 // All returns every brain in the order in which they are tried (M-03).
-func All(o Options) []Brain { return []Brain{NewClaude(o), NewReplay()} }
+func All(o Options) []Brain {
+	return []Brain{NewClaude(o), NewAnthropic(o), NewOpenAI(o), NewReplay()}
+}
 
 // Named returns the brain that `--brain` names.
 func Named(name string, o Options) (Brain, error) {
@@ -196,6 +212,8 @@ func (t Turn) validate() error {
 		return fmt.Errorf("%d skills: at most %d", len(t.Skills), MaxSkills)
 	case t.MaxTurns < 0 || t.MaxTurns > MaxTurns:
 		return fmt.Errorf("turn limit %d: use 0–%d", t.MaxTurns, MaxTurns)
+	case t.MaxTokens < 0 || t.MaxTime < 0 || t.Context < 0:
+		return errors.New("a limit is below 0")
 	}
 	var names []string
 	for _, s := range t.Skills {

@@ -3,7 +3,6 @@ package brain
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os/exec"
 	"path"
@@ -129,17 +128,10 @@ func (c Claude) Launch(t Turn) (Launch, error) {
 }
 
 func claudeTurn(t Turn) error {
-	if err := t.validate(); err != nil {
+	if err := t.asks(); err != nil {
 		return err
 	}
-	switch token := t.SessionToken.Reveal(); {
-	case strings.TrimSpace(t.Task) == "":
-		return errors.New("the task is empty")
-	case token == "" || strings.ContainsAny(token, "\x00\r\n"):
-		return errors.New("the session has no token for the model gateway")
-	case t.Model != "" && !isModel(t.Model):
-		return fmt.Errorf("model %.80q: use a model's name, such as claude-opus-5-5", t.Model)
-	case t.Resume != "" && !isSession(t.Resume):
+	if t.Resume != "" && !isSession(t.Resume) {
 		return fmt.Errorf("resume %.80q: use the session of an earlier turn, a UUID", t.Resume)
 	}
 	return nil

@@ -114,22 +114,22 @@ func (d *claudeDialect) class() Class {
 	case r.Subtype == "error_max_budget_usd" || r.TerminalReason == "budget_exhausted" || d.fault == "billing_error":
 		return ClassBudget
 	case r.APIStatus != 0:
-		return statusClass(r.APIStatus)
+		return StatusClass(r.APIStatus)
 	case d.fault == "authentication_failed":
 		return ClassAuth
 	case d.fault == "rate_limit":
 		return ClassRate
 	case r.TerminalReason == "api_error":
-		return statusClass(d.status)
+		return StatusClass(d.status)
 	case r.TerminalReason == "aborted_tools" || r.TerminalReason == "aborted_streaming":
 		return ClassKilled
 	}
 	return ClassProtocol
 }
 
-// statusClass is the class of a failed model request by its HTTP status; 0
-// means that there was no answer.
-func statusClass(status int) Class {
+// StatusClass says why a model request failed that was answered with an HTTP
+// status; 0 is one that was not answered.
+func StatusClass(status int) Class {
 	switch {
 	case status == 0:
 		return ClassNetwork

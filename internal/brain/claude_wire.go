@@ -169,7 +169,7 @@ func (d *claudeDialect) system(s *stream, m claudeMessage, line []byte) error {
 		d.deny(m.ToolUseID)
 	case "api_retry":
 		d.status = m.ErrorStatus
-		s.emit(Event{Kind: Retry, Class: statusClass(m.ErrorStatus), Text: fmt.Sprintf("attempt %d", m.Attempt)})
+		s.emit(Event{Kind: Retry, Class: StatusClass(m.ErrorStatus), Text: fmt.Sprintf("attempt %d", m.Attempt)})
 		return nil
 	}
 	return s.raw("system/"+m.Subtype, line)

@@ -41,6 +41,10 @@ const (
 	ClassNetwork  Class = "network"
 	ClassBudget   Class = "budget"
 	ClassTurns    Class = "turns"
+	// ClassContext is a conversation that is longer than the model can read.
+	ClassContext Class = "context"
+	// ClassRefused is a model that would not answer.
+	ClassRefused Class = "refused"
 	// ClassKilled is a brain that was ended before it had finished.
 	ClassKilled Class = "killed"
 	// ClassProtocol is a brain that did not keep to its protocol.

@@ -51,22 +51,23 @@ func (Replay) Launch(t Turn) (Launch, error) {
 
 // Converse hands the recording over and passes on what comes of it.
 func (Replay) Converse(ctx context.Context, p Process, t Turn, emit func(Event)) error {
-	return converse(ctx, p, &replayDialect{recording: t.Recording}, emit)
+	return converse(ctx, p, &ownDialect{input: t.Recording}, emit)
 }
 
-// replayDialect reads events as cmd/brain writes them: one JSON object a line.
-type replayDialect struct {
-	recording []byte
-	last      *Event
+// ownDialect reads events as cmd/brain writes them: one JSON object a line.
+// The program is given its input once, and then hears no more.
+type ownDialect struct {
+	input []byte
+	last  *Event
 }
 
-func (d *replayDialect) begin(s *stream) error {
-	err := s.outbox.put(bytes.Clone(d.recording))
+func (d *ownDialect) begin(s *stream) error {
+	err := s.outbox.put(bytes.Clone(d.input))
 	s.outbox.close()
 	return err
 }
 
-func (d *replayDialect) line(s *stream, line []byte) error {
+func (d *ownDialect) line(s *stream, line []byte) error {
 	var e Event
 	if err := json.Unmarshal(line, &e); err != nil || len(line) == 0 || line[0] != '{' {
 		return s.garbled(line)
@@ -84,10 +85,10 @@ func (d *replayDialect) line(s *stream, line []byte) error {
 	return s.raw(string(e.Kind), line)
 }
 
-// interrupt has no word for it: the player is killed.
-func (d *replayDialect) interrupt(*stream) bool { return false }
+// interrupt has no word for it: the program is killed.
+func (d *ownDialect) interrupt(*stream) bool { return false }
 
-func (d *replayDialect) end(x exit) Event {
+func (d *ownDialect) end(x exit) Event {
 	switch {
 	case d.last == nil:
 		return unfinished(x.code)
@@ -102,7 +103,7 @@ func (d *replayDialect) end(x exit) Event {
 // known keeps the classes of failure closed.
 func known(c Class) Class {
 	switch c {
-	case ClassAuth, ClassRate, ClassOverload, ClassNetwork, ClassBudget, ClassTurns, ClassKilled:
+	case ClassAuth, ClassRate, ClassOverload, ClassNetwork, ClassBudget, ClassTurns, ClassContext, ClassRefused, ClassKilled:
 		return c
 	}
 	return ClassProtocol

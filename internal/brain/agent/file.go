@@ -230,3 +230,9 @@ func listing(entries []fs.DirEntry) string {
 	}
 	return b.String()
 }
+
+// isLink reports whether a name is a symbolic link, be it one that leads nowhere.
+func isLink(name string) bool {
+	info, err := os.Lstat(name)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}

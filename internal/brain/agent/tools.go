@@ -3,7 +3,9 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -19,6 +21,9 @@ type Tools struct {
 	// Dir is where relative paths start; empty means the process's directory.
 	Dir    string
 	Getenv func(string) string
+	// Roots, when set, are the folders that the file tools keep to, links
+	// followed. They keep a model from straying; what holds is the sandbox.
+	Roots []string
 }
 
 // Result is what came of a tool.
@@ -27,6 +32,8 @@ type Result struct {
 	IsError bool
 	// ExitCode is set by shell alone, for a command that ran to its end.
 	ExitCode *int
+	// Denied says that the tool was not used, because it must not be.
+	Denied bool
 }
 
 // Do uses a tool. Input that the tool does not take, and every failure, is a
@@ -34,6 +41,7 @@ type Result struct {
 func (t Tools) Do(ctx context.Context, name string, input json.RawMessage) Result {
 	table := map[string]func(context.Context, json.RawMessage) (Result, error){
 		"shell": t.shell, "read": t.read, "write": t.write, "edit": t.edit, "list": t.list, "fetch": t.fetch,
+		"glob": t.glob, "grep": t.grep,
 	}
 	tool, known := table[name]
 	if !known {
@@ -42,12 +50,15 @@ func (t Tools) Do(ctx context.Context, name string, input json.RawMessage) Resul
 	}
 	r, err := tool(ctx, input)
 	if err != nil {
-		return Result{IsError: true, Text: name + ": " + err.Error()}
+		return Result{IsError: true, Text: name + ": " + err.Error(), Denied: errors.Is(err, errOutside)}
 	}
 	return r
 }
 
-// path makes a name absolute and refuses what is none.
+// errOutside is a path that leads out of the roots.
+var errOutside = errors.New("outside of the project")
+
+// path makes a name absolute and refuses what is none, or leads out of the roots.
 func (t Tools) path(name string) (string, error) {
 	if name == "" || strings.ContainsRune(name, 0) {
 		return "", fmt.Errorf("path %.80q: use the name of a file", name)
@@ -55,10 +66,39 @@ func (t Tools) path(name string) (string, error) {
 	if rest, ok := strings.CutPrefix(name, "~/"); ok {
 		name = filepath.Join(t.Getenv("HOME"), rest)
 	}
-	if filepath.IsAbs(name) {
-		return filepath.Clean(name), nil
+	path := filepath.Clean(name)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(t.Dir, name)
 	}
-	return filepath.Join(t.Dir, name), nil
+	if len(t.Roots) > 0 && !t.within(path) {
+		return "", fmt.Errorf("%s is %w: use the files of the project", path, errOutside)
+	}
+	return path, nil
+}
+
+// within reports whether path is below a root once its links are followed.
+// What does not exist yet is where its nearest folder is.
+func (t Tools) within(path string) bool {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return false
+	}
+	rest := ""
+	for {
+		real, err := filepath.EvalSymlinks(path)
+		if err == nil {
+			path = filepath.Join(real, rest)
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) || isLink(path) || path == "/" {
+			return false
+		}
+		path, rest = filepath.Dir(path), filepath.Join(filepath.Base(path), rest)
+	}
+	return slices.ContainsFunc(t.Roots, func(root string) bool {
+		real, err := filepath.EvalSymlinks(root)
+		return err == nil && (path == real || strings.HasPrefix(path, strings.TrimSuffix(real, "/")+"/"))
+	})
 }
 
 // clipped keeps the first and the last part of what is written to it.
