@@ -3,6 +3,7 @@ package egress
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -130,7 +131,7 @@ func (d denial) status() int {
 	case ReasonTooLarge:
 		return 431
 	case ReasonResolve, ReasonDial, ReasonUpstream:
-		return 502
+		return http.StatusBadGateway
 	case ReasonBusy, ReasonAudit:
 		return 503
 	}
@@ -145,18 +146,28 @@ func (d denial) response() []byte {
 	if ask := d.ask(); ask != "" {
 		how = "; ask for --egress " + ask
 	}
-	return fmt.Appendf(nil, "HTTP/1.1 %d Denied by nacre: %s%s\r\nContent-Type: text/plain; charset=utf-8\r\n"+
+	what := "Denied by nacre"
+	if d.failed() {
+		what = "Not reached by nacre"
+	}
+	return fmt.Appendf(nil, "HTTP/1.1 %d %s: %s%s\r\nContent-Type: text/plain; charset=utf-8\r\n"+
 		"Content-Length: %d\r\nX-Nacre-Reason: %s\r\nConnection: close\r\n\r\n%s",
-		d.status(), d.reason, how, len(body), d.reason, body)
+		d.status(), what, d.reason, how, len(body), d.reason, body)
 }
+
+// failed tells a host that is listed and does not answer from a refusal.
+func (d denial) failed() bool { return d.status() == http.StatusBadGateway }
 
 func (d denial) text() string {
 	var b strings.Builder
-	what := "this request"
+	what, verb := "this request", "is denied"
 	if d.target.valid() {
 		what = d.target.String()
 	}
-	fmt.Fprintf(&b, "nacre: egress of %s is denied (%s)\n", what, d.reason)
+	if d.failed() {
+		verb = "is allowed, and failed"
+	}
+	fmt.Fprintf(&b, "nacre: egress to %s %s (%s)\n", what, verb, d.reason)
 	if d.detail != "" {
 		fmt.Fprintf(&b, "  %s\n", d.detail)
 	}
