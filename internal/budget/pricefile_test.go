@@ -52,7 +52,7 @@ func TestAPriceFileAloneIsTheWholeTable(t *testing.T) {
 
 func TestPriceFilesThatAreRefused(t *testing.T) {
 	for name, file := range map[string]string{
-		"an unknown key":          "[models.m]\ninput = 1\noutput = 1\nouput = 2",
+		"an unknown key":          "[models.m]\ninput = 1\noutput = 1\ncached = 2",
 		"a key in another case":   "[models.m]\nInput = 1\noutput = 1",
 		"a key in two cases":      "[models.m]\ninput = 1\nINPUT = 2\noutput = 1",
 		"a table in another case": "[Models.m]\nfree = true",

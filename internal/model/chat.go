@@ -82,7 +82,7 @@ func (r *request) checkStreamOptions(value json.RawMessage) error {
 
 // checkCallChoice accepts the old form of tool_choice.
 func checkCallChoice(value json.RawMessage) error {
-	if _, ok := text(value); ok || isNull(value) {
+	if isText(value) || isNull(value) {
 		return nil
 	}
 	return checkFields(value, "function_call", "name")
@@ -193,7 +193,7 @@ func checkToolCalls(value json.RawMessage) error {
 
 // checkChatContent accepts a text, or parts that are on the list.
 func (r *request) checkChatContent(value json.RawMessage) error {
-	if _, ok := text(value); ok {
+	if isText(value) {
 		return nil
 	}
 	parts, err := array(value)

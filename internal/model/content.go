@@ -58,7 +58,7 @@ func (r *request) checkMessages(value json.RawMessage) error {
 
 // checkContent accepts a text or blocks that are on the list.
 func (r *request) checkContent(value json.RawMessage, depth int) error {
-	if _, ok := text(value); ok || len(value) == 0 {
+	if isText(value) || len(value) == 0 {
 		return nil
 	}
 	blocks, err := array(value)

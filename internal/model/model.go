@@ -39,6 +39,8 @@ const (
 	DefaultFirstByte = 10 * time.Minute
 	// DefaultIdle is how long the upstream may be silent in an answer.
 	DefaultIdle = 5 * time.Minute
+	// DefaultStream is the longest stream that is passed on, in bytes.
+	DefaultStream = 1 << 30
 	// DefaultOutput is the most output tokens of a call that sets no maximum of its own.
 	DefaultOutput = 32_000
 )
@@ -60,6 +62,8 @@ type Limits struct {
 	Request     time.Duration
 	FirstByte   time.Duration
 	Idle        time.Duration
+	// Stream ends an answer that does not end itself; it is charged in full.
+	Stream int
 	// Output is the maximum where a call sets none.
 	Output int64
 }
@@ -71,6 +75,7 @@ func (l Limits) withDefaults() Limits {
 	l.Request = positive(l.Request, DefaultRequest)
 	l.FirstByte = positive(l.FirstByte, DefaultFirstByte)
 	l.Idle = positive(l.Idle, DefaultIdle)
+	l.Stream = positive(l.Stream, DefaultStream)
 	l.Output = positive(l.Output, DefaultOutput)
 	return l
 }

@@ -17,8 +17,6 @@ import (
 const (
 	// maxAnswer is the largest answer that is not a stream, in bytes.
 	maxAnswer = 64 << 20
-	// maxStream is the longest stream that is passed on, in bytes.
-	maxStream = 1 << 30
 	// maxError is the largest error body passed on, in bytes.
 	maxError = 1 << 20
 	// maxChunk is the most of a stream that waits for the rest of its line.
@@ -150,7 +148,7 @@ func (a *answer) stream() {
 	a.begin()
 	r := bufio.NewReaderSize(a.resp.Body, maxChunk)
 	out := http.NewResponseController(a.w)
-	for passed := 0; passed < maxStream; {
+	for passed := 0; passed < a.gateway.limits.Stream; {
 		line, err := r.ReadSlice('\n')
 		passed += len(line)
 		a.watch.Reset(a.gateway.limits.Idle)

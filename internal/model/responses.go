@@ -98,7 +98,7 @@ var itemFields = map[string][]string{
 
 // checkInput accepts a text, or items that are on the list.
 func (r *request) checkInput(value json.RawMessage) error {
-	if _, ok := text(value); ok {
+	if isText(value) {
 		r.messages = 1
 		return nil
 	}
@@ -171,7 +171,7 @@ var partFields = map[string][]string{
 
 // checkParts accepts a text, or parts of the kinds.
 func (r *request) checkParts(value json.RawMessage, kinds ...string) error {
-	if _, ok := text(value); ok {
+	if isText(value) {
 		return nil
 	}
 	parts, err := array(value)
