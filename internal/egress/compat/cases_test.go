@@ -85,6 +85,12 @@ func curlCases() []testCase {
 	)
 }
 
+// oldNode holds where Node does not read the proxy's variables at all.
+const (
+	oldNode    = `v=$(node -p 'const [a, b] = process.versions.node.split("."); a >= 25 || a == 24 && b >= 5 || a == 22 && b >= 21'); test $v = false`
+	becauseOld = "this Node does not read the proxy's variables; 22.21 and 24.5 do"
+)
+
 func languageCases() []testCase {
 	return slices.Concat(
 		fill("Python", "python3", "www",
@@ -96,8 +102,8 @@ func languageCases() []testCase {
 			testCase{name: "urllib GET of a host that is not listed", denied: true, script: "python3 client.py get https://elsewhere.test/", want: "Denied by nacre: not_listed; ask for --egress elsewhere.test:443"}),
 		fill("Node", "node", "www",
 			testCase{name: "https over CONNECT", script: "node client.js connect https://www.compat.test/hello", want: "hello"},
-			testCase{name: "fetch with NODE_USE_ENV_PROXY=1", script: "NODE_USE_ENV_PROXY=1 node client.js fetch https://www.compat.test/hello", want: "200 hello",
-				unless: "v=$(node -p 'const [a, b] = process.versions.node.split(\".\"); a >= 25 || a == 24 && b >= 5 || a == 22 && b >= 21'); test $v = false", because: "this Node does not read the proxy's variables: 22.21 and 24.5 do"},
+			testCase{name: "fetch with NODE_USE_ENV_PROXY=1", script: "NODE_USE_ENV_PROXY=1 node client.js fetch https://www.compat.test/hello", want: "200 hello", unless: oldNode, because: becauseOld},
+			testCase{name: "WebSocket with NODE_USE_ENV_PROXY=1", script: "NODE_USE_ENV_PROXY=1 node client.js websocket wss://www.compat.test/socket", want: "echo three", unless: oldNode, because: becauseOld},
 			testCase{name: "https over CONNECT to a host that is not listed", denied: true, script: "node client.js connect https://elsewhere.test/", want: "403 Denied by nacre: not_listed; ask for --egress elsewhere.test:443"}),
 		fill("Go net/http", "goclient", "www",
 			testCase{name: "GET, HTTP/2", script: "goclient GET https://www.compat.test/hello", want: "HTTP/2.0 200 hello"},

@@ -118,12 +118,11 @@ func (c testCase) expected() string {
 type bench struct {
 	project string
 	env     []string
-	tools   string
 }
 
 func newBench(t *testing.T, s *servers) *bench {
 	t.Helper()
-	home, err := os.MkdirTemp("", "nc")
+	home, err := os.MkdirTemp("", "nc") //nolint:usetesting // the path of a socket has at most 107 bytes, and t.TempDir names the test
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(home) })
 	b := &bench{project: filepath.Join(home, "project")}
@@ -142,9 +141,16 @@ func newBench(t *testing.T, s *servers) *bench {
 		}
 	}
 	b.env = append(b.env, "HOME="+home, "XDG_RUNTIME_DIR="+filepath.Join(home, "run"))
+	if node := os.Getenv(newerNode); node != "" {
+		must(t, os.Mkdir(filepath.Join(b.project, "tools"), 0o755)) //nolint:gosec // the sandbox's user runs what is in it
+		copyFile(t, node, filepath.Join(b.project, "tools", "node"))
+	}
 	b.bringCargo(t)
 	return b
 }
+
+// newerNode names a Node that is used in place of the system's.
+const newerNode = "NACRE_COMPAT_NODE"
 
 // bringCargo copies a Rust that lies in a home into the project, where the
 // sandbox sees it; a Rust of the system is there anyway.
@@ -158,11 +164,10 @@ func (b *bench) bringCargo(t *testing.T) {
 		return // the case says that there is none
 	}
 	root := strings.TrimSpace(string(out))
-	b.tools = filepath.Join(b.project, "rust")
 	libraries, err := filepath.Glob(filepath.Join(root, "lib", "*.so*"))
 	must(t, err)
 	for _, file := range append(libraries, filepath.Join(root, "bin", "cargo"), filepath.Join(root, "bin", "rustc")) {
-		to := filepath.Join(b.tools, filepath.Base(filepath.Dir(file)), filepath.Base(file))
+		to := filepath.Join(b.project, "rust", filepath.Base(filepath.Dir(file)), filepath.Base(file))
 		must(t, os.MkdirAll(filepath.Dir(to), 0o755)) //nolint:gosec // the sandbox's user runs it
 		copyFile(t, file, to)
 	}
@@ -173,7 +178,7 @@ func (b *bench) bringCargo(t *testing.T) {
 const prelude = `set -eu
 ca=/workspace/ca.pem
 export SSL_CERT_FILE=$ca GIT_SSL_CAINFO=$ca CURL_CA_BUNDLE=$ca NODE_EXTRA_CA_CERTS=$ca npm_config_cafile=$ca PIP_CERT=$ca CARGO_HTTP_CAINFO=$ca
-export PATH=$PATH:/workspace:/workspace/rust/bin
+export PATH=/workspace/tools:$PATH:/workspace:/workspace/rust/bin
 `
 
 func (b *bench) exec(args ...string) (string, error) {
@@ -190,7 +195,7 @@ func (b *bench) leavesOut(c testCase) bool {
 	if c.unless == "" {
 		return false
 	}
-	_, err := b.exec("exec", "-q", "--", "sh", "-c", c.unless)
+	_, err := b.exec("exec", "-q", "--project", b.project, "--", "sh", "-c", prelude+c.unless)
 	return err == nil
 }
 

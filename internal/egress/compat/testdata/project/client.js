@@ -1,4 +1,4 @@
-// Node's own clients: fetch, and https over a CONNECT of its own.
+// Node's own clients: fetch and WebSocket, and https over a CONNECT of its own.
 const http = require('http'), https = require('https')
 const [how, url] = process.argv.slice(2)
 
@@ -17,4 +17,14 @@ function viaConnect() {
   tunnel.end()
 }
 
-how === 'fetch' ? viaFetch().catch((e) => { console.error(e.cause ?? e); process.exit(1) }) : viaConnect()
+function viaWebSocket() {
+  const socket = new WebSocket(url), words = ['one', 'two', 'three']
+  socket.onopen = () => words.forEach((w) => socket.send(w))
+  socket.onmessage = ({ data }) => { console.log('echo', data); if (data === words[2]) process.exit(0) }
+  socket.onerror = (e) => { console.error(e.error ?? e); process.exit(1) }
+}
+
+const fail = (e) => { console.error(e.cause ?? e); process.exit(1) }
+if (how === 'fetch') viaFetch().catch(fail)
+else if (how === 'websocket') viaWebSocket()
+else viaConnect()
