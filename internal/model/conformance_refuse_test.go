@@ -195,4 +195,3 @@ func stored(t *testing.T, s speech) {
 	}
 	refusals(t, s, nil, map[string]refused{"store": {s.call(`"store":true,`), want}})
 }
-

@@ -92,7 +92,12 @@ func (t Turn) items(a asked) []said {
 		all = append(all, said{
 			object{"type": "reasoning", "id": id, "summary": []object{}},
 			object{"type": "reasoning", "id": id, "summary": []object{{"type": "summary_text", "text": t.Thinking}}, "encrypted_content": "c2NyaXB0ZWQ="},
-			[]object{{"type": "response.reasoning_summary_text.delta", "summary_index": 0, "item_id": id, "delta": t.Thinking}},
+			[]object{
+				{"type": "response.reasoning_summary_part.added", "summary_index": 0, "item_id": id, "part": object{"type": "summary_text", "text": ""}},
+				{"type": "response.reasoning_summary_text.delta", "summary_index": 0, "item_id": id, "delta": t.Thinking},
+				{"type": "response.reasoning_summary_text.done", "summary_index": 0, "item_id": id, "text": t.Thinking},
+				{"type": "response.reasoning_summary_part.done", "summary_index": 0, "item_id": id, "part": object{"type": "summary_text", "text": t.Thinking}},
+			},
 		})
 	}
 	if text := t.text(); text != "" {
