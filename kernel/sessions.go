@@ -35,7 +35,10 @@ const maxPending = 256 << 10
 // session is what a kernel knows of one session beside its principal: what
 // text came from whom, how much was shown, and what was ruled for a time.
 type session struct {
-	budget    *firewall.Budget
+	budget *firewall.Budget
+	// showing is held while something is being shown; alone, where what is left
+	// of the budget is not enough for many at once.
+	showing   sync.RWMutex
 	standings standings
 	// used orders sessions by their last use; light is set while nothing but the
 	// rest of the budget and the taint is kept. Those of all sessions guards them.
@@ -81,6 +84,32 @@ func (s *session) hear(r *run, shown shown, keep bool) {
 		s.catchUp()
 	}
 	s.take(n)
+}
+
+// affords reports whether so many tokens are left, what is being shown settled.
+func (s *session) affords(tokens int) bool {
+	if s.budget.Remaining() >= tokens {
+		return true
+	}
+	s.showing.Lock()
+	defer s.showing.Unlock()
+	return s.budget.Remaining() >= tokens
+}
+
+// reserve takes chars off the budget until settled is called. What others have
+// reserved and will give back is no reason to show less: then it waits for them.
+func (s *session) reserve(mode nacre.Mode, chars int) (r *firewall.Reservation, settled func(), err error) {
+	s.showing.RLock()
+	if r, err = s.budget.Reserve(mode, chars); err == nil && r.Mode == mode && r.Chars >= chars {
+		return r, s.showing.RUnlock, nil
+	}
+	if err == nil {
+		r.Settle(0)
+	}
+	s.showing.RUnlock()
+	s.showing.Lock()
+	r, err = s.budget.Reserve(mode, chars)
+	return r, s.showing.Unlock, err
 }
 
 // take is called with mu held.

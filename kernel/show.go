@@ -59,7 +59,7 @@ type view func(*firewall.Result, firewall.Request, firewall.Redactor) (firewall.
 // afford refuses, before anything is done, a call of a session that may be
 // shown nothing more (K-16).
 func (k *Kernel) afford(r *run) error {
-	if r.session.budget.Remaining() >= leastShown {
+	if r.session.affords(leastShown) {
 		return nil
 	}
 	return exhausted("this session has been shown all that it may be; the operator can begin another one")
@@ -80,7 +80,8 @@ func (r *run) limits() firewall.Limits {
 // show is what the agent may see of a result, or of a handler's words: redacted
 // and within budget. What it has seen counts from now on in the session.
 func (k *Kernel) show(r *run, raw json.RawMessage, f *failure, how view) (shown, *failure) {
-	reserved, err := r.session.budget.Reserve(r.mode, r.limits().Chars)
+	reserved, settled, err := r.session.reserve(r.mode, r.limits().Chars)
+	defer settled()
 	if err != nil {
 		return shown{}, &failure{cause: err, refusal: exhausted("it was carried out, but this session has been shown all that it may be")}
 	}
@@ -113,7 +114,12 @@ func (k *Kernel) within(r *run, reserved *firewall.Reservation, raw json.RawMess
 	return s, nil
 }
 
-func (k *Kernel) view(r *run, raw json.RawMessage, chars int, how view) (shown, error) {
+func (k *Kernel) view(r *run, raw json.RawMessage, chars int, how view) (s shown, err error) {
+	defer func() { // what was done has an end, whatever its result does to who reads it
+		if p := recover(); p != nil {
+			s, err = shown{}, fmt.Errorf("reader %w: %v", errPanicked, p)
+		}
+	}()
 	constraints, err := constraint.Narrow(r.constraints, nacre.Constraints{AllowedFields: r.tool.capability.AllowedFields})
 	if err != nil {
 		return shown{}, err
@@ -136,7 +142,7 @@ func (k *Kernel) view(r *run, raw json.RawMessage, chars int, how view) (shown, 
 	if err != nil {
 		return shown{}, err
 	}
-	s := shown{encoded: v.Result, framed: v.Framed, redacted: v.Redacted, label: v.Label}
+	s = shown{encoded: v.Result, framed: v.Framed, redacted: v.Redacted, label: v.Label}
 	if v.Frame != nil {
 		s.frame = *v.Frame
 	}
