@@ -422,13 +422,14 @@ func sameAnswer(t *testing.T, s speech) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("X-Ratelimit-Remaining-Tokens", "5")
 		w.Header().Set("X-Request-Id", "r1")
+		w.Header().Set("X-Ratelimit-Key", "for "+realKey)
 		w.Header().Set("Openai-Organization", "org")
 		w.Header().Set("Set-Cookie", "a=b")
 		_, _ = io.WriteString(w, odd)
 	}), everyDialect)
 	resp, text := b.ask(t, s, s.call(""), nil)
 	h := resp.Header
-	if text != odd || h.Get("X-Ratelimit-Remaining-Tokens") != "5" || h.Get("X-Request-Id") != "r1" || h.Get("Openai-Organization") != "" || h.Get("Set-Cookie") != "" {
+	if text != odd || h.Get("X-Ratelimit-Remaining-Tokens") != "5" || h.Get("X-Request-Id") != "r1" || h.Get("X-Ratelimit-Key") != "" || h.Get("Openai-Organization") != "" || h.Get("Set-Cookie") != "" {
 		t.Errorf("have %q %v", text, h)
 	}
 }

@@ -52,10 +52,14 @@ func upstreamHeader(in http.Header, s speaker, key nacre.Secret) (out http.Heade
 	return out, s.header(out, in, key)
 }
 
-func downstreamHeader(out, in http.Header) {
+// downstreamHeader passes on what is on the lists, and nothing that holds the key.
+func downstreamHeader(out, in http.Header, key nacre.Secret) {
 	for name, values := range in {
 		limit := slices.ContainsFunc(limitPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
-		if limit || slices.Contains(sentBack, name) {
+		if !limit && !slices.Contains(sentBack, name) {
+			continue
+		}
+		if key.Empty() || !strings.Contains(strings.Join(values, "\n"), key.Reveal()) {
 			out[name] = values
 		}
 	}

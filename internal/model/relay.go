@@ -124,7 +124,7 @@ func (a *answer) whole() {
 
 // begin writes the status and the headers that are passed on.
 func (a *answer) begin() {
-	downstreamHeader(a.w.Header(), a.resp.Header)
+	downstreamHeader(a.w.Header(), a.resp.Header, a.call.upstream.Key)
 	a.w.WriteHeader(a.resp.StatusCode)
 }
 
