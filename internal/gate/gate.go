@@ -27,7 +27,7 @@ const (
 	NoRuleEdits
 	DenyTools
 	BashAllowlist
-	// Patterns is the generic gate: Rule.Forbidden and Rule.Denied.
+	// Patterns is the generic gate: Rule.Forbidden, Rule.Denied and Rule.Tools.
 	Patterns
 )
 
@@ -67,6 +67,8 @@ type Rule struct {
 	Commands []string
 	// Denied are tools that may not be called, by name or class.
 	Denied []string
+	// Tools are the only tools that may be called; empty means no such limit.
+	Tools []string
 	// AllowDepBump lets manifests and lock files change.
 	AllowDepBump bool
 	// MaxDeletes is how many files one call may delete; zero means DefaultMaxDeletes.
@@ -222,6 +224,9 @@ func (r Rule) denyTools(c Call) Decision {
 func (r Rule) deniedByName(c Call) Decision {
 	if Permits(r.Denied, c) {
 		return deny("the tool %s is denied here", c.Tool)
+	}
+	if len(r.Tools) > 0 && !Permits(r.Tools, c) {
+		return deny("the tool %s is not among the tools of this role (%s)", c.Tool, listed(r.Tools))
 	}
 	return allow()
 }

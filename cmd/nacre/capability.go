@@ -1,0 +1,472 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nacre-dev/nacre/internal/atom"
+)
+
+func (a *app) capabilityCommand() *cobra.Command {
+	return group("capability", "what agents may do: list, show, check and fork capability atoms",
+		a.capabilityListCommand(), a.capabilityShowCommand(), a.capabilityCheckCommand(), a.capabilityForkCommand())
+}
+
+// projectFlag names the project of a capability command.
+func projectFlag(c *cobra.Command, project *string) {
+	c.Flags().StringVar(project, "project", "", "the project's folder (default: $WORKTREE_PATH, $CLAUDE_PROJECT_DIR, or the repository around here)")
+}
+
+// projectOf finds the project's folder. What is named must be absolute and there.
+func (a *app) projectOf(named string) (string, error) {
+	for _, dir := range []string{named, a.getenv("WORKTREE_PATH"), a.getenv("CLAUDE_PROJECT_DIR")} {
+		if dir == "" {
+			continue
+		}
+		if dir != named && !filepath.IsAbs(dir) {
+			return "", fmt.Errorf("the project's folder %q is not absolute", dir)
+		}
+		full, err := filepath.Abs(dir)
+		if err != nil {
+			return "", err
+		}
+		if info, err := os.Stat(full); err != nil || !info.IsDir() {
+			return "", fmt.Errorf("the project's folder %q is not there", dir)
+		}
+		return full, nil
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := here; ; dir = filepath.Dir(dir) {
+		for _, mark := range []string{".git", ".nacre"} {
+			if _, err := os.Lstat(filepath.Join(dir, mark)); err == nil {
+				return dir, nil
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			return here, nil
+		}
+	}
+}
+
+// library opens the atoms of a project. close ends it.
+func library(project string) (l atom.Library, done func(), err error) {
+	root, err := os.OpenRoot(filepath.Join(project, ".nacre"))
+	if errors.Is(err, os.ErrNotExist) {
+		return atom.Library{}, func() {}, nil
+	}
+	if err != nil {
+		return atom.Library{}, nil, err
+	}
+	return atom.Library{Project: root.FS()}, func() { _ = root.Close() }, nil // it was only read
+}
+
+func (a *app) capabilityListCommand() *cobra.Command {
+	var project string
+	c := &cobra.Command{
+		Use: "list", Short: "list the atoms, and the layers each declares", Args: noArguments,
+		Long: `Lists the atoms that ship with nacre and those that the project's .nacre/capabilities
+adds. Layers: text (what the agent is told), gate (what a tool call is held against),
+os (what the sandbox is to enforce) and verify (what is checked on return).`,
+		Example: "  nacre capability list",
+		RunE: func(*cobra.Command, []string) error {
+			folder, err := a.projectOf(project)
+			if err != nil {
+				return &usageError{err}
+			}
+			atoms, done, err := library(folder)
+			if err != nil {
+				return &usageError{err}
+			}
+			defer done()
+			list, err := atoms.All()
+			if err != nil {
+				return &usageError{err}
+			}
+			return a.printAtoms(list)
+		},
+	}
+	projectFlag(c, &project)
+	return c
+}
+
+func (a *app) printAtoms(list []atom.Atom) error {
+	if a.json {
+		shown := make([]shownAtom, 0, len(list))
+		for _, one := range list {
+			shown = append(shown, shownOf(one))
+		}
+		return printJSON(a.stdout, shown)
+	}
+	rows := make([][]string, 0, len(list))
+	for _, one := range list {
+		rows = append(rows, []string{string(one.ID), strings.Join(layersOf(one), " "), originOf(one), one.Description})
+	}
+	a.printer(a.stdout).Table([]string{"atom", "layers", "from", "what it holds"}, rows)
+	return nil
+}
+
+func layersOf(one atom.Atom) []string {
+	layers := []string{"text"}
+	if one.HasGate() {
+		layers = append(layers, "gate")
+	}
+	if !one.OS.IsZero() {
+		layers = append(layers, "os")
+	}
+	if one.Verify.Handler != "" {
+		layers = append(layers, "verify")
+	}
+	return layers
+}
+
+func originOf(one atom.Atom) string {
+	switch {
+	case one.BuiltIn:
+		return "nacre"
+	case one.Lineage.ForkFrom != "":
+		return "project, fork of " + one.Lineage.ForkFrom
+	default:
+		return "project"
+	}
+}
+
+func (a *app) capabilityForkCommand() *cobra.Command {
+	var project, as string
+	c := &cobra.Command{
+		Use: "fork SOURCE --as NEW", Short: "copy an atom into the project under a new name",
+		Long: `Writes .nacre/capabilities/<category>/<slug>/ of the project: the source's
+capability.toml with name and category rewritten and a [lineage], and its text as it
+was. The gate and the verifier stay the source's; edit the text and the patterns
+afterwards. $NACRE_CREATOR_ID says who forked it. An existing target is refused.`,
+		Example: "  nacre capability fork policy::no-git-ops --as policy::no-vcs", Args: oneArgument("the atom to fork"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if as == "" {
+				return usage("--as NEW is needed")
+			}
+			folder, err := a.projectOf(project)
+			if err != nil {
+				return &usageError{err}
+			}
+			return a.forkCapability(folder, args[0], as)
+		},
+	}
+	c.Flags().StringVar(&as, "as", "", "the new atom's name, <category>::<slug>")
+	projectFlag(c, &project)
+	return c
+}
+
+func (a *app) forkCapability(project, source, as string) error {
+	if _, err := atom.ParseID(source); err != nil {
+		return &usageError{err}
+	}
+	if _, err := atom.ParseID(as); err != nil {
+		return &usageError{err}
+	}
+	atoms, done, err := library(project)
+	if err != nil {
+		return &usageError{err}
+	}
+	defer done()
+	from, err := atoms.Find(source)
+	if err != nil {
+		return &usageError{err}
+	}
+	if _, err := atoms.Find(as); !errors.Is(err, atom.ErrUnknown) {
+		return usage("%s is there already, and is not overwritten", as)
+	}
+	fork, err := from.Fork(as, a.creator(), time.Now())
+	if err != nil {
+		return &usageError{err}
+	}
+	target := filepath.Join(project, ".nacre", filepath.FromSlash(fork.Dir))
+	if err := writeFork(project, fork); err != nil {
+		return err
+	}
+	if a.json {
+		return printJSON(a.stdout, map[string]any{"source": from.ID, "target": fork.ID, "folder": target, "rewritten": fork.Rewritten})
+	}
+	p := a.printer(a.stdout)
+	p.Line("%s → %s", from.ID, fork.ID)
+	p.Line("%s, %d fields rewritten", target, fork.Rewritten)
+	p.Line("Edit %s so that it says what the new atom means; [gate] and [verify] are the source's until you change them.", fork.TextName)
+	return nil
+}
+
+func (a *app) creator() string {
+	if id := a.getenv("NACRE_CREATOR_ID"); id != "" {
+		return id
+	}
+	return a.getenv("KEI_CREATOR_ID")
+}
+
+// writeFork writes both files into a folder beside the target, which then
+// takes its name: whole, or not at all. Nothing leaves the project by a link.
+func writeFork(project string, fork atom.Fork) (err error) {
+	root, err := os.OpenRoot(project)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }() // the files are closed by now
+	target := filepath.Join(".nacre", filepath.FromSlash(fork.Dir))
+	if _, err := root.Lstat(target); !errors.Is(err, os.ErrNotExist) {
+		return usage("%s is there already, and is not overwritten", target)
+	}
+	part := filepath.Join(".nacre", ".fork-"+fork.ID.Category()+"-"+fork.ID.Slug())
+	if err := root.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return err
+	}
+	if err := root.RemoveAll(part); err != nil { // of a fork that was interrupted
+		return err
+	}
+	if err := root.Mkdir(part, 0o755); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, root.RemoveAll(part))
+		}
+	}()
+	if err := root.WriteFile(filepath.Join(part, "capability.toml"), fork.TOML, 0o644); err != nil {
+		return err
+	}
+	if err := root.WriteFile(filepath.Join(part, fork.TextName), fork.Text, 0o644); err != nil {
+		return err
+	}
+	return root.Rename(part, target)
+}
+
+// shownAtom is an atom for programs.
+type shownAtom struct {
+	Name        atom.ID           `json:"name"`
+	Version     string            `json:"version"`
+	Description string            `json:"description"`
+	From        string            `json:"from"`
+	Layers      []string          `json:"layers"`
+	Text        string            `json:"text"`
+	Gate        map[string]any    `json:"gate,omitempty"`
+	OS          map[string]any    `json:"os,omitempty"`
+	Verify      map[string]string `json:"verify,omitempty"`
+	EnforcedBy  []string          `json:"enforced_by"`
+	DeclaredFor []string          `json:"declared_for"`
+	Lineage     *atom.Lineage     `json:"lineage,omitempty"`
+}
+
+func shownOf(one atom.Atom) shownAtom {
+	s := shownAtom{
+		Name: one.ID, Version: one.Version, Description: one.Description, From: originOf(one),
+		Layers: layersOf(one), Text: one.Text,
+	}
+	s.EnforcedBy, s.DeclaredFor = enforcement(one)
+	if one.HasGate() {
+		s.Gate = map[string]any{"handler": one.Gate.Handler, "event": one.Gate.Event, "severity": one.Gate.Severity.String(), "bypass_env": one.Gate.BypassEnv,
+			"forbids": one.Forbidden, "denied_tools": one.Denied, "tools": one.Tools, "commands": one.Commands}
+	}
+	if !one.OS.IsZero() {
+		s.OS = map[string]any{"confined": one.OS.Confined, "writable": one.OS.Writable, "read_only": one.OS.ReadOnly, "hidden_programs": one.OS.HidePrograms, "unless": one.OS.Unless}
+	}
+	if one.Verify.Handler != "" {
+		s.Verify = map[string]string{"handler": one.Verify.Handler, "run_mode": one.Verify.RunMode, "when": one.Verify.When}
+	}
+	if one.Lineage.ForkFrom != "" {
+		s.Lineage = &one.Lineage
+	}
+	return s
+}
+
+// enforcement says which layers hold today, and which are only declared.
+func enforcement(one atom.Atom) (by, declared []string) {
+	by, declared = []string{}, []string{}
+	if one.HasGate() {
+		by = append(by, "gate")
+	}
+	if !one.OS.IsZero() {
+		declared = append(declared, "sandbox")
+	}
+	if one.Verify.Handler != "" {
+		declared = append(declared, "verifier")
+	}
+	return by, declared
+}
+
+func (a *app) capabilityShowCommand() *cobra.Command {
+	var project, task string
+	c := &cobra.Command{
+		Use: "show NAME", Short: "show an atom at all four layers, and where each is enforced",
+		Long: `Shows what the agent is told, what its gate holds calls against, what the sandbox is
+to enforce, and what is verified on return; and which of these are enforced by this
+version. With --task, or $NACRE_TASK, the lists that the task gives are shown as well.`,
+		Example: "  nacre capability show policy::no-git-ops", Args: oneArgument("an atom's name"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			folder, err := a.projectOf(project)
+			if err != nil {
+				return &usageError{err}
+			}
+			atoms, done, err := library(folder)
+			if err != nil {
+				return &usageError{err}
+			}
+			defer done()
+			one, err := atoms.Find(args[0])
+			if err != nil {
+				return &usageError{err}
+			}
+			if task == "" {
+				task = a.getenv("NACRE_TASK")
+			}
+			if a.json {
+				return printJSON(a.stdout, shownOf(one))
+			}
+			var given *atom.Parameters
+			if task != "" {
+				p, err := readTask(task)
+				if err != nil {
+					return &usageError{err}
+				}
+				given = &p
+			}
+			a.showAtom(one, given)
+			return nil
+		},
+	}
+	c.Flags().StringVar(&task, "task", "", "a task file whose lists are shown (default: $NACRE_TASK)")
+	projectFlag(c, &project)
+	return c
+}
+
+func readTask(name string) (atom.Parameters, error) {
+	data, err := readInput(name)
+	if err != nil {
+		return atom.Parameters{}, err
+	}
+	p, err := atom.ParseParameters(data)
+	if err != nil {
+		return atom.Parameters{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return p, nil
+}
+
+func (a *app) showAtom(one atom.Atom, task *atom.Parameters) {
+	p := a.printer(a.stdout)
+	p.Line("%s  %s  (%s)", one.ID, one.Version, originOf(one))
+	p.Line("%s", one.Description)
+	if one.Rationale != "" {
+		p.Line("%s", one.Rationale)
+	}
+	p.Line("")
+	p.Line("text")
+	for line := range strings.Lines(one.Text) {
+		p.Line("  %s", strings.TrimRight(line, "\r\n"))
+	}
+	p.Line("")
+	for _, layer := range [][]string{gateLines(one, task), osLines(one, task), verifyLines(one)} {
+		for _, line := range layer {
+			p.Line("%s", line)
+		}
+	}
+	by, declared := enforcement(one)
+	p.Line("")
+	p.Line("enforced by: %s; declared for: %s", orNone(by), orNone(declared))
+}
+
+func orNone(list []string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ", ")
+}
+
+func gateLines(one atom.Atom, task *atom.Parameters) []string {
+	if !one.HasGate() {
+		return []string{"gate      none"}
+	}
+	handler := one.Gate.Handler
+	if handler == "" {
+		handler = "patterns"
+	}
+	lines := []string{fmt.Sprintf("gate      %s, severity %s, asked on %s", handler, one.Gate.Severity, one.Gate.Event)}
+	add := func(what string, list []string) {
+		if len(list) > 0 {
+			lines = append(lines, "          "+what+": "+strings.Join(list, ", "))
+		}
+	}
+	add("forbids commands", one.Forbidden)
+	add("allows commands", one.Commands)
+	add("denies tools", one.Denied)
+	add("allows tools", one.Tools)
+	if one.Gate.BypassEnv != "" {
+		lines = append(lines, "          lifted where the orchestrator's own environment has "+one.Gate.BypassEnv+"=1")
+	}
+	for _, list := range one.Needs() {
+		switch {
+		case task == nil:
+			lines = append(lines, "          needs "+list+" of a task")
+		case list == "files-whitelist":
+			lines = append(lines, "          "+list+" of this task: "+orNone(task.Whitelist))
+		default:
+			lines = append(lines, "          "+list+" of this task: "+orNone(task.Denylist))
+		}
+	}
+	return lines
+}
+
+func osLines(one atom.Atom, task *atom.Parameters) []string {
+	if one.OS.IsZero() {
+		return []string{"os        none"}
+	}
+	lines := []string{"os        (declared; not enforced by this version)"}
+	if one.OS.Confined {
+		lines = append(lines, "          writable: "+orNone(filled(one.OS.Writable, task))+", and nothing else")
+	}
+	if len(one.OS.ReadOnly) > 0 {
+		lines = append(lines, "          read-only: "+strings.Join(filled(one.OS.ReadOnly, task), ", "))
+	}
+	if len(one.OS.HidePrograms) > 0 {
+		lines = append(lines, "          not there: "+strings.Join(one.OS.HidePrograms, ", "))
+	}
+	if one.OS.Unless != "" {
+		lines = append(lines, "          lifted by the task's "+one.OS.Unless+" = true")
+	}
+	return lines
+}
+
+// filled puts a task's lists where an atom names them.
+func filled(list []string, task *atom.Parameters) []string {
+	var out []string
+	for _, entry := range list {
+		switch {
+		case task != nil && entry == "$files-whitelist":
+			out = append(out, task.Whitelist...)
+		case task != nil && entry == "$files-denylist":
+			out = append(out, task.Denylist...)
+		default:
+			out = append(out, entry)
+		}
+	}
+	return out
+}
+
+func verifyLines(one atom.Atom) []string {
+	if one.Verify.Handler == "" {
+		return []string{"verifier  none"}
+	}
+	return []string{fmt.Sprintf("verifier  %s, on %s, %s (declared; not run by this version)", one.Verify.Handler, one.Verify.RunMode, one.Verify.When)}
+}
+
+// decisionJSON is what a hook prints where a call may go on. It approves
+// nothing: the agent's own rules still ask their own questions.
+func decisionJSON(message string) ([]byte, error) {
+	return json.Marshal(struct {
+		Continue      bool   `json:"continue"`
+		SystemMessage string `json:"systemMessage,omitempty"`
+	}{true, message})
+}

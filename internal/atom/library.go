@@ -1,0 +1,167 @@
+package atom
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+)
+
+//go:embed capabilities
+var builtIn embed.FS
+
+// folder is where atoms lie, in the binary and in a project's .nacre.
+const folder = "capabilities"
+
+// maxAtoms is how many atoms a project may add.
+const maxAtoms = 1024
+
+// Library finds atoms: the built-in ones, and those that a project adds. A
+// project's atom that has a built-in's name is an error wherever it is met,
+// since a project may not silently replace one (S-01).
+type Library struct {
+	// Project is a project's .nacre folder; nil means that there is none.
+	Project fs.FS
+}
+
+// ErrUnknown is a name that no atom bears.
+var ErrUnknown = errors.New("unknown atom")
+
+// Find reads one atom. The retired names of the seed are resolved.
+func (l Library) Find(name string) (Atom, error) {
+	id, err := ParseID(canonicalName(name))
+	if err != nil {
+		return Atom{}, err
+	}
+	ours, err := has(builtIn, id)
+	if err != nil {
+		return Atom{}, err
+	}
+	theirs := false
+	if l.Project != nil {
+		if theirs, err = has(l.Project, id); err != nil {
+			return Atom{}, err
+		}
+	}
+	switch {
+	case ours && theirs:
+		return Atom{}, fmt.Errorf("the project's %s/%s has the name of a built-in atom: fork it under a name of its own", folder, id.path())
+	case ours:
+		a, err := read(builtIn, id)
+		a.BuiltIn = true
+		return a, err
+	case theirs:
+		return read(l.Project, id)
+	}
+	return Atom{}, fmt.Errorf("%w %q: nacre capability list shows those there are", ErrUnknown, id)
+}
+
+func has(from fs.FS, id ID) (bool, error) {
+	_, err := fs.Stat(from, path.Join(folder, id.path()))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// read reads an atom's two files.
+func read(from fs.FS, id ID) (Atom, error) {
+	dir := path.Join(folder, id.path())
+	name := path.Join(dir, "capability.toml")
+	source, err := readFile(from, name)
+	if err != nil {
+		return Atom{}, err
+	}
+	a, text, err := parse(id, source)
+	if err != nil {
+		return Atom{}, fmt.Errorf("%s: %w", name, err)
+	}
+	if text == "" {
+		text = "text.md"
+	}
+	if path.Base(text) != text || !fs.ValidPath(text) || text == "." {
+		return Atom{}, fmt.Errorf("%s: text.path is %q: name a file beside it", name, clip(text))
+	}
+	if a.text, err = readFile(from, path.Join(dir, text)); err != nil {
+		return Atom{}, err
+	}
+	if err := checkText(a.text); err != nil {
+		return Atom{}, fmt.Errorf("%s: %w", path.Join(dir, text), err)
+	}
+	a.Text = string(a.text)
+	return a, nil
+}
+
+// readFile reads a regular file of bounded size.
+func readFile(from fs.FS, name string) ([]byte, error) {
+	info, err := fs.Stat(from, name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > MaxFile {
+		return nil, fmt.Errorf("%s: not a regular file of at most %d bytes", name, MaxFile)
+	}
+	return fs.ReadFile(from, name)
+}
+
+// All reads every atom, in the order of their names. One that cannot be read
+// fails them all: half a set of rules is none.
+func (l Library) All() ([]Atom, error) {
+	ids, err := names(builtIn)
+	if err != nil {
+		return nil, err
+	}
+	if l.Project != nil {
+		added, err := names(l.Project)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, added...)
+	}
+	slices.Sort(ids)
+	list := make([]Atom, 0, len(ids))
+	for _, id := range slices.Compact(ids) {
+		a, err := l.Find(string(id))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+// names are the atoms of a folder. What is no folder there is left out.
+func names(from fs.FS) ([]ID, error) {
+	var ids []ID
+	categories, err := fs.ReadDir(from, folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, category := range categories {
+		if !category.IsDir() {
+			continue
+		}
+		slugs, err := fs.ReadDir(from, path.Join(folder, category.Name()))
+		if err != nil {
+			return nil, err
+		}
+		for _, slug := range slugs {
+			if !slug.IsDir() {
+				continue
+			}
+			id, err := ParseID(category.Name() + "::" + slug.Name())
+			if err != nil {
+				return nil, err
+			}
+			if ids = append(ids, id); len(ids) > maxAtoms {
+				return nil, fmt.Errorf("%s holds more than %d atoms", folder, maxAtoms)
+			}
+		}
+	}
+	return ids, nil
+}

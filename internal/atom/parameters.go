@@ -1,0 +1,88 @@
+package atom
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Parameters are the keys of a task that atoms read. Whether a list is there
+// at all is kept apart from its being empty: an empty whitelist allows nothing,
+// and one that is missing is an error.
+type Parameters struct {
+	Role, AgentID string
+	// Whitelist and Denylist are nil where the task has no such key.
+	Whitelist, Denylist []string
+	AllowDepBump        bool
+	// MaxDeletes is zero where the task does not say.
+	MaxDeletes int
+}
+
+// taskFile is task.toml as the seed writes it.
+type taskFile struct {
+	Task struct {
+		Role        string `toml:"role"`
+		AgentID     string `toml:"agent-id"`
+		ParentAgent string `toml:"parent-agent"`
+	} `toml:"task"`
+	Scope struct {
+		Whitelist  []string `toml:"files-whitelist"`
+		Denylist   []string `toml:"files-denylist"`
+		MaxDeletes int      `toml:"max-deletes"`
+	} `toml:"scope"`
+	Verification struct {
+		CheckCrates      []string `toml:"cargo-check-crates"`
+		TestCrates       []string `toml:"cargo-test-crates"`
+		TestCount        int      `toml:"test-count-min"`
+		AllowDepBump     bool     `toml:"allow-dep-bump"`
+		Language         string   `toml:"language"`
+		MaxFileLines     int      `toml:"max-file-lines"`
+		MaxFunctionLines int      `toml:"max-function-lines"`
+	} `toml:"verification"`
+	Output struct {
+		Fields []string `toml:"report-fields-required"`
+	} `toml:"output"`
+	Body struct {
+		Text string `toml:"text"`
+	} `toml:"body"`
+}
+
+var taskKeys = keySet(`task.role task.agent-id task.parent-agent scope.files-whitelist scope.files-denylist scope.max-deletes
+	verification.cargo-check-crates verification.cargo-test-crates verification.test-count-min verification.allow-dep-bump
+	verification.language verification.max-file-lines verification.max-function-lines output.report-fields-required body.text`)
+
+// ParseParameters reads the parameters out of a task's TOML. Unknown keys are errors.
+func ParseParameters(data []byte) (Parameters, error) {
+	var f taskFile
+	meta, err := decode(data, &f, taskKeys)
+	if err != nil {
+		return Parameters{}, err
+	}
+	if len(meta.Keys()) == 0 {
+		return Parameters{}, errors.New("the task is empty")
+	}
+	p := Parameters{Role: f.Task.Role, AgentID: f.Task.AgentID, AllowDepBump: f.Verification.AllowDepBump, MaxDeletes: f.Scope.MaxDeletes}
+	if f.Scope.MaxDeletes < 0 {
+		return Parameters{}, errors.New("scope.max-deletes is below zero")
+	}
+	if meta.IsDefined("scope", "files-whitelist") {
+		p.Whitelist = append([]string{}, f.Scope.Whitelist...)
+	}
+	if meta.IsDefined("scope", "files-denylist") {
+		p.Denylist = append([]string{}, f.Scope.Denylist...)
+	}
+	if len(p.Whitelist) > maxList || len(p.Denylist) > maxList {
+		return Parameters{}, fmt.Errorf("a list is over %d entries long", maxList)
+	}
+	return p, nil
+}
+
+// Has says whether the task gives a list that an atom needs.
+func (p Parameters) Has(list string) bool {
+	switch list {
+	case "files-whitelist":
+		return p.Whitelist != nil
+	case "files-denylist":
+		return p.Denylist != nil
+	}
+	return false
+}
