@@ -19,6 +19,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/model"
 	"github.com/nacre-dev/nacre/internal/redact"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/revocation"
@@ -170,12 +171,18 @@ func (r *Runtime) native(stateDir string) (*sandbox.Native, error) {
 }
 
 // brains are what this installation can let an agent be.
-func (r *Runtime) brains() brain.Options {
-	from := ""
-	if key, err := r.config.Model.modelKey(r.options.Getenv); err == nil && !key.Empty() {
-		from = r.config.Model.keySource()
+func (r *Runtime) brains(named string) brain.Options {
+	places, err := r.upstreams()
+	if err != nil {
+		places = nil // the run that needs one says why
 	}
-	return brain.Options{ClaudePath: r.options.Getenv("NACRE_CLAUDE"), Path: r.options.Getenv("PATH"), KeyFrom: from}
+	if named == "" {
+		named = r.config.Model.Name
+	}
+	return brain.Options{
+		ClaudePath: r.options.Getenv("NACRE_CLAUDE"), Path: r.options.Getenv("PATH"), Model: named,
+		KeyFrom: keyFor(places, model.Anthropic), OpenAIFrom: keyFor(places, model.Chat),
+	}
 }
 
 // principal is who a session's calls act for. Roles come from the config, the

@@ -96,6 +96,10 @@ type ModelConfig struct {
 	KeyEnv  string `toml:"key_env"`
 	KeyFile string `toml:"key_file"`
 	Name    string `toml:"name"`
+	// Upstreams are further places that answer, or other ones.
+	Upstreams []UpstreamConfig `toml:"upstream"`
+	// Prices is a file of prices beside config.toml; empty means the built-in ones.
+	Prices string `toml:"prices"`
 	// BudgetUSD is what one session may spend, such as "1.50"; empty means 5.
 	BudgetUSD string `toml:"budget_usd"`
 }
@@ -172,6 +176,11 @@ func (c Config) check() error {
 	}
 	if _, err := c.budget(); err != nil {
 		return err
+	}
+	for _, u := range c.Model.Upstreams {
+		if err := u.check(); err != nil {
+			return err
+		}
 	}
 	_, err := c.Egress.rules(nil)
 	return err

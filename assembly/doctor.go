@@ -86,7 +86,7 @@ func tryStart(ctx context.Context, box *sandbox.Native) error {
 
 func (r *Runtime) checkBrain(ctx context.Context) []Finding {
 	var findings []Finding
-	for _, b := range brain.All(r.brains()) {
+	for _, b := range brain.All(r.brains("")) {
 		status := b.Detect(ctx)
 		if status.Ready() {
 			findings = append(findings, Finding{"brain", "ok", strings.TrimSpace(b.Name() + " " + status.Version + " " + keyFrom(status)), ""})

@@ -88,15 +88,15 @@ func (r *Runtime) programs() map[string]string {
 }
 
 func (r *Runtime) explainModel(e *Explanation) error {
-	key, err := r.config.Model.modelKey(r.options.Getenv)
+	places, err := r.upstreams()
 	if err != nil {
 		return &ConfigError{err}
 	}
-	upstream, err := r.config.Model.upstream()
-	if err != nil || key.Empty() {
-		return err
+	var from []string
+	for _, p := range places {
+		from = append(from, p.keyFrom)
 	}
-	e.Model, e.Key, e.BudgetUSD = upstream.Host, r.config.Model.keySource(), r.config.Model.BudgetUSD
+	e.Model, e.Key, e.BudgetUSD = hosts(places), strings.Join(from, ", "), r.config.Model.BudgetUSD
 	return nil
 }
 

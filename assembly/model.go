@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/budget"
 	"github.com/nacre-dev/nacre/internal/model"
 )
 
@@ -26,14 +25,14 @@ func (s *sealed) overhear(body []byte) {
 // is worth nothing elsewhere; the key is added on the host (M-04).
 func (s *sealed) serveModel() error {
 	r := s.runtime
-	key, err := r.config.Model.modelKey(r.options.Getenv)
+	places, err := r.upstreams()
 	if err != nil {
 		return &ConfigError{err}
 	}
-	if key.Empty() {
+	if len(places) == 0 {
 		return &NotReady{What: "no model key", Next: r.config.Model.keyHelp()}
 	}
-	upstream, err := r.config.Model.upstream()
+	prices, err := r.prices(r.config.Model.Prices)
 	if err != nil {
 		return &ConfigError{err}
 	}
@@ -48,9 +47,13 @@ func (s *sealed) serveModel() error {
 	if limit -= s.earlier.MicroUSD; limit <= 0 {
 		return badConfig("the budget of this work is spent: raise budget_usd under [model] in config.toml to go on")
 	}
-	s.upstream, s.limit = upstream.Host, limit
+	s.upstream, s.limit = hosts(places), limit
+	upstreams := make([]model.Upstream, 0, len(places))
+	for _, p := range places {
+		upstreams = append(upstreams, p.Upstream)
+	}
 	s.gateway, err = model.New(model.Options{
-		Upstream: upstream, Key: key, SessionToken: s.token, Budget: limit, Prices: budget.ListPrices(), Record: notice{s.Recorder, noticed(s.tell)},
+		Upstreams: upstreams, SessionToken: s.token, Budget: limit, Prices: prices, Record: notice{s.Recorder, noticed(s.tell)},
 		Session: s.ID(), Group: s.Group(), Now: r.options.Now, Observe: s.overhear,
 	})
 	if err != nil {

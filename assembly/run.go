@@ -219,7 +219,7 @@ func keepSpec(dir string, spec task.Spec) error {
 
 // chooseBrain finds the brain that was named, or the first that is ready.
 func (r *Runtime) chooseBrain(ctx context.Context, spec *task.Spec) (brain.Brain, brain.Status, error) {
-	options := r.brains()
+	options := r.brains(spec.Model)
 	if spec.Brain == "" && spec.Recording != "" {
 		spec.Brain = brain.ReplayName
 	}
