@@ -38,29 +38,35 @@ func TestClaudeCodeIsABrainInsideTheSandbox(t *testing.T) {
 	s := claudeSubject(b, program, nil)
 	sockets := map[string]string{}
 	s.Turn = func(t *testing.T, choices []brain.Choice) (brain.Turn, []string) {
-		dir, err := os.MkdirTemp("", "brain") //nolint:usetesting // a unix socket's path holds 108 bytes
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = os.RemoveAll(dir) }) // the test's own
-		listener, err := net.Listen("unix", filepath.Join(dir, nacre.ModelSocket))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(filepath.Join(dir, nacre.ModelSocket), 0o666)); err != nil {
-			t.Fatal(err)
-		}
-		server := &http.Server{Handler: (&stubModel{}).handler(choices)}
-		var served sync.WaitGroup
-		served.Go(func() { _ = server.Serve(listener) })        // it ends by Close
-		t.Cleanup(func() { _ = server.Close(); served.Wait() }) // the test's own
-		sockets[t.Name()] = dir
+		sockets[t.Name()] = behindSocket(t, (&stubModel{}).handler(choices))
 		return claudeTurn("do it"), nil
 	}
 	s.Start = func(t *testing.T, l brain.Launch, env []string, dir string) brain.Process {
 		return startSealed(t, native, l, env, dir, sockets[t.Name()])
 	}
 	braintest.Real(t, s)
+}
+
+// behindSocket serves the gateway's socket in a folder of its own.
+func behindSocket(t *testing.T, handler http.Handler) (dir string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "brain") //nolint:usetesting // a unix socket's path holds 108 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // the test's own
+	listener, err := net.Listen("unix", filepath.Join(dir, nacre.ModelSocket))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(filepath.Join(dir, nacre.ModelSocket), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: handler}
+	var served sync.WaitGroup
+	served.Go(func() { _ = server.Serve(listener) })        // it ends by Close
+	t.Cleanup(func() { _ = server.Close(); served.Wait() }) // the test's own
+	return dir
 }
 
 func sealer(t *testing.T) *sandbox.Native {

@@ -132,22 +132,13 @@ func isName(s string) bool {
 // shorten makes the conversation shorter, more so each time, and reports
 // whether it could. The task and the last step always stay.
 func (c *conversation) shorten() bool {
-	c.shortened++
-	switch c.shortened {
-	case 1:
-		if c.clear(keptFirst) {
+	for c.shortened < 2 {
+		c.shortened++
+		if c.clear([]int{keptFirst, keptThen}[c.shortened-1]) {
 			return true
 		}
-		return c.shorten()
-	case 2:
-		if c.clear(keptThen) {
-			return true
-		}
-		return c.shorten()
-	case 3:
-		return c.drop()
 	}
-	return false
+	return c.drop()
 }
 
 // settled starts anew with the mildest step, where the last one was enough.

@@ -23,7 +23,7 @@ const (
 	defaultContext = 160_000
 	// maxGoOn is how often in a row an answer may be cut off by its maximum.
 	maxGoOn = 3
-	// maxSameCut is how often a conversation is shortened for one answer.
+	// maxShorter is how often a conversation is shortened for one answer.
 	maxShorter = 4
 )
 
@@ -156,7 +156,7 @@ func (l *loop) place(w World) error {
 			roots = append(roots, more)
 		}
 	}
-	l.tools = Tools{Dir: dir, Getenv: w.Getenv, Roots: roots}
+	l.tools = Tools{Dir: dir, Getenv: w.Getenv, Roots: roots, Hidden: []string{l.settings.keyEnv}}
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -50,6 +51,10 @@ func (t Tools) run(ctx context.Context, command string, timeout time.Duration) (
 	var output clipped
 	cmd := exec.Command("/bin/sh", "-c", command)
 	cmd.Dir = t.Dir
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return slices.Contains(t.Hidden, name)
+	})
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = pipeGrace

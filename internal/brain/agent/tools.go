@@ -24,6 +24,9 @@ type Tools struct {
 	// Roots, when set, are the folders that the file tools keep to, links
 	// followed. They keep a model from straying; what holds is the sandbox.
 	Roots []string
+	// Hidden are variables of the environment that commands do not get: a test
+	// of the project's that finds a model's key would spend the session's budget.
+	Hidden []string
 }
 
 // Result is what came of a tool.
