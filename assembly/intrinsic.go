@@ -177,7 +177,9 @@ func (e expander) DoLabelled(ctx context.Context, in nacre.Invocation) (json.Raw
 	if args.Query != "" {
 		var err error
 		if query, err = handle.ParseQuery(json.RawMessage(args.Query)); err != nil {
-			return nil, nacre.Untrusted, &nacre.Refusal{Code: nacre.CodeValidationFailed, Message: "query: " + err.Error()}
+			return nil, nacre.Untrusted, &nacre.Refusal{
+				Code: nacre.CodeValidationFailed, Stage: 3, Field: "query", Reason: nacre.ReasonInvalidArguments, Message: "query: " + err.Error(),
+			}
 		}
 	}
 	frame, err := e.s.kernel.Expand(ctx, args.Handle, query, in.Principal)

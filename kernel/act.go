@@ -151,6 +151,9 @@ func failed(ctx context.Context, r *run, err error) *failure {
 	}
 	var refusal *nacre.Refusal
 	if errors.As(err, &refusal) && refusal != nil {
+		if r.tool.capability.Intrinsic && refusal.Stage > 0 {
+			return &failure{refusal: refusal} // the kernel's own word, on what a core tool asked of it
+		}
 		original := refusal.Original
 		if original == "" {
 			original = string(refusal.Code)

@@ -346,12 +346,12 @@ func wanted(ctx context.Context, r *run) error {
 var once = 1 //nolint:gochecknoglobals // its address is what is wanted; nothing writes it
 
 func refuseGrant(err error) error {
-	reason := nacre.ReasonDenied
+	reason, message := nacre.ReasonDenied, "no grant could be made for this call"
 	if errors.Is(err, token.ErrRevoked) {
-		reason = nacre.ReasonTokenRefused
+		reason, message = nacre.ReasonTokenRefused, "the operator has revoked what this session may do"
 	}
 	return fmt.Errorf("%w: %w", &nacre.Refusal{
-		Code: nacre.CodeUnauthorized, Stage: stageAuthorize, Reason: reason, Message: "no grant could be made for this call",
+		Code: nacre.CodeUnauthorized, Stage: stageAuthorize, Reason: reason, Message: message,
 	}, err)
 }
 

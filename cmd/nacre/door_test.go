@@ -46,7 +46,7 @@ func TestHintsAreCheckedAndADryRunDoesNothing(t *testing.T) {
 	has(t, said[0], `"dry_run":true`, `"capability":"desk.send"`, `"safety_class":"WRITE"`, `"verdict":"allow"`, `"arguments":{"text":"","to":"x"}`)
 	has(t, said[1], `"VALIDATION_FAILED"`, "mode", "handle_only")
 	lines := strings.Split(said[2], "\n")
-	has(t, lines[0], `"dry_run":true`, `"response_mode":"table"`)
+	has(t, lines[0], "core c1 ", `"dry_run":true`, `"response_mode":"table"`) // nobody but the core was asked
 	for n, name := range []string{"priority", "mode", "dry_run", "Dry_Run"} {
 		has(t, lines[n+1], `"VALIDATION_FAILED"`, `"result":null`, name)
 	}
@@ -112,10 +112,10 @@ func TestAHandleGivesPages(t *testing.T) {
 	has(t, said[2], `"rows":[{"id":1},{"id":3},{"id":5}]`)
 	has(t, said[3], `"rows":[{"id":999,`)
 	hasNo(t, said[4], `"id":0`)
-	has(t, said[5], `"HANDLER_ERROR"`, "query", "frob")
-	has(t, said[6], `"HANDLER_ERROR"`, "query must be an object")
-	has(t, said[7], `"HANDLER_ERROR"`, "handle is unknown or has expired")
-	has(t, said[8], `"HANDLER_ERROR"`, "handle is unknown or has expired")
+	has(t, said[5], `"VALIDATION_FAILED"`, `"field":"query"`, "frob")
+	has(t, said[6], `"VALIDATION_FAILED"`, "query must be an object")
+	has(t, said[7], `"UNAUTHORIZED"`, "handle is unknown or has expired")
+	has(t, said[8], `"UNAUTHORIZED"`, "handle is unknown or has expired")
 	has(t, said[9], `"rows":[{"id":0,`)
 	chain := i.records("work")
 	has(t, chain, `"kind":"handle.expand"`, `"reason":"handle_unknown"`)
@@ -134,7 +134,7 @@ func TestAHandleIsOfNoUseToAnotherSession(t *testing.T) {
 		return strings.HasSuffix(string(kept), "\n")
 	})
 	other := i.plays("other", "a task", `echo `+strings.TrimSpace(string(kept))+` > other`, strings.ReplaceAll(expand(`{}`), "cat handle", "cat other"))
-	has(t, i.said(other, "other")[1], `"HANDLER_ERROR"`, "handle is unknown or has expired")
+	has(t, i.said(other, "other")[1], `"UNAUTHORIZED"`, "handle is unknown or has expired")
 	if err := os.WriteFile(filepath.Join(work, "go"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -388,7 +388,7 @@ func TestARevokedGroupsNextCallIsRefused(t *testing.T) {
 			i.tell("go")
 			said := i.said(r, "work")
 			has(t, said[0], "h_")
-			has(t, said[2], `"UNAUTHORIZED"`, "no grant could be made")
+			has(t, said[2], `"UNAUTHORIZED"`, "the operator has revoked")
 			has(t, i.records("work"), `"reason":"token_refused"`)
 			hasNo(t, said[3], "row number")
 			if have := i.done(); have != "rows 1000\n" {

@@ -113,7 +113,7 @@ func (d *door) answer(ctx context.Context, q *request, refusal *nacre.Refusal) {
 		refusal = d.refusal(ctx, err)
 	}
 	r := response{source: wire.SourceCore}
-	if refusal == nil || refusal.Code == nacre.CodeHandlerError {
+	if refusal == nil && !q.Hints.DryRun || refusal != nil && refusal.Code == nacre.CodeHandlerError {
 		r.source = d.source(tool)
 	}
 	if refusal == nil {
