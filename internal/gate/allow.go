@@ -10,26 +10,47 @@ import (
 // maxPattern is the longest pattern, in bytes.
 const maxPattern = 1024
 
-// canonical renders a call for patterns: its words, unquoted, with one space
-// between them. A word that would not survive that is quoted.
-func canonical(c invocation) string {
+// rendered is a call for patterns: its words, unquoted, with one space between
+// them, and a backslash before white space, quotes and backslashes in them.
+type rendered struct {
+	text string
+	// starts is where each word begins.
+	starts []int
+}
+
+func render(c invocation) rendered {
 	var b strings.Builder
+	starts := make([]int, 0, len(c.args))
 	for i, arg := range c.args {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
-		if arg.text == "" || strings.ContainsAny(arg.text, " \t\n'\"") {
-			b.WriteString(quote(arg.text))
-		} else {
-			b.WriteString(arg.text)
+		starts = append(starts, b.Len())
+		if arg.text == "" && arg.literal {
+			b.WriteString("''")
+		}
+		for _, r := range []byte(arg.text) {
+			if strings.IndexByte(" \t\n'\"\\", r) >= 0 {
+				b.WriteByte('\\')
+			}
+			b.WriteByte(r)
 		}
 	}
-	return b.String()
+	return rendered{b.String(), starts}
+}
+
+// wordAt is the index of the word that ends at or after a place in the text.
+func (r rendered) wordAt(end int) int {
+	i := 0
+	for i+1 < len(r.starts) && r.starts[i+1] < end {
+		i++
+	}
+	return i
 }
 
 // matches is the first pattern that a call matches from its first word on.
 func matches(patterns []string, c invocation) (string, error) {
-	text := canonical(c)
+	text := render(c).text
 	for _, pattern := range patterns {
 		end, err := matchStart(pattern, text)
 		if err != nil {
@@ -107,45 +128,52 @@ func (r Rule) listed(c invocation) Decision {
 			return deny("setting %s may change what %s runs", name, c.name())
 		}
 	}
-	text := canonical(c)
+	call := render(c)
 	for _, pattern := range r.Commands {
-		end, err := matchStart(pattern, text)
+		end, err := matchStart(pattern, call.text)
 		if err != nil {
 			return deny("%v", err)
 		}
 		if end < 0 || end < len(c.args[0].text) {
 			continue
 		}
-		if why := beyond(pattern, text, end, c); why != "" {
-			return deny("%q: %s", text, why)
+		if why := beyond(pattern, call, end, c); why != "" {
+			return deny("%q: %s", call.text, why)
 		}
 		if why := exploits(c); why != "" {
-			return deny("%q: %s", text, why)
+			return deny("%q: %s", call.text, why)
 		}
 		return allow()
 	}
-	return deny("%q is not on the list of commands (%s)", text, listed(r.Commands))
+	return deny("%q is not on the list of commands (%s)", call.text, listed(r.Commands))
 }
 
 // beyond says why a matched call is more than its pattern: the match must end
-// with a word, or in a path under which every operand stays.
-func beyond(pattern, text string, end int, c invocation) string {
-	if end == len(text) || text[end] == ' ' || text[end-1] == ' ' {
+// with a word, or in a path under which every operand stays. What it covers
+// must be known.
+func beyond(pattern string, call rendered, end int, c invocation) string {
+	last := call.wordAt(end)
+	for _, arg := range c.args[:last+1] {
+		if !arg.literal {
+			return shown(arg) + " is not literal"
+		}
+	}
+	root := call.text[call.starts[last]:end]
+	if last > 0 && strings.HasSuffix(root, "/") {
+		return under(c, last, root)
+	}
+	if end == len(call.text) || call.text[end] == ' ' || call.text[end-1] == ' ' {
 		return ""
 	}
-	start := strings.LastIndexByte(text[:end], ' ') + 1
-	root := text[start:end]
-	if !strings.HasSuffix(root, "/") {
-		return "the pattern " + pattern + " ends within a word"
-	}
+	return "the pattern " + pattern + " ends within a word"
+}
+
+// under says why not every operand from the first on stays under a folder.
+func under(c invocation, first int, root string) string {
 	if c.more {
 		return "its operands are not known"
 	}
-	before := strings.Count(text[:start], " ")
-	if before >= len(c.args) {
-		return "its words cannot be told apart"
-	}
-	for _, arg := range c.args[before:] {
+	for _, arg := range c.args[first:] {
 		if why := strays(arg, root); why != "" {
 			return why
 		}

@@ -77,17 +77,8 @@ func manifest(name string, w World) Decision {
 
 func (r Rule) bumps(s *script, w World) Decision {
 	for _, to := range s.changed() {
-		if isManifest(to.text, w.FoldCase) {
-			return deny(depAdvice, to.text+" declares or locks them")
-		}
-		if w.Project != "" && to.literal && !to.tilde && to.text != "" {
-			if places, err := w.locate(to.text); err == nil {
-				for _, place := range places {
-					if isManifest(place, w.FoldCase) {
-						return deny(depAdvice, place+" declares or locks them")
-					}
-				}
-			}
+		if name := w.manifestAt(to); name != "" {
+			return deny(depAdvice, name+" declares or locks them")
 		}
 	}
 	for _, call := range s.calls {
@@ -99,6 +90,23 @@ func (r Rule) bumps(s *script, w World) Decision {
 		}
 	}
 	return allow()
+}
+
+// manifestAt is the manifest of the project that a word names, or "".
+func (w World) manifestAt(to word) string {
+	places := []string{to.text}
+	if to.literal && !to.tilde && w.Project != "" {
+		inside, outside := w.places(to.text)
+		if places = append(places, inside...); outside && len(inside) == 0 {
+			return ""
+		}
+	}
+	for _, place := range places {
+		if isManifest(place, w.FoldCase) {
+			return place
+		}
+	}
+	return ""
 }
 
 // writesManifest tells code that names a manifest and seems to write.

@@ -244,7 +244,7 @@ func (r Rule) patterns(c Call) Decision {
 		if pattern, err := matches(r.Forbidden, call); err != nil {
 			return deny("%v", err)
 		} else if pattern != "" {
-			return deny("%q is forbidden (pattern %s)", canonical(call), pattern)
+			return deny("%q is forbidden (pattern %s)", render(call).text, pattern)
 		}
 	}
 	return allow()

@@ -64,6 +64,9 @@ func gitBinary(name string, c invocation) string {
 			}
 		}
 	case "docker", "podman", "nerdctl", "kubectl", "lxc", "oc", "docker-compose", "buildah", "crictl", "ctr":
+		if words, _ := operandsOf(c.args[1:], "-n --namespace -H --host --context -f --file"); len(words) == 0 || !oneOf(words[0], []string{"run", "exec", "create", "debug", "compose", "container"}) {
+			return ""
+		}
 		for _, arg := range c.args[1:] {
 			image, _, _ := strings.Cut(arg.text, ":")
 			if isGit(image) || runsGit("sh", "sh; "+arg.text) && strings.Contains(arg.text, " ") {
@@ -103,7 +106,7 @@ func gh(c invocation) string {
 	if len(words) > 1 {
 		verb = words[1]
 	}
-	if dynamic && words[0] != "help" && (len(words) < 2 || words[0] == "api") {
+	if dynamic && words[0] != "help" && (len(words) < 2 || words[0] == "" || words[1] == "" || words[0] == "api") {
 		return "gh is given words that are not literal"
 	}
 	switch words[0] {
@@ -224,7 +227,7 @@ func codeOf(name string, c invocation) string {
 var (
 	gitWord  = regexp.MustCompile(`(?i)(?:^|[^\w.\-/]|/bin/|/git-core/)git(?:-[a-z-]+)?(?:[^\w.\-/:=]|$)`)
 	executes = regexp.MustCompile(`(?i)system|exec|popen|spawn|subprocess|\brun\s*\(|\bcall\b|check_output|shell|` + "`" + `|%x|\bqx\b|open\s*\(|getline|\|\s*["']|["']\s*\||do script`)
-	bang     = regexp.MustCompile(`(?im)(?:^|[:;"'\s(|,])!\s*(?:[\w./-]*/)?git\b|\.shell\s+git\b|\\!\s*git\b|term(?:inal)?\s+git\b`)
+	bang     = regexp.MustCompile(`(?im)(?:^|[:;"'\s(|,+])!\s*(?:[\w./-]*/)?git\b|\.shell\s+git\b|\\!\s*git\b|term(?:inal)?\s+git\b`)
 	sedRuns  = regexp.MustCompile(`(?m)(?:^|[\s;{}/$!0-9,])e\s+(?:\S*/)?git\b|git\b[^\n]*[/|#,@!][gpimI0-9]*e[gpimIw0-9]*\s*(?:$|[;}\n])`)
 	// sedCommand and sedFlag are sed's w, W and e, as commands and as flags of s.
 	sedCommand = regexp.MustCompile(`(?m)(?:^|[;{}]|[0-9$/!,])\s*[wWe](?:\s|$)`)

@@ -25,17 +25,10 @@ func (w World) locate(name string) ([]string, error) {
 	if w.Project == "" || !path.IsAbs(w.Project) {
 		return nil, errors.New("the project's folder is not known")
 	}
-	written := name
-	if !path.IsAbs(name) {
-		dir := w.Dir
-		if dir == "" {
-			dir = w.Project
-		}
-		if !path.IsAbs(dir) {
-			return nil, fmt.Errorf("the working directory %q is not absolute", dir)
-		}
-		written = dir + "/" + name
+	if w.Dir != "" && !path.IsAbs(w.Dir) {
+		return nil, fmt.Errorf("the working directory %q is not absolute", w.Dir)
 	}
+	written := w.absolute(name)
 	root, err := w.follow(w.Project)
 	if err != nil {
 		return nil, err
@@ -58,6 +51,40 @@ func (w World) locate(name string) ([]string, error) {
 		return []string{first}, nil
 	}
 	return []string{first, second}, nil
+}
+
+// places are what a path names in the project, and outside says that as it is
+// written, or where it leads, it is not in it.
+func (w World) places(name string) (inside []string, outside bool) {
+	written := w.absolute(name)
+	real, err := w.follow(written)
+	if err != nil {
+		return []string{name}, false
+	}
+	root, err := w.follow(w.Project)
+	if err != nil {
+		return []string{name}, false
+	}
+	for _, full := range []string{path.Clean(written), real} {
+		for _, project := range []string{path.Clean(w.Project), root} {
+			if place, ok := w.within(full, project); ok {
+				inside = append(inside, place)
+			}
+		}
+	}
+	return inside, len(inside) == 0
+}
+
+// absolute is a path from the working directory on.
+func (w World) absolute(name string) string {
+	switch {
+	case path.IsAbs(name):
+		return name
+	case w.Dir != "":
+		return w.Dir + "/" + name
+	default:
+		return w.Project + "/" + name
+	}
 }
 
 // plain refuses paths that could be read in two ways.

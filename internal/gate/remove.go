@@ -42,13 +42,7 @@ func (r Rule) noMassDelete(c Call, w World) Decision {
 
 // weigh is how many files go with a path.
 func (w World) weigh(name string, limit int) (int, string) {
-	if !path.IsAbs(name) {
-		dir := w.Dir
-		if dir == "" {
-			dir = w.Project
-		}
-		name = dir + "/" + name
-	}
+	name = w.absolute(name)
 	if w.Count == nil {
 		return 0, "how many files go is not known"
 	}

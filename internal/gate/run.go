@@ -40,6 +40,7 @@ func (w *walker) run(c invocation) {
 		w.shell(c)
 	case w.builtin(name, c):
 	case w.flagged(name, c):
+	case w.interpreter(name, c):
 	default:
 		if spec, ok := wrapperOf(name); ok {
 			w.wrapped(name, spec, c)
@@ -157,6 +158,30 @@ func (w *walker) shellFile(c invocation, file word) {
 // isInput tells the names of standard input and other open descriptors.
 func isInput(path string) bool {
 	return path == "/dev/stdin" || strings.HasPrefix(path, "/dev/fd/") || strings.HasPrefix(path, "/proc/")
+}
+
+// interpreter refuses code that an interpreter reads and nobody knows.
+func (w *walker) interpreter(name string, c invocation) bool {
+	switch strings.TrimRight(name, "0123456789.") {
+	case "python", "pypy", "perl", "ruby", "node", "nodejs", "bun", "php", "lua", "luajit", "tclsh", "osascript", "Rscript", "julia", "irb", "ghci", "raku", "racket", "guile":
+	default:
+		return false
+	}
+	for _, arg := range c.args[1:] {
+		if !strings.HasPrefix(arg.text, "-") || arg.text == "-" {
+			if arg.text == "-" || isInput(arg.text) {
+				break
+			}
+			return true // a file
+		}
+		if strings.ContainsAny(strings.TrimLeft(arg.text, "-"), "ceErmpnVvh") && !oneOf(arg.text, []string{"-i", "-u", "-B", "-s"}) {
+			return true // code among the words, or a question
+		}
+	}
+	if c.stdin.piped && !c.stdin.known {
+		w.refuse("%s runs what it reads, and that is not known: give it a file", name)
+	}
+	return true
 }
 
 // builtin reads what the shell's own commands run.
@@ -290,7 +315,7 @@ func (w *walker) filled(c invocation, words []word, marker string) {
 	var inShell bool
 	for i := range words {
 		inShell = inShell || isShell(base(words[i].text)) || oneOf(words[i].text, []string{"eval", "-c"})
-		if marker != "" && strings.Contains(words[i].text, marker) && (i == 0 || inShell && words[i].text != marker) {
+		if marker != "" && strings.Contains(words[i].text, marker) && (i == 0 || inShell && (words[i].text != marker || hasScript(words[i-1:i]))) {
 			words[i].literal = false
 		}
 	}

@@ -23,6 +23,8 @@ type wrapper struct {
 	appends bool
 	// loose makes every operand one that may be the command.
 	loose bool
+	// scriptsOnly says that nothing but its scripts is run.
+	scriptsOnly bool
 	// sub are the words that must come first, such as exec of npm; without
 	// one of them nothing is run.
 	sub string
@@ -39,7 +41,9 @@ func wrapperOf(name string) (wrapper, bool) { //nolint:funlen // one table
 		return wrapper{flags: "Lns", values: "uCa"}, true
 	case "pkexec":
 		return wrapper{long: "--user"}, true
-	case "su", "runuser":
+	case "runuser":
+		return wrapper{flags: "lmfpP", values: "gGsuwT", long: "--group --supp-group --shell --user", scripts: "-c --command --session-command"}, true
+	case "su":
 		return wrapper{flags: "lmfpP", values: "gGsuwT", long: "--group --supp-group --shell --user", scripts: "-c --command --session-command", skip: 1}, true
 	case "sg", "newgrp":
 		return wrapper{scripts: "-c", skip: 1, joins: true}, true
@@ -80,23 +84,29 @@ func wrapperOf(name string) (wrapper, bool) { //nolint:funlen // one table
 		return wrapper{flags: "46AaCfGgKkMNnqsTtVvXxYy", values: "BbcDEeFIiJLlmOopQRSWw", skip: 1, joins: true}, true
 	case "chroot":
 		return wrapper{long: "--userspec --groups", skip: 1}, true
-	case "strace", "ltrace", "valgrind", "perf", "rr", "dtruss", "heaptrack", "uftrace", "caffeinate", "faketime", "rlwrap", "prlimit", "hyperfine",
+	case "strace", "ltrace", "valgrind", "dtruss", "heaptrack", "uftrace", "caffeinate", "faketime", "rlwrap", "prlimit", "hyperfine",
 		"dbus-run-session", "dbus-launch", "setuidgid", "gosu", "su-exec", "chpst", "run-one", "cgexec", "envdir", "sshpass", "dotenv", "doppler",
 		"watchexec", "reflex", "retry", "sem", "tsp", "wine", "arch", "trickle", "systemd-inhibit":
 		return wrapper{scripts: "-c --command --run"}, true
-	case "proot", "bwrap", "firejail", "unshare", "nsenter", "capsh", "systemd-run", "gdb", "lldb", "screen", "tmux", "xvfb-run", "start-stop-daemon",
+	case "perf", "rr", "proot", "bwrap", "firejail", "unshare", "nsenter", "capsh", "systemd-run", "gdb", "lldb", "screen", "tmux", "xvfb-run", "start-stop-daemon",
 		"daemonize", "daemon", "expect", "stap", "bpftrace", "dtrace", "envchain", "run-parts":
 		return wrapper{scripts: "-c --command --run", loose: true}, true
 	case "npm", "pnpm", "yarn", "bun":
 		return wrapper{sub: "exec x dlx", scripts: "-c --call", long: "--package"}, true
 	case "npx", "bunx", "pnpx":
 		return wrapper{values: "p", long: "--package", scripts: "-c --call"}, true
-	case "poetry", "uv", "pipenv", "pdm", "hatch", "rye", "conda", "mamba", "micromamba", "rustup", "pyenv", "pixi", "op", "infisical", "sops":
+	case "poetry", "uv", "pipenv", "pdm", "hatch", "rye", "conda", "mamba", "micromamba", "pyenv", "pixi", "op", "infisical", "sops":
 		return wrapper{sub: "run exec", values: "n", long: "--name --with --python"}, true
-	case "bundle", "rbenv", "mise", "rtx", "asdf", "direnv", "aws-vault", "vaulted", "chamber", "nodenv-exec":
+	case "bundle", "rbenv":
 		return wrapper{sub: "exec x"}, true
+	case "rustup":
+		return wrapper{sub: "run", skip: 1}, true
+	case "direnv", "aws-vault", "vaulted", "chamber":
+		return wrapper{sub: "exec", skip: 1}, true
+	case "mise", "rtx", "asdf":
+		return wrapper{sub: "exec x", loose: true}, true
 	case "nix", "nix-shell", "guix", "devbox", "flatpak", "distrobox", "toolbox":
-		return wrapper{scripts: "--run --command -c", sub: "run shell develop exec enter environment"}, true
+		return wrapper{scripts: "--run --command -c", scriptsOnly: true}, true
 	}
 	return wrapper{}, false
 }
@@ -108,6 +118,11 @@ func (w *walker) wrapped(name string, spec wrapper, c invocation) {
 		return
 	}
 	rest := c.args[1:]
+	if spec.scriptsOnly || spec.scripts != "" && spec.skip > 0 {
+		if w.anyScript(name, spec, c) || spec.scriptsOnly {
+			return
+		}
+	}
 	if spec.sub != "" {
 		if rest = w.afterSub(spec, rest); rest == nil {
 			return
@@ -136,6 +151,19 @@ func (w *walker) wrapped(name string, spec wrapper, c invocation) {
 		return
 	}
 	w.bare(name, spec, c, more)
+}
+
+// anyScript reads the script among the words of programs that take options
+// after operands, and tells whether there is one.
+func (w *walker) anyScript(name string, spec wrapper, c invocation) bool {
+	for i, arg := range c.args[1:] {
+		flag, value, given := strings.Cut(arg.text, "=")
+		if attached, ok := scriptOption(spec, arg.text, flag, value, given); ok {
+			w.scriptValue(name, c, c.args[i+1:], attached)
+			return true
+		}
+	}
+	return false
 }
 
 // asksOnly tells command -v and its like, which run nothing.
@@ -168,9 +196,6 @@ func (w *walker) afterSub(spec wrapper, rest []word) []word {
 		}
 		if oneOf(arg.text, strings.Fields(spec.sub)) {
 			return rest[i+1:]
-		}
-		if spec.long == "" && i == 0 && strings.HasPrefix(spec.scripts, "--run") {
-			continue // nix-shell takes operands before --run
 		}
 		return nil
 	}
@@ -263,7 +288,7 @@ func (w *walker) scriptValue(name string, c invocation, rest []word, attached st
 		return
 	}
 	text := script.text
-	if name == "env" { // the words that follow belong to the same command
+	if name == "env" || name == "nix" || name == "guix" { // the words that follow belong to the same command
 		for _, arg := range after {
 			text += " " + quote(arg.text)
 		}
