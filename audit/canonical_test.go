@@ -1,8 +1,10 @@
 package audit_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/nacre-dev/nacre/audit"
@@ -45,4 +47,27 @@ func TestCanonicalFormSortsAndRefuses(t *testing.T) {
 			t.Errorf("%s: have %s, %v, want %s", in, have, err, want)
 		}
 	}
+}
+
+// K-20: what is passed on as it is because it is canonical already is what
+// Canonical makes of it, byte by byte, and most of what Canonical writes is.
+func FuzzWhatIsPassedOnIsCanonical(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `[]`, `{"a":1,"b":[true,false,null,-7,0,"x"]}`, `{"a":{"a":1},"b":"q\"\\\b\t\n\f\r"}`, `{"b":1,"a":2}`, `{"a":1,"a":2}`,
+		`{"a": 1}`, `{"a":1}x`, `{"a":1,}`, `[1,]`, `[01]`, `[-0]`, `[1.0]`, `[9007199254740992]`, `"\/"`, `"\u0041"`, `"é"`, "\"\x7f\"",
+		`{"\n":1}`, `{"":1,"a":2}`, `tru`, `nulll`, `-`, `"`, `"\`, `{"a"`, `{"a":`, ``, ` {}`, "{}\n",
+		strings.Repeat(`[`, audit.MaxDepth) + strings.Repeat(`]`, audit.MaxDepth),
+		strings.Repeat(`[`, audit.MaxDepth+1) + strings.Repeat(`]`, audit.MaxDepth+1),
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		have, err := audit.Canonical(src)
+		if audit.IsCanonical(src) && (err != nil || !bytes.Equal(have, src)) {
+			t.Errorf("%q is passed on, and is canonical as %q, %v", src, have, err)
+		}
+		if err == nil && !bytes.Contains(have, []byte(`\`)) && !audit.IsCanonical(have) {
+			t.Errorf("%q is canonical, and is not seen to be", have)
+		}
+	})
 }

@@ -133,8 +133,10 @@ func appendDetail(dst []byte, raw json.RawMessage) ([]byte, error) {
 	}
 	dst = append(dst, `,"detail":`...)
 	start := len(dst)
-	dst, err := appendCanonical(dst, raw)
-	if err != nil {
+	var err error
+	if isCanonical(raw) { // as the kernel's own details are: nothing to put in order
+		dst = append(dst, raw...)
+	} else if dst, err = appendCanonical(dst, raw); err != nil {
 		return nil, fmt.Errorf("%w: detail: %w", ErrRecord, err)
 	}
 	if n := len(dst) - start; n > MaxDetail {
