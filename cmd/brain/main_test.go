@@ -126,7 +126,7 @@ func openGateway(t *testing.T, upstream string) string {
 	prices := budget.ListPrices()
 	g, err := model.New(model.Options{
 		Upstreams: []model.Upstream{
-			{URL: base, Key: nacre.NewSecret("the-operators-key"), Dialects: []model.Dialect{model.Anthropic, model.Chat}, Prices: prices},
+			{URL: base, Key: nacre.NewSecret("the-operators-key"), Dialects: []model.Dialect{model.Anthropic, model.Chat, model.Responses}, Prices: prices},
 		},
 		SessionToken: nacre.NewSecret("session-token"), Budget: 1_000_000_000, Prices: prices, Record: recorder{}, Session: "s1", Group: "g", Now: time.Now,
 	})
@@ -160,9 +160,13 @@ const script = `{"forbid": ["session-token"], "turns": [
 // real door.
 func TestTheProgramWorksThroughTheGatewayAndTheDoor(t *testing.T) {
 	program := build(t)
-	for name, c := range map[string]struct{ model, url, key string }{
-		brain.AnthropicName: {"claude-opus-5-5", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"},
-		brain.OpenAIName:    {"gpt-5.4", "OPENAI_BASE_URL", "OPENAI_API_KEY"},
+	for name, c := range map[string]struct {
+		args     []string
+		url, key string
+	}{
+		"Messages":         {[]string{brain.AnthropicName, "--model", "claude-opus-5-5"}, "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"},
+		"Chat Completions": {[]string{brain.OpenAIName, "--model", "gpt-5.4"}, "OPENAI_BASE_URL", "OPENAI_API_KEY"},
+		"Responses":        {[]string{brain.OpenAIName, "--model", "gpt-5.4", "--responses"}, "OPENAI_BASE_URL", "OPENAI_API_KEY"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			read, err := scriptedmodel.Read(strings.NewReader(script))
@@ -177,7 +181,7 @@ func TestTheProgramWorksThroughTheGatewayAndTheDoor(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "a.txt"), []byte("words of the file"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.CommandContext(t.Context(), program, name, "--model", c.model)
+			cmd := exec.CommandContext(t.Context(), program, c.args...)
 			cmd.Dir, cmd.Stdin = dir, strings.NewReader("do it")
 			cmd.Env = []string{
 				c.url + "=" + openGateway(t, upstream.URL), c.key + "=session-token", "NACRE_DOOR=" + openDoor(t, k),

@@ -160,6 +160,8 @@ type Options struct {
 	// may need no key, such as "OPENAI_API_KEY" or "http://localhost:11434 needs
 	// none"; empty means that there is no such upstream.
 	OpenAIFrom string
+	// Responses says that this upstream is asked in OpenAI's Responses instead.
+	Responses bool
 	// Model is what the operator named; the brain openai has no other.
 	Model string
 }

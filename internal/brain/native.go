@@ -17,7 +17,8 @@ const (
 	// AnthropicName is the brain that speaks Anthropic Messages.
 	AnthropicName = "anthropic"
 	// OpenAIName is the brain that speaks Chat Completions, to OpenAI or to
-	// anything that speaks it too: Ollama, LM Studio, vLLM.
+	// anything that speaks it too: Ollama, LM Studio, vLLM. It speaks Responses
+	// where the operator says so.
 	OpenAIName = "openai"
 )
 
@@ -41,6 +42,7 @@ type Native struct {
 	keyHelp string
 	// keyEnv and urlEnv tell the program its token and where the gateway is.
 	keyEnv, urlEnv, urlPath string
+	responses               bool
 }
 
 // NewAnthropic returns the brain that speaks Anthropic Messages.
@@ -51,12 +53,12 @@ func NewAnthropic(o Options) Native {
 	}
 }
 
-// NewOpenAI returns the brain that speaks Chat Completions. It has no model
+// NewOpenAI returns the brain that speaks Chat Completions, or Responses. It has no model
 // that it would ask unnamed.
 func NewOpenAI(o Options) Native {
 	return Native{
 		name: OpenAIName, keyFrom: o.OpenAIFrom, model: o.Model, keyHelp: "export OPENAI_API_KEY=…",
-		keyEnv: "OPENAI_API_KEY", urlEnv: "OPENAI_BASE_URL", urlPath: "/v1",
+		keyEnv: "OPENAI_API_KEY", urlEnv: "OPENAI_BASE_URL", urlPath: "/v1", responses: o.Responses,
 	}
 }
 
@@ -95,6 +97,9 @@ func (n Native) Launch(t Turn) (Launch, error) {
 
 func (n Native) argv(t Turn) []string {
 	argv := []string{Program, n.name, "--model", t.Model}
+	if n.responses {
+		argv = append(argv, "--responses")
+	}
 	if t.System != "" {
 		argv = append(argv, "--notes", nativeSystem)
 	}

@@ -153,8 +153,8 @@ func TestALoopIsLaunchedWithItsLimitsAndNoSecretInItsArguments(t *testing.T) {
 	if !slices.Contains(l.Env, "ANTHROPIC_BASE_URL=http://127.0.0.1:3129") || len(l.Mounts) != 0 || len(l.Files) != 2 {
 		t.Errorf("launch %+v: want the gateway, no mounts and two files", l)
 	}
-	l, err = brain.NewOpenAI(brain.Options{Model: "qwen3"}).Launch(brain.Turn{Task: "x", SessionToken: nacre.NewSecret(token)})
-	if err != nil || !slices.Contains(l.Env, "OPENAI_BASE_URL=http://127.0.0.1:3129/v1") || !slices.Contains(l.Argv, "qwen3") {
+	l, err = brain.NewOpenAI(brain.Options{Model: "qwen3", Responses: true}).Launch(brain.Turn{Task: "x", SessionToken: nacre.NewSecret(token)})
+	if err != nil || !slices.Contains(l.Env, "OPENAI_BASE_URL=http://127.0.0.1:3129/v1") || !slices.Contains(l.Argv, "qwen3") || !slices.Contains(l.Argv, "--responses") {
 		t.Errorf("launch %+v, %v: want the configured model and the gateway", l, err)
 	}
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -237,7 +238,7 @@ func (v vendorError) fault(status int) *fault {
 	case status == http.StatusRequestEntityTooLarge || tooLong(v.Type, code, v.Message):
 		f.class, f.long = brain.ClassContext, true
 	case status == 0:
-		f.class, f.again = streamClass(v.Type)
+		f.class, f.again = streamClass(cmp.Or(v.Type, code))
 	case status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= http.StatusInternalServerError:
 		f.again = true
 	}
@@ -250,11 +251,11 @@ func (v vendorError) fault(status int) *fault {
 // streamClass is what the type of an error in a stream stands for.
 func streamClass(kind string) (class brain.Class, again bool) {
 	switch kind {
-	case "invalid_request_error", "not_found_error":
+	case "invalid_request_error", "not_found_error", "invalid_prompt":
 		return brain.ClassProtocol, false
 	case "authentication_error", "permission_error":
 		return brain.ClassAuth, false
-	case "rate_limit_error", "requests", "tokens":
+	case "rate_limit_error", "rate_limit_exceeded", "requests", "tokens":
 		return brain.ClassRate, true
 	}
 	return brain.ClassOverload, true

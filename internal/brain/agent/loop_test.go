@@ -28,6 +28,7 @@ type stage struct {
 	dir    string
 	task   string
 	args   []string
+	api    []string
 	door   agent.Door
 	env    map[string]string
 	waited []time.Duration
@@ -75,7 +76,7 @@ func (s *stage) against(t *testing.T, handler http.Handler) outcome {
 	}
 	var stdout, stderr bytes.Buffer
 	code := agent.Main(agent.World{
-		Args: append([]string{s.name, "--model", "some-model"}, s.args...), Stdin: strings.NewReader(s.task), Stdout: &stdout, Stderr: &stderr,
+		Args: slices.Concat([]string{s.name, "--model", "some-model"}, s.api, s.args), Stdin: strings.NewReader(s.task), Stdout: &stdout, Stderr: &stderr,
 		Getenv: func(name string) string { return env[name] }, Dir: s.dir, Door: s.door,
 		Pause: func(ctx context.Context, d time.Duration) error { s.waited = append(s.waited, d); return ctx.Err() },
 	})
@@ -133,11 +134,16 @@ func (o outcome) ends(t *testing.T, kind brain.EventKind, class brain.Class, tex
 	}
 }
 
-// both runs a test in both dialects.
+// both runs a test for both brains, openai in both of its dialects.
 func both(t *testing.T, test func(t *testing.T, s *stage)) {
 	for _, name := range []string{brain.AnthropicName, brain.OpenAIName} {
 		t.Run(name, func(t *testing.T) { test(t, newStage(t, name)) })
 	}
+	t.Run("openai in Responses", func(t *testing.T) {
+		s := newStage(t, brain.OpenAIName)
+		s.api = []string{"--responses"}
+		test(t, s)
+	})
 }
 
 // script is a script of these turns.
@@ -147,11 +153,6 @@ const end = `{"text":"It is done."}`
 
 func tool(name, input string) string {
 	return `{"tools":[{"name":"` + name + `","input":` + input + `}]}`
-}
-
-// raw is a call whose input is sent as it is.
-func raw(name, text string) string {
-	return `{"tools":[{"name":"` + name + `","raw":` + quote(text) + `}]}`
 }
 
 func TestALoopWorksUntilTheModelEnds(t *testing.T) {
@@ -336,20 +337,23 @@ func TestProjectInstructionsAreData(t *testing.T) {
 			t.Errorf("a request of %d bytes with the words %d times", len(body), bytes.Count(body, []byte("INJECTED")))
 		}
 		var sent struct {
-			System   json.RawMessage
-			Messages []struct {
-				Role    string
-				Content json.RawMessage
-			}
+			System, Instructions json.RawMessage
+			Messages, Input      []json.RawMessage
 		}
 		if err := json.Unmarshal(body, &sent); err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range sent.Messages {
-			isResult := m.Role == "tool" || bytes.Contains(m.Content, []byte(`"tool_result"`))
-			if !isResult && bytes.Contains(m.Content, []byte("INJECTED")) || bytes.Contains(sent.System, []byte("INJECTED")) {
-				t.Errorf("the words are in a message of %s", m.Role)
+		for _, m := range append(sent.Messages, sent.Input...) {
+			result := false
+			for _, mark := range []string{`"role":"tool"`, `"type":"tool_result"`, `"type":"function_call_output"`} {
+				result = result || bytes.Contains(m, []byte(mark))
 			}
+			if bytes.Contains(m, []byte("INJECTED")) != result {
+				t.Errorf("have the words where they are no result: %.200s", m)
+			}
+		}
+		if bytes.Contains(append(sent.System, sent.Instructions...), []byte("INJECTED")) {
+			t.Error("the words are instructions")
 		}
 	})
 }
@@ -458,7 +462,9 @@ func TestALoopEndsWhereTheModelRefuses(t *testing.T) {
 		})
 	}
 	both(t, func(t *testing.T, s *stage) {
-		s.play(t, script(`{"text":"x","stop":"made_up"}`)).ends(t, brain.Error, brain.ClassProtocol, "made_up")
+		if s.api == nil { // Responses has other words, which the script has not
+			s.play(t, script(`{"text":"x","stop":"made_up"}`)).ends(t, brain.Error, brain.ClassProtocol, "made_up")
+		}
 	})
 }
 
@@ -568,6 +574,7 @@ func TestALoopIsNotHarmedByWhatAnAnswerHolds(t *testing.T) {
 	const stream = "text/event-stream; charset=utf-8"
 	many := func(event string) string { return strings.Repeat(event, 2000) }
 	const stopped = `data: {"type":"message_delta","delta":{"stop_reason":"tool_use"}}` + "\n\n" + `data: {"type":"message_stop"}` + "\n\n"
+	const item = `data: {"type":"response.output_item.done","item":{"type":"message","content":[{"type":"refusal","refusal":"I will not"}]}}` + "\n\n"
 	calls := ""
 	for i := range 129 {
 		calls += fmt.Sprintf(`data: {"type":"content_block_start","index":%d,"content_block":{"type":"tool_use","id":"a%d","name":"shell"}}`+"\n\n", i, i)
@@ -577,6 +584,13 @@ func TestALoopIsNotHarmedByWhatAnAnswerHolds(t *testing.T) {
 		class             brain.Class
 		text              string
 	}{
+		"a refusal in Responses":      {"responses", stream, item + `data: {"type":"response.completed"}` + "\n\n", brain.ClassRefused, "I will not"},
+		"a filter in Responses":       {"responses", stream, `data: {"type":"response.incomplete","response":{"incomplete_details":{"reason":"content_filter"}}}` + "\n\n", brain.ClassRefused, "content_filter"},
+		"an unknown end in Responses": {"responses", stream, `data: {"type":"response.incomplete","response":{"incomplete_details":{"reason":"made_up"}}}` + "\n\n", brain.ClassProtocol, "made_up"},
+		"a failure in Responses":      {"responses", stream, `data: {"type":"response.failed","response":{"error":{"code":"rate_limit_exceeded","message":"slow"}}}` + "\n\n", brain.ClassRate, "slow"},
+		"an error in Responses":       {"responses", stream, `data: {"type":"error","code":"invalid_prompt","message":"no"}` + "\n\n", brain.ClassProtocol, "no"},
+		"an item that is none":        {"responses", stream, `data: {"type":"response.output_item.done","item":[]}` + "\n\n", brain.ClassProtocol, "not understood"},
+		"items without end":           {"responses", stream, many(item), brain.ClassProtocol, "too many"},
 		"no stream":                   {brain.AnthropicName, "application/json", `{}`, brain.ClassProtocol, "no stream"},
 		"no type":                     {brain.OpenAIName, "", `{}`, brain.ClassProtocol, "no stream"},
 		"nothing":                     {brain.AnthropicName, stream, "", brain.ClassNetwork, "cut off"},
@@ -592,7 +606,11 @@ func TestALoopIsNotHarmedByWhatAnAnswerHolds(t *testing.T) {
 		"an error that ends a budget": {brain.OpenAIName, stream, `data: {"error":{"code":"insufficient_quota","message":"pay"}}` + "\n\n", brain.ClassBudget, "pay"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			newStage(t, c.brain).against(t, answers(c.kind, c.body)).ends(t, brain.Error, c.class, c.text)
+			s := newStage(t, c.brain)
+			if c.brain == "responses" {
+				s.name, s.api = brain.OpenAIName, []string{"--responses"}
+			}
+			s.against(t, answers(c.kind, c.body)).ends(t, brain.Error, c.class, c.text)
 		})
 	}
 }

@@ -47,6 +47,7 @@ ANTHROPIC_BASE_URL or OPENAI_BASE_URL names, with the session's token in
 ANTHROPIC_API_KEY or OPENAI_API_KEY; see docs/brains.md. Events are printed as
 JSON lines.
 
+  --responses       ask openai in Responses, not in Chat Completions
   --max-turns N     answers of the model (250)
   --max-tokens N    tokens of all requests (50000000)
   --max-seconds N   time (21600)
@@ -95,6 +96,7 @@ func run(ctx context.Context, w World) error {
 		s.dialect, s.keyEnv, s.urlEnv = messages{}, "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"
 	case brain.OpenAIName:
 		s.dialect, s.keyEnv, s.urlEnv = chat{}, "OPENAI_API_KEY", "OPENAI_BASE_URL"
+		flags.BoolFunc("responses", "", func(string) error { s.dialect = responses{}; return nil })
 	default:
 		return fmt.Errorf("%w: no brain here is called %.40q", errUsage, name)
 	}

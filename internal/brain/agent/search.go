@@ -107,16 +107,16 @@ type search struct {
 func (s *search) file(path, rel string) error {
 	f, err := s.tools.open(path)
 	if err != nil {
-		return nil //nolint:nilerr // a file that is not for us is passed over
+		return nil // it is not for us
 	}
 	defer func() { _ = f.Close() }() // only read
 	info, err := f.Stat()
 	if err != nil || info.Size() > maxSearched {
-		return nil //nolint:nilerr // as above
+		return nil
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxSearched))
 	if err != nil || bytes.IndexByte(data[:min(len(data), binaryHead)], 0) >= 0 {
-		return nil //nolint:nilerr // as above
+		return nil
 	}
 	if s.read += int64(len(data)); s.read > maxGrepped {
 		return errEnough
@@ -156,7 +156,7 @@ func (t Tools) walk(ctx context.Context, root string, visit func(path, rel strin
 		case err != nil && path == start:
 			return err
 		case err != nil:
-			return nil // a folder that cannot be read holds nothing for us
+			return nil //nolint:nilerr // a folder that cannot be read holds nothing for us
 		case walked > maxWalked:
 			return errEnough
 		case d.IsDir() && d.Name() == ".git" && path != start:
