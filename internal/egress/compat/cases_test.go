@@ -4,7 +4,7 @@ import "slices"
 
 // cases are all rows of the table.
 func cases() []testCase {
-	return slices.Concat(gitCases(), packageCases(), curlCases(), languageCases())
+	return slices.Concat(gitCases(), packageCases(), curlCases(), languageCases(), agentCases())
 }
 
 const elsewhere = "elsewhere.test"
@@ -38,7 +38,7 @@ func gitCases() []testCase {
 func packageCases() []testCase {
 	return slices.Concat(
 		fill("npm", "npm", "npm",
-			testCase{name: "npm ci", script: "cp -r npm /tmp/p && cd /tmp/p && npm ci --no-audit --no-fund && node -p 'require(\"dep\")'", want: "dep works"},
+			testCase{name: "npm ci of 41 packages", script: "cp -r npm /tmp/p && cd /tmp/p && npm ci --no-audit --no-fund && node -p 'require(\"dep\")'", want: "dep works"},
 			testCase{name: "npm install", script: "mkdir /tmp/p && cd /tmp/p && npm init -y >/dev/null && npm install --no-audit --no-fund --registry https://npm.compat.test dep && node -p 'require(\"dep\")'", want: "dep works"},
 			testCase{name: "npm install from a registry that is not listed", denied: true, script: "cd /tmp && npm install --no-audit --fetch-retries 0 --registry https://elsewhere.test dep", want: "npm"}),
 		fill("pip", "pip3", "pypi",
@@ -110,5 +110,22 @@ func languageCases() []testCase {
 			testCase{name: "POST, HTTP/2", script: "goclient POST https://www.compat.test/upload", want: "1048576 bytes"},
 			testCase{name: "GET, plain http", script: "goclient GET http://www.compat.test/hello", want: "hello"},
 			testCase{name: "GET, a host that is not listed", denied: true, script: "goclient GET https://elsewhere.test/", want: "Denied by nacre: not_listed; ask for --egress elsewhere.test:443"}),
+	)
+}
+
+// agentCases are the agents' CLIs, as one runs them under nacre exec with a
+// model server of one's own. A Codex that is refused waits for the network.
+func agentCases() []testCase {
+	const (
+		claude = "export ANTHROPIC_API_KEY=sk-none CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 DISABLE_AUTOUPDATER=1 CLAUDE_CODE_MAX_RETRIES=0; claude -p 'say it' </dev/null"
+		codex  = `export OPENAI_API_KEY=none; codex exec --skip-git-repo-check -c model_provider=t -c "model_providers.t={name=\"t\",base_url=\"$model/v1\",wire_api=\"responses\",env_key=\"OPENAI_API_KEY\",request_max_retries=0,stream_max_retries=0}" 'say it' </dev/null`
+	)
+	return slices.Concat(
+		fill("Claude Code", "claude", "model",
+			testCase{name: "a turn", script: "export ANTHROPIC_BASE_URL=https://model.compat.test; " + claude, want: "the model works"},
+			testCase{name: "a turn with a model server that is not listed", denied: true, script: "export ANTHROPIC_BASE_URL=https://elsewhere.test; " + claude, want: ""}),
+		fill("Codex", "codex", "model",
+			testCase{name: "a turn", script: "model=https://model.compat.test; " + codex, want: "the model works"},
+			testCase{name: "a turn with a model server that is not listed", denied: true, script: "model=https://elsewhere.test; (" + codex + ") >/tmp/out 2>&1 & until grep -q Reconnecting /tmp/out; do sleep 0.1; done; cat /tmp/out; exit 1", want: "waiting for network"}),
 	)
 }

@@ -133,6 +133,7 @@ func newBench(t *testing.T, s *servers) *bench {
 	must(t, os.WriteFile(filepath.Join(config, "config.toml"), []byte(s.config()), 0o600))
 	must(t, os.CopyFS(b.project, os.DirFS("testdata/project")))
 	must(t, os.WriteFile(filepath.Join(b.project, "ca.pem"), s.authority, 0o644)) //nolint:gosec // the sandbox's user reads it
+	must(t, os.Mkdir(filepath.Join(b.project, "npm"), 0o755))                     //nolint:gosec // the sandbox's user reads it
 	must(t, s.lockfile(filepath.Join(b.project, "npm")))
 	copyFile(t, filepath.Join(bin, "goclient"), filepath.Join(b.project, "goclient"))
 	for _, entry := range os.Environ() {
@@ -141,16 +142,22 @@ func newBench(t *testing.T, s *servers) *bench {
 		}
 	}
 	b.env = append(b.env, "HOME="+home, "XDG_RUNTIME_DIR="+filepath.Join(home, "run"))
-	if node := os.Getenv(newerNode); node != "" {
-		must(t, os.Mkdir(filepath.Join(b.project, "tools"), 0o755)) //nolint:gosec // the sandbox's user runs what is in it
-		copyFile(t, node, filepath.Join(b.project, "tools", "node"))
-	}
+	b.bringTools(t)
 	b.bringCargo(t)
 	return b
 }
 
-// newerNode names a Node that is used in place of the system's.
-const newerNode = "NACRE_COMPAT_NODE"
+// bringTools copies the programs that the environment names to where the
+// sandbox sees them: the agents' CLIs, and a Node in place of the system's.
+func (b *bench) bringTools(t *testing.T) {
+	t.Helper()
+	must(t, os.Mkdir(filepath.Join(b.project, "tools"), 0o755)) //nolint:gosec // the sandbox's user runs what is in it
+	for name, variable := range map[string]string{"claude": "NACRE_CLAUDE", "codex": "NACRE_CODEX", "node": "NACRE_COMPAT_NODE"} {
+		if path := os.Getenv(variable); path != "" {
+			copyFile(t, path, filepath.Join(b.project, "tools", name))
+		}
+	}
+}
 
 // bringCargo copies a Rust that lies in a home into the project, where the
 // sandbox sees it; a Rust of the system is there anyway.

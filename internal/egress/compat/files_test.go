@@ -9,6 +9,7 @@ import (
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -34,14 +35,27 @@ func newFiles(t *testing.T) files {
 	return f
 }
 
-const npmTarball = "https://npm." + domain + "/dep/-/dep-1.0.0.tgz"
+// npmPackages are what npm ci fetches, many at once.
+func npmPackages() []string {
+	names := []string{"dep"}
+	for i := range 40 {
+		names = append(names, fmt.Sprintf("many-%d", i))
+	}
+	return names
+}
+
+func npmTarball(name string) string {
+	return fmt.Sprintf("https://npm.%s/%s/-/%s-1.0.0.tgz", domain, name, name)
+}
 
 func (f files) npm(t *testing.T) {
-	tarball := tarGzip(t, entry{"package/package.json", `{"name":"dep","version":"1.0.0","main":"index.js"}`},
-		entry{"package/index.js", "module.exports = 'dep works'\n"})
-	f["npm/dep/-/dep-1.0.0.tgz"] = tarball
-	f["npm/dep"] = fmt.Appendf(nil, `{"name":"dep","dist-tags":{"latest":"1.0.0"},"versions":{"1.0.0":{"name":"dep","version":"1.0.0","dist":{"tarball":%q,"integrity":%q}}}}`,
-		npmTarball, integrity(tarball))
+	for _, name := range npmPackages() {
+		tarball := tarGzip(t, entry{"package/package.json", fmt.Sprintf(`{"name":%q,"version":"1.0.0","main":"index.js"}`, name)},
+			entry{"package/index.js", "module.exports = 'dep works'\n"})
+		f["npm/"+name+"/-/"+name+"-1.0.0.tgz"] = tarball
+		f["npm/"+name] = fmt.Appendf(nil, `{"name":%q,"dist-tags":{"latest":"1.0.0"},"versions":{"1.0.0":{"name":%q,"version":"1.0.0","dist":{"tarball":%q,"integrity":%q}}}}`,
+			name, name, npmTarball(name), integrity(tarball))
+	}
 }
 
 func integrity(b []byte) string {
@@ -51,9 +65,26 @@ func integrity(b []byte) string {
 
 // lockfile writes what npm ci installs from.
 func (s *servers) lockfile(dir string) error {
-	text := fmt.Sprintf(`{"name":"p","version":"1.0.0","lockfileVersion":3,"packages":{"":{"name":"p","version":"1.0.0","dependencies":{"dep":"1.0.0"}},
-"node_modules/dep":{"version":"1.0.0","resolved":%q,"integrity":%q}}}`, npmTarball, integrity(s.files["npm/dep/-/dep-1.0.0.tgz"]))
-	return os.WriteFile(filepath.Join(dir, "package-lock.json"), []byte(text), 0o644) //nolint:gosec // the sandbox's user reads it
+	wants, packages := map[string]string{}, map[string]any{}
+	for _, name := range npmPackages() {
+		wants[name] = "1.0.0"
+		packages["node_modules/"+name] = map[string]string{
+			"version": "1.0.0", "resolved": npmTarball(name), "integrity": integrity(s.files["npm/"+name+"/-/"+name+"-1.0.0.tgz"]),
+		}
+	}
+	project := map[string]any{"name": "p", "version": "1.0.0", "dependencies": wants}
+	packages[""] = project
+	lock := map[string]any{"name": "p", "version": "1.0.0", "lockfileVersion": 3, "packages": packages}
+	for name, content := range map[string]any{"package.json": project, "package-lock.json": lock} {
+		text, err := json.Marshal(content)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil { //nolint:gosec // the sandbox's user reads it
+			return err
+		}
+	}
+	return nil
 }
 
 func (f files) pypi(t *testing.T) {

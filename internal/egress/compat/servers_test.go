@@ -26,6 +26,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nacre-dev/nacre/internal/scriptedmodel"
 )
 
 // domain holds the hosts of the servers; elsewhere.test is the one that is not listed.
@@ -41,7 +43,7 @@ type servers struct {
 // config is the operator's: what may be reached, and where it is here.
 func (s *servers) config() string {
 	var allow, pins strings.Builder
-	for _, host := range []string{"www", "git", "npm", "pypi", "crates", "goproxy", "apt"} {
+	for _, host := range []string{"www", "git", "npm", "pypi", "crates", "goproxy", "apt", "model"} {
 		fmt.Fprintf(&allow, "%q, ", host+"."+domain+":443")
 		fmt.Fprintf(&pins, "%q = %q\n", host+"."+domain+":443", s.secure)
 	}
@@ -69,7 +71,7 @@ func newServers(t *testing.T) *servers {
 
 // handler answers by host, as a machine with many sites does.
 func (s *servers) handler(t *testing.T) http.Handler {
-	git := gitHandler(t)
+	git, model := gitHandler(t), modelHandler(t)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, _, err := net.SplitHostPort(r.Host)
 		if err != nil {
@@ -78,6 +80,8 @@ func (s *servers) handler(t *testing.T) http.Handler {
 		switch site := strings.TrimSuffix(name, "."+domain); site {
 		case "git":
 			git.ServeHTTP(w, r)
+		case "model":
+			model.ServeHTTP(w, r)
 		case "www":
 			web(w, r)
 		default:
@@ -135,6 +139,14 @@ type zeros struct{}
 func (zeros) Read(p []byte) (int, error) {
 	clear(p)
 	return len(p), nil
+}
+
+// modelHandler says one sentence in every dialect.
+func modelHandler(t *testing.T) http.Handler {
+	t.Helper()
+	script, err := scriptedmodel.Read(strings.NewReader(`{"turns": [{"text": "the model works"}, {"text": "the model works"}]}`))
+	must(t, err)
+	return scriptedmodel.New(script)
 }
 
 // gitHandler serves a repository with git's own http-backend, pushes included.
