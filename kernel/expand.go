@@ -37,7 +37,7 @@ func (k *Kernel) Expand(ctx context.Context, id string, q nacre.Query, p nacre.P
 		return nacre.Frame{}, k.rejected(ctx, r, err)
 	}
 	s, failure := k.show(r, joined(page.Rows), nil, func(rows *firewall.Result, q firewall.Request, redactor firewall.Redactor) (firewall.View, error) {
-		q.Keep = func() *nacre.Handle { return &page.Handle } // the same one goes on
+		q.Handle = &page.Handle // the same one goes on
 		return rows.Frame(q, redactor)
 	})
 	if failure != nil {

@@ -52,9 +52,9 @@ type collector struct {
 	rows    int
 }
 
-// collect reads the rows of a result that are objects.
-func collect(r *Result) []column {
-	g := collector{columns: make([]column, 0, topColumns)}
+// collect reads the rows of a result that are objects into room.
+func collect(r *Result, room []column) []column {
+	g := collector{columns: room}
 	for i := range r.granted {
 		c := cursor{data: r.row(i)}
 		g.row(&c, 1)

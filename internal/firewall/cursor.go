@@ -20,6 +20,8 @@ var ErrNotJSON = errors.New("result is not JSON")
 // span is where a value stands in a document, from start up to end.
 type span struct{ start, end uint32 }
 
+func (s span) of(data []byte) []byte { return data[s.start:s.end] }
+
 // cursor moves over a document and checks it on the way, once. It notes how
 // deep and how wide what it saw was.
 type cursor struct {

@@ -1,6 +1,7 @@
 package firewall
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -47,78 +48,160 @@ func capFacts(facts []string, total int) []string {
 }
 
 func (r *Result) tableFacts(redactor Redactor) ([]string, error) {
+	if r.granted == 0 {
+		return []string{"Total rows: 0"}, nil
+	}
 	columns := r.columns
 	if columns == nil {
-		columns = collect(r)
-	}
-	names := make([]string, 0, len(columns))
-	for i := range columns {
-		names = append(names, clip(head(columns[i].name, nameLimit+edge), nameLimit, redactor))
-	}
-	facts := make([]string, 0, 2+2*statColumns)
-	facts = append(facts, "Total rows: "+strconv.Itoa(r.granted), "Top keys: "+strings.Join(names, ", "))
-	if r.granted == 0 {
-		return facts[:1], nil
+		var room [topColumns]column
+		columns = collect(r, room[:0])
 	}
 	told, err := tellable(columns, redactor)
 	if err != nil {
 		return nil, err
 	}
+	t := teller{redactor: redactor, text: make([]byte, 0, factsBytes)}
+	t.text = strconv.AppendInt(append(t.text, "Total rows: "...), int64(r.granted), 10)
+	t.end()
+	t.keys(columns)
 	left := statColumns
-	for i := range names {
-		k := &columns[i]
-		if k.numeric() && left > 0 {
+	for i := range columns {
+		if k := &columns[i]; k.numeric() && left > 0 {
 			left--
 			if told[i] && !math.IsInf(k.sum, 0) {
-				facts = append(facts, fmt.Sprintf("%s: min=%s, max=%s, avg=%s", names[i],
-					decimal(k.min), decimal(k.max), decimal(k.sum/float64(k.present))))
+				t.spread(i, k)
 			}
 		}
 	}
-	for i := range names[:min(len(names), statColumns)] {
+	for i := range columns[:min(len(columns), statColumns)] {
 		k := &columns[i]
 		switch {
 		case k.numeric() || !told[i]:
 		case k.truths+k.falses == k.present:
-			facts = append(facts, fmt.Sprintf("%s: True=%d, False=%d", names[i], k.truths, k.falses))
+			t.name(i)
+			t.text = strconv.AppendInt(append(t.text, ": True="...), int64(k.truths), 10)
+			t.text = strconv.AppendInt(append(t.text, ", False="...), int64(k.falses), 10)
+			t.end()
 		case !k.more && k.known > 1:
-			facts = append(facts, names[i]+" distribution: "+k.distribution(redactor))
+			t.name(i)
+			t.distribution(k)
+			t.end()
 		}
 	}
-	return facts, nil
+	return t.facts(), nil
+}
+
+// factsBytes is about what the facts of a table take, maxTableFacts how many
+// there are at most.
+const (
+	factsBytes    = 1024
+	maxTableFacts = 2 + 2*statColumns
+)
+
+// teller writes the facts of a table one after another.
+type teller struct {
+	redactor Redactor
+	text     []byte
+	// names are where the names of the columns stand in text.
+	names [topColumns]span
+	ends  [maxTableFacts]int
+	n     int
+}
+
+// end ends a fact.
+func (t *teller) end() {
+	t.ends[t.n] = len(t.text)
+	t.n++
+}
+
+func (t *teller) facts() []string {
+	all, start := string(t.text), 0
+	facts := make([]string, 0, t.n)
+	for _, end := range t.ends[:t.n] {
+		facts = append(facts, all[start:end])
+		start = end
+	}
+	return facts
+}
+
+func (t *teller) keys(columns []column) {
+	t.text = append(t.text, "Top keys: "...)
+	for i := range columns {
+		if i > 0 {
+			t.text = append(t.text, ", "...)
+		}
+		start := len(t.text)
+		t.text = appendHead(t.text, columns[i].name, nameLimit, t.redactor)
+		t.names[i] = span{uint32(start), uint32(len(t.text))}
+	}
+	t.end()
+}
+
+func (t *teller) name(i int) { t.text = append(t.text, t.names[i].of(t.text)...) }
+
+// spread tells the numbers of a column.
+func (t *teller) spread(i int, k *column) {
+	t.name(i)
+	t.text = appendDecimal(append(t.text, ": min="...), k.min)
+	t.text = appendDecimal(append(t.text, ", max="...), k.max)
+	t.text = appendDecimal(append(t.text, ", avg="...), k.sum/float64(k.present))
+	t.end()
 }
 
 func (k *column) numeric() bool { return k.numbers > 0 && k.numbers == k.present }
 
-func decimal(v float64) string {
+func appendDecimal(out []byte, v float64) []byte {
 	if math.Abs(v) >= 1e21 {
-		return strconv.FormatFloat(v, 'g', -1, 64)
+		return strconv.AppendFloat(out, v, 'g', -1, 64)
 	}
-	return strconv.FormatFloat(v, 'f', 2, 64)
+	return strconv.AppendFloat(out, v, 'f', 2, 64)
 }
 
-func (k *column) distribution(redactor Redactor) string {
-	counts := make(map[string]int, k.known)
-	values := make([]string, 0, k.known)
+// appendHead writes what a string says, redacted and cut to limit bytes where it is longer.
+func appendHead(out, quoted []byte, limit int, redactor Redactor) []byte {
+	if len(quoted)-2 <= limit && bytes.IndexByte(quoted, '\\') < 0 {
+		return append(out, quoted[1:len(quoted)-1]...)
+	}
+	return append(out, clip(head(quoted, limit+edge), limit, redactor)...)
+}
+
+// distribution tells how often each word came, in the order of the words.
+// Words that are alike where they are cut count as one.
+func (t *teller) distribution(k *column) {
+	var room [256]byte
+	var values [maxDistinct]struct {
+		at span
+		n  int
+	}
+	known, texts := values[:0], room[:0]
 	for _, w := range k.distinct[:k.known] {
-		value := clip(head(w.quoted, valueChars+edge), valueChars, redactor)
-		if counts[value] == 0 {
-			values = append(values, value)
+		start := len(texts)
+		texts = appendHead(texts, w.quoted, valueChars, t.redactor)
+		text, i := texts[start:], 0
+		for i < len(known) && bytes.Compare(known[i].at.of(texts), text) < 0 {
+			i++
 		}
-		counts[value] += w.n
+		if i == len(known) || !bytes.Equal(known[i].at.of(texts), text) {
+			known = known[:len(known)+1]
+			copy(known[i+1:], known[i:])
+			known[i].at, known[i].n = span{uint32(start), uint32(len(texts))}, 0
+		}
+		known[i].n += w.n
 	}
-	slices.Sort(values)
-	for i, value := range values {
-		values[i] = value + "=" + strconv.Itoa(counts[value])
+	t.text = append(t.text, " distribution: "...)
+	for i, v := range known {
+		if i > 0 {
+			t.text = append(t.text, ", "...)
+		}
+		t.text = strconv.AppendInt(append(append(t.text, v.at.of(texts)...), '='), int64(v.n), 10)
 	}
-	return strings.Join(values, ", ")
 }
 
 // tellable says of each column whether what a fact would tell of it may be
 // told under its name: the redactor is shown name and values together.
 func tellable(columns []column, redactor Redactor) ([topColumns]bool, error) {
 	var told [topColumns]bool
-	p := printer{redactor: redactor, text: textLimit, out: []byte{'['}}
+	p := printer{redactor: redactor, text: textLimit, out: append(make([]byte, 0, factsBytes), '[')}
 	var of [topColumns * (maxDistinct + 1)]int
 	n := 0
 	pair := func(column int, value []byte) {
@@ -157,6 +240,9 @@ func tellable(columns []column, redactor Redactor) ([topColumns]bool, error) {
 	clean, _, err := redactor.JSON(p.out)
 	if err != nil {
 		return told, fmt.Errorf("facts: %w", err)
+	}
+	if bytes.Equal(clean, p.out) {
+		return told, nil
 	}
 	before := make([][]byte, 0, n)
 	eachElement(p.out, func(v []byte) bool { before = append(before, v); return true })

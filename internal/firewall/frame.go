@@ -1,6 +1,7 @@
 package firewall
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -27,6 +28,8 @@ const (
 	summaryRows = 10
 	// maxWarnings and warningChars bound the host's own words in a frame.
 	maxWarnings, warningChars = 4, 200
+	// frameBytes is about what a frame takes beside facts and rows.
+	frameBytes = 512
 	// maxHandleID is the longest id of a handle.
 	maxHandleID = 64
 	// maxRawDepth is the deepest result that is shown raw.
@@ -66,9 +69,12 @@ type Request struct {
 	Label  nacre.Label
 	Limits Limits
 	// Keep stores the result and gives out the handle of a frame. It is called
-	// at most once, and not for a result that is passed on as it is. Nil, and a
-	// nil handle, mean that the frame has none.
+	// at most once, and not where all that may be seen of the result is shown.
+	// Nil, and a nil handle, mean that the frame has none.
 	Keep func() *nacre.Handle
+	// Handle, where not nil, is that of the frame whatever it shows: the result
+	// is a page of what the handle stands for. Keep is not called then.
+	Handle *nacre.Handle
 	// Warnings are the host's own words, at most four of 200 characters.
 	Warnings []string
 }
@@ -104,10 +110,10 @@ func (r *Result) Forward(q Request, redactor Redactor) (View, error) {
 // for the handle.
 func (r *Result) Frame(q Request, redactor Redactor) (View, error) {
 	q.Limits.Chars = max(q.Limits.Chars, MinChars)
-	b := builder{result: r, limits: q.Limits, redactor: redactor}
+	b := builder{result: r, limits: q.Limits, redactor: redactor, keep: q.Keep}
 	b.frame = nacre.Frame{Mode: Permitted(q.Mode, q.Admin), Label: q.Label, Facts: []string{}, Rows: []json.RawMessage{}, Warnings: []string{}}
-	if q.Keep != nil && len(r.rows) > 0 {
-		b.keep(q.Keep())
+	if q.Handle != nil {
+		b.hold(q.Handle)
 	}
 	for _, warning := range q.Warnings[:min(len(q.Warnings), maxWarnings)] {
 		clean, _ := redactor.String(valid(warning))
@@ -129,8 +135,33 @@ func (r *Result) Frame(q Request, redactor Redactor) (View, error) {
 	} else if q.Mode == nacre.ModeRaw {
 		b.warn(warnRaw)
 	}
-	err := b.fill()
+	return b.framed()
+}
+
+// framed shows facts and rows; the result is kept where they are not all of it.
+func (b *builder) framed() (View, error) {
+	if b.mayShowAll() {
+		warnings := b.frame.Warnings
+		whole, err := b.fill()
+		if whole || err != nil {
+			b.done()
+			return b.view, err
+		}
+		b.frame.Facts, b.frame.Rows, b.frame.Warnings = []string{}, []json.RawMessage{}, warnings
+	}
+	if b.keep != nil && b.frame.Handle == nil && len(b.result.rows) > 0 {
+		b.hold(b.keep())
+	}
+	_, err := b.fill()
+	b.done()
 	return b.view, err
+}
+
+// mayShowAll reports whether it is worth a try to do without a handle.
+func (b *builder) mayShowAll() bool {
+	r := b.result
+	return b.keep != nil && b.frame.Handle == nil && b.shownRows() == r.granted && b.frame.Mode != nacre.ModeHandleOnly &&
+		r.fields <= b.limits.Fields && r.depth <= b.limits.Depth && len(r.raw) <= b.limits.Chars
 }
 
 // builder makes one frame.
@@ -138,16 +169,20 @@ type builder struct {
 	result   *Result
 	limits   Limits
 	redactor Redactor
+	keep     func() *nacre.Handle
 	frame    nacre.Frame
 	view     View
 	paths    []string
-	// left is how many characters facts and rows may still take.
-	left int
+	// left is how many characters facts and rows may still take; facts and rows
+	// are how many were written.
+	left, facts, rows int
+	// size is about what the frame takes, in bytes, but for its words.
+	size int
 }
 
 func (b *builder) warn(text string) { b.frame.Warnings = append(b.frame.Warnings, text) }
 
-func (b *builder) keep(h *nacre.Handle) {
+func (b *builder) hold(h *nacre.Handle) {
 	if h == nil || len(h.ID) > maxHandleID {
 		return
 	}
@@ -170,9 +205,10 @@ func (r *Result) grantedBytes() int {
 func (b *builder) room(rest string) {
 	empty := b.frame
 	empty.Omitted = nacre.Omitted{Rows: b.result.granted, Bytes: b.result.grantedBytes()}
+	var written [1024]byte
 	for {
 		empty.Warnings = append(b.frame.Warnings[:len(b.frame.Warnings):len(b.frame.Warnings)], rest)
-		b.left = b.limits.Chars - cost(appendFrame(nil, &empty))
+		b.left = b.limits.Chars - cost(appendFrame(written[:0], &empty))
 		if b.left >= 0 || len(b.frame.Warnings) == 0 {
 			return
 		}
@@ -196,13 +232,14 @@ func (b *builder) raw() (bool, error) {
 		b.frame.Raw = nil
 		return false, nil
 	}
-	b.paths = paths
+	b.paths, b.size = paths, len(clean)
 	b.done()
 	return true, nil
 }
 
-// fill puts facts and rows into the frame, redacted together.
-func (b *builder) fill() error {
+// fill puts facts and rows into the frame, redacted together, and reports
+// whether they are all of what may be seen.
+func (b *builder) fill() (whole bool, err error) {
 	rest := warnRest
 	if b.frame.Handle != nil {
 		rest = warnHandle
@@ -210,29 +247,30 @@ func (b *builder) fill() error {
 	b.room(rest)
 	doc, changed, err := b.document()
 	if err != nil {
-		return err
+		return false, err
 	}
 	clean, paths, err := b.redactor.JSON(doc)
 	if err != nil {
-		return fmt.Errorf("frame: %w", err)
+		return false, fmt.Errorf("frame: %w", err)
 	}
-	b.paths = paths
+	b.paths, b.size = paths, len(clean)
 	left, shown := b.left, 0
 	fits := func(v []byte) bool {
 		left -= cost(v) + 1
 		return left >= 0
 	}
 	eachMember(clean, func(name, list []byte) {
+		if string(name) == `"facts"` {
+			b.frame.Facts = texts(list, b.facts, fits)
+			return
+		}
+		b.frame.Rows = make([]json.RawMessage, 0, b.rows)
 		eachElement(list, func(v []byte) bool {
 			if !fits(v) {
 				return false
 			}
-			if string(name) == `"facts"` {
-				b.frame.Facts = append(b.frame.Facts, plain(v))
-			} else {
-				b.frame.Rows = append(b.frame.Rows, v)
-				shown += len(v)
-			}
+			b.frame.Rows = append(b.frame.Rows, v)
+			shown += len(v)
 			return true
 		})
 	})
@@ -240,20 +278,41 @@ func (b *builder) fill() error {
 	b.frame.Omitted.Bytes = max(b.result.grantedBytes()-shown, 0)
 	if changed || b.frame.Omitted.Rows > 0 {
 		b.warn(rest)
+		return false, nil
 	}
-	b.done()
-	return nil
+	return true, nil
+}
+
+// texts are what the n strings of a list say that was checked, up to the first
+// that does not fit.
+func texts(list []byte, n int, fits func([]byte) bool) []string {
+	all, said := string(list), make([]string, 0, n)
+	c := cursor{data: list, at: 1}
+	for first := true; c.more(first, ']'); first = false {
+		start := c.at
+		c.text()
+		switch v := list[start:c.at]; {
+		case !fits(v):
+			return said
+		case bytes.IndexByte(v, '\\') >= 0:
+			said = append(said, plain(v))
+		default:
+			said = append(said, all[start+1:c.at-1])
+		}
+	}
+	return said
 }
 
 // document is what would be shown, before it is redacted.
 func (b *builder) document() (doc []byte, changed bool, err error) {
-	p := printer{redactor: b.redactor, out: make([]byte, 0, b.limits.Chars+256)}
+	p := printer{redactor: b.redactor, out: make([]byte, 0, min(b.limits.Chars, len(b.result.raw)+factsBytes)+frameBytes)}
 	p.out = append(p.out, `{"facts":[`...)
 	left := b.left
-	facts, err := b.facts()
+	facts, err := b.told()
 	if err != nil {
 		return nil, false, err
 	}
+	b.facts, b.rows = len(facts), 0
 	for i, fact := range facts {
 		if i > 0 {
 			p.out = append(p.out, ',')
@@ -274,12 +333,13 @@ func (b *builder) document() (doc []byte, changed bool, err error) {
 			break
 		}
 		left -= spent
+		b.rows++
 	}
 	return append(p.out, ']', '}'), p.changed, nil
 }
 
-// facts are those of the frame's mode.
-func (b *builder) facts() ([]string, error) {
+// told are the facts of the frame's mode.
+func (b *builder) told() ([]string, error) {
 	switch {
 	case b.frame.Mode == nacre.ModeSummary:
 		return b.result.facts(b.redactor)
@@ -335,7 +395,7 @@ func (p *printer) row(r *Result, i, left int, l Limits) (spent int, ok bool) {
 
 // done encodes the frame.
 func (b *builder) done() {
-	out := appendFrame(make([]byte, 0, b.limits.Chars), &b.frame)
+	out := appendFrame(make([]byte, 0, b.size+frameBytes), &b.frame)
 	b.view = View{Result: out, Frame: &b.frame, Redacted: b.paths, Framed: true, Label: b.frame.Label}
 }
 
