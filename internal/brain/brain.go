@@ -184,8 +184,8 @@ func Named(name string, o Options) (Brain, error) {
 }
 
 // Detect returns the first brain that is installed and signed in. Replay is
-// never chosen: it needs a recording. Without one, the error says what the
-// first brain lacks.
+// never chosen: it needs a recording. Where none is ready, the error says what
+// the first brain lacks that has a key, or else the first.
 func Detect(ctx context.Context, o Options) (Brain, Status, error) {
 	var first Status
 	for i, b := range All(o) {
@@ -196,7 +196,7 @@ func Detect(ctx context.Context, o Options) (Brain, Status, error) {
 		if status.Ready() {
 			return b, status, nil
 		}
-		if i == 0 {
+		if i == 0 || status.SignedIn && !first.SignedIn {
 			first = status
 		}
 	}

@@ -176,6 +176,8 @@ func TestTheFirstBrainThatIsReadyIsChosen(t *testing.T) {
 			switch {
 			case c.want == "" && err == nil:
 				t.Errorf("%s was chosen, want none", b.Name())
+			case c.want == "" && strings.Contains(err.Error(), "--model") != (c.options.OpenAIFrom != ""):
+				t.Errorf("have %v, want what is missing", err)
 			case c.want != "" && (err != nil || b.Name() != c.want || status.KeyFrom == ""):
 				t.Errorf("have %v, %+v, %v, want %s", b, status, err, c.want)
 			}

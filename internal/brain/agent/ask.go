@@ -86,6 +86,7 @@ func (a *asker) ask(ctx context.Context, c *conversation) (reply, error) {
 	for attempt := 1; ; attempt++ {
 		got, err := a.once(ctx, body)
 		if err == nil {
+			got.sent = len(body)
 			return got, nil
 		}
 		if ctx.Err() != nil {

@@ -217,6 +217,8 @@ type reply struct {
 	// why is the vendor's word for stop.
 	why   string
 	usage brain.Usage
+	// sent is how long the request was, in bytes.
+	sent int
 }
 
 // takeInput makes what a model sent as a call's input an object, or says why

@@ -25,6 +25,8 @@ const (
 	maxGoOn = 3
 	// maxShorter is how often a conversation is shortened for one answer.
 	maxShorter = 4
+	// bytesPerToken is what a token takes of a request, roughly.
+	bytesPerToken = 4
 )
 
 // settings are what the loop is started with.
@@ -242,12 +244,11 @@ func (l *loop) run(ctx context.Context) error {
 
 // within refuses a further request once a limit is met.
 func (l *loop) within(turn int) error {
-	u := l.used
-	switch total := u.In + u.Out + u.CacheRead + u.CacheWrite; {
+	switch used := total(l.used); {
 	case turn > l.settings.turns:
 		return &fault{class: brain.ClassTurns, text: fmt.Sprintf("the limit of %d turns was met", l.settings.turns)}
-	case total >= l.settings.tokens:
-		return &fault{class: brain.ClassBudget, text: fmt.Sprintf("the limit of %d tokens was met: %d were used", l.settings.tokens, total)}
+	case used >= l.settings.tokens:
+		return &fault{class: brain.ClassBudget, text: fmt.Sprintf("the limit of %d tokens was met: %d were used", l.settings.tokens, used)}
 	}
 	return nil
 }
@@ -259,9 +260,9 @@ func (l *loop) ask(ctx context.Context) (reply, error) {
 		f, ok := errors.AsType[*fault](err)
 		switch {
 		case err == nil && got.stop != stopContext:
-			return got, l.count(got.usage)
+			return got, l.count(got)
 		case err == nil:
-			if err := l.count(got.usage); err != nil {
+			if err := l.count(got); err != nil {
 				return reply{}, err
 			}
 			f = &fault{class: brain.ClassContext, text: "the model can read no more"}
@@ -279,20 +280,30 @@ func (l *loop) ask(ctx context.Context) (reply, error) {
 	return reply{}, &fault{class: brain.ClassContext, text: "the conversation is too long for the model, and could not be made short enough"}
 }
 
-// count adds up what was used, and makes room in time for what comes.
-func (l *loop) count(u brain.Usage) error {
-	l.used.In += max(u.In, 0)
-	l.used.Out += max(u.Out, 0)
-	l.used.CacheRead += max(u.CacheRead, 0)
-	l.used.CacheWrite += max(u.CacheWrite, 0)
-	used := l.used
-	if u.In+u.Out+u.CacheRead+u.CacheWrite > l.settings.context {
+// count adds up what was used, and makes room in time for what comes. Where
+// nothing is reported, the length of the request says how much it was.
+func (l *loop) count(got reply) error {
+	u := brain.Usage{
+		In: max(got.usage.In, 0), Out: max(got.usage.Out, 0), CacheRead: max(got.usage.CacheRead, 0), CacheWrite: max(got.usage.CacheWrite, 0),
+	}
+	size := total(u)
+	if size == 0 {
+		size = int64(got.sent / bytesPerToken)
+	}
+	if size > l.settings.context {
 		l.talk.shorten() // what cannot be shorter is refused by the model, and told then
 	} else {
 		l.talk.settled()
 	}
+	l.used.In += u.In
+	l.used.Out += u.Out
+	l.used.CacheRead += u.CacheRead
+	l.used.CacheWrite += u.CacheWrite
+	used := l.used
 	return l.tell(brain.Event{Kind: brain.Cost, Usage: &used})
 }
+
+func total(u brain.Usage) int64 { return u.In + u.Out + u.CacheRead + u.CacheWrite }
 
 // take does what an answer says, and reports whether it was the last.
 func (l *loop) take(ctx context.Context, a reply) (done bool, err error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -516,22 +517,28 @@ func TestALoopMakesRoomWhereTheConversationIsTooLong(t *testing.T) {
 }
 
 func TestALoopMakesRoomBeforeItHasTo(t *testing.T) {
-	both(t, func(t *testing.T, s *stage) {
-		var turns []string
-		for range 12 {
-			turns = append(turns, `{"tools":[{"name":"shell","input":{"command":"head -c 20000 /dev/zero | tr '\\0' x"}}],"usage":{"input_tokens":5000,"output_tokens":5}}`)
-		}
-		// A model whose script goes by the answers in what it is sent is at its
-		// beginning again where old ones are left out.
-		s.args = []string{"--context", "4000", "--max-turns", "30"}
-		o := s.play(t, script(turns...))
-		o.ends(t, brain.Error, brain.ClassTurns, "30 turns")
-		for _, r := range o.model.Requests() {
-			if len(r.Body) > 150_000 {
-				t.Errorf("a request of %d bytes", len(r.Body))
-			}
-		}
-	})
+	for name, reported := range map[string]string{
+		"where it is told": `"usage":{"input_tokens":5000,"output_tokens":5}`, "where it is not": `"fault":{"no_usage":true}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			both(t, func(t *testing.T, s *stage) {
+				var turns []string
+				for range 12 {
+					turns = append(turns, `{"tools":[{"name":"shell","input":{"command":"head -c 20000 /dev/zero | tr '\\0' x"}}],`+reported+`}`)
+				}
+				// A model whose script goes by the answers in what it is sent is at its
+				// beginning again where old ones are left out.
+				s.args = []string{"--context", "4000", "--max-turns", "30"}
+				o := s.play(t, script(turns...))
+				o.ends(t, brain.Error, brain.ClassTurns, "30 turns")
+				for _, r := range o.model.Requests() {
+					if len(r.Body) > 150_000 {
+						t.Errorf("a request of %d bytes", len(r.Body))
+					}
+				}
+			})
+		})
+	}
 }
 
 func TestALoopSpeaksToNothingButLoopback(t *testing.T) {
@@ -737,4 +744,62 @@ func FuzzAnswers(f *testing.F) {
 			s.against(t, answers("text/event-stream", string(body)))
 		})
 	})
+}
+
+func TestTheProgramRefusesWhatItDoesNotTake(t *testing.T) {
+	for name, args := range map[string][]string{
+		"nothing":                 {},
+		"another brain":           {"gpt"},
+		"a flag alone":            {"--max-turns", "1"},
+		"no model":                {"anthropic"},
+		"an unknown flag":         {"openai", "--model", "m", "--key", "k"},
+		"no number":               {"anthropic", "--model", "m", "--max-turns", "many"},
+		"no turns":                {"anthropic", "--model", "m", "--max-turns", "0"},
+		"a number below zero":     {"anthropic", "--model", "m", "--max-tokens", "-1"},
+		"an argument":             {"anthropic", "--model", "m", "task"},
+		"a flag of another brain": {"replay", "--model", "m"},
+		"Responses of Anthropic":  {"anthropic", "--model", "m", "--responses"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			code := agent.Main(agent.World{Args: args, Stdin: strings.NewReader("x"), Stdout: &stdout, Stderr: &stderr, Getenv: noEnv})
+			if code != 2 || stdout.Len() != 0 || !strings.Contains(stderr.String(), "usage:") {
+				t.Errorf("exit %d, %q, %q: want 2 and the usage", code, &stdout, &stderr)
+			}
+		})
+	}
+}
+
+// broken is an output whose reader has gone after some lines.
+type broken struct{ lines int }
+
+func (b *broken) Write(p []byte) (int, error) {
+	if b.lines--; b.lines < 0 {
+		return 0, errors.New("nobody reads")
+	}
+	return len(p), nil
+}
+
+func TestALoopEndsWhenNobodyListens(t *testing.T) {
+	s := newStage(t, brain.AnthropicName)
+	for lines := range 3 {
+		read, err := scriptedmodel.Read(strings.NewReader(script(tool("shell", `{"command":"echo x >> ran"}`), end)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := httptest.NewServer(scriptedmodel.New(read))
+		code := agent.Main(agent.World{
+			Args: []string{s.name, "--model", "m"}, Stdin: strings.NewReader("x"), Stdout: &broken{lines}, Stderr: &bytes.Buffer{}, Dir: s.dir,
+			Getenv: func(name string) string {
+				return map[string]string{"ANTHROPIC_BASE_URL": server.URL, "ANTHROPIC_API_KEY": sessionToken}[name]
+			},
+		})
+		server.Close()
+		if code != 1 {
+			t.Errorf("exit %d after %d lines, want 1", code, lines)
+		}
+	}
+	if ran, _ := os.ReadFile(filepath.Join(s.dir, "ran")); string(ran) != "x\n" {
+		t.Errorf("have %q: want the call done once, where it could be told", ran)
+	}
 }
