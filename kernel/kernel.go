@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/firewall"
 	"github.com/nacre-dev/nacre/internal/handle"
 	"github.com/nacre-dev/nacre/internal/redact"
 	"github.com/nacre-dev/nacre/internal/schema"
@@ -132,6 +133,8 @@ type Kernel struct {
 	outputBudget int
 	sessions     sessions
 	index        atomic.Pointer[searchable]
+	// rooms are where frames are made, of *firewall.Room.
+	rooms sync.Pool
 	// risky is set once a capability has sinks: until then nobody asks where a
 	// value was seen.
 	risky atomic.Bool
@@ -185,6 +188,7 @@ func New(c Config) (*Kernel, error) {
 		now: c.Now, random: c.Random, keys: keys, revocations: c.Revocations, askTTL: c.AskTTL, redactor: redact.New(),
 		hooks: slices.Clone(c.ResultHooks), handles: handle.New(), outputBudget: c.OutputBudget,
 		tools: make(map[nacre.ToolName]*tool), ids: make(map[nacre.CapabilityID]*tool),
+		rooms: sync.Pool{New: func() any { return new(firewall.Room) }},
 	}
 	return k, nil
 }

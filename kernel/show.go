@@ -130,15 +130,17 @@ func (k *Kernel) view(r *run, raw json.RawMessage, chars int, how view) (s shown
 	}
 	limits := r.limits()
 	limits.Chars = min(limits.Chars, chars)
+	room, _ := k.rooms.Get().(*firewall.Room)
 	var kept *nacre.Handle
 	v, err := how(result, firewall.Request{
 		Mode: r.mode, Admin: r.admin, Label: r.label, Limits: limits,
-		Warnings: r.warnings,
+		Warnings: r.warnings, Room: room,
 		Keep: func() *nacre.Handle {
 			kept = k.keep(r, result, constraints)
 			return kept
 		},
 	}, k.redactor)
+	k.rooms.Put(room) // not where anything panics: nobody knows what is in it then
 	if err != nil {
 		return shown{}, err
 	}

@@ -23,10 +23,10 @@ const (
 
 // facts say what there is in a result: the same for the same result, and
 // nothing of what the redactor knows by the name of a field.
-func (r *Result) facts(redactor Redactor) ([]string, error) {
+func (r *Result) facts(redactor Redactor, room *Room) ([]string, error) {
 	switch {
 	case r.shape == listed && r.objects:
-		return r.tableFacts(redactor)
+		return r.tableFacts(redactor, room)
 	case r.shape == listed:
 		return r.listFacts(redactor)
 	case r.first() == '{':
@@ -47,20 +47,19 @@ func capFacts(facts []string, total int) []string {
 	return append(facts[:MaxFacts-1], fmt.Sprintf("… (%d more facts omitted; full data via handle)", total-MaxFacts+1))
 }
 
-func (r *Result) tableFacts(redactor Redactor) ([]string, error) {
+func (r *Result) tableFacts(redactor Redactor, room *Room) ([]string, error) {
 	if r.granted == 0 {
 		return []string{"Total rows: 0"}, nil
 	}
 	columns := r.columns
 	if columns == nil {
-		var room [topColumns]column
-		columns = collect(r, room[:0])
+		columns = collect(r, room.columns[:0])
 	}
-	told, err := tellable(columns, redactor)
+	told, err := tellable(columns, redactor, room)
 	if err != nil {
 		return nil, err
 	}
-	t := teller{redactor: redactor, text: make([]byte, 0, factsBytes)}
+	t := teller{redactor: redactor, text: room.text[:0]}
 	t.text = strconv.AppendInt(append(t.text, "Total rows: "...), int64(r.granted), 10)
 	t.end()
 	t.keys(columns)
@@ -88,6 +87,7 @@ func (r *Result) tableFacts(redactor Redactor) ([]string, error) {
 			t.end()
 		}
 	}
+	room.text = t.text
 	return t.facts(), nil
 }
 
@@ -199,9 +199,9 @@ func (t *teller) distribution(k *column) {
 
 // tellable says of each column whether what a fact would tell of it may be
 // told under its name: the redactor is shown name and values together.
-func tellable(columns []column, redactor Redactor) ([topColumns]bool, error) {
+func tellable(columns []column, redactor Redactor, room *Room) ([topColumns]bool, error) {
 	var told [topColumns]bool
-	p := printer{redactor: redactor, text: textLimit, out: append(make([]byte, 0, factsBytes), '[')}
+	p := printer{redactor: redactor, text: textLimit, out: append(room.pairs[:0], '[')}
 	var of [topColumns * (maxDistinct + 1)]int
 	n := 0
 	pair := func(column int, value []byte) {
@@ -237,6 +237,7 @@ func tellable(columns []column, redactor Redactor) ([topColumns]bool, error) {
 		}
 	}
 	p.out = append(p.out, ']')
+	room.pairs = p.out
 	clean, _, err := redactor.JSON(p.out)
 	if err != nil {
 		return told, fmt.Errorf("facts: %w", err)

@@ -1,9 +1,9 @@
 package firewall
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -75,6 +75,8 @@ type Request struct {
 	// Handle, where not nil, is that of the frame whatever it shows: the result
 	// is a page of what the handle stands for. Keep is not called then.
 	Handle *nacre.Handle
+	// Room is where the frame is made; nil means in one of its own.
+	Room *Room
 	// Warnings are the host's own words, at most four of 200 characters.
 	Warnings []string
 }
@@ -110,7 +112,11 @@ func (r *Result) Forward(q Request, redactor Redactor) (View, error) {
 // for the handle.
 func (r *Result) Frame(q Request, redactor Redactor) (View, error) {
 	q.Limits.Chars = max(q.Limits.Chars, MinChars)
-	b := builder{result: r, limits: q.Limits, redactor: redactor, keep: q.Keep}
+	b := builder{result: r, limits: q.Limits, redactor: redactor, keep: q.Keep, in: q.Room}
+	if b.in == nil {
+		b.in = new(Room)
+	}
+	defer b.in.leave()
 	b.frame = nacre.Frame{Mode: Permitted(q.Mode, q.Admin), Label: q.Label, Facts: []string{}, Rows: []json.RawMessage{}, Warnings: []string{}}
 	if q.Handle != nil {
 		b.hold(q.Handle)
@@ -143,18 +149,23 @@ func (b *builder) framed() (View, error) {
 	if b.mayShowAll() {
 		warnings := b.frame.Warnings
 		whole, err := b.fill()
-		if whole || err != nil {
+		switch {
+		case err != nil:
+			return View{}, err
+		case whole:
 			b.done()
-			return b.view, err
+			return b.view, nil
 		}
 		b.frame.Facts, b.frame.Rows, b.frame.Warnings = []string{}, []json.RawMessage{}, warnings
 	}
 	if b.keep != nil && b.frame.Handle == nil && len(b.result.rows) > 0 {
 		b.hold(b.keep())
 	}
-	_, err := b.fill()
+	if _, err := b.fill(); err != nil {
+		return View{}, err
+	}
 	b.done()
-	return b.view, err
+	return b.view, nil
 }
 
 // mayShowAll reports whether it is worth a try to do without a handle.
@@ -170,6 +181,7 @@ type builder struct {
 	limits   Limits
 	redactor Redactor
 	keep     func() *nacre.Handle
+	in       *Room
 	frame    nacre.Frame
 	view     View
 	paths    []string
@@ -208,7 +220,8 @@ func (b *builder) room(rest string) {
 	var written [1024]byte
 	for {
 		empty.Warnings = append(b.frame.Warnings[:len(b.frame.Warnings):len(b.frame.Warnings)], rest)
-		b.left = b.limits.Chars - cost(appendFrame(written[:0], &empty))
+		frame, _ := appendFrame(written[:0], &empty)
+		b.left = b.limits.Chars - cost(frame)
 		if b.left >= 0 || len(b.frame.Warnings) == 0 {
 			return
 		}
@@ -254,26 +267,7 @@ func (b *builder) fill() (whole bool, err error) {
 		return false, fmt.Errorf("frame: %w", err)
 	}
 	b.paths, b.size = paths, len(clean)
-	left, shown := b.left, 0
-	fits := func(v []byte) bool {
-		left -= cost(v) + 1
-		return left >= 0
-	}
-	eachMember(clean, func(name, list []byte) {
-		if string(name) == `"facts"` {
-			b.frame.Facts = texts(list, b.facts, fits)
-			return
-		}
-		b.frame.Rows = make([]json.RawMessage, 0, b.rows)
-		eachElement(list, func(v []byte) bool {
-			if !fits(v) {
-				return false
-			}
-			b.frame.Rows = append(b.frame.Rows, v)
-			shown += len(v)
-			return true
-		})
-	})
+	shown := b.take(clean)
 	b.frame.Omitted.Rows = b.result.granted - len(b.frame.Rows)
 	b.frame.Omitted.Bytes = max(b.result.grantedBytes()-shown, 0)
 	if changed || b.frame.Omitted.Rows > 0 {
@@ -283,29 +277,46 @@ func (b *builder) fill() (whole bool, err error) {
 	return true, nil
 }
 
-// texts are what the n strings of a list say that was checked, up to the first
-// that does not fit.
-func texts(list []byte, n int, fits func([]byte) bool) []string {
-	all, said := string(list), make([]string, 0, n)
-	c := cursor{data: list, at: 1}
-	for first := true; c.more(first, ']'); first = false {
+// take puts what fits of a redacted document into the frame, and tells how
+// many bytes of rows that is.
+func (b *builder) take(clean []byte) (shown int) {
+	left, c := b.left, cursor{data: clean}
+	next := func(first bool) ([]byte, bool) {
+		if !c.more(first, ']') {
+			return nil, false
+		}
 		start := c.at
-		c.text()
-		switch v := list[start:c.at]; {
-		case !fits(v):
-			return said
-		case bytes.IndexByte(v, '\\') >= 0:
-			said = append(said, plain(v))
-		default:
-			said = append(said, all[start+1:c.at-1])
+		c.skip(2)
+		v := clean[start:c.at:c.at]
+		left -= cost(v) + 1
+		return v, true
+	}
+	open := func() bool {
+		c.key()
+		return c.take('[')
+	}
+	b.frame.Facts, b.frame.Rows = make([]string, 0, b.facts), make([]json.RawMessage, 0, b.rows)
+	if !c.take('{') || !open() {
+		return 0
+	}
+	for v, ok := next(true); ok; v, ok = next(false) {
+		if left >= 0 {
+			b.frame.Facts = append(b.frame.Facts, plain(v))
 		}
 	}
-	return said
+	if !c.take(',') || !open() {
+		return 0
+	}
+	for v, ok := next(true); ok && left >= 0; v, ok = next(false) {
+		b.frame.Rows = append(b.frame.Rows, v)
+		shown += len(v)
+	}
+	return shown
 }
 
 // document is what would be shown, before it is redacted.
 func (b *builder) document() (doc []byte, changed bool, err error) {
-	p := printer{redactor: b.redactor, out: make([]byte, 0, min(b.limits.Chars, len(b.result.raw)+factsBytes)+frameBytes)}
+	p := printer{redactor: b.redactor, out: slices.Grow(b.in.doc[:0], min(b.limits.Chars, len(b.result.raw)+factsBytes)+frameBytes)}
 	p.out = append(p.out, `{"facts":[`...)
 	left := b.left
 	facts, err := b.told()
@@ -335,14 +346,15 @@ func (b *builder) document() (doc []byte, changed bool, err error) {
 		left -= spent
 		b.rows++
 	}
-	return append(p.out, ']', '}'), p.changed, nil
+	b.in.doc = append(p.out, ']', '}')
+	return b.in.doc, p.changed, nil
 }
 
 // told are the facts of the frame's mode.
 func (b *builder) told() ([]string, error) {
 	switch {
 	case b.frame.Mode == nacre.ModeSummary:
-		return b.result.facts(b.redactor)
+		return b.result.facts(b.redactor, b.in)
 	case b.frame.Mode == nacre.ModeTable && b.result.shape != sole:
 		return []string{"Total rows: " + strconv.Itoa(b.result.granted)}, nil
 	}
@@ -395,15 +407,21 @@ func (p *printer) row(r *Result, i, left int, l Limits) (spent int, ok bool) {
 
 // done encodes the frame.
 func (b *builder) done() {
-	out := appendFrame(make([]byte, 0, b.size+frameBytes), &b.frame)
+	out, rows := appendFrame(make([]byte, 0, b.size+frameBytes), &b.frame)
+	for i, row := range b.frame.Rows { // where they stand now is not used again
+		b.frame.Rows[i] = out[rows : rows+len(row) : rows+len(row)]
+		rows += len(row) + 1
+	}
 	b.view = View{Result: out, Frame: &b.frame, Redacted: b.paths, Framed: true, Label: b.frame.Label}
 }
 
-// appendFrame writes a frame as JSON, without escapes that JSON does not ask for.
-func appendFrame(out []byte, f *nacre.Frame) []byte {
+// appendFrame writes a frame as JSON, without escapes that JSON does not ask
+// for, and tells where its first row stands.
+func appendFrame(out []byte, f *nacre.Frame) (_ []byte, rows int) {
 	out = append(append(out, `{"mode":"`...), f.Mode.String()...)
 	out = appendTexts(append(out, `","facts":[`...), f.Facts)
 	out = append(out, `],"rows":[`...)
+	rows = len(out)
 	for i, row := range f.Rows {
 		if i > 0 {
 			out = append(out, ',')
@@ -427,7 +445,7 @@ func appendFrame(out []byte, f *nacre.Frame) []byte {
 	out = strconv.AppendInt(append(out, `,"omitted":{"rows":`...), int64(f.Omitted.Rows), 10)
 	out = strconv.AppendInt(append(out, `,"bytes":`...), int64(f.Omitted.Bytes), 10)
 	out = append(append(out, `},"label":"`...), f.Label.String()...)
-	return append(out, `"}`...)
+	return append(out, `"}`...), rows
 }
 
 func appendTexts(out []byte, texts []string) []byte {

@@ -1,10 +1,12 @@
 package firewall_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -387,7 +389,7 @@ func value(t *rapid.T, depth int) any {
 
 // K-14: for any JSON, in any mode, within any limit, all that is seen is within it, twice the same.
 func TestAnyResultIsWithinTheBound(t *testing.T) {
-	engine := redact.New()
+	engine, room := redact.New(), new(firewall.Room)
 	rapid.Check(t, func(t *rapid.T) {
 		raw, err := json.Marshal(value(t, rapid.IntRange(0, 3).Draw(t, "depth")))
 		if err != nil {
@@ -407,9 +409,85 @@ func TestAnyResultIsWithinTheBound(t *testing.T) {
 			t.Fatal(err)
 		}
 		bounded(t, v, q.Limits.Chars)
+		another, err := firewall.Read(invoices(12), nacre.Constraints{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Room = room
 		again, _ := r.Forward(q, engine)
-		if string(again.Result) != string(v.Result) {
+		first := string(again.Result)
+		if first != string(v.Result) || !reflect.DeepEqual(again.Frame, v.Frame) || !slices.Equal(again.Redacted, v.Redacted) {
 			t.Fatalf("not the same twice")
+		}
+		if _, err := another.Frame(q, engine); err != nil { // in the same room
+			t.Fatal(err)
+		}
+		if string(again.Result) != first || !reflect.DeepEqual(again.Frame, v.Frame) || !slices.Equal(again.Redacted, v.Redacted) {
+			t.Fatalf("a frame was changed by the next one")
+		}
+	})
+}
+
+// K-17: there is no handle where there is nothing more to see.
+func TestAFrameThatShowsItAllHasNoHandle(t *testing.T) {
+	two := 2
+	for _, test := range []struct {
+		name, raw string
+		mode      nacre.Mode
+		rows      *int
+		want      bool
+	}{
+		{"all rows and fields", `[{"a":1},{"a":2}]`, nacre.ModeSummary, nil, false},
+		{"all rows, as a table", array(50, `{"a":1}`), nacre.ModeTable, nil, false},
+		{"every row that is granted", array(9, `{"a":1}`), nacre.ModeSummary, &two, false},
+		{"an object with all of its fields", `{"a":1,"b":[1,2]}`, nacre.ModeSummary, nil, false},
+		{"a secret is not shown later either", `[{"password":"hunter2-hunter2"}]`, nacre.ModeSummary, nil, false},
+		{"raw, whole", `[{"a":1}]`, nacre.ModeRaw, nil, false},
+		{"a row too many", array(11, `{"a":1}`), nacre.ModeSummary, nil, true},
+		{"a row too many for a table", array(51, `{"a":1}`), nacre.ModeTable, nil, true},
+		{"a text that is cut", `[{"a":1},{"a":"` + strings.Repeat("x", 400) + `"}]`, nacre.ModeSummary, nil, true},
+		{"what is nested too deep", `[{"a":{"b":{"c":{"d":1}}}}]`, nacre.ModeSummary, nil, true},
+		{"rows that do not fit", array(10, `{"a":"`+strings.Repeat("x", 290)+`","b":"`+strings.Repeat("x", 290)+`"}`), nacre.ModeSummary, nil, true},
+		{"nothing is shown", `[{"a":1}]`, nacre.ModeHandleOnly, nil, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			kept := 0
+			r, err := firewall.Read(json.RawMessage(test.raw), nacre.Constraints{MaxRows: test.rows})
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := firewall.Request{Mode: test.mode, Admin: true, Limits: firewall.DefaultLimits(), Keep: func() *nacre.Handle {
+				kept++
+				return keep()
+			}}
+			v, err := r.Frame(q, redact.New())
+			if err != nil || (v.Frame.Handle != nil) != test.want || (kept == 1) != test.want || kept > 1 {
+				t.Errorf("kept %d times, handle %v, %v, want one: %v\n%s", kept, v.Frame.Handle, err, test.want, v.Result)
+			}
+			q.Handle, q.Keep = keep(), nil // of a page it is always told
+			if v, err := r.Frame(q, redact.New()); err != nil || v.Frame.Handle == nil {
+				t.Errorf("a page lost its handle: %v", err)
+			}
+		})
+	}
+}
+
+func FuzzCost(f *testing.F) {
+	for _, seed := range []string{"", "abcdefgh", "abcdefgh<ijklmnop", "<&>", "1234567\u2028", "\u2029", "\u2027é😀", "0123456789abcde\xe2\x80", "&bcdefgh>"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, encoded []byte) {
+		want := 0
+		for i, b := range encoded {
+			switch {
+			case b == '<' || b == '>' || b == '&', bytes.HasPrefix(encoded[i:], []byte("\u2028")), bytes.HasPrefix(encoded[i:], []byte("\u2029")):
+				want += 6
+			case utf8.RuneStart(b):
+				want++
+			}
+		}
+		if have := firewall.Cost(encoded); have != want {
+			t.Errorf("%q: have %d, want %d", encoded, have, want)
 		}
 	})
 }
