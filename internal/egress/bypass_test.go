@@ -357,6 +357,68 @@ func TestAnEarlyAnswerReachesTheClient(t *testing.T) {
 	}
 }
 
+// A client that is still sending hears that the upstream talks nonsense.
+func TestNonsenseDuringAnUploadIsSaidSo(t *testing.T) {
+	dialer := serving(t, func(c net.Conn) {
+		_, _ = io.CopyN(io.Discard, c, 1000)
+		_, _ = io.WriteString(c, "SSH-2.0-x\r\n\r\n")
+		_ = c.(*net.TCPConn).CloseWrite()
+		_, _ = io.CopyN(io.Discard, c, 1<<20)
+	})
+	_, socket := start(t, egress.Options{Rules: corpusRules(netip.MustParseAddrPort("127.0.0.1:1")), Dial: dialer})
+	for range 20 {
+		conn := dial(t, socket)
+		_, _ = io.WriteString(conn, "PUT http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\nContent-Length: 100000000\r\n\r\n")
+		sent := make(chan struct{})
+		go func() { defer close(sent); _, _ = conn.Write(make([]byte, 8<<20)) }()
+		if have := status(t, conn); have.code != 502 {
+			t.Fatalf("have %+v", have)
+		}
+		_ = conn.Close()
+		<-sent
+	}
+}
+
+// A body that goes wrong later on ends the request, and the record says why.
+func TestABodyThatGoesWrongOnItsWay(t *testing.T) {
+	for name, test := range map[string]struct {
+		then   string
+		limits egress.Limits
+		want   egress.Reason
+		code   int
+	}{
+		"a malformed chunk":           {"XX\r\n", egress.Limits{}, egress.ReasonMalformed, 400},
+		"the client goes":             {"", egress.Limits{}, egress.ReasonReset, 403},
+		"the client falls silent":     {"wait", egress.Limits{Idle: 50 * time.Millisecond}, egress.ReasonIdle, 408},
+		"the session's bytes run out": {"400\r\n" + strings.Repeat("x", 1024), egress.Limits{Bytes: 1000}, egress.ReasonBytes, 403},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got bytes.Buffer
+			served := make(chan struct{})
+			dialer := serving(t, func(c net.Conn) { defer close(served); _, _ = io.Copy(&got, c) })
+			log := newLedger()
+			_, socket := start(t, egress.Options{Rules: corpusRules(netip.MustParseAddrPort("127.0.0.1:1")), Record: log, Dial: dialer, Limits: test.limits})
+			conn := dial(t, socket)
+			_, _ = io.WriteString(conn, "POST http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n")
+			log.await(t, nacre.OutcomeAllowed, 1)
+			if test.then != "wait" {
+				_, _ = io.WriteString(conn, test.then)
+				_ = conn.CloseWrite()
+			}
+			if have := status(t, conn); have.code != test.code {
+				t.Errorf("have %+v", have)
+			}
+			<-served
+			if have := log.await(t, egress.OutcomeClosed, 1)[0]; have.Reason != string(test.want) {
+				t.Errorf("have %q, want %q", have.Reason, test.want)
+			}
+			if strings.HasSuffix(got.String(), "0\r\n\r\n") {
+				t.Errorf("LET THROUGH: a request that was cut looks whole: %q", got.String())
+			}
+		})
+	}
+}
+
 // A chunked body need not be whole before its beginning leaves.
 func TestAChunkedBodyIsSentAsItComes(t *testing.T) {
 	arrived := make(chan string, 1)

@@ -75,8 +75,12 @@ func (c *chunkReader) line() (string, error) {
 	return readLine(c.r, &limit)
 }
 
+// badChunk says why a line was not read; an end that comes too early is never taken for the body's.
 func badChunk(err error) error {
-	if err != nil && (isTimeout(err) || errors.Is(err, io.EOF)) {
+	switch {
+	case errors.Is(err, io.EOF):
+		return io.ErrUnexpectedEOF
+	case err != nil && isTimeout(err):
 		return err
 	}
 	return refusal(ReasonMalformed, "malformed chunk")

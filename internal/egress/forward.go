@@ -182,22 +182,34 @@ func (f *flow) exchange(c *client, h *head, requestHead []byte, body io.Reader) 
 	from := &idleReader{flow: f, conn: c.conn, r: body, patience: f.proxy.limits.Idle}
 	var sender sync.WaitGroup
 	var unsent error
+	var cut bool // by the client, or by a limit: the request will never be whole
 	sender.Go(func() {
 		unsent = sendRequest(up, requestHead, h.length, from)
-		if unsent != nil && !up.broken && !from.over.Load() {
-			f.finish(endOf(unsent))
+		if cut = unsent != nil && !up.broken && !from.over.Load(); cut {
 			_ = f.up.Close()
 		}
 	})
-	if err := f.answer(c, h); err != nil {
-		f.finish(endOf(err))
-	}
-	f.finish(ReasonDone)
+	begun, err := f.answer(c, h)
 	_ = f.up.Close()
 	from.over.Store(true)
 	_ = c.conn.SetReadDeadline(time.Now()) // ends a sender whose client is still writing
 	sender.Wait()
-	if unsent != nil {
+
+	reason := ReasonDone
+	switch {
+	case err == nil:
+	case cut:
+		reason = endOf(unsent)
+	case !begun:
+		reason = ReasonUpstream
+	default:
+		reason = endOf(err)
+	}
+	f.finish(reason)
+	switch {
+	case !begun:
+		f.proxy.answer(c, denial{reason: reason, target: target{f.detail.Host, f.detail.Port}, method: h.method})
+	case unsent != nil:
 		c.linger()
 	}
 }
@@ -231,15 +243,14 @@ func sendRequest(up io.Writer, head []byte, length int64, body io.Reader) error 
 	}
 }
 
-// answer reads the upstream's answer and writes it to the client, framed anew.
-func (f *flow) answer(c *client, h *head) error {
+// answer reads the upstream's answer and writes it to the client, framed anew;
+// begun says that the client was sent any of it.
+func (f *flow) answer(c *client, h *head) (begun bool, err error) {
 	from := &idleReader{flow: f, conn: f.up, r: f.up, patience: f.proxy.limits.FirstByte}
 	limit := &headLimit{r: from, left: maxAnswerHead}
 	resp, err := readAnswer(bufio.NewReaderSize(limit, bufferSize), h.method)
 	if err != nil {
-		f.proxy.answer(c, denial{reason: ReasonUpstream, target: target{f.detail.Host, f.detail.Port}, method: h.method})
-		f.finish(ReasonUpstream)
-		return err
+		return false, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	limit.off = true
@@ -255,7 +266,7 @@ func (f *flow) answer(c *client, h *head) error {
 	if h.old && resp.ContentLength < 0 {
 		resp.TransferEncoding = nil // an HTTP/1.0 client reads to the end
 	}
-	return resp.Write(&meter{flow: f, pipe: pipe{dst: c.conn, src: f.up, count: &f.received}})
+	return true, resp.Write(&meter{flow: f, pipe: pipe{dst: c.conn, src: f.up, count: &f.received}})
 }
 
 // readAnswer skips interim answers; a change of protocol is refused.

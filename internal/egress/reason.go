@@ -126,7 +126,7 @@ func (d denial) status() int {
 		return 400
 	case ReasonMethod:
 		return 405
-	case ReasonTimeout:
+	case ReasonTimeout, ReasonIdle:
 		return 408
 	case ReasonTooLarge:
 		return 431
