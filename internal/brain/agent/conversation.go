@@ -23,6 +23,8 @@ const (
 const (
 	// briefResult is the longest old result that is kept, in bytes.
 	briefResult = 256
+	// briefInput is the longest old input of a call that is kept, in bytes.
+	briefInput = 2 << 10
 	// recentResult is how much of a recent result is kept in the end.
 	recentResult = 4 << 10
 	keptFirst    = 8
@@ -153,7 +155,7 @@ func (c *conversation) clear(last int) (shorter bool) {
 			case b.kind == result && len(b.text) > briefResult:
 				b.text = fmt.Sprintf("[%d bytes left out to save room: use the tool again if you need them]", len(b.text))
 				shorter = true
-			case b.kind == called && len(b.input) > briefResult:
+			case b.kind == called && len(b.input) > briefInput:
 				b.input = json.RawMessage(fmt.Sprintf(`{"left_out":"%d bytes"}`, len(b.input)))
 				shorter = true
 			}
@@ -224,7 +226,7 @@ type reply struct {
 // takeInput makes what a model sent as a call's input an object, or says why
 // it is none. What is sent back to the vendor is an object in either case.
 func (b *block) takeInput(raw []byte, cut bool) {
-	if strings.TrimSpace(string(raw)) == "" {
+	if strings.TrimSpace(string(raw)) == "" && !cut {
 		raw = []byte("{}")
 	}
 	b.raw = string(raw)

@@ -138,9 +138,13 @@ func (o outcome) ends(t *testing.T, kind brain.EventKind, class brain.Class, tex
 // both runs a test for both brains, openai in both of its dialects.
 func both(t *testing.T, test func(t *testing.T, s *stage)) {
 	for _, name := range []string{brain.AnthropicName, brain.OpenAIName} {
-		t.Run(name, func(t *testing.T) { test(t, newStage(t, name)) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newStage(t, name))
+		})
 	}
 	t.Run("openai in Responses", func(t *testing.T) {
+		t.Parallel()
 		s := newStage(t, brain.OpenAIName)
 		s.api = []string{"--responses"}
 		test(t, s)
@@ -770,6 +774,36 @@ func TestTheProgramRefusesWhatItDoesNotTake(t *testing.T) {
 	}
 }
 
+// A call that was cut off before its input began has none: it must not pass
+// for one without arguments.
+func TestACallWithoutItsInputIsNotCarriedOut(t *testing.T) {
+	const cutMessages = `data: {"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"remove_all","input":{}}}
+
+data: {"type":"message_delta","delta":{"stop_reason":"max_tokens"},"usage":{"output_tokens":9223372036854775807}}
+
+data: {"type":"message_stop"}
+
+`
+	const cutChat = `data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"remove_all","arguments":""}}]},"finish_reason":"length"}]}
+
+`
+	for name, body := range map[string]string{brain.AnthropicName: cutMessages, brain.OpenAIName: cutChat} {
+		s := newStage(t, name)
+		var calls []string
+		s.door, s.args = door(&calls), []string{"--max-turns", "2", "--max-tokens", "9000000000000000000"}
+		o := s.against(t, answers("text/event-stream", body))
+		o.ends(t, brain.Error, brain.ClassTurns, "")
+		if len(calls) != 2 || !strings.Contains(o.of(brain.ToolResult)[0].Text, "cut off") {
+			t.Errorf("calls at the door %q, want the two for the list", calls)
+		}
+		for _, e := range o.of(brain.Cost) {
+			if e.Usage.In < 0 || e.Usage.Out < 0 {
+				t.Errorf("%+v", e.Usage)
+			}
+		}
+	}
+}
+
 // broken is an output whose reader has gone after some lines.
 type broken struct{ lines int }
 
@@ -802,4 +836,18 @@ func TestALoopEndsWhenNobodyListens(t *testing.T) {
 	if ran, _ := os.ReadFile(filepath.Join(s.dir, "ran")); string(ran) != "x\n" {
 		t.Errorf("have %q: want the call done once, where it could be told", ran)
 	}
+}
+
+func FuzzPatterns(f *testing.F) {
+	for _, seed := range []string{"**/*.go", "[!a-z]?", "{a,b}", "[", "{", "[]", "[[:alpha:]", "\\E*", "a/../b", "\xff", "**"} {
+		f.Add(seed)
+	}
+	tools := agent.Tools{Dir: f.TempDir(), Getenv: noEnv}
+	f.Fuzz(func(t *testing.T, pattern string) {
+		for _, name := range []string{"glob", "grep"} {
+			if r := tools.Do(t.Context(), name, json.RawMessage(`{"pattern":`+quote(pattern)+`}`)); r.Text == "" {
+				t.Errorf("%s of %q says nothing", name, pattern)
+			}
+		}
+	})
 }

@@ -124,10 +124,10 @@ func (l *responsesListener) hear(data []byte) error {
 
 func (l *responsesListener) answer() (reply, error) {
 	a := reply{stop: stopEnd, why: l.reason, usage: l.usage}
-	switch {
-	case l.status == "":
+	switch l.status {
+	case "":
 		return a, cut()
-	case l.status == "response.incomplete":
+	case "response.incomplete":
 		a.stop = map[string]stop{"max_output_tokens": stopLength, "content_filter": stopRefused}[l.reason]
 	}
 	calls := 0

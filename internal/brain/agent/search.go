@@ -142,9 +142,6 @@ func (t Tools) walk(ctx context.Context, root string, visit func(path, rel strin
 	if err != nil {
 		return false, err
 	}
-	if start == "" {
-		start = "."
-	}
 	if real, err := filepath.EvalSymlinks(start); err == nil {
 		start = real
 	}
