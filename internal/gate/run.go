@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -14,7 +15,8 @@ func base(name string) string {
 
 // run notes a call, and what it calls in turn.
 func (w *walker) run(c invocation) {
-	if len(w.calls) >= maxCalls || w.nesting > maxNesting {
+	if w.words += len(c.args); w.full || w.words > maxWords || len(w.calls) >= maxCalls || w.nesting > maxNesting {
+		w.full = true
 		w.refuse("it holds too many commands to be read")
 		return
 	}
@@ -313,6 +315,7 @@ func (w *walker) filled(c invocation, words []word, marker string) {
 		return
 	}
 	var inShell bool
+	words = slices.Clone(words)
 	for i := range words {
 		inShell = inShell || isShell(base(words[i].text)) || oneOf(words[i].text, []string{"eval", "-c"})
 		if marker != "" && strings.Contains(words[i].text, marker) && (i == 0 || inShell && (words[i].text != marker || hasScript(words[i-1:i]))) {

@@ -14,12 +14,14 @@ const (
 	MaxCommand = 64 << 10
 	// maxOpeners bounds how deep the parser can be made to nest.
 	maxOpeners = 4096
-	// maxNesting is how often a script may hold a script.
-	maxNesting = 12
+	// maxNesting is how often a script or a wrapper may hold another.
+	maxNesting = 40
 	// maxReparsed is how many bytes of scripts within scripts are read.
 	maxReparsed = 4 * MaxCommand
 	// maxCalls is how many commands one script may hold.
 	maxCalls = 4096
+	// maxWords is how many words are looked at, those of wrapped commands again.
+	maxWords = 4 * MaxCommand
 )
 
 // invocation is one program or builtin that a script calls.
@@ -75,8 +77,10 @@ var errEmpty = errors.New("there is no command in it")
 // walker fills a script.
 type walker struct {
 	*script
-	nesting, reparsed int
-	stdin             stdin
+	nesting, reparsed, words int
+	// full ends the reading: what is refused is not read any further.
+	full  bool
+	stdin stdin
 }
 
 // readScript parses a command. The error says why it cannot be read.
@@ -153,7 +157,8 @@ func (w *walker) nested(text, of string, in stdin) {
 	w.nesting++
 	defer func() { w.nesting-- }()
 	w.reparsed += len(text)
-	if w.nesting > maxNesting || w.reparsed > maxReparsed {
+	if w.full || w.nesting > maxNesting || w.reparsed > maxReparsed {
+		w.full = true
 		w.refuse("scripts within scripts nest too deep to be read")
 		return
 	}
@@ -242,12 +247,12 @@ func (w *walker) branches(c *syntax.CaseClause, in stdin) {
 // redirects notes what is written and returns what is read.
 func (w *walker) redirects(redirs []*syntax.Redirect, in stdin) stdin {
 	for _, r := range redirs {
-		w.words(in, r.Word)
+		w.within(in, r.Word)
 		switch r.Op {
 		case syntax.Hdoc, syntax.DashHdoc:
 			in = stdin{piped: true}
 			if r.Hdoc != nil {
-				w.words(in, r.Hdoc)
+				w.within(in, r.Hdoc)
 				in = hereText(r)
 			}
 		case syntax.WordHdoc:
@@ -325,14 +330,14 @@ func (w *walker) call(c *syntax.CallExpr, in stdin) {
 	}
 	args := make([]word, 0, len(c.Args))
 	for _, arg := range c.Args {
-		w.words(in, arg)
+		w.within(in, arg)
 		args = append(args, unquote(arg))
 	}
 	w.run(invocation{args: args, env: env, stdin: in})
 }
 
-// words walks what is called within words; most hold nothing.
-func (w *walker) words(in stdin, list ...*syntax.Word) {
+// within walks what is called within words; most hold nothing.
+func (w *walker) within(in stdin, list ...*syntax.Word) {
 	for _, word := range list {
 		if word == nil {
 			continue
@@ -417,7 +422,7 @@ func (w *walker) declared(a *syntax.Assign) {
 
 // assign walks the value of an assignment.
 func (w *walker) assign(a *syntax.Assign, in stdin) {
-	w.words(in, a.Value)
+	w.within(in, a.Value)
 	if a.Index != nil {
 		w.inner(a.Index, in)
 	}

@@ -1,9 +1,6 @@
 package gate
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // wrapper says how a program that runs another one is called.
 type wrapper struct {
@@ -347,11 +344,11 @@ func (w *walker) candidates(spec wrapper, c invocation, words []word, slack int,
 			slack++
 			continue
 		}
-		if seen > slack && !spec.loose {
+		if w.full || seen > slack && !spec.loose {
 			return
 		}
 		seen++
-		next := invocation{args: slices.Clone(words[k:]), stdin: c.stdin, more: c.more}
+		next := invocation{args: words[k:], stdin: c.stdin, more: c.more}
 		switch {
 		case spec.appends:
 			w.filled(next, next.args, marker)
