@@ -72,14 +72,29 @@ func (p *Proxy) addresses(ctx context.Context, host string, rule nacre.EgressRul
 	if err != nil || len(found) == 0 {
 		return nil, refusal(ReasonResolve, "the host has no address now")
 	}
-	var ports []netip.AddrPort
 	for _, a := range found {
 		if err := checkAddress(a); err != nil {
 			return nil, &reasonError{ReasonAddress, "the host resolves to an address that is not public; the operator may pin it in the config", a.String()}
 		}
-		ports = append(ports, netip.AddrPortFrom(a, rule.Port))
 	}
-	return ports[:min(len(ports), maxAddresses)], nil
+	return candidates(found, rule.Port), nil
+}
+
+// candidates are the addresses to try, of both families in turn: a machine may
+// have a way out in one of them only.
+func candidates(found []netip.Addr, port uint16) []netip.AddrPort {
+	var four, six, turns []netip.AddrPort
+	for _, a := range found {
+		if a.Is4() {
+			four = append(four, netip.AddrPortFrom(a, port))
+		} else {
+			six = append(six, netip.AddrPortFrom(a, port))
+		}
+	}
+	for i := range max(len(four), len(six)) {
+		turns = append(append(turns, four[min(i, len(four)):min(i+1, len(four))]...), six[min(i, len(six)):min(i+1, len(six))]...)
+	}
+	return turns[:min(len(turns), maxAddresses)]
 }
 
 // dial tries the checked addresses in order, and says which it reached.

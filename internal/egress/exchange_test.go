@@ -189,3 +189,29 @@ func TestTheRecordNamesTheAddressThatWasReached(t *testing.T) {
 		t.Errorf("have %+v", d)
 	}
 }
+
+// A host with many addresses of one family is reached in the other, where that is the only way out.
+func TestBothFamiliesAreTried(t *testing.T) {
+	up, log := newSink(t), newLedger()
+	var table []netip.Addr
+	for i := range 12 {
+		table = append(table, netip.AddrFrom4([4]byte{93, 184, 216, byte(i)}))
+	}
+	table = append(table, netip.MustParseAddr("2606:2800:220:1::1"))
+	tried := 0
+	_, socket := start(t, egress.Options{
+		Rules: corpusRules(up.addr), Record: log, Resolve: func(context.Context, string) ([]netip.Addr, error) { return table, nil },
+		Dial: func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+			if tried++; to.Addr().Is4() {
+				return nil, errors.New("network is unreachable")
+			}
+			var d net.Dialer
+			return d.DialContext(ctx, "tcp", up.addr.String())
+		},
+	})
+	conn := dial(t, socket)
+	_, _ = io.WriteString(conn, "GET http://public.test/ HTTP/1.1\r\nHost: public.test\r\n\r\n")
+	if have := status(t, conn); have.code != 200 || tried != 2 {
+		t.Errorf("tried %d addresses: %+v", tried, have)
+	}
+}
