@@ -18,6 +18,8 @@ type MemoryLog struct {
 	records []nacre.Record
 	next    int
 	evicted int
+	// rooms are where records are checked, of *[]byte.
+	rooms sync.Pool
 }
 
 // Memory keeps the last n records; with n of 0 or less it refuses them all.
@@ -28,7 +30,7 @@ func (m *MemoryLog) Append(ctx context.Context, r nacre.Record) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if _, err := encode(r); err != nil {
+	if err := m.check(r); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -44,6 +46,19 @@ func (m *MemoryLog) Append(ctx context.Context, r nacre.Record) error {
 	m.next = (m.next + 1) % m.limit
 	m.evicted++
 	return nil
+}
+
+func (m *MemoryLog) check(r nacre.Record) error {
+	room, _ := m.rooms.Get().(*[]byte)
+	if room == nil {
+		room = new([]byte)
+	}
+	b, err := encodeIn((*room)[:0], r)
+	if err == nil && cap(b.text) <= 2*MaxText {
+		*room = b.text
+	}
+	m.rooms.Put(room)
+	return err
 }
 
 // Commit is Append: nothing here is durable.

@@ -76,7 +76,10 @@ type body struct {
 func (b body) size() int { return len(b.text) + 2*sha256.Size + 60 + suffixLen }
 
 // encode checks the record and puts it in canonical form: keys sorted, empty members left out.
-func encode(r nacre.Record) (body, error) {
+func encode(r nacre.Record) (body, error) { return encodeIn(make([]byte, 0, 384+len(r.Detail)), r) }
+
+// encodeIn is encode into text, which is empty.
+func encodeIn(text []byte, r nacre.Record) (body, error) {
 	if !isKind(string(r.Kind)) {
 		return body{}, fmt.Errorf("%w: kind %.70q", ErrRecord, r.Kind)
 	}
@@ -87,7 +90,7 @@ func encode(r nacre.Record) (body, error) {
 	if t.Year() < 1970 || t.Year() > 9999 {
 		return body{}, fmt.Errorf("%w: time %v", ErrRecord, r.Time)
 	}
-	text := appendMember(make([]byte, 0, 384+len(r.Detail)), "correlation", string(r.Correlation))
+	text = appendMember(text, "correlation", string(r.Correlation))
 	text, err := appendDetail(text, r.Detail)
 	if err != nil {
 		return body{}, err

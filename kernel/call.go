@@ -366,15 +366,20 @@ func (k *Kernel) randomID() (string, error) {
 	return string(text[:]), nil
 }
 
-// draw fills b with random bytes, through a place that stays.
+// draw fills b with random bytes, of which many are read at once; none is used twice.
 func (k *Kernel) draw(b *[16]byte) error {
 	k.drawing.Lock()
 	defer k.drawing.Unlock()
-	if _, err := io.ReadFull(k.random, k.drawn[:]); err != nil {
-		return fmt.Errorf("randomness: %w", err)
+	if len(k.undrawn) < len(b) {
+		n, err := io.ReadAtLeast(k.random, k.drawn[:], len(b))
+		if err != nil {
+			return fmt.Errorf("randomness: %w", err)
+		}
+		k.undrawn = k.drawn[:n]
 	}
-	*b = k.drawn
-	clear(k.drawn[:])
+	copy(b[:], k.undrawn)
+	clear(k.undrawn[:len(b)])
+	k.undrawn = k.undrawn[len(b):]
 	return nil
 }
 

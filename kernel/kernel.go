@@ -50,6 +50,8 @@ const (
 	MaxSearch = 1000
 	// maxRoutes is how many drivers a capability can have.
 	maxRoutes = 8
+	// randomBytes is how many random bytes are read at once.
+	randomBytes = 1 << 10
 	// recordDeadline bounds every write to the audit chain.
 	recordDeadline = 30 * time.Second
 )
@@ -144,9 +146,11 @@ type Kernel struct {
 	counters counters
 	health   health
 
-	// drawing guards random and drawn, mu what is registered.
+	// drawing guards random, drawn and undrawn, what of it was not used yet; mu
+	// what is registered.
 	drawing sync.Mutex
-	drawn   [16]byte
+	drawn   [randomBytes]byte
+	undrawn []byte
 
 	mu       sync.RWMutex
 	tools    map[nacre.ToolName]*tool

@@ -17,6 +17,8 @@ const (
 	maxRecorded      = 64
 	maxRecordedDepth = 4
 	maxRecordedText  = 200
+	// maxShortInteger is the most digits of a number that is canonical at sight.
+	maxShortInteger = 15
 )
 
 // Recorded is what an audit record keeps of a request, so that another policy
@@ -87,9 +89,10 @@ func RecordedOf(r Request) Recorded {
 		}
 	}
 	switch {
+	case len(r.Arguments) == 0:
 	case s.readable():
 		rec.argument("", s.raw, 0)
-	case len(r.Arguments) > 0:
+	default:
 		rec.Partial = true
 	}
 	return rec
@@ -152,6 +155,9 @@ func (rec *Recorded) argument(path, raw string, depth int) {
 	}
 	if path != "" {
 		put(&rec.Arguments, path, kind)
+		if kind != digestObject && kind != digestList {
+			return
+		}
 		path += "."
 	}
 	m := membersOf(raw)
@@ -329,7 +335,7 @@ func scalarDigest(raw string) Digest {
 	if text, ok := unquote(raw); ok {
 		return sum("text", text, text)
 	}
-	if raw != "" && isNumber(raw) {
+	if raw != "" && isNumber(raw) && !isShortInteger(raw) {
 		if form, err := constraint.Canonical([]byte(raw)); err == nil {
 			raw = string(form)
 		}
@@ -337,11 +343,30 @@ func scalarDigest(raw string) Digest {
 	return sum("scalar", raw, "")
 }
 
-func sum(kind, value, text string) Digest {
-	h := sha256.Sum256([]byte("nacre.recorded.1\x00" + kind + "\x00" + value))
-	d := hex.EncodeToString(h[:16])
-	if read := readings(text); read.clean != text || read.loose != text || len(text) > maxMatched {
-		d = "~" + d
+// isShortInteger reports whether a number is its own canonical form.
+func isShortInteger(raw string) bool {
+	if raw == "0" {
+		return true
 	}
-	return Digest(d)
+	digits := strings.TrimPrefix(raw, "-")
+	if digits == "" || len(digits) > maxShortInteger || digits[0] == '0' {
+		return false
+	}
+	for i := range len(digits) {
+		if digits[i] < '0' || digits[i] > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+func sum(kind, value, text string) Digest {
+	var room [256]byte
+	b := append(append(append(append(room[:0], "nacre.recorded.1\x00"...), kind...), 0), value...)
+	h := sha256.Sum256(b)
+	d := hex.AppendEncode(append(room[:0], '~'), h[:16])
+	if read := readings(text); read.clean != text || read.loose != text || len(text) > maxMatched {
+		return Digest(d)
+	}
+	return Digest(d[1:])
 }
