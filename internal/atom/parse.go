@@ -98,9 +98,10 @@ var null = regexp.MustCompile(`(?m)=\s*null\s*(?:#|$)`)
 
 // nearest suggests the key that was meant.
 func nearest(key string, known map[string]bool) string {
-	best, least := "", 3
+	const far = 3
+	best, least := "", far
 	for candidate := range known {
-		if d := distance(key, candidate, least); d < least || d == least && best != "" && candidate < best {
+		if d := distance(key, candidate, far); d < least || d < far && d == least && candidate < best {
 			best, least = candidate, d
 		}
 	}
