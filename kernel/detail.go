@@ -45,7 +45,16 @@ func (d *detail) text(name, value string) {
 	d.word(value)
 }
 
-func (d *detail) word(value string) { *d = wire.AppendText(*d, cut(value, maxWords)) }
+func (d *detail) word(value string) {
+	value = cut(value, maxWords)
+	for i := range len(value) {
+		if c := value[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			*d = wire.AppendText(*d, value)
+			return
+		}
+	}
+	*d = append(append(append(*d, '"'), value...), '"') // as nearly all are
+}
 
 func (d *detail) number(name string, n int64) {
 	if n != 0 {

@@ -31,6 +31,10 @@ type cursor struct {
 	// depth, fields and widest are the most containers inside of each other, members
 	// of an object and elements of an array that were seen.
 	depth, fields, widest int
+	// spaced is set where there was white space, longest how many bytes the
+	// longest string or number takes.
+	spaced  bool
+	longest int
 }
 
 func (c *cursor) err() error {
@@ -39,10 +43,19 @@ func (c *cursor) err() error {
 
 // peek is the next byte that is not white space, or 0 at the end.
 func (c *cursor) peek() byte {
+	if c.at < len(c.data) && c.data[c.at] > ' ' {
+		return c.data[c.at]
+	}
+	return c.space()
+}
+
+// space moves over white space, and returns what comes then.
+func (c *cursor) space() byte {
 	for c.at < len(c.data) {
 		switch b := c.data[c.at]; b {
 		case ' ', '\t', '\r', '\n':
 			c.at++
+			c.spaced = true
 		default:
 			return b
 		}
@@ -194,6 +207,7 @@ func (c *cursor) text() {
 // closed ends a string at its quote.
 func (c *cursor) closed(start int, high bool) {
 	c.bad = c.bad || high && !utf8.Valid(c.data[start:c.at])
+	c.longest = max(c.longest, c.at-start)
 	c.at++
 }
 
@@ -254,6 +268,7 @@ func (c *cursor) number() []byte {
 		good = good && at > exponent
 	}
 	c.at, c.bad = at, c.bad || !good
+	c.longest = max(c.longest, at-start)
 	return data[start:at]
 }
 

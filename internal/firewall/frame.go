@@ -1,6 +1,7 @@
 package firewall
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -185,9 +186,11 @@ type builder struct {
 	frame    nacre.Frame
 	view     View
 	paths    []string
-	// left is how many characters facts and rows may still take; facts and rows
-	// are how many were written.
-	left, facts, rows int
+	// left is how many characters facts and rows may still take.
+	left int
+	// facts are those that were written; fits is set where there is room for all.
+	facts []string
+	fits  bool
 	// size is about what the frame takes, in bytes, but for its words.
 	size int
 }
@@ -267,7 +270,7 @@ func (b *builder) fill() (whole bool, err error) {
 		return false, fmt.Errorf("frame: %w", err)
 	}
 	b.paths, b.size = paths, len(clean)
-	shown := b.take(clean)
+	shown := b.take(clean, bytes.Equal(clean, doc))
 	b.frame.Omitted.Rows = b.result.granted - len(b.frame.Rows)
 	b.frame.Omitted.Bytes = max(b.result.grantedBytes()-shown, 0)
 	if changed || b.frame.Omitted.Rows > 0 {
@@ -278,8 +281,17 @@ func (b *builder) fill() (whole bool, err error) {
 }
 
 // take puts what fits of a redacted document into the frame, and tells how
-// many bytes of rows that is.
-func (b *builder) take(clean []byte) (shown int) {
+// many bytes of rows that is. Where it is the same as it was before, all does
+// that fitted then.
+func (b *builder) take(clean []byte, same bool) (shown int) {
+	if same && b.fits {
+		b.frame.Facts, b.frame.Rows = append(b.frame.Facts, b.facts...), make([]json.RawMessage, 0, len(b.in.rows))
+		for _, row := range b.in.rows {
+			b.frame.Rows = append(b.frame.Rows, row.of(clean))
+			shown += int(row.end - row.start)
+		}
+		return shown
+	}
 	left, c := b.left, cursor{data: clean}
 	next := func(first bool) ([]byte, bool) {
 		if !c.more(first, ']') {
@@ -295,7 +307,7 @@ func (b *builder) take(clean []byte) (shown int) {
 		c.key()
 		return c.take('[')
 	}
-	b.frame.Facts, b.frame.Rows = make([]string, 0, b.facts), make([]json.RawMessage, 0, b.rows)
+	b.frame.Facts, b.frame.Rows = make([]string, 0, len(b.facts)), make([]json.RawMessage, 0, len(b.in.rows))
 	if !c.take('{') || !open() {
 		return 0
 	}
@@ -323,15 +335,17 @@ func (b *builder) document() (doc []byte, changed bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	b.facts, b.rows = len(facts), 0
+	b.facts, b.in.rows = facts, b.in.rows[:0]
 	for i, fact := range facts {
 		if i > 0 {
 			p.out = append(p.out, ',')
 		}
 		start := len(p.out)
-		p.out = appendQuoted(p.out, clip(fact, 4*factChars, b.redactor))
+		facts[i] = clip(fact, 4*factChars, b.redactor)
+		p.out = appendQuoted(p.out, facts[i])
 		left -= cost(p.out[start:]) + 1
 	}
+	b.fits = left >= 0
 	p.out = append(p.out, `],"rows":[`...)
 	for i := range b.shownRows() {
 		mark := len(p.out)
@@ -344,7 +358,7 @@ func (b *builder) document() (doc []byte, changed bool, err error) {
 			break
 		}
 		left -= spent
-		b.rows++
+		b.in.rows = append(b.in.rows, span{uint32(mark + min(i, 1)), uint32(len(p.out))})
 	}
 	b.in.doc = append(p.out, ']', '}')
 	return b.in.doc, p.changed, nil
@@ -380,6 +394,12 @@ func (b *builder) shownRows() int {
 // other is written so or not at all. A row that is alone has all the room.
 func (p *printer) row(r *Result, i, left int, l Limits) (spent int, ok bool) {
 	mark, changed := len(p.out), p.changed
+	if r.plain && r.fields <= l.Fields && r.widest <= l.Fields && r.depth <= l.Depth { // then it is written as it is
+		if spent = cost(r.row(i)) + 1; spent <= left {
+			p.out = append(p.out, r.row(i)...)
+			return spent, true
+		}
+	}
 	p.text, p.fields = textLimit, l.Fields
 	if r.granted == 1 {
 		p.text = max(left-8, textLimit) // but for quotes and ellipsis

@@ -176,21 +176,26 @@ func runes(s string, n int) string {
 func appendQuoted(out []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	out = append(out, '"')
+	start := 0
 	for i := 0; i < len(s); i++ {
-		switch b := s[i]; {
-		case b == '"' || b == '\\':
+		b := s[i]
+		if b >= ' ' && b != '"' && b != '\\' {
+			continue
+		}
+		out = append(out, s[start:i]...)
+		start = i + 1
+		switch b {
+		case '"', '\\':
 			out = append(out, '\\', b)
-		case b == '\n':
+		case '\n':
 			out = append(out, `\n`...)
-		case b == '\t':
+		case '\t':
 			out = append(out, `\t`...)
-		case b < ' ':
-			out = append(out, '\\', 'u', '0', '0', hex[b>>4], hex[b&15])
 		default:
-			out = append(out, b)
+			out = append(out, '\\', 'u', '0', '0', hex[b>>4], hex[b&15])
 		}
 	}
-	return append(out, '"')
+	return append(append(out, s[start:]...), '"')
 }
 
 // cost is how many characters JSON takes at most, in the encoding of whoever

@@ -40,6 +40,8 @@ type Result struct {
 	// depth is how many containers stand inside of each other in a row, fields
 	// the most members of one object.
 	depth, fields int
+	// plain is set where rows have no white space and no long texts in them.
+	plain bool
 	// widest is the most elements of an array other than the one of the rows.
 	widest int
 	// columns are nil where they have not been collected on the way.
@@ -160,6 +162,7 @@ func scan(raw []byte, granted int) (*Result, error) {
 	r.granted = min(granted, len(r.rows))
 	r.capped = r.granted < len(r.rows)
 	r.depth, r.fields, r.widest = c.depth, c.fields, c.widest
+	r.plain = !c.spaced && c.longest <= nameLimit
 	if g != nil {
 		r.columns = g.ranked()
 	}

@@ -9,6 +9,7 @@ const maxRoom = 64 << 10
 type Room struct {
 	columns          [topColumns]column
 	text, pairs, doc []byte
+	rows             []span
 }
 
 // leave drops what the last frame has left.
