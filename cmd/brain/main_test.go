@@ -5,6 +5,7 @@ import (
 	"context"
 	"debug/elf"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http/httptest"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -204,5 +206,47 @@ func TestTheProgramWorksThroughTheGatewayAndTheDoor(t *testing.T) {
 				t.Errorf("the door was given %s", call.Arguments)
 			}
 		})
+	}
+}
+
+// What the program runs is the same user's, and still has no way to its token.
+func TestCommandsCannotReadTheTokenOfTheProgram(t *testing.T) {
+	dir, err := os.MkdirTemp("", "brain") //nolint:usetesting // another user must be able to enter it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // a temporary folder
+	program := filepath.Join(dir, "brain")
+	data, err := os.ReadFile(build(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(program, data, 0o600), os.Chmod(program, 0o755), os.Chmod(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	read, err := scriptedmodel.Read(strings.NewReader(`{"forbid": ["session-token"], "turns": [
+		{"tools": [{"name": "shell", "input": {"command": "echo tried; cat /proc/$PPID/environ; echo X > /proc/$PPID/fd/1"}}]},
+		{"text": "It is done.", "expect": {"contains": ["tried", "environ", "exit code"], "error": true}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	played := scriptedmodel.New(read)
+	upstream := httptest.NewServer(played)
+	t.Cleanup(upstream.Close)
+	cmd := exec.CommandContext(t.Context(), program, brain.AnthropicName, "--model", "claude-opus-5-5")
+	cmd.Dir, cmd.Stdin = dir, strings.NewReader("do it")
+	cmd.Env = []string{
+		"ANTHROPIC_BASE_URL=" + openGateway(t, upstream.URL), "ANTHROPIC_API_KEY=session-token", "NACRE_DOOR=" + openDoor(t, kernel{}),
+		"PATH=" + os.Getenv("PATH"),
+	}
+	if os.Getuid() == 0 { // who may read everything proves nothing
+		const nobody = 65534
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	if out, err := cmd.Output(); err != nil || strings.Contains(string(out), "\nX\n") {
+		t.Errorf("%v: %s", err, out)
+	}
+	for _, failure := range played.Failures() {
+		t.Error("the model: " + failure)
 	}
 }
