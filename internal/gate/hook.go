@@ -115,7 +115,7 @@ func (c Call) honest() Decision {
 }
 
 var (
-	commandKeys = []string{"command", "cmd", "script", "commandLine", "shell_command"} //nolint:gochecknoglobals // never written
+	commandKeys = []string{"command", "cmd", "script", "commandLine", "shell_command"}
 	contentKeys = []string{"content", "new_string", "old_string", "new_source", "edits", "file_text", "insert_text", "patch", "contents", "new_str"}
 	pathKeys    = []string{"file_path", "path", "notebook_path", "filePath", "filename", "file", "abs_path", "absolute_path", "target_file", "destination", "source", "dest", "src", "old_path", "new_path", "uri", "target", "output_path", "directory", "relative_path"}
 	patchKeys   = []string{"input", "command", "patch"}

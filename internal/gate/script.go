@@ -79,8 +79,7 @@ type walker struct {
 	*script
 	nesting, reparsed, words int
 	// full ends the reading: what is refused is not read any further.
-	full  bool
-	stdin stdin
+	full bool
 }
 
 // readScript parses a command. The error says why it cannot be read.

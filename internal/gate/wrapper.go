@@ -252,6 +252,9 @@ func knownFlag(flag string) bool {
 // scriptOption tells an option whose value is a script, and that value where
 // it is part of the same word.
 func scriptOption(spec wrapper, text, flag, value string, given bool) (attached string, ok bool) {
+	if len(text) < 2 || text[0] != '-' {
+		return "", false
+	}
 	for _, option := range strings.Fields(spec.scripts) {
 		switch {
 		case text == option:
