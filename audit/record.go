@@ -154,7 +154,19 @@ func appendMember(dst []byte, key, value string) []byte {
 		return dst
 	}
 	dst = append(append(append(dst, ',', '"'), key...), '"', ':')
+	if len(value) <= MaxText && isPlainText(value) { // as nearly all are
+		return append(append(append(dst, '"'), value...), '"')
+	}
 	return appendText(dst, cut(strings.ToValidUTF8(value, "\uFFFD")))
+}
+
+func isPlainText(s string) bool {
+	for i := range len(s) {
+		if !isPlain(s[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // cut shortens a text to MaxText bytes and says so in its end. An agent's long

@@ -299,13 +299,15 @@ func (discard) Commit(context.Context, nacre.Record) error { return nil }
 func benchCall(b *testing.B, n int) {
 	k, err := kernel.New(kernel.Config{
 		Policy: policy.Shipped(), Groups: policy.Groups{"main": {Tools: []string{"*"}}}, Recorder: discard{},
-		Now: time.Now, Random: rand.Reader, TokenKey: make([]byte, 32),
+		Now: time.Now, Random: rand.Reader, TokenKey: make([]byte, 32), OutputBudget: 1 << 40,
 	})
 	if err != nil {
 		b.Fatal(err)
 	}
 	result := rows(n)
-	c := note(func(c *nacre.Capability) { c.Rate = nacre.RateLimit{Calls: 1 << 16, Window: time.Nanosecond} })
+	c := note(func(c *nacre.Capability) { // nobody is asked
+		c.Safety, c.Returns, c.Rate = nacre.Read, nacre.Trusted, nacre.RateLimit{Calls: 1 << 16, Window: time.Nanosecond}
+	})
 	err = k.Register(nacre.Tool{Capability: c, Driver: nacre.DriverFunc(func(context.Context, nacre.Invocation) (json.RawMessage, error) {
 		return result, nil
 	})})

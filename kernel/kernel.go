@@ -304,8 +304,9 @@ func (k *Kernel) Search(goal string, p nacre.Principal, limit int) []nacre.Capab
 	hits := found.index.SearchWhere(goal, min(limit, MaxSearch), func(id nacre.CapabilityID) bool { return allowed[id] != nil })
 	best := make([]nacre.Capability, 0, len(hits))
 	for _, hit := range hits {
-		best = append(best, cloneCapability(*allowed[hit.ID]))
+		best = append(best, *allowed[hit.ID])
 	}
+	ownAll(best)
 	return best
 }
 
