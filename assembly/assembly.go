@@ -7,6 +7,7 @@
 package assembly
 
 import (
+	"cmp"
 	"context"
 
 	"errors"
@@ -181,7 +182,8 @@ func (r *Runtime) brains(named string) brain.Options {
 	}
 	return brain.Options{
 		ClaudePath: r.options.Getenv("NACRE_CLAUDE"), Path: r.options.Getenv("PATH"), Model: named,
-		KeyFrom: keyFor(places, model.Anthropic), OpenAIFrom: keyFor(places, model.Chat),
+		KeyFrom: keyFor(places, model.Anthropic), OpenAIFrom: cmp.Or(keyFor(places, model.Chat), keyFor(places, model.Responses)),
+		Responses: keyFor(places, model.Chat) == "",
 	}
 }
 

@@ -4,8 +4,6 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -20,12 +18,6 @@ func main() {
 	// Where it fails there is only less between them: the host believes neither.
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	os.Exit(agent.Main(agent.World{
-		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Door: door,
+		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Door: ipc.Call,
 	}))
-}
-
-// door carries a call to the host's door, as ipc does.
-func door(ctx context.Context, tool string, arguments json.RawMessage) (result, failure json.RawMessage) {
-	answer := ipc.Ask(ctx, ipc.Door(), ipc.NewRequest(tool, ipc.NewCorrelation(), arguments), nil)
-	return answer.Result, answer.Failure
 }

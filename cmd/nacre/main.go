@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/internal/brain/agent"
 	"github.com/nacre-dev/nacre/internal/display"
@@ -52,7 +54,8 @@ func run(args []string, stdin *os.File, stdout, stderr *os.File) int {
 	case "ipc-mcp":
 		return mcpserver.Main(version, stdin, stdout, stderr)
 	case "brain":
-		return agent.Main(agent.World{Args: args[1:], Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: os.Getenv})
+		_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // as cmd/brain does, and for its reasons
+		return agent.Main(agent.World{Args: args[1:], Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: os.Getenv, Door: ipc.Call})
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

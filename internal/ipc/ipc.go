@@ -198,3 +198,10 @@ func connect(ctx context.Context, dial Dialer) (*Client, error) {
 func NewCorrelation() nacre.Correlation {
 	return nacre.Correlation(fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()))
 }
+
+// Call asks the door that is bound into this sandbox, with a correlation of its
+// own. One of result and failure is set.
+func Call(ctx context.Context, tool string, arguments json.RawMessage) (result, failure json.RawMessage) {
+	answer := Ask(ctx, Door(), NewRequest(tool, NewCorrelation(), arguments), nil)
+	return answer.Result, answer.Failure
+}

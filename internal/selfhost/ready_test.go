@@ -47,8 +47,16 @@ func TestARunWithoutABrainSaysHowToGetOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.without("PATH")
-	h.env = append(h.env, "PATH="+bin, "ANTHROPIC_API_KEY=sk-ant-decoy")
-	h.notReady(t, "claude is not installed", "npm install -g @anthropic-ai/claude-code")
+	h.env = append(h.env, "PATH="+bin)
+	s := h.run(t, "run", work, "--project", h.project)
+	if s.code != 3 || !strings.Contains(s.stderr, "no brain is ready") {
+		t.Errorf("exit %d: %s", s.code, s.stderr)
+	}
+	h.env = append(h.env, "ANTHROPIC_API_KEY=sk-ant-decoy")
+	s = h.run(t, "run", work, "--project", h.project, "--brain", "claude")
+	if s.code != 3 || !strings.Contains(s.stderr, "claude is not installed") || !strings.Contains(s.stderr, "npm install -g @anthropic-ai/claude-code") {
+		t.Errorf("exit %d: %s", s.code, s.stderr)
+	}
 }
 
 // M-01, M-03: what helps against a missing key depends on where it should be.
