@@ -90,15 +90,24 @@ func (d *detail) list(name string, values []string) {
 	*d = append(*d, ']')
 }
 
-// measure is what may be known of a value that is not kept.
-func measure[V ~string | ~[]byte](d *detail, name string, value V) {
+// measure is what may be known of a value that is not kept. It returns what it
+// has written of it.
+func measure[V ~string | ~[]byte](d *detail, name string, value V) []byte {
 	d.key(name)
+	start := len(*d)
 	*d = strconv.AppendInt(append(*d, `{"bytes":`...), int64(len(value)), 10)
 	if len(value) > 0 {
 		sum := sha256.Sum256([]byte(value))
 		*d = append(hex.AppendEncode(append(*d, `,"sha256":"`...), sum[:]), '"')
 	}
 	*d = append(*d, '}')
+	return (*d)[start:]
+}
+
+// measured is measure of a value that was measured before.
+func (d *detail) measured(name string, written []byte) {
+	d.key(name)
+	*d = append(*d, written...)
 }
 
 func (d *detail) attempts(name string, all []Attempt) {
