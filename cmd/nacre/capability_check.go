@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -315,3 +316,12 @@ func countFiles(path string, limit int) (int, error) {
 
 // maxEntries is how many files and folders are looked at to count a deletion.
 const maxEntries = 10000
+
+// decisionJSON is what a hook prints where a call may go on. It approves
+// nothing: the agent's own rules still ask their own questions.
+func decisionJSON(message string) ([]byte, error) {
+	return json.Marshal(struct {
+		Continue      bool   `json:"continue"`
+		SystemMessage string `json:"systemMessage,omitempty"`
+	}{true, message})
+}

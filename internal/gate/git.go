@@ -23,9 +23,37 @@ func checkGit(s *script) string {
 			return why
 		}
 	}
+	for _, c := range s.calls {
+		if why := intoGitDir(c, s); why != "" {
+			return why
+		}
+	}
 	for _, to := range s.writes {
 		if inGitDir(to.text) {
 			return "it writes " + to.text + ", which is git's"
+		}
+	}
+	return ""
+}
+
+// intoGitDir refuses to go into git's folder and change something, or to run
+// something on what find finds in it.
+func intoGitDir(c invocation, s *script) string {
+	switch c.name() {
+	case "cd", "pushd", "chdir":
+		for _, arg := range c.args[1:] {
+			if inGitDir(arg.text) && len(s.changed()) > 0 {
+				return "it changes files in " + arg.text + ", which is git's"
+			}
+		}
+	case "find", "gfind", "bfs":
+		for _, arg := range c.args[1:] {
+			if strings.HasPrefix(arg.text, "-") || arg.text == "(" || arg.text == "!" {
+				break
+			}
+			if inGitDir(arg.text) && len(s.changed()) > 0 {
+				return "find runs on " + arg.text + ", which is git's, and changes files"
+			}
 		}
 	}
 	return ""

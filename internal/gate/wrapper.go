@@ -47,7 +47,7 @@ func wrapperOf(name string) (wrapper, bool) { //nolint:funlen // one table
 	case "script":
 		return wrapper{flags: "aefq", values: "EIOBTmot", long: "--echo --log-in --log-out --log-io --log-timing --logging-format --output-limit", scripts: "-c --command", skip: 1}, true
 	case "nohup", "setsid", "chronic", "builtin", "noglob", "nocorrect", "-", "fakeroot", "unbuffer", "ccache", "sccache", "distcc",
-		"catchsegv", "eatmydata", "busybox", "toybox", "proxychains", "proxychains4", "torsocks", "torify", "ifne", "setpriv":
+		"catchsegv", "eatmydata", "ssh-agent", "systemd-cat", "aa-exec", "busybox", "toybox", "proxychains", "proxychains4", "torsocks", "torify", "ifne", "setpriv":
 		return wrapper{flags: "cfwpqvl", values: "W"}, true
 	case "repeat":
 		return wrapper{skip: 1}, true
@@ -86,7 +86,7 @@ func wrapperOf(name string) (wrapper, bool) { //nolint:funlen // one table
 		"watchexec", "reflex", "retry", "sem", "tsp", "wine", "arch", "trickle", "systemd-inhibit":
 		return wrapper{scripts: "-c --command --run"}, true
 	case "perf", "rr", "proot", "bwrap", "firejail", "unshare", "nsenter", "capsh", "systemd-run", "gdb", "lldb", "screen", "tmux", "xvfb-run", "start-stop-daemon",
-		"daemonize", "daemon", "expect", "stap", "bpftrace", "dtrace", "envchain", "run-parts":
+		"daemonize", "daemon", "expect", "schroot", "runcon", "xterm", "gnome-terminal", "konsole", "kitty", "alacritty", "stap", "bpftrace", "dtrace", "envchain", "run-parts":
 		return wrapper{scripts: "-c --command --run", loose: true}, true
 	case "npm", "pnpm", "yarn", "bun":
 		return wrapper{sub: "exec x dlx", scripts: "-c --call", long: "--package"}, true
