@@ -46,14 +46,21 @@ func (d *detail) text(name, value string) {
 }
 
 func (d *detail) word(value string) {
-	value = cut(value, maxWords)
-	for i := range len(value) {
-		if c := value[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			*d = wire.AppendText(*d, value)
-			return
+	if len(value) <= maxWords && isPlain(value) { // as nearly all are
+		*d = append(append(append(*d, '"'), value...), '"')
+		return
+	}
+	*d = wire.AppendText(*d, cut(value, maxWords))
+}
+
+// isPlain reports whether a text stands for itself in JSON, in ASCII.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
 		}
 	}
-	*d = append(append(append(*d, '"'), value...), '"') // as nearly all are
+	return true
 }
 
 func (d *detail) number(name string, n int64) {

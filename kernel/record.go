@@ -435,6 +435,9 @@ func scopeOf(r nacre.Ruling) string {
 
 // plain is a short text of the host's own, such as a person's name, as a record keeps it.
 func plain(s string) string {
+	if len(s) <= maxName && isPlain(s) {
+		return s
+	}
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f {
 			return '?'
