@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -239,8 +240,8 @@ func TestFailingSyncStopsTheChain(t *testing.T) {
 // Clocks that step back or stand still do not matter to the chain.
 func TestClockStepsDoNotBreakTheChain(t *testing.T) {
 	o := options(t, filepath.Join(t.TempDir(), "audit"), "a")
-	n := 0
-	o.Now = func() time.Time { n++; return day(20 - n%7) }
+	var n atomic.Int64 // the writer asks for the time too
+	o.Now = func() time.Time { return day(20 - int(n.Add(1)%7)) }
 	c := openChain(t, o)
 	writeCalls(t, c, 20)
 	closeChain(t, c)
