@@ -50,10 +50,14 @@ func call(tool nacre.Tool, arguments string) (string, error) {
 // overHTTP serves over loopback.
 func overHTTP(t *testing.T, protocol string) mcpdriver.Server {
 	t.Helper()
-	server := newServer()
+	over := make(chan struct{})
+	server := newServer(over)
 	options := &mcp.StreamableHTTPOptions{Stateless: protocol == "2026-07-28", PropagateRequestCancellation: true} // the newer one knows no sessions
 	listener := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, options))
-	t.Cleanup(listener.Close)
+	t.Cleanup(func() {
+		close(over)
+		listener.Close()
+	})
 	return mcpdriver.Server{Name: "peer", URL: listener.URL, Cleartext: true, Protocol: protocol}
 }
 

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	case "":
 		goleak.VerifyTestMain(m)
 	case "sdk":
-		if err := newServer().Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+		if err := newServer(nil).Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 			os.Exit(1)
 		}
 	default:
@@ -48,8 +48,9 @@ func text(s string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: s}}}
 }
 
-// newServer has a tool for each thing that a server may do.
-func newServer() *mcp.Server {
+// newServer has a tool for each thing that a server may do. What hangs there
+// ends when over is closed, should nobody call it off.
+func newServer(over <-chan struct{}) *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "peer", Version: "1"}, nil)
 	add := func(name, schema string, annotations *mcp.ToolAnnotations, h handler) {
 		server.AddTool(&mcp.Tool{Name: name, Description: "Does " + name + ".", InputSchema: json.RawMessage(schema), Annotations: annotations}, mcp.ToolHandler(h))
@@ -80,7 +81,10 @@ func newServer() *mcp.Server {
 		return text(strings.Repeat("x", 6<<20)), nil
 	})
 	add("hang", nothing, nil, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		<-ctx.Done()
+		select {
+		case <-ctx.Done():
+		case <-over:
+		}
 		return text("late"), nil
 	})
 	add("crash", nothing, nil, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
