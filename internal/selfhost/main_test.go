@@ -33,6 +33,10 @@ func buildAnd(run func() int) (code int, err error) {
 	if built, err = filepath.EvalSymlinks(dir); err != nil {
 		return 1, err
 	}
+	// What runs sealed fetches nothing: the modules that tests need come first.
+	if out, err := exec.Command("go", "mod", "download").CombinedOutput(); err != nil {
+		return 1, fmt.Errorf("go mod download: %w\n%s", err, out)
+	}
 	if err := build(built); err != nil {
 		return 1, err
 	}
