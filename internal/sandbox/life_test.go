@@ -143,6 +143,29 @@ func inNamespace(t *testing.T, namespace string) int {
 	return count
 }
 
+// waitStopped returns once all threads of a process stand still: a signal is
+// sent long before it has its effect.
+func waitStopped(t *testing.T, pid int) {
+	t.Helper()
+	for until := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		running := len(stats) == 0
+		for _, path := range stats {
+			stat, err := os.ReadFile(path)
+			running = running || err != nil || !strings.Contains(string(stat), ") T ")
+		}
+		if !running {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("process %d does not stop", pid)
+		}
+	}
+}
+
 func TestOrphansAreFoundAndEnded(t *testing.T) { // M-16
 	state := t.TempDir()
 	cmd, pid := startKeeper(t, state)
@@ -154,6 +177,7 @@ func TestOrphansAreFoundAndEnded(t *testing.T) { // M-16
 	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	waitStopped(t, pid)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
