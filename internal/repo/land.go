@@ -175,8 +175,14 @@ func (p *Project) announce(ctx context.Context, r LandRequest, j journal) error 
 	return nil
 }
 
-// swap is the compare-and-swap. Its failure says where the ref is instead.
+// swap is the compare-and-swap. Its failure says where the ref is instead. Once
+// begun it is not broken off: git takes milliseconds for it, and would leave
+// its locks behind.
 func (p *Project) swap(ctx context.Context, i Intent) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("move %s: %w", i.Ref, err)
+	}
+	ctx = context.WithoutCancel(ctx)
 	old := string(i.Old)
 	if old == "" {
 		old = strings.Repeat("0", len(i.New))
@@ -188,7 +194,7 @@ func (p *Project) swap(ctx context.Context, i Intent) error {
 		return nil
 	}
 	// An error may come after the ref moved, such as a deadline's.
-	have, readErr := p.readRef(context.WithoutCancel(ctx), i.Ref)
+	have, readErr := p.readRef(ctx, i.Ref)
 	switch {
 	case readErr != nil:
 		return errors.Join(err, readErr)
