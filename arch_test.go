@@ -24,7 +24,7 @@ var floors = map[string]int{
 	// 1: deciders, pure
 	"policy": 1, "internal/token": 1, "internal/firewall": 1, "internal/redact": 1,
 	"internal/posture": 1, "internal/budget": 1, "internal/zmtp": 1,
-	"internal/provenance": 1, "internal/handle": 1, "internal/search": 1, "internal/schema": 1,
+	"internal/provenance": 1, "internal/handle": 1, "internal/search": 1, "internal/schema": 1, "internal/address": 1,
 	"internal/atom": 1, "internal/gate": 1,
 
 	// 2: records on disk

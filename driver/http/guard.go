@@ -8,32 +8,12 @@ import (
 	"net/netip"
 	"strconv"
 	"time"
+
+	"github.com/nacre-dev/nacre/internal/address"
 )
 
 // maxAddresses is how many addresses of a host are tried.
 const maxAddresses = 4
-
-// notPublic are the blocks inside global unicast space that lead inside, to
-// nobody, or to another address (IANA special-purpose registries, and the one
-// cloud metadata service on a public address).
-var notPublic = prefixes(
-	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
-	"192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16",
-	"192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
-	"168.63.129.16/32",
-	"2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3ffe::/16", "3fff::/20",
-)
-
-// routedIPv6 is all of IPv6 that is global unicast.
-var routedIPv6 = netip.MustParsePrefix("2000::/3")
-
-func prefixes(blocks ...string) []netip.Prefix {
-	list := make([]netip.Prefix, len(blocks))
-	for i, b := range blocks {
-		list[i] = netip.MustParsePrefix(b)
-	}
-	return list
-}
 
 // guard dials the addresses that it has itself looked up and checked, so that
 // a name cannot mean one address when checked and another when dialled.
@@ -84,7 +64,7 @@ func (g guard) addresses(ctx context.Context, host string) ([]netip.Addr, error)
 		return nil, errors.New("the host has no address now")
 	}
 	for _, a := range found {
-		if !g.allowed(a) && !public(a) {
+		if !g.allowed(a) && !address.Public(a) {
 			return nil, fmt.Errorf("%s is at %s, which is not a public address: allow it in the driver's options if it is meant", host, a)
 		}
 	}
@@ -98,18 +78,6 @@ func (g guard) allowed(a netip.Addr) bool {
 		}
 	}
 	return false
-}
-
-func public(a netip.Addr) bool {
-	if !a.IsValid() || a.Zone() != "" || a.Is6() && !routedIPv6.Contains(a) {
-		return false
-	}
-	for _, p := range notPublic {
-		if p.Contains(a) {
-			return false
-		}
-	}
-	return true
 }
 
 // systemResolve asks for both families by name, so that an IPv4 address which
