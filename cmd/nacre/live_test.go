@@ -361,9 +361,9 @@ func TestABranchThatMovedIsMergedOrReported(t *testing.T) {
 // the project alone, and the run goes on once there is room.
 func TestWithoutSpaceNothingIsLost(t *testing.T) {
 	t.Parallel()
-	i := install(t)
+	i, mark := install(t), marker()
 	i.project()
-	rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"shell","input":{"command":"echo changed > greeting.txt; echo new > new.txt; head -c 12000000 /dev/urandom > big.bin"}}`+"\n")
+	rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"shell","input":{"command":": `+mark+`; echo changed > greeting.txt; echo new > new.txt; head -c 12000000 /dev/urandom > big.bin"}}`+"\n")
 	args := []string{"run", "change", "--recording", rec, "--project", "p", "--session", "work", "--check", "true"}
 	// The host's own files may have 8 MiB; the sandbox sets its own limit.
 	limited := &running{Cmd: i.command("sh", append([]string{"-c", `trap '' XFSZ; ulimit -f 16384; exec "$0" "$@"`, filepath.Join(bin, "nacre")}, args...)...)}
@@ -379,7 +379,7 @@ func TestWithoutSpaceNothingIsLost(t *testing.T) {
 	if i.whole() {
 		t.Fatal("it landed")
 	}
-	i.goesOn("nothing")
+	i.goesOn(mark)
 }
 
 // The disk that holds nacre's state is full.
@@ -388,7 +388,7 @@ func TestOnAFullDiskNothingIsLost(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to mount a small file system")
 	}
-	i := install(t)
+	i, mark := install(t), marker()
 	i.project()
 	if err := os.MkdirAll(i.state(), 0o700); err != nil {
 		t.Fatal(err)
@@ -397,7 +397,7 @@ func TestOnAFullDiskNothingIsLost(t *testing.T) {
 		t.Skipf("cannot mount a small file system here: %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(i.state(), syscall.MNT_DETACH) }) // the folder goes with the test
-	rec := i.recording("echo changed > greeting.txt; echo new > new.txt; head -c 20000000 /dev/urandom > big.bin; rm big.bin; head -c 20000000 /dev/urandom > .git-ignored.tmp")
+	rec := i.recording(": "+mark+"; echo changed > greeting.txt; echo new > new.txt; head -c 20000000 /dev/urandom > big.bin; rm big.bin; head -c 20000000 /dev/urandom > .git-ignored.tmp")
 	have := i.nacre("run", "change", "--recording", rec, "--project", "p", "--session", "work", "--check", "true")
 	if have.code == 0 || i.whole() {
 		t.Fatalf("exit %d\n%s%s", have.code, have.stdout, have.stderr)
@@ -406,5 +406,5 @@ func TestOnAFullDiskNothingIsLost(t *testing.T) {
 	if err := syscall.Mount("tmpfs", i.state(), "tmpfs", syscall.MS_REMOUNT, "size=200m,mode=0700"); err != nil {
 		t.Fatal(err)
 	}
-	i.goesOn("nothing")
+	i.goesOn(mark)
 }
