@@ -20,21 +20,24 @@ var floors = map[string]int{
 	// what all deciders read: JSON that cannot be read in two ways, and on top of
 	// it constraints, which policy and grants both narrow
 	"internal/wire": -1, "internal/constraint": 0,
+	// what roles, gates and verifiers are made of
+	"internal/atom": 0,
 
 	// 1: deciders, pure
 	"policy": 1, "internal/token": 1, "internal/firewall": 1, "internal/redact": 1,
 	"internal/posture": 1, "internal/budget": 1, "internal/zmtp": 1,
 	"internal/provenance": 1, "internal/handle": 1, "internal/search": 1, "internal/schema": 1, "internal/address": 1,
-	"internal/atom": 1, "internal/gate": 1,
+	"internal/gate": 1, "internal/role": 1, "internal/dna": 1, "internal/tripwire": 1,
 
 	// 2: records on disk
 	"audit": 2, "internal/registry": 2, "internal/approval": 2, "internal/memory": 2,
-	"internal/revocation": 2,
+	"internal/revocation": 2, "internal/ledger": 2, "internal/lease": 2,
 
 	// 3: effects, network and processes
 	"internal/sandbox": 3, "internal/egress": 3, "internal/model": 3, "internal/brain": 3,
 	"internal/pluginhost": 3, "internal/repo": 3, "internal/engine": 3, "internal/ipc": 3,
 	"internal/scriptedmodel": 3, "driver/http": 3, "driver/mcp": 3,
+	"internal/verify": 3, "internal/hooks": 3,
 
 	"kernel": 4,
 	// what embedders put around a kernel
@@ -53,6 +56,7 @@ var wings = map[string]string{
 	"internal/sandbox/inside":  "internal/sandbox",
 	"internal/sandbox/probe":   "internal/sandbox",
 	"internal/sandbox/seccomp": "internal/sandbox",
+	"internal/sandbox/container": "internal/sandbox",
 	"internal/brain/agent":     "internal/brain",
 	"internal/brain/braintest": "internal/brain",
 	"internal/ipc/mcpserver":   "internal/ipc",

@@ -15,6 +15,17 @@ type Parameters struct {
 	AllowDepBump        bool
 	// MaxDeletes is zero where the task does not say.
 	MaxDeletes int
+	// Language names the project's, where it shall not be told from its files.
+	Language string
+	// CheckCrates and TestCrates are what cargo is asked to check and to test;
+	// empty means the whole workspace.
+	CheckCrates, TestCrates []string
+	// TestCount is how many tests must pass at least; zero means no such limit.
+	TestCount int
+	// MaxFileLines and MaxFunctionLines are zero where the task does not say.
+	MaxFileLines, MaxFunctionLines int
+	// ReportFields are what the agent's report must hold.
+	ReportFields []string
 }
 
 // taskFile is task.toml as the seed writes it.
@@ -60,9 +71,14 @@ func ParseParameters(data []byte) (Parameters, error) {
 	if len(meta.Keys()) == 0 {
 		return Parameters{}, errors.New("the task is empty")
 	}
-	p := Parameters{Role: f.Task.Role, AgentID: f.Task.AgentID, AllowDepBump: f.Verification.AllowDepBump, MaxDeletes: f.Scope.MaxDeletes}
-	if f.Scope.MaxDeletes < 0 {
-		return Parameters{}, errors.New("scope.max-deletes is below zero")
+	v := f.Verification
+	p := Parameters{
+		Role: f.Task.Role, AgentID: f.Task.AgentID, AllowDepBump: v.AllowDepBump, MaxDeletes: f.Scope.MaxDeletes,
+		Language: v.Language, CheckCrates: v.CheckCrates, TestCrates: v.TestCrates, TestCount: v.TestCount,
+		MaxFileLines: v.MaxFileLines, MaxFunctionLines: v.MaxFunctionLines, ReportFields: f.Output.Fields,
+	}
+	if min(f.Scope.MaxDeletes, v.TestCount, v.MaxFileLines, v.MaxFunctionLines) < 0 {
+		return Parameters{}, errors.New("a number of the task is below zero: write 0 or more, or leave it out")
 	}
 	if meta.IsDefined("scope", "files-whitelist") {
 		p.Whitelist = append([]string{}, f.Scope.Whitelist...)
@@ -70,7 +86,7 @@ func ParseParameters(data []byte) (Parameters, error) {
 	if meta.IsDefined("scope", "files-denylist") {
 		p.Denylist = append([]string{}, f.Scope.Denylist...)
 	}
-	if len(p.Whitelist) > maxList || len(p.Denylist) > maxList {
+	if max(len(p.Whitelist), len(p.Denylist), len(p.CheckCrates), len(p.TestCrates), len(p.ReportFields)) > maxList {
 		return Parameters{}, fmt.Errorf("a list is over %d entries long", maxList)
 	}
 	return p, nil
