@@ -53,13 +53,13 @@ var floors = map[string]int{
 // wings are parts of a room that live in folders of their own: the key may
 // be imported by its own room, and may itself import what its room may.
 var wings = map[string]string{
-	"internal/sandbox/inside":  "internal/sandbox",
-	"internal/sandbox/probe":   "internal/sandbox",
-	"internal/sandbox/seccomp": "internal/sandbox",
+	"internal/sandbox/inside":    "internal/sandbox",
+	"internal/sandbox/probe":     "internal/sandbox",
+	"internal/sandbox/seccomp":   "internal/sandbox",
 	"internal/sandbox/container": "internal/sandbox",
-	"internal/brain/agent":     "internal/brain",
-	"internal/brain/braintest": "internal/brain",
-	"internal/ipc/mcpserver":   "internal/ipc",
+	"internal/brain/agent":       "internal/brain",
+	"internal/brain/braintest":   "internal/brain",
+	"internal/ipc/mcpserver":     "internal/ipc",
 }
 
 // free are rooms that any floor may use: the public SDK of plugins, which
