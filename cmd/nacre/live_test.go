@@ -397,7 +397,7 @@ func TestOnAFullDiskNothingIsLost(t *testing.T) {
 		t.Skipf("cannot mount a small file system here: %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(i.state(), syscall.MNT_DETACH) }) // the folder goes with the test
-	rec := i.recording(": "+mark+"; echo changed > greeting.txt; echo new > new.txt; head -c 20000000 /dev/urandom > big.bin; rm big.bin; head -c 20000000 /dev/urandom > .git-ignored.tmp")
+	rec := i.recording(": " + mark + "; echo changed > greeting.txt; echo new > new.txt; head -c 20000000 /dev/urandom > big.bin; rm big.bin; head -c 20000000 /dev/urandom > .git-ignored.tmp")
 	have := i.nacre("run", "change", "--recording", rec, "--project", "p", "--session", "work", "--check", "true")
 	if have.code == 0 || i.whole() {
 		t.Fatalf("exit %d\n%s%s", have.code, have.stdout, have.stderr)
