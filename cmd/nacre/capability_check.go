@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,13 +10,13 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/atom"
 	"github.com/nacre-dev/nacre/internal/gate"
+	"github.com/nacre-dev/nacre/internal/guard"
 )
 
 func (a *app) capabilityCheckCommand() *cobra.Command {
@@ -42,29 +41,17 @@ from which scope atoms take their lists.`,
 	return c
 }
 
-// exitDenied is what hooks take for a refusal; every failure here is one.
-const exitDenied = 2
-
-// checked is what one atom's gate said.
-type checked struct {
-	Name     string `json:"name"`
-	Decision string `json:"decision"`
-	Severity string `json:"severity,omitempty"`
-	Reason   string `json:"reason,omitempty"`
-}
-
 func (a *app) checkCapabilities(project string, names []string) error {
 	results, err := a.decide(project, names)
 	if err != nil {
-		results = []checked{{Name: strings.Join(names, " "), Decision: "deny", Severity: "block", Reason: err.Error()}}
+		results = []guard.Finding{{Name: strings.Join(names, " "), Decision: "deny", Severity: "block", Reason: err.Error()}}
 	}
 	var reasons, warnings []string
 	for _, r := range results {
 		switch {
-		case r.Decision != "deny":
-		case r.Severity == atom.Block.String():
+		case r.Denied():
 			reasons = append(reasons, r.Name+": "+r.Reason)
-		case r.Severity == atom.Warn.String():
+		case r.Warns():
 			warnings = append(warnings, r.Name+": "+r.Reason)
 		}
 	}
@@ -77,27 +64,27 @@ func (a *app) checkCapabilities(project string, names []string) error {
 			decision = "deny"
 		}
 		if err := printJSON(a.stdout, map[string]any{"decision": decision, "atoms": results}); err != nil {
-			return &exitError{exitDenied, err}
+			return &exitError{guard.ExitDenied, err}
 		}
 	}
 	if len(reasons) > 0 {
-		return &exitError{exitDenied, errors.New(strings.Join(reasons, "\n"))}
+		return &exitError{guard.ExitDenied, errors.New(strings.Join(reasons, "\n"))}
 	}
 	if a.json {
 		return nil
 	}
-	out, err := decisionJSON(strings.Join(warnings, "\n"))
+	out, err := guard.Answer(strings.Join(warnings, "\n"))
 	if err == nil {
 		_, err = fmt.Fprintf(a.stdout, "%s\n", out)
 	}
 	if err != nil {
-		return &exitError{exitDenied, err}
+		return &exitError{guard.ExitDenied, err}
 	}
 	return nil
 }
 
 // decide asks every gate. An error refuses the call as a whole.
-func (a *app) decide(named string, names []string) ([]checked, error) {
+func (a *app) decide(named string, names []string) ([]guard.Finding, error) {
 	project, err := a.projectOf(named)
 	if err != nil {
 		return nil, err
@@ -115,8 +102,8 @@ func (a *app) decide(named string, names []string) ([]checked, error) {
 	if err != nil {
 		return nil, err
 	}
-	world := a.world(project, call.Dir)
-	results := make([]checked, 0, len(names))
+	world := guard.World(project, call.Dir)
+	results := make([]guard.Finding, 0, len(names))
 	for _, name := range names {
 		one, err := atoms.Find(name)
 		if err != nil {
@@ -131,11 +118,7 @@ func (a *app) readHook() (gate.Call, error) {
 	if isTerminal(a.stdin) {
 		return gate.Call{}, errors.New("no hook JSON on standard input")
 	}
-	data, err := io.ReadAll(io.LimitReader(a.stdin, gate.MaxHook+1))
-	if err != nil {
-		return gate.Call{}, fmt.Errorf("the hook's JSON: %w", err)
-	}
-	return gate.ParseHook(data)
+	return guard.ReadHook(a.stdin)
 }
 
 // parameters are those of the task that the environment names, or nil.
@@ -152,49 +135,13 @@ func (a *app) parameters() (*atom.Parameters, error) {
 }
 
 // ask holds a call against one atom.
-func (a *app) ask(one atom.Atom, task *atom.Parameters, call gate.Call, world gate.World) checked {
-	result := checked{Name: string(one.ID), Decision: "allow", Severity: one.Gate.Severity.String()}
-	for _, list := range one.Needs() {
-		switch {
-		case task == nil:
-			return denied(result, "no task: NACRE_TASK does not name the task file that holds "+list)
-		case !task.Has(list):
-			return denied(result, "the task has no "+list+" in [scope]: write it, if need be as an empty list")
-		}
+func (a *app) ask(one atom.Atom, task *atom.Parameters, call gate.Call, world gate.World) guard.Finding {
+	g := guard.Of(one, task)
+	f := g.Check(call, world)
+	if f.Decision == "deny" && g.Missing == "" && a.bypassed(g.BypassEnv, world) {
+		return guard.Finding{Name: f.Name, Decision: "allow", Severity: f.Severity}
 	}
-	for _, rule := range rulesOf(one, task) {
-		if d := rule.Check(call, world); !d.Allowed {
-			if a.bypassed(one.Gate.BypassEnv, world) {
-				return result
-			}
-			result.Decision, result.Reason = "deny", d.Reason
-			return result
-		}
-	}
-	return result
-}
-
-// denied is a refusal because something is missing, which no severity softens.
-func denied(result checked, reason string) checked {
-	result.Decision, result.Severity, result.Reason = "deny", atom.Block.String(), reason
-	return result
-}
-
-// rulesOf are the gates of an atom, with a task's parameters.
-func rulesOf(one atom.Atom, task *atom.Parameters) []gate.Rule {
-	var rules []gate.Rule
-	if one.Gate.Handler != "" {
-		rule := gate.Rule{Kind: gate.KindOf(one.Gate.Handler), Commands: one.Commands}
-		if task != nil {
-			rule.Whitelist, rule.Denylist = task.Whitelist, task.Denylist
-			rule.AllowDepBump, rule.MaxDeletes = task.AllowDepBump, task.MaxDeletes
-		}
-		rules = append(rules, rule)
-	}
-	if len(one.Forbidden) > 0 || len(one.Denied) > 0 || len(one.Tools) > 0 {
-		rules = append(rules, gate.Rule{Kind: gate.Patterns, Forbidden: one.Forbidden, Denied: one.Denied, Tools: one.Tools})
-	}
-	return rules
+	return f
 }
 
 // bypassed tells whether the orchestrator's own environment lifts a gate: the
@@ -238,90 +185,4 @@ func mentions(file, name string) bool {
 	defer func() { _ = f.Close() }() // it was only read
 	data, err := io.ReadAll(io.LimitReader(f, gate.MaxHook+1))
 	return err != nil || len(data) > gate.MaxHook || bytes.Contains(data, []byte(name)) || bytes.Contains(data, []byte(`\u`))
-}
-
-// world is what the gates are told of the project.
-func (a *app) world(project, dir string) gate.World {
-	home, err := os.UserHomeDir()
-	if err != nil {
-		home = "" // then paths in it are refused
-	}
-	return gate.World{Project: project, Dir: dir, Home: home, FoldCase: foldsCase(project), Readlink: readlink, Count: countFiles}
-}
-
-// foldsCase tells whether the project's file system takes a folder's name in
-// the other case for the same folder.
-func foldsCase(project string) bool {
-	swapped := strings.Map(func(r rune) rune {
-		if unicode.IsUpper(r) {
-			return unicode.ToLower(r)
-		}
-		return unicode.ToUpper(r)
-	}, filepath.Base(project))
-	here, err := os.Stat(project)
-	if err != nil || swapped == filepath.Base(project) {
-		return false
-	}
-	there, err := os.Stat(filepath.Join(filepath.Dir(project), swapped))
-	return err == nil && os.SameFile(here, there)
-}
-
-func readlink(path string) (string, bool, error) {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return "", false, nil
-	case err != nil:
-		return "", false, err
-	case info.Mode()&fs.ModeSymlink == 0:
-		return "", false, nil
-	}
-	target, err := os.Readlink(path)
-	return target, true, err
-}
-
-// errEnough ends a count that is over its limit.
-var errEnough = errors.New("enough")
-
-// countFiles counts what goes with a path, without following links.
-func countFiles(path string, limit int) (int, error) {
-	if strings.ContainsAny(path, "*?[") {
-		if _, err := os.Lstat(path); err != nil {
-			return 0, errors.New("it is a pattern")
-		}
-	}
-	n, entries := 0, 0
-	err := filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if !d.IsDir() {
-			n++
-		}
-		if entries++; n > limit || entries > maxEntries {
-			return errEnough
-		}
-		return nil
-	})
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return n, nil
-	case errors.Is(err, errEnough) && n <= limit:
-		return 0, fmt.Errorf("it holds more than %d folders", maxEntries)
-	case errors.Is(err, errEnough):
-		return n, nil
-	}
-	return n, err
-}
-
-// maxEntries is how many files and folders are looked at to count a deletion.
-const maxEntries = 10000
-
-// decisionJSON is what a hook prints where a call may go on. It approves
-// nothing: the agent's own rules still ask their own questions.
-func decisionJSON(message string) ([]byte, error) {
-	return json.Marshal(struct {
-		Continue      bool   `json:"continue"`
-		SystemMessage string `json:"systemMessage,omitempty"`
-	}{true, message})
 }

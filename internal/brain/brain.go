@@ -28,6 +28,10 @@ const (
 	Home = "/home/agent"
 	// RoleDir holds the read-only instructions and skills of a turn.
 	RoleDir = "/opt/nacre/role"
+	// GatesFile holds the gates of the turn's task, read-only; missing means none.
+	GatesFile = RoleDir + "/gates.json"
+	// GateCommand makes Program answer one hook by GatesFile.
+	GateCommand = "gate"
 )
 
 // Limits of a turn.
@@ -66,7 +70,22 @@ type Turn struct {
 	Context   int64
 	// Recording is what the replay brain plays.
 	Recording []byte
+	// Gates is the file of the task's gates, as package guard writes it; nil
+	// means that there are none. Each brain asks them before each of its calls.
+	Gates []byte
 }
+
+// gateFiles are what the gates need inside.
+func (t Turn) gateFiles() []File {
+	if t.Gates == nil {
+		return nil
+	}
+	return []File{{Path: GatesFile, Data: t.Gates, Mode: 0o444}}
+}
+
+// gateHook is the line by which another's program asks the gates before each
+// call. Whatever becomes of it, what is not a clear yes is a no.
+const gateHook = Program + " " + GateCommand + " || exit 2"
 
 // Skill is a text that teaches the brain to use something, such as `ipc`.
 type Skill struct {

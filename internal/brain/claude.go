@@ -186,7 +186,7 @@ func claudeEnv(t Turn) []string {
 // claudeFiles are the managed settings, which no flag and no project turns
 // off, and the turn's instructions and skills.
 func claudeFiles(t Turn) ([]File, error) {
-	managed, err := json.MarshalIndent(map[string]any{
+	settings := map[string]any{
 		"allowManagedHooksOnly":           true,
 		"allowManagedPermissionRulesOnly": true,
 		"enableAllProjectMcpServers":      false,
@@ -194,11 +194,15 @@ func claudeFiles(t Turn) ([]File, error) {
 			"disableBypassPermissionsMode": "disable",
 			"deny":                         claudeRefused,
 		},
-	}, "", "  ")
+	}
+	if t.Gates != nil {
+		settings["hooks"] = claudeHooks()
+	}
+	managed, err := json.MarshalIndent(settings, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("managed settings: %w", err)
 	}
-	files := []File{{Path: claudeManaged, Data: managed, Mode: 0o444}}
+	files := append([]File{{Path: claudeManaged, Data: managed, Mode: 0o444}}, t.gateFiles()...)
 	if t.System != "" {
 		files = append(files, File{Path: claudeSystem, Data: []byte(t.System), Mode: 0o444})
 	}
@@ -212,6 +216,14 @@ func claudeFiles(t Turn) ([]File, error) {
 		files = append(files, File{Path: path.Join(claudePlugin, "skills", s.Name, "SKILL.md"), Data: []byte(s.Markdown), Mode: 0o444})
 	}
 	return files, nil
+}
+
+// claudeHooks ask the task's gates before every call. The program lets a call
+// through whose hook takes too long: the limit is far above what a gate takes.
+func claudeHooks() map[string]any {
+	return map[string]any{"PreToolUse": []any{map[string]any{
+		"matcher": "*", "hooks": []any{map[string]any{"type": "command", "command": gateHook, "timeout": 60}},
+	}}}
 }
 
 // Converse speaks the control protocol until the process has ended.

@@ -130,7 +130,7 @@ func (n Native) env(t Turn) []string {
 }
 
 func nativeFiles(t Turn) []File {
-	var files []File
+	files := t.gateFiles()
 	if t.System != "" {
 		files = append(files, File{Path: nativeSystem, Data: []byte(t.System), Mode: 0o444})
 	}

@@ -46,7 +46,7 @@ func (Replay) Launch(t Turn) (Launch, error) {
 	if t.MaxTurns > 0 {
 		argv = append(argv, "--max-turns", strconv.Itoa(t.MaxTurns))
 	}
-	return Launch{Argv: argv}, nil
+	return Launch{Argv: argv, Files: t.gateFiles()}, nil
 }
 
 // Converse hands the recording over and passes on what comes of it.

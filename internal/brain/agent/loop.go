@@ -160,7 +160,7 @@ func (l *loop) place(w World) error {
 			roots = append(roots, more)
 		}
 	}
-	l.tools = Tools{Dir: dir, Getenv: w.Getenv, Roots: roots, Hidden: []string{l.settings.keyEnv}}
+	l.tools = Tools{Dir: dir, Getenv: w.Getenv, Roots: roots, Hidden: []string{l.settings.keyEnv}, Gates: gates(w.Gates)}
 	return nil
 }
 

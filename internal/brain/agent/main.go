@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/guard"
 )
 
 // World is what the program is given of the world.
@@ -34,18 +35,21 @@ type World struct {
 	Dir string
 	// Door reaches the tools on the host; nil where there is no door.
 	Door Door
+	// Gates is the file of the task's gates; where it is missing there are none.
+	Gates string
 	// Pause waits before a model is asked again; nil waits by the clock.
 	Pause func(ctx context.Context, d time.Duration) error
 }
 
 const usage = `usage: brain replay [--max-turns N] < RECORDING
        brain anthropic|openai --model NAME [flags] < TASK
+       brain gate < HOOK
 
 replay plays a recording inside a sandbox: each tool call in it runs for real;
 see docs/recording.md. The others ask a model, through the gateway that
 ANTHROPIC_BASE_URL or OPENAI_BASE_URL names, with the session's token in
 ANTHROPIC_API_KEY or OPENAI_API_KEY; see docs/brains.md. Events are printed as
-JSON lines.
+JSON lines. gate answers a hook of Claude Code or Codex by the task's gates.
 
   --responses       ask openai in Responses, not in Chat Completions
   --max-turns N     answers of the model (250)
@@ -69,6 +73,8 @@ func Main(w World) int {
 	case errors.Is(err, errUsage):
 		_, _ = fmt.Fprintf(w.Stderr, "brain: %v\n%s", err, usage) // nobody is left to tell
 		return 2
+	case errors.Is(err, errRefused):
+		return guard.ExitDenied
 	case err != nil:
 		_, _ = fmt.Fprintf(w.Stderr, "brain: %v\n", err) // nobody is left to tell
 		return 1
@@ -81,6 +87,9 @@ func run(ctx context.Context, w World) error {
 		return fmt.Errorf("%w: say what to do", errUsage)
 	}
 	name, args := w.Args[0], w.Args[1:]
+	if name == brain.GateCommand && len(args) == 0 {
+		return hook(w)
+	}
 	s := settings{turns: defaultTurns, tokens: defaultTokens, seconds: int64(defaultTime / time.Second), context: defaultContext}
 	flags := flag.NewFlagSet("brain "+name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)

@@ -20,7 +20,7 @@ func Replay(ctx context.Context, w World, maxTurns int) error {
 	if err != nil {
 		return errors.Join(err, out.Encode(failed(brain.ClassProtocol, err)))
 	}
-	last, err := play(ctx, out, Tools{Dir: w.Dir, Getenv: w.Getenv}, limit(rec, maxTurns))
+	last, err := play(ctx, out, Tools{Dir: w.Dir, Getenv: w.Getenv, Gates: gates(w.Gates)}, limit(rec, maxTurns))
 	switch {
 	case err != nil:
 		return err
@@ -87,7 +87,7 @@ func play(ctx context.Context, out *json.Encoder, tools Tools, choices []brain.C
 			return last, fmt.Errorf("event: %w", err)
 		}
 		r := tools.Do(ctx, c.Tool, c.Input)
-		result := brain.Event{Kind: brain.ToolResult, ID: c.ID, Name: c.Tool, Text: r.Text, IsError: r.IsError, ExitCode: r.ExitCode}
+		result := brain.Event{Kind: brain.ToolResult, ID: c.ID, Name: c.Tool, Text: r.Text, IsError: r.IsError, ExitCode: r.ExitCode, Denied: r.Denied}
 		if err := out.Encode(result); err != nil {
 			return last, fmt.Errorf("event: %w", err)
 		}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/nacre-dev/nacre/internal/guard"
 )
 
 // maxOutput is how much of a tool's output is kept, in bytes: the first and
@@ -27,6 +29,8 @@ type Tools struct {
 	// Hidden are variables of the environment that commands do not get: a test
 	// of the project's that finds a model's key would spend the session's budget.
 	Hidden []string
+	// Gates, when set, are the task's: they are asked before each call.
+	Gates *guard.Set
 }
 
 // Result is what came of a tool.
@@ -50,6 +54,9 @@ func (t Tools) Do(ctx context.Context, name string, input json.RawMessage) Resul
 	if !known {
 		names := slices.Sorted(maps.Keys(table))
 		return Result{IsError: true, Text: fmt.Sprintf("unknown tool %.80q: one of %s", name, strings.Join(names, ", "))}
+	}
+	if refusal := t.refused(name, input); refusal != "" {
+		return Result{IsError: true, Text: refusal, Denied: true}
 	}
 	r, err := tool(ctx, input)
 	if err != nil {
