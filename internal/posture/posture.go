@@ -28,6 +28,18 @@ const (
 	cacheSize = 2 << 30
 )
 
+// LateExecution are the files at a project's top that make the host run code
+// later. Those that are there are read-only inside; those that appear are
+// reported (M-13).
+func LateExecution() []string {
+	return []string{
+		".git", ".gitmodules", ".gitattributes", ".githooks", ".husky", ".pre-commit-config.yaml", "lefthook.yml",
+		".vscode", ".idea", ".zed", ".devcontainer", ".exrc", ".vimrc", ".nvim.lua", ".dir-locals.el",
+		".claude", ".codex", ".cursor", ".gemini", ".mcp.json", ".envrc", ".direnv", "mise.toml", ".mise.toml",
+		".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".gdbinit", ".nacre",
+	}
+}
+
 // Input is what a posture is computed from. Nothing in it comes from a project.
 type Input struct {
 	// Project is bound at Workspace; empty means an empty scratch folder there.
