@@ -6,20 +6,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/budget"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/repo"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 )
-
-// lateExecution are files that make the host run code later. Those that are
-// there are read-only inside; those that appear are reported (M-13).
-var lateExecution = []string{
-	".git", ".gitmodules", ".gitattributes", ".vscode", ".idea", ".claude", ".codex", ".cursor", ".mcp.json", ".envrc",
-	".husky", ".npmrc", ".yarnrc", ".pnpmfile.cjs", ".devcontainer", ".pre-commit-config.yaml", ".nacre",
-}
 
 // Exec is a command to run sealed (M-06).
 type Exec struct {
@@ -62,7 +58,8 @@ type ExecResult struct {
 	Session  nacre.SessionID `json:"session"`
 	ExitCode int             `json:"exit_code"`
 	TimedOut bool            `json:"timed_out,omitempty"`
-	// Planted are late-execution files that were not there before.
+	// Planted are files that make the host run something later, and that appeared
+	// or changed meanwhile.
 	Planted []string `json:"planted,omitempty"`
 }
 
@@ -86,11 +83,11 @@ func (r *Runtime) Exec(ctx context.Context, e Exec) (result ExecResult, err erro
 	result.Session = s.ID()
 	outcome := "failed"
 	defer func() { err = errors.Join(err, s.close(ctx, outcome, true)) }()
-	p, err := s.posture(posture.Input{Project: project, Protected: existing(project, lateExecution), Limits: e.Limits, Terminal: e.Term})
+	before, start := existing(project, posture.LateExecution()), r.options.Now()
+	p, err := s.posture(posture.Input{Project: project, Protected: before, Limits: e.Limits, Terminal: e.Term})
 	if err != nil {
 		return result, &ConfigError{err}
 	}
-	before := existing(project, lateExecution)
 	process, err := s.Start(ctx, sandbox.Command{
 		Posture: p, SocketDir: s.SocketDir(), Argv: e.Argv, Stdin: e.Stdin, Stdout: e.Stdout, Stderr: e.Stderr, Terminal: e.Term != "",
 	})
@@ -105,7 +102,7 @@ func (r *Runtime) Exec(ctx context.Context, e Exec) (result ExecResult, err erro
 	}
 	exit, err := s.Wait(ctx, process)
 	result.ExitCode, result.TimedOut = exit.Code, exit.TimedOut
-	result.Planted = without(existing(project, lateExecution), before)
+	result.Planted = planted(project, before, start)
 	outcome = fmt.Sprintf("exit %d", exit.Code)
 	return result, errors.Join(err, s.ended(ctx))
 }
@@ -174,6 +171,31 @@ func existing(project string, names []string) []string {
 		}
 	}
 	return there
+}
+
+// clockStep is how far a file system's clock may be behind ours.
+const clockStep = 10 * time.Millisecond
+
+// planted names what the command left in the project for the host's tools to
+// run or trust (M-13). Nothing is held back for it: the files are there already.
+func planted(project string, before []string, start time.Time) []string {
+	if project == "" {
+		return nil
+	}
+	names := without(existing(project, posture.LateExecution()), before)
+	found, more, err := repo.Since(project, start.Add(-clockStep))
+	for _, f := range found {
+		if !slices.Contains(names, f.Path) {
+			names = append(names, f.Path)
+		}
+	}
+	if more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	if err != nil {
+		names = append(names, "what was not looked at: "+err.Error())
+	}
+	return names
 }
 
 func without(all, some []string) []string {

@@ -194,7 +194,7 @@ func (s status) executed(result assembly.ExecResult) {
 		p.Field("nacre", "the time limit ended the command")
 	}
 	for _, file := range result.Planted {
-		p.Mark("warn", "look", fmt.Sprintf("%s is new: programs on this machine may run what it says; look before you go on", file))
+		p.Mark("warn", "look", fmt.Sprintf("%s is new or changed: programs on this machine may run what it says; look before you go on", file))
 	}
 }
 
