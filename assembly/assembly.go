@@ -162,8 +162,8 @@ func (r *Runtime) program(name string) string {
 	return r.options.Executable
 }
 
-// native opens the sandbox of this machine, or says which setting forbids it.
-func (r *Runtime) native(stateDir string) (*sandbox.Native, error) {
+// backend opens what sandboxes are started with, or says which setting forbids it.
+func (r *Runtime) backend(stateDir string) (sandbox.Backend, error) {
 	box, err := sandbox.Open(sandbox.Options{Init: r.program("sandbox-init"), StateDir: stateDir})
 	if err != nil {
 		return nil, &NotReady{What: "the native sandbox cannot start", err: err}

@@ -46,7 +46,7 @@ func (r *Runtime) Doctor(ctx context.Context) []Finding {
 }
 
 func (r *Runtime) checkSandbox(ctx context.Context) []Finding {
-	box, err := r.native("")
+	box, err := r.backend("")
 	if err != nil {
 		return []Finding{{"sandbox", "fail", err.Error(), "nacre starts nothing without a sandbox"}}
 	}
@@ -55,16 +55,24 @@ func (r *Runtime) checkSandbox(ctx context.Context) []Finding {
 	if err := tryStart(ctx, box); err != nil {
 		return []Finding{{"sandbox", "fail", err.Error(), "run nacre doctor again as the user who runs agents"}}
 	}
-	findings := []Finding{{"sandbox", "ok", fmt.Sprintf("native: %s · %d ms to start and end", box.Holds(), time.Since(started).Milliseconds()), ""}}
+	findings := []Finding{{"sandbox", "ok", fmt.Sprintf("%s: %s · %d ms to start and end", box.Name(), box.Holds(), time.Since(started).Milliseconds()), ""}}
 	for _, missing := range box.NotEnforced() {
 		findings = append(findings, Finding{"sandbox", "warn", "not enforced: " + missing, ""})
 	}
 	return findings
 }
 
+// systemMounts are the machine's tool folders, where the backend shows them.
+func systemMounts(box sandbox.Backend) []nacre.Mount {
+	if !box.HostTools() {
+		return nil
+	}
+	return sandbox.SystemMounts()
+}
+
 // tryStart runs a program sealed.
-func tryStart(ctx context.Context, box *sandbox.Native) error {
-	p, err := posture.Compute(posture.Input{Offline: true, System: sandbox.SystemMounts()})
+func tryStart(ctx context.Context, box sandbox.Backend) error {
+	p, err := posture.Compute(posture.Input{Offline: true, System: systemMounts(box)})
 	if err != nil {
 		return err
 	}

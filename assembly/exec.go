@@ -131,7 +131,7 @@ func (s *sealed) ended(ctx context.Context) error {
 
 func (s *sealed) info(p nacre.Posture, brainName string) SessionInfo {
 	info := SessionInfo{
-		Session: s.ID(), Group: s.Group(), Brain: brainName, Egress: ruleTexts(s.rules), Backend: "native",
+		Session: s.ID(), Group: s.Group(), Brain: brainName, Egress: ruleTexts(s.rules), Backend: s.Sandbox().Name(),
 		Sandbox: s.Sandbox().Holds(), NotEnforced: s.Sandbox().NotEnforced(), Resumed: s.Resumed(), State: s.runtime.registry.Paths().State,
 	}
 	if s.gateway != nil {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/posture"
-	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/policy"
 )
 
@@ -54,7 +53,7 @@ func (r *Runtime) Explain(ctx context.Context, run Run) (Explanation, error) {
 	if err != nil {
 		return Explanation{}, &ConfigError{err}
 	}
-	box, err := r.native("")
+	box, err := r.backend("")
 	if err != nil {
 		return Explanation{}, err
 	}
@@ -66,14 +65,17 @@ func (r *Runtime) Explain(ctx context.Context, run Run) (Explanation, error) {
 	}
 	group := orDefault(run.Group)
 	e := Explanation{
-		Group: group, Project: project, Backend: "native", Sandbox: box.Holds(), NotEnforced: box.NotEnforced(),
+		Group: group, Project: project, Backend: box.Name(), Sandbox: box.Holds(), NotEnforced: box.NotEnforced(),
 		Egress: ruleTexts(rules), Policy: r.policy.Version(), Tools: r.explainTools(group, run.Task, found),
 	}
 	if err := r.explainModel(&e); err != nil {
 		return Explanation{}, err
 	}
+	if !box.HostTools() {
+		found.toolchains = nil
+	}
 	e.Posture, err = posture.Compute(posture.Input{
-		Project: project, Protected: []string{".git"}, System: sandbox.SystemMounts(), Toolchains: found.toolchains, Egress: rules,
+		Project: project, Protected: []string{".git"}, System: systemMounts(box), Toolchains: found.toolchains, Egress: rules,
 		Programs: r.programs(), Model: e.Key != "", Limits: run.Limits,
 	})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 type process struct {
 	stdin          *os.File
 	stdout, stderr *os.File
-	sealed         *sandbox.Process
+	sealed         sandbox.Process
 
 	wait     func() (int, error)
 	timedOut atomic.Bool // set when wait returns

@@ -40,7 +40,7 @@ func (s *sealed) conclude(ctx context.Context, report Report, spec task.Spec) (R
 	receipt := audit.Receipt{
 		Session: s.ID(), Group: s.Group(), Started: s.started, Finished: r.options.Now(), TaskDigest: taskDigest(spec.Task),
 		Outcome: outcome, Project: spec.Project, BaseCommit: report.Base, MergeCommit: report.Commit, Brain: s.agent,
-		Sandbox: "native", PolicyDigest: r.policy.Version(), Verdicts: verdicts(report.RunResult), Counts: counts, Cost: cost,
+		Sandbox: s.Sandbox().Name(), PolicyDigest: r.policy.Version(), Verdicts: verdicts(report.RunResult), Counts: counts, Cost: cost,
 	}
 	report.Receipt, err = r.writeReceipt(receipt, chains[len(chains)-1])
 	return report, err

@@ -134,7 +134,7 @@ func (s *sealed) open(ctx context.Context, req request) error {
 	r := s.runtime
 	var err error
 	s.Session, err = session.Open(ctx, session.Options{
-		Registry: r.registry, Sandbox: r.native, Keys: r.keys, Now: r.options.Now, AskTTL: r.config.askTTL(),
+		Registry: r.registry, Sandbox: r.backend, EndOrphans: sandbox.EndOrphans, Keys: r.keys, Now: r.options.Now, AskTTL: r.config.askTTL(),
 		Session: registry.Session{SessionStatus: nacre.SessionStatus{
 			ID: req.id, Group: req.group, Kind: req.kind, Title: req.title, Project: req.project, Brain: req.brain,
 			State: nacre.SessionOpen, Started: s.started,
@@ -262,7 +262,10 @@ func (s *sealed) serveEgress() error {
 
 // posture computes what the session's agent may reach.
 func (s *sealed) posture(in posture.Input) (nacre.Posture, error) {
-	in.System, in.Toolchains, in.Egress = sandbox.SystemMounts(), s.found.toolchains, s.rules
+	in.System, in.Egress = systemMounts(s.Sandbox()), s.rules
+	if s.Sandbox().HostTools() {
+		in.Toolchains = s.found.toolchains
+	}
 	if !in.Offline {
 		in.Programs = s.runtime.programs()
 	}

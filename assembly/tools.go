@@ -208,7 +208,7 @@ const pluginData = "/data"
 // data folder, no way out.
 func (s *sealed) launchPlugin(ctx context.Context, spec pluginhost.LaunchSpec) (pluginhost.Process, error) {
 	p, err := posture.Compute(posture.Input{
-		Project: spec.Dir, ReadOnlyProject: true, Offline: true, System: sandbox.SystemMounts(), Env: spec.Env,
+		Project: spec.Dir, ReadOnlyProject: true, Offline: true, System: systemMounts(s.Sandbox()), Env: spec.Env,
 		Mounts: []nacre.Mount{{Kind: nacre.BindReadWrite, Source: spec.DataDir, Target: pluginData}},
 		Limits: nacre.Limits{Wall: pluginWall},
 	})

@@ -123,7 +123,7 @@ func startSealed(t *testing.T, native *sandbox.Native, l brain.Launch, env []str
 }
 
 type sealed struct {
-	*sandbox.Process
+	sandbox.Process
 	stdin          io.WriteCloser
 	stdout, stderr io.Reader
 }

@@ -35,8 +35,8 @@ type Exit struct {
 	Killed bool
 }
 
-// Process is a running sandbox.
-type Process struct {
+// process is a running native sandbox.
+type process struct {
 	cmd     *exec.Cmd
 	control *os.File
 	group   *cgroup
@@ -58,17 +58,17 @@ const (
 )
 
 // Pid is the host's process id of PID 1.
-func (p *Process) Pid() int { return p.cmd.Process.Pid }
+func (p *process) Pid() int { return p.cmd.Process.Pid }
 
 // Wait returns when every process of the sandbox is gone. The error says that
 // the sandbox broke, not that the command failed.
-func (p *Process) Wait() (Exit, error) {
+func (p *process) Wait() (Exit, error) {
 	<-p.done
 	return p.exit, p.err
 }
 
 // Kill ends the sandbox and returns when every process of it is gone.
-func (p *Process) Kill() error {
+func (p *process) Kill() error {
 	p.end(endedByKill)
 	select {
 	case <-p.done:
@@ -79,13 +79,13 @@ func (p *Process) Kill() error {
 }
 
 // end kills PID 1, upon which the kernel kills the rest. The first cause counts.
-func (p *Process) end(cause int32) {
+func (p *process) end(cause int32) {
 	p.cause.CompareAndSwap(0, cause)
 	_ = p.cmd.Process.Kill() // an error says that it has ended
 }
 
 // handshake hands over the plan and waits until the agent runs.
-func (p *Process) handshake(plan inside.Plan) error {
+func (p *process) handshake(plan inside.Plan) error {
 	if err := p.control.SetDeadline(time.Now().Add(startTimeout)); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (p *Process) handshake(plan inside.Plan) error {
 }
 
 // failed ends what did not start, and says why.
-func (p *Process) failed(ctx context.Context, err error) error {
+func (p *process) failed(ctx context.Context, err error) error {
 	_ = p.cmd.Process.Kill() // it may be gone already
 	_ = p.cmd.Wait()         // its exit code says less than err
 	log := p.log()
@@ -125,7 +125,7 @@ func (p *Process) failed(ctx context.Context, err error) error {
 }
 
 // watch follows the sandbox to its end in a goroutine that Wait waits for.
-func (p *Process) watch(stop func() bool) {
+func (p *process) watch(stop func() bool) {
 	p.timer = time.AfterFunc(p.limits.Wall, func() { p.end(endedByWall) })
 	go func() {
 		defer close(p.done)
@@ -139,7 +139,7 @@ func (p *Process) watch(stop func() bool) {
 	}()
 }
 
-func (p *Process) conclude(report inside.Report, reportErr error) {
+func (p *process) conclude(report inside.Report, reportErr error) {
 	cause := p.cause.Load()
 	p.exit = Exit{OOM: p.group.killedForMemory()}
 	switch {
@@ -158,7 +158,7 @@ func (p *Process) conclude(report inside.Report, reportErr error) {
 }
 
 // log is what PID 1 wrote to its own stderr.
-func (p *Process) log() string {
+func (p *process) log() string {
 	file, ok := p.cmd.Stderr.(*os.File)
 	if !ok {
 		return ""
@@ -171,7 +171,7 @@ func (p *Process) log() string {
 }
 
 // clean frees what the host held for the sandbox.
-func (p *Process) clean() {
+func (p *process) clean() {
 	p.tidy.Do(func() {
 		_ = p.control.Close()
 		if log, ok := p.cmd.Stderr.(*os.File); ok {

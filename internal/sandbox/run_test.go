@@ -187,9 +187,9 @@ func TestTheWallLimitEndsASandbox(t *testing.T) { // M-12
 
 func TestKillAndTheContextEndEverything(t *testing.T) { // M-16
 	n := open(t)
-	for name, end := range map[string]func(*sandbox.Process, context.CancelFunc){
-		"kill":    func(p *sandbox.Process, _ context.CancelFunc) { _ = p.Kill() },
-		"context": func(_ *sandbox.Process, cancel context.CancelFunc) { cancel() },
+	for name, end := range map[string]func(sandbox.Process, context.CancelFunc){
+		"kill":    func(p sandbox.Process, _ context.CancelFunc) { _ = p.Kill() },
+		"context": func(_ sandbox.Process, cancel context.CancelFunc) { cancel() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())

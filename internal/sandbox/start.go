@@ -84,7 +84,7 @@ func checkStream(f *os.File) error {
 
 // Start returns when the agent runs, or with the reason why it does not; an
 // *ExecError when that is the command's own. Ending ctx kills the sandbox.
-func (n *Native) Start(ctx context.Context, c Command) (*Process, error) {
+func (n *Native) Start(ctx context.Context, c Command) (Process, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
@@ -93,7 +93,7 @@ func (n *Native) Start(ctx context.Context, c Command) (*Process, error) {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
 	defer plan.close()
-	p := &Process{limits: c.Posture.Limits.WithDefaults(), done: make(chan struct{})}
+	p := &process{limits: c.Posture.Limits.WithDefaults(), done: make(chan struct{})}
 	if err := n.launch(p, c, plan); err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
@@ -107,7 +107,7 @@ func (n *Native) Start(ctx context.Context, c Command) (*Process, error) {
 }
 
 // launch starts PID 1 and puts it where limits hold, before it knows its plan.
-func (n *Native) launch(p *Process, c Command, plan *plan) error {
+func (n *Native) launch(p *process, c Command, plan *plan) error {
 	ours, theirs, err := controlPair()
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (n *Native) launch(p *Process, c Command, plan *plan) error {
 }
 
 // confine enters cgroups and the state directory's record.
-func (n *Native) confine(p *Process, c Command, plan *plan) error {
+func (n *Native) confine(p *process, c Command, plan *plan) error {
 	pid := p.cmd.Process.Pid
 	group, err := n.cgroups.enter(pid, p.limits)
 	if err != nil {

@@ -36,10 +36,12 @@ const closeLimit = 10 * time.Second
 type Options struct {
 	Registry *registry.Registry
 	// Sandbox opens the backend, which keeps a record of what runs in stateDir.
-	Sandbox func(stateDir string) (*sandbox.Native, error)
-	Keys    audit.Keys
-	Now     func() time.Time
-	Session registry.Session
+	Sandbox func(stateDir string) (sandbox.Backend, error)
+	// EndOrphans ends what a dead holder of stateDir left running, in any backend.
+	EndOrphans func(stateDir string) ([]string, error)
+	Keys       audit.Keys
+	Now        func() time.Time
+	Session    registry.Session
 	// AskTTL is how long a person has to answer; zero means 5 minutes (D-13).
 	AskTTL time.Duration
 	// Prepare, where set, is given the session's folder once it is held, before
@@ -62,7 +64,7 @@ type Session struct {
 	held    *registry.Held
 	chain   *audit.Chain
 	floods  *audit.Aggregator
-	sandbox *sandbox.Native
+	sandbox sandbox.Backend
 	now     func() time.Time
 	room    string // host folder of the sockets
 
@@ -71,7 +73,7 @@ type Session struct {
 	served sync.WaitGroup
 
 	mu        sync.Mutex
-	processes map[*sandbox.Process]bool
+	processes map[sandbox.Process]bool
 	failure   error
 	resumed   bool
 }
@@ -86,7 +88,7 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{held: held, now: o.Now, processes: map[*sandbox.Process]bool{}, resumed: held.Work != ""}
+	s := &Session{held: held, now: o.Now, processes: map[sandbox.Process]bool{}, resumed: held.Work != ""}
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := s.open(ctx, o); err != nil {
 		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx), "not opened", !s.resumed))
@@ -95,7 +97,7 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 }
 
 func (s *Session) open(ctx context.Context, o Options) error {
-	if _, err := sandbox.EndOrphans(s.held.Dir()); err != nil {
+	if _, err := o.EndOrphans(s.held.Dir()); err != nil {
 		return fmt.Errorf("end what an earlier run left: %w", err)
 	}
 	if o.Prepare != nil {
@@ -210,7 +212,7 @@ func (r recorder) check(err error) error {
 }
 
 // Sandbox is the backend that the session's commands run in.
-func (s *Session) Sandbox() *sandbox.Native { return s.sandbox }
+func (s *Session) Sandbox() sandbox.Backend { return s.sandbox }
 
 // ID names the session.
 func (s *Session) ID() nacre.SessionID { return s.held.ID }
@@ -263,7 +265,7 @@ func (s *Session) listen(path string, serve Serve) error {
 }
 
 // Start launches a command in the session's sandbox and records it.
-func (s *Session) Start(ctx context.Context, c sandbox.Command) (*sandbox.Process, error) {
+func (s *Session) Start(ctx context.Context, c sandbox.Command) (sandbox.Process, error) {
 	if err := s.ctx.Err(); err != nil {
 		return nil, context.Cause(s.ctx)
 	}
@@ -283,7 +285,7 @@ func (s *Session) Start(ctx context.Context, c sandbox.Command) (*sandbox.Proces
 }
 
 // Wait waits for a process that Start gave and records how it ended.
-func (s *Session) Wait(ctx context.Context, p *sandbox.Process) (sandbox.Exit, error) {
+func (s *Session) Wait(ctx context.Context, p sandbox.Process) (sandbox.Exit, error) {
 	stop := context.AfterFunc(ctx, func() { _ = p.Kill() }) // Wait reports what became of it
 	defer stop()
 	exit, err := p.Wait()
@@ -313,13 +315,13 @@ func (s *Session) recordStart(ctx context.Context, c sandbox.Command) error {
 		egress = append(egress, rule.String())
 	}
 	detail, err := json.Marshal(map[string]any{
-		"backend": "native", "posture": hex.EncodeToString(digest[:]), "program": c.Argv[0],
+		"backend": s.sandbox.Name(), "posture": hex.EncodeToString(digest[:]), "program": c.Argv[0],
 		"arguments": len(c.Argv) - 1, "egress": egress, "not_enforced": s.sandbox.NotEnforced(), "mounts": mountTexts(c.Posture.Mounts),
 	})
 	if err != nil {
 		return err
 	}
-	return s.Recorder.Commit(ctx, nacre.Record{Kind: nacre.KindSandboxStart, Outcome: "native", Detail: detail})
+	return s.Recorder.Commit(ctx, nacre.Record{Kind: nacre.KindSandboxStart, Outcome: s.sandbox.Name(), Detail: detail})
 }
 
 // mountTexts are what an auditor reads of a posture: what is visible, and how.

@@ -66,8 +66,8 @@ func newHouse(t *testing.T) house {
 
 func (h house) options() session.Options {
 	return session.Options{
-		Registry: h.registry, Keys: h.keys, Now: time.Now,
-		Sandbox: func(dir string) (*sandbox.Native, error) {
+		Registry: h.registry, Keys: h.keys, Now: time.Now, EndOrphans: sandbox.EndOrphans,
+		Sandbox: func(dir string) (sandbox.Backend, error) {
 			return sandbox.Open(sandbox.Options{Init: h.init, StateDir: dir})
 		},
 		Session: registry.Session{SessionStatus: nacre.SessionStatus{
@@ -102,7 +102,7 @@ func closed(t *testing.T, s *session.Session, finished bool) {
 }
 
 // sleeper starts a sealed command that ends by force only.
-func sleeper(t *testing.T, s *session.Session) *sandbox.Process {
+func sleeper(t *testing.T, s *session.Session) sandbox.Process {
 	t.Helper()
 	p, err := posture.Compute(posture.Input{Offline: true, System: sandbox.SystemMounts()})
 	if err != nil {
@@ -280,7 +280,7 @@ func TestAnOpeningThatFailsLosesNothing(t *testing.T) {
 	work := s.Work()
 	closed(t, s, false)
 	o := h.options()
-	o.Sandbox = func(string) (*sandbox.Native, error) { return nil, errors.New("no sandbox") }
+	o.Sandbox = func(string) (sandbox.Backend, error) { return nil, errors.New("no sandbox") }
 	if _, err := session.Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "no sandbox") {
 		t.Fatalf("have %v", err)
 	}

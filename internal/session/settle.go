@@ -8,7 +8,6 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/registry"
-	"github.com/nacre-dev/nacre/internal/sandbox"
 )
 
 // Settle ends and completes what a session left whose process is gone: its
@@ -24,7 +23,7 @@ func Settle(ctx context.Context, o Options, id nacre.SessionID, complete func(s 
 }
 
 func settle(ctx context.Context, o Options, held *registry.Held, complete func(s registry.Session, dir string) error) error {
-	if _, err := sandbox.EndOrphans(held.Dir()); err != nil {
+	if _, err := o.EndOrphans(held.Dir()); err != nil {
 		return fmt.Errorf("end what an earlier run left: %w", err)
 	}
 	if held.Sockets != "" {
