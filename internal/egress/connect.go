@@ -22,13 +22,15 @@ func (p *Proxy) connect(ctx context.Context, c *client, h *head) {
 		return
 	}
 	d.target = t
-	rule, reason := p.rules.match(t, nacre.ProtocolTLS, nacre.ProtocolTCP)
+	rule, until, reason := p.match(t, nacre.ProtocolTLS, nacre.ProtocolTCP)
 	if reason != ReasonListed {
 		d.reason = reason
 		p.deny(ctx, c, d)
 		return
 	}
 	d.rule = rule
+	ctx, cancel := p.while(ctx, until)
+	defer cancel()
 	to, err := p.addresses(ctx, t.host, rule)
 	if err != nil {
 		p.denyFor(ctx, c, d, err)

@@ -89,6 +89,10 @@ type Options struct {
 	// Dial connects to a checked address; nil means plain TCP.
 	Dial   func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 	Limits Limits
+	// Propose, where set, is told of each refusal that a rule would let through,
+	// once it is decided and recorded. What it returns is how to ask for that, and
+	// is told to the client. It must not wait for anybody.
+	Propose func(Denial) string
 }
 
 // Proxy serves one session. It is safe for concurrent use.
@@ -97,6 +101,7 @@ type Proxy struct {
 	opts    Options
 	limits  Limits
 	denials denialList
+	granted grants
 	moved   atomic.Int64
 	// accepted counts connections, for Limits.Total.
 	accepted atomic.Int64

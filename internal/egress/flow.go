@@ -73,6 +73,9 @@ func (p *Proxy) denyFor(ctx context.Context, c *client, d denial, err error) {
 // deny records a refusal and answers it.
 func (p *Proxy) deny(ctx context.Context, c *client, d denial) {
 	p.recordDenied(ctx, d)
+	if p.opts.Propose != nil && d.ask() != "" {
+		d.proposal = p.opts.Propose(Denial{Host: d.target.host, Port: d.target.port, Reason: d.reason, Count: 1, Rule: d.ask()})
+	}
 	p.answer(c, d)
 }
 
@@ -147,7 +150,7 @@ func (f *flow) dial(ctx context.Context, to []netip.AddrPort) bool {
 		return false
 	}
 	f.up, f.detail.Address = conn, address.String()
-	f.release = context.AfterFunc(ctx, func() { f.finish(ReasonStopped); _ = conn.Close() })
+	f.release = context.AfterFunc(ctx, func() { f.finish(stopReason(ctx)); _ = conn.Close() })
 	return true
 }
 

@@ -39,13 +39,15 @@ func (p *Proxy) forward(ctx context.Context, c *client, h *head) {
 		p.denyFor(ctx, c, d, err)
 		return
 	}
-	rule, reason := p.rules.match(t, nacre.ProtocolHTTP)
+	rule, until, reason := p.match(t, nacre.ProtocolHTTP)
 	if reason != ReasonListed {
 		d.reason = reason
 		p.deny(ctx, c, d)
 		return
 	}
 	d.rule = rule
+	ctx, cancel := p.while(ctx, until)
+	defer cancel()
 	body, err := p.requestBody(c, h)
 	if err != nil {
 		p.denyFor(ctx, c, d, err)

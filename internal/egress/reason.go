@@ -66,6 +66,8 @@ const (
 	ReasonDone Reason = "done"
 	// ReasonStopped ends a connection with its session.
 	ReasonStopped Reason = "stopped"
+	// ReasonGrantEnded ends a connection with the time for which its rule was approved.
+	ReasonGrantEnded Reason = "grant_ended"
 	// ReasonReset ends a connection that one side broke off.
 	ReasonReset Reason = "reset"
 	// ReasonIdle ends a connection that was silent for too long.
@@ -110,6 +112,8 @@ type denial struct {
 	detail string
 	// address is what the host resolved to where that is why.
 	address string
+	// proposal is how a person can approve it now, or "".
+	proposal string
 }
 
 // ruleName is the rule that matched, or "" where none did.
@@ -146,6 +150,9 @@ func (d denial) response() []byte {
 	if ask := d.ask(); ask != "" {
 		how = "; ask for --egress " + ask
 	}
+	if d.proposal != "" {
+		how += ", or " + d.proposal
+	}
 	what := "Denied by nacre"
 	if d.failed() {
 		what = "Not reached by nacre"
@@ -174,6 +181,9 @@ func (d denial) text() string {
 	if ask := d.ask(); ask != "" {
 		fmt.Fprintf(&b, "To allow it, the operator starts the session with: nacre run … --egress %s\n", ask)
 		fmt.Fprintf(&b, "or: nacre exec --egress %s -- …\n", ask)
+	}
+	if d.proposal != "" {
+		fmt.Fprintf(&b, "To allow it now, for a time, the operator answers: %s\n", d.proposal)
 	}
 	return b.String()
 }
