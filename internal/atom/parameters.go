@@ -3,6 +3,9 @@ package atom
 import (
 	"errors"
 	"fmt"
+	"unicode"
+
+	"github.com/BurntSushi/toml"
 )
 
 // Parameters are the keys of a task that atoms read. Whether a list is there
@@ -17,6 +20,8 @@ type Parameters struct {
 	MaxDeletes int
 	// Language names the project's, where it shall not be told from its files.
 	Language string
+	// Commands are the task's own checks, each a shell command; all must pass.
+	Commands []string
 	// CheckCrates and TestCrates are what cargo is asked to check and to test;
 	// empty means the whole workspace.
 	CheckCrates, TestCrates []string
@@ -46,6 +51,7 @@ type taskFile struct {
 		TestCount        int      `toml:"test-count-min"`
 		AllowDepBump     bool     `toml:"allow-dep-bump"`
 		Language         string   `toml:"language"`
+		Commands         []string `toml:"commands"`
 		MaxFileLines     int      `toml:"max-file-lines"`
 		MaxFunctionLines int      `toml:"max-function-lines"`
 	} `toml:"verification"`
@@ -57,24 +63,35 @@ type taskFile struct {
 	} `toml:"body"`
 }
 
-var taskKeys = keySet(`task.role task.agent-id task.parent-agent scope.files-whitelist scope.files-denylist scope.max-deletes
+var taskKeys = KeySet(`task.role task.agent-id task.parent-agent scope.files-whitelist scope.files-denylist scope.max-deletes
 	verification.cargo-check-crates verification.cargo-test-crates verification.test-count-min verification.allow-dep-bump
-	verification.language verification.max-file-lines verification.max-function-lines output.report-fields-required body.text`)
+	verification.language verification.commands verification.max-file-lines verification.max-function-lines
+	output.report-fields-required body.text`)
 
 // ParseParameters reads the parameters out of a task's TOML. Unknown keys are errors.
 func ParseParameters(data []byte) (Parameters, error) {
-	var f taskFile
-	meta, err := decode(data, &f, taskKeys)
+	f, meta, err := decodeTask(data)
 	if err != nil {
 		return Parameters{}, err
 	}
-	if len(meta.Keys()) == 0 {
-		return Parameters{}, errors.New("the task is empty")
+	return f.parameters(meta)
+}
+
+// decodeTask is the one reader of a task's TOML.
+func decodeTask(data []byte) (taskFile, toml.MetaData, error) {
+	var f taskFile
+	meta, err := Decode(data, &f, taskKeys)
+	if err == nil && len(meta.Keys()) == 0 {
+		err = errors.New("the task is empty")
 	}
+	return f, meta, err
+}
+
+func (f taskFile) parameters(meta toml.MetaData) (Parameters, error) {
 	v := f.Verification
 	p := Parameters{
 		Role: f.Task.Role, AgentID: f.Task.AgentID, AllowDepBump: v.AllowDepBump, MaxDeletes: f.Scope.MaxDeletes,
-		Language: v.Language, CheckCrates: v.CheckCrates, TestCrates: v.TestCrates, TestCount: v.TestCount,
+		Language: v.Language, Commands: v.Commands, CheckCrates: v.CheckCrates, TestCrates: v.TestCrates, TestCount: v.TestCount,
 		MaxFileLines: v.MaxFileLines, MaxFunctionLines: v.MaxFunctionLines, ReportFields: f.Output.Fields,
 	}
 	if min(f.Scope.MaxDeletes, v.TestCount, v.MaxFileLines, v.MaxFunctionLines) < 0 {
@@ -86,10 +103,33 @@ func ParseParameters(data []byte) (Parameters, error) {
 	if meta.IsDefined("scope", "files-denylist") {
 		p.Denylist = append([]string{}, f.Scope.Denylist...)
 	}
-	if max(len(p.Whitelist), len(p.Denylist), len(p.CheckCrates), len(p.TestCrates), len(p.ReportFields)) > maxList {
-		return Parameters{}, fmt.Errorf("a list is over %d entries long", maxList)
+	for _, list := range [][]string{p.Whitelist, p.Denylist, p.Commands, p.CheckCrates, p.TestCrates, p.ReportFields} {
+		if err := CheckList(list); err != nil {
+			return Parameters{}, err
+		}
 	}
 	return p, nil
+}
+
+// CheckList holds a list of a file against its limits: entries of one visible
+// line each.
+func CheckList(list []string) error {
+	if len(list) > maxList {
+		return fmt.Errorf("a list is over %d entries long", maxList)
+	}
+	for _, entry := range list {
+		blank := true
+		for _, r := range entry {
+			if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+				return fmt.Errorf("the entry %q has a character that cannot be seen (%U)", clip(entry), r)
+			}
+			blank = blank && unicode.IsSpace(r)
+		}
+		if blank || len(entry) > maxEntry {
+			return fmt.Errorf("the entry %q of a list is empty or over %d bytes", clip(entry), maxEntry)
+		}
+	}
+	return nil
 }
 
 // Has says whether the task gives a list that an atom needs.

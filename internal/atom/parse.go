@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-
-	"github.com/BurntSushi/toml"
 )
 
 // file is capability.toml as it is written: the seed's keys, and ours for the
@@ -59,86 +57,15 @@ type file struct {
 }
 
 // known are the keys of capability.toml. Spelling counts, case included.
-var known = keySet(`capability.name capability.category capability.version capability.description capability.rationale
+var known = KeySet(`capability.name capability.category capability.version capability.description capability.rationale
 	restricts.tool-patterns restricts.tools-denied parameterized.accepts tools.allowed tools.bash-patterns-allowed text.path
 	gate.rust-module gate.event gate.severity gate.bypass-env os.writable os.read-only os.hide-programs os.unless
 	verify.rust-module verify.run-mode verify.when lineage.fork_from lineage.parents lineage.creator lineage.created`)
 
-func keySet(list string) map[string]bool {
-	set := map[string]bool{}
-	for _, key := range strings.Fields(list) {
-		set[key] = true
-		table, _, _ := strings.Cut(key, ".")
-		set[table] = true
-	}
-	return set
-}
-
-// decode reads TOML in which every key is known.
-func decode(data []byte, into any, known map[string]bool) (toml.MetaData, error) {
-	if len(data) > MaxFile {
-		return toml.MetaData{}, fmt.Errorf("more than %d bytes", MaxFile)
-	}
-	meta, err := toml.Decode(string(data), into)
-	if err != nil {
-		if null.Match(data) {
-			return meta, fmt.Errorf("TOML has no null: leave the key out to mean none (%w)", err)
-		}
-		return meta, err
-	}
-	for _, key := range meta.Keys() {
-		if !known[strings.Join(key, ".")] {
-			return meta, fmt.Errorf("unknown key %q%s", clip(key.String()), nearest(key.String(), known))
-		}
-	}
-	return meta, nil
-}
-
-var null = regexp.MustCompile(`(?m)=\s*null\s*(?:#|$)`)
-
-// nearest suggests the key that was meant.
-func nearest(key string, known map[string]bool) string {
-	const far = 3
-	best, least := "", far
-	for candidate := range known {
-		if d := distance(key, candidate, far); d < least || d < far && d == least && candidate < best {
-			best, least = candidate, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
-}
-
-// distance is how many edits lie between two keys; limit or more is limit.
-func distance(a, b string, limit int) int {
-	if len(a) > 64 || len(a)-len(b) >= limit || len(b)-len(a) >= limit {
-		return limit
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		last := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := last
-			if a[i] != b[j] {
-				cost++
-			}
-			last = row[j+1]
-			row[j+1] = min(cost, last+1, row[j]+1)
-		}
-	}
-	return min(row[len(b)], limit)
-}
-
 // parse reads an atom that must bear a name.
 func parse(id ID, source []byte) (Atom, string, error) {
 	var f file
-	meta, err := decode(source, &f, known)
+	meta, err := Decode(source, &f, known)
 	if err != nil {
 		return Atom{}, "", err
 	}
@@ -225,13 +152,8 @@ func (a *Atom) readVerifier(f file) error {
 // readLists holds patterns and references against what they may be.
 func (a *Atom) readLists(f file) error {
 	for _, list := range [][]string{a.Accepts, a.Forbidden, a.Denied, a.Tools, a.Commands, a.OS.Writable, a.OS.ReadOnly, a.OS.HidePrograms, a.Lineage.Parents} {
-		if len(list) > maxList {
-			return fmt.Errorf("a list is over %d entries long", maxList)
-		}
-		for _, entry := range list {
-			if strings.TrimSpace(entry) == "" {
-				return errors.New("a list has an empty entry")
-			}
+		if err := CheckList(list); err != nil {
+			return err
 		}
 	}
 	for _, pattern := range append(append([]string(nil), a.Forbidden...), a.Commands...) {

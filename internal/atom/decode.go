@@ -1,0 +1,143 @@
+package atom
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// Keys are the keys that a file may have, tables included. Spelling counts,
+// case included.
+type Keys map[string]bool
+
+// KeySet reads a list of dotted keys, parted by white space.
+func KeySet(list string) Keys {
+	set := Keys{}
+	for _, key := range strings.Fields(list) {
+		set[key] = true
+		table, _, _ := strings.Cut(key, ".")
+		set[table] = true
+	}
+	return set
+}
+
+// Decode reads TOML of at most MaxFile bytes in which every key is known. An
+// error names the line, and for an unknown key the one that may be meant.
+func Decode(data []byte, into any, known Keys) (toml.MetaData, error) {
+	if len(data) > MaxFile {
+		return toml.MetaData{}, fmt.Errorf("more than %d bytes", MaxFile)
+	}
+	meta, err := toml.Decode(string(data), into)
+	if err != nil {
+		var parse toml.ParseError
+		if errors.As(err, &parse) && null.MatchString(lineAt(data, parse.Position.Line)) {
+			return meta, fmt.Errorf("line %d: TOML has no null: leave the key out, absent means none (%w)", parse.Position.Line, err)
+		}
+		return meta, err
+	}
+	for _, key := range meta.Keys() {
+		if !known[strings.Join(key, ".")] {
+			return meta, fmt.Errorf("%sunknown key %q%s", at(data, key), clip(key.String()), nearest(key.String(), known))
+		}
+	}
+	return meta, nil
+}
+
+var null = regexp.MustCompile(`(?:^|[=\[,])\s*null\s*(?:[#,\]}]|$)`)
+
+// lineAt is one line of a file, from 1.
+func lineAt(data []byte, number int) string {
+	n := 0
+	for line := range strings.Lines(string(data)) {
+		if n++; n == number {
+			return line
+		}
+	}
+	return ""
+}
+
+// at says in which line a key stands, or nothing where that cannot be told.
+func at(data []byte, key toml.Key) string {
+	want := strings.Join(key, ".")
+	table, inside, number := "", "", 0
+	for line := range strings.Lines(string(data)) {
+		number++
+		if inside != "" { // a text of several lines
+			if strings.Contains(line, inside) {
+				inside = ""
+			}
+			continue
+		}
+		trimmed := strings.TrimSpace(line)
+		name, value, assigned := strings.Cut(trimmed, "=")
+		switch {
+		case strings.HasPrefix(trimmed, "#"):
+			continue
+		case strings.HasPrefix(trimmed, "["):
+			name, _, _ = strings.Cut(strings.Trim(trimmed, "["), "]")
+			table = plainKey(name) + "."
+			if table == want+"." {
+				return fmt.Sprintf("line %d: ", number)
+			}
+		case assigned && strings.HasPrefix(want+".", strings.TrimPrefix(table, ".")+plainKey(name)+"."):
+			return fmt.Sprintf("line %d: ", number)
+		}
+		for _, quote := range []string{`"""`, `'''`} {
+			if assigned && strings.Count(value, quote) == 1 {
+				inside = quote
+			}
+		}
+	}
+	return ""
+}
+
+// plainKey is a key without white space and quotes around its parts.
+func plainKey(name string) string {
+	parts := strings.Split(name, ".")
+	for i, part := range parts {
+		parts[i] = strings.Trim(strings.TrimSpace(part), `"'`)
+	}
+	return strings.Join(parts, ".")
+}
+
+// nearest suggests the key that was meant.
+func nearest(key string, known Keys) string {
+	const far = 3
+	best, least := "", far
+	for candidate := range known {
+		if d := distance(key, candidate, far); d < least || d < far && d == least && candidate < best {
+			best, least = candidate, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// distance is how many edits lie between two keys; limit or more is limit.
+func distance(a, b string, limit int) int {
+	if len(a) > 64 || len(a)-len(b) >= limit || len(b)-len(a) >= limit {
+		return limit
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		last := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := last
+			if a[i] != b[j] {
+				cost++
+			}
+			last = row[j+1]
+			row[j+1] = min(cost, last+1, row[j]+1)
+		}
+	}
+	return min(row[len(b)], limit)
+}
