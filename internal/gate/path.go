@@ -390,6 +390,29 @@ func (r Rule) admits(target string, w World) Decision {
 	return allow()
 }
 
+// Place decides on one file by its name alone, as a verifier meets it in a tree
+// that came back: the gates of paths and their verifiers share their rules. A
+// kind that is no gate of paths refuses. Of a link, where it leads counts too,
+// for the lists.
+func (r Rule) Place(name string, w World) Decision {
+	switch r.Kind {
+	case FilesWhitelist, FilesDenylist:
+		return r.admits(name, w)
+	case NoDepBump:
+		if !r.AllowDepBump && isManifest(name, w.FoldCase) {
+			return deny("%s declares or locks dependencies", name)
+		}
+		return allow()
+	case NoRuleEdits:
+		if isRule(name) {
+			return deny("%s instructs or restrains agents", name)
+		}
+		return allow()
+	default:
+		return deny("%s is no rule of paths", r.Kind)
+	}
+}
+
 // listed shows a whitelist in a reason.
 func listed(patterns []string) string {
 	const most = 6

@@ -16,11 +16,16 @@ import (
 
 // Subject is the work to judge.
 type Subject struct {
-	// Base and Tree are host folders with clean checkouts of the recorded base
-	// and of the tree under judgement. They are read, never written.
+	// Base and Tree are absolute host folders with clean checkouts of what the
+	// work is on top of (the recorded base, in pass 2 the target) and of the tree
+	// under judgement. They are read, never written.
 	Base, Tree string
-	// Changes lead from Base to Tree.
+	// Changes lead from Base to Tree. They are held against the trees: a list
+	// that says anything else fails the work.
 	Changes []nacre.Change
+	// Left are paths in the agent's work that cannot land and are not in Tree,
+	// such as a git folder of its own.
+	Left []string
 	// Task holds the parameters of the task.
 	Task atom.Parameters
 	// Report is what the agent said last, in its own words: a claim.
@@ -29,6 +34,9 @@ type Subject struct {
 	Ledger bool
 	// Merged says that Tree is the work on top of its target (pass 2).
 	Merged bool
+
+	// delta is what Judge found to differ.
+	delta delta
 }
 
 // Command is one command over the code under test.
@@ -70,12 +78,16 @@ const (
 type Verdict struct {
 	Capability atom.ID `json:"capability"`
 	Passed     bool    `json:"passed"`
-	Strength   string  `json:"strength,omitempty"`
-	Reason     string  `json:"reason,omitempty"`
-	Detail     string  `json:"detail,omitempty"`
+	// NotRun says that there is no verdict: the atom is for the merged tree and
+	// this is not one, or commands were not run because the files had failed.
+	NotRun   bool   `json:"not_run,omitempty"`
+	Strength string `json:"strength,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Detail   string `json:"detail,omitempty"`
 }
 
-// Report is what all verifiers said (S-14).
+// Report is what all verifiers said (S-14). It passed only where every verdict
+// that was due was formed and is good.
 type Report struct {
 	Passed   bool      `json:"passed"`
 	Failed   []Failure `json:"failed"`

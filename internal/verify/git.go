@@ -1,0 +1,131 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/nacre-dev/nacre/internal/atom"
+)
+
+// noGitOps is the verifier of policy::no-git-ops: the work holds no git folder
+// by any name that some system takes for one, no bare repository, and leaves
+// submodules alone.
+func noGitOps(_ context.Context, s Subject, _ atom.Atom, _ Runner) (v Verdict, err error) {
+	root, err := openTree(s.Tree)
+	if err != nil {
+		return Verdict{}, err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	var findings []string
+	for _, left := range s.Left {
+		if isGitPath(left) {
+			findings = append(findings, fmt.Sprintf("%q is a git folder", left))
+		}
+	}
+	for folder := range s.delta.folders {
+		if isGitName(path.Base(folder)) {
+			findings = append(findings, fmt.Sprintf("%q is a git folder", folder))
+		}
+	}
+	bare := map[string]bool{}
+	for _, c := range s.delta.changes {
+		switch {
+		case isGitPath(c.path):
+			findings = append(findings, fmt.Sprintf("%q was %s: it is git's", c.path, c.kind))
+		case isModules(path.Base(c.path)):
+			findings = append(findings, fmt.Sprintf("%q was %s: it says what submodules are", c.path, c.kind))
+		case c.kind != deleted:
+			found, err := s.delta.bareAbove(root, c.path, bare)
+			if err != nil {
+				return Verdict{}, err
+			}
+			if found != "" {
+				findings = append(findings, fmt.Sprintf("%q was %s: %q is a bare repository", c.path, c.kind, found))
+			}
+		}
+	}
+	return verdict("git's own files changed", findings), nil
+}
+
+// bareAbove is the bare repository that a file lies in. Its folder is found as
+// git finds one.
+func (d delta) bareAbove(root *os.Root, name string, known map[string]bool) (string, error) {
+	for dir := path.Dir(name); ; dir = path.Dir(dir) {
+		bare, ok := known[dir]
+		if !ok {
+			var err error
+			if bare, err = d.isBare(root, dir); err != nil {
+				return "", err
+			}
+			known[dir] = bare
+		}
+		if bare {
+			return dir, nil
+		}
+		if dir == "." {
+			return "", nil
+		}
+	}
+}
+
+// isBare tells a folder with a HEAD, and with objects and refs or what stands
+// for them.
+func (d delta) isBare(root *os.Root, dir string) (bool, error) {
+	head, ok := d.tree[path.Join(dir, "HEAD")]
+	if !ok || !d.has(path.Join(dir, "objects")) && !d.has(path.Join(dir, "commondir")) ||
+		!d.has(path.Join(dir, "refs")) && !d.has(path.Join(dir, "packed-refs")) && !d.has(path.Join(dir, "reftable")) {
+		return false, nil
+	}
+	if head.link {
+		return true, nil
+	}
+	f, err := openFile(root, path.Join(dir, "HEAD"))
+	if err != nil {
+		return false, err
+	}
+	text := make([]byte, 64)
+	n, err := f.Read(text)
+	if err = f.Close(); err != nil {
+		return false, err
+	}
+	start := strings.TrimSpace(string(text[:n]))
+	return strings.HasPrefix(start, "ref:") || len(start) >= 40 && strings.Trim(start[:40], "0123456789abcdef") == "", nil
+}
+
+func (d delta) has(name string) bool {
+	_, file := d.tree[name]
+	return file || d.folders[name]
+}
+
+func isGitPath(name string) bool {
+	for part := range strings.SplitSeq(name, "/") {
+		if isGitName(part) {
+			return true
+		}
+	}
+	return false
+}
+
+// isGitName tells a name that is .git on some file system: in another case,
+// with trailing dots, spaces or a stream (NTFS), as its short name, with code
+// points that HFS+ ignores, or behind a backslash.
+func isGitName(name string) bool {
+	for part := range strings.SplitSeq(name, `\`) {
+		part, _, _ = strings.Cut(part, ":")
+		switch fold(part) {
+		case ".git", "git~1":
+			return true
+		}
+	}
+	return false
+}
+
+func isModules(name string) bool {
+	name, _, _ = strings.Cut(name, ":")
+	name = fold(name)
+	return name == ".gitmodules" || strings.HasPrefix(name, "gitmod~") || strings.HasPrefix(name, "gi7eba~")
+}
