@@ -12,6 +12,7 @@ type Step struct {
 	ExitCode *int         `json:"exit_code,omitempty"`
 	IsError  bool         `json:"is_error,omitempty"`
 	Check    *CheckResult `json:"check,omitempty"`
+	Verdict  *AtomResult  `json:"verdict,omitempty"`
 }
 
 // StepKind says what a step tells.
@@ -19,13 +20,14 @@ type StepKind string
 
 // The kinds of step.
 const (
-	StepSay    StepKind = "say"    // Text the model wrote
-	StepTool   StepKind = "tool"   // a tool Name about to be used, Text sums up its input
-	StepResult StepKind = "result" // how that went: Text, ExitCode, IsError
-	StepRetry  StepKind = "retry"  // a model request that is tried again
-	StepStage  StepKind = "stage"  // the run goes on to Name
-	StepCheck  StepKind = "check"  // Check has a verdict
-	StepMerge  StepKind = "merge"  // Text says what became of the landing
+	StepSay     StepKind = "say"     // Text the model wrote
+	StepTool    StepKind = "tool"    // a tool Name about to be used, Text sums up its input
+	StepResult  StepKind = "result"  // how that went: Text, ExitCode, IsError
+	StepRetry   StepKind = "retry"   // a model request that is tried again
+	StepStage   StepKind = "stage"   // the run goes on to Name
+	StepCheck   StepKind = "check"   // Check has a verdict
+	StepVerdict StepKind = "verdict" // Verdict is what an atom's verifier said
+	StepMerge   StepKind = "merge"   // Text says what became of the landing
 )
 
 // CheckResult is the verdict of one check, formed outside of the agent's sandbox.
@@ -42,6 +44,17 @@ type CheckResult struct {
 
 // Passed reports whether the check held.
 func (c CheckResult) Passed() bool { return c.ExitCode == 0 && !c.TimedOut }
+
+// AtomResult is what the verifier of one atom said of a tree (S-14).
+type AtomResult struct {
+	Capability string `json:"capability"`
+	Passed     bool   `json:"passed"`
+	// Strength is "strong" where the code under test could not have forged the
+	// verdict, "weak" where it could, and empty where its code did not run.
+	Strength string `json:"strength,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Detail   string `json:"detail,omitempty"`
+}
 
 // Change is one file that an agent changed.
 type Change struct {
@@ -62,6 +75,15 @@ type RunResult struct {
 	// Left are files that do not land, each with the reason.
 	Left   []string      `json:"left,omitempty"`
 	Checks []CheckResult `json:"checks,omitempty"`
+	// Atoms are the verdicts on the tree that was verified last.
+	Atoms []AtomResult `json:"atoms,omitempty"`
+	// Verified is the strength of the weakest verdict on what the work does,
+	// where all of them held; empty where nothing judged that (M-50).
+	Verified string `json:"verified,omitempty"`
+	// Report is what the agent said last, redacted: a claim.
+	Report string `json:"report,omitempty"`
+	// Question is what the agent asks instead of returning work.
+	Question string `json:"question,omitempty"`
 	// Brain is how the conversation ended: "done", or a class of failure.
 	Brain  string `json:"brain"`
 	Landed bool   `json:"landed"`

@@ -126,13 +126,29 @@ func (p *Printer) Step(e nacre.Step) {
 	case nacre.StepRetry:
 		p.Mark("warn", "retry", trouble(e.Name)+" · "+fit(e.Text, Width-40))
 	case nacre.StepStage:
-		if e.Name == "check" {
-			p.Mark("tool", "check", fit(p.oneLine(e.Text), Width-11))
+		switch e.Name {
+		case "check", "verify":
+			p.Mark("tool", e.Name, fit(p.oneLine(e.Text), Width-11))
+		case "escalation":
+			p.Mark("warn", "gate", fit(p.oneLine(e.Text), Width-11))
 		}
+	case nacre.StepVerdict:
+		p.verdict(e.Verdict)
 	case nacre.StepCheck:
 		p.Mark(okMark(e.Check.Passed()), "check", fmt.Sprintf("%s · exit %d · %s", fit(p.oneLine(e.Check.Command), 40), e.Check.ExitCode, Seconds(e.Check.Duration)))
 	case nacre.StepMerge:
 	}
+}
+
+// verdict shows what an atom's verifier said, and why where it did not hold.
+func (p *Printer) verdict(a *nacre.AtomResult) {
+	text := a.Capability
+	for _, more := range []string{a.Strength, a.Reason} {
+		if more != "" {
+			text += " · " + more
+		}
+	}
+	p.Mark(okMark(a.Passed), "verify", fit(p.oneLine(text), Width-11))
 }
 
 // result is quiet where all went well: the next line says what follows.

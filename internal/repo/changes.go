@@ -70,6 +70,15 @@ func (c *Changes) skip(all []Skipped) {
 // diffFlags keep git from looking for programs to compare files with.
 var diffFlags = []string{"--no-ext-diff", "--no-textconv", "--no-renames", "--no-color", "--ignore-submodules=none"}
 
+// TreeOf is the tree of a commit that the host's own git folder holds.
+func (p *Project) TreeOf(ctx context.Context, c Commit) (Tree, error) {
+	id, err := p.ownLine(ctx, "rev-parse", "--verify", string(c)+"^{tree}")
+	if err != nil {
+		return "", err
+	}
+	return ParseTree(id)
+}
+
 // Changes compares two trees or commits of the project.
 func (p *Project) Changes(ctx context.Context, from, to Tree) (Changes, error) {
 	p.mu.Lock()

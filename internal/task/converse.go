@@ -21,40 +21,50 @@ const (
 	excerptSize = 300
 )
 
-// converse lets the brain work, sealed, and says how its turn ended: "done",
-// or the class of its failure.
-func (r *run) converse(ctx context.Context, base baseline) (string, error) {
+// converse lets the brain work, sealed, and says how its turn ended.
+func (r *run) converse(ctx context.Context, base baseline) (conversation, error) {
 	project, err := r.project(ctx, base.Commit)
 	if err != nil {
-		return "", err
+		return conversation{}, err
 	}
 	// A conversation that was interrupted begins again, on a clone as it was:
 	// what it left half-done is not what the next one would expect.
 	if err := r.fresh(ctx, project); err != nil {
-		return "", err
+		return conversation{}, err
 	}
 	launch, err := r.Brain.Launch(r.Turn)
 	if err != nil {
-		return "", err
+		return conversation{}, err
 	}
 	r.Progress(nacre.Step{Kind: nacre.StepStage, Name: "converse", Text: r.Brain.Name()})
 	process, err := r.Launch(ctx, launch, r.workDir())
 	if err != nil {
-		return "", err
+		return conversation{}, err
 	}
+	talking, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var talk conversation
 	calls := map[string]brain.Event{}
-	err = r.Brain.Converse(ctx, process, r.Turn, func(e brain.Event) { r.note(ctx, calls, e) })
+	err = r.Brain.Converse(talking, process, r.Turn, func(e brain.Event) {
+		r.note(ctx, calls, e)
+		r.escalate(talking, e, end)
+		if e.Kind == brain.Done {
+			talk.Report = r.clean(e.Text, maxReport)
+		}
+	})
 	var failure *brain.Failure
 	switch {
 	case err == nil:
-		return "done", nil
+		talk.Ended = "done"
 	case errors.As(err, &failure) && r.TimedOut():
-		return TimedOut, nil
+		talk.Ended = TimedOut
 	case errors.As(err, &failure):
-		return string(failure.Class) + ": " + r.clean(failure.Message, excerptSize), nil
+		talk.Ended = string(failure.Class) + ": " + r.clean(failure.Message, excerptSize)
 	default:
-		return "", err
+		return conversation{}, err
 	}
+	talk.Denied = r.denied
+	return talk, nil
 }
 
 // note records an event of the brain and shows it. What a brain says of itself

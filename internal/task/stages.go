@@ -14,6 +14,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/repo"
+	"github.com/nacre-dev/nacre/internal/verify"
 )
 
 // baseline is what a run works from; it is recorded once and never moves.
@@ -116,42 +117,58 @@ func (r *run) snapshot(ctx context.Context, base baseline) (worktree, error) {
 	if err != nil {
 		return worktree{}, err
 	}
-	work := worktree{Tree: string(tree)}
-	for _, c := range changes.Files {
-		work.Changes = append(work.Changes, nacre.Change{Path: c.Path, Kind: string(c.Kind), Warning: c.Sensitive})
-	}
+	work := worktree{Tree: string(tree), Changes: listed(changes)}
 	for _, skipped := range changes.Skipped {
 		work.Left = append(work.Left, skipped.Path+": "+skipped.Reason)
 	}
 	return work, nil
 }
 
-// verify runs every check on a clean checkout of the tree, in a fresh sandbox,
-// and makes sure that the checkout was that tree when the checks began.
-func (r *run) verify(ctx context.Context, base baseline, tree string) ([]nacre.CheckResult, error) {
+// verify is pass 1: the agent's tree on the commit that it began from.
+func (r *run) verify(ctx context.Context, base baseline, on repo.Commit, result nacre.RunResult) (verification, error) {
 	project, err := r.project(ctx, base.Commit)
 	if err != nil {
-		return nil, err
+		return verification{}, err
 	}
-	var results []nacre.CheckResult
+	return r.examine(ctx, project, on, verify.Subject{Report: []byte(result.Report)}, result.Tree)
+}
+
+// verifyMerged is pass 2: the same of the tree that would land, on its target.
+func (r *run) verifyMerged(ctx context.Context, base baseline, merged mergedTree, result nacre.RunResult) (verification, error) {
+	project, err := r.project(ctx, base.Commit)
+	if err != nil {
+		return verification{}, err
+	}
+	return r.examine(ctx, project, repo.Commit(merged.Target), verify.Subject{Report: []byte(result.Report), Merged: true}, merged.Tree)
+}
+
+// examine holds a tree against the order's atoms, and then runs every check on
+// clean checkouts of it, each in a fresh sandbox, and makes sure that the
+// checkout was that tree when the check began.
+func (r *run) examine(ctx context.Context, project *repo.Project, on repo.Commit, s verify.Subject, tree string) (verification, error) {
+	var found verification
+	var err error
+	if found.Atoms, err = r.judge(ctx, project, on, s, tree); err != nil || found.failed() != "" {
+		return found, err
+	}
 	for i, command := range r.spec.Checks {
 		dir := filepath.Join(r.Session.Dir(), "verify-"+strconv.Itoa(i))
 		if err := os.RemoveAll(dir); err != nil {
-			return nil, err
+			return found, err
 		}
 		result, err := r.verifyOne(ctx, project, tree, dir, command)
 		if err != nil {
-			return nil, err
+			return found, err
 		}
-		results = append(results, result)
+		found.Checks = append(found.Checks, result)
 		if err := os.RemoveAll(dir); err != nil {
-			return nil, err
+			return found, err
 		}
 		if !result.Passed() {
-			return results, nil
+			break
 		}
 	}
-	return results, nil
+	return found, nil
 }
 
 func (r *run) verifyOne(ctx context.Context, project *repo.Project, tree, dir, command string) (nacre.CheckResult, error) {

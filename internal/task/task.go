@@ -12,14 +12,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/atom"
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/engine"
 	"github.com/nacre-dev/nacre/internal/redact"
+	"github.com/nacre-dev/nacre/internal/repo"
 	"github.com/nacre-dev/nacre/internal/session"
+	"github.com/nacre-dev/nacre/internal/verify"
 )
 
 // maxMerges is how often the target may move under a run before it gives up.
@@ -44,9 +48,12 @@ type Spec struct {
 	// Recording is what the replay brain plays: the file's path on the host.
 	Recording string `json:"recording,omitempty"`
 	MaxTurns  int    `json:"max_turns,omitempty"`
+	// Order is the task of the substrate that the run carries out; nil for a
+	// run that has only its text.
+	Order *Order `json:"order,omitempty"`
 }
 
-// Parts are what a run works with. All are required.
+// Parts are what a run works with. All are required but those that say so.
 type Parts struct {
 	Session *session.Session
 	// EnginePath is the database of durable work.
@@ -62,6 +69,14 @@ type Parts struct {
 	// Spent is what the model gateway has metered so far, in millionths of a dollar.
 	Spent    func() int64
 	Progress func(nacre.Step)
+	// Judge holds work against atoms, and Notify asks a person whether a run goes
+	// on whose call was refused; both are for runs with an order.
+	Judge  func(ctx context.Context, s verify.Subject, atoms []atom.Atom) (verify.Report, error)
+	Notify func(ctx context.Context, refusal string) error
+	// Until is how far this opening goes, and Paused is told where it stands
+	// when it goes no further.
+	Until  Stage
+	Paused func(nacre.RunResult)
 	// Observe, where set, is given the brain's texts as they came, unredacted.
 	Observe func(text string)
 	Redact  *redact.Engine
@@ -73,13 +88,15 @@ type run struct {
 	Parts
 	spec Spec
 	w    *engine.Run
+	// denied is the refusal that ended the conversation.
+	denied string
 }
 
 // Run carries the session's work out, or on where it was interrupted.
 func Run(ctx context.Context, parts Parts, spec Spec) (nacre.RunResult, error) {
 	workflows := map[string]engine.Workflow{
 		workflowName: func(w *engine.Run, _ json.RawMessage) (json.RawMessage, error) {
-			result, err := (&run{parts, spec, w}).walk()
+			result, err := (&run{Parts: parts, spec: spec, w: w}).walk()
 			if err != nil {
 				return nil, err
 			}
@@ -126,24 +143,30 @@ func (r *run) walk() (nacre.RunResult, error) {
 		return nacre.RunResult{}, err
 	}
 	result := nacre.RunResult{Base: base.Commit, Branch: base.Branch}
-	if result.Brain, err = step(r, "converse", func(ctx context.Context) (string, error) { return r.converse(ctx, base) }); err != nil {
+	talk, err := step(r, "converse", func(ctx context.Context) (conversation, error) { return r.converse(ctx, base) })
+	if err != nil {
 		return nacre.RunResult{}, err
 	}
+	result.Brain, result.Report = talk.Ended, talk.Report
 	work, err := step(r, "snapshot", func(ctx context.Context) (worktree, error) { return r.snapshot(ctx, base) })
 	if err != nil {
 		return nacre.RunResult{}, err
 	}
 	result.Tree, result.Changes, result.Left = work.Tree, work.Changes, work.Left
-	if refused := r.refuse(result, work); refused != "" {
+	if err := r.pause(UntilReturn, result); err != nil {
+		return nacre.RunResult{}, err
+	}
+	if refused := r.refuse(&result, talk, work); refused != "" {
 		result.Reason = refused
 		return r.finish(result)
 	}
-	first, err := step(r, "verify", func(ctx context.Context) ([]nacre.CheckResult, error) { return r.verify(ctx, base, work.Tree) })
+	first, err := step(r, "verify", func(ctx context.Context) (verification, error) {
+		return r.verify(ctx, base, repo.Commit(base.Commit), result)
+	})
 	if err != nil {
 		return nacre.RunResult{}, err
 	}
-	result.Checks = first
-	if failed := failedCheck(first); failed != "" {
+	if failed := take(&result, first); failed != "" {
 		result.Reason = failed
 		return r.finish(result)
 	}
@@ -154,18 +177,40 @@ func (r *run) walk() (nacre.RunResult, error) {
 }
 
 // refuse says why there is nothing to verify or land.
-func (r *run) refuse(result nacre.RunResult, work worktree) string {
+func (r *run) refuse(result *nacre.RunResult, talk conversation, work worktree) string {
+	if r.spec.Order != nil && r.spec.Order.Escalation == AskViaReturn {
+		result.Question = question(talk.Report)
+	}
 	switch {
+	case talk.Denied != "":
+		return "a call was refused, and the role fails fast: " + talk.Denied
 	case result.Brain != "done":
 		return "the agent did not finish: " + result.Brain
+	case result.Question != "":
+		return "the agent asks: " + result.Question
 	case work.Refused != "":
 		return work.Refused
 	case len(result.Changes) == 0:
 		return "nothing was changed"
-	case len(r.spec.Checks) == 0:
+	case len(r.spec.Checks) == 0 && !r.judged():
 		return "no check was named, so nothing is verified: add --check COMMAND"
 	}
 	return ""
+}
+
+// judged tells whether the order's atoms verify what came back.
+func (r *run) judged() bool {
+	return r.spec.Order != nil && slices.ContainsFunc(r.spec.Order.Atoms, func(a atom.Atom) bool { return a.Verify.Handler != "" })
+}
+
+// take keeps what was found of the tree that was verified last, and says what
+// did not hold.
+func take(result *nacre.RunResult, v verification) (failed string) {
+	result.Checks, result.Atoms, result.Verified = v.Checks, v.Atoms, ""
+	if failed = v.failed(); failed == "" {
+		result.Verified = v.strength()
+	}
+	return failed
 }
 
 // merge is pass 2: the change on the current target is verified, and exactly
@@ -182,15 +227,19 @@ func (r *run) merge(base baseline, result *nacre.RunResult) error {
 			return nil
 		}
 		if merged.Tree != result.Tree {
-			checks, err := step(r, "verify-merged"+n, func(ctx context.Context) ([]nacre.CheckResult, error) { return r.verify(ctx, base, merged.Tree) })
+			again, err := step(r, "verify-merged"+n, func(ctx context.Context) (verification, error) {
+				return r.verifyMerged(ctx, base, merged, *result)
+			})
 			if err != nil {
 				return err
 			}
-			result.Checks = checks
-			if failed := failedCheck(checks); failed != "" {
+			if failed := take(result, again); failed != "" {
 				result.Reason = "on top of " + short(merged.Target) + ": " + failed
 				return nil
 			}
+		}
+		if err := r.pause(UntilVerified, *result); err != nil {
+			return err
 		}
 		landed, err := step(r, "land"+n, func(ctx context.Context) (landing, error) { return r.land(ctx, base, merged) })
 		if err != nil {

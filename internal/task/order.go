@@ -1,0 +1,252 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/atom"
+	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/guard"
+	"github.com/nacre-dev/nacre/internal/repo"
+	"github.com/nacre-dev/nacre/internal/verify"
+)
+
+// Order is a task of the substrate as it was pinned when it was spawned: later
+// edits of its files change nothing (S-09).
+type Order struct {
+	// Agent and Parent are the task's own names; Role is what it may do.
+	Agent  string `json:"agent"`
+	Parent string `json:"parent,omitempty"`
+	Role   string `json:"role"`
+	// SpecSHA is the digest of the task, DNA the name of this run of it.
+	SpecSHA string `json:"spec_sha"`
+	DNA     string `json:"dna"`
+	// Parameters and Atoms are what gates, sandbox and verifiers hold it against.
+	Parameters atom.Parameters `json:"parameters"`
+	Atoms      []atom.Atom     `json:"atoms"`
+	Gates      guard.Set       `json:"gates"`
+	Escalation Escalation      `json:"escalation"`
+}
+
+// Escalation says what a refused call does to its run (S-18). The zero value
+// lets the agent go on with what it may do.
+type Escalation string
+
+// The escalations.
+const (
+	// FailFast ends the run at the first refusal.
+	FailFast Escalation = "fail-fast"
+	// AskViaReturn lets the agent return a question instead of work.
+	AskViaReturn Escalation = "ask-via-return"
+	// Notify tells a person at once, and the run waits for the answer.
+	Notify Escalation = "orchestrator-notify"
+)
+
+// Stage is how far an opening of a session carries its task.
+type Stage string
+
+// The stages at which a task can be left; the next opening goes on from there.
+const (
+	// ToTheEnd carries it to its landing.
+	ToTheEnd Stage = ""
+	// UntilReturn leaves it when the agent has returned.
+	UntilReturn Stage = "returned"
+	// UntilVerified leaves it when it was verified on top of its branch.
+	UntilVerified Stage = "verified"
+)
+
+// ErrPaused is why a session's work stops at the stage that was asked for.
+var ErrPaused = errors.New("the task was carried as far as it was asked to be")
+
+// pause leaves the work at a stage, where this opening shall get no further.
+func (r *run) pause(at Stage, result nacre.RunResult) error {
+	_, err := step(r, "pause-"+string(at), func(context.Context) (struct{}, error) {
+		if r.Until == at {
+			r.Paused(result)
+			r.Session.Stop(ErrPaused)
+		}
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// conversation is how the brain's turn ended.
+type conversation struct {
+	// Ended is "done", or the class of its failure.
+	Ended string `json:"ended"`
+	// Report is what the agent said last: a claim.
+	Report string `json:"report,omitempty"`
+	// Denied is the refusal that ended the turn.
+	Denied string `json:"denied,omitempty"`
+}
+
+// maxReport is how much of what an agent says last is kept, in bytes.
+const maxReport = 256 << 10
+
+// errDenied ends a conversation whose role fails fast.
+var errDenied = errors.New("a refused call ended the run")
+
+// escalate does what the role wants of a call that a gate refused.
+func (r *run) escalate(ctx context.Context, e brain.Event, end context.CancelCauseFunc) {
+	if r.spec.Order == nil || e.Kind != brain.ToolResult || !e.IsError || !strings.Contains(e.Text, guard.Prefix) {
+		return
+	}
+	_, reason, _ := strings.Cut(r.clean(e.Text, excerptSize), guard.Prefix)
+	switch r.spec.Order.Escalation {
+	case FailFast:
+		r.denied = reason
+		end(errDenied)
+	case Notify:
+		r.Progress(nacre.Step{Kind: nacre.StepStage, Name: "escalation", Text: reason})
+		if err := r.Notify(ctx, reason); err != nil {
+			r.denied = reason + " · " + err.Error()
+			end(errDenied)
+		}
+	}
+}
+
+// question is what an agent asks instead of returning work: a field of that
+// name in its report, which is a JSON object or begins with front matter.
+func question(report string) string {
+	text := strings.TrimSpace(report)
+	var fields struct {
+		Question string `json:"question"`
+	}
+	if json.Unmarshal([]byte(text), &fields) == nil {
+		return strings.TrimSpace(fields.Question)
+	}
+	front, ok := strings.CutPrefix(text, "---\n")
+	if !ok {
+		return ""
+	}
+	front, _, ok = strings.Cut(front, "\n---")
+	if !ok {
+		return ""
+	}
+	for line := range strings.SplitSeq(front, "\n") {
+		if value, ok := strings.CutPrefix(line, "question:"); ok {
+			return strings.Trim(strings.TrimSpace(value), `"'`)
+		}
+	}
+	return ""
+}
+
+// verification is what was found of one tree.
+type verification struct {
+	Checks []nacre.CheckResult `json:"checks"`
+	Atoms  []nacre.AtomResult  `json:"atoms,omitempty"`
+}
+
+// failed says what did not hold, in a line.
+func (v verification) failed() string {
+	if failed := failedCheck(v.Checks); failed != "" {
+		return failed
+	}
+	for _, a := range v.Atoms {
+		if !a.Passed {
+			return a.Capability + ": " + a.Reason
+		}
+	}
+	return ""
+}
+
+// strength is that of the weakest verdict on what the work does; empty where
+// nothing judged that (M-50).
+func (v verification) strength() string {
+	found := ""
+	weaken := func(s string) {
+		if s != verify.Strong {
+			s = verify.Weak
+		}
+		if found != verify.Weak {
+			found = s
+		}
+	}
+	for _, c := range v.Checks {
+		weaken(c.Strength)
+	}
+	for _, a := range v.Atoms {
+		if strings.HasPrefix(a.Capability, "quality::") && a.Strength != "" {
+			weaken(a.Strength)
+		}
+	}
+	return found
+}
+
+// judge holds a tree against the order's atoms, from two clean checkouts: the
+// commit it builds on, and the tree itself (S-14).
+func (r *run) judge(ctx context.Context, project *repo.Project, on repo.Commit, s verify.Subject, tree string) ([]nacre.AtomResult, error) {
+	order := r.spec.Order
+	if order == nil {
+		return nil, nil
+	}
+	base, err := project.TreeOf(ctx, on)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := project.Changes(ctx, base, repo.Tree(tree))
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(r.Session.Dir(), "judge")
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, err
+	}
+	s.Base, s.Tree = filepath.Join(dir, "base"), filepath.Join(dir, "tree")
+	for path, what := range map[string]repo.Tree{s.Base: base, s.Tree: repo.Tree(tree)} {
+		if err := project.Checkout(ctx, what, path); err != nil {
+			return nil, err
+		}
+	}
+	s.Changes, s.Task = listed(changes), order.Parameters
+	r.Progress(nacre.Step{Kind: nacre.StepStage, Name: "verify", Text: fmt.Sprintf("%d atoms of the role %s", len(order.Atoms), order.Role)})
+	report, err := r.Judge(ctx, s, order.Atoms)
+	if err != nil {
+		return nil, err
+	}
+	if err := project.Matches(ctx, repo.Tree(tree), s.Tree); err != nil {
+		return nil, fmt.Errorf("the tree changed while it was judged: %w", err)
+	}
+	results, err := r.tellVerdicts(ctx, tree, report)
+	return results, errors.Join(err, os.RemoveAll(dir))
+}
+
+// tellVerdicts records and shows what each atom's verifier said.
+func (r *run) tellVerdicts(ctx context.Context, tree string, report verify.Report) ([]nacre.AtomResult, error) {
+	results := make([]nacre.AtomResult, 0, len(report.Verdicts))
+	for _, v := range report.Verdicts {
+		a := nacre.AtomResult{
+			Capability: string(v.Capability), Passed: v.Passed, Strength: v.Strength,
+			Reason: r.clean(v.Reason, excerptSize), Detail: r.clean(v.Detail, maxDetail),
+		}
+		outcome := "failed"
+		if a.Passed {
+			outcome = "passed"
+		}
+		detail := map[string]any{"tree": tree, "atom": a.Capability, "strength": a.Strength}
+		err := r.record(ctx, nacre.Record{Kind: nacre.KindVerify, Outcome: outcome, Reason: a.Reason}, detail)
+		if err != nil {
+			return nil, err
+		}
+		r.Progress(nacre.Step{Kind: nacre.StepVerdict, Verdict: &a})
+		results = append(results, a)
+	}
+	return results, nil
+}
+
+// maxDetail is how much of a verdict's detail is kept, in bytes.
+const maxDetail = 4 << 10
+
+func listed(changes repo.Changes) []nacre.Change {
+	list := make([]nacre.Change, 0, len(changes.Files))
+	for _, c := range changes.Files {
+		list = append(list, nacre.Change{Path: c.Path, Kind: string(c.Kind), Warning: c.Sensitive})
+	}
+	return list
+}
