@@ -1,0 +1,195 @@
+package tripwire
+
+import (
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+)
+
+// maxInput is how much of a tool's input is read, in bytes.
+const maxInput = 16 << 20
+
+// Called is told of a tool that an agent uses, as the agent says it: its name
+// and its input.
+func (w *Watch) Called(name string, input json.RawMessage) []Alarm {
+	if len(input) > maxInput {
+		return w.unread(name)
+	}
+	var fields map[string]any
+	if json.Unmarshal(input, &fields) != nil {
+		var text string
+		if json.Unmarshal(input, &text) != nil {
+			return nil
+		}
+		fields = map[string]any{"input": text} // a patch may come as bare text
+	}
+	var alarms []Alarm
+	written := changed(name, fields)
+	for _, text := range commands(fields) {
+		c := readCommand(text)
+		if c.unread {
+			alarms = append(alarms, w.unread(name)...)
+		}
+		if c.runs {
+			alarms = append(alarms, w.once(PipeToShell, "", name+" gives a download to a shell to run")...)
+		}
+		written = append(written, c.writes...)
+	}
+	for _, to := range written {
+		if what := sensitive(to); what != "" {
+			alarms = append(alarms, w.once(ConfigWrite, what, name+" writes "+what)...)
+		}
+	}
+	return alarms
+}
+
+// unread tells of a command that nobody can read before it runs, which is no
+// proof of anything.
+func (w *Watch) unread(name string) []Alarm {
+	alarms := w.once(PipeToShell, "unread", name+" runs a command that is too long or too deep to be read")
+	for i := range alarms {
+		alarms[i].Reaction = max(alarms[i].Reaction, Notify)
+	}
+	return alarms
+}
+
+// commands are the shell commands that a tool's input holds.
+func commands(fields map[string]any) []string {
+	var list []string
+	for _, key := range []string{"command", "cmd", "script", "commandLine", "shell_command", "chars"} {
+		switch value := fields[key].(type) {
+		case string:
+			list = append(list, value)
+		case []any:
+			list = append(list, joined(value))
+		}
+	}
+	return list
+}
+
+// joined is a list of words as one command, each word quoted.
+func joined(words []any) string {
+	var b strings.Builder
+	for _, word := range words {
+		text, ok := word.(string)
+		if !ok {
+			return ""
+		}
+		b.WriteString("'" + strings.ReplaceAll(text, "'", `'\''`) + "' ")
+	}
+	return b.String()
+}
+
+// contentKeys are the fields of tools that write; one that reads has none of them.
+func contentKeys() []string {
+	return []string{
+		"content", "contents", "new_string", "old_string", "new_source", "edits", "file_text", "insert_text", "new_str", "old_str", "text",
+	}
+}
+
+func pathKeys() []string {
+	return []string{
+		"file_path", "path", "notebook_path", "filePath", "filename", "file", "abs_path", "absolute_path", "target_file", "destination",
+		"dest", "new_path", "uri", "target", "output_path", "relative_path",
+	}
+}
+
+// changed are the files that a tool with such an input writes.
+func changed(name string, fields map[string]any) []string {
+	var list []string
+	for _, key := range []string{"input", "patch", "command"} {
+		if text, ok := fields[key].(string); ok && strings.Contains(text, "*** Begin Patch") {
+			list = append(list, patched(text)...)
+		}
+	}
+	has := func(key string) bool { _, ok := fields[key]; return ok }
+	if !slices.ContainsFunc(contentKeys(), has) && !changes(name) {
+		return list
+	}
+	for _, key := range pathKeys() {
+		if text, ok := fields[key].(string); ok {
+			list = append(list, absolute(workDir, strings.TrimPrefix(text, "file://")))
+		}
+	}
+	return list
+}
+
+// changes tells the tools that change files without a content of theirs.
+func changes(name string) bool {
+	if i := strings.LastIndex(name, "__"); i >= 0 {
+		name = name[i+2:]
+	}
+	switch strings.ToLower(name) {
+	case "delete", "delete_file", "remove_file", "move", "move_file", "rename_file", "copy_file", "write", "edit", "write_file", "edit_file":
+		return true
+	}
+	return false
+}
+
+// patched are the files that a patch touches.
+func patched(text string) []string {
+	var list []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		for _, header := range []string{"*** Add File:", "*** Update File:", "*** Delete File:", "*** Move to:"} {
+			if name, ok := strings.CutPrefix(line, header); ok {
+				list = append(list, absolute(workDir, strings.TrimSpace(name)))
+			}
+		}
+	}
+	return list
+}
+
+// Planted is told of a file that the host would obey later and that a sandbox
+// left in the project, relative to it.
+func (w *Watch) Planted(name string) []Alarm {
+	alarms := w.once(ConfigWrite, name, name+" is new in the project")
+	for i := range alarms {
+		// The operator's own command may have meant to; it is at its end in any case.
+		alarms[i].Reaction = max(alarms[i].Reaction, Notify)
+	}
+	return alarms
+}
+
+// sensitive names the configuration of ssh, of git's hooks or of an agent that a
+// path is of, or "". What such programs keep there for themselves is none.
+func sensitive(name string) string {
+	into := strings.HasSuffix(name, "/")
+	parts := strings.Split(strings.ToLower(strings.Trim(name, "/")), "/")
+	for i, part := range parts {
+		below := parts[i+1:]
+		if len(below) == 0 && into {
+			below = []string{"*"}
+		}
+		if rule, ok := configs()[part]; ok && len(below) > 0 && rule(below) {
+			return path.Join(append([]string{part}, below...)...)
+		}
+	}
+	last := parts[len(parts)-1]
+	switch last {
+	case ".mcp.json", ".claude.json", ".aider.conf.yml":
+		return last
+	}
+	return ""
+}
+
+// configs are the folders that hold configuration, with what of it counts.
+func configs() map[string]func(below []string) bool {
+	always := func([]string) bool { return true }
+	except := func(names ...string) func([]string) bool {
+		return func(below []string) bool { return !slices.Contains(names, below[0]) }
+	}
+	only := func(names ...string) func([]string) bool {
+		return func(below []string) bool { return slices.Contains(names, below[0]) }
+	}
+	return map[string]func([]string) bool{
+		".ssh":    except("known_hosts", "known_hosts.old"),
+		".claude": except("plans", "todos", "projects", "worktrees", "shell-snapshots", "statsig", "debug"),
+		".codex":  except("sessions", "log", "history.jsonl"),
+		".git":    only("hooks", "config", "commondir", "modules", "worktrees"),
+		".cursor": only("mcp.json", "hooks.json", "hooks", "cli.json", "cli-config.json", "*"),
+		".gemini": only("settings.json", "extensions", "*"),
+		".nacre":  always,
+	}
+}

@@ -1,0 +1,256 @@
+package tripwire
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// DecoyRandom is how many random bytes the decoys of one session are made of.
+const DecoyRandom = 160
+
+// Decoy is a credential that opens nothing. Nobody has a use for it but whoever
+// looks for credentials.
+type Decoy struct {
+	// Name says where it lies inside, such as ~/.aws/credentials.
+	Name string
+	// Shown says that ordinary commands print it.
+	Shown bool
+	value string
+}
+
+// DecoyFile is a file that holds decoys.
+type DecoyFile struct {
+	// Path is below the agent's home.
+	Path string
+	Data []byte
+}
+
+// Decoys are those of one session, unlike any other's.
+type Decoys struct {
+	// Files lie in the agent's home, Env is added to its environment.
+	Files []DecoyFile
+	Env   []string
+
+	needles []needle
+	filter  filter
+}
+
+// needle is one form of a decoy's value.
+type needle struct {
+	decoy Decoy
+	text  string // in lower case where fold is set
+	fold  bool
+}
+
+// The alphabets of what looks like a credential.
+const (
+	upper32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+	base62  = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+)
+
+// NewDecoys makes the decoys of a session from DecoyRandom random bytes. They
+// lie where no tool takes a credential from unless it is told to.
+func NewDecoys(random []byte) (*Decoys, error) {
+	if len(random) < DecoyRandom {
+		return nil, fmt.Errorf("decoys want %d random bytes", DecoyRandom)
+	}
+	draw := func(n int, alphabet string) string {
+		text := make([]byte, n)
+		for i := range text {
+			text[i] = alphabet[int(random[i])%len(alphabet)]
+		}
+		random = random[n:]
+		return string(text)
+	}
+	keyID, key := "AKIA"+draw(16, upper32), draw(40, base62)
+	token, deploy := "ghp_"+draw(36, base62), "dpl_"+draw(32, base62)
+	const aws, git, env = "~/.aws/credentials", "~/.git-credentials", "$DEPLOY_TOKEN"
+	d := &Decoys{
+		Files: []DecoyFile{
+			{".aws/credentials", fmt.Appendf(nil, "[prod-admin]\naws_access_key_id = %s\naws_secret_access_key = %s\n", keyID, key)},
+			{".git-credentials", fmt.Appendf(nil, "https://deploy:%s@git.corp.internal\n", token)},
+		},
+		Env: []string{"DEPLOY_TOKEN=" + deploy},
+	}
+	for _, decoy := range []Decoy{{aws, false, keyID}, {aws, false, key}, {git, false, token}, {env, true, deploy}} {
+		d.needles = append(d.needles, forms(decoy)...)
+	}
+	for _, n := range d.needles {
+		if len(n.text) < 2*block {
+			return nil, errors.New("a decoy's form is too short to be told from chance")
+		}
+		d.filter.add(n.text)
+	}
+	return d, nil
+}
+
+// forms are the spellings in which a value is looked for: as it is in any case,
+// in hexadecimal, and within what was encoded in base64.
+func forms(d Decoy) []needle {
+	list := []needle{
+		{d, strings.ToLower(d.value), true}, {d, hex.EncodeToString([]byte(d.value)), true},
+	}
+	for shift := range 3 {
+		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			text := encoding.EncodeToString([]byte(strings.Repeat("\x00", shift) + d.value))
+			// The first and the last characters hold bits of what is beside it.
+			first, whole := (shift*8+5)/6, (shift+len(d.value))*8/6
+			if n := (needle{d, text[first:whole], false}); n != list[len(list)-1] {
+				list = append(list, n)
+			}
+		}
+	}
+	return list
+}
+
+// Find looks for a decoy in a text, in all its forms, also where single
+// characters are written as %41 or \u0041.
+func (d *Decoys) Find(text []byte) (Decoy, bool) {
+	if found, ok := d.find(text); ok {
+		return found, true
+	}
+	if plain, changed := unescape(text); changed {
+		return d.find(plain)
+	}
+	return Decoy{}, false
+}
+
+// Stream looks for decoys in a stream that comes in pieces.
+type Stream struct {
+	decoys *Decoys
+	tail   []byte
+}
+
+// keep is how much of a piece is looked at again with the next: the longest
+// form, with each character escaped.
+const keep = 6 * 128
+
+// Stream begins one.
+func (d *Decoys) Stream() *Stream { return &Stream{decoys: d} }
+
+// Next looks at the next piece.
+func (s *Stream) Next(piece []byte) (Decoy, bool) {
+	seam := append(s.tail, piece[:min(len(piece), keep)]...)
+	if found, ok := s.decoys.Find(seam); ok {
+		return found, true
+	}
+	if len(piece) > keep {
+		if found, ok := s.decoys.Find(piece); ok {
+			return found, true
+		}
+		seam = piece
+	}
+	s.tail = append(s.tail[:0:0], seam[max(0, len(seam)-keep):]...)
+	return Decoy{}, false
+}
+
+const (
+	// block is how many bytes are compared at once. Every form is at least two
+	// blocks long, so that one block of it begins at a multiple of block.
+	block = 8
+	// fold8 makes ASCII letters lower case; what else it changes is compared again.
+	fold8      = 0x2020202020202020
+	filterBits = 12
+)
+
+// filter knows the blocks that occur in needles, so that most of a text is
+// passed over a block at a time.
+type filter struct {
+	bits   [1 << (filterBits - 6)]uint64
+	blocks map[uint64]bool
+}
+
+func (f *filter) add(text string) {
+	if f.blocks == nil {
+		f.blocks = map[uint64]bool{}
+	}
+	for i := 0; i+block <= len(text); i++ {
+		b := load([]byte(text[i : i+block]))
+		f.blocks[b] = true
+		h := slot(b)
+		f.bits[h>>6] |= 1 << (h & 63)
+	}
+}
+
+func (f *filter) may(b uint64) bool {
+	h := slot(b)
+	return f.bits[h>>6]&(1<<(h&63)) != 0 && f.blocks[b]
+}
+
+func load(b []byte) uint64 {
+	_ = b[7]
+	return (uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56) | fold8
+}
+
+func slot(b uint64) uint64 { return b * 0x9e3779b97f4a7c15 >> (64 - filterBits) }
+
+func (d *Decoys) find(text []byte) (Decoy, bool) {
+	for i := 0; i+block <= len(text); i += block {
+		if !d.filter.may(load(text[i : i+block])) {
+			continue
+		}
+		for _, n := range d.needles {
+			from, to := max(0, i-len(n.text)), min(len(text), i+block+len(n.text))
+			if n.in(string(text[from:to])) {
+				return n.decoy, true
+			}
+		}
+	}
+	return Decoy{}, false
+}
+
+func (n needle) in(text string) bool {
+	if n.fold {
+		text = strings.ToLower(text)
+	}
+	return strings.Contains(text, n.text)
+}
+
+// unescape reads %41 and \u0041 as the characters that they stand for.
+func unescape(text []byte) (plain []byte, changed bool) {
+	for i := 0; i < len(text); i++ {
+		from, digits := 0, 0
+		switch text[i] {
+		case '%':
+			from, digits = i+1, 2
+		case '\\':
+			from, digits = i+2, 4
+		}
+		c, ok := code(text, from, digits)
+		if !ok || text[i] == '\\' && text[i+1] != 'u' {
+			if changed {
+				plain = append(plain, text[i])
+			}
+			continue
+		}
+		if !changed {
+			plain, changed = append(make([]byte, 0, len(text)), text[:i]...), true
+		}
+		plain = append(plain, c)
+		i = from + digits - 1
+	}
+	return plain, changed
+}
+
+// code is the ASCII character that hexadecimal digits stand for.
+func code(text []byte, from, digits int) (byte, bool) {
+	if digits == 0 || from+digits > len(text) {
+		return 0, false
+	}
+	value := 0
+	for _, c := range text[from : from+digits] {
+		switch {
+		case '0' <= c && c <= '9':
+			value = value<<4 | int(c-'0')
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			value = value<<4 | int(c|0x20-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return byte(value), value < 0x80
+}

@@ -1,0 +1,196 @@
+// Package tripwire promises a reaction to what a session does that ordinary
+// work does not: a decoy credential that is used, a download that is run as a
+// script, a write to the configuration of ssh or of an agent, a credential used
+// without approval, a burst of refusals, an injection's fingerprints (M-58).
+// It decides, from what it is told and nothing else; it reads no file, stops
+// nothing and records nothing.
+//
+// A tripwire is no wall. What an agent says of its own tools is a claim, and a
+// command can be written so that nobody reads it before it runs: what holds is
+// the sandbox, the egress list and the door. A tripwire says that somebody
+// tries, and ends it there.
+package tripwire
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Wire is one kind of tripwire.
+type Wire string
+
+// The tripwires.
+const (
+	// DeniedEgress is a connection that the session's list refused.
+	DeniedEgress Wire = "denied_egress"
+	// Credential is a credential that was used without approval.
+	Credential Wire = "credential_use"
+	// PipeToShell is a download that a shell or an interpreter is given to run.
+	PipeToShell Wire = "pipe_to_shell"
+	// ConfigWrite is a write to the configuration of ssh, git's hooks or an agent.
+	ConfigWrite Wire = "config_write"
+	// Canary is the use of a decoy credential, which is good for nothing.
+	Canary Wire = "canary"
+	// Burst is more refusals in a minute than work makes by mistake.
+	Burst Wire = "burst"
+	// Injection is a text that gives orders to an agent which reads it.
+	Injection Wire = "injection"
+)
+
+// Wires are all tripwires.
+func Wires() []Wire {
+	return []Wire{DeniedEgress, Credential, PipeToShell, ConfigWrite, Canary, Burst, Injection}
+}
+
+// Reaction is what follows. The zero value is the strictest.
+type Reaction uint8
+
+// The reactions.
+const (
+	// Contain ends the run: nothing of it runs on, reaches out or is granted.
+	Contain Reaction = iota
+	// Notify records it and tells the operator; the run goes on.
+	Notify
+	// Block does nothing beyond the refusal that there was.
+	Block
+)
+
+var reactionNames = [...]string{"contain", "notify", "block"}
+
+func (r Reaction) String() string {
+	if int(r) < len(reactionNames) {
+		return reactionNames[r]
+	}
+	return reactionNames[Contain]
+}
+
+// UnmarshalText accepts exactly "contain", "notify" or "block".
+func (r *Reaction) UnmarshalText(text []byte) error {
+	i := slices.Index(reactionNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("reaction %.40q: contain, notify or block", text)
+	}
+	*r = Reaction(i)
+	return nil
+}
+
+// Reactions says what each tripwire does. What is missing contains.
+type Reactions map[Wire]Reaction
+
+// Default are the reactions of row M-58.
+func Default() Reactions {
+	return Reactions{
+		DeniedEgress: Block, Credential: Contain, PipeToShell: Contain, ConfigWrite: Contain, Canary: Contain,
+		Burst: Notify, Injection: Notify,
+	}
+}
+
+const (
+	// BurstDenials is how many refusals within BurstSpan are a burst.
+	BurstDenials = 30
+	// BurstSpan is one minute.
+	BurstSpan = time.Minute
+	// maxTold is how many different alarms a session is told of.
+	maxTold = 256
+)
+
+// Alarm is a tripwire that was touched.
+type Alarm struct {
+	Wire     Wire
+	Reaction Reaction
+	// What says what happened, in words of ours and names; no secret's value.
+	What string
+}
+
+// Watch follows one session. It is safe for concurrent use.
+type Watch struct {
+	reactions Reactions
+
+	mu      sync.Mutex
+	denials [BurstDenials]time.Time // a ring
+	next    int
+	told    map[string]bool
+}
+
+// New makes a watch of a session that has done nothing yet.
+func New(reactions Reactions) *Watch {
+	return &Watch{reactions: reactions, told: map[string]bool{}}
+}
+
+// Refused is told of each connection that was refused, and when.
+func (w *Watch) Refused(now time.Time, host string) []Alarm {
+	w.mu.Lock()
+	oldest := w.denials[w.next]
+	w.denials[w.next] = now
+	w.next = (w.next + 1) % BurstDenials
+	burst := !oldest.IsZero() && now.Sub(oldest) < BurstSpan
+	if burst {
+		w.denials = [BurstDenials]time.Time{} // the next one is another burst
+	}
+	w.mu.Unlock()
+	alarms := w.once(DeniedEgress, host, "egress to "+host+" was refused")
+	if burst {
+		alarms = append(alarms, Alarm{Burst, w.reaction(Burst), fmt.Sprintf("%d refusals within a minute, the last of %s", BurstDenials, host)})
+	}
+	return alarms
+}
+
+// Used is told that a credential of the operator's was used.
+func (w *Watch) Used(name string, approved bool) []Alarm {
+	if approved {
+		return nil
+	}
+	return w.once(Credential, name, "credential "+name+" was used without approval")
+}
+
+// Place is where a decoy was seen.
+type Place string
+
+// The places.
+const (
+	InEgress Place = "a connection"
+	InCall   Place = "a tool call"
+	InModel  Place = "a request to the model"
+	InMerge  Place = "a file of the result"
+)
+
+// Seen is told of a decoy that turned up. A variable of the environment that
+// the model is shown is no use of it: `env` prints it, and it goes nowhere else.
+func (w *Watch) Seen(d Decoy, where Place) []Alarm {
+	alarms := w.once(Canary, d.Name+string(where), "the decoy credential "+d.Name+" is in "+string(where))
+	if d.Shown && where == InModel {
+		for i := range alarms {
+			alarms[i].Reaction = max(alarms[i].Reaction, Notify)
+		}
+	}
+	return alarms
+}
+
+func (w *Watch) reaction(wire Wire) Reaction { return min(w.reactions[wire], Block) }
+
+// once gives an alarm the first time that it is raised for one thing. One that
+// contains is given each time.
+func (w *Watch) once(wire Wire, key, what string) []Alarm {
+	alarm := Alarm{wire, w.reaction(wire), what}
+	key = string(wire) + "\x00" + key
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if alarm.Reaction != Contain {
+		if w.told[key] || len(w.told) >= maxTold {
+			return nil
+		}
+		w.told[key] = true
+	}
+	return []Alarm{alarm}
+}
+
+// Strictest is the reaction that all alarms together ask for; Block where there are none.
+func Strictest(alarms []Alarm) Reaction {
+	if len(alarms) == 0 {
+		return Block
+	}
+	return slices.MinFunc(alarms, func(a, b Alarm) int { return cmp.Compare(a.Reaction, b.Reaction) }).Reaction
+}
