@@ -1,0 +1,8 @@
+package main
+
+import "github.com/spf13/cobra"
+
+func (a *app) taskCommand() *cobra.Command {
+	return group("task", "hand tasks to agents: compose, prepare",
+		a.taskComposeCommand(), a.taskPrepareCommand())
+}
