@@ -28,6 +28,9 @@ const (
 // cursor, reorder what is read, or hide. What is left out is marked, and the
 // agent's own words are named as such (D-13).
 func Render(q nacre.Question) string {
+	if text, ok := renderEgress(q); ok {
+		return text
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "? %s  %s wants to run\n", Escape(q.ID), shown(string(q.Group), maxWhy))
 	fmt.Fprintf(&b, "    tool       %s\n", shown(string(q.Capability), maxWhy))

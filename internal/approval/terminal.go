@@ -84,7 +84,7 @@ func (t Terminal) Prompt(ctx context.Context, q nacre.Question) error {
 	}
 	t.discard(ctx, settled)
 	for range maxTries {
-		if _, err := io.WriteString(t.Out, "    approve? y or n (y 15m: the same for 15 minutes; y tool 15m: this tool; never): "); err != nil {
+		if _, err := io.WriteString(t.Out, prompt(q)); err != nil {
 			return err
 		}
 		select {

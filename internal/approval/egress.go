@@ -1,0 +1,102 @@
+package approval
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// Egress is the capability of a question whether one host may be reached, which
+// is asked after a connection to it was refused (M-23).
+const Egress nacre.CapabilityID = "nacre.egress"
+
+// EgressSpan is for how long an approval that names no time lets a host be
+// reached. All end with their session.
+const EgressSpan = 30 * time.Minute
+
+// route is what is asked for, as the arguments of the question.
+type route struct {
+	Host     string         `json:"host"`
+	Port     uint16         `json:"port"`
+	Protocol nacre.Protocol `json:"protocol"`
+}
+
+// EgressQuestion asks for exactly one host, port and protocol.
+func EgressQuestion(rule nacre.EgressRule, why string) (nacre.Question, error) {
+	arguments, err := json.Marshal(route{rule.Host, rule.Port, rule.Protocol})
+	if err != nil {
+		return nacre.Question{}, err
+	}
+	digest := sha256.Sum256(append([]byte(string(Egress)+"\n"), arguments...))
+	return nacre.Question{Capability: Egress, Arguments: arguments, Digest: hex.EncodeToString(digest[:]), Why: why}, nil
+}
+
+// Span is how long a host may be reached by this ruling; zero where it may not.
+func Span(r nacre.Ruling) time.Duration {
+	switch {
+	case r.Verdict != nacre.Allow:
+		return 0
+	case r.For > 0:
+		return min(r.For, MaxStanding)
+	}
+	return EgressSpan
+}
+
+// Propose is Ask for whoever must not wait: it returns the question's id as soon
+// as it can be answered. decided is called once, with what Ask would have
+// returned, before Close returns; the desk's own goroutine calls it.
+func (d *Desk) Propose(ctx context.Context, q nacre.Question, decided func(nacre.Question, nacre.Ruling, error)) (string, error) {
+	if err := d.check(ctx, &q); err != nil {
+		return "", err
+	}
+	p, err := d.open(q)
+	if err != nil {
+		return "", err
+	}
+	go func() { // Close waits for it
+		defer d.asking.Done()
+		d.await(ctx, p)
+		<-p.settled
+		decided(copyOf(p.q), p.ruling, p.err)
+	}()
+	if d.o.Notify != nil {
+		d.o.Notify(copyOf(p.q))
+	}
+	return p.q.ID, nil
+}
+
+// renderEgress shows what would be reachable. A host is ASCII by the time that
+// it is asked for; what it is in another alphabet is not shown, and said.
+func renderEgress(q nacre.Question) (string, bool) {
+	var r route
+	if q.Capability != Egress || json.Unmarshal(q.Arguments, &r) != nil {
+		return "", false
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "? %s  %s wants to reach\n", Escape(q.ID), shown(string(q.Group), maxWhy))
+	fmt.Fprintf(&b, "    host       %s:%s (%s)\n", shown(r.Host, maxWhy), strconv.Itoa(int(r.Port)), r.Protocol)
+	if strings.Contains(r.Host, "xn--") {
+		fmt.Fprintf(&b, "    look       this name is in another alphabet: it may look like a name that it is not\n")
+	}
+	fmt.Fprintf(&b, "    opens      this host and port alone, for %v or as long as you say, in this session only\n", EgressSpan)
+	if q.Why != "" {
+		fmt.Fprintf(&b, "    asked for  %s\n", shown(q.Why, maxWhy))
+	}
+	fmt.Fprintf(&b, "    expires    %s\n", q.Expires.Format("15:04:05 MST"))
+	return b.String(), true
+}
+
+// prompt is what a terminal asks below a question.
+func prompt(q nacre.Question) string {
+	if q.Capability == Egress {
+		return "    approve? y or n (y 15m: for 15 minutes): "
+	}
+	return "    approve? y or n (y 15m: the same for 15 minutes; y tool 15m: this tool; never): "
+}
