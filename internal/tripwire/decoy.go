@@ -1,6 +1,7 @@
 package tripwire
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -153,7 +154,7 @@ const (
 	block = 8
 	// fold8 makes ASCII letters lower case; what else it changes is compared again.
 	fold8      = 0x2020202020202020
-	filterBits = 12
+	filterBits = 16
 )
 
 // filter knows the blocks that occur in needles, so that most of a text is
@@ -212,33 +213,32 @@ func (n needle) in(text string) bool {
 
 // unescape reads %41 and \u0041 as the characters that they stand for.
 func unescape(text []byte) (plain []byte, changed bool) {
-	for i := 0; i < len(text); i++ {
-		from, digits := 0, 0
-		switch text[i] {
-		case '%':
-			from, digits = i+1, 2
-		case '\\':
+	done := 0
+	for i := 0; ; {
+		next := bytes.IndexAny(text[i:], `%\`)
+		if next < 0 {
+			break
+		}
+		i += next
+		from, digits := i+1, 2
+		if text[i] == '\\' {
 			from, digits = i+2, 4
 		}
 		c, ok := code(text, from, digits)
-		if !ok || text[i] == '\\' && text[i+1] != 'u' {
-			if changed {
-				plain = append(plain, text[i])
-			}
+		if !ok || digits == 4 && text[i+1] != 'u' {
+			i++
 			continue
 		}
-		if !changed {
-			plain, changed = append(make([]byte, 0, len(text)), text[:i]...), true
-		}
-		plain = append(plain, c)
-		i = from + digits - 1
+		plain = append(append(plain, text[done:i]...), c)
+		i = from + digits
+		done = i
 	}
-	return plain, changed
+	return append(plain, text[done:]...), done > 0
 }
 
 // code is the ASCII character that hexadecimal digits stand for.
 func code(text []byte, from, digits int) (byte, bool) {
-	if digits == 0 || from+digits > len(text) {
+	if from+digits > len(text) {
 		return 0, false
 	}
 	value := 0
