@@ -210,6 +210,8 @@ var verifiers = map[string]string{
 	"scope_no_rule_edits":         "no-rule-edits",
 	"safety_no_dep_bump":          "no-dep-bump",
 	"safety_no_mass_delete":       "no-mass-delete",
+	"tools_deny_tools":            "deny-tools",
+	"tools_read_only":             "deny-tools",
 	"quality_constructor_pattern": "constructor-pattern",
 	"quality_cargo_check_green":   "cargo-check-green",
 	"quality_go_check_green":      "go-check-green",
