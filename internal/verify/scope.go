@@ -105,12 +105,20 @@ func (d delta) against(rule gate.Rule) []string {
 				name = project + "/" + name
 			}
 			if decision := rule.Place(name, world); !decision.Allowed {
-				findings = append(findings, fmt.Sprintf("%q was %s: %s", c.path, c.kind, decision.Reason))
+				findings = append(findings, fmt.Sprintf("%q was %s%s: %s", c.path, c.kind, c.leads(), decision.Reason))
 				break
 			}
 		}
 	}
 	return findings
+}
+
+// leads says where a new link leads, for a reason.
+func (c change) leads() string {
+	if !c.is.link {
+		return ""
+	}
+	return fmt.Sprintf(", a link to %.200q", c.is.target)
 }
 
 var errAbsolute = errors.New("an absolute link leads out of the tree")
