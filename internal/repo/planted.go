@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -132,9 +131,6 @@ func reasonOf(name string, kind fs.FileMode) string {
 	}
 	if kind&(fs.ModeNamedPipe|fs.ModeSocket|fs.ModeDevice|fs.ModeCharDevice|fs.ModeIrregular) != 0 {
 		return reasonSpecial
-	}
-	if strings.HasPrefix(path.Base(name), "-") {
-		return reasonOption
 	}
 	return ""
 }

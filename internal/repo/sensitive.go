@@ -35,6 +35,8 @@ var sensitiveDirs = map[string]string{
 	".cargo": reasonBuild, ".mvn": reasonBuild, ".yarn": reasonBuild, ".bazel": reasonBuild, ".bundle": reasonBuild,
 	".circleci": reasonCI, ".buildkite": reasonCI, ".gitlab": reasonCI, ".ci": reasonCI, ".forgejo": reasonCI, ".gitea": reasonCI,
 	".github": reasonCI, ".woodpecker": reasonCI,
+	"node_modules": reasonDeps, "bower_components": reasonDeps, ".venv": reasonDeps, "venv": reasonDeps, ".tox": reasonDeps,
+	"site-packages": reasonDeps,
 }
 
 // sensitiveNames are base names, lower-case.
@@ -95,6 +97,11 @@ func sensitiveName(name string) string {
 			return reason
 		}
 	}
+	for _, part := range parts {
+		if strings.HasPrefix(part, "-") {
+			return reasonOption
+		}
+	}
 	return ""
 }
 
@@ -116,7 +123,7 @@ func (p *Project) markSensitive(ctx context.Context, tree string, files []Change
 		if f.NewMode == modeLink {
 			links = append(links, f.Path)
 		}
-		arrived = arrived || f.Kind == Added
+		arrived = arrived || f.Kind == Added || path.Base(f.Path) == "config" // of a folder that git may take for a repository
 	}
 	if !arrived && len(links) == 0 {
 		return nil
@@ -126,6 +133,7 @@ func (p *Project) markSensitive(ctx context.Context, tree string, files []Change
 		return err
 	}
 	markCase(files, entries)
+	markBare(files, entries)
 	return p.markLinks(ctx, files, links, entries)
 }
 
@@ -148,6 +156,37 @@ func markCase(files []Change, entries map[string]entry) {
 		for _, part := range append(parents(f.Path), f.Path) {
 			if count[strings.ToLower(part)] > 1 {
 				files[i].Sensitive = reasonCase
+			}
+		}
+	}
+}
+
+// markBare finds folders that git takes for a repository, without any .git: it
+// obeys their configuration as soon as somebody enters them.
+func markBare(files []Change, entries map[string]entry) {
+	const head, objects, refs = 1, 2, 4
+	has := make(map[string]int)
+	for name := range entries {
+		dirs := parents(name)
+		for _, dir := range dirs {
+			switch path.Base(dir) {
+			case "objects":
+				has[path.Dir(dir)] |= objects
+			case "refs":
+				has[path.Dir(dir)] |= refs
+			}
+		}
+		switch path.Base(name) {
+		case "HEAD":
+			has[path.Dir(name)] |= head
+		case "commondir": // it names where objects and refs are
+			has[path.Dir(name)] |= objects | refs
+		}
+	}
+	for i, f := range files {
+		for _, dir := range parents(f.Path) {
+			if has[dir] == head|objects|refs && f.Kind != Deleted && f.Sensitive == "" {
+				files[i].Sensitive = reasonNested
 			}
 		}
 	}

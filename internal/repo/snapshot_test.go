@@ -152,8 +152,9 @@ func TestSensitiveChangesArePointedOut(t *testing.T) {
 		"setup.py", "pyproject.toml", "conftest.py", "x.pth", "build.rs", "Cargo.toml", ".cargo/config.toml", "go.mod", "build.gradle.kts",
 		"gradlew", "pom.xml", "CMakeLists.txt", "Dockerfile", ".husky/pre-commit", ".pre-commit-config.yaml", ".gitlab-ci.yml", "x.code-workspace",
 		"readme.MD", "SRC/x", "new\nline", "esc\x1b[31m", "rtl\u202etxt", "not\xffutf8", ".CLAUDE/x", "Sub/.Vscode/x",
+		"-rf", "sub/--checkpoint=1", "lib/node_modules/x/index.js", ".venv/bin/activate", "bare/HEAD", "bare/config", "bare/objects/x", "bare/refs/x",
 	}
-	plain := []string{"main.go", "docs/x.md", "lib/package.jsonx", "gitignore", "environment", "naïve.txt", "日本"}
+	plain := []string{"main.go", "half/HEAD", "half/config", "half/refs/x", "a-b", "docs/x.md", "lib/package.jsonx", "gitignore", "environment", "naïve.txt", "日本"}
 	u := withFiles(t, project)
 	r := open(t, u)
 	for _, name := range append(slices.Clone(sensitive), plain...) {
