@@ -29,11 +29,21 @@ func (p *Proxy) connect(ctx context.Context, c *client, h *head) {
 		return
 	}
 	d.rule = rule
+	list := p.opened[t]
+	if len(list) > 0 && rule.Protocol != nacre.ProtocolTLS {
+		d.opened, d.reason, d.detail = true, ReasonProtocol, "a credential is for this host, so it is reached over TLS alone"
+		p.deny(ctx, c, d)
+		return
+	}
 	ctx, cancel := p.while(ctx, until)
 	defer cancel()
 	to, err := p.addresses(ctx, t.host, rule)
 	if err != nil {
 		p.denyFor(ctx, c, d, err)
+		return
+	}
+	if len(list) > 0 {
+		p.tunnelOpened(ctx, c, d, to)
 		return
 	}
 	if rule.Protocol == nacre.ProtocolTLS {

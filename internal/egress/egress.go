@@ -1,8 +1,10 @@
 // Package egress promises that a sandbox reaches the hosts of its session's
 // list and nothing else: a proxy on one unix socket that refuses by default,
 // matches before it resolves, dials only an address it has checked, and writes
-// a record of every decision (M-20, M-21, M-23). It does not look inside TLS:
-// what an allowed host does behind a matching server name is not seen.
+// a record of every decision (M-20, M-21, M-23). It does not look inside TLS,
+// and what an allowed host does behind a matching server name is not seen,
+// except for hosts that a credential is for: there it opens TLS, lets through
+// what the credential allows, adds it, and searches the answers for it (M-22).
 package egress
 
 import (
@@ -87,8 +89,11 @@ type Options struct {
 	// never called for a host that is not listed, nor for one that is pinned.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Dial connects to a checked address; nil means plain TCP.
-	Dial   func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
-	Limits Limits
+	Dial func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
+	// Credentials are for hosts whose TLS is opened, which Authority is for; both or none.
+	Credentials []Credential
+	Authority   *Authority
+	Limits      Limits
 	// Propose, where set, is told of each refusal that a rule would let through,
 	// once it is decided and recorded. What it returns is how to ask for that, and
 	// is told to the client. It must not wait for anybody.
@@ -106,6 +111,10 @@ type Proxy struct {
 	// accepted counts connections, for Limits.Total.
 	accepted atomic.Int64
 	serial   atomic.Uint64
+	// opened are the credentials of each host whose TLS is opened.
+	opened map[target][]Credential
+	// requests are under way on such hosts, buffered the bytes held for signatures.
+	requests, buffered atomic.Int64
 }
 
 // New checks the rules and makes a proxy. It opens nothing.
@@ -117,13 +126,17 @@ func New(opts Options) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("egress: %w", err)
 	}
+	opened, err := openedHosts(opts.Credentials, opts.Authority)
+	if err != nil {
+		return nil, fmt.Errorf("egress: %w", err)
+	}
 	if opts.Resolve == nil {
 		opts.Resolve = systemResolve
 	}
 	if opts.Dial == nil {
 		opts.Dial = systemDial
 	}
-	return &Proxy{rules: rules, opts: opts, limits: opts.Limits.withDefaults()}, nil
+	return &Proxy{rules: rules, opts: opts, limits: opts.Limits.withDefaults(), opened: opened}, nil
 }
 
 // Serve answers connections until ctx ends or the listener fails, then closes

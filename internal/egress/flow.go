@@ -32,6 +32,12 @@ type detail struct {
 	// the one of them that was reached; in a refusal, the one that was refused.
 	Address string `json:"address,omitempty"`
 	Pinned  bool   `json:"pinned,omitempty"`
+	// Path without its query, Status and Credential are of a request on a host
+	// whose TLS is opened.
+	Path       string `json:"path,omitempty"`
+	Status     int    `json:"status,omitempty"`
+	Credential string `json:"credential,omitempty"`
+	Opened     bool   `json:"opened,omitempty"`
 	// Sent and Received are bytes as the sandbox counts them.
 	Sent     *int64 `json:"bytes_sent,omitempty"`
 	Received *int64 `json:"bytes_received,omitempty"`
@@ -58,7 +64,7 @@ func (p *Proxy) recordDenied(ctx context.Context, d denial) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	_ = p.opts.Record.Append(ctx, p.record(nacre.OutcomeDenied, d.reason, p.correlation(), // a log that fails also refuses what is allowed
-		detail{Host: d.target.host, Port: d.target.port, Method: d.method, Rule: d.ruleName(), Address: d.address}))
+		detail{Host: d.target.host, Port: d.target.port, Method: d.method, Rule: d.ruleName(), Address: d.address, Path: d.path, Credential: d.credential}))
 }
 
 func (p *Proxy) denyFor(ctx context.Context, c *client, d denial, err error) {
@@ -125,7 +131,7 @@ func (p *Proxy) allow(ctx context.Context, d denial, to []netip.AddrPort) (*flow
 	}
 	f := &flow{proxy: p, correlation: p.correlation(), detail: detail{
 		Host: d.target.host, Port: d.target.port, Method: d.method, Rule: d.ruleName(), Address: to[0].String(),
-		Pinned: d.rule.Pin.IsValid(),
+		Pinned: d.rule.Pin.IsValid(), Opened: d.opened,
 	}}
 	if err := p.opts.Record.Commit(ctx, p.record(nacre.OutcomeAllowed, ReasonListed, f.correlation, f.detail)); err != nil {
 		return nil, refusal(ReasonAudit, "the record could not be written")
@@ -268,4 +274,17 @@ func closeWrite(c net.Conn) {
 		return
 	}
 	_ = c.Close()
+}
+
+// touch notes that something moved.
+func (f *flow) touch() { f.active.Store(time.Now().UnixNano()) }
+
+// move counts bytes against the session's limit.
+func (f *flow) move(n int) error {
+	f.touch()
+	if f.proxy.moved.Add(int64(n)) > f.proxy.limits.Bytes {
+		f.finish(ReasonBytes)
+		return refusal(ReasonBytes, "the session's bytes are used up")
+	}
+	return nil
 }

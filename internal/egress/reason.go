@@ -74,6 +74,33 @@ const (
 	ReasonIdle Reason = "idle"
 )
 
+// The reasons of requests on a host whose TLS is opened (M-22).
+const (
+	// ReasonPath refuses a path that two servers could take for two places.
+	ReasonPath Reason = "ambiguous_path"
+	// ReasonPathNotLeased refuses a path that no credential is for.
+	ReasonPathNotLeased Reason = "path_not_leased"
+	// ReasonMethodNotLeased refuses a method that the credential is not for.
+	ReasonMethodNotLeased Reason = "method_not_leased"
+	// ReasonAuthority refuses a Host or :authority that is not the CONNECT's.
+	ReasonAuthority Reason = "authority_mismatch"
+	// ReasonRedirecting refuses what makes a server act on another method, path or host.
+	ReasonRedirecting Reason = "request_redirecting"
+	// ReasonUpgrade refuses another protocol, such as a websocket: it could not be searched.
+	ReasonUpgrade Reason = "upgrade_refused"
+	// ReasonCredential says that there is no value to use now.
+	ReasonCredential Reason = "credential_unavailable"
+	// ReasonCertificate says that the host's certificate was not accepted.
+	ReasonCertificate Reason = "certificate_not_trusted"
+	// ReasonLeak ends an answer that held the credential.
+	ReasonLeak Reason = "credential_in_answer"
+	// ReasonEncoded refuses an answer in a coding that cannot be searched.
+	ReasonEncoded Reason = "encoded_answer"
+	// ReasonHandshake says that the client did not accept the session's authority,
+	// or broke off the handshake.
+	ReasonHandshake Reason = "handshake_failed"
+)
+
 // reasonError carries a reason through the readers of this package.
 type reasonError struct {
 	reason Reason
@@ -112,6 +139,9 @@ type denial struct {
 	detail string
 	// address is what the host resolved to where that is why.
 	address string
+	// path and credential are of a request on a host whose TLS is opened.
+	path, credential string
+	opened           bool
 	// proposal is how a person can approve it now, or "".
 	proposal string
 }
@@ -126,17 +156,19 @@ func (d denial) ruleName() string {
 
 func (d denial) status() int {
 	switch d.reason {
-	case ReasonMalformed:
+	case ReasonMalformed, ReasonPath:
 		return 400
+	case ReasonAuthority:
+		return http.StatusMisdirectedRequest
 	case ReasonMethod:
 		return 405
 	case ReasonTimeout, ReasonIdle:
 		return 408
 	case ReasonTooLarge:
 		return 431
-	case ReasonResolve, ReasonDial, ReasonUpstream:
+	case ReasonResolve, ReasonDial, ReasonUpstream, ReasonCertificate, ReasonLeak, ReasonEncoded:
 		return http.StatusBadGateway
-	case ReasonBusy, ReasonAudit:
+	case ReasonBusy, ReasonAudit, ReasonCredential:
 		return 503
 	}
 	return 403
@@ -190,7 +222,7 @@ func (d denial) text() string {
 
 // ask is the rule that would let this through, or "" where none would.
 func (d denial) ask() string {
-	if !d.target.valid() || (d.reason != ReasonNotListed && d.reason != ReasonProtocol) {
+	if d.opened || !d.target.valid() || (d.reason != ReasonNotListed && d.reason != ReasonProtocol) {
 		return ""
 	}
 	rule := d.target.String()

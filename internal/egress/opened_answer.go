@@ -1,0 +1,175 @@
+package egress
+
+import (
+	"compress/gzip"
+	"compress/zlib"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// answering brings one answer of an opened host inside, searched for the
+// credential's values.
+type answering struct {
+	w        http.ResponseWriter
+	resp     *http.Response
+	secrets  []string
+	bodiless bool
+	// begun says that the client was sent any of it.
+	begun    bool
+	received int64
+}
+
+// run says why the answer ended; ReasonDone says that it is whole.
+func (a *answering) run() Reason {
+	if a.resp.StatusCode < 200 {
+		return ReasonUpstream // another protocol was not asked for
+	}
+	body, plain, reason := a.decoded()
+	if reason != ReasonDone {
+		return reason
+	}
+	if a.leaks(a.resp.Header) {
+		return ReasonLeak
+	}
+	a.head(plain)
+	if a.bodiless {
+		a.begun = true
+		a.w.WriteHeader(a.resp.StatusCode)
+		return ReasonDone
+	}
+	return a.body(body)
+}
+
+// decoded gives the body so that it can be searched; plain says that it is as
+// the host sent it.
+func (a *answering) decoded() (body io.Reader, plain bool, reason Reason) {
+	var codings []string
+	for _, value := range a.resp.Header["Content-Encoding"] {
+		for coding := range strings.SplitSeq(value, ",") {
+			if coding = lowerASCII(strings.TrimSpace(coding)); coding != "" && coding != "identity" {
+				codings = append(codings, coding)
+			}
+		}
+	}
+	if len(codings) == 0 || a.bodiless {
+		return a.resp.Body, true, ReasonDone
+	}
+	if len(codings) > 1 || a.resp.StatusCode == http.StatusPartialContent {
+		return nil, false, ReasonEncoded
+	}
+	var err error
+	switch codings[0] {
+	case "gzip", "x-gzip":
+		body, err = gzip.NewReader(a.resp.Body)
+	case "deflate":
+		body, err = zlib.NewReader(a.resp.Body)
+	default:
+		return nil, false, ReasonEncoded
+	}
+	if errors.Is(err, io.EOF) {
+		return http.NoBody, false, ReasonDone // nothing, encoded as nothing
+	}
+	if err != nil {
+		return nil, false, ReasonEncoded
+	}
+	return body, false, ReasonDone
+}
+
+// leaks searches headers, names and all, each as a text of its own.
+func (a *answering) leaks(headers http.Header) bool {
+	for name, values := range headers {
+		for _, value := range values {
+			if _, leak := newLeakScan(a.secrets).feed([]byte(name + ": " + value)); leak {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// notAnswered are headers of an answer that end here: of the connection, and of
+// a session that the host would begin with whoever holds its cookies.
+var notAnswered = append(slices.Clone(hopByHop), "set-cookie", "set-cookie2", "alt-svc")
+
+func (a *answering) head(plain bool) {
+	dropped := slices.Clone(notAnswered)
+	for _, value := range a.resp.Header["Connection"] {
+		for name := range strings.SplitSeq(value, ",") {
+			dropped = append(dropped, lowerASCII(strings.TrimSpace(name)))
+		}
+	}
+	to := a.w.Header()
+	for name, values := range a.resp.Header {
+		if lower := lowerASCII(name); !slices.Contains(dropped, lower) && (plain || lower != "content-encoding") {
+			to[name] = values
+		}
+	}
+	if plain && a.resp.ContentLength >= 0 && a.resp.StatusCode != http.StatusNoContent {
+		to.Set("Content-Length", strconv.FormatInt(a.resp.ContentLength, 10))
+	}
+	for _, name := range []string{"Date", "Content-Type"} {
+		if to[name] == nil {
+			to[name] = nil // none is made up
+		}
+	}
+}
+
+// body passes the answer on as it comes. Of an answer with a leak the client
+// gets what came before it, and no end.
+func (a *answering) body(body io.Reader) Reason {
+	scan, buf := newLeakScan(a.secrets), make([]byte, bufferSize)
+	for {
+		n, err := body.Read(buf)
+		clear, leak := scan.feed(buf[:n])
+		switch {
+		case leak:
+			return ReasonLeak
+		case errors.Is(err, io.EOF):
+			clear = append(clear[:len(clear):len(clear)], scan.rest()...)
+		case err != nil:
+			return ReasonReset
+		}
+		if len(clear) > 0 || err != nil {
+			if reason := a.write(clear); reason != ReasonDone {
+				return reason
+			}
+		}
+		if err != nil {
+			return a.trailers()
+		}
+	}
+}
+
+func (a *answering) write(b []byte) Reason {
+	if !a.begun {
+		a.begun = true
+		a.w.WriteHeader(a.resp.StatusCode)
+	}
+	if len(b) == 0 {
+		return ReasonDone
+	}
+	n, err := a.w.Write(b)
+	a.received += int64(n)
+	if err != nil {
+		return ReasonReset
+	}
+	if f, ok := a.w.(http.Flusher); ok {
+		f.Flush()
+	}
+	return ReasonDone
+}
+
+// trailers follow the body where the client's protocol has them.
+func (a *answering) trailers() Reason {
+	if a.leaks(a.resp.Trailer) {
+		return ReasonLeak
+	}
+	for name, values := range a.resp.Trailer {
+		a.w.Header()[http.TrailerPrefix+name] = values
+	}
+	return ReasonDone
+}

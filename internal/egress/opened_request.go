@@ -1,0 +1,242 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/redact"
+)
+
+// OutcomeAnswered is the outcome of the record that ends a request on a host
+// whose TLS is opened: its status, and the bytes of both bodies.
+const OutcomeAnswered = "answered"
+
+const (
+	// httpsPort need not be written in a Host header.
+	httpsPort = 443
+	// maxRecordedPath is how much of a path a record holds, in bytes.
+	maxRecordedPath = 512
+	maxMethod       = 32
+)
+
+// order is one request that a credential allows, ready to be sent.
+type order struct {
+	request    *http.Request
+	credential Credential
+	secrets    []string
+	sent       atomic.Int64
+	// held is how much of the session's memory its body takes, in bytes.
+	held int64
+}
+
+// exchange carries one request and its answer. It reports whether what the
+// client was sent is a whole answer.
+func (o *opened) exchange(w http.ResponseWriter, r *http.Request) (whole bool) {
+	d := denial{target: o.host, method: r.Method[:min(len(r.Method), maxMethod)], opened: true}
+	if o.proxy.requests.Add(1) > maxRequests {
+		d.reason = ReasonBusy
+	}
+	defer o.proxy.requests.Add(-1)
+	if o.proxy.accepted.Add(1) > o.proxy.limits.Total {
+		d.reason = ReasonSpent
+	}
+	if d.reason != "" {
+		o.refuse(r.Context(), w, d)
+		return true
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	q, err := o.admit(ctx, r, &d)
+	if err != nil {
+		o.refuse(ctx, w, d.because(err))
+		return true
+	}
+	defer o.proxy.buffered.Add(-q.held)
+	return o.send(ctx, w, q, d)
+}
+
+// because adds why to a denial.
+func (d denial) because(err error) denial {
+	d.reason = reasonOf(err)
+	var r *reasonError
+	if errors.As(err, &r) {
+		d.detail = r.detail
+	}
+	return d
+}
+
+// refuse records a refusal and answers it.
+func (o *opened) refuse(ctx context.Context, w http.ResponseWriter, d denial) {
+	o.proxy.recordDenied(ctx, d)
+	o.explain(w, d)
+}
+
+// explain answers for the host.
+func (o *opened) explain(w http.ResponseWriter, d denial) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Nacre-Reason", string(d.reason))
+	w.WriteHeader(d.status())
+	if d.method != http.MethodHead {
+		_, _ = io.WriteString(w, d.text()) // a client that is gone needs no answer
+	}
+}
+
+// checkAuthority refuses every name but the CONNECT's (M-22).
+func (o *opened) checkAuthority(name string) error {
+	if named, err := parseAuthority(name, httpsPort); err != nil || named != o.host {
+		return refusal(ReasonAuthority, "the request names another host than the connection")
+	}
+	return nil
+}
+
+// admit decides on a request: whose? where to? may it? Then it is made anew,
+// with the credential.
+func (o *opened) admit(ctx context.Context, r *http.Request, d *denial) (*order, error) {
+	if err := o.checkAuthority(r.Host); err != nil {
+		return nil, err
+	}
+	if r.Trailer != nil || r.Header["Trailer"] != nil {
+		return nil, refusal(ReasonMalformed, "a request has no trailers")
+	}
+	if r.Header["Upgrade"] != nil {
+		return nil, refusal(ReasonUpgrade, "another protocol, such as a websocket, is not carried to a host that holds a credential")
+	}
+	path, query, err := splitTarget(r.RequestURI)
+	if err != nil {
+		return nil, err
+	}
+	d.path = recordedPath(path)
+	c, reason := choose(o.list, r.Method, path)
+	if reason != ReasonListed {
+		return nil, refusal(reason, "the operator's credentials for this host are not for this method and path")
+	}
+	d.credential = c.Name
+	headers, err := cleanHeaders(r.Header, c)
+	if err != nil {
+		return nil, err
+	}
+	if query, err = cleanQuery(query, c); err != nil {
+		return nil, err
+	}
+	material, err := c.Material(ctx)
+	if err == nil {
+		err = c.usable(material)
+	}
+	if err != nil {
+		return nil, refusal(ReasonCredential, "the credential has no value to use now: the operator finds out why with nacre doctor")
+	}
+	return o.compose(ctx, r, c, material, &url.URL{Path: path, RawQuery: query}, headers)
+}
+
+// recordedPath is what a record tells of a path: no secret, and not all of a long one.
+func recordedPath(path string) string {
+	clean, _ := redact.New().String(path)
+	return clean[:min(len(clean), maxRecordedPath)]
+}
+
+// compose makes the request that is sent; its target is, byte for byte, the one
+// that was checked.
+func (o *opened) compose(ctx context.Context, r *http.Request, c Credential, m Material, where *url.URL, headers http.Header) (*order, error) {
+	path, ok := unescape(where.Path)
+	if !ok {
+		return nil, refusal(ReasonPath, "an escape in a path is % and two hexadecimal digits")
+	}
+	host := o.host.String()
+	if o.host.port == httpsPort {
+		host = o.host.host
+	}
+	q := &order{credential: c, secrets: c.secrets(m)}
+	q.request = (&http.Request{
+		Method: r.Method, Host: host, Header: headers, ContentLength: r.ContentLength, Body: http.NoBody,
+		URL: &url.URL{Scheme: "https", Host: o.host.String(), Path: path, RawPath: where.Path, RawQuery: where.RawQuery},
+	}).WithContext(ctx)
+	if q.request.URL.EscapedPath() != where.Path {
+		return nil, refusal(ReasonPath, "the path cannot be sent as it was checked")
+	}
+	if r.Body != nil && r.ContentLength != 0 {
+		q.request.Body = &countedBody{ReadCloser: r.Body, count: &q.sent}
+	}
+	c.add(q.request, m)
+	if c.Scheme == SchemeSigV4 {
+		if err := o.sign(q, m); err != nil {
+			o.proxy.buffered.Add(-q.held)
+			return nil, err
+		}
+	}
+	return q, nil
+}
+
+// countedBody counts what the host was sent of a body.
+type countedBody struct {
+	io.ReadCloser
+	count *atomic.Int64
+}
+
+// Read implements io.Reader.
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.count.Add(int64(n))
+	return n, err
+}
+
+// send makes the use of the credential durable, sends the request and brings
+// back the answer (K-21).
+func (o *opened) send(ctx context.Context, w http.ResponseWriter, q *order, d denial) (whole bool) {
+	correlation := o.proxy.correlation()
+	told := detail{
+		Host: o.host.host, Port: o.host.port, Method: q.request.Method, Path: d.path, Credential: d.credential, Opened: true,
+	}
+	if err := o.proxy.opts.Record.Commit(ctx, o.proxy.record(nacre.OutcomeAllowed, ReasonListed, correlation, told)); err != nil {
+		d.reason = ReasonAudit
+		o.explain(w, d)
+		return true
+	}
+	end := func(reason Reason, status int, received int64) {
+		sent := q.sent.Load()
+		told.Status, told.Sent, told.Received = status, &sent, &received
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+		defer cancel()
+		_ = o.proxy.opts.Record.Append(late, o.proxy.record(OutcomeAnswered, reason, correlation, told)) // the answer is out
+	}
+	resp, err := o.transport(q.credential).RoundTrip(q.request)
+	if err != nil {
+		d.reason = failureOf(err)
+		end(d.reason, 0, 0)
+		o.explain(w, d)
+		return true
+	}
+	defer func() { _ = resp.Body.Close() }()
+	a := &answering{w: w, resp: resp, secrets: q.secrets, bodiless: isBodiless(q.request.Method, resp.StatusCode)}
+	reason := a.run()
+	end(reason, resp.StatusCode, a.received)
+	if !a.begun && reason != ReasonDone {
+		d.reason = reason
+		o.explain(w, d)
+		return true
+	}
+	return reason == ReasonDone
+}
+
+// failureOf is why there is no answer. What the error says is not told: it may
+// hold what was sent.
+func failureOf(err error) Reason {
+	var r *reasonError
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &r):
+		return r.reason
+	case errors.As(err, &certificate):
+		return ReasonCertificate
+	}
+	return ReasonUpstream
+}
+
+func isBodiless(method string, status int) bool {
+	return method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified || status < 200
+}

@@ -1,0 +1,321 @@
+package egress
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"strings"
+)
+
+// maxEscape is the longest escape that is decoded: \u0041.
+const maxEscape = 6
+
+// leakScan looks for secrets in a stream: as they are, escaped in percent signs or
+// backslashes, in hexadecimal digits of either case, and in base64 of either
+// alphabet, in lines and at any place of the encoded text. It is linear in the
+// stream, and holds back only bytes that a secret may have begun in.
+//
+// It does not know compressed, encrypted or otherwise transformed text.
+type leakScan struct {
+	matchers []*matcher
+	// first are the bytes that a match may begin with, while none has begun.
+	first [256]bool
+	idle  bool
+	held  []byte
+	// at is where in the stream the next byte is.
+	at int64
+	// escape is what an escape has so far, which began at escapeAt.
+	escape   []byte
+	escapeAt int64
+	// breaks is how many ends of lines came just now, last the byte before.
+	breaks int
+	last   byte
+}
+
+// view is how a matcher reads bytes.
+type view uint8
+
+const (
+	viewRaw view = iota
+	viewUnescaped
+	viewHex
+	viewBase64
+)
+
+// newLeakScan makes a scanner of one stream.
+func newLeakScan(secrets []string) *leakScan {
+	s := &leakScan{idle: true}
+	for _, secret := range secrets {
+		s.add(viewRaw, secret)
+		s.add(viewUnescaped, secret)
+		if plain := unescapedText(secret); plain != secret && len(plain) >= minSecret {
+			s.add(viewUnescaped, plain) // what is left of escapes that are the secret's own
+		}
+		s.add(viewHex, hex.EncodeToString([]byte(secret)))
+		for shift := range 3 {
+			s.add(viewBase64, base64Core(secret, shift))
+		}
+	}
+	s.first['%'], s.first['\\'] = true, true
+	return s
+}
+
+// base64Core is what a secret's base64 has in common wherever it begins: shift
+// bytes stand before it in its group of three.
+func base64Core(secret string, shift int) string {
+	text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("\x00", shift) + secret))
+	return text[(shift*8+5)/6 : (shift+len(secret))*8/6]
+}
+
+// unescapedText decodes a text as the search does.
+func unescapedText(text string) string {
+	var plain []byte
+	for i := 0; i < len(text); {
+		c, n := text[i], 1
+		for end := i + 2; (c == '%' || c == '\\') && end <= min(i+maxEscape, len(text)); end++ {
+			if value, state := decodeEscape([]byte(text[i:end])); state == escapeWhole {
+				c, n = value, end-i
+				break
+			} else if state == escapeNone {
+				break
+			}
+		}
+		plain = append(plain, c)
+		i += n
+	}
+	return string(plain)
+}
+
+func (s *leakScan) add(v view, pattern string) {
+	s.matchers = append(s.matchers, newMatcher(v, pattern))
+	c := pattern[0]
+	s.first[c] = true
+	switch v {
+	case viewHex:
+		s.first[strings.ToUpper(pattern)[0]] = true
+	case viewBase64:
+		if c == '+' {
+			s.first['-'] = true
+		} else if c == '/' {
+			s.first['_'] = true
+		}
+	}
+}
+
+// feed takes the next bytes, and gives those that may be passed on. Once it
+// reports a leak, nothing more may be.
+func (s *leakScan) feed(b []byte) (clear []byte, leak bool) {
+	for i := 0; i < len(b); i++ {
+		if s.idle {
+			for i < len(b) && !s.first[b[i]] {
+				i++
+				s.at++
+			}
+			if i == len(b) {
+				break
+			}
+		}
+		if s.step(b[i]) {
+			return nil, true
+		}
+	}
+	work := b
+	if len(s.held) > 0 {
+		work = append(s.held, b...)
+	}
+	keep := int(s.at - s.earliest())
+	clear = work[:len(work)-keep]
+	s.held = append([]byte(nil), work[len(work)-keep:]...)
+	return clear, false
+}
+
+// rest is what was held back, when the stream has ended.
+func (s *leakScan) rest() []byte { return s.held }
+
+// step takes one byte.
+func (s *leakScan) step(c byte) (leak bool) {
+	at := s.at
+	s.at++
+	for _, m := range s.matchers {
+		switch m.view {
+		case viewRaw:
+			leak = m.push(c, at) || leak
+		case viewHex:
+			leak = m.push(lowerByte(c), at) || leak
+		case viewBase64:
+			leak = s.pushBase64(m, c, at) || leak
+		case viewUnescaped: // below
+		}
+	}
+	leak = s.unescaped(c, at) || leak
+	s.last, s.breaks = c, s.breaks+1
+	if c != '\n' && c != '\r' {
+		s.breaks = 0
+	}
+	s.idle = len(s.escape) == 0 && s.earliest() == s.at
+	return leak
+}
+
+func lowerByte(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
+}
+
+// pushBase64 reads both alphabets as one, and passes over the end of a line,
+// but not over an empty one: the end of an event must not be held back.
+func (s *leakScan) pushBase64(m *matcher, c byte, at int64) bool {
+	switch c {
+	case '-':
+		c = '+'
+	case '_':
+		c = '/'
+	case '\r', '\n':
+		if s.breaks >= 2 || s.breaks == 1 && s.last == c {
+			m.state = 0
+		}
+		return false
+	}
+	return m.push(c, at)
+}
+
+// unescaped decodes escapes, and shows what they stand for to the matchers of
+// that view.
+func (s *leakScan) unescaped(c byte, at int64) (leak bool) {
+	if len(s.escape) == 0 {
+		if c == '%' || c == '\\' {
+			s.escape, s.escapeAt = append(s.escape, c), at
+			return false
+		}
+		return s.show(c, at)
+	}
+	s.escape = append(s.escape, c)
+	value, state := decodeEscape(s.escape)
+	switch state {
+	case escapeMore:
+		return false
+	case escapeWhole:
+		s.escape = s.escape[:0]
+		return s.show(value, s.escapeAt)
+	}
+	var pending [maxEscape]byte
+	n := copy(pending[:], s.escape)
+	s.escape = s.escape[:0]
+	leak = s.show(pending[0], s.escapeAt)
+	for i := 1; i < n; i++ {
+		leak = s.unescaped(pending[i], s.escapeAt+int64(i)) || leak
+	}
+	return leak
+}
+
+func (s *leakScan) show(c byte, at int64) (leak bool) {
+	for _, m := range s.matchers {
+		if m.view == viewUnescaped {
+			leak = m.push(c, at) || leak
+		}
+	}
+	return leak
+}
+
+type escapeState uint8
+
+const (
+	escapeNone escapeState = iota
+	escapeMore
+	escapeWhole
+)
+
+// decodeEscape reads %41, \u0041, \x41 and a backslash before any other sign.
+func decodeEscape(e []byte) (byte, escapeState) {
+	digits, want := e[1:], 2
+	if e[0] == '\\' {
+		switch e[1] {
+		case 'u':
+			digits, want = e[2:], 4
+		case 'x':
+			digits, want = e[2:], 2
+		default:
+			if isLetterOrDigit(e[1]) {
+				return 0, escapeNone
+			}
+			return e[1], escapeWhole
+		}
+	}
+	value := 0
+	for _, c := range digits {
+		d := hexDigit(c)
+		if d < 0 {
+			return 0, escapeNone
+		}
+		value = value<<4 | d
+	}
+	switch {
+	case value > 0x7f: // a secret is ASCII
+		return 0, escapeNone
+	case len(digits) < want:
+		return 0, escapeMore
+	}
+	return byte(value), escapeWhole
+}
+
+// earliest is where the first match that is open began, or the next byte.
+func (s *leakScan) earliest() int64 {
+	at := s.at
+	if len(s.escape) > 0 {
+		at = s.escapeAt
+	}
+	for _, m := range s.matchers {
+		if m.state > 0 {
+			at = min(at, m.begun())
+		}
+	}
+	return at
+}
+
+// matcher finds one pattern in a stream (Knuth, Morris and Pratt).
+type matcher struct {
+	view    view
+	pattern string
+	fail    []int
+	state   int
+	// starts are where the last symbols came from, as many as the pattern has.
+	starts []int64
+	count  int
+}
+
+func newMatcher(v view, pattern string) *matcher {
+	m := &matcher{view: v, pattern: pattern, fail: make([]int, len(pattern)), starts: make([]int64, len(pattern))}
+	for i, k := 1, 0; i < len(pattern); i++ {
+		for k > 0 && pattern[i] != pattern[k] {
+			k = m.fail[k-1]
+		}
+		if pattern[i] == pattern[k] {
+			k++
+		}
+		m.fail[i] = k
+	}
+	return m
+}
+
+// push takes a symbol that came from a place of the stream.
+func (m *matcher) push(c byte, at int64) bool {
+	for m.state > 0 && m.pattern[m.state] != c {
+		m.state = m.fail[m.state-1]
+	}
+	if m.pattern[m.state] != c {
+		return false
+	}
+	m.starts[m.count%len(m.starts)] = at
+	m.count++
+	m.state++
+	if m.state < len(m.pattern) {
+		return false
+	}
+	m.state = 0
+	return true
+}
+
+// begun is where the open match began.
+func (m *matcher) begun() int64 {
+	return m.starts[(m.count-m.state)%len(m.starts)]
+}

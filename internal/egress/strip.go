@@ -1,0 +1,112 @@
+package egress
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// redirecting are headers that make a server act on another method, path or
+// host than the request's.
+var redirecting = []string{
+	"x-http-method-override", "x-http-method", "x-method-override", "x-original-url", "x-rewrite-url", "x-original-uri",
+	"x-original-host", "x-forwarded-host", "x-forwarded-server", "x-forwarded-prefix", "x-forwarded-path", "x-forwarded-uri",
+	"x-forwarded-method", "x-forwarded-proto", "x-forwarded-port", "x-forwarded-scheme", "x-forwarded-for", "x-host", "x-real-ip",
+	"x-accel-redirect", "x-sendfile", "forwarded", "front-end-https", "x-path-info", "base-url", "request-uri", "destination",
+}
+
+// authentic are parts of the names of headers that say who asks.
+var authentic = []string{
+	"authorization", "cookie", "api-key", "apikey", "auth-key", "authkey", "access-key", "accesskey", "secret", "password", "passwd",
+	"credential", "subscription-key", "application-key", "app-key", "auth-token", "authtoken", "access-token", "accesstoken",
+}
+
+// authenticParameters are the parameters of queries that do.
+var authenticParameters = []string{
+	"access_token", "oauth_token", "auth_token", "private_token", "job_token", "id_token", "refresh_token", "bearer_token", "api_token",
+	"api_key", "apikey", "client_secret", "auth", "authorization", "password", "sig", "signature", "awsaccesskeyid", "googleaccessid",
+	"x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-expires", "x-amz-security-token", "x-amz-signature", "x-amz-signedheaders",
+	"x-goog-algorithm", "x-goog-credential", "x-goog-date", "x-goog-expires", "x-goog-signature", "x-goog-signedheaders",
+}
+
+// spelled folds what servers take for one name.
+func spelled(name string) string { return strings.ReplaceAll(lowerASCII(name), "_", "-") }
+
+// authenticates reports whether a header says who asks. What the agent sets so
+// does not reach the host: it has no account there but the operator's.
+func authenticates(name string) bool {
+	name = spelled(name)
+	return strings.HasSuffix(name, "-token") || name == "token" || strings.HasPrefix(name, "x-auth") || name == "x-amz-date" ||
+		name == "x-amz-content-sha256" || slices.ContainsFunc(authentic, func(part string) bool { return strings.Contains(name, part) })
+}
+
+// cleanHeaders are what of the agent's headers is sent on. A header that would
+// move the request elsewhere refuses it.
+func cleanHeaders(from http.Header, c Credential) (http.Header, error) {
+	dropped := slices.Clone(hopByHop)
+	for _, value := range from["Connection"] {
+		for name := range strings.SplitSeq(value, ",") {
+			dropped = append(dropped, lowerASCII(strings.Trim(name, " \t")))
+		}
+	}
+	to := http.Header{}
+	for name, values := range from {
+		folded := spelled(name)
+		switch {
+		case slices.Contains(redirecting, folded):
+			return nil, refusal(ReasonRedirecting, "a header would make the host act on another method, path or host: "+folded)
+		case slices.Contains(dropped, lowerASCII(name)), slices.Contains(dropped, folded), folded == "accept-encoding", folded == "grpc-accept-encoding":
+		case authenticates(name), folded == spelled(c.Header) && c.Header != "":
+		default:
+			to[name] = values
+		}
+	}
+	// What is compressed cannot be searched.
+	to.Set("Accept-Encoding", "identity")
+	if slices.Equal(from["Te"], []string{"trailers"}) {
+		to.Set("Te", "trailers") // what gRPC's servers insist on
+	}
+	if _, ok := to["User-Agent"]; !ok {
+		to["User-Agent"] = []string{""} // none is added
+	}
+	return to, nil
+}
+
+// cleanQuery takes parameters that authenticate out of a query, and leaves the
+// rest as it was written. A parameter that would change the method refuses it.
+func cleanQuery(query string, c Credential) (string, error) {
+	var kept strings.Builder
+	for query != "" {
+		end := strings.IndexAny(query, "&;")
+		piece, mark := query, ""
+		if end >= 0 {
+			piece, mark, query = query[:end], query[end:end+1], query[end+1:]
+		} else {
+			query = ""
+		}
+		name, _, _ := strings.Cut(piece, "=")
+		name = parameterName(name)
+		switch {
+		case name == "_method" || name == "x-http-method-override" || name == "$method":
+			return "", refusal(ReasonRedirecting, "a parameter would make the host act on another method: "+name)
+		case slices.Contains(authenticParameters, name), c.Query != "" && name == lowerASCII(c.Query):
+		default:
+			kept.WriteString(piece + mark)
+		}
+	}
+	return kept.String(), nil
+}
+
+// parameterName is how a server may read a parameter's name: decoded, and
+// without what stands in brackets.
+func parameterName(name string) string {
+	for range maxDecodings {
+		next, _ := unescape(strings.ReplaceAll(name, "+", " "))
+		if next == name {
+			break
+		}
+		name = next
+	}
+	name, _, _ = strings.Cut(name, "[")
+	return lowerASCII(strings.TrimSpace(strings.TrimRight(name, "\x00")))
+}

@@ -1,0 +1,168 @@
+package lease
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nacre-dev/nacre"
+)
+
+const (
+	eventAcquired = "acquired"
+	eventReleased = "released"
+	eventOrphaned = "orphaned"
+	// maxLedger is how large the ledger grows, in bytes, before a sweep keeps
+	// only what is still held.
+	maxLedger = 1 << 20
+	// maxEntry is the longest line of the ledger, in bytes.
+	maxEntry = 4 << 10
+)
+
+// entry is one line of the ledger. It never holds a value, or where one is.
+type entry struct {
+	Time       time.Time       `json:"time"`
+	Event      string          `json:"event"`
+	Lease      string          `json:"lease"`
+	Session    nacre.SessionID `json:"session"`
+	Group      nacre.Group     `json:"group"`
+	Credential string          `json:"credential"`
+}
+
+// ledger is a file of lines, which several processes write to under a lock.
+type ledger struct{ path string }
+
+// locked runs do with the ledger open and locked.
+func (l ledger) locked(do func(*os.File) error) error {
+	file, err := os.OpenFile(l.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	if err = unix.Flock(int(file.Fd()), unix.LOCK_EX); err == nil {
+		err = mend(file)
+	}
+	if err == nil {
+		err = do(file)
+	}
+	return errors.Join(err, file.Close()) // which unlocks
+}
+
+// mend cuts off the beginning of a line that a crash left.
+func mend(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil || info.Size() == 0 {
+		return err
+	}
+	from := max(0, info.Size()-maxEntry)
+	tail := make([]byte, info.Size()-from)
+	if _, err := file.ReadAt(tail, from); err != nil {
+		return err
+	}
+	if whole := bytes.LastIndexByte(tail, '\n') + 1; whole < len(tail) {
+		return file.Truncate(from + int64(whole))
+	}
+	return nil
+}
+
+// append writes one line, and returns when it is on disk.
+func (l ledger) append(e entry) error {
+	return l.locked(func(file *os.File) error { return write(file, []entry{e}) })
+}
+
+func write(file *os.File, entries []entry) error {
+	var lines bytes.Buffer
+	for _, e := range entries {
+		line, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		lines.Write(append(line, '\n'))
+	}
+	if _, err := file.Write(lines.Bytes()); err != nil {
+		return err
+	}
+	return file.Sync()
+}
+
+// sweep ends what sessions that are gone still hold, and shortens a long ledger.
+func (l ledger) sweep(alive func(nacre.SessionID) bool, now time.Time) (orphans []Orphan, err error) {
+	if info, err := os.Stat(l.path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+		return nil, nil
+	}
+	err = l.locked(func(file *os.File) error {
+		held, size, err := read(file)
+		if err != nil {
+			return err
+		}
+		var ended, kept []entry
+		for _, e := range held {
+			if alive(e.Session) {
+				kept = append(kept, e)
+				continue
+			}
+			orphans = append(orphans, Orphan{e.Session, e.Credential, e.Time})
+			e.Event, e.Time = eventOrphaned, now
+			ended = append(ended, e)
+		}
+		if size > maxLedger {
+			return rewrite(file, kept)
+		}
+		return write(file, ended)
+	})
+	return orphans, err
+}
+
+// read gives the leases that are held, in their order. A line that cannot be
+// read is an error: it may be a lease.
+func read(file io.Reader) (held []entry, size int64, err error) {
+	lines := bufio.NewReaderSize(file, maxEntry)
+	for {
+		line, err := lines.ReadSlice('\n')
+		size += int64(len(line))
+		if errors.Is(err, io.EOF) {
+			return held, size, nil
+		}
+		var e entry
+		if err == nil {
+			err = json.Unmarshal(line, &e)
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("byte %d is no entry: move the file away to begin a new one", size-int64(len(line)))
+		}
+		if held, err = apply(held, e); err != nil {
+			return nil, 0, err
+		}
+	}
+}
+
+func apply(held []entry, e entry) ([]entry, error) {
+	switch e.Event {
+	case eventAcquired:
+		return append(held, e), nil
+	case eventReleased, eventOrphaned:
+		for i := range held {
+			if held[i].Lease == e.Lease {
+				return append(held[:i], held[i+1:]...), nil
+			}
+		}
+		return held, nil
+	}
+	return nil, errors.New("an unknown event: another version of nacre wrote the ledger")
+}
+
+// rewrite leaves only what is held. A crash in between loses the lines of
+// leases that end with the machine's session anyway.
+func rewrite(file *os.File, kept []entry) error {
+	if err := file.Truncate(0); err != nil {
+		return err
+	}
+	return write(file, kept)
+}
