@@ -20,6 +20,7 @@ const (
 	socketTypeMask   = 0xf
 	tiocLinux        = 0x541c
 	personalityQuery = 0xffffffff
+	newListener      = 0x8 // SECCOMP_FILTER_FLAG_NEW_LISTENER
 )
 
 // Program returns the filter of this architecture, or an error where there is none.
@@ -52,6 +53,7 @@ func checked() []rule {
 		{unix.SYS_FCHMODAT2, denyBits(2, setIDBits)},
 		{unix.SYS_OPENAT, openRule(2, 3)},
 		{unix.SYS_MKNODAT, mknodRule(2)},
+		{unix.SYS_SECCOMP, denyBits(1, newListener)}, // programs filter themselves; none answers another's calls
 	}
 }
 

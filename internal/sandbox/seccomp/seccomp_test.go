@@ -144,6 +144,8 @@ func TestTheFilterAnswersEachCall(t *testing.T) { // M-12
 		{"a disk", unix.SYS_MKNODAT, [6]uint64{0, 0, unix.S_IFBLK | 0o666}, eperm},
 		{"a set-uid node", unix.SYS_MKNODAT, [6]uint64{0, 0, unix.S_IFREG | 0o4755}, eperm},
 		{"the own personality", unix.SYS_PERSONALITY, [6]uint64{0xffffffff}, allow},
+		{"a filter of its own", unix.SYS_SECCOMP, [6]uint64{unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC}, allow},
+		{"a filter with a listener", unix.SYS_SECCOMP, [6]uint64{unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER}, eperm},
 		{"no address randomness", unix.SYS_PERSONALITY, [6]uint64{0x0040000}, eperm},
 		{"the own limits", unix.SYS_PRLIMIT64, [6]uint64{0}, allow},
 		{"PID 1's limits", unix.SYS_PRLIMIT64, [6]uint64{1}, eperm},
