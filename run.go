@@ -65,6 +65,17 @@ type Change struct {
 	Warning string `json:"warning,omitempty"`
 }
 
+// Stage is how far a session's work is carried. The zero value is its end.
+type Stage string
+
+// The stages at which work can be left; the session's next opening goes on from there.
+const (
+	// StageReturned is when the agent has returned.
+	StageReturned Stage = "returned"
+	// StageVerified is when its work was verified on top of its branch.
+	StageVerified Stage = "verified"
+)
+
 // RunResult is what became of a run.
 type RunResult struct {
 	Base    string   `json:"base"`

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -37,6 +38,11 @@ type Run struct {
 	Checks    []string
 	Egress    []string
 	Group     nacre.Group
+	// TaskFile is a task of the substrate that the run carries out; Task is then
+	// left out: the prompt is composed.
+	TaskFile string
+	// Until leaves the task at a stage, for a later run to go on with.
+	Until nacre.Stage
 	// Session names the session; one that was interrupted goes on with its work.
 	Session  nacre.SessionID
 	MaxTurns int
@@ -53,6 +59,12 @@ type Run struct {
 type Report struct {
 	Session nacre.SessionID `json:"session"`
 	nacre.RunResult
+	// Agent, Role and DNA name the task of the substrate; empty for other runs.
+	Agent string `json:"agent,omitempty"`
+	Role  string `json:"role,omitempty"`
+	DNA   string `json:"dna,omitempty"`
+	// Paused is the stage at which the task was left, as was asked for.
+	Paused nacre.Stage `json:"paused,omitempty"`
 	// TimedOut says that the time limit ended the agent.
 	TimedOut bool   `json:"timed_out,omitempty"`
 	Receipt  string `json:"receipt,omitempty"`
@@ -68,7 +80,10 @@ type Report struct {
 
 // Run lets an agent work on a project, sealed, and lands what was verified.
 func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
-	id := orNew(run.Session)
+	id, err := run.sessionID()
+	if err != nil {
+		return Report{}, err
+	}
 	spec, err := r.spec(ctx, id, run)
 	if err != nil {
 		return Report{}, err
@@ -87,6 +102,9 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 		return Report{}, err
 	}
 	report.Session = s.ID()
+	if o := spec.Order; o != nil {
+		report.Agent, report.Role, report.DNA = o.Agent, o.Role, o.DNA
+	}
 	finished := false
 	defer func() {
 		if !finished {
@@ -94,6 +112,10 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 		}
 	}()
 	report.RunResult, err = s.work(ctx, run, spec, agent)
+	if errors.Is(err, task.ErrPaused) {
+		report.Paused = run.Until
+		return report, nil // the session is left to go on
+	}
 	if err != nil {
 		return report, err
 	}
@@ -115,7 +137,7 @@ func (r *Runtime) spec(ctx context.Context, id nacre.SessionID, run Run) (task.S
 		}
 		return earlier, sameWork(id, earlier, run)
 	}
-	if run.Task == "" && run.Recording == "" {
+	if run.Task == "" && run.Recording == "" && run.TaskFile == "" {
 		return task.Spec{}, badConfig("no task: write one after `nacre run`, or name a file with --prompt-file")
 	}
 	project, err := projectFolder(orDot(run.Project))
@@ -125,8 +147,12 @@ func (r *Runtime) spec(ctx context.Context, id nacre.SessionID, run Run) (task.S
 	if err := r.inspect(ctx, project); err != nil {
 		return task.Spec{}, err
 	}
+	order, err := run.pin(project)
+	if err != nil {
+		return task.Spec{}, err
+	}
 	spec := task.Spec{
-		Task: run.Task, Project: project, Brain: run.Brain, Model: run.Model, Checks: run.Checks, Egress: run.Egress,
+		Order: order, Task: run.Task, Project: project, Brain: run.Brain, Model: run.Model, Checks: run.Checks, Egress: run.Egress,
 		MaxTurns: run.MaxTurns,
 	}
 	if len(spec.Checks) == 0 {
@@ -141,6 +167,45 @@ func (r *Runtime) spec(ctx context.Context, id nacre.SessionID, run Run) (task.S
 		}
 	}
 	return spec, err
+}
+
+// sessionID is the session that was named; a task's goes by its agent's id
+// where that can name one.
+func (run *Run) sessionID() (nacre.SessionID, error) {
+	if run.Session != "" || run.TaskFile == "" {
+		return orNew(run.Session), nil
+	}
+	t, err := readTask(run.TaskFile)
+	if err != nil {
+		return "", err
+	}
+	id, err := nacre.ParseSessionID(strings.ToLower(t.AgentID))
+	if err != nil {
+		return orNew(""), nil //nolint:nilerr // then it has a name of its own
+	}
+	return id, nil
+}
+
+// pin reads the task that the run carries out, if it carries out one: its
+// prompt and its own checks are the run's.
+func (run *Run) pin(project string) (*task.Order, error) {
+	if run.TaskFile == "" {
+		return nil, nil //nolint:nilnil // not every run carries out a task of the substrate
+	}
+	if run.Task != "" {
+		return nil, badConfig("a task's file has its own words: leave the other task out")
+	}
+	t, err := readTask(run.TaskFile)
+	if err != nil {
+		return nil, err
+	}
+	order, prompt, err := pin(project, t)
+	if err != nil {
+		return nil, err
+	}
+	run.Task = prompt
+	run.Checks = append(append([]string{}, t.Commands...), run.Checks...)
+	return &order, nil
 }
 
 // sameWork refuses to go on with other work than was begun, instead of leaving
@@ -267,7 +332,8 @@ func (s *sealed) work(ctx context.Context, run Run, spec task.Spec, agent brain.
 		return nacre.RunResult{}, err
 	}
 	var last *process // each conversation launches one
-	return task.Run(ctx, task.Parts{
+	var left nacre.RunResult
+	result, err := task.Run(ctx, task.Parts{
 		Session: s.Session, EnginePath: s.runtime.registry.Paths().Engine(), Brain: agent, Turn: turn,
 		Launch: func(ctx context.Context, l brain.Launch, dir string) (brain.Process, error) {
 			var err error
@@ -281,7 +347,12 @@ func (s *sealed) work(ctx context.Context, run Run, spec task.Spec, agent brain.
 		Spent:    s.spent,
 		Observe:  run.Observe,
 		Progress: s.tell, Redact: s.runtime.redact, Now: s.runtime.options.Now,
+		Judge: s.judge, Notify: s.goOn, Until: run.Until, Paused: func(r nacre.RunResult) { left = r },
 	}, spec)
+	if errors.Is(err, task.ErrPaused) {
+		return left, err
+	}
+	return result, err
 }
 
 // turn is what the brain is given: the task, the memory brief and the skills.
@@ -290,10 +361,15 @@ func (s *sealed) turn(ctx context.Context, spec task.Spec) (brain.Turn, error) {
 		Task: spec.Task, Model: spec.Model, SessionToken: s.token, MaxTurns: spec.MaxTurns,
 		Skills: s.skills(s.runtime.principal(s.Group(), s.ID(), spec.Task)), System: s.brief(ctx),
 	}
+	var err error
+	if spec.Order != nil {
+		if turn.Gates, err = spec.Order.Gates.Bytes(); err != nil {
+			return brain.Turn{}, err
+		}
+	}
 	if spec.Recording == "" {
 		return turn, nil
 	}
-	var err error
 	turn.Recording, err = readRecording(spec.Recording)
 	return turn, err
 }
@@ -329,16 +405,22 @@ func (s *sealed) launchBrain(ctx context.Context, l brain.Launch, dir string, ru
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.posture(posture.Input{
+	in := posture.Input{
 		Project: dir, Protected: []string{".git"}, Mounts: append(mounts, l.Mounts...), Env: l.Env,
 		Model: s.gateway != nil, Limits: run.Limits,
-	})
+	}
+	widened, err := s.confine(&in, spec.Order)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.posture(in)
 	if err != nil {
 		return nil, err
 	}
 	if run.Started != nil {
 		info := s.info(p, s.agent)
 		info.Project = spec.Project
+		info.NotEnforced = append(info.NotEnforced, widened...)
 		run.Started(info)
 	}
 	return startPiped(ctx, s.Session, sandbox.Command{Posture: p, SocketDir: s.SocketDir(), Argv: l.Argv})

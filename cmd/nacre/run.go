@@ -119,6 +119,8 @@ func (a *app) run(ctx context.Context, run assembly.Run, metrics string) error {
 		return err
 	}
 	switch {
+	case report.Paused != "" && report.Brain == "done":
+		return nil
 	case report.TimedOut:
 		return &exitError{code: exitTimeout}
 	case !report.Landed:
@@ -235,8 +237,16 @@ func printReport(p *display.Printer, r assembly.Report) {
 	for _, c := range r.Changes {
 		p.Line("         %s", changeLine(c))
 	}
+	if len(r.Atoms) > 0 {
+		p.Field("verified", "%d of %d atoms of the role %s hold%s", held(r.Atoms), len(r.Atoms), r.Role, strengthOf(r.Verified))
+	}
 	if len(r.Checks) > 0 {
 		p.Field("checked", "outside, from a clean tree: %d of %d held (%s)", passed(r.Checks), len(r.Checks), r.Checks[0].Strength)
+	}
+	if r.Paused != "" {
+		p.Field(string(r.Paused), "%s · nothing has landed", r.DNA)
+		p.Field("next", "nacre task %s", nextOf(r))
+		return
 	}
 	if r.Landed {
 		p.Field("merged", "%s %.7s → %.7s", r.Branch, r.Base, r.Commit)
@@ -249,6 +259,35 @@ func printReport(p *display.Printer, r assembly.Report) {
 	}
 	p.Field("cost", "%s · %d denied · %d asked · %d redacted · %s", display.Dollars(r.Cost), r.Denied, r.Asked, r.Redacted, display.Seconds(r.Duration))
 	p.Field("receipt", "nacre audit verify --receipt %s", r.Receipt)
+}
+
+// nextOf is the command that carries a task further that was left.
+func nextOf(r assembly.Report) string {
+	if r.Paused == nacre.StageReturned {
+		return "verify " + string(r.Session)
+	}
+	return "run --session " + string(r.Session)
+}
+
+func held(atoms []nacre.AtomResult) int {
+	n := 0
+	for _, a := range atoms {
+		if a.Passed {
+			n++
+		}
+	}
+	return n
+}
+
+// strengthOf says what a verified outcome is worth (M-50).
+func strengthOf(verified string) string {
+	switch verified {
+	case "":
+		return ""
+	case "weak":
+		return " · weak: the code under test could have forged it"
+	}
+	return " · " + verified
 }
 
 func changeLine(c nacre.Change) string {

@@ -3,6 +3,6 @@ package main
 import "github.com/spf13/cobra"
 
 func (a *app) taskCommand() *cobra.Command {
-	return group("task", "hand tasks to agents: compose, prepare",
-		a.taskComposeCommand(), a.taskPrepareCommand())
+	return group("task", "hand tasks to agents: compose, prepare, spawn, verify, run",
+		a.taskComposeCommand(), a.taskPrepareCommand(), a.taskSpawnCommand(), a.taskVerifyCommand(), a.taskRunCommand())
 }

@@ -26,6 +26,8 @@ const (
 	MaxMounts = 400
 	// maxEntries is how many files and folders of a project are looked at.
 	maxEntries = 200_000
+	// maxNamed is how many globs a line names.
+	maxNamed = 4
 )
 
 // Layer is what the operating system holds of a task.
@@ -74,7 +76,7 @@ func Of(atoms []atom.Atom, task atom.Parameters, dir, target string, programs []
 		}
 	}
 	if p.more > 0 {
-		p.widen("%d more files and folders are held by the verifier alone", p.more)
+		p.widen("files: %d more files and folders are held by the verifier alone", p.more)
 	}
 	return p.layer, nil
 }
@@ -146,14 +148,14 @@ func (p *plan) open() {
 		for _, glob := range r.writable {
 			folder, exact := folderOf(glob)
 			if !p.openable(folder) {
-				p.widen("%s: %s is no folder of the project, so nothing in it can be written", glob, orTop(folder))
+				p.widen("files: %s: %s is no folder of the project, so nothing in it can be written", glob, orTop(folder))
 				continue
 			}
 			if !p.admitsBelow(folder) { // another atom lets nothing there be written
 				continue
 			}
 			if !exact {
-				p.widen("%s: new files can be written in all of %s", glob, orTop(folder))
+				p.widen("files: %s: new files can be written in all of %s", glob, orTop(folder))
 			}
 			p.opened = append(p.opened, folder)
 		}
@@ -329,7 +331,12 @@ func (p *plan) tellAbsent() {
 		}
 	}
 	if slices.Sort(absent); len(absent) > 0 {
-		p.widen("what is not there yet can be made, and is refused on return: %s", strings.Join(slices.Compact(absent), ", "))
+		absent = slices.Compact(absent)
+		more := ""
+		if n := len(absent) - maxNamed; n > 0 {
+			more = fmt.Sprintf(" and %d more", n)
+		}
+		p.widen("files: what is not there yet can be made, and is refused on return: %s%s", strings.Join(absent[:min(len(absent), maxNamed)], ", "), more)
 	}
 }
 

@@ -48,24 +48,11 @@ const (
 	Notify Escalation = "orchestrator-notify"
 )
 
-// Stage is how far an opening of a session carries its task.
-type Stage string
-
-// The stages at which a task can be left; the next opening goes on from there.
-const (
-	// ToTheEnd carries it to its landing.
-	ToTheEnd Stage = ""
-	// UntilReturn leaves it when the agent has returned.
-	UntilReturn Stage = "returned"
-	// UntilVerified leaves it when it was verified on top of its branch.
-	UntilVerified Stage = "verified"
-)
-
 // ErrPaused is why a session's work stops at the stage that was asked for.
 var ErrPaused = errors.New("the task was carried as far as it was asked to be")
 
 // pause leaves the work at a stage, where this opening shall get no further.
-func (r *run) pause(at Stage, result nacre.RunResult) error {
+func (r *run) pause(at nacre.Stage, result nacre.RunResult) error {
 	_, err := step(r, "pause-"+string(at), func(context.Context) (struct{}, error) {
 		if r.Until == at {
 			r.Paused(result)
@@ -148,12 +135,13 @@ func (v verification) failed() string {
 	if failed := failedCheck(v.Checks); failed != "" {
 		return failed
 	}
+	var all []string
 	for _, a := range v.Atoms {
 		if !a.Passed {
-			return a.Capability + ": " + a.Reason
+			all = append(all, a.Capability+": "+a.Reason)
 		}
 	}
-	return ""
+	return strings.Join(all, "; ")
 }
 
 // strength is that of the weakest verdict on what the work does; empty where
@@ -195,7 +183,7 @@ func (r *run) judge(ctx context.Context, project *repo.Project, on repo.Commit, 
 		return nil, err
 	}
 	dir := filepath.Join(r.Session.Dir(), "judge")
-	if err := os.RemoveAll(dir); err != nil {
+	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
 		return nil, err
 	}
 	s.Base, s.Tree = filepath.Join(dir, "base"), filepath.Join(dir, "tree")

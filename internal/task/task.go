@@ -75,7 +75,7 @@ type Parts struct {
 	Notify func(ctx context.Context, refusal string) error
 	// Until is how far this opening goes, and Paused is told where it stands
 	// when it goes no further.
-	Until  Stage
+	Until  nacre.Stage
 	Paused func(nacre.RunResult)
 	// Observe, where set, is given the brain's texts as they came, unredacted.
 	Observe func(text string)
@@ -153,7 +153,7 @@ func (r *run) walk() (nacre.RunResult, error) {
 		return nacre.RunResult{}, err
 	}
 	result.Tree, result.Changes, result.Left = work.Tree, work.Changes, work.Left
-	if err := r.pause(UntilReturn, result); err != nil {
+	if err := r.pause(nacre.StageReturned, result); err != nil {
 		return nacre.RunResult{}, err
 	}
 	if refused := r.refuse(&result, talk, work); refused != "" {
@@ -238,7 +238,7 @@ func (r *run) merge(base baseline, result *nacre.RunResult) error {
 				return nil
 			}
 		}
-		if err := r.pause(UntilVerified, *result); err != nil {
+		if err := r.pause(nacre.StageVerified, *result); err != nil {
 			return err
 		}
 		landed, err := step(r, "land"+n, func(ctx context.Context) (landing, error) { return r.land(ctx, base, merged) })

@@ -1,0 +1,179 @@
+package assembly
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/atom"
+	"github.com/nacre-dev/nacre/internal/confine"
+	"github.com/nacre-dev/nacre/internal/dna"
+	"github.com/nacre-dev/nacre/internal/gate"
+	"github.com/nacre-dev/nacre/internal/guard"
+	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/role"
+	"github.com/nacre-dev/nacre/internal/task"
+	"github.com/nacre-dev/nacre/internal/verify"
+)
+
+// projectRules is the folder in which a project adds roles and atoms of its own.
+const projectRules = ".nacre"
+
+// readTask reads and checks a task's file.
+func readTask(path string) (atom.Task, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return atom.Task{}, badConfig("the task: %w", err)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	data, err := io.ReadAll(io.LimitReader(f, atom.MaxFile+1))
+	if err == nil && len(data) > atom.MaxFile {
+		err = fmt.Errorf("it is over %d bytes", atom.MaxFile)
+	}
+	if err != nil {
+		return atom.Task{}, badConfig("%s: %w", path, err)
+	}
+	t, err := atom.ParseTask(data)
+	if err != nil {
+		return atom.Task{}, badConfig("%s: %w", path, err)
+	}
+	return t, nil
+}
+
+// resolve finds a role as it holds in a project: what ships with nacre, and
+// what the project's .nacre adds.
+func resolve(project, name string) (role.Resolved, error) {
+	library, done, err := roles(project)
+	if err != nil {
+		return role.Resolved{}, &ConfigError{err}
+	}
+	defer done()
+	resolved, err := library.Resolve(name)
+	if err != nil {
+		return role.Resolved{}, &ConfigError{err}
+	}
+	return resolved, nil
+}
+
+func roles(project string) (l role.Library, done func(), err error) {
+	root, err := os.OpenRoot(filepath.Join(project, projectRules))
+	if errors.Is(err, os.ErrNotExist) {
+		return role.Library{}, func() {}, nil
+	}
+	if err != nil {
+		return role.Library{}, nil, err
+	}
+	return role.Library{Project: root.FS()}, func() { _ = root.Close() }, nil // it was only read
+}
+
+// pin makes an order of a task: from now on its files may change (S-09). The
+// prompt is what the agent is given.
+func pin(project string, t atom.Task) (order task.Order, prompt string, err error) {
+	resolved, err := resolve(project, t.Role)
+	if err != nil {
+		return task.Order{}, "", err
+	}
+	if prompt, err = role.Compose(resolved, t); err != nil {
+		return task.Order{}, "", &ConfigError{err}
+	}
+	for _, a := range resolved.Atoms {
+		if g := guard.Of(a, &t.Parameters); g.Missing != "" {
+			return task.Order{}, "", badConfig("%s: %s", a.ID, g.Missing)
+		}
+	}
+	var nonce [4]byte
+	_, _ = rand.Read(nonce[:]) // never fails: crypto/rand ends the process instead
+	if t.AgentID == "" {
+		t.AgentID = "agent-" + hex.EncodeToString(nonce[:])
+	}
+	return task.Order{
+		Agent: t.AgentID, Parent: t.Parent, Role: resolved.Name, SpecSHA: t.SpecSHA(), DNA: dna.Compose(t, resolved.Atoms, nonce).String(),
+		Parameters: t.Parameters, Atoms: resolved.Atoms, Gates: gatesOf(resolved, t), Escalation: task.Escalation(resolved.Escalation),
+	}, prompt, nil
+}
+
+// gatesOf are the gates of a role, for paths as the agent sees them.
+func gatesOf(r role.Resolved, t atom.Task) guard.Set {
+	set := guard.Set{Role: r.Name, Project: posture.Workspace, Allowed: r.Tools, Refused: r.Denied}
+	for _, a := range r.Atoms {
+		if a.HasGate() {
+			set.Gates = append(set.Gates, guard.Of(a, &t.Parameters))
+		}
+	}
+	for _, commands := range r.Commands {
+		set.Gates = append(set.Gates, guard.Gate{
+			Capability: "tools::bash-allowlist", Rules: []gate.Rule{{Kind: gate.BashAllowlist, Commands: commands}},
+		})
+	}
+	return set
+}
+
+// judge holds work against the order's atoms.
+func (s *sealed) judge(ctx context.Context, w verify.Subject, atoms []atom.Atom) (verify.Report, error) {
+	w.Ledger = true
+	return verify.Judge(ctx, w, atoms, s.runner())
+}
+
+// confine makes the third layer of an order's atoms over the agent's clone,
+// which nobody else has touched yet.
+func (s *sealed) confine(in *posture.Input, order *task.Order) (widened []string, err error) {
+	if order == nil {
+		return nil, nil
+	}
+	layer, err := confine.Of(order.Atoms, order.Parameters, in.Project, posture.Workspace, s.programFolders())
+	if err != nil {
+		return nil, err
+	}
+	for _, folder := range layer.Make {
+		if err := os.MkdirAll(filepath.Join(in.Project, folder), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	in.ReadOnlyProject = layer.ReadOnly
+	in.Mounts = append(layer.Mounts, in.Mounts...)
+	return layer.Widened, nil
+}
+
+// programFolders are the folders inside that hold programs.
+func (s *sealed) programFolders() []string {
+	folders := []string{posture.BinDir, "/usr/bin", "/bin", "/usr/sbin", "/sbin"}
+	for _, t := range s.found.toolchains {
+		folders = append(folders, t.Path...)
+	}
+	system := systemMounts(s.Sandbox())
+	return slices.DeleteFunc(folders, func(folder string) bool { // a link's folder is masked where it leads
+		return slices.ContainsFunc(system, func(m nacre.Mount) bool { return m.Kind == nacre.SymlinkTo && m.Target == folder })
+	})
+}
+
+// goOn asks a person whether a run goes on whose call was refused (S-18).
+func (s *sealed) goOn(ctx context.Context, refusal string) error {
+	arguments, err := json.Marshal(map[string]string{"refused": refusal})
+	if err != nil {
+		return err
+	}
+	digest := sha256.Sum256(arguments)
+	ruling, err := s.Approvals.Ask(ctx, nacre.Question{
+		Capability: continueCapability, Arguments: arguments, Digest: hex.EncodeToString(digest[:]),
+		Why: "a gate refused a call of the agent; approve to let the run go on without it",
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("nobody said that the run may go on: %w", err)
+	case ruling.Verdict != nacre.Allow:
+		return errors.New("a person ended the run")
+	}
+	return nil
+}
+
+// continueCapability names the question whether a run goes on.
+const continueCapability = "task.continue"
