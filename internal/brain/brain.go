@@ -170,6 +170,10 @@ func (s Status) Ready() bool { return s.Installed && s.SignedIn }
 type Options struct {
 	// ClaudePath is the Claude Code program; it wins over Path.
 	ClaudePath string
+	// CodexPath is the Codex program; it wins over Path.
+	CodexPath string
+	// ACP is the operator's own agent; the zero value is none.
+	ACP ACP
 	// Path is the list of directories in which programs are looked up.
 	Path string
 	// KeyFrom says where the model gateway has its credential from, such as
@@ -179,6 +183,9 @@ type Options struct {
 	// may need no key, such as "OPENAI_API_KEY" or "http://localhost:11434 needs
 	// none"; empty means that there is no such upstream.
 	OpenAIFrom string
+	// ResponsesFrom says the same of an upstream that speaks Responses, which is
+	// all that Codex speaks.
+	ResponsesFrom string
 	// Responses says that this upstream is asked in OpenAI's Responses instead.
 	Responses bool
 	// Model is what the operator named; the brain openai has no other.
@@ -187,7 +194,7 @@ type Options struct {
 
 // All returns every brain in the order in which they are tried (M-03).
 func All(o Options) []Brain {
-	return []Brain{NewClaude(o), NewAnthropic(o), NewOpenAI(o), NewReplay()}
+	return []Brain{NewClaude(o), NewCodex(o), NewACP(o), NewAnthropic(o), NewOpenAI(o), NewReplay()}
 }
 
 // Named returns the brain that `--brain` names.

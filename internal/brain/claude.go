@@ -25,6 +25,7 @@ const (
 	claudeInstall = "npm install -g @anthropic-ai/claude-code"
 	claudeKeyHelp = "export ANTHROPIC_API_KEY=…"
 	versionWait   = 10 * time.Second
+	maxVersion    = 64
 )
 
 // claudeTools are the tools a turn may use. What they can reach is decided by
@@ -76,7 +77,7 @@ func (c Claude) Detect(ctx context.Context) Status {
 		return status
 	}
 	status.Path = program
-	if status.Version, err = claudeVersion(ctx, program); err != nil {
+	if status.Version, err = programVersion(ctx, program); err != nil {
 		status.Why, status.Next = err.Error(), claudeInstall
 		return status
 	}
@@ -87,8 +88,8 @@ func (c Claude) Detect(ctx context.Context) Status {
 	return status
 }
 
-// claudeVersion runs the program with nothing of the host's environment.
-func claudeVersion(ctx context.Context, program string) (string, error) {
+// programVersion runs the program with nothing of the host's environment.
+func programVersion(ctx context.Context, program string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionWait)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, "--version")
@@ -99,11 +100,12 @@ func claudeVersion(ctx context.Context, program string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s --version: %w", program, err)
 	}
-	version, _, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
-	if version == "" || len(version) > 64 || !strings.Contains(version, ".") {
-		return "", fmt.Errorf("%s --version says %.64q, which is no version", program, version)
+	for word := range strings.FieldsSeq(string(out)) {
+		if len(word) <= maxVersion && word[0] >= '0' && word[0] <= '9' && strings.Contains(word, ".") {
+			return word, nil
+		}
 	}
-	return version, nil
+	return "", fmt.Errorf("%s --version says %.64q, which is no version", program, out)
 }
 
 // Launch refuses a turn whose model or session could be read as a flag.

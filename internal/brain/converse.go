@@ -145,9 +145,14 @@ func (c *conversation) outputEnded() {
 	}
 }
 
-// broken ends a brain that did not keep to its protocol.
+// broken ends a brain that did not keep to its protocol, or to what it was
+// allowed.
 func (c *conversation) broken(err error) {
-	c.failure = &Failure{Class: ClassProtocol, Message: err.Error()}
+	if failure, ok := errors.AsType[*Failure](err); ok {
+		c.failure = failure
+	} else {
+		c.failure = &Failure{Class: ClassProtocol, Message: err.Error()}
+	}
 	c.kill()
 }
 

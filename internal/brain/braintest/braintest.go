@@ -26,6 +26,10 @@ type Subject struct {
 	Shell func(id, command string) brain.Choice
 	// Malformed is a tool call whose input its tool does not take.
 	Malformed brain.Choice
+	// Silent says that the program tells nothing of a call it does not make.
+	Silent bool
+	// Codeless says that the program does not tell the exit codes of commands.
+	Codeless bool
 	// Wire says how the adapter's program writes, for programs that are acted.
 	Wire Wire
 }

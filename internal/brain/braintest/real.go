@@ -22,7 +22,7 @@ func Real(t *testing.T, s Subject) {
 		h := s.run(t, dir, []brain.Choice{{Say: "first words"}, s.Shell("one", "printf made > made.txt; echo seen"), {Say: "last words"}})
 		h.Ends(t, brain.Done, "")
 		h.said(t, "first words", "last words")
-		if r := h.result(t, "one"); !strings.Contains(r.Text, "seen") || r.IsError {
+		if r := h.lastResult(t); !strings.Contains(r.Text, "seen") || r.IsError {
 			t.Errorf("result %+v, want what the command said", r)
 		}
 		if made, err := os.ReadFile(filepath.Join(dir, "made.txt")); err != nil || string(made) != "made" {
@@ -39,14 +39,14 @@ func Real(t *testing.T, s Subject) {
 		if len(results) != 2 || !results[0].IsError || results[1].IsError {
 			t.Fatalf("results %+v, want one failed and one not", results)
 		}
-		if code := results[0].ExitCode; code == nil || *code != 7 {
+		if code := results[0].ExitCode; !s.Codeless && (code == nil || *code != 7) {
 			t.Errorf("exit code %v, want 7", code)
 		}
 	})
 	t.Run("goes on after malformed tool input", func(t *testing.T) {
 		h := s.run(t, t.TempDir(), []brain.Choice{s.Malformed, {Say: "end"}})
 		h.Ends(t, brain.Done, "")
-		if results := h.Of(brain.ToolResult); len(results) != 1 || !results[0].IsError {
+		if results := h.Of(brain.ToolResult); !s.Silent && (len(results) != 1 || !results[0].IsError) {
 			t.Errorf("results %+v, want one error", results)
 		}
 	})
@@ -114,15 +114,14 @@ func (h Heard) said(t *testing.T, want ...string) {
 	}
 }
 
-func (h Heard) result(t *testing.T, id string) brain.Event {
+// lastResult is what came of the last call: a program names its calls itself.
+func (h Heard) lastResult(t *testing.T) brain.Event {
 	t.Helper()
-	for _, e := range h.Of(brain.ToolResult) {
-		if e.ID == id {
-			return e
-		}
+	results := h.Of(brain.ToolResult)
+	if len(results) == 0 {
+		t.Fatal("no call has a result")
 	}
-	t.Fatalf("%s has no result", id)
-	return brain.Event{}
+	return results[len(results)-1]
 }
 
 func awaitFile(ctx context.Context, t *testing.T, name string) {
