@@ -1,0 +1,77 @@
+package ledger
+
+// schemaVersion is the user_version this package writes.
+const schemaVersion = 1
+
+// application marks the file as a ledger (SQLite's application_id): "nclg".
+const application = 0x6e636c67
+
+// migrations[i] brings a file from version i to i+1, each in a transaction of
+// its own. They only go forward.
+func migrations() []string { return []string{firstSchema} }
+
+const firstSchema = `
+CREATE TABLE specs (
+    spec_sha    TEXT PRIMARY KEY CHECK(length(spec_sha) = 64),
+    task        TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE prompts (
+    prompt_sha  TEXT PRIMARY KEY CHECK(length(prompt_sha) = 64),
+    prompt      TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE runs (
+    seq         INTEGER PRIMARY KEY,
+    id          TEXT NOT NULL,
+    parent      TEXT NOT NULL DEFAULT '',
+    parent_seq  INTEGER REFERENCES runs(seq) CHECK(parent_seq < seq),
+    role        TEXT NOT NULL,
+    branch      TEXT NOT NULL DEFAULT '',
+    session     TEXT NOT NULL DEFAULT '',
+    spec_sha    TEXT NOT NULL REFERENCES specs(spec_sha),
+    prompt_sha  TEXT NOT NULL REFERENCES prompts(prompt_sha),
+    dna         TEXT NOT NULL UNIQUE,
+    status      TEXT NOT NULL CHECK(status IN ('running', 'done', 'failed', 'merged', 'rejected')),
+    started     TEXT NOT NULL,
+    finished    TEXT NOT NULL DEFAULT '',
+    summary     TEXT NOT NULL DEFAULT '',
+    cost        INTEGER NOT NULL DEFAULT 0 CHECK(cost >= 0),
+    tokens_in   INTEGER NOT NULL DEFAULT 0 CHECK(tokens_in >= 0),
+    tokens_out  INTEGER NOT NULL DEFAULT 0 CHECK(tokens_out >= 0),
+    provider    TEXT NOT NULL DEFAULT '',
+    model       TEXT NOT NULL DEFAULT '',
+    verdict     TEXT NOT NULL DEFAULT '' CHECK(verdict IN ('', 'held', 'failed')),
+    verdict_by  TEXT NOT NULL DEFAULT '' CHECK(verdict_by IN ('', 'strong', 'person', 'weak')),
+    verdict_who TEXT NOT NULL DEFAULT '',
+    CHECK((status = 'running') = (finished = '')),
+    CHECK((verdict = '') = (verdict_by = ''))
+);
+CREATE UNIQUE INDEX runs_running ON runs(id) WHERE status = 'running';
+CREATE INDEX runs_id ON runs(id);
+CREATE INDEX runs_parent ON runs(parent_seq) WHERE parent_seq IS NOT NULL;
+CREATE INDEX runs_dna_prefix ON runs(substr(dna, 1, 30));
+CREATE INDEX runs_status ON runs(status);
+CREATE TABLE changes (
+    run         INTEGER NOT NULL REFERENCES runs(seq),
+    number      INTEGER NOT NULL,
+    status      TEXT NOT NULL,
+    at          TEXT NOT NULL,
+    reason      TEXT NOT NULL DEFAULT '',
+    chain       TEXT NOT NULL,
+    position    INTEGER NOT NULL CHECK(position >= 0),
+    hash        TEXT NOT NULL,
+    PRIMARY KEY (run, number)
+) WITHOUT ROWID;
+CREATE TRIGGER runs_only_forward BEFORE UPDATE OF status ON runs
+WHEN NOT (old.status = 'running' AND new.status IN ('done', 'failed') OR old.status = 'done' AND new.status IN ('merged', 'rejected'))
+BEGIN
+    SELECT RAISE(ABORT, 'a run only moves forward');
+END;
+CREATE TRIGGER runs_stay BEFORE DELETE ON runs
+BEGIN
+    SELECT RAISE(ABORT, 'a run stays in the ledger');
+END;
+CREATE TRIGGER runs_same BEFORE UPDATE OF id, parent, parent_seq, role, spec_sha, prompt_sha, dna, started ON runs
+BEGIN
+    SELECT RAISE(ABORT, 'what a run was asked does not change');
+END;
+`

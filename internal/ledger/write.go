@@ -1,0 +1,154 @@
+package ledger
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// Begin adds a run that is running, with its texts, whole or not at all. An
+// agent id that is running, or a DNA that is there, is an ErrTaken.
+func (l *Ledger) Begin(ctx context.Context, s Start) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	return l.write(ctx, func(tx *sql.Tx) error {
+		var taken string
+		err := tx.QueryRowContext(ctx, `SELECT dna FROM runs WHERE dna = ? OR (id = ? AND status = 'running')`, s.DNA, s.ID).Scan(&taken)
+		switch {
+		case err == nil && taken == s.DNA:
+			return fmt.Errorf("%w: %s", ErrTaken, s.DNA)
+		case err == nil:
+			return fmt.Errorf("%w: agent %s is running as %s", ErrTaken, s.ID, taken)
+		case !errors.Is(err, sql.ErrNoRows):
+			return err
+		}
+		prompt := digest([]byte(s.Prompt))
+		if _, err := tx.ExecContext(ctx, `INSERT INTO specs(spec_sha, task) VALUES (?, ?) ON CONFLICT DO NOTHING`, s.SpecSHA, string(s.Task)); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `INSERT INTO prompts(prompt_sha, prompt) VALUES (?, ?) ON CONFLICT DO NOTHING`, prompt, s.Prompt); err != nil {
+			return err
+		}
+		at := stamp(l.now())
+		result, err := tx.ExecContext(ctx, `INSERT INTO runs(id, parent, parent_seq, role, branch, session, spec_sha, prompt_sha, dna, status, started, provider, model)
+			VALUES (?1, ?2, (SELECT max(seq) FROM runs WHERE id = ?2), ?3, ?4, ?5, ?6, ?7, ?8, 'running', ?9, ?10, ?11)`,
+			s.ID, s.Parent, s.Role, s.Branch, s.Session, s.SpecSHA, prompt, s.DNA, at, s.Provider, s.Model)
+		if err != nil {
+			return err
+		}
+		seq, err := result.LastInsertId()
+		if err != nil {
+			return err
+		}
+		return note(ctx, tx, seq, Change{Status: Running, At: at, Anchor: s.Anchor})
+	})
+}
+
+// Finish ends a running run as done or failed. ref is an agent's id, which
+// means its latest run, or a DNA.
+func (l *Ledger) Finish(ctx context.Context, ref string, e End) error {
+	if err := e.check(); err != nil {
+		return err
+	}
+	return l.move(ctx, ref, Change{Status: e.Status, Anchor: e.Anchor}, e.Outcome, func(tx *sql.Tx, r Run, at string) error {
+		_, err := tx.ExecContext(ctx, `UPDATE runs SET status = ?, finished = ?, summary = ?, cost = ?, tokens_in = ?, tokens_out = ?,
+			provider = ?, model = ?, branch = ? WHERE seq = ?`, e.Status, at, cut(e.Summary), e.CostMicroUSD, e.TokensIn, e.TokensOut,
+			orElse(e.Provider, r.Provider), orElse(e.Model, r.Model), orElse(e.Branch, r.Branch), r.seq)
+		return err
+	})
+}
+
+// Merge says that the work of a run that is done has landed.
+func (l *Ledger) Merge(ctx context.Context, ref string, d Landing) error {
+	return l.land(ctx, ref, Merged, d)
+}
+
+// Reject says that the work of a run that is done will not land.
+func (l *Ledger) Reject(ctx context.Context, ref string, d Landing) error {
+	return l.land(ctx, ref, Rejected, d)
+}
+
+func (l *Ledger) land(ctx context.Context, ref string, to Status, d Landing) error {
+	if err := errors.Join(d.Outcome.check(), d.Anchor.check()); err != nil {
+		return err
+	}
+	return l.move(ctx, ref, Change{Status: to, Reason: cut(d.Reason), Anchor: d.Anchor}, d.Outcome, func(tx *sql.Tx, r Run, _ string) error {
+		_, err := tx.ExecContext(ctx, `UPDATE runs SET status = ? WHERE seq = ?`, to, r.seq)
+		return err
+	})
+}
+
+// move takes one step of one run, if it leads forward, and notes it.
+func (l *Ledger) move(ctx context.Context, ref string, c Change, known Outcome, update func(tx *sql.Tx, r Run, at string) error) error {
+	return l.write(ctx, func(tx *sql.Tx) error {
+		r, err := find(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		if from := before(c.Status); r.Status != from {
+			return fmt.Errorf("%w: %s is %s, and %s only follows %s", ErrTransition, r.ID, r.Status, c.Status, from)
+		}
+		c.At = stamp(l.now())
+		if err := update(tx, r, c.At); err != nil {
+			return err
+		}
+		if !known.IsZero() && (known.Counts() || !r.Outcome.Counts()) {
+			if _, err := tx.ExecContext(ctx, `UPDATE runs SET verdict = ?, verdict_by = ?, verdict_who = ? WHERE seq = ?`, known.verdict, known.by, known.who, r.seq); err != nil {
+				return err
+			}
+		}
+		return note(ctx, tx, r.seq, c)
+	})
+}
+
+// before is the one status from which another is reached.
+func before(to Status) Status {
+	switch to {
+	case Done, Failed:
+		return Running
+	case Merged, Rejected:
+		return Done
+	}
+	return ""
+}
+
+// note adds a change to a run's history.
+func note(ctx context.Context, tx *sql.Tx, run int64, c Change) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO changes(run, number, status, at, reason, chain, position, hash)
+		VALUES (?1, (SELECT count(*) FROM changes WHERE run = ?1), ?2, ?3, ?4, ?5, ?6, ?7)`,
+		run, c.Status, c.At, c.Reason, c.Anchor.Chain, int64(c.Anchor.Seq), c.Anchor.Hash) //nolint:gosec // at most 2^53, checked
+	return err
+}
+
+// find reads the run that ref names: by DNA, or the latest of an agent.
+func find(ctx context.Context, q queryer, ref string) (Run, error) {
+	where := `id = ? ORDER BY seq DESC LIMIT 1`
+	if strings.Contains(ref, "::") {
+		where = `dna = ?`
+	}
+	list, err := query(ctx, q, where, ref)
+	if err != nil {
+		return Run{}, err
+	}
+	if len(list) == 0 {
+		return Run{}, fmt.Errorf("%w: %.80q", ErrNotFound, ref)
+	}
+	return list[0], nil
+}
+
+func orElse(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
