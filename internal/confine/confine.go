@@ -291,26 +291,40 @@ func (p *plan) admits(folder string) bool {
 	return found || err != nil
 }
 
-// admitsBelow tries names that the globs could mean.
+// admitsBelow reports whether all atoms would let something be made in a folder.
 func (p *plan) admitsBelow(folder string) bool {
-	for _, sample := range p.samples() {
-		if p.writable(path.Join(folder, sample)) || p.writable(path.Join(folder, "x", sample)) {
-			return true
+	for _, r := range p.rules {
+		if r.confined && !slices.ContainsFunc(r.writable, func(glob string) bool { return reaches(glob, folder) }) {
+			return false
+		}
+		denied := gate.Rule{Kind: gate.FilesDenylist, Denylist: r.readOnly}
+		if len(r.readOnly) > 0 && !denied.Place(path.Join(folder, "x"), world).Allowed {
+			return false
 		}
 	}
-	return false
+	return true
 }
 
-// samples are names as the last parts of the globs would have them.
-func (p *plan) samples() []string {
-	list := []string{"x"}
-	for _, r := range p.rules {
-		for _, glob := range r.writable {
-			list = append(list, strings.NewReplacer("**", "x", "*", "x", "?", "x").Replace(path.Base(glob)))
+// reaches reports whether a glob could mean something below a folder. A part
+// with wildcards is taken to match: what is there is held one by one.
+func reaches(glob, folder string) bool {
+	parts := strings.Split(path.Clean(glob), "/")
+	if folder == "" || folder == "." {
+		return true
+	}
+	for _, name := range strings.Split(folder, "/") {
+		switch {
+		case len(parts) == 0:
+			return false
+		case parts[0] == "**":
+			return true
+		case strings.ContainsAny(parts[0], `*?[{\`) || strings.EqualFold(parts[0], name):
+			parts = parts[1:]
+		default:
+			return false
 		}
 	}
-	slices.Sort(list)
-	return slices.Compact(list)
+	return len(parts) > 0
 }
 
 // tellAbsent names what could be made although it may not be written: there is
