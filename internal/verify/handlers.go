@@ -34,6 +34,12 @@ func verifiers() map[string]verifier {
 		"report-format":       {judge: reportFormat},
 		"severity-grade":      {judge: severityGrade},
 		"ledger-row-required": {judge: ledgerRow},
+		"tests-green":         {judge: testsGreen, runs: true},
+		"no-warnings":         {judge: noWarnings, runs: true},
+		"go-check-green":      {judge: checked(golang, goChecks), runs: true},
+		"cargo-check-green":   {judge: checked(rust, cargoChecks), runs: true},
+		"node-check-green":    {judge: checked(node, nodeChecks), runs: true},
+		"python-check-green":  {judge: checked(python, pythonChecks), runs: true},
 	}
 }
 

@@ -34,6 +34,9 @@ type Subject struct {
 	Ledger bool
 	// Merged says that Tree is the work on top of its target (pass 2).
 	Merged bool
+	// Scratch is the host folder in which copies for commands are made, each in
+	// a new folder that is gone afterwards; empty means the system's own.
+	Scratch string
 
 	// delta is what Judge found to differ.
 	delta delta
