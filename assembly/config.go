@@ -28,10 +28,12 @@ type Config struct {
 	// Checks verify a run's result where the command line names none.
 	Checks []string `toml:"checks"`
 	// Groups maps a group to what it may use (D-12).
-	Groups  map[string]GroupConfig    `toml:"groups"`
-	Egress  EgressConfig              `toml:"egress"`
-	Model   ModelConfig               `toml:"model"`
-	Plugins map[string]map[string]any `toml:"plugins"`
+	Groups map[string]GroupConfig `toml:"groups"`
+	Egress EgressConfig           `toml:"egress"`
+	Model  ModelConfig            `toml:"model"`
+	// Credentials are added outside of sandboxes to what their agents ask of hosts (M-22).
+	Credentials []CredentialConfig        `toml:"credential"`
+	Plugins     map[string]map[string]any `toml:"plugins"`
 	// Tools pins what a tool's author declares of it; the operator's word wins (D-20).
 	Tools map[string]ToolPin `toml:"tools"`
 	// TrustedProjects are folders whose text counts as trusted (K-26).
@@ -132,7 +134,10 @@ func LoadConfig(dir string) (Config, error) {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
 	if unknown := meta.Undecoded(); len(unknown) > 0 {
-		return Config{}, fmt.Errorf("%s: unknown key %q: nacre config keys are brain, checks, groups, tools, trusted_projects, egress, model, plugins, output_tokens, ask_seconds", path, unknown[0])
+		if unknown[0][0] == "credential" {
+			return Config{}, fmt.Errorf("%s: unknown key %q: a credential says where its value is, with value_env, value_file or value_cmd; the value itself does not belong in this file", path, unknown[0])
+		}
+		return Config{}, fmt.Errorf("%s: unknown key %q: nacre config keys are brain, checks, groups, tools, trusted_projects, egress, model, credential, plugins, output_tokens, ask_seconds", path, unknown[0])
 	}
 	if err := c.check(); err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
@@ -169,6 +174,9 @@ func (c Config) check() error {
 		return errors.New("model.key_env names a variable; a key itself does not belong in this file")
 	}
 	if err := c.groups().Check(); err != nil {
+		return err
+	}
+	if err := c.checkCredentials(); err != nil {
 		return err
 	}
 	if _, err := c.Model.upstream(); err != nil {

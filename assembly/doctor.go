@@ -38,7 +38,7 @@ type Finding struct {
 func (r *Runtime) Doctor(ctx context.Context) []Finding {
 	var findings []Finding
 	for _, check := range []func(context.Context) []Finding{
-		r.checkSandbox, r.checkGit, r.checkBrain, r.checkMemory, r.checkPlugins, r.checkAudit, r.checkDisk,
+		r.checkSandbox, r.checkGit, r.checkBrain, r.checkMemory, r.checkPlugins, r.checkCredentials, r.checkAudit, r.checkDisk,
 	} {
 		findings = append(findings, check(ctx)...)
 	}

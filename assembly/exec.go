@@ -33,19 +33,23 @@ type Exec struct {
 	Asking Asking
 	// Started is told when the command runs, with what the session is.
 	Started func(SessionInfo)
+	// Notice is told what the operator has to know while the command runs.
+	Notice func(nacre.Step)
 }
 
 // SessionInfo says what a session is, for whoever shows it.
 type SessionInfo struct {
-	Session     nacre.SessionID `json:"session"`
-	Group       nacre.Group     `json:"group"`
-	Brain       string          `json:"brain,omitempty"`
-	Project     string          `json:"project,omitempty"`
-	Writable    []string        `json:"may_write"`
-	Egress      []string        `json:"may_reach"`
-	Backend     string          `json:"backend"`
-	Sandbox     string          `json:"sandbox"`
-	NotEnforced []string        `json:"not_enforced,omitempty"`
+	Session  nacre.SessionID `json:"session"`
+	Group    nacre.Group     `json:"group"`
+	Brain    string          `json:"brain,omitempty"`
+	Project  string          `json:"project,omitempty"`
+	Writable []string        `json:"may_write"`
+	Egress   []string        `json:"may_reach"`
+	// Inside are the credentials that its agent can read, and where.
+	Inside      []string `json:"credentials_inside,omitempty"`
+	Backend     string   `json:"backend"`
+	Sandbox     string   `json:"sandbox"`
+	NotEnforced []string `json:"not_enforced,omitempty"`
 	// Model is the host that the gateway speaks to, BudgetUSD what it may cost.
 	Model     string `json:"model,omitempty"`
 	BudgetUSD string `json:"budget_usd,omitempty"`
@@ -75,14 +79,14 @@ func (r *Runtime) Exec(ctx context.Context, e Exec) (result ExecResult, err erro
 	}
 	s, err := r.seal(ctx, request{
 		id: id, group: orDefault(e.Group), kind: "exec", title: e.Argv[0], project: project,
-		egress: e.Egress, asking: e.Asking,
+		egress: e.Egress, asking: e.Asking, warn: e.Notice,
 	})
 	if err != nil {
 		return ExecResult{}, err
 	}
 	result.Session = s.ID()
 	outcome := "failed"
-	defer func() { err = errors.Join(err, s.close(ctx, outcome, true)) }()
+	defer func() { err = errors.Join(err, s.finish(ctx, outcome, "", project)) }()
 	before, start := existing(project, posture.LateExecution()), r.options.Now()
 	p, err := s.posture(posture.Input{Project: project, Protected: before, Limits: e.Limits, Terminal: e.Term})
 	if err != nil {
@@ -103,6 +107,7 @@ func (r *Runtime) Exec(ctx context.Context, e Exec) (result ExecResult, err erro
 	exit, err := s.Wait(ctx, process)
 	result.ExitCode, result.TimedOut = exit.Code, exit.TimedOut
 	result.Planted = planted(project, before, start)
+	s.planted(result.Planted)
 	outcome = fmt.Sprintf("exit %d", exit.Code)
 	return result, errors.Join(err, s.ended(ctx))
 }
@@ -131,7 +136,7 @@ func (s *sealed) ended(ctx context.Context) error {
 
 func (s *sealed) info(p nacre.Posture, brainName string) SessionInfo {
 	info := SessionInfo{
-		Session: s.ID(), Group: s.Group(), Brain: brainName, Egress: ruleTexts(s.rules), Backend: s.Sandbox().Name(),
+		Session: s.ID(), Group: s.Group(), Brain: brainName, Egress: s.runtime.config.reach(s.Group(), s.rules), Inside: s.runtime.config.delivered(s.Group()), Backend: s.Sandbox().Name(),
 		Sandbox: s.Sandbox().Holds(), NotEnforced: s.Sandbox().NotEnforced(), Resumed: s.Resumed(), State: s.runtime.registry.Paths().State,
 	}
 	if s.gateway != nil {

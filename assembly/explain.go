@@ -22,6 +22,10 @@ type Explanation struct {
 	Posture     nacre.Posture `json:"posture"`
 	// Egress are the addresses that may be reached, with the operator's pins.
 	Egress []string `json:"egress"`
+	// Decoys are credentials that open nothing: the use of one ends the run (M-58).
+	Decoys []string `json:"decoys"`
+	// Inside are the credentials that its agent could read, and where.
+	Inside []string `json:"credentials_inside,omitempty"`
 	// Model is where model calls would go, and Key where its key comes from;
 	// empty where no key is set.
 	Model     string          `json:"model,omitempty"`
@@ -66,8 +70,9 @@ func (r *Runtime) Explain(ctx context.Context, run Run) (Explanation, error) {
 	group := orDefault(run.Group)
 	e := Explanation{
 		Group: group, Project: project, Backend: box.Name(), Sandbox: box.Holds(), NotEnforced: box.NotEnforced(),
-		Egress: ruleTexts(rules), Policy: r.policy.Version(), Tools: r.explainTools(group, run.Task, found),
+		Egress: r.config.reach(group, rules), Inside: r.config.delivered(group), Policy: r.policy.Version(), Tools: r.explainTools(group, run.Task, found),
 	}
+	e.Egress, e.Decoys = r.config.Egress.explained(e.Egress), decoyNames()
 	if err := r.explainModel(&e); err != nil {
 		return Explanation{}, err
 	}

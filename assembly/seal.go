@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -65,6 +66,8 @@ type request struct {
 	asking  Asking
 	prepare func(dir string) error
 	tell    func(nacre.Step)
+	// warn tells what the operator has to know; where it is not set, tell does.
+	warn func(nacre.Step)
 }
 
 // sealed is an open session with everything that serves it.
@@ -87,6 +90,10 @@ type sealed struct {
 	found    *findings
 	kernel   *kernel.Kernel
 	pins     *pinner
+	warn     func(nacre.Step)
+	trips    *trips
+	proposer *proposer // nil where nobody is asked about hosts that were refused
+	leases   *holding
 	started  time.Time
 
 	questions chan nacre.Question
@@ -109,6 +116,9 @@ func (r *Runtime) seal(ctx context.Context, req request) (*sealed, error) {
 	s := &sealed{
 		runtime: r, project: req.project, agent: strings.TrimSpace(req.brain + " " + req.version), tell: oneAtATime(req.tell), rules: rules, memory: store, token: nacre.NewSecret(randomHex()), started: r.options.Now(),
 		questions: make(chan nacre.Question, approval.MaxPending), found: r.look(ctx),
+	}
+	if s.warn = s.tell; req.warn != nil {
+		s.warn = oneAtATime(req.warn)
 	}
 	defer s.found.wait.Wait()
 	if err := s.open(ctx, req); err != nil {
@@ -147,7 +157,13 @@ func (s *sealed) open(ctx context.Context, req request) error {
 	if err := s.recordOpen(ctx, req); err != nil {
 		return err
 	}
+	if err := s.setTrips(); err != nil {
+		return err
+	}
 	if s.pins, err = s.newPinner(req.kind); err != nil {
+		return err
+	}
+	if err := s.openLeases(ctx, req.group); err != nil {
 		return err
 	}
 	s.askTerminal(req.asking)
@@ -200,7 +216,7 @@ func (s *sealed) askTerminal(asking Asking) {
 func (s *sealed) recordOpen(ctx context.Context, req request) error {
 	detail, err := json.Marshal(map[string]any{
 		"kind": req.kind, "brain": s.agent, "resumed": s.Resumed(), "policy": s.runtime.policy.Version(),
-		"version": s.runtime.options.Version, "egress": ruleTexts(s.rules),
+		"version": s.runtime.options.Version, "egress": s.runtime.config.reach(req.group, s.rules), "inside": s.runtime.config.delivered(req.group),
 	})
 	if err != nil {
 		return err
@@ -224,7 +240,7 @@ func (s *sealed) serveDoor(principal nacre.Principal) error {
 	return s.Listen(nacre.DoorSocket, func(ctx context.Context, listener *net.UnixListener) error {
 		return door.Serve(ctx, listener, door.Session{
 			ID: s.ID(), Group: s.Group(), Principal: principal, PeerUID: s.peerUIDs(),
-		}, s.kernel, door.Deps{
+		}, watchedKernel{s.kernel, s}, door.Deps{
 			Recorder: words{s.Recorder, s.runtime.redact}, Now: s.runtime.options.Now, NewID: randomHex, Redact: s.redactJSON,
 		})
 	})
@@ -249,14 +265,19 @@ func (s *sealed) peerUIDs() []uint32 {
 }
 
 func (s *sealed) serveEgress() error {
-	proxy, err := egress.New(egress.Options{
-		Rules: s.rules, Record: notice{s.Recorder, noticed(s.tell)}, Session: s.ID(), Group: s.Group(), Now: s.runtime.options.Now,
+	options, err := s.credentialed(egress.Options{
+		Rules: s.rules, Record: refusals{notice{s.Recorder, noticed(s.tell)}, s}, Propose: s.proposing(), Session: s.ID(), Group: s.Group(), Now: s.runtime.options.Now,
 	})
+	if err != nil {
+		return err
+	}
+	proxy, err := egress.New(options)
 	if err != nil {
 		return &ConfigError{err}
 	}
+	s.proposer.through(proxy)
 	return s.Listen(nacre.EgressSocket, func(ctx context.Context, listener *net.UnixListener) error {
-		return proxy.Serve(ctx, listener)
+		return proxy.Serve(ctx, watchedListener{listener, s})
 	})
 }
 
@@ -268,6 +289,13 @@ func (s *sealed) posture(in posture.Input) (nacre.Posture, error) {
 	}
 	if !in.Offline {
 		in.Programs = s.runtime.programs()
+		in.Mounts = append(slices.Clone(in.Mounts), s.trips.mounts...)
+		in.Env = append(slices.Clone(in.Env), s.trips.decoys.Env...)
+		env, err := s.leases.environment()
+		if err != nil {
+			return nacre.Posture{}, err
+		}
+		in.Env = append(env, in.Env...)
 	}
 	return posture.Compute(in)
 }
@@ -296,6 +324,8 @@ func (s *sealed) skills(principal nacre.Principal) []brain.Skill {
 // close ends everything of the session, in the order in which it depends on itself.
 func (s *sealed) close(ctx context.Context, outcome string, finished bool) error {
 	ctx = context.WithoutCancel(ctx)
+	s.awaitContainment()
+	s.proposer.account()
 	var errs []error
 	if s.host != nil {
 		errs = append(errs, s.host.Close(ctx))
@@ -304,7 +334,7 @@ func (s *sealed) close(ctx context.Context, outcome string, finished bool) error
 		errs = append(errs, s.waitForDrivers(ctx), s.pins.close())
 	}
 	if s.Session != nil {
-		errs = append(errs, s.Close(ctx, outcome, finished))
+		errs = append(errs, s.closeLeases(ctx), s.Close(ctx, outcome, finished))
 	}
 	s.asked.Wait()
 	return errors.Join(append(errs, s.memory.Close())...)

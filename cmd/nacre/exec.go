@@ -174,6 +174,9 @@ func (s status) started(info assembly.SessionInfo) {
 	p := s.printer()
 	p.Field("nacre", "session %s · %s", info.Session, info.Sandbox)
 	p.Line("         may write  %s    may reach  %s", listOr(info.Writable, "nothing"), listOr(info.Egress, "nothing"))
+	if len(info.Inside) > 0 {
+		p.Line("         may read   %s", strings.Join(info.Inside, ", "))
+	}
 }
 
 func (s status) question(q nacre.Question) {

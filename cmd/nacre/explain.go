@@ -55,6 +55,9 @@ func (a *app) explain(ctx context.Context, run assembly.Run) error {
 	}
 	p.Field("writes", "a private clone of %s; nacre exec writes the folder itself", e.Project)
 	p.Field("reaches", "%s", listOr(e.Egress, "nothing"))
+	if len(e.Inside) > 0 {
+		p.Field("inside", "credentials that its agent can read: %s", strings.Join(e.Inside, ", "))
+	}
 	if e.Model != "" {
 		p.Field("model", "%s, with the key from %s that stays outside, up to $%s", e.Model, e.Key, orWord(e.BudgetUSD, "5.00"))
 	}

@@ -187,6 +187,9 @@ func (f *face) started(info assembly.SessionInfo) {
 		f.printer.Line("         may spend  %s at %s, through the gateway", info.BudgetUSD, info.Model)
 	}
 	f.printer.Line("         may reach  %s", listOr(info.Egress, nothing))
+	if len(info.Inside) > 0 {
+		f.printer.Line("         may read   %s", strings.Join(info.Inside, ", "))
+	}
 	for _, missing := range info.NotEnforced {
 		f.printer.Prose("         not held  ", missing)
 	}

@@ -19,6 +19,9 @@ import (
 	"github.com/nacre-dev/nacre"
 )
 
+// Kind is the audit record of a lease that was acquired, released or found orphaned.
+const Kind nacre.Kind = "lease"
+
 // DefaultTTL is how long a value is used before it is read anew.
 const DefaultTTL = 15 * time.Minute
 
