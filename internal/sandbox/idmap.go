@@ -27,7 +27,7 @@ type idmaps struct {
 type owner struct{ uid, gid int }
 
 // namespace returns a user namespace in which the owner's files are the agent's.
-func (m *idmaps) namespace(n *Native, o owner) (*os.File, error) {
+func (m *idmaps) namespace(n *Mapper, o owner) (*os.File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if f := m.open[o]; f != nil {
@@ -55,7 +55,7 @@ func (m *idmaps) close() {
 
 // holdNamespace starts a process in a fresh user namespace, takes the
 // namespace's descriptor, and lets the process go.
-func (n *Native) holdNamespace(o owner) (*os.File, error) {
+func (n *Mapper) holdNamespace(o owner) (*os.File, error) {
 	hold, release, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (n *Native) holdNamespace(o owner) (*os.File, error) {
 }
 
 // initCommand runs the sealed init binary in a mode.
-func (n *Native) initCommand(args ...string) *exec.Cmd {
+func (n *Mapper) initCommand(args ...string) *exec.Cmd {
 	return &exec.Cmd{
 		Path:       "/proc/self/fd/3",
 		Args:       append([]string{Init}, args...),

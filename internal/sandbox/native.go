@@ -34,12 +34,10 @@ type Options struct {
 
 // Native starts sandboxes on this machine. It may be used concurrently.
 type Native struct {
+	*Mapper
 	options  Options
-	init     *os.File // a sealed copy of the init binary
-	users    userRange
 	landlock int
 	cgroups  cgroups
-	idmaps   idmaps
 }
 
 // Main is what cmd/sandbox-init runs, and a program re-executed by Open.
@@ -53,14 +51,9 @@ func Open(o Options) (*Native, error) {
 		return nil, errors.New("this kernel has no Landlock, which the native sandbox wants (Linux 5.13, lsm=landlock): " +
 			"use another backend, or allow it to run without")
 	}
-	users, err := ownUserRange()
-	if err != nil {
+	var err error
+	if n.Mapper, err = OpenMapper(o.Init); err != nil {
 		return nil, err
-	}
-	n.users = users
-	n.init, err = sealedCopy(o.Init)
-	if err != nil {
-		return nil, fmt.Errorf("sandbox-init: %w", err)
 	}
 	if err := n.check(); err != nil {
 		_ = n.Close() // the first error says more
@@ -70,10 +63,7 @@ func Open(o Options) (*Native, error) {
 }
 
 // Close frees what Open took. Running sandboxes go on.
-func (n *Native) Close() error {
-	n.idmaps.close()
-	return n.init.Close()
-}
+func (n *Native) Close() error { return n.Mapper.Close() }
 
 // PeerUIDs are the host users that connections from inside come from: the
 // agent's, and that of the forwarder of loopback ports.

@@ -26,13 +26,13 @@ const (
 // record says how to find a sandbox again, and who watches over it.
 type record struct {
 	Label   string   `json:"label"`
-	Process identity `json:"process"`
-	Keeper  identity `json:"keeper"`
+	Process Identity `json:"process"`
+	Keeper  Identity `json:"keeper"`
 	Groups  []string `json:"groups,omitempty"`
 }
 
-// identity is a process that no later one can be mistaken for.
-type identity struct {
+// Identity is a process that no later one can be mistaken for.
+type Identity struct {
 	Boot  string `json:"boot"`
 	Pid   int    `json:"pid"`
 	Start string `json:"start"` // clock ticks after boot
@@ -43,11 +43,11 @@ func writeRecord(stateDir, label string, pid int, groups []string) (string, erro
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("record: %w", err)
 	}
-	process, err := identify(pid)
+	process, err := Identify(pid)
 	if err != nil {
 		return "", fmt.Errorf("record: %w", err)
 	}
-	keeper, err := identify(os.Getpid())
+	keeper, err := Identify(os.Getpid())
 	if err != nil {
 		return "", fmt.Errorf("record: %w", err)
 	}
@@ -63,28 +63,28 @@ func writeRecord(stateDir, label string, pid int, groups []string) (string, erro
 	return name, os.Rename(partial, name)
 }
 
-// identify returns the identity of a living process.
-func identify(pid int) (identity, error) {
+// Identify returns the identity of a living process.
+func Identify(pid int) (Identity, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return identity{}, err
+		return Identity{}, err
 	}
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return identity{}, err
+		return Identity{}, err
 	}
 	// The name in parentheses may hold anything; field 22 is the start.
 	_, rest, _ := strings.Cut(string(stat[max(0, strings.LastIndexByte(string(stat), ')')):]), " ")
 	fields := strings.Fields(rest)
 	if len(fields) < 20 || fields[0] == "Z" {
-		return identity{}, fmt.Errorf("process %d: %w", pid, os.ErrNotExist)
+		return Identity{}, fmt.Errorf("process %d: %w", pid, os.ErrNotExist)
 	}
-	return identity{strings.TrimSpace(string(boot)), pid, fields[19]}, nil
+	return Identity{strings.TrimSpace(string(boot)), pid, fields[19]}, nil
 }
 
-// lives reports whether the process is there and is the same one.
-func (i identity) lives() bool {
-	now, err := identify(i.Pid)
+// Lives reports whether the process is there and is the same one.
+func (i Identity) Lives() bool {
+	now, err := Identify(i.Pid)
 	return err == nil && now == i
 }
 
@@ -116,7 +116,7 @@ func endOrphan(file string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if r.Keeper.lives() {
+	if r.Keeper.Lives() {
 		return "", nil
 	}
 	found, err := r.Process.kill()
@@ -162,7 +162,7 @@ func readRecord(file string) (record, error) {
 }
 
 // kill ends the process, if it is still that one, and waits until it is gone.
-func (i identity) kill() (found bool, err error) {
+func (i Identity) kill() (found bool, err error) {
 	fd, err := unix.PidfdOpen(i.Pid, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return false, nil
@@ -171,7 +171,7 @@ func (i identity) kill() (found bool, err error) {
 		return false, err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if !i.lives() { // checked while the descriptor pins whatever has the number
+	if !i.Lives() { // checked while the descriptor pins whatever has the number
 		return false, nil
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {

@@ -5,10 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"path/filepath"
-	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/sandbox/inside"
@@ -30,7 +26,7 @@ const maxMounts = 512
 type plan struct {
 	inside.Plan
 	trees   []*os.File
-	sources []*source
+	sources *Sources
 	null    *os.File
 }
 
@@ -38,9 +34,7 @@ func (p *plan) close() {
 	for _, t := range p.trees {
 		_ = t.Close() // the sandbox has its own copies
 	}
-	for _, s := range p.sources {
-		s.close()
-	}
+	p.sources.Close()
 	if p.null != nil {
 		_ = p.null.Close()
 	}
@@ -49,7 +43,7 @@ func (p *plan) close() {
 // newPlan resolves and checks all that the command names. On error nothing stays open.
 func (n *Native) newPlan(c Command) (*plan, error) {
 	limits := c.Posture.Limits.WithDefaults()
-	p := &plan{Plan: inside.Plan{
+	p := &plan{sources: OpenSources(n.options.StateDir), Plan: inside.Plan{
 		Devices:      c.Terminal,
 		InnerUID:     n.users.inner(),
 		KeepOverride: n.users.privileged,
@@ -71,7 +65,7 @@ func (n *Native) newPlan(c Command) (*plan, error) {
 		err = n.addSockets(p, c.SocketDir)
 	}
 	if err == nil {
-		err = p.addForwards(c)
+		p.Forwards, err = c.Forwards()
 	}
 	if err != nil {
 		p.close()
@@ -103,10 +97,7 @@ func baseMounts(posture []nacre.Mount) []inside.Mount {
 }
 
 func (n *Native) addPosture(p *plan, c Command) error {
-	if len(c.Posture.Mounts) > maxMounts {
-		return fmt.Errorf("posture with %d mounts: the limit is %d", len(c.Posture.Mounts), maxMounts)
-	}
-	b := binder{native: n, plan: p, guard: newGuard(n.options.StateDir)}
+	b := binder{native: n, plan: p}
 	for _, m := range c.Posture.Mounts {
 		if err := b.add(m); err != nil {
 			return fmt.Errorf("mount %s at %s: %w", m.Source, m.Target, err)
@@ -117,20 +108,13 @@ func (n *Native) addPosture(p *plan, c Command) error {
 
 // binder turns mounts of a posture into steps of a plan.
 type binder struct {
-	native   *Native
-	plan     *plan
-	guard    guard
-	writable []writableBind
-}
-
-type writableBind struct {
-	source *source
-	target string
+	native *Native
+	plan   *plan
 }
 
 func (b *binder) add(m nacre.Mount) error {
 	target := path.Clean(m.Target)
-	if err := checkTarget(m.Target); err != nil {
+	if err := CheckTarget(m.Target); err != nil {
 		return err
 	}
 	step := inside.Mount{Target: target, NoExec: m.NoExec, Optional: m.Optional, Size: m.Size}
@@ -154,28 +138,9 @@ func (b *binder) add(m nacre.Mount) error {
 	return nil
 }
 
-func checkTarget(target string) error {
-	if !path.IsAbs(target) || strings.ContainsRune(target, 0) || path.Clean(target) == "/" {
-		return errors.New("the target must be an absolute path below /")
-	}
-	clean := path.Clean(target)
-	if contains("/proc", clean) || contains("/sys", clean) || clean == "/dev" ||
-		contains("/dev", clean) && !contains("/dev/shm", clean) {
-		return errors.New("the target is the sandbox's own: refused")
-	}
-	return nil
-}
-
 func (b *binder) bind(m nacre.Mount, step inside.Mount) error {
-	s, err := b.open(m.Source)
-	if m.Optional && errors.Is(err, unix.ENOENT) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	b.plan.sources = append(b.plan.sources, s)
-	if err := b.guard.check(s, m.Kind); err != nil {
+	s, err := b.plan.sources.Open(m)
+	if err != nil || s == nil {
 		return err
 	}
 	step.Kind, step.Dir, step.ReadOnly = inside.Tree, s.dir(), m.Kind != nacre.BindReadWrite
@@ -188,87 +153,18 @@ func (b *binder) bind(m nacre.Mount, step inside.Mount) error {
 		return b.native.attach(b.plan, s, step, mapRequired)
 	}
 	if !step.ReadOnly {
-		b.writable = append(b.writable, writableBind{s, step.Target})
 		b.plan.Agent.Writable = append(b.plan.Agent.Writable, step.Target)
 	}
-	return b.native.attach(b.plan, s, step, b.mapOwner(s, step))
-}
-
-// open resolves a source; below one that is writable it follows no links.
-func (b *binder) open(name string) (*source, error) {
-	clean := filepath.Clean(name)
-	for _, w := range b.writable {
-		if w.source.dir() && clean != w.source.path && contains(w.source.path, clean) {
-			return w.source.openBelow(strings.TrimPrefix(clean, w.source.path+"/"))
-		}
-	}
-	return openSource(name)
-}
-
-// mapOwner says whether the source's owner must appear as the agent.
-func (b *binder) mapOwner(s *source, step inside.Mount) mapping {
-	if !step.ReadOnly {
-		return mapRequired
-	}
-	for _, w := range b.writable {
-		if contains(w.target, step.Target) {
-			return mapRequired
-		}
-	}
-	if !readableByAll(s) {
-		return mapRequired
-	}
-	if isSystem(s.path) {
-		return mapNever
-	}
-	return mapWhere
-}
-
-// isSystem is true for what the host's packages own. It is shown as it is, so
-// that what only root may read stays so.
-func isSystem(name string) bool {
-	for _, dir := range []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/var"} {
-		if contains(dir, name) {
-			return true
-		}
-	}
-	return false
-}
-
-func readableByAll(s *source) bool {
-	if s.dir() {
-		return s.stat.Mode&0o005 == 0o005
-	}
-	return s.stat.Mode&0o004 != 0
+	return b.native.attach(b.plan, s, step, s.mapping)
 }
 
 // addSockets binds the session's socket directory, the one place from which
 // the sandbox reaches the host.
 func (n *Native) addSockets(p *plan, dir string) error {
-	s, err := openSource(dir)
+	s, err := p.sources.OpenSockets(dir)
 	if err != nil {
-		return fmt.Errorf("socket directory: %w", err)
-	}
-	p.sources = append(p.sources, s)
-	if !s.dir() {
-		return fmt.Errorf("socket directory %s is not a directory", dir)
-	}
-	if int(s.stat.Uid) != os.Geteuid() || s.stat.Mode&0o022 != 0 {
-		return fmt.Errorf("socket directory %s: it must be owned by this user and not writable by others", dir)
+		return err
 	}
 	step := inside.Mount{Kind: inside.Tree, Target: nacre.SocketDir, Dir: true, ReadOnly: true, NoExec: true}
 	return n.attach(p, s, step, mapRequired)
-}
-
-func (p *plan) addForwards(c Command) error {
-	for _, f := range c.Posture.Forwards {
-		if f.Port == 0 || f.Socket == "" || f.Socket != path.Base(f.Socket) || f.Socket == ".." || f.Socket == "." {
-			return fmt.Errorf("forward %d to %q: name a port and a socket in the socket directory", f.Port, f.Socket)
-		}
-		if c.SocketDir == "" {
-			return fmt.Errorf("forward %d: there is no socket directory", f.Port)
-		}
-		p.Forwards = append(p.Forwards, inside.Forward{Port: f.Port, Path: path.Join(nacre.SocketDir, f.Socket)})
-	}
-	return nil
 }

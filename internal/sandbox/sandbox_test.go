@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Args[0] == sandbox.Init {
+	if filepath.Base(os.Args[0]) == sandbox.Init {
 		os.Exit(sandbox.Main(os.Args))
 	}
 	if state := os.Getenv(keeperState); state != "" {
@@ -85,7 +86,7 @@ type result struct {
 }
 
 // run starts the command with pipes and waits for its end.
-func run(t testing.TB, n *sandbox.Native, c sandbox.Command) result {
+func run(t testing.TB, n sandbox.Backend, c sandbox.Command) result {
 	t.Helper()
 	stdout, stdoutWrite := pipe(t)
 	stderr, stderrWrite := pipe(t)

@@ -12,21 +12,31 @@ import (
 	"github.com/nacre-dev/nacre"
 )
 
-// source is the host side of a bind, opened once: what was checked is what is mounted.
-type source struct {
-	file *os.File // O_PATH
-	path string   // without symbolic links
-	stat unix.Stat_t
+// Source is the host side of a bind, opened once: what was checked is what is mounted.
+type Source struct {
+	file    *os.File // O_PATH
+	path    string   // without symbolic links
+	stat    unix.Stat_t
+	mapping mapping
 }
 
-func (s *source) close() { _ = s.file.Close() } // O_PATH: nothing to lose
+// Path is the source's path without symbolic links.
+func (s *Source) Path() string { return s.path }
 
-func (s *source) dir() bool { return s.stat.Mode&unix.S_IFMT == unix.S_IFDIR }
+// File is the source's device and inode.
+func (s *Source) File() (dev, ino uint64) { return uint64(s.stat.Dev), s.stat.Ino }
 
-func (s *source) owner() owner { return owner{int(s.stat.Uid), int(s.stat.Gid)} }
+// Dir reports whether the source is a directory.
+func (s *Source) Dir() bool { return s.dir() }
+
+func (s *Source) close() { _ = s.file.Close() } // O_PATH: nothing to lose
+
+func (s *Source) dir() bool { return s.stat.Mode&unix.S_IFMT == unix.S_IFDIR }
+
+func (s *Source) owner() owner { return owner{int(s.stat.Uid), int(s.stat.Gid)} }
 
 // openSource resolves a path once, with its symbolic links.
-func openSource(name string) (*source, error) {
+func openSource(name string) (*Source, error) {
 	if !filepath.IsAbs(name) {
 		return nil, errors.New("the path must be absolute")
 	}
@@ -39,7 +49,7 @@ func openSource(name string) (*source, error) {
 
 // openBelow opens a path below a source that an agent can write to, where no
 // symbolic link can be trusted.
-func (s *source) openBelow(rel string) (*source, error) {
+func (s *Source) openBelow(rel string) (*Source, error) {
 	fd, err := unix.Openat2(int(s.file.Fd()), rel, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
@@ -53,8 +63,8 @@ func (s *source) openBelow(rel string) (*source, error) {
 	return newSource(fd)
 }
 
-func newSource(fd int) (*source, error) {
-	s := &source{file: os.NewFile(uintptr(fd), "source")}
+func newSource(fd int) (*Source, error) {
+	s := &Source{file: os.NewFile(uintptr(fd), "source")}
 	var err error
 	if s.path, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil {
 		s.close()
@@ -78,7 +88,7 @@ func newGuard(stateDir string) guard {
 }
 
 // check refuses sources that would open the sandbox, whoever asked for them.
-func (g guard) check(s *source, kind nacre.MountKind) error {
+func (g guard) check(s *Source, kind nacre.MountKind) error {
 	switch s.stat.Mode & unix.S_IFMT {
 	case unix.S_IFDIR, unix.S_IFREG:
 	default:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"regexp"
 	"strconv"
 	"time"
@@ -45,7 +46,8 @@ func (e *ExecError) Error() string { return e.Message }
 
 func (e *ExecError) Unwrap() error { return e.Err }
 
-func (c Command) check() error {
+// Check refuses commands that no backend can start.
+func (c Command) Check() error {
 	switch {
 	case len(c.Argv) == 0 || c.Argv[0] == "":
 		return errors.New("no command")
@@ -64,7 +66,25 @@ func (c Command) check() error {
 	if l.Wall < 0 || l.Processes < 0 || l.OpenFiles < 0 || l.Memory < 0 || l.FileSize < 0 || l.Output < 0 {
 		return errors.New("posture with a limit below zero")
 	}
+	if len(c.Posture.Mounts) > maxMounts {
+		return fmt.Errorf("posture with %d mounts: the limit is %d", len(c.Posture.Mounts), maxMounts)
+	}
 	return nil
+}
+
+// Forwards are the loopback ports inside and the sockets inside that they lead to.
+func (c Command) Forwards() ([]inside.Forward, error) {
+	var list []inside.Forward
+	for _, f := range c.Posture.Forwards {
+		if f.Port == 0 || f.Socket == "" || f.Socket != path.Base(f.Socket) || f.Socket == ".." || f.Socket == "." {
+			return nil, fmt.Errorf("forward %d to %q: name a port and a socket in the socket directory", f.Port, f.Socket)
+		}
+		if c.SocketDir == "" {
+			return nil, fmt.Errorf("forward %d: there is no socket directory", f.Port)
+		}
+		list = append(list, inside.Forward{Port: f.Port, Path: path.Join(nacre.SocketDir, f.Socket)})
+	}
+	return list, nil
 }
 
 // checkStream refuses directories: through one, every path of the host is open.
@@ -85,7 +105,7 @@ func checkStream(f *os.File) error {
 // Start returns when the agent runs, or with the reason why it does not; an
 // *ExecError when that is the command's own. Ending ctx kills the sandbox.
 func (n *Native) Start(ctx context.Context, c Command) (Process, error) {
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
 	plan, err := n.newPlan(c)

@@ -62,10 +62,10 @@ func become(agent Agent) error {
 		what string
 		do   func() error
 	}{
-		{"session keyring", joinKeyring},
+		{"session keyring", agent.joinKeyring},
 		{"limits", agent.Limits.apply},
 		{"working directory", func() error { return unix.Chdir(agent.Dir) }},
-		{"capabilities", dropCapabilities},
+		{"capabilities", agent.dropCapabilities},
 		{"no new privileges", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
 		{"landlock", func() error { return restrict(agent.Landlock, agent.Writable) }},
 		{"descriptors", func() error { return unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }},
@@ -85,9 +85,12 @@ func become(agent Agent) error {
 	return execError{fmt.Errorf("%s: %w", agent.Argv[0], syscall.Exec(program, agent.Argv, agent.Env))}
 }
 
-func joinKeyring() error {
+func (a Agent) joinKeyring() error {
 	_, _, e := unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0) // anonymous
-	if e != 0 && e != unix.ENOSYS {                                                  // a kernel without keyrings
+	if e == unix.ENOSYS || a.Contained && e == unix.EPERM {                          // a kernel or an engine without keyrings
+		return nil
+	}
+	if e != 0 {
 		return e
 	}
 	return nil
@@ -125,7 +128,10 @@ func lower(resource int, limit uint64) error {
 	return syscall.Setrlimit(resource, &syscall.Rlimit{Cur: limit, Max: limit})
 }
 
-func dropCapabilities() error {
+func (a Agent) dropCapabilities() error {
+	if a.Contained {
+		return noCapabilities()
+	}
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 		if err != nil && !errors.Is(err, unix.EINVAL) { // a capability this kernel does not know

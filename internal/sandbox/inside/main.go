@@ -20,6 +20,8 @@ const (
 	ModeAgent = "agent" // the stage that becomes the agent
 	ModeCheck = "check" // try what a sandbox needs, and say what failed
 	ModeHold  = "hold"  // keep a user namespace open until stdin ends
+
+	ModeContain = "contain" // PID 1 of a container engine's container
 )
 
 // Main runs the mode in args[1] and returns the exit code.
@@ -34,6 +36,8 @@ func Main(args []string) int {
 		err = runInit(args[len(args)-1])
 	case ModeAgent:
 		err = runAgent()
+	case ModeContain:
+		err = runContain()
 	case ModeCheck:
 		err = runCheck()
 	case ModeHold:

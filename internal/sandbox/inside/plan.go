@@ -43,6 +43,9 @@ type Agent struct {
 	Argv, Env []string
 	Dir       string
 	Limits    Limits
+	// Contained says that an engine took all capabilities, and that there is
+	// none left to take them with.
+	Contained bool
 	// Landlock is the version of the kernel's interface; zero leaves it out.
 	Landlock int
 	// Writable are the paths below which Landlock lets the agent write.

@@ -22,13 +22,14 @@ func procNames() map[string]bool {
 	}
 }
 
-// etcFiles are the whole of /etc, apart from what the plan mounts there.
-func etcFiles() map[string]string {
+// EtcFiles are the whole of /etc, apart from what the plan mounts there. In an
+// engine's container the agent is a user of the host, and the image has more.
+func EtcFiles(uid, gid int) map[string]string {
+	agent := fmt.Sprintf("agent:x:%d:%d:agent:/home/agent:/bin/sh\n", uid, gid)
 	return map[string]string{
-		"passwd": "root:x:0:0:root:/root:/usr/sbin/nologin\n" +
-			"agent:x:1000:1000:agent:/home/agent:/bin/sh\n" +
+		"passwd": "root:x:0:0:root:/root:/usr/sbin/nologin\n" + agent +
 			"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
-		"group":         "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n",
+		"group":         fmt.Sprintf("root:x:0:\nagent:x:%d:\nnogroup:x:65534:\n", gid),
 		"hosts":         "127.0.0.1 localhost " + HostName + "\n::1 localhost\n",
 		"hostname":      HostName + "\n",
 		"resolv.conf":   "",
@@ -65,7 +66,7 @@ func (r *root) makeScaffold() error {
 }
 
 func (r *root) makeEtc() error {
-	if err := r.writeAll("/etc", etcFiles()); err != nil {
+	if err := r.writeAll("/etc", EtcFiles(AgentUID, AgentUID)); err != nil {
 		return err
 	}
 	return os.Symlink("/proc/self/mounts", r.at("/etc/mtab"))

@@ -30,6 +30,27 @@ type stage struct {
 // startStage clones the second user namespace, in which the only user is the
 // agent's. The stage keeps one power, to empty its bounding set.
 func startStage(plan Plan) (*stage, error) {
+	inner := []syscall.SysProcIDMap{{ContainerID: AgentUID, HostID: plan.InnerUID, Size: 1}}
+	s, err := forkStage(&syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: inner,
+		GidMappings: inner,
+		Credential:  &syscall.Credential{Uid: AgentUID, Gid: AgentUID, NoSetGroups: true},
+		AmbientCaps: []uintptr{unix.CAP_SETPCAP},
+		Setsid:      true,
+		Setctty:     plan.Devices,
+	}, [3]uintptr{StdinFD, StdoutFD, StderrFD})
+	if err != nil {
+		return nil, fmt.Errorf("second user namespace: %w", err)
+	}
+	for _, fd := range []int{StdinFD, StdoutFD, StderrFD, SelfFD} {
+		_ = unix.Close(fd)
+	}
+	return s, nil
+}
+
+// forkStage starts the last stage, which waits for its order.
+func forkStage(attributes *syscall.SysProcAttr, streams [3]uintptr) (*stage, error) {
 	orderRead, orderWrite, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -38,28 +59,16 @@ func startStage(plan Plan) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	inner := []syscall.SysProcIDMap{{ContainerID: AgentUID, HostID: plan.InnerUID, Size: 1}}
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{Name, ModeAgent}, &syscall.ProcAttr{
 		Env:   []string{"GODEBUG=containermaxprocs=0,updatemaxprocs=0"},
 		Dir:   "/",
-		Files: []uintptr{StdinFD, StdoutFD, StderrFD, orderRead.Fd(), failureWrite.Fd()},
-		Sys: &syscall.SysProcAttr{
-			Cloneflags:  syscall.CLONE_NEWUSER,
-			UidMappings: inner,
-			GidMappings: inner,
-			Credential:  &syscall.Credential{Uid: AgentUID, Gid: AgentUID, NoSetGroups: true},
-			AmbientCaps: []uintptr{unix.CAP_SETPCAP},
-			Setsid:      true,
-			Setctty:     plan.Devices,
-		},
+		Files: append(streams[:], orderRead.Fd(), failureWrite.Fd()),
+		Sys:   attributes,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("second user namespace: %w", err)
+		return nil, err
 	}
 	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte(agentOOM), 0) // a preference only
-	for _, fd := range []int{StdinFD, StdoutFD, StderrFD, SelfFD} {
-		_ = unix.Close(fd)
-	}
 	_ = orderRead.Close()
 	_ = failureWrite.Close()
 	return &stage{pid: pid, order: orderWrite, failure: failureRead}, nil

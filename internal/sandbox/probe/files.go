@@ -17,7 +17,7 @@ func fileSystem() []Probe {
 	return []Probe{
 		{class, "fs-read-outside", Always, func(t Target) Finding { return findIn(t, t.Secret) }},
 		{class, "fs-write-outside", Always, func(t Target) Finding { return create(t.Outside, 0o644) }},
-		{class, "fs-proc-init-root", WhereBuilt, func(t Target) Finding { return findIn(t, "/proc/1/root"+t.Secret) }},
+		{class, "fs-proc-init-root", Always, func(t Target) Finding { return findIn(t, "/proc/"+strconv.Itoa(t.Init)+"/root"+t.Secret) }},
 		{class, "fs-proc-host-root", Always, func(t Target) Finding {
 			return findIn(t, "/proc/"+strconv.Itoa(t.HostPid)+"/root"+t.Secret)
 		}},
@@ -204,56 +204,6 @@ func setUIDBy(change func(string) error) func(Target) Finding {
 		}
 		return attempt(err, "a set-id file was made")
 	}
-}
-
-// lateExecution are files that make the host run code afterwards. The
-// launcher protects what its mounts cover: .git as a whole.
-func lateExecution() []Probe {
-	const class = "late"
-	inGit := func(name string) func(Target) Finding {
-		return func(t Target) Finding {
-			f, err := os.OpenFile(filepath.Join(t.Project, ".git", name), os.O_WRONLY|os.O_CREATE, 0o755)
-			if err == nil {
-				_ = f.Close()
-			}
-			return attempt(err, "written: the host's git will act on it")
-		}
-	}
-	return []Probe{
-		{class, "late-git-hook", Always, inGit("hooks/pre-commit")},
-		{class, "late-git-config", Always, inGit("config")},
-		{class, "late-git-commondir", Always, inGit("commondir")},
-		{class, "late-git-attributes", Always, inGit("info/attributes")},
-		{class, "late-git-head", Always, inGit("HEAD")},
-		{class, "late-git-move", Always, func(t Target) Finding {
-			from, to := filepath.Join(t.Project, ".git"), filepath.Join(t.Project, ".git-moved")
-			err := os.Rename(from, to)
-			if err == nil {
-				_ = os.Rename(to, from)
-			}
-			return attempt(err, ".git can be replaced as a whole")
-		}},
-		{class, "late-git-exchange", Always, gitExchange},
-		{class, "late-git-mount-over", AsRoot, func(t Target) Finding {
-			err := unix.Mount(t.Tmp, "/nowhere", "", unix.MS_BIND, "")
-			return permitted(err, "something can be mounted over .git")
-		}},
-	}
-}
-
-// gitExchange swaps .git with a directory of the agent's own.
-func gitExchange(t Target) Finding {
-	own := scratchName(t.Project)
-	if err := os.Mkdir(own, 0o755); err != nil {
-		return untestable(err)
-	}
-	defer func() { _ = os.Remove(own) }()
-	git := filepath.Join(t.Project, ".git")
-	err := unix.Renameat2(unix.AT_FDCWD, git, unix.AT_FDCWD, own, unix.RENAME_EXCHANGE)
-	if err == nil {
-		_ = unix.Renameat2(unix.AT_FDCWD, git, unix.AT_FDCWD, own, unix.RENAME_EXCHANGE)
-	}
-	return attempt(err, ".git was exchanged")
 }
 
 // pointer is for calls that take one, which must not be followed.

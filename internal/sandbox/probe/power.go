@@ -23,7 +23,7 @@ func namespaces() []Probe {
 		{class, "ns-clone3-user", WhereBuilt, clone3User},
 		{class, "ns-unshare-user", WhereBuilt, func(Target) Finding { return apartUnshare("user") }},
 		{class, "ns-setns-own", AsRoot, func(Target) Finding { return joinNamespace("/proc/self/ns/uts") }},
-		{class, "ns-setns-init", WhereBuilt, func(t Target) Finding { return joinNamespace("/proc/1/ns/uts") }},
+		{class, "ns-setns-init", WhereBuilt, func(t Target) Finding { return joinNamespace("/proc/" + strconv.Itoa(t.Init) + "/ns/uts") }},
 	}
 	for _, name := range []string{"mount", "net", "pid", "ipc", "uts", "cgroup", "time"} {
 		probes = append(probes, Probe{class, "ns-unshare-" + name, AsRoot, func(Target) Finding {

@@ -25,6 +25,10 @@ import (
 // Name is argv[0] of a process that must run [Main].
 const Name = "nacre-probe"
 
+// TokenVariable is what the agent's token is called in the environment that
+// starts the probes.
+const TokenVariable = "NACRE_PROBE_TOKEN"
+
 // timeout of one probe.
 const timeout = 20 * time.Second
 
@@ -81,10 +85,18 @@ type Target struct {
 	Marker string
 	// HostPid is a decoy process on the host, Init the one that must not be reached: PID 1 inside.
 	HostPid, Init int
-	// TCP, UDP, Abstract and Socket are listeners on the host.
-	TCP, UDP, Abstract, Socket string
-	// ShmKey is a shared memory segment on the host.
+	// TCP, TCP6, UDP, Abstract and Socket are listeners on the host.
+	TCP, TCP6, UDP, Abstract, Socket string
+	// ShmKey is a shared memory segment on the host, and a semaphore and message queues.
 	ShmKey int
+	// Canary is a file that does not exist, in a directory that only the host has.
+	Canary string
+	// Proxy is the address of the egress proxy. It lets through Allowed:443 (TLS),
+	// Plain:80 (HTTP) and Private:443, a name whose address is the machine's own.
+	Proxy, Allowed, Plain, Private string
+	// Token occurs in the environment of the agent that starts the probes, and
+	// in none of theirs.
+	Token string
 	// HostName of the host, and its boot id.
 	HostName, Boot string
 	// The limits that the sandbox was given.
@@ -96,7 +108,8 @@ type Target struct {
 func All() []Probe {
 	var all []Probe
 	for _, class := range [][]Probe{
-		fileSystem(), lateExecution(), network(), namespaces(), privileges(), processes(), resources(), secrets(), systemCalls(),
+		fileSystem(), lateExecution(), network(), rareProtocols(), namespaces(), privileges(), processes(), ipcProbes(), initProbes(),
+		proxyBypasses(), resources(), sharedResources(), secrets(), sharedSecrets(), systemCalls(), rareCalls(),
 	} {
 		all = append(all, class...)
 	}
@@ -121,10 +134,13 @@ func Main(args []string) int {
 		return 2
 	}
 	out := json.NewEncoder(os.Stdout)
-	for _, p := range All() {
-		if !slices.Contains(args[1:], p.Name) {
+	all := All()
+	for _, name := range args[1:] {
+		i := slices.IndexFunc(all, func(p Probe) bool { return p.Name == name })
+		if i < 0 {
 			continue
 		}
+		p := all[i]
 		finding := Finding{}
 		if args[1] == alone {
 			finding = p.Run(target)
@@ -145,6 +161,7 @@ func apart(p Probe, input []byte) Finding {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", alone, p.Name)
 	cmd.Args[0] = Name
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, TokenVariable+"=") })
 	cmd.Stdin = strings.NewReader(string(input))
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()

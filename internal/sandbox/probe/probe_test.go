@@ -2,31 +2,23 @@ package probe_test
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
-	"text/tabwriter"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/repo"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/sandbox/probe"
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
-
-// decoyName is argv[0] of a host process that the probes may harm.
-const decoyName = "nacre-decoy"
-
-const marker = "nacre-probe-secret-f3a9"
 
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
@@ -39,127 +31,6 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
-}
-
-// decoys sets up everything on the host that a probe may reach for.
-func decoys(t *testing.T, binary string) probe.Target {
-	t.Helper()
-	t.Setenv("NACRE_PROBE_SECRET", marker)
-	dir := t.TempDir()
-	secret := filepath.Join(dir, "private", "secret")
-	target := probe.Target{
-		Secret: secret, Outside: dir, Project: repository(t), Scratch: t.TempDir(), Shm: "/dev/shm", Tmp: "/tmp",
-		Marker: marker, HostPid: decoy(t, binary), Init: decoy(t, binary), Abstract: fmt.Sprintf("nacre-probe-%d", os.Getpid()),
-		Socket: filepath.Join(dir, "host.sock"), Processes: 64, OpenFiles: 512, Memory: 128 << 20, FileSize: 1 << 30, Space: 256 << 20,
-	}
-	must(t, os.Mkdir(filepath.Dir(secret), 0o700))
-	must(t, os.WriteFile(secret, []byte(marker), 0o600))
-	inheritable(t, secret)
-	target.TCP = listen(t, "tcp", "127.0.0.1:0")
-	listen(t, "unix", "@"+target.Abstract)
-	listen(t, "unix", target.Socket)
-	target.UDP = echo(t)
-	target.ShmKey = segment(t)
-	var err error
-	target.HostName, err = os.Hostname()
-	must(t, err)
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	must(t, err)
-	target.Boot = strings.TrimSpace(string(boot))
-	return target
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func repository(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	for _, d := range []string{"hooks", "info"} {
-		must(t, os.MkdirAll(filepath.Join(dir, ".git", d), 0o755))
-	}
-	for _, f := range []string{".git/HEAD", ".git/config", ".git/hooks/pre-commit"} {
-		must(t, os.WriteFile(filepath.Join(dir, f), nil, 0o644))
-	}
-	must(t, os.WriteFile(filepath.Join(dir, ".env"), []byte(marker), 0o600))
-	return dir
-}
-
-// decoy starts a process with the marker in its arguments and environment.
-func decoy(t *testing.T, binary string) int {
-	t.Helper()
-	cmd := &exec.Cmd{Path: binary, Args: []string{decoyName, marker}, Env: append(os.Environ(), "SECRET="+marker)}
-	in, err := cmd.StdinPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = in.Close()
-		_ = cmd.Wait()
-	})
-	return cmd.Process.Pid
-}
-
-// inheritable leaves the secret open in this process, without close-on-exec.
-func inheritable(t *testing.T, name string) {
-	t.Helper()
-	fd, err := unix.Open(name, unix.O_RDONLY, 0)
-	must(t, err)
-	t.Cleanup(func() { _ = unix.Close(fd) })
-}
-
-func listen(t *testing.T, network, address string) string {
-	t.Helper()
-	l, err := net.Listen(network, address)
-	must(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	return l.Addr().String()
-}
-
-func echo(t *testing.T) string {
-	t.Helper()
-	c, err := net.ListenPacket("udp", "127.0.0.1:0")
-	must(t, err)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		buf := make([]byte, 16)
-		for {
-			n, from, err := c.ReadFrom(buf)
-			if err != nil {
-				return
-			}
-			_, _ = c.WriteTo(buf[:n], from)
-		}
-	}()
-	t.Cleanup(func() {
-		_ = c.Close()
-		<-done
-	})
-	return c.LocalAddr().String()
-}
-
-func segment(t *testing.T) int {
-	t.Helper()
-	key := 0x6e610000 | os.Getpid()&0xffff
-	id, err := unix.SysvShmGet(key, 4096, unix.IPC_CREAT|0o600)
-	must(t, err)
-	t.Cleanup(func() { _, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil) })
-	return key
-}
-
-// control runs the probes without a sandbox.
-func control(t *testing.T, binary string, target probe.Target) map[string]probe.Finding {
-	t.Helper()
-	input, err := json.Marshal(target)
-	must(t, err)
-	cmd := &exec.Cmd{Path: binary, Args: append([]string{probe.Name}, names("")...), Stdin: bytes.NewReader(input), Stderr: os.Stderr, Dir: target.Scratch}
-	out, err := cmd.Output()
-	must(t, err)
-	return findings(t, bytes.NewReader(out))
 }
 
 // helper is the binary that probes, decoys and PID 1 run as: this one, or
@@ -181,65 +52,115 @@ func helper(t *testing.T) string {
 	return path
 }
 
-// names lists the probes of a class, or all but those of "resources".
-func names(class string) []string {
+// names lists the probes for which keep says so.
+func names(keep func(probe.Probe) bool) []string {
 	var list []string
 	for _, p := range probe.All() {
-		if class == "" || p.Class == class || class == "others" && p.Class != "resources" {
+		if keep(p) {
 			list = append(list, p.Name)
 		}
 	}
 	return list
 }
 
-// sealed runs them in the native sandbox; those that use resources up each in
-// one of their own, which may not survive it.
-func sealed(t *testing.T, binary string, target probe.Target) (map[string]probe.Finding, []string) {
+// together reports whether a probe shares its sandbox with others: it leaves
+// nothing behind and does not end it.
+func together(p probe.Probe) bool { return p.Class != "resources" && p.Class != "late" }
+
+// reported is a verdict that only the host can give.
+const reported probe.Verdict = "REPORTED"
+
+// sealed runs all probes in a backend's sandboxes.
+func sealed(t *testing.T, b box, target probe.Target) map[string]probe.Finding {
 	t.Helper()
-	n, err := sandbox.Open(sandbox.Options{Init: binary, StateDir: t.TempDir()})
-	must(t, err)
-	defer func() { _ = n.Close() }()
-	box := sandboxed{n, binary}
-	found, exit := box.run(t, target, names("others"))
+	found, exit := b.run(t, target, names(together))
 	if exit.Code != 0 {
-		t.Errorf("the probes ended with %+v", exit)
+		t.Errorf("%s: the probes ended with %+v", b.backend.Name(), exit)
 	}
-	for _, name := range names("resources") {
-		one, exit := box.run(t, target, []string{name})
+	for _, name := range names(func(p probe.Probe) bool { return !together(p) }) {
+		target.Project = repository(t, probe.Unborn(name))
+		start := time.Now().Add(-10 * time.Millisecond)
+		before := existing(target.Project)
+		one, exit := b.run(t, target, []string{name})
 		if one[name].Verdict == "" && exit.OOM {
 			one[name] = probe.Finding{Verdict: probe.Blocked, Reason: "the sandbox was ended for its memory"}
 		}
-		found[name] = one[name]
+		found[name] = afterwards(t, one[name], target, name, before, start)
 	}
-	return found, n.NotEnforced()
+	return found
 }
 
-// sandboxed runs probes inside.
-type sandboxed struct {
-	native *sandbox.Native
-	binary string
-}
-
-func (s sandboxed) run(t *testing.T, target probe.Target, names []string) (map[string]probe.Finding, sandbox.Exit) {
+// afterwards lets the host act on what a probe left, and looks whether
+// `nacre exec` would have said so before.
+func afterwards(t *testing.T, inside probe.Finding, target probe.Target, name string, before []string, start time.Time) probe.Finding {
 	t.Helper()
-	host := target.Project
-	target.Project, target.Scratch, target.Init = "/workspace", "/home/agent", 1
+	said, _, err := repo.Since(target.Project, start)
+	must(t, err)
+	later := probe.Later(name, target)
+	if later == nil || later.Verdict == probe.Blocked && inside.Verdict != probe.Escaped {
+		return inside
+	}
+	for _, there := range existing(target.Project) {
+		if !slices.Contains(before, there) {
+			return probe.Finding{Probe: name, Verdict: reported, Reason: there}
+		}
+	}
+	if later.Verdict == probe.Escaped && len(said) > 0 {
+		return probe.Finding{Probe: name, Verdict: reported, Reason: said[0].Path}
+	}
+	return *later
+}
+
+// existing are the files at the project's top that exec protects.
+func existing(project string) []string {
+	return slices.DeleteFunc(posture.LateExecution(), func(name string) bool {
+		_, err := os.Lstat(filepath.Join(project, name))
+		return err != nil
+	})
+}
+
+// box runs probes in the sandboxes of a backend.
+type box struct {
+	backend sandbox.Backend
+	binary  string
+	sockets string
+}
+
+// scratchSize of each tmpfs, below what the probes try to fill.
+const scratchSize = 64 << 20
+
+// posture is what `nacre exec` gives a command, with small limits.
+func (b box) posture(t *testing.T, target probe.Target) nacre.Posture {
+	t.Helper()
+	in := posture.Input{
+		Project: target.Project, Protected: existing(target.Project), Programs: map[string]string{probe.Name: b.binary},
+		Env: []string{probe.TokenVariable + "=" + token},
+		Limits: nacre.Limits{
+			Wall: 3 * time.Minute, Processes: target.Processes, OpenFiles: target.OpenFiles, Memory: target.Memory, FileSize: target.FileSize,
+		},
+		Mounts: []nacre.Mount{{Kind: nacre.Mask, Target: posture.Workspace + "/.env"}},
+	}
+	if b.backend.HostTools() {
+		in.System = sandbox.SystemMounts()
+	}
+	p, err := posture.Compute(in)
+	must(t, err)
+	for i, m := range p.Mounts {
+		if m.Kind == nacre.Tmpfs {
+			p.Mounts[i].Size = scratchSize
+		}
+	}
+	return p
+}
+
+func (b box) run(t *testing.T, target probe.Target, names []string) (map[string]probe.Finding, sandbox.Exit) {
+	t.Helper()
+	p := b.posture(t, target)
+	target.Project, target.Scratch, target.Init, target.Proxy = posture.Workspace, posture.Home, 1, "127.0.0.1:3128"
 	input, err := json.Marshal(target)
 	must(t, err)
 	c := sandbox.Command{
-		Label: "probe", Argv: append([]string{"/opt/probe/" + probe.Name}, names...), Stderr: os.Stderr,
-		Posture: nacre.Posture{
-			Dir: "/workspace", Env: []string{"PATH=/usr/bin:/bin"},
-			Mounts: append(sandbox.SystemMounts(),
-				nacre.Mount{Source: s.binary, Target: "/opt/probe/" + probe.Name},
-				nacre.Mount{Kind: nacre.BindReadWrite, Source: host, Target: "/workspace"},
-				nacre.Mount{Source: host + "/.git", Target: "/workspace/.git"},
-				nacre.Mount{Kind: nacre.Mask, Target: "/workspace/.env"}),
-			Limits: nacre.Limits{
-				Wall: 3 * time.Minute, Processes: target.Processes, OpenFiles: target.OpenFiles,
-				Memory: target.Memory, FileSize: target.FileSize,
-			},
-		},
+		Label: "probe", Argv: append([]string{probe.Name}, names...), Stderr: os.Stderr, SocketDir: b.sockets, Posture: p,
 	}
 	stdin, feed, err := os.Pipe()
 	must(t, err)
@@ -247,7 +168,7 @@ func (s sandboxed) run(t *testing.T, target probe.Target, names []string) (map[s
 	must(t, err)
 	defer func() { _ = results.Close() }()
 	c.Stdin, c.Stdout = stdin, stdout
-	p, err := s.native.Start(t.Context(), c)
+	process, err := b.backend.Start(t.Context(), c)
 	_ = stdin.Close()
 	_ = stdout.Close()
 	must(t, err)
@@ -255,7 +176,7 @@ func (s sandboxed) run(t *testing.T, target probe.Target, names []string) (map[s
 	must(t, err)
 	must(t, feed.Close())
 	found := findings(t, results)
-	exit, err := p.Wait()
+	exit, err := process.Wait()
 	must(t, err)
 	return found, exit
 }
@@ -263,7 +184,9 @@ func (s sandboxed) run(t *testing.T, target probe.Target, names []string) (map[s
 func findings(t *testing.T, r io.Reader) map[string]probe.Finding {
 	t.Helper()
 	found := map[string]probe.Finding{}
-	for lines := bufio.NewScanner(r); lines.Scan(); {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
 		var f probe.Finding
 		must(t, json.Unmarshal(lines.Bytes(), &f))
 		found[f.Probe] = f
@@ -271,58 +194,50 @@ func findings(t *testing.T, r io.Reader) map[string]probe.Finding {
 	return found
 }
 
-// open are the probes that escape, and why that is known.
-func knownOpen(notEnforced []string) map[string]string {
-	known := map[string]string{"res-project-disk": "disk: a writable bind has no quota"}
-	for _, missing := range notEnforced {
-		if strings.HasPrefix(missing, "memory:") {
-			known["res-shared-memory"] = missing
-			known["res-memfd"] = missing
+// controls shows that each probe can fail: without a sandbox, or else as the
+// root of a namespace that holds nothing.
+func controls(t *testing.T, binary string, target probe.Target) map[string]probe.Finding {
+	t.Helper()
+	target.Proxy = permissive(t)
+	found := map[string]probe.Finding{}
+	for _, name := range names(func(p probe.Probe) bool { return p.Class == "late" }) {
+		target.Project = repository(t, probe.Unborn(name))
+		found[name] = control(t, binary, target, false, name)[name]
+		if later := probe.Later(name, target); later != nil {
+			found[name] = *later
 		}
 	}
-	return known
+	target.Project = repository(t, false)
+	const last = "proc-init-signals" // the decoy ends with it
+	weak := control(t, binary, target, true, names(func(p probe.Probe) bool { return together(p) && p.Name != last })...)
+	strong := control(t, binary, target, false, append(names(func(p probe.Probe) bool { return p.Class != "late" && p.Name != last }), last)...)
+	for name, f := range strong {
+		if f.Verdict != probe.Escaped && weak[name].Verdict == probe.Escaped {
+			f = weak[name]
+		}
+		found[name] = f
+	}
+	return found
 }
 
-func TestMatrixEveryProbeIsBlockedInsideAndEscapesOutside(t *testing.T) { // M-12, M-13
-	binary := helper(t)
-	target := decoys(t, binary)
-	inside, notEnforced := sealed(t, binary, target) // first: the control run kills a decoy
-	outside := control(t, binary, target)
-	known := knownOpen(notEnforced)
-	var matrix bytes.Buffer
-	table := tabwriter.NewWriter(&matrix, 0, 0, 2, ' ', 0)
-	counts := map[string]int{}
+// TestEveryProbeHasItsClass keeps the suite as wide as it is (M-13).
+func TestEveryProbeHasItsClass(t *testing.T) {
+	least := map[string]int{
+		"fs": 25, "late": 40, "net": 25, "namespaces": 10, "privileges": 15, "processes": 25, "proxy": 30, "resources": 15, "secrets": 20, "syscalls": 40,
+	}
+	seen := map[string]bool{}
+	count := map[string]int{}
 	for _, p := range probe.All() {
-		in, out := inside[p.Name], outside[p.Name]
-		cell, problem := judge(p, in, out, known)
-		if problem != "" {
-			t.Errorf("%s: %s", p.Name, problem)
+		if seen[p.Name] || strings.TrimSpace(p.Name) != p.Name || p.Run == nil {
+			t.Errorf("probe %q is there twice, or is none", p.Name)
 		}
-		counts[cell]++
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%.70s\tcontrol: %s %.60s\n", p.Name, cell, in.Reason, out.Verdict, out.Reason)
+		seen[p.Name] = true
+		count[p.Class]++
 	}
-	must(t, table.Flush())
-	t.Logf("uid %d: %d probes: %v\n%s", os.Geteuid(), len(probe.All()), counts, matrix.String())
-}
-
-// judge fills one cell of the matrix; no cell goes without an explanation.
-func judge(p probe.Probe, in, out probe.Finding, known map[string]string) (cell, problem string) {
-	proven := out.Verdict == probe.Escaped
-	switch {
-	case in.Verdict == "":
-		return "NO ANSWER", "no finding from inside"
-	case in.Verdict == probe.Escaped && known[p.Name] != "":
-		return "not enforced", ""
-	case in.Verdict == probe.Escaped:
-		return "ESCAPED", "escaped: " + in.Reason
-	case !proven && p.Control == probe.Always:
-		return "UNPROVEN", fmt.Sprintf("the control run says %s: %s", out.Verdict, out.Reason)
-	case !proven && p.Control == probe.AsRoot && os.Geteuid() == 0:
-		return "UNPROVEN", fmt.Sprintf("the control run as root says %s: %s", out.Verdict, out.Reason)
-	case in.Verdict == probe.Untestable:
-		return "UNTESTABLE", "inside: " + in.Reason
-	case !proven:
-		return "blocked, here in any case", ""
+	for class, n := range least {
+		if count[class] < n {
+			t.Errorf("%s: %d probes, want %d", class, count[class], n)
+		}
 	}
-	return "blocked", ""
+	t.Logf("%d probes: %v", len(seen), count)
 }

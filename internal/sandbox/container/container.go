@@ -1,0 +1,260 @@
+// Package container promises what the native sandbox does, in containers of an
+// engine that speaks Docker's API: docker and podman, with runc or gVisor
+// (M-11, M-12, M-14). The engine is asked for a container without network,
+// capabilities and a writable root; [inside.Container] checks from within that
+// it gave one, forwards loopback ports to the session's sockets, and starts the
+// agent. What the image says of itself counts for nothing. It pulls no image
+// and configures no engine.
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/types/system"
+	"github.com/moby/moby/client"
+
+	"github.com/nacre-dev/nacre/internal/sandbox"
+)
+
+// The engines.
+const (
+	Docker = "docker"
+	Podman = "podman"
+)
+
+const (
+	// callTimeout is how long one question to the engine may take.
+	callTimeout = 20 * time.Second
+	// startTimeout is how long a container may take to run its agent.
+	startTimeout = 60 * time.Second
+	// killTimeout is how long Kill waits for the container to be gone.
+	killTimeout = 20 * time.Second
+)
+
+// Options of Open.
+type Options struct {
+	// Engine is Docker or Podman.
+	Engine string
+	// Socket is the path of the engine's socket; empty means its usual place.
+	Socket string
+	// Runtime of the engine, such as "runsc"; empty means the engine's default.
+	Runtime string
+	// Image is "NAME@sha256:…", "sha256:…", or a name that may come to mean another image.
+	Image string
+	// Init is the path of the sandbox-init binary; empty means this program.
+	Init string
+	// StateDir holds a record per container, for EndOrphans. Empty keeps none.
+	StateDir string
+}
+
+// Backend starts containers. It may be used concurrently.
+type Backend struct {
+	options Options
+	engine  *client.Client
+	mapper  *sandbox.Mapper
+	image   image
+	info    system.Info
+	version string
+}
+
+var _ sandbox.Backend = (*Backend)(nil)
+
+// Open asks the engine whether it can start what a posture wants, and finds the image.
+func Open(ctx context.Context, o Options) (*Backend, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	b := &Backend{options: o}
+	var err error
+	if b.engine, err = dial(o.Socket); err != nil {
+		return nil, err
+	}
+	if err := b.look(ctx); err != nil {
+		return nil, errors.Join(err, b.engine.Close())
+	}
+	if b.mapper, err = sandbox.OpenMapper(o.Init); err != nil {
+		return nil, errors.Join(err, b.engine.Close())
+	}
+	return b, nil
+}
+
+func (o *Options) complete() error {
+	if o.Engine != Docker && o.Engine != Podman {
+		return fmt.Errorf("engine %q: use docker or podman", o.Engine)
+	}
+	if o.Image == "" {
+		return fmt.Errorf("%s wants an image: name one, such as image = \"name@sha256:…\" under [sandbox] in config.toml", o.Engine)
+	}
+	if o.Socket == "" {
+		o.Socket = defaultSocket(o.Engine)
+	}
+	o.Socket = strings.TrimPrefix(o.Socket, "unix://")
+	if !filepath.IsAbs(o.Socket) {
+		return fmt.Errorf("engine socket %q: name a Unix socket of this machine", o.Socket)
+	}
+	if o.Init == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		o.Init = self
+	}
+	return nil
+}
+
+func defaultSocket(engine string) string {
+	switch room := os.Getenv("XDG_RUNTIME_DIR"); {
+	case engine == Docker:
+		return "/var/run/docker.sock"
+	case os.Geteuid() != 0 && room != "":
+		return room + "/podman/podman.sock"
+	default:
+		return "/run/podman/podman.sock"
+	}
+}
+
+// dial connects to nothing yet. Only a socket of this machine can be an engine's:
+// binds are of this machine's files.
+func dial(socket string) (*client.Client, error) {
+	info, err := os.Stat(socket)
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w: start it, or name its socket under [sandbox] in config.toml", err)
+	}
+	if info.Mode().Type() != os.ModeSocket {
+		return nil, fmt.Errorf("engine: %s is not a socket", socket)
+	}
+	return client.New(client.WithHost("unix://" + socket))
+}
+
+// look asks the engine what it is and has.
+func (b *Backend) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	about, err := b.engine.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return fmt.Errorf("%s at %s: %w", b.options.Engine, b.options.Socket, err)
+	}
+	b.info = about.Info
+	if b.info.OSType != "" && b.info.OSType != "linux" {
+		return fmt.Errorf("%s runs %s containers: nacre wants linux", b.options.Engine, b.info.OSType)
+	}
+	if err := b.checkEngine(); err != nil {
+		return err
+	}
+	b.image, err = findImage(ctx, b.engine, b.options.Image)
+	return err
+}
+
+func (b *Backend) checkEngine() error {
+	o := b.options
+	if _, known := b.info.Runtimes[o.Runtime]; o.Runtime != "" && !known {
+		var names []string
+		for name := range b.info.Runtimes {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		return fmt.Errorf("%s has no runtime %q (it has %s): add it to the engine's own configuration", o.Engine, o.Runtime, strings.Join(names, ", "))
+	}
+	if o.Engine == Docker && b.has("rootless") {
+		return errors.New("rootless docker shows this user's files as root's, which no agent may be: use podman")
+	}
+	if o.Engine == Podman && os.Geteuid() != 0 != b.has("rootless") {
+		return fmt.Errorf("podman at %s is another user's: start one as the user who runs nacre", o.Socket)
+	}
+	if b.has("userns") {
+		return errors.New("docker runs with userns-remap, which hides the project from agents: " +
+			"start nacre's engine without it, or use the native backend, which has a user namespace of its own")
+	}
+	return nil
+}
+
+// has reports whether the engine names a security option.
+func (b *Backend) has(option string) bool {
+	return slices.ContainsFunc(b.info.SecurityOptions, func(s string) bool {
+		return s == option || strings.HasPrefix(s+",", "name="+option+",")
+	})
+}
+
+// Close implements sandbox.Backend.
+func (b *Backend) Close() error { return errors.Join(b.mapper.Close(), b.engine.Close()) }
+
+// Name implements sandbox.Backend.
+func (b *Backend) Name() string {
+	if b.options.Runtime == "" {
+		return b.options.Engine
+	}
+	return b.options.Engine + " (" + b.options.Runtime + ")"
+}
+
+// HostTools is false: the image brings its own.
+func (b *Backend) HostTools() bool { return false }
+
+// PeerUIDs implements sandbox.Backend.
+func (b *Backend) PeerUIDs() []int {
+	uid, _ := b.mapper.AgentIDs()
+	return []int{uid}
+}
+
+// Isolated reports whether a runtime of this name puts a kernel of its own
+// between the agent and the machine's: gVisor or a virtual machine (M-14).
+func Isolated(runtime string) bool {
+	for _, class := range []string{"runsc", "kata", "io.containerd.runsc", "io.containerd.kata"} {
+		if rest, ok := strings.CutPrefix(runtime, class); ok && (rest == "" || strings.ContainsRune("-._", rune(rest[0]))) {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *Backend) isolated() bool { return Isolated(b.options.Runtime) }
+
+// Holds implements sandbox.Backend.
+func (b *Backend) Holds() string {
+	runtime := b.options.Runtime
+	if runtime == "" {
+		runtime = b.info.DefaultRuntime
+	}
+	seccomp := "own seccomp"
+	if b.has("seccomp") {
+		seccomp = "the engine's and own seccomp"
+	}
+	return fmt.Sprintf("%s %s, runtime %s, no capabilities, %s, cgroup v%s, image %s",
+		b.options.Engine, b.info.ServerVersion, runtime, seccomp, b.info.CgroupVersion, b.image.short())
+}
+
+// NotEnforced implements sandbox.Backend.
+func (b *Backend) NotEnforced() []string {
+	var missing []string
+	if !b.image.pinned {
+		missing = append(missing, "image: "+b.options.Image+" is not pinned by a digest and may come to mean another one; now it is "+b.image.id)
+	}
+	if !b.limitsMemory() {
+		missing = append(missing, "memory: the engine has no memory control group; each process is limited, their sum is not")
+	}
+	if !b.limitsProcesses() {
+		missing = append(missing, "processes: the engine has no pids control group")
+	}
+	if !b.mapper.Maps() {
+		missing = append(missing, "noexec: the engine cannot forbid to run programs from a bind")
+	}
+	return append(missing, "users: there is no user namespace but the engine's; what escaped would be user "+fmt.Sprint(b.PeerUIDs()[0])+" of this machine",
+		"disk: no quota for what a writable bind holds")
+}
+
+func (b *Backend) limitsMemory() bool { return b.info.MemoryLimit && !b.ignoresGroups() }
+
+func (b *Backend) limitsProcesses() bool { return b.info.PidsLimit && !b.ignoresGroups() }
+
+// ignoresGroups is true for a gVisor that was told to.
+func (b *Backend) ignoresGroups() bool {
+	return slices.ContainsFunc(b.info.Runtimes[b.options.Runtime].Args, func(arg string) bool {
+		return strings.TrimLeft(arg, "-") == "ignore-cgroups"
+	})
+}

@@ -1,0 +1,161 @@
+package container
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/internal/sandbox/inside"
+)
+
+// The labels of nacre's containers.
+const (
+	labelName    = "nacre.container"
+	labelSession = "nacre.session"
+	labelState   = "nacre.state"
+)
+
+const (
+	// initThreads is the room that PID 1's own threads get beyond the agent's processes.
+	initThreads = 32
+	// shares of the processor against what else runs, of 1024.
+	shares = 512
+	// oomScore makes the host's memory killer look at containers first.
+	oomScore = 500
+)
+
+// maskedPaths are those of the engines' own default, which a list of ours replaces.
+func maskedPaths() []string {
+	return []string{
+		"/proc/asound", "/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats",
+		"/proc/sched_debug", "/proc/scsi", "/proc/interrupts", "/proc/kallsyms", "/proc/kpageflags", "/proc/cmdline",
+		"/proc/partitions", "/proc/diskstats", "/proc/modules", "/proc/config.gz",
+		"/sys/firmware", "/sys/devices/virtual/powercap",
+	}
+}
+
+func readOnlyPaths() []string {
+	return []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+}
+
+// creation is all that the engine is asked for.
+func (b *Backend) creation(c sandbox.Command, l *layout, paths map[string]string) client.ContainerCreateOptions {
+	uid, gid := b.mapper.AgentIDs()
+	limits := c.Posture.Limits.WithDefaults()
+	host := &container.HostConfig{
+		NetworkMode: "none", IpcMode: "private", CgroupnsMode: "private", LogConfig: container.LogConfig{Type: "none"},
+		CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"}, ReadonlyRootfs: true, OomScoreAdj: oomScore,
+		ShmSize: shmSize, Runtime: b.options.Runtime, Resources: b.resources(limits), Tmpfs: map[string]string{},
+		MaskedPaths: append(maskedPaths(), l.masked...), ReadonlyPaths: readOnlyPaths(),
+	}
+	if b.options.Engine == Podman {
+		host.LogConfig.Type = "" // podman's attach wants one; what is logged goes with the container
+		if b.has("rootless") {
+			host.UsernsMode = "keep-id"
+		}
+	}
+	for _, e := range l.entries {
+		if e.kind == kindTmpfs {
+			host.Tmpfs[e.target] = b.tmpfs(e, uid, gid)
+			continue
+		}
+		host.Mounts = append(host.Mounts, mount.Mount{
+			Type: mount.TypeBind, Source: paths[e.target], Target: e.target, ReadOnly: e.readOnly,
+			BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate},
+		})
+	}
+	return client.ContainerCreateOptions{
+		Name: l.boot.name,
+		Config: &container.Config{
+			Image: b.image.id, Hostname: inside.HostName, User: fmt.Sprintf("%d:%d", uid, gid), WorkingDir: "/",
+			Entrypoint: []string{inside.Program}, Cmd: []string{inside.ModeContain}, Env: b.image.blankEnv(),
+			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, NetworkDisabled: b.options.Engine == Docker, StopSignal: "SIGKILL",
+			Labels:       map[string]string{labelName: l.boot.name, labelSession: c.Label, labelState: b.options.StateDir},
+			AttachStdout: true, AttachStderr: true,
+			Tty: c.Terminal, OpenStdin: c.Stdin != nil, AttachStdin: c.Stdin != nil, StdinOnce: c.Stdin != nil,
+		},
+		HostConfig: host,
+	}
+}
+
+func (b *Backend) tmpfs(e entry, uid, gid int) string {
+	options := []string{"nosuid", "nodev", "size=" + strconv.FormatInt(e.size, 10)}
+	if e.noExec || e.readOnly {
+		options = append(options, "noexec")
+	} else {
+		options = append(options, "exec")
+	}
+	switch {
+	case e.readOnly:
+		options = append(options, "ro", fmt.Sprintf("mode=%o", e.mode))
+	case b.options.Engine == Podman: // knows no owner: there is nobody else inside
+		options = append(options, "mode=1777")
+	default:
+		options = append(options, fmt.Sprintf("mode=%o", e.mode), fmt.Sprintf("uid=%d", uid), fmt.Sprintf("gid=%d", gid))
+	}
+	if b.options.Engine == Podman {
+		options = append(options, "notmpcopyup") // else the image's files would be copied there
+	}
+	return strings.Join(options, ",")
+}
+
+func (b *Backend) resources(limits nacre.Limits) container.Resources {
+	pids := int64(limits.Processes + initThreads)
+	r := container.Resources{Memory: limits.Memory, MemorySwap: limits.Memory, PidsLimit: &pids, CPUShares: shares}
+	if !b.info.MemoryLimit {
+		r.Memory, r.MemorySwap = 0, 0
+	}
+	if !b.info.SwapLimit {
+		r.MemorySwap = 0
+	}
+	if !b.info.PidsLimit {
+		r.PidsLimit = nil
+	}
+	if !b.info.CPUShares {
+		r.CPUShares = 0
+	}
+	r.Ulimits = []*container.Ulimit{
+		ulimit("core", unix.RLIMIT_CORE, 0), ulimit("nofile", unix.RLIMIT_NOFILE, int64(limits.OpenFiles)),
+		ulimit("nproc", unix.RLIMIT_NPROC, 1<<20),
+	}
+	return r
+}
+
+// ulimit never asks for more than this process has: an engine would fail, or give it.
+func ulimit(name string, resource int, limit int64) *container.Ulimit {
+	var now unix.Rlimit
+	if err := unix.Getrlimit(resource, &now); err == nil && now.Max < uint64(limit) {
+		limit = int64(now.Max)
+	}
+	return &container.Ulimit{Name: name, Soft: limit, Hard: limit}
+}
+
+// work is what PID 1 is told to do.
+func (b *Backend) work(c sandbox.Command, l *layout) (inside.Container, error) {
+	limits := c.Posture.Limits.WithDefaults()
+	forwards, err := c.Forwards()
+	if err != nil {
+		return inside.Container{}, err
+	}
+	w := inside.Container{
+		Binds: l.binds(!b.isolated()), Symlinks: l.links, Forwards: forwards, Terminal: c.Terminal,
+		Agent: inside.Agent{
+			Argv: c.Argv, Env: c.Posture.Env, Dir: c.Posture.Dir, Writable: l.writable(),
+			Limits: inside.Limits{OpenFiles: uint64(limits.OpenFiles), FileSize: uint64(limits.FileSize)},
+		},
+	}
+	if !b.limitsMemory() {
+		w.Agent.Limits.Data = uint64(limits.Memory)
+	}
+	if !b.limitsProcesses() {
+		w.Agent.Limits.Processes = uint64(limits.Processes)
+	}
+	return w, nil
+}

@@ -1,0 +1,331 @@
+package container
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/internal/sandbox/inside"
+)
+
+// process is a running container.
+type process struct {
+	backend *Backend
+	boot    bootDir
+	limits  nacre.Limits
+	streams *streams
+	control net.Conn
+	exited  chan struct{} // closed when the engine says that the container has ended
+	forget  context.CancelFunc
+	tell    sync.WaitGroup // for exited
+	pid     int
+	timer   *time.Timer
+	cause   atomic.Int32
+	ending  sync.Once
+	ended   chan struct{} // closed when it is ended from outside
+	done    chan struct{}
+	exit    sandbox.Exit
+	err     error
+}
+
+// why a container was ended from outside.
+const (
+	endedByWall int32 = iota + 1
+	endedByKill
+	endedByContext
+	endedByPipe // nobody reads what it writes
+)
+
+// Start implements sandbox.Backend.
+func (b *Backend) Start(ctx context.Context, c sandbox.Command) (sandbox.Process, error) {
+	if err := c.Check(); err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	p := &process{
+		backend: b, limits: c.Posture.Limits.WithDefaults(), exited: make(chan struct{}), ended: make(chan struct{}), done: make(chan struct{}), forget: func() {},
+	}
+	starting, cancel := context.WithTimeoutCause(ctx, startTimeout, errors.New("the engine took too long"))
+	defer cancel()
+	if err := p.start(starting, c); err != nil {
+		return nil, p.failed(starting, err)
+	}
+	stop := context.AfterFunc(ctx, func() { p.end(endedByContext) })
+	p.timer = time.AfterFunc(p.limits.Wall, func() { p.end(endedByWall) })
+	p.streams.copy(func() { p.end(endedByPipe) })
+	go p.watch(stop)
+	return p, nil
+}
+
+func (p *process) start(ctx context.Context, c sandbox.Command) error {
+	uid, gid := p.backend.mapper.AgentIDs()
+	var err error
+	if p.boot, err = newBoot(p.backend.options.StateDir, "nacre-"+c.Label+"-"+randomHex(), uid, gid); err != nil {
+		return err
+	}
+	layout, err := newLayout(c, p.boot, p.backend.options)
+	if err != nil {
+		return err
+	}
+	defer layout.sources.Close()
+	if err := p.backend.image.coverVolumes(layout); err != nil {
+		return err
+	}
+	work, err := p.backend.work(c, layout)
+	if err != nil {
+		return err
+	}
+	if err := p.boot.write(c.Label, p.backend.options.Socket); err != nil {
+		return err
+	}
+	paths, err := layout.stage(p.backend.mapper, p.boot.name)
+	if err != nil {
+		return err
+	}
+	if err := p.launch(ctx, c, p.backend.creation(c, layout, paths)); err != nil {
+		return err
+	}
+	if err := p.handshake(ctx, work); err != nil {
+		return err
+	}
+	return unstage(p.boot.name)
+}
+
+// launch makes the container, takes hold of its streams and its end, and starts it.
+func (p *process) launch(ctx context.Context, c sandbox.Command, o client.ContainerCreateOptions) error {
+	engine, name := p.backend.engine, p.boot.name
+	if _, err := engine.ContainerCreate(ctx, o); err != nil {
+		return err
+	}
+	attached, err := engine.ContainerAttach(ctx, name, client.ContainerAttachOptions{
+		Stream: true, Stdin: c.Stdin != nil, Stdout: true, Stderr: true,
+	})
+	if err != nil {
+		return err
+	}
+	if p.streams, err = newStreams(c, attached.HijackedResponse, func(height, width uint) {
+		_, _ = engine.ContainerResize(context.WithoutCancel(ctx), name, client.ContainerResizeOptions{Height: height, Width: width}) // the old size is still a size
+	}); err != nil {
+		return err
+	}
+	if _, err := engine.ContainerStart(ctx, name, client.ContainerStartOptions{}); err != nil {
+		return err
+	}
+	p.awaitExit()
+	return nil
+}
+
+// awaitExit closes exited when the container has ended.
+func (p *process) awaitExit() {
+	ctx, cancel := context.WithCancel(context.Background())
+	p.forget = cancel
+	p.tell.Go(func() {
+		wait := p.backend.engine.ContainerWait(ctx, p.boot.name, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+		select {
+		case <-wait.Result:
+		case <-wait.Error: // the engine is gone, or has forgotten it
+		}
+		close(p.exited)
+	})
+}
+
+// handshake waits for PID 1, hands it its work and waits until the agent runs.
+func (p *process) handshake(ctx context.Context, work inside.Container) error {
+	stop := context.AfterFunc(ctx, func() { _ = p.boot.listener.Close() })
+	defer stop()
+	early := make(chan struct{})
+	p.tell.Go(func() {
+		select {
+		case <-p.exited:
+			_ = p.boot.listener.Close() // it will not come any more
+		case <-early:
+		}
+	})
+	defer close(early)
+	control, err := p.boot.listener.Accept()
+	if err != nil {
+		return errors.New("the container ended before it started its agent")
+	}
+	p.control = control
+	_ = p.boot.listener.Close() // what comes later is the agent
+	deadline, _ := ctx.Deadline()
+	if err := control.SetDeadline(deadline); err != nil {
+		return err
+	}
+	if err := inside.Send(control, work); err != nil {
+		return err
+	}
+	var report inside.Report
+	if err := inside.Receive(control, &report); err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	if report.Exec {
+		return &sandbox.ExecError{Message: printable(report.Error), Err: syscall.Errno(report.Errno)}
+	}
+	if !report.Started {
+		return errors.New(printable(report.Error))
+	}
+	p.pid = p.hostPid(ctx)
+	return control.SetDeadline(time.Time{})
+}
+
+// hostPid is for people; zero where the engine does not say it.
+func (p *process) hostPid(ctx context.Context) int {
+	c, err := p.backend.engine.ContainerInspect(ctx, p.boot.name, client.ContainerInspectOptions{})
+	if err != nil || c.Container.State == nil {
+		return 0
+	}
+	return c.Container.State.Pid
+}
+
+// failed removes what did not start, and says why.
+func (p *process) failed(ctx context.Context, err error) error {
+	var log string
+	var execErr *sandbox.ExecError
+	isExec := errors.As(err, &execErr)
+	cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
+	defer cancel()
+	if p.streams != nil && !isExec {
+		log = p.streams.complaint()
+	}
+	left := p.clear(cleaning)
+	if isExec {
+		return execErr
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if log != "" {
+		err = fmt.Errorf("%w: %s", err, log)
+	}
+	return errors.Join(fmt.Errorf("sandbox: %s: %w", p.backend.options.Engine, err), left)
+}
+
+// clear frees all that there is for the container.
+func (p *process) clear(ctx context.Context) error {
+	if p.boot.dir == "" {
+		return nil
+	}
+	var errs []error
+	if p.control != nil {
+		_ = p.control.Close() // which ends PID 1
+	}
+	if err := remove(ctx, p.backend.engine, p.boot.name); err != nil {
+		errs = append(errs, fmt.Errorf("remove container %s: %w", p.boot.name, err))
+	}
+	p.forget()
+	p.tell.Wait()
+	if p.streams != nil {
+		p.streams.close()
+	}
+	errs = append(errs, unstage(p.boot.name))
+	if errors.Join(errs...) != nil { // the record stays for EndOrphans
+		_ = p.boot.listener.Close()
+		return errors.Join(errs...)
+	}
+	return p.boot.close()
+}
+
+// watch follows the container to its end.
+func (p *process) watch(stop func() bool) {
+	defer close(p.done)
+	var report inside.Report
+	reportErr := inside.Receive(p.control, &report)
+	p.timer.Stop()
+	stop()
+	_ = p.control.Close() // which ends PID 1, if it has not
+	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
+	defer cancel()
+	if reportErr != nil {
+		_, _ = p.backend.engine.ContainerKill(ctx, p.boot.name, client.ContainerKillOptions{Signal: "SIGKILL"}) // it may be gone
+	}
+	select {
+	case <-p.exited:
+	case <-ctx.Done(): // removed by force below
+	}
+	if reportErr == nil {
+		p.streams.drain(p.ended)
+	}
+	p.conclude(report, reportErr, p.outOfMemory(ctx))
+	cleaning, cancel := context.WithTimeout(context.Background(), killTimeout)
+	defer cancel()
+	p.err = errors.Join(p.err, p.clear(cleaning))
+}
+
+func (p *process) outOfMemory(ctx context.Context) bool {
+	c, err := p.backend.engine.ContainerInspect(ctx, p.boot.name, client.ContainerInspectOptions{})
+	return err == nil && c.Container.State != nil && c.Container.State.OOMKilled
+}
+
+func (p *process) conclude(report inside.Report, reportErr error, oom bool) {
+	cause := p.cause.Load()
+	p.exit = sandbox.Exit{OOM: oom}
+	if reportErr == nil && report.Ended {
+		p.exit.Code, p.exit.Signal = report.Code, syscall.Signal(report.Signal)
+		if report.Signal != 0 {
+			p.exit.Code = 128 + report.Signal
+		}
+		return
+	}
+	if cause == 0 && !oom {
+		p.err = errors.New("sandbox: the container ended without a report")
+	}
+	p.exit.Signal = syscall.SIGKILL
+	if cause == endedByPipe {
+		p.exit.Signal = syscall.SIGPIPE
+	}
+	p.exit.Code = 128 + int(p.exit.Signal)
+	p.exit.TimedOut = cause == endedByWall
+	p.exit.Killed = cause == endedByKill || cause == endedByContext
+}
+
+// Pid implements sandbox.Process.
+func (p *process) Pid() int { return p.pid }
+
+// Wait implements sandbox.Process.
+func (p *process) Wait() (sandbox.Exit, error) {
+	<-p.done
+	return p.exit, p.err
+}
+
+// Kill implements sandbox.Process.
+func (p *process) Kill() error {
+	p.end(endedByKill)
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(2 * killTimeout):
+		return fmt.Errorf("sandbox: container %s is still there", p.boot.name)
+	}
+}
+
+// end closes the control socket, upon which PID 1 ends, and the rest with it;
+// watch sees to it that it does. The first cause counts.
+func (p *process) end(cause int32) {
+	p.cause.CompareAndSwap(0, cause)
+	p.ending.Do(func() { close(p.ended) })
+	_ = p.control.Close()
+}
+
+func randomHex() string {
+	var raw [8]byte
+	_, _ = rand.Read(raw[:]) // never fails: crypto/rand ends the process instead
+	return hex.EncodeToString(raw[:])
+}
+
+var controlCharacters = regexp.MustCompile(`[\x00-\x1f\x7f]+`)
+
+// printable keeps what a container says on one line.
+func printable(s string) string { return controlCharacters.ReplaceAllString(s, " ") }

@@ -1,0 +1,241 @@
+package inside
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Where a container engine mounts what starts its sandboxes.
+const (
+	// BootDir holds ControlDir and this program.
+	BootDir = "/run/nacre-boot"
+	// ControlSocket is answered by the host, once.
+	ControlSocket = BootDir + "/control/control.sock"
+	// Program is this program.
+	Program = BootDir + "/" + Name
+)
+
+// Container is what PID 1 of an engine's container has to do. The engine has
+// made the mounts and namespaces; none of it is believed before it was looked at.
+type Container struct {
+	Binds    []Bind
+	Symlinks []Mount
+	Forwards []Forward
+	Terminal bool
+	Agent    Agent
+}
+
+// Bind is a mount that must show the file with Dev and Ino.
+type Bind struct {
+	Target   string
+	Dev, Ino uint64
+	ReadOnly bool
+}
+
+// runContain is PID 1 of a container: it asks the host for its work over the
+// control socket, checks what the engine made, and becomes unreachable for the
+// agent that it starts. The container ends with it, and it ends with the host.
+func runContain() error {
+	control, err := net.Dial("unix", ControlSocket)
+	if err != nil {
+		return fmt.Errorf("the host's socket: %w (gVisor wants --host-uds=open)", err)
+	}
+	var work Container
+	if err := Receive(control, &work); err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	agent, err := work.prepare()
+	if err != nil {
+		return Send(control, Report{Error: err.Error()})
+	}
+	if report := agent.release(work.Agent); report != nil {
+		return Send(control, *report)
+	}
+	go exitWithHost(control)
+	if err := Send(control, Report{Started: true}); err != nil {
+		return err
+	}
+	ended, err := reap(agent.pid)
+	if err != nil {
+		return err
+	}
+	return Send(control, ended)
+}
+
+func (c *Container) prepare() (*stage, error) {
+	for _, step := range []struct {
+		what string
+		do   func() error
+	}{
+		{"the engine's container", powerless},
+		{"the engine's network", onlyLoopback},
+		{"the engine's mounts", c.checkBinds},
+		{"symbolic links", c.link},
+	} {
+		if err := step.do(); err != nil {
+			return nil, fmt.Errorf("%s: %w", step.what, err)
+		}
+	}
+	forwards, err := listen(c.Forwards)
+	if err != nil {
+		return nil, err
+	}
+	c.Agent.Contained, c.Agent.Landlock = true, LandlockVersion()
+	agent, err := c.startAgent()
+	if err != nil {
+		return nil, err
+	}
+	if err := hide(); err != nil {
+		return nil, err
+	}
+	forwards.serve()
+	return agent, nil
+}
+
+// powerless reports what this process could do that no agent may.
+func powerless() error {
+	if os.Getuid() == 0 || os.Geteuid() == 0 || os.Getgid() == 0 {
+		return errors.New("it runs as root: refused")
+	}
+	if groups, err := os.Getgroups(); err != nil || len(groups) > 1 || len(groups) == 1 && groups[0] != os.Getgid() {
+		return fmt.Errorf("it has further groups %v: refused", groups)
+	}
+	if set, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err != nil || set != 1 {
+		return errors.New("it may gain privileges (no_new_privs is not set): refused")
+	}
+	return noCapabilities()
+}
+
+// noCapabilities checks every set. The bounding set must be empty, so that the
+// others stay so.
+func noCapabilities() error {
+	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
+		if held, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0); err == nil && held != 0 {
+			return fmt.Errorf("capability %d can be had: refused", c)
+		}
+	}
+	var sets [2]unix.CapUserData
+	if err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &sets[0]); err != nil {
+		return fmt.Errorf("capabilities: %w", err)
+	}
+	for _, s := range sets {
+		if s.Effective|s.Permitted|s.Inheritable != 0 {
+			return errors.New("it has capabilities: refused")
+		}
+	}
+	return nil
+}
+
+// onlyLoopback refuses a network that leads anywhere.
+func onlyLoopback() error {
+	all, err := net.Interfaces()
+	if err != nil {
+		return err
+	}
+	up := false
+	for _, i := range all {
+		switch {
+		case i.Flags&net.FlagLoopback != 0:
+			up = up || i.Flags&net.FlagUp != 0
+		case i.Flags&net.FlagUp != 0:
+			return fmt.Errorf("it has an interface %q: refused", i.Name)
+		}
+	}
+	if !up {
+		return errors.New("its loopback interface is down")
+	}
+	return nil
+}
+
+// checkBinds compares what is mounted with what the host checked: the engine
+// opened the paths once more by name.
+func (c *Container) checkBinds() error {
+	for _, b := range c.Binds {
+		fd, err := unix.Openat2(unix.AT_FDCWD, b.Target, &unix.OpenHow{
+			Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+		})
+		if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // gVisor and old engines' filters have no openat2
+			fd, err = unix.Open(b.Target, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+		}
+		if errors.Is(err, unix.ELOOP) {
+			return fmt.Errorf("%s: %w", b.Target, errLink)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.Target, err)
+		}
+		err = b.check(fd)
+		_ = unix.Close(fd)
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.Target, err)
+		}
+	}
+	return nil
+}
+
+func (b Bind) check(fd int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if b.Ino != 0 && (uint64(st.Dev) != b.Dev || st.Ino != b.Ino) {
+		return errors.New("it is not what was checked on the host (does the engine run on this machine, in the same mounts?): refused")
+	}
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil {
+		return err
+	}
+	if b.ReadOnly && fs.Flags&unix.ST_RDONLY == 0 {
+		return errors.New("the engine did not make it read-only: refused")
+	}
+	return nil
+}
+
+// link makes the links of the plan, where the agent itself could.
+func (c *Container) link() error {
+	for _, m := range c.Symlinks {
+		if err := os.MkdirAll(path.Dir(m.Target), 0o755); err != nil {
+			return err
+		}
+		if err := os.Symlink(m.Source, m.Target); err != nil {
+			return fmt.Errorf("%w (put it into the image)", err)
+		}
+	}
+	return nil
+}
+
+// startAgent starts the stage that becomes the agent: the same user, in a
+// session of its own, which takes over the terminal if there is one.
+func (c *Container) startAgent() (*stage, error) {
+	if c.Terminal {
+		if err := resetSignals(); err != nil { // else the hang-up of the terminal that is given away ends PID 1
+			return nil, err
+		}
+		if _, _, e := unix.Syscall(unix.SYS_IOCTL, 0, unix.TIOCNOTTY, 0); e != 0 && e != unix.ENOTTY {
+			return nil, fmt.Errorf("terminal: %w", e)
+		}
+	}
+	return forkStage(&syscall.SysProcAttr{Setsid: true, Setctty: c.Terminal}, [3]uintptr{0, 1, 2})
+}
+
+// hide makes PID 1 unreachable for the agent, which is the same user.
+func hide() error {
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	for fd := range 3 { // the streams are the agent's alone, so that they end with it
+		if err := unix.Dup3(null, fd, 0); err != nil {
+			return err
+		}
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("non-dumpable PID 1: %w", err)
+	}
+	return resetSignals()
+}

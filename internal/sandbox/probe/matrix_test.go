@@ -1,0 +1,268 @@
+package probe_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"text/tabwriter"
+
+	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/internal/sandbox/probe"
+)
+
+var update = flag.Bool("update", false, "write docs/security-matrix.md")
+
+// asUser is set in the process that fills the ordinary user's column: where to
+// write it.
+const asUser = "NACRE_MATRIX_OUT"
+
+// ordinaryUser is one that no machine has, for the second column.
+const ordinaryUser = 54321
+
+// column is one backend under one kind of user.
+type column struct {
+	Name string
+	// Missing says why it could not be filled here.
+	Missing string
+	Cells   map[string]string
+}
+
+// cells of the matrix.
+const (
+	cellBlocked  = "blocked"
+	cellReported = "reported"
+	cellOpen     = "**not enforced**: "
+	cellUntested = "not testable here: "
+)
+
+func TestMatrix(t *testing.T) { // M-11, M-12, M-13
+	binary := helper(t)
+	columns := fill(t, binary)
+	if out := os.Getenv(asUser); out != "" {
+		text, err := json.Marshal(columns)
+		must(t, err)
+		must(t, os.WriteFile(out, text, 0o600))
+		return
+	}
+	if os.Geteuid() == 0 {
+		columns = append(columns[:1:1], append(ordinary(t, binary), columns[1:]...)...)
+	}
+	t.Logf("%d probes\n%s", len(probe.All()), show(columns))
+	if *update {
+		must(t, os.WriteFile(document, []byte(page(columns)), 0o644))
+	}
+}
+
+// fill runs the probes in every backend that this process can reach.
+func fill(t *testing.T, binary string) []column {
+	t.Helper()
+	target := decoys(t, binary)
+	var columns []column
+	var found []map[string]probe.Finding
+	for _, b := range backends(t, binary) {
+		c := column{Name: b.name, Missing: b.missing, Cells: map[string]string{}}
+		var inside map[string]probe.Finding
+		if b.missing == "" {
+			inside = sealed(t, b.box, target)
+		}
+		columns, found = append(columns, c), append(found, inside)
+	}
+	outside := controls(t, binary, target) // last: it kills a decoy
+	for i, b := range backends(t, binary) {
+		if columns[i].Missing != "" {
+			continue
+		}
+		for _, p := range probe.All() {
+			cell, problem := judge(p, found[i][p.Name], outside[p.Name], b)
+			if problem != "" {
+				t.Errorf("%s: %s: %s", b.name, p.Name, problem)
+			}
+			columns[i].Cells[p.Name] = cell
+		}
+	}
+	return columns
+}
+
+// reachable is a backend, or why there is none.
+type reachable struct {
+	name    string
+	missing string
+	box     box
+}
+
+func backends(t *testing.T, binary string) []reachable {
+	t.Helper()
+	sockets := proxy(t)
+	lives(t, filepath.Join(sockets, "egress.sock"))
+	user := "user"
+	if os.Geteuid() == 0 {
+		user = "root"
+	}
+	n, err := sandbox.Open(sandbox.Options{Init: binary, StateDir: t.TempDir()})
+	must(t, err)
+	t.Cleanup(func() { _ = n.Close() })
+	return append([]reachable{{name: "native, " + user, box: box{n, binary, sockets}}}, engines(t, binary, sockets)...)
+}
+
+// lives wants the proxy to let through what is listed: one that refuses all
+// would block every probe and prove nothing.
+func lives(t *testing.T, socket string) {
+	t.Helper()
+	for _, request := range []string{"CONNECT " + allowedHost + ":443 HTTP/1.1\r\nHost: " + allowedHost + ":443\r\n\r\n",
+		"GET http://" + plainHost + "/ HTTP/1.1\r\nHost: " + plainHost + "\r\n\r\n"} {
+		c, err := net.Dial("unix", socket)
+		must(t, err)
+		_, err = c.Write([]byte(request))
+		must(t, err)
+		answer := make([]byte, 12)
+		if _, err := c.Read(answer); err != nil || !bytes.HasSuffix(answer, []byte(" 200")) {
+			t.Fatalf("the proxy refused %q: %q %v", request, answer, err)
+		}
+		must(t, c.Close())
+	}
+}
+
+// ordinary fills the columns of a user without privilege, in a process of
+// such a user's.
+func ordinary(t *testing.T, binary string) []column {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "probe") //nolint:usetesting // t.TempDir is closed to other users
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	must(t, os.Chmod(dir, 0o755))
+	must(t, exec.Command("cp", binary, filepath.Join(dir, "probe.test")).Run())
+	home := filepath.Join(dir, "home")
+	must(t, os.Mkdir(home, 0o700))
+	must(t, os.Chown(home, ordinaryUser, ordinaryUser))
+	cmd := exec.Command(filepath.Join(dir, "probe.test"), "-test.run", "^TestMatrix$", "-test.timeout", "5m")
+	cmd.Dir = home
+	cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home, asUser+"="+filepath.Join(home, "matrix"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryUser, Gid: ordinaryUser}}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("as an ordinary user: %v\n%s", err, out)
+	}
+	text, err := os.ReadFile(filepath.Join(home, "matrix"))
+	must(t, err)
+	var columns []column
+	must(t, json.Unmarshal(text, &columns))
+	return columns[:1]
+}
+
+// known are the limits that a machine may be unable to enforce: the word that
+// a backend's NotEnforced begins with, for each probe that it explains.
+func known() map[string]string {
+	return map[string]string{
+		"res-project-disk": "disk:", "res-project-inodes": "disk:", "res-shared-memory": "memory:", "res-memfd": "memory:",
+		"res-sysv-memory": "memory:", "res-lock-memory": "memory:",
+	}
+}
+
+// shared is why the agent's own processes are not kept from each other, nor
+// an ordinary user's from PID 1's priority: what each explains is no way out.
+func shared(user bool) map[string]string {
+	const one = "an ordinary user has one user id, so the agent may slow its own PID 1 down; its time limit is the host's"
+	reasons := map[string]string{
+		"sec-parent-environ": "the agent's processes are one user's; the token opens this session's gateway only, which each of them reaches anyway",
+	}
+	if user {
+		reasons["proc-init-priority"], reasons["proc-init-affinity"] = one, one
+	}
+	return reasons
+}
+
+// judge fills one cell of the matrix; no cell goes without an explanation.
+func judge(p probe.Probe, in, out probe.Finding, b reachable) (cell, problem string) {
+	if in.Verdict == probe.Escaped {
+		for _, missing := range b.box.backend.NotEnforced() {
+			if word := known()[p.Name]; word != "" && strings.HasPrefix(missing, word) {
+				return cellOpen + missing, ""
+			}
+		}
+		if reason := shared(os.Geteuid() != 0)[p.Name]; reason != "" {
+			return cellOpen + reason, ""
+		}
+		return "ESCAPED", "escaped: " + in.Reason
+	}
+	switch {
+	case in.Verdict == "":
+		return "NO ANSWER", "no finding from inside"
+	case out.Verdict != probe.Escaped && p.Control == probe.Always && out.Verdict != probe.Untestable:
+		return "UNPROVEN", fmt.Sprintf("the control run says %s: %s", out.Verdict, out.Reason)
+	case out.Verdict != probe.Escaped && p.Control == probe.AsRoot && os.Geteuid() == 0:
+		return "UNPROVEN", fmt.Sprintf("the control run as root says %s: %s", out.Verdict, out.Reason)
+	case out.Verdict != probe.Escaped:
+		return cellUntested + plain(out.Reason) + ", without a sandbox too", ""
+	case in.Verdict == probe.Untestable:
+		return cellUntested + plain(in.Reason), ""
+	case in.Verdict == reported:
+		return cellReported, ""
+	}
+	return cellBlocked, ""
+}
+
+var paths = regexp.MustCompile(`/[^ :]*/|\.nacre-probe-\d+ ?`)
+
+// plain takes out of a reason what differs from run to run.
+func plain(reason string) string {
+	reason = strings.TrimSpace(paths.ReplaceAllString(reason, ""))
+	return strings.ReplaceAll(reason[:min(len(reason), 80)], "|", "/")
+}
+
+func show(columns []column) string {
+	var text bytes.Buffer
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprint(table, "class\tprobe")
+	for _, c := range columns {
+		_, _ = fmt.Fprintf(table, "\t%s", c.Name)
+	}
+	_, _ = fmt.Fprintln(table)
+	for _, p := range probe.All() {
+		_, _ = fmt.Fprintf(table, "%s\t%s", p.Class, p.Name)
+		for _, c := range columns {
+			_, _ = fmt.Fprintf(table, "\t%.60s", cellOf(c, p.Name))
+		}
+		_, _ = fmt.Fprintln(table)
+	}
+	_ = table.Flush()
+	for _, c := range columns {
+		_, _ = fmt.Fprintf(&text, "%s: %s\n", c.Name, summary(c))
+	}
+	return text.String()
+}
+
+func cellOf(c column, name string) string {
+	if c.Missing != "" {
+		return "–"
+	}
+	return c.Cells[name]
+}
+
+// summary counts a column's cells.
+func summary(c column) string {
+	if c.Missing != "" {
+		return "not run: " + c.Missing
+	}
+	var blocked, told, open, untested int
+	for _, cell := range c.Cells {
+		switch {
+		case cell == cellBlocked:
+			blocked++
+		case cell == cellReported:
+			told++
+		case strings.HasPrefix(cell, cellOpen):
+			open++
+		case strings.HasPrefix(cell, cellUntested):
+			untested++
+		}
+	}
+	return fmt.Sprintf("%d blocked, %d reported, %d not enforced, %d not testable here, of %d", blocked, told, open, untested, len(c.Cells))
+}
