@@ -53,8 +53,8 @@ fuzz: ## run every fuzz target for FUZZTIME
 	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 	  done; done
 
-probes: build ## print which escape probes are blocked here, with the control run beside it
-	$(GO) test -count=1 -run TestMatrix -v ./internal/sandbox/probe
+probes: ## print the matrix of backends and escape probes; UPDATE=1 writes docs/security-matrix.md
+	$(GO) test -count=1 -run '^TestMatrix$$' -v ./internal/sandbox/probe $(if $(UPDATE),-update)
 
 clean: ## remove what build made
 	rm -rf $(BIN)
