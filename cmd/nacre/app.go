@@ -46,7 +46,7 @@ func (a *app) command() *cobra.Command {
 	root.AddCommand(a.execCommand(), a.runCommand(), a.demoCommand(), a.sessionsCommand(), a.auditCommand(),
 		a.approvalsCommand(), a.policyCommand(), a.doctorCommand(), a.versionCommand())
 	root.AddCommand(a.redactCommand(), a.grantsCommand(), a.explainCommand())
-	root.AddCommand(a.capabilityCommand(), a.roleCommand(), a.taskCommand())
+	root.AddCommand(a.capabilityCommand(), a.roleCommand(), a.taskCommand(), a.ledgerCommand())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }

@@ -14,6 +14,9 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
+// FileName is the ledger's, in the folder of nacre's state.
+const FileName = "ledger.sqlite"
+
 const (
 	busyTimeout  = 10 * time.Second // for other processes' writes
 	connections  = 4

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nacre-dev/nacre/internal/ledger"
+	"github.com/nacre-dev/nacre/internal/registry"
+)
+
+func (a *app) ledgerCommand() *cobra.Command {
+	tree := &cobra.Command{
+		Use: "tree", Short: "list runs below those on whose behalf they ran", Args: noArguments, Example: "  nacre ledger tree",
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.withLedger(c.Context(), func(l *ledger.Ledger) error { return a.printTree(c.Context(), l) })
+		},
+	}
+	descendants := &cobra.Command{
+		Use: "descendants RUN", Short: "list what ran on behalf of a run, directly or through others", Args: oneArgument("an agent's id or a DNA"),
+		Example: "  nacre ledger descendants a1",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withLedger(c.Context(), func(l *ledger.Ledger) error {
+				list, err := l.Descendants(c.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return a.printRuns(list)
+			})
+		},
+	}
+	return group("ledger", "what agents were asked, and what came of it", a.ledgerListCommand(), a.ledgerShowCommand(), tree, descendants)
+}
+
+// withLedger opens the ledger for one use. One that is not there yet is made:
+// what is asked of it has the answer that nothing ran.
+func (a *app) withLedger(ctx context.Context, use func(*ledger.Ledger) error) error {
+	paths, err := registry.ResolvePaths(a.getenv)
+	if err != nil {
+		return &exitError{exitNotReady, err}
+	}
+	l, err := ledger.Open(ctx, filepath.Join(paths.State, ledger.FileName), time.Now)
+	var unusable *ledger.UnusableError
+	if errors.As(err, &unusable) {
+		return &exitError{exitNotReady, err}
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(use(l), l.Close())
+}
+
+func (a *app) ledgerListCommand() *cobra.Command {
+	var status, prefix string
+	var limit int
+	c := &cobra.Command{
+		Use: "list", Short: "list runs, the latest first", Args: noArguments, Example: "  nacre ledger list --status failed\n  nacre ledger list --dna edit-local::",
+		RunE: func(c *cobra.Command, _ []string) error {
+			filter := ledger.Filter{DNA: prefix, Limit: limit}
+			if limit < 1 {
+				return usage("--limit is %d: write 1 or more", limit)
+			}
+			if status != "" {
+				var err error
+				if filter.Status, err = ledger.ParseStatus(status); err != nil {
+					return &usageError{err}
+				}
+			}
+			return a.withLedger(c.Context(), func(l *ledger.Ledger) error {
+				list, err := l.List(c.Context(), filter)
+				if err != nil {
+					return err
+				}
+				return a.printRuns(list)
+			})
+		},
+	}
+	c.Flags().StringVar(&status, "status", "", "only runs that are running, done, failed, merged or rejected")
+	c.Flags().StringVar(&prefix, "dna", "", "only runs whose DNA begins with this")
+	c.Flags().IntVar(&limit, "limit", ledger.MaxList, "the most runs listed")
+	return c
+}
+
+func (a *app) printRuns(list []ledger.Run) error {
+	if a.json {
+		return printJSON(a.stdout, list)
+	}
+	rows := make([][]string, 0, len(list))
+	for _, r := range list {
+		rows = append(rows, []string{r.ID, string(r.Status), r.Outcome.String(), r.Role, r.Started, dollars(r.Cost), firstLine(r.Summary)})
+	}
+	a.printer(a.stdout).Table([]string{"agent", "status", "verified", "role", "started", "cost", "summary"}, rows)
+	return nil
+}
+
+// dollars are millionths of one, for people.
+func dollars(micro int64) string { return fmt.Sprintf("$%.4f", float64(micro)/1e6) }
+
+// firstLine is as much of a summary as a table has room for.
+func firstLine(s string) string {
+	const room = 60
+	line, rest, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	if runes := []rune(line); len(runes) > room {
+		return string(runes[:room]) + "…"
+	}
+	if rest != "" {
+		return line + " …"
+	}
+	return line
+}
+
+func (a *app) printTree(ctx context.Context, l *ledger.Ledger) error {
+	tree, err := l.Tree(ctx)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return printJSON(a.stdout, tree)
+	}
+	a.printNodes(tree, "")
+	return nil
+}
+
+func (a *app) printNodes(nodes []*ledger.Node, indent string) {
+	for _, n := range nodes {
+		above := ""
+		if indent == "" && n.Parent != "" {
+			above = ", on behalf of " + n.Parent
+		}
+		a.printer(a.stdout).Line("%s%s  %s  %s, %s%s", indent, n.ID, n.Role, n.Status, n.Outcome, above)
+		a.printNodes(n.Children, indent+"  ")
+	}
+}
+
+func (a *app) ledgerShowCommand() *cobra.Command {
+	var prompt bool
+	c := &cobra.Command{
+		Use: "show RUN", Short: "show a run: what was asked, what came of it, and where that is recorded", Args: oneArgument("an agent's id or a DNA"),
+		Long: `Shows one run, by its DNA or, for an agent's latest, by its id: what it was asked as it
+was pinned, what came of it, and the records of the audit chain that each step stands on.
+A weak check is shown and does not count as verified.`,
+		Example: "  nacre ledger show a1",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withLedger(c.Context(), func(l *ledger.Ledger) error {
+				e, err := l.Show(c.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return printJSON(a.stdout, e)
+				}
+				if prompt {
+					_, err := io.WriteString(a.stdout, e.Prompt)
+					return err
+				}
+				a.showEntry(e)
+				return nil
+			})
+		},
+	}
+	c.Flags().BoolVar(&prompt, "prompt", false, "print the prompt as the agent was given it")
+	return c
+}
+
+func (a *app) showEntry(e ledger.Entry) {
+	p := a.printer(a.stdout)
+	p.Field("agent", "%s", e.ID)
+	p.Field("dna", "%s", e.DNA)
+	p.Field("role", "%s", e.Role)
+	p.Field("parent", "%s", orNone(some(strings.Fields(e.Parent))))
+	p.Field("status", "%s", e.Status)
+	p.Field("verified", "%s", e.Outcome)
+	p.Field("session", "%s", e.Session)
+	p.Field("branch", "%s", e.Branch)
+	p.Field("started", "%s", e.Started)
+	p.Field("finished", "%s", e.Finished)
+	p.Field("brain", "%s %s", e.Provider, e.Model)
+	p.Field("cost", "%s, %d tokens in, %d out", dollars(e.Cost), e.TokensIn, e.TokensOut)
+	p.Field("spec", "%s", e.SpecSHA)
+	for _, change := range e.Changes {
+		p.Field("recorded", "%s %s · chain %s, record %d, %s", change.At, change.Status, change.Anchor.Chain, change.Anchor.Seq, change.Anchor.Hash)
+		if change.Reason != "" {
+			p.Prose("", change.Reason)
+		}
+	}
+	if e.Summary != "" {
+		p.Prose("summary", e.Summary)
+	}
+	p.Line("")
+	for line := range strings.Lines(e.Task) {
+		p.Line("%s", strings.TrimRight(line, "\n"))
+	}
+}

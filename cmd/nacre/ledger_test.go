@@ -1,0 +1,91 @@
+package main_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nacre-dev/nacre/internal/atom"
+	"github.com/nacre-dev/nacre/internal/dna"
+	"github.com/nacre-dev/nacre/internal/ledger"
+)
+
+// S-15, M-50: the ledger by its face.
+func TestLedger(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	path := filepath.Join(i.work, "home/.local/state/nacre", ledger.FileName)
+	if r := i.nacre("ledger", "list"); r.code != 0 || strings.Contains(r.stdout, "a1") {
+		t.Errorf("an empty ledger: %+v", r)
+	}
+	if r := i.nacre("ledger", "show", "a1"); r.code != 1 || !strings.Contains(r.stderr, "no such run") {
+		t.Errorf("%+v", r)
+	}
+	name := seedLedger(t, path)
+	for _, c := range []struct {
+		args string
+		code int
+		want []string
+	}{
+		{"ledger list", 0, []string{"a1", "merged", "held (strong check)", "$0.0012", "Did it. …", "a2", "failed", "held (weak check: does not count)", "Ran \\u009b"}},
+		{"ledger list --status failed", 0, []string{"a2"}},
+		{"ledger list --status merged --json", 0, []string{`"id":"a1"`, `"outcome":{"verdict":"held","by":"strong","counts":true}`}},
+		{"ledger list --dna edit-local::NG", 0, []string{"a1", "a2"}},
+		{"ledger list --dna x", 0, []string{"agent"}},
+		{"ledger list --status fine", 2, []string{"no status"}},
+		{"ledger list --limit 0", 2, []string{"--limit"}},
+		{"ledger tree", 0, []string{"a1  edit-local  merged, held (strong check), on behalf of root\n  a2  edit-local  failed"}},
+		{"ledger tree --json", 0, []string{`"children":[{"id":"a2"`}},
+		{"ledger descendants a1", 0, []string{"a2"}},
+		{"ledger descendants nobody", 1, []string{"no such run"}},
+		{"ledger show a1", 0, []string{"verified held (strong check)", "recorded", "chain session-x, record 9, ff00", "main at abc", "files-whitelist = [\"a/**\"]", name}},
+		{"ledger show " + name, 0, []string{"agent    a1"}},
+		{"ledger show a1 --prompt", 0, []string{"You MUST.\n"}},
+		{"ledger show a1 --json", 0, []string{`"changes":[{"status":"running"`, `"anchor":{"chain":"session-x","seq":7,"hash":"ff00"}`, `"prompt":"You MUST.\n"`}},
+	} {
+		r := i.nacre(strings.Fields(c.args)...)
+		if r.code != c.code {
+			t.Errorf("%s: exit %d, want %d: %s", c.args, r.code, c.code, r.stderr)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(r.stdout+r.stderr, want) {
+				t.Errorf("%s: %q is missing in\n%s%s", c.args, want, r.stdout, r.stderr)
+			}
+		}
+	}
+	if err := os.Truncate(path, 5000); err != nil {
+		t.Fatal(err)
+	}
+	if r := i.nacre("ledger", "list"); r.code != 3 || !strings.Contains(r.stderr, "damaged: restore the file from a backup") {
+		t.Errorf("a damaged ledger: %+v", r)
+	}
+}
+
+// seedLedger writes two runs, and returns the first one's DNA.
+func seedLedger(t *testing.T, path string) string {
+	t.Helper()
+	l, err := ledger.Open(t.Context(), path, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	anchor := func(seq uint64) ledger.Anchor { return ledger.Anchor{Chain: "session-x", Seq: seq, Hash: "ff00"} }
+	begin := func(id, parent string, nonce byte) (string, error) {
+		task := atom.Task{Parameters: atom.Parameters{Role: "edit-local", AgentID: id, Whitelist: []string{"a/**"}, Denylist: []string{}}, Parent: parent, Body: "do it"}
+		name := dna.Compose(task, []atom.Atom{{ID: "policy::no-git-ops"}}, [4]byte{nonce}).String()
+		return name, l.Begin(t.Context(), ledger.Start{ID: id, Role: "edit-local", Parent: parent, Task: task.Canonical(), SpecSHA: task.SpecSHA(), Prompt: "You MUST.\n", DNA: name, Anchor: anchor(7)})
+	}
+	name, err1 := begin("a1", "root", 1)
+	_, err2 := begin("a2", "a1", 2)
+	err = errors.Join(err1, err2,
+		l.Finish(t.Context(), "a1", ledger.End{Status: ledger.Done, Summary: "Did it.\nAll of it.", CostMicroUSD: 1234, Outcome: ledger.StrongCheck(true), Anchor: anchor(8)}),
+		l.Merge(t.Context(), "a1", ledger.Landing{Reason: "main at abc", Anchor: anchor(9)}),
+		l.Finish(t.Context(), "a2", ledger.End{Status: ledger.Failed, Summary: "Ran \u009b2J", Outcome: ledger.WeakCheck(true), Anchor: anchor(10)}),
+		l.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
