@@ -26,7 +26,7 @@ func Judge(ctx context.Context, s Subject, atoms []atom.Atom, run Runner) (Repor
 	if s.delta, err = compare(ctx, s.Base, s.Tree); err != nil {
 		return report, err
 	}
-	due := dueOf(atoms)
+	due := Due(atoms, s.Merged)
 	if lie := s.delta.contradicts(s.Changes); lie != "" {
 		for _, a := range due {
 			report.add(a.ID, failed("the list of changes is not what the trees say", lie))
@@ -51,11 +51,13 @@ func Judge(ctx context.Context, s Subject, atoms []atom.Atom, run Runner) (Repor
 	return report, nil
 }
 
-// dueOf are the atoms with a verifier, each once.
-func dueOf(atoms []atom.Atom) []atom.Atom {
+// Due are the atoms that are judged in a pass, each once: those with a verifier,
+// and in pass 1 not those that wait for the merged tree.
+func Due(atoms []atom.Atom, merged bool) []atom.Atom {
 	var due []atom.Atom
 	for _, a := range atoms {
-		if a.Verify.Handler != "" && !slices.ContainsFunc(due, func(b atom.Atom) bool { return a.ID == b.ID }) {
+		known := slices.ContainsFunc(due, func(b atom.Atom) bool { return a.ID == b.ID })
+		if a.Verify.Handler != "" && !known && (merged || a.Verify.RunMode != simulatedMerge) {
 			due = append(due, a)
 		}
 	}
@@ -89,9 +91,6 @@ func verifierOf(v verifier, known, skip bool) handler {
 func (s Subject) one(ctx context.Context, a atom.Atom, judge handler, run Runner) (Verdict, error) {
 	if err := ctx.Err(); err != nil {
 		return Verdict{}, err
-	}
-	if a.Verify.RunMode == simulatedMerge && !s.Merged {
-		return Verdict{NotRun: true, Reason: "not run: it is for the merged tree"}, nil
 	}
 	v, err := judge(ctx, s, a, run)
 	if err != nil {

@@ -81,8 +81,8 @@ const (
 type Verdict struct {
 	Capability atom.ID `json:"capability"`
 	Passed     bool    `json:"passed"`
-	// NotRun says that there is no verdict: the atom is for the merged tree and
-	// this is not one, or commands were not run because the files had failed.
+	// NotRun says that there is no verdict: its commands were not run, because the
+	// files had failed already.
 	NotRun   bool   `json:"not_run,omitempty"`
 	Strength string `json:"strength,omitempty"`
 	Reason   string `json:"reason,omitempty"`
