@@ -34,6 +34,7 @@ const (
 	KindMergeIntent   Kind = "merge.intent"
 	KindMergeDone     Kind = "merge.done"
 	KindOutcome       Kind = "outcome"
+	KindLedger        Kind = "ledger" // a row of the ledger comes to stand as Outcome says
 )
 
 // The outcomes of a crossing of the door (D-16). Other kinds use words of their own.

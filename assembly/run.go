@@ -111,7 +111,11 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 			err = errors.Join(err, s.suspend(ctx))
 		}
 	}()
-	report.RunResult, err = s.work(ctx, run, spec, agent)
+	report.RunResult, err = s.work(ctx, run, spec, watchedBrain{agent, s})
+	if s.containment() != nil {
+		finished = true
+		return report, errors.Join(s.containment(), s.finish(ctx, "", spec.Task, spec.Project))
+	}
 	if errors.Is(err, task.ErrPaused) {
 		report.Paused = run.Until
 		return report, nil // the session is left to go on
@@ -289,7 +293,7 @@ func (r *Runtime) chooseBrain(ctx context.Context, spec *task.Spec) (brain.Brain
 		spec.Brain = brain.ReplayName
 	}
 	if spec.Brain == "" {
-		spec.Brain = r.config.Brain
+		spec.Brain = r.config.Brain.Name
 	}
 	if spec.Brain == "" {
 		found, status, err := brain.Detect(ctx, options)
@@ -327,6 +331,9 @@ func (s *sealed) work(ctx context.Context, run Run, spec task.Spec, agent brain.
 	if err := s.Update(func(h *registry.Session) { h.State = nacre.SessionRunning }); err != nil {
 		return nacre.RunResult{}, err
 	}
+	if err := s.enter(ctx, spec); err != nil {
+		return nacre.RunResult{}, err
+	}
 	turn, err := s.turn(ctx, spec)
 	if err != nil {
 		return nacre.RunResult{}, err
@@ -340,6 +347,7 @@ func (s *sealed) work(ctx context.Context, run Run, spec task.Spec, agent brain.
 			if last, err = s.launchBrain(ctx, l, dir, run, spec); err != nil {
 				return nil, err
 			}
+			s.watchResult(last, dir)
 			return last, nil
 		},
 		TimedOut: func() bool { return last.timedOut.Load() },
@@ -347,7 +355,8 @@ func (s *sealed) work(ctx context.Context, run Run, spec task.Spec, agent brain.
 		Spent:    s.spent,
 		Observe:  run.Observe,
 		Progress: s.tell, Redact: s.runtime.redact, Now: s.runtime.options.Now,
-		Judge: s.judge, Notify: s.goOn, Until: run.Until, Paused: func(r nacre.RunResult) { left = r },
+		Account: func(ctx context.Context, result nacre.RunResult) error { return s.account(ctx, spec, result) },
+		Judge:   s.judge, Notify: s.goOn, Until: run.Until, Paused: func(r nacre.RunResult) { left = r },
 	}, spec)
 	if errors.Is(err, task.ErrPaused) {
 		return left, err
@@ -359,6 +368,7 @@ func (s *sealed) work(ctx context.Context, run Run, spec task.Spec, agent brain.
 func (s *sealed) turn(ctx context.Context, spec task.Spec) (brain.Turn, error) {
 	turn := brain.Turn{
 		Task: spec.Task, Model: spec.Model, SessionToken: s.token, MaxTurns: spec.MaxTurns,
+		MaxTokens: s.runtime.config.Model.MaxTokens, Context: s.runtime.config.Model.Context,
 		Skills: s.skills(s.runtime.principal(s.Group(), s.ID(), spec.Task)), System: s.brief(ctx),
 	}
 	var err error

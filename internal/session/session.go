@@ -337,6 +337,14 @@ func mountTexts(mounts []nacre.Mount) []string {
 	return texts
 }
 
+// Anchor commits a record and says how far the session's chain reaches with it.
+func (s *Session) Anchor(ctx context.Context, r nacre.Record) (audit.Head, error) {
+	if err := s.Recorder.Commit(ctx, r); err != nil {
+		return audit.Head{}, err
+	}
+	return s.chain.Head(ctx)
+}
+
 // note records what is not an effect; the recorder itself stops the session if it fails.
 func (s *Session) note(ctx context.Context, r nacre.Record) {
 	_ = s.Recorder.Append(context.WithoutCancel(ctx), r)

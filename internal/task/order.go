@@ -24,7 +24,9 @@ type Order struct {
 	Agent  string `json:"agent"`
 	Parent string `json:"parent,omitempty"`
 	Role   string `json:"role"`
-	// SpecSHA is the digest of the task, DNA the name of this run of it.
+	// Task is the task in its canonical form, SpecSHA its digest, and DNA the
+	// name of this run of it.
+	Task    string `json:"task"`
 	SpecSHA string `json:"spec_sha"`
 	DNA     string `json:"dna"`
 	// Parameters and Atoms are what gates, sandbox and verifiers hold it against.

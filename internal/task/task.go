@@ -73,6 +73,8 @@ type Parts struct {
 	// on whose call was refused; both are for runs with an order.
 	Judge  func(ctx context.Context, s verify.Subject, atoms []atom.Atom) (verify.Report, error)
 	Notify func(ctx context.Context, refusal string) error
+	// Account keeps what became of the run; it may be called again after a crash.
+	Account func(ctx context.Context, result nacre.RunResult) error
 	// Until is how far this opening goes, and Paused is told where it stands
 	// when it goes no further.
 	Until  nacre.Stage
@@ -265,7 +267,10 @@ func (r *run) finish(result nacre.RunResult) (nacre.RunResult, error) {
 			outcome = "landed"
 		}
 		detail := map[string]any{"base": result.Base, "tree": result.Tree, "commit": result.Commit, "files": len(result.Changes), "cost_microusd": result.Cost}
-		return result, r.record(ctx, nacre.Record{Kind: nacre.KindOutcome, Outcome: outcome, Reason: result.Reason}, detail)
+		if err := r.record(ctx, nacre.Record{Kind: nacre.KindOutcome, Outcome: outcome, Reason: result.Reason}, detail); err != nil {
+			return nacre.RunResult{}, err
+		}
+		return result, r.Account(ctx, result)
 	})
 }
 
