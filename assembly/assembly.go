@@ -183,7 +183,8 @@ func (r *Runtime) brains(named string) brain.Options {
 	return brain.Options{
 		ClaudePath: r.options.Getenv("NACRE_CLAUDE"), Path: r.options.Getenv("PATH"), Model: named,
 		KeyFrom: keyFor(places, model.Anthropic), OpenAIFrom: cmp.Or(keyFor(places, model.Chat), keyFor(places, model.Responses)),
-		Responses: keyFor(places, model.Chat) == "",
+		Responses: keyFor(places, model.Chat) == "", ResponsesFrom: keyFor(places, model.Responses),
+		CodexPath: r.options.Getenv("NACRE_CODEX"), ACP: r.config.Brain.ACP.agent(),
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 type Config struct {
 	// Brain is used by `nacre run` where none is named; empty means the first
 	// one that is installed and signed in.
-	Brain string `toml:"brain"`
+	Brain BrainConfig `toml:"brain"`
 	// Checks verify a run's result where the command line names none.
 	Checks []string `toml:"checks"`
 	// Groups maps a group to what it may use (D-12).
@@ -102,6 +102,12 @@ type ModelConfig struct {
 	Upstreams []UpstreamConfig `toml:"upstream"`
 	// Prices is a file of prices beside config.toml; empty means the built-in ones.
 	Prices string `toml:"prices"`
+	// Context is how many tokens the model reads at once, where the brain does not
+	// know it; 0 means the brain's own.
+	Context int64 `toml:"context"`
+	// MaxTokens is how many tokens all requests of a run may have together; it
+	// holds for nacre's own loops. 0 means 50 million.
+	MaxTokens int64 `toml:"max_tokens"`
 	// BudgetUSD is what one session may spend, such as "1.50"; empty means 5.
 	BudgetUSD string `toml:"budget_usd"`
 }
@@ -178,6 +184,9 @@ func (c Config) check() error {
 	}
 	if err := c.checkCredentials(); err != nil {
 		return err
+	}
+	if c.Model.Context < 0 || c.Model.MaxTokens < 0 {
+		return errors.New("model.context and model.max_tokens: use positive numbers, or leave them out")
 	}
 	if _, err := c.Model.upstream(); err != nil {
 		return err
