@@ -172,14 +172,15 @@ func (j testRun) planted(ctx context.Context, l layout, base *results) (finding,
 	if err != nil || len(found.against) > 0 {
 		return found, err
 	}
-	list := r.without(nonce).missing(base)
+	own := r.without(nonce)
+	list := own.missing(base)
 	if len(list) == 0 {
 		list = append(list, r.unseen(base, nonce, canaries)...)
 	}
 	if len(list) == 0 && out.ExitCode == 0 {
 		list = append(list, "the runner's exit status is 0 although a test failed: its report is forged")
 	}
-	return withEnding(list, r, out), nil
+	return withEnding(list, base, own, out), nil
 }
 
 // clean runs the base's tests on the work, and nothing else.
@@ -192,7 +193,7 @@ func (j testRun) clean(ctx context.Context, l layout, base *results) (finding, e
 	if len(list) == 0 && out.ExitCode != 0 {
 		list = append(list, fmt.Sprintf("the runner's exit status is %d", out.ExitCode))
 	}
-	found = withEnding(list, r, out)
+	found = withEnding(list, base, r, out)
 	for name, s := range base.tests {
 		if s != skipped && r.tests[name] == green {
 			found.green++
@@ -218,7 +219,7 @@ func (j testRun) landed(ctx context.Context, base *results) (finding, error) {
 	for i := range list {
 		list[i] = "with the work's own tests, " + list[i]
 	}
-	found = withEnding(list, r, out)
+	found = withEnding(list, base, r, out)
 	passed, failed := 0, 0
 	for name, s := range r.tests {
 		if _, ok := base.tests[name]; ok || s == skipped {
@@ -234,19 +235,26 @@ func (j testRun) landed(ctx context.Context, base *results) (finding, error) {
 	return found, nil
 }
 
-// withEnding adds what the runner said last, where tests are not there at all.
-func withEnding(list []string, r *results, out Output) finding {
-	if len(list) > 0 && out.ExitCode != 0 {
-		if len(list) > maxNamed/2 {
-			list = append(list[:maxNamed/2:maxNamed/2], fmt.Sprintf("and %d more", len(list)-maxNamed/2))
+// withEnding adds what else failed and what the runner said last: a test that
+// is not there at all has a reason that no test's name tells.
+func withEnding(list []string, base, r *results, out Output) finding {
+	if len(list) == 0 || out.ExitCode == 0 {
+		return finding{against: list}
+	}
+	if len(list) > maxNamed/2 {
+		list = append(list[:maxNamed/2:maxNamed/2], fmt.Sprintf("and %d more", len(list)-maxNamed/2))
+	}
+	for _, name := range r.names() {
+		if _, known := base.tests[name]; !known && r.tests[name] == red && len(list) < maxNamed-1 {
+			list = append(list, name+" failed"+quote(r.said[name]))
 		}
-		said := r.said[building] + ending(out.Stderr)
-		if said == "" && len(r.tests) == 0 {
-			said = ending(out.Stdout)
-		}
-		if said != "" {
-			list = append(list, fmt.Sprintf("the runner ended with %d", out.ExitCode)+quote(said))
-		}
+	}
+	said := r.said[building] + ending(out.Stderr)
+	if said == "" && len(r.tests) == 0 {
+		said = ending(out.Stdout)
+	}
+	if said != "" {
+		list = append(list, fmt.Sprintf("the runner ended with %d", out.ExitCode)+quote(said))
 	}
 	return finding{against: list}
 }
@@ -284,7 +292,7 @@ func (j testRun) attempt(ctx context.Context, l layout, nonce string) (*results,
 	case len(r.odd) > 0:
 		return r, out, against(append([]string{"the report is not to be trusted"}, r.odd...)...), nil
 	case len(r.tests) == 0 && out.ExitCode != 0:
-		return r, out, withEnding([]string{"no test is reported"}, r, out), nil
+		return r, out, withEnding([]string{"no test is reported"}, newResults(), r, out), nil
 	}
 	return r, out, finding{}, nil
 }

@@ -16,7 +16,7 @@ const nodeReporter = `import path from 'node:path';
 export default async function* report(source) {
   const kinds = {'test:start': 'start', 'test:pass': 'end', 'test:fail': 'end'};
   for await (const {type, data} of source) {
-    if (!kinds[type]) continue;
+    if (!kinds[type] || (type === 'test:pass' && data.details?.type === 'suite')) continue;
     const skip = data.skip !== undefined && data.skip !== false, todo = data.todo !== undefined && data.todo !== false;
     const error = data.details?.error;
     yield '\n%[1]s ' + JSON.stringify({
