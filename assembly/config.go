@@ -42,6 +42,9 @@ type Config struct {
 	OutputTokens int `toml:"output_tokens"`
 	// AskSeconds is how long a person has to answer; 0 means 300 (D-13).
 	AskSeconds int `toml:"ask_seconds"`
+	// Tripwires says what each does, where it is not the default: contain, notify
+	// or block (M-58).
+	Tripwires map[string]string `toml:"tripwires"`
 }
 
 // GroupConfig is what one group may do.
@@ -90,6 +93,10 @@ type EgressConfig struct {
 	Allow []string `toml:"allow"`
 	// Pin maps "host:port" to the "address:port" that is dialled instead.
 	Pin map[string]string `toml:"pin"`
+	// Propose = false asks nobody about hosts that were refused (M-23).
+	Propose *bool `toml:"propose"`
+	// Wildcards are the patterns of hosts that Allow and --egress may name (M-20).
+	Wildcards []WildcardConfig `toml:"wildcard"`
 }
 
 // ModelConfig is how the gateway reaches the model. A key is named, never written here.
@@ -143,7 +150,7 @@ func LoadConfig(dir string) (Config, error) {
 		if unknown[0][0] == "credential" {
 			return Config{}, fmt.Errorf("%s: unknown key %q: a credential says where its value is, with value_env, value_file or value_cmd; the value itself does not belong in this file", path, unknown[0])
 		}
-		return Config{}, fmt.Errorf("%s: unknown key %q: nacre config keys are brain, checks, groups, tools, trusted_projects, egress, model, credential, plugins, output_tokens, ask_seconds", path, unknown[0])
+		return Config{}, fmt.Errorf("%s: unknown key %q: nacre config keys are brain, checks, groups, tools, trusted_projects, egress, model, credential, plugins, output_tokens, ask_seconds, tripwires", path, unknown[0])
 	}
 	if err := c.check(); err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
@@ -199,6 +206,14 @@ func (c Config) check() error {
 			return err
 		}
 	}
+	for _, w := range c.Egress.Wildcards {
+		if err := w.check(); err != nil {
+			return err
+		}
+	}
+	if _, err := c.reactions(); err != nil {
+		return err
+	}
 	_, err := c.Egress.rules(nil)
 	return err
 }
@@ -226,6 +241,23 @@ func (m ModelConfig) upstream() (*url.URL, error) {
 
 // rules are what the config allows, then what the command line adds, with the operator's pins.
 func (e EgressConfig) rules(more []string) ([]nacre.EgressRule, error) {
+	pins, err := e.pins()
+	if err != nil {
+		return nil, err
+	}
+	var rules []nacre.EgressRule
+	for _, text := range append(append([]string{}, e.Allow...), more...) {
+		rule, err := e.rule(text)
+		if err != nil {
+			return nil, err
+		}
+		rule.Pin = pins[pinKey(rule)]
+		rules = append(rules, rule)
+	}
+	return rules, nil
+}
+
+func (e EgressConfig) pins() (map[string]netip.AddrPort, error) {
 	pins := map[string]netip.AddrPort{}
 	for name, address := range e.Pin {
 		rule, err := posture.ParseEgress(name)
@@ -238,16 +270,16 @@ func (e EgressConfig) rules(more []string) ([]nacre.EgressRule, error) {
 		}
 		pins[pinKey(rule)] = pin
 	}
-	var rules []nacre.EgressRule
-	for _, text := range append(append([]string{}, e.Allow...), more...) {
-		rule, err := posture.ParseEgress(text)
-		if err != nil {
-			return nil, err
-		}
-		rule.Pin = pins[pinKey(rule)]
-		rules = append(rules, rule)
+	return pins, nil
+}
+
+// pin is what the operator pins a rule to, if anything.
+func (e EgressConfig) pin(rule nacre.EgressRule) netip.AddrPort {
+	pins, err := e.pins()
+	if err != nil {
+		return netip.AddrPort{} // the config was refused before anything began
 	}
-	return rules, nil
+	return pins[pinKey(rule)]
 }
 
 func pinKey(r nacre.EgressRule) string { return fmt.Sprintf("%s:%d", r.Host, r.Port) }

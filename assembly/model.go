@@ -7,6 +7,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/model"
+	"github.com/nacre-dev/nacre/internal/tripwire"
 )
 
 // overhear tells the kernel what the brain's own tools have read: it is in what
@@ -16,6 +17,7 @@ func (s *sealed) overhear(body []byte) {
 	if slices.Contains(s.runtime.config.TrustedProjects, s.project) && s.project != "" {
 		project = nacre.SeenTrusted
 	}
+	s.seen(body, tripwire.InModel)
 	if err := s.kernel.ObserveModelRequest(s.ID(), body, project); err != nil {
 		s.Stop(err) // what cannot be followed must not go on
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/assembly"
+	"github.com/nacre-dev/nacre/internal/approval"
 	"github.com/nacre-dev/nacre/internal/display"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 )
@@ -91,7 +92,16 @@ func (a *app) exec(ctx context.Context, e assembly.Exec, quiet bool) error {
 			status.started(info)
 		}
 	}
-	e.Asking.Ask = func(q nacre.Question, _ func(nacre.Ruling) error) { status.question(q) }
+	e.Asking.Ask = func(q nacre.Question, _ func(nacre.Ruling) error) {
+		if !quiet || q.Capability != approval.Egress { // nothing waits for that one, and its client was told
+			status.question(q)
+		}
+	}
+	e.Notice = func(step nacre.Step) {
+		if !quiet {
+			status.notice(step)
+		}
+	}
 	result, err := a.execOnStreams(ctx, rt, e)
 	switch {
 	case !started && err != nil:
@@ -185,6 +195,14 @@ func (s status) question(q nacre.Question) {
 		return
 	}
 	s.printer().Question(q, time.Now())
+}
+
+func (s status) notice(step nacre.Step) {
+	if s.json != nil {
+		s.event("notice", step)
+		return
+	}
+	s.printer().Step(step)
 }
 
 func (s status) executed(result assembly.ExecResult) {

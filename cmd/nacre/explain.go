@@ -55,6 +55,7 @@ func (a *app) explain(ctx context.Context, run assembly.Run) error {
 	}
 	p.Field("writes", "a private clone of %s; nacre exec writes the folder itself", e.Project)
 	p.Field("reaches", "%s", listOr(e.Egress, "nothing"))
+	p.Field("decoys", "%s: credentials that open nothing; the use of one ends the run", strings.Join(e.Decoys, ", "))
 	if len(e.Inside) > 0 {
 		p.Field("inside", "credentials that its agent can read: %s", strings.Join(e.Inside, ", "))
 	}

@@ -109,6 +109,9 @@ func (a *app) run(ctx context.Context, run assembly.Run, metrics string) error {
 	face := a.face()
 	run.Started, run.Progress, run.Asking = face.started, face.progress, face.asking()
 	report, err := rt.Run(ctx, run)
+	if contained := (*assembly.Contained)(nil); errors.As(err, &contained) {
+		return face.contained(contained, err)
+	}
 	if err != nil && report.Session != "" {
 		return face.interrupted(report, err)
 	}
@@ -225,6 +228,15 @@ func (f *face) interrupted(report assembly.Report, err error) error {
 		return &exitError{code: code}
 	}
 	return err
+}
+
+// contained says that a run was ended for good, and where to look.
+func (f *face) contained(c *assembly.Contained, err error) error {
+	if f.app.json {
+		f.event("contained", c)
+		return &exitError{code: exitFailed}
+	}
+	return &exitError{exitFailed, err}
 }
 
 func (f *face) report(r assembly.Report) error {

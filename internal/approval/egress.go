@@ -100,3 +100,12 @@ func prompt(q nacre.Question) string {
 	}
 	return "    approve? y or n (y 15m: the same for 15 minutes; y tool 15m: this tool; never): "
 }
+
+// Wanted is what a proposal asks for in a few words; "" for any other question.
+func Wanted(q nacre.Question) string {
+	var r route
+	if q.Capability != Egress || json.Unmarshal(q.Arguments, &r) != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d (%s)", Escape(r.Host), r.Port, r.Protocol)
+}

@@ -16,6 +16,7 @@ import (
 	"unicode"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/approval"
 )
 
 // workspace is where a project lies inside; paths are shown from there.
@@ -195,7 +196,11 @@ func okMark(ok bool) string {
 
 // Question shows what a person is asked and how to answer.
 func (p *Printer) Question(q nacre.Question, now time.Time) {
-	p.Mark("ask", "tool", fmt.Sprintf("%s %s", q.Capability, fit(string(q.Arguments), 48)))
+	if q.Capability == approval.Egress {
+		p.Mark("ask", "egress", fit(approval.Wanted(q), 48))
+	} else {
+		p.Mark("ask", "tool", fmt.Sprintf("%s %s", q.Capability, fit(string(q.Arguments), 48)))
+	}
 	p.line(fmt.Sprintf("           waiting for you · nacre approvals approve %s · expires in %s", q.ID, Seconds(q.Expires.Sub(now))))
 }
 
