@@ -63,11 +63,7 @@ func (n *Mapper) holdNamespace(o owner) (*os.File, error) {
 	defer func() { _ = hold.Close() }()
 	cmd := n.initCommand(inside.ModeHold)
 	cmd.Stdin = hold
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  unix.CLONE_NEWUSER,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: o.uid, HostID: n.users.agent(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: o.gid, HostID: n.users.agent(), Size: 1}},
-	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER, UidMappings: n.mapping(o.uid), GidMappings: n.mapping(o.gid)}
 	if err := cmd.Start(); err != nil {
 		_ = release.Close()
 		return nil, err
@@ -80,6 +76,23 @@ func (n *Mapper) holdNamespace(o owner) (*os.File, error) {
 	}
 	return f, err
 }
+
+// mapping shows an id as the agent's. What a file server makes is nobody's
+// until it has given it away.
+func (n *Mapper) mapping(id int) []syscall.SysProcIDMap {
+	list := []syscall.SysProcIDMap{{ContainerID: id, HostID: n.users.agent(), Size: 1}}
+	if n.served {
+		place := nobody
+		if id == nobody {
+			place = nobody - 1
+		}
+		list = append(list, syscall.SysProcIDMap{ContainerID: place, HostID: 0, Size: 1})
+	}
+	return list
+}
+
+// nobody owns nothing.
+const nobody = 65534
 
 // initCommand runs the sealed init binary in a mode.
 func (n *Mapper) initCommand(args ...string) *exec.Cmd {

@@ -17,15 +17,19 @@ type Mapper struct {
 	init   *os.File // a sealed copy of the init binary
 	users  userRange
 	idmaps idmaps
+	// served says that root reaches the files for the agent.
+	served bool
 }
 
 // OpenMapper copies the init binary out of reach; empty means this program.
-func OpenMapper(init string) (*Mapper, error) {
+// served says that a file server, which is root, acts for the agent, as
+// gVisor's does: it makes files as root and then gives them away.
+func OpenMapper(init string, served bool) (*Mapper, error) {
 	users, err := ownUserRange()
 	if err != nil {
 		return nil, err
 	}
-	m := &Mapper{users: users}
+	m := &Mapper{users: users, served: served}
 	if m.init, err = sealedCopy(init); err != nil {
 		return nil, fmt.Errorf("sandbox-init: %w", err)
 	}

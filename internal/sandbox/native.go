@@ -52,7 +52,7 @@ func Open(o Options) (*Native, error) {
 			"use another backend, or allow it to run without")
 	}
 	var err error
-	if n.Mapper, err = OpenMapper(o.Init); err != nil {
+	if n.Mapper, err = OpenMapper(o.Init, false); err != nil {
 		return nil, err
 	}
 	if err := n.check(); err != nil {

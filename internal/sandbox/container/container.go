@@ -79,7 +79,7 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	if err := b.look(ctx); err != nil {
 		return nil, errors.Join(err, b.engine.Close())
 	}
-	if b.mapper, err = sandbox.OpenMapper(o.Init); err != nil {
+	if b.mapper, err = sandbox.OpenMapper(o.Init, b.isolated()); err != nil {
 		return nil, errors.Join(err, b.engine.Close())
 	}
 	return b, nil

@@ -27,6 +27,8 @@ const (
 	initThreads = 32
 	// shares of the processor against what else runs, of 1024.
 	shares = 512
+	// maxUserProcesses is the limit per user, which all containers share: pids holds each.
+	maxUserProcesses = 30_000
 	// oomScore makes the host's memory killer look at containers first.
 	oomScore = 500
 )
@@ -123,7 +125,7 @@ func (b *Backend) resources(limits nacre.Limits) container.Resources {
 	}
 	r.Ulimits = []*container.Ulimit{
 		ulimit("core", unix.RLIMIT_CORE, 0), ulimit("nofile", unix.RLIMIT_NOFILE, int64(limits.OpenFiles)),
-		ulimit("nproc", unix.RLIMIT_NPROC, 1<<20),
+		ulimit("nproc", unix.RLIMIT_NPROC, maxUserProcesses),
 	}
 	return r
 }

@@ -209,18 +209,14 @@ func (c *Container) link() error {
 	return nil
 }
 
-// startAgent starts the stage that becomes the agent: the same user, in a
-// session of its own, which takes over the terminal if there is one.
+// startAgent starts the stage that becomes the agent, which is the same user.
+// A terminal is PID 1's already: the agent has it as its foreground.
 func (c *Container) startAgent() (*stage, error) {
+	attributes := &syscall.SysProcAttr{Setsid: true}
 	if c.Terminal {
-		if err := resetSignals(); err != nil { // else the hang-up of the terminal that is given away ends PID 1
-			return nil, err
-		}
-		if _, _, e := unix.Syscall(unix.SYS_IOCTL, 0, unix.TIOCNOTTY, 0); e != 0 && e != unix.ENOTTY {
-			return nil, fmt.Errorf("terminal: %w", e)
-		}
+		attributes = &syscall.SysProcAttr{Foreground: true}
 	}
-	return forkStage(&syscall.SysProcAttr{Setsid: true, Setctty: c.Terminal}, [3]uintptr{0, 1, 2})
+	return forkStage(attributes, [3]uintptr{0, 1, 2})
 }
 
 // hide makes PID 1 unreachable for the agent, which is the same user.
