@@ -7,3 +7,6 @@ func NewPinner(workspace, dir string) *pinner {
 
 // MaxPinned is how much its copies hold at most.
 const MaxPinned = maxPinned
+
+// Toolchains finds the language tools outside of the system folders.
+var Toolchains = toolchains

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -18,9 +19,18 @@ const probeLimit = 10 * time.Second
 // toolchains finds the language tools that lie outside of the system folders,
 // such as a Go that was unpacked into a home. What is not there is left out.
 func toolchains(ctx context.Context, getenv func(string) string) []posture.Toolchain {
+	finders := []func(context.Context, func(string) string) (posture.Toolchain, bool){goToolchain, rustToolchain, nodeToolchain, pythonToolchain}
+	all, there := make([]posture.Toolchain, len(finders)), make([]bool, len(finders))
+	var asking sync.WaitGroup
+	for i, find := range finders {
+		asking.Go(func() { all[i], there[i] = find(ctx, getenv) })
+	}
+	asking.Wait()
 	var found []posture.Toolchain
-	if t, ok := goToolchain(ctx, getenv); ok {
-		found = append(found, t)
+	for i, t := range all {
+		if there[i] {
+			found = append(found, t)
+		}
 	}
 	return found
 }

@@ -1,0 +1,147 @@
+package assembly
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/sandbox"
+)
+
+// probe asks a language's own program, in / and without any variable that it
+// does not need, where it lives. The last result says that it answered with
+// as many absolute folders as were asked for.
+func probe(ctx context.Context, getenv func(string) string, keep []string, argv ...string) ([]string, bool) {
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	command := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	command.Dir = "/"
+	command.Env = []string{"HOME=" + getenv("HOME"), "PATH=" + getenv("PATH")}
+	for _, name := range keep {
+		if value := getenv(name); value != "" {
+			command.Env = append(command.Env, name+"="+value)
+		}
+	}
+	out, err := command.Output()
+	if err != nil {
+		return nil, false
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	for _, line := range lines {
+		if !isDir(line) {
+			return nil, false
+		}
+	}
+	return lines, true
+}
+
+// outside finds a program that the system folders do not bring along already.
+func outside(name string) (string, bool) {
+	program, err := exec.LookPath(name)
+	if err != nil {
+		return "", false
+	}
+	real, err := filepath.EvalSymlinks(program)
+	return program, err == nil && !inSystem(real)
+}
+
+// inSystem says that a path is one of the system folders, below or above one.
+func inSystem(path string) bool {
+	for _, m := range sandbox.SystemMounts() {
+		if path == m.Target || strings.HasPrefix(path, m.Target+"/") || strings.HasPrefix(m.Target, strings.TrimSuffix(path, "/")+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// alone says that a folder holds a toolchain and not somebody's files: nothing
+// that lies around a home, and none of the folders that programs share there.
+func alone(folder, home string) bool {
+	folder, home = filepath.Clean(folder), filepath.Clean(home)
+	if folder == "/" || !filepath.IsAbs(folder) || inSystem(folder) {
+		return false
+	}
+	shared := []string{home, filepath.Join(home, ".local"), filepath.Join(home, ".config"), filepath.Join(home, ".cache"), filepath.Join(home, "bin")}
+	for _, one := range shared {
+		if folder == one || strings.HasPrefix(one, folder+"/") {
+			return false
+		}
+	}
+	return true
+}
+
+// rustToolchain finds the compiler behind rustup, and binds it without rustup:
+// a project's own choice of a toolchain is not followed inside. Of cargo's
+// folder, which also holds credentials, only what was fetched is bound.
+func rustToolchain(ctx context.Context, getenv func(string) string) (posture.Toolchain, bool) {
+	rustc, ok := outside("rustc")
+	if !ok {
+		return posture.Toolchain{}, false
+	}
+	root, ok := probe(ctx, getenv, []string{"RUSTUP_HOME", "CARGO_HOME"}, rustc, "--print", "sysroot")
+	if !ok || len(root) != 1 || !alone(root[0], getenv("HOME")) {
+		return posture.Toolchain{}, false
+	}
+	home := getenv("CARGO_HOME")
+	if home == "" {
+		home = filepath.Join(getenv("HOME"), ".cargo")
+	}
+	inside := posture.Home + "/.cargo"
+	t := posture.Toolchain{
+		Name: "rust", Path: []string{filepath.Join(root[0], "bin")}, Mounts: []nacre.Mount{{Source: root[0], Target: root[0]}},
+		Env: []string{"CARGO_HOME=" + inside, "CARGO_NET_OFFLINE=true"},
+	}
+	for _, fetched := range []string{"registry", "git"} {
+		if source := filepath.Join(home, fetched); isDir(source) {
+			t.Mounts = append(t.Mounts, nacre.Mount{Source: source, Target: inside + "/" + fetched})
+		}
+	}
+	return t, true
+}
+
+// pythonToolchain finds an interpreter such as pyenv's, and the virtual
+// environment around it where that is the one in use.
+func pythonToolchain(ctx context.Context, getenv func(string) string) (posture.Toolchain, bool) {
+	python, ok := outside("python3")
+	if !ok {
+		return posture.Toolchain{}, false
+	}
+	prefixes, ok := probe(ctx, getenv, []string{"PYENV_ROOT", "PYENV_VERSION"}, python, "-I", "-S", "-c", "import sys; print(sys.prefix); print(sys.base_prefix)")
+	if !ok || len(prefixes) != 2 {
+		return posture.Toolchain{}, false
+	}
+	t := posture.Toolchain{Name: "python"}
+	for i, prefix := range prefixes {
+		if i == 1 && prefix == prefixes[0] {
+			break
+		}
+		if inSystem(prefix) {
+			continue
+		}
+		if !alone(prefix, getenv("HOME")) {
+			return posture.Toolchain{}, false
+		}
+		t.Mounts = append(t.Mounts, nacre.Mount{Source: prefix, Target: prefix})
+		t.Path = append(t.Path, filepath.Join(prefix, "bin"))
+	}
+	return t, len(t.Mounts) > 0
+}
+
+// nodeToolchain finds a node such as nvm's.
+func nodeToolchain(ctx context.Context, getenv func(string) string) (posture.Toolchain, bool) {
+	node, ok := outside("node")
+	if !ok {
+		return posture.Toolchain{}, false
+	}
+	prefix, ok := probe(ctx, getenv, []string{"NVM_DIR", "VOLTA_HOME", "FNM_DIR"}, node, "-p", "path.dirname(path.dirname(process.execPath))")
+	if !ok || len(prefix) != 1 || !alone(prefix[0], getenv("HOME")) {
+		return posture.Toolchain{}, false
+	}
+	return posture.Toolchain{
+		Name: "node", Path: []string{filepath.Join(prefix[0], "bin")}, Mounts: []nacre.Mount{{Source: prefix[0], Target: prefix[0]}},
+	}, true
+}
