@@ -14,8 +14,8 @@ import (
 )
 
 func (a *app) capabilityCommand() *cobra.Command {
-	return group("capability", "what agents may do: list, show, check and fork capability atoms",
-		a.capabilityListCommand(), a.capabilityShowCommand(), a.capabilityCheckCommand(), a.capabilityForkCommand())
+	return group("capability", "what agents may do: list, show, check, verify and fork capability atoms",
+		a.capabilityListCommand(), a.capabilityShowCommand(), a.capabilityCheckCommand(), a.capabilityVerifyCommand(), a.capabilityForkCommand())
 }
 
 // projectFlag names the project of a capability command.

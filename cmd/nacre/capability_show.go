@@ -7,6 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nacre-dev/nacre/internal/atom"
+	"github.com/nacre-dev/nacre/internal/confine"
+	"github.com/nacre-dev/nacre/internal/gate"
+	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/verify"
 )
 
 // shownAtom is an atom for programs.
@@ -20,17 +24,20 @@ type shownAtom struct {
 	Gate        map[string]any    `json:"gate,omitempty"`
 	OS          map[string]any    `json:"os,omitempty"`
 	Verify      map[string]string `json:"verify,omitempty"`
-	EnforcedBy  []string          `json:"enforced_by"`
-	DeclaredFor []string          `json:"declared_for"`
-	Lineage     *atom.Lineage     `json:"lineage,omitempty"`
+	// Enforced says of each layer where it is, for the task that was given.
+	Enforced map[string]string `json:"enforced"`
+	// Mounts are those of the sandbox over this project, Widened what only the
+	// verifier holds. Both need a task.
+	Mounts  []string      `json:"mounts,omitempty"`
+	Widened []string      `json:"widened,omitempty"`
+	Lineage *atom.Lineage `json:"lineage,omitempty"`
 }
 
 func shownOf(one atom.Atom) shownAtom {
 	s := shownAtom{
 		Name: one.ID, Version: one.Version, Description: one.Description, From: originOf(one),
-		Layers: layersOf(one), Text: one.Text,
+		Layers: layersOf(one), Text: one.Text, Enforced: enforcement(one, nil),
 	}
-	s.EnforcedBy, s.DeclaredFor = enforcement(one)
 	if one.HasGate() {
 		s.Gate = map[string]any{"handler": one.Gate.Handler, "event": one.Gate.Event, "severity": one.Gate.Severity.String(), "bypass_env": one.Gate.BypassEnv,
 			"forbids": one.Forbidden, "denied_tools": one.Denied, "tools": one.Tools, "commands": one.Commands}
@@ -47,64 +54,125 @@ func shownOf(one atom.Atom) shownAtom {
 	return s
 }
 
-// enforcement says which layers hold today, and which are only declared.
-func enforcement(one atom.Atom) (by, declared []string) {
-	by, declared = []string{}, []string{}
+// enforcement says where each layer that an atom declares is enforced, for a
+// task where there is one.
+func enforcement(one atom.Atom, task *atom.Parameters) map[string]string {
+	where := map[string]string{"text": "in the prompt of every task whose role requires it"}
 	if one.HasGate() {
-		by = append(by, "gate")
+		where["gate"] = "before each tool call, by the agent's hooks"
+		for _, list := range one.Needs() {
+			if task != nil && !task.Has(list) {
+				where["gate"] = "refuses every call: this task has no " + list + " in [scope]"
+			}
+		}
 	}
 	if !one.OS.IsZero() {
-		declared = append(declared, "sandbox")
+		where["os"] = "in the agent's sandbox, by mounts and masks"
+		if lifted(one, task) {
+			where["os"] = "lifted by this task's " + one.OS.Unless + " = true"
+		}
 	}
-	if one.Verify.Handler != "" {
-		declared = append(declared, "verifier")
+	switch {
+	case one.Verify.Handler == "":
+	case len(verify.Due([]atom.Atom{one}, false)) > 0:
+		where["verify"] = "on return, on the agent's tree and again on the merged one"
+	default:
+		where["verify"] = "on return, on the merged tree"
 	}
-	return by, declared
+	return where
+}
+
+func lifted(one atom.Atom, task *atom.Parameters) bool {
+	return task != nil && one.OS.Unless == "allow-dep-bump" && task.AllowDepBump
+}
+
+// checkLayers refuses an atom with a layer that this version does not have: it
+// would be shown as if it held.
+func checkLayers(one atom.Atom) error {
+	if one.Gate.Handler != "" && gate.KindOf(one.Gate.Handler) == gate.Unknown {
+		return fmt.Errorf("%s declares the gate %q, which is not there", one.ID, one.Gate.Handler)
+	}
+	if one.Verify.Handler != "" && !verify.Exists(one.Verify.Handler) {
+		return fmt.Errorf("%s declares the verifier %q, which is not there", one.ID, one.Verify.Handler)
+	}
+	return nil
 }
 
 func (a *app) capabilityShowCommand() *cobra.Command {
 	var project, task string
 	c := &cobra.Command{
 		Use: "show NAME", Short: "show an atom at all four layers, and where each is enforced",
-		Long: `Shows what the agent is told, what its gate holds calls against, what the sandbox is
-to enforce, and what is verified on return; and which of these are enforced by this
-version. With --task, or $NACRE_TASK, the lists that the task gives are shown as well.`,
-		Example: "  nacre capability show policy::no-git-ops", Args: oneArgument("an atom's name"),
+		Long: `Shows what the agent is told, what its gate holds calls against, what the sandbox
+enforces, and what is verified on return. With --task, or $NACRE_TASK, the lists that the
+task gives are filled in, and the mounts are those over this project. An atom that declares
+a layer which is not there is refused.`,
+		Example: "  nacre capability show scope::files-whitelist --task tasks/fix/task.toml", Args: oneArgument("an atom's name"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			folder, err := a.projectOf(project)
-			if err != nil {
-				return &usageError{err}
-			}
-			atoms, done, err := library(folder)
-			if err != nil {
-				return &usageError{err}
-			}
-			defer done()
-			one, err := atoms.Find(args[0])
 			if err != nil {
 				return &usageError{err}
 			}
 			if task == "" {
 				task = a.getenv("NACRE_TASK")
 			}
-			if a.json {
-				return printJSON(a.stdout, shownOf(one))
+			if err := a.showCapability(folder, args[0], task); err != nil {
+				return &usageError{err}
 			}
-			var given *atom.Parameters
-			if task != "" {
-				p, err := readTask(task)
-				if err != nil {
-					return &usageError{err}
-				}
-				given = &p
-			}
-			a.showAtom(one, given)
 			return nil
 		},
 	}
 	c.Flags().StringVar(&task, "task", "", "a task file whose lists are shown (default: $NACRE_TASK)")
 	projectFlag(c, &project)
 	return c
+}
+
+func (a *app) showCapability(project, name, task string) error {
+	atoms, done, err := library(project)
+	if err != nil {
+		return err
+	}
+	defer done()
+	one, err := atoms.Find(name)
+	if err != nil {
+		return err
+	}
+	if err := checkLayers(one); err != nil {
+		return err
+	}
+	shown := shownOf(one)
+	var given *atom.Parameters
+	if task != "" {
+		p, err := readTask(task)
+		if err != nil {
+			return err
+		}
+		given = &p
+		if err := shown.fill(one, p, project); err != nil {
+			return err
+		}
+	}
+	if a.json {
+		return printJSON(a.stdout, shown)
+	}
+	a.showAtom(one, given, shown)
+	return nil
+}
+
+// fill adds what a task makes of an atom's layers over a project.
+func (s *shownAtom) fill(one atom.Atom, task atom.Parameters, project string) error {
+	s.Enforced = enforcement(one, &task)
+	layer, err := confine.Of([]atom.Atom{one}, task, project, posture.Workspace, nil)
+	if err != nil {
+		return err
+	}
+	if layer.ReadOnly {
+		s.Mounts = append(s.Mounts, "read-only "+posture.Workspace)
+	}
+	for _, m := range layer.Mounts {
+		s.Mounts = append(s.Mounts, m.Kind.String()+" "+m.Target)
+	}
+	s.Widened = layer.Widened
+	return nil
 }
 
 func readTask(name string) (atom.Parameters, error) {
@@ -119,7 +187,7 @@ func readTask(name string) (atom.Parameters, error) {
 	return p, nil
 }
 
-func (a *app) showAtom(one atom.Atom, task *atom.Parameters) {
+func (a *app) showAtom(one atom.Atom, task *atom.Parameters, s shownAtom) {
 	p := a.printer(a.stdout)
 	p.Line("%s  %s  (%s)", one.ID, one.Version, originOf(one))
 	p.Line("%s", one.Description)
@@ -127,19 +195,23 @@ func (a *app) showAtom(one atom.Atom, task *atom.Parameters) {
 		p.Line("%s", one.Rationale)
 	}
 	p.Line("")
-	p.Line("text")
+	p.Line("text      %s", s.Enforced["text"])
 	for line := range strings.Lines(one.Text) {
-		p.Line("  %s", strings.TrimRight(line, "\r\n"))
+		p.Line("          %s", strings.TrimRight(line, "\r\n"))
 	}
-	p.Line("")
-	for _, layer := range [][]string{gateLines(one, task), osLines(one, task), verifyLines(one)} {
-		for _, line := range layer {
-			p.Line("%s", line)
+	for _, layer := range [][]string{gateLines(one, task), osLines(one, task, s), verifyLines(one)} {
+		p.Line("")
+		p.Line("%s", layer[0])
+		for _, line := range layer[1:] {
+			p.Line("          %s", line)
 		}
 	}
-	by, declared := enforcement(one)
 	p.Line("")
-	p.Line("enforced by: %s; declared for: %s", orNone(by), orNone(declared))
+	for _, layer := range []string{"gate", "os", "verify"} {
+		if where := s.Enforced[layer]; where != "" {
+			p.Line("%-9s %s", layer, where)
+		}
+	}
 }
 
 func orNone(list []string) string {
@@ -160,7 +232,7 @@ func gateLines(one atom.Atom, task *atom.Parameters) []string {
 	lines := []string{fmt.Sprintf("gate      %s, severity %s, asked on %s", handler, one.Gate.Severity, one.Gate.Event)}
 	add := func(what string, list []string) {
 		if len(list) > 0 {
-			lines = append(lines, "          "+what+": "+strings.Join(list, ", "))
+			lines = append(lines, what+": "+strings.Join(list, ", "))
 		}
 	}
 	add("forbids commands", one.Forbidden)
@@ -168,37 +240,43 @@ func gateLines(one atom.Atom, task *atom.Parameters) []string {
 	add("denies tools", one.Denied)
 	add("allows tools", one.Tools)
 	if one.Gate.BypassEnv != "" {
-		lines = append(lines, "          lifted where the orchestrator's own environment has "+one.Gate.BypassEnv+"=1")
+		lines = append(lines, "lifted where the orchestrator's own environment has "+one.Gate.BypassEnv+"=1")
 	}
 	for _, list := range one.Needs() {
 		switch {
 		case task == nil:
-			lines = append(lines, "          needs "+list+" of a task")
+			lines = append(lines, "needs "+list+" of a task")
 		case list == "files-whitelist":
-			lines = append(lines, "          "+list+" of this task: "+orNone(task.Whitelist))
+			lines = append(lines, list+" of this task: "+orNone(task.Whitelist))
 		default:
-			lines = append(lines, "          "+list+" of this task: "+orNone(task.Denylist))
+			lines = append(lines, list+" of this task: "+orNone(task.Denylist))
 		}
 	}
 	return lines
 }
 
-func osLines(one atom.Atom, task *atom.Parameters) []string {
+func osLines(one atom.Atom, task *atom.Parameters, s shownAtom) []string {
 	if one.OS.IsZero() {
 		return []string{"os        none"}
 	}
-	lines := []string{"os        (declared; not enforced by this version)"}
+	lines := []string{"os        what the sandbox makes so, whatever program tries"}
 	if one.OS.Confined {
-		lines = append(lines, "          writable: "+orNone(filled(one.OS.Writable, task))+", and nothing else")
+		lines = append(lines, "writable: "+orNone(filled(one.OS.Writable, task))+", and nothing else")
 	}
 	if len(one.OS.ReadOnly) > 0 {
-		lines = append(lines, "          read-only: "+strings.Join(filled(one.OS.ReadOnly, task), ", "))
+		lines = append(lines, "read-only: "+strings.Join(filled(one.OS.ReadOnly, task), ", "))
 	}
 	if len(one.OS.HidePrograms) > 0 {
-		lines = append(lines, "          not there: "+strings.Join(one.OS.HidePrograms, ", "))
+		lines = append(lines, "not there: "+strings.Join(one.OS.HidePrograms, ", "))
 	}
 	if one.OS.Unless != "" {
-		lines = append(lines, "          lifted by the task's "+one.OS.Unless+" = true")
+		lines = append(lines, "lifted by the task's "+one.OS.Unless+" = true")
+	}
+	for _, mount := range s.Mounts {
+		lines = append(lines, "mount: "+mount)
+	}
+	for _, wide := range s.Widened {
+		lines = append(lines, "left to the verifier: "+wide)
 	}
 	return lines
 }
@@ -223,5 +301,5 @@ func verifyLines(one atom.Atom) []string {
 	if one.Verify.Handler == "" {
 		return []string{"verifier  none"}
 	}
-	return []string{fmt.Sprintf("verifier  %s, on %s, %s (declared; not run by this version)", one.Verify.Handler, one.Verify.RunMode, one.Verify.When)}
+	return []string{fmt.Sprintf("verifier  %s, run mode %s, %s", one.Verify.Handler, one.Verify.RunMode, one.Verify.When)}
 }

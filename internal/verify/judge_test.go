@@ -11,6 +11,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/atom"
+	"github.com/nacre-dev/nacre/internal/gate"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
 
@@ -38,6 +39,19 @@ func TestFailuresAreReportedTogether(t *testing.T) {
 	text, err := json.Marshal(report)
 	if err != nil || !strings.HasPrefix(string(text), `{"passed":false,"failed":[{"capability":"safety::no-dep-bump","reason":"manifests or lock files changed","detail":"`) {
 		t.Errorf("%s %v", text, err)
+	}
+}
+
+// S-04, S-20: every layer that a shipped atom names is there.
+func TestEveryShippedLayerIsThere(t *testing.T) {
+	list, err := atom.Library{}.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range list {
+		if a.Verify.Handler != "" && !verify.Exists(a.Verify.Handler) || a.Gate.Handler != "" && gate.KindOf(a.Gate.Handler) == gate.Unknown {
+			t.Errorf("%s: %q, %q", a.ID, a.Gate.Handler, a.Verify.Handler)
+		}
 	}
 }
 
