@@ -96,7 +96,7 @@ func pin(project string, t atom.Task) (order task.Order, prompt string, err erro
 		t.AgentID = "agent-" + hex.EncodeToString(nonce[:])
 	}
 	return task.Order{
-		Task: string(t.Canonical()), Agent: t.AgentID, Parent: t.Parent, Role: resolved.Name, SpecSHA: t.SpecSHA(), DNA: dna.Compose(t, resolved.Atoms, nonce).String(),
+		Body: t.Body, Task: string(t.Canonical()), Agent: t.AgentID, Parent: t.Parent, Role: resolved.Name, SpecSHA: t.SpecSHA(), DNA: dna.Compose(t, resolved.Atoms, nonce).String(),
 		Parameters: t.Parameters, Atoms: resolved.Atoms, Gates: gatesOf(resolved, t), Escalation: task.Escalation(resolved.Escalation),
 	}, prompt, nil
 }

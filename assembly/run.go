@@ -93,7 +93,7 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 		return Report{}, err
 	}
 	s, err := r.seal(ctx, request{
-		id: id, group: orDefault(run.Group), kind: "run", title: title(spec.Task), project: spec.Project, brain: spec.Brain,
+		id: id, group: orDefault(run.Group), kind: "run", title: title(spec.Words()), project: spec.Project, brain: spec.Brain,
 		version: status.Version, task: spec.Task, egress: spec.Egress, model: agent.Name() != brain.ReplayName, asking: run.Asking,
 		tell:    run.Progress,
 		prepare: func(dir string) error { return keepSpec(dir, spec) },

@@ -24,6 +24,8 @@ type Order struct {
 	Agent  string `json:"agent"`
 	Parent string `json:"parent,omitempty"`
 	Role   string `json:"role"`
+	// Body is what was asked for, in the words of whoever wrote the task.
+	Body string `json:"body"`
 	// Task is the task in its canonical form, SpecSHA its digest, and DNA the
 	// name of this run of it.
 	Task    string `json:"task"`

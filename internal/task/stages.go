@@ -254,7 +254,7 @@ func (r *run) land(ctx context.Context, base baseline, merged mergedTree) (landi
 
 // message is the commit's: the task as the operator wrote it.
 func (r *run) message() string {
-	subject, _, _ := strings.Cut(strings.TrimSpace(r.spec.Task), "\n")
+	subject, _, _ := strings.Cut(strings.TrimSpace(r.spec.Words()), "\n")
 	if subject == "" {
 		subject = "work of session " + string(r.Session.ID())
 	}

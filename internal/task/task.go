@@ -53,6 +53,14 @@ type Spec struct {
 	Order *Order `json:"order,omitempty"`
 }
 
+// Words are what was asked for, as the operator wrote it.
+func (s Spec) Words() string {
+	if s.Order != nil {
+		return s.Order.Body
+	}
+	return s.Task
+}
+
 // Parts are what a run works with. All are required but those that say so.
 type Parts struct {
 	Session *session.Session
