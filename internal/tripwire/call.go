@@ -38,20 +38,26 @@ func (w *Watch) Called(name string, input json.RawMessage) []Alarm {
 	}
 	for _, to := range written {
 		if what := sensitive(to); what != "" {
-			alarms = append(alarms, w.once(ConfigWrite, what, name+" writes "+what)...)
+			alarms = append(alarms, w.writes(name, what)...)
 		}
 	}
 	return alarms
 }
 
+// writes contains, but for git's own folder: that is read-only inside, so that
+// nothing comes of it, and the installers of hooks try it in good faith.
+func (w *Watch) writes(name, what string) []Alarm {
+	most := Contain
+	if strings.HasPrefix(what, ".git/") {
+		most = Notify
+	}
+	return w.atMost(most, ConfigWrite, what, name+" writes "+what)
+}
+
 // unread tells of a command that nobody can read before it runs, which is no
 // proof of anything.
 func (w *Watch) unread(name string) []Alarm {
-	alarms := w.once(PipeToShell, "unread", name+" runs a command that is too long or too deep to be read")
-	for i := range alarms {
-		alarms[i].Reaction = max(alarms[i].Reaction, Notify)
-	}
-	return alarms
+	return w.atMost(Notify, PipeToShell, "unread", name+" runs a command that is too long or too deep to be read")
 }
 
 // commands are the shell commands that a tool's input holds.
@@ -144,12 +150,8 @@ func patched(text string) []string {
 // Planted is told of a file that the host would obey later and that a sandbox
 // left in the project, relative to it.
 func (w *Watch) Planted(name string) []Alarm {
-	alarms := w.once(ConfigWrite, name, name+" is new in the project")
-	for i := range alarms {
-		// The operator's own command may have meant to; it is at its end in any case.
-		alarms[i].Reaction = max(alarms[i].Reaction, Notify)
-	}
-	return alarms
+	// The operator's own command may have meant to; it is at its end in any case.
+	return w.atMost(Notify, ConfigWrite, name, name+" is new in the project")
 }
 
 // sensitive names the configuration of ssh, of git's hooks or of an agent that a

@@ -12,7 +12,6 @@
 package tripwire
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -160,21 +159,22 @@ const (
 // Seen is told of a decoy that turned up. A variable of the environment that
 // the model is shown is no use of it: `env` prints it, and it goes nowhere else.
 func (w *Watch) Seen(d Decoy, where Place) []Alarm {
-	alarms := w.once(Canary, d.Name+string(where), "the decoy credential "+d.Name+" is in "+string(where))
+	most := Contain
 	if d.Shown && where == InModel {
-		for i := range alarms {
-			alarms[i].Reaction = max(alarms[i].Reaction, Notify)
-		}
+		most = Notify
 	}
-	return alarms
+	return w.atMost(most, Canary, d.Name+string(where), "the decoy credential "+d.Name+" is in "+string(where))
 }
 
 func (w *Watch) reaction(wire Wire) Reaction { return min(w.reactions[wire], Block) }
 
 // once gives an alarm the first time that it is raised for one thing. One that
 // contains is given each time.
-func (w *Watch) once(wire Wire, key, what string) []Alarm {
-	alarm := Alarm{wire, w.reaction(wire), what}
+func (w *Watch) once(wire Wire, key, what string) []Alarm { return w.atMost(Contain, wire, key, what) }
+
+// atMost is once for what calls for no more than a reaction.
+func (w *Watch) atMost(most Reaction, wire Wire, key, what string) []Alarm {
+	alarm := Alarm{wire, max(w.reaction(wire), most), what}
 	key = string(wire) + "\x00" + key
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -185,12 +185,4 @@ func (w *Watch) once(wire Wire, key, what string) []Alarm {
 		w.told[key] = true
 	}
 	return []Alarm{alarm}
-}
-
-// Strictest is the reaction that all alarms together ask for; Block where there are none.
-func Strictest(alarms []Alarm) Reaction {
-	if len(alarms) == 0 {
-		return Block
-	}
-	return slices.MinFunc(alarms, func(a, b Alarm) int { return cmp.Compare(a.Reaction, b.Reaction) }).Reaction
 }

