@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,12 +39,14 @@ type servers struct {
 	secure, plain string
 	authority     []byte
 	files         files
+	// vault answers for a host of its own, where a test sets it.
+	vault atomic.Pointer[spy]
 }
 
 // config is the operator's: what may be reached, and where it is here.
 func (s *servers) config() string {
 	var allow, pins strings.Builder
-	for _, host := range []string{"www", "git", "npm", "pypi", "crates", "goproxy", "apt", "model"} {
+	for _, host := range []string{"www", "git", "npm", "pypi", "crates", "goproxy", "apt", "model", "vault"} {
 		fmt.Fprintf(&allow, "%q, ", host+"."+domain+":443")
 		fmt.Fprintf(&pins, "%q = %q\n", host+"."+domain+":443", s.secure)
 	}
@@ -84,6 +87,8 @@ func (s *servers) handler(t *testing.T) http.Handler {
 			model.ServeHTTP(w, r)
 		case "www":
 			web(w, r)
+		case "vault":
+			s.vault.Load().ServeHTTP(w, r)
 		default:
 			body, ok := s.files[site+strings.Replace(r.URL.Path, "/./", "/", 1)] // apt's flat repositories
 			if !ok {
