@@ -24,7 +24,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/redact"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/revocation"
-	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/policy"
 )
 
@@ -160,15 +159,6 @@ func (r *Runtime) program(name string) string {
 		return path
 	}
 	return r.options.Executable
-}
-
-// backend opens what sandboxes are started with, or says which setting forbids it.
-func (r *Runtime) backend(stateDir string) (sandbox.Backend, error) {
-	box, err := sandbox.Open(sandbox.Options{Init: r.program("sandbox-init"), StateDir: stateDir})
-	if err != nil {
-		return nil, &NotReady{What: "the native sandbox cannot start", err: err}
-	}
-	return box, nil
 }
 
 // brains are what this installation can let an agent be.

@@ -45,6 +45,10 @@ type Config struct {
 	// Tripwires says what each does, where it is not the default: contain, notify
 	// or block (M-58).
 	Tripwires map[string]string `toml:"tripwires"`
+	// Sandbox says what starts sandboxes; the default is the native backend (M-11).
+	Sandbox SandboxConfig `toml:"sandbox"`
+	// MultiTenant serves groups that do not trust each other (M-14).
+	MultiTenant bool `toml:"multi_tenant"`
 }
 
 // GroupConfig is what one group may do.
@@ -150,7 +154,7 @@ func LoadConfig(dir string) (Config, error) {
 		if unknown[0][0] == "credential" {
 			return Config{}, fmt.Errorf("%s: unknown key %q: a credential says where its value is, with value_env, value_file or value_cmd; the value itself does not belong in this file", path, unknown[0])
 		}
-		return Config{}, fmt.Errorf("%s: unknown key %q: nacre config keys are brain, checks, groups, tools, trusted_projects, egress, model, credential, plugins, output_tokens, ask_seconds, tripwires", path, unknown[0])
+		return Config{}, fmt.Errorf("%s: unknown key %q: nacre config keys are brain, checks, groups, tools, trusted_projects, egress, model, credential, plugins, output_tokens, ask_seconds, tripwires, sandbox, multi_tenant", path, unknown[0])
 	}
 	if err := c.check(); err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
@@ -163,6 +167,9 @@ func (c Config) check() error {
 		if _, err := nacre.ParseGroup(name); err != nil {
 			return err
 		}
+	}
+	if err := errors.Join(c.Sandbox.check(), c.checkTenants()); err != nil {
+		return err
 	}
 	if c.AskSeconds < 0 || c.AskSeconds > 86400 {
 		return fmt.Errorf("ask_seconds = %d: use 1 to 86400", c.AskSeconds)

@@ -73,12 +73,16 @@ func (r *Runtime) Exec(ctx context.Context, e Exec) (result ExecResult, err erro
 	if err != nil {
 		return ExecResult{}, err
 	}
+	group, err := r.group(e.Group)
+	if err != nil {
+		return ExecResult{}, err
+	}
 	id := orNew(e.Session)
 	if err := r.freeForExec(id); err != nil {
 		return ExecResult{}, err
 	}
 	s, err := r.seal(ctx, request{
-		id: id, group: orDefault(e.Group), kind: "exec", title: e.Argv[0], project: project,
+		id: id, group: group, kind: "exec", title: e.Argv[0], project: project,
 		egress: e.Egress, asking: e.Asking, warn: e.Notice,
 	})
 	if err != nil {
@@ -222,11 +226,4 @@ func orNew(id nacre.SessionID) nacre.SessionID {
 		return registry.NewID()
 	}
 	return id
-}
-
-func orDefault(g nacre.Group) nacre.Group {
-	if g == "" {
-		return DefaultGroup
-	}
-	return g
 }

@@ -57,6 +57,10 @@ func (r *Runtime) Explain(ctx context.Context, run Run) (Explanation, error) {
 	if err != nil {
 		return Explanation{}, &ConfigError{err}
 	}
+	group, err := r.group(run.Group)
+	if err != nil {
+		return Explanation{}, err
+	}
 	box, err := r.backend("")
 	if err != nil {
 		return Explanation{}, err
@@ -67,7 +71,6 @@ func (r *Runtime) Explain(ctx context.Context, run Run) (Explanation, error) {
 	if found.err != nil {
 		return Explanation{}, found.err
 	}
-	group := orDefault(run.Group)
 	e := Explanation{
 		Group: group, Project: project, Backend: box.Name(), Sandbox: box.Holds(), NotEnforced: box.NotEnforced(),
 		Egress: r.config.reach(group, rules), Inside: r.config.delivered(group), Policy: r.policy.Version(), Tools: r.explainTools(group, run.Task, found),

@@ -88,12 +88,16 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 	if err != nil {
 		return Report{}, err
 	}
+	group, err := r.group(run.Group)
+	if err != nil {
+		return Report{}, err
+	}
 	agent, status, err := r.chooseBrain(ctx, &spec)
 	if err != nil {
 		return Report{}, err
 	}
 	s, err := r.seal(ctx, request{
-		id: id, group: orDefault(run.Group), kind: "run", title: title(spec.Words()), project: spec.Project, brain: spec.Brain,
+		id: id, group: group, kind: "run", title: title(spec.Words()), project: spec.Project, brain: spec.Brain,
 		version: status.Version, task: spec.Task, egress: spec.Egress, model: agent.Name() != brain.ReplayName, asking: run.Asking,
 		tell:    run.Progress,
 		prepare: func(dir string) error { return keepSpec(dir, spec) },

@@ -26,7 +26,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/pluginhost"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/registry"
-	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/session"
 	"github.com/nacre-dev/nacre/kernel"
 )
@@ -144,7 +143,7 @@ func (s *sealed) open(ctx context.Context, req request) error {
 	r := s.runtime
 	var err error
 	s.Session, err = session.Open(ctx, session.Options{
-		Registry: r.registry, Sandbox: r.backend, EndOrphans: sandbox.EndOrphans, Keys: r.keys, Now: r.options.Now, AskTTL: r.config.askTTL(),
+		Registry: r.registry, Sandbox: r.backend, EndOrphans: endOrphans, Keys: r.keys, Now: r.options.Now, AskTTL: r.config.askTTL(),
 		Session: registry.Session{SessionStatus: nacre.SessionStatus{
 			ID: req.id, Group: req.group, Kind: req.kind, Title: req.title, Project: req.project, Brain: req.brain,
 			State: nacre.SessionOpen, Started: s.started,

@@ -10,7 +10,6 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/registry"
-	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/session"
 	"github.com/nacre-dev/nacre/internal/task"
 )
@@ -114,7 +113,7 @@ func (r *Runtime) Interrupted() ([]nacre.SessionID, error) {
 }
 
 func (r *Runtime) settle(ctx context.Context, id nacre.SessionID) error {
-	options := session.Options{Registry: r.registry, EndOrphans: sandbox.EndOrphans, Keys: r.keys, Now: r.options.Now}
+	options := session.Options{Registry: r.registry, EndOrphans: endOrphans, Keys: r.keys, Now: r.options.Now}
 	return session.Settle(ctx, options, id, func(s registry.Session, dir string) error {
 		if err := os.RemoveAll(filepath.Join(dir, pinsDir)); err != nil {
 			return err
