@@ -1,12 +1,20 @@
 package atom
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"regexp"
 	"strings"
 
 	"github.com/BurntSushi/toml"
+)
+
+// The shape of a file: the library that reads it takes time and memory that
+// grow with the square of these.
+const (
+	maxParts = 32 // of one dotted key
+	maxNest  = 32 // of arrays and tables in a value
 )
 
 // Keys are the keys that a file may have, tables included. Spelling counts,
@@ -30,6 +38,9 @@ func Decode(data []byte, into any, known Keys) (toml.MetaData, error) {
 	if len(data) > MaxFile {
 		return toml.MetaData{}, fmt.Errorf("more than %d bytes", MaxFile)
 	}
+	if err := CheckShape(data); err != nil {
+		return toml.MetaData{}, err
+	}
 	meta, err := toml.Decode(string(data), into)
 	if err != nil {
 		var parse toml.ParseError
@@ -44,6 +55,75 @@ func Decode(data []byte, into any, known Keys) (toml.MetaData, error) {
 		}
 	}
 	return meta, nil
+}
+
+// CheckShape refuses, in linear time, TOML whose keys or values are nested
+// more than 32 deep. Whoever reads TOML that an agent or a repository wrote
+// asks it first: a quarter of a megabyte of dots would otherwise take minutes
+// and all memory to read.
+func CheckShape(data []byte) error {
+	line, parts, depth := 1, 0, 0
+	for i := 0; i < len(data); {
+		switch c := data[i]; c {
+		case '"', '\'':
+			end := endOfString(data, i)
+			line += bytes.Count(data[i:end], []byte("\n"))
+			i = end
+			continue
+		case '#':
+			for i < len(data) && data[i] != '\n' {
+				i++
+			}
+			continue
+		case '.':
+			parts++
+		case '[', '{':
+			depth++
+			parts = 0
+		case ']', '}':
+			depth = max(depth-1, 0)
+			parts = 0
+		case '=', ',':
+			parts = 0
+		case '\n':
+			line++
+			parts = 0
+		}
+		if parts >= maxParts || depth > maxNest {
+			return fmt.Errorf("line %d: a key or a value is nested more than %d deep", line, maxNest)
+		}
+		i++
+	}
+	return nil
+}
+
+// endOfString is where a string that begins at i ends, as TOML has it: a
+// short one with its line at the latest.
+func endOfString(data []byte, i int) int {
+	quote := data[i]
+	long := bytes.HasPrefix(data[i:], []byte{quote, quote, quote})
+	if long {
+		i += 3
+	} else {
+		i++
+	}
+	for i < len(data) {
+		switch c := data[i]; {
+		case c == '\\' && quote == '"':
+			i++ // the next character is part of the string
+		case c == '\n' && !long:
+			return i
+		case c == quote && !long:
+			return i + 1
+		case c == quote && bytes.HasPrefix(data[i:], []byte{quote, quote, quote}):
+			for i += 3; i < len(data) && data[i] == quote; i++ {
+				continue // up to two more belong to the string
+			}
+			return i
+		}
+		i++
+	}
+	return len(data)
 }
 
 var null = regexp.MustCompile(`(?:^|[=\[,])\s*null\s*(?:[#,\]}]|$)`)

@@ -103,12 +103,16 @@ func checkBody(body string) error {
 		return fmt.Errorf("body.text has %d bytes, over the limit of %d: put long material into a file of the project and name it", len(body), MaxBody)
 	}
 	for _, r := range body {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' {
-			return fmt.Errorf("body.text has a control character (%U)", r)
+		if unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' || unicode.Is(unicode.Cf, r) && !joins(r) {
+			return fmt.Errorf("body.text has a character that cannot be seen (%U)", r)
 		}
 	}
 	return nil
 }
+
+// joins tells the two characters that cannot be seen and that scripts and
+// emoji need.
+func joins(r rune) bool { return r == '\u200c' || r == '\u200d' }
 
 // CheckSlug holds the name of a role, or half of an atom's, against S-01.
 func CheckSlug(name string) error {

@@ -130,36 +130,38 @@ func TestBadTasks(t *testing.T) {
 	const good = "[task]\nrole = \"r\"\nagent-id = \"a\"\n[body]\ntext = \"x\"\n"
 	swap := func(old, new string) string { return strings.Replace(good, old, new, 1) }
 	for name, c := range map[string]struct{ source, want string }{
-		"null":                     {swap("agent-id = \"a\"", "parent-agent = null"), "line 3: TOML has no null"},
-		"null in a list":           {good + "[scope]\nfiles-whitelist = [\n \"a\",\n null,\n]\n", "line 9: TOML has no null"},
-		"null before a comment":    {swap("agent-id = \"a\"", "parent-agent = null # none"), "absent means none"},
-		"an unknown key":           {swap("agent-id", "agent_id"), `line 3: unknown key "task.agent_id"; did you mean "task.agent-id"`},
-		"an unknown table":         {good + "[scopes]\n", `line 6: unknown key "scopes"; did you mean "scope"`},
-		"a dotted unknown key":     {good + "[scope]\na.b = 1\n", "line 7: unknown key"},
-		"an inline unknown key":    {good + "scope = { whitelist = [] }\n", "unknown key"},
-		"a key below a long text":  {swap("\"x\"", "\"\"\"\n[scope]\nextra = 1\n\"\"\"\nextra = 1"), "line 9: unknown key"},
-		"no role":                  {swap("role = \"r\"", ""), "task.role is missing"},
-		"a role that is a path":    {swap("\"r\"", "\"../r\""), "task.role"},
-		"no body":                  {swap("text = \"x\"", ""), "body.text is missing"},
-		"a blank body":             {swap("\"x\"", "\" \\n\""), "body.text is missing"},
-		"a body with an escape":    {swap("\"x\"", "\"\\u001b[2J\""), "control character"},
-		"a body too long":          {swap("\"x\"", `"`+strings.Repeat("x", atom.MaxBody+1)+`"`), "bytes"},
-		"ten thousand lines":       {swap("\"x\"", `"""`+strings.Repeat("x\n", 10_000)+`"""`), "lines"},
-		"an id with a slash":       {swap("\"a\"", "\"a/b\""), "task.agent-id"},
-		"an empty id":              {swap("\"a\"", "\"\""), "it is empty"},
-		"an empty parent":          {swap("agent-id = \"a\"", "parent-agent = \"\""), "leave it out"},
-		"a parent that is a path":  {swap("agent-id = \"a\"", "parent-agent = \"../a\""), "task.parent-agent"},
-		"its own parent":           {swap("agent-id = \"a\"", "agent-id = \"a\"\nparent-agent = \"A\""), "the agent itself"},
-		"a list with a blank":      {good + "[scope]\nfiles-whitelist = [\" \"]\n", "empty"},
-		"a list with a line break": {good + "[scope]\nfiles-whitelist = [\"a\\nb\"]\n", "cannot be seen"},
-		"a list too long":          {good + "[scope]\nfiles-whitelist = [" + strings.Repeat("\"a\",", 1025) + "]\n", "1024"},
-		"an entry too long":        {good + "[scope]\nfiles-whitelist = [\"" + strings.Repeat("a", 1025) + "\"]\n", "1024"},
-		"a language that is none":  {good + "[verification]\nlanguage = \"Go 1\"\n", "verification.language"},
-		"a number below zero":      {good + "[verification]\ntest-count-min = -1\n", "below zero"},
-		"a text for a list":        {good + "[scope]\nfiles-whitelist = \"a\"\n", "line"},
-		"a key twice":              {good + "[task]\n", "task"},
-		"half a file":              {good[:30], ""},
-		"not text":                 {"\xff\xfe", ""},
+		"null":                      {swap("agent-id = \"a\"", "parent-agent = null"), "line 3: TOML has no null"},
+		"null in a list":            {good + "[scope]\nfiles-whitelist = [\n \"a\",\n null,\n]\n", "line 9: TOML has no null"},
+		"null before a comment":     {swap("agent-id = \"a\"", "parent-agent = null # none"), "absent means none"},
+		"an unknown key":            {swap("agent-id", "agent_id"), `line 3: unknown key "task.agent_id"; did you mean "task.agent-id"`},
+		"an unknown table":          {good + "[scopes]\n", `line 6: unknown key "scopes"; did you mean "scope"`},
+		"a dotted unknown key":      {good + "[scope]\na.b = 1\n", "line 7: unknown key"},
+		"an inline unknown key":     {good + "scope = { whitelist = [] }\n", "unknown key"},
+		"a key below a long text":   {swap("\"x\"", "\"\"\"\n[scope]\nextra = 1\n\"\"\"\nextra = 1"), "line 9: unknown key"},
+		"no role":                   {swap("role = \"r\"", ""), "task.role is missing"},
+		"a role that is a path":     {swap("\"r\"", "\"../r\""), "task.role"},
+		"no body":                   {swap("text = \"x\"", ""), "body.text is missing"},
+		"a blank body":              {swap("\"x\"", "\" \\n\""), "body.text is missing"},
+		"a body with an escape":     {swap("\"x\"", "\"\\u001b[2J\""), "cannot be seen"},
+		"a body with a hidden word": {swap("\"x\"", "\"x\\U000E0041\""), "cannot be seen"},
+		"a body turned around":      {swap("\"x\"", "\"x\\u202Ey\""), "cannot be seen"},
+		"a body too long":           {swap("\"x\"", `"`+strings.Repeat("x", atom.MaxBody+1)+`"`), "bytes"},
+		"ten thousand lines":        {swap("\"x\"", `"""`+strings.Repeat("x\n", 10_000)+`"""`), "lines"},
+		"an id with a slash":        {swap("\"a\"", "\"a/b\""), "task.agent-id"},
+		"an empty id":               {swap("\"a\"", "\"\""), "it is empty"},
+		"an empty parent":           {swap("agent-id = \"a\"", "parent-agent = \"\""), "leave it out"},
+		"a parent that is a path":   {swap("agent-id = \"a\"", "parent-agent = \"../a\""), "task.parent-agent"},
+		"its own parent":            {swap("agent-id = \"a\"", "agent-id = \"a\"\nparent-agent = \"A\""), "the agent itself"},
+		"a list with a blank":       {good + "[scope]\nfiles-whitelist = [\" \"]\n", "empty"},
+		"a list with a line break":  {good + "[scope]\nfiles-whitelist = [\"a\\nb\"]\n", "cannot be seen"},
+		"a list too long":           {good + "[scope]\nfiles-whitelist = [" + strings.Repeat("\"a\",", 1025) + "]\n", "1024"},
+		"an entry too long":         {good + "[scope]\nfiles-whitelist = [\"" + strings.Repeat("a", 1025) + "\"]\n", "1024"},
+		"a language that is none":   {good + "[verification]\nlanguage = \"Go 1\"\n", "verification.language"},
+		"a number below zero":       {good + "[verification]\ntest-count-min = -1\n", "below zero"},
+		"a text for a list":         {good + "[scope]\nfiles-whitelist = \"a\"\n", "line"},
+		"a key twice":               {good + "[task]\n", "task"},
+		"half a file":               {good[:30], ""},
+		"not text":                  {"\xff\xfe", ""},
 	} {
 		if _, err := atom.ParseTask([]byte(c.source)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: have %v, want %q", name, err, c.want)
@@ -172,6 +174,37 @@ func TestAbsentMeansNone(t *testing.T) {
 	task, err := atom.ParseTask([]byte("[task]\nrole = \"r\"\n[body]\ntext = \"x\"\n"))
 	if err != nil || !task.Has("files-whitelist") || !task.Has("files-denylist") || len(task.Whitelist)+len(task.Denylist) != 0 {
 		t.Errorf("%+v, %v", task, err)
+	}
+}
+
+// A file of bounded size is read, or refused, in bounded time and memory.
+func TestDeepFilesAreRefused(t *testing.T) {
+	const good = "[task]\nrole = \"r\"\n[body]\ntext = \"x\"\n"
+	for name, source := range map[string]string{
+		"a dotted key":         strings.Repeat("a.", 100_000) + "b = 1\n",
+		"a dotted table":       "[" + strings.Repeat("a.", 100_000) + "b]\n",
+		"quoted parts":         strings.Repeat("\"a\".", 50_000) + "b = 1\n",
+		"parts with space":     strings.Repeat("a . ", 50_000) + "b = 1\n",
+		"arrays in arrays":     "x = " + strings.Repeat("[", 200_000),
+		"tables in tables":     "x = " + strings.Repeat("{a=", 50_000),
+		"a key in a table":     "x = {" + strings.Repeat("a.", 100_000) + "b = 1}\n",
+		"a key behind a text":  "x = \"\"\"a\\\"\"\"\"\"\"\n" + strings.Repeat("a.", 100_000) + "b = 1\n",
+		"a key behind letters": "x = '''a'''''\n" + strings.Repeat("a.", 100_000) + "b = 1\n",
+		"a key behind a short": "x = 'a\\'\n" + strings.Repeat("a.", 100_000) + "b = 1\n",
+	} {
+		if err := atom.CheckShape([]byte(source)); err == nil || !strings.Contains(err.Error(), "nested") {
+			t.Errorf("%s: have %v", name, err)
+		}
+		if _, err := atom.ParseTask([]byte(source)); err == nil {
+			t.Errorf("%s is a task", name)
+		}
+	}
+	for name, text := range map[string]string{
+		"a text with dots": strings.Repeat("a.", 20_000), "a text with brackets": strings.Repeat("[{", 20_000), "a text with lines": strings.Repeat("[a.\n", 3000),
+	} {
+		if _, err := atom.ParseTask([]byte(strings.Replace(good, `"x"`, `"""`+text+`"""`, 1))); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
