@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
@@ -34,10 +35,14 @@ func (d delta) spellings() spellings {
 
 // of are the names by which a path is judged: its own, and the base's for it.
 func (s spellings) of(name string) []string {
-	known := ""
+	known, key := "", ""
 	for part := range strings.SplitSeq(name, "/") {
-		next := path.Join(known, part)
-		if other := s.folded[fold(next)]; other != "" && !s.exact[next] {
+		next := part
+		if known != "" {
+			next, key = known+"/"+part, key+"/"
+		}
+		key += foldPart(part)
+		if other := s.folded[key]; other != "" && !s.exact[next] {
 			next = other
 		}
 		known = next
@@ -52,13 +57,20 @@ func (s spellings) of(name string) []string {
 func fold(name string) string {
 	parts := strings.Split(name, "/")
 	for i, part := range parts {
-		part = strings.TrimRight(strings.Map(dropIgnored, part), " .")
-		if part == "" {
-			part = parts[i]
-		}
-		parts[i] = norm.NFC.String(cases.Fold().String(norm.NFD.String(part)))
+		parts[i] = foldPart(part)
 	}
 	return strings.Join(parts, "/")
+}
+
+func foldPart(part string) string {
+	bare := strings.TrimRight(strings.Map(dropIgnored, part), " .")
+	if bare == "" {
+		return part
+	}
+	if strings.IndexFunc(bare, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
+		return strings.ToLower(bare)
+	}
+	return norm.NFC.String(cases.Fold().String(norm.NFD.String(bare)))
 }
 
 // dropIgnored removes the code points that HFS+ does not compare.

@@ -18,26 +18,29 @@ const project = "/tree"
 
 // filesWhitelist is the verifier of scope::files-whitelist. The denylist, where
 // there is one, beats the whitelist, as in the gate (S-06).
-func filesWhitelist(_ context.Context, s Subject, _ atom.Atom, _ Runner) (Verdict, error) {
+func filesWhitelist(ctx context.Context, s Subject, _ atom.Atom, _ Runner) (Verdict, error) {
 	if !s.Task.Has("files-whitelist") {
 		return failed("the task has no files-whitelist in [scope]", "write it, if need be as an empty list"), nil
 	}
 	rule := gate.Rule{Kind: gate.FilesWhitelist, Whitelist: s.Task.Whitelist, Denylist: s.Task.Denylist}
-	return verdict("files outside the task changed", s.delta.against(rule)), nil
+	findings, err := s.delta.against(ctx, rule)
+	return verdict("files outside the task changed", findings), err
 }
 
 // filesDenylist is the verifier of scope::files-denylist.
-func filesDenylist(_ context.Context, s Subject, _ atom.Atom, _ Runner) (Verdict, error) {
+func filesDenylist(ctx context.Context, s Subject, _ atom.Atom, _ Runner) (Verdict, error) {
 	if !s.Task.Has("files-denylist") {
 		return failed("the task has no files-denylist in [scope]", "write it, if need be as an empty list"), nil
 	}
 	rule := gate.Rule{Kind: gate.FilesDenylist, Denylist: s.Task.Denylist}
-	return verdict("files of the denylist changed", s.delta.against(rule)), nil
+	findings, err := s.delta.against(ctx, rule)
+	return verdict("files of the denylist changed", findings), err
 }
 
 // noRuleEdits is the verifier of scope::no-rule-edits.
-func noRuleEdits(_ context.Context, s Subject, _ atom.Atom, _ Runner) (Verdict, error) {
-	return verdict("files that instruct or restrain agents changed", s.delta.against(gate.Rule{Kind: gate.NoRuleEdits})), nil
+func noRuleEdits(ctx context.Context, s Subject, _ atom.Atom, _ Runner) (Verdict, error) {
+	findings, err := s.delta.against(ctx, gate.Rule{Kind: gate.NoRuleEdits})
+	return verdict("files that instruct or restrain agents changed", findings), err
 }
 
 // unchanged is the verifier of tools::deny-tools: a role that only reads leaves
@@ -51,18 +54,18 @@ func unchanged(_ context.Context, s Subject, _ atom.Atom, _ Runner) (Verdict, er
 }
 
 // noDepBump is the verifier of safety::no-dep-bump.
-func noDepBump(_ context.Context, s Subject, _ atom.Atom, _ Runner) (Verdict, error) {
+func noDepBump(ctx context.Context, s Subject, _ atom.Atom, _ Runner) (Verdict, error) {
 	if s.Task.AllowDepBump {
 		return passed(), nil
 	}
-	findings := s.delta.against(gate.Rule{Kind: gate.NoDepBump})
+	findings, err := s.delta.against(ctx, gate.Rule{Kind: gate.NoDepBump})
 	names := s.delta.spellings()
 	for _, c := range s.delta.changes {
 		if slices.ContainsFunc(names.of(c.path), declares) {
 			findings = append(findings, fmt.Sprintf("%q was %s: %s declares or locks dependencies", c.path, c.kind, path.Base(c.path)))
 		}
 	}
-	return verdict("manifests or lock files changed", findings), nil
+	return verdict("manifests or lock files changed", findings), err
 }
 
 // declares tells the files of dependencies that the gate, which is about what
@@ -90,12 +93,15 @@ func declares(name string) bool {
 }
 
 // against are the changes that a rule refuses.
-func (d delta) against(rule gate.Rule) []string {
+func (d delta) against(ctx context.Context, rule gate.Rule) ([]string, error) {
 	names := d.spellings()
 	there := gate.World{Project: project, Readlink: d.readlink}
 	gone := gate.World{Project: project} // what was deleted leads nowhere
 	var findings []string
 	for _, c := range d.changes {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		world := there
 		if c.kind == deleted {
 			world = gone
@@ -110,7 +116,7 @@ func (d delta) against(rule gate.Rule) []string {
 			}
 		}
 	}
-	return findings
+	return findings, nil
 }
 
 // leads says where a new link leads, for a reason.
