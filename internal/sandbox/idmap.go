@@ -61,7 +61,11 @@ func (n *Mapper) holdNamespace(o owner) (*os.File, error) {
 		return nil, err
 	}
 	defer func() { _ = hold.Close() }()
-	cmd := n.initCommand(inside.ModeHold)
+	cmd, err := n.initCommand(inside.ModeHold)
+	if err != nil {
+		_ = release.Close()
+		return nil, err
+	}
 	cmd.Stdin = hold
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER, UidMappings: n.mapping(o.uid), GidMappings: n.mapping(o.gid)}
 	if err := cmd.Start(); err != nil {
@@ -95,12 +99,16 @@ func (n *Mapper) mapping(id int) []syscall.SysProcIDMap {
 const nobody = 65534
 
 // initCommand runs the sealed init binary in a mode.
-func (n *Mapper) initCommand(args ...string) *exec.Cmd {
+func (n *Mapper) initCommand(args ...string) (*exec.Cmd, error) {
+	init, err := n.init.file()
+	if err != nil {
+		return nil, fmt.Errorf("sandbox-init: %w", err)
+	}
 	return &exec.Cmd{
 		Path:       "/proc/self/fd/3",
 		Args:       append([]string{Init}, args...),
 		Env:        []string{"GODEBUG=containermaxprocs=0,updatemaxprocs=0"},
-		ExtraFiles: []*os.File{n.init},
+		ExtraFiles: []*os.File{init},
 		Dir:        "/",
-	}
+	}, nil
 }

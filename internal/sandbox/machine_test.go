@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -154,9 +155,10 @@ func openForbidden() error {
 	}
 	n, err := sandbox.Open(sandbox.Options{})
 	if err != nil {
-		fmt.Println(err)
-		return nil
+		return err
 	}
+	_, err = n.Start(context.Background(), command("/bin/true"))
+	fmt.Println(err, sandbox.Support(sandbox.Options{}).Problem)
 	return n.Close()
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -14,9 +15,10 @@ import (
 // nobody else is: when nacre runs as root. An ordinary user's agents are that
 // user, and nothing needs to be shown as anyone else's.
 type Mapper struct {
-	init   *os.File // a sealed copy of the init binary
+	init   *sealed // a copy of the init binary
 	users  userRange
 	idmaps idmaps
+	ahead  sync.WaitGroup
 	// served says that root reaches the files for the agent.
 	served bool
 }
@@ -30,16 +32,20 @@ func OpenMapper(init string, served bool) (*Mapper, error) {
 		return nil, err
 	}
 	m := &Mapper{users: users, served: served}
-	if m.init, err = sealedCopy(init); err != nil {
+	if m.init, err = sealCopy(init); err != nil {
 		return nil, fmt.Errorf("sandbox-init: %w", err)
+	}
+	if users.privileged { // nearly everything that root shows is root's
+		m.ahead.Go(func() { _, _ = m.idmaps.namespace(m, owner{}) }) // who needs it tries again, and is told
 	}
 	return m, nil
 }
 
 // Close frees what OpenMapper took. Mounts that were made stay.
 func (n *Mapper) Close() error {
+	n.ahead.Wait()
 	n.idmaps.close()
-	return n.init.Close()
+	return n.init.close()
 }
 
 // AgentIDs are the host user and group that agents run as, never root's.

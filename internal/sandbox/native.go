@@ -43,8 +43,8 @@ type Native struct {
 // Main is what cmd/sandbox-init runs, and a program re-executed by Open.
 func Main(args []string) int { return inside.Main(args) }
 
-// Open checks that sandboxes can run here, by trying, and copies the init
-// binary out of reach.
+// Open begins to copy the init binary out of reach and returns. Whether this
+// machine lets sandboxes run at all is tried by [Support], and by Start when it fails.
 func Open(o Options) (*Native, error) {
 	n := &Native{options: o, landlock: inside.LandlockVersion(), cgroups: findCgroups(hostCgroups())}
 	if n.landlock == 0 && !o.WithoutLandlock {
@@ -53,10 +53,6 @@ func Open(o Options) (*Native, error) {
 	}
 	var err error
 	if n.Mapper, err = OpenMapper(o.Init, false); err != nil {
-		return nil, err
-	}
-	if err := n.check(); err != nil {
-		_ = n.Close() // the first error says more
 		return nil, err
 	}
 	return n, nil
@@ -74,9 +70,17 @@ func (n *Native) PeerUIDs() []int {
 	return []int{n.users.agent(), n.users.first}
 }
 
-// sealedCopy copies a binary into memory that nobody can write to, so that
-// what runs in a sandbox cannot reach the file on disk (CVE-2019-5736).
-func sealedCopy(binary string) (*os.File, error) {
+// sealed is a copy of a binary in memory that nobody can write to, so that
+// what runs in a sandbox cannot reach the file on disk (CVE-2019-5736). The copy
+// is made beside whatever its maker does meanwhile.
+type sealed struct {
+	done chan struct{}
+	copy *os.File
+	err  error
+}
+
+// sealCopy begins a copy; empty means this program.
+func sealCopy(binary string) (*sealed, error) {
 	if binary == "" {
 		binary = "/proc/self/exe"
 	} else if !filepath.IsAbs(binary) {
@@ -86,7 +90,29 @@ func sealedCopy(binary string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = source.Close() }()
+	s := &sealed{done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		s.copy, s.err = copySealed(source)
+		_ = source.Close() // read-only
+	}()
+	return s, nil
+}
+
+// file waits for the copy.
+func (s *sealed) file() (*os.File, error) {
+	<-s.done
+	return s.copy, s.err
+}
+
+func (s *sealed) close() error {
+	if f, err := s.file(); err == nil {
+		return f.Close()
+	}
+	return nil
+}
+
+func copySealed(source *os.File) (*os.File, error) {
 	fd, err := unix.MemfdCreate(Init, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
 	if errors.Is(err, unix.EINVAL) { // before Linux 6.3 every memfd was executable
 		fd, err = unix.MemfdCreate(Init, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)

@@ -81,10 +81,15 @@ func newSource(fd int) (*Source, error) {
 type guard struct {
 	homes []string
 	state string
+	never []string
 }
 
 func newGuard(stateDir string) guard {
-	return guard{homes: homeDirs(), state: resolved(stateDir)}
+	g := guard{homes: homeDirs(), state: resolved(stateDir)}
+	for _, name := range []string{"/proc", "/sys", "/dev", "/run", "/var/run", "/etc/shadow"} {
+		g.never = append(g.never, resolved(name))
+	}
+	return g
 }
 
 // check refuses sources that would open the sandbox, whoever asked for them.
@@ -102,8 +107,8 @@ func (g guard) check(s *Source, kind nacre.MountKind) error {
 			return fmt.Errorf("%s is part of the kernel's interface: refused", s.path)
 		}
 	}
-	for _, never := range []string{"/proc", "/sys", "/dev", "/run", "/var/run", "/etc/shadow"} {
-		if contains(s.path, resolved(never)) {
+	for _, never := range g.never {
+		if contains(s.path, never) {
 			return fmt.Errorf("%s holds %s: refused", s.path, never)
 		}
 	}

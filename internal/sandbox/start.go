@@ -9,6 +9,7 @@ import (
 	"path"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -115,15 +116,32 @@ func (n *Native) Start(ctx context.Context, c Command) (Process, error) {
 	defer plan.close()
 	p := &process{limits: c.Posture.Limits.WithDefaults(), done: make(chan struct{})}
 	if err := n.launch(p, c, plan); err != nil {
-		return nil, fmt.Errorf("sandbox: %w", err)
+		return nil, n.diagnose(err)
 	}
 	stop := context.AfterFunc(ctx, func() { p.end(endedByContext) })
 	if err := p.handshake(plan.Plan); err != nil {
 		stop()
-		return nil, p.failed(ctx, err)
+		err = p.failed(ctx, err)
+		var own *ExecError
+		if ctx.Err() != nil || errors.As(err, &own) {
+			return nil, err
+		}
+		return nil, n.diagnose(err)
 	}
 	p.watch(stop)
 	return p, nil
+}
+
+// diagnose looks, when a start failed, whether sandboxes can run here at all:
+// a forbidden namespace says little where it fails.
+func (n *Native) diagnose(err error) error {
+	if problem := n.check(); problem != nil {
+		err = problem
+	}
+	if text := err.Error(); strings.HasPrefix(text, "sandbox: ") {
+		return err
+	}
+	return fmt.Errorf("sandbox: %w", err)
 }
 
 // launch starts PID 1 and puts it where limits hold, before it knows its plan.
@@ -197,11 +215,15 @@ func (n *Native) initProcess(c Command, plan *plan, control *os.File) (*exec.Cmd
 	if err != nil {
 		return nil, err
 	}
-	cmd := n.initCommand(inside.ModeInit, c.Label, strconv.Itoa(len(plan.trees)))
+	cmd, err := n.initCommand(inside.ModeInit, c.Label, strconv.Itoa(len(plan.trees)))
+	if err != nil {
+		return nil, err
+	}
+	init := cmd.ExtraFiles[0]
 	cmd.Path = fmt.Sprintf("/proc/self/fd/%d", inside.SelfFD)
 	cmd.Stderr = os.NewFile(uintptr(log), "log")
 	cmd.SysProcAttr = n.users.attributes()
-	cmd.ExtraFiles = []*os.File{control, or(c.Stdin, null), or(c.Stdout, null), or(c.Stderr, null), n.init}
+	cmd.ExtraFiles = []*os.File{control, or(c.Stdin, null), or(c.Stdout, null), or(c.Stderr, null), init}
 	cmd.ExtraFiles = append(cmd.ExtraFiles, plan.trees...)
 	return cmd, nil
 }

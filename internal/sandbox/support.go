@@ -47,10 +47,13 @@ func Support(o Options) Report {
 	}
 	o.WithoutLandlock = true
 	n, err := Open(o)
+	if err == nil {
+		defer func() { _ = n.Close() }()
+		err = n.check()
+	}
 	if err != nil {
 		r.Problem = err.Error()
 	} else {
-		defer func() { _ = n.Close() }()
 		r.UserNamespaces = true
 		r.IDMap = n.canMap(o.StateDir)
 	}
@@ -121,11 +124,14 @@ func (n *Native) canMap(dir string) bool {
 
 // check runs the steps that kernels and administrators forbid, in throwaway namespaces.
 func (n *Native) check() error {
-	cmd := n.initCommand(inside.ModeCheck)
+	cmd, err := n.initCommand(inside.ModeCheck)
+	if err != nil {
+		return err
+	}
 	cmd.SysProcAttr = n.users.attributes()
 	var complaint bytes.Buffer
 	cmd.Stderr = &complaint
-	err := cmd.Run()
+	err = cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		return explain(errors.New(strings.TrimSpace(printable(complaint.String()))))
