@@ -15,6 +15,7 @@ import (
 
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/brain/braintest"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 // acpWire is the adapter without the program.
@@ -402,4 +403,25 @@ func TestAnAgentIsLaunchedAsTheOperatorSays(t *testing.T) {
 	if !status.Ready() || status.Version != "gate: advisory" {
 		t.Errorf("status %+v", status)
 	}
+}
+
+// acpHere returns the adapter for the agent that NACRE_ACP names, as the
+// words of its command, or skips the test. The folder of its modules is bound.
+func acpHere(t *testing.T) brain.Agent {
+	t.Helper()
+	command := strings.Fields(os.Getenv("NACRE_ACP"))
+	if len(command) == 0 {
+		testpeer.Missing(t, "an agent of the Agent Client Protocol: name its command in NACRE_ACP")
+	}
+	config := brain.ACP{Command: command}
+	for _, word := range command {
+		if dir, _, ok := strings.Cut(word, "/node_modules/"); ok && !slices.Contains(config.Folders, dir+"/node_modules") {
+			config.Folders = append(config.Folders, dir+"/node_modules")
+		}
+	}
+	a := brain.NewACP(brain.Options{ACP: config, Path: os.Getenv("PATH"), KeyFrom: "the test"})
+	if status := a.Detect(t.Context()); !status.Ready() {
+		testpeer.Missing(t, "an agent of the Agent Client Protocol: "+status.Why)
+	}
+	return a
 }

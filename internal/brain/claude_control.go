@@ -113,6 +113,8 @@ func (d *claudeDialect) class() Class {
 		return ClassTurns
 	case r.Subtype == "error_max_budget_usd" || r.TerminalReason == "budget_exhausted" || d.fault == "billing_error":
 		return ClassBudget
+	case faultClass(r.words()) == ClassContext:
+		return ClassContext
 	case r.APIStatus != 0:
 		return StatusClass(r.APIStatus)
 	case d.fault == "authentication_failed":

@@ -434,7 +434,7 @@ func TestDetectSaysWhatIsMissingAndWhatHelps(t *testing.T) {
 	if _, _, err := brain.Detect(t.Context(), brain.Options{}); err == nil || !strings.Contains(err.Error(), "npm install") {
 		t.Errorf("error %v, want the command that helps", err)
 	}
-	if _, err := brain.Named("gpt", brain.Options{}); err == nil || !strings.Contains(err.Error(), "claude, anthropic, openai, replay") {
+	if _, err := brain.Named("gpt", brain.Options{}); err == nil || !strings.Contains(err.Error(), "claude, codex, acp, anthropic, openai, replay") {
 		t.Errorf("error %v, want the brains there are", err)
 	}
 }

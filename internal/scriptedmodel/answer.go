@@ -58,6 +58,12 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, d dialect, a asked
 		<-r.Context().Done()
 		return
 	}
+	if f.TooLong {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_ = json.NewEncoder(w).Encode(d.tooLong()) // the client may be gone
+		return
+	}
 	if f.Status != 0 && s.faulty(name, f.Times) {
 		if f.RetryAfter > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(f.RetryAfter))

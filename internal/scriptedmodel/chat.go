@@ -127,6 +127,8 @@ func (chat) events(t Turn, a asked) []event {
 
 func (chat) fault(status int, message string) object { return openaiFault(status, message) }
 
+func (chat) tooLong() object { return openaiTooLong() }
+
 func (chat) breakOff() event {
 	return event{"", object{"error": object{"type": "server_error", "message": scriptedFault, "param": nil, "code": nil}}}
 }

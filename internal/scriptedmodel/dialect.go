@@ -15,6 +15,8 @@ type dialect interface {
 	events(t Turn, a asked) []event
 	// fault is an error body for a status.
 	fault(status int, message string) object
+	// tooLong is the error body for a conversation that the model cannot read.
+	tooLong() object
 	// breakOff is the event of an error in a stream.
 	breakOff() event
 }
@@ -83,6 +85,10 @@ func (messages) fault(status int, message string) object {
 	return object{"type": "error", "error": object{"type": kind, "message": message}}
 }
 
+func (messages) tooLong() object {
+	return object{"type": "error", "error": object{"type": "invalid_request_error", "message": "prompt is too long: 250000 tokens > 200000 maximum"}}
+}
+
 func (messages) breakOff() event {
 	return event{"error", object{"type": "error", "error": object{"type": "overloaded_error", "message": scriptedFault}}}
 }
@@ -98,4 +104,13 @@ func openaiFault(status int, message string) object {
 		kind = "invalid_request_error"
 	}
 	return object{"error": object{"type": kind, "message": message, "param": nil, "code": nil}}
+}
+
+// openaiTooLong is the error of both of OpenAI's dialects for a conversation
+// that the model cannot read.
+func openaiTooLong() object {
+	return object{"error": object{
+		"type": "invalid_request_error", "code": "context_length_exceeded", "param": "input",
+		"message": "Your input exceeds the context window of this model. Please adjust your input and try again.",
+	}}
 }

@@ -219,6 +219,8 @@ func (d responses) events(t Turn, a asked) []event {
 
 func (responses) fault(status int, message string) object { return openaiFault(status, message) }
 
+func (responses) tooLong() object { return openaiTooLong() }
+
 func (responses) breakOff() event {
 	return event{"response.failed", object{"type": "response.failed", "response": object{
 		"object": "response", "status": "failed", "error": object{"code": "server_error", "message": scriptedFault},

@@ -43,7 +43,8 @@
 // is one of: status (with times, 0 for always, and retry_after in seconds),
 // cut_after (the stream breaks off after so many events; times as above),
 // error_after (the stream ends in an error event), hang (nothing is answered
-// until the client leaves), delay_ms (before each event), huge (a text of so
+// until the client leaves), too_long (the conversation is refused as longer than
+// the model can read, in the vendor's words), delay_ms (before each event), huge (a text of so
 // many bytes), no_usage (the answer does not say what it cost).
 package scriptedmodel
 
@@ -142,6 +143,7 @@ type Fault struct {
 	CutAfter   int  `json:"cut_after,omitempty"`
 	ErrorAfter int  `json:"error_after,omitempty"`
 	Hang       bool `json:"hang,omitempty"`
+	TooLong    bool `json:"too_long,omitempty"`
 	DelayMS    int  `json:"delay_ms,omitempty"`
 	Huge       int  `json:"huge,omitempty"`
 	NoUsage    bool `json:"no_usage,omitempty"`
