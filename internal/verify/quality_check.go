@@ -106,7 +106,7 @@ func (c check) judge(ctx context.Context, t trees, p part, scratch string, run R
 	if lacking, err := lacks(ctx, scratch, run, c.tool); lacking != "" || err != nil {
 		return failed(c.tool+" is not there", lacking), err
 	}
-	out, err := inCopy(ctx, scratch, t.work.layout(), run, Command{Argv: at(p.dir, c.argv), Env: c.env, Limit: checkLimit})
+	out, err := inCopy(ctx, scratch, t.work.layout(), run, Command{Argv: at(p.dir, c.env, c.argv), Limit: checkLimit})
 	if err != nil {
 		return Verdict{}, err
 	}

@@ -279,7 +279,7 @@ func (j testRun) attempt(ctx context.Context, l layout, nonce string) (*results,
 			argv = append(argv, "--package", crate)
 		}
 	}
-	out, err := inCopy(ctx, j.scratch, l, j.run, Command{Argv: at(j.p.dir, argv), Env: env, Limit: testLimit})
+	out, err := inCopy(ctx, j.scratch, l, j.run, Command{Argv: at(j.p.dir, env, argv), Limit: testLimit})
 	if err != nil {
 		return nil, out, finding{}, err
 	}
@@ -306,10 +306,12 @@ func newNonce() (string, error) {
 	return hex.EncodeToString(raw[:]), nil
 }
 
-// at is a command in a folder below the bound one. Both are words of their own
-// to a shell that reads a fixed line.
-func at(dir string, argv []string) []string {
-	return append([]string{"/bin/sh", "-c", `cd -- "$1" && shift && exec "$@"`, "sh", "./" + dir}, argv...)
+// at is a command in a folder below the bound one, with variables that go
+// before those of the surroundings whatever their order is. All are words of
+// their own to a shell that reads a fixed line.
+func at(dir string, env, argv []string) []string {
+	line := append([]string{"/bin/sh", "-c", `cd -- "$1" && shift && exec env "$@"`, "sh", "./" + dir}, env...)
+	return append(line, argv...)
 }
 
 // lacks asks the sandbox for a program, and says so where it is not there.
