@@ -3,6 +3,7 @@ package sandbox_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/internal/sandbox/container"
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
@@ -32,12 +34,12 @@ const keeperInit = "NACRE_TEST_KEEPER_INIT"
 
 // keep runs in the child: it prints PID 1's number and never ends by itself.
 func keep(stateDir string) error {
-	n, err := sandbox.Open(sandbox.Options{Init: os.Getenv(keeperInit), StateDir: stateDir})
+	n, err := openKept(stateDir)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = n.Close() }()
-	c := shell("trap '' TERM HUP INT; (setsid sleep 1000 &) ; sleep 1000 & echo up; wait")
+	c := sealed(n, "trap '' TERM HUP INT; (setsid sleep 1000 &) ; sleep 1000 & echo up; wait")
 	c.Stdout = os.Stdout
 	p, err := n.Start(context.Background(), c)
 	if err != nil {
@@ -48,7 +50,22 @@ func keep(stateDir string) error {
 	return err
 }
 
-func startKeeper(t *testing.T, stateDir string) (cmd *exec.Cmd, pid int) {
+// keeperOptions makes the keeper's backend an engine.
+const keeperOptions = "NACRE_TEST_KEEPER_OPTIONS"
+
+func openKept(stateDir string) (sandbox.Backend, error) {
+	text := os.Getenv(keeperOptions)
+	if text == "" {
+		return sandbox.Open(sandbox.Options{Init: os.Getenv(keeperInit), StateDir: stateDir})
+	}
+	var o container.Options
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return nil, err
+	}
+	return container.Open(context.Background(), o)
+}
+
+func startKeeper(t *testing.T, stateDir string, env ...string) (cmd *exec.Cmd, pid int) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -56,6 +73,7 @@ func startKeeper(t *testing.T, stateDir string) (cmd *exec.Cmd, pid int) {
 	}
 	cmd = exec.Command(self)
 	cmd.Env = append(os.Environ(), keeperState+"="+stateDir, keeperInit+"="+initBinary(t))
+	cmd.Env = append(cmd.Env, env...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
