@@ -230,3 +230,44 @@ func TestKilled(t *testing.T) {
 		t.Errorf("it does not go on: %v", err)
 	}
 }
+
+// BenchmarkRun is a run from begin to end: two transactions that are durable.
+// The floor is two writes to a file that are.
+func BenchmarkRun(b *testing.B) {
+	b.Run("floor", func(b *testing.B) {
+		f, err := os.Create(filepath.Join(b.TempDir(), "floor"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		page := make([]byte, 4096)
+		for b.Loop() {
+			for range 2 {
+				if _, err := f.WriteAt(page, 0); err != nil {
+					b.Fatal(err)
+				}
+				if err := f.Sync(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		if err := f.Close(); err != nil {
+			b.Fatal(err)
+		}
+	})
+	b.Run("ours", func(b *testing.B) {
+		l, err := ledger.Open(b.Context(), filepath.Join(b.TempDir(), "ledger"), clock)
+		if err != nil {
+			b.Fatal(err)
+		}
+		s := start("a1", "", 1)
+		for i := 0; b.Loop(); i++ {
+			s.DNA = fmt.Sprintf("edit-local::NG::00000000::%08X-00000000", i)
+			if err := errors.Join(l.Begin(b.Context(), s), l.Finish(b.Context(), "a1", end(ledger.Done))); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := l.Close(); err != nil {
+			b.Fatal(err)
+		}
+	})
+}

@@ -7,7 +7,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
+
+	"github.com/nacre-dev/nacre/internal/dna"
 )
 
 func digest(data []byte) string {
@@ -133,7 +134,7 @@ func note(ctx context.Context, tx *sql.Tx, run int64, c Change) error {
 // find reads the run that ref names: by DNA, or the latest of an agent.
 func find(ctx context.Context, q queryer, ref string) (Run, error) {
 	where := `id = ? ORDER BY seq DESC LIMIT 1`
-	if strings.Contains(ref, "::") {
+	if _, err := dna.ParseLenient(ref); err == nil {
 		where = `dna = ?`
 	}
 	list, err := query(ctx, q, where, ref)

@@ -1,6 +1,7 @@
 package role_test
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -124,6 +125,32 @@ func TestUnheld(t *testing.T) {
 	}
 }
 
+// S-09: a resolved role can be kept with the task that was pinned, and holds
+// the same after it was read back.
+func TestResolvedIsKept(t *testing.T) {
+	for _, name := range []string{"read-only", "explorer", "edit-local", "edit-shared", "auditor"} {
+		r := resolve(t, role.Library{}, name)
+		data, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kept role.Resolved
+		if err := json.Unmarshal(data, &kept); err != nil {
+			t.Fatal(err)
+		}
+		again, err := json.Marshal(kept)
+		if err != nil || string(again) != string(data) || !slices.Equal(kept.Tools, r.Tools) || len(kept.Commands) != len(r.Commands) {
+			t.Errorf("%s: %s, %v", name, again, err)
+		}
+		task := atom.Task{Parameters: atom.Parameters{Role: name}, Body: "x"}
+		before, err1 := role.Compose(r, task)
+		after, err2 := role.Compose(kept, task)
+		if err1 != nil || err2 != nil || before != after {
+			t.Errorf("%s: %v %v", name, err1, err2)
+		}
+	}
+}
+
 func FuzzRole(f *testing.F) {
 	f.Add("[capabilities]\nextends = \"edit-local\"\nrelaxes = [\"quality::tests-green\"]\n", "do it")
 	f.Add("[tools]\nallowed = [\"*\"]\nbash-patterns-allowed = []\n", "`")
@@ -139,6 +166,32 @@ func FuzzRole(f *testing.F) {
 		first, err := role.Compose(r, task)
 		if second, _ := role.Compose(r, task); err != nil || first != second {
 			t.Error("composed in two ways", err)
+		}
+	})
+}
+
+// BenchmarkCompose is a task's role resolved and its prompt composed. The floor
+// is reading the same atoms.
+func BenchmarkCompose(b *testing.B) {
+	b.Run("floor", func(b *testing.B) {
+		for b.Loop() {
+			for _, id := range localAtoms {
+				if _, err := (atom.Library{}).Find(id); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+	b.Run("ours", func(b *testing.B) {
+		task := atom.Task{Parameters: atom.Parameters{Role: "edit-local"}, Body: "x"}
+		for b.Loop() {
+			r, err := role.Library{}.Resolve("edit-local")
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := role.Compose(r, task); err != nil {
+				b.Fatal(err)
+			}
 		}
 	})
 }
