@@ -2,10 +2,58 @@ package egress
 
 import (
 	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"io"
+	"net/http"
+	"strings"
+	"time"
 )
 
 // ReadHello is readHello for the fuzz target.
 func ReadHello(r io.Reader, host string) ([]byte, error) {
 	return readHello(bufio.NewReader(r), host)
 }
+
+// SignedForTest is the signature of a request as the algorithm's published
+// examples have it: host and date alone are signed.
+func SignedForTest(method, where, region, service string, material func(context.Context) (Material, error), now time.Time) string {
+	r, err := http.NewRequest(method, where, nil)
+	if err != nil {
+		return err.Error()
+	}
+	m, err := material(context.Background())
+	if err != nil {
+		return err.Error()
+	}
+	digest := sha256.Sum256(nil)
+	r.Header.Set("X-Amz-Date", now.Format(sigV4Time))
+	_, signature, _ := strings.Cut(authorizeV4(r, hex.EncodeToString(digest[:]), Credential{Region: region, Service: service}, m, now), "Signature=")
+	return signature
+}
+
+// LeakScan searches a stream that comes in pieces of n bytes, and gives what of
+// it may be passed on.
+func LeakScan(secrets []string, stream []byte, n int) (clear []byte, leak bool, most int) {
+	s := newLeakScan(secrets)
+	for len(stream) > 0 {
+		piece := stream[:min(n, len(stream))]
+		out, found := s.feed(append([]byte(nil), piece...))
+		if clear = append(clear, out...); found {
+			return clear, true, most
+		}
+		most = max(most, len(s.held))
+		stream = stream[len(piece):]
+	}
+	return append(clear, s.rest()...), false, most
+}
+
+// CheckTarget is splitTarget, for the fuzz target.
+func CheckTarget(s string) (path string, err error) {
+	path, _, err = splitTarget(s)
+	return path, err
+}
+
+// Below is below, for the fuzz target.
+func Below(path, prefix string) bool { return below(path, prefix) }

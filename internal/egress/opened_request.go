@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/nacre-dev/nacre"
@@ -103,6 +104,9 @@ func (o *opened) admit(ctx context.Context, r *http.Request, d *denial) (*order,
 	}
 	if r.Trailer != nil || r.Header["Trailer"] != nil {
 		return nil, refusal(ReasonMalformed, "a request has no trailers")
+	}
+	if length := r.Header.Get("Content-Length"); length != "" && length != strconv.FormatInt(r.ContentLength, 10) {
+		return nil, refusal(ReasonMalformed, "the Content-Length is not the body's")
 	}
 	if r.Header["Upgrade"] != nil {
 		return nil, refusal(ReasonUpgrade, "another protocol, such as a websocket, is not carried to a host that holds a credential")

@@ -75,6 +75,11 @@ func signV4(r *http.Request, body []byte, c Credential, m Material, now time.Tim
 		r.Header.Set("X-Amz-Security-Token", token)
 	}
 	r.URL.RawQuery = canonicalQuery(r.URL.RawQuery)
+	r.Header.Set("Authorization", authorizeV4(r, payload, c, m, now))
+}
+
+// authorizeV4 is the Authorization header of a request whose other headers are set.
+func authorizeV4(r *http.Request, payload string, c Credential, m Material, now time.Time) string {
 	names, lines := canonicalHeaders(r)
 	request := strings.Join([]string{r.Method, canonicalPath(r, c.Service), r.URL.RawQuery, lines, names, payload}, "\n")
 	hashed := sha256.Sum256([]byte(request))
@@ -84,8 +89,8 @@ func signV4(r *http.Request, body []byte, c Credential, m Material, now time.Tim
 	for part := range strings.SplitSeq(scope, "/") {
 		key = mac(key, part)
 	}
-	r.Header.Set("Authorization", sigV4Algorithm+" Credential="+m.AccessKey.Reveal()+"/"+scope+
-		", SignedHeaders="+names+", Signature="+hex.EncodeToString(mac(key, text)))
+	return sigV4Algorithm + " Credential=" + m.AccessKey.Reveal() + "/" + scope +
+		", SignedHeaders=" + names + ", Signature=" + hex.EncodeToString(mac(key, text))
 }
 
 func mac(key []byte, text string) []byte {

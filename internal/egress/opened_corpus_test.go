@@ -1,0 +1,359 @@
+package egress_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/nacre-dev/nacre/internal/egress"
+)
+
+// game is one request that tries to use the credential for what it is not
+// leased for, or one that is in order. Without want, it is refused, and the
+// host sees nothing.
+type game struct {
+	name, method, target string
+	headers              []string // "Name: value"
+	authority            string   // "" means example.com
+	body                 string
+	want                 int    // a status that is not 200
+	through              string // the target that the host must see
+}
+
+// games are played over both versions.
+func games() []game {
+	return []game{
+		{name: "in order", method: "GET", target: "/repos/acme/x", through: "/repos/acme/x"},
+		{name: "the port is named", method: "GET", target: "/user", authority: "example.com:443", through: "/user"},
+		{name: "the host in other letters", method: "GET", target: "/user", authority: "EXAMPLE.com", through: "/user"},
+		{name: "below a prefix without a slash", method: "GET", target: "/user/keys", through: "/user/keys"},
+		{name: "dots that are no segment", method: "GET", target: "/repos/acme/v1..v2...x", through: "/repos/acme/v1..v2...x"},
+		{name: "an escaped slash below the prefix", method: "GET", target: "/repos/acme/a%2Fb", through: "/repos/acme/a%2Fb"},
+		{name: "an escaped percent sign", method: "GET", target: "/repos/acme/100%25", through: "/repos/acme/100%25"},
+		{name: "UTF-8", method: "GET", target: "/repos/acme/%C3%A9", through: "/repos/acme/%C3%A9"},
+		{name: "a query with anything", method: "GET", target: "/user?a=../..//;&b=%2e%2e", through: "/user?a=../..//;&b=%2e%2e"},
+		{name: "an empty query", method: "GET", target: "/user?", through: "/user"},
+
+		{name: "another path", method: "GET", target: "/repos/evil/x"},
+		{name: "the root", method: "GET", target: "/"},
+		{name: "the prefix as part of a word", method: "GET", target: "/users"},
+		{name: "the prefix's letters in upper case", method: "GET", target: "/Repos/acme/x"},
+		{name: "the prefix escaped", method: "GET", target: "/%72epos/acme/x"},
+		{name: "dot segments", method: "GET", target: "/repos/acme/../evil", want: 400},
+		{name: "one dot", method: "GET", target: "/repos/./acme/x", want: 400},
+		{name: "dots at the end", method: "GET", target: "/repos/acme/..", want: 400},
+		{name: "escaped dots", method: "GET", target: "/repos/acme/%2e%2e/evil", want: 400},
+		{name: "half escaped dots", method: "GET", target: "/repos/acme/.%2E/evil", want: 400},
+		{name: "escaped dots and slash", method: "GET", target: "/repos/acme/%2e%2e%2fevil", want: 400},
+		{name: "an escaped slash before dots", method: "GET", target: "/repos/acme/x%2f..%2f..%2fevil", want: 400},
+		{name: "dots escaped twice", method: "GET", target: "/repos/acme/%252e%252e/evil", want: 400},
+		{name: "dots escaped three times", method: "GET", target: "/repos/acme/%25252e%25252e/evil", want: 400},
+		{name: "escaped more often than anybody does", method: "GET", target: "/repos/acme/%2525252525252541", want: 400},
+		{name: "dots escaped twice beside no escape", method: "GET", target: "/repos/acme/%25zz/%252e%252e/evil", want: 400},
+		{name: "dots in too many bytes", method: "GET", target: "/repos/acme/%c0%ae%c0%ae/evil", want: 400},
+		{name: "wide dots", method: "GET", target: "/repos/acme/%EF%BC%8E%EF%BC%8E/evil", want: 400},
+		{name: "a wide slash", method: "GET", target: "/repos/acme/x%EF%BC%8F..", want: 400},
+		{name: "double slash", method: "GET", target: "/repos/acme//x", want: 400},
+		{name: "double slash at the beginning", method: "GET", target: "//evil/repos/acme/x", want: 400},
+		{name: "a double slash, escaped", method: "GET", target: "/repos/acme/%2fx", want: 400},
+		{name: "backslash", method: "GET", target: `/repos/acme\..\evil`, want: 400},
+		{name: "an escaped backslash", method: "GET", target: "/repos/acme/%5c..%5cevil", want: 400},
+		{name: "parameters", method: "GET", target: "/repos/acme/..;/evil", want: 400},
+		{name: "parameters, escaped", method: "GET", target: "/repos/acme/..%3b/evil", want: 400},
+		{name: "parameters of a plain segment", method: "GET", target: "/repos/acme;x/y", want: 400},
+		{name: "a zero byte", method: "GET", target: "/repos/acme/x%00.json", want: 400},
+		{name: "an escaped line end", method: "GET", target: "/repos/acme/x%0d%0aX-Evil:%201", want: 400},
+		{name: "half an escape", method: "GET", target: "/repos/acme/%2", want: 400},
+		{name: "no escape", method: "GET", target: "/repos/acme/%zz", want: 400},
+		{name: "a fragment", method: "GET", target: "/user#/evil", want: 400},
+		{name: "a dot and a space", method: "GET", target: "/repos/acme/..%20/evil", want: 400},
+
+		{name: "another method", method: "DELETE", target: "/user"},
+		{name: "a method in small letters", method: "get", target: "/user"},
+		{name: "TRACE", method: "TRACE", target: "/user"},
+		{name: "a method of the host's own", method: "PURGE", target: "/user"},
+		{name: "another method in a header", method: "POST", target: "/user", headers: []string{"X-HTTP-Method-Override: DELETE"}},
+		{name: "another method in a header, with underscores", method: "POST", target: "/user", headers: []string{"x_http_method_override: DELETE"}},
+		{name: "another method in the query", method: "POST", target: "/user?_method=DELETE"},
+		{name: "another method in the query, escaped", method: "POST", target: "/user?%5Fmethod=DELETE"},
+		{name: "another method in the query, after a semicolon", method: "POST", target: "/user?a=b;_method=DELETE"},
+		{name: "another path in a header", method: "GET", target: "/user", headers: []string{"X-Original-URL: /evil"}},
+		{name: "another path in another header", method: "GET", target: "/user", headers: []string{"X-Rewrite-Url: /evil"}},
+
+		{name: "another authority", method: "GET", target: "/user", authority: "evil.example", want: 421},
+		{name: "a host below", method: "GET", target: "/user", authority: "a.example.com", want: 421},
+		{name: "another port", method: "GET", target: "/user", authority: "example.com:8443", want: 421},
+		{name: "a dot at the end", method: "GET", target: "/user", authority: "example.com.", want: 421},
+		{name: "user info", method: "GET", target: "/user", authority: "x@example.com", want: 421},
+		{name: "two names", method: "GET", target: "/user", authority: "example.com, evil.example", want: 421},
+		{name: "an address", method: "GET", target: "/user", authority: "127.0.0.1", want: 421},
+		{name: "another host in a header", method: "GET", target: "/user", headers: []string{"X-Forwarded-Host: evil.example"}},
+		{name: "another host in the standard's header", method: "GET", target: "/user", headers: []string{"Forwarded: host=evil.example"}},
+	}
+}
+
+// stripped are headers and parameters that say who asks: the host must not see "mine".
+func stripped() []game {
+	var list []game
+	for _, name := range []string{
+		"Authorization", "authorization", "AUTHORIZATION", "Proxy-Authorization", "Cookie", "Cookie2", "X-Api-Key", "x-api-key", "Api-Key", "X_Api_Key",
+		"X-Auth-Token", "X-Auth-Email", "X-Auth-Key", "X-Access-Token", "Private-Token", "Job-Token", "Deploy-Token", "X-Vault-Token", "X-Goog-Api-Key",
+		"X-Amz-Security-Token", "X-Amz-Date", "X-Csrf-Token", "X-Client-Secret", "X-Shopify-Access-Token", "Ocp-Apim-Subscription-Key", "DD-API-KEY",
+		"DD-APPLICATION-KEY", "X-Authorization", "X-Forwarded-Authorization", "Authorization_", "X-Figma-Token", "Circle-Token",
+	} {
+		list = append(list, game{name: "header " + name, method: "GET", target: "/user", headers: []string{name + ": mine"}, through: "/user"})
+	}
+	for _, name := range []string{"access_token", "ACCESS_TOKEN", "access%5Ftoken", "%61ccess_token", "api_key", "private_token", "X-Amz-Signature", "client_secret", "access_token[]"} {
+		list = append(list, game{name: "parameter " + name, method: "GET", target: "/user?a=1&" + name + "=mine&b=2", through: "/user?a=1&b=2"})
+	}
+	return list
+}
+
+func (g game) host() string {
+	if g.authority == "" {
+		return "example.com"
+	}
+	return g.authority
+}
+
+func (g game) over1(t *testing.T, v *vault) int {
+	t.Helper()
+	text := g.method + " " + g.target + " HTTP/1.1\r\nHost: " + g.host() + "\r\n"
+	for _, h := range g.headers {
+		text += h + "\r\n"
+	}
+	resp, _ := v.say(t, text+"\r\n")
+	return resp.StatusCode
+}
+
+// over2 writes the frames by hand: no client would send most of these.
+func (g game) over2(t *testing.T, v *vault) int {
+	t.Helper()
+	fields := [][2]string{{":method", g.method}, {":scheme", "https"}, {":authority", g.host()}, {":path", g.target}}
+	for _, h := range g.headers {
+		name, value, _ := strings.Cut(h, ": ")
+		fields = append(fields, [2]string{strings.ToLower(name), value})
+	}
+	return over2(t, v, fields)
+}
+
+// over2 sends one header block and gives the status that came back; 400 where
+// the stream or the connection was reset.
+func over2(t *testing.T, v *vault, fields [][2]string) int {
+	t.Helper()
+	conn := v.raw(t, "h2")
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_, _ = io.WriteString(conn, http2.ClientPreface)
+	framer := http2.NewFramer(conn, bufio.NewReader(conn))
+	_ = framer.WriteSettings()
+	var block strings.Builder
+	encoder := hpack.NewEncoder(&block)
+	for _, f := range fields {
+		_ = encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+	}
+	_ = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte(block.String()), EndStream: true, EndHeaders: true})
+	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	for {
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			return http.StatusBadRequest
+		}
+		switch f := frame.(type) {
+		case *http2.MetaHeadersFrame:
+			code, _ := strconv.Atoi(f.PseudoValue("status"))
+			return code
+		case *http2.RSTStreamFrame, *http2.GoAwayFrame:
+			return http.StatusBadRequest
+		}
+	}
+}
+
+// M-22: over both versions the same requests get through, as they were sent,
+// with the credential and with nothing of the agent's own; all others are
+// refused and recorded, and the host never hears of them.
+func TestGamesWithTheCredential(t *testing.T) {
+	all := append(games(), stripped()...)
+	if len(all) < 80 {
+		t.Errorf("%d games", len(all))
+	}
+	allowed, denied := 0, 0
+	for version, play := range map[string]func(game, *testing.T, *vault) int{"HTTP/1.1": game.over1, "HTTP/2": game.over2} {
+		for _, g := range all {
+			t.Run(version+"/"+g.name, func(t *testing.T) {
+				v := newVault(t, nil, nil)
+				code := play(g, t, v)
+				if g.through != "" {
+					allowed++
+					checkThrough(t, v, g, code)
+					return
+				}
+				denied++
+				if g.want == 0 {
+					g.want = 403
+				}
+				if code != g.want && code != 400 {
+					t.Errorf("status %d, want %d", code, g.want)
+				}
+				if n := len(v.requests()); n != 0 {
+					t.Errorf("the host got %+v", v.requests())
+				}
+			})
+		}
+	}
+	t.Logf("%d let through, %d refused", allowed, denied)
+}
+
+func checkThrough(t *testing.T, v *vault, g game, code int) {
+	t.Helper()
+	got := v.requests()
+	if code != 200 || len(got) != 1 || got[0].target != g.through || got[0].host != "example.com" || got[0].header.Get("Authorization") != "Bearer "+theSecret {
+		t.Fatalf("status %d, the host got %+v", code, got)
+	}
+	for name, values := range got[0].header {
+		if strings.Contains(strings.Join(values, " "), "mine") || len(values) > 1 {
+			t.Errorf("%s: %q went through", name, values)
+		}
+	}
+}
+
+// M-22: what could be framed in two ways is refused over HTTP/1.1.
+func TestSmugglingIsRefused(t *testing.T) {
+	const second = "GET /evil HTTP/1.1\r\nHost: example.com\r\n\r\n"
+	for name, text := range map[string]string{
+		"both framings":            "POST /user HTTP/1.1\r\nHost: example.com\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + second,
+		"two lengths":              "POST /user HTTP/1.1\r\nHost: example.com\r\nContent-Length: 0\r\nContent-Length: 44\r\n\r\n" + second,
+		"lengths in one":           "POST /user HTTP/1.1\r\nHost: example.com\r\nContent-Length: 0, 44\r\n\r\n" + second,
+		"a signed length":          "POST /user HTTP/1.1\r\nHost: example.com\r\nContent-Length: +5\r\n\r\nhello",
+		"another coding":           "POST /user HTTP/1.1\r\nHost: example.com\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+		"a coding spelled oddly":   "POST /user HTTP/1.1\r\nHost: example.com\r\nTransfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n",
+		"a folded line":            "GET /user HTTP/1.1\r\nHost: example.com\r\nX-A: b\r\n c\r\n\r\n",
+		"a space before the colon": "GET /user HTTP/1.1\r\nHost : example.com\r\n\r\n",
+		"two hosts":                "GET /user HTTP/1.1\r\nHost: example.com\r\nHost: evil.example\r\n\r\n",
+		"no host":                  "GET /user HTTP/1.1\r\nX: y\r\n\r\n",
+		"bare line ends":           "GET /user HTTP/1.1\nHost: example.com\n\n",
+		"a bare return":            "GET /user HTTP/1.1\r\nHost: example.com\r\nX: a\rb\r\n\r\n",
+		"an absolute target":       "GET https://example.com/user HTTP/1.1\r\nHost: example.com\r\n\r\n",
+		"another absolute target":  "GET https://evil.example/user HTTP/1.1\r\nHost: example.com\r\n\r\n",
+		"an asterisk":              "OPTIONS * HTTP/1.1\r\nHost: example.com\r\n\r\n",
+		"a tunnel in the tunnel":   "CONNECT evil.example:443 HTTP/1.1\r\nHost: example.com\r\n\r\n",
+		"HTTP/0.9":                 "GET /user\r\n\r\n",
+		"HTTP/2.0 in words":        "GET /user HTTP/2.0\r\nHost: example.com\r\n\r\n",
+		"a websocket":              "GET /user HTTP/1.1\r\nHost: example.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n\r\n",
+		"an upgrade to HTTP/2":     "GET /user HTTP/1.1\r\nHost: example.com\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: x\r\n\r\n",
+		"announced trailers":       "POST /user HTTP/1.1\r\nHost: example.com\r\nTrailer: Authorization\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"another expectation":      "POST /user HTTP/1.1\r\nHost: example.com\r\nContent-Length: 1\r\nExpect: more\r\n\r\nx",
+		"a large head":             "GET /user HTTP/1.1\r\nHost: example.com\r\nX: " + strings.Repeat("x", 32<<10) + "\r\n\r\n",
+		"many headers":             "GET /user HTTP/1.1\r\nHost: example.com\r\n" + strings.Repeat("X: y\r\n", 200) + "\r\n",
+	} {
+		v := newVault(t, nil, nil)
+		resp, _ := v.say(t, text)
+		if resp.StatusCode < 400 || len(v.requests()) != 0 {
+			t.Errorf("%s: status %d, the host got %+v", name, resp.StatusCode, v.requests())
+		}
+		if len(v.log.find("denied")) != 1 {
+			t.Errorf("%s: no record, or more than one", name)
+		}
+	}
+}
+
+// A body that turns out malformed never reaches its end at the host.
+func TestAMalformedBodyIsCut(t *testing.T) {
+	for name, body := range map[string]string{
+		"trailers": "5\r\nhello\r\n0\r\nAuthorization: mine\r\n\r\n", "an extension": "5;x=y\r\nhello\r\n0\r\n\r\n",
+		"no size": "zz\r\n", "bare line ends": "5\nhello\n0\n\n",
+	} {
+		v := newVault(t, nil, nil)
+		resp, _ := v.say(t, "POST /user HTTP/1.1\r\nHost: example.com\r\nTransfer-Encoding: chunked\r\n\r\n"+body)
+		if resp.StatusCode < 400 {
+			t.Errorf("%s: status %d", name, resp.StatusCode)
+		}
+		for _, r := range v.requests() {
+			if strings.Contains(fmt.Sprint(r.header), "mine") {
+				t.Errorf("%s: the host got %+v", name, r)
+			}
+		}
+	}
+}
+
+// A pipelined request is one of its own, judged like every other.
+func TestEachPipelinedRequestIsJudged(t *testing.T) {
+	v := newVault(t, nil, nil)
+	conn := v.raw(t)
+	_, _ = io.WriteString(conn, "POST /user HTTP/1.1\r\nHost: example.com\r\nContent-Length: 5\r\n\r\nhelloGET /evil HTTP/1.1\r\nHost: example.com\r\n\r\nGET /user HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n")
+	r := bufio.NewReader(conn)
+	for i, want := range []int{200, 403, 200} {
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil || resp.StatusCode != want {
+			t.Fatalf("answer %d: %v %v", i, resp, err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+	}
+	if len(v.requests()) != 2 {
+		t.Errorf("the host got %+v", v.requests())
+	}
+}
+
+// M-22: header blocks that no client would send, over HTTP/2.
+func TestHeaderBlocksOverHTTP2(t *testing.T) {
+	plain := [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "example.com"}, {":path", "/user"}}
+	for name, fields := range map[string][][2]string{
+		"another Host beside the authority": append(plain[:4:4], [2]string{"host", "evil.example"}),
+		"two paths":                         append(plain[:4:4], [2]string{":path", "/evil"}),
+		"two authorities":                   append(plain[:4:4], [2]string{":authority", "evil.example"}),
+		"no authority":                      {plain[0], plain[1], plain[3]},
+		"no path":                           {plain[0], plain[1], plain[2]},
+		"an empty path":                     {plain[0], plain[1], plain[2], {":path", ""}},
+		"an absolute path":                  {plain[0], plain[1], plain[2], {":path", "https://evil.example/user"}},
+		"a path without a slash":            {plain[0], plain[1], plain[2], {":path", "user"}},
+		"an asterisk":                       {plain[0], plain[1], plain[2], {":path", "*"}},
+		"a space in the path":               {plain[0], plain[1], plain[2], {":path", "/user HTTP/1.1"}},
+		"a line end in the path":            {plain[0], plain[1], plain[2], {":path", "/user\r\nX: y"}},
+		"a pseudo header that is none":      append(plain[:4:4], [2]string{":protocol", "websocket"}),
+		"a header before the pseudo ones":   append([][2]string{{"x", "y"}}, plain...),
+		"upper case":                        append(plain[:4:4], [2]string{"X-Upper", "y"}),
+		"a header of the connection":        append(plain[:4:4], [2]string{"connection", "authorization"}),
+		"a coding":                          append(plain[:4:4], [2]string{"transfer-encoding", "chunked"}),
+		"an upgrade":                        append(plain[:4:4], [2]string{"upgrade", "websocket"}),
+		"a line end in a value":             append(plain[:4:4], [2]string{"x", "a\r\nauthorization: mine"}),
+		"a name with a colon":               append(plain[:4:4], [2]string{"x:y", "a"}),
+		"a length that is not the body's":   append(plain[:4:4], [2]string{"content-length", "5"}),
+		"trailers that are announced":       append(plain[:4:4], [2]string{"trailer", "authorization"}),
+		"a tunnel in the tunnel":            {{":method", "CONNECT"}, {":authority", "evil.example:443"}},
+	} {
+		v := newVault(t, nil, nil)
+		if code := over2(t, v, fields); code < 400 || len(v.requests()) != 0 {
+			t.Errorf("%s: status %d, the host got %+v", name, code, v.requests())
+		}
+	}
+	v := newVault(t, nil, nil)
+	if code := over2(t, v, append(plain[:4:4], [2]string{"host", "example.com"})); code != 200 {
+		t.Errorf("the same Host beside the authority: %d", code)
+	}
+}
+
+// The name in the hello is the CONNECT's there too.
+func TestTheHelloOfAnOpenedHostIsChecked(t *testing.T) {
+	for name, bytes := range map[string][]byte{"another name": hello("evil.example", nil), "no name": hello("", nil), "no TLS": []byte("GET / HTTP/1.1\r\n\r\n")} {
+		v := newVault(t, nil, nil)
+		conn := dial(t, v.socket)
+		_, _ = io.WriteString(conn, "CONNECT example.com:443 HTTP/1.1\r\n\r\n")
+		_, _ = io.ReadFull(conn, make([]byte, len("HTTP/1.1 200 Connection established\r\n\r\n")))
+		_, _ = conn.Write(bytes)
+		if n, err := conn.Read(make([]byte, 1)); n == 1 && err == nil {
+			// an alert
+			v.log.await(t, "denied", 1)
+		}
+		if len(v.log.find(egress.OutcomeAnswered)) != 0 || len(v.log.await(t, "denied", 1)) != 1 {
+			t.Errorf("%s: no refusal", name)
+		}
+	}
+}
