@@ -359,6 +359,7 @@ func (s *sealed) work(ctx context.Context, run Run, spec task.Spec, agent brain.
 		Spent:    s.spent,
 		Observe:  run.Observe,
 		Progress: s.tell, Redact: s.runtime.redact, Now: s.runtime.options.Now,
+		Queue:   func(ctx context.Context) (func(), error) { return s.runtime.queue(ctx, spec.Project) },
 		Account: func(ctx context.Context, result nacre.RunResult) error { return s.account(ctx, spec, result) },
 		Judge:   s.judge, Notify: s.goOn, Until: run.Until, Paused: func(r nacre.RunResult) { left = r },
 	}, spec)

@@ -56,8 +56,9 @@ const (
 var ErrPaused = errors.New("the task was carried as far as it was asked to be")
 
 // pause leaves the work at a stage, where this opening shall get no further.
-func (r *run) pause(at nacre.Stage, result nacre.RunResult) error {
-	_, err := step(r, "pause-"+string(at), func(context.Context) (struct{}, error) {
+// name is the step's own.
+func (r *run) pause(name string, at nacre.Stage, result nacre.RunResult) error {
+	_, err := step(r, name, func(context.Context) (struct{}, error) {
 		if r.Until == at {
 			r.Paused(result)
 			r.Session.Stop(ErrPaused)

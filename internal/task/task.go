@@ -81,6 +81,8 @@ type Parts struct {
 	// on whose call was refused; both are for runs with an order.
 	Judge  func(ctx context.Context, s verify.Subject, atoms []atom.Atom) (verify.Report, error)
 	Notify func(ctx context.Context, refusal string) error
+	// Queue waits until no other run merges into the project; leave ends that.
+	Queue func(ctx context.Context) (leave func(), err error)
 	// Account keeps what became of the run; it may be called again after a crash.
 	Account func(ctx context.Context, result nacre.RunResult) error
 	// Until is how far this opening goes, and Paused is told where it stands
@@ -163,7 +165,7 @@ func (r *run) walk() (nacre.RunResult, error) {
 		return nacre.RunResult{}, err
 	}
 	result.Tree, result.Changes, result.Left = work.Tree, work.Changes, work.Left
-	if err := r.pause(nacre.StageReturned, result); err != nil {
+	if err := r.pause("returned", nacre.StageReturned, result); err != nil {
 		return nacre.RunResult{}, err
 	}
 	if refused := r.refuse(&result, talk, work); refused != "" {
@@ -226,6 +228,12 @@ func take(result *nacre.RunResult, v verification) (failed string) {
 // merge is pass 2: the change on the current target is verified, and exactly
 // that tree lands. Where the target moves meanwhile, it begins again.
 func (r *run) merge(base baseline, result *nacre.RunResult) error {
+	leave, err := r.Queue(r.Session.Context())
+	if err != nil { // as a step's: it stops the session, and the work goes on later
+		_, err = step(r, "queue", func(context.Context) (struct{}, error) { return struct{}{}, err })
+		return err
+	}
+	defer leave()
 	for attempt := 1; attempt <= maxMerges; attempt++ {
 		n := "-" + strconv.Itoa(attempt)
 		merged, err := step(r, "merge"+n, func(ctx context.Context) (mergedTree, error) { return r.mergeOnto(ctx, base, *result) })
@@ -248,7 +256,7 @@ func (r *run) merge(base baseline, result *nacre.RunResult) error {
 				return nil
 			}
 		}
-		if err := r.pause(nacre.StageVerified, *result); err != nil {
+		if err := r.pause("verified"+n, nacre.StageVerified, *result); err != nil {
 			return err
 		}
 		landed, err := step(r, "land"+n, func(ctx context.Context) (landing, error) { return r.land(ctx, base, merged) })

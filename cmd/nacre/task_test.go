@@ -1,0 +1,116 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nacre-dev/nacre/assembly"
+)
+
+const taskRole = `[role]
+name = "fixer"
+display-name = "fixer"
+description = "Works in one folder."
+[capabilities]
+required = ["policy::no-git-ops", "scope::files-whitelist", "safety::no-dep-bump"]
+[tools]
+allowed = ["Read", "Write", "Edit", "Bash"]
+`
+
+// tasks makes n tasks of the role fixer over pkg/x and the file shared.txt.
+func (i *installation) tasks(n int) []string {
+	i.t.Helper()
+	var files []string
+	for k := range n {
+		files = append(files, i.write(fmt.Sprintf("task%d.toml", k), fmt.Sprintf(`[task]
+role = "fixer"
+agent-id = "agent-%d"
+[scope]
+files-whitelist = ["pkg/x/**", "shared.txt"]
+[body]
+text = "Task %d"
+`, k, k)))
+	}
+	return files
+}
+
+// reports are the outcomes that a run of several tasks printed as JSON.
+func reports(t *testing.T, r result) []assembly.Report {
+	t.Helper()
+	for line := range strings.SplitSeq(r.stdout, "\n") {
+		var e struct {
+			Event string `json:"event"`
+			Data  []struct {
+				Report assembly.Report `json:"report"`
+				Error  string          `json:"error"`
+			} `json:"data"`
+		}
+		if json.Unmarshal([]byte(line), &e) != nil || e.Event != "report" {
+			continue
+		}
+		var list []assembly.Report
+		for _, d := range e.Data {
+			if d.Error != "" {
+				t.Fatalf("a task ended with %s", d.Error)
+			}
+			list = append(list, d.Report)
+		}
+		return list
+	}
+	t.Fatalf("no report in\n%s%s", r.stdout, r.stderr)
+	return nil
+}
+
+// S-19: twenty tasks side by side each land whole or not at all, also where
+// they are in each other's way.
+func TestTwentyTasksSideBySideLandOrReport(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	// Each agent makes two files of its own; every second also changes a line
+	// that the others of its kind change too.
+	i.write("p/pkg/x/work.sh", `id=$(head -c 8 /dev/urandom | od -An -tx1 | tr -d ' \n')
+echo "$id" > pkg/x/a-$id; echo "$id" > pkg/x/b-$id
+case $id in [0-7]*) echo "$id" > shared.txt;; esac
+`)
+	i.write("p/shared.txt", "nobody's\n")
+	i.write("p/.nacre/roles/fixer.toml", taskRole)
+	i.project()
+	rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"shell","input":{"command":"sh pkg/x/work.sh"}}`+"\n")
+	files := i.tasks(20)
+	have := i.nacre(append([]string{"task", "run", "--json", "--jobs", "6", "--project", "p", "--recording", rec, "--check", "true"}, files...)...)
+	landed := 0
+	for _, r := range reports(t, have) {
+		own := 0
+		for _, c := range r.Changes {
+			if strings.HasPrefix(c.Path, "pkg/x/") {
+				own++
+				if _, err := os.Stat(filepath.Join(i.work, "p", c.Path)); (err == nil) != r.Landed {
+					t.Errorf("%s: landed %v, and %s: %v", r.Agent, r.Landed, c.Path, err)
+				}
+			}
+		}
+		switch {
+		case own != 2:
+			t.Errorf("%s made %d files", r.Agent, own)
+		case r.Landed:
+			landed++
+		case !strings.Contains(r.Reason, "conflict"):
+			t.Errorf("%s: %s", r.Agent, r.Reason)
+		}
+	}
+	if commits := strings.Count(i.git("log", "--first-parent", "--format=%s"), "Task "); commits != landed || landed == 0 {
+		t.Errorf("%d commits of %d that landed", commits, landed)
+	}
+	if status := i.git("status", "--porcelain"); status != "" {
+		t.Errorf("have %q", status)
+	}
+	if want := 0; landed == len(files) && have.code != want || landed < len(files) && have.code != 1 {
+		t.Errorf("exit %d with %d of %d landed", have.code, landed, len(files))
+	}
+	i.nacre("audit", "verify").want(t, 0)
+	i.nacre("ledger", "list", "--json").want(t, 0, "agent-19")
+}
