@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,14 +17,15 @@ const probeLimit = 10 * time.Second
 
 // toolchains finds the language tools that lie outside of the system folders,
 // such as a Go that was unpacked into a home. What is not there is left out.
-func toolchains(ctx context.Context, getenv func(string) string) []posture.Toolchain {
-	finders := []func(context.Context, func(string) string) (posture.Toolchain, bool){goToolchain, rustToolchain, nodeToolchain, pythonToolchain}
+func toolchains(ctx context.Context, m *memo) []posture.Toolchain {
+	finders := []func(context.Context, *memo) (posture.Toolchain, bool){goToolchain, rustToolchain, nodeToolchain, pythonToolchain}
 	all, there := make([]posture.Toolchain, len(finders)), make([]bool, len(finders))
 	var asking sync.WaitGroup
 	for i, find := range finders {
-		asking.Go(func() { all[i], there[i] = find(ctx, getenv) })
+		asking.Go(func() { all[i], there[i] = find(ctx, m) })
 	}
 	asking.Wait()
+	m.save()
 	var found []posture.Toolchain
 	for i, t := range all {
 		if there[i] {
@@ -38,31 +38,18 @@ func toolchains(ctx context.Context, getenv func(string) string) []posture.Toolc
 // Inside, Go is pinned: no other toolchain, no network, no workspace above the project.
 var goInside = []string{"GOTOOLCHAIN=local", "GOPROXY=off", "GOWORK=off", "GOFLAGS=-mod=readonly", "GOSUMDB=off", "CGO_ENABLED=0", "GOPATH=" + posture.Home + "/go", "GOENV=off", "GOTELEMETRY=off"}
 
-func goToolchain(ctx context.Context, getenv func(string) string) (posture.Toolchain, bool) {
+func goToolchain(ctx context.Context, m *memo) (posture.Toolchain, bool) {
 	program, err := exec.LookPath("go")
 	if err != nil {
 		return posture.Toolchain{}, false
 	}
-	ctx, cancel := context.WithTimeout(ctx, probeLimit)
-	defer cancel()
 	// The answer must not depend on a project: asked in /, with its own toolchain.
-	command := exec.CommandContext(ctx, program, "env", "GOROOT", "GOMODCACHE", "GOCACHE")
-	command.Dir = "/"
-	command.Env = []string{"HOME=" + getenv("HOME"), "PATH=" + getenv("PATH"), "GOTOOLCHAIN=local", "GOWORK=off", "GOFLAGS="}
-	for _, name := range []string{"GOMODCACHE", "GOPATH", "GOCACHE", "XDG_CACHE_HOME"} {
-		if value := getenv(name); value != "" {
-			command.Env = append(command.Env, name+"="+value)
-		}
-	}
-	out, err := command.Output()
-	if err != nil {
+	folders, ok := probe(ctx, m, []string{"GOMODCACHE", "GOPATH", "GOCACHE", "GOENV", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"},
+		program, "env", "GOROOT", "GOMODCACHE", "GOCACHE")
+	if !ok || len(folders) != 3 || !isDir(folders[0]) {
 		return posture.Toolchain{}, false
 	}
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	if len(lines) != 3 || !isDir(lines[0]) {
-		return posture.Toolchain{}, false
-	}
-	return goMounts(lines[0], lines[1], lines[2]), true
+	return goMounts(folders[0], folders[1], folders[2]), true
 }
 
 func goMounts(root, modules, cache string) posture.Toolchain {

@@ -12,9 +12,23 @@ import (
 )
 
 // probe asks a language's own program, in / and without any variable that it
-// does not need, where it lives. The last result says that it answered with
-// as many absolute folders as were asked for.
-func probe(ctx context.Context, getenv func(string) string, keep []string, argv ...string) ([]string, bool) {
+// does not need, where it lives, or remembers what it answered. The last
+// result says that it answered with absolute folders, which are there.
+func probe(ctx context.Context, m *memo, keep []string, argv ...string) ([]string, bool) {
+	key := m.key(keep, argv)
+	lines, ok := m.recall(key)
+	if !ok {
+		if lines, ok = ask(ctx, m.getenv, keep, argv); ok {
+			m.keep(key, lines)
+		}
+	}
+	for _, line := range lines {
+		ok = ok && filepath.IsAbs(line)
+	}
+	return lines, ok
+}
+
+func ask(ctx context.Context, getenv func(string) string, keep, argv []string) ([]string, bool) {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	command := exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -29,13 +43,7 @@ func probe(ctx context.Context, getenv func(string) string, keep []string, argv 
 	if err != nil {
 		return nil, false
 	}
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	for _, line := range lines {
-		if !isDir(line) {
-			return nil, false
-		}
-	}
-	return lines, true
+	return strings.Split(strings.TrimSpace(string(out)), "\n"), true
 }
 
 // outside finds a program that the system folders do not bring along already.
@@ -77,18 +85,18 @@ func alone(folder, home string) bool {
 // rustToolchain finds the compiler behind rustup, and binds it without rustup:
 // a project's own choice of a toolchain is not followed inside. Of cargo's
 // folder, which also holds credentials, only what was fetched is bound.
-func rustToolchain(ctx context.Context, getenv func(string) string) (posture.Toolchain, bool) {
+func rustToolchain(ctx context.Context, m *memo) (posture.Toolchain, bool) {
 	rustc, ok := outside("rustc")
 	if !ok {
 		return posture.Toolchain{}, false
 	}
-	root, ok := probe(ctx, getenv, []string{"RUSTUP_HOME", "CARGO_HOME"}, rustc, "--print", "sysroot")
-	if !ok || len(root) != 1 || !alone(root[0], getenv("HOME")) {
+	root, ok := probe(ctx, m, []string{"RUSTUP_HOME", "CARGO_HOME"}, rustc, "--print", "sysroot")
+	if !ok || len(root) != 1 || !isDir(root[0]) || !alone(root[0], m.getenv("HOME")) {
 		return posture.Toolchain{}, false
 	}
-	home := getenv("CARGO_HOME")
+	home := m.getenv("CARGO_HOME")
 	if home == "" {
-		home = filepath.Join(getenv("HOME"), ".cargo")
+		home = filepath.Join(m.getenv("HOME"), ".cargo")
 	}
 	inside := posture.Home + "/.cargo"
 	t := posture.Toolchain{
@@ -105,13 +113,13 @@ func rustToolchain(ctx context.Context, getenv func(string) string) (posture.Too
 
 // pythonToolchain finds an interpreter such as pyenv's, and the virtual
 // environment around it where that is the one in use.
-func pythonToolchain(ctx context.Context, getenv func(string) string) (posture.Toolchain, bool) {
+func pythonToolchain(ctx context.Context, m *memo) (posture.Toolchain, bool) {
 	python, ok := outside("python3")
 	if !ok {
 		return posture.Toolchain{}, false
 	}
-	prefixes, ok := probe(ctx, getenv, []string{"PYENV_ROOT", "PYENV_VERSION"}, python, "-I", "-S", "-c", "import sys; print(sys.prefix); print(sys.base_prefix)")
-	if !ok || len(prefixes) != 2 {
+	prefixes, ok := probe(ctx, m, []string{"PYENV_ROOT", "PYENV_VERSION"}, python, "-I", "-S", "-c", "import sys; print(sys.prefix); print(sys.base_prefix)")
+	if !ok || len(prefixes) != 2 || !isDir(prefixes[0]) || !isDir(prefixes[1]) {
 		return posture.Toolchain{}, false
 	}
 	t := posture.Toolchain{Name: "python"}
@@ -122,7 +130,7 @@ func pythonToolchain(ctx context.Context, getenv func(string) string) (posture.T
 		if inSystem(prefix) {
 			continue
 		}
-		if !alone(prefix, getenv("HOME")) {
+		if !alone(prefix, m.getenv("HOME")) {
 			return posture.Toolchain{}, false
 		}
 		t.Mounts = append(t.Mounts, nacre.Mount{Source: prefix, Target: prefix})
@@ -132,13 +140,13 @@ func pythonToolchain(ctx context.Context, getenv func(string) string) (posture.T
 }
 
 // nodeToolchain finds a node such as nvm's.
-func nodeToolchain(ctx context.Context, getenv func(string) string) (posture.Toolchain, bool) {
+func nodeToolchain(ctx context.Context, m *memo) (posture.Toolchain, bool) {
 	node, ok := outside("node")
 	if !ok {
 		return posture.Toolchain{}, false
 	}
-	prefix, ok := probe(ctx, getenv, []string{"NVM_DIR", "VOLTA_HOME", "FNM_DIR"}, node, "-p", "path.dirname(path.dirname(process.execPath))")
-	if !ok || len(prefix) != 1 || !alone(prefix[0], getenv("HOME")) {
+	prefix, ok := probe(ctx, m, []string{"NVM_DIR", "VOLTA_HOME", "FNM_DIR"}, node, "-p", "path.dirname(path.dirname(process.execPath))")
+	if !ok || len(prefix) != 1 || !isDir(prefix[0]) || !alone(prefix[0], m.getenv("HOME")) {
 		return posture.Toolchain{}, false
 	}
 	return posture.Toolchain{

@@ -43,7 +43,7 @@ func TestToolchainsBelowAHome(t *testing.T) {
 		return map[string]string{"HOME": home, "PATH": filepath.Join(home, "bin") + ":/usr/bin:/bin"}[name]
 	}
 	var names, sources []string
-	for _, found := range assembly.Toolchains(t.Context(), getenv) {
+	for _, found := range assembly.Toolchains(t.Context(), getenv, filepath.Join(t.TempDir(), "memo")) {
 		names = append(names, found.Name)
 		for _, m := range found.Mounts {
 			if m.Kind != 0 {
@@ -72,8 +72,55 @@ func TestToolchainIsNoHome(t *testing.T) {
 		program(t, filepath.Join(home, "bin/rustc"), answer)
 		program(t, filepath.Join(home, "bin/python3"), answer, answer)
 		program(t, filepath.Join(home, "bin/node"), answer)
-		for _, found := range assembly.Toolchains(t.Context(), getenv) {
+		for _, found := range assembly.Toolchains(t.Context(), getenv, filepath.Join(t.TempDir(), "memo")) {
 			t.Errorf("%q: found %s with %v", strings.ReplaceAll(answer, home, "HOME"), found.Name, found.Mounts)
 		}
+	}
+}
+
+// What a program answered is asked again when it, or what it was asked, changed.
+func TestAToolchainIsAskedOnce(t *testing.T) {
+	home := t.TempDir()
+	first, second, log := filepath.Join(home, "node/1"), filepath.Join(home, "node/2"), filepath.Join(home, "log")
+	memo := filepath.Join(home, "memo")
+	for _, dir := range []string{first, second} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", filepath.Join(home, "bin"))
+	env := map[string]string{"HOME": home, "PATH": filepath.Join(home, "bin") + ":/usr/bin:/bin"}
+	look := func(want string, asked int) {
+		t.Helper()
+		found := assembly.Toolchains(t.Context(), func(name string) string { return env[name] }, memo)
+		text, _ := os.ReadFile(log)
+		if len(found) != 1 || found[0].Mounts[0].Source != want || strings.Count(string(text), "asked") != asked {
+			t.Errorf("have %v, asked %q; want %s, asked %d times", found, text, want, asked)
+		}
+	}
+	write := func(dir string) {
+		t.Helper()
+		program(t, filepath.Join(home, "bin/node"), dir)
+		text := "#!/bin/sh\necho asked >> " + log + "\necho " + dir + "\n"
+		if err := os.WriteFile(filepath.Join(home, "bin/node"), []byte(text+strings.Repeat("#", len(dir)+len(env["NVM_DIR"]))), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(first)
+	look(first, 1)
+	look(first, 1)
+	env["NVM_DIR"] = home
+	look(first, 2)
+	write(second)
+	look(second, 3)
+	if err := os.WriteFile(memo, []byte("{damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	look(second, 4)
+	if err := os.RemoveAll(second); err != nil {
+		t.Fatal(err)
+	}
+	if found := assembly.Toolchains(t.Context(), func(name string) string { return env[name] }, memo); len(found) != 0 {
+		t.Errorf("a folder that is gone was bound: %v", found)
 	}
 }

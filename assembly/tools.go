@@ -31,7 +31,9 @@ type findings struct {
 
 func (r *Runtime) look(ctx context.Context) *findings {
 	f := &findings{}
-	f.wait.Go(func() { f.toolchains = toolchains(ctx, r.options.Getenv) })
+	f.wait.Go(func() {
+		f.toolchains = toolchains(ctx, openMemo(r.options.Getenv, filepath.Join(r.registry.Paths().State, "toolchains.json")))
+	})
 	f.wait.Go(func() { f.plugins, f.err = pluginhost.Discover(r.pluginDirs()...) })
 	return f
 }

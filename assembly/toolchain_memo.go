@@ -1,0 +1,108 @@
+package assembly
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/nacre-dev/nacre/internal/registry"
+)
+
+// maxMemo is the longest memo that is read, in bytes.
+const maxMemo = 64 << 10
+
+// memo remembers what toolchains answered: a program such as pyenv's takes
+// longer to say where it lives than a sandbox to start. An answer counts as long as
+// the program, what it was asked, and the files that it reads its choice from
+// are the same; what it names is looked at every time.
+type memo struct {
+	getenv func(string) string
+	file   string
+
+	mu      sync.Mutex
+	answers map[string][]string
+	asked   map[string][]string // in this process: what is kept
+}
+
+// openMemo reads the memo. A missing or damaged one remembers nothing.
+func openMemo(getenv func(string) string, file string) *memo {
+	m := &memo{getenv: getenv, file: file, asked: map[string][]string{}}
+	f, err := os.Open(file)
+	if err != nil {
+		return m
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxMemo))
+	if err != nil || json.Unmarshal(text, &m.answers) != nil {
+		m.answers = nil
+	}
+	return m
+}
+
+// choices are the files from which version managers read what is in use.
+func (m *memo) choices() []string {
+	home := m.getenv("HOME")
+	or := func(variable, below string) string {
+		if dir := m.getenv(variable); dir != "" {
+			return dir
+		}
+		return filepath.Join(home, below)
+	}
+	return []string{
+		m.getenv("GOENV"), filepath.Join(or("XDG_CONFIG_HOME", ".config"), "go/env"), filepath.Join(or("PYENV_ROOT", ".pyenv"), "version"),
+		filepath.Join(or("RUSTUP_HOME", ".rustup"), "settings.toml"), filepath.Join(or("NVM_DIR", ".nvm"), "alias/default"),
+		filepath.Join(or("VOLTA_HOME", ".volta"), "tools/user/platform.json"), "/.python-version", "/.tool-versions", "/rust-toolchain.toml",
+	}
+}
+
+// key is a digest of all that an answer depends on.
+func (m *memo) key(keep, argv []string) string {
+	h := sha256.New()
+	_, _ = fmt.Fprintf(h, "%q\n", argv) // a hash takes everything
+	for _, name := range append([]string{"HOME", "PATH"}, keep...) {
+		_, _ = fmt.Fprintf(h, "%s=%q\n", name, m.getenv(name))
+	}
+	for _, file := range append(m.choices(), argv[0]) {
+		real, _ := filepath.EvalSymlinks(file) // "" for none is part of the answer
+		if info, err := os.Stat(file); err == nil {
+			_, _ = fmt.Fprintf(h, "%q %q %d %d\n", file, real, info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func (m *memo) recall(key string) ([]string, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	lines, ok := m.answers[key]
+	if ok {
+		m.asked[key] = lines
+	}
+	return lines, ok
+}
+
+func (m *memo) keep(key string, lines []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked[key] = lines
+}
+
+// save keeps this process's answers, where they are not what was read. One
+// that cannot be kept is asked for again.
+func (m *memo) save() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if maps.EqualFunc(m.asked, m.answers, func(a, b []string) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
+		return
+	}
+	text, err := json.Marshal(m.asked)
+	if err == nil && len(text) < maxMemo {
+		_ = registry.WriteFile(m.file, text)
+	}
+}
