@@ -1,0 +1,115 @@
+package main_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nacre-dev/nacre/internal/testpeer"
+)
+
+// engineImage is what .ci/engines makes in each engine: busybox, and nothing of nacre's.
+const engineImage = "nacre-test"
+
+// TestEnginesSealWhatTheyRun drives nacre itself with each engine that is here:
+// a command, a run that lands, and what is said about both (M-11).
+func TestEnginesSealWhatTheyRun(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, backend, socket, runtime string }{
+		{"docker", "docker", "NACRE_DOCKER", ""}, {"docker with gVisor", "docker", "NACRE_DOCKER", "runsc"}, {"podman", "podman", "NACRE_PODMAN", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			socket := os.Getenv(c.socket)
+			if socket == "" || c.runtime != "" && os.Getenv("NACRE_RUNSC") == "" {
+				testpeer.Missing(t, c.socket+" (and NACRE_RUNSC for gVisor) do not name a running engine")
+			}
+			e := newEngineHouse(t, fmt.Sprintf("[sandbox]\nbackend = %q\nruntime = %q\nimage = %q\nsocket = %q\n", c.backend, c.runtime, engineImage, socket))
+			e.sealsACommand(t)
+			e.landsARun(t)
+			out := e.nacre(t, 0, "explain", "--project", e.project)
+			if !strings.Contains(out, "runtime") || !strings.Contains(out, "is not pinned by a digest") {
+				t.Errorf("explain: %s", out)
+			}
+			if out := e.nacre(t, 0, "audit", "show", "landed"); !strings.Contains(out, `"backend":"`+c.backend) {
+				t.Errorf("audit: %s", out)
+			}
+		})
+	}
+}
+
+type engineHouse struct {
+	env     []string
+	project string
+}
+
+func newEngineHouse(t *testing.T, config string) engineHouse {
+	t.Helper()
+	work := t.TempDir()
+	e := engineHouse{project: filepath.Join(work, "p"), env: os.Environ()}
+	err := prepare(work, func(k, v string) { e.env = append(e.env, k+"="+v) }, t.Cleanup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"home/.config/nacre/config.toml": config, "p/a.txt": "a\n",
+		"rec.jsonl": `{"v":1,"name":"greet"}` + "\n" + `{"tool":"shell","input":{"command":"echo hello > greeting.txt"}}` + "\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(work, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(work, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, step := range [][]string{{"init", "-q", "-b", "main"}, {"add", "-A"}, {"commit", "-q", "-m", "first"}} {
+		command := exec.Command("git", append([]string{"-C", e.project}, step...)...)
+		command.Env = e.env
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", step, err, out)
+		}
+	}
+	return e
+}
+
+func (e engineHouse) nacre(t *testing.T, code int, args ...string) string {
+	t.Helper()
+	command := exec.Command(filepath.Join(bin, "nacre"), args...)
+	command.Env, command.Dir = e.env, filepath.Dir(e.project)
+	out, err := command.CombinedOutput()
+	if have := exitCode(err); have != code {
+		t.Fatalf("nacre %s: exit %d, want %d: %s", strings.Join(args, " "), have, code, out)
+	}
+	return string(out)
+}
+
+// sealsACommand: the door and the proxy answer, and nothing else is there.
+func (e engineHouse) sealsACommand(t *testing.T) {
+	t.Helper()
+	out := e.nacre(t, 7, "exec", "--project", e.project, "--", "sh", "-c",
+		`id -un; ipc list_tools {}; wget -q -O - http://example.com/; echo x > made; echo x > .git/hooks/h; ls /root; exit 7`)
+	for _, want := range []string{"agent\n", "list_tools", "403 Denied by nacre", "Read-only file system"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("have %s, want %q", out, want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(e.project, "made")); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(filepath.Join(e.project, "made")); err != nil {
+		t.Error(err)
+	}
+}
+
+func (e engineHouse) landsARun(t *testing.T) {
+	t.Helper()
+	out := e.nacre(t, 0, "run", "greet", "--recording", "rec.jsonl", "--project", e.project, "--check", "grep -q hello greeting.txt", "--session", "landed")
+	if !strings.Contains(out, "1 of 1 held") {
+		t.Errorf("have %s", out)
+	}
+	if text, err := os.ReadFile(filepath.Join(e.project, "greeting.txt")); err != nil || string(text) != "hello\n" {
+		t.Errorf("have %q, %v", text, err)
+	}
+}
