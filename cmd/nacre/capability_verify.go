@@ -13,6 +13,7 @@ import (
 
 	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/internal/atom"
+	"github.com/nacre-dev/nacre/internal/ledger"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
 
@@ -167,7 +168,23 @@ func dueAtoms(v assembly.Verification, names []string) ([]atom.Atom, error) {
 	return list, nil
 }
 
+// hasRow reports whether the agent's latest run has its row in the ledger.
+func (a *app) hasRow(ctx context.Context, agent string) (found bool, err error) {
+	err = a.withLedger(ctx, func(l *ledger.Ledger) error {
+		_, err := l.Show(ctx, agent)
+		if found = err == nil; errors.Is(err, ledger.ErrNotFound) {
+			return nil
+		}
+		return err
+	})
+	return found, err
+}
+
 func (a *app) judgeWorktree(ctx context.Context, v assembly.Verification) error {
+	var err error
+	if v.Ledger, err = a.hasRow(ctx, v.Agent); err != nil {
+		return err
+	}
 	rt, err := a.open(ctx)
 	if err != nil {
 		return err
