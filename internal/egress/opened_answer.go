@@ -16,7 +16,7 @@ import (
 type answering struct {
 	w        http.ResponseWriter
 	resp     *http.Response
-	secrets  []string
+	scan     *leakScan
 	bodiless bool
 	// begun says that the client was sent any of it.
 	begun    bool
@@ -83,7 +83,8 @@ func (a *answering) decoded() (body io.Reader, plain bool, reason Reason) {
 func (a *answering) leaks(headers http.Header) bool {
 	for name, values := range headers {
 		for _, value := range values {
-			if _, leak := newLeakScan(a.secrets).feed([]byte(name + ": " + value)); leak {
+			a.scan.reset()
+			if _, leak := a.scan.feed([]byte(name + ": " + value)); leak {
 				return true
 			}
 		}
@@ -121,15 +122,16 @@ func (a *answering) head(plain bool) {
 // body passes the answer on as it comes. Of an answer with a leak the client
 // gets what came before it, and no end.
 func (a *answering) body(body io.Reader) Reason {
-	scan, buf := newLeakScan(a.secrets), make([]byte, bufferSize)
+	a.scan.reset()
+	buf := make([]byte, bufferSize)
 	for {
 		n, err := body.Read(buf)
-		clear, leak := scan.feed(buf[:n])
+		clear, leak := a.scan.feed(buf[:n])
 		switch {
 		case leak:
 			return ReasonLeak
 		case errors.Is(err, io.EOF):
-			clear = append(clear[:len(clear):len(clear)], scan.rest()...)
+			clear = append(clear[:len(clear):len(clear)], a.scan.rest()...)
 		case err != nil:
 			return ReasonReset
 		}

@@ -216,7 +216,7 @@ func (o *opened) send(ctx context.Context, w http.ResponseWriter, q *order, d de
 		return true
 	}
 	defer func() { _ = resp.Body.Close() }()
-	a := &answering{w: w, resp: resp, secrets: q.secrets, bodiless: isBodiless(q.request.Method, resp.StatusCode)}
+	a := &answering{w: w, resp: resp, scan: newLeakScan(q.secrets), bodiless: isBodiless(q.request.Method, resp.StatusCode)}
 	reason := a.run()
 	end(reason, resp.StatusCode, a.received)
 	if !a.begun && reason != ReasonDone {

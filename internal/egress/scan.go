@@ -16,11 +16,15 @@ const maxEscape = 6
 //
 // It does not know compressed, encrypted or otherwise transformed text.
 type leakScan struct {
-	matchers []*matcher
-	// first are the bytes that a match may begin with, while none has begun.
+	// begins are the matchers that a byte may begin a match of, by how they read.
+	begins [viewCount][256][]*matcher
+	// open are those whose match has begun.
+	open [viewCount][]*matcher
+	// first are the bytes that matter while no match has begun.
 	first [256]bool
-	idle  bool
 	held  []byte
+	// symbols counts what was shown to matchers.
+	symbols uint64
 	// at is where in the stream the next byte is.
 	at int64
 	// escape is what an escape has so far, which began at escapeAt.
@@ -39,11 +43,12 @@ const (
 	viewUnescaped
 	viewHex
 	viewBase64
+	viewCount
 )
 
 // newLeakScan makes a scanner of one stream.
 func newLeakScan(secrets []string) *leakScan {
-	s := &leakScan{idle: true}
+	s := &leakScan{}
 	for _, secret := range secrets {
 		s.add(viewRaw, secret)
 		s.add(viewUnescaped, secret)
@@ -66,6 +71,17 @@ func base64Core(secret string, shift int) string {
 	return text[(shift*8+5)/6 : (shift+len(secret))*8/6]
 }
 
+// reset begins another stream.
+func (s *leakScan) reset() {
+	for v, open := range s.open {
+		for _, m := range open {
+			m.state = 0
+		}
+		s.open[v] = open[:0]
+	}
+	s.held, s.escape, s.breaks = nil, s.escape[:0], 0
+}
+
 // unescapedText decodes a text as the search does.
 func unescapedText(text string) string {
 	var plain []byte
@@ -86,26 +102,33 @@ func unescapedText(text string) string {
 }
 
 func (s *leakScan) add(v view, pattern string) {
-	s.matchers = append(s.matchers, newMatcher(v, pattern))
-	c := pattern[0]
-	s.first[c] = true
-	switch v {
-	case viewHex:
-		s.first[strings.ToUpper(pattern)[0]] = true
-	case viewBase64:
-		if c == '+' {
-			s.first['-'] = true
-		} else if c == '/' {
-			s.first['_'] = true
+	m := newMatcher(pattern)
+	for c := range 256 {
+		if fold(v, byte(c)) == pattern[0] {
+			s.begins[v][c] = append(s.begins[v][c], m)
+			s.first[c] = true
 		}
 	}
+}
+
+// fold is how a view reads a byte: digits in either case, and both alphabets of base64.
+func fold(v view, c byte) byte {
+	switch {
+	case v == viewHex && 'A' <= c && c <= 'Z':
+		return c + 'a' - 'A'
+	case v == viewBase64 && c == '-':
+		return '+'
+	case v == viewBase64 && c == '_':
+		return '/'
+	}
+	return c
 }
 
 // feed takes the next bytes, and gives those that may be passed on. Once it
 // reports a leak, nothing more may be.
 func (s *leakScan) feed(b []byte) (clear []byte, leak bool) {
 	for i := 0; i < len(b); i++ {
-		if s.idle {
+		if s.idle() {
 			for i < len(b) && !s.first[b[i]] {
 				i++
 				s.at++
@@ -131,52 +154,65 @@ func (s *leakScan) feed(b []byte) (clear []byte, leak bool) {
 // rest is what was held back, when the stream has ended.
 func (s *leakScan) rest() []byte { return s.held }
 
+// idle reports whether no match has begun.
+func (s *leakScan) idle() bool {
+	return len(s.escape) == 0 && len(s.open[viewRaw]) == 0 && len(s.open[viewUnescaped]) == 0 &&
+		len(s.open[viewHex]) == 0 && len(s.open[viewBase64]) == 0
+}
+
 // step takes one byte.
 func (s *leakScan) step(c byte) (leak bool) {
 	at := s.at
 	s.at++
-	for _, m := range s.matchers {
-		switch m.view {
-		case viewRaw:
-			leak = m.push(c, at) || leak
-		case viewHex:
-			leak = m.push(lowerByte(c), at) || leak
-		case viewBase64:
-			leak = s.pushBase64(m, c, at) || leak
-		case viewUnescaped: // below
-		}
-	}
+	leak = s.push(viewRaw, c, at)
+	leak = s.push(viewHex, c, at) || leak
+	leak = s.pushBase64(c, at) || leak
 	leak = s.unescaped(c, at) || leak
 	s.last, s.breaks = c, s.breaks+1
 	if c != '\n' && c != '\r' {
 		s.breaks = 0
 	}
-	s.idle = len(s.escape) == 0 && s.earliest() == s.at
 	return leak
 }
 
-func lowerByte(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c + 'a' - 'A'
+// push shows a byte to the matchers of a view: to those whose match is open,
+// and to those that it begins one of.
+func (s *leakScan) push(v view, c byte, at int64) (leak bool) {
+	c = fold(v, c)
+	s.symbols++
+	still := s.open[v][:0]
+	for _, m := range s.open[v] {
+		leak = m.push(c, at) || leak
+		m.seen = s.symbols
+		if m.state > 0 {
+			still = append(still, m)
+		}
 	}
-	return c
+	for _, m := range s.begins[v][c] {
+		if m.seen == s.symbols {
+			continue // above
+		}
+		if leak = m.push(c, at) || leak; m.state > 0 {
+			still = append(still, m)
+		}
+	}
+	s.open[v] = still
+	return leak
 }
 
-// pushBase64 reads both alphabets as one, and passes over the end of a line,
-// but not over an empty one: the end of an event must not be held back.
-func (s *leakScan) pushBase64(m *matcher, c byte, at int64) bool {
-	switch c {
-	case '-':
-		c = '+'
-	case '_':
-		c = '/'
-	case '\r', '\n':
-		if s.breaks >= 2 || s.breaks == 1 && s.last == c {
+// pushBase64 passes over the end of a line, but not over an empty one: the end
+// of an event must not be held back.
+func (s *leakScan) pushBase64(c byte, at int64) bool {
+	if c != '\r' && c != '\n' {
+		return s.push(viewBase64, c, at)
+	}
+	if s.breaks >= 2 || s.breaks == 1 && s.last == c {
+		for _, m := range s.open[viewBase64] {
 			m.state = 0
 		}
-		return false
+		s.open[viewBase64] = s.open[viewBase64][:0]
 	}
-	return m.push(c, at)
+	return false
 }
 
 // unescaped decodes escapes, and shows what they stand for to the matchers of
@@ -187,7 +223,7 @@ func (s *leakScan) unescaped(c byte, at int64) (leak bool) {
 			s.escape, s.escapeAt = append(s.escape, c), at
 			return false
 		}
-		return s.show(c, at)
+		return s.push(viewUnescaped, c, at)
 	}
 	s.escape = append(s.escape, c)
 	value, state := decodeEscape(s.escape)
@@ -196,23 +232,14 @@ func (s *leakScan) unescaped(c byte, at int64) (leak bool) {
 		return false
 	case escapeWhole:
 		s.escape = s.escape[:0]
-		return s.show(value, s.escapeAt)
+		return s.push(viewUnescaped, value, s.escapeAt)
 	}
 	var pending [maxEscape]byte
 	n := copy(pending[:], s.escape)
 	s.escape = s.escape[:0]
-	leak = s.show(pending[0], s.escapeAt)
+	leak = s.push(viewUnescaped, pending[0], s.escapeAt)
 	for i := 1; i < n; i++ {
 		leak = s.unescaped(pending[i], s.escapeAt+int64(i)) || leak
-	}
-	return leak
-}
-
-func (s *leakScan) show(c byte, at int64) (leak bool) {
-	for _, m := range s.matchers {
-		if m.view == viewUnescaped {
-			leak = m.push(c, at) || leak
-		}
 	}
 	return leak
 }
@@ -264,8 +291,8 @@ func (s *leakScan) earliest() int64 {
 	if len(s.escape) > 0 {
 		at = s.escapeAt
 	}
-	for _, m := range s.matchers {
-		if m.state > 0 {
+	for _, open := range s.open {
+		for _, m := range open {
 			at = min(at, m.begun())
 		}
 	}
@@ -274,17 +301,18 @@ func (s *leakScan) earliest() int64 {
 
 // matcher finds one pattern in a stream (Knuth, Morris and Pratt).
 type matcher struct {
-	view    view
 	pattern string
 	fail    []int
 	state   int
 	// starts are where the last symbols came from, as many as the pattern has.
 	starts []int64
 	count  int
+	// seen is the symbol that an open match was shown last.
+	seen uint64
 }
 
-func newMatcher(v view, pattern string) *matcher {
-	m := &matcher{view: v, pattern: pattern, fail: make([]int, len(pattern)), starts: make([]int64, len(pattern))}
+func newMatcher(pattern string) *matcher {
+	m := &matcher{pattern: pattern, fail: make([]int, len(pattern)), starts: make([]int64, len(pattern))}
 	for i, k := 1, 0; i < len(pattern); i++ {
 		for k > 0 && pattern[i] != pattern[k] {
 			k = m.fail[k-1]
