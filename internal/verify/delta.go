@@ -211,18 +211,25 @@ func sameBytes(a, b io.Reader) (bool, error) {
 	const chunk = 64 << 10
 	left, right := make([]byte, chunk), make([]byte, chunk)
 	for {
-		n, errA := io.ReadFull(a, left)
-		m, errB := io.ReadFull(b, right)
-		if !bytes.Equal(left[:n], right[:m]) {
-			return false, nil
+		n, err := fill(a, left)
+		if err != nil {
+			return false, err
 		}
-		for _, err := range []error{errA, errB} {
-			if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-				return false, err
-			}
+		m, err := fill(b, right)
+		if err != nil || !bytes.Equal(left[:n], right[:m]) {
+			return false, err
 		}
-		if errA != nil || errB != nil {
+		if n < chunk {
 			return true, nil
 		}
 	}
+}
+
+// fill reads until the buffer is full or the stream ends.
+func fill(r io.Reader, buffer []byte) (int, error) {
+	n, err := io.ReadFull(r, buffer)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return n, err
 }

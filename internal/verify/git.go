@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"strings"
@@ -87,12 +88,11 @@ func (d delta) isBare(root *os.Root, dir string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	text := make([]byte, 64)
-	n, err := f.Read(text)
-	if err = f.Close(); err != nil {
+	text, err := io.ReadAll(io.LimitReader(f, 64))
+	if err = errors.Join(err, f.Close()); err != nil {
 		return false, err
 	}
-	start := strings.TrimSpace(string(text[:n]))
+	start := strings.TrimSpace(string(text))
 	return strings.HasPrefix(start, "ref:") || len(start) >= 40 && strings.Trim(start[:40], "0123456789abcdef") == "", nil
 }
 

@@ -55,6 +55,7 @@ func TestListsAgainstAModel(t *testing.T) {
 	piece := rapid.SampledFrom([]string{"a", "b", "ab", "*", "**", "a*", "*.go", "c.go"})
 	list := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(piece, 1, 3).Draw(t, "pattern"), "/") }), 0, 3)
 	content := rapid.SampledFrom([]string{"1", "2", "", "exec:1"})
+	scratch := t.TempDir()
 	rapid.Check(t, func(r *rapid.T) {
 		base := tidy(rapid.MapOfN(name, content, 0, 6).Draw(r, "base"))
 		tree := tidy(rapid.MapOfN(name, content, 0, 6).Draw(r, "tree"))
@@ -68,10 +69,7 @@ func TestListsAgainstAModel(t *testing.T) {
 			clean = clean && !denied
 			allowed = allowed && !denied && listedBy(whitelist, c.Path, false)
 		}
-		dir, err := os.MkdirTemp(t.TempDir(), "")
-		if err != nil {
-			r.Fatal(err)
-		}
+		dir := scratch + "/case"
 		s := verify.Subject{Base: plant(r, dir+"/base", base), Tree: plant(r, dir+"/tree", tree), Changes: changesOf(base, tree)}
 		s.Task = atom.Parameters{Whitelist: append([]string{}, whitelist...), Denylist: append([]string{}, denylist...)}
 		if v := judge(t, "scope::files-whitelist", s); v.Passed != allowed {
