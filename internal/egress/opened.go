@@ -127,8 +127,10 @@ func (o *opened) serve(ctx context.Context, inside *insideConn) {
 }
 
 func (o *opened) serveHTTP2(ctx context.Context, conn *tls.Conn) {
-	server := &http2.Server{MaxConcurrentStreams: maxStreams, IdleTimeout: o.proxy.limits.Idle}
-	server.ServeConn(conn, &http2.ServeConnOpts{
+	// An http.Server wants a listener and does not say when one connection has
+	// ended; this is what is under it.
+	server := &http2.Server{MaxConcurrentStreams: maxStreams, IdleTimeout: o.proxy.limits.Idle} //nolint:staticcheck // see above
+	server.ServeConn(conn, &http2.ServeConnOpts{                                                //nolint:staticcheck // see above
 		Context: ctx, BaseConfig: &http.Server{MaxHeaderBytes: o.proxy.limits.Header, ErrorLog: log.New(io.Discard, "", 0)},
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !o.begin() {

@@ -60,7 +60,7 @@ func (o *opened) one(ctx context.Context, c *client, inside *insideConn, head *h
 	}
 	r.Body = body
 	if !o.exchange(w, r) {
-		_ = inside.Conn.Close() // without TLS's last word: the answer is cut, and must look so
+		_ = inside.Close() // without TLS's last word: the answer is cut, and must look so
 		return false
 	}
 	finished := w.finish()

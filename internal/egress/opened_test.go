@@ -134,8 +134,8 @@ func (v *vault) raw(t testing.TB, protocols ...string) *tls.Conn {
 	return secure
 }
 
-// say sends a request as it is written and reads one answer.
-func (v *vault) say(t testing.TB, text string) (*http.Response, string) {
+// say sends a request as it is written and gives the status of one answer.
+func (v *vault) say(t testing.TB, text string) int {
 	t.Helper()
 	conn := v.raw(t)
 	_, _ = io.WriteString(conn, text)
@@ -144,12 +144,9 @@ func (v *vault) say(t testing.TB, text string) (*http.Response, string) {
 	if err != nil {
 		t.Fatalf("no answer: %v", err)
 	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		body = append(body, "\ncut: "+err.Error()...)
-	}
-	return resp, string(body)
+	_, _ = io.Copy(io.Discard, resp.Body) // cut or not
+	_ = resp.Body.Close()
+	return resp.StatusCode
 }
 
 func bothVersions(t *testing.T, test func(t *testing.T, http2 bool)) {
@@ -394,7 +391,9 @@ func TestEventsArriveAsTheyAreSent(t *testing.T) {
 
 // The credential stays with its host: a redirect is the client's to follow, as a request of its own.
 func TestARedirectIsNotFollowed(t *testing.T) {
-	v := newVault(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://evil.example/", 302) }, nil)
+	v := newVault(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://evil.example/", http.StatusFound)
+	}, nil)
 	resp, err := v.client(t, true).Get("https://example.com/user")
 	if err != nil {
 		t.Fatal(err)
@@ -517,8 +516,8 @@ func TestExpectContinue(t *testing.T) {
 	}
 	_ = resp.Body.Close()
 	// A request that is refused is not asked for its body.
-	denied, _ := v.say(t, "POST /elsewhere HTTP/1.1\r\nHost: example.com\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
-	if denied.StatusCode != 403 {
-		t.Errorf("have %d", denied.StatusCode)
+	code := v.say(t, "POST /elsewhere HTTP/1.1\r\nHost: example.com\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
+	if code != 403 {
+		t.Errorf("have %d", code)
 	}
 }
