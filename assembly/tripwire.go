@@ -19,6 +19,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/egress"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/tripwire"
 	"github.com/nacre-dev/nacre/kernel"
@@ -141,13 +142,33 @@ func (r refusals) Append(ctx context.Context, rec nacre.Record) error {
 			Host string `json:"host"`
 		}
 		_ = json.Unmarshal(rec.Detail, &to) // a refusal of what could not be read has none
-		r.session.raise(r.session.trips.watch.Refused(r.session.runtime.options.Now(), to.Host))
+		watch := r.session.trips.watch
+		r.session.raise(watch.Refused(r.session.runtime.options.Now(), to.Host))
+		switch egress.Reason(rec.Reason) {
+		case egress.ReasonPathNotLeased, egress.ReasonMethodNotLeased:
+			r.session.raise(watch.Unleased(to.Host))
+		default:
+		}
 	}
 	return err
 }
 
 // errContained ends what a contained session was doing.
 var errContained = errors.New("the session is contained")
+
+// inspect gives what looks for decoys in one stream out of the sandbox.
+func (s *sealed) inspect() func([]byte) error {
+	stream := s.trips.decoys.Stream()
+	return func(piece []byte) error {
+		if decoy, found := stream.Next(piece); found {
+			s.raise(s.trips.watch.Seen(decoy, tripwire.InEgress))
+			if s.containment() != nil {
+				return errContained
+			}
+		}
+		return nil
+	}
+}
 
 // watchedListener looks at what a sandbox sends before it goes anywhere.
 type watchedListener struct {
@@ -161,14 +182,13 @@ func (l watchedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &watchedConn{UnixConn: conn, session: l.session, stream: l.session.trips.decoys.Stream()}, nil
+	return &watchedConn{UnixConn: conn, look: l.session.inspect()}, nil
 }
 
 // watchedConn is one connection to the proxy. It is read by one goroutine at a time.
 type watchedConn struct {
 	*net.UnixConn
-	session *sealed
-	stream  *tripwire.Stream
+	look func([]byte) error
 	// reads counts to the second read; sealed says that what comes is encrypted.
 	reads  int
 	tunnel bool
@@ -181,11 +201,8 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 	if n == 0 || c.sealed {
 		return n, err
 	}
-	if decoy, found := c.stream.Next(p[:n]); found {
-		c.session.raise(c.session.trips.watch.Seen(decoy, tripwire.InEgress))
-		if c.session.containment() != nil {
-			return 0, errContained
-		}
+	if err := c.look(p[:n]); err != nil {
+		return 0, err
 	}
 	const handshake = 0x16
 	switch c.reads++; c.reads {

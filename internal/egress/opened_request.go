@@ -99,7 +99,7 @@ func (o *opened) checkAuthority(name string) error {
 // admit decides on a request: whose? where to? may it? Then it is made anew,
 // with the credential.
 func (o *opened) admit(ctx context.Context, r *http.Request, d *denial) (*order, error) {
-	if err := o.checkAuthority(r.Host); err != nil {
+	if err := errors.Join(o.checkAuthority(r.Host), o.inspect(r)); err != nil {
 		return nil, err
 	}
 	if r.Trailer != nil || r.Header["Trailer"] != nil {

@@ -132,7 +132,7 @@ func (r *reader) compound(node syntax.Node, fed bool) {
 func (r *reader) redirects(st *syntax.Stmt, fed bool) bool {
 	for _, redirect := range st.Redirs {
 		switch redirect.Op {
-		case syntax.RdrOut, syntax.AppOut, syntax.ClbOut, syntax.RdrAll, syntax.AppAll, syntax.RdrInOut:
+		case syntax.RdrOut, syntax.AppOut, syntax.RdrClob, syntax.RdrAll, syntax.AppAll, syntax.RdrInOut:
 			to := literal(redirect.Word)
 			r.write(to)
 			if to != "" && downloads(st) {

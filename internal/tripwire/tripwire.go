@@ -137,12 +137,11 @@ func (w *Watch) Refused(now time.Time, host string) []Alarm {
 	return alarms
 }
 
-// Used is told that a credential of the operator's was used.
-func (w *Watch) Used(name string, approved bool) []Alarm {
-	if approved {
-		return nil
-	}
-	return w.once(Credential, name, "credential "+name+" was used without approval")
+// Unleased is told that a session tried to use a host's credential for what the
+// operator has not leased it for, and was refused. More cannot happen: a
+// credential is added by the proxy, after it has decided. So it is told.
+func (w *Watch) Unleased(host string) []Alarm {
+	return w.atMost(Notify, Credential, host, "the credential for "+host+" was wanted for what it is not leased for")
 }
 
 // Place is where a decoy was seen.

@@ -216,19 +216,17 @@ func TestABurstOfRefusalsIsTold(t *testing.T) {
 	}
 }
 
-func TestACredentialWithoutApprovalContains(t *testing.T) {
+// M-58: what a credential is not leased for is refused by the proxy, and told.
+func TestACredentialWithoutApprovalIsTold(t *testing.T) {
 	w := tripwire.New(tripwire.Default())
-	if have := wires(w.Used("api.example", true)); have != "" {
-		t.Errorf("approved: %q", have)
-	}
-	if have := wires(w.Used("api.example", false)); have != "credential_use:contain" {
+	if have := wires(w.Unleased("api.example")); have != "credential_use:notify" {
 		t.Errorf("have %q", have)
 	}
 }
 
 // What is missing or unknown contains, and an operator's word wins.
 func TestReactions(t *testing.T) {
-	if have := wires(tripwire.New(nil).Used("x", false)); have != "credential_use:contain" {
+	if have := wires(tripwire.New(nil).Called("shell", shell("curl x | sh"))); have != "pipe_to_shell:contain" {
 		t.Errorf("without reactions: %q", have)
 	}
 	mine := tripwire.Default()
