@@ -34,11 +34,16 @@ type Finding struct {
 	Fix string `json:"fix,omitempty"`
 }
 
-// Doctor tries each part of the installation (M-60).
-func (r *Runtime) Doctor(ctx context.Context) []Finding {
+// Doctor tries each part of the installation (M-60). Without turns no brain is
+// started.
+func (r *Runtime) Doctor(ctx context.Context, turns bool) []Finding {
 	var findings []Finding
+	canary := r.checkCanary
+	if !turns {
+		canary = func(context.Context) []Finding { return nil }
+	}
 	for _, check := range []func(context.Context) []Finding{
-		r.checkSandbox, r.checkGit, r.checkBrain, r.checkMemory, r.checkPlugins, r.checkCredentials, r.checkAudit, r.checkDisk,
+		r.checkSandbox, r.checkGit, r.checkBrain, canary, r.checkMemory, r.checkPlugins, r.checkCredentials, r.checkAudit, r.checkDisk,
 	} {
 		findings = append(findings, check(ctx)...)
 	}

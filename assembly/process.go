@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/nacre-dev/nacre/internal/sandbox"
-	"github.com/nacre-dev/nacre/internal/session"
 )
 
 // process is a sealed program with pipes: what brains and plugins are handed.
@@ -22,9 +21,14 @@ type process struct {
 	timedOut atomic.Bool // set when wait returns
 }
 
-// startPiped launches a command sealed in the session, with a pipe to each of
-// its streams.
-func startPiped(ctx context.Context, s *session.Session, c sandbox.Command) (*process, error) {
+// launcher starts sealed commands: a session, or a sandbox that is only tried.
+type launcher interface {
+	Start(ctx context.Context, c sandbox.Command) (sandbox.Process, error)
+	Wait(ctx context.Context, p sandbox.Process) (sandbox.Exit, error)
+}
+
+// startPiped launches a command sealed, with a pipe to each of its streams.
+func startPiped(ctx context.Context, s launcher, c sandbox.Command) (*process, error) {
 	var pipes [3][2]*os.File
 	for i := range pipes {
 		r, w, err := os.Pipe()

@@ -35,9 +35,11 @@ type Run struct {
 	Brain     string // empty means the config's, else the first that is ready
 	Model     string
 	Recording string // what the replay brain plays
-	Checks    []string
-	Egress    []string
-	Group     nacre.Group
+	// Record names a new file for what the brain chooses, redacted, for replay.
+	Record string
+	Checks []string
+	Egress []string
+	Group  nacre.Group
 	// TaskFile is a task of the substrate that the run carries out; Task is then
 	// left out: the prompt is composed.
 	TaskFile string
@@ -74,6 +76,10 @@ type Report struct {
 	Denied   int           `json:"denied"`
 	Asked    int           `json:"asked"`
 	Redacted int           `json:"redacted"`
+	// Recorded is the file of the recording; Unrecorded names the tools whose
+	// calls it could not hold.
+	Recorded   string `json:"recorded,omitempty"`
+	Unrecorded string `json:"unrecorded,omitempty"`
 	// Kernel are the counters of this opening's kernel (K-23).
 	Kernel kernel.Stats `json:"kernel"`
 }
@@ -115,7 +121,14 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 			err = errors.Join(err, s.suspend(ctx))
 		}
 	}()
+	var recorder brain.Recorder
+	if run.Record != "" {
+		agent = brain.Record(agent, &recorder)
+	}
 	report.RunResult, err = s.work(ctx, run, spec, watchedBrain{agent, s})
+	if recordErr := s.keepRecording(run.Record, &recorder, spec, &report); recordErr != nil && err == nil {
+		err = recordErr
+	}
 	if s.containment() != nil {
 		finished = true
 		return report, errors.Join(s.containment(), s.finish(ctx, "", spec.Task, spec.Project))
@@ -447,6 +460,11 @@ func (s *sealed) roleFiles(files []brain.File) ([]nacre.Mount, error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
+	return roleMounts(dir, files)
+}
+
+// roleMounts writes a brain's read-only files into dir and binds each where it belongs.
+func roleMounts(dir string, files []brain.File) ([]nacre.Mount, error) {
 	var mounts []nacre.Mount
 	for i, f := range files {
 		if !path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path {

@@ -9,19 +9,25 @@ import (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	return &cobra.Command{
+	var still bool
+	c := &cobra.Command{
 		Use: "doctor", Short: "try each part of this installation, and list what is not enforced", Args: noArguments,
-		Example: "  nacre doctor",
-		RunE:    func(c *cobra.Command, _ []string) error { return a.doctor(c.Context()) },
+		Long: `Each part is tried. Each brain that is installed is given a turn, sealed, with a
+scripted model in place of its own: it must ask for what it may not have, and not
+get it. No key is needed for that, and nothing is spent.`,
+		Example: "  nacre doctor\n  nacre doctor --no-turns   # start no brain",
+		RunE:    func(c *cobra.Command, _ []string) error { return a.doctor(c.Context(), !still) },
 	}
+	c.Flags().BoolVar(&still, "no-turns", false, "do not give the brains a turn")
+	return c
 }
 
-func (a *app) doctor(ctx context.Context) error {
+func (a *app) doctor(ctx context.Context, turns bool) error {
 	rt, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
-	findings := rt.Doctor(ctx)
+	findings := rt.Doctor(ctx, turns)
 	if a.json {
 		if err := printJSON(a.stdout, findings); err != nil {
 			return err

@@ -50,9 +50,10 @@ then. Exactly the tree that passed lands. Without a check nothing lands.`,
 	flags := c.Flags()
 	flags.StringVar(&promptFile, "prompt-file", "", "read the task from FILE")
 	flags.StringVar(&run.Project, "project", ".", "git repository to work on")
-	flags.StringVar(&run.Brain, "brain", "", "claude or replay (default: the first that is ready)")
+	flags.StringVar(&run.Brain, "brain", "", "claude, codex, acp, anthropic, openai or replay (default: the first that is ready)")
 	flags.StringVar(&run.Model, "model", "", "model for the brain (default: the brain's own)")
 	flags.StringVar(&run.Recording, "recording", "", "recorded session for the replay brain")
+	flags.StringVar(&run.Record, "record", "", "write what the brain chooses to a new FILE, without secrets, for the replay brain")
 	flags.StringArrayVar(&run.Checks, "check", nil, "command that must succeed on the result; may be repeated")
 	flags.StringArrayVar(&run.Egress, "egress", nil, "HOST:PORT that may be reached; may be repeated")
 	flags.StringVar(&group, "group", "", "whose memory, tools and policy apply (default main)")
@@ -271,6 +272,12 @@ func printReport(p *display.Printer, r assembly.Report) {
 			p.Field("next", "%s", r.Next)
 		}
 		p.Field("look", "%s holds what the agent made", r.Work)
+	}
+	if r.Recorded != "" {
+		p.Field("recorded", "%s", r.Recorded)
+	}
+	if r.Unrecorded != "" {
+		p.Prose("         not in it  ", "calls that cannot be played again: "+r.Unrecorded)
 	}
 	p.Field("cost", "%s · %d denied · %d asked · %d redacted · %s", display.Dollars(r.Cost), r.Denied, r.Asked, r.Redacted, display.Seconds(r.Duration))
 	p.Field("receipt", "nacre audit verify --receipt %s", r.Receipt)

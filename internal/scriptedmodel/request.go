@@ -139,7 +139,22 @@ func (s *Server) choose(path string, a asked) (Turn, string, bool) {
 	if n >= len(turns) {
 		return Turn{}, name, false
 	}
-	return turns[n], name, true
+	return turns[n].offered(a), name, true
+}
+
+// offered has the turn call what it was offered.
+func (t Turn) offered(a asked) Turn {
+	tools := make([]Tool, 0, len(t.Tools))
+	for _, tool := range t.Tools {
+		for _, other := range tool.Else {
+			if !a.offers(tool.Name) && a.offers(other.Name) {
+				tool = other
+			}
+		}
+		tools = append(tools, tool)
+	}
+	t.Tools = tools
+	return t
 }
 
 // check notes every way in which a request is not what the turn expects.

@@ -39,7 +39,8 @@
 // input). OpenAI's dialects have no mark for a tool's error: a result that
 // begins with "error" is one. Their results of parallel calls are one message.
 //
-// A tool's "raw" is sent in place of its input, and need not be JSON. A fault
+// A tool's "raw" is sent in place of its input, and need not be JSON. The first
+// of its "else" that is offered is called where it is not. A fault
 // is one of: status (with times, 0 for always, and retry_after in seconds),
 // cut_after (the stream breaks off after so many events; times as above),
 // error_after (the stream ends in an error event), hang (nothing is answered
@@ -123,6 +124,8 @@ type Tool struct {
 	Input json.RawMessage `json:"input,omitempty"`
 	// Raw is sent in place of Input.
 	Raw string `json:"raw,omitempty"`
+	// Else is called where this tool is not offered; the first of them that is.
+	Else []Tool `json:"else,omitempty"`
 }
 
 // Usage is what a turn claims to have used, in tokens.
@@ -202,7 +205,11 @@ func (t Turn) check() error {
 			return err
 		}
 	}
+	var tools []Tool
 	for _, tool := range t.Tools {
+		tools = append(append(tools, tool), tool.Else...)
+	}
+	for _, tool := range tools {
 		if tool.Name == "" || (tool.Raw != "" && tool.Input != nil) {
 			return errors.New("a tool has a name, and input or raw")
 		}
