@@ -82,14 +82,10 @@ func (v variant) options(t testing.TB, stateDir string) container.Options {
 
 func (v variant) address(t testing.TB) string {
 	t.Helper()
-	socket := os.Getenv(v.socket)
-	if socket == "" {
-		testpeer.Missing(t, v.socket+" does not name the socket of a running "+v.engine)
+	if v.runtime != "" {
+		testpeer.Engine(t, "NACRE_RUNSC")
 	}
-	if v.runtime != "" && os.Getenv("NACRE_RUNSC") == "" {
-		testpeer.Missing(t, "NACRE_RUNSC does not name a gVisor that "+v.engine+" has as its runtime runsc")
-	}
-	return socket
+	return testpeer.Engine(t, v.socket)
 }
 
 // testImage makes an image of busybox, and returns its id. changes are what

@@ -25,9 +25,10 @@ const maxMounts = 512
 // plan is the posture as PID 1 carries it out, with the mount trees it inherits.
 type plan struct {
 	inside.Plan
-	trees   []*os.File
-	sources *Sources
-	null    *os.File
+	confined inside.Confined
+	trees    []*os.File
+	sources  *Sources
+	null     *os.File
 }
 
 func (p *plan) close() {

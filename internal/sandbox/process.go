@@ -84,17 +84,20 @@ func (p *process) end(cause int32) {
 	_ = p.cmd.Process.Kill() // an error says that it has ended
 }
 
-// handshake hands over the plan and waits until the agent runs.
-func (p *process) handshake(plan inside.Plan) error {
+// propose hands over the plan, so that PID 1 begins.
+func (p *process) propose(plan inside.Plan) error {
 	if err := p.control.SetDeadline(time.Now().Add(startTimeout)); err != nil {
 		return err
 	}
-	if err := inside.Send(p.control, plan); err != nil {
-		return err
-	}
+	return inside.Send(p.control, plan)
+}
+
+// release lets the agent start and waits until it runs.
+func (p *process) release(confined inside.Confined) error {
+	sendErr := inside.Send(p.control, confined) // PID 1 may have ended, and said why
 	var report inside.Report
 	if err := inside.Receive(p.control, &report); err != nil {
-		return fmt.Errorf("start: %w", err)
+		return fmt.Errorf("start: %w", errors.Join(sendErr, err))
 	}
 	if report.Exec {
 		return &ExecError{printable(report.Error), syscall.Errno(report.Errno)}

@@ -119,7 +119,7 @@ func (n *Native) Start(ctx context.Context, c Command) (Process, error) {
 		return nil, n.diagnose(err)
 	}
 	stop := context.AfterFunc(ctx, func() { p.end(endedByContext) })
-	if err := p.handshake(plan.Plan); err != nil {
+	if err := p.release(plan.confined); err != nil {
 		stop()
 		err = p.failed(ctx, err)
 		var own *ExecError
@@ -144,7 +144,8 @@ func (n *Native) diagnose(err error) error {
 	return fmt.Errorf("sandbox: %w", err)
 }
 
-// launch starts PID 1 and puts it where limits hold, before it knows its plan.
+// launch starts PID 1 with its plan, and puts it where limits hold while it
+// builds its root: entering a group can take as long as that.
 func (n *Native) launch(p *process, c Command, plan *plan) error {
 	ours, theirs, err := controlPair()
 	if err != nil {
@@ -161,9 +162,17 @@ func (n *Native) launch(p *process, c Command, plan *plan) error {
 		_ = ours.Close()
 		return explain(err)
 	}
-	if err := n.confine(p, c, plan); err != nil {
+	err = p.propose(plan.Plan)
+	if err == nil {
+		err = n.confine(p, c, plan)
+	}
+	if err != nil {
 		_ = p.cmd.Process.Kill() // it may be gone already
 		_ = p.cmd.Wait()
+		var report inside.Report
+		if inside.Receive(ours, &report) == nil && report.Error != "" { // it ended by itself, and this is why
+			err = errors.New(printable(report.Error))
+		}
 		p.clean()
 		return err
 	}
@@ -179,7 +188,7 @@ func (n *Native) confine(p *process, c Command, plan *plan) error {
 	}
 	p.group = group
 	if !group.limitsMemory() {
-		plan.Agent.Limits.Data = uint64(p.limits.Memory)
+		plan.confined.Data = uint64(p.limits.Memory)
 	}
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte(oomScore), 0) // a preference only
 	if n.options.StateDir == "" {

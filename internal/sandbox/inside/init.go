@@ -34,7 +34,7 @@ func runInit(trees string) error {
 	if err := Receive(control, &plan); err != nil {
 		return fmt.Errorf("plan: %w", err)
 	}
-	agent, err := prepare(plan)
+	agent, err := prepare(&plan, control)
 	if err != nil {
 		return Send(control, Report{Error: err.Error()})
 	}
@@ -60,10 +60,11 @@ func exitWithHost(control io.Reader) {
 }
 
 // prepare does all that needs PID 1's powers, starts the agent's last stage,
-// which waits, and then gives the powers up.
-func prepare(plan Plan) (*stage, error) {
+// which waits, and then gives the powers up. The root is built while the host puts
+// PID 1 where its limits hold; nothing of the agent's starts before it has.
+func prepare(plan *Plan, control io.Reader) (*stage, error) {
 	limits := openNamespaceLimits()
-	root, err := openRoot(plan)
+	root, err := openRoot(*plan)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,12 @@ func prepare(plan Plan) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	agent, err := startStage(plan)
+	var confined Confined
+	if err := Receive(control, &confined); err != nil {
+		return nil, fmt.Errorf("limits: %w", err)
+	}
+	plan.Agent.Limits.Data = confined.Data
+	agent, err := startStage(*plan)
 	if err != nil {
 		return nil, err
 	}

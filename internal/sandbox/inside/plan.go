@@ -38,6 +38,12 @@ type Plan struct {
 	Agent        Agent
 }
 
+// Confined follows the plan, when PID 1 is where its limits hold: the agent may start.
+type Confined struct {
+	// Data is the limit of each process's memory, where no group limits their sum.
+	Data uint64
+}
+
 // Agent is what the last stage applies to itself.
 type Agent struct {
 	Argv, Env []string
