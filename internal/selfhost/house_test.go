@@ -220,8 +220,8 @@ func (h *house) landed(t *testing.T, s said, base string) report {
 func (h *house) verified(t *testing.T, r report, tree string) {
 	t.Helper()
 	records := h.records(t, r.Session, nacre.KindVerify)
-	if len(records) != len(r.Checks) || len(records) == 0 {
-		t.Errorf("have %d verify records for %d checks", len(records), len(r.Checks))
+	if len(records) != len(r.Checks)+len(r.Atoms) || len(records) == 0 {
+		t.Errorf("have %d verify records for %d checks and %d atoms", len(records), len(r.Checks), len(r.Atoms))
 	}
 	for _, e := range records {
 		var detail struct{ Tree string }

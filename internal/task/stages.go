@@ -28,6 +28,8 @@ type worktree struct {
 	Tree    string         `json:"tree"`
 	Changes []nacre.Change `json:"changes"`
 	Left    []string       `json:"left"`
+	// Skipped are the paths of Left.
+	Skipped []string `json:"skipped,omitempty"`
 	// Refused says why what came back cannot be taken at all.
 	Refused string `json:"refused,omitempty"`
 }
@@ -120,6 +122,7 @@ func (r *run) snapshot(ctx context.Context, base baseline) (worktree, error) {
 	work := worktree{Tree: string(tree), Changes: listed(changes)}
 	for _, skipped := range changes.Skipped {
 		work.Left = append(work.Left, skipped.Path+": "+skipped.Reason)
+		work.Skipped = append(work.Skipped, skipped.Path)
 	}
 	return work, nil
 }
@@ -130,7 +133,7 @@ func (r *run) verify(ctx context.Context, base baseline, on repo.Commit, result 
 	if err != nil {
 		return verification{}, err
 	}
-	return r.examine(ctx, project, on, verify.Subject{Report: []byte(result.Report)}, result.Tree)
+	return r.examine(ctx, project, on, verify.Subject{Report: []byte(result.Report), Left: r.skipped}, result.Tree)
 }
 
 // verifyMerged is pass 2: the same of the tree that would land, on its target.
@@ -139,7 +142,7 @@ func (r *run) verifyMerged(ctx context.Context, base baseline, merged mergedTree
 	if err != nil {
 		return verification{}, err
 	}
-	return r.examine(ctx, project, repo.Commit(merged.Target), verify.Subject{Report: []byte(result.Report), Merged: true}, merged.Tree)
+	return r.examine(ctx, project, repo.Commit(merged.Target), verify.Subject{Report: []byte(result.Report), Left: r.skipped, Merged: true}, merged.Tree)
 }
 
 // examine holds a tree against the order's atoms, and then runs every check on

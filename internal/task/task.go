@@ -100,6 +100,8 @@ type run struct {
 	Parts
 	spec Spec
 	w    *engine.Run
+	// skipped are paths of the agent's work that cannot land.
+	skipped []string
 	// denied is the refusal that ended the conversation.
 	denied string
 }
@@ -164,7 +166,7 @@ func (r *run) walk() (nacre.RunResult, error) {
 	if err != nil {
 		return nacre.RunResult{}, err
 	}
-	result.Tree, result.Changes, result.Left = work.Tree, work.Changes, work.Left
+	result.Tree, result.Changes, result.Left, r.skipped = work.Tree, work.Changes, work.Left, work.Skipped
 	if err := r.pause("returned", nacre.StageReturned, result); err != nil {
 		return nacre.RunResult{}, err
 	}
