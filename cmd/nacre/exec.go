@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -16,6 +17,10 @@ import (
 	"github.com/nacre-dev/nacre/internal/display"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 )
+
+// startGCPercent while a session opens; the garbage collector would take a core
+// from it for nothing.
+const startGCPercent = 800
 
 func (a *app) execCommand() *cobra.Command {
 	var e assembly.Exec
@@ -86,8 +91,10 @@ func (a *app) exec(ctx context.Context, e assembly.Exec, quiet bool) error {
 	}
 	status := a.status()
 	started := false
+	percent := debug.SetGCPercent(startGCPercent) // until the command runs: what starting allocates is small
 	e.Started = func(info assembly.SessionInfo) {
 		started = true
+		debug.SetGCPercent(percent)
 		if !quiet {
 			status.started(info)
 		}
