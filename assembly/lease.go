@@ -28,7 +28,7 @@ const (
 func trustVariables() []string {
 	return []string{
 		"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "CARGO_HTTP_CAINFO",
-		"PIP_CERT", "AWS_CA_BUNDLE", "DENO_CERT",
+		"PIP_CERT", "AWS_CA_BUNDLE", "DENO_CERT", "npm_config_cafile",
 	}
 }
 
