@@ -88,6 +88,8 @@ type RunResult struct {
 	Checks []CheckResult `json:"checks,omitempty"`
 	// Atoms are the verdicts on the tree that was verified last.
 	Atoms []AtomResult `json:"atoms,omitempty"`
+	// Passed says that all that was looked at of that tree held.
+	Passed bool `json:"passed"`
 	// Verified is the strength of the weakest verdict on what the work does,
 	// where all of them held; empty where nothing judged that (M-50).
 	Verified string `json:"verified,omitempty"`
@@ -98,6 +100,9 @@ type RunResult struct {
 	// Brain is how the conversation ended: "done", or a class of failure.
 	Brain  string `json:"brain"`
 	Landed bool   `json:"landed"`
+	// Delivered says that a role that changes nothing returned a report that
+	// was verified: there is nothing to land.
+	Delivered bool `json:"delivered,omitempty"`
 	// Reason says why nothing landed, and Next the command that helps.
 	Reason string `json:"reason,omitempty"`
 	Next   string `json:"next,omitempty"`

@@ -66,7 +66,7 @@ func (s *sealed) account(ctx context.Context, spec task.Spec, result nacre.RunRe
 	end := ledger.End{
 		Status: ledger.Failed, Summary: result.Reason, CostMicroUSD: result.Cost, Outcome: outcomeOf(result),
 	}
-	if result.Verified != "" {
+	if result.Passed {
 		end.Status = ledger.Done
 	}
 	if end.Summary == "" {
@@ -85,7 +85,7 @@ func (s *sealed) account(ctx context.Context, spec task.Spec, result nacre.RunRe
 	switch {
 	case result.Landed:
 		return s.settleRow(ctx, l, order, ledger.Merged, "")
-	case end.Status == ledger.Done && result.Next == "": // what can be taken by hand is not rejected
+	case end.Status == ledger.Done && !result.Delivered && result.Next == "": // what can be taken by hand is not rejected
 		return s.settleRow(ctx, l, order, ledger.Rejected, result.Reason)
 	}
 	return nil

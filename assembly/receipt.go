@@ -20,8 +20,11 @@ func (s *sealed) suspend(ctx context.Context) error { return s.close(ctx, "inter
 // chain, not from what the run says of itself.
 func (s *sealed) conclude(ctx context.Context, report Report, spec task.Spec) (Report, error) {
 	outcome := "not landed"
-	if report.Landed {
+	switch {
+	case report.Landed:
 		outcome = "landed"
+	case report.Delivered:
+		outcome = "delivered"
 	}
 	chains := s.Chains()
 	if err := s.tidy(&report); err != nil {
@@ -50,7 +53,7 @@ func (s *sealed) conclude(ctx context.Context, report Report, spec task.Spec) (R
 // person to look at, until the session's next run.
 func (s *sealed) tidy(report *Report) error {
 	work := filepath.Join(s.Dir(), task.WorkDir)
-	if !report.Landed {
+	if !report.Landed && !report.Delivered {
 		report.Work = work
 		return nil
 	}
@@ -63,6 +66,9 @@ func (s *sealed) tidy(report *Report) error {
 
 func verdicts(result nacre.RunResult) []audit.ReceiptVerdict {
 	var list []audit.ReceiptVerdict
+	for _, a := range result.Atoms {
+		list = append(list, audit.ReceiptVerdict{Check: a.Capability, Passed: a.Passed, Tree: result.Tree, Detail: a.Strength})
+	}
 	for _, c := range result.Checks {
 		list = append(list, audit.ReceiptVerdict{Check: c.Command, Passed: c.Passed(), Tree: result.Tree, Detail: c.Strength})
 	}

@@ -127,7 +127,7 @@ func (a *app) run(ctx context.Context, run assembly.Run, metrics string) error {
 		return nil
 	case report.TimedOut:
 		return &exitError{code: exitTimeout}
-	case !report.Landed:
+	case !report.Landed && !report.Delivered:
 		return &exitError{code: exitFailed}
 	}
 	return nil
@@ -264,9 +264,12 @@ func printReport(p *display.Printer, r assembly.Report) {
 		p.Field("next", "nacre task %s", nextOf(r))
 		return
 	}
-	if r.Landed {
+	switch {
+	case r.Delivered:
+		p.Prose("report   ", r.RunResult.Report)
+	case r.Landed:
 		p.Field("merged", "%s %.7s → %.7s", r.Branch, r.Base, r.Commit)
-	} else {
+	default:
 		p.Prose("not merged", r.Reason)
 		if r.Next != "" {
 			p.Field("next", "%s", r.Next)

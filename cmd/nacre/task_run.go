@@ -163,6 +163,8 @@ func outcome(e ended) string {
 	switch {
 	case e.err != nil:
 		return e.Error
+	case e.Report.Delivered:
+		return "delivered its report"
 	case e.Report.Landed:
 		return fmt.Sprintf("landed %.7s", e.Report.Commit)
 	}
@@ -178,7 +180,7 @@ func (a *app) tellTasks(ctx context.Context, results []ended) error {
 		switch {
 		case e.err != nil:
 			worst = max(worst, codeOf(e.err))
-		case !e.Report.Landed:
+		case !e.Report.Landed && !e.Report.Delivered:
 			worst = max(worst, exitFailed)
 		}
 	}

@@ -184,6 +184,10 @@ func (r *run) walk() (nacre.RunResult, error) {
 		result.Reason = failed
 		return r.finish(result)
 	}
+	if len(result.Changes) == 0 {
+		result.Delivered = true
+		return r.finish(result)
+	}
 	if err := r.merge(base, &result); err != nil {
 		return nacre.RunResult{}, err
 	}
@@ -204,7 +208,7 @@ func (r *run) refuse(result *nacre.RunResult, talk conversation, work worktree) 
 		return "the agent asks: " + result.Question
 	case work.Refused != "":
 		return work.Refused
-	case len(result.Changes) == 0:
+	case len(result.Changes) == 0 && !r.readsOnly():
 		return "nothing was changed"
 	case len(r.spec.Checks) == 0 && !r.judged():
 		return "no check was named, so nothing is verified: add --check COMMAND"
@@ -217,11 +221,17 @@ func (r *run) judged() bool {
 	return r.spec.Order != nil && slices.ContainsFunc(r.spec.Order.Atoms, func(a atom.Atom) bool { return a.Verify.Handler != "" })
 }
 
+// readsOnly tells whether the order's atoms let nothing be written.
+func (r *run) readsOnly() bool {
+	return r.spec.Order != nil && slices.ContainsFunc(r.spec.Order.Atoms, func(a atom.Atom) bool { return a.OS.Confined && len(a.OS.Writable) == 0 })
+}
+
 // take keeps what was found of the tree that was verified last, and says what
 // did not hold.
 func take(result *nacre.RunResult, v verification) (failed string) {
 	result.Checks, result.Atoms, result.Verified = v.Checks, v.Atoms, ""
-	if failed = v.failed(); failed == "" {
+	failed = v.failed()
+	if result.Passed = failed == ""; result.Passed {
 		result.Verified = v.strength()
 	}
 	return failed
@@ -281,8 +291,11 @@ func (r *run) finish(result nacre.RunResult) (nacre.RunResult, error) {
 	result.Cost = r.Spent()
 	return step(r, "record", func(ctx context.Context) (nacre.RunResult, error) {
 		outcome := "not landed"
-		if result.Landed {
+		switch {
+		case result.Landed:
 			outcome = "landed"
+		case result.Delivered:
+			outcome = "delivered"
 		}
 		detail := map[string]any{"base": result.Base, "tree": result.Tree, "commit": result.Commit, "files": len(result.Changes), "cost_microusd": result.Cost}
 		if err := r.record(ctx, nacre.Record{Kind: nacre.KindOutcome, Outcome: outcome, Reason: result.Reason}, detail); err != nil {
