@@ -1,6 +1,10 @@
 package compat_test
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/nacre-dev/nacre/internal/egress"
+)
 
 // cases are all rows of the table.
 func cases() []testCase {
@@ -51,7 +55,7 @@ func packageCases() []testCase {
 			testCase{name: "go mod download", script: goModule + "GOPROXY=https://goproxy.compat.test go mod download -json", want: `"Version": "v1.0.0"`},
 			testCase{name: "go mod download from a proxy that is not listed", denied: true, script: goModule + "GOPROXY=https://elsewhere.test go mod download", want: "Denied by nacre: not_listed; ask for --egress elsewhere.test:443"}),
 		fill("apt", "apt-get", "apt",
-			testCase{name: "apt-get update and download over https", script: "sh apt.sh https", want: "dep works"},
+			testCase{name: "apt-get update and download over https", refusal: egress.ReasonPath, script: "sh apt.sh https", want: "dep works"},
 			testCase{name: "apt-get update and download over http", script: "sh apt.sh http", want: "dep works"},
 			testCase{name: "apt-get update from a host that is not listed", denied: true, script: "sed -i s/apt.compat.test/elsewhere.test/ apt.sh; sh apt.sh https; r=$?; sed -i s/elsewhere.test/apt.compat.test/ apt.sh; exit $r", want: "not_listed"}),
 	)
@@ -98,12 +102,12 @@ func languageCases() []testCase {
 			testCase{name: "urllib POST", script: "python3 client.py post https://www.compat.test/upload", want: "1048576 bytes"},
 			testCase{name: "urllib GET over plain http", script: "python3 client.py get http://www.compat.test/hello", want: "hello"},
 			testCase{name: "http.client through set_tunnel", script: "python3 client.py tunnel www.compat.test", want: "hello"},
-			testCase{name: "websocket over TLS", script: "python3 client.py websocket www.compat.test", want: "echo three"},
+			testCase{name: "websocket over TLS", refusal: egress.ReasonUpgrade, script: "python3 client.py websocket www.compat.test", want: "echo three"},
 			testCase{name: "urllib GET of a host that is not listed", denied: true, script: "python3 client.py get https://elsewhere.test/", want: "Denied by nacre: not_listed; ask for --egress elsewhere.test:443"}),
 		fill("Node", "node", "www",
 			testCase{name: "https over CONNECT", script: "node client.js connect https://www.compat.test/hello", want: "hello"},
 			testCase{name: "fetch with NODE_USE_ENV_PROXY=1", script: "NODE_USE_ENV_PROXY=1 node client.js fetch https://www.compat.test/hello", want: "200 hello", unless: oldNode, because: becauseOld},
-			testCase{name: "WebSocket with NODE_USE_ENV_PROXY=1", script: "NODE_USE_ENV_PROXY=1 node client.js websocket wss://www.compat.test/socket", want: "echo three", unless: oldNode, because: becauseOld},
+			testCase{name: "WebSocket with NODE_USE_ENV_PROXY=1", refusal: egress.ReasonUpgrade, script: "NODE_USE_ENV_PROXY=1 node client.js websocket wss://www.compat.test/socket", want: "echo three", unless: oldNode, because: becauseOld},
 			testCase{name: "https over CONNECT to a host that is not listed", denied: true, script: "node client.js connect https://elsewhere.test/", want: "403 Denied by nacre: not_listed; ask for --egress elsewhere.test:443"}),
 		fill("Go net/http", "goclient", "www",
 			testCase{name: "GET, HTTP/2", script: "goclient GET https://www.compat.test/hello", want: "HTTP/2.0 200 hello"},

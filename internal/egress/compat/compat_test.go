@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nacre-dev/nacre/internal/egress"
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
@@ -57,7 +58,9 @@ type results struct {
 	cells    map[string]string
 }
 
-func (r *results) set(c testCase, text string) { r.cells[c.client+"\x00"+c.name] = text }
+func (r *results) set(c testCase, text string) { r.cells[c.key()] = text }
+
+func (c testCase) key() string { return fmt.Sprint(c.client, "\x00", c.name, "\x00", c.onBench) }
 
 // M-24: the tools people use work inside as they do outside, for the hosts that are listed, and for no others.
 func TestCompatibility(t *testing.T) {
@@ -65,23 +68,14 @@ func TestCompatibility(t *testing.T) {
 		t.Fatalf("no sandbox here: %v\n%s", err, out)
 	}
 	upstream := newServers(t)
-	b := newBench(t, upstream)
-	r := &results{b.versions(t), map[string]string{}}
+	passed, opened := newBench(t, upstream), newBench(t, upstream)
+	opened.openAll(t)
+	r := &results{versions: passed.versions(t), cells: map[string]string{}}
 	for i, c := range cases() {
-		t.Run(c.client+"/"+c.name, func(t *testing.T) {
-			r.set(c, "skip: "+c.program+" is not installed")
-			if r.versions[c.program] == "" {
-				testpeer.Missing(t, c.program+" is not installed where the sandbox sees it")
-			}
-			if b.leavesOut(c) {
-				r.set(c, "skip: "+c.because)
-				t.Skip(c.because)
-			}
-			r.set(c, "FAILS")
-			b.run(t, fmt.Sprintf("case-%d", i), c)
-			if !t.Failed() {
-				r.set(c, c.expected())
-			}
+		t.Run(c.client+"/"+c.name, func(t *testing.T) { r.play(t, passed, fmt.Sprintf("case-%d", i), c) })
+		t.Run("opened host/"+c.client+"/"+c.name, func(t *testing.T) {
+			c.opened = c.needsTLS()
+			r.play(t, opened, fmt.Sprintf("opened-%d", i), c)
 		})
 	}
 	table := r.table(cases())
@@ -90,6 +84,25 @@ func TestCompatibility(t *testing.T) {
 		if err := writeDocument(table); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// play runs a case and notes what became of it.
+func (r *results) play(t *testing.T, b *bench, session string, c testCase) {
+	t.Helper()
+	c.onBench = b.opened
+	r.set(c, "skip: "+c.program+" is not installed")
+	if r.versions[c.program] == "" {
+		testpeer.Missing(t, c.program+" is not installed where the sandbox sees it")
+	}
+	if b.leavesOut(c) {
+		r.set(c, "skip: "+c.because)
+		t.Skip(c.because)
+	}
+	r.set(c, "FAILS")
+	b.run(t, session, c)
+	if !t.Failed() {
+		r.set(c, c.expected())
 	}
 }
 
@@ -105,10 +118,23 @@ type testCase struct {
 	script, want string
 	// unless is a shell test inside that, when it holds, leaves the case out, and why.
 	unless, because string
+	// opened says that a credential is for the host, so that its TLS is opened, and
+	// onBench that the operator has such credentials. What is refused there, and
+	// there alone, is for this reason.
+	opened, onBench bool
+	refusal         egress.Reason
+}
+
+// needsTLS reports whether the case speaks TLS to a host that is listed.
+func (c testCase) needsTLS() bool {
+	return !c.denied && !strings.Contains(c.name, "plain http") && !strings.HasSuffix(c.name, "over http")
 }
 
 func (c testCase) expected() string {
-	if c.denied {
+	switch {
+	case c.opened && c.refusal != "":
+		return "refused: " + string(c.refusal)
+	case c.denied:
 		return "denied"
 	}
 	return "ok"
@@ -117,7 +143,9 @@ func (c testCase) expected() string {
 // bench is an operator's machine: a home with a config, and a project.
 type bench struct {
 	project string
-	env     []string
+	// opened says that the operator has a credential for every host.
+	opened bool
+	env    []string
 }
 
 func newBench(t *testing.T, s *servers) *bench {
@@ -188,6 +216,24 @@ export SSL_CERT_FILE=$ca GIT_SSL_CAINFO=$ca CURL_CA_BUNDLE=$ca NODE_EXTRA_CA_CER
 export PATH=/workspace/tools:$PATH:/workspace:/workspace/rust/bin
 `
 
+// prelude is nothing on a bench whose hosts are opened: nacre tells the clients
+// whom to trust, also wget, which reads no variable.
+func (b *bench) prelude() string {
+	if b.opened {
+		return "set -eu\nca=$SSL_CERT_FILE\nexport PATH=/workspace/tools:$PATH:/workspace:/workspace/rust/bin\n"
+	}
+	return prelude
+}
+
+// openAll gives the operator a credential for every host.
+func (b *bench) openAll(t *testing.T) {
+	t.Helper()
+	b.opened = true
+	for _, site := range []string{"www", "git", "npm", "pypi", "crates", "goproxy", "apt", "model"} {
+		b.withCredential(t, site+"."+domain, "methods = [\"GET\", \"HEAD\", \"POST\", \"PUT\"]\npaths = [\"/\"]")
+	}
+}
+
 func (b *bench) exec(args ...string) (string, error) {
 	command := exec.Command(filepath.Join(bin, "nacre"), args...)
 	command.Env = b.env
@@ -202,22 +248,23 @@ func (b *bench) leavesOut(c testCase) bool {
 	if c.unless == "" {
 		return false
 	}
-	_, err := b.exec("exec", "-q", "--project", b.project, "--", "sh", "-c", prelude+c.unless)
+	_, err := b.exec("exec", "-q", "--project", b.project, "--", "sh", "-c", b.prelude()+c.unless)
 	return err == nil
 }
 
 // run plays one case in a sandbox of its own and reads what the audit chain says of it.
 func (b *bench) run(t *testing.T, session string, c testCase) {
 	t.Helper()
-	out, err := b.exec("exec", "-q", "--session", session, "--project", b.project, "--", "sh", "-c", prelude+c.script)
+	out, err := b.exec("exec", "-q", "--session", session, "--project", b.project, "--", "sh", "-c", b.prelude()+c.script)
 	var exit *exec.ExitError
+	refused := c.denied || c.opened && c.refusal != ""
 	switch {
 	case err != nil && !errors.As(err, &exit):
 		t.Fatal(err)
-	case (err != nil) != c.denied:
-		t.Errorf("exit: %v, want denied=%v", err, c.denied)
+	case (err != nil) != refused:
+		t.Errorf("exit: %v, want refused=%v", err, refused)
 	}
-	if !strings.Contains(out, c.want) {
+	if !strings.Contains(out, c.want) && refused == c.denied {
 		t.Errorf("want %q", c.want)
 	}
 	records, err := b.exec("audit", "show", session, "--json")
@@ -236,7 +283,12 @@ func (b *bench) run(t *testing.T, session string, c testCase) {
 // for an allowed one its bytes (M-23).
 func recorded(records string, c testCase) bool {
 	want := []string{`"outcome":"closed"`, `"bytes_received":`, `"pinned":true`}
-	if c.denied {
+	switch {
+	case c.opened && c.refusal != "":
+		want = []string{`"outcome":"denied"`, `"reason":"` + string(c.refusal) + `"`}
+	case c.opened:
+		want = []string{`"outcome":"answered"`, `"credential":"`, `"opened":true`}
+	case c.denied:
 		want = []string{`"outcome":"denied"`}
 	}
 	want = append(want, `"kind":"egress"`, `"host":"`+c.host+`"`)

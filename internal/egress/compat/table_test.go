@@ -49,13 +49,15 @@ func number(text string) string {
 // table is the matrix, one row a case.
 func (r *results) table(all []testCase) string {
 	var b strings.Builder
-	b.WriteString("| client | case | result |\n|---|---|---|\n")
+	b.WriteString("| client | case | passed through | opened host |\n|---|---|---|---|\n")
 	for _, c := range all {
 		name := c.client
 		if v := r.versions[c.program]; v != "" {
 			name += " " + v
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, c.name, r.cells[c.client+"\x00"+c.name])
+		passed, opened := c, c
+		opened.onBench = true
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", name, c.name, r.cells[passed.key()], r.cells[opened.key()])
 	}
 	return b.String()
 }
