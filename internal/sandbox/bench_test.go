@@ -16,6 +16,21 @@ func BenchmarkStart(b *testing.B) {
 			}
 		}
 	})
+	b.Run("bwrap", func(b *testing.B) {
+		bwrap, err := exec.LookPath("bwrap")
+		if err != nil {
+			b.Skip(err)
+		}
+		dir := b.TempDir()
+		for b.Loop() {
+			cmd := exec.Command(bwrap, "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib",
+				"--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--bind", dir, "/workspace",
+				"--unshare-all", "--die-with-parent", "/bin/true")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				b.Fatalf("%v: %s", err, out)
+			}
+		}
+	})
 	b.Run("ours", func(b *testing.B) {
 		n, err := sandbox.Open(sandbox.Options{Init: buildInit(b), StateDir: b.TempDir()})
 		if err != nil {
