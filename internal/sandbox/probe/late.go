@@ -148,10 +148,10 @@ func repositoryAt(dir string) []string {
 	}
 }
 
-// appendTo adds to a file that is there.
-func appendTo(name, text string) func(Target) error {
+// gitConfig adds to the repository's configuration.
+func gitConfig(text string) func(Target) error {
 	return func(t Target) error {
-		f, err := os.OpenFile(filepath.Join(t.Project, name), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+		f, err := os.OpenFile(filepath.Join(t.Project, ".git/config"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 		if err != nil {
 			return err
 		}
@@ -219,24 +219,24 @@ func gitPlants() []plant {
 			hooks := filepath.Join(t.Project, ".git/hooks")
 			return errors.Join(os.Rename(hooks, hooks+"-old"), files(".git/hooks/pre-commit", script)(t))
 		}, trigger: commit},
-		{name: "late-git-config", write: appendTo(".git/config", fsmonitor), trigger: statusLine},
+		{name: "late-git-config", write: gitConfig(fsmonitor), trigger: statusLine},
 		{name: "late-git-config-gpg", write: func(t Target) error {
 			config := "[commit]\n\tgpgSign = true\n[gpg]\n\tprogram = " + t.Project + "/sign\n"
-			return errors.Join(files("sign", script)(t), appendTo(".git/config", config)(t))
+			return errors.Join(files("sign", script)(t), gitConfig(config)(t))
 		}, trigger: "git commit -q --allow-empty -m x"},
-		{name: "late-git-config-diff", write: appendTo(".git/config", "[diff]\n\texternal = \""+shellRun+";:\"\n"), trigger: "echo more >> a.txt; git diff"},
-		{name: "late-git-config-alias", write: appendTo(".git/config", "[alias]\n\tst = \"!"+shellRun+"\"\n"), trigger: "git st"},
-		{name: "late-git-config-ssh", write: appendTo(".git/config", "[core]\n\tsshCommand = \""+shellRun+";:\"\n"), trigger: "git ls-remote ssh://localhost/x"},
-		{name: "late-git-config-editor", write: appendTo(".git/config", "[core]\n\teditor = \""+shellRun+";:\"\n"), trigger: "git commit --allow-empty"},
-		{name: "late-git-config-credential", write: appendTo(".git/config", "[credential]\n\thelper = \"!"+shellRun+";:\"\n"), trigger: "printf 'protocol=https\\nhost=h\\n\\n' | git credential fill"},
+		{name: "late-git-config-diff", write: gitConfig("[diff]\n\texternal = \""+shellRun+";:\"\n"), trigger: "echo more >> a.txt; git diff"},
+		{name: "late-git-config-alias", write: gitConfig("[alias]\n\tst = \"!"+shellRun+"\"\n"), trigger: "git st"},
+		{name: "late-git-config-ssh", write: gitConfig("[core]\n\tsshCommand = \""+shellRun+";:\"\n"), trigger: "git ls-remote ssh://localhost/x"},
+		{name: "late-git-config-editor", write: gitConfig("[core]\n\teditor = \""+shellRun+";:\"\n"), trigger: "git commit --allow-empty"},
+		{name: "late-git-config-credential", write: gitConfig("[credential]\n\thelper = \"!"+shellRun+";:\"\n"), trigger: "printf 'protocol=https\\nhost=h\\n\\n' | git credential fill"},
 		{name: "late-git-config-include", write: func(t Target) error {
-			return errors.Join(files("x.inc", fsmonitor)(t), appendTo(".git/config", "[include]\n\tpath = ../x.inc\n")(t))
+			return errors.Join(files("x.inc", fsmonitor)(t), gitConfig("[include]\n\tpath = ../x.inc\n")(t))
 		}, trigger: statusLine},
 		{name: "late-git-filter", write: func(t Target) error {
-			return errors.Join(appendTo(".git/config", "[filter \"x\"]\n\tclean = \""+shellRun+";cat\"\n")(t), files(".gitattributes", "*.txt filter=x\n")(t))
+			return errors.Join(gitConfig("[filter \"x\"]\n\tclean = \""+shellRun+";cat\"\n")(t), files(".gitattributes", "*.txt filter=x\n")(t))
 		}, trigger: "echo more >> a.txt; git diff"},
 		{name: "late-git-worktree-config", write: func(t Target) error {
-			return errors.Join(appendTo(".git/config", "[extensions]\n\tworktreeConfig = true\n")(t), files(".git/config.worktree", fsmonitor)(t))
+			return errors.Join(gitConfig("[extensions]\n\tworktreeConfig = true\n")(t), files(".git/config.worktree", fsmonitor)(t))
 		}, trigger: statusLine},
 		{name: "late-git-commondir", write: files(append(repositoryAt("own"), ".git/commondir", "../own\n")...), trigger: statusLine},
 		{name: "late-git-attributes", write: files(".git/info/attributes", "*.txt diff=host\n"), trigger: "echo more >> a.txt; git -c diff.host.command='" + shellRun + ";:' diff"},
