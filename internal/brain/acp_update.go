@@ -89,8 +89,7 @@ func (d *acpDialect) chunk(s *stream, u acpUpdate) error {
 		Text string `json:"text"`
 	}
 	if json.Unmarshal(u.Content, &part) != nil || part.Type != "text" {
-		s.emit(Event{Kind: Raw, Name: clip("said "+part.Type, maxID)})
-		return nil
+		return s.raw("said "+part.Type, u.Content)
 	}
 	if u.Message != d.speaker {
 		d.speak(s)

@@ -36,7 +36,6 @@ type acpDialect struct {
 	modes   []string
 	now     string // the one that the agent says it is in
 	session string
-	resumes bool
 	loading bool
 	spoken  bytes.Buffer
 	speaker string

@@ -146,14 +146,11 @@ func (i codexItem) result() Event {
 // unwrapShell is the command without the shell that Codex puts around it:
 // `/bin/bash -c 'X'` as its own quoting writes it.
 func unwrapShell(command string) string {
-	rest, ok := command, false
 	for _, shell := range []string{"/bin/bash", "/usr/bin/bash", "/bin/sh", "/usr/bin/sh", "bash", "sh"} {
 		for _, flag := range []string{" -c ", " -lc "} {
-			if rest, ok = strings.CutPrefix(command, shell+flag); ok {
-				if word, whole := shellWord(rest); whole {
-					return word
-				}
-				return command
+			rest, ok := strings.CutPrefix(command, shell+flag)
+			if word, whole := shellWord(rest); ok && whole {
+				return word
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package brain_test
 import (
 	"net/http"
 	"strings"
-	"testing"
 
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/scriptedmodel"
@@ -32,15 +31,6 @@ func script(choices []brain.Choice) scriptedmodel.Script {
 
 func scripted(c brain.Choice) scriptedmodel.Tool {
 	return scriptedmodel.Tool{Name: c.Tool, Raw: string(c.Input)}
-}
-
-// playing serves the script, and says at the end what came that it did not expect.
-func playing(t *testing.T, s scriptedmodel.Script) *scriptedmodel.Server {
-	t.Helper()
-	if err := s.Check(); err != nil {
-		t.Fatal(err)
-	}
-	return scriptedmodel.New(s)
 }
 
 func choosing(choices []brain.Choice) http.Handler { return scriptedmodel.New(script(choices)) }
