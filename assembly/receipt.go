@@ -13,8 +13,17 @@ import (
 	"github.com/nacre-dev/nacre/internal/task"
 )
 
-// suspend closes a session whose work is not finished: it can go on later.
-func (s *sealed) suspend(ctx context.Context) error { return s.close(ctx, "interrupted", false) }
+// suspend closes a session whose work is not finished: it can go on later. Where
+// somebody stopped it, a receipt says how far it came; that of its end replaces
+// it (M-16).
+func (s *sealed) suspend(ctx context.Context, spec task.Spec) error {
+	cut, chains := s.cut(), s.Chains()
+	if cut != "stopped" || len(chains) == 0 {
+		return s.close(ctx, "interrupted", false)
+	}
+	err := s.close(ctx, cut, false)
+	return errors.Join(err, s.cutReceipt(cut, spec.Task, spec.Project, chains))
+}
 
 // conclude closes the session and signs what it did. The counts come from the
 // chain, not from what the run says of itself.

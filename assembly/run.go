@@ -86,9 +86,6 @@ type Report struct {
 
 // Run lets an agent work on a project, sealed, and lands what was verified.
 func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
-	if err := canRecord(run.Record); err != nil {
-		return Report{}, err
-	}
 	id, err := run.sessionID()
 	if err != nil {
 		return Report{}, err
@@ -121,7 +118,7 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 	finished := false
 	defer func() {
 		if !finished {
-			err = errors.Join(err, s.suspend(ctx))
+			err = errors.Join(err, s.suspend(ctx, spec))
 		}
 	}()
 	var recorder brain.Recorder

@@ -264,6 +264,10 @@ func TestASessionIsStoppedFromOutside(t *testing.T) {
 	i.nacre("sessions", "stop", "work").want(t, 0, "stopped")
 	gone(t, mark, begun)
 	finish(t, r).want(t, 130, "nacre run --session work")
+	i.nacre("audit", "verify", "--receipt", i.state("receipts/work.receipt")).want(t, 0, "holds")
+	if receipt, err := os.ReadFile(i.state("receipts/work.receipt")); err != nil || !strings.Contains(string(receipt), `"outcome":"stopped"`) {
+		t.Errorf("have %s %v", receipt, err)
+	}
 	i.nacre("sessions", "stop", "work").want(t, 0, "was not running")
 	i.nacre("sessions", "list").want(t, 0, "work", "stopped")
 	i.nacre("sessions", "show", "work").want(t, 0, "nacre run --session work")
