@@ -224,11 +224,11 @@ func gitPlants() []plant {
 			config := "[commit]\n\tgpgSign = true\n[gpg]\n\tprogram = " + t.Project + "/sign\n"
 			return errors.Join(files("sign", script)(t), gitConfig(config)(t))
 		}, trigger: "git commit -q --allow-empty -m x"},
-		{name: "late-git-config-diff", write: gitConfig("[diff]\n\texternal = \""+shellRun+";:\"\n"), trigger: "echo more >> a.txt; git diff"},
-		{name: "late-git-config-alias", write: gitConfig("[alias]\n\tst = \"!"+shellRun+"\"\n"), trigger: "git st"},
-		{name: "late-git-config-ssh", write: gitConfig("[core]\n\tsshCommand = \""+shellRun+";:\"\n"), trigger: "git ls-remote ssh://localhost/x"},
-		{name: "late-git-config-editor", write: gitConfig("[core]\n\teditor = \""+shellRun+";:\"\n"), trigger: "git commit --allow-empty"},
-		{name: "late-git-config-credential", write: gitConfig("[credential]\n\thelper = \"!"+shellRun+";:\"\n"), trigger: "printf 'protocol=https\\nhost=h\\n\\n' | git credential fill"},
+		{name: "late-git-config-diff", write: gitConfig("[diff]\n\texternal = \"" + shellRun + ";:\"\n"), trigger: "echo more >> a.txt; git diff"},
+		{name: "late-git-config-alias", write: gitConfig("[alias]\n\tst = \"!" + shellRun + "\"\n"), trigger: "git st"},
+		{name: "late-git-config-ssh", write: gitConfig("[core]\n\tsshCommand = \"" + shellRun + ";:\"\n"), trigger: "git ls-remote ssh://localhost/x"},
+		{name: "late-git-config-editor", write: gitConfig("[core]\n\teditor = \"" + shellRun + ";:\"\n"), trigger: "git commit --allow-empty"},
+		{name: "late-git-config-credential", write: gitConfig("[credential]\n\thelper = \"!" + shellRun + ";:\"\n"), trigger: "printf 'protocol=https\\nhost=h\\n\\n' | git credential fill"},
 		{name: "late-git-config-include", write: func(t Target) error {
 			return errors.Join(files("x.inc", fsmonitor)(t), gitConfig("[include]\n\tpath = ../x.inc\n")(t))
 		}, trigger: statusLine},
