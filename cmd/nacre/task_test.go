@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/tools/txtar"
+
 	"github.com/nacre-dev/nacre/assembly"
 )
 
@@ -63,6 +65,42 @@ func reports(t *testing.T, r result) []assembly.Report {
 	}
 	t.Fatalf("no report in\n%s%s", r.stdout, r.stderr)
 	return nil
+}
+
+// docs/substrate.md tells of the script that TestScript/task_run plays: the
+// role and the task on that page are the ones that hold.
+func TestTheSubstratesPageIsWhatHolds(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/substrate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := txtar.ParseFile("testdata/script/task_run.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := func(text string) string {
+		var kept []string
+		for line := range strings.SplitSeq(text, "\n") {
+			if line != "" && !strings.HasPrefix(line, "#") {
+				kept = append(kept, line)
+			}
+		}
+		return strings.Join(kept, "\n")
+	}
+	for _, f := range script.Files {
+		if f.Name != "fix.toml" && f.Name != "p/.nacre/roles/fixer.toml" {
+			continue
+		}
+		found := false
+		for i, block := range strings.Split(string(page), "```") {
+			text, isTOML := strings.CutPrefix(block, "toml\n")
+			found = found || i%2 == 1 && isTOML && lines(text) == lines(string(f.Data))
+		}
+		if !found {
+			t.Errorf("the page has no %s as the script has it", f.Name)
+		}
+	}
 }
 
 // S-19: twenty tasks side by side each land whole or not at all, also where
