@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/moby/moby/api/types/system"
@@ -61,7 +62,6 @@ type Backend struct {
 	mapper  *sandbox.Mapper
 	image   image
 	info    system.Info
-	version string
 }
 
 var _ sandbox.Backend = (*Backend)(nil)
@@ -165,14 +165,30 @@ func (b *Backend) checkEngine() error {
 	if o.Engine == Docker && b.has("rootless") {
 		return errors.New("rootless docker shows this user's files as root's, which no agent may be: use podman")
 	}
-	if o.Engine == Podman && os.Geteuid() != 0 != b.has("rootless") {
+	if o.Engine == Podman && !ownSocket(o.Socket) {
 		return fmt.Errorf("podman at %s is another user's: start one as the user who runs nacre", o.Socket)
+	}
+	if b.rootless() && b.info.CgroupVersion != "2" { // whatever it says
+		b.info.MemoryLimit, b.info.SwapLimit, b.info.PidsLimit, b.info.CPUShares = false, false, false, false
 	}
 	if b.has("userns") {
 		return errors.New("docker runs with userns-remap, which hides the project from agents: " +
 			"start nacre's engine without it, or use the native backend, which has a user namespace of its own")
 	}
 	return nil
+}
+
+// rootless says that the engine is an ordinary user's, as nacre is. Podman's is
+// whoever's its socket is.
+func (b *Backend) rootless() bool { return b.options.Engine == Podman && os.Geteuid() != 0 }
+
+func ownSocket(name string) bool {
+	info, err := os.Stat(name)
+	if err != nil {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Geteuid()
 }
 
 // has reports whether the engine names a security option.

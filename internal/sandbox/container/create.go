@@ -59,7 +59,7 @@ func (b *Backend) creation(c sandbox.Command, l *layout, paths map[string]string
 	}
 	if b.options.Engine == Podman {
 		host.LogConfig.Type = "" // podman's attach wants one; what is logged goes with the container
-		if b.has("rootless") {
+		if b.rootless() {
 			host.UsernsMode = "keep-id"
 		}
 	}
@@ -85,6 +85,16 @@ func (b *Backend) creation(c sandbox.Command, l *layout, paths map[string]string
 		},
 		HostConfig: host,
 	}
+}
+
+// checkPaths refuses what an engine would read as something else.
+func (b *Backend) checkPaths(paths map[string]string) error {
+	for target, source := range paths {
+		if b.options.Engine == Podman && strings.Contains(source+target, ",") {
+			return fmt.Errorf("podman cannot bind %s at %s: a comma ends a path for it", source, target)
+		}
+	}
+	return nil
 }
 
 func (b *Backend) tmpfs(e entry, uid, gid int) string {

@@ -94,6 +94,9 @@ func (p *process) start(ctx context.Context, c sandbox.Command) error {
 	if err != nil {
 		return err
 	}
+	if err := p.backend.checkPaths(paths); err != nil {
+		return err
+	}
 	if err := p.launch(ctx, c, p.backend.creation(c, layout, paths)); err != nil {
 		return err
 	}
@@ -135,7 +138,7 @@ func (p *process) awaitExit() {
 		wait := p.backend.engine.ContainerWait(ctx, p.boot.name, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
 		select {
 		case <-wait.Result:
-		case <-wait.Error: // the engine is gone, or has forgotten it
+		case <-wait.Error: //nolint:errcheck // the engine is gone, or has forgotten it: that is an end too
 		}
 		close(p.exited)
 	})

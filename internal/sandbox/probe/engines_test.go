@@ -1,12 +1,86 @@
 package probe_test
 
-import "testing"
+import (
+	"archive/tar"
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
 
-// engines are the container engines that can be reached, named by the environment.
-func engines(*testing.T, string, string) []reachable {
-	return []reachable{
-		{name: "docker", missing: "NACRE_DOCKER does not name an engine's socket"},
-		{name: "podman", missing: "NACRE_PODMAN does not name an engine's socket"},
-		{name: "runsc", missing: "NACRE_RUNSC does not name an engine's socket"},
+	"github.com/moby/moby/client"
+
+	"github.com/nacre-dev/nacre/internal/sandbox/container"
+)
+
+// engines are the container engines that can be reached: the environment names
+// their sockets, as .ci/engines does.
+func engines(t *testing.T, binary, sockets string) []reachable {
+	t.Helper()
+	var all []reachable
+	for _, e := range []struct{ name, engine, variable, runtime string }{
+		{"docker", container.Docker, "NACRE_DOCKER", ""},
+		{"podman", container.Podman, "NACRE_PODMAN", ""},
+		{"docker with gVisor", container.Docker, "NACRE_DOCKER", "runsc"},
+	} {
+		r := reachable{name: e.name}
+		socket := os.Getenv(e.variable)
+		switch {
+		case socket == "":
+			r.missing = e.variable + " does not name an engine's socket"
+		case e.runtime != "" && os.Getenv("NACRE_RUNSC") == "":
+			r.missing = "NACRE_RUNSC does not name gVisor's runtime"
+		default:
+			b, err := container.Open(t.Context(), container.Options{
+				Engine: e.engine, Socket: socket, Runtime: e.runtime, Image: image(t, socket), Init: binary, StateDir: t.TempDir(),
+			})
+			must(t, err)
+			t.Cleanup(func() { _ = b.Close() })
+			r.box = box{b, binary, sockets}
+		}
+		all = append(all, r)
 	}
+	return all
+}
+
+// image makes an image of busybox, with the tools that probes start.
+func image(t *testing.T, socket string) string {
+	t.Helper()
+	engine, err := client.New(client.WithHost(socket))
+	must(t, err)
+	defer func() { _ = engine.Close() }()
+	const name = "nacre-probe"
+	if _, err := engine.ImageInspect(t.Context(), name); err != nil {
+		made, err := engine.ImageImport(t.Context(), client.ImageImportSource{Source: tools(t), SourceName: "-"}, name, client.ImageImportOptions{})
+		must(t, err)
+		_, err = io.Copy(io.Discard, made)
+		must(t, err)
+	}
+	found, err := engine.ImageInspect(t.Context(), name)
+	must(t, err)
+	return "sha256:" + strings.TrimPrefix(found.ID, "sha256:")
+}
+
+// tools is a root file system with busybox as every program.
+func tools(t *testing.T) io.Reader {
+	t.Helper()
+	busybox, err := exec.LookPath("busybox")
+	must(t, err)
+	program, err := os.ReadFile(busybox)
+	must(t, err)
+	list, err := exec.Command(busybox, "--list").Output()
+	must(t, err)
+	var root bytes.Buffer
+	w := tar.NewWriter(&root)
+	must(t, w.WriteHeader(&tar.Header{Name: "bin/busybox", Mode: 0o755, Size: int64(len(program)), Typeflag: tar.TypeReg}))
+	_, err = w.Write(program)
+	must(t, err)
+	for tool := range strings.FieldsSeq(string(list)) {
+		if tool != "busybox" {
+			must(t, w.WriteHeader(&tar.Header{Name: "bin/" + tool, Linkname: "busybox", Typeflag: tar.TypeSymlink}))
+		}
+	}
+	must(t, w.Close())
+	return &root
 }
