@@ -86,6 +86,9 @@ type Report struct {
 
 // Run lets an agent work on a project, sealed, and lands what was verified.
 func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
+	if err := canRecord(run.Record); err != nil {
+		return Report{}, err
+	}
 	id, err := run.sessionID()
 	if err != nil {
 		return Report{}, err
