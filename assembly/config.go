@@ -60,6 +60,11 @@ type GroupConfig struct {
 	// Intent and Scope say what the group's sessions are for, for policy to match (K-05).
 	Intent string            `toml:"intent"`
 	Scope  map[string]string `toml:"scope"`
+	// BudgetUSDDay is what all sessions of the group may spend in a day, such as
+	// "20"; empty sets no limit beside that of all groups (M-04).
+	BudgetUSDDay string `toml:"budget_usd_day"`
+	// VendorTools, where it is set, stands in for that of [model].
+	VendorTools *[]string `toml:"vendor_tools"`
 }
 
 // ToolPin is what the operator says of a tool in place of its author. What is
@@ -121,6 +126,15 @@ type ModelConfig struct {
 	MaxTokens int64 `toml:"max_tokens"`
 	// BudgetUSD is what one session may spend, such as "1.50"; empty means 5.
 	BudgetUSD string `toml:"budget_usd"`
+	// BudgetUSDDay is what all sessions of all groups may spend in a day; empty
+	// sets no limit.
+	BudgetUSDDay string `toml:"budget_usd_day"`
+	// DayZone is the time zone in which days begin, such as "Europe/Berlin";
+	// empty means UTC.
+	DayZone string `toml:"day_zone"`
+	// VendorTools are the tools of the vendor's own that brains may use:
+	// web_search, web_fetch; none is the default.
+	VendorTools []string `toml:"vendor_tools"`
 }
 
 // defaultKeyEnv holds the key unless the config names another place.
@@ -205,7 +219,7 @@ func (c Config) check() error {
 	if _, err := c.Model.upstream(); err != nil {
 		return err
 	}
-	if _, err := c.budget(); err != nil {
+	if err := c.checkBudgets(); err != nil {
 		return err
 	}
 	for _, u := range c.Model.Upstreams {
@@ -292,23 +306,6 @@ func (e EgressConfig) pin(rule nacre.EgressRule) netip.AddrPort {
 func pinKey(r nacre.EgressRule) string { return fmt.Sprintf("%s:%d", r.Host, r.Port) }
 
 func (c Config) askTTL() time.Duration { return time.Duration(c.AskSeconds) * time.Second }
-
-// budget is in millionths of a dollar.
-func (c Config) budget() (int64, error) {
-	text := c.Model.BudgetUSD
-	if text == "" {
-		return 5_000_000, nil
-	}
-	whole, cents, _ := strings.Cut(text, ".")
-	var micro int64
-	for _, r := range whole + (cents + "000000")[:6] {
-		if r < '0' || r > '9' || micro > 1e12 || len(cents) > 6 {
-			return 0, fmt.Errorf("model.budget_usd = %q: write dollars, such as \"1.50\"", text)
-		}
-		micro = micro*10 + int64(r-'0')
-	}
-	return micro, nil
-}
 
 // keySource names where the key comes from, never the key.
 func (m ModelConfig) keySource() string {

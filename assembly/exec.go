@@ -53,8 +53,10 @@ type SessionInfo struct {
 	// Model is the host that the gateway speaks to, BudgetUSD what it may cost.
 	Model     string `json:"model,omitempty"`
 	BudgetUSD string `json:"budget_usd,omitempty"`
-	Resumed   bool   `json:"resumed,omitempty"`
-	State     string `json:"state"`
+	// Today says what is left of the day's budgets, where there are any.
+	Today   string `json:"budget_today,omitempty"`
+	Resumed bool   `json:"resumed,omitempty"`
+	State   string `json:"state"`
 }
 
 // ExecResult is what became of a command.
@@ -144,7 +146,7 @@ func (s *sealed) info(p nacre.Posture, brainName string) SessionInfo {
 		Sandbox: s.Sandbox().Holds(), NotEnforced: s.Sandbox().NotEnforced(), Resumed: s.Resumed(), State: s.runtime.registry.Paths().State,
 	}
 	if s.gateway != nil {
-		info.Model, info.BudgetUSD = s.upstream, budget.Dollars(s.limit)
+		info.Model, info.BudgetUSD, info.Today = s.upstream, budget.Dollars(s.limit), s.today
 	}
 	for _, m := range p.Mounts {
 		if m.Kind == nacre.BindReadWrite {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/budget"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/policy"
 )
@@ -28,11 +29,15 @@ type Explanation struct {
 	Inside []string `json:"credentials_inside,omitempty"`
 	// Model is where model calls would go, and Key where its key comes from;
 	// empty where no key is set.
-	Model     string          `json:"model,omitempty"`
-	Key       string          `json:"key_from,omitempty"`
-	BudgetUSD string          `json:"budget_usd,omitempty"`
-	Policy    string          `json:"policy"`
-	Tools     []ExplainedTool `json:"tools"`
+	Model     string `json:"model,omitempty"`
+	Key       string `json:"key_from,omitempty"`
+	BudgetUSD string `json:"budget_usd,omitempty"`
+	// Today is what is left of the day's budgets, where there are any, and
+	// VendorTools what may run at the vendor.
+	Today       []budget.Room   `json:"budget_today,omitempty"`
+	VendorTools []string        `json:"vendor_tools,omitempty"`
+	Policy      string          `json:"policy"`
+	Tools       []ExplainedTool `json:"tools"`
 }
 
 // ExplainedTool is what would become of a call, of a session that has read
@@ -46,6 +51,9 @@ type ExplainedTool struct {
 	Sinks   []string           `json:"sinks,omitempty"`
 	From    nacre.CapabilityID `json:"capability"`
 }
+
+// LeftToday says what is left of the day's budgets; empty where there are none.
+func (e Explanation) LeftToday() string { return leftToday(e.Today) }
 
 // Explain says what a run of a group on a project would be able to do.
 func (r *Runtime) Explain(ctx context.Context, run Run) (Explanation, error) {
@@ -107,7 +115,9 @@ func (r *Runtime) explainModel(e *Explanation) error {
 		from = append(from, p.keyFrom)
 	}
 	e.Model, e.Key, e.BudgetUSD = hosts(places), strings.Join(from, ", "), r.config.Model.BudgetUSD
-	return nil
+	e.VendorTools = r.config.vendorTools(e.Group)
+	e.Today, err = r.rooms(e.Group)
+	return err
 }
 
 // explainTools holds every tool that the group may use against the policy.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/budget"
 	"github.com/nacre-dev/nacre/internal/model"
 	"github.com/nacre-dev/nacre/internal/tripwire"
 )
@@ -14,7 +15,9 @@ import (
 // goes to the model, and nowhere else (K-26).
 func (s *sealed) overhear(body []byte) {
 	project := nacre.SeenUntrusted
-	if slices.Contains(s.runtime.config.TrustedProjects, s.project) && s.project != "" {
+	// What the vendor finds on the web is in what goes to the model too.
+	searched := len(s.runtime.config.vendorTools(s.Group())) > 0
+	if slices.Contains(s.runtime.config.TrustedProjects, s.project) && s.project != "" && !searched {
 		project = nacre.SeenTrusted
 	}
 	s.seen(body, tripwire.InModel)
@@ -49,7 +52,23 @@ func (s *sealed) serveModel() error {
 	if limit -= s.earlier.MicroUSD; limit <= 0 {
 		return badConfig("the budget of this work is spent: raise budget_usd under [model] in config.toml to go on")
 	}
-	s.upstream, s.limit = hosts(places), limit
+	book, err := r.daybook()
+	if err != nil {
+		return err
+	}
+	day, err := r.config.dayLimits(s.Group())
+	if err != nil {
+		return &ConfigError{err}
+	}
+	rooms, err := book.Rooms(s.Group(), day)
+	if err != nil {
+		return err
+	}
+	if room := budget.Narrowest(rooms); room.Left == 0 {
+		return badConfig("%s of %s is spent: it refills at %s; budget_usd_day in config.toml sets it",
+			room.Which, budget.Dollars(room.Limit), room.Refill.Format("2006-01-02 15:04 MST"))
+	}
+	s.upstream, s.limit, s.today = hosts(places), limit, leftToday(rooms)
 	upstreams := make([]model.Upstream, 0, len(places))
 	for _, p := range places {
 		upstreams = append(upstreams, p.Upstream)
@@ -57,6 +76,7 @@ func (s *sealed) serveModel() error {
 	s.gateway, err = model.New(model.Options{
 		Upstreams: upstreams, SessionToken: s.token, Budget: limit, Prices: prices, Record: notice{s.Recorder, noticed(s.tell)},
 		Session: s.ID(), Group: s.Group(), Now: r.options.Now, Observe: s.overhear,
+		Days: book, DayLimits: day, Agent: s.agent, VendorTools: r.config.vendorTools(s.Group()),
 	})
 	if err != nil {
 		return &ConfigError{err}

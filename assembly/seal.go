@@ -83,6 +83,7 @@ type sealed struct {
 	// millionths of a dollar.
 	upstream string
 	limit    int64
+	today    string            // what was left of the day's budgets when it began
 	earlier  audit.ReceiptCost // of the work's earlier openings
 	project  string            // the folder that the agent works on
 	token    nacre.Secret      // what the brain shows the gateway: worth nothing elsewhere

@@ -62,6 +62,12 @@ func (a *app) explain(ctx context.Context, run assembly.Run) error {
 	if e.Model != "" {
 		p.Field("model", "%s, with the key from %s that stays outside, up to $%s", e.Model, e.Key, orWord(e.BudgetUSD, "5.00"))
 	}
+	if left := e.LeftToday(); left != "" && e.Model != "" {
+		p.Field("today", "%s", left)
+	}
+	if len(e.VendorTools) > 0 && e.Model != "" {
+		p.Field("vendor", "%s, outside of the sandbox and of its egress", strings.Join(e.VendorTools, ", "))
+	}
 	p.Field("time", "%s", e.Posture.Limits.Wall)
 	p.Line("")
 	var mounts [][]string

@@ -189,6 +189,9 @@ func (f *face) started(info assembly.SessionInfo) {
 	if info.Model != "" {
 		nothing = "nothing else"
 		f.printer.Line("         may spend  %s at %s, through the gateway", info.BudgetUSD, info.Model)
+		if info.Today != "" {
+			f.printer.Line("         today      %s", info.Today)
+		}
 	}
 	f.printer.Line("         may reach  %s", listOr(info.Egress, nothing))
 	if len(info.Inside) > 0 {

@@ -7,6 +7,7 @@ package budget
 import (
 	"fmt"
 	"math"
+	"time"
 )
 
 // Ledger is one budget: what may be spent, was spent, and is set aside.
@@ -23,11 +24,23 @@ type Reservation uint64
 // ExhaustedError refuses a reservation that the budget cannot cover, in micro-dollars.
 type ExhaustedError struct {
 	Need, Left, Limit int64
+	// Which names the budget and Refill says when there is a new one; both are
+	// empty for a session's own, which nothing refills.
+	Which  string
+	Held   int64
+	Refill time.Time
 }
 
 func (e *ExhaustedError) Error() string {
-	return fmt.Sprintf("budget exhausted: the call may cost up to %s, %s of %s is left",
-		Dollars(e.Need), Dollars(e.Left), Dollars(e.Limit))
+	said := fmt.Sprintf("budget exhausted: the call may cost up to %s, %s of %s is left", Dollars(e.Need), Dollars(e.Left), Dollars(e.Limit))
+	if e.Which == "" {
+		return said
+	}
+	said += " of " + e.Which
+	if e.Held > 0 {
+		said += fmt.Sprintf(" (%s is set aside for calls that run or were cut off)", Dollars(e.Held))
+	}
+	return said + "; it refills at " + e.Refill.Format("2006-01-02 15:04 MST")
 }
 
 // NewLedger makes a budget of limit micro-dollars; zero or less allows nothing.
@@ -70,18 +83,6 @@ func (l *Ledger) Settle(r Reservation, cost int64) bool {
 	l.spent = add(l.spent, max(cost, 0))
 	return true
 }
-
-// Charge ends a reservation at its full amount: for a call whose cost is
-// unknown, such as a cut stream. It returns the amount charged.
-func (l *Ledger) Charge(r Reservation) int64 {
-	amount := l.open[r]
-	l.Settle(r, amount)
-	return amount
-}
-
-// Release ends a reservation at no cost: for a call that was never made or
-// was refused by the other side.
-func (l *Ledger) Release(r Reservation) { l.Settle(r, 0) }
 
 func add(a, b int64) int64 {
 	if a > math.MaxInt64-b {

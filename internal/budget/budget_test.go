@@ -28,23 +28,12 @@ func TestLedger(t *testing.T) {
 		t.Error("nothing is left, and yet a free call was let through")
 	}
 	l.Settle(a, 100)
-	l.Release(b)
+	l.Settle(b, 0)
 	if l.Spent() != 100 || l.Left() != 900 || l.Reserved() != 0 {
 		t.Errorf("have spent %d, left %d, reserved %d", l.Spent(), l.Left(), l.Reserved())
 	}
 	if l.Settle(a, 100) || l.Spent() != 100 {
 		t.Error("a reservation was settled twice")
-	}
-}
-
-func TestACutCallIsChargedInFull(t *testing.T) {
-	l := budget.NewLedger(1000)
-	r, _ := l.Reserve(700)
-	if have := l.Charge(r); have != 700 || l.Spent() != 700 {
-		t.Errorf("have %d charged, %d spent", have, l.Spent())
-	}
-	if have := l.Charge(r); have != 0 || l.Spent() != 700 {
-		t.Error("charged twice")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"strings"
 )
 
 const (
@@ -26,6 +27,8 @@ type Price struct {
 	CacheWrite, CacheWriteLong, CacheRead int64
 	// LongAbove, when set, is the input in tokens over which every price is times LongFactor.
 	LongAbove, LongFactor int64
+	// MaxOutput, when set, is the most output tokens that the model can be asked for.
+	MaxOutput int64
 	// Free says that the model costs nothing, such as one on this machine.
 	Free bool
 }
@@ -52,6 +55,9 @@ func (p Price) Check() error {
 	}
 	if p.LongAbove < 0 || p.LongFactor < 0 || p.LongFactor > maxLongFactor || (p.LongAbove > 0) != (p.LongFactor > 0) {
 		return fmt.Errorf("a long-prompt price has a length and a factor of 1–%d", maxLongFactor)
+	}
+	if p.MaxOutput < 0 || p.MaxOutput > MaxTokens {
+		return fmt.Errorf("a model's most output is 1–%d tokens", MaxTokens)
 	}
 	return nil
 }
@@ -161,7 +167,26 @@ func OpenAIPrices() Table {
 		p.LongAbove, p.LongFactor = 272_000, 2
 		t[id] = p
 	}
+	for id, p := range t {
+		p.MaxOutput = openaiMost(id)
+		t[id] = p
+	}
 	return t
+}
+
+// openaiMost is the most output that the vendor documents for a model.
+func openaiMost(id string) int64 {
+	switch {
+	case id == "gpt-4o-2024-05-13":
+		return 4_096
+	case strings.HasPrefix(id, "gpt-4o"):
+		return 16_384
+	case strings.HasPrefix(id, "gpt-4.1"):
+		return 32_768
+	case strings.HasPrefix(id, "o"):
+		return 100_000
+	}
+	return 128_000
 }
 
 // automatic is a price whose cache is written without being asked, at the price of the input.
@@ -194,6 +219,15 @@ func AnthropicPrices() Table {
 		t[family] = cached(10_000_000, 50_000_000, 1_000_000)
 		t[family+"-1"] = cached(10_000_000, 50_000_000, 250_000)
 		t[family+"-2"] = cached(8_000_000, 40_000_000, 200_000)
+	}
+	for id, most := range map[string]int64{
+		"claude-3-5-haiku": 8_192, "claude-3-5-sonnet": 8_192, "claude-3-7-sonnet": 64_000, "claude-haiku-4-5": 64_000,
+		"claude-sonnet-4": 64_000, "claude-sonnet-4-0": 64_000, "claude-sonnet-4-5": 64_000, "claude-opus-4": 32_000,
+		"claude-opus-4-0": 32_000, "claude-opus-4-1": 32_000, "claude-opus-4-5": 64_000,
+	} {
+		p := t[id]
+		p.MaxOutput = most
+		t[id] = p
 	}
 	return t
 }

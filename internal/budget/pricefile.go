@@ -34,11 +34,12 @@ type priceEntry struct {
 	CacheWriteLong *dollars `toml:"cache_write_long"`
 	LongAbove      int64    `toml:"long_above"`
 	LongFactor     int64    `toml:"long_factor"`
+	MaxOutput      int64    `toml:"max_output"`
 	Free           bool     `toml:"free"`
 }
 
 var priceKeys = []string{
-	"input", "output", "cache_read", "cache_write", "cache_write_long", "long_above", "long_factor", "free",
+	"input", "output", "cache_read", "cache_write", "cache_write_long", "long_above", "long_factor", "max_output", "free",
 }
 
 // ParsePrices reads a price file: TOML, in US dollars per million tokens.
@@ -50,6 +51,7 @@ var priceKeys = []string{
 //	cache_read = 0.125        # default: as input; so are cache_write and cache_write_long
 //	long_above = 272_000      # over so many input tokens, every price is times long_factor
 //	long_factor = 2
+//	max_output = 128_000      # a call that asks for more is refused
 //	[models."qwen3:8b"]
 //	free = true               # on this machine
 //
@@ -97,7 +99,7 @@ func (e priceEntry) price(id string) (Price, error) {
 			return Price{}, errors.New("an id is visible ASCII")
 		}
 	}
-	p := Price{Free: e.Free, LongAbove: e.LongAbove, LongFactor: e.LongFactor}
+	p := Price{Free: e.Free, LongAbove: e.LongAbove, LongFactor: e.LongFactor, MaxOutput: e.MaxOutput}
 	if e.Free && (e.Input != nil || e.Output != nil || e.CacheRead != nil || e.CacheWrite != nil || e.CacheWriteLong != nil) {
 		return Price{}, errors.New("a free model has no prices: leave them out, or leave free out")
 	}

@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/budget"
@@ -17,21 +15,6 @@ const apiVersion = "2023-06-01"
 
 // anthropicImage is the most tokens that one image costs, whatever its bytes.
 const anthropicImage = 5_000
-
-// betas are the beta features that Claude Code 2.1.329 asks for with an API
-// key; none of them lets the vendor act for the model. Others are left out of
-// what is sent on.
-var betas = []string{
-	"claude-code-20250219",
-	"interleaved-thinking-2025-05-14",
-	"context-management-2025-06-27",
-	"per-turn-control-2026-07-01",
-	"mid-conversation-tool-changes-2026-07-01",
-	"thinking-token-count-2026-05-13",
-	"advanced-tool-use-2025-11-20",
-	"effort-2025-11-24",
-	"thinking-display-updates-2026-08-18",
-}
 
 // anthropic speaks Messages.
 type anthropic struct{}
@@ -73,26 +56,12 @@ func (anthropic) finish(r *request, _ *Upstream) {
 	r.set("max_tokens", json.RawMessage(strconv.FormatInt(r.maxTokens, 10)))
 }
 
-func (anthropic) header(out, in http.Header, key nacre.Secret) (dropped int) {
-	var wanted []string
-	for _, line := range in.Values("Anthropic-Beta") {
-		for name := range strings.SplitSeq(line, ",") {
-			switch name = strings.TrimSpace(name); {
-			case slices.Contains(betas, name):
-				wanted = append(wanted, name)
-			case name != "":
-				dropped++
-			}
-		}
-	}
-	if len(wanted) > 0 {
-		out.Set("Anthropic-Beta", strings.Join(wanted, ","))
-	}
+func (anthropic) header(out, in http.Header, key nacre.Secret, may allowed) dropped {
 	out.Set("Anthropic-Version", apiVersion)
 	if !key.Empty() {
 		out.Set("X-Api-Key", key.Reveal())
 	}
-	return dropped
+	return may.addBetas(out, in)
 }
 
 func (r *request) checkThinking(value json.RawMessage) error {
@@ -141,15 +110,25 @@ type anthropicEvent struct {
 		Usage *anthropicUsage `json:"usage"`
 	} `json:"message"`
 	Usage *anthropicUsage `json:"usage"`
+	Block anthropicUse    `json:"content_block"`
 	Delta struct {
 		Text    said `json:"text"`
 		Partial said `json:"partial_json"`
 	} `json:"delta"`
 	Content []struct {
+		anthropicUse
 		Text  said            `json:"text"`
 		Input json.RawMessage `json:"input"`
 	} `json:"content"`
 }
+
+// anthropicUse is what tells that a block is a use of the vendor's search.
+type anthropicUse struct {
+	Type string `json:"type"`
+	Name string `json:"name"`
+}
+
+func (u anthropicUse) search() bool { return u.Type == "server_tool_use" && u.Name == webSearch }
 
 func (anthropic) read(data []byte, m *meter) {
 	var e anthropicEvent
@@ -159,6 +138,8 @@ func (anthropic) read(data []byte, m *meter) {
 	switch e.Type {
 	case "message_start":
 		e.Message.Usage.into(m)
+	case "content_block_start":
+		m.sawSearch(e.Block.search())
 	case "content_block_delta":
 		m.text += int(e.Delta.Text + e.Delta.Partial)
 	case "message_delta":
@@ -171,6 +152,7 @@ func (anthropic) read(data []byte, m *meter) {
 		e.Usage.into(m)
 		for _, c := range e.Content {
 			m.text += int(c.Text) + len(c.Input)
+			m.sawSearch(c.search())
 		}
 	}
 }
@@ -184,12 +166,16 @@ type anthropicUsage struct {
 	Creation   struct {
 		Long int64 `json:"ephemeral_1h_input_tokens"`
 	} `json:"cache_creation"`
+	Server struct {
+		Searches int64 `json:"web_search_requests"`
+	} `json:"server_tool_use"`
 }
 
 func (u *anthropicUsage) into(m *meter) {
 	if u == nil {
 		return
 	}
+	m.searches = max(m.searches, min(u.Server.Searches, maxSearches))
 	long := min(max(u.Creation.Long, 0), max(u.CacheWrite, 0))
 	m.report(budget.Usage{
 		Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWriteLong: long, CacheWrite: u.CacheWrite - long,

@@ -27,14 +27,16 @@ type call struct {
 	price       budget.Price
 	reservation budget.Reservation
 	reserved    int64
-	digest      string
-	dropped     int
+	// hold is what is set aside of the day's budgets.
+	hold    *hold
+	digest  string
+	dropped dropped
 
 	status int
 	meter  meter
-	// short says that the upstream claimed less than was counted.
-	short  bool
-	reason Reason
+	// short and over say that the upstream claimed less, and much more, than was counted.
+	short, over bool
+	reason      Reason
 	// charge says how the reservation ends.
 	charge charge
 }
@@ -72,16 +74,16 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, r, c, no)
 		return
 	}
-	header, dropped := upstreamHeader(r.Header, c.route, c.upstream.Key)
+	header, left := upstreamHeader(r.Header, c.route, c.upstream.Key, g.allowed)
 	body := c.req.encode()
-	c.dropped, c.digest = dropped, digestOf(body)
+	c.dropped, c.digest = left, digestOf(body)
 	if err := g.recordBegin(r.Context(), c); err != nil {
-		g.settle(c, chargeNothing)
+		g.settle(r.Context(), c, chargeNothing)
 		c.write(w, refuse(ReasonAudit, "the record could not be written, so the call was not made"))
 		return
 	}
 	defer func() {
-		g.settle(c, c.charge)
+		g.settle(r.Context(), c, c.charge)
 		g.recordEnd(r.Context(), c)
 	}()
 	g.send(w, r, c, header, body)
@@ -133,19 +135,22 @@ func (g *Gateway) admit(w http.ResponseWriter, r *http.Request) (*call, *refusal
 
 // understand reads the request, and finds who answers it at which price.
 func (g *Gateway) understand(c *call, body []byte) (no *refusal) {
-	if c.req, no = parseRequest(body, g.limits.Body, c.route); no != nil {
+	if c.req, no = parseRequest(body, g.limits.Body, c.route, g.allowed); no != nil {
 		return no
 	}
 	if c.upstream, no = g.choose(c.route.dialect, c.req.model); no != nil {
 		return no
 	}
-	c.meter.quiet = !c.req.usageAsked
+	c.meter.quiet, c.meter.searches = !c.req.usageAsked, c.req.certain
 	if c.route.free {
 		return nil
 	}
 	var err error
 	if c.price, err = c.upstream.Prices.Lookup(c.req.model); err != nil {
 		return refuse(ReasonNoPrice, "model %.128q: %v", c.req.model, err)
+	}
+	if most := c.price.MaxOutput; most > 0 && c.req.maxTokens > most {
+		return refuse(ReasonField, "%s is %d: model %.128q writes at most %d tokens", c.req.maxField, c.req.maxTokens, c.req.model, most)
 	}
 	return nil
 }
@@ -193,87 +198,6 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *ref
 		return nil, refuse(ReasonMalformed, "the request did not arrive whole")
 	}
 	return body, nil
-}
-
-// reserve sets the most that the call can cost aside. Where running calls hold
-// what is missing it waits for them; where less is left than the call would
-// use, it lowers the call's maximum to what is.
-func (g *Gateway) reserve(ctx context.Context, c *call) *refusal {
-	if c.route.free {
-		return nil
-	}
-	patience := time.NewTimer(g.limits.Request)
-	defer patience.Stop()
-	for {
-		changed, err := g.tryReserve(c)
-		if err == nil {
-			c.route.finish(c.req, c.upstream)
-			return nil
-		}
-		if changed == nil {
-			return refuse(ReasonBudget, "%v. Start the session with a larger budget to go on", err)
-		}
-		select {
-		case <-changed:
-		case <-patience.C:
-			return refuse(ReasonBusy, "the budget is held by calls that are running")
-		case <-ctx.Done():
-			return refuse(ReasonBusy, "the client left")
-		}
-	}
-}
-
-// tryReserve reserves now, or says what to wait for; nil means that waiting will not help.
-func (g *Gateway) tryReserve(c *call) (<-chan struct{}, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	input, output := c.req.inputTokens(), c.req.maxTokens
-	if output == 0 {
-		output = g.limits.Output
-	}
-	need := c.price.Most(input, output)
-	r, err := g.ledger.Reserve(need)
-	if err != nil && g.ledger.Reserved() > 0 {
-		return g.changed, err
-	}
-	if err != nil {
-		output = min(output, c.price.Affordable(input, g.ledger.Left()))
-		if output < minOutput || output <= c.req.thinking {
-			return nil, err
-		}
-		need = c.price.Most(input, output)
-		if r, err = g.ledger.Reserve(need); err != nil {
-			return nil, err
-		}
-	}
-	c.reservation, c.reserved = r, need
-	c.req.maxTokens = output
-	return nil, nil
-}
-
-// settle ends the call's reservation, and wakes those who wait for it.
-func (g *Gateway) settle(c *call, how charge) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if c.reservation == 0 {
-		return
-	}
-	switch how {
-	case chargeNothing:
-		g.ledger.Release(c.reservation)
-		c.reserved = 0
-	case chargeUsed:
-		c.short = c.meter.crossCheck(c.req)
-		c.reserved = c.price.Cost(c.meter.usage)
-		g.ledger.Settle(c.reservation, c.reserved)
-	default:
-		g.ledger.Charge(c.reservation)
-	}
-	c.reservation = 0
-	g.tokensIn += c.meter.usage.In()
-	g.tokensOut += c.meter.usage.Output
-	close(g.changed)
-	g.changed = make(chan struct{})
 }
 
 func digestOf(b []byte) string {

@@ -29,7 +29,7 @@ func (chat) field(r *request, key string, value json.RawMessage) error {
 	case "tools":
 		return r.checkChatTools(value)
 	case "tool_choice":
-		return checkChoice(value)
+		return r.checkChoice(value)
 	case "functions":
 		return r.checkFunctions(value)
 	case "function_call":
@@ -39,6 +39,8 @@ func (chat) field(r *request, key string, value json.RawMessage) error {
 			return nil
 		}
 		return refuse(ReasonField, "n: one answer a call")
+	case "web_search_options":
+		return r.checkSearchOptions(value)
 	case "modalities":
 		return checkModalities(value)
 	case "stream_options":
@@ -51,6 +53,17 @@ func (chat) field(r *request, key string, value json.RawMessage) error {
 		return mustBeNull(key, value)
 	}
 	return unknownField(key)
+}
+
+// checkSearchOptions accepts that a model of the vendor's searches before it
+// answers, if that is granted.
+func (r *request) checkSearchOptions(value json.RawMessage) error {
+	if !r.granted(webSearch) {
+		return refuse(ReasonVendorTool, "web_search_options is refused: the operator has not granted web_search (vendor_tools)")
+	}
+	r.uses(1, searchResultTokens, openaiSearch)
+	r.certain = 1
+	return checkFields(value, "web_search_options", "search_context_size", "user_location")
 }
 
 func checkModalities(value json.RawMessage) error {
@@ -111,7 +124,9 @@ func (chat) finish(r *request, u *Upstream) {
 	}
 }
 
-func (chat) header(out, in http.Header, key nacre.Secret) int { return openaiHeader(out, in, key) }
+func (chat) header(out, in http.Header, key nacre.Secret, _ allowed) dropped {
+	return openaiHeader(out, in, key)
+}
 
 // chatFields are the fields of a message. Clients send an answer back as they
 // got it, so there are fields that must be empty.
@@ -150,8 +165,8 @@ func (r *request) checkChatMessage(fields map[string]json.RawMessage) error {
 	if v, ok := fields["audio"]; ok && !isNull(v) {
 		return refuse(ReasonRemoteSource, "audio is refused: it names what the vendor holds")
 	}
-	if noted, err := array(fields["annotations"]); err != nil || len(noted) > 0 {
-		return refuse(ReasonField, "message.annotations: not on the gateway's list of fields")
+	if err := r.checkAnnotations(fields["annotations"], "message"); err != nil {
+		return err
 	}
 	if call, ok := fields["function_call"]; ok {
 		if err := checkFields(call, "function_call", "name", "arguments"); err != nil {

@@ -84,6 +84,9 @@ func (r *request) checkBlock(value json.RawMessage, depth int) error {
 		return err
 	}
 	kind, _ := text(fields["type"])
+	if known, err := r.checkVendorBlock(kind, fields); known {
+		return err
+	}
 	if !slices.Contains(blockTypes, kind) {
 		return refuse(ReasonContentBlock, "content block %.64q: not on the gateway's list", kind)
 	}
@@ -191,7 +194,7 @@ func (r *request) checkTool(value json.RawMessage) error {
 	}
 	if kind, ok := fields["type"]; ok && string(kind) != "null" {
 		if name, _ := text(kind); name != "custom" {
-			return refuse(ReasonVendorTool, "the tool type %.64q is refused: only the client's own tools may be used", name)
+			return r.checkVendorTool(name, fields)
 		}
 	}
 	if name, ok := text(fields["name"]); !ok || name == "" {

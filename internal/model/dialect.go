@@ -35,8 +35,8 @@ type speaker interface {
 	// its maximum of output, and that nothing is stored.
 	finish(r *request, u *Upstream)
 	// header adds the key, and what of the brain's headers the upstream may
-	// see. It returns how many of the vendor's switches were left out.
-	header(out, in http.Header, key nacre.Secret) (dropped int)
+	// see. It returns which of the vendor's switches were left out.
+	header(out, in http.Header, key nacre.Secret, may allowed) dropped
 	// read meters one event of a stream, or an answer that is one object.
 	read(data []byte, m *meter)
 }
@@ -99,6 +99,10 @@ type meter struct {
 	reasoning int64
 	// text is how many bytes of what the model wrote were seen.
 	text int
+	// searches are those that the vendor did, by its account or by what was seen.
+	searches int64
+	// seen are the searches that were seen in a stream.
+	seen int64
 	// counted says that the upstream has reported usage.
 	counted bool
 	// ended says that the answer is whole, wrong that it ended in an error.
@@ -117,9 +121,17 @@ const mostBytesPerToken = 16
 // the tools and drop the punctuation of JSON.
 const mostPromptBytesPerToken = 64
 
+// promptOverhead is how many tokens a vendor may add to a prompt of its own,
+// and slack how much of its account may lie over what passed, in percent.
+const (
+	promptOverhead = 4_096
+	slack          = 25
+)
+
 // crossCheck raises the account to what was counted here, and reports whether
-// the upstream had claimed less.
-func (m *meter) crossCheck(r *request) (short bool) {
+// the upstream had claimed less, or far more than could have passed: then its
+// claim, the larger, stands and is recorded.
+func (m *meter) crossCheck(r *request) (short, over bool) {
 	in, out := int64((r.textBytes()-r.opaque)/mostPromptBytesPerToken), int64(m.text/mostBytesPerToken)
 	if missing := in - m.usage.In(); missing > 0 {
 		m.usage.Input = max(m.usage.Input, 0) + missing
@@ -129,7 +141,13 @@ func (m *meter) crossCheck(r *request) (short bool) {
 		m.usage.Output = out
 		short = true
 	}
-	return short
+	// No token has less than a byte.
+	mostIn := int64(r.textBytes()+r.images*r.imageTokens) + promptOverhead
+	if r.searches > 0 {
+		mostIn += r.searchTokens()
+	}
+	over = m.usage.In() > mostIn || m.usage.Output > r.maxTokens+r.maxTokens*slack/100
+	return short, over
 }
 
 // said is the length in bytes of a text, and 0 of what is none.
@@ -142,6 +160,17 @@ func (s *said) UnmarshalJSON(value []byte) error {
 		*s = said(len(written))
 	}
 	return nil
+}
+
+// maxSearches is the most that is believed of one call.
+const maxSearches = 1_000
+
+// sawSearch counts what the vendor was seen to do.
+func (m *meter) sawSearch(did bool) {
+	if did {
+		m.seen = min(m.seen+1, maxSearches)
+		m.searches = max(m.searches, m.seen)
+	}
 }
 
 // report adds the totals of a report: the larger of each counts.

@@ -36,8 +36,30 @@ func presented(h http.Header, token nacre.Secret) bool {
 	return ok == 1
 }
 
-// upstreamHeader builds what is sent on from nothing, and counts what was left out.
-func upstreamHeader(in http.Header, s speaker, key nacre.Secret) (out http.Header, dropped int) {
+// dropped are the vendor's switches that were left out of what is sent on.
+type dropped struct {
+	count int
+	// names are at most maxNamed of them, as far as they are names: what a brain
+	// writes there is no way into the records.
+	names []string
+}
+
+const (
+	maxNamed = 16
+	// maxBetaName is the longest name of a feature in bytes.
+	maxBetaName = 64
+)
+
+func (d *dropped) add(name string) {
+	d.count++
+	plain := strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+	if plain && len(name) <= maxBetaName && len(d.names) < maxNamed && !slices.Contains(d.names, name) {
+		d.names = append(d.names, name)
+	}
+}
+
+// upstreamHeader builds what is sent on from nothing, and says what was left out.
+func upstreamHeader(in http.Header, s speaker, key nacre.Secret, may allowed) (out http.Header, left dropped) {
 	out = http.Header{}
 	for _, name := range sentOn {
 		if v := in.Get(name); v != "" {
@@ -49,7 +71,7 @@ func upstreamHeader(in http.Header, s speaker, key nacre.Secret) (out http.Heade
 	}
 	out.Set("Content-Type", "application/json")
 	out.Set("Accept-Encoding", "identity") // the answer is read as it passes
-	return out, s.header(out, in, key)
+	return out, s.header(out, in, key, may)
 }
 
 // downstreamHeader passes on what is on the lists, and nothing that holds the key.

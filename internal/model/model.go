@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -100,6 +101,16 @@ type Options struct {
 	SessionToken nacre.Secret
 	// Budget is what the session may spend, in micro-dollars.
 	Budget int64
+	// Days, when set, is where every session of the installation accounts for
+	// what it spends; DayLimits are what may be spent there in one day.
+	Days      *Daybook
+	DayLimits budget.DayLimits
+	// Agent is the brain with its version, such as "claude 2.1.329": it chooses
+	// the beta features that may be asked for. One that is not known may ask for none.
+	Agent string
+	// VendorTools are what may run at the vendor (VendorTools): the operator's
+	// grants; none is the rule.
+	VendorTools []string
 	// Prices are the models that may be used.
 	Prices  budget.Table
 	Record  nacre.Recorder
@@ -122,6 +133,7 @@ type Gateway struct {
 	// upstreams are never changed.
 	upstreams []Upstream
 	limits    Limits
+	allowed   allowed
 	client    *http.Client
 	slots     chan struct{}
 	serial    atomic.Uint64
@@ -144,13 +156,18 @@ func New(opts Options) (*Gateway, error) {
 	case opts.Budget <= 0:
 		return nil, errors.New("model: a budget is required")
 	}
+	for _, name := range opts.VendorTools {
+		if !slices.Contains(VendorTools(), name) {
+			return nil, fmt.Errorf("model: vendor tool %.64q: what can be granted is %v", name, VendorTools())
+		}
+	}
 	upstreams, err := opts.gather()
 	if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
 	limits := opts.Limits.withDefaults()
 	return &Gateway{
-		opts: opts, upstreams: upstreams, limits: limits, client: newClient(opts.Client, limits), slots: make(chan struct{}, limits.Calls),
+		opts: opts, upstreams: upstreams, limits: limits, allowed: allowed{betasOf(opts.Agent), opts.VendorTools}, client: newClient(opts.Client, limits), slots: make(chan struct{}, limits.Calls),
 		ledger: budget.NewLedger(opts.Budget), changed: make(chan struct{}),
 	}, nil
 }

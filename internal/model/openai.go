@@ -20,14 +20,16 @@ const openaiImage = 12_000
 var openaiSwitches = []string{"Openai-Beta", "Openai-Organization", "Openai-Project", "X-Codex-Beta-Features"}
 
 // openaiHeader authenticates as the operator.
-func openaiHeader(out, in http.Header, key nacre.Secret) (dropped int) {
+func openaiHeader(out, in http.Header, key nacre.Secret) (left dropped) {
 	for _, name := range openaiSwitches {
-		dropped += len(in.Values(name))
+		for range in.Values(name) {
+			left.add(strings.ToLower(name))
+		}
 	}
 	if !key.Empty() {
 		out.Set("Authorization", "Bearer "+key.Reveal())
 	}
-	return dropped
+	return left
 }
 
 // openaiField checks the fields that Responses and Chat have in common;
@@ -54,7 +56,7 @@ func (r *request) openaiField(key string, value json.RawMessage) (known bool, er
 			return true, nil
 		}
 		return true, oneOf(value, "in_memory", "in-memory")
-	case "web_search_options", "plugins":
+	case "plugins":
 		return true, refuse(ReasonVendorTool, "%s is refused: what runs at the vendor is outside the sandbox", key)
 	}
 	return false, nil
@@ -154,7 +156,7 @@ var choices = []string{"auto", "none", "required"}
 var clientTools = []string{"function", "custom", "local_shell", "shell", "apply_patch", "allowed_tools"}
 
 // checkChoice accepts a word, or the name of a client's tool.
-func checkChoice(value json.RawMessage) error {
+func (r *request) checkChoice(value json.RawMessage) error {
 	if s, ok := text(value); ok && slices.Contains(choices, s) || isNull(value) {
 		return nil
 	}
@@ -162,7 +164,11 @@ func checkChoice(value json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if kind, _ := text(fields["type"]); !slices.Contains(clientTools, kind) {
+	kind, _ := text(fields["type"])
+	if r.granted(webSearch) && slices.Contains(openaiSearchTools, kind) {
+		return onlyFields(fields, "tool_choice", "type")
+	}
+	if !slices.Contains(clientTools, kind) {
 		return refuse(ReasonVendorTool, "the tool choice %.64q is refused: only the client's own tools may be used", kind)
 	}
 	if err := onlyFields(fields, "tool_choice", "type", "name", "mode", "tools", "function", "custom", "allowed_tools"); err != nil {
@@ -181,7 +187,7 @@ func checkChoice(value json.RawMessage) error {
 		return err
 	}
 	for _, t := range allowed {
-		if err := checkAllowed(t); err != nil {
+		if err := r.checkAllowed(t); err != nil {
 			return err
 		}
 	}
@@ -189,12 +195,14 @@ func checkChoice(value json.RawMessage) error {
 }
 
 // checkAllowed accepts one of the tools that tool_choice allows.
-func checkAllowed(value json.RawMessage) error {
+func (r *request) checkAllowed(value json.RawMessage) error {
 	fields, err := object(value)
 	if err != nil {
 		return err
 	}
-	if kind, _ := text(fields["type"]); !slices.Contains(clientTools[:5], kind) {
+	kind, _ := text(fields["type"])
+	search := r.granted(webSearch) && slices.Contains(openaiSearchTools, kind)
+	if !search && !slices.Contains(clientTools[:5], kind) {
 		return refuse(ReasonVendorTool, "the tool choice %.64q is refused: only the client's own tools may be used", kind)
 	}
 	return onlyFields(fields, "tool_choice", "type", "name", "function", "custom")

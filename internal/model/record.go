@@ -26,16 +26,24 @@ type detail struct {
 	Messages int    `json:"messages,omitempty"`
 	Tools    int    `json:"tools,omitempty"`
 	Dropped  int    `json:"betas_dropped,omitempty"`
-	Max      int64  `json:"max_tokens,omitempty"`
-	Reserved int64  `json:"reserved_micro_usd,omitempty"`
-	Status   int    `json:"status,omitempty"`
-	In       *int64 `json:"input_tokens,omitempty"`
-	Out      *int64 `json:"output_tokens,omitempty"`
-	Cached   *int64 `json:"cache_read_tokens,omitempty"`
-	Thought  int64  `json:"reasoning_tokens,omitempty"`
+	// Betas are the names of those that were dropped, where they are names.
+	Betas    []string `json:"betas,omitempty"`
+	Max      int64    `json:"max_tokens,omitempty"`
+	Reserved int64    `json:"reserved_micro_usd,omitempty"`
+	Status   int      `json:"status,omitempty"`
+	In       *int64   `json:"input_tokens,omitempty"`
+	Out      *int64   `json:"output_tokens,omitempty"`
+	Cached   *int64   `json:"cache_read_tokens,omitempty"`
+	Thought  int64    `json:"reasoning_tokens,omitempty"`
 	// Short says that the upstream claimed less than was counted here, and was charged the count.
-	Short bool   `json:"usage_short,omitempty"`
-	Cost  *int64 `json:"micro_usd,omitempty"`
+	Short bool `json:"usage_short,omitempty"`
+	// Over says that it claimed far more than passed here, and was paid that.
+	Over bool `json:"usage_over,omitempty"`
+	// Searches are those that the vendor did.
+	Searches int64 `json:"vendor_searches,omitempty"`
+	// Why is what went wrong on the host.
+	Why  string `json:"why,omitempty"`
+	Cost *int64 `json:"micro_usd,omitempty"`
 }
 
 func (g *Gateway) record(kind nacre.Kind, outcome string, reason Reason, c *call, d detail) nacre.Record {
@@ -50,7 +58,7 @@ func (g *Gateway) record(kind nacre.Kind, outcome string, reason Reason, c *call
 }
 
 func (c *call) detail() detail {
-	d := detail{Path: c.route.path, Digest: c.digest, Dropped: c.dropped, Reserved: c.reserved}
+	d := detail{Path: c.route.path, Digest: c.digest, Dropped: c.dropped.count, Betas: c.dropped.names, Reserved: c.reserved}
 	if c.route.path != "" {
 		d.Dialect = string(c.route.dialect)
 	}
@@ -74,7 +82,11 @@ func (g *Gateway) recordBegin(ctx context.Context, c *call) error {
 func (g *Gateway) recordDenied(ctx context.Context, no *refusal, c *call) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	_ = g.opts.Record.Append(ctx, g.record(nacre.KindModelBegin, nacre.OutcomeDenied, no.reason, c, c.detail())) // a log that fails also refuses what is allowed
+	d := c.detail()
+	if no.cause != nil {
+		d.Why = no.cause.Error()
+	}
+	_ = g.opts.Record.Append(ctx, g.record(nacre.KindModelBegin, nacre.OutcomeDenied, no.reason, c, d)) // a log that fails also refuses what is allowed
 }
 
 func (g *Gateway) recordEnd(ctx context.Context, c *call) {
@@ -89,7 +101,7 @@ func (g *Gateway) recordEnd(ctx context.Context, c *call) {
 	}
 	d := detail{
 		Path: c.route.path, Dialect: string(c.route.dialect), Upstream: c.upstream.URL.Host, Model: c.req.model,
-		Digest: c.digest, Status: c.status, Thought: c.meter.reasoning, Short: c.short,
+		Digest: c.digest, Status: c.status, Thought: c.meter.reasoning, Short: c.short, Over: c.over, Searches: c.meter.searches,
 	}
 	in, out, cost := c.meter.usage.In(), c.meter.usage.Output, c.reserved
 	d.In, d.Out, d.Cached, d.Cost = &in, &out, &c.meter.usage.CacheRead, &cost

@@ -20,10 +20,12 @@ const (
 	ReasonContentBlock Reason = "content_block_not_allowed"
 	ReasonRemoteSource Reason = "remote_source"
 	// ReasonStored refuses what would be kept at the vendor, or was.
-	ReasonStored        Reason = "stored_at_vendor"
-	ReasonNoUpstream    Reason = "no_upstream"
-	ReasonNoPrice       Reason = "model_without_price"
-	ReasonBudget        Reason = "budget_exhausted"
+	ReasonStored     Reason = "stored_at_vendor"
+	ReasonNoUpstream Reason = "no_upstream"
+	ReasonNoPrice    Reason = "model_without_price"
+	ReasonBudget     Reason = "budget_exhausted"
+	// ReasonBook refuses a call because the account of the day cannot be used.
+	ReasonBook          Reason = "budget_unavailable"
 	ReasonBusy          Reason = "too_many_calls"
 	ReasonAudit         Reason = "audit_failed"
 	ReasonUnreachable   Reason = "upstream_unreachable"
@@ -43,12 +45,14 @@ type refusal struct {
 	kind    string
 	reason  Reason
 	message string
+	// cause is recorded, and not said to the brain: it may name what is on the host.
+	cause error
 }
 
 func (r *refusal) Error() string { return r.message }
 
 func refuse(reason Reason, format string, args ...any) *refusal {
-	r := &refusal{http.StatusBadRequest, "invalid_request_error", reason, "nacre: " + fmt.Sprintf(format, args...)}
+	r := &refusal{status: http.StatusBadRequest, kind: "invalid_request_error", reason: reason, message: "nacre: " + fmt.Sprintf(format, args...)}
 	switch reason {
 	case ReasonToken:
 		r.status, r.kind = http.StatusUnauthorized, "authentication_error"
@@ -61,7 +65,7 @@ func refuse(reason Reason, format string, args ...any) *refusal {
 		r.status, r.kind = http.StatusPaymentRequired, "billing_error"
 	case ReasonBusy:
 		r.status, r.kind = http.StatusTooManyRequests, "rate_limit_error"
-	case ReasonAudit:
+	case ReasonAudit, ReasonBook:
 		r.status, r.kind = http.StatusForbidden, "permission_error"
 	case ReasonUnreachable, ReasonRedirect, ReasonKeyEchoed:
 		r.status, r.kind = http.StatusBadGateway, "api_error"

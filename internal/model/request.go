@@ -41,6 +41,17 @@ type request struct {
 	opaque   int
 	tools    int
 	messages int
+	// vendorTools are the operator's grants, and searches how often the vendor may
+	// use one of them in this call, each reading vendorTokens at most.
+	vendorTools []string
+	searches    int64
+	// certain are those that are done and told by no account.
+	certain      int64
+	vendorTokens int64
+	fee          int64
+	// openaiSearch says that OpenAI may search, at most maxCalls times where that is set.
+	openaiSearch bool
+	maxCalls     int64
 }
 
 // textBytes is what of the request is not an image.
@@ -48,16 +59,16 @@ func (r *request) textBytes() int { return r.bytes - r.imageBytes }
 
 // inputTokens estimates what the call will be charged for reading.
 func (r *request) inputTokens() int64 {
-	return int64(r.textBytes()/bytesPerToken + r.images*r.imageTokens + 1)
+	return int64(r.textBytes()/bytesPerToken+r.images*r.imageTokens+1) + r.searchTokens()
 }
 
 // parseRequest reads a body strictly and refuses what is not on the speaker's list.
-func parseRequest(body []byte, limit int, s speaker) (*request, *refusal) {
+func parseRequest(body []byte, limit int, s speaker, may allowed) (*request, *refusal) {
 	members, err := wire.Object(body, wire.Limits{Message: limit, Depth: maxDepth, String: limit, CaseSensitive: true})
 	if err != nil {
 		return nil, refuse(ReasonMalformed, "the request is refused: %v", err)
 	}
-	r := &request{members: members, bytes: len(body)}
+	r := &request{members: members, bytes: len(body), vendorTools: may.vendorTools}
 	for _, m := range members {
 		if err := s.field(r, m.Key, m.Value); err != nil {
 			var no *refusal
@@ -66,6 +77,9 @@ func parseRequest(body []byte, limit int, s speaker) (*request, *refusal) {
 			}
 			return nil, refuse(ReasonMalformed, "%.64s: %v", m.Key, err)
 		}
+	}
+	if err := r.boundSearches(); err != nil {
+		return nil, refuse(ReasonMalformed, "%v", err)
 	}
 	if r.model == "" || r.messages == 0 {
 		return nil, refuse(ReasonMalformed, "a model and what to say to it are required")

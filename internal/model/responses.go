@@ -32,13 +32,20 @@ func (responses) field(r *request, key string, value json.RawMessage) error {
 	case "tools":
 		return r.checkResponseTools(value, 0)
 	case "tool_choice":
-		return checkChoice(value)
+		return r.checkChoice(value)
 	case "reasoning":
 		return checkFields(value, key, "effort", "summary", "generate_summary")
 	case "text":
 		return checkFields(value, key, "format", "verbosity")
 	case "include":
-		return checkInclude(value)
+		return r.checkInclude(value)
+	case "max_tool_calls":
+		if isNull(value) {
+			return nil
+		}
+		n, err := count(map[string]json.RawMessage{key: value}, key, maxVendorUses)
+		r.maxCalls = n
+		return err
 	case "stream_options":
 		return checkFields(value, key, "include_obfuscation")
 	case "truncation":
@@ -46,6 +53,8 @@ func (responses) field(r *request, key string, value json.RawMessage) error {
 			return nil
 		}
 		return oneOf(value, "auto", "disabled")
+	case "web_search_options":
+		return ungranted(key)
 	case "background":
 		return mustBeFalse(key, value)
 	case "previous_response_id", "conversation", "prompt":
@@ -55,13 +64,17 @@ func (responses) field(r *request, key string, value json.RawMessage) error {
 }
 
 // checkInclude accepts what asks the vendor for no more than the answer itself.
-func checkInclude(value json.RawMessage) error {
+func (r *request) checkInclude(value json.RawMessage) error {
 	wanted, err := array(value)
 	if err != nil {
 		return err
 	}
+	may := []string{"reasoning.encrypted_content", "message.output_text.logprobs"}
+	if r.granted(webSearch) {
+		may = append(may, "web_search_call.action.sources")
+	}
 	for _, w := range wanted {
-		if err := oneOf(w, "reasoning.encrypted_content", "message.output_text.logprobs"); err != nil {
+		if err := oneOf(w, may...); err != nil {
 			return err
 		}
 	}
@@ -74,7 +87,9 @@ func (responses) finish(r *request, _ *Upstream) {
 	r.drop("client_metadata")                // the client's account of itself is not for the model
 }
 
-func (responses) header(out, in http.Header, key nacre.Secret) int { return openaiHeader(out, in, key) }
+func (responses) header(out, in http.Header, key nacre.Secret, _ allowed) dropped {
+	return openaiHeader(out, in, key)
+}
 
 // itemFields are the items of an input that carry what the client holds or was
 // told, with their fields. What stands for work at the vendor (web_search_call,
@@ -123,6 +138,9 @@ func (r *request) checkItem(value json.RawMessage) error {
 	kind, _ := text(fields["type"])
 	if _, typed := fields["type"]; !typed && fields["role"] != nil {
 		kind = "message" // the short form
+	}
+	if kind == "web_search_call" && r.granted(webSearch) {
+		return onlyFields(fields, kind, "type", "id", "status", "action")
 	}
 	allowed, ok := itemFields[kind]
 	if !ok {
@@ -206,13 +224,35 @@ func (r *request) checkPart(fields map[string]json.RawMessage, kind string) erro
 	if err := onlyFields(fields, kind, partFields[kind]...); err != nil {
 		return err
 	}
-	if noted, err := array(fields["annotations"]); err != nil || len(noted) > 0 {
-		return refuse(ReasonField, "%s.annotations: not on the gateway's list of fields", kind)
+	if err := r.checkAnnotations(fields["annotations"], kind); err != nil {
+		return err
 	}
 	if kind == "input_image" {
 		return r.imageURL(fields["image_url"])
 	}
 	return checkTexts(fields, "text", "refusal")
+}
+
+// checkAnnotations accepts what a granted search has cited. Other notes name
+// what the vendor holds.
+func (r *request) checkAnnotations(value json.RawMessage, where string) error {
+	notes, err := array(value)
+	if err != nil {
+		return err
+	}
+	for _, n := range notes {
+		fields, err := object(n)
+		if err != nil {
+			return err
+		}
+		if kind, _ := text(fields["type"]); kind != "url_citation" || !r.granted(webSearch) {
+			return refuse(ReasonField, "%s.annotations: not on the gateway's list of fields", where)
+		}
+		if err := onlyFields(fields, "annotations", "type", "url", "title", "start_index", "end_index", "url_citation"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkShellOutput accepts what commands printed.
@@ -307,7 +347,7 @@ func (r *request) checkResponseTool(fields map[string]json.RawMessage, depth int
 		}
 		return r.checkResponseTools(fields["tools"], depth+1)
 	default:
-		return refuse(ReasonVendorTool, "the tool type %.64q is refused: only the client's own tools may be used", kind)
+		return r.checkSearchTool(kind, fields)
 	}
 }
 
@@ -319,10 +359,14 @@ type responsesEvent struct {
 	Response struct {
 		Usage *openaiUsage `json:"usage"`
 	} `json:"response"`
-	Usage  *openaiUsage `json:"usage"`
+	Usage *openaiUsage `json:"usage"`
+	Item  struct {
+		Type string `json:"type"`
+	} `json:"item"`
 	Output []struct {
-		Arguments said `json:"arguments"`
-		Input     said `json:"input"`
+		Type      string `json:"type"`
+		Arguments said   `json:"arguments"`
+		Input     said   `json:"input"`
 		Content   []struct {
 			Text said `json:"text"`
 		} `json:"content"`
@@ -340,12 +384,15 @@ func (responses) read(data []byte, m *meter) {
 		m.ended = true
 	case e.Type == "response.failed", e.Type == "error":
 		m.wrong = true
+	case e.Type == "response.output_item.done":
+		m.sawSearch(e.Item.Type == "web_search_call")
 	case strings.HasSuffix(e.Type, ".delta") && !strings.Contains(e.Type, "summary"):
 		m.text += int(e.Delta)
 	case e.Object == "response":
 		e.Usage.into(m)
 		for _, item := range e.Output {
 			m.text += int(item.Arguments + item.Input)
+			m.sawSearch(item.Type == "web_search_call")
 			for _, c := range item.Content {
 				m.text += int(c.Text)
 			}
