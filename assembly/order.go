@@ -17,7 +17,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/atom"
 	"github.com/nacre-dev/nacre/internal/confine"
 	"github.com/nacre-dev/nacre/internal/dna"
-	"github.com/nacre-dev/nacre/internal/gate"
 	"github.com/nacre-dev/nacre/internal/guard"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/role"
@@ -97,24 +96,8 @@ func pin(project string, t atom.Task) (order task.Order, prompt string, err erro
 	}
 	return task.Order{
 		Body: t.Body, Task: string(t.Canonical()), Agent: t.AgentID, Parent: t.Parent, Role: resolved.Name, SpecSHA: t.SpecSHA(), DNA: dna.Compose(t, resolved.Atoms, nonce).String(),
-		Parameters: t.Parameters, Atoms: resolved.Atoms, Gates: gatesOf(resolved, t), Escalation: task.Escalation(resolved.Escalation),
+		Parameters: t.Parameters, Atoms: resolved.Atoms, Gates: guard.SetOf(posture.Workspace, resolved, t.Parameters), Escalation: task.Escalation(resolved.Escalation),
 	}, prompt, nil
-}
-
-// gatesOf are the gates of a role, for paths as the agent sees them.
-func gatesOf(r role.Resolved, t atom.Task) guard.Set {
-	set := guard.Set{Role: r.Name, Project: posture.Workspace, Allowed: r.Tools, Refused: r.Denied}
-	for _, a := range r.Atoms {
-		if a.HasGate() {
-			set.Gates = append(set.Gates, guard.Of(a, &t.Parameters))
-		}
-	}
-	for _, commands := range r.Commands {
-		set.Gates = append(set.Gates, guard.Gate{
-			Capability: "tools::bash-allowlist", Rules: []gate.Rule{{Kind: gate.BashAllowlist, Commands: commands}},
-		})
-	}
-	return set
 }
 
 // judge holds work against the order's atoms.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nacre-dev/nacre/internal/atom"
 	"github.com/nacre-dev/nacre/internal/gate"
+	"github.com/nacre-dev/nacre/internal/role"
 )
 
 // MaxSet is the largest file of gates, in bytes.
@@ -104,6 +105,23 @@ type Set struct {
 	// Refused are tools that may not be called.
 	Refused []string `json:"refused,omitempty"`
 	Gates   []Gate   `json:"gates"`
+}
+
+// SetOf is the set of a role with a task's parameters, for a project as the
+// agent sees it.
+func SetOf(project string, r role.Resolved, p atom.Parameters) Set {
+	set := Set{Role: r.Name, Project: project, Allowed: r.Tools, Refused: r.Denied}
+	for _, a := range r.Atoms {
+		if a.HasGate() {
+			set.Gates = append(set.Gates, Of(a, &p))
+		}
+	}
+	for _, commands := range r.Commands {
+		set.Gates = append(set.Gates, Gate{
+			Capability: "tools::bash-allowlist", Rules: []gate.Rule{{Kind: gate.BashAllowlist, Commands: commands}},
+		})
+	}
+	return set
 }
 
 // Bytes is the set as Load reads it.
