@@ -85,7 +85,7 @@ func (l *Ledger) Settle(r Reservation, cost int64) bool {
 }
 
 func add(a, b int64) int64 {
-	if a > math.MaxInt64-b {
+	if b > 0 && a > math.MaxInt64-b {
 		return math.MaxInt64
 	}
 	return a + b

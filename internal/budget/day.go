@@ -9,6 +9,10 @@ import (
 	"github.com/nacre-dev/nacre"
 )
 
+// MaxEntry is the most that a line of a journal holds, in micro-dollars: more
+// than the dearest call at the highest price.
+const MaxEntry = 1 << 50
+
 // DayLimits are what may be spent in one day, in micro-dollars; 0 sets no limit.
 type DayLimits struct {
 	// All is for all groups together, Group for the one that asks.
@@ -45,7 +49,7 @@ func (d *Day) Apply(e Entry) error {
 	}
 	before, known := d.open[e.ID]
 	switch {
-	case e.ID == "" || e.Group == "" || e.MicroUSD < 0:
+	case e.ID == "" || e.Group == "" || e.MicroUSD < 0 || e.MicroUSD > MaxEntry:
 		return errors.New("a line names its call, its group and an amount")
 	case e.Ended && (!known || before.Group != e.Group):
 		return fmt.Errorf("call %.64q ends and was not begun", e.ID)

@@ -185,15 +185,25 @@ func (r *request) checkTools(value json.RawMessage) error {
 	return nil
 }
 
-// checkTool accepts tools that the client runs. Claude Code sends none of the
-// vendor's types, not even those that a client would run.
+// typedTools are the vendor's types of tools that the client runs, with what
+// it may say of each beside the name.
+var typedTools = map[string][]string{
+	"bash_20241022": nil, "bash_20250124": nil, "memory_20250818": nil,
+	"text_editor_20241022": nil, "text_editor_20250124": nil, "text_editor_20250429": nil, "text_editor_20250728": {"max_characters"},
+}
+
+// checkTool accepts tools that the client runs, and those of the vendor that are granted.
 func (r *request) checkTool(value json.RawMessage) error {
 	fields, err := object(value)
 	if err != nil {
 		return err
 	}
 	if kind, ok := fields["type"]; ok && string(kind) != "null" {
-		if name, _ := text(kind); name != "custom" {
+		name, _ := text(kind)
+		if more, ok := typedTools[name]; ok {
+			return onlyFields(fields, name, append([]string{"type", "name", "cache_control"}, more...)...)
+		}
+		if name != "custom" {
 			return r.checkVendorTool(name, fields)
 		}
 	}

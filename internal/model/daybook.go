@@ -98,7 +98,7 @@ func (b *Daybook) reserve(ctx context.Context, group nacre.Group, limits budget.
 		if amount, refused = decide(budget.Narrowest(b.state.Rooms(group, limits, b.refill(day)))); refused != nil {
 			return nil
 		}
-		h := &hold{b, day, budget.Entry{ID: fmt.Sprintf("%s-%d", b.process, b.serial.Add(1)), Group: group, MicroUSD: amount}}
+		h := &hold{b, day, budget.Entry{ID: fmt.Sprintf("%s-%d", b.process, b.serial.Add(1)), Group: group, MicroUSD: min(amount, budget.MaxEntry)}}
 		if err := write(file, h.entry); err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func (h *hold) settle(ctx context.Context, cost int64) error {
 			return err
 		}
 		end := h.entry
-		end.MicroUSD, end.Ended = max(cost, 0), true
+		end.MicroUSD, end.Ended = min(max(cost, 0), budget.MaxEntry), true
 		return write(file, end)
 	})
 }

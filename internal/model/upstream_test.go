@@ -218,3 +218,12 @@ func TestRequestsCannotBeSmuggled(t *testing.T) {
 		}
 	}
 }
+
+func parse(t testing.TB, address string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
