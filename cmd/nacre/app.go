@@ -47,6 +47,7 @@ func (a *app) command() *cobra.Command {
 		a.approvalsCommand(), a.policyCommand(), a.doctorCommand(), a.versionCommand())
 	root.AddCommand(a.redactCommand(), a.grantsCommand(), a.explainCommand())
 	root.AddCommand(a.capabilityCommand(), a.roleCommand(), a.taskCommand(), a.ledgerCommand())
+	root.AddCommand(a.hooksCommand(), a.hookCommand())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }
