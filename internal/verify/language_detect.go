@@ -26,10 +26,7 @@ var errNoLanguage = errors.New("no go.mod, Cargo.toml, package.json or Python pr
 // parts are the projects that the work touches, told from the base's files
 // (S-04). Where the task names a language, it is that one only.
 func parts(base checkout, named string, changes []nacre.Change) ([]part, error) {
-	all, err := manifests(base)
-	if err != nil {
-		return nil, err
-	}
+	all := manifests(base)
 	if named != "" {
 		return ofLanguage(base, all, named)
 	}
@@ -57,7 +54,7 @@ func ofLanguage(base checkout, all []part, named string) ([]part, error) {
 	if len(list) > 0 {
 		return list, nil
 	}
-	if found, err := bySource(base); (named == node || named == python) && (err != nil || found[0].language == named) {
+	if (named == node || named == python) && hasSource(base)[named] {
 		return []part{{named, "."}}, nil
 	}
 	return nil, fmt.Errorf("the task names the language %s, and the base has no project of it", named)
@@ -65,7 +62,7 @@ func ofLanguage(base checkout, all []part, named string) ([]part, error) {
 
 // manifests finds every project. A Go module is one each; of the others the
 // outermost folder counts, which holds its workspace.
-func manifests(base checkout) ([]part, error) {
+func manifests(base checkout) []part {
 	seen := map[part]bool{}
 	var list []part
 	names := base.names()
@@ -81,7 +78,7 @@ func manifests(base checkout) ([]part, error) {
 	}
 	list = slices.DeleteFunc(list, func(p part) bool { return p.language == golang && !hasGo(base, p.dir, list) })
 	slices.SortFunc(list, func(a, b part) int { return strings.Compare(a.language+"\x00"+a.dir, b.language+"\x00"+b.dir) })
-	return list, nil
+	return list
 }
 
 func manifestOf(name string) string {
@@ -142,14 +139,20 @@ func moduleOf(all []part, name string) string {
 	return best
 }
 
-// bySource tells the language of a base without any manifest.
-func bySource(base checkout) ([]part, error) {
+// hasSource are the languages without a need for a manifest that a base has files of.
+func hasSource(base checkout) map[string]bool {
 	found := map[string]bool{}
 	for name := range base.files {
 		if language := languageOf(name); (language == node || language == python) && !borrowed(name) {
 			found[language] = true
 		}
 	}
+	return found
+}
+
+// bySource tells the language of a base without any manifest.
+func bySource(base checkout) ([]part, error) {
+	found := hasSource(base)
 	switch {
 	case len(found) > 1:
 		return nil, errors.New("the base holds Node and Python files and no manifest of either: name `language` in the task's [verification]")

@@ -68,10 +68,6 @@ func checked(language string, of func(t trees, p part, s Subject) ([]check, erro
 // added. A project that the base has and the work has not is a finding.
 func partsToCheck(t trees, language string, s Subject) ([]part, error) {
 	list, err := parts(t.base, language, s.Changes)
-	if err != nil && len(t.base.files) > 0 {
-		return nil, err
-	}
-	now, err := manifests(t.work)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +78,7 @@ func partsToCheck(t trees, language string, s Subject) ([]part, error) {
 			}
 		}
 	}
-	for _, p := range now {
+	for _, p := range manifests(t.work) {
 		if p.language == language && !containsPart(list, p) && (language == golang || !within(list, p)) {
 			list = append(list, p)
 		}

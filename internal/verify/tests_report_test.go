@@ -108,7 +108,7 @@ func TestReportsOfGo(t *testing.T) {
 		{"a base that skips all", []func(verify.Command) verify.Output{answer(0, goLines("TestA=skip"))}, "no test that passes"},
 		{"a base that does not build", []func(verify.Command) verify.Output{answer(1, "")}, "on the base"},
 		{"no test of the host's own", []func(verify.Command) verify.Output{answer(0, good), answer(1, good)}, "host's own test"},
-		{"one of another name", []func(verify.Command) verify.Output{answer(0, good), answer(1, good + goLines("TestNacre000_0=fail"))}, "not to be trusted"},
+		{"one of another name", []func(verify.Command) verify.Output{answer(0, good), answer(1, good+goLines("TestNacre000_0=fail"))}, "not to be trusted"},
 		{"one that passed", []func(verify.Command) verify.Output{answer(0, good), func(c verify.Command) verify.Output {
 			return verify.Output{ExitCode: 1, Stdout: []byte(goLines("TestA=pass", "TestA/x=pass", "TestB=skip", canariesIn(t, c.Dir)[0]+"=pass"))}
 		}}, "host's own test"},

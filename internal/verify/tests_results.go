@@ -194,7 +194,7 @@ func (r *results) sees(c canary) bool {
 // without is a report without the host's own tests.
 func (r *results) without(nonce string) *results {
 	left := newResults()
-	left.odd = r.odd
+	left.odd, left.said[building] = r.odd, r.said[building]
 	for name, s := range r.tests {
 		if !strings.Contains(name, nonce) {
 			left.tests[name], left.said[name] = s, r.said[name]
