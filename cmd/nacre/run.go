@@ -269,7 +269,7 @@ func printReport(p *display.Printer, r assembly.Report) {
 	}
 	switch {
 	case r.Delivered:
-		p.Prose("report   ", r.RunResult.Report)
+		p.Prose("report   ", r.Report)
 	case r.Landed:
 		p.Field("merged", "%s %.7s → %.7s", r.Branch, r.Base, r.Commit)
 	default:
