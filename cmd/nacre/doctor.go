@@ -27,7 +27,7 @@ func (a *app) doctor(ctx context.Context, turns bool) error {
 	if err != nil {
 		return err
 	}
-	findings := rt.Doctor(ctx, turns)
+	findings := append(rt.Doctor(ctx, turns), a.checkHooks(ctx)...)
 	if a.json {
 		if err := printJSON(a.stdout, findings); err != nil {
 			return err

@@ -307,10 +307,9 @@ past it that no hook covers. Exit 1 where a hook is not run, or refuses everythi
 
 // hooksState is what status shows.
 type hooksState struct {
-	Installed []hooks.Installed   `json:"installed"`
-	Uncovered map[string][]string `json:"uncovered"`
-	Refused   []hooks.Refusal     `json:"refused"`
-	Errors    []string            `json:"errors"`
+	Installed []hooks.Installed `json:"installed"`
+	Refused   []hooks.Refusal   `json:"refused"`
+	Errors    []string          `json:"errors"`
 }
 
 func (a *app) hookState(ctx context.Context, named string) (hooksState, error) {
@@ -322,7 +321,7 @@ func (a *app) hookState(ctx context.Context, named string) (hooksState, error) {
 		return hooksState{}, &usageError{err}
 	}
 	home := a.hookHome()
-	s := hooksState{Installed: []hooks.Installed{}, Uncovered: map[string][]string{}, Refused: []hooks.Refusal{}, Errors: []string{}}
+	s := hooksState{Installed: []hooks.Installed{}, Refused: []hooks.Refusal{}, Errors: []string{}}
 	found, err := home.Status(home.Places(project))
 	if err != nil {
 		s.Errors = append(s.Errors, err.Error())
@@ -333,7 +332,6 @@ func (a *app) hookState(ctx context.Context, named string) (hooksState, error) {
 				one.Problems = append(one.Problems, "is not run: "+t.Why)
 			}
 		}
-		s.Uncovered[one.Agent+" "+one.Scope] = hooks.Uncovered(one.Agent, one.Scope)
 		s.Installed = append(s.Installed, one)
 	}
 	refused, err := hooks.Refusals(home.LogFile(), refusalsShown)
@@ -374,7 +372,7 @@ func (a *app) printHookState(s hooksState) {
 		for _, problem := range one.Problems {
 			p.Line("          %s", problem)
 		}
-		for _, way := range s.Uncovered[one.Agent+" "+one.Scope] {
+		for _, way := range one.Uncovered {
 			p.Line("          uncovered: %s", way)
 		}
 	}
@@ -409,7 +407,7 @@ func (a *app) checkHooks(ctx context.Context) []assembly.Finding {
 			continue
 		}
 		findings = append(findings, assembly.Finding{Name: "hooks", Status: "ok", Text: one.Agent + " " + one.Scope + ": role " + one.Role})
-		for _, way := range s.Uncovered[one.Agent+" "+one.Scope] {
+		for _, way := range one.Uncovered {
 			findings = append(findings, assembly.Finding{Name: "hooks", Status: "warn", Text: "not enforced for " + one.Agent + ": " + way})
 		}
 	}

@@ -101,37 +101,43 @@ func (h Home) Pins(scope string) string {
 	return filepath.Join(h.State, "hooks")
 }
 
-// line is a hook's command: whatever ends the program other than an allowing
-// answer becomes a refusal, and so does its not being there.
+// tail ends a hook's command: whatever ends the program other than an allowing
+// answer becomes a refusal, and so does its not being there. Codex lets a call
+// through where exit code 2 comes without a reason, so that one is always said;
+// and it asks the user's own shell, so the words are such as all shells know.
+const tail = ` || /bin/sh -c 'echo nacre hook: the call is refused >&2; exit 2' || exit 2`
+
 func line(program, pin string) string {
-	return fmt.Sprintf("%s hook --set %s || exit 2", quote(program), quote(pin))
+	return quote(program) + " hook --set " + quote(pin) + tail
 }
 
 // ours matches the commands that line makes, and finds the program and the pin.
-var ours = regexp.MustCompile(`^(\S+|'.+') hook --set (\S+|'.+') \|\| exit 2$`)
+var ours = regexp.MustCompile(`^([^\s']+|'[^']+') hook --set ([^\s']+|'[^']+')` + regexp.QuoteMeta(tail) + `$`)
 
 // parse takes a hook's command apart; ok tells whether it is nacre's.
 func parse(command string) (program, pin string, ok bool) {
 	m := ours.FindStringSubmatch(command)
-	if m == nil || !digested.MatchString(filepath.Base(unquote(m[2]))) {
+	if m == nil || !digested.MatchString(filepath.Base(strings.Trim(m[2], "'"))) {
 		return "", "", false
 	}
-	return unquote(m[1]), unquote(m[2]), true
+	return strings.Trim(m[1], "'"), strings.Trim(m[2], "'"), true
 }
 
-// plain are words that a shell takes as they are.
-var plain = regexp.MustCompile(`^[A-Za-z0-9_/.,:@%+=-]+$`)
+// plain are words that every shell takes as they are.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_/.,:@%+-]+$`)
 
+// quote makes one word of a path for all shells; checkPath refuses what it cannot.
 func quote(word string) string {
 	if plain.MatchString(word) {
 		return word
 	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return "'" + word + "'"
 }
 
-func unquote(word string) string {
-	if !strings.HasPrefix(word, "'") {
-		return word
+// checkPath refuses what shells quote in different ways.
+func checkPath(path string) error {
+	if strings.ContainsAny(path, "'\\\n\r\x00") {
+		return fmt.Errorf("the path %q cannot be written as a hook: it holds a quote, a backslash or a line's end", path)
 	}
-	return strings.ReplaceAll(word[1:len(word)-1], `'\''`, "'")
+	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -70,10 +69,10 @@ func (h Home) PlanInstall(o Order) (Plan, error) {
 		return Plan{}, err
 	}
 	plan.pin = o.Pin
-	command := line(o.Program, filepath.Join(plan.pins, name))
-	if _, _, ok := parse(command); !ok || strings.ContainsAny(command, "\n\r") {
-		return Plan{}, fmt.Errorf("the program's path %q cannot be written as a hook", o.Program)
+	if err := errors.Join(checkPath(o.Program), checkPath(plan.pins)); err != nil {
+		return Plan{}, err
 	}
+	command := line(o.Program, filepath.Join(plan.pins, name))
 	for i := range plan.Changes {
 		c := &plan.Changes[i]
 		if !o.Replace {

@@ -61,12 +61,25 @@ func NewPin(project string, r role.Resolved, task *atom.Parameters) (Pin, error)
 
 // Guarded tells whether the agent is kept from writing the files that hold it.
 func (p Pin) Guarded() bool {
-	return slices.ContainsFunc(p.Set.Gates, func(g guard.Gate) bool {
-		return slices.ContainsFunc(g.Rules, func(r gate.Rule) bool {
-			return r.Kind == gate.NoRuleEdits || r.Kind == gate.FilesWhitelist && len(r.Whitelist) == 0
-		})
+	for _, file := range []string{".claude/settings.local.json", ".claude/settings.json", ".codex/hooks.json", ".codex/config.toml"} {
+		if !slices.ContainsFunc(p.Set.Gates, func(g guard.Gate) bool { return keeps(g, file) }) {
+			return false
+		}
+	}
+	return true
+}
+
+func keeps(g guard.Gate, file string) bool {
+	return g.Severity == atom.Block && slices.ContainsFunc(g.Rules, func(r gate.Rule) bool {
+		switch r.Kind {
+		case gate.NoRuleEdits, gate.FilesWhitelist, gate.FilesDenylist:
+			return !r.Place(file, gate.World{Project: "/", Readlink: noLinks}).Allowed
+		}
+		return false
 	})
 }
+
+func noLinks(string) (string, bool, error) { return "", false, nil }
 
 // digested is the name of a pin's file.
 var digested = regexp.MustCompile(`^[0-9a-f]{64}\.json$`)

@@ -18,7 +18,9 @@ type Installed struct {
 	Task    string `json:"task,omitempty"`
 	Project string `json:"project,omitempty"`
 	// Problems say why the hook refuses every call, or why it is not run.
-	Problems []string `json:"problems,omitempty"`
+	Problems []string `json:"problems"`
+	// Uncovered are the ways past the hook where it is in order.
+	Uncovered []string `json:"uncovered"`
 }
 
 // Status finds nacre's hooks in the places, and what is wrong with each.
@@ -50,7 +52,7 @@ func (h Home) Status(places []Place) ([]Installed, error) {
 }
 
 func inspect(p Place, command string) Installed {
-	one := Installed{Place: p, Command: command}
+	one := Installed{Place: p, Command: command, Problems: []string{}, Uncovered: Uncovered(p.Agent, p.Scope)}
 	program, file, _ := parse(command)
 	if err := checkProgram(program, p.Scope == Managed); err != nil {
 		one.Problems = append(one.Problems, "refuses every call: "+err.Error())
@@ -62,7 +64,7 @@ func inspect(p Place, command string) Installed {
 	}
 	one.Role, one.Task, one.Project = pin.Role, pin.Task, pin.Project
 	if !pin.Guarded() {
-		one.Problems = append(one.Problems, "the role may write the settings that hold it: add safety::no-rule-edits to it")
+		one.Uncovered = append(one.Uncovered, "the role may write the settings that hold it: one with safety::no-rule-edits may not")
 	}
 	return one
 }
