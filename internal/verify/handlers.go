@@ -37,7 +37,7 @@ func verifiers() map[string]verifier {
 		"tests-green":         {judge: testsGreen, runs: true},
 		"no-warnings":         {judge: noWarnings, runs: true},
 		"go-check-green":      {judge: checked(golang, goChecks), runs: true},
-		"cargo-check-green":   {judge: checked(rust, cargoChecks), runs: true},
+		"cargo-check-green":   {judge: cargoOrOwn, runs: true},
 		"node-check-green":    {judge: checked(node, nodeChecks), runs: true},
 		"python-check-green":  {judge: checked(python, pythonChecks), runs: true},
 	}

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"reflect"
@@ -9,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/nacre-dev/nacre/internal/atom"
 )
 
 // bumps holds the manifests that a task lets change against the base's: what
@@ -47,6 +50,9 @@ func sameButDependencies(name string, was, is []byte) bool {
 		return slices.Equal(directives(was), directives(is))
 	case ".toml":
 		a, b := map[string]any{}, map[string]any{}
+		if errors.Join(atom.CheckShape(was), atom.CheckShape(is)) != nil { // the reader is not linear in every TOML
+			return false
+		}
 		if toml.Unmarshal(was, &a) != nil || toml.Unmarshal(is, &b) != nil {
 			return false
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,6 +63,44 @@ func checked(language string, of func(t trees, p part, s Subject) ([]check, erro
 		}
 		return passed(), nil
 	}
+}
+
+// cargoOrOwn is the check of Cargo projects, which the roles that ship ask for
+// since the seed does. A repository that has none, neither before nor after the
+// work, is held to the checks of the languages that it is written in instead; one
+// that is written in none has failed.
+func cargoOrOwn(ctx context.Context, s Subject, a atom.Atom, run Runner) (Verdict, error) {
+	checks := map[string]handler{
+		rust: checked(rust, cargoChecks), golang: checked(golang, goChecks), node: checked(node, nodeChecks), python: checked(python, pythonChecks),
+	}
+	t, err := readTrees(s)
+	if err != nil {
+		return Verdict{}, err
+	}
+	isRust := func(p part) bool { return p.language == rust }
+	if len(s.Task.CheckCrates) > 0 || s.Task.Language == rust || slices.ContainsFunc(append(manifests(t.base), manifests(t.work)...), isRust) {
+		return checks[rust](ctx, s, a, run)
+	}
+	list, err := parts(t.base, s.Task.Language, s.Changes)
+	if err != nil {
+		return failed("there is nothing to check", err.Error()), nil
+	}
+	verdict, done := passed(), map[string]bool{}
+	for _, p := range list {
+		if done[p.language] {
+			continue
+		}
+		done[p.language] = true
+		v, err := checks[p.language](ctx, s, a, run)
+		if err != nil || !v.Passed {
+			return v, err
+		}
+		if v.Strength == Weak {
+			verdict.Strength = Weak
+		}
+		verdict.Detail = strings.TrimPrefix(verdict.Detail+"; held to the check of "+p.language+", there is no Cargo project", "; ")
+	}
+	return verdict, nil
 }
 
 // partsToCheck are the base's projects of a language, and those that the work

@@ -41,6 +41,20 @@ func TestGoCheck(t *testing.T) {
 	}
 }
 
+// S-04: the roles that ship ask for cargo's check; a repository without a Cargo
+// project is held to the checks of its own languages instead, and one without
+// code to none.
+func TestCargoCheckWithoutCargo(t *testing.T) {
+	tryAll(t, "go", "cargo-check-green", goBase, []trial{
+		{name: "what compiles", edits: files{"sum.go": goSum + "func Three() int { return 3 }\n"}},
+		{name: "what does not", edits: files{"sum.go": goSum + "func Three() int { return x }\n"}, want: "undefined: x"},
+		{name: "a Cargo project that the work adds", edits: files{"Cargo.toml": "[package]\nname = \"x\"\nversion = \"0.1.0\"\n", "src/lib.rs": "fn x() -> u64 { y }\n"}, want: "the base has no project of it"},
+	})
+	tryAll(t, "go", "cargo-check-green", files{"README.md": "hello\n"}, []trial{
+		{name: "words alone", edits: files{"README.md": "hello, world\n"}, want: "nothing to check"},
+	})
+}
+
 // S-04, S-13: cargo's verdict is strong while nothing of the project runs.
 func TestCargoCheck(t *testing.T) {
 	unused := files{"src/lib.rs": rustLib + "fn nobody() {}\n" + rustTests}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/nacre-dev/nacre/internal/atom"
 )
 
 // cargoSettings pin what cargo does. The wrappers are off whatever a
@@ -200,7 +202,7 @@ func (t trees) namedRoots(dir string) []string {
 		Test []target `toml:"test"`
 	}
 	data, err := t.base.read(path.Join(dir, "Cargo.toml"))
-	if err != nil || toml.Unmarshal(data, &m) != nil {
+	if err != nil || atom.CheckShape(data) != nil || toml.Unmarshal(data, &m) != nil {
 		return nil
 	}
 	var roots []string
