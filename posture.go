@@ -142,8 +142,14 @@ type Limits struct {
 	Memory int64 `json:"memory"`
 	// FileSize is the largest file that can be written; default 2 GiB.
 	FileSize int64 `json:"file_size"`
-	// Output is how many bytes of stdout and stderr are read; default 256 MiB.
+	// Output is how many bytes stdout and stderr may carry together; default 256 MiB.
 	Output int64 `json:"output"`
+	// CPU in thousandths of a core for the whole sandbox where the machine can
+	// enforce it; default 4000.
+	CPU int `json:"cpu"`
+	// Disk is how many bytes what is bound writable may grow by; default 10 GiB.
+	// It is watched, not held: it may be exceeded for as long as a look takes.
+	Disk int64 `json:"disk"`
 }
 
 // WithDefaults fills in what is zero.
@@ -165,6 +171,12 @@ func (l Limits) WithDefaults() Limits {
 	}
 	if l.Output == 0 {
 		l.Output = 256 << 20
+	}
+	if l.CPU == 0 {
+		l.CPU = 4000
+	}
+	if l.Disk == 0 {
+		l.Disk = 10 << 30
 	}
 	return l
 }

@@ -23,6 +23,12 @@ const (
 	// removeTries and removePause: the kernel empties a group shortly after its last process.
 	removeTries = 100
 	removePause = 5 * time.Millisecond
+	// cpuPeriod and cpuMinQuota are the kernel's, in microseconds.
+	cpuPeriod   = 100_000
+	cpuMinQuota = 1_000
+	// cpuShares and cpuWeight are half of what any other group has in each version.
+	cpuShares = 512
+	cpuWeight = 50
 	// maxAncestors looked at for a delegated group.
 	maxAncestors = 8
 )
@@ -33,6 +39,7 @@ type cgroups struct {
 	version int
 	memory  string
 	pids    string
+	cpu     string
 }
 
 // cgroupFiles tells where control groups are; tests give their own.
@@ -54,11 +61,19 @@ func findCgroups(files cgroupFiles) cgroups {
 	if mount, ok := mounts["pids"]; ok {
 		found.pids = writable(filepath.Join(mount, own["pids"]), "cgroup.procs")
 	}
+	if mount, ok := mounts["cpu"]; ok {
+		found.cpu = writable(filepath.Join(mount, own["cpu"]), "cpu.shares")
+	}
 	if found.memory != "" || found.pids != "" {
 		return found
 	}
 	if mount, ok := mounts[""]; ok {
-		return delegated(mount, own[""])
+		if unified := delegated(mount, own[""]); unified.version != 0 {
+			return unified
+		}
+	}
+	if found.cpu != "" {
+		return found
 	}
 	return cgroups{}
 }
@@ -70,7 +85,8 @@ func writable(dir, file string) string {
 	return dir
 }
 
-// delegated walks up from the own group to one that hands both controllers to its children.
+// delegated walks up from the own group to one that hands memory and pids to its
+// children, and cpu where it does.
 func delegated(mount, own string) cgroups {
 	for range maxAncestors {
 		dir := filepath.Join(mount, own)
@@ -78,7 +94,11 @@ func delegated(mount, own string) cgroups {
 		controllers := strings.Fields(string(text))
 		if err == nil && slices.Contains(controllers, "memory") && slices.Contains(controllers, "pids") &&
 			writable(dir, "cgroup.procs") != "" && unix.Access(filepath.Join(dir, "cgroup.procs"), unix.W_OK) == nil {
-			return cgroups{version: 2, memory: dir, pids: dir}
+			found := cgroups{version: 2, memory: dir, pids: dir}
+			if slices.Contains(controllers, "cpu") {
+				found.cpu = dir
+			}
+			return found
 		}
 		if own == "/" || own == "" {
 			break
@@ -142,6 +162,7 @@ type cgroup struct {
 	version int
 	memory  string
 	pids    string
+	cpu     string
 }
 
 // groupName is unique on the machine for the life of the process that made it.
@@ -155,6 +176,9 @@ func (c cgroups) enter(pid int, limits nacre.Limits) (*cgroup, error) {
 	}
 	if c.pids != "" {
 		g.pids = filepath.Join(c.pids, groupName(pid))
+	}
+	if c.cpu != "" {
+		g.cpu = filepath.Join(c.cpu, groupName(pid))
 	}
 	for _, dir := range g.dirs() {
 		_ = unix.Rmdir(dir) // of a process that had these numbers before
@@ -191,9 +215,29 @@ func (g *cgroup) limit(limits nacre.Limits) error {
 		_ = writeFile(g.memory, "memory.swap.max", "0") // only where swap is accounted
 	}
 	if g.pids != "" {
-		return writeFile(g.pids, "pids.max", strconv.Itoa(limits.Processes+initThreads))
+		if err := writeFile(g.pids, "pids.max", strconv.Itoa(limits.Processes+initThreads)); err != nil {
+			return err
+		}
+	}
+	if g.cpu != "" {
+		return g.limitCPU(limits.CPU)
 	}
 	return nil
+}
+
+// limitCPU sets the most cores that the group may use at once, and the share it
+// gets where others want the cores too. A kernel without bandwidth control has no
+// file for the former, and where a parent has less the kernel refuses more.
+func (g *cgroup) limitCPU(milli int) error {
+	quota := max(int64(milli)*cpuPeriod/1000, cpuMinQuota)
+	if g.version == 2 {
+		_ = writeFile(g.cpu, "cpu.max", fmt.Sprintf("%d %d", quota, cpuPeriod))
+		return writeFile(g.cpu, "cpu.weight", strconv.Itoa(cpuWeight))
+	}
+	if writeFile(g.cpu, "cpu.cfs_period_us", strconv.Itoa(cpuPeriod)) == nil {
+		_ = writeFile(g.cpu, "cpu.cfs_quota_us", strconv.FormatInt(quota, 10))
+	}
+	return writeFile(g.cpu, "cpu.shares", strconv.Itoa(cpuShares))
 }
 
 func writeFile(dir, name, text string) error {
@@ -208,7 +252,7 @@ func (g *cgroup) dirs() []string {
 		return nil
 	}
 	var dirs []string
-	for _, d := range []string{g.memory, g.pids} {
+	for _, d := range []string{g.memory, g.pids, g.cpu} {
 		if d != "" && !slices.Contains(dirs, d) {
 			dirs = append(dirs, d)
 		}

@@ -31,3 +31,18 @@ func PickRange(uidMap string) (first int, err error) {
 	u, err := pickRange(mapped)
 	return u.first, err
 }
+
+// CPUGroup shows where findCgroups would make groups for the CPU.
+func CPUGroup(mounts, self string) (version int, dir string) {
+	c := findCgroups(cgroupFiles{mounts: mounts, self: self})
+	return c.version, c.cpu
+}
+
+// EnterCPUGroup makes and fills a group for the CPU alone, below dir.
+func EnterCPUGroup(version int, dir string, pid, milli int) (group string, err error) {
+	g, err := cgroups{version: version, cpu: dir}.enter(pid, nacre.Limits{CPU: milli})
+	if err != nil {
+		return "", err
+	}
+	return g.cpu, nil
+}

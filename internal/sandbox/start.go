@@ -64,7 +64,7 @@ func (c Command) Check() error {
 		}
 	}
 	l := c.Posture.Limits
-	if l.Wall < 0 || l.Processes < 0 || l.OpenFiles < 0 || l.Memory < 0 || l.FileSize < 0 || l.Output < 0 {
+	if l.Wall < 0 || l.Processes < 0 || l.OpenFiles < 0 || l.Memory < 0 || l.FileSize < 0 || l.Output < 0 || l.CPU < 0 || l.Disk < 0 {
 		return errors.New("posture with a limit below zero")
 	}
 	if len(c.Posture.Mounts) > maxMounts {

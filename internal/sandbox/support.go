@@ -93,8 +93,14 @@ func (r Report) notEnforced(groups cgroups) []string {
 	if !r.Root && hasGroups() {
 		missing = append(missing, "groups: this user's supplementary groups cannot be given up without privilege; they count for what is bound")
 	}
-	return append(missing, "disk: no quota for what a writable bind holds", "cpu: no share is set")
+	if groups.cpu == "" {
+		missing = append(missing, "cpu: no writable cpu control group; no share is set")
+	}
+	return append(missing, diskWatched)
 }
+
+// diskWatched is what holds the disk, said as it is.
+const diskWatched = "disk: watched, not held: no quota for what a writable bind holds; what adds too much to it is ended"
 
 func hasGroups() bool {
 	groups, err := os.Getgroups()

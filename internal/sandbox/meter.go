@@ -1,0 +1,210 @@
+package sandbox
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+)
+
+const (
+	// relaySize is the most that a relay moves at once, and holds.
+	relaySize = 1 << 20
+	// pipeSize is what a pipe of a relay is asked to hold: the kernel's most for anyone.
+	pipeSize = 1 << 20
+	// pipeBuf is what a pipe that is ready takes without blocking.
+	pipeBuf = 4096
+)
+
+// Meter counts what a sandbox prints on stdout and stderr together, and tells
+// once when it is more than the limit (M-12). What goes beyond is not passed on.
+type Meter struct {
+	limit int64
+	used  atomic.Int64
+	once  sync.Once
+	over  func()
+
+	relays sync.WaitGroup
+	stop   [2]*os.File // readable once the relays have to end
+	pipes  []*os.File
+}
+
+// NewMeter counts up to limit bytes. over is called at most once, from any goroutine.
+func NewMeter(limit int64, over func()) *Meter { return &Meter{limit: limit, over: over} }
+
+var errOutput = errors.New("the output limit is reached")
+
+// count takes n bytes, or refuses all further ones.
+func (m *Meter) count(n int64) error {
+	if m.used.Add(n) <= m.limit {
+		return nil
+	}
+	m.once.Do(m.over)
+	return errOutput
+}
+
+// Reader counts what is read through it. Beyond the limit it is at its end.
+func (m *Meter) Reader(r io.Reader) io.Reader { return meteredReader{m, r} }
+
+type meteredReader struct {
+	meter *Meter
+	from  io.Reader
+}
+
+func (r meteredReader) Read(p []byte) (int, error) {
+	n, err := r.from.Read(p)
+	if r.meter.count(int64(n)) != nil {
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+// Streams puts relays between what the sandbox will print to and the files that
+// were asked for, and returns what to give it instead. A terminal stays as it is:
+// a person reads it, and programs look for one. Where both are one file they get
+// one relay, so that their order stays. started closes our copies, and has to be
+// called once the sandbox has its own or did not start; Finish ends the relays.
+func (m *Meter) Streams(stdout, stderr *os.File) (out, complaints *os.File, started func(), err error) {
+	if m.stop[0], m.stop[1], err = os.Pipe(); err != nil {
+		return nil, nil, nil, err
+	}
+	started = func() {
+		for _, p := range m.pipes {
+			_ = p.Close() // the sandbox has its own copy
+		}
+		m.pipes = nil
+	}
+	if out, err = m.relay(stdout); err == nil {
+		if complaints = out; !sameFile(stdout, stderr) {
+			complaints, err = m.relay(stderr)
+		}
+	}
+	if err != nil {
+		started()
+		m.Finish(false)
+		return nil, nil, nil, err
+	}
+	return out, complaints, started, nil
+}
+
+// Finish returns when all that was printed has been passed on; where drain is
+// false, without what its reader has not taken yet.
+func (m *Meter) Finish(drain bool) {
+	if m.stop[0] == nil {
+		return
+	}
+	if drain {
+		m.relays.Wait()
+	}
+	_ = m.stop[1].Close() // upon which the relays end
+	m.relays.Wait()
+	_ = m.stop[0].Close()
+}
+
+func sameFile(a, b *os.File) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	one, err := a.Stat()
+	if err != nil {
+		return false
+	}
+	two, err := b.Stat()
+	return err == nil && os.SameFile(one, two)
+}
+
+func (m *Meter) relay(to *os.File) (*os.File, error) {
+	if to == nil || term.IsTerminal(int(to.Fd())) {
+		return to, nil
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	fd := int(write.Fd()) // blocking from here on, as programs expect of their streams
+	_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, pipeSize)
+	m.pipes = append(m.pipes, write)
+	r := &relay{meter: m, from: int(read.Fd()), to: int(to.Fd()), stop: int(m.stop[0].Fd())}
+	m.relays.Go(func() {
+		r.run()
+		_ = read.Close() // upon which whoever still prints gets SIGPIPE
+	})
+	return write, nil
+}
+
+// relay moves bytes from a pipe to a file, without copying them where the
+// kernel can.
+type relay struct {
+	meter          *Meter
+	from, to, stop int
+	buffer         []byte // set where the kernel cannot
+}
+
+func (r *relay) run() {
+	for r.wait(unix.PollFd{Fd: int32(r.from), Events: unix.POLLIN}, unix.PollFd{Fd: int32(r.to)}) {
+		n, err := r.move()
+		if err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) || n == 0 && err == nil {
+			return
+		}
+	}
+}
+
+// wait returns when the first is ready. It is false when the relay has to end,
+// or when the reader of the second is gone.
+func (r *relay) wait(ready, reader unix.PollFd) bool {
+	fds := []unix.PollFd{ready, {Fd: int32(r.stop)}, reader}
+	for {
+		_, err := unix.Poll(fds, -1)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || fds[1].Revents != 0 || fds[2].Revents&(unix.POLLERR|unix.POLLNVAL) != 0 {
+			return false
+		}
+		return fds[0].Revents != 0
+	}
+}
+
+// move passes on what is there, once the file takes it.
+func (r *relay) move() (int64, error) {
+	if !r.wait(unix.PollFd{Fd: int32(r.to), Events: unix.POLLOUT}, unix.PollFd{Fd: -1}) {
+		return 0, unix.EPIPE
+	}
+	if r.buffer == nil {
+		n, err := unix.Splice(r.from, nil, r.to, nil, relaySize, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
+		if !errors.Is(err, unix.EINVAL) {
+			if n > 0 && r.meter.count(n) != nil {
+				return 0, errOutput
+			}
+			return n, err
+		}
+		r.buffer = make([]byte, 64<<10) // opened for appending, or of a kind that takes no pages
+	}
+	n, err := unix.Read(r.from, r.buffer)
+	if n <= 0 || err != nil {
+		return int64(n), err
+	}
+	if err := r.meter.count(int64(n)); err != nil {
+		return 0, err
+	}
+	return int64(n), r.write(r.buffer[:n])
+}
+
+// write writes all of it, also to a file that is set not to block.
+func (r *relay) write(p []byte) error {
+	for len(p) > 0 {
+		if !r.wait(unix.PollFd{Fd: int32(r.to), Events: unix.POLLOUT}, unix.PollFd{Fd: -1}) {
+			return unix.EPIPE
+		}
+		n, err := unix.Write(r.to, p[:min(len(p), pipeBuf)])
+		if err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		p = p[max(n, 0):]
+	}
+	return nil
+}
