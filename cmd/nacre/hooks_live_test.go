@@ -24,6 +24,8 @@ type held struct {
 	home, project, dir string
 	nacre              string
 	flags              []string
+	// wrap comes before each command line.
+	wrap []string
 }
 
 const heldTask = "[task]\nrole = \"edit-local\"\n[scope]\nfiles-whitelist = [\"pkg/x/**\"]\nfiles-denylist = []\n"
@@ -31,6 +33,17 @@ const heldTask = "[task]\nrole = \"edit-local\"\n[scope]\nfiles-whitelist = [\"p
 func hold(t *testing.T, agent string, install ...string) *held {
 	t.Helper()
 	t.Parallel()
+	h := homeFor(t, agent)
+	if install == nil {
+		install = []string{"--user", "--trust"}
+	}
+	h.install(t, install...)
+	return h
+}
+
+// homeFor is an agent's home and project without hooks.
+func homeFor(t *testing.T, agent string) *held {
+	t.Helper()
 	h := &held{agent: agent, program: os.Getenv("NACRE_" + strings.ToUpper(agent))}
 	if h.program == "" {
 		h.program = agent
@@ -48,11 +61,12 @@ func hold(t *testing.T, agent string, install ...string) *held {
 	h.put(t, filepath.Join(h.home, ".codex/x"), "", 0o600)
 	h.sh(t, "git", "init", "-q", h.project)
 	h.sh(t, "git", "-C", h.project, "-c", "user.name=t", "-c", "user.email=t@example.invalid", "commit", "-q", "--allow-empty", "-m", "first")
-	if install == nil {
-		install = []string{"--user", "--trust"}
-	}
-	h.sh(t, h.nacre, append([]string{"hooks", "install", "--role", "edit-local", "--task", filepath.Join(h.dir, "task.toml"), "--" + agent}, install...)...)
 	return h
+}
+
+func (h *held) install(t *testing.T, install ...string) {
+	t.Helper()
+	h.sh(t, h.nacre, append([]string{"hooks", "install", "--role", "edit-local", "--task", filepath.Join(h.dir, "task.toml"), "--" + h.agent}, install...)...)
 }
 
 func (h *held) put(t *testing.T, path, text string, mode os.FileMode) {
@@ -79,7 +93,8 @@ func (h *held) env() []string {
 
 func (h *held) sh(t *testing.T, program string, args ...string) {
 	t.Helper()
-	c := exec.Command(program, args...)
+	words := append(append(h.wrap[:len(h.wrap):len(h.wrap)], program), args...)
+	c := exec.Command(words[0], words[1:]...)
 	c.Dir, c.Env = h.project, h.env()
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%s %v: %v\n%s", program, args, err, out)
@@ -127,7 +142,8 @@ func (h *held) run(t *testing.T, url string) string {
 			"-c", "check_for_update_on_startup=false",
 		}, append(h.flags, "do it")...)
 	}
-	c := exec.CommandContext(ctx, h.program, args...)
+	words := append(append(h.wrap[:len(h.wrap):len(h.wrap)], h.program), args...)
+	c := exec.CommandContext(ctx, words[0], words[1:]...)
 	c.Dir, c.Env, c.WaitDelay = h.project, append(h.env(), "ANTHROPIC_BASE_URL="+url), time.Second
 	out, err := c.CombinedOutput()
 	var exit *exec.ExitError
@@ -294,5 +310,49 @@ func TestAHookThatCodexDoesNotTrustIsNotRun(t *testing.T) {
 	out, err := c.CombinedOutput()
 	if exitCode(err) != 1 || !strings.Contains(string(out), "untrusted") {
 		t.Errorf("status: %v\n%s", err, out)
+	}
+}
+
+// S-17: what root installs for the machine is run whatever the user's settings,
+// the command line and the agent's trust say. /etc is a copy of the test's own.
+func TestManagedHooksHoldWhateverTheUserSays(t *testing.T) {
+	unshare := testpeer.Need(t, "unshare")
+	for _, way := range []struct {
+		name, agent, settings, file string
+		flags                       []string
+	}{
+		{name: "claude", agent: "claude"},
+		{name: "claude --bare", agent: "claude", flags: []string{"--bare"}},
+		{name: "claude --safe-mode", agent: "claude", flags: []string{"--safe-mode"}},
+		{name: "claude with hooks switched off", agent: "claude", file: ".claude/settings.json", settings: `{"disableAllHooks": true}`},
+		{name: "codex, trusted by nobody", agent: "codex"},
+		{name: "codex --disable hooks", agent: "codex", flags: []string{"--disable", "hooks"}},
+		{name: "codex with hooks switched off", agent: "codex", file: ".codex/config.toml", settings: "[features]\nhooks = false\n"},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			t.Parallel()
+			h := homeFor(t, way.agent)
+			if err := os.Chmod(filepath.Dir(h.dir), 0o755); err != nil { // a managed hook is every user's
+				t.Fatal(err)
+			}
+			etc := filepath.Join(h.dir, "etc")
+			h.wrap = []string{unshare, "-m", "sh", "-c", `mount --bind "$0" /etc && exec "$@"`, etc}
+			h.put(t, filepath.Join(etc, "passwd"), "root:x:0:0:root:/root:/bin/sh\n", 0o644)
+			if out, err := exec.Command(unshare, "-m", "sh", "-c", `mount --bind "$0" /etc`, etc).CombinedOutput(); err != nil {
+				t.Skipf("no mounts here: %v %s", err, out)
+			}
+			h.install(t, "--managed")
+			if way.file != "" {
+				h.put(t, filepath.Join(h.home, way.file), way.settings, 0o600)
+			}
+			h.flags = way.flags
+			told, said := h.shell(t, "git tag refused")
+			if h.there(".git/refs/tags/refused") || !strings.Contains(told, "policy::no-git-ops") {
+				t.Errorf("the model was told:\n%s\n%s", tail(told), said)
+			}
+			if told, said = h.shell(t, "mkdir pkg/x/ran"); !h.there("pkg/x/ran") {
+				t.Errorf("an allowed call did not run:\n%s\n%s", tail(told), said)
+			}
+		})
 	}
 }

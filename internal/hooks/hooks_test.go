@@ -190,7 +190,7 @@ func TestCodexsRequirementsAreKeptAroundTheHook(t *testing.T) {
 		// an ordinary program may be changed by its user, and holds no machine
 		return s.home.PlanInstall(hooks.Order{Pin: pinned(t, "", "read-only", nil), Program: "/bin/sh", Places: []hooks.Place{place}})
 	}
-	for _, text := range []string{"", "allowed_sandbox_modes = [\"read-only\"]\n\n[features]\nx = true"} {
+	for _, text := range []string{"", "allowed_sandbox_modes = [\"read-only\"]\n\n[features]\nhooks = true"} {
 		p, err := plan(text)
 		if err == nil {
 			err = p.Apply()
@@ -212,7 +212,7 @@ func TestCodexsRequirementsAreKeptAroundTheHook(t *testing.T) {
 			t.Errorf("have %q, want %q", read(t, place.File), text)
 		}
 	}
-	for _, text := range []string{"a = ", "[[hooks.Stop]]\n", "allow_managed_hooks_only = false\n", "[features]\nhooks = false\n", "# nacre hooks: begin\n"} {
+	for _, text := range []string{"a = ", "[[hooks.Stop]]\n", "allow_managed_hooks_only = false\n", "[features]\nhooks = false\n", "[features]\nx = true\n", "# nacre hooks: begin\n"} {
 		if _, err := plan(text); err == nil {
 			t.Errorf("%q was taken", text)
 		}

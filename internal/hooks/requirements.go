@@ -35,16 +35,21 @@ func withRequirement(data []byte, command string) ([]byte, error) {
 			return nil, fmt.Errorf("has a %s of its own: nacre does not mix its hook with others; take it out, or add the hook by hand", key)
 		}
 	}
-	if features, ok := others["features"].(map[string]any); ok && (features["hooks"] == false || features["codex_hooks"] == false) {
-		return nil, errors.New("switches all hooks off under [features]: take that out first")
+	features := "\n[features]\nhooks = true\n" // without it, each user switches managed hooks off
+	if own, there := others["features"]; there {
+		set, _ := own.(map[string]any)
+		if set["hooks"] != true {
+			return nil, errors.New("has [features] without hooks = true, and users could switch the hook off: add that line to it first")
+		}
+		features = ""
 	}
 	_, pin, _ := parse(command)
 	text := blockBegin + "\nallow_managed_hooks_only = true\n" + blockEnd + "\n" + rest
 	if rest != "" && !strings.HasSuffix(rest, "\n") {
 		text += "\n"
 	}
-	text += fmt.Sprintf("%s\n[hooks]\nmanaged_dir = %s\n\n[[hooks.PreToolUse]]\nmatcher = \"*\"\n\n[[hooks.PreToolUse.hooks]]\ntype = \"command\"\ncommand = %s\ntimeout = %d\n%s\n",
-		blockBegin, basic(filepath.Dir(pin)), basic(command), Timeout, blockEnd)
+	text += fmt.Sprintf("%s%s\n[hooks]\nmanaged_dir = %s\n\n[[hooks.PreToolUse]]\nmatcher = \"*\"\n\n[[hooks.PreToolUse.hooks]]\ntype = \"command\"\ncommand = %s\ntimeout = %d\n%s\n",
+		blockBegin+"\n", features, basic(filepath.Dir(pin)), basic(command), Timeout, blockEnd)
 	if _, err := toml.Decode(text, &others); err != nil {
 		return nil, fmt.Errorf("cannot take the hook: %w", err)
 	}
