@@ -46,7 +46,7 @@ func (a *app) answerHook(pin string) error {
 // hookHome are the folders of agents and of nacre, none of which it makes.
 func (a *app) hookHome() hooks.Home {
 	state := a.getenv("XDG_STATE_HOME")
-	if state == "" {
+	if !filepath.IsAbs(state) {
 		state = filepath.Join(a.getenv("HOME"), ".local", "state")
 	}
 	return hooks.HomeOf(a.getenv, filepath.Join(state, "nacre"))

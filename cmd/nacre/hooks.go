@@ -64,7 +64,7 @@ func (a *app) target(f hooksFlags) (scope, project string, places []hooks.Place,
 	for _, agent := range []string{hooks.Claude, hooks.Codex} {
 		if f.claude == f.codex || f.all || f.claude == (agent == hooks.Claude) {
 			place := home.Place(agent, scope, project)
-			if !filepath.IsAbs(place.File) {
+			if !filepath.IsAbs(place.File) || !filepath.IsAbs(home.State) {
 				return "", "", nil, usage("%s is not an absolute path: set HOME, and CLAUDE_CONFIG_DIR and CODEX_HOME only to absolute paths", place.File)
 			}
 			places = append(places, place)

@@ -26,7 +26,7 @@ type Hook struct {
 	Getenv         func(string) string
 	// Bypassed tells whether a variable lifts a gate in a world (S-02).
 	Bypassed func(variable string, w gate.World) bool
-	// Log is where refusals are kept; empty keeps none.
+	// Log is where refusals are kept; a path that is not absolute keeps none.
 	Log string
 	Now func() time.Time
 	// Deadline is how long the answer may take.
@@ -82,7 +82,7 @@ func (h Hook) say(r ruling) int {
 	}
 	r.reason = clip(r.reason, maxReason)
 	_, _ = fmt.Fprintln(h.Stderr, guard.Prefix+r.reason) // the exit code alone refuses too
-	if h.Log != "" {
+	if filepath.IsAbs(h.Log) {
 		_ = record(h.Log, Refusal{Time: h.Now().UTC(), Role: r.role, Tool: r.tool, Dir: r.dir, Reason: r.reason}) // the call is refused all the same
 	}
 	return guard.ExitDenied
