@@ -187,7 +187,7 @@ func acpFiles(t Turn) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	codex, err := codexSettings(codexConfig(bare))
+	codex, err := codexSettings(codexConfig(bare), t.Gates != nil)
 	if err != nil {
 		return nil, err
 	}

@@ -277,7 +277,7 @@ func (d *acpDialect) permission(s *stream, m acpMessage) error {
 		return "", false
 	}
 	choice, ok := "", false
-	if slices.Contains(acpKinds, known.kind) && !known.odd && !known.denied {
+	if slices.Contains(acpKinds, known.kind) && !known.odd && !known.denied && !d.gated(s, known) {
 		choice, ok = pick("allow_once")
 	}
 	if !ok {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/nacre-dev/nacre/internal/guard"
 )
 
 // The requests of ours, by their ids.
@@ -32,7 +34,8 @@ var acpStrict = []string{"read-only", "default", "ask", "manual"}
 // acpDialect speaks the Agent Client Protocol, version 1.
 type acpDialect struct {
 	turn    Turn
-	mode    string // the one wanted; empty means that there is none
+	gates   *guard.Set // nil means that the turn has none
+	mode    string     // the one wanted; empty means that there is none
 	modes   []string
 	now     string // the one that the agent says it is in
 	session string
@@ -58,7 +61,7 @@ type acpCall struct {
 }
 
 func newACPDialect(t Turn, mode string) *acpDialect {
-	return &acpDialect{turn: t, mode: mode, open: map[string]*acpCall{}}
+	return &acpDialect{turn: t, gates: acpGates(t.Gates), mode: mode, open: map[string]*acpCall{}}
 }
 
 type acpMessage struct {
@@ -285,6 +288,9 @@ func (d *acpDialect) settled(s *stream, fence bool) error {
 // prompt states the task. What the host knows goes before it.
 func (d *acpDialect) prompt(s *stream) error {
 	d.entered = true
+	if d.gates != nil {
+		s.emit(Event{Kind: Raw, Name: "gates", Text: acpAdvisory})
+	}
 	var parts []map[string]string
 	if brief := d.turn.briefing(); brief != "" {
 		parts = append(parts, map[string]string{"type": "text", "text": brief})

@@ -87,6 +87,18 @@ func (t Turn) gateFiles() []File {
 // call. Whatever becomes of it, what is not a clear yes is a no.
 const gateHook = Program + " " + GateCommand + " || exit 2"
 
+// hookSeconds is how long the gates may take. Programs let a call through whose
+// hook takes too long: it is far above what a gate takes.
+const hookSeconds = 60
+
+// preToolUse are the hooks, as Claude Code and Codex read them alike, that ask
+// the task's gates before every call.
+func preToolUse() map[string]any {
+	return map[string]any{"PreToolUse": []any{map[string]any{
+		"matcher": "*", "hooks": []any{map[string]any{"type": "command", "command": gateHook, "timeout": hookSeconds}},
+	}}}
+}
+
 // Skill is a text that teaches the brain to use something, such as `ipc`.
 type Skill struct {
 	// Name is 1–64 characters of [a-z0-9_-].

@@ -198,7 +198,7 @@ func claudeFiles(t Turn) ([]File, error) {
 		},
 	}
 	if t.Gates != nil {
-		settings["hooks"] = claudeHooks()
+		settings["hooks"] = preToolUse()
 	}
 	managed, err := json.MarshalIndent(settings, "", "  ")
 	if err != nil {
@@ -218,14 +218,6 @@ func claudeFiles(t Turn) ([]File, error) {
 		files = append(files, File{Path: path.Join(claudePlugin, "skills", s.Name, "SKILL.md"), Data: []byte(s.Markdown), Mode: 0o444})
 	}
 	return files, nil
-}
-
-// claudeHooks ask the task's gates before every call. The program lets a call
-// through whose hook takes too long: the limit is far above what a gate takes.
-func claudeHooks() map[string]any {
-	return map[string]any{"PreToolUse": []any{map[string]any{
-		"matcher": "*", "hooks": []any{map[string]any{"type": "command", "command": gateHook, "timeout": 60}},
-	}}}
 }
 
 // Converse speaks the control protocol until the process has ended.

@@ -147,20 +147,30 @@ func codexFiles(t Turn) ([]File, error) {
 	config := codexConfig(t)
 	// Ours is the sandbox, and nobody is there to be asked.
 	config["sandbox_mode"], config["approval_policy"] = "danger-full-access", "never"
-	return codexSettings(config)
+	files, err := codexSettings(config, t.Gates != nil)
+	return append(files, t.gateFiles()...), err
 }
 
-func codexSettings(config map[string]any) ([]File, error) {
+// codexSettings are the configuration and its limits. The one hook there may be
+// is that of the task's gates; without gates there is none.
+func codexSettings(config map[string]any, gated bool) ([]File, error) {
 	managed, err := encodeTOML(config)
 	if err != nil {
 		return nil, err
 	}
-	required, err := encodeTOML(map[string]any{
+	limits := map[string]any{
 		"allow_managed_hooks_only": true,
 		"allowed_web_search_modes": []string{"disabled"},
-		"features":                 map[string]bool{"hooks": false},
+		"features":                 map[string]bool{"hooks": gated},
 		"mcp_servers":              map[string]any{},
-	})
+	}
+	if gated {
+		// Hooks of the managed layer run without anybody's trust.
+		hooks := preToolUse()
+		hooks["managed_dir"] = RoleDir
+		limits["hooks"] = hooks
+	}
+	required, err := encodeTOML(limits)
 	if err != nil {
 		return nil, err
 	}
@@ -182,19 +192,20 @@ func codexConfig(t Turn) map[string]any {
 	if model == "" {
 		model = codexModel
 	}
-	off := map[string]bool{}
+	features := map[string]bool{}
 	for _, feature := range []string{
-		"multi_agent", "goals", "plugins", "remote_plugin", "apps", "hooks", "shell_snapshot", "image_generation", "tool_suggest",
+		"multi_agent", "goals", "plugins", "remote_plugin", "apps", "shell_snapshot", "image_generation", "tool_suggest",
 		"browser_use", "computer_use",
 	} {
-		off[feature] = false
+		features[feature] = false
 	}
+	features["hooks"] = t.Gates != nil
 	config := map[string]any{
 		"model": model, "model_provider": "nacre", "check_for_update_on_startup": false, "web_search": "disabled",
 		"project_doc_max_bytes": 0, "cli_auth_credentials_store": "file",
 		// Commands keep the PATH of the sandbox, on which ipc is.
 		"allow_login_shell": false,
-		"features":          off,
+		"features":          features,
 		"skills":            map[string]any{"include_instructions": false, "bundled": map[string]bool{"enabled": false}},
 		"analytics":         map[string]bool{"enabled": false},
 		"history":           map[string]string{"persistence": "none"},
