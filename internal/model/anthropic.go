@@ -133,6 +133,7 @@ func (u anthropicUse) search() bool { return u.Type == "server_tool_use" && u.Na
 func (anthropic) read(data []byte, m *meter) {
 	var e anthropicEvent
 	if json.Unmarshal(data, &e) != nil {
+		m.unread = true
 		return
 	}
 	switch e.Type {

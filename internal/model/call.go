@@ -189,7 +189,9 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *ref
 	conn := http.NewResponseController(w)
 	_ = conn.SetReadDeadline(time.Now().Add(g.limits.Request)) // where there is no deadline the server's own hold
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(g.limits.Body)))
-	_ = conn.SetReadDeadline(time.Time{})
+	if err == nil {
+		_ = conn.SetReadDeadline(time.Time{}) // else the server, which reads on before it answers, would wait without end
+	}
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
 		return nil, refuse(ReasonTooLarge, "the request is larger than %d bytes", g.limits.Body)

@@ -346,6 +346,7 @@ func (chat) read(data []byte, m *meter) {
 	}
 	var e chatEvent
 	if json.Unmarshal(data, &e) != nil {
+		m.unread = true
 		return
 	}
 	if len(e.Error) > 0 && !isNull(e.Error) {

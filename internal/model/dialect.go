@@ -105,6 +105,9 @@ type meter struct {
 	seen int64
 	// counted says that the upstream has reported usage.
 	counted bool
+	// unread says that part of the answer could not be read, so that its account
+	// may be in what is missing.
+	unread bool
 	// ended says that the answer is whole, wrong that it ended in an error.
 	ended, wrong bool
 	// withhold says that the event exists because the gateway asked for it, and the brain did not.

@@ -44,6 +44,7 @@ func (g *Gateway) listModels(w http.ResponseWriter) {
 	for _, id := range slices.Sorted(maps.Keys(ids)) {
 		data = append(data, listed{id, "model", "model", id, 0, "1970-01-01T00:00:00Z", "nacre"})
 	}
+	patient(w, g.limits.Idle)
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": data, "has_more": false}) // a client that is gone needs no answer
 }

@@ -100,6 +100,7 @@ func (r *refusal) openaiType() string {
 }
 
 func (r *refusal) write(w http.ResponseWriter, d Dialect) {
+	patient(w, DefaultIdle)
 	w.Header().Set("Content-Type", "application/json")
 	if r.reason == ReasonBusy {
 		w.Header().Set("Retry-After", "1")

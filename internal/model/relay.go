@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -62,11 +63,21 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, c *call, header h
 			c.charge = chargeNothing // errors are not charged by vendors
 		}
 		a.fault()
+	case encoded(resp.Header):
+		c.reason = ReasonUpstreamError
+		c.write(w, refuse(ReasonUnreachable, "the upstream's answer is compressed, though it was asked for one that is not"))
 	case kind == "text/event-stream":
 		a.stream()
 	default:
 		a.whole()
 	}
+}
+
+// encoded reports whether an answer cannot be read as it is: neither metered
+// nor searched for the key.
+func encoded(h http.Header) bool {
+	coding := h.Get("Content-Encoding")
+	return coding != "" && !strings.EqualFold(coding, "identity")
 }
 
 // neverSent reports whether an error came before anything was sent, so that nothing can be charged.
@@ -95,7 +106,7 @@ type answer struct {
 func (a *answer) fault() {
 	a.call.reason = ReasonUpstreamError
 	body, err := io.ReadAll(io.LimitReader(a.resp.Body, maxError+1))
-	if err != nil || len(body) > maxError || a.leaks(body) {
+	if err != nil || len(body) > maxError || encoded(a.resp.Header) || a.leaks(body) {
 		body = refuse(ReasonUpstreamError, "the upstream's error could not be passed on").body(a.call.route.dialect)
 	}
 	a.begin()
@@ -124,8 +135,15 @@ func (a *answer) whole() {
 
 // begin writes the status and the headers that are passed on.
 func (a *answer) begin() {
+	patient(a.w, a.gateway.limits.Idle)
 	downstreamHeader(a.w.Header(), a.resp.Header, a.call.upstream.Key)
 	a.w.WriteHeader(a.resp.StatusCode)
+}
+
+// patient bounds how long a client may take to read what is written next. It
+// is set anew for every answer: a connection keeps its deadline.
+func patient(w http.ResponseWriter, wait time.Duration) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait)) // a writer without deadlines ends with its request
 }
 
 // leaks reports whether the key is in b, or across what was passed on before and b.
@@ -160,7 +178,7 @@ func (a *answer) stream() {
 			a.call.reason = ReasonKeyEchoed
 			abort()
 		}
-		_ = out.SetWriteDeadline(time.Now().Add(a.gateway.limits.Idle)) // a writer without deadlines ends with its request
+		patient(a.w, a.gateway.limits.Idle)
 		if !a.call.meter.withhold {
 			if _, werr := a.w.Write(line); werr != nil {
 				break
@@ -184,6 +202,7 @@ func (a *answer) gather(chunk []byte, more bool) (line []byte, ok bool) {
 	}
 	if len(a.long)+len(chunk) > maxEvent {
 		a.unread, a.long = true, nil
+		a.call.meter.unread = true
 	}
 	if !a.unread {
 		a.long = append(a.long, chunk...)
@@ -209,10 +228,10 @@ func (a *answer) end() {
 }
 
 // done ends a call whose answer came whole. Where the upstream does not say
-// what it used, the reservation is charged.
+// what it used, or says it in a way that cannot be read, the reservation is charged.
 func (c *call) done() {
 	c.reason = ReasonDone
-	if c.meter.counted {
+	if c.meter.counted && !c.meter.unread {
 		c.charge = chargeUsed
 	}
 }
@@ -223,7 +242,7 @@ func abort() { panic(http.ErrAbortHandler) }
 
 // read looks at one line of the stream.
 func (a *answer) read(line []byte) {
-	if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+	if data, ok := bytes.CutPrefix(line, []byte("data:")); ok && len(bytes.TrimSpace(data)) > 0 {
 		a.call.route.read(data, &a.call.meter)
 	}
 }

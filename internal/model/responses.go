@@ -376,6 +376,7 @@ type responsesEvent struct {
 func (responses) read(data []byte, m *meter) {
 	var e responsesEvent
 	if json.Unmarshal(data, &e) != nil {
+		m.unread = true
 		return
 	}
 	switch {
