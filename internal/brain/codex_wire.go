@@ -9,13 +9,15 @@ import (
 )
 
 // codexDialect reads the events of `codex exec --json`. A call that Codex does
-// not make, such as one of a tool it does not have, is no event at all.
+// not make, such as one of a tool it does not have, is no event at all; one that
+// the task's gates refused is in its log.
 type codexDialect struct {
 	task string
 	// limit is how many calls may begin; zero is any number. The program tells
 	// of calls, not of answers.
 	limit   int
 	calls   int
+	refused int // by the task's gates
 	session string
 	last    string
 	ended   bool
@@ -107,12 +109,40 @@ func (d *codexDialect) item(s *stream, m codexMessage, line []byte) error {
 		if done {
 			return s.event(i.result())
 		}
-		if d.calls++; d.limit > 0 && d.calls > d.limit {
-			return &Failure{Class: ClassTurns, Message: fmt.Sprintf("more than %d calls", d.limit)}
+		if err := d.count(); err != nil {
+			return err
 		}
 		return s.event(i.call())
 	}
 	return s.raw(m.Type+"/"+i.Type, line)
+}
+
+func (d *codexDialect) count() error {
+	if d.calls++; d.limit > 0 && d.calls > d.limit {
+		return &Failure{Class: ClassTurns, Message: fmt.Sprintf("more than %d calls", d.limit)}
+	}
+	return nil
+}
+
+// codexBlocked is how Codex tells of a call that its hook refused: in its log,
+// on standard error, and nowhere else.
+var codexBlocked = regexp.MustCompile(`ERROR codex_core::tools::router: error=(?:Command|Tool call) blocked by PreToolUse hook: (.*)`)
+
+// complaint tells of a refused call, of which the first line of the reason is known.
+func (d *codexDialect) complaint(s *stream, line string) error {
+	m := codexBlocked.FindStringSubmatch(line)
+	if m == nil || d.refused >= maxPending {
+		return nil
+	}
+	if err := d.count(); err != nil {
+		return err
+	}
+	d.refused++
+	id := "refused-" + strconv.Itoa(d.refused)
+	if err := s.event(Event{Kind: ToolCall, ID: id, Name: "refused", Input: mustJSON(map[string]string{"title": m[1]})}); err != nil {
+		return err
+	}
+	return s.event(Event{Kind: ToolResult, ID: id, Text: m[1], IsError: true, Denied: true})
 }
 
 // call names tools as nacre's own loop does.

@@ -28,6 +28,7 @@ type conversation struct {
 	stop    chan struct{}
 	stderr  chan struct{}
 	tail    tail
+	said    chan string // lines of stderr, where the dialect wants them
 	exited  chan struct{}
 	code    int
 	waitErr error
@@ -44,7 +45,7 @@ type conversation struct {
 func converse(ctx context.Context, p Process, d dialect, emit func(Event)) error {
 	c := &conversation{
 		p: p, d: d, s: &stream{emit: emit, outbox: newOutbox()}, tail: tail{max: stderrTail},
-		patience: newPatience(), lines: make(chan []byte), stop: make(chan struct{}),
+		patience: newPatience(), lines: make(chan []byte), stop: make(chan struct{}), said: make(chan string),
 		stderr: make(chan struct{}), exited: make(chan struct{}), written: make(chan struct{}),
 	}
 	c.start()
@@ -81,7 +82,11 @@ func (c *conversation) start() {
 	}()
 	go func() {
 		defer close(c.stderr)
-		_, _ = io.Copy(&c.tail, c.p.Stderr()) // its end is all that matters
+		var to io.Writer = &c.tail
+		if _, wanted := c.d.(complainer); wanted {
+			to = io.MultiWriter(&c.tail, &ear{lines: c.said, stop: c.stop})
+		}
+		_, _ = io.Copy(to, c.p.Stderr()) // its end is all that matters
 	}()
 	go func() {
 		defer close(c.exited)
@@ -111,8 +116,10 @@ func (c *conversation) listen(ctx context.Context) bool {
 				lines = nil
 				c.outputEnded()
 			} else {
-				c.take(line)
+				c.takes(func() error { return c.d.line(c.s, line) })
 			}
+		case line := <-c.said:
+			c.takes(func() error { return c.d.(complainer).complaint(c.s, line) })
 		case <-stderr:
 			stderr = nil
 		case <-exited:
@@ -129,12 +136,12 @@ func (c *conversation) listen(ctx context.Context) bool {
 	return true
 }
 
-// take handles a line, unless the brain has already been given up on.
-func (c *conversation) take(line []byte) {
+// takes handles a line, unless the brain has already been given up on.
+func (c *conversation) takes(line func() error) {
 	if c.failure != nil && c.failure.cause == nil {
 		return
 	}
-	if err := c.d.line(c.s, line); err != nil && c.failure == nil {
+	if err := line(); err != nil && c.failure == nil {
 		c.broken(err)
 	}
 }

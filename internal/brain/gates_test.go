@@ -11,6 +11,7 @@ import (
 	"github.com/coder/acp-go-sdk"
 
 	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/brain/braintest"
 	"github.com/nacre-dev/nacre/internal/gate"
 	"github.com/nacre-dev/nacre/internal/guard"
 	"github.com/nacre-dev/nacre/internal/scriptedmodel"
@@ -87,8 +88,14 @@ func TestCodexAsksTheGatesBeforeEveryCall(t *testing.T) {
 	if data, err := os.ReadFile(filepath.Join(s.dir, "src/a.txt")); err != nil || string(data) != "hi\n" {
 		t.Errorf("the allowed patch: %q, %v", data, err)
 	}
-	if calls := h.Of(brain.ToolCall); len(calls) != 2 {
-		t.Errorf("calls %+v, want those that were made", calls)
+	denied := 0
+	for _, e := range h.Of(brain.ToolResult) {
+		if e.Denied && strings.HasPrefix(e.Text, guard.Prefix) {
+			denied++
+		}
+	}
+	if calls := h.Of(brain.ToolCall); len(calls) != 4 || denied != 2 {
+		t.Errorf("calls %+v, %d of them denied, want 2 that were and 2 that were not", calls, denied)
 	}
 }
 
@@ -98,8 +105,13 @@ func TestCodexIsRefusedAllWhereTheGatesAreBroken(t *testing.T) {
 	h := s.play(t, []scriptedmodel.Turn{{Tools: s.shell("touch made")}, {Tools: addFile("made")}, {Text: "end"}},
 		func(turn *brain.Turn) { turn.Gates = []byte("{") }, nil)
 	h.Ends(t, brain.Done, "")
-	if _, err := os.Stat(filepath.Join(s.dir, "made")); err == nil || len(h.Of(brain.ToolCall)) > 0 {
-		t.Errorf("calls were made: %+v", h.Of(brain.ToolCall))
+	for _, e := range h.Of(brain.ToolResult) {
+		if !e.Denied {
+			t.Errorf("a call was made: %+v", e)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "made")); err == nil {
+		t.Error("a call was made")
 	}
 }
 
@@ -206,4 +218,28 @@ func TestAnAgentIsRefusedAllWhereTheGatesAreBroken(t *testing.T) {
 	if have != "no" {
 		t.Errorf("answered %q", have)
 	}
+}
+
+// What Codex logs of refused calls is told, counted, and bounded.
+func TestCodexsLogTellsOfRefusedCalls(t *testing.T) {
+	const blocked = "2026-01-01T00:00:00Z ERROR codex_core::tools::router: error=Command blocked by PreToolUse hook: nacre gate: no. Command: git push"
+	play := func(lines ...string) *braintest.Actor {
+		return braintest.Act(braintest.Traits{}, func(a *braintest.Actor) int {
+			a.Listening()
+			for _, line := range lines {
+				_, _ = a.Err.Write([]byte(line)) // the host may have had enough
+			}
+			a.Say(codexWire().Wire.End(""))
+			return 0
+		})
+	}
+	turn, _ := codexWire().Turn(t, nil)
+	h := braintest.Listen(t.Context(), t, codexWire().Brain, play("noise\n", blocked[:40], blocked[40:]+"\nmore of it\n", strings.Repeat("x", 1<<20)+"\n", blocked), turn)
+	h.Ends(t, brain.Done, "")
+	if r := h.Of(brain.ToolResult); len(r) != 1 || !r[0].Denied || r[0].Text != "nacre gate: no. Command: git push" {
+		t.Errorf("results %+v", r)
+	}
+	turn.MaxTurns = 2
+	h = braintest.Listen(t.Context(), t, codexWire().Brain, play(strings.Repeat(blocked+"\n", 3)), turn)
+	h.Ends(t, brain.Error, brain.ClassTurns)
 }

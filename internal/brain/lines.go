@@ -2,6 +2,7 @@ package brain
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -56,6 +57,30 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.buf = append(t.buf, p...)
 	if over := len(t.buf) - t.max; over > 0 {
 		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	return len(p), nil
+}
+
+// ear passes on the lines of a brain's complaints, each cut to maxGarbled bytes,
+// until nobody listens.
+type ear struct {
+	lines chan string
+	stop  chan struct{}
+	line  []byte
+}
+
+func (e *ear) Write(p []byte) (int, error) {
+	for part := range bytes.Lines(p) {
+		whole := part[len(part)-1] == '\n'
+		e.line = append(e.line, part[:min(len(part), maxGarbled-len(e.line))]...)
+		if !whole {
+			continue
+		}
+		select {
+		case e.lines <- string(e.line):
+		case <-e.stop:
+		}
+		e.line = e.line[:0]
 	}
 	return len(p), nil
 }

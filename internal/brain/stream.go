@@ -37,6 +37,11 @@ type dialect interface {
 	end(x exit) Event
 }
 
+// complainer is a dialect that reads the brain's standard error too.
+type complainer interface {
+	complaint(s *stream, line string) error
+}
+
 // exit is how a process ended.
 type exit struct {
 	code int
