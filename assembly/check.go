@@ -45,10 +45,16 @@ func (s *sealed) check(ctx context.Context, dir, command string) (nacre.CheckRes
 	if err := write.Close(); err != nil {
 		return nacre.CheckResult{}, err
 	}
+	g := newKeeper(p.Limits)
 	output := make(chan string, 1)
-	go func() { output <- tail(read) }()
+	go func() { output <- tail(g.meter.Reader(read)) }()
+	g.watch(process, p.Mounts)
 	exit, err := s.Wait(ctx, process)
 	text := <-output
+	if why := g.close(); why != "" {
+		s.noteLimit(ctx, why)
+		text += "\n" + errLimit{why}.Error()
+	}
 	clean, _ := s.runtime.redact.String(text)
 	return nacre.CheckResult{
 		Command: command, ExitCode: exit.Code, TimedOut: exit.TimedOut, Tail: clean, Duration: time.Since(started), Strength: "weak",

@@ -47,6 +47,8 @@ type Config struct {
 	Tripwires map[string]string `toml:"tripwires"`
 	// Sandbox says what starts sandboxes; the default is the native backend (M-11).
 	Sandbox SandboxConfig `toml:"sandbox"`
+	// Limits of every sandbox (M-12).
+	Limits LimitsConfig `toml:"limits"`
 	// MultiTenant serves groups that do not trust each other (M-14).
 	MultiTenant bool `toml:"multi_tenant"`
 }
@@ -231,6 +233,9 @@ func (c Config) check() error {
 		if err := w.check(); err != nil {
 			return err
 		}
+	}
+	if err := c.Limits.check(); err != nil {
+		return err
 	}
 	if _, err := c.reactions(); err != nil {
 		return err

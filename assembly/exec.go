@@ -64,6 +64,8 @@ type ExecResult struct {
 	Session  nacre.SessionID `json:"session"`
 	ExitCode int             `json:"exit_code"`
 	TimedOut bool            `json:"timed_out,omitempty"`
+	// Limit says what it did beyond its limits, when it was ended for it.
+	Limit string `json:"limit,omitempty"`
 	// Planted are files that make the host run something later, and that appeared
 	// or changed meanwhile.
 	Planted []string `json:"planted,omitempty"`
@@ -98,20 +100,32 @@ func (r *Runtime) Exec(ctx context.Context, e Exec) (result ExecResult, err erro
 	if err != nil {
 		return result, &ConfigError{err}
 	}
-	process, err := s.Start(ctx, sandbox.Command{
-		Posture: p, SocketDir: s.SocketDir(), Argv: e.Argv, Stdin: e.Stdin, Stdout: e.Stdout, Stderr: e.Stderr, Terminal: e.Term != "",
-	})
+	g := newKeeper(p.Limits)
+	stdout, stderr, started, err := g.meter.Streams(e.Stdout, e.Stderr)
 	if err != nil {
+		return result, err
+	}
+	process, err := s.Start(ctx, sandbox.Command{
+		Posture: p, SocketDir: s.SocketDir(), Argv: e.Argv, Stdin: e.Stdin, Stdout: stdout, Stderr: stderr, Terminal: e.Term != "",
+	})
+	started()
+	if err != nil {
+		g.meter.Finish(true)
 		return result, &NotReady{What: "start " + e.Argv[0], err: err}
 	}
+	g.watch(process, p.Mounts)
 	if err := s.Update(func(h *registry.Session) { h.State = nacre.SessionRunning }); err != nil {
+		err = errors.Join(err, process.Kill())
+		g.abandon()
 		return result, err
 	}
 	if e.Started != nil {
 		e.Started(s.info(p, ""))
 	}
 	exit, err := s.Wait(ctx, process)
-	result.ExitCode, result.TimedOut = exit.Code, exit.TimedOut
+	g.meter.Finish(!exit.TimedOut && !exit.Killed)
+	result.ExitCode, result.TimedOut, result.Limit = exit.Code, exit.TimedOut, g.close()
+	s.noteLimit(ctx, result.Limit)
 	result.Planted = planted(project, before, start)
 	s.planted(result.Planted)
 	outcome = fmt.Sprintf("exit %d", exit.Code)

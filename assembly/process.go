@@ -16,9 +16,11 @@ type process struct {
 	stdin          *os.File
 	stdout, stderr *os.File
 	sealed         sandbox.Process
+	keeper         *keeper
 
 	wait     func() (int, error)
-	timedOut atomic.Bool // set when wait returns
+	timedOut atomic.Bool      // set when wait returns
+	limited  func(why string) // told, where it is set, for which limit it was ended
 }
 
 // launcher starts sealed commands: a session, or a sandbox that is only tried.
@@ -42,12 +44,21 @@ func startPiped(ctx context.Context, s launcher, c sandbox.Command) (*process, e
 	if err != nil {
 		return nil, errors.Join(err, closePipes(pipes))
 	}
+	g := newKeeper(c.Posture.Limits)
+	g.watch(sealed, c.Posture.Mounts)
 	// The ends that the sandbox holds: kept open here they would never reach their end.
 	err = errors.Join(c.Stdin.Close(), c.Stdout.Close(), c.Stderr.Close())
-	p := &process{stdin: pipes[0][1], stdout: pipes[1][0], stderr: pipes[2][0], sealed: sealed}
+	p := &process{stdin: pipes[0][1], stdout: pipes[1][0], stderr: pipes[2][0], sealed: sealed, keeper: g}
 	p.wait = sync.OnceValues(func() (int, error) {
 		exit, err := s.Wait(ctx, sealed)
 		p.timedOut.Store(exit.TimedOut)
+		why := g.close()
+		if why != "" {
+			if p.limited != nil {
+				p.limited(why)
+			}
+			err = errors.Join(errLimit{why}, err)
+		}
 		return exit.Code, err
 	})
 	return p, err
@@ -69,10 +80,20 @@ func closePipes(pipes [3][2]*os.File) error {
 func (p *process) Stdin() io.WriteCloser { return p.stdin }
 
 // Stdout implements brain.Process.
-func (p *process) Stdout() io.Reader { return p.stdout }
+func (p *process) Stdout() io.Reader { return p.out() }
 
 // Stderr implements brain.Process.
-func (p *process) Stderr() io.Reader { return p.stderr }
+func (p *process) Stderr() io.Reader { return p.complaints() }
+
+func (p *process) out() metered { return metered{p.keeper.meter.Reader(p.stdout), p.stdout} }
+
+func (p *process) complaints() metered { return metered{p.keeper.meter.Reader(p.stderr), p.stderr} }
+
+// metered is a stream that is counted.
+type metered struct {
+	io.Reader
+	io.Closer
+}
 
 // Wait implements brain.Process.
 func (p *process) Wait() (int, error) { return p.wait() }

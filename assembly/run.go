@@ -68,8 +68,10 @@ type Report struct {
 	// Paused is the stage at which the task was left, as was asked for.
 	Paused nacre.Stage `json:"paused,omitempty"`
 	// TimedOut says that the time limit ended the agent.
-	TimedOut bool   `json:"timed_out,omitempty"`
-	Receipt  string `json:"receipt,omitempty"`
+	TimedOut bool `json:"timed_out,omitempty"`
+	// Limit says what the agent did beyond its limits, when it was ended for it.
+	Limit   string `json:"limit,omitempty"`
+	Receipt string `json:"receipt,omitempty"`
 	// Work is where the agent's files are, when they did not land.
 	Work     string        `json:"work,omitempty"`
 	Duration time.Duration `json:"duration_ns"`
@@ -143,6 +145,7 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 	if err != nil {
 		return report, err
 	}
+	report.Limit, _ = s.limited.Load().(string)
 	report.TimedOut, report.Kernel = report.Brain == task.TimedOut, s.kernel.Stats()
 	finished = true
 	return s.conclude(ctx, report, spec)
@@ -159,7 +162,10 @@ func (r *Runtime) spec(ctx context.Context, id nacre.SessionID, run Run) (task.S
 		if run.Task != "" && run.Task != earlier.Task {
 			return task.Spec{}, badConfig("session %s has unfinished work: go on with `nacre run --session %s`, or use another session", id, id)
 		}
-		return earlier, sameWork(id, earlier, run)
+		return earlier, errors.Join(sameTask(id, earlier.Order, run.TaskFile), sameWork(id, earlier, run))
+	}
+	if run.Task == "" && run.TaskFile == "" && run.Session != "" && run.Recording == "" {
+		return task.Spec{}, badConfig("no task, and session %s has no unfinished work to go on with: name a task", id)
 	}
 	if run.Task == "" && run.Recording == "" && run.TaskFile == "" {
 		return task.Spec{}, badConfig("no task: write one after `nacre run`, or name a file with --prompt-file")
@@ -244,6 +250,7 @@ func sameWork(id nacre.SessionID, earlier task.Spec, run Run) error {
 		other bool
 	}{
 		{"brain", run.Brain != "" && run.Brain != earlier.Brain},
+		{"project", otherProject(run.Project, earlier.Project)},
 		{"model", run.Model != "" && run.Model != earlier.Model},
 		{"recording", recording != "" && recording != earlier.Recording},
 		{"check", len(run.Checks) > 0 && !slices.Equal(run.Checks, earlier.Checks)},
@@ -255,6 +262,16 @@ func sameWork(id nacre.SessionID, earlier task.Spec, run Run) error {
 		}
 	}
 	return nil
+}
+
+// otherProject tells whether a folder was named that is not the one of the
+// work. The folder one stands in is what is meant where none is named.
+func otherProject(named, earlier string) bool {
+	if orDot(named) == "." {
+		return false
+	}
+	folder, err := projectFolder(named)
+	return err != nil || folder != earlier
 }
 
 // inspect refuses a project that a run could not work on, before it begins.
@@ -454,7 +471,11 @@ func (s *sealed) launchBrain(ctx context.Context, l brain.Launch, dir string, ru
 		info.NotEnforced = append(info.NotEnforced, widened...)
 		run.Started(info)
 	}
-	return startPiped(ctx, s.Session, sandbox.Command{Posture: p, SocketDir: s.SocketDir(), Argv: l.Argv})
+	started, err := startPiped(ctx, s.Session, sandbox.Command{Posture: p, SocketDir: s.SocketDir(), Argv: l.Argv})
+	if err == nil {
+		started.limited = func(why string) { s.noteLimit(ctx, why); s.limited.Store(why) }
+	}
+	return started, err
 }
 
 // roleFiles writes a brain's read-only files and binds each where it belongs.

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -94,6 +95,7 @@ type sealed struct {
 	trips    *trips
 	proposer *proposer // nil where nobody is asked about hosts that were refused
 	leases   *holding
+	limited  atomic.Value // a string: for which limit the agent was ended
 	started  time.Time
 
 	questions chan nacre.Question
@@ -284,6 +286,7 @@ func (s *sealed) serveEgress() error {
 // posture computes what the session's agent may reach.
 func (s *sealed) posture(in posture.Input) (nacre.Posture, error) {
 	in.System, in.Egress = systemMounts(s.Sandbox()), s.rules
+	in.Limits = s.runtime.config.Limits.over(in.Limits)
 	if s.Sandbox().HostTools() {
 		in.Toolchains = s.found.toolchains
 	}

@@ -203,6 +203,10 @@ const compatible = "0.1.0"
 // pluginWall is longer than any session: a handler lives as long as its session.
 const pluginWall = 30 * 24 * time.Hour
 
+// pluginOutput is what a handler may say in its life, in bytes: it answers for
+// as long as its session is there.
+const pluginOutput = 1 << 36
+
 // pluginData is where a plugin's own folder is inside its sandbox.
 const pluginData = "/data"
 
@@ -212,7 +216,7 @@ func (s *sealed) launchPlugin(ctx context.Context, spec pluginhost.LaunchSpec) (
 	p, err := posture.Compute(posture.Input{
 		Project: spec.Dir, ReadOnlyProject: true, Offline: true, System: systemMounts(s.Sandbox()), Env: spec.Env,
 		Mounts: []nacre.Mount{{Kind: nacre.BindReadWrite, Source: spec.DataDir, Target: pluginData}},
-		Limits: nacre.Limits{Wall: pluginWall},
+		Limits: nacre.Limits{Wall: pluginWall, Output: pluginOutput},
 	})
 	if err != nil {
 		return pluginhost.Process{}, err
@@ -223,7 +227,7 @@ func (s *sealed) launchPlugin(ctx context.Context, spec pluginhost.LaunchSpec) (
 	}
 	context.AfterFunc(ctx, func() { _ = started.Kill() }) // its Wait reports what became of it
 	return pluginhost.Process{
-		Stdin: started.stdin, Stdout: started.stdout, Stderr: started.stderr, DataDir: pluginData,
+		Stdin: started.stdin, Stdout: started.out(), Stderr: started.complaints(), DataDir: pluginData,
 		Wait: func() error { _, err := started.Wait(); return err }, Kill: started.Kill,
 	}, nil
 }

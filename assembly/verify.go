@@ -33,6 +33,7 @@ func (s *sealed) runner() verify.Runner {
 // verify.MaxOutput of each stream; the rest is read and dropped.
 func (s *sealed) output(ctx context.Context, c sandbox.Command) (verify.Output, error) {
 	var streams [2]kept
+	g := newKeeper(c.Posture.Limits)
 	var reading sync.WaitGroup
 	var ends []*os.File
 	closeEnds := func() error {
@@ -48,7 +49,7 @@ func (s *sealed) output(ctx context.Context, c sandbox.Command) (verify.Output, 
 			return verify.Output{}, errors.Join(err, closeEnds())
 		}
 		*to, ends = write, append(ends, write)
-		reading.Go(func() { streams[i].read(read) })
+		reading.Go(func() { streams[i].read(g.meter, read) })
 	}
 	started := time.Now()
 	process, err := s.Start(ctx, c)
@@ -56,8 +57,13 @@ func (s *sealed) output(ctx context.Context, c sandbox.Command) (verify.Output, 
 		reading.Wait()
 		return notRunnable(err)
 	}
+	g.watch(process, c.Posture.Mounts)
 	exit, err := s.Wait(ctx, process)
 	reading.Wait()
+	if why := g.close(); why != "" {
+		s.noteLimit(ctx, why)
+		streams[1] = kept{head: []byte(errLimit{why}.Error() + "\n"), cut: true}
+	}
 	return verify.Output{
 		ExitCode: exit.Code, TimedOut: exit.TimedOut, Stdout: streams[0].head, Stderr: streams[1].head,
 		Cut: streams[0].cut || streams[1].cut, Duration: time.Since(started),
@@ -84,8 +90,9 @@ type kept struct {
 }
 
 // read reads a stream to its end, so that nobody who writes to it waits.
-func (k *kept) read(r *os.File) {
-	defer func() { _ = r.Close() }() // it was only read
+func (k *kept) read(meter *sandbox.Meter, file *os.File) {
+	defer func() { _ = file.Close() }() // it was only read
+	r := meter.Reader(file)
 	head, err := io.ReadAll(io.LimitReader(r, verify.MaxOutput))
 	k.head = head
 	if err == nil {

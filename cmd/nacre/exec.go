@@ -32,7 +32,8 @@ func (a *app) execCommand() *cobra.Command {
 		Long: `Runs a command in the sandbox that agents get: nothing of your home is there, the
 network is closed but for what you name, and ipc is on the PATH. A project folder
 is bound at /workspace and can be written, its .git cannot. Streams pass through;
-the exit code is the command's, and 125 when nacre fails before it starts.`,
+the exit code is the command's, 124 when a limit ended it (time, output, disk), and
+125 when nacre fails before it starts.`,
 		Example: "  nacre exec --project . -- npm test\n  nacre exec --project . --egress proxy.example.com:443 -- curl https://proxy.example.com/",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -121,7 +122,7 @@ func (a *app) exec(ctx context.Context, e assembly.Exec, quiet bool) error {
 		return err
 	}
 	status.executed(result)
-	if result.TimedOut {
+	if result.TimedOut || result.Limit != "" {
 		return &exitError{code: exitTimeout}
 	}
 	if result.ExitCode != 0 {
@@ -220,6 +221,9 @@ func (s status) executed(result assembly.ExecResult) {
 	p := s.app.printer(s.app.stderr)
 	if result.TimedOut {
 		p.Field("nacre", "the time limit ended the command")
+	}
+	if result.Limit != "" {
+		p.Field("nacre", "a limit ended the command: %s", result.Limit)
 	}
 	for _, file := range result.Planted {
 		p.Mark("warn", "look", fmt.Sprintf("%s is new or changed: programs on this machine may run what it says; look before you go on", file))

@@ -31,7 +31,7 @@ const (
 	exitUsage       = 2   // usage or config error
 	exitNotReady    = 3   // something that is needed is missing
 	exitDoctor      = 4   // doctor found a failing check
-	exitTimeout     = 124 // the time limit ended it
+	exitTimeout     = 124 // a limit ended it: time, output or disk
 	exitExecFailed  = 125 // exec: nacre failed before the command started
 	exitInterrupted = 130 // Ctrl-C, or nacre sessions stop
 )

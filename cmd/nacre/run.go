@@ -125,7 +125,7 @@ func (a *app) run(ctx context.Context, run assembly.Run, metrics string) error {
 	switch {
 	case report.Paused != "" && report.Brain == "done":
 		return nil
-	case report.TimedOut:
+	case report.TimedOut || report.Limit != "":
 		return &exitError{code: exitTimeout}
 	case !report.Landed && !report.Delivered:
 		return &exitError{code: exitFailed}

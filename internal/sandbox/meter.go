@@ -16,6 +16,8 @@ const (
 	relaySize = 1 << 20
 	// pipeSize is what a pipe of a relay is asked to hold: the kernel's most for anyone.
 	pipeSize = 1 << 20
+	// copyBuffer is what is copied at once where nothing can be moved.
+	copyBuffer = 64 << 10
 	// pipeBuf is what a pipe that is ready takes without blocking.
 	pipeBuf = 4096
 )
@@ -25,6 +27,7 @@ const (
 type Meter struct {
 	limit int64
 	used  atomic.Int64
+	mu    sync.Mutex // held while a relay moves bytes
 	once  sync.Once
 	over  func()
 
@@ -174,24 +177,34 @@ func (r *relay) move() (int64, error) {
 	if !r.wait(unix.PollFd{Fd: int32(r.to), Events: unix.POLLOUT}, unix.PollFd{Fd: -1}) {
 		return 0, unix.EPIPE
 	}
-	if r.buffer == nil {
-		n, err := unix.Splice(r.from, nil, r.to, nil, relaySize, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
+	n, copied, err := r.take()
+	if err != nil || !copied {
+		return n, err
+	}
+	return n, r.write(r.buffer[:n])
+}
+
+// take counts what is there. It is passed on already, unless it was copied to
+// the buffer.
+func (r *relay) take() (taken int64, copied bool, err error) {
+	r.meter.mu.Lock() // so that two streams together stay below the limit
+	defer r.meter.mu.Unlock()
+	room := r.meter.limit - r.meter.used.Load()
+	if room > 0 && r.buffer == nil {
+		n, err := unix.Splice(r.from, nil, r.to, nil, int(min(room, relaySize)), unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
 		if !errors.Is(err, unix.EINVAL) {
-			if n > 0 && r.meter.count(n) != nil {
-				return 0, errOutput
-			}
-			return n, err
+			_ = r.meter.count(max(n, 0)) // there was room
+			return n, false, err
 		}
-		r.buffer = make([]byte, 64<<10) // opened for appending, or of a kind that takes no pages
 	}
-	n, err := unix.Read(r.from, r.buffer)
+	if r.buffer == nil { // opened for appending, or of a kind that takes no pages
+		r.buffer = make([]byte, copyBuffer)
+	}
+	n, err := unix.Read(r.from, r.buffer[:max(1, min(room, copyBuffer))])
 	if n <= 0 || err != nil {
-		return int64(n), err
+		return int64(n), false, err
 	}
-	if err := r.meter.count(int64(n)); err != nil {
-		return 0, err
-	}
-	return int64(n), r.write(r.buffer[:n])
+	return int64(n), true, r.meter.count(int64(n))
 }
 
 // write writes all of it, also to a file that is set not to block.

@@ -1,0 +1,103 @@
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// M-12: output beyond the limit ends the command, in a pipe and in a file, with
+// a reason, the code for limits and a record.
+func TestOutputBeyondItsLimitEndsTheCommand(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.config("[limits]\noutput_mib = 1\n")
+	r := i.nacre("exec", "--session", "loud", "--", "sh", "-c", "yes; echo it went on")
+	r.want(t, 124, "a limit ended the command: it printed more than 1 MiB")
+	if len(r.stdout) > 1<<20 || strings.Contains(r.stdout, "went on") {
+		t.Errorf("%d bytes came out", len(r.stdout))
+	}
+	has(t, i.records("loud"), `"kind":"sandbox.limit"`, "it printed more than 1 MiB")
+	i.nacre("exec", "--", "sh", "-c", "yes >&2").want(t, 124, "it printed more than 1 MiB")
+	// Both together count.
+	i.nacre("exec", "--", "sh", "-c", "head -c 700000 /dev/zero; head -c 700000 /dev/zero >&2; sleep 60").want(t, 124)
+	// What stays below comes out whole, in its order, with the command's own code.
+	r = i.nacre("exec", "-q", "--", "sh", "-c", "head -c 1048576 /dev/zero; exit 7")
+	if r.want(t, 7); len(r.stdout) != 1<<20 {
+		t.Errorf("have %d bytes", len(r.stdout))
+	}
+	i.nacre("audit", "verify").want(t, 0)
+}
+
+// M-12: a stream of a command is what a shell makes of it: a file is appended to,
+// both streams keep their order, a reader that leaves ends the writer.
+func TestStreamsAreThoseOfAShell(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	file := filepath.Join(i.work, "out")
+	for name, c := range map[string]struct{ script, want string }{
+		"a file":        {"nacre exec -q -- sh -c 'echo a; echo b' >" + file + "; cat " + file, "a\nb\n"},
+		"appended":      {"echo 0 >" + file + "2; nacre exec -q -- sh -c 'echo a; echo b' >>" + file + "2; cat " + file + "2", "0\na\nb\n"},
+		"both in order": {"nacre exec -q -- sh -c 'echo a; echo b >&2; echo c' 2>&1 | cat", "a\nb\nc\n"},
+		"a reader goes": {"nacre exec -q -- yes | head -n 1", "y\n"},
+		"input ends":    {"printf 'x\\ny\\n' | nacre exec -q -- wc -l", "2\n"},
+		"nowhere":       {"nacre exec -q -- sh -c 'echo a' >/dev/null; echo $?", "0\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out, err := i.command("sh", "-c", c.script).CombinedOutput()
+			if err != nil || strings.TrimLeft(string(out), " ") != c.want {
+				t.Errorf("have %q, %v, want %q", out, err, c.want)
+			}
+		})
+	}
+}
+
+// M-12: what fills the disk is ended, wherever in the project it hides.
+func TestWhatFillsTheDiskIsEnded(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.config("[limits]\ndisk_mib = 4\n")
+	i.write("p/x", strings.Repeat("x", 8<<20)) // what was there does not count
+	for name, script := range map[string]string{
+		"one file":   "head -c 16000000 /dev/zero >big; sleep 60",
+		"many":       "for n in $(seq 200); do head -c 100000 /dev/zero >f$n; done; sleep 60",
+		"out of way": "mkdir -p a/.b/c; head -c 16000000 /dev/zero >a/.b/c/d; sleep 60",
+		"a deep one": "for n in $(seq 300); do mkdir d; cd d; done; head -c 16000000 /dev/zero >x; sleep 60",
+	} {
+		i.nacre("exec", "--session", "fills", "--project", "p", "--time", "20s", "--", "sh", "-c", script).want(t, 124, "a limit ended the command: ", "4 MiB")
+		has(t, i.records("fills"), `"kind":"sandbox.limit"`)
+		i.write("p/x", strings.Repeat("x", 8<<20))
+		if err := emptied(i.work+"/p", "x"); err != nil {
+			t.Fatal(name, err)
+		}
+	}
+	i.nacre("exec", "--project", "p", "--", "sh", "-c", "head -c 1000000 /dev/zero >small; sleep 1; rm x; sleep 1").want(t, 0)
+}
+
+// emptied empties a folder but for one file.
+func emptied(dir, but string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.Name() != but && err == nil {
+			err = os.RemoveAll(filepath.Join(dir, e.Name()))
+		}
+	}
+	return err
+}
+
+// M-12: the same holds for an agent, and nothing of its work lands.
+func TestAnAgentThatFillsTheDiskIsEnded(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	i.config("[limits]\ndisk_mib = 4\n")
+	r := i.nacre("run", "fill", "--session", "fills", "--recording", i.recording("head -c 16000000 /dev/zero >big; sleep 60"), "--project", "p", "--check", "true", "--time", "30s")
+	r.want(t, 124, "it added more than 4 MiB")
+	has(t, i.records("fills"), `"kind":"sandbox.limit"`, "it added more than 4 MiB")
+	if _, err := os.Stat(i.work + "/p/big"); err == nil {
+		t.Error("it landed")
+	}
+	i.nacre("audit", "verify").want(t, 0)
+}
