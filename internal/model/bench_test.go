@@ -4,8 +4,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nacre-dev/nacre/internal/model"
 )
@@ -67,5 +69,54 @@ func BenchmarkCall(b *testing.B) {
 				call(b, gateway.client, "http://gateway"+s.path)
 			}
 		})
+	}
+}
+
+// BenchmarkFirstByte is how long a streamed answer takes to begin, against the
+// same call straight to the upstream; ours-day also flushes its reservation of
+// the day's budget to disk.
+func BenchmarkFirstByte(b *testing.B) {
+	up := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: "+streams[model.Anthropic][0]+"\n\n")
+		_ = http.NewResponseController(w).Flush()
+		_, _ = io.WriteString(w, "data: "+streams[model.Anthropic][2]+"\n\n")
+	})
+	body := strings.Replace(speeches[0].stream(), "WORD", strings.Repeat("x", 50_000), 1)
+	measure := func(b *testing.B, client *http.Client, url string) {
+		var waited time.Duration
+		calls := 0
+		for b.Loop() {
+			req, _ := http.NewRequestWithContext(b.Context(), http.MethodPost, url+"/v1/messages", strings.NewReader(body))
+			req.Header = http.Header{"X-Api-Key": {token}, "Content-Type": {"application/json"}}
+			began := time.Now()
+			resp, err := client.Do(req)
+			if err != nil {
+				b.Fatal(err)
+			}
+			first := make([]byte, 1)
+			if _, err := io.ReadFull(resp.Body, first); err != nil {
+				b.Fatal(err)
+			}
+			waited += time.Since(began)
+			calls++
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+		}
+		b.ReportMetric(float64(waited.Microseconds())/float64(calls), "µs/first-byte")
+	}
+	b.Run("floor", func(b *testing.B) {
+		srv := httptest.NewServer(up)
+		defer srv.Close()
+		measure(b, srv.Client(), srv.URL)
+	})
+	for name, change := range map[string]func(*model.Options){
+		"ours": func(o *model.Options) { o.Budget = 1 << 60 },
+		"ours-day": func(o *model.Options) {
+			o.Budget, o.Days = 1<<60, model.NewDaybook(filepath.Join(b.TempDir(), "spending"), time.UTC, time.Now)
+		},
+	} {
+		b.Run(name, func(b *testing.B) { measure(b, start(b, up, change).client, "http://gateway") })
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -141,5 +143,41 @@ func TestClaudeCodeShowsAnExhaustedBudget(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "budget exhausted") {
 		t.Errorf("have %v: %s", err, out)
+	}
+}
+
+// M-04: Claude Code goes on without beta features that are not on its version's
+// list; an upstream that refused them would end it at its first call.
+func TestClaudeCodeGoesOnWithoutBetas(t *testing.T) {
+	program := claude(t)
+	for name, refuses := range map[string]bool{"dropped": false, "refused": true} {
+		up := scripted(t, `{"turns":[{"text":"Hello there."}]}`)
+		var asked string
+		b := start(t, up, func(o *model.Options) { o.Agent = "claude 0.0.1" })
+		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked = r.Header.Get("Anthropic-Beta")
+			if refuses {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = io.WriteString(w, `{"type":"error","error":{"type":"invalid_request_error","message":"nacre: anthropic-beta is refused"}}`)
+				return
+			}
+			b.gateway.ServeHTTP(w, r)
+		}))
+		ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+		cmd := exec.CommandContext(ctx, program, "-p", "hi", "--setting-sources", "", "--strict-mcp-config", "--tools", "Bash")
+		cmd.Dir = t.TempDir()
+		cmd.Env = []string{
+			"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "ANTHROPIC_BASE_URL=" + front.URL, "ANTHROPIC_API_KEY=" + token,
+			"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_MAX_RETRIES=1",
+		}
+		out, err := cmd.CombinedOutput()
+		cancel()
+		front.Close()
+		b.stop()
+		if (err == nil) == refuses || strings.Contains(string(out), "Hello there.") == refuses || !strings.Contains(asked, "claude-code-20250219") {
+			t.Errorf("%s: asked for %s, have %v: %s", name, asked, err, out)
+		}
+		t.Logf("%s: asked for %s, have %v: %.300s", name, asked, err, out)
 	}
 }

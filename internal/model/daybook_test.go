@@ -64,8 +64,8 @@ func spender(t testing.TB, dir string, change func(*model.Options)) *model.Gatew
 }
 
 // spend makes one call.
-func spend(ctx context.Context, g *model.Gateway, body string) *httptest.ResponseRecorder {
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/messages", strings.NewReader(body))
+func spend(ctx context.Context, g *model.Gateway) *httptest.ResponseRecorder {
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/messages", strings.NewReader(dayCall))
 	r.Header = http.Header{"X-Api-Key": {token}, "Content-Type": {"application/json"}}
 	w := httptest.NewRecorder()
 	g.ServeHTTP(w, r)
@@ -115,7 +115,7 @@ func childSpends(t *testing.T) {
 	var all sync.WaitGroup
 	for range 250 {
 		all.Go(func() {
-			if spend(t.Context(), g, dayCall).Code == http.StatusOK {
+			if spend(t.Context(), g).Code == http.StatusOK {
 				accepted.Add(1)
 			}
 		})
@@ -187,7 +187,7 @@ func TestADayRefillsAtMidnightAndNeverByAStepBack(t *testing.T) {
 	at := func(when time.Time, want int, why string) {
 		t.Helper()
 		now = when
-		w := spend(t.Context(), g, dayCall)
+		w := spend(t.Context(), g)
 		if w.Code != want {
 			t.Errorf("%s: want %d, have %d %s", why, want, w.Code, w.Body)
 		}
@@ -217,7 +217,7 @@ func TestGroupsHaveTheirOwnBudgetsAndShareOne(t *testing.T) {
 	}{
 		{a, 200, ""}, {a, 402, "budget of group a"}, {b, 200, ""}, {b, 200, ""}, {b, 402, "budget of all groups"}, {a, 402, "budget of group a"},
 	} {
-		if w := spend(t.Context(), step.by, dayCall); w.Code != step.want || !strings.Contains(w.Body.String(), step.says) {
+		if w := spend(t.Context(), step.by); w.Code != step.want || !strings.Contains(w.Body.String(), step.says) {
 			t.Errorf("step %d: have %d %s", i, w.Code, w.Body)
 		}
 	}
@@ -253,7 +253,7 @@ func TestNoBookNoCall(t *testing.T) {
 			o.Record = log
 			o.Client = within(func() { t.Errorf("%s: LET THROUGH", name) })
 		})
-		w := spend(t.Context(), g, dayCall)
+		w := spend(t.Context(), g)
 		if w.Code != http.StatusForbidden || strings.Contains(w.Body.String(), dir) || !strings.Contains(w.Body.String(), "what was spent today") {
 			t.Errorf("%s: have %d %s", name, w.Code, w.Body)
 		}
@@ -275,7 +275,7 @@ func TestATornLineIsCutOff(t *testing.T) {
 		if err := os.WriteFile(journal, []byte(whole+strings.Replace(whole, "x", "y", 1)[:cut+1]), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if w := spend(t.Context(), spender(t, dir, func(o *model.Options) { o.DayLimits.All = dayLimit }), dayCall); w.Code != 200 {
+		if w := spend(t.Context(), spender(t, dir, func(o *model.Options) { o.DayLimits.All = dayLimit })); w.Code != 200 {
 			t.Fatalf("cut at %d: have %d %s", cut, w.Code, w.Body)
 		}
 		if _, left := account(t, dir); left != dayLimit-9-paid {
@@ -297,7 +297,7 @@ func TestALockThatIsHeldRefuses(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
-	if w := spend(ctx, spender(t, dir, nil), dayCall); w.Code != http.StatusForbidden {
+	if w := spend(ctx, spender(t, dir, nil)); w.Code != http.StatusForbidden {
 		t.Errorf("have %d %s", w.Code, w.Body)
 	}
 }
@@ -315,10 +315,10 @@ func TestFreeModelsAndOldJournals(t *testing.T) {
 		o.DayLimits.All = 1
 		o.Prices = budget.Table{"claude-opus-5-5": {Free: true}}
 	})
-	if w := spend(t.Context(), g, dayCall); w.Code != 200 {
+	if w := spend(t.Context(), g); w.Code != 200 {
 		t.Errorf("a free model: have %d %s", w.Code, w.Body)
 	}
-	if w := spend(t.Context(), spender(t, dir, nil), dayCall); w.Code != 200 {
+	if w := spend(t.Context(), spender(t, dir, nil)); w.Code != 200 {
 		t.Errorf("no limit: have %d %s", w.Code, w.Body)
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "*.jsonl"))

@@ -78,9 +78,7 @@ func parseRequest(body []byte, limit int, s speaker, may allowed) (*request, *re
 			return nil, refuse(ReasonMalformed, "%.64s: %v", m.Key, err)
 		}
 	}
-	if err := r.boundSearches(); err != nil {
-		return nil, refuse(ReasonMalformed, "%v", err)
-	}
+	r.boundSearches()
 	if r.model == "" || r.messages == 0 {
 		return nil, refuse(ReasonMalformed, "a model and what to say to it are required")
 	}

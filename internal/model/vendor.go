@@ -154,16 +154,15 @@ func (r *request) checkSearchTool(kind string, fields map[string]json.RawMessage
 }
 
 // boundSearches sets how often OpenAI may search in one call.
-func (r *request) boundSearches() error {
+func (r *request) boundSearches() {
 	if !r.openaiSearch {
-		return nil
+		return
 	}
 	if r.maxCalls == 0 {
 		r.maxCalls = maxVendorUses
 		r.set("max_tool_calls", json.RawMessage(strconv.Itoa(maxVendorUses)))
 	}
 	r.uses(r.maxCalls, searchResultTokens, openaiSearch)
-	return nil
 }
 
 // addBetas sends on the features that are on the list, and notes the others.
