@@ -34,6 +34,16 @@ type Report struct {
 	NotEnforced []string `json:"not_enforced"`
 }
 
+// What every backend says that cannot keep the agent's own processes apart.
+const (
+	// SharedEnviron holds everywhere: a process reads the environment of its
+	// user's others.
+	SharedEnviron = "token: the agent's processes are one user's and read each other's environment; " +
+		"the token in it opens this session's gateway only, which each of them reaches anyway"
+	// SharedInit holds where PID 1 is no user of its own.
+	SharedInit = "init: the agent is the same user as its PID 1 and may slow that one down; its time limit is the host's"
+)
+
 // Support tries what this machine can do. It takes some milliseconds.
 func Support(o Options) Report {
 	r := Report{Root: os.Geteuid() == 0, Landlock: inside.LandlockVersion(), Cgroup: "none"}
@@ -96,7 +106,10 @@ func (r Report) notEnforced(groups cgroups) []string {
 	if groups.cpu == "" {
 		missing = append(missing, "cpu: no writable cpu control group; no share is set")
 	}
-	return append(missing, diskWatched)
+	if !r.Root {
+		missing = append(missing, SharedInit)
+	}
+	return append(missing, SharedEnviron, diskWatched)
 }
 
 // diskWatched is what holds the disk, said as it is.

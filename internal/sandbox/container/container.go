@@ -260,13 +260,19 @@ func (b *Backend) NotEnforced() []string {
 	if !b.mapper.Maps() {
 		missing = append(missing, "noexec: the engine cannot forbid to run programs from a bind")
 	}
-	return append(missing, "users: there is no user namespace but the engine's; what escaped would be user "+fmt.Sprint(b.PeerUIDs()[0])+" of this machine",
+	if !b.limitsFiles() {
+		missing = append(missing, "files: podman limits no tmpfs's number of files, only their size and the memory that they take")
+	}
+	return append(missing, sandbox.SharedInit, sandbox.SharedEnviron, "users: there is no user namespace but the engine's; what escaped would be user "+fmt.Sprint(b.PeerUIDs()[0])+" of this machine",
 		"disk: no quota for what a writable bind holds")
 }
 
 func (b *Backend) limitsMemory() bool { return b.info.MemoryLimit && !b.ignoresGroups() }
 
 func (b *Backend) limitsProcesses() bool { return b.info.PidsLimit && !b.ignoresGroups() }
+
+// limitsFiles is false for podman, which refuses the option.
+func (b *Backend) limitsFiles() bool { return b.options.Engine == Docker }
 
 // ignoresGroups is true for a gVisor that was told to.
 func (b *Backend) ignoresGroups() bool {

@@ -23,8 +23,11 @@ const (
 )
 
 const (
-	// initThreads is the room that PID 1's own threads get beyond the agent's processes.
-	initThreads = 32
+	// initThreads is the room that PID 1's own threads get beyond the agent's
+	// processes. They share one group, so room that PID 1 leaves is the agent's.
+	initThreads = 16
+	// maxInodes of each tmpfs, as in the native sandbox: its size does not limit empty files.
+	maxInodes = 200_000
 	// shares of the processor against what else runs, of 1024.
 	shares = 512
 	// maxUserProcesses is the limit per user, which all containers share: pids holds each.
@@ -33,13 +36,18 @@ const (
 	oomScore = 500
 )
 
-// maskedPaths are those of the engines' own default, which a list of ours replaces.
+// maskedPaths are those of the engines' own default, which a list of ours
+// replaces, and what else of /proc and /sys tells of the machine: the native
+// sandbox shows processes only.
 func maskedPaths() []string {
 	return []string{
 		"/proc/asound", "/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats",
 		"/proc/sched_debug", "/proc/scsi", "/proc/interrupts", "/proc/kallsyms", "/proc/kpageflags", "/proc/cmdline",
 		"/proc/partitions", "/proc/diskstats", "/proc/modules", "/proc/config.gz",
-		"/sys/firmware", "/sys/devices/virtual/powercap",
+		"/proc/key-users", "/proc/iomem", "/proc/ioports", "/proc/swaps", "/proc/kmsg", "/proc/kpagecount", "/proc/kpagecgroup",
+		"/proc/slabinfo", "/proc/vmallocinfo", "/proc/zoneinfo", "/proc/buddyinfo", "/proc/pagetypeinfo", "/proc/softirqs",
+		"/proc/locks", "/proc/schedstat", "/proc/consoles", "/proc/driver", "/proc/sys/kernel/random/boot_id",
+		"/sys",
 	}
 }
 
@@ -55,9 +63,10 @@ func (b *Backend) creation(c sandbox.Command, l *layout, paths map[string]string
 		NetworkMode: "none", IpcMode: "private", CgroupnsMode: "private", LogConfig: container.LogConfig{Type: "none"},
 		CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"}, ReadonlyRootfs: true, OomScoreAdj: oomScore,
 		ShmSize: shmSize, Runtime: b.options.Runtime, Resources: b.resources(limits), Tmpfs: map[string]string{},
-		MaskedPaths: append(maskedPaths(), l.masked...), ReadonlyPaths: readOnlyPaths(),
+		MaskedPaths: append(maskedPaths(), l.masked...), ReadonlyPaths: readOnlyPaths(), Sysctls: b.sysctls(),
 	}
 	if b.options.Engine == Podman {
+		host.SecurityOpt = append(host.SecurityOpt, "mask="+strings.Join(host.MaskedPaths, ":")) // it reads no list
 		host.LogConfig.Type = "" // podman's attach wants one; what is logged goes with the container
 		if b.rootless() {
 			host.UsernsMode = "keep-id"
@@ -87,6 +96,15 @@ func (b *Backend) creation(c sandbox.Command, l *layout, paths map[string]string
 	}
 }
 
+// sysctls of the container's own namespaces: ports below 1024 are root's, which
+// nobody inside is, and System V shared memory is as small as /dev/shm.
+func (b *Backend) sysctls() map[string]string {
+	return map[string]string{
+		"net.ipv4.ip_unprivileged_port_start": "1024",
+		"kernel.shmall":                       strconv.Itoa(shmSize / 4096),
+	}
+}
+
 // checkPaths refuses what an engine would read as something else.
 func (b *Backend) checkPaths(paths map[string]string) error {
 	for target, source := range paths {
@@ -99,6 +117,9 @@ func (b *Backend) checkPaths(paths map[string]string) error {
 
 func (b *Backend) tmpfs(e entry, uid, gid int) string {
 	options := []string{"nosuid", "nodev", "size=" + strconv.FormatInt(e.size, 10)}
+	if b.limitsFiles() {
+		options = append(options, "nr_inodes="+strconv.Itoa(maxInodes))
+	}
 	if e.noExec || e.readOnly {
 		options = append(options, "noexec")
 	} else {

@@ -213,6 +213,9 @@ func (l *layout) pin(above entry, target string) error {
 func (l *layout) mask(target string) error {
 	above := l.above(target)
 	if above == nil {
+		if strings.Contains(target, ":") {
+			return errors.New("a path of an image with a colon cannot be masked: podman divides its list of them by colons")
+		}
 		l.masked = append(l.masked, target)
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path"
+	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -38,10 +39,15 @@ type Bind struct {
 	ReadOnly bool
 }
 
+// containThreads run Go code in PID 1, whatever the machine has: its threads
+// count against the container's limit on processes.
+const containThreads = 4
+
 // runContain is PID 1 of a container: it asks the host for its work over the
 // control socket, checks what the engine made, and becomes unreachable for the
 // agent that it starts. The container ends with it, and it ends with the host.
 func runContain() error {
+	runtime.GOMAXPROCS(containThreads)
 	control, err := net.Dial("unix", ControlSocket)
 	if err != nil {
 		return fmt.Errorf("the host's socket: %w (gVisor wants --host-uds=open)", err)

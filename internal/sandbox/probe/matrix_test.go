@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -145,7 +146,7 @@ func ordinary(t *testing.T, binary string) []column {
 	must(t, os.Chown(home, ordinaryUser, ordinaryUser))
 	cmd := exec.Command(filepath.Join(dir, "probe.test"), "-test.run", "^TestMatrix$", "-test.timeout", "5m")
 	cmd.Dir = home
-	cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home, asUser+"="+filepath.Join(home, "matrix"))
+	cmd.Env = append(withoutEngines(os.Environ()), "HOME="+home, "TMPDIR="+home, asUser+"="+filepath.Join(home, "matrix"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryUser, Gid: ordinaryUser}}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("as an ordinary user: %v\n%s", err, out)
@@ -157,26 +158,24 @@ func ordinary(t *testing.T, binary string) []column {
 	return columns[:1]
 }
 
-// known are the limits that a machine may be unable to enforce: the word that
-// a backend's NotEnforced begins with, for each probe that it explains.
+// withoutEngines takes root's engines out of an environment: an ordinary user
+// cannot open their sockets.
+func withoutEngines(env []string) []string {
+	return slices.DeleteFunc(env, func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return slices.Contains([]string{"NACRE_DOCKER", "NACRE_PODMAN", "NACRE_RUNSC"}, name)
+	})
+}
+
+// known are the limits that a machine or backend may be unable to enforce: the
+// word that a line of NotEnforced begins with, for each probe that it explains.
 func known() map[string]string {
 	return map[string]string{
 		"res-project-disk": "disk:", "res-project-inodes": "disk:", "res-shared-memory": "memory:", "res-memfd": "memory:",
-		"res-sysv-memory": "memory:", "res-lock-memory": "memory:",
+		"res-memory": "memory:", "res-sysv-memory": "memory:", "res-lock-memory": "memory:", "res-forks": "processes:",
+		"res-inodes": "files:", "res-many-files": "files:",
+		"sec-parent-environ": "token:", "proc-init-priority": "init:", "proc-init-affinity": "init:",
 	}
-}
-
-// shared is why the agent's own processes are not kept from each other, nor
-// an ordinary user's from PID 1's priority: what each explains is no way out.
-func shared(user bool) map[string]string {
-	const one = "an ordinary user has one user id, so the agent may slow its own PID 1 down; its time limit is the host's"
-	reasons := map[string]string{
-		"sec-parent-environ": "the agent's processes are one user's; the token opens this session's gateway only, which each of them reaches anyway",
-	}
-	if user {
-		reasons["proc-init-priority"], reasons["proc-init-affinity"] = one, one
-	}
-	return reasons
 }
 
 // judge fills one cell of the matrix; no cell goes without an explanation.
@@ -186,9 +185,6 @@ func judge(p probe.Probe, in, out probe.Finding, b reachable) (cell, problem str
 			if word := known()[p.Name]; word != "" && strings.HasPrefix(missing, word) {
 				return cellOpen + missing, ""
 			}
-		}
-		if reason := shared(os.Geteuid() != 0)[p.Name]; reason != "" {
-			return cellOpen + reason, ""
 		}
 		return "ESCAPED", "escaped: " + in.Reason
 	}
