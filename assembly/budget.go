@@ -128,7 +128,7 @@ func (r *Runtime) daybook() (*model.Daybook, error) {
 }
 
 // rooms are what is left today of the budgets that hold for a group.
-func (r *Runtime) rooms(group nacre.Group) ([]budget.Room, error) {
+func (r *Runtime) rooms(group nacre.Group) ([]DayBudget, error) {
 	book, err := r.daybook()
 	if err != nil {
 		return nil, err
@@ -137,11 +137,20 @@ func (r *Runtime) rooms(group nacre.Group) ([]budget.Room, error) {
 	if err != nil {
 		return nil, &ConfigError{err}
 	}
-	return book.Rooms(group, limits)
+	rooms, err := book.Rooms(group, limits)
+	return dayBudgets(rooms), err
+}
+
+func dayBudgets(rooms []budget.Room) []DayBudget {
+	var all []DayBudget
+	for _, r := range rooms {
+		all = append(all, DayBudget(r))
+	}
+	return all
 }
 
 // leftToday says it to a person; empty where no limit is set.
-func leftToday(rooms []budget.Room) string {
+func leftToday(rooms []DayBudget) string {
 	var said []string
 	for _, room := range rooms {
 		said = append(said, fmt.Sprintf("%s of %s left of %s, until %s", budget.Dollars(room.Left), budget.Dollars(room.Limit), room.Which, room.Refill.Format("2006-01-02 15:04 MST")))

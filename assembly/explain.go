@@ -4,9 +4,9 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/budget"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/policy"
 )
@@ -34,7 +34,7 @@ type Explanation struct {
 	BudgetUSD string `json:"budget_usd,omitempty"`
 	// Today is what is left of the day's budgets, where there are any, and
 	// VendorTools what may run at the vendor.
-	Today       []budget.Room   `json:"budget_today,omitempty"`
+	Today       []DayBudget     `json:"budget_today,omitempty"`
 	VendorTools []string        `json:"vendor_tools,omitempty"`
 	Policy      string          `json:"policy"`
 	Tools       []ExplainedTool `json:"tools"`
@@ -54,6 +54,17 @@ type ExplainedTool struct {
 
 // LeftToday says what is left of the day's budgets; empty where there are none.
 func (e Explanation) LeftToday() string { return leftToday(e.Today) }
+
+// DayBudget is what is left today of one budget, in micro-dollars (M-04).
+type DayBudget struct {
+	// Which names it, such as "the day's budget of group main".
+	Which string `json:"budget"`
+	Left  int64  `json:"left_micro_usd"`
+	Limit int64  `json:"limit_micro_usd"`
+	// Held is set aside for calls that run, or whose process ended without a word.
+	Held   int64     `json:"held_micro_usd"`
+	Refill time.Time `json:"refills"`
+}
 
 // Explain says what a run of a group on a project would be able to do.
 func (r *Runtime) Explain(ctx context.Context, run Run) (Explanation, error) {

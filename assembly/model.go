@@ -68,7 +68,7 @@ func (s *sealed) serveModel() error {
 		return badConfig("%s of %s is spent: it refills at %s; budget_usd_day in config.toml sets it",
 			room.Which, budget.Dollars(room.Limit), room.Refill.Format("2006-01-02 15:04 MST"))
 	}
-	s.upstream, s.limit, s.today = hosts(places), limit, leftToday(rooms)
+	s.upstream, s.limit, s.today = hosts(places), limit, leftToday(dayBudgets(rooms))
 	upstreams := make([]model.Upstream, 0, len(places))
 	for _, p := range places {
 		upstreams = append(upstreams, p.Upstream)

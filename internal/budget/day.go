@@ -72,12 +72,12 @@ func (s sums) plus(o sums) sums { return sums{add(s.spent, o.spent), add(s.held,
 // Room is what is left of one of a day's budgets, in micro-dollars.
 type Room struct {
 	// Which names the budget, such as "the day's budget of group main".
-	Which string `json:"budget"`
-	Left  int64  `json:"left_micro_usd"`
-	Limit int64  `json:"limit_micro_usd"`
+	Which string
+	Left  int64
+	Limit int64
 	// Held is set aside for calls that run, or whose process ended without a word.
-	Held   int64     `json:"held_micro_usd"`
-	Refill time.Time `json:"refills"`
+	Held   int64
+	Refill time.Time
 }
 
 // Rooms are what is left of each budget that the limits set for a group.
