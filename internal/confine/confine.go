@@ -172,6 +172,9 @@ func (p *plan) open() {
 	for _, folder := range p.opened {
 		p.layer.Make = append(p.layer.Make, folder)
 		p.mount(nacre.BindReadWrite, folder)
+		if folder == "" { // what opens the project opens its git folder too
+			p.mount(nacre.BindReadOnly, ".git")
+		}
 	}
 }
 

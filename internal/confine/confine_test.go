@@ -233,3 +233,19 @@ func TestMountsAndGatesAgreeOnWhatIsThere(t *testing.T) {
 		}
 	})
 }
+
+// S-04: a whitelist that opens the project does not open its git folder.
+func TestTheGitFolderIsNeverOpened(t *testing.T) {
+	t.Parallel()
+	for _, glob := range []string{"**", "*", "*.md", ".", "**/.git/**", "pkg/../**", ".git/**", ".git/config"} {
+		dir := t.TempDir()
+		plant(t, dir, ".git/config", "a.md", "pkg/x.go")
+		layer, err := confine.Of(atoms(t, "scope::files-whitelist"), atom.Parameters{Whitelist: []string{glob}}, dir, target, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if writable(layer, ".git/config") {
+			t.Errorf("%s: .git/config can be written: %+v", glob, layer.Mounts)
+		}
+	}
+}
