@@ -49,6 +49,8 @@ func (c CheckResult) Passed() bool { return c.ExitCode == 0 && !c.TimedOut }
 type AtomResult struct {
 	Capability string `json:"capability"`
 	Passed     bool   `json:"passed"`
+	// NotRun says that its verifier was not asked, since others had failed.
+	NotRun bool `json:"not_run,omitempty"`
 	// Strength is "strong" where the code under test could not have forged the
 	// verdict, "weak" where it could, and empty where its code did not run.
 	Strength string `json:"strength,omitempty"`

@@ -3,6 +3,7 @@ package assembly
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -26,8 +27,10 @@ type Verification struct {
 	// Separate and Merged say which passes are due; both come one after the other,
 	// and the second only where the first held.
 	Separate, Merged bool
-	Atoms            []atom.Atom
-	Task             atom.Parameters
+	// Atoms are the names of those that are held against it, and Task the text
+	// of the task's file.
+	Atoms []string
+	Task  []byte
 	// Report is what the agent said last.
 	Report []byte
 	// Ledger says that the run has its row.
@@ -37,8 +40,31 @@ type Verification struct {
 // Verdict is what the last pass said that was due.
 type Verdict struct {
 	// Pass is worktree or simulated-merge.
-	Pass string `json:"pass"`
-	verify.Report
+	Pass   string `json:"pass"`
+	Passed bool   `json:"passed"`
+	// Failed are the verdicts that did not hold, with what they found.
+	Failed   []AtomFailure      `json:"failed"`
+	Verdicts []nacre.AtomResult `json:"verdicts"`
+}
+
+// AtomFailure is one atom that did not hold (S-14).
+type AtomFailure struct {
+	Capability string `json:"capability"`
+	Reason     string `json:"reason"`
+	Detail     string `json:"detail,omitempty"`
+}
+
+// take is a report of the verifiers as it goes out.
+func (v *Verdict) take(r verify.Report) {
+	v.Passed, v.Failed, v.Verdicts = r.Passed, []AtomFailure{}, []nacre.AtomResult{}
+	for _, f := range r.Failed {
+		v.Failed = append(v.Failed, AtomFailure{string(f.Capability), f.Reason, f.Detail})
+	}
+	for _, one := range r.Verdicts {
+		v.Verdicts = append(v.Verdicts, nacre.AtomResult{
+			Capability: string(one.Capability), Passed: one.Passed, NotRun: one.NotRun, Strength: one.Strength, Reason: one.Reason, Detail: one.Detail,
+		})
+	}
 }
 
 // Verify judges a work tree and lands nothing. Commands run sealed, in a session
@@ -53,18 +79,51 @@ func (r *Runtime) Verify(ctx context.Context, v Verification) (verdict Verdict, 
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	j := &judgement{Verification: v, runtime: r, dir: dir}
+	if j.parameters, err = atom.ParseParameters(v.Task); err != nil {
+		return Verdict{}, badConfig("TASK_TOML: %w", err)
+	}
+	if j.atoms, err = v.due(); err != nil {
+		return Verdict{}, &ConfigError{err}
+	}
 	defer func() { err = errors.Join(err, j.close(ctx)) }()
 	return j.judge(ctx)
+}
+
+// due finds the atoms, of which each must have a verdict: one that says
+// nothing would look like one that held.
+func (v Verification) due() ([]atom.Atom, error) {
+	library, done, err := roles(v.Project)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	list := make([]atom.Atom, 0, len(v.Atoms))
+	for _, name := range v.Atoms {
+		one, err := library.Atoms().Find(name)
+		if err != nil {
+			return nil, err
+		}
+		if one.Verify.Handler == "" {
+			return nil, fmt.Errorf("%s has no verifier: see nacre capability show %s", one.ID, one.ID)
+		}
+		if len(verify.Due([]atom.Atom{one}, v.Merged)) == 0 {
+			return nil, fmt.Errorf("%s is verified on the merged tree: RUN_MODE is simulated-merge or both", one.ID)
+		}
+		list = append(list, one)
+	}
+	return list, nil
 }
 
 // judgement is a verification under way.
 type judgement struct {
 	Verification
-	runtime *Runtime
-	dir     string
-	project *repo.Project
-	head    repo.Commit
-	session *sealed
+	atoms      []atom.Atom
+	parameters atom.Parameters
+	runtime    *Runtime
+	dir        string
+	project    *repo.Project
+	head       repo.Commit
+	session    *sealed
 }
 
 func (j *judgement) judge(ctx context.Context) (Verdict, error) {
@@ -82,13 +141,14 @@ func (j *judgement) judge(ctx context.Context) (Verdict, error) {
 	if err != nil {
 		return Verdict{}, err
 	}
-	subject := verify.Subject{Task: j.Task, Report: j.Report, Ledger: j.Ledger}
+	subject := verify.Subject{Task: j.parameters, Report: j.Report, Ledger: j.Ledger}
 	for _, skipped := range changes.Skipped {
 		subject.Left = append(subject.Left, skipped.Path)
 	}
 	verdict := Verdict{Pass: "worktree"}
 	if j.Separate {
-		verdict.Report, err = j.pass(ctx, subject, j.project.Base, tree)
+		report, err := j.pass(ctx, subject, j.project.Base, tree)
+		verdict.take(report)
 		if err != nil || !verdict.Passed || !j.Merged {
 			return verdict, err
 		}
@@ -130,7 +190,8 @@ func (j *judgement) merged(ctx context.Context, subject verify.Subject, tree rep
 		return Verdict{}, err
 	}
 	subject.Merged = true
-	verdict.Report, err = j.pass(ctx, subject, j.head, merged.Tree)
+	report, err := j.pass(ctx, subject, j.head, merged.Tree)
+	verdict.take(report)
 	return verdict, err
 }
 
@@ -155,16 +216,15 @@ func (j *judgement) pass(ctx context.Context, s verify.Subject, on repo.Commit, 
 	if err := errors.Join(j.project.Checkout(ctx, base, s.Base), j.project.Checkout(ctx, tree, s.Tree)); err != nil {
 		return verify.Report{}, err
 	}
-	return verify.Judge(ctx, s, j.Atoms, j.run)
+	return verify.Judge(ctx, s, j.atoms, j.run)
 }
 
 // refused is a verdict on all atoms: there is no tree to hold them against.
 func (j *judgement) refused(pass, reason string, err error) Verdict {
 	verdict := Verdict{Pass: pass}
-	verdict.Failed, verdict.Verdicts = []verify.Failure{}, []verify.Verdict{}
-	for _, a := range j.Atoms {
-		verdict.Failed = append(verdict.Failed, verify.Failure{Capability: a.ID, Reason: reason, Detail: err.Error()})
-		verdict.Verdicts = append(verdict.Verdicts, verify.Verdict{Capability: a.ID, Strength: verify.Strong, Reason: reason, Detail: err.Error()})
+	for _, a := range j.atoms {
+		verdict.Failed = append(verdict.Failed, AtomFailure{string(a.ID), reason, err.Error()})
+		verdict.Verdicts = append(verdict.Verdicts, nacre.AtomResult{Capability: string(a.ID), Strength: verify.Strong, Reason: reason, Detail: err.Error()})
 	}
 	return verdict
 }

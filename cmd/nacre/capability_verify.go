@@ -81,8 +81,8 @@ func (a *app) worktreeToJudge(names []string, report string) (assembly.Verificat
 	if v.Report, err = a.saidIn(report); err != nil {
 		return v, fmt.Errorf("--report: %w", err)
 	}
-	v.Atoms, err = dueAtoms(v, names)
-	return v, err
+	v.Atoms = names
+	return v, nil
 }
 
 // folderIn is the folder that a variable names, with its links resolved.
@@ -107,23 +107,27 @@ func below(path, folder string) bool {
 }
 
 // taskOf reads the task, which must not be the agent's to change.
-func (a *app) taskOf(v assembly.Verification) (atom.Parameters, error) {
+func (a *app) taskOf(v assembly.Verification) ([]byte, error) {
 	name := a.getenv("TASK_TOML")
 	if !filepath.IsAbs(name) {
-		return atom.Parameters{}, fmt.Errorf("%q: name the task's file by its full path", name)
+		return nil, fmt.Errorf("%q: name the task's file by its full path", name)
 	}
 	full, err := filepath.EvalSymlinks(name)
 	if err != nil {
-		return atom.Parameters{}, err
+		return nil, err
 	}
 	if v.Worktree != v.Project && below(full, v.Worktree) {
-		return atom.Parameters{}, errors.New("it lies in WORKTREE_PATH, where the agent could have changed it")
+		return nil, errors.New("it lies in WORKTREE_PATH, where the agent could have changed it")
 	}
-	task, err := readTask(full)
+	text, err := readInput(full)
+	if err != nil {
+		return nil, err
+	}
+	task, err := atom.ParseParameters(text)
 	if err == nil && task.AgentID != "" && task.AgentID != v.Agent {
 		err = fmt.Errorf("it is %s's, and AGENT_ID is %s", task.AgentID, v.Agent)
 	}
-	return task, err
+	return text, err
 }
 
 // saidIn is what the agent said last; nothing where no file is named.
@@ -141,31 +145,6 @@ func (a *app) saidIn(file string) ([]byte, error) {
 		from = f
 	}
 	return io.ReadAll(io.LimitReader(from, verify.MaxReport+1)) // one more: then it is too long
-}
-
-// dueAtoms finds the atoms, of which each must have a verdict: one that says
-// nothing would look like one that held.
-func dueAtoms(v assembly.Verification, names []string) ([]atom.Atom, error) {
-	atoms, done, err := library(v.Project)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	list := make([]atom.Atom, 0, len(names))
-	for _, name := range names {
-		one, err := atoms.Find(name)
-		if err != nil {
-			return nil, err
-		}
-		if one.Verify.Handler == "" {
-			return nil, fmt.Errorf("%s has no verifier: its layers are %s", one.ID, strings.Join(layersOf(one), ", "))
-		}
-		if len(verify.Due([]atom.Atom{one}, v.Merged)) == 0 {
-			return nil, fmt.Errorf("%s is verified on the merged tree: RUN_MODE is simulated-merge or both", one.ID)
-		}
-		list = append(list, one)
-	}
-	return list, nil
 }
 
 // hasRow reports whether the agent's latest run has its row in the ledger.

@@ -191,7 +191,7 @@ func (r *run) judge(ctx context.Context, project *repo.Project, on repo.Commit, 
 	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
 		return nil, err
 	}
-	s.Base, s.Tree = filepath.Join(dir, "base"), filepath.Join(dir, "tree")
+	s.Base, s.Tree, s.Scratch = filepath.Join(dir, "base"), filepath.Join(dir, "tree"), dir
 	for path, what := range map[string]repo.Tree{s.Base: base, s.Tree: repo.Tree(tree)} {
 		if err := project.Checkout(ctx, what, path); err != nil {
 			return nil, err
@@ -215,7 +215,7 @@ func (r *run) tellVerdicts(ctx context.Context, tree string, report verify.Repor
 	results := make([]nacre.AtomResult, 0, len(report.Verdicts))
 	for _, v := range report.Verdicts {
 		a := nacre.AtomResult{
-			Capability: string(v.Capability), Passed: v.Passed, Strength: v.Strength,
+			Capability: string(v.Capability), Passed: v.Passed, NotRun: v.NotRun, Strength: v.Strength,
 			Reason: r.clean(v.Reason, excerptSize), Detail: r.clean(v.Detail, maxDetail),
 		}
 		outcome := "failed"
