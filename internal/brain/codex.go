@@ -200,6 +200,9 @@ func codexConfig(t Turn) map[string]any {
 		features[feature] = false
 	}
 	features["hooks"] = t.Gates != nil
+	// No hook is asked of what is typed into a command that runs already: with
+	// gates, none can be typed into.
+	features["unified_exec_tty"] = t.Gates == nil
 	config := map[string]any{
 		"model": model, "model_provider": "nacre", "check_for_update_on_startup": false, "web_search": "disabled",
 		"project_doc_max_bytes": 0, "cli_auth_credentials_store": "file",

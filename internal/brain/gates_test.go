@@ -99,6 +99,21 @@ func TestCodexAsksTheGatesBeforeEveryCall(t *testing.T) {
 	}
 }
 
+// Codex asks no hook of what is typed into a command: none stays open for it.
+func TestCodexTypesIntoNoCommandWhereThereAreGates(t *testing.T) {
+	s := gatedCodex(t)
+	gates := taskGates(t)
+	run := func(raw string) []scriptedmodel.Tool { return []scriptedmodel.Tool{{Name: "exec_command", Raw: raw}} }
+	h := s.play(t, []scriptedmodel.Turn{
+		{Tools: run(`{"cmd":"cat","tty":true}`)}, {Tools: run(`{"cmd":"cat; echo its input has ended","yield_time_ms":20000}`)}, {Text: "end"},
+	}, func(turn *brain.Turn) { turn.Gates = gates }, nil)
+	h.Ends(t, brain.Done, "")
+	results := told(t, s.server)
+	if len(results) != 2 || !strings.Contains(results[0], "disabled") || !strings.Contains(results[1], "its input has ended") {
+		t.Errorf("the model was told %q", results)
+	}
+}
+
 // S-07: gates that cannot be read refuse every call.
 func TestCodexIsRefusedAllWhereTheGatesAreBroken(t *testing.T) {
 	s := gatedCodex(t)
