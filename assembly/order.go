@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/atom"
 	"github.com/nacre-dev/nacre/internal/confine"
@@ -29,15 +31,7 @@ const projectRules = ".nacre"
 
 // readTask reads and checks a task's file.
 func readTask(path string) (atom.Task, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return atom.Task{}, badConfig("the task: %w", err)
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	data, err := io.ReadAll(io.LimitReader(f, atom.MaxFile+1))
-	if err == nil && len(data) > atom.MaxFile {
-		err = fmt.Errorf("it is over %d bytes", atom.MaxFile)
-	}
+	data, err := readTaskFile(path)
 	if err != nil {
 		return atom.Task{}, badConfig("%s: %w", path, err)
 	}
@@ -46,6 +40,46 @@ func readTask(path string) (atom.Task, error) {
 		return atom.Task{}, badConfig("%s: %w", path, err)
 	}
 	return t, nil
+}
+
+// readTaskFile reads a regular file: of a pipe nobody may ever write, and it
+// could be read only once.
+func readTaskFile(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("the task: %w", err)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("a task is a regular file")
+	}
+	data, err := io.ReadAll(io.LimitReader(f, atom.MaxFile+1))
+	if err == nil && len(data) > atom.MaxFile {
+		err = fmt.Errorf("it is over %d bytes", atom.MaxFile)
+	}
+	return data, err
+}
+
+// sameTask refuses to go on with another task than was pinned.
+func sameTask(id nacre.SessionID, order *task.Order, file string) error {
+	if file == "" {
+		return nil
+	}
+	t, err := readTask(file)
+	if err != nil {
+		return err
+	}
+	if order != nil && t.AgentID == "" { // then it was given one
+		t.AgentID = order.Agent
+	}
+	if order == nil || string(t.Canonical()) != order.Task {
+		return badConfig("session %s has unfinished work on another task than %s says: go on with `nacre task run --session %s`, or use another session", id, file, id)
+	}
+	return nil
 }
 
 // resolve finds a role as it holds in a project: what ships with nacre, and
