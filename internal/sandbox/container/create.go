@@ -67,7 +67,7 @@ func (b *Backend) creation(c sandbox.Command, l *layout, paths map[string]string
 	}
 	if b.options.Engine == Podman {
 		host.SecurityOpt = append(host.SecurityOpt, "mask="+strings.Join(host.MaskedPaths, ":")) // it reads no list
-		host.LogConfig.Type = "" // podman's attach wants one; what is logged goes with the container
+		host.LogConfig.Type = ""                                                                 // podman's attach wants one; what is logged goes with the container
 		if b.rootless() {
 			host.UsernsMode = "keep-id"
 		}
