@@ -12,6 +12,8 @@ func (c invocation) changes() (bool, []word) {
 		"patch", "gpatch", "dos2unix", "unix2dos", "gofmt", "gofumpt", "goimports", "rustfmt", "black", "isort", "prettier", "chcon", "mktemp", "gzip", "gunzip", "bzip", "xz", "zstd", "unzip",
 		"csplit", "link", "symlink", "ditto", "strip", "ar", "objcopy":
 		return true, paths(args)
+	case "apply_patch", "applypatch":
+		return true, []word{{text: "a patch"}} // its files are on standard input
 	case "mv":
 		return true, moved(args, true)
 	case "cp", "install", "ln", "rsync", "scp", "gcp", "gln", "ginstall":

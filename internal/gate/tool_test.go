@@ -61,6 +61,7 @@ func TestTools(t *testing.T) {
 		"an edit of a git file":             {git, "Edit", fields{"file_path": ".gitignore"}, "allow"},
 		"a patch within":                    {scope, "apply_patch", patch("*** Update File: src/a\n+x"), "allow"},
 		"a patch that moves out":            {scope, "apply_patch", patch("*** Update File: src/a\n*** Move to: x"), "deny"},
+		"a patch by a command of a shell":   {scope, "exec_command", fields{"cmd": "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: x\n+x\n*** End Patch\nEOF"}, "deny"},
 		"a patch of nothing":                {scope, "apply_patch", fields{"command": "x"}, "deny"},
 		"a patch of a lock":                 {deps, "apply_patch", patch("*** Delete File: a/go.sum"), "deny"},
 		"a lock of node":                    {deps, "Write", fields{"file_path": "web/package-lock.json"}, "deny"},
