@@ -32,9 +32,9 @@ func gitCases() []testCase {
 	return fill("git", "git", "git",
 		testCase{name: "clone over https", script: clone + "git log --format=%s", want: "first"},
 		testCase{name: "clone --depth 1 over https", script: "cd /tmp && git clone --depth 1 https://git.compat.test/repo.git r && git -C r log --format=%s", want: "first"},
-		testCase{name: "push over https", script: clone + "echo x >f && git add f && git commit -qm pushed && git push origin HEAD:refs/heads/pushed", want: "new branch"},
-		testCase{name: "push of 8 MiB over https, chunked", script: clone + "head -c 8388608 /dev/urandom >f && git add f && git commit -qm big && git push origin HEAD:refs/heads/big", want: "new branch"},
-		testCase{name: "fetch over https", script: clone + "git fetch origin && git log --format=%s origin/pushed", want: "pushed"},
+		testCase{name: "push over https", script: clone + "echo x >f && git add f && git commit -qm pushed && git push origin HEAD:refs/heads/pushed-$(date +%s%N)", want: "new branch"},
+		testCase{name: "push of 8 MiB over https, chunked", script: clone + "head -c 8388608 /dev/urandom >f && git add f && git commit -qm big && git push origin HEAD:refs/heads/big-$(date +%s%N)", want: "new branch"},
+		testCase{name: "fetch over https", script: clone + "git fetch origin && git log --format=%s --branches --remotes", want: "pushed"},
 		testCase{name: "clone of a host that is not listed", denied: true, script: "git clone https://elsewhere.test/repo.git /tmp/r", want: "403"},
 	)
 }
