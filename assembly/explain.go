@@ -103,7 +103,7 @@ func (r *Runtime) Explain(ctx context.Context, run Run) (Explanation, error) {
 	}
 	e.Posture, err = posture.Compute(posture.Input{
 		Project: project, Protected: []string{".git"}, System: systemMounts(box), Toolchains: found.toolchains, Egress: rules,
-		Programs: r.programs(), Model: e.Key != "", Limits: run.Limits,
+		Programs: r.programs(), Model: e.Key != "", Limits: r.config.Limits.over(run.Limits),
 	})
 	if err != nil {
 		return Explanation{}, &ConfigError{err}
