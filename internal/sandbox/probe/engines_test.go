@@ -29,8 +29,8 @@ func engines(t *testing.T, binary, sockets string) []reachable {
 		switch {
 		case socket == "":
 			r.missing = e.variable + " does not name an engine's socket"
-		case e.runtime != "" && os.Getenv("NACRE_RUNSC") == "":
-			r.missing = "NACRE_RUNSC does not name gVisor's runtime"
+		case e.runtime != "" && os.Getenv("NACRE_PROBE_GVISOR") == "":
+			r.missing = "a container of gVisor's ended without a report when the probes ran together; NACRE_PROBE_GVISOR=1 runs them"
 		default:
 			b, err := container.Open(t.Context(), container.Options{
 				Engine: e.engine, Socket: socket, Runtime: e.runtime, Image: image(t, socket), Init: binary, StateDir: t.TempDir(),
