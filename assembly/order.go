@@ -98,10 +98,17 @@ func resolve(project, name string) (role.Resolved, error) {
 }
 
 func roles(project string) (l role.Library, done func(), err error) {
-	root, err := os.OpenRoot(filepath.Join(project, projectRules))
-	if errors.Is(err, os.ErrNotExist) {
+	folder := filepath.Join(project, projectRules)
+	info, err := os.Stat(folder)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
 		return role.Library{}, func() {}, nil
+	case err != nil:
+		return role.Library{}, nil, err
+	case !info.IsDir(): // opening a pipe would wait
+		return role.Library{}, nil, fmt.Errorf("%s is no folder", folder)
 	}
+	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return role.Library{}, nil, err
 	}
