@@ -31,7 +31,7 @@ const projectRules = ".nacre"
 
 // readTask reads and checks a task's file.
 func readTask(path string) (atom.Task, error) {
-	data, err := readTaskFile(path)
+	data, err := readRegular(path, atom.MaxFile)
 	if err != nil {
 		return atom.Task{}, badConfig("%s: %w", path, err)
 	}
@@ -42,12 +42,12 @@ func readTask(path string) (atom.Task, error) {
 	return t, nil
 }
 
-// readTaskFile reads a regular file: of a pipe nobody may ever write, and it
-// could be read only once.
-func readTaskFile(path string) ([]byte, error) {
+// readRegular reads a regular file of at most so many bytes: of a pipe nobody
+// may ever write, and it could be read only once.
+func readRegular(path string, most int64) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, fmt.Errorf("the task: %w", err)
+		return nil, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	info, err := f.Stat()
@@ -55,11 +55,11 @@ func readTaskFile(path string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, errors.New("a task is a regular file")
+		return nil, errors.New("it is not a regular file")
 	}
-	data, err := io.ReadAll(io.LimitReader(f, atom.MaxFile+1))
-	if err == nil && len(data) > atom.MaxFile {
-		err = fmt.Errorf("it is over %d bytes", atom.MaxFile)
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("it is over %d bytes", most)
 	}
 	return data, err
 }

@@ -423,9 +423,9 @@ func (s *sealed) turn(ctx context.Context, spec task.Spec) (brain.Turn, error) {
 }
 
 func readRecording(path string) ([]byte, error) {
-	data, err := os.ReadFile(path)
+	data, err := readRegular(path, brain.MaxRecording)
 	if err != nil {
-		return nil, badConfig("recording: %w", err)
+		return nil, badConfig("recording %s: %w", path, err)
 	}
 	if _, err := brain.ParseRecording(data); err != nil {
 		return nil, badConfig("%s: %w", path, err)
