@@ -25,11 +25,12 @@ const longHelp = `nacre is the shell between an AI agent and everything it can t
 
   nacre exec -- npm test              run any command sealed
   nacre run "fix the failing test"    let an agent work sealed; what was verified lands
+  nacre task run fix.toml             the same in a role, held at four layers
   nacre demo                          see an attacked agent, and which layer stopped what
 
 Exit codes: 0 ok · 1 the work failed, was refused or does not verify · 2 usage or
-config · 3 not ready · 4 doctor found a failing check · 124 ended by a
-limit (time, output, disk) · 130 interrupted by Ctrl-C or nacre sessions stop.
+config · 3 not ready · 4 doctor found a failing check · 124 time-out, or a limit of
+output or disk · 130 interrupted by Ctrl-C or nacre sessions stop.
 exec gives the command's own code, and 125 when nacre fails before it starts.`
 
 func (a *app) command() *cobra.Command {
