@@ -41,12 +41,11 @@ deadcode:
 	@out=$$($(TOOL) deadcode -test ./...); [ -z "$$out" ] || { echo "$$out"; exit 1; }
 
 # What these drive are binaries and other people's programs, which the detector
-# does not see; they run without it.
+# does not see.
 OUTSIDE := /cmd/nacre$$|/internal/selfhost$$|/internal/egress/compat$$|/internal/sandbox/probe$$
 
-race: build ## the tests with the race detector (needs gcc), and those that drive binaries without it
+race: build ## the tests with the race detector (needs gcc)
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on $$($(GO) list ./... | grep -vE '$(OUTSIDE)')
-	$(GO) test $$($(GO) list ./... | grep -E '$(OUTSIDE)')
 
 bench: build ## print the tables of docs/performance.md
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./... | (cd tools && $(GO) run ./benchtable)
