@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/ledger"
 	"github.com/nacre-dev/nacre/internal/task"
 	"github.com/nacre-dev/nacre/internal/verify"
@@ -105,6 +106,49 @@ func (s *sealed) settleRow(ctx context.Context, l *ledger.Ledger, order *task.Or
 		return err
 	}
 	return nil
+}
+
+// Decide keeps what a person decided of a run that has ended, with a record in
+// a chain of its own (M-50). ref is an agent's id, for its latest run, or a DNA.
+func (r *Runtime) Decide(ctx context.Context, ref string, held bool, who, reason string) (err error) {
+	l, err := r.ledger(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	run, err := l.Show(ctx, ref)
+	if err != nil {
+		return badConfig("%w", err)
+	}
+	chain, err := audit.Open(ctx, audit.Options{Root: r.AuditRoot(), Chain: "decision-" + randomHex()[:16], Keys: r.keys, Now: r.options.Now})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, chain.Close(ctx)) }()
+	outcome := "refused"
+	if held {
+		outcome = "accepted"
+	}
+	detail, err := json.Marshal(map[string]string{"agent": run.ID, "dna": run.DNA, "by": who})
+	if err != nil {
+		return err
+	}
+	record := nacre.Record{Time: r.options.Now(), Kind: nacre.KindLedger, Source: "operator", Outcome: outcome, Reason: reason, Detail: detail}
+	if err := chain.Commit(ctx, record); err != nil {
+		return err
+	}
+	head, err := chain.Head(ctx)
+	if err != nil {
+		return err
+	}
+	err = l.Decide(ctx, run.DNA, ledger.Landing{
+		Reason: reason, Outcome: ledger.PersonDecision(held, who),
+		Anchor: ledger.Anchor{Chain: head.Chain, Seq: head.Seq, Hash: hex.EncodeToString(head.RecordHash[:])},
+	})
+	if errors.Is(err, ledger.ErrTransition) {
+		return badConfig("%w: stop its session, or let it end", err)
+	}
+	return err
 }
 
 // outcomeOf is what signals say that the agent cannot forge (M-50).

@@ -35,7 +35,30 @@ func (a *app) ledgerCommand() *cobra.Command {
 			})
 		},
 	}
-	return group("ledger", "what agents were asked, and what came of it", a.ledgerListCommand(), a.ledgerShowCommand(), tree, descendants)
+	return group("ledger", "what agents were asked, and what came of it", a.ledgerListCommand(), a.ledgerShowCommand(), tree, descendants,
+		a.ledgerDecideCommand("accept", "say that a run's work holds", true), a.ledgerDecideCommand("refuse", "say that a run's work does not hold", false))
+}
+
+// ledgerDecideCommand keeps a person's decision: with the host's own verdicts
+// it is all that counts as a verified outcome (M-50).
+func (a *app) ledgerDecideCommand(name, short string, held bool) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: name + " RUN", Short: short, Args: oneArgument("an agent's id or a DNA"),
+		Long: `Keeps your decision on a run that has ended, under your name and with a record in the
+audit. It counts as a verified outcome, as the verdict of a strong check does, and takes the
+place of an earlier one. It moves no branch.`,
+		Example: "  nacre ledger " + name + " fix-dates --reason \"read the diff\"",
+		RunE: func(c *cobra.Command, args []string) error {
+			rt, err := a.open(c.Context())
+			if err != nil {
+				return err
+			}
+			return rt.Decide(c.Context(), args[0], held, operator(), reason)
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for those who read the ledger")
+	return c
 }
 
 // withLedger opens the ledger for one use. One that is not there yet is made:

@@ -273,6 +273,40 @@ func TestOutcomeOverTime(t *testing.T) {
 	}
 }
 
+// M-50: a person decides on what has ended, takes every earlier verdict's place,
+// and moves no status; nobody else decides afterwards.
+func TestAPersonDecides(t *testing.T) {
+	l := open(t, file(t))
+	if err := l.Begin(t.Context(), start("a1", "", 1)); err != nil {
+		t.Fatal(err)
+	}
+	yes := ledger.Landing{Reason: "read it", Outcome: ledger.PersonDecision(true, "ada"), Anchor: anchor(8)}
+	if err := l.Decide(t.Context(), "a1", yes); !errors.Is(err, ledger.ErrTransition) {
+		t.Errorf("of a run that is running: %v", err)
+	}
+	if err := l.Finish(t.Context(), "a1", ledger.End{Status: ledger.Failed, Outcome: ledger.StrongCheck(false), Anchor: anchor(7)}); err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]ledger.Outcome{"a check": ledger.StrongCheck(true), "a weak check": ledger.WeakCheck(true), "nobody": {}} {
+		if err := l.Decide(t.Context(), "a1", ledger.Landing{Outcome: o, Anchor: anchor(8)}); !errors.Is(err, ledger.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := l.Decide(t.Context(), "a1", ledger.Landing{Outcome: ledger.PersonDecision(true, "ada")}); err == nil {
+		t.Error("a decision without a record was kept")
+	}
+	if err := l.Decide(t.Context(), "a1", yes); err != nil {
+		t.Fatal(err)
+	}
+	e, err := l.Show(t.Context(), "a1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Status != ledger.Failed || e.Outcome != ledger.PersonDecision(true, "ada") || !e.Outcome.Counts() || len(e.Changes) != 3 || e.Changes[2].Reason != "read it" {
+		t.Errorf("have %+v", e)
+	}
+}
+
 // S-15: tree and descendants; a parent that is not in the ledger is shown.
 func TestTree(t *testing.T) {
 	l := open(t, file(t))

@@ -53,10 +53,13 @@ type Outcome struct{ verdict, by, who string }
 // test cannot forge (S-13). It counts.
 func StrongCheck(held bool) Outcome { return Outcome{verdict: verdictOf(held), by: "strong"} }
 
+// byPerson is who a person's decision is by.
+const byPerson = "person"
+
 // PersonDecision is what a person decided, and counts. who names them, for
 // those who read the ledger.
 func PersonDecision(held bool, who string) Outcome {
-	return Outcome{verdict: verdictOf(held), by: "person", who: who}
+	return Outcome{verdict: verdictOf(held), by: byPerson, who: who}
 }
 
 // WeakCheck is the verdict of a check that runs in the process of the code

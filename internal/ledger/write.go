@@ -89,6 +89,36 @@ func (l *Ledger) land(ctx context.Context, ref string, to Status, d Landing) err
 	})
 }
 
+// Decide keeps what a person decided of a run that has ended: whether its work
+// holds. It takes the place of every verdict before, and moves no status (M-50).
+func (l *Ledger) Decide(ctx context.Context, ref string, d Landing) error {
+	if err := errors.Join(d.Outcome.check(), d.Anchor.check()); err != nil {
+		return err
+	}
+	if d.Outcome.by != byPerson {
+		return fmt.Errorf("%w: only a person decides after the end of a run", ErrInvalid)
+	}
+	return l.write(ctx, func(tx *sql.Tx) error {
+		r, err := find(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		if r.Status == Running {
+			return fmt.Errorf("%w: %s is running still", ErrTransition, r.ID)
+		}
+		if err := judge(ctx, tx, r, d.Outcome); err != nil {
+			return err
+		}
+		return note(ctx, tx, r.seq, Change{Status: r.Status, At: stamp(l.now()), Reason: cut(d.Reason), Anchor: d.Anchor})
+	})
+}
+
+// judge keeps an outcome.
+func judge(ctx context.Context, tx *sql.Tx, r Run, known Outcome) error {
+	_, err := tx.ExecContext(ctx, `UPDATE runs SET verdict = ?, verdict_by = ?, verdict_who = ? WHERE seq = ?`, known.verdict, known.by, known.who, r.seq)
+	return err
+}
+
 // move takes one step of one run, if it leads forward, and notes it.
 func (l *Ledger) move(ctx context.Context, ref string, c Change, known Outcome, update func(tx *sql.Tx, r Run, at string) error) error {
 	return l.write(ctx, func(tx *sql.Tx) error {
@@ -104,7 +134,7 @@ func (l *Ledger) move(ctx context.Context, ref string, c Change, known Outcome, 
 			return err
 		}
 		if !known.IsZero() && (known.Counts() || !r.Outcome.Counts()) {
-			if _, err := tx.ExecContext(ctx, `UPDATE runs SET verdict = ?, verdict_by = ?, verdict_who = ? WHERE seq = ?`, known.verdict, known.by, known.who, r.seq); err != nil {
+			if err := judge(ctx, tx, r, known); err != nil {
 				return err
 			}
 		}
