@@ -3,7 +3,6 @@ package brain_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,8 +61,7 @@ type fakeAgent struct {
 }
 
 func (f *fakeAgent) connect(a *braintest.Actor) {
-	f.conn = acp.NewAgentSideConnection(f, a.Out, a.In)
-	f.conn.SetLogger(slog.New(slog.DiscardHandler))
+	f.conn = acp.NewAgentSideConnection(f, a.Out, a.In) // its logger cannot be set without a race
 }
 
 func (f *fakeAgent) Initialize(_ context.Context, p acp.InitializeRequest) (acp.InitializeResponse, error) {
