@@ -152,3 +152,37 @@ case $id in [0-7]*) echo "$id" > shared.txt;; esac
 	i.nacre("audit", "verify").want(t, 0)
 	i.nacre("ledger", "list", "--json").want(t, 0, "agent-19")
 }
+
+// S-12, S-15: a task that was killed goes on where it was: it lands once, and its
+// row in the ledger moves forward once.
+func TestAKilledTaskGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{`"outcome":"running"`, `"kind":"brain.event"`, `"kind":"verify"`, `"kind":"merge.intent"`, `"kind":"merge.done"`, `"outcome":"done"`} {
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			i := install(t)
+			i.write("p/.nacre/roles/fixer.toml", taskRole)
+			i.write("p/pkg/x/x.txt", "broken\n")
+			i.project()
+			rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"write","input":{"path":"pkg/x/x.txt","content":"fixed\n"}}`+"\n")
+			r := i.begin("task", "run", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", "work", "--check", "sleep 0.2")
+			eventually(t, at, func() bool { return strings.Contains(i.records("work"), at) || r.ProcessState != nil })
+			_ = r.Process.Kill() // it may have ended
+			_ = r.Wait()
+			if _, resumable := i.status(); resumable {
+				i.nacre("task", "run", "--session", "work").want(t, 0, "merged")
+			}
+			if log := i.git("log", "--format=%s"); strings.Count(log, "Task 0") != 1 {
+				t.Errorf("have commits %q", log)
+			}
+			row := i.nacre("ledger", "show", "agent-0", "--json")
+			row.want(t, 0, `"status":"merged"`)
+			for _, status := range []string{"running", "done"} {
+				if n := strings.Count(row.stdout, `{"status":"`+status+`"`); n != 1 {
+					t.Errorf("the row was %s %d times: %s", status, n, row.stdout)
+				}
+			}
+			i.nacre("audit", "verify").want(t, 0)
+		})
+	}
+}
