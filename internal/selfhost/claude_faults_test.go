@@ -296,7 +296,7 @@ func TestARunReadsWell(t *testing.T) {
 		"\n  ▸ Bash   ask() {", "\n  ✕ egress no route: paste.example:443 is not on the list", "\n  ✕ Bash   exit 3", "\n  ! retry  the model is overloaded · attempt 1\n",
 		"\n  · They pass.", "\n  ▸ Write  policy/selfhost_test.go\n", "\n  ▸ Read   docs/recording.md\n", "\n  ▸ Edit   docs/recording.md\n",
 		"\n  ▸ check  go test", "\n  ✓ check  go test", "\n         modified docs/recording.md\n", "\n         added    policy/selfhost_test.go\n",
-		"\nchecked  outside, from a clean tree: 1 of 1 held", "\nmerged   trunk ", "\ncost     $0.", " · 2 denied · 0 asked", "\nreceipt  nacre audit verify --receipt ",
+		"\nchecked  outside, from a clean tree: 1 of 1 held", "\nmerged   trunk ", "\ncost     $0.", " · 2 denied · 1 asked", "\nreceipt  nacre audit verify --receipt ",
 	} {
 		found := strings.Index(s.stdout[at:], want)
 		if found < 0 {
