@@ -20,6 +20,8 @@ const (
 	// how many times longer than a look the time between two is, so that looking
 	// costs at most a hundredth of a core.
 	lookEvery = 500 * time.Millisecond
+	// lookRest is the longest rest after a look that was short.
+	lookRest  = 5 * time.Second
 	lookShare = 100
 	// hasteShare of the limit, gone from the file system, is looked at sooner.
 	hasteShare = 4
@@ -27,7 +29,7 @@ const (
 	hasteRest = 10
 	// maxLooked is how many files one look counts, maxLookDepth how deep it goes.
 	maxLooked    = 2_000_000
-	maxLookDepth = 200
+	maxLookDepth = 500
 	// freeFloor is what has to stay free on the file system, in bytes, and
 	// freeShare the part of it that is enough where it is small.
 	freeFloor = 1 << 30
@@ -131,7 +133,8 @@ func (d *diskWatch) look(ctx context.Context) usage {
 	}
 	u.seen = nil
 	took := time.Since(started)
-	d.next, d.soonest = time.Now().Add(max(lookEvery, lookShare*took)), time.Now().Add(hasteRest*took)
+	rest := min(lookShare*took, max(lookRest, 10*took)) // a machine that was busy is not a tree that is big
+	d.next, d.soonest = time.Now().Add(max(lookEvery, rest)), time.Now().Add(hasteRest*took)
 	return u
 }
 
