@@ -52,6 +52,20 @@ func (s *sealed) enter(ctx context.Context, spec task.Spec) (err error) {
 	})
 }
 
+// entered tells whether a run has its row.
+func (r *Runtime) entered(ctx context.Context, dna string) (found bool, err error) {
+	l, err := r.ledger(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	_, err = l.Show(ctx, dna)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // account writes into its row what became of an order. It may be called again
 // after a crash: a row that is further already stays as it is.
 func (s *sealed) account(ctx context.Context, spec task.Spec, result nacre.RunResult) (err error) {

@@ -142,8 +142,11 @@ func pin(project string, t atom.Task) (order task.Order, prompt string, err erro
 }
 
 // judge holds work against the order's atoms.
-func (s *sealed) judge(ctx context.Context, w verify.Subject, atoms []atom.Atom) (verify.Report, error) {
-	w.Ledger = true
+func (s *sealed) judge(ctx context.Context, order *task.Order, w verify.Subject, atoms []atom.Atom) (verify.Report, error) {
+	var err error
+	if w.Ledger, err = s.runtime.entered(ctx, order.DNA); err != nil {
+		return verify.Report{}, err
+	}
 	return verify.Judge(ctx, w, atoms, s.runner())
 }
 

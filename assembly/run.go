@@ -17,11 +17,13 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/atom"
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/task"
+	"github.com/nacre-dev/nacre/internal/verify"
 	"github.com/nacre-dev/nacre/kernel"
 )
 
@@ -394,7 +396,9 @@ func (s *sealed) work(ctx context.Context, run Run, spec task.Spec, agent brain.
 		Progress: s.tell, Redact: s.runtime.redact, Now: s.runtime.options.Now,
 		Queue:   func(ctx context.Context) (func(), error) { return s.runtime.queue(ctx, spec.Project) },
 		Account: func(ctx context.Context, result nacre.RunResult) error { return s.account(ctx, spec, result) },
-		Judge:   s.judge, Notify: s.goOn, Until: run.Until, Paused: func(r nacre.RunResult) { left = r },
+		Judge: func(ctx context.Context, w verify.Subject, atoms []atom.Atom) (verify.Report, error) {
+			return s.judge(ctx, spec.Order, w, atoms)
+		}, Notify: s.goOn, Until: run.Until, Paused: func(r nacre.RunResult) { left = r },
 	}, spec)
 	if errors.Is(err, task.ErrPaused) {
 		return left, err
