@@ -14,10 +14,12 @@ help:    ## show the targets
 
 build: ## build the binaries and the built-in plugins into bin/
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
-	@mkdir -p $(BIN)/plugins/reminders/skill
-	$(GO) build -ldflags '-s -w' -o $(BIN)/plugins/reminders/handler ./plugins/reminders
-	@cp plugins/reminders/manifest.json $(BIN)/plugins/reminders/
-	@cp plugins/reminders/skill/*.md $(BIN)/plugins/reminders/skill/
+	@for plugin in $(notdir $(wildcard plugins/*)); do \
+	  mkdir -p $(BIN)/plugins/$$plugin/skill && \
+	  $(GO) build -ldflags '-s -w' -o $(BIN)/plugins/$$plugin/handler ./plugins/$$plugin && \
+	  cp plugins/$$plugin/manifest.json $(BIN)/plugins/$$plugin/ && \
+	  cp plugins/$$plugin/skill/*.md $(BIN)/plugins/$$plugin/skill/ || exit 1; \
+	done
 
 demo: build ## run an agent sealed, attacks included; CONTROL=1 runs the same attacks unsealed, against decoys
 	$(BIN)/nacre demo $(if $(CONTROL),--control)

@@ -28,26 +28,30 @@ var floors = map[string]int{
 	"internal/posture": 1, "internal/budget": 1, "internal/zmtp": 1,
 	"internal/provenance": 1, "internal/handle": 1, "internal/search": 1, "internal/schema": 1, "internal/address": 1,
 	"internal/gate": 1, "internal/role": 1, "internal/dna": 1, "internal/tripwire": 1,
+	"internal/calendar": 1, "internal/routing": 1,
 
 	// 2: records on disk
 	"audit": 2, "internal/registry": 2, "internal/approval": 2, "internal/memory": 2,
 	"internal/revocation": 2, "internal/ledger": 2, "internal/guard": 2, "internal/confine": 2, "internal/lease": 2,
+	"internal/schedule": 2,
 
 	// 3: effects, network and processes
 	"internal/sandbox": 3, "internal/egress": 3, "internal/model": 3, "internal/brain": 3,
 	"internal/pluginhost": 3, "internal/repo": 3, "internal/engine": 3, "internal/ipc": 3,
 	"internal/scriptedmodel": 3, "driver/http": 3, "driver/mcp": 3,
-	"internal/verify": 3, "internal/hooks": 3,
+	"internal/verify": 3, "internal/hooks": 3, "internal/bus": 3,
 
 	"kernel": 4,
 	// what embedders put around a kernel
 	"toolformat": 5, "telemetry": 5,
 	"internal/session": 5,
-	"internal/door":    6, "internal/task": 6,
+	// where plugins come from, and what their authors hold them against
+	"internal/install": 5, "internal/plugintest": 5,
+	"internal/door": 6, "internal/task": 6, "internal/dispatch": 6,
 	"assembly": 7, "internal/display": 7,
 	"internal/demo": 8,
 	"cmd/nacre":     9, "cmd/ipc": 9, "cmd/ipc-mcp": 9, "cmd/brain": 9, "cmd/sandbox-init": 9,
-	"plugins/reminders": 9,
+	"plugins/reminders": 9, "plugins/bug_report": 9, "plugins/files": 9, "plugins/http_fetch": 9, "plugins/webhook": 9, "plugins/local": 9,
 }
 
 // wings are parts of a room that live in folders of their own: the key may
@@ -60,6 +64,7 @@ var wings = map[string]string{
 	"internal/brain/agent":       "internal/brain",
 	"internal/brain/braintest":   "internal/brain",
 	"internal/ipc/mcpserver":     "internal/ipc",
+	"internal/pluginhost/mcp":    "internal/pluginhost",
 }
 
 // free are rooms that any floor may use: the public SDK of plugins, which
