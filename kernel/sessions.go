@@ -262,6 +262,16 @@ func (k *Kernel) Taint(id nacre.SessionID, by string) error {
 	return k.observe(id, nacre.Untrusted, 0, func(l *provenance.Ledger) { l.Taint(by) })
 }
 
+// Tainted reports whether an outsider's words have entered a session (M-52).
+func (k *Kernel) Tainted(id nacre.SessionID) bool {
+	s, err := k.session(id)
+	if err != nil {
+		return true // what is not known has not been vouched for
+	}
+	tainted, _ := s.listened()
+	return tainted
+}
+
 // Forget drops all that is kept of a session: its text, its rulings, its
 // budget, its handles, and that it was tainted. The host calls it when a session
 // is over, and never uses its name again.

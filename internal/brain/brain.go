@@ -117,6 +117,9 @@ type Launch struct {
 	Mounts []nacre.Mount
 	// Files must exist inside, read-only, before the program starts.
 	Files []File
+	// State is the folder inside in which the program keeps what Resume goes on
+	// from; empty where it keeps nothing there.
+	State string
 }
 
 // File is a read-only file inside the sandbox.

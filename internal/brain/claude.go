@@ -20,6 +20,7 @@ const (
 	claudeProgram = "/opt/claude/claude"
 	claudeManaged = "/etc/claude-code/managed-settings.json"
 	claudeConfig  = Home + "/.claude"
+	claudeState   = claudeConfig + "/projects" // what was said, by session
 	claudePlugin  = RoleDir + "/plugin"
 	claudeSystem  = RoleDir + "/system.md"
 	claudeInstall = "npm install -g @anthropic-ai/claude-code"
@@ -126,6 +127,7 @@ func (c Claude) Launch(t Turn) (Launch, error) {
 		Env:    claudeEnv(t),
 		Mounts: []nacre.Mount{{Kind: nacre.BindReadOnly, Source: program, Target: claudeProgram}},
 		Files:  files,
+		State:  claudeState,
 	}, nil
 }
 

@@ -25,8 +25,10 @@ const (
 	// command line's; codexRequired limits what any of them may ask for.
 	codexManaged  = "/etc/codex/managed_config.toml"
 	codexRequired = "/etc/codex/requirements.toml"
-	codexInstall  = "npm install -g @openai/codex"
-	codexKeyHelp  = "export OPENAI_API_KEY=…"
+	// codexState is where it keeps what was said.
+	codexState   = Home + "/.codex/sessions"
+	codexInstall = "npm install -g @openai/codex"
+	codexKeyHelp = "export OPENAI_API_KEY=…"
 	// codexToken names the session's token; commands are not given it.
 	codexToken = "NACRE_MODEL_TOKEN"
 	// codexModel is asked where nobody names a model: the newest that Codex knows
@@ -101,6 +103,7 @@ func (c Codex) Launch(t Turn) (Launch, error) {
 	}
 	return Launch{
 		Argv: codexArgv(t), Env: codexEnv(t), Mounts: []nacre.Mount{codexMount(program)}, Files: append(files, t.skillFiles()...),
+		State: codexState,
 	}, nil
 }
 

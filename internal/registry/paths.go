@@ -79,6 +79,9 @@ func (p Paths) Memory(g nacre.Group) string {
 	return filepath.Join(p.State, "memory", string(g)+".sqlite")
 }
 
+// Group is the folder of what a group keeps: its workspace and its conversations (D-36).
+func (p Paths) Group(g nacre.Group) string { return filepath.Join(p.State, "groups", string(g)) }
+
 // PluginData is where plugins keep their data, one folder each (D-21).
 func (p Paths) PluginData() string { return filepath.Join(p.State, "data") }
 

@@ -21,7 +21,7 @@ const (
 	excerptSize = 300
 )
 
-// converse lets the brain work, sealed, and says how its turn ended.
+// converse lets the brain work on a project, sealed, and says how its turn ended.
 func (r *run) converse(ctx context.Context, base baseline) (conversation, error) {
 	project, err := r.project(ctx, base.Commit)
 	if err != nil {
@@ -32,12 +32,17 @@ func (r *run) converse(ctx context.Context, base baseline) (conversation, error)
 	if err := r.fresh(ctx, project); err != nil {
 		return conversation{}, err
 	}
+	return r.talk(ctx, r.workDir())
+}
+
+// talk gives the brain its turn, sealed over dir.
+func (r *run) talk(ctx context.Context, dir string) (conversation, error) {
 	launch, err := r.Brain.Launch(r.Turn)
 	if err != nil {
 		return conversation{}, err
 	}
 	r.Progress(nacre.Step{Kind: nacre.StepStage, Name: "converse", Text: r.Brain.Name()})
-	process, err := r.Launch(ctx, launch, r.workDir())
+	process, err := r.Launch(ctx, launch, dir)
 	if err != nil {
 		return conversation{}, err
 	}
@@ -49,13 +54,13 @@ func (r *run) converse(ctx context.Context, base baseline) (conversation, error)
 		r.note(ctx, calls, e)
 		r.escalate(talking, e, end)
 		if e.Kind == brain.Done {
-			talk.Report = r.clean(e.Text, maxReport)
+			talk.Report, talk.Resume = r.clean(e.Text, maxReport), e.Session
 		}
 	})
 	var failure *brain.Failure
 	switch {
 	case err == nil:
-		talk.Ended = "done"
+		talk.Ended = endedWell
 	case errors.As(err, &failure) && r.TimedOut():
 		talk.Ended = TimedOut
 	case errors.As(err, &failure):

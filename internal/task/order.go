@@ -68,12 +68,17 @@ func (r *run) pause(name string, at nacre.Stage, result nacre.RunResult) error {
 	return err
 }
 
+// endedWell is how a conversation ends in which nothing failed.
+const endedWell = "done"
+
 // conversation is how the brain's turn ended.
 type conversation struct {
 	// Ended is "done", or the class of its failure.
 	Ended string `json:"ended"`
 	// Report is what the agent said last: a claim.
 	Report string `json:"report,omitempty"`
+	// Resume is what the brain's next turn goes on from.
+	Resume string `json:"resume,omitempty"`
 	// Denied is the refusal that ended the turn.
 	Denied string `json:"denied,omitempty"`
 }

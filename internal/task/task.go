@@ -121,32 +121,32 @@ func Run(ctx context.Context, parts Parts, spec Spec) (nacre.RunResult, error) {
 	if err != nil {
 		return nacre.RunResult{}, err
 	}
-	result, err := await(ctx, e, parts.Session)
+	result, err := await[nacre.RunResult](ctx, e, parts.Session, workflowName)
 	return result, errors.Join(err, e.Close())
 }
 
 // await starts the work, or attaches to it, and waits. When the session is
 // stopped it returns at once; closing the engine then interrupts the work
 // without ending it, so that it can go on later.
-func await(ctx context.Context, e *engine.Engine, s *session.Session) (nacre.RunResult, error) {
+func await[T any](ctx context.Context, e *engine.Engine, s *session.Session, workflow string) (T, error) {
+	var result T
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := context.AfterFunc(s.Context(), func() { cancel(context.Cause(s.Context())) })
 	defer stop()
-	if err := e.Start(ctx, s.Work(), workflowName, json.RawMessage("{}")); err != nil {
-		return nacre.RunResult{}, err
+	if err := e.Start(ctx, s.Work(), workflow, json.RawMessage("{}")); err != nil {
+		return result, err
 	}
 	raw, err := e.Wait(ctx, s.Work())
 	var failure *engine.Failure
 	switch {
 	case ctx.Err() != nil:
-		return nacre.RunResult{}, context.Cause(ctx)
+		return result, context.Cause(ctx)
 	case errors.As(err, &failure):
-		return nacre.RunResult{}, errors.New(failure.Message)
+		return result, errors.New(failure.Message)
 	case err != nil:
-		return nacre.RunResult{}, err
+		return result, err
 	}
-	var result nacre.RunResult
 	return result, json.Unmarshal(raw, &result)
 }
 
@@ -202,7 +202,7 @@ func (r *run) refuse(result *nacre.RunResult, talk conversation, work worktree) 
 	switch {
 	case talk.Denied != "":
 		return "a call was refused, and the role fails fast: " + talk.Denied
-	case result.Brain != "done":
+	case result.Brain != endedWell:
 		return "the agent did not finish: " + result.Brain
 	case result.Question != "":
 		return "the agent asks: " + result.Question
