@@ -1,0 +1,107 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/engine"
+)
+
+// visitWorkflow is kept in the engine's database: it must not change.
+const visitWorkflow = "visit"
+
+// Visit is what became of a turn without a project.
+type Visit struct {
+	// Idle says that there was nothing to do and no model was asked.
+	Idle bool `json:"idle,omitempty"`
+	// Ended is "done", or why it failed.
+	Ended string `json:"ended"`
+	// Report is what the agent said last: a claim.
+	Report string `json:"report,omitempty"`
+	// Resume is what the brain's next turn goes on from; empty where it cannot.
+	Resume string `json:"resume,omitempty"`
+	// Cost is in millionths of a dollar.
+	Cost int64 `json:"cost_microusd"`
+}
+
+// Done reports whether nothing failed.
+func (v Visit) Done() bool { return v.Ended == endedWell }
+
+// A Gate is what a script says before a model is woken (D-34).
+type Gate struct {
+	// Wake says that there is something to do, and Found what it is, in the
+	// script's words.
+	Wake  bool   `json:"wake"`
+	Found string `json:"found,omitempty"`
+	// Failed is why nobody knows whether there is anything to do.
+	Failed string `json:"failed,omitempty"`
+}
+
+// VisitParts are what a visit works with beside the parts of every run.
+type VisitParts struct {
+	// Dir is the folder that the agent works in.
+	Dir string
+	// Gate asks a script whether there is anything to do; nil means that there is.
+	Gate func(ctx context.Context) (Gate, error)
+	// Found is the turn with what the script found in it.
+	Found func(t brain.Turn, text string) brain.Turn
+}
+
+// RunVisit carries out a turn that has no project and lands nothing: an answer to a
+// message, or the work of a timer. It goes on where it was interrupted, like a
+// run: a gate that has answered is not asked again.
+func RunVisit(ctx context.Context, parts Parts, visit VisitParts) (Visit, error) {
+	workflows := map[string]engine.Workflow{
+		visitWorkflow: func(w *engine.Run, _ json.RawMessage) (json.RawMessage, error) {
+			result, err := (&run{Parts: parts, w: w}).visit(visit)
+			if err != nil {
+				return nil, err
+			}
+			return json.Marshal(result)
+		},
+	}
+	e, err := engine.Open(ctx, engine.Options{Path: parts.EnginePath, Executor: string(parts.Session.ID())}, workflows)
+	if err != nil {
+		return Visit{}, err
+	}
+	result, err := await[Visit](ctx, e, parts.Session, visitWorkflow)
+	return result, errors.Join(err, e.Close())
+}
+
+// visit is the whole of a visit.
+func (r *run) visit(v VisitParts) (Visit, error) {
+	if v.Gate != nil {
+		gate, err := step(r, "gate", v.Gate)
+		switch {
+		case err != nil:
+			return Visit{}, err
+		case gate.Failed != "":
+			return r.leave(Visit{Ended: "gate: " + gate.Failed})
+		case !gate.Wake:
+			return r.leave(Visit{Idle: true, Ended: endedWell})
+		}
+		r.Turn = v.Found(r.Turn, gate.Found)
+	}
+	talk, err := step(r, "converse", func(ctx context.Context) (conversation, error) { return r.talk(ctx, v.Dir) })
+	if err != nil {
+		return Visit{}, err
+	}
+	return r.leave(Visit{Ended: talk.Ended, Report: talk.Report, Resume: talk.Resume, Cost: r.Spent()})
+}
+
+// leave records the outcome.
+func (r *run) leave(v Visit) (Visit, error) {
+	return step(r, "record", func(ctx context.Context) (Visit, error) {
+		outcome := "failed"
+		switch {
+		case v.Idle:
+			outcome = "nothing to do"
+		case v.Done():
+			outcome = endedWell
+		}
+		return v, r.record(ctx, nacre.Record{Kind: nacre.KindOutcome, Outcome: outcome, Reason: v.Ended}, map[string]any{"cost_microusd": v.Cost})
+	})
+}
