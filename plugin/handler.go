@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/nacre-dev/nacre"
 )
@@ -17,10 +18,17 @@ type Handler struct {
 	// Tools carry out the calls, by the names in the manifest. They may be
 	// called concurrently. ctx ends when the host no longer waits.
 	Tools map[nacre.ToolName]ToolFunc
+	// Verify answers whether credentials and network are such that the tools can
+	// work, within 10 s, for a manifest with "verify" (D-29). A *[ToolError] with
+	// a category as its code tells what is wrong.
+	Verify func(ctx context.Context, s Setup) error
 	// HandleEvent gets the subscribed events, one after the other.
 	HandleEvent func(ctx context.Context, e Envelope)
 	// Shutdown is called after the last request was answered; it has 10 s.
 	Shutdown func(ctx context.Context) error
+	// Log gets what went wrong inside of the handler, a line at a time; nil means
+	// standard error.
+	Log io.Writer
 }
 
 // ToolFunc carries out one call. What it returns must be JSON of at most
@@ -39,7 +47,8 @@ func Tool[Args any](do func(ctx context.Context, r *Request, args Args) (any, er
 	}
 }
 
-// Setup is what a handler gets to start with.
+// Setup is what a handler gets to start with. It may be kept: Publish works as
+// long as the process lives.
 type Setup struct {
 	Plugin nacre.PluginName
 	// Config fits the manifest's config_schema.
@@ -48,6 +57,28 @@ type Setup struct {
 	DataDir string
 
 	service
+	channel service // under the channel ticket, where there is one
+}
+
+// Publish hands the host a message that a channel received (D-33). The topic is
+// [TopicInbound] and the payload's key channel one of the manifest's channels.
+// The host sets source and group. It is an error where the host serves no
+// channels.
+func (s Setup) Publish(ctx context.Context, topic string, payload any) error {
+	if s.channel.ticket == "" {
+		return errors.New("this host serves no channels, or the manifest provides none")
+	}
+	return s.channel.publish(ctx, topic, payload)
+}
+
+// Credential reads a secret that the manifest lists under
+// install.credentials: while Initialize or Verify runs, and at any time where
+// the host serves the plugin's channels.
+func (s Setup) Credential(ctx context.Context, key string) (nacre.Secret, error) {
+	if s.channel.ticket != "" {
+		return s.channel.Credential(ctx, key)
+	}
+	return s.service.Credential(ctx, key)
 }
 
 // Request is one tool call, with the host's services for as long as it lasts.
@@ -79,14 +110,10 @@ func (r *Request) SessionInfo(ctx context.Context) (json.RawMessage, error) {
 	return r.call(ctx, MethodSessionInfo, Service{})
 }
 
-// Publish puts an event on the bus. The host sets its source and group.
+// Publish puts an event on the bus, of a topic below "<plugin>.". The host sets
+// its source and group.
 func (r *Request) Publish(ctx context.Context, topic string, payload any) error {
-	raw, err := json.Marshal(payload)
-	if err != nil {
-		return fmt.Errorf("payload: %w", err)
-	}
-	_, err = r.call(ctx, MethodPublish, Service{Topic: topic, Payload: raw})
-	return err
+	return r.publish(ctx, topic, payload)
 }
 
 // service is the way back to the host, under one ticket.
@@ -106,6 +133,15 @@ func (s service) Credential(ctx context.Context, key string) (nacre.Secret, erro
 		return nacre.Secret{}, errors.New("the host's answer to readCredential is not a string")
 	}
 	return nacre.NewSecret(v), nil
+}
+
+func (s service) publish(ctx context.Context, topic string, payload any) error {
+	raw, err := json.Marshal(payload)
+	if err != nil {
+		return fmt.Errorf("payload: %w", err)
+	}
+	_, err = s.call(ctx, MethodPublish, Service{Topic: topic, Payload: raw})
+	return err
 }
 
 func (s service) call(ctx context.Context, method string, p Service) (json.RawMessage, error) {

@@ -25,10 +25,60 @@ type Manifest struct {
 	// Handler is the program and its arguments, relative to the folder; empty
 	// means the executable file named "handler".
 	Handler []string
+	// MCP names the MCP server that is the handler; the zero value means that it
+	// speaks this package's protocol (D-21).
+	MCP MCP
 	// Hosts are the network hosts the handler needs; the operator confirms them.
-	Hosts   []string
+	// [AnyHost] among them leaves naming them to the operator.
+	Hosts []string
+	// Project is what the handler needs of the session's project; the operator
+	// confirms it.
+	Project Project
+	// Listen says that the handler takes connections on the unix socket
+	// [ListenSocket] in its data directory, to which the host forwards those of
+	// an address that the operator names.
+	Listen bool
+	// Verify says that the handler answers [MethodVerify] (D-29).
+	Verify  bool
 	Install Install
 }
+
+// AnyHost in a manifest's hosts stands for whatever hosts the operator names.
+const AnyHost = "*"
+
+// ListenSocket is the file in the data directory on which a handler with
+// "listen" takes connections. The host removes what is left of an older one
+// before it starts the handler.
+const ListenSocket = "listen.sock"
+
+// MCP is an MCP server that carries out the manifest's tools: what the manifest
+// says of them is what counts, and a server that has other tools under these
+// names is refused. At most one of Command and URL is set.
+type MCP struct {
+	// Command starts a server that speaks on its standard streams, relative to
+	// the folder.
+	Command []string
+	// URL is the endpoint of a server that speaks streamable HTTP. Its host is
+	// among the manifest's hosts.
+	URL string
+	// Credential is the key of the credential that goes with each request to
+	// URL, as "Authorization: Bearer …"; empty means none.
+	Credential string
+}
+
+// Project is what a handler may do with the session's project.
+type Project string
+
+// The ways to see a project. With one of the latter two it is bound at
+// [ProjectPath]; its .git is read-only always.
+const (
+	ProjectNone  Project = ""
+	ProjectRead  Project = "read"
+	ProjectWrite Project = "write"
+)
+
+// ProjectPath is where a handler finds the project.
+const ProjectPath = "/project"
 
 // Author names who wrote the plugin.
 type Author struct {

@@ -24,8 +24,8 @@ const (
 
 var (
 	channelForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
-	topicForm   = regexp.MustCompile(`^[a-z]+(\.[a-z_]+)*\.?$`)
-	hostForm    = regexp.MustCompile(`^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(:[0-9]{1,5})?$`)
+	topicForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*(\.[a-z0-9_-]+)*\.?$`)
+	hostForm    = regexp.MustCompile(`^\*$|^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(:[0-9]{1,5})?$`)
 	keyForm     = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
 )
 
@@ -50,7 +50,11 @@ func ParseManifest(data []byte) (Manifest, error) {
 		"subscribes":    formed(&m.Subscribes, topicForm, "an event topic or its prefix, such as message.inbound"),
 		"config_schema": schema(&m.ConfigSchema),
 		"handler":       argv(&m.Handler),
-		"hosts":         formed(&m.Hosts, hostForm, "a lower-case host name, optionally with :port"),
+		"mcp":           server(&m.MCP),
+		"hosts":         formed(&m.Hosts, hostForm, `a lower-case host name, optionally with :port, or "*" for those that the operator names`),
+		"project":       project(&m.Project),
+		"listen":        boolean(&m.Listen),
+		"verify":        boolean(&m.Verify),
 		"install":       install(&m.Install),
 	})
 	if err == nil && m.Description == "" {
@@ -58,6 +62,9 @@ func ParseManifest(data []byte) (Manifest, error) {
 	}
 	if err == nil && m.Version == "" {
 		err = errors.New("version is missing: use one such as 1.0.0")
+	}
+	if err == nil {
+		err = coherent(m)
 	}
 	return m, err
 }

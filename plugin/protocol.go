@@ -16,18 +16,20 @@ const MaxResult = 1 << 20
 // MaxFiles is how much the files of one request hold, in bytes.
 const MaxFiles = 1 << 20
 
-// What the host asks of a handler (D-21). Initialize, HandleRequest and
-// Shutdown are requests; HandleEvent and Cancel are notifications.
+// What the host asks of a handler (D-21). Initialize, HandleRequest, Verify
+// and Shutdown are requests; HandleEvent and Cancel are notifications.
 const (
 	MethodInitialize    = "initialize"
 	MethodHandleRequest = "handleRequest"
+	MethodVerify        = "verify"
 	MethodHandleEvent   = "handleEvent"
 	MethodCancel        = "cancel"
 	MethodShutdown      = "shutdown"
 )
 
 // What a handler may ask of the host while it works on a request. Each call
-// quotes the request's ticket and dies with it (D-26).
+// quotes the request's ticket and dies with it (D-26). A channel's own ticket
+// is good for publishEvent and readCredential as long as its process lives.
 const (
 	MethodAuditLog    = "getAuditLog"
 	MethodToolCatalog = "getToolCatalog"
@@ -74,7 +76,26 @@ type InitializeParams struct {
 	DataDir string `json:"data_dir"`
 	// Ticket is good for readCredential until initialize is answered.
 	Ticket string `json:"ticket"`
+	// ChannelTicket is good as long as the process lives, for readCredential and
+	// for events of the topic [TopicInbound] from the manifest's channels. It is
+	// absent where the plugin provides none or the host serves none.
+	ChannelTicket string `json:"channel_ticket,omitempty"`
 }
+
+// VerifyParams ask whether the credentials and the network are such that the
+// handler can work (D-29). The answer is null, or a [ToolError] with a category
+// as its code.
+type VerifyParams struct {
+	// Ticket is good for readCredential until verify is answered.
+	Ticket string `json:"ticket"`
+}
+
+// TopicInbound is the topic of messages that channels receive (D-33). The
+// payload's key channel names the channel.
+const TopicInbound = "message.inbound"
+
+// MaxEvent is the largest payload of an event, in bytes.
+const MaxEvent = 64 << 10
 
 // RequestParams carry one tool call.
 type RequestParams struct {
@@ -174,8 +195,8 @@ func ParseToolError(data json.RawMessage) (e *ToolError, ok bool) {
 	return &ToolError{Code: *d.Code, Message: *d.Message, Retriable: *d.Retriable}, true
 }
 
-// The categories of a failed start (D-23). A handler's initialize may fail
-// with a [ToolError] that has one of them as its code.
+// The categories of a failed start (D-23). A handler's initialize and verify
+// may fail with a [ToolError] that has one of them as its code.
 const (
 	CategoryNetwork  = "NETWORK_ERROR"
 	CategoryAuth     = "AUTH_ERROR"

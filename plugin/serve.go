@@ -59,6 +59,7 @@ type conn struct {
 	last    int
 	pending map[string]chan Message
 	working map[string]context.CancelFunc
+	setup   Setup // as initialize brought it
 }
 
 var errShutdown = errors.New("shutdown")
@@ -88,6 +89,8 @@ func (c *conn) dispatch(ctx context.Context, m Message) error {
 		c.start(ctx, m, c.initialize)
 	case MethodHandleRequest:
 		c.start(ctx, m, c.request)
+	case MethodVerify:
+		c.start(ctx, m, c.verify)
 	case MethodHandleEvent:
 		var p EventParams
 		if json.Unmarshal(m.Params, &p) == nil {
@@ -120,7 +123,7 @@ func (c *conn) start(ctx context.Context, m Message, do func(context.Context, js
 		defer c.cancel(id)
 		answer := c.guard(func() (any, error) { return do(ctx, m.Params) })
 		if err := c.reply(m.ID, answer); err != nil {
-			note("answer not sent: %v", err)
+			c.note("answer not sent: %v", err)
 		}
 	})
 }
@@ -140,11 +143,30 @@ func (c *conn) initialize(ctx context.Context, params json.RawMessage) (any, err
 	if err := json.Unmarshal(params, &p); err != nil {
 		return nil, fmt.Errorf("initialize: %w", err)
 	}
+	s := Setup{Plugin: p.Plugin, Config: p.Config, DataDir: p.DataDir,
+		service: service{conn: c, ticket: p.Ticket}, channel: service{conn: c, ticket: p.ChannelTicket}}
+	c.mu.Lock()
+	c.setup = s
+	c.mu.Unlock()
 	if c.handler.Initialize == nil {
 		return nil, nil
 	}
-	return nil, c.handler.Initialize(ctx, Setup{Plugin: p.Plugin, Config: p.Config, DataDir: p.DataDir,
-		service: service{conn: c, ticket: p.Ticket}})
+	return nil, c.handler.Initialize(ctx, s)
+}
+
+func (c *conn) verify(ctx context.Context, params json.RawMessage) (any, error) {
+	var p VerifyParams
+	if err := json.Unmarshal(params, &p); err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
+	}
+	if c.handler.Verify == nil {
+		return nil, errors.New("the manifest says verify and the handler has none")
+	}
+	c.mu.Lock()
+	s := c.setup
+	c.mu.Unlock()
+	s.ticket = p.Ticket
+	return nil, c.handler.Verify(ctx, s)
 }
 
 func (c *conn) request(ctx context.Context, params json.RawMessage) (any, error) {
@@ -176,7 +198,7 @@ func (c *conn) queue(e Envelope) {
 	select {
 	case c.events <- e:
 	default:
-		note("event %s dropped: %d are waiting", e.Topic, maxEvents)
+		c.note("event %s dropped: %d are waiting", e.Topic, maxEvents)
 	}
 }
 
@@ -194,7 +216,7 @@ func (c *conn) guard(do func() (any, error)) (answer Message) {
 	internal := Message{Error: &RPCError{Code: RPCInternal, Message: "internal plugin error"}}
 	defer func() {
 		if v := recover(); v != nil {
-			note("panic: %v\n%s", v, debug.Stack())
+			c.note("panic: %v\n%s", v, debug.Stack())
 			answer = internal
 		}
 	}()
@@ -211,7 +233,7 @@ func (c *conn) guard(do func() (any, error)) (answer Message) {
 		answer.Result, err = json.Marshal(result)
 	}
 	if err != nil {
-		note("%v", err)
+		c.note("%v", err)
 		return internal
 	}
 	return answer
@@ -278,6 +300,10 @@ func (c *conn) settle(m Message) {
 	}
 }
 
-func note(format string, args ...any) {
-	_, _ = fmt.Fprintf(os.Stderr, format+"\n", args...) // nowhere left to tell
+func (c *conn) note(format string, args ...any) {
+	log := c.handler.Log
+	if log == nil {
+		log = os.Stderr
+	}
+	_, _ = fmt.Fprintf(log, format+"\n", args...) // nowhere left to tell
 }

@@ -103,7 +103,7 @@ func services(ctx context.Context, r *plugin.Request) (any, error) {
 	keep("credential", json.RawMessage(secret.Reveal()), err)
 	_, err = r.Credential(ctx, "OTHER")
 	keep("other", nil, err)
-	keep("publish", nil, r.Publish(ctx, "note.added", map[string]int{"n": 1}))
+	keep("publish", nil, r.Publish(ctx, "p.note.added", map[string]int{"n": 1}))
 	return report, nil
 }
 

@@ -36,7 +36,9 @@ func (u *unit) do(ctx context.Context, in nacre.Invocation) (json.RawMessage, er
 	ctx, cancel := context.WithTimeout(ctx, u.opts.Limits.Request)
 	defer cancel()
 	name := newTicket()
-	c.issue(name, u.forRequest(ctx, Scope{u.found.Name, in.Principal.Group, in.Principal.Session, in.Correlation}))
+	c.issue(name, u.forRequest(ctx, Scope{
+		Plugin: u.found.Name, Group: in.Principal.Group, Session: in.Principal.Session, Correlation: in.Correlation,
+	}))
 	defer c.revoke(name)
 	params := requestParams(ctx, name, in)
 	params.Files = files

@@ -5,9 +5,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/wire"
 	"github.com/nacre-dev/nacre/plugin"
 )
 
@@ -15,6 +19,8 @@ import (
 const (
 	maxCallbacks       = 16   // at once, for each plugin
 	maxTicketCallbacks = 1000 // for each request
+	maxChannelMinute   = 600  // for each minute of a channel's life
+	maxTopic           = 128  // bytes
 )
 
 // Scope is whose request a service is asked for. It comes from the host's
@@ -24,6 +30,10 @@ type Scope struct {
 	Group       nacre.Group
 	Session     nacre.SessionID
 	Correlation nacre.Correlation
+	// Channel is set for what a channel publishes on its own account: the one of
+	// the manifest's channels that the payload names. There is no request then,
+	// and group, session and correlation are empty.
+	Channel string
 }
 
 // Services answer handlers. Each answer is JSON and must hold nothing beyond
@@ -34,7 +44,10 @@ type Services struct {
 	SessionInfo func(ctx context.Context, s Scope) (json.RawMessage, error)
 	// Credential reads a secret that the plugin's manifest lists.
 	Credential func(ctx context.Context, name nacre.PluginName, key string) (nacre.Secret, error)
-	Publish    func(ctx context.Context, s Scope, topic string, payload json.RawMessage) error
+	// Publish takes an event. With s.Channel set it is a message, on
+	// [plugin.TopicInbound]; otherwise its topic is below "<plugin>.". The payload
+	// is one JSON object of at most [plugin.MaxEvent] bytes, with no key twice.
+	Publish func(ctx context.Context, s Scope, topic string, payload json.RawMessage) error
 }
 
 // A refused is a refusal whose words the handler may see; what a service
@@ -49,6 +62,19 @@ const errNotOffered = refused("this host does not offer the service")
 type ticket struct {
 	serve func(method string, p plugin.Service) (json.RawMessage, error)
 	calls int
+	// admit, where set, limits calls in place of the count for one request.
+	admit func() error
+}
+
+// use counts a call. It is not for concurrent use.
+func (t *ticket) use() error {
+	if t.admit != nil {
+		return t.admit()
+	}
+	if t.calls++; t.calls > maxTicketCallbacks {
+		return refused("too many callbacks in one request")
+	}
+	return nil
 }
 
 func newTicket() string { return rand.Text() }
@@ -71,17 +97,104 @@ func (u *unit) forRequest(ctx context.Context, scope Scope) *ticket {
 		case method == plugin.MethodSessionInfo && s.SessionInfo != nil:
 			return s.SessionInfo(ctx, scope)
 		case method == plugin.MethodPublish && s.Publish != nil:
-			return json.RawMessage("true"), s.Publish(ctx, scope, p.Topic, p.Payload)
+			return u.publish(ctx, scope, p)
 		}
 		return nil, errNotOffered
 	}}
 }
 
-// forInitialize serves credentials alone: there is no group yet.
+// publish takes an event of the plugin's own, and no other: what the core or
+// another plugin says is not a handler's to say.
+func (u *unit) publish(ctx context.Context, scope Scope, p plugin.Service) (json.RawMessage, error) {
+	own, ok := strings.CutPrefix(p.Topic, string(scope.Plugin)+".")
+	if !ok || len(p.Topic) > maxTopic || !madeOfWords(own) {
+		return nil, refused(fmt.Sprintf("with a request's ticket publish topics below %s. only, in lower case", scope.Plugin))
+	}
+	if _, err := readPayload(p.Payload); err != nil {
+		return nil, err
+	}
+	return json.RawMessage("true"), u.opts.Services.Publish(ctx, scope, p.Topic, p.Payload)
+}
+
+// forChannel serves a channel as long as its process lives: credentials, and
+// the messages that it receives (D-33).
+func (u *unit) forChannel(life context.Context) *ticket {
+	r := &rate{limit: maxChannelMinute, now: u.opts.Now}
+	return &ticket{admit: r.admit, serve: func(method string, p plugin.Service) (json.RawMessage, error) {
+		switch {
+		case method == plugin.MethodCredential:
+			return u.credential(life, p.Key)
+		case method == plugin.MethodPublish && u.opts.Services.Publish != nil:
+			return u.receive(life, p)
+		case method == plugin.MethodPublish:
+			return nil, errNotOffered
+		}
+		return nil, refused("a channel's ticket is for publishEvent and readCredential")
+	}}
+}
+
+// receive takes a message of one of the plugin's own channels.
+func (u *unit) receive(ctx context.Context, p plugin.Service) (json.RawMessage, error) {
+	if p.Topic != plugin.TopicInbound {
+		return nil, refused("with a channel's ticket publish " + plugin.TopicInbound + " only")
+	}
+	members, err := readPayload(p.Payload)
+	if err != nil {
+		return nil, err
+	}
+	channel := ""
+	for _, m := range members {
+		if m.Key == "channel" {
+			channel, _ = wire.Text(m.Value) // what is no text is no channel of anybody
+		}
+	}
+	if channel == "" || !slices.Contains(u.found.Manifest.Provides.Channels, channel) {
+		return nil, refused("the payload's channel is none of the manifest's provides.channels")
+	}
+	return json.RawMessage("true"), u.opts.Services.Publish(ctx, Scope{Plugin: u.found.Name, Channel: channel}, p.Topic, p.Payload)
+}
+
+func readPayload(payload json.RawMessage) ([]wire.Member, error) {
+	members, err := wire.Object(payload, wire.Limits{Message: plugin.MaxEvent})
+	if err != nil {
+		return nil, refused(fmt.Sprintf("the payload is one JSON object of at most %d bytes, with no key twice", plugin.MaxEvent))
+	}
+	return members, nil
+}
+
+// madeOfWords reports whether a topic is words of a–z, digits, _ and - with dots between.
+func madeOfWords(topic string) bool {
+	for word := range strings.SplitSeq(topic, ".") {
+		if word == "" || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// rate limits calls in each minute. It is not for concurrent use.
+type rate struct {
+	limit, used int
+	now         func() time.Time
+	began       time.Time
+}
+
+func (r *rate) admit() error {
+	if now := r.now(); now.Sub(r.began) >= time.Minute || now.Before(r.began) {
+		r.began, r.used = now, 0
+	}
+	if r.used++; r.used > r.limit {
+		return refused(fmt.Sprintf("at most %d calls a minute: try again later", r.limit))
+	}
+	return nil
+}
+
+// forInitialize serves credentials alone, to initialize and verify: there is no
+// group.
 func (u *unit) forInitialize(ctx context.Context) *ticket {
 	return &ticket{serve: func(method string, p plugin.Service) (json.RawMessage, error) {
 		if method != plugin.MethodCredential {
-			return nil, refused("only readCredential is served before the first request")
+			return nil, refused("only readCredential is served here")
 		}
 		return u.credential(ctx, p.Key)
 	}}

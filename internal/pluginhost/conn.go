@@ -337,10 +337,7 @@ func (c *conn) admit(name string, err error) (*ticket, error) {
 	if !ok {
 		return nil, refused("no such ticket: quote that of a request in progress")
 	}
-	if t.calls++; t.calls > maxTicketCallbacks {
-		return nil, refused("too many callbacks in one request")
-	}
-	return t, nil
+	return t, t.use()
 }
 
 func (c *conn) valid(name string) bool {

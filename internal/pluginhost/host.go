@@ -32,6 +32,9 @@ type Options struct {
 	Taken map[nacre.ToolName]string
 	// Services answer what handlers ask; what is nil is refused.
 	Services Services
+	// Channels says that this host serves channels: plugins that provide some get
+	// a ticket for what they receive. Without it they are tools only.
+	Channels bool
 	// Check refuses a capability that the kernel would not take, so that one
 	// plugin fails and not the run; nil leaves that to the kernel.
 	Check func(nacre.Capability) error
@@ -79,8 +82,14 @@ type LaunchSpec struct {
 	DataDir string
 	// Env is the whole environment, as KEY=value; PATH is the launcher's to add.
 	Env []string
-	// Hosts are those the manifest lists; the launcher allows what the operator confirmed.
+	// Hosts are those the manifest lists; the launcher allows what the operator
+	// confirmed. [plugin.AnyHost] among them means whatever the operator named.
 	Hosts []string
+	// Project is what the manifest asks for: "", "read" or "write". The launcher
+	// binds no more than the operator confirmed, at [plugin.ProjectPath].
+	Project string
+	// Listen says that the handler takes connections on DataDir/[plugin.ListenSocket].
+	Listen bool
 }
 
 // A Process is a handler that runs.

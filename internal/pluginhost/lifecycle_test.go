@@ -61,7 +61,7 @@ func TestServices(t *testing.T) {
 			t.Errorf("%s: have %s, want %s", name, have[name], want)
 		}
 	}
-	if published != `note.added{"n":1}"p/family/s-1/c-1"` {
+	if published != `p.note.added{"n":1}"p/family/s-1/c-1"` {
 		t.Errorf("published %s", published)
 	}
 	if have := read(t, filepath.Join(o.DataRoot, "p", "credential")); have != "p:API_KEY" {

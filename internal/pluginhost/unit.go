@@ -112,6 +112,7 @@ func (u *unit) launch(ctx, life context.Context) (*conn, error) {
 	proc, err := u.opts.Launch(life, LaunchSpec{
 		Name: u.found.Name, Argv: u.found.Argv, Dir: u.found.Dir, DataDir: dataDir,
 		Env: []string{"LANG=C.UTF-8", "NACRE_PLUGIN=" + string(u.found.Name)}, Hosts: u.found.Manifest.Hosts,
+		Project: string(u.found.Manifest.Project), Listen: u.found.Manifest.Listen,
 	})
 	if err != nil {
 		return nil, configError(fmt.Errorf("handler: %w", err))
@@ -120,7 +121,7 @@ func (u *unit) launch(ctx, life context.Context) (*conn, error) {
 		proc.DataDir = dataDir
 	}
 	c := newConn(proc, func(what string) { u.record(life, "plugin.fault", "dropped", detail{"what": what}) })
-	if err := u.initialize(ctx, c); err != nil {
+	if err := u.initialize(ctx, life, c); err != nil {
 		c.kill()
 		return nil, u.withStderr(err, c)
 	}
@@ -130,14 +131,20 @@ func (u *unit) launch(ctx, life context.Context) (*conn, error) {
 	return c, nil
 }
 
-func (u *unit) initialize(ctx context.Context, c *conn) error {
+func (u *unit) initialize(ctx, life context.Context, c *conn) error {
 	ctx, cancel := context.WithTimeout(ctx, u.opts.Limits.Init)
 	defer cancel()
 	name := newTicket()
 	c.issue(name, u.forInitialize(ctx))
 	defer c.revoke(name)
+	channel := ""
+	if u.opts.Channels && len(u.found.Manifest.Provides.Channels) > 0 {
+		channel = newTicket()
+		c.issue(channel, u.forChannel(life))
+	}
 	_, err := c.request(ctx, plugin.MethodInitialize, plugin.InitializeParams{
-		Protocol: plugin.ProtocolVersion, Plugin: u.found.Name, Config: u.config, DataDir: c.proc.DataDir, Ticket: name,
+		Protocol: plugin.ProtocolVersion, Plugin: u.found.Name, Config: u.config, DataDir: c.proc.DataDir,
+		Ticket: name, ChannelTicket: channel,
 	})
 	if err == nil {
 		return nil

@@ -1,0 +1,118 @@
+package plugin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// maxAddress is the longest address of an MCP server, in bytes.
+const maxAddress = 2000
+
+func server(to *MCP) reader {
+	return func(raw json.RawMessage, path string) error {
+		err := readObject(raw, path, fields{
+			"command": argv(&to.Command), "url": text(&to.URL), "credential": text(&to.Credential),
+		})
+		switch {
+		case err != nil:
+			return err
+		case (len(to.Command) > 0) == (to.URL != ""):
+			return fmt.Errorf(`%s: needs exactly one of the keys command, such as ["node", "server.js"], and url`, path)
+		case to.URL == "" && to.Credential != "":
+			return fmt.Errorf("%s.credential: is for a server with url: leave it out", path)
+		case to.URL == "":
+			return nil
+		}
+		if err := checkAddress(to.URL); err != nil {
+			return fmt.Errorf("%s.url: %w", path, err)
+		}
+		return nil
+	}
+}
+
+// checkAddress refuses an address that would carry a secret in the clear, or in itself.
+func checkAddress(address string) error {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Hostname() == "" || len(address) > maxAddress:
+		return errors.New("is no address: use one such as https://mcp.example.com/mcp")
+	case u.User != nil || u.Fragment != "":
+		return errors.New("has a user, a password or a fragment: use the key credential")
+	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
+		return errors.New("begins with https://, or with http:// for a server on this machine")
+	}
+	return nil
+}
+
+func loopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.IsLoopback()
+}
+
+func project(to *Project) reader {
+	return func(raw json.RawMessage, path string) error {
+		var access string
+		if err := text(&access)(raw, path); err != nil {
+			return err
+		}
+		*to = Project(access)
+		if *to != ProjectRead && *to != ProjectWrite {
+			return fmt.Errorf("%s: %.40q is neither %s nor %s: leave the key out where the handler needs no project", path, access, ProjectRead, ProjectWrite)
+		}
+		return nil
+	}
+}
+
+// coherent refuses keys that make no sense beside each other.
+func coherent(m Manifest) error {
+	isMCP := len(m.MCP.Command) > 0 || m.MCP.URL != ""
+	switch {
+	case isMCP && len(m.Handler) > 0:
+		return errors.New("handler and mcp are both there: an MCP server is the handler, so leave handler out")
+	case isMCP && len(m.Provides.Tools) == 0:
+		return errors.New("mcp: provides.tools is empty: list the tools of the server that are used, with their schemas")
+	case isMCP && len(m.Provides.Channels)+len(m.Provides.Hooks)+len(m.Subscribes) > 0:
+		return errors.New("mcp: an MCP server has tools only: leave out provides.channels, provides.hooks and subscribes")
+	case m.MCP.URL != "" && m.Project != ProjectNone:
+		return errors.New("project: a server with mcp.url sees no folder: leave the key out")
+	case m.Listen && len(m.Provides.Channels) == 0:
+		return errors.New("listen: is for a plugin that serves a channel: name it in provides.channels, or leave the key out")
+	}
+	if key := m.MCP.Credential; key != "" && !slices.ContainsFunc(m.Install.Credentials, func(c Credential) bool { return c.Key == key }) {
+		return fmt.Errorf("mcp.credential: %.80q is not a key of install.credentials: list it there", key)
+	}
+	if m.MCP.URL != "" {
+		return checkListed(m)
+	}
+	return nil
+}
+
+// checkListed makes the address of a server one that the operator is asked about.
+func checkListed(m Manifest) error {
+	u, err := url.Parse(m.MCP.URL)
+	if err != nil {
+		return fmt.Errorf("mcp.url: %w", err)
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
+	}
+	name := strings.ToLower(u.Hostname())
+	for _, host := range m.Hosts {
+		listed, listedPort, err := net.SplitHostPort(host)
+		if err != nil {
+			listed, listedPort = host, "443"
+		}
+		suffix, wild := strings.CutPrefix(listed, "*.")
+		if host == AnyHost || listedPort == port && (listed == name || wild && strings.HasSuffix(name, "."+suffix)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("mcp.url: its host is not among hosts: add %q there", net.JoinHostPort(name, port))
+}
