@@ -33,6 +33,7 @@ const (
 	KindVerify        Kind = "verify"
 	KindMergeIntent   Kind = "merge.intent"
 	KindMergeDone     Kind = "merge.done"
+	KindEvent         Kind = "event" // what became of an event that could have started an agent
 	KindOutcome       Kind = "outcome"
 	KindLedger        Kind = "ledger" // a row of the ledger comes to stand as Outcome says
 )
