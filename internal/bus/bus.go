@@ -1,0 +1,284 @@
+// Package bus promises that what happens in an installation is told to those
+// who asked for it: events of known topics only, in envelopes that the core
+// alone built, in the order each publisher gave, and without one slow
+// subscriber ever holding up a publisher or another subscriber (D-32). Outsiders
+// subscribe and publish over ZeroMQ; who a publisher is follows from the
+// listener it reached, never from what it says. The bus keeps nothing: an event
+// that nobody took is gone, and it does not decide what an event leads to.
+package bus
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/routing"
+	"github.com/nacre-dev/nacre/internal/wire"
+	"github.com/nacre-dev/nacre/plugin"
+)
+
+// The limits of the bus.
+const (
+	// MaxPayload is the largest payload, in bytes.
+	MaxPayload = 256 << 10
+	// MaxQueue is the longest queue of a subscriber, in events.
+	MaxQueue = 1 << 16
+	// MaxPrefixes is how many prefixes one subscription has.
+	MaxPrefixes = 64
+)
+
+// ErrClosed is returned once the bus is closed.
+var ErrClosed = errors.New("the event bus is closed")
+
+// Event is what somebody in the core says has happened.
+type Event struct {
+	Topic string
+	// Source is "core", or the plugin's or publisher's name as the host knows it.
+	Source string
+	// Group is whose event it is; empty for what is the installation's own, and
+	// for a message that is not routed yet.
+	Group nacre.Group
+	// Payload is a JSON object of at most MaxPayload bytes.
+	Payload json.RawMessage
+}
+
+// Deps are what the bus needs of its host. All are required, and may be called
+// concurrently.
+type Deps struct {
+	Now func() time.Time
+	// NewID returns a new id for an envelope.
+	NewID func() string
+	// Redact takes the secrets out of a JSON document and says which fields held them (D-15).
+	Redact func(document []byte) (redacted []byte, fields []string)
+	// Dropped is told of what did not arrive. It is called with the 1st, 2nd, 4th,
+	// 8th… of a kind, so that a flood cannot fill a log, and must return soon.
+	Dropped func(Drop)
+}
+
+// Drop is an account of events that did not arrive.
+type Drop struct {
+	// Who names the subscriber or publisher.
+	Who string
+	// Topic and Group are those of the last one; Topic is empty where it was no
+	// topic at all.
+	Topic string
+	Group nacre.Group
+	// Reason is stable.
+	Reason DropReason
+	// Detail says it in words, and repeats no value; may be empty.
+	Detail string
+	// Count is how many there are so far for this Who and Reason.
+	Count uint64
+}
+
+// DropReason says why an event did not arrive, or why a peer was cut.
+type DropReason string
+
+// The reasons.
+const (
+	// DropQueue: the subscriber's queue was full.
+	DropQueue DropReason = "queue"
+	// DropInvalid: a publisher's event is not one.
+	DropInvalid DropReason = "invalid"
+	// DropVersion: its envelope has a version other than 1 (D-05).
+	DropVersion DropReason = "version"
+	// DropTopic: the publisher may not publish the topic.
+	DropTopic DropReason = "topic"
+	// DropSize: a publisher's message is over the limits.
+	DropSize DropReason = "size"
+	// DropProtocol: the peer does not speak ZeroMQ within the limits, and was cut.
+	DropProtocol DropReason = "protocol"
+	// DropSlow: the peer did not do its part in time, and was cut.
+	DropSlow DropReason = "slow"
+	// DropPeers: there was no place for a further peer.
+	DropPeers DropReason = "peers"
+)
+
+// Bus hands events to subscribers within one process. Make it with New.
+type Bus struct {
+	deps Deps
+	// mu is held for reading while an event is handed out, so that no queue is
+	// closed in between.
+	mu     sync.RWMutex
+	subs   []*Subscription
+	closed bool
+}
+
+// New returns a bus without subscribers. A missing dependency is an error.
+func New(deps Deps) (*Bus, error) {
+	if deps.Now == nil || deps.NewID == nil || deps.Redact == nil || deps.Dropped == nil {
+		return nil, errors.New("bus: a clock, ids, redaction and a place for drops are required")
+	}
+	return &Bus{deps: deps}, nil
+}
+
+// Publish hands an event to all who asked for it and returns the envelope that
+// they get. It waits for nobody. What is no event is refused with an error that
+// says why: an unknown topic, a source that may not publish it, a payload that
+// is no object or too large, a message.inbound that is not one (D-33).
+func (b *Bus) Publish(ctx context.Context, e Event) (plugin.Envelope, error) {
+	if err := ctx.Err(); err != nil {
+		return plugin.Envelope{}, err
+	}
+	if err := e.check(); err != nil {
+		return plugin.Envelope{}, err
+	}
+	envelope, err := b.envelope(e)
+	if err != nil {
+		return plugin.Envelope{}, err
+	}
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if b.closed {
+		return plugin.Envelope{}, ErrClosed
+	}
+	for _, s := range b.subs {
+		s.offer(envelope)
+	}
+	return envelope, nil
+}
+
+// envelope is the core's word on an event (D-05).
+func (b *Bus) envelope(e Event) (plugin.Envelope, error) {
+	payload, _ := b.deps.Redact(bytes.Clone(e.Payload))
+	if !bytes.HasPrefix(bytes.TrimSpace(payload), []byte("{")) {
+		return plugin.Envelope{}, errors.New("payload: nothing was left of it when secrets were taken out")
+	}
+	return plugin.Envelope{
+		ID: b.deps.NewID(), Version: wire.Version, Type: wire.TypeEvent, Topic: e.Topic, Source: e.Source,
+		Timestamp: b.deps.Now().UTC(), Group: e.Group, Payload: payload,
+	}, nil
+}
+
+func (e Event) check() error {
+	if err := checkTopic(e.Topic, e.Source); err != nil {
+		return err
+	}
+	if e.Group != "" {
+		if _, err := nacre.ParseGroup(string(e.Group)); err != nil {
+			return err
+		}
+	}
+	if _, err := wire.Object(e.Payload, wire.Limits{Message: MaxPayload, String: MaxPayload, CaseSensitive: true}); err != nil {
+		return fmt.Errorf("payload: %w", err)
+	}
+	if e.Topic == routing.TopicInbound {
+		_, err := routing.ParseInbound(e.Payload)
+		return err
+	}
+	return nil
+}
+
+// Filter says which events a subscriber is for.
+type Filter struct {
+	// Name says in drop records who it is.
+	Name string
+	// Prefixes of topics, cut at dots: "task" is task and task.created, not
+	// tasks.x; "task." is what is below task only; "" is every topic. None is an error.
+	Prefixes []string
+	// Groups whose events it gets; "" among them stands for the installation's
+	// own. None is an error, unless AllGroups.
+	Groups    []nacre.Group
+	AllGroups bool
+	// Queue is how many events wait for it, 1 to MaxQueue; a further one is dropped.
+	Queue int
+}
+
+func (f Filter) check() error {
+	switch {
+	case f.Name == "":
+		return errors.New("subscription: no name")
+	case len(f.Prefixes) == 0 || len(f.Prefixes) > MaxPrefixes:
+		return fmt.Errorf("subscription %s: %d prefixes, want 1 to %d", f.Name, len(f.Prefixes), MaxPrefixes)
+	case len(f.Groups) == 0 && !f.AllGroups:
+		return fmt.Errorf("subscription %s: no groups", f.Name)
+	case f.Queue < 1 || f.Queue > MaxQueue:
+		return fmt.Errorf("subscription %s: a queue of %d, want 1 to %d", f.Name, f.Queue, MaxQueue)
+	}
+	for _, prefix := range f.Prefixes {
+		if err := CheckPrefix(prefix); err != nil {
+			return fmt.Errorf("subscription %s: %w", f.Name, err)
+		}
+	}
+	return nil
+}
+
+func (f Filter) wants(topic string, group nacre.Group) bool {
+	if !f.AllGroups && !slices.Contains(f.Groups, group) {
+		return false
+	}
+	return slices.ContainsFunc(f.Prefixes, func(prefix string) bool { return HasPrefix(topic, prefix) })
+}
+
+// Subscription is one subscriber's queue.
+type Subscription struct {
+	bus     *Bus
+	filter  Filter
+	events  chan plugin.Envelope
+	dropped tally
+}
+
+// Subscribe asks for events from now on.
+func (b *Bus) Subscribe(f Filter) (*Subscription, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	f.Prefixes, f.Groups = slices.Clone(f.Prefixes), slices.Clone(f.Groups)
+	s := &Subscription{bus: b, filter: f, events: make(chan plugin.Envelope, f.Queue)}
+	s.dropped.report = b.deps.Dropped
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, ErrClosed
+	}
+	b.subs = append(b.subs, s)
+	return s, nil
+}
+
+// Events are the subscriber's, in the order in which each publisher gave them.
+// After a Close of either side come those that were waiting, then the end.
+// Payloads are shared: they must not be written to.
+func (s *Subscription) Events() <-chan plugin.Envelope { return s.events }
+
+// Dropped is how many events found the queue full.
+func (s *Subscription) Dropped() uint64 { return s.dropped.of(DropQueue) }
+
+// Close ends the subscription. It may be called more than once.
+func (s *Subscription) Close() {
+	s.bus.mu.Lock()
+	defer s.bus.mu.Unlock()
+	if i := slices.Index(s.bus.subs, s); i >= 0 {
+		s.bus.subs = slices.Delete(s.bus.subs, i, i+1)
+		close(s.events)
+	}
+}
+
+// offer never waits.
+func (s *Subscription) offer(e plugin.Envelope) {
+	if !s.filter.wants(e.Topic, e.Group) {
+		return
+	}
+	select {
+	case s.events <- e:
+	default:
+		s.dropped.add(Drop{Who: s.filter.Name, Topic: e.Topic, Group: e.Group, Reason: DropQueue, Detail: "its queue is full"})
+	}
+}
+
+// Close lets no further event in. Subscribers get what waits for them, and
+// then the end. It may be called more than once.
+func (b *Bus) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	for _, s := range b.subs {
+		close(s.events)
+	}
+	b.subs = nil
+}

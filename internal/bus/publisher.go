@@ -1,0 +1,60 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/wire"
+)
+
+// Publisher is an outsider that may publish: whoever reaches its listener is it (D-32).
+type Publisher struct {
+	// Name becomes the source of its events.
+	Name string
+	// Group becomes the group of its events.
+	Group nacre.Group
+	// Prefixes of topics that it may publish. message.inbound among them makes it
+	// a channel of its own name; no other topic of the core can be.
+	Prefixes []string
+}
+
+// Check says what is wrong with a publisher.
+func (p Publisher) Check() error {
+	if err := checkSource(p.Name); err != nil || isReserved(p.Name) {
+		return fmt.Errorf("publisher %.80q: use 1–64 lower-case letters, digits, _ or -, and no word of the core's", p.Name)
+	}
+	if _, err := nacre.ParseGroup(string(p.Group)); err != nil {
+		return err
+	}
+	if len(p.Prefixes) == 0 || len(p.Prefixes) > MaxPrefixes {
+		return fmt.Errorf("topics: %d prefixes, want 1 to %d", len(p.Prefixes), MaxPrefixes)
+	}
+	for _, prefix := range p.Prefixes {
+		if err := checkGranted(prefix); err != nil {
+			return fmt.Errorf("topics: %w", err)
+		}
+	}
+	return nil
+}
+
+// checkGranted refuses a prefix that would let an outsider speak for the core.
+func checkGranted(prefix string) error {
+	if prefix == "" {
+		return errors.New("an empty prefix is every topic: name what it may publish, such as ci.")
+	}
+	if err := CheckPrefix(prefix); err != nil {
+		return err
+	}
+	first, _, _ := strings.Cut(prefix, ".")
+	if isReserved(first) && prefix != TopicInbound {
+		return fmt.Errorf("prefix %s: its topics are the core's own; of them only %s can be granted", prefix, TopicInbound)
+	}
+	return nil
+}
+
+func (p Publisher) may(topic string) bool {
+	return topic != wire.SourceCore && slices.ContainsFunc(p.Prefixes, func(prefix string) bool { return HasPrefix(topic, prefix) })
+}
