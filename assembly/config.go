@@ -51,6 +51,10 @@ type Config struct {
 	Limits LimitsConfig `toml:"limits"`
 	// MultiTenant serves groups that do not trust each other (M-14).
 	MultiTenant bool `toml:"multi_tenant"`
+	// Routes say which group a message belongs to (D-33).
+	Routes []RouteConfig `toml:"route"`
+	// Events are the endpoints for outsiders (D-32).
+	Events EventsConfig `toml:"events"`
 }
 
 // GroupConfig is what one group may do.
@@ -170,7 +174,7 @@ func LoadConfig(dir string) (Config, error) {
 		if unknown[0][0] == "credential" {
 			return Config{}, fmt.Errorf("%s: unknown key %q: a credential says where its value is, with value_env, value_file or value_cmd; the value itself does not belong in this file", path, unknown[0])
 		}
-		return Config{}, fmt.Errorf("%s: unknown key %q: nacre config keys are brain, checks, groups, tools, trusted_projects, egress, model, credential, plugins, output_tokens, ask_seconds, tripwires, sandbox, multi_tenant", path, unknown[0])
+		return Config{}, fmt.Errorf("%s: unknown key %q: nacre config keys are brain, checks, groups, tools, trusted_projects, egress, model, credential, plugins, output_tokens, ask_seconds, tripwires, sandbox, multi_tenant, route, events", path, unknown[0])
 	}
 	if err := c.check(); err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
@@ -184,7 +188,7 @@ func (c Config) check() error {
 			return err
 		}
 	}
-	if err := errors.Join(c.Sandbox.check(), c.checkTenants()); err != nil {
+	if err := errors.Join(c.Sandbox.check(), c.checkTenants(), c.checkEvents()); err != nil {
 		return err
 	}
 	if c.AskSeconds < 0 || c.AskSeconds > 86400 {
