@@ -1,0 +1,198 @@
+// Package dispatch is the third walk, that of a message: an event comes from the
+// bus, a pure decision says whether it starts an agent and for which group, and
+// the agent is started, so many at once for a group and one at a time for a
+// conversation (D-33, D-36).
+//
+// It promises that every event which could have started an agent and did not is
+// recorded with the reason, and that an outsider who sends more than a group can
+// take fills a queue of known length and no memory. It starts nothing itself: it
+// is handed the function that does.
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/routing"
+	"github.com/nacre-dev/nacre/plugin"
+)
+
+// The limits of a group, unless the options say otherwise.
+const (
+	// DefaultSessions is how many agents of a group run at once.
+	DefaultSessions = 3
+	// DefaultWaiting is how many events of a group wait for one of them to end.
+	DefaultWaiting = 32
+)
+
+// reasonFull is why an event was dropped that a group had no room for.
+const reasonFull = "too many of the group's messages are waiting"
+
+// Order is what an agent is started for.
+type Order struct {
+	Envelope plugin.Envelope
+	routing.Decision
+}
+
+// Options of a dispatcher. Table, Start and Record are required.
+type Options struct {
+	Table *routing.Table
+	// Start lets an agent act and returns when its session is over. What became
+	// of it, its error too, is Start's to record.
+	Start func(ctx context.Context, o Order)
+	// Record keeps why an event started nothing.
+	Record func(ctx context.Context, r nacre.Record)
+	// Sessions and Waiting bound each group; zero means the default.
+	Sessions, Waiting int
+}
+
+// Dispatcher starts agents for events.
+type Dispatcher struct {
+	Options
+	mu     sync.Mutex
+	groups map[nacre.Group]*group
+	work   sync.WaitGroup
+}
+
+// group is what one group has running and waiting.
+type group struct {
+	running int
+	busy    map[string]bool // conversations that have an agent
+	waiting []Order
+}
+
+// New returns a dispatcher.
+func New(o Options) (*Dispatcher, error) {
+	if o.Table == nil || o.Start == nil || o.Record == nil || o.Sessions < 0 || o.Waiting < 0 {
+		return nil, errors.New("dispatch: Table, Start and Record are required, and no limit is below 0")
+	}
+	if o.Sessions == 0 {
+		o.Sessions = DefaultSessions
+	}
+	if o.Waiting == 0 {
+		o.Waiting = DefaultWaiting
+	}
+	return &Dispatcher{Options: o, groups: map[nacre.Group]*group{}}, nil
+}
+
+// Run takes events until there are no more or ctx ends, and returns when the
+// agents that it started have ended; ctx's end tells them to. What waits then is
+// recorded as dropped.
+func (d *Dispatcher) Run(ctx context.Context, events <-chan plugin.Envelope) {
+	defer d.abandon(context.WithoutCancel(ctx))
+	defer d.work.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e, ok := <-events:
+			if !ok {
+				return
+			}
+			d.take(ctx, e)
+		}
+	}
+}
+
+// take decides on one event.
+func (d *Dispatcher) take(ctx context.Context, e plugin.Envelope) {
+	o := Order{Envelope: e, Decision: routing.Decide(e, d.Table)}
+	switch o.Action {
+	case routing.Start:
+		if !d.enqueue(o) {
+			d.drop(ctx, o, reasonFull)
+			return
+		}
+		d.next(ctx, o.Group)
+	case routing.Drop:
+		d.drop(ctx, o, string(o.Reason))
+	case routing.Log:
+	}
+}
+
+func (d *Dispatcher) enqueue(o Order) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g := d.groups[o.Group]
+	if g == nil {
+		g = &group{busy: map[string]bool{}}
+		d.groups[o.Group] = g
+	}
+	if len(g.waiting) >= d.Waiting {
+		return false
+	}
+	g.waiting = append(g.waiting, o)
+	return true
+}
+
+// next starts what a group has room for, the oldest first, but never two of one
+// conversation at once.
+func (d *Dispatcher) next(ctx context.Context, name nacre.Group) {
+	for ctx.Err() == nil {
+		o, ok := d.pick(name)
+		if !ok {
+			return
+		}
+		d.work.Go(func() {
+			d.Start(ctx, o)
+			d.done(o)
+			d.next(ctx, name)
+		})
+	}
+}
+
+func (d *Dispatcher) pick(name nacre.Group) (Order, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g := d.groups[name]
+	if g == nil || g.running >= d.Sessions {
+		return Order{}, false
+	}
+	for i, o := range g.waiting {
+		if o.Key != "" && g.busy[o.Key] {
+			continue
+		}
+		g.waiting = append(g.waiting[:i:i], g.waiting[i+1:]...)
+		g.running++
+		g.busy[o.Key] = true
+		return o, true
+	}
+	return Order{}, false
+}
+
+// done gives an agent's place back; a group with nothing left is forgotten.
+func (d *Dispatcher) done(o Order) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g := d.groups[o.Group]
+	g.running--
+	delete(g.busy, o.Key)
+	if g.running == 0 && len(g.waiting) == 0 {
+		delete(d.groups, o.Group)
+	}
+}
+
+// abandon records what will not be started any more.
+func (d *Dispatcher) abandon(ctx context.Context) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, g := range d.groups {
+		for _, o := range g.waiting {
+			d.drop(ctx, o, "shutting down")
+		}
+	}
+	clear(d.groups)
+}
+
+func (d *Dispatcher) drop(ctx context.Context, o Order, reason string) {
+	detail, err := json.Marshal(map[string]string{"event": o.Envelope.ID, "from": o.Envelope.Source, "detail": o.Detail})
+	if err != nil {
+		return // strings always encode
+	}
+	d.Record(ctx, nacre.Record{
+		Kind: nacre.KindEvent, Group: o.Group, Source: "core", Topic: o.Envelope.Topic, Outcome: "dropped", Reason: reason, Detail: detail,
+	})
+}

@@ -1,0 +1,182 @@
+package dispatch_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/dispatch"
+	"github.com/nacre-dev/nacre/internal/routing"
+	"github.com/nacre-dev/nacre/plugin"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// house is a dispatcher whose agents end when the test says so.
+type house struct {
+	t       *testing.T
+	events  chan plugin.Envelope
+	started chan dispatch.Order
+	end     chan struct{}
+	done    chan struct{}
+
+	mu      sync.Mutex
+	records []nacre.Record
+}
+
+func open(t *testing.T, sessions, waiting int) (*house, context.CancelFunc) {
+	t.Helper()
+	table, err := routing.Compile([]routing.Route{
+		{Channel: "local", Group: "main"},
+		{Channel: "local", Sender: "ada", Group: "main", Policy: routing.Resume, Operator: true},
+		{Channel: "mail", Group: "other"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{
+		t: t, events: make(chan plugin.Envelope), started: make(chan dispatch.Order, 100), end: make(chan struct{}),
+		done: make(chan struct{}),
+	}
+	d, err := dispatch.New(dispatch.Options{
+		Table: table, Sessions: sessions, Waiting: waiting,
+		Start: func(ctx context.Context, o dispatch.Order) {
+			h.started <- o
+			select {
+			case <-h.end:
+			case <-ctx.Done():
+			}
+		},
+		Record: func(_ context.Context, r nacre.Record) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.records = append(h.records, r)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { defer close(h.done); d.Run(ctx, h.events) }()
+	t.Cleanup(func() { cancel(); <-h.done })
+	return h, cancel
+}
+
+func (h *house) send(channel, sender, body string) {
+	payload, err := json.Marshal(map[string]any{"channel": channel, "sender": sender, "content_type": "text", "body": body, "metadata": map[string]any{}})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.events <- plugin.Envelope{ID: body, Topic: routing.TopicInbound, Source: channel, Payload: payload}
+}
+
+func (h *house) body(o dispatch.Order) string { return o.Message.Body }
+
+// reasons waits for n drops and gives why they were.
+func (h *house) reasons() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []string
+	for _, r := range h.records {
+		if r.Kind != nacre.KindEvent || r.Outcome != "dropped" {
+			h.t.Errorf("have %+v", r)
+		}
+		all = append(all, r.Reason)
+	}
+	return all
+}
+
+// D-33: a group has so many agents at once; a message more waits, and one more
+// than can wait is dropped with a record. Another group does not notice.
+func TestAGroupHasItsLimits(t *testing.T) {
+	h, _ := open(t, 2, 1)
+	for i := range 4 {
+		h.send("local", fmt.Sprint("guest", i), fmt.Sprint(i))
+	}
+	h.send("mail", "eve", "of another group")
+	var have []string
+	for range 3 {
+		have = append(have, h.body(<-h.started))
+	}
+	slices.Sort(have)
+	if want := []string{"0", "1", "of another group"}; !slices.Equal(have, want) {
+		t.Errorf("have %q, want %q", have, want)
+	}
+	h.end <- struct{}{}
+	h.end <- struct{}{}
+	h.end <- struct{}{}
+	if have := h.body(<-h.started); have != "2" {
+		t.Errorf("have %q, want the one that waited", have)
+	}
+	if have := h.reasons(); len(have) != 1 {
+		t.Errorf("have %q, want one that was dropped", have)
+	}
+}
+
+// D-36: one conversation has one agent at a time, in the order of its messages.
+func TestAConversationIsOneAtATime(t *testing.T) {
+	h, _ := open(t, 3, 10)
+	h.send("local", "ada", "first")
+	if o := <-h.started; h.body(o) != "first" || o.Key == "" || !o.Operator {
+		t.Fatalf("have %+v", o)
+	}
+	h.send("local", "ada", "second")
+	h.send("local", "ada", "third")
+	h.send("local", "bob", "somebody else")
+	if o := <-h.started; h.body(o) != "somebody else" {
+		t.Fatalf("have %q: it did not pass those that wait", h.body(o))
+	}
+	h.end <- struct{}{} // of either: both go on
+	h.end <- struct{}{}
+	if o := <-h.started; h.body(o) != "second" {
+		t.Errorf("have %q, want the second", h.body(o))
+	}
+	h.end <- struct{}{}
+	if o := <-h.started; h.body(o) != "third" {
+		t.Errorf("have %q, want the third", h.body(o))
+	}
+}
+
+// D-33: what starts nothing is dropped with its reason, or is none of ours.
+func TestWhatStartsNothing(t *testing.T) {
+	h, cancel := open(t, 1, 1)
+	h.send("unknown", "eve", "nobody routes it")
+	h.events <- plugin.Envelope{Topic: routing.TopicInbound, Source: "local", Payload: json.RawMessage(`{"channel":"local"}`)}
+	h.events <- plugin.Envelope{Topic: "agent.completed", Source: "core", Payload: json.RawMessage(`{}`)}
+	h.events <- plugin.Envelope{Topic: routing.TopicTriggered, Source: "eve", Group: "main", Payload: json.RawMessage(`{}`)}
+	cancel()
+	<-h.done
+	want := []string{string(routing.ReasonUnmatched), string(routing.ReasonMalformed), string(routing.ReasonSource)}
+	if have := h.reasons(); !slices.Equal(have, want) {
+		t.Errorf("have %q, want %q", have, want)
+	}
+}
+
+// D-24: at the end the agents are told, and what waits is recorded as dropped.
+func TestTheEnd(t *testing.T) {
+	h, cancel := open(t, 1, 5)
+	h.send("local", "ada", "running")
+	<-h.started
+	h.send("local", "ada", "waits")
+	h.send("local", "bob", "waits too")
+	cancel()
+	<-h.done
+	if have := h.reasons(); len(have) != 2 {
+		t.Errorf("have %q, want two that were dropped", have)
+	}
+	if len(h.started) != 0 {
+		t.Error("an agent was started after the end")
+	}
+}
+
+func TestWhatIsRequired(t *testing.T) {
+	if _, err := dispatch.New(dispatch.Options{}); err == nil {
+		t.Error("a dispatcher without a table: accepted")
+	}
+}
