@@ -3,15 +3,14 @@
 // the agent is started, so many at once for a group and one at a time for a
 // conversation (D-33, D-36).
 //
-// It promises that every event which could have started an agent and did not is
-// recorded with the reason, and that an outsider who sends more than a group can
+// It promises that whoever asked is told of every event which could have started
+// an agent and did not, with the reason, and that an outsider who sends more than a group can
 // take fills a queue of known length and no memory. It starts nothing itself: it
 // is handed the function that does.
 package dispatch
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"sync"
 
@@ -28,8 +27,11 @@ const (
 	DefaultWaiting = 32
 )
 
-// reasonFull is why an event was dropped that a group had no room for.
-const reasonFull = "too many of the group's messages are waiting"
+// Why an event was dropped that a route was for.
+const (
+	reasonFull = "too many of the group's messages are waiting"
+	reasonEnd  = "shutting down"
+)
 
 // Order is what an agent is started for.
 type Order struct {
@@ -37,14 +39,15 @@ type Order struct {
 	routing.Decision
 }
 
-// Options of a dispatcher. Table, Start and Record are required.
+// Options of a dispatcher. Table, Start and Dropped are required.
 type Options struct {
 	Table *routing.Table
 	// Start lets an agent act and returns when its session is over. What became
 	// of it, its error too, is Start's to record.
 	Start func(ctx context.Context, o Order)
-	// Record keeps why an event started nothing.
-	Record func(ctx context.Context, r nacre.Record)
+	// Dropped is told of each event that could have started an agent and will
+	// not, and why. It may be called concurrently.
+	Dropped func(ctx context.Context, o Order, reason string)
 	// Sessions and Waiting bound each group; zero means the default.
 	Sessions, Waiting int
 }
@@ -66,8 +69,8 @@ type group struct {
 
 // New returns a dispatcher.
 func New(o Options) (*Dispatcher, error) {
-	if o.Table == nil || o.Start == nil || o.Record == nil || o.Sessions < 0 || o.Waiting < 0 {
-		return nil, errors.New("dispatch: Table, Start and Record are required, and no limit is below 0")
+	if o.Table == nil || o.Start == nil || o.Dropped == nil || o.Sessions < 0 || o.Waiting < 0 {
+		return nil, errors.New("dispatch: Table, Start and Dropped are required, and no limit is below 0")
 	}
 	if o.Sessions == 0 {
 		o.Sessions = DefaultSessions
@@ -80,7 +83,7 @@ func New(o Options) (*Dispatcher, error) {
 
 // Run takes events until there are no more or ctx ends, and returns when the
 // agents that it started have ended; ctx's end tells them to. What waits then is
-// recorded as dropped.
+// dropped.
 func (d *Dispatcher) Run(ctx context.Context, events <-chan plugin.Envelope) {
 	defer d.abandon(context.WithoutCancel(ctx))
 	defer d.work.Wait()
@@ -103,12 +106,12 @@ func (d *Dispatcher) take(ctx context.Context, e plugin.Envelope) {
 	switch o.Action {
 	case routing.Start:
 		if !d.enqueue(o) {
-			d.drop(ctx, o, reasonFull)
+			d.Dropped(ctx, o, reasonFull)
 			return
 		}
 		d.next(ctx, o.Group)
 	case routing.Drop:
-		d.drop(ctx, o, string(o.Reason))
+		d.Dropped(ctx, o, string(o.Reason))
 	case routing.Log:
 	}
 }
@@ -175,24 +178,15 @@ func (d *Dispatcher) done(o Order) {
 	}
 }
 
-// abandon records what will not be started any more.
+// abandon gives up what will not be started any more.
 func (d *Dispatcher) abandon(ctx context.Context) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, g := range d.groups {
+	groups := d.groups
+	d.groups = map[nacre.Group]*group{}
+	d.mu.Unlock()
+	for _, g := range groups {
 		for _, o := range g.waiting {
-			d.drop(ctx, o, "shutting down")
+			d.Dropped(ctx, o, reasonEnd)
 		}
 	}
-	clear(d.groups)
-}
-
-func (d *Dispatcher) drop(ctx context.Context, o Order, reason string) {
-	detail, err := json.Marshal(map[string]string{"event": o.Envelope.ID, "from": o.Envelope.Source, "detail": o.Detail})
-	if err != nil {
-		return // strings always encode
-	}
-	d.Record(ctx, nacre.Record{
-		Kind: nacre.KindEvent, Group: o.Group, Source: "core", Topic: o.Envelope.Topic, Outcome: "dropped", Reason: reason, Detail: detail,
-	})
 }

@@ -10,7 +10,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/dispatch"
 	"github.com/nacre-dev/nacre/internal/routing"
 	"github.com/nacre-dev/nacre/plugin"
@@ -27,7 +26,7 @@ type house struct {
 	done    chan struct{}
 
 	mu      sync.Mutex
-	records []nacre.Record
+	dropped []string
 }
 
 func open(t *testing.T, sessions, waiting int) (*house, context.CancelFunc) {
@@ -53,10 +52,10 @@ func open(t *testing.T, sessions, waiting int) (*house, context.CancelFunc) {
 			case <-ctx.Done():
 			}
 		},
-		Record: func(_ context.Context, r nacre.Record) {
+		Dropped: func(_ context.Context, _ dispatch.Order, reason string) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			h.records = append(h.records, r)
+			h.dropped = append(h.dropped, reason)
 		},
 	})
 	if err != nil {
@@ -78,22 +77,15 @@ func (h *house) send(channel, sender, body string) {
 
 func (h *house) body(o dispatch.Order) string { return o.Message.Body }
 
-// reasons waits for n drops and gives why they were.
+// reasons are why events were dropped so far.
 func (h *house) reasons() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var all []string
-	for _, r := range h.records {
-		if r.Kind != nacre.KindEvent || r.Outcome != "dropped" {
-			h.t.Errorf("have %+v", r)
-		}
-		all = append(all, r.Reason)
-	}
-	return all
+	return slices.Clone(h.dropped)
 }
 
 // D-33: a group has so many agents at once; a message more waits, and one more
-// than can wait is dropped with a record. Another group does not notice.
+// than can wait is dropped and said so. Another group does not notice.
 func TestAGroupHasItsLimits(t *testing.T) {
 	h, _ := open(t, 2, 1)
 	for i := range 4 {
