@@ -1,0 +1,154 @@
+package recall_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nacre-dev/nacre/internal/recall"
+)
+
+func index(texts ...string) *recall.Index {
+	x := recall.New()
+	for _, text := range texts {
+		x.Put(recall.Doc{Text: text})
+	}
+	return x
+}
+
+func found(x *recall.Index, text string) string {
+	var slots []string
+	for _, h := range x.Rank(recall.Query{Text: text, Limit: 10}) {
+		slots = append(slots, fmt.Sprint(h.Slot))
+	}
+	return strings.Join(slots, " ")
+}
+
+// D-42: words are found by their stems, in any spelling that people use for them.
+func TestWords(t *testing.T) {
+	for query, text := range map[string]string{
+		"party": "parties on Friday", "compiled": "the compiler compiles", "uberraschung": "Überraschung für Zoë", "ZOË": "zoe is here",
+		"strasse": "Lange Straße 4", "C++": "we write C++ here", "c#": "a service in C#", "user-agent": "the user_agent header", "userAgent": "set user-agent",
+		"parse http": "call parseHTTPRequest first", "parseHTTPRequest": "parse_http_request failed", "ReadFile": "os.ReadFile is used", "os.readfile": "os.ReadFile is used",
+		"dont": "I don't like it", "Luna's": "the dog Luna", "luna": "Luna’s collar", "1.24.3": "pinned to v1.24.3", "🎉": "party 🎉 time", "東京": "私は東京に住んでいます",
+		"ingress": "Ingress", "generalization": "generalizations", "hopping": "hop", "relational": "relate", "electrical": "electricity",
+		"who am i": "who am i then", "to be or not to be": "to be, or not to be",
+	} {
+		if have := found(index("something else entirely", text), query); have != "1" {
+			t.Errorf("%q in %q: have %q", query, text, have)
+		}
+	}
+	for query, text := range map[string]string{"C": "we write C++ here", "go": "golang", "cat": "category", "the": "", "e": "été", "": "x", "∀": "all"} {
+		if have := found(index(text), query); have != "" {
+			t.Errorf("%q in %q: have %q", query, text, have)
+		}
+	}
+}
+
+// D-42: what says more of what was asked comes first.
+func TestOrder(t *testing.T) {
+	for name, c := range map[string]struct {
+		query string
+		texts []string
+		first string
+	}{
+		"the rare word":               {"deploy kubernetes", []string{"deploy deploy deploy", "deploy it", "kubernetes runs it", "deploy again"}, "2"},
+		"both words":                  {"red apple", []string{"red car", "green apple", "red apple", "red red red"}, "2"},
+		"the short text":              {"apple", []string{"apple " + strings.Repeat("and other things that we ate ", 9), "apple pie"}, "1"},
+		"words side by side":          {"memory limit", []string{"the limit of what memory is", "the memory limit is set"}, "1"},
+		"the name as it is":           {"parse_config", []string{"parse the config", "parse_config does it", "config parse"}, "1"},
+		"no words that say nothing":   {"what is the dog called", []string{"what is the what is the", "dog named Luna"}, "1"},
+		"a word written often enough": {"spam egg", []string{strings.Repeat("spam ", 900), "spam and egg"}, "1"},
+		"the later of two alike":      {"same", []string{"same", "same"}, "1"},
+	} {
+		if have, _, _ := strings.Cut(found(index(c.texts...), c.query), " "); have != c.first {
+			t.Errorf("%s: have %s first", name, have)
+		}
+	}
+}
+
+// D-42, M-53: what stands beside a hit and what is linked to it comes with it.
+func TestNeighbours(t *testing.T) {
+	x := recall.New()
+	for i, text := range []string{"where did you go", "to Lisbon in May", "nice", "unrelated", "the linker fails", "set CGO_ENABLED=0"} {
+		thread := ""
+		if i < 3 {
+			thread = "s"
+		}
+		x.Put(recall.Doc{Text: text, Thread: thread})
+	}
+	if have := found(x, "lisbon"); have != "1 2 0" {
+		t.Errorf("beside: have %s", have)
+	}
+	x.Link(4, 5, 0.9)
+	x.Link(4, 99, 0.9)
+	if have := found(x, "linker"); have != "4 5" {
+		t.Errorf("linked: have %s", have)
+	}
+	x.Drop(1)
+	x.Drop(1)
+	if have := found(x, "where go nice"); have != "2 0" && have != "" {
+		t.Errorf("after a drop: have %s", have)
+	}
+	if have := found(x, "Lisbon"); have != "" {
+		t.Errorf("dropped: have %s", have)
+	}
+	x.Unlink(4)
+	if have := found(x, "linker"); have != "4" || x.Len() != 5 || x.Dropped() != 1 {
+		t.Errorf("have %s, %d, %d", have, x.Len(), x.Dropped())
+	}
+}
+
+// D-42: filters hold before any cap.
+func TestKeep(t *testing.T) {
+	x := recall.New()
+	for i := range 5000 {
+		x.Put(recall.Doc{Text: fmt.Sprintf("apples %d", i), Tags: []string{"fruit"}})
+	}
+	hits := x.Rank(recall.Query{Text: "apples fruit", Limit: 1, Keep: func(slot int) bool { return slot == 17 }})
+	if len(hits) != 1 || hits[0].Slot != 17 {
+		t.Errorf("have %v", hits)
+	}
+	hits = x.Rank(recall.Query{Text: "apples 4711", Limit: 100, Prior: func(slot int) float64 { return 0.5 }})
+	if len(hits) != 100 || hits[0].Slot != 4711 {
+		t.Errorf("have %d, first %v", len(hits), hits[0])
+	}
+	for i, h := range hits {
+		if h.Relevance < 0 || h.Relevance > 1 || i > 0 && h.Relevance > hits[i-1].Relevance {
+			t.Fatalf("relevance of %d is %v", i, h.Relevance)
+		}
+	}
+}
+
+// The commonest words count even where the work for them is bounded.
+func TestCommonWordsAreBounded(t *testing.T) {
+	x := recall.New()
+	for range 120_000 {
+		x.Put(recall.Doc{Text: "alpha beta gamma delta"})
+	}
+	x.Put(recall.Doc{Text: "alpha beta gamma delta epsilon"})
+	hits := x.Rank(recall.Query{Text: "delta gamma beta alpha epsilon", Limit: 3})
+	if len(hits) != 3 || hits[0].Slot != 120_000 {
+		t.Errorf("have %v", hits)
+	}
+}
+
+// FuzzRank holds that no text and no query fail, and that relevance stays in its bounds.
+func FuzzRank(f *testing.F) {
+	for _, s := range []string{"don't", "C++", "a.b.c::d", "\xff\xfe", "ÀÉ\u0300", "東京x1", "…", "x" + strings.Repeat("_y", 40), "'s", "ﬁ", "\u0345", "ABCdEF12"} {
+		f.Add(s, s)
+	}
+	f.Fuzz(func(t *testing.T, text, query string) {
+		x := index("a b c", text)
+		for _, h := range x.Rank(recall.Query{Text: query, Limit: 5}) {
+			if h.Relevance < 0 || h.Relevance > 1 || h.Slot > 1 {
+				t.Errorf("have %v", h)
+			}
+		}
+		same := x.Rank(recall.Query{Text: text, Limit: 5})
+		if recall.HasWords(text) && !slices.ContainsFunc(same, func(h recall.Hit) bool { return h.Slot == 1 }) {
+			t.Errorf("%q does not find itself", text)
+		}
+	})
+}
