@@ -88,6 +88,37 @@ func (p Paths) PluginData() string { return filepath.Join(p.State, "data") }
 // Engine is the database of durable work.
 func (p Paths) Engine() string { return filepath.Join(p.State, "engine.sqlite") }
 
+// EventsSocket is where a daemon's events can be subscribed to (D-32). The
+// daemon's name is one path element.
+func (p Paths) EventsSocket(daemon string) string {
+	return filepath.Join(p.Runtime, eventsPrefix+daemon+socketSuffix)
+}
+
+// EventsSockets are those of all daemons, dead ones too, sorted.
+func (p Paths) EventsSockets() ([]string, error) {
+	entries, err := os.ReadDir(p.Runtime)
+	if err != nil {
+		return nil, err
+	}
+	var sockets []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), eventsPrefix) && strings.HasSuffix(e.Name(), socketSuffix) {
+			sockets = append(sockets, filepath.Join(p.Runtime, e.Name()))
+		}
+	}
+	return sockets, nil
+}
+
+// PublisherSocket is where a publisher that is configured with "ipc" connects to.
+func (p Paths) PublisherSocket(name string) string {
+	return filepath.Join(p.Runtime, "publish-"+name+socketSuffix)
+}
+
+const (
+	eventsPrefix = "events-"
+	socketSuffix = ".sock"
+)
+
 // privateDir makes dir, or checks that it is ours alone.
 func privateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -43,6 +43,7 @@ type Reader struct {
 	// limit is the largest message, in bytes of all parts together.
 	limit uint64
 	parts [MaxParts][]byte
+	peer  Version
 }
 
 // NewReader returns a Reader of messages of up to limit bytes.
@@ -60,6 +61,9 @@ func (r *Reader) Greeting() error {
 		}
 		if err != nil {
 			return unexpected(err, n)
+		}
+		if n == GreetingSize {
+			r.peer = Version{Major: g[majorAt], Minor: g[majorAt+1]}
 		}
 	}
 	_, err := r.r.Discard(GreetingSize)
