@@ -38,24 +38,40 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
+// build does what `make build` does, elsewhere.
 func build(dir string) error {
-	plugin := filepath.Join(dir, "plugins", "reminders")
-	for _, args := range [][]string{
-		{"build", "-ldflags", "-s -w -X main.version=test", "-o", dir + "/", "../..."},
-		{"build", "-ldflags", "-s -w", "-o", filepath.Join(plugin, "handler"), "../../plugins/reminders"},
-	} {
-		command := exec.Command("go", args...)
-		command.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := command.CombinedOutput(); err != nil {
-			return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
-		}
+	if err := goBuild("-ldflags", "-s -w -X main.version=test", "-o", dir+"/", "../..."); err != nil {
+		return err
 	}
-	manifest, err := os.ReadFile("../../plugins/reminders/manifest.json")
+	manifests, err := filepath.Glob("../../plugins/*/manifest.json")
 	if err != nil {
 		return err
 	}
-	return errors.Join(os.WriteFile(filepath.Join(plugin, "manifest.json"), manifest, 0o644),
-		os.CopyFS(filepath.Join(plugin, "skill"), os.DirFS("../../plugins/reminders/skill")))
+	for _, manifest := range manifests {
+		source := filepath.Dir(manifest)
+		plugin := filepath.Join(dir, "plugins", filepath.Base(source))
+		if err := goBuild("-ldflags", "-s -w", "-o", filepath.Join(plugin, "handler"), source); err != nil {
+			return err
+		}
+		data, err := os.ReadFile(manifest)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(os.WriteFile(filepath.Join(plugin, "manifest.json"), data, 0o644),
+			os.CopyFS(filepath.Join(plugin, "skill"), os.DirFS(filepath.Join(source, "skill")))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func goBuild(args ...string) error {
+	command := exec.Command("go", append([]string{"build"}, args...)...)
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return nil
 }
 
 // TestScript runs testdata/script/*.txtar. Each has a home and a runtime folder
