@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,8 @@ type Config struct {
 	// Credentials are added outside of sandboxes to what their agents ask of hosts (M-22).
 	Credentials []CredentialConfig        `toml:"credential"`
 	Plugins     map[string]map[string]any `toml:"plugins"`
+	// Access is what each plugin may reach beyond its own folder (D-21).
+	Access map[string]AccessConfig `toml:"access"`
 	// Tools pins what a tool's author declares of it; the operator's word wins (D-20).
 	Tools map[string]ToolPin `toml:"tools"`
 	// TrustedProjects are folders whose text counts as trusted (K-26).
@@ -149,6 +152,15 @@ const defaultKeyEnv = "ANTHROPIC_API_KEY"
 // DefaultModelURL is where model calls go unless the config says otherwise.
 const DefaultModelURL = "https://api.anthropic.com"
 
+// valueHelp is said wherever a value may have been written, and repeats none.
+const valueHelp = "a credential says where its value is, with value_env, value_file or value_cmd; the value itself does not belong in this file"
+
+// isAccessValue tells the keys below [access.NAME.credentials].
+func isAccessValue(key string) bool {
+	parts := strings.Split(key, ".")
+	return len(parts) >= 3 && parts[0] == "access" && slices.Contains(parts[1:], "credentials")
+}
+
 // LoadConfig reads config.toml in dir. A missing file is the zero Config; an
 // unknown key, a wrong type or a secret in the file is an error that names the
 // place (M-61).
@@ -165,16 +177,19 @@ func LoadConfig(dir string) (Config, error) {
 	meta, err := toml.Decode(string(data), &c)
 	if err != nil {
 		var syntax toml.ParseError
+		if errors.As(err, &syntax) && isAccessValue(syntax.LastKey) {
+			return Config{}, fmt.Errorf("%s:%d: %q: %s", path, syntax.Position.Line, syntax.LastKey, valueHelp)
+		}
 		if errors.As(err, &syntax) {
 			return Config{}, fmt.Errorf("%s:%d: %s", path, syntax.Position.Line, syntax.Message)
 		}
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
 	if unknown := meta.Undecoded(); len(unknown) > 0 {
-		if unknown[0][0] == "credential" {
-			return Config{}, fmt.Errorf("%s: unknown key %q: a credential says where its value is, with value_env, value_file or value_cmd; the value itself does not belong in this file", path, unknown[0])
+		if unknown[0][0] == "credential" || isAccessValue(unknown[0].String()) {
+			return Config{}, fmt.Errorf("%s: unknown key %q: %s", path, unknown[0], valueHelp)
 		}
-		return Config{}, fmt.Errorf("%s: unknown key %q: nacre config keys are brain, checks, groups, tools, trusted_projects, egress, model, credential, plugins, output_tokens, ask_seconds, tripwires, sandbox, multi_tenant, route, events", path, unknown[0])
+		return Config{}, fmt.Errorf("%s: unknown key %q: nacre config keys are brain, checks, groups, tools, trusted_projects, egress, model, credential, plugins, access, output_tokens, ask_seconds, tripwires, sandbox, multi_tenant, route, events", path, unknown[0])
 	}
 	if err := c.check(); err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
@@ -216,7 +231,7 @@ func (c Config) check() error {
 	if err := c.groups().Check(); err != nil {
 		return err
 	}
-	if err := c.checkCredentials(); err != nil {
+	if err := errors.Join(c.checkCredentials(), c.checkAccess()); err != nil {
 		return err
 	}
 	if c.Model.Context < 0 || c.Model.MaxTokens < 0 {

@@ -52,13 +52,11 @@ type CredentialConfig struct {
 	// issuer takes it back.
 	StandingSecret bool `toml:"standing_secret"`
 
-	ValueEnv         string   `toml:"value_env"`
-	ValueFile        string   `toml:"value_file"`
-	ValueCmd         []string `toml:"value_cmd"`
-	AccessKeyEnv     string   `toml:"access_key_env"`
-	AccessKeyFile    string   `toml:"access_key_file"`
-	SessionTokenEnv  string   `toml:"session_token_env"`
-	SessionTokenFile string   `toml:"session_token_file"`
+	ValueConfig
+	AccessKeyEnv     string `toml:"access_key_env"`
+	AccessKeyFile    string `toml:"access_key_file"`
+	SessionTokenEnv  string `toml:"session_token_env"`
+	SessionTokenFile string `toml:"session_token_file"`
 
 	// Expires is when the value ends, TTL how long it is used before it is read anew.
 	Expires time.Time `toml:"expires"`
@@ -73,10 +71,6 @@ type CredentialConfig struct {
 }
 
 func (c CredentialConfig) inside() bool { return c.Delivery == deliverInside }
-
-func (c CredentialConfig) value() lease.Source {
-	return lease.Source{Env: c.ValueEnv, File: c.ValueFile, Command: c.ValueCmd}
-}
 
 func (c CredentialConfig) accessKey() lease.Source {
 	return lease.Source{Env: c.AccessKeyEnv, File: c.AccessKeyFile}

@@ -34,7 +34,7 @@ func (r *Runtime) look(ctx context.Context) *findings {
 	f.wait.Go(func() {
 		f.toolchains = toolchains(ctx, openMemo(r.options.Getenv, filepath.Join(r.registry.Paths().State, "toolchains.json")))
 	})
-	f.wait.Go(func() { f.plugins, f.err = pluginhost.Discover(r.pluginDirs()...) })
+	f.wait.Go(func() { f.plugins, f.err = r.plugins() })
 	return f
 }
 
