@@ -1,0 +1,14 @@
+package main
+
+// What the tests see besides the tools.
+var (
+	NewHandler    = handler
+	ParseCalendar = parseCalendar
+	Fold          = fold
+	Escape        = escape
+	Unescape      = unescape
+	FileName      = fileName
+)
+
+// Zoned is [zoned] for a calendar as text.
+var Zoned = zoned
