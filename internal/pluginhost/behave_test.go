@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -22,6 +23,10 @@ func behave(mode string) {
 	case "sdk":
 		if err := plugin.Serve(sdkHandler()); err != nil {
 			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	case "channel":
+		if err := plugin.Serve(channelHandler()); err != nil {
 			os.Exit(1)
 		}
 	case "initcrash":
@@ -76,6 +81,51 @@ func sdkHandler() plugin.Handler {
 	}
 }
 
+// channelHandler serves a channel and a socket, and does what it is told.
+func channelHandler() plugin.Handler {
+	var setup plugin.Setup
+	var socket net.Listener
+	return plugin.Handler{
+		Initialize: func(_ context.Context, s plugin.Setup) (err error) {
+			setup = s
+			socket, err = net.Listen("unix", s.DataDir+"/"+plugin.ListenSocket)
+			return err
+		},
+		Verify: func(ctx context.Context, s plugin.Setup) error {
+			secret, err := s.Credential(ctx, "API_KEY")
+			if err != nil || secret.Reveal() != "right" {
+				return &plugin.ToolError{Code: secret.Reveal(), Message: "hunter2 is refused", Retriable: false}
+			}
+			return nil
+		},
+		Tools: map[nacre.ToolName]plugin.ToolFunc{
+			"receive": plugin.Tool(func(ctx context.Context, _ *plugin.Request, a struct {
+				Topic   string
+				Payload json.RawMessage
+			}) (any, error) {
+				if err := setup.Publish(ctx, a.Topic, a.Payload); err != nil {
+					return err.Error(), nil
+				}
+				return "published", nil
+			}),
+			"credential": func(ctx context.Context, _ *plugin.Request) (any, error) {
+				secret, err := setup.Credential(ctx, "API_KEY")
+				return secret.Reveal(), err
+			},
+			"publish": plugin.Tool(func(ctx context.Context, r *plugin.Request, a struct {
+				Topic   string
+				Payload json.RawMessage
+			}) (any, error) {
+				if err := r.Publish(ctx, a.Topic, a.Payload); err != nil {
+					return err.Error(), nil
+				}
+				return "published", nil
+			}),
+		},
+		Shutdown: func(context.Context) error { return socket.Close() },
+	}
+}
+
 // ignoreMissing lets a plugin start that lists no credential.
 func ignoreMissing(err error) error {
 	if err != nil && strings.Contains(err.Error(), "does not list") {
@@ -113,7 +163,10 @@ type rawHandler struct {
 	stubborn   bool // ignores shutdown and the end of input
 	hangs      bool
 	cancels    int
+	verified   int
 	tickets    []string
+	channel    string
+	answers    []string // to its own questions
 }
 
 func (h *rawHandler) serve() {
@@ -125,6 +178,7 @@ func (h *rawHandler) serve() {
 			Method string
 			Params struct {
 				Ticket   string
+				Channel  string `json:"channel_ticket"`
 				Envelope struct{ Topic string }
 			}
 			Result, Error json.RawMessage
@@ -133,7 +187,12 @@ func (h *rawHandler) serve() {
 			os.Exit(9)
 		}
 		switch m.Method {
+		case "":
+			h.answers = append(h.answers, string(m.ID)+string(m.Result)+string(m.Error))
+		case "verify":
+			h.verify(string(m.ID))
 		case "initialize":
+			h.channel = m.Params.Channel
 			if h.hangs {
 				time.Sleep(time.Hour)
 			}
@@ -159,12 +218,41 @@ func (h *rawHandler) serve() {
 	}
 }
 
+// verify is answered wrongly, each time in another way.
+func (h *rawHandler) verify(id string) {
+	h.verified++
+	switch h.verified {
+	case 1:
+		say(`{"jsonrpc":"2.0","id":%s,"error":{"code":1,"message":"hunter2","data":{"code":"SURPRISE","message":"m","retriable":false}}}`, id)
+	case 2:
+		say(`{"jsonrpc":"2.0","id":%s,"result":NaN}`, id)
+	case 3: // never
+	default:
+		os.Exit(5)
+	}
+}
+
+func mustJSON(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(raw)
+}
+
 func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
 func (h *rawHandler) answer(tool, id, ticket string) {
 	ok := `{"jsonrpc":"2.0","id":` + id + `,"result":`
 	failed := `{"jsonrpc":"2.0","id":` + id + `,"error":`
 	switch tool {
+	case "lifelong":
+		say(`{"jsonrpc":"2.0","id":300,"method":"getAuditLog","params":{"ticket":%q}}`, h.channel)
+		say(`{"jsonrpc":"2.0","id":301,"method":"publishEvent","params":{"ticket":%q,"topic":"p.x","payload":{"channel":"post"}}}`, h.channel)
+		say(`{"jsonrpc":"2.0","id":302,"method":"publishEvent","params":{"ticket":%q,"topic":"message.inbound","payload":{"channel":"post"}}}`, h.tickets[0])
+		say("%s1}", ok)
+	case "answered":
+		say("%s%s}", ok, mustJSON(h.answers))
 	case "echo", "null":
 		say("%snull}", ok)
 	case "toolerror":

@@ -11,6 +11,9 @@ import (
 	"github.com/nacre-dev/nacre/plugin"
 )
 
+// degradedAfter is how many late answers in a row make a plugin degraded (D-30).
+const degradedAfter = 3
+
 // unavailable is the error while there is no process to ask: nothing was sent.
 type unavailable string
 
@@ -43,7 +46,26 @@ func (u *unit) do(ctx context.Context, in nacre.Invocation) (json.RawMessage, er
 	params := requestParams(ctx, name, in)
 	params.Files = files
 	result, err := c.request(ctx, plugin.MethodHandleRequest, params)
+	u.clock(err)
 	return result, u.refusal(err)
+}
+
+// clock counts answers that came too late, up to one that came in time (D-30).
+func (u *unit) clock(err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		u.late++
+	case !errors.Is(err, context.Canceled):
+		u.late = 0
+	}
+}
+
+func (u *unit) degraded() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.late >= degradedAfter
 }
 
 func requestParams(ctx context.Context, ticket string, in nacre.Invocation) plugin.RequestParams {
@@ -113,6 +135,11 @@ const (
 // or is between two processes has nothing to shut down.
 func (u *unit) close(ctx context.Context) error {
 	u.drain(ctx)
+	return u.end(ctx)
+}
+
+// end is close without the drain.
+func (u *unit) end(ctx context.Context) error {
 	u.stop()
 	u.supervised.Wait()
 	u.mu.Lock()

@@ -260,7 +260,10 @@ func (c *conn) line(line []byte, whole bool) {
 	switch {
 	case m.Method != "" && m.ID != nil && err == nil:
 		c.callback(m)
-	case m.ID != nil && m.Method == "":
+	case m.Method != "" && m.ID != nil:
+		c.refuse(m.ID, refused("the request cannot be read: it is not JSON, has a key twice, or is too large"))
+		c.bad("a callback that cannot be read")
+	case m.ID != nil:
 		c.settle(m, err)
 	default:
 		c.bad("a line that is no message")

@@ -34,6 +34,9 @@ type Found struct {
 	Skill Skill
 	// Err says why the plugin cannot be started; everything after Dir may then be empty.
 	Err error
+
+	from string // the folder as it was named, where a reload looks again
+	code string // hash of all but the skill
 }
 
 // Discover reads the plugins in these folders, sorted by name. A plugin in an
@@ -56,7 +59,7 @@ func Discover(dirs ...string) ([]Found, error) {
 				continue
 			}
 			covered[e.Name()] = true
-			found = append(found, inspect(filepath.Join(dir, e.Name())))
+			found = append(found, Inspect(filepath.Join(dir, e.Name())))
 		}
 	}
 	slices.SortFunc(found, func(a, b Found) int { return cmp.Compare(a.Name, b.Name) })
@@ -71,8 +74,9 @@ func isFolder(dir string, e fs.DirEntry) bool {
 	return err == nil && info.IsDir()
 }
 
-func inspect(dir string) Found {
-	f := Found{Dir: dir}
+// Inspect reads one plugin's folder. What is wrong with it is in Err.
+func Inspect(dir string) Found {
+	f := Found{Dir: dir, from: dir}
 	f.Name, f.Err = nacre.ParsePluginName(filepath.Base(dir))
 	if f.Err != nil {
 		f.Name = nacre.PluginName(printable(filepath.Base(dir)))
@@ -89,9 +93,11 @@ func (f *Found) read() (err error) {
 	if f.Dir, err = filepath.EvalSymlinks(f.Dir); err != nil {
 		return err
 	}
-	if f.Hash, err = contentHash(f.Dir); err != nil {
+	now, err := hashFolder(f.Dir)
+	if err != nil {
 		return err
 	}
+	f.Hash, f.code = now.all, now.code
 	path := filepath.Join(f.Dir, manifestFile)
 	data, err := readBounded(path, plugin.MaxManifest)
 	if err != nil {

@@ -4,11 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 // Limits of a plugin's folder.
@@ -17,11 +19,17 @@ const (
 	maxFolder = 512 << 20 // bytes
 )
 
-// contentHash is over names, executable bits and contents of all files in a
-// folder, in the order of their names. Links and special files are refused: what they
-// lead to could change under the hash.
-func contentHash(dir string) (string, error) {
-	sum := sha256.New()
+// hashes are over names, executable bits and contents of the files in a
+// plugin's folder, in the order of their names: "sha256:…".
+type hashes struct {
+	all  string
+	code string // without the skill
+}
+
+// hashFolder refuses links and special files: what they lead to could change
+// under the hash.
+func hashFolder(dir string) (hashes, error) {
+	sum, code := sha256.New(), sha256.New()
 	files, left := 0, int64(maxFolder)
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -37,15 +45,21 @@ func contentHash(dir string) (string, error) {
 		if files++; files > maxFiles {
 			return fmt.Errorf("%s holds more than %d files: keep dependencies elsewhere", dir, maxFiles)
 		}
-		n, err := hashFile(sum, path, rel, left)
+		to := io.MultiWriter(sum, code)
+		if strings.HasPrefix(rel, skillFolder+string(filepath.Separator)) {
+			to = sum
+		}
+		n, err := hashFile(to, path, rel, left)
 		left -= n
 		return err
 	})
 	if err != nil {
-		return "", err
+		return hashes{}, err
 	}
-	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
+	return hashes{all: digest(sum), code: digest(code)}, nil
 }
+
+func digest(sum hash.Hash) string { return "sha256:" + hex.EncodeToString(sum.Sum(nil)) }
 
 func hashFile(sum io.Writer, path, rel string, left int64) (int64, error) {
 	f, err := os.Open(path)

@@ -114,16 +114,28 @@ type Failure struct {
 type Health struct {
 	Healthy []nacre.PluginName `json:"healthy"`
 	Failed  []Failure          `json:"failed"`
+	// Degraded are those of Healthy whose last three answers, or more, came too late.
+	Degraded []nacre.PluginName `json:"degraded,omitempty"`
 }
 
 // Host runs plugins. It is safe for concurrent use.
 type Host struct {
-	opts  Options
-	units []*unit
-	end   context.CancelFunc
+	opts Options
+	// open starts a unit's process, which lives until end.
+	open func(ctx context.Context, u *unit) error
+	end  context.CancelFunc
+	// reloading is held by whoever replaces a plugin, until the old one is gone.
+	reloading chan struct{}
+	retiring  sync.WaitGroup
+	// hurried is closed when nobody waits for what was replaced any more.
+	hurried chan struct{}
+
+	mu     sync.Mutex
+	units  []*unit
+	closed bool
 
 	closing sync.Once
-	closed  error
+	outcome error
 }
 
 // Start starts all plugins at once and returns when each has been initialised
@@ -139,12 +151,17 @@ func Start(ctx context.Context, found []Found, o Options) (*Host, error) {
 	}
 	o.Limits = o.Limits.withDefaults()
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	h := &Host{opts: o, end: end}
+	h := &Host{opts: o, end: end, reloading: make(chan struct{}, 1), hurried: make(chan struct{})}
+	h.open = func(ctx context.Context, u *unit) error { return u.open(ctx, life) }
 	var starting sync.WaitGroup
 	for _, f := range found {
 		u := newUnit(f, &h.opts)
 		h.units = append(h.units, u)
-		starting.Go(func() { u.start(ctx, life) })
+		starting.Go(func() {
+			if err := h.open(ctx, u); err != nil {
+				u.fail(ctx, err)
+			}
+		})
 	}
 	starting.Wait()
 	if ctx.Err() != nil {
@@ -153,26 +170,67 @@ func Start(ctx context.Context, found []Found, o Options) (*Host, error) {
 	return h, nil
 }
 
+// all are the plugins as they are now.
+func (h *Host) all() []*unit {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.units)
+}
+
+// unit is nil for a name that is no plugin's.
+func (h *Host) unit(name nacre.PluginName) *unit {
+	for _, u := range h.all() {
+		if u.found.Name == name {
+			return u
+		}
+	}
+	return nil
+}
+
 // Tools are the tools of the plugins that started.
 func (h *Host) Tools() []nacre.Tool {
 	var tools []nacre.Tool
-	for _, u := range h.units {
-		if u.category() != "" {
-			continue
-		}
-		for _, t := range u.found.Manifest.Provides.Tools {
-			tools = append(tools, nacre.Tool{Capability: t.Capability(u.found.Name, u.found.Hash), Driver: nacre.DriverFunc(u.do)})
-		}
+	for _, u := range h.all() {
+		tools = append(tools, h.tools(u)...)
 	}
 	return tools
+}
+
+func (h *Host) tools(u *unit) (tools []nacre.Tool) {
+	if u.category() != "" {
+		return nil
+	}
+	for _, t := range u.found.Manifest.Provides.Tools {
+		tools = append(tools, nacre.Tool{Capability: t.Capability(u.found.Name, u.found.Hash), Driver: h.driver(u.found)})
+	}
+	return tools
+}
+
+// driver carries out calls through whatever runs the code that the tool was
+// registered with: what was approved is what runs.
+func (h *Host) driver(f Found) nacre.DriverFunc {
+	return func(ctx context.Context, in nacre.Invocation) (json.RawMessage, error) {
+		for {
+			u := h.unit(f.Name)
+			if u == nil || u.found.Hash != f.Hash {
+				return nil, unavailable(fmt.Sprintf("plugin %s was reloaded since the tool was registered", f.Name))
+			}
+			result, err := u.do(ctx, in)
+			var nothingSent unavailable
+			if errors.As(err, &nothingSent) && h.unit(f.Name) != u {
+				continue // replaced by the same code meanwhile
+			}
+			return result, err
+		}
+	}
 }
 
 // Skills are the skills of the plugins that started: a failed plugin's is not copied (D-31).
 func (h *Host) Skills() []Skill {
 	var skills []Skill
-	for _, u := range h.units {
+	for _, u := range h.all() {
 		if u.category() == "" && len(u.found.Manifest.Provides.Tools) > 0 {
-			skills = append(skills, u.found.Skill)
+			skills = append(skills, u.skill())
 		}
 	}
 	return skills
@@ -182,11 +240,14 @@ func (h *Host) Skills() []Skill {
 // started again has failed.
 func (h *Host) Health() Health {
 	health := Health{Healthy: []nacre.PluginName{}, Failed: []Failure{}}
-	for _, u := range h.units {
+	for _, u := range h.all() {
 		if c := u.category(); c != "" {
 			health.Failed = append(health.Failed, Failure{u.found.Name, c})
-		} else {
-			health.Healthy = append(health.Healthy, u.found.Name)
+			continue
+		}
+		health.Healthy = append(health.Healthy, u.found.Name)
+		if u.degraded() {
+			health.Degraded = append(health.Degraded, u.found.Name)
 		}
 	}
 	return health
@@ -195,7 +256,7 @@ func (h *Host) Health() Health {
 // Deliver hands an event to every plugin that subscribes to a prefix of its
 // topic. A plugin that does not keep up, or is down, misses it, and that is recorded.
 func (h *Host) Deliver(ctx context.Context, e plugin.Envelope) {
-	for _, u := range h.units {
+	for _, u := range h.all() {
 		if slices.ContainsFunc(u.found.Manifest.Subscribes, func(prefix string) bool { return subscribes(prefix, e.Topic) }) {
 			u.event(ctx, e)
 		}
@@ -207,14 +268,20 @@ func (h *Host) Deliver(ctx context.Context, e plugin.Envelope) {
 // Limits.Shutdown, and at once when ctx ends (D-24). It returns an error for
 // each plugin that had to be ended by force. A second Close returns the same.
 func (h *Host) Close(ctx context.Context) error {
-	h.closing.Do(func() { h.closed = h.close(ctx) })
-	return h.closed
+	h.closing.Do(func() { h.outcome = h.close(ctx) })
+	return h.outcome
 }
 
 func (h *Host) close(ctx context.Context) error {
-	errs := make([]error, len(h.units))
+	h.mu.Lock()
+	h.closed = true // no reload comes through from here
+	units := slices.Clone(h.units)
+	h.mu.Unlock()
+	stop := context.AfterFunc(ctx, sync.OnceFunc(func() { close(h.hurried) }))
+	defer stop()
+	errs := make([]error, len(units))
 	var closing sync.WaitGroup
-	for i, u := range h.units {
+	for i, u := range units {
 		closing.Go(func() {
 			if err := u.close(ctx); err != nil {
 				errs[i] = fmt.Errorf("plugin %s: %w", u.found.Name, err)
@@ -222,6 +289,7 @@ func (h *Host) close(ctx context.Context) error {
 		})
 	}
 	closing.Wait()
+	h.retiring.Wait()
 	h.end()
 	return errors.Join(errs...)
 }

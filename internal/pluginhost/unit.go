@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,8 +25,10 @@ type unit struct {
 	config json.RawMessage
 
 	mu       sync.Mutex
-	conn     *conn  // nil while there is none
-	failed   string // category; set once there will be none
+	conn     *conn // nil while there is none
+	failed   error // why there will be none; a *Problem
+	shown    Skill // as its file is now
+	late     int   // answers in a row that came too late
 	draining bool
 	inFlight int
 	idle     chan struct{} // closed when draining and nothing is in flight
@@ -35,44 +38,59 @@ type unit struct {
 }
 
 func newUnit(f Found, o *Options) *unit {
-	return &unit{found: f, opts: o, idle: make(chan struct{})}
+	return &unit{found: f, opts: o, idle: make(chan struct{}), shown: f.Skill, stop: func() {}}
 }
 
-// category is "" for a plugin that has not failed.
-func (u *unit) category() string {
+// problem is nil for a plugin that has not failed.
+func (u *unit) problem() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.failed
 }
 
-// failure is why a plugin cannot be started, with its category.
-type failure struct {
-	category string
-	err      error
+// category is "" for a plugin that has not failed.
+func (u *unit) category() string {
+	if p := u.problem(); p != nil {
+		return categoryOf(p)
+	}
+	return ""
 }
 
-func (f *failure) Error() string { return f.category + ": " + f.err.Error() }
+func (u *unit) skill() Skill {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.shown
+}
 
-func (f *failure) Unwrap() error { return f.err }
+// A Problem is why a plugin does not work. The agent is told its category and
+// no more (D-23).
+type Problem struct {
+	Category string
+	Err      error
+}
 
-func configError(err error) error { return &failure{plugin.CategoryConfig, err} }
+func (p *Problem) Error() string { return p.Category + ": " + p.Err.Error() }
 
-// start checks the plugin, starts its process and leaves a supervisor behind.
+// Unwrap returns the cause.
+func (p *Problem) Unwrap() error { return p.Err }
+
+func configError(err error) error { return &Problem{plugin.CategoryConfig, err} }
+
+// open checks the plugin, starts its process and leaves a supervisor behind.
 // ctx is for the start, life for the process.
-func (u *unit) start(ctx, life context.Context) {
+func (u *unit) open(ctx, life context.Context) error {
+	if err := u.prepare(); err != nil {
+		return err
+	}
+	c, err := u.launch(ctx, life)
+	if err != nil {
+		return err
+	}
 	run, stop := context.WithCancel(life)
 	u.stop = stop
-	err := u.prepare()
-	var c *conn
-	if err == nil {
-		c, err = u.launch(ctx, life)
-	}
-	if err != nil {
-		u.fail(ctx, err)
-		return
-	}
 	u.record(ctx, "plugin.ready", "ready", nil)
 	u.supervised.Go(func() { u.supervise(run, life, c) })
+	return nil
 }
 
 // prepare finds every reason not to start the process at all.
@@ -108,6 +126,11 @@ func (u *unit) launch(ctx, life context.Context) (*conn, error) {
 	dataDir := filepath.Join(u.opts.DataRoot, string(u.found.Name))
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return nil, configError(err)
+	}
+	if u.found.Manifest.Listen {
+		if err := forgetSocket(dataDir); err != nil {
+			return nil, configError(err)
+		}
 	}
 	proc, err := u.opts.Launch(life, LaunchSpec{
 		Name: u.found.Name, Argv: u.found.Argv, Dir: u.found.Dir, DataDir: dataDir,
@@ -149,11 +172,20 @@ func (u *unit) initialize(ctx, life context.Context, c *conn) error {
 	if err == nil {
 		return nil
 	}
-	return &failure{categoryOf(err), fmt.Errorf("initialize: %w", err)}
+	return &Problem{said(err), fmt.Errorf("initialize: %w", err)}
 }
 
-// categoryOf believes a handler that names a category, and nothing else.
+// categoryOf is a problem's category; what has none is the core's own affair.
 func categoryOf(err error) string {
+	var p *Problem
+	if errors.As(err, &p) {
+		return p.Category
+	}
+	return plugin.CategoryInternal
+}
+
+// said believes a handler that names a category, and nothing else.
+func said(err error) string {
 	var e *plugin.ToolError
 	if errors.As(err, &e) {
 		switch e.Code {
@@ -166,23 +198,19 @@ func categoryOf(err error) string {
 
 // fail gives the plugin up: it is not tried again (D-23).
 func (u *unit) fail(ctx context.Context, err error) {
-	category := plugin.CategoryInternal
-	var f *failure
-	if errors.As(err, &f) {
-		category = f.category
-	}
+	category, words := categoryOf(err), u.redacted(err.Error())
 	u.mu.Lock()
-	u.failed = category
+	u.failed = &Problem{category, errors.New(strings.TrimPrefix(words, category+": "))}
 	u.conn = nil
 	u.mu.Unlock()
-	u.record(ctx, "plugin.failed", nacre.OutcomeError, detail{"severity": "CRITICAL", "category": category, "error": u.redacted(err.Error())})
+	u.record(ctx, "plugin.failed", nacre.OutcomeError, detail{"severity": "CRITICAL", "category": category, "error": words})
 }
 
 // supervise restarts the process after a crash until run ends,
 // when the host is closed; life is the processes'.
 func (u *unit) supervise(run, life context.Context, c *conn) {
 	backoff := u.opts.Limits.Backoff
-	for {
+	for c != nil {
 		since := u.opts.Now()
 		select {
 		case <-run.Done():
@@ -193,18 +221,29 @@ func (u *unit) supervise(run, life context.Context, c *conn) {
 		if u.opts.Now().Sub(since) >= healthyFor {
 			backoff = u.opts.Limits.Backoff
 		}
-		if !pause(run, backoff) {
-			return
-		}
-		backoff = min(2*backoff, u.opts.Limits.BackoffMax)
-		next, err := u.relaunch(run, life)
-		if err != nil {
-			u.fail(life, err)
-			return
-		}
-		u.record(life, "plugin.restarted", "ready", nil)
-		c = next
+		c = u.revive(run, life, &backoff)
 	}
+}
+
+// revive starts the process again, later each time. It gives the plugin up, and
+// returns nil, where that fails for another reason than the network's.
+func (u *unit) revive(run, life context.Context, backoff *time.Duration) *conn {
+	for pause(run, *backoff) {
+		*backoff = min(2**backoff, u.opts.Limits.BackoffMax)
+		c, err := u.relaunch(run, life)
+		switch {
+		case err == nil:
+			u.record(life, "plugin.restarted", "ready", nil)
+			return c
+		case run.Err() != nil:
+			return nil
+		case categoryOf(err) != plugin.CategoryNetwork:
+			u.fail(life, err)
+			return nil
+		}
+		u.record(life, "plugin.crashed", nacre.OutcomeError, detail{"category": plugin.CategoryNetwork, "error": u.redacted(err.Error())})
+	}
+	return nil
 }
 
 func (u *unit) lost(ctx context.Context, c *conn) {
@@ -232,12 +271,12 @@ func pause(run context.Context, d time.Duration) bool {
 
 // relaunch starts the same code again, and only that: what was approved is what runs.
 func (u *unit) relaunch(run, life context.Context) (*conn, error) {
-	hash, err := contentHash(u.found.Dir)
+	now, err := hashFolder(u.found.Dir)
 	if err != nil {
 		return nil, configError(err)
 	}
-	if hash != u.found.Hash {
-		return nil, configError(errors.New("the plugin's folder has changed since the start: start again to accept it"))
+	if now.code != u.found.code {
+		return nil, configError(errors.New("the plugin's folder has changed since the start: reload the plugin to accept it"))
 	}
 	return u.launch(run, life)
 }
