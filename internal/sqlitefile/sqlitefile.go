@@ -1,0 +1,279 @@
+// Package sqlitefile opens the SQLite files that nacre keeps its records in: each
+// with a write-ahead log, mode 0600, whole or refused.
+//
+// It promises that a file which is damaged, of another program, written by a
+// newer nacre or not to be written is refused with an [*UnusableError] that says
+// what to do, and is left as it was; that migrations go forward only, each in
+// one transaction; and that several processes may use one file at once. It knows
+// nothing of what is in the tables.
+package sqlitefile
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+const (
+	busyTimeout  = 10 * time.Second // for other processes' writes
+	connections  = 4
+	openAttempts = 20
+	openPause    = 50 * time.Millisecond
+)
+
+// Format is what a file must be.
+type Format struct {
+	// Name says to a person what the file is, such as "ledger"; required.
+	Name string
+	// Application is SQLite's application_id, by which the file is known as ours; 0
+	// where files have none.
+	Application int
+	// Tables are some that every version has.
+	Tables []string
+	// Migrations[i] brings a file from version i to i+1.
+	Migrations []string
+}
+
+// File is an open file. It is safe for concurrent use.
+type File struct {
+	db     *sql.DB
+	path   string
+	format Format
+}
+
+// UnusableError says that a file cannot be used; nothing of it was changed.
+type UnusableError struct {
+	Name string
+	Path string
+	Err  error
+}
+
+func (e *UnusableError) Error() string { return e.Name + " " + e.Path + ": " + e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *UnusableError) Unwrap() error { return e.Err }
+
+// Why a file is unusable; everything else is the system's own error.
+var (
+	ErrNewer    = errors.New("written by a newer nacre: upgrade to use it")
+	ErrDamaged  = errors.New("damaged: restore the file from a backup, or move it away to start afresh")
+	ErrForeign  = errors.New("another program's database: move it away")
+	ErrReadOnly = errors.New("it cannot be written: check the owner and the mode of the file and its folder, and the disk")
+	ErrFull     = errors.New("the disk is full: make room")
+)
+
+// Open opens a file, makes it where there is none, mode 0600, and brings an older
+// one forward. Every error but the context's is an [*UnusableError].
+func Open(ctx context.Context, path string, format Format) (*File, error) {
+	f := &File{path: path, format: format}
+	err := f.open(ctx)
+	if err == nil {
+		return f, nil
+	}
+	if f.db != nil {
+		err = errors.Join(err, f.db.Close())
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return nil, &UnusableError{format.Name, path, Classified(err)}
+}
+
+func (f *File) open(ctx context.Context) (err error) {
+	if f.path, err = filepath.Abs(f.path); err != nil {
+		return err
+	}
+	if err := makeFile(f.path); err != nil {
+		return err
+	}
+	query := url.Values{
+		"_txlock": {"immediate"},
+		"_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "synchronous(FULL)", "foreign_keys(ON)", "trusted_schema(OFF)"},
+	}
+	file := url.URL{Scheme: "file", Path: f.path, RawQuery: query.Encode()}
+	if f.db, err = sql.Open("sqlite", file.String()); err != nil {
+		return err
+	}
+	f.db.SetMaxOpenConns(connections)
+	f.db.SetMaxIdleConns(connections)
+	for _, step := range []func(context.Context) error{f.owned, f.writeAhead, f.check, f.migrate} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeFile keeps the file from ever being readable by others.
+func makeFile(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if errors.Is(err, os.ErrPermission) {
+		return fmt.Errorf("%w (%w)", ErrReadOnly, err)
+	}
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is no regular file")
+	}
+	if err == nil && info.Mode().Perm()&0o077 != 0 {
+		err = f.Chmod(0o600)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// owned refuses another program's database before anything is written to it.
+func (f *File) owned(ctx context.Context) error {
+	var version, id, tables int
+	err := f.db.QueryRowContext(ctx, `SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)
+		FROM pragma_user_version, pragma_application_id`).Scan(&version, &id, &tables)
+	switch {
+	case err != nil:
+		return err
+	case id == 0 && version == 0 && tables == 0:
+		return nil // new
+	case id != f.format.Application, version <= 0:
+		return ErrForeign
+	case version > len(f.format.Migrations):
+		return fmt.Errorf("version %d: %w", version, ErrNewer)
+	}
+	for _, name := range f.format.Tables {
+		if err := f.db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?`, name).Scan(&tables); err != nil {
+			return err
+		}
+		if tables != 1 {
+			return ErrForeign
+		}
+	}
+	return nil
+}
+
+// writeAhead turns WAL on. Changing the mode does not wait for other
+// processes by itself.
+func (f *File) writeAhead(ctx context.Context) error {
+	for attempt := 1; ; attempt++ {
+		var mode string
+		err := f.db.QueryRowContext(ctx, `PRAGMA journal_mode=WAL`).Scan(&mode)
+		if err == nil && mode != "wal" {
+			return fmt.Errorf("the file system does not allow a write-ahead log (journal mode %s)", mode)
+		}
+		if err == nil || !isBusy(err) || attempt == openAttempts {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(openPause):
+		}
+	}
+}
+
+func (f *File) check(ctx context.Context) error {
+	var result string
+	if err := f.db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&result); err != nil {
+		return err
+	}
+	if result != "ok" {
+		return fmt.Errorf("%w (%s)", ErrDamaged, result)
+	}
+	return nil
+}
+
+func (f *File) migrate(ctx context.Context) error {
+	for {
+		done, err := f.step(ctx)
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// step runs one migration, and finds out under the write lock which.
+func (f *File) step(ctx context.Context) (done bool, err error) {
+	var version int
+	newest := len(f.format.Migrations)
+	if err := f.db.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil || version == newest {
+		return err == nil, err
+	}
+	err = f.Write(ctx, func(tx *sql.Tx) error {
+		if err := tx.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {
+			return err
+		}
+		if version > newest {
+			return fmt.Errorf("version %d: %w", version, ErrNewer)
+		}
+		if done = version == newest; done {
+			return nil // another process was first
+		}
+		if _, err := tx.ExecContext(ctx, f.format.Migrations[version]); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, fmt.Sprintf(`PRAGMA application_id=%d; PRAGMA user_version=%d`, f.format.Application, version+1))
+		return err
+	})
+	return done, err
+}
+
+// DB is for reading. What it returns is to be passed through [Classified].
+func (f *File) DB() *sql.DB { return f.db }
+
+// Write runs do in a transaction that holds the write lock from its start: whole
+// or not at all.
+func (f *File) Write(ctx context.Context, do func(tx *sql.Tx) error) error {
+	tx, err := f.db.BeginTx(ctx, nil)
+	if err != nil {
+		return Classified(err)
+	}
+	if err := do(tx); err != nil {
+		_ = tx.Rollback() // the first error counts
+		return Classified(err)
+	}
+	return Classified(tx.Commit())
+}
+
+// Close ends the use of the file.
+func (f *File) Close() error { return f.db.Close() }
+
+// Classified marks what SQLite says of a file that is damaged, locked away or
+// has no room. Other errors stay as they are.
+func Classified(err error) error {
+	var kind error
+	switch code(err) {
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		kind = ErrDamaged
+	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
+		kind = ErrReadOnly
+	case sqlite3.SQLITE_FULL:
+		kind = ErrFull
+	}
+	if kind == nil || errors.Is(err, kind) {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", kind, err)
+}
+
+func isBusy(err error) bool {
+	c := code(err)
+	return c == sqlite3.SQLITE_BUSY || c == sqlite3.SQLITE_LOCKED
+}
+
+// code is SQLite's primary result code, 0 for other errors.
+func code(err error) int {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return 0
+	}
+	return e.Code() & 0xff
+}
