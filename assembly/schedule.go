@@ -1,0 +1,190 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/calendar"
+	"github.com/nacre-dev/nacre/internal/schedule"
+)
+
+const (
+	// schedulePoll is how often the schedules are looked at: by how much a tick may
+	// be late, and how soon the clock's jumps are seen.
+	schedulePoll = time.Second
+	// maxTicks is how many ticks one process deals with at once.
+	maxTicks = 64
+)
+
+// schedules opens the installation's schedules.
+func (r *Runtime) schedules(ctx context.Context) (*schedule.Store, error) {
+	store, err := schedule.Open(ctx, filepath.Join(r.registry.Paths().State, schedule.FileName), r.options.Now)
+	if err != nil && ctx.Err() == nil {
+		return nil, &NotReady{What: "the schedules", err: err}
+	}
+	return store, err
+}
+
+// scheduleHooks are what the scheduler calls. All are required, and may be called
+// concurrently.
+type scheduleHooks struct {
+	// start deals with a tick and returns when that is over. An outcome of
+	// schedule.NothingToDo says that its gate found nothing to do; an error, that the
+	// task failed.
+	start func(ctx context.Context, c schedule.Claim) (outcome string, err error)
+	// created is told of each new schedule once, whichever process made it.
+	created func(ctx context.Context, s schedule.Schedule)
+	// interrupted is told of each tick whose process died while it ran.
+	interrupted func(ctx context.Context, t schedule.Tick)
+}
+
+// runSchedules starts what is due until ctx ends, and then waits for what it
+// started. Where it cannot go on, it ends with an error.
+func (r *Runtime) runSchedules(ctx context.Context, hooks scheduleHooks) (err error) {
+	store, err := r.schedules(ctx)
+	if err != nil {
+		return err
+	}
+	var running sync.WaitGroup
+	defer func() {
+		running.Wait()
+		err = errors.Join(err, store.Close())
+	}()
+	if err := store.Serve(ctx); err != nil {
+		return &NotReady{What: "the schedules", err: err}
+	}
+	room := make(chan struct{}, maxTicks)
+	poll := time.NewTicker(schedulePoll)
+	defer poll.Stop()
+	for {
+		if err := beat(ctx, store, hooks, &running, room); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-poll.C:
+		}
+	}
+}
+
+// beat looks once at the schedules, and starts all that is due as far as there is room.
+func beat(ctx context.Context, store *schedule.Store, hooks scheduleHooks, running *sync.WaitGroup, room chan struct{}) error {
+	fresh, err := store.Announce(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range fresh {
+		hooks.created(ctx, s)
+	}
+	left, err := store.Recover(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range left {
+		hooks.interrupted(ctx, t)
+	}
+	for len(room) < cap(room) {
+		claim, ok, err := store.Claim(ctx)
+		if err != nil || !ok {
+			return err
+		}
+		room <- struct{}{}
+		running.Go(func() {
+			defer func() { <-room }()
+			runTick(ctx, store, hooks, claim)
+		})
+	}
+	return nil
+}
+
+// runTick takes a claimed tick to its end. What cannot be written of it is found
+// by the next process to serve, which sees that this one is gone.
+func runTick(ctx context.Context, store *schedule.Store, hooks scheduleHooks, claim schedule.Claim) {
+	writing := context.WithoutCancel(ctx)
+	if ctx.Err() != nil {
+		_ = store.Release(writing, claim.Tick)
+		return
+	}
+	if err := store.Start(writing, claim.Tick); err != nil {
+		return // it is another's, or its schedule was removed
+	}
+	outcome, err := hooks.start(ctx, claim)
+	state := schedule.Done
+	switch {
+	case ctx.Err() != nil && err != nil:
+		state, outcome = schedule.Interrupted, "nacre serve was ended"
+	case err != nil:
+		state, outcome = schedule.Failed, err.Error()
+	case outcome == string(schedule.NothingToDo):
+		state, outcome = schedule.NothingToDo, ""
+	}
+	_ = store.Finish(writing, claim.Tick, state, outcome)
+}
+
+// localZone is the machine's time zone by its name; UTC where it has none.
+func (r *Runtime) localZone() string {
+	name := strings.TrimPrefix(r.options.Getenv("TZ"), ":")
+	if name == "" {
+		target, err := filepath.EvalSymlinks("/etc/localtime")
+		if err != nil {
+			target = ""
+		}
+		if _, after, ok := strings.Cut(target, "/zoneinfo/"); ok {
+			name = after
+		} else if text, err := os.ReadFile("/etc/timezone"); err == nil {
+			name = strings.TrimSpace(string(text))
+		}
+	}
+	if _, err := calendar.Zone(name); err != nil {
+		return "UTC"
+	}
+	return name
+}
+
+// NewSchedule is a task for later, as a person asks for it. One of Cron, Every and
+// At says when.
+type NewSchedule struct {
+	Group nacre.Group
+	// Cron has five fields; Every is a duration such as "15m"; At is a moment after
+	// RFC 3339, or "17:00" for the next time it is five.
+	Cron, Every, At string
+	// Zone is an IANA name; empty means the machine's.
+	Zone   string
+	Prompt string
+	// Gate is a shell command, run sealed: 0 wakes the agent, 1 is nothing to do.
+	Gate string
+	// Missed is "run-once", the default, or "skip"; Session "fresh", the default, or "resume".
+	Missed, Session string
+}
+
+// when picks the one way that was named to say when.
+func when(cron, every, at string) (calendar.Kind, string, error) {
+	var kind calendar.Kind
+	var value string
+	for _, way := range []struct {
+		kind  calendar.Kind
+		value string
+	}{{calendar.Cron, cron}, {calendar.Interval, every}, {calendar.Once, at}} {
+		if way.value == "" {
+			continue
+		}
+		if value != "" {
+			return "", "", errors.New("say when in one way: cron, every or at")
+		}
+		kind, value = way.kind, way.value
+	}
+	if value == "" {
+		return "", "", errors.New("say when: cron such as \"0 6 * * *\", every such as 15m, or at such as 17:00")
+	}
+	return kind, value, nil
+}

@@ -1,0 +1,172 @@
+package schedule
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nacre-dev/nacre/internal/calendar"
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
+)
+
+// ready tells that a schedule has something to claim: it is due, or a tick of it
+// waits, or the clock went back behind what was dealt with; and none of its ticks
+// is being dealt with.
+const ready = `(enabled AND (due <= ?1 OR handled > ?1) OR EXISTS (SELECT 1 FROM ticks WHERE schedule = id AND state = 'waiting'))
+	AND NOT EXISTS (SELECT 1 FROM ticks WHERE schedule = id AND state IN ('claimed', 'started'))`
+
+// Claim gives a tick that is due to this process and to no other, which then calls
+// [Store.Start] or [Store.Release]. Without one it reports false. [Store.Serve]
+// comes first.
+func (s *Store) Claim(ctx context.Context) (Claim, bool, error) {
+	if s.self == nil {
+		return Claim{}, false, errors.New("schedules: Claim before Serve")
+	}
+	now := s.now().UTC().Truncate(time.Second)
+	var any bool
+	err := s.file.DB().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM schedules WHERE `+ready+`)`, now.Unix()).Scan(&any)
+	if err != nil || !any {
+		return Claim{}, false, sqlitefile.Classified(err)
+	}
+	var claim Claim
+	var claimed bool
+	err = s.file.Write(ctx, func(tx *sql.Tx) error {
+		list, err := query(ctx, tx, ready+` ORDER BY due, id`, now.Unix())
+		for _, schedule := range list {
+			if claim, claimed, err = s.claimOf(ctx, tx, schedule, now); err != nil || claimed {
+				return err
+			}
+		}
+		return err
+	})
+	return claim, claimed && err == nil, err
+}
+
+// claimOf deals with all that is due of one schedule, and claims one tick of it at most.
+func (s *Store) claimOf(ctx context.Context, tx *sql.Tx, task Schedule, now time.Time) (Claim, bool, error) {
+	waiting, err := ticks(ctx, tx, `schedule = ? AND state = 'waiting' ORDER BY extra, at`, task.ID)
+	if err != nil {
+		return Claim{}, false, err
+	}
+	if task.Enabled {
+		claim, claimed, err := s.claimDue(ctx, tx, task, waiting, now)
+		if claimed || err != nil {
+			return claim, claimed, err
+		}
+	}
+	for _, t := range waiting {
+		if !t.Extra && task.Missed == calendar.Skip && now.Sub(t.At) > Grace {
+			if err := s.move(ctx, tx, t, Skipped, "missed: nobody was there for it"); err != nil {
+				return Claim{}, false, err
+			}
+			continue
+		}
+		t.State = Claimed
+		_, err := tx.ExecContext(ctx, `UPDATE ticks SET state = 'claimed', holder = ?, changed = ? WHERE schedule = ? AND at = ? AND extra = ? AND state = 'waiting'`,
+			s.self.id, now.Unix(), t.Schedule, t.At.Unix(), t.Extra)
+		return Claim{t, task}, err == nil, err
+	}
+	return Claim{}, false, nil
+}
+
+// claimDue deals with what the calendar says is due.
+func (s *Store) claimDue(ctx context.Context, tx *sql.Tx, task Schedule, waiting []Tick, now time.Time) (Claim, bool, error) {
+	spec, err := task.spec()
+	if err != nil {
+		return Claim{}, false, s.giveUp(ctx, tx, task, now, err)
+	}
+	handled := min(task.handled, max(now.Unix(), task.forgotten))
+	due := spec.Due(time.Unix(handled, 0), now, task.Missed, Grace)
+	t := Tick{Schedule: task.ID, At: due.Run, State: Claimed, Changed: now}
+	if t.At.IsZero() {
+		t.At, t.State, t.Outcome = due.Skip, Skipped, "missed: nobody was there for it"
+	}
+	if t.At.IsZero() { // the clock went back, or the zone's rules changed
+		return Claim{}, false, handledTo(ctx, tx, task.ID, handled, moment(spec.Next(time.Unix(handled, 0))))
+	}
+	if !due.Missed.IsZero() {
+		t.Outcome = "stands for all since " + due.Missed.Format(time.RFC3339)
+	}
+	t.Session = SessionID(t.Schedule, t.At, false)
+	isNew, err := put(ctx, tx, t, s.self.id)
+	if err != nil {
+		return Claim{}, false, err
+	}
+	for _, old := range waiting {
+		if !old.Extra && isNew && t.State == Claimed {
+			if err := s.move(ctx, tx, old, Skipped, "missed: a later tick took its place"); err != nil {
+				return Claim{}, false, err
+			}
+		}
+	}
+	err = errors.Join(handledTo(ctx, tx, task.ID, t.At.Unix(), moment(due.Next, true)), prune(ctx, tx, task.ID))
+	return Claim{t, task}, isNew && t.State == Claimed && err == nil, err
+}
+
+// giveUp pauses a schedule whose times this machine cannot tell any more.
+func (s *Store) giveUp(ctx context.Context, tx *sql.Tx, task Schedule, now time.Time, why error) error {
+	t := Tick{Schedule: task.ID, At: now, State: Failed, Outcome: "paused: " + why.Error(), Session: SessionID(task.ID, now, true), Extra: true, Changed: now}
+	_, err := put(ctx, tx, t, "")
+	if err == nil {
+		_, err = tx.ExecContext(ctx, `UPDATE schedules SET enabled = 0 WHERE id = ?`, task.ID)
+	}
+	return err
+}
+
+func handledTo(ctx context.Context, tx *sql.Tx, id string, handled, due int64) error {
+	_, err := tx.ExecContext(ctx, `UPDATE schedules SET handled = ?, due = ? WHERE id = ?`, handled, orNull(due), id)
+	return err
+}
+
+// prune forgets the oldest ticks that are over. How far it went is kept, so that
+// none of them can come again.
+func prune(ctx context.Context, tx *sql.Tx, id string) error {
+	const old = `schedule = ?1 AND state NOT IN ('waiting', 'claimed', 'started') AND at < (SELECT at FROM ticks WHERE schedule = ?1 ORDER BY at DESC, extra DESC LIMIT 1 OFFSET ?2)`
+	_, err := tx.ExecContext(ctx, `UPDATE schedules SET forgotten = max(forgotten, coalesce((SELECT max(at) FROM ticks WHERE extra = 0 AND `+old+`), 0)) WHERE id = ?1`, id, keptTicks-1)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, `DELETE FROM ticks WHERE `+old, id, keptTicks-1)
+	}
+	return err
+}
+
+// Start moves a claimed tick to started. Whoever gets no error from it, and nobody
+// else, starts the session; ErrLost says that this is another's now.
+func (s *Store) Start(ctx context.Context, t Tick) error {
+	return s.step(ctx, t, Claimed, Started, "")
+}
+
+// Release gives a claimed tick back, for any process to claim.
+func (s *Store) Release(ctx context.Context, t Tick) error {
+	return s.step(ctx, t, Claimed, Waiting, "")
+}
+
+// Finish says what came of a started tick: Done, Failed, NothingToDo or Interrupted.
+func (s *Store) Finish(ctx context.Context, t Tick, state State, outcome string) error {
+	switch state {
+	case Done, Failed, NothingToDo, Interrupted:
+		return s.step(ctx, t, Started, state, outcome)
+	}
+	return fmt.Errorf("schedules: a tick does not finish as %q", state)
+}
+
+// step moves a tick that this process holds.
+func (s *Store) step(ctx context.Context, t Tick, from, to State, outcome string) error {
+	holder := s.self.name()
+	if to == Waiting {
+		holder = ""
+	}
+	return s.file.Write(ctx, func(tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, `UPDATE ticks SET state = ?, holder = ?, outcome = iif(?3 = '', outcome, ?3), changed = ? WHERE schedule = ? AND at = ? AND extra = ? AND state = ? AND holder = ?`,
+			to, holder, cut(outcome), s.now().Unix(), t.Schedule, t.At.Unix(), t.Extra, from, s.self.name())
+		return touched(result, err, fmt.Errorf("%w: %s at %s", ErrLost, t.Schedule, t.At.Format(time.RFC3339)))
+	})
+}
+
+// move moves a tick that nobody holds.
+func (s *Store) move(ctx context.Context, tx *sql.Tx, t Tick, to State, outcome string) error {
+	_, err := tx.ExecContext(ctx, `UPDATE ticks SET state = ?, holder = '', outcome = ?, changed = ? WHERE schedule = ? AND at = ? AND extra = ?`,
+		to, cut(outcome), s.now().Unix(), t.Schedule, t.At.Unix(), t.Extra)
+	return err
+}

@@ -1,0 +1,12 @@
+// Package schedule keeps which tasks a group has for later, in one SQLite file,
+// and sees to it that each is started when it is due (D-34).
+//
+// It promises that a tick is started at most once, whatever the clock does and
+// however many processes serve one file: a claim is one transaction, and so is
+// the step from claim to start. What a process had claimed when it died is taken
+// over by another; what it had started is marked as interrupted. A schedule's
+// ticks do not run beside each other: one that is due meanwhile was missed. A file
+// that is damaged, newer or not ours is refused and not repaired.
+//
+// It starts nothing itself, and does not decide what a task may do.
+package schedule

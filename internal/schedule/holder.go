@@ -1,0 +1,175 @@
+package schedule
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
+)
+
+// unlocked ends the name of a file that its process is about to lock. Nobody else
+// touches it.
+const unlocked = ".new"
+
+// holder is a process that serves the schedules. It is alive as long as it holds
+// the lock on a file of its own: the kernel drops that when the process dies,
+// whatever the clocks say.
+type holder struct {
+	id   string
+	path string
+	file *os.File
+}
+
+// name is what a tick's row says of who holds it; nobody's is empty.
+func (h *holder) name() string {
+	if h == nil {
+		return ""
+	}
+	return h.id
+}
+
+// Serve makes this process one that claims ticks, until Close.
+func (s *Store) Serve(ctx context.Context) error {
+	if err := os.MkdirAll(s.serving, 0o700); err != nil {
+		return err
+	}
+	s.sweep()
+	id := strings.ToLower(rand.Text())
+	path := filepath.Join(s.serving, id)
+	file, err := os.OpenFile(path+unlocked, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+		err = os.Rename(path+unlocked, path) // nobody sees it unlocked
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(path+unlocked), file.Close())
+	}
+	s.self = &holder{id, path, file}
+	return s.refresh(ctx)
+}
+
+func (h *holder) leave() error {
+	if h == nil {
+		return nil
+	}
+	return errors.Join(os.Remove(h.path), h.file.Close())
+}
+
+// refresh asks the calendar again when each schedule is due: the zone's rules may
+// have changed since.
+func (s *Store) refresh(ctx context.Context) error {
+	return s.file.Write(ctx, func(tx *sql.Tx) error {
+		list, err := query(ctx, tx, `enabled`)
+		if err != nil {
+			return err
+		}
+		for _, task := range list {
+			spec, err := task.spec()
+			if err != nil {
+				continue // it is paused when it is due
+			}
+			if due := moment(spec.Next(time.Unix(task.handled, 0))); due != task.due {
+				if err := handledTo(ctx, tx, task.ID, task.handled, due); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// Served tells whether a process serves the schedules.
+func (s *Store) Served() (bool, error) {
+	entries, err := os.ReadDir(s.serving)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), unlocked) && s.alive(e.Name()) {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// alive tells whether the process that a lock is of is there.
+func (s *Store) alive(id string) bool {
+	file, err := os.Open(filepath.Join(s.serving, filepath.Base(id)))
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist) // what cannot be looked at is left alone
+	}
+	defer func() { _ = file.Close() }() // it was only looked at
+	return unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
+}
+
+// sweep removes what dead processes left. What cannot be removed does no harm.
+func (s *Store) sweep() {
+	entries, _ := os.ReadDir(s.serving)
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), unlocked) && !s.alive(e.Name()) {
+			_ = os.Remove(filepath.Join(s.serving, e.Name()))
+		}
+	}
+}
+
+// Recover takes what dead processes held: what they had claimed is there for any
+// process to claim, what they had started is interrupted. It gives the latter.
+func (s *Store) Recover(ctx context.Context) ([]Tick, error) {
+	holders, err := s.holders(ctx)
+	if err != nil {
+		return nil, sqlitefile.Classified(err)
+	}
+	var interrupted []Tick
+	for _, id := range holders {
+		if id == s.self.name() || s.alive(id) {
+			continue
+		}
+		err := s.file.Write(ctx, func(tx *sql.Tx) error {
+			left, err := ticks(ctx, tx, `state = 'started' AND holder = ?`, id)
+			if err != nil {
+				return err
+			}
+			for _, t := range left {
+				t.State = Interrupted
+				interrupted = append(interrupted, t)
+				if err := s.move(ctx, tx, t, Interrupted, "the process that ran it died"); err != nil {
+					return err
+				}
+			}
+			_, err = tx.ExecContext(ctx, `UPDATE ticks SET state = 'waiting', holder = '' WHERE state = 'claimed' AND holder = ?`, id)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return interrupted, nil
+}
+
+// holders are the processes that hold a tick.
+func (s *Store) holders(ctx context.Context) (ids []string, err error) {
+	rows, err := s.file.DB().QueryContext(ctx, `SELECT DISTINCT holder FROM ticks WHERE state IN ('claimed', 'started')`)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
+}

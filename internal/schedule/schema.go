@@ -1,0 +1,61 @@
+package schedule
+
+import "github.com/nacre-dev/nacre/internal/sqlitefile"
+
+// FileName is the schedules', in the folder of nacre's state.
+const FileName = "schedules.sqlite"
+
+// application marks the file as ours (SQLite's application_id): "ncsc".
+const application = 0x6e637363
+
+func format() sqlitefile.Format {
+	return sqlitefile.Format{
+		Name: "schedules", Application: application, Tables: []string{"schedules", "ticks"}, Migrations: []string{firstSchema},
+	}
+}
+
+// Moments are seconds since 1970. handled is up to where ticks were dealt with, due
+// the tick that follows, forgotten the latest whose row was removed: no tick up to
+// it can come again, even if the clock goes back.
+const firstSchema = `
+CREATE TABLE schedules (
+    id          TEXT PRIMARY KEY,
+    group_name  TEXT NOT NULL,
+    kind        TEXT NOT NULL CHECK(kind IN ('cron', 'interval', 'once')),
+    value       TEXT NOT NULL,
+    zone        TEXT NOT NULL,
+    prompt      TEXT NOT NULL,
+    gate        TEXT NOT NULL DEFAULT '[]',
+    missed      TEXT NOT NULL CHECK(missed IN ('run-once', 'skip')),
+    session     TEXT NOT NULL CHECK(session IN ('fresh', 'resume')),
+    enabled     INTEGER NOT NULL CHECK(enabled IN (0, 1)),
+    created_by  TEXT NOT NULL,
+    label       TEXT NOT NULL CHECK(label IN ('untrusted', 'trusted')),
+    created     INTEGER NOT NULL,
+    announced   INTEGER NOT NULL DEFAULT 0,
+    handled     INTEGER NOT NULL,
+    due         INTEGER,
+    forgotten   INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE INDEX schedules_due ON schedules(due) WHERE enabled;
+CREATE INDEX schedules_group ON schedules(group_name, created);
+CREATE TABLE ticks (
+    schedule    TEXT NOT NULL REFERENCES schedules(id) ON DELETE CASCADE,
+    at          INTEGER NOT NULL,
+    extra       INTEGER NOT NULL CHECK(extra IN (0, 1)),
+    state       TEXT NOT NULL CHECK(state IN ('waiting', 'claimed', 'started', 'done', 'failed', 'nothing-to-do', 'skipped', 'interrupted')),
+    holder      TEXT NOT NULL DEFAULT '',
+    session     TEXT NOT NULL,
+    outcome     TEXT NOT NULL DEFAULT '',
+    changed     INTEGER NOT NULL,
+    PRIMARY KEY (schedule, at, extra)
+) WITHOUT ROWID;
+CREATE INDEX ticks_open ON ticks(schedule) WHERE state IN ('waiting', 'claimed', 'started');
+CREATE TRIGGER ticks_only_forward BEFORE UPDATE OF state ON ticks
+WHEN NOT (old.state = 'waiting' AND new.state IN ('claimed', 'skipped')
+    OR old.state = 'claimed' AND new.state IN ('waiting', 'started')
+    OR old.state = 'started' AND new.state IN ('done', 'failed', 'nothing-to-do', 'interrupted'))
+BEGIN
+    SELECT RAISE(ABORT, 'a tick only moves forward');
+END;
+`
