@@ -71,7 +71,7 @@ func TestSealedReminders(t *testing.T) {
 	if _, err := h.call(t.Context(), "create_reminder", `{"title":"Buy milk","list":"L"}`); err != nil {
 		t.Fatal(err, h.Health(), h.records.all)
 	}
-	if have := read(t, o.DataRoot+"/reminders/family.json"); !strings.Contains(have, "Buy milk") {
+	if have := read(t, o.DataRoot+"/reminders/family/L.ics"); !strings.Contains(have, "Buy milk") {
 		t.Errorf("on the host: have %s", have)
 	}
 	if err := h.Close(t.Context()); err != nil {
