@@ -182,6 +182,8 @@ func claudeEnv(t Turn) []string {
 		// The project's own words are data, read by tools, never instructions.
 		"CLAUDE_CODE_DISABLE_CLAUDE_MDS=1", "CLAUDE_CODE_DISABLE_AUTO_MEMORY=1",
 		"CLAUDE_CODE_DISABLE_FILE_MENTIONS=1", "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS=1",
+		// Nobody is there to be offered a next message, which would cost a request.
+		"CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION=false",
 		// A turn ends with its last command, not with one left behind.
 		"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1",
 	}
