@@ -71,6 +71,9 @@ func newClient(roots *x509.CertPool) *http.Client {
 // Do sends a request as go-webdav wants it sent. Whatever is not a success is a
 // [plugin.ToolError], in words of ours.
 func (d dav) Do(r *http.Request) (*http.Response, error) {
+	if r.URL.Path+"/" == d.base.Path {
+		r.URL.Path = d.base.Path // go-webdav drops the slash, and some servers know no such address
+	}
 	for range maxRedirects {
 		if !d.ours(r.URL) {
 			return nil, &plugin.ToolError{Code: codeServer, Message: "The calendar server names addresses on another host: nothing was sent there"}
