@@ -131,6 +131,19 @@ func runTick(ctx context.Context, store *schedule.Store, hooks scheduleHooks, cl
 	_ = store.Finish(writing, claim.Tick, state, outcome)
 }
 
+// scheduleTools let the session's agent make schedules for its group.
+func (s *sealed) scheduleTools() []nacre.Tool {
+	return schedule.Tools(schedule.Access{
+		Open: s.runtime.schedules, Zone: s.runtime.localZone(),
+		Label: func(id nacre.SessionID) nacre.Label {
+			if s.kernel.Tainted(id) {
+				return nacre.Untrusted
+			}
+			return nacre.Trusted
+		},
+	})
+}
+
 // localZone is the machine's time zone by its name; UTC where it has none.
 func (r *Runtime) localZone() string {
 	name := strings.TrimPrefix(r.options.Getenv("TZ"), ":")
@@ -149,42 +162,4 @@ func (r *Runtime) localZone() string {
 		return "UTC"
 	}
 	return name
-}
-
-// NewSchedule is a task for later, as a person asks for it. One of Cron, Every and
-// At says when.
-type NewSchedule struct {
-	Group nacre.Group
-	// Cron has five fields; Every is a duration such as "15m"; At is a moment after
-	// RFC 3339, or "17:00" for the next time it is five.
-	Cron, Every, At string
-	// Zone is an IANA name; empty means the machine's.
-	Zone   string
-	Prompt string
-	// Gate is a shell command, run sealed: 0 wakes the agent, 1 is nothing to do.
-	Gate string
-	// Missed is "run-once", the default, or "skip"; Session "fresh", the default, or "resume".
-	Missed, Session string
-}
-
-// when picks the one way that was named to say when.
-func when(cron, every, at string) (calendar.Kind, string, error) {
-	var kind calendar.Kind
-	var value string
-	for _, way := range []struct {
-		kind  calendar.Kind
-		value string
-	}{{calendar.Cron, cron}, {calendar.Interval, every}, {calendar.Once, at}} {
-		if way.value == "" {
-			continue
-		}
-		if value != "" {
-			return "", "", errors.New("say when in one way: cron, every or at")
-		}
-		kind, value = way.kind, way.value
-	}
-	if value == "" {
-		return "", "", errors.New("say when: cron such as \"0 6 * * *\", every such as 15m, or at such as 17:00")
-	}
-	return kind, value, nil
 }

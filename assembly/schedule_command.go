@@ -13,6 +13,22 @@ import (
 // shell runs a gate's text, inside the sandbox.
 const shell = "/bin/sh"
 
+// NewSchedule is a task for later, as a person asks for it. One of Cron, Every and
+// At says when.
+type NewSchedule struct {
+	Group nacre.Group
+	// Cron has five fields; Every is a duration such as "15m"; At is a moment after
+	// RFC 3339, or "17:00" for the next time it is five.
+	Cron, Every, At string
+	// Zone is an IANA name; empty means the machine's.
+	Zone   string
+	Prompt string
+	// Gate is a shell command, run sealed: 0 wakes the agent, 1 is nothing to do.
+	Gate string
+	// Missed is "run-once", the default, or "skip"; Session "fresh", the default, or "resume".
+	Missed, Session string
+}
+
 // ScheduleStatus is a schedule as a person sees it.
 type ScheduleStatus struct {
 	ID    string      `json:"id"`
@@ -60,7 +76,7 @@ func (r *Runtime) withSchedules(ctx context.Context, use func(*schedule.Store) e
 
 // AddSchedule makes a schedule on the operator's behalf.
 func (r *Runtime) AddSchedule(ctx context.Context, n NewSchedule) (added ScheduleStatus, err error) {
-	kind, value, err := when(n.Cron, n.Every, n.At)
+	kind, value, err := schedule.When(n.Cron, n.Every, n.At)
 	if err != nil {
 		return added, &ConfigError{err}
 	}

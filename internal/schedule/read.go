@@ -51,11 +51,7 @@ func (s *Store) entries(ctx context.Context, where string, args ...any) ([]Entry
 	}
 	list := make([]Entry, 0, len(found))
 	for _, schedule := range found {
-		e := Entry{Schedule: schedule}
-		if schedule.Enabled && schedule.due != 0 {
-			next := e.in(schedule.due)
-			e.Next = &next
-		}
+		e := Entry{Schedule: schedule, Next: schedule.next()}
 		ticks, err := s.Ticks(ctx, schedule.ID, 1)
 		if err != nil {
 			return nil, err
@@ -66,6 +62,15 @@ func (s *Store) entries(ctx context.Context, where string, args ...any) ([]Entry
 		list = append(list, e)
 	}
 	return list, nil
+}
+
+// next is the tick to come; nil for none.
+func (s Schedule) next() *time.Time {
+	if !s.Enabled || s.due == 0 {
+		return nil
+	}
+	next := s.in(s.due)
+	return &next
 }
 
 // in is a moment in the schedule's zone, or in UTC where that is not known here.
