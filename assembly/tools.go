@@ -113,10 +113,10 @@ func (s *sealed) checkPins(own []nacre.Tool) error {
 	return nil
 }
 
-// ownTools are what the core itself brings: the intrinsics and memory.
+// ownTools are what the core itself brings: the intrinsics, schedules and memory.
 func (s *sealed) ownTools() ([]nacre.Tool, error) {
 	tools, err := memory.Tools(s.memory)
-	return append(s.intrinsics(), tools...), err
+	return slices.Concat(s.intrinsics(), s.scheduleTools(), tools), err
 }
 
 // split keeps the plugins that are of use to the session's group, and gives the
