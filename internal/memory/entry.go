@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -53,6 +52,8 @@ type Draft struct {
 	Supersedes string // id of the entry it replaces, or ""
 	// Expires is when it stops being found; zero means never.
 	Expires time.Time
+	// Created is when it was first written, where that was elsewhere; zero means now.
+	Created time.Time
 }
 
 // Entry is one memory.
@@ -70,6 +71,9 @@ type Entry struct {
 	SupersededBy string      `json:"superseded_by,omitempty"`
 	ExpiresAt    string      `json:"expires_at,omitempty"`
 	Provenance   Provenance  `json:"provenance"`
+	// Redacted tells, of an entry that was just stored, that something in it
+	// looked like a secret and was taken out.
+	Redacted bool `json:"redacted,omitempty"`
 }
 
 // Provenance is set by the host, never by the agent.
@@ -128,42 +132,86 @@ func (d Draft) check() error {
 }
 
 // Add stores an entry and, in the same transaction, marks what it supersedes.
+// What looks like a secret is taken out of its text first.
 // Errors: [ErrInvalid], [ErrLimit], [ErrNotFound] and [ErrTrusted] for what it supersedes.
 func (s *Store) Add(ctx context.Context, w Writer, d Draft) (Entry, error) {
-	if err := d.check(); err != nil {
-		return Entry{}, err
-	}
-	e := s.entry(w, d)
-	tags, err := json.Marshal(e.Tags)
+	added, err := s.AddAll(ctx, w, []Draft{d})
 	if err != nil {
 		return Entry{}, err
 	}
-	err = s.write(ctx, func(tx *sql.Tx) error {
-		if err := use(ctx, tx, w, "store", MaxStores); err != nil {
+	return added[0], nil
+}
+
+// AddAll stores all of the drafts or none of them.
+func (s *Store) AddAll(ctx context.Context, w Writer, drafts []Draft) ([]Entry, error) {
+	added := make([]Entry, 0, len(drafts))
+	for i, d := range drafts {
+		if err := d.check(); err != nil {
+			return nil, draftError(err, i, len(drafts))
+		}
+	}
+	err := s.write(ctx, func(tx *sql.Tx) error {
+		insert, err := tx.PrepareContext(ctx, `INSERT INTO memory_entries
+			(id, type, content, tags, behavioral, session_id, group_name, created_at, trust, label, expires_at) VALUES (?,?,?,?,?,?,?,?,?,?,?)`)
+		if err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO memory_entries
-			(id, type, content, tags, behavioral, session_id, group_name, created_at, trust, label, expires_at) VALUES (?,?,?,?,?,?,?,?,?,?,?)`,
-			e.ID, e.Type, e.Content, string(tags), e.Behavioral, string(w.Session), string(s.group), e.CreatedAt,
-			e.Trust.String(), e.Label.String(), sql.NullString{String: e.ExpiresAt, Valid: e.ExpiresAt != ""})
-		if err != nil || d.Supersedes == "" {
-			return err
+		defer func() { _ = insert.Close() }() // the transaction tells
+		for i, d := range drafts {
+			e, err := s.add(ctx, tx, insert, w, d)
+			if err != nil {
+				return draftError(err, i, len(drafts))
+			}
+			added = append(added, e)
 		}
-		return s.supersede(ctx, tx, w, d.Supersedes, e.ID)
+		return nil
 	})
-	return e, err
+	return added, err
+}
+
+// draftError says which of several drafts it was.
+func draftError(err error, i, of int) error {
+	if of == 1 {
+		return err
+	}
+	return fmt.Errorf("entry %d: %w", i+1, err)
+}
+
+func (s *Store) add(ctx context.Context, tx *sql.Tx, insert *sql.Stmt, w Writer, d Draft) (Entry, error) {
+	e := s.entry(w, d)
+	tags, err := json.Marshal(e.Tags)
+	if err != nil {
+		return e, err
+	}
+	if err := use(ctx, tx, w, "store", MaxStores); err != nil {
+		return e, err
+	}
+	_, err = insert.ExecContext(ctx, e.ID, e.Type, e.Content, string(tags), e.Behavioral, string(w.Session), string(s.group), e.CreatedAt,
+		e.Trust.String(), e.Label.String(), sql.NullString{String: e.ExpiresAt, Valid: e.ExpiresAt != ""})
+	if err != nil {
+		return e, err
+	}
+	if err := s.trace(ctx, tx, w, e.ID); err != nil || d.Supersedes == "" {
+		return e, err
+	}
+	return e, s.supersede(ctx, tx, w, d.Supersedes, e.ID)
 }
 
 func (s *Store) entry(w Writer, d Draft) Entry {
 	now := stamp(s.now())
+	if !d.Created.IsZero() {
+		now = stamp(d.Created)
+	}
 	e := Entry{
-		ID: s.newID(), Type: d.Type, Content: d.Content, Tags: slices.Clone(d.Tags), Label: w.Label, CreatedAt: now,
+		ID: s.newID(), Type: d.Type, Label: w.Label, CreatedAt: now, Tags: []string{},
 		Provenance: Provenance{w.Session, s.group, now},
 	}
-	e.Behavioral, _ = behavioral(d.Type)
-	if e.Tags == nil {
-		e.Tags = []string{}
+	e.Content, e.Redacted = s.redact.String(d.Content)
+	for _, tag := range d.Tags {
+		clean, found := s.redact.String(tag)
+		e.Tags, e.Redacted = append(e.Tags, clean), e.Redacted || found
 	}
+	e.Behavioral, _ = behavioral(d.Type)
 	if w.Operator {
 		e.Trust, e.Label = nacre.Trusted, nacre.Trusted
 	}
@@ -185,7 +233,10 @@ func (s *Store) supersede(ctx context.Context, tx *sql.Tx, w Writer, old, by str
 		return fmt.Errorf("%w: %s was superseded already, by %s", ErrInvalid, old, successor)
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE memory_entries SET superseded_by = ? WHERE id = ?`, by, old)
-	return err
+	if err != nil {
+		return err
+	}
+	return derive(ctx, tx, by, old, trailSupersedes)
 }
 
 // mayChange refuses what is not there, and to an agent what the operator
@@ -259,10 +310,11 @@ func texts(rows *sql.Rows, err error) ([]string, error) {
 	return all, rows.Err()
 }
 
-// Trust records that the operator vouches for an entry: only then may it enter the brief (D-43).
-func (s *Store) Trust(ctx context.Context, id string) error {
+// Trust records that the operator vouches for an entry, or no longer does: only
+// what is trusted may enter the brief (D-43).
+func (s *Store) Trust(ctx context.Context, id string, trust nacre.Label) error {
 	return s.write(ctx, func(tx *sql.Tx) error {
-		r, err := tx.ExecContext(ctx, `UPDATE memory_entries SET trust = 'trusted' WHERE id = ? AND group_name = ?`, id, string(s.group))
+		r, err := tx.ExecContext(ctx, `UPDATE memory_entries SET trust = ? WHERE id = ? AND group_name = ?`, trust.String(), id, string(s.group))
 		if err != nil {
 			return err
 		}
@@ -293,7 +345,10 @@ func (s *Store) Link(ctx context.Context, w Writer, l Link) error {
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO memory_edges VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 			l.From, l.To, l.Kind, string(w.Session), stamp(s.now()))
-		return err
+		if err != nil || l.Kind != EdgeDerivedFrom {
+			return err
+		}
+		return derive(ctx, tx, l.From, l.To, trailDerived)
 	})
 }
 

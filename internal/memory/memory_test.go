@@ -187,7 +187,7 @@ func TestSupersession(t *testing.T) {
 func TestTrustedEntriesAreTheOperators(t *testing.T) {
 	s := fresh(t, newClock())
 	id := add(t, s, agent, "instruction", "never push to main")
-	if err := s.Trust(t.Context(), id); err != nil {
+	if err := s.Trust(t.Context(), id, nacre.Trusted); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Delete(t.Context(), agent, id); !errors.Is(err, memory.ErrTrusted) {
@@ -203,7 +203,7 @@ func TestTrustedEntriesAreTheOperators(t *testing.T) {
 	if _, err := s.Delete(t.Context(), operator, id); err != nil {
 		t.Errorf("the operator: %v", err)
 	}
-	if err := s.Trust(t.Context(), id); !errors.Is(err, memory.ErrNotFound) {
+	if err := s.Trust(t.Context(), id, nacre.Trusted); !errors.Is(err, memory.ErrNotFound) {
 		t.Errorf("trusting what is gone: have %v", err)
 	}
 }
@@ -289,7 +289,7 @@ func TestGroups(t *testing.T) {
 	}
 	_, _, getErr := theirs.Get(t.Context(), id)
 	_, deleteErr := theirs.Delete(t.Context(), operator, id)
-	for name, err := range map[string]error{"get": getErr, "delete": deleteErr, "trust": theirs.Trust(t.Context(), id)} {
+	for name, err := range map[string]error{"get": getErr, "delete": deleteErr, "trust": theirs.Trust(t.Context(), id, nacre.Trusted)} {
 		if !errors.Is(err, memory.ErrNotFound) {
 			t.Errorf("%s: have %v", name, err)
 		}
@@ -497,7 +497,7 @@ func TestRecallIsLabelledByWhoVouchesForIt(t *testing.T) {
 	if have := label("memory_get", `{"id":"mem-1771425000-1"}`); have != nacre.Untrusted {
 		t.Errorf("an agent's entry: have %v", have)
 	}
-	if err := s.Trust(t.Context(), "mem-1771425000-1"); err != nil {
+	if err := s.Trust(t.Context(), "mem-1771425000-1", nacre.Trusted); err != nil {
 		t.Fatal(err)
 	}
 	if have := label("memory_search", `{"query":"moon"}`); have != nacre.Trusted {

@@ -9,12 +9,14 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/redact"
 )
 
 const (
@@ -44,6 +46,14 @@ type Store struct {
 	now    func() time.Time
 	newID  func() string
 	purged int
+	redact *redact.Engine
+	live   live
+	seen   struct { // what Recalled has kept
+		mu  sync.Mutex
+		ids map[[2]string]bool
+	}
+	// lastChange asks for the number of the file's last change.
+	lastChange *sql.Stmt
 }
 
 // UnusableError says that a memory cannot be used: the run must stop, with
@@ -75,7 +85,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if o.NewID == nil {
 		o.NewID = func() string { return "mem-" + rand.Text() }
 	}
-	s := &Store{path: path, group: o.Group, now: o.Now, newID: o.NewID}
+	s := &Store{path: path, group: o.Group, now: o.Now, newID: o.NewID, redact: redact.New()}
 	err := s.open(ctx)
 	if err == nil {
 		return s, nil
@@ -115,7 +125,10 @@ func (s *Store) open(ctx context.Context) (err error) {
 	if err := s.migrate(ctx); err != nil {
 		return err
 	}
-	s.purged, err = s.purge(ctx)
+	if s.purged, err = s.purge(ctx); err != nil {
+		return err
+	}
+	s.lastChange, err = s.db.PrepareContext(ctx, `SELECT coalesce(max(change), 0) FROM memory_changes`)
 	return err
 }
 

@@ -1,11 +1,11 @@
 package memory
 
 // schemaVersion is the user_version this package writes.
-const schemaVersion = 2
+const schemaVersion = 3
 
 // migrations[i] brings a file from version i to i+1. They only go forward,
 // each in a transaction of its own (D-40).
-func migrations() []string { return []string{seedSchema, trustSchema} }
+func migrations() []string { return []string{seedSchema, trustSchema, trailSchema} }
 
 // seedSchema is version 1, as the seed has it.
 const seedSchema = `
@@ -102,4 +102,59 @@ CREATE TABLE memory_used (
     count       INTEGER NOT NULL,
     PRIMARY KEY (session_id, what)
 );
+`
+
+// trailSchema adds which entries changed, so that every process that holds an
+// index of them in memory can follow; from what entries derive, which outlives
+// the entries themselves (M-57); embeddings; and what is left to be scrubbed
+// from the file after an erasure. Words of deleted entries leave the full-text
+// index at once.
+const trailSchema = `
+CREATE TABLE memory_changes (
+    change      INTEGER PRIMARY KEY AUTOINCREMENT,
+    seq         INTEGER NOT NULL
+);
+CREATE TRIGGER memory_changes_insert AFTER INSERT ON memory_entries
+BEGIN
+    INSERT INTO memory_changes(seq) VALUES (new.seq);
+END;
+CREATE TRIGGER memory_changes_delete AFTER DELETE ON memory_entries
+BEGIN
+    INSERT INTO memory_changes(seq) VALUES (old.seq);
+END;
+CREATE TRIGGER memory_changes_update AFTER UPDATE ON memory_entries
+BEGIN
+    INSERT INTO memory_changes(seq) VALUES (new.seq);
+END;
+CREATE TRIGGER memory_changes_link AFTER INSERT ON memory_edges
+BEGIN
+    INSERT INTO memory_changes(seq) SELECT seq FROM memory_entries WHERE id IN (new.from_id, new.to_id);
+END;
+CREATE TRIGGER memory_changes_unlink AFTER DELETE ON memory_edges
+BEGIN
+    INSERT INTO memory_changes(seq) SELECT seq FROM memory_entries WHERE id IN (old.from_id, old.to_id);
+END;
+CREATE TABLE memory_trail (
+    child       TEXT NOT NULL,
+    parent      TEXT NOT NULL,
+    kind        TEXT NOT NULL CHECK(kind IN ('derived_from', 'supersedes', 'recalled')),
+    PRIMARY KEY (parent, child, kind)
+) WITHOUT ROWID;
+CREATE INDEX idx_memory_trail_child ON memory_trail(child, parent, kind);
+INSERT INTO memory_trail SELECT from_id, to_id, 'derived_from' FROM memory_edges WHERE kind = 'derived_from';
+INSERT INTO memory_trail SELECT superseded_by, id, 'supersedes' FROM memory_entries WHERE superseded_by IS NOT NULL;
+CREATE TABLE memory_recalled (
+    session_id  TEXT NOT NULL,
+    id          TEXT NOT NULL,
+    PRIMARY KEY (session_id, id)
+) WITHOUT ROWID;
+CREATE TABLE memory_vectors (
+    seq         INTEGER PRIMARY KEY REFERENCES memory_entries(seq) ON DELETE CASCADE,
+    model       TEXT NOT NULL,
+    scale       REAL NOT NULL,
+    vector      BLOB NOT NULL
+);
+CREATE TABLE memory_scrub (pending INTEGER PRIMARY KEY CHECK(pending = 1));
+CREATE INDEX idx_memory_session ON memory_entries(session_id);
+INSERT INTO memory_fts(memory_fts, rank) VALUES ('secure-delete', 1);
 `

@@ -1,12 +1,15 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"math"
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/nacre-dev/nacre/internal/recall"
 )
 
 // Limits of a search.
@@ -34,12 +37,137 @@ type Hit struct {
 	Entry
 	// Relevance is 0–1 within one search; 1 where there was no text to rank by.
 	Relevance float64 `json:"relevance_score"`
+	// Prevents are the ids of failures in the same result that this entry prevents.
+	Prevents []string `json:"prevents,omitempty"`
 }
 
 // Search finds current entries of the group that have not expired, the most
 // relevant first, or the most recent where Text is empty. Filters apply
-// before the limit (D-42).
+// before the limit (D-42). What prevents a failure comes with it (M-53).
 func (s *Store) Search(ctx context.Context, q Query) ([]Hit, error) {
+	q.Limit = limit(q.Limit)
+	q.Text = strings.TrimSpace(strings.ToValidUTF8(q.Text, " "))
+	plain := q.Text == "" && len(q.Tags) == 0 && q.Type == ""
+	if plain || q.Text != "" && !recall.HasWords(q.Text) {
+		return s.searchStored(ctx, q) // the most recent, or signs alone, such as :=
+	}
+	if err := s.follow(ctx); err != nil {
+		return nil, err
+	}
+	ranked, tooMany := s.rank(ctx, q)
+	if tooMany {
+		return s.searchStored(ctx, q)
+	}
+	return s.fetch(ctx, ranked)
+}
+
+// ranked is an entry before it is read.
+type ranked struct {
+	seq       int64
+	relevance float64
+	prevents  []string
+}
+
+// rank puts the index's entries in order.
+func (s *Store) rank(ctx context.Context, q Query) (list []ranked, tooMany bool) {
+	now := s.now()
+	vectors := s.near(ctx, q)
+	l := &s.live
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.tooMany || !l.loaded {
+		return nil, true
+	}
+	keep := l.keep(q, now)
+	if q.Text == "" {
+		return l.recent(q.Limit, keep), false
+	}
+	hits := l.index.Rank(recall.Query{Text: q.Text, Keep: keep, Prior: l.prior(now), Limit: max(q.Limit, fusedHits)})
+	hits = l.fuse(hits, vectors, keep)
+	return l.withFixes(hits[:min(len(hits), q.Limit)], q.Limit, keep), false
+}
+
+// recent are the latest entries that are kept.
+func (l *live) recent(limit int, keep func(int) bool) []ranked {
+	latest := make([]int, 0, limit+1)
+	for slot := len(l.entries) - 1; slot >= 0; slot-- {
+		created := l.entries[slot].created
+		full := len(latest) == limit
+		if full && created <= l.entries[latest[limit-1]].created || !keep(slot) {
+			continue
+		}
+		at := len(latest)
+		for at > 0 && l.entries[latest[at-1]].created < created {
+			at--
+		}
+		latest = slices.Insert(latest, at, slot)
+		latest = latest[:min(len(latest), limit)]
+	}
+	list := make([]ranked, 0, limit)
+	for _, slot := range latest {
+		list = append(list, ranked{seq: l.entries[slot].seq, relevance: 1})
+	}
+	return list
+}
+
+// withFixes puts what prevents a failure right behind it, within the limit.
+func (l *live) withFixes(hits []recall.Hit, limit int, keep func(int) bool) []ranked {
+	place := map[int]int{} // in list, by slot
+	var list []ranked
+	add := func(h recall.Hit) {
+		if _, there := place[h.Slot]; !there {
+			place[h.Slot] = len(list)
+			list = append(list, ranked{seq: l.entries[h.Slot].seq, relevance: round(h.Relevance)})
+		}
+	}
+	for _, h := range hits {
+		add(h)
+		for _, fix := range l.fixes[int32(h.Slot)] {
+			if !keep(int(fix)) {
+				continue
+			}
+			add(recall.Hit{Slot: int(fix), Relevance: h.Relevance * shareOfFailure})
+			at := place[int(fix)]
+			list[at].prevents = append(list[at].prevents, l.entries[h.Slot].id)
+		}
+	}
+	list = list[:min(len(list), limit)]
+	slices.SortStableFunc(list[min(1, len(list)):], func(a, b ranked) int { return cmp.Compare(b.relevance, a.relevance) })
+	return list
+}
+
+func round(relevance float64) float64 { return math.Round(relevance*1e4) / 1e4 }
+
+// fetch reads what was found, and leaves out what is gone by now.
+func (s *Store) fetch(ctx context.Context, list []ranked) ([]Hit, error) {
+	if len(list) == 0 {
+		return []Hit{}, nil
+	}
+	args := make([]any, 0, len(list)+1)
+	for _, r := range list {
+		args = append(args, r.seq)
+	}
+	found, err := s.entries(ctx, `SELECT `+columns+`, e.seq FROM memory_entries e WHERE e.seq IN (`+strings.Repeat("?,", len(list)-1)+`?) AND e.group_name = ?`,
+		append(args, string(s.group))...)
+	if err != nil {
+		return nil, err
+	}
+	bySeq := map[int64]Hit{}
+	for _, h := range found {
+		bySeq[int64(h.Relevance)] = h // the query's last column
+	}
+	hits := make([]Hit, 0, len(list))
+	for _, r := range list {
+		if h, there := bySeq[r.seq]; there {
+			h.Relevance, h.Prevents = r.relevance, r.prevents
+			hits = append(hits, h)
+		}
+	}
+	return hits, nil
+}
+
+// searchStored is the search that SQLite does by itself.
+func (s *Store) searchStored(ctx context.Context, q Query) ([]Hit, error) {
 	terms := words(q.Text)
 	from, rank, order := `memory_entries e`, `1.0`, `e.created_at DESC, e.seq DESC`
 	var args []any
@@ -69,7 +197,7 @@ func (s *Store) Search(ctx context.Context, q Query) ([]Hit, error) {
 		args = append(args, string(tags))
 	}
 	hits, err := s.entries(ctx, `SELECT `+columns+`, `+rank+` FROM `+from+` WHERE `+strings.Join(where, ` AND `)+
-		` ORDER BY `+order+` LIMIT ?`, append(args, limit(q.Limit))...)
+		` ORDER BY `+order+` LIMIT ?`, append(args, q.Limit)...)
 	if len(terms) > 0 {
 		scale(hits)
 	}

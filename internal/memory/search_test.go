@@ -181,25 +181,58 @@ func FuzzSearch(f *testing.F) {
 	})
 }
 
-// BenchmarkSearch searches 5,000 entries; the floor reads one by its id.
-func BenchmarkSearch(b *testing.B) {
-	s := fresh(b, newClock())
+// filled has n entries, of which most share their words.
+func filled(b *testing.B, n int) (s *memory.Store, last string) {
+	b.Helper()
+	s = fresh(b, newClock())
 	subjects := []string{"build", "deploy", "database", "parser", "socket", "kernel", "memory", "cache", "user", "token"}
-	for i := range 5000 {
-		add(b, s, operator, "fact", fmt.Sprintf("The %s of project %d fails when the %s is %d and needs a fix", subjects[i%10], i, subjects[i/10%10], i%97), subjects[i%7])
+	drafts := make([]memory.Draft, 0, n)
+	for i := range n {
+		drafts = append(drafts, memory.Draft{Type: "fact", Tags: []string{subjects[i%7]},
+			Content: fmt.Sprintf("The %s of project %d fails when the %s is %d and needs a fix", subjects[i%10], i, subjects[i/10%10], i%97)})
 	}
-	id := add(b, s, operator, "fact", "the last one")
+	added, err := s.AddAll(b.Context(), operator, drafts)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s, added[n-1].ID
+}
+
+// BenchmarkSearch searches 5,000 and 100,000 entries; the floor reads 20 rows by their
+// ids, which every search of 20 hits does too.
+func BenchmarkSearch(b *testing.B) {
+	for _, n := range []int{5_000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) { benchmarkSearch(b, n) })
+	}
+}
+
+func benchmarkSearch(b *testing.B, n int) {
+	s, id := filled(b, n)
 	b.Run("floor", func(b *testing.B) {
 		for b.Loop() {
-			if _, _, err := s.Get(b.Context(), id); err != nil {
-				b.Fatal(err)
+			for range 20 {
+				if _, _, err := s.Get(b.Context(), id); err != nil {
+					b.Fatal(err)
+				}
 			}
 		}
 	})
-	for name, q := range map[string]memory.Query{"ours": {Text: "parser project 4711 socket"}, "recent": {}, "tag": {Text: "parser", Tags: []string{"socket"}}} {
-		b.Run(name, func(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		q    memory.Query
+	}{
+		{"rare", memory.Query{Text: "project 4711"}},
+		{"common", memory.Query{Text: "the project fails and needs a fix"}},
+		{"mixed", memory.Query{Text: "parser project 4711 socket"}},
+		{"tag", memory.Query{Text: "parser fails", Tags: []string{"socket"}}},
+		{"tag alone", memory.Query{Tags: []string{"socket"}}},
+		{"recent", memory.Query{}},
+		{"five", memory.Query{Text: "the parser fails", Limit: 5}},
+	} {
+		search(b, s, c.q)
+		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {
-				search(b, s, q)
+				search(b, s, c.q)
 			}
 		})
 	}

@@ -49,7 +49,7 @@ func Tools(s *Store) ([]nacre.Tool, error) {
 		tools = append(tools, nacre.Tool{
 			Capability: nacre.Capability{
 				ID: nacre.CapabilityID(Plugin + "." + d.Name), Tool: nacre.ToolName(d.Name), Name: d.Name, Description: d.Description,
-				Safety: o.safety, Sensitivity: nacre.SensitiveMemory, Schema: d.Schema, Returns: o.returns,
+				Safety: o.safety, Sensitivity: nacre.SensitiveMemory, Schema: d.Schema, Returns: nacre.Trusted, Behavioural: o.behavioral,
 			},
 			Driver: s.driver(o.do),
 		})
@@ -72,25 +72,26 @@ func declarations() ([]tool, error) {
 
 // operation is what a tool does, and what the host says of it.
 type operation struct {
-	safety  nacre.SafetyClass
-	returns nacre.Label
-	do      func(ctx context.Context, w Writer, args json.RawMessage) (any, error)
+	safety nacre.SafetyClass
+	// behavioral marks what later sessions act on (M-52).
+	behavioral bool
+	do         func(ctx context.Context, w Writer, args json.RawMessage) (any, error)
 }
 
 func (s *Store) operation(name string) (operation, bool) {
 	switch name {
 	case "memory_store":
-		return operation{nacre.Write, nacre.Trusted, s.doStore}, true
+		return operation{nacre.Write, true, s.doStore}, true
 	case "memory_search": // as far as the entries found
-		return operation{nacre.Read, nacre.Trusted, s.doSearch}, true
+		return operation{nacre.Read, false, s.doSearch}, true
 	case "memory_brief": // trusted entries alone
-		return operation{nacre.Read, nacre.Trusted, s.doBrief}, true
+		return operation{nacre.Read, false, s.doBrief}, true
 	case "memory_delete":
-		return operation{nacre.Write, nacre.Trusted, s.doDelete}, true
+		return operation{nacre.Write, false, s.doDelete}, true
 	case "memory_get": // as far as the entry
-		return operation{nacre.Read, nacre.Trusted, s.doGet}, true
+		return operation{nacre.Read, false, s.doGet}, true
 	case "memory_link":
-		return operation{nacre.Write, nacre.Trusted, s.doLink}, true
+		return operation{nacre.Write, true, s.doLink}, true
 	}
 	return operation{}, false
 }
@@ -156,11 +157,12 @@ func (s *Store) doStore(ctx context.Context, w Writer, raw json.RawMessage) (any
 		Behavioral bool        `json:"behavioral"`
 		Trust      nacre.Label `json:"trust"`
 		Supersedes string      `json:"supersedes,omitempty"`
+		Redacted   bool        `json:"redacted,omitempty"`
 		Provenance Provenance  `json:"provenance"`
-	}{e.ID, "stored", e.Type, e.Behavioral, e.Trust, args.Supersedes, e.Provenance}, err
+	}{e.ID, "stored", e.Type, e.Behavioral, e.Trust, args.Supersedes, e.Redacted, e.Provenance}, err
 }
 
-func (s *Store) doSearch(ctx context.Context, _ Writer, raw json.RawMessage) (any, error) {
+func (s *Store) doSearch(ctx context.Context, w Writer, raw json.RawMessage) (any, error) {
 	var args struct {
 		Query, Type       string
 		Tags              []string
@@ -175,7 +177,14 @@ func (s *Store) doSearch(ctx context.Context, _ Writer, raw json.RawMessage) (an
 		q.Limit = max(*args.Limit, 1)
 	}
 	hits, err := s.Search(ctx, q)
-	return found{Results: hits, Count: len(hits)}, err
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, 0, len(hits))
+	for _, hit := range hits {
+		ids = append(ids, hit.ID)
+	}
+	return found{Results: hits, Count: len(hits)}, s.Recalled(ctx, w, ids)
 }
 
 // found is what a search tells.
@@ -192,14 +201,22 @@ func (f found) trust() nacre.Label {
 	return lowest
 }
 
-func (s *Store) doBrief(ctx context.Context, _ Writer, raw json.RawMessage) (any, error) {
+func (s *Store) doBrief(ctx context.Context, w Writer, raw json.RawMessage) (any, error) {
 	var args struct {
 		IncludeProvenance bool `json:"include_provenance"`
 	}
 	if err := json.Unmarshal(raw, &args); err != nil {
 		return nil, err
 	}
-	return s.Brief(ctx, args.IncludeProvenance)
+	brief, err := s.Brief(ctx, args.IncludeProvenance)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, 0, len(brief.Entries))
+	for _, e := range brief.Entries {
+		ids = append(ids, e.ID)
+	}
+	return brief, s.Recalled(ctx, w, ids)
 }
 
 func (s *Store) doDelete(ctx context.Context, w Writer, raw json.RawMessage) (any, error) {
@@ -214,13 +231,16 @@ func (s *Store) doDelete(ctx context.Context, w Writer, raw json.RawMessage) (an
 	return map[string]any{"id": args.ID, "status": "deleted", "restored": restored}, err
 }
 
-func (s *Store) doGet(ctx context.Context, _ Writer, raw json.RawMessage) (any, error) {
+func (s *Store) doGet(ctx context.Context, w Writer, raw json.RawMessage) (any, error) {
 	var args struct{ ID string }
 	if err := json.Unmarshal(raw, &args); err != nil {
 		return nil, err
 	}
 	e, links, err := s.Get(ctx, args.ID)
-	return linked{e, links}, err
+	if err != nil {
+		return nil, err
+	}
+	return linked{e, links}, s.Recalled(ctx, w, []string{e.ID})
 }
 
 // linked is what is told of one entry.

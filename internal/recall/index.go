@@ -8,7 +8,7 @@ const (
 	MaxTexts  = 1<<slotBits - 1
 	slotBits  = 24
 	maxCount  = 1<<(32-slotBits) - 1 // of one word in one text
-	maxLength = math.MaxUint16
+	maxLength = 255                  // of a text, in words, as far as length counts against it
 	// maxLinks is how many links of one text are followed.
 	maxLinks = 32
 )
@@ -29,6 +29,7 @@ type Index struct {
 	counts   []int32    // by word: in how many live texts it is
 	postings [][]uint32 // by word: slot << 8 | count, slots ascending
 	docs     []doc
+	lengths  []uint8          // by slot: how many words say something
 	tails    map[string]int32 // the last slot of each thread
 	links    map[int32][]link
 	live     int
@@ -37,7 +38,6 @@ type Index struct {
 
 type doc struct {
 	words      []int32 // in order; common ones too
-	length     uint16
 	live       bool
 	prev, next int32 // in the thread, -1 for none
 }
@@ -77,11 +77,11 @@ func (x *Index) Put(d Doc) (slot int, ok bool) {
 			length++
 		}
 	}
-	entry.length = uint16(min(length, maxLength))
+	length = min(length, maxLength)
 	x.post(slot, entry.words)
 	x.thread(slot, &entry, d.Thread)
-	x.docs = append(x.docs, entry)
-	x.live, x.length = x.live+1, x.length+int(entry.length)
+	x.docs, x.lengths = append(x.docs, entry), append(x.lengths, uint8(length))
+	x.live, x.length = x.live+1, x.length+length
 	return slot, true
 }
 
@@ -140,7 +140,7 @@ func (x *Index) Drop(slot int) {
 	if d.next >= 0 {
 		x.docs[d.next].prev = d.prev
 	}
-	x.live, x.length = x.live-1, x.length-int(d.length)
+	x.live, x.length = x.live-1, x.length-int(x.lengths[slot])
 	d.live, d.words = false, nil
 	delete(x.links, int32(slot))
 }
@@ -150,10 +150,19 @@ func (x *Index) Drop(slot int) {
 // slots that are not there is none.
 func (x *Index) Link(from, to int, share float64) {
 	n := len(x.docs)
-	if from < 0 || to < 0 || from >= n || to >= n || from == to || len(x.links[int32(from)]) == maxLinks {
+	if from < 0 || to < 0 || from >= n || to >= n || from == to {
 		return
 	}
-	x.links[int32(from)] = append(x.links[int32(from)], link{int32(to), float32(share)})
+	links := x.links[int32(from)]
+	for i := range links {
+		if links[i].to == int32(to) {
+			links[i].weight = float32(share)
+			return
+		}
+	}
+	if len(links) < maxLinks {
+		x.links[int32(from)] = append(links, link{int32(to), float32(share)})
+	}
 }
 
 // Unlink forgets all links that lead from a slot.

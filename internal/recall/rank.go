@@ -112,7 +112,7 @@ func (x *Index) terms(words []token) []term {
 // for the candidates alone.
 func (x *Index) score(terms []term) (scores []float32, rest []term) {
 	scores = make([]float32, len(x.docs))
-	average := float32(max(x.length, 1)) / float32(max(x.live, 1))
+	norms := x.norms()
 	left := work
 	for i, t := range terms {
 		list := x.postings[t.word]
@@ -122,10 +122,20 @@ func (x *Index) score(terms []term) (scores []float32, rest []term) {
 		weight := float32(t.weight)
 		for _, p := range list {
 			slot, count := p>>8, float32(p&maxCount)
-			scores[slot] += weight * count * (k1 + 1) / (count + k1*(1-b+b*float32(x.docs[slot].length)/average))
+			scores[slot] += weight * count * (k1 + 1) / (count + norms[x.lengths[slot]])
 		}
 	}
 	return scores, nil
+}
+
+// norms weighs a word's count down by the length of its text.
+func (x *Index) norms() [maxLength + 1]float32 {
+	var norms [maxLength + 1]float32
+	average := float32(max(x.length, 1)) / float32(max(x.live, 1))
+	for length := range norms {
+		norms[length] = k1 * (1 - b + b*float32(length)/average)
+	}
+	return norms
 }
 
 // candidate is a text among the best so far.
@@ -150,8 +160,9 @@ func (h *worst) Pop() any { *h = (*h)[:len(*h)-1]; return nil }
 // best are the live texts with the highest scores that keep lets through.
 func (x *Index) best(scores []float32, room int, keep func(slot int) bool) []candidate {
 	h := make(worst, 0, room)
-	for slot, s := range scores {
-		if s <= 0 || len(h) == room && s < h[0].score || !x.docs[slot].live || !keep(slot) {
+	for slot := len(scores) - 1; slot >= 0; slot-- { // of the same score the later ones stay
+		s := scores[slot]
+		if s <= 0 || len(h) == room && s <= h[0].score || !x.docs[slot].live || !keep(slot) {
 			continue
 		}
 		if c := (candidate{int32(slot), s}); len(h) < room {
@@ -159,7 +170,7 @@ func (x *Index) best(scores []float32, room int, keep func(slot int) bool) []can
 				heap.Init(&h)
 			}
 		} else {
-			h[0] = c // of the same score the later one stays
+			h[0] = c
 			heap.Fix(&h, 0)
 		}
 	}

@@ -152,3 +152,42 @@ func FuzzRank(f *testing.F) {
 		}
 	})
 }
+
+func sentence(i int) string {
+	subjects := []string{"build", "deploy", "database", "parser", "socket", "kernel", "memory", "cache", "user", "token"}
+	return fmt.Sprintf("The %s of project %d fails when the %s is %d and needs a fix", subjects[i%10], i, subjects[i/10%10], i%97)
+}
+
+// BenchmarkRank ranks 100,000 texts by words that most of them hold; the floor
+// reads a score for each.
+func BenchmarkRank(b *testing.B) {
+	x := recall.New()
+	for i := range 100_000 {
+		x.Put(recall.Doc{Text: sentence(i)})
+	}
+	scores := make([]float32, 100_000)
+	b.Run("floor", func(b *testing.B) {
+		sum := float32(0)
+		for b.Loop() {
+			for _, s := range scores {
+				sum += s
+			}
+		}
+		_ = sum
+	})
+	for name, query := range map[string]string{"common": "the project fails and needs a fix", "rare": "project 4711", "both": "parser project 4711 fails"} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				x.Rank(recall.Query{Text: query, Limit: 20})
+			}
+		})
+	}
+}
+
+func BenchmarkPut(b *testing.B) {
+	x, i := recall.New(), 0
+	for b.Loop() {
+		i++
+		x.Put(recall.Doc{Text: sentence(i)})
+	}
+}

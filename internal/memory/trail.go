@@ -1,0 +1,79 @@
+package memory
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+)
+
+// How one entry derives from another. The trail outlives the entries: through
+// one that was deleted, what derives from it is still found.
+const (
+	trailDerived    = "derived_from"
+	trailSupersedes = "supersedes"
+	// trailRecalled: the session that wrote the one had been shown the other before.
+	trailRecalled = "recalled"
+)
+
+// maxRecalled is how many of the entries that a session was shown are kept,
+// for each entry that it writes.
+const maxRecalled = 200
+
+// derive keeps that child derives from parent.
+func derive(ctx context.Context, tx *sql.Tx, child, parent, kind string) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO memory_trail(child, parent, kind) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, child, parent, kind)
+	return err
+}
+
+// trace keeps that an agent's new entry may derive from whatever its session
+// was shown before.
+func (s *Store) trace(ctx context.Context, tx *sql.Tx, w Writer, id string) error {
+	if w.Operator {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO memory_trail(child, parent, kind)
+		SELECT ?, id, 'recalled' FROM memory_recalled WHERE session_id = ? LIMIT ?`, id, string(w.Session), maxRecalled)
+	return err
+}
+
+// Recalled keeps which entries a session was shown.
+func (s *Store) Recalled(ctx context.Context, w Writer, ids []string) error {
+	ids = s.unseen(w, ids)
+	if len(ids) == 0 {
+		return nil
+	}
+	err := s.write(ctx, func(tx *sql.Tx) error {
+		for _, id := range ids {
+			_, err := tx.ExecContext(ctx, `INSERT INTO memory_recalled(session_id, id) VALUES (?, ?) ON CONFLICT DO NOTHING`, string(w.Session), id)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		s.saw(w, ids)
+	}
+	return err
+}
+
+// unseen are those that this process has not yet kept for the session.
+func (s *Store) unseen(w Writer, ids []string) []string {
+	s.seen.mu.Lock()
+	defer s.seen.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return s.seen.ids[[2]string{string(w.Session), id}] })
+}
+
+func (s *Store) saw(w Writer, ids []string) {
+	s.seen.mu.Lock()
+	defer s.seen.mu.Unlock()
+	if s.seen.ids == nil || len(s.seen.ids) > maxSeen {
+		s.seen.ids = map[[2]string]bool{}
+	}
+	for _, id := range ids {
+		s.seen.ids[[2]string{string(w.Session), id}] = true
+	}
+}
+
+// maxSeen bounds what a process remembers; what it forgot is kept once more.
+const maxSeen = 100_000
