@@ -99,7 +99,7 @@ func pageOf(found []nacre.Capability, after string) listed {
 
 func (s *sealed) sessionInfo(context.Context, nacre.Invocation) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{
-		"group": s.Group(), "session_start": s.started.UTC().Format("2006-01-02T15:04:05Z"), "plugins": s.host.Health(),
+		"group": s.Group(), "session_start": s.started.UTC().Format("2006-01-02T15:04:05Z"), "plugins": s.pluginHealth(),
 	})
 }
 
@@ -143,7 +143,7 @@ func (s *sealed) diagnose(_ context.Context, in nacre.Invocation) (json.RawMessa
 		events = append(events, diagnosedOf(t, s.kernel.Source(t.Tool), degraded))
 	}
 	events = events[max(0, len(events)-args.LastN):]
-	return json.Marshal(map[string]any{"events": events, "plugins": map[string]any{"degraded": degraded, "health": s.host.Health()}})
+	return json.Marshal(map[string]any{"events": events, "plugins": map[string]any{"degraded": degraded, "health": s.pluginHealth()}})
 }
 
 func diagnosedOf(t kernel.Trace, source string, degraded []string) diagnosed {

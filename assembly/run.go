@@ -112,7 +112,7 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 	s, err := r.seal(ctx, request{
 		id: id, group: group, kind: "run", title: title(spec.Words()), project: spec.Project, brain: spec.Brain,
 		version: status.Version, task: spec.Task, egress: spec.Egress, model: agent.Name() != brain.ReplayName, asking: run.Asking,
-		tell:    run.Progress,
+		tell: run.Progress, confined: spec.Order != nil,
 		prepare: func(dir string) error { return keepSpec(dir, spec) },
 	})
 	if err != nil {

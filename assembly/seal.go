@@ -68,6 +68,11 @@ type request struct {
 	tell    func(nacre.Step)
 	// warn tells what the operator has to know; where it is not set, tell does.
 	warn func(nacre.Step)
+	// confined says that a role keeps parts of the project from the agent.
+	confined bool
+	// shared, where it is set, runs plugins for several sessions; the session uses
+	// their tools and starts the others.
+	shared *sharedPlugins
 }
 
 // sealed is an open session with everything that serves it.
@@ -97,6 +102,11 @@ type sealed struct {
 	leases   *holding
 	limited  atomic.Value // a string: for which limit the agent was ended
 	started  time.Time
+	kind     string // of the session
+	confined bool   // by a role, to parts of the project
+	stage    *stage // where its plugins run
+	late     []*late
+	shared   *sharedPlugins
 
 	questions chan nacre.Question
 	asked     sync.WaitGroup
@@ -117,6 +127,7 @@ func (r *Runtime) seal(ctx context.Context, req request) (*sealed, error) {
 	}
 	s := &sealed{
 		runtime: r, project: req.project, agent: strings.TrimSpace(req.brain + " " + req.version), tell: oneAtATime(req.tell), rules: rules, memory: store, token: nacre.NewSecret(randomHex()), started: r.options.Now(),
+		kind: req.kind, confined: req.confined, shared: req.shared,
 		questions: make(chan nacre.Question, approval.MaxPending), found: r.look(ctx),
 	}
 	if s.warn = s.tell; req.warn != nil {
@@ -314,7 +325,7 @@ func (s *sealed) skills(principal nacre.Principal) []brain.Skill {
 	skills := []brain.Skill{
 		{Name: "nacre", Markdown: pluginhost.GenerateSkill("nacre", core)}, {Name: memory.Plugin, Markdown: memory.Skill()},
 	}
-	for _, skill := range s.host.Skills() {
+	for _, skill := range s.pluginSkills() {
 		var text strings.Builder
 		for _, file := range skill.Files {
 			text.WriteString(file.Text + "\n")
@@ -330,9 +341,7 @@ func (s *sealed) close(ctx context.Context, outcome string, finished bool) error
 	s.awaitContainment()
 	s.proposer.account()
 	var errs []error
-	if s.host != nil {
-		errs = append(errs, s.host.Close(ctx))
-	}
+	errs = append(errs, s.closePlugins(ctx))
 	if s.kernel != nil {
 		errs = append(errs, s.waitForDrivers(ctx), s.pins.close())
 	}

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
@@ -16,7 +15,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/pluginhost"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/revocation"
-	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/kernel"
 )
 
@@ -45,6 +43,7 @@ func (s *sealed) openKernel(ctx context.Context) error {
 	if s.found.err != nil {
 		return s.found.err
 	}
+	s.openStage()
 	own, err := s.ownTools()
 	if err != nil {
 		return err
@@ -52,22 +51,25 @@ func (s *sealed) openKernel(ctx context.Context) error {
 	if err := s.checkPins(own); err != nil {
 		return err
 	}
-	used, unused := s.split(s.found.plugins)
-	if err := s.startPlugins(ctx, used, append(own, unused...)); err != nil {
+	plugins, shared := s.shared.part(s.found.plugins)
+	used, unused := s.split(plugins)
+	used, late := s.partLate(used)
+	others := slices.Concat(own, shared, late, unused)
+	if err := s.startPlugins(ctx, used, others); err != nil {
 		return err
 	}
 	k, err := s.runtime.newKernel(s.Approvals, words{s.Recorder, s.runtime.redact}, s.pins)
 	if err != nil {
 		return err
 	}
-	for _, tool := range slices.Concat(own, s.host.Tools(), unused) {
+	for _, tool := range slices.Concat(others, s.host.Tools()) {
 		tool.Capability = s.runtime.config.Tools[string(tool.Capability.Tool)].apply(tool.Capability)
 		if err := k.Register(tool); err != nil {
 			return badConfig("tool %s: %w", tool.Capability.ID, err)
 		}
 	}
 	s.kernel = k
-	return nil
+	return s.shared.attach(s)
 }
 
 func (r *Runtime) newKernel(approver nacre.Approver, recorder nacre.Recorder, pins *pinner) (*kernel.Kernel, error) {
@@ -159,20 +161,15 @@ func (r *Runtime) checkCapability(c nacre.Capability) error {
 
 // startPlugins starts plugins, each sealed. others are tools that exist beside theirs.
 func (s *sealed) startPlugins(ctx context.Context, used []pluginhost.Found, others []nacre.Tool) error {
-	r := s.runtime
-	config, err := r.pluginConfig()
-	if err != nil {
-		return err
-	}
 	taken := map[nacre.ToolName]string{}
 	for _, tool := range others {
 		taken[tool.Capability.Tool] = string(tool.Capability.ID)
 	}
-	s.host, err = pluginhost.Start(ctx, used, pluginhost.Options{
-		Launch: s.launchPlugin, Recorder: s.Recorder, Now: r.options.Now, DataRoot: r.registry.Paths().PluginData(),
-		Version: compatible, Config: config, Taken: taken, Check: r.checkCapability,
-		Redact: func(text string) string { clean, _ := r.redact.String(text); return clean },
-	})
+	options, err := s.stage.options(taken)
+	if err != nil {
+		return err
+	}
+	s.host, err = pluginhost.Start(ctx, used, options)
 	if err != nil && ctx.Err() == nil {
 		return &ConfigError{err}
 	}
@@ -194,40 +191,4 @@ func (r *Runtime) pluginConfig() (map[nacre.PluginName]json.RawMessage, error) {
 // pluginDirs are where plugins lie: the user's own win over the built-in ones (D-20).
 func (r *Runtime) pluginDirs() []string {
 	return []string{filepath.Join(r.registry.Paths().Data, "plugins"), filepath.Join(filepath.Dir(r.options.Executable), "plugins")}
-}
-
-// compatible is the version of nacre that a plugin's app_compat is held against.
-// It moves with the plugin protocol, not with builds.
-const compatible = "0.1.0"
-
-// pluginWall is longer than any session: a handler lives as long as its session.
-const pluginWall = 30 * 24 * time.Hour
-
-// pluginOutput is what a handler may say in its life, in bytes: it answers for
-// as long as its session is there.
-const pluginOutput = 1 << 36
-
-// pluginData is where a plugin's own folder is inside its sandbox.
-const pluginData = "/data"
-
-// launchPlugin seals a handler like an agent: its folder read-only, its own
-// data folder, no way out.
-func (s *sealed) launchPlugin(ctx context.Context, spec pluginhost.LaunchSpec) (pluginhost.Process, error) {
-	p, err := posture.Compute(posture.Input{
-		Project: spec.Dir, ReadOnlyProject: true, Offline: true, System: systemMounts(s.Sandbox()), Env: spec.Env,
-		Mounts: []nacre.Mount{{Kind: nacre.BindReadWrite, Source: spec.DataDir, Target: pluginData}},
-		Limits: nacre.Limits{Wall: pluginWall, Output: pluginOutput},
-	})
-	if err != nil {
-		return pluginhost.Process{}, err
-	}
-	started, err := startPiped(s.Context(), s.Session, sandbox.Command{Posture: p, Argv: spec.Argv})
-	if err != nil {
-		return pluginhost.Process{}, err
-	}
-	context.AfterFunc(ctx, func() { _ = started.Kill() }) // its Wait reports what became of it
-	return pluginhost.Process{
-		Stdin: started.stdin, Stdout: started.out(), Stderr: started.complaints(), DataDir: pluginData,
-		Wait: func() error { _, err := started.Wait(); return err }, Kill: started.Kill,
-	}, nil
 }

@@ -1,0 +1,225 @@
+package assembly
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/egress"
+	"github.com/nacre-dev/nacre/internal/pluginhost"
+	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/redact"
+	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/internal/session"
+)
+
+const (
+	// compatible is the version of nacre that a plugin's app_compat is held against.
+	// It moves with the plugin protocol, not with builds.
+	compatible = "0.1.0"
+	// pluginWall is longer than any session: a handler lives as long as its session.
+	pluginWall = 30 * 24 * time.Hour
+	// pluginOutput is what a handler may say in its life, in bytes: it answers for
+	// as long as its session is there.
+	pluginOutput = 1 << 36
+	// pluginData is where a plugin's own folder is inside its sandbox.
+	pluginData = "/data"
+	// maxRemembered is how many values of credentials a stage keeps, to take them
+	// out of what handlers say.
+	maxRemembered = 256
+)
+
+// stage is where plugins run: a session, or what `nacre serve` keeps for all of
+// its sessions. It seals each handler like an agent and gives it what it may
+// reach, and no more.
+type stage struct {
+	*session.Session
+	runtime  *Runtime
+	recorder nacre.Recorder
+	// of finds the open session that a request came from; nil for none.
+	of func(nacre.SessionID) *sealed
+	// publish takes events; nil where nobody does.
+	publish publisher
+
+	mu     sync.Mutex
+	found  map[nacre.PluginName]pluginhost.Found
+	values map[string]bool // of credentials that handlers have read
+	opened int             // folders for sockets, so far
+}
+
+func (r *Runtime) newStage(s *session.Session, found []pluginhost.Found) *stage {
+	g := &stage{Session: s, runtime: r, recorder: s.Recorder, found: map[nacre.PluginName]pluginhost.Found{}, values: map[string]bool{}}
+	for _, f := range found {
+		g.found[f.Name] = f
+	}
+	return g
+}
+
+// options are what a host of plugins on this stage is started with.
+func (g *stage) options(taken map[nacre.ToolName]string) (pluginhost.Options, error) {
+	config, err := g.runtime.pluginConfig()
+	return pluginhost.Options{
+		Launch: func(ctx context.Context, spec pluginhost.LaunchSpec) (pluginhost.Process, error) {
+			return g.launch(ctx, spec, nil)
+		},
+		Recorder: g.recorder, Now: g.runtime.options.Now, DataRoot: g.runtime.registry.Paths().PluginData(),
+		Version: compatible, Config: config, Taken: taken, Check: g.runtime.checkCapability,
+		Services: g.services(), Redact: g.clean,
+	}, err
+}
+
+// plugin is a plugin as it was when it was found.
+func (g *stage) plugin(name nacre.PluginName) pluginhost.Found {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.found[name]
+}
+
+// launch seals a handler: its folder read-only, its own data folder, the hosts
+// that were confirmed, and what else is mounted for it.
+func (g *stage) launch(ctx context.Context, spec pluginhost.LaunchSpec, more []nacre.Mount) (pluginhost.Process, error) {
+	to := g.runtime.reachOf(g.plugin(spec.Name))
+	in := posture.Input{
+		Project: spec.Dir, ReadOnlyProject: true, Offline: len(spec.Hosts) == 0, System: systemMounts(g.Sandbox()), Env: spec.Env,
+		Mounts: append([]nacre.Mount{{Kind: nacre.BindReadWrite, Source: spec.DataDir, Target: pluginData}}, more...),
+		Limits: nacre.Limits{Wall: pluginWall, Output: pluginOutput}, Egress: to.rules,
+	}
+	if in.Offline {
+		in.Egress = nil
+	}
+	p, err := posture.Compute(in)
+	if err != nil {
+		return pluginhost.Process{}, err
+	}
+	command := sandbox.Command{Posture: p, Argv: spec.Argv}
+	var out *way
+	if !in.Offline {
+		if out, err = g.openWay(spec.Name, to.rules); err != nil {
+			return pluginhost.Process{}, err
+		}
+		command.SocketDir = out.dir
+	}
+	started, err := startPiped(g.Context(), g.Session, command)
+	if err != nil {
+		out.close()
+		return pluginhost.Process{}, err
+	}
+	context.AfterFunc(ctx, func() { _ = started.Kill() }) // its Wait reports what became of it
+	return pluginhost.Process{
+		Stdin: started.stdin, Stdout: started.out(), Stderr: started.complaints(), DataDir: pluginData, Kill: started.Kill,
+		Wait: func() error {
+			_, err := started.Wait()
+			out.close()
+			return err
+		},
+	}, nil
+}
+
+// way is one handler's way out: a proxy of its own on a socket that no other
+// sandbox sees. A nil way is closed already.
+type way struct {
+	dir    string // what the sandbox sees as nacre.SocketDir
+	end    context.CancelFunc
+	served chan struct{}
+}
+
+// openWay lets a handler out to hosts. Nobody is asked about others.
+func (g *stage) openWay(name nacre.PluginName, rules []nacre.EgressRule) (*way, error) {
+	proxy, err := egress.New(egress.Options{
+		Rules: rules, Record: from{g.recorder, name}, Session: g.ID(), Group: g.Group(), Now: g.runtime.options.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	dir, err := g.socketFolder()
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, nacre.EgressSocket), Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	ctx, end := context.WithCancel(g.Context())
+	w := &way{dir: dir, end: end, served: make(chan struct{})}
+	go func() {
+		defer close(w.served)
+		if err := proxy.Serve(ctx, listener); err != nil {
+			g.fault(ctx, name, "its way out ended: "+err.Error())
+		}
+	}()
+	return w, nil
+}
+
+// socketFolder is a new folder beside the one that the session's agent sees.
+func (g *stage) socketFolder() (string, error) {
+	g.mu.Lock()
+	g.opened++
+	dir := filepath.Join(filepath.Dir(g.SocketDir()), fmt.Sprintf("p%d", g.opened))
+	g.mu.Unlock()
+	return dir, os.Mkdir(dir, 0o700)
+}
+
+// path is where the way's proxy listens.
+func (w *way) path() string { return filepath.Join(w.dir, nacre.EgressSocket) }
+
+func (w *way) close() {
+	if w == nil {
+		return
+	}
+	w.end()
+	<-w.served
+	_ = os.RemoveAll(w.dir) // the session's own end removes what is left
+}
+
+// from is a recorder whose records say which plugin they are about.
+type from struct {
+	nacre.Recorder
+	plugin nacre.PluginName
+}
+
+// Append implements nacre.Recorder.
+func (f from) Append(ctx context.Context, r nacre.Record) error {
+	r.Source = string(f.plugin)
+	return f.Recorder.Append(ctx, r)
+}
+
+// Commit implements nacre.Recorder.
+func (f from) Commit(ctx context.Context, r nacre.Record) error {
+	r.Source = string(f.plugin)
+	return f.Recorder.Commit(ctx, r)
+}
+
+func (g *stage) fault(ctx context.Context, name nacre.PluginName, what string) {
+	// The recorder itself stops the session if it fails.
+	_ = g.recorder.Append(context.WithoutCancel(ctx), nacre.Record{
+		Kind: nacre.KindPlugin, Source: string(name), Topic: "plugin.fault", Outcome: nacre.OutcomeError, Reason: what,
+	})
+}
+
+// remember keeps a value that a handler has read, so that what handlers say is
+// recorded without it, however it looks.
+func (g *stage) remember(value nacre.Secret) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.values) < maxRemembered {
+		g.values[value.Reveal()] = true
+	}
+}
+
+// clean takes secrets out of a text: those that look like one, and those that
+// were handed out here.
+func (g *stage) clean(text string) string {
+	g.mu.Lock()
+	for value := range g.values {
+		text = strings.ReplaceAll(text, value, redact.Marker)
+	}
+	g.mu.Unlock()
+	text, _ = g.runtime.redact.String(text)
+	return text
+}
