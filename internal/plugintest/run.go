@@ -1,0 +1,317 @@
+package plugintest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/pluginhost"
+)
+
+// The outcomes of a check.
+const (
+	Passed  = "passed"
+	Failed  = "failed"
+	Skipped = "skipped"
+)
+
+// Options of a conformance run. What is marked required has no default.
+type Options struct {
+	// Dir is the plugin's folder; required. Its name is the plugin's.
+	Dir string
+	// Launch starts handlers as a session does; required.
+	Launch func(ctx context.Context, spec pluginhost.LaunchSpec) (pluginhost.Process, error)
+	// Witness says that what Launch starts has /bin/sh, and processes and a
+	// temporary folder of its own: then what the handler leaves there is found.
+	Witness bool
+	// Scratch is an empty folder for the plugin's data; required.
+	Scratch string
+	// Version is nacre's own, which app_compat is held against; required.
+	Version string
+	// Now is the clock; required.
+	Now func() time.Time
+	// Config is the plugin's configuration, as in [plugins.NAME].
+	Config json.RawMessage
+	// All calls the tools that destroy or ask a person, too.
+	All bool
+	// Patience is how long an answer may take that needs no work; 5 s.
+	Patience time.Duration
+	Limits   pluginhost.Limits
+}
+
+// Report is what a conformance run found.
+type Report struct {
+	Plugin  string  `json:"plugin"`
+	Version string  `json:"version"`
+	Passed  bool    `json:"passed"`
+	Checks  []Check `json:"checks"`
+}
+
+// Check is one thing that was looked at.
+type Check struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	// Text says what was found, Fix what to do about it.
+	Text string `json:"text,omitempty"`
+	Fix  string `json:"fix,omitempty"`
+}
+
+func passed(format string, values ...any) Check {
+	return Check{Status: Passed, Text: fmt.Sprintf(format, values...)}
+}
+
+func failed(fix, format string, values ...any) Check {
+	return Check{Status: Failed, Text: fmt.Sprintf(format, values...), Fix: fix}
+}
+
+func skipped(format string, values ...any) Check {
+	return Check{Status: Skipped, Text: fmt.Sprintf(format, values...)}
+}
+
+// errDone ends a run that cannot go on; the report says why.
+var errDone = errors.New("the handler did not start")
+
+// Run holds a plugin against the real host (D-22). The error is for a run that
+// could not be made; what is wrong with the plugin is in the report.
+func Run(ctx context.Context, o Options) (Report, error) {
+	if o.Dir == "" || o.Launch == nil || o.Scratch == "" || o.Version == "" || o.Now == nil {
+		return Report{}, errors.New("conformance run: Dir, Launch, Scratch, Version and Now are required")
+	}
+	if o.Patience == 0 {
+		o.Patience = 5 * time.Second
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return Report{}, err
+	}
+	found := pluginhost.Inspect(dir)
+	r := &run{o: o, found: found, records: &records{changed: make(chan struct{})}, report: Report{Plugin: string(found.Name), Version: found.Manifest.Version}}
+	if found.Err != nil {
+		r.add("folder", failed("run nacre plugin validate "+o.Dir, "%v", found.Err))
+		return r.report, nil
+	}
+	if err := r.all(ctx); err != nil && !errors.Is(err, errDone) {
+		return r.report, err
+	}
+	r.report.Passed = true
+	for _, c := range r.report.Checks {
+		r.report.Passed = r.report.Passed && c.Status != Failed
+	}
+	return r.report, ctx.Err()
+}
+
+// run is one conformance run.
+type run struct {
+	o       Options
+	found   pluginhost.Found
+	records *records
+	report  Report
+
+	host  *pluginhost.Host
+	tools []target
+
+	mu   sync.Mutex
+	taps []*tap
+}
+
+// target is a tool with what it is called with.
+type target struct {
+	nacre.Tool
+	samples []sample
+	// unsafe says why it is not called, if it is not.
+	unsafe string
+	// probes are calls that gave the same result twice.
+	probes []probe
+}
+
+// probe is a call whose result is known.
+type probe struct {
+	sample sample
+	want   string
+}
+
+func (r *run) add(name string, c Check) {
+	c.Name = name
+	r.report.Checks = append(r.report.Checks, c)
+}
+
+func (r *run) all(ctx context.Context) error {
+	if err := r.start(ctx); err != nil {
+		return err
+	}
+	for i := range r.tools {
+		t := &r.tools[i]
+		r.add("tool "+string(t.Capability.Tool), r.callTool(ctx, t))
+	}
+	for _, step := range []struct {
+		name string
+		do   func(context.Context) Check
+	}{
+		{"unknown tools", r.unknownTool}, {"unknown methods", r.unknownMethod}, {"long lines", r.longLine},
+		{"events", r.event}, {"cancel", r.cancel}, {"parallel", r.parallel}, {"groups", r.groups}, {"verify", r.verify},
+		{"two sessions", r.second},
+	} {
+		if ctx.Err() != nil {
+			break
+		}
+		r.add(step.name, step.do(ctx))
+	}
+	r.add("shutdown", r.shutdown(ctx))
+	r.add("standard output", r.output())
+	r.add("one answer each", r.once())
+	r.add("rights", r.rights())
+	r.add("stays up", r.crashes())
+	r.add("leaves nothing", r.left())
+	return nil
+}
+
+func (r *run) options() pluginhost.Options {
+	o := pluginhost.Options{
+		Launch: r.launch, Recorder: r.records, Now: r.o.Now, DataRoot: filepath.Join(r.o.Scratch, "data"), Version: r.o.Version,
+		Services: services(), Redact: func(text string) string { return text }, Limits: r.o.Limits,
+	}
+	if len(r.o.Config) > 0 {
+		o.Config = map[nacre.PluginName]json.RawMessage{r.found.Name: r.o.Config}
+	}
+	return o
+}
+
+func (r *run) launch(ctx context.Context, spec pluginhost.LaunchSpec) (pluginhost.Process, error) {
+	if r.o.Witness {
+		spec.Argv = witnessed(spec.Argv)
+	}
+	p, err := r.o.Launch(ctx, spec)
+	if err != nil {
+		return p, err
+	}
+	t, p := tapped(p, len(r.found.Manifest.MCP.Command) > 0)
+	r.mu.Lock()
+	r.taps = append(r.taps, t)
+	r.mu.Unlock()
+	return p, nil
+}
+
+// tap is that of the newest process; nil where the handler is elsewhere.
+func (r *run) tap() *tap {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.taps) == 0 {
+		return nil
+	}
+	return r.taps[len(r.taps)-1]
+}
+
+func (r *run) start(ctx context.Context) error {
+	if err := os.MkdirAll(filepath.Join(r.o.Scratch, "data"), 0o700); err != nil {
+		return err
+	}
+	began := r.o.Now()
+	host, err := pluginhost.Start(ctx, []pluginhost.Found{r.found}, r.options())
+	if err != nil {
+		return err
+	}
+	r.host = host
+	if failures := host.Health().Failed; len(failures) > 0 {
+		why := r.records.why("plugin.failed")
+		if t := r.tap(); t != nil && t.noise.n > 0 {
+			why += "; and standard output has what is no message: " + t.noise.first[0]
+		}
+		r.add("start", failed(startFix(failures[0].Category), "%s: %s", failures[0].Category, why))
+		if err := host.Close(ctx); err != nil && ctx.Err() != nil {
+			return err
+		}
+		return errDone
+	}
+	r.add("start", passed("initialized in %d ms", r.o.Now().Sub(began).Milliseconds()))
+	for _, tool := range host.Tools() {
+		t := target{Tool: tool}
+		for _, spec := range r.found.Manifest.Provides.Tools {
+			if spec.Name == tool.Capability.Tool {
+				t.samples = samples(spec)
+			}
+		}
+		if !r.o.All && (tool.Capability.Safety == nacre.Destructive || tool.Capability.HighRisk) {
+			t.unsafe = "it destroys, or a person is asked every time: --all calls it"
+		}
+		r.tools = append(r.tools, t)
+	}
+	return nil
+}
+
+func startFix(category string) string {
+	switch category {
+	case "CONFIG_ERROR":
+		return "look at handler in the manifest, whether its program is installed, and --config"
+	case "AUTH_ERROR", "NETWORK_ERROR":
+		return "initialize without reaching out: a plugin that waits for its service cannot start without it"
+	}
+	return `answer initialize within 10 s with {"jsonrpc":"2.0","id":…,"result":{}} on one line`
+}
+
+// records are what the host reports.
+type records struct {
+	mu      sync.Mutex
+	all     []nacre.Record
+	changed chan struct{} // closed when there is more
+}
+
+// Append implements nacre.Recorder.
+func (r *records) Append(_ context.Context, rec nacre.Record) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, rec)
+	close(r.changed)
+	r.changed = make(chan struct{})
+	return nil
+}
+
+// Commit implements nacre.Recorder.
+func (r *records) Commit(ctx context.Context, rec nacre.Record) error { return r.Append(ctx, rec) }
+
+// of are the records on a topic, and what is closed when there are more.
+func (r *records) of(topic string) (found []nacre.Record, changed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, rec := range r.all {
+		if rec.Topic == topic {
+			found = append(found, rec)
+		}
+	}
+	return found, r.changed
+}
+
+// why is what the last record on a topic says went wrong.
+func (r *records) why(topic string) string {
+	found, _ := r.of(topic)
+	if len(found) == 0 {
+		return "no reason was recorded"
+	}
+	var detail struct {
+		Error string `json:"error"`
+	}
+	if json.Unmarshal(found[len(found)-1].Detail, &detail) != nil {
+		return "no reason was recorded"
+	}
+	return detail.Error
+}
+
+// await waits for more records on a topic than there were.
+func (r *records) await(ctx context.Context, topic string, more int) bool {
+	for {
+		found, changed := r.of(topic)
+		if len(found) > more {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
