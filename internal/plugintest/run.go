@@ -132,6 +132,7 @@ type target struct {
 
 // probe is a call whose result is known.
 type probe struct {
+	target target
 	sample sample
 	want   string
 }
@@ -154,7 +155,7 @@ func (r *run) all(ctx context.Context) error {
 		do   func(context.Context) Check
 	}{
 		{"unknown tools", r.unknownTool}, {"unknown methods", r.unknownMethod}, {"long lines", r.longLine},
-		{"events", r.event}, {"cancel", r.cancel}, {"parallel", r.parallel}, {"groups", r.groups}, {"verify", r.verify},
+		{"events", r.event}, {"groups", r.groups}, {"parallel", r.parallel}, {"cancel", r.cancel}, {"verify", r.verify},
 		{"two sessions", r.second},
 	} {
 		if ctx.Err() != nil {

@@ -41,9 +41,10 @@ type tap struct {
 	noise    kept
 	unasked  kept
 	twice    kept
-	refused  kept          // what the handler asked of the host in vain
-	leaked   kept          // lines with a credential
-	changed  chan struct{} // closed when sent grows
+	refused  kept              // what the handler asked of the host in vain
+	leaked   kept              // lines with a credential
+	results  map[string]string // the last one for each method
+	changed  chan struct{}     // closed when sent grows
 	stderr   []byte
 
 	reading sync.WaitGroup
@@ -70,7 +71,7 @@ func shown(s string) string {
 
 // tapped puts a tap on a process and returns what the host is given instead.
 func tapped(p pluginhost.Process, mcp bool) (*tap, pluginhost.Process) {
-	t := &tap{proc: p, mcp: mcp, last: firstOwn, own: map[string]chan plugin.Message{}, asked: map[string]string{}, answered: map[string]int{}, changed: make(chan struct{})}
+	t := &tap{proc: p, mcp: mcp, last: firstOwn, own: map[string]chan plugin.Message{}, asked: map[string]string{}, answered: map[string]int{}, changed: make(chan struct{}), results: map[string]string{}}
 	outR, outW := io.Pipe()
 	errR, errW := io.Pipe()
 	t.reading.Go(func() { t.relay(p.Stdout, outW) })
@@ -189,8 +190,16 @@ func (t *tap) note(line []byte) bool {
 		return false
 	}
 	t.answered[id]++
+	t.results[t.asked[id]] = shown(string(m.Result))
 	t.check(id)
 	return false
+}
+
+// answerTo is the result of the last request with this method.
+func (t *tap) answerTo(method string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.results[method]
 }
 
 func (t *tap) check(id string) {
