@@ -387,9 +387,13 @@ func (s *Store) links(ctx context.Context, id string) ([]Link, error) {
 
 // entries runs a query for columns and a rank.
 func (s *Store) entries(ctx context.Context, query string, args ...any) ([]Hit, error) {
-	rows, err := s.db.QueryContext(ctx, query, args...)
+	hits, err := hitsOf(s.db.QueryContext(ctx, query, args...))
+	return hits, classified(err)
+}
+
+func hitsOf(rows *sql.Rows, err error) ([]Hit, error) {
 	if err != nil {
-		return nil, classified(err)
+		return nil, err
 	}
 	defer func() { _ = rows.Close() }() // Err below tells
 	hits := []Hit{}
@@ -399,7 +403,7 @@ func (s *Store) entries(ctx context.Context, query string, args ...any) ([]Hit, 
 		err := rows.Scan(&h.ID, &h.Type, &h.Content, &tags, &h.Behavioral, &trust, &label, &h.CreatedAt,
 			&h.SupersededBy, &h.ExpiresAt, &h.Provenance.Session, &h.Provenance.Group, &h.Relevance)
 		if err != nil {
-			return nil, classified(err)
+			return nil, err
 		}
 		// What does not decode stays at the strictest value: no tags, untrusted.
 		_, _, _ = json.Unmarshal([]byte(tags), &h.Tags), h.Trust.UnmarshalText([]byte(trust)), h.Label.UnmarshalText([]byte(label))
@@ -409,5 +413,5 @@ func (s *Store) entries(ctx context.Context, query string, args ...any) ([]Hit, 
 		h.Provenance.Timestamp = h.CreatedAt
 		hits = append(hits, h)
 	}
-	return hits, classified(rows.Err())
+	return hits, rows.Err()
 }

@@ -108,7 +108,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 	}
 	query := url.Values{
 		"_txlock": {"immediate"},
-		"_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "synchronous(FULL)", "foreign_keys(ON)", "trusted_schema(OFF)"},
+		"_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "synchronous(FULL)", "foreign_keys(ON)", "secure_delete(ON)", "trusted_schema(OFF)"},
 	}
 	file := url.URL{Scheme: "file", Path: s.path, RawQuery: query.Encode()}
 	if s.db, err = sql.Open("sqlite", file.String()); err != nil {
@@ -126,6 +126,9 @@ func (s *Store) open(ctx context.Context) (err error) {
 		return err
 	}
 	if s.purged, err = s.purge(ctx); err != nil {
+		return err
+	}
+	if err := s.scrubLeft(ctx); err != nil {
 		return err
 	}
 	s.lastChange, err = s.db.PrepareContext(ctx, `SELECT coalesce(max(change), 0) FROM memory_changes`)
@@ -221,7 +224,10 @@ func (s *Store) purge(ctx context.Context) (int, error) {
 		if err != nil {
 			return err
 		}
-		n, err = r.RowsAffected()
+		if n, err = r.RowsAffected(); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `DELETE FROM memory_changes WHERE change <= (SELECT max(change) FROM memory_changes) - ?`, maxChanges)
 		return err
 	})
 	return int(n), err

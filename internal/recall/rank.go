@@ -229,8 +229,10 @@ func (x *Index) final(q Query, own map[int32]float64, ideal float64) []Hit {
 	}
 	for slot, score := range own {
 		d := &x.docs[slot]
-		pass(d.prev, beside*score)
-		pass(d.next, beside*score)
+		if q.Keep(int(slot)) { // what may not be shown brings nobody along but by a link
+			pass(d.prev, beside*score)
+			pass(d.next, beside*score)
+		}
 		pass(slot, 0)
 		for _, l := range x.links[slot] {
 			pass(l.to, float64(l.weight)*score)

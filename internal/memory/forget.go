@@ -1,0 +1,197 @@
+package memory
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// Limits of one erasure.
+const (
+	// MaxForget is how many entries one erasure takes.
+	MaxForget = 10_000
+	// scrubPatience is how long an erasure waits for others who read the file.
+	scrubPatience = 10 * time.Second
+	scrubPause    = 100 * time.Millisecond
+)
+
+// Forget says what is to be erased: exactly one of ID, Session and Match.
+type Forget struct {
+	// ID is one entry, with its earlier and later versions.
+	ID string
+	// Session is all that a session wrote. What it replaced is current again.
+	Session nacre.SessionID
+	// Match is every entry, superseded ones too, whose text or tags hold these characters.
+	Match string
+	// Recalled also takes what sessions wrote after they were shown one of these.
+	Recalled bool
+}
+
+// Doomed is an entry that an erasure takes, and why.
+type Doomed struct {
+	Entry
+	// Why is "chosen", or the way it derives: derived_from, supersedes, superseded
+	// (an earlier version) or recalled; Of is from which entry.
+	Why string `json:"why"`
+	Of  string `json:"of,omitempty"`
+}
+
+// Erasure is what goes, and what does not.
+type Erasure struct {
+	Entries []Doomed `json:"entries"`
+	// Restored are entries that become current again, since what replaced them goes.
+	Restored []string `json:"restored"`
+	// Recalled is how many further entries were written by sessions that had been
+	// shown one of these: [Forget.Recalled] takes them too.
+	Recalled int `json:"recalled"`
+}
+
+// ErrLingers says that entries are gone from the memory, and traces of them may
+// be left in the file until nobody else uses it. Whoever opens it next removes them.
+var ErrLingers = errors.New("erased, but another process still reads the file, and keeps traces of it there: stop it, or ask again")
+
+// Digest names an entry's content for records that must not hold it; without
+// the key nobody can tell which words it was.
+func (d Doomed) Digest(key []byte) string {
+	mac := hmac.New(sha256.New, key)
+	_, _ = mac.Write([]byte(d.ID + "\x00" + d.Content)) // a hash takes everything
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// Trusted are those that the operator vouches for.
+func (e Erasure) Trusted() []string {
+	var ids []string
+	for _, d := range e.Entries {
+		if d.Trust == nacre.Trusted {
+			ids = append(ids, d.ID)
+		}
+	}
+	return ids
+}
+
+// Doom tells what an erasure would take. Nothing changes.
+// Errors: [ErrNotFound] for an id that neither is nor was an entry, [ErrInvalid], [ErrLimit].
+func (s *Store) Doom(ctx context.Context, f Forget) (Erasure, error) {
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return Erasure{}, classified(err)
+	}
+	defer func() { _ = tx.Rollback() }() // it only read
+	e, err := s.doom(ctx, tx, f)
+	return e, classified(err)
+}
+
+// Forget erases what [Store.Doom] told, if it still is the same, and every trace
+// of it in the file. It is the operator's alone.
+// Errors: those of Doom, [ErrInvalid] where something was added meanwhile, and [ErrLingers].
+func (s *Store) Forget(ctx context.Context, f Forget, told Erasure) error {
+	err := s.write(ctx, func(tx *sql.Tx) error {
+		now, err := s.doom(ctx, tx, f)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(idsOf(now), idsOf(told)) {
+			return fmt.Errorf("%w: what would be erased has changed meanwhile: look again", ErrInvalid)
+		}
+		return erase(ctx, tx, idsOf(now), now.Restored)
+	})
+	if err != nil {
+		return err
+	}
+	return s.scrub(ctx)
+}
+
+func idsOf(e Erasure) []string {
+	ids := make([]string, 0, len(e.Entries))
+	for _, d := range e.Entries {
+		ids = append(ids, d.ID)
+	}
+	return ids
+}
+
+// erase deletes rows, and leaves a note that the file is to be scrubbed.
+func erase(ctx context.Context, tx *sql.Tx, ids, restored []string) error {
+	gone, err := json.Marshal(ids)
+	if err != nil {
+		return err
+	}
+	back, err := json.Marshal(restored)
+	if err != nil {
+		return err
+	}
+	for _, statement := range []string{
+		`UPDATE memory_entries SET superseded_by = NULL WHERE superseded_by IN (SELECT value FROM json_each(?1)) AND id IN (SELECT value FROM json_each(?2))`,
+		`UPDATE memory_entries SET superseded_by = NULL WHERE id IN (SELECT value FROM json_each(?1))`, // so that they may go in any order
+		`DELETE FROM memory_entries WHERE id IN (SELECT value FROM json_each(?1))`,
+		`DELETE FROM memory_recalled WHERE id IN (SELECT value FROM json_each(?1))`,
+		`INSERT INTO memory_scrub VALUES (1) ON CONFLICT DO NOTHING`,
+	} {
+		if _, err := tx.ExecContext(ctx, statement, string(gone), string(back)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scrub removes what deleted rows left in free pages, in the full-text index
+// and in the write-ahead log.
+func (s *Store) scrub(ctx context.Context) error {
+	until := s.patience()
+	for {
+		err := s.scrubOnce(ctx)
+		if err == nil || !isBusy(err) && !errors.Is(err, ErrLingers) || ctx.Err() != nil {
+			return classified(err)
+		}
+		if time.Now().After(until) {
+			return ErrLingers
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(scrubPause):
+		}
+	}
+}
+
+// patience is until when to wait; the store's own clock may stand still.
+func (s *Store) patience() time.Time { return time.Now().Add(scrubPatience) }
+
+func (s *Store) scrubOnce(ctx context.Context) error {
+	for _, statement := range []string{
+		`INSERT INTO memory_fts(memory_fts) VALUES ('optimize')`, `DELETE FROM memory_scrub`, `VACUUM`,
+	} {
+		if _, err := s.db.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	var busy, log, done int
+	if err := s.db.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &log, &done); err != nil {
+		return err
+	}
+	if busy == 0 {
+		return nil
+	}
+	_, err := s.db.ExecContext(ctx, `INSERT INTO memory_scrub VALUES (1) ON CONFLICT DO NOTHING`)
+	return errors.Join(ErrLingers, err)
+}
+
+// scrubLeft finishes an erasure that was interrupted. Others who read the file
+// are no reason not to open it.
+func (s *Store) scrubLeft(ctx context.Context) error {
+	var pending int
+	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM memory_scrub`).Scan(&pending); err != nil || pending == 0 {
+		return err
+	}
+	if err := s.scrubOnce(ctx); err != nil && !isBusy(err) && !errors.Is(err, ErrLingers) {
+		return err
+	}
+	return nil
+}

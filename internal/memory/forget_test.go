@@ -1,0 +1,250 @@
+package memory_test
+
+import (
+	"bytes"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/memory"
+)
+
+// holds tells which of the words are in the bytes of the file or beside it.
+func holds(t *testing.T, path string, words ...string) []string {
+	t.Helper()
+	var all []byte
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		data, err := os.ReadFile(path + suffix)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		all = append(all, bytes.ToLower(data)...)
+	}
+	return slices.DeleteFunc(slices.Clone(words), func(w string) bool { return !bytes.Contains(all, []byte(strings.ToLower(w))) })
+}
+
+func why(e memory.Erasure) string {
+	var all []string
+	for _, d := range e.Entries {
+		all = append(all, d.Content+": "+d.Why)
+	}
+	return strings.Join(all, " | ")
+}
+
+func forget(t *testing.T, s *memory.Store, f memory.Forget) memory.Erasure {
+	t.Helper()
+	e, err := s.Doom(t.Context(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Forget(t.Context(), f, e); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func derive(t *testing.T, s *memory.Store, child, parent string) {
+	t.Helper()
+	if err := s.Link(t.Context(), operator, memory.Link{From: child, To: parent, Kind: memory.EdgeDerivedFrom}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func replace(t *testing.T, s *memory.Store, w memory.Writer, content, old string) string {
+	t.Helper()
+	e, err := s.Add(t.Context(), w, memory.Draft{Type: "fact", Content: content, Supersedes: old})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.ID
+}
+
+// M-57: an entry goes with its versions and all that derives from it, through
+// what was deleted before, and no byte of it stays in the file.
+func TestForgetCascades(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "main.sqlite")
+	s := open(t, path, options(newClock()))
+	a := add(t, s, agent, "fact", "lives in Quokkaville", "zebrafish")
+	summary := add(t, s, agent, "context", "summary: Quokkaville and Narwhalton")
+	derive(t, s, summary, a)
+	second := add(t, s, agent, "context", "plans a walrusfest")
+	derive(t, s, second, summary)
+	b := replace(t, s, agent, "lives in Axolotlburg", a)
+	kept := add(t, s, agent, "fact", "likes marmalade")
+	if _, err := s.Delete(t.Context(), agent, summary); err != nil {
+		t.Fatal(err)
+	}
+	e := forget(t, s, memory.Forget{ID: b})
+	if have := why(e); have != "lives in Quokkaville: superseded | plans a walrusfest: derived_from | lives in Axolotlburg: chosen" {
+		t.Errorf("have %s", have)
+	}
+	if have := holds(t, path, "quokkaville", "zebrafish", "narwhalton", "walrusfest", "axolotlburg", "marmalade"); fmt.Sprint(have) != "[marmalade]" {
+		t.Errorf("the file holds %v", have)
+	}
+	if hits := search(t, s, memory.Query{Text: "lives Quokkaville walrusfest likes", Superseded: true}); len(hits) != 1 || hits[0].ID != kept {
+		t.Errorf("found %v", hits)
+	}
+	if _, err := s.Doom(t.Context(), memory.Forget{ID: "mem-none"}); !errors.Is(err, memory.ErrNotFound) {
+		t.Errorf("nothing: have %v", err)
+	}
+}
+
+// M-57, D-44: what a poisoned session planted goes with what came of it; what it
+// replaced is current again.
+func TestForgetASession(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "main.sqlite")
+	s := open(t, path, options(newClock()))
+	bad, later := memory.Writer{Session: "s-bad"}, memory.Writer{Session: "s-later"}
+	good := add(t, s, agent, "fact", "the server is alpha.example")
+	planted := replace(t, s, bad, "the server is evil.example", good)
+	if err := s.Recalled(t.Context(), later, []string{planted}); err != nil {
+		t.Fatal(err)
+	}
+	add(t, s, later, "fact", "copied from the evil server")
+	add(t, s, agent, "fact", "unrelated")
+	replace(t, s, later, "the server is evil2.example", planted)
+	f := memory.Forget{Session: "s-bad"}
+	e, err := s.Doom(t.Context(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if have := why(e); have != "the server is evil.example: chosen | the server is evil2.example: supersedes" || fmt.Sprint(e.Restored) != "["+good+"]" || e.Recalled != 1 {
+		t.Errorf("have %s, restored %v, recalled %d", have, e.Restored, e.Recalled)
+	}
+	if n := len(search(t, s, memory.Query{Text: "server"})); n != 2 {
+		t.Errorf("a look changed something: %d found", n)
+	}
+	f.Recalled = true
+	forget(t, s, f)
+	if have := contents(search(t, s, memory.Query{})); have != "unrelated|the server is alpha.example" {
+		t.Errorf("have %s", have)
+	}
+	if have := holds(t, path, "evil.example", "evil2", "copied"); len(have) != 0 {
+		t.Errorf("the file holds %v", have)
+	}
+	if e := forget(t, s, f); len(e.Entries) != 0 {
+		t.Errorf("a second time: have %s", why(e))
+	}
+}
+
+// M-57: by a text, in any case, in content and tags; what changed meanwhile is not erased unseen.
+func TestForgetMatches(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "main.sqlite")
+	s := open(t, path, options(newClock()))
+	add(t, s, operator, "fact", "Phone 555-PENGUIN")
+	add(t, s, agent, "fact", "other", "penguins")
+	add(t, s, agent, "fact", "Größe 100%")
+	f := memory.Forget{Match: "penguin"}
+	e, err := s.Doom(t.Context(), f)
+	if err != nil || len(e.Entries) != 2 || len(e.Trusted()) != 1 {
+		t.Fatalf("have %s, %v", why(e), err)
+	}
+	add(t, s, agent, "fact", "one more penguin")
+	if err := s.Forget(t.Context(), f, e); !errors.Is(err, memory.ErrInvalid) {
+		t.Errorf("more than was told: have %v", err)
+	}
+	forget(t, s, f)
+	forget(t, s, memory.Forget{Match: "größe 100%"}) // lower case of ß and ö is theirs already
+	if have := holds(t, path, "penguin"); len(have) != 0 {
+		t.Errorf("the file holds %v", have)
+	}
+	for _, f := range []memory.Forget{{}, {Match: " "}, {ID: "a", Match: "b"}, {Session: "s", ID: "a"}} {
+		if _, err := s.Doom(t.Context(), f); !errors.Is(err, memory.ErrInvalid) {
+			t.Errorf("%+v: have %v", f, err)
+		}
+	}
+	one, err := s.Doom(t.Context(), memory.Forget{Match: "größe"})
+	if err != nil || one.Entries == nil {
+		t.Errorf("have %v, %v", one, err)
+	}
+}
+
+// M-57: an erasure that was interrupted is finished by whoever opens the file next.
+func TestAnInterruptedErasureIsFinished(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "main.sqlite")
+	c := newClock()
+	s := open(t, path, options(c))
+	for i := range 50 {
+		add(t, s, operator, "fact", fmt.Sprintf("capybara number %d %s", i, strings.Repeat("filling ", 50)))
+	}
+	_ = s.Close()
+	raw(t, path, `DELETE FROM memory_entries`, `INSERT INTO memory_scrub VALUES (1)`) // and then it was killed
+	if len(holds(t, path, "capybara")) == 0 {
+		t.Skip("SQLite leaves nothing here")
+	}
+	c.pass(time.Second)
+	open(t, path, options(c))
+	if have := holds(t, path, "capybara", "filling"); len(have) != 0 {
+		t.Errorf("the file holds %v", have)
+	}
+}
+
+// M-57: while another process reads, traces may stay; that is said, and not hidden.
+func TestAReaderKeepsTraces(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for as long as an erasure does")
+	}
+	path := filepath.Join(t.TempDir(), "main.sqlite")
+	s := open(t, path, options(newClock()))
+	id := add(t, s, agent, "fact", "pangolin")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(`SELECT * FROM memory_entries`); err != nil {
+		t.Fatal(err)
+	}
+	f := memory.Forget{ID: id}
+	e, err := s.Doom(t.Context(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Forget(t.Context(), f, e); !errors.Is(err, memory.ErrLingers) {
+		t.Errorf("have %v", err)
+	}
+	if hits := search(t, s, memory.Query{Text: "pangolin"}); len(hits) != 0 {
+		t.Errorf("found %v", hits)
+	}
+	_, _ = tx.Rollback(), db.Close()
+	_ = s.Close()
+	open(t, path, options(newClock()))
+	if have := holds(t, path, "pangolin"); len(have) != 0 {
+		t.Errorf("the file holds %v", have)
+	}
+}
+
+// D-41: what an agent deletes is gone from the file as well, once its log is.
+func TestDeleteIsHard(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "main.sqlite")
+	s := open(t, path, options(newClock()))
+	id := add(t, s, agent, "fact", "the okapi sleeps")
+	if _, err := s.Delete(t.Context(), agent, id); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Close()
+	if have := holds(t, path, "okapi"); len(have) != 0 {
+		t.Errorf("the file holds %v", have)
+	}
+}
+
+// M-57: digests name content only for who has the key.
+func TestDigest(t *testing.T) {
+	d := memory.Doomed{Entry: memory.Entry{ID: "mem-1", Content: "x"}}
+	if a, b := d.Digest([]byte("k")), d.Digest([]byte("l")); a == b || len(a) != 64 {
+		t.Errorf("have %s and %s", a, b)
+	}
+	if fmt.Sprint(memory.Erasure{Entries: []memory.Doomed{{Entry: memory.Entry{ID: "a", Trust: nacre.Trusted}}}}.Trusted()) != "[a]" {
+		t.Error("trusted entries are not told")
+	}
+}
