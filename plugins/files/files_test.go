@@ -179,10 +179,10 @@ func TestRead(t *testing.T) {
 		{`{"path":"late","line":1}`, `not UTF-8 from here`},
 		{`{"path":"empty"}`, `"bytes":0,"sha256":"e3b0c442`},
 		{`{"path":"empty","line":1}`, `"offset":0}`},
-		{`{"path":"long"}`, `"next_offset":98304`},
+		{`{"path":"long"}`, `"next_offset":73728`},
 		{`{"path":"long","offset":0,"bytes":3}`, `"content":"é","offset":0,"next_offset":2`},
 		{`{"path":"long","line":1}`, `LONG_LINE`},
-		{`{"path":"lines","line":1}`, `"next_line":49153,"next_offset":98304`},
+		{`{"path":"lines","line":1}`, `"next_line":36865,"next_offset":73728`},
 		{`{"path":"lines","line":99999}`, `"content":"x\nx\n","line":99999`},
 		{`{"path":"none"}`, `NOT_FOUND`},
 		{`{"path":"text/x"}`, `NOT_A_FOLDER`},
@@ -257,7 +257,7 @@ func TestWrite(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(p.dir, "run.sh")); err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("the mode is not as it was: %v %v", info.Mode(), err)
 	}
-	p.want("files_write", `{"path":"big","content":"`+strings.Repeat("x", 1<<20+1)+`"}`, `TOO_LARGE`)
+	p.want("files_write", `{"path":"big","content":"`+strings.Repeat("x", 100<<10+1)+`"}`, `TOO_LARGE`)
 	p.noRemains()
 }
 

@@ -19,11 +19,8 @@ import (
 	"github.com/nacre-dev/nacre/plugin"
 )
 
-// mount is where the host binds the project.
-const mount = "/project"
-
 func main() {
-	if err := plugin.Serve(handler(mount)); err != nil {
+	if err := plugin.Serve(handler(plugin.ProjectPath)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

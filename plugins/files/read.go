@@ -15,7 +15,7 @@ import (
 
 // Limits of reading.
 const (
-	maxWindow  = 96 << 10 // bytes of one answer: at most six times that as JSON
+	maxWindow  = 72 << 10 // bytes of one answer: a string on the wire has at most 100 KiB, in base64 too
 	maxHashed  = 64 << 20 // bytes of a file whose digest is told
 	maxScanned = 64 << 20 // bytes that are read to find a line
 	sniffed    = 8 << 10  // bytes at the front that tell text from the rest

@@ -19,8 +19,8 @@ import (
 
 // Limits of a change.
 const (
-	maxContent = 1 << 20 // bytes of a file that is written whole
-	maxEdited  = 4 << 20 // bytes of a file that is edited
+	maxContent = 100 << 10 // bytes of a file that is written whole: what an argument holds
+	maxEdited  = 4 << 20   // bytes of a file that is edited
 	newMode    = 0o644
 )
 
