@@ -44,7 +44,8 @@ func (b *Bus) ServePub(ctx context.Context, ln net.Listener, l Limits) error {
 		name: "outsiders", limits: l.withDefaults(), kind: typePUB, takes: []string{typeSUB, typeXSUB},
 		maxMessage: 1 + maxWanted, serve: p.serve, dropped: tally{report: b.deps.Dropped},
 	}
-	accepting, stop := context.WithCancel(ctx)
+	// Peers outlive ctx until all that was published before is in their queues.
+	accepting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	defer context.AfterFunc(ctx, sub.Close)()
 	var served sync.WaitGroup
@@ -131,8 +132,9 @@ type reader struct {
 	// size is what waits and what is being written, in bytes.
 	size int
 	done bool
-	// until is when what still waits is given up, once done.
-	until time.Time
+	// deadline is that of the write under way, and until, once done, when what
+	// still waits is given up.
+	deadline, until time.Time
 }
 
 // wants looks for the topic's own beginnings where these are fewer than what
@@ -185,6 +187,9 @@ func (r *reader) finish(drain bool) {
 	r.done = true
 	if drain {
 		r.until = soon(r.peer.limits.Drain)
+		if r.until.Before(r.deadline) {
+			_ = r.peer.nc.SetWriteDeadline(r.until) // where it fails the write has failed too
+		}
 	} else {
 		r.queue = nil
 		_ = r.peer.nc.Close() // a write that waits for the peer ends
@@ -192,8 +197,9 @@ func (r *reader) finish(drain bool) {
 	r.stir()
 }
 
-// take gets what is written next, nil where there is nothing.
-func (r *reader) take() (batch net.Buffers, size int, done bool, until time.Time) {
+// take gets what is written next, and sets its deadline; nothing is there
+// where batch is empty.
+func (r *reader) take() (batch net.Buffers, size int, done bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := 0
@@ -201,11 +207,18 @@ func (r *reader) take() (batch net.Buffers, size int, done bool, until time.Time
 		size += len(r.queue[n])
 		n++
 	}
+	if n == 0 {
+		return nil, 0, r.done, nil
+	}
 	batch = append(batch, r.queue[:n]...)
 	if r.queue = r.queue[n:]; len(r.queue) == 0 {
 		r.queue = nil
 	}
-	return batch, size, r.done, r.until
+	r.deadline = soon(r.peer.limits.Write)
+	if r.done && r.until.Before(r.deadline) {
+		r.deadline = r.until
+	}
+	return batch, size, r.done, r.peer.nc.SetWriteDeadline(r.deadline)
 }
 
 func (r *reader) written(size int) {
@@ -218,7 +231,7 @@ func (r *reader) written(size int) {
 // stream may end inside a frame, so the connection is closed, which ends read.
 func (r *reader) write() error {
 	for {
-		batch, size, done, until := r.take()
+		batch, size, done, err := r.take()
 		if len(batch) == 0 {
 			if done {
 				return nil
@@ -226,11 +239,6 @@ func (r *reader) write() error {
 			<-r.wake
 			continue
 		}
-		deadline := soon(r.peer.limits.Write)
-		if done && until.Before(deadline) {
-			deadline = until
-		}
-		err := r.peer.nc.SetWriteDeadline(deadline)
 		if err == nil {
 			_, err = batch.WriteTo(r.peer.nc)
 		}
