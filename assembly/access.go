@@ -252,3 +252,60 @@ func greater(a, b plugin.Project) plugin.Project {
 	}
 	return max(a, b) // none or read
 }
+
+// idleAccess says what of [access] no plugin asks for: it grants nothing.
+func (r *Runtime) idleAccess(found []pluginhost.Found) []string {
+	known := map[string]pluginhost.Found{}
+	for _, f := range found {
+		known[string(f.Name)] = f
+	}
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(r.config.Access)) {
+		f, ok := known[name]
+		if !ok {
+			texts = append(texts, fmt.Sprintf("[access.%s]: there is no plugin of this name, so nothing is granted", name))
+			continue
+		}
+		if f.Err == nil {
+			texts = append(texts, r.beyond(f)...)
+		}
+	}
+	return texts
+}
+
+// warnOfAccess tells of access that no plugin has.
+func (s *sealed) warnOfAccess() {
+	for _, name := range slices.Sorted(maps.Keys(s.runtime.config.Access)) {
+		if !slices.ContainsFunc(s.found.plugins, func(f pluginhost.Found) bool { return string(f.Name) == name }) {
+			s.warn(nacre.Step{Kind: nacre.StepResult, Name: "access", IsError: true,
+				Text: fmt.Sprintf("[access.%s] in config.toml: there is no plugin of this name, so nothing is granted", name)})
+		}
+	}
+}
+
+// beyond says what the config confirms and the plugin's manifest does not ask for.
+func (r *Runtime) beyond(f pluginhost.Found) []string {
+	config, m := r.config.Access[string(f.Name)], f.Manifest
+	var texts []string
+	idle := func(what string) {
+		texts = append(texts, fmt.Sprintf("[access.%s] %s: its manifest does not ask for it, so it is not granted", f.Name, what))
+	}
+	for _, text := range config.Hosts {
+		rules := r.confirmedHosts([]string{text}, nil)
+		if !slices.ContainsFunc(m.Hosts, func(asked string) bool { return len(r.meets(asked, rules)) > 0 }) {
+			idle("host " + text)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(config.Credentials)) {
+		if !slices.ContainsFunc(m.Install.Credentials, func(c plugin.Credential) bool { return c.Key == key }) {
+			idle("credential " + key)
+		}
+	}
+	if lesser(config.Project, m.Project) != config.Project {
+		idle("project")
+	}
+	if config.Listen != "" && !m.Listen {
+		idle("listen")
+	}
+	return texts
+}

@@ -16,7 +16,6 @@ import (
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/memory"
-	"github.com/nacre-dev/nacre/internal/pluginhost"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 )
@@ -143,23 +142,6 @@ func (r *Runtime) checkMemory(ctx context.Context) []Finding {
 		}
 	}
 	return append(findings, Finding{"memory", "ok", fmt.Sprintf("%d groups, full-text search works", len(groups)), ""})
-}
-
-func (r *Runtime) checkPlugins(context.Context) []Finding {
-	found, err := pluginhost.Discover(r.pluginDirs()...)
-	if err != nil {
-		return []Finding{{"plugins", "fail", err.Error(), ""}}
-	}
-	var names []string
-	var findings []Finding
-	for _, f := range found {
-		if f.Err != nil {
-			findings = append(findings, Finding{"plugins", "fail", string(f.Name) + ": " + f.Err.Error(), "mend or remove " + f.Dir})
-			continue
-		}
-		names = append(names, string(f.Name))
-	}
-	return append(findings, Finding{"plugins", "ok", fmt.Sprintf("%d found: %s", len(names), strings.Join(names, ", ")), ""})
 }
 
 // checkAudit verifies every chain of the installation.

@@ -16,8 +16,7 @@ import (
 // sharedPlugins are the plugins that `nacre serve` runs for all of its sessions:
 // those that have channels or subscribe to events. A nil one has none.
 type sharedPlugins struct {
-	// Host runs them. Whoever called startShared closes it, once no session is
-	// open that was given it, and before the session that it was started on.
+	// Host runs them.
 	Host  *pluginhost.Host
 	stage *stage
 	names map[nacre.PluginName]bool
@@ -29,9 +28,10 @@ type sharedPlugins struct {
 // holder opens a session in which no agent runs: what a long-lived process, or
 // one that only tries something, keeps plugins and their records in. It is in no
 // group, so that its records are no group's.
-func (r *Runtime) holder(ctx context.Context, kind, title string) (*session.Session, error) {
+// reload, where set, answers `nacre plugin reload`.
+func (r *Runtime) holder(ctx context.Context, kind, title string, reload func(context.Context, nacre.PluginName) error) (*session.Session, error) {
 	return session.Open(ctx, session.Options{
-		Registry: r.registry, Sandbox: r.backend, EndOrphans: endOrphans, Keys: r.keys, Now: r.options.Now, AskTTL: r.config.askTTL(),
+		Registry: r.registry, Sandbox: r.backend, EndOrphans: endOrphans, Keys: r.keys, Now: r.options.Now, AskTTL: r.config.askTTL(), Reload: reload,
 		Session: registry.Session{SessionStatus: nacre.SessionStatus{
 			ID: registry.NewID(), Kind: kind, Title: title, State: nacre.SessionOpen, Started: r.options.Now(),
 		}},
@@ -65,11 +65,32 @@ func (r *Runtime) startShared(ctx context.Context, held *session.Session, record
 		return nil, err
 	}
 	options.Channels = publish != nil
-	p.Host, err = pluginhost.Start(ctx, found, options)
-	if err != nil && ctx.Err() == nil {
-		return nil, &ConfigError{err}
+	if p.Host, err = pluginhost.Start(ctx, found, options); err == nil {
+		return p, nil
 	}
-	return p, err
+	p.stage.close()
+	if ctx.Err() == nil {
+		err = &ConfigError{err}
+	}
+	return nil, err
+}
+
+// Close ends the plugins. No session that was given them is open any more, and
+// the session that they were started on still is.
+func (p *sharedPlugins) Close(ctx context.Context) error {
+	err := p.Host.Close(ctx)
+	p.stage.close()
+	return err
+}
+
+// Reload replaces one of the plugins by what its folder is now (D-27). Sessions
+// that are opened from then on have its new tools; calls of earlier ones to code
+// that is gone are refused, since nobody decided on the new one for them.
+func (p *sharedPlugins) Reload(ctx context.Context, name nacre.PluginName) error {
+	if !p.names[name] {
+		return fmt.Errorf("plugin %s has no channel and subscribes to nothing: each session runs its own", name)
+	}
+	return p.stage.reload(ctx, p.Host, name)
 }
 
 // part takes the shared plugins out of those that a session found, and gives
@@ -137,6 +158,9 @@ func (s *sealed) closePlugins(ctx context.Context) error {
 	}
 	if s.host != nil {
 		errs = append(errs, s.host.Close(ctx))
+	}
+	if s.stage != nil {
+		s.stage.close()
 	}
 	s.shared.detach(s)
 	return errors.Join(errs...)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,10 +53,12 @@ type stage struct {
 	found  map[nacre.PluginName]pluginhost.Found
 	values map[string]bool // of credentials that handlers have read
 	opened int             // folders for sockets, so far
+	// remote are the ways to the servers of plugins that have no process here.
+	remote map[nacre.PluginName]*way
 }
 
 func (r *Runtime) newStage(s *session.Session, found []pluginhost.Found) *stage {
-	g := &stage{Session: s, runtime: r, recorder: s.Recorder, found: map[nacre.PluginName]pluginhost.Found{}, values: map[string]bool{}}
+	g := &stage{Session: s, runtime: r, recorder: s.Recorder, found: map[nacre.PluginName]pluginhost.Found{}, values: map[string]bool{}, remote: map[nacre.PluginName]*way{}}
 	for _, f := range found {
 		g.found[f.Name] = f
 	}
@@ -68,7 +72,8 @@ func (g *stage) options(taken map[nacre.ToolName]string) (pluginhost.Options, er
 		Launch: func(ctx context.Context, spec pluginhost.LaunchSpec) (pluginhost.Process, error) {
 			return g.launch(ctx, spec, nil)
 		},
-		Recorder: g.recorder, Now: g.runtime.options.Now, DataRoot: g.runtime.registry.Paths().PluginData(),
+		Transport: g.transport,
+		Recorder:  g.recorder, Now: g.runtime.options.Now, DataRoot: g.runtime.registry.Paths().PluginData(),
 		Version: compatible, Config: config, Taken: taken, Check: g.runtime.checkCapability,
 		Services: g.services(), Redact: g.clean,
 	}, err
@@ -154,6 +159,37 @@ func (g *stage) openWay(name nacre.PluginName, rules []nacre.EgressRule) (*way, 
 		}
 	}()
 	return w, nil
+}
+
+// transport lets the host itself speak to a plugin's server, through a proxy of
+// the plugin's own like a handler's. A second one takes the place of the first.
+func (g *stage) transport(spec pluginhost.LaunchSpec) (http.RoundTripper, error) {
+	w, err := g.openWay(spec.Name, g.runtime.reachOf(g.plugin(spec.Name)).rules)
+	if err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	earlier := g.remote[spec.Name]
+	g.remote[spec.Name] = w
+	g.mu.Unlock()
+	earlier.close()
+	return &http.Transport{
+		Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: "proxy"}), ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", w.path())
+		},
+	}, nil
+}
+
+// close ends what is left when the hosts of the stage are closed.
+func (g *stage) close() {
+	g.mu.Lock()
+	remote := g.remote
+	g.remote = map[nacre.PluginName]*way{}
+	g.mu.Unlock()
+	for _, w := range remote {
+		w.close()
+	}
 }
 
 // socketFolder is a new folder beside the one that the session's agent sees.

@@ -102,9 +102,10 @@ type sealed struct {
 	leases   *holding
 	limited  atomic.Value // a string: for which limit the agent was ended
 	started  time.Time
-	kind     string // of the session
-	confined bool   // by a role, to parts of the project
-	stage    *stage // where its plugins run
+	kind     string        // of the session
+	confined bool          // by a role, to parts of the project
+	stage    *stage        // where its plugins run
+	ready    chan struct{} // closed when the plugins have started
 	late     []*late
 	shared   *sharedPlugins
 
@@ -127,7 +128,7 @@ func (r *Runtime) seal(ctx context.Context, req request) (*sealed, error) {
 	}
 	s := &sealed{
 		runtime: r, project: req.project, agent: strings.TrimSpace(req.brain + " " + req.version), tell: oneAtATime(req.tell), rules: rules, memory: store, token: nacre.NewSecret(randomHex()), started: r.options.Now(),
-		kind: req.kind, confined: req.confined, shared: req.shared,
+		kind: req.kind, ready: make(chan struct{}), confined: req.confined, shared: req.shared,
 		questions: make(chan nacre.Question, approval.MaxPending), found: r.look(ctx),
 	}
 	if s.warn = s.tell; req.warn != nil {
@@ -162,7 +163,7 @@ func (s *sealed) open(ctx context.Context, req request) error {
 			ID: req.id, Group: req.group, Kind: req.kind, Title: req.title, Project: req.project, Brain: req.brain,
 			State: nacre.SessionOpen, Started: s.started,
 		}},
-		Prepare: req.prepare, Notify: s.notify(req.asking),
+		Prepare: req.prepare, Notify: s.notify(req.asking), Reload: s.reloadPlugin,
 	})
 	if err != nil {
 		return err

@@ -44,6 +44,7 @@ func (s *sealed) openKernel(ctx context.Context) error {
 		return s.found.err
 	}
 	s.openStage()
+	s.warnOfAccess()
 	own, err := s.ownTools()
 	if err != nil {
 		return err
@@ -69,6 +70,7 @@ func (s *sealed) openKernel(ctx context.Context) error {
 		}
 	}
 	s.kernel = k
+	close(s.ready)
 	return s.shared.attach(s)
 }
 
@@ -190,5 +192,10 @@ func (r *Runtime) pluginConfig() (map[nacre.PluginName]json.RawMessage, error) {
 
 // pluginDirs are where plugins lie: the user's own win over the built-in ones (D-20).
 func (r *Runtime) pluginDirs() []string {
-	return []string{filepath.Join(r.registry.Paths().Data, "plugins"), filepath.Join(filepath.Dir(r.options.Executable), "plugins")}
+	return []string{filepath.Join(r.registry.Paths().Data, "plugins"), r.builtIn()}
+}
+
+// builtIn is where the plugins lie that came with nacre.
+func (r *Runtime) builtIn() string {
+	return filepath.Join(filepath.Dir(r.options.Executable), "plugins")
 }

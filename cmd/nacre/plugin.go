@@ -2,15 +2,19 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/assembly"
 )
 
 // pluginCommand holds everything about plugins: who looks at them, who writes
 // them and who installs them have a file each.
 func (a *app) pluginCommand() *cobra.Command {
 	c := group("plugin", "see what plugins there are, and what they may reach")
-	c.AddCommand(a.pluginListCommand())
+	c.AddCommand(a.pluginListCommand(), a.pluginShowCommand(), a.pluginReloadCommand(), a.pluginSetupCommand())
 	return c
 }
 
@@ -19,6 +23,24 @@ func (a *app) pluginListCommand() *cobra.Command {
 		Use: "list", Short: "list plugins, their tools, and what of their wants is confirmed", Args: noArguments,
 		Example: "  nacre plugin list",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.listPlugins(c.Context()) },
+	}
+}
+
+func (a *app) pluginShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "show one plugin: what it wants, what it gets, and what to do", Args: oneArgument("a plugin"),
+		Example: "  nacre plugin show reminders",
+		RunE:    func(c *cobra.Command, args []string) error { return a.showPlugin(c.Context(), args[0]) },
+	}
+}
+
+func (a *app) pluginReloadCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "reload NAME", Short: "replace a plugin by what its folder is now, wherever it runs", Args: oneArgument("a plugin"),
+		Long: `A plugin that does not start again goes on as it was. A session goes on with the
+files it began with: where they have changed, its next one has the new ones.`,
+		Example: "  nacre plugin reload reminders",
+		RunE:    func(c *cobra.Command, args []string) error { return a.reloadPlugin(c.Context(), args[0]) },
 	}
 }
 
@@ -36,8 +58,122 @@ func (a *app) listPlugins(ctx context.Context) error {
 	}
 	rows := make([][]string, 0, len(list))
 	for _, p := range list {
-		rows = append(rows, []string{string(p.Name), p.Version, p.State})
+		rows = append(rows, []string{string(p.Name), p.Version, stateOf(p), names(p.Tools), strings.Join(wants(p.Confirmed), ", "), p.Dir})
 	}
-	a.printer(a.stdout).Table([]string{"PLUGIN", "VERSION", "STATE"}, rows)
+	a.printer(a.stdout).Table([]string{"PLUGIN", "VERSION", "STATE", "TOOLS", "MAY REACH", "WHERE"}, rows)
 	return nil
+}
+
+// stateOf is a plugin's state in a few words.
+func stateOf(p assembly.PluginStatus) string {
+	switch p.State {
+	case assembly.PluginFailed:
+		return p.State + " " + p.Category
+	case assembly.PluginWants:
+		return "wants more"
+	}
+	return p.State
+}
+
+func names(tools []nacre.ToolName) string {
+	texts := make([]string, 0, len(tools))
+	for _, t := range tools {
+		texts = append(texts, string(t))
+	}
+	return strings.Join(texts, " ")
+}
+
+// wants are what a plugin reaches, or wants to, one text each.
+func wants(w assembly.PluginAccess) []string {
+	texts := append([]string{}, w.Hosts...)
+	for _, key := range w.Credentials {
+		texts = append(texts, "credential "+key)
+	}
+	if w.Project != "" {
+		texts = append(texts, "project ("+w.Project+")")
+	}
+	if w.Listen != "" {
+		texts = append(texts, "listens at "+w.Listen)
+	}
+	return texts
+}
+
+// onePlugin reads a plugin's name from the command line.
+func (a *app) onePlugin(ctx context.Context, arg string) (*assembly.Runtime, nacre.PluginName, error) {
+	name, err := nacre.ParsePluginName(arg)
+	if err != nil {
+		return nil, "", &usageError{err}
+	}
+	rt, err := a.open(ctx)
+	return rt, name, err
+}
+
+func (a *app) showPlugin(ctx context.Context, arg string) error {
+	rt, name, err := a.onePlugin(ctx, arg)
+	if err != nil {
+		return err
+	}
+	p, err := rt.Plugin(name)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return printJSON(a.stdout, p)
+	}
+	out := a.printer(a.stdout)
+	out.Field("plugin", "%s %s · %s", p.Name, p.Version, stateOf(p))
+	out.Field("what", "%s", p.Description)
+	out.Field("where", "%s", p.Dir)
+	out.Field("tools", "%s", names(p.Tools))
+	if p.Reason != "" {
+		out.Field("failed", "%s", p.Reason)
+	}
+	for _, text := range wants(p.Wants) {
+		out.Field("wants", "%s", text)
+	}
+	for _, text := range wants(p.Confirmed) {
+		out.Field("gets", "%s", text)
+	}
+	for _, text := range p.Missing {
+		out.Field("missing", "%s", text)
+	}
+	return nil
+}
+
+func (a *app) reloadPlugin(ctx context.Context, arg string) error {
+	rt, name, err := a.onePlugin(ctx, arg)
+	if err != nil {
+		return err
+	}
+	reloads, err := rt.ReloadPlugin(ctx, name)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		if err := printJSON(a.stdout, reloads); err != nil {
+			return err
+		}
+	} else {
+		a.printReloads(reloads)
+	}
+	for _, r := range reloads {
+		if r.Error != "" {
+			return &exitError{code: exitFailed}
+		}
+	}
+	return nil
+}
+
+func (a *app) printReloads(reloads []assembly.PluginReload) {
+	p := a.printer(a.stdout)
+	if len(reloads) == 0 {
+		p.Line("nothing runs now: whatever starts next has the plugin as it is")
+	}
+	for _, r := range reloads {
+		if r.Error != "" {
+			p.Mark("denied", string(r.Session), r.Error)
+			continue
+		}
+		p.Mark("ok", string(r.Session), "reloaded")
+	}
 }

@@ -22,6 +22,8 @@ const (
 	controlSocket = "control.sock"
 	controlBody   = 64 << 10
 	controlWait   = 5 * time.Second
+	// reloadWait is how long a plugin may take to be replaced: it has 10 s to start.
+	reloadWait = 30 * time.Second
 )
 
 func (s *Session) serveControl() error {
@@ -29,6 +31,7 @@ func (s *Session) serveControl() error {
 	mux.HandleFunc("GET /approvals", s.listApprovals)
 	mux.HandleFunc("POST /approvals/{id}", s.answerApproval)
 	mux.HandleFunc("POST /stop", s.stopRequest)
+	mux.HandleFunc("POST /plugins/{name}/reload", s.reloadPlugin)
 	return s.listen(filepath.Join(s.room, controlSocket), func(ctx context.Context, listener *net.UnixListener) error {
 		server := &http.Server{Handler: mux, ReadTimeout: controlWait, WriteTimeout: controlWait, MaxHeaderBytes: controlBody}
 		stop := context.AfterFunc(ctx, func() { shutDown(server) })
@@ -73,6 +76,27 @@ func (s *Session) stopRequest(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, map[string]string{"state": "stopping"})
 }
 
+// reloadPlugin replaces a plugin that the session runs (D-27).
+func (s *Session) reloadPlugin(w http.ResponseWriter, r *http.Request) {
+	name, err := nacre.ParsePluginName(r.PathValue("name"))
+	if err != nil {
+		reply(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
+		return
+	}
+	if s.reload == nil {
+		reply(w, http.StatusConflict, map[string]string{"error": "it runs no plugins"})
+		return
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(reloadWait)) // the server's own is for what takes no time
+	ctx, cancel := context.WithTimeout(s.ctx, reloadWait-controlWait)
+	defer cancel()
+	if err := s.reload(ctx, name); err != nil {
+		reply(w, http.StatusConflict, map[string]string{"error": err.Error()})
+		return
+	}
+	reply(w, http.StatusOK, map[string]string{"state": "reloaded"})
+}
+
 func reply(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -111,6 +135,13 @@ func (r *Remote) Answer(ctx context.Context, id string, ruling nacre.Ruling) err
 // Stop ends what runs in the session.
 func (r *Remote) Stop(ctx context.Context) error {
 	return r.do(ctx, http.MethodPost, "/stop", nil, nil)
+}
+
+// Reload replaces a plugin that the session runs by what its folder is now.
+func (r *Remote) Reload(ctx context.Context, name nacre.PluginName) error {
+	patient := *r
+	patient.client = &http.Client{Transport: r.client.Transport, Timeout: reloadWait}
+	return patient.do(ctx, http.MethodPost, "/plugins/"+string(name)+"/reload", nil, nil)
 }
 
 func (r *Remote) do(ctx context.Context, method, path string, body, answer any) error {

@@ -32,7 +32,7 @@ import (
 // closeLimit bounds the teardown; what is not done by then is ended.
 const closeLimit = 10 * time.Second
 
-// Options are what a session is opened with. All fields but AskTTL, Prepare and Notify are required.
+// Options are what a session is opened with. All fields but AskTTL, Prepare, Notify and Reload are required.
 type Options struct {
 	Registry *registry.Registry
 	// Sandbox opens the backend, which keeps a record of what runs in stateDir.
@@ -49,6 +49,9 @@ type Options struct {
 	Prepare func(dir string) error
 	// Notify is told of each question as it is asked.
 	Notify func(nacre.Question)
+	// Reload, where set, replaces a plugin that the session runs. It may be called
+	// from any goroutine, as soon as the session is open.
+	Reload func(ctx context.Context, name nacre.PluginName) error
 }
 
 // Serve answers one of the session's sockets until ctx ends.
@@ -66,6 +69,7 @@ type Session struct {
 	floods  *audit.Aggregator
 	sandbox sandbox.Backend
 	now     func() time.Time
+	reload  func(context.Context, nacre.PluginName) error
 	room    string // host folder of the sockets
 
 	ctx    context.Context //nolint:containedctx // the session's own lifetime: ended by Stop and Close, not by one caller
@@ -88,7 +92,7 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{held: held, now: o.Now, processes: map[sandbox.Process]bool{}, resumed: held.Work != ""}
+	s := &Session{held: held, now: o.Now, reload: o.Reload, processes: map[sandbox.Process]bool{}, resumed: held.Work != ""}
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := s.open(ctx, o); err != nil {
 		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx), "not opened", !s.resumed))

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/assembly"
+)
+
+// maxSecretLine is the longest line that is read as a value, in bytes.
+const maxSecretLine = 64 << 10
+
+func (a *app) pluginSetupCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "setup NAME [KEY…]", Short: "give a plugin its credentials", Args: setupArguments,
+		Long: `Asks for each credential that the plugin's manifest lists, or for those named,
+without showing what is typed. Where standard input is no terminal it has one
+line for each, in that order. An empty line leaves a credential as it is. The
+values are kept in files of their own in the config folder, mode 0600, and
+config.toml is told where they are.`,
+		Example: "  nacre plugin setup bug_report\n  pass show github | nacre plugin setup bug_report token",
+		RunE:    func(c *cobra.Command, args []string) error { return a.setupPlugin(c.Context(), args[0], args[1:]) },
+	}
+}
+
+func setupArguments(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usage("%s takes a plugin, and keys if not all; see %s --help", c.CommandPath(), c.CommandPath())
+	}
+	return nil
+}
+
+// setup is what came of a plugin's credentials.
+type setup struct {
+	Plugin nacre.PluginName  `json:"plugin"`
+	Stored map[string]string `json:"stored"` // files by key
+	// Added says that config.toml names them now; otherwise Lines do when they are there.
+	Added bool   `json:"added"`
+	Lines string `json:"lines,omitempty"`
+}
+
+func (a *app) setupPlugin(ctx context.Context, arg string, keys []string) error {
+	rt, name, err := a.onePlugin(ctx, arg)
+	if err != nil {
+		return err
+	}
+	wanted, err := wantedCredentials(rt, name, keys)
+	if err != nil {
+		return err
+	}
+	done := setup{Plugin: name, Stored: map[string]string{}}
+	var order []string
+	in := bufio.NewReaderSize(io.LimitReader(a.stdin, int64(len(wanted)+1)*maxSecretLine), maxSecretLine)
+	for _, c := range wanted {
+		value, err := a.askCredential(in, c)
+		if err != nil {
+			return err
+		}
+		if value.Reveal() == "" {
+			continue
+		}
+		if done.Stored[c.Key], err = rt.StoreCredential(ctx, name, c.Key, value); err != nil {
+			return err
+		}
+		order = append(order, c.Key)
+	}
+	if keys := unnamed(wanted, order, done.Stored); len(keys) > 0 {
+		done.Lines = assembly.AccessLines(name, keys, done.Stored)
+		if done.Added, err = rt.AddAccess(name, done.Lines); err != nil {
+			return err
+		}
+	}
+	return a.printSetup(done, wanted)
+}
+
+// wantedCredentials are those of the manifest, or those that were named.
+func wantedCredentials(rt *assembly.Runtime, name nacre.PluginName, keys []string) ([]assembly.PluginCredential, error) {
+	all, err := rt.PluginCredentials(name)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		if !slices.ContainsFunc(all, func(c assembly.PluginCredential) bool { return c.Key == key }) {
+			return nil, usage("plugin %s has no credential %q", name, key)
+		}
+	}
+	return slices.DeleteFunc(all, func(c assembly.PluginCredential) bool { return len(keys) > 0 && !slices.Contains(keys, c.Key) }), nil
+}
+
+// unnamed are the stored credentials whose files config.toml does not name yet.
+func unnamed(wanted []assembly.PluginCredential, order []string, stored map[string]string) []string {
+	var keys []string
+	for _, c := range wanted {
+		if slices.Contains(order, c.Key) && c.From != "the file "+stored[c.Key] {
+			keys = append(keys, c.Key)
+		}
+	}
+	return keys
+}
+
+// askCredential says what is wanted and reads it, unseen at a terminal.
+func (a *app) askCredential(in *bufio.Reader, c assembly.PluginCredential) (nacre.Secret, error) {
+	p := a.printer(a.stderr)
+	what := "optional"
+	if c.Required {
+		what = "required"
+	}
+	if c.From != "" {
+		what += ", now from " + c.From
+	}
+	p.Field(c.Key, "%s (%s)", c.Description, what)
+	if c.ObtainURL != "" {
+		p.Field("get it at", "%s", c.ObtainURL)
+	}
+	if c.FormatHint != "" {
+		p.Field("looks like", "%s", c.FormatHint)
+	}
+	if isTerminal(a.stdin) {
+		_, _ = fmt.Fprint(a.stderr, "value: ") // a prompt that is not seen hurts nobody
+		text, err := term.ReadPassword(int(a.stdin.Fd()))
+		_, _ = fmt.Fprintln(a.stderr)
+		return nacre.NewSecret(strings.TrimSpace(string(text))), err
+	}
+	line, err := in.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return nacre.Secret{}, usage("credential %s: a value has at most %d bytes", c.Key, maxSecretLine)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nacre.Secret{}, err
+	}
+	return nacre.NewSecret(strings.TrimSpace(string(line))), nil
+}
+
+func (a *app) printSetup(done setup, wanted []assembly.PluginCredential) error {
+	if a.json {
+		return printJSON(a.stdout, done)
+	}
+	p := a.printer(a.stdout)
+	if len(wanted) == 0 {
+		p.Line("plugin %s wants no credentials", done.Plugin)
+		return nil
+	}
+	for _, c := range wanted {
+		if file, ok := done.Stored[c.Key]; ok {
+			p.Field(c.Key, "kept in %s", file)
+		} else if c.From == "" && c.Required {
+			p.Field(c.Key, "still missing")
+		}
+	}
+	switch {
+	case done.Added:
+		p.Field("config", "config.toml names the files now")
+	case done.Lines != "":
+		p.Line("add to config.toml:")
+		for _, line := range strings.Split(strings.TrimSpace(done.Lines), "\n") {
+			p.Line("  %s", line)
+		}
+	}
+	return nil
+}
