@@ -79,6 +79,10 @@ func coherent(m Manifest) error {
 		return errors.New("mcp: provides.tools is empty: list the tools of the server that are used, with their schemas")
 	case isMCP && len(m.Provides.Channels)+len(m.Provides.Hooks)+len(m.Subscribes) > 0:
 		return errors.New("mcp: an MCP server has tools only: leave out provides.channels, provides.hooks and subscribes")
+	case isMCP && m.ConfigSchema != nil:
+		return errors.New("config_schema: an MCP server takes no configuration: leave the key out")
+	case isMCP && slices.ContainsFunc(m.Provides.Tools, func(t ToolSpec) bool { return len(t.Files) > 0 }):
+		return errors.New("files: an MCP server is given no files with a call: leave the key out of provides.tools")
 	case m.MCP.URL != "" && m.Project != ProjectNone:
 		return errors.New("project: a server with mcp.url sees no folder: leave the key out")
 	case m.Listen && len(m.Provides.Channels) == 0:

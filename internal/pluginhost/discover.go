@@ -106,17 +106,23 @@ func (f *Found) read() (err error) {
 	if f.Manifest, err = plugin.ParseManifest(data); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if f.Argv, err = handlerArgv(f.Dir, f.Manifest.Handler); err != nil {
+	if f.Argv, err = handlerArgv(f.Dir, f.Manifest); err != nil {
 		return err
 	}
 	f.Skill, err = readSkill(*f)
 	return err
 }
 
-// handlerArgv is the manifest's handler, or the executable file named so.
-func handlerArgv(dir string, argv []string) ([]string, error) {
-	if len(argv) > 0 {
-		return slices.Clone(argv), nil
+// handlerArgv is the manifest's handler or MCP server, or the executable file
+// named so. A server at a URL has none.
+func handlerArgv(dir string, m plugin.Manifest) ([]string, error) {
+	switch {
+	case m.MCP.URL != "":
+		return nil, nil
+	case len(m.MCP.Command) > 0:
+		return slices.Clone(m.MCP.Command), nil
+	case len(m.Handler) > 0:
+		return slices.Clone(m.Handler), nil
 	}
 	path := filepath.Join(dir, handlerFile)
 	info, err := os.Lstat(path)

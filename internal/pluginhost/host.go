@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -18,6 +19,10 @@ import (
 type Options struct {
 	// Launch starts a handler; required. ctx ends when the host is closed.
 	Launch func(ctx context.Context, spec LaunchSpec) (Process, error)
+	// Transport carries the requests of a plugin whose handler is an MCP server at
+	// a URL; it lets them reach what the operator confirmed of spec.Hosts and
+	// nothing else. It is asked for at each start. With nil there are none such.
+	Transport func(spec LaunchSpec) (http.RoundTripper, error)
 	// Recorder takes what happens to plugins; required.
 	Recorder nacre.Recorder
 	// Now is the clock; required.

@@ -26,6 +26,10 @@ const modeVariable = "NACRE_TEST_HANDLER"
 
 func TestMain(m *testing.M) {
 	if mode := os.Getenv(modeVariable); mode != "" {
+		if behaviour, ok := strings.CutPrefix(mode, "mcp-"); ok {
+			serveMCP(behaviour)
+			os.Exit(0)
+		}
 		behave(mode)
 		os.Exit(0)
 	}

@@ -132,7 +132,7 @@ func (u *unit) launch(ctx, life context.Context) (*conn, error) {
 			return nil, configError(err)
 		}
 	}
-	proc, err := u.opts.Launch(life, LaunchSpec{
+	proc, err := u.start(life, LaunchSpec{
 		Name: u.found.Name, Argv: u.found.Argv, Dir: u.found.Dir, DataDir: dataDir,
 		Env: []string{"LANG=C.UTF-8", "NACRE_PLUGIN=" + string(u.found.Name)}, Hosts: u.found.Manifest.Hosts,
 		Project: string(u.found.Manifest.Project), Listen: u.found.Manifest.Listen,
@@ -143,7 +143,7 @@ func (u *unit) launch(ctx, life context.Context) (*conn, error) {
 	if proc.DataDir == "" {
 		proc.DataDir = dataDir
 	}
-	c := newConn(proc, func(what string) { u.record(life, "plugin.fault", "dropped", detail{"what": what}) })
+	c := newConn(proc, u.fault(life))
 	if err := u.initialize(ctx, life, c); err != nil {
 		c.kill()
 		return nil, u.withStderr(err, c)
@@ -152,6 +152,11 @@ func (u *unit) launch(ctx, life context.Context) (*conn, error) {
 	u.conn = c
 	u.mu.Unlock()
 	return c, nil
+}
+
+// fault records what a handler did wrong.
+func (u *unit) fault(ctx context.Context) func(what string) {
+	return func(what string) { u.record(ctx, "plugin.fault", "dropped", detail{"what": what}) }
 }
 
 func (u *unit) initialize(ctx, life context.Context, c *conn) error {

@@ -1,0 +1,87 @@
+package mcp
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/plugin"
+)
+
+// trips carries requests with the operator's credential, cuts answers that are
+// too long, and notes why the last one failed.
+type trips struct {
+	next   http.RoundTripper
+	bearer nacre.Secret
+	// unreached and refused are about the last request.
+	unreached, refused atomic.Bool
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *trips) RoundTrip(request *http.Request) (*http.Response, error) {
+	own := request.Clone(request.Context())
+	if !t.bearer.Empty() {
+		own.Header.Set("Authorization", "Bearer "+t.bearer.Reveal())
+	}
+	own.Header.Set("Accept-Encoding", "identity") // a short answer must not unfold into a long one
+	response, err := t.next.RoundTrip(own)
+	t.unreached.Store(err != nil && request.Context().Err() == nil)
+	t.refused.Store(err == nil && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden))
+	if err != nil {
+		return nil, err
+	}
+	if encoding := response.Header.Get("Content-Encoding"); response.Uncompressed || encoding != "" && encoding != "identity" {
+		_ = response.Body.Close() // the encoding is the error
+		return nil, fmt.Errorf("the answer is encoded as %.20q, which was not asked for", encoding)
+	}
+	response.Body = &limited{ReadCloser: response.Body, left: MaxMessage}
+	return response, nil
+}
+
+// explain gives an error the category that the last request tells of (D-23).
+func (t *trips) explain(err error) error {
+	category := ""
+	switch {
+	case t.refused.Load():
+		category = plugin.CategoryAuth
+	case t.unreached.Load():
+		category = plugin.CategoryNetwork
+	default:
+		return err
+	}
+	return &categorised{category, err}
+}
+
+// categorised is an error of a known category. It is a ToolError only where a
+// start fails: no agent is to read it.
+type categorised struct {
+	category string
+	err      error
+}
+
+func (c *categorised) Error() string { return c.err.Error() }
+
+func (c *categorised) Unwrap() error { return c.err }
+
+// limited is a body that fails where it is longer than it may be.
+type limited struct {
+	io.ReadCloser
+	left int
+}
+
+// Read implements io.Reader.
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, fmt.Errorf("the answer has more than %d bytes", MaxMessage)
+	}
+	n, err := l.ReadCloser.Read(p[:min(len(p), l.left)])
+	l.left -= n
+	return n, err
+}
+
+func refuseRedirect(*http.Request, []*http.Request) error {
+	return errors.New("the server redirects: name its new address in mcp.url")
+}
