@@ -51,6 +51,7 @@ func (a *app) command() *cobra.Command {
 	root.AddCommand(a.hooksCommand(), a.hookCommand())
 	root.AddCommand(a.pluginCommand())
 	root.AddCommand(a.scheduleCommand())
+	root.AddCommand(a.eventsCommand())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }
