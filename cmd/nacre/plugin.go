@@ -15,6 +15,8 @@ import (
 func (a *app) pluginCommand() *cobra.Command {
 	c := group("plugin", "see what plugins there are, and what they may reach")
 	c.AddCommand(a.pluginListCommand(), a.pluginShowCommand(), a.pluginReloadCommand(), a.pluginSetupCommand())
+	c.AddCommand(a.pluginNewCommand(), a.pluginValidateCommand(), a.pluginTestCommand())
+	c.AddCommand(a.pluginInstallCommand(), a.pluginUpdateCommand(), a.pluginRollbackCommand(), a.pluginRemoveCommand(), a.pluginConfirmCommand())
 	return c
 }
 

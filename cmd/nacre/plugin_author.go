@@ -1,0 +1,316 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/assembly"
+	"github.com/nacre-dev/nacre/internal/pluginhost"
+	"github.com/nacre-dev/nacre/internal/pluginhost/mcp"
+	"github.com/nacre-dev/nacre/internal/plugintest"
+)
+
+const (
+	// listTimeout is for an MCP server to start and say which tools it has.
+	listTimeout = time.Minute
+	// maxConfig is the largest file for --config, in bytes.
+	maxConfig = 1 << 20
+)
+
+func (a *app) pluginNewCommand() *cobra.Command {
+	var lang, dir string
+	var server bool
+	c := &cobra.Command{
+		Use: "new NAME", Short: "make a plugin that works at once",
+		Long: `Makes a folder with a manifest, a handler, a skill and tests, in go, python or
+typescript; each needs its own language's library only. With --mcp the tools are
+those of the MCP server that COMMAND starts here, outside of any sandbox, to be asked
+which it has.`,
+		Example: "  nacre plugin new notes --lang python\n  nacre plugin new everything --mcp -- node server.js",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.newPlugin(c.Context(), newPlugin{dir, lang, server}, args)
+		},
+	}
+	c.Flags().StringVar(&lang, "lang", "", strings.Join(plugintest.Languages(), ", "))
+	c.Flags().StringVar(&dir, "dir", "", "the folder to make it in (default: the user's plugins)")
+	c.Flags().BoolVar(&server, "mcp", false, "make the manifest of an MCP server; its command follows --")
+	return c
+}
+
+// newPlugin is what is to be made.
+type newPlugin struct {
+	parent, lang string
+	mcp          bool
+}
+
+// madePlugin is what was made, for programs.
+type madePlugin struct {
+	Dir string `json:"dir"`
+	// Missing is what this machine lacks to run it.
+	Missing  string   `json:"missing,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+func (a *app) newPlugin(ctx context.Context, n newPlugin, args []string) error {
+	switch {
+	case len(args) == 0:
+		return usage("plugin new takes a name; see nacre plugin new --help")
+	case n.mcp && (n.lang != "" || len(args) < 2):
+		return usage("plugin new --mcp takes a name and, after --, the command of an MCP server, and no --lang")
+	case !n.mcp && len(args) > 1:
+		return usage("unknown argument %q; see nacre plugin new --help", args[1])
+	case !n.mcp && n.lang == "":
+		return usage("say --lang %s, or --mcp", strings.Join(plugintest.Languages(), ", --lang "))
+	}
+	name, err := nacre.ParsePluginName(args[0])
+	if err != nil {
+		return &usageError{err}
+	}
+	if n.parent == "" {
+		rt, err := a.open(ctx)
+		if err != nil {
+			return err
+		}
+		n.parent = rt.PluginPlaces().Folders[0]
+	}
+	var made madePlugin
+	if n.mcp {
+		made, err = a.newFromServer(ctx, n.parent, name, args[1:])
+	} else {
+		made.Dir, made.Missing, err = plugintest.New(ctx, n.parent, name, n.lang)
+	}
+	if err != nil {
+		return err
+	}
+	return a.printMade(made)
+}
+
+func (a *app) printMade(made madePlugin) error {
+	if a.json {
+		return printJSON(a.stdout, made)
+	}
+	p := a.printer(a.stdout)
+	p.Field("made", "%s", made.Dir)
+	for _, warning := range made.Warnings {
+		p.Mark("warn", "tool", warning)
+	}
+	if made.Missing != "" {
+		p.Mark("warn", "here", made.Missing)
+	}
+	p.Field("next", "nacre plugin test %s", made.Dir)
+	return nil
+}
+
+// newFromServer asks an MCP server for its tools and pins them.
+func (a *app) newFromServer(ctx context.Context, parent string, name nacre.PluginName, argv []string) (madePlugin, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	stream, end, err := pipe(ctx, argv, a.stderr)
+	if err != nil {
+		return madePlugin{}, err
+	}
+	manifest, warnings, err := mcp.ManifestFor(ctx, mcp.Peer{Stream: stream}, mcp.Draft{
+		Description: "Tools of the MCP server " + filepath.Base(argv[0]), Version: "0.1.0", Command: argv,
+	})
+	end()
+	if err != nil {
+		return madePlugin{}, fmt.Errorf("the MCP server %s: %w", argv[0], err)
+	}
+	dir, err := plugintest.NewFrom(parent, name, map[string][]byte{"manifest.json": manifest})
+	return madePlugin{Dir: dir, Warnings: warnings}, err
+}
+
+// duplex is a program's standard streams as one.
+type duplex struct {
+	io.Reader
+	io.WriteCloser
+	end func()
+}
+
+// Close ends the program, so that reads end.
+func (d duplex) Close() error {
+	err := d.WriteCloser.Close()
+	d.end()
+	return err
+}
+
+// pipe starts a program as it is. end ends it and returns when it has ended.
+func pipe(ctx context.Context, argv []string, stderr *os.File) (stream duplex, end func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Stderr = stderr
+	in, inErr := cmd.StdinPipe()
+	out, outErr := cmd.StdoutPipe()
+	if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
+		cancel()
+		return duplex{}, nil, err
+	}
+	end = func() {
+		cancel()
+		_ = cmd.Wait() // it was ended; a second wait only says so
+	}
+	return duplex{out, in, cancel}, end, nil
+}
+
+func (a *app) pluginValidateCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "validate DIR", Short: "find what is wrong with a plugin without running it",
+		Long: `Lists everything at once: the manifest, its schemas, the handler, the skill, the
+files, and names that installed plugins have. Exit 1 where nacre would not take it.`,
+		Example: "  nacre plugin validate .", Args: oneArgument("a plugin's folder"),
+		RunE: func(c *cobra.Command, args []string) error { return a.validatePlugin(c.Context(), args[0]) },
+	}
+}
+
+func (a *app) validatePlugin(ctx context.Context, dir string) error {
+	rt, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	findings, err := validated(rt, dir)
+	if err != nil {
+		return err
+	}
+	wrong := 0
+	for _, f := range findings {
+		if !f.Warning {
+			wrong++
+		}
+	}
+	if a.json {
+		if findings == nil {
+			findings = []plugintest.Finding{}
+		}
+		err = printJSON(a.stdout, map[string]any{"valid": wrong == 0, "findings": findings})
+	} else {
+		a.printValidated(findings, wrong)
+	}
+	if err == nil && wrong > 0 {
+		err = &exitError{code: exitFailed}
+	}
+	return err
+}
+
+// validated holds a folder against this installation.
+func validated(rt *assembly.Runtime, dir string) ([]plugintest.Finding, error) {
+	places := rt.PluginPlaces()
+	installed, err := pluginhost.Discover(places.Folders...)
+	if err != nil {
+		return nil, err
+	}
+	return plugintest.Validate(dir, plugintest.Place{Version: places.Version, Installed: installed}), nil
+}
+
+func (a *app) printValidated(findings []plugintest.Finding, wrong int) {
+	p := a.printer(a.stdout)
+	for _, f := range findings {
+		mark := "denied"
+		if f.Warning {
+			mark = "warn"
+		}
+		text := strings.TrimSpace(f.File + " " + f.Key)
+		if text != "" && !strings.HasPrefix(f.Text, f.Key+":") {
+			text += ": "
+		} else if text != "" {
+			text = f.File + ": "
+		}
+		text += f.Text
+		if f.Fix != "" {
+			text += " · " + f.Fix
+		}
+		p.Mark(mark, "", text)
+	}
+	switch {
+	case wrong > 0:
+		p.Line("%d to put right", wrong)
+	default:
+		p.Mark("ok", "valid", "nacre would take it")
+	}
+}
+
+func (a *app) pluginTestCommand() *cobra.Command {
+	var trial assembly.PluginTrial
+	var config string
+	c := &cobra.Command{
+		Use: "test DIR", Short: "run a plugin in the real sandbox, and see whether it keeps the protocol",
+		Long: `Starts the handler as a session does, sealed and without a network, on data of its
+own, with made-up credentials. Its tools are called with arguments made from their
+schemas ("examples" there come first); those that destroy or need a person's word are
+not, unless --all is given. Exit 1 where a check failed.`,
+		Example: "  nacre plugin test .\n  nacre plugin test ./notes --config notes.json --all", Args: oneArgument("a plugin's folder"),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			trial.Dir = args[0]
+			if trial.Config, err = readConfig(config); err != nil {
+				return err
+			}
+			return a.testPlugin(c.Context(), trial)
+		},
+	}
+	c.Flags().BoolVar(&trial.All, "all", false, "call the tools that destroy or ask a person, too")
+	c.Flags().StringVar(&config, "config", "", "a JSON file with what [plugins.NAME] would hold")
+	return c
+}
+
+func readConfig(path string) (json.RawMessage, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	defer func() { _ = f.Close() }() // only read from
+	data, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err == nil && (len(data) > maxConfig || !json.Valid(data)) {
+		err = fmt.Errorf("%s is not JSON of at most %d bytes", path, maxConfig)
+	}
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return data, nil
+}
+
+func (a *app) testPlugin(ctx context.Context, trial assembly.PluginTrial) error {
+	rt, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	report, err := rt.TestPlugin(ctx, trial)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		err = printJSON(a.stdout, report)
+	} else {
+		a.printReport(report)
+	}
+	if err == nil && !report.Passed {
+		err = &exitError{code: exitFailed}
+	}
+	return err
+}
+
+func (a *app) printReport(report assembly.PluginReport) {
+	p := a.printer(a.stdout)
+	marks := map[string]string{plugintest.Passed: "ok", plugintest.Failed: "denied", plugintest.Skipped: "say"}
+	counts := map[string]int{}
+	for _, c := range report.Checks {
+		counts[c.Status]++
+		p.Mark(marks[c.Status], fmt.Sprintf("%-18s", c.Name), c.Text)
+		if c.Fix != "" {
+			p.Line("      %s", c.Fix)
+		}
+	}
+	p.Line("%s %s: %d passed, %d failed, %d skipped", report.Plugin, report.Version, counts[plugintest.Passed], counts[plugintest.Failed], counts[plugintest.Skipped])
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/assembly"
+	"github.com/nacre-dev/nacre/internal/install"
+)
+
+// maxReply is the longest answer to a question, in bytes.
+const maxReply = 100
+
+// errDeclined ends an order that a person said no to.
+var errDeclined = errors.New("not confirmed: nothing was changed")
+
+func (a *app) pluginInstallCommand() *cobra.Command {
+	var o install.Order
+	var name string
+	var yes bool
+	c := &cobra.Command{
+		Use: "install SOURCE", Short: "install a plugin from a git repository or a folder",
+		Long: `Fetches a plugin without running anything of it, pins it to a commit and to the
+content of every file, and shows what it wants. Only a yes puts it in place. SOURCE is
+an https, ssh or file URL, git@host:path, or a folder.`,
+		Example: "  nacre plugin install https://git.example.com/ada/notes.git --ref v1.2.0\n  nacre plugin install ./notes", Args: oneArgument("a git URL or a folder"),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.Source, o.Name = args[0], nacre.PluginName(name)
+			return a.withStore(c.Context(), yes, func(s *install.Store, agree func(install.Plan) error) (install.Done, error) {
+				o.Agree = agree
+				return s.Install(c.Context(), o)
+			})
+		},
+	}
+	c.Flags().StringVar(&name, "name", "", "the plugin's name (default: the source's)")
+	c.Flags().StringVar(&o.Ref, "ref", "", "a branch, a tag or a full commit")
+	yesFlag(c, &yes)
+	return c
+}
+
+func (a *app) pluginUpdateCommand() *cobra.Command {
+	var o install.Order
+	var yes bool
+	c := &cobra.Command{
+		Use: "update NAME", Short: "fetch an installed plugin again",
+		Long: `Fetches the plugin's source again, and asks where it wants more than was confirmed. The
+version that it takes the place of is kept for nacre plugin rollback.`,
+		Example: "  nacre plugin update notes --ref v1.3.0", Args: oneArgument("a plugin's name"),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.Name = nacre.PluginName(args[0])
+			return a.withStore(c.Context(), yes, func(s *install.Store, agree func(install.Plan) error) (install.Done, error) {
+				o.Agree = agree
+				return s.Update(c.Context(), o)
+			})
+		},
+	}
+	c.Flags().StringVar(&o.Ref, "ref", "", "a branch, a tag or a full commit (default: the one it was installed with)")
+	yesFlag(c, &yes)
+	return c
+}
+
+func (a *app) pluginRollbackCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "rollback NAME", Short: "put a plugin's previous version in place again", Args: oneArgument("a plugin's name"),
+		Example: "  nacre plugin rollback notes",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withStore(c.Context(), true, func(s *install.Store, _ func(install.Plan) error) (install.Done, error) {
+				return s.Rollback(nacre.PluginName(args[0]))
+			})
+		},
+	}
+}
+
+func (a *app) pluginRemoveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "remove NAME", Short: "remove an installed plugin; its data stays", Args: oneArgument("a plugin's name"),
+		Long: `Removes what was installed, and forgets what was confirmed. Of a folder that was put
+among the plugins by hand only the confirmation goes. The plugin's data stays.`,
+		Example: "  nacre plugin remove notes",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withStore(c.Context(), true, func(s *install.Store, _ func(install.Plan) error) (install.Done, error) {
+				return s.Remove(nacre.PluginName(args[0]))
+			})
+		},
+	}
+}
+
+func (a *app) pluginConfirmCommand() *cobra.Command {
+	var yes bool
+	c := &cobra.Command{
+		Use: "confirm NAME", Short: "confirm what a plugin wants, as its folder is now", Args: oneArgument("a plugin's name"),
+		Long: `For a folder that was put among the plugins by hand, and for an installed one that you
+changed: shows what it wants, and pins its files as they are once you say yes.`,
+		Example: "  nacre plugin confirm notes",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withStore(c.Context(), yes, func(s *install.Store, agree func(install.Plan) error) (install.Done, error) {
+				return s.Confirm(nacre.PluginName(args[0]), agree)
+			})
+		},
+	}
+	yesFlag(c, &yes)
+	return c
+}
+
+func yesFlag(c *cobra.Command, yes *bool) {
+	c.Flags().BoolVar(yes, "yes", false, "say yes to what it wants without being asked")
+}
+
+// withStore carries out one order and says what became of it.
+func (a *app) withStore(ctx context.Context, yes bool, do func(*install.Store, func(install.Plan) error) (install.Done, error)) error {
+	rt, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	places := rt.PluginPlaces()
+	store := &install.Store{Plugins: places.Folders[0], LockFile: places.Lock, Now: time.Now, Getenv: a.getenv}
+	done, err := do(store, func(p install.Plan) error { return a.agree(ctx, rt, p, yes) })
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return printJSON(a.stdout, done)
+	}
+	a.printDone(done)
+	return nil
+}
+
+func (a *app) printDone(done install.Done) {
+	p := a.printer(a.stdout)
+	if !done.Changed {
+		p.Mark("ok", string(done.Name), "nothing to do")
+		return
+	}
+	text := done.Version
+	if done.Commit != "" {
+		text += fmt.Sprintf(" · commit %.12s", done.Commit)
+	}
+	p.Mark("ok", string(done.Name), text+fmt.Sprintf(" · %.19s", done.Hash))
+}
+
+// agree shows a plan and asks. What nacre would not start is refused first.
+func (a *app) agree(ctx context.Context, rt *assembly.Runtime, plan install.Plan, yes bool) error {
+	findings, err := validated(rt, plan.Found.Dir)
+	if err != nil {
+		return err
+	}
+	var wrong []string
+	for _, f := range findings {
+		if !f.Warning {
+			wrong = append(wrong, strings.TrimSpace(f.File+" "+f.Text))
+		}
+	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("plugin %s would not start:\n%s", plan.Found.Name, strings.Join(wrong, "\n"))
+	}
+	if plan.Update && len(plan.Beyond) == 0 && plan.Source != "" {
+		return nil
+	}
+	a.printPlan(plan)
+	if yes {
+		return nil
+	}
+	if !isTerminal(a.stdin) {
+		return usage("confirm what it wants on a terminal, or with --yes")
+	}
+	_, _ = fmt.Fprintf(a.stderr, "Let %s have this? [y/N] ", plan.Found.Name) // unseen, it is no
+	reply := make(chan string, 1)
+	go func() { // it ends with the program where nobody answers
+		line, _ := bufio.NewReader(io.LimitReader(a.stdin, maxReply)).ReadString('\n') // what is no line is no yes
+		reply <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case said := <-reply:
+		if said == "y" || said == "yes" {
+			return nil
+		}
+		return errDeclined
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (a *app) printPlan(plan install.Plan) {
+	p := a.printer(a.stderr)
+	m := plan.Found.Manifest
+	p.Field("plugin", "%s %s · %s", plan.Found.Name, m.Version, m.Description)
+	if plan.Source != "" {
+		p.Field("from", "%s", plan.Source)
+	}
+	if plan.Commit != "" {
+		p.Field("commit", "%s", plan.Commit)
+	}
+	p.Table([]string{"WANTS", "NAME", ""}, plan.Wants.Rows())
+	for _, more := range plan.Beyond {
+		p.Mark("warn", "new", more)
+	}
+}
