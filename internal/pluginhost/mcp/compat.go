@@ -30,8 +30,50 @@ func compatible(pinned json.RawMessage, offered any) error {
 	if err != nil {
 		return fmt.Errorf("the server's schema: %w", err)
 	}
+	if err = accepts(theirs, ours); err == nil {
+		return nil
+	}
+	// The manifest's schema may be the server's own, closed: what that takes, the
+	// server's takes.
+	if raw, _, failed := closed(offered); failed == nil {
+		if narrower, failed := decoded(raw); failed == nil && accepts(narrower, ours) == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func accepts(theirs, ours map[string]any) error {
+	if reflect.DeepEqual(bare(theirs), bare(ours)) {
+		return nil
+	}
 	c := comparison{ours: ours, theirs: theirs, seen: map[string]bool{}, left: maxSteps}
 	return c.takes(theirs, ours, "arguments")
+}
+
+// bare is a schema without what it says to people.
+func bare(schema any) any {
+	switch s := schema.(type) {
+	case map[string]any:
+		own := map[string]any{}
+		for word, value := range s {
+			if _, text := value.(string); text && (word == "description" || word == "title" || word == "$comment") {
+				continue
+			}
+			if word != "enum" && word != "const" && word != "default" {
+				value = bare(value)
+			}
+			own[word] = value
+		}
+		return own
+	case []any:
+		own := make([]any, len(s))
+		for i, one := range s {
+			own[i] = bare(one)
+		}
+		return own
+	}
+	return schema
 }
 
 func decoded(raw []byte) (map[string]any, error) {
