@@ -185,7 +185,7 @@ func (e expression) next(after time.Time, zone *time.Location) (time.Time, bool)
 	limit := after.AddDate(horizon, 0, 0)
 	from := minuteAfter(wallOf(after.In(zone)))
 	for at := after.In(zone); at.Before(limit); {
-		start, end := at.ZoneBounds()
+		start, end := stretch(at)
 		_, offset := at.Zone()
 		until := limit
 		if !end.IsZero() && end.Before(limit) {
@@ -209,6 +209,17 @@ func (e expression) next(after time.Time, zone *time.Location) (time.Time, bool)
 		from, at = ceilMinute(behind), end
 	}
 	return time.Time{}, false
+}
+
+// stretch is the time around a moment in which its zone's offset is the same, or
+// a part of it. The library's own bounds end before the moment on the last day of
+// far leap years, when no zone changes its clocks.
+func stretch(at time.Time) (start, end time.Time) {
+	start, end = at.ZoneBounds()
+	if !end.IsZero() && !end.After(at) {
+		end = at.Add(24 * time.Hour)
+	}
+	return start, end
 }
 
 // nextWall is the first fitting minute from one moment on and before another, on a
