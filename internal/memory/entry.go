@@ -54,6 +54,8 @@ type Draft struct {
 	Expires time.Time
 	// Created is when it was first written, where that was elsewhere; zero means now.
 	Created time.Time
+	// untrusted: the operator brings it in without vouching for it.
+	untrusted bool
 }
 
 // Entry is one memory.
@@ -144,29 +146,35 @@ func (s *Store) Add(ctx context.Context, w Writer, d Draft) (Entry, error) {
 
 // AddAll stores all of the drafts or none of them.
 func (s *Store) AddAll(ctx context.Context, w Writer, drafts []Draft) ([]Entry, error) {
-	added := make([]Entry, 0, len(drafts))
+	var added []Entry
 	for i, d := range drafts {
 		if err := d.check(); err != nil {
 			return nil, draftError(err, i, len(drafts))
 		}
 	}
-	err := s.write(ctx, func(tx *sql.Tx) error {
-		insert, err := tx.PrepareContext(ctx, `INSERT INTO memory_entries
-			(id, type, content, tags, behavioral, session_id, group_name, created_at, trust, label, expires_at) VALUES (?,?,?,?,?,?,?,?,?,?,?)`)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = insert.Close() }() // the transaction tells
-		for i, d := range drafts {
-			e, err := s.add(ctx, tx, insert, w, d)
-			if err != nil {
-				return draftError(err, i, len(drafts))
-			}
-			added = append(added, e)
-		}
-		return nil
+	err := s.write(ctx, func(tx *sql.Tx) (err error) {
+		added, err = s.addAll(ctx, tx, w, drafts)
+		return err
 	})
 	return added, err
+}
+
+func (s *Store) addAll(ctx context.Context, tx *sql.Tx, w Writer, drafts []Draft) ([]Entry, error) {
+	insert, err := tx.PrepareContext(ctx, `INSERT INTO memory_entries
+		(id, type, content, tags, behavioral, session_id, group_name, created_at, trust, label, expires_at) VALUES (?,?,?,?,?,?,?,?,?,?,?)`)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = insert.Close() }() // the transaction tells
+	added := make([]Entry, 0, len(drafts))
+	for i, d := range drafts {
+		e, err := s.add(ctx, tx, insert, w, d)
+		if err != nil {
+			return nil, draftError(err, i, len(drafts))
+		}
+		added = append(added, e)
+	}
+	return added, nil
 }
 
 // draftError says which of several drafts it was.
@@ -212,7 +220,7 @@ func (s *Store) entry(w Writer, d Draft) Entry {
 		e.Tags, e.Redacted = append(e.Tags, clean), e.Redacted || found
 	}
 	e.Behavioral, _ = behavioral(d.Type)
-	if w.Operator {
+	if w.Operator && !d.untrusted {
 		e.Trust, e.Label = nacre.Trusted, nacre.Trusted
 	}
 	if !d.Expires.IsZero() {
@@ -328,28 +336,37 @@ func (s *Store) Trust(ctx context.Context, id string, trust nacre.Label) error {
 // Link joins two entries of the group; a link that exists is no error.
 // Errors: [ErrNotFound], [ErrLimit], [ErrInvalid].
 func (s *Store) Link(ctx context.Context, w Writer, l Link) error {
+	if err := l.check(); err != nil {
+		return err
+	}
+	return s.write(ctx, func(tx *sql.Tx) error { return s.link(ctx, tx, w, l) })
+}
+
+func (l Link) check() error {
 	if l.Kind != EdgePrevents && l.Kind != EdgeDerivedFrom || l.From == l.To {
 		return fmt.Errorf("%w: link two different entries by %s or %s", ErrInvalid, EdgePrevents, EdgeDerivedFrom)
 	}
-	return s.write(ctx, func(tx *sql.Tx) error {
-		if err := use(ctx, tx, w, "link", MaxLinks); err != nil {
-			return err
-		}
-		var found int
-		err := tx.QueryRowContext(ctx, `SELECT count(*) FROM memory_entries WHERE id IN (?, ?) AND group_name = ?`, l.From, l.To, string(s.group)).Scan(&found)
-		if err != nil {
-			return err
-		}
-		if found != 2 {
-			return fmt.Errorf("%w: %.80q or %.80q", ErrNotFound, l.From, l.To)
-		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO memory_edges VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-			l.From, l.To, l.Kind, string(w.Session), stamp(s.now()))
-		if err != nil || l.Kind != EdgeDerivedFrom {
-			return err
-		}
-		return derive(ctx, tx, l.From, l.To, trailDerived)
-	})
+	return nil
+}
+
+func (s *Store) link(ctx context.Context, tx *sql.Tx, w Writer, l Link) error {
+	if err := use(ctx, tx, w, "link", MaxLinks); err != nil {
+		return err
+	}
+	var found int
+	err := tx.QueryRowContext(ctx, `SELECT count(*) FROM memory_entries WHERE id IN (?, ?) AND group_name = ?`, l.From, l.To, string(s.group)).Scan(&found)
+	if err != nil {
+		return err
+	}
+	if found != 2 {
+		return fmt.Errorf("%w: %.80q or %.80q", ErrNotFound, l.From, l.To)
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO memory_edges VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		l.From, l.To, l.Kind, string(w.Session), stamp(s.now()))
+	if err != nil || l.Kind != EdgeDerivedFrom {
+		return err
+	}
+	return derive(ctx, tx, l.From, l.To, trailDerived)
 }
 
 const columns = `e.id, e.type, e.content, e.tags, e.behavioral, e.trust, e.label, e.created_at,
@@ -369,20 +386,7 @@ func (s *Store) Get(ctx context.Context, id string) (Entry, []Link, error) {
 }
 
 func (s *Store) links(ctx context.Context, id string) ([]Link, error) {
-	rows, err := s.db.QueryContext(ctx, `SELECT from_id, to_id, kind FROM memory_edges WHERE from_id = ?1 OR to_id = ?1 ORDER BY created_at, from_id, to_id LIMIT 100`, id)
-	if err != nil {
-		return nil, classified(err)
-	}
-	defer func() { _ = rows.Close() }() // Err below tells
-	links := []Link{}
-	for rows.Next() {
-		var l Link
-		if err := rows.Scan(&l.From, &l.To, &l.Kind); err != nil {
-			return nil, err
-		}
-		links = append(links, l)
-	}
-	return links, classified(rows.Err())
+	return linksOf(s.db.QueryContext(ctx, `SELECT from_id, to_id, kind FROM memory_edges WHERE from_id = ?1 OR to_id = ?1 ORDER BY created_at, from_id, to_id LIMIT 100`, id))
 }
 
 // entries runs a query for columns and a rank.

@@ -2,10 +2,7 @@ package memory
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,14 +55,6 @@ type Erasure struct {
 // ErrLingers says that entries are gone from the memory, and traces of them may
 // be left in the file until nobody else uses it. Whoever opens it next removes them.
 var ErrLingers = errors.New("erased, but another process still reads the file, and keeps traces of it there: stop it, or ask again")
-
-// Digest names an entry's content for records that must not hold it; without
-// the key nobody can tell which words it was.
-func (d Doomed) Digest(key []byte) string {
-	mac := hmac.New(sha256.New, key)
-	_, _ = mac.Write([]byte(d.ID + "\x00" + d.Content)) // a hash takes everything
-	return hex.EncodeToString(mac.Sum(nil))
-}
 
 // Trusted are those that the operator vouches for.
 func (e Erasure) Trusted() []string {
@@ -145,7 +134,7 @@ func erase(ctx context.Context, tx *sql.Tx, ids, restored []string) error {
 // scrub removes what deleted rows left in free pages, in the full-text index
 // and in the write-ahead log.
 func (s *Store) scrub(ctx context.Context) error {
-	until := s.patience()
+	until := time.Now().Add(scrubPatience) // the store's own clock may stand still
 	for {
 		err := s.scrubOnce(ctx)
 		if err == nil || !isBusy(err) && !errors.Is(err, ErrLingers) || ctx.Err() != nil {
@@ -160,9 +149,6 @@ func (s *Store) scrub(ctx context.Context) error {
 		}
 	}
 }
-
-// patience is until when to wait; the store's own clock may stand still.
-func (s *Store) patience() time.Time { return time.Now().Add(scrubPatience) }
 
 func (s *Store) scrubOnce(ctx context.Context) error {
 	for _, statement := range []string{

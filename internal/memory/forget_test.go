@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/memory"
 )
 
@@ -235,16 +234,5 @@ func TestDeleteIsHard(t *testing.T) {
 	_ = s.Close()
 	if have := holds(t, path, "okapi"); len(have) != 0 {
 		t.Errorf("the file holds %v", have)
-	}
-}
-
-// M-57: digests name content only for who has the key.
-func TestDigest(t *testing.T) {
-	d := memory.Doomed{Entry: memory.Entry{ID: "mem-1", Content: "x"}}
-	if a, b := d.Digest([]byte("k")), d.Digest([]byte("l")); a == b || len(a) != 64 {
-		t.Errorf("have %s and %s", a, b)
-	}
-	if fmt.Sprint(memory.Erasure{Entries: []memory.Doomed{{Entry: memory.Entry{ID: "a", Trust: nacre.Trusted}}}}.Trusted()) != "[a]" {
-		t.Error("trusted entries are not told")
 	}
 }

@@ -47,6 +47,9 @@ type live struct {
 	slots   map[string]int32 // by id
 	bySeq   map[int64]int32
 	fixes   map[int32][]int32 // by failure: what prevents it
+	// vectors are those of the model, by seq; nil before they were asked for.
+	vectors   map[int64]vector
+	restUntil time.Time // after the endpoint failed
 }
 
 // indexed is what filters and ranking ask of an entry.
@@ -98,6 +101,7 @@ func (s *Store) follow(ctx context.Context) error {
 func (s *Store) load(ctx context.Context, tx *sql.Tx) error {
 	l := &s.live
 	l.loaded, l.index, l.entries, l.tooMany = false, recall.New(), nil, false
+	l.vectors = nil
 	l.slots, l.bySeq, l.fixes = map[string]int32{}, map[int64]int32{}, map[int32][]int32{}
 	var count int
 	if err := tx.QueryRowContext(ctx, `SELECT (SELECT coalesce(max(change), 0) FROM memory_changes), count(*) FROM memory_entries`).Scan(&l.change, &count); err != nil {
@@ -179,6 +183,7 @@ func (s *Store) renew(ctx context.Context, tx *sql.Tx, seqs []int64) error {
 		if e := &l.entries[slot]; e.gone {
 			l.index.Drop(int(slot))
 			delete(l.bySeq, seq)
+			delete(l.vectors, seq)
 			delete(l.slots, e.id)
 			*e = indexed{gone: true}
 			continue
@@ -226,6 +231,7 @@ func (l *live) put(e indexed, d recall.Doc) {
 			return
 		}
 		l.index.Drop(int(slot))
+		delete(l.vectors, e.seq)
 		delete(l.slots, l.entries[slot].id)
 		l.entries[slot] = indexed{gone: true}
 	}

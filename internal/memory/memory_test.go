@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(writerVariable); path != "" {
 		os.Exit(writeForAWhile(path))
 	}
+	if path := os.Getenv(eraserVariable); path != "" {
+		os.Exit(eraseUntilKilled(path))
+	}
 	os.Exit(m.Run())
 }
 

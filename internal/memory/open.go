@@ -6,10 +6,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"modernc.org/sqlite"
@@ -35,6 +37,13 @@ type Options struct {
 	Now func() time.Time
 	// NewID makes the ids of entries; nil means "mem-" and 26 random letters and digits.
 	NewID func() string
+	// Embed, where set, makes the vectors of Model, by which entries are found
+	// beside their words (D-42).
+	Embed Embed
+	Model string
+	// Warn is told what the operator should know, such as an endpoint that does not
+	// answer; nil means nobody is.
+	Warn func(string)
 }
 
 // Store is one group's memory. It is safe for concurrent use, also by several
@@ -47,6 +56,9 @@ type Store struct {
 	newID  func() string
 	purged int
 	redact *redact.Engine
+	embed  Embed
+	model  string
+	warn   func(string)
 	live   live
 	seen   struct { // what Recalled has kept
 		mu  sync.Mutex
@@ -73,6 +85,10 @@ var (
 	ErrNewer   = errors.New("written by a newer nacre: upgrade to use it")
 	ErrDamaged = errors.New("damaged: restore the file from a backup, or move it away to start afresh")
 	ErrForeign = errors.New("not a memory: another program's database")
+	// ErrExposed is a file that others may have written to.
+	ErrExposed  = errors.New("open to other users")
+	ErrReadOnly = errors.New("cannot be written: give it back its write permission, or mend the file system")
+	ErrFull     = errors.New("the disk is full: make room")
 )
 
 // Open opens the memory in a file, makes it where there is none, brings an
@@ -85,7 +101,10 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if o.NewID == nil {
 		o.NewID = func() string { return "mem-" + rand.Text() }
 	}
-	s := &Store{path: path, group: o.Group, now: o.Now, newID: o.NewID, redact: redact.New()}
+	s := &Store{path: path, group: o.Group, now: o.Now, newID: o.NewID, redact: redact.New(), embed: o.Embed, model: o.Model, warn: o.Warn}
+	if s.warn == nil {
+		s.warn = func(string) {}
+	}
 	err := s.open(ctx)
 	if err == nil {
 		return s, nil
@@ -135,16 +154,42 @@ func (s *Store) open(ctx context.Context) (err error) {
 	return err
 }
 
-// makeFile keeps the file from ever being readable by others.
+// makeFile keeps the file from ever being readable by others, and refuses one
+// that others could have read or written.
 func makeFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return fmt.Errorf("%w: %w", ErrReadOnly, err)
+	}
 	if err != nil {
 		return err
 	}
-	return f.Close()
+	return errors.Join(ours(f), f.Close())
+}
+
+// ours refuses a file that others may have written to, and closes it to those
+// who could only read it.
+func ours(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("not a file")
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("%w: mode %v: see who wrote to it, then chmod 600", ErrExposed, info.Mode().Perm())
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
+		return fmt.Errorf("%w: it belongs to user %d: chown it to the one who runs nacre", ErrExposed, stat.Uid)
+	}
+	if info.Mode().Perm() != 0o600 {
+		return f.Chmod(0o600)
+	}
+	return nil
 }
 
 // writeAhead turns WAL on. Changing the mode does not wait for other
@@ -259,6 +304,10 @@ func classified(err error) error {
 		return fmt.Errorf("%w (%w)", ErrDamaged, err)
 	case sqlite3.SQLITE_NOTADB:
 		return fmt.Errorf("%w (%w)", ErrDamaged, err)
+	case sqlite3.SQLITE_READONLY:
+		return fmt.Errorf("%w (%w)", ErrReadOnly, err)
+	case sqlite3.SQLITE_FULL:
+		return fmt.Errorf("%w (%w)", ErrFull, err)
 	}
 	return err
 }

@@ -17,6 +17,7 @@ const (
 	MaxResults     = 100
 	defaultResults = 20
 	maxTerms       = 32 // words of a query that are looked for
+	maxVersions    = 64 // of one entry that are followed
 )
 
 // Query selects entries. All parts that are set must hold.
@@ -123,7 +124,7 @@ func (l *live) withFixes(hits []recall.Hit, limit int, keep func(int) bool) []ra
 	for _, h := range hits {
 		add(h)
 		for _, fix := range l.fixes[int32(h.Slot)] {
-			if !keep(int(fix)) {
+			if fix = l.current(fix); !keep(int(fix)) || int(fix) == h.Slot {
 				continue
 			}
 			add(recall.Hit{Slot: int(fix), Relevance: h.Relevance * shareOfFailure})
@@ -134,6 +135,18 @@ func (l *live) withFixes(hits []recall.Hit, limit int, keep func(int) bool) []ra
 	list = list[:min(len(list), limit)]
 	slices.SortStableFunc(list[min(1, len(list)):], func(a, b ranked) int { return cmp.Compare(b.relevance, a.relevance) })
 	return list
+}
+
+// current is what took an entry's place, if anything did.
+func (l *live) current(slot int32) int32 {
+	for range maxVersions {
+		next, ok := l.slots[l.entries[slot].superseded]
+		if !ok {
+			break
+		}
+		slot = next
+	}
+	return slot
 }
 
 func round(relevance float64) float64 { return math.Round(relevance*1e4) / 1e4 }
