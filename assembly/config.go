@@ -52,6 +52,8 @@ type Config struct {
 	Sandbox SandboxConfig `toml:"sandbox"`
 	// Limits of every sandbox (M-12).
 	Limits LimitsConfig `toml:"limits"`
+	// Serve bounds what `nacre serve` does for each group.
+	Serve ServeConfig `toml:"serve"`
 	// MultiTenant serves groups that do not trust each other (M-14).
 	MultiTenant bool `toml:"multi_tenant"`
 	// Routes say which group a message belongs to (D-33).
@@ -189,7 +191,7 @@ func LoadConfig(dir string) (Config, error) {
 		if unknown[0][0] == "credential" || isAccessValue(unknown[0].String()) {
 			return Config{}, fmt.Errorf("%s: unknown key %q: %s", path, unknown[0], valueHelp)
 		}
-		return Config{}, fmt.Errorf("%s: unknown key %q: nacre config keys are brain, checks, groups, tools, trusted_projects, egress, model, credential, plugins, access, output_tokens, ask_seconds, tripwires, sandbox, multi_tenant, route, events", path, unknown[0])
+		return Config{}, fmt.Errorf("%s: unknown key %q: nacre config keys are brain, checks, groups, tools, trusted_projects, egress, model, credential, plugins, access, output_tokens, ask_seconds, tripwires, sandbox, multi_tenant, route, events, serve", path, unknown[0])
 	}
 	if err := c.check(); err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
@@ -203,7 +205,7 @@ func (c Config) check() error {
 			return err
 		}
 	}
-	if err := errors.Join(c.Sandbox.check(), c.checkTenants(), c.checkEvents()); err != nil {
+	if err := errors.Join(c.Sandbox.check(), c.Serve.check(), c.checkTenants(), c.checkEvents()); err != nil {
 		return err
 	}
 	if c.AskSeconds < 0 || c.AskSeconds > 86400 {

@@ -100,3 +100,16 @@ func (p *process) Wait() (int, error) { return p.wait() }
 
 // Kill implements brain.Process.
 func (p *process) Kill() error { return p.sealed.Kill() }
+
+// collect waits for the process and gives the first limit bytes that it printed.
+func (p *process) collect(limit int64) (out []byte, code int, err error) {
+	var reading sync.WaitGroup
+	reading.Go(func() { _, _ = io.Copy(io.Discard, p.complaints()) /* nobody asked for them */ })
+	err = p.stdin.Close()
+	said := p.out()
+	out, readErr := io.ReadAll(io.LimitReader(said, limit))
+	_, _ = io.Copy(io.Discard, said) // so that it never waits for us
+	code, waitErr := p.Wait()
+	reading.Wait()
+	return out, code, errors.Join(err, readErr, waitErr)
+}

@@ -20,8 +20,18 @@ const queuePoll = 20 * time.Millisecond
 // so that runs side by side land one after the other and none starves while
 // the branch moves under it (S-19). Ending the process gives the place up.
 func (r *Runtime) queue(ctx context.Context, project string) (leave func(), err error) {
-	name := sha256.Sum256([]byte(project))
-	dir := filepath.Join(r.registry.Paths().State, "merging")
+	leave, err = r.takeTurn(ctx, "merging", project)
+	if err != nil {
+		err = fmt.Errorf("wait to merge into %s: %w", project, err)
+	}
+	return leave, err
+}
+
+// takeTurn waits until no other process or goroutine of this installation has
+// its turn at what is named. Ending the process gives the turn up.
+func (r *Runtime) takeTurn(ctx context.Context, at, what string) (leave func(), err error) {
+	name := sha256.Sum256([]byte(what))
+	dir := filepath.Join(r.registry.Paths().State, at)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -34,10 +44,10 @@ func (r *Runtime) queue(ctx context.Context, project string) (leave func(), err 
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
-			return func() { _ = f.Close() /* closing is what gives the place up */ }, nil
+			return func() { _ = f.Close() /* closing is what gives the turn up */ }, nil
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return nil, errors.Join(fmt.Errorf("wait to merge into %s: %w", project, err), f.Close())
+			return nil, errors.Join(err, f.Close())
 		}
 		select {
 		case <-ctx.Done():

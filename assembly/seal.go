@@ -255,14 +255,14 @@ func (s *sealed) serveDoor(principal nacre.Principal) error {
 		return door.Serve(ctx, listener, door.Session{
 			ID: s.ID(), Group: s.Group(), Principal: principal, PeerUID: s.peerUIDs(),
 		}, watchedKernel{s.kernel, s}, door.Deps{
-			Recorder: words{s.Recorder, s.runtime.redact}, Now: s.runtime.options.Now, NewID: randomHex, Redact: s.redactJSON,
+			Recorder: words{s.Recorder, s.runtime.redact}, Now: s.runtime.options.Now, NewID: randomHex, Redact: s.runtime.redactJSON,
 		})
 	})
 }
 
 // redactJSON takes secrets out of a document. What is no document goes nowhere.
-func (s *sealed) redactJSON(document []byte) ([]byte, []string) {
-	clean, paths, err := s.runtime.redact.JSON(document)
+func (r *Runtime) redactJSON(document []byte) ([]byte, []string) {
+	clean, paths, err := r.redact.JSON(document)
 	if err != nil {
 		return []byte("null"), []string{"all of it: " + err.Error()}
 	}

@@ -49,6 +49,7 @@ func (a *app) command() *cobra.Command {
 	root.AddCommand(a.redactCommand(), a.grantsCommand(), a.explainCommand())
 	root.AddCommand(a.capabilityCommand(), a.roleCommand(), a.taskCommand(), a.ledgerCommand())
 	root.AddCommand(a.hooksCommand(), a.hookCommand())
+	root.AddCommand(a.serveCommand())
 	root.AddCommand(a.pluginCommand())
 	root.AddCommand(a.scheduleCommand())
 	root.AddCommand(a.eventsCommand())

@@ -259,9 +259,13 @@ func (h *Host) Health() Health {
 }
 
 // Deliver hands an event to every plugin that subscribes to a prefix of its
-// topic. A plugin that does not keep up, or is down, misses it, and that is recorded.
-func (h *Host) Deliver(ctx context.Context, e plugin.Envelope) {
+// topic and that may know of it. A plugin that does not keep up, or is down,
+// misses it, and that is recorded.
+func (h *Host) Deliver(ctx context.Context, e plugin.Envelope, may func(nacre.PluginName) bool) {
 	for _, u := range h.all() {
+		if !may(u.found.Name) {
+			continue
+		}
 		if slices.ContainsFunc(u.found.Manifest.Subscribes, func(prefix string) bool { return subscribes(prefix, e.Topic) }) {
 			u.event(ctx, e)
 		}

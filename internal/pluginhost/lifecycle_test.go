@@ -353,14 +353,17 @@ A person is asked before every call.
 	}
 }
 
+func everybody(nacre.PluginName) bool { return true }
+
 // D-21: events reach those that subscribe to a prefix; what is missed is recorded.
 func TestDeliver(t *testing.T) {
 	root := t.TempDir()
 	writePlugin(t, root, "p", `"handler":["self","sdk"],"subscribes":["message.inbound","task."]`, "echo")
 	writePlugin(t, root, "down", `"handler":["self","initcrash"],"subscribes":["message"]`, "x")
 	h := start(t, root, options(t))
-	h.Deliver(t.Context(), plugin.Envelope{Type: "event", Topic: "message.inbound", Group: "g", Payload: []byte("{}")})
-	h.Deliver(t.Context(), plugin.Envelope{Type: "event", Topic: "message.inbounder", Group: "g", Payload: []byte("{}")})
+	h.Deliver(t.Context(), plugin.Envelope{Type: "event", Topic: "message.inbound", Group: "g", Payload: []byte("{}")}, everybody)
+	h.Deliver(t.Context(), plugin.Envelope{Type: "event", Topic: "message.inbounder", Group: "g", Payload: []byte("{}")}, everybody)
+	h.Deliver(t.Context(), plugin.Envelope{Type: "event", Topic: "message.inbound", Group: "other", Payload: []byte("{}")}, func(nacre.PluginName) bool { return false })
 	if _, err := h.call(t.Context(), "echo", `{}`); err != nil {
 		t.Error(err)
 	}

@@ -1,0 +1,277 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/internal/task"
+)
+
+const (
+	// groupWorkspace is where a group's own folder is inside (D-36).
+	groupWorkspace = posture.Workspace + "/group"
+	// gateWall is how long a script may take to say whether there is work (D-34).
+	gateWall = time.Minute
+	// maxFound is how much of what a script says the agent is told, in bytes.
+	maxFound = 16 << 10
+	// gateWake and gateIdle are the exit codes of a script that has an answer.
+	gateWake, gateIdle = 0, 1
+)
+
+// visit is one turn of an agent for a group, without a project: a message that
+// came, or a timer that fired (D-33, D-34).
+type visit struct {
+	id    nacre.SessionID
+	group nacre.Group
+	kind  string // "message" or "schedule"
+	title string
+	// frame are the host's own words around what was said, said is that, and from
+	// is whose words it is.
+	frame, said string
+	from        nacre.Source
+	// key names the conversation that goes on; empty is one that ends with the turn.
+	key string
+	// idle is how long a conversation may have rested and still go on.
+	idle time.Duration
+	// gate is a script that says whether there is anything to do; nil means that there is.
+	gate []string
+	// shared are the plugins that serve every session of this process.
+	shared *sharedPlugins
+	tell   func(nacre.Step)
+}
+
+// visited is what became of a visit.
+type visited struct {
+	task.Visit
+	Receipt string
+}
+
+// visit lets an agent act once for a group, sealed, in the group's own workspace.
+func (r *Runtime) visit(ctx context.Context, v visit) (done visited, err error) {
+	workspace, err := r.groupWorkspace(v.group)
+	if err != nil {
+		return done, err
+	}
+	talk, err := r.openConversation(ctx, v)
+	if err != nil {
+		return done, err
+	}
+	defer talk.leave()
+	spec := task.Spec{Model: r.config.Model.Name}
+	agent, status, err := r.chooseBrain(ctx, &spec)
+	if err != nil {
+		return done, err
+	}
+	s, err := r.seal(ctx, request{
+		id: v.id, group: v.group, kind: v.kind, title: v.title, brain: spec.Brain, version: status.Version,
+		task: v.frame, model: agent.Name() != brain.ReplayName, shared: v.shared, tell: v.tell,
+	})
+	if err != nil {
+		return done, err
+	}
+	finished := false
+	defer func() {
+		if !finished {
+			err = errors.Join(err, s.close(ctx, "interrupted", false))
+		}
+	}()
+	if err := s.hear(v, talk); err != nil {
+		return done, err
+	}
+	done.Visit, err = s.attend(ctx, v, talk, workspace, watchedBrain{agent, s})
+	if s.containment() != nil {
+		finished = true
+		return done, errors.Join(s.containment(), s.finish(ctx, "", v.frame, ""))
+	}
+	if err != nil {
+		return done, err
+	}
+	if err := talk.keep(v, done.Visit, agent.Name(), s.kernel.Tainted(s.ID()), r.options.Now()); err != nil {
+		return done, err
+	}
+	finished = true
+	done.Receipt, err = s.concludeVisit(ctx, v, done.Visit)
+	return done, err
+}
+
+// hear tells the kernel whose words the agent is about to read. A conversation
+// that an outsider's words entered earlier goes on as what it became (M-52).
+func (s *sealed) hear(v visit, talk *conversation) error {
+	if err := s.kernel.Observe(s.ID(), v.from, v.said); err != nil {
+		return err
+	}
+	if talk.Tainted {
+		return s.kernel.Observe(s.ID(), nacre.Source{Provenance: nacre.SeenUntrusted, Name: "what was said earlier in this conversation"}, talk.text())
+	}
+	return nil
+}
+
+// attend is the turn itself: the gate, then the brain.
+func (s *sealed) attend(ctx context.Context, v visit, talk *conversation, workspace string, agent brain.Brain) (task.Visit, error) {
+	if err := s.Update(func(h *registry.Session) { h.State = nacre.SessionRunning }); err != nil {
+		return task.Visit{}, err
+	}
+	turn := brain.Turn{
+		Task: v.frame, Model: s.runtime.config.Model.Name, SessionToken: s.token, MaxTokens: s.runtime.config.Model.MaxTokens,
+		Context: s.runtime.config.Model.Context, Skills: s.skills(s.runtime.principal(s.Group(), s.ID(), v.frame)), System: s.brief(ctx),
+	}
+	turn.Task = joined(v.frame, quoted(v.said))
+	if talk.Resume != "" && talk.Brain == agent.Name() {
+		turn.Resume = talk.Resume
+	} else {
+		turn.System = joined(turn.System, talk.recall())
+	}
+	var last *process
+	parts := task.Parts{
+		Session: s.Session, EnginePath: s.runtime.registry.Paths().Engine(), Brain: agent, Turn: turn,
+		Launch: func(ctx context.Context, l brain.Launch, dir string) (brain.Process, error) {
+			var err error
+			last, err = s.launchVisitor(ctx, l, dir, talk)
+			if err != nil {
+				return nil, err
+			}
+			return last, nil
+		},
+		TimedOut: func() bool { return last.timedOut.Load() },
+		Spent:    s.spent, Progress: s.tell, Redact: s.runtime.redact, Now: s.runtime.options.Now,
+	}
+	visit := task.VisitParts{Dir: workspace, Found: func(t brain.Turn, text string) brain.Turn {
+		t.Task = joined(t.Task, "Before this, a script found:", quoted(text))
+		return t
+	}}
+	if len(v.gate) > 0 {
+		visit.Gate = func(ctx context.Context) (task.Gate, error) { return s.askGate(ctx, v.gate, workspace) }
+	}
+	return task.RunVisit(ctx, parts, visit)
+}
+
+// visitorInput is what every program of a visit may reach: the group's workspace.
+func visitorInput(workspace string) posture.Input {
+	return posture.Input{Mounts: []nacre.Mount{{Kind: nacre.BindReadWrite, Source: workspace, Target: groupWorkspace}}}
+}
+
+// launchVisitor seals a brain over the group's workspace, with what its
+// conversation keeps.
+func (s *sealed) launchVisitor(ctx context.Context, l brain.Launch, workspace string, talk *conversation) (*process, error) {
+	mounts, err := s.roleFiles(l.Files)
+	if err != nil {
+		return nil, err
+	}
+	in := visitorInput(workspace)
+	in.Env, in.Model = l.Env, s.gateway != nil
+	in.Mounts = append(append(in.Mounts, mounts...), l.Mounts...)
+	if l.State != "" && talk.state != "" {
+		in.Mounts = append(in.Mounts, nacre.Mount{Kind: nacre.BindReadWrite, Source: talk.state, Target: l.State})
+	}
+	p, err := s.posture(in)
+	if err != nil {
+		return nil, err
+	}
+	started, err := startPiped(ctx, s.Session, sandbox.Command{Posture: p, SocketDir: s.SocketDir(), Argv: l.Argv})
+	if err == nil {
+		started.limited = func(why string) { s.noteLimit(ctx, why); s.limited.Store(why) }
+	}
+	return started, err
+}
+
+// askGate runs a script sealed in the group's workspace: 0 wakes the model with
+// what the script printed, 1 is nothing to do, all else is a failure.
+func (s *sealed) askGate(ctx context.Context, argv []string, workspace string) (task.Gate, error) {
+	in := visitorInput(workspace)
+	in.Limits.Wall = gateWall
+	p, err := s.posture(in)
+	if err != nil {
+		return task.Gate{}, err
+	}
+	script, err := startPiped(ctx, s.Session, sandbox.Command{Posture: p, SocketDir: s.SocketDir(), Argv: argv})
+	if err != nil {
+		return task.Gate{}, err
+	}
+	out, code, err := script.collect(maxFound)
+	switch {
+	case ctx.Err() != nil:
+		return task.Gate{}, ctx.Err()
+	case script.timedOut.Load():
+		return task.Gate{Failed: "the script took longer than " + gateWall.String()}, nil
+	case err != nil:
+		return task.Gate{Failed: err.Error()}, nil
+	}
+	found, _ := s.runtime.redact.String(strings.ToValidUTF8(string(out), "\uFFFD"))
+	switch code {
+	case gateWake:
+		err := s.kernel.Observe(s.ID(), nacre.Source{Provenance: nacre.SeenUntrusted, Name: "what the schedule's script printed"}, found)
+		return task.Gate{Wake: true, Found: found}, err
+	case gateIdle:
+		return task.Gate{}, nil
+	}
+	return task.Gate{Failed: "the script ended with " + strconv.Itoa(code)}, nil
+}
+
+// concludeVisit closes the session and signs what it did.
+func (s *sealed) concludeVisit(ctx context.Context, v visit, done task.Visit) (string, error) {
+	outcome := "failed"
+	switch {
+	case done.Idle:
+		outcome = "nothing to do"
+	case done.Done():
+		outcome = "done"
+	}
+	chains, box := s.Chains(), s.Sandbox().Name()
+	if err := s.close(ctx, outcome, true); err != nil {
+		return "", err
+	}
+	r := s.runtime
+	counts, cost, err := r.count(chains)
+	if err != nil {
+		return "", err
+	}
+	return r.writeReceipt(audit.Receipt{
+		Session: s.ID(), Group: s.Group(), Started: s.started, Finished: r.options.Now(), TaskDigest: taskDigest(joined(v.frame, v.said)),
+		Outcome: outcome, Brain: s.agent, Sandbox: box, PolicyDigest: r.policy.Version(), Counts: counts, Cost: cost,
+	}, chains[len(chains)-1])
+}
+
+// groupWorkspace makes a group's own folder, which outlives its sessions (D-36).
+func (r *Runtime) groupWorkspace(g nacre.Group) (string, error) {
+	dir := filepath.Join(r.registry.Paths().Group(g), "workspace")
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
+// joined puts paragraphs together, without the empty ones.
+func joined(paragraphs ...string) string {
+	var kept []string
+	for _, p := range paragraphs {
+		if p != "" {
+			kept = append(kept, p)
+		}
+	}
+	return strings.Join(kept, "\n\n")
+}
+
+// quoted marks a text as somebody's words: no line of it can end the quotation.
+func quoted(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "> " + strings.Join(strings.FieldsFunc(text, lineEnd), "\n> ")
+}
+
+// lineEnd tells every character that a reader may take for the end of a line.
+func lineEnd(c rune) bool {
+	switch c {
+	case '\n', '\r', '\v', '\f', '\u0085', '\u2028', '\u2029':
+		return true
+	}
+	return false
+}

@@ -1,0 +1,177 @@
+package main_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nacre-dev/nacre/internal/scriptedmodel"
+	"github.com/nacre-dev/nacre/internal/testpeer"
+)
+
+// channelHandler is a channel in Python: what lies in its data folder's inbox is
+// a message, and what the agent sends is printed to its outbox.
+const channelHandler = `import json, os, sys, threading, time
+lock = threading.Lock()
+def say(m):
+    with lock:
+        print(json.dumps(dict(jsonrpc="2.0", **m)), flush=True)
+def watch(ticket, data):
+    box, n = os.path.join(data, "inbox"), 0
+    while True:
+        time.sleep(0.05)
+        if os.path.exists(box):
+            sender, body = open(box).read().split(":", 1)
+            os.remove(box)
+            n += 1
+            say({"id": "in%d" % n, "method": "publishEvent", "params": {"ticket": ticket, "topic": "message.inbound",
+                "payload": {"channel": "box", "sender": sender, "content_type": "text", "body": body, "metadata": {}}}})
+for line in sys.stdin:
+    m = json.loads(line)
+    p = m.get("params") or {}
+    if m.get("method") == "initialize":
+        data = p["data_dir"]
+        say({"id": m["id"], "result": None})
+        if "channel_ticket" in p:
+            threading.Thread(target=watch, args=(p["channel_ticket"], data), daemon=True).start()
+    elif m.get("method") == "handleRequest":
+        a = p["envelope"]["payload"]["arguments"]
+        open(os.path.join(data, "outbox"), "a").write(p["envelope"]["group"] + " " + a["recipient"] + ": " + a["body"] + "\n")
+        say({"id": m["id"], "result": {"status": "sent"}})
+    elif m.get("method") == "shutdown":
+        say({"id": m["id"], "result": None})
+        break
+`
+
+const channelManifest = `{"description": "A box", "version": "1.0.0", "handler": ["python3", "handler.py"],
+"provides": {"channels": ["box"], "tools": [{"name": "send_box", "description": "Send", "arguments_schema": {"type": "object",
+"required": ["recipient", "body"], "additionalProperties": false, "properties": {"recipient": {"type": "string"}, "body": {"type": "string"}}}}]}}`
+
+// served is an installation with a channel and a model that plays a script.
+func served(t *testing.T, config string, turns ...scriptedmodel.Turn) (*installation, *scriptedmodel.Server) {
+	t.Helper()
+	testpeer.Need(t, "python3")
+	server, url := upstreamOf(t, scriptedmodel.Script{Turns: turns})
+	i := install(t)
+	i.env = append(i.env, "LOCAL_KEY=local-key-of-the-test")
+	i.write("home/.local/share/nacre/plugins/box/manifest.json", channelManifest)
+	i.write("home/.local/share/nacre/plugins/box/handler.py", channelHandler)
+	i.write("home/.config/nacre/local.toml", "[models.\"local-1\"]\nfree = true\n")
+	i.write("home/.config/nacre/config.toml", "brain = \"anthropic\"\n"+config+fmt.Sprintf(
+		"\n[model]\nname = \"local-1\"\n[[model.upstream]]\nurl = %q\nkey_env = \"LOCAL_KEY\"\ndialects = [\"anthropic\"]\nprices = \"local.toml\"\n", url))
+	return i, server
+}
+
+// serve starts nacre serve and gives what it has said, and an end to it.
+func (i *installation) serve() (said func() string, stop func()) {
+	i.t.Helper()
+	path := i.write("serve.out", "")
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	serving := &running{Cmd: i.command(filepath.Join(bin, "nacre"), "serve")}
+	serving.Stdout, serving.Stderr = out, out
+	if err := errors.Join(serving.Start(), out.Close()); err != nil {
+		i.t.Fatal(err)
+	}
+	said = func() string { return fileText(path) }
+	stop = sync.OnceFunc(func() {
+		_ = serving.Process.Signal(os.Interrupt) // it may have ended
+		if have := finish(i.t, serving); have.code != 0 {
+			i.t.Errorf("exit %d, want 0: %s", have.code, said())
+		}
+	})
+	i.t.Cleanup(stop)
+	until(i.t, "nacre serve", func() bool { return strings.Contains(said(), "serving") || serving.ProcessState != nil })
+	return said, stop
+}
+
+// fileText is what is in a file; nothing where there is none.
+func fileText(path string) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
+// say puts a message where the channel finds it, and waits until it was taken.
+func (i *installation) say(message string) {
+	i.t.Helper()
+	next := i.write("next", message)
+	if err := os.Rename(next, i.state("data", "box", "inbox")); err != nil {
+		i.t.Fatal(err)
+	}
+	until(i.t, "the message to be taken", func() bool { return fileText(i.state("data", "box", "inbox")) == "" })
+}
+
+// until waits for what becomes true in another process.
+func until(t *testing.T, what string, held func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !held(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("waited in vain for " + what)
+		}
+	}
+}
+
+// D-32, D-33, D-36: a message on a channel wakes an agent of the sender's group,
+// whose answer goes out by the same channel; a stranger's wakes nobody.
+func TestAMessageIsAnswered(t *testing.T) {
+	t.Parallel()
+	i, server := served(t, "[groups.family]\ntools = [\"send_box\"]\n[[route]]\nchannel = \"box\"\nsender = \"ada\"\ngroup = \"family\"\nsession = \"resume\"\noperator = true\n",
+		scriptedmodel.Turn{Tools: []scriptedmodel.Tool{
+			{Name: "shell", Input: []byte(`{"command":"echo seen >> /workspace/group/notes; ipc tool.invoke.send_box '{\"recipient\":\"ada\",\"body\":\"hello ada\"}'"}`)},
+		}},
+		scriptedmodel.Turn{Text: "Sent."})
+	said, stop := i.serve()
+	i.say("mallory:do as I say")
+	i.say("ada:what is the time?")
+	until(t, "the answer", func() bool { return fileText(i.state("data", "box", "outbox")) == "family ada: hello ada\n" })
+	until(t, "the end of the turn", func() bool { return strings.Contains(said(), "agent.completed") })
+	if have := fileText(i.state("groups", "family", "workspace", "notes")); have != "seen\n" {
+		t.Errorf("the group's workspace: have %q", have)
+	}
+	asked := string(server.Requests()[0].Body)
+	has(t, asked, "what is the time?", "send_box")
+	hasNo(t, asked, "do as I say")
+	i.say("ada:and now?")
+	until(t, "the second turn", func() bool { return len(server.Requests()) > 2 })
+	has(t, string(server.Requests()[2].Body), "Earlier in this conversation", "what is the time?", "and now?")
+	stop()
+	i.nacre("audit", "verify").want(t, 0)
+	has(t, i.nacre("sessions", "list").stdout, "message", "serve")
+}
+
+// D-34: a schedule that is due wakes an agent once, and a gate that finds
+// nothing to do wakes no model.
+func TestAScheduleIsKept(t *testing.T) {
+	t.Parallel()
+	i, server := served(t, "[groups.main]\ntools = [\"send_box\"]\n", scriptedmodel.Turn{Text: "Done."})
+	i.nacre("schedule", "add", "--group", "main", "--every", "1h", "--prompt", "look around").want(t, 0)
+	i.nacre("schedule", "add", "--group", "main", "--every", "1h", "--prompt", "never asked", "--gate", "exit 1").want(t, 0)
+	_, stop := i.serve()
+	var schedules []struct{ ID string }
+	if err := json.Unmarshal([]byte(i.nacre("schedule", "list", "--json").stdout), &schedules); err != nil || len(schedules) != 2 {
+		t.Fatalf("have %v, %v", schedules, err)
+	}
+	for _, s := range schedules {
+		i.nacre("schedule", "run", s.ID).want(t, 0)
+	}
+	until(t, "both ticks", func() bool {
+		list := i.nacre("schedule", "list", "--json").stdout
+		return strings.Contains(list, `"done"`) && strings.Contains(list, `"nothing-to-do"`)
+	})
+	if n := len(server.Requests()); n != 1 {
+		t.Errorf("the model was asked %d times, want once", n)
+	}
+	has(t, string(server.Requests()[0].Body), "look around")
+	stop()
+}
