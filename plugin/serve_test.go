@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"strings"
 	"testing"
 
@@ -83,7 +84,13 @@ func calculator() plugin.Handler {
 		"fail":    func(context.Context, *plugin.Request) (any, error) { return nil, errors.New("/etc/secret") },
 		"panic":   func(context.Context, *plugin.Request) (any, error) { panic("/etc/secret") },
 		"channel": func(context.Context, *plugin.Request) (any, error) { return make(chan int), nil },
-		"wait":    func(ctx context.Context, _ *plugin.Request) (any, error) { <-ctx.Done(); return "cancelled", nil },
+		"cycle": func(context.Context, *plugin.Request) (any, error) {
+			loop := map[string]any{}
+			loop["self"] = loop
+			return loop, nil
+		},
+		"nan":  func(context.Context, *plugin.Request) (any, error) { return math.NaN(), nil },
+		"wait": func(ctx context.Context, _ *plugin.Request) (any, error) { <-ctx.Done(); return "cancelled", nil },
 		"ask": func(ctx context.Context, r *plugin.Request) (any, error) {
 			raw, err := r.AuditLog(ctx, plugin.AuditFilter{Correlation: "c-1"})
 			return json.RawMessage(raw), err
@@ -102,6 +109,8 @@ func TestServeAnswers(t *testing.T) {
 		{request("4", "fail", `{}`), `{"jsonrpc":"2.0","id":4,` + internal},
 		{request("5", "panic", `{}`), `{"jsonrpc":"2.0","id":5,` + internal},
 		{request("6", "channel", `{}`), `{"jsonrpc":"2.0","id":6,` + internal},
+		{request("21", "cycle", `{}`), `{"jsonrpc":"2.0","id":21,` + internal},
+		{request("22", "nan", `{}`), `{"jsonrpc":"2.0","id":22,` + internal},
 		{request("7", "add", `{"a":"x"}`), `{"jsonrpc":"2.0","id":7,` + internal},
 		{request("8", "none", `{}`), `{"jsonrpc":"2.0","id":8,` + internal},
 		{`{"jsonrpc":"2.0","id":9,"method":"dance"}`, `{"jsonrpc":"2.0","id":9,"error":{"code":-32601,"message":"unknown method"}}`},
@@ -120,6 +129,61 @@ func TestServeAnswers(t *testing.T) {
 	if err := <-h.done; err != nil {
 		t.Errorf("after shutdown: %v", err)
 	}
+}
+
+// D-33: what a channel receives is published under its own ticket, at any time.
+func TestSetupPublishes(t *testing.T) {
+	var setup plugin.Setup
+	h := serve(t, plugin.Handler{
+		Initialize: func(_ context.Context, s plugin.Setup) error { setup = s; return nil },
+		Verify: func(ctx context.Context, s plugin.Setup) error {
+			_, err := s.Credential(ctx, "KEY")
+			return err
+		},
+	})
+	const answered = `{"jsonrpc":"2.0","id":1,"result":null}`
+	for _, c := range []struct{ ticket, want string }{
+		{"", "this host serves no channels, or the manifest provides none"},
+		{`,"channel_ticket":"C"`, ""},
+	} {
+		h.say(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocol":1,"ticket":"I","config":{}` + c.ticket + `}}`)
+		if have := h.hear(); have != answered {
+			t.Fatalf("have %s", have)
+		}
+		h.say(`{"jsonrpc":"2.0","id":2,"method":"verify","params":{"ticket":"V"}}`)
+		ticket := map[bool]string{true: "C", false: "V"}[c.want == ""]
+		if have := h.hear(); !strings.Contains(have, `"method":"readCredential","params":{"ticket":"`+ticket+`","key":"KEY"}`) {
+			t.Errorf("have %s", have)
+		} else {
+			h.say(`{"jsonrpc":"2.0","id":` + idOf(t, have) + `,"result":"s"}`)
+		}
+		if have := h.hear(); have != `{"jsonrpc":"2.0","id":2,"result":null}` {
+			t.Errorf("have %s", have)
+		}
+		done := make(chan error, 1)
+		go func() {
+			done <- setup.Publish(context.Background(), plugin.TopicInbound, map[string]string{"channel": "post"})
+		}()
+		if c.want == "" {
+			have := h.hear()
+			if !strings.Contains(have, `"method":"publishEvent","params":{"ticket":"C","topic":"message.inbound","payload":{"channel":"post"}}`) {
+				t.Errorf("have %s", have)
+			}
+			h.say(`{"jsonrpc":"2.0","id":` + idOf(t, have) + `,"result":true}`)
+		}
+		if err := <-done; c.want == "" && err != nil || c.want != "" && (err == nil || err.Error() != c.want) {
+			t.Errorf("have %v, want %q", err, c.want)
+		}
+	}
+}
+
+func idOf(t *testing.T, line string) string {
+	t.Helper()
+	var m plugin.Message
+	if err := json.Unmarshal([]byte(line), &m); err != nil {
+		t.Fatal(err)
+	}
+	return string(m.ID)
 }
 
 func TestServeEnds(t *testing.T) {

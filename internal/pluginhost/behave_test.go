@@ -286,6 +286,9 @@ func (h *rawHandler) answer(tool, id, ticket string) {
 		fmt.Println("loading…")
 		fmt.Println("{half")
 		say("%s1}", ok)
+	case "stderr":
+		fmt.Fprint(os.Stderr, strings.Repeat("hunter2 ", 4<<20))
+		say("%s1}", ok)
 	case "late":
 		time.Sleep(300 * time.Millisecond)
 		say("%s1}", ok)
@@ -315,6 +318,9 @@ func misbehave(tool string) {
 		select {}
 	case "closeout":
 		_ = os.Stdout.Close()
+		time.Sleep(time.Hour)
+	case "closein":
+		_ = os.Stdin.Close()
 		time.Sleep(time.Hour)
 	case "daemon":
 		cmd := exec.Command("sleep", "1000")

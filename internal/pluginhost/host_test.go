@@ -254,12 +254,12 @@ func TestParallelCalls(t *testing.T) {
 
 // D-06, D-14, D-21: what each kind of answer becomes.
 func TestAnswers(t *testing.T) {
-	h := mode(t, "raw", options(t), "toolerror", "untyped", "plain", "reserved", "nan", "big", "bigidlast", "huge", "badutf8", "deep", "nothing", "both", "twice", "prints", "null")
+	h := mode(t, "raw", options(t), "toolerror", "untyped", "plain", "reserved", "nan", "big", "bigidlast", "huge", "badutf8", "deep", "nothing", "both", "twice", "prints", "null", "stderr")
 	for tool, want := range map[string]string{
 		"toolerror": "HANDLER_ERROR", "reserved": "HANDLER_ERROR", "untyped": "PLUGIN_ERROR", "plain": "PLUGIN_ERROR",
 		"nan": "PLUGIN_ERROR", "badutf8": "PLUGIN_ERROR", "deep": "PLUGIN_ERROR", "nothing": "PLUGIN_ERROR", "both": "PLUGIN_ERROR",
 		"big": "HANDLER_ERROR", "bigidlast": "HANDLER_ERROR", "huge": "HANDLER_ERROR",
-		"twice": "", "prints": "", "null": "",
+		"twice": "", "prints": "", "null": "", "stderr": "",
 	} {
 		t.Run(tool, func(t *testing.T) {
 			_, err := h.call(t.Context(), tool, `{}`)
@@ -318,6 +318,20 @@ func TestCrash(t *testing.T) {
 			_, _ = h.call(t.Context(), tool, `{}`) // ends the hung one where it went to the new process
 			hung.Wait()
 		})
+	}
+}
+
+// A handler that no longer reads is ended and started again.
+func TestClosedInput(t *testing.T) {
+	h := mode(t, "raw", options(t), "closein", "echo")
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := h.call(ctx, "closein", `{}`); code(err) != "deadline" {
+		t.Errorf("have %v", err)
+	}
+	h.records.await(t, "plugin.restarted", "")
+	if _, err := h.call(t.Context(), "echo", `{}`); err != nil {
+		t.Error(err)
 	}
 }
 
