@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nacre-dev/nacre/plugin"
+)
+
+const publishTime = 10 * time.Second
+
+// hub brings senders and agents together.
+type hub struct {
+	now     func() time.Time
+	setup   plugin.Setup
+	history history
+
+	mu    sync.Mutex
+	rooms map[string]map[*client]bool // by sender
+}
+
+// inbound is the payload of message.inbound (D-33).
+type inbound struct {
+	Channel     string   `json:"channel"`
+	Sender      string   `json:"sender"`
+	ContentType string   `json:"content_type"`
+	Body        string   `json:"body"`
+	Metadata    metadata `json:"metadata"`
+}
+
+type metadata struct {
+	Chat string `json:"chat,omitempty"`
+}
+
+// join tells a client what was said, and from then on what is.
+func (h *hub) join(c *client, sender string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	lines, err := h.history.read(sender)
+	if err != nil {
+		return err
+	}
+	for _, l := range lines {
+		l.History = true
+		c.tell(l)
+	}
+	c.tell(line{Kind: kindReady})
+	if h.rooms[sender] == nil {
+		h.rooms[sender] = map[*client]bool{}
+	}
+	h.rooms[sender][c] = true
+	return nil
+}
+
+func (h *hub) leave(c *client, sender string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.rooms[sender], c)
+	if len(h.rooms[sender]) == 0 {
+		delete(h.rooms, sender)
+	}
+}
+
+// take hands a message to the host, and keeps it once that has it.
+func (h *hub) take(ctx context.Context, from *client, s said) {
+	ctx, cancel := context.WithTimeout(ctx, publishTime)
+	defer cancel()
+	own := line{Kind: kindOwn, From: s.sender, Chat: s.chat, Body: s.body, Time: h.now().UTC()}
+	err := h.setup.Publish(ctx, plugin.TopicInbound, inbound{"local", s.sender, "text", s.body, metadata{s.chat}})
+	if err != nil {
+		from.tell(line{Kind: kindError, Body: "nacre did not take the message: nacre doctor says why"})
+		return
+	}
+	from.tell(line{Kind: kindSent})
+	_, _ = h.deliver(s.sender, own, from) // it was taken: that it is not kept changes nothing
+}
+
+// deliver keeps a line and tells it to all connections of a sender but one.
+func (h *hub) deliver(sender string, l line, except *client) (told int, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for c := range h.rooms[sender] {
+		if c != except {
+			c.tell(l)
+			told++
+		}
+	}
+	return told, h.history.add(sender, l)
+}
+
+type sendArgs struct{ Recipient, Body string }
+
+func (h *hub) send(_ context.Context, r *plugin.Request, args sendArgs) (any, error) {
+	if !isName(args.Recipient) || !h.knows(args.Recipient) {
+		return nil, &plugin.ToolError{Code: "UNKNOWN_RECIPIENT", Message: fmt.Sprintf("Nobody called %.80q has written here: give the sender of the message as it stands", args.Recipient)}
+	}
+	told, err := h.deliver(args.Recipient, line{Kind: kindMessage, From: string(r.Group), Body: args.Body, Time: h.now().UTC()}, nil)
+	if err != nil && told == 0 {
+		return nil, err
+	}
+	status := "delivered"
+	if told == 0 {
+		status = "kept" // until they connect
+	}
+	return map[string]any{"status": status, "connections": told}, nil
+}
+
+func (h *hub) knows(sender string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.rooms[sender]) > 0 || h.history.knows(sender)
+}
