@@ -50,6 +50,7 @@ func (a *app) command() *cobra.Command {
 	root.AddCommand(a.capabilityCommand(), a.roleCommand(), a.taskCommand(), a.ledgerCommand())
 	root.AddCommand(a.hooksCommand(), a.hookCommand())
 	root.AddCommand(a.serveCommand())
+	root.AddCommand(a.chatCommand())
 	root.AddCommand(a.pluginCommand())
 	root.AddCommand(a.scheduleCommand())
 	root.AddCommand(a.eventsCommand())
