@@ -1,7 +1,6 @@
 package schedule_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -120,5 +119,3 @@ func TestTickFromClaimToEnd(t *testing.T) {
 		t.Errorf("session %q, want %q", have, want)
 	}
 }
-
-var _ = context.Background
