@@ -27,6 +27,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/pluginhost"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/schedule"
 	"github.com/nacre-dev/nacre/internal/session"
 	"github.com/nacre-dev/nacre/kernel"
 )
@@ -318,13 +319,18 @@ func (s *sealed) posture(in posture.Input) (nacre.Posture, error) {
 // skills teach a brain the tools that its group may use (D-31).
 func (s *sealed) skills(principal nacre.Principal) []brain.Skill {
 	var core []nacre.Capability
+	schedules := false
 	for _, c := range s.kernel.Catalog(principal) {
 		if c.Intrinsic {
 			core = append(core, c)
 		}
+		schedules = schedules || strings.HasPrefix(string(c.ID), schedule.Plugin+".")
 	}
 	skills := []brain.Skill{
 		{Name: "nacre", Markdown: pluginhost.GenerateSkill("nacre", core)}, {Name: memory.Plugin, Markdown: memory.Skill()},
+	}
+	if schedules {
+		skills = append(skills, brain.Skill{Name: schedule.Plugin, Markdown: schedule.Skill()})
 	}
 	for _, skill := range s.pluginSkills() {
 		var text strings.Builder
