@@ -171,13 +171,13 @@ type watched struct {
 func (w *watched) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.running.stdout.Write(p)
+	return w.stdout.Write(p)
 }
 
 func (w *watched) shows(text string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return strings.Contains(w.running.stdout.String(), text)
+	return strings.Contains(w.stdout.String(), text)
 }
 
 func (i *installation) watch(args ...string) *watched {

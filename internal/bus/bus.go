@@ -57,7 +57,8 @@ type Deps struct {
 	// Redact takes the secrets out of a JSON document and says which fields held them (D-15).
 	Redact func(document []byte) (redacted []byte, fields []string)
 	// Dropped is told of what did not arrive. It is called with the 1st, 2nd, 4th,
-	// 8th… of a kind, so that a flood cannot fill a log, and must return soon.
+	// 8th… of a kind, so that a flood cannot fill a log, by whoever publishes or
+	// reads: it must return soon.
 	Dropped func(Drop)
 }
 
@@ -108,6 +109,8 @@ type Bus struct {
 	mu     sync.RWMutex
 	subs   []*Subscription
 	closed bool
+	// ended is closed with the bus.
+	ended chan struct{}
 }
 
 // New returns a bus without subscribers. A missing dependency is an error.
@@ -115,7 +118,7 @@ func New(deps Deps) (*Bus, error) {
 	if deps.Now == nil || deps.NewID == nil || deps.Redact == nil || deps.Dropped == nil {
 		return nil, errors.New("bus: a clock, ids, redaction and a place for drops are required")
 	}
-	return &Bus{deps: deps}, nil
+	return &Bus{deps: deps, ended: make(chan struct{})}, nil
 }
 
 // Publish hands an event to all who asked for it and returns the envelope that
@@ -133,15 +136,29 @@ func (b *Bus) Publish(ctx context.Context, e Event) (plugin.Envelope, error) {
 	if err != nil {
 		return plugin.Envelope{}, err
 	}
+	drops, err := b.hand(envelope)
+	if err != nil {
+		return plugin.Envelope{}, err
+	}
+	for _, d := range drops {
+		b.deps.Dropped(d) // with no lock held: it may use the bus
+	}
+	return envelope, nil
+}
+
+// hand offers an event to every subscriber, and returns the drops to tell of.
+func (b *Bus) hand(e plugin.Envelope) (drops []Drop, err error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if b.closed {
-		return plugin.Envelope{}, ErrClosed
+		return nil, ErrClosed
 	}
 	for _, s := range b.subs {
-		s.offer(envelope)
+		if d, tell := s.offer(e); tell {
+			drops = append(drops, d)
+		}
 	}
-	return envelope, nil
+	return drops, nil
 }
 
 // envelope is the core's word on an event (D-05).
@@ -231,7 +248,6 @@ func (b *Bus) Subscribe(f Filter) (*Subscription, error) {
 	}
 	f.Prefixes, f.Groups = slices.Clone(f.Prefixes), slices.Clone(f.Groups)
 	s := &Subscription{bus: b, filter: f, events: make(chan plugin.Envelope, f.Queue)}
-	s.dropped.report = b.deps.Dropped
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -259,15 +275,16 @@ func (s *Subscription) Close() {
 	}
 }
 
-// offer never waits.
-func (s *Subscription) offer(e plugin.Envelope) {
+// offer never waits. It returns the drop to tell of, if it was one.
+func (s *Subscription) offer(e plugin.Envelope) (Drop, bool) {
 	if !s.filter.wants(e.Topic, e.Group) {
-		return
+		return Drop{}, false
 	}
 	select {
 	case s.events <- e:
+		return Drop{}, false
 	default:
-		s.dropped.add(Drop{Who: s.filter.Name, Topic: e.Topic, Group: e.Group, Reason: DropQueue, Detail: "its queue is full"})
+		return s.dropped.count(Drop{Who: s.filter.Name, Topic: e.Topic, Group: e.Group, Reason: DropQueue, Detail: "its queue is full"})
 	}
 }
 
@@ -276,6 +293,9 @@ func (s *Subscription) offer(e plugin.Envelope) {
 func (b *Bus) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !b.closed {
+		close(b.ended)
+	}
 	b.closed = true
 	for _, s := range b.subs {
 		close(s.events)

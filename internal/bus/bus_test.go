@@ -369,3 +369,30 @@ func TestCloseDrains(t *testing.T) {
 		t.Errorf("have %d events after the end, want 3", have)
 	}
 }
+
+// Whoever is told of a drop may use the bus: to publish it, or to end the
+// subscription that cannot keep up.
+func TestWhoIsToldOfADropMayUseTheBus(t *testing.T) {
+	var b *bus.Bus
+	var slow *bus.Subscription
+	told := 0
+	b, err := bus.New(bus.Deps{
+		Now: time.Now, NewID: func() string { return "e" }, Redact: func(d []byte) ([]byte, []string) { return d, nil },
+		Dropped: func(bus.Drop) { told++; slow.Close() },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow, err = b.Subscribe(bus.Filter{Name: "slow", Prefixes: []string{""}, AllGroups: true, Queue: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if _, err := b.Publish(t.Context(), bus.Event{Topic: "ci.done", Source: "ci", Payload: []byte(`{}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if have := len(rest(slow)); have != 1 || told != 1 {
+		t.Errorf("have %d events, told %d times", have, told)
+	}
+}

@@ -87,6 +87,8 @@ func (e *endpoint) run(ctx context.Context, ln net.Listener) error {
 	e.doors = make(chan struct{}, e.limits.Peers+handshakes)
 	e.places = make(chan struct{}, e.limits.Peers)
 	defer e.peers.Wait()
+	ctx, cancel := context.WithCancel(ctx) // peers end with the listener, even where it fails
+	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = ln.Close() })()
 	for {
 		nc, err := ln.Accept()
@@ -94,7 +96,7 @@ func (e *endpoint) run(ctx context.Context, ln net.Listener) error {
 		case err == nil:
 			e.admit(ctx, nc)
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // the listener was closed to end the endpoint
+			return nil // the listener was closed to end the endpoint
 		case isShortage(err):
 			pause(ctx, acceptPause)
 		default:

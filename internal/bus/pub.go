@@ -70,6 +70,13 @@ type pub struct {
 
 // hand gives an event to every peer that wants it, and waits for none.
 func (p *pub) hand(e plugin.Envelope) {
+	for range p.offer(e) {
+		p.endpoint.dropped.add(Drop{Who: p.endpoint.name, Topic: e.Topic, Group: e.Group, Reason: DropQueue, Detail: "a subscriber's queue is full"})
+	}
+}
+
+// offer returns how many peers had no room for the event.
+func (p *pub) offer(e plugin.Envelope) (full int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var message []byte
@@ -81,9 +88,10 @@ func (p *pub) hand(e plugin.Envelope) {
 			message = zmtp.AppendMessage(nil, []byte(e.Topic), encode(e))
 		}
 		if !r.push(message) {
-			p.endpoint.dropped.add(Drop{Who: p.endpoint.name, Topic: e.Topic, Group: e.Group, Reason: DropQueue, Detail: "a subscriber's queue is full"})
+			full++
 		}
 	}
+	return full
 }
 
 func encode(e plugin.Envelope) []byte {
@@ -105,14 +113,15 @@ func (p *pub) serve(ctx context.Context, peer *peer) error {
 		delete(p.readers, r)
 		p.mu.Unlock()
 	}()
-	defer context.AfterFunc(ctx, func() {
-		_ = peer.nc.SetReadDeadline(time.Unix(1, 0)) // it is told nothing more, and asked nothing
-	})()
+	defer context.AfterFunc(ctx, r.drain)()
 	var writing sync.WaitGroup
 	var failed error
-	writing.Go(func() { failed = r.write() })
-	err := r.read(ctx)
-	r.finish(ctx.Err() != nil)
+	writing.Go(func() {
+		failed = r.write()
+		_ = peer.nc.Close() // which ends read; closed already where the peer left
+	})
+	err := r.read()
+	r.leave()
 	writing.Wait()
 	if ctx.Err() != nil {
 		return nil
@@ -180,20 +189,23 @@ func (r *reader) stir() {
 	}
 }
 
-// finish ends the queue: after what is in it, or at once.
-func (r *reader) finish(drain bool) {
+// drain ends the queue after what is in it, for which there is a time.
+func (r *reader) drain() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.done = true
-	if drain {
-		r.until = soon(r.peer.limits.Drain)
-		if r.until.Before(r.deadline) {
-			_ = r.peer.nc.SetWriteDeadline(r.until) // where it fails the write has failed too
-		}
-	} else {
-		r.queue = nil
-		_ = r.peer.nc.Close() // a write that waits for the peer ends
+	r.done, r.until = true, soon(r.peer.limits.Drain)
+	if r.until.Before(r.deadline) {
+		_ = r.peer.nc.SetWriteDeadline(r.until) // where it fails the write has failed too
 	}
+	r.stir()
+}
+
+// leave ends the queue at once, and a write that waits for the peer.
+func (r *reader) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done, r.queue = true, nil
+	_ = r.peer.nc.Close() // closed already where write has ended
 	r.stir()
 }
 
@@ -250,9 +262,9 @@ func (r *reader) write() error {
 	}
 }
 
-// read takes subscriptions until the peer leaves.
-func (r *reader) read(ctx context.Context) error {
-	for ctx.Err() == nil {
+// read takes subscriptions until the connection ends.
+func (r *reader) read() error {
+	for {
 		item, err := r.peer.next()
 		if err != nil {
 			return err
@@ -270,7 +282,6 @@ func (r *reader) read(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
 }
 
 // change is a subscription or its end. A prefix is held once, however often a

@@ -245,6 +245,29 @@ func TestTheEndDrains(t *testing.T) {
 	}
 }
 
+// A listener that fails is an error, and keeps no peer.
+func TestAListenerThatFailsEndsItsPeers(t *testing.T) {
+	w := open(t)
+	ln, path := listen(t)
+	ended := make(chan error, 1)
+	go func() { ended <- w.ServePub(context.Background(), ln, bus.Limits{}) }()
+	c := subscriber(t, path, 1, "")
+	_ = ln.Close() // as if it had failed
+	c.gone()
+	if err := <-ended; err == nil {
+		t.Error("have no error")
+	}
+}
+
+// Neither does one that is in the middle of what it says.
+func TestTheEndWaitsForNoSubscription(t *testing.T) {
+	w := open(t)
+	path, stop := w.servePub(t, bus.Limits{Message: time.Hour})
+	c := subscriber(t, path, 1, "")
+	c.send([]byte{0, 9, 1})
+	stop()
+}
+
 // A peer that takes nothing does not keep the end waiting beyond its limit.
 func TestTheEndWaitsForNobodyForLong(t *testing.T) {
 	w := open(t)

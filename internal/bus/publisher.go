@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/wire"
 )
 
 // Publisher is an outsider that may publish: whoever reaches its listener is it (D-32).
@@ -43,7 +42,7 @@ func (p Publisher) Check() error {
 // checkGranted refuses a prefix that would let an outsider speak for the core.
 func checkGranted(prefix string) error {
 	if prefix == "" {
-		return errors.New("an empty prefix is every topic: name what it may publish, such as ci.")
+		return errors.New("an empty prefix is every topic: name what it may publish, such as \"ci.\"")
 	}
 	if err := CheckPrefix(prefix); err != nil {
 		return err
@@ -56,5 +55,5 @@ func checkGranted(prefix string) error {
 }
 
 func (p Publisher) may(topic string) bool {
-	return topic != wire.SourceCore && slices.ContainsFunc(p.Prefixes, func(prefix string) bool { return HasPrefix(topic, prefix) })
+	return slices.ContainsFunc(p.Prefixes, func(prefix string) bool { return HasPrefix(topic, prefix) })
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"sync"
 	"syscall"
 
 	"github.com/nacre-dev/nacre/internal/routing"
@@ -33,14 +34,24 @@ func (b *Bus) ServePublisher(ctx context.Context, ln net.Listener, p Publisher, 
 	if err := p.Check(); err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	in := &intake{bus: b, publisher: p, stop: stop}
+	in := &intake{bus: b, publisher: p}
 	in.endpoint = endpoint{
 		name: p.Name, limits: l.withDefaults(), kind: typeSUB, takes: []string{typePUB, typeXPUB},
 		maxMessage: maxPublished, serve: in.serve, dropped: tally{report: b.deps.Dropped},
 	}
-	return in.endpoint.run(ctx, ln)
+	ctx, stop := context.WithCancel(ctx)
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		select {
+		case <-b.ended:
+			stop()
+		case <-ctx.Done():
+		}
+	})
+	err := in.endpoint.run(ctx, ln)
+	stop()
+	waiting.Wait()
+	return err
 }
 
 // intake is one publisher's SUB endpoint.
@@ -48,8 +59,6 @@ type intake struct {
 	bus       *Bus
 	publisher Publisher
 	endpoint  endpoint
-	// stop ends the endpoint once the bus is closed.
-	stop func()
 }
 
 func (in *intake) serve(ctx context.Context, p *peer) error {
@@ -75,10 +84,7 @@ func (in *intake) serve(ctx context.Context, p *peer) error {
 			}
 			continue
 		}
-		if errors.Is(in.take(ctx, item.Parts), ErrClosed) {
-			in.stop()
-			return nil
-		}
+		in.take(ctx, item.Parts)
 	}
 }
 
@@ -95,35 +101,28 @@ func (p *peer) answer(item zmtp.Item) error {
 }
 
 // take publishes one message, or accounts for why not.
-func (in *intake) take(ctx context.Context, parts [][]byte) error {
-	d := Drop{Who: in.publisher.Name, Group: in.publisher.Group, Reason: DropInvalid}
+func (in *intake) take(ctx context.Context, parts [][]byte) {
+	d := Drop{Who: in.publisher.Name, Group: in.publisher.Group}
+	var payload json.RawMessage
 	if len(parts) != 2 {
-		d.Detail = fmt.Sprintf("%d frames: send [topic, payload]", len(parts))
-		in.endpoint.dropped.add(d)
-		return nil
-	}
-	topic := string(parts[0])
-	if err := checkTopic(topic, in.publisher.Name); err != nil || !in.publisher.may(topic) {
+		d.Reason, d.Detail = DropInvalid, fmt.Sprintf("%d frames: send [topic, payload]", len(parts))
+	} else if topic := string(parts[0]); checkTopic(topic, in.publisher.Name) != nil || !in.publisher.may(topic) {
 		d.Reason, d.Detail = DropTopic, "the topic is none that this publisher may use"
-		in.endpoint.dropped.add(d)
-		return nil
+	} else {
+		d.Topic = topic
+		payload, d.Reason, d.Detail = unwrap(topic, parts[1])
 	}
-	d.Topic = topic
-	payload, reason, detail := unwrap(topic, parts[1])
-	if reason == "" && topic == TopicInbound {
-		reason, detail = in.ownChannel(payload)
+	if d.Reason == "" && d.Topic == TopicInbound {
+		d.Reason, d.Detail = in.ownChannel(payload)
 	}
-	if reason != "" {
-		d.Reason, d.Detail = reason, detail
-		in.endpoint.dropped.add(d)
-		return nil
+	if d.Reason == "" {
+		_, err := in.bus.Publish(ctx, Event{Topic: d.Topic, Source: in.publisher.Name, Group: in.publisher.Group, Payload: payload})
+		if err == nil || errors.Is(err, ErrClosed) || ctx.Err() != nil {
+			return
+		}
+		d.Reason, d.Detail = DropInvalid, err.Error()
 	}
-	_, err := in.bus.Publish(ctx, Event{Topic: topic, Source: in.publisher.Name, Group: in.publisher.Group, Payload: payload})
-	if err != nil && !errors.Is(err, ErrClosed) && ctx.Err() == nil {
-		d.Detail = err.Error()
-		in.endpoint.dropped.add(d)
-	}
-	return err
+	in.endpoint.dropped.add(d)
 }
 
 // ownChannel holds a publisher of messages to the channel of its own name:

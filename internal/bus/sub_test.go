@@ -242,7 +242,6 @@ func TestAPublishersEndpointEndsWithTheBus(t *testing.T) {
 	w := open(t)
 	c := join(t, w.servePublisher(t, ci(), bus.Limits{}), "PUB", 1)
 	w.Close()
-	c.send(zmtp.AppendMessage(nil, []byte("ci.done"), []byte("{}")))
 	c.gone()
 }
 
