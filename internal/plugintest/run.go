@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -223,7 +224,7 @@ func (r *run) start(ctx context.Context) error {
 		if t := r.tap(); t != nil && t.noise.n > 0 {
 			why += "; and standard output has what is no message: " + t.noise.first[0]
 		}
-		r.add("start", failed(startFix(failures[0].Category), "%s: %s", failures[0].Category, why))
+		r.add("start", failed(startFix(failures[0].Category, why), "%s", why))
 		if err := host.Close(ctx); err != nil && ctx.Err() != nil {
 			return err
 		}
@@ -245,11 +246,13 @@ func (r *run) start(ctx context.Context) error {
 	return nil
 }
 
-func startFix(category string) string {
-	switch category {
-	case "CONFIG_ERROR":
+func startFix(category, why string) string {
+	switch {
+	case strings.Contains(why, "ERR_UNKNOWN_FILE_EXTENSION"):
+		return fmt.Sprintf("node runs TypeScript as it is from %d.%d on: install that", oldestNode[0], oldestNode[1])
+	case category == "CONFIG_ERROR":
 		return "look at handler in the manifest, whether its program is installed, and --config"
-	case "AUTH_ERROR", "NETWORK_ERROR":
+	case category == "AUTH_ERROR" || category == "NETWORK_ERROR":
 		return "initialize without reaching out: a plugin that waits for its service cannot start without it"
 	}
 	return `answer initialize within 10 s with {"jsonrpc":"2.0","id":…,"result":{}} on one line`
