@@ -2,8 +2,13 @@ package assembly
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/pluginhost"
 	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/session"
 )
 
 // NewPinner is the pinner of a session that works on a folder.
@@ -18,4 +23,50 @@ const MaxPinned = maxPinned
 // remembers what they answered in a file.
 func Toolchains(ctx context.Context, getenv func(string) string, file string) []posture.Toolchain {
 	return toolchains(ctx, openMemo(getenv, file))
+}
+
+// Shared are plugins that several sessions use, started on a session of their own.
+type Shared struct {
+	*sharedPlugins
+	held *session.Session
+}
+
+// StartShared starts them as a long-lived process does. told gets what they publish.
+func (r *Runtime) StartShared(ctx context.Context, told func(group nacre.Group, topic string)) (*Shared, error) {
+	held, err := r.holder(ctx, "serve", "test", nil)
+	if err != nil {
+		return nil, err
+	}
+	shared, err := r.startShared(ctx, held, nil, func(_ context.Context, s pluginhost.Scope, topic string, _ json.RawMessage) error {
+		told(s.Group, topic)
+		return nil
+	})
+	if err != nil {
+		return nil, errors.Join(err, held.Close(ctx, "failed", true))
+	}
+	return &Shared{shared, held}, nil
+}
+
+// End ends them and their session.
+func (s *Shared) End(ctx context.Context) error {
+	return errors.Join(s.Close(ctx), s.held.Close(ctx, "done", true))
+}
+
+// With opens a session that uses the plugins, and lets it call tools.
+func (s *Shared) With(ctx context.Context, id nacre.SessionID, group nacre.Group, work func(call func(tool nacre.ToolName, arguments string) string)) error {
+	r := s.stage.runtime
+	opened, err := r.seal(ctx, request{id: id, group: group, kind: "exec", title: "test", shared: s.sharedPlugins})
+	if err != nil {
+		return err
+	}
+	work(func(tool nacre.ToolName, arguments string) string {
+		out, err := opened.kernel.Call(ctx, nacre.Call{
+			ID: randomHex(), Principal: r.principal(group, id, ""), Tool: tool, Arguments: json.RawMessage(arguments), Correlation: "c",
+		})
+		if err != nil {
+			return err.Error()
+		}
+		return string(out.Result)
+	})
+	return opened.finish(ctx, "done", "", "")
 }

@@ -49,7 +49,7 @@ func (s *sealed) partLate(used []pluginhost.Found) (now []pluginhost.Found, tool
 			tools = append(tools, nacre.Tool{Capability: t.Capability(f.Name, f.Hash), Driver: l})
 		}
 	}
-	return now, tools
+	return now, s.stage.discreet(tools)
 }
 
 // Do implements nacre.Driver.

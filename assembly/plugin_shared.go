@@ -104,7 +104,7 @@ func (p *sharedPlugins) part(found []pluginhost.Found) (rest []pluginhost.Found,
 			rest = append(rest, f)
 		}
 	}
-	return rest, p.Host.Tools()
+	return rest, p.stage.discreet(p.Host.Tools())
 }
 
 // attach lets requests of a session be answered: from now on it is known to whom

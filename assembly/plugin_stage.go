@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/egress"
 	"github.com/nacre-dev/nacre/internal/pluginhost"
 	"github.com/nacre-dev/nacre/internal/posture"
-	"github.com/nacre-dev/nacre/internal/redact"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/session"
 )
@@ -32,9 +30,6 @@ const (
 	pluginOutput = 1 << 36
 	// pluginData is where a plugin's own folder is inside its sandbox.
 	pluginData = "/data"
-	// maxRemembered is how many values of credentials a stage keeps, to take them
-	// out of what handlers say.
-	maxRemembered = 256
 )
 
 // stage is where plugins run: a session, or what `nacre serve` keeps for all of
@@ -236,26 +231,4 @@ func (g *stage) fault(ctx context.Context, name nacre.PluginName, what string) {
 	_ = g.recorder.Append(context.WithoutCancel(ctx), nacre.Record{
 		Kind: nacre.KindPlugin, Source: string(name), Topic: "plugin.fault", Outcome: nacre.OutcomeError, Reason: what,
 	})
-}
-
-// remember keeps a value that a handler has read, so that what handlers say is
-// recorded without it, however it looks.
-func (g *stage) remember(value nacre.Secret) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.values) < maxRemembered {
-		g.values[value.Reveal()] = true
-	}
-}
-
-// clean takes secrets out of a text: those that look like one, and those that
-// were handed out here.
-func (g *stage) clean(text string) string {
-	g.mu.Lock()
-	for value := range g.values {
-		text = strings.ReplaceAll(text, value, redact.Marker)
-	}
-	g.mu.Unlock()
-	text, _ = g.runtime.redact.String(text)
-	return text
 }

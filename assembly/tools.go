@@ -63,7 +63,7 @@ func (s *sealed) openKernel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, tool := range slices.Concat(others, s.host.Tools()) {
+	for _, tool := range slices.Concat(others, s.stage.discreet(s.host.Tools())) {
 		tool.Capability = s.runtime.config.Tools[string(tool.Capability.Tool)].apply(tool.Capability)
 		if err := k.Register(tool); err != nil {
 			return badConfig("tool %s: %w", tool.Capability.ID, err)

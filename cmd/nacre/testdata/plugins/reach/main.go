@@ -17,12 +17,17 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/plugin"
 )
+
+// calls is how often this process was asked to count.
+var calls atomic.Int64
 
 type args struct{ What, A, B string }
 
@@ -58,6 +63,14 @@ func do(ctx context.Context, r *plugin.Request, a args) (any, error) {
 		value, err := r.Credential(ctx, a.A)
 		sum := sha256.Sum256([]byte(value.Reveal()))
 		return said(hex.EncodeToString(sum[:]), err)
+	case "leak": // answers with the secret itself
+		value, err := r.Credential(ctx, a.A)
+		if a.B == "error" {
+			return nil, &plugin.ToolError{Code: "LEAK", Message: "it is " + value.Reveal()}
+		}
+		return said("it is "+value.Reveal(), err)
+	case "count": // calls of this process
+		return said(strconv.FormatInt(calls.Add(1), 10), nil)
 	case "tell": // says the secret itself to whoever listens, and crashes
 		value, err := r.Credential(ctx, a.A)
 		fmt.Fprintf(os.Stderr, "the value is %q, %v\n", value.Reveal(), err)
