@@ -13,6 +13,7 @@ import (
 
 	"github.com/nacre-dev/nacre/internal/ledger"
 	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 func (a *app) ledgerCommand() *cobra.Command {
@@ -69,7 +70,7 @@ func (a *app) withLedger(ctx context.Context, use func(*ledger.Ledger) error) er
 		return &exitError{exitNotReady, err}
 	}
 	l, err := ledger.Open(ctx, filepath.Join(paths.State, ledger.FileName), time.Now)
-	var unusable *ledger.UnusableError
+	var unusable *sqlitefile.UnusableError
 	if errors.As(err, &unusable) {
 		return &exitError{exitNotReady, err}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/ledger"
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 // writerEnv names the ledger that this test's own binary writes to, until it
@@ -65,17 +66,17 @@ func TestUnusable(t *testing.T) {
 			if err := raw(t, path, `PRAGMA user_version=99`); err != nil {
 				t.Fatal(err)
 			}
-		}, ledger.ErrNewer},
+		}, sqlitefile.ErrNewer},
 		"truncated": {func(t *testing.T, path string) {
 			if err := os.Truncate(path, 5000); err != nil {
 				t.Fatal(err)
 			}
-		}, ledger.ErrDamaged},
+		}, sqlitefile.ErrDamaged},
 		"overwritten": {func(t *testing.T, path string) {
 			if err := os.WriteFile(path, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, ledger.ErrDamaged},
+		}, sqlitefile.ErrDamaged},
 		"another program's": {func(t *testing.T, path string) {
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
@@ -83,7 +84,7 @@ func TestUnusable(t *testing.T) {
 			if err := raw(t, path, `CREATE TABLE runs(x)`); err != nil {
 				t.Fatal(err)
 			}
-		}, ledger.ErrForeign},
+		}, sqlitefile.ErrForeign},
 		"a folder": {func(t *testing.T, path string) {
 			if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
 				t.Fatal(err)
@@ -96,7 +97,7 @@ func TestUnusable(t *testing.T) {
 			if err := os.Chmod(path, 0o400); err != nil {
 				t.Fatal(err)
 			}
-		}, ledger.ErrReadOnly},
+		}, sqlitefile.ErrReadOnly},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := file(t)
@@ -110,7 +111,7 @@ func TestUnusable(t *testing.T) {
 			c.spoil(t, path)
 			before, _ := os.ReadFile(path) // a folder has no bytes
 			l, err = ledger.Open(t.Context(), path, clock)
-			var unusable *ledger.UnusableError
+			var unusable *sqlitefile.UnusableError
 			if !errors.As(err, &unusable) || c.want != nil && !errors.Is(err, c.want) {
 				t.Errorf("have %v, want %v", err, c.want)
 			}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nacre-dev/nacre/internal/dna"
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 const (
@@ -38,7 +39,7 @@ const columns = `SELECT seq, id, parent, coalesce(parent_seq, 0), role, branch, 
 func query(ctx context.Context, q queryer, where string, args ...any) ([]Run, error) {
 	rows, err := q.QueryContext(ctx, columns+where, args...)
 	if err != nil {
-		return nil, classified(err)
+		return nil, sqlitefile.Classified(err)
 	}
 	defer func() { _ = rows.Close() }() // rows.Err says it
 	list := []Run{}
@@ -46,11 +47,11 @@ func query(ctx context.Context, q queryer, where string, args ...any) ([]Run, er
 		var r Run
 		if err := rows.Scan(&r.seq, &r.ID, &r.Parent, &r.parentSeq, &r.Role, &r.Branch, &r.Session, &r.SpecSHA, &r.DNA, &r.Status, &r.Started, &r.Finished, &r.Summary,
 			&r.Cost, &r.TokensIn, &r.TokensOut, &r.Provider, &r.Model, &r.Outcome.verdict, &r.Outcome.by, &r.Outcome.who); err != nil {
-			return nil, classified(err)
+			return nil, sqlitefile.Classified(err)
 		}
 		list = append(list, r)
 	}
-	return list, classified(rows.Err())
+	return list, sqlitefile.Classified(rows.Err())
 }
 
 // List gives rows, the latest first.
@@ -69,15 +70,15 @@ func (l *Ledger) List(ctx context.Context, f Filter) ([]Run, error) {
 	if f.Limit > 0 {
 		limit = min(f.Limit, MaxList)
 	}
-	return query(ctx, l.db, strings.Join(where, " AND ")+" ORDER BY seq DESC LIMIT ?", append(args, limit)...)
+	return query(ctx, l.file.DB(), strings.Join(where, " AND ")+" ORDER BY seq DESC LIMIT ?", append(args, limit)...)
 }
 
 // Show gives one row with its texts and its history. ref is an agent's id,
 // which means its latest run, or a DNA.
 func (l *Ledger) Show(ctx context.Context, ref string) (Entry, error) {
-	tx, err := l.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // one view of all tables
+	tx, err := l.file.DB().BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // one view of all tables
 	if err != nil {
-		return Entry{}, classified(err)
+		return Entry{}, sqlitefile.Classified(err)
 	}
 	defer func() { _ = tx.Rollback() }() // it was only read
 	var e Entry
@@ -86,13 +87,13 @@ func (l *Ledger) Show(ctx context.Context, ref string) (Entry, error) {
 	}
 	err = tx.QueryRowContext(ctx, `SELECT task, prompt FROM runs JOIN specs USING (spec_sha) JOIN prompts USING (prompt_sha) WHERE seq = ?`, e.seq).Scan(&e.Task, &e.Prompt)
 	if err != nil {
-		return Entry{}, classified(err)
+		return Entry{}, sqlitefile.Classified(err)
 	}
 	if digest([]byte(e.Task)) != e.SpecSHA {
-		return Entry{}, fmt.Errorf("%w: the task of %s does not have the digest %s", ErrDamaged, e.ID, e.SpecSHA)
+		return Entry{}, fmt.Errorf("%w: the task of %s does not have the digest %s", sqlitefile.ErrDamaged, e.ID, e.SpecSHA)
 	}
 	e.Changes, err = history(ctx, tx, e.seq)
-	return e, classified(err)
+	return e, sqlitefile.Classified(err)
 }
 
 func history(ctx context.Context, tx *sql.Tx, run int64) ([]Change, error) {
@@ -136,11 +137,11 @@ func (l *Ledger) Tree(ctx context.Context) ([]*Node, error) {
 // Descendants gives those that ran on behalf of one run, directly or through
 // others, the oldest first. ref is as for Show.
 func (l *Ledger) Descendants(ctx context.Context, ref string) ([]Run, error) {
-	top, err := find(ctx, l.db, ref)
+	top, err := find(ctx, l.file.DB(), ref)
 	if err != nil {
 		return nil, err
 	}
-	return query(ctx, l.db, `seq IN (
+	return query(ctx, l.file.DB(), `seq IN (
 		WITH RECURSIVE below(seq, depth) AS (
 			SELECT seq, 1 FROM runs WHERE parent_seq = ?
 			UNION ALL SELECT runs.seq, depth + 1 FROM runs JOIN below ON runs.parent_seq = below.seq WHERE depth < ?)

@@ -1,14 +1,16 @@
 package ledger
 
-// schemaVersion is the user_version this package writes.
-const schemaVersion = 1
+import "github.com/nacre-dev/nacre/internal/sqlitefile"
+
+// name says to a person what the file is.
+const name = "ledger"
 
 // application marks the file as a ledger (SQLite's application_id): "nclg".
 const application = 0x6e636c67
 
-// migrations[i] brings a file from version i to i+1, each in a transaction of
-// its own. They only go forward.
-func migrations() []string { return []string{firstSchema} }
+func format() sqlitefile.Format {
+	return sqlitefile.Format{Name: name, Application: application, Tables: []string{"runs", "changes"}, Migrations: []string{firstSchema}}
+}
 
 const firstSchema = `
 CREATE TABLE specs (

@@ -22,7 +22,7 @@ func (l *Ledger) Begin(ctx context.Context, s Start) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	return l.write(ctx, func(tx *sql.Tx) error {
+	return l.file.Write(ctx, func(tx *sql.Tx) error {
 		var taken string
 		err := tx.QueryRowContext(ctx, `SELECT dna FROM runs WHERE dna = ? OR (id = ? AND status = 'running')`, s.DNA, s.ID).Scan(&taken)
 		switch {
@@ -98,7 +98,7 @@ func (l *Ledger) Decide(ctx context.Context, ref string, d Landing) error {
 	if d.Outcome.by != byPerson {
 		return fmt.Errorf("%w: only a person decides after the end of a run", ErrInvalid)
 	}
-	return l.write(ctx, func(tx *sql.Tx) error {
+	return l.file.Write(ctx, func(tx *sql.Tx) error {
 		r, err := find(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -121,7 +121,7 @@ func judge(ctx context.Context, tx *sql.Tx, r Run, known Outcome) error {
 
 // move takes one step of one run, if it leads forward, and notes it.
 func (l *Ledger) move(ctx context.Context, ref string, c Change, known Outcome, update func(tx *sql.Tx, r Run, at string) error) error {
-	return l.write(ctx, func(tx *sql.Tx) error {
+	return l.file.Write(ctx, func(tx *sql.Tx) error {
 		r, err := find(ctx, tx, ref)
 		if err != nil {
 			return err

@@ -1,0 +1,229 @@
+package sqlitefile_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
+)
+
+// format is that of a small file of notes, in so many versions.
+func format(versions int) sqlitefile.Format {
+	all := []string{`CREATE TABLE notes(text TEXT NOT NULL);`, `ALTER TABLE notes ADD COLUMN at INTEGER NOT NULL DEFAULT 7;`}
+	return sqlitefile.Format{Name: "notes", Application: 0x6e6f7465, Tables: []string{"notes"}, Migrations: all[:versions]}
+}
+
+func path(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "state", "notes.sqlite")
+}
+
+func open(t *testing.T, path string, f sqlitefile.Format) *sqlitefile.File {
+	t.Helper()
+	file, err := sqlitefile.Open(t.Context(), path, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() }) // a test may have closed it
+	return file
+}
+
+func write(ctx context.Context, f *sqlitefile.File, text string) error {
+	return f.Write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO notes(text) VALUES (?)`, text)
+		return err
+	})
+}
+
+func count(t *testing.T, f *sqlitefile.File) (n int) {
+	t.Helper()
+	if err := f.DB().QueryRowContext(t.Context(), `SELECT count(*) FROM notes`).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// raw runs statements on a file past this package.
+func raw(t *testing.T, path, statements string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), statements)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// D-40: a file that is not ours is refused with what to do, and is left as it was.
+func TestUnusable(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(t *testing.T, path string)
+		want  error
+	}{
+		"newer":                     {func(t *testing.T, path string) { raw(t, path, `PRAGMA user_version=3`) }, sqlitefile.ErrNewer},
+		"version 0 of ours":         {func(t *testing.T, path string) { raw(t, path, `PRAGMA user_version=0`) }, sqlitefile.ErrForeign},
+		"a version below 0":         {func(t *testing.T, path string) { raw(t, path, `PRAGMA user_version=-1`) }, sqlitefile.ErrForeign},
+		"another application's":     {func(t *testing.T, path string) { raw(t, path, `PRAGMA application_id=1`) }, sqlitefile.ErrForeign},
+		"without one of its tables": {func(t *testing.T, path string) { raw(t, path, `DROP TABLE notes`) }, sqlitefile.ErrForeign},
+		"with a view in a table's stead": {func(t *testing.T, path string) {
+			raw(t, path, `DROP TABLE notes; CREATE VIEW notes AS SELECT 1 AS text`)
+		}, sqlitefile.ErrForeign},
+		"truncated": {func(t *testing.T, path string) {
+			if err := os.Truncate(path, 5000); err != nil {
+				t.Fatal(err)
+			}
+		}, sqlitefile.ErrDamaged},
+		"overwritten": {func(t *testing.T, path string) {
+			if err := os.WriteFile(path, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, sqlitefile.ErrDamaged},
+		"a folder": {func(t *testing.T, path string) {
+			if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
+				t.Fatal(err)
+			}
+		}, nil},
+		"not to be written": {func(t *testing.T, path string) {
+			if os.Geteuid() == 0 {
+				t.Skip("root may write everything")
+			}
+			if err := os.Chmod(path, 0o400); err != nil {
+				t.Fatal(err)
+			}
+		}, sqlitefile.ErrReadOnly},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := path(t)
+			f := open(t, path, format(2))
+			if err := errors.Join(write(t.Context(), f, strings.Repeat("x", 8000)), f.Close()); err != nil {
+				t.Fatal(err)
+			}
+			c.spoil(t, path)
+			before, _ := os.ReadFile(path) // a folder has no bytes
+			f, err := sqlitefile.Open(t.Context(), path, format(2))
+			var unusable *sqlitefile.UnusableError
+			if !errors.As(err, &unusable) || c.want != nil && !errors.Is(err, c.want) || !strings.HasPrefix(fmt.Sprint(err), "notes "+path+": ") {
+				t.Errorf("have %v, want %v", err, c.want)
+			}
+			if f != nil {
+				t.Error("opened")
+			}
+			if after, _ := os.ReadFile(path); string(after) != string(before) {
+				t.Error("the file was changed")
+			}
+		})
+	}
+}
+
+// D-40: an older file is brought forward, by one of many that open it at once.
+func TestMigrations(t *testing.T) {
+	path := path(t)
+	f := open(t, path, format(1))
+	if err := errors.Join(write(t.Context(), f, "old"), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var wait sync.WaitGroup
+	for range 4 {
+		wait.Go(func() {
+			f, err := sqlitefile.Open(t.Context(), path, format(2))
+			if err == nil {
+				err = errors.Join(write(t.Context(), f, "new"), f.Close())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	if n := count(t, open(t, path, format(2))); n != 5 {
+		t.Errorf("%d notes", n)
+	}
+	if _, err := sqlitefile.Open(t.Context(), path, format(1)); !errors.Is(err, sqlitefile.ErrNewer) {
+		t.Errorf("opened as the version before: %v", err)
+	}
+}
+
+// D-40: a migration that fails leaves the file in the version before.
+func TestMigrationIsWholeOrNot(t *testing.T) {
+	path := path(t)
+	f := open(t, path, format(1))
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	bad := format(1)
+	bad.Migrations = append(bad.Migrations, `CREATE TABLE half(x); CREATE TABLE notes(x);`)
+	if _, err := sqlitefile.Open(t.Context(), path, bad); err == nil {
+		t.Error("opened")
+	}
+	if n := count(t, open(t, path, format(1))); n != 0 {
+		t.Errorf("%d notes", n)
+	}
+}
+
+// D-40: on a full disk a write is refused as that, whole, and the file goes on.
+func TestFullDisk(t *testing.T) {
+	f := open(t, path(t), format(2))
+	if err := write(t.Context(), f, "first"); err != nil {
+		t.Fatal(err)
+	}
+	f.DB().SetMaxOpenConns(1)
+	if _, err := f.DB().ExecContext(t.Context(), `PRAGMA max_page_count=10`); err != nil { // SQLite then says the same
+		t.Fatal(err)
+	}
+	err := f.Write(t.Context(), func(tx *sql.Tx) error {
+		for range 100 {
+			if _, err := tx.ExecContext(t.Context(), `INSERT INTO notes(text) VALUES (?)`, strings.Repeat("x", 4000)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if !errors.Is(err, sqlitefile.ErrFull) {
+		t.Errorf("have %v, want %v", err, sqlitefile.ErrFull)
+	}
+	if n := count(t, f); n != 1 {
+		t.Errorf("%d notes", n)
+	}
+	if err := write(t.Context(), f, "small"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Nobody else reads the file, also where it was readable before.
+func TestMode(t *testing.T) {
+	path := path(t)
+	f := open(t, path, format(2))
+	if err := errors.Join(f.Close(), os.Chmod(path, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	f = open(t, path, format(2))
+	if err := write(t.Context(), f, "secret"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", "-wal", "-shm"} {
+		if info, err := os.Stat(path + name); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+}
+
+// A context that is over is said as that, and is no fault of the file.
+func TestContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := sqlitefile.Open(ctx, path(t), format(2)); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if err := sqlitefile.Classified(nil); err != nil {
+		t.Error(err)
+	}
+}
