@@ -164,7 +164,7 @@ func TestExpressionsMeanWhatOthersTakeThemFor(t *testing.T) {
 			part(0, 59).Draw(t, "minute"), part(0, 23).Draw(t, "hour"), part(1, 31).Draw(t, "day"), part(1, 12).Draw(t, "month"), part(0, 6).Draw(t, "weekday"),
 		}
 		if strings.HasPrefix(parts[2], "*/") || strings.HasPrefix(parts[4], "*/") {
-			parts[2], parts[4] = "*", parts[4] // a star with a step is where the library leaves cron's ways
+			parts[2] = "*" // a star with a step is where the library leaves cron's ways
 			if strings.HasPrefix(parts[4], "*/") {
 				parts[4] = "*"
 			}
