@@ -31,7 +31,11 @@ func begin(t *testing.T, password string) *peer {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- plugin.ServeOn(reminders.NewHandler(), inR, outW) }()
+	go func() {
+		err := plugin.ServeOn(reminders.NewHandler(), inR, outW)
+		_ = outW.CloseWithError(io.ErrUnexpectedEOF) // whoever waits for an answer waits no more
+		ended <- err
+	}()
 	p := &peer{t: t, in: inW, out: bufio.NewReader(outR), password: password}
 	t.Cleanup(func() {
 		_ = inW.Close()
@@ -39,7 +43,6 @@ func begin(t *testing.T, password string) *peer {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		_ = outW.Close()
 	})
 	return p
 }
