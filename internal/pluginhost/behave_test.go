@@ -81,6 +81,14 @@ func sdkHandler() plugin.Handler {
 	}
 }
 
+// outcome is what a tool says of a publication.
+func outcome(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return "published"
+}
+
 // channelHandler serves a channel and a socket, and does what it is told.
 func channelHandler() plugin.Handler {
 	var setup plugin.Setup
@@ -103,10 +111,7 @@ func channelHandler() plugin.Handler {
 				Topic   string
 				Payload json.RawMessage
 			}) (any, error) {
-				if err := setup.Publish(ctx, a.Topic, a.Payload); err != nil {
-					return err.Error(), nil
-				}
-				return "published", nil
+				return outcome(setup.Publish(ctx, a.Topic, a.Payload)), nil
 			}),
 			"credential": func(ctx context.Context, _ *plugin.Request) (any, error) {
 				secret, err := setup.Credential(ctx, "API_KEY")
@@ -116,10 +121,7 @@ func channelHandler() plugin.Handler {
 				Topic   string
 				Payload json.RawMessage
 			}) (any, error) {
-				if err := r.Publish(ctx, a.Topic, a.Payload); err != nil {
-					return err.Error(), nil
-				}
-				return "published", nil
+				return outcome(r.Publish(ctx, a.Topic, a.Payload)), nil
 			}),
 		},
 		Shutdown: func(context.Context) error { return socket.Close() },

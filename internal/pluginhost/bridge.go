@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/pluginhost/mcp"
@@ -18,6 +20,9 @@ import (
 
 // leaveGrace is for an MCP server to end once its input is closed.
 const leaveGrace = time.Second
+
+// maxNotes is how much of what one MCP server does oddly is recorded.
+const maxNotes = 64
 
 // start starts what the manifest names as the handler. An MCP server is made to
 // look like any other: what holds for handlers holds for it.
@@ -45,7 +50,7 @@ func (u *unit) start(life context.Context, spec LaunchSpec) (Process, error) {
 	if err != nil {
 		return Process{}, fmt.Errorf("mcp.url: %w", err)
 	}
-	return u.bridge(life, nowhere(life), func(ctx context.Context, s plugin.Setup) (mcp.Peer, error) {
+	return u.bridge(life, nowhere(life, transport), func(ctx context.Context, s plugin.Setup) (mcp.Peer, error) {
 		p := mcp.Peer{URL: server.URL, Transport: transport}
 		if server.Credential == "" {
 			return p, nil
@@ -59,12 +64,19 @@ func (u *unit) start(life context.Context, spec LaunchSpec) (Process, error) {
 }
 
 // nowhere is the process of a server that runs elsewhere: it ends when it is killed.
-func nowhere(life context.Context) Process {
+func nowhere(life context.Context, transport http.RoundTripper) Process {
 	run, stop := context.WithCancel(life)
+	wait := func() error {
+		<-run.Done()
+		if t, ok := transport.(interface{ CloseIdleConnections() }); ok {
+			t.CloseIdleConnections()
+		}
+		return nil
+	}
 	none := io.NopCloser(strings.NewReader(""))
 	return Process{
 		Stdin: discard{}, Stdout: none, Stderr: none,
-		Wait: func() error { <-run.Done(); return nil }, Kill: func() error { stop(); return nil },
+		Wait: wait, Kill: func() error { stop(); return nil },
 	}
 }
 
@@ -79,13 +91,17 @@ func (discard) Close() error { return nil }
 // bridge speaks a handler's protocol on one side and MCP on the other. It lives
 // as long as the process, and ends it when the session with the server ends.
 func (u *unit) bridge(life context.Context, proc Process, reach func(context.Context, plugin.Setup) (mcp.Peer, error)) Process {
+	grace := leaveGrace
+	if u.found.Manifest.MCP.URL != "" {
+		grace = 0 // there is no process to wait for
+	}
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	errR, errW := io.Pipe()
 	handler, stop := mcp.Handler{
 		Plugin: u.found.Name, Manifest: u.found.Manifest, Reach: reach, Log: errW,
-		Note: func(what string) { u.record(life, "plugin.mcp", "noted", detail{"what": u.redacted(what)}) },
-		Gone: func() { endAfter(proc, leaveGrace) },
+		Note: u.noting(life),
+		Gone: func() { endAfter(proc, grace) },
 	}.Serve()
 	served := make(chan struct{})
 	var copying sync.WaitGroup
@@ -94,7 +110,7 @@ func (u *unit) bridge(life context.Context, proc Process, reach func(context.Con
 		defer close(served)
 		_ = plugin.ServeOn(handler, inR, outW) // the end of its input is how it ends
 		stop()
-		endAfter(proc, leaveGrace)
+		endAfter(proc, grace)
 	}()
 	wait := func() error {
 		err := proc.Wait()
@@ -109,6 +125,20 @@ func (u *unit) bridge(life context.Context, proc Process, reach func(context.Con
 		return err
 	}
 	return Process{Stdin: inW, Stdout: outR, Stderr: errR, DataDir: proc.DataDir, Wait: wait, Kill: proc.Kill}
+}
+
+// noting records what one server does oddly, up to a limit: a flood must not
+// flood the records.
+func (u *unit) noting(ctx context.Context) func(what string) {
+	var told atomic.Int64
+	return func(what string) {
+		switch n := told.Add(1); {
+		case n < maxNotes:
+			u.record(ctx, "plugin.mcp", "noted", detail{"what": u.redacted(what)})
+		case n == maxNotes:
+			u.record(ctx, "plugin.mcp", "noted", detail{"what": "more, which is not recorded"})
+		}
+	}
 }
 
 // endAfter kills a process that is still there a moment later: a Kill of one

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -91,10 +92,8 @@ func answer(s *mcp.Server, behaviour string) mcp.ToolHandler {
 		case "die":
 			os.Exit(3)
 		case "asks":
-			_, roots := r.Session.ListRoots(ctx, nil)
-			_, sampled := r.Session.CreateMessage(ctx, &mcp.CreateMessageParams{MaxTokens: 1})
-			_, elicited := r.Session.Elicit(ctx, &mcp.ElicitParams{Message: "password?"})
-			return said(fmt.Sprintf("%t %t %t", roots == nil, sampled == nil, elicited == nil)), nil
+			_, err := r.Session.Elicit(ctx, &mcp.ElicitParams{Message: "password?"})
+			return said(fmt.Sprint(err == nil)), nil
 		case "change":
 			s.AddTool(&mcp.Tool{Name: "get-text", InputSchema: json.RawMessage(strings.Replace(textArgument, `"string"`, `"boolean"`, 1))}, answer(s, behaviour))
 		case "daemon":
@@ -206,7 +205,7 @@ func TestMCP(t *testing.T) {
 		t.Fatal(f, h.records.all)
 	}
 	for text, want := range map[string]string{
-		"hi": `{"content":[{"type":"text","text":"hi"}]}`, "structured": `{"n":1}`, "asks": `{"content":[{"type":"text","text":"false false false"}]}`,
+		"hi": `{"content":[{"type":"text","text":"hi"}]}`, "structured": `{"n":1}`, "asks": `{"content":[{"type":"text","text":"false"}]}`,
 	} {
 		if have, err := h.call(t.Context(), "get_text", `{"text":"`+text+`"}`); err != nil || have != want {
 			t.Errorf("%s: have %s, %v, want %s", text, have, err, want)
@@ -393,6 +392,55 @@ func TestMCPOverHTTP(t *testing.T) {
 	}
 }
 
+// D-21: a server that lost its sessions is connected to anew.
+func TestMCPOverHTTPAfterARestart(t *testing.T) {
+	program := mcpServer("good")
+	good := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return program }, nil)
+	var mu sync.Mutex
+	var serving http.Handler = good
+	serve := func(next http.Handler) {
+		mu.Lock()
+		defer mu.Unlock()
+		serving = next
+	}
+	peer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		now := serving
+		mu.Unlock()
+		now.ServeHTTP(w, r)
+	}))
+	t.Cleanup(peer.Close)
+	forget := func() {
+		for session := range program.Sessions() {
+			_ = session.Close()
+		}
+	}
+	t.Cleanup(forget)
+	o := options(t)
+	o.Transport = transport
+	h := overHTTP(t, peer.URL, "", o)
+	for name, broken := range map[string]http.Handler{
+		"sessions forgotten": good,
+		"an error":           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }),
+	} {
+		serve(broken)
+		forget()
+		for range 3 {
+			_, _ = h.call(t.Context(), "get_text", `{"text":"hi"}`)
+		}
+		serve(good)
+		var err error
+		for late := time.Now().Add(30 * time.Second); time.Now().Before(late); {
+			if _, err = h.call(t.Context(), "get_text", `{"text":"hi"}`); err == nil {
+				break
+			}
+		}
+		if err != nil {
+			t.Errorf("%s: it does not come back: %v %v", name, err, h.Health())
+		}
+	}
+}
+
 // D-23: what HTTP servers do wrong at the start, by category.
 func TestMCPOverBadHTTP(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -400,7 +448,7 @@ func TestMCPOverBadHTTP(t *testing.T) {
 		want  string
 	}{
 		"a page":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }, "INTERNAL_ERROR"},
-		"an error": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, "INTERNAL_ERROR"},
+		"an error": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, "NETWORK_ERROR"},
 		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://169.254.169.254/", http.StatusTemporaryRedirect)
 		}, "INTERNAL_ERROR"},

@@ -61,11 +61,7 @@ func (h *Host) Reload(ctx context.Context, name nacre.PluginName) (Reloaded, err
 
 // replacement starts what the folder holds now.
 func (h *Host) replacement(ctx context.Context, old *unit) (*unit, error) {
-	from := old.found.from
-	if from == "" {
-		from = old.found.Dir
-	}
-	next := newUnit(Inspect(from), &h.opts)
+	next := newUnit(old.found.again(), &h.opts)
 	next.found.Name = old.found.Name
 	var found []Found
 	for _, u := range h.all() {
@@ -85,6 +81,14 @@ func (h *Host) replacement(ctx context.Context, old *unit) (*unit, error) {
 		return nil, err
 	}
 	return next, nil
+}
+
+// again is the plugin as its folder is now.
+func (f Found) again() Found {
+	if f.from == "" {
+		return Inspect(f.Dir)
+	}
+	return Inspect(f.from)
 }
 
 // swap puts next in the place of old, which ends while nobody waits for it.
@@ -155,7 +159,7 @@ func (h *Host) ReloadSkills() ([]Skill, error) {
 		if u.category() != "" {
 			continue
 		}
-		now := Inspect(u.found.Dir)
+		now := u.found.again()
 		switch {
 		case now.Err != nil:
 			errs = append(errs, fmt.Errorf("plugin %s: skill: %w", u.found.Name, now.Err))

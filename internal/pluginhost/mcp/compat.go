@@ -102,7 +102,7 @@ func (c *comparison) takes(theirs, ours any, path string) error {
 		return nil
 	}
 	t, o := resolve(theirs, c.theirs), resolve(ours, c.ours)
-	if t == nil || len(t) == 0 || ours == false {
+	if len(t) == 0 || ours == false {
 		if theirs == false {
 			return fmt.Errorf("%s: nothing is accepted any more", path)
 		}

@@ -28,8 +28,12 @@ func (t *trips) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	own.Header.Set("Accept-Encoding", "identity") // a short answer must not unfold into a long one
 	response, err := t.next.RoundTrip(own)
-	t.unreached.Store(err != nil && request.Context().Err() == nil)
-	t.refused.Store(err == nil && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden))
+	status := 0
+	if err == nil {
+		status = response.StatusCode
+	}
+	t.unreached.Store(err != nil && request.Context().Err() == nil || status >= http.StatusInternalServerError || status == http.StatusTooManyRequests)
+	t.refused.Store(status == http.StatusUnauthorized || status == http.StatusForbidden)
 	if err != nil {
 		return nil, err
 	}
