@@ -136,7 +136,7 @@ func (b *Bus) Publish(ctx context.Context, e Event) (plugin.Envelope, error) {
 	if err != nil {
 		return plugin.Envelope{}, err
 	}
-	drops, err := b.hand(envelope)
+	drops, err := b.hand(envelope, e.Payload)
 	if err != nil {
 		return plugin.Envelope{}, err
 	}
@@ -147,14 +147,14 @@ func (b *Bus) Publish(ctx context.Context, e Event) (plugin.Envelope, error) {
 }
 
 // hand offers an event to every subscriber, and returns the drops to tell of.
-func (b *Bus) hand(e plugin.Envelope) (drops []Drop, err error) {
+func (b *Bus) hand(e plugin.Envelope, raw json.RawMessage) (drops []Drop, err error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if b.closed {
 		return nil, ErrClosed
 	}
 	for _, s := range b.subs {
-		if d, tell := s.offer(e); tell {
+		if d, tell := s.offer(e, raw); tell {
 			drops = append(drops, d)
 		}
 	}
@@ -163,7 +163,7 @@ func (b *Bus) hand(e plugin.Envelope) (drops []Drop, err error) {
 
 // envelope is the core's word on an event (D-05).
 func (b *Bus) envelope(e Event) (plugin.Envelope, error) {
-	payload, _ := b.deps.Redact(bytes.Clone(e.Payload))
+	payload := b.redact(e.Topic, bytes.Clone(e.Payload))
 	if !bytes.HasPrefix(bytes.TrimSpace(payload), []byte("{")) {
 		return plugin.Envelope{}, errors.New("payload: nothing was left of it when secrets were taken out")
 	}
@@ -171,6 +171,16 @@ func (b *Bus) envelope(e Event) (plugin.Envelope, error) {
 		ID: b.deps.NewID(), Version: wire.Version, Type: wire.TypeEvent, Topic: e.Topic, Source: e.Source,
 		Timestamp: b.deps.Now().UTC(), Group: e.Group, Payload: payload,
 	}, nil
+}
+
+// redact takes the secrets out of a payload, which it may write to. A message
+// keeps the addresses that it is routed by.
+func (b *Bus) redact(topic string, payload json.RawMessage) json.RawMessage {
+	if topic == routing.TopicInbound {
+		return routing.Redact(payload, b.deps.Redact)
+	}
+	redacted, _ := b.deps.Redact(payload)
+	return redacted
 }
 
 func (e Event) check() error {
@@ -203,6 +213,9 @@ type Filter struct {
 	// own. None is an error, unless AllGroups.
 	Groups    []nacre.Group
 	AllGroups bool
+	// Raw gives the payloads as they were published, secrets and all: for the
+	// dispatcher, whose agents are told what was written to them.
+	Raw bool
 	// Queue is how many events wait for it, 1 to MaxQueue; a further one is dropped.
 	Queue int
 }
@@ -276,9 +289,12 @@ func (s *Subscription) Close() {
 }
 
 // offer never waits. It returns the drop to tell of, if it was one.
-func (s *Subscription) offer(e plugin.Envelope) (Drop, bool) {
+func (s *Subscription) offer(e plugin.Envelope, raw json.RawMessage) (Drop, bool) {
 	if !s.filter.wants(e.Topic, e.Group) {
 		return Drop{}, false
+	}
+	if s.filter.Raw {
+		e.Payload = bytes.Clone(raw)
 	}
 	select {
 	case s.events <- e:

@@ -123,6 +123,27 @@ func TestAPublishersBytesAreItsOwn(t *testing.T) {
 	}
 }
 
+// A message keeps the addresses it is routed by, and who starts its agent is
+// told what was written; everybody else gets it without the secrets.
+func TestSecretsAndAddressesOfAMessage(t *testing.T) {
+	w := open(t)
+	raw, err := w.Subscribe(bus.Filter{Name: "raw", Prefixes: []string{"message"}, AllGroups: true, Queue: 1, Raw: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := w.all(t, 1, "")
+	const payload = `{"channel":"local","sender":"hunter2","content_type":"text","body":"it is hunter2","metadata":{"chat":"hunter2","x":"hunter2"}}`
+	w.publish(t, "message.inbound", "local", payload)
+	w.Close()
+	if have := string(rest(raw)[0].Payload); have != payload {
+		t.Errorf("have %s, want it as it was", have)
+	}
+	want := `{"channel":"local","sender":"hunter2","content_type":"text","body":"it is [secret]","metadata":{"chat":"hunter2","x":"[secret]"}}`
+	if have := string(rest(s)[0].Payload); have != want {
+		t.Errorf("have %s, want %s", have, want)
+	}
+}
+
 // D-32: each topic of the seed can be published by whom it belongs to.
 func TestEveryTopicOfTheSeedIsPublished(t *testing.T) {
 	w := open(t)

@@ -116,6 +116,8 @@ func (in *intake) take(ctx context.Context, parts [][]byte) {
 		d.Reason, d.Detail = in.ownChannel(payload)
 	}
 	if d.Reason == "" {
+		// What comes from outside is redacted for everybody, the dispatcher too.
+		payload = in.bus.redact(d.Topic, payload)
 		_, err := in.bus.Publish(ctx, Event{Topic: d.Topic, Source: in.publisher.Name, Group: in.publisher.Group, Payload: payload})
 		if err == nil || errors.Is(err, ErrClosed) || ctx.Err() != nil {
 			return

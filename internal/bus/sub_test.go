@@ -129,6 +129,20 @@ func TestWhatAPublisherMayNotSayIsDropped(t *testing.T) {
 	}
 }
 
+// What an outsider sends is redacted even for who gets the rest as it was.
+func TestOutsidersAreRedactedForEverybody(t *testing.T) {
+	w := open(t)
+	s, err := w.Subscribe(bus.Filter{Name: "raw", Prefixes: []string{""}, AllGroups: true, Queue: 1, Raw: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := join(t, w.servePublisher(t, ci(), bus.Limits{}), "PUB", 1)
+	c.send(zmtp.AppendMessage(nil, []byte("ci.done"), []byte(`{"key":"hunter2"}`)))
+	if e := <-s.Events(); string(e.Payload) != `{"key":"[secret]"}` {
+		t.Errorf("have %s", e.Payload)
+	}
+}
+
 // D-33: a publisher that may is the channel of its own name.
 func TestAPublisherCanBeAChannel(t *testing.T) {
 	w := open(t)
