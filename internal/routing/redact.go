@@ -30,10 +30,10 @@ func Redact(payload []byte, redact func(document []byte) ([]byte, []string)) jso
 			others = append(others, member)
 		}
 	}
-	body, _ := redact(appendObject(nil, []wire.Member{{Key: keyBody, Value: wire.AppendText(nil, m.Body)}}))
-	rest, _ := redact(appendObject(nil, others))
-	metadata := appendObject(nil, append(addresses, membersOf(rest)...))
-	return appendObject(nil, append([]wire.Member{
+	body, _ := redact(objectOf([]wire.Member{{Key: keyBody, Value: wire.AppendText(nil, m.Body)}}))
+	rest, _ := redact(objectOf(others))
+	metadata := objectOf(append(addresses, membersOf(rest)...))
+	return objectOf(append([]wire.Member{
 		{Key: keyChannel, Value: wire.AppendText(nil, m.Channel)},
 		{Key: keySender, Value: wire.AppendText(nil, m.Sender)},
 		{Key: keyContentType, Value: wire.AppendText(nil, m.ContentType)},
@@ -49,8 +49,8 @@ func membersOf(document []byte) []wire.Member {
 	return members
 }
 
-func appendObject(dst []byte, members []wire.Member) []byte {
-	dst = append(dst, '{')
+func objectOf(members []wire.Member) []byte {
+	dst := []byte{'{'}
 	for i, member := range members {
 		if i > 0 {
 			dst = append(dst, ',')
