@@ -20,6 +20,9 @@ const (
 	schedulePoll = time.Second
 	// maxTicks is how many ticks one process deals with at once.
 	maxTicks = 64
+	// maxMisses is how often in a row the schedules may fail to be read or written,
+	// as on a disk that is full for a while, before the process gives them up.
+	maxMisses = 30
 )
 
 // schedules opens the installation's schedules.
@@ -62,12 +65,16 @@ func (r *Runtime) runSchedules(ctx context.Context, hooks scheduleHooks) (err er
 	room := make(chan struct{}, maxTicks)
 	poll := time.NewTicker(schedulePoll)
 	defer poll.Stop()
-	for {
-		if err := beat(ctx, store, hooks, &running, room); err != nil {
-			if ctx.Err() != nil {
-				return nil
+	for misses := 0; ; {
+		switch err := beat(ctx, store, hooks, &running, room); {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			misses = 0
+		default:
+			if misses++; misses == maxMisses {
+				return err
 			}
-			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -107,15 +114,15 @@ func beat(ctx context.Context, store *schedule.Store, hooks scheduleHooks, runni
 	return nil
 }
 
-// runTick takes a claimed tick to its end. What cannot be written of it is found
-// by the next process to serve, which sees that this one is gone.
+// runTick takes a claimed tick to its end. What cannot be written of it before the
+// process ends is found by the next one to serve, which sees that this one is gone.
 func runTick(ctx context.Context, store *schedule.Store, hooks scheduleHooks, claim schedule.Claim) {
 	writing := context.WithoutCancel(ctx)
 	if ctx.Err() != nil {
 		_ = store.Release(writing, claim.Tick)
 		return
 	}
-	if err := store.Start(writing, claim.Tick); err != nil {
+	if !persist(ctx, func() error { return store.Start(writing, claim.Tick) }) {
 		return // it is another's, or its schedule was removed
 	}
 	outcome, err := hooks.start(ctx, claim)
@@ -128,7 +135,24 @@ func runTick(ctx context.Context, store *schedule.Store, hooks scheduleHooks, cl
 	case outcome == string(schedule.NothingToDo):
 		state, outcome = schedule.NothingToDo, ""
 	}
-	_ = store.Finish(writing, claim.Tick, state, outcome)
+	persist(ctx, func() error { return store.Finish(writing, claim.Tick, state, outcome) })
+}
+
+// persist writes a step of a tick, again and again while the disk does not take
+// it: a tick that stays as it was would hold its schedule up. It reports whether
+// the step was taken.
+func persist(ctx context.Context, write func() error) bool {
+	for {
+		err := write()
+		if err == nil || errors.Is(err, schedule.ErrLost) {
+			return err == nil
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(schedulePoll):
+		}
+	}
 }
 
 // scheduleTools let the session's agent make schedules for its group.

@@ -1,0 +1,168 @@
+package assembly_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/nacre-dev/nacre/assembly"
+	"github.com/nacre-dev/nacre/internal/schedule"
+)
+
+// scheduler is an installation whose clock a test moves.
+type scheduler struct {
+	*assembly.Runtime
+	t   *testing.T
+	now atomic.Int64
+	env map[string]string
+}
+
+func newScheduler(t *testing.T) *scheduler {
+	t.Helper()
+	home := t.TempDir()
+	s := &scheduler{t: t, env: map[string]string{"HOME": home, "XDG_RUNTIME_DIR": filepath.Join(home, "run"), "TZ": "Europe/Berlin"}}
+	s.now.Store(time.Date(2026, 11, 21, 5, 30, 0, 0, time.UTC).Unix())
+	if err := os.Mkdir(s.env["XDG_RUNTIME_DIR"], 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	s.Runtime, err = assembly.Open(t.Context(), assembly.Options{
+		Getenv: func(name string) string { return s.env[name] }, Executable: filepath.Join(home, "nacre"), Version: "test",
+		Now: func() time.Time { return time.Unix(s.now.Load(), 0) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *scheduler) add(n assembly.NewSchedule) assembly.ScheduleStatus {
+	s.t.Helper()
+	added, err := s.AddSchedule(s.t.Context(), n)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return added
+}
+
+// serve serves the schedules until the returned function is called.
+func (s *scheduler) serve(start func(context.Context, schedule.Claim) (string, error), created chan string, interrupted chan string) (stop func() error) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.RunSchedules(ctx, start,
+			func(_ context.Context, made schedule.Schedule) { created <- made.ID },
+			func(_ context.Context, t schedule.Tick) { interrupted <- string(t.Session) })
+	}()
+	return func() error { cancel(); return <-ended }
+}
+
+// ends waits until a schedule's latest tick is over, and gives it.
+func (s *scheduler) ends(id string) assembly.TickStatus {
+	s.t.Helper()
+	for until := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		_, ticks, err := s.Schedule(s.t.Context(), id, 1)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if len(ticks) == 1 && ticks[0].State != "waiting" && ticks[0].State != "claimed" && ticks[0].State != "started" {
+			return ticks[0]
+		}
+		if time.Now().After(until) {
+			s.t.Fatalf("waited in vain: %+v", ticks)
+		}
+	}
+}
+
+// D-34: what is due is started, in the tick's own session, and what came of it is kept.
+func TestSchedulesAreServed(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	s := newScheduler(t)
+	tasks := map[string]string{}
+	for _, prompt := range []string{"succeed", "fail", "find nothing"} {
+		tasks[prompt] = s.add(assembly.NewSchedule{Every: "30m", Prompt: prompt}).ID
+	}
+	created, sessions := make(chan string, 10), make(chan schedule.Claim, 10)
+	stop := s.serve(func(_ context.Context, c schedule.Claim) (string, error) {
+		sessions <- c
+		switch c.Task.Prompt {
+		case "fail":
+			return "", errors.New("no brain is ready")
+		case "find nothing":
+			return string(schedule.NothingToDo), nil
+		}
+		return "two mails", nil
+	}, created, nil)
+	for range tasks {
+		<-created
+	}
+	if len(sessions) > 0 {
+		t.Error("started before it is due")
+	}
+	s.now.Add(1800)
+	for range tasks {
+		c := <-sessions
+		if want := schedule.SessionID(c.Task.ID, c.At, false); c.Session != want {
+			t.Errorf("session %s, want %s", c.Session, want)
+		}
+	}
+	for prompt, want := range map[string][2]string{"succeed": {"done", "two mails"}, "fail": {"failed", "no brain is ready"}, "find nothing": {"nothing-to-do", ""}} {
+		if have := s.ends(tasks[prompt]); have.State != want[0] || have.Outcome != want[1] {
+			t.Errorf("%s: %+v", prompt, have)
+		}
+	}
+	asked, err := s.RunSchedule(t.Context(), tasks["succeed"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := <-sessions; !c.Extra || c.Session != asked.Session {
+		t.Errorf("%+v, want %+v", c, asked)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	var notReady *assembly.NotReady
+	if _, err := s.RunSchedule(t.Context(), tasks["succeed"]); !errors.As(err, &notReady) {
+		t.Errorf("asked of nobody: %v", err)
+	}
+}
+
+// D-34: what runs when the process is told to end is waited for, and marked.
+func TestServingEnds(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	s := newScheduler(t)
+	task := s.add(assembly.NewSchedule{Every: "30m", Prompt: "take long"})
+	s.now.Add(1800)
+	begun := make(chan struct{})
+	stop := s.serve(func(ctx context.Context, _ schedule.Claim) (string, error) {
+		close(begun)
+		<-ctx.Done()
+		return "", ctx.Err()
+	}, make(chan string, 1), nil)
+	<-begun
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if have := s.ends(task.ID); have.State != "interrupted" {
+		t.Errorf("%+v", have)
+	}
+}
+
+// D-34: a schedule is read in the machine's zone unless it names one.
+func TestLocalZone(t *testing.T) {
+	s := newScheduler(t)
+	if added := s.add(assembly.NewSchedule{At: "17:00", Prompt: "x"}); added.Value != "2026-11-21T17:00:00+01:00" {
+		t.Errorf("%+v", added)
+	}
+	for tz, want := range map[string]string{":America/New_York": "America/New_York", "EST5EDT": "EST5EDT", "<+01>-1": "UTC", "/etc/passwd": "UTC"} {
+		if s.env["TZ"] = tz; s.LocalZone() != want {
+			t.Errorf("TZ=%s: have %s, want %s", tz, s.LocalZone(), want)
+		}
+	}
+}
