@@ -60,9 +60,10 @@ func (c ServeConfig) idle() time.Duration {
 // Serving is what an installation offers while it serves.
 type Serving struct {
 	Session nacre.SessionID `json:"session"`
-	// Plugins are those that run for all sessions, Failed those that could not be started.
-	Plugins []nacre.PluginName   `json:"plugins"`
-	Failed  []pluginhost.Failure `json:"failed"`
+	// Plugins are those that run for all sessions, Failed those that could not be
+	// started, with the category of the failure.
+	Plugins []nacre.PluginName          `json:"plugins"`
+	Failed  map[nacre.PluginName]string `json:"failed"`
 	// Listening are the addresses at which plugins take connections.
 	Listening map[nacre.PluginName]string `json:"listening"`
 	// Events are where outsiders subscribe, and Publishers where each publishes.
@@ -448,8 +449,11 @@ func (h *house) resolve(o dispatch.Order, t ticked) {
 func (h *house) serving() Serving {
 	health := h.shared.Host.Health()
 	s := Serving{
-		Session: h.ID(), Plugins: health.Healthy, Failed: health.Failed, Listening: map[nacre.PluginName]string{},
+		Session: h.ID(), Plugins: health.Healthy, Failed: map[nacre.PluginName]string{}, Listening: map[nacre.PluginName]string{},
 		Events: h.around.events, Publishers: h.around.publishers, Routes: len(h.runtime.config.Routes),
+	}
+	for _, f := range health.Failed {
+		s.Failed[f.Name] = f.Category
 	}
 	for name, l := range h.around.listeners {
 		s.Listening[name] = l.Addr().String()

@@ -42,8 +42,8 @@ func (a *app) serve(ctx context.Context, r *assembly.Runtime) error {
 				return
 			}
 			out.Line("serving · session %s · %s", s.Session, served(s))
-			for _, f := range s.Failed {
-				out.Line("plugin %s failed: %s; see nacre plugin list", f.Name, f.Category)
+			for name, category := range s.Failed {
+				out.Line("plugin %s failed: %s; see nacre plugin list", name, category)
 			}
 			for name, at := range s.Listening {
 				out.Line("plugin %s takes connections at %s", name, at)
