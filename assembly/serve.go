@@ -166,6 +166,13 @@ func (r *Runtime) openHouse(ctx context.Context) (*house, error) {
 	if err != nil {
 		return nil, errors.Join(err, h.leave(ctx, "not opened"))
 	}
+	sockets, err := r.registry.Paths().EventsSockets()
+	if err == nil {
+		err = bus.Sweep(sockets)
+	}
+	if err != nil {
+		return nil, errors.Join(err, h.leave(ctx, "not opened"))
+	}
 	return h, nil
 }
 
@@ -222,7 +229,8 @@ func (h *house) subscribe(work context.Context, working *sync.WaitGroup, tell fu
 			}
 		})
 	}
-	events, err := h.bus.Subscribe(bus.Filter{Name: "dispatch", Prefixes: []string{bus.TopicInbound, bus.TopicTaskTriggered}, AllGroups: true, Queue: dispatchQueue})
+	// What an agent is told is what was said, as it was said.
+	events, err := h.bus.Subscribe(bus.Filter{Name: "dispatch", Prefixes: []string{bus.TopicInbound, bus.TopicTaskTriggered}, AllGroups: true, Raw: true, Queue: dispatchQueue})
 	if err != nil {
 		return err
 	}

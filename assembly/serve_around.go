@@ -47,16 +47,18 @@ func (h *house) openEvents(ctx, work context.Context, working *sync.WaitGroup) e
 	if err != nil {
 		return &ConfigError{err}
 	}
-	open := []bus.Address{{}}
-	if publish.TCP.IsValid() {
-		open = append(open, publish)
+	pub := func(ctx context.Context, l net.Listener) error { return h.bus.ServePub(ctx, l, bus.Limits{}) }
+	where, err := serve(bus.Address{}, paths.EventsSocket(string(h.ID())), pub)
+	if err != nil {
+		return err
 	}
-	for _, at := range open {
-		where, err := serve(at, paths.EventsSocket(string(h.ID())), func(ctx context.Context, l net.Listener) error { return h.bus.ServePub(ctx, l, bus.Limits{}) })
-		if err != nil {
-			return err
+	h.around.events = append(h.around.events, where)
+	if publish.TCP.IsValid() {
+		if where, err = serve(publish, "", pub); err != nil {
+			h.elsewhere(ctx, "outsiders", err)
+		} else {
+			h.around.events = append(h.around.events, where)
 		}
-		h.around.events = append(h.around.events, where)
 	}
 	publishers, err := config.listeners()
 	if err != nil {
@@ -67,11 +69,18 @@ func (h *house) openEvents(ctx, work context.Context, working *sync.WaitGroup) e
 			return h.bus.ServePublisher(ctx, l, p.publisher, bus.Limits{})
 		})
 		if err != nil {
-			return err
+			h.elsewhere(ctx, p.publisher.Name, err)
+			continue
 		}
 		h.around.publishers[p.publisher.Name] = where
 	}
 	return nil
+}
+
+// elsewhere records an endpoint that cannot be served here, most often because
+// another nacre serve of this installation has it.
+func (h *house) elsewhere(ctx context.Context, who string, why error) {
+	h.note(ctx, nacre.Record{Kind: nacre.KindEvent, Topic: "endpoint " + who, Outcome: "not served here", Reason: h.clean(why.Error())})
 }
 
 // openListeners takes connections for the plugins that the operator gave an address.
