@@ -237,10 +237,17 @@ func TestRunNow(t *testing.T) {
 	if err != nil || asked.Session == schedule.SessionID(task.ID, asked.At, false) {
 		t.Fatalf("%+v, %v", asked, err)
 	}
-	if _, err := s.RunNow(t.Context(), task.ID); err != nil { // in the same second: the same one
-		t.Error(err)
+	c.set(t, "2026-11-21 07:00:05")
+	if again, err := s.RunNow(t.Context(), task.ID); err != nil || again.Session != asked.Session {
+		t.Errorf("asked for again while it waits: %+v, %v", again, err)
 	}
 	wantTimes(t, "paused", ran(t, s), "2026-11-21 07:00:00")
+	c.set(t, "2026-11-21 07:00:00")
+	if _, err := s.RunNow(t.Context(), task.ID); err != nil {
+		t.Error(err)
+	}
+	wantTimes(t, "asked for in the second in which it was run", ran(t, s))
+	c.set(t, "2026-11-21 07:00:05")
 	if err := s.Enable(t.Context(), task.ID, true); err != nil {
 		t.Fatal(err)
 	}

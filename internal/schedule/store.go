@@ -107,7 +107,7 @@ func (s *Store) Enable(ctx context.Context, id string, on bool) error {
 }
 
 // RunNow asks for a tick beside those of the calendar. A process that serves the
-// file claims it.
+// file claims it. One that was asked for and waits still is not asked for again.
 func (s *Store) RunNow(ctx context.Context, id string) (Tick, error) {
 	at := s.now().UTC().Truncate(time.Second)
 	t := Tick{Schedule: id, At: at, Extra: true, State: Waiting, Session: SessionID(id, at, true), Changed: at}
@@ -115,7 +115,15 @@ func (s *Store) RunNow(ctx context.Context, id string) (Tick, error) {
 		if _, err := one(ctx, tx, id); err != nil {
 			return err
 		}
-		_, err := put(ctx, tx, t, "")
+		waits, err := ticks(ctx, tx, `schedule = ? AND extra = 1 AND state = 'waiting'`, id)
+		if err != nil {
+			return err
+		}
+		if len(waits) > 0 {
+			t = waits[0]
+			return nil
+		}
+		_, err = put(ctx, tx, t, "")
 		return err
 	})
 	return t, err
