@@ -16,7 +16,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/wire"
 )
 
-// maxExact is the largest whole number that the SDK's decoding keeps exactly.
+// maxExact is the first whole number that others are decoded to by the SDK.
 const maxExact = 1 << 53
 
 // resultOf is a tool's structured content, or {"content": […]} of its blocks.
@@ -75,7 +75,7 @@ func structured(result *mcp.CallToolResult) ([]byte, error) {
 func exact(value any) bool {
 	switch v := value.(type) {
 	case float64:
-		return v != math.Trunc(v) || math.Abs(v) <= maxExact
+		return v != math.Trunc(v) || math.Abs(v) < maxExact
 	case []any:
 		for _, inner := range v {
 			if !exact(inner) {
