@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+	"unicode"
+	"unicode/utf16"
 
 	"github.com/nacre-dev/nacre"
 )
@@ -57,9 +59,8 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Entry, error) {
 
 // Export writes all of the group as lines of JSON, the oldest entry first.
 func (s *Store) Export(ctx context.Context, to io.Writer) (entries int, err error) {
-	out := json.NewEncoder(to)
-	out.SetEscapeHTML(false)
-	if err := out.Encode(line{Version: transferVersion}); err != nil {
+	out := lines{to}
+	if err := out.write(line{Version: transferVersion}); err != nil {
 		return 0, err
 	}
 	list, err := s.entries(ctx, `SELECT `+columns+`, 0.0 FROM memory_entries e WHERE e.group_name = ? ORDER BY e.seq`, string(s.group))
@@ -67,17 +68,40 @@ func (s *Store) Export(ctx context.Context, to io.Writer) (entries int, err erro
 		return 0, err
 	}
 	for i := range list {
-		if err := out.Encode(line{Entry: &list[i].Entry}); err != nil {
+		if err := out.write(line{Entry: &list[i].Entry}); err != nil {
 			return i, err
 		}
 	}
 	links, err := linksOf(s.db.QueryContext(ctx, `SELECT l.from_id, l.to_id, l.kind FROM memory_edges l JOIN memory_entries e ON e.id = l.from_id WHERE e.group_name = ? ORDER BY l.created_at, l.from_id, l.to_id`, string(s.group)))
 	for i := range links {
-		if err := out.Encode(line{Link: &links[i]}); err != nil {
+		if err := out.write(line{Link: &links[i]}); err != nil {
 			return len(list), err
 		}
 	}
 	return len(list), err
+}
+
+// lines writes JSON in which nothing moves a terminal's cursor or turns its text around.
+type lines struct{ to io.Writer }
+
+func (l lines) write(one line) error {
+	raw, err := json.Marshal(one)
+	if err != nil {
+		return err
+	}
+	var safe bytes.Buffer
+	for _, r := range string(raw) {
+		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+			for _, unit := range utf16.Encode([]rune{r}) {
+				_, _ = fmt.Fprintf(&safe, `\u%04x`, unit) // a buffer takes everything
+			}
+			continue
+		}
+		_, _ = safe.WriteRune(r)
+	}
+	_, _ = safe.WriteRune('\n')
+	_, err = l.to.Write(safe.Bytes())
+	return err
 }
 
 func linksOf(rows *sql.Rows, err error) ([]Link, error) {

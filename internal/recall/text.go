@@ -25,6 +25,9 @@ type token struct {
 
 // isWord tells what words are made of: letters, digits and the marks on them.
 func isWord(r rune) bool {
+	if r < utf8.RuneSelf {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+	}
 	return unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) || unicode.Is(unicode.Co, r)
 }
 
@@ -131,6 +134,10 @@ func (s *splitter) word(word string) {
 	if word == "" {
 		return
 	}
+	if isPlain(word) {
+		s.add(token{text: stem(word), common: isCommon(word)})
+		return
+	}
 	if dense(word) {
 		s.dense(word)
 		return
@@ -148,6 +155,16 @@ func (s *splitter) word(word string) {
 		s.add(token{text: stem(folded), common: isCommon(folded)})
 	}
 	s.add(token{text: stem(folded), whole: true, name: name})
+}
+
+// isPlain tells of words of small letters alone, as most are.
+func isPlain(word string) bool {
+	for i := range len(word) {
+		if word[i] < 'a' || word[i] > 'z' {
+			return false
+		}
+	}
+	return true
 }
 
 // humps splits parseHTTPRequest2 into parse, HTTP, Request and 2. A word of
@@ -223,14 +240,22 @@ func fold(word string) string {
 	return norm.NFC.String(strings.ReplaceAll(folded, "ß", "ss"))
 }
 
-// common are the words that say nothing of what is meant. They count where a
-// query has no others, and where words stand beside each other.
-const common = ` a about above after again against all also am an and any are as at be because been before being below between both but by
- can could did do does doing done down during each else ever few for from further get gets got had has have having he her here hers herself him himself
- his how i if in into is it its itself just let like me might more most must my myself no nor not now of off on once one only or other our ours out over own
- please same shall she should so some such than that the their theirs them themselves then there these they this those through to too under until up
- us use used uses using very was we were what when where whether which while who whom whose why will with would you your yours yourself
- im ive dont doesnt didnt isnt arent wasnt werent cant couldnt wont wouldnt id ill youre theyre thats whats lets s t d ll re ve m `
-
-// isCommon tells of a word before its stem was taken.
-func isCommon(word string) bool { return strings.Contains(common, " "+word+" ") }
+// isCommon tells of a word, before its stem was taken, that it says nothing of
+// what is meant. Such words count where a query has no others, and where words
+// stand beside each other.
+func isCommon(word string) bool {
+	switch word {
+	case "a", "about", "above", "after", "again", "against", "all", "also", "am", "an", "and", "any", "are", "arent", "as", "at", "be", "because",
+		"been", "before", "being", "below", "between", "both", "but", "by", "can", "cant", "could", "couldnt", "d", "did", "didnt", "do", "does", "doesnt",
+		"doing", "done", "dont", "down", "during", "each", "else", "ever", "few", "for", "from", "further", "get", "gets", "got", "had", "has", "have",
+		"having", "he", "her", "here", "hers", "herself", "him", "himself", "his", "how", "i", "id", "if", "ill", "im", "in", "into", "is", "isnt", "it",
+		"its", "itself", "ive", "just", "let", "lets", "like", "ll", "m", "me", "might", "more", "most", "must", "my", "myself", "no", "nor", "not", "now",
+		"of", "off", "on", "once", "one", "only", "or", "other", "our", "ours", "out", "over", "own", "please", "re", "s", "same", "shall", "she",
+		"should", "so", "some", "such", "t", "than", "that", "thats", "the", "their", "theirs", "them", "themselves", "then", "there", "these", "they",
+		"theyre", "this", "those", "through", "to", "too", "under", "until", "up", "us", "use", "used", "uses", "using", "ve", "very", "was", "wasnt",
+		"we", "were", "werent", "what", "whats", "when", "where", "whether", "which", "while", "who", "whom", "whose", "why", "will", "with", "wont",
+		"would", "wouldnt", "you", "your", "youre", "yours", "yourself":
+		return true
+	}
+	return false
+}

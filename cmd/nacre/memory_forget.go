@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/assembly"
+	"github.com/nacre-dev/nacre/internal/memory"
+)
+
+func (a *app) memoryForgetCommand() *cobra.Command {
+	var f memory.Forget
+	var session string
+	var dry, yes bool
+	c := &cobra.Command{
+		Use: "forget [ID]", Short: "erase entries and all that derives from them, for good",
+		Long: `Erases an entry with its earlier and later versions, all that a session wrote, or
+every entry that holds a text, and with them all that was derived from them. What a
+session replaced is current again. Nothing of it stays in the file; the audit keeps
+ids and digests. Entries that you trust are asked about.`,
+		Example: "  nacre memory forget mem-…\n  nacre memory forget --session k3f9ab --dry-run     what a poisoned session left\n  nacre memory forget --match 0664 --yes",
+		RunE: func(c *cobra.Command, args []string) error {
+			f.Session = nacre.SessionID(session)
+			if len(args) == 1 {
+				f.ID = args[0]
+			}
+			given := 0
+			for _, text := range []string{f.ID, session, f.Match} {
+				if text != "" {
+					given++
+				}
+			}
+			if len(args) > 1 || given != 1 {
+				return usage("name one of: an entry's id, --session or --match")
+			}
+			return a.withMemory(c, func(ctx context.Context, m memories) error { return a.forget(ctx, m, f, dry, yes) })
+		},
+	}
+	c.Flags().StringVar(&session, "session", "", "all that this session wrote")
+	c.Flags().StringVar(&f.Match, "match", "", "every entry that holds this text, in any case")
+	c.Flags().BoolVar(&f.Recalled, "recalled", false, "also what sessions wrote after they were shown one of these")
+	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would go")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask about entries that you trust")
+	return c
+}
+
+func (a *app) forget(ctx context.Context, m memories, f memory.Forget, dry, yes bool) error {
+	e, err := m.Doom(ctx, f)
+	if err != nil {
+		return err
+	}
+	trusted := len(e.Trusted())
+	if !a.json {
+		a.showErasure(e)
+	}
+	if dry || len(e.Entries) == 0 {
+		return a.forgotten(e, false)
+	}
+	if trusted > 0 && !yes && !a.sure(fmt.Sprintf("you trust %d of these: erase them?", trusted)) {
+		return usage("you trust %d of %d entries that would go: nothing was erased; add --yes to erase them", trusted, len(e.Entries))
+	}
+	marks := make([]assembly.MemoryMark, 0, len(e.Entries))
+	for _, d := range e.Entries {
+		marks = append(marks, m.runtime.MarkMemory(d.ID, d.Content, d.Why))
+	}
+	if err := m.runtime.ChangeMemory(ctx, m.group, "forget", operator(), marks, func() error { return m.Forget(ctx, f, e) }); err != nil {
+		return err
+	}
+	return a.forgotten(e, true)
+}
+
+func (a *app) showErasure(e memory.Erasure) {
+	rows := make([][]string, 0, len(e.Entries))
+	for _, d := range e.Entries {
+		rows = append(rows, []string{d.ID, d.Trust.String(), string(d.Provenance.Session), d.Why, firstLine(d.Content)})
+	}
+	p := a.printer(a.stdout)
+	if len(rows) > 0 {
+		p.Table([]string{"id", "trust", "session", "why", "content"}, rows)
+	}
+	for _, id := range e.Restored {
+		p.Field("restores", "%s", id)
+	}
+	if e.Recalled > 0 {
+		p.Field("besides", "%d entries were written by sessions that had been shown one of these: --recalled takes them too", e.Recalled)
+	}
+}
+
+func (a *app) forgotten(e memory.Erasure, done bool) error {
+	if a.json {
+		return printJSON(a.stdout, struct {
+			Erased bool `json:"erased"`
+			memory.Erasure
+		}{done, e})
+	}
+	p := a.printer(a.stdout)
+	switch {
+	case len(e.Entries) == 0:
+		p.Field("nothing", "matches")
+	case done:
+		p.Field("forgotten", "%d entries", len(e.Entries))
+	default:
+		p.Field("would go", "%d entries", len(e.Entries))
+	}
+	return nil
+}
+
+// sure asks the person at the terminal; where there is none, nobody is sure.
+func (a *app) sure(question string) bool {
+	if !isTerminal(a.stdin) || a.json {
+		return false
+	}
+	a.printer(a.stderr).Line("%s y or n", question)
+	answer, _ := bufio.NewReader(a.stdin).ReadString('\n') // no answer is no
+	return strings.EqualFold(strings.TrimSpace(answer), "y")
+}
