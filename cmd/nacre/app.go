@@ -54,6 +54,7 @@ func (a *app) command() *cobra.Command {
 	root.AddCommand(a.pluginCommand())
 	root.AddCommand(a.scheduleCommand())
 	root.AddCommand(a.eventsCommand())
+	root.AddCommand(a.memoryCommand())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }
