@@ -7,10 +7,10 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
-.PHONY: help build demo test check fmt lint tidy deadcode race bench fuzz probes clean
+.PHONY: help build demo test check fmt lint tidy deadcode race bench bench-memory fuzz probes clean
 
 help:    ## show the targets
-	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t12
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t12
 
 build: ## build the binaries and the built-in plugins into bin/
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
@@ -58,6 +58,9 @@ fuzz: ## run every fuzz target for FUZZTIME
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
 	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 	  done; done
+
+bench-memory: ## measure how memories are found; LOCOMO=FILE adds conversations in its format
+	$(if $(LOCOMO),LOCOMO='$(abspath $(LOCOMO))') $(GO) test -count=1 -v -run '^Test(Retrieval|Conversations)$$' ./internal/memory
 
 probes: ## print the matrix of backends and escape probes; UPDATE=1 writes docs/security-matrix.md
 	$(GO) test -count=1 -run '^TestMatrix$$' -v ./internal/sandbox/probe $(if $(UPDATE),-update)
