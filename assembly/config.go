@@ -182,6 +182,9 @@ func LoadConfig(dir string) (Config, error) {
 		if errors.As(err, &syntax) && isAccessValue(syntax.LastKey) {
 			return Config{}, fmt.Errorf("%s:%d: %q: %s", path, syntax.Position.Line, syntax.LastKey, valueHelp)
 		}
+		if _, key, found := strings.Cut(err.Error(), `(last key "`); found && isAccessValue(key) { // of another type than it should be
+			return Config{}, fmt.Errorf("%s: %w: %s", path, err, valueHelp)
+		}
 		if errors.As(err, &syntax) {
 			return Config{}, fmt.Errorf("%s:%d: %s", path, syntax.Position.Line, syntax.Message)
 		}

@@ -32,7 +32,7 @@ var reachProgram = sync.OnceValue(func() error { //nolint:gochecknoglobals // bu
 const reachManifest = `{
   "description": "Try what may be reached, for tests", "version": "1.0.0", %s
   "provides": {"tools": [{
-    "name": "%s_do", "description": "Try something", "returns": "trusted", "risk_level": "low",
+    "name": "%s_do", "description": "Try something", "returns": "trusted", "rate_limit": {"calls": 100, "seconds": 60},
     "arguments_schema": {"type": "object", "required": ["what"], "additionalProperties": false, "properties": {
       "what": {"type": "string"}, "a": {"type": "string"}, "b": {"type": "string"}}}
   }]}
@@ -111,9 +111,8 @@ func TestACredentialReachesItsPluginAlone(t *testing.T) {
 	i.write("home/.config/nacre/config.toml", strings.ReplaceAll(string(text), "%FILE", secret))
 
 	said := i.play("a task", near("near", "secret", "token"), near("near", "env"), near("far", "secret", "token"), near("near", "secret", "other"),
-		near("near", "secret", "nothing"), near("near", "list", "/data/.."), near("near", "read", secret), near("near", "tell", "token"),
-		// A handler that is careless with what it was given.
-		"until "+near("near", "leak", "token")+" | grep said; do sleep 0.1; done", near("near", "leak", "token", "error"))
+		near("near", "secret", "nothing"), near("near", "list", "/data/.."), near("near", "read", secret),
+		near("near", "leak", "token"), near("near", "leak", "token", "error"), near("near", "tell", "token")) // a handler that is careless with it
 	sum := sha256.Sum256([]byte(reachSecret))
 	has(t, said[0], hex.EncodeToString(sum[:]))
 	hasNo(t, said[1], reachSecret, "PROXY") // a plugin without hosts has no way out either
@@ -124,9 +123,9 @@ func TestACredentialReachesItsPluginAlone(t *testing.T) {
 	}
 	hasNo(t, said[5], "state", "near", "far") // the data folder of another plugin does not exist
 	has(t, said[6], "no such file")
-	has(t, said[7], "PLUGIN_")
-	has(t, said[8], "it is [REDACTED]")
-	has(t, said[9], "HANDLER_ERROR", "it is [REDACTED]")
+	has(t, said[7], "it is [REDACTED]")
+	has(t, said[8], "HANDLER_ERROR", "it is [REDACTED]")
+	has(t, said[9], "PLUGIN_")
 	chain := i.records("work")
 	has(t, chain, `"topic":"plugin.credential"`, `"key":"token","plugin":"near"`, `"outcome":"denied"`, "plugin.crashed", "[REDACTED]")
 	hasNo(t, chain, reachSecret)
