@@ -81,7 +81,7 @@ func rows(found []record) []row {
 			tool: strings.TrimPrefix(rec.Topic, "tool.invoke."), step: rec.Kind, stage: rec.Stage, outcome: rec.Outcome,
 			code: rec.Detail.Code, original: rec.Detail.Original, millis: -1,
 		}
-		if r.code == "" {
+		if r.code == "" && r.outcome != nacre.OutcomeAllowed {
 			r.code = rec.Reason
 		}
 		if rec.Kind == string(nacre.KindCallHandler) && r.original == "" {
