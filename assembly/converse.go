@@ -205,7 +205,7 @@ func (s *sealed) askGate(ctx context.Context, argv []string, workspace string) (
 	case script.timedOut.Load():
 		return task.Gate{Failed: "the script took longer than " + gateWall.String()}, nil
 	case err != nil:
-		return task.Gate{Failed: err.Error()}, nil
+		return task.Gate{Failed: err.Error()}, nil //nolint:nilerr // it is what the gate has to say
 	}
 	found, _ := s.runtime.redact.String(strings.ToValidUTF8(string(out), "\uFFFD"))
 	switch code {

@@ -2,6 +2,7 @@ package assembly_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -127,7 +128,7 @@ func TestClosingAListenerEndsItsConnections(t *testing.T) {
 	l.Close()
 	if _, err := conn.Read(make([]byte, 1)); err == nil {
 		t.Error("the connection goes on")
-	} else if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+	} else if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
 		t.Error("the connection is still open")
 	}
 	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {

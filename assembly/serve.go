@@ -240,12 +240,13 @@ func (h *house) subscribe(work context.Context, working *sync.WaitGroup, tell fu
 
 // publish puts what the core has to say on the bus. What nobody can be told is
 // recorded all the same.
-func (h *house) publish(ctx context.Context, topic string, group nacre.Group, payload map[string]any) (plugin.Envelope, error) {
+func (h *house) publish(ctx context.Context, topic string, group nacre.Group, payload map[string]any) error {
 	raw, err := json.Marshal(payload)
 	if err != nil {
-		return plugin.Envelope{}, err
+		return err
 	}
-	return h.bus.Publish(context.WithoutCancel(ctx), bus.Event{Topic: topic, Source: sourceCore, Group: group, Payload: raw})
+	_, err = h.bus.Publish(context.WithoutCancel(ctx), bus.Event{Topic: topic, Source: sourceCore, Group: group, Payload: raw})
+	return err
 }
 
 // hear takes what a plugin says.
@@ -293,14 +294,14 @@ func (h *house) note(ctx context.Context, rec nacre.Record) {
 }
 
 func (h *house) tellPlugin(ctx context.Context, topic string, name nacre.PluginName) {
-	_, _ = h.publish(ctx, topic, "", map[string]any{"plugin": name}) // the host recorded it already
+	_ = h.publish(ctx, topic, "", map[string]any{"plugin": name}) // the host recorded it already
 }
 
 // start lets an agent act for an event, and tells what became of it.
 func (h *house) start(ctx context.Context, o dispatch.Order) {
 	v := h.visitFor(o)
 	about := map[string]any{"session": v.id, "for": o.Envelope.ID, "title": v.title}
-	_, _ = h.publish(ctx, bus.TopicAgentStarted, v.group, about) // its own chain has the record
+	_ = h.publish(ctx, bus.TopicAgentStarted, v.group, about) // its own chain has the record
 	done, err := h.runtime.visit(ctx, v)
 	topic, outcome := bus.TopicAgentCompleted, "done"
 	switch {
@@ -314,7 +315,7 @@ func (h *house) start(ctx context.Context, o dispatch.Order) {
 		topic, outcome = bus.TopicAgentError, done.Ended
 	}
 	about["outcome"], about["cost_usd"] = outcome, float64(done.Cost)/1e6
-	_, _ = h.publish(ctx, topic, v.group, about)
+	_ = h.publish(ctx, topic, v.group, about)
 	if err == nil && topic == bus.TopicAgentError {
 		err = errors.New(outcome)
 	}
@@ -369,7 +370,7 @@ func (h *house) visitForTick(v visit, o dispatch.Order) visit {
 	if w == nil {
 		return v // whoever waited has gone: dispatch drops no event that it has begun
 	}
-	v.id, v.kind, v.title, v.gate = w.Tick.Session, "schedule", "schedule "+w.Task.ID, w.Task.Gate
+	v.id, v.kind, v.title, v.gate = w.Session, "schedule", "schedule "+w.Task.ID, w.Task.Gate
 	v.from, v.said = w.Task.Source(), w.Task.Prompt
 	v.frame = fmt.Sprintf("The schedule %s is due, at %s. Nobody is there to talk to. What it asks for:", w.Task.ID, w.At.UTC().Format(time.RFC3339))
 	if w.Task.Session == schedule.Resume {
@@ -388,17 +389,17 @@ func (h *house) tick(ctx context.Context, c schedule.Claim) (string, error) {
 	if err := json.Unmarshal(payload, &fields); err != nil {
 		return "", err
 	}
-	fields["session"] = c.Tick.Session
+	fields["session"] = c.Session
 	w := &waiting{c, make(chan ticked, 1)}
 	h.mu.Lock()
-	h.ticks[c.Tick.Session] = w
+	h.ticks[c.Session] = w
 	h.mu.Unlock()
 	defer func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		delete(h.ticks, c.Tick.Session)
+		delete(h.ticks, c.Session)
 	}()
-	if _, err := h.publish(ctx, bus.TopicTaskTriggered, c.Task.Group, fields); err != nil {
+	if err := h.publish(ctx, bus.TopicTaskTriggered, c.Task.Group, fields); err != nil {
 		return "", err
 	}
 	select {

@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 		(&handler{fault: fault, notes: map[string]string{}}).serve(os.Stdin, os.Stdout)
 		os.Exit(0)
 	}
+	if node := os.Getenv("NACRE_NODE"); node != "" { // one that runs TypeScript as it is
+		_ = os.Setenv("PATH", filepath.Dir(node)+string(os.PathListSeparator)+os.Getenv("PATH")) // only a malformed name fails
+	}
 	goleak.VerifyTestMain(m)
 }
 
