@@ -99,7 +99,7 @@ func (g *git) fetch(ctx context.Context, ref string) (string, error) {
 	if err := g.run(ctx, out, nil, "rev-parse", "--verify", "--quiet", "--end-of-options", "refs/nacre/want^{commit}"); err != nil {
 		return "", fmt.Errorf("%s is no commit: %w", ref, err)
 	}
-	commit := strings.TrimSpace(out.String())
+	commit := out.text()
 	if commit == "" || !commitForm.MatchString(commit) {
 		return "", fmt.Errorf("git says %.80q instead of a commit", commit)
 	}
@@ -116,12 +116,16 @@ type blob struct {
 // write puts the commit's files into a tree: bytes as they are, no filter, no
 // hook. Anything but a file is refused before the first is written.
 func (g *git) write(ctx context.Context, commit string, t *tree) error {
-	listing := &capped{limit: gitOutput, strict: true}
-	if err := g.run(ctx, listing, nil, "ls-tree", "-r", "-z", "-l", "--full-tree", commit); err != nil {
+	listing := &records{kept: capped{limit: gitOutput, strict: true}}
+	err := g.run(ctx, listing, nil, "ls-tree", "-r", "-z", "-l", "--full-tree", commit)
+	if listing.n > maxFiles {
+		return errManyFiles // git itself says only that nobody read on
+	}
+	if err != nil {
 		return err
 	}
 	var blobs []blob
-	for record := range strings.SplitSeq(strings.TrimSuffix(listing.String(), "\x00"), "\x00") {
+	for record := range strings.SplitSeq(strings.TrimSuffix(listing.kept.kept.String(), "\x00"), "\x00") {
 		if record == "" {
 			return errors.New("the commit has no files")
 		}
@@ -231,8 +235,8 @@ func (g *git) run(ctx context.Context, out io.Writer, in io.Reader, args ...stri
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("git %s: %w", args[0], ctx.Err())
-	case err != nil && complaint.Len() > 0:
-		return fmt.Errorf("git %s: %s", args[0], strings.TrimSpace(complaint.String()))
+	case err != nil && complaint.text() != "":
+		return fmt.Errorf("git %s: %s", args[0], complaint.text())
 	case err != nil:
 		return fmt.Errorf("git %s: %w", args[0], err)
 	}
@@ -250,19 +254,37 @@ func limit(pid int) error {
 	return nil
 }
 
-// capped keeps the first limit bytes; a strict one refuses more.
+// records takes as many records, each with a NUL at its end, as a plugin may
+// have files: a tree of a few objects can list more than anybody waits for.
+type records struct {
+	kept capped
+	n    int
+}
+
+// Write implements io.Writer.
+func (r *records) Write(p []byte) (int, error) {
+	if r.n += bytes.Count(p, []byte{0}); r.n > maxFiles {
+		return 0, errManyFiles
+	}
+	return r.kept.Write(p)
+}
+
+// capped keeps the first limit bytes; a strict one refuses more. The buffer is
+// a field and not embedded: its ReadFrom would go round the limit.
 type capped struct {
-	bytes.Buffer
+	kept   bytes.Buffer
 	limit  int
 	strict bool
 }
 
 // Write implements io.Writer.
 func (b *capped) Write(p []byte) (int, error) {
-	room := b.limit - b.Len()
+	room := b.limit - b.kept.Len()
 	if b.strict && len(p) > room {
 		return 0, fmt.Errorf("more than %d bytes of names", b.limit)
 	}
-	_, _ = b.Buffer.Write(p[:min(len(p), room)]) // a buffer in memory takes all
+	_, _ = b.kept.Write(p[:min(len(p), room)]) // a buffer in memory takes all
 	return len(p), nil
 }
+
+func (b *capped) text() string { return strings.TrimSpace(b.kept.String()) }

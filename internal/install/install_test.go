@@ -1,11 +1,17 @@
 package install_test
 
 import (
+	"encoding/pem"
 	"errors"
+	"fmt"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -362,4 +368,136 @@ func TestSourcesThatAreRefused(t *testing.T) {
 		}
 	}
 	h.holds(0)
+}
+
+type nameOf = nacre.PluginName
+
+func pemOf(s *httptest.Server) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+}
+
+// D-28: whoever is killed at any time leaves the old version or the new one,
+// and either may run.
+func TestKilledInTheMiddle(t *testing.T) {
+	h, r := newHouse(t), newRepository(t, "notes")
+	if os.Getenv(workVariable) != "" {
+		t.Skip("this is the one that is killed")
+	}
+	if _, err := h.install(r.url()); err != nil {
+		t.Fatal(err)
+	}
+	old := h.found("notes").Hash
+	for turn := range 40 {
+		write(t, filepath.Join(r.dir, "handler.py"), fmt.Sprintf("print(%d)\n", turn))
+		r.commit("next")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestUpdateUntilKilled$")
+		cmd.Env = append(os.Environ(), workVariable+"="+filepath.Dir(h.store.Plugins))
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = out.Read(make([]byte, 1)) // it has begun to put things in place
+		for range turn * 200 {
+			runtime.Gosched()
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+		f := h.found("notes")
+		if f.Err != nil {
+			t.Fatalf("turn %d: %v", turn, f.Err)
+		}
+		if a, err := h.access("notes"); err != nil || !a.Confirmed {
+			t.Fatalf("turn %d: %+v, %v", turn, a, err)
+		}
+		if f.Hash != old {
+			old = f.Hash
+		}
+	}
+	if _, err := h.update("notes"); err != nil {
+		t.Fatal(err)
+	}
+	h.holds(1)
+}
+
+const workVariable = "NACRE_TEST_INSTALL"
+
+// TestUpdateUntilKilled is the process that TestKilledInTheMiddle kills.
+func TestUpdateUntilKilled(t *testing.T) {
+	dir := os.Getenv(workVariable)
+	if dir == "" {
+		t.Skip("only under TestKilledInTheMiddle")
+	}
+	h := newHouse(t)
+	h.store.Plugins, h.store.LockFile = filepath.Join(dir, "plugins"), filepath.Join(dir, "state", "plugins.json")
+	_, err := h.store.Update(t.Context(), install.Order{Name: "notes", Agree: func(install.Plan) error {
+		_, err := os.Stdout.WriteString(".")
+		return err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// D-28: two at once leave one of them.
+func TestTwoAtOnce(t *testing.T) {
+	h, r := newHouse(t), newRepository(t, "notes")
+	var all sync.WaitGroup
+	var done atomic.Int32
+	for range 4 {
+		all.Go(func() {
+			_, err := h.store.Install(t.Context(), install.Order{Source: r.url(), Agree: func(install.Plan) error { return nil }})
+			if err == nil {
+				done.Add(1)
+			} else if !strings.Contains(err.Error(), "installed already") {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if done.Load() != 1 {
+		t.Errorf("%d were installed", done.Load())
+	}
+	if _, err := h.access("notes"); err != nil {
+		t.Error(err)
+	}
+	h.holds(1)
+}
+
+// D-28: what counts as wanting more, guards that fall away included.
+func TestBeyond(t *testing.T) {
+	tool := install.ToolWant{Name: "a", Safety: "WRITE", HighRisk: true, Sensitivity: "NONE", Returns: "untrusted", Sinks: []string{"to"}}
+	base := install.Wants{Tools: []install.ToolWant{tool}, Hosts: []string{"a.example.com"}, Project: "read"}
+	for name, c := range map[string]struct {
+		change func(w *install.Wants, t *install.ToolWant)
+		want   string
+	}{
+		"nothing":           {func(*install.Wants, *install.ToolWant) {}, ""},
+		"less":              {func(w *install.Wants, t *install.ToolWant) { w.Hosts, w.Project, t.Safety = nil, "", "READ" }, ""},
+		"a host":            {func(w *install.Wants, _ *install.ToolWant) { w.Hosts = []string{"a.example.com", "*"} }, "host *"},
+		"a credential":      {func(w *install.Wants, _ *install.ToolWant) { w.Credentials = []string{"k"} }, "credential k"},
+		"a channel":         {func(w *install.Wants, _ *install.ToolWant) { w.Channels = []string{"c"} }, "channel c"},
+		"a hook":            {func(w *install.Wants, _ *install.ToolWant) { w.Hooks = []string{"h"} }, "hook h"},
+		"events":            {func(w *install.Wants, _ *install.ToolWant) { w.Subscribes = []string{"m."} }, "events m."},
+		"more of a project": {func(w *install.Wants, _ *install.ToolWant) { w.Project = "write" }, "project write"},
+		"connections":       {func(w *install.Wants, _ *install.ToolWant) { w.Listen = true }, "takes connections"},
+		"a server":          {func(w *install.Wants, _ *install.ToolWant) { w.Server = "https://x" }, "server https://x"},
+		"a worse class":     {func(_ *install.Wants, t *install.ToolWant) { t.Safety = "DESTRUCTIVE" }, "is DESTRUCTIVE, was WRITE"},
+		"no more asking":    {func(_ *install.Wants, t *install.ToolWant) { t.HighRisk = false }, "asks nobody any more"},
+		"trust":             {func(_ *install.Wants, t *install.ToolWant) { t.Returns = "trusted" }, "trusted"},
+		"a guard less":      {func(_ *install.Wants, t *install.ToolWant) { t.Sinks = nil }, "no longer guards the argument to"},
+		"files":             {func(_ *install.Wants, t *install.ToolWant) { t.Files = []string{"f"} }, "gets the files"},
+		"another tool":      {func(_ *install.Wants, t *install.ToolWant) { t.Name = "b" }, "tool b"},
+		"other data":        {func(_ *install.Wants, t *install.ToolWant) { t.Sensitivity = "PII" }, "handles PII"},
+	} {
+		now, t2 := base, tool
+		c.change(&now, &t2)
+		now.Tools = []install.ToolWant{t2}
+		have := strings.Join(now.Beyond(base), ";")
+		if c.want == "" && have != "" || !strings.Contains(have, c.want) {
+			t.Errorf("%s: have %q, want %q", name, have, c.want)
+		}
+	}
 }

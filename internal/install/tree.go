@@ -17,7 +17,7 @@ import (
 // Limits of a plugin's folder. They are within those of the plugin host.
 const (
 	maxFiles  = 10_000
-	maxFile   = 256 << 20 // bytes
+	maxFile   = 128 << 20 // bytes
 	maxFolder = 512 << 20 // bytes
 	maxDepth  = 32
 	maxPath   = 1024 // bytes
@@ -26,6 +26,8 @@ const (
 
 // lfsMark begins the small text that stands for a file of git's large file storage.
 const lfsMark = "version https://git-lfs.github.com/spec/"
+
+var errManyFiles = fmt.Errorf("more than %d files: keep dependencies elsewhere", maxFiles)
 
 // tree writes a plugin's files, and nothing but files, into one folder.
 type tree struct {
@@ -51,7 +53,7 @@ func (t *tree) admit(name string, size int64) error {
 		return err
 	}
 	if t.files++; t.files > maxFiles {
-		return fmt.Errorf("more than %d files: keep dependencies elsewhere", maxFiles)
+		return errManyFiles
 	}
 	if size > maxFile {
 		return fmt.Errorf("%q has %d bytes: at most %d", name, size, int64(maxFile))
