@@ -3,8 +3,10 @@
 //
 // It promises that provenance comes from the host, that an agent's entry is
 // untrusted until an operator trusts it, that only trusted entries enter the
-// brief, that an agent can neither hide nor delete a trusted one, and that no
-// text a user types makes a search fail. A file that is damaged, newer or not
+// brief, that an agent can neither hide nor delete a trusted one, that no
+// text a user types makes a search fail, that what looks like a secret is not
+// stored, and that what an operator erases is gone with all that derives from
+// it, from the file's bytes too (M-57). A file that is damaged, newer or not
 // a memory is refused with an [*UnusableError] and not repaired.
 //
 // It decides nothing about calls: what memory says can inform an agent, and

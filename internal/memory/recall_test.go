@@ -271,3 +271,39 @@ func TestTransfer(t *testing.T) {
 		}
 	}
 }
+
+// FuzzImport holds that a file is taken whole or not at all, and that what was
+// taken can be written and taken again.
+func FuzzImport(f *testing.F) {
+	const head = "{\"nacre_memory\":1}\n"
+	for _, s := range []string{
+		head + `{"entry":{"id":"a","type":"fact","content":"x","created_at":"2026-02-18T14:30:00Z"}}`, head + `{"link":{"from":"a","to":"b","kind":"prevents"}}`,
+		head + `{"entry":{"id":"a","type":"fact","content":"\u202e\ud800","created_at":"0001-01-01T00:00:00Z","superseded_by":"a"}}`, "", "{}", head + "null\n", head + "{\"entry\":null}\n",
+	} {
+		f.Add([]byte(s))
+	}
+	s := fresh(f, newClock())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		before, err := s.List(t.Context(), memory.Filter{Superseded: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := s.Import(t.Context(), memory.Writer{Session: "import-1"}, bytes.NewReader(data))
+		if err != nil && !errors.Is(err, memory.ErrInvalid) {
+			t.Fatal(err)
+		}
+		after, listErr := s.List(t.Context(), memory.Filter{Superseded: true})
+		if want := len(before) + n; err == nil && len(after) != want || err != nil && len(after) != len(before) || listErr != nil {
+			t.Fatalf("%d entries after %d and %d, %v", len(after), len(before), n, err)
+		}
+		var out bytes.Buffer
+		if _, err := s.Export(t.Context(), &out); err != nil {
+			t.Fatal(err)
+		}
+		if len(after) > 0 {
+			if _, err := fresh(t, newClock()).Import(t.Context(), memory.Writer{Session: "import-2"}, &out); err != nil {
+				t.Fatalf("its own export: %v", err)
+			}
+		}
+	})
+}
