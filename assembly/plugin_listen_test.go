@@ -21,7 +21,7 @@ const patience = 10 * time.Second
 func loopback() netip.AddrPort { return netip.MustParseAddrPort("127.0.0.1:0") }
 
 // echo listens on a socket like a handler and says what it is told.
-func echo(t *testing.T, path string) net.Listener {
+func echo(t *testing.T, path string) {
 	t.Helper()
 	listener, err := net.Listen("unix", path)
 	if err != nil {
@@ -40,7 +40,6 @@ func echo(t *testing.T, path string) net.Listener {
 			}()
 		}
 	}()
-	return listener
 }
 
 func listenFor(t *testing.T, ctx context.Context, dir string) *assembly.PluginListener {

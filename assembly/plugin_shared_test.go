@@ -17,7 +17,7 @@ import (
 func sharing(t *testing.T) *assembly.Runtime {
 	t.Helper()
 	dir := t.TempDir()
-	runtime, err := os.MkdirTemp("", "na") // short enough for sockets
+	runtime, err := os.MkdirTemp("", "na") //nolint:usetesting // short enough for sockets
 	if err != nil {
 		t.Fatal(err)
 	}

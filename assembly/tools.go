@@ -124,13 +124,14 @@ func (s *sealed) ownTools() ([]nacre.Tool, error) {
 }
 
 // split keeps the plugins that are of use to the session's group, and gives the
-// tools of the others. A broken plugin is kept, so that it is recorded.
+// tools of the others. A broken plugin is kept, so that it is recorded. Channels
+// and events are for those that are shared: a session alone has neither.
 func (s *sealed) split(found []pluginhost.Found) (used []pluginhost.Found, unused []nacre.Tool) {
 	groups := s.runtime.config.groups()
 	for _, f := range found {
 		var tools []nacre.Tool
 		provides := f.Manifest.Provides
-		of := f.Err != nil || len(f.Manifest.Subscribes)+len(provides.Channels)+len(provides.Hooks) > 0
+		of := f.Err != nil || len(provides.Hooks) > 0
 		for _, t := range provides.Tools {
 			c := t.Capability(f.Name, f.Hash)
 			of = of || groups.Allows(s.Group(), c) || s.runtime.checkCapability(c) != nil

@@ -1,9 +1,11 @@
 package main_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"io/fs"
@@ -16,6 +18,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // reachProgram builds the handler of the plugins that try what they may reach.
@@ -296,4 +300,45 @@ func TestAPluginIsReloadedWhereItRuns(t *testing.T) {
 	said := i.said(r, "work")
 	has(t, said[2], "NACRE_PLUGIN=near")
 	has(t, i.records("work"), `"topic":"plugin.reloaded"`)
+}
+
+// D-21: a plugin can be a server elsewhere. The host speaks to it through the
+// plugin's own proxy, and to no other.
+func TestAPluginThatIsAServerElsewhereIsReachedWhereConfirmed(t *testing.T) {
+	t.Parallel()
+	server := mcp.NewServer(&mcp.Implementation{Name: "far", Version: "1"}, nil)
+	server.AddTool(&mcp.Tool{Name: "remote_say", Description: "d", InputSchema: map[string]any{"type": "object"}},
+		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "from afar"}}}, nil
+		})
+	remote := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
+	var keys sync.Map
+	web := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		keys.Store(r.Header.Get("Authorization"), true)
+		r.Host = "localhost" // its own guard takes another name for an attack on this machine
+		remote.ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	for confirmed, want := range map[string]string{`"example.com:443"`: "from afar", `"other.example:443"`: "UNKNOWN_TOOL"} {
+		i := install(t)
+		key := i.write("key", reachSecret)
+		bundle := i.write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw})))
+		i.env = append(i.env, "SSL_CERT_FILE="+bundle)
+		i.write("home/.config/nacre/config.toml", fmt.Sprintf("[groups.main]\ntools = [\"remote_say\"]\n[access.remote]\nhosts = [%s]\n[access.remote.credentials]\nkey = { value_file = %q }\n[egress.pin]\n\"example.com:443\" = %q\n",
+			confirmed, key, web.Listener.Addr()))
+		i.write("home/.local/share/nacre/plugins/remote/manifest.json", `{"description": "d", "version": "1.0.0", "hosts": ["example.com"],
+			"mcp": {"url": "https://example.com/mcp", "credential": "key"}, "install": {"credentials": [{"key": "key", "description": "k", "required": true}]},
+			"provides": {"tools": [{"name": "remote_say", "description": "d", "arguments_schema": {"type": "object", "additionalProperties": false, "properties": {}}}]}}`)
+		i.project()
+		has(t, i.play("a task", "ipc remote_say '{}'")[0], want)
+		if want == "from afar" {
+			i.recorded("work", `"source":"remote"`, `"host":"example.com"`, `"outcome":"allowed"`)
+		} else {
+			i.recorded("work", `"source":"remote"`, `"reason":"not_listed"`)
+		}
+		hasNoSecret(t, i.state(), reachSecret)
+	}
+	if _, given := keys.Load("Bearer " + reachSecret); !given {
+		t.Error("the server was not given the credential")
+	}
 }
