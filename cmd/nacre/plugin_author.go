@@ -178,7 +178,7 @@ func (a *app) validatePlugin(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	findings, err := validated(rt, dir)
+	findings, err := validated(rt, dir, "")
 	if err != nil {
 		return err
 	}
@@ -202,14 +202,15 @@ func (a *app) validatePlugin(ctx context.Context, dir string) error {
 	return err
 }
 
-// validated holds a folder against this installation.
-func validated(rt *assembly.Runtime, dir string) ([]plugintest.Finding, error) {
+// validated holds a folder against this installation, as a plugin of this name
+// or, without one, of the folder's.
+func validated(rt *assembly.Runtime, dir string, name nacre.PluginName) ([]plugintest.Finding, error) {
 	places := rt.PluginPlaces()
 	installed, err := pluginhost.Discover(places.Folders...)
 	if err != nil {
 		return nil, err
 	}
-	return plugintest.Validate(dir, plugintest.Place{Version: places.Version, Installed: installed}), nil
+	return plugintest.Validate(dir, plugintest.Place{Version: places.Version, Name: name, Installed: installed}), nil
 }
 
 func (a *app) printValidated(findings []plugintest.Finding, wrong int) {
@@ -219,13 +220,14 @@ func (a *app) printValidated(findings []plugintest.Finding, wrong int) {
 		if f.Warning {
 			mark = "warn"
 		}
-		text := strings.TrimSpace(f.File + " " + f.Key)
-		if text != "" && !strings.HasPrefix(f.Text, f.Key+":") {
-			text += ": "
-		} else if text != "" {
-			text = f.File + ": "
+		at := f.File
+		if f.Key != "" && !strings.Contains(f.Text, f.Key) {
+			at += " " + f.Key
 		}
-		text += f.Text
+		text := f.Text
+		if at = strings.TrimSpace(at); at != "" {
+			text = at + ": " + text
+		}
 		if f.Fix != "" {
 			text += " · " + f.Fix
 		}

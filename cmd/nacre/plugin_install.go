@@ -148,7 +148,7 @@ func (a *app) printDone(done install.Done) {
 
 // agree shows a plan and asks. What nacre would not start is refused first.
 func (a *app) agree(ctx context.Context, rt *assembly.Runtime, plan install.Plan, yes bool) error {
-	findings, err := validated(rt, plan.Found.Dir)
+	findings, err := validated(rt, plan.Found.Dir, plan.Name)
 	if err != nil {
 		return err
 	}
@@ -159,9 +159,9 @@ func (a *app) agree(ctx context.Context, rt *assembly.Runtime, plan install.Plan
 		}
 	}
 	if len(wrong) > 0 {
-		return fmt.Errorf("plugin %s would not start:\n%s", plan.Found.Name, strings.Join(wrong, "\n"))
+		return fmt.Errorf("plugin %s would not start:\n%s", plan.Name, strings.Join(wrong, "\n"))
 	}
-	if plan.Update && len(plan.Beyond) == 0 && plan.Source != "" {
+	if plan.Update && len(plan.Beyond) == 0 && !plan.ByHand {
 		return nil
 	}
 	a.printPlan(plan)
@@ -171,7 +171,7 @@ func (a *app) agree(ctx context.Context, rt *assembly.Runtime, plan install.Plan
 	if !isTerminal(a.stdin) {
 		return usage("confirm what it wants on a terminal, or with --yes")
 	}
-	_, _ = fmt.Fprintf(a.stderr, "Let %s have this? [y/N] ", plan.Found.Name) // unseen, it is no
+	_, _ = fmt.Fprintf(a.stderr, "Let %s have this? [y/N] ", plan.Name) // unseen, it is no
 	reply := make(chan string, 1)
 	go func() { // it ends with the program where nobody answers
 		line, _ := bufio.NewReader(io.LimitReader(a.stdin, maxReply)).ReadString('\n') // what is no line is no yes
@@ -191,7 +191,7 @@ func (a *app) agree(ctx context.Context, rt *assembly.Runtime, plan install.Plan
 func (a *app) printPlan(plan install.Plan) {
 	p := a.printer(a.stderr)
 	m := plan.Found.Manifest
-	p.Field("plugin", "%s %s · %s", plan.Found.Name, m.Version, m.Description)
+	p.Field("plugin", "%s %s · %s", plan.Name, m.Version, m.Description)
 	if plan.Source != "" {
 		p.Field("from", "%s", plan.Source)
 	}

@@ -89,7 +89,7 @@ func (s *Store) Confirm(name nacre.PluginName, agree func(Plan) error) (Done, er
 	}
 	old := l.Plugins[name]
 	v := Version{Version: f.Manifest.Version, Hash: f.Hash, Wants: WantsOf(f.Manifest)}
-	plan := Plan{Found: f, Wants: v.Wants, Update: old != nil}
+	plan := Plan{Name: name, Found: f, Wants: v.Wants, Update: old != nil, ByHand: true}
 	if old != nil {
 		plan.Source, plan.Beyond = old.Source, v.Wants.Beyond(old.Current.Wants)
 		if old.Current.Hash == f.Hash {

@@ -42,6 +42,7 @@ type Order struct {
 
 // Plan is what would be put in place, fetched and checked, and not yet there.
 type Plan struct {
+	Name   nacre.PluginName
 	Found  pluginhost.Found
 	Source string
 	Commit string
@@ -51,6 +52,8 @@ type Plan struct {
 	Beyond []string
 	// Update says that another version is in place.
 	Update bool
+	// ByHand says that the files are somebody's own and not a source's.
+	ByHand bool
 }
 
 // Done is what was put in place, or taken away.
@@ -156,7 +159,7 @@ func (s *Store) place(ctx context.Context, from source, o Order, old *Entry) (do
 	v := Version{
 		Version: f.Manifest.Version, Commit: commit, Hash: f.Hash, Folder: folderOf(f.Hash), Wants: WantsOf(f.Manifest),
 	}
-	plan := Plan{Found: f, Source: from.text, Commit: commit, Wants: v.Wants, Update: old != nil}
+	plan := Plan{Name: o.Name, Found: f, Source: from.text, Commit: commit, Wants: v.Wants, Update: old != nil}
 	if old != nil {
 		plan.Beyond = v.Wants.Beyond(old.Current.Wants)
 		if old.Current.Hash == v.Hash && s.intact(o.Name, v) {

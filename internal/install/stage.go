@@ -36,6 +36,16 @@ func (s *Store) openStaging() (*staging, error) {
 	if err := os.MkdirAll(store, 0o755); err != nil {
 		return nil, err
 	}
+	// One at a time: a staging area that is made and not yet locked looks like
+	// one that was left.
+	guard, err := os.Open(store)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = guard.Close() }() // which unlocks
+	if err := unix.Flock(int(guard.Fd()), unix.LOCK_EX); err != nil {
+		return nil, fmt.Errorf("lock %s: %w", store, err)
+	}
 	sweep(store)
 	dir := filepath.Join(store, stagingPrefix+strings.ToLower(rand.Text()[:16]))
 	if err := os.Mkdir(dir, 0o700); err != nil {

@@ -95,7 +95,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	r := &run{o: o, found: found, records: &records{changed: make(chan struct{})}, report: Report{Plugin: string(found.Name), Version: found.Manifest.Version}}
 	if found.Err != nil {
 		r.add("folder", failed("run nacre plugin validate "+o.Dir, "%v", found.Err))
-		return r.report, nil
+		return r.report, nil //nolint:nilerr // the report has it
 	}
 	if err := r.all(ctx); err != nil && !errors.Is(err, errDone) {
 		return r.report, err

@@ -1,6 +1,7 @@
 package plugintest
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -41,6 +42,8 @@ type Finding struct {
 type Place struct {
 	// Version is nacre's own.
 	Version string
+	// Name is the plugin's; empty means that of its folder.
+	Name nacre.PluginName
 	// Installed are the plugins that are there already. One of the same name is
 	// the one that this would replace.
 	Installed []pluginhost.Found
@@ -54,7 +57,7 @@ func Validate(dir string, at Place) []Finding {
 	if err != nil {
 		abs = dir
 	}
-	v.dir, v.name = abs, nacre.PluginName(filepath.Base(abs))
+	v.dir, v.name = abs, cmp.Or(at.Name, nacre.PluginName(filepath.Base(abs)))
 	info, err := os.Stat(abs)
 	if err != nil || !info.IsDir() {
 		v.wrong("", "", "name the folder that holds "+manifestFile, "%s is not a folder", dir)
