@@ -148,7 +148,11 @@ func (r *Runtime) openMemory(ctx context.Context, group nacre.Group) (*memory.St
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, &NotReady{What: "memory", err: err}
 	}
-	store, err := memory.Open(ctx, path, memory.Options{Group: group, Now: r.options.Now})
+	embed, model, err := r.Embeddings()
+	if err != nil {
+		return nil, &ConfigError{err}
+	}
+	store, err := memory.Open(ctx, path, memory.Options{Group: group, Now: r.options.Now, Embed: memory.Embed(embed), Model: model})
 	if err != nil {
 		return nil, &NotReady{What: "the memory of group " + string(group), Next: "move " + path + " away to start with an empty one", err: err}
 	}

@@ -110,7 +110,10 @@ func (k *Kernel) within(r *run, reserved *firewall.Reservation, raw json.RawMess
 	if err != nil {
 		return shown{}, crashed(fmt.Errorf("result of %d bytes: %w", len(raw), err))
 	}
-	r.session.hear(r, s, k.risky.Load())
+	// What memory says taints as much as it has to and vouches for nothing: a value
+	// that was seen in a trusted memory only is one that nobody has given (D-44).
+	remembered := r.tool.capability.Sensitivity == nacre.SensitiveMemory && s.label == nacre.Trusted
+	r.session.hear(r, s, k.risky.Load() && !remembered)
 	return s, nil
 }
 

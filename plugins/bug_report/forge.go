@@ -233,7 +233,7 @@ func (f *forge) get(ctx context.Context, at *url.URL, to any) (http.Header, erro
 		if err != nil {
 			return nil, err
 		}
-		response, body, err := f.do(r)
+		response, body, err := f.do(r) //nolint:bodyclose // it was read and closed
 		if err != nil {
 			return nil, err
 		}
@@ -262,22 +262,29 @@ func (f *forge) post(ctx context.Context, at *url.URL, content, to any) error {
 	}
 	r.GetBody = nil // nothing sends it a second time
 	r.Header.Set("Content-Type", "application/json")
-	response, body, err := f.do(r)
+	response, body, err := f.do(r) //nolint:bodyclose // it was read and closed
 	if err != nil {
 		return err
 	}
 	if response.StatusCode/100 == 3 {
 		return &plugin.ToolError{Code: codeRepo, Message: "The repository was moved: the operator sets its new name in [plugins.bug_report]"}
 	}
-	if json.Unmarshal(body, to) != nil {
+	if json.Unmarshal(a.body, to) != nil {
 		return odd()
 	}
 	return nil
 }
 
+// An answer is a success, or a redirect that nobody has followed.
+type answer struct {
+	moved  bool
+	header http.Header
+	body   []byte
+}
+
 // do sends one request. Whatever is neither a success nor a redirect is a
 // [plugin.ToolError] in words of ours.
-func (f *forge) do(r *http.Request) (*http.Response, []byte, error) {
+func (f *forge) do(r *http.Request) (answer, error) {
 	r.Header.Set("User-Agent", "nacre-bug-report")
 	if f.config.Service == serviceGitea {
 		r.Header.Set("Accept", "application/json")
@@ -289,20 +296,20 @@ func (f *forge) do(r *http.Request) (*http.Response, []byte, error) {
 	}
 	response, err := f.client.Do(r)
 	if err != nil {
-		return nil, nil, networkError(err)
+		return answer{}, networkError(err)
 	}
 	defer func() { _ = response.Body.Close() }() // only read
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponse+1))
 	if err != nil {
-		return nil, nil, networkError(err)
+		return answer{}, networkError(err)
 	}
 	if len(body) > maxResponse {
-		return nil, nil, odd()
+		return answer{}, odd()
 	}
-	if response.StatusCode/100 == 2 || response.StatusCode/100 == 3 {
-		return response, body, nil
+	if kind := response.StatusCode / 100; kind == 2 || kind == 3 {
+		return answer{moved: kind == 3, header: response.Header, body: body}, nil
 	}
-	return nil, nil, statusError(response)
+	return answer{}, statusError(response)
 }
 
 func odd() error {
