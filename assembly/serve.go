@@ -264,7 +264,7 @@ func (h *house) inbound(ctx context.Context, channel nacre.PluginName, payload j
 	decision := routing.Decide(plugin.Envelope{Topic: bus.TopicInbound, Source: string(channel), Payload: payload}, h.table)
 	if decision.Action != routing.Start {
 		h.dropped(ctx, dispatch.Order{Envelope: plugin.Envelope{Topic: bus.TopicInbound, Source: string(channel)}, Decision: decision}, string(decision.Reason))
-		return fmt.Errorf("message not taken: %s", decision.Reason)
+		return plugin.ErrDropped
 	}
 	_, err := h.bus.Publish(ctx, bus.Event{Topic: bus.TopicInbound, Source: string(channel), Group: decision.Group, Payload: payload})
 	return err

@@ -140,7 +140,10 @@ func (s service) publish(ctx context.Context, topic string, payload any) error {
 	if err != nil {
 		return fmt.Errorf("payload: %w", err)
 	}
-	_, err = s.call(ctx, MethodPublish, Service{Topic: topic, Payload: raw})
+	taken, err := s.call(ctx, MethodPublish, Service{Topic: topic, Payload: raw})
+	if err == nil && string(taken) == "false" {
+		return ErrDropped
+	}
 	return err
 }
 

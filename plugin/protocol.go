@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -93,6 +94,10 @@ type VerifyParams struct {
 // TopicInbound is the topic of messages that channels receive (D-33). The
 // payload's key channel names the channel.
 const TopicInbound = "message.inbound"
+
+// ErrDropped says that the host took a message and dropped it, with a record:
+// no route leads to a group, or the payload is none. Sending it again is no use.
+var ErrDropped = errors.New("the message was dropped: no route of the installation takes it")
 
 // MaxEvent is the largest payload of an event, in bytes.
 const MaxEvent = 64 << 10

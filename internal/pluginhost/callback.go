@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -151,7 +152,13 @@ func (u *unit) receive(ctx context.Context, p plugin.Service) (json.RawMessage, 
 	if channel == "" || !slices.Contains(u.found.Manifest.Provides.Channels, channel) {
 		return nil, refused("the payload's channel is none of the manifest's provides.channels")
 	}
-	return json.RawMessage("true"), u.opts.Services.Publish(ctx, Scope{Plugin: u.found.Name, Channel: channel}, p.Topic, p.Payload)
+	switch err := u.opts.Services.Publish(ctx, Scope{Plugin: u.found.Name, Channel: channel}, p.Topic, p.Payload); {
+	case errors.Is(err, plugin.ErrDropped):
+		return json.RawMessage("false"), nil
+	case err != nil:
+		return nil, err
+	}
+	return json.RawMessage("true"), nil
 }
 
 func readPayload(payload json.RawMessage) ([]wire.Member, error) {

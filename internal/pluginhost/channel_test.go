@@ -11,6 +11,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/pluginhost"
+	"github.com/nacre-dev/nacre/plugin"
 )
 
 // published collects what reaches the bus.
@@ -22,6 +23,9 @@ type published struct {
 func (p *published) publish(_ context.Context, s pluginhost.Scope, topic string, payload json.RawMessage) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if strings.Contains(string(payload), "stranger") {
+		return plugin.ErrDropped
+	}
 	p.all = append(p.all, fmt.Sprintf("%s|%s|%s|%s %s", s.Plugin, s.Channel, s.Group, topic, payload))
 	return nil
 }
@@ -44,6 +48,7 @@ func TestPublish(t *testing.T) {
 	for name, c := range map[string]struct{ tool, topic, payload, want string }{
 		"a message":                        {"receive", "message.inbound", `{"channel":"post","body":"hi"}`, `p|post||message.inbound {"channel":"post","body":"hi"}`},
 		"a message of the other channel":   {"receive", "message.inbound", `{"channel":"letter"}`, `p|letter||message.inbound {"channel":"letter"}`},
+		"a message without a route":        {"receive", "message.inbound", `{"channel":"post","sender":"stranger"}`, ""},
 		"a channel of somebody else":       {"receive", "message.inbound", `{"channel":"telegram"}`, ""},
 		"no channel":                       {"receive", "message.inbound", `{"body":"hi"}`, ""},
 		"a channel that is no text":        {"receive", "message.inbound", `{"channel":["post"]}`, ""},

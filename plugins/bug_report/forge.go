@@ -233,20 +233,20 @@ func (f *forge) get(ctx context.Context, at *url.URL, to any) (http.Header, erro
 		if err != nil {
 			return nil, err
 		}
-		response, body, err := f.do(r) //nolint:bodyclose // it was read and closed
+		a, err := f.do(r)
 		if err != nil {
 			return nil, err
 		}
-		if response.StatusCode/100 == 3 {
-			if at, err = response.Location(); err != nil {
+		if a.moved {
+			if at, err = at.Parse(a.header.Get("Location")); err != nil {
 				return nil, odd()
 			}
 			continue
 		}
-		if json.Unmarshal(body, to) != nil {
+		if json.Unmarshal(a.body, to) != nil {
 			return nil, odd()
 		}
-		return response.Header, nil
+		return a.header, nil
 	}
 	return nil, &plugin.ToolError{Code: codeServer, Message: "The server redirects without end"}
 }
@@ -262,11 +262,11 @@ func (f *forge) post(ctx context.Context, at *url.URL, content, to any) error {
 	}
 	r.GetBody = nil // nothing sends it a second time
 	r.Header.Set("Content-Type", "application/json")
-	response, body, err := f.do(r) //nolint:bodyclose // it was read and closed
+	a, err := f.do(r)
 	if err != nil {
 		return err
 	}
-	if response.StatusCode/100 == 3 {
+	if a.moved {
 		return &plugin.ToolError{Code: codeRepo, Message: "The repository was moved: the operator sets its new name in [plugins.bug_report]"}
 	}
 	if json.Unmarshal(a.body, to) != nil {

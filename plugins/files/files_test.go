@@ -72,13 +72,12 @@ func (p project) call(tool, args string) string {
 	return string(text)
 }
 
-func (p project) want(tool, args, want string) string {
+func (p project) want(tool, args, want string) {
 	p.t.Helper()
 	have := p.call(tool, args)
 	if !strings.Contains(have, want) {
 		p.t.Errorf("%s %.200s\nhave %.500s\nwant %s", tool, args, have, want)
 	}
-	return have
 }
 
 func (p project) text(name string) string {

@@ -21,16 +21,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // host speaks the protocol as nacre does.
 type host struct {
-	t       testing.TB
-	dir     string
-	in      *io.PipeWriter
-	done    chan error
-	mu      sync.Mutex
-	last    int
-	now     time.Time
-	full    bool // publishing fails
-	events  []json.RawMessage
-	answers map[string]chan plugin.Message
+	t        testing.TB
+	dir      string
+	in       *io.PipeWriter
+	done     chan error
+	mu       sync.Mutex
+	last     int
+	now      time.Time
+	full     bool // publishing fails
+	unrouted bool // no route takes what is published
+	events   []json.RawMessage
+	answers  map[string]chan plugin.Message
 }
 
 // start runs a handler. ticket is empty where no channels are served.
@@ -127,6 +128,9 @@ func (h *host) serve(m plugin.Message) plugin.Message {
 	defer h.mu.Unlock()
 	refusal := plugin.Message{ID: m.ID, Error: &plugin.RPCError{Code: plugin.RPCRefused, Message: "no"}}
 	if m.Method == plugin.MethodPublish && p.Topic == plugin.TopicInbound && p.Ticket == "C" && !h.full {
+		if h.unrouted {
+			return plugin.Message{ID: m.ID, Result: json.RawMessage("false")}
+		}
 		h.events = append(h.events, p.Payload)
 		return plugin.Message{ID: m.ID, Result: json.RawMessage("true")}
 	}
@@ -142,7 +146,7 @@ func (h *host) published() []json.RawMessage {
 // folder is short enough for a socket's path.
 func folder(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "lc")
+	dir, err := os.MkdirTemp("", "lc") //nolint:usetesting // the path of a socket has 108 bytes
 	if err != nil {
 		t.Fatal(err)
 	}

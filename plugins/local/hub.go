@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -69,6 +70,10 @@ func (h *hub) take(ctx context.Context, from *client, s said) {
 	defer cancel()
 	own := line{Kind: kindOwn, From: s.sender, Chat: s.chat, Body: s.body, Time: h.now().UTC()}
 	err := h.setup.Publish(ctx, plugin.TopicInbound, inbound{"local", s.sender, "text", s.body, metadata{s.chat}})
+	if errors.Is(err, plugin.ErrDropped) {
+		from.tell(line{Kind: kindError, Body: "no [[route]] of config.toml takes this: add one for channel \"local\" with this sender or chat, and start nacre serve again"})
+		return
+	}
 	if err != nil {
 		from.tell(line{Kind: kindError, Body: "nacre did not take the message: nacre doctor says why"})
 		return

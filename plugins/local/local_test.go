@@ -211,6 +211,11 @@ func TestWhenNobodyTakesTheMessage(t *testing.T) {
 	p.want(ready)
 	p.say(`{"sender":"ada","body":"x"}`)
 	p.want(`{"kind":"error","body":"nacre did not take the message: nacre doctor says why"}`)
+	h.mu.Lock()
+	h.full, h.unrouted = false, true
+	h.mu.Unlock()
+	p.say(`{"sender":"ada","body":"x"}`)
+	p.want(`{"kind":"error","body":"no [[route]] of config.toml takes this: add one for channel \"local\" with this sender or chat, and start nacre serve again"}`)
 }
 
 func TestTooManyMessagesAndConnections(t *testing.T) {

@@ -12,3 +12,6 @@ var (
 
 // Zoned is [zoned] for a calendar as text.
 var Zoned = zoned
+
+// Calendar is the first calendar of a file.
+func (c *component) Calendar() *component { return c.children("VCALENDAR")[0] }

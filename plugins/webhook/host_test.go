@@ -23,17 +23,19 @@ const secret = "0123456789abcdef0123456789abcdef"
 
 // host speaks the protocol as nacre does.
 type host struct {
-	t       testing.TB
-	dir     string
-	in      *io.PipeWriter
-	done    chan error
-	mu      sync.Mutex
-	last    int
-	now     time.Time
-	full    bool // publishing fails
-	events  []json.RawMessage
-	answers map[string]chan plugin.Message
-	started plugin.Message
+	t    testing.TB
+	dir  string
+	in   *io.PipeWriter
+	done chan error
+	mu   sync.Mutex
+	last int
+	now  time.Time
+	full bool // publishing fails
+	// unrouted says that no route takes what is published.
+	unrouted bool
+	events   []json.RawMessage
+	answers  map[string]chan plugin.Message
+	started  plugin.Message
 }
 
 // start runs a handler. ticket is empty where no channels are served.
@@ -139,6 +141,8 @@ func (h *host) serve(m plugin.Message) plugin.Message {
 		return plugin.Message{ID: m.ID, Result: json.RawMessage(`"another secret of the test"`)}
 	case m.Method == plugin.MethodCredential && p.Key == "secret_3":
 		return plugin.Message{ID: m.ID, Result: json.RawMessage(`"short"`)}
+	case m.Method == plugin.MethodPublish && h.unrouted:
+		return plugin.Message{ID: m.ID, Result: json.RawMessage("false")}
 	case m.Method == plugin.MethodPublish && p.Topic == plugin.TopicInbound && p.Ticket == "C" && !h.full:
 		h.events = append(h.events, p.Payload)
 		return plugin.Message{ID: m.ID, Result: json.RawMessage("true")}
@@ -166,7 +170,7 @@ func (h *host) code() string {
 // folder is short enough for a socket's path.
 func folder(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "wh")
+	dir, err := os.MkdirTemp("", "wh") //nolint:usetesting // the path of a socket has 108 bytes
 	if err != nil {
 		t.Fatal(err)
 	}

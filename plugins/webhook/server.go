@@ -226,6 +226,9 @@ func (h *handler) accept(r *http.Request, k *hook, shown signature, m inbound) i
 	defer cancel()
 	if err := h.setup.Publish(ctx, plugin.TopicInbound, m); err != nil {
 		_ = h.seen.giveBack(name) // where that fails too, it cannot come again: better lost than twice
+		if errors.Is(err, plugin.ErrDropped) {
+			return http.StatusNotFound
+		}
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusAccepted

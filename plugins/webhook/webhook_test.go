@@ -239,7 +239,13 @@ func TestReplays(t *testing.T) {
 		t.Errorf("nobody takes it: have %d", have)
 	}
 	h.mu.Lock()
-	h.full = false
+	h.full, h.unrouted = false, true
+	h.mu.Unlock()
+	if have := h.do(q); have != 404 {
+		t.Errorf("no route takes it: have %d", have)
+	}
+	h.mu.Lock()
+	h.unrouted = false
 	h.mu.Unlock()
 	if have, again := h.do(q), h.do(q); have != 202 || again != 403 {
 		t.Errorf("have %d, then %d", have, again)
