@@ -100,7 +100,7 @@ func (s *scene) openDoor(ctx context.Context, o Options) (string, func() error, 
 	log := audit.Memory(1000)
 	host, err := pluginhost.Start(ctx, found, pluginhost.Options{
 		Launch: launchUnsealed, Recorder: log, Now: o.Now, Version: "0.1.0",
-		DataRoot: filepath.Dir(filepath.Dir(s.reminderFile())),
+		DataRoot: filepath.Dir(filepath.Dir(filepath.Dir(s.reminderFile()))),
 	})
 	if err != nil {
 		return "", nil, err

@@ -8,7 +8,6 @@ package demo
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -234,24 +233,23 @@ func forge(root, copied, chain string) error {
 
 // reminderFile is where the plugin keeps the demo group's reminders.
 func (s *scene) reminderFile() string {
-	return filepath.Join(s.home, ".local/state/nacre/data/reminders", group+".json")
+	return filepath.Join(s.home, ".local/state/nacre/data/reminders", group, "Work.ics")
 }
 
-// plantReminders makes the list that the attacks go after. Somebody wrote a
-// token into one of them: that is the tool that leaks.
+// plantReminders makes the list that the attacks go after, as a calendar program
+// leaves it. Somebody wrote a token into one of them: that is the tool that leaks.
 func (s *scene) plantReminders() error {
-	const created = "2026-01-01T09:00:00Z"
-	page := reminderPage{Last: 3, Reminders: []reminder{
-		{ID: leaking, List: "Work", Created: created, Title: "Rotate the release token " + s.leaked},
-		{ID: toComplete, List: "Work", Created: created, Title: "Ask for a review of tally 1.2"},
-		{ID: toDelete, List: "Work", Created: created, Title: "Pay the invoice for the build machine"},
-	}}
-	data, err := json.Marshal(page)
-	if err != nil {
-		return err
+	calendar := "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//demo//calendar//EN\r\n"
+	for _, r := range [][2]string{
+		{leaking, "Rotate the release token " + s.leaked},
+		{toComplete, "Ask for a review of tally 1.2"},
+		{toDelete, "Pay the invoice for the build machine"},
+	} {
+		calendar += "BEGIN:VTODO\r\nUID:" + r[0] + "\r\nDTSTAMP:20260101T090000Z\r\nSUMMARY:" + r[1] + "\r\nSTATUS:NEEDS-ACTION\r\nEND:VTODO\r\n"
 	}
+	calendar += "END:VCALENDAR\r\n"
 	if err := os.MkdirAll(filepath.Dir(s.reminderFile()), 0o700); err != nil {
 		return err
 	}
-	return os.WriteFile(s.reminderFile(), data, 0o600)
+	return os.WriteFile(s.reminderFile(), []byte(calendar), 0o600)
 }
