@@ -26,6 +26,7 @@ const longHelp = `nacre is the shell between an AI agent and everything it can t
   nacre exec -- npm test              run any command sealed
   nacre run "fix the failing test"    let an agent work sealed; what was verified lands
   nacre task run fix.toml             the same in a role, held at four layers
+  nacre serve                         messages and schedules wake agents; nacre chat talks to them
   nacre demo                          see an attacked agent, and which layer stopped what
 
 Exit codes: 0 ok · 1 the work failed, was refused or does not verify · 2 usage or
