@@ -169,7 +169,8 @@ func TestTheEndOfTheSession(t *testing.T) {
 			t.Error("have a connection that outlives the session")
 		}
 	}
-	if _, err := io.Copy(io.Discard, silent); err != nil {
+	// What the client had said and nobody read makes a reset of the close.
+	if _, err := io.Copy(io.Discard, silent); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("have %v, want a client without a handshake closed too", err)
 	}
 	if _, err := os.Stat(s.path); err == nil {
