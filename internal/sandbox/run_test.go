@@ -335,6 +335,7 @@ func TestGoBuildsAndTestsWithTheHostsToolchain(t *testing.T) {
 		}
 	}
 	c := project(shell("/opt/goroot/bin/go build ./... && /opt/goroot/bin/go test ./..."), dir)
+	c.Posture.Limits.Wall = 10 * time.Minute // it compiles the standard library
 	c.Posture.Mounts = append(c.Posture.Mounts,
 		nacre.Mount{Source: goroot, Target: "/opt/goroot"},
 		nacre.Mount{Source: goEnv(t, "GOMODCACHE"), Target: "/opt/modcache", Optional: true},
