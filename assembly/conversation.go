@@ -35,12 +35,17 @@ type conversation struct {
 	Brain  string    `json:"brain"`
 	Resume string    `json:"resume,omitempty"`
 	Last   time.Time `json:"last"`
+	// Open says that a turn has begun and was not kept: what the brain itself kept of
+	// it nobody has vouched for.
+	Open bool `json:"open,omitempty"`
 	// Tainted says that an outsider's words have entered it (M-52).
 	Tainted   bool       `json:"tainted,omitempty"`
 	Exchanges []exchange `json:"exchanges,omitempty"`
 
 	dir, state string
 	leave      func()
+	// woken says that the brain's own state is that of the turn that is kept.
+	woken bool
 }
 
 // exchange is one turn as it was said.
@@ -63,15 +68,40 @@ func (r *Runtime) openConversation(ctx context.Context, v visit) (*conversation,
 		return nil, err
 	}
 	c, err := readConversation(dir, v.key)
-	if err == nil && r.options.Now().Sub(c.Last) > v.idle {
+	if err == nil && v.idle > 0 && r.options.Now().Sub(c.Last) > v.idle {
 		c, err = conversation{Key: v.key}, os.RemoveAll(dir)
 	}
 	c.dir, c.state, c.leave = dir, filepath.Join(dir, "brain"), leave
-	if err = errors.Join(err, os.MkdirAll(c.state, 0o700)); err != nil {
+	if err == nil {
+		err = c.begin()
+	}
+	if err != nil {
 		leave()
 		return nil, err
 	}
 	return &c, nil
+}
+
+// begin marks that a turn has begun. After one that was interrupted, the brain
+// goes on from the exchanges that were kept, and not from what it wrote itself:
+// words of that turn, an outsider's among them, may be in there.
+func (c *conversation) begin() error {
+	if c.Open {
+		if err := os.RemoveAll(c.state); err != nil {
+			return err
+		}
+		c.Resume = ""
+	}
+	c.Open = true
+	return errors.Join(os.MkdirAll(c.state, 0o700), c.write())
+}
+
+func (c *conversation) write() error {
+	data, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return registry.WriteFile(filepath.Join(c.dir, conversationFile), data)
 }
 
 func readConversation(dir, key string) (conversation, error) {
@@ -90,18 +120,21 @@ func readConversation(dir, key string) (conversation, error) {
 }
 
 // keep writes down what was said, for the next turn.
-func (c *conversation) keep(v visit, done task.Visit, agent string, tainted bool, now time.Time) error {
-	if c.dir == "" || done.Idle {
+func (c *conversation) keep(v visit, done task.Visit, tainted bool, now time.Time) error {
+	if c.dir == "" {
 		return nil
 	}
-	c.Brain, c.Resume, c.Last, c.Tainted = agent, done.Resume, now, c.Tainted || tainted
+	c.Open = false
+	if done.Brain == "" {
+		return c.write() // nothing was said
+	}
+	c.Brain, c.Resume, c.Last, c.Tainted = done.Brain, "", now, c.Tainted || tainted
+	if c.woken {
+		c.Resume = done.Resume
+	}
 	c.Exchanges = append(c.Exchanges, exchange{Said: short(v.said, maxExchange), Answered: short(done.Report, maxExchange)})
 	c.Exchanges = c.Exchanges[max(0, len(c.Exchanges)-maxExchanges):]
-	data, err := json.Marshal(c)
-	if err != nil {
-		return err
-	}
-	return registry.WriteFile(filepath.Join(c.dir, conversationFile), data)
+	return c.write()
 }
 
 // text is all that was said earlier, as far as it is kept.

@@ -2,6 +2,7 @@ package assembly
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -42,7 +43,7 @@ type visit struct {
 	from        nacre.Source
 	// key names the conversation that goes on; empty is one that ends with the turn.
 	key string
-	// idle is how long a conversation may have rested and still go on.
+	// idle is how long a conversation may have rested and still go on; 0 is forever.
 	idle time.Duration
 	// gate is a script that says whether there is anything to do; nil means that there is.
 	gate []string
@@ -68,15 +69,7 @@ func (r *Runtime) visit(ctx context.Context, v visit) (done visited, err error) 
 		return done, err
 	}
 	defer talk.leave()
-	spec := task.Spec{Model: r.config.Model.Name}
-	agent, status, err := r.chooseBrain(ctx, &spec)
-	if err != nil {
-		return done, err
-	}
-	s, err := r.seal(ctx, request{
-		id: v.id, group: v.group, kind: v.kind, title: v.title, brain: spec.Brain, version: status.Version,
-		task: v.frame, model: agent.Name() != brain.ReplayName, shared: v.shared, tell: v.tell,
-	})
+	s, err := r.seal(ctx, request{id: v.id, group: v.group, kind: v.kind, title: v.title, task: v.frame, shared: v.shared, tell: v.tell})
 	if err != nil {
 		return done, err
 	}
@@ -89,7 +82,7 @@ func (r *Runtime) visit(ctx context.Context, v visit) (done visited, err error) 
 	if err := s.hear(v, talk); err != nil {
 		return done, err
 	}
-	done.Visit, err = s.attend(ctx, v, talk, workspace, watchedBrain{agent, s})
+	done.Visit, err = s.attend(ctx, v, talk, workspace)
 	if s.containment() != nil {
 		finished = true
 		return done, errors.Join(s.containment(), s.finish(ctx, "", v.frame, ""))
@@ -97,7 +90,7 @@ func (r *Runtime) visit(ctx context.Context, v visit) (done visited, err error) 
 	if err != nil {
 		return done, err
 	}
-	if err := talk.keep(v, done.Visit, agent.Name(), s.kernel.Tainted(s.ID()), r.options.Now()); err != nil {
+	if err := talk.keep(v, done.Visit, s.kernel.Tainted(s.ID()), r.options.Now()); err != nil {
 		return done, err
 	}
 	finished = true
@@ -118,23 +111,13 @@ func (s *sealed) hear(v visit, talk *conversation) error {
 }
 
 // attend is the turn itself: the gate, then the brain.
-func (s *sealed) attend(ctx context.Context, v visit, talk *conversation, workspace string, agent brain.Brain) (task.Visit, error) {
+func (s *sealed) attend(ctx context.Context, v visit, talk *conversation, workspace string) (task.Visit, error) {
 	if err := s.Update(func(h *registry.Session) { h.State = nacre.SessionRunning }); err != nil {
 		return task.Visit{}, err
 	}
-	turn := brain.Turn{
-		Task: v.frame, Model: s.runtime.config.Model.Name, SessionToken: s.token, MaxTokens: s.runtime.config.Model.MaxTokens,
-		Context: s.runtime.config.Model.Context, Skills: s.skills(s.runtime.principal(s.Group(), s.ID(), v.frame)), System: s.brief(ctx),
-	}
-	turn.Task = joined(v.frame, quoted(v.said))
-	if talk.Resume != "" && talk.Brain == agent.Name() {
-		turn.Resume = talk.Resume
-	} else {
-		turn.System = joined(turn.System, talk.recall())
-	}
 	var last *process
 	parts := task.Parts{
-		Session: s.Session, EnginePath: s.runtime.registry.Paths().Engine(), Brain: agent, Turn: turn,
+		Session: s.Session, EnginePath: s.runtime.registry.Paths().Engine(),
 		Launch: func(ctx context.Context, l brain.Launch, dir string) (brain.Process, error) {
 			var err error
 			last, err = s.launchVisitor(ctx, l, dir, talk)
@@ -146,14 +129,68 @@ func (s *sealed) attend(ctx context.Context, v visit, talk *conversation, worksp
 		TimedOut: func() bool { return last.timedOut.Load() },
 		Spent:    s.spent, Progress: s.tell, Redact: s.runtime.redact, Now: s.runtime.options.Now,
 	}
-	visit := task.VisitParts{Dir: workspace, Found: func(t brain.Turn, text string) brain.Turn {
-		t.Task = joined(t.Task, "Before this, a script found:", quoted(text))
-		return t
-	}}
+	visit := task.VisitParts{Dir: workspace, Wake: func(ctx context.Context, found string) (task.Mind, error) { return s.wake(ctx, v, talk, found) }}
 	if len(v.gate) > 0 {
 		visit.Gate = func(ctx context.Context) (task.Gate, error) { return s.askGate(ctx, v.gate, workspace) }
 	}
 	return task.RunVisit(ctx, parts, visit)
+}
+
+// wake chooses a brain, opens the way to its model and prepares its turn: where a
+// script decides whether there is anything to do, nothing of that is done before
+// (D-34). What a script printed may be an outsider's words.
+func (s *sealed) wake(ctx context.Context, v visit, talk *conversation, found string) (task.Mind, error) {
+	if found != "" {
+		if err := s.kernel.Observe(s.ID(), nacre.Source{Provenance: nacre.SeenUntrusted, Name: "what the schedule's script printed"}, found); err != nil {
+			return task.Mind{}, err
+		}
+	}
+	agent, err := s.employ(ctx)
+	var notReady *NotReady
+	var badConfig *ConfigError
+	if errors.As(err, &notReady) || errors.As(err, &badConfig) {
+		text, _ := s.runtime.redact.String(err.Error())
+		return task.Mind{Failed: strings.Join(strings.Fields(text), " ")}, nil
+	}
+	if err != nil {
+		return task.Mind{}, err
+	}
+	turn := brain.Turn{
+		Model: s.runtime.config.Model.Name, SessionToken: s.token, MaxTokens: s.runtime.config.Model.MaxTokens,
+		Context: s.runtime.config.Model.Context, Skills: s.skills(s.runtime.principal(s.Group(), s.ID(), v.frame)), System: s.brief(ctx),
+	}
+	turn.Task = joined(v.frame, quoted(v.said))
+	if found != "" {
+		turn.Task = joined(turn.Task, "Before this, a script found:", quoted(found))
+	}
+	if talk.Resume != "" && talk.Brain == agent.Name() {
+		turn.Resume = talk.Resume
+	} else {
+		turn.System = joined(turn.System, talk.recall())
+	}
+	talk.woken = true
+	return task.Mind{Brain: watchedBrain{agent, s}, Turn: turn}, nil
+}
+
+// employ finds the session's brain and opens the gateway to its model.
+func (s *sealed) employ(ctx context.Context) (brain.Brain, error) {
+	spec := task.Spec{Model: s.runtime.config.Model.Name}
+	agent, status, err := s.runtime.chooseBrain(ctx, &spec)
+	if err != nil {
+		return nil, err
+	}
+	s.agent = strings.TrimSpace(spec.Brain + " " + status.Version)
+	if err := s.Update(func(h *registry.Session) { h.Brain = spec.Brain }); err != nil {
+		return nil, err
+	}
+	detail, err := json.Marshal(map[string]string{"brain": s.agent})
+	if err == nil {
+		err = s.Recorder.Commit(ctx, nacre.Record{Kind: nacre.KindBrainEvent, Source: sourceCore, Outcome: "chosen", Detail: detail})
+	}
+	if err != nil || agent.Name() == brain.ReplayName {
+		return agent, err
+	}
+	return agent, s.serveModel()
 }
 
 // visitorInput is what every program of a visit may reach: the group's workspace.
@@ -210,8 +247,7 @@ func (s *sealed) askGate(ctx context.Context, argv []string, workspace string) (
 	found, _ := s.runtime.redact.String(strings.ToValidUTF8(string(out), "\uFFFD"))
 	switch code {
 	case gateWake:
-		err := s.kernel.Observe(s.ID(), nacre.Source{Provenance: nacre.SeenUntrusted, Name: "what the schedule's script printed"}, found)
-		return task.Gate{Wake: true, Found: found}, err
+		return task.Gate{Wake: true, Found: found}, nil
 	case gateIdle:
 		return task.Gate{}, nil
 	}

@@ -43,7 +43,8 @@ type scheduleHooks struct {
 	start func(ctx context.Context, c schedule.Claim) (outcome string, err error)
 	// created is told of each new schedule once, whichever process made it.
 	created func(ctx context.Context, s schedule.Schedule)
-	// interrupted is told of each tick whose process died while it ran.
+	// interrupted is told of each tick whose process died while it ran. One that is
+	// waiting is carried on.
 	interrupted func(ctx context.Context, t schedule.Tick)
 }
 
@@ -129,7 +130,8 @@ func runTick(ctx context.Context, store *schedule.Store, hooks scheduleHooks, cl
 	state := schedule.Done
 	switch {
 	case ctx.Err() != nil && err != nil:
-		state, outcome = schedule.Interrupted, "nacre serve was ended"
+		_ = store.Interrupt(writing, claim.Tick, "nacre serve was ended") // else the next one to serve finds it
+		return
 	case err != nil:
 		state, outcome = schedule.Failed, err.Error()
 	case outcome == string(schedule.NothingToDo):

@@ -20,7 +20,9 @@ type scheduler struct {
 	*assembly.Runtime
 	t   *testing.T
 	now atomic.Int64
-	env map[string]string
+	// looks counts how often somebody looked at the clock.
+	looks atomic.Int64
+	env   map[string]string
 }
 
 func newScheduler(t *testing.T) *scheduler {
@@ -34,7 +36,7 @@ func newScheduler(t *testing.T) *scheduler {
 	var err error
 	s.Runtime, err = assembly.Open(t.Context(), assembly.Options{
 		Getenv: func(name string) string { return s.env[name] }, Executable: filepath.Join(home, "nacre"), Version: "test",
-		Now: func() time.Time { return time.Unix(s.now.Load(), 0) },
+		Now: func() time.Time { s.looks.Add(1); return time.Unix(s.now.Load(), 0) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -61,6 +63,13 @@ func (s *scheduler) serve(start func(context.Context, schedule.Claim) (string, e
 			func(_ context.Context, t schedule.Tick) { interrupted <- string(t.Session) })
 	}()
 	return func() error { cancel(); return <-ended }
+}
+
+// looked waits until the schedules were looked at by the clock as it is.
+func (s *scheduler) looked() {
+	for seen, until := s.looks.Load(), time.Now().Add(20*time.Second); s.looks.Load() < seen+3 && time.Now().Before(until); {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // ends waits until a schedule's latest tick is over, and gives it.
@@ -133,24 +142,94 @@ func TestSchedulesAreServed(t *testing.T) {
 	}
 }
 
-// D-34: what runs when the process is told to end is waited for, and marked.
+// D-34: what runs when the process is told to end is waited for. The next one to
+// serve carries it on, once, in the same session, or not at all where missed ticks are skipped.
 func TestServingEnds(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	s := newScheduler(t)
-	task := s.add(assembly.NewSchedule{Every: "30m", Prompt: "take long"})
+	again, never := s.add(assembly.NewSchedule{Every: "30m", Prompt: "again"}), s.add(assembly.NewSchedule{Every: "30m", Prompt: "never", Missed: "skip"})
 	s.now.Add(1800)
-	begun := make(chan struct{})
-	stop := s.serve(func(ctx context.Context, _ schedule.Claim) (string, error) {
-		close(begun)
+	begun := make(chan schedule.Claim, 10)
+	work := func(ctx context.Context, c schedule.Claim) (string, error) {
+		begun <- c
 		<-ctx.Done()
 		return "", ctx.Err()
-	}, make(chan string, 1), nil)
-	<-begun
+	}
+	stop := s.serve(work, make(chan string, 10), nil)
+	first := map[string]schedule.Claim{}
+	for range 2 {
+		c := <-begun
+		first[c.Task.ID] = c
+	}
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	if have := s.ends(task.ID); have.State != "interrupted" {
+	if have := s.ends(never.ID); have.State != "interrupted" {
 		t.Errorf("%+v", have)
+	}
+	for _, state := range []string{"waiting", "interrupted"} {
+		if _, ticks, err := s.Schedule(t.Context(), again.ID, 9); err != nil || len(ticks) != 1 || ticks[0].State != state {
+			t.Fatalf("%+v, %v, want one that is %s", ticks, err, state)
+		}
+		if state == "interrupted" {
+			break
+		}
+		stop = s.serve(work, make(chan string, 10), nil)
+		if c := <-begun; c.Task.ID != again.ID || c.Begun != 1 || c.Session != first[again.ID].Session {
+			t.Errorf("%+v, want it in session %s", c.Tick, first[again.ID].Session)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(begun) > 0 {
+		t.Errorf("%+v was begun, too", <-begun)
+	}
+}
+
+// D-34: a clock that jumps runs no tick twice, and rests no schedule: a day forward
+// makes up for what was missed, once, and a day back for nothing.
+func TestServingWhileTheClockJumps(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	s := newScheduler(t)
+	s.add(assembly.NewSchedule{Cron: "0 * * * *", Zone: "UTC", Prompt: "x"})
+	done := make(chan string, 100)
+	stop := s.serve(func(_ context.Context, c schedule.Claim) (string, error) {
+		done <- c.At.UTC().Format("02T15:04")
+		return "", nil
+	}, make(chan string, 10), nil)
+	for _, step := range []struct{ now, want string }{
+		{"2026-11-21T06:00:00Z", "21T06:00"},
+		{"2026-11-22T06:30:00Z", "22T06:00"}, // a day ahead
+		{"2026-11-21T06:30:00Z", ""},         // and back
+		{"2026-11-21T07:00:00Z", "21T07:00"},
+		{"2026-11-20T07:30:00Z", ""}, // a day back: nothing is made up for
+		{"2026-11-21T08:00:00Z", "21T08:00"},
+		{"2026-11-22T07:00:00Z", "22T07:00"}, // not 06:00 again
+	} {
+		now, err := time.Parse(time.RFC3339, step.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.now.Store(now.Unix())
+		if step.want == "" {
+			s.looked()
+			continue
+		}
+		select {
+		case have := <-done:
+			if have != step.want {
+				t.Errorf("at %s: have %s, want %s", step.now, have, step.want)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("at %s: nothing was run, want %s", step.now, step.want)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if len(done) > 0 {
+		t.Errorf("%s ran, too", <-done)
 	}
 }
 

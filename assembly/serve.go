@@ -100,6 +100,8 @@ type house struct {
 type waiting struct {
 	schedule.Claim
 	done chan ticked
+	// begun is closed when its agent is about to be started: done is told then.
+	begun chan struct{}
 }
 
 // ticked is what became of a tick.
@@ -370,11 +372,16 @@ func (h *house) visitForTick(v visit, o dispatch.Order) visit {
 	if w == nil {
 		return v // whoever waited has gone: dispatch drops no event that it has begun
 	}
+	close(w.begun)
 	v.id, v.kind, v.title, v.gate = w.Session, "schedule", "schedule "+w.Task.ID, w.Task.Gate
 	v.from, v.said = w.Task.Source(), w.Task.Prompt
-	v.frame = fmt.Sprintf("The schedule %s is due, at %s. Nobody is there to talk to. What it asks for:", w.Task.ID, w.At.UTC().Format(time.RFC3339))
-	if w.Task.Session == schedule.Resume {
-		v.key = "schedule " + w.Task.ID
+	again := ""
+	if w.Begun > 0 {
+		again = " It was begun before and interrupted: look what is done already before you do it again."
+	}
+	v.frame = fmt.Sprintf("The schedule %s is due, at %s. Nobody is there to talk to.%s What it asks for:", w.Task.ID, w.At.UTC().Format(time.RFC3339), again)
+	if w.Task.Session == schedule.Resume { // however long ago the run before was
+		v.key, v.idle = "schedule "+w.Task.ID, 0
 	}
 	return v
 }
@@ -390,7 +397,7 @@ func (h *house) tick(ctx context.Context, c schedule.Claim) (string, error) {
 		return "", err
 	}
 	fields["session"] = c.Session
-	w := &waiting{c, make(chan ticked, 1)}
+	w := &waiting{c, make(chan ticked, 1), make(chan struct{})}
 	h.mu.Lock()
 	h.ticks[c.Session] = w
 	h.mu.Unlock()
@@ -407,9 +414,12 @@ func (h *house) tick(ctx context.Context, c schedule.Claim) (string, error) {
 		return t.outcome, t.err
 	case <-ctx.Done():
 	}
-	select { // the agent was told to end, too
+	select {
+	case <-w.begun: // the agent was told to end, too: nobody carries it on before it has
+		t := <-w.done
+		return t.outcome, t.err
 	case t := <-w.done:
-		return t.outcome, errors.Join(t.err, ctx.Err())
+		return t.outcome, t.err
 	case <-time.After(driversLimit):
 		return "", ctx.Err()
 	}
@@ -426,9 +436,14 @@ func (h *house) created(ctx context.Context, s schedule.Schedule) {
 	}
 }
 
-// interrupted records a tick whose process died while it ran.
+// interrupted records a tick whose process died while it ran, and whether it is
+// carried on.
 func (h *house) interrupted(ctx context.Context, t schedule.Tick) {
-	h.note(ctx, nacre.Record{Kind: nacre.KindEvent, Topic: bus.TopicTaskTriggered, Outcome: "interrupted", Reason: "schedule " + t.Schedule + ", session " + string(t.Session)})
+	outcome := "interrupted"
+	if t.State == schedule.Waiting {
+		outcome = "interrupted, carried on"
+	}
+	h.note(ctx, nacre.Record{Kind: nacre.KindEvent, Topic: bus.TopicTaskTriggered, Outcome: outcome, Reason: "schedule " + t.Schedule + ", session " + string(t.Session)})
 }
 
 // waitingFor is the tick that an event is of.

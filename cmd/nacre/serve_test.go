@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/internal/scriptedmodel"
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
@@ -158,12 +159,17 @@ func TestAScheduleIsKept(t *testing.T) {
 	i.nacre("schedule", "add", "--group", "main", "--every", "1h", "--prompt", "look around").want(t, 0)
 	i.nacre("schedule", "add", "--group", "main", "--every", "1h", "--prompt", "never asked", "--gate", "exit 1").want(t, 0)
 	_, stop := i.serve()
-	var schedules []struct{ ID string }
+	var schedules []struct{ ID, Prompt string }
 	if err := json.Unmarshal([]byte(i.nacre("schedule", "list", "--json").stdout), &schedules); err != nil || len(schedules) != 2 {
 		t.Fatalf("have %v, %v", schedules, err)
 	}
+	asked := map[string]string{}
 	for _, s := range schedules {
-		i.nacre("schedule", "run", s.ID).want(t, 0)
+		var tick struct{ Session string }
+		if err := json.Unmarshal([]byte(i.nacre("schedule", "run", s.ID, "--json").stdout), &tick); err != nil {
+			t.Fatal(err)
+		}
+		asked[s.Prompt] = tick.Session
 	}
 	until(t, "both ticks", func() bool {
 		list := i.nacre("schedule", "list", "--json").stdout
@@ -174,4 +180,48 @@ func TestAScheduleIsKept(t *testing.T) {
 	}
 	has(t, string(server.Requests()[0].Body), "look around")
 	stop()
+	has(t, i.nacre("audit", "show", asked["look around"]).stdout, "chosen", `{"brain":"anthropic`, "model.begin")
+	idle := i.nacre("audit", "show", asked["never asked"], "--json").stdout
+	has(t, idle, `"outcome":"nothing to do"`)
+	hasNo(t, idle, "anthropic", "chosen", "model.")
+}
+
+// D-34: a gate that finds nothing to do is satisfied where no brain is ready at
+// all; one that finds something says then what the brain lacks.
+func TestAGateComesBeforeTheBrain(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.config("brain = \"anthropic\"\n")
+	for prompt, gate := range map[string]string{"idle": "exit 1", "awake": "echo red"} {
+		i.nacre("schedule", "add", "--every", "1h", "--prompt", prompt, "--gate", gate).want(t, 0)
+	}
+	_, stop := i.serve()
+	for _, s := range i.schedules() {
+		i.nacre("schedule", "run", s.ID).want(t, 0)
+	}
+	want := map[string]string{"idle": "nothing-to-do", "awake": "failed"}
+	until(t, "both ticks", func() bool {
+		for _, s := range i.schedules() {
+			if s.Last == nil || s.Last.State != want[s.Prompt] {
+				return false
+			}
+		}
+		return true
+	})
+	for _, s := range i.schedules() {
+		if s.Prompt == "awake" {
+			has(t, s.Last.Outcome, "anthropic", "key")
+		}
+	}
+	stop()
+}
+
+// schedules are those of the installation.
+func (i *installation) schedules() (all []assembly.ScheduleStatus) {
+	i.t.Helper()
+	r := i.nacre("schedule", "list", "--json")
+	if err := json.Unmarshal([]byte(r.stdout), &all); err != nil {
+		i.t.Fatalf("%v: %s%s", err, r.stdout, r.stderr)
+	}
+	return all
 }

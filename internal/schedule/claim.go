@@ -57,18 +57,30 @@ func (s *Store) claimOf(ctx context.Context, tx *sql.Tx, task Schedule, now time
 		}
 	}
 	for _, t := range waiting {
-		if !t.Extra && task.Missed == calendar.Skip && now.Sub(t.At) > Grace {
-			if err := s.move(ctx, tx, t, Skipped, "missed: nobody was there for it"); err != nil {
-				return Claim{}, false, err
-			}
+		gone, err := s.forgo(ctx, tx, task, t, now)
+		if err != nil {
+			return Claim{}, false, err
+		}
+		if gone {
 			continue
 		}
 		t.State = Claimed
-		_, err := tx.ExecContext(ctx, `UPDATE ticks SET state = 'claimed', holder = ?, changed = ? WHERE schedule = ? AND at = ? AND extra = ? AND state = 'waiting'`,
+		_, err = tx.ExecContext(ctx, `UPDATE ticks SET state = 'claimed', holder = ?, changed = ? WHERE schedule = ? AND at = ? AND extra = ? AND state = 'waiting'`,
 			s.self.id, now.Unix(), t.Schedule, t.At.Unix(), t.Extra)
 		return Claim{t, task}, err == nil, err
 	}
 	return Claim{}, false, nil
+}
+
+// forgo ends a tick that waits and that nobody wants any more.
+func (s *Store) forgo(ctx context.Context, tx *sql.Tx, task Schedule, t Tick, now time.Time) (gone bool, err error) {
+	switch {
+	case t.Begun > 0 && !task.Enabled:
+		return true, s.move(ctx, tx, t, Interrupted, t.Outcome+": its schedule was paused")
+	case t.Begun == 0 && !t.Extra && task.Missed == calendar.Skip && now.Sub(t.At) > Grace:
+		return true, s.move(ctx, tx, t, Skipped, "missed: nobody was there for it")
+	}
+	return false, nil
 }
 
 // claimDue deals with what the calendar says is due.
@@ -96,13 +108,21 @@ func (s *Store) claimDue(ctx context.Context, tx *sql.Tx, task Schedule, waiting
 	}
 	for _, old := range waiting {
 		if !old.Extra && isNew && t.State == Claimed {
-			if err := s.move(ctx, tx, old, Skipped, "missed: a later tick took its place"); err != nil {
+			if err := s.giveWay(ctx, tx, old); err != nil {
 				return Claim{}, false, err
 			}
 		}
 	}
 	err = errors.Join(handledTo(ctx, tx, task.ID, t.At.Unix(), moment(due.Next, true)), prune(ctx, tx, task.ID))
 	return Claim{t, task}, isNew && t.State == Claimed && err == nil, err
+}
+
+// giveWay ends a tick that waits when a later one of its schedule runs.
+func (s *Store) giveWay(ctx context.Context, tx *sql.Tx, t Tick) error {
+	if t.Begun > 0 {
+		return s.move(ctx, tx, t, Interrupted, t.Outcome+": a later tick took its place")
+	}
+	return s.move(ctx, tx, t, Skipped, "missed: a later tick took its place")
 }
 
 // giveUp pauses a schedule whose times this machine cannot tell any more.
@@ -142,13 +162,43 @@ func (s *Store) Release(ctx context.Context, t Tick) error {
 	return s.step(ctx, t, Claimed, Waiting, "")
 }
 
-// Finish says what came of a started tick: Done, Failed, NothingToDo or Interrupted.
+// Finish says what came of a started tick: Done, Failed or NothingToDo.
 func (s *Store) Finish(ctx context.Context, t Tick, state State, outcome string) error {
 	switch state {
-	case Done, Failed, NothingToDo, Interrupted:
+	case Done, Failed, NothingToDo:
 		return s.step(ctx, t, Started, state, outcome)
 	}
 	return fmt.Errorf("schedules: a tick does not finish as %q", state)
+}
+
+// Interrupt says that a started tick did not come to its end, and why. Where its
+// schedule runs what it missed, any process may carry it on, once.
+func (s *Store) Interrupt(ctx context.Context, t Tick, why string) error {
+	return s.file.Write(ctx, func(tx *sql.Tx) error {
+		held, err := ticks(ctx, tx, `schedule = ? AND at = ? AND extra = ? AND state = 'started' AND holder = ?`, t.Schedule, t.At.Unix(), t.Extra, s.self.name())
+		if err == nil && len(held) == 0 {
+			err = lost(t)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = s.interrupt(ctx, tx, held[0], why)
+		return err
+	})
+}
+
+// interrupt deals with a started tick that nobody carries on now, by the policy for
+// missed ticks: it is over, or waits to be started the second and last time.
+func (s *Store) interrupt(ctx context.Context, tx *sql.Tx, t Tick, why string) (Tick, error) {
+	task, err := one(ctx, tx, t.Schedule)
+	if err != nil {
+		return t, err
+	}
+	t.State, t.Outcome = Interrupted, "interrupted: "+why
+	if task.Missed == calendar.RunOnce && t.Begun < maxBegun {
+		t.State = Waiting
+	}
+	return t, s.move(ctx, tx, t, t.State, t.Outcome)
 }
 
 // step moves a tick that this process holds.
@@ -158,10 +208,14 @@ func (s *Store) step(ctx context.Context, t Tick, from, to State, outcome string
 		holder = ""
 	}
 	return s.file.Write(ctx, func(tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, `UPDATE ticks SET state = ?, holder = ?, outcome = iif(?3 = '', outcome, ?3), changed = ? WHERE schedule = ? AND at = ? AND extra = ? AND state = ? AND holder = ?`,
+		result, err := tx.ExecContext(ctx, `UPDATE ticks SET state = ?1, holder = ?, outcome = iif(?3 = '', outcome, ?3), changed = ?, begun = begun + (?1 = 'started') WHERE schedule = ? AND at = ? AND extra = ? AND state = ? AND holder = ?`,
 			to, holder, cut(outcome), s.now().Unix(), t.Schedule, t.At.Unix(), t.Extra, from, s.self.name())
-		return touched(result, err, fmt.Errorf("%w: %s at %s", ErrLost, t.Schedule, t.At.Format(time.RFC3339)))
+		return touched(result, err, lost(t))
 	})
+}
+
+func lost(t Tick) error {
+	return fmt.Errorf("%w: %s at %s", ErrLost, t.Schedule, t.At.Format(time.RFC3339))
 }
 
 // move moves a tick that nobody holds.

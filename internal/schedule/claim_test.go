@@ -142,7 +142,9 @@ func TestClaimsChangeHands(t *testing.T) {
 	c := newClock(t, "2026-11-21 05:30:00")
 	path := file(t)
 	a, b := open(t, path, c), open(t, path, c)
-	task := add(t, a, draft(calendar.Cron, "0 6 * * *"))
+	d := draft(calendar.Cron, "0 6 * * *")
+	d.Missed = calendar.Skip
+	task := add(t, a, d)
 	c.set(t, "2026-11-21 06:00:00")
 	mine, _ := claimed(t, a)
 	if _, at := claimed(t, b); at != "" {
@@ -183,6 +185,76 @@ func TestClaimsChangeHands(t *testing.T) {
 	}
 	wantTimes(t, "after the end", ran(t, last))
 	wantTimes(t, "rows", states(t, last, task.ID), "21T06:00:00 interrupted")
+}
+
+// D-34: a tick that was interrupted is carried on once where missed ticks are run,
+// by whichever process, and then not again.
+func TestAnInterruptedTickIsCarriedOnOnce(t *testing.T) {
+	c := newClock(t, "2026-11-21 05:30:00")
+	path := file(t)
+	s := open(t, path, c)
+	task := add(t, s, draft(calendar.Cron, "0 6 * * *"))
+	c.set(t, "2026-11-21 06:00:00")
+	first, _ := claimed(t, s)
+	if err := errors.Join(s.Start(t.Context(), first.Tick), s.Close()); err != nil { // it dies
+		t.Fatal(err)
+	}
+	c.set(t, "2026-11-21 20:00:00")
+	s = open(t, path, c)
+	left, err := s.Recover(t.Context())
+	if err != nil || len(left) != 1 || left[0].State != schedule.Waiting {
+		t.Fatalf("%+v, %v", left, err)
+	}
+	again, at := claimed(t, s)
+	wantTimes(t, "carried on", []string{at}, "2026-11-21 06:00:00")
+	if again.Begun != 1 || again.Session != first.Session {
+		t.Errorf("%+v, want session %s, begun once", again.Tick, first.Session)
+	}
+	if err := s.Start(t.Context(), again.Tick); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Interrupt(t.Context(), again.Tick, "told to end"); err != nil { // it is told to end
+		t.Fatal(err)
+	}
+	wantTimes(t, "after that", ran(t, s))
+	wantTimes(t, "rows", states(t, s, task.ID), "21T06:00:00 interrupted")
+	if err := s.Interrupt(t.Context(), again.Tick, "again"); !errors.Is(err, schedule.ErrLost) {
+		t.Errorf("what is over is interrupted again: %v", err)
+	}
+}
+
+// D-34: what was interrupted does not run beside a later tick of its schedule, nor
+// once that is paused.
+func TestAnInterruptedTickGivesWay(t *testing.T) {
+	for name, leave := range map[string]func(t *testing.T, s *schedule.Store, c *clock, id string){
+		"a later tick is due": func(t *testing.T, _ *schedule.Store, c *clock, _ string) { c.set(t, "2026-11-21 09:01:00") },
+		"it is paused": func(t *testing.T, s *schedule.Store, _ *clock, id string) {
+			if err := s.Enable(t.Context(), id, false); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClock(t, "2026-11-21 05:30:00")
+			s := open(t, file(t), c)
+			task := add(t, s, draft(calendar.Cron, "0 * * * *"))
+			c.set(t, "2026-11-21 06:00:00")
+			first, _ := claimed(t, s)
+			if err := errors.Join(s.Start(t.Context(), first.Tick), s.Interrupt(t.Context(), first.Tick, "told to end")); err != nil {
+				t.Fatal(err)
+			}
+			leave(t, s, c, task.ID)
+			for _, at := range ran(t, s) {
+				if at == "2026-11-21 06:00:00" {
+					t.Error("it was carried on")
+				}
+			}
+			rows := states(t, s, task.ID)
+			if have := rows[len(rows)-1]; have != "21T06:00:00 interrupted" {
+				t.Errorf("have %s", have)
+			}
+		})
+	}
 }
 
 // D-34: a claim that was left is not run beside a later tick, and not at all where

@@ -124,7 +124,8 @@ func (s *Store) sweep() {
 }
 
 // Recover takes what dead processes held: what they had claimed is there for any
-// process to claim, what they had started is interrupted. It gives the latter.
+// process to claim, what they had started is interrupted: it waits to be carried on
+// once where its schedule runs what it missed, and is over elsewhere. It gives the latter.
 func (s *Store) Recover(ctx context.Context) ([]Tick, error) {
 	holders, err := s.holders(ctx)
 	if err != nil {
@@ -141,11 +142,11 @@ func (s *Store) Recover(ctx context.Context) ([]Tick, error) {
 				return err
 			}
 			for _, t := range left {
-				t.State = Interrupted
-				interrupted = append(interrupted, t)
-				if err := s.move(ctx, tx, t, Interrupted, "the process that ran it died"); err != nil {
+				t, err := s.interrupt(ctx, tx, t, "the process that ran it died")
+				if err != nil {
 					return err
 				}
+				interrupted = append(interrupted, t)
 			}
 			_, err = tx.ExecContext(ctx, `UPDATE ticks SET state = 'waiting', holder = '' WHERE state = 'claimed' AND holder = ?`, id)
 			return err

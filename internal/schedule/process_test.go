@@ -144,7 +144,9 @@ func TestOneStartForEachTick(t *testing.T) {
 	defer func() { _ = s.Close() }()
 	var ids []string
 	for range 10 {
-		ids = append(ids, add(t, s, draft(calendar.Interval, "1m")).ID)
+		d := draft(calendar.Interval, "1m")
+		d.Missed = calendar.Skip
+		ids = append(ids, add(t, s, d).ID)
 	}
 	stays := start(t, path, "", began)
 	defer stays.kill()
@@ -182,37 +184,51 @@ func TestOneStartForEachTick(t *testing.T) {
 }
 
 // D-34: a daemon is killed in each state; another takes over what was not started,
-// and marks what was.
+// and deals with what was as the schedule says.
 func TestKilledInEachState(t *testing.T) {
-	for stop, want := range map[string]schedule.State{"claimed": schedule.Done, "started": schedule.Interrupted, "finished": schedule.Done} {
-		t.Run(stop, func(t *testing.T) {
+	for _, c := range []struct {
+		policy calendar.Policy
+		stop   string
+		again  bool
+		want   schedule.State
+	}{
+		{calendar.RunOnce, "claimed", true, schedule.Done},
+		{calendar.RunOnce, "started", true, schedule.Done},
+		{calendar.RunOnce, "finished", false, schedule.Done},
+		{calendar.Skip, "claimed", true, schedule.Done},
+		{calendar.Skip, "started", false, schedule.Interrupted},
+		{calendar.Skip, "finished", false, schedule.Done},
+	} {
+		t.Run(string(c.policy)+" "+c.stop, func(t *testing.T) {
 			path, began := file(t), time.Now()
 			s, err := schedule.Open(t.Context(), path, lapsed(began))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer func() { _ = s.Close() }()
-			task := add(t, s, draft(calendar.Interval, "8000h"))
+			d := draft(calendar.Interval, "8000h")
+			d.Missed = c.policy
+			task := add(t, s, d)
 			if _, err := s.RunNow(t.Context(), task.ID); err != nil {
 				t.Fatal(err)
 			}
-			first := start(t, path, stop, began)
-			line := first.until(t, stop, 1)
+			first := start(t, path, c.stop, began)
+			line := first.until(t, c.stop, 1)
 			first.kill()
 			if err := s.Serve(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			left, err := s.Recover(t.Context())
-			if err != nil || (stop == "started") != (len(left) == 1) {
+			if err != nil || (c.stop == "started") != (len(left) == 1) {
 				t.Errorf("%+v, %v", left, err)
 			}
 			again := ran(t, s)
-			if (stop == "claimed") != (len(again) == 1) {
+			if c.again != (len(again) == 1) {
 				t.Errorf("after %s: run again: %v", line, again)
 			}
 			list, err := s.Ticks(t.Context(), task.ID, 10)
-			if err != nil || len(list) != 1 || list[0].State != want {
-				t.Errorf("have %+v, %v; want %s", list, err, want)
+			if err != nil || len(list) != 1 || list[0].State != c.want {
+				t.Errorf("have %+v, %v; want %s", list, err, c.want)
 			}
 		})
 	}

@@ -124,7 +124,7 @@ func query(ctx context.Context, q queryer, where string, args ...any) (list []Sc
 }
 
 func ticks(ctx context.Context, q queryer, where string, args ...any) (list []Tick, err error) {
-	rows, err := q.QueryContext(ctx, `SELECT schedule, at, extra, state, session, outcome, changed FROM ticks WHERE `+where, args...) //nolint:gosec // the conditions are this package's own
+	rows, err := q.QueryContext(ctx, `SELECT schedule, at, extra, state, begun, session, outcome, changed FROM ticks WHERE `+where, args...) //nolint:gosec // the conditions are this package's own
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func ticks(ctx context.Context, q queryer, where string, args ...any) (list []Ti
 	for rows.Next() {
 		var t Tick
 		var at, changed int64
-		if err := rows.Scan(&t.Schedule, &at, &t.Extra, &t.State, &t.Session, &t.Outcome, &changed); err != nil {
+		if err := rows.Scan(&t.Schedule, &at, &t.Extra, &t.State, &t.Begun, &t.Session, &t.Outcome, &changed); err != nil {
 			return nil, err
 		}
 		t.At, t.Changed = time.Unix(at, 0).UTC(), time.Unix(changed, 0).UTC()

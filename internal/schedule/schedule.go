@@ -28,6 +28,8 @@ const (
 	Grace = 5 * time.Minute
 	// keptTicks is how many ticks of a schedule are remembered.
 	keptTicks = 100
+	// maxBegun is how often a tick is started, if its process dies while it runs.
+	maxBegun = 2
 	// maxOutcome is how much of an outcome is kept, in bytes.
 	maxOutcome = 1024
 )
@@ -149,6 +151,9 @@ type Tick struct {
 	// Extra marks a tick that a person asked for beside those of the calendar.
 	Extra bool  `json:"extra,omitempty"`
 	State State `json:"state"`
+	// Begun is how often it was started: twice at most, the second time because the
+	// first was interrupted.
+	Begun int `json:"begun,omitempty"`
 	// Session is that of the tick, whether it was opened or not: [SessionID].
 	Session nacre.SessionID `json:"session"`
 	Outcome string          `json:"outcome,omitempty"`

@@ -10,7 +10,7 @@ const application = 0x6e637363
 
 func format() sqlitefile.Format {
 	return sqlitefile.Format{
-		Name: "schedules", Application: application, Tables: []string{"schedules", "ticks"}, Migrations: []string{firstSchema},
+		Name: "schedules", Application: application, Tables: []string{"schedules", "ticks"}, Migrations: []string{firstSchema, secondSchema},
 	}
 }
 
@@ -55,6 +55,24 @@ CREATE TRIGGER ticks_only_forward BEFORE UPDATE OF state ON ticks
 WHEN NOT (old.state = 'waiting' AND new.state IN ('claimed', 'skipped')
     OR old.state = 'claimed' AND new.state IN ('waiting', 'started')
     OR old.state = 'started' AND new.state IN ('done', 'failed', 'nothing-to-do', 'interrupted'))
+BEGIN
+    SELECT RAISE(ABORT, 'a tick only moves forward');
+END;
+`
+
+// begun is how often a tick was started. One that was interrupted the first time
+// may wait to be carried on.
+const secondSchema = `
+ALTER TABLE ticks ADD COLUMN begun INTEGER NOT NULL DEFAULT 0;
+UPDATE ticks SET begun = 1 WHERE state IN ('started', 'done', 'failed', 'nothing-to-do', 'interrupted');
+DROP TRIGGER ticks_only_forward;
+CREATE TRIGGER ticks_only_forward BEFORE UPDATE OF state ON ticks
+WHEN NOT (old.state = 'waiting' AND new.state = 'claimed'
+    OR old.state = 'waiting' AND new.state = 'skipped' AND old.begun = 0
+    OR old.state = 'waiting' AND new.state = 'interrupted' AND old.begun > 0
+    OR old.state = 'claimed' AND new.state IN ('waiting', 'started')
+    OR old.state = 'started' AND new.state IN ('done', 'failed', 'nothing-to-do', 'interrupted')
+    OR old.state = 'started' AND new.state = 'waiting' AND old.begun = 1)
 BEGIN
     SELECT RAISE(ABORT, 'a tick only moves forward');
 END;

@@ -246,6 +246,32 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
+// D-34: the file of an older nacre goes on: what ran before is known to have run.
+func TestOlderFile(t *testing.T) {
+	c := newClock(t, "2026-11-21 05:30:00")
+	path := file(t)
+	s := open(t, path, c)
+	task := add(t, s, draft(calendar.Cron, "0 * * * *"))
+	c.set(t, "2026-11-21 06:00:00")
+	ran(t, s)
+	c.set(t, "2026-11-21 07:00:00")
+	first, _ := claimed(t, s)
+	if err := errors.Join(s.Start(t.Context(), first.Tick), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	err := raw(t, path, `DROP TRIGGER ticks_only_forward; ALTER TABLE ticks DROP COLUMN begun; PRAGMA user_version=1;
+		CREATE TRIGGER ticks_only_forward BEFORE UPDATE OF state ON ticks WHEN old.state = 'started' AND new.state = 'waiting' BEGIN SELECT RAISE(ABORT, 'no'); END`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, path, c)
+	if left, err := s.Recover(t.Context()); err != nil || len(left) != 1 || left[0].Begun != 1 {
+		t.Errorf("%+v, %v", left, err)
+	}
+	wantTimes(t, "carried on", ran(t, s), "2026-11-21 07:00:00")
+	wantTimes(t, "rows", states(t, s, task.ID), "21T07:00:00 done", "21T06:00:00 done")
+}
+
 // D-34: the file itself keeps a tick from going back.
 func TestTicksOnlyMoveForward(t *testing.T) {
 	c := newClock(t, "2026-11-21 05:30:00")

@@ -23,6 +23,8 @@ type Visit struct {
 	Report string `json:"report,omitempty"`
 	// Resume is what the brain's next turn goes on from; empty where it cannot.
 	Resume string `json:"resume,omitempty"`
+	// Brain is who had the turn; empty where nobody had.
+	Brain string `json:"brain,omitempty"`
 	// Cost is in millionths of a dollar.
 	Cost int64 `json:"cost_microusd"`
 }
@@ -40,14 +42,24 @@ type Gate struct {
 	Failed string `json:"failed,omitempty"`
 }
 
-// VisitParts are what a visit works with beside the parts of every run.
+// A Mind is who takes a turn, and what it is given for it.
+type Mind struct {
+	Brain brain.Brain
+	Turn  brain.Turn
+	// Failed is why there is nobody to take it.
+	Failed string
+}
+
+// VisitParts are what a visit works with beside the parts of every run, which
+// need no Brain and no Turn.
 type VisitParts struct {
 	// Dir is the folder that the agent works in.
 	Dir string
 	// Gate asks a script whether there is anything to do; nil means that there is.
 	Gate func(ctx context.Context) (Gate, error)
-	// Found is the turn with what the script found in it.
-	Found func(t brain.Turn, text string) brain.Turn
+	// Wake prepares who takes the turn, once there is something to do and not
+	// before; found is what the script said. It is called again where a visit goes on.
+	Wake func(ctx context.Context, found string) (Mind, error)
 }
 
 // RunVisit carries out a turn that has no project and lands nothing: an answer to a
@@ -73,8 +85,10 @@ func RunVisit(ctx context.Context, parts Parts, visit VisitParts) (Visit, error)
 
 // visit is the whole of a visit.
 func (r *run) visit(v VisitParts) (Visit, error) {
+	gate := Gate{Wake: true}
 	if v.Gate != nil {
-		gate, err := step(r, "gate", v.Gate)
+		var err error
+		gate, err = step(r, "gate", v.Gate)
 		switch {
 		case err != nil:
 			return Visit{}, err
@@ -83,13 +97,26 @@ func (r *run) visit(v VisitParts) (Visit, error) {
 		case !gate.Wake:
 			return r.leave(Visit{Idle: true, Ended: endedWell})
 		}
-		r.Turn = v.Found(r.Turn, gate.Found)
 	}
-	talk, err := step(r, "converse", func(ctx context.Context) (conversation, error) { return r.talk(ctx, v.Dir) })
+	done, err := step(r, "converse", func(ctx context.Context) (Visit, error) { return r.turn(ctx, v, gate.Found) })
 	if err != nil {
 		return Visit{}, err
 	}
-	return r.leave(Visit{Ended: talk.Ended, Report: talk.Report, Resume: talk.Resume, Cost: r.Spent()})
+	return r.leave(done)
+}
+
+// turn wakes a brain and gives it its turn.
+func (r *run) turn(ctx context.Context, v VisitParts, found string) (Visit, error) {
+	mind, err := v.Wake(ctx, found)
+	if err != nil || mind.Failed != "" {
+		return Visit{Ended: mind.Failed}, err
+	}
+	r.Brain, r.Turn = mind.Brain, mind.Turn
+	talk, err := r.talk(ctx, v.Dir)
+	if err != nil {
+		return Visit{}, err
+	}
+	return Visit{Ended: talk.Ended, Report: talk.Report, Resume: talk.Resume, Brain: r.Brain.Name(), Cost: r.Spent()}, nil
 }
 
 // leave records the outcome.
