@@ -58,11 +58,18 @@ const channelManifest = `{"description": "A box", "version": "1.0.0", "handler":
 func served(t *testing.T, config string, turns ...scriptedmodel.Turn) (*installation, *scriptedmodel.Server) {
 	t.Helper()
 	testpeer.Need(t, "python3")
-	server, url := upstreamOf(t, scriptedmodel.Script{Turns: turns})
-	i := install(t)
-	i.env = append(i.env, "LOCAL_KEY=local-key-of-the-test")
+	i, server := thinks(t, config, scriptedmodel.Script{Turns: turns})
 	i.write("home/.local/share/nacre/plugins/box/manifest.json", channelManifest)
 	i.write("home/.local/share/nacre/plugins/box/handler.py", channelHandler)
+	return i, server
+}
+
+// thinks is an installation with a model that plays a script.
+func thinks(t *testing.T, config string, script scriptedmodel.Script) (*installation, *scriptedmodel.Server) {
+	t.Helper()
+	server, url := upstreamOf(t, script)
+	i := install(t)
+	i.env = append(i.env, "LOCAL_KEY=local-key-of-the-test")
 	i.write("home/.config/nacre/local.toml", "[models.\"local-1\"]\nfree = true\n")
 	i.write("home/.config/nacre/config.toml", "brain = \"anthropic\"\n"+config+fmt.Sprintf(
 		"\n[model]\nname = \"local-1\"\n[[model.upstream]]\nurl = %q\nkey_env = \"LOCAL_KEY\"\ndialects = [\"anthropic\"]\nprices = \"local.toml\"\n", url))
