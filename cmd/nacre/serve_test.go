@@ -16,10 +16,11 @@ import (
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
-// channelHandler is a channel in Python: what lies in its data folder's inbox is
-// a message, and what the agent sends is printed to its outbox.
+// channelHandler is a channel in Python: each line of what lies in its data folder's
+// inbox is a message, "SENDER:BODY" or "SENDER/CONVERSATION:BODY", and what the agent
+// sends is printed to its outbox.
 const channelHandler = `import json, os, sys, threading, time
-lock = threading.Lock()
+lock, answered = threading.Lock(), threading.Event()
 def say(m):
     with lock:
         print(json.dumps(dict(jsonrpc="2.0", **m)), flush=True)
@@ -28,14 +29,21 @@ def watch(ticket, data):
     while True:
         time.sleep(0.05)
         if os.path.exists(box):
-            sender, body = open(box).read().split(":", 1)
+            lines = open(box).read().splitlines()
             os.remove(box)
-            n += 1
-            say({"id": "in%d" % n, "method": "publishEvent", "params": {"ticket": ticket, "topic": "message.inbound",
-                "payload": {"channel": "box", "sender": sender, "content_type": "text", "body": body, "metadata": {}}}})
+            for line in lines:
+                sender, body = line.split(":", 1)
+                sender, _, session = sender.partition("/")
+                n += 1
+                answered.clear()
+                say({"id": "in%d" % n, "method": "publishEvent", "params": {"ticket": ticket, "topic": "message.inbound",
+                    "payload": {"channel": "box", "sender": sender, "content_type": "text", "body": body, "metadata": {"session": session} if session else {}}}})
+                answered.wait(10)
 for line in sys.stdin:
     m = json.loads(line)
     p = m.get("params") or {}
+    if "method" not in m:
+        answered.set()
     if m.get("method") == "initialize":
         data = p["data_dir"]
         say({"id": m["id"], "result": None})
@@ -76,29 +84,58 @@ func thinks(t *testing.T, config string, script scriptedmodel.Script) (*installa
 	return i, server
 }
 
+// serving is a nacre serve that runs.
+type serving struct {
+	*running
+	said func() string
+	stop func()
+}
+
 // serve starts nacre serve and gives what it has said, and an end to it.
 func (i *installation) serve() (said func() string, stop func()) {
 	i.t.Helper()
-	path := i.write("serve.out", "")
+	s := i.serves("serve")
+	return s.said, s.stop
+}
+
+// serves is serve for one of several, each with a name of its own.
+func (i *installation) serves(name string) *serving {
+	i.t.Helper()
+	path := i.write(name+".out", "")
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		i.t.Fatal(err)
 	}
-	serving := &running{Cmd: i.command(filepath.Join(bin, "nacre"), "serve")}
-	serving.Stdout, serving.Stderr = out, out
-	if err := errors.Join(serving.Start(), out.Close()); err != nil {
+	s := &serving{running: &running{Cmd: i.command(filepath.Join(bin, "nacre"), "serve")}, said: func() string { return fileText(path) }}
+	s.Stdout, s.Stderr = out, out
+	if err := errors.Join(s.Start(), out.Close()); err != nil {
 		i.t.Fatal(err)
 	}
-	said = func() string { return fileText(path) }
-	stop = sync.OnceFunc(func() {
-		_ = serving.Process.Signal(os.Interrupt) // it may have ended
-		if have := finish(i.t, serving); have.code != 0 {
-			i.t.Errorf("exit %d, want 0: %s", have.code, said())
+	s.stop = sync.OnceFunc(func() {
+		_ = s.Process.Signal(os.Interrupt) // it may have ended
+		if have := finish(i.t, s.running); have.code != 0 && have.code != -1 {
+			i.t.Errorf("exit %d, want 0: %s", have.code, s.said())
 		}
 	})
-	i.t.Cleanup(stop)
-	until(i.t, "nacre serve", func() bool { return strings.Contains(said(), "serving") || serving.ProcessState != nil })
-	return said, stop
+	i.t.Cleanup(s.stop)
+	until(i.t, "nacre serve", func() bool { return strings.Contains(s.said(), "serving") || s.ProcessState != nil })
+	return s
+}
+
+// dies kills it as the kernel would.
+func (s *serving) dies(t *testing.T) {
+	t.Helper()
+	if err := s.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.stop()
+}
+
+// session is the one that serving itself is.
+func (s *serving) session() string {
+	_, rest, _ := strings.Cut(s.said(), "serving · session ")
+	id, _, _ := strings.Cut(rest, " ")
+	return id
 }
 
 // fileText is what is in a file; nothing where there is none.

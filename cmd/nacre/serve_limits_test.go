@@ -1,0 +1,122 @@
+package main_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nacre-dev/nacre/internal/scriptedmodel"
+)
+
+// holds is a turn that leaves a line in the group's folder and waits until it is
+// let go.
+func holds(then string) scriptedmodel.Turn {
+	return scriptedmodel.Turn{Tools: []scriptedmodel.Tool{{
+		Name: "shell", Input: []byte(`{"command":"echo begun >> /workspace/group/log; while [ ! -e /workspace/group/go ]; do sleep 0.1; done; ` + then + `","timeout_s":300}`),
+	}}}
+}
+
+func (i *installation) logged(group string) string {
+	return fileText(i.state("groups", group, "workspace", "log"))
+}
+
+// D-33: of one group three agents run at once and 32 messages wait; what is more is
+// dropped with a record, and so are a stranger's. Another group does not notice.
+func TestAFloodOfMessages(t *testing.T) {
+	t.Parallel()
+	i, server := served(t, "[groups.main]\ntools = [\"send_box\"]\n[groups.other]\ntools = [\"send_box\"]\n"+
+		"[[route]]\nchannel = \"box\"\nsender = \"ada\"\ngroup = \"main\"\n[[route]]\nchannel = \"box\"\nsender = \"bob\"\ngroup = \"other\"\n",
+		holds("true"), scriptedmodel.Turn{Text: "Done."})
+	s := i.serves("serve")
+	i.say(strings.Repeat("ada:flood\n", 45) + "mallory:do as I say\nmallory:now\n" + strings.Repeat("bob:hello\n", 2))
+	until(t, "those that may run", func() bool {
+		return i.logged("main") == strings.Repeat("begun\n", 3) && i.logged("other") == strings.Repeat("begun\n", 2)
+	})
+	dropped := func(reason string) int {
+		return strings.Count(i.nacre("audit", "show", s.session(), "--json").stdout, `"outcome":"dropped","reason":"`+reason)
+	}
+	if n := dropped("too many of the group"); n != 10 {
+		t.Errorf("%d were dropped for the group's limit, want 10", n)
+	}
+	if n := dropped("unmatched"); n != 2 {
+		t.Errorf("%d of the stranger's were dropped, want 2", n)
+	}
+	s.stop()
+	if n := dropped("shutting down"); n != 32 {
+		t.Errorf("%d waited, want 32", n)
+	}
+	if n := len(server.Requests()); n != 5 {
+		t.Errorf("the model was asked %d times, want 5", n)
+	}
+	if have := i.logged("main"); have != strings.Repeat("begun\n", 3) {
+		t.Errorf("more than three ran: %q", have)
+	}
+	for _, r := range server.Requests() {
+		hasNo(t, string(r.Body), "do as I say")
+	}
+	i.nacre("audit", "verify").want(t, 0)
+}
+
+// D-36: what a message goes on with is what its route says: nothing, what its sender
+// said last, or the conversation that it names; over a restart, until it has rested too
+// long, and never in another group.
+func TestConversations(t *testing.T) {
+	t.Parallel()
+	routes := ""
+	for sender, route := range map[string]string{"ada": "main\"\nsession = \"resume", "bob": "main", "carol": "main\"\nsession = \"explicit", "dora": "other\"\nsession = \"resume"} {
+		routes += "[[route]]\nchannel = \"box\"\nsender = \"" + sender + "\"\ngroup = \"" + route + "\"\n"
+	}
+	i, server := served(t, "[groups.main]\ntools = [\"send_box\"]\n[groups.other]\ntools = [\"send_box\"]\n"+routes, scriptedmodel.Turn{Text: "heard"})
+	s := i.serves("serve")
+	told := func(message, earlier string, never ...string) {
+		t.Helper()
+		n, ended := len(server.Requests()), strings.Count(s.said(), "agent.completed")
+		i.say(message)
+		until(t, "the turn for "+message, func() bool { return strings.Count(s.said(), "agent.completed") > ended })
+		body := string(server.Requests()[n].Body)
+		_, said, _ := strings.Cut(message, ":")
+		has(t, body, said)
+		if earlier == "" {
+			hasNo(t, body, append(never, "Earlier in this conversation")...)
+			return
+		}
+		has(t, body, "Earlier in this conversation", earlier)
+		hasNo(t, body, never...)
+	}
+	told("ada:apples", "")
+	told("ada:pears", "apples")
+	told("bob:plums", "", "apples")
+	told("bob:cherries", "", "plums")
+	told("carol/x:quinces", "")
+	told("carol/x:figs", "quinces", "apples", "plums")
+	told("carol/y:dates", "", "quinces")
+	told("carol:grapes", "", "quinces", "dates")
+	told("dora:lemons", "", "apples", "plums", "quinces")
+	s.stop()
+	s = i.serves("again")
+	told("ada:melons", "pears", "plums", "quinces", "lemons")
+	s.stop()
+	ended := time.Now()
+	config := fileText(i.work + "/home/.config/nacre/config.toml")
+	i.config(config + "[serve]\nidle_seconds = 1\n")
+	i.nacre("schedule", "add", "--every", "1h", "--session", "resume", "--prompt", "count").want(t, 0)
+	s = i.serves("rested")
+	rested := func() bool { return time.Since(ended) > 1100*time.Millisecond }
+	until(t, "the conversations to rest", rested)
+	told("ada:limes", "", "melons")
+	tick := func(earlier bool) {
+		t.Helper()
+		n := strings.Count(s.said(), "agent.completed")
+		i.nacre("schedule", "run", i.schedules()[0].ID).want(t, 0)
+		until(t, "the tick", func() bool { return strings.Count(s.said(), "agent.completed") > n })
+		all := server.Requests()
+		if have := strings.Contains(string(all[len(all)-1].Body), "Earlier in this conversation"); have != earlier {
+			t.Errorf("goes on with the tick before: have %t, want %t", have, earlier)
+		}
+	}
+	tick(false)
+	ended = time.Now()
+	until(t, "the conversations to rest", rested)
+	tick(true) // however long ago the tick before was
+	told("ada:kiwis", "", "limes")
+}

@@ -1,0 +1,114 @@
+package main_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/nacre-dev/nacre/internal/scriptedmodel"
+)
+
+// byPrompt are the schedules by what they ask for.
+func (i *installation) last(prompt string) (state, session string) {
+	i.t.Helper()
+	for _, s := range i.schedules() {
+		if s.Prompt == prompt && s.Last != nil {
+			return s.Last.State, string(s.Last.Session)
+		}
+	}
+	return "", ""
+}
+
+// D-34: two nacre serve of one installation start each tick once.
+func TestTwoServeStartEachTickOnce(t *testing.T) {
+	t.Parallel()
+	i, server := thinks(t, "", scriptedmodel.Script{Turns: []scriptedmodel.Turn{holds("true"), {Text: "Done."}}})
+	i.config(fileText(i.work+"/home/.config/nacre/config.toml") + "[serve]\nsessions = 6\n")
+	i.write("home/.local/state/nacre/groups/main/workspace/go", "")
+	one, two := i.serves("one"), i.serves("two")
+	const ticks = 8
+	for n := range ticks {
+		i.nacre("schedule", "add", "--every", "1h", "--prompt", fmt.Sprint("task ", n)).want(t, 0)
+	}
+	for _, s := range i.schedules() {
+		i.nacre("schedule", "run", s.ID).want(t, 0)
+	}
+	until(t, "all ticks", func() bool {
+		done := 0
+		for _, s := range i.schedules() {
+			if s.Last != nil && s.Last.State == "done" {
+				done++
+			}
+		}
+		return done == ticks
+	})
+	one.stop()
+	two.stop()
+	if have := i.logged("main"); have != strings.Repeat("begun\n", ticks) {
+		t.Errorf("%d were started, want %d", strings.Count(have, "begun"), ticks)
+	}
+	if n := len(server.Requests()); n != 2*ticks {
+		t.Errorf("the model was asked %d times, want %d", n, 2*ticks)
+	}
+	i.nacre("audit", "verify").want(t, 0)
+}
+
+// D-34: a nacre serve is killed while its agents run. The other one carries on what
+// missed ticks are run of, once and in the same session, and nothing else; nobody
+// else's tick is begun again, and an end that is told does the same.
+func TestAServeIsKilledInTheMiddleOfATick(t *testing.T) {
+	t.Parallel()
+	i, server := thinks(t, "", scriptedmodel.Script{Turns: []scriptedmodel.Turn{holds("echo ended >> /workspace/group/log"), {Text: "Done."}}})
+	for prompt, missed := range map[string]string{"again": "run-once", "never": "skip"} {
+		i.nacre("schedule", "add", "--every", "1h", "--prompt", prompt, "--missed", missed).want(t, 0)
+	}
+	one := i.serves("one")
+	for _, s := range i.schedules() {
+		i.nacre("schedule", "run", s.ID).want(t, 0)
+	}
+	until(t, "both agents", func() bool { return i.logged("main") == "begun\nbegun\n" && len(server.Requests()) == 2 })
+	_, session := i.last("again")
+	two := i.serves("two")
+	one.dies(t)
+	until(t, "one to be carried on", func() bool { return i.logged("main") == "begun\nbegun\nbegun\n" })
+	if state, same := i.last("again"); state != "started" || same != session {
+		t.Errorf("have %s in %s, want it started in %s", state, same, session)
+	}
+	if state, _ := i.last("never"); state != "interrupted" {
+		t.Errorf("have %s, want interrupted", state)
+	}
+	all := server.Requests()
+	has(t, string(all[len(all)-1].Body), "begun before and interrupted", "again")
+	if err := os.WriteFile(i.state("groups/main/workspace/go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "its end", func() bool { state, _ := i.last("again"); return state == "done" })
+	two.stop()
+	if have := i.logged("main"); have != "begun\nbegun\nbegun\nended\n" {
+		t.Errorf("have %q: what was killed went on", have)
+	}
+	serving := i.nacre("audit", "show", two.session(), "--json").stdout
+	has(t, serving, `"outcome":"interrupted, carried on"`, `"outcome":"interrupted","reason"`)
+	i.nacre("audit", "verify").want(t, 0)
+}
+
+// D-34: killed again and again, a tick is started twice and no more.
+func TestATickThatKillsItsServe(t *testing.T) {
+	t.Parallel()
+	i, _ := thinks(t, "", scriptedmodel.Script{Turns: []scriptedmodel.Turn{holds("true"), {Text: "Done."}}})
+	i.nacre("schedule", "add", "--every", "1h", "--prompt", "poison").want(t, 0)
+	for n := 1; n <= 2; n++ {
+		s := i.serves(fmt.Sprint("serve", n))
+		if n == 1 {
+			i.nacre("schedule", "run", i.schedules()[0].ID).want(t, 0)
+		}
+		until(t, "its agent", func() bool { return i.logged("main") == strings.Repeat("begun\n", n) })
+		s.dies(t)
+	}
+	i.serves("serve3")
+	until(t, "it to be given up", func() bool { state, _ := i.last("poison"); return state == "interrupted" })
+	if have := i.logged("main"); have != "begun\nbegun\n" {
+		t.Errorf("have %q", have)
+	}
+}
