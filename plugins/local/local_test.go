@@ -40,7 +40,7 @@ func (h *host) connect() *person {
 		h.t.Fatal(err)
 	}
 	h.t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Minute))
 	p := &person{h.t, conn, bufio.NewScanner(conn)}
 	p.in.Buffer(nil, 1<<20)
 	return p
