@@ -38,6 +38,8 @@ type Explanation struct {
 	VendorTools []string        `json:"vendor_tools,omitempty"`
 	Policy      string          `json:"policy"`
 	Tools       []ExplainedTool `json:"tools"`
+	// Idle says of the config's [groups] and [access] what reaches nothing.
+	Idle []string `json:"idle,omitempty"`
 }
 
 // ExplainedTool is what would become of a call, of a session that has read
@@ -93,6 +95,7 @@ func (r *Runtime) Explain(ctx context.Context, run Run) (Explanation, error) {
 	e := Explanation{
 		Group: group, Project: project, Backend: box.Name(), Sandbox: box.Holds(), NotEnforced: box.NotEnforced(),
 		Egress: r.config.reach(group, rules), Inside: r.config.delivered(group), Policy: r.policy.Version(), Tools: r.explainTools(group, run.Task, found),
+		Idle: append(r.idleTools(found.plugins), r.idleAccess(found.plugins)...),
 	}
 	e.Egress, e.Decoys = r.config.Egress.explained(e.Egress), decoyNames()
 	if err := r.explainModel(&e); err != nil {

@@ -46,8 +46,10 @@ type PluginStatus struct {
 type PluginAccess struct {
 	Hosts       []string `json:"hosts,omitempty"`
 	Credentials []string `json:"credentials,omitempty"`
-	Project     string   `json:"project,omitempty"`
-	Listen      string   `json:"listen,omitempty"`
+	// Env are variables in which an MCP server finds credentials, as NAME=KEY.
+	Env     []string `json:"env,omitempty"`
+	Project string   `json:"project,omitempty"`
+	Listen  string   `json:"listen,omitempty"`
 }
 
 // Plugins are the plugins of the installation, by name.
@@ -83,6 +85,9 @@ func (r *Runtime) statusOf(f pluginhost.Found) PluginStatus {
 	}
 	for _, c := range m.Install.Credentials {
 		status.Wants.Credentials = append(status.Wants.Credentials, c.Key)
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.MCP.Env)) {
+		status.Wants.Env = append(status.Wants.Env, name+"="+m.MCP.Env[name])
 	}
 	if m.Listen {
 		status.Wants.Listen = "an address"

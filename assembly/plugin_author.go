@@ -101,7 +101,7 @@ func launchTrial(ctx context.Context, box sandbox.Backend, spec pluginhost.Launc
 	if err != nil {
 		return pluginhost.Process{}, err
 	}
-	started, err := startPiped(ctx, unowned{box}, sandbox.Command{Posture: p, Argv: spec.Argv, Label: "plugin-test"})
+	started, err := startPiped(ctx, unowned{box}, sandbox.Command{Posture: p, Argv: spec.Argv, Secrets: spec.Secrets, Label: "plugin-test"})
 	if err != nil {
 		return pluginhost.Process{}, err
 	}

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/nacre-dev/nacre"
@@ -45,6 +48,42 @@ func (r *Runtime) PluginCredentials(name nacre.PluginName) ([]PluginCredential, 
 		list = append(list, one)
 	}
 	return list, nil
+}
+
+// CredentialWant is a credential that a plugin in use has to be given.
+type CredentialWant struct {
+	Plugin nacre.PluginName
+	PluginCredential
+	// Problem says why it has none: nobody gave it, or it cannot be read.
+	Problem string
+}
+
+// CredentialWants are the credentials that plugins in use lack: all of them, or
+// those named. It reads those that are given, and shows none.
+func (r *Runtime) CredentialWants(ctx context.Context, names []nacre.PluginName) ([]CredentialWant, error) {
+	found, err := r.plugins()
+	if err != nil {
+		return nil, err
+	}
+	var wants []CredentialWant
+	for _, f := range found {
+		if f.Err != nil || len(names) > 0 && !slices.Contains(names, f.Name) || len(names) == 0 && !r.inUse(f) {
+			continue
+		}
+		to := r.reachOf(f)
+		for _, c := range f.Manifest.Install.Credentials {
+			want := CredentialWant{Plugin: f.Name, PluginCredential: PluginCredential{Credential: c}, Problem: "nobody gave it"}
+			if source, given := to.values[c.Key]; given {
+				_, err := source.Read(ctx, r.options.Getenv)
+				if err == nil {
+					continue
+				}
+				want.From, want.Problem = source.String(), err.Error()
+			}
+			wants = append(wants, want)
+		}
+	}
+	return wants, nil
 }
 
 // StoreCredential keeps a value for a plugin in a file of its operator's own,
@@ -100,13 +139,11 @@ func tomlText(s string) string {
 	return `"` + text.String() + `"`
 }
 
-// AddAccess adds lines at the end of config.toml where it says nothing of the
-// plugin yet, and reports whether it did. What would not load is not written,
-// and neither is a file that is a link, which lies elsewhere for a reason.
-func (r *Runtime) AddAccess(name nacre.PluginName, lines string) (bool, error) {
-	if _, said := r.config.Access[string(name)]; said {
-		return false, nil
-	}
+// AddAccess makes config.toml say where files with a plugin's credentials are, and
+// reports whether it did. What would not load, or would say anything else than
+// before, is not written, and neither is a file that is a link, which lies
+// elsewhere for a reason.
+func (r *Runtime) AddAccess(name nacre.PluginName, keys []string, files map[string]string) (bool, error) {
 	dir := r.registry.Paths().Config
 	path := filepath.Join(dir, configFile)
 	info, err := os.Lstat(path)
@@ -117,27 +154,70 @@ func (r *Runtime) AddAccess(name nacre.PluginName, lines string) (bool, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
-	if len(data) > 0 {
-		lines = strings.TrimRight(string(data), "\n") + "\n\n" + lines
+	want, err := LoadConfig(dir)
+	if err != nil {
+		return false, err
 	}
-	if err := loads(dir, lines); err != nil {
+	want = want.withCredentials(name, keys, files)
+	text := withLines(string(data), AccessLines(name, keys, files))
+	if have, err := tried(dir, text); err != nil || !reflect.DeepEqual(have, want) {
 		return false, nil //nolint:nilerr // then the operator adds them where they belong
 	}
-	return true, registry.WriteFile(path, []byte(lines))
+	return true, registry.WriteFile(path, []byte(text))
 }
 
-// loads tries a config in a folder of its own.
-func loads(dir, text string) error {
+// withCredentials is the config with more of a plugin's credentials in files.
+func (c Config) withCredentials(name nacre.PluginName, keys []string, files map[string]string) Config {
+	c.Access = maps.Clone(c.Access)
+	if c.Access == nil {
+		c.Access = map[string]AccessConfig{}
+	}
+	access := c.Access[string(name)]
+	access.Credentials = maps.Clone(access.Credentials)
+	if access.Credentials == nil {
+		access.Credentials = map[string]ValueConfig{}
+	}
+	for _, key := range keys {
+		access.Credentials[key] = ValueConfig{ValueFile: files[key]}
+	}
+	c.Access[string(name)] = access
+	return c
+}
+
+// withLines adds a table to a config: what is in it, where the table is there
+// already, and else all of it at the end.
+func withLines(config, table string) string {
+	header, entries, _ := strings.Cut(table, "\n")
+	var text strings.Builder
+	there := false
+	for line := range strings.Lines(config) {
+		text.WriteString(line)
+		plain, _, _ := strings.Cut(line, "#")
+		if strings.TrimSpace(plain) == header && strings.HasSuffix(line, "\n") && !there {
+			there = true
+			text.WriteString(entries)
+		}
+	}
+	switch {
+	case there:
+		return text.String()
+	case config == "":
+		return table
+	}
+	return strings.TrimRight(config, "\n") + "\n\n" + table
+}
+
+// tried reads a config in a folder of its own.
+func tried(dir, text string) (Config, error) {
 	scratch, err := os.MkdirTemp(dir, ".try-")
 	if err != nil {
-		return err
+		return Config{}, err
 	}
 	defer func() { _ = os.RemoveAll(scratch) }() // a copy
 	if err := os.WriteFile(filepath.Join(scratch, configFile), []byte(text), 0o600); err != nil {
-		return err
+		return Config{}, err
 	}
-	_, err = LoadConfig(scratch)
-	return err
+	return LoadConfig(scratch)
 }
 
 // checkPlugins lists what is wrong with plugins and what they want.
@@ -201,12 +281,15 @@ func (r *Runtime) inUse(f pluginhost.Found) bool {
 	return false
 }
 
-// checkAccessNames tells of access that reaches no plugin: a name that was
-// mistyped leaves the plugin that was meant without.
+// checkAccessNames tells of access that reaches no plugin, and of patterns that no
+// tool has the name of: a name that was mistyped leaves what was meant without.
 func (r *Runtime) checkAccessNames(found []pluginhost.Found) []Finding {
 	var findings []Finding
-	for _, text := range r.idleAccess(found) {
+	for _, text := range append(r.idleAccess(found), r.idleTools(found)...) {
 		findings = append(findings, Finding{"plugins", "warn", text, "nacre plugin list"})
+	}
+	if err := r.takenPublishers(found); err != nil {
+		findings = append(findings, Finding{"events", "fail", err.Error(), ""})
 	}
 	return findings
 }

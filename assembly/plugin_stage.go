@@ -97,7 +97,7 @@ func (g *stage) launch(ctx context.Context, spec pluginhost.LaunchSpec, more []n
 	if err != nil {
 		return pluginhost.Process{}, err
 	}
-	command := sandbox.Command{Posture: p, Argv: spec.Argv}
+	command := sandbox.Command{Posture: p, Argv: spec.Argv, Secrets: spec.Secrets}
 	var out *way
 	if !in.Offline {
 		if out, err = g.openWay(spec.Name, to.rules); err != nil {
@@ -132,7 +132,7 @@ type way struct {
 // openWay lets a handler out to hosts. Nobody is asked about others.
 func (g *stage) openWay(name nacre.PluginName, rules []nacre.EgressRule) (*way, error) {
 	proxy, err := egress.New(egress.Options{
-		Rules: rules, Record: from{g.recorder, name}, Session: g.ID(), Group: g.Group(), Now: g.runtime.options.Now,
+		Rules: rules, Record: from{g.recorder, name}, Session: g.ID(), Group: g.Group(), Plugin: name, Now: g.runtime.options.Now,
 	})
 	if err != nil {
 		return nil, err

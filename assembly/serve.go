@@ -154,6 +154,9 @@ func (r *Runtime) openHouse(ctx context.Context) (*house, error) {
 	if err != nil {
 		return nil, &ConfigError{err}
 	}
+	if err := r.checkPublishers(); err != nil {
+		return nil, err
+	}
 	if err := r.settleAll(ctx, ""); err != nil {
 		return nil, err
 	}

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -17,7 +19,7 @@ const maxAddress = 2000
 func server(to *MCP) reader {
 	return func(raw json.RawMessage, path string) error {
 		err := readObject(raw, path, fields{
-			"command": argv(&to.Command), "url": text(&to.URL), "credential": text(&to.Credential),
+			"command": argv(&to.Command), "url": text(&to.URL), "credential": text(&to.Credential), "env": variables(&to.Env),
 		})
 		switch {
 		case err != nil:
@@ -25,7 +27,9 @@ func server(to *MCP) reader {
 		case (len(to.Command) > 0) == (to.URL != ""):
 			return fmt.Errorf(`%s: needs exactly one of the keys command, such as ["node", "server.js"], and url`, path)
 		case to.URL == "" && to.Credential != "":
-			return fmt.Errorf("%s.credential: is for a server with url: leave it out", path)
+			return fmt.Errorf("%s.credential: is for a server with url: use env, such as {\"API_KEY\": %q}", path, to.Credential)
+		case to.URL != "" && to.Env != nil:
+			return fmt.Errorf("%s.env: is for a server with command: use credential", path)
 		case to.URL == "":
 			return nil
 		}
@@ -34,6 +38,48 @@ func server(to *MCP) reader {
 		}
 		return nil
 	}
+}
+
+// variableForm is a name of an environment variable that a server may be given.
+var variableForm = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
+
+// variables reads names of environment variables with keys of credentials.
+func variables(to *map[string]string) reader {
+	return func(raw json.RawMessage, path string) error {
+		names, err := keys(raw, path)
+		if err != nil {
+			return err
+		}
+		*to = map[string]string{}
+		allowed := fields{}
+		for _, name := range names {
+			if !variableForm.MatchString(name) || isHosts(name) {
+				return fmt.Errorf("%s: %.80q is no name for a credential: use capital letters, digits and _, and none that programs themselves are started by", path, name)
+			}
+			allowed[name] = func(raw json.RawMessage, path string) error {
+				var key string
+				err := text(&key)(raw, path)
+				(*to)[name] = key
+				return err
+			}
+		}
+		if len(names) == 0 {
+			return fmt.Errorf(`%s: is empty: name variables with keys of install.credentials, such as {"API_KEY": "token"}, or leave it out`, path)
+		}
+		return readObject(raw, path, allowed)
+	}
+}
+
+// isHosts reports whether a variable is the host's to set, or changes what runs.
+func isHosts(name string) bool {
+	for _, own := range []string{"NACRE", "LD_", "DYLD_", "PYTHON", "NODE_", "GODEBUG", "BASH_"} {
+		if strings.HasPrefix(name, own) {
+			return true
+		}
+	}
+	return strings.HasSuffix(name, "_PROXY") || slices.Contains([]string{
+		"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "TERM", "ENV", "IFS", "GIT_TERMINAL_PROMPT", "GOCACHE",
+	}, name)
 }
 
 // checkAddress refuses an address that would carry a secret in the clear, or in itself.
@@ -88,13 +134,23 @@ func coherent(m Manifest) error {
 	case m.Listen && len(m.Provides.Channels) == 0:
 		return errors.New("listen: is for a plugin that serves a channel: name it in provides.channels, or leave the key out")
 	}
-	if key := m.MCP.Credential; key != "" && !slices.ContainsFunc(m.Install.Credentials, func(c Credential) bool { return c.Key == key }) {
+	if key := m.MCP.Credential; key != "" && !m.lists(key) {
 		return fmt.Errorf("mcp.credential: %.80q is not a key of install.credentials: list it there", key)
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.MCP.Env)) {
+		if key := m.MCP.Env[name]; !m.lists(key) {
+			return fmt.Errorf("mcp.env.%s: %.80q is not a key of install.credentials: list it there", name, key)
+		}
 	}
 	if m.MCP.URL != "" {
 		return checkListed(m)
 	}
 	return nil
+}
+
+// lists reports whether a key is one of install.credentials.
+func (m Manifest) lists(key string) bool {
+	return slices.ContainsFunc(m.Install.Credentials, func(c Credential) bool { return c.Key == key })
 }
 
 // checkListed makes the address of a server one that the operator is asked about.

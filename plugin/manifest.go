@@ -64,6 +64,10 @@ type MCP struct {
 	// Credential is the key of the credential that goes with each request to
 	// URL, as "Authorization: Bearer …"; empty means none.
 	Credential string
+	// Env are the variables in which the server that Command starts finds
+	// credentials, by name: keys of install.credentials. Of those that are not
+	// required one that the operator does not give is left out.
+	Env map[string]string
 }
 
 // Project is what a handler may do with the session's project.

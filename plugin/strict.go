@@ -31,7 +31,7 @@ func object(allowed fields) reader {
 func readObject(raw json.RawMessage, path string, allowed fields) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return fmt.Errorf("%s: not an object", orTop(path))
+		return fmt.Errorf("%s: not an object: write it between { and }", orTop(path))
 	}
 	for dec.More() {
 		t, err := dec.Token()
@@ -55,10 +55,22 @@ func readObject(raw json.RawMessage, path string, allowed fields) error {
 	return nil
 }
 
+// keys are the names of an object's members, at most maxListed.
+func keys(raw json.RawMessage, path string) ([]string, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
+		return nil, fmt.Errorf("%s: not an object: write it between { and }", path)
+	}
+	if len(members) > maxListed {
+		return nil, fmt.Errorf("%s: %d keys, at most %d", path, len(members), maxListed)
+	}
+	return slices.Sorted(maps.Keys(members)), nil
+}
+
 func readArray(raw json.RawMessage, path string, limit int, read reader) error {
 	var items []json.RawMessage
 	if err := json.Unmarshal(raw, &items); err != nil || items == nil {
-		return fmt.Errorf("%s: not an array", path)
+		return fmt.Errorf("%s: not an array: write it between [ and ]", path)
 	}
 	if len(items) > limit {
 		return fmt.Errorf("%s: %d items, at most %d", path, len(items), limit)
@@ -70,6 +82,9 @@ func readArray(raw json.RawMessage, path string, limit int, read reader) error {
 	}
 	return nil
 }
+
+// clip keeps the beginning of a path, which says where to look.
+func clip(path string) string { return path[:min(len(path), 80)] }
 
 func join(path, key string) string {
 	if path == "" {
@@ -95,11 +110,11 @@ func value[T any](to *T, what string) reader {
 	}
 }
 
-func boolean(to *bool) reader { return value(to, "true or false") }
+func boolean(to *bool) reader { return value(to, "true or false, which stand without quotes") }
 
 func integer(to *int, limit int) reader {
 	return func(raw json.RawMessage, path string) error {
-		if err := value(to, "a whole number")(raw, path); err != nil {
+		if err := value(to, "a whole number: write digits without quotes")(raw, path); err != nil {
 			return err
 		}
 		if *to < 0 || *to > limit {
@@ -111,7 +126,7 @@ func integer(to *int, limit int) reader {
 
 func text(to *string) reader {
 	return func(raw json.RawMessage, path string) error {
-		if err := value(to, "a string")(raw, path); err != nil {
+		if err := value(to, "a string: write it in double quotes")(raw, path); err != nil {
 			return err
 		}
 		if len(*to) > maxText {
@@ -164,7 +179,7 @@ func enum(to encoding.TextUnmarshaler) reader {
 func schema(to *json.RawMessage) reader {
 	return func(raw json.RawMessage, path string) error {
 		if len(raw) == 0 || raw[0] != '{' {
-			return fmt.Errorf("%s: not an object", path)
+			return fmt.Errorf("%s: not an object: write it between { and }", path)
 		}
 		*to = slices.Clone(raw)
 		return nil
@@ -174,22 +189,29 @@ func schema(to *json.RawMessage) reader {
 // checkJSON refuses what decoders disagree about: bad UTF-8, duplicate keys
 // (also in another case), deep nesting, anything after the value.
 func checkJSON(data []byte) error {
-	if !utf8.Valid(data) {
-		return errors.New("not valid UTF-8")
+	switch {
+	case len(bytes.TrimSpace(data)) == 0:
+		return errors.New("the file is empty: nacre plugin new makes a manifest")
+	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
+		return errors.New("begins with a byte order mark: save it as UTF-8 without one")
+	case !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0:
+		return errors.New("not valid UTF-8: save it as UTF-8")
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber() // how large one may be is for who reads it
+	line := func() int { return 1 + bytes.Count(data[:dec.InputOffset()], []byte("\n")) }
 	if err := checkValue(dec, "", 0); err != nil {
-		return err
+		return fmt.Errorf("line %d: %w", line(), err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the JSON value")
+		return fmt.Errorf("line %d: something follows the JSON value: leave it out", line())
 	}
 	return nil
 }
 
 func checkValue(dec *json.Decoder, path string, depth int) error {
 	if depth > maxDepth {
-		return fmt.Errorf("nested deeper than %d levels", maxDepth)
+		return fmt.Errorf("%s: nested deeper than %d levels: write it flatter", clip(path), maxDepth)
 	}
 	t, err := dec.Token()
 	if err != nil {
@@ -210,7 +232,7 @@ func checkValue(dec *json.Decoder, path string, depth int) error {
 			key, _ := k.(string)
 			at = join(path, key)
 			if folded := strings.ToLower(key); seen[folded] {
-				return fmt.Errorf("key %.80q comes twice", at)
+				return fmt.Errorf("key %.80q comes twice: keep one", at)
 			} else {
 				seen[folded] = true
 			}

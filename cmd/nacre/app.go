@@ -52,7 +52,7 @@ func (a *app) command() *cobra.Command {
 	root.AddCommand(a.hooksCommand(), a.hookCommand())
 	root.AddCommand(a.serveCommand())
 	root.AddCommand(a.chatCommand())
-	root.AddCommand(a.pluginCommand())
+	root.AddCommand(a.pluginCommand(), a.setupCommand())
 	root.AddCommand(a.scheduleCommand())
 	root.AddCommand(a.eventsCommand())
 	root.AddCommand(a.memoryCommand())

@@ -81,6 +81,9 @@ func (a *app) explain(ctx context.Context, run assembly.Run) error {
 		tools = append(tools, []string{string(t.Tool), t.Safety.String(), t.Verdict.String(), t.Rule})
 	}
 	p.Table([]string{"TOOL", "CLASS", "UNTAINTED", "BY"}, tools)
+	for _, text := range e.Idle {
+		p.Mark("warn", "", text)
+	}
 	return nil
 }
 

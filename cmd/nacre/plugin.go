@@ -91,6 +91,10 @@ func wants(w assembly.PluginAccess) []string {
 	for _, key := range w.Credentials {
 		texts = append(texts, "credential "+key)
 	}
+	for _, entry := range w.Env {
+		name, key, _ := strings.Cut(entry, "=")
+		texts = append(texts, "credential "+key+" in the environment as "+name)
+	}
 	if w.Project != "" {
 		texts = append(texts, "project ("+w.Project+")")
 	}

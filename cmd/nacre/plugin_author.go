@@ -29,22 +29,21 @@ const (
 )
 
 func (a *app) pluginNewCommand() *cobra.Command {
-	var lang, dir string
-	var server bool
+	var n newPlugin
 	c := &cobra.Command{
 		Use: "new NAME", Short: "make a plugin that works at once",
 		Long: `Makes a folder with a manifest, a handler, a skill and tests, in go, python or
 typescript; each needs its own language's library only. With --mcp the tools are
 those of the MCP server that COMMAND starts here, outside of any sandbox, to be asked
-which it has.`,
-		Example: "  nacre plugin new notes --lang python\n  nacre plugin new everything --mcp -- node server.js",
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.newPlugin(c.Context(), newPlugin{dir, lang, server}, args)
-		},
+which it has. A tool whose name another plugin has gets the plugin's before it.`,
+		Example: "  nacre plugin new notes --lang python\n  nacre plugin new everything --mcp -- node server.js\n" +
+			"  nacre plugin new forge --mcp --env FORGE_TOKEN=token -- ./forge-mcp",
+		RunE: func(c *cobra.Command, args []string) error { return a.newPlugin(c.Context(), n, args) },
 	}
-	c.Flags().StringVar(&lang, "lang", "", strings.Join(plugintest.Languages(), ", "))
-	c.Flags().StringVar(&dir, "dir", "", "the folder to make it in (default: the user's plugins)")
-	c.Flags().BoolVar(&server, "mcp", false, "make the manifest of an MCP server; its command follows --")
+	c.Flags().StringVar(&n.lang, "lang", "", strings.Join(plugintest.Languages(), ", "))
+	c.Flags().StringVar(&n.parent, "dir", "", "the folder to make it in (default: the user's plugins)")
+	c.Flags().BoolVar(&n.mcp, "mcp", false, "make the manifest of an MCP server; its command follows --")
+	c.Flags().StringToStringVar(&n.env, "env", nil, "NAME=KEY: the MCP server finds the credential KEY in the variable NAME")
 	return c
 }
 
@@ -52,6 +51,7 @@ which it has.`,
 type newPlugin struct {
 	parent, lang string
 	mcp          bool
+	env          map[string]string
 }
 
 // madePlugin is what was made, for programs.
@@ -68,6 +68,8 @@ func (a *app) newPlugin(ctx context.Context, n newPlugin, args []string) error {
 		return usage("plugin new takes a name; see nacre plugin new --help")
 	case n.mcp && (n.lang != "" || len(args) < 2):
 		return usage("plugin new --mcp takes a name and, after --, the command of an MCP server, and no --lang")
+	case !n.mcp && len(n.env) > 0:
+		return usage("--env is for --mcp: a handler reads its credentials with readCredential")
 	case !n.mcp && len(args) > 1:
 		return usage("unknown argument %q; see nacre plugin new --help", args[1])
 	case !n.mcp && n.lang == "":
@@ -77,16 +79,23 @@ func (a *app) newPlugin(ctx context.Context, n newPlugin, args []string) error {
 	if err != nil {
 		return &usageError{err}
 	}
+	rt, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
 	if n.parent == "" {
-		rt, err := a.open(ctx)
-		if err != nil {
-			return err
-		}
 		n.parent = rt.PluginPlaces().Folders[0]
 	}
 	var made madePlugin
 	if n.mcp {
-		made, err = a.newFromServer(ctx, n.parent, name, args[1:])
+		draft := mcp.Draft{
+			Description: "Tools of the MCP server " + filepath.Base(args[1]), Version: "0.1.0", Command: args[1:], Env: n.env,
+			Prefix: string(mcp.ToolName(args[0])) + "_",
+		}
+		if draft.Taken, err = takenTools(rt, name); err != nil {
+			return err
+		}
+		made, err = a.newFromServer(ctx, n.parent, name, draft)
 	} else {
 		made.Dir, made.Missing, err = plugintest.New(ctx, n.parent, name, n.lang)
 	}
@@ -112,20 +121,35 @@ func (a *app) printMade(made madePlugin) error {
 	return nil
 }
 
+// takenTools are the names that the tools of a new plugin cannot have: two of one
+// name would keep everything from starting.
+func takenTools(rt *assembly.Runtime, name nacre.PluginName) (map[nacre.ToolName]bool, error) {
+	own, ownErr := rt.OwnTools()
+	installed, err := rt.Plugins()
+	taken := map[nacre.ToolName]bool{}
+	for _, tool := range own {
+		taken[tool] = true
+	}
+	for _, p := range installed {
+		for _, tool := range p.Tools {
+			taken[tool] = taken[tool] || p.Name != name
+		}
+	}
+	return taken, errors.Join(ownErr, err)
+}
+
 // newFromServer asks an MCP server for its tools and pins them.
-func (a *app) newFromServer(ctx context.Context, parent string, name nacre.PluginName, argv []string) (madePlugin, error) {
+func (a *app) newFromServer(ctx context.Context, parent string, name nacre.PluginName, draft mcp.Draft) (madePlugin, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	stream, end, err := pipe(ctx, argv, a.stderr)
+	stream, end, err := pipe(ctx, draft.Command, a.stderr)
 	if err != nil {
 		return madePlugin{}, err
 	}
-	manifest, warnings, err := mcp.ManifestFor(ctx, mcp.Peer{Stream: stream}, mcp.Draft{
-		Description: "Tools of the MCP server " + filepath.Base(argv[0]), Version: "0.1.0", Command: argv,
-	})
+	manifest, warnings, err := mcp.ManifestFor(ctx, mcp.Peer{Stream: stream}, draft)
 	end()
 	if err != nil {
-		return madePlugin{}, fmt.Errorf("the MCP server %s: %w", argv[0], err)
+		return madePlugin{}, fmt.Errorf("the MCP server %s: %w", draft.Command[0], err)
 	}
 	dir, err := plugintest.NewFrom(parent, name, map[string][]byte{"manifest.json": manifest})
 	return madePlugin{Dir: dir, Warnings: warnings}, err
@@ -210,7 +234,8 @@ func validated(rt *assembly.Runtime, dir string, name nacre.PluginName) ([]plugi
 	if err != nil {
 		return nil, err
 	}
-	return plugintest.Validate(dir, plugintest.Place{Version: places.Version, Name: name, Installed: installed}), nil
+	own, err := rt.OwnTools()
+	return plugintest.Validate(dir, plugintest.Place{Version: places.Version, Name: name, Installed: installed, Own: own}), err
 }
 
 func (a *app) printValidated(findings []plugintest.Finding, wrong int) {

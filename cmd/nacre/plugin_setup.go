@@ -14,6 +14,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/assembly"
+	"github.com/nacre-dev/nacre/internal/display"
 )
 
 // maxSecretLine is the longest line that is read as a value, in bytes.
@@ -57,29 +58,46 @@ func (a *app) setupPlugin(ctx context.Context, arg string, keys []string) error 
 	if err != nil {
 		return err
 	}
+	in := bufio.NewReaderSize(io.LimitReader(a.stdin, int64(len(wanted)+1)*maxSecretLine), maxSecretLine)
+	done, err := storeCredentials(ctx, rt, name, wanted, func(c assembly.PluginCredential) (nacre.Secret, error) {
+		return a.askCredential(in, c)
+	})
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return printJSON(a.stdout, done)
+	}
+	a.printSetup(done, wanted)
+	return nil
+}
+
+// storeCredentials keeps what value gives for each credential, and lets config.toml
+// say where. An empty value leaves one as it is.
+func storeCredentials(ctx context.Context, rt *assembly.Runtime, name nacre.PluginName, wanted []assembly.PluginCredential, value func(assembly.PluginCredential) (nacre.Secret, error)) (setup, error) {
 	done := setup{Plugin: name, Stored: map[string]string{}}
 	var order []string
-	in := bufio.NewReaderSize(io.LimitReader(a.stdin, int64(len(wanted)+1)*maxSecretLine), maxSecretLine)
 	for _, c := range wanted {
-		value, err := a.askCredential(in, c)
+		given, err := value(c)
 		if err != nil {
-			return err
+			return done, err
 		}
-		if value.Reveal() == "" {
+		if given.Reveal() == "" {
 			continue
 		}
-		if done.Stored[c.Key], err = rt.StoreCredential(ctx, name, c.Key, value); err != nil {
-			return err
+		if done.Stored[c.Key], err = rt.StoreCredential(ctx, name, c.Key, given); err != nil {
+			return done, err
 		}
 		order = append(order, c.Key)
 	}
-	if keys := unnamed(wanted, order, done.Stored); len(keys) > 0 {
-		done.Lines = assembly.AccessLines(name, keys, done.Stored)
-		if done.Added, err = rt.AddAccess(name, done.Lines); err != nil {
-			return err
-		}
+	keys := unnamed(wanted, order, done.Stored)
+	if len(keys) == 0 {
+		return done, nil
 	}
-	return a.printSetup(done, wanted)
+	done.Lines = assembly.AccessLines(name, keys, done.Stored)
+	var err error
+	done.Added, err = rt.AddAccess(name, keys, done.Stored)
+	return done, err
 }
 
 // wantedCredentials are those of the manifest, or those that were named.
@@ -109,21 +127,7 @@ func unnamed(wanted []assembly.PluginCredential, order []string, stored map[stri
 
 // askCredential says what is wanted and reads it, unseen at a terminal.
 func (a *app) askCredential(in *bufio.Reader, c assembly.PluginCredential) (nacre.Secret, error) {
-	p := a.printer(a.stderr)
-	what := "optional"
-	if c.Required {
-		what = "required"
-	}
-	if c.From != "" {
-		what += ", now from " + c.From
-	}
-	p.Field(c.Key, "%s (%s)", c.Description, what)
-	if c.ObtainURL != "" {
-		p.Field("get it at", "%s", c.ObtainURL)
-	}
-	if c.FormatHint != "" {
-		p.Field("looks like", "%s", c.FormatHint)
-	}
+	describeCredential(a.printer(a.stderr), c)
 	if isTerminal(a.stdin) {
 		_, _ = fmt.Fprint(a.stderr, "value: ") // a prompt that is not seen hurts nobody
 		text, err := term.ReadPassword(int(a.stdin.Fd()))
@@ -140,14 +144,29 @@ func (a *app) askCredential(in *bufio.Reader, c assembly.PluginCredential) (nacr
 	return nacre.NewSecret(strings.TrimSpace(string(line))), nil
 }
 
-func (a *app) printSetup(done setup, wanted []assembly.PluginCredential) error {
-	if a.json {
-		return printJSON(a.stdout, done)
+// describeCredential says what is wanted, and where one gets it.
+func describeCredential(p *display.Printer, c assembly.PluginCredential) {
+	what := "optional"
+	if c.Required {
+		what = "required"
 	}
+	if c.From != "" {
+		what += ", now from " + c.From
+	}
+	p.Field(c.Key, "%s (%s)", c.Description, what)
+	if c.ObtainURL != "" {
+		p.Field("get it at", "%s", c.ObtainURL)
+	}
+	if c.FormatHint != "" {
+		p.Field("looks like", "%s", c.FormatHint)
+	}
+}
+
+func (a *app) printSetup(done setup, wanted []assembly.PluginCredential) {
 	p := a.printer(a.stdout)
 	if len(wanted) == 0 {
 		p.Line("plugin %s wants no credentials", done.Plugin)
-		return nil
+		return
 	}
 	for _, c := range wanted {
 		if file, ok := done.Stored[c.Key]; ok {
@@ -165,5 +184,4 @@ func (a *app) printSetup(done setup, wanted []assembly.PluginCredential) error {
 			p.Line("  %s", line)
 		}
 	}
-	return nil
 }

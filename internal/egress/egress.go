@@ -83,6 +83,9 @@ type Options struct {
 	Record  nacre.Recorder
 	Session nacre.SessionID
 	Group   nacre.Group
+	// Plugin is whose proxy it is, where it is no session's: a refusal then says
+	// where the operator lets a plugin out.
+	Plugin nacre.PluginName
 	// Now gives the time of records.
 	Now func() time.Time
 	// Resolve looks up a listed host; nil means the system's resolver. It is

@@ -79,6 +79,7 @@ func (p *Proxy) denyFor(ctx context.Context, c *client, d denial, err error) {
 // deny records a refusal and answers it.
 func (p *Proxy) deny(ctx context.Context, c *client, d denial) {
 	p.recordDenied(ctx, d)
+	d.plugin = p.opts.Plugin
 	if p.opts.Propose != nil && d.ask() != "" {
 		d.proposal = p.opts.Propose(Denial{Host: d.target.host, Port: d.target.port, Reason: d.reason, Count: 1, Rule: d.ask()})
 	}

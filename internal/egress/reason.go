@@ -144,6 +144,8 @@ type denial struct {
 	opened           bool
 	// proposal is how a person can approve it now, or "".
 	proposal string
+	// plugin is whose proxy refused, or "" for a session's.
+	plugin nacre.PluginName
 }
 
 // ruleName is the rule that matched, or "" where none did.
@@ -179,7 +181,10 @@ func (d denial) status() int {
 // says it too.
 func (d denial) response() []byte {
 	body, how := d.text(), ""
-	if ask := d.ask(); ask != "" {
+	switch ask := d.ask(); {
+	case ask != "" && d.plugin != "":
+		how = fmt.Sprintf("; ask for [access.%s] hosts = [%q]", d.plugin, ask)
+	case ask != "":
 		how = "; ask for --egress " + ask
 	}
 	if d.proposal != "" {
@@ -210,7 +215,10 @@ func (d denial) text() string {
 	if d.detail != "" {
 		fmt.Fprintf(&b, "  %s\n", d.detail)
 	}
-	if ask := d.ask(); ask != "" {
+	switch ask := d.ask(); {
+	case ask != "" && d.plugin != "":
+		fmt.Fprintf(&b, "To allow it, where the plugin's manifest lists the host, the operator adds %q to hosts under [access.%s] in config.toml\n", ask, d.plugin)
+	case ask != "":
 		fmt.Fprintf(&b, "To allow it, the operator starts the session with: nacre run … --egress %s\n", ask)
 		fmt.Fprintf(&b, "or: nacre exec --egress %s -- …\n", ask)
 	}

@@ -145,7 +145,7 @@ func TestHostileRepositories(t *testing.T) {
 		}, "bytes"},
 		"no files at all": {func(r *repository) { r.point(r.tree()) }, "no files"},
 		"no manifest":     {func(r *repository) { r.point(r.tree(entry{"100644", "x", blob(r, "x")})) }, "manifest.json"},
-		"a bad manifest":  {func(r *repository) { r.point(r.tree(entry{"100644", "manifest.json", blob(r, "{")})) }, "manifest.json: not JSON"},
+		"a bad manifest":  {func(r *repository) { r.point(r.tree(entry{"100644", "manifest.json", blob(r, "{")})) }, "manifest.json: line 1: not JSON"},
 		"no commit":       {func(r *repository) { r.git("update-ref", "-d", "refs/heads/main") }, ""},
 		"a blob for HEAD": {func(r *repository) {
 			r.git("update-ref", "refs/tags/blob", blob(r, "x"))

@@ -478,6 +478,7 @@ func TestBeyond(t *testing.T) {
 		"less":              {func(w *install.Wants, t *install.ToolWant) { w.Hosts, w.Project, t.Safety = nil, "", "READ" }, ""},
 		"a host":            {func(w *install.Wants, _ *install.ToolWant) { w.Hosts = []string{"a.example.com", "*"} }, "host *"},
 		"a credential":      {func(w *install.Wants, _ *install.ToolWant) { w.Credentials = []string{"k"} }, "credential k"},
+		"a variable":        {func(w *install.Wants, _ *install.ToolWant) { w.Env = []string{"API_KEY=k"} }, "credential in the environment, API_KEY=k"},
 		"a channel":         {func(w *install.Wants, _ *install.ToolWant) { w.Channels = []string{"c"} }, "channel c"},
 		"a hook":            {func(w *install.Wants, _ *install.ToolWant) { w.Hooks = []string{"h"} }, "hook h"},
 		"events":            {func(w *install.Wants, _ *install.ToolWant) { w.Subscribes = []string{"m."} }, "events m."},

@@ -2,6 +2,7 @@ package install
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,6 +16,8 @@ type Wants struct {
 	Tools       []ToolWant `json:"tools"`
 	Hosts       []string   `json:"hosts"`
 	Credentials []string   `json:"credentials"`
+	// Env are variables in which an MCP server finds credentials, as NAME=KEY.
+	Env []string `json:"env,omitempty"`
 	// Project is "", "read" or "write".
 	Project    string   `json:"project"`
 	Listen     bool     `json:"listen"`
@@ -52,6 +55,9 @@ func WantsOf(m plugin.Manifest) Wants {
 	for _, c := range m.Install.Credentials {
 		w.Credentials = append(w.Credentials, c.Key)
 	}
+	for _, name := range slices.Sorted(maps.Keys(m.MCP.Env)) {
+		w.Env = append(w.Env, name+"="+m.MCP.Env[name])
+	}
 	return w
 }
 
@@ -69,7 +75,7 @@ func (w Wants) Beyond(old Wants) []string {
 		what     string
 		old, now []string
 	}{
-		{"host", old.Hosts, w.Hosts}, {"credential", old.Credentials, w.Credentials}, {"channel", old.Channels, w.Channels},
+		{"host", old.Hosts, w.Hosts}, {"credential", old.Credentials, w.Credentials}, {"credential in the environment,", old.Env, w.Env}, {"channel", old.Channels, w.Channels},
 		{"hook", old.Hooks, w.Hooks}, {"events", old.Subscribes, w.Subscribes},
 	} {
 		for _, one := range without(list.now, list.old) {
@@ -147,7 +153,7 @@ func (w Wants) Rows() [][]string {
 		kind, words string
 		names       []string
 	}{
-		{"host", "", w.Hosts}, {"credential", "", w.Credentials}, {"channel", "brings messages in", w.Channels},
+		{"host", "", w.Hosts}, {"credential", "", w.Credentials}, {"env", "the MCP server finds this credential in its environment", w.Env}, {"channel", "brings messages in", w.Channels},
 		{"hook", "", w.Hooks}, {"events", "is told of", w.Subscribes},
 	} {
 		for _, name := range list.names {

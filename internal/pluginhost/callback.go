@@ -212,14 +212,19 @@ func (u *unit) credential(ctx context.Context, key string) (json.RawMessage, err
 	if !listed {
 		return nil, refused("the manifest does not list this credential")
 	}
-	if u.opts.Services.Credential == nil {
-		return nil, errNotOffered
-	}
-	secret, err := u.opts.Services.Credential(ctx, u.found.Name, key)
+	secret, err := u.secret(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(secret.Reveal())
+}
+
+// secret reads a credential that the manifest lists.
+func (u *unit) secret(ctx context.Context, key string) (nacre.Secret, error) {
+	if u.opts.Services.Credential == nil {
+		return nacre.Secret{}, errNotOffered
+	}
+	return u.opts.Services.Credential(ctx, u.found.Name, key)
 }
 
 // readService decodes strictly: a filter by group or session is refused, not ignored.

@@ -138,11 +138,15 @@ func handlerArgv(dir string, m plugin.Manifest) ([]string, error) {
 }
 
 func readBounded(path string, limit int64) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s is missing: nacre plugin new makes one", path)
+	case err != nil:
 		return nil, err
-	}
-	if info.Size() > limit {
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a file: put the file itself there", path)
+	case info.Size() > limit:
 		return nil, fmt.Errorf("%s: %d bytes, at most %d", path, info.Size(), limit)
 	}
 	return os.ReadFile(path)

@@ -87,6 +87,8 @@ type LaunchSpec struct {
 	DataDir string
 	// Env is the whole environment, as KEY=value; PATH is the launcher's to add.
 	Env []string
+	// Secrets join it by name, for this process alone: they are never recorded.
+	Secrets map[string]nacre.Secret
 	// Hosts are those the manifest lists; the launcher allows what the operator
 	// confirmed. [plugin.AnyHost] among them means whatever the operator named.
 	Hosts []string

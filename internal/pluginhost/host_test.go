@@ -40,6 +40,9 @@ func TestMain(m *testing.M) {
 func launch(_ context.Context, spec pluginhost.LaunchSpec) (pluginhost.Process, error) {
 	argv := spec.Argv
 	env := append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, spec.Env...)
+	for name, value := range spec.Secrets {
+		env = append(env, name+"="+value.Reveal())
+	}
 	if argv[0] == "self" {
 		self, err := os.Executable()
 		if err != nil {

@@ -130,14 +130,14 @@ func TestWrongManifests(t *testing.T) {
 		"an MCP server of both kinds":        {`"url"`, `"command": ["x"], "url"`, `mcp: needs exactly one of the keys command, such as`},
 		"an MCP server of no kind":           {`{"url": "https://mcp.example.com/mcp", "credential": "TOKEN"}`, `{}`, `mcp: needs exactly one of the keys command`},
 		"an MCP server that is text":         {`{"url": "https://mcp.example.com/mcp", "credential": "TOKEN"}`, `"https://mcp.example.com"`, `mcp: not an object`},
-		"an MCP server with arguments":       {`"url"`, `"args": [], "url"`, `unknown key "mcp.args": known here are command, credential, url`},
+		"an MCP server with arguments":       {`"url"`, `"args": [], "url"`, `unknown key "mcp.args": known here are command, credential, env, url`},
 		"a credential that is not listed":    {`"key": "TOKEN"`, `"key": "OTHER"`, `mcp.credential: "TOKEN" is not a key of install.credentials: list it there`},
 		"an address in the clear":            {`https://mcp.example.com/mcp`, `http://mcp.example.com/mcp`, `mcp.url: begins with https://`},
 		"an address of a file":               {`https://mcp.example.com/mcp`, `file:///etc/passwd`, `mcp.url: is no address: use one such as https://`},
 		"an address with a password":         {`https://mcp.example.com/mcp`, `https://a:b@mcp.example.com/mcp`, `mcp.url: has a user, a password or a fragment: use the key credential`},
 		"an address nobody is asked about":   {`["mcp.example.com"]`, `["example.com"]`, `mcp.url: its host is not among hosts: add "mcp.example.com:443" there`},
 		"an address on another port":         {`https://mcp.example.com/mcp`, `https://mcp.example.com:8443/mcp`, `add "mcp.example.com:8443" there`},
-		"a command with the URL's key":       {`"url": "https://mcp.example.com/mcp"`, `"command": ["x"]`, `mcp.credential: is for a server with url: leave it out`},
+		"a command with the URL's key":       {`"url": "https://mcp.example.com/mcp"`, `"command": ["x"]`, `mcp.credential: is for a server with url: use env, such as`},
 		"a project for a server elsewhere":   {`"verify": true`, `"project": "read"`, `project: a server with mcp.url sees no folder`},
 		"a configuration for an MCP server":  {`"verify": true`, `"config_schema": {}`, `config_schema: an MCP server takes no configuration`},
 		"files for an MCP server":            {`{"type": "object", "additionalProperties": false}`, `{"type": "object", "additionalProperties": false, "properties": {"a": {}}}, "files": ["a"]`, `files: an MCP server is given no files with a call`},
@@ -145,6 +145,20 @@ func TestWrongManifests(t *testing.T) {
 		"an MCP server with no tools at all": {`[{"name": "add", "description": "Add", "arguments_schema": {"type": "object", "additionalProperties": false}}]`, `[]`, `mcp: provides.tools is empty: list the tools of the server that are used`},
 	} {
 		t.Run(name, func(t *testing.T) { refusedFor(t, remote, c.from, c.to, c.want) })
+	}
+	for name, c := range map[string]change{
+		"a variable of a credential not listed": {`"API_KEY": "TOKEN"`, `"API_KEY": "OTHER"`, `mcp.env.API_KEY: "OTHER" is not a key of install.credentials: list it there`},
+		"a variable in small letters":           {`"API_KEY"`, `"api_key"`, `mcp.env: "api_key" is no name for a credential: use capital letters`},
+		"a variable that finds programs":        {`"API_KEY"`, `"PATH"`, `mcp.env: "PATH" is no name for a credential`},
+		"a variable that loads code":            {`"API_KEY"`, `"LD_PRELOAD"`, `mcp.env: "LD_PRELOAD" is no name`},
+		"a variable that leads elsewhere":       {`"API_KEY"`, `"ALL_PROXY"`, `mcp.env: "ALL_PROXY" is no name`},
+		"a variable of the host's":              {`"API_KEY"`, `"NACRE_PLUGIN"`, `mcp.env: "NACRE_PLUGIN" is no name`},
+		"no variables":                          {`{"API_KEY": "TOKEN"}`, `{}`, `mcp.env: is empty: name variables with keys of install.credentials`},
+		"a value in place of a key":             {`"API_KEY": "TOKEN"`, `"API_KEY": {"value": "x"}`, `mcp.env.API_KEY: not a string`},
+		"a credential in a header":              {`"env"`, `"credential": "TOKEN", "env"`, `mcp.credential: is for a server with url: use env, such as {"API_KEY": "TOKEN"}`},
+		"variables for a server elsewhere":      {`"command": ["./server", "/project"]`, `"url": "https://mcp.example.com"`, `mcp.env: is for a server with command: use credential`},
+	} {
+		t.Run(name, func(t *testing.T) { refusedFor(t, local, c.from, c.to, c.want) })
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -80,6 +81,10 @@ func answer(s *mcp.Server, behaviour string) mcp.ToolHandler {
 			r := said("no such \u202ething" + strings.Repeat("x", 5000))
 			r.IsError = true
 			return r, nil
+		case "env":
+			token, given := os.LookupEnv("API_TOKEN")
+			_, spare := os.LookupEnv("SPARE")
+			return said(fmt.Sprint(given, " ", len(token), " ", spare)), nil
 		case "error":
 			return nil, errors.New("password hunter2")
 		case "big":
@@ -131,7 +136,7 @@ func rawMCP(behaviour string) {
 			if m.Error != nil {
 				refused++
 			}
-			if string(m.ID) == `"q3"` {
+			if refused == 3 { // in whatever order
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%d refused"}]}}`, call, refused)
 			}
 		case "tools/call":
@@ -330,6 +335,50 @@ func TestMCPAsksBack(t *testing.T) {
 	}
 	for _, method := range []string{"roots/list", "sampling/createMessage", "elicitation/create"} {
 		h.records.await(t, "plugin.mcp", method)
+	}
+}
+
+// D-21: a server on standard streams finds its credentials in its environment,
+// read anew for each start; without a required one it is not started.
+func TestMCPFindsCredentialsInItsEnvironment(t *testing.T) {
+	const manifest = `"mcp":{"command":["self","mcp-good"],"env":{"API_TOKEN":"token","SPARE":"spare"}},"install":{"credentials":[{"key":"token","required":true},{"key":"spare"}]}`
+	var value atomic.Value // of a string
+	value.Store("")
+	o := options(t)
+	var specs []pluginhost.LaunchSpec
+	o.Launch = func(ctx context.Context, spec pluginhost.LaunchSpec) (pluginhost.Process, error) {
+		specs = append(specs, spec)
+		return launch(ctx, spec)
+	}
+	o.Services.Credential = func(_ context.Context, _ nacre.PluginName, key string) (nacre.Secret, error) {
+		if given, _ := value.Load().(string); key == "token" && given != "" {
+			return nacre.NewSecret(given), nil
+		}
+		return nacre.Secret{}, errors.New("not given")
+	}
+	root := t.TempDir()
+	writeFile(t, filepath.Join(root, "p", "manifest.json"), fmt.Sprintf(mcpManifest, manifest), 0o644)
+	if f := start(t, root, o).Health().Failed; len(f) != 1 || f[0].Category != "AUTH_ERROR" || len(specs) > 0 {
+		t.Errorf("without it: have %v, %d starts", f, len(specs))
+	}
+	value.Store("Zq8-quiet-harbour-55")
+	h := start(t, root, o)
+	if have, err := h.call(t.Context(), "get_text", `{"text":"env"}`); err != nil || !strings.Contains(have, "true 20 false") {
+		t.Errorf("have %s, %v", have, err)
+	}
+	value.Store("Zq8-another-77")
+	_, _ = h.call(t.Context(), "get_text", `{"text":"die"}`)
+	h.records.await(t, "plugin.restarted", "")
+	if have, err := h.call(t.Context(), "get_text", `{"text":"env"}`); err != nil || !strings.Contains(have, "true 14 false") {
+		t.Errorf("after a restart: have %s, %v", have, err)
+	}
+	for _, r := range h.records.all {
+		if strings.Contains(string(r.Detail), "quiet-harbour") {
+			t.Errorf("recorded: %s", r.Detail)
+		}
+	}
+	if text := fmt.Sprintf("%+v", specs); strings.Contains(text, "quiet-harbour") {
+		t.Errorf("what is started shows it: %s", text)
 	}
 }
 

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -132,9 +134,13 @@ func (u *unit) launch(ctx, life context.Context) (*conn, error) {
 			return nil, configError(err)
 		}
 	}
+	secrets, err := u.variables(ctx)
+	if err != nil {
+		return nil, err
+	}
 	proc, err := u.start(life, LaunchSpec{
 		Name: u.found.Name, Argv: u.found.Argv, Dir: u.found.Dir, DataDir: dataDir,
-		Env: []string{"LANG=C.UTF-8", "NACRE_PLUGIN=" + string(u.found.Name)}, Hosts: u.found.Manifest.Hosts,
+		Env: []string{"LANG=C.UTF-8", "NACRE_PLUGIN=" + string(u.found.Name)}, Secrets: secrets, Hosts: u.found.Manifest.Hosts,
 		Project: string(u.found.Manifest.Project), Listen: u.found.Manifest.Listen,
 	})
 	if err != nil {
@@ -152,6 +158,27 @@ func (u *unit) launch(ctx, life context.Context) (*conn, error) {
 	u.conn = c
 	u.mu.Unlock()
 	return c, nil
+}
+
+// variables are the credentials that the manifest puts into the environment of
+// an MCP server, read anew for each start. One that is not required may be missing.
+func (u *unit) variables(ctx context.Context) (map[string]nacre.Secret, error) {
+	ctx, cancel := context.WithTimeout(ctx, u.opts.Limits.Init)
+	defer cancel()
+	secrets := map[string]nacre.Secret{}
+	m := u.found.Manifest
+	for _, name := range slices.Sorted(maps.Keys(m.MCP.Env)) {
+		key := m.MCP.Env[name]
+		value, err := u.secret(ctx, key)
+		if err == nil {
+			secrets[name] = value
+			continue
+		}
+		if slices.ContainsFunc(m.Install.Credentials, func(c plugin.Credential) bool { return c.Key == key && c.Required }) {
+			return nil, &Problem{plugin.CategoryAuth, fmt.Errorf("mcp.env.%s: the credential %s cannot be read: %w", name, key, err)}
+		}
+	}
+	return secrets, nil
 }
 
 // fault records what a handler did wrong.

@@ -47,6 +47,8 @@ type Place struct {
 	// Installed are the plugins that are there already. One of the same name is
 	// the one that this would replace.
 	Installed []pluginhost.Found
+	// Own are nacre's own tools.
+	Own []nacre.ToolName
 }
 
 // Validate finds what can be known of a plugin's folder without running it: all
@@ -262,7 +264,7 @@ func (v *validator) collisions(m plugin.Manifest) {
 		v.wrong("", "", "rename the folder", "the name %s is nacre's own", v.name)
 	}
 	owner := map[nacre.ToolName]string{}
-	for _, name := range []nacre.ToolName{"list_tools", "get_diagnostics", "get_session_info", "expand_handle"} {
+	for _, name := range append([]nacre.ToolName{"list_tools", "get_diagnostics", "get_session_info", "expand_handle"}, v.at.Own...) {
 		owner[name] = "nacre itself"
 	}
 	for _, f := range v.at.Installed {

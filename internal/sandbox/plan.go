@@ -49,7 +49,7 @@ func (n *Native) newPlan(c Command) (*plan, error) {
 		InnerUID:     n.users.inner(),
 		KeepOverride: n.users.privileged,
 		Agent: inside.Agent{
-			Argv: c.Argv, Env: c.Posture.Env, Dir: c.Posture.Dir,
+			Argv: c.Argv, Env: c.Environ(), Dir: c.Posture.Dir,
 			Limits: inside.Limits{
 				Processes: uint64(limits.Processes), OpenFiles: uint64(limits.OpenFiles), FileSize: uint64(limits.FileSize),
 			},

@@ -136,3 +136,19 @@ func TestIncompleteCommandsAreRefused(t *testing.T) {
 		})
 	}
 }
+
+func TestSecretsWhoseNamesAreTakenAreRefused(t *testing.T) { // M-12
+	for _, name := range []string{"", "HOME", "A=B", "A\x00"} {
+		c := command("true")
+		c.Posture.Env = []string{"HOME=/home/agent"}
+		c.Secrets = map[string]nacre.Secret{name: nacre.NewSecret("Zq8-quiet-harbour-55")}
+		if err := c.Check(); err == nil || !strings.Contains(err.Error(), "its name is no variable's, or taken") || strings.Contains(err.Error(), "harbour") {
+			t.Errorf("%q: have %v", name, err)
+		}
+	}
+	c := command("true")
+	c.Secrets = map[string]nacre.Secret{"B": nacre.NewSecret("two"), "A": nacre.NewSecret("one")}
+	if have := strings.Join(c.Environ()[len(c.Posture.Env):], " "); have != "A=one B=two" {
+		t.Errorf("have %s", have)
+	}
+}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +28,9 @@ type Command struct {
 	Posture nacre.Posture
 	// SocketDir is the host directory bound at nacre.SocketDir; empty for none.
 	SocketDir string
+	// Secrets join Posture.Env by their names, for this command alone: they are in
+	// no record and no argument list.
+	Secrets map[string]nacre.Secret
 	// Argv is looked up in the PATH of Posture.Env when it holds no slash.
 	Argv []string
 	// The agent's streams; nil means /dev/null. They stay the caller's to close.
@@ -63,6 +68,9 @@ func (c Command) Check() error {
 			return err
 		}
 	}
+	if err := c.checkSecrets(); err != nil {
+		return err
+	}
 	l := c.Posture.Limits
 	if l.Wall < 0 || l.Processes < 0 || l.OpenFiles < 0 || l.Memory < 0 || l.FileSize < 0 || l.Output < 0 || l.CPU < 0 || l.Disk < 0 {
 		return errors.New("posture with a limit below zero")
@@ -71,6 +79,27 @@ func (c Command) Check() error {
 		return fmt.Errorf("posture with %d mounts: the limit is %d", len(c.Posture.Mounts), maxMounts)
 	}
 	return nil
+}
+
+// checkSecrets refuses a name that stands in the environment already: which of
+// the two a program reads is up to it.
+func (c Command) checkSecrets() error {
+	for name, value := range c.Secrets {
+		taken := slices.ContainsFunc(c.Posture.Env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+		if name == "" || taken || strings.ContainsAny(name, "=\x00") || strings.Contains(value.Reveal(), "\x00") {
+			return fmt.Errorf("secret %q: its name is no variable's, or taken", name)
+		}
+	}
+	return nil
+}
+
+// Environ is the whole environment inside, Secrets included: it is for a sandbox alone.
+func (c Command) Environ() []string {
+	env := slices.Clone(c.Posture.Env)
+	for _, name := range slices.Sorted(maps.Keys(c.Secrets)) {
+		env = append(env, name+"="+c.Secrets[name].Reveal())
+	}
+	return env
 }
 
 // Forwards are the loopback ports inside and the sockets inside that they lead to.

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -23,10 +25,23 @@ type Draft struct {
 	URL     string
 	// Credential is the key of the credential for URL; empty means none.
 	Credential string
-	Hosts      []string
+	// Env are the variables in which the server that Command starts finds
+	// credentials, by name: keys of credentials.
+	Env   map[string]string
+	Hosts []string
 	// Prefix stands before each tool's name: the plugin's name and an
 	// underscore, or nothing.
 	Prefix string
+	// Taken, where set, are the names that need the Prefix; others go without.
+	Taken map[nacre.ToolName]bool
+}
+
+// prefix is what stands before the name of one tool.
+func (d Draft) prefix(tool string) string {
+	if d.Taken != nil && !d.Taken[ToolName(tool)] {
+		return ""
+	}
+	return d.Prefix
 }
 
 // ManifestFor asks a server for its tools and writes a manifest.json that pins
@@ -50,7 +65,7 @@ func ManifestFor(ctx context.Context, p Peer, d Draft) (manifest []byte, warning
 	var tools []map[string]any
 	taken := map[nacre.ToolName]string{}
 	for _, t := range offered {
-		name, entry, remarks, err := draftTool(t, d.Prefix)
+		name, entry, remarks, err := draftTool(t, d.prefix(t.Name))
 		if other, twice := taken[name]; err == nil && twice {
 			err = fmt.Errorf("it would have the name of %.64q", other)
 		}
@@ -102,9 +117,16 @@ func (d Draft) write(tools []map[string]any) ([]byte, error) {
 	if len(d.Hosts) > 0 {
 		all["hosts"] = d.Hosts
 	}
+	keys := slices.Collect(maps.Values(d.Env))
 	if d.Credential != "" {
 		server["credential"] = d.Credential
-		all["install"] = map[string]any{"credentials": []map[string]any{{"key": d.Credential, "description": "Access to the MCP server", "required": true}}}
+		keys = append(keys, d.Credential)
+	}
+	if len(d.Env) > 0 {
+		server["env"] = d.Env
+	}
+	if len(keys) > 0 {
+		all["install"] = map[string]any{"credentials": wanted(keys)}
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -115,4 +137,14 @@ func (d Draft) write(tools []map[string]any) ([]byte, error) {
 	}
 	_, err := plugin.ParseManifest(b.Bytes())
 	return b.Bytes(), err
+}
+
+// wanted are credentials as a manifest lists them.
+func wanted(keys []string) []map[string]any {
+	slices.Sort(keys)
+	var list []map[string]any
+	for _, key := range slices.Compact(keys) {
+		list = append(list, map[string]any{"key": key, "description": "Access to the MCP server", "required": true})
+	}
+	return list
 }
