@@ -2,9 +2,14 @@ package assembly
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/nacre-dev/nacre"
@@ -15,13 +20,17 @@ import (
 // out of what handlers say.
 const maxRemembered = 256
 
+// minSpelling is the shortest spelling that is looked for: a shorter one stands in
+// what has nothing to do with the value.
+const minSpelling = 8
+
 // remember keeps a value that a handler has read, so that what handlers say
 // goes on without it, whatever it looks like.
 func (g *stage) remember(value nacre.Secret) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.values) < maxRemembered {
-		g.values[value.Reveal()] = true
+	if len(g.values) < maxRemembered && g.values[value.Reveal()] == nil {
+		g.values[value.Reveal()] = spellings(value.Reveal())
 	}
 }
 
@@ -35,8 +44,10 @@ func (g *stage) clean(text string) string {
 func (g *stage) withoutValues(text string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for value := range g.values {
-		text = strings.ReplaceAll(text, value, redact.Marker)
+	for _, all := range g.values {
+		for _, spelling := range all {
+			text = strings.ReplaceAll(text, spelling, redact.Marker)
+		}
 	}
 	return text
 }
@@ -63,26 +74,43 @@ func (d discreet) Do(ctx context.Context, in nacre.Invocation) (json.RawMessage,
 	return d.stage.result(result), d.stage.failure(err)
 }
 
-// result takes values out of JSON, as they are and as a JSON string spells them.
-// They are visible ASCII, and the marker needs no escape.
+// result takes values out of JSON, however they are spelled there. They are
+// visible ASCII, and the marker needs no escape.
 func (g *stage) result(raw json.RawMessage) json.RawMessage {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for value := range g.values {
-		spelled, err := json.Marshal(value)
-		if err != nil {
-			continue // a string always marshals
-		}
-		for _, form := range [][]byte{spelled[1 : len(spelled)-1], plainly(value)} {
-			raw = bytes.ReplaceAll(raw, form, []byte(redact.Marker))
+	clean := raw
+	for _, all := range g.values {
+		for _, spelling := range all {
+			clean = bytes.ReplaceAll(clean, []byte(spelling), []byte(redact.Marker))
 		}
 	}
-	return raw
+	if !bytes.Equal(clean, raw) && !json.Valid(clean) { // it stood there as a number
+		return json.RawMessage(`"` + redact.Marker + `"`)
+	}
+	return clean
 }
 
-// plainly is how a value stands in a JSON string that escapes no more than it must.
-func plainly(value string) []byte {
-	return []byte(strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value))
+// spellings are how a value stands in what a careless handler says: as it is, in
+// a JSON string, in base64 wherever it begins in what was encoded, such as in an
+// Authorization header, in hexadecimal digits and in an address. The longest is first.
+func spellings(value string) []string {
+	quoted, _ := json.Marshal(value) // a string always marshals
+	all := []string{
+		value, string(quoted[1 : len(quoted)-1]), strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value),
+		hex.EncodeToString([]byte(value)), strings.ToUpper(hex.EncodeToString([]byte(value))), url.QueryEscape(value), url.PathEscape(value),
+	}
+	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		for before := range 3 {
+			// The characters at both ends hold bits of what stands beside the value.
+			text := encoding.EncodeToString(append(make([]byte, before), value...))
+			text = text[(before*8+5)/6 : (before+len(value))*8/6]
+			all = append(all, text, strings.ReplaceAll(text, "/", `\/`))
+		}
+	}
+	all = slices.DeleteFunc(all, func(s string) bool { return len(s) < minSpelling && s != value })
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	return slices.Compact(all)
 }
 
 // failure takes values out of what an error says. It stays what it was.

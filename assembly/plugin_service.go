@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -34,9 +35,20 @@ type publisher func(ctx context.Context, s pluginhost.Scope, topic string, paylo
 
 // services answer what handlers ask, within the group of the request (D-26).
 func (g *stage) services() pluginhost.Services {
-	return pluginhost.Services{
-		AuditLog: g.auditLog, ToolCatalog: g.toolCatalog, SessionInfo: g.sessionInfo, Credential: g.credential, Publish: g.publish,
+	s := pluginhost.Services{AuditLog: g.auditLog, ToolCatalog: g.toolCatalog, SessionInfo: g.sessionInfo, Credential: g.credential}
+	if g.publish != nil {
+		s.Publish = g.say
 	}
+	return s
+}
+
+// say publishes an event without the credentials that were handed out.
+func (g *stage) say(ctx context.Context, s pluginhost.Scope, topic string, payload json.RawMessage) error {
+	clean := g.result(payload)
+	if !bytes.HasPrefix(bytes.TrimSpace(clean), []byte("{")) {
+		return errors.New("the event holds a credential")
+	}
+	return g.publish(ctx, s, topic, clean)
 }
 
 // sessionOf is the open session that a request came from.

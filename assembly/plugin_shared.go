@@ -150,8 +150,9 @@ func (s *sealed) openStage() {
 	}
 }
 
-// closePlugins ends the session's own plugins. Shared ones go on.
-func (s *sealed) closePlugins(ctx context.Context) error {
+// closePlugins ends the session's own plugins. Shared ones go on. One that had to
+// be ended by force is told of, and is no failure of what the session did (D-24).
+func (s *sealed) closePlugins(ctx context.Context) {
 	var errs []error
 	for _, l := range s.late {
 		errs = append(errs, l.close(ctx))
@@ -159,11 +160,13 @@ func (s *sealed) closePlugins(ctx context.Context) error {
 	if s.host != nil {
 		errs = append(errs, s.host.Close(ctx))
 	}
+	if err := errors.Join(errs...); err != nil {
+		s.warn(nacre.Step{Kind: nacre.StepResult, Name: "plugin", IsError: true, Text: s.stage.clean(err.Error())})
+	}
 	if s.stage != nil {
 		s.stage.close()
 	}
 	s.shared.detach(s)
-	return errors.Join(errs...)
 }
 
 // pluginSkills are those of the plugins whose tools the session has.

@@ -46,14 +46,14 @@ type stage struct {
 
 	mu     sync.Mutex
 	found  map[nacre.PluginName]pluginhost.Found
-	values map[string]bool // of credentials that handlers have read
-	opened int             // folders for sockets, so far
+	values map[string][]string // of credentials that handlers have read, with their spellings
+	opened int                 // folders for sockets, so far
 	// remote are the ways to the servers of plugins that have no process here.
 	remote map[nacre.PluginName]*way
 }
 
 func (r *Runtime) newStage(s *session.Session, found []pluginhost.Found) *stage {
-	g := &stage{Session: s, runtime: r, recorder: s.Recorder, found: map[nacre.PluginName]pluginhost.Found{}, values: map[string]bool{}, remote: map[nacre.PluginName]*way{}}
+	g := &stage{Session: s, runtime: r, recorder: s.Recorder, found: map[nacre.PluginName]pluginhost.Found{}, values: map[string][]string{}, remote: map[nacre.PluginName]*way{}}
 	for _, f := range found {
 		g.found[f.Name] = f
 	}

@@ -352,7 +352,7 @@ func (s *sealed) close(ctx context.Context, outcome string, finished bool) error
 	s.awaitContainment()
 	s.proposer.account()
 	var errs []error
-	errs = append(errs, s.closePlugins(ctx))
+	s.closePlugins(ctx)
 	if s.kernel != nil {
 		errs = append(errs, s.waitForDrivers(ctx), s.pins.close())
 	}
