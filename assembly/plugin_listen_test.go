@@ -145,3 +145,42 @@ func TestAListenerThatCannotListenSaysWhatToDo(t *testing.T) {
 		}
 	}
 }
+
+// D-21: so many connections at once, and no more, until one of them ends.
+func TestAListenerHandsOverSoManyConnectionsAtOnce(t *testing.T) {
+	const limit = 256
+	dir := t.TempDir()
+	echo(t, filepath.Join(dir, "listen.sock"))
+	l := listenFor(t, t.Context(), dir)
+	var open []net.Conn
+	for range limit {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		_ = conn.SetDeadline(time.Now().Add(time.Minute))
+		if _, err := io.WriteString(conn, "x"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+			t.Fatalf("connection %d: %v", len(open), err)
+		}
+		open = append(open, conn)
+	}
+	if have := say(t, l.Addr(), "one more"); have != "" {
+		t.Errorf("the one beyond the limit: have %q", have)
+	}
+	_ = open[0].Close()
+	for end := time.Now().Add(patience); say(t, l.Addr(), "again") != "again"; {
+		if time.Now().After(end) {
+			t.Fatal("nobody is let in after one has left")
+		}
+	}
+	if _, err := io.WriteString(open[limit-1], "y"); err != nil {
+		t.Error(err)
+	}
+	if _, err := io.ReadFull(open[limit-1], make([]byte, 1)); err != nil {
+		t.Errorf("those that were there go on: %v", err)
+	}
+}

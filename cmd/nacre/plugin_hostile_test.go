@@ -166,3 +166,29 @@ func hasNoSpelling(t *testing.T, where, text string) {
 		}
 	}
 }
+
+// D-21, D-33: a plugin takes connections where it is served and nowhere else: in a
+// session of its own the address that the operator named is nobody's.
+func TestAListeningPluginListensToNobodyInASession(t *testing.T) {
+	t.Parallel()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	_ = free.Close() // so that the plugin could have it
+	i := reaching(t, `"listen": true,`, fmt.Sprintf("[access.near]\nlisten = %q\n", address))
+	manifest := filepath.Join(i.work, "home/.local/share/nacre/plugins/near/manifest.json")
+	i.write("home/.local/share/nacre/plugins/near/manifest.json", strings.Replace(fileText(manifest), `"provides": {`, `"provides": {"channels": ["near"], `, 1))
+	r := i.plays("work", "a task", near("near", "count"), "touch ready; until test -e go; do sleep 0.02; done", near("near", "dial", address), "curl -sS -m 5 http://"+address+" || echo unreached")
+	eventually(t, "the agent", func() bool { _, err := os.Stat(i.state("sessions/work/work/ready")); return err == nil })
+	if conn, err := net.Dial("tcp", address); err == nil {
+		_ = conn.Close()
+		t.Error("somebody listens there")
+	}
+	i.tell("go")
+	said := i.said(r, "work")
+	has(t, said[0], `"1"`)
+	has(t, said[2], "error: ")
+	has(t, said[3], "unreached")
+}

@@ -40,6 +40,8 @@ func behave(mode string) {
 	case "initgarbage":
 		fmt.Println("hello")
 		(&rawHandler{initialize: `"result":}`}).serve()
+	case "shutdowncrash", "shutdownlater":
+		(&rawHandler{ends: strings.TrimPrefix(mode, "shutdown")}).serve()
 	case "raw":
 		(&rawHandler{}).serve()
 	}
@@ -164,6 +166,7 @@ type rawHandler struct {
 	initialize string
 	stubborn   bool // ignores shutdown and the end of input
 	hangs      bool
+	ends       string // how a shutdown goes
 	cancels    int
 	verified   int
 	tickets    []string
@@ -206,6 +209,13 @@ func (h *rawHandler) serve() {
 			h.cancels++
 		case "shutdown":
 			if h.stubborn {
+				time.Sleep(time.Hour)
+			}
+			switch h.ends {
+			case "crash":
+				os.Exit(4)
+			case "later": // says that it is done, and is not
+				say(`{"jsonrpc":"2.0","id":%s,"result":null}`, m.ID)
 				time.Sleep(time.Hour)
 			}
 			say(`{"jsonrpc":"2.0","id":%s,"result":null}`, m.ID)

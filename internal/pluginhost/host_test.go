@@ -118,6 +118,30 @@ func (r *records) await(t *testing.T, topic, text string) nacre.Record {
 	}
 }
 
+// awaitCount waits for so many records on the topic.
+func (r *records) awaitCount(t *testing.T, topic string, want int) {
+	t.Helper()
+	late := time.After(30 * time.Second)
+	for {
+		have := 0
+		r.mu.Lock()
+		for _, rec := range r.all {
+			if rec.Topic == topic {
+				have++
+			}
+		}
+		r.mu.Unlock()
+		if have >= want {
+			return
+		}
+		select {
+		case <-r.new:
+		case <-late:
+			t.Fatalf("%d records %s, want %d", have, topic, want)
+		}
+	}
+}
+
 func (r *records) find(topic, text string) (nacre.Record, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -204,6 +204,64 @@ func TestCloseForced(t *testing.T) {
 	}
 }
 
+// D-24: the other ends of a shutdown, each recorded for what it was.
+func TestCloseOfHandlersThatEndBadly(t *testing.T) {
+	for ends, outcome := range map[string]string{"shutdowncrash": "error", "shutdownlater": "forced"} {
+		o := options(t)
+		o.Limits.Shutdown = 500 * time.Millisecond
+		if ends == "shutdowncrash" {
+			o.Limits.Shutdown = 20 * time.Second
+		}
+		h := mode(t, ends, o, "echo")
+		if _, err := h.call(t.Context(), "echo", `{}`); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Close(t.Context()); err == nil {
+			t.Errorf("%s: nothing is told", ends)
+		}
+		if rec := h.records.await(t, "plugin.stopped", ""); rec.Outcome != outcome {
+			t.Errorf("%s: have %s, want %s", ends, rec.Outcome, outcome)
+		}
+	}
+}
+
+// D-21: a handler that crashes again and again is started again each time, a little
+// later, and others notice nothing.
+func TestACrashLoop(t *testing.T) {
+	root := t.TempDir()
+	writePlugin(t, root, "p", `"handler":["self","raw"]`, "die")
+	writePlugin(t, root, "other", `"handler":["self","raw"]`, "echo")
+	h := start(t, root, options(t))
+	for crashes := range 5 {
+		h.records.awaitCount(t, "plugin.restarted", crashes)
+		if _, err := h.call(t.Context(), "die", `{}`); code(err) != "PLUGIN_ERROR" {
+			t.Errorf("have %v", err)
+		}
+		if _, err := h.call(t.Context(), "echo", `{}`); err != nil {
+			t.Errorf("the other one: %v", err)
+		}
+	}
+	if f := h.Health().Failed; len(f) > 0 {
+		t.Errorf("given up: %v", f)
+	}
+}
+
+// What was approved is what runs: a folder that is gone is not started again.
+func TestAFolderThatIsGone(t *testing.T) {
+	h := mode(t, "raw", options(t), "die", "echo")
+	if err := os.RemoveAll(filepath.Join(h.root, "p")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.call(t.Context(), "echo", `{}`); err != nil {
+		t.Errorf("the process that runs: %v", err)
+	}
+	_, _ = h.call(t.Context(), "die", `{}`)
+	h.records.await(t, "plugin.failed", "no such file")
+	if f := h.Health().Failed; len(f) != 1 || f[0].Category != "CONFIG_ERROR" {
+		t.Errorf("have %v", f)
+	}
+}
+
 func TestCloseWithoutTime(t *testing.T) {
 	h := mode(t, "stubborn", options(t), "hang")
 	ctx, cancel := context.WithCancel(t.Context())
