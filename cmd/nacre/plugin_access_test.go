@@ -342,3 +342,24 @@ func TestAPluginThatIsAServerElsewhereIsReachedWhereConfirmed(t *testing.T) {
 		t.Error("the server was not given the credential")
 	}
 }
+
+// D-21, S-04: where a role keeps parts of the project from the agent, a plugin sees
+// none of it: through the plugin the agent would.
+func TestAPluginSeesNothingOfAProjectThatARoleConfines(t *testing.T) {
+	t.Parallel()
+	i := reaching(t, `"project": "read",`, "[access.near]\nproject = \"read\"\n")
+	i.write("p/.nacre/roles/fixer.toml", taskRole)
+	i.write("p/pkg/x/x.txt", "of the project\n")
+	i.project()
+	command := near("near", "read", "/project/greeting.txt") + " >pkg/x/said 2>&1; " + near("far", "count") + " >>pkg/x/said 2>&1; true"
+	line, err := json.Marshal(map[string]any{"tool": "shell", "input": map[string]any{"command": command}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+string(line)+"\n")
+	i.nacre("task", "run", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", "work", "--check", "true").want(t, 0, "merged")
+	said := fileText(filepath.Join(i.work, "p/pkg/x/said"))
+	has(t, said, "PLUGIN_UNAVAILABLE", `"said":"1"`)
+	hasNo(t, said, "hello")
+	i.recorded("work", "near.near_do", "PLUGIN_UNAVAILABLE")
+}

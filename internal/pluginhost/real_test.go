@@ -1,7 +1,6 @@
 package pluginhost_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -14,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/pluginhost"
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
@@ -173,65 +171,4 @@ func read(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(data)
-}
-
-// BenchmarkStart starts reminders and ends it again; the floor is its process alone.
-func BenchmarkStart(b *testing.B) {
-	root := b.TempDir()
-	installReminders(b, root)
-	b.Run("floor", func(b *testing.B) {
-		for b.Loop() {
-			cmd := exec.Command(filepath.Join(root, "reminders", "handler"))
-			if err := cmd.Run(); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("ours", func(b *testing.B) {
-		o := options(b)
-		for b.Loop() {
-			found, err := pluginhost.Discover(root)
-			if err != nil {
-				b.Fatal(err)
-			}
-			h, err := pluginhost.Start(b.Context(), found, o)
-			if err != nil || len(h.Tools()) == 0 {
-				b.Fatal(err, h.Health())
-			}
-			if err := h.Close(b.Context()); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}
-
-// BenchmarkCall is one call; the floor is a line through two pipes and back.
-func BenchmarkCall(b *testing.B) {
-	b.Run("floor", func(b *testing.B) {
-		p, err := started(exec.Command("cat"))
-		if err != nil {
-			b.Fatal(err)
-		}
-		line := bufio.NewReader(p.Stdout)
-		for b.Loop() {
-			if _, err := p.Stdin.Write([]byte("{}\n")); err != nil {
-				b.Fatal(err)
-			}
-			if _, err := line.ReadString('\n'); err != nil {
-				b.Fatal(err)
-			}
-		}
-		_ = p.Stdin.Close()
-		_, _, _ = p.Wait(), p.Stdout.Close(), p.Stderr.Close()
-	})
-	b.Run("ours", func(b *testing.B) {
-		root := b.TempDir()
-		writePlugin(b, root, "p", `"handler":["self","sdk"]`, "echo")
-		h := start(b, root, options(b))
-		for b.Loop() {
-			if _, err := h.call(b.Context(), "echo", `{}`); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
 }

@@ -17,7 +17,7 @@ import (
 const insideData = "/data"
 
 // sealer starts handlers in the native sandbox, as a run does.
-func sealer(t *testing.T) func(context.Context, pluginhost.LaunchSpec) (pluginhost.Process, error) {
+func sealer(t testing.TB) func(context.Context, pluginhost.LaunchSpec) (pluginhost.Process, error) {
 	t.Helper()
 	o := sandbox.Options{Init: filepath.Join(t.TempDir(), "sandbox-init"), StateDir: t.TempDir()}
 	build(t, o.Init, "../../cmd/sandbox-init")
