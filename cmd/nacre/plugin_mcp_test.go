@@ -90,7 +90,20 @@ func TestMCPServerEverythingSealed(t *testing.T) {
 	if out, err := setup.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	said = i.play("a task", `ipc echo '{"message":"hello"}'`, `ipc get_sum '{"a":2,"b":3}'`, `ipc get_env '{}'`, `env; cat /proc/*/environ /proc/*/cmdline | tr '\0' '\n'`)
+	r := i.plays("work", "a task", `ipc echo '{"message":"hello"}'`, `ipc get_sum '{"a":2,"b":3}'`, `ipc get_env '{}'`,
+		`env; cat /proc/*/environ /proc/*/cmdline | tr '\0' '\n'`, "touch ready; until test -e go; do sleep 0.02; done")
+	eventually(t, "the agent", func() bool { _, err := os.Stat(i.state("sessions/work/work/ready")); return err == nil })
+	hold := holders(t, reachSecret)
+	i.tell("go")
+	said = i.said(r, "work")
+	for _, command := range hold {
+		if !strings.Contains(command, "server-everything") {
+			t.Errorf("%q holds the credential too", command)
+		}
+	}
+	if len(hold) != 1 {
+		t.Errorf("have %q", hold)
+	}
 	has(t, said[0], "Echo: hello")
 	has(t, said[1], "5")
 	has(t, said[2], "PEER_TOKEN", "[REDACTED]") // it has it, and what it says goes on without
@@ -102,6 +115,24 @@ func TestMCPServerEverythingSealed(t *testing.T) {
 
 	report := i.nacre("plugin", "test", filepath.Join(i.work, "home/.local/share/nacre/plugins/everything"))
 	report.want(t, 0, "0 failed")
+}
+
+// holders are the commands of this machine's processes that have a secret in their
+// arguments or their environment.
+func holders(t *testing.T, secret string) []string {
+	t.Helper()
+	folders, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, dir := range folders {
+		command := strings.ReplaceAll(fileText(dir+"/cmdline"), "\x00", " ")
+		if strings.Contains(command, secret) || strings.Contains(fileText(dir+"/environ"), secret) {
+			found = append(found, command)
+		}
+	}
+	return found
 }
 
 // D-21: npm's server-filesystem, told that all of the disk is its own, sees the
