@@ -154,7 +154,8 @@ func TestAPluginReachesConfirmedHostsOnly(t *testing.T) {
 		near("near", "get", "https://elsewhere.example/"), near("near", "get", "https://169.254.169.254/latest"), near("near", "dial", address),
 		near("near", "dial", "169.254.169.254:80"), near("far", "get", "https://good.example/"), "curl -sS -m 5 https://good.example/ || true")
 	has(t, said[0], "200 from the host")
-	has(t, said[1], "error", "not_listed")
+	has(t, said[1], "error", "not_listed", "[access.near] hosts", "open.example:443")
+	hasNo(t, said[1], "--egress") // that is for its agent
 	for _, n := range []int{2, 3, 4, 5, 6, 7} {
 		has(t, said[n], "error: ")
 		hasNo(t, said[n], "from the host", "connected")

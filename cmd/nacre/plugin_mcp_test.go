@@ -101,8 +101,8 @@ func TestMCPServerEverythingSealed(t *testing.T) {
 			t.Errorf("%q holds the credential too", command)
 		}
 	}
-	if len(hold) != 1 {
-		t.Errorf("have %q", hold)
+	if len(hold) == 0 && os.Geteuid() == 0 { // who may look at every process finds it
+		t.Error("nobody holds it: the look is blind")
 	}
 	has(t, said[0], "Echo: hello")
 	has(t, said[1], "5")

@@ -166,14 +166,14 @@ func readLine(rt *assembly.Runtime, names []nacre.PluginName, text string, given
 		return errors.New("write PLUGIN.KEY=VALUE")
 	}
 	if len(names) > 0 && !slices.Contains(names, name) {
-		return fmt.Errorf("plugin %s is not among those named", name)
+		return errors.New("the plugin is not among those named")
 	}
 	all, err := rt.PluginCredentials(name)
 	if err != nil {
-		return err
+		return errors.New("there is no such plugin, or it cannot be read: nacre plugin list")
 	}
 	if !slices.ContainsFunc(all, func(c assembly.PluginCredential) bool { return c.Key == key }) {
-		return fmt.Errorf("plugin %s has no such credential: nacre plugin show %s", name, name)
+		return errors.New("the plugin has no such credential: nacre plugin show lists them")
 	}
 	if _, twice := given[name][key]; twice {
 		return fmt.Errorf("credential %s of plugin %s comes twice", key, name)
