@@ -2,6 +2,7 @@ package assembly
 
 import (
 	"context"
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -25,9 +26,12 @@ func probe(ctx context.Context, m *memo, keep []string, argv ...string) ([]strin
 	for _, line := range lines {
 		ok = ok && filepath.IsAbs(line)
 	}
-	return lines, ok
+	return lines, ok && len(lines) > 0
 }
 
+// ask gives no lines for a program that says by itself that it has no answer,
+// such as rustup's where no compiler was installed. One that was cut short, or
+// could not be started, has not answered.
 func ask(ctx context.Context, getenv func(string) string, keep, argv []string) ([]string, bool) {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
@@ -40,6 +44,10 @@ func ask(ctx context.Context, getenv func(string) string, keep, argv []string) (
 		}
 	}
 	out, err := command.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Exited() {
+		return nil, true
+	}
 	if err != nil {
 		return nil, false
 	}

@@ -10,12 +10,17 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/nacre-dev/nacre/internal/registry"
 )
 
-// maxMemo is the longest memo that is read, in bytes.
-const maxMemo = 64 << 10
+const (
+	// maxMemo is the longest memo that is read, in bytes.
+	maxMemo = 64 << 10
+	// noAnswerFor is how long a program that had no answer is not asked again.
+	noAnswerFor = time.Hour
+)
 
 // memo remembers what toolchains answered: a program such as pyenv's takes
 // longer to say where it lives than a sandbox to start. An answer counts as long as
@@ -42,10 +47,14 @@ func openMemo(getenv func(string) string, file string) *memo {
 	if err != nil || json.Unmarshal(text, &m.answers) != nil {
 		m.answers = nil
 	}
+	if info, err := f.Stat(); err != nil || time.Since(info.ModTime()) > noAnswerFor {
+		maps.DeleteFunc(m.answers, func(_ string, lines []string) bool { return len(lines) == 0 })
+	}
 	return m
 }
 
-// choices are the files from which version managers read what is in use.
+// choices are the files from which version managers read what is in use, and
+// the folders that change when one more is installed.
 func (m *memo) choices() []string {
 	home := m.getenv("HOME")
 	or := func(variable, below string) string {
@@ -58,6 +67,8 @@ func (m *memo) choices() []string {
 		m.getenv("GOENV"), filepath.Join(or("XDG_CONFIG_HOME", ".config"), "go/env"), filepath.Join(or("PYENV_ROOT", ".pyenv"), "version"),
 		filepath.Join(or("RUSTUP_HOME", ".rustup"), "settings.toml"), filepath.Join(or("NVM_DIR", ".nvm"), "alias/default"),
 		filepath.Join(or("VOLTA_HOME", ".volta"), "tools/user/platform.json"), "/.python-version", "/.tool-versions", "/rust-toolchain.toml",
+		filepath.Join(or("PYENV_ROOT", ".pyenv"), "versions"), filepath.Join(or("RUSTUP_HOME", ".rustup"), "toolchains"),
+		filepath.Join(or("NVM_DIR", ".nvm"), "versions/node"),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nacre-dev/nacre/assembly"
 )
@@ -123,4 +124,39 @@ func TestAToolchainIsAskedOnce(t *testing.T) {
 	if found := assembly.Toolchains(t.Context(), func(name string) string { return env[name] }, memo); len(found) != 0 {
 		t.Errorf("a folder that is gone was bound: %v", found)
 	}
+}
+
+// A program that says that it has no answer is asked again when something was
+// installed for it, and after an hour.
+func TestAToolchainWithoutAnAnswerIsAskedOnce(t *testing.T) {
+	home := t.TempDir()
+	log, memo := filepath.Join(home, "log"), filepath.Join(home, "memo")
+	t.Setenv("PATH", filepath.Join(home, "bin"))
+	getenv := func(name string) string {
+		return map[string]string{"HOME": home, "PATH": filepath.Join(home, "bin") + ":/usr/bin:/bin"}[name]
+	}
+	program(t, filepath.Join(home, "bin/rustc"))
+	if err := os.WriteFile(filepath.Join(home, "bin/rustc"), []byte("#!/bin/sh\necho asked >> "+log+"\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	look := func(asked int) {
+		t.Helper()
+		found := assembly.Toolchains(t.Context(), getenv, memo)
+		if text, _ := os.ReadFile(log); len(found) != 0 || strings.Count(string(text), "asked") != asked {
+			t.Errorf("have %v, asked %q; want none, asked %d times", found, text, asked)
+		}
+	}
+	look(1)
+	look(1)
+	if err := os.MkdirAll(filepath.Join(home, ".rustup/toolchains/stable"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	look(2)
+	look(2)
+	old := time.Now().Add(-2 * time.Hour)
+	if err := os.Chtimes(memo, old, old); err != nil {
+		t.Fatal(err)
+	}
+	look(3)
+	look(3)
 }
