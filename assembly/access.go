@@ -101,12 +101,34 @@ func (a AccessConfig) address() (netip.AddrPort, error) {
 // built-in ones. One that is not what its operator agreed to has that as its
 // error (D-28).
 func (r *Runtime) plugins() ([]pluginhost.Found, error) {
-	found, err := pluginhost.Discover(r.pluginDirs()...)
+	return r.pluginsFor(func(pluginhost.Found) bool { return true })
+}
+
+// pluginsOf are the plugins as a session of the group needs them: of those that
+// it does not start and nobody was asked about, the contents are not read.
+func (r *Runtime) pluginsOf(group nacre.Group) ([]pluginhost.Found, error) {
+	groups := r.config.groups()
+	return r.pluginsFor(func(f pluginhost.Found) bool {
+		return len(f.Manifest.Provides.Hooks) > 0 || slices.ContainsFunc(f.Manifest.Provides.Tools, func(t plugin.ToolSpec) bool {
+			return groups.Allows(group, t.Capability(f.Name, ""))
+		})
+	})
+}
+
+func (r *Runtime) pluginsFor(wanted func(pluginhost.Found) bool) ([]pluginhost.Found, error) {
+	lock, lockErr := install.LoadLock(r.lockFile())
+	found, err := pluginhost.DiscoverFor(func(f pluginhost.Found) bool {
+		return lockErr != nil || lock.Plugins[f.Name] != nil || wanted(f)
+	}, r.pluginDirs()...)
 	if err != nil {
 		return nil, err
 	}
 	for i := range found {
-		if _, err := r.confirmed(found[i]); err != nil && found[i].Err == nil {
+		err := lockErr
+		if err == nil {
+			_, err = lock.Confirmed(found[i].Name, found[i].Hash)
+		}
+		if err != nil && found[i].Err == nil {
 			found[i].Err = err
 		}
 	}

@@ -68,7 +68,7 @@ func (s *sealed) reloadPlugin(ctx context.Context, name nacre.PluginName) error 
 	if err != nil {
 		return err
 	}
-	if was := s.stage.plugin(name); was.Hash != now.Hash {
+	if was := s.stage.plugin(name); was.Hash != "" && was.Hash != now.Hash { // without one it does not run here
 		return errors.New("its files have changed, and this session goes on with those it began with: the next session has the new ones")
 	}
 	for _, l := range s.late {

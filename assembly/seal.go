@@ -130,7 +130,7 @@ func (r *Runtime) seal(ctx context.Context, req request) (*sealed, error) {
 	s := &sealed{
 		runtime: r, project: req.project, agent: strings.TrimSpace(req.brain + " " + req.version), tell: oneAtATime(req.tell), rules: rules, memory: store, token: nacre.NewSecret(randomHex()), started: r.options.Now(),
 		kind: req.kind, ready: make(chan struct{}), confined: req.confined, shared: req.shared,
-		questions: make(chan nacre.Question, approval.MaxPending), found: r.look(ctx),
+		questions: make(chan nacre.Question, approval.MaxPending), found: r.look(ctx, req.group),
 	}
 	if s.warn = s.tell; req.warn != nil {
 		s.warn = oneAtATime(req.warn)

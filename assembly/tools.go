@@ -27,12 +27,12 @@ type findings struct {
 	err        error // of plugins
 }
 
-func (r *Runtime) look(ctx context.Context) *findings {
+func (r *Runtime) look(ctx context.Context, group nacre.Group) *findings {
 	f := &findings{}
 	f.wait.Go(func() {
 		f.toolchains = toolchains(ctx, openMemo(r.options.Getenv, filepath.Join(r.registry.Paths().State, "toolchains.json")))
 	})
-	f.wait.Go(func() { f.plugins, f.err = r.plugins() })
+	f.wait.Go(func() { f.plugins, f.err = r.pluginsOf(group) })
 	return f
 }
 

@@ -29,7 +29,8 @@ type Found struct {
 	Manifest plugin.Manifest
 	// Argv starts the handler with Dir as its working directory.
 	Argv []string
-	// Hash pins every file in the folder: "sha256:…" (D-13).
+	// Hash pins every file in the folder: "sha256:…" (D-13). A plugin without one
+	// was not read whole, and cannot be started.
 	Hash  string
 	Skill Skill
 	// Err says why the plugin cannot be started; everything after Dir may then be empty.
@@ -43,7 +44,15 @@ type Found struct {
 // earlier folder covers one of the same name in a later one, so the user's
 // folder comes first (D-20). A folder that does not exist holds none. What is
 // wrong with one plugin is in its Err; the error is for folders that cannot be read.
-func Discover(dirs ...string) ([]Found, error) {
+func Discover(dirs ...string) ([]Found, error) { return DiscoverFor(whole, dirs...) }
+
+// whole wants every file of every plugin.
+func whole(Found) bool { return true }
+
+// DiscoverFor is [Discover] for one who starts some of the plugins only. Where
+// wanted says no, the contents of the files are not read, and there is no Hash.
+// It is asked of plugins that can be read, and given their manifest.
+func DiscoverFor(wanted func(Found) bool, dirs ...string) ([]Found, error) {
 	var found []Found
 	covered := map[string]bool{}
 	for _, dir := range dirs {
@@ -59,7 +68,7 @@ func Discover(dirs ...string) ([]Found, error) {
 				continue
 			}
 			covered[e.Name()] = true
-			found = append(found, Inspect(filepath.Join(dir, e.Name())))
+			found = append(found, inspect(filepath.Join(dir, e.Name()), wanted))
 		}
 	}
 	slices.SortFunc(found, func(a, b Found) int { return cmp.Compare(a.Name, b.Name) })
@@ -75,29 +84,50 @@ func isFolder(dir string, e fs.DirEntry) bool {
 }
 
 // Inspect reads one plugin's folder. What is wrong with it is in Err.
-func Inspect(dir string) Found {
+func Inspect(dir string) Found { return inspect(dir, whole) }
+
+func inspect(dir string, wanted func(Found) bool) Found {
 	f := Found{Dir: dir, from: dir}
 	f.Name, f.Err = nacre.ParsePluginName(filepath.Base(dir))
 	if f.Err != nil {
 		f.Name = nacre.PluginName(printable(filepath.Base(dir)))
 		return f
 	}
-	f.Err = f.read()
+	f.Err = f.read(wanted)
 	return f
 }
 
-func (f *Found) read() (err error) {
+func (f *Found) read(wanted func(Found) bool) (err error) {
 	if f.Dir, err = filepath.Abs(f.Dir); err != nil {
 		return err
 	}
 	if f.Dir, err = filepath.EvalSymlinks(f.Dir); err != nil {
 		return err
 	}
-	now, err := hashFolder(f.Dir)
+	err = f.readManifest()
+	if err == nil && !wanted(*f) {
+		err = checkFolder(f.Dir)
+	} else if err = f.pin(); err == nil {
+		err = f.readManifest() // what was hashed counts
+	}
 	if err != nil {
 		return err
 	}
+	if f.Argv, err = handlerArgv(f.Dir, f.Manifest); err != nil {
+		return err
+	}
+	f.Skill, err = readSkill(*f)
+	return err
+}
+
+// pin reads every file of the folder.
+func (f *Found) pin() error {
+	now, err := hashFolder(f.Dir)
 	f.Hash, f.code = now.all, now.code
+	return err
+}
+
+func (f *Found) readManifest() error {
 	path := filepath.Join(f.Dir, manifestFile)
 	data, err := readBounded(path, plugin.MaxManifest)
 	if err != nil {
@@ -106,11 +136,7 @@ func (f *Found) read() (err error) {
 	if f.Manifest, err = plugin.ParseManifest(data); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if f.Argv, err = handlerArgv(f.Dir, f.Manifest); err != nil {
-		return err
-	}
-	f.Skill, err = readSkill(*f)
-	return err
+	return nil
 }
 
 // handlerArgv is the manifest's handler or MCP server, or the executable file

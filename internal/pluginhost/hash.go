@@ -26,12 +26,49 @@ type hashes struct {
 	code string // without the skill
 }
 
-// hashFolder refuses links and special files: what they lead to could change
-// under the hash.
+// hashFolder reads every file of a folder that [checkFolder] takes.
 func hashFolder(dir string) (hashes, error) {
 	sum, code := sha256.New(), sha256.New()
-	files, left := 0, int64(maxFolder)
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+	left := int64(maxFolder)
+	err := eachFile(dir, func(path, rel string, _ fs.DirEntry) error {
+		to := io.MultiWriter(sum, code)
+		if strings.HasPrefix(rel, skillFolder+string(filepath.Separator)) {
+			to = sum
+		}
+		n, err := hashFile(to, path, rel, left)
+		left -= n
+		return err
+	})
+	if err != nil {
+		return hashes{}, err
+	}
+	return hashes{all: digest(sum), code: digest(code)}, nil
+}
+
+// checkFolder refuses links and special files, as what they lead to could change
+// under a hash, and more than a folder may hold. It reads no file.
+func checkFolder(dir string) error {
+	left := int64(maxFolder)
+	return eachFile(dir, func(path, _ string, e fs.DirEntry) error {
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		if left -= info.Size(); left < 0 {
+			return tooLarge(path)
+		}
+		return nil
+	})
+}
+
+func tooLarge(path string) error {
+	return fmt.Errorf("%s: the plugin's folder is larger than %d bytes", path, int64(maxFolder))
+}
+
+// eachFile goes through the regular files of a folder that has no others.
+func eachFile(dir string, do func(path, rel string, e fs.DirEntry) error) error {
+	files := 0
+	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
@@ -45,18 +82,8 @@ func hashFolder(dir string) (hashes, error) {
 		if files++; files > maxFiles {
 			return fmt.Errorf("%s holds more than %d files: keep dependencies elsewhere", dir, maxFiles)
 		}
-		to := io.MultiWriter(sum, code)
-		if strings.HasPrefix(rel, skillFolder+string(filepath.Separator)) {
-			to = sum
-		}
-		n, err := hashFile(to, path, rel, left)
-		left -= n
-		return err
+		return do(path, rel, e)
 	})
-	if err != nil {
-		return hashes{}, err
-	}
-	return hashes{all: digest(sum), code: digest(code)}, nil
 }
 
 func digest(sum hash.Hash) string { return "sha256:" + hex.EncodeToString(sum.Sum(nil)) }
@@ -72,7 +99,7 @@ func hashFile(sum io.Writer, path, rel string, left int64) (int64, error) {
 		return 0, err
 	}
 	if info.Size() > left {
-		return 0, fmt.Errorf("%s: the plugin's folder is larger than %d bytes", path, int64(maxFolder))
+		return 0, tooLarge(path)
 	}
 	content := sha256.New()
 	n, err := io.Copy(content, io.LimitReader(f, left))

@@ -82,12 +82,12 @@ func parseLine(line []byte) (m plugin.Message, err error) {
 	return m, err
 }
 
-var endID = regexp.MustCompile(`"id"\s*:\s*(\d{1,18})\s*}\s*$`)
+var endID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"id"\s*:\s*(\d{1,18})\s*}\s*$`) })
 
 // idAtEnd finds the id of an answer that names it last. A handler that makes
 // one up answers a request of its own wrongly, and nothing else.
 func idAtEnd(line []byte) json.RawMessage {
-	if m := endID.FindSubmatch(line[max(0, len(line)-keptEnd):]); m != nil {
+	if m := endID().FindSubmatch(line[max(0, len(line)-keptEnd):]); m != nil {
 		return json.RawMessage(m[1])
 	}
 	return nil

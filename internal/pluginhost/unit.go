@@ -100,6 +100,9 @@ func (u *unit) prepare() error {
 	if u.found.Err != nil {
 		return configError(u.found.Err)
 	}
+	if u.found.Hash == "" {
+		return configError(errors.New("its files were not read, and nobody knows what would run"))
+	}
 	m := u.found.Manifest
 	ok, err := plugin.Compatible(m.AppCompat, u.opts.Version)
 	if err != nil {
