@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -13,14 +14,14 @@ import (
 )
 
 // grantForm is the id of a grant, or of one derived from it.
-var grantForm = regexp.MustCompile(`^[0-9a-f]{32}(/[A-Za-z0-9_.-]{1,64})*$`)
+var grantForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{32}(/[A-Za-z0-9_.-]{1,64})*$`) })
 
 // Revoke refuses, from now on and in every process, what is named: a grant by
 // its id, all calls of a session as "group/session", or all of a group (K-12).
 // span is after how long a group or a session is let in again; zero is never.
 func (r *Runtime) Revoke(what string, span time.Duration) error {
 	now := r.options.Now()
-	if grantForm.MatchString(what) {
+	if grantForm().MatchString(what) {
 		if span != 0 {
 			return errors.New("a grant is revoked for good: leave out --for")
 		}

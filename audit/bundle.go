@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 )
 
 // A bundle is one file with everything that a verifier elsewhere needs: this
@@ -28,7 +29,9 @@ const (
 )
 
 // bundleForm is a file's header: nothing else gets a name on disk.
-var bundleForm = regexp.MustCompile(`^([a-z0-9][a-z0-9._-]{0,79})/([0-9]{6}\.jsonl|head\.json) (0|[1-9][0-9]{0,9})\n$`)
+var bundleForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([a-z0-9][a-z0-9._-]{0,79})/([0-9]{6}\.jsonl|head\.json) (0|[1-9][0-9]{0,9})\n$`)
+})
 
 // errBundle is what a file is that holds no bundle, or only part of one.
 var errBundle = fmt.Errorf("%w: it is not a whole bundle", ErrTampered)
@@ -190,7 +193,7 @@ func headerLine(r *bufio.Reader) (string, error) {
 }
 
 func unpackFile(r io.Reader, dir, header string) (chain string, err error) {
-	match := bundleForm.FindStringSubmatch(header)
+	match := bundleForm().FindStringSubmatch(header)
 	if match == nil {
 		return "", errBundle
 	}

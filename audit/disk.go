@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -26,9 +27,9 @@ const (
 const lockPoll = 2 * time.Millisecond
 
 var (
-	chainForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,79}$`)
-	segmentForm = regexp.MustCompile(`^[0-9]{6}\.jsonl$`)
-	tornForm    = regexp.MustCompile(`^torn-[0-9]{1,16}(\.tmp)?$`)
+	chainForm   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,79}$`) })
+	segmentForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]{6}\.jsonl$`) })
+	tornForm    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^torn-[0-9]{1,16}(\.tmp)?$`) })
 )
 
 // chainDir is the only place where a chain's name becomes a path.
@@ -36,7 +37,7 @@ func chainDir(root, chain string) (string, error) {
 	if root == "" {
 		return "", errors.New("audit root is not set")
 	}
-	if !chainForm.MatchString(chain) {
+	if !chainForm().MatchString(chain) {
 		return "", fmt.Errorf("chain %.90q: use 1–80 lower-case letters, digits, dots, dashes or _", chain)
 	}
 	return filepath.Join(root, chain), nil
@@ -68,7 +69,7 @@ func segments(dir string) (span, error) {
 	}
 	var found span
 	for _, entry := range entries { // sorted by name
-		if !segmentForm.MatchString(entry.Name()) {
+		if !segmentForm().MatchString(entry.Name()) {
 			continue
 		}
 		n, _ := strconv.Atoi(entry.Name()[:6]) // six digits

@@ -216,7 +216,7 @@ func (o PruneOptions) remove(dir string, c checkpoint) error {
 	}
 	names := []string{headFile, headFile + ".tmp", lockFile}
 	for _, entry := range entries {
-		if tornForm.MatchString(entry.Name()) {
+		if tornForm().MatchString(entry.Name()) {
 			names = append(names, entry.Name())
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -23,10 +24,12 @@ const (
 )
 
 var (
-	channelForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
-	topicForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*(\.[a-z0-9_-]+)*\.?$`)
-	hostForm    = regexp.MustCompile(`^\*$|^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(:[0-9]{1,5})?$`)
-	keyForm     = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
+	channelForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`) })
+	topicForm   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*(\.[a-z0-9_-]+)*\.?$`) })
+	hostForm    = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^\*$|^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(:[0-9]{1,5})?$`)
+	})
+	keyForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`) })
 )
 
 // ParseManifest reads a manifest.json of at most [MaxManifest] bytes. A key
@@ -47,11 +50,11 @@ func ParseManifest(data []byte) (Manifest, error) {
 		"app_compat":    versionRange(&m.AppCompat),
 		"author":        author(&m.Author),
 		"provides":      provides(&m.Provides),
-		"subscribes":    formed(&m.Subscribes, topicForm, "an event topic or its prefix, such as message.inbound"),
+		"subscribes":    formed(&m.Subscribes, topicForm(), "an event topic or its prefix, such as message.inbound"),
 		"config_schema": schema(&m.ConfigSchema),
 		"handler":       argv(&m.Handler),
 		"mcp":           server(&m.MCP),
-		"hosts":         formed(&m.Hosts, hostForm, `a lower-case host name, optionally with :port, or "*" for those that the operator names`),
+		"hosts":         formed(&m.Hosts, hostForm(), `a lower-case host name, optionally with :port, or "*" for those that the operator names`),
 		"project":       project(&m.Project),
 		"listen":        boolean(&m.Listen),
 		"verify":        boolean(&m.Verify),
@@ -75,7 +78,7 @@ func author(to *Author) reader {
 
 func provides(to *Provides) reader {
 	return object(fields{
-		"channels": formed(&to.Channels, channelForm, "1–64 lower-case letters, digits, _ or -"),
+		"channels": formed(&to.Channels, channelForm(), "1–64 lower-case letters, digits, _ or -"),
 		"hooks":    hooks(&to.Hooks),
 		"tools":    tools(&to.Tools),
 	})
@@ -226,7 +229,7 @@ func credential(raw json.RawMessage, path string) (Credential, error) {
 	if err != nil {
 		return c, err
 	}
-	if !keyForm.MatchString(c.Key) {
+	if !keyForm().MatchString(c.Key) {
 		return c, fmt.Errorf("%s.key: %.40q: use 1–64 letters, digits, _ . or -, starting with a letter", path, c.Key)
 	}
 	if c.ObtainURL != "" {

@@ -6,18 +6,23 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 var (
-	versionForm    = regexp.MustCompile(`^v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})([-+][0-9A-Za-z.+-]+)?$`)
-	comparatorForm = regexp.MustCompile(`^(>=|<=|>|<|=|\^|~)?v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?([-+][0-9A-Za-z.+-]+)?$`)
+	versionForm = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})([-+][0-9A-Za-z.+-]+)?$`)
+	})
+	comparatorForm = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(>=|<=|>|<|=|\^|~)?v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?([-+][0-9A-Za-z.+-]+)?$`)
+	})
 )
 
 // Compatible reports whether a version lies in a semver range: comparators
 // (>= <= > < = ^ ~) joined by spaces, alternatives by "||", "" and "*" for any
 // version (D-25). Pre-release tags are not compared: 1.2.3-rc1 counts as 1.2.3.
 func Compatible(rang, version string) (bool, error) {
-	m := versionForm.FindStringSubmatch(version)
+	m := versionForm().FindStringSubmatch(version)
 	if m == nil {
 		return false, fmt.Errorf("version %.40q: use one such as 1.2.3", version)
 	}
@@ -41,7 +46,7 @@ func compare(comparator string, have [3]int) (bool, error) {
 	if comparator == "*" {
 		return true, nil
 	}
-	m := comparatorForm.FindStringSubmatch(comparator)
+	m := comparatorForm().FindStringSubmatch(comparator)
 	if m == nil {
 		return false, fmt.Errorf("version range %.40q: use one such as >=0.1.0", comparator)
 	}
@@ -112,7 +117,7 @@ func semver(to *string) reader {
 		if err := text(to)(raw, path); err != nil {
 			return err
 		}
-		if !versionForm.MatchString(*to) {
+		if !versionForm().MatchString(*to) {
 			return fmt.Errorf("%s: %.40q: use a version such as 1.0.0", path, *to)
 		}
 		return nil

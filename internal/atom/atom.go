@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -26,12 +27,12 @@ const (
 // ID names an atom: <category>::<slug>.
 type ID string
 
-var half = regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`)
+var half = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`) })
 
 // ParseID reads an atom's name (S-01).
 func ParseID(name string) (ID, error) {
 	category, slug, ok := strings.Cut(name, "::")
-	if !ok || !half.MatchString(category) || !half.MatchString(slug) {
+	if !ok || !half().MatchString(category) || !half().MatchString(slug) {
 		return "", fmt.Errorf("%q is no atom's name: write <category>::<slug>, each of a-z, 0-9 and -, from a letter, 64 at most", clip(name))
 	}
 	return ID(name), nil

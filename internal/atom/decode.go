@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/BurntSushi/toml"
 )
@@ -44,7 +45,7 @@ func Decode(data []byte, into any, known Keys) (toml.MetaData, error) {
 	meta, err := toml.Decode(string(data), into)
 	if err != nil {
 		var parse toml.ParseError
-		if errors.As(err, &parse) && null.MatchString(lineAt(data, parse.Position.Line)) {
+		if errors.As(err, &parse) && null().MatchString(lineAt(data, parse.Position.Line)) {
 			return meta, fmt.Errorf("line %d: TOML has no null: leave the key out, absent means none (%w)", parse.Position.Line, err)
 		}
 		return meta, err
@@ -126,7 +127,7 @@ func endOfString(data []byte, i int) int {
 	return len(data)
 }
 
-var null = regexp.MustCompile(`(?:^|[=\[,])\s*null\s*(?:[#,\]}]|$)`)
+var null = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|[=\[,])\s*null\s*(?:[#,\]}]|$)`) })
 
 // lineAt is one line of a file, from 1.
 func lineAt(data []byte, number int) string {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // file is capability.toml as it is written: the seed's keys, and ours for the
@@ -93,8 +94,8 @@ func parse(id ID, source []byte) (Atom, string, error) {
 }
 
 var (
-	event  = regexp.MustCompile(`^PreToolUse(?::[A-Za-z_*]+(?:\|[A-Za-z_*]+)*)?$`)
-	envVar = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
+	event  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^PreToolUse(?::[A-Za-z_*]+(?:\|[A-Za-z_*]+)*)?$`) })
+	envVar = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`) })
 )
 
 func (a *Atom) readGate(f file) error {
@@ -104,10 +105,10 @@ func (a *Atom) readGate(f file) error {
 		return fmt.Errorf("gate.rust-module: %w", err)
 	}
 	a.Gate = Gate{Handler: handler, Event: g.Event, BypassEnv: g.BypassEnv}
-	if g.Event != "" && !event.MatchString(g.Event) {
+	if g.Event != "" && !event().MatchString(g.Event) {
 		return fmt.Errorf("gate.event is %q: write PreToolUse, or PreToolUse:Bash, PreToolUse:Edit|Write", clip(g.Event))
 	}
-	if g.BypassEnv != "" && !envVar.MatchString(g.BypassEnv) {
+	if g.BypassEnv != "" && !envVar().MatchString(g.BypassEnv) {
 		return fmt.Errorf("gate.bypass-env is %q: write a variable's name", clip(g.BypassEnv))
 	}
 	switch g.Severity {

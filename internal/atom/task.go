@@ -116,7 +116,7 @@ func joins(r rune) bool { return r == '\u200c' || r == '\u200d' }
 
 // CheckSlug holds the name of a role, or half of an atom's, against S-01.
 func CheckSlug(name string) error {
-	if !half.MatchString(name) {
+	if !half().MatchString(name) {
 		return fmt.Errorf("%q is no name: write a-z, 0-9 and -, from a letter, 64 at most", clip(name))
 	}
 	return nil

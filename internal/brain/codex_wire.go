@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // codexDialect reads the events of `codex exec --json`. A call that Codex does
@@ -126,11 +127,13 @@ func (d *codexDialect) count() error {
 
 // codexBlocked is how Codex tells of a call that its hook refused: in its log,
 // on standard error, and nowhere else.
-var codexBlocked = regexp.MustCompile(`ERROR codex_core::tools::router: error=(?:Command|Tool call) blocked by PreToolUse hook: (.*)`)
+var codexBlocked = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`ERROR codex_core::tools::router: error=(?:Command|Tool call) blocked by PreToolUse hook: (.*)`)
+})
 
 // complaint tells of a refused call, of which the first line of the reason is known.
 func (d *codexDialect) complaint(s *stream, line string) error {
-	m := codexBlocked.FindStringSubmatch(line)
+	m := codexBlocked().FindStringSubmatch(line)
 	if m == nil || d.refused >= maxPending {
 		return nil
 	}
@@ -276,7 +279,9 @@ func (d *codexDialect) end(x exit) Event {
 }
 
 // statusInText finds an HTTP status in what a program says of a request.
-var statusInText = regexp.MustCompile(`(?i)(?:status:?|api error:?|http)\s+([1-5][0-9]{2})\b`)
+var statusInText = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(?:status:?|api error:?|http)\s+([1-5][0-9]{2})\b`)
+})
 
 // faultClass says why a turn failed of which only words are known.
 func faultClass(words string) Class {
@@ -295,7 +300,7 @@ func faultClass(words string) Class {
 	case has("context window", "context_length", "prompt is too long", "context length"):
 		return ClassContext
 	}
-	if m := statusInText.FindStringSubmatch(words); m != nil {
+	if m := statusInText().FindStringSubmatch(words); m != nil {
 		status, err := strconv.Atoi(m[1])
 		if err == nil {
 			return StatusClass(status)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 const (
@@ -111,14 +112,14 @@ func roundUp(v int64) int64 { return (v + million - 1) / million }
 type Table map[string]Price
 
 // dateSuffix is how both vendors name a model of one day: -20251001, -2025-08-07.
-var dateSuffix = regexp.MustCompile(`-20[0-9]{2}(-?)[0-9]{2}(-?)[0-9]{2}$`)
+var dateSuffix = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-20[0-9]{2}(-?)[0-9]{2}(-?)[0-9]{2}$`) })
 
 // Lookup finds a model by its id, or by its id without the date at its end.
 // A model that is not listed, or whose price does not pass Check, has none.
 func (t Table) Lookup(model string) (Price, error) {
 	p, ok := t[model]
 	if !ok {
-		p, ok = t[dateSuffix.ReplaceAllString(model, "")]
+		p, ok = t[dateSuffix().ReplaceAllString(model, "")]
 	}
 	if !ok {
 		return Price{}, errors.New("the model has no price: add it to the price file")

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/nacre-dev/nacre/internal/atom"
 )
@@ -83,17 +84,21 @@ const (
 )
 
 var (
-	strict  = regexp.MustCompile(`\A` + roleForm + `::` + codesForm + `::([0-9A-F]{8})::([0-9A-F]{8})-([0-9a-f]{8})\z`)
-	lenient = regexp.MustCompile(`\A` + roleForm + `::` + codesForm + `::([0-9A-Za-z]{4,8})::([0-9A-Za-z]{4,8})-([0-9A-Za-z]{4,8})\z`)
+	strict = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\A` + roleForm + `::` + codesForm + `::([0-9A-F]{8})::([0-9A-F]{8})-([0-9a-f]{8})\z`)
+	})
+	lenient = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\A` + roleForm + `::` + codesForm + `::([0-9A-Za-z]{4,8})::([0-9A-Za-z]{4,8})-([0-9A-Za-z]{4,8})\z`)
+	})
 )
 
 // Parse reads a DNA as String renders it.
-func Parse(s string) (DNA, error) { return parse(strict, s) }
+func Parse(s string) (DNA, error) { return parse(strict(), s) }
 
 // ParseLenient also reads the DNAs of the seed, whose parts have four
 // characters and whose nonce is any letters and digits. String gives them back
 // as they were.
-func ParseLenient(s string) (DNA, error) { return parse(lenient, s) }
+func ParseLenient(s string) (DNA, error) { return parse(lenient(), s) }
 
 func parse(form *regexp.Regexp, s string) (DNA, error) {
 	if len(s) > maxLength {

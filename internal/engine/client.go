@@ -288,7 +288,7 @@ func messageOf(err error) string {
 // Signal sends a payload to a workflow's topic, once, in order. It is kept
 // until the workflow receives it; a workflow that has ended is refused.
 func (c *Client) Signal(ctx context.Context, id, topic string, payload json.RawMessage) error {
-	if !nameForm.MatchString(topic) {
+	if !nameForm().MatchString(topic) {
 		return fmt.Errorf("topic %.80q: use lower-case letters, digits, _, . and -", topic)
 	}
 	if err := checkPayload("signal "+topic, payload); err != nil {

@@ -20,6 +20,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -49,9 +50,9 @@ const (
 )
 
 var (
-	executorForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
-	idForm       = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._:/-]{0,127}$`)
-	nameForm     = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,63}$`)
+	executorForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`) })
+	idForm       = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._:/-]{0,127}$`) })
+	nameForm     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,63}$`) })
 )
 
 // Workflow is durable work. It is run again from the top after a crash, and
@@ -114,14 +115,14 @@ func Open(ctx context.Context, o Options, workflows map[string]Workflow) (*Engin
 }
 
 func (o Options) check(workflows map[string]Workflow) error {
-	if !executorForm.MatchString(o.Executor) {
+	if !executorForm().MatchString(o.Executor) {
 		return fmt.Errorf("executor %.80q: use a session id of lower-case letters, digits and dashes", o.Executor)
 	}
 	if o.Attempts < 0 || o.Attempts == 1 {
 		return fmt.Errorf("attempts %d: use 2 or more, or 0 for %d", o.Attempts, DefaultAttempts)
 	}
 	for name, fn := range workflows {
-		if !nameForm.MatchString(name) || fn == nil {
+		if !nameForm().MatchString(name) || fn == nil {
 			return fmt.Errorf("workflow %.80q: use a function, and a name of lower-case letters, digits, _, . and -", name)
 		}
 	}
@@ -205,7 +206,7 @@ func (e *Engine) attach(have Status, name string) error {
 }
 
 func checkID(id string) error {
-	if !idForm.MatchString(id) {
+	if !idForm().MatchString(id) {
 		return fmt.Errorf("workflow id %.80q: use 1–128 letters, digits and ._:/-", id)
 	}
 	return nil

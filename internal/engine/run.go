@@ -169,7 +169,7 @@ func (w *Run) begin(name string) error {
 	if err := w.live(); err != nil {
 		return err
 	}
-	if !nameForm.MatchString(name) || w.steps[name] || len(w.steps) >= MaxSteps {
+	if !nameForm().MatchString(name) || w.steps[name] || len(w.steps) >= MaxSteps {
 		return fmt.Errorf("step %.80q: use a new name of lower-case letters, digits, _, . and -, at most %d", name, MaxSteps)
 	}
 	w.steps[name] = true

@@ -3,6 +3,7 @@ package gate
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // isGit tells a program by which git state is read or changed. Names are
@@ -253,16 +254,30 @@ func codeOf(name string, c invocation) string {
 
 // The heuristics by which code is taken to run git.
 var (
-	gitWord  = regexp.MustCompile(`(?i)(?:^|[^\w.\-/]|/bin/|/git-core/)git(?:-[a-z-]+)?(?:[^\w.\-/:=]|$)`)
-	executes = regexp.MustCompile(`(?i)system|exec|popen|spawn|subprocess|\brun\s*\(|\bcall\b|check_output|shell|` + "`" + `|%x|\bqx\b|open\s*\(|getline|\|\s*["']|["']\s*\||do script`)
-	bang     = regexp.MustCompile(`(?im)(?:^|[:;"'\s(|,+])!\s*(?:[\w./-]*/)?git\b|\.shell\s+git\b|\\!\s*git\b|term(?:inal)?\s+git\b`)
-	sedRuns  = regexp.MustCompile(`(?m)(?:^|[\s;{}/$!0-9,])e\s+(?:\S*/)?git\b|git\b[^\n]*[/|#,@!][gpimI0-9]*e[gpimIw0-9]*\s*(?:$|[;}\n])`)
+	gitWord = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)(?:^|[^\w.\-/]|/bin/|/git-core/)git(?:-[a-z-]+)?(?:[^\w.\-/:=]|$)`)
+	})
+	executes = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)system|exec|popen|spawn|subprocess|\brun\s*\(|\bcall\b|check_output|shell|` + "`" + `|%x|\bqx\b|open\s*\(|getline|\|\s*["']|["']\s*\||do script`)
+	})
+	bang = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?im)(?:^|[:;"'\s(|,+])!\s*(?:[\w./-]*/)?git\b|\.shell\s+git\b|\\!\s*git\b|term(?:inal)?\s+git\b`)
+	})
+	sedRuns = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?m)(?:^|[\s;{}/$!0-9,])e\s+(?:\S*/)?git\b|git\b[^\n]*[/|#,@!][gpimI0-9]*e[gpimIw0-9]*\s*(?:$|[;}\n])`)
+	})
 	// sedCommand and sedFlag are sed's w, W and e, as commands and as flags of s.
-	sedCommand = regexp.MustCompile(`(?m)(?:^|[;{}]|[0-9$/!,])\s*[wWe](?:\s|$)`)
-	sedFlag    = regexp.MustCompile(`(?m)[/|#,@!][gpimI0-9]*[we][gpimI0-9]*(?:\s|$|[;}])`)
-	recipe     = regexp.MustCompile(`(?m)^\s+[@+-]*\s*(?:\S*/)?git\b|\$\(shell\s+(?:\S*/)?git\b|;\s*git\b|:=?\s*git\b|COMMAND\s+git\b`)
-	gitLib     = regexp.MustCompile(`(?m)\b(?:import|from|require|use)\b[^\n]{0,40}\b(?:simple-git|isomorphic-git|nodegit|pygit2|dulwich|git)\b`)
-	cronJob    = regexp.MustCompile(`(?m)(?:^|\s)(?:\S*/)?git\s`)
+	sedCommand = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)(?:^|[;{}]|[0-9$/!,])\s*[wWe](?:\s|$)`) })
+	sedFlag    = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?m)[/|#,@!][gpimI0-9]*[we][gpimI0-9]*(?:\s|$|[;}])`)
+	})
+	recipe = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?m)^\s+[@+-]*\s*(?:\S*/)?git\b|\$\(shell\s+(?:\S*/)?git\b|;\s*git\b|:=?\s*git\b|COMMAND\s+git\b`)
+	})
+	gitLib = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?m)\b(?:import|from|require|use)\b[^\n]{0,40}\b(?:simple-git|isomorphic-git|nodegit|pygit2|dulwich|git)\b`)
+	})
+	cronJob = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)(?:^|\s)(?:\S*/)?git\s`) })
 )
 
 // runsGit tells code that names git as a program, or a library that is git.
@@ -272,17 +287,17 @@ func runsGit(name, code string) bool {
 	}
 	switch strings.TrimRight(name, "0123456789.") {
 	case "sed", "gsed":
-		return sedRuns.MatchString(code)
+		return sedRuns().MatchString(code)
 	case "make", "gmake", "cmake", "ninja", "just", "task":
-		return recipe.MatchString(code)
+		return recipe().MatchString(code)
 	case "crontab":
-		return cronJob.MatchString(code)
+		return cronJob().MatchString(code)
 	case "sh":
-		return cronJob.MatchString(code + " ")
+		return cronJob().MatchString(code + " ")
 	}
-	if bang.MatchString(code) || gitLib.MatchString(code) {
+	if bang().MatchString(code) || gitLib().MatchString(code) {
 		return true
 	}
-	at := executes.FindStringIndex(code)
-	return at != nil && gitWord.MatchString(code)
+	at := executes().FindStringIndex(code)
+	return at != nil && gitWord().MatchString(code)
 }

@@ -276,7 +276,7 @@ func sedWrites(args []word) bool {
 		switch {
 		case strings.HasPrefix(script, "-") && i+1 < len(args):
 			continue
-		case sedCommand.MatchString(script), sedFlag.MatchString(script):
+		case sedCommand().MatchString(script), sedFlag().MatchString(script):
 			return true
 		}
 		if i > 0 && args[i-1].text == "-e" {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -112,23 +113,25 @@ func line(program, pin string) string {
 }
 
 // ours matches the commands that line makes, and finds the program and the pin.
-var ours = regexp.MustCompile(`^([^\s']+|'[^']+') hook --set ([^\s']+|'[^']+')` + regexp.QuoteMeta(tail) + `$`)
+var ours = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([^\s']+|'[^']+') hook --set ([^\s']+|'[^']+')` + regexp.QuoteMeta(tail) + `$`)
+})
 
 // parse takes a hook's command apart; ok tells whether it is nacre's.
 func parse(command string) (program, pin string, ok bool) {
-	m := ours.FindStringSubmatch(command)
-	if m == nil || !digested.MatchString(filepath.Base(strings.Trim(m[2], "'"))) {
+	m := ours().FindStringSubmatch(command)
+	if m == nil || !digested().MatchString(filepath.Base(strings.Trim(m[2], "'"))) {
 		return "", "", false
 	}
 	return strings.Trim(m[1], "'"), strings.Trim(m[2], "'"), true
 }
 
 // plain are words that every shell takes as they are.
-var plain = regexp.MustCompile(`^[A-Za-z0-9_/.,:@%+-]+$`)
+var plain = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_/.,:@%+-]+$`) })
 
 // quote makes one word of a path for all shells; checkPath refuses what it cannot.
 func quote(word string) string {
-	if plain.MatchString(word) {
+	if plain().MatchString(word) {
 		return word
 	}
 	return "'" + word + "'"

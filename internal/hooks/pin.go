@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sync"
 
 	"github.com/nacre-dev/nacre/internal/atom"
 	"github.com/nacre-dev/nacre/internal/gate"
@@ -82,7 +83,7 @@ func keeps(g guard.Gate, file string) bool {
 func noLinks(string) (string, bool, error) { return "", false, nil }
 
 // digested is the name of a pin's file.
-var digested = regexp.MustCompile(`^[0-9a-f]{64}\.json$`)
+var digested = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{64}\.json$`) })
 
 // bytes is the pin as LoadPin reads it, and the name that its file bears.
 func (p Pin) bytes() (data []byte, name string, err error) {
@@ -102,7 +103,7 @@ func nameOf(data []byte) string {
 
 // LoadPin reads a pin. One that is not the bytes that were pinned is an error.
 func LoadPin(path string) (Pin, error) {
-	if path == "" || !filepath.IsAbs(path) || !digested.MatchString(filepath.Base(path)) {
+	if path == "" || !filepath.IsAbs(path) || !digested().MatchString(filepath.Base(path)) {
 		return Pin{}, errors.New("the hook names no pinned set: run nacre hooks install")
 	}
 	f, err := os.Open(path)

@@ -100,7 +100,7 @@ func (g *git) fetch(ctx context.Context, ref string) (string, error) {
 		return "", fmt.Errorf("%s is no commit: %w", ref, err)
 	}
 	commit := out.text()
-	if commit == "" || !commitForm.MatchString(commit) {
+	if commit == "" || !commitForm().MatchString(commit) {
 		return "", fmt.Errorf("git says %.80q instead of a commit", commit)
 	}
 	return commit, nil

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -67,9 +68,9 @@ type Access struct {
 }
 
 var (
-	hashForm   = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-	commitForm = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})?$`)
-	folderForm = regexp.MustCompile(`^([0-9a-f]{16})?$`)
+	hashForm   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^sha256:[0-9a-f]{64}$`) })
+	commitForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})?$`) })
+	folderForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9a-f]{16})?$`) })
 )
 
 // LoadLock reads the lock file; one that is missing holds nothing. What cannot
@@ -127,11 +128,11 @@ func (e *Entry) check() error {
 	}
 	for _, v := range versions {
 		switch {
-		case !hashForm.MatchString(v.Hash):
+		case !hashForm().MatchString(v.Hash):
 			return fmt.Errorf("hash %.80q is none", v.Hash)
-		case !commitForm.MatchString(v.Commit):
+		case !commitForm().MatchString(v.Commit):
 			return fmt.Errorf("commit %.80q is none", v.Commit)
-		case !folderForm.MatchString(v.Folder) || (v.Folder == "") != (e.Source == ""):
+		case !folderForm().MatchString(v.Folder) || (v.Folder == "") != (e.Source == ""):
 			return fmt.Errorf("folder %.80q is not one of the store", v.Folder)
 		case reach(v.Wants.Project) > reach("write"):
 			return fmt.Errorf("project %.40q is neither read nor write", v.Wants.Project)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/nacre-dev/nacre"
 )
@@ -24,8 +25,10 @@ const maxSource = 2048 // bytes
 
 var (
 	// remoteForm is git's short form of ssh, such as git@example.com:notes.git.
-	remoteForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[A-Za-z0-9._~/][^\s\\]*$`)
-	refForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/+-]{0,254}$`)
+	remoteForm = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[A-Za-z0-9._~/][^\s\\]*$`)
+	})
+	refForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/+-]{0,254}$`) })
 )
 
 // parseSource reads https, ssh and file URLs, git@host:path, and folders.
@@ -33,7 +36,7 @@ func parseSource(s string) (source, error) {
 	if s == "" || len(s) > maxSource || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return source{}, errors.New("name a git URL or a folder")
 	}
-	if remoteForm.MatchString(s) {
+	if remoteForm().MatchString(s) {
 		return source{s, "ssh"}, nil
 	}
 	if scheme, _, ok := strings.Cut(s, "://"); ok {
@@ -84,7 +87,7 @@ func parseURL(s, scheme string) (source, error) {
 }
 
 func checkRef(ref string) error {
-	if ref != "" && (!refForm.MatchString(ref) || strings.Contains(ref, "..") || strings.HasSuffix(ref, ".lock")) {
+	if ref != "" && (!refForm().MatchString(ref) || strings.Contains(ref, "..") || strings.HasSuffix(ref, ".lock")) {
 		return fmt.Errorf("--ref %.80q: give a branch, a tag, or a commit's 40 hex digits", ref)
 	}
 	return nil

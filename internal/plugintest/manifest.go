@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/nacre-dev/nacre/plugin"
 )
@@ -16,8 +17,10 @@ import (
 const maxRepairs = 50
 
 var (
-	unknownKey = regexp.MustCompile(`^unknown key "([^"]{1,300})"`)
-	namedKey   = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_.\[\]]{0,300}?)(?:: | is missing)`)
+	unknownKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^unknown key "([^"]{1,300})"`) })
+	namedKey   = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_.\[\]]{0,300}?)(?:: | is missing)`)
+	})
 )
 
 // manifest reads the manifest as the host does. The host stops at the first
@@ -53,7 +56,7 @@ func (v *validator) manifest() (plugin.Manifest, bool) {
 
 // keyOf is the key that an error of the parser names.
 func keyOf(err error) string {
-	for _, form := range []*regexp.Regexp{unknownKey, namedKey} {
+	for _, form := range []*regexp.Regexp{unknownKey(), namedKey()} {
 		if m := form.FindStringSubmatch(err.Error()); m != nil {
 			return m[1]
 		}

@@ -68,7 +68,7 @@ func (p *Project) exportFrom(ctx context.Context, dir string, commit, beyond Com
 	if name == "" {
 		return nil // nothing is new
 	}
-	if !objectForm.MatchString(name) {
+	if !objectForm().MatchString(name) {
 		return fmt.Errorf("copy objects: %w", errDamaged)
 	}
 	root, err := os.OpenRoot(filepath.Join(p.place.commonDir, "objects"))

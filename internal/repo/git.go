@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -108,10 +109,10 @@ func findGit(ctx context.Context, path string) (*git, error) {
 	return g, nil
 }
 
-var versionForm = regexp.MustCompile(`^git version (\d{1,4})\.(\d{1,4})`)
+var versionForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^git version (\d{1,4})\.(\d{1,4})`) })
 
 func parseVersion(s string) (v [2]int, err error) {
-	m := versionForm.FindStringSubmatch(s)
+	m := versionForm().FindStringSubmatch(s)
 	if m == nil {
 		return v, fmt.Errorf("git says %.80q instead of its version", s)
 	}

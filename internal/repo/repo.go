@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -62,11 +63,11 @@ type Commit string
 // Tree is the id of a tree object, in lower-case hex.
 type Tree string
 
-var objectForm = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+var objectForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`) })
 
 // ParseCommit accepts a full object id: 40 or 64 hex digits.
 func ParseCommit(s string) (Commit, error) {
-	if !objectForm.MatchString(s) {
+	if !objectForm().MatchString(s) {
 		return "", fmt.Errorf("commit %.80q: want a full object id", s)
 	}
 	return Commit(s), nil
@@ -74,7 +75,7 @@ func ParseCommit(s string) (Commit, error) {
 
 // ParseTree accepts a full object id: 40 or 64 hex digits.
 func ParseTree(s string) (Tree, error) {
-	if !objectForm.MatchString(s) {
+	if !objectForm().MatchString(s) {
 		return "", fmt.Errorf("tree %.80q: want a full object id", s)
 	}
 	return Tree(s), nil

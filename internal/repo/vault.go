@@ -91,7 +91,7 @@ func readShallow(path string) ([]byte, error) {
 		return nil, err
 	}
 	for line := range strings.Lines(string(data)) {
-		if !objectForm.MatchString(strings.TrimSuffix(line, "\n")) {
+		if !objectForm().MatchString(strings.TrimSuffix(line, "\n")) {
 			return nil, fmt.Errorf("%s is damaged: %w", path, ErrUnsafe)
 		}
 	}

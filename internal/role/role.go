@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/nacre-dev/nacre/internal/atom"
@@ -139,7 +140,7 @@ func (r Role) checkLists() error {
 }
 
 // subagent is the name of a kind of agent in Claude Code.
-var subagent = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_:-]{0,63}$`)
+var subagent = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_:-]{0,63}$`) })
 
 func (r Role) checkWords() error {
 	for _, word := range []string{r.DisplayName, r.Description} {
@@ -147,7 +148,7 @@ func (r Role) checkWords() error {
 			return errors.New("role.display-name and role.description are one line each")
 		}
 	}
-	if r.SubagentType != "" && !subagent.MatchString(r.SubagentType) {
+	if r.SubagentType != "" && !subagent().MatchString(r.SubagentType) {
 		return fmt.Errorf("role.claude-subagent-type is %.80q: write a name, such as code-implementer", r.SubagentType)
 	}
 	switch r.Isolation {

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -124,7 +125,7 @@ func endOrphan(file string) (string, error) {
 		return "", err
 	}
 	for _, dir := range r.Groups {
-		if groupForm.MatchString(filepath.Base(dir)) {
+		if groupForm().MatchString(filepath.Base(dir)) {
 			removeGroup(dir)
 		}
 	}
@@ -134,7 +135,7 @@ func endOrphan(file string) (string, error) {
 	return r.Label, nil
 }
 
-var groupForm = regexp.MustCompile(`^nacre-[0-9]+-[0-9]+$`)
+var groupForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^nacre-[0-9]+-[0-9]+$`) })
 
 func readRecord(file string) (record, error) {
 	var r record

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -273,7 +274,7 @@ func or(f, otherwise *os.File) *os.File {
 	return otherwise
 }
 
-var controlCharacters = regexp.MustCompile(`[\x00-\x1f\x7f]+`)
+var controlCharacters = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\x00-\x1f\x7f]+`) })
 
 // printable keeps what a sandbox says on one line.
-func printable(s string) string { return controlCharacters.ReplaceAllString(s, " ") }
+func printable(s string) string { return controlCharacters().ReplaceAllString(s, " ") }

@@ -6,6 +6,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // pythonRunner runs tests by unittest or pytest and reports each by name. It
@@ -40,7 +41,7 @@ func pythonFiles(l layout, p part) []string {
 	return list
 }
 
-var importsPytest = regexp.MustCompile(`(?m)^\s*(?:import|from)\s+pytest\b`)
+var importsPytest = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*(?:import|from)\s+pytest\b`) })
 
 // usesPytest tells the runner from the base's configuration and its tests.
 func usesPytest(base checkout, p part) bool {
@@ -57,7 +58,7 @@ func usesPytest(base checkout, p part) bool {
 		if path.Base(name) == "conftest.py" {
 			return true
 		}
-		if data, err := base.read(name); isPythonTest(name) && err == nil && importsPytest.Match(data) {
+		if data, err := base.read(name); isPythonTest(name) && err == nil && importsPytest().Match(data) {
 			return true
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/BurntSushi/toml"
 
@@ -27,14 +28,20 @@ func cargoTest(trees, part, layout, string) (argv, env []string, err error) {
 }
 
 var (
-	running    = regexp.MustCompile(`^\s+Running (unittests )?(\S+) \((?:.*/)?([^/)]+?)(?:-[0-9a-f]{16})?(?:\.exe)?\)$`)
-	docTests   = regexp.MustCompile(`^\s+Doc-tests (\S+)$`)
-	announced  = regexp.MustCompile(`^running (\d+) tests?$`)
-	testLine   = regexp.MustCompile(`^test (.+?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)(?:, .*| <.*>)?$`)
-	openLine   = regexp.MustCompile(`^test (.+?)(?: - should panic)? \.\.\. `)
-	resultLine = regexp.MustCompile(`^test result: (ok|FAILED)\. (\d+) passed; (\d+) failed; (\d+) ignored; `)
-	saidBy     = regexp.MustCompile(`^---- (.+) stdout ----$`)
-	docLine    = regexp.MustCompile(` \(line \d+\)`)
+	running = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^\s+Running (unittests )?(\S+) \((?:.*/)?([^/)]+?)(?:-[0-9a-f]{16})?(?:\.exe)?\)$`)
+	})
+	docTests  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s+Doc-tests (\S+)$`) })
+	announced = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^running (\d+) tests?$`) })
+	testLine  = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^test (.+?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)(?:, .*| <.*>)?$`)
+	})
+	openLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^test (.+?)(?: - should panic)? \.\.\. `) })
+	resultLine = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^test result: (ok|FAILED)\. (\d+) passed; (\d+) failed; (\d+) ignored; `)
+	})
+	saidBy  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^---- (.+) stdout ----$`) })
+	docLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` \(line \d+\)`) })
 )
 
 // libtest reads the text of cargo test and of the harness that rustc builds in.
@@ -58,27 +65,27 @@ func parseRust(out Output, _ string) *results {
 }
 
 func (l *libtest) line(line string) {
-	if m := running.FindStringSubmatch(line); m != nil {
+	if m := running().FindStringSubmatch(line); m != nil {
 		l.enter(m[2]+" ("+m[3]+")", false)
 		return
 	}
-	if m := docTests.FindStringSubmatch(line); m != nil {
+	if m := docTests().FindStringSubmatch(line); m != nil {
 		l.enter("Doc-tests "+m[1], true)
 		return
 	}
-	switch m := testLine.FindStringSubmatch(line); {
+	switch m := testLine().FindStringSubmatch(line); {
 	case m != nil:
 		l.outcome(m[1], m[2])
 	case l.open != "" && (line == "ok" || line == "FAILED" || line == "ignored"):
 		l.outcome(l.open, line)
-	case openLine.MatchString(line):
-		l.open = openLine.FindStringSubmatch(line)[1]
-	case announced.MatchString(line):
-		l.announce(announced.FindStringSubmatch(line)[1])
-	case resultLine.MatchString(line):
-		l.total(resultLine.FindStringSubmatch(line))
-	case saidBy.MatchString(line):
-		l.talks = saidBy.FindStringSubmatch(line)[1]
+	case openLine().MatchString(line):
+		l.open = openLine().FindStringSubmatch(line)[1]
+	case announced().MatchString(line):
+		l.announce(announced().FindStringSubmatch(line)[1])
+	case resultLine().MatchString(line):
+		l.total(resultLine().FindStringSubmatch(line))
+	case saidBy().MatchString(line):
+		l.talks = saidBy().FindStringSubmatch(line)[1]
 	case l.talks != "":
 		l.says(l.key(l.talks), line+"\n")
 	case l.section == "" || strings.HasPrefix(line, "error"):
@@ -108,7 +115,7 @@ func (l *libtest) announce(n string) {
 
 func (l *libtest) key(name string) string {
 	if l.doc {
-		name = docLine.ReplaceAllString(name, "")
+		name = docLine().ReplaceAllString(name, "")
 	}
 	return l.section + "::" + name
 }

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Rust keeps unit tests inside of the files they test, in modules marked
@@ -20,10 +21,12 @@ type block struct {
 }
 
 var (
-	cfgTest    = regexp.MustCompile(`^#\s*\[\s*cfg\s*\(([^\]]*\W)?test\W[^\]]*\]`)
-	attribute  = regexp.MustCompile(`^\s*#\s*\[[^\]]*\]`)
-	moduleHead = regexp.MustCompile(`^\s*(?:pub\s*(?:\([^)]*\)\s*)?)?mod\s+(\w+)\s*\{`)
-	looseTest  = regexp.MustCompile(`#\s*\[\s*(?:[\w:]+::)?(?:test|rstest|test_case|quickcheck|wasm_bindgen_test)\b|\bproptest!`)
+	cfgTest    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^#\s*\[\s*cfg\s*\(([^\]]*\W)?test\W[^\]]*\]`) })
+	attribute  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*#\s*\[[^\]]*\]`) })
+	moduleHead = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*(?:pub\s*(?:\([^)]*\)\s*)?)?mod\s+(\w+)\s*\{`) })
+	looseTest  = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`#\s*\[\s*(?:[\w:]+::)?(?:test|rstest|test_case|quickcheck|wasm_bindgen_test)\b|\bproptest!`)
+	})
 )
 
 // spliceRust puts the base's inline tests into the work's files.
@@ -49,7 +52,7 @@ func spliceRust(t trees, p part, l layout) (string, error) {
 				return "", err
 			}
 		}
-		if looseTest.Match(without(was, testBlocks(was))) {
+		if looseTest().Match(without(was, testBlocks(was))) {
 			return fmt.Sprintf("%s was changed and holds tests outside of a #[cfg(test)] module: they cannot be taken from the base, so a person has to land that", name), nil
 		}
 		if spliced := splice(was, is); !bytes.Equal(spliced, is) {
@@ -122,13 +125,13 @@ const maxHead = 4 << 10
 // testModule reads the head of a test module at i: its name, and where its body begins.
 func testModule(data []byte, i int) (string, int) {
 	head := data[i:min(len(data), i+maxHead)]
-	attr := cfgTest.Find(head)
+	attr := cfgTest().Find(head)
 	if attr == nil || bytes.Contains(attr, []byte("not(")) {
 		return "", 0
 	}
 	at := len(attr)
 	for {
-		if m := attribute.Find(head[at:]); m != nil {
+		if m := attribute().Find(head[at:]); m != nil {
 			at += len(m)
 			continue
 		}
@@ -138,7 +141,7 @@ func testModule(data []byte, i int) (string, int) {
 		}
 		break
 	}
-	m := moduleHead.FindSubmatch(head[at:])
+	m := moduleHead().FindSubmatch(head[at:])
 	if m == nil {
 		return "", 0
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"sync"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
@@ -30,7 +31,7 @@ type record struct {
 }
 
 // nameForm is what containers of nacre are called: the label, and 16 digits.
-var nameForm = regexp.MustCompile(`^nacre-[a-z0-9-]{1,40}-[0-9a-f]{16}$`)
+var nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^nacre-[a-z0-9-]{1,40}-[0-9a-f]{16}$`) })
 
 // write comes before the container is made, so that none is without.
 func (b *bootDir) write(label, socket string) error {
@@ -74,7 +75,7 @@ func EndOrphans(stateDir string) ([]string, error) {
 }
 
 func endOrphan(dir, name string) (string, error) {
-	if !nameForm.MatchString(name) {
+	if !nameForm().MatchString(name) {
 		return "", errors.New("not a record: remove it")
 	}
 	r, err := readRecord(filepath.Join(dir, recordFile))

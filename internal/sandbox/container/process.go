@@ -328,7 +328,7 @@ func randomHex() string {
 	return hex.EncodeToString(raw[:])
 }
 
-var controlCharacters = regexp.MustCompile(`[\x00-\x1f\x7f]+`)
+var controlCharacters = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\x00-\x1f\x7f]+`) })
 
 // printable keeps what a container says on one line.
-func printable(s string) string { return controlCharacters.ReplaceAllString(s, " ") }
+func printable(s string) string { return controlCharacters().ReplaceAllString(s, " ") }
