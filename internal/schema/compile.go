@@ -44,8 +44,8 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("%s: a schema may refer to itself only", url)
 }
 
-// compile checks and compiles the schema of a tool's arguments.
-func compile(raw json.RawMessage) (*jsonschema.Schema, error) {
+// closed reads the schema of a tool's arguments, and refuses one that is open.
+func closed(raw json.RawMessage) (map[string]any, error) {
 	switch {
 	case len(raw) == 0:
 		return nil, errors.New(`missing; a tool without arguments declares {"type":"object","additionalProperties":false}`)
@@ -66,14 +66,16 @@ func compile(raw json.RawMessage) (*jsonschema.Schema, error) {
 	if version, ok := root["$schema"]; ok && version != draft {
 		return nil, fmt.Errorf("$schema %v: only %s is spoken", version, draft)
 	}
-	if err := newCloser(root).value(root, "arguments", 0); err != nil {
-		return nil, err
-	}
+	return root, newCloser(root).value(root, "arguments", 0)
+}
+
+// compile compiles a schema that is closed.
+func compile(root map[string]any) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
 	c.UseLoader(noLoader{})
-	if err := c.AddResource(schemaURL, document); err != nil {
+	if err := c.AddResource(schemaURL, root); err != nil {
 		return nil, err
 	}
 	return c.Compile(schemaURL)

@@ -14,6 +14,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -27,7 +28,10 @@ const MaxArguments = 1 << 20
 // Schema is that of one tool's arguments, compiled once. It is safe for
 // concurrent use.
 type Schema struct {
-	schema    *jsonschema.Schema
+	root map[string]any
+	// whole is the compiled schema. Of a plain one, it is compiled when somebody
+	// asks for it first.
+	whole     func() (*jsonschema.Schema, error)
 	defaults  *defaults
 	flat      *flat // nil where the schema says more than types
 	canonical []byte
@@ -37,16 +41,29 @@ type Schema struct {
 // Compile checks a schema and finds its defaults. One that violates its own
 // schema is left out, with a warning.
 func Compile(raw json.RawMessage) (*Schema, error) {
-	compiled, err := compile(raw)
+	root, err := closed(raw)
 	if err != nil {
 		return nil, err
 	}
-	canonical, err := wire.Canonical(raw)
-	if err != nil {
+	s := &Schema{root: root, whole: sync.OnceValues(func() (*jsonschema.Schema, error) { return compile(root) })}
+	if isPlain(root) {
+		s.defaults = plainDefaults(root)
+	} else if err := s.collect(); err != nil {
 		return nil, err
 	}
-	found, warnings := collect(compiled, "")
-	return &Schema{schema: compiled, defaults: found, flat: newFlat(canonical, found), canonical: canonical, warnings: warnings}, nil
+	if s.canonical, err = wire.Canonical(raw); err != nil {
+		return nil, err
+	}
+	s.flat = newFlat(s.canonical, s.defaults)
+	return s, nil
+}
+
+func (s *Schema) collect() error {
+	compiled, err := s.whole()
+	if err == nil {
+		s.defaults, s.warnings = collect(compiled, "")
+	}
+	return err
 }
 
 // Canonical is the schema in canonical form: what a digest is made of.
@@ -58,9 +75,18 @@ func (s *Schema) Warnings() []string { return slices.Clone(s.warnings) }
 // Has reports whether there is an argument at a dotted path. The elements of a
 // list stand for it: "to.address" is that of each element of the list "to".
 func (s *Schema) Has(path string) bool {
-	at := s.schema
+	if isPlain(s.root) {
+		at := s.root
+		for name := range strings.SplitSeq(path, ".") {
+			if at = plainArgument(at, name); at == nil {
+				return false
+			}
+		}
+		return true
+	}
+	at, err := s.whole()
 	for name := range strings.SplitSeq(path, ".") {
-		if at = argument(at, name); at == nil {
+		if at = argument(at, name); err != nil || at == nil {
 			return false
 		}
 	}
@@ -106,13 +132,17 @@ func (s *Schema) Arguments(raw json.RawMessage) (json.RawMessage, *nacre.Refusal
 	if err != nil {
 		return nil, &nacre.Refusal{Message: "arguments are not usable JSON: " + err.Error()}
 	}
-	if err := s.schema.Validate(value); err != nil {
+	whole, err := s.whole()
+	if err != nil {
+		return nil, &nacre.Refusal{Message: "arguments cannot be checked: " + err.Error()}
+	}
+	if err := whole.Validate(value); err != nil {
 		return nil, invalid(err)
 	}
 	if !s.defaults.insert(value) {
 		return canonical, nil
 	}
-	if err := s.schema.Validate(value); err != nil { // a driver never sees what its schema refuses
+	if err := whole.Validate(value); err != nil { // a driver never sees what its schema refuses
 		return nil, invalid(err)
 	}
 	filled, err := json.Marshal(value)
