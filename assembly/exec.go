@@ -114,15 +114,12 @@ func (r *Runtime) Exec(ctx context.Context, e Exec) (result ExecResult, err erro
 		return result, &NotReady{What: "start " + e.Argv[0], err: err}
 	}
 	g.watch(process, p.Mounts)
-	if err := s.Update(func(h *registry.Session) { h.State = nacre.SessionRunning }); err != nil {
-		err = errors.Join(err, process.Kill())
-		g.abandon()
-		return result, err
-	}
+	told := s.tellRunning(process)
 	if e.Started != nil {
 		e.Started(s.info(p, ""))
 	}
 	exit, err := s.Wait(ctx, process)
+	err = errors.Join(err, <-told)
 	g.meter.Finish(!exit.TimedOut && !exit.Killed)
 	result.ExitCode, result.TimedOut, result.Limit = exit.Code, exit.TimedOut, g.close()
 	s.noteLimit(ctx, result.Limit)
@@ -130,6 +127,20 @@ func (r *Runtime) Exec(ctx context.Context, e Exec) (result ExecResult, err erro
 	s.planted(result.Planted)
 	outcome = fmt.Sprintf("exit %d", exit.Code)
 	return result, errors.Join(err, s.ended(ctx))
+}
+
+// tellRunning writes that the session runs, which nobody waits for but its end.
+// Where that cannot be written the process ends.
+func (s *sealed) tellRunning(process sandbox.Process) <-chan error {
+	told := make(chan error, 1)
+	go func() {
+		err := s.Update(func(h *registry.Session) { h.State = nacre.SessionRunning })
+		if err != nil {
+			err = errors.Join(err, process.Kill())
+		}
+		told <- err
+	}()
+	return told
 }
 
 // freeForExec keeps a command out of a session that a run will go on with.

@@ -123,12 +123,6 @@ func (g *keeper) close() string {
 	return g.why
 }
 
-// abandon ends the keeper of a sandbox that was killed before it did anything.
-func (g *keeper) abandon() {
-	g.meter.Finish(false)
-	_ = g.close() // it did nothing
-}
-
 // noteLimit records and tells that a sandbox was ended for a limit. The
 // recorder itself stops the session where it fails.
 func (s *sealed) noteLimit(ctx context.Context, why string) {

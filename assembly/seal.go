@@ -123,14 +123,16 @@ func (r *Runtime) seal(ctx context.Context, req request) (*sealed, error) {
 	if err := r.settleAll(ctx, req.project); err != nil {
 		return nil, err
 	}
+	found := r.look(ctx, req.group)
 	store, err := r.openMemory(ctx, req.group)
 	if err != nil {
+		found.wait.Wait()
 		return nil, err
 	}
 	s := &sealed{
 		runtime: r, project: req.project, agent: strings.TrimSpace(req.brain + " " + req.version), tell: oneAtATime(req.tell), rules: rules, memory: store, token: nacre.NewSecret(randomHex()), started: r.options.Now(),
 		kind: req.kind, ready: make(chan struct{}), confined: req.confined, shared: req.shared,
-		questions: make(chan nacre.Question, approval.MaxPending), found: r.look(ctx, req.group),
+		questions: make(chan nacre.Question, approval.MaxPending), found: found,
 	}
 	if s.warn = s.tell; req.warn != nil {
 		s.warn = oneAtATime(req.warn)

@@ -223,10 +223,13 @@ func createOnce(path string, data []byte, mode fs.FileMode) error {
 
 // publish leaves the public key for verifiers, and returns the retired ones that stand behind it.
 func publish(path string, public ed25519.PublicKey) ([]ed25519.PublicKey, error) {
-	if err := createOnce(path, []byte(hex.EncodeToString(public)+"\n"), 0o644); err != nil {
-		return nil, err
-	}
 	have, err := readPublicKeys(path)
+	if isMissing(err) {
+		if err := createOnce(path, []byte(hex.EncodeToString(public)+"\n"), 0o644); err != nil {
+			return nil, err
+		}
+		have, err = readPublicKeys(path)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -237,6 +237,9 @@ func (t *tail) moveAside(rest []byte) error {
 			return err
 		}
 		_, err = t.file.Seek(t.size, 0)
+		if t.head.V != 0 && t.head.Seq+1 == t.seal.next { // only what is durable was signed
+			return err
+		}
 		return errors.Join(err, t.file.Sync())
 	}
 	if err := replaceFile(path, rest); err != nil {

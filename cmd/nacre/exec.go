@@ -86,13 +86,13 @@ func checkTime(wall time.Duration) error {
 }
 
 func (a *app) exec(ctx context.Context, e assembly.Exec, quiet bool) error {
+	percent := debug.SetGCPercent(startGCPercent) // until the command runs: what starting allocates is small
 	rt, err := a.open(ctx)
 	if err != nil {
 		return &exitError{exitExecFailed, err}
 	}
 	status := a.status()
 	started := false
-	percent := debug.SetGCPercent(startGCPercent) // until the command runs: what starting allocates is small
 	e.Started = func(info assembly.SessionInfo) {
 		started = true
 		debug.SetGCPercent(percent)

@@ -88,7 +88,7 @@ func (r *Registry) Take(s Session) (held *Held, existed bool, err error) {
 		return nil, false, errors.Join(err, lock.Close())
 	}
 	held.PID = os.Getpid()
-	if err := errors.Join(held.mark(), held.save()); err != nil {
+	if err := errors.Join(held.mark(), held.begin(existed)); err != nil {
 		return nil, existed, errors.Join(err, lock.Close())
 	}
 	return held, existed, nil
@@ -197,17 +197,46 @@ func (h *Held) Settled() error {
 // Release lets the session go.
 func (h *Held) Release() error { return h.lock.Close() }
 
-func (h *Held) save() error {
+// begin says who holds the session. Of a new one nothing is lost with it in a
+// power cut: whoever does something in it updates it first.
+func (h *Held) begin(existed bool) error {
+	if existed {
+		return h.save()
+	}
+	return h.write(replaceFile)
+}
+
+func (h *Held) save() error { return h.write(WriteFile) }
+
+func (h *Held) write(to func(path string, data []byte) error) error {
 	data, err := json.MarshalIndent(h.Session, "", "  ")
 	if err != nil {
 		return err
 	}
-	return WriteFile(filepath.Join(h.dir, "session.json"), append(data, '\n'))
+	return to(filepath.Join(h.dir, "session.json"), append(data, '\n'))
 }
 
 // WriteFile writes data durably and whole: a reader sees the old file or the
 // new one, and after it returns a power cut does not undo it.
 func WriteFile(path string, data []byte) error {
+	if err := put(path, data, (*os.File).Sync); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// replaceFile writes data whole for every reader, but not for a power cut, after
+// which the file may be empty.
+func replaceFile(path string, data []byte) error {
+	return put(path, data, func(*os.File) error { return nil })
+}
+
+// put makes a new file with data, settles it, and lets it take the old one's place.
+func put(path string, data []byte, settle func(*os.File) error) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".write-*")
 	if err != nil {
 		return err
@@ -216,17 +245,10 @@ func WriteFile(path string, data []byte) error {
 	if _, err := file.Write(data); err != nil {
 		return errors.Join(err, file.Close())
 	}
-	if err := errors.Join(file.Sync(), file.Close()); err != nil {
+	if err := errors.Join(settle(file), file.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(file.Name(), path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return os.Rename(file.Name(), path)
 }
 
 // List returns all sessions, the newest first.
@@ -299,6 +321,9 @@ func (r *Registry) holder(id nacre.SessionID) int {
 
 func readSession(dir string) (Session, error) {
 	data, err := os.ReadFile(filepath.Join(dir, "session.json"))
+	if err == nil && len(data) == 0 { // the power was cut before anything was done in it
+		err = &fs.PathError{Op: "read", Path: filepath.Join(dir, "session.json"), Err: fs.ErrNotExist}
+	}
 	if err != nil {
 		return Session{}, err
 	}

@@ -130,9 +130,6 @@ func (s *Session) open(ctx context.Context, o Options) error {
 	s.Approvals = approval.New(approval.Options{
 		Now: o.Now, TTL: o.AskTTL, Notify: o.Notify, Recorder: s.Recorder, Session: s.ID(), Group: s.held.Group,
 	})
-	if err := s.held.Update(func(h *registry.Session) { h.Sockets = room }); err != nil {
-		return err
-	}
 	return s.serveControl()
 }
 
@@ -151,6 +148,7 @@ func (s *Session) openChain(ctx context.Context, o Options) error {
 		h.Openings++
 		h.Chain = string(h.ID) + "." + strconv.Itoa(h.Openings)
 		h.Chains = append(h.Chains, h.Chain)
+		h.Sockets = s.room
 	})
 	if err != nil {
 		return err
@@ -423,7 +421,8 @@ func (s *Session) closeChain(ctx context.Context, outcome string) (sealed bool, 
 		return false, nil
 	}
 	held := s.floods.Close(ctx)
-	err = s.Recorder.Commit(ctx, nacre.Record{Kind: nacre.KindSessionClose, Source: "core", Outcome: outcome})
+	// It is durable when the chain is closed, which waits for all there is.
+	err = s.Recorder.Append(ctx, nacre.Record{Kind: nacre.KindSessionClose, Source: "core", Outcome: outcome})
 	closing := s.chain.Close(ctx)
 	return closing == nil, errors.Join(held, err, closing)
 }
