@@ -44,7 +44,7 @@ const (
 	// maxSegments is given by the six digits of a segment's name.
 	maxSegments = 999_999
 	// indexSegmentBytes is small because every entry reads the last segment.
-	indexSegmentBytes = 256 << 10
+	indexSegmentBytes = 32 << 10
 	// writerWait is how long Open waits for another writer to let go, indexWait how long an entry in the index may take.
 	writerWait = 500 * time.Millisecond
 	indexWait  = 30 * time.Second

@@ -50,11 +50,11 @@ func ParseManifest(data []byte) (Manifest, error) {
 		"app_compat":    versionRange(&m.AppCompat),
 		"author":        author(&m.Author),
 		"provides":      provides(&m.Provides),
-		"subscribes":    formed(&m.Subscribes, topicForm(), "an event topic or its prefix, such as message.inbound"),
+		"subscribes":    formed(&m.Subscribes, topicForm, "an event topic or its prefix, such as message.inbound"),
 		"config_schema": schema(&m.ConfigSchema),
 		"handler":       argv(&m.Handler),
 		"mcp":           server(&m.MCP),
-		"hosts":         formed(&m.Hosts, hostForm(), `a lower-case host name, optionally with :port, or "*" for those that the operator names`),
+		"hosts":         formed(&m.Hosts, hostForm, `a lower-case host name, optionally with :port, or "*" for those that the operator names`),
 		"project":       project(&m.Project),
 		"listen":        boolean(&m.Listen),
 		"verify":        boolean(&m.Verify),
@@ -78,7 +78,7 @@ func author(to *Author) reader {
 
 func provides(to *Provides) reader {
 	return object(fields{
-		"channels": formed(&to.Channels, channelForm(), "1–64 lower-case letters, digits, _ or -"),
+		"channels": formed(&to.Channels, channelForm, "1–64 lower-case letters, digits, _ or -"),
 		"hooks":    hooks(&to.Hooks),
 		"tools":    tools(&to.Tools),
 	})

@@ -147,13 +147,13 @@ func list(to *[]string) reader {
 	}
 }
 
-func formed(to *[]string, form *regexp.Regexp, what string) reader {
+func formed(to *[]string, form func() *regexp.Regexp, what string) reader {
 	return func(raw json.RawMessage, path string) error {
 		if err := list(to)(raw, path); err != nil {
 			return err
 		}
 		for i, s := range *to {
-			if !form.MatchString(s) {
+			if !form().MatchString(s) {
 				return fmt.Errorf("%s[%d]: %.80q: use %s", path, i, s, what)
 			}
 		}

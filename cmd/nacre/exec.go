@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -18,9 +19,13 @@ import (
 	"github.com/nacre-dev/nacre/internal/sandbox"
 )
 
-// startGCPercent while a session opens; the garbage collector would take a core
-// from it for nothing.
-const startGCPercent = 800
+const (
+	// startGCPercent while a session opens; the garbage collector would take a core
+	// from it for nothing.
+	startGCPercent = 800
+	// startGCTime is how long a command runs before there is garbage worth collecting.
+	startGCTime = 100 * time.Millisecond
+)
 
 func (a *app) execCommand() *cobra.Command {
 	var e assembly.Exec
@@ -86,7 +91,9 @@ func checkTime(wall time.Duration) error {
 }
 
 func (a *app) exec(ctx context.Context, e assembly.Exec, quiet bool) error {
-	percent := debug.SetGCPercent(startGCPercent) // until the command runs: what starting allocates is small
+	percent := debug.SetGCPercent(startGCPercent) // until the command has run for a while: what starting allocates is small
+	collect := time.AfterFunc(math.MaxInt64, func() { debug.SetGCPercent(percent) })
+	defer collect.Stop()
 	rt, err := a.open(ctx)
 	if err != nil {
 		return &exitError{exitExecFailed, err}
@@ -95,7 +102,7 @@ func (a *app) exec(ctx context.Context, e assembly.Exec, quiet bool) error {
 	started := false
 	e.Started = func(info assembly.SessionInfo) {
 		started = true
-		debug.SetGCPercent(percent)
+		collect.Reset(startGCTime)
 		if !quiet {
 			status.started(info)
 		}

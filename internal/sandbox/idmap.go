@@ -56,28 +56,23 @@ func (m *idmaps) close() {
 // holdNamespace starts a process in a fresh user namespace, takes the
 // namespace's descriptor, and lets the process go.
 func (n *Mapper) holdNamespace(o owner) (*os.File, error) {
-	hold, release, err := os.Pipe()
+	hold, release, err := os.Pipe() // it ends with us
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = hold.Close() }()
+	defer func() { _, _ = hold.Close(), release.Close() }()
 	cmd, err := n.initCommand(inside.ModeHold)
 	if err != nil {
-		_ = release.Close()
 		return nil, err
 	}
 	cmd.Stdin = hold
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER, UidMappings: n.mapping(o.uid), GidMappings: n.mapping(o.gid)}
 	if err := cmd.Start(); err != nil {
-		_ = release.Close()
 		return nil, err
 	}
 	f, err := os.Open("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/ns/user")
-	_ = release.Close()
-	if waitErr := cmd.Wait(); err == nil && waitErr != nil {
-		_ = f.Close()
-		return nil, waitErr
-	}
+	_ = cmd.Process.Kill() // the namespace is held by its descriptor now; the process need not come to its senses
+	_ = cmd.Wait()         // it was killed
 	return f, err
 }
 

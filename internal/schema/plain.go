@@ -137,6 +137,10 @@ func plainDefault(s map[string]any, value any) bool {
 		return false
 	}
 	switch v := value.(type) {
+	case nil:
+		return refusesNull(s)
+	case []any:
+		return len(v) == 0 && s["type"] == "array" && s["enum"] == nil && s["minItems"] == nil
 	case bool:
 		return s["type"] == "boolean" && s["enum"] == nil
 	case string:
@@ -149,6 +153,13 @@ func plainDefault(s map[string]any, value any) bool {
 	return false
 }
 
+// refusesNull says that null, as the default of an argument that has none, is not
+// valid for sure.
+func refusesNull(s map[string]any) bool {
+	kind, ok := s["type"].(string)
+	return ok && kind != "null" && s["enum"] == nil
+}
+
 func between(s map[string]any, low string, n int64, high string) bool {
 	least, limited := plainNumber(s[low])
 	if limited && n < least {
@@ -159,22 +170,28 @@ func between(s map[string]any, low string, n int64, high string) bool {
 }
 
 // plainDefaults are what collect finds, of a plain schema.
-func plainDefaults(s map[string]any) *defaults {
+func plainDefaults(s map[string]any, path string) (*defaults, []string) {
 	found := &defaults{values: map[string]any{}, inside: map[string]*defaults{}}
+	var warnings []string
 	properties, _ := s["properties"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		property, _ := properties[name].(map[string]any)
-		if value, ok := property["default"]; ok {
+		switch value, ok := property["default"]; {
+		case ok && value == nil && refusesNull(property):
+			warnings = append(warnings, ignored(path+name))
+		case ok:
 			found.values[name] = value
 		}
-		if inside := plainDefaults(property); len(inside.names) > 0 {
+		inside, more := plainDefaults(property, path+name+".")
+		warnings = append(warnings, more...)
+		if len(inside.names) > 0 {
 			found.inside[name] = inside
 		}
 		if _, ok := found.values[name]; ok || found.inside[name] != nil {
 			found.names = append(found.names, name)
 		}
 	}
-	return found
+	return found, warnings
 }
 
 // plainArgument is what argument finds, of a plain schema.

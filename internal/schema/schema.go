@@ -47,7 +47,7 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 	}
 	s := &Schema{root: root, whole: sync.OnceValues(func() (*jsonschema.Schema, error) { return compile(root) })}
 	if isPlain(root) {
-		s.defaults = plainDefaults(root)
+		s.defaults, s.warnings = plainDefaults(root, "")
 	} else if err := s.collect(); err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func collect(schema *jsonschema.Schema, path string) (*defaults, []string) {
 		property := schema.Properties[name]
 		if value := defaultOf(property); value != nil {
 			if err := property.Validate(*value); err != nil {
-				warnings = append(warnings, fmt.Sprintf("the default of %s%s violates its own schema and is ignored", path, name))
+				warnings = append(warnings, ignored(path+name))
 			} else {
 				found.values[name] = *value
 			}
@@ -199,6 +199,10 @@ func collect(schema *jsonschema.Schema, path string) (*defaults, []string) {
 		}
 	}
 	return found, warnings
+}
+
+func ignored(argument string) string {
+	return fmt.Sprintf("the default of %s violates its own schema and is ignored", argument)
 }
 
 // defaultOf is a property's own default, or that of what it refers to.
