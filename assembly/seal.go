@@ -83,9 +83,11 @@ type sealed struct {
 	rules   []nacre.EgressRule
 	host    *pluginhost.Host
 	memory  *memory.Store
-	gateway *model.Gateway
-	agent   string // the brain with its version
-	tell    func(nacre.Step)
+	// remembered waits until the memory is open.
+	remembered func() error
+	gateway    *model.Gateway
+	agent      string // the brain with its version
+	tell       func(nacre.Step)
 	// upstream is the host of the model, limit what may be spent there in
 	// millionths of a dollar.
 	upstream string
@@ -123,28 +125,39 @@ func (r *Runtime) seal(ctx context.Context, req request) (*sealed, error) {
 	if err := r.settleAll(ctx, req.project); err != nil {
 		return nil, err
 	}
-	found := r.look(ctx, req.group)
-	store, err := r.openMemory(ctx, req.group)
-	if err != nil {
-		found.wait.Wait()
-		return nil, err
-	}
 	s := &sealed{
-		runtime: r, project: req.project, agent: strings.TrimSpace(req.brain + " " + req.version), tell: oneAtATime(req.tell), rules: rules, memory: store, token: nacre.NewSecret(randomHex()), started: r.options.Now(),
+		runtime: r, project: req.project, agent: strings.TrimSpace(req.brain + " " + req.version), tell: oneAtATime(req.tell), rules: rules, token: nacre.NewSecret(randomHex()), started: r.options.Now(),
 		kind: req.kind, ready: make(chan struct{}), confined: req.confined, shared: req.shared,
-		questions: make(chan nacre.Question, approval.MaxPending), found: found,
+		questions: make(chan nacre.Question, approval.MaxPending), found: r.look(ctx, req.group),
 	}
 	if s.warn = s.tell; req.warn != nil {
 		s.warn = oneAtATime(req.warn)
 	}
 	defer s.found.wait.Wait()
+	s.remember(ctx, req.group)
 	if err := s.open(ctx, req); err != nil {
 		return nil, errors.Join(err, s.close(ctx, "not opened", s.Session == nil || !s.Resumed()))
 	}
 	return s, nil
 }
 
-// openMemory comes before sandbox and brain: no memory, no run (M-01, D-45).
+// remember opens the memory beside the session. Nothing of either is used before
+// both are open: no memory, no run (M-01, D-45).
+func (s *sealed) remember(ctx context.Context, group nacre.Group) {
+	var store *memory.Store
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		store, err = s.runtime.openMemory(ctx, group)
+	}()
+	s.remembered = sync.OnceValue(func() error {
+		<-done
+		s.memory = store
+		return err
+	})
+}
+
 func (r *Runtime) openMemory(ctx context.Context, group nacre.Group) (*memory.Store, error) {
 	path := r.registry.Paths().Memory(group)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -172,6 +185,9 @@ func (s *sealed) open(ctx context.Context, req request) error {
 		}},
 		Prepare: req.prepare, Notify: s.notify(req.asking), Reload: s.reloadPlugin,
 	})
+	if memoryErr := s.remembered(); memoryErr != nil {
+		return memoryErr // which says more than what else went wrong
+	}
 	if err != nil {
 		return err
 	}
@@ -358,11 +374,23 @@ func (s *sealed) close(ctx context.Context, outcome string, finished bool) error
 	if s.kernel != nil {
 		errs = append(errs, s.waitForDrivers(ctx), s.pins.close())
 	}
+	forgotten := s.closeMemory()
 	if s.Session != nil {
 		errs = append(errs, s.closeLeases(ctx), s.Close(ctx, outcome, finished))
 	}
 	s.asked.Wait()
-	return errors.Join(append(errs, s.memory.Close())...)
+	return errors.Join(append(errs, <-forgotten)...)
+}
+
+// closeMemory closes the memory while the session closes: no driver uses it any more.
+func (s *sealed) closeMemory() <-chan error {
+	closed := make(chan error, 1)
+	if err := s.remembered(); err != nil {
+		closed <- nil // it never was open, and somebody was told
+		return closed
+	}
+	go func() { closed <- s.memory.Close() }()
+	return closed
 }
 
 // waitForDrivers lets what still runs for a call end before its chain does.

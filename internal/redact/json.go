@@ -29,7 +29,8 @@ var ErrNotJSON = errors.New("not JSON")
 // spelling of numbers, order of keys and white space, stays as it was; where
 // nothing was found out is raw itself. Values under sensitive names, such as
 // password or cvv, are replaced whatever they are.
-func (e *Engine) JSON(raw []byte) (out []byte, paths []string, err error) {
+func (*Engine) JSON(raw []byte) (out []byte, paths []string, err error) {
+	e := shared()
 	w := walker{engine: e, text: view(raw)}
 	w.space()
 	w.value(naming{})

@@ -19,8 +19,8 @@ import (
 // Marker stands where a secret was.
 const Marker = "[REDACTED]"
 
-// Engine finds secrets. The zero value is not usable: call New. An Engine is
-// safe for concurrent use.
+// Engine finds secrets. All of them are one, which is built with the first text
+// that any looks at. An Engine is safe for concurrent use.
 type Engine struct {
 	words    automaton
 	keywords []keyword
@@ -97,12 +97,12 @@ type hunt struct {
 	runs [classCount]span
 }
 
-// shared is the one engine there is: it never changes, and building it takes
-// longer than most calls.
+// shared is the one engine that searches: it never changes, and building it takes
+// longer than most calls, and longer than some commands have.
 var shared = sync.OnceValue(build) //nolint:gochecknoglobals // nothing can write it
 
-// New gives the engine, built at its first use.
-func New() *Engine { return shared() }
+// New gives an engine.
+func New() *Engine { return &Engine{} }
 
 func build() *Engine {
 	e := &Engine{secretNames: set(secretNames), holders: set(holders)}
@@ -146,7 +146,8 @@ func set(names []string) map[string]struct{} {
 }
 
 // String returns s with every secret replaced by Marker, and whether there was one.
-func (e *Engine) String(s string) (string, bool) {
+func (*Engine) String(s string) (string, bool) {
+	e := shared()
 	if !e.suspects.suspect(s) {
 		return s, false
 	}

@@ -35,7 +35,7 @@ type Writer struct {
 }
 
 // Writer returns a Writer that passes redacted text on to w.
-func (e *Engine) Writer(w io.Writer) *Writer { return &Writer{engine: e, to: w, open: -1} }
+func (*Engine) Writer(w io.Writer) *Writer { return &Writer{engine: shared(), to: w, open: -1} }
 
 // Write takes all of p, or returns the error of the writer below.
 func (w *Writer) Write(p []byte) (int, error) {
