@@ -69,6 +69,9 @@ type Serving struct {
 	// Events are where outsiders subscribe, and Publishers where each publishes.
 	Events     []string          `json:"events"`
 	Publishers map[string]string `json:"publishers"`
+	// Elsewhere are endpoints that are not served here, with why: most often
+	// because another nacre serve of the installation has them.
+	Elsewhere map[string]string `json:"elsewhere,omitempty"`
 	// Routes is how many routes there are from channels to groups.
 	Routes int `json:"routes"`
 }
@@ -192,7 +195,7 @@ func (h *house) open(ctx, work context.Context, working *sync.WaitGroup) (err er
 	for _, name := range h.shared.Host.Health().Healthy {
 		h.tellPlugin(ctx, bus.TopicPluginReady, name)
 	}
-	return h.openListeners(work)
+	return h.openListeners(work, working)
 }
 
 // leave ends it all, in the order in which it depends on itself.
@@ -477,7 +480,7 @@ func (h *house) serving() Serving {
 	health := h.shared.Host.Health()
 	s := Serving{
 		Session: h.ID(), Plugins: health.Healthy, Failed: map[nacre.PluginName]string{}, Listening: map[nacre.PluginName]string{},
-		Events: h.around.events, Publishers: h.around.publishers, Routes: len(h.runtime.config.Routes),
+		Events: h.around.events, Publishers: h.around.publishers, Elsewhere: h.around.elsewhere, Routes: len(h.runtime.config.Routes),
 	}
 	for _, f := range health.Failed {
 		s.Failed[f.Name] = f.Category

@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/bus"
@@ -18,7 +22,12 @@ type around struct {
 	events     []string
 	publishers map[string]string
 	listeners  map[nacre.PluginName]*PluginListener
+	// elsewhere are those endpoints that cannot be served here, with why.
+	elsewhere map[string]string
 }
+
+// listenRetry is how often an address that somebody else has is tried again.
+const listenRetry = time.Second
 
 // close takes no more connections.
 func (a *around) close() {
@@ -80,11 +89,17 @@ func (h *house) openEvents(ctx, work context.Context, working *sync.WaitGroup) e
 // elsewhere records an endpoint that cannot be served here, most often because
 // another nacre serve of this installation has it.
 func (h *house) elsewhere(ctx context.Context, who string, why error) {
+	if h.around.elsewhere == nil {
+		h.around.elsewhere = map[string]string{}
+	}
+	h.around.elsewhere[who] = h.clean(why.Error())
 	h.note(ctx, nacre.Record{Kind: nacre.KindEvent, Topic: "endpoint " + who, Outcome: "not served here", Reason: h.clean(why.Error())})
 }
 
-// openListeners takes connections for the plugins that the operator gave an address.
-func (h *house) openListeners(work context.Context) error {
+// openListeners takes connections for the plugins that the operator gave an
+// address. Where somebody has that already, most often another nacre serve of
+// this installation, it is taken when it is free.
+func (h *house) openListeners(work context.Context, working *sync.WaitGroup) error {
 	h.around.listeners = map[nacre.PluginName]*PluginListener{}
 	var errs []error
 	for _, name := range h.shared.Host.Health().Healthy {
@@ -92,14 +107,31 @@ func (h *house) openListeners(work context.Context) error {
 		if !to.listen.IsValid() {
 			continue
 		}
-		l, err := ListenFor(work, name, to.listen, filepath.Join(h.runtime.registry.Paths().PluginData(), string(name)))
-		if err != nil {
+		folder := filepath.Join(h.runtime.registry.Paths().PluginData(), string(name))
+		l, err := ListenFor(work, name, to.listen, folder)
+		switch {
+		case errors.Is(err, unix.EADDRINUSE):
+			h.elsewhere(work, "plugin "+string(name), err)
+			working.Go(func() { h.listenLater(work, name, to.listen, folder) })
+		case err != nil:
 			errs = append(errs, err)
-			continue
+		default:
+			h.around.listeners[name] = l
 		}
-		h.around.listeners[name] = l
 	}
 	return errors.Join(errs...)
+}
+
+// listenLater takes connections for a plugin once its address is free.
+func (h *house) listenLater(work context.Context, name nacre.PluginName, at netip.AddrPort, folder string) {
+	for paused(work, listenRetry) {
+		if l, err := ListenFor(work, name, at, folder); err == nil {
+			h.note(work, nacre.Record{Kind: nacre.KindEvent, Topic: "endpoint plugin " + string(name), Outcome: "served here from now on"})
+			<-work.Done()
+			l.Close()
+			return
+		}
+	}
 }
 
 // deliver hands an event to the shared plugins that a group of its may use: a

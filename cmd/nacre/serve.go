@@ -48,6 +48,9 @@ func (a *app) serve(ctx context.Context, r *assembly.Runtime) error {
 			for name, at := range s.Listening {
 				out.Line("plugin %s takes connections at %s", name, at)
 			}
+			for who, why := range s.Elsewhere {
+				out.Line("%s is not served here: %s", who, display.Escape(firstLine(why)))
+			}
 		},
 		Event: func(e plugin.Envelope) {
 			if a.json {

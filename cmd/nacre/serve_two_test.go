@@ -112,3 +112,28 @@ func TestATickThatKillsItsServe(t *testing.T) {
 		t.Errorf("have %q", have)
 	}
 }
+
+// D-33: with two nacre serve a message is answered once, by the one whose chat it
+// came in on, and when that one is killed the chat is the other's again.
+func TestTwoServeAnswerOnce(t *testing.T) {
+	t.Parallel()
+	i, server := thinks(t, "[groups.main]\ntools = [\"send_local\"]\n[[route]]\nchannel = \"local\"\nsender = \"ada\"\ngroup = \"main\"\noperator = true\n",
+		scriptedmodel.Script{Turns: []scriptedmodel.Turn{
+			{Tools: []scriptedmodel.Tool{{Name: "send_local", Input: []byte(`{"recipient":"ada","body":"hello ada"}`)}}}, {Text: "Sent."},
+		}})
+	one, two := i.serves("one"), i.serves("two")
+	i.nacre("chat", "--as", "ada", "--once", "hello").want(t, 0, "hello ada")
+	until(t, "the end of the turn", func() bool { return strings.Contains(one.said()+two.said(), "agent.completed") })
+	if n := len(server.Requests()); n != 2 {
+		t.Errorf("the model was asked %d times, want 2", n)
+	}
+	two.dies(t)
+	var have result
+	until(t, "the chat of the other", func() bool { have = i.nacre("chat", "--as", "ada", "--once", "hello"); return have.code != 3 })
+	have.want(t, 0, "hello ada")
+	one.stop()
+	if n := len(server.Requests()); n != 4 {
+		t.Errorf("the model was asked %d times, want 4", n)
+	}
+	i.nacre("audit", "verify").want(t, 0)
+}

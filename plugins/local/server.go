@@ -5,11 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"net"
-	"os"
 	"sync"
 	"time"
+
+	"github.com/nacre-dev/nacre/plugin"
 )
 
 // Limits of connections.
@@ -32,18 +32,9 @@ type server struct {
 // listen takes over the socket. The process before this one, if it still runs,
 // keeps the connections it has.
 func listen(ctx context.Context, path string, h *hub) (*server, error) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
+	l, err := plugin.Listen(ctx, path)
 	if err != nil {
 		return nil, err
-	}
-	if unix, ok := l.(*net.UnixListener); ok {
-		unix.SetUnlinkOnClose(false) // by then the name may be another process's
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(err, l.Close())
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	s := &server{hub: h, listener: l, end: end}
