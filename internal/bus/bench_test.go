@@ -93,3 +93,37 @@ func BenchmarkInside(b *testing.B) {
 		<-s.Events()
 	}
 }
+
+// BenchmarkPublishToMany is one event to a hundred subscribers who all get it,
+// against a hundred bare channels.
+func BenchmarkPublishToMany(b *testing.B) {
+	const many = 100
+	b.Run("floor", func(b *testing.B) {
+		var subs []chan plugin.Envelope
+		for range many {
+			subs = append(subs, make(chan plugin.Envelope, 1))
+		}
+		for b.Loop() {
+			e := plugin.Envelope{Topic: "task.created", Payload: []byte(`{"task_id":"t"}`)}
+			for _, s := range subs {
+				s <- e
+			}
+			for _, s := range subs {
+				<-s
+			}
+		}
+	})
+	b.Run("ours", func(b *testing.B) {
+		w := open(b)
+		var subs []*bus.Subscription
+		for range many {
+			subs = append(subs, w.all(b, 1, "task"))
+		}
+		for b.Loop() {
+			w.publish(b, "task.created", "core", `{"task_id":"t"}`)
+			for _, s := range subs {
+				<-s.Events()
+			}
+		}
+	})
+}
