@@ -55,12 +55,7 @@ func at(path string) string {
 // D-33: the last one to listen has the socket; when it is gone without a word, one
 // that still listens has it again.
 func TestTheSocketIsTakenAgain(t *testing.T) {
-	dir, err := os.MkdirTemp("", "nl") // short enough for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	path := filepath.Join(dir, plugin.ListenSocket)
+	path := filepath.Join(t.TempDir(), plugin.ListenSocket)
 	endFirst := answers(t, path, "first")
 	if have := at(path); have != "first" {
 		t.Errorf("have %s", have)

@@ -1,6 +1,8 @@
 package main_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -119,4 +121,40 @@ func TestConversations(t *testing.T) {
 	until(t, "the conversations to rest", rested)
 	tick(true) // however long ago the tick before was
 	told("ada:kiwis", "", "limes")
+}
+
+// D-36, M-52: after a turn that was cut short a conversation goes on from what was
+// kept of it, and not from what the brain wrote into its own folder meanwhile.
+func TestAConversationThatWasCutShort(t *testing.T) {
+	t.Parallel()
+	i, server := served(t, "[groups.main]\ntools = [\"send_box\"]\n[[route]]\nchannel = \"box\"\nsender = \"ada\"\ngroup = \"main\"\nsession = \"resume\"\n",
+		scriptedmodel.Turn{Text: "heard"})
+	s := i.serves("one")
+	i.say("ada:apples")
+	until(t, "the first turn", func() bool { return strings.Contains(s.said(), "agent.completed") })
+	folders, err := filepath.Glob(i.state("groups/main/conversations/*"))
+	if err != nil || len(folders) != 1 {
+		t.Fatalf("have %q, %v", folders, err)
+	}
+	kept := filepath.Join(folders[0], "conversation.json")
+	hasNo(t, fileText(kept), `"open"`)
+	i.say("ada:pears")
+	until(t, "the turn to begin", func() bool { return strings.Contains(fileText(kept), `"open":true`) })
+	s.dies(t)
+	if !strings.Contains(fileText(kept), `"open":true`) {
+		t.Skip("the turn ended before it was killed")
+	}
+	left := filepath.Join(folders[0], "brain", "left")
+	if err := os.WriteFile(left, []byte("an outsider's words"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := len(server.Requests())
+	s = i.serves("two")
+	i.say("ada:plums")
+	until(t, "the turn after it", func() bool { return strings.Contains(s.said(), "agent.completed") })
+	if fileText(left) != "" {
+		t.Error("the brain goes on from what nobody vouched for")
+	}
+	has(t, string(server.Requests()[n].Body), "Earlier in this conversation", "apples", "plums")
+	hasNo(t, fileText(kept), `"open"`)
 }

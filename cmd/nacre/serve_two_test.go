@@ -2,6 +2,8 @@ package main_test
 
 import (
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -136,4 +138,39 @@ func TestTwoServeAnswerOnce(t *testing.T) {
 		t.Errorf("the model was asked %d times, want 4", n)
 	}
 	i.nacre("audit", "verify").want(t, 0)
+}
+
+// D-33: the address of a channel is one nacre serve's. The second one says so, goes on
+// without, and takes it when the first is killed.
+func TestTwoServeAtOneAddress(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := l.Addr().String()
+	_ = l.Close() // it is free, most likely
+	i := install(t)
+	i.config(fmt.Sprintf("[access.webhook]\nlisten = %q\n[access.webhook.credentials]\nsecret = { value_file = %q }\n[[plugins.webhook.hooks]]\nname = \"ci\"\n",
+		at, i.write("secret", "a-secret-of-the-test-hook")))
+	status := func() int {
+		response, err := http.Post("http://"+at+"/hook/ci", "application/json", strings.NewReader("{}"))
+		if err != nil {
+			return 0
+		}
+		_ = response.Body.Close() // it has none
+		return response.StatusCode
+	}
+	one := i.serves("one")
+	has(t, one.said(), "plugin webhook takes connections at "+at)
+	two := i.serves("two")
+	until(t, "it to say so", func() bool { return strings.Contains(two.said(), "plugin webhook is not served here: ") })
+	has(t, two.said(), "address already in use")
+	if have := status(); have != http.StatusUnauthorized {
+		t.Errorf("have %d, want what is not signed refused", have)
+	}
+	one.dies(t)
+	until(t, "the other to take it", func() bool { return status() == http.StatusUnauthorized })
+	two.stop()
+	has(t, i.nacre("audit", "show", two.session()).stdout, "not served here", "served here from now on")
 }
