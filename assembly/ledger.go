@@ -99,11 +99,19 @@ func (s *sealed) account(ctx context.Context, spec task.Spec, result nacre.RunRe
 	}
 	switch {
 	case result.Landed:
-		return s.settleRow(ctx, l, order, ledger.Merged, "")
+		return s.settleRow(ctx, l, order, ledger.Merged, s.passedBy())
 	case end.Status == ledger.Done && !result.Delivered && result.Next == "": // what can be taken by hand is not rejected
 		return s.settleRow(ctx, l, order, ledger.Rejected, result.Reason)
 	}
 	return nil
+}
+
+// passedBy says which auditor passed the work, where one did.
+func (s *sealed) passedBy() string {
+	if a, there, err := s.runtime.auditOf(s.ID()); err == nil && there && a.Work == s.Work() {
+		return "the auditor " + a.Auditor + " passed it, as " + a.DNA
+	}
+	return ""
 }
 
 // settleRow says what became of work that was done.

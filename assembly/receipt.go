@@ -67,7 +67,7 @@ func (s *sealed) tidy(report *Report) error {
 		return nil
 	}
 	vaults, err := filepath.Glob(filepath.Join(s.Dir(), task.VaultPrefix+"*"))
-	for _, dir := range append(vaults, work) {
+	for _, dir := range append(vaults, work, filepath.Join(s.Dir(), task.EvidenceDir)) {
 		err = errors.Join(err, os.RemoveAll(dir))
 	}
 	return err

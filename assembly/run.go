@@ -47,6 +47,8 @@ type Run struct {
 	TaskFile string
 	// Until leaves the task at a stage, for a later run to go on with.
 	Until nacre.Stage
+	// Merger lands only what an auditor has passed (S-08). Session names the work.
+	Merger bool
 	// Session names the session; one that was interrupted goes on with its work.
 	Session  nacre.SessionID
 	MaxTurns int
@@ -57,6 +59,9 @@ type Run struct {
 	// Observe, where set, is given what comes out of the sandbox as it came, for
 	// witnesses and tests. It is unredacted: keep it from people and files.
 	Observe func(text string)
+
+	// audited is the work that this run's agent judges.
+	audited *task.Audited
 }
 
 // Report is what became of a run.
@@ -101,6 +106,11 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 	if err != nil {
 		return Report{}, err
 	}
+	if run.Merger {
+		if err := r.mayMerge(ctx, spec); err != nil {
+			return Report{}, err
+		}
+	}
 	group, err := r.group(run.Group)
 	if err != nil {
 		return Report{}, err
@@ -142,6 +152,9 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 	}
 	if errors.Is(err, task.ErrPaused) {
 		report.Paused = run.Until
+		if report.Reason != "" { // what was verified must not land yet
+			report.Paused, report.Next = nacre.StageVerified, "nacre task audit "+string(report.Session)
+		}
 		return report, nil // the session is left to go on
 	}
 	if err != nil {
@@ -169,7 +182,7 @@ func (r *Runtime) spec(ctx context.Context, id nacre.SessionID, run Run) (task.S
 	if run.Task == "" && run.TaskFile == "" && run.Session != "" && run.Recording == "" {
 		return task.Spec{}, badConfig("no task, and session %s has no unfinished work to go on with: name a task", id)
 	}
-	if run.Task == "" && run.Recording == "" && run.TaskFile == "" {
+	if run.Task == "" && run.Recording == "" && run.TaskFile == "" && run.audited == nil {
 		return task.Spec{}, badConfig("no task: write one after `nacre run`, or name a file with --prompt-file")
 	}
 	project, err := projectFolder(orDot(run.Project))
@@ -184,7 +197,7 @@ func (r *Runtime) spec(ctx context.Context, id nacre.SessionID, run Run) (task.S
 		return task.Spec{}, err
 	}
 	spec := task.Spec{
-		Order: order, Task: run.Task, Project: project, Brain: run.Brain, Model: run.Model, Checks: run.Checks, Egress: run.Egress,
+		Order: order, Audited: run.audited, Task: run.Task, Project: project, Brain: run.Brain, Model: run.Model, Checks: run.Checks, Egress: run.Egress,
 		MaxTurns: run.MaxTurns,
 	}
 	if len(spec.Checks) == 0 {
@@ -221,15 +234,19 @@ func (run *Run) sessionID() (nacre.SessionID, error) {
 // pin reads the task that the run carries out, if it carries out one: its
 // prompt and its own checks are the run's.
 func (run *Run) pin(project string) (*task.Order, error) {
-	if run.TaskFile == "" {
+	var t atom.Task
+	switch {
+	case run.audited != nil:
+		t = auditTask(run.audited)
+	case run.TaskFile == "":
 		return nil, nil //nolint:nilnil // not every run carries out a task of the substrate
-	}
-	if run.Task != "" {
+	case run.Task != "":
 		return nil, badConfig("a task's file has its own words: leave the other task out")
-	}
-	t, err := readTask(run.TaskFile)
-	if err != nil {
-		return nil, err
+	default:
+		var err error
+		if t, err = readTask(run.TaskFile); err != nil {
+			return nil, err
+		}
 	}
 	order, prompt, err := pin(project, t)
 	if err != nil {
@@ -394,8 +411,11 @@ func (s *sealed) work(ctx context.Context, run Run, spec task.Spec, agent brain.
 		Spent:    s.spent,
 		Observe:  run.Observe,
 		Progress: s.tell, Redact: s.runtime.redact, Now: s.runtime.options.Now,
-		Queue:   func(ctx context.Context) (func(), error) { return s.runtime.queue(ctx, spec.Project) },
-		Account: func(ctx context.Context, result nacre.RunResult) error { return s.account(ctx, spec, result) },
+		Queue: func(ctx context.Context) (func(), error) { return s.runtime.queue(ctx, spec.Project) },
+		Account: func(ctx context.Context, result nacre.RunResult) error {
+			return errors.Join(s.decided(ctx, spec, result), s.account(ctx, spec, result))
+		},
+		MayLand: func(tree string) string { return s.mayLand(run, tree) },
 		Judge: func(ctx context.Context, w verify.Subject, atoms []atom.Atom) (verify.Report, error) {
 			return s.judge(ctx, spec.Order, w, atoms)
 		}, Notify: s.goOn, Until: run.Until, Paused: func(r nacre.RunResult) { left = r },
@@ -460,6 +480,9 @@ func (s *sealed) launchBrain(ctx context.Context, l brain.Launch, dir string, ru
 	in := posture.Input{
 		Project: dir, Protected: []string{".git"}, Mounts: append(mounts, l.Mounts...), Env: l.Env,
 		Model: s.gateway != nil, Limits: run.Limits,
+	}
+	if spec.Audited != nil {
+		in.Mounts = append(in.Mounts, nacre.Mount{Kind: nacre.BindReadOnly, Source: filepath.Join(s.Dir(), task.EvidenceDir), Target: evidenceAt})
 	}
 	widened, err := s.confine(&in, spec.Order)
 	if err != nil {

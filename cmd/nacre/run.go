@@ -123,7 +123,7 @@ func (a *app) run(ctx context.Context, run assembly.Run, metrics string) error {
 		return err
 	}
 	switch {
-	case report.Paused != "" && report.Brain == "done":
+	case report.Paused != "" && report.Brain == "done" && report.Reason == "":
 		return nil
 	case report.TimedOut || report.Limit != "":
 		return &exitError{code: exitTimeout}
@@ -261,6 +261,11 @@ func printReport(p *display.Printer, r assembly.Report) {
 	}
 	if len(r.Checks) > 0 {
 		p.Field("checked", "outside, from a clean tree: %d of %d held (%s)", passed(r.Checks), len(r.Checks), r.Checks[0].Strength)
+	}
+	if r.Paused != "" && r.Reason != "" {
+		p.Prose("not merged", r.Reason)
+		p.Field("next", "%s", r.Next)
+		return
 	}
 	if r.Paused != "" {
 		p.Field(string(r.Paused), "%s · nothing has landed", r.DNA)

@@ -79,6 +79,15 @@ func (p *Project) TreeOf(ctx context.Context, c Commit) (Tree, error) {
 	return ParseTree(id)
 }
 
+// Parent is the first parent of a commit that the host's own git folder holds.
+func (p *Project) Parent(ctx context.Context, c Commit) (Commit, error) {
+	id, err := p.ownLine(ctx, "rev-parse", "--verify", string(c)+"^1")
+	if err != nil {
+		return "", err
+	}
+	return ParseCommit(id)
+}
+
 // Changes compares two trees or commits of the project.
 func (p *Project) Changes(ctx context.Context, from, to Tree) (Changes, error) {
 	p.mu.Lock()

@@ -21,6 +21,9 @@ type Options struct {
 	// Base, where set, is the recorded base commit of a session that is carried
 	// on; empty takes what HEAD is now.
 	Base Commit
+	// Reading, where set, is the StateDir of another session whose commits can be
+	// read as well. Nothing is written there.
+	Reading string
 	// Git is the program; empty looks for "git" in PATH.
 	Git string
 	// Now is the clock for commits; nil means time.Now.
@@ -86,7 +89,10 @@ func Open(ctx context.Context, dir string, o Options) (*Project, error) {
 	if err := p.inspect(ctx, o.Base); err != nil {
 		return nil, err
 	}
-	p.vault = vault{dir: filepath.Join(o.StateDir, "vault.git"), state: o.StateDir}
+	p.vault = vault{dir: filepath.Join(o.StateDir, vaultName), state: o.StateDir}
+	if o.Reading != "" {
+		p.vault.reading = filepath.Join(o.Reading, vaultName, "objects")
+	}
 	if err := errors.Join(p.vault.emptyScratch(), p.vault.create(p.place, p.format)); err != nil {
 		return nil, err
 	}

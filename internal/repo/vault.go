@@ -25,7 +25,12 @@ type vault struct {
 	dir string
 	// state is the session's directory around it.
 	state string
+	// reading, where set, is one more folder of objects, of another session.
+	reading string
 }
+
+// vaultName is the vault's, in its session's directory.
+const vaultName = "vault.git"
 
 // scratch holds what only one call needs. A crash leaves it full, so it is
 // emptied when the session is carried on.
@@ -57,11 +62,15 @@ func (v vault) create(from place, format string) error {
 	if err != nil {
 		return err
 	}
+	alternates := quotePath(filepath.Join(from.commonDir, "objects")) + "\n"
+	if v.reading != "" {
+		alternates += quotePath(v.reading) + "\n"
+	}
 	files := map[string][]byte{
 		"config":                  []byte(configText(format, true)),
 		"info/attributes":         []byte(rawAttributes),
 		"info/exclude":            exclude,
-		"objects/info/alternates": []byte(quotePath(filepath.Join(from.commonDir, "objects")) + "\n"),
+		"objects/info/alternates": []byte(alternates),
 		"HEAD":                    []byte("ref: refs/heads/nacre\n"),
 	}
 	if len(shallow) > 0 {

@@ -68,6 +68,20 @@ func (r *run) pause(name string, at nacre.Stage, result nacre.RunResult) error {
 	return err
 }
 
+// hold stops the session where what was verified must not land: not yet, or not
+// in this opening. The step that asks runs again when the session goes on.
+func (r *run) hold(verified nacre.RunResult) bool {
+	if r.Until == "" {
+		verified.Reason = r.MayLand(verified.Tree)
+	}
+	if r.Until == "" && verified.Reason == "" {
+		return false
+	}
+	r.Paused(verified)
+	r.Session.Stop(ErrPaused)
+	return true
+}
+
 // endedWell is how a conversation ends in which nothing failed.
 const endedWell = "done"
 

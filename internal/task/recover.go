@@ -39,4 +39,4 @@ func Recover(ctx context.Context, dir, work, project string, now func() time.Tim
 }
 
 // stateDir is the host's own git folder for one piece of a session's work.
-func stateDir(dir, work string) string { return filepath.Join(dir, "repo-"+work) }
+func stateDir(dir, work string) string { return filepath.Join(dir, VaultPrefix+work) }

@@ -62,9 +62,11 @@ func (r *run) workDir() string { return filepath.Join(r.Session.Dir(), WorkDir) 
 
 // project opens the repository with the host's own git folder for this work.
 func (r *run) project(ctx context.Context, base string) (*repo.Project, error) {
-	return repo.Open(ctx, r.spec.Project, repo.Options{
-		StateDir: filepath.Join(r.Session.Dir(), VaultPrefix+r.Session.Work()), Base: repo.Commit(base), Now: r.Now,
-	})
+	o := repo.Options{StateDir: stateDir(r.Session.Dir(), r.Session.Work()), Base: repo.Commit(base), Now: r.Now}
+	if r.spec.Audited != nil {
+		o.Reading = r.spec.Audited.State
+	}
+	return repo.Open(ctx, r.spec.Project, o)
 }
 
 var errDetached = errors.New("HEAD is detached: check a branch out, so that there is one to land on")
@@ -81,6 +83,9 @@ func Inspect(ctx context.Context, project, state string, now func() time.Time) e
 
 // clone makes the agent's private copy. What an interrupted clone left is made anew.
 func (r *run) clone(ctx context.Context) (baseline, error) {
+	if r.spec.Audited != nil {
+		return r.cloneAudited(ctx)
+	}
 	project, err := r.project(ctx, "")
 	if err != nil {
 		return baseline{}, err

@@ -29,6 +29,11 @@ import (
 // maxMerges is how often the target may move under a run before it gives up.
 const maxMerges = 5
 
+// maxOpenings is how often a run's work is gone on with. Each time is a person's
+// own command, and each stage that a task is left at is one: it bounds nothing
+// but a loop that nobody watches.
+const maxOpenings = 1000
+
 // TimedOut is what nacre.RunResult.Brain says where the time limit ended the agent.
 const TimedOut = "its time limit ended it"
 
@@ -51,6 +56,9 @@ type Spec struct {
 	// Order is the task of the substrate that the run carries out; nil for a
 	// run that has only its text.
 	Order *Order `json:"order,omitempty"`
+	// Audited is the work that the run reads and judges; nil for other runs. It
+	// lands nothing.
+	Audited *Audited `json:"audited,omitempty"`
 }
 
 // Words are what was asked for, as the operator wrote it.
@@ -85,6 +93,8 @@ type Parts struct {
 	Queue func(ctx context.Context) (leave func(), err error)
 	// Account keeps what became of the run; it may be called again after a crash.
 	Account func(ctx context.Context, result nacre.RunResult) error
+	// MayLand says why a verified tree must not land yet; empty means that it may.
+	MayLand func(tree string) (why string)
 	// Until is how far this opening goes, and Paused is told where it stands
 	// when it goes no further.
 	Until  nacre.Stage
@@ -117,7 +127,7 @@ func Run(ctx context.Context, parts Parts, spec Spec) (nacre.RunResult, error) {
 			return json.Marshal(result)
 		},
 	}
-	e, err := engine.Open(ctx, engine.Options{Path: parts.EnginePath, Executor: string(parts.Session.ID())}, workflows)
+	e, err := engine.Open(ctx, engine.Options{Path: parts.EnginePath, Executor: string(parts.Session.ID()), Attempts: maxOpenings}, workflows)
 	if err != nil {
 		return nacre.RunResult{}, err
 	}
@@ -206,6 +216,8 @@ func (r *run) refuse(result *nacre.RunResult, talk conversation, work worktree) 
 		return "the agent did not finish: " + result.Brain
 	case result.Question != "":
 		return "the agent asks: " + result.Question
+	case r.spec.Audited != nil && len(result.Changes) > 0:
+		return "the auditor changed files"
 	case work.Refused != "":
 		return work.Refused
 	case len(result.Changes) == 0 && !r.readsOnly():
@@ -268,10 +280,17 @@ func (r *run) merge(base baseline, result *nacre.RunResult) error {
 				return nil
 			}
 		}
-		if err := r.pause("verified"+n, nacre.StageVerified, *result); err != nil {
+		verified := *result
+		verified.Tree, verified.Commit = merged.Tree, merged.Commit
+		if err := r.pause("verified"+n, nacre.StageVerified, verified); err != nil {
 			return err
 		}
-		landed, err := step(r, "land"+n, func(ctx context.Context) (landing, error) { return r.land(ctx, base, merged) })
+		landed, err := step(r, "land"+n, func(ctx context.Context) (landing, error) {
+			if r.hold(verified) {
+				return landing{}, nil
+			}
+			return r.land(ctx, base, merged)
+		})
 		if err != nil {
 			return err
 		}
