@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -98,21 +99,34 @@ func resolve(project, name string) (role.Resolved, error) {
 }
 
 func roles(project string) (l role.Library, done func(), err error) {
+	rules, done, err := OpenRules(project)
+	return role.Library{Project: rules}, done, err
+}
+
+// OpenRules opens what a project adds to the rules that ship, its .nacre folder;
+// nil means that it adds none. What has that name and is no folder is an error,
+// and so is a link: where it leads is not the project. done ends the reading.
+func OpenRules(project string) (rules fs.FS, done func(), err error) {
 	folder := filepath.Join(project, projectRules)
-	info, err := os.Stat(folder)
+	info, err := os.Lstat(folder)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return role.Library{}, func() {}, nil
+		return nil, func() {}, nil
 	case err != nil:
-		return role.Library{}, nil, err
+		return nil, nil, err
+	case info.Mode()&fs.ModeSymlink != 0:
+		return nil, nil, fmt.Errorf("%s is a symbolic link: put the folder itself there", folder)
 	case !info.IsDir(): // opening a pipe would wait
-		return role.Library{}, nil, fmt.Errorf("%s is no folder", folder)
+		return nil, nil, fmt.Errorf("%s is no folder", folder)
 	}
 	root, err := os.OpenRoot(folder)
 	if err != nil {
-		return role.Library{}, nil, err
+		return nil, nil, err
 	}
-	return role.Library{Project: root.FS()}, func() { _ = root.Close() }, nil // it was only read
+	if opened, err := root.Stat("."); err != nil || !os.SameFile(info, opened) {
+		return nil, nil, errors.Join(fmt.Errorf("%s is another folder than a moment ago", folder), err, root.Close())
+	}
+	return root.FS(), func() { _ = root.Close() }, nil // it was only read
 }
 
 // pin makes an order of a task: from now on its files may change (S-09). The

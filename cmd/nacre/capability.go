@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/internal/atom"
 )
 
@@ -59,14 +60,8 @@ func (a *app) projectOf(named string) (string, error) {
 
 // library opens the atoms of a project. close ends it.
 func library(project string) (l atom.Library, done func(), err error) {
-	root, err := os.OpenRoot(filepath.Join(project, ".nacre"))
-	if errors.Is(err, os.ErrNotExist) {
-		return atom.Library{}, func() {}, nil
-	}
-	if err != nil {
-		return atom.Library{}, nil, err
-	}
-	return atom.Library{Project: root.FS()}, func() { _ = root.Close() }, nil // it was only read
+	rules, done, err := assembly.OpenRules(project)
+	return atom.Library{Project: rules}, done, err
 }
 
 func (a *app) capabilityListCommand() *cobra.Command {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 )
 
 //go:embed capabilities
@@ -18,9 +17,7 @@ const folder = "capabilities"
 // maxAtoms is how many atoms a project may add.
 const maxAtoms = 1024
 
-// Library finds atoms: the built-in ones, and those that a project adds. A
-// project's atom that has a built-in's name is an error wherever it is met,
-// since a project may not silently replace one (S-01).
+// Library finds atoms: the built-in ones, and those that a project adds.
 type Library struct {
 	// Project is a project's .nacre folder; nil means that there is none.
 	Project fs.FS
@@ -29,48 +26,33 @@ type Library struct {
 // ErrUnknown is a name that no atom bears.
 var ErrUnknown = errors.New("unknown atom")
 
+func (l Library) shelf() Shelf { return Shelf{builtIn, l.Project} }
+
 // Find reads one atom. The retired names of the seed are resolved.
 func (l Library) Find(name string) (Atom, error) {
 	id, err := ParseID(canonicalName(name))
 	if err != nil {
 		return Atom{}, err
 	}
-	ours, err := has(builtIn, id)
-	if err != nil {
-		return Atom{}, err
-	}
-	theirs := false
-	if l.Project != nil {
-		if theirs, err = has(l.Project, id); err != nil {
-			return Atom{}, err
-		}
-	}
+	from, ours, err := l.shelf().Holder(path.Join(folder, id.path()))
 	switch {
-	case ours && theirs:
+	case errors.Is(err, ErrAmbiguous):
 		return Atom{}, fmt.Errorf("the project's %s/%s has the name of a built-in atom: fork it under a name of its own", folder, id.path())
-	case ours:
-		a, err := read(builtIn, id)
-		a.BuiltIn = true
-		return a, err
-	case theirs:
-		return read(l.Project, id)
+	case err != nil:
+		return Atom{}, err
+	case from == nil:
+		return Atom{}, fmt.Errorf("%w %q: nacre capability list shows those there are", ErrUnknown, id)
 	}
-	return Atom{}, fmt.Errorf("%w %q: nacre capability list shows those there are", ErrUnknown, id)
-}
-
-func has(from fs.FS, id ID) (bool, error) {
-	_, err := fs.Stat(from, path.Join(folder, id.path()))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
+	a, err := read(from, id)
+	a.BuiltIn = ours
+	return a, err
 }
 
 // read reads an atom's two files.
 func read(from fs.FS, id ID) (Atom, error) {
 	dir := path.Join(folder, id.path())
 	name := path.Join(dir, "capability.toml")
-	source, err := readFile(from, name)
+	source, err := ReadFile(from, name)
 	if err != nil {
 		return Atom{}, err
 	}
@@ -84,7 +66,7 @@ func read(from fs.FS, id ID) (Atom, error) {
 	if path.Base(text) != text || !fs.ValidPath(text) || text == "." {
 		return Atom{}, fmt.Errorf("%s: text.path is %q: name a file beside it", name, clip(text))
 	}
-	if a.text, err = readFile(from, path.Join(dir, text)); err != nil {
+	if a.text, err = ReadFile(from, path.Join(dir, text)); err != nil {
 		return Atom{}, err
 	}
 	if err := checkText(a.text); err != nil {
@@ -94,36 +76,16 @@ func read(from fs.FS, id ID) (Atom, error) {
 	return a, nil
 }
 
-// readFile reads a regular file of bounded size.
-func readFile(from fs.FS, name string) ([]byte, error) {
-	info, err := fs.Stat(from, name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > MaxFile {
-		return nil, fmt.Errorf("%s: not a regular file of at most %d bytes", name, MaxFile)
-	}
-	return fs.ReadFile(from, name)
-}
-
 // All reads every atom, in the order of their names. One that cannot be read
 // fails them all: half a set of rules is none.
 func (l Library) All() ([]Atom, error) {
-	ids, err := names(builtIn)
+	ids, err := l.shelf().Names(names)
 	if err != nil {
 		return nil, err
 	}
-	if l.Project != nil {
-		added, err := names(l.Project)
-		if err != nil {
-			return nil, err
-		}
-		ids = append(ids, added...)
-	}
-	slices.Sort(ids)
 	list := make([]Atom, 0, len(ids))
-	for _, id := range slices.Compact(ids) {
-		a, err := l.Find(string(id))
+	for _, id := range ids {
+		a, err := l.Find(id)
 		if err != nil {
 			return nil, err
 		}
@@ -133,12 +95,9 @@ func (l Library) All() ([]Atom, error) {
 }
 
 // names are the atoms of a folder. What is no folder there is left out.
-func names(from fs.FS) ([]ID, error) {
-	var ids []ID
+func names(from fs.FS) ([]string, error) {
+	var ids []string
 	categories, err := fs.ReadDir(from, folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +117,7 @@ func names(from fs.FS) ([]ID, error) {
 			if err != nil {
 				return nil, err
 			}
-			if ids = append(ids, id); len(ids) > maxAtoms {
+			if ids = append(ids, string(id)); len(ids) > maxAtoms {
 				return nil, fmt.Errorf("%s holds more than %d atoms", folder, maxAtoms)
 			}
 		}

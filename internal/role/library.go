@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/nacre-dev/nacre/internal/atom"
@@ -22,8 +21,7 @@ const (
 	maxRoles = 256
 )
 
-// Library finds roles: the built-in ones, and those that a project adds. A
-// project's role that has a built-in's name is an error wherever it is met (S-01).
+// Library finds roles: the built-in ones, and those that a project adds.
 type Library struct {
 	// Project is a project's .nacre folder; nil means that there is none.
 	Project fs.FS
@@ -35,60 +33,37 @@ var ErrUnknown = errors.New("unknown role")
 // Atoms are the atoms that the roles are made of.
 func (l Library) Atoms() atom.Library { return atom.Library{Project: l.Project} }
 
+func (l Library) shelf() atom.Shelf { return atom.Shelf{BuiltIn: builtIn, Project: l.Project} }
+
 // Find reads one role's own file.
 func (l Library) Find(name string) (Role, error) {
 	if err := atom.CheckSlug(name); err != nil {
 		return Role{}, err
 	}
-	ours, err := has(builtIn, name)
-	if err != nil {
-		return Role{}, err
-	}
-	theirs := false
-	if l.Project != nil {
-		if theirs, err = has(l.Project, name); err != nil {
-			return Role{}, err
-		}
-	}
+	from, ours, err := l.shelf().Holder(pathOf(name))
 	switch {
-	case ours && theirs:
+	case errors.Is(err, atom.ErrAmbiguous):
 		return Role{}, fmt.Errorf("the project's %s has the name of a built-in role: give it a name of its own and let it extend %q", pathOf(name), name)
-	case ours:
-		r, err := read(builtIn, name)
-		r.BuiltIn = true
-		return r, err
-	case theirs:
-		return read(l.Project, name)
+	case err != nil:
+		return Role{}, err
+	case from == nil:
+		return Role{}, fmt.Errorf("%w %q: nacre role list shows those there are", ErrUnknown, name)
 	}
-	return Role{}, fmt.Errorf("%w %q: nacre role list shows those there are", ErrUnknown, name)
+	r, err := read(from, name)
+	r.BuiltIn = ours
+	return r, err
 }
 
 func pathOf(name string) string { return path.Join(folder, name+".toml") }
 
-func has(from fs.FS, name string) (bool, error) {
-	_, err := fs.Stat(from, pathOf(name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 func read(from fs.FS, name string) (Role, error) {
-	file := pathOf(name)
-	info, err := fs.Stat(from, file)
-	if err != nil {
-		return Role{}, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > atom.MaxFile {
-		return Role{}, fmt.Errorf("%s: not a regular file of at most %d bytes", file, atom.MaxFile)
-	}
-	source, err := fs.ReadFile(from, file)
+	source, err := atom.ReadFile(from, pathOf(name))
 	if err != nil {
 		return Role{}, err
 	}
 	r, err := parse(name, source)
 	if err != nil {
-		return Role{}, fmt.Errorf("%s: %w", file, err)
+		return Role{}, fmt.Errorf("%s: %w", pathOf(name), err)
 	}
 	return r, nil
 }
@@ -96,20 +71,12 @@ func read(from fs.FS, name string) (Role, error) {
 // All resolves every role, in the order of their names. One that cannot be
 // resolved fails them all.
 func (l Library) All() ([]Resolved, error) {
-	names, err := namesIn(builtIn)
+	names, err := l.shelf().Names(namesIn)
 	if err != nil {
 		return nil, err
 	}
-	if l.Project != nil {
-		added, err := namesIn(l.Project)
-		if err != nil {
-			return nil, err
-		}
-		names = append(names, added...)
-	}
-	slices.Sort(names)
 	list := make([]Resolved, 0, len(names))
-	for _, name := range slices.Compact(names) {
+	for _, name := range names {
 		r, err := l.Resolve(name)
 		if err != nil {
 			return nil, err
@@ -122,9 +89,6 @@ func (l Library) All() ([]Resolved, error) {
 // namesIn are the roles of a folder. Files that are no TOML are left out.
 func namesIn(from fs.FS) ([]string, error) {
 	entries, err := fs.ReadDir(from, folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, err
 	}
