@@ -24,6 +24,8 @@ const (
 	// MaxMounts is how many files and folders are held one by one; the verifier
 	// covers what is beyond.
 	MaxMounts = 400
+	// maxOpened is how many folders are opened; the rest stays read-only.
+	maxOpened = MaxMounts / 2
 	// maxEntries is how many files and folders of a project are looked at.
 	maxEntries = 200_000
 	// maxNamed is how many globs a line names.
@@ -167,6 +169,10 @@ func (p *plan) open() {
 		if !slices.ContainsFunc(outermost, func(outer string) bool { return within(folder, outer) }) {
 			outermost = append(outermost, folder)
 		}
+	}
+	if more := len(outermost) - maxOpened; more > 0 { // room is left to hold what in them may not be written
+		outermost = outermost[:maxOpened]
+		p.widen("files: %d more folders stay read-only, of those that may be written: name fewer, or one above them", more)
 	}
 	p.opened = outermost
 	for _, folder := range p.opened {

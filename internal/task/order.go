@@ -103,9 +103,11 @@ const maxReport = 256 << 10
 // errDenied ends a conversation whose role fails fast.
 var errDenied = errors.New("a refused call ended the run")
 
-// escalate does what the role wants of a call that a gate refused.
+// escalate does what the role wants of a call that a gate refused. That it was
+// refused is the brain's word, and not its text's: what a call prints can look
+// like a refusal.
 func (r *run) escalate(ctx context.Context, e brain.Event, end context.CancelCauseFunc) {
-	if r.spec.Order == nil || e.Kind != brain.ToolResult || !e.IsError || !strings.Contains(e.Text, guard.Prefix) {
+	if r.spec.Order == nil || e.Kind != brain.ToolResult || !e.Denied || !strings.Contains(e.Text, guard.Prefix) {
 		return
 	}
 	_, reason, _ := strings.Cut(r.clean(e.Text, excerptSize), guard.Prefix)

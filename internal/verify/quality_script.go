@@ -32,7 +32,8 @@ func nodeChecks(t trees, p part, _ Subject) ([]check, error) {
 	tsc := check{tool: "tsc", argv: []string{"tsc", "--noEmit", "--project", "."}, env: env}
 	if entry, err := installed(t.base, p, "typescript/bin/tsc"); err == nil {
 		tsc.tool, tsc.argv = "node", append([]string{"node", entry}, tsc.argv[1:]...)
-		tsc.refused, err = changedModules(t, path.Join(p.dir, path.Dir(path.Dir(entry))))
+		// Of all that is installed: a compiler loads and starts what lies beside it.
+		tsc.refused, err = changedModules(t, path.Join(p.dir, path.Dir(path.Dir(path.Dir(entry)))))
 		if err != nil {
 			return nil, err
 		}

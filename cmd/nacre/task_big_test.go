@@ -1,0 +1,53 @@
+package main_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// maxResident is the most memory that nacre itself takes for a project of
+// 20,000 files or a result of 64 MiB, in KiB: far above what it needs, and far
+// below a copy of them all.
+const maxResident = 512 << 10
+
+// S-12: a project of 20,000 files is worked on, verified and landed in bounded
+// memory, each stage is told, and a result of 64 MiB is read and bounded.
+func TestABigProjectAndABigResult(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.write("p/.nacre/roles/fixer.toml", taskRole)
+	for n := range 20_000 {
+		i.write(fmt.Sprintf("p/src/%03d/%05d.txt", n%200, n), fmt.Sprintf("file %d\n", n))
+	}
+	i.write("p/pkg/x/x.txt", "broken\n")
+	i.write("p/pkg/x/much.sh", "head -c 67108864 /dev/zero | tr '\\0' x\n")
+	i.project()
+	rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+
+		`{"tool":"shell","input":{"command":"sh pkg/x/much.sh"}}`+"\n"+
+		`{"tool":"write","input":{"path":"pkg/x/x.txt","content":"fixed\n"}}`+"\n")
+	r := i.begin("task", "run", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", "work", "--check", "true")
+	stuck := time.AfterFunc(10*time.Minute, func() { _ = r.Process.Kill() }) // a slow machine takes minutes
+	defer stuck.Stop()
+	_ = r.Wait() // its exit code says it
+	have := result{r.ProcessState.ExitCode(), r.stdout.String(), r.stderr.String()}
+	have.want(t, 0, "▸ verify", "▸ check", "modified pkg/x/x.txt", "merged")
+	if len(have.stdout) > 64<<10 {
+		t.Errorf("it printed %d bytes", len(have.stdout))
+	}
+	usage, ok := r.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok || usage.Maxrss > maxResident {
+		t.Errorf("it took %+v", usage)
+	}
+	t.Logf("%d MiB, %v", usage.Maxrss>>10, r.ProcessState.UserTime())
+	if strings.Contains(i.records("work"), strings.Repeat("x", 4<<10)) {
+		t.Error("the result is kept whole")
+	}
+	if left, err := os.ReadDir(filepath.Join(i.work, "home/.local/state/nacre/sessions/work")); err != nil || len(left) > 10 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
