@@ -9,8 +9,8 @@ import (
 const (
 	// AuditVerdict is the field that says what the auditor decided.
 	AuditVerdict = "verdict"
-	// AuditPass is what it says where the work may land.
-	AuditPass = "pass"
+	// auditPass is what it says where the work may land.
+	auditPass = "pass"
 )
 
 // Audit reads an auditor's verdict out of its report: empty where the work may
@@ -26,11 +26,11 @@ func Audit(said []byte) (why string) {
 	switch {
 	case !is:
 		return "the report has no " + AuditVerdict
-	case verdict != AuditPass:
+	case verdict != auditPass:
 		return fmt.Sprintf("the verdict is %.80q", verdict)
 	}
 	if worst := grave(report); worst != "" {
-		return "the verdict is " + AuditPass + ", and a finding is " + worst
+		return "the verdict is " + auditPass + ", and a finding is " + worst
 	}
 	return ""
 }
