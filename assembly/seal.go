@@ -8,8 +8,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -159,17 +157,13 @@ func (s *sealed) remember(ctx context.Context, group nacre.Group) {
 }
 
 func (r *Runtime) openMemory(ctx context.Context, group nacre.Group) (*memory.Store, error) {
-	path := r.registry.Paths().Memory(group)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, &NotReady{What: "memory", err: err}
-	}
 	embed, model, err := r.Embeddings()
 	if err != nil {
 		return nil, &ConfigError{err}
 	}
-	store, err := memory.Open(ctx, path, memory.Options{Group: group, Now: r.options.Now, Embed: memory.Embed(embed), Model: model})
+	store, err := memory.Open(ctx, r.registry.Paths().Memory(group), memory.Options{Group: group, Now: r.options.Now, Embed: memory.Embed(embed), Model: model})
 	if err != nil {
-		return nil, &NotReady{What: "the memory of group " + string(group), Next: "move " + path + " away to start with an empty one", err: err}
+		return nil, &NotReady{What: "the memory of group " + string(group), err: err}
 	}
 	return store, nil
 }

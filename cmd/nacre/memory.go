@@ -16,6 +16,7 @@ import (
 	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/internal/memory"
 	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 func (a *app) memoryCommand() *cobra.Command {
@@ -63,7 +64,7 @@ func (a *app) withMemory(c *cobra.Command, use func(context.Context, memories) e
 		return &exitError{exitFailed, fmt.Errorf("group %s has no memory yet", group)}
 	}
 	store, err := memory.Open(c.Context(), path, options)
-	var unusable *memory.UnusableError
+	var unusable *sqlitefile.UnusableError
 	if errors.As(err, &unusable) {
 		return &exitError{exitNotReady, err}
 	}

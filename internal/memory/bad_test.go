@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/memory"
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 const eraserVariable = "NACRE_TEST_ERASER"
@@ -101,10 +102,11 @@ func TestBadFiles(t *testing.T) {
 		want  error
 		text  string
 	}{
-		"others may write to it": {func(t *testing.T, p string) { chmod(t, p, 0o666) }, memory.ErrExposed, "chmod 600"},
-		"its group may write":    {func(t *testing.T, p string) { chmod(t, p, 0o620) }, memory.ErrExposed, "chmod 600"},
-		"half of it is missing":  {func(t *testing.T, p string) { truncate(t, p, 0.5) }, memory.ErrDamaged, "backup"},
-		"its last bytes are":     {func(t *testing.T, p string) { truncate(t, p, 0.99) }, memory.ErrDamaged, "backup"},
+		"others may write to it": {func(t *testing.T, p string) { chmod(t, p, 0o666) }, sqlitefile.ErrExposed, "chmod 600"},
+		"its group may write":    {func(t *testing.T, p string) { chmod(t, p, 0o620) }, sqlitefile.ErrExposed, "chmod 600"},
+		"it is empty":            {func(t *testing.T, p string) { truncate(t, p, 0) }, sqlitefile.ErrDamaged, "backup"},
+		"half of it is missing":  {func(t *testing.T, p string) { truncate(t, p, 0.5) }, sqlitefile.ErrDamaged, "backup"},
+		"its last bytes are":     {func(t *testing.T, p string) { truncate(t, p, 0.99) }, sqlitefile.ErrDamaged, "backup"},
 		"a link to another place": {func(t *testing.T, p string) {
 			if err := os.Rename(p, p+".real"); err != nil {
 				t.Fatal(err)
@@ -119,7 +121,7 @@ func TestBadFiles(t *testing.T) {
 			valid(t, path)
 			c.spoil(t, path)
 			_, err := memory.Open(t.Context(), path, options(newClock()))
-			var unusable *memory.UnusableError
+			var unusable *sqlitefile.UnusableError
 			if !errors.As(err, &unusable) || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("have %v", err)
 			}
@@ -141,7 +143,7 @@ func TestBadFiles(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "main.sqlite")
 		valid(t, path)
 		chmod(t, path, 0o400)
-		if _, err := memory.Open(t.Context(), path, options(newClock())); !errors.Is(err, memory.ErrReadOnly) {
+		if _, err := memory.Open(t.Context(), path, options(newClock())); !errors.Is(err, sqlitefile.ErrReadOnly) {
 			t.Errorf("have %v", err)
 		}
 	})

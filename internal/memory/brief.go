@@ -9,12 +9,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
-// Limits of a brief (the seed's).
+// Limits of a brief where nothing else is said (the seed's).
 const (
-	MaxBriefEntries = 50
-	MaxBriefChars   = 10_000 // characters of the markdown, headings included
+	DefaultBriefEntries = 50
+	DefaultBriefChars   = 10_000 // characters of the markdown, headings included
+	// mostBrief is how many entries are looked at for one.
+	mostBrief = 1000
 )
 
 // BriefWarning stands above what may influence how an agent acts.
@@ -49,26 +52,26 @@ type BriefEntry struct {
 }
 
 // Brief selects the current entries that the operator trusts: behavioural ones
-// first, then the most recent, at most 50 and 10,000 characters. One that
+// first, then the most recent, within the store's limits. One that
 // does not fit is skipped, and not those after it (D-43). How long to wait is ctx's to say.
 func (s *Store) Brief(ctx context.Context, provenance bool) (Brief, error) {
 	now := s.now()
 	b := Brief{Entries: []BriefEntry{}, GeneratedAt: stamp(now), Warning: BriefWarning}
 	err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM memory_entries WHERE group_name = ?`, string(s.group)).Scan(&b.EntryCount)
 	if err != nil {
-		return Brief{}, classified(err)
+		return Brief{}, sqlitefile.Classified(err)
 	}
 	hits, err := s.entries(ctx, `SELECT `+columns+`, 0.0 FROM memory_entries e
 		WHERE e.group_name = ? AND e.trust = 'trusted' AND e.superseded_by IS NULL AND (e.expires_at IS NULL OR e.expires_at > ?)
-		ORDER BY e.behavioral DESC, e.created_at DESC, e.seq DESC LIMIT 1000`, string(s.group), stamp(now))
+		ORDER BY e.behavioral DESC, e.created_at DESC, e.seq DESC LIMIT ?`, string(s.group), stamp(now), mostBrief)
 	if err != nil {
 		return Brief{}, err
 	}
-	left := MaxBriefChars - utf8.RuneCountInString(briefTitle+briefBehavioral+briefFacts)
+	left := s.briefChars - utf8.RuneCountInString(briefTitle+briefBehavioral+briefFacts)
 	for _, h := range hits {
 		e := briefEntry(h.Entry, now, provenance)
 		size := utf8.RuneCountInString(e.line())
-		if h.Trust != nacre.Trusted || size > left || len(b.Entries) == MaxBriefEntries {
+		if h.Trust != nacre.Trusted || size > left || len(b.Entries) == s.briefEntries {
 			continue
 		}
 		left -= size

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 // Limits of an entry (the seed's).
@@ -152,7 +153,7 @@ func (s *Store) AddAll(ctx context.Context, w Writer, drafts []Draft) ([]Entry, 
 			return nil, draftError(err, i, len(drafts))
 		}
 	}
-	err := s.write(ctx, func(tx *sql.Tx) (err error) {
+	err := s.file.Write(ctx, func(tx *sql.Tx) (err error) {
 		added, err = s.addAll(ctx, tx, w, drafts)
 		return err
 	})
@@ -280,7 +281,7 @@ func use(ctx context.Context, tx *sql.Tx, w Writer, what string, limit int) erro
 // or superseded by what superseded the entry; those ids are returned.
 // Errors: [ErrNotFound], [ErrLimit], [ErrTrusted].
 func (s *Store) Delete(ctx context.Context, w Writer, id string) (restored []string, err error) {
-	err = s.write(ctx, func(tx *sql.Tx) error {
+	err = s.file.Write(ctx, func(tx *sql.Tx) error {
 		if err := use(ctx, tx, w, "delete", MaxDeletes); err != nil {
 			return err
 		}
@@ -321,7 +322,7 @@ func texts(rows *sql.Rows, err error) ([]string, error) {
 // Trust records that the operator vouches for an entry, or no longer does: only
 // what is trusted may enter the brief (D-43).
 func (s *Store) Trust(ctx context.Context, id string, trust nacre.Label) error {
-	return s.write(ctx, func(tx *sql.Tx) error {
+	return s.file.Write(ctx, func(tx *sql.Tx) error {
 		r, err := tx.ExecContext(ctx, `UPDATE memory_entries SET trust = ? WHERE id = ? AND group_name = ?`, trust.String(), id, string(s.group))
 		if err != nil {
 			return err
@@ -339,7 +340,7 @@ func (s *Store) Link(ctx context.Context, w Writer, l Link) error {
 	if err := l.check(); err != nil {
 		return err
 	}
-	return s.write(ctx, func(tx *sql.Tx) error { return s.link(ctx, tx, w, l) })
+	return s.file.Write(ctx, func(tx *sql.Tx) error { return s.link(ctx, tx, w, l) })
 }
 
 func (l Link) check() error {
@@ -392,7 +393,7 @@ func (s *Store) links(ctx context.Context, id string) ([]Link, error) {
 // entries runs a query for columns and a rank.
 func (s *Store) entries(ctx context.Context, query string, args ...any) ([]Hit, error) {
 	hits, err := hitsOf(s.db.QueryContext(ctx, query, args...))
-	return hits, classified(err)
+	return hits, sqlitefile.Classified(err)
 }
 
 func hitsOf(rows *sql.Rows, err error) ([]Hit, error) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 // Limits of one erasure.
@@ -72,18 +73,18 @@ func (e Erasure) Trusted() []string {
 func (s *Store) Doom(ctx context.Context, f Forget) (Erasure, error) {
 	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
-		return Erasure{}, classified(err)
+		return Erasure{}, sqlitefile.Classified(err)
 	}
 	defer func() { _ = tx.Rollback() }() // it only read
 	e, err := s.doom(ctx, tx, f)
-	return e, classified(err)
+	return e, sqlitefile.Classified(err)
 }
 
 // Forget erases what [Store.Doom] told, if it still is the same, and every trace
 // of it in the file. It is the operator's alone.
 // Errors: those of Doom, [ErrInvalid] where something was added meanwhile, and [ErrLingers].
 func (s *Store) Forget(ctx context.Context, f Forget, told Erasure) error {
-	err := s.write(ctx, func(tx *sql.Tx) error {
+	err := s.file.Write(ctx, func(tx *sql.Tx) error {
 		now, err := s.doom(ctx, tx, f)
 		if err != nil {
 			return err
@@ -137,8 +138,8 @@ func (s *Store) scrub(ctx context.Context) error {
 	until := time.Now().Add(scrubPatience) // the store's own clock may stand still
 	for {
 		err := s.scrubOnce(ctx)
-		if err == nil || !isBusy(err) && !errors.Is(err, ErrLingers) || ctx.Err() != nil {
-			return classified(err)
+		if err == nil || !sqlitefile.IsBusy(err) && !errors.Is(err, ErrLingers) || ctx.Err() != nil {
+			return sqlitefile.Classified(err)
 		}
 		if time.Now().After(until) {
 			return ErrLingers
@@ -176,7 +177,7 @@ func (s *Store) scrubLeft(ctx context.Context) error {
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM memory_scrub`).Scan(&pending); err != nil || pending == 0 {
 		return err
 	}
-	if err := s.scrubOnce(ctx); err != nil && !isBusy(err) && !errors.Is(err, ErrLingers) {
+	if err := s.scrubOnce(ctx); err != nil && !sqlitefile.IsBusy(err) && !errors.Is(err, ErrLingers) {
 		return err
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/recall"
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 const (
@@ -75,7 +76,7 @@ func (s *Store) follow(ctx context.Context) error {
 	if loaded {
 		var last int64
 		if err := s.lastChange.QueryRowContext(ctx).Scan(&last); err != nil {
-			return classified(err)
+			return sqlitefile.Classified(err)
 		}
 		if last == known {
 			return nil
@@ -85,16 +86,16 @@ func (s *Store) follow(ctx context.Context) error {
 	defer s.live.mu.Unlock()
 	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
-		return classified(err)
+		return sqlitefile.Classified(err)
 	}
 	defer func() { _ = tx.Rollback() }() // it only read
 	if s.live.loaded {
 		caughtUp, err := s.catchUp(ctx, tx)
 		if err != nil || caughtUp {
-			return classified(err)
+			return sqlitefile.Classified(err)
 		}
 	}
-	return classified(s.load(ctx, tx))
+	return sqlitefile.Classified(s.load(ctx, tx))
 }
 
 // load reads all of the group.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/memory"
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 // Writing in another process is this program started again with a path.
@@ -375,12 +376,12 @@ func TestUnusable(t *testing.T) {
 		make func(t *testing.T, path string)
 		want error
 	}{
-		"a newer file":     {func(t *testing.T, p string) { raw(t, p, `PRAGMA user_version=99`) }, memory.ErrNewer},
-		"another database": {func(t *testing.T, p string) { raw(t, p, `CREATE TABLE users(a)`) }, memory.ErrForeign},
+		"a newer file":     {func(t *testing.T, p string) { raw(t, p, `PRAGMA user_version=99`) }, sqlitefile.ErrNewer},
+		"another database": {func(t *testing.T, p string) { raw(t, p, `CREATE TABLE users(a)`) }, sqlitefile.ErrForeign},
 		"another versioned database": {func(t *testing.T, p string) {
 			raw(t, p, `CREATE TABLE users(a)`, `PRAGMA user_version=2`)
-		}, memory.ErrForeign},
-		"a text file": {func(t *testing.T, p string) { write(t, p, strings.Repeat("hello ", 1000)) }, memory.ErrDamaged},
+		}, sqlitefile.ErrForeign},
+		"a text file": {func(t *testing.T, p string) { write(t, p, strings.Repeat("hello ", 1000)) }, sqlitefile.ErrDamaged},
 		"a torn file": {func(t *testing.T, p string) {
 			s := open(t, p, options(newClock()))
 			for i := range 15 {
@@ -395,7 +396,7 @@ func TestUnusable(t *testing.T) {
 				data[i] ^= 0x5a
 			}
 			write(t, p, string(data))
-		}, memory.ErrDamaged},
+		}, sqlitefile.ErrDamaged},
 		"a folder": {func(t *testing.T, p string) {
 			if err := os.Mkdir(p, 0o700); err != nil {
 				t.Fatal(err)
@@ -406,7 +407,7 @@ func TestUnusable(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "main.sqlite")
 			c.make(t, path)
 			_, err := memory.Open(t.Context(), path, options(newClock()))
-			var unusable *memory.UnusableError
+			var unusable *sqlitefile.UnusableError
 			if !errors.As(err, &unusable) || unusable.Path != path || (c.want != nil && !errors.Is(err, c.want)) {
 				t.Errorf("have %v, want %v", err, c.want)
 			}

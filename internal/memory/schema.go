@@ -1,11 +1,18 @@
 package memory
 
-// schemaVersion is the user_version this package writes.
-const schemaVersion = 3
+import "github.com/nacre-dev/nacre/internal/sqlitefile"
 
-// migrations[i] brings a file from version i to i+1. They only go forward,
-// each in a transaction of its own (D-40).
-func migrations() []string { return []string{seedSchema, trustSchema, trailSchema} }
+// name is what a person calls the file.
+const name = "memory"
+
+// format is that of a group's file. Files of the seed's version 1 have no
+// application id, and neither have ours (D-40). What is erased is overwritten.
+func format() sqlitefile.Format {
+	return sqlitefile.Format{
+		Name: name, Tables: []string{"memory_entries", "memory_fts"}, Migrations: []string{seedSchema, trustSchema, trailSchema},
+		Pragmas: []string{"secure_delete(ON)"},
+	}
+}
 
 // seedSchema is version 1, as the seed has it.
 const seedSchema = `

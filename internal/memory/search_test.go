@@ -151,7 +151,7 @@ func TestBriefLimits(t *testing.T) {
 	for range 70 {
 		add(t, s, operator, "fact", "short")
 	}
-	if b, err := s.Brief(t.Context(), false); err != nil || b.BriefCount != memory.MaxBriefEntries {
+	if b, err := s.Brief(t.Context(), false); err != nil || b.BriefCount != memory.DefaultBriefEntries {
 		t.Errorf("have %d, %v", b.BriefCount, err)
 	}
 	c.pass(time.Hour)
@@ -163,7 +163,7 @@ func TestBriefLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	long, short := strings.Count(b.Markdown(), "ü ("), strings.Count(b.Markdown(), "short")
-	if n := len([]rune(b.Markdown())); n > memory.MaxBriefChars || long != 4 || short == 0 {
+	if n := len([]rune(b.Markdown())); n > memory.DefaultBriefChars || long != 4 || short == 0 {
 		t.Errorf("have %d characters, %d long and %d short", n, long, short)
 	}
 }

@@ -42,7 +42,7 @@ func (s *Store) Recalled(ctx context.Context, w Writer, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	err := s.write(ctx, func(tx *sql.Tx) error {
+	err := s.file.Write(ctx, func(tx *sql.Tx) error {
 		for _, id := range ids {
 			_, err := tx.ExecContext(ctx, `INSERT INTO memory_recalled(session_id, id) VALUES (?, ?) ON CONFLICT DO NOTHING`, string(w.Session), id)
 			if err != nil {

@@ -14,6 +14,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 // Limits of a file to import; what is over them is refused as a whole.
@@ -106,7 +107,7 @@ func (l lines) write(one line) error {
 
 func linksOf(rows *sql.Rows, err error) ([]Link, error) {
 	if err != nil {
-		return nil, classified(err)
+		return nil, sqlitefile.Classified(err)
 	}
 	defer func() { _ = rows.Close() }() // Err below tells
 	links := []Link{}
@@ -117,7 +118,7 @@ func linksOf(rows *sql.Rows, err error) ([]Link, error) {
 		}
 		links = append(links, l)
 	}
-	return links, classified(rows.Err())
+	return links, sqlitefile.Classified(rows.Err())
 }
 
 // Import stores what Export wrote: all of it, or nothing. Entries get ids of
@@ -129,7 +130,7 @@ func (s *Store) Import(ctx context.Context, w Writer, from io.Reader) (entries i
 	if err != nil {
 		return 0, err
 	}
-	return len(p.drafts), s.write(ctx, func(tx *sql.Tx) error { return s.store(ctx, tx, w, p) })
+	return len(p.drafts), s.file.Write(ctx, func(tx *sql.Tx) error { return s.store(ctx, tx, w, p) })
 }
 
 // parsed is an export that was read.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/recall"
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 // Embed gives a vector for each of the texts, all of one length. It is asked
@@ -183,7 +184,7 @@ func (s *Store) loadVectors(ctx context.Context) error {
 	}
 	rows, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
-		return classified(err)
+		return sqlitefile.Classified(err)
 	}
 	defer func() { _ = rows.Close() }() // Err below tells
 	for rows.Next() {
@@ -194,7 +195,7 @@ func (s *Store) loadVectors(ctx context.Context) error {
 		}
 		s.live.setVector(seq, v)
 	}
-	return classified(rows.Err())
+	return sqlitefile.Classified(rows.Err())
 }
 
 func (l *live) setVector(seq int64, v vector) {
@@ -233,7 +234,7 @@ func (s *Store) embedBatch(ctx context.Context, seqs []int64) error {
 	if err != nil {
 		return err
 	}
-	err = s.write(ctx, func(tx *sql.Tx) error {
+	err = s.file.Write(ctx, func(tx *sql.Tx) error {
 		for i, h := range hits {
 			// An entry that was erased meanwhile leaves no vector behind.
 			_, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO memory_vectors(seq, model, scale, vector) SELECT seq, ?, ?, ? FROM memory_entries WHERE id = ?`,

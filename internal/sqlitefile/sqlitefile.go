@@ -1,11 +1,12 @@
 // Package sqlitefile opens the SQLite files that nacre keeps its records in: each
 // with a write-ahead log, mode 0600, whole or refused.
 //
-// It promises that a file which is damaged, of another program, written by a
-// newer nacre or not to be written is refused with an [*UnusableError] that says
-// what to do, and is left as it was; that migrations go forward only, each in
-// one transaction; and that several processes may use one file at once. It knows
-// nothing of what is in the tables.
+// It promises that a file which is damaged, empty where there was one, of another
+// program, written by a newer nacre, open to other users or not to be written is
+// refused with an [*UnusableError] that says what to do, and is left as it was;
+// that a new file appears whole or not at all; that migrations go forward only,
+// each in one transaction; and that several processes may use one file at once. It
+// knows nothing of what is in the tables.
 package sqlitefile
 
 import (
@@ -14,8 +15,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"modernc.org/sqlite"
@@ -40,6 +41,8 @@ type Format struct {
 	Tables []string
 	// Migrations[i] brings a file from version i to i+1.
 	Migrations []string
+	// Pragmas are set on every connection beside those of every file, such as "secure_delete(ON)".
+	Pragmas []string
 }
 
 // File is an open file. It is safe for concurrent use.
@@ -68,18 +71,16 @@ var (
 	ErrForeign  = errors.New("another program's database: move it away")
 	ErrReadOnly = errors.New("it cannot be written: check the owner and the mode of the file and its folder, and the disk")
 	ErrFull     = errors.New("the disk is full: make room")
+	// ErrExposed is a file that others may have written to.
+	ErrExposed = errors.New("open to other users")
 )
 
 // Open opens a file, makes it where there is none, mode 0600, and brings an older
 // one forward. Every error but the context's is an [*UnusableError].
 func Open(ctx context.Context, path string, format Format) (*File, error) {
-	f := &File{path: path, format: format}
-	err := f.open(ctx)
+	file, err := open(ctx, path, format)
 	if err == nil {
-		return f, nil
-	}
-	if f.db != nil {
-		err = errors.Join(err, f.db.Close())
+		return file, nil
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -87,16 +88,43 @@ func Open(ctx context.Context, path string, format Format) (*File, error) {
 	return nil, &UnusableError{format.Name, path, Classified(err)}
 }
 
-func (f *File) open(ctx context.Context) (err error) {
-	if f.path, err = filepath.Abs(f.path); err != nil {
-		return err
+func open(ctx context.Context, path string, format Format) (*File, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
 	}
-	if err := makeFile(f.path); err != nil {
-		return err
+	there, err := exists(path)
+	if err == nil && !there {
+		err = create(ctx, path, format)
 	}
+	if err != nil {
+		return nil, err
+	}
+	return openFile(ctx, path, format)
+}
+
+// openFile opens what is there.
+func openFile(ctx context.Context, path string, format Format) (*File, error) {
+	if err := lookAt(path); err != nil {
+		return nil, err
+	}
+	f := &File{path: path, format: format}
+	if err := f.connect(); err != nil {
+		return nil, err
+	}
+	if err := f.owned(ctx); err != nil {
+		return nil, errors.Join(err, f.db.Close())
+	}
+	if err := f.prepare(ctx); err != nil {
+		return nil, errors.Join(err, f.db.Close())
+	}
+	return f, nil
+}
+
+func (f *File) connect() (err error) {
 	query := url.Values{
 		"_txlock": {"immediate"},
-		"_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "synchronous(FULL)", "foreign_keys(ON)", "trusted_schema(OFF)"},
+		"_pragma": append([]string{fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "synchronous(FULL)", "foreign_keys(ON)", "trusted_schema(OFF)"}, f.format.Pragmas...),
 	}
 	file := url.URL{Scheme: "file", Path: f.path, RawQuery: query.Encode()}
 	if f.db, err = sql.Open("sqlite", file.String()); err != nil {
@@ -104,34 +132,17 @@ func (f *File) open(ctx context.Context) (err error) {
 	}
 	f.db.SetMaxOpenConns(connections)
 	f.db.SetMaxIdleConns(connections)
-	for _, step := range []func(context.Context) error{f.owned, f.writeAhead, f.check, f.migrate} {
+	return nil
+}
+
+// prepare looks at the whole of the file and brings it forward.
+func (f *File) prepare(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{f.writeAhead, f.check, f.migrate} {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// makeFile keeps the file from ever being readable by others.
-func makeFile(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if errors.Is(err, os.ErrPermission) {
-		return fmt.Errorf("%w (%w)", ErrReadOnly, err)
-	}
-	if err != nil {
-		return err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is no regular file")
-	}
-	if err == nil && info.Mode().Perm()&0o077 != 0 {
-		err = f.Chmod(0o600)
-	}
-	return errors.Join(err, f.Close())
 }
 
 // owned refuses another program's database before anything is written to it.
@@ -143,7 +154,7 @@ func (f *File) owned(ctx context.Context) error {
 	case err != nil:
 		return err
 	case id == 0 && version == 0 && tables == 0:
-		return nil // new
+		return fmt.Errorf("%w: nothing is in it, and something always is in ours", ErrDamaged)
 	case id != f.format.Application, version <= 0:
 		return ErrForeign
 	case version > len(f.format.Migrations):
@@ -169,7 +180,7 @@ func (f *File) writeAhead(ctx context.Context) error {
 		if err == nil && mode != "wal" {
 			return fmt.Errorf("the file system does not allow a write-ahead log (journal mode %s)", mode)
 		}
-		if err == nil || !isBusy(err) || attempt == openAttempts {
+		if err == nil || !IsBusy(err) || attempt == openAttempts {
 			return err
 		}
 		select {
@@ -180,9 +191,44 @@ func (f *File) writeAhead(ctx context.Context) error {
 	}
 }
 
+// check reads every page. A full-text index is held to be whole where the tables it
+// is kept in are: what it says of the words is not held against them, which would
+// read all of them again.
 func (f *File) check(ctx context.Context) error {
+	var indexes int
+	if err := f.db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE sql LIKE 'CREATE VIRTUAL%'`).Scan(&indexes); err != nil {
+		return err
+	}
+	if indexes == 0 {
+		return f.quickCheck(ctx, "1")
+	}
+	var tables []string
+	rows, err := f.db.QueryContext(ctx, `SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY name`)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // Err below tells
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return err
+		}
+		tables = append(tables, "'"+strings.ReplaceAll(name, "'", "''")+"'")
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	for _, table := range tables {
+		if err := f.quickCheck(ctx, table); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *File) quickCheck(ctx context.Context, of string) error {
 	var result string
-	if err := f.db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&result); err != nil {
+	if err := f.db.QueryRowContext(ctx, `PRAGMA quick_check(`+of+`)`).Scan(&result); err != nil {
 		return err
 	}
 	if result != "ok" {
@@ -264,7 +310,8 @@ func Classified(err error) error {
 	return fmt.Errorf("%w (%w)", kind, err)
 }
 
-func isBusy(err error) bool {
+// IsBusy tells of what another connection has locked.
+func IsBusy(err error) bool {
 	c := code(err)
 	return c == sqlite3.SQLITE_BUSY || c == sqlite3.SQLITE_LOCKED
 }

@@ -87,6 +87,31 @@ func TestUnusable(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, sqlitefile.ErrDamaged},
+		"empty": {func(t *testing.T, path string) {
+			if err := os.Truncate(path, 0); err != nil {
+				t.Fatal(err)
+			}
+		}, sqlitefile.ErrDamaged},
+		"one byte long": {func(t *testing.T, path string) {
+			if err := os.Truncate(path, 1); err != nil {
+				t.Fatal(err)
+			}
+		}, sqlitefile.ErrDamaged},
+		"gone, with its log left": {func(t *testing.T, path string) {
+			if err := os.Rename(path, path+"-wal"); err != nil {
+				t.Fatal(err)
+			}
+		}, sqlitefile.ErrDamaged},
+		"one that others may write to": {func(t *testing.T, path string) {
+			if err := os.Chmod(path, 0o662); err != nil {
+				t.Fatal(err)
+			}
+		}, sqlitefile.ErrExposed},
+		"a link to another place": {func(t *testing.T, path string) {
+			if err := errors.Join(os.Rename(path, path+".real"), os.Symlink(path+".real", path)); err != nil {
+				t.Fatal(err)
+			}
+		}, nil},
 		"a folder": {func(t *testing.T, path string) {
 			if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
 				t.Fatal(err)
@@ -121,6 +146,45 @@ func TestUnusable(t *testing.T) {
 				t.Error("the file was changed")
 			}
 		})
+	}
+}
+
+// D-45: a new file is whole when it appears: an empty one in its place was never ours.
+func TestANewFileAppearsWhole(t *testing.T) {
+	path := path(t)
+	var wait sync.WaitGroup
+	for range 6 {
+		wait.Go(func() {
+			f, err := sqlitefile.Open(t.Context(), path, format(2))
+			if err == nil {
+				err = errors.Join(write(t.Context(), f, "one"), f.Close())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	if n := count(t, open(t, path, format(2))); n != 6 {
+		t.Errorf("%d notes, want 6", n)
+	}
+	list, err := filepath.Glob(path + ".new-*")
+	if err != nil || len(list) != 0 {
+		t.Errorf("left behind: %v, %v", list, err)
+	}
+}
+
+// A file that could not be made leaves nothing.
+func TestAFileThatCannotBeMade(t *testing.T) {
+	path := path(t)
+	bad := format(1)
+	bad.Migrations = append(bad.Migrations, `CREATE TABLE notes(x)`)
+	if _, err := sqlitefile.Open(t.Context(), path, bad); err == nil {
+		t.Error("opened")
+	}
+	list, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(list) != 0 {
+		t.Errorf("left behind: %v, %v", list, err)
 	}
 }
 
