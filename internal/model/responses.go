@@ -34,7 +34,7 @@ func (responses) field(r *request, key string, value json.RawMessage) error {
 	case "tool_choice":
 		return r.checkChoice(value)
 	case "reasoning":
-		return checkFields(value, key, "effort", "summary", "generate_summary")
+		return checkFields(value, key, "effort", "summary", "generate_summary", "context")
 	case "text":
 		return checkFields(value, key, "format", "verbosity")
 	case "include":
@@ -139,8 +139,11 @@ func (r *request) checkItem(value json.RawMessage) error {
 	if _, typed := fields["type"]; !typed && fields["role"] != nil {
 		kind = "message" // the short form
 	}
-	if kind == "web_search_call" && r.granted(webSearch) {
+	switch {
+	case kind == "web_search_call" && r.granted(webSearch):
 		return onlyFields(fields, kind, "type", "id", "status", "action")
+	case kind == "additional_tools":
+		return r.checkToolItem(fields)
 	}
 	allowed, ok := itemFields[kind]
 	if !ok {
@@ -174,6 +177,21 @@ func (r *request) checkItem(value json.RawMessage) error {
 		return err
 	}
 	return r.checkParts(fields["output"], "input_text", "output_text", "input_image")
+}
+
+// checkToolItem accepts tools that are offered in an item of the input, as Codex
+// offers them to its newer models. They are looked at as all tools are.
+func (r *request) checkToolItem(fields map[string]json.RawMessage) error {
+	if err := onlyFields(fields, "additional_tools", "type", "id", "role", "tools"); err != nil {
+		return err
+	}
+	if err := oneOf(fields["role"], "developer"); err != nil {
+		return err
+	}
+	if err := checkTexts(fields, "id"); err != nil {
+		return err
+	}
+	return r.checkResponseTools(fields["tools"], 0)
 }
 
 // partFields are the fields of the parts of a content.
