@@ -212,6 +212,7 @@ func codexConfig(t Turn) map[string]any {
 		// Commands keep the PATH of the sandbox, on which ipc is.
 		"allow_login_shell": false,
 		"features":          features,
+		"agents":            map[string]bool{"enabled": false}, // newer models have a tool for it whatever the features say
 		"skills":            map[string]any{"include_instructions": false, "bundled": map[string]bool{"enabled": false}},
 		"analytics":         map[string]bool{"enabled": false},
 		"history":           map[string]string{"persistence": "none"},

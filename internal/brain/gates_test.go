@@ -49,7 +49,7 @@ func told(t *testing.T, s *scriptedmodel.Server) []string {
 	requests := s.Requests()
 	var last struct {
 		Input []struct {
-			Output any `json:"output"`
+			Output json.RawMessage `json:"output"`
 		} `json:"input"`
 	}
 	if err := json.Unmarshal(requests[len(requests)-1].Body, &last); err != nil {
@@ -57,8 +57,8 @@ func told(t *testing.T, s *scriptedmodel.Server) []string {
 	}
 	var outputs []string
 	for _, item := range last.Input {
-		if text, ok := item.Output.(string); ok {
-			outputs = append(outputs, text)
+		if len(item.Output) > 0 {
+			outputs = append(outputs, string(item.Output)) // a text, or parts that are
 		}
 	}
 	return outputs
@@ -96,6 +96,38 @@ func TestCodexAsksTheGatesBeforeEveryCall(t *testing.T) {
 	}
 	if calls := h.Of(brain.ToolCall); len(calls) != 4 || denied != 2 {
 		t.Errorf("calls %+v, %d of them denied, want 2 that were and 2 that were not", calls, denied)
+	}
+}
+
+// S-05, S-07, M-03: the newer models call tools from a script of theirs, and
+// each of those calls is asked about as well.
+func TestCodexAsksTheGatesBeforeTheCallsOfAScript(t *testing.T) {
+	s := gatedCodex(t)
+	gates := taskGates(t)
+	script := func(source string) []scriptedmodel.Tool { return []scriptedmodel.Tool{{Name: "exec", Raw: source}} }
+	h := s.play(t, []scriptedmodel.Turn{
+		{Expect: &scriptedmodel.Expect{Tools: []string{"exec"}, NoTools: []string{"spawn_agent", "web_search"}},
+			Tools: script(`text(await tools.exec_command({cmd: "touch src/x; git push origin main"}))`)},
+		{Tools: script(`text(await tools.apply_patch("*** Begin Patch\n*** Add File: other/a.txt\n+hi\n*** End Patch\n"))`)},
+		{Tools: script(`text(await tools.exec_command({cmd: "echo beans-$((6*7))"}))`)}, {Text: "end"},
+	}, func(turn *brain.Turn) { turn.Gates, turn.Model = gates, "gpt-6-sol" }, nil)
+	h.Ends(t, brain.Done, "")
+	if failures := s.server.Failures(); len(failures) > 0 {
+		t.Error(failures)
+	}
+	results := told(t, s.server)
+	if len(results) != 3 {
+		t.Fatalf("the model was told %q", results)
+	}
+	for i, want := range []string{guard.Prefix + "git::no-git-ops", guard.Prefix + "scope::files-whitelist", "beans-42"} {
+		if !strings.Contains(results[i], want) {
+			t.Errorf("call %d: the model was told %q, want %q", i, results[i], want)
+		}
+	}
+	for _, path := range []string{"other", "src/x"} {
+		if _, err := os.Stat(filepath.Join(s.dir, path)); err == nil {
+			t.Errorf("%s: the refused call was made", path)
+		}
 	}
 }
 

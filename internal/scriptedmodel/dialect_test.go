@@ -80,6 +80,7 @@ func TestAnswersOfOpenAI(t *testing.T) {
 		"the end of the output in Chat":      {"/v1/chat/completions", `{"text":"x","stop":"max_tokens"}`, ``, []string{`"finish_reason":"length"`}},
 		"a freeform tool":                    {"/v1/responses", `{"tools":[{"name":"patch","input":"*** Begin"}]}`, `{"type":"custom","name":"patch"}`, []string{`"custom_tool_call"`, `"input":"*** Begin"`}},
 		"a freeform tool in Chat":            {"/v1/chat/completions", `{"tools":[{"name":"patch","input":"*** Begin"}]}`, `{"type":"custom","custom":{"name":"patch"}}`, []string{`"type":"custom"`, `"input":"*** Begin"`}},
+		"a tool of a namespace":              {"/v1/responses", `{"tools":[{"name":"exec","input":"text(1)"}]}`, `{"type":"namespace","name":"functions","tools":[{"type":"custom","name":"exec"}]}`, []string{`"custom_tool_call"`, `"namespace":"functions"`}},
 		"the local shell":                    {"/v1/responses", `{"tools":[{"name":"local_shell","input":{"type":"exec","command":["ls"]}}]}`, `{"type":"local_shell"}`, []string{`"local_shell_call"`, `"command":["ls"]`}},
 		"malformed input":                    {"/v1/responses", `{"tools":[{"name":"Bash","raw":"{\"a\": "}]}`, ``, []string{`"arguments":"{\"a\": "`}},
 		"malformed input in Chat":            {"/v1/chat/completions", `{"tools":[{"name":"Bash","raw":"{\"a\": "}]}`, ``, []string{`"arguments":"{\"a\": "`}},

@@ -19,6 +19,8 @@ type asked struct {
 	said []message
 	// tools are the types of the tools on offer, by name.
 	tools map[string]string
+	// spaces are the namespaces of those that have one.
+	spaces map[string]string
 }
 
 type message struct {

@@ -15,6 +15,7 @@ type item struct {
 	Status  string          `json:"status"`
 	Content json.RawMessage `json:"content"`
 	Output  json.RawMessage `json:"output"`
+	Tools   []offered       `json:"tools"`
 }
 
 // read counts neighbouring items of the model as one answer, and neighbouring
@@ -42,6 +43,8 @@ func (responses) read(body []byte) (asked, error) {
 			a.add(i.Role, i.Content)
 		case "function_call_output", "custom_tool_call_output", "local_shell_call_output", "shell_call_output", "apply_patch_call_output":
 			a.result(i.Output, i.Status == "failed" || i.Status == "incomplete")
+		case "additional_tools":
+			sent.Tools = append(sent.Tools, i.Tools...)
 		default:
 			a.add("assistant", i.Content)
 		}
@@ -49,7 +52,19 @@ func (responses) read(body []byte) (asked, error) {
 	for _, t := range sent.Tools {
 		t.into(a.tools)
 	}
+	a.spaces = spaces(sent.Tools)
 	return a, nil
+}
+
+// spaces are the namespaces of the tools on offer, by name.
+func spaces(tools []offered) map[string]string {
+	named := map[string]string{}
+	for _, t := range tools {
+		for _, inner := range t.Tools {
+			named[inner.Name] = t.Name
+		}
+	}
+	return named
 }
 
 // offered is a tool in either of OpenAI's dialects.
@@ -123,7 +138,11 @@ func (t Turn) items(a asked) []said {
 func (t Tool) item(a asked, place int) said {
 	id, call := fmt.Sprintf("fc_%d_%d", a.turn(), place), fmt.Sprintf("call_%d_%d", a.turn(), place)
 	form := func(kind, key, status string, value any) object {
-		return object{"type": kind, "id": id, "call_id": call, "name": t.Name, key: value, "status": status}
+		o := object{"type": kind, "id": id, "call_id": call, "name": t.Name, key: value, "status": status}
+		if space := a.spaces[t.Name]; space != "" {
+			o["namespace"] = space
+		}
+		return o
 	}
 	switch a.tools[t.Name] {
 	case "custom":
