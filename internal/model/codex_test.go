@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nacre-dev/nacre/internal/budget"
 	"github.com/nacre-dev/nacre/internal/model"
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
@@ -50,7 +51,7 @@ func TestCodexWorksThroughTheGateway(t *testing.T) {
 			 "usage": {"input_tokens": 100, "cache_read_input_tokens": 1000, "output_tokens": 10}}
 		]}`)
 	b := start(t, up, everyDialect)
-	out := runCodex(t, program, b)
+	out := runCodex(t, program, b, "gpt-5.1")
 	if !strings.Contains(out, "There are 42.") {
 		t.Errorf("the second turn did not arrive: %s", out)
 	}
@@ -65,6 +66,31 @@ func TestCodexWorksThroughTheGateway(t *testing.T) {
 	}
 }
 
+// M-03, M-04: the newer models get their tools in an item, and call them from a script.
+func TestCodexsNewerModelsWorkThroughTheGateway(t *testing.T) {
+	program := codex(t)
+	up := scripted(t, `{
+		"want_header": {"Authorization": "Bearer `+realKey+`"}, "forbid": ["`+token+`"],
+		"turns": [
+			{"expect": {"contains": ["count the beans"], "tools": ["exec"], "no_tools": ["web_search"]},
+			 "tools": [{"name": "exec", "raw": "text(await tools.exec_command({cmd: \"echo beans-$((6*7))\"}))"}]},
+			{"expect": {"contains": ["beans-42"]}, "text": "There are 42."}
+		]}`)
+	b := start(t, up, func(o *model.Options) {
+		everyDialect(o)
+		o.Upstreams[0].Prices = budget.Table{"gpt-6-sol": {Free: true}}
+	})
+	if out := runCodex(t, program, b, "gpt-6-sol"); !strings.Contains(out, "There are 42.") {
+		t.Errorf("the second turn did not arrive: %s", out)
+	}
+	b.stop()
+	for _, r := range b.log.all() {
+		if r.Outcome == "denied" || r.Outcome == model.OutcomeCut {
+			t.Errorf("have %+v", r)
+		}
+	}
+}
+
 // A refusal reaches the person in front of Codex.
 func TestCodexShowsWhyItIsRefused(t *testing.T) {
 	program := codex(t)
@@ -72,12 +98,12 @@ func TestCodexShowsWhyItIsRefused(t *testing.T) {
 		everyDialect(o)
 		o.Budget = 1
 	})
-	if out := runCodex(t, program, b); !strings.Contains(out, "budget exhausted") {
+	if out := runCodex(t, program, b, "gpt-5.1"); !strings.Contains(out, "budget exhausted") {
 		t.Errorf("have %s", out)
 	}
 }
 
-func runCodex(t *testing.T, program string, b *bench) string {
+func runCodex(t *testing.T, program string, b *bench, name string) string {
 	t.Helper()
 	// Codex does not run its tools with a home under the temporary directory of the system.
 	home, err := os.MkdirTemp(".", "codex-home") //nolint:usetesting // t.TempDir is under it
@@ -88,7 +114,7 @@ func runCodex(t *testing.T, program string, b *bench) string {
 	if home, err = filepath.Abs(home); err != nil {
 		t.Fatal(err)
 	}
-	config := strings.Replace(codexConfig, "URL", loopback(t, b.socket), 1)
+	config := strings.NewReplacer("URL", loopback(t, b.socket), "gpt-5.1", name).Replace(codexConfig)
 	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
