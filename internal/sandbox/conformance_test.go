@@ -318,6 +318,17 @@ func TestEveryBackendEndsWhatIgnoresSignals(t *testing.T) { // M-12, M-16
 	})
 }
 
+// M-16: PID 1 sees that its host is gone, so that no agent may stop it.
+func TestEveryBackendKeepsPID1FromTheAgentsSignals(t *testing.T) {
+	onEach(t, func(t *testing.T, b sandbox.Backend) {
+		c := sealed(b, "for s in STOP TSTP TTIN TTOU TERM HUP INT QUIT USR1 USR2 ALRM PIPE ABRT CONT IO 34 64; do kill -$s 1 2>/dev/null; done; echo it went on; exit 7")
+		c.Posture.Limits.Wall = 30 * time.Second
+		if have := run(t, b, c); have.TimedOut || have.Code != 7 || have.stdout != "it went on\n" {
+			t.Errorf("have %+v", have)
+		}
+	})
+}
+
 func TestEveryBackendHoldsItsLimits(t *testing.T) { // M-12
 	onEach(t, func(t *testing.T, b sandbox.Backend) {
 		enforced := func(limit string) bool {

@@ -229,6 +229,11 @@ func Isolated(runtime string) bool {
 	return false
 }
 
+// isGVisor reports whether the container's kernel is gVisor's.
+func (b *Backend) isGVisor() bool {
+	return strings.Contains(b.options.Runtime, "runsc") && b.isolated()
+}
+
 func (b *Backend) isolated() bool { return Isolated(b.options.Runtime) }
 
 // Holds implements sandbox.Backend.
@@ -251,7 +256,10 @@ func (b *Backend) NotEnforced() []string {
 	if !b.image.pinned {
 		missing = append(missing, "image: "+b.options.Image+" is not pinned by a digest and may come to mean another one; now it is "+b.image.id)
 	}
-	if !b.limitsMemory() {
+	switch {
+	case !b.limitsMemory() && b.isGVisor():
+		missing = append(missing, gVisorMemory)
+	case !b.limitsMemory():
 		missing = append(missing, "memory: the engine has no memory control group; each process is limited, their sum is not")
 	}
 	if !b.limitsProcesses() {
@@ -263,9 +271,23 @@ func (b *Backend) NotEnforced() []string {
 	if !b.limitsFiles() {
 		missing = append(missing, "files: podman limits no tmpfs's number of files, only their size and the memory that they take")
 	}
+	if b.isGVisor() {
+		missing = append(missing, gVisorFiles, gVisorInit, gVisorPorts, gVisorProc)
+	}
 	return append(missing, sandbox.SharedInit, sandbox.SharedEnviron, "users: there is no user namespace but the engine's; what escaped would be user "+fmt.Sprint(b.PeerUIDs()[0])+" of this machine",
 		"disk: no quota for what a writable bind holds")
 }
+
+// What gVisor's kernel does otherwise than Linux, so that no container of it can
+// be kept from it.
+const (
+	gVisorMemory = "memory: gVisor was told to ignore control groups, and limits no process's memory itself"
+	gVisorFiles  = "files: gVisor limits no tmpfs's number of files, only their size"
+	gVisorInit   = "ending: gVisor lets an agent kill its PID 1, which ends the agent too, and list how many descriptors it has; the run then fails, " +
+		"and the host says so"
+	gVisorPorts = "ports: gVisor lets every user have ports below 1024 of the sandbox's own loopback"
+	gVisorProc  = "kernel: gVisor takes no masks below /proc and /sys; what they show is gVisor's own kernel, none of this machine's"
+)
 
 func (b *Backend) limitsMemory() bool { return b.info.MemoryLimit && !b.ignoresGroups() }
 

@@ -180,7 +180,7 @@ func (b *Backend) work(c sandbox.Command, l *layout) (inside.Container, error) {
 	w := inside.Container{
 		Binds: l.binds(!b.isolated()), Symlinks: l.links, Forwards: forwards, Terminal: c.Terminal,
 		Agent: inside.Agent{
-			Argv: c.Argv, Env: c.Environ(), Dir: c.Posture.Dir, Writable: l.writable(),
+			Argv: c.Argv, Env: c.Environ(), Dir: c.Posture.Dir, Writable: l.writable(), NoStop: b.isGVisor(),
 			Limits: inside.Limits{OpenFiles: uint64(limits.OpenFiles), FileSize: uint64(limits.FileSize)},
 		},
 	}

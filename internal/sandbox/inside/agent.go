@@ -54,7 +54,7 @@ func runAgent() error {
 
 // become applies every restriction in the order in which each still can be.
 func become(agent Agent) error {
-	filter, err := seccomp.Program()
+	filter, err := seccomp.Program(seccomp.Options{NoStop: agent.NoStop})
 	if err != nil {
 		return err
 	}

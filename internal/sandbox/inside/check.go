@@ -31,7 +31,7 @@ func runCheck() error {
 	if err := raiseLoopback(); err != nil {
 		return err
 	}
-	if _, err := seccomp.Program(); err != nil {
+	if _, err := seccomp.Program(seccomp.Options{}); err != nil {
 		return err
 	}
 	return nil

@@ -239,5 +239,5 @@ func hide() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("non-dumpable PID 1: %w", err)
 	}
-	return resetSignals()
+	return resetSignals(signalIgnore)
 }

@@ -119,7 +119,7 @@ func renounce(keepOverride bool) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("non-dumpable PID 1: %w", err)
 	}
-	return resetSignals()
+	return resetSignals(signalDefault)
 }
 
 // reap waits for every child that ends, until the agent itself does.

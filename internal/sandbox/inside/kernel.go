@@ -65,15 +65,28 @@ func capsetAllThreads(header *unix.CapUserHeader, data *[2]unix.CapUserData) err
 	return nil
 }
 
+// What a signal of PID 1's does: nothing in either way, where the kernel keeps
+// from an init what it has no handler for. gVisor does not; there only an
+// ignored signal is none.
+const (
+	signalDefault = 0 // SIG_DFL
+	signalIgnore  = 1 // SIG_IGN
+)
+
 // resetSignals takes away the handlers that the Go runtime installed: the
 // kernel delivers to an init only signals that it handles.
-func resetSignals() error {
-	var none [4]uint64 // struct kernel_sigaction: default handler, no flags, no mask
+func resetSignals(handler uint64) error {
+	action := [4]uint64{handler} // struct kernel_sigaction: no flags, no mask
 	for signal := uintptr(1); signal <= lastSignal; signal++ {
-		if signal == uintptr(unix.SIGKILL) || signal == uintptr(unix.SIGSTOP) {
+		switch unix.Signal(signal) {
+		case unix.SIGKILL, unix.SIGSTOP:
 			continue
+		case unix.SIGCHLD: // who ignores it is not told how a child ended
+			action[0] = signalDefault
+		default:
+			action[0] = handler
 		}
-		_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, signal, uintptr(unsafe.Pointer(&none)), 0, 8, 0, 0)
+		_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, signal, uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
 		if e != 0 {
 			return fmt.Errorf("signal %d of PID 1: %w", signal, e)
 		}

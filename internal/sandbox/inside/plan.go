@@ -52,6 +52,9 @@ type Agent struct {
 	// Contained says that an engine took all capabilities, and that there is
 	// none left to take them with.
 	Contained bool
+	// NoStop keeps the agent from stopping any process, where the kernel would
+	// let it stop PID 1.
+	NoStop bool
 	// Landlock is the version of the kernel's interface; zero leaves it out.
 	Landlock int
 	// Writable are the paths below which Landlock lets the agent write.

@@ -69,6 +69,9 @@ func decoys(t *testing.T, binary string) probe.Target {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	must(t, err)
 	target.Boot = strings.TrimSpace(string(boot))
+	line, err := os.ReadFile("/proc/cmdline")
+	must(t, err)
+	target.CommandLine = string(line)
 	return target
 }
 

@@ -24,7 +24,6 @@ nothing, and its cell says so.
   ends (` + "`nacre exec`" + `) or before anything lands (` + "`nacre run`" + `, which works on a private clone).
 - **not enforced**: it gets out, for the reason that is named; ` + "`nacre explain` and `nacre doctor`" + ` say the same.
 - **not testable here**: it did not get out without a sandbox either, on this machine.
-- **–**: the backend was not run when this page was written; the reason is below.
 
 A backend that cannot be reached keeps the column that it had.
 
@@ -126,5 +125,5 @@ func explained(cell string) bool {
 			return len(reason) > 8
 		}
 	}
-	return cell == cellBlocked || cell == cellReported || cell == "–"
+	return cell == cellBlocked || cell == cellReported
 }

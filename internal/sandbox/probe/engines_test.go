@@ -6,12 +6,16 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/moby/moby/client"
 
 	"github.com/nacre-dev/nacre/internal/sandbox/container"
+	"github.com/nacre-dev/nacre/internal/sandbox/probe"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 // engines are the container engines that can be reached: the environment names
@@ -29,8 +33,8 @@ func engines(t *testing.T, binary, sockets string) []reachable {
 		switch {
 		case socket == "":
 			r.missing = e.variable + " does not name an engine's socket"
-		case e.runtime != "" && os.Getenv("NACRE_PROBE_GVISOR") == "":
-			r.missing = "a container of gVisor's ended without a report when the probes ran together; NACRE_PROBE_GVISOR=1 runs them"
+		case e.runtime != "" && os.Getenv("NACRE_RUNSC") == "":
+			r.missing = "NACRE_RUNSC does not name gVisor's runtime"
 		default:
 			b, err := container.Open(t.Context(), container.Options{
 				Engine: e.engine, Socket: socket, Runtime: e.runtime, Image: image(t, socket), Init: binary, StateDir: t.TempDir(),
@@ -42,6 +46,29 @@ func engines(t *testing.T, binary, sockets string) []reachable {
 		all = append(all, r)
 	}
 	return all
+}
+
+// representative are the probes that run in each engine in CI: all that share a
+// sandbox, and of the others one of each kind.
+func representative(p probe.Probe) bool {
+	return together(p) || slices.Contains([]string{
+		endsInit, "late-git-hook", "late-git-config", "late-git-move", "late-git-nested", "late-npm-script", "late-envrc", "late-link-out",
+		"late-survivor", "late-claude-settings", "res-forks", "res-memory", "res-tmp", "res-core", "res-file-size", "res-descriptors",
+	}, p.Name)
+}
+
+// M-11, M-13: every engine that is here holds what it is said to hold; the whole
+// suite is `make probes`.
+func TestEnginesHoldTheProbesThatStandForAll(t *testing.T) {
+	binary := helper(t)
+	sockets := proxy(t)
+	lives(t, filepath.Join(sockets, "egress.sock"))
+	here := slices.DeleteFunc(engines(t, binary, sockets), func(r reachable) bool { return r.missing != "" })
+	if len(here) == 0 {
+		testpeer.Engine(t, "NACRE_DOCKER")
+	}
+	columns := fill(t, binary, here, representative)
+	t.Logf("\n%s", show(columns))
 }
 
 // image makes an image of busybox, with the tools that probes start.

@@ -177,7 +177,13 @@ func secrets() []Probe {
 		}},
 		present("sec-machine-id", "/etc/machine-id", WhereBuilt),
 		present("sec-shadow", "/etc/shadow", AsRoot),
-		present("sec-kernel-cmdline", "/proc/cmdline", Always),
+		{class, "sec-kernel-cmdline", Always, func(t Target) Finding {
+			text, err := os.ReadFile("/proc/cmdline")
+			if err != nil || t.CommandLine == "" || string(text) != t.CommandLine {
+				return blocked("it is not the host's: %v", err)
+			}
+			return escaped("the command line of the host's kernel was read")
+		}},
 		present("sec-kallsyms", "/proc/kallsyms", WhereBuilt),
 		present("sec-kernel-config", "/proc/config.gz", WhereBuilt),
 		present("sec-modules", "/proc/modules", WhereBuilt),

@@ -47,7 +47,7 @@ const (
 
 func TestMatrix(t *testing.T) { // M-11, M-12, M-13
 	binary := helper(t)
-	columns := fill(t, binary)
+	columns := fill(t, binary, backends(t, binary), func(probe.Probe) bool { return true })
 	if out := os.Getenv(asUser); out != "" {
 		text, err := json.Marshal(columns)
 		must(t, err)
@@ -63,34 +63,39 @@ func TestMatrix(t *testing.T) { // M-11, M-12, M-13
 	}
 }
 
-// fill runs the probes in every backend that this process can reach.
-func fill(t *testing.T, binary string) []column {
+// fill runs the probes that are kept in every backend that this process can reach.
+func fill(t *testing.T, binary string, all []reachable, keep func(probe.Probe) bool) []column {
 	t.Helper()
 	target := decoys(t, binary)
-	var columns []column
-	var found []map[string]probe.Finding
-	for _, b := range backends(t, binary) {
-		c := column{Name: b.name, Missing: b.missing, Cells: map[string]string{}}
-		var inside map[string]probe.Finding
+	found := make([]map[string]probe.Finding, len(all))
+	for i, b := range all {
 		if b.missing == "" {
-			inside = sealed(t, b.box, target)
+			found[i] = sealed(t, b.box, target, keep)
 		}
-		columns, found = append(columns, c), append(found, inside)
 	}
-	outside := controls(t, binary, target) // last: it kills a decoy
-	for i, b := range backends(t, binary) {
-		if columns[i].Missing != "" {
-			continue
-		}
-		for _, p := range probe.All() {
-			cell, problem := judge(p, found[i][p.Name], outside[p.Name], b)
-			if problem != "" {
-				t.Errorf("%s: %s: %s", b.name, p.Name, problem)
+	outside := controls(t, binary, target, keep) // last: it kills a decoy
+	var columns []column
+	for i, b := range all {
+		c := column{Name: b.name, Missing: b.missing, Cells: map[string]string{}}
+		for _, name := range names(keep) {
+			if b.missing == "" {
+				c.Cells[name] = verdict(t, name, found[i][name], outside[name], b)
 			}
-			columns[i].Cells[p.Name] = cell
 		}
+		columns = append(columns, c)
 	}
 	return columns
+}
+
+// verdict is the text of a cell. One that explains nothing fails the test.
+func verdict(t *testing.T, name string, in, out probe.Finding, b reachable) string {
+	t.Helper()
+	i := slices.IndexFunc(probe.All(), func(p probe.Probe) bool { return p.Name == name })
+	cell, problem := judge(probe.All()[i], in, out, b)
+	if problem != "" {
+		t.Errorf("%s: %s: %s", b.name, name, problem)
+	}
+	return cell
 }
 
 // reachable is a backend, or why there is none.
@@ -175,6 +180,8 @@ func known() map[string]string {
 		"res-memory": "memory:", "res-sysv-memory": "memory:", "res-lock-memory": "memory:", "res-forks": "processes:",
 		"res-inodes": "files:", "res-many-files": "files:",
 		"sec-parent-environ": "token:", "proc-init-priority": "init:", "proc-init-affinity": "init:",
+		endsInit: "ending:", "proc-init-descriptors": "ending:", "proc-init-namespace": "kernel:", "net-low-port": "ports:",
+		"priv-uid-map": "kernel:", "sec-sys": "kernel:",
 	}
 }
 
@@ -222,6 +229,9 @@ func show(columns []column) string {
 	}
 	_, _ = fmt.Fprintln(table)
 	for _, p := range probe.All() {
+		if !slices.ContainsFunc(columns, func(c column) bool { return c.Cells[p.Name] != "" }) {
+			continue
+		}
 		_, _ = fmt.Fprintf(table, "%s\t%s", p.Class, p.Name)
 		for _, c := range columns {
 			_, _ = fmt.Fprintf(table, "\t%.60s", cellOf(c, p.Name))

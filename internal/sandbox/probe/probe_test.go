@@ -63,9 +63,14 @@ func names(keep func(probe.Probe) bool) []string {
 	return list
 }
 
+// endsInit is the probe that ends its sandbox, where it gets through.
+const endsInit = "proc-init-signals"
+
 // together reports whether a probe shares its sandbox with others: it leaves
 // nothing behind and does not end it.
-func together(p probe.Probe) bool { return p.Class != "resources" && p.Class != "late" }
+func together(p probe.Probe) bool {
+	return p.Class != "resources" && p.Class != "late" && p.Name != endsInit
+}
 
 // reported is a verdict that only the host can give.
 const reported probe.Verdict = "REPORTED"
@@ -75,24 +80,47 @@ const reported probe.Verdict = "REPORTED"
 // has failed.
 var fatal = []string{"res-memory", "res-shared-memory", "res-memfd"}
 
-// sealed runs all probes in a backend's sandboxes.
-func sealed(t *testing.T, b box, target probe.Target) map[string]probe.Finding {
+// sealed runs the probes that are kept in a backend's sandboxes.
+func sealed(t *testing.T, b box, target probe.Target, keep func(probe.Probe) bool) map[string]probe.Finding {
 	t.Helper()
-	found, exit := b.run(t, target, names(together))
+	found, exit := b.run(t, target, names(func(p probe.Probe) bool { return keep(p) && together(p) }))
 	if exit.Code != 0 {
 		t.Errorf("%s: the probes ended with %+v", b.backend.Name(), exit)
 	}
-	for _, name := range names(func(p probe.Probe) bool { return !together(p) }) {
+	for _, name := range names(func(p probe.Probe) bool { return keep(p) && !together(p) }) {
 		target.Project = repository(t, probe.Unborn(name))
-		start := time.Now().Add(-10 * time.Millisecond)
+		start := after(t)
 		before := existing(target.Project)
 		one, exit := b.run(t, target, []string{name})
-		if one[name].Verdict == "" && (exit.OOM || slices.Contains(fatal, name) && exit.Code != 0) && !exit.TimedOut {
+		switch ended := one[name].Verdict == "" && !exit.TimedOut && exit.Code != 0; {
+		case ended && name == endsInit:
+			one[name] = probe.Finding{Verdict: probe.Escaped, Reason: "PID 1 was ended, and the sandbox with it"}
+		case ended && (exit.OOM || slices.Contains(fatal, name)):
 			one[name] = probe.Finding{Verdict: probe.Blocked, Reason: "the sandbox was ended for it"}
 		}
 		found[name] = afterwards(t, one[name], target, name, before, start)
 	}
 	return found
+}
+
+// after is a time after the last change of any file: what was there before a
+// probe ran shall not count as planted.
+func after(t *testing.T) time.Time {
+	t.Helper()
+	touched := func() time.Time {
+		f, err := os.CreateTemp(t.TempDir(), "now")
+		must(t, err)
+		info, err := f.Stat()
+		must(t, err)
+		must(t, f.Close())
+		return info.ModTime()
+	}
+	first := touched()
+	for {
+		if now := touched(); now.After(first) {
+			return now
+		}
+	}
 }
 
 // afterwards lets the host act on what a probe left, and looks whether
@@ -204,11 +232,11 @@ func findings(t *testing.T, r io.Reader) map[string]probe.Finding {
 
 // controls shows that each probe can fail: without a sandbox, or else as the
 // root of a namespace that holds nothing.
-func controls(t *testing.T, binary string, target probe.Target) map[string]probe.Finding {
+func controls(t *testing.T, binary string, target probe.Target, keep func(probe.Probe) bool) map[string]probe.Finding {
 	t.Helper()
 	target.Proxy = permissive(t)
 	found := map[string]probe.Finding{}
-	for _, name := range names(func(p probe.Probe) bool { return p.Class == "late" }) {
+	for _, name := range names(func(p probe.Probe) bool { return keep(p) && p.Class == "late" }) {
 		target.Project = repository(t, probe.Unborn(name))
 		found[name] = control(t, binary, target, false, name)[name]
 		if later := probe.Later(name, target); later != nil {
@@ -216,9 +244,9 @@ func controls(t *testing.T, binary string, target probe.Target) map[string]probe
 		}
 	}
 	target.Project = repository(t, false)
-	const last = "proc-init-signals" // the decoy ends with it
-	weak := control(t, binary, target, true, names(func(p probe.Probe) bool { return together(p) && p.Name != last })...)
-	strong := control(t, binary, target, false, append(names(func(p probe.Probe) bool { return p.Class != "late" && p.Name != last }), last)...)
+	weak := control(t, binary, target, true, names(func(p probe.Probe) bool { return keep(p) && together(p) })...)
+	rest := names(func(p probe.Probe) bool { return keep(p) && p.Class != "late" && p.Name != endsInit })
+	strong := control(t, binary, target, false, append(rest, endsInit)...) // with which the decoy ends
 	for name, f := range strong {
 		if f.Verdict != probe.Escaped && weak[name].Verdict == probe.Escaped {
 			f = weak[name]

@@ -74,7 +74,11 @@ func initProbes() []Probe {
 			return attempt(err, "the memory of the process was written")
 		}},
 		{class, "proc-init-priority", Always, func(t Target) Finding {
-			return attempt(unix.Setpriority(unix.PRIO_PROCESS, t.Init, 5), "the process was slowed down")
+			now, err := unix.Getpriority(unix.PRIO_PROCESS, t.Init) // 20 less the nice value
+			if err != nil {
+				return blocked("%v", err)
+			}
+			return attempt(unix.Setpriority(unix.PRIO_PROCESS, t.Init, min(20-now+5, 19)), "the process was slowed down")
 		}},
 		{class, "proc-init-affinity", Always, func(t Target) Finding {
 			var set unix.CPUSet

@@ -5,7 +5,11 @@
 // EPERM. It does not install the filter: [Program] is data.
 package seccomp
 
-import "golang.org/x/sys/unix"
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
 
 // x32Bit marks the x32 calling convention in a system call number. No other
 // architecture has numbers that high.
@@ -20,21 +24,59 @@ const (
 	socketTypeMask   = 0xf
 	tiocLinux        = 0x541c
 	personalityQuery = 0xffffffff
-	newListener      = 0x8 // SECCOMP_FILTER_FLAG_NEW_LISTENER
+	newListener      = 0x8     // SECCOMP_FILTER_FLAG_NEW_LISTENER
+	signBit          = 1 << 31 // of a nice value: a better one than the usual
 )
 
+// Options of Program. The zero value is for a kernel that keeps PID 1 from
+// every signal it does not handle, as Linux does.
+type Options struct {
+	// NoStop refuses SIGSTOP for every process: gVisor delivers it to PID 1 too,
+	// which could then not see that its host is gone.
+	NoStop bool
+}
+
 // Program returns the filter of this architecture, or an error where there is none.
-func Program() ([]unix.SockFilter, error) {
-	rules := make([]rule, 0, 400)
-	for _, nr := range slicesOf(allowed(), allowedHere()) {
+func Program(o Options) ([]unix.SockFilter, error) {
+	rules := append(checked(), checkedHere()...)
+	calls := slicesOf(allowed(), allowedHere())
+	if o.NoStop {
+		rules = append(rules, unstopped()...)
+		calls = slices.DeleteFunc(calls, func(nr uint32) bool {
+			return slices.ContainsFunc(unstopped(), func(r rule) bool { return r.number == nr })
+		})
+	}
+	for _, nr := range calls {
 		rules = append(rules, rule{nr, []unix.SockFilter{ret(actionAllow)}})
 	}
 	for _, nr := range slicesOf(forbidden(), forbiddenHere()) {
 		rules = append(rules, rule{nr, []unix.SockFilter{ret(actionErrno(unix.EPERM))}})
 	}
-	rules = append(rules, checked()...)
-	rules = append(rules, checkedHere()...)
 	return assemble(auditArch, rules, actionErrno(unix.ENOSYS))
+}
+
+// unstopped are the calls that could stop a process, without the signal that
+// does and that none can ignore.
+func unstopped() []rule {
+	return []rule{
+		{unix.SYS_KILL, denyValue(1, uint32(unix.SIGSTOP))},
+		{unix.SYS_TKILL, denyValue(1, uint32(unix.SIGSTOP))},
+		{unix.SYS_TGKILL, denyValue(2, uint32(unix.SIGSTOP))},
+		{unix.SYS_RT_SIGQUEUEINFO, denyValue(1, uint32(unix.SIGSTOP))},
+		{unix.SYS_RT_TGSIGQUEUEINFO, denyValue(2, uint32(unix.SIGSTOP))},
+		{unix.SYS_PIDFD_SEND_SIGNAL, denyValue(1, uint32(unix.SIGSTOP))},
+		{unix.SYS_FCNTL, denyValue(1, unix.F_SETSIG)}, // which names the signal that input sends
+	}
+}
+
+// denyValue allows the call unless the argument is the value.
+func denyValue(arg int, value uint32) []unix.SockFilter {
+	return []unix.SockFilter{
+		loadArg(arg),
+		unless(unix.BPF_JEQ, value, 1),
+		ret(actionErrno(unix.EPERM)),
+		ret(actionAllow),
+	}
 }
 
 func slicesOf(a, b []uint32) []uint32 { return append(append([]uint32(nil), a...), b...) }
@@ -53,6 +95,7 @@ func checked() []rule {
 		{unix.SYS_FCHMODAT2, denyBits(2, setIDBits)},
 		{unix.SYS_OPENAT, openRule(2, 3)},
 		{unix.SYS_MKNODAT, mknodRule(2)},
+		{unix.SYS_SETPRIORITY, denyBits(2, signBit)},
 		{unix.SYS_SECCOMP, denyBits(1, newListener)}, // programs filter themselves; none answers another's calls
 	}
 }

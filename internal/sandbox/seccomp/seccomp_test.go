@@ -80,7 +80,7 @@ type answer struct {
 }
 
 func TestTheFilterAnswersEachCall(t *testing.T) { // M-12
-	program, err := seccomp.Program()
+	program, err := seccomp.Program(seccomp.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,6 +147,10 @@ func TestTheFilterAnswersEachCall(t *testing.T) { // M-12
 		{"a filter of its own", unix.SYS_SECCOMP, [6]uint64{unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC}, allow},
 		{"a filter with a listener", unix.SYS_SECCOMP, [6]uint64{unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER}, eperm},
 		{"no address randomness", unix.SYS_PERSONALITY, [6]uint64{0x0040000}, eperm},
+		{"a signal", unix.SYS_KILL, [6]uint64{7, uint64(unix.SIGSTOP)}, allow},
+		{"a lower priority", unix.SYS_SETPRIORITY, [6]uint64{0, 0, 5}, allow},
+		{"a better priority", unix.SYS_SETPRIORITY, [6]uint64{0, 0, 0xfffffffb}, eperm},
+		{"a better priority, in full", unix.SYS_SETPRIORITY, [6]uint64{0, 0, 0xfffffffffffffffb}, eperm},
 		{"the own limits", unix.SYS_PRLIMIT64, [6]uint64{0}, allow},
 		{"PID 1's limits", unix.SYS_PRLIMIT64, [6]uint64{1}, eperm},
 	}...) {
@@ -159,8 +163,38 @@ func TestTheFilterAnswersEachCall(t *testing.T) { // M-12
 	}
 }
 
+// M-16: what could stop PID 1 of a kernel that lets it be stopped.
+func TestNothingIsStoppedWherePID1CouldBe(t *testing.T) {
+	program, err := seccomp.Program(seccomp.Options{NoStop: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, term := uint64(unix.SIGSTOP), uint64(unix.SIGTERM)
+	for _, c := range []answer{
+		{"kill", unix.SYS_KILL, [6]uint64{7, stop}, eperm},
+		{"kill behind high bits", unix.SYS_KILL, [6]uint64{7, 1<<32 | stop}, eperm},
+		{"tkill", unix.SYS_TKILL, [6]uint64{7, stop}, eperm},
+		{"tgkill", unix.SYS_TGKILL, [6]uint64{1, 7, stop}, eperm},
+		{"rt_sigqueueinfo", unix.SYS_RT_SIGQUEUEINFO, [6]uint64{1, stop}, eperm},
+		{"rt_tgsigqueueinfo", unix.SYS_RT_TGSIGQUEUEINFO, [6]uint64{1, 7, stop}, eperm},
+		{"pidfd_send_signal", unix.SYS_PIDFD_SEND_SIGNAL, [6]uint64{3, stop}, eperm},
+		{"a signal by input", unix.SYS_FCNTL, [6]uint64{3, unix.F_SETSIG, stop}, eperm},
+		{"another signal", unix.SYS_KILL, [6]uint64{stop, term}, allow},
+		{"another signal to a thread", unix.SYS_TGKILL, [6]uint64{stop, stop, term}, allow},
+		{"a flag of a descriptor", unix.SYS_FCNTL, [6]uint64{3, unix.F_SETFL, 0}, allow},
+		{"what others cannot do either", unix.SYS_PTRACE, [6]uint64{}, eperm},
+		{"what others can do too", unix.SYS_READ, [6]uint64{}, allow},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if have := interpret(t, program, data{number: c.number, arch: nativeArch, args: c.args}); have != c.want {
+				t.Errorf("have %#x, want %#x", have, c.want)
+			}
+		})
+	}
+}
+
 func TestForeignArchitecturesAreKilled(t *testing.T) {
-	program, err := seccomp.Program()
+	program, err := seccomp.Program(seccomp.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +210,7 @@ func TestForeignArchitecturesAreKilled(t *testing.T) {
 // Every number gets an answer, the high half of no argument changes it to
 // allow, and every jump lands inside the program.
 func TestEveryNumberGetsAnAnswer(t *testing.T) {
-	program, err := seccomp.Program()
+	program, err := seccomp.Program(seccomp.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +236,7 @@ func TestEveryNumberGetsAnAnswer(t *testing.T) {
 }
 
 func FuzzTheFilter(f *testing.F) {
-	program, err := seccomp.Program()
+	program, err := seccomp.Program(seccomp.Options{})
 	if err != nil {
 		f.Fatal(err)
 	}
