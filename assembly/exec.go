@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,8 +28,10 @@ type Exec struct {
 	Stdin   *os.File
 	Stdout  *os.File
 	Stderr  *os.File
-	// Term is the operator's TERM when the streams are a terminal.
+	// Term is the operator's TERM when the streams are a terminal that the caller
+	// made; Relay then begins to show what is printed there, read through count.
 	Term   string
+	Relay  func(count func(io.Reader) io.Reader)
 	Limits nacre.Limits
 	Asking Asking
 	// Started is told when the command runs, with what the session is.
@@ -101,7 +104,7 @@ func (r *Runtime) Exec(ctx context.Context, e Exec) (result ExecResult, err erro
 		return result, &ConfigError{err}
 	}
 	g := newKeeper(p.Limits)
-	stdout, stderr, started, err := g.meter.Streams(e.Stdout, e.Stderr)
+	stdout, stderr, started, err := e.streams(g.meter)
 	if err != nil {
 		return result, err
 	}
@@ -141,6 +144,17 @@ func (s *sealed) tellRunning(process sandbox.Process) <-chan error {
 		told <- err
 	}()
 	return told
+}
+
+// streams are what the command prints to, through the meter.
+func (e Exec) streams(m *sandbox.Meter) (stdout, stderr *os.File, started func(), err error) {
+	if e.Term == "" {
+		return m.Streams(e.Stdout, e.Stderr)
+	}
+	if e.Relay != nil {
+		e.Relay(m.Reader)
+	}
+	return e.Stdout, e.Stderr, func() {}, nil
 }
 
 // freeForExec keeps a command out of a session that a run will go on with.

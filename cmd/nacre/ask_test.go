@@ -159,6 +159,16 @@ type terminal struct {
 
 func (i *installation) terminal(args ...string) (*terminal, func() result) {
 	i.t.Helper()
+	screen, wait := i.onTerminal(args, true)
+	return screen, func() result {
+		defer func() { _ = screen.master.Close() }()
+		return wait()
+	}
+}
+
+// onTerminal leaves the terminal open. keys says that input comes from it too.
+func (i *installation) onTerminal(args []string, keys bool) (*terminal, func() result) {
+	i.t.Helper()
 	master, slave, err := sandbox.OpenPty()
 	if err != nil {
 		i.t.Fatal(err)
@@ -168,8 +178,11 @@ func (i *installation) terminal(args ...string) (*terminal, func() result) {
 	}
 	command := i.command(bin+"/nacre", args...)
 	command.Env = append(command.Env, "TERM=xterm-256color")
-	command.Stdin, command.Stdout, command.Stderr = slave, slave, slave
-	command.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
+	command.Stdout, command.Stderr = slave, slave
+	if keys {
+		command.Stdin = slave
+	}
+	command.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: keys}
 	if err := command.Start(); err != nil {
 		i.t.Fatal(err)
 	}
@@ -179,11 +192,15 @@ func (i *installation) terminal(args ...string) (*terminal, func() result) {
 	return screen, func() result {
 		stuck := time.AfterFunc(time.Minute, func() { _ = command.Process.Kill() })
 		defer stuck.Stop()
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			for b := range screen.shown {
+				screen.text.WriteByte(b)
+			}
+		}()
 		_ = command.Wait() // its state says how it ended
-		for b := range screen.shown {
-			screen.text.WriteByte(b)
-		}
-		_ = master.Close()
+		<-read
 		return result{command.ProcessState.ExitCode(), screen.text.String(), ""}
 	}
 }

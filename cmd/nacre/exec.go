@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"runtime/debug"
@@ -151,11 +152,17 @@ func (a *app) execOnStreams(ctx context.Context, rt *assembly.Runtime, e assembl
 	}
 	e.Stdin, e.Stdout, e.Stderr = slave, slave, slave
 	e.Term = orElse(a.getenv("TERM"), "xterm")
-	relayed := make(chan error, 1)
-	go func() { relayed <- sandbox.Relay(a.stdin, a.stdout, master) }()
+	var relayed chan error
+	e.Relay = func(count func(io.Reader) io.Reader) {
+		relayed = make(chan error, 1)
+		go func() { relayed <- sandbox.Relay(a.stdin, a.stdout, master, count) }()
+	}
 	result, err := rt.Exec(ctx, e)
 	err = errors.Join(err, slave.Close()) // the relay ends when nobody holds the other end
-	return result, errors.Join(err, <-relayed, master.Close())
+	if relayed != nil {
+		err = errors.Join(err, <-relayed)
+	}
+	return result, errors.Join(err, master.Close())
 }
 
 // status tells what nacre does beside a command's own output: lines on stderr

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // M-12: output beyond the limit ends the command, in a pipe and in a file, with
@@ -28,6 +30,56 @@ func TestOutputBeyondItsLimitEndsTheCommand(t *testing.T) {
 		t.Errorf("have %d bytes", len(r.stdout))
 	}
 	i.nacre("audit", "verify").want(t, 0)
+}
+
+// M-12: what a terminal shows counts as well, whether all streams are one or the
+// output alone, and the terminal is as it was when it is over.
+func TestOutputToATerminalCountsToo(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.config("[limits]\noutput_mib = 1\n")
+	for name, args := range map[string][]string{
+		"a terminal":       {"exec", "--session", "shown", "--", "sh", "-c", "test -t 0 && test -t 1 && test -t 2 && yes"},
+		"the output alone": {"exec", "--session", "half", "--", "sh", "-c", "test -t 1 && test -t 2 && ! test -t 0 && yes"},
+		"complaints":       {"exec", "--session", "quarter", "--", "sh", "-c", "test -t 2 && yes >&2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			screen, wait := i.onTerminal(args, name == "a terminal")
+			before := modes(t, screen.master)
+			if r := wait(); r.code != 124 || len(r.stdout) > 2<<20 || !strings.Contains(r.stdout, "it printed more than 1 MiB") {
+				t.Errorf("have exit %d and %d bytes: %.300q", r.code, len(r.stdout), r.stdout[max(0, len(r.stdout)-300):])
+			}
+			if modes(t, screen.master) != before {
+				t.Error("the terminal is not as it was")
+			}
+			_ = screen.master.Close()
+		})
+	}
+	has(t, i.records("shown"), `"kind":"sandbox.limit"`, "it printed more than 1 MiB")
+}
+
+// A program on a terminal has one, of the person's size, that is not the person's.
+func TestACommandGetsATerminalThatIsNotThePersons(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	screen, wait := i.onTerminal([]string{"exec", "-q", "--", "sh", "-c", "stty size <&1; printf 'one\\ntwo\\n'; stty -F /dev/stdout raw 2>&1 | head -c 0; echo end"}, false)
+	before := modes(t, screen.master)
+	if r := wait(); r.code != 0 || !strings.Contains(r.stdout, "40 100\r\none\r\ntwo\r\nend") {
+		t.Errorf("have exit %d, %q", r.code, r.stdout)
+	}
+	if modes(t, screen.master) != before {
+		t.Error("the person's terminal was set up from inside")
+	}
+	_ = screen.master.Close()
+}
+
+func modes(t *testing.T, terminal *os.File) unix.Termios {
+	t.Helper()
+	m, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *m
 }
 
 // M-12: a stream of a command is what a shell makes of it: a file is appended to,

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -67,8 +68,8 @@ func (r meteredReader) Read(p []byte) (int, error) {
 }
 
 // Streams puts relays between what the sandbox will print to and the files that
-// were asked for, and returns what to give it instead. A terminal stays as it is:
-// a person reads it, and programs look for one. Where both are one file they get
+// were asked for, and returns what to give it instead: for a terminal another
+// terminal, since programs look for one, and of ours they get none. Where both are one file they get
 // one relay, so that their order stays. started closes our copies, and has to be
 // called once the sandbox has its own or did not start; Finish ends the relays.
 func (m *Meter) Streams(stdout, stderr *os.File) (out, complaints *os.File, started func(), err error) {
@@ -121,15 +122,13 @@ func sameFile(a, b *os.File) bool {
 }
 
 func (m *Meter) relay(to *os.File) (*os.File, error) {
-	if to == nil || term.IsTerminal(int(to.Fd())) {
-		return to, nil
+	if to == nil {
+		return nil, nil //nolint:nilnil // no file
 	}
-	read, write, err := os.Pipe()
+	read, write, err := conduit(to)
 	if err != nil {
 		return nil, err
 	}
-	fd := int(write.Fd()) // blocking from here on, as programs expect of their streams
-	_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, pipeSize)
 	m.pipes = append(m.pipes, write)
 	r := &relay{meter: m, from: int(read.Fd()), to: int(to.Fd()), stop: int(m.stop[0].Fd())}
 	m.relays.Go(func() {
@@ -137,6 +136,37 @@ func (m *Meter) relay(to *os.File) (*os.File, error) {
 		_ = read.Close() // upon which whoever still prints gets SIGPIPE
 	})
 	return write, nil
+}
+
+// conduit is a pipe, or where a terminal was asked for a terminal.
+func conduit(to *os.File) (read, write *os.File, err error) {
+	if term.IsTerminal(int(to.Fd())) {
+		return screen(to)
+	}
+	if read, write, err = os.Pipe(); err != nil {
+		return nil, nil, err
+	}
+	fd := int(write.Fd()) // blocking from here on, as programs expect of their streams
+	_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, pipeSize)
+	return read, write, nil
+}
+
+// screen is a terminal as large as the other, which passes on what is printed as
+// it is: the other one makes lines of it.
+func screen(to *os.File) (master, slave *os.File, err error) {
+	if master, slave, err = OpenPty(); err != nil {
+		return nil, nil, err
+	}
+	copySize(to, slave)
+	modes, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
+	if err == nil {
+		modes.Oflag &^= unix.OPOST
+		err = unix.IoctlSetTermios(int(slave.Fd()), unix.TCSETS, modes)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("terminal: %w", err), master.Close(), slave.Close())
+	}
+	return master, slave, nil
 }
 
 // relay moves bytes from a pipe to a file, without copying them where the

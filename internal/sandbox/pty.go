@@ -36,9 +36,9 @@ func OpenPty() (master, slave *os.File, err error) {
 }
 
 // Relay connects a person's terminal to the master of a pseudo terminal until
-// the sandbox closes its end: raw mode, window size, bytes both ways. The
-// terminal is as before when it returns.
-func Relay(in, out, master *os.File) error {
+// the sandbox closes its end: raw mode, window size, bytes both ways. What is
+// shown is read through count. The terminal is as before when it returns.
+func Relay(in, out, master *os.File, count func(io.Reader) io.Reader) error {
 	fd := int(in.Fd())
 	if !term.IsTerminal(fd) {
 		return errors.New("standard input is not a terminal")
@@ -55,7 +55,7 @@ func Relay(in, out, master *os.File) error {
 		return err
 	}
 	defer endInput()
-	_, err = io.Copy(out, master)
+	_, err = io.Copy(out, count(master))
 	if errors.Is(err, unix.EIO) { // how a terminal says that its other end is closed
 		return nil
 	}
