@@ -2,9 +2,11 @@ package egress
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -57,3 +59,19 @@ func CheckTarget(s string) (path string, err error) {
 
 // Below is below, for the fuzz target.
 func Below(path, prefix string) bool { return below(path, prefix) }
+
+// Unpacked reads a body through a search that finds nothing, in pieces.
+func Unpacked(body []byte, coding string, piece int) ([]byte, error) {
+	nothing := func() func([]byte) error { return func([]byte) error { return nil } }
+	b := &inspectedBody{from: io.NopCloser(pieces{bytes.NewReader(body), piece}), search: &search{inspect: nothing, coding: coding}}
+	have, err := io.ReadAll(b)
+	return have, errors.Join(err, b.Close())
+}
+
+type pieces struct {
+	io.Reader
+	size int
+}
+
+// Read implements io.Reader.
+func (p pieces) Read(b []byte) (int, error) { return p.Reader.Read(b[:min(len(b), p.size)]) }

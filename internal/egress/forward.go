@@ -53,6 +53,8 @@ func (p *Proxy) forward(ctx context.Context, c *client, h *head) {
 		p.denyFor(ctx, c, d, err)
 		return
 	}
+	seen := p.inspectUnpacked(h, body)
+	defer func() { _ = seen.Close() }() // it is the client's connection, which goes on
 	to, err := p.addresses(ctx, t.host, rule)
 	if err != nil {
 		p.denyFor(ctx, c, d, err)
@@ -68,7 +70,7 @@ func (p *Proxy) forward(ctx context.Context, c *client, h *head) {
 		p.answer(c, denial{reason: ReasonDial, target: t, method: h.method})
 		return
 	}
-	flow.exchange(c, h, requestHead(h, t, path), body)
+	flow.exchange(c, h, requestHead(h, t, path), seen)
 }
 
 // forwardTarget reads the one absolute http URL that a request names.

@@ -1,9 +1,11 @@
 package egress
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 )
 
 // inspect shows a request on an opened host to whoever looks for what must not
@@ -24,24 +26,104 @@ func (o *opened) inspect(r *http.Request) error {
 		return refusal(ReasonStopped, "what the request holds ended the session")
 	}
 	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &inspectedBody{r.Body, look}
+		r.Body = &inspectedBody{from: r.Body, search: &search{
+			inspect: o.proxy.opts.Inspect, look: look, coding: r.Header.Get("Content-Encoding"),
+		}}
 	}
 	return nil
 }
 
-// inspectedBody gives nothing of a piece that is not to leave.
+// inspectUnpacked shows what a body of plain HTTP unpacks to; as it is, it was
+// seen when it came.
+func (p *Proxy) inspectUnpacked(h *head, body io.Reader) io.ReadCloser {
+	if p.opts.Inspect == nil {
+		return io.NopCloser(body)
+	}
+	coding, _ := h.get("content-encoding")
+	return &inspectedBody{from: io.NopCloser(body), search: &search{inspect: p.opts.Inspect, coding: coding}}
+}
+
+// inspectedBody gives nothing of a piece that is not to leave. Of a body that is
+// compressed as a whole it gives nothing before what that says was seen.
 type inspectedBody struct {
-	io.ReadCloser
-	look func(piece []byte) error
+	from   io.ReadCloser
+	mu     sync.Mutex // closing may not wait for a reader
+	search *search
+	held   []byte
+	buffer []byte
+	end    error
+	closed bool
 }
 
 // Read implements io.Reader.
 func (b *inspectedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if n > 0 {
-		if err := b.look(p[:n]); err != nil {
-			return 0, err
+	for {
+		if n := b.release(p); n > 0 || len(p) == 0 {
+			return n, nil
 		}
+		if b.end != nil {
+			return 0, b.end
+		}
+		if b.buffer == nil {
+			b.buffer = make([]byte, unpackBuffer)
+		}
+		n, err := b.from.Read(b.buffer)
+		b.take(b.buffer[:n], err)
 	}
-	return n, err
+}
+
+// release gives of what is held as much as may leave.
+func (b *inspectedBody) release(p []byte) int {
+	ready := len(b.held)
+	if b.end == nil && b.holds() {
+		ready -= heldBack
+	}
+	if ready <= 0 {
+		return 0
+	}
+	n := copy(p, b.held[:ready])
+	b.held = b.held[n:]
+	return n
+}
+
+func (b *inspectedBody) holds() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.search.holds()
+}
+
+// take sees what came, and holds it.
+func (b *inspectedBody) take(piece []byte, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		b.end, b.held = http.ErrBodyReadAfterClose, nil
+		return
+	}
+	if len(piece) > 0 {
+		if found := b.search.next(piece); found != nil {
+			_ = b.search.finish() // one reason is enough
+			b.end, b.held = found, nil
+			return
+		}
+		b.held = append(b.held, piece...)
+	}
+	if err == nil {
+		return
+	}
+	if found := b.search.finish(); found != nil {
+		err = found
+	}
+	if b.end = err; !errors.Is(err, io.EOF) {
+		b.held = nil
+	}
+}
+
+// Close implements io.Closer.
+func (b *inspectedBody) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	_ = b.search.finish() // what was not sent was not sent
+	return b.from.Close()
 }

@@ -92,6 +92,8 @@ const (
 	ReasonCredential Reason = "credential_unavailable"
 	// ReasonCertificate says that the host's certificate was not accepted.
 	ReasonCertificate Reason = "certificate_not_trusted"
+	// ReasonPacked refuses a body whose compressed text could not be searched.
+	ReasonPacked Reason = "packed_body"
 	// ReasonLeak ends an answer that held the credential.
 	ReasonLeak Reason = "credential_in_answer"
 	// ReasonEncoded refuses an answer in a coding that cannot be searched.

@@ -1,0 +1,296 @@
+package egress
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"io"
+	"slices"
+	"strings"
+)
+
+const (
+	// heldBack is how much of a compressed body is kept until what it unpacks to
+	// was seen, in bytes: a decoder holds back 32 KiB of text, which is at most
+	// that many bytes of the body.
+	heldBack = 64 << 10
+	// maxPacked is how many compressed texts of one stream may be open at once,
+	// and how many times each byte of it is unpacked at most.
+	maxPacked = 8
+	// freeWork is how much may be unpacked of a small stream.
+	freeWork = 1 << 20
+	// maxNested is how deep compressed texts are looked for in compressed ones.
+	maxNested = 2
+	// maxExpansion is how many times its size a body of more than freeExpansion
+	// bytes may unpack to.
+	maxExpansion  = 200
+	freeExpansion = 64 << 20
+	unpackBuffer  = 32 << 10
+)
+
+// gzipMagic begins a gzip text, wherever in a body one is.
+const gzipMagic = "\x1f\x8b\x08"
+
+// search looks at one stream, and at what compressed texts in it unpack to:
+// gzip anywhere, zlib and deflate where the stream begins. Other codings it
+// does not know. It is used by one goroutine at a time.
+type search struct {
+	inspect func() func([]byte) error
+	// look sees the stream itself; nil where that is done elsewhere.
+	look func([]byte) error
+	// coding is what the stream is said to be in.
+	coding string
+	depth  int
+	at     int64
+	tail   []byte // what a magic number may have begun in
+	open   []*unpacker
+	// whole says that the stream began with a compressed text.
+	whole bool
+	// work counts the bytes that were unpacked. Whose turn it is counts.
+	work int64
+}
+
+// next sees a piece. An error says that it must not leave.
+func (s *search) next(piece []byte) error {
+	if s.look != nil {
+		if err := s.look(piece); err != nil {
+			return err
+		}
+	}
+	if err := s.feed(piece); err != nil {
+		return err
+	}
+	return s.find(piece)
+}
+
+// feed hands a piece to all that is being unpacked.
+func (s *search) feed(piece []byte) error {
+	var first error
+	var still []*unpacker
+	for _, u := range s.open {
+		if err := u.feed(piece); first == nil {
+			first = err
+		}
+		if !u.ended() {
+			still = append(still, u)
+		}
+	}
+	s.open = still
+	return first
+}
+
+// affordable refuses texts that lie within each other so as to be unpacked again
+// and again.
+func (s *search) affordable() error {
+	if len(s.open) >= maxPacked || s.work > maxPacked*s.at+freeWork {
+		return refusal(ReasonPacked, "too many compressed texts lie within each other")
+	}
+	return nil
+}
+
+// find begins to unpack what begins in a piece, or began at the end of the one before.
+func (s *search) find(piece []byte) error {
+	if s.depth >= maxNested {
+		return nil
+	}
+	began, tail := s.at-int64(len(s.tail)), s.tail
+	seam := append(append([]byte(nil), tail...), piece[:min(len(piece), len(gzipMagic)-1)]...)
+	s.at += int64(len(piece))
+	s.tail = seam
+	if len(piece) >= len(gzipMagic)-1 {
+		s.tail = append([]byte(nil), piece[len(piece)-len(gzipMagic)+1:]...)
+	}
+	s.tail = s.tail[max(0, len(s.tail)-len(gzipMagic)+1):]
+	if began == 0 && len(seam) >= 2 {
+		if kind := packedAs(seam, s.coding); kind != nil {
+			if err := s.begin(kind, slices.Concat(tail, piece), true); err != nil {
+				return err
+			}
+		}
+	}
+	if i := bytes.Index(seam, []byte(gzipMagic)); i >= 0 && i < len(tail) {
+		if err := s.begin(openGzip, slices.Concat(tail[i:], piece), began+int64(i) == 0); err != nil {
+			return err
+		}
+	}
+	for from := 0; ; from += len(gzipMagic) {
+		i := bytes.Index(piece[from:], []byte(gzipMagic))
+		if i < 0 {
+			return nil
+		}
+		from += i
+		if err := s.begin(openGzip, piece[from:], len(tail) == 0 && from == 0 && began == 0); err != nil {
+			return err
+		}
+	}
+}
+
+// begin unpacks what begins with text.
+func (s *search) begin(open opener, text []byte, first bool) error {
+	if err := s.affordable(); err != nil {
+		return err
+	}
+	s.whole = s.whole || first
+	u := &unpacker{from: s, to: &search{inspect: s.inspect, look: s.inspect(), depth: s.depth + 1}}
+	u.pieces, u.hungry, u.done = make(chan []byte), make(chan struct{}), make(chan struct{})
+	go u.run(open)
+	if err := u.feed(text); err != nil {
+		return err
+	}
+	if !u.ended() {
+		s.open = append(s.open, u)
+	}
+	return nil
+}
+
+// holds reports whether the stream is one of compressed texts, and one goes on.
+func (s *search) holds() bool { return s.whole && len(s.open) > 0 }
+
+// finish sees the end of the stream.
+func (s *search) finish() error {
+	var first error
+	for _, u := range s.open {
+		if err := u.finish(); first == nil {
+			first = err
+		}
+	}
+	s.open = nil
+	return first
+}
+
+// opener makes the reader of a compressed text, which reads no byte too many.
+type opener func(flate.Reader) (io.Reader, error)
+
+// openGzip reads one text; another one behind it is found by its magic number.
+func openGzip(r flate.Reader) (io.Reader, error) {
+	z, err := gzip.NewReader(r)
+	if err == nil {
+		z.Multistream(false)
+	}
+	return z, err
+}
+
+func openZlib(r flate.Reader) (io.Reader, error) { return zlib.NewReader(r) }
+
+func openDeflate(r flate.Reader) (io.Reader, error) { return flate.NewReader(r), nil }
+
+// packedAs is what a stream is that begins so, gzip aside; nil for none.
+func packedAs(text []byte, coding string) opener {
+	header := uint(text[0])<<8 | uint(text[1])
+	switch {
+	case text[0]&0x0f == 8 && text[0] <= 0x78 && header%31 == 0 && header&0x20 == 0: // RFC 1950
+		return openZlib
+	case strings.EqualFold(strings.TrimSpace(coding), "deflate"):
+		return openDeflate
+	}
+	return nil
+}
+
+// unpacker shows what a compressed text holds to a search, in step with what
+// is fed to it: when feed returns, all that could be unpacked was seen.
+type unpacker struct {
+	from   *search
+	to     *search
+	pieces chan []byte
+	hungry chan struct{}
+	done   chan struct{}
+	err    error // of the search; set before done is closed
+	// These are the decoder's.
+	rest  []byte
+	taken int64
+	ran   bool // it has been fed, and nobody was told that it has read it all
+}
+
+// feed hands a piece over, and waits until it was read. It is an error only
+// where something was found.
+func (u *unpacker) feed(piece []byte) error {
+	select {
+	case u.pieces <- piece:
+	case <-u.done:
+		return u.err
+	}
+	select {
+	case <-u.hungry:
+		return nil
+	case <-u.done:
+		return u.err
+	}
+}
+
+// finish says that no more comes, and waits for the decoder. It is called once.
+func (u *unpacker) finish() error {
+	close(u.pieces)
+	<-u.done
+	return u.err
+}
+
+func (u *unpacker) ended() bool {
+	select {
+	case <-u.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Read gives the decoder what was fed.
+func (u *unpacker) Read(p []byte) (int, error) {
+	if err := u.await(); err != nil {
+		return 0, err
+	}
+	n := copy(p, u.rest)
+	u.rest = u.rest[n:]
+	u.from.work += int64(n)
+	u.taken += int64(n)
+	return n, nil
+}
+
+// ReadByte gives one byte, so that the decoder takes none beyond its text.
+func (u *unpacker) ReadByte() (byte, error) {
+	if err := u.await(); err != nil {
+		return 0, err
+	}
+	c := u.rest[0]
+	u.rest = u.rest[1:]
+	u.from.work++
+	u.taken++
+	return c, nil
+}
+
+// await waits until there is something to read.
+func (u *unpacker) await() error {
+	for len(u.rest) == 0 {
+		if u.ran {
+			u.hungry <- struct{}{}
+		}
+		piece, more := <-u.pieces
+		if u.ran = more; !more {
+			return io.EOF
+		}
+		u.rest = piece
+	}
+	return nil
+}
+
+// run ends with the text, or where it is none.
+func (u *unpacker) run(open opener) {
+	defer close(u.done)
+	r, err := open(u)
+	buf := make([]byte, unpackBuffer)
+	var total int64
+	for err == nil && u.err == nil {
+		var n int
+		n, err = r.Read(buf)
+		if total += int64(n); total > freeExpansion && total > u.taken*maxExpansion {
+			u.err = refusal(ReasonPacked, "a compressed body unpacks to more than can be searched")
+			break
+		}
+		if n > 0 {
+			u.err = u.to.next(buf[:n])
+		}
+	}
+	if end := u.to.finish(); u.err == nil {
+		u.err = end
+	}
+}
