@@ -391,6 +391,44 @@ func TestEveryBackendShowsTheProjectAsTheAgentsAndKeepsItsOwner(t *testing.T) { 
 	})
 }
 
+// M-12: through a socket that the host has open in a project an agent would
+// speak to the host.
+func TestEveryBackendHidesTheHostsSocketsInAProject(t *testing.T) {
+	onEach(t, func(t *testing.T, b sandbox.Backend) {
+		dir, err := os.MkdirTemp("", "s") //nolint:usetesting // the path of a socket has at most 107 bytes
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		for _, name := range []string{"12 host.sock", "deep/in/it.sock", "dead.sock"} {
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(dir, name)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name == "dead.sock" { // nothing answers there, and the file stays
+				l.SetUnlinkOnClose(false)
+				_ = l.Close()
+				continue
+			}
+			t.Cleanup(func() { _ = l.Close() })
+		}
+		if hasOwnKernel(b) {
+			if _, err := b.Start(t.Context(), project(sealed(b, "true"), dir)); err == nil || !strings.Contains(err.Error(), "cannot hide") {
+				t.Errorf("have %v", err)
+			}
+			return
+		}
+		have := run(t, b, project(sealed(b, `for s in "12 host.sock" deep/in/it.sock; do [ -S "$s" ] && echo "open: $s"; [ -e "$s" ] || echo "gone: $s"; done
+			mv deep/in/it.sock x 2>/dev/null && echo moved; mv deep y 2>/dev/null && echo moved; [ -S dead.sock ] && echo dead; exit 0`), dir))
+		if have.Code != 0 || have.stdout != "dead\n" {
+			t.Errorf("have %+v", have)
+		}
+	})
+}
+
 func TestEveryBackendKeepsWhatIsDeepInAProjectInItsPlace(t *testing.T) { // M-12
 	onEach(t, func(t *testing.T, b sandbox.Backend) {
 		dir := t.TempDir()

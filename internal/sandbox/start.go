@@ -139,6 +139,10 @@ func (n *Native) Start(ctx context.Context, c Command) (Process, error) {
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
+	var err error
+	if c.Posture.Mounts, err = HideSockets(c.Posture.Mounts); err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
 	plan, err := n.newPlan(c)
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)

@@ -75,11 +75,20 @@ func (p *process) start(ctx context.Context, c sandbox.Command) error {
 	if p.boot, err = newBoot(p.backend.options.StateDir, "nacre-"+c.Label+"-"+randomHex(), uid, gid); err != nil {
 		return err
 	}
+	mounts, err := sandbox.HideSockets(c.Posture.Mounts)
+	if err != nil {
+		return err
+	}
+	shown := len(c.Posture.Mounts)
+	c.Posture.Mounts = mounts
 	layout, err := newLayout(c, p.boot, p.backend.options)
 	if err != nil {
 		return err
 	}
 	defer layout.sources.Close()
+	if p.backend.isGVisor() && len(mounts) > shown { // it ends when a file is mounted over a socket
+		return fmt.Errorf("the host has a socket open at %s, which gVisor cannot hide: end what has it open, or bind what is needed without it", mounts[shown].Target)
+	}
 	if err := p.backend.image.coverVolumes(layout); err != nil {
 		return err
 	}

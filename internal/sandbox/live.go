@@ -1,0 +1,94 @@
+package sandbox
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// maxLiveSockets that are hidden below one bind.
+const maxLiveSockets = 64
+
+// HideSockets adds to a posture's mounts what hides the sockets below its binds
+// that something on the host has open: through one an agent would speak to the
+// host, whatever its network (M-12). A socket that the host makes later, and one
+// that was named relative to another folder than the bind's own, are not seen.
+func HideSockets(mounts []nacre.Mount) ([]nacre.Mount, error) {
+	var live []string
+	all := mounts
+	for _, m := range mounts {
+		if m.Kind != nacre.BindReadOnly && m.Kind != nacre.BindReadWrite && m.Kind != nacre.Overlay {
+			continue
+		}
+		if live == nil {
+			var err error
+			if live, err = liveSockets(); err != nil {
+				return nil, err
+			}
+		}
+		below := socketsBelow(m.Source, live)
+		if len(below) > maxLiveSockets {
+			return nil, fmt.Errorf("mount %s at %s: more than %d open sockets are below it: bind what is needed without them", m.Source, m.Target, maxLiveSockets)
+		}
+		for _, rel := range below {
+			all = append(all[:len(all):len(all)], nacre.Mount{Kind: nacre.Mask, Target: path.Join(m.Target, rel)})
+		}
+	}
+	return all, nil
+}
+
+// liveSockets are the paths to which the host's sockets are bound.
+func liveSockets() ([]string, error) {
+	table, err := os.Open("/proc/net/unix")
+	if err != nil {
+		return nil, fmt.Errorf("the host's sockets: %w", err)
+	}
+	defer func() { _ = table.Close() }()
+	found := []string{}
+	lines := bufio.NewScanner(table)
+	for lines.Scan() {
+		if name := boundTo(lines.Text()); name != "" && name[0] != '@' {
+			found = append(found, name)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("the host's sockets: %w", err)
+	}
+	return found, nil
+}
+
+// boundTo is the path in a line of the table: what follows seven fields.
+func boundTo(line string) string {
+	for range 6 {
+		_, line, _ = strings.Cut(line, " ")
+	}
+	_, name, _ := strings.Cut(strings.TrimLeft(line, " "), " ") // the number of the inode is padded
+	return name
+}
+
+// socketsBelow are those below a folder, relative to it.
+func socketsBelow(dir string, live []string) []string {
+	resolved, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil // whoever opens it says so
+	}
+	var below []string
+	for _, name := range live {
+		rel, within := strings.CutPrefix(name, resolved+"/")
+		if !within && !path.IsAbs(name) {
+			rel, within = name, true // perhaps of a process that runs there
+		}
+		if !within || !filepath.IsLocal(rel) {
+			continue
+		}
+		if info, err := os.Lstat(filepath.Join(resolved, rel)); err == nil && info.Mode().Type() == os.ModeSocket {
+			below = append(below, rel)
+		}
+	}
+	return below
+}
