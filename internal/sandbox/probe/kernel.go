@@ -177,13 +177,7 @@ func secrets() []Probe {
 		}},
 		present("sec-machine-id", "/etc/machine-id", WhereBuilt),
 		present("sec-shadow", "/etc/shadow", AsRoot),
-		{class, "sec-kernel-cmdline", Always, func(t Target) Finding {
-			text, err := os.ReadFile("/proc/cmdline")
-			if err != nil || t.CommandLine == "" || string(text) != t.CommandLine {
-				return blocked("it is not the host's: %v", err)
-			}
-			return escaped("the command line of the host's kernel was read")
-		}},
+		{class, "sec-kernel-cmdline", Always, kernelLine},
 		present("sec-kallsyms", "/proc/kallsyms", WhereBuilt),
 		present("sec-kernel-config", "/proc/config.gz", WhereBuilt),
 		present("sec-modules", "/proc/modules", WhereBuilt),
@@ -212,6 +206,15 @@ func secrets() []Probe {
 			return escaped("%d entries next to the secret", len(entries))
 		}},
 	}
+}
+
+// kernelLine counts the host's own alone: a kernel of the runtime's has another.
+func kernelLine(t Target) Finding {
+	text, err := os.ReadFile("/proc/cmdline")
+	if err != nil || t.CommandLine == "" || string(text) != t.CommandLine {
+		return blocked("it is not the host's: %v", err)
+	}
+	return escaped("the command line of the host's kernel was read")
 }
 
 func scanProc(t Target, file string) Finding {
