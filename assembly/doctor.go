@@ -133,7 +133,7 @@ func (r *Runtime) checkMemory(ctx context.Context) []Finding {
 	groups, _ := filepath.Glob(filepath.Join(r.registry.Paths().State, "memory", "*.sqlite")) // the pattern is ours
 	for _, path := range groups {
 		group := nacre.Group(strings.TrimSuffix(filepath.Base(path), ".sqlite"))
-		store, err := r.openMemory(ctx, group)
+		store, err := r.openMemory(ctx, group, nil)
 		if err == nil {
 			err = store.Close()
 		}

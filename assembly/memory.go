@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -8,34 +9,46 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
 	"os"
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/memory"
 )
 
-// MemoryConfig is how memories are found beside their words (D-42). Its zero
-// value is by their words alone.
-type MemoryConfig struct {
-	// Embeddings is "none", "local", or the URL of a server that speaks the
+// MemorySettings are what [plugins.memory] says: memory has its settings where
+// plugins do, under the seed's names (D-40, D-42).
+type MemorySettings struct {
+	// Embed makes the vectors of Model; nil where entries are found by their words alone.
+	Embed func(context.Context, []string) ([][]float32, error)
+	Model string
+	// PurgeAfter is how long what was superseded is kept; BriefEntries and BriefChars
+	// limit what a session is told before it begins. Zero means the seed's.
+	PurgeAfter               time.Duration
+	BriefEntries, BriefChars int
+}
+
+// memoryConfig is [plugins.memory] as it is written.
+type memoryConfig struct {
+	briefEntries, briefChars, purgeDays int
+	// provider is "none", "local", or "openai": a server at url that speaks the
 	// embeddings API of OpenAI. Content of memories and queries go there.
-	Embeddings string `toml:"embeddings"`
-	// Model is the model's name there; "local" has a default.
-	Model string `toml:"model"`
-	// KeyEnv or KeyFile names where the server's key is; none means that it wants none.
-	KeyEnv  string `toml:"key_env"`
-	KeyFile string `toml:"key_file"`
+	provider, url, model string
+	// keyEnv or keyFile names where the server's key is; none means that it wants none.
+	keyEnv, keyFile string
 }
 
 const (
-	noEmbeddings    = "none"
-	localEmbeddings = "local"
+	noEmbeddings     = "none"
+	localEmbeddings  = "local"
+	openAIEmbeddings = "openai"
 	// localURL and localModel are Ollama's: what "local" means.
 	localURL   = "http://127.0.0.1:11434"
 	localModel = "nomic-embed-text"
@@ -43,44 +56,54 @@ const (
 	embeddingsPath = "/v1/embeddings"
 )
 
-func (m MemoryConfig) check() error {
+// The most that [plugins.memory] may ask for.
+const (
+	maxBriefEntries = 1000
+	leastBriefChars = 500 // less than its headings hold is no brief
+	maxBriefChars   = 100_000
+	maxPurgeDays    = 36_500
+)
+
+func (c *memoryConfig) check() error {
+	given := c.url + c.model + c.keyEnv + c.keyFile
 	switch {
-	case m.KeyEnv != "" && m.KeyFile != "":
-		return errors.New("memory: name key_env or key_file, not both")
-	case m.off() && m != (MemoryConfig{Embeddings: m.Embeddings}):
-		return errors.New("memory: model, key_env and key_file are of embeddings: say where they come from")
-	case m.off():
+	case c.keyEnv != "" && c.keyFile != "":
+		return errors.New("name embedding_key_env or embedding_key_file, not both")
+	case c.off() && given != "":
+		return errors.New("embedding_url, _model, _key_env and _key_file are of embeddings: write embedding_provider = \"openai\" or \"local\"")
+	case c.off():
 		return nil
+	case c.provider != localEmbeddings && c.provider != openAIEmbeddings:
+		return fmt.Errorf("embedding_provider = %q: write none, local or openai", c.provider)
+	case c.provider == openAIEmbeddings && c.url == "":
+		return errors.New("embedding_url: name the server that the text of memories is sent to, such as https://api.openai.com")
+	case c.provider == openAIEmbeddings && c.model == "":
+		return errors.New("embedding_model: name the model that embeds, such as text-embedding-3-small")
 	}
-	_, err := m.endpoint()
-	if err == nil && m.model() == "" {
-		err = errors.New("memory.model: name the model that embeds, such as text-embedding-3-small")
+	if c.provider == localEmbeddings {
+		c.url, c.model = cmp.Or(c.url, localURL), cmp.Or(c.model, localModel)
 	}
+	_, err := c.endpoint()
 	return err
 }
 
-func (m MemoryConfig) off() bool { return m.Embeddings == "" || m.Embeddings == noEmbeddings }
+func (c *memoryConfig) off() bool { return c.provider == "" || c.provider == noEmbeddings }
 
-func (m MemoryConfig) model() string {
-	if m.Model == "" && m.Embeddings == localEmbeddings {
-		return localModel
-	}
-	return m.Model
-}
-
-// endpoint is where texts are sent. What leaves the machine leaves it by TLS.
-func (m MemoryConfig) endpoint() (string, error) {
-	text := m.Embeddings
-	if text == localEmbeddings {
-		text = localURL
-	}
-	u, err := url.Parse(text)
+// endpoint is where texts are sent. What leaves the machine leaves it by TLS, and
+// where "local" is written nothing leaves it.
+func (c *memoryConfig) endpoint() (string, error) {
+	u, err := url.Parse(c.url)
 	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https" {
-		return "", fmt.Errorf("memory.embeddings = %q: write none, local or https://HOST", m.Embeddings)
+		return "", fmt.Errorf("embedding_url = %q: write https://HOST", c.url)
 	}
 	address, err := netip.ParseAddr(u.Hostname())
-	if local := u.Hostname() == "localhost" || err == nil && address.IsLoopback(); u.Scheme == "http" && !local {
-		return "", fmt.Errorf("memory.embeddings = %q: memories go to another machine by https only", m.Embeddings)
+	here := u.Hostname() == "localhost" || err == nil && address.IsLoopback()
+	switch {
+	case here:
+	case c.provider == localEmbeddings:
+		return "", fmt.Errorf("embedding_url = %q is another machine, and embedding_provider is local: write openai to send memories there", c.url)
+	case u.Scheme == "http":
+		return "", fmt.Errorf("embedding_url = %q: memories go to another machine by https only", c.url)
 	}
 	if !strings.HasSuffix(u.Path, "/embeddings") {
 		u.Path = path.Join("/", strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1"), embeddingsPath)
@@ -89,58 +112,92 @@ func (m MemoryConfig) endpoint() (string, error) {
 }
 
 // key reads the server's key from where the config says it is.
-func (m MemoryConfig) key(getenv func(string) string) (nacre.Secret, error) {
+func (c *memoryConfig) key(getenv func(string) string) (nacre.Secret, error) {
 	switch {
-	case m.KeyFile != "":
-		data, err := os.ReadFile(m.KeyFile)
+	case c.keyFile != "":
+		data, err := os.ReadFile(c.keyFile)
 		if err != nil {
-			return nacre.Secret{}, fmt.Errorf("memory.key_file: %w", err)
+			return nacre.Secret{}, fmt.Errorf("embedding_key_file: %w", err)
 		}
 		return nacre.NewSecret(strings.TrimSpace(string(data))), nil
-	case m.KeyEnv != "" && getenv(m.KeyEnv) == "":
-		return nacre.Secret{}, fmt.Errorf("memory.key_env: the variable %s is not set", m.KeyEnv)
-	case m.KeyEnv != "":
-		return nacre.NewSecret(getenv(m.KeyEnv)), nil
+	case c.keyEnv != "" && getenv(c.keyEnv) == "":
+		return nacre.Secret{}, fmt.Errorf("embedding_key_env: the variable %s is not set", c.keyEnv)
+	case c.keyEnv != "":
+		return nacre.NewSecret(getenv(c.keyEnv)), nil
 	}
 	return nacre.Secret{}, nil
 }
 
-// Embeddings are what the config says makes vectors of memories, and the name
-// of the model that does; nil where nothing does.
-func (r *Runtime) Embeddings() (embed func(context.Context, []string) ([][]float32, error), model string, err error) {
-	c, err := r.memoryConfig()
-	if err != nil || c.off() {
-		return nil, "", err
+// MemorySettings reads [plugins.memory]. Every error is a [*ConfigError].
+func (r *Runtime) MemorySettings() (MemorySettings, error) {
+	c, err := readMemoryConfig(r.config.Plugins[memory.Plugin])
+	if err != nil {
+		return MemorySettings{}, badConfig("[plugins.memory]: %w", err)
+	}
+	settings := MemorySettings{PurgeAfter: time.Duration(c.purgeDays) * 24 * time.Hour, BriefEntries: c.briefEntries, BriefChars: c.briefChars}
+	if c.off() {
+		return settings, nil
 	}
 	endpoint, err := c.endpoint()
 	if err != nil {
-		return nil, "", &ConfigError{err}
+		return MemorySettings{}, badConfig("[plugins.memory]: %w", err)
 	}
 	key, err := c.key(r.options.Getenv)
 	if err != nil {
-		return nil, "", &ConfigError{err}
+		return MemorySettings{}, badConfig("[plugins.memory]: %w", err)
 	}
-	return embedder{endpoint, c.model(), key}.embed, endpoint + " " + c.model(), nil
+	settings.Embed, settings.Model = embedder{endpoint, c.model, key}.embed, endpoint+" "+c.model
+	return settings, nil
 }
 
-// memoryKeys are the keys of [plugins.memory].
-func memoryKeys() []string { return []string{"embeddings", "model", "key_env", "key_file"} }
-
-// memoryConfig reads [plugins.memory]: memory has its settings where plugins do (D-40).
-func (r *Runtime) memoryConfig() (MemoryConfig, error) {
-	var c MemoryConfig
-	values := map[string]*string{"embeddings": &c.Embeddings, "model": &c.Model, "key_env": &c.KeyEnv, "key_file": &c.KeyFile}
-	for key, value := range r.config.Plugins[memory.Plugin] {
-		text, ok := value.(string)
-		if !ok || !slices.Contains(memoryKeys(), key) {
-			return c, badConfig("[plugins.memory]: %s = %v: the keys are %s, each with a text", key, value, strings.Join(memoryKeys(), ", "))
+func readMemoryConfig(table map[string]any) (*memoryConfig, error) {
+	c := &memoryConfig{}
+	texts := map[string]*string{
+		"embedding_provider": &c.provider, "embedding_url": &c.url, "embedding_model": &c.model, "embedding_key_env": &c.keyEnv, "embedding_key_file": &c.keyFile,
+	}
+	numbers := map[string]struct {
+		to          *int
+		least, most int64
+	}{
+		"max_brief_entries": {&c.briefEntries, 1, maxBriefEntries}, "max_brief_chars": {&c.briefChars, leastBriefChars, maxBriefChars}, "purge_superseded_days": {&c.purgeDays, 1, maxPurgeDays},
+	}
+	for _, key := range slices.Sorted(maps.Keys(table)) {
+		value := table[key]
+		text, isText := value.(string)
+		number, isNumber := value.(int64)
+		n, wantsNumber := numbers[key]
+		switch to := texts[key]; {
+		case key == "storage_path":
+			return nil, errors.New("storage_path: memory is kept in nacre's own state folder, out of every sandbox: set XDG_STATE_HOME to have it elsewhere")
+		case to == nil && !wantsNumber:
+			return nil, fmt.Errorf("%s: the keys are %s", key, strings.Join(slices.Sorted(maps.Keys(texts)), ", ")+", "+strings.Join(slices.Sorted(maps.Keys(numbers)), ", "))
+		case to != nil && isText:
+			*to = text
+		case wantsNumber && isNumber && number >= n.least && number <= n.most:
+			*n.to = int(number)
+		case wantsNumber:
+			return nil, fmt.Errorf("%s = %v: write a number from %d to %d", key, value, n.least, n.most)
+		default:
+			return nil, fmt.Errorf("%s = %v: write a text", key, value)
 		}
-		*values[key] = text
 	}
-	if err := c.check(); err != nil {
-		return c, &ConfigError{err}
+	return c, c.check()
+}
+
+// openMemory comes before sandbox and brain: no memory, no run (M-01, D-45).
+func (r *Runtime) openMemory(ctx context.Context, group nacre.Group, warn func(string)) (*memory.Store, error) {
+	c, err := r.MemorySettings()
+	if err != nil {
+		return nil, err
 	}
-	return c, nil
+	store, err := memory.Open(ctx, r.registry.Paths().Memory(group), memory.Options{
+		Group: group, Now: r.options.Now, Embed: c.Embed, Model: c.Model, Warn: warn,
+		PurgeAfter: c.PurgeAfter, BriefEntries: c.BriefEntries, BriefChars: c.BriefChars,
+	})
+	if err != nil {
+		return nil, &NotReady{What: "the memory of group " + string(group), err: err}
+	}
+	return store, nil
 }
 
 // MemoryMark names an entry in a record, without what it says.
@@ -192,4 +249,16 @@ func (r *Runtime) ChangeMemory(ctx context.Context, group nacre.Group, what, who
 		return errors.Join(err, commit(what+" failed", err.Error(), map[string]any{"by": who}))
 	}
 	return commit(what+" done", "", map[string]any{"by": who, "count": len(marks)})
+}
+
+// recordPurge tells how many superseded entries were too old when the memory was opened (D-40).
+func (s *sealed) recordPurge(ctx context.Context) error {
+	if s.memory.Purged() == 0 {
+		return nil
+	}
+	detail, err := json.Marshal(map[string]int{"count": s.memory.Purged()})
+	if err != nil {
+		return err
+	}
+	return s.Recorder.Append(ctx, nacre.Record{Kind: nacre.KindMemory, Source: sourceCore, Outcome: "superseded entries purged", Detail: detail})
 }

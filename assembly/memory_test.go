@@ -2,6 +2,7 @@ package assembly_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -47,14 +48,15 @@ func TestEmbeddings(t *testing.T) {
 		_, _ = w.Write([]byte(answer))
 	}))
 	defer server.Close()
-	rt, err := withConfig(t, "[plugins.memory]\nembeddings = \""+server.URL+"\"\nmodel = \"m\"\nkey_env = \"K\"\n", map[string]string{"K": "k-1"})
+	rt, err := withConfig(t, "[plugins.memory]\nembedding_provider = \"openai\"\nembedding_url = \""+server.URL+"\"\nembedding_model = \"m\"\nembedding_key_env = \"K\"\n", map[string]string{"K": "k-1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	embed, model, err := rt.Embeddings()
-	if err != nil || !strings.HasSuffix(model, " m") {
-		t.Fatal(model, err)
+	settings, err := rt.MemorySettings()
+	if err != nil || !strings.HasSuffix(settings.Model, " m") {
+		t.Fatal(settings, err)
 	}
+	embed := settings.Embed
 	have, err := embed(t.Context(), []string{"a", "b"})
 	if err != nil || fmt.Sprint(have) != "[[1 0] [0 1]]" || asked != "/v1/embeddings m a,b" || authorization != "Bearer k-1" {
 		t.Errorf("have %v, %v, %q, %q", have, err, asked, authorization)
@@ -71,27 +73,51 @@ func TestEmbeddings(t *testing.T) {
 	}
 }
 
-func TestEmbeddingsConfig(t *testing.T) {
+// D-40, D-42: [plugins.memory] has the seed's keys; one that is not honoured is refused with what to write.
+func TestMemorySettings(t *testing.T) {
+	const openAI = "embedding_provider = \"openai\"\n"
 	for config, want := range map[string]string{
-		"":                     "",
-		`embeddings = "none"`:  "",
-		`embeddings = "local"`: "http://127.0.0.1:11434/v1/embeddings nomic-embed-text",
-		"embeddings = \"https://api.example/v1\"\nmodel = \"m\"":  "https://api.example/v1/embeddings m",
-		`embeddings = "https://api.example"`:                      "error",
-		"embeddings = \"http://api.example\"\nmodel = \"m\"":      "error",
-		"embeddings = \"ftp://api.example\"\nmodel = \"m\"":       "error",
-		"embeddings = \"https://u:p@api.example\"\nmodel = \"m\"": "error",
-		`model = "m"`: "error", `embedding = "local"`: "error", `embeddings = 1`: "error",
-		"embeddings = \"local\"\nkey_env = \"UNSET\"":                    "error",
-		"embeddings = \"local\"\nkey_env = \"A\"\nkey_file = \"/tmp/x\"": "error",
+		"":                             "",
+		`embedding_provider = "none"`:  "",
+		`embedding_provider = "local"`: "http://127.0.0.1:11434/v1/embeddings nomic-embed-text",
+		"embedding_provider = \"local\"\nembedding_url = \"http://localhost:8080/v1\"":               "http://localhost:8080/v1/embeddings nomic-embed-text",
+		openAI + "embedding_url = \"https://api.example/v1\"\nembedding_model = \"m\"":               "https://api.example/v1/embeddings m",
+		"max_brief_entries = 5\nmax_brief_chars = 800\npurge_superseded_days = 7":                    "",
+		openAI + `embedding_url = "https://api.example"`:                                             "error: embedding_model",
+		openAI + `embedding_model = "m"`:                                                             "error: embedding_url: name the server",
+		openAI + "embedding_url = \"http://api.example\"\nembedding_model = \"m\"":                   "error: https only",
+		openAI + "embedding_url = \"ftp://api.example\"\nembedding_model = \"m\"":                    "error: write https://HOST",
+		openAI + "embedding_url = \"https://u:p@api.example\"\nembedding_model = \"m\"":              "error: write https://HOST",
+		"embedding_provider = \"local\"\nembedding_url = \"https://api.example\"":                    "error: another machine",
+		"embedding_provider = \"local\"\nembedding_key_env = \"UNSET\"":                              "error: UNSET",
+		"embedding_provider = \"local\"\nembedding_key_env = \"A\"\nembedding_key_file = \"/tmp/x\"": "error: not both",
+		`embedding_provider = "voyage"`:                                                              "error: none, local or openai",
+		`embedding_model = "m"`:                                                                      "error: embedding_provider",
+		`embeddings = "local"`:                                                                       "error: the keys are embedding_key_env",
+		`embedding_provider = 1`:                                                                     "error: write a text",
+		`storage_path = "/tmp"`:                                                                      "error: XDG_STATE_HOME",
+		`purge_superseded_days = 0`:                                                                  "error: from 1 to 36500",
+		`purge_superseded_days = "90"`:                                                               "error: from 1 to 36500",
+		`max_brief_entries = -1`:                                                                     "error: from 1 to 1000",
+		`max_brief_chars = 1.5`:                                                                      "error: from 500 to 100000",
 	} {
 		rt, err := withConfig(t, "[plugins.memory]\n"+config+"\n", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		embed, model, err := rt.Embeddings()
-		if have := map[bool]string{true: "error", false: model}[err != nil]; have != want || err == nil && (embed == nil) != (want == "") {
-			t.Errorf("%s: have %s, %v", config, have, err)
+		have, err := rt.MemorySettings()
+		if wrong, ok := strings.CutPrefix(want, "error: "); ok {
+			var bad *assembly.ConfigError
+			if !errors.As(err, &bad) || !strings.Contains(err.Error(), wrong) || !strings.Contains(err.Error(), "[plugins.memory]") {
+				t.Errorf("%s: have %v, want %s", config, err, wrong)
+			}
+			continue
+		}
+		if err != nil || have.Model != want || (have.Embed == nil) != (want == "") {
+			t.Errorf("%s: have %+v, %v", config, have, err)
+		}
+		if strings.Contains(config, "purge") && (have.PurgeAfter != 7*24*time.Hour || have.BriefEntries != 5 || have.BriefChars != 800) {
+			t.Errorf("have %+v", have)
 		}
 	}
 }

@@ -147,25 +147,15 @@ func (s *sealed) remember(ctx context.Context, group nacre.Group) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		store, err = s.runtime.openMemory(ctx, group)
+		store, err = s.runtime.openMemory(ctx, group, func(text string) {
+			s.warn(nacre.Step{Kind: nacre.StepResult, Name: "memory", Text: text, IsError: true})
+		})
 	}()
 	s.remembered = sync.OnceValue(func() error {
 		<-done
 		s.memory = store
 		return err
 	})
-}
-
-func (r *Runtime) openMemory(ctx context.Context, group nacre.Group) (*memory.Store, error) {
-	embed, model, err := r.Embeddings()
-	if err != nil {
-		return nil, &ConfigError{err}
-	}
-	store, err := memory.Open(ctx, r.registry.Paths().Memory(group), memory.Options{Group: group, Now: r.options.Now, Embed: memory.Embed(embed), Model: model})
-	if err != nil {
-		return nil, &NotReady{What: "the memory of group " + string(group), err: err}
-	}
-	return store, nil
 }
 
 func (s *sealed) open(ctx context.Context, req request) error {
@@ -186,6 +176,9 @@ func (s *sealed) open(ctx context.Context, req request) error {
 		return err
 	}
 	if err := s.recordOpen(ctx, req); err != nil {
+		return err
+	}
+	if err := s.recordPurge(ctx); err != nil {
 		return err
 	}
 	if err := s.setTrips(); err != nil {

@@ -51,8 +51,8 @@ func (a *app) withMemory(c *cobra.Command, use func(context.Context, memories) e
 	if err != nil {
 		return err
 	}
-	options := memory.Options{Group: group, Now: time.Now, Warn: func(text string) { a.printer(a.stderr).Line("%s", text) }}
-	if options.Embed, options.Model, err = embeddings(rt); err != nil {
+	settings, err := rt.MemorySettings()
+	if err != nil {
 		return err
 	}
 	paths, err := registry.ResolvePaths(a.getenv)
@@ -63,7 +63,10 @@ func (a *app) withMemory(c *cobra.Command, use func(context.Context, memories) e
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && c.Name() != "import" {
 		return &exitError{exitFailed, fmt.Errorf("group %s has no memory yet", group)}
 	}
-	store, err := memory.Open(c.Context(), path, options)
+	store, err := memory.Open(c.Context(), path, memory.Options{
+		Group: group, Now: time.Now, Embed: settings.Embed, Model: settings.Model, PurgeAfter: settings.PurgeAfter,
+		BriefEntries: settings.BriefEntries, BriefChars: settings.BriefChars, Warn: func(text string) { a.printer(a.stderr).Line("%s", text) },
+	})
 	var unusable *sqlitefile.UnusableError
 	if errors.As(err, &unusable) {
 		return &exitError{exitNotReady, err}
@@ -72,11 +75,6 @@ func (a *app) withMemory(c *cobra.Command, use func(context.Context, memories) e
 		return err
 	}
 	return errors.Join(use(c.Context(), memories{store, group, rt}), store.Close())
-}
-
-func embeddings(rt *assembly.Runtime) (memory.Embed, string, error) {
-	embed, model, err := rt.Embeddings()
-	return memory.Embed(embed), model, err
 }
 
 func (a *app) memoryListCommand() *cobra.Command {

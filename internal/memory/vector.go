@@ -14,8 +14,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
-// Embed gives a vector for each of the texts, all of one length. It is asked
-// from several goroutines, and heeds its context.
+// Embed gives a vector for each of the texts, all of one length. What looks like a
+// secret was taken out of them. It is asked from several goroutines, and heeds its
+// context.
 type Embed func(ctx context.Context, texts []string) ([][]float32, error)
 
 // Limits of embeddings.
@@ -87,7 +88,8 @@ func (s *Store) near(ctx context.Context, q Query) []int64 {
 	err := s.embedMissing(ctx)
 	var asked []vector
 	if err == nil {
-		asked, err = s.vectors(ctx, []string{q.Text})
+		text, _ := s.redact.String(q.Text)
+		asked, err = s.vectors(ctx, []string{text})
 	}
 	if err != nil {
 		s.rest(err)
@@ -228,7 +230,8 @@ func (s *Store) embedBatch(ctx context.Context, seqs []int64) error {
 	}
 	texts := make([]string, 0, len(hits))
 	for _, h := range hits {
-		texts = append(texts, h.Content)
+		clean, _ := s.redact.String(h.Content) // what was stored before secrets were taken out
+		texts = append(texts, clean)
 	}
 	vectors, err := s.vectors(ctx, texts)
 	if err != nil {
