@@ -10,10 +10,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/task"
 )
@@ -25,6 +27,11 @@ const (
 	// is told of what was said earlier: exchanges, and characters of each side.
 	maxExchanges = 20
 	maxExchange  = 2000
+	// maxTurns is how many turns one conversation has before it begins anew: whose
+	// words are in it is known of all of them.
+	maxTurns = 1000
+	// brainFolder is where a brain's own state of a conversation is.
+	brainFolder = "brain"
 )
 
 // conversation is what goes on from one visit to the next, and never to another
@@ -41,6 +48,8 @@ type conversation struct {
 	// Tainted says that an outsider's words have entered it (M-52).
 	Tainted   bool       `json:"tainted,omitempty"`
 	Exchanges []exchange `json:"exchanges,omitempty"`
+	// Sessions are all that took a turn, in order, those included that did not end theirs (M-57).
+	Sessions []nacre.SessionID `json:"sessions,omitempty"`
 
 	dir, state string
 	leave      func()
@@ -50,8 +59,9 @@ type conversation struct {
 
 // exchange is one turn as it was said.
 type exchange struct {
-	Said     string `json:"said"`
-	Answered string `json:"answered"`
+	Session  nacre.SessionID `json:"session"`
+	Said     string          `json:"said"`
+	Answered string          `json:"answered"`
 }
 
 // openConversation holds a visit's conversation until leave is called: two turns
@@ -62,18 +72,18 @@ func (r *Runtime) openConversation(ctx context.Context, v visit) (*conversation,
 		return &conversation{leave: func() {}}, nil
 	}
 	name := sha256.Sum256([]byte(v.key))
-	dir := filepath.Join(r.registry.Paths().Group(v.group), "conversations", hex.EncodeToString(name[:16]))
-	leave, err := r.takeTurn(ctx, "talking", string(v.group)+"\x00"+v.key)
+	dir := filepath.Join(r.conversations(v.group), hex.EncodeToString(name[:16]))
+	leave, err := r.takeConversation(ctx, v.group, v.key)
 	if err != nil {
 		return nil, err
 	}
 	c, err := readConversation(dir, v.key)
-	if err == nil && v.idle > 0 && r.options.Now().Sub(c.Last) > v.idle {
+	if err == nil && (v.idle > 0 && r.options.Now().Sub(c.Last) > v.idle || len(c.Sessions) >= maxTurns) {
 		c, err = conversation{Key: v.key}, os.RemoveAll(dir)
 	}
-	c.dir, c.state, c.leave = dir, filepath.Join(dir, "brain"), leave
+	c.dir, c.state, c.leave = dir, filepath.Join(dir, brainFolder), leave
 	if err == nil {
-		err = c.begin()
+		err = c.begin(v.id)
 	}
 	if err != nil {
 		leave()
@@ -82,10 +92,11 @@ func (r *Runtime) openConversation(ctx context.Context, v visit) (*conversation,
 	return &c, nil
 }
 
-// begin marks that a turn has begun. After one that was interrupted, the brain
-// goes on from the exchanges that were kept, and not from what it wrote itself:
-// words of that turn, an outsider's among them, may be in there.
-func (c *conversation) begin() error {
+// begin marks that a turn has begun, and whose it is, before a word of it is kept.
+// After one that was interrupted, the brain goes on from the exchanges that were
+// kept, and not from what it wrote itself: words of that turn, an outsider's among
+// them, may be in there.
+func (c *conversation) begin(id nacre.SessionID) error {
 	if c.Open {
 		if err := os.RemoveAll(c.state); err != nil {
 			return err
@@ -93,7 +104,27 @@ func (c *conversation) begin() error {
 		c.Resume = ""
 	}
 	c.Open = true
+	if !slices.Contains(c.Sessions, id) {
+		c.Sessions = append(c.Sessions, id)
+	}
 	return errors.Join(os.MkdirAll(c.state, 0o700), c.write())
+}
+
+// conversations is where a group's are kept.
+func (r *Runtime) conversations(g nacre.Group) string {
+	return filepath.Join(r.registry.Paths().Group(g), "conversations")
+}
+
+func (r *Runtime) takeConversation(ctx context.Context, g nacre.Group, key string) (leave func(), err error) {
+	return r.takeTurn(ctx, "talking", string(g)+"\x00"+key)
+}
+
+// before is who spoke last before a session; empty where nobody did.
+func (c *conversation) before(id nacre.SessionID) nacre.SessionID {
+	if i := slices.Index(c.Sessions, id); i > 0 {
+		return c.Sessions[i-1]
+	}
+	return ""
 }
 
 func (c *conversation) write() error {
@@ -132,7 +163,7 @@ func (c *conversation) keep(v visit, done task.Visit, tainted bool, now time.Tim
 	if c.woken {
 		c.Resume = done.Resume
 	}
-	c.Exchanges = append(c.Exchanges, exchange{Said: short(v.said, maxExchange), Answered: short(done.Report, maxExchange)})
+	c.Exchanges = append(c.Exchanges, exchange{Session: v.id, Said: short(v.said, maxExchange), Answered: short(done.Report, maxExchange)})
 	c.Exchanges = c.Exchanges[max(0, len(c.Exchanges)-maxExchanges):]
 	return c.write()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/memory"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/sandbox"
@@ -79,7 +80,7 @@ func (r *Runtime) visit(ctx context.Context, v visit) (done visited, err error) 
 			err = errors.Join(err, s.close(ctx, "interrupted", false))
 		}
 	}()
-	if err := s.hear(v, talk); err != nil {
+	if err := s.hear(ctx, v, talk); err != nil {
 		return done, err
 	}
 	done.Visit, err = s.attend(ctx, v, talk, workspace)
@@ -100,7 +101,12 @@ func (r *Runtime) visit(ctx context.Context, v visit) (done visited, err error) 
 
 // hear tells the kernel whose words the agent is about to read. A conversation
 // that an outsider's words entered earlier goes on as what it became (M-52).
-func (s *sealed) hear(v visit, talk *conversation) error {
+func (s *sealed) hear(ctx context.Context, v visit, talk *conversation) error {
+	if earlier := talk.before(s.ID()); earlier != "" {
+		if err := s.memory.Heard(ctx, memory.Writer{Session: s.ID()}, earlier); err != nil {
+			return err
+		}
+	}
 	if err := s.kernel.Observe(s.ID(), v.from, v.said); err != nil {
 		return err
 	}

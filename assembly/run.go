@@ -19,6 +19,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/atom"
 	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/memory"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/sandbox"
@@ -463,6 +464,9 @@ func (s *sealed) brief(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, briefLimit)
 	defer cancel()
 	brief, err := s.memory.Brief(ctx, false)
+	if err == nil {
+		err = s.memory.Recalled(ctx, memory.Writer{Session: s.ID()}, brief.IDs())
+	}
 	if err != nil {
 		// The recorder itself stops the session if it fails.
 		_ = s.Recorder.Append(context.WithoutCancel(ctx), nacre.Record{Kind: nacre.KindMemory, Source: "core", Outcome: "no brief", Reason: err.Error()})

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -60,7 +59,7 @@ func (a *app) withMemory(c *cobra.Command, use func(context.Context, memories) e
 		return &exitError{exitNotReady, err}
 	}
 	path := paths.Memory(group)
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && c.Name() != "import" {
+	if there, err := sqlitefile.Exists(path); err == nil && !there && c.Name() != "import" {
 		return &exitError{exitFailed, fmt.Errorf("group %s has no memory yet", group)}
 	}
 	store, err := memory.Open(c.Context(), path, memory.Options{

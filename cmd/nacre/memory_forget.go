@@ -49,17 +49,35 @@ ids and digests. Entries that you trust are asked about.`,
 	return c
 }
 
+// forgetting is all that an erasure takes: entries, and what else is kept of their sessions.
+type forgetting struct {
+	memory.Erasure
+	Traces assembly.MemoryTraces `json:"traces"`
+}
+
+func (f forgetting) empty() bool { return len(f.Entries) == 0 && f.Traces.Empty() }
+
 func (a *app) forget(ctx context.Context, m memories, f memory.Forget, dry, yes bool) error {
+	if f.Session != "" {
+		if s, err := m.runtime.Session(f.Session); err == nil && s.Live() {
+			return usage("session %s is at work: end it first, with nacre sessions stop %s", f.Session, f.Session)
+		}
+	}
 	e, err := m.Doom(ctx, f)
 	if err != nil {
 		return err
 	}
+	traces, err := m.runtime.MemoryTraces(ctx, m.group, e.Sessions)
+	if err != nil {
+		return err
+	}
+	all := forgetting{e, traces}
 	trusted := len(e.Trusted())
 	if !a.json {
-		a.showErasure(e)
+		a.showErasure(all)
 	}
-	if dry || len(e.Entries) == 0 {
-		return a.forgotten(e, false)
+	if dry || all.empty() {
+		return a.forgotten(all, false)
 	}
 	if trusted > 0 && !yes && !a.sure(fmt.Sprintf("you trust %d of these: erase them?", trusted)) {
 		return usage("you trust %d of %d entries that would go: nothing was erased; add --yes to erase them", trusted, len(e.Entries))
@@ -68,13 +86,20 @@ func (a *app) forget(ctx context.Context, m memories, f memory.Forget, dry, yes 
 	for _, d := range e.Entries {
 		marks = append(marks, m.runtime.MarkMemory(d.ID, d.Content, d.Why))
 	}
-	if err := m.runtime.ChangeMemory(ctx, m.group, "forget", operator(), marks, func() error { return m.Forget(ctx, f, e) }); err != nil {
+	err = m.runtime.ChangeMemory(ctx, m.group, "forget", operator(), marks, func() error {
+		// The entries last: they lead to the rest, where this is interrupted.
+		if err := m.runtime.EraseMemoryTraces(ctx, m.group, traces); err != nil {
+			return err
+		}
+		return m.Forget(ctx, f, e)
+	})
+	if err != nil {
 		return err
 	}
-	return a.forgotten(e, true)
+	return a.forgotten(all, true)
 }
 
-func (a *app) showErasure(e memory.Erasure) {
+func (a *app) showErasure(e forgetting) {
 	rows := make([][]string, 0, len(e.Entries))
 	for _, d := range e.Entries {
 		rows = append(rows, []string{d.ID, d.Trust.String(), string(d.Provenance.Session), d.Why, firstLine(d.Content)})
@@ -87,20 +112,44 @@ func (a *app) showErasure(e memory.Erasure) {
 		p.Field("restores", "%s", id)
 	}
 	if e.Recalled > 0 {
-		p.Field("besides", "%d entries were written by sessions that had been shown one of these: --recalled takes them too", e.Recalled)
+		p.Field("besides", "%d entries were written by sessions that had been shown or told of these: --recalled takes them too", e.Recalled)
+	}
+	for _, c := range e.Traces.Conversations {
+		p.Field("conversation", "%s: the turns of %s, and the brain's own transcript; %d turns stay", c.Key, sessionList(c.Gone), c.Left)
+	}
+	if len(e.Traces.Checkpoints) > 0 {
+		p.Field("work", "what was kept of %s", sessionList(e.Traces.Checkpoints))
+	}
+	for _, what := range e.Traces.Remains {
+		p.Field("remains", "%s", what)
 	}
 }
 
-func (a *app) forgotten(e memory.Erasure, done bool) error {
+// sessionsShown is how many sessions one line names.
+const sessionsShown = 10
+
+func sessionList(ids []nacre.SessionID) string {
+	var names []string
+	for _, id := range ids[:min(len(ids), sessionsShown)] {
+		names = append(names, string(id))
+	}
+	text := strings.Join(names, ", ")
+	if more := len(ids) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func (a *app) forgotten(e forgetting, done bool) error {
 	if a.json {
 		return printJSON(a.stdout, struct {
 			Erased bool `json:"erased"`
-			memory.Erasure
+			forgetting
 		}{done, e})
 	}
 	p := a.printer(a.stdout)
 	switch {
-	case len(e.Entries) == 0:
+	case e.empty():
 		p.Field("nothing", "matches")
 	case done:
 		p.Field("forgotten", "%d entries", len(e.Entries))

@@ -65,8 +65,13 @@ const channelManifest = `{"description": "A box", "version": "1.0.0", "handler":
 // served is an installation with a channel and a model that plays a script.
 func served(t *testing.T, config string, turns ...scriptedmodel.Turn) (*installation, *scriptedmodel.Server) {
 	t.Helper()
+	return servedBy(t, config, scriptedmodel.Script{Turns: turns})
+}
+
+func servedBy(t *testing.T, config string, script scriptedmodel.Script) (*installation, *scriptedmodel.Server) {
+	t.Helper()
 	testpeer.Need(t, "python3")
-	i, server := thinks(t, config, scriptedmodel.Script{Turns: turns})
+	i, server := thinks(t, config, script)
 	i.write("home/.local/share/nacre/plugins/box/manifest.json", channelManifest)
 	i.write("home/.local/share/nacre/plugins/box/handler.py", channelHandler)
 	return i, server

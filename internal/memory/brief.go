@@ -108,6 +108,15 @@ func (e BriefEntry) line() string {
 	return fmt.Sprintf("- [%s] %s (%dd ago)\n", e.Type, e.Content, e.AgeDays)
 }
 
+// IDs are those of the entries that are told.
+func (b Brief) IDs() []string {
+	ids := make([]string, 0, len(b.Entries))
+	for _, e := range b.Entries {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
 // Markdown is the brief as it is put into the agent's instructions, in the
 // seed's form; "" where there is nothing to tell.
 func (b Brief) Markdown() string {

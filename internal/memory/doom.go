@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/nacre-dev/nacre"
 )
 
 // doom walks from what was chosen to all that derives from it.
@@ -15,6 +17,26 @@ func (s *Store) doom(ctx context.Context, tx *sql.Tx, f Forget) (Erasure, error)
 	if err != nil {
 		return Erasure{}, err
 	}
+	w, err := s.reached(ctx, tx, f, chosen)
+	if err != nil {
+		return Erasure{}, err
+	}
+	e, err := s.erasure(ctx, tx, w, f)
+	if err != nil || f.Recalled {
+		return e, err
+	}
+	f.Recalled = true
+	further, err := s.reached(ctx, tx, f, chosen)
+	if err != nil {
+		return Erasure{}, err
+	}
+	e.Recalled, err = s.count(ctx, tx, further.order)
+	e.Recalled -= len(e.Entries)
+	return e, err
+}
+
+// reached is a whole walk.
+func (s *Store) reached(ctx context.Context, tx *sql.Tx, f Forget, chosen []string) (*walk, error) {
 	w := walk{why: map[string]Doomed{}}
 	for _, id := range chosen {
 		w.reach(id, "chosen", "")
@@ -25,13 +47,23 @@ func (s *Store) doom(ctx context.Context, tx *sql.Tx, f Forget) (Erasure, error)
 	}
 	for len(w.next) > 0 {
 		if len(w.order) > MaxForget {
-			return Erasure{}, fmt.Errorf("%w: more than %d entries would go: choose fewer", ErrLimit, MaxForget)
+			return nil, fmt.Errorf("%w: more than %d entries would go: choose fewer", ErrLimit, MaxForget)
 		}
 		if err := w.step(ctx, tx, kinds, f.Session == ""); err != nil {
-			return Erasure{}, err
+			return nil, err
 		}
 	}
-	return s.erasure(ctx, tx, &w)
+	return &w, nil
+}
+
+// count is how many of the ids are entries that are there.
+func (s *Store) count(ctx context.Context, tx *sql.Tx, ids []string) (n int, err error) {
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return 0, err
+	}
+	err = tx.QueryRowContext(ctx, `SELECT count(*) FROM memory_entries WHERE group_name = ? AND id IN (SELECT value FROM json_each(?))`, string(s.group), string(list)).Scan(&n)
+	return n, err
 }
 
 // chosen are the ids that an erasure begins with.
@@ -54,7 +86,8 @@ func (s *Store) chosen(ctx context.Context, tx *sql.Tx, f Forget) ([]string, err
 		}
 		return found, err
 	case f.Session != "":
-		return texts(tx.QueryContext(ctx, `SELECT id FROM memory_entries WHERE session_id = ? AND group_name = ? ORDER BY seq LIMIT ?`, string(f.Session), string(s.group), MaxForget+1))
+		return texts(tx.QueryContext(ctx, `SELECT id FROM memory_entries WHERE session_id = ?1 AND group_name = ?2
+			UNION ALL SELECT id FROM memory_gone WHERE session_id = ?1 UNION ALL SELECT ?3 LIMIT ?4`, string(f.Session), string(s.group), sessionNode(f.Session), MaxForget+1))
 	}
 	if strings.TrimSpace(f.Match) == "" {
 		return nil, fmt.Errorf("%w: the text to match is empty", ErrInvalid)
@@ -113,8 +146,8 @@ func (w *walk) step(ctx context.Context, tx *sql.Tx, kinds []string, versions bo
 }
 
 // erasure reads the entries that were reached.
-func (s *Store) erasure(ctx context.Context, tx *sql.Tx, w *walk) (Erasure, error) {
-	e := Erasure{Entries: []Doomed{}, Restored: []string{}}
+func (s *Store) erasure(ctx context.Context, tx *sql.Tx, w *walk, f Forget) (Erasure, error) {
+	e := Erasure{Entries: []Doomed{}, Restored: []string{}, Sessions: []nacre.SessionID{}}
 	ids, err := json.Marshal(w.order)
 	if err != nil {
 		return e, err
@@ -134,8 +167,15 @@ func (s *Store) erasure(ctx context.Context, tx *sql.Tx, w *walk) (Erasure, erro
 		return e, err
 	}
 	e.Restored = append(e.Restored, restored...)
-	err = tx.QueryRowContext(ctx, `SELECT count(DISTINCT e.id) FROM memory_trail t JOIN memory_entries e ON e.id = t.child WHERE t.kind = 'recalled' AND e.group_name = ?1
-		AND t.parent IN (SELECT value FROM json_each(?2)) AND e.id NOT IN (SELECT value FROM json_each(?2))`, string(s.group), string(ids)).Scan(&e.Recalled)
+	sessions, err := texts(tx.QueryContext(ctx, `SELECT session_id FROM memory_entries WHERE id IN (SELECT value FROM json_each(?1))
+		UNION SELECT session_id FROM memory_gone WHERE id IN (SELECT value FROM json_each(?1))
+		UNION SELECT session_id FROM memory_recalled WHERE id IN (SELECT value FROM json_each(?1)) ORDER BY 1`, string(ids)))
+	for _, id := range sessions {
+		e.Sessions = append(e.Sessions, nacre.SessionID(id))
+	}
+	if f.Session != "" && !slices.Contains(e.Sessions, f.Session) {
+		e.Sessions = append(e.Sessions, f.Session)
+	}
 	slices.Sort(e.Restored)
 	return e, err
 }

@@ -15,8 +15,8 @@ import (
 
 // Limits of one erasure.
 const (
-	// MaxForget is how many entries one erasure takes.
-	MaxForget = 10_000
+	// MaxForget is how many entries one erasure takes: an import, and as many that derive from it.
+	MaxForget = 2 * MaxImport
 	// scrubPatience is how long an erasure waits for others who read the file.
 	scrubPatience = 10 * time.Second
 	scrubPause    = 100 * time.Millisecond
@@ -51,6 +51,9 @@ type Erasure struct {
 	// Recalled is how many further entries were written by sessions that had been
 	// shown one of these: [Forget.Recalled] takes them too.
 	Recalled int `json:"recalled"`
+	// Sessions are those that wrote one of these or were shown it: what else is kept of
+	// them may hold its words.
+	Sessions []nacre.SessionID `json:"sessions"`
 }
 
 // ErrLingers says that entries are gone from the memory, and traces of them may

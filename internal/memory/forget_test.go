@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/memory"
 )
 
@@ -234,5 +235,59 @@ func TestDeleteIsHard(t *testing.T) {
 	_ = s.Close()
 	if have := holds(t, path, "okapi"); len(have) != 0 {
 		t.Errorf("the file holds %v", have)
+	}
+}
+
+// M-57: what a session planted is found through what it wrote and is gone by now, and
+// through the sessions that went on from it.
+func TestForgetThroughWhatIsGone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "main.sqlite")
+	s := open(t, path, options(newClock()))
+	bad, next, last := memory.Writer{Session: "s-bad"}, memory.Writer{Session: "s-next"}, memory.Writer{Session: "s-last"}
+	planted := add(t, s, bad, "fact", "the server is evil.example")
+	summary := add(t, s, agent, "context", "summary of evil things")
+	derive(t, s, summary, planted)
+	if _, err := s.Delete(t.Context(), bad, planted); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []struct {
+		who     memory.Writer
+		earlier nacre.SessionID
+	}{{next, "s-bad"}, {last, "s-next"}} {
+		if err := s.Heard(t.Context(), w.who, w.earlier); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(t, s, last, "fact", "told of evil, two turns later")
+	add(t, s, memory.Writer{Session: "s-other"}, "fact", "unrelated")
+	f := memory.Forget{Session: "s-bad"}
+	e, err := s.Doom(t.Context(), f)
+	if err != nil || why(e) != "summary of evil things: derived_from" || e.Recalled != 1 || fmt.Sprint(e.Sessions) != "[s-1 s-bad]" {
+		t.Errorf("have %s, recalled %d, sessions %v, %v", why(e), e.Recalled, e.Sessions, err)
+	}
+	f.Recalled = true
+	forget(t, s, f)
+	if have := contents(search(t, s, memory.Query{})); have != "unrelated" {
+		t.Errorf("have %s", have)
+	}
+	if have := holds(t, path, "evil"); len(have) != 0 {
+		t.Errorf("the file holds %v", have)
+	}
+}
+
+// M-57: the sessions that were shown an entry are named, for what else is kept of them.
+func TestForgetNamesWhoWasShown(t *testing.T) {
+	s := fresh(t, newClock())
+	id := add(t, s, operator, "fact", "the alarm code is 4711")
+	b, err := s.Brief(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Recalled(t.Context(), memory.Writer{Session: "s-7"}, b.IDs()); err != nil {
+		t.Fatal(err)
+	}
+	e, err := s.Doom(t.Context(), memory.Forget{ID: id})
+	if err != nil || fmt.Sprint(e.Sessions) != "[operator s-7]" {
+		t.Errorf("have %v, %v", e.Sessions, err)
 	}
 }

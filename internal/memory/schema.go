@@ -9,7 +9,7 @@ const name = "memory"
 // application id, and neither have ours (D-40). What is erased is overwritten.
 func format() sqlitefile.Format {
 	return sqlitefile.Format{
-		Name: name, Tables: []string{"memory_entries", "memory_fts"}, Migrations: []string{seedSchema, trustSchema, trailSchema},
+		Name: name, Tables: []string{"memory_entries", "memory_fts"}, Migrations: []string{seedSchema, trustSchema, trailSchema, goneSchema},
 		Pragmas: []string{"secure_delete(ON)"},
 	}
 }
@@ -164,4 +164,19 @@ CREATE TABLE memory_vectors (
 CREATE TABLE memory_scrub (pending INTEGER PRIMARY KEY CHECK(pending = 1));
 CREATE INDEX idx_memory_session ON memory_entries(session_id);
 INSERT INTO memory_fts(memory_fts, rank) VALUES ('secure-delete', 1);
+`
+
+// goneSchema adds which session wrote what is gone, so that what a session planted
+// is found through it too, and who was shown an entry (M-57).
+const goneSchema = `
+CREATE TABLE memory_gone (
+    id          TEXT PRIMARY KEY,
+    session_id  TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX idx_memory_gone ON memory_gone(session_id);
+CREATE INDEX idx_memory_recalled ON memory_recalled(id);
+CREATE TRIGGER memory_gone_delete AFTER DELETE ON memory_entries
+BEGIN
+    INSERT OR IGNORE INTO memory_gone VALUES (old.id, old.session_id);
+END;
 `

@@ -212,11 +212,7 @@ func (s *Store) doBrief(ctx context.Context, w Writer, raw json.RawMessage) (any
 	if err != nil {
 		return nil, err
 	}
-	ids := make([]string, 0, len(brief.Entries))
-	for _, e := range brief.Entries {
-		ids = append(ids, e.ID)
-	}
-	return brief, s.Recalled(ctx, w, ids)
+	return brief, s.Recalled(ctx, w, brief.IDs())
 }
 
 func (s *Store) doDelete(ctx context.Context, w Writer, raw json.RawMessage) (any, error) {

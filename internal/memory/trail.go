@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"slices"
+
+	"github.com/nacre-dev/nacre"
 )
 
 // How one entry derives from another. The trail outlives the entries: through
@@ -17,7 +19,11 @@ const (
 
 // maxRecalled is how many of the entries that a session was shown are kept,
 // for each entry that it writes.
-const maxRecalled = 200
+const maxRecalled = 2000
+
+// sessionNode stands in the trail for all that a session was told. No entry has
+// such an id.
+func sessionNode(id nacre.SessionID) string { return "session:" + string(id) }
 
 // derive keeps that child derives from parent.
 func derive(ctx context.Context, tx *sql.Tx, child, parent, kind string) error {
@@ -26,10 +32,13 @@ func derive(ctx context.Context, tx *sql.Tx, child, parent, kind string) error {
 }
 
 // trace keeps that an agent's new entry may derive from whatever its session
-// was shown before.
+// was shown or told before.
 func (s *Store) trace(ctx context.Context, tx *sql.Tx, w Writer, id string) error {
 	if w.Operator {
 		return nil
+	}
+	if err := derive(ctx, tx, id, sessionNode(w.Session), trailRecalled); err != nil {
+		return err
 	}
 	_, err := tx.ExecContext(ctx, `INSERT INTO memory_trail(child, parent, kind)
 		SELECT ?, id, 'recalled' FROM memory_recalled WHERE session_id = ? LIMIT ?`, id, string(w.Session), maxRecalled)
@@ -55,6 +64,17 @@ func (s *Store) Recalled(ctx context.Context, w Writer, ids []string) error {
 		s.saw(w, ids)
 	}
 	return err
+}
+
+// Heard keeps that a session goes on from an earlier one: what it writes may derive
+// from all that the earlier one was told, was shown and wrote.
+func (s *Store) Heard(ctx context.Context, w Writer, earlier nacre.SessionID) error {
+	return s.file.Write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT OR IGNORE INTO memory_trail(child, parent, kind)
+			SELECT ?1, ?2, 'recalled' UNION SELECT ?1, id, 'recalled' FROM memory_entries WHERE session_id = ?3
+			UNION SELECT ?1, id, 'recalled' FROM memory_recalled WHERE session_id = ?3`, sessionNode(w.Session), sessionNode(earlier), string(earlier))
+		return err
+	})
 }
 
 // unseen are those that this process has not yet kept for the session.

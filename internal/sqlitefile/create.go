@@ -12,9 +12,9 @@ import (
 	"syscall"
 )
 
-// exists tells whether there is a file. Where only its write-ahead log is left,
-// there was one, and nobody may begin anew over it.
-func exists(path string) (bool, error) {
+// Exists tells whether there is a file. Where only its write-ahead log is left,
+// there was one, and nobody may begin anew over it: [ErrDamaged].
+func Exists(path string) (bool, error) {
 	_, log := os.Lstat(path + walSuffix) // before the file: whoever makes one makes its log later
 	_, err := os.Lstat(path)
 	switch {

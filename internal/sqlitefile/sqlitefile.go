@@ -93,7 +93,7 @@ func open(ctx context.Context, path string, format Format) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	there, err := exists(path)
+	there, err := Exists(path)
 	if err == nil && !there {
 		err = create(ctx, path, format)
 	}
