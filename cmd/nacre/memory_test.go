@@ -80,7 +80,9 @@ func TestASessionIsForgotten(t *testing.T) {
 	i.nacre("memory", "forget", "--group", "family", "--session", bad, "--recalled").want(t, 0, "forgotten")
 	for _, word := range []string{"quokka", "fridays"} {
 		// The channel's data is its own, and the audit is not changed.
-		if have := slices.DeleteFunc(i.holding(word), func(path string) bool { return strings.HasPrefix(path, "data/box/") || strings.HasPrefix(path, "audit/") }); len(have) != 0 {
+		if have := slices.DeleteFunc(i.holding(word), func(path string) bool {
+			return strings.HasPrefix(path, "data/box/") || strings.HasPrefix(path, "audit/")
+		}); len(have) != 0 {
 			t.Errorf("%s is still in %v", word, have)
 		}
 	}

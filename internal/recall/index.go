@@ -26,6 +26,7 @@ type Doc struct {
 // that change it want that nobody else uses it meanwhile; Rank may run beside Rank.
 type Index struct {
 	words    map[string]int32
+	shapes   map[shape][]spelled
 	counts   []int32    // by word: in how many live texts it is
 	postings [][]uint32 // by word: slot << 8 | count, slots ascending
 	docs     []doc
@@ -49,7 +50,7 @@ type link struct {
 
 // New gives an empty index.
 func New() *Index {
-	return &Index{words: map[string]int32{}, tails: map[string]int32{}, links: map[int32][]link{}}
+	return &Index{words: map[string]int32{}, shapes: map[shape][]spelled{}, tails: map[string]int32{}, links: map[int32][]link{}}
 }
 
 // Len is how many texts the index holds.
@@ -90,6 +91,7 @@ func (x *Index) word(text string) int32 {
 	if !known {
 		id = int32(len(x.postings))
 		x.words[text] = id
+		x.spell(id, text)
 		x.postings, x.counts = append(x.postings, nil), append(x.counts, 0)
 	}
 	return id

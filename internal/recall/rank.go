@@ -90,23 +90,57 @@ func (x *Index) terms(words []token) []term {
 	told := slices.ContainsFunc(words, func(t token) bool { return !t.common })
 	var terms []term
 	seen := map[int32]bool{}
-	for _, t := range words {
-		w, known := x.words[t.text]
-		if !known || x.counts[w] < 1 || seen[w] || told && t.common || len(terms) == MaxQuery {
+	add := func(w int32, weight float64) {
+		if !seen[w] && len(terms) < MaxQuery {
+			seen[w] = true
+			terms = append(terms, term{w, weight * x.idf(w)})
+		}
+	}
+	strange := 0
+	for i, t := range words {
+		if i > 0 {
+			x.together(words[i-1], t, add)
+		}
+		if told && t.common {
 			continue
 		}
-		seen[w] = true
-		weight := x.idf(w)
-		if t.whole {
-			weight *= wholeWeight
+		w, known := x.words[t.text]
+		if known && x.counts[w] > 0 {
+			add(w, t.weight())
+			continue
 		}
-		if t.name {
-			weight *= nameWeight
+		if strange++; strange > maxStrange {
+			continue
 		}
-		terms = append(terms, term{w, weight})
+		for _, other := range x.alike(t) {
+			add(other.word, other.share*t.weight())
+		}
 	}
 	slices.SortStableFunc(terms, func(a, b term) int { return cmp.Compare(len(x.postings[a.word]), len(x.postings[b.word])) })
 	return terms
+}
+
+// weight is what a word counts by the way it is written.
+func (t token) weight() float64 {
+	switch {
+	case t.whole && t.name:
+		return wholeWeight * nameWeight
+	case t.whole:
+		return wholeWeight
+	case t.name:
+		return nameWeight
+	}
+	return 1
+}
+
+// together adds what two words of a query are when they are written as one.
+func (x *Index) together(first, second token, add func(int32, float64)) {
+	if first.raw == "" || second.raw == "" || len(first.raw)+len(second.raw) > maxStem {
+		return
+	}
+	if w, known := x.words[stem(first.raw+second.raw)]; known && x.counts[w] > 0 {
+		add(w, partShare)
+	}
 }
 
 // score adds up what each text gets for the rarest words; rest are those left

@@ -46,6 +46,30 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// D-42: a word that no text holds is looked for under other spellings, and one that
+// some text holds is what it says.
+func TestOtherSpellings(t *testing.T) {
+	for query, text := range map[string]string{
+		"sell": "we sold it", "mouse": "mice in the loft", "went": "go there", "soren": "Søren is away", "SØREN": "soren", "aether": "æther", "lodz": "Łódź",
+		"config": "the configuration", "reconcilliation": "reconciliation at night", "certficate": "certificates", "Vailant": "a Vaillant boiler", "recieve": "it receives",
+		"insuranse": "insurance is due", "data base": "our database", "stand up": "the standup", "gasmeter": "the gas meter", "wi-fi": "guest wifi",
+	} {
+		if have := found(index("something else entirely", text), query); have != "1" {
+			t.Errorf("%q in %q: have %q", query, text, have)
+		}
+	}
+	for query, texts := range map[string][]string{
+		"form": {"form", "from", "forms and more", "format"}, "parser": {"parser", "parsec", "parse it"}, "left": {"left", "leave"},
+	} {
+		if have, _, _ := strings.Cut(found(index(texts...), query), " "); have != "0" && have != "2" {
+			t.Errorf("%q: have %s first", query, texts)
+		}
+	}
+	if have := found(index("from", "format"), "abcd efgh"); have != "" {
+		t.Errorf("have %s", have)
+	}
+}
+
 // D-42: what says more of what was asked comes first.
 func TestOrder(t *testing.T) {
 	for name, c := range map[string]struct {

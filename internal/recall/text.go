@@ -15,6 +15,8 @@ const maxTokens = 4096
 // token is one word as the index keeps it.
 type token struct {
 	text string
+	// raw is the word before its stem was taken, where it is one of small letters.
+	raw string
 	// whole marks an identifier or a name with signs in it, kept beside its parts.
 	whole bool
 	// name marks a word with a capital letter that does not begin the text.
@@ -135,7 +137,7 @@ func (s *splitter) word(word string) {
 		return
 	}
 	if isPlain(word) {
-		s.add(token{text: stem(word), common: isCommon(word)})
+		s.add(token{text: stem(regular(word)), raw: word, common: isCommon(word)})
 		return
 	}
 	if dense(word) {
@@ -147,12 +149,12 @@ func (s *splitter) word(word string) {
 	name := unicode.IsUpper(first) && len(s.out) > 0
 	folded := fold(word)
 	if len(parts) < 2 {
-		s.add(token{text: stem(folded), name: name, common: isCommon(folded) && (!name || len(folded) < 2)})
+		s.add(token{text: stem(regular(folded)), raw: folded, name: name, common: isCommon(folded) && (!name || len(folded) < 2)})
 		return
 	}
 	for _, part := range parts {
 		folded := fold(part)
-		s.add(token{text: stem(folded), common: isCommon(folded)})
+		s.add(token{text: stem(regular(folded)), raw: folded, common: isCommon(folded)})
 	}
 	s.add(token{text: stem(folded), whole: true, name: name})
 }
@@ -237,7 +239,24 @@ func fold(word string) string {
 	if folded == "" { // nothing but marks
 		return word
 	}
-	return norm.NFC.String(strings.ReplaceAll(folded, "ß", "ss"))
+	return norm.NFC.String(strings.Map(plain, strings.NewReplacer("ß", "ss", "æ", "ae", "œ", "oe", "þ", "th").Replace(folded)))
+}
+
+// plain writes letters with a stroke, which no mark makes, as those without.
+func plain(r rune) rune {
+	switch r {
+	case 'ø':
+		return 'o'
+	case 'ł':
+		return 'l'
+	case 'đ', 'ð':
+		return 'd'
+	case 'ħ':
+		return 'h'
+	case 'ı':
+		return 'i'
+	}
+	return r
 }
 
 // isCommon tells of a word, before its stem was taken, that it says nothing of
