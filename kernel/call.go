@@ -219,7 +219,7 @@ func (k *Kernel) permit(r *run) error {
 			Message: fmt.Sprintf("group %s may not use %s; its list of tools must name it", principal.Group, capability.Tool),
 		})
 	}
-	r.decision = k.decide(r.request())
+	k.rule(r)
 	if r.decision.Verdict == nacre.Deny {
 		return unauthorized(r.decision)
 	}
@@ -228,6 +228,25 @@ func (k *Kernel) permit(r *run) error {
 		r.decision.Message = "the tool is marked as high risk"
 	}
 	return k.constrain(r)
+}
+
+// rule asks the policy; where a value was seen in memory alone, also as if nothing had
+// been recalled, and the stricter of both counts: memory only narrows (D-44).
+func (k *Kernel) rule(r *run) {
+	r.decision = k.decide(r.request())
+	if len(r.origins) == 0 || r.decision.Verdict == nacre.Deny {
+		return
+	}
+	recalled := r.origins
+	if r.origins = r.session.forgotten(recalled); r.origins == nil {
+		r.origins = recalled
+		return
+	}
+	if without := k.decide(r.request()); without.Verdict < r.decision.Verdict {
+		r.decision = without
+		return
+	}
+	r.origins = recalled
 }
 
 // version is nothing where an embedder's engine panics; then it decides nothing either.

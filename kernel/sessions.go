@@ -53,8 +53,10 @@ type session struct {
 	ledger *provenance.Ledger
 	// untrusted is set once text was read that an outsider may have written.
 	untrusted bool
-	pending   []heard
-	waiting   int
+	// memories names the sources that are memory.
+	memories map[string]bool
+	pending  []heard
+	waiting  int
 	// taken is how much of its text is kept, in bytes.
 	taken int
 }
@@ -77,6 +79,12 @@ func (s *session) hear(r *run, shown shown, keep bool) {
 	}
 	if !keep {
 		return
+	}
+	if r.tool.capability.Sensitivity == nacre.SensitiveMemory {
+		if s.memories == nil {
+			s.memories = map[string]bool{}
+		}
+		s.memories[source.Name] = true
 	}
 	n := len(shown.encoded) + len(r.arguments)
 	s.pending = append(s.pending, heard{source, r.arguments, shown.encoded})
@@ -134,6 +142,24 @@ func (s *session) origins(arguments []byte, sinks []string) []nacre.Origin {
 	defer s.mu.Unlock()
 	s.catchUp()
 	return s.ledger.Origins(arguments, sinks)
+}
+
+// forgotten are origins as they would be if nothing had been recalled from memory;
+// nil where they would be the same.
+func (s *session) forgotten(origins []nacre.Origin) []nacre.Origin {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var other []nacre.Origin
+	for i, o := range origins {
+		if len(o.Sources) == 0 || slices.ContainsFunc(o.Sources, func(name string) bool { return !s.memories[name] }) {
+			continue
+		}
+		if other == nil {
+			other = slices.Clone(origins)
+		}
+		other[i] = nacre.Origin{Argument: o.Argument}
+	}
+	return other
 }
 
 // listened reports whether an outsider's text has tainted the session, and

@@ -57,11 +57,11 @@ type BriefEntry struct {
 func (s *Store) Brief(ctx context.Context, provenance bool) (Brief, error) {
 	now := s.now()
 	b := Brief{Entries: []BriefEntry{}, GeneratedAt: stamp(now), Warning: BriefWarning}
-	err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM memory_entries WHERE group_name = ?`, string(s.group)).Scan(&b.EntryCount)
+	err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM memory_entries`).Scan(&b.EntryCount) // the file is the group's
 	if err != nil {
 		return Brief{}, sqlitefile.Classified(err)
 	}
-	hits, err := s.entries(ctx, `SELECT `+columns+`, 0.0 FROM memory_entries e
+	hits, err := s.entries(ctx, `SELECT `+columns+`, 0.0 FROM memory_entries e INDEXED BY idx_memory_brief
 		WHERE e.group_name = ? AND e.trust = 'trusted' AND e.superseded_by IS NULL AND (e.expires_at IS NULL OR e.expires_at > ?)
 		ORDER BY e.behavioral DESC, e.created_at DESC, e.seq DESC LIMIT ?`, string(s.group), stamp(now), mostBrief)
 	if err != nil {

@@ -167,7 +167,8 @@ INSERT INTO memory_fts(memory_fts, rank) VALUES ('secure-delete', 1);
 `
 
 // goneSchema adds which session wrote what is gone, so that what a session planted
-// is found through it too, and who was shown an entry (M-57).
+// is found through it too, and who was shown an entry (M-57). A brief reads its
+// entries in their order, and not all of them to put them in order.
 const goneSchema = `
 CREATE TABLE memory_gone (
     id          TEXT PRIMARY KEY,
@@ -175,6 +176,8 @@ CREATE TABLE memory_gone (
 ) WITHOUT ROWID;
 CREATE INDEX idx_memory_gone ON memory_gone(session_id);
 CREATE INDEX idx_memory_recalled ON memory_recalled(id);
+DROP INDEX idx_memory_trusted;
+CREATE INDEX idx_memory_brief ON memory_entries(group_name, behavioral, created_at, seq) WHERE trust = 'trusted' AND superseded_by IS NULL;
 CREATE TRIGGER memory_gone_delete AFTER DELETE ON memory_entries
 BEGIN
     INSERT OR IGNORE INTO memory_gone VALUES (old.id, old.session_id);
