@@ -219,3 +219,23 @@ func TestMemorySettings(t *testing.T) {
 	hasNo(t, r.stdout, "an older one")
 	i.nacre("audit", "show", "--kind", "memory", "--json").want(t, 0, "superseded entries purged", `"count":1`)
 }
+
+// D-41: a session's limits hold over every connection to the door, and when the session goes on in a new process.
+func TestLimitsOfASession(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.write("home/.config/nacre/config.toml", "[groups.main]\ntools = [\"memory_*\"]\n")
+	const store = `n=0; while [ $n -lt %d ]; do n=$((n+1)); ipc memory_store '{"type":"fact","content":"a fact"}'; done; true`
+	for range 2 { // ten calls a minute are what the shipped rate allows
+		r := i.nacre("exec", "-q", "--session", "k-one", "--", "sh", "-c", fmt.Sprintf(store, 10))
+		r.want(t, 0)
+		if n := strings.Count(r.stdout, `"stored"`); n != 10 {
+			t.Errorf("%d were stored, want 10", n)
+		}
+	}
+	again := i.nacre("exec", "-q", "--session", "k-one", "--", "sh", "-c", fmt.Sprintf(store, 2))
+	again.want(t, 0, "this session has used up its limit: 20 × store")
+	hasNo(t, again.stdout, `"stored"`)
+	other := i.nacre("exec", "-q", "--session", "k-two", "--", "sh", "-c", fmt.Sprintf(store, 1))
+	other.want(t, 0, `"stored"`)
+}

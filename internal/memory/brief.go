@@ -93,16 +93,20 @@ func briefEntry(e Entry, now time.Time, provenance bool) BriefEntry {
 }
 
 // singleLine leaves nothing with which an entry could start a line, heading or
-// quotation of its own: every kind of line end, control and bidi sign is a space.
+// quotation of its own, or say what a person who reads it does not see: every kind of
+// line end, control, bidi sign and invisible character is a space.
 func singleLine(s string) string {
 	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Bidi_Control) {
+		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector) && !joins(r) {
 			return ' '
 		}
 		return r
 	}, s)
 	return strings.Join(strings.Fields(s), " ")
 }
+
+// joins are the invisible characters that languages and picture signs are written with.
+func joins(r rune) bool { return r == '\u200c' || r == '\u200d' || r == '\ufe0e' || r == '\ufe0f' }
 
 func (e BriefEntry) line() string {
 	return fmt.Sprintf("- [%s] %s (%dd ago)\n", e.Type, e.Content, e.AgeDays)
