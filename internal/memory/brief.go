@@ -61,24 +61,37 @@ func (s *Store) Brief(ctx context.Context, provenance bool) (Brief, error) {
 	if err != nil {
 		return Brief{}, sqlitefile.Classified(err)
 	}
-	hits, err := s.entries(ctx, `SELECT `+columns+`, 0.0 FROM memory_entries e INDEXED BY idx_memory_brief
-		WHERE e.group_name = ? AND e.trust = 'trusted' AND e.superseded_by IS NULL AND (e.expires_at IS NULL OR e.expires_at > ?)
-		ORDER BY e.behavioral DESC, e.created_at DESC, e.seq DESC LIMIT ?`, string(s.group), stamp(now), mostBrief)
-	if err != nil {
-		return Brief{}, err
+	// Most often the first of them fill a brief. Where long ones are skipped, more are looked at.
+	for _, most := range []int{min(2*s.briefEntries, mostBrief), mostBrief} {
+		hits, err := s.entries(ctx, `SELECT `+columns+`, 0.0 FROM memory_entries e INDEXED BY idx_memory_brief
+			WHERE e.group_name = ? AND e.trust = 'trusted' AND e.superseded_by IS NULL AND (e.expires_at IS NULL OR e.expires_at > ?)
+			ORDER BY e.behavioral DESC, e.created_at DESC, e.seq DESC LIMIT ?`, string(s.group), stamp(now), most)
+		if err != nil {
+			return Brief{}, err
+		}
+		b.Entries = s.fill(hits, now, provenance)
+		if len(b.Entries) == s.briefEntries || len(hits) < most {
+			break
+		}
 	}
+	b.BriefCount = len(b.Entries)
+	return b, nil
+}
+
+// fill takes what fits, in order.
+func (s *Store) fill(hits []Hit, now time.Time, provenance bool) []BriefEntry {
+	entries := []BriefEntry{}
 	left := s.briefChars - utf8.RuneCountInString(briefTitle+briefBehavioral+briefFacts)
 	for _, h := range hits {
 		e := briefEntry(h.Entry, now, provenance)
 		size := utf8.RuneCountInString(e.line())
-		if h.Trust != nacre.Trusted || size > left || len(b.Entries) == s.briefEntries {
+		if h.Trust != nacre.Trusted || size > left || len(entries) == s.briefEntries {
 			continue
 		}
 		left -= size
-		b.Entries = append(b.Entries, e)
+		entries = append(entries, e)
 	}
-	b.BriefCount = len(b.Entries)
-	return b, nil
+	return entries
 }
 
 func briefEntry(e Entry, now time.Time, provenance bool) BriefEntry {

@@ -205,8 +205,38 @@ func filled(b *testing.B, n int) (s *memory.Store, last string) {
 	return s, last
 }
 
+// timed runs what is measured, and reports its median: the mean says more of what else
+// the machine does.
+func timed(b *testing.B, do func() error) {
+	b.Helper()
+	var took []time.Duration
+	for b.Loop() {
+		began := time.Now()
+		if err := do(); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+}
+
+// reading reads so many rows by their ids.
+func reading(b *testing.B, s *memory.Store, id string, rows int) {
+	b.Helper()
+	timed(b, func() error {
+		for range rows {
+			if _, _, err := s.Get(b.Context(), id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // BenchmarkSearch searches 5,000 and 100,000 entries; the floor reads 20 rows by their
-// ids, which every search of 20 hits does too.
+// ids, which every search of 20 hits does too. BenchmarkSearch/…/brief makes a whole
+// brief of them, and briefFloor reads its 50 rows.
 func BenchmarkSearch(b *testing.B) {
 	for _, n := range []int{5_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) { benchmarkSearch(b, n) })
@@ -215,15 +245,7 @@ func BenchmarkSearch(b *testing.B) {
 
 func benchmarkSearch(b *testing.B, n int) {
 	s, id := filled(b, n)
-	b.Run("floor", func(b *testing.B) {
-		for b.Loop() {
-			for range 20 {
-				if _, _, err := s.Get(b.Context(), id); err != nil {
-					b.Fatal(err)
-				}
-			}
-		}
-	})
+	b.Run("floor", func(b *testing.B) { reading(b, s, id, 20) })
 	for _, c := range []struct {
 		name string
 		q    memory.Query
@@ -239,16 +261,19 @@ func benchmarkSearch(b *testing.B, n int) {
 	} {
 		search(b, s, c.q)
 		b.Run(c.name, func(b *testing.B) {
-			var took []time.Duration
-			for b.Loop() {
-				began := time.Now()
-				search(b, s, c.q)
-				took = append(took, time.Since(began))
-			}
-			slices.Sort(took)
-			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+			timed(b, func() error {
+				_, err := s.Search(b.Context(), c.q)
+				return err
+			})
 		})
 	}
+	b.Run("briefFloor", func(b *testing.B) { reading(b, s, id, memory.DefaultBriefEntries) })
+	b.Run("brief", func(b *testing.B) {
+		timed(b, func() error {
+			_, err := s.Brief(b.Context(), false)
+			return err
+		})
+	})
 }
 
 // BenchmarkStore stores an entry as an agent does, durably; the floor writes and syncs its bytes.
@@ -262,44 +287,20 @@ func BenchmarkStore(b *testing.B) {
 			b.Fatal(err)
 		}
 		defer func() { _ = f.Close() }() // nothing reads it
-		for b.Loop() {
+		timed(b, func() error {
 			if _, err := f.WriteString(content); err != nil {
-				b.Fatal(err)
+				return err
 			}
-			if err := f.Sync(); err != nil {
-				b.Fatal(err)
-			}
-		}
+			return f.Sync()
+		})
 	})
 	b.Run("ours", func(b *testing.B) {
-		for i := 0; b.Loop(); i++ {
-			w := memory.Writer{Session: nacre.SessionID(fmt.Sprint("s-", i/memory.MaxStores))}
-			if _, err := s.Add(b.Context(), w, memory.Draft{Type: "fact", Content: content}); err != nil {
-				b.Fatal(err)
-			}
-		}
+		n := 0
+		timed(b, func() error {
+			w := memory.Writer{Session: nacre.SessionID(fmt.Sprint("s-", n/memory.MaxStores))}
+			n++
+			_, err := s.Add(b.Context(), w, memory.Draft{Type: "fact", Content: content})
+			return err
+		})
 	})
-}
-
-// BenchmarkBrief makes a whole brief among so many entries; the floor reads 50 of them by id.
-func BenchmarkBrief(b *testing.B) {
-	for _, n := range []int{5_000, 100_000} {
-		s, id := filled(b, n)
-		b.Run(fmt.Sprint(n, "/floor"), func(b *testing.B) {
-			for b.Loop() {
-				for range memory.DefaultBriefEntries {
-					if _, _, err := s.Get(b.Context(), id); err != nil {
-						b.Fatal(err)
-					}
-				}
-			}
-		})
-		b.Run(fmt.Sprint(n, "/ours"), func(b *testing.B) {
-			for b.Loop() {
-				if _, err := s.Brief(b.Context(), false); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }

@@ -4,6 +4,15 @@ package recall
 // that sold is found by sell, and mice by mouse. What may as well be another word,
 // such as left or ground, stays as it is.
 func regular(word string) string {
+	for _, part := range [...]func(string) string{earlyVerbs, lateVerbs, lastVerbsAndNouns} {
+		if form := part(word); form != "" {
+			return form
+		}
+	}
+	return word
+}
+
+func earlyVerbs(word string) string {
 	switch word {
 	case "ate", "eaten":
 		return "eat"
@@ -51,6 +60,12 @@ func regular(word string) string {
 		return "hide"
 	case "kept":
 		return "keep"
+	}
+	return ""
+}
+
+func lateVerbs(word string) string {
+	switch word {
 	case "knew", "known":
 		return "know"
 	case "lent":
@@ -97,6 +112,12 @@ func regular(word string) string {
 		return "teach"
 	case "thought":
 		return "think"
+	}
+	return ""
+}
+
+func lastVerbsAndNouns(word string) string {
+	switch word {
 	case "threw", "thrown":
 		return "throw"
 	case "told":
@@ -142,5 +163,5 @@ func regular(word string) string {
 	case "women":
 		return "woman"
 	}
-	return word
+	return ""
 }
