@@ -57,7 +57,7 @@ type BriefEntry struct {
 func (s *Store) Brief(ctx context.Context, provenance bool) (Brief, error) {
 	now := s.now()
 	b := Brief{Entries: []BriefEntry{}, GeneratedAt: stamp(now), Warning: BriefWarning}
-	err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM memory_entries`).Scan(&b.EntryCount) // the file is the group's
+	err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM memory_entries WHERE group_name = ?`, string(s.group)).Scan(&b.EntryCount)
 	if err != nil {
 		return Brief{}, sqlitefile.Classified(err)
 	}

@@ -177,6 +177,7 @@ CREATE TABLE memory_gone (
 CREATE INDEX idx_memory_gone ON memory_gone(session_id);
 CREATE INDEX idx_memory_recalled ON memory_recalled(id);
 DROP INDEX idx_memory_trusted;
+CREATE INDEX idx_memory_group ON memory_entries(group_name);
 CREATE INDEX idx_memory_brief ON memory_entries(group_name, behavioral, created_at, seq) WHERE trust = 'trusted' AND superseded_by IS NULL;
 CREATE TRIGGER memory_gone_delete AFTER DELETE ON memory_entries
 BEGIN
