@@ -190,7 +190,9 @@ func LoadConfig(dir string) (Config, error) {
 		}
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
-	if unknown := meta.Undecoded(); len(unknown) > 0 {
+	// What is below a plugin's name is the plugin's: its manifest's schema knows the keys.
+	unknown := slices.DeleteFunc(meta.Undecoded(), func(k toml.Key) bool { return len(k) > 2 && k[0] == "plugins" })
+	if len(unknown) > 0 {
 		if unknown[0][0] == "credential" || isAccessValue(unknown[0].String()) {
 			return Config{}, fmt.Errorf("%s: unknown key %q: %s", path, unknown[0], valueHelp)
 		}

@@ -49,7 +49,8 @@ func (a *app) serve(ctx context.Context, r *assembly.Runtime) error {
 				out.Line("plugin %s takes connections at %s", name, at)
 			}
 			for who, why := range s.Elsewhere {
-				out.Line("%s is not served here: %s", who, display.Escape(firstLine(why)))
+				why, _, _ = strings.Cut(why, "\n")
+				out.Line("%s is not served here: %s", who, display.Escape(why))
 			}
 		},
 		Event: func(e plugin.Envelope) {
