@@ -25,7 +25,7 @@ demo: build ## run an agent sealed, attacks included; CONTROL=1 runs the same at
 	$(BIN)/nacre demo $(if $(CONTROL),--control)
 
 test: build ## pass the tests; a missing peer is skipped by name
-	$(GO) test ./...
+	$(GO) test -timeout 20m ./...
 
 check: fmt tidy lint deadcode race ## what CI runs besides the tests
 
@@ -47,7 +47,7 @@ deadcode:
 OUTSIDE := /cmd/nacre$$|/internal/selfhost$$|/internal/egress/compat$$|/internal/sandbox/probe$$
 
 race: build ## the tests with the race detector (needs gcc)
-	CGO_ENABLED=1 $(GO) test -race -shuffle=on $$($(GO) list ./... | grep -vE '$(OUTSIDE)')
+	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 30m $$($(GO) list ./... | grep -vE '$(OUTSIDE)')
 
 bench: build ## print the tables of docs/performance.md
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./... | (cd tools && $(GO) run ./benchtable)

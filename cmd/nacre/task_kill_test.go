@@ -128,7 +128,7 @@ func (i *installation) killedAfter(r *running, n, before int, base string) {
 		return len(ended) > 0 || len(i.kept()) >= n && i.records("work") != ""
 	})
 	_ = r.Process.Kill() // it may have ended
-	_ = <-ended          // it was killed
+	<-ended              // it was killed
 	if kept := i.kept(); n > 0 && (len(kept) < n || kept[n-1] != taskSteps[n-1]) {
 		i.t.Fatalf("killed after %q: %s%s", kept, r.stdout.String(), r.stderr.String())
 	}
