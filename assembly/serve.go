@@ -82,6 +82,8 @@ type Serve struct {
 	Started func(Serving)
 	// Event is told of each event, secrets taken out; it must not block.
 	Event func(plugin.Envelope)
+	// Warn is told of what went wrong at the end and lost nothing.
+	Warn func(text string)
 }
 
 // house is an installation that serves: messages, timers and whoever subscribes.
@@ -122,7 +124,7 @@ func (r *Runtime) Serve(ctx context.Context, o Serve) (err error) {
 		return err
 	}
 	outcome := "failed"
-	defer func() { err = errors.Join(err, h.leave(ctx, outcome)) }()
+	defer func() { err = errors.Join(err, h.leave(ctx, outcome, o.Warn)) }()
 	work, stop := context.WithCancelCause(ctx)
 	defer context.AfterFunc(h.Context(), func() { stop(context.Cause(h.Context())) })()
 	var working sync.WaitGroup
@@ -172,14 +174,14 @@ func (r *Runtime) openHouse(ctx context.Context) (*house, error) {
 		h.bus, err = bus.New(bus.Deps{Now: r.options.Now, NewID: randomHex, Redact: r.redactJSON, Dropped: h.notDelivered})
 	}
 	if err != nil {
-		return nil, errors.Join(err, h.leave(ctx, "not opened"))
+		return nil, errors.Join(err, h.leave(ctx, "not opened", nil))
 	}
 	sockets, err := r.registry.Paths().EventsSockets()
 	if err == nil {
 		err = bus.Sweep(sockets)
 	}
 	if err != nil {
-		return nil, errors.Join(err, h.leave(ctx, "not opened"))
+		return nil, errors.Join(err, h.leave(ctx, "not opened", nil))
 	}
 	return h, nil
 }
@@ -198,21 +200,23 @@ func (h *house) open(ctx, work context.Context, working *sync.WaitGroup) (err er
 	return h.openListeners(work, working)
 }
 
-// leave ends it all, in the order in which it depends on itself.
-func (h *house) leave(ctx context.Context, outcome string) error {
+// leave ends it all, in the order in which it depends on itself. A plugin that had
+// to be ended by force is recorded and told of, and is no failure (D-24).
+func (h *house) leave(ctx context.Context, outcome string, warn func(string)) error {
 	ctx = context.WithoutCancel(ctx)
 	h.around.close()
-	var errs []error
 	if h.shared != nil {
 		for _, name := range h.shared.Host.Health().Healthy {
 			h.tellPlugin(ctx, bus.TopicPluginStopping, name)
 		}
-		errs = append(errs, h.shared.Close(ctx))
+		if err := h.shared.Close(ctx); err != nil && warn != nil {
+			warn(h.shared.stage.clean(err.Error()))
+		}
 	}
 	if h.bus != nil {
 		h.bus.Close()
 	}
-	return errors.Join(append(errs, h.Close(ctx, outcome, true))...)
+	return h.Close(ctx, outcome, true)
 }
 
 func (h *house) reload(ctx context.Context, name nacre.PluginName) error {

@@ -53,6 +53,7 @@ func (a *app) serve(ctx context.Context, r *assembly.Runtime) error {
 				out.Line("%s is not served here: %s", who, display.Escape(why))
 			}
 		},
+		Warn: func(text string) { a.printer(a.stderr).Line("%s", display.Escape(text)) },
 		Event: func(e plugin.Envelope) {
 			if a.json {
 				_ = printJSON(a.stdout, e) // a reader that is gone loses it

@@ -29,6 +29,7 @@ func TestSchedulesThatCannotBeUsed(t *testing.T) {
 			}
 			return err
 		}, "written by a newer nacre: upgrade to use it"},
+		"empty":               {func(path string) error { return os.Truncate(path, 0) }, "damaged"},
 		"cut off":             {func(path string) error { return os.Truncate(path, 5000) }, "damaged: restore the file from a backup, or move it away"},
 		"another program's":   {func(path string) error { return os.WriteFile(path, []byte("no database at all, but a note\n"), 0o600) }, "damaged"},
 		"a folder":            {func(path string) error { _ = os.Remove(path); return os.Mkdir(path, 0o700) }, "schedules.sqlite"},
