@@ -9,12 +9,12 @@ package assembly
 import (
 	"cmp"
 	"context"
-
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -50,6 +50,16 @@ func (e *NotReady) Error() string {
 
 // Unwrap gives the cause.
 func (e *NotReady) Unwrap() error { return e.err }
+
+// writable says what to do about a state folder that cannot be written. Other
+// errors, and none, stay as they are.
+func (r *Runtime) writable(err error) error {
+	var at *fs.PathError
+	if !errors.As(err, &at) || !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.ENOSPC) {
+		return err
+	}
+	return &NotReady{What: "nacre's state", Next: "make " + r.registry.Paths().State + " writable, with room on its disk", err: err}
+}
 
 // ConfigError says that the operator's config or a request cannot be acted on (exit 2).
 type ConfigError struct{ err error }

@@ -35,6 +35,9 @@ func (s *sealed) check(ctx context.Context, dir, command string) (nacre.CheckRes
 	if err != nil {
 		return nacre.CheckResult{}, err
 	}
+	g := newKeeper(p.Limits)
+	defer g.close()
+	g.count(p.Mounts)
 	started := time.Now()
 	process, err := s.Start(ctx, sandbox.Command{
 		Posture: p, Argv: []string{"/bin/sh", "-c", command}, Stdin: null, Stdout: write, Stderr: write,
@@ -45,10 +48,9 @@ func (s *sealed) check(ctx context.Context, dir, command string) (nacre.CheckRes
 	if err := write.Close(); err != nil {
 		return nacre.CheckResult{}, err
 	}
-	g := newKeeper(p.Limits)
 	output := make(chan string, 1)
 	go func() { output <- tail(g.meter.Reader(read)) }()
-	g.watch(process, p.Mounts)
+	g.watch(process)
 	exit, err := s.Wait(ctx, process)
 	text := <-output
 	if why := g.close(); why != "" {

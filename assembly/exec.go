@@ -108,6 +108,8 @@ func (r *Runtime) Exec(ctx context.Context, e Exec) (result ExecResult, err erro
 	if err != nil {
 		return result, err
 	}
+	g.count(p.Mounts)
+	defer g.close()
 	process, err := s.Start(ctx, sandbox.Command{
 		Posture: p, SocketDir: s.SocketDir(), Argv: e.Argv, Stdin: e.Stdin, Stdout: stdout, Stderr: stderr, Terminal: e.Term != "",
 	})
@@ -116,7 +118,7 @@ func (r *Runtime) Exec(ctx context.Context, e Exec) (result ExecResult, err erro
 		g.meter.Finish(true)
 		return result, &NotReady{What: "start " + e.Argv[0], err: err}
 	}
-	g.watch(process, p.Mounts)
+	g.watch(process)
 	told := s.tellRunning(process)
 	if e.Started != nil {
 		e.Started(s.info(p, ""))

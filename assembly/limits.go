@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/sandbox"
@@ -59,6 +60,10 @@ func (l LimitsConfig) over(limits nacre.Limits) nacre.Limits {
 	return limits
 }
 
+// countTime is how long a start waits until what the sandbox may write is counted:
+// a small tree always is, and a big one does not hold up the start.
+const countTime = 500 * time.Millisecond
+
 // keeper ends a sandbox that goes beyond a limit which no backend holds: what it
 // prints, and what it adds to the disk (M-12).
 type keeper struct {
@@ -97,20 +102,34 @@ func (g *keeper) kill() {
 	}
 }
 
-// watch begins to keep a sandbox that has started.
-func (g *keeper) watch(p sandbox.Process, mounts []nacre.Mount) {
+// count begins to watch the disk of a sandbox that is about to start, and returns
+// once it knows what is there, or after countTime: what a sandbox wrote before it
+// was counted would be taken for the host's.
+func (g *keeper) count(mounts []nacre.Mount) {
 	ctx, cancel := context.WithCancel(context.Background())
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.process, g.cancel = p, cancel
-	if g.why != "" {
-		g.kill()
-	}
+	g.cancel = cancel
+	counted := make(chan struct{})
 	g.wait.Go(func() {
-		if why := sandbox.WatchDisk(ctx, mounts, g.limits.Disk); why != "" {
+		if why := sandbox.WatchDisk(ctx, mounts, g.limits.Disk, func() { close(counted) }); why != "" {
 			g.end(why)
 		}
 	})
+	late := time.NewTimer(countTime)
+	defer late.Stop()
+	select {
+	case <-counted:
+	case <-late.C:
+	}
+}
+
+// watch begins to keep a sandbox that has started.
+func (g *keeper) watch(p sandbox.Process) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.process = p
+	if g.why != "" {
+		g.kill()
+	}
 }
 
 // close ends the keeper of a sandbox that has ended, and says why it was ended,

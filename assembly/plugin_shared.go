@@ -30,12 +30,13 @@ type sharedPlugins struct {
 // group, so that its records are no group's.
 // reload, where set, answers `nacre plugin reload`.
 func (r *Runtime) holder(ctx context.Context, kind, title string, reload func(context.Context, nacre.PluginName) error) (*session.Session, error) {
-	return session.Open(ctx, session.Options{
+	s, err := session.Open(ctx, session.Options{
 		Registry: r.registry, Sandbox: r.backend, EndOrphans: endOrphans, Keys: r.keys, Now: r.options.Now, AskTTL: r.config.askTTL(), Reload: reload,
 		Session: registry.Session{SessionStatus: nacre.SessionStatus{
 			ID: registry.NewID(), Kind: kind, Title: title, State: nacre.SessionOpen, Started: r.options.Now(),
 		}},
 	})
+	return s, r.writable(err)
 }
 
 // startShared starts the plugins that have channels or subscribe to events, in

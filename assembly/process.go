@@ -40,12 +40,14 @@ func startPiped(ctx context.Context, s launcher, c sandbox.Command) (*process, e
 		pipes[i] = [2]*os.File{r, w}
 	}
 	c.Stdin, c.Stdout, c.Stderr = pipes[0][0], pipes[1][1], pipes[2][1]
+	g := newKeeper(c.Posture.Limits)
+	g.count(c.Posture.Mounts)
 	sealed, err := s.Start(ctx, c)
 	if err != nil {
+		g.close()
 		return nil, errors.Join(err, closePipes(pipes))
 	}
-	g := newKeeper(c.Posture.Limits)
-	g.watch(sealed, c.Posture.Mounts)
+	g.watch(sealed)
 	// The ends that the sandbox holds: kept open here they would never reach their end.
 	err = errors.Join(c.Stdin.Close(), c.Stdout.Close(), c.Stderr.Close())
 	p := &process{stdin: pipes[0][1], stdout: pipes[1][0], stderr: pipes[2][0], sealed: sealed, keeper: g}

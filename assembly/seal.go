@@ -173,7 +173,7 @@ func (s *sealed) open(ctx context.Context, req request) error {
 		return memoryErr // which says more than what else went wrong
 	}
 	if err != nil {
-		return err
+		return s.runtime.writable(err)
 	}
 	if err := s.recordOpen(ctx, req); err != nil {
 		return err

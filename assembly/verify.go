@@ -51,13 +51,15 @@ func (s *sealed) output(ctx context.Context, c sandbox.Command) (verify.Output, 
 		*to, ends = write, append(ends, write)
 		reading.Go(func() { streams[i].read(g.meter, read) })
 	}
+	g.count(c.Posture.Mounts)
+	defer g.close()
 	started := time.Now()
 	process, err := s.Start(ctx, c)
 	if err = errors.Join(err, closeEnds()); err != nil {
 		reading.Wait()
 		return notRunnable(err)
 	}
-	g.watch(process, c.Posture.Mounts)
+	g.watch(process)
 	exit, err := s.Wait(ctx, process)
 	reading.Wait()
 	if why := g.close(); why != "" {

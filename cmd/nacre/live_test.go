@@ -406,7 +406,7 @@ func TestOnAFullDiskNothingIsLost(t *testing.T) {
 	if have.code == 0 || i.whole() {
 		t.Fatalf("exit %d\n%s%s", have.code, have.stdout, have.stderr)
 	}
-	have.want(t, 1, "no space left")
+	have.want(t, 1, "space left")
 	if err := syscall.Mount("tmpfs", i.state(), "tmpfs", syscall.MS_REMOUNT, "size=200m,mode=0700"); err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,8 @@ const (
 // sandbox has to end, or "" (M-12). It watches and does not hold: what is added
 // between two looks is there. What others add to the same folders counts too;
 // what was deleted and is still open shows in what the file system has free.
-func WatchDisk(ctx context.Context, mounts []nacre.Mount, limit int64) string {
+// It calls counted once what is there at the beginning is known.
+func WatchDisk(ctx context.Context, mounts []nacre.Mount, limit int64, counted func()) string {
 	var d diskWatch
 	for _, m := range mounts {
 		if m.Kind == nacre.BindReadWrite {
@@ -48,10 +49,11 @@ func WatchDisk(ctx context.Context, mounts []nacre.Mount, limit int64) string {
 		}
 	}
 	if len(d.trees) == 0 {
+		counted()
 		return ""
 	}
 	d.limit = limit
-	return d.run(ctx)
+	return d.run(ctx, counted)
 }
 
 type diskWatch struct {
@@ -70,12 +72,13 @@ type tree struct {
 	first, atLook int64 // bytes free at the start, and at the last look
 }
 
-func (d *diskWatch) run(ctx context.Context) string {
+func (d *diskWatch) run(ctx context.Context, counted func()) string {
 	for _, t := range d.trees {
 		t.begin()
 	}
 	d.before = d.look(ctx)
 	d.blind = d.before.cut
+	counted()
 	tick := time.NewTicker(freeEvery)
 	defer tick.Stop()
 	for {

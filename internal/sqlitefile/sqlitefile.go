@@ -71,6 +71,7 @@ var (
 	ErrForeign  = errors.New("another program's database: move it away")
 	ErrReadOnly = errors.New("it cannot be written: check the owner and the mode of the file and its folder, and the disk")
 	ErrFull     = errors.New("the disk is full: make room")
+	ErrIO       = errors.New("it cannot be read or written: the disk is full, or it fails")
 	// ErrExposed is a file that others may have written to.
 	ErrExposed = errors.New("open to other users")
 )
@@ -303,6 +304,8 @@ func Classified(err error) error {
 		kind = ErrReadOnly
 	case sqlite3.SQLITE_FULL:
 		kind = ErrFull
+	case sqlite3.SQLITE_IOERR:
+		kind = ErrIO
 	}
 	if kind == nil || errors.Is(err, kind) {
 		return err
