@@ -150,6 +150,13 @@ func (s *sealed) decided(ctx context.Context, spec task.Spec, result nacre.RunRe
 	if err := s.Recorder.Commit(ctx, record); err != nil {
 		return err
 	}
+	now, there, err := s.runtime.auditOf(a.Session)
+	if err != nil {
+		return err
+	}
+	if !there || now.Work != a.Work || now.Tree != a.Tree {
+		return nil // an auditor was asked about something newer since
+	}
 	return s.runtime.keepAudit(decision)
 }
 

@@ -159,7 +159,8 @@ func (c *conversation) keep(v visit, done task.Visit, tainted bool, now time.Tim
 	if done.Brain == "" {
 		return c.write() // nothing was said
 	}
-	c.Brain, c.Resume, c.Last, c.Tainted = done.Brain, "", now, c.Tainted || tainted
+	// What was heard in a turn whose end was only read again, nobody here knows.
+	c.Brain, c.Resume, c.Last, c.Tainted = done.Brain, "", now, c.Tainted || tainted || !c.woken
 	if c.woken {
 		c.Resume = done.Resume
 	}

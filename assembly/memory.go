@@ -194,7 +194,7 @@ func (r *Runtime) openMemory(ctx context.Context, group nacre.Group, warn func(s
 		Group: group, Now: r.options.Now, Embed: c.Embed, Model: c.Model, Warn: warn,
 		PurgeAfter: c.PurgeAfter, BriefEntries: c.BriefEntries, BriefChars: c.BriefChars,
 	})
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		return nil, errors.Join(context.Cause(ctx), err)
 	}
 	if err != nil {

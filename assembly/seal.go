@@ -369,7 +369,8 @@ func (s *sealed) close(ctx context.Context, outcome string, finished bool) error
 	return errors.Join(append(errs, <-forgotten)...)
 }
 
-// closeMemory closes the memory while the session closes: no driver uses it any more.
+// closeMemory closes the memory while the session closes. A call that comes from now
+// on fails.
 func (s *sealed) closeMemory() <-chan error {
 	closed := make(chan error, 1)
 	if err := s.remembered(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -127,18 +128,23 @@ var errStale = errors.New("the catalog does not fit the chains")
 // openSQLite opens a private database file with one connection, making it
 // where there is none.
 func openSQLite(path, durability string) (*sql.DB, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
+	// One that is there is not opened here: closing it again would drop every lock
+	// that this process has on it.
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	info, err := f.Stat()
+	info, err := os.Lstat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is not a regular file", path)
 	}
 	if err == nil {
 		err = private(path, info)
 	}
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	absolute, err := filepath.Abs(path)

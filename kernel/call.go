@@ -242,11 +242,21 @@ func (k *Kernel) rule(r *run) {
 		r.origins = recalled
 		return
 	}
-	if without := k.decide(r.request()); without.Verdict < r.decision.Verdict {
+	without := k.decide(r.request())
+	if without.Verdict < r.decision.Verdict {
 		r.decision = without
 		return
 	}
 	r.origins = recalled
+	if without.Verdict > r.decision.Verdict {
+		return
+	}
+	both, err := constraint.Narrow(r.decision.Constraints, without.Constraints)
+	if err != nil {
+		r.decision = nacre.Decision{Code: nacre.ReasonInvalidConstraint, Message: err.Error()}
+		return
+	}
+	r.decision.Constraints = both
 }
 
 // version is nothing where an embedder's engine panics; then it decides nothing either.

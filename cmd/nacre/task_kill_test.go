@@ -118,17 +118,25 @@ func (i *installation) events() int { return strings.Count(i.records("work"), `"
 // killedAfter kills a run when n of its steps are kept, or when it has ended.
 func (i *installation) killedAfter(r *running, n, before int, base string) {
 	i.t.Helper()
-	ended := make(chan error, 1)
-	go func() { ended <- r.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = r.Wait() // it is killed
+	}()
 	if n > 1 {
 		i.moves(base)
 		defer i.lets(before)()
 	}
 	eventually(i.t, fmt.Sprintf("%d steps", n), func() bool {
-		return len(ended) > 0 || len(i.kept()) >= n && i.records("work") != ""
+		select {
+		case <-ended:
+			return true
+		default:
+		}
+		return len(i.kept()) >= n && i.records("work") != ""
 	})
 	_ = r.Process.Kill() // it may have ended
-	<-ended              // it was killed
+	<-ended
 	if kept := i.kept(); n > 0 && (len(kept) < n || kept[n-1] != taskSteps[n-1]) {
 		i.t.Fatalf("killed after %q: %s%s", kept, r.stdout.String(), r.stderr.String())
 	}

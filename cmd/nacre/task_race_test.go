@@ -3,6 +3,7 @@ package main_test
 import (
 	"fmt"
 	"slices"
+	"syscall"
 	"testing"
 )
 
@@ -52,7 +53,13 @@ func TestABranchThatMovesDuringPassTwoIsSeen(t *testing.T) {
 	move(1)
 	r := i.begin("task", "run", "--session", "work")
 	eventually(t, "pass 2", func() bool { return slices.Contains(i.kept(), "merge-1") })
+	if err := r.Process.Signal(syscall.SIGSTOP); err != nil { // so that it does not land first
+		t.Fatal(err)
+	}
 	move(2)
+	if err := r.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
 	finish(t, r).want(t, 0, "merged")
 	if kept := i.kept(); !slices.Contains(kept, "verify-merged-2") || !slices.Contains(kept, "land-2") {
 		t.Errorf("it was verified on top of what was not there any more: %q", kept)

@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -46,6 +47,7 @@ func (o *opened) sign(q *order, m Material) error {
 
 // hold reads the whole body, as far as there is room.
 func (o *opened) hold(q *order) ([]byte, error) {
+	defer func() { _ = q.request.Body.Close() }() // ends what looks into it
 	var body bytes.Buffer
 	for body.Len() <= maxSigned {
 		if o.proxy.buffered.Add(bufferSize) > maxBuffered {
@@ -56,6 +58,10 @@ func (o *opened) hold(q *order) ([]byte, error) {
 		n, err := io.CopyN(&body, q.request.Body, bufferSize)
 		if n < bufferSize && err == io.EOF { //nolint:errorlint // CopyN's own
 			return body.Bytes(), nil
+		}
+		var found *reasonError
+		if errors.As(err, &found) {
+			return nil, err
 		}
 		if err != nil {
 			return nil, refusal(ReasonMalformed, "the body did not come whole")

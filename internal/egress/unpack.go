@@ -12,8 +12,8 @@ import (
 
 const (
 	// heldBack is how much of a compressed body is kept until what it unpacks to
-	// was seen, in bytes: a decoder holds back 32 KiB of text, which is at most
-	// that many bytes of the body.
+	// was seen, in bytes: a decoder holds back 32 KiB of text, which takes no more
+	// unless whoever packed it wants to hide it, and that is refused.
 	heldBack = 64 << 10
 	// maxPacked is how many compressed texts of one stream may be open at once,
 	// and how many times each byte of it is unpacked at most.
@@ -22,8 +22,8 @@ const (
 	freeWork = 1 << 20
 	// maxNested is how deep compressed texts are looked for in compressed ones.
 	maxNested = 2
-	// maxExpansion is how many times its size a body of more than freeExpansion
-	// bytes may unpack to.
+	// maxExpansion is how many times its size a body may unpack to, with all texts
+	// in it counted, once that is more than freeExpansion bytes.
 	maxExpansion  = 200
 	freeExpansion = 64 << 20
 	unpackBuffer  = 32 << 10
@@ -49,10 +49,21 @@ type search struct {
 	whole bool
 	// work counts the bytes that were unpacked. Whose turn it is counts.
 	work int64
+	// all is what the body and all texts within it took; of the root's making.
+	all *spent
 }
+
+// spent is how many bytes a body had, and how many all texts in it unpacked to.
+type spent struct{ in, out int64 }
 
 // next sees a piece. An error says that it must not leave.
 func (s *search) next(piece []byte) error {
+	if s.depth == 0 {
+		if s.all == nil {
+			s.all = &spent{}
+		}
+		s.all.in += int64(len(piece))
+	}
 	if s.look != nil {
 		if err := s.look(piece); err != nil {
 			return err
@@ -132,7 +143,7 @@ func (s *search) begin(open opener, text []byte, first bool) error {
 		return err
 	}
 	s.whole = s.whole || first
-	u := &unpacker{from: s, to: &search{inspect: s.inspect, look: s.inspect(), depth: s.depth + 1}}
+	u := &unpacker{from: s, to: &search{inspect: s.inspect, look: s.inspect(), depth: s.depth + 1, all: s.all}}
 	u.pieces, u.hungry, u.done = make(chan []byte), make(chan struct{}), make(chan struct{})
 	go u.run(open)
 	if err := u.feed(text); err != nil {
@@ -199,7 +210,8 @@ type unpacker struct {
 	// These are the decoder's.
 	rest  []byte
 	taken int64
-	ran   bool // it has been fed, and nobody was told that it has read it all
+	shown int64 // of taken, when text was last shown
+	ran   bool  // it has been fed, and nobody was told that it has read it all
 }
 
 // feed hands a piece over, and waits until it was read. It is an error only
@@ -261,6 +273,10 @@ func (u *unpacker) ReadByte() (byte, error) {
 // await waits until there is something to read.
 func (u *unpacker) await() error {
 	for len(u.rest) == 0 {
+		if u.taken-u.shown > heldBack { // else what it says would leave before it is seen
+			u.err = refusal(ReasonPacked, "a compressed body says nothing for too long")
+			return io.EOF
+		}
 		if u.ran {
 			u.hungry <- struct{}{}
 		}
@@ -278,15 +294,16 @@ func (u *unpacker) run(open opener) {
 	defer close(u.done)
 	r, err := open(u)
 	buf := make([]byte, unpackBuffer)
-	var total int64
+	all := u.to.all
 	for err == nil && u.err == nil {
 		var n int
 		n, err = r.Read(buf)
-		if total += int64(n); total > freeExpansion && total > u.taken*maxExpansion {
+		if all.out += int64(n); all.out > freeExpansion && all.out > all.in*maxExpansion {
 			u.err = refusal(ReasonPacked, "a compressed body unpacks to more than can be searched")
 			break
 		}
 		if n > 0 {
+			u.shown = u.taken
 			u.err = u.to.next(buf[:n])
 		}
 	}

@@ -197,7 +197,8 @@ func TestABodyThatUnpacksToTooMuchIsRefused(t *testing.T) {
 	for range 500 { // each in the stored text of the next
 		within = packed(t, stored, append(noise(20), append(within, noise(20)...)...))
 	}
-	for name, body := range map[string][]byte{"one": bomb, "in gzip": packed(t, gzipped, bomb), "within each other": within} {
+	many := packed(t, gzipped, bytes.Repeat(packed(t, gzipped, make([]byte, 1<<20)), 4096))
+	for name, body := range map[string][]byte{"one": bomb, "in gzip": packed(t, gzipped, bomb), "many in gzip": many, "within each other": within} {
 		t.Run(name, func(t *testing.T) {
 			host := &hoarder{}
 			v := inspected(t, host)

@@ -54,14 +54,18 @@ func openStore(ctx context.Context, path string) (*sql.DB, error) {
 }
 
 // createPrivate makes the file before SQLite does, so that it and the files
-// beside it are 0600 whatever the umask is.
+// beside it are 0600 whatever the umask is. It does not open one that is there:
+// closing it again would drop every lock that this process has on it.
 func createPrivate(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-	if err != nil {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("durable engine: %w", err)
 	}
-	info, err := f.Stat()
-	if err = errors.Join(err, f.Close()); err != nil {
+	info, err := os.Lstat(path)
+	if err != nil {
 		return fmt.Errorf("durable engine: %w", err)
 	}
 	if !info.Mode().IsRegular() {

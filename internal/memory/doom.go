@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,6 +28,10 @@ func (s *Store) doom(ctx context.Context, tx *sql.Tx, f Forget) (Erasure, error)
 	}
 	f.Recalled = true
 	further, err := s.reached(ctx, tx, f, chosen)
+	if errors.Is(err, ErrLimit) { // which is no reason not to erase what was asked for
+		e.Recalled = MaxForget
+		return e, nil
+	}
 	if err != nil {
 		return Erasure{}, err
 	}
@@ -80,7 +85,8 @@ func (s *Store) chosen(ctx context.Context, tx *sql.Tx, f Forget) ([]string, err
 	switch {
 	case f.ID != "":
 		found, err := texts(tx.QueryContext(ctx, `SELECT id FROM memory_entries WHERE id = ?1 AND group_name = ?2
-			UNION SELECT parent FROM memory_trail WHERE parent = ?1 UNION SELECT child FROM memory_trail WHERE child = ?1`, f.ID, string(s.group)))
+			UNION SELECT parent FROM memory_trail WHERE parent = ?1 UNION SELECT child FROM memory_trail WHERE child = ?1
+			UNION SELECT id FROM memory_gone WHERE id = ?1 UNION SELECT id FROM memory_recalled WHERE id = ?1`, f.ID, string(s.group)))
 		if err == nil && len(found) == 0 {
 			err = fmt.Errorf("%w: %.80q", ErrNotFound, f.ID)
 		}
@@ -130,7 +136,10 @@ func (w *walk) step(ctx context.Context, tx *sql.Tx, kinds []string, versions bo
 		return err
 	}
 	defer func() { _ = rows.Close() }() // Err below tells
-	for rows.Next() {
+	for n := 1; rows.Next(); n++ {
+		if n >= 2*MaxForget { // there may be more
+			return fmt.Errorf("%w: too much derives from these: choose fewer", ErrLimit)
+		}
 		var parent, child, kind string
 		var back bool
 		if err := rows.Scan(&parent, &child, &kind, &back); err != nil {

@@ -125,7 +125,6 @@ func erase(ctx context.Context, tx *sql.Tx, ids, restored []string) error {
 		`UPDATE memory_entries SET superseded_by = NULL WHERE superseded_by IN (SELECT value FROM json_each(?1)) AND id IN (SELECT value FROM json_each(?2))`,
 		`UPDATE memory_entries SET superseded_by = NULL WHERE id IN (SELECT value FROM json_each(?1))`, // so that they may go in any order
 		`DELETE FROM memory_entries WHERE id IN (SELECT value FROM json_each(?1))`,
-		`DELETE FROM memory_recalled WHERE id IN (SELECT value FROM json_each(?1))`,
 		`INSERT INTO memory_scrub VALUES (1) ON CONFLICT DO NOTHING`,
 	} {
 		if _, err := tx.ExecContext(ctx, statement, string(gone), string(back)); err != nil {

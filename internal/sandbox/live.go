@@ -42,17 +42,26 @@ func HideSockets(mounts []nacre.Mount) ([]nacre.Mount, error) {
 	return all, nil
 }
 
-// liveSockets are the paths to which the host's sockets are bound.
+// liveSockets are the paths to which the host's sockets are bound, in folders
+// without links: one was bound under any name of its folder. Some are relative to
+// the folder of whoever bound them.
 func liveSockets() ([]string, error) {
 	table, err := os.Open("/proc/net/unix")
 	if err != nil {
 		return nil, fmt.Errorf("the host's sockets: %w", err)
 	}
 	defer func() { _ = table.Close() }()
-	found := []string{}
+	found, folders := []string{}, map[string]string{}
 	lines := bufio.NewScanner(table)
 	for lines.Scan() {
-		if name := boundTo(lines.Text()); name != "" && name[0] != '@' {
+		name := boundTo(lines.Text())
+		switch {
+		case name == "" || name[0] == '@':
+		case path.IsAbs(name):
+			if folder := resolvedIn(folders, path.Dir(name)); folder != "" {
+				found = append(found, path.Join(folder, path.Base(name)))
+			}
+		default:
 			found = append(found, name)
 		}
 	}
@@ -60,6 +69,16 @@ func liveSockets() ([]string, error) {
 		return nil, fmt.Errorf("the host's sockets: %w", err)
 	}
 	return found, nil
+}
+
+// resolvedIn is a folder without links, "" where there is none.
+func resolvedIn(known map[string]string, dir string) string {
+	resolved, there := known[dir]
+	if !there {
+		resolved, _ = filepath.EvalSymlinks(dir) // what is gone is at no place
+		known[dir] = resolved
+	}
+	return resolved
 }
 
 // boundTo is the path in a line of the table: what follows seven fields.
@@ -79,10 +98,14 @@ func socketsBelow(dir string, live []string) []string {
 	}
 	var below []string
 	for _, name := range live {
-		rel, within := strings.CutPrefix(name, resolved+"/")
-		if !within && !path.IsAbs(name) {
-			rel, within = name, true // perhaps of a process that runs there
+		if !path.IsAbs(name) { // perhaps of a process that runs there
+			folder, err := filepath.EvalSymlinks(filepath.Join(resolved, path.Dir(name)))
+			if err != nil {
+				continue
+			}
+			name = path.Join(folder, path.Base(name))
 		}
+		rel, within := strings.CutPrefix(name, resolved+"/")
 		if !within || !filepath.IsLocal(rel) {
 			continue
 		}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Exists tells whether there is a file. Where only its write-ahead log is left,
@@ -59,13 +61,25 @@ func create(ctx context.Context, path string, format Format) (err error) {
 	if err := f.connect(); err != nil {
 		return err
 	}
-	if err := errors.Join(f.prepare(ctx), f.db.Close()); err != nil { // closing writes its log into it
+	if err := errors.Join(f.prepare(ctx), f.settle(ctx), f.db.Close()); err != nil {
 		return err
 	}
 	if err := os.Link(made, path); err != nil && !errors.Is(err, fs.ErrExist) { // another process was first
 		return unwritten(err)
 	}
 	return syncDir(dir)
+}
+
+// settle writes the log into the file, which closing tries and does not tell of.
+func (f *File) settle(ctx context.Context) error {
+	var busy, pages, done int
+	if err := f.db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &done); err != nil {
+		return Classified(err)
+	}
+	if busy != 0 {
+		return errors.New("its log could not be written into it")
+	}
+	return nil
 }
 
 // unwritten marks what the system says of a place that cannot be written.
@@ -99,23 +113,28 @@ func syncDir(dir string) error {
 }
 
 // lookAt refuses a file that is empty or that others may have written to, and
-// closes it to those who could only read it.
+// closes it to those who could only read it. It does not open the file: closing it
+// again would drop every lock that this process has on it.
 func lookAt(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, syscall.ELOOP) {
-		return errors.New("it is a symbolic link: put the file itself there")
-	}
+	info, err := os.Lstat(path)
 	if err != nil {
 		return unwritten(err)
 	}
-	return errors.Join(ours(f), f.Close())
-}
-
-func ours(f *os.File) error {
-	info, err := f.Stat()
-	if err != nil {
+	if info.Mode()&fs.ModeSymlink != 0 {
+		return errors.New("it is a symbolic link: put the file itself there")
+	}
+	if err := ours(info); err != nil {
 		return err
 	}
+	if info.Mode().Perm() != 0o600 {
+		if err := os.Chmod(path, 0o600); err != nil {
+			return unwritten(err)
+		}
+	}
+	return unwritten(unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK|unix.W_OK, unix.AT_EACCESS))
+}
+
+func ours(info fs.FileInfo) error {
 	mode := info.Mode().Perm()
 	if !info.Mode().IsRegular() {
 		return errors.New("it is no regular file")
@@ -128,9 +147,6 @@ func ours(f *os.File) error {
 	}
 	if info.Size() < smallest {
 		return fmt.Errorf("%w: it is empty or nearly so, and ours never is", ErrDamaged)
-	}
-	if mode != 0o600 {
-		return f.Chmod(0o600)
 	}
 	return nil
 }

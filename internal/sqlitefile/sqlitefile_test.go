@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
@@ -289,5 +292,39 @@ func TestContext(t *testing.T) {
 	}
 	if err := sqlitefile.Classified(nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// A file that is open is looked at again without harm: to open and close it past
+// SQLite would drop this process's locks, and then another process that closes the
+// file takes it for its own.
+func TestASecondOpeningKeepsTheLocksOfTheFirst(t *testing.T) {
+	const elsewhere = "NACRE_TEST_LOCKED"
+	if at := os.Getenv(elsewhere); at != "" {
+		f, err := os.Open(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock := unix.Flock_t{Type: unix.F_WRLCK, Start: 1<<30 + 2, Len: 510} // SQLite's shared range
+		if err := unix.FcntlFlock(f.Fd(), unix.F_GETLK, &lock); err != nil || lock.Type == unix.F_UNLCK {
+			t.Errorf("nobody holds it: %v", err)
+		}
+		return
+	}
+	at := path(t)
+	first := open(t, at, format(2))
+	if err := write(t.Context(), first, "a note"); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(t, at, format(2)).Close(); err != nil {
+		t.Fatal(err)
+	}
+	other := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	other.Env = append(os.Environ(), elsewhere+"="+at)
+	if out, err := other.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	if have := count(t, first); have != 1 {
+		t.Errorf("have %d notes", have)
 	}
 }
