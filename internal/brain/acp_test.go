@@ -48,6 +48,7 @@ func TestTheACPAdapterIsABrain(t *testing.T) { braintest.Acted(t, acpWire()) }
 type fakeAgent struct {
 	acp.Agent // what is not below is never asked
 	conn      *acp.AgentSideConnection
+	connected chan struct{} // conn is set, and the library has set what it sets late
 	modes     *acp.SessionModeState
 	loads     bool
 	setMode   func(*fakeAgent, acp.SetSessionModeRequest) error
@@ -62,9 +63,11 @@ type fakeAgent struct {
 
 func (f *fakeAgent) connect(a *braintest.Actor) {
 	f.conn = acp.NewAgentSideConnection(f, a.Out, a.In) // its logger cannot be set without a race
+	close(f.connected)
 }
 
 func (f *fakeAgent) Initialize(_ context.Context, p acp.InitializeRequest) (acp.InitializeResponse, error) {
+	<-f.connected // the first request may be read before that
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.offered = p.ClientCapabilities
@@ -125,7 +128,7 @@ func modesOf(names ...string) *acp.SessionModeState {
 // talk has the adapter talk to the agent.
 func talk(t *testing.T, f *fakeAgent, config brain.ACP, change func(*brain.Turn)) braintest.Heard {
 	t.Helper()
-	f.cancelled = make(chan struct{})
+	f.cancelled, f.connected = make(chan struct{}), make(chan struct{})
 	a := braintest.Act(braintest.Traits{}, func(a *braintest.Actor) int {
 		f.connect(a)
 		<-f.conn.Done()
@@ -340,7 +343,7 @@ func TestHowAnAgentStoppedIsSorted(t *testing.T) {
 func TestAnAgentIsCancelledByItsOwnWord(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	f := &fakeAgent{modes: modesOf("default"), cancelled: make(chan struct{})}
+	f := &fakeAgent{modes: modesOf("default"), cancelled: make(chan struct{}), connected: make(chan struct{})}
 	f.prompt = func(_ context.Context, f *fakeAgent, _ acp.PromptRequest) (acp.PromptResponse, error) {
 		cancel()
 		<-f.cancelled
