@@ -133,6 +133,7 @@ func TestTwoServeAnswerOnce(t *testing.T) {
 	var have result
 	until(t, "the chat of the other", func() bool { have = i.nacre("chat", "--as", "ada", "--once", "hello"); return have.code != 3 })
 	have.want(t, 0, "hello ada")
+	until(t, "the end of the second turn", func() bool { return strings.Count(one.said()+two.said(), "agent.completed") == 2 })
 	one.stop()
 	if n := len(server.Requests()); n != 4 {
 		t.Errorf("the model was asked %d times, want 4", n)
