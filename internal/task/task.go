@@ -136,18 +136,20 @@ func Run(ctx context.Context, parts Parts, spec Spec) (nacre.RunResult, error) {
 }
 
 // await starts the work, or attaches to it, and waits. When the session is
-// stopped it returns at once; closing the engine then interrupts the work
-// without ending it, so that it can go on later.
+// stopped, which work that was carried on may do before Start returns, it
+// returns why at once; closing the engine then interrupts the work without
+// ending it, so that it can go on later.
 func await[T any](ctx context.Context, e *engine.Engine, s *session.Session, workflow string) (T, error) {
 	var result T
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := context.AfterFunc(s.Context(), func() { cancel(context.Cause(s.Context())) })
 	defer stop()
-	if err := e.Start(ctx, s.Work(), workflow, json.RawMessage("{}")); err != nil {
-		return result, err
+	err := e.Start(ctx, s.Work(), workflow, json.RawMessage("{}"))
+	var raw json.RawMessage
+	if err == nil {
+		raw, err = e.Wait(ctx, s.Work())
 	}
-	raw, err := e.Wait(ctx, s.Work())
 	var failure *engine.Failure
 	switch {
 	case ctx.Err() != nil:
