@@ -72,6 +72,29 @@ func TestAnEarlyAnswerReachesTheClient(t *testing.T) {
 	}
 }
 
+// A client that looks only between two writes has its answer however much lies
+// between it and the proxy, and is not cut off while it comes to look.
+func TestAnEarlyAnswerWaitsForASlowClient(t *testing.T) {
+	dialer := serving(t, func(c net.Conn) {
+		_, _ = io.CopyN(io.Discard, c, 1000)
+		_, _ = io.WriteString(c, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 4\r\nConnection: close\r\n\r\nfull")
+		_ = c.(*net.TCPConn).CloseWrite()
+		_, _ = io.CopyN(io.Discard, c, 1<<20)
+	})
+	_, socket := start(t, egress.Options{Rules: corpusRules(netip.MustParseAddrPort("127.0.0.1:1")), Dial: dialer})
+	conn := dial(t, socket)
+	_, _ = io.WriteString(conn, "PUT http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\nContent-Length: 100000000\r\n\r\n")
+	for range 10 {
+		if _, err := conn.Write(make([]byte, 1<<20)); err != nil {
+			t.Fatalf("cut off in the middle of an upload that was answered: %v", err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if have := status(t, conn); have.code != 413 || have.body != "full" {
+		t.Fatalf("have %+v", have)
+	}
+}
+
 // A client that is still sending hears that the upstream talks nonsense.
 func TestNonsenseDuringAnUploadIsSaidSo(t *testing.T) {
 	dialer := serving(t, func(c net.Conn) {

@@ -87,9 +87,10 @@ func (p *Proxy) deny(ctx context.Context, c *client, d denial) {
 }
 
 const (
-	// lingerTime and lingerBytes bound what is read from a client that was answered early.
-	lingerTime  = 200 * time.Millisecond
-	lingerBytes = 256 << 10
+	// lingerTime bounds how long a client that was answered early is still read
+	// from, and lingerQuiet how long it may say nothing meanwhile.
+	lingerTime  = 2 * time.Second
+	lingerQuiet = 500 * time.Millisecond
 )
 
 func (p *Proxy) answer(c *client, d denial) {
@@ -100,12 +101,21 @@ func (p *Proxy) answer(c *client, d denial) {
 	c.linger()
 }
 
-// linger reads a little of what a client still sends, so that it sees the
-// answer before the connection is reset.
-func (c *client) linger() {
-	closeWrite(c.conn)
-	_ = c.conn.SetReadDeadline(time.Now().Add(lingerTime))
-	_, _ = io.CopyN(io.Discard, c.r, lingerBytes) // what it was is of no use
+// linger ends what is said to a client, and reads what it still sends.
+func (c *client) linger() { linger(c.conn, c.r) }
+
+// linger lets a client see its answer before the connection is reset: one that
+// is in the middle of an upload learns of the reset by its next write, and
+// would not look any more.
+func linger(conn net.Conn, from io.Reader) {
+	closeWrite(conn)
+	buf := make([]byte, bufferSize)
+	for end := time.Now().Add(lingerTime); time.Now().Before(end); {
+		_ = conn.SetReadDeadline(time.Now().Add(lingerQuiet))
+		if _, err := from.Read(buf); err != nil {
+			return
+		}
+	}
 }
 
 // flow is one allowed connection.

@@ -143,16 +143,14 @@ func (b *http1Body) Read(p []byte) (int, error) {
 // Close implements io.Closer. What is left of the body is left to end.
 func (b *http1Body) Close() error { return nil }
 
-// end stops whoever still reads the body, and takes a little of what the client
-// still sends, so that it sees the answer.
+// end stops whoever still reads the body, and takes what the client still sends
+// for a while, so that it sees the answer.
 func (b *http1Body) end(inside *insideConn) {
 	inside.by(0)
 	b.mu.Lock() // no read is under way
 	b.whole.Store(true)
 	b.mu.Unlock()
-	closeWrite(inside.Conn)
-	inside.by(lingerTime)
-	_, _ = io.CopyN(io.Discard, inside, lingerBytes) // what it was is of no use
+	linger(inside.Conn, inside.from)
 }
 
 // http1Writer writes one answer. It is used by one goroutine, besides expected.
