@@ -1,4 +1,4 @@
-package task
+package task_test
 
 import (
 	"encoding/json"
@@ -14,6 +14,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/session"
+	"github.com/nacre-dev/nacre/internal/task"
 )
 
 // Work that is carried on may stop its session before Start returns. Why it
@@ -45,7 +46,7 @@ func TestWorkThatStopsItsSessionAtOnceSaysWhy(t *testing.T) {
 	}
 	defer func() { _ = s.Close(t.Context(), "ended", true) }()
 	e, err := engine.Open(t.Context(), engine.Options{Path: filepath.Join(home, "engine.sqlite"), Executor: "s1"},
-		map[string]engine.Workflow{workflowName: func(w *engine.Run, _ json.RawMessage) (json.RawMessage, error) {
+		map[string]engine.Workflow{"x": func(w *engine.Run, _ json.RawMessage) (json.RawMessage, error) {
 			_, err := w.Receive("never", time.Hour)
 			return nil, err
 		}})
@@ -53,8 +54,8 @@ func TestWorkThatStopsItsSessionAtOnceSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = e.Close() }()
-	s.Stop(ErrPaused)
-	if _, err := await[nacre.RunResult](t.Context(), e, s, workflowName); !errors.Is(err, ErrPaused) {
-		t.Errorf("have %v, want %v", err, ErrPaused)
+	s.Stop(task.ErrPaused)
+	if _, err := task.Await(t.Context(), e, s, "x"); !errors.Is(err, task.ErrPaused) {
+		t.Errorf("have %v, want %v", err, task.ErrPaused)
 	}
 }
