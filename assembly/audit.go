@@ -195,32 +195,63 @@ func (s *sealed) mayLand(run Run, tree string) string {
 	}
 	switch {
 	case !there && run.Merger:
-		return "no auditor has judged this work"
+		return notAudited
 	case !there:
 		return ""
 	case a.Tree != tree:
 		return "its branch moved since the auditor judged it: what would land is not what was judged"
 	case !a.Passed:
-		return "the auditor did not pass it: " + a.Reason
+		return notPassed + a.Reason
 	}
 	return ""
 }
 
+// Why work must not land.
+const (
+	notAudited = "no auditor has judged this work"
+	notPassed  = "the auditor did not pass it: "
+)
+
+// errMergerStarts is work that the merger would have to have an agent do.
+var errMergerStarts = errors.New("the role " + mergerRole + " starts no agent, and this work is not done: go on with it by nacre task run --session")
+
 // mayMerge refuses to act as the merger where that role does not hold: what an
-// agent could be started in is not the host's own.
-func (r *Runtime) mayMerge(ctx context.Context, spec task.Spec) error {
+// agent could be started in is not the host's own. What no auditor has passed it
+// refuses too, by a report with a reason, and so before any of it goes on.
+func (r *Runtime) mayMerge(ctx context.Context, id nacre.SessionID, spec task.Spec) (refused Report, err error) {
 	resolved, err := role.Library{}.Resolve(mergerRole)
 	switch {
 	case err != nil:
-		return err
+		return Report{}, err
 	case resolved.Spawnable:
-		return fmt.Errorf("the role %s is not the host's own", mergerRole)
+		return Report{}, fmt.Errorf("the role %s is not the host's own", mergerRole)
 	case spec.Order == nil:
-		return badConfig("this session's work is no task: nacre run lands it")
+		return Report{}, badConfig("this session's work is no task: nacre run lands it")
 	}
 	entered, err := r.entered(ctx, spec.Order.DNA)
 	if err == nil && !entered {
 		err = fmt.Errorf("output::ledger-row-required: the run has no row in the ledger")
 	}
-	return err
+	if err != nil {
+		return Report{}, err
+	}
+	known, err := r.registry.Show(id)
+	if err != nil {
+		return Report{}, err
+	}
+	a, there, err := r.auditOf(id)
+	if err != nil {
+		return Report{}, err
+	}
+	refused = reportOf(id, spec)
+	refused.Next = auditNext(id)
+	switch {
+	case !there || a.Work != known.Work:
+		refused.Reason = notAudited
+	case !a.Passed:
+		refused.Reason = notPassed + a.Reason
+	}
+	return refused, nil
 }
+
+func auditNext(id nacre.SessionID) string { return "nacre task audit " + string(id) }

@@ -108,8 +108,8 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 		return Report{}, err
 	}
 	if run.Merger {
-		if err := r.mayMerge(ctx, spec); err != nil {
-			return Report{}, err
+		if refused, err := r.mayMerge(ctx, id, spec); err != nil || refused.Reason != "" {
+			return refused, err
 		}
 	}
 	group, err := r.group(run.Group)
@@ -129,10 +129,7 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 	if err != nil {
 		return Report{}, err
 	}
-	report.Session = s.ID()
-	if o := spec.Order; o != nil {
-		report.Agent, report.Role, report.DNA = o.Agent, o.Role, o.DNA
-	}
+	report = reportOf(s.ID(), spec)
 	finished := false
 	defer func() {
 		if !finished {
@@ -154,7 +151,10 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 	if errors.Is(err, task.ErrPaused) {
 		report.Paused = run.Until
 		if report.Reason != "" { // what was verified must not land yet
-			report.Paused, report.Next = nacre.StageVerified, "nacre task audit "+string(report.Session)
+			report.Paused = nacre.StageVerified
+			if report.Next == "" {
+				report.Next = auditNext(report.Session)
+			}
 		}
 		return report, nil // the session is left to go on
 	}
@@ -165,6 +165,15 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 	report.TimedOut, report.Kernel = report.Brain == task.TimedOut, s.kernel.Stats()
 	finished = true
 	return s.conclude(ctx, report, spec)
+}
+
+// reportOf begins the report of a run.
+func reportOf(id nacre.SessionID, spec task.Spec) Report {
+	report := Report{Session: id}
+	if o := spec.Order; o != nil {
+		report.Agent, report.Role, report.DNA = o.Agent, o.Role, o.DNA
+	}
+	return report
 }
 
 // spec is what the run does: what it was asked now, or what it was asked when
@@ -400,6 +409,9 @@ func (s *sealed) work(ctx context.Context, run Run, spec task.Spec, agent brain.
 	result, err := task.Run(ctx, task.Parts{
 		Session: s.Session, EnginePath: s.runtime.registry.Paths().Engine(), Brain: agent, Turn: turn,
 		Launch: func(ctx context.Context, l brain.Launch, dir string) (brain.Process, error) {
+			if run.Merger {
+				return nil, errMergerStarts
+			}
 			var err error
 			if last, err = s.launchBrain(ctx, l, dir, run, spec); err != nil {
 				return nil, err

@@ -262,7 +262,7 @@ func printReport(p *display.Printer, r assembly.Report) {
 	if len(r.Checks) > 0 {
 		p.Field("checked", "outside, from a clean tree: %d of %d held (%s)", passed(r.Checks), len(r.Checks), r.Checks[0].Strength)
 	}
-	if r.Paused != "" && r.Reason != "" {
+	if r.Reason != "" && (r.Paused != "" || r.Receipt == "") { // its session goes on
 		p.Prose("not merged", r.Reason)
 		p.Field("next", "%s", r.Next)
 		return
