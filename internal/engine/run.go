@@ -105,6 +105,10 @@ func (c *Client) cancelled(id string) bool {
 	return err == nil && status.State == Cancelled
 }
 
+// Context ends when Close or Cancel stops the workflow. It is for what a
+// workflow waits for between its steps, and must not decide which come next.
+func (w *Run) Context() context.Context { return w.ctx }
+
 // ID is the workflow's id.
 func (w *Run) ID() string { return w.id }
 

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -25,9 +24,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/session"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
-
-// maxMerges is how often the target may move under a run before it gives up.
-const maxMerges = 5
 
 // maxOpenings is how often a run's work is gone on with. Each time is a person's
 // own command, and each stage that a task is left at is one: it bounds nothing
@@ -114,6 +110,9 @@ type run struct {
 	skipped []string
 	// denied is the refusal that ended the conversation.
 	denied string
+	// moved is how often the target has moved in this opening: what a step did in
+	// an earlier one is kept, and not counted.
+	moved int
 }
 
 // Run carries the session's work out, or on where it was interrupted.
@@ -249,62 +248,6 @@ func take(result *nacre.RunResult, v verification) (failed string) {
 		result.Verified = v.strength()
 	}
 	return failed
-}
-
-// merge is pass 2: the change on the current target is verified, and exactly
-// that tree lands. Where the target moves meanwhile, it begins again.
-func (r *run) merge(base baseline, result *nacre.RunResult) error {
-	leave, err := r.Queue(r.Session.Context())
-	if err != nil { // as a step's: it stops the session, and the work goes on later
-		_, err = step(r, "queue", func(context.Context) (struct{}, error) { return struct{}{}, err })
-		return err
-	}
-	defer leave()
-	for attempt := 1; attempt <= maxMerges; attempt++ {
-		n := "-" + strconv.Itoa(attempt)
-		merged, err := step(r, "merge"+n, func(ctx context.Context) (mergedTree, error) { return r.mergeOnto(ctx, base, *result) })
-		if err != nil {
-			return err
-		}
-		if merged.Conflict != "" {
-			result.Reason = merged.Conflict
-			return nil
-		}
-		if merged.Tree != result.Tree {
-			again, err := step(r, "verify-merged"+n, func(ctx context.Context) (verification, error) {
-				return r.verifyMerged(ctx, base, merged, *result)
-			})
-			if err != nil {
-				return err
-			}
-			if failed := take(result, again); failed != "" {
-				result.Reason = "on top of " + short(merged.Target) + ": " + failed
-				return nil
-			}
-		}
-		verified := *result
-		verified.Tree, verified.Commit = merged.Tree, merged.Commit
-		if err := r.pause("verified"+n, nacre.StageVerified, verified); err != nil {
-			return err
-		}
-		landed, err := step(r, "land"+n, func(ctx context.Context) (landing, error) {
-			if r.hold(verified) {
-				return landing{}, nil
-			}
-			return r.land(ctx, base, merged)
-		})
-		if err != nil {
-			return err
-		}
-		if landed.Moved {
-			continue
-		}
-		result.Commit, result.Landed = merged.Commit, landed.Landed
-		result.Reason, result.Next = landed.Reason, landed.Next
-		return nil
-	}
-	result.Reason = fmt.Sprintf("%s moved %d times while its merge was verified: run again", base.Branch, maxMerges)
-	return nil
 }
 
 // finish records the outcome.

@@ -1,0 +1,177 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/redact"
+	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/internal/session"
+	"github.com/nacre-dev/nacre/internal/task"
+)
+
+// agent writes one file and is done; it counts how often it was started.
+type agent struct {
+	dir    string
+	starts int
+}
+
+func (a *agent) Name() string                            { return "fake" }
+func (a *agent) Detect(context.Context) brain.Status     { return brain.Status{} }
+func (a *agent) Launch(brain.Turn) (brain.Launch, error) { return brain.Launch{}, nil }
+
+func (a *agent) Converse(context.Context, brain.Process, brain.Turn, func(brain.Event)) error {
+	a.starts++
+	return os.WriteFile(filepath.Join(a.dir, "work.txt"), []byte("done\n"), 0o600)
+}
+
+// bench is a project with one commit, and where sessions on it live.
+type bench struct {
+	t       *testing.T
+	paths   registry.Paths
+	keys    audit.Keys
+	project string
+	agent   *agent
+	moved   int
+	paused  nacre.RunResult
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	runtime, err := os.MkdirTemp("", "ns") //nolint:usetesting // a unix socket's path holds 108 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(runtime) }) // the system's temporary folder is emptied anyway
+	env := map[string]string{"HOME": t.TempDir(), "XDG_RUNTIME_DIR": runtime}
+	b := &bench{t: t, project: t.TempDir(), agent: &agent{}}
+	if b.paths, err = registry.ResolvePaths(func(k string) string { return env[k] }); err != nil {
+		t.Fatal(err)
+	}
+	if b.keys, err = audit.LoadKeys(b.paths.Keys()); err != nil {
+		t.Fatal(err)
+	}
+	b.git("init", "-q", "-b", "main")
+	b.moves()
+	return b
+}
+
+func (b *bench) git(args ...string) string {
+	b.t.Helper()
+	command := exec.CommandContext(b.t.Context(), "git", append([]string{"-C", b.project, "-c", "user.name=t", "-c", "user.email=t@example.invalid"}, args...)...)
+	out, err := command.CombinedOutput()
+	if err != nil {
+		b.t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// moves the branch by a commit of a file.
+func (b *bench) moves() {
+	b.t.Helper()
+	b.moved++
+	if err := os.WriteFile(filepath.Join(b.project, fmt.Sprintf("mine%d.txt", b.moved)), nil, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	b.git("add", "-A")
+	b.git("commit", "-q", "-m", "mine")
+}
+
+// opens carries the session's work on; check is what happens while it is verified.
+func (b *bench) opens(ctx context.Context, check func(), change func(*task.Parts)) (nacre.RunResult, error) {
+	b.t.Helper()
+	s, err := session.Open(ctx, session.Options{
+		Registry: registry.New(b.paths), Keys: b.keys, Now: time.Now,
+		EndOrphans: func(string) ([]string, error) { return nil, nil },
+		Sandbox:    func(string) (sandbox.Backend, error) { return nil, nil },
+		Session:    registry.Session{SessionStatus: nacre.SessionStatus{ID: "s1", Group: "g1", Kind: "run", Started: time.Now()}},
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.agent.dir, b.paused = filepath.Join(s.Dir(), task.WorkDir), nacre.RunResult{}
+	parts := task.Parts{
+		Session: s, EnginePath: b.paths.Engine(), Brain: b.agent, Redact: redact.New(), Now: time.Now,
+		Launch:   func(context.Context, brain.Launch, string) (brain.Process, error) { return nil, nil },
+		TimedOut: func() bool { return false },
+		Check: func(_ context.Context, _, command string) (nacre.CheckResult, error) {
+			check()
+			return nacre.CheckResult{Command: command, Strength: "weak"}, nil
+		},
+		Spent: func() int64 { return 0 }, Progress: func(nacre.Step) {},
+		Queue:   func(context.Context) (func(), error) { return func() {}, nil },
+		Account: func(context.Context, nacre.RunResult) error { return nil },
+		MayLand: func(string) string { return "" },
+		Paused:  func(r nacre.RunResult) { b.paused = r },
+	}
+	if change != nil {
+		change(&parts)
+	}
+	result, err := task.Run(ctx, parts, task.Spec{Task: "work", Project: b.project, Checks: []string{"true"}})
+	if closing := s.Close(b.t.Context(), "ended", err == nil); closing != nil {
+		b.t.Error(closing)
+	}
+	return result, err
+}
+
+// S-12: a target that does not rest while its merge is verified ends an opening,
+// and not the work: a later one merges what the agent did once, however often
+// earlier ones gave way.
+func TestATargetThatDoesNotRestIsTriedAgainLater(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for range 3 {
+		verified := 0
+		_, err := b.opens(t.Context(), func() { verified++; b.moves() }, nil)
+		if !errors.Is(err, task.ErrPaused) || !strings.Contains(b.paused.Reason, "main moved 5 times") || b.paused.Next != "nacre run --session s1" {
+			t.Fatalf("have %v, %+v", err, b.paused)
+		}
+		if verified < 5 || verified > 6 { // pass 1 is the first opening's
+			t.Errorf("verified %d times", verified)
+		}
+	}
+	verified := 0
+	result, err := b.opens(t.Context(), func() { // it still moves, and rests before the fifth time
+		if verified++; verified < 5 {
+			b.moves()
+		}
+	}, nil)
+	if err != nil || !result.Landed {
+		t.Fatalf("have %v, %+v", err, result)
+	}
+	if b.agent.starts != 1 || b.git("show", "HEAD:work.txt") != "done" || b.git("status", "--porcelain") != "" {
+		t.Errorf("the agent was started %d times; have %s", b.agent.starts, b.git("log", "--oneline"))
+	}
+}
+
+// S-12, S-19: work that waits for its turn to merge is interrupted at once, and
+// goes on later.
+func TestWorkThatWaitsForItsTurnIsInterrupted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := b.opens(ctx, func() {}, func(p *task.Parts) {
+		p.Queue = func(waiting context.Context) (func(), error) {
+			cancel()
+			<-waiting.Done()
+			return nil, context.Cause(waiting)
+		}
+	})
+	if err == nil || err.Error() != context.Canceled.Error() { // and nothing besides
+		t.Fatalf("have %v", err)
+	}
+	if result, err := b.opens(t.Context(), func() {}, nil); err != nil || !result.Landed || b.agent.starts != 1 {
+		t.Fatalf("have %v, %+v after %d starts", err, result, b.agent.starts)
+	}
+}
