@@ -86,19 +86,44 @@ func (r *Runtime) Audit(ctx context.Context, verified Report, run Run) (Audit, R
 		State: task.StateOf(dir, known.Work), Commit: verified.Commit, Tree: verified.Tree, Task: earlier.Order.Task, Result: verified.RunResult,
 	}
 	run.Project, run.Group = earlier.Project, known.Group
-	pending := Audit{Session: verified.Session, Work: known.Work, Commit: verified.Commit, Tree: verified.Tree, Reason: "no auditor has decided yet"}
-	if err := r.keepAudit(pending); err != nil { // until one has, nothing lands
-		return pending, Report{}, err
-	}
 	report, err := r.Run(ctx, run)
 	if err != nil {
-		return pending, report, err
+		return pendingAudit(run.audited), report, err
 	}
 	decided, there, err := r.auditOf(verified.Session)
 	if err == nil && !there {
 		err = fmt.Errorf("session %s: what its auditor decided is gone", verified.Session)
 	}
 	return decided, report, err
+}
+
+// CheckAuditor refuses, before anything of a session's work goes on, an auditor
+// that could not begin: a session that waits for none, a brain that is unknown or
+// not ready, a recording that cannot be played.
+func (r *Runtime) CheckAuditor(ctx context.Context, id nacre.SessionID, run Run) error {
+	earlier, err := r.spec(ctx, id, Run{Session: id})
+	switch {
+	case err != nil:
+		return err
+	case earlier.Order == nil:
+		return fmt.Errorf("session %s: %w", id, ErrNothingToAudit)
+	}
+	spec := task.Spec{Brain: run.Brain, Model: run.Model, Recording: run.Recording}
+	if spec.Model == "" {
+		spec.Model = r.config.Model.Name
+	}
+	if spec.Recording != "" {
+		if _, err := readRecording(spec.Recording); err != nil {
+			return err
+		}
+	}
+	_, _, err = r.chooseBrain(ctx, &spec)
+	return err
+}
+
+// pendingAudit holds until an auditor has decided: nothing lands.
+func pendingAudit(a *task.Audited) Audit {
+	return Audit{Session: a.Session, Work: a.Work, Commit: a.Commit, Tree: a.Tree, Reason: "no auditor has decided yet"}
 }
 
 // auditTask is the task of an auditor.

@@ -397,6 +397,11 @@ func (s *sealed) work(ctx context.Context, run Run, spec task.Spec, agent brain.
 	if err := s.Update(func(h *registry.Session) { h.State = nacre.SessionRunning }); err != nil {
 		return nacre.RunResult{}, err
 	}
+	if run.audited != nil { // what an earlier auditor passed holds until here
+		if err := s.runtime.keepAudit(pendingAudit(run.audited)); err != nil {
+			return nacre.RunResult{}, err
+		}
+	}
 	if err := s.enter(ctx, spec); err != nil {
 		return nacre.RunResult{}, err
 	}

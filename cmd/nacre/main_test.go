@@ -275,10 +275,14 @@ func (i *installation) project() {
 	i.git("commit", "-q", "-m", "first")
 }
 
+// patience is how long a loaded machine may take for what takes seconds. It ends
+// the wait for what never comes, and measures nothing.
+const patience = 3 * time.Minute
+
 // eventually waits for something that another process does.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for until := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("waited in vain: %s", what)
 		}

@@ -110,14 +110,8 @@ func (a *app) run(ctx context.Context, run assembly.Run, metrics string) error {
 	face := a.face()
 	run.Started, run.Progress, run.Asking = face.started, face.progress, face.asking()
 	report, err := rt.Run(ctx, run)
-	if contained := (*assembly.Contained)(nil); errors.As(err, &contained) {
-		return face.contained(contained, err)
-	}
-	if err != nil && report.Session != "" {
-		return face.interrupted(report, err)
-	}
 	if err != nil {
-		return err
+		return face.broken(report, err)
 	}
 	if err := errors.Join(face.report(report), writeMetrics(metrics, report.Kernel)); err != nil {
 		return err
@@ -217,6 +211,18 @@ func (f *face) ask(q nacre.Question, _ func(nacre.Ruling) error) {
 		return
 	}
 	f.printer.Question(q, time.Now())
+}
+
+// broken says what became of a run that ended with an error.
+func (f *face) broken(report assembly.Report, err error) error {
+	var contained *assembly.Contained
+	switch {
+	case errors.As(err, &contained):
+		return f.contained(contained, err)
+	case report.Session != "":
+		return f.interrupted(report, err)
+	}
+	return err
 }
 
 // interrupted says what a run that did not get to its end left, and how it goes on.

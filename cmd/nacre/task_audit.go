@@ -44,22 +44,22 @@ func (a *app) auditTask(ctx context.Context, id nacre.SessionID, run assembly.Ru
 	if err != nil {
 		return err
 	}
+	if err := rt.CheckAuditor(ctx, id, run); err != nil {
+		return err
+	}
 	face := a.face()
 	work := assembly.Run{Session: id, Until: nacre.StageVerified, Started: face.started, Progress: face.progress, Asking: face.asking()}
 	verified, err := rt.Run(ctx, work)
 	if err != nil {
-		return err
+		return face.broken(verified, err)
 	}
 	if verified.Paused == "" || verified.Commit == "" {
 		return errors.Join(face.report(verified), &exitError{code: exitFailed})
 	}
 	run.Started, run.Progress, run.Asking = face.started, face.progress, face.asking()
 	decided, report, err := rt.Audit(ctx, verified, run)
-	if err != nil && report.Session != "" {
-		return face.interrupted(report, err)
-	}
 	if err != nil {
-		return err
+		return face.broken(report, err)
 	}
 	if err := errors.Join(face.report(report), face.audited(decided)); err != nil {
 		return err

@@ -2,10 +2,10 @@ package main_test
 
 import (
 	"database/sql"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -127,18 +127,21 @@ func (i *installation) killedAfter(r *running, n, before int, base string) {
 		i.moves(base)
 		defer i.lets(before)()
 	}
-	eventually(i.t, fmt.Sprintf("%d steps", n), func() bool {
+	stuck := time.AfterFunc(patience, func() { _ = r.Process.Signal(syscall.SIGQUIT) }) // it says where it hangs
+	defer stuck.Stop()
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for over := false; !over && (len(i.kept()) < n || i.records("work") == ""); {
 		select {
 		case <-ended:
-			return true
-		default:
+			over = true
+		case <-look.C:
 		}
-		return len(i.kept()) >= n && i.records("work") != ""
-	})
+	}
 	_ = r.Process.Kill() // it may have ended
 	<-ended
 	if kept := i.kept(); n > 0 && (len(kept) < n || kept[n-1] != taskSteps[n-1]) {
-		i.t.Fatalf("killed after %q: %s%s", kept, r.stdout.String(), r.stderr.String())
+		i.t.Fatalf("killed after %q, and not after %d steps: %s%s", kept, n, r.stdout.String(), r.stderr.String())
 	}
 }
 

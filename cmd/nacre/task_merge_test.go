@@ -29,12 +29,38 @@ func TestTheMergerRefusesBeforeAnythingBegins(t *testing.T) {
 	_ = r.Wait()
 	agents, chains := i.opened()
 	i.nacre("task", "merge", "work").want(t, 1, "not merged no auditor has judged this work", "nacre task audit work")
+	i.nacre("task", "audit", "work", "--brain", "cluade").want(t, 2, "cluade")
 	if a, c := i.opened(); a != agents || c != chains {
 		t.Errorf("have %d agents in %d openings, want %d in %d", a, c, agents, chains)
 	}
 	if _, resumable := i.status(); !resumable {
 		t.Error("the work is lost")
 	}
+}
+
+// S-08: an audit that is interrupted while the work is verified says so, and how
+// the work goes on.
+func TestAnInterruptedAuditGoesOn(t *testing.T) {
+	t.Parallel()
+	i, mark := install(t), marker()
+	i.write("p/.nacre/roles/fixer.toml", taskRole)
+	i.write("p/pkg/x/x.txt", "broken\n")
+	i.project()
+	rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"write","input":{"path":"pkg/x/x.txt","content":"fixed\n"}}`+"\n")
+	pass := i.write("pass.jsonl", `{"v":1,"name":"pass"}`+"\n"+`{"say":"{\"verdict\":\"pass\",\"summary\":\"fine\",\"findings\":[]}"}`+"\n")
+	i.nacre("task", "spawn", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", "work", "--check", "sleep 3."+mark).want(t, 0, "returned")
+	r := i.begin("task", "audit", "work", "--recording", pass)
+	eventually(t, "the check", func() bool { return runningWith("sleep\x003.")(i, mark) })
+	if err := r.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	have := finish(t, r)
+	have.want(t, 130, "nacre run --session work")
+	if strings.Contains(have.stderr, "before anything was begun") {
+		t.Error(have.stderr)
+	}
+	i.nacre("task", "audit", "work", "--recording", pass).want(t, 0, "passed")
+	i.nacre("task", "merge", "work").want(t, 0, "merged")
 }
 
 // S-08: no agent is started in the role merger, whatever else is missing.
