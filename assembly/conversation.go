@@ -79,7 +79,7 @@ func (r *Runtime) openConversation(ctx context.Context, v visit) (*conversation,
 	}
 	c, err := readConversation(dir, v.key)
 	if err == nil && (v.idle > 0 && r.options.Now().Sub(c.Last) > v.idle || len(c.Sessions) >= maxTurns) {
-		c, err = conversation{Key: v.key}, os.RemoveAll(dir)
+		c, err = conversation{Key: v.key}, registry.Discard(dir)
 	}
 	c.dir, c.state, c.leave = dir, filepath.Join(dir, brainFolder), leave
 	if err == nil {
@@ -98,7 +98,7 @@ func (r *Runtime) openConversation(ctx context.Context, v visit) (*conversation,
 // them, may be in there.
 func (c *conversation) begin(id nacre.SessionID) error {
 	if c.Open {
-		if err := os.RemoveAll(c.state); err != nil {
+		if err := registry.Discard(c.state); err != nil {
 			return err
 		}
 		c.Resume = ""

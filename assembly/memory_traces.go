@@ -11,6 +11,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/engine"
+	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/task"
 )
 
@@ -174,10 +175,10 @@ func (r *Runtime) cut(ctx context.Context, group nacre.Group, t ConversationTrac
 		return nil // it began anew meanwhile
 	}
 	if first == 0 {
-		return os.RemoveAll(t.dir)
+		return registry.Discard(t.dir)
 	}
 	stays := c.Sessions[:first]
 	c.Exchanges = slices.DeleteFunc(c.Exchanges, func(e exchange) bool { return !slices.Contains(stays, e.Session) })
 	c.dir, c.Sessions, c.Resume = t.dir, stays, ""
-	return errors.Join(os.RemoveAll(filepath.Join(t.dir, brainFolder)), c.write())
+	return errors.Join(registry.Discard(filepath.Join(t.dir, brainFolder)), c.write())
 }

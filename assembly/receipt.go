@@ -10,6 +10,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/task"
 )
 
@@ -36,10 +37,7 @@ func (s *sealed) conclude(ctx context.Context, report Report, spec task.Spec) (R
 		outcome = "delivered"
 	}
 	chains := s.Chains()
-	if err := s.tidy(&report); err != nil {
-		return report, err
-	}
-	if err := s.close(ctx, outcome, true); err != nil {
+	if err := errors.Join(s.tidy(&report), s.close(ctx, outcome, true)); err != nil {
 		return report, err
 	}
 	r := s.runtime
@@ -68,7 +66,7 @@ func (s *sealed) tidy(report *Report) error {
 	}
 	vaults, err := filepath.Glob(filepath.Join(s.Dir(), task.VaultPrefix+"*"))
 	for _, dir := range append(vaults, work, filepath.Join(s.Dir(), task.EvidenceDir)) {
-		err = errors.Join(err, os.RemoveAll(dir))
+		err = errors.Join(err, registry.Discard(dir))
 	}
 	return err
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/egress"
 	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/repo"
 	"github.com/nacre-dev/nacre/internal/tripwire"
 	"github.com/nacre-dev/nacre/kernel"
 )
@@ -266,35 +267,78 @@ func (s *sealed) watchResult(p *process, dir string) {
 }
 
 // scanResult reads the files that changed since a time, which their time of
-// change tells: a program inside can set none but that of its change.
+// change tells: a program inside can set none but that of its change. What the
+// agent left unreadable, or deeper than anything lands, is passed over: it is
+// refused when the result is taken.
 func (s *sealed) scanResult(dir string, since time.Time) error {
-	left := int64(maxScanned)
-	err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if s.Context().Err() != nil {
-			return fs.SkipAll
-		}
-		if e.IsDir() {
-			if name == filepath.Join(dir, ".git") {
-				return fs.SkipDir // the host never reads it
-			}
-			return nil
-		}
-		s.seen([]byte(e.Name()), tripwire.InMerge)
-		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() || !changedSince(info, since) {
-			return err
-		}
-		if left -= info.Size(); left < 0 {
-			s.raise([]tripwire.Alarm{{Wire: tripwire.Canary, Reaction: tripwire.Notify, What: "the result is too large to be looked through for decoys"}})
-			return fs.SkipAll
-		}
-		return s.scanFile(name)
-	})
+	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // there is no result
+	}
+	if err != nil {
+		return unlessShut(err)
+	}
+	r := &resultScan{sealed: s, root: root, since: since, left: maxScanned}
+	return errors.Join(r.folder(".", 0), root.Close())
+}
+
+// resultScan goes through what an agent made from folder to folder: the path of
+// what it made may be longer than the system takes, and its names are no text.
+type resultScan struct {
+	*sealed
+	root  *os.Root
+	since time.Time
+	// left is how many bytes are still read; below zero the scan is over.
+	left int64
+}
+
+// scannedAtOnce is how many entries of a folder are read at once.
+const scannedAtOnce = 1024
+
+func (r *resultScan) folder(name string, depth int) error {
+	if depth > repo.MaxDepth {
+		return nil
+	}
+	dir, err := r.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_DIRECTORY, 0)
+	if err != nil {
+		return unlessShut(err)
+	}
+	for err == nil && r.left >= 0 && r.Context().Err() == nil {
+		var entries []fs.DirEntry
+		entries, err = dir.ReadDir(scannedAtOnce)
+		for _, e := range entries {
+			err = errors.Join(err, r.entry(path.Join(name, e.Name()), e, depth))
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return errors.Join(unlessShut(err), dir.Close())
+}
+
+func (r *resultScan) entry(name string, e fs.DirEntry, depth int) error {
+	if e.IsDir() {
+		if name == ".git" {
+			return nil // the host never reads it
+		}
+		return r.folder(name, depth+1)
+	}
+	r.seen([]byte(e.Name()), tripwire.InMerge)
+	info, err := r.root.Lstat(name)
+	if err != nil || r.left < 0 || !info.Mode().IsRegular() || !changedSince(info, r.since) {
+		return unlessShut(err)
+	}
+	if r.left -= info.Size(); r.left < 0 {
+		r.raise([]tripwire.Alarm{{Wire: tripwire.Canary, Reaction: tripwire.Notify, What: "the result is too large to be looked through for decoys"}})
+		return nil
+	}
+	return r.file(name)
+}
+
+// unlessShut takes what an agent left unreadable for no failure of ours.
+func unlessShut(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return nil // what we cannot read does not land
 	}
 	return err
 }
@@ -304,20 +348,17 @@ func changedSince(info fs.FileInfo, since time.Time) bool {
 	return !ok || !time.Unix(stat.Ctim.Unix()).Before(since)
 }
 
-func (s *sealed) scanFile(name string) error {
-	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrPermission) {
-		return nil // what we cannot read does not land
-	}
+func (r *resultScan) file(name string) error {
+	file, err := r.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return err
+		return unlessShut(err)
 	}
 	defer func() { _ = file.Close() }() // it was read only
-	stream, buffer := s.trips.decoys.Stream(), make([]byte, 256<<10)
+	stream, buffer := r.trips.decoys.Stream(), make([]byte, 256<<10)
 	for {
 		n, err := file.Read(buffer)
 		if decoy, found := stream.Next(buffer[:n]); found {
-			s.raise(s.trips.watch.Seen(decoy, tripwire.InMerge))
+			r.raise(r.trips.watch.Seen(decoy, tripwire.InMerge))
 			return nil
 		}
 		if errors.Is(err, io.EOF) {

@@ -26,8 +26,9 @@ const (
 	MaxEntries = 1_000_000
 	// MaxDepth is how deep directories may nest.
 	MaxDepth = 256
-	// MaxPath is the longest path inside a project, in bytes.
-	MaxPath = 4096
+	// MaxPath is the longest path inside a project, in bytes. It leaves room for
+	// the folders of our own that a work tree is in: the system takes 4095 in all.
+	MaxPath = 3072
 	// MaxFile is the largest file that an agent may add or change, in bytes.
 	MaxFile = 100 << 20
 	// MaxChanged is the most that an agent may add or change in all, in bytes.

@@ -216,6 +216,30 @@ func sparse(t *testing.T, r *run, name string, size int64) {
 	}
 }
 
+// What an agent left unreadable cannot be taken, and is no failure of the host.
+func TestWhatNobodyMayReadIsRefused(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root reads everything")
+	}
+	for name, path := range map[string]string{"a file": "new/file.txt", "a folder": "new"} {
+		for _, mode := range []os.FileMode{0o000, 0o400} {
+			t.Run(fmt.Sprintf("%s of mode %o", name, mode), func(t *testing.T) {
+				r := open(t, withFiles(t, project))
+				writeFiles(t, r.clone.Dir, map[string]string{"new/file.txt": "x"})
+				path := filepath.Join(r.clone.Dir, path)
+				if err := os.Chmod(path, mode); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = os.Chmod(path, 0o700) }) // so that it can be removed
+				_, _, err := r.clone.Snapshot(t.Context())
+				if readable := name == "a file" && mode != 0; readable != (err == nil) || !readable && !errors.Is(err, repo.ErrUnsafe) {
+					t.Errorf("have %v", err)
+				}
+			})
+		}
+	}
+}
+
 func TestAFileAtTheLimitIsTaken(t *testing.T) {
 	r := open(t, withFiles(t, project))
 	sparse(t, r, "big", repo.MaxFile)

@@ -64,14 +64,14 @@ func (w *walker) walk(ctx context.Context, name string, depth int) error {
 func (w *walker) readDir(name string) ([]os.DirEntry, error) {
 	f, err := w.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_DIRECTORY, 0)
 	if err != nil {
-		return nil, fmt.Errorf("read directory: %w", err)
+		return nil, fmt.Errorf("read directory: %w", shut(err))
 	}
 	entries, err := f.ReadDir(MaxEntries)
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, fmt.Errorf("read directory: %w", err)
+		return nil, fmt.Errorf("read directory: %w", shut(err))
 	}
 	if w.visited += len(entries); w.visited >= MaxEntries {
 		return nil, fmt.Errorf("more than %d files: %w", MaxEntries, ErrTooBig)
@@ -88,7 +88,7 @@ func (w *walker) visit(ctx context.Context, name string, depth int) error {
 	}
 	info, err := w.root.Lstat(name)
 	if err != nil {
-		return fmt.Errorf("read file: %w", err)
+		return fmt.Errorf("read file: %w", shut(err))
 	}
 	if info.IsDir() {
 		reason, err := w.skipDir(name)
@@ -159,10 +159,18 @@ func (w *walker) read(name string, info fs.FileInfo, to io.Writer) (found, error
 	// A file that became a pipe or a link since must neither block nor lead away.
 	f, err := w.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return found{}, fmt.Errorf("read file: %w", err)
+		return found{}, fmt.Errorf("read file: %w", shut(err))
 	}
 	out, err := w.readFile(name, f, to)
 	return out, errors.Join(err, f.Close())
+}
+
+// shut tells what an agent left unreadable from a failure of the host.
+func shut(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w: %w", err, ErrUnsafe)
+	}
+	return err
 }
 
 func (w *walker) readFile(name string, f *os.File, to io.Writer) (found, error) {

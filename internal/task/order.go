@@ -13,6 +13,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/atom"
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/guard"
+	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/repo"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
@@ -209,7 +210,7 @@ func (r *run) judge(ctx context.Context, project *repo.Project, on repo.Commit, 
 		return nil, err
 	}
 	dir := filepath.Join(r.Session.Dir(), "judge")
-	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
+	if err := errors.Join(registry.Discard(dir), os.Mkdir(dir, 0o700)); err != nil {
 		return nil, err
 	}
 	s.Base, s.Tree, s.Scratch = filepath.Join(dir, "base"), filepath.Join(dir, "tree"), dir
@@ -228,7 +229,7 @@ func (r *run) judge(ctx context.Context, project *repo.Project, on repo.Commit, 
 		return nil, fmt.Errorf("the tree changed while it was judged: %w", err)
 	}
 	results, err := r.tellVerdicts(ctx, tree, report)
-	return results, errors.Join(err, os.RemoveAll(dir))
+	return results, errors.Join(err, registry.Discard(dir))
 }
 
 // tellVerdicts records and shows what each atom's verifier said.

@@ -6,13 +6,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/repo"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
@@ -100,7 +100,7 @@ func (r *run) clone(ctx context.Context) (baseline, error) {
 }
 
 func (r *run) fresh(ctx context.Context, project *repo.Project) error {
-	if err := os.RemoveAll(r.workDir()); err != nil {
+	if err := registry.Discard(r.workDir()); err != nil {
 		return err
 	}
 	_, err := project.Clone(ctx, r.workDir())
@@ -161,7 +161,7 @@ func (r *run) examine(ctx context.Context, project *repo.Project, on repo.Commit
 	}
 	for i, command := range r.spec.Checks {
 		dir := filepath.Join(r.Session.Dir(), "verify-"+strconv.Itoa(i))
-		if err := os.RemoveAll(dir); err != nil {
+		if err := registry.Discard(dir); err != nil {
 			return found, err
 		}
 		result, err := r.verifyOne(ctx, project, tree, dir, command)
@@ -169,7 +169,7 @@ func (r *run) examine(ctx context.Context, project *repo.Project, on repo.Commit
 			return found, err
 		}
 		found.Checks = append(found.Checks, result)
-		if err := os.RemoveAll(dir); err != nil {
+		if err := registry.Discard(dir); err != nil {
 			return found, err
 		}
 		if !result.Passed() {

@@ -6,12 +6,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/atom"
+	"github.com/nacre-dev/nacre/internal/registry"
 )
 
 // testLimit is how long one run of a project's tests may take.
@@ -330,28 +329,10 @@ func inCopy(ctx context.Context, scratch string, l layout, run Runner, c Command
 	if err != nil {
 		return Output{}, err
 	}
-	defer func() { err = errors.Join(err, discard(dir)) }()
+	defer func() { err = errors.Join(err, registry.Discard(dir)) }()
 	if err := l.write(dir); err != nil {
 		return Output{}, err
 	}
 	c.Dir = dir
 	return run(ctx, c)
-}
-
-// discard removes a copy that the code under test could write to.
-func discard(dir string) error {
-	if os.RemoveAll(dir) == nil {
-		return nil
-	}
-	// A folder without the right to write in it keeps what it holds.
-	walked := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			return os.Chmod(name, 0o700) //nolint:gosec // a folder of one's own needs all three
-		}
-		return err
-	})
-	if err := os.RemoveAll(dir); err != nil {
-		return errors.Join(walked, err)
-	}
-	return nil
 }
