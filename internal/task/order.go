@@ -126,8 +126,11 @@ func (r *run) escalate(ctx context.Context, e brain.Event, end context.CancelCau
 }
 
 // question is what an agent asks instead of returning work: a field of that
-// name in its report, which is a JSON object or begins with front matter.
+// name in its report. What its strict reader refuses may ask all the same.
 func question(report string) string {
+	if asked := verify.Question([]byte(report)); asked != "" {
+		return asked
+	}
 	text := strings.TrimSpace(report)
 	var fields struct {
 		Question string `json:"question"`

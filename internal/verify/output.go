@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -174,4 +175,37 @@ func ledgerRow(_ context.Context, s Subject, _ atom.Atom, _ Runner) (Verdict, er
 		return failed("the run has no row in the ledger", ""), nil
 	}
 	return passed(), nil
+}
+
+// questionField is where an agent asks instead of returning work.
+const questionField = "question"
+
+// Question is what an agent asks in its report, wherever the report stands in
+// what it said (S-18); empty where it asks nothing. A question that is no text,
+// such as a list of them, is given as JSON: it is one all the same.
+func Question(said []byte) string {
+	report, err := readReport(said)
+	if err != nil {
+		return ""
+	}
+	var asked []string
+	for _, key := range slices.Sorted(maps.Keys(report)) {
+		if !strings.EqualFold(key, questionField) {
+			continue
+		}
+		switch v := report[key].(type) {
+		case nil:
+		case bool:
+			if v {
+				asked = append(asked, "true")
+			}
+		case string:
+			asked = append(asked, strings.TrimSpace(v))
+		default:
+			if text, err := json.Marshal(v); err != nil || len(text) > len("[]") {
+				asked = append(asked, string(text))
+			}
+		}
+	}
+	return strings.TrimSpace(strings.Join(asked, "\n"))
 }

@@ -113,3 +113,28 @@ func TestLedgerRow(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 }
+
+// S-18: a question is found wherever a report is, and whatever form it has.
+func TestWhatAReportAsks(t *testing.T) {
+	for name, c := range map[string]struct{ said, want string }{
+		"an object":             {`{"question":" Which one? "}`, "Which one?"},
+		"in other letters":      {`{"Question":"Which one?"}`, "Which one?"},
+		"after words":           {"I stopped.\n{\"question\":\"Which one?\"}", "Which one?"},
+		"fenced":                {"I stopped.\n```json\n{\"question\":\"Which one?\"}\n```", "Which one?"},
+		"front matter":          {"---\nquestion: Which one?\n---\nI stopped.", "Which one?"},
+		"front matter, last":    {"I stopped.\n---\nquestion: |\n  Which one?\n---", "Which one?"},
+		"several":               {`{"question":["Which one?","Why?"]}`, `["Which one?","Why?"]`},
+		"an object of its own":  {`{"question":{"text":"Which one?"}}`, `{"text":"Which one?"}`},
+		"none":                  {`{"summary":"done"}`, ""},
+		"none, said":            {`{"question":null}`, ""},
+		"an empty one":          {`{"question":" "}`, ""},
+		"an empty list of them": {`{"question":[]}`, ""},
+		"no report":             {"Which one? question: this one", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if have := verify.Question([]byte(c.said)); have != c.want {
+				t.Errorf("have %q, want %q", have, c.want)
+			}
+		})
+	}
+}
