@@ -18,7 +18,9 @@ type app struct {
 	stdin          *os.File
 	stdout, stderr *os.File
 	getenv         func(string) string
-	json           bool
+	// interrupted tells whether somebody asked this process to end.
+	interrupted func() bool
+	json        bool
 }
 
 const longHelp = `nacre is the shell between an AI agent and everything it can touch.

@@ -122,7 +122,7 @@ func (a *app) exec(ctx context.Context, e assembly.Exec, quiet bool) error {
 	switch {
 	case !started && err != nil:
 		return &exitError{exitExecFailed, err}
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled) && a.interrupted():
 		return &exitError{code: exitInterrupted}
 	case errors.Is(err, assembly.ErrStopped):
 		return &exitError{exitInterrupted, err}

@@ -59,7 +59,7 @@ func run(args []string, stdin *os.File, stdout, stderr *os.File) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	app := &app{stdin: stdin, stdout: stdout, stderr: stderr, getenv: os.Getenv}
+	app := &app{stdin: stdin, stdout: stdout, stderr: stderr, getenv: os.Getenv, interrupted: func() bool { return ctx.Err() != nil }}
 	root := app.command()
 	root.SetArgs(args[1:])
 	root.SetIn(stdin)
@@ -89,7 +89,7 @@ func (e *exitError) Unwrap() error { return e.err }
 
 // report says what went wrong and gives the code that tells it to scripts.
 func (a *app) report(stderr io.Writer, err error) int {
-	code := codeOf(err)
+	code := a.codeOf(err)
 	var coded *exitError
 	if errors.As(err, &coded) && coded.err == nil {
 		return code
@@ -113,7 +113,9 @@ func (e *usageError) Unwrap() error { return e.err }
 
 func usage(format string, values ...any) error { return &usageError{fmt.Errorf(format, values...)} }
 
-func codeOf(err error) int {
+// codeOf is the code that an error ends the program with. What was cancelled with
+// nobody asking for it broke off, and was not interrupted.
+func (a *app) codeOf(err error) int {
 	var coded *exitError
 	var notReady *assembly.NotReady
 	var badUsage *usageError
@@ -125,7 +127,7 @@ func codeOf(err error) int {
 		return exitUsage
 	case errors.As(err, &notReady):
 		return exitNotReady
-	case errors.Is(err, context.Canceled), errors.Is(err, assembly.ErrStopped):
+	case errors.Is(err, assembly.ErrStopped), errors.Is(err, context.Canceled) && a.interrupted():
 		return exitInterrupted
 	case errors.Is(err, context.DeadlineExceeded):
 		return exitTimeout

@@ -227,7 +227,7 @@ func (f *face) broken(report assembly.Report, err error) error {
 
 // interrupted says what a run that did not get to its end left, and how it goes on.
 func (f *face) interrupted(report assembly.Report, err error) error {
-	code := codeOf(err)
+	code := f.app.codeOf(err)
 	if f.app.json {
 		f.event("interrupted", map[string]any{"session": report.Session, "error": err.Error()})
 		return &exitError{code: code}

@@ -179,7 +179,7 @@ func (a *app) tellTasks(ctx context.Context, results []ended) error {
 		rows = append(rows, []string{e.File, string(e.Report.Session), outcome(e), display.Dollars(e.Report.Cost), display.Seconds(e.Report.Duration.Round(time.Second))})
 		switch {
 		case e.err != nil:
-			worst = max(worst, codeOf(e.err))
+			worst = max(worst, a.codeOf(e.err))
 		case !e.Report.Landed && !e.Report.Delivered:
 			worst = max(worst, exitFailed)
 		}

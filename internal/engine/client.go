@@ -225,7 +225,7 @@ func (c *Client) Wait(ctx context.Context, id string) (json.RawMessage, error) {
 	for {
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for workflow %s: %w", id, ctx.Err())
+			return nil, fmt.Errorf("wait for workflow %s: %w", id, context.Cause(ctx))
 		case <-c.stuck:
 			return nil, fmt.Errorf("workflow %s: %w", id, ErrStore)
 		case <-timer.C:

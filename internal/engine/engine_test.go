@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -557,4 +558,24 @@ func TestManyProcessesMayStartAtOnceOnANewFile(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// Why nobody waits for a store any longer is told, and not only that it is so.
+func TestOpenSaysWhyItDoesNotWait(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "engine.sqlite")
+	lock, err := os.Create(path + ".lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Close() }() // nothing was written
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	why := errors.New("the session was stopped")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	if _, err := engine.Open(ctx, engine.Options{Path: path, Executor: "s1"}, nil); !errors.Is(err, why) || errors.Is(err, context.Canceled) {
+		t.Errorf("have %v, want %v", err, why)
+	}
 }

@@ -77,6 +77,9 @@ func createPrivate(path string) error {
 	return nil
 }
 
+// errBusy is why a store is not waited for any longer. It is no limit of a run's.
+var errBusy = errors.New("another process has been starting on it for too long")
+
 // lockStore keeps two processes from opening and migrating one file at once:
 // the library does not survive the one, nor SQLite's switch to WAL the other.
 func lockStore(ctx context.Context, path string) (unlock func(), err error) {
@@ -87,7 +90,7 @@ func lockStore(ctx context.Context, path string) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("durable engine: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, lockTimeout, errBusy)
 	defer cancel()
 	tick := time.NewTicker(lockPoll)
 	defer tick.Stop()
@@ -101,7 +104,7 @@ func lockStore(ctx context.Context, path string) (unlock func(), err error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("durable engine: another process is starting on %s: %w", path, ctx.Err()), f.Close())
+			return nil, errors.Join(fmt.Errorf("durable engine: wait for %s: %w", path, context.Cause(ctx)), f.Close())
 		case <-tick.C:
 		}
 	}
