@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +27,8 @@ import (
 type agent struct {
 	dir    string
 	starts int
+	// more is what it does besides.
+	more func(dir string) error
 }
 
 func (a *agent) Name() string                            { return "fake" }
@@ -33,6 +37,11 @@ func (a *agent) Launch(brain.Turn) (brain.Launch, error) { return brain.Launch{}
 
 func (a *agent) Converse(context.Context, brain.Process, brain.Turn, func(brain.Event)) error {
 	a.starts++
+	if a.more != nil {
+		if err := a.more(a.dir); err != nil {
+			return err
+		}
+	}
 	return os.WriteFile(filepath.Join(a.dir, "work.txt"), []byte("done\n"), 0o600)
 }
 
@@ -173,5 +182,30 @@ func TestWorkThatWaitsForItsTurnIsInterrupted(t *testing.T) {
 	}
 	if result, err := b.opens(t.Context(), func() {}, nil); err != nil || !result.Landed || b.agent.starts != 1 {
 		t.Fatalf("have %v, %+v after %d starts", err, result, b.agent.starts)
+	}
+}
+
+// S-12: names that are too much to be kept are the agent's doing: its work is
+// refused, and the session is free for other work.
+func TestNamesThatAreTooMuchToBeKeptAreRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.agent.more = func(dir string) error {
+		for range 11 {
+			dir = filepath.Join(dir, strings.Repeat("&", 250)) // each takes six bytes as JSON
+		}
+		err := os.MkdirAll(dir, 0o700)
+		for n := range 600 {
+			err = errors.Join(err, syscall.Mkfifo(filepath.Join(dir, strconv.Itoa(n)), 0o600))
+		}
+		return err
+	}
+	result, err := b.opens(t.Context(), func() {}, nil)
+	if err != nil || result.Landed || !strings.Contains(result.Reason, "too much to be kept") {
+		t.Fatalf("have %v, %.300q", err, result.Reason)
+	}
+	b.agent.more = nil
+	if result, err := b.opens(t.Context(), func() {}, nil); err != nil || !result.Landed {
+		t.Fatalf("have %v, %.300q", err, result.Reason)
 	}
 }

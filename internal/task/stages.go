@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/engine"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/repo"
 	"github.com/nacre-dev/nacre/internal/verify"
@@ -129,8 +131,17 @@ func (r *run) snapshot(ctx context.Context, base baseline) (worktree, error) {
 		work.Left = append(work.Left, skipped.Path+": "+skipped.Reason)
 		work.Skipped = append(work.Skipped, skipped.Path)
 	}
-	return work, nil
+	listing, err := json.Marshal(work)
+	if len(listing) > maxListing {
+		return worktree{Refused: fmt.Sprintf("%d changed files and %d that are left out: their names are too much to be kept", len(work.Changes), len(work.Left))}, nil
+	}
+	return work, err
 }
+
+// maxListing is how much the names of what came back may take, in bytes as JSON:
+// a step that cannot be kept would fail for good, so what else a run's result
+// holds must fit beside it.
+const maxListing = engine.MaxPayload * 3 / 4
 
 // verify is pass 1: the agent's tree on the commit that it began from.
 func (r *run) verify(ctx context.Context, base baseline, on repo.Commit, result nacre.RunResult) (verification, error) {
