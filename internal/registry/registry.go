@@ -194,8 +194,12 @@ func (h *Held) Settled() error {
 	return nil
 }
 
-// Release lets the session go.
-func (h *Held) Release() error { return h.lock.Close() }
+// Release lets the session go. Closing alone would let it go only once every
+// program that is just being started has closed what it inherited.
+func (h *Held) Release() error {
+	free := unix.Flock_t{Type: unix.F_UNLCK}
+	return errors.Join(unix.FcntlFlock(h.lock.Fd(), unix.F_OFD_SETLK, &free), h.lock.Close())
+}
 
 // begin says who holds the session. Of a new one nothing is lost with it in a
 // power cut: whoever does something in it updates it first.

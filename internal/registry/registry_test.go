@@ -4,8 +4,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/registry"
@@ -47,6 +50,48 @@ func TestOneProcessHoldsASession(t *testing.T) {
 	}
 	if err := again.Release(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A program that is being started holds all that is open for a moment: it does not
+// hold the session.
+func TestAReleasedSessionIsFreeAtOnce(t *testing.T) {
+	r := newRegistry(t)
+	work := registry.Session{SessionStatus: nacre.SessionStatus{ID: "work", State: nacre.SessionOpen}}
+	held, _, err := r.Take(work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inherited := 0
+	for _, e := range open {
+		name, err := os.Readlink("/proc/self/fd/" + e.Name())
+		if err != nil || filepath.Dir(name) != r.Paths().Session("work") {
+			continue
+		}
+		fd, _ := strconv.Atoi(e.Name()) // digits
+		copied, err := unix.Dup(fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = unix.Close(copied) }() // nothing was written
+		inherited++
+	}
+	if inherited == 0 {
+		t.Fatal("nothing of the session is open")
+	}
+	if err := held.Release(); err != nil {
+		t.Fatal(err)
+	}
+	again, _, err := r.Take(work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Release(); err != nil {
+		t.Error(err)
 	}
 }
 
