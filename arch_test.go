@@ -33,7 +33,7 @@ var floors = map[string]int{
 	// 2: records on disk
 	"audit": 2, "internal/registry": 2, "internal/approval": 2, "internal/memory": 2,
 	"internal/revocation": 2, "internal/ledger": 2, "internal/guard": 2, "internal/confine": 2, "internal/lease": 2,
-	"internal/schedule": 2, "internal/sqlitefile": 2,
+	"internal/schedule": 2, "internal/sqlitefile": 2, "internal/inbox": 2,
 
 	// 3: effects, network and processes
 	"internal/sandbox": 3, "internal/egress": 3, "internal/model": 3, "internal/brain": 3,

@@ -82,6 +82,9 @@ func (p Paths) Memory(g nacre.Group) string {
 // Group is the folder of what a group keeps: its workspace and its conversations (D-36).
 func (p Paths) Group(g nacre.Group) string { return filepath.Join(p.State, "groups", string(g)) }
 
+// Messages holds those that were taken and not dealt with, one folder for each nacre serve.
+func (p Paths) Messages() string { return filepath.Join(p.State, "messages") }
+
 // PluginData is where plugins keep their data, one folder each (D-21).
 func (p Paths) PluginData() string { return filepath.Join(p.State, "data") }
 
