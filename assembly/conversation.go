@@ -82,9 +82,6 @@ func (r *Runtime) openConversation(ctx context.Context, v visit) (*conversation,
 		c, err = conversation{Key: v.key}, registry.Discard(dir)
 	}
 	c.dir, c.state, c.leave = dir, filepath.Join(dir, brainFolder), leave
-	if err == nil {
-		err = c.begin(v.id)
-	}
 	if err != nil {
 		leave()
 		return nil, err
@@ -92,22 +89,30 @@ func (r *Runtime) openConversation(ctx context.Context, v visit) (*conversation,
 	return &c, nil
 }
 
-// begin marks that a turn has begun, and whose it is, before a word of it is kept.
-// After one that was interrupted, the brain goes on from the exchanges that were
-// kept, and not from what it wrote itself: words of that turn, an outsider's among
-// them, may be in there.
+// begin marks that a turn has begun, and whose it is, before a word of it is kept
+// and no earlier: a turn that nobody could take changes nothing. After one that was
+// interrupted, the brain goes on from the exchanges that were kept, and not from
+// what it wrote itself: words of that turn, an outsider's among them, may be in there.
 func (c *conversation) begin(id nacre.SessionID) error {
+	if c.dir == "" {
+		c.woken = true
+		return nil
+	}
 	if c.Open {
 		if err := registry.Discard(c.state); err != nil {
 			return err
 		}
 		c.Resume = ""
 	}
-	c.Open = true
+	c.Open, c.woken = true, true
+	c.took(id)
+	return errors.Join(os.MkdirAll(c.state, 0o700), c.write())
+}
+
+func (c *conversation) took(id nacre.SessionID) {
 	if !slices.Contains(c.Sessions, id) {
 		c.Sessions = append(c.Sessions, id)
 	}
-	return errors.Join(os.MkdirAll(c.state, 0o700), c.write())
 }
 
 // conversations is where a group's are kept.
@@ -121,7 +126,11 @@ func (r *Runtime) takeConversation(ctx context.Context, g nacre.Group, key strin
 
 // before is who spoke last before a session; empty where nobody did.
 func (c *conversation) before(id nacre.SessionID) nacre.SessionID {
-	if i := slices.Index(c.Sessions, id); i > 0 {
+	i := slices.Index(c.Sessions, id)
+	if i < 0 {
+		i = len(c.Sessions)
+	}
+	if i > 0 {
 		return c.Sessions[i-1]
 	}
 	return ""
@@ -130,6 +139,9 @@ func (c *conversation) before(id nacre.SessionID) nacre.SessionID {
 func (c *conversation) write() error {
 	data, err := json.Marshal(c)
 	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return err
 	}
 	return registry.WriteFile(filepath.Join(c.dir, conversationFile), data)
@@ -150,20 +162,25 @@ func readConversation(dir, key string) (conversation, error) {
 	return c, nil
 }
 
-// keep writes down what was said, for the next turn.
+// keep writes down what was said, for the next turn. A turn that failed before the
+// brain had anything to go on from leaves what the turn before it left.
 func (c *conversation) keep(v visit, done task.Visit, tainted bool, now time.Time) error {
-	if c.dir == "" {
-		return nil
-	}
-	c.Open = false
-	if done.Brain == "" {
-		return c.write() // nothing was said
+	said := func(e exchange) bool { return e.Session == v.id }
+	switch {
+	case c.dir == "" || done.Brain == "":
+		return nil // nothing was said
+	case c.woken:
+		c.Open = false
+		if done.Done() || done.Resume != "" {
+			c.Brain, c.Resume = done.Brain, done.Resume
+		}
+	case slices.ContainsFunc(c.Exchanges, said):
+		return nil // whoever took the turn kept it
 	}
 	// What was heard in a turn whose end was only read again, nobody here knows.
-	c.Brain, c.Resume, c.Last, c.Tainted = done.Brain, "", now, c.Tainted || tainted || !c.woken
-	if c.woken {
-		c.Resume = done.Resume
-	}
+	c.Last, c.Tainted = now, c.Tainted || tainted || !c.woken
+	c.took(v.id)
+	c.Exchanges = slices.DeleteFunc(c.Exchanges, said)
 	c.Exchanges = append(c.Exchanges, exchange{Session: v.id, Said: short(v.said, maxExchange), Answered: short(done.Report, maxExchange)})
 	c.Exchanges = c.Exchanges[max(0, len(c.Exchanges)-maxExchanges):]
 	return c.write()

@@ -169,12 +169,14 @@ func (s *sealed) wake(ctx context.Context, v visit, talk *conversation, found st
 	if found != "" {
 		turn.Task = joined(turn.Task, "Before this, a script found:", quoted(found))
 	}
+	if err := talk.begin(s.ID()); err != nil {
+		return task.Mind{}, err
+	}
 	if talk.Resume != "" && talk.Brain == agent.Name() {
 		turn.Resume = talk.Resume
 	} else {
 		turn.System = joined(turn.System, talk.recall())
 	}
-	talk.woken = true
 	return task.Mind{Brain: watchedBrain{agent, s}, Turn: turn}, nil
 }
 

@@ -4,11 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"path/filepath"
+	"strconv"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/pluginhost"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/session"
+	"github.com/nacre-dev/nacre/internal/task"
 )
 
 // NewPinner is the pinner of a session that works on a folder.
@@ -69,4 +73,20 @@ func (s *Shared) With(ctx context.Context, id nacre.SessionID, group nacre.Group
 		return string(out.Result)
 	})
 	return opened.finish(ctx, "done", "", "")
+}
+
+// GoesOnFrom takes turns of one conversation, kept in a folder, each as it ended, and
+// gives what the brain's next one goes on from.
+func GoesOnFrom(dir string, turns ...task.Visit) (string, error) {
+	resume := ""
+	for n, turn := range turns {
+		c, err := readConversation(dir, "key")
+		c.dir, c.state = dir, filepath.Join(dir, brainFolder)
+		id := nacre.SessionID("k" + strconv.Itoa(n))
+		if err := errors.Join(err, c.begin(id), c.keep(visit{id: id, key: "key"}, turn, false, time.Unix(1_800_000_000, 0))); err != nil {
+			return "", err
+		}
+		resume = c.Resume
+	}
+	return resume, nil
 }
