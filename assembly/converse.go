@@ -51,6 +51,9 @@ type visit struct {
 	// shared are the plugins that serve every session of this process.
 	shared *sharedPlugins
 	tell   func(nacre.Step)
+	// ended, where set, is called when the turn is over and kept, and before its
+	// session is closed for good: in that, another turn would begin.
+	ended func()
 }
 
 // visited is what became of a visit.
@@ -86,6 +89,7 @@ func (r *Runtime) visit(ctx context.Context, v visit) (done visited, err error) 
 	done.Visit, err = s.attend(ctx, v, talk, workspace)
 	if s.containment() != nil {
 		finished = true
+		v.isOver()
 		return done, errors.Join(s.containment(), s.finish(ctx, "", v.frame, ""))
 	}
 	if err != nil {
@@ -95,8 +99,15 @@ func (r *Runtime) visit(ctx context.Context, v visit) (done visited, err error) 
 		return done, err
 	}
 	finished = true
+	v.isOver()
 	done.Receipt, err = s.concludeVisit(ctx, v, done.Visit)
 	return done, err
+}
+
+func (v visit) isOver() {
+	if v.ended != nil {
+		v.ended()
+	}
 }
 
 // hear tells the kernel whose words the agent is about to read. A conversation

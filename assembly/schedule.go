@@ -11,6 +11,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/calendar"
+	"github.com/nacre-dev/nacre/internal/inbox"
 	"github.com/nacre-dev/nacre/internal/schedule"
 )
 
@@ -140,13 +141,13 @@ func runTick(ctx context.Context, store *schedule.Store, hooks scheduleHooks, cl
 	persist(ctx, func() error { return store.Finish(writing, claim.Tick, state, outcome) })
 }
 
-// persist writes a step of a tick, again and again while the disk does not take
-// it: a tick that stays as it was would hold its schedule up. It reports whether
+// persist writes a step of a tick or a message, again and again while the disk does
+// not take it: a tick that stays as it was would hold its schedule up. It reports whether
 // the step was taken.
 func persist(ctx context.Context, write func() error) bool {
 	for {
 		err := write()
-		if err == nil || errors.Is(err, schedule.ErrLost) {
+		if err == nil || errors.Is(err, schedule.ErrLost) || errors.Is(err, inbox.ErrUnknown) {
 			return err == nil
 		}
 		select {

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,7 +24,8 @@ func (i *installation) logged(group string) string {
 }
 
 // D-33: of one group three agents run at once and 32 messages wait; what is more is
-// dropped with a record, and so are a stranger's. Another group does not notice.
+// refused with a record, and so are a stranger's. Another group does not notice. What
+// was taken is kept over the end (D-24).
 func TestAFloodOfMessages(t *testing.T) {
 	t.Parallel()
 	i, server := served(t, "[groups.main]\ntools = [\"send_box\"]\n[groups.other]\ntools = [\"send_box\"]\n"+
@@ -44,8 +46,11 @@ func TestAFloodOfMessages(t *testing.T) {
 		t.Errorf("%d of the stranger's were dropped, want 2", n)
 	}
 	s.stop()
-	if n := dropped("shutting down"); n != 32 {
+	if n := strings.Count(i.nacre("audit", "show", s.session(), "--json").stdout, `"outcome":"kept for the next nacre serve"`); n != 32 {
 		t.Errorf("%d waited, want 32", n)
+	}
+	if n := len(i.taken()); n != 37 {
+		t.Errorf("%d are kept, want those that waited and those that were interrupted", n)
 	}
 	if n := len(server.Requests()); n != 5 {
 		t.Errorf("the model was asked %d times, want 5", n)
@@ -127,34 +132,73 @@ func TestConversations(t *testing.T) {
 // kept of it, and not from what the brain wrote into its own folder meanwhile.
 func TestAConversationThatWasCutShort(t *testing.T) {
 	t.Parallel()
-	i, server := served(t, "[groups.main]\ntools = [\"send_box\"]\n[[route]]\nchannel = \"box\"\nsender = \"ada\"\ngroup = \"main\"\nsession = \"resume\"\n",
-		scriptedmodel.Turn{Text: "heard"})
-	s := i.serves("one")
-	i.say("ada:apples")
-	until(t, "the first turn", func() bool { return strings.Contains(s.said(), "agent.completed") })
-	folders, err := filepath.Glob(i.state("groups/main/conversations/*"))
-	if err != nil || len(folders) != 1 {
-		t.Fatalf("have %q, %v", folders, err)
-	}
-	kept := filepath.Join(folders[0], "conversation.json")
-	hasNo(t, fileText(kept), `"open"`)
-	i.say("ada:pears")
-	until(t, "the turn to begin", func() bool { return strings.Contains(fileText(kept), `"open":true`) })
-	s.dies(t)
-	if !strings.Contains(fileText(kept), `"open":true`) {
-		t.Skip("the turn ended before it was killed")
-	}
-	left := filepath.Join(folders[0], "brain", "left")
-	if err := os.WriteFile(left, []byte("an outsider's words"), 0o600); err != nil {
+	i, server := answering(t, "resume")
+	one := i.serves("one")
+	kept, left := i.talks(one)
+	if err := os.Remove(i.state("groups/main/workspace/go")); err != nil {
 		t.Fatal(err)
 	}
-	n := len(server.Requests())
-	s = i.serves("two")
-	i.say("ada:plums")
-	until(t, "the turn after it", func() bool { return strings.Contains(s.said(), "agent.completed") })
+	i.say("ada:pears")
+	until(t, "the turn to begin", func() bool { return strings.HasSuffix(i.logged("main"), "ended\nbegun\n") })
+	has(t, fileText(kept), `"open":true`)
+	one.dies(t)
+	two := i.serves("two")
+	until(t, "the turn to go on", func() bool { return strings.HasSuffix(i.logged("main"), "begun\nbegun\n") })
 	if fileText(left) != "" {
 		t.Error("the brain goes on from what nobody vouched for")
 	}
-	has(t, string(server.Requests()[n].Body), "Earlier in this conversation", "apples", "plums")
-	hasNo(t, fileText(kept), `"open"`)
+	all := server.Requests()
+	has(t, string(all[len(all)-1].Body), "Earlier in this conversation", "apples", "pears")
+	i.release()
+	until(t, "its question", func() bool { return strings.Contains(i.nacre("approvals", "list").stdout, "send_box") })
+	two.stop()
+}
+
+// talks lets ada begin a conversation, and gives what is kept of it and a file that
+// the brain left in its own folder.
+func (i *installation) talks(s *serving) (kept, left string) {
+	i.t.Helper()
+	i.say("ada:apples")
+	until(i.t, "the first agent", func() bool { return i.logged("main") == "begun\n" })
+	i.release()
+	until(i.t, "the first turn", func() bool { return strings.Contains(s.said(), "agent.completed") })
+	folders, err := filepath.Glob(i.state("groups/main/conversations/*"))
+	if err != nil || len(folders) != 1 {
+		i.t.Fatalf("have %q, %v", folders, err)
+	}
+	kept, left = filepath.Join(folders[0], "conversation.json"), filepath.Join(folders[0], "brain", "left")
+	hasNo(i.t, fileText(kept), `"open"`)
+	if err := os.WriteFile(left, []byte("what the brain keeps"), 0o600); err != nil {
+		i.t.Fatal(err)
+	}
+	return kept, left
+}
+
+// D-36: a turn that nobody could take, since its session did not open, leaves the
+// conversation as it was, what the brain itself keeps of it included.
+func TestATurnThatNobodyCouldTake(t *testing.T) {
+	t.Parallel()
+	i, server := answering(t, "resume")
+	s := i.serves("serve")
+	kept, left := i.talks(s)
+	before, memory := fileText(kept), i.state("memory/main.sqlite")
+	if err := errors.Join(os.Rename(memory, memory+".aside"), os.WriteFile(memory, []byte("no database"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	asked := len(server.Requests())
+	i.say("ada:pears")
+	until(t, "it to fail", func() bool { return strings.Contains(s.said(), "agent.error") })
+	if fileText(kept) != before || fileText(left) == "" || len(server.Requests()) != asked {
+		t.Errorf("have %s, want it as it was", fileText(kept))
+	}
+	if err := os.Rename(memory+".aside", memory); err != nil {
+		t.Fatal(err)
+	}
+	i.say("ada:plums")
+	until(t, "the turn after it", func() bool { return len(server.Requests()) > asked })
+	has(t, string(server.Requests()[asked].Body), "Earlier in this conversation", "apples", "plums")
+	if fileText(left) == "" {
+		t.Error("what the brain keeps is gone")
+	}
+	s.stop()
 }

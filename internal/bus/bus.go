@@ -38,6 +38,8 @@ var ErrClosed = errors.New("the event bus is closed")
 
 // Event is what somebody in the core says has happened.
 type Event struct {
+	// ID is the envelope's; empty for a new one.
+	ID    string
 	Topic string
 	// Source is "core", or the plugin's or publisher's name as the host knows it.
 	Source string
@@ -167,8 +169,11 @@ func (b *Bus) envelope(e Event) (plugin.Envelope, error) {
 	if !bytes.HasPrefix(bytes.TrimSpace(payload), []byte("{")) {
 		return plugin.Envelope{}, errors.New("payload: nothing was left of it when secrets were taken out")
 	}
+	if e.ID == "" {
+		e.ID = b.deps.NewID()
+	}
 	return plugin.Envelope{
-		ID: b.deps.NewID(), Version: wire.Version, Type: wire.TypeEvent, Topic: e.Topic, Source: e.Source,
+		ID: e.ID, Version: wire.Version, Type: wire.TypeEvent, Topic: e.Topic, Source: e.Source,
 		Timestamp: b.deps.Now().UTC(), Group: e.Group, Payload: payload,
 	}, nil
 }

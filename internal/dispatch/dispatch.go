@@ -29,8 +29,9 @@ const (
 
 // Why an event was dropped that a route was for.
 const (
-	reasonFull = "too many of the group's messages are waiting"
-	reasonEnd  = "shutting down"
+	// ReasonFull is that the group has as many as wait, ReasonEnd that there is no more time.
+	ReasonFull = "too many of the group's messages are waiting"
+	ReasonEnd  = "shutting down"
 )
 
 // Order is what an agent is started for.
@@ -106,7 +107,7 @@ func (d *Dispatcher) take(ctx context.Context, e plugin.Envelope) {
 	switch o.Action {
 	case routing.Start:
 		if !d.enqueue(o) {
-			d.Dropped(ctx, o, reasonFull)
+			d.Dropped(ctx, o, ReasonFull)
 			return
 		}
 		d.next(ctx, o.Group)
@@ -186,7 +187,7 @@ func (d *Dispatcher) abandon(ctx context.Context) {
 	d.mu.Unlock()
 	for _, g := range groups {
 		for _, o := range g.waiting {
-			d.Dropped(ctx, o, reasonEnd)
+			d.Dropped(ctx, o, ReasonEnd)
 		}
 	}
 }
