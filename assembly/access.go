@@ -107,12 +107,17 @@ func (r *Runtime) plugins() ([]pluginhost.Found, error) {
 // pluginsOf are the plugins as a session of the group needs them: of those that
 // it does not start and nobody was asked about, the contents are not read.
 func (r *Runtime) pluginsOf(group nacre.Group) ([]pluginhost.Found, error) {
-	groups := r.config.groups()
-	return r.pluginsFor(func(f pluginhost.Found) bool {
-		return len(f.Manifest.Provides.Hooks) > 0 || slices.ContainsFunc(f.Manifest.Provides.Tools, func(t plugin.ToolSpec) bool {
-			return groups.Allows(group, t.Capability(f.Name, ""))
-		})
-	})
+	return r.pluginsFor(func(f pluginhost.Found) bool { return r.starts(group, f) })
+}
+
+// starts tells which plugins a session of the group starts: those with a hook, those
+// with a tool that the group may use, and broken ones, so that what is wrong with
+// them is recorded. Whoever asks about the same manifest is answered the same.
+func (r *Runtime) starts(group nacre.Group, f pluginhost.Found) bool {
+	groups, tools := r.config.groups(), f.Manifest.Provides.Tools
+	return f.Err != nil || len(f.Manifest.Provides.Hooks) > 0 ||
+		slices.ContainsFunc(tools, func(t plugin.ToolSpec) bool { return groups.Allows(group, t.Capability(f.Name, f.Hash)) }) ||
+		slices.ContainsFunc(tools, func(t plugin.ToolSpec) bool { return r.checkCapability(t.Capability(f.Name, f.Hash)) != nil })
 }
 
 func (r *Runtime) pluginsFor(wanted func(pluginhost.Found) bool) ([]pluginhost.Found, error) {

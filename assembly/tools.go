@@ -123,24 +123,17 @@ func (s *sealed) ownTools() ([]nacre.Tool, error) {
 	return slices.Concat(s.intrinsics(), s.scheduleTools(), tools), err
 }
 
-// split keeps the plugins that are of use to the session's group, and gives the
-// tools of the others. A broken plugin is kept, so that it is recorded. Channels
-// and events are for those that are shared: a session alone has neither.
+// split keeps the plugins that the session starts, and gives the tools of the
+// others. Channels and events are for those that are shared: a session alone has
+// neither.
 func (s *sealed) split(found []pluginhost.Found) (used []pluginhost.Found, unused []nacre.Tool) {
-	groups := s.runtime.config.groups()
 	for _, f := range found {
-		var tools []nacre.Tool
-		provides := f.Manifest.Provides
-		of := f.Err != nil || len(provides.Hooks) > 0
-		for _, t := range provides.Tools {
-			c := t.Capability(f.Name, f.Hash)
-			of = of || groups.Allows(s.Group(), c) || s.runtime.checkCapability(c) != nil
-			tools = append(tools, nacre.Tool{Capability: c, Driver: nacre.DriverFunc(notStarted)})
-		}
-		if of {
+		if s.runtime.starts(s.Group(), f) {
 			used = append(used, f)
-		} else {
-			unused = append(unused, tools...)
+			continue
+		}
+		for _, t := range f.Manifest.Provides.Tools {
+			unused = append(unused, nacre.Tool{Capability: t.Capability(f.Name, f.Hash), Driver: nacre.DriverFunc(notStarted)})
 		}
 	}
 	return used, unused
