@@ -68,12 +68,19 @@ func (r *Runtime) checkPublishers() error {
 	return r.takenPublishers(found)
 }
 
-// takenPublishers refuses an outside publisher that has the name of a plugin: what
-// it says could not be told from what the plugin says (D-32).
+// takenPublishers refuses an outside publisher that has the name of a plugin, or may
+// publish its topics: what it says could be taken for what the plugin says (D-32).
 func (r *Runtime) takenPublishers(found []pluginhost.Found) error {
 	for _, f := range found {
 		if _, twice := r.config.Events.Publishers[string(f.Name)]; twice {
 			return badConfig("[events.publishers.%s]: %s is a plugin (%s), and its events could not be told from those of the publisher: give the publisher another name", f.Name, f.Name, f.Dir)
+		}
+		for _, name := range slices.Sorted(maps.Keys(r.config.Events.Publishers)) {
+			for _, topic := range r.config.Events.Publishers[name].Topics {
+				if first, _, _ := strings.Cut(topic, "."); first == string(f.Name) {
+					return badConfig("[events.publishers.%s] topics: %q are the topics of plugin %s (%s), whose subscribers would take the publisher's events for the plugin's: name others, such as %q", name, topic, f.Name, f.Dir, name+".")
+				}
+			}
 		}
 	}
 	return nil
