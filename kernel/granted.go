@@ -39,12 +39,14 @@ type grantee struct {
 	asked    nacre.Decision
 	heard    string
 	pinned   bool
+	// content is the code and the schema that it was asked about.
+	content [2]string
 }
 
 func (g *granted) add(r *run, t nacre.Token, now time.Time) {
 	one := grantee{
 		expires: t.Expires, unspent: true, justification: cut(r.call.Principal.Justification, maxKeptWords),
-		approval: r.approval, heard: r.heard(), pinned: r.arguments != nil,
+		approval: r.approval, heard: r.heard(), pinned: r.arguments != nil, content: r.tool.content(),
 	}
 	one.asked.Code, one.asked.Rule = r.decision.Code, r.decision.Rule
 	g.mu.Lock()
@@ -83,11 +85,11 @@ func (g *granted) prepaid(id string) bool {
 
 // covers reports whether what a person said when the grant was made answers a
 // call: the same rule asks, the session has listened to nobody else since, and
-// they have seen the arguments where those may come from outside. Nobody has
-// seen yet what is in files that are used.
+// they have seen the arguments where those may come from outside, and the tool is
+// what it was. Nobody has seen yet what is in files that are used.
 func (g grantee) covers(r *run) bool {
 	return g.approval.question != "" && g.asked.Code == r.decision.Code && g.asked.Rule == r.decision.Rule &&
-		g.heard == r.heard() && len(r.tool.capability.Files) == 0 && (g.pinned || !r.tainted && !r.untrusted)
+		g.heard == r.heard() && g.content == r.tool.content() && len(r.tool.capability.Files) == 0 && (g.pinned || !r.tainted && !r.untrusted)
 }
 
 // sure are revocations that fail where they would panic: then nobody can tell,

@@ -211,31 +211,72 @@ func keyRing(c Config) (*token.Ring, error) {
 // Register adds a tool. It refuses what is malformed or open (D-11), and a
 // name or capability that another tool has, naming both (D-25). A default that
 // violates its own schema is left out, with a warning in Warnings.
-func (k *Kernel) Register(t nacre.Tool) error {
-	built, warnings, err := newTool(t)
-	if err == nil {
-		err = k.checkFiles(built)
-	}
-	if err != nil {
-		return fmt.Errorf("register %.80q: %w", t.Capability.ID, err)
+func (k *Kernel) Register(t nacre.Tool) error { return k.Replace(nil, []nacre.Tool{t}) }
+
+// Replace puts tools in the place of others, all of them or none (D-27). What it
+// refuses is what Register refuses. A capability of old that is not there is no
+// error. Calls that have begun keep the tool they began with; what a person agreed
+// to for other content, or another schema, is asked again.
+func (k *Kernel) Replace(old []nacre.CapabilityID, fresh []nacre.Tool) error {
+	built := make([]*tool, 0, len(fresh))
+	var warnings []string
+	for _, t := range fresh {
+		b, notes, err := newTool(t)
+		if err == nil {
+			err = k.checkFiles(b)
+		}
+		if err != nil {
+			return fmt.Errorf("register %.80q: %w", t.Capability.ID, err)
+		}
+		for _, w := range notes {
+			warnings = append(warnings, fmt.Sprintf("%s: %s", t.Capability.ID, w))
+		}
+		built = append(built, b)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	c := built.capability
-	if other, taken := k.tools[c.Tool]; taken {
-		return fmt.Errorf("register %s: the tool name %s belongs to %s already", c.ID, c.Tool, other.capability.ID)
+	if err := k.swap(old, built); err != nil {
+		return err
 	}
-	if other, taken := k.ids[c.ID]; taken {
-		return fmt.Errorf("register %s: that capability is the tool %s already", c.ID, other.capability.Tool)
-	}
-	k.tools[c.Tool], k.ids[c.ID] = built, built
-	for _, w := range warnings {
-		k.warnings = append(k.warnings, fmt.Sprintf("%s: %s", c.ID, w))
-	}
+	k.warnings = append(k.warnings, warnings...)
 	k.index.Store(nil)
-	if len(c.Sinks) > 0 {
+	if slices.ContainsFunc(built, func(b *tool) bool { return len(b.capability.Sinks) > 0 }) {
 		k.risky.Store(true)
 	}
+	return nil
+}
+
+// swap changes what is registered, with mu held.
+func (k *Kernel) swap(old []nacre.CapabilityID, fresh []*tool) error {
+	gone, tools, ids := map[*tool]bool{nil: true}, map[nacre.ToolName]*tool{}, map[nacre.CapabilityID]*tool{}
+	for _, id := range old {
+		gone[k.ids[id]] = true
+	}
+	for _, b := range fresh {
+		c := b.capability
+		name, id := k.tools[c.Tool], k.ids[c.ID]
+		if gone[name] {
+			name = tools[c.Tool]
+		}
+		if gone[id] {
+			id = ids[c.ID]
+		}
+		switch {
+		case name != nil:
+			return fmt.Errorf("register %s: the tool name %s belongs to %s already", c.ID, c.Tool, name.capability.ID)
+		case id != nil:
+			return fmt.Errorf("register %s: that capability is the tool %s already", c.ID, id.capability.Tool)
+		}
+		tools[c.Tool], ids[c.ID] = b, b
+	}
+	for _, id := range old {
+		if t := k.ids[id]; t != nil {
+			delete(k.ids, id)
+			delete(k.tools, t.capability.Tool)
+		}
+	}
+	maps.Copy(k.tools, tools)
+	maps.Copy(k.ids, ids)
 	return nil
 }
 

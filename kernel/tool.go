@@ -30,6 +30,9 @@ type tool struct {
 	schemaDigest string
 }
 
+// content is which code a tool is of, and what it takes.
+func (t *tool) content() [2]string { return [2]string{t.capability.ContentHash, t.schemaDigest} }
+
 // route is a driver under the name that records call it by.
 type route struct {
 	id     string
