@@ -53,8 +53,9 @@ func (r *Runtime) plugin(name nacre.PluginName) (pluginhost.Found, error) {
 	return pluginhost.Found{}, err
 }
 
-// reloadPlugin starts a plugin of this session again. Its kernel decided on the
-// code that it registered, so other code has to wait for another session.
+// reloadPlugin replaces a plugin of this session by what its folder is now. Its kernel
+// decides anew on other code: nothing that was agreed to for the old counts for it. A
+// plugin that sees the project, or would now, has to wait for another session.
 func (s *sealed) reloadPlugin(ctx context.Context, name nacre.PluginName) error {
 	select {
 	case <-s.ready:
@@ -68,34 +69,61 @@ func (s *sealed) reloadPlugin(ctx context.Context, name nacre.PluginName) error 
 	if err != nil {
 		return err
 	}
-	if was := s.stage.plugin(name); was.Hash != "" && was.Hash != now.Hash { // without one it does not run here
-		return errors.New("its files have changed, and this session goes on with those it began with: the next session has the new ones")
+	was := s.stage.plugin(name)
+	changed := was.Hash != "" && was.Hash != now.Hash // without one it does not run here
+	if changed && (s.runtime.reachOf(was).project != "" || s.runtime.reachOf(now).project != "") {
+		return errors.New("its files have changed, and it sees the project: this session goes on with those it began with, and the next one has the new ones")
 	}
 	for _, l := range s.late {
 		if l.found.Name == name {
 			return l.restart(ctx)
 		}
 	}
-	return s.stage.reload(ctx, s.host, name)
+	tools, err := s.stage.reload(ctx, s.host, name)
+	if err != nil {
+		return err
+	}
+	return s.exchange(was, tools.New)
+}
+
+// exchange lets the kernel know a plugin's tools in the place of those that it had.
+func (s *sealed) exchange(was pluginhost.Found, tools []nacre.Tool) error {
+	var old []nacre.CapabilityID
+	for _, t := range was.Manifest.Provides.Tools {
+		old = append(old, t.Capability(was.Name, was.Hash).ID)
+	}
+	fresh := s.stage.discreet(tools)
+	for i, t := range fresh {
+		fresh[i].Capability = s.runtime.config.Tools[string(t.Capability.Tool)].apply(t.Capability)
+	}
+	return s.kernel.Replace(old, fresh)
+}
+
+// admit refuses a folder that is not what was found there, and agreed to, a moment ago.
+func (g *stage) admit(f pluginhost.Found) error {
+	if f.Hash != g.plugin(f.Name).Hash {
+		return errors.New("its folder changed while it was read: reload it again")
+	}
+	return nil
 }
 
 // reload replaces a plugin of a host. What it may reach is what was confirmed of
 // the new one.
-func (g *stage) reload(ctx context.Context, host *pluginhost.Host, name nacre.PluginName) error {
+func (g *stage) reload(ctx context.Context, host *pluginhost.Host, name nacre.PluginName) (pluginhost.Reloaded, error) {
 	now, err := g.runtime.plugin(name)
 	if err != nil {
-		return err
+		return pluginhost.Reloaded{}, err
 	}
 	if now.Err != nil {
-		return fmt.Errorf("plugin %s goes on as it was: %w", name, now.Err)
+		return pluginhost.Reloaded{}, fmt.Errorf("plugin %s goes on as it was: %w", name, now.Err)
 	}
 	was := g.plugin(name)
 	g.replace(now)
-	if _, err := host.Reload(ctx, name); err != nil {
+	tools, err := host.Reload(ctx, name)
+	if err != nil {
 		g.replace(was)
-		return err
 	}
-	return nil
+	return tools, err
 }
 
 func (g *stage) replace(f pluginhost.Found) {

@@ -91,7 +91,8 @@ func (p *sharedPlugins) Reload(ctx context.Context, name nacre.PluginName) error
 	if !p.names[name] {
 		return fmt.Errorf("plugin %s has no channel and subscribes to nothing: each session runs its own", name)
 	}
-	return p.stage.reload(ctx, p.Host, name)
+	_, err := p.stage.reload(ctx, p.Host, name)
+	return err
 }
 
 // part takes the shared plugins out of those that a session found, and gives

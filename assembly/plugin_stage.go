@@ -70,7 +70,7 @@ func (g *stage) options(taken map[nacre.ToolName]string) (pluginhost.Options, er
 		Transport: g.transport,
 		Recorder:  g.recorder, Now: g.runtime.options.Now, DataRoot: g.runtime.registry.Paths().PluginData(),
 		Version: compatible, Config: config, Taken: taken, Check: g.runtime.checkCapability,
-		Services: g.services(), Redact: g.clean,
+		Admit: g.admit, Services: g.services(), Redact: g.clean,
 	}, err
 }
 

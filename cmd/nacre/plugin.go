@@ -39,8 +39,9 @@ func (a *app) pluginShowCommand() *cobra.Command {
 func (a *app) pluginReloadCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "reload NAME", Short: "replace a plugin by what its folder is now, wherever it runs", Args: oneArgument("a plugin"),
-		Long: `A plugin that does not start again goes on as it was. A session goes on with the
-files it began with: where they have changed, its next one has the new ones.`,
+		Long: `A plugin that does not start again goes on as it was. Sessions that are at work take
+what is new, and ask again for what was agreed to for the old; one that sees the
+project is the exception: where its files have changed, the next session has them.`,
 		Example: "  nacre plugin reload reminders",
 		RunE:    func(c *cobra.Command, args []string) error { return a.reloadPlugin(c.Context(), args[0]) },
 	}

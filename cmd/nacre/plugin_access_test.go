@@ -286,21 +286,49 @@ func TestPluginsTellWhatTheyWant(t *testing.T) {
 	hasNoSecret(t, i.state(), reachSecret)
 }
 
-// D-27: the same code starts again in a session that is at work.
+// D-27: a plugin starts again in a session that is at work, with the same code and with
+// other code, whose tools its kernel knows from then on; what does not start, and a tool
+// that another one has the name of, changes nothing.
 func TestAPluginIsReloadedWhereItRuns(t *testing.T) {
 	t.Parallel()
 	i := reaching(t, "", "")
+	i.config(strings.Replace(fileText(i.work+"/home/.config/nacre/config.toml"), `"near_do", "far_do"`, `"near_*", "far_do"`, 1))
 	i.nacre("plugin", "reload", "near").want(t, 0, "nothing runs now")
-	r := i.plays("work", "a task", near("near", "env"), "touch ready; until test -e go; do sleep 0.02; done", near("near", "env"))
+	r := i.plays("work", "a task", near("near", "env"), "touch ready; until test -e go; do sleep 0.02; done",
+		near("near", "env"), "ipc list_tools '{}'", strings.Replace(near("near", "env"), "near_do", "near_more", 1))
 	eventually(t, "the agent", func() bool { _, err := os.Stat(i.state("sessions/work/work/ready")); return err == nil })
 	i.nacre("plugin", "reload", "near").want(t, 0, "work", "reloaded")
 	i.nacre("plugin", "reload", "nowhere").want(t, 2, "no plugin nowhere")
-	i.write("home/.local/share/nacre/plugins/near/more", "x")
-	i.nacre("plugin", "reload", "near").want(t, 1, "goes on with those it began with")
+	path := "home/.local/share/nacre/plugins/near/manifest.json"
+	manifest := fileText(filepath.Join(i.work, path))
+	i.write(path, strings.Replace(manifest, `"near_do"`, `"far_do"`, 1))
+	i.nacre("plugin", "reload", "near").want(t, 1, "far_do")
+	i.write(path, strings.Replace(manifest, `"near_do"`, `"list_tools"`, 1))
+	i.nacre("plugin", "reload", "near").want(t, 1, "list_tools")
+	i.write(path, strings.Replace(strings.Replace(manifest, "Try something", "Try something else", 1), `{"tools": [{`,
+		`{"tools": [{"name": "near_more", "description": "More", "returns": "trusted", "arguments_schema": {"type": "object", "required": ["what"], "properties": {"what": {"type": "string"}}, "additionalProperties": false}}, {`, 1))
+	i.nacre("plugin", "reload", "near").want(t, 0, "work", "reloaded")
 	i.tell("go")
 	said := i.said(r, "work")
 	has(t, said[2], "NACRE_PLUGIN=near")
+	has(t, said[3], "Try something else", "near_more")
+	has(t, said[4], "PLUGIN_ERROR") // it is the handler that does not know it
 	has(t, i.records("work"), `"topic":"plugin.reloaded"`)
+	i.nacre("audit", "verify").want(t, 0)
+}
+
+// D-27: a plugin that sees the project, or would from now on, goes on with the files
+// that the session began with.
+func TestAPluginThatSeesTheProjectWaitsForTheNextSession(t *testing.T) {
+	t.Parallel()
+	i := reaching(t, `"project": "read",`, "[access.near]\nproject = \"read\"\n")
+	r := i.plays("work", "a task", "touch ready; until test -e go; do sleep 0.02; done", near("near", "env"))
+	eventually(t, "the agent", func() bool { _, err := os.Stat(i.state("sessions/work/work/ready")); return err == nil })
+	i.nacre("plugin", "reload", "near").want(t, 0, "work", "reloaded")
+	i.write("home/.local/share/nacre/plugins/near/more", "x")
+	i.nacre("plugin", "reload", "near").want(t, 1, "goes on with those it began with")
+	i.tell("go")
+	i.said(r, "work")
 }
 
 // D-21: a plugin can be a server elsewhere. The host speaks to it through the

@@ -43,6 +43,9 @@ type Options struct {
 	// Check refuses a capability that the kernel would not take, so that one
 	// plugin fails and not the run; nil leaves that to the kernel.
 	Check func(nacre.Capability) error
+	// Admit refuses what a folder holds at a reload, such as what nobody agreed to;
+	// nil admits all.
+	Admit func(Found) error
 	// Redact cleans what handlers say before it is recorded; with nil their
 	// words are left out.
 	Redact func(string) string

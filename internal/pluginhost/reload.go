@@ -63,6 +63,9 @@ func (h *Host) Reload(ctx context.Context, name nacre.PluginName) (Reloaded, err
 func (h *Host) replacement(ctx context.Context, old *unit) (*unit, error) {
 	next := newUnit(old.found.again(), &h.opts)
 	next.found.Name = old.found.Name
+	if next.found.Err == nil && h.opts.Admit != nil {
+		next.found.Err = h.opts.Admit(next.found)
+	}
 	var found []Found
 	for _, u := range h.all() {
 		if u == old {

@@ -123,6 +123,9 @@ func TestReloadOfWhatCannotStart(t *testing.T) {
 		"a handler that hangs":      {func(t *testing.T, root string) { writePlugin(t, root, "p", `"handler":["self","inithang"]`, "echo") }, "INTERNAL_ERROR"},
 		"a manifest that is broken": {func(t *testing.T, root string) { writeFile(t, root+"/p/manifest.json", `{"nope":1}`, 0o644) }, "CONFIG_ERROR"},
 		"a tool of another plugin":  {func(t *testing.T, root string) { writePlugin(t, root, "p", `"handler":["self","sdk"]`, "null") }, "CONFIG_ERROR"},
+		"what nobody agreed to": {func(t *testing.T, root string) {
+			writeFile(t, root+"/p/manifest.json", `{"description":"d","version":"6.6.6","handler":["self","sdk"],"provides":{"tools":[]}}`, 0o644)
+		}, "CONFIG_ERROR"},
 		"a folder that is gone": {func(t *testing.T, root string) {
 			if err := os.RemoveAll(root + "/p"); err != nil {
 				t.Fatal(err)
@@ -135,6 +138,12 @@ func TestReloadOfWhatCannotStart(t *testing.T) {
 			writePlugin(t, root, "q", `"handler":["self","raw"]`, "null")
 			o := options(t)
 			o.Limits.Init = 2 * time.Second
+			o.Admit = func(f pluginhost.Found) error {
+				if f.Manifest.Version == "6.6.6" {
+					return errors.New("nobody agreed to it")
+				}
+				return nil
+			}
 			h := start(t, root, o)
 			c.change(t, root)
 			if _, err := h.Reload(t.Context(), "p"); categoryOf(err) != c.want {
