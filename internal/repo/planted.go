@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -17,12 +19,27 @@ const (
 	reasonSpecial = "a pipe, socket or device, which whatever reads the folder may open"
 	reasonOption  = "its name begins with -: a shell's * hands it to a program as an option"
 	reasonDeps    = "dependencies were installed or changed: their code runs when the project's does"
+	// Python runs it in place of the text beside it, by that text's size and time.
+	reasonCompiled = "compiled code, which runs in place of the text that it is of"
+	// Whoever knows a name in it opens that, without listing the folder.
+	reasonUnlisted = "a folder that cannot be listed: what is in it was not looked at"
 )
 
-// dependencyDirs hold what package tools install: named as a whole.
-var dependencyDirs = map[string]bool{
-	"node_modules": true, ".venv": true, "venv": true, "vendor": true, ".tox": true, "bower_components": true,
+// wholeDirs hold what package tools install and compilers write: named as a whole.
+var wholeDirs = map[string]string{
+	"node_modules": reasonDeps, ".venv": reasonDeps, "venv": reasonDeps, "vendor": reasonDeps, ".tox": reasonDeps, ".nox": reasonDeps,
+	"bower_components": reasonDeps, "site-packages": reasonDeps, "__pycache__": reasonCompiled,
 }
+
+// gitObeys are the files of a git directory by which it runs or reads something
+// else; its hooks count besides.
+var gitObeys = map[string]bool{
+	"config": true, "config.worktree": true, "commondir": true, "gitdir": true, "HEAD": true, "attributes": true, "alternates": true,
+	"git-rebase-todo": true, "hooks": true, "modules": true, "worktrees": true,
+}
+
+// gitKeeps are the folders of a git directory that hold nothing but its objects and names.
+var gitKeeps = map[string]bool{"refs": true, "logs": true, "lfs": true}
 
 // Planted is a file that appeared or changed while an agent had the folder
 // itself, and that makes a tool of the host run or trust something (M-13).
@@ -42,7 +59,9 @@ func Since(dir string, start time.Time) (found []Planted, more int, err error) {
 		return nil, 0, fmt.Errorf("look for what was planted: %w", err)
 	}
 	s := &searcher{root: root, start: start}
-	err = s.walk(".", 0)
+	if err = s.walk(".", 0); err == nil {
+		err = s.follow()
+	}
 	if closeErr := root.Close(); err == nil {
 		err = closeErr
 	}
@@ -59,6 +78,8 @@ type searcher struct {
 	visited int
 	found   []Planted
 	more    int
+	// links are those of sensitive names, at most MaxListed.
+	links []string
 }
 
 func (s *searcher) walk(name string, depth int) error {
@@ -69,8 +90,14 @@ func (s *searcher) walk(name string, depth int) error {
 	if err != nil {
 		return err
 	}
-	if name != "." && looksBare(entries) && (s.changed(name) || s.changed(path.Join(name, "config"))) {
+	switch {
+	case name == "." || !looksBare(entries):
+	case s.changed(name) || s.changed(path.Join(name, "config")):
 		s.note(name, reasonNested)
+	default:
+		if err := s.gitDir(name, depth); err != nil {
+			return err
+		}
 	}
 	for _, e := range entries {
 		if err := s.visit(path.Join(name, e.Name()), e, depth); err != nil {
@@ -82,8 +109,12 @@ func (s *searcher) walk(name string, depth int) error {
 
 func (s *searcher) entries(name string) ([]fs.DirEntry, error) {
 	f, err := s.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_DIRECTORY, 0)
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // the host's tools do not get in either, or it has gone since
+	if errors.Is(err, fs.ErrPermission) {
+		s.noteChanged(name, reasonUnlisted)
+		return nil, nil
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // it has gone since
 	}
 	if err != nil {
 		return nil, err
@@ -105,21 +136,78 @@ func (s *searcher) visit(name string, e fs.DirEntry, depth int) error {
 		return nil
 	case base == ".git":
 		s.noteChanged(name, reasonNested)
-		return s.gitDir(name, e)
-	case e.IsDir() && dependencyDirs[base]:
-		return s.dependencies(name)
+		if !e.IsDir() {
+			return nil
+		}
+		return s.gitDir(name, depth)
 	case e.IsDir():
-		return s.walk(name, depth+1)
+		return s.folder(name, depth)
 	}
 	reason := reasonOf(name, e.Type())
-	if reason == "" && e.Type()&fs.ModeSymlink != 0 {
-		target, err := s.root.Readlink(name)
-		if err == nil && leavesProject(name, target) {
-			reason = reasonLink
-		}
+	if e.Type()&fs.ModeSymlink != 0 {
+		reason = s.link(name, reason)
 	}
 	if reason != "" {
 		s.noteChanged(name, reason)
+	}
+	return nil
+}
+
+// folder names some folders as a whole, and looks into the others. One whose
+// name is what makes its files sensitive may have got that name just now.
+func (s *searcher) folder(name string, depth int) error {
+	base := strings.ToLower(path.Base(name))
+	reason := wholeDirs[base]
+	if reason == "" && sensitiveDir(base) == "" && isHidden(base) {
+		reason = reasonHidden
+	}
+	if reason != "" {
+		return s.whole(name, reason)
+	}
+	before := len(s.found)
+	if err := s.walk(name, depth+1); err != nil {
+		return err
+	}
+	if reason := sensitiveDir(base); reason != "" && len(s.found) == before {
+		s.noteChanged(name, reason)
+	}
+	return nil
+}
+
+// link gives the reason to look at a link, and keeps those that show what they
+// lead to under a sensitive name.
+func (s *searcher) link(name, reason string) string {
+	target, err := s.root.Readlink(name)
+	switch {
+	case err != nil:
+		return reason
+	case leavesProject(name, target):
+		return reasonLink
+	case sensitiveName(name) != "" && len(s.links) < MaxListed:
+		s.links = append(s.links, name)
+	}
+	return reason
+}
+
+// follow names what changed where links of sensitive names lead.
+func (s *searcher) follow() error {
+	read := func(name string) (string, bool) {
+		target, err := s.root.Readlink(name)
+		return target, err == nil
+	}
+	for at, reason := range shownAs(slices.Values(s.links), read) {
+		info, err := s.root.Lstat(at)
+		switch {
+		case err != nil:
+			continue // it leads nowhere
+		case info.IsDir():
+			err = s.whole(at, reason)
+		case info.Mode()&fs.ModeSymlink == 0:
+			s.noteChanged(at, reason)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -135,38 +223,60 @@ func reasonOf(name string, kind fs.FileMode) string {
 	return ""
 }
 
-// gitDir looks at what git obeys in a nested repository.
-func (s *searcher) gitDir(name string, e fs.DirEntry) error {
-	if !e.IsDir() {
-		return nil
+// gitDir looks at what git obeys in a nested repository, and in those of its
+// submodules and worktrees.
+func (s *searcher) gitDir(name string, depth int) error {
+	if depth > MaxDepth {
+		return fmt.Errorf("directory %.80q is too deep: %w", name, ErrTooBig)
 	}
-	for _, file := range []string{"config", "config.worktree", "commondir", "HEAD", "hooks", "info/attributes", "modules"} {
-		s.noteChanged(path.Join(name, file), reasonNested)
-	}
-	hooks, err := s.entries(path.Join(name, "hooks"))
-	if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
-		return nil // noted above
-	}
-	for _, h := range hooks {
-		s.noteChanged(path.Join(name, "hooks", h.Name()), reasonNested)
+	entries, err := s.entries(name)
+	for _, e := range entries {
+		child := path.Join(name, e.Name())
+		if gitObeys[e.Name()] || path.Base(name) == "hooks" {
+			s.noteChanged(child, reasonNested)
+		}
+		// A submodule may be called what it likes.
+		skip := gitKeeps[e.Name()] && path.Base(name) != "modules"
+		if e.IsDir() && err == nil && !skip {
+			err = s.gitDir(child, depth+1)
+		}
 	}
 	return err
 }
 
-// dependencies names the folder when anything at its top or one level below changed.
-func (s *searcher) dependencies(name string) error {
+// whole names a folder when anything in it changed.
+func (s *searcher) whole(name, reason string) error {
+	changed, err := s.anyChanged(name, 0)
+	if changed {
+		s.note(name+"/", reason)
+	}
+	return err
+}
+
+func (s *searcher) anyChanged(name string, depth int) (bool, error) {
 	if s.changed(name) {
-		s.note(name+"/", reasonDeps)
-		return nil
+		return true, nil
+	}
+	if depth > MaxDepth {
+		return false, fmt.Errorf("directory %.80q is too deep: %w", name, ErrTooBig)
 	}
 	entries, err := s.entries(name)
 	for _, e := range entries {
-		if s.changed(path.Join(name, e.Name())) {
-			s.note(name+"/", reasonDeps)
+		child := path.Join(name, e.Name())
+		if err != nil {
 			break
 		}
+		changed := false
+		if e.IsDir() {
+			changed, err = s.anyChanged(child, depth+1)
+		} else {
+			changed = s.changed(child)
+		}
+		if changed {
+			return true, err
+		}
 	}
-	return err
+	return false, err
 }
 
 func (s *searcher) noteChanged(name, reason string) {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -92,5 +93,121 @@ func nextTick(t *testing.T, dir string, from time.Time) time.Time {
 func TestAFolderThatIsGoneIsAnError(t *testing.T) {
 	if _, _, err := repo.Since(filepath.Join(t.TempDir(), "gone"), time.Now()); err == nil {
 		t.Error("no error")
+	}
+}
+
+// M-13: ways to change what the host's tools obey without touching a file by its name.
+func TestWhatIsPlantedInARoundaboutWayIsFound(t *testing.T) {
+	bare := []string{"HEAD", "config", "objects/info/packs", "refs/heads/x"}
+	below := func(dir string, names ...string) (all []string) {
+		for _, name := range names {
+			all = append(all, dir+"/"+name)
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		before []string
+		act    func(in func(string) string) error
+		want   string
+	}{
+		"a folder moved to a name that matters": {[]string{"conf/config.toml"}, func(in func(string) string) error {
+			return os.Rename(in("conf"), in(".cargo"))
+		}, ".cargo"},
+		"a folder moved to a name that matters, below": {[]string{"lib/conf/config.toml"}, func(in func(string) string) error {
+			return os.Rename(in("lib/conf"), in("lib/.helix"))
+		}, "lib/.helix"},
+		"a link of a name that matters, to a folder that was there": {[]string{"lib/conf/settings.json"}, func(in func(string) string) error {
+			return os.Symlink("conf", in("lib/.claude"))
+		}, "lib/.claude"},
+		"what a link of such a name leads to": {[]string{"docs/guide.md", "CLAUDE.md -> docs/guide.md"}, func(in func(string) string) error {
+			return os.WriteFile(in("docs/guide.md"), []byte("y"), 0o600)
+		}, "docs/guide.md"},
+		"what a link of a link leads to": {[]string{"docs/guide.md", "b -> docs/guide.md", "AGENTS.md -> b"}, func(in func(string) string) error {
+			return os.WriteFile(in("docs/guide.md"), []byte("y"), 0o600)
+		}, "docs/guide.md"},
+		"deep in a folder that a link of such a name leads to": {[]string{"conf/a/b/x", ".vscode -> conf"}, func(in func(string) string) error {
+			return os.WriteFile(in("conf/a/b/x"), []byte("y"), 0o600)
+		}, "conf/"},
+		"a hook in a repository without .git": {append(below("fixture", bare...), "fixture/hooks/x.sample"), func(in func(string) string) error {
+			return os.WriteFile(in("fixture/hooks/post-receive"), []byte("y"), 0o600)
+		}, "fixture/hooks"},
+		"a hook that was there, in a repository without .git": {append(below("fixture", bare...), "fixture/hooks/update"), func(in func(string) string) error {
+			return os.WriteFile(in("fixture/hooks/update"), []byte("y"), 0o600)
+		}, "fixture/hooks/update"},
+		"the configuration of a nested repository's submodule": {append(below("n/.git", bare...), below("n/.git/modules/refs", bare...)...), func(in func(string) string) error {
+			return os.WriteFile(in("n/.git/modules/refs/config"), []byte("y"), 0o600)
+		}, "n/.git/modules/refs/config"},
+		"other objects for a nested repository": {below("n/.git", bare...), func(in func(string) string) error {
+			return os.WriteFile(in("n/.git/objects/info/alternates"), []byte("y"), 0o600)
+		}, "n/.git/objects/info/alternates"},
+		"deep in a dependency that was there": {[]string{"node_modules/a/lib/deep/index.js"}, func(in func(string) string) error {
+			return os.WriteFile(in("node_modules/a/lib/deep/index.js"), []byte("y"), 0o600)
+		}, "node_modules/"},
+		"compiled code beside its text": {[]string{"lib/__pycache__/x.cpython-312.pyc"}, func(in func(string) string) error {
+			return os.WriteFile(in("lib/__pycache__/x.cpython-312.pyc"), []byte("y"), 0o600)
+		}, "lib/__pycache__/"},
+		"a folder of a tool that nobody knows": {[]string{".later/a/hooks.toml"}, func(in func(string) string) error {
+			return os.WriteFile(in(".later/a/hooks.toml"), []byte("y"), 0o600)
+		}, ".later/"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			in := func(name string) string { return filepath.Join(dir, name) }
+			layOut(t, dir, c.before)
+			now, err := os.Lstat(in(strings.Fields(c.before[len(c.before)-1])[0]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := nextTick(t, dir, now.ModTime())
+			if found, _, err := repo.Since(dir, start.Add(time.Hour)); err != nil || len(found) != 0 {
+				t.Fatal(found, err)
+			}
+			if err := c.act(in); err != nil {
+				t.Fatal(err)
+			}
+			found, _, err := repo.Since(dir, start)
+			if err != nil || !slices.ContainsFunc(found, func(p repo.Planted) bool { return p.Path == c.want }) {
+				t.Errorf("found %+v, %v; want %s", found, err, c.want)
+			}
+		})
+	}
+}
+
+// layOut makes files, and links of "name -> target".
+func layOut(t *testing.T, dir string, names []string) {
+	t.Helper()
+	for _, name := range names {
+		name, target, link := strings.Cut(name, " -> ")
+		full := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		err := os.WriteFile(full, []byte("x"), 0o600)
+		if link {
+			_ = os.Remove(full)
+			err = os.Symlink(target, full)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// M-13: a folder that its owner may enter but not list still works for whoever
+// knows a name in it.
+func TestAFolderThatCannotBeListedIsNamed(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root lists every folder")
+	}
+	dir := t.TempDir()
+	layOut(t, dir, []string{"lib/.cargo/config.toml", "main.go"})
+	start := nextTick(t, dir, time.Now())
+	if err := os.Chmod(filepath.Join(dir, "lib"), 0o311); err != nil { //nolint:gosec // what an agent does
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "lib"), 0o700) }) //nolint:gosec // so that it can be removed
+	found, _, err := repo.Since(dir, start)
+	if err != nil || len(found) != 1 || found[0].Path != "lib" {
+		t.Errorf("found %+v, %v", found, err)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
+	"maps"
 	"path"
 	"strings"
 	"unicode"
@@ -12,64 +14,20 @@ import (
 
 // The reasons to look at a change before it lands (M-13).
 const (
-	reasonGit     = "git reads it"
-	reasonEditor  = "an editor runs what it says"
-	reasonAgent   = "a coding agent obeys it"
-	reasonShell   = "a shell runs it on entering the directory"
-	reasonBuild   = "a build or package tool runs what it says"
-	reasonCI      = "continuous integration runs what it says"
-	reasonLink    = "a symbolic link out of the project"
-	reasonControl = "its name has control characters or is not UTF-8"
-	reasonCase    = "its name differs from another file's in case only"
-	reasonModule  = "a submodule"
+	reasonGit = "git reads it"
+	// The others' folders hold hooks and programs to run, as .git does.
+	reasonVersions = "a version control tool obeys it"
+	reasonEditor   = "an editor runs what it says"
+	reasonAgent    = "a coding agent obeys it"
+	reasonShell    = "a shell runs it on entering the directory"
+	reasonBuild    = "a build or package tool runs what it says"
+	reasonCI       = "continuous integration runs what it says"
+	reasonLink     = "a symbolic link out of the project"
+	reasonControl  = "its name has control characters or is not UTF-8"
+	reasonCase     = "its name differs from another file's in case only"
+	reasonModule   = "a submodule"
+	reasonHidden   = "its name begins with a dot: tools read such files without being told to"
 )
-
-// sensitiveDirs are components, lower-case: everything below is sensitive.
-var sensitiveDirs = map[string]string{
-	".git": reasonGit, ".githooks": reasonGit, ".husky": reasonGit,
-	".vscode": reasonEditor, ".idea": reasonEditor, ".vs": reasonEditor, ".zed": reasonEditor, ".fleet": reasonEditor,
-	".devcontainer": reasonEditor, ".vim": reasonEditor, ".nvim": reasonEditor,
-	".claude": reasonAgent, ".codex": reasonAgent, ".cursor": reasonAgent, ".gemini": reasonAgent, ".continue": reasonAgent,
-	".windsurf": reasonAgent, ".roo": reasonAgent, ".kiro": reasonAgent, ".opencode": reasonAgent, ".agents": reasonAgent,
-	".direnv": reasonShell, ".mise": reasonShell,
-	".cargo": reasonBuild, ".mvn": reasonBuild, ".yarn": reasonBuild, ".bazel": reasonBuild, ".bundle": reasonBuild,
-	".circleci": reasonCI, ".buildkite": reasonCI, ".gitlab": reasonCI, ".ci": reasonCI, ".forgejo": reasonCI, ".gitea": reasonCI,
-	".github": reasonCI, ".woodpecker": reasonCI,
-	"node_modules": reasonDeps, "bower_components": reasonDeps, ".venv": reasonDeps, "venv": reasonDeps, ".tox": reasonDeps,
-	"site-packages": reasonDeps,
-}
-
-// sensitiveNames are base names, lower-case.
-var sensitiveNames = map[string]string{
-	".exrc": reasonEditor, ".vimrc": reasonEditor, ".nvimrc": reasonEditor, ".nvim.lua": reasonEditor,
-	".dir-locals.el": reasonEditor, ".project": reasonEditor, ".lvimrc": reasonEditor,
-	"claude.md": reasonAgent, "claude.local.md": reasonAgent, "agents.md": reasonAgent, "agent.md": reasonAgent,
-	"gemini.md": reasonAgent, ".mcp.json": reasonAgent, ".cursorrules": reasonAgent, ".windsurfrules": reasonAgent,
-	".clinerules": reasonAgent, ".aider.conf.yml": reasonAgent, "opencode.json": reasonAgent,
-	".envrc": reasonShell, ".env": reasonShell, ".autoenv.zsh": reasonShell, "mise.toml": reasonShell, ".mise.toml": reasonShell,
-	".tool-versions": reasonShell, "shell.nix": reasonShell, "flake.nix": reasonShell, "devbox.json": reasonShell,
-	"makefile": reasonBuild, "gnumakefile": reasonBuild, "justfile": reasonBuild, "taskfile.yml": reasonBuild, "taskfile.yaml": reasonBuild,
-	"package.json": reasonBuild, ".npmrc": reasonBuild, ".yarnrc": reasonBuild, ".yarnrc.yml": reasonBuild, ".pnpmfile.cjs": reasonBuild,
-	"bunfig.toml": reasonBuild, "deno.json": reasonBuild, "setup.py": reasonBuild, "setup.cfg": reasonBuild, "pyproject.toml": reasonBuild,
-	"conftest.py": reasonBuild, "tox.ini": reasonBuild, "noxfile.py": reasonBuild, "sitecustomize.py": reasonBuild,
-	"usercustomize.py": reasonBuild, "pip.conf": reasonBuild, "build.rs": reasonBuild, "cargo.toml": reasonBuild, "rust-toolchain": reasonBuild,
-	"rust-toolchain.toml": reasonBuild, "go.mod": reasonBuild, "go.work": reasonBuild, "gradlew": reasonBuild, "gradlew.bat": reasonBuild,
-	"mvnw": reasonBuild, "mvnw.cmd": reasonBuild, "pom.xml": reasonBuild, "build.xml": reasonBuild, "cmakelists.txt": reasonBuild,
-	"configure": reasonBuild, "meson.build": reasonBuild, "build.zig": reasonBuild, "build.sbt": reasonBuild, "mix.exs": reasonBuild,
-	"rakefile": reasonBuild, "gemfile": reasonBuild, "vagrantfile": reasonBuild, "dockerfile": reasonBuild, "containerfile": reasonBuild,
-	"docker-compose.yml": reasonBuild, "docker-compose.yaml": reasonBuild, "compose.yaml": reasonBuild, "compose.yml": reasonBuild,
-	"build": reasonBuild, "build.bazel": reasonBuild, "workspace": reasonBuild, "module.bazel": reasonBuild, ".bazelrc": reasonBuild,
-	"tiltfile": reasonBuild, "procfile": reasonBuild, "lefthook.yml": reasonGit, ".pre-commit-config.yaml": reasonGit,
-	".gitlab-ci.yml": reasonCI, "jenkinsfile": reasonCI, ".travis.yml": reasonCI, "azure-pipelines.yml": reasonCI, ".drone.yml": reasonCI,
-	"appveyor.yml": reasonCI, ".woodpecker.yml": reasonCI, "bitbucket-pipelines.yml": reasonCI,
-}
-
-// sensitiveEnds are the ends of base names, lower-case.
-var sensitiveEnds = map[string]string{
-	".code-workspace": reasonEditor, ".sublime-project": reasonEditor, ".mk": reasonBuild, ".cmake": reasonBuild, ".pth": reasonBuild,
-	".gradle": reasonBuild, ".gradle.kts": reasonBuild, ".gemspec": reasonBuild, ".bzl": reasonBuild, ".csproj": reasonBuild,
-	".props": reasonBuild, ".targets": reasonBuild, ".sln": reasonBuild, ".xcodeproj": reasonBuild,
-}
 
 // sensitiveName says why a path is sensitive by its name alone, or "".
 func sensitiveName(name string) string {
@@ -77,56 +35,91 @@ func sensitiveName(name string) string {
 		return reasonControl
 	}
 	parts := strings.Split(strings.ToLower(name), "/")
-	for _, part := range parts[:len(parts)-1] {
-		if reason := sensitiveDirs[part]; reason != "" {
+	for _, part := range parts {
+		if reason := sensitiveDir(part); reason != "" {
 			return reason
 		}
 	}
-	last := parts[len(parts)-1]
-	if reason := sensitiveNames[last]; reason != "" {
+	if reason := sensitiveFile(parts[len(parts)-1]); reason != "" {
 		return reason
 	}
-	if strings.HasPrefix(last, ".git") {
-		return reasonGit
-	}
-	if strings.HasPrefix(last, ".env.") {
-		return reasonShell
-	}
-	for end, reason := range sensitiveEnds {
-		if strings.HasSuffix(last, end) {
-			return reason
-		}
-	}
 	for _, part := range parts {
-		if strings.HasPrefix(part, "-") {
+		switch {
+		case strings.HasPrefix(part, "-"):
 			return reasonOption
+		case isHidden(part):
+			return reasonHidden
 		}
 	}
 	return ""
 }
 
-// unsafeRune finds what a terminal obeys or shows out of order.
+// sensitiveDir says why whatever is below a folder of this name is sensitive. A
+// link of the name is one, too: what it leads to is then found below it.
+func sensitiveDir(part string) string {
+	if reason := sensitiveDirs[part]; reason != "" {
+		return reason
+	}
+	if isGitName(part) {
+		return reasonGit
+	}
+	return endOf(sensitiveDirEnds, part)
+}
+
+// sensitiveFile says why a file of this base name, in lower case, is sensitive.
+func sensitiveFile(base string) string {
+	if reason := sensitiveNames[base]; reason != "" {
+		return reason
+	}
+	if reason := endOf(sensitiveEnds, base); reason != "" {
+		return reason
+	}
+	for begin, reason := range sensitiveBegins {
+		if strings.HasPrefix(base, begin) {
+			return reason
+		}
+	}
+	stem, extension, _ := strings.Cut(base, ".")
+	switch {
+	case extension == "" && strings.HasSuffix(stem, "file"), extension != "" && sensitiveStems[stem]:
+		return reasonBuild
+	case strings.HasPrefix(base, "requirements") && (strings.HasSuffix(base, ".txt") || strings.HasSuffix(base, ".in")):
+		return reasonBuild
+	}
+	return ""
+}
+
+func endOf(ends map[string]string, part string) string {
+	for end, reason := range ends {
+		if strings.HasSuffix(part, end) {
+			return reason
+		}
+	}
+	return ""
+}
+
+// isHidden reports whether a name begins with a dot, as those do that tools read
+// without being told to, and is not known to be harmless.
+func isHidden(part string) bool {
+	return strings.HasPrefix(part, ".") && !harmlessHidden[part] && !strings.HasSuffix(part, "ignore")
+}
+
+// unsafeRune finds what a terminal obeys, shows out of order or does not show.
 func unsafeRune(r rune) bool {
-	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
+	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
 }
 
 // markSensitive fills in why each change is sensitive.
 func (p *Project) markSensitive(ctx context.Context, tree string, files []Change) error {
-	var links []string
-	arrived := false
+	if len(files) == 0 {
+		return nil
+	}
 	for i := range files {
 		f := &files[i]
 		f.Sensitive = sensitiveName(f.Path)
 		if f.OldMode == modeGitlink || f.NewMode == modeGitlink {
 			f.Sensitive = reasonModule
 		}
-		if f.NewMode == modeLink {
-			links = append(links, f.Path)
-		}
-		arrived = arrived || f.Kind == Added || path.Base(f.Path) == "config" // of a folder that git may take for a repository
-	}
-	if !arrived && len(links) == 0 {
-		return nil
 	}
 	entries, err := p.listTree(ctx, tree)
 	if err != nil {
@@ -134,7 +127,7 @@ func (p *Project) markSensitive(ctx context.Context, tree string, files []Change
 	}
 	markCase(files, entries)
 	markBare(files, entries)
-	return p.markLinks(ctx, files, links, entries)
+	return p.markLinks(ctx, files, entries)
 }
 
 // markCase finds new names that collide on a file system that ignores case.
@@ -192,26 +185,63 @@ func markBare(files []Change, entries map[string]entry) {
 	}
 }
 
-// markLinks finds links that lead out of the project.
-func (p *Project) markLinks(ctx context.Context, files []Change, links []string, entries map[string]entry) error {
-	out := make(map[string]bool)
+// markLinks finds links that lead out of the project, and files that a link
+// shows under a name that is sensitive.
+func (p *Project) markLinks(ctx context.Context, files []Change, entries map[string]entry) error {
+	var links []string
+	for name, e := range entries {
+		if e.mode == modeLink {
+			links = append(links, name)
+		}
+	}
+	targets := make(map[string]string, len(links))
 	err := p.withBlobs(ctx, links, entries, func(name string, _ entry, size int64, content io.Reader) error {
 		if size > MaxPath {
 			return fmt.Errorf("link target of %d bytes: %w", size, ErrTooBig)
 		}
 		target, err := io.ReadAll(content)
-		out[name] = leavesProject(name, string(target))
+		targets[name] = string(target)
 		return err
 	})
 	if err != nil {
 		return err
 	}
+	shown := shownAs(maps.Keys(targets), func(name string) (string, bool) {
+		target, ok := targets[name]
+		return target, ok
+	})
 	for i, f := range files {
-		if out[f.Path] {
+		if target, ok := targets[f.Path]; ok && leavesProject(f.Path, target) {
 			files[i].Sensitive = reasonLink
+		}
+		for _, name := range append(parents(f.Path), f.Path) {
+			if shown[name] != "" && files[i].Sensitive == "" {
+				files[i].Sensitive = shown[name]
+			}
 		}
 	}
 	return nil
+}
+
+// maxHops is how many links are followed from one to the next.
+const maxHops = 8
+
+// shownAs gives the places that links lead to whose names are sensitive, with
+// why; read gives what is in a link, or says that it is none.
+func shownAs(links iter.Seq[string], read func(name string) (target string, isLink bool)) map[string]string {
+	shown := make(map[string]string)
+	for link := range links {
+		reason := sensitiveName(link)
+		for at, hops := link, 0; reason != "" && hops < maxHops; hops++ {
+			target, more := read(at)
+			if !more || leavesProject(at, target) {
+				break
+			}
+			at = path.Join(path.Dir(at), target)
+			shown[at] = reason
+		}
+	}
+	return shown
 }
 
 func leavesProject(link, target string) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -154,7 +155,16 @@ func TestSensitiveChangesArePointedOut(t *testing.T) {
 		"readme.MD", "SRC/x", "new\nline", "esc\x1b[31m", "rtl\u202etxt", "not\xffutf8", ".CLAUDE/x", "Sub/.Vscode/x",
 		"-rf", "sub/--checkpoint=1", "lib/node_modules/x/index.js", ".venv/bin/activate", "bare/HEAD", "bare/config", "bare/objects/x", "bare/refs/x",
 	}
-	plain := []string{"main.go", "half/HEAD", "half/config", "half/refs/x", "a-b", "docs/x.md", "lib/package.jsonx", "gitignore", "environment", "naïve.txt", "日本"}
+	// Of each kind of tool some that read a file of their own unasked, wherever it lies.
+	sensitive = append(sensitive,
+		".lefthook.yml", "lefthook-local.yml", ".huskyrc.json", ".hg/hgrc", ".jj/repo/config.toml",
+		".helix/languages.toml", "sub/.dir-locals-2.el", "App.xcodeproj/project.pbxproj", ".run/all.run.xml", "x.launch", "x.iml", "hie.yaml",
+		".clinerules/rule.md", ".junie/guidelines.md", ".goosehints", "WARP.md", "AGENTS.override.md", ".agent/rules/x.md", ".nonesuch/settings.json",
+		".rvmrc", "default.nix", ".ssh/config", "docker-compose.override.yml", "Dockerfile.dev", "ansible.cfg", "main.tf", "Taskfile.dist.yml", ".justfile",
+		"gradle/wrapper/gradle-wrapper.properties", "tools/bazel", "project/plugins.sbt", "binding.gyp", "composer.json", "Package.swift", ".Rprofile", ".irbrc",
+		".ghci", ".gdbinit", ".pylintrc", ".eslintrc.js", "eslint.config.mjs", "vite.config.ts", "Gulpfile.js", "Guardfile", "Pipfile", "Makefile.am",
+		"package-lock.json", "poetry.lock", "requirements-dev.txt", "pkg/__pycache__/x.pyc", "old.pyc", "x.egg-info/entry_points.txt", "zero\u200bwidth")
+	plain := []string{"compose.go", "profile.py", ".editorconfig", ".prettierignore", "lock.go", "config.js", "scripts/tool.sh", "docs/dotfile.md", "main.go", "half/HEAD", "half/config", "half/refs/x", "a-b", "docs/x.md", "lib/package.jsonx", "gitignore", "environment", "naïve.txt", "日本"}
 	u := withFiles(t, project)
 	r := open(t, u)
 	for _, name := range append(slices.Clone(sensitive), plain...) {
@@ -290,5 +300,23 @@ func TestCheckoutWantsAnEmptyDirectory(t *testing.T) {
 		if err := r.project.Checkout(t.Context(), tree, dir); err == nil {
 			t.Errorf("checked out into %s", dir)
 		}
+	}
+}
+
+// M-13: a link shows what it leads to under its own name, new or not.
+func TestWhatALinkShowsUnderASensitiveNameIsPointedOut(t *testing.T) {
+	u := withFiles(t, map[string]string{
+		"docs/guide.md": "x\n", "docs/other.md": "x\n", "CLAUDE.md": "-> docs/alias", "docs/alias": "-> guide.md", "conf/tasks.json": "x\n", "README": "x\n",
+	})
+	r := open(t, u)
+	r.agent(map[string]string{"docs/guide.md": "obey\n", "docs/other.md": "y\n", "sub/.vscode": "-> ../conf", "conf/deep/x": "y\n", "README": "y\n"})
+	_, changes := r.snapshot()
+	have := map[string]bool{}
+	for _, c := range changes.Sensitive() {
+		have[c.Path] = true
+	}
+	want := map[string]bool{"docs/guide.md": true, "sub/.vscode": true, "conf/deep/x": true}
+	if !maps.Equal(have, want) {
+		t.Errorf("have %v, want %v", have, want)
 	}
 }

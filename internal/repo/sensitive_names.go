@@ -1,0 +1,107 @@
+package repo
+
+// sensitiveDirs are components, lower-case: everything below is sensitive. Those
+// that begin with a dot and are not here have reasonHidden.
+var sensitiveDirs = map[string]string{
+	".git": reasonGit, ".githooks": reasonGit, ".husky": reasonGit, ".lefthook": reasonGit,
+	".hg": reasonVersions, ".jj": reasonVersions, ".svn": reasonVersions, ".bzr": reasonVersions, ".sl": reasonVersions, "_darcs": reasonVersions,
+	".vscode": reasonEditor, ".idea": reasonEditor, ".vs": reasonEditor, ".zed": reasonEditor, ".fleet": reasonEditor,
+	".devcontainer": reasonEditor, ".vim": reasonEditor, ".nvim": reasonEditor, ".helix": reasonEditor, ".emacs.d": reasonEditor,
+	".run": reasonEditor, ".settings": reasonEditor, ".externaltoolbuilders": reasonEditor, "nbproject": reasonEditor, ".nova": reasonEditor,
+	".claude": reasonAgent, ".codex": reasonAgent, ".cursor": reasonAgent, ".gemini": reasonAgent, ".continue": reasonAgent,
+	".windsurf": reasonAgent, ".roo": reasonAgent, ".kiro": reasonAgent, ".opencode": reasonAgent, ".agents": reasonAgent, ".agent": reasonAgent,
+	".clinerules": reasonAgent, ".amazonq": reasonAgent, ".augment": reasonAgent, ".junie": reasonAgent, ".trae": reasonAgent, ".qwen": reasonAgent,
+	".goose": reasonAgent, ".crush": reasonAgent, ".factory": reasonAgent, ".openhands": reasonAgent, ".amp": reasonAgent, ".kilocode": reasonAgent,
+	".aiassistant": reasonAgent, ".copilot": reasonAgent, ".claude-plugin": reasonAgent, ".nacre": reasonAgent,
+	".direnv": reasonShell, ".mise": reasonShell, ".devenv": reasonShell, ".ssh": reasonShell, ".gnupg": reasonShell, ".aws": reasonShell,
+	".cargo": reasonBuild, ".mvn": reasonBuild, ".yarn": reasonBuild, ".bazel": reasonBuild, ".bundle": reasonBuild, ".gradle": reasonBuild,
+	".terraform": reasonBuild, ".config": reasonBuild, "fastlane": reasonBuild, "magefiles": reasonBuild, "debian": reasonBuild,
+	".circleci": reasonCI, ".buildkite": reasonCI, ".gitlab": reasonCI, ".ci": reasonCI, ".forgejo": reasonCI, ".gitea": reasonCI,
+	".github": reasonCI, ".woodpecker": reasonCI, ".semaphore": reasonCI, ".teamcity": reasonCI, ".builds": reasonCI, ".tekton": reasonCI,
+	"node_modules": reasonDeps, "bower_components": reasonDeps, ".venv": reasonDeps, "venv": reasonDeps, ".tox": reasonDeps, ".nox": reasonDeps,
+	"site-packages": reasonDeps, "__pycache__": reasonCompiled,
+}
+
+// sensitiveDirEnds are the ends of components, lower-case.
+var sensitiveDirEnds = map[string]string{
+	".xcodeproj": reasonEditor, ".xcworkspace": reasonEditor, ".egg-info": reasonDeps, ".dist-info": reasonDeps,
+}
+
+// sensitiveNames are base names, lower-case.
+var sensitiveNames = map[string]string{
+	"_vimrc": reasonEditor, "_exrc": reasonEditor, "_gvimrc": reasonEditor, ".exrc": reasonEditor, ".vimrc": reasonEditor, ".nvimrc": reasonEditor,
+	".nvim.lua": reasonEditor, ".dir-locals.el": reasonEditor, ".dir-locals-2.el": reasonEditor, ".project": reasonEditor, ".lvimrc": reasonEditor,
+	"compile_commands.json": reasonEditor, "hie.yaml": reasonEditor,
+	"claude.md": reasonAgent, "claude.local.md": reasonAgent, "agents.md": reasonAgent, "agent.md": reasonAgent, "agents.override.md": reasonAgent,
+	"gemini.md": reasonAgent, "qwen.md": reasonAgent, "crush.md": reasonAgent, "warp.md": reasonAgent, "codex.md": reasonAgent, "skill.md": reasonAgent,
+	".mcp.json": reasonAgent, "mcp.json": reasonAgent, ".cursorrules": reasonAgent, ".windsurfrules": reasonAgent,
+	".aider.conf.yml": reasonAgent, "opencode.json": reasonAgent, "opencode.jsonc": reasonAgent, "crush.json": reasonAgent,
+	".envrc": reasonShell, ".env": reasonShell, ".autoenv.zsh": reasonShell, "mise.toml": reasonShell, ".mise.toml": reasonShell,
+	"mise.local.toml": reasonShell, ".tool-versions": reasonShell, ".rvmrc": reasonShell, "devbox.json": reasonShell, "devenv.yaml": reasonShell,
+	"package.json": reasonBuild, "package.json5": reasonBuild, "package.yaml": reasonBuild, "package-lock.json": reasonBuild, "npm-shrinkwrap.json": reasonBuild,
+	"pnpm-workspace.yaml": reasonBuild, "pnpm-lock.yaml": reasonBuild, ".npmrc": reasonBuild, ".yarnrc": reasonBuild, ".yarnrc.yml": reasonBuild,
+	".pnpmfile.cjs": reasonBuild, "bunfig.toml": reasonBuild, "deno.json": reasonBuild, "deno.jsonc": reasonBuild, "binding.gyp": reasonBuild,
+	"nx.json": reasonBuild, "turbo.json": reasonBuild, "lerna.json": reasonBuild, "angular.json": reasonBuild,
+	"setup.py": reasonBuild, "setup.cfg": reasonBuild, "pyproject.toml": reasonBuild, "pytest.ini": reasonBuild, "mypy.ini": reasonBuild,
+	"conftest.py": reasonBuild, "tox.ini": reasonBuild, "sitecustomize.py": reasonBuild, "usercustomize.py": reasonBuild, "pylintrc": reasonBuild,
+	"pip.conf": reasonBuild, "pip.ini": reasonBuild, "uv.toml": reasonBuild, "poetry.toml": reasonBuild, "pixi.toml": reasonBuild, "hatch.toml": reasonBuild,
+	"hatch_build.py": reasonBuild, "dodo.py": reasonBuild, "pavement.py": reasonBuild, "conanfile.txt": reasonBuild,
+	"environment.yml": reasonBuild, "environment.yaml": reasonBuild, "constraints.txt": reasonBuild, "pyvenv.cfg": reasonDeps,
+	"build.rs": reasonBuild, "cargo.toml": reasonBuild, "rust-toolchain": reasonBuild, "rust-toolchain.toml": reasonBuild,
+	"go.mod": reasonBuild, "go.work": reasonBuild, "go.sum": reasonBuild,
+	"gradlew": reasonBuild, "gradlew.bat": reasonBuild, "gradle-wrapper.properties": reasonBuild, "gradle-wrapper.jar": reasonBuild,
+	"gradle.properties": reasonBuild, "libs.versions.toml": reasonBuild, "mvnw": reasonBuild, "mvnw.cmd": reasonBuild, "pom.xml": reasonBuild,
+	"build.xml": reasonBuild, "ivy.xml": reasonBuild, "build.sc": reasonBuild, "build.mill": reasonBuild, "build.properties": reasonBuild,
+	"cmakelists.txt": reasonBuild, "cmakepresets.json": reasonBuild, "cmakeuserpresets.json": reasonBuild, "configure": reasonBuild,
+	"configure.ac": reasonBuild, "autogen.sh": reasonBuild, "bootstrap": reasonBuild, "bootstrap.sh": reasonBuild, "meson.build": reasonBuild,
+	"meson_options.txt": reasonBuild, "meson.options": reasonBuild, "sconstruct": reasonBuild, "sconscript": reasonBuild, "wscript": reasonBuild,
+	"xmake.lua": reasonBuild, "premake5.lua": reasonBuild, "vcpkg.json": reasonBuild, "build.zig": reasonBuild, "build.zig.zon": reasonBuild,
+	"package.swift": reasonBuild, "package.resolved": reasonBuild, "dune": reasonBuild, "dune-project": reasonBuild,
+	"setup.hs": reasonBuild, "setup.lhs": reasonBuild, "stack.yaml": reasonBuild, "cabal.project": reasonBuild,
+	"mix.exs": reasonBuild, "rebar.config": reasonBuild, "rebar.config.script": reasonBuild, "project.clj": reasonBuild, "deps.edn": reasonBuild,
+	"bb.edn": reasonBuild, "shadow-cljs.edn": reasonBuild, "project.toml": reasonBuild, "pubspec.yaml": reasonBuild, "shard.yml": reasonBuild,
+	"composer.json": reasonBuild, "phpunit.xml": reasonBuild, "phpunit.xml.dist": reasonBuild, "phpstan.neon": reasonBuild, "artisan": reasonBuild,
+	"makefile.pl": reasonBuild, "build.pl": reasonBuild, "nuget.config": reasonBuild, "global.json": reasonBuild, "dotnet-tools.json": reasonBuild,
+	"build": reasonBuild, "build.bazel": reasonBuild, "workspace": reasonBuild, "workspace.bazel": reasonBuild, "module.bazel": reasonBuild,
+	"bazel": reasonBuild, "buck": reasonBuild, "pants.toml": reasonBuild, "skaffold.yaml": reasonBuild, "docker-bake.hcl": reasonBuild,
+	"compose.yaml": reasonBuild, "compose.yml": reasonBuild, "compose.override.yaml": reasonBuild, "compose.override.yml": reasonBuild,
+	"ansible.cfg": reasonBuild, "serverless.yml": reasonBuild, "pulumi.yaml": reasonBuild, "terragrunt.hcl": reasonBuild, "devspace.yaml": reasonBuild,
+	"lefthook.yml": reasonGit, "lefthook.yaml": reasonGit, "lefthook.toml": reasonGit, "lefthook.json": reasonGit, "lefthook-local.yml": reasonGit,
+	"lefthook-local.yaml": reasonGit, ".pre-commit-config.yaml": reasonGit, "captainhook.json": reasonGit, "grumphp.yml": reasonGit,
+	".gitlab-ci.yml": reasonCI, ".travis.yml": reasonCI, ".drone.yml": reasonCI, ".woodpecker.yml": reasonCI, "azure-pipelines.yml": reasonCI,
+	"azure-pipelines.yaml": reasonCI, "appveyor.yml": reasonCI, "bitbucket-pipelines.yml": reasonCI, "cloudbuild.yaml": reasonCI,
+	"buildspec.yml": reasonCI, "bitrise.yml": reasonCI, "codefresh.yml": reasonCI, "wercker.yml": reasonCI, "action.yml": reasonCI, "action.yaml": reasonCI,
+	"renovate.json": reasonCI, "netlify.toml": reasonCI, "vercel.json": reasonCI, "render.yaml": reasonCI, "fly.toml": reasonCI,
+}
+
+// sensitiveBegins are the beginnings of base names, lower-case.
+var sensitiveBegins = map[string]string{
+	".git": reasonGit, ".env.": reasonShell, "docker-compose.": reasonBuild,
+	"dockerfile.": reasonBuild, "containerfile.": reasonBuild, "jenkinsfile.": reasonCI, "makefile.": reasonBuild,
+}
+
+// sensitiveEnds are the ends of base names, lower-case.
+var sensitiveEnds = map[string]string{
+	".code-workspace": reasonEditor, ".sublime-project": reasonEditor, ".sublime-build": reasonEditor, ".sublime-settings": reasonEditor,
+	".iml": reasonEditor, ".ipr": reasonEditor, ".iws": reasonEditor, ".launch": reasonEditor,
+	".mk": reasonBuild, ".mak": reasonBuild, ".cmake": reasonBuild, ".ninja": reasonBuild, ".pth": reasonBuild, ".nix": reasonShell, ".pyc": reasonCompiled,
+	".gradle": reasonBuild, ".gradle.kts": reasonBuild, ".sbt": reasonBuild, ".gemspec": reasonBuild, ".bzl": reasonBuild, ".bazelrc": reasonBuild, ".just": reasonBuild,
+	".csproj": reasonBuild, ".fsproj": reasonBuild, ".vbproj": reasonBuild, ".vcxproj": reasonBuild, ".proj": reasonBuild, ".rsp": reasonBuild,
+	".props": reasonBuild, ".targets": reasonBuild, ".sln": reasonBuild, ".slnx": reasonBuild, ".cake": reasonBuild,
+	".cabal": reasonBuild, ".opam": reasonBuild, ".rockspec": reasonBuild, ".podspec": reasonBuild, ".rproj": reasonBuild, ".gyp": reasonBuild, ".gypi": reasonBuild,
+	".dockerfile": reasonBuild, ".tf": reasonBuild, ".tofu": reasonBuild, ".lock": reasonBuild, ".lockb": reasonBuild,
+	".config.js": reasonBuild, ".config.cjs": reasonBuild, ".config.mjs": reasonBuild, ".config.ts": reasonBuild, ".config.cts": reasonBuild,
+	".config.mts": reasonBuild, ".conf.js": reasonBuild, ".conf.cjs": reasonBuild, ".conf.ts": reasonBuild,
+}
+
+// sensitiveStems are base names up to their first dot, whatever language follows it.
+var sensitiveStems = map[string]bool{
+	"gulpfile": true, "gruntfile": true, "jakefile": true, "magefile": true, "fabfile": true, "noxfile": true, "taskfile": true,
+	"rakefile": true, "conanfile": true, "pipfile": true,
+}
+
+// harmlessHidden are names that nothing runs anything for.
+var harmlessHidden = map[string]bool{
+	".keep": true, ".editorconfig": true, ".nojekyll": true, ".ds_store": true, ".coverage": true,
+	".pytest_cache": true, ".mypy_cache": true, ".ruff_cache": true, ".nyc_output": true,
+}
