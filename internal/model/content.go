@@ -90,8 +90,8 @@ func (r *request) checkBlock(value json.RawMessage, depth int) error {
 	if !slices.Contains(blockTypes, kind) {
 		return refuse(ReasonContentBlock, "content block %.64q: not on the gateway's list", kind)
 	}
-	for key := range fields { // some upstreams read keys in any case
-		if key != strings.ToLower(key) {
+	for key := range fields { // some upstreams read keys in any case, and fold letters beyond ASCII into it
+		if strings.Trim(key, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
 			return refuse(ReasonField, "%.64s in a content block: not on the gateway's list of fields", key)
 		}
 	}
