@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/approval"
@@ -221,14 +222,17 @@ func (p *Printer) Table(header []string, rows [][]string) {
 }
 
 // Escape makes text safe for a terminal: control characters, escapes, and the
-// characters that reorder or hide text become visible (M-05).
+// characters that reorder or hide text become visible (M-05). So do bytes that
+// are no UTF-8: some terminals take those from 0x80 on for control characters.
 func Escape(s string) string {
-	if strings.IndexFunc(s, hidden) < 0 {
+	if utf8.ValidString(s) && strings.IndexFunc(s, hidden) < 0 {
 		return s
 	}
 	var b strings.Builder
-	for _, r := range s {
+	for i, r := range s {
 		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)):
+			_, _ = fmt.Fprintf(&b, "\\x%02x", s[i]) // a builder takes everything
 		case r == '\n':
 			b.WriteString("\\n")
 		case r == '\t':

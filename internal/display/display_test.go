@@ -21,6 +21,10 @@ func TestControlAndHiddenCharactersAreShownAndNotObeyed(t *testing.T) {
 		"user\u202egnp.exe":   `user\u202egnp.exe`,
 		"zero\u200bwidth":     `zero\u200bwidth`,
 		"c1\u009b31m":         `c1\u009b31m`,
+		"eight bits \x9b31m":  `eight bits \x9b31m`,
+		"half \xe2\x80":       `half \xe2\x80`,
+		"both \x9b\x1b":       `both \x9b\x1b`,
+		"a real \ufffd":       "a real \ufffd",
 		"separator\u2028next": `separator\u2028next`,
 		"\x00\x7f":            `\x00\x7f`,
 	} {
