@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -60,7 +61,7 @@ func Since(dir string, start time.Time) (found []Planted, more int, err error) {
 	}
 	s := &searcher{root: root, start: start}
 	if err = s.walk(".", 0); err == nil {
-		err = s.follow()
+		err = s.follow(dir)
 	}
 	if closeErr := root.Close(); err == nil {
 		err = closeErr
@@ -189,13 +190,22 @@ func (s *searcher) link(name, reason string) string {
 	return reason
 }
 
-// follow names what changed where links of sensitive names lead.
-func (s *searcher) follow() error {
+// follow names what changed where links of sensitive names lead, and what git's
+// configuration names.
+func (s *searcher) follow(dir string) error {
 	read := func(name string) (string, bool) {
 		target, err := s.root.Readlink(name)
 		return target, err == nil
 	}
-	for at, reason := range shownAs(slices.Values(s.links), read) {
+	shown := shownAs(slices.Values(s.links), read)
+	if p, err := discover(dir); err == nil {
+		for _, name := range p.obeyed() {
+			if rel, err := filepath.Rel(dir, filepath.Join(p.top, name)); err == nil && filepath.IsLocal(rel) {
+				shown[filepath.ToSlash(rel)] = reasonConfigured
+			}
+		}
+	}
+	for at, reason := range shown {
 		info, err := s.root.Lstat(at)
 		switch {
 		case err != nil:

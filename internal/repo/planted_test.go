@@ -1,6 +1,7 @@
 package repo_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -146,6 +147,18 @@ func TestWhatIsPlantedInARoundaboutWayIsFound(t *testing.T) {
 		"compiled code beside its text": {[]string{"lib/__pycache__/x.cpython-312.pyc"}, func(in func(string) string) error {
 			return os.WriteFile(in("lib/__pycache__/x.cpython-312.pyc"), []byte("y"), 0o600)
 		}, "lib/__pycache__/"},
+		"a hook where the configuration says that hooks are": {configured("[core]\n\thooksPath = tools/hooks\n", "tools/hooks/pre-push"), func(in func(string) string) error {
+			return os.WriteFile(in("tools/hooks/pre-commit"), []byte("y"), 0o600)
+		}, "tools/hooks/"},
+		"a hook in a folder that was not there": {configured("[core] hookspath = \"tools/hooks\"\n"), func(in func(string) string) error {
+			return errors.Join(os.MkdirAll(in("tools/hooks"), 0o700), os.WriteFile(in("tools/hooks/pre-commit"), []byte("y"), 0o600))
+		}, "tools/hooks/"},
+		"a filter's program": {configured("[filter \"x\"]\n\tclean = sh -c './tools/clean.sh %f'\n", "tools/clean.sh"), func(in func(string) string) error {
+			return os.WriteFile(in("tools/clean.sh"), []byte("y"), 0o600)
+		}, "tools/clean.sh"},
+		"an included configuration": {configured("[include]\n\tpath = ../tools/git.conf\n", "tools/git.conf"), func(in func(string) string) error {
+			return os.WriteFile(in("tools/git.conf"), []byte("y"), 0o600)
+		}, "tools/git.conf"},
 		"a folder of a tool that nobody knows": {[]string{".later/a/hooks.toml"}, func(in func(string) string) error {
 			return os.WriteFile(in(".later/a/hooks.toml"), []byte("y"), 0o600)
 		}, ".later/"},
@@ -173,16 +186,22 @@ func TestWhatIsPlantedInARoundaboutWayIsFound(t *testing.T) {
 	}
 }
 
-// layOut makes files, and links of "name -> target".
+// configured is a repository with a configuration, and other files.
+func configured(config string, others ...string) []string {
+	return append([]string{".git/HEAD", ".git/objects/x", ".git/refs/x", ".git/config = " + config}, others...)
+}
+
+// layOut makes files, with "name = text", and links of "name -> target".
 func layOut(t *testing.T, dir string, names []string) {
 	t.Helper()
 	for _, name := range names {
 		name, target, link := strings.Cut(name, " -> ")
+		name, text, _ := strings.Cut(name, " = ")
 		full := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		err := os.WriteFile(full, []byte("x"), 0o600)
+		err := os.WriteFile(full, []byte(text), 0o600)
 		if link {
 			_ = os.Remove(full)
 			err = os.Symlink(target, full)

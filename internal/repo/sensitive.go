@@ -186,7 +186,7 @@ func markBare(files []Change, entries map[string]entry) {
 }
 
 // markLinks finds links that lead out of the project, and files that a link
-// shows under a name that is sensitive.
+// shows under a name that is sensitive, or that git's configuration names.
 func (p *Project) markLinks(ctx context.Context, files []Change, entries map[string]entry) error {
 	var links []string
 	for name, e := range entries {
@@ -210,6 +210,9 @@ func (p *Project) markLinks(ctx context.Context, files []Change, entries map[str
 		target, ok := targets[name]
 		return target, ok
 	})
+	for _, name := range p.place.obeyed() {
+		shown[name] = reasonConfigured
+	}
 	for i, f := range files {
 		if target, ok := targets[f.Path]; ok && leavesProject(f.Path, target) {
 			files[i].Sensitive = reasonLink

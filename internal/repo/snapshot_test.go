@@ -320,3 +320,21 @@ func TestWhatALinkShowsUnderASensitiveNameIsPointedOut(t *testing.T) {
 		t.Errorf("have %v, want %v", have, want)
 	}
 }
+
+// M-13: what the user's git configuration names runs on the user's machine,
+// whatever it is called.
+func TestWhatGitsConfigurationNamesIsPointedOut(t *testing.T) {
+	u := withFiles(t, map[string]string{"tools/clean.sh": "x\n", "tools/other.sh": "x\n", "README": "x\n"})
+	u.git("config", "core.hooksPath", "tools/hooks")
+	u.git("config", "filter.x.clean", "sh ./tools/clean.sh %f")
+	r := open(t, u)
+	r.agent(map[string]string{"tools/clean.sh": "y\n", "tools/other.sh": "y\n", "tools/hooks/pre-commit": "y\n", "README": "y\n"})
+	_, changes := r.snapshot()
+	have := map[string]bool{}
+	for _, c := range changes.Sensitive() {
+		have[c.Path] = true
+	}
+	if want := map[string]bool{"tools/clean.sh": true, "tools/hooks/pre-commit": true}; !maps.Equal(have, want) {
+		t.Errorf("have %v, want %v", have, want)
+	}
+}
