@@ -2,6 +2,7 @@ package tripwire
 
 import (
 	"encoding/json"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -26,8 +27,11 @@ func (w *Watch) Called(name string, input json.RawMessage) []Alarm {
 	}
 	var alarms []Alarm
 	written := changed(name, fields)
+	w.mu.Lock()
+	fetched := maps.Clone(w.fetched)
+	w.mu.Unlock()
 	for _, text := range commands(fields) {
-		c := readCommand(text)
+		c := readCommand(text, fetched)
 		if c.unread {
 			alarms = append(alarms, w.unread(name)...)
 		}
@@ -36,6 +40,9 @@ func (w *Watch) Called(name string, input json.RawMessage) []Alarm {
 		}
 		written = append(written, c.writes...)
 	}
+	w.mu.Lock()
+	maps.Copy(w.fetched, fetched)
+	w.mu.Unlock()
 	for _, to := range written {
 		if what := sensitive(to); what != "" {
 			alarms = append(alarms, w.writes(name, what)...)

@@ -20,6 +20,8 @@ const (
 	maxNested = 256
 	// maxWrites is how many places that a command writes are kept.
 	maxWrites = 1024
+	// maxWalked is how many parts of a command are looked at for downloads.
+	maxWalked = 4 << 20
 )
 
 // Where relative paths begin, and what ~ stands for, in every sandbox.
@@ -45,25 +47,48 @@ type reader struct {
 	nesting, nested int
 	// fetched are the files that downloads were saved as.
 	fetched map[string]bool
+	// values are variables whose text is known, and tainted those that hold a download.
+	values  map[string]string
+	tainted map[string]bool
+	// functions are what the command defines, and opened the descriptors that are connections.
+	functions map[string]function
+	opened    map[string]bool
+	// walked counts what was looked at for downloads, of the same part again and again.
+	walked int
 }
 
-// readCommand reads a command of bash. One that no shell can parse is none.
-func readCommand(text string) command {
-	r := &reader{dir: workDir, fetched: map[string]bool{}}
-	r.script(text, false)
+// function is what a command defines, and whether it downloads.
+type function struct {
+	body    *syntax.Stmt
+	fetches bool
+}
+
+// stdin is what a statement reads: a download, or a text that is known.
+type stdin struct {
+	fed  bool
+	text string
+}
+
+// readCommand reads a command of bash. One that no shell can parse is none. It
+// adds to fetched what the command downloads.
+func readCommand(text string, fetched map[string]bool) command {
+	r := &reader{
+		dir: workDir, fetched: fetched, values: map[string]string{}, tainted: map[string]bool{},
+		functions: map[string]function{}, opened: map[string]bool{},
+	}
+	r.script(text, stdin{})
 	return r.command
 }
 
-// script reads a script; fed says that its input is a download.
-func (r *reader) script(text string, fed bool) {
+// script reads a script that has in for its input.
+func (r *reader) script(text string, in stdin) {
 	openers := 0
 	for i := range len(text) {
 		if strings.IndexByte("({[`", text[i]) >= 0 {
 			openers++
 		}
 	}
-	r.nested++
-	if len(text) > maxCommand || openers > maxOpeners || r.nesting >= maxNesting || r.nested > maxNested {
+	if !r.deeper() || len(text) > maxCommand || openers > maxOpeners {
 		r.unread = true
 		return
 	}
@@ -72,8 +97,14 @@ func (r *reader) script(text string, fed bool) {
 		return
 	}
 	r.nesting++
-	r.stmts(file.Stmts, fed)
+	r.stmts(file.Stmts, in)
 	r.nesting--
+}
+
+// deeper counts what is read within what, and says whether that is few enough.
+func (r *reader) deeper() bool {
+	r.nested++
+	return r.nesting < maxNesting && r.nested <= maxNested
 }
 
 // parse gives nil where the parser gives up: bytes from outside must not end us.
@@ -90,61 +121,109 @@ func parse(text string) (file *syntax.File) {
 	return file
 }
 
-func (r *reader) stmts(list []*syntax.Stmt, fed bool) {
+func (r *reader) stmts(list []*syntax.Stmt, in stdin) {
 	for _, st := range list {
-		r.stmt(st, fed)
+		r.stmt(st, in)
 	}
 }
 
 // stmt walks one statement in the order in which it runs.
-func (r *reader) stmt(st *syntax.Stmt, fed bool) {
+func (r *reader) stmt(st *syntax.Stmt, in stdin) {
 	if st == nil {
 		return
 	}
-	fed = r.redirects(st, fed)
+	in = r.redirects(st, in)
 	switch c := st.Cmd.(type) {
 	case nil:
 	case *syntax.CallExpr:
-		r.call(c, fed)
+		r.call(c, in)
 	case *syntax.BinaryCmd:
-		r.stmt(c.X, fed)
+		r.stmt(c.X, in)
 		if c.Op == syntax.Pipe || c.Op == syntax.PipeAll {
-			fed = downloads(c.X)
+			in = stdin{fed: r.downloads(c.X, true), text: r.prints(c.X)}
 		}
-		r.stmt(c.Y, fed)
+		r.stmt(c.Y, in)
+	case *syntax.DeclClause:
+		for _, a := range c.Args {
+			r.assign(a)
+		}
+	case *syntax.FuncDecl:
+		if c.Name != nil {
+			r.functions[c.Name.Value] = function{c.Body, r.downloads(c.Body, true)}
+		}
+		r.compound(c, in)
 	default:
-		r.compound(c, fed)
+		r.compound(c, in)
 	}
 }
 
 // compound walks the statements that another holds.
-func (r *reader) compound(node syntax.Node, fed bool) {
+func (r *reader) compound(node syntax.Node, in stdin) {
 	syntax.Walk(node, func(n syntax.Node) bool {
 		if st, ok := n.(*syntax.Stmt); ok {
-			r.stmt(st, fed)
+			r.stmt(st, in)
 			return false
 		}
 		return true
 	})
 }
 
-// redirects notes what is written, and tells whether the input is a download.
-func (r *reader) redirects(st *syntax.Stmt, fed bool) bool {
-	for _, redirect := range st.Redirs {
-		switch redirect.Op {
-		case syntax.RdrOut, syntax.AppOut, syntax.RdrClob, syntax.RdrAll, syntax.AppAll, syntax.RdrInOut:
-			to := literal(redirect.Word)
-			r.write(to)
-			if to != "" && downloads(st) {
-				r.fetched[r.place(to)] = true
+// prints is the text that a statement is known to write: of echo, printf, and
+// cat with a text of its own.
+func (r *reader) prints(st *syntax.Stmt) string {
+	call, ok := st.Cmd.(*syntax.CallExpr)
+	if !ok || len(call.Args) == 0 {
+		return ""
+	}
+	switch r.literal(call.Args[0]) {
+	case "echo", "printf":
+		return r.texts(call.Args[1:])
+	case "cat":
+		for _, redirect := range st.Redirs {
+			if redirect.Hdoc != nil {
+				return r.literal(redirect.Hdoc)
 			}
-		case syntax.RdrIn, syntax.WordHdoc:
-			fed = downloads(redirect.Word) || r.fetched[r.place(literal(redirect.Word))]
+		}
+	}
+	return ""
+}
+
+// redirects notes what is written, and tells what the input is.
+func (r *reader) redirects(st *syntax.Stmt, in stdin) stdin {
+	for _, redirect := range st.Redirs {
+		name := r.literal(redirect.Word)
+		switch redirect.Op {
+		case syntax.RdrOut, syntax.AppOut, syntax.RdrClob, syntax.RdrAll, syntax.AppAll, syntax.RdrInOut, syntax.DplOut:
+			if isNetwork(name) {
+				in = stdin{fed: true} // whoever is there answers
+				r.opened[descriptor(redirect)] = true
+				break
+			}
+			r.write(name)
+			if in.fed || r.downloads(st, true) {
+				r.fetch(name)
+			}
+		case syntax.RdrIn:
+			in = stdin{fed: isNetwork(name) || r.isFetched(name) || r.downloads(redirect.Word, true)}
+		case syntax.DplIn:
+			in.fed = in.fed || r.opened[name]
+		case syntax.WordHdoc:
+			in = stdin{r.downloads(redirect.Word, true), name}
+		case syntax.Hdoc, syntax.DashHdoc:
+			in = stdin{r.downloads(redirect.Hdoc, true), r.literal(redirect.Hdoc)}
 		}
 		r.within(redirect.Word)
 		r.within(redirect.Hdoc)
 	}
-	return fed
+	return in
+}
+
+// descriptor is the number before a redirection, 0 where there is none.
+func descriptor(redirect *syntax.Redirect) string {
+	if redirect.N == nil {
+		return "0"
+	}
+	return redirect.N.Value
 }
 
 // within walks the scripts that a word holds.
@@ -156,101 +235,120 @@ func (r *reader) within(word *syntax.Word) {
 		switch part.(type) {
 		case *syntax.Lit, *syntax.SglQuoted:
 		default:
-			r.compound(part, false)
+			r.compound(part, stdin{})
 		}
 	}
 }
 
-// wrappers run the command that follows them.
-func isWrapper(name string) bool {
-	switch name {
-	case "sudo", "doas", "env", "nohup", "time", "timeout", "exec", "command", "builtin", "nice", "ionice", "stdbuf", "setsid", "unbuffer", "xargs", "chronic", "busybox":
-		return true
-	}
-	return false
-}
-
-func isShell(name string) bool {
-	switch name {
-	case "sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash", "pwsh":
-		return true
-	}
-	return false
-}
-
-// isInterpreter tells the programs that run what they read where they are given nothing else.
-func isInterpreter(name string) bool {
-	return strings.HasPrefix(name, "python") || slices.Contains([]string{"perl", "ruby", "node", "nodejs", "php", "lua", "bun"}, name)
-}
-
-func isDownloader(name string) bool {
-	switch name {
-	case "curl", "wget", "wget2", "aria2c", "axel", "http", "https", "xh", "fetch", "lynx", "w3m", "nc", "ncat", "netcat", "socat", "ftp", "tftp":
-		return true
-	}
-	return false
-}
-
-func (r *reader) call(c *syntax.CallExpr, fed bool) {
+func (r *reader) call(c *syntax.CallExpr, in stdin) {
 	for _, assign := range c.Assigns {
-		r.within(assign.Value)
+		r.assign(assign)
 	}
 	for _, arg := range c.Args {
 		r.within(arg)
 	}
-	args := unwrapped(c.Args)
+	args, by := r.unwrapped(c.Args)
 	if len(args) == 0 {
 		return
 	}
-	name, rest := path.Base(literal(args[0])), args[1:]
+	word := r.literal(args[0])
+	name, rest := path.Base(word), args[1:]
 	switch {
 	case isShell(name):
-		r.shell(rest, fed)
+		r.shell(rest, in, by == "xargs")
 	case isInterpreter(name):
-		r.interpreter(rest, fed)
-	case name == "eval":
-		r.runs = r.runs || slices.ContainsFunc(rest, func(w *syntax.Word) bool { return downloads(w) })
-		r.script(texts(rest), fed)
-	case name == "source" || name == ".":
-		r.runs = r.runs || len(rest) > 0 && (downloads(rest[0]) || fed && isStdin(literal(rest[0])))
-		r.sourced(rest)
-	case name == "cd" && len(rest) == 1:
-		if to := literal(rest[0]); to != "" {
-			r.dir = r.place(to)
-		}
-	case strings.Contains(literal(args[0]), "/") && r.fetched[r.place(literal(args[0]))]:
+		r.interpreter(rest, in.fed)
+		r.written(name, rest, in.fed)
+	case strings.Contains(word, "/") && r.isFetched(word), word == "" && len(c.Args) > 0 && r.leads(args[0]):
 		r.runs = true // it was downloaded, and is run by its name
-	default:
-		r.written(name, rest)
+	case r.functions[name].body != nil && in.fed && r.deeper():
+		r.nesting++
+		r.stmt(r.functions[name].body, in)
+		r.nesting--
+	case !r.builtin(name, rest, in):
+		r.program(name, rest, in)
 	}
+}
+
+// builtin reads the words after a command of the shell's own.
+func (r *reader) builtin(name string, args []*syntax.Word, in stdin) bool {
+	switch name {
+	case "eval":
+		r.runs = r.runs || slices.ContainsFunc(args, r.isRun)
+		r.script(r.texts(args), in)
+	case "trap":
+		r.runs = r.runs || len(args) > 0 && r.isRun(args[0])
+		if len(args) > 0 {
+			r.script(r.literal(args[0]), stdin{})
+		}
+	case "source", ".":
+		r.runs = r.runs || len(args) > 0 && (r.downloads(args[0], false) || in.fed && isStdin(r.literal(args[0])))
+		r.sourced(args)
+	case "read", "mapfile", "readarray":
+		for _, arg := range args {
+			r.tainted[r.literal(arg)] = in.fed
+		}
+		r.tainted["REPLY"], r.tainted["MAPFILE"] = in.fed, in.fed
+	case "cd":
+		if len(args) == 1 && r.literal(args[0]) != "" {
+			r.dir = r.place(r.literal(args[0]))
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// program reads the words after any other command.
+func (r *reader) program(name string, args []*syntax.Word, in stdin) {
+	r.runs = r.runs || r.handsOver(name, args)
+	switch name {
+	case "at", "batch":
+		r.runs = r.runs || in.fed
+	case "crontab":
+		r.runs = r.runs || in.fed && len(args) > 0 && isStdin(r.literal(args[len(args)-1]))
+	}
+	for i, arg := range args {
+		text, next := r.literal(arg), ""
+		if i+1 < len(args) {
+			next = r.literal(args[i+1])
+		}
+		switch option := len(text) > 1 && text[0] == '-' && text[1] != '-'; {
+		case option && strings.HasSuffix(text, "c") && (name == "su" || name == "runuser" || name == "script"):
+			r.script(next, in)
+		case text == "-f" && isStdin(next) && (name == "make" || strings.HasSuffix(name, "awk")):
+			r.runs = r.runs || in.fed
+		case isShell(path.Base(text)) && strings.HasPrefix(next, "-") && strings.Contains(next, "c"):
+			r.shell(args[i+1:], stdin{}, false) // find -exec sh -c, docker run … sh -c
+		}
+	}
+	r.written(name, args, in.fed)
 }
 
 // sourced notes a download that is read as a script by its name.
 func (r *reader) sourced(args []*syntax.Word) {
-	if len(args) > 0 && r.fetched[r.place(literal(args[0]))] {
+	if len(args) > 0 && r.isFetched(r.literal(args[0])) {
 		r.runs = true
 	}
 }
 
-// shell reads the words after sh.
-func (r *reader) shell(args []*syntax.Word, fed bool) {
+// shell reads the words after sh. An each says that its words come from its input.
+func (r *reader) shell(args []*syntax.Word, in stdin, each bool) {
+	r.runs = r.runs || fetchesAndRuns(r.texts(args))
 	for i := 0; i < len(args); i++ {
-		text := literal(args[i])
+		text := r.literal(args[i])
 		short := len(text) > 1 && text[0] == '-' && text[1] != '-'
 		switch {
-		case downloads(args[i]):
+		case r.downloads(args[i], false):
 			r.runs = true // sh <(curl …)
 			return
 		case isStdin(text), short && strings.Contains(text, "s"):
-			r.runs = r.runs || fed
+			r.fed(in)
 			return
 		case short && strings.Contains(text, "n"):
 			return // it is read, and not run
 		case short && strings.Contains(text, "c"):
-			if i+1 < len(args) {
-				r.runs = r.runs || downloads(args[i+1])
-				r.script(literal(args[i+1]), fed)
-			}
+			r.given(args[i+1:], in, each)
 			return
 		case short && strings.HasSuffix(text, "o"), text == "+o", text == "--rcfile", text == "--init-file":
 			i++ // its value
@@ -260,208 +358,45 @@ func (r *reader) shell(args []*syntax.Word, fed bool) {
 			return
 		}
 	}
-	r.runs = r.runs || fed
+	r.fed(in)
+}
+
+// fed notes what a shell reads and runs.
+func (r *reader) fed(in stdin) {
+	r.runs = r.runs || in.fed
+	if in.text != "" {
+		r.script(in.text, stdin{})
+	}
+}
+
+// given reads the script after sh -c.
+func (r *reader) given(args []*syntax.Word, in stdin, each bool) {
+	if len(args) == 0 {
+		r.runs = r.runs || each && in.fed
+		return
+	}
+	script := r.literal(args[0])
+	r.runs = r.runs || r.isRun(args[0]) || each && in.fed && strings.Contains(script, "{}")
+	r.script(script, in)
 }
 
 // interpreter reads the words after python and its like: without a script of
 // its own it runs what it reads.
 func (r *reader) interpreter(args []*syntax.Word, fed bool) {
 	for i, arg := range args {
-		text := literal(arg)
+		text := r.literal(arg)
 		switch {
 		case isStdin(text):
 			r.runs = r.runs || fed
 			return
 		case len(text) > 1 && text[0] == '-' && strings.ContainsAny(strings.TrimLeft(text, "-"), "cemnpr"):
-			r.runs = r.runs || i+1 < len(args) && downloads(args[i+1])
+			r.runs = r.runs || i+1 < len(args) && (r.isRun(args[i+1]) || fetchesAndRuns(r.literal(args[i+1])))
 			return
-		case strings.HasPrefix(text, "-"):
+		case strings.HasPrefix(text, "-"), text == "run" && i == 0:
 		default:
-			r.runs = r.runs || downloads(arg)
+			r.runs = r.runs || r.downloads(arg, false) || r.isFetched(text)
 			return
 		}
 	}
 	r.runs = r.runs || fed
-}
-
-func isStdin(text string) bool { return text == "-" || text == "/dev/stdin" || text == "/dev/fd/0" }
-
-// unwrapped leaves out what only runs what follows: sudo, env A=b, timeout 5.
-func unwrapped(args []*syntax.Word) []*syntax.Word {
-	wrapped := false
-	for len(args) > 0 {
-		text := literal(args[0])
-		switch {
-		case isWrapper(path.Base(text)):
-			wrapped = true
-		case wrapped && (text == "" || text[0] == '-' || strings.Contains(text, "=") || strings.Trim(text, "0123456789.smhd") == ""):
-		default:
-			return args
-		}
-		args = args[1:]
-	}
-	return args
-}
-
-// downloads tells whether anything in a part of a script fetches from the network.
-func downloads(node syntax.Node) bool {
-	if node == nil || node == (*syntax.Word)(nil) || node == (*syntax.Stmt)(nil) {
-		return false
-	}
-	found := false
-	syntax.Walk(node, func(n syntax.Node) bool {
-		if call, ok := n.(*syntax.CallExpr); ok && !found {
-			args := unwrapped(call.Args)
-			found = len(args) > 0 && isDownloader(path.Base(literal(args[0])))
-		}
-		return !found
-	})
-	return found
-}
-
-// written notes what a program is known to write.
-func (r *reader) written(name string, args []*syntax.Word) {
-	var operands []string
-	output := ""
-	for i, arg := range args {
-		text := literal(arg)
-		long, value, joined := strings.Cut(text, "=")
-		switch {
-		case isOutput(name, text) && i+1 < len(args):
-			output = literal(args[i+1])
-		case joined && isOutput(name, long):
-			output = value
-		case strings.HasPrefix(text, "of=") && name == "dd":
-			output = value
-		case !strings.HasPrefix(text, "-"):
-			operands = append(operands, text)
-		}
-	}
-	if output != "" {
-		r.write(output)
-		if isDownloader(name) {
-			r.fetched[r.place(output)] = true
-		}
-	}
-	switch name {
-	case "tee", "touch", "rm", "unlink", "truncate", "shred", "ed", "ex":
-		for _, to := range operands {
-			r.write(to)
-		}
-	case "sed", "perl":
-		if slices.ContainsFunc(args, func(w *syntax.Word) bool { return strings.HasPrefix(literal(w), "-i") }) {
-			for _, to := range operands {
-				r.write(to)
-			}
-		}
-	case "cp", "mv", "ln", "install", "rsync", "scp":
-		if len(operands) > 1 {
-			r.write(operands[len(operands)-1] + "/.") // what is copied into a folder is in it
-		}
-	}
-}
-
-// isOutput tells the options that name what a program writes.
-func isOutput(name, option string) bool {
-	switch name {
-	case "curl":
-		return option == "-o" || option == "--output" || len(option) > 2 && option[0] == '-' && option[1] != '-' && strings.HasSuffix(option, "o")
-	case "wget", "wget2":
-		return option == "-O" || option == "--output-document" || len(option) > 2 && option[0] == '-' && option[1] != '-' && strings.HasSuffix(option, "O")
-	case "cp", "mv", "ln", "install":
-		return option == "-t" || option == "--target-directory"
-	case "ssh-keygen":
-		return option == "-f"
-	case "sort":
-		return option == "-o"
-	}
-	return false
-}
-
-func (r *reader) write(to string) {
-	if to != "" && len(r.writes) < maxWrites {
-		r.writes = append(r.writes, r.place(to))
-	}
-}
-
-// place is a path from the root on.
-func (r *reader) place(name string) string { return absolute(r.dir, name) }
-
-func absolute(dir, name string) string {
-	switch {
-	case name == "~" || strings.HasPrefix(name, "~/"):
-		name = homeDir + name[1:]
-	case !strings.HasPrefix(name, "/"):
-		name = dir + "/" + name
-	}
-	into := strings.HasSuffix(name, "/.") || strings.HasSuffix(name, "/")
-	name = path.Clean(name)
-	if into {
-		name += "/"
-	}
-	return name
-}
-
-// texts are words put together, as eval does.
-func texts(words []*syntax.Word) string {
-	list := make([]string, 0, len(words))
-	for _, w := range words {
-		list = append(list, literal(w))
-	}
-	return strings.Join(list, " ")
-}
-
-// literal is a word's text where that is known before it runs, and "" where it
-// is not. The home is known.
-func literal(word *syntax.Word) string {
-	if word == nil {
-		return ""
-	}
-	var b strings.Builder
-	for _, part := range word.Parts {
-		if !literalPart(&b, part, false) {
-			return ""
-		}
-	}
-	return b.String()
-}
-
-func literalPart(b *strings.Builder, part syntax.WordPart, quoted bool) bool {
-	switch p := part.(type) {
-	case *syntax.Lit:
-		b.WriteString(unquoted(p.Value, quoted))
-	case *syntax.SglQuoted:
-		b.WriteString(p.Value)
-	case *syntax.DblQuoted:
-		for _, inner := range p.Parts {
-			if !literalPart(b, inner, true) {
-				return false
-			}
-		}
-	case *syntax.ParamExp:
-		if p.Param == nil || p.Param.Value != "HOME" || p.Exp != nil || p.Length || p.Index != nil {
-			return false
-		}
-		b.WriteString(homeDir)
-	default:
-		return false
-	}
-	return true
-}
-
-// unquoted takes the backslashes out that a shell would.
-func unquoted(text string, quoted bool) string {
-	if !strings.Contains(text, `\`) {
-		return text
-	}
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] == '\\' && i+1 < len(text) && (!quoted || strings.IndexByte("\"\\$`\n", text[i+1]) >= 0) {
-			if i++; text[i] == '\n' {
-				continue
-			}
-		}
-		b.WriteByte(text[i])
-	}
-	return b.String()
 }

@@ -112,11 +112,13 @@ type Watch struct {
 	denials [BurstDenials]time.Time // a ring
 	next    int
 	told    map[string]bool
+	// fetched are the files that commands downloaded: a later one may run them.
+	fetched map[string]bool
 }
 
 // New makes a watch of a session that has done nothing yet.
 func New(reactions Reactions) *Watch {
-	return &Watch{reactions: reactions, told: map[string]bool{}}
+	return &Watch{reactions: reactions, told: map[string]bool{}, fetched: map[string]bool{}}
 }
 
 // Refused is told of each connection that was refused, and when.

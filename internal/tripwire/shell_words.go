@@ -1,0 +1,125 @@
+package tripwire
+
+import (
+	"path"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// place is a path from the root on.
+func (r *reader) place(name string) string { return absolute(r.dir, name) }
+
+func absolute(dir, name string) string {
+	switch {
+	case name == "~" || strings.HasPrefix(name, "~/"):
+		name = homeDir + name[1:]
+	case !strings.HasPrefix(name, "/"):
+		name = dir + "/" + name
+	}
+	into := strings.HasSuffix(name, "/.") || strings.HasSuffix(name, "/")
+	name = path.Clean(name)
+	if into {
+		name += "/"
+	}
+	return name
+}
+
+// texts are words put together, as eval does.
+func (r *reader) texts(words []*syntax.Word) string {
+	list := make([]string, 0, len(words))
+	for _, w := range words {
+		list = append(list, r.literal(w))
+	}
+	return strings.Join(list, " ")
+}
+
+// literal is a word's text where that is known before it runs, and "" where it
+// is not. The home and the shell are known, what the command itself has set,
+// and where a program lies.
+func (r *reader) literal(word *syntax.Word) string {
+	if word == nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, part := range word.Parts {
+		if !r.literalPart(&b, part, false) {
+			return ""
+		}
+	}
+	return b.String()
+}
+
+func (r *reader) literalPart(b *strings.Builder, part syntax.WordPart, quoted bool) bool {
+	switch p := part.(type) {
+	case *syntax.Lit:
+		b.WriteString(unquoted(p.Value, quoted))
+	case *syntax.SglQuoted:
+		b.WriteString(p.Value)
+	case *syntax.DblQuoted:
+		for _, inner := range p.Parts {
+			if !r.literalPart(b, inner, true) {
+				return false
+			}
+		}
+	case *syntax.ParamExp:
+		value, known := r.value(p)
+		b.WriteString(value)
+		return known
+	case *syntax.CmdSubst:
+		program := r.located(p)
+		b.WriteString(program)
+		return program != ""
+	default:
+		return false
+	}
+	return true
+}
+
+// value is what a parameter stands for.
+func (r *reader) value(p *syntax.ParamExp) (value string, known bool) {
+	switch {
+	case p.Param == nil || p.Length || p.Index != nil:
+		return "", false
+	case p.Param.Value == "SHELL" || p.Param.Value == "BASH":
+		return "/bin/sh", true // whatever else follows it in ${SHELL:-sh}
+	case p.Exp != nil:
+		return "", false
+	case p.Param.Value == "HOME":
+		return homeDir, true
+	}
+	value, known = r.values[p.Param.Value]
+	return value, known
+}
+
+// located is the program of $(which sh) and $(command -v sh).
+func (r *reader) located(c *syntax.CmdSubst) string {
+	if len(c.Stmts) != 1 {
+		return ""
+	}
+	call, ok := c.Stmts[0].Cmd.(*syntax.CallExpr)
+	if !ok || len(call.Args) < 2 {
+		return ""
+	}
+	if name := r.literal(call.Args[0]); name != "which" && name != "command" && name != "type" {
+		return ""
+	}
+	return r.literal(call.Args[len(call.Args)-1])
+}
+
+// unquoted takes the backslashes out that a shell would.
+func unquoted(text string, quoted bool) string {
+	if !strings.Contains(text, `\`) {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] == '\\' && i+1 < len(text) && (!quoted || strings.IndexByte("\"\\$`\n", text[i+1]) >= 0) {
+			if i++; text[i] == '\n' {
+				continue
+			}
+		}
+		b.WriteByte(text[i])
+	}
+	return b.String()
+}
