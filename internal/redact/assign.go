@@ -36,7 +36,7 @@ var names = []struct {
 		"consumer_key", "storage_key", "license_key", "licence_key", "subscription-key", "subscription_key", "subscriptionkey",
 		"deploy_key", "service_key", "server_key", "write_key", "admin_key", "functions-key", "session_key", "fernet_key",
 		"aes_key", "jwt_key", "hmac_key", "phpsessid", "connect.sid", "sessid", "integration_key", "routing_key", "service_role_key",
-		"shared_key", "sharedkey", "ssh_key", "webhook_key", "client_key", "secure_key", "crypt_key", "hmac",
+		"shared_key", "sharedkey", "key-data", "ssh_key", "webhook_key", "client_key", "secure_key", "crypt_key", "hmac",
 	}},
 	{key, []string{"authorization"}},
 	{tokenish, []string{"token", "jwt", "_auth", "oauth", "bearer_"}},

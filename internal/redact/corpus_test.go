@@ -116,6 +116,22 @@ func classes() []class {
 			part := func(v string) string { return base64.RawURLEncoding.EncodeToString([]byte(v)) }
 			return part(`{"alg":"HS256","typ":"JWT"}`) + "." + part(`{"sub":"`+s.from(figures, 10)+`"}`) + "." + s.mixed(urlSafe, 43)
 		}},
+		{name: "braintree", make: func(s source) string {
+			return "access_" + "token$production$" + s.mixed(hexes, 16) + "$" + s.mixed(hexes, 32)
+		}},
+		{name: "airtable", make: func(s source) string { return "pa" + "t" + s.mixed(alnums, 14) + "." + s.mixed(hexes, 64) }},
+		{name: "supabase", make: func(s source) string { return "sb_" + "secret_" + s.mixed(alnums, 31) }},
+		{name: "neon", make: func(s source) string { return "na" + "pi_" + s.mixed("abcdefghijklmnopqrstuvwxyz0123456789", 64) }},
+		{name: "honeycomb", make: func(s source) string { return "hca" + "ik_01" + s.mixed("abcdefghijklmnopqrstuvwxyz0123456789", 56) }},
+		{name: "e2b", make: func(s source) string { return "e2" + "b_" + s.mixed(hexes, 40) }},
+		{name: "crates", make: func(s source) string { return "ci" + "o" + s.mixed(alnums, 32) }},
+		{name: "facebook", make: func(s source) string { return "EA" + "A" + s.mixed(alnums, 170) }},
+		{name: "xprv", make: func(s source) string { return "xp" + "rv9s21ZrQH143K" + s.mixed(alnums, 97) }},
+		{name: "signed-link", make: func(s source) string { return s.mixed(hexes, 64) }, whole: "https://b.s3.amazonaws.com/k?X-Amz-Expires=60&X-Amz-Signature=%s"},
+		{name: "teams-hook", make: func(s source) string {
+			return "https://x.webhook.office" + ".com/webhookb2/" + s.uuid() + "@" + s.uuid() + "/IncomingWebhook/" + s.mixed(hexes, 32) + "/" + s.uuid()
+		}},
+		{name: "kube-key", make: func(s source) string { return s.mixed(base64s, 200) }, whole: "    client-key-data: %s"},
 		{name: "pem", make: func(s source) string {
 			return "-----BEGIN " + "PRIVATE KEY-----\n" + s.mixed(base64s, 64) + "\n" + s.mixed(base64s, 40) + "\n-----END " + "PRIVATE KEY-----"
 		}},

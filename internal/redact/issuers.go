@@ -48,7 +48,7 @@ var forms = []form{
 	{"hooks.slack.com/triggers/", "hooks.slack.com/triggers/", base64ed, 16, digits},
 	{"discord.com/api/webhooks/", "discord.com/api/webhooks/", base64ed, 40, digits}, // Discord and Teams hooks
 	{"discordapp.com/api/webhooks/", "discordapp.com/api/webhooks/", base64ed, 40, digits},
-	{"webhook.office.com/webhookb2/", "webhook.office.com/webhookb2/", base64ed, 40, digits},
+	{"webhook.office.com/webhookb2/", "webhook.office.com/webhookb2/", value, 40, digits},
 	{"hooks.zapier.com/hooks/catch/", "hooks.zapier.com/hooks/catch/", base64ed, 10, digits},
 	{"sk_live_", "sk_live_", alnum, 16, anything}, // Stripe
 	{"rk_live_", "rk_live_", alnum, 16, anything},
@@ -191,8 +191,8 @@ var forms = []form{
 	{"eaab", "EAAB", alnum, 80, digits},
 	{"eaag", "EAAG", alnum, 80, digits},
 	{"eaam", "EAAM", alnum, 80, digits},
-	{"access_token$production$", "access_token$production$", word, 24, anything}, // payments
-	{"access_token$sandbox$", "access_token$sandbox$", word, 24, anything},
+	{"access_token$production$", "access_token$production$", value, 24, anything}, // payments
+	{"access_token$sandbox$", "access_token$sandbox$", value, 24, anything},
 	{"rzp_live_", "rzp_live_", alnum, 14, digits},
 	{"rzp_test_", "rzp_test_", alnum, 14, digits},
 	{"access-sandbox-", "access-sandbox-", dashed, 36, uuid},
@@ -215,7 +215,7 @@ var forms = []form{
 	{"ltai", "LTAI", alnum, 16, digits}, // clouds
 	{"akid", "AKID", alnum, 32, digits},
 	{"aklt", "AKLT", dashed, 40, digits},
-	{"aqvn", "AQVN", dashed, 36, digits},
+	{"aqvn", "AQVN", dashed, 35, digits},
 	{"aqaaaa", "AQAAAA", dashed, 30, digits},
 	{"t1.9euel", "t1.9euel", base64ed, 60, digits},
 	{"yc", "YC", dashed, 38, digits},
@@ -236,5 +236,31 @@ var forms = []form{
 	{"dnkey-", "dnkey-", dashed, 80, anything},
 	{"apify_api_", "apify_api_", alnum, 30, anything},
 	{"aio_", "aio_", alnum, 28, digits},
+	{"fw_", "fw_", alnum, 22, bothCases}, // more models
+	{"pa-", "pa-", dashed, 43, digits},
+	{"fc-", "fc-", hexed, 32, digits},
+	{"e2b_", "e2b_", hexed, 40, digits},
+	{"hcaik_", "hcaik_", alnum, 50, anything}, // Honeycomb
+	{"hcbik_", "hcbik_", alnum, 50, anything},
+	{"sb_secret_", "sb_secret_", dashed, 28, digits}, // databases
+	{"napi_", "napi_", alnum, 40, digits},
+	{"cio", "cio", alnum, 32, digits},
+	{"st.", "st.", dotted, 80, digits},
+	{"pat", "pat", dotted, 79, digits}, // Airtable
+	{"at_", "at_", word, 100, digits},
+	{"sk", "sk", alnum, 100, digits},
+	{"lip_", "lip_", alnum, 20, bothCases},
+	{"dg9rom", "dG9rOm", base64ed, 50, digits},
+	{"eaa", "EAA", alnum, 120, digits}, // social networks
+	{"igqv", "IGQV", dashed, 100, digits},
+	{"vk1.a.", "vk1.a.", dashed, 60, anything},
+	{"aaaaaaaaaaaaaaaaaaaaa", "AAAAAAAAAAAAAAAAAAAAA", base64ed, 60, digits},
+	{"/with/key/", "/with/key/", dashed, 20, digits},
+	{"x-amz-signature=", "X-Amz-Signature=", hexed, 64, anything}, // links that sign themselves
+	{"x-goog-signature=", "X-Goog-Signature=", hexed, 64, anything},
+	{"xprv", "xprv", alnum, 100, digits}, // wallets
+	{"yprv", "yprv", alnum, 100, digits},
+	{"zprv", "zprv", alnum, 100, digits},
+	{"tprv", "tprv", alnum, 100, digits},
 	{"eyj", "eyJ", dashed, 7, anything}, // JSON Web Token
 }
