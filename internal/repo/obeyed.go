@@ -78,7 +78,8 @@ func (r *configReader) setting(file, section, key, value string) {
 		r.note(r.below(strings.Trim(value, `"`))) // it need not be there yet
 	default:
 		for _, word := range strings.FieldsFunc(value, func(c rune) bool { return strings.ContainsRune(" \t\"'`;|&()<>=!\\", c) }) {
-			if at := r.below(word); at != r.top {
+			// A plain word is more often a branch or a setting than a file.
+			if at := r.below(word); at != r.top && strings.ContainsAny(word, "/.") {
 				if _, err := os.Lstat(at); err == nil {
 					r.note(at)
 				}

@@ -328,7 +328,8 @@ func TestWhatGitsConfigurationNamesIsPointedOut(t *testing.T) {
 	u.git("config", "core.hooksPath", "tools/hooks")
 	u.git("config", "filter.x.clean", "sh ./tools/clean.sh %f")
 	r := open(t, u)
-	r.agent(map[string]string{"tools/clean.sh": "y\n", "tools/other.sh": "y\n", "tools/hooks/pre-commit": "y\n", "README": "y\n"})
+	u.git("config", "init.defaultBranch", "src")
+	r.agent(map[string]string{"src/x.go": "y\n", "tools/clean.sh": "y\n", "tools/other.sh": "y\n", "tools/hooks/pre-commit": "y\n", "README": "y\n"})
 	_, changes := r.snapshot()
 	have := map[string]bool{}
 	for _, c := range changes.Sensitive() {
