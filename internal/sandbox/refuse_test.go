@@ -16,7 +16,7 @@ func TestHostileMountsAreRefused(t *testing.T) { // M-12
 	dir := t.TempDir()
 	state := filepath.Join(dir, "private", "state")
 	home := filepath.Join(dir, "people", "me")
-	for _, d := range []string{state, home, filepath.Join(dir, "project")} {
+	for _, d := range []string{state, home, filepath.Join(dir, "project"), filepath.Join(home, ".ssh"), filepath.Join(home, ".config", "gcloud", "a")} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -60,6 +60,8 @@ func TestHostileMountsAreRefused(t *testing.T) { // M-12
 		{"/sys", "/sys", "/x", "kernel's interface"},
 		{"/dev", "/dev", "/x", "kernel's interface"},
 		{"/run", "/run", "/x", "refused"},
+		{"keys below the home", filepath.Join(home, ".ssh"), "/x", "holds keys"},
+		{"keys below those", filepath.Join(home, ".config", "gcloud", "a"), "/x", "holds keys"},
 		{"the state directory", state, "/x", "own state"},
 		{"what holds the state directory", filepath.Dir(state), "/x", "own state"},
 		{"what does not exist", filepath.Join(dir, "absent"), "/x", "no such file"},
@@ -82,6 +84,15 @@ func TestHostileMountsAreRefused(t *testing.T) { // M-12
 				}
 			})
 		}
+	}
+	for _, folder := range []string{"/usr", "/usr/bin", "/bin", "/usr/lib", "/usr/local", "/etc", "/etc/ssl", "/var", "/boot"} {
+		t.Run(folder+" for writing", func(t *testing.T) {
+			m := command("true")
+			m.Posture.Mounts = append(m.Posture.Mounts, nacre.Mount{Kind: nacre.BindReadWrite, Source: folder, Target: "/x"})
+			if _, err := n.Start(t.Context(), m); err == nil || !strings.Contains(err.Error(), "refused") {
+				t.Errorf("have %v", err)
+			}
+		})
 	}
 	t.Run("a link planted in the project", func(t *testing.T) {
 		m := project(command("true"), filepath.Join(dir, "project"))

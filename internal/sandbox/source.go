@@ -82,12 +82,36 @@ type guard struct {
 	homes []string
 	state string
 	never []string
+	// programs and keys are folders of the machine's, and below the homes, resolved.
+	programs, keys []string
+}
+
+// programFolders hold what the machine itself runs or obeys: who writes there
+// has the machine.
+func programFolders() []string {
+	return []string{
+		"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/share",
+		"/usr/local/bin", "/usr/local/sbin", "/usr/local/lib", "/boot", "/etc", "/var/spool",
+	}
+}
+
+// keyFolders are below a home, and hold keys and what may be logged in with.
+func keyFolders() []string {
+	return []string{".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".password-store"}
 }
 
 func newGuard(stateDir string) guard {
 	g := guard{homes: homeDirs(), state: resolved(stateDir)}
 	for _, name := range []string{"/proc", "/sys", "/dev", "/run", "/var/run", "/etc/shadow"} {
 		g.never = append(g.never, resolved(name))
+	}
+	for _, name := range programFolders() {
+		g.programs = append(g.programs, resolved(name))
+	}
+	for _, home := range g.homes {
+		for _, name := range keyFolders() {
+			g.keys = append(g.keys, resolved(filepath.Join(home, name)))
+		}
 	}
 	return g
 }
@@ -115,6 +139,16 @@ func (g guard) check(s *Source, kind nacre.MountKind) error {
 	for _, home := range g.homes {
 		if contains(s.path, home) {
 			return fmt.Errorf("%s is or holds a home directory (%s): bind what is needed below it", s.path, home)
+		}
+	}
+	for _, keys := range g.keys {
+		if contains(keys, s.path) {
+			return fmt.Errorf("%s is of %s, which holds keys: refused", s.path, keys)
+		}
+	}
+	for _, programs := range g.programs {
+		if kind == nacre.BindReadWrite && (contains(s.path, programs) || contains(programs, s.path)) {
+			return fmt.Errorf("%s is or holds what this machine runs (%s): refused for writing; work on a copy elsewhere", s.path, programs)
 		}
 	}
 	if g.state != "" && contains(s.path, g.state) {
