@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Reasons that only a work tree has: git does not carry such files.
@@ -109,17 +111,28 @@ func (s *searcher) walk(name string, depth int) error {
 }
 
 func (s *searcher) entries(name string) ([]fs.DirEntry, error) {
-	f, err := s.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_DIRECTORY, 0)
-	if errors.Is(err, fs.ErrPermission) {
-		s.noteChanged(name, reasonUnlisted)
-		return nil, nil
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // it has gone since
-	}
-	if err != nil {
+	f, err := s.folderAt(name)
+	if f == nil {
 		return nil, err
 	}
+	entries, err := s.list(f)
+	return entries, errors.Join(err, f.Close())
+}
+
+// folderAt opens a folder. It is nil where there is none that can be listed.
+func (s *searcher) folderAt(name string) (*os.File, error) {
+	f, err := s.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_DIRECTORY, 0)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		s.noteChanged(name, reasonUnlisted)
+		return nil, nil //nolint:nilnil // as the comment says
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil //nolint:nilnil // it has gone since
+	}
+	return f, err
+}
+
+func (s *searcher) list(f *os.File) ([]fs.DirEntry, error) {
 	entries, err := f.ReadDir(MaxEntries)
 	if errors.Is(err, io.EOF) {
 		err = nil
@@ -127,7 +140,7 @@ func (s *searcher) entries(name string) ([]fs.DirEntry, error) {
 	if s.visited += len(entries); err == nil && s.visited >= MaxEntries {
 		err = fmt.Errorf("more than %d files: %w", MaxEntries, ErrTooBig)
 	}
-	return entries, errors.Join(err, f.Close())
+	return entries, err
 }
 
 func (s *searcher) visit(name string, e fs.DirEntry, depth int) error {
@@ -256,37 +269,46 @@ func (s *searcher) gitDir(name string, depth int) error {
 
 // whole names a folder when anything in it changed.
 func (s *searcher) whole(name, reason string) error {
-	changed, err := s.anyChanged(name, 0)
+	changed, err := s.changed(name), error(nil)
+	if !changed {
+		changed, err = s.anyChanged(name, 0)
+	}
 	if changed {
 		s.note(name+"/", reason)
 	}
 	return err
 }
 
+// anyChanged looks at every file below a folder, of which there are many: each
+// from the folder that it is in, and not from the project's.
 func (s *searcher) anyChanged(name string, depth int) (bool, error) {
-	if s.changed(name) {
-		return true, nil
-	}
 	if depth > MaxDepth {
 		return false, fmt.Errorf("directory %.80q is too deep: %w", name, ErrTooBig)
 	}
-	entries, err := s.entries(name)
+	f, err := s.folderAt(name)
+	if f == nil {
+		return s.changed(name), err
+	}
+	defer func() { _ = f.Close() }() // only read from
+	entries, err := s.list(f)
+	if err != nil {
+		return false, err
+	}
+	in := int(f.Fd())
 	for _, e := range entries {
-		child := path.Join(name, e.Name())
-		if err != nil {
-			break
-		}
-		changed := false
-		if e.IsDir() {
-			changed, err = s.anyChanged(child, depth+1)
-		} else {
-			changed = s.changed(child)
-		}
-		if changed {
-			return true, err
+		if s.changedIn(in, e.Name()) {
+			return true, nil
 		}
 	}
-	return false, err
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		if changed, err := s.anyChanged(path.Join(name, e.Name()), depth+1); changed || err != nil {
+			return changed, err
+		}
+	}
+	return false, nil
 }
 
 func (s *searcher) noteChanged(name, reason string) {
@@ -311,6 +333,15 @@ func (s *searcher) changed(name string) bool {
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return !ok || !time.Unix(stat.Ctim.Unix()).Before(s.start)
+}
+
+// changedIn is changed for what is in an open folder.
+func (s *searcher) changedIn(folder int, name string) bool {
+	var stat unix.Stat_t
+	if err := unix.Fstatat(folder, name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return false // it has gone since
+	}
+	return !time.Unix(stat.Ctim.Unix()).Before(s.start)
 }
 
 // looksBare reports whether git takes the folder for a repository without a .git.
