@@ -4,13 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/dbos-inc/dbos-transact-golang/dbos"
+
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
+// scrubPatience is how long an erasure waits for others who use the file.
+const scrubPatience = 10 * time.Second
+
 // ErrTraces says that work is gone from the store, and that traces of it stay in
-// the file until nobody else uses it.
-var ErrTraces = errors.New("another process uses the store of durable work, which keeps traces until it ends")
+// the file until nobody else uses it. Whoever opens it next tries again.
+var ErrTraces = errors.New("another process uses the store of durable work, which keeps traces of what was erased: stop it, or ask again")
 
 // Works are all workflows of an executor.
 func (c *Client) Works(ctx context.Context, executor string) ([]Status, error) {
@@ -26,8 +32,10 @@ func (c *Client) Works(ctx context.Context, executor string) ([]Status, error) {
 }
 
 // Erase removes all workflows of executors with what their steps returned, from the
-// file's bytes too (M-57). Nobody may be running them: the caller sees to that.
-// Error: [ErrTraces], where all of it was removed and the file still holds traces.
+// file's bytes too (M-57), and what earlier erasures have left there. Nobody may be
+// running them: the caller sees to that. That the file is to be scrubbed is durable
+// before anything is removed. Error: [ErrTraces], where all of it was removed and the
+// file still holds traces.
 func (c *Client) Erase(ctx context.Context, executors []string) error {
 	var ids []string
 	for _, executor := range executors {
@@ -39,23 +47,27 @@ func (c *Client) Erase(ctx context.Context, executors []string) error {
 			ids = append(ids, work.ID)
 		}
 	}
-	if len(ids) == 0 {
-		return nil
+	if len(ids) > 0 {
+		if err := sqlitefile.MarkScrub(ctx, c.db); err != nil {
+			return fmt.Errorf("erase durable work: %w", err)
+		}
+		if err := dbos.DeleteWorkflows(c.bounded(ctx), ids, dbos.WithDeleteChildren()); err != nil {
+			return fmt.Errorf("erase durable work: %w", err)
+		}
 	}
-	if err := dbos.DeleteWorkflows(c.bounded(ctx), ids, dbos.WithDeleteChildren()); err != nil {
-		return fmt.Errorf("erase durable work: %w", err)
-	}
-	return c.scrub(ctx)
+	return c.scrub(ctx, scrubPatience)
 }
 
-// scrub rewrites the file without what was deleted, and empties its log.
-func (c *Client) scrub(ctx context.Context) error {
-	if _, err := c.db.ExecContext(ctx, `VACUUM`); err != nil {
-		return fmt.Errorf("%w (%w)", ErrTraces, err)
+// Traces tells whether the file still holds traces of what was erased.
+func (c *Client) Traces(ctx context.Context) (bool, error) { return sqlitefile.Marked(ctx, c.db) }
+
+func (c *Client) scrub(ctx context.Context, patience time.Duration) error {
+	err := sqlitefile.Scrub(ctx, c.db, patience)
+	if errors.Is(err, sqlitefile.ErrLingers) {
+		return ErrTraces
 	}
-	var busy, log, done int
-	if err := c.db.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &log, &done); err != nil || busy != 0 {
-		return errors.Join(ErrTraces, err)
+	if err != nil {
+		return fmt.Errorf("scrub the store of durable work: %w", err)
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 
 	_ "github.com/dbos-inc/dbos-transact-golang/dbos/driver/sqlite" // the library's SQLite errors
 	"golang.org/x/sys/unix"
+
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 const (
@@ -50,6 +52,9 @@ func openStore(ctx context.Context, path string) (*sql.DB, error) {
 	if level != synchronousFull {
 		return nil, errors.Join(fmt.Errorf("durable engine on %s: commits are not synchronous", path), db.Close())
 	}
+	// What an erasure has left goes now, where nothing is in the way. Else it stays
+	// marked, which no work has to wait for: [Client.Traces] tells.
+	_ = sqlitefile.Scrub(ctx, db, 0)
 	return db, nil
 }
 

@@ -19,7 +19,6 @@ const (
 	MaxForget = 2 * MaxImport
 	// scrubPatience is how long an erasure waits for others who read the file.
 	scrubPatience = 10 * time.Second
-	scrubPause    = 100 * time.Millisecond
 )
 
 // Forget says what is to be erased: exactly one of ID, Session and Match.
@@ -100,7 +99,7 @@ func (s *Store) Forget(ctx context.Context, f Forget, told Erasure) error {
 	if err != nil {
 		return err
 	}
-	return s.scrub(ctx)
+	return s.scrub(ctx, scrubPatience)
 }
 
 func idsOf(e Erasure) []string {
@@ -135,51 +134,56 @@ func erase(ctx context.Context, tx *sql.Tx, ids, restored []string) error {
 }
 
 // scrub removes what deleted rows left in free pages, in the full-text index
-// and in the write-ahead log.
-func (s *Store) scrub(ctx context.Context) error {
-	until := time.Now().Add(scrubPatience) // the store's own clock may stand still
+// and in the write-ahead log. The mark goes last, and only if no entry has gone
+// meanwhile: whoever is killed before has left it.
+func (s *Store) scrub(ctx context.Context, patience time.Duration) error {
+	until := time.Now().Add(patience) // the store's own clock may stand still
 	for {
-		err := s.scrubOnce(ctx)
-		if err == nil || !sqlitefile.IsBusy(err) && !errors.Is(err, ErrLingers) || ctx.Err() != nil {
-			return sqlitefile.Classified(err)
-		}
-		if time.Now().After(until) {
+		done, err := s.scrubOnce(ctx, max(time.Until(until), 0))
+		switch {
+		case errors.Is(err, sqlitefile.ErrLingers), sqlitefile.IsBusy(err):
 			return ErrLingers
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(scrubPause):
+		case done || err != nil:
+			return sqlitefile.Classified(err)
+		case time.Now().After(until):
+			return ErrLingers
 		}
 	}
 }
 
-func (s *Store) scrubOnce(ctx context.Context) error {
-	for _, statement := range []string{
-		`INSERT INTO memory_fts(memory_fts) VALUES ('optimize')`, `DELETE FROM memory_scrub`, `VACUUM`,
-	} {
-		if _, err := s.db.ExecContext(ctx, statement); err != nil {
-			return err
-		}
+func (s *Store) scrubOnce(ctx context.Context, patience time.Duration) (done bool, err error) {
+	var change int64
+	if err := s.db.QueryRowContext(ctx, lastChange).Scan(&change); err != nil {
+		return false, err
 	}
-	var busy, log, done int
-	if err := s.db.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &log, &done); err != nil {
-		return err
+	if _, err := s.db.ExecContext(ctx, `INSERT INTO memory_fts(memory_fts) VALUES ('optimize')`); err != nil {
+		return false, err
 	}
-	if busy == 0 {
-		return nil
+	if err := sqlitefile.Rewrite(ctx, s.db, patience); err != nil {
+		return false, err
 	}
-	_, err := s.db.ExecContext(ctx, `INSERT INTO memory_scrub VALUES (1) ON CONFLICT DO NOTHING`)
-	return errors.Join(ErrLingers, err)
+	if _, err := s.db.ExecContext(ctx, `DELETE FROM memory_scrub WHERE (`+lastChange+`) = ?`, change); err != nil {
+		return false, err
+	}
+	left, err := s.Traces(ctx)
+	return !left, err
+}
+
+// Traces tells whether the file may still hold traces of what was erased.
+func (s *Store) Traces(ctx context.Context) (bool, error) {
+	var pending int
+	err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM memory_scrub`).Scan(&pending)
+	return pending > 0, sqlitefile.Classified(err)
 }
 
 // scrubLeft finishes an erasure that was interrupted. Others who read the file
 // are no reason not to open it.
 func (s *Store) scrubLeft(ctx context.Context) error {
-	var pending int
-	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM memory_scrub`).Scan(&pending); err != nil || pending == 0 {
+	left, err := s.Traces(ctx)
+	if err != nil || !left {
 		return err
 	}
-	if err := s.scrubOnce(ctx); err != nil && !sqlitefile.IsBusy(err) && !errors.Is(err, ErrLingers) {
+	if err := s.scrub(ctx, 0); !errors.Is(err, ErrLingers) {
 		return err
 	}
 	return nil

@@ -107,6 +107,9 @@ func (o *Options) check() error {
 	return nil
 }
 
+// lastChange asks for the number of the file's last change.
+const lastChange = `SELECT coalesce(max(change), 0) FROM memory_changes`
+
 // tidy removes what is old, and what an erasure that was interrupted has left.
 func (s *Store) tidy(ctx context.Context, purgeAfter time.Duration) (err error) {
 	if s.purged, err = s.purge(ctx, purgeAfter); err != nil {
@@ -115,7 +118,7 @@ func (s *Store) tidy(ctx context.Context, purgeAfter time.Duration) (err error) 
 	if err := s.scrubLeft(ctx); err != nil {
 		return err
 	}
-	s.lastChange, err = s.db.PrepareContext(ctx, `SELECT coalesce(max(change), 0) FROM memory_changes`)
+	s.lastChange, err = s.db.PrepareContext(ctx, lastChange)
 	return err
 }
 
