@@ -217,6 +217,9 @@ func (a *app) showEntry(e ledger.Entry) {
 		p.Prose("summary", e.Summary)
 	}
 	p.Line("")
+	if e.Forgotten {
+		p.Line("what was asked was erased: nacre memory forget")
+	}
 	for line := range strings.Lines(e.Task) {
 		p.Line("%s", strings.TrimRight(line, "\n"))
 	}

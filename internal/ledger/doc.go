@@ -6,7 +6,8 @@
 // from running, merged and rejected only from done), that a row and its texts
 // are written whole or not at all, and that what counts as verified came from
 // a strong check of the host or from a person, never from a report (M-50). A
-// file that is damaged, newer or not a ledger is refused and not repaired.
+// file that is damaged, newer or not a ledger is refused and not repaired. Texts can
+// be forgotten; rows, digests and what they stand on stay.
 //
 // It decides nothing, and what it says is only as true as its caller: the
 // record in the audit chain, to which every change of a row points, is what

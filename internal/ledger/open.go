@@ -29,7 +29,10 @@ func Open(ctx context.Context, path string, now func() time.Time) (*Ledger, erro
 	if err != nil {
 		return nil, err
 	}
-	return &Ledger{file, now}, nil
+	l := &Ledger{file, now}
+	// What others kept from being scrubbed goes now, or stays marked: [Ledger.Traces] tells.
+	_ = l.scrub(ctx, 0)
+	return l, nil
 }
 
 // Close ends the use of the file.

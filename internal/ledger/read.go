@@ -89,7 +89,8 @@ func (l *Ledger) Show(ctx context.Context, ref string) (Entry, error) {
 	if err != nil {
 		return Entry{}, sqlitefile.Classified(err)
 	}
-	if digest([]byte(e.Task)) != e.SpecSHA {
+	// No task is empty: one that is was forgotten.
+	if e.Forgotten = e.Task == ""; !e.Forgotten && digest([]byte(e.Task)) != e.SpecSHA {
 		return Entry{}, fmt.Errorf("%w: the task of %s does not have the digest %s", sqlitefile.ErrDamaged, e.ID, e.SpecSHA)
 	}
 	e.Changes, err = history(ctx, tx, e.seq)

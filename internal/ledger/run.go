@@ -212,6 +212,8 @@ type Entry struct {
 	Task    string   `json:"task"`
 	Prompt  string   `json:"prompt"`
 	Changes []Change `json:"changes"`
+	// Forgotten says that what was asked was erased ([Ledger.Forget]).
+	Forgotten bool `json:"forgotten,omitempty"`
 }
 
 // Node is a row with those that ran on its behalf.

@@ -34,10 +34,10 @@ func (l *Ledger) Begin(ctx context.Context, s Start) error {
 			return err
 		}
 		prompt := digest([]byte(s.Prompt))
-		if _, err := tx.ExecContext(ctx, `INSERT INTO specs(spec_sha, task) VALUES (?, ?) ON CONFLICT DO NOTHING`, s.SpecSHA, string(s.Task)); err != nil {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO specs(spec_sha, task) VALUES (?, ?) ON CONFLICT DO UPDATE SET task = excluded.task WHERE task = ''`, s.SpecSHA, string(s.Task)); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, `INSERT INTO prompts(prompt_sha, prompt) VALUES (?, ?) ON CONFLICT DO NOTHING`, prompt, s.Prompt); err != nil {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO prompts(prompt_sha, prompt) VALUES (?, ?) ON CONFLICT DO UPDATE SET prompt = excluded.prompt WHERE prompt = ''`, prompt, s.Prompt); err != nil {
 			return err
 		}
 		at := stamp(l.now())

@@ -1,0 +1,90 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
+)
+
+// scrubPatience is how long [Ledger.Forget] waits for others who use the file.
+const scrubPatience = 10 * time.Second
+
+// ErrTraces says that texts are gone from the ledger, and that traces of them stay in
+// the file until nobody else uses it. Whoever opens it next tries again.
+var ErrTraces = errors.New("another process uses the ledger, which keeps traces of what was erased: stop it, or ask again")
+
+// What a row's texts are found by. A text that another run needs, of another session
+// or running still, is not one session's to forget.
+const (
+	ofSessions = `session IN (SELECT value FROM json_each(?1)) AND session != '' AND status != 'running'`
+	notOthers  = ` NOT IN (SELECT %s FROM runs WHERE NOT (` + ofSessions + `))`
+	theirs     = ` IN (SELECT %s FROM runs WHERE ` + ofSessions + `)`
+)
+
+// column is theirs and nobody else's.
+func alone(column string) string {
+	return column + fmt.Sprintf(theirs, column) + " AND " + column + fmt.Sprintf(notOthers, column)
+}
+
+// Written are the runs of sessions that have ended and of which [Ledger.Forget] would
+// take texts, the oldest first.
+func (l *Ledger) Written(ctx context.Context, sessions []string) ([]Run, error) {
+	list, err := json.Marshal(sessions)
+	if err != nil {
+		return nil, err
+	}
+	return query(ctx, l.file.DB(), ofSessions+` AND (summary != '' OR seq IN (SELECT run FROM changes WHERE reason != '')
+		OR spec_sha IN (SELECT spec_sha FROM specs WHERE task != '' AND `+alone("spec_sha")+`)
+		OR prompt_sha IN (SELECT prompt_sha FROM prompts WHERE prompt != '' AND `+alone("prompt_sha")+`)) ORDER BY seq`, string(list))
+}
+
+// Forget takes the texts out of the rows of sessions that have ended, and out of the
+// file's bytes: what was asked, unless another run was asked the same, what the agent
+// reported, and the reasons of changes (M-57). All else of a row stays, with the
+// digests of its texts and the records that it stands on.
+// Error: [ErrTraces], where the file still holds traces.
+func (l *Ledger) Forget(ctx context.Context, sessions []string) error {
+	list, err := json.Marshal(sessions)
+	if err != nil {
+		return err
+	}
+	err = l.file.Write(ctx, func(tx *sql.Tx) error {
+		if err := sqlitefile.MarkScrub(ctx, tx); err != nil {
+			return err
+		}
+		for _, statement := range []string{
+			`UPDATE specs SET task = '' WHERE ` + alone("spec_sha"),
+			`UPDATE prompts SET prompt = '' WHERE ` + alone("prompt_sha"),
+			`UPDATE changes SET reason = '' WHERE run IN (SELECT seq FROM runs WHERE ` + ofSessions + `)`,
+			`UPDATE runs SET summary = '' WHERE ` + ofSessions,
+		} {
+			if _, err := tx.ExecContext(ctx, statement, string(list)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return l.scrub(ctx, scrubPatience)
+}
+
+// Traces tells whether the file still holds traces of what was forgotten.
+func (l *Ledger) Traces(ctx context.Context) (bool, error) {
+	left, err := sqlitefile.Marked(ctx, l.file.DB())
+	return left, sqlitefile.Classified(err)
+}
+
+func (l *Ledger) scrub(ctx context.Context, patience time.Duration) error {
+	err := sqlitefile.Scrub(ctx, l.file.DB(), patience)
+	if errors.Is(err, sqlitefile.ErrLingers) {
+		return ErrTraces
+	}
+	return sqlitefile.Classified(err)
+}
