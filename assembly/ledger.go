@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/ledger"
 	"github.com/nacre-dev/nacre/internal/task"
 	"github.com/nacre-dev/nacre/internal/verify"
@@ -142,11 +141,11 @@ func (r *Runtime) Decide(ctx context.Context, ref string, held bool, who, reason
 	if err != nil {
 		return badConfig("%w", err)
 	}
-	chain, err := audit.Open(ctx, audit.Options{Root: r.AuditRoot(), Chain: "decision-" + randomHex()[:16], Keys: r.keys, Now: r.options.Now})
+	chain, closed, err := r.operatorChain(ctx, decisionChain)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, chain.Close(ctx)) }()
+	defer func() { err = errors.Join(err, closed()) }()
 	outcome := "refused"
 	if held {
 		outcome = "accepted"

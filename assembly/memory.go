@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/memory"
 )
 
@@ -224,11 +223,11 @@ const marksInRecord = 100
 // ChangeMemory does what an operator does to a group's memory: what it is and
 // which entries it concerns is durably recorded first, and then that it was done.
 func (r *Runtime) ChangeMemory(ctx context.Context, group nacre.Group, what, who string, marks []MemoryMark, do func() error) (err error) {
-	chain, err := audit.Open(ctx, audit.Options{Root: r.AuditRoot(), Chain: "memory-" + randomHex()[:16], Keys: r.keys, Now: r.options.Now})
+	chain, closed, err := r.operatorChain(ctx, memoryChain)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, chain.Close(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, closed()) }()
 	commit := func(outcome, reason string, detail map[string]any) error {
 		raw, err := json.Marshal(detail)
 		if err != nil {

@@ -1,0 +1,111 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nacre-dev/nacre/audit"
+)
+
+// Chains of what operators do, which belong to no session.
+const (
+	memoryChain   = "memory-"
+	decisionChain = "decision-"
+	// operatingDir holds a file for each that is being written, locked while its
+	// writer lives: of one that was killed, the next start closes the chain.
+	operatingDir = "operating"
+)
+
+// operatorChain opens a chain of an operator's own. close ends it.
+func (r *Runtime) operatorChain(ctx context.Context, kind string) (chain *audit.Chain, closed func() error, err error) {
+	if err := r.settleOperators(ctx); err != nil {
+		return nil, nil, err
+	}
+	name := kind + randomHex()[:16]
+	unmark, err := r.markOperating(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	chain, err = audit.Open(ctx, audit.Options{Root: r.AuditRoot(), Chain: name, Keys: r.keys, Now: r.options.Now})
+	if err != nil {
+		return nil, nil, errors.Join(err, unmark(isThere(filepath.Join(r.AuditRoot(), name))))
+	}
+	return chain, func() error {
+		err := chain.Close(context.WithoutCancel(ctx))
+		return errors.Join(err, unmark(err != nil))
+	}, nil
+}
+
+// markOperating notes that a chain is being written. unmark takes that back, unless it
+// is left to be closed by the next start.
+func (r *Runtime) markOperating(name string) (unmark func(left bool) error, err error) {
+	path := filepath.Join(r.registry.Paths().State, operatingDir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	// It has its name only once it is locked: what is there unlocked was left.
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB), os.Rename(f.Name(), path)); err != nil {
+		return nil, errors.Join(err, os.Remove(f.Name()), f.Close())
+	}
+	return func(left bool) error {
+		var err error
+		if !left {
+			err = os.Remove(path)
+		}
+		return errors.Join(err, f.Close()) // which gives the lock up
+	}, nil
+}
+
+// settleOperators closes the chains of operators' processes that were killed, so that
+// they are proven to their last record from now on.
+func (r *Runtime) settleOperators(ctx context.Context) error {
+	dir := filepath.Join(r.registry.Paths().State, operatingDir)
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, entry := range entries {
+		if err := r.settleOperator(ctx, filepath.Join(dir, entry.Name())); err != nil {
+			return fmt.Errorf("close audit chain %s, whose writer was killed: %w", entry.Name(), err)
+		}
+	}
+	return nil
+}
+
+func (r *Runtime) settleOperator(ctx context.Context, path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // its writer came to its end
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // which gives the lock up
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil //nolint:nilerr // its writer lives
+	}
+	name := filepath.Base(path)
+	head, err := audit.ReadHead(r.AuditRoot(), name, r.keys.Public())
+	closed := err == nil && head.State == audit.HeadClosed
+	if !closed && !strings.HasPrefix(name, ".") && isThere(filepath.Join(r.AuditRoot(), name)) {
+		err := audit.Seal(ctx, audit.Options{Root: r.AuditRoot(), Chain: name, Keys: r.keys, Now: r.options.Now})
+		if err != nil && !errors.Is(err, audit.ErrLocked) {
+			return err
+		}
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
