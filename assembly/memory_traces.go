@@ -10,20 +10,38 @@ import (
 	"slices"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/engine"
+	"github.com/nacre-dev/nacre/internal/ledger"
 	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
 	"github.com/nacre-dev/nacre/internal/task"
 )
 
+// forgottenTitle stands for the title of a session that was forgotten.
+const forgottenTitle = "(forgotten)"
+
 // MemoryTraces are what is kept of sessions beside their memories, as far as it may
-// hold the words that are to be forgotten (M-57).
+// hold the words that are to be forgotten (M-57), and can go.
 type MemoryTraces struct {
 	// Conversations are those in which one of the sessions took a turn.
 	Conversations []ConversationTrace `json:"conversations"`
-	// Checkpoints are sessions of which durable work, or what their agent was given, is kept.
+	// Checkpoints are sessions of which durable work, or what was written for their
+	// agent or by it, is kept.
 	Checkpoints []nacre.SessionID `json:"checkpoints"`
-	// Remains is what an erasure does not reach, in words.
-	Remains []string `json:"remains"`
+	// Rows are runs of the ledger whose texts go.
+	Rows []MemoryRow `json:"rows"`
+
+	group nacre.Group
+	// over are the sessions, and those that audited them; open are those that go on.
+	over, open []registry.Session
+}
+
+// MemoryRow is a row of the ledger.
+type MemoryRow struct {
+	Agent   string `json:"agent"`
+	DNA     string `json:"dna"`
+	Session string `json:"session"`
 }
 
 // ConversationTrace is what of a conversation goes.
@@ -39,11 +57,13 @@ type ConversationTrace struct {
 }
 
 // Empty tells that there is nothing to erase.
-func (t MemoryTraces) Empty() bool { return len(t.Conversations) == 0 && len(t.Checkpoints) == 0 }
+func (t MemoryTraces) Empty() bool {
+	return len(t.Conversations) == 0 && len(t.Checkpoints) == 0 && len(t.Rows) == 0
+}
 
 // MemoryTraces looks for what is kept of sessions of a group. Nothing changes.
 func (r *Runtime) MemoryTraces(ctx context.Context, group nacre.Group, sessions []nacre.SessionID) (MemoryTraces, error) {
-	t := MemoryTraces{Conversations: []ConversationTrace{}, Checkpoints: []nacre.SessionID{}, Remains: []string{}}
+	t := MemoryTraces{Conversations: []ConversationTrace{}, Checkpoints: []nacre.SessionID{}, Rows: []MemoryRow{}, group: group}
 	entries, err := os.ReadDir(r.conversations(group))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return t, err
@@ -58,9 +78,21 @@ func (r *Runtime) MemoryTraces(ctx context.Context, group nacre.Group, sessions 
 			t.Conversations, touched = append(t.Conversations, one), append(touched, one.Gone...)
 		}
 	}
+	err = r.withLedger(ctx, func(l *ledger.Ledger) error {
+		auditors, err := l.AuditorsOf(ctx, auditorRole, texts(touched))
+		for _, id := range auditors { // who judges work has read what its agent said of it
+			touched = append(touched, nacre.SessionID(id))
+		}
+		return err
+	})
+	if err != nil {
+		return t, err
+	}
 	slices.Sort(touched)
-	err = r.traceWork(ctx, group, slices.Compact(touched), &t)
-	return t, err
+	if err := r.sort(slices.Compact(touched), &t); err != nil {
+		return t, err
+	}
+	return t, errors.Join(r.traceWork(ctx, &t), r.traceRows(ctx, &t))
 }
 
 func traceOf(dir string, sessions []nacre.SessionID) (ConversationTrace, error) {
@@ -75,49 +107,98 @@ func traceOf(dir string, sessions []nacre.SessionID) (ConversationTrace, error) 
 	return ConversationTrace{Key: c.Key, Gone: c.Sessions[first:], Left: first, dir: dir}, nil
 }
 
-// traceWork finds what sessions left in their own folders and in the store of durable work.
-func (r *Runtime) traceWork(ctx context.Context, group nacre.Group, sessions []nacre.SessionID, t *MemoryTraces) (err error) {
-	client, err := engine.OpenClient(ctx, r.registry.Paths().Engine(), nil)
-	if err != nil && !errors.Is(err, engine.ErrNoStore) {
-		return err
-	}
-	if client != nil {
-		defer func() { err = errors.Join(err, client.Close()) }()
-	}
+// sort finds which of the sessions are the group's, and over.
+func (r *Runtime) sort(sessions []nacre.SessionID, t *MemoryTraces) error {
 	for _, id := range sessions {
+		if _, err := nacre.ParseSessionID(string(id)); err != nil {
+			continue // an import, or the operator
+		}
 		s, err := r.registry.Show(id)
-		if err != nil || s.Group != group {
-			continue // none of ours: an import, the operator, or another group's
-		}
-		if s.Live() || s.Resumable {
-			t.Remains = append(t.Remains, fmt.Sprintf("session %s is not over: ask again when it is", id))
+		switch {
+		case errors.Is(err, registry.ErrUnknown):
 			continue
+		case err != nil:
+			return err
+		case s.Group != t.group:
+			continue
+		case s.Live() || s.Resumable:
+			t.open = append(t.open, s)
+		default:
+			t.over = append(t.over, s)
 		}
-		left := isThere(r.roleFolder(id))
-		if client != nil && !left {
-			works, err := client.Works(ctx, string(id))
-			if err != nil {
-				return err
-			}
-			left = len(works) > 0
-		}
-		if left {
-			t.Checkpoints = append(t.Checkpoints, id)
-		}
-		if work := filepath.Join(r.registry.Paths().Session(id), task.WorkDir); isThere(work) {
-			t.Remains = append(t.Remains, fmt.Sprintf("session %s: work that did not land, in %s", id, work))
-		}
-		if s.Project != "" {
-			t.Remains = append(t.Remains, fmt.Sprintf("session %s: what it changed in %s, and git's history of it", id, s.Project))
-		}
-	}
-	if workspace := filepath.Join(r.registry.Paths().Group(group), "workspace"); isThere(workspace) && !t.Empty() {
-		t.Remains = append(t.Remains, "files that agents wrote in "+workspace)
-	}
-	if len(sessions) > 0 {
-		t.Remains = append(t.Remains, "the audit of these sessions, with the arguments of their calls: nacre audit prune --before DATE removes it", "exports and backups")
 	}
 	return nil
+}
+
+// traceWork finds what sessions left in their own folders and in the store of durable work.
+func (r *Runtime) traceWork(ctx context.Context, t *MemoryTraces) error {
+	return r.withWork(ctx, func(client *engine.Client) error {
+		for _, s := range t.over {
+			left := s.Title != forgottenTitle || slices.ContainsFunc(r.leavings(s.ID), isThere)
+			if client != nil && !left {
+				works, err := client.Works(ctx, string(s.ID))
+				if err != nil {
+					return err
+				}
+				left = len(works) > 0
+			}
+			if left {
+				t.Checkpoints = append(t.Checkpoints, s.ID)
+			}
+		}
+		return nil
+	})
+}
+
+// traceRows finds the rows of sessions in the ledger that have texts.
+func (r *Runtime) traceRows(ctx context.Context, t *MemoryTraces) error {
+	return r.withLedger(ctx, func(l *ledger.Ledger) error {
+		rows, err := l.Written(ctx, namesOf(t.over))
+		for _, row := range rows {
+			t.Rows = append(t.Rows, MemoryRow{row.ID, row.DNA, row.Session})
+		}
+		return err
+	})
+}
+
+// withWork opens the store of durable work; nil is none, where none was ever done.
+func (r *Runtime) withWork(ctx context.Context, do func(*engine.Client) error) error {
+	client, err := engine.OpenClient(ctx, r.registry.Paths().Engine(), nil)
+	if errors.Is(err, engine.ErrNoStore) {
+		return do(nil)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(client), client.Close())
+}
+
+// withLedger opens the ledger, where there is one.
+func (r *Runtime) withLedger(ctx context.Context, do func(*ledger.Ledger) error) error {
+	if !isThere(filepath.Join(r.registry.Paths().State, ledger.FileName)) {
+		return nil
+	}
+	l, err := r.ledger(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(l), l.Close())
+}
+
+func texts(ids []nacre.SessionID) []string {
+	list := make([]string, 0, len(ids))
+	for _, id := range ids {
+		list = append(list, string(id))
+	}
+	return list
+}
+
+func namesOf(sessions []registry.Session) []string {
+	list := make([]string, 0, len(sessions))
+	for _, s := range sessions {
+		list = append(list, string(s.ID))
+	}
+	return list
 }
 
 func isThere(path string) bool {
@@ -127,35 +208,120 @@ func isThere(path string) bool {
 
 // roleFolder is where what a session's agent was given is written: its brief, too.
 func (r *Runtime) roleFolder(id nacre.SessionID) string {
-	return filepath.Join(r.registry.Paths().Session(id), "role")
+	return filepath.Join(r.registry.Paths().Session(id), roleDir)
 }
 
-// EraseMemoryTraces erases what [Runtime.MemoryTraces] found. It waits for turns that
-// are being taken. Whoever is interrupted asks again.
-func (r *Runtime) EraseMemoryTraces(ctx context.Context, group nacre.Group, t MemoryTraces) error {
+// leavings are what a session that is over keeps and nobody needs: what it was asked,
+// what its agent was given, what it was judged by, and what an auditor said of it.
+// Work that did not land is not among them: it is a person's to look at.
+func (r *Runtime) leavings(id nacre.SessionID) []string {
+	dir := r.registry.Paths().Session(id)
+	list := []string{r.roleFolder(id)}
+	for _, name := range []string{specFile, auditFile, task.EvidenceDir, task.JudgeDir} {
+		list = append(list, filepath.Join(dir, name))
+	}
+	checks, _ := filepath.Glob(filepath.Join(dir, task.CheckPrefix+"*")) // the pattern is ours
+	return append(list, checks...)
+}
+
+// EraseMemoryTraces erases what [Runtime.MemoryTraces] found, and the search index of
+// the audit, which is built anew from what is recorded. It waits for turns that are
+// being taken. Whoever is interrupted asks again. What others keep in a file's bytes
+// is no error here: [Runtime.FinishErasures] tells of it.
+func (r *Runtime) EraseMemoryTraces(ctx context.Context, t MemoryTraces) error {
 	for _, c := range t.Conversations {
-		if err := r.cut(ctx, group, c); err != nil {
+		if err := r.cut(ctx, t.group, c); err != nil {
 			return fmt.Errorf("conversation %q: %w", c.Key, err)
 		}
 	}
-	if len(t.Checkpoints) == 0 {
-		return nil
-	}
-	executors := make([]string, 0, len(t.Checkpoints))
 	for _, id := range t.Checkpoints {
-		if err := os.RemoveAll(r.roleFolder(id)); err != nil {
+		if err := r.eraseLeavings(id); err != nil {
 			return err
 		}
-		executors = append(executors, string(id))
 	}
-	client, err := engine.OpenClient(ctx, r.registry.Paths().Engine(), nil)
-	if errors.Is(err, engine.ErrNoStore) {
+	for _, erase := range []func() error{
+		func() error { return r.eraseWork(ctx, t) },
+		func() error { return r.eraseRows(ctx, t) },
+	} {
+		if err := erase(); err != nil && !errors.Is(err, sqlitefile.ErrLingers) {
+			return err
+		}
+	}
+	if len(t.over) == 0 {
 		return nil
 	}
+	return r.eraseCatalog()
+}
+
+// eraseLeavings erases what a session keeps in its folder, and its title, which is the
+// beginning of what it was asked. A session that was opened again meanwhile is refused.
+func (r *Runtime) eraseLeavings(id nacre.SessionID) error {
+	held, err := r.registry.Adopt(id)
 	if err != nil {
 		return err
 	}
-	return errors.Join(client.Erase(ctx, executors), client.Close())
+	err = held.Update(func(s *registry.Session) { s.Title = forgottenTitle })
+	for _, path := range r.leavings(id) {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	return errors.Join(err, held.Release())
+}
+
+func (r *Runtime) eraseWork(ctx context.Context, t MemoryTraces) error {
+	return r.withWork(ctx, func(client *engine.Client) error {
+		if client == nil {
+			return nil
+		}
+		return client.Erase(ctx, texts(t.Checkpoints))
+	})
+}
+
+func (r *Runtime) eraseRows(ctx context.Context, t MemoryTraces) error {
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	return r.withLedger(ctx, func(l *ledger.Ledger) error { return l.Forget(ctx, namesOf(t.over)) })
+}
+
+// eraseCatalog removes what is copied from the chains to be searched.
+func (r *Runtime) eraseCatalog() error {
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		if err := os.Remove(audit.CatalogPath(r.AuditRoot()) + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// FinishErasures ends what erasures have left that were killed, or that others were in
+// the way of. It gives the files, beside the memories themselves, in whose bytes traces
+// stay, since others use them still.
+func (r *Runtime) FinishErasures(ctx context.Context) ([]string, error) {
+	if err := r.settleOperators(ctx); err != nil {
+		return nil, err
+	}
+	var list []string
+	err := r.withWork(ctx, func(client *engine.Client) error {
+		if client == nil {
+			return nil
+		}
+		left, err := client.Traces(ctx)
+		if left {
+			list = append(list, r.registry.Paths().Engine())
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = r.withLedger(ctx, func(l *ledger.Ledger) error {
+		left, err := l.Traces(ctx)
+		if left {
+			list = append(list, filepath.Join(r.registry.Paths().State, ledger.FileName))
+		}
+		return err
+	})
+	return list, err
 }
 
 // cut takes turns out of a conversation, and with them all that the brain itself

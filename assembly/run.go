@@ -31,6 +31,9 @@ import (
 // specFile keeps what a run was asked to do, so that it can go on.
 const specFile = "run.json"
 
+// roleDir holds, in a session's folder, the files that its agent is given to read.
+const roleDir = "role"
+
 // Run is a task for an agent (M-01).
 type Run struct {
 	Task      string
@@ -528,7 +531,7 @@ func (s *sealed) launchBrain(ctx context.Context, l brain.Launch, dir string, ru
 
 // roleFiles writes a brain's read-only files and binds each where it belongs.
 func (s *sealed) roleFiles(files []brain.File) ([]nacre.Mount, error) {
-	dir := filepath.Join(s.Dir(), "role")
+	dir := filepath.Join(s.Dir(), roleDir)
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/internal/memory"
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 func (a *app) memoryForgetCommand() *cobra.Command {
@@ -49,10 +51,11 @@ ids and digests. Entries that you trust are asked about.`,
 	return c
 }
 
-// forgetting is all that an erasure takes: entries, and what else is kept of their sessions.
+// forgetting is all that an erasure takes, and what it does not reach.
 type forgetting struct {
 	memory.Erasure
-	Traces assembly.MemoryTraces `json:"traces"`
+	Traces  assembly.MemoryTraces   `json:"traces"`
+	Remains []assembly.MemoryRemain `json:"remains"`
 }
 
 func (f forgetting) empty() bool { return len(f.Entries) == 0 && f.Traces.Empty() }
@@ -71,32 +74,88 @@ func (a *app) forget(ctx context.Context, m memories, f memory.Forget, dry, yes 
 	if err != nil {
 		return err
 	}
-	all := forgetting{e, traces}
-	trusted := len(e.Trusted())
+	all := forgetting{Erasure: e, Traces: traces}
 	if !a.json {
 		a.showErasure(all)
 	}
-	if dry || all.empty() {
-		return a.forgotten(all, false)
+	done := !dry && !all.empty()
+	if done {
+		err = a.erase(ctx, m, f, all, yes)
+	} else {
+		err = m.lingers(ctx)
 	}
+	if err != nil && !errors.Is(err, sqlitefile.ErrLingers) {
+		return err
+	}
+	var lookErr error
+	all.Remains, lookErr = m.runtime.MemoryRemains(ctx, traces, lookFor(m.group, f, e, done || all.empty()))
+	return errors.Join(a.forgotten(all, done), lookErr, err)
+}
+
+// erase asks, records and erases. Its error is a sqlitefile.ErrLingers where all of it
+// is gone, and traces are left that go later.
+func (a *app) erase(ctx context.Context, m memories, f memory.Forget, all forgetting, yes bool) error {
+	trusted := len(all.Trusted())
 	if trusted > 0 && !yes && !a.sure(fmt.Sprintf("you trust %d of these: erase them?", trusted)) {
-		return usage("you trust %d of %d entries that would go: nothing was erased; add --yes to erase them", trusted, len(e.Entries))
+		return usage("you trust %d of %d entries that would go: nothing was erased; add --yes to erase them", trusted, len(all.Entries))
 	}
-	marks := make([]assembly.MemoryMark, 0, len(e.Entries))
-	for _, d := range e.Entries {
+	marks := make([]assembly.MemoryMark, 0, len(all.Entries))
+	for _, d := range all.Entries {
 		marks = append(marks, m.runtime.MarkMemory(d.ID, d.Content, d.Why))
 	}
-	err = m.runtime.ChangeMemory(ctx, m.group, "forget", operator(), marks, func() error {
+	return m.runtime.ChangeMemory(ctx, m.group, "forget", operator(), marks, func() error {
 		// The entries last: they lead to the rest, where this is interrupted.
-		if err := m.runtime.EraseMemoryTraces(ctx, m.group, traces); err != nil {
+		if err := m.runtime.EraseMemoryTraces(ctx, all.Traces); err != nil {
 			return err
 		}
-		return m.Forget(ctx, f, e)
+		if err := m.Forget(ctx, f, all.Erasure); err != nil && !errors.Is(err, memory.ErrLingers) {
+			return err
+		}
+		return m.lingers(ctx)
 	})
+}
+
+// lingers names the files that hold traces of this or an earlier erasure, though each
+// opening has tried to remove them. It is a sqlitefile.ErrLingers, or nil.
+func (m memories) lingers(ctx context.Context) error {
+	files, err := m.runtime.FinishErasures(ctx)
 	if err != nil {
 		return err
 	}
-	return a.forgotten(all, true)
+	left, err := m.Traces(ctx)
+	if err != nil {
+		return err
+	}
+	if left {
+		files = append(files, "the memory of group "+string(m.group))
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	return fmt.Errorf("what was erased is still in the bytes of %s: %w", strings.Join(files, " and "), sqlitefile.ErrLingers)
+}
+
+// lookFor says what is looked for after an erasure, and how it is asked for again.
+func lookFor(group nacre.Group, f memory.Forget, e memory.Erasure, erased bool) assembly.MemoryLook {
+	again := "nacre memory forget --group " + string(group) + " "
+	switch {
+	case f.Session != "":
+		again += "--session " + string(f.Session)
+	case f.ID != "":
+		again += f.ID
+	case len(e.Entries) > 0: // by what is gone, text finds nothing
+		again += e.Entries[0].ID
+	default:
+		again += "--match TEXT"
+	}
+	if f.Recalled {
+		again += " --recalled"
+	}
+	look := assembly.MemoryLook{Again: again, Erased: erased, Words: []string{f.Match}}
+	for _, d := range e.Entries {
+		look.Words = append(look.Words, d.Content)
+	}
+	return look
 }
 
 func (a *app) showErasure(e forgetting) {
@@ -120,8 +179,28 @@ func (a *app) showErasure(e forgetting) {
 	if len(e.Traces.Checkpoints) > 0 {
 		p.Field("work", "what was kept of %s", sessionList(e.Traces.Checkpoints))
 	}
-	for _, what := range e.Traces.Remains {
-		p.Field("remains", "%s", what)
+	for _, row := range e.Traces.Rows {
+		p.Field("ledger", "the texts of %s, in session %s", row.Agent, row.Session)
+	}
+}
+
+// showRemains names what an erasure does not reach: what holds the words first.
+func (a *app) showRemains(list []assembly.MemoryRemain) {
+	p := a.printer(a.stdout)
+	for _, holds := range []bool{true, false} {
+		for _, m := range list {
+			if m.Holds != holds {
+				continue
+			}
+			what := m.What
+			if m.Session != "" {
+				what += " of session " + string(m.Session)
+			}
+			if holds {
+				what += ", which holds it"
+			}
+			p.Field("remains", "%s: %s: %s", m.Where, what, m.Next)
+		}
 	}
 }
 
@@ -156,6 +235,7 @@ func (a *app) forgotten(e forgetting, done bool) error {
 	default:
 		p.Field("would go", "%d entries", len(e.Entries))
 	}
+	a.showRemains(e.Remains)
 	return nil
 }
 

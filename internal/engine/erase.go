@@ -16,7 +16,7 @@ const scrubPatience = 10 * time.Second
 
 // ErrTraces says that work is gone from the store, and that traces of it stay in
 // the file until nobody else uses it. Whoever opens it next tries again.
-var ErrTraces = errors.New("another process uses the store of durable work, which keeps traces of what was erased: stop it, or ask again")
+var ErrTraces = fmt.Errorf("the store of durable work: %w", sqlitefile.ErrLingers)
 
 // Works are all workflows of an executor.
 func (c *Client) Works(ctx context.Context, executor string) ([]Status, error) {

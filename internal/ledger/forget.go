@@ -16,7 +16,7 @@ const scrubPatience = 10 * time.Second
 
 // ErrTraces says that texts are gone from the ledger, and that traces of them stay in
 // the file until nobody else uses it. Whoever opens it next tries again.
-var ErrTraces = errors.New("another process uses the ledger, which keeps traces of what was erased: stop it, or ask again")
+var ErrTraces = fmt.Errorf("the ledger: %w", sqlitefile.ErrLingers)
 
 // What a row's texts are found by. A text that another run needs, of another session
 // or running still, is not one session's to forget.
@@ -41,6 +41,22 @@ func (l *Ledger) Written(ctx context.Context, sessions []string) ([]Run, error) 
 	return query(ctx, l.file.DB(), ofSessions+` AND (summary != '' OR seq IN (SELECT run FROM changes WHERE reason != '')
 		OR spec_sha IN (SELECT spec_sha FROM specs WHERE task != '' AND `+alone("spec_sha")+`)
 		OR prompt_sha IN (SELECT prompt_sha FROM prompts WHERE prompt != '' AND `+alone("prompt_sha")+`)) ORDER BY seq`, string(list))
+}
+
+// AuditorsOf are the sessions in which runs of sessions were audited: by runs in a role,
+// on behalf of theirs.
+func (l *Ledger) AuditorsOf(ctx context.Context, role string, sessions []string) ([]string, error) {
+	list, err := json.Marshal(sessions)
+	if err != nil {
+		return nil, err
+	}
+	found, err := query(ctx, l.file.DB(), `role = ?2 AND session != '' AND parent_seq IN
+		(SELECT seq FROM runs WHERE session IN (SELECT value FROM json_each(?1)) AND session != '') ORDER BY seq`, string(list), role)
+	names := make([]string, 0, len(found))
+	for _, run := range found {
+		names = append(names, run.Session)
+	}
+	return names, err
 }
 
 // Forget takes the texts out of the rows of sessions that have ended, and out of the

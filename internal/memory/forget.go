@@ -57,7 +57,7 @@ type Erasure struct {
 
 // ErrLingers says that entries are gone from the memory, and traces of them may
 // be left in the file until nobody else uses it. Whoever opens it next removes them.
-var ErrLingers = errors.New("erased, but another process still reads the file, and keeps traces of it there: stop it, or ask again")
+var ErrLingers = fmt.Errorf("erased, but not yet from the bytes of the memory: %w", sqlitefile.ErrLingers)
 
 // Trusted are those that the operator vouches for.
 func (e Erasure) Trusted() []string {
@@ -141,7 +141,7 @@ func (s *Store) scrub(ctx context.Context, patience time.Duration) error {
 	for {
 		done, err := s.scrubOnce(ctx, max(time.Until(until), 0))
 		switch {
-		case errors.Is(err, sqlitefile.ErrLingers), sqlitefile.IsBusy(err):
+		case errors.Is(err, sqlitefile.ErrLingers) || sqlitefile.IsBusy(err):
 			return ErrLingers
 		case done || err != nil:
 			return sqlitefile.Classified(err)

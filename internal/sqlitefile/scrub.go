@@ -16,7 +16,7 @@ const (
 
 // ErrLingers says that what was deleted may still be in a file's bytes, since
 // another connection reads or writes it.
-var ErrLingers = errors.New("others use the file, and keep traces of what was deleted in it")
+var ErrLingers = errors.New("another process uses the file, and keeps traces there of what was erased: stop it, or ask again")
 
 // scrubTable holds one row for each deletion whose traces are in the file still.
 const scrubTable = `CREATE TABLE IF NOT EXISTS nacre_scrub (id INTEGER PRIMARY KEY AUTOINCREMENT)`

@@ -212,7 +212,7 @@ func (r *run) judge(ctx context.Context, project *repo.Project, on repo.Commit, 
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(r.Session.Dir(), "judge")
+	dir := filepath.Join(r.Session.Dir(), JudgeDir)
 	if err := errors.Join(registry.Discard(dir), os.Mkdir(dir, 0o700)); err != nil {
 		return nil, err
 	}

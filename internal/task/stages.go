@@ -58,6 +58,10 @@ const (
 	WorkDir = "work"
 	// VaultPrefix begins the names of the host's own git folders.
 	VaultPrefix = "repo-"
+	// JudgeDir holds what verifiers judge, and CheckPrefix begins the names of what
+	// the operator's checks run on.
+	JudgeDir    = "judge"
+	CheckPrefix = "verify-"
 )
 
 func (r *run) workDir() string { return filepath.Join(r.Session.Dir(), WorkDir) }
@@ -171,7 +175,7 @@ func (r *run) examine(ctx context.Context, project *repo.Project, on repo.Commit
 		return found, err
 	}
 	for i, command := range r.spec.Checks {
-		dir := filepath.Join(r.Session.Dir(), "verify-"+strconv.Itoa(i))
+		dir := filepath.Join(r.Session.Dir(), CheckPrefix+strconv.Itoa(i))
 		if err := registry.Discard(dir); err != nil {
 			return found, err
 		}
