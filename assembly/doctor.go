@@ -134,14 +134,31 @@ func (r *Runtime) checkMemory(ctx context.Context) []Finding {
 	for _, path := range groups {
 		group := nacre.Group(strings.TrimSuffix(filepath.Base(path), ".sqlite"))
 		store, err := r.openMemory(ctx, group, nil)
-		if err == nil {
-			err = store.Close()
-		}
 		if err != nil {
 			findings = append(findings, Finding{"memory", "fail", err.Error(), ""})
+			continue
+		}
+		left, err := store.Traces(ctx)
+		if err = errors.Join(err, store.Close()); err != nil {
+			findings = append(findings, Finding{"memory", "fail", err.Error(), ""})
+		}
+		if left {
+			findings = append(findings, lingering(path))
 		}
 	}
+	files, err := r.FinishErasures(ctx)
+	if err != nil {
+		findings = append(findings, Finding{"memory", "fail", err.Error(), ""})
+	}
+	for _, path := range files {
+		findings = append(findings, lingering(path))
+	}
 	return append(findings, Finding{"memory", "ok", fmt.Sprintf("%d groups, full-text search works", len(groups)), ""})
+}
+
+// lingering tells of a file that others keep from being scrubbed (M-57).
+func lingering(path string) Finding {
+	return Finding{"memory", "warn", "what was erased is still in the bytes of " + path, "stop the process that uses it: the next nacre to open it removes the traces"}
 }
 
 // checkAudit verifies every chain of the installation.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -90,3 +91,6 @@ func GoesOnFrom(dir string, turns ...task.Visit) (string, error) {
 	}
 	return resume, nil
 }
+
+// Holds tells whether one of the texts is found in a file.
+func Holds(file io.Reader, texts ...string) (bool, error) { return newPhrases(texts).in(file) }

@@ -27,7 +27,10 @@ const (
 
 // phrases finds texts in files of any format, in any case, in time linear in the
 // file and whatever is looked for. Its zero value finds nothing.
-type phrases struct{ windows []window }
+type phrases struct {
+	windows []window
+	buffer  []byte // of one file after the other
+}
 
 // window are the texts that are compared by their first so many bytes.
 type window struct {
@@ -38,7 +41,7 @@ type window struct {
 }
 
 func newPhrases(texts []string) *phrases {
-	w := &phrases{}
+	w := &phrases{buffer: make([]byte, readAtOnce)}
 	for size := longestWord; size >= shortestWord; size /= 2 {
 		one := window{size: size, out: 1, rests: map[string][]string{}}
 		for range size - 1 {
@@ -127,7 +130,7 @@ func (w *phrases) in(from io.Reader) (bool, error) {
 	if len(w.windows) == 0 {
 		return false, nil
 	}
-	buffer, held := make([]byte, readAtOnce), 0
+	buffer, held := w.buffer, 0
 	for {
 		n, err := io.ReadFull(from, buffer[held:])
 		last := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)

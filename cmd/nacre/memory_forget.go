@@ -24,7 +24,9 @@ func (a *app) memoryForgetCommand() *cobra.Command {
 		Long: `Erases an entry with its earlier and later versions, all that a session wrote, or
 every entry that holds a text, and with them all that was derived from them. What a
 session replaced is current again. Nothing of it stays in the file; the audit keeps
-ids and digests. Entries that you trust are asked about.`,
+ids and digests. What else is kept of the sessions goes as well, or is looked for and
+named with what removes it. Entries that you trust are asked about. Exit 1: all of it
+is erased, and another process keeps traces in a file that is named.`,
 		Example: "  nacre memory forget mem-…\n  nacre memory forget --session k3f9ab --dry-run     what a poisoned session left\n  nacre memory forget --match 0664 --yes",
 		RunE: func(c *cobra.Command, args []string) error {
 			f.Session = nacre.SessionID(session)

@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -247,6 +249,10 @@ func TestAnErasureKilledAtAnyStepIsFinished(t *testing.T) {
 			}
 			held()
 			let()
+			if c.in == "" { // any start closes the chain that the killed one left
+				i.nacre("exec", "-q", "--", "true").want(t, 0)
+				i.nacre("audit", "verify").want(t, 0)
+			}
 			told := i.nacre("memory", "forget", "--session", "work")
 			told.want(t, 0)
 			i.allNamed(told.stdout)
@@ -270,6 +276,44 @@ func TestTracesThatLingerAreTold(t *testing.T) {
 	work()
 	told := i.nacre("memory", "forget", "--session", "work")
 	told.want(t, 0)
+	i.allNamed(told.stdout)
+}
+
+// M-57: what agents make in their workspace neither stops the look, nor leads it
+// elsewhere, nor gets into a command that is shown.
+func TestAHostileWorkspaceIsLookedThrough(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.nacre("memory", "import", i.write("in.jsonl", exported("the "+canary+" is shy"))).want(t, 0)
+	outside := i.write("outside.txt", "the "+canary+" is shy")
+	dir := i.state("groups/main/workspace")
+	i.write("home/.local/state/nacre/groups/main/workspace/a;touch pwned\n\x1b[2J'.txt", "the "+canary+" is shy")
+	for n := range 120 {
+		i.write(fmt.Sprintf("home/.local/state/nacre/groups/main/workspace/many/%d", n), "the "+canary+" is shy")
+	}
+	check(t, errors.Join(unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600), os.Symlink(outside, filepath.Join(dir, "link")), os.Symlink("/", filepath.Join(dir, "root"))))
+	big, err := os.Create(filepath.Join(dir, "big"))
+	check(t, errors.Join(err, big.Truncate(1<<30+1), big.Close()))
+	gone := i.nacre("memory", "forget", "--match", canary)
+	gone.want(t, 0, "forgotten", "/big: file that cannot be looked through", "more than 100 files")
+	hasNo(t, gone.stdout, "outside.txt", "/link", "/fifo", "/root", "\x1b", "rm ")
+	i.allNamed(gone.stdout + i.state("groups/main") + ": ")
+	if n := strings.Count(gone.stdout, "remains"); n > 110 {
+		t.Errorf("%d lines", n)
+	}
+}
+
+// M-57: a schedule that a session made goes on after it: it is named with what ends it.
+func TestAScheduleOfASessionIsNamed(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.config("[groups.main]\ntools = [\"schedule_*\"]\n")
+	r := i.begin("exec", "-q", "--session", "k-one", "--", "ipc", "schedule_add", `{"prompt":"feed the `+canary+`","cron":"0 6 * * *","zone":"UTC"}`)
+	i.nacre("approvals", "approve", i.question().ID).want(t, 0)
+	finish(t, r).want(t, 0)
+	i.nacre("memory", "import", i.write("in.jsonl", exported("something"))).want(t, 0)
+	told := i.nacre("memory", "forget", "--session", "k-one")
+	told.want(t, 0, "nacre schedule remove "+i.schedules()[0].ID, "schedules.sqlite: schedule")
 	i.allNamed(told.stdout)
 }
 
