@@ -44,7 +44,7 @@ func (l *look) files(ctx context.Context) error {
 			return nil
 		case err != nil:
 			l.add(MemoryRemain{What: "folder that cannot be looked through", Where: path, Next: "look through it as who may"})
-			return nil
+			return nil //nolint:nilerr // it is told in the list
 		case entry.Type().IsRegular():
 			l.file(path)
 		}
@@ -81,7 +81,7 @@ func (l *look) file(path string) {
 	default:
 		m := l.placeOf(path)
 		l.add(m)
-		l.list[l.at[m.Where]].Holds = true
+		l.found(m.Where)
 	}
 }
 

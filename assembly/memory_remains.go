@@ -12,6 +12,8 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/engine"
+	"github.com/nacre-dev/nacre/internal/ledger"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/schedule"
 	"github.com/nacre-dev/nacre/internal/task"
@@ -67,22 +69,34 @@ type look struct {
 }
 
 func (l *look) add(m MemoryRemain) {
-	if _, known := l.at[m.Where]; !known {
+	same := func(known MemoryRemain) bool {
+		return known.Where == m.Where && known.What == m.What && known.Session == m.Session
+	}
+	first, known := l.at[m.Where]
+	if known && slices.ContainsFunc(l.list[first:], same) {
+		return
+	}
+	if !known {
 		l.at[m.Where] = len(l.list)
-		l.list = append(l.list, m)
+	}
+	l.list = append(l.list, m)
+}
+
+// found says of all that is in a place that the words are in there.
+func (l *look) found(where string) {
+	for i := l.at[where]; i < len(l.list); i++ {
+		if l.list[i].Where == where {
+			l.list[i].Holds = true
+		}
 	}
 }
 
 func (l *look) state() string { return l.runtime.registry.Paths().State }
 
 // sessions names what is kept of the sessions themselves.
-func (l *look) sessions(context.Context) error {
-	for _, s := range l.t.open {
-		next := "nacre sessions stop " + string(s.ID)
-		if s.Resumable {
-			next = "nacre run --session " + string(s.ID) // which carries it to its end
-		}
-		l.add(MemoryRemain{What: "session that is not over", Where: l.runtime.registry.Paths().Session(s.ID), Session: s.ID, Next: next + "; then " + l.o.Again})
+func (l *look) sessions(ctx context.Context) error {
+	if err := l.open(ctx); err != nil {
+		return err
 	}
 	for _, s := range slices.Concat(l.t.open, l.t.over) {
 		chains, err := filepath.Glob(filepath.Join(l.runtime.AuditRoot(), string(s.ID)+".*"))
@@ -100,6 +114,48 @@ func (l *look) sessions(context.Context) error {
 		l.work(s)
 	}
 	return nil
+}
+
+// open names sessions that are not over, with their work and their rows.
+func (l *look) open(ctx context.Context) error {
+	if len(l.t.open) == 0 {
+		return nil
+	}
+	paths, next := l.runtime.registry.Paths(), map[nacre.SessionID]string{}
+	for _, s := range l.t.open {
+		end := "nacre sessions stop " + string(s.ID)
+		if s.Resumable {
+			end = "nacre run --session " + string(s.ID) // which carries it to its end
+		}
+		next[s.ID] = end + "; then " + l.o.Again
+		l.add(MemoryRemain{What: "session that is not over", Where: paths.Session(s.ID), Session: s.ID, Next: next[s.ID]})
+	}
+	err := l.runtime.withWork(ctx, func(client *engine.Client) error {
+		for _, s := range l.t.open {
+			if client == nil {
+				break
+			}
+			works, err := client.Works(ctx, string(s.ID))
+			if err != nil {
+				return err
+			}
+			if len(works) > 0 {
+				l.add(MemoryRemain{What: "durable work", Where: paths.Engine(), Session: s.ID, Next: next[s.ID]})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return l.runtime.withLedger(ctx, func(book *ledger.Ledger) error {
+		rows, err := book.Of(ctx, namesOf(l.t.open))
+		for _, row := range rows {
+			id := nacre.SessionID(row.Session)
+			l.add(MemoryRemain{What: "row of " + row.ID + " in the ledger", Where: filepath.Join(paths.State, ledger.FileName), Session: id, Next: next[id]})
+		}
+		return err
+	})
 }
 
 // work names what a session worked on.

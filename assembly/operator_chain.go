@@ -93,7 +93,7 @@ func (r *Runtime) settleOperator(ctx context.Context, path string) error {
 	}
 	defer func() { _ = f.Close() }() // which gives the lock up
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil //nolint:nilerr // its writer lives
+		return nil // its writer lives
 	}
 	name := filepath.Base(path)
 	head, err := audit.ReadHead(r.AuditRoot(), name, r.keys.Public())

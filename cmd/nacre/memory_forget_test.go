@@ -317,6 +317,25 @@ func TestAScheduleOfASessionIsNamed(t *testing.T) {
 	i.allNamed(told.stdout)
 }
 
+// M-57: a session that can go on keeps what it needs to: it is named with what carries
+// it to its end, and what is to be asked then, which erases it.
+func TestASessionThatGoesOnIsNamed(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.config("[groups.main]\ntools = [\"memory_*\"]\n")
+	i.project()
+	store := `ipc memory_store '{"type":"fact","content":"the ` + canary + ` is shy"}'`
+	r := i.begin("run", "find the "+canary, "--project", "p", "--session", "work", "--recording", i.recording(store, "sleep 60"), "--check", "true")
+	eventually(t, "the memory", func() bool { return i.asks("memory/main.sqlite", `SELECT count(*) FROM memory_entries`) == 1 })
+	check(t, r.Process.Kill())
+	_ = r.Wait() // it was killed
+	told := i.nacre("memory", "forget", "--match", canary)
+	told.want(t, 0, "session that is not over of session work", "nacre run --session work; then nacre memory forget --group main mem-")
+	if left := i.unnamed(told.stdout, canary); len(left) != 0 {
+		t.Errorf("it is still in %v, which nothing names:\n%s", left, told.stdout)
+	}
+}
+
 func isThere(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil

@@ -31,6 +31,15 @@ func alone(column string) string {
 	return column + fmt.Sprintf(theirs, column) + " AND " + column + fmt.Sprintf(notOthers, column)
 }
 
+// Of are all runs of sessions, the oldest first.
+func (l *Ledger) Of(ctx context.Context, sessions []string) ([]Run, error) {
+	list, err := json.Marshal(sessions)
+	if err != nil {
+		return nil, err
+	}
+	return query(ctx, l.file.DB(), `session IN (SELECT value FROM json_each(?1)) AND session != '' ORDER BY seq`, string(list))
+}
+
 // Written are the runs of sessions that have ended and of which [Ledger.Forget] would
 // take texts, the oldest first.
 func (l *Ledger) Written(ctx context.Context, sessions []string) ([]Run, error) {

@@ -57,6 +57,9 @@ func TestTextsAreForgotten(t *testing.T) {
 	if list, err := l.Written(t.Context(), []string{"bad", ""}); err != nil || len(list) != 2 || list[0].ID != "a" || list[1].ID != "c" {
 		t.Fatalf("have %v, %v", list, err)
 	}
+	if list, err := l.Of(t.Context(), []string{"bad", ""}); err != nil || len(list) != 3 || list[2].ID != "d" {
+		t.Fatalf("have %v, %v", list, err)
+	}
 	if err := l.Forget(t.Context(), []string{"bad", ""}); err != nil {
 		t.Fatal(err)
 	}
