@@ -193,8 +193,8 @@ func (i *installation) asks(name, query string) int {
 	return n
 }
 
-// talks holds the turn of the conversation that was planted.
-func (i *installation) talks() (let func()) {
+// converses holds the turn of the conversation that was planted.
+func (i *installation) converses() (let func()) {
 	i.t.Helper()
 	name := sha256.Sum256([]byte("main\x00one"))
 	path := i.write("home/.local/state/nacre/talking/"+hex.EncodeToString(name[:16]), "")
@@ -228,7 +228,7 @@ func TestAnErasureKilledAtAnyStepIsFinished(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			i := planted(t)
-			let := i.talks()
+			let := i.converses()
 			r := i.begin("memory", "forget", "--session", "work")
 			eventually(t, "the record of the erasure", func() bool {
 				found, _ := filepath.Glob(i.state("audit/memory-*/*.jsonl"))
