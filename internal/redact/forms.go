@@ -68,20 +68,26 @@ func (r rest) holds(s string) bool {
 	}
 }
 
+// minFilled is how many of a broken token's lines would make the shortest of its kind, at most.
+const minFilled = 4
+
 // broken follows a token whose lines are broken within it, until it is long
 // enough.
 func (h *hunt) broken(f *form, start, end, stop int) (last, length int) {
 	length = stop - end
+	piece := length
 	for range maxPieces {
 		next := h.nextLine(stop)
 		if next == len(h.text) {
 			h.open = min(h.open, start)
 		}
-		if length == 0 || next < 0 {
+		// Who breaks a token fills the lines with it: short names below each other are none.
+		if piece*minFilled < f.least || next < 0 {
 			break
 		}
 		after := h.run(f.of, next)
-		length += after - next
+		piece = after - next
+		length += piece
 		stop = after
 		if length >= f.least {
 			break

@@ -255,7 +255,7 @@ var forms = []form{
 	{"igqv", "IGQV", dashed, 100, digits},
 	{"vk1.a.", "vk1.a.", dashed, 60, anything},
 	{"aaaaaaaaaaaaaaaaaaaaa", "AAAAAAAAAAAAAAAAAAAAA", base64ed, 60, digits},
-	{"/with/key/", "/with/key/", dashed, 20, digits},
+	{"with/key/", "with/key/", dashed, 20, digits},
 	{"x-amz-signature=", "X-Amz-Signature=", hexed, 64, anything}, // links that sign themselves
 	{"x-goog-signature=", "X-Goog-Signature=", hexed, 64, anything},
 	{"xprv", "xprv", alnum, 100, digits}, // wallets

@@ -284,3 +284,14 @@ func TestNoCharacterIsCutInTwo(t *testing.T) {
 		}
 	}
 }
+
+// D-15: names below each other are no token that was broken over lines, though the
+// first begins like one.
+func TestAListingIsNoToken(t *testing.T) {
+	listing := "patch\npathchk\npdb3\npdb3.11\npeekfd\nperf\nperl\nperl5.36-x86_64-linux-gnu\nperl5.36.0\nperlbug\nperldoc\nperlivp\npg_dump\n"
+	for _, text := range []string{listing, strings.ReplaceAll(listing, "\n", `\n`), "main\npatch-1\nfeature-22\npatient-records\n" + listing} {
+		if clean, found := redact.New().String(text); clean != text {
+			t.Errorf("%v: have %q", found, clean)
+		}
+	}
+}
