@@ -62,6 +62,7 @@ func TestHostileMountsAreRefused(t *testing.T) { // M-12
 		{"/run", "/run", "/x", "refused"},
 		{"keys below the home", filepath.Join(home, ".ssh"), "/x", "holds keys"},
 		{"keys below those", filepath.Join(home, ".config", "gcloud", "a"), "/x", "holds keys"},
+		{"what holds keys", filepath.Join(home, ".config"), "/x", "holds keys"},
 		{"the state directory", state, "/x", "own state"},
 		{"what holds the state directory", filepath.Dir(state), "/x", "own state"},
 		{"what does not exist", filepath.Join(dir, "absent"), "/x", "no such file"},

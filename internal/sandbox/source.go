@@ -110,7 +110,10 @@ func newGuard(stateDir string) guard {
 	}
 	for _, home := range g.homes {
 		for _, name := range keyFolders() {
-			g.keys = append(g.keys, resolved(filepath.Join(home, name)))
+			folder := resolved(filepath.Join(home, name))
+			if _, err := os.Lstat(folder); err == nil {
+				g.keys = append(g.keys, folder)
+			}
 		}
 	}
 	return g
@@ -142,8 +145,8 @@ func (g guard) check(s *Source, kind nacre.MountKind) error {
 		}
 	}
 	for _, keys := range g.keys {
-		if contains(keys, s.path) {
-			return fmt.Errorf("%s is of %s, which holds keys: refused", s.path, keys)
+		if contains(keys, s.path) || contains(s.path, keys) {
+			return fmt.Errorf("%s is, holds or is part of %s, which holds keys: refused", s.path, keys)
 		}
 	}
 	for _, programs := range g.programs {
