@@ -84,11 +84,11 @@ func TestAnEarlyAnswerWaitsForASlowClient(t *testing.T) {
 	_, socket := start(t, egress.Options{Rules: corpusRules(netip.MustParseAddrPort("127.0.0.1:1")), Dial: dialer})
 	conn := dial(t, socket)
 	_, _ = io.WriteString(conn, "PUT http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\nContent-Length: 100000000\r\n\r\n")
-	for range 10 {
-		if _, err := conn.Write(make([]byte, 1<<20)); err != nil {
+	for range 8 {
+		if _, err := conn.Write(make([]byte, 256<<10)); err != nil {
 			t.Fatalf("cut off in the middle of an upload that was answered: %v", err)
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond)
 	}
 	if have := status(t, conn); have.code != 413 || have.body != "full" {
 		t.Fatalf("have %+v", have)

@@ -89,8 +89,8 @@ func (p *Proxy) deny(ctx context.Context, c *client, d denial) {
 const (
 	// lingerTime bounds how long a client that was answered early is still read
 	// from, and lingerQuiet how long it may say nothing meanwhile.
-	lingerTime  = 2 * time.Second
-	lingerQuiet = 500 * time.Millisecond
+	lingerTime  = 5 * time.Second
+	lingerQuiet = 2 * time.Second
 )
 
 func (p *Proxy) answer(c *client, d denial) {
