@@ -86,7 +86,8 @@ func Rewrite(ctx context.Context, db *sql.DB, patience time.Duration) (err error
 		return err
 	}
 	until := time.Now().Add(patience)
-	for _, step := range []func(context.Context, *sql.Conn) error{vacuum, emptyLog} {
+	// The log first: where others are in the way, the file is not written in vain.
+	for _, step := range []func(context.Context, *sql.Conn) error{emptyLog, vacuum, emptyLog} {
 		if err := insist(ctx, until, func() error { return step(ctx, conn) }); err != nil {
 			return err
 		}
