@@ -97,6 +97,20 @@ type Report struct {
 	Kernel kernel.Stats `json:"kernel"`
 }
 
+// groupOf is the group that a session works for: one that goes on stays what it was.
+func (r *Runtime) groupOf(id nacre.SessionID, asked nacre.Group) (nacre.Group, error) {
+	known, err := r.registry.Show(id)
+	switch {
+	case errors.Is(err, registry.ErrUnknown) || err == nil && !known.Resumable:
+		return r.group(asked)
+	case err != nil:
+		return "", err
+	case asked != "" && asked != known.Group:
+		return "", badConfig("session %s works for the group %s: go on without --group, or with --group %s", id, known.Group, known.Group)
+	}
+	return r.group(known.Group)
+}
+
 // Run lets an agent work on a project, sealed, and lands what was verified.
 func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 	if err := canRecord(run.Record); err != nil {
@@ -115,7 +129,7 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 			return refused, err
 		}
 	}
-	group, err := r.group(run.Group)
+	group, err := r.groupOf(id, run.Group)
 	if err != nil {
 		return Report{}, err
 	}
