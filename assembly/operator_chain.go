@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -21,6 +22,8 @@ const (
 	// operatingDir holds a file for each that is being written, locked while its
 	// writer lives: of one that was killed, the next start closes the chain.
 	operatingDir = "operating"
+	// markTime is how long making such a file may take.
+	markTime = time.Minute
 )
 
 // operatorChain opens a chain of an operator's own. close ends it.
@@ -75,12 +78,13 @@ func (r *Runtime) settleOperators(ctx context.Context) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	var errs []error
 	for _, entry := range entries {
 		if err := r.settleOperator(ctx, filepath.Join(dir, entry.Name())); err != nil {
-			return fmt.Errorf("close audit chain %s, whose writer was killed: %w", entry.Name(), err)
+			errs = append(errs, fmt.Errorf("close audit chain %s, whose writer was killed: %w", entry.Name(), err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (r *Runtime) settleOperator(ctx context.Context, path string) error {
@@ -92,6 +96,10 @@ func (r *Runtime) settleOperator(ctx context.Context, path string) error {
 		return err
 	}
 	defer func() { _ = f.Close() }() // which gives the lock up
+	info, err := f.Stat()
+	if err != nil || strings.HasPrefix(info.Name(), ".") && r.options.Now().Sub(info.ModTime()) < markTime {
+		return err // it is being made just now
+	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil // its writer lives
 	}
@@ -100,7 +108,10 @@ func (r *Runtime) settleOperator(ctx context.Context, path string) error {
 	closed := err == nil && head.State == audit.HeadClosed
 	if !closed && !strings.HasPrefix(name, ".") && isThere(filepath.Join(r.AuditRoot(), name)) {
 		err := audit.Seal(ctx, audit.Options{Root: r.AuditRoot(), Chain: name, Keys: r.keys, Now: r.options.Now})
-		if err != nil && !errors.Is(err, audit.ErrLocked) {
+		if errors.Is(err, audit.ErrLocked) {
+			return nil // another process does it
+		}
+		if err != nil {
 			return err
 		}
 	}
