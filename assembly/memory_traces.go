@@ -262,7 +262,7 @@ func (r *Runtime) eraseLeavings(id nacre.SessionID) error {
 	}
 	err = held.Update(func(s *registry.Session) { s.Title = forgottenTitle })
 	for _, path := range r.leavings(id) {
-		err = errors.Join(err, os.RemoveAll(path))
+		err = errors.Join(err, registry.Discard(path)) // an agent or a check may have made it
 	}
 	return errors.Join(err, held.Release())
 }
