@@ -65,6 +65,8 @@ func (s *sealed) reloadPlugin(ctx context.Context, name nacre.PluginName) error 
 	if s.shared != nil && s.shared.names[name] {
 		return errors.New("nacre serve runs it for all sessions, and reloads it there")
 	}
+	s.reloading.Lock() // what was is what the kernel knows
+	defer s.reloading.Unlock()
 	now, err := s.runtime.plugin(name)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,6 +73,21 @@ func (g *stage) options(taken map[nacre.ToolName]string) (pluginhost.Options, er
 		Version: compatible, Config: config, Taken: taken, Check: g.runtime.checkCapability,
 		Admit: g.admit, Services: g.services(), Redact: g.clean,
 	}, err
+}
+
+// channelTools are the tools of the plugins that have a channel.
+func (g *stage) channelTools(channel string) (tools []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, f := range g.found {
+		if !slices.Contains(f.Manifest.Provides.Channels, channel) {
+			continue
+		}
+		for _, t := range f.Manifest.Provides.Tools {
+			tools = append(tools, string(t.Name))
+		}
+	}
+	return tools
 }
 
 // plugin is a plugin as it was when it was found.

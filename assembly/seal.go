@@ -109,6 +109,8 @@ type sealed struct {
 	ready    chan struct{} // closed when the plugins have started
 	late     []*late
 	shared   *sharedPlugins
+	// reloading is held while a plugin takes the place of what it was.
+	reloading sync.Mutex
 
 	questions chan nacre.Question
 	asked     sync.WaitGroup

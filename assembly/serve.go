@@ -94,6 +94,7 @@ type house struct {
 	table      *routing.Table
 	dispatcher *dispatch.Dispatcher
 	shared     *sharedPlugins
+	plugged    chan struct{} // closed when shared is there
 	around     around
 	// inbox keeps the messages that were taken until they were dealt with.
 	inbox *inbox.Box
@@ -167,7 +168,7 @@ func (r *Runtime) openHouse(ctx context.Context) (*house, error) {
 	if err := r.settleAll(ctx, ""); err != nil {
 		return nil, err
 	}
-	h := &house{runtime: r, table: table, ticks: map[nacre.SessionID]*waiting{}}
+	h := &house{runtime: r, table: table, plugged: make(chan struct{}), ticks: map[nacre.SessionID]*waiting{}}
 	if h.Session, err = r.holder(ctx, serveKind, "channels, schedules and events", h.reload); err != nil {
 		return nil, err
 	}
@@ -199,6 +200,7 @@ func (h *house) open(ctx, work context.Context, working *sync.WaitGroup) (err er
 	if h.shared, err = h.runtime.startShared(ctx, h.Session, nil, h.hear); err != nil {
 		return err
 	}
+	close(h.plugged)
 	for _, name := range h.shared.Host.Health().Healthy {
 		h.tellPlugin(ctx, bus.TopicPluginReady, name)
 	}
@@ -229,7 +231,12 @@ func (h *house) leave(ctx context.Context, outcome string, warn func(string)) er
 }
 
 func (h *house) reload(ctx context.Context, name nacre.PluginName) error {
-	return h.shared.Reload(ctx, name)
+	select {
+	case <-h.plugged:
+		return h.shared.Reload(ctx, name)
+	default:
+		return errors.New("its plugins have not started yet")
+	}
 }
 
 // subscribe starts everybody inside who acts on events.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -65,10 +64,11 @@ func (h *house) feed(work context.Context, events <-chan plugin.Envelope, to cha
 			if !ok {
 				return
 			}
+			_, outside := h.runtime.config.Events.Publishers[e.Source] // whom nobody answers; no plugin has its name
 			switch {
 			case e.Topic != bus.TopicInbound:
 				hand(work, to, e)
-			case !h.inbox.Has(e.ID): // a publisher's, whom nobody answers
+			case outside: // a channel's was kept before it was told
 				_ = h.keep(work, e) // it is recorded
 			}
 		case <-poll.C:
@@ -204,15 +204,7 @@ func (h *house) visitForMessage(v visit, m *routing.Inbound, operator, again boo
 
 // howToAnswer names the channel's own tools.
 func (h *house) howToAnswer(channel string) string {
-	var tools []string
-	for _, f := range h.shared.stage.found {
-		if !slices.Contains(f.Manifest.Provides.Channels, channel) {
-			continue
-		}
-		for _, t := range f.Manifest.Provides.Tools {
-			tools = append(tools, string(t.Name))
-		}
-	}
+	tools := h.shared.stage.channelTools(channel)
 	if len(tools) == 0 {
 		return "The channel takes no answers."
 	}

@@ -48,9 +48,9 @@ func TestAnInterruptedAuditGoesOn(t *testing.T) {
 	i.project()
 	rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"write","input":{"path":"pkg/x/x.txt","content":"fixed\n"}}`+"\n")
 	pass := i.write("pass.jsonl", `{"v":1,"name":"pass"}`+"\n"+`{"say":"{\"verdict\":\"pass\",\"summary\":\"fine\",\"findings\":[]}"}`+"\n")
-	i.nacre("task", "spawn", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", "work", "--check", "sleep 3."+mark).want(t, 0, "returned")
+	i.nacre("task", "spawn", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", "work", "--check", "sleep 6."+mark).want(t, 0, "returned")
 	r := i.begin("task", "audit", "work", "--recording", pass)
-	eventually(t, "the check", func() bool { return runningWith("sleep\x003.")(i, mark) })
+	eventually(t, "the check", func() bool { return runningWith("sleep\x006.")(i, mark) })
 	if err := r.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
