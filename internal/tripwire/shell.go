@@ -20,8 +20,11 @@ const (
 	maxNested = 256
 	// maxWrites is how many places that a command writes are kept.
 	maxWrites = 1024
-	// maxWalked is how many parts of a command are looked at for downloads.
+	// maxWalked is how much of a command is looked at, of the same part again and
+	// again: parts, and the bytes of what they come to.
 	maxWalked = 4 << 20
+	// bytesEach is how many bytes that the command itself has count as one part.
+	bytesEach = 16
 )
 
 // Where relative paths begin, and what ~ stands for, in every sandbox.
@@ -53,7 +56,7 @@ type reader struct {
 	// functions are what the command defines, and opened the descriptors that are connections.
 	functions map[string]function
 	opened    map[string]bool
-	// walked counts what was looked at for downloads, of the same part again and again.
+	// walked counts what was looked at.
 	walked int
 }
 
@@ -63,10 +66,11 @@ type function struct {
 	fetches bool
 }
 
-// stdin is what a statement reads: a download, or a text that is known.
+// stdin is what a statement reads: a download, one with words around it, which a
+// shell would run as well, or a text that is known.
 type stdin struct {
-	fed  bool
-	text string
+	fed, holds bool
+	text       string
 }
 
 // readCommand reads a command of bash. One that no shell can parse is none. It
@@ -80,6 +84,20 @@ func readCommand(text string, fetched map[string]bool) command {
 	return r.command
 }
 
+// spend counts what is looked at, and says whether there is enough left for it.
+// Beyond that nothing more is known of the command.
+func (r *reader) spend(n int) bool {
+	if r.walked > maxWalked {
+		return false
+	}
+	r.walked += n
+	if r.walked > maxWalked {
+		r.unread = true
+		return false
+	}
+	return true
+}
+
 // script reads a script that has in for its input.
 func (r *reader) script(text string, in stdin) {
 	openers := 0
@@ -90,6 +108,9 @@ func (r *reader) script(text string, in stdin) {
 	}
 	if !r.deeper() || len(text) > maxCommand || openers > maxOpeners {
 		r.unread = true
+		return
+	}
+	if !r.spend(len(text)) {
 		return
 	}
 	file := parse(text)
@@ -129,7 +150,7 @@ func (r *reader) stmts(list []*syntax.Stmt, in stdin) {
 
 // stmt walks one statement in the order in which it runs.
 func (r *reader) stmt(st *syntax.Stmt, in stdin) {
-	if st == nil {
+	if st == nil || !r.spend(1) {
 		return
 	}
 	in = r.redirects(st, in)
@@ -140,7 +161,7 @@ func (r *reader) stmt(st *syntax.Stmt, in stdin) {
 	case *syntax.BinaryCmd:
 		r.stmt(c.X, in)
 		if c.Op == syntax.Pipe || c.Op == syntax.PipeAll {
-			in = stdin{fed: r.downloads(c.X, true), text: r.prints(c.X)}
+			in = stdin{r.says(c.X), r.downloads(c.X), r.prints(c.X)}
 		}
 		r.stmt(c.Y, in)
 	case *syntax.DeclClause:
@@ -149,7 +170,7 @@ func (r *reader) stmt(st *syntax.Stmt, in stdin) {
 		}
 	case *syntax.FuncDecl:
 		if c.Name != nil {
-			r.functions[c.Name.Value] = function{c.Body, r.downloads(c.Body, true)}
+			r.functions[c.Name.Value] = function{c.Body, r.says(c.Body)}
 		}
 		r.compound(c, in)
 	default:
@@ -164,7 +185,7 @@ func (r *reader) compound(node syntax.Node, in stdin) {
 			r.stmt(st, in)
 			return false
 		}
-		return true
+		return r.spend(1)
 	})
 }
 
@@ -200,17 +221,17 @@ func (r *reader) redirects(st *syntax.Stmt, in stdin) stdin {
 				break
 			}
 			r.write(name)
-			if in.fed || r.downloads(st, true) {
+			if in.fed && !r.tells(st) || r.says(st) {
 				r.fetch(name)
 			}
 		case syntax.RdrIn:
-			in = stdin{fed: isNetwork(name) || r.isFetched(name) || r.downloads(redirect.Word, true)}
+			in = stdin{fed: isNetwork(name) || r.isFetched(name) || r.says(redirect.Word)}
 		case syntax.DplIn:
 			in.fed = in.fed || r.opened[name]
 		case syntax.WordHdoc:
-			in = stdin{r.downloads(redirect.Word, true), name}
+			in = stdin{r.leads(redirect.Word), r.downloads(redirect.Word), name}
 		case syntax.Hdoc, syntax.DashHdoc:
-			in = stdin{r.downloads(redirect.Hdoc, true), r.literal(redirect.Hdoc)}
+			in = stdin{r.leads(redirect.Hdoc), r.downloads(redirect.Hdoc), r.literal(redirect.Hdoc)}
 		}
 		r.within(redirect.Word)
 		r.within(redirect.Hdoc)
@@ -255,9 +276,9 @@ func (r *reader) call(c *syntax.CallExpr, in stdin) {
 	name, rest := path.Base(word), args[1:]
 	switch {
 	case isShell(name):
-		r.shell(rest, in, by == "xargs")
+		r.shell(name, rest, in, by == "xargs")
 	case isInterpreter(name):
-		r.interpreter(rest, in.fed)
+		r.interpreter(rest, in.fed || in.holds)
 		r.written(name, rest, in.fed)
 	case strings.Contains(word, "/") && r.isFetched(word), word == "" && len(c.Args) > 0 && r.leads(args[0]):
 		r.runs = true // it was downloaded, and is run by its name
@@ -282,7 +303,7 @@ func (r *reader) builtin(name string, args []*syntax.Word, in stdin) bool {
 			r.script(r.literal(args[0]), stdin{})
 		}
 	case "source", ".":
-		r.runs = r.runs || len(args) > 0 && (r.downloads(args[0], false) || in.fed && isStdin(r.literal(args[0])))
+		r.runs = r.runs || len(args) > 0 && (r.downloads(args[0]) || in.fed && isStdin(r.literal(args[0])))
 		r.sourced(args)
 	case "read", "mapfile", "readarray":
 		for _, arg := range args {
@@ -319,7 +340,7 @@ func (r *reader) program(name string, args []*syntax.Word, in stdin) {
 		case text == "-f" && isStdin(next) && (name == "make" || strings.HasSuffix(name, "awk")):
 			r.runs = r.runs || in.fed
 		case isShell(path.Base(text)) && strings.HasPrefix(next, "-") && strings.Contains(next, "c"):
-			r.shell(args[i+1:], stdin{}, false) // find -exec sh -c, docker run … sh -c
+			r.shell(path.Base(text), args[i+1:], stdin{}, false) // find -exec sh -c, docker run … sh -c
 		}
 	}
 	r.written(name, args, in.fed)
@@ -333,13 +354,15 @@ func (r *reader) sourced(args []*syntax.Word) {
 }
 
 // shell reads the words after sh. An each says that its words come from its input.
-func (r *reader) shell(args []*syntax.Word, in stdin, each bool) {
-	r.runs = r.runs || fetchesAndRuns(r.texts(args))
+func (r *reader) shell(name string, args []*syntax.Word, in stdin, each bool) {
+	if name == "pwsh" || name == "powershell" {
+		r.runs = r.runs || commandsFetchAndRun(r.texts(args))
+	}
 	for i := 0; i < len(args); i++ {
 		text := r.literal(args[i])
 		short := len(text) > 1 && text[0] == '-' && text[1] != '-'
 		switch {
-		case r.downloads(args[i], false):
+		case r.downloads(args[i]):
 			r.runs = true // sh <(curl …)
 			return
 		case isStdin(text), short && strings.Contains(text, "s"):
@@ -363,7 +386,7 @@ func (r *reader) shell(args []*syntax.Word, in stdin, each bool) {
 
 // fed notes what a shell reads and runs.
 func (r *reader) fed(in stdin) {
-	r.runs = r.runs || in.fed
+	r.runs = r.runs || in.fed || in.holds
 	if in.text != "" {
 		r.script(in.text, stdin{})
 	}
@@ -390,11 +413,11 @@ func (r *reader) interpreter(args []*syntax.Word, fed bool) {
 			r.runs = r.runs || fed
 			return
 		case len(text) > 1 && text[0] == '-' && strings.ContainsAny(strings.TrimLeft(text, "-"), "cemnpr"):
-			r.runs = r.runs || i+1 < len(args) && (r.isRun(args[i+1]) || fetchesAndRuns(r.literal(args[i+1])))
+			r.runs = r.runs || i+1 < len(args) && (r.isRun(args[i+1]) || programFetchesAndRuns(r.literal(args[i+1])))
 			return
 		case strings.HasPrefix(text, "-"), text == "run" && i == 0:
 		default:
-			r.runs = r.runs || r.downloads(arg, false) || r.isFetched(text)
+			r.runs = r.runs || r.downloads(arg) || r.isFetched(text)
 			return
 		}
 	}

@@ -11,31 +11,35 @@ import (
 // maxFetched is how many places of downloads are kept.
 const maxFetched = 1024
 
-// downloads tells whether anything in a part of a script fetches from the
-// network; with carried, also whether it says what was fetched before.
-func (r *reader) downloads(node syntax.Node, carried bool) bool {
+// maxPath is the longest name that a file can be reached by, in bytes.
+const maxPath = 4096
+
+// downloads tells whether anything in a part of a script fetches from the network.
+func (r *reader) downloads(node syntax.Node) bool {
 	if node == nil || node == (*syntax.Word)(nil) || node == (*syntax.Stmt)(nil) {
 		return false
 	}
 	found := false
 	syntax.Walk(node, func(n syntax.Node) bool {
-		if r.walked++; r.walked > maxWalked {
-			r.unread = true
+		if found || !r.spend(1) {
 			return false
 		}
 		switch n := n.(type) {
 		case *syntax.CallExpr:
 			args, _ := r.unwrapped(n.Args)
-			found = found || r.isFetch(args)
-		case *syntax.ParamExp:
-			found = found || carried && n.Param != nil && r.tainted[n.Param.Value]
+			found = r.isFetch(args)
 		case *syntax.Redirect:
-			from := r.literal(n.Word)
-			found = found || n.Op != syntax.RdrOut && isNetwork(from) || n.Op == syntax.DplIn && r.opened[from]
+			found = r.connects(n)
 		}
 		return !found
 	})
 	return found
+}
+
+// connects tells a redirection from a connection.
+func (r *reader) connects(redirect *syntax.Redirect) bool {
+	from := r.literal(redirect.Word)
+	return redirect.Op != syntax.RdrOut && isNetwork(from) || redirect.Op == syntax.DplIn && r.opened[from]
 }
 
 func (r *reader) isFetch(args []*syntax.Word) bool {
@@ -47,33 +51,16 @@ func (r *reader) isFetch(args []*syntax.Word) bool {
 		r.functions[name].fetches
 }
 
-// leads tells a word that begins with what was fetched: as a script, that is run.
-func (r *reader) leads(word *syntax.Word) bool {
-	if len(word.Parts) == 0 {
-		return false
-	}
-	part := word.Parts[0]
-	if quoted, ok := part.(*syntax.DblQuoted); ok && len(quoted.Parts) > 0 {
-		part = quoted.Parts[0]
-	}
-	p, ok := part.(*syntax.ParamExp)
-	return ok && p.Param != nil && r.tainted[p.Param.Value]
-}
-
-// isRun tells whether a script that is given as a word is, or begins with, a download.
-func (r *reader) isRun(script *syntax.Word) bool {
-	return r.downloads(script, false) || r.leads(script)
-}
-
 // assign notes what a variable is, or that it holds a download.
 func (r *reader) assign(a *syntax.Assign) {
 	if a.Name == nil || a.Value == nil {
 		return
 	}
 	name := a.Name.Value
-	r.tainted[name] = r.downloads(a.Value, true)
+	r.tainted[name] = r.downloads(a.Value) || r.says(a.Value)
+	text := r.literal(a.Value)
 	delete(r.values, name)
-	if text := r.literal(a.Value); text != "" {
+	if text != "" {
 		r.values[name] = text
 	}
 	switch name {
@@ -85,8 +72,11 @@ func (r *reader) assign(a *syntax.Assign) {
 
 // fetch notes where a download is.
 func (r *reader) fetch(to string) {
-	if to != "" && !strings.HasPrefix(to, "/dev/") && len(r.fetched) < maxFetched {
-		r.fetched[r.place(to)] = true
+	if to == "" || len(to) > maxPath || strings.HasPrefix(to, "/dev/") || len(r.fetched) >= maxFetched {
+		return
+	}
+	if at := r.place(to); at != "" {
+		r.fetched[at] = true
 	}
 }
 
@@ -95,6 +85,9 @@ func (r *reader) isFetched(name string) bool { return name != "" && r.fetched[r.
 // moved notes that a download has another name as well.
 func (r *reader) moved(operands []string) {
 	to := operands[len(operands)-1]
+	if len(to) > maxPath {
+		return
+	}
 	for _, from := range operands[:len(operands)-1] {
 		if r.isFetched(from) {
 			r.fetch(to)
@@ -110,8 +103,9 @@ func (r *reader) saved(name string, args []*syntax.Word) {
 	for i, arg := range args {
 		text := r.literal(arg)
 		long, value, joined := strings.Cut(text, "=")
+		_, short := option(name, text, 'O')
 		switch {
-		case text == "--remote-name", text == "--remote-name-all", len(text) > 1 && text[0] == '-' && text[1] != '-' && name == "curl" && strings.Contains(text, "O"):
+		case text == "--remote-name", text == "--remote-name-all", short:
 			remote = true
 		case (text == "-P" && name != "curl" || text == "--output-dir" || text == "--directory-prefix") && i+1 < len(args):
 			dir = r.literal(args[i+1])
@@ -123,7 +117,7 @@ func (r *reader) saved(name string, args []*syntax.Word) {
 		}
 	}
 	for _, saved := range names {
-		if remote && saved != "." && saved != "/" {
+		if remote && saved != "." && saved != "/" && r.spend(len(dir)) {
 			r.fetch(path.Join(dir, saved))
 		}
 	}
@@ -157,7 +151,9 @@ func (r *reader) written(name string, args []*syntax.Word, fed bool) {
 	}
 	switch name {
 	case "curl", "wget", "wget2", "wcurl", "aria2c", "axel":
-		r.saved(name, args)
+		if output == "" || name == "curl" {
+			r.saved(name, args)
+		}
 	case "tee", "touch", "rm", "unlink", "truncate", "shred", "ed", "ex":
 		for _, to := range operands {
 			r.write(to)
@@ -179,35 +175,64 @@ func (r *reader) written(name string, args []*syntax.Word, fed bool) {
 	}
 }
 
-// gluedOutput is the name in curl's -oNAME.
-func gluedOutput(name, option string) string {
-	mark := map[string]string{"curl": "o", "wget": "O", "wget2": "O"}[name]
-	if mark == "" || len(option) < 3 || option[0] != '-' || option[1] == '-' {
-		return ""
+// valueless are the letters of a downloader's options that take no value.
+var valueless = map[string]string{
+	"curl": "#:012346aBfgGiIjJklLMnNOpqRsSvVZ", "wget": "46bcdEFhHkKLmnNpqrSvVx", "wget2": "46bcdEFhHkKLmnNpqrSvVx",
+}
+
+// option looks for a letter in options like -fsSLo, and gives what follows it.
+// One that takes a value ends them: -XPOST has no O.
+func option(name, text string, letter byte) (rest string, ok bool) {
+	if len(text) < 2 || text[0] != '-' || text[1] == '-' {
+		return "", false
 	}
-	_, output, _ := strings.Cut(option, mark)
+	for i := 1; i < len(text); i++ {
+		switch {
+		case text[i] == letter:
+			return text[i+1:], true
+		case strings.IndexByte(valueless[name], text[i]) < 0:
+			return "", false
+		}
+	}
+	return "", false
+}
+
+// gluedOutput is the name in curl's -oNAME and wget's -ONAME.
+func gluedOutput(name, text string) string {
+	var output string
+	switch name {
+	case "curl":
+		output, _ = option(name, text, 'o')
+	case "wget", "wget2":
+		output, _ = option(name, text, 'O')
+	}
 	return output
 }
 
 // isOutput tells the options that name what a program writes.
-func isOutput(name, option string) bool {
+func isOutput(name, text string) bool {
 	switch name {
 	case "curl":
-		return option == "-o" || option == "--output" || len(option) > 2 && option[0] == '-' && option[1] != '-' && strings.HasSuffix(option, "o")
+		rest, ok := option(name, text, 'o')
+		return text == "--output" || ok && rest == ""
 	case "wget", "wget2":
-		return option == "-O" || option == "--output-document" || len(option) > 2 && option[0] == '-' && option[1] != '-' && strings.HasSuffix(option, "O")
+		rest, ok := option(name, text, 'O')
+		return text == "--output-document" || ok && rest == ""
 	case "cp", "mv", "ln", "install":
-		return option == "-t" || option == "--target-directory"
+		return text == "-t" || text == "--target-directory"
 	case "ssh-keygen":
-		return option == "-f"
+		return text == "-f"
 	case "sort":
-		return option == "-o"
+		return text == "-o"
 	}
 	return false
 }
 
 func (r *reader) write(to string) {
-	if to != "" && len(r.writes) < maxWrites {
-		r.writes = append(r.writes, r.place(to))
+	if to == "" || len(r.writes) >= maxWrites {
+		return
+	}
+	if at := r.place(to); at != "" {
+		r.writes = append(r.writes, at)
 	}
 }

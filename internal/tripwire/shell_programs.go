@@ -35,6 +35,8 @@ func (r *reader) unwrapped(args []*syntax.Word) (left []*syntax.Word, by string)
 			operands = wrapperOperands[by]
 		case by == "":
 			return args, by
+		case by == "command" && asks(text):
+			return nil, by
 		case takesValue(by, text) && len(args) > 1:
 			args = args[1:]
 		case text == "", text[0] == '-', strings.Contains(text, "="), isDuration(text):
@@ -53,6 +55,11 @@ func takesValue(wrapper, option string) bool {
 		return true
 	}
 	return len(option) == 2 && option[0] == '-' && strings.IndexByte(wrappers[wrapper], option[1]) >= 0
+}
+
+// asks tells the options of command -v, which says where a program is and runs none.
+func asks(option string) bool {
+	return len(option) > 1 && option[0] == '-' && option[1] != '-' && strings.ContainsAny(option, "vV")
 }
 
 // isDuration tells 5, 0.5 and 10s.
@@ -111,13 +118,40 @@ func (r *reader) handsOver(name string, args []*syntax.Word) bool {
 	return false
 }
 
-// fetchesAndRuns tells a program's text that downloads and runs what it got: for
-// PowerShell, and for what interpreters are given on the command line.
-func fetchesAndRuns(text string) bool {
+// commandsFetchAndRun tells commands of PowerShell that download and run what they got.
+func commandsFetchAndRun(text string) bool {
 	low := strings.ToLower(text)
-	has := func(some ...string) bool {
-		return slices.ContainsFunc(some, func(s string) bool { return strings.Contains(low, s) })
-	}
-	return has("iex", "invoke-expression", "exec(", "eval(") &&
-		has("iwr", "irm ", "invoke-webrequest", "invoke-restmethod", "downloadstring", "urlopen(", "requests.get(", "fetch(", "uri.open(", "http.get(")
+	return names(low, "iex", "invoke-expression") &&
+		(names(low, "iwr", "irm", "invoke-webrequest", "invoke-restmethod", "curl", "wget") || strings.Contains(low, ".downloadstring("))
+}
+
+// programFetchesAndRuns tells what an interpreter is given on the command line
+// that downloads and runs what it got.
+func programFetchesAndRuns(text string) bool {
+	low := strings.ToLower(text)
+	return names(low, "exec(", "eval(") &&
+		(names(low, "urlopen(", "requests.get(", "fetch(", "uri.open(", "http.get(") || strings.Contains(low, ".urlopen("))
+}
+
+// names tells whether one of some stands in a text by itself: exec( is not in
+// db.exec(, and irm is not in confirm.
+func names(text string, some ...string) bool {
+	return slices.ContainsFunc(some, func(name string) bool {
+		for at := 0; ; at++ {
+			next := strings.Index(text[at:], name)
+			if next < 0 {
+				return false
+			}
+			at += next
+			end := at + len(name)
+			if (at == 0 || !ofName(text[at-1])) && (end == len(text) || name[len(name)-1] == '(' || !ofName(text[end])) {
+				return true
+			}
+		}
+	})
+}
+
+// ofName tells the bytes that make what follows or precedes them part of another name.
+func ofName(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '.' || c == '/'
 }

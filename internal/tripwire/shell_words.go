@@ -8,7 +8,12 @@ import (
 )
 
 // place is a path from the root on.
-func (r *reader) place(name string) string { return absolute(r.dir, name) }
+func (r *reader) place(name string) string {
+	if !r.spend(len(r.dir) + len(name)) {
+		return ""
+	}
+	return absolute(r.dir, name)
+}
 
 func absolute(dir, name string) string {
 	switch {
@@ -51,11 +56,16 @@ func (r *reader) literal(word *syntax.Word) string {
 }
 
 func (r *reader) literalPart(b *strings.Builder, part syntax.WordPart, quoted bool) bool {
+	if !r.spend(1) {
+		return false
+	}
 	switch p := part.(type) {
 	case *syntax.Lit:
 		b.WriteString(unquoted(p.Value, quoted))
+		return r.spend(len(p.Value) / bytesEach)
 	case *syntax.SglQuoted:
 		b.WriteString(p.Value)
+		return r.spend(len(p.Value) / bytesEach)
 	case *syntax.DblQuoted:
 		for _, inner := range p.Parts {
 			if !r.literalPart(b, inner, true) {
@@ -89,6 +99,9 @@ func (r *reader) value(p *syntax.ParamExp) (value string, known bool) {
 		return homeDir, true
 	}
 	value, known = r.values[p.Param.Value]
+	if !r.spend(len(value)) {
+		return "", false // a value may be made of others, twice as long each time
+	}
 	return value, known
 }
 
