@@ -145,12 +145,12 @@ func TestTwoServeAnswerOnce(t *testing.T) {
 // without, and takes it when the first is killed.
 func TestTwoServeAtOneAddress(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.77.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := l.Addr().String()
-	_ = l.Close() // it is free, most likely
+	_ = l.Close() // it is free: nobody else takes ports of this address
 	i := install(t)
 	i.config(fmt.Sprintf("[access.webhook]\nlisten = %q\n[access.webhook.credentials]\nsecret = { value_file = %q }\n[[plugins.webhook.hooks]]\nname = \"ci\"\n",
 		at, i.write("secret", "a-secret-of-the-test-hook")))
@@ -163,7 +163,7 @@ func TestTwoServeAtOneAddress(t *testing.T) {
 		return response.StatusCode
 	}
 	one := i.serves("one")
-	has(t, one.said(), "plugin webhook takes connections at "+at)
+	until(t, "it to take connections", func() bool { return strings.Contains(one.said(), "plugin webhook takes connections at "+at) })
 	two := i.serves("two")
 	until(t, "it to say so", func() bool { return strings.Contains(two.said(), "plugin webhook is not served here: ") })
 	has(t, two.said(), "address already in use")
