@@ -80,7 +80,7 @@ func holdAll(ctx context.Context, root string, chains []string) (release func() 
 	release = func() error {
 		var errs []error
 		for _, lock := range locks {
-			errs = append(errs, lock.Close())
+			errs = append(errs, unlock(lock))
 		}
 		return errors.Join(errs...)
 	}

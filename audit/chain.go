@@ -114,13 +114,13 @@ func Open(ctx context.Context, o Options) (*Chain, error) {
 	}
 	t, err := openTail(dir, o.Chain, o.Keys)
 	if err != nil {
-		return nil, errors.Join(err, lock.Close())
+		return nil, errors.Join(err, unlock(lock))
 	}
 	if t.wrap = o.wrap; t.file != nil && o.wrap != nil {
 		t.file = o.wrap(t.file)
 	}
 	if err := begin(ctx, t, o); err != nil {
-		return nil, errors.Join(err, t.close(), lock.Close())
+		return nil, errors.Join(err, t.close(), unlock(lock))
 	}
 	return start(o, dir, lock, t), nil
 }
@@ -336,5 +336,5 @@ func (c *Chain) close(ctx context.Context) error {
 	if err == nil {
 		err = c.tail.register(ctx, c.o, nacre.KindChainClose, now)
 	}
-	return errors.Join(err, c.tail.close(), c.lock.Close())
+	return errors.Join(err, c.tail.close(), unlock(c.lock))
 }

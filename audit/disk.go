@@ -119,6 +119,12 @@ func takeLockFile(ctx context.Context, path string, wait time.Duration) (*os.Fil
 	}
 }
 
+// unlock lets go at once, also where a program that is just being started has the
+// lock's descriptor too.
+func unlock(lock *os.File) error {
+	return errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_UN), lock.Close())
+}
+
 // hasWriter reports whether a process holds the folder's lock.
 func hasWriter(dir string) bool {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)

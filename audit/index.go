@@ -33,7 +33,7 @@ func register(ctx context.Context, root string, keys Keys, r nacre.Record) (err 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
+	defer func() { err = errors.Join(err, unlock(lock)) }()
 	t, err := openTail(dir, IndexChain, keys)
 	if err != nil {
 		return err

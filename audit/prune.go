@@ -102,7 +102,7 @@ func (o PruneOptions) batch(ctx context.Context, names []string) (list []Pruned,
 		if err != nil {
 			return list, err
 		}
-		defer func() { err = errors.Join(err, lock.Close()) }()
+		defer func() { err = errors.Join(err, unlock(lock)) }()
 		held = append(held, name)
 	}
 	index, err := readIndex(o.Root, o.trust())

@@ -35,7 +35,7 @@ func RotateKeys(ctx context.Context, root, dir string, now func() time.Time) (Ke
 		return Keys{}, err
 	}
 	keys, err := rotateKeys(ctx, root, dir, now)
-	return keys, errors.Join(err, lock.Close())
+	return keys, errors.Join(err, unlock(lock))
 }
 
 func rotateKeys(ctx context.Context, root, dir string, now func() time.Time) (Keys, error) {
@@ -137,7 +137,7 @@ func introduce(ctx context.Context, root string, old, next Keys, now time.Time) 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
+	defer func() { err = errors.Join(err, unlock(lock)) }()
 	if err := refuseWriters(root); err != nil {
 		return err
 	}
