@@ -126,12 +126,14 @@ func lookAt(path string) error {
 	if err := ours(info); err != nil {
 		return err
 	}
-	if info.Mode().Perm() != 0o600 {
-		if err := os.Chmod(path, 0o600); err != nil {
-			return unwritten(err)
-		}
+	// Who took the right to write it away meant it.
+	if err := unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK|unix.W_OK, unix.AT_EACCESS); err != nil {
+		return unwritten(err)
 	}
-	return unwritten(unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK|unix.W_OK, unix.AT_EACCESS))
+	if info.Mode().Perm() != 0o600 {
+		return unwritten(os.Chmod(path, 0o600))
+	}
+	return nil
 }
 
 func ours(info fs.FileInfo) error {
