@@ -16,22 +16,32 @@ const maxPath = 4096
 
 // downloads tells whether anything in a part of a script fetches from the network.
 func (r *reader) downloads(node syntax.Node) bool {
+	return r.anywhere(node, func(n syntax.Node) (found, within bool) {
+		switch n := n.(type) {
+		case *syntax.CallExpr:
+			args, _ := r.unwrapped(n.Args)
+			return r.isFetch(args), true
+		case *syntax.Redirect:
+			return r.connects(n), true
+		}
+		return false, true
+	})
+}
+
+// anywhere looks at a part of a script and at all within it, as far as look says,
+// until it has found something or enough was looked at.
+func (r *reader) anywhere(node syntax.Node, look func(n syntax.Node) (found, within bool)) bool {
 	if node == nil || node == (*syntax.Word)(nil) || node == (*syntax.Stmt)(nil) {
 		return false
 	}
 	found := false
 	syntax.Walk(node, func(n syntax.Node) bool {
-		if found || !r.spend(1) {
+		if found || !r.spend(1) || n == nil {
 			return false
 		}
-		switch n := n.(type) {
-		case *syntax.CallExpr:
-			args, _ := r.unwrapped(n.Args)
-			found = r.isFetch(args)
-		case *syntax.Redirect:
-			found = r.connects(n)
-		}
-		return !found
+		within := false
+		found, within = look(n)
+		return within && !found
 	})
 	return found
 }

@@ -12,32 +12,23 @@ import (
 // commands, what was fetched. A text that a fetched value stands in elsewhere, as
 // in TAG=$TAG, is the script's own.
 func (r *reader) says(node syntax.Node) bool {
-	if node == nil || node == (*syntax.Word)(nil) || node == (*syntax.Stmt)(nil) {
-		return false
-	}
-	found := false
-	syntax.Walk(node, func(n syntax.Node) bool {
-		if found || !r.spend(1) {
-			return false
-		}
+	return r.anywhere(node, func(n syntax.Node) (found, within bool) {
 		switch n := n.(type) {
 		case *syntax.CallExpr:
 			args, _ := r.unwrapped(n.Args)
 			if r.isPrint(args) {
-				found = r.printed(args)
-				return false
+				return r.printed(args), false
 			}
-			found = r.isFetch(args)
+			return r.isFetch(args), true
 		case *syntax.Word:
-			found = r.leads(n)
+			return r.leads(n), true
 		case *syntax.CmdSubst:
-			return n == node // leads has looked into the others
+			return false, n == node // leads has looked into the others
 		case *syntax.Redirect:
-			found = r.connects(n)
+			return r.connects(n), true
 		}
-		return !found
+		return false, true
 	})
-	return found
 }
 
 // tells says that a statement writes its words, whatever it reads.
