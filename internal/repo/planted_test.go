@@ -2,6 +2,7 @@ package repo_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -228,5 +229,24 @@ func TestAFolderThatCannotBeListedIsNamed(t *testing.T) {
 	found, _, err := repo.Since(dir, start)
 	if err != nil || len(found) != 1 || found[0].Path != "lib" {
 		t.Errorf("found %+v, %v", found, err)
+	}
+}
+
+// M-13: compiled code is named once, however many folders of it a test run left, so
+// that nothing else is hidden by it.
+func TestCompiledCodeIsNamedOnce(t *testing.T) {
+	dir, start := t.TempDir(), time.Now().Add(-time.Second)
+	for i := range repo.MaxListed + 1 {
+		cache := filepath.Join(dir, fmt.Sprintf("a%03d", i), "__pycache__")
+		if err := errors.Join(os.MkdirAll(cache, 0o700), os.WriteFile(filepath.Join(cache, "x.pyc"), nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "Makefile"), []byte("x:\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	found, more, err := repo.Since(dir, start)
+	if err != nil || len(found) != 2 || more != repo.MaxListed {
+		t.Errorf("found %+v and %d more, %v", found, more, err)
 	}
 }
