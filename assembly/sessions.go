@@ -83,7 +83,7 @@ func (r *Runtime) Stop(ctx context.Context, id nacre.SessionID) (nacre.SessionSt
 // for one session is tried again at the next start, and stops only a session on
 // the same project.
 func (r *Runtime) settleAll(ctx context.Context, project string) error {
-	_ = r.settleOperators(ctx) // tried again at the next start, too; nacre audit verify and nacre doctor tell of it
+	_ = r.settleOperators(ctx) // tried again at the next start, too; nacre audit verify tells of it
 	ids, err := r.registry.Unsettled()
 	if err != nil {
 		return err
