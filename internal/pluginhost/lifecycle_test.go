@@ -121,6 +121,21 @@ func TestConfig(t *testing.T) {
 		"twice":                       {schema, `{"n":3,"n":4}`, ``},
 		"a schema that reads a file":  {`"config_schema":{"$ref":"file:///etc/passwd"}`, `{}`, ``},
 		"a schema that does not hold": {`"config_schema":{"type":"object","properties":{"a":{"pattern":"("}}}`, `{}`, ``},
+		"a schema of nothing":         {`"config_schema":{"properties":{"a":{"type":"nothing"}}}`, `{}`, ``},
+		"a schema from elsewhere":     {`"config_schema":{"properties":{"a":{"$ref":"https://example.com/s"}}}`, `{}`, ``},
+		"a draft that nobody knows":   {`"config_schema":{"$schema":"https://example.com/draft"}`, `{}`, ``},
+		"a format":                    {`"config_schema":{"properties":{"a":{"format":"ipv4"}}}`, `{"a":"1.2.3"}`, ``},
+		"a number too large by one":   {`"config_schema":{"properties":{"n":{"maximum":9007199254740992}}}`, `{"n":9007199254740993}`, ``},
+		"open, as a config may be":    {`"config_schema":{}`, `{"n":9007199254740993}`, `{"n":9007199254740993}`},
+		"draft 4":                     {`"config_schema":{"$schema":"http://json-schema.org/draft-04/schema#","properties":{"n":{"minimum":1,"exclusiveMinimum":true}}}`, `{"n":1}`, ``},
+		"draft 4, malformed":          {`"config_schema":{"$schema":"http://json-schema.org/draft-04/schema#","properties":{"n":{"minimum":1,"exclusiveMinimum":1}}}`, `{"n":2}`, ``},
+		"draft 6":                     {`"config_schema":{"$schema":"http://json-schema.org/draft-06/schema#","properties":{"n":{"exclusiveMinimum":1}}}`, `{"n":1}`, ``},
+		"draft 7":                     {`"config_schema":{"$schema":"http://json-schema.org/draft-07/schema#","definitions":{"n":{"if":{"minimum":2},"then":{"maximum":3}}},"properties":{"n":{"$ref":"#/definitions/n"}},"dependencies":{"n":["a"]}}`, `{"n":4,"a":"x"}`, ``},
+		"draft 7, satisfied":          {`"config_schema":{"$schema":"http://json-schema.org/draft-07/schema#","definitions":{"n":{"if":{"minimum":2},"then":{"maximum":3}}},"properties":{"n":{"$ref":"#/definitions/n"}},"dependencies":{"n":["a"]}}`, `{"n":3,"a":"x"}`, `{"a":"x","n":3}`},
+		"draft 7, a dependency":       {`"config_schema":{"$schema":"http://json-schema.org/draft-07/schema#","dependencies":{"n":["a"]}}`, `{"n":4}`, ``},
+		"draft 2019-09":               {`"config_schema":{"$schema":"https://json-schema.org/draft/2019-09/schema","allOf":[{"properties":{"a":{}}}],"unevaluatedProperties":false}`, `{"n":4}`, ``},
+		"draft 2019-09, malformed":    {`"config_schema":{"$schema":"https://json-schema.org/draft/2019-09/schema","dependentRequired":{"a":"b"}}`, `{}`, ``},
+		"draft 2020-12":               {`"config_schema":{"$schema":"https://json-schema.org/draft/2020-12/schema","dependentRequired":{"n":["a"]}}`, `{"n":4}`, ``},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
