@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +34,7 @@ var (
 	inPlaceMaps = []string{"dependentSchemas"}
 	inPlaceList = []string{"allOf", "anyOf", "oneOf"}
 	inPlaceOnes = []string{"if", "then", "else"}
+	sizes       = []string{"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains"}
 	unspoken    = []string{"$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$anchor", "definitions", "dependencies", "additionalItems"}
 )
 
@@ -137,7 +139,19 @@ func (c *closer) keywords(s map[string]any, path string, depth int) error {
 	if format, ok := s["format"]; ok && !slices.Contains(formats, fmt.Sprint(format)) {
 		return fmt.Errorf("%s: format %.40q is not checked by anything; use one of %s", path, format, strings.Join(formats, ", "))
 	}
+	for _, name := range sizes {
+		if size, ok := s[name].(json.Number); ok && !countable(size) {
+			return fmt.Errorf("%s: %s %.40s: no argument can be that large; write at most %d", path, name, size, MaxArguments)
+		}
+	}
 	return nil
+}
+
+// countable says that a size is one that the library keeps: beyond a machine's word
+// it would take any.
+func countable(size json.Number) bool {
+	n, err := size.Float64()
+	return err == nil && n <= math.MaxInt32
 }
 
 // resolve returns what a $ref refers to, or nil where there is none.

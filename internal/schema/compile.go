@@ -88,20 +88,36 @@ func invalid(err error) *nacre.Refusal {
 	if !errors.As(err, &found) {
 		return &nacre.Refusal{Message: "arguments are not valid"}
 	}
+	return violation(worst(found))
+}
+
+// worst is the first finding by place.
+func worst(found *jsonschema.ValidationError) *jsonschema.ValidationError {
 	var all []*jsonschema.ValidationError
 	leaves(found, &all)
-	worst := slices.MinFunc(all, func(a, b *jsonschema.ValidationError) int {
-		if c := slices.Compare(a.InstanceLocation, b.InstanceLocation); c != 0 {
+	return slices.MinFunc(all, func(a, b *jsonschema.ValidationError) int {
+		if c := slices.Compare(place(a), place(b)); c != 0 {
 			return c
 		}
 		return strings.Compare(a.SchemaURL+strings.Join(a.ErrorKind.KeywordPath(), "/"), b.SchemaURL+strings.Join(b.ErrorKind.KeywordPath(), "/"))
 	})
-	return violation(worst)
 }
 
+// place is where a finding is. Of a name that may not be the library does not know
+// it: it gives the place of what it looked at afterwards.
+func place(e *jsonschema.ValidationError) []string {
+	if k, ok := e.ErrorKind.(*kind.PropertyNames); ok {
+		return []string{k.Property}
+	}
+	return e.InstanceLocation
+}
+
+// leaves are the findings that have no others as causes. What is wrong with a name
+// has no place of its own.
 func leaves(e *jsonschema.ValidationError, all *[]*jsonschema.ValidationError) {
-	if len(e.Causes) == 0 {
+	if _, named := e.ErrorKind.(*kind.PropertyNames); named || len(e.Causes) == 0 {
 		*all = append(*all, e)
+		return
 	}
 	for _, cause := range e.Causes {
 		leaves(cause, all)
@@ -119,15 +135,22 @@ func violation(e *jsonschema.ValidationError) *nacre.Refusal {
 		return &nacre.Refusal{Field: dotted(at, name), Message: fmt.Sprintf("missing required property %q", name)}
 	case *kind.FalseSchema:
 		return &nacre.Refusal{Field: dotted(at), Message: fmt.Sprintf("property %.80q not allowed", dotted(at))}
+	case *kind.PropertyNames:
+		inner := worst(&jsonschema.ValidationError{Causes: e.Causes})
+		return &nacre.Refusal{Message: cut(fmt.Sprintf("property name %.80q not allowed: %s", k.Property, said(inner)), maxViolation)}
 	case *kind.DependentRequired:
 		name := slices.Min(k.Missing)
 		return &nacre.Refusal{Field: dotted(at, name), Message: fmt.Sprintf("missing property %q, which %q needs", name, k.Prop)}
 	}
-	why := e.ErrorKind.LocalizedString(message.NewPrinter(language.English))
+	why := said(e)
 	if len(at) > 0 {
 		why = dotted(at) + ": " + why
 	}
 	return &nacre.Refusal{Field: dotted(at), Message: cut(why, maxViolation)}
+}
+
+func said(e *jsonschema.ValidationError) string {
+	return e.ErrorKind.LocalizedString(message.NewPrinter(language.English))
 }
 
 // dotted is the path of an argument: due.date, items.2.name.

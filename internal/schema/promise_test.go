@@ -273,3 +273,27 @@ func TestSchemasAreCompiledByManyAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// D-11: a size beyond a machine's word is refused; it would be kept by nothing.
+func TestSizesThatNobodyCountsToAreRefused(t *testing.T) {
+	for size, want := range map[string]bool{"2147483647": true, "9223372036854775808": false, "18446744073709551617": false, "1e30": false, "1e400": false} {
+		for _, inner := range []string{
+			`{"type":"string","minLength":` + size + `}`, `{"type":"string","maxLength":` + size + `}`,
+			`{"type":"array","items":{"type":"string"},"minItems":` + size + `}`,
+			`{"type":"object","additionalProperties":false,"minProperties":` + size + `}`,
+		} {
+			if _, err := schema.Compile([]byte(one(inner))); (err == nil) != want {
+				t.Errorf("%s: have %v", inner, err)
+			}
+		}
+	}
+}
+
+// D-11: a name that may not be is named.
+func TestANameThatMayNotBeIsNamed(t *testing.T) {
+	s := compile(t, one(`{"type":"object","additionalProperties":false,"propertyNames":{"maxLength":2},"patternProperties":{"^[a-z]+$":{"type":"string"}}}`))
+	_, refused := s.Arguments(json.RawMessage(`{"a":{"long":"x","ab":"x","longer":"x"}}`))
+	if want := `property name "long" not allowed: maxLength: got 4, want 2`; refused == nil || refused.Message != want {
+		t.Errorf("have %+v, want %s", refused, want)
+	}
+}
