@@ -65,6 +65,7 @@ var wings = map[string]string{
 	"internal/brain/braintest":   "internal/brain",
 	"internal/ipc/mcpserver":     "internal/ipc",
 	"internal/pluginhost/mcp":    "internal/pluginhost",
+	"telemetry/prometheus":       "telemetry",
 }
 
 // bases are rooms that the others on their floor stand on: those may import

@@ -4,18 +4,21 @@
 //
 // It captures no content: no argument, no result and no word of a model leaves
 // through it, and there is no option that would change that. It is a package
-// of its own so that who embeds a kernel alone does not carry these libraries.
+// of its own so that who embeds a kernel alone does not carry these libraries;
+// what a Prometheus registry collects is in telemetry/prometheus for the same reason.
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/common/expfmt"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
@@ -55,44 +58,53 @@ var counterList = [...]counter{
 const (
 	denialsName = "nacre_denials_total"
 	denialsHelp = "Requests that were denied, by reason code."
+	reasonLabel = "reason_code"
 )
 
-// collector is a prometheus.Collector over a kernel's counters.
-type collector struct{ stats func() kernel.Stats }
-
-// NewCollector gives the nine counters to a Prometheus registry. stats is
-// called at every collection, such as a kernel's Stats.
-func NewCollector(stats func() kernel.Stats) prometheus.Collector { return collector{stats} }
-
-// Describe implements prometheus.Collector: the metrics are those of Collect.
-func (c collector) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, out) }
-
-// Collect implements prometheus.Collector.
-func (c collector) Collect(out chan<- prometheus.Metric) {
-	s := c.stats()
-	for _, m := range counterList {
-		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(m.name, m.help, nil, nil), prometheus.CounterValue, float64(m.of(s)))
-	}
-	desc := prometheus.NewDesc(denialsName, denialsHelp, []string{"reason_code"}, nil)
-	for code, n := range s.Denials {
-		out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), string(code))
-	}
+// Counter is one of a kernel's counters. Where it has a label, it is one value
+// of several under its name.
+type Counter struct {
+	Name, Help        string
+	Label, LabelValue string
+	Value             int64
 }
 
-// Write writes counters in Prometheus' text format.
+// Counters lists the nine counters by name, and the denials once for each reason
+// that there was.
+func Counters(s kernel.Stats) []Counter {
+	list := make([]Counter, 0, len(counterList)+len(s.Denials))
+	for _, c := range counterList {
+		list = append(list, Counter{Name: c.name, Help: c.help, Value: c.of(s)})
+	}
+	for reason, n := range s.Denials {
+		list = append(list, Counter{denialsName, denialsHelp, reasonLabel, string(reason), n})
+	}
+	slices.SortFunc(list, func(a, b Counter) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.LabelValue, b.LabelValue))
+	})
+	return list
+}
+
+// Write writes counters in Prometheus' text format, as its library writes those
+// of a registry. It is not the library that writes them: it and what it stands on
+// would take a millisecond of every start of a program that links it.
 func Write(w io.Writer, s kernel.Stats) error {
-	registry := prometheus.NewRegistry()
-	if err := registry.Register(NewCollector(func() kernel.Stats { return s })); err != nil {
-		return fmt.Errorf("metrics: %w", err)
-	}
-	families, err := registry.Gather()
-	if err != nil {
-		return fmt.Errorf("metrics: %w", err)
-	}
-	for _, family := range families {
-		if _, err := expfmt.MetricFamilyToText(w, family); err != nil {
-			return fmt.Errorf("metrics: %w", err)
+	escape := strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
+	var text []byte
+	family := ""
+	for _, c := range Counters(s) {
+		if c.Name != family {
+			family = c.Name
+			text = fmt.Appendf(text, "# HELP %s %s\n# TYPE %[1]s counter\n", c.Name, c.Help)
 		}
+		text = append(text, c.Name...)
+		if c.Label != "" {
+			text = fmt.Appendf(text, `{%s="%s"}`, c.Label, escape.Replace(c.LabelValue))
+		}
+		text = append(strconv.AppendFloat(append(text, ' '), float64(c.Value), 'g', -1, 64), '\n')
+	}
+	if _, err := w.Write(text); err != nil {
+		return fmt.Errorf("metrics: %w", err)
 	}
 	return nil
 }
@@ -119,7 +131,7 @@ func Observe(provider metric.MeterProvider, stats func() kernel.Stats) (stop fun
 			o.ObserveInt64(gauges[i], m.of(s))
 		}
 		for code, n := range s.Denials {
-			o.ObserveInt64(denials, n, metric.WithAttributes(attribute.String("reason_code", string(code))))
+			o.ObserveInt64(denials, n, metric.WithAttributes(attribute.String(reasonLabel, string(code))))
 		}
 		return nil
 	}, append(observables, denials)...)
