@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"text/template"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -130,9 +129,13 @@ func (l language) write(ctx context.Context, dir string, name nacre.PluginName) 
 	if len(tool) > 50 {
 		tool = tool[:50] // with _list it is a tool's name still
 	}
+	handler := ""
+	if l.handler != "" {
+		handler = "\n  \"handler\": " + l.handler + ","
+	}
 	values := map[string]string{
 		"Name": string(name), "Tool": tool, "Module": "example.com/" + string(name),
-		"Handler": l.handler, "Files": l.files, "Commands": l.commands,
+		"Handler": handler, "Files": l.files, "Commands": l.commands,
 	}
 	for _, from := range []string{"common", l.name} {
 		entries, err := templates.ReadDir("templates/" + from)
@@ -152,20 +155,21 @@ func (l language) write(ctx context.Context, dir string, name nacre.PluginName) 
 	return l.finish(ctx, dir), nil
 }
 
+// fillIn writes a template with its fields, such as [[.Name]], filled in. That is
+// too little for text/template, which finds methods by their names: for it the
+// linker keeps every method of every type there is, a tenth of nacre.
 func fillIn(to, from string, values map[string]string) error {
 	text, err := templates.ReadFile(from)
 	if err != nil {
 		return err
 	}
-	t, err := template.New(from).Delims("[[", "]]").Option("missingkey=error").Parse(string(text))
-	if err != nil {
-		return err
+	for field, value := range values {
+		text = bytes.ReplaceAll(text, []byte("[[."+field+"]]"), []byte(value))
 	}
-	var out bytes.Buffer
-	if err := t.Execute(&out, values); err != nil {
-		return err
+	if bytes.Contains(text, []byte("[[.")) {
+		return fmt.Errorf("%s: a field without a value", from)
 	}
-	return writeNew(to, out.Bytes())
+	return writeNew(to, text)
 }
 
 func writeNew(path string, text []byte) error {
