@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // maxAddress is the longest address of an MCP server, in bytes.
@@ -41,7 +42,7 @@ func server(to *MCP) reader {
 }
 
 // variableForm is a name of an environment variable that a server may be given.
-var variableForm = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
+var variableForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`) })
 
 // variables reads names of environment variables with keys of credentials.
 func variables(to *map[string]string) reader {
@@ -53,7 +54,7 @@ func variables(to *map[string]string) reader {
 		*to = map[string]string{}
 		allowed := fields{}
 		for _, name := range names {
-			if !variableForm.MatchString(name) || isHosts(name) {
+			if !variableForm().MatchString(name) || isHosts(name) {
 				return fmt.Errorf("%s: %.80q is no name for a credential: use capital letters, digits and _, and none that programs themselves are started by", path, name)
 			}
 			allowed[name] = func(raw json.RawMessage, path string) error {

@@ -3,6 +3,7 @@ package atom
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"unicode"
 
 	"github.com/BurntSushi/toml"
@@ -63,10 +64,12 @@ type taskFile struct {
 	} `toml:"body"`
 }
 
-var taskKeys = KeySet(`task.role task.agent-id task.parent-agent scope.files-whitelist scope.files-denylist scope.max-deletes
+var taskKeys = sync.OnceValue(func() Keys {
+	return KeySet(`task.role task.agent-id task.parent-agent scope.files-whitelist scope.files-denylist scope.max-deletes
 	verification.cargo-check-crates verification.cargo-test-crates verification.test-count-min verification.allow-dep-bump
 	verification.language verification.commands verification.max-file-lines verification.max-function-lines
 	output.report-fields-required body.text`)
+})
 
 // ParseParameters reads the parameters out of a task's TOML. Unknown keys are errors.
 func ParseParameters(data []byte) (Parameters, error) {
@@ -80,7 +83,7 @@ func ParseParameters(data []byte) (Parameters, error) {
 // decodeTask is the one reader of a task's TOML.
 func decodeTask(data []byte) (taskFile, toml.MetaData, error) {
 	var f taskFile
-	meta, err := Decode(data, &f, taskKeys)
+	meta, err := Decode(data, &f, taskKeys())
 	if err == nil && len(meta.Keys()) == 0 {
 		err = errors.New("the task is empty")
 	}

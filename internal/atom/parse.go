@@ -58,15 +58,17 @@ type file struct {
 }
 
 // known are the keys of capability.toml. Spelling counts, case included.
-var known = KeySet(`capability.name capability.category capability.version capability.description capability.rationale
+var known = sync.OnceValue(func() Keys {
+	return KeySet(`capability.name capability.category capability.version capability.description capability.rationale
 	restricts.tool-patterns restricts.tools-denied parameterized.accepts tools.allowed tools.bash-patterns-allowed text.path
 	gate.rust-module gate.event gate.severity gate.bypass-env os.writable os.read-only os.hide-programs os.unless
 	verify.rust-module verify.run-mode verify.when lineage.fork_from lineage.parents lineage.creator lineage.created`)
+})
 
 // parse reads an atom that must bear a name.
 func parse(id ID, source []byte) (Atom, string, error) {
 	var f file
-	meta, err := Decode(source, &f, known)
+	meta, err := Decode(source, &f, known())
 	if err != nil {
 		return Atom{}, "", err
 	}

@@ -87,14 +87,16 @@ type file struct {
 	} `toml:"escalation"`
 }
 
-var known = atom.KeySet(`role.name role.display-name role.description role.claude-subagent-type role.isolation role.spawnable
+var known = sync.OnceValue(func() atom.Keys {
+	return atom.KeySet(`role.name role.display-name role.description role.claude-subagent-type role.isolation role.spawnable
 	capabilities.extends capabilities.required capabilities.relaxes capabilities.relaxable
 	tools.allowed tools.denied tools.relaxable tools.bash-patterns-allowed escalation.policy`)
+})
 
 // parse reads a role that must bear a name.
 func parse(name string, source []byte) (Role, error) {
 	var f file
-	meta, err := atom.Decode(source, &f, known)
+	meta, err := atom.Decode(source, &f, known())
 	if err != nil {
 		return Role{}, err
 	}

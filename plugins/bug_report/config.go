@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 const (
@@ -17,7 +18,9 @@ const (
 	giteaPath     = "/api/v1"
 )
 
-var repositoryForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}/[A-Za-z0-9._-]{1,100}$`)
+var repositoryForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}/[A-Za-z0-9._-]{1,100}$`)
+})
 
 // config is the operator's [plugins.bug_report].
 type config struct {
@@ -53,7 +56,7 @@ func readConfig(raw json.RawMessage) (c config, err error) {
 	if c.Service == serviceGitea && !strings.HasSuffix(c.api.Path, giteaPath) {
 		c.api.Path += giteaPath
 	}
-	if c.Repository != "" && (!repositoryForm.MatchString(c.Repository) || strings.HasSuffix(c.Repository, "/.") || strings.HasSuffix(c.Repository, "/..")) {
+	if c.Repository != "" && (!repositoryForm().MatchString(c.Repository) || strings.HasSuffix(c.Repository, "/.") || strings.HasSuffix(c.Repository, "/..")) {
 		return c, fmt.Errorf("repository: %.80q is not of the form owner/name", c.Repository)
 	}
 	if c.CA != "" {

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -16,7 +17,7 @@ const maxRecords = 50 // of one call
 
 // wordForm is what a record's field may be to stand in an issue: the host's
 // own words and codes, never free text.
-var wordForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$`)
+var wordForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$`) })
 
 // A record is what the host tells of one step of a call.
 type record struct {
@@ -97,7 +98,7 @@ func rows(found []record) []row {
 
 // word is a field that is one, or a dash.
 func word(text string) string {
-	if !wordForm.MatchString(text) {
+	if !wordForm().MatchString(text) {
 		return "–"
 	}
 	return text

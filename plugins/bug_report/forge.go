@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -178,7 +179,7 @@ func (f *forge) labels(ctx context.Context, names []string) (any, error) {
 }
 
 // nextForm is the next page in a Link header (RFC 8288), as both APIs write it.
-var nextForm = regexp.MustCompile(`<([^<>]+)>;\s*rel="next"`)
+var nextForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`<([^<>]+)>;\s*rel="next"`) })
 
 // pages hands over one page after the other, at most maxPages.
 func (f *forge) pages(ctx context.Context, at *url.URL, use func(json.RawMessage) error) error {
@@ -191,7 +192,7 @@ func (f *forge) pages(ctx context.Context, at *url.URL, use func(json.RawMessage
 		if err := use(raw); err != nil {
 			return err
 		}
-		next := nextForm.FindStringSubmatch(header.Get("Link"))
+		next := nextForm().FindStringSubmatch(header.Get("Link"))
 		if next == nil {
 			return nil
 		}
@@ -222,7 +223,7 @@ func (f *forge) link(i issue) string {
 	return (&url.URL{Scheme: "https", Host: host, Path: path + tail}).String()
 }
 
-func wordPath(path string) bool { return path == "" || wordForm.MatchString(strings.Trim(path, "/")) }
+func wordPath(path string) bool { return path == "" || wordForm().MatchString(strings.Trim(path, "/")) }
 
 func (f *forge) get(ctx context.Context, at *url.URL, to any) (http.Header, error) {
 	for range maxRedirects {
