@@ -171,6 +171,64 @@ func TestSessionAndTaskKnowNoProvider(t *testing.T) {
 	}
 }
 
+// A package's variables are made before main, at every start of every program
+// that links it. A regular expression takes as long there as a file to open.
+func TestNothingIsCompiledBeforeMain(t *testing.T) {
+	for _, file := range sources(t) {
+		for _, decl := range file.ast.Decls {
+			variables, ok := decl.(*ast.GenDecl)
+			if !ok || file.test {
+				continue
+			}
+			ast.Inspect(variables, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if ok && isCompiling(call) {
+					t.Errorf("%s compiles a regular expression in a variable: sync.OnceValue does it where one is needed", file.path)
+				}
+				_, later := n.(*ast.FuncLit)
+				return !later
+			})
+		}
+	}
+}
+
+func isCompiling(call *ast.CallExpr) bool {
+	f, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	pkg, ok := f.X.(*ast.Ident)
+	return ok && pkg.Name == "regexp" && strings.Contains(f.Sel.Name, "Compile")
+}
+
+// What finds methods by names that the linker cannot know makes it keep every
+// method of every type: a tenth of nacre, and of the time that it takes to start.
+func TestNoRoomFindsMethodsByName(t *testing.T) {
+	for _, file := range sources(t) {
+		for _, path := range importsOf(file.ast) {
+			if !file.test && (path == "text/template" || path == "html/template") {
+				t.Errorf("%s imports %q: the linker could leave out nothing any more", file.path, path)
+			}
+		}
+	}
+}
+
+// Its library and what that stands on would be a millisecond of every start:
+// only embedders link it, through a room that nothing else imports.
+func TestPrometheusIsForEmbedders(t *testing.T) {
+	const room = "telemetry/prometheus"
+	for _, file := range sources(t) {
+		if file.test || file.room == room {
+			continue
+		}
+		for _, path := range importsOf(file.ast) {
+			if path == module+"/"+room || strings.HasPrefix(path, "github.com/prometheus/") {
+				t.Errorf("%s imports %q: see telemetry.Write", file.path, path)
+			}
+		}
+	}
+}
+
 func TestEveryPackageSaysWhatItPromises(t *testing.T) {
 	documented, seen := map[string]bool{}, map[string]bool{}
 	for _, file := range sources(t) {

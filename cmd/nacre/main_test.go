@@ -74,6 +74,27 @@ func goBuild(args ...string) error {
 	return nil
 }
 
+// What every start would pay for is not in the programs, whichever library it
+// would come with: Prometheus' own, and what finds methods by name, for which the
+// linker keeps every method of every type.
+func TestStartsPayForNothingThatTheyDoNotUse(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"nacre", "brain", "ipc", "ipc-mcp", "sandbox-init"} {
+		code, err := os.ReadFile(filepath.Join(bin, program))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, unwanted := range []string{"github.com/prometheus/", "reflect.Value.MethodByName"} {
+			if bytes.Contains(code, []byte(unwanted)) {
+				t.Errorf("%s holds %s: go tool nm of a build with symbols says what is linked, and -ldflags=-dumpdep why", program, unwanted)
+			}
+		}
+		if !bytes.Contains(code, []byte("reflect.Value.Field")) {
+			t.Errorf("%s: names of functions are not where they are looked for", program)
+		}
+	}
+}
+
 // TestScript runs testdata/script/*.txtar. Each has a home and a runtime folder
 // of its own; nacre is called with the exit code that is wanted:
 //
