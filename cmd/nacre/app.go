@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,7 +37,8 @@ config · 3 not ready · 4 doctor found a failing check · 124 time-out, or a li
 output or disk · 130 interrupted by Ctrl-C or nacre sessions stop.
 exec gives the command's own code, and 125 when nacre fails before it starts.`
 
-func (a *app) command() *cobra.Command {
+// command is nacre, with what it takes to act on these arguments.
+func (a *app) command(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use: "nacre", Short: "run AI agents sealed, verified and recorded", Long: longHelp,
 		SilenceErrors: true, SilenceUsage: true,
@@ -47,19 +49,47 @@ func (a *app) command() *cobra.Command {
 		return usage("%w; see %s --help", err, c.CommandPath())
 	})
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON for scripts")
-	root.AddCommand(a.execCommand(), a.runCommand(), a.demoCommand(), a.sessionsCommand(), a.auditCommand(),
-		a.approvalsCommand(), a.policyCommand(), a.doctorCommand(), a.versionCommand())
-	root.AddCommand(a.redactCommand(), a.grantsCommand(), a.explainCommand())
-	root.AddCommand(a.capabilityCommand(), a.roleCommand(), a.taskCommand(), a.ledgerCommand())
-	root.AddCommand(a.hooksCommand(), a.hookCommand())
-	root.AddCommand(a.serveCommand())
-	root.AddCommand(a.chatCommand())
-	root.AddCommand(a.pluginCommand(), a.setupCommand())
-	root.AddCommand(a.scheduleCommand())
-	root.AddCommand(a.eventsCommand())
-	root.AddCommand(a.memoryCommand())
+	root.AddCommand(a.asked(args)...)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
+}
+
+// asked makes the one command that arguments begin with. All of them together
+// would take a tenth of what every start takes, and only help, a completion and
+// a mistake need them.
+func (a *app) asked(args []string) []*cobra.Command {
+	all := a.commands()
+	if at := slices.IndexFunc(all, func(c named) bool { return len(args) > 0 && c.name == args[0] }); at >= 0 {
+		all = all[at : at+1]
+	}
+	made := make([]*cobra.Command, len(all))
+	for i, c := range all {
+		made[i] = c.make()
+	}
+	return made
+}
+
+// named is a command that is not made yet.
+type named struct {
+	name string
+	make func() *cobra.Command
+}
+
+// commands are what nacre can do.
+func (a *app) commands() []named {
+	return []named{
+		{"exec", a.execCommand}, {"run", a.runCommand}, {"demo", a.demoCommand}, {"sessions", a.sessionsCommand}, {"audit", a.auditCommand},
+		{"approvals", a.approvalsCommand}, {"policy", a.policyCommand}, {"doctor", a.doctorCommand}, {"version", a.versionCommand},
+		{"redact", a.redactCommand}, {"grants", a.grantsCommand}, {"explain", a.explainCommand},
+		{"capability", a.capabilityCommand}, {"role", a.roleCommand}, {"task", a.taskCommand}, {"ledger", a.ledgerCommand},
+		{"hooks", a.hooksCommand}, {"hook", a.hookCommand},
+		{"serve", a.serveCommand},
+		{"chat", a.chatCommand},
+		{"plugin", a.pluginCommand}, {"setup", a.setupCommand},
+		{"schedule", a.scheduleCommand},
+		{"events", a.eventsCommand},
+		{"memory", a.memoryCommand},
+	}
 }
 
 // open assembles an installation's parts. It starts nothing.

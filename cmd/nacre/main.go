@@ -60,7 +60,7 @@ func run(args []string, stdin *os.File, stdout, stderr *os.File) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	app := &app{stdin: stdin, stdout: stdout, stderr: stderr, getenv: os.Getenv, interrupted: func() bool { return ctx.Err() != nil }}
-	root := app.command()
+	root := app.command(args[1:])
 	root.SetArgs(args[1:])
 	root.SetIn(stdin)
 	root.SetOut(stdout)

@@ -37,3 +37,25 @@ func TestOnlyWhatWasInterruptedSaysSo(t *testing.T) {
 		})
 	}
 }
+
+// A command is made when it is asked for by its name, and all of them for
+// whatever else there is.
+func TestWhatIsAskedForIsMade(t *testing.T) {
+	t.Parallel()
+	a := &app{}
+	all := len(a.commands())
+	for _, c := range a.commands() {
+		made := a.command([]string{c.name, "--help"}).Commands()
+		if len(made) != 1 || made[0].Name() != c.name || len(made[0].Aliases) > 0 {
+			t.Errorf("%s makes %v", c.name, made)
+		}
+	}
+	for name, args := range map[string][]string{
+		"nothing": nil, "help": {"help", "exec"}, "a flag first": {"--json", "exec"}, "a completion": {"__complete", "ex"},
+		"a mistake": {"exce"}, "an empty word": {""},
+	} {
+		if have := len(a.command(args).Commands()); have != all {
+			t.Errorf("%s: have %d commands, want %d", name, have, all)
+		}
+	}
+}
