@@ -39,6 +39,10 @@ func games() []game {
 		{name: "an escaped percent sign", method: "GET", target: "/repos/acme/100%25", through: "/repos/acme/100%25"},
 		{name: "UTF-8", method: "GET", target: "/repos/acme/%C3%A9", through: "/repos/acme/%C3%A9"},
 		{name: "a query with anything", method: "GET", target: "/user?a=../..//;&b=%2e%2e", through: "/user?a=../..//;&b=%2e%2e"},
+		{name: "headers that say nothing of who asks", method: "POST", target: "/user", through: "/user", headers: []string{
+			"Idempotency-Key: 1", "X-Amz-Meta-Source: a", "X-Amz-Server-Side-Encryption-Customer-Key: b", "X-Github-Api-Version: 2022-11-28",
+			"X-Request-Id: c", "Prefer: d", "If-None-Match: e", "Origin: https://example.com", "X-Goog-User-Project: f",
+		}},
 		{name: "an empty query", method: "GET", target: "/user?", through: "/user"},
 
 		{name: "another path", method: "GET", target: "/repos/evil/x"},
@@ -85,6 +89,17 @@ func games() []game {
 		{name: "another method in the query, escaped", method: "POST", target: "/user?%5Fmethod=DELETE"},
 		{name: "another method in the query, after a semicolon", method: "POST", target: "/user?a=b;_method=DELETE"},
 		{name: "another path in a header", method: "GET", target: "/user", headers: []string{"X-Original-URL: /evil"}},
+		{name: "another method in the query, as PHP reads it", method: "POST", target: "/user?+_method=DELETE"},
+		{name: "another path to copy from", method: "POST", target: "/user", headers: []string{"X-Amz-Copy-Source: /evil/key"}},
+		{name: "another path to copy a part from", method: "POST", target: "/user", headers: []string{"x-goog-copy-source: evil/key"}},
+		{name: "another address to copy from", method: "POST", target: "/user", headers: []string{"X-Ms-Copy-Source: https://evil.example/x"}},
+		{name: "another object to copy from", method: "POST", target: "/user", headers: []string{"X-Copy-From: /evil/key"}},
+		{name: "another object to rename", method: "POST", target: "/user", headers: []string{"X-Amz-Rename-Source: /evil/key"}},
+		{name: "objects that one is made of", method: "POST", target: "/user", headers: []string{"X-Object-Manifest: evil/prefix"}},
+		{name: "another path behind a proxy", method: "GET", target: "/user", headers: []string{"X-Envoy-Original-Path: /evil"}},
+		{name: "a proxy's word on who asks", method: "GET", target: "/user", headers: []string{"X-Forwarded-User: root"}},
+		{name: "a framework's inner request", method: "GET", target: "/user", headers: []string{"X-Middleware-Subrequest: pages/_middleware"}},
+		{name: "another client", method: "GET", target: "/user", headers: []string{"True-Client-IP: 127.0.0.1"}},
 		{name: "another path in another header", method: "GET", target: "/user", headers: []string{"X-Rewrite-Url: /evil"}},
 
 		{name: "another authority", method: "GET", target: "/user", authority: "evil.example", want: 421},
@@ -107,10 +122,15 @@ func stripped() []game {
 		"X-Auth-Token", "X-Auth-Email", "X-Auth-Key", "X-Access-Token", "Private-Token", "Job-Token", "Deploy-Token", "X-Vault-Token", "X-Goog-Api-Key",
 		"X-Amz-Security-Token", "X-Amz-Date", "X-Csrf-Token", "X-Client-Secret", "X-Shopify-Access-Token", "Ocp-Apim-Subscription-Key", "DD-API-KEY",
 		"DD-APPLICATION-KEY", "X-Authorization", "X-Forwarded-Authorization", "Authorization_", "X-Figma-Token", "Circle-Token",
+		// on whose behalf, and proofs of it
+		"Sudo", "Impersonate-User", "Impersonate-Group", "Impersonate-Extra-Scopes", "X-Remote-User", "X-Remote-Group", "Remote-User", "X-WebAuth-User",
+		"Es-Security-Runas-User", "X-On-Behalf-Of", "X-Goog-Authenticated-User-Email", "X-Client-Cert", "Ssl-Client-Cert", "X-Ms-Client-Principal",
+		"X-Goog-Iap-Jwt-Assertion", "DPoP", "Signature", "Signature-Input", "X-Hub-Signature-256", "X-Functions-Key", "X-Parse-Master-Key", "Aeg-Sas-Key",
 	} {
 		list = append(list, game{name: "header " + name, method: "GET", target: "/user", headers: []string{name + ": mine"}, through: "/user"})
 	}
-	for _, name := range []string{"access_token", "ACCESS_TOKEN", "access%5Ftoken", "%61ccess_token", "api_key", "private_token", "X-Amz-Signature", "client_secret", "access_token[]"} {
+	for _, name := range []string{"access_token", "ACCESS_TOKEN", "access%5Ftoken", "%61ccess_token", "api_key", "private_token", "X-Amz-Signature", "client_secret", "access_token[]",
+		"sudo", "_switch_user", "access.token", "access+token", "access[token", "access%5Btoken"} {
 		list = append(list, game{name: "parameter " + name, method: "GET", target: "/user?a=1&" + name + "=mine&b=2", through: "/user?a=1&b=2"})
 	}
 	return list

@@ -10,15 +10,24 @@ import (
 // host than the request's.
 var redirecting = []string{
 	"x-http-method-override", "x-http-method", "x-method-override", "x-original-url", "x-rewrite-url", "x-original-uri",
-	"x-original-host", "x-forwarded-host", "x-forwarded-server", "x-forwarded-prefix", "x-forwarded-path", "x-forwarded-uri",
-	"x-forwarded-method", "x-forwarded-proto", "x-forwarded-port", "x-forwarded-scheme", "x-forwarded-for", "x-host", "x-real-ip",
+	"x-original-host", "x-original-method", "x-host", "x-real-ip", "x-url-scheme", "x-override-url", "x-http-path-override",
 	"x-accel-redirect", "x-sendfile", "forwarded", "front-end-https", "x-path-info", "base-url", "request-uri", "destination",
+	"client-ip", "true-client-ip", "x-client-ip", "x-cluster-client-ip", "x-originating-ip", "x-remote-ip", "x-remote-addr", "cf-connecting-ip",
+	"x-object-manifest", "x-symlink-target",
 }
+
+// redirectingParts do so wherever they stand in a name: a copy, above all,
+// reads from a path that no credential may be for.
+var redirectingParts = []string{"x-forwarded-", "x-envoy-", "x-middleware-", "copy-source", "copy-from", "rename-source"}
 
 // authentic are parts of the names of headers that say who asks.
 var authentic = []string{
 	"authorization", "cookie", "api-key", "apikey", "auth-key", "authkey", "access-key", "accesskey", "secret", "password", "passwd",
 	"credential", "subscription-key", "application-key", "app-key", "auth-token", "authtoken", "access-token", "accesstoken",
+	"functions-key", "master-key", "sas-key", "shared-key", "signature", "jwt", "assertion", "dpop",
+	// These say on whose behalf, which is the operator's to say.
+	"impersonat", "on-behalf-of", "runas", "run-as", "switch-user", "remote-user", "remote-group", "remote-extra", "webauth-", "authenticated-user",
+	"client-cert", "client-principal",
 }
 
 // authenticParameters are the parameters of queries that do.
@@ -27,6 +36,7 @@ var authenticParameters = []string{
 	"api_key", "apikey", "client_secret", "auth", "authorization", "password", "sig", "signature", "awsaccesskeyid", "googleaccessid",
 	"x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-expires", "x-amz-security-token", "x-amz-signature", "x-amz-signedheaders",
 	"x-goog-algorithm", "x-goog-credential", "x-goog-date", "x-goog-expires", "x-goog-signature", "x-goog-signedheaders",
+	"sudo", "_switch_user",
 }
 
 // spelled folds what servers take for one name.
@@ -36,8 +46,14 @@ func spelled(name string) string { return strings.ReplaceAll(lowerASCII(name), "
 // does not reach the host: it has no account there but the operator's.
 func authenticates(name string) bool {
 	name = spelled(name)
-	return strings.HasSuffix(name, "-token") || name == "token" || strings.HasPrefix(name, "x-auth") || name == "x-amz-date" ||
+	return strings.HasSuffix(name, "-token") || name == "token" || name == "sudo" || strings.HasPrefix(name, "x-auth") || name == "x-amz-date" ||
 		name == "x-amz-content-sha256" || slices.ContainsFunc(authentic, func(part string) bool { return strings.Contains(name, part) })
+}
+
+// redirects reports whether a header would move a request elsewhere.
+func redirects(name string) bool {
+	name = spelled(name)
+	return slices.Contains(redirecting, name) || slices.ContainsFunc(redirectingParts, func(part string) bool { return strings.Contains(name, part) })
 }
 
 // cleanHeaders are what of the agent's headers is sent on. A header that would
@@ -53,10 +69,10 @@ func cleanHeaders(from http.Header, c Credential) (http.Header, error) {
 	for name, values := range from {
 		folded := spelled(name)
 		switch {
-		case slices.Contains(redirecting, folded):
+		case authenticates(name), folded == spelled(c.Header) && c.Header != "":
+		case redirects(name):
 			return nil, refusal(ReasonRedirecting, "a header would make the host act on another method, path or host: "+folded)
 		case slices.Contains(dropped, lowerASCII(name)), slices.Contains(dropped, folded), folded == "accept-encoding", folded == "grpc-accept-encoding":
-		case authenticates(name), folded == spelled(c.Header) && c.Header != "":
 		default:
 			to[name] = values
 		}
@@ -97,8 +113,8 @@ func cleanQuery(query string, c Credential) (string, error) {
 	return kept.String(), nil
 }
 
-// parameterName is how a server may read a parameter's name: decoded, and
-// without what stands in brackets.
+// parameterName is how a server may read a parameter's name: decoded, without
+// what stands in brackets, and with an underscore for what PHP takes for one.
 func parameterName(name string) string {
 	for range maxDecodings {
 		next, _ := unescape(strings.ReplaceAll(name, "+", " "))
@@ -107,6 +123,9 @@ func parameterName(name string) string {
 		}
 		name = next
 	}
-	name, _, _ = strings.Cut(name, "[")
-	return lowerASCII(strings.TrimSpace(strings.TrimRight(name, "\x00")))
+	if strings.Contains(name, "]") {
+		name, _, _ = strings.Cut(name, "[")
+	}
+	name = strings.TrimSpace(strings.TrimRight(name, "\x00"))
+	return lowerASCII(strings.NewReplacer("[", "_", ".", "_", " ", "_").Replace(name))
 }
