@@ -33,14 +33,18 @@ func (o *opened) inspect(r *http.Request) error {
 	return nil
 }
 
-// inspectUnpacked shows what a body of plain HTTP unpacks to; as it is, it was
-// seen when it came.
+// inspectUnpacked shows what a body of plain HTTP unpacks to. As it is, it was
+// seen when it came, unless the sizes of chunks stood between its bytes.
 func (p *Proxy) inspectUnpacked(h *head, body io.Reader) io.ReadCloser {
 	if p.opts.Inspect == nil {
 		return io.NopCloser(body)
 	}
 	coding, _ := h.get("content-encoding")
-	return &inspectedBody{from: io.NopCloser(body), search: &search{inspect: p.opts.Inspect, coding: coding}}
+	seen := &search{inspect: p.opts.Inspect, coding: coding}
+	if h.length < 0 {
+		seen.look = p.opts.Inspect()
+	}
+	return &inspectedBody{from: io.NopCloser(body), search: seen}
 }
 
 // inspectedBody gives nothing of a piece that is not to leave. Of a body that is

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -72,5 +73,30 @@ func TestARequestOnAnOpenedHostIsInspected(t *testing.T) {
 	}
 	if leaked.Load() != 0 || plain.Load() < 2 {
 		t.Errorf("%d of %d requests leaked", leaked.Load(), plain.Load())
+	}
+}
+
+// M-58: chunks that each hold a part of a decoy are put together before they
+// are looked at, over plain HTTP too.
+func TestADecoyOverManyChunksDoesNotLeave(t *testing.T) {
+	const head = "POST http://plain.example/ HTTP/1.1\r\nHost: plain.example\r\nTransfer-Encoding: chunked\r\n\r\n"
+	for _, size := range []int{1, 7, len(packedDecoy) - 1} {
+		host := &hoarder{}
+		v := inspected(t, host)
+		var body strings.Builder
+		for rest := packedDecoy; rest != ""; rest = rest[min(size, len(rest)):] {
+			piece := rest[:min(size, len(rest))]
+			fmt.Fprintf(&body, "%x\r\n%s\r\n", len(piece), piece)
+		}
+		conn := dial(t, v.socket)
+		_, _ = io.WriteString(conn, head+body.String()+"0\r\n\r\n")
+		if answer := status(t, conn); answer.code == http.StatusOK {
+			t.Errorf("in chunks of %d: have %d", size, answer.code)
+		}
+		for _, got := range host.got() {
+			if bytes.Contains(got, []byte(packedDecoy)) {
+				t.Errorf("in chunks of %d: the host got it", size)
+			}
+		}
 	}
 }
