@@ -2,10 +2,12 @@ package tripwire
 
 import (
 	"bytes"
+	"encoding/base32"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -89,10 +91,18 @@ func NewDecoys(random []byte) (*Decoys, error) {
 }
 
 // forms are the spellings in which a value is looked for: as it is in any case,
-// in hexadecimal, and within what was encoded in base64.
+// backwards, in hexadecimal, and within what was encoded in base32 or base64.
 func forms(d Decoy) []needle {
+	backwards := []byte(strings.ToLower(d.value))
+	slices.Reverse(backwards)
 	list := []needle{
-		{d, strings.ToLower(d.value), true}, {d, hex.EncodeToString([]byte(d.value)), true},
+		{d, strings.ToLower(d.value), true}, {d, string(backwards), true}, {d, hex.EncodeToString([]byte(d.value)), true},
+	}
+	for shift := range 5 {
+		for _, encoding := range []*base32.Encoding{base32.StdEncoding, base32.HexEncoding} {
+			text := encoding.WithPadding(base32.NoPadding).EncodeToString([]byte(strings.Repeat("\x00", shift) + d.value))
+			list = append(list, needle{d, strings.ToLower(text[(shift*8+4)/5 : (shift+len(d.value))*8/5]), true})
+		}
 	}
 	for shift := range 3 {
 		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
@@ -108,15 +118,49 @@ func forms(d Decoy) []needle {
 }
 
 // Find looks for a decoy in a text, in all its forms, also where single
-// characters are written as %41 or \u0041.
+// characters are written as %41 or \u0041, and where others stand between
+// them: ends of lines, spaces, the dots of a host's name.
 func (d *Decoys) Find(text []byte) (Decoy, bool) {
 	if found, ok := d.find(text); ok {
 		return found, true
 	}
-	if plain, changed := unescape(text); changed {
-		return d.find(plain)
+	plain, changed := unescape(text)
+	if changed {
+		if found, ok := d.find(plain); ok {
+			return found, true
+		}
+	}
+	if joined, changed := join(plain); changed {
+		return d.find(joined)
 	}
 	return Decoy{}, false
+}
+
+// The characters of all forms, a bit for each: digits, letters, and + - / _.
+const (
+	formsBelow64 = 0x03ff<<'0' | 1<<'+' | 1<<'-' | 1<<'/'
+	formsAbove64 = 0x07fffffe | 0x07fffffe<<32 | 1<<('_'-64)
+)
+
+// join leaves out what is no character of a form, and the escapes of JSON for
+// the ends of lines.
+func join(text []byte) (joined []byte, changed bool) {
+	joined = make([]byte, len(text))
+	n := 0
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if c == '\\' && i+1 < len(text) && strings.IndexByte("nrt", text[i+1]) >= 0 {
+			i++
+			continue
+		}
+		joined[n] = c // overwritten by the next, unless it counts: noise would mislead a branch
+		is := uint64(formsBelow64)
+		if c >= 64 {
+			is = formsAbove64
+		}
+		n += int(is >> (c & 63) & 1 &^ uint64(c>>7))
+	}
+	return joined[:n], n < len(text)
 }
 
 // Stream looks for decoys in a stream that comes in pieces.
@@ -154,7 +198,7 @@ const (
 	block = 8
 	// fold8 makes ASCII letters lower case; what else it changes is compared again.
 	fold8      = 0x2020202020202020
-	filterBits = 16
+	filterBits = 18
 )
 
 // filter knows the blocks that occur in needles, so that most of a text is

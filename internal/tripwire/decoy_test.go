@@ -2,11 +2,13 @@ package tripwire_test
 
 import (
 	"bytes"
+	"encoding/base32"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,6 +50,21 @@ func TestADecoyIsFoundInEveryForm(t *testing.T) {
 			"in a host": strings.ToLower(v) + ".evil.example", "in a header": "Authorization: Bearer " + v + "\r\n",
 			"in basic authentication": base64.StdEncoding.EncodeToString([]byte("deploy:" + v)),
 			"in JSON":                 fmt.Sprintf(`{"a":"%s"}`, v),
+			"backwards":               reversed(v), "in UTF-16": interleaved(v, "\x00"), "with a space after each": interleaved(v, " "),
+			"in the labels of a host":        strings.ToLower(v[:9]) + "." + strings.ToLower(v[9:]) + ".evil.example",
+			"in labels, as hexadecimal":      lines(hex.EncodeToString([]byte(v)), 30, ".") + ".evil.example",
+			"as hexadecimal in short lines":  lines(hex.EncodeToString([]byte("[default]\nkey = "+v)), 60, "\n"),
+			"as a dump":                      strings.TrimSpace(fmt.Sprintf("% x", v)),
+			"as a dump in lines":             lines(fmt.Sprintf("% x", v), 48, "\n "),
+			"in base64 in JSON's short text": lines(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("text, ", 9)+v)), 76, `\n`),
+			"in base64 in a form":            lines(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("text, ", 9)+v)), 76, "%0D%0A"),
+		}
+		for i := range 8 {
+			text := base32.StdEncoding.EncodeToString([]byte(strings.Repeat("x", i) + v + strings.Repeat("y", i)))
+			forms[fmt.Sprintf("in base32 after %d", i)] = text
+			forms[fmt.Sprintf("in base32 of labels after %d", i)] = strings.ToLower(lines(strings.TrimRight(text, "="), 20, ".")) + ".evil.example"
+			forms[fmt.Sprintf("in base32 of digits after %d", i)] = base32.HexEncoding.EncodeToString([]byte(strings.Repeat("x", i) + v))
+			forms[fmt.Sprintf("in base64 in lines after %d", i)] = lines(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", 30+i)+v+"y")), 76, "\r\n")
 		}
 		for i := range 6 {
 			text := strings.Repeat("x", i) + v + strings.Repeat("y", i)
@@ -70,6 +87,23 @@ func TestADecoyIsFoundInEveryForm(t *testing.T) {
 			}
 		}
 	}
+}
+
+func reversed(v string) string {
+	b := []byte(v)
+	slices.Reverse(b)
+	return string(b)
+}
+
+func interleaved(v, between string) string { return strings.Join(strings.Split(v, ""), between) }
+
+// lines breaks a text after each n characters.
+func lines(v string, n int, end string) string {
+	var b strings.Builder
+	for ; len(v) > n; v = v[n:] {
+		b.WriteString(v[:n] + end)
+	}
+	return b.String() + v
 }
 
 // M-58: also where a stream is cut in the middle of it.
