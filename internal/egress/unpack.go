@@ -5,6 +5,8 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
+	"encoding/binary"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -29,12 +31,24 @@ const (
 	unpackBuffer  = 32 << 10
 )
 
-// gzipMagic begins a gzip text, wherever in a body one is.
-const gzipMagic = "\x1f\x8b\x08"
+// packing is a compressed text that may be anywhere in a body, and what it
+// begins with.
+type packing struct {
+	magic string
+	open  opener
+}
+
+// packings are gzip texts, and the files of ZIP archives.
+func packings() []packing {
+	return []packing{{"\x1f\x8b\x08", openGzip}, {"PK\x03\x04", openZip}}
+}
+
+// maxMagic is the longest magic number in bytes.
+const maxMagic = 4
 
 // search looks at one stream, and at what compressed texts in it unpack to:
-// gzip anywhere, zlib and deflate where the stream begins. Other codings it
-// does not know. It is used by one goroutine at a time.
+// gzip and the files of ZIP archives anywhere, zlib and deflate where the stream
+// begins. Other codings it does not know. It is used by one goroutine at a time.
 type search struct {
 	inspect func() func([]byte) error
 	// look sees the stream itself; nil where that is done elsewhere.
@@ -105,36 +119,28 @@ func (s *search) find(piece []byte) error {
 	if s.depth >= maxNested {
 		return nil
 	}
-	began, tail := s.at-int64(len(s.tail)), s.tail
-	seam := append(append([]byte(nil), tail...), piece[:min(len(piece), len(gzipMagic)-1)]...)
+	seen, began := len(s.tail), s.at-int64(len(s.tail))
+	text := slices.Concat(s.tail, piece)
 	s.at += int64(len(piece))
-	s.tail = seam
-	if len(piece) >= len(gzipMagic)-1 {
-		s.tail = append([]byte(nil), piece[len(piece)-len(gzipMagic)+1:]...)
-	}
-	s.tail = s.tail[max(0, len(s.tail)-len(gzipMagic)+1):]
-	if began == 0 && len(seam) >= 2 {
-		if kind := packedAs(seam, s.coding); kind != nil {
-			if err := s.begin(kind, slices.Concat(tail, piece), true); err != nil {
+	s.tail = slices.Clone(text[max(0, len(text)-maxMagic+1):])
+	if began == 0 && seen < 2 && len(text) >= 2 {
+		if kind := packedAs(text, s.coding); kind != nil {
+			if err := s.begin(kind, text, true); err != nil {
 				return err
 			}
 		}
 	}
-	if i := bytes.Index(seam, []byte(gzipMagic)); i >= 0 && i < len(tail) {
-		if err := s.begin(openGzip, slices.Concat(tail[i:], piece), began+int64(i) == 0); err != nil {
-			return err
+	for _, p := range packings() {
+		from := max(0, seen-len(p.magic)+1) // what ends before it was found in the piece before
+		for i := bytes.Index(text[from:], []byte(p.magic)); i >= 0; i = bytes.Index(text[from:], []byte(p.magic)) {
+			from += i
+			if err := s.begin(p.open, text[from:], began+int64(from) == 0); err != nil {
+				return err
+			}
+			from += len(p.magic)
 		}
 	}
-	for from := 0; ; from += len(gzipMagic) {
-		i := bytes.Index(piece[from:], []byte(gzipMagic))
-		if i < 0 {
-			return nil
-		}
-		from += i
-		if err := s.begin(openGzip, piece[from:], len(tail) == 0 && from == 0 && began == 0); err != nil {
-			return err
-		}
-	}
+	return nil
 }
 
 // begin unpacks what begins with text.
@@ -180,6 +186,30 @@ func openGzip(r flate.Reader) (io.Reader, error) {
 		z.Multistream(false)
 	}
 	return z, err
+}
+
+// zipHeader is the size of what stands before a file's name in an archive, and
+// where in it method and sizes are (APPNOTE, 4.3.7).
+const (
+	zipHeader, zipDeflated             = 30, 8
+	zipMethodAt, zipNameAt, zipExtraAt = 8, 26, 28
+)
+
+// openZip reads one file of an archive, as far as it is deflated: what is stored
+// is seen as it is.
+func openZip(r flate.Reader) (io.Reader, error) {
+	var head [zipHeader]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	if binary.LittleEndian.Uint16(head[zipMethodAt:]) != zipDeflated {
+		return nil, errors.New("not deflated")
+	}
+	names := int64(binary.LittleEndian.Uint16(head[zipNameAt:])) + int64(binary.LittleEndian.Uint16(head[zipExtraAt:]))
+	if _, err := io.CopyN(io.Discard, r, names); err != nil {
+		return nil, err
+	}
+	return flate.NewReader(r), nil
 }
 
 func openZlib(r flate.Reader) (io.Reader, error) { return zlib.NewReader(r) }

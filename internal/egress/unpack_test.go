@@ -1,12 +1,14 @@
 package egress_test
 
 import (
+	"archive/zip"
 	"bytes"
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -103,6 +105,26 @@ func deflated(w io.Writer) io.WriteCloser {
 	return z
 }
 
+// archive is a ZIP archive of files.
+func archive(t *testing.T, files ...[]byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for i, file := range files {
+		w, err := z.Create(fmt.Sprintf("folder/file-%d", i))
+		if err == nil {
+			_, err = w.Write(file)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
 // short is a text without its checksum.
 func short(text []byte) []byte { return text[:len(text)-8] }
 
@@ -136,6 +158,10 @@ func TestADecoyInACompressedBodyDoesNotLeave(t *testing.T) {
 		"far behind":                {"gzip", packed(t, gzipped, far)},
 		"in the last of many":       {"gzip", append(bytes.Repeat(packed(t, gzipped, noise(3_000)), 100), packed(t, gzipped, far)...)},
 		"cut off":                   {"gzip", short(packed(t, gzipped, far))},
+		"zip":                       {"", archive(t, decoy)},
+		"the last file of a zip":    {"", archive(t, noise(100_000), []byte("x"), far)},
+		"zip in gzip":               {"gzip", packed(t, gzipped, archive(t, decoy))},
+		"zip in zip":                {"", archive(t, archive(t, decoy))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := &hoarder{}
@@ -166,6 +192,7 @@ func TestWhatIsCompressedArrivesAsItWas(t *testing.T) {
 		"gzip": packed(t, gzipped, text), "noise in gzip": packed(t, gzipped, noise(500_000)), "zlib": packed(t, zlibbed, text),
 		"looks like zlib": append([]byte("x\x9c"), text...), "looks like gzip": magic, "text": text, "one byte": []byte("x"), "nothing": nil,
 		"the beginning of a text": packed(t, gzipped, text)[:30], "gzip and more": append(packed(t, gzipped, text), text...),
+		"zip": archive(t, text, noise(100_000), nil), "zip of many": archive(t, make([][]byte, 3_000)...), "looks like zip": bytes.Repeat([]byte("PK\x03\x04 no"), 5_000),
 		"many texts": bytes.Repeat(packed(t, gzipped, []byte("a line")), 20_000),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -257,6 +284,7 @@ func (v *vault) send(t *testing.T, way, coding string, body io.Reader) (int, err
 func FuzzUnpacking(f *testing.F) {
 	f.Add([]byte("\x1f\x8b\x08"), "gzip", uint8(1))
 	f.Add([]byte("x\x9c"), "deflate", uint8(1))
+	f.Add([]byte("PK\x03\x04\x14\x00\x08\x00\x08\x00"+strings.Repeat("\x00", 16)+"\x01\x00\x00\x00x\x03\x00"), "", uint8(2))
 	f.Add([]byte(strings.Repeat("\x1f\x8b\x08\x00", 30)), "", uint8(3))
 	f.Fuzz(func(t *testing.T, body []byte, coding string, piece uint8) {
 		have, err := egress.Unpacked(body, coding, int(piece)+1)
