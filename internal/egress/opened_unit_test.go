@@ -137,7 +137,7 @@ func FuzzLeakScan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream []byte, n int) {
 		n = 1 + (n&0xff)%64
 		clear, leak, most := egress.LeakScan([]string{theSecret, "second-secret"}, stream, n)
-		if most > 6*len(theSecret)*2+8 {
+		if most > 32*len(theSecret) { // of each 3 bytes 4 characters, each with an escaped line end
 			t.Errorf("%d bytes wait", most)
 		}
 		if !leak && !bytes.Equal(clear, stream) {

@@ -6,13 +6,11 @@ import (
 	"strings"
 )
 
-// maxEscape is the longest escape that is decoded: \u0041.
-const maxEscape = 6
-
-// leakScan looks for secrets in a stream: as they are, escaped in percent signs or
-// backslashes, in hexadecimal digits of either case, and in base64 of either
-// alphabet, in lines and at any place of the encoded text. It is linear in the
-// stream, and holds back only bytes that a secret may have begun in.
+// leakScan looks for secrets in a stream: as they are, escaped in percent signs,
+// backslashes or HTML's entities, in UTF-16, in hexadecimal digits of either case,
+// and in base64 of either alphabet, in lines, escaped, and at any place of the
+// encoded text. It is linear in the stream, and holds back only bytes that a
+// secret may have begun in.
 //
 // It does not know compressed, encrypted or otherwise transformed text.
 type leakScan struct {
@@ -30,9 +28,10 @@ type leakScan struct {
 	// escape is what an escape has so far, which began at escapeAt.
 	escape   []byte
 	escapeAt int64
-	// breaks is how many ends of lines came just now, last the byte before.
-	breaks int
-	last   byte
+	// last is the byte before.
+	last byte
+	// lines are the ends of lines in base64, and in base64 that is escaped.
+	lines [2]lineEnds
 }
 
 // view is how a matcher reads bytes.
@@ -43,6 +42,7 @@ const (
 	viewUnescaped
 	viewHex
 	viewBase64
+	viewBase64Unescaped
 	viewCount
 )
 
@@ -58,9 +58,10 @@ func newLeakScan(secrets []string) *leakScan {
 		s.add(viewHex, hex.EncodeToString([]byte(secret)))
 		for shift := range 3 {
 			s.add(viewBase64, base64Core(secret, shift))
+			s.add(viewBase64Unescaped, base64Core(secret, shift))
 		}
 	}
-	s.first['%'], s.first['\\'] = true, true
+	s.first['%'], s.first['\\'], s.first['&'] = true, true, true
 	return s
 }
 
@@ -73,32 +74,10 @@ func base64Core(secret string, shift int) string {
 
 // reset begins another stream.
 func (s *leakScan) reset() {
-	for v, open := range s.open {
-		for _, m := range open {
-			m.state = 0
-		}
-		s.open[v] = open[:0]
+	for v := range viewCount {
+		s.forget(v)
 	}
-	s.held, s.escape, s.breaks = nil, s.escape[:0], 0
-}
-
-// unescapedText decodes a text as the search does.
-func unescapedText(text string) string {
-	var plain []byte
-	for i := 0; i < len(text); {
-		c, n := text[i], 1
-		for end := i + 2; (c == '%' || c == '\\') && end <= min(i+maxEscape, len(text)); end++ {
-			if value, state := decodeEscape([]byte(text[i:end])); state == escapeWhole {
-				c, n = value, end-i
-				break
-			} else if state == escapeNone {
-				break
-			}
-		}
-		plain = append(plain, c)
-		i += n
-	}
-	return string(plain)
+	s.held, s.escape, s.last, s.lines = nil, s.escape[:0], 0, [2]lineEnds{}
 }
 
 func (s *leakScan) add(v view, pattern string) {
@@ -116,9 +95,9 @@ func fold(v view, c byte) byte {
 	switch {
 	case v == viewHex && 'A' <= c && c <= 'Z':
 		return c + 'a' - 'A'
-	case v == viewBase64 && c == '-':
+	case v >= viewBase64 && c == '-':
 		return '+'
-	case v == viewBase64 && c == '_':
+	case v >= viewBase64 && c == '_':
 		return '/'
 	}
 	return c
@@ -157,7 +136,7 @@ func (s *leakScan) rest() []byte { return s.held }
 // idle reports whether no match has begun.
 func (s *leakScan) idle() bool {
 	return len(s.escape) == 0 && len(s.open[viewRaw]) == 0 && len(s.open[viewUnescaped]) == 0 &&
-		len(s.open[viewHex]) == 0 && len(s.open[viewBase64]) == 0
+		len(s.open[viewHex]) == 0 && len(s.open[viewBase64]) == 0 && len(s.open[viewBase64Unescaped]) == 0
 }
 
 // step takes one byte.
@@ -166,12 +145,9 @@ func (s *leakScan) step(c byte) (leak bool) {
 	s.at++
 	leak = s.push(viewRaw, c, at)
 	leak = s.push(viewHex, c, at) || leak
-	leak = s.pushBase64(c, at) || leak
+	leak = s.pushBase64(viewBase64, c, at) || leak
 	leak = s.unescaped(c, at) || leak
-	s.last, s.breaks = c, s.breaks+1
-	if c != '\n' && c != '\r' {
-		s.breaks = 0
-	}
+	s.last = c
 	return leak
 }
 
@@ -200,30 +176,53 @@ func (s *leakScan) push(v view, c byte, at int64) (leak bool) {
 	return leak
 }
 
+// lineEnds counts the ends of lines that came just now; last is the latest.
+type lineEnds struct {
+	count int
+	last  byte
+}
+
 // pushBase64 passes over the end of a line, but not over an empty one: the end
 // of an event must not be held back.
-func (s *leakScan) pushBase64(c byte, at int64) bool {
+func (s *leakScan) pushBase64(v view, c byte, at int64) bool {
+	ends := &s.lines[v-viewBase64]
 	if c != '\r' && c != '\n' {
-		return s.push(viewBase64, c, at)
+		*ends = lineEnds{}
+		return s.push(v, c, at)
 	}
-	if s.breaks >= 2 || s.breaks == 1 && s.last == c {
-		for _, m := range s.open[viewBase64] {
-			m.state = 0
-		}
-		s.open[viewBase64] = s.open[viewBase64][:0]
+	if ends.count >= 2 || ends.count == 1 && ends.last == c {
+		s.forget(v)
 	}
+	*ends = lineEnds{ends.count + 1, c}
 	return false
+}
+
+// forget ends the matches of a view that are open.
+func (s *leakScan) forget(v view) {
+	for _, m := range s.open[v] {
+		m.state = 0
+	}
+	s.open[v] = s.open[v][:0]
+}
+
+// plain shows a character to those that read what is escaped.
+func (s *leakScan) plain(c byte, at int64) (leak bool) {
+	leak = s.push(viewUnescaped, c, at)
+	return s.pushBase64(viewBase64Unescaped, c, at) || leak
 }
 
 // unescaped decodes escapes, and shows what they stand for to the matchers of
 // that view.
 func (s *leakScan) unescaped(c byte, at int64) (leak bool) {
 	if len(s.escape) == 0 {
-		if c == '%' || c == '\\' {
+		switch {
+		case c == '%' || c == '\\' || c == '&':
 			s.escape, s.escapeAt = append(s.escape, c), at
 			return false
+		case c == 0 && s.last != 0: // of UTF-16
+			return false
 		}
-		return s.push(viewUnescaped, c, at)
+		return s.plain(c, at)
 	}
 	s.escape = append(s.escape, c)
 	value, state := decodeEscape(s.escape)
@@ -232,57 +231,16 @@ func (s *leakScan) unescaped(c byte, at int64) (leak bool) {
 		return false
 	case escapeWhole:
 		s.escape = s.escape[:0]
-		return s.push(viewUnescaped, value, s.escapeAt)
+		return s.plain(value, s.escapeAt)
 	}
 	var pending [maxEscape]byte
 	n := copy(pending[:], s.escape)
 	s.escape = s.escape[:0]
-	leak = s.push(viewUnescaped, pending[0], s.escapeAt)
+	leak = s.plain(pending[0], s.escapeAt)
 	for i := 1; i < n; i++ {
 		leak = s.unescaped(pending[i], s.escapeAt+int64(i)) || leak
 	}
 	return leak
-}
-
-type escapeState uint8
-
-const (
-	escapeNone escapeState = iota
-	escapeMore
-	escapeWhole
-)
-
-// decodeEscape reads %41, \u0041, \x41 and a backslash before any other sign.
-func decodeEscape(e []byte) (byte, escapeState) {
-	digits, want := e[1:], 2
-	if e[0] == '\\' {
-		switch e[1] {
-		case 'u':
-			digits, want = e[2:], 4
-		case 'x':
-			digits, want = e[2:], 2
-		default:
-			if isLetterOrDigit(e[1]) {
-				return 0, escapeNone
-			}
-			return e[1], escapeWhole
-		}
-	}
-	value := 0
-	for _, c := range digits {
-		d := hexDigit(c)
-		if d < 0 {
-			return 0, escapeNone
-		}
-		value = value<<4 | d
-	}
-	switch {
-	case value > 0x7f: // a secret is ASCII
-		return 0, escapeNone
-	case len(digits) < want:
-		return 0, escapeMore
-	}
-	return byte(value), escapeWhole
 }
 
 // earliest is where the first match that is open began, or the next byte.
