@@ -35,13 +35,19 @@ func (a *answering) run() Reason {
 	if a.leaks(a.resp.Header) {
 		return ReasonLeak
 	}
+	partial := a.resp.StatusCode == http.StatusPartialContent && !a.bodiless
+	if partial {
+		if body, reason = a.part(body); reason != ReasonDone {
+			return reason
+		}
+	}
 	a.head(plain)
 	if a.bodiless {
 		a.begun = true
 		a.w.WriteHeader(a.resp.StatusCode)
 		return ReasonDone
 	}
-	return a.body(body)
+	return a.body(body, partial)
 }
 
 // decoded gives the body so that it can be searched; plain says that it is as
@@ -120,15 +126,15 @@ func (a *answering) head(plain bool) {
 }
 
 // body passes the answer on as it comes. Of an answer with a leak the client
-// gets what came before it, and no end.
-func (a *answering) body(body io.Reader) Reason {
+// gets what came before it, and no end. A part of one must not end in a leak.
+func (a *answering) body(body io.Reader, partial bool) Reason {
 	a.scan.reset()
 	buf := make([]byte, bufferSize)
 	for {
 		n, err := body.Read(buf)
 		clear, leak := a.scan.feed(buf[:n])
 		switch {
-		case leak:
+		case leak, partial && errors.Is(err, io.EOF) && a.scan.begun():
 			return ReasonLeak
 		case errors.Is(err, io.EOF):
 			clear = append(clear[:len(clear):len(clear)], a.scan.rest()...)

@@ -295,6 +295,52 @@ func lined(text string, n int, end string) string {
 	return b.String() + text
 }
 
+// M-22: what holds the credential cannot be had in parts either.
+func TestTheCredentialDoesNotArriveInParts(t *testing.T) {
+	before := strings.Repeat("some text, ", 100)
+	for name, text := range map[string]string{
+		"as it is": theSecret, "base64": base64.RawStdEncoding.EncodeToString([]byte(theSecret)), "hexadecimal": hex.EncodeToString([]byte(theSecret)),
+	} {
+		v := newVault(t, func(w http.ResponseWriter, r *http.Request) {
+			http.ServeContent(w, r, "x.txt", time.Time{}, strings.NewReader(before+text+before))
+		}, nil)
+		client := v.client(t, true)
+		begin, end := len(before), len(before)+len(text)
+		for what, c := range map[string]struct {
+			ranges string
+			want   int
+		}{
+			"the text before it":  {fmt.Sprintf("bytes=0-%d", begin-1), 206},
+			"the text behind it":  {fmt.Sprintf("bytes=%d-", end), 206},
+			"the end of the text": {"bytes=-8", 206},
+			"the first byte":      {"bytes=0-0", 206},
+			"its first half":      {fmt.Sprintf("bytes=0-%d", begin+len(text)/2), 502},
+			"its second half":     {fmt.Sprintf("bytes=%d-", begin+len(text)/2), 502},
+			"its middle":          {fmt.Sprintf("bytes=%d-%d", begin+5, begin+14), 502},
+			"one byte of it":      {fmt.Sprintf("bytes=%d-%d", begin+5, begin+5), 502},
+			"two parts at once":   {fmt.Sprintf("bytes=0-9,%d-%d", begin, begin+9), 502},
+		} {
+			req, _ := http.NewRequest("GET", "https://example.com/user", nil)
+			req.Header.Set("Range", c.ranges)
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if c.want == 206 && (resp.StatusCode != 206 || err != nil || len(body) == 0) {
+				t.Errorf("%s: %s: have %d %v", name, what, resp.StatusCode, err)
+			}
+			if c.want == 502 && (resp.StatusCode != 502 && err == nil || len(body) > 0 && strings.Contains(text, string(body[max(0, len(body)-leastShown):]))) {
+				t.Errorf("%s: %s: have %d %q", name, what, resp.StatusCode, body)
+			}
+		}
+	}
+}
+
+// leastShown is how much of the credential may be seen at the end of a part.
+const leastShown = 4
+
 // M-22: answers are searched for the credential, across chunks, in headers too.
 func TestAnAnswerWithTheCredentialDoesNotArrive(t *testing.T) {
 	for name, text := range encodings() {
