@@ -282,6 +282,51 @@ func TestSmugglingIsRefused(t *testing.T) {
 	}
 }
 
+// M-22: a form cannot make the host act on another method than the credential's.
+func TestAFormDoesNotChangeTheMethod(t *testing.T) {
+	const form, parts = "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"
+	part := func(name string) string {
+		return "--b\r\nContent-Disposition: form-data; " + name + "\r\n\r\nDELETE\r\n--b--\r\n"
+	}
+	for name, c := range map[string]struct {
+		kind, body string
+		through    bool
+	}{
+		"first":                          {form, "_method=DELETE&a=b", false},
+		"last":                           {form, "a=b&_method=delete", false},
+		"escaped":                        {form, "a=b&%5f%6dethod=DELETE", false},
+		"with a space before it":         {form, "+_method=DELETE", false},
+		"after a long value":             {form, "a=" + strings.Repeat("x", 100_000) + "&_method=DELETE", false},
+		"a part":                         {parts, part(`name="_method"`), false},
+		"a part without quotes":          {parts, part(`name=_method`), false},
+		"a part in other letters":        {parts, part(`NAME="_METHOD"`), false},
+		"a part after a large one":       {parts, "--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n" + strings.Repeat("y", 100_000) + "\r\n" + part(`name="_method"`), false},
+		"as a value":                     {form, "a=_method&http_method=GET&x_method=b", true},
+		"in a part's text":               {parts, part(`name="text"; filename="_method"`) + `<form enctype="multipart/form-data"> <input name="_method" value="put">`, true},
+		"a part behind a long parameter": {parts, part(`x="` + strings.Repeat("y", 6_000) + `"; name="_method"`), false},
+		"a part behind one too long":     {parts, part(`x="` + strings.Repeat("y", 60_000) + `"; name="_method"`), false},
+		"in a body that is no form":      {"application/json", `{"text": "_method=DELETE"}`, true},
+		"nothing":                        {form, "", true},
+	} {
+		bothVersions(t, func(t *testing.T, http2 bool) {
+			v := newVault(t, nil, nil)
+			resp, err := v.client(t, http2).Post("https://example.com/user", c.kind, strings.NewReader(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if c.through != (resp.StatusCode == 200) {
+				t.Errorf("%s: have %d", name, resp.StatusCode)
+			}
+			for _, got := range v.requests() {
+				if !c.through && got.body == c.body {
+					t.Errorf("%s: the host got all of it", name)
+				}
+			}
+		})
+	}
+}
+
 // A body that turns out malformed never reaches its end at the host.
 func TestAMalformedBodyIsCut(t *testing.T) {
 	for name, body := range map[string]string{

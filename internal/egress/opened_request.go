@@ -128,6 +128,7 @@ func (o *opened) admit(ctx context.Context, r *http.Request, d *denial) (*order,
 	if query, err = cleanQuery(query, c); err != nil {
 		return nil, err
 	}
+	guardForm(r)
 	material, err := c.Material(ctx)
 	if err == nil {
 		err = c.usable(material)

@@ -103,7 +103,7 @@ func cleanQuery(query string, c Credential) (string, error) {
 		name, _, _ := strings.Cut(piece, "=")
 		name = parameterName(name)
 		switch {
-		case name == "_method" || name == "x-http-method-override" || name == "$method":
+		case changesMethod(name):
 			return "", refusal(ReasonRedirecting, "a parameter would make the host act on another method: "+name)
 		case slices.Contains(authenticParameters, name), c.Query != "" && name == lowerASCII(c.Query):
 		default:
@@ -112,6 +112,8 @@ func cleanQuery(query string, c Credential) (string, error) {
 	}
 	return kept.String(), nil
 }
+
+func changesMethod(name string) bool { return slices.Contains(methodParameters, name) }
 
 // parameterName is how a server may read a parameter's name: decoded, without
 // what stands in brackets, and with an underscore for what PHP takes for one.
