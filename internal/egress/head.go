@@ -109,8 +109,8 @@ func parseRequestLine(line string) (*head, error) {
 	if len(parts) != 3 || (parts[2] != "HTTP/1.1" && parts[2] != "HTTP/1.0") {
 		return nil, refusal(ReasonMalformed, "want METHOD TARGET HTTP/1.1")
 	}
-	if parts[0] == "" || strings.Trim(parts[0], "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
-		return nil, refusal(ReasonMalformed, "the method is in capital letters")
+	if parts[0] == "" || len(parts[0]) > maxMethod || strings.Trim(parts[0], "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
+		return nil, refusal(ReasonMalformed, "the method is a word in capital letters")
 	}
 	for i := range len(parts[1]) {
 		if c := parts[1][i]; c <= ' ' || c > '~' {
