@@ -121,7 +121,7 @@ func headers(t *testing.T, s speech) {
 		for name, value := range map[string]string{
 			"OpenAI-Organization": "org-evil", "OpenAI-Project": "proj-evil", "OpenAI-Beta": "assistants=v2", "Api-Key": "evil", "Cookie": "a=b",
 			"X-Forwarded-For": "1.2.3.4", "X-Codex-Turn-Metadata": "{}", "Proxy-Authorization": "Basic x", "X-Stainless-Lang": "js", "Originator": "x",
-			"Anthropic-Beta": "files-api-2025-04-14", "X-Goog-Api-Key": "evil", "Forwarded": "for=x", "Te": "trailers", "User-Agent": "brain/1",
+			"Anthropic-Beta": "files-api-2025-04-14", "X-Goog-Api-Key": "evil", "Forwarded": "for=x", "Te": "trailers", "User-Agent": "brain/1.2.3 (AKIADECOYDECOYDECOY; x)", "X-App": "AKIADECOYDECOYDECOY2",
 		} {
 			r.Header.Set(name, value)
 		}
@@ -132,6 +132,9 @@ func headers(t *testing.T, s speech) {
 		if !want[name] {
 			t.Errorf("the upstream saw %s", name)
 		}
+	}
+	if have := up.Requests()[0].Header.Get("User-Agent"); have != "brain/1.2.3" {
+		t.Errorf("the upstream saw the client %q", have)
 	}
 	if d := detailOf(t, b.log.all()[0]); d.Dropped == 0 {
 		t.Error("nothing was said to be left out")

@@ -9,8 +9,8 @@ import (
 	"github.com/nacre-dev/nacre"
 )
 
-// sentOn are the brain's headers that every upstream sees; all others end
-// here, first of all every form of authentication, organisation and project.
+// sentOn are the brain's headers of which every upstream sees what they begin
+// with; all others end here, first of all every form of authentication, organisation and project.
 var sentOn = []string{"User-Agent", "X-App"}
 
 // sentBack are the upstream's headers that the brain sees.
@@ -58,11 +58,28 @@ func (d *dropped) add(name string) {
 	}
 }
 
+const (
+	// maxProduct and maxVersion are the longest parts of a client's name, in bytes.
+	maxProduct, maxVersion = 32, 16
+)
+
+// product is the name and version that a client's account of itself begins with,
+// or "". What else stands there is no way to the vendor: nobody looks at it.
+func product(v string) string {
+	v, _, _ = strings.Cut(v, " ")
+	name, version, _ := strings.Cut(v, "/")
+	plain := strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-") == ""
+	if !plain || len(name) > maxProduct || len(version) > maxVersion || strings.Trim(version, "0123456789.") != "" {
+		return ""
+	}
+	return v
+}
+
 // upstreamHeader builds what is sent on from nothing, and says what was left out.
 func upstreamHeader(in http.Header, s speaker, key nacre.Secret, may allowed) (out http.Header, left dropped) {
 	out = http.Header{}
 	for _, name := range sentOn {
-		if v := in.Get(name); v != "" {
+		if v := product(in.Get(name)); v != "" {
 			out.Set(name, v)
 		}
 	}
