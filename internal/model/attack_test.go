@@ -125,6 +125,23 @@ func TestAStreamThatIsCutAtEveryByte(t *testing.T) {
 	}
 }
 
+// M-04: a stream is metered however its lines end, and whatever stands before it.
+func TestAStreamInEveryFormIsMetered(t *testing.T) {
+	for _, s := range speeches {
+		text := whole[s.dialect]
+		for name, form := range map[string]string{
+			"as it is": text, "CRLF": strings.ReplaceAll(text, "\n", "\r\n"), "CR": strings.ReplaceAll(text, "\n", "\r"),
+			"a byte order mark": "\ufeff" + text, "no space": strings.ReplaceAll(text, "data: ", "data:"),
+			"comments and fields": ": hi\nretry: 5\nid\ndata\n\n" + strings.ReplaceAll(text, "data: ", ": ping\ndata: "),
+			"empty lines":         "\n\n\n" + strings.ReplaceAll(text, "\n\n", "\n\n\n\n"),
+		} {
+			if ended, cost, record := passes(t, s, answering("text/event-stream", form, true)); !ended || cost != s.cost(10, 500) {
+				t.Errorf("%s, %s: ended %t, cost %d, %s", s.dialect, name, ended, cost, record)
+			}
+		}
+	}
+}
+
 // M-04: an account that goes backwards, is missing, absurd or in a form that
 // cannot be read makes no call cheaper than what passed.
 func TestForgedAccountsMakeNothingCheaper(t *testing.T) {

@@ -240,9 +240,20 @@ func (c *call) done() {
 // whole. net/http has no other way once an answer has begun.
 func abort() { panic(http.ErrAbortHandler) }
 
-// read looks at one line of the stream.
-func (a *answer) read(line []byte) {
-	if data, ok := bytes.CutPrefix(line, []byte("data:")); ok && len(bytes.TrimSpace(data)) > 0 {
-		a.call.route.read(data, &a.call.meter)
+// byteOrderMark may stand before a stream, and is no part of its first line.
+const byteOrderMark = "\ufeff"
+
+// read looks at one line of the stream, or at many that end with CR alone.
+func (a *answer) read(text []byte) {
+	events := 0
+	for line := range bytes.SplitSeq(text, []byte{'\r'}) {
+		line = bytes.TrimPrefix(line, []byte(byteOrderMark))
+		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok && len(bytes.TrimSpace(data)) > 0 {
+			a.call.route.read(data, &a.call.meter)
+			events++
+		}
+	}
+	if events > 1 {
+		a.call.meter.withhold = false // the others are the brain's
 	}
 }
