@@ -95,7 +95,7 @@ func (r *request) checkBlock(value json.RawMessage, depth int) error {
 			return refuse(ReasonField, "%.64s in a content block: not on the gateway's list of fields", key)
 		}
 	}
-	for _, key := range []string{"file_id", "url", "container", "container_id", "server_name"} {
+	for _, key := range []string{"file_id", "url", "container", "container_id", "server_name", "image_url", "file_url", "file_data", "file", "input_audio", "video_url"} {
 		if _, ok := fields[key]; ok {
 			return refuse(ReasonRemoteSource, "%s in a content block is refused: send the content itself", key)
 		}

@@ -123,6 +123,9 @@ func (r *request) imageURL(value json.RawMessage) error {
 	if len(s) < 11 || !strings.EqualFold(s[:11], "data:image/") {
 		return refuse(ReasonRemoteSource, "an image by address is refused: send the image itself as a data URL")
 	}
+	if len(s) >= 14 && strings.EqualFold(s[11:14], "svg") {
+		return refuse(ReasonRemoteSource, "an image in SVG is refused: it can name others by address")
+	}
 	r.image(value, openaiImage)
 	return nil
 }

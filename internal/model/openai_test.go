@@ -44,6 +44,7 @@ func TestWhatResponsesRefuses(t *testing.T) {
 		"an image by address":             {parts(`{"type":"input_image","image_url":"https://evil.test/?secret"}`), model.ReasonRemoteSource},
 		"an image by another address":     {parts(`{"type":"input_image","image_url":"file:///etc/passwd"}`), model.ReasonRemoteSource},
 		"an image by a short address":     {parts(`{"type":"input_image","image_url":"data:"}`), model.ReasonRemoteSource},
+		"an image that names others":      {parts(`{"type":"input_image","image_url":"data:image/SVG+xml;base64,PHN2Zz4="}`), model.ReasonRemoteSource},
 		"data that is no image":           {parts(`{"type":"input_image","image_url":"data:text/html,x"}`), model.ReasonRemoteSource},
 		"an address with a space before":  {parts(`{"type":"input_image","image_url":" https://evil.test"}`), model.ReasonRemoteSource},
 		"an address by escapes":           {parts(`{"type":"input_image","image_url":"\u0068ttps://evil.test"}`), model.ReasonRemoteSource},

@@ -66,6 +66,8 @@ func TestWhatIsNotOnTheListIsRefused(t *testing.T) {
 			model.ReasonRemoteSource},
 		"a url in the system prompt": {with(`"system":[{"type":"image","source":{"type":"url","url":"u"}}]`), model.ReasonRemoteSource},
 		"a source in a text block":   {saying(`[{"type":"text","text":"x","source":{"type":"url","url":"u"}}]`), model.ReasonRemoteSource},
+		"another vendor's image":     {saying(`[{"type":"image","image_url":{"url":"https://evil.test"}}]`), model.ReasonRemoteSource},
+		"another vendor's file":      {saying(`[{"type":"text","text":"x","file":{"file_id":"f1"}}]`), model.ReasonRemoteSource},
 		"a file id in a block":       {saying(`[{"type":"document","file_id":"f1"}]`), model.ReasonRemoteSource},
 		"a source in another case":   {saying(`[{"type":"image","Source":{"type":"url","url":"https://evil.test"}}]`), model.ReasonField},
 		"a source with a long s":     {saying(`[{"type":"image","\u017fource":{"type":"url","url":"https://evil.test"}}]`), model.ReasonField},
