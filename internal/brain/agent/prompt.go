@@ -65,10 +65,10 @@ func prompt(dir string, door []offer, notes string, skills []skill) string {
 	return b.String()
 }
 
-// quoted puts a mark before each line, so that no line of it can pass for one
-// of ours.
+// quoted puts a mark before each line, whatever ends the one before it, so that
+// no line of it can pass for one of ours.
 func quoted(text string) string {
-	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
+	text = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\v", "\n", "\f", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n").Replace(text)
 	return "> " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n> ")
 }
 
