@@ -851,3 +851,28 @@ func FuzzPatterns(f *testing.F) {
 		}
 	})
 }
+
+// M-03: compatible upstreams end the lines of a stream as they like.
+func TestAStreamMayEndItsLinesInAnyWay(t *testing.T) {
+	for name, form := range map[string]*strings.Replacer{
+		"CRLF": strings.NewReplacer("\n", "\r\n"), "CR": strings.NewReplacer("\n", "\r"),
+		"both": strings.NewReplacer("\n\n", "\r\n\n", "data: ", "data:"),
+	} {
+		both(t, func(t *testing.T, s *stage) {
+			read, err := scriptedmodel.Read(strings.NewReader(script(tool("shell", `{"command":"echo one"}`), `{"expect":{"contains":["one"]},"text":"end"}`)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			model := scriptedmodel.New(read)
+			o := s.against(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				answer := httptest.NewRecorder()
+				model.ServeHTTP(answer, r)
+				w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
+				_, _ = w.Write([]byte("\ufeff" + form.Replace(answer.Body.String())))
+			}))
+			if o.code != 0 || o.last().Kind != brain.Done || len(model.Failures()) > 0 {
+				t.Errorf("%s: have %d %+v, %v", name, o.code, o.last(), model.Failures())
+			}
+		})
+	}
+}
