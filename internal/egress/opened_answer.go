@@ -61,6 +61,9 @@ func (a *answering) decoded() (body io.Reader, plain bool, reason Reason) {
 			}
 		}
 	}
+	if !a.bodiless && slices.ContainsFunc(framedCodings, func(name string) bool { return isPacked(a.resp.Header[name]) }) {
+		return nil, false, ReasonEncoded
+	}
 	if len(codings) == 0 || a.bodiless {
 		return a.resp.Body, true, ReasonDone
 	}
@@ -83,6 +86,13 @@ func (a *answering) decoded() (body io.Reader, plain bool, reason Reason) {
 		return nil, false, ReasonEncoded
 	}
 	return body, false, ReasonDone
+}
+
+// framedCodings name the coding of each message within a body.
+var framedCodings = []string{"Grpc-Encoding", "Connect-Content-Encoding"}
+
+func isPacked(codings []string) bool {
+	return slices.ContainsFunc(codings, func(c string) bool { return c != "" && c != "identity" })
 }
 
 // leaks searches headers, names and all, each as a text of its own.

@@ -392,6 +392,29 @@ func TestAHeaderWithTheCredentialDoesNotArrive(t *testing.T) {
 	}
 }
 
+// M-22: what is compressed within a body cannot be searched.
+func TestAnAnswerOfCompressedMessagesIsRefused(t *testing.T) {
+	for _, name := range []string{"Grpc-Encoding", "Connect-Content-Encoding"} {
+		for coding, want := range map[string]int{"gzip": 502, "zstd": 502, "identity": 200} {
+			v := newVault(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set(name, coding)
+				_, _ = io.WriteString(w, "\x01\x00\x00\x00\x05hello")
+			}, nil)
+			req, _ := http.NewRequest("POST", "https://example.com/user", nil)
+			req.Header.Set("Grpc-Accept-Encoding", "gzip")
+			req.Header.Set("Connect-Accept-Encoding", "gzip")
+			resp, err := v.client(t, true).Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if got := v.requests()[0].header; resp.StatusCode != want || got.Get("Grpc-Accept-Encoding")+got.Get("Connect-Accept-Encoding") != "" {
+				t.Errorf("%s: %s: have %d, the host got %v", name, coding, resp.StatusCode, got)
+			}
+		}
+	}
+}
+
 func TestACompressedAnswerIsSearched(t *testing.T) {
 	compressed := func(text string) string {
 		var b bytes.Buffer

@@ -72,7 +72,7 @@ func cleanHeaders(from http.Header, c Credential) (http.Header, error) {
 		case authenticates(name), folded == spelled(c.Header) && c.Header != "":
 		case redirects(name):
 			return nil, refusal(ReasonRedirecting, "a header would make the host act on another method, path or host: "+folded)
-		case slices.Contains(dropped, lowerASCII(name)), slices.Contains(dropped, folded), folded == "accept-encoding", folded == "grpc-accept-encoding":
+		case slices.Contains(dropped, lowerASCII(name)), slices.Contains(dropped, folded), folded == "accept-encoding", folded == "grpc-accept-encoding", folded == "connect-accept-encoding":
 		default:
 			to[name] = values
 		}
