@@ -31,16 +31,19 @@ func alikes() map[string]func(s source, i int) string {
 		return base64.StdEncoding.EncodeToString(raw)
 	}
 	return map[string]func(s source, i int) string{
-		"a UUID":         func(s source, _ int) string { return `{"id": "` + s.uuid() + `"}` },
-		"a request":      func(s source, _ int) string { return "X-Request-Id: " + s.uuid() + "\r\n" },
-		"a commit":       func(s source, _ int) string { return "commit " + s.from(hexes, 40) + "\nAuthor: ann\n" },
-		"a short commit": func(s source, _ int) string { return s.from(hexes, 7) + " fix the token parser" },
-		"a digest":       func(s source, _ int) string { return "sha256:" + digest(s) },
-		"a checksum":     func(s source, _ int) string { return digest(s) + "  dist/app-1.2.3.tar.gz" },
-		"an md5":         func(s source, _ int) string { return "ETag: \"" + s.from(hexes, 32) + "\"" },
-		"an integrity":   func(s source, _ int) string { return `"integrity": "sha512-` + binary(s, 64) + `",` },
-		"a go.sum":       func(s source, _ int) string { return "golang.org/x/net v0.5.0 h1:" + binary(s, 32) },
-		"a ULID":         func(s source, _ int) string { return "01" + s.from("0123456789ABCDEFGHJKMNPQRSTVWXYZ", 24) },
+		"an option that is no password": pick("mkdir -p build/out1", "docker run -p 8080:80 app2", "ssh login -p 2222 host1", "cp -a src1 dst2",
+			"grep -w word1 file2", "git add -p main2.go", "redis-cli -p 6379 ping", "docker login -u ann -p $DOCKER_PASS", "npm login && mkdir -p dist2"),
+		"a call for who asks": pick(`setBasicAuth(user, password)`, `auth=(user, password)`, `BasicAuth("user", os.environ["PW"])`, `auth=("user", "password")`),
+		"a UUID":              func(s source, _ int) string { return `{"id": "` + s.uuid() + `"}` },
+		"a request":           func(s source, _ int) string { return "X-Request-Id: " + s.uuid() + "\r\n" },
+		"a commit":            func(s source, _ int) string { return "commit " + s.from(hexes, 40) + "\nAuthor: ann\n" },
+		"a short commit":      func(s source, _ int) string { return s.from(hexes, 7) + " fix the token parser" },
+		"a digest":            func(s source, _ int) string { return "sha256:" + digest(s) },
+		"a checksum":          func(s source, _ int) string { return digest(s) + "  dist/app-1.2.3.tar.gz" },
+		"an md5":              func(s source, _ int) string { return "ETag: \"" + s.from(hexes, 32) + "\"" },
+		"an integrity":        func(s source, _ int) string { return `"integrity": "sha512-` + binary(s, 64) + `",` },
+		"a go.sum":            func(s source, _ int) string { return "golang.org/x/net v0.5.0 h1:" + binary(s, 32) },
+		"a ULID":              func(s source, _ int) string { return "01" + s.from("0123456789ABCDEFGHJKMNPQRSTVWXYZ", 24) },
 		"a colour": func(s source, _ int) string {
 			return "color: #" + s.from(hexes, 6) + "; background: #" + s.from(hexes, 8)
 		},

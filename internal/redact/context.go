@@ -78,7 +78,7 @@ func header(h *hunt, start, end int) (span, bool) {
 		return span{}, false
 	}
 	at := end
-	for at < len(h.text) && (h.text[at] == ' ' || h.text[at] == '\t') && at-end < 8 {
+	for at < len(h.text) && (h.text[at] == ' ' || h.text[at] == '\t' || h.text[at] == '\\' && h.byteAt(at+1) == ' ') && at-end < 8 {
 		at++
 	}
 	stop := h.run(base64ed, at)

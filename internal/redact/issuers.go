@@ -13,6 +13,7 @@ var forms = []form{
 	{"ya29.", "ya29.", dashed, 20, anything},
 	{"gocspx-", "GOCSPX-", dashed, 20, anything},
 	{"1//0", "1//0", dashed, 30, digits},
+	{"4/0a", "4/0A", dashed, 40, digits},
 	{"ghp_", "ghp_", alnum, 30, anything}, // GitHub
 	{"gho_", "gho_", alnum, 30, anything},
 	{"ghu_", "ghu_", alnum, 30, anything},
@@ -257,6 +258,7 @@ var forms = []form{
 	{"aaaaaaaaaaaaaaaaaaaaa", "AAAAAAAAAAAAAAAAAAAAA", base64ed, 60, digits},
 	{"with/key/", "with/key/", dashed, 20, digits},
 	{"x-amz-signature=", "X-Amz-Signature=", hexed, 64, anything}, // links that sign themselves
+	{" signature=", " Signature=", hexed, 64, anything},
 	{"x-goog-signature=", "X-Goog-Signature=", hexed, 64, anything},
 	{"xprv", "xprv", alnum, 100, digits}, // wallets
 	{"yprv", "yprv", alnum, 100, digits},

@@ -52,6 +52,8 @@ const (
 	byCookie
 	byURL
 	byUser
+	byOption
+	byPair
 	byAt
 	byBlock
 )
@@ -71,6 +73,10 @@ func (k *keyword) check(h *hunt, start, end int) (span, bool) {
 		return cookie(h, end)
 	case byUser:
 		return userOption(h, start, end)
+	case byOption:
+		return passwordOption(h, start, end)
+	case byPair:
+		return pairArgument(h, end)
 	case byURL:
 		return userinfo(h, end)
 	case byAt:
@@ -126,7 +132,9 @@ func build() *Engine {
 	add(keyword{how: byHeader}, "bearer", "basic")
 	add(keyword{how: byCookie}, "cookie")
 	add(keyword{how: byURL}, "://")
-	add(keyword{how: byUser}, "-u ", "--user ", "--user=")
+	add(keyword{how: byUser}, "-u ", "--user ", "--user=", "--proxy-user ", "--proxy-user=")
+	add(keyword{how: byOption}, " -p ", " -a ", " -w ")
+	add(keyword{how: byPair}, "auth=(", "auth = (", "basicauth(", "basic_auth(")
 	add(keyword{how: byAt}, "@")
 	e.words = newAutomaton(words)
 	for i, word := range words {

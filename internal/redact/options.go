@@ -1,0 +1,69 @@
+package redact
+
+import (
+	"slices"
+	"strings"
+)
+
+// program is one to which a short option gives a password.
+type program struct {
+	option byte
+	name   string
+}
+
+var programs = []program{{'p', " login "}, {'p', "twine upload "}, {'a', "redis-cli "}, {'w', "ldapsearch "}, {'w', "ldapmodify "}}
+
+// in reports whether the program's name, with a space behind it, is in a command.
+func (p program) in(command string) bool {
+	return strings.Contains(command, p.name) || strings.HasSuffix(command, p.name[:len(p.name)-1])
+}
+
+// maxCommand is how far before an option its program stands, in bytes.
+const maxCommand = 160
+
+// passwordOption takes the password in `docker login -u user -p password`.
+func passwordOption(h *hunt, start, end int) (span, bool) {
+	command := h.text[max(0, start-maxCommand):start]
+	command = command[strings.LastIndexAny(command, "\n;|&")+1:]
+	option := h.text[start+len(" -")]
+	if !slices.ContainsFunc(programs, func(p program) bool { return p.option == option && p.in(command) }) {
+		return span{}, false
+	}
+	for q := 0; q < 2 && (h.byteAt(end) == '"' || h.byteAt(end) == '\'' || h.byteAt(end) == '\\'); q++ {
+		end++
+	}
+	stop := h.run(value, end)
+	secret := secretValue(password, h.text[end:stop], true) && strings.Trim(h.text[end:stop], "0123456789") != "" // a port is none
+	return span{end, stop}, secret
+}
+
+// pairArgument takes the second text in BasicAuth("user", "password").
+func pairArgument(h *hunt, end int) (span, bool) {
+	_, comma, ok := h.literal(end)
+	if !ok {
+		return span{}, false
+	}
+	for comma < len(h.text) && (h.text[comma] == ',' || h.text[comma] == ' ') && comma-end < maxUserinfo {
+		comma++
+	}
+	second, _, ok := h.literal(comma)
+	return second, ok && secretValue(password, h.text[second.start:second.end], true)
+}
+
+// literal is the text in quotes that begins at a place, and where it has ended.
+func (h *hunt) literal(at int) (inside span, after int, ok bool) {
+	if h.byteAt(at) == '\\' {
+		at++
+	}
+	quote := h.byteAt(at)
+	if quote != '"' && quote != '\'' {
+		return span{}, 0, false
+	}
+	rest := h.text[at+1 : min(len(h.text), at+1+maxUserinfo)]
+	n := strings.IndexByte(rest, quote)
+	if n < 0 {
+		return span{}, 0, false
+	}
+	stop := at + 1 + n
+	return span{at + 1, at + 1 + len(strings.TrimSuffix(rest[:n], `\`))}, stop + 1, true
+}
