@@ -312,7 +312,7 @@ func redirectStays(t *testing.T, s speech) {
 }
 
 func keyIsWithheld(t *testing.T, s speech) {
-	for name, padding := range map[string]int{"at once": 0, "across two chunks": 64<<10 - 10} {
+	for name, padding := range map[string]int{"at once": 0, "across two chunks": 64<<10 - 10, "most of it in the first": 64<<10 - 6 - 15} {
 		for _, kind := range []string{"application/json", "text/event-stream"} {
 			for _, status := range []int{200, 400} {
 				b := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -321,7 +321,7 @@ func keyIsWithheld(t *testing.T, s speech) {
 					_, _ = io.WriteString(w, `{"a":"`+strings.Repeat("p", padding)+realKey+"\"}\n\n")
 				}), everyDialect)
 				text := b.rough(t, s)
-				if strings.Contains(text, realKey) {
+				if strings.Contains(text, realKey[:9]) { // nor the most of it
 					t.Errorf("%s, %s %d: LET THROUGH", name, kind, status)
 				}
 				b.stop()

@@ -98,8 +98,9 @@ type answer struct {
 	// long is a line that comes in more than one chunk; unread says that it is too long to be read.
 	long   []byte
 	unread bool
-	// tail is the end of what was passed on, in which a key may begin.
-	tail []byte
+	// tail is the end of what came, in which a key may begin, and held what of a
+	// chunk is not passed on until it is seen whether it does.
+	tail, held []byte
 }
 
 // fault passes an upstream's error on as it is.
@@ -161,6 +162,22 @@ func (a *answer) leaks(b []byte) bool {
 	return found
 }
 
+// settled is what of a chunk may be passed on, after what was held back of the
+// one before: no beginning of the key, where more of the line comes.
+func (a *answer) settled(chunk []byte, more bool) []byte {
+	if len(a.held) > 0 {
+		chunk = append(a.held, chunk...)
+	}
+	keep, key := 0, a.call.upstream.Key.Reveal()
+	for n := min(len(key)-1, len(chunk)); more && n > keep; n-- {
+		if string(chunk[len(chunk)-n:]) == key[:n] {
+			keep = n
+		}
+	}
+	a.held = bytes.Clone(chunk[len(chunk)-keep:])
+	return chunk[:len(chunk)-keep]
+}
+
 // stream passes events on as they come, and reads the usage out of them.
 func (a *answer) stream() {
 	a.begin()
@@ -179,6 +196,7 @@ func (a *answer) stream() {
 			abort()
 		}
 		patient(a.w, a.gateway.limits.Idle)
+		line = a.settled(line, more)
 		if !a.call.meter.withhold {
 			if _, werr := a.w.Write(line); werr != nil {
 				break
