@@ -43,6 +43,10 @@ func games() []game {
 			"Idempotency-Key: 1", "X-Amz-Meta-Source: a", "X-Amz-Server-Side-Encryption-Customer-Key: b", "X-Github-Api-Version: 2022-11-28",
 			"X-Request-Id: c", "Prefer: d", "If-None-Match: e", "Origin: https://example.com", "X-Goog-User-Project: f",
 		}},
+		{name: "a layer of another repository", method: "POST", target: "/repos/acme/blobs/uploads/?mount=sha256:a&from=evil%2Frepo", through: "/repos/acme/blobs/uploads/"},
+		{name: "one behind escapes", method: "POST", target: "/repos/acme/blobs/%75ploads/?%66rom=evil/repo&a=1", through: "/repos/acme/blobs/%75ploads/?a=1"},
+		{name: "an upload of a layer", method: "POST", target: "/repos/acme/blobs/uploads/?digest=sha256:a", through: "/repos/acme/blobs/uploads/?digest=sha256:a"},
+		{name: "a query with such words", method: "GET", target: "/user?from=1&mount=2", through: "/user?from=1&mount=2"},
 		{name: "an empty query", method: "GET", target: "/user?", through: "/user"},
 
 		{name: "another path", method: "GET", target: "/repos/evil/x"},

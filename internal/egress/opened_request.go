@@ -125,7 +125,7 @@ func (o *opened) admit(ctx context.Context, r *http.Request, d *denial) (*order,
 	if err != nil {
 		return nil, err
 	}
-	if query, err = cleanQuery(query, c); err != nil {
+	if query, err = cleanQuery(query, path, c); err != nil {
 		return nil, err
 	}
 	guardForm(r)

@@ -88,9 +88,16 @@ func cleanHeaders(from http.Header, c Credential) (http.Header, error) {
 	return to, nil
 }
 
-// cleanQuery takes parameters that authenticate out of a query, and leaves the
-// rest as it was written. A parameter that would change the method refuses it.
-func cleanQuery(query string, c Credential) (string, error) {
+// mountParameters have a registry of images take a layer from another repository
+// than the path's; without them the layer is uploaded.
+var mountParameters = []string{"mount", "from"}
+
+// cleanQuery takes parameters that authenticate, and those that reach beyond the
+// path, out of a query, and leaves the rest as it was written. A parameter that
+// would change the method refuses it.
+func cleanQuery(query, path string, c Credential) (string, error) {
+	decoded, _ := unescape(path) // it was checked
+	uploads := strings.Contains(decoded, "/blobs/uploads")
 	var kept strings.Builder
 	for query != "" {
 		end := strings.IndexAny(query, "&;")
@@ -105,6 +112,7 @@ func cleanQuery(query string, c Credential) (string, error) {
 		switch {
 		case changesMethod(name):
 			return "", refusal(ReasonRedirecting, "a parameter would make the host act on another method: "+name)
+		case uploads && slices.Contains(mountParameters, name):
 		case slices.Contains(authenticParameters, name), c.Query != "" && name == lowerASCII(c.Query):
 		default:
 			kept.WriteString(piece + mark)
