@@ -125,6 +125,23 @@ func TestAStreamThatIsCutAtEveryByte(t *testing.T) {
 	}
 }
 
+// M-04: a prompt in characters that take a token for a byte or two is reserved for
+// like the same prompt escaped.
+func TestADensePromptIsReservedFor(t *testing.T) {
+	for _, s := range speeches {
+		b := start(t, scripted(t, `{"turns":[{"text":"x"},{"text":"x"}]}`), everyDialect)
+		reserved := func(text string) int64 {
+			before := len(b.log.all())
+			_, _ = b.ask(t, s, strings.Replace(s.call(""), "WORD", text, 1), nil)
+			return detailOf(t, b.log.all()[before]).Reserved
+		}
+		raw, escaped := reserved(strings.Repeat("\u8a9e", 30_000)), reserved(strings.Repeat(`\u8a9e`, 30_000))
+		if b.stop(); raw < escaped || escaped == 0 {
+			t.Errorf("%s: reserved %d, and escaped %d", s.dialect, raw, escaped)
+		}
+	}
+}
+
 // M-04: a stream is metered however its lines end, and whatever stands before it.
 func TestAStreamInEveryFormIsMetered(t *testing.T) {
 	for _, s := range speeches {

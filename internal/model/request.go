@@ -33,7 +33,9 @@ type request struct {
 	// usageAsked says that a Chat stream was to tell its usage.
 	usageAsked bool
 	bytes      int
-	images     int
+	// wide are the bytes of characters beyond ASCII, which take up to a token each.
+	wide   int
+	images int
 	// imageBytes are the bytes of images, which cost imageTokens by the image.
 	imageBytes  int
 	imageTokens int
@@ -59,7 +61,21 @@ func (r *request) textBytes() int { return r.bytes - r.imageBytes }
 
 // inputTokens estimates what the call will be charged for reading.
 func (r *request) inputTokens() int64 {
-	return int64(r.textBytes()/bytesPerToken+r.images*r.imageTokens+1) + r.searchTokens()
+	return r.readTokens() + 1 + r.searchTokens()
+}
+
+// readTokens estimates what the model reads once. Characters beyond ASCII count as
+// they would if they were escaped, which they may be as well.
+func (r *request) readTokens() int64 {
+	return int64((r.textBytes()+r.wide)/bytesPerToken + r.images*r.imageTokens)
+}
+
+// wideBytes counts the bytes of characters beyond ASCII.
+func wideBytes(body []byte) (n int) {
+	for _, c := range body {
+		n += int(c >> 7)
+	}
+	return n
 }
 
 // parseRequest reads a body strictly and refuses what is not on the speaker's list.
@@ -68,7 +84,7 @@ func parseRequest(body []byte, limit int, s speaker, may allowed) (*request, *re
 	if err != nil {
 		return nil, refuse(ReasonMalformed, "the request is refused: %v", err)
 	}
-	r := &request{members: members, bytes: len(body), vendorTools: may.vendorTools}
+	r := &request{members: members, bytes: len(body), wide: wideBytes(body), vendorTools: may.vendorTools}
 	for _, m := range members {
 		if err := s.field(r, m.Key, m.Value); err != nil {
 			var no *refusal

@@ -58,8 +58,7 @@ func (r *request) searchFee() int64 { return max(r.fee, anthropicSearch) }
 // searchTokens estimates what the vendor reads more, because of its tools:
 // after each use it reads everything again, and what the uses before it found.
 func (r *request) searchTokens() int64 {
-	again := int64(r.textBytes()/bytesPerToken + r.images*r.imageTokens)
-	return r.searches*again + r.searches*(r.searches+1)/2*r.vendorTokens
+	return r.searches*r.readTokens() + r.searches*(r.searches+1)/2*r.vendorTokens
 }
 
 // ungranted refuses a vendor's tool, and says whether the operator could let it through.
