@@ -12,6 +12,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/pluginhost"
 	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/session"
 	"github.com/nacre-dev/nacre/internal/task"
 )
@@ -27,7 +28,7 @@ const MaxPinned = maxPinned
 // Toolchains finds the language tools outside of the system folders, and
 // remembers what they answered in a file.
 func Toolchains(ctx context.Context, getenv func(string) string, file string) []posture.Toolchain {
-	return toolchains(ctx, openMemo(getenv, file))
+	return toolchains(ctx, openMemo(getenv, file, sandbox.SystemMounts))
 }
 
 // Shared are plugins that several sessions use, started on a session of their own.

@@ -309,10 +309,10 @@ func (s *sealed) serveEgress() error {
 
 // posture computes what the session's agent may reach.
 func (s *sealed) posture(in posture.Input) (nacre.Posture, error) {
-	in.System, in.Egress = systemMounts(s.Sandbox()), s.rules
+	in.Egress = s.rules
 	in.Limits = s.runtime.config.Limits.over(in.Limits)
 	if s.Sandbox().HostTools() {
-		in.Toolchains = s.found.toolchains
+		in.System, in.Toolchains = slices.Clone(s.found.system()), s.found.toolchains
 	}
 	if !in.Offline {
 		in.Programs = s.runtime.programs()

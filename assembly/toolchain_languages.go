@@ -9,7 +9,6 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/posture"
-	"github.com/nacre-dev/nacre/internal/sandbox"
 )
 
 // probe asks a language's own program, in / and without any variable that it
@@ -55,19 +54,19 @@ func ask(ctx context.Context, getenv func(string) string, keep, argv []string) (
 }
 
 // outside finds a program that the system folders do not bring along already.
-func outside(name string) (string, bool) {
+func (m *memo) outside(name string) (string, bool) {
 	program, err := exec.LookPath(name)
 	if err != nil {
 		return "", false
 	}
 	real, err := filepath.EvalSymlinks(program)
-	return program, err == nil && !inSystem(real)
+	return program, err == nil && !m.inSystem(real)
 }
 
 // inSystem says that a path is one of the system folders, below or above one.
-func inSystem(path string) bool {
-	for _, m := range sandbox.SystemMounts() {
-		if path == m.Target || strings.HasPrefix(path, m.Target+"/") || strings.HasPrefix(m.Target, strings.TrimSuffix(path, "/")+"/") {
+func (m *memo) inSystem(path string) bool {
+	for _, mount := range m.system() {
+		if path == mount.Target || strings.HasPrefix(path, mount.Target+"/") || strings.HasPrefix(mount.Target, strings.TrimSuffix(path, "/")+"/") {
 			return true
 		}
 	}
@@ -76,9 +75,9 @@ func inSystem(path string) bool {
 
 // alone says that a folder holds a toolchain and not somebody's files: nothing
 // that lies around a home, and none of the folders that programs share there.
-func alone(folder, home string) bool {
-	folder, home = filepath.Clean(folder), filepath.Clean(home)
-	if folder == "/" || !filepath.IsAbs(folder) || inSystem(folder) {
+func (m *memo) alone(folder string) bool {
+	folder, home := filepath.Clean(folder), filepath.Clean(m.getenv("HOME"))
+	if folder == "/" || !filepath.IsAbs(folder) || m.inSystem(folder) {
 		return false
 	}
 	shared := []string{home, filepath.Join(home, ".local"), filepath.Join(home, ".config"), filepath.Join(home, ".cache"), filepath.Join(home, "bin")}
@@ -94,12 +93,12 @@ func alone(folder, home string) bool {
 // a project's own choice of a toolchain is not followed inside. Of cargo's
 // folder, which also holds credentials, only what was fetched is bound.
 func rustToolchain(ctx context.Context, m *memo) (posture.Toolchain, bool) {
-	rustc, ok := outside("rustc")
+	rustc, ok := m.outside("rustc")
 	if !ok {
 		return posture.Toolchain{}, false
 	}
 	root, ok := probe(ctx, m, []string{"RUSTUP_HOME", "CARGO_HOME"}, rustc, "--print", "sysroot")
-	if !ok || len(root) != 1 || !isDir(root[0]) || !alone(root[0], m.getenv("HOME")) {
+	if !ok || len(root) != 1 || !isDir(root[0]) || !m.alone(root[0]) {
 		return posture.Toolchain{}, false
 	}
 	home := m.getenv("CARGO_HOME")
@@ -122,7 +121,7 @@ func rustToolchain(ctx context.Context, m *memo) (posture.Toolchain, bool) {
 // pythonToolchain finds an interpreter such as pyenv's, and the virtual
 // environment around it where that is the one in use.
 func pythonToolchain(ctx context.Context, m *memo) (posture.Toolchain, bool) {
-	python, ok := outside("python3")
+	python, ok := m.outside("python3")
 	if !ok {
 		return posture.Toolchain{}, false
 	}
@@ -135,10 +134,10 @@ func pythonToolchain(ctx context.Context, m *memo) (posture.Toolchain, bool) {
 		if i == 1 && prefix == prefixes[0] {
 			break
 		}
-		if inSystem(prefix) {
+		if m.inSystem(prefix) {
 			continue
 		}
-		if !alone(prefix, m.getenv("HOME")) {
+		if !m.alone(prefix) {
 			return posture.Toolchain{}, false
 		}
 		t.Mounts = append(t.Mounts, nacre.Mount{Source: prefix, Target: prefix})
@@ -149,12 +148,12 @@ func pythonToolchain(ctx context.Context, m *memo) (posture.Toolchain, bool) {
 
 // nodeToolchain finds a node such as nvm's.
 func nodeToolchain(ctx context.Context, m *memo) (posture.Toolchain, bool) {
-	node, ok := outside("node")
+	node, ok := m.outside("node")
 	if !ok {
 		return posture.Toolchain{}, false
 	}
 	prefix, ok := probe(ctx, m, []string{"NVM_DIR", "VOLTA_HOME", "FNM_DIR"}, node, "-p", "path.dirname(path.dirname(process.execPath))")
-	if !ok || len(prefix) != 1 || !isDir(prefix[0]) || !alone(prefix[0], m.getenv("HOME")) {
+	if !ok || len(prefix) != 1 || !isDir(prefix[0]) || !m.alone(prefix[0]) {
 		return posture.Toolchain{}, false
 	}
 	return posture.Toolchain{

@@ -9,9 +9,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/registry"
 )
 
@@ -29,6 +31,10 @@ const (
 type memo struct {
 	getenv func(string) string
 	file   string
+	// system are the system folders, chosen what the version managers' files are now:
+	// both are looked at once.
+	system func() []nacre.Mount
+	chosen func() string
 
 	mu      sync.Mutex
 	answers map[string][]string
@@ -36,8 +42,9 @@ type memo struct {
 }
 
 // openMemo reads the memo. A missing or damaged one remembers nothing.
-func openMemo(getenv func(string) string, file string) *memo {
-	m := &memo{getenv: getenv, file: file, asked: map[string][]string{}}
+func openMemo(getenv func(string) string, file string, system func() []nacre.Mount) *memo {
+	m := &memo{getenv: getenv, file: file, system: system, asked: map[string][]string{}}
+	m.chosen = sync.OnceValue(func() string { return looks(m.choices()...) })
 	f, err := os.Open(file)
 	if err != nil {
 		return m
@@ -79,13 +86,20 @@ func (m *memo) key(keep, argv []string) string {
 	for _, name := range append([]string{"HOME", "PATH"}, keep...) {
 		_, _ = fmt.Fprintf(h, "%s=%q\n", name, m.getenv(name))
 	}
-	for _, file := range append(m.choices(), argv[0]) {
+	_, _ = io.WriteString(h, m.chosen()+looks(argv[0]))
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// looks says how files look from outside: another text is another file.
+func looks(files ...string) string {
+	var text strings.Builder
+	for _, file := range files {
 		real, _ := filepath.EvalSymlinks(file) // "" for none is part of the answer
 		if info, err := os.Stat(file); err == nil {
-			_, _ = fmt.Fprintf(h, "%q %q %d %d\n", file, real, info.Size(), info.ModTime().UnixNano())
+			_, _ = fmt.Fprintf(&text, "%q %q %d %d\n", file, real, info.Size(), info.ModTime().UnixNano())
 		}
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return text.String()
 }
 
 func (m *memo) recall(key string) ([]string, bool) {

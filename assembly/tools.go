@@ -15,22 +15,25 @@ import (
 	"github.com/nacre-dev/nacre/internal/pluginhost"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/revocation"
+	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/kernel"
 )
 
 // findings are what a session needs to know of the machine. They are looked up
 // while the session opens; wait before reading them.
 type findings struct {
-	wait       sync.WaitGroup
+	wait sync.WaitGroup
+	// system are the mounts of the system folders; it does not wait.
+	system     func() []nacre.Mount
 	toolchains []posture.Toolchain
 	plugins    []pluginhost.Found
 	err        error // of plugins
 }
 
 func (r *Runtime) look(ctx context.Context, group nacre.Group) *findings {
-	f := &findings{}
+	f := &findings{system: sync.OnceValue(sandbox.SystemMounts)}
 	f.wait.Go(func() {
-		f.toolchains = toolchains(ctx, openMemo(r.options.Getenv, filepath.Join(r.registry.Paths().State, "toolchains.json")))
+		f.toolchains = toolchains(ctx, openMemo(r.options.Getenv, filepath.Join(r.registry.Paths().State, "toolchains.json"), f.system))
 	})
 	f.wait.Go(func() { f.plugins, f.err = r.pluginsOf(group) })
 	return f
