@@ -71,13 +71,14 @@ type Chain struct {
 
 	mu      sync.Mutex
 	seal    *sealer
-	buf     []byte // lines that wait for the writer
-	spare   []byte // the writer's last buffer, to use again
-	total   int64  // bytes of the whole chain, waiting ones included
-	urgent  bool   // somebody waits for a sync
-	ended   bool   // no more records
-	err     error  // why nothing can be written any more
-	group   *group // of those who wait for the next sync
+	buf     []byte     // lines that wait for the writer
+	spare   []byte     // the writer's last buffer, to use again
+	total   int64      // bytes of the whole chain, waiting ones included
+	urgent  bool       // somebody waits for a sync
+	ended   bool       // no more records
+	closed  *time.Time // when the chain.close record was put, which is the last
+	err     error      // why nothing can be written any more
+	group   *group     // of those who wait for the next sync
 	drained chan struct{}
 }
 
@@ -142,13 +143,10 @@ func begin(ctx context.Context, t *tail, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := t.commit(o.SegmentBytes, b); err != nil {
+	if err := t.commit(o.SegmentBytes, now, b); err != nil {
 		return err
 	}
 	t.total += int64(b.size())
-	if err := t.writeHead(t.seal.next-1, t.seal.prev, HeadOpen, now); err != nil {
-		return err
-	}
 	if !first {
 		return nil
 	}
@@ -322,6 +320,7 @@ func (c *Chain) close(ctx context.Context) error {
 	c.mu.Lock()
 	if c.err == nil && err == nil { // err: a broken clock, which leaves the chain unsealed
 		_ = c.put(b, true)
+		c.closed = &now
 	}
 	c.ended = true
 	c.poke()
@@ -329,9 +328,6 @@ func (c *Chain) close(ctx context.Context) error {
 	<-c.stopped
 	if err == nil {
 		err = c.err // the writer has ended: nobody else changes it
-	}
-	if err == nil {
-		err = c.tail.writeHead(c.seal.next-1, c.seal.prev, HeadClosed, now)
 	}
 	if err == nil {
 		err = c.tail.register(ctx, c.o, nacre.KindChainClose, now)

@@ -210,6 +210,35 @@ func abandon(t *testing.T, root string) (segment string) {
 	return filepath.Join(root, "a", "000001.jsonl")
 }
 
+// K-21: a head is made durable beside what it signs, and takes its name after it: no
+// head signs what the disk has refused.
+func TestNoHeadSignsWhatIsNotDurable(t *testing.T) {
+	broken := errors.New("the disk is broken")
+	for name, test := range map[string]struct {
+		failing int // sync of a segment
+		opens   bool
+	}{"of a new chain": {1, false}, "of a chain that closes": {2, true}} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			o := options(t, filepath.Join(t.TempDir(), "audit"), "a")
+			audit.FailSync(&o, test.failing, broken)
+			c, err := audit.Open(t.Context(), o)
+			if (err == nil) != test.opens {
+				t.Fatalf("have %v", err)
+			}
+			if err == nil {
+				err = c.Close(t.Context())
+			}
+			if !errors.Is(err, broken) {
+				t.Errorf("have %v", err)
+			}
+			head, err := audit.ReadHead(o.Root, "a", o.Keys.Public())
+			if !test.opens && !errors.Is(err, os.ErrNotExist) || test.opens && (err != nil || head.State != audit.HeadOpen || head.Seq != 0) {
+				t.Errorf("have %+v, %v", head, err)
+			}
+		})
+	}
+}
+
 func TestTornLastLineIsKeptAsideAndTold(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "audit")
 	segment := abandon(t, root)

@@ -143,14 +143,35 @@ func syncDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
+// atOnce does two things that wait for the disk, one beside the other.
+func atOnce(one, other func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- one() }()
+	err := other()
+	return errors.Join(<-done, err)
+}
+
 // replaceFile puts data in place of the file at once. One writer at a time.
 func replaceFile(path string, data []byte) error {
+	return replaceFileWith(path, data, nil)
+}
+
+// replaceFileWith does so once data and what settle makes durable beside it are both
+// durable. Where settle, which may be nil, fails, the file stays as it was.
+func replaceFileWith(path string, data []byte, settle func() error) error {
 	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	switch {
+	case err != nil:
+	case settle == nil:
+		err = f.Sync()
+	default:
+		err = atOnce(settle, f.Sync)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), path)

@@ -62,10 +62,7 @@ func (t *tail) enter(r nacre.Record) error {
 	if err != nil {
 		return err
 	}
-	if err := t.commit(indexSegmentBytes, append(records, b)...); err != nil {
-		return err
-	}
-	if err := t.writeHead(t.seal.next-1, t.seal.prev, HeadOpen, r.Time); err != nil {
+	if err := t.commit(indexSegmentBytes, r.Time, append(records, b)...); err != nil {
 		return err
 	}
 	if len(records) == 0 {

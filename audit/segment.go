@@ -296,24 +296,45 @@ func (t *tail) rotate() error {
 		return err
 	}
 	t.file, t.segment, t.size = t.wrapped(f), t.segment+1, 0
+	if t.segment == 1 {
+		return nil // a new chain counts once syncNames was called
+	}
 	return syncDir(t.dir)
 }
 
 // writeHead signs that the chain reaches the record and puts it in head.json.
 // Only what is durable may be signed.
 func (t *tail) writeHead(seq uint64, hash Digest, state HeadState, now time.Time) error {
-	h := signHead(Head{Chain: t.chain, Genesis: t.genesis, Seq: seq, RecordHash: hash, State: state}, t.keys, now)
-	var err error
-	if t.db != nil {
-		err = t.db.setHead(t.chain, h.line())
-	} else {
-		err = replaceFile(filepath.Join(t.dir, headFile), h.line())
-	}
-	if err != nil {
+	return t.signOff(place{seq: seq + 1, prev: hash}, state, now, nil)
+}
+
+// syncSigned makes durable what was written up to a place, and puts a head that signs
+// it in head.json.
+func (t *tail) syncSigned(to place, state HeadState, now time.Time) error {
+	return t.signOff(to, state, now, t.sync)
+}
+
+// signOff signs that the chain reaches the place, and settles what is signed beside
+// the head's own bytes. The head takes its name when both are durable.
+func (t *tail) signOff(to place, state HeadState, now time.Time, settle func() error) error {
+	h := signHead(Head{Chain: t.chain, Genesis: t.genesis, Seq: to.seq - 1, RecordHash: to.prev, State: state}, t.keys, now)
+	if err := t.putHead(h, settle); err != nil {
 		return err
 	}
 	t.head = h
 	return nil
+}
+
+func (t *tail) putHead(h Head, settle func() error) error {
+	if t.db == nil {
+		return replaceFileWith(filepath.Join(t.dir, headFile), h.line(), settle)
+	}
+	if settle != nil {
+		if err := settle(); err != nil {
+			return err
+		}
+	}
+	return t.db.setHead(t.chain, h.line())
 }
 
 // ensureHead signs what a beginning that was interrupted left without a head.
@@ -335,8 +356,8 @@ func (t *tail) openingRecord(now time.Time) (body, error) {
 	return encode(nacre.Record{Kind: nacre.KindChainOpen, Time: now, Source: source, Detail: detail})
 }
 
-// commit writes records and syncs them.
-func (t *tail) commit(segmentBytes int64, records ...body) error {
+// commit writes records, and makes them durable with a head that signs them.
+func (t *tail) commit(segmentBytes int64, now time.Time, records ...body) error {
 	var lines bytes.Buffer
 	for _, b := range records {
 		lines.Write(t.seal.seal(nil, b))
@@ -344,7 +365,7 @@ func (t *tail) commit(segmentBytes int64, records ...body) error {
 	if err := t.write(lines.Bytes(), segmentBytes); err != nil {
 		return err
 	}
-	return t.sync()
+	return t.syncSigned(place{seq: t.seal.next, prev: t.seal.prev}, HeadOpen, now)
 }
 
 func (t *tail) sync() error {
@@ -359,7 +380,7 @@ func (t *tail) syncNames() error {
 	if t.db != nil {
 		return nil
 	}
-	return errors.Join(syncDir(t.dir), syncDir(filepath.Dir(t.dir)))
+	return atOnce(func() error { return syncDir(t.dir) }, func() error { return syncDir(filepath.Dir(t.dir)) })
 }
 
 func (t *tail) close() error {

@@ -12,6 +12,8 @@ type batch struct {
 	end   place  // after the batch
 	group *group // nil where nobody waits for a sync
 	last  bool
+	// closed, where it is set, is when the chain ended with the batch: its head says so.
+	closed *time.Time
 }
 
 // write is the one goroutine that touches the chain's files. Whatever waits
@@ -68,7 +70,7 @@ func (c *Chain) gather(last int) {
 func (c *Chain) take(due bool) batch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b := batch{lines: c.buf, end: place{seq: c.seal.next, prev: c.seal.prev}, last: c.ended}
+	b := batch{lines: c.buf, end: place{seq: c.seal.next, prev: c.seal.prev}, last: c.ended, closed: c.closed}
 	if c.urgent || due || c.ended {
 		b.group, c.group, c.urgent = c.group, newGroup(), false
 	}
@@ -86,22 +88,28 @@ func (c *Chain) flush(b batch, due bool) error {
 			return err
 		}
 	}
-	if b.group == nil && !due && c.tail.segment == before {
-		return nil
-	}
-	if err := c.tail.sync(); err != nil {
+	if err := c.settle(b, due, c.tail.segment != before); err != nil {
 		return err
-	}
-	if c.tail.segment != before { // a head per segment bounds what a crash leaves unsigned
-		if err := c.tail.writeHead(b.end.seq-1, b.end.prev, HeadOpen, c.o.Now()); err != nil {
-			return err
-		}
 	}
 	if b.group != nil {
 		b.group.head = b.end
 		close(b.group.done)
 	}
 	return nil
+}
+
+// settle makes a batch durable, where that is due. A head per segment bounds what a
+// crash leaves unsigned.
+func (c *Chain) settle(b batch, due, turned bool) error {
+	switch {
+	case b.closed != nil:
+		return c.tail.syncSigned(b.end, HeadClosed, *b.closed)
+	case turned:
+		return c.tail.syncSigned(b.end, HeadOpen, c.o.Now())
+	case b.group == nil && !due:
+		return nil
+	}
+	return c.tail.sync()
 }
 
 // fail ends the chain: those who wait and those who come get the error.
