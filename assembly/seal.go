@@ -239,6 +239,8 @@ func (s *sealed) askTerminal(asking Asking) {
 	}()
 }
 
+// recordOpen is durable with the first record that something waits for: whatever
+// is started, or let out, is recorded after it and waits.
 func (s *sealed) recordOpen(ctx context.Context, req request) error {
 	detail, err := json.Marshal(map[string]any{
 		"kind": req.kind, "brain": s.agent, "resumed": s.Resumed(), "policy": s.runtime.policy.Version(),
@@ -247,7 +249,7 @@ func (s *sealed) recordOpen(ctx context.Context, req request) error {
 	if err != nil {
 		return err
 	}
-	return s.Recorder.Commit(ctx, nacre.Record{Kind: nacre.KindSessionOpen, Source: "core", Detail: detail})
+	return s.Recorder.Append(ctx, nacre.Record{Kind: nacre.KindSessionOpen, Source: "core", Detail: detail})
 }
 
 func ruleTexts(rules []nacre.EgressRule) []string {
