@@ -104,24 +104,10 @@ func (s *Session) open(ctx context.Context, o Options) error {
 	if _, err := o.EndOrphans(s.held.Dir()); err != nil {
 		return fmt.Errorf("end what an earlier run left: %w", err)
 	}
-	if o.Prepare != nil {
-		if err := o.Prepare(s.held.Dir()); err != nil {
-			return err
-		}
-	}
-	var err error
-	if s.sandbox, err = o.Sandbox(s.held.Dir()); err != nil {
+	if err := s.settleLeft(ctx, o); err != nil {
 		return err
 	}
-	if s.held.Sockets != "" {
-		_ = os.RemoveAll(s.held.Sockets) // sockets of a dead holder: nobody listens there
-	}
-	room, err := o.Registry.Paths().SocketRoom()
-	if err != nil {
-		return err
-	}
-	s.room = room
-	if err := os.Mkdir(s.SocketDir(), 0o700); err != nil {
+	if err := s.openRoom(o); err != nil {
 		return err
 	}
 	if err := s.openChain(ctx, o); err != nil {
@@ -133,14 +119,45 @@ func (s *Session) open(ctx context.Context, o Options) error {
 	return s.serveControl()
 }
 
-// openChain seals what a killed opening left, and begins a chain of this
-// opening's own.
-func (s *Session) openChain(ctx context.Context, o Options) error {
-	root := o.Registry.Paths().Audit()
-	if err := sealLeft(ctx, o, s.held.Chain); err != nil {
+// settleLeft removes the sockets of a dead holder, where nobody listens any more, and
+// seals its chain.
+func (s *Session) settleLeft(ctx context.Context, o Options) error {
+	if s.held.Sockets != "" {
+		_ = os.RemoveAll(s.held.Sockets) // what stays there is in nobody's way
+	}
+	return sealLeft(ctx, o, s.held.Chain)
+}
+
+// openRoom opens the backend and the folder for sockets, and names the opening's
+// chain. A new session does both at once; work that goes on gets no further chain
+// before its backend is there.
+func (s *Session) openRoom(o Options) (err error) {
+	if o.Prepare != nil {
+		if err := o.Prepare(s.held.Dir()); err != nil {
+			return err
+		}
+	}
+	if s.room, err = o.Registry.Paths().SocketRoom(); err != nil {
 		return err
 	}
-	err := s.held.Update(func(h *registry.Session) {
+	named := sync.OnceValue(s.nameChain)
+	if !s.resumed {
+		go func() { _ = named() }()    // it is asked for below
+		defer func() { _ = named() }() // which waits for it
+	}
+	if s.sandbox, err = o.Sandbox(s.held.Dir()); err != nil {
+		return err
+	}
+	if err := os.Mkdir(s.SocketDir(), 0o700); err != nil {
+		return err
+	}
+	return named()
+}
+
+// nameChain writes which chain this opening's will be, before it is there: whatever
+// ends this process, the next start finds it.
+func (s *Session) nameChain() error {
+	return s.held.Update(func(h *registry.Session) {
 		if h.Work == "" {
 			h.Works++
 			h.Work, h.Chains = string(h.ID)+"."+strconv.Itoa(h.Works), nil
@@ -150,10 +167,11 @@ func (s *Session) openChain(ctx context.Context, o Options) error {
 		h.Chains = append(h.Chains, h.Chain)
 		h.Sockets = s.room
 	})
-	if err != nil {
-		return err
-	}
-	chain, err := audit.Open(ctx, audit.Options{Root: root, Chain: s.held.Chain, Keys: o.Keys, Now: o.Now})
+}
+
+// openChain begins a chain of this opening's own.
+func (s *Session) openChain(ctx context.Context, o Options) error {
+	chain, err := audit.Open(ctx, audit.Options{Root: o.Registry.Paths().Audit(), Chain: s.held.Chain, Keys: o.Keys, Now: o.Now})
 	if err != nil {
 		return err
 	}
@@ -391,15 +409,10 @@ func (s *Session) Close(ctx context.Context, outcome string, finished bool) erro
 		errs = append(errs, s.Approvals.Close())
 	}
 	s.served.Wait()
+	left := make(chan error, 1)
+	go func() { left <- s.closeRoom() }()
 	sealed, err := s.closeChain(ctx, outcome)
-	errs = append(errs, err)
-	if s.room != "" {
-		errs = append(errs, os.RemoveAll(s.room))
-	}
-	if s.sandbox != nil {
-		errs = append(errs, s.sandbox.Close())
-	}
-	errs = append(errs, s.held.Update(func(h *registry.Session) {
+	errs = append(errs, err, <-left, s.held.Update(func(h *registry.Session) {
 		if sealed {
 			h.Chain = "" // else the next start seals it
 		}
@@ -413,6 +426,18 @@ func (s *Session) Close(ctx context.Context, outcome string, finished bool) erro
 		errs = append(errs, s.held.Settled())
 	}
 	return errors.Join(append(errs, s.held.Release())...)
+}
+
+// closeRoom closes the backend, and removes the folder for sockets.
+func (s *Session) closeRoom() error {
+	var errs []error
+	if s.room != "" {
+		errs = append(errs, os.RemoveAll(s.room))
+	}
+	if s.sandbox != nil {
+		errs = append(errs, s.sandbox.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // closeChain ends the session's own chain, and says whether it is proven to its end.
