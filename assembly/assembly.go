@@ -94,6 +94,7 @@ type Runtime struct {
 	// grants are the keys that sign grants, revoked what was taken back of them.
 	grants  revocation.Keys
 	revoked *revocation.List
+	settled time.Duration // settledFor, but in tests
 }
 
 // Open reads the config and the keys, making them on first start. It starts nothing.
@@ -102,7 +103,7 @@ func Open(_ context.Context, o Options) (*Runtime, error) {
 	if err != nil {
 		return nil, &NotReady{What: "no place for nacre's state", err: err}
 	}
-	r := &Runtime{options: o, registry: registry.New(paths), redact: redact.New()}
+	r := &Runtime{options: o, registry: registry.New(paths), redact: redact.New(), settled: settledFor}
 	if r.config, err = LoadConfig(paths.Config); err != nil {
 		return nil, &ConfigError{err}
 	}

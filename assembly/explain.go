@@ -87,7 +87,7 @@ func (r *Runtime) Explain(ctx context.Context, run Run) (Explanation, error) {
 		return Explanation{}, err
 	}
 	defer func() { _ = box.Close() }() // nothing was started in it
-	found := r.look(ctx, group)
+	found := r.look(ctx, group, false)
 	found.wait.Wait()
 	if found.err != nil {
 		return Explanation{}, found.err

@@ -95,3 +95,27 @@ func GoesOnFrom(dir string, turns ...task.Visit) (string, error) {
 
 // Holds tells whether one of the texts is found in a file.
 func Holds(file io.Reader, texts ...string) (bool, error) { return newPhrases(texts).in(file) }
+
+// Command is an open session as a command has it.
+type Command struct{ s *sealed }
+
+// OpenCommand opens one in which nothing runs yet.
+func (r *Runtime) OpenCommand(ctx context.Context, id nacre.SessionID, group nacre.Group) (*Command, error) {
+	s, err := r.seal(ctx, request{id: id, group: group, kind: "exec", title: "test"})
+	return &Command{s}, err
+}
+
+// SettleAtOnce holds files to be the same by their times however young they are.
+func (r *Runtime) SettleAtOnce() { r.settled = 0 }
+
+// Late tells whether what calls reach is still to be opened.
+func (c *Command) Late() bool { return !c.s.calls.done.Load() }
+
+// Has asks as the door does.
+func (c *Command) Has(tool nacre.ToolName) bool { return watchedKernel{c.s}.Has(tool) }
+
+// Failure is why the session was ended.
+func (c *Command) Failure() error { return c.s.Failure() }
+
+// End closes the session.
+func (c *Command) End(ctx context.Context) error { return c.s.finish(ctx, "done", "", "") }

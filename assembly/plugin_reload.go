@@ -58,9 +58,12 @@ func (r *Runtime) plugin(name nacre.PluginName) (pluginhost.Found, error) {
 // plugin that sees the project, or would now, has to wait for another session.
 func (s *sealed) reloadPlugin(ctx context.Context, name nacre.PluginName) error {
 	select {
-	case <-s.ready:
+	case <-s.calls.ready:
 	case <-ctx.Done():
 		return errors.New("its plugins have not started yet")
+	}
+	if err := s.openCalls(); err != nil {
+		return err
 	}
 	if s.shared != nil && s.shared.names[name] {
 		return errors.New("nacre serve runs it for all sessions, and reloads it there")

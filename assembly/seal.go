@@ -103,11 +103,13 @@ type sealed struct {
 	leases   *holding
 	limited  atomic.Value // a string: for which limit the agent was ended
 	started  time.Time
-	kind     string        // of the session
-	confined bool          // by a role, to parts of the project
-	stage    *stage        // where its plugins run
-	ready    chan struct{} // closed when the plugins have started
+	kind     string // of the session
+	confined bool   // by a role, to parts of the project
+	stage    *stage // where its plugins run
 	late     []*late
+	calls    *calls
+	looks    string // of what its calls reach, before that was opened; empty where nobody keeps it
+	idle     bool   // none of its plugins was started
 	shared   *sharedPlugins
 	// reloading is held while a plugin takes the place of what it was.
 	reloading sync.Mutex
@@ -127,15 +129,22 @@ func (r *Runtime) seal(ctx context.Context, req request) (*sealed, error) {
 	}
 	s := &sealed{
 		runtime: r, project: req.project, agent: strings.TrimSpace(req.brain + " " + req.version), tell: oneAtATime(req.tell), rules: rules, token: nacre.NewSecret(randomHex()), started: r.options.Now(),
-		kind: req.kind, ready: make(chan struct{}), confined: req.confined, shared: req.shared,
-		questions: make(chan nacre.Question, approval.MaxPending), found: r.look(ctx, req.group),
+		kind: req.kind, calls: &calls{ready: make(chan struct{})}, confined: req.confined, shared: req.shared,
+		questions: make(chan nacre.Question, approval.MaxPending), remembered: func() error { return errNotOpened },
 	}
 	if s.warn = s.tell; req.warn != nil {
 		s.warn = oneAtATime(req.warn)
 	}
+	if req.kind == "exec" && req.shared == nil {
+		s.looks = r.looks(req.group)
+	}
+	later := r.isQuiet(req.group, s.looks)
+	s.found = r.look(ctx, req.group, later)
 	defer s.found.wait.Wait()
-	s.remember(ctx, req.group)
-	if err := s.open(ctx, req); err != nil {
+	if !later {
+		s.remember(ctx, req.group)
+	}
+	if err := s.open(ctx, req, later); err != nil {
 		return nil, errors.Join(err, s.close(ctx, "not opened", s.Session == nil || !s.Resumed()))
 	}
 	return s, nil
@@ -160,7 +169,8 @@ func (s *sealed) remember(ctx context.Context, group nacre.Group) {
 	})
 }
 
-func (s *sealed) open(ctx context.Context, req request) error {
+// open opens what the agent needs; what its calls reach as well, unless that is for later.
+func (s *sealed) open(ctx context.Context, req request, later bool) error {
 	r := s.runtime
 	var err error
 	s.Session, err = session.Open(ctx, session.Options{
@@ -171,16 +181,14 @@ func (s *sealed) open(ctx context.Context, req request) error {
 		}},
 		Prepare: req.prepare, Notify: s.notify(req.asking), Reload: s.reloadPlugin,
 	})
-	if memoryErr := s.remembered(); memoryErr != nil {
+	if memoryErr := s.remembered(); memoryErr != nil && !later {
 		return memoryErr // which says more than what else went wrong
 	}
 	if err != nil {
 		return s.runtime.writable(err)
 	}
+	s.calls.ctx, s.calls.cancel = context.WithCancel(s.Context()) // close cancels it
 	if err := s.recordOpen(ctx, req); err != nil {
-		return err
-	}
-	if err := s.recordPurge(ctx); err != nil {
 		return err
 	}
 	if err := s.setTrips(); err != nil {
@@ -194,12 +202,13 @@ func (s *sealed) open(ctx context.Context, req request) error {
 	}
 	s.askTerminal(req.asking)
 	s.found.wait.Wait()
-	if err := s.openKernel(ctx); err != nil {
-		return err
+	if !later {
+		if err := s.reachable(ctx, req.task); err != nil {
+			return err
+		}
+		s.calls.done.Store(true)
 	}
-	if err := s.kernel.Observe(s.ID(), nacre.Source{Provenance: nacre.SeenOperator, Name: "the task"}, req.task); err != nil {
-		return err
-	}
+	close(s.calls.ready)
 	if err := s.serveDoor(r.principal(req.group, req.id, req.task)); err != nil {
 		return err
 	}
@@ -268,7 +277,7 @@ func (s *sealed) serveDoor(principal nacre.Principal) error {
 	return s.Listen(nacre.DoorSocket, func(ctx context.Context, listener *net.UnixListener) error {
 		return door.Serve(ctx, listener, door.Session{
 			ID: s.ID(), Group: s.Group(), Principal: principal, PeerUID: s.peerUIDs(),
-		}, watchedKernel{s.kernel, s}, door.Deps{
+		}, watchedKernel{s}, door.Deps{
 			Recorder: words{s.Recorder, s.runtime.redact}, Now: s.runtime.options.Now, NewID: randomHex, Redact: s.runtime.redactJSON,
 		})
 	})
@@ -358,6 +367,7 @@ func (s *sealed) skills(principal nacre.Principal) []brain.Skill {
 // close ends everything of the session, in the order in which it depends on itself.
 func (s *sealed) close(ctx context.Context, outcome string, finished bool) error {
 	ctx = context.WithoutCancel(ctx)
+	s.calls.end()
 	s.awaitContainment()
 	s.proposer.account()
 	var errs []error
@@ -365,12 +375,18 @@ func (s *sealed) close(ctx context.Context, outcome string, finished bool) error
 	if s.kernel != nil {
 		errs = append(errs, s.waitForDrivers(ctx), s.pins.close())
 	}
+	quiet := s.rests(ctx)
 	forgotten := s.closeMemory()
 	if s.Session != nil {
 		errs = append(errs, s.closeLeases(ctx), s.Close(ctx, outcome, finished))
 	}
 	s.asked.Wait()
-	return errors.Join(append(errs, <-forgotten)...)
+	if s.calls.cancel != nil {
+		s.calls.cancel()
+	}
+	err := errors.Join(append(errs, <-forgotten)...)
+	s.rest(quiet)
+	return err
 }
 
 // closeMemory closes the memory while the session closes. A call that comes from now

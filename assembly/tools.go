@@ -30,12 +30,15 @@ type findings struct {
 	err        error // of plugins
 }
 
-func (r *Runtime) look(ctx context.Context, group nacre.Group) *findings {
+// look does not look for plugins where that is for later.
+func (r *Runtime) look(ctx context.Context, group nacre.Group, later bool) *findings {
 	f := &findings{system: sync.OnceValue(sandbox.SystemMounts)}
 	f.wait.Go(func() {
 		f.toolchains = toolchains(ctx, openMemo(r.options.Getenv, filepath.Join(r.registry.Paths().State, "toolchains.json"), f.system))
 	})
-	f.wait.Go(func() { f.plugins, f.err = r.pluginsOf(group) })
+	if !later {
+		f.wait.Go(func() { f.plugins, f.err = r.pluginsOf(group) })
+	}
 	return f
 }
 
@@ -72,8 +75,7 @@ func (s *sealed) openKernel(ctx context.Context) error {
 			return badConfig("tool %s: %w", tool.Capability.ID, err)
 		}
 	}
-	s.kernel = k
-	close(s.ready)
+	s.kernel, s.idle = k, len(used)+len(s.late) == 0
 	return s.shared.attach(s)
 }
 

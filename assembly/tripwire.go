@@ -23,7 +23,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/repo"
 	"github.com/nacre-dev/nacre/internal/tripwire"
-	"github.com/nacre-dev/nacre/kernel"
 )
 
 const (
@@ -216,9 +215,19 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 }
 
 // watchedKernel looks at the arguments of calls.
-type watchedKernel struct {
-	*kernel.Kernel
-	session *sealed
+type watchedKernel struct{ session *sealed }
+
+// Has implements door.Kernel.
+func (k watchedKernel) Has(tool nacre.ToolName) bool {
+	return k.session.openCalls() == nil && k.session.kernel.Has(tool)
+}
+
+// Source implements door.Kernel.
+func (k watchedKernel) Source(tool nacre.ToolName) string {
+	if k.session.openCalls() != nil {
+		return ""
+	}
+	return k.session.kernel.Source(tool)
 }
 
 // Call implements door.Kernel.
@@ -226,7 +235,10 @@ func (k watchedKernel) Call(ctx context.Context, call nacre.Call) (nacre.Outcome
 	if k.session.seen(call.Arguments, tripwire.InCall) && k.session.containment() != nil {
 		return nacre.Outcome{}, errContained
 	}
-	return k.Kernel.Call(ctx, call)
+	if err := k.session.openCalls(); err != nil {
+		return nacre.Outcome{}, err
+	}
+	return k.session.kernel.Call(ctx, call)
 }
 
 // watchedBrain hears what an agent says that it does.

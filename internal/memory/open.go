@@ -54,6 +54,7 @@ type Store struct {
 	live   live
 
 	briefEntries, briefChars int
+	purgeAfter               time.Duration
 
 	seen struct { // what Recalled has kept
 		mu  sync.Mutex
@@ -82,7 +83,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	s := &Store{
 		file: file, db: file.DB(), group: o.Group, now: o.Now, newID: o.NewID, redact: redact.New(), embed: o.Embed, model: o.Model, warn: o.Warn,
-		briefEntries: o.BriefEntries, briefChars: o.BriefChars,
+		briefEntries: o.BriefEntries, briefChars: o.BriefChars, purgeAfter: o.PurgeAfter,
 	}
 	if err := s.tidy(ctx, o.PurgeAfter); err != nil {
 		err = errors.Join(err, file.Close())
@@ -140,6 +141,22 @@ func (s *Store) purge(ctx context.Context, after time.Duration) (int, error) {
 		return err
 	})
 	return int(n), err
+}
+
+// Rests tells until when Open would find nothing to remove, as long as nobody changes
+// the file; the zero time where it would now.
+func (s *Store) Rests(ctx context.Context) (time.Time, error) {
+	left, err := s.Traces(ctx)
+	if err != nil || left {
+		return time.Time{}, err
+	}
+	var first sql.NullString
+	err = s.db.QueryRowContext(ctx, `SELECT min(created_at) FROM memory_entries WHERE superseded_by IS NOT NULL`).Scan(&first)
+	if err != nil || !first.Valid {
+		return s.now().Add(s.purgeAfter), sqlitefile.Classified(err)
+	}
+	made, err := time.Parse(stampForm, first.String)
+	return made.Add(s.purgeAfter), err
 }
 
 // Purged is how many superseded entries Open removed.

@@ -226,7 +226,7 @@ func (r recorder) stamp(rec nacre.Record) nacre.Record {
 
 func (r recorder) check(err error) error {
 	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
-		r.session.fail(fmt.Errorf("the audit chain cannot be written, so nothing may happen: %w", err))
+		r.session.Fail(fmt.Errorf("the audit chain cannot be written, so nothing may happen: %w", err))
 	}
 	return err
 }
@@ -278,7 +278,7 @@ func (s *Session) listen(path string, serve Serve) error {
 	go func() {
 		defer s.served.Done()
 		if err := serve(s.ctx, listener); err != nil && s.ctx.Err() == nil {
-			s.fail(fmt.Errorf("serve %s: %w", filepath.Base(path), err))
+			s.Fail(fmt.Errorf("serve %s: %w", filepath.Base(path), err))
 		}
 	}()
 	return nil
@@ -381,7 +381,8 @@ func (s *Session) Stop(why error) {
 	}
 }
 
-func (s *Session) fail(err error) {
+// Fail ends the session for what went wrong with it.
+func (s *Session) Fail(err error) {
 	s.mu.Lock()
 	if s.failure == nil {
 		s.failure = err
