@@ -367,6 +367,65 @@ func TestInterruptedBeginningsGoOn(t *testing.T) {
 	}
 }
 
+// A chain goes on in the index from where it entered itself, and finds out where
+// others were there meanwhile, however they ended.
+func TestTheIndexIsEnteredWhereOthersLeftIt(t *testing.T) {
+	add := func(name, text string) func(t *testing.T, root string) {
+		return func(t *testing.T, root string) {
+			t.Helper()
+			f, err := os.OpenFile(filepath.Join(root, "index", name), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+			if err == nil {
+				_, err = f.WriteString(text)
+			}
+			if err := errors.Join(err, f.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, test := range map[string]struct {
+		meanwhile func(t *testing.T, root string)
+		torn      bool
+	}{
+		"nobody was there": {func(*testing.T, string) {}, false},
+		"another chain began and ended": {func(t *testing.T, root string) {
+			closeChain(t, openChain(t, options(t, root, "b")))
+		}, false},
+		"another was killed in its entry":      {add("000001.jsonl", `{"kind":"ch`), true},
+		"another was killed after it cut that": {add("torn-2", `{"kind":"ch`), true},
+		"so many that a segment was full": {func(t *testing.T, root string) {
+			for n := range 60 {
+				closeChain(t, openChain(t, options(t, root, "b"+strconv.Itoa(n))))
+			}
+		}, false},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			root := filepath.Join(t.TempDir(), "audit")
+			c := openChain(t, options(t, root, "a"))
+			test.meanwhile(t, root)
+			closeChain(t, c)
+			if _, err := audit.VerifyAll(root, trust(t)); err != nil {
+				t.Error(err)
+			}
+			told := false
+			err := audit.Read(root, "index", func(e audit.Entry) error {
+				told = told || strings.Contains(string(e.Detail), `"torn":{"bytes":11,`)
+				return nil
+			})
+			if err != nil || told != test.torn {
+				t.Errorf("told of torn bytes: %v, %v", told, err)
+			}
+		})
+	}
+	t.Run("its_head_was_changed", func(t *testing.T) {
+		root := filepath.Join(t.TempDir(), "audit")
+		c := openChain(t, options(t, root, "a"))
+		rewrite(t, filepath.Join(root, "index", "head.json"), `"seq":1`, `"seq":9`)
+		if err := c.Close(t.Context()); !errors.Is(err, audit.ErrTampered) {
+			t.Errorf("have %v", err)
+		}
+	})
+}
+
 func TestSealingNeedsAChainThatNobodyWrites(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "audit")
 	if err := audit.Seal(t.Context(), options(t, root, "a")); !errors.Is(err, os.ErrNotExist) {

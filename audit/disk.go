@@ -45,6 +45,9 @@ func chainDir(root, chain string) (string, error) {
 
 func segmentName(n int) string { return fmt.Sprintf("%06d.jsonl", n) }
 
+// tornName is where a torn line is kept that stood at a record's place.
+func tornName(seq uint64) string { return "torn-" + strconv.FormatUint(seq, 10) }
+
 // span is which segments stand in a chain's folder, and their bytes together.
 // With none, last is 0.
 type span struct {

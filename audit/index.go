@@ -1,11 +1,13 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -22,28 +24,78 @@ type registration struct {
 	Seq        uint64 `json:"seq"`
 }
 
+// indexEnd is where the index ended when a record was entered in it.
+type indexEnd struct {
+	head    Head
+	place   place
+	segment int
+	size    int64
+}
+
 // register appends one record to the installation's index chain and signs its
-// new head. Many processes do so, one after the other.
-func register(ctx context.Context, root string, keys Keys, r nacre.Record) (err error) {
+// new head. Many processes do so, one after the other. It returns where the index
+// ends then; from is where it ended for the same caller before, or nil.
+func register(ctx context.Context, root string, keys Keys, r nacre.Record, from *indexEnd) (to *indexEnd, err error) {
 	dir := filepath.Join(root, IndexChain)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
+		return nil, err
 	}
 	lock, err := takeLock(ctx, dir, indexWait)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, unlock(lock)) }()
-	t, err := openTail(dir, IndexChain, keys)
+	t, err := from.resume(dir, keys)
+	if t == nil && err == nil {
+		t, err = openTail(dir, IndexChain, keys)
+	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if t.rotated != "" && t.rotated != hex.EncodeToString(keys.Public()) {
 		err = errors.New("the audit keys were rotated: start again with the new ones")
 	} else {
 		err = t.enter(r)
 	}
-	return errors.Join(err, t.close())
+	if err != nil {
+		return nil, errors.Join(err, t.close())
+	}
+	to = &indexEnd{head: t.head, place: place{seq: t.seal.next, prev: t.seal.prev}, segment: t.segment, size: t.size}
+	return to, t.close()
+}
+
+// resume goes on where the same process entered the last record, so that what it has
+// checked then is not checked again. It returns nil where anybody has entered one
+// since, or has begun to.
+func (e *indexEnd) resume(dir string, keys Keys) (*tail, error) {
+	if e == nil || !e.isLast(dir) {
+		return nil, nil
+	}
+	t := &tail{dir: dir, chain: IndexChain, keys: keys, genesis: e.head.Genesis, seal: newSealer(keys.macs[0]), head: e.head}
+	t.seal.next, t.seal.prev = e.place.seq, e.place.prev
+	if err := t.open(e.segment); err != nil {
+		return nil, err
+	}
+	if t.size != e.size {
+		return nil, t.close()
+	}
+	if _, err := t.file.Seek(t.size, io.SeekStart); err != nil {
+		return nil, errors.Join(err, t.close())
+	}
+	return t, nil
+}
+
+func (e *indexEnd) isLast(dir string) bool {
+	head, err := readLimited(filepath.Join(dir, headFile), maxHead)
+	if err != nil || !bytes.Equal(head, e.head.line()) {
+		return false
+	}
+	for _, later := range []string{segmentName(e.segment + 1), tornName(e.place.seq)} {
+		if _, err := os.Lstat(filepath.Join(dir, later)); !isMissing(err) {
+			return false
+		}
+	}
+	return true
 }
 
 func (t *tail) enter(r nacre.Record) error {

@@ -193,7 +193,7 @@ func (o PruneOptions) carryOut(ctx context.Context, dir string, c checkpoint) er
 		return err
 	}
 	r := nacre.Record{Kind: KindChainPrune, Time: o.Now(), Source: source, Detail: detail}
-	if err := register(ctx, o.Root, o.Keys, r); err != nil {
+	if _, err := register(ctx, o.Root, o.Keys, r, nil); err != nil {
 		return err
 	}
 	return o.remove(dir, c)

@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -53,7 +52,8 @@ type tail struct {
 	torn    *torn // to be told by the next chain.open record
 	total   int64 // bytes of all segments
 	macs    []*sealer
-	rotated string // of the index: the key that its last segment introduces, if any
+	indexed *indexEnd // where this chain's own entry in the index ended it
+	rotated string    // of the index: the key that its last segment introduces, if any
 
 	segment int // number of the open one; 0 before the first
 	size    int64
@@ -228,7 +228,7 @@ func (t *tail) open(segment int) error {
 // segment, and remembers to tell. What is there was written before, so it is
 // synced before anything is built on it.
 func (t *tail) moveAside(rest []byte) error {
-	path := filepath.Join(t.dir, "torn-"+strconv.FormatUint(t.seal.next, 10))
+	path := filepath.Join(t.dir, tornName(t.seal.next))
 	if len(rest) == 0 { // an earlier repair may have crashed before it could tell
 		kept, err := readLimited(path, MaxLine)
 		if err == nil {
