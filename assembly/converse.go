@@ -129,7 +129,7 @@ func (s *sealed) hear(ctx context.Context, v visit, talk *conversation) error {
 
 // attend is the turn itself: the gate, then the brain.
 func (s *sealed) attend(ctx context.Context, v visit, talk *conversation, workspace string) (task.Visit, error) {
-	if err := s.Update(func(h *registry.Session) { h.State = nacre.SessionRunning }); err != nil {
+	if err := s.Running(); err != nil {
 		return task.Visit{}, err
 	}
 	var last *process

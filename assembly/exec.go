@@ -124,7 +124,7 @@ func (r *Runtime) Exec(ctx context.Context, e Exec) (result ExecResult, err erro
 		e.Started(s.info(p, ""))
 	}
 	exit, err := s.Wait(ctx, process)
-	err = errors.Join(err, <-told)
+	err = errors.Join(err, told)
 	g.meter.Finish(!exit.TimedOut && !exit.Killed)
 	result.ExitCode, result.TimedOut, result.Limit = exit.Code, exit.TimedOut, g.close()
 	s.noteLimit(ctx, result.Limit)
@@ -134,18 +134,13 @@ func (r *Runtime) Exec(ctx context.Context, e Exec) (result ExecResult, err erro
 	return result, errors.Join(err, s.ended(ctx))
 }
 
-// tellRunning writes that the session runs, which nobody waits for but its end.
-// Where that cannot be written the process ends.
-func (s *sealed) tellRunning(process sandbox.Process) <-chan error {
-	told := make(chan error, 1)
-	go func() {
-		err := s.Update(func(h *registry.Session) { h.State = nacre.SessionRunning })
-		if err != nil {
-			err = errors.Join(err, process.Kill())
-		}
-		told <- err
-	}()
-	return told
+// tellRunning writes that the session runs. Where that cannot be written the process ends.
+func (s *sealed) tellRunning(process sandbox.Process) error {
+	err := s.Running()
+	if err != nil {
+		err = errors.Join(err, process.Kill())
+	}
+	return err
 }
 
 // streams are what the command prints to, through the meter.

@@ -411,7 +411,7 @@ func (r *Runtime) notReady(what string, s brain.Status) error {
 
 // work runs the task with the parts that this session has.
 func (s *sealed) work(ctx context.Context, run Run, spec task.Spec, agent brain.Brain) (nacre.RunResult, error) {
-	if err := s.Update(func(h *registry.Session) { h.State = nacre.SessionRunning }); err != nil {
+	if err := s.Running(); err != nil {
 		return nacre.RunResult{}, err
 	}
 	if run.audited != nil { // what an earlier auditor passed holds until here

@@ -59,6 +59,9 @@ func New(paths Paths) *Registry { return &Registry{paths: paths} }
 // Paths are the installation's folders.
 func (r *Registry) Paths() Paths { return r.paths }
 
+// runningFile stands in the folder of a session whose work runs.
+const runningFile = "running"
+
 // Held is a session that this process holds.
 type Held struct {
 	Session
@@ -88,7 +91,7 @@ func (r *Registry) Take(s Session) (held *Held, existed bool, err error) {
 		return nil, false, errors.Join(err, lock.Close())
 	}
 	held.PID = os.Getpid()
-	if err := errors.Join(held.mark(), held.begin(existed)); err != nil {
+	if err := errors.Join(held.rest(), held.mark(), held.begin(existed)); err != nil {
 		return nil, existed, errors.Join(err, lock.Close())
 	}
 	return held, existed, nil
@@ -173,6 +176,21 @@ func merge(earlier, now Session) Session {
 func (h *Held) Update(change func(*Session)) error {
 	change(&h.Session)
 	return h.save()
+}
+
+// Running says that the session's work runs now, to those who look. After a power cut
+// it says nothing, and nothing runs.
+func (h *Held) Running() error {
+	h.State = nacre.SessionRunning // which the next Update writes
+	return os.WriteFile(filepath.Join(h.dir, runningFile), nil, 0o600)
+}
+
+// rest takes back what an earlier holder said.
+func (h *Held) rest() error {
+	if err := os.Remove(filepath.Join(h.dir, runningFile)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // Dir is the session's folder, for what belongs to it alone.
@@ -334,6 +352,9 @@ func readSession(dir string) (Session, error) {
 	var s Session
 	if err := json.Unmarshal(data, &s); err != nil {
 		return Session{}, fmt.Errorf("%s/session.json is damaged: %w; move the folder away", dir, err)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, runningFile)); err == nil && s.State == nacre.SessionOpen {
+		s.State = nacre.SessionRunning
 	}
 	return s, nil
 }

@@ -53,6 +53,41 @@ func TestOneProcessHoldsASession(t *testing.T) {
 	}
 }
 
+// What runs is said to run until its holder says otherwise, or is gone; the next
+// holder begins anew.
+func TestASessionRunsUntilItsHolderIsGone(t *testing.T) {
+	r := newRegistry(t)
+	work := registry.Session{SessionStatus: nacre.SessionStatus{ID: "work", State: nacre.SessionOpen}}
+	want := func(state nacre.SessionState) {
+		t.Helper()
+		if s, err := r.Show("work"); err != nil || s.State != state {
+			t.Errorf("have %v %v, want %v", s.State, err, state)
+		}
+	}
+	held, _, err := r.Take(work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(nacre.SessionOpen)
+	if err := held.Running(); err != nil {
+		t.Fatal(err)
+	}
+	want(nacre.SessionRunning)
+	if err := held.Release(); err != nil { // as the kernel does for the dead
+		t.Fatal(err)
+	}
+	want(nacre.SessionInterrupted)
+	if held, _, err = r.Take(work); err != nil {
+		t.Fatal(err)
+	}
+	want(nacre.SessionOpen)
+	err = errors.Join(held.Running(), held.Update(func(s *registry.Session) { s.State = nacre.SessionDone }), held.Release())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(nacre.SessionDone)
+}
+
 // A program that is being started holds all that is open for a moment: it does not
 // hold the session.
 func TestAReleasedSessionIsFreeAtOnce(t *testing.T) {

@@ -261,6 +261,9 @@ func (s *Session) Context() context.Context { return s.ctx }
 // Update changes what the registry knows of the session.
 func (s *Session) Update(change func(*registry.Session)) error { return s.held.Update(change) }
 
+// Running says that what the session was opened for runs now.
+func (s *Session) Running() error { return s.held.Running() }
+
 // Listen serves one socket of the session until the session ends.
 func (s *Session) Listen(socket string, serve Serve) error {
 	return s.listen(filepath.Join(s.SocketDir(), socket), serve)
