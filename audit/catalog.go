@@ -261,7 +261,7 @@ func parseCursor(s string) (at int64, chain string, seq uint64, err error) {
 		var errAt, errSeq error
 		at, errAt = strconv.ParseInt(parts[0], 10, 64)
 		seq, errSeq = strconv.ParseUint(parts[2], 10, 53)
-		if errAt == nil && errSeq == nil && chainForm().MatchString(parts[1]) {
+		if errAt == nil && errSeq == nil && isChainName(parts[1]) {
 			return at, parts[1], seq, nil
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -26,18 +27,36 @@ const (
 // lockPoll is how often a lock that another process holds is tried again.
 const lockPoll = 2 * time.Millisecond
 
-var (
-	chainForm   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,79}$`) })
-	segmentForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]{6}\.jsonl$`) })
-	tornForm    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^torn-[0-9]{1,16}(\.tmp)?$`) })
-)
+// maxName is the longest name of a chain, in bytes.
+const maxName = 80
+
+var tornForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^torn-[0-9]{1,16}(\.tmp)?$`) })
+
+// isChainName says that a name is 1–80 of [a-z0-9._-], beginning with a letter or digit.
+func isChainName(name string) bool {
+	if name == "" || len(name) > maxName || strings.ContainsRune("._-", rune(name[0])) {
+		return false
+	}
+	for _, c := range []byte(name) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// isSegmentName says that a name is six digits and .jsonl.
+func isSegmentName(name string) bool {
+	number, ok := strings.CutSuffix(name, ".jsonl")
+	return ok && len(number) == 6 && strings.Trim(number, "0123456789") == ""
+}
 
 // chainDir is the only place where a chain's name becomes a path.
 func chainDir(root, chain string) (string, error) {
 	if root == "" {
 		return "", errors.New("audit root is not set")
 	}
-	if !chainForm().MatchString(chain) {
+	if !isChainName(chain) {
 		return "", fmt.Errorf("chain %.90q: use 1–80 lower-case letters, digits, dots, dashes or _", chain)
 	}
 	return filepath.Join(root, chain), nil
@@ -72,7 +91,7 @@ func segments(dir string) (span, error) {
 	}
 	var found span
 	for _, entry := range entries { // sorted by name
-		if !segmentForm().MatchString(entry.Name()) {
+		if !isSegmentName(entry.Name()) {
 			continue
 		}
 		n, _ := strconv.Atoi(entry.Name()[:6]) // six digits

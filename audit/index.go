@@ -147,7 +147,7 @@ func parseEvent(e Entry) (event, error) {
 	if err != nil {
 		return d, fmt.Errorf("%w: index record %d: %w", ErrTampered, e.Seq, err)
 	}
-	if !chainForm().MatchString(d.Chain) || d.Chain == IndexChain {
+	if !isChainName(d.Chain) || d.Chain == IndexChain {
 		return d, fmt.Errorf("%w: index record %d registers chain %.90q", ErrTampered, e.Seq, d.Chain)
 	}
 	return d, nil
