@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +21,8 @@ import (
 const (
 	// maxMemo is the longest memo that is read, in bytes.
 	maxMemo = 64 << 10
+	// maxAnswers is how many answers are kept.
+	maxAnswers = 32
 	// noAnswerFor is how long a program that had no answer is not asked again.
 	noAnswerFor = time.Hour
 )
@@ -118,15 +121,27 @@ func (m *memo) keep(key string, lines []string) {
 	m.asked[key] = lines
 }
 
-// save keeps this process's answers, where they are not what was read. One
-// that cannot be kept is asked for again.
+// save keeps this process's answers, where one of them is new, beside those that were
+// given elsewhere, such as in a terminal with another PATH. One that cannot be kept is
+// asked for again.
 func (m *memo) save() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if maps.EqualFunc(m.asked, m.answers, func(a, b []string) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
+	fresh := false
+	for key, lines := range m.asked {
+		known, ok := m.answers[key]
+		fresh = fresh || !ok || !slices.Equal(known, lines)
+	}
+	if !fresh {
 		return
 	}
-	text, err := json.Marshal(m.asked)
+	all := maps.Clone(m.asked)
+	for key, lines := range m.answers {
+		if _, ok := all[key]; !ok && len(lines) > 0 && len(all) < maxAnswers { // the age of one that is none is the file's
+			all[key] = lines
+		}
+	}
+	text, err := json.Marshal(all)
 	if err == nil && len(text) < maxMemo {
 		_ = registry.WriteFile(m.file, text)
 	}

@@ -112,6 +112,10 @@ func TestAToolchainIsAskedOnce(t *testing.T) {
 	look(first, 1)
 	env["NVM_DIR"] = home
 	look(first, 2)
+	delete(env, "NVM_DIR") // in another terminal
+	look(first, 2)
+	env["NVM_DIR"] = home
+	look(first, 2)
 	write(second)
 	look(second, 3)
 	if err := os.WriteFile(memo, []byte("{damaged"), 0o600); err != nil {
