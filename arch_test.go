@@ -60,6 +60,7 @@ var wings = map[string]string{
 	"internal/sandbox/inside":    "internal/sandbox",
 	"internal/sandbox/probe":     "internal/sandbox",
 	"internal/sandbox/seccomp":   "internal/sandbox",
+	"internal/sandbox/spawn":     "internal/sandbox",
 	"internal/sandbox/container": "internal/sandbox",
 	"internal/brain/agent":       "internal/brain",
 	"internal/brain/braintest":   "internal/brain",
