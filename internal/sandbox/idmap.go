@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nacre-dev/nacre/internal/sandbox/inside"
+	"github.com/nacre-dev/nacre/internal/sandbox/spawn"
 )
 
 // errNoIDMap says that a file system cannot show its files as another user's.
@@ -53,27 +53,19 @@ func (m *idmaps) close() {
 	m.open = nil
 }
 
-// holdNamespace starts a process in a fresh user namespace, takes the
-// namespace's descriptor, and lets the process go.
+// holdNamespace makes a process in a fresh user namespace, takes the
+// namespace's descriptor, which holds it from then on, and ends the process.
 func (n *Mapper) holdNamespace(o owner) (*os.File, error) {
-	hold, release, err := os.Pipe() // it ends with us
+	var nothing spawn.Program
+	holder, err := nothing.Start(spawn.Shared | unix.CLONE_NEWUSER)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _, _ = hold.Close(), release.Close() }()
-	cmd, err := n.initCommand(inside.ModeHold)
-	if err != nil {
+	defer holder.End()
+	if err := holder.Map(n.mapping(o.uid), n.mapping(o.gid), false); err != nil {
 		return nil, err
 	}
-	cmd.Stdin = hold
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER, UidMappings: n.mapping(o.uid), GidMappings: n.mapping(o.gid)}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	f, err := os.Open("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/ns/user")
-	_ = cmd.Process.Kill() // the namespace is held by its descriptor now; the process need not come to its senses
-	_ = cmd.Wait()         // it was killed
-	return f, err
+	return os.Open("/proc/" + strconv.Itoa(holder.Pid) + "/ns/user")
 }
 
 // mapping shows an id as the agent's. What a file server makes is nobody's

@@ -7,7 +7,6 @@ package inside
 
 import (
 	"fmt"
-	"io"
 	"os"
 )
 
@@ -19,7 +18,6 @@ const (
 	ModeInit  = "init"  // PID 1; then a label for humans, and the number of mount trees
 	ModeAgent = "agent" // the stage that becomes the agent
 	ModeCheck = "check" // try what a sandbox needs, and say what failed
-	ModeHold  = "hold"  // keep a user namespace open until stdin ends
 
 	ModeContain = "contain" // PID 1 of a container engine's container
 )
@@ -40,8 +38,6 @@ func Main(args []string) int {
 		err = runContain()
 	case ModeCheck:
 		err = runCheck()
-	case ModeHold:
-		_, err = io.Copy(io.Discard, os.Stdin)
 	default:
 		err = fmt.Errorf("unknown mode %q", args[1])
 	}
