@@ -27,8 +27,8 @@ func (n *Native) attach(p *plan, s *Source, step inside.Mount, how mapping) erro
 	if err != nil {
 		return err
 	}
-	step.FD = inside.FirstTree + len(p.trees)
 	p.trees = append(p.trees, tree)
+	step.FD = len(p.trees)
 	p.Mounts = append(p.Mounts, step)
 	return nil
 }

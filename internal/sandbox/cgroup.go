@@ -168,8 +168,8 @@ type cgroup struct {
 // groupName is unique on the machine for the life of the process that made it.
 func groupName(pid int) string { return "nacre-" + strconv.Itoa(os.Getpid()) + "-" + strconv.Itoa(pid) }
 
-// enter makes the groups of a sandbox and puts PID 1 in them.
-func (c cgroups) enter(pid int, limits nacre.Limits) (*cgroup, error) {
+// enter makes the groups of a sandbox and puts PID 1 in them. They limit nothing yet.
+func (c cgroups) enter(pid int) (*cgroup, error) {
 	g := &cgroup{version: c.version}
 	if c.memory != "" {
 		g.memory = filepath.Join(c.memory, groupName(pid))
@@ -187,10 +187,6 @@ func (c cgroups) enter(pid int, limits nacre.Limits) (*cgroup, error) {
 			return nil, fmt.Errorf("cgroup: %w", err)
 		}
 	}
-	if err := g.limit(limits); err != nil {
-		g.remove()
-		return nil, fmt.Errorf("cgroup: %w", err)
-	}
 	for _, dir := range g.dirs() {
 		if err := writeFile(dir, "cgroup.procs", strconv.Itoa(pid)); err != nil {
 			g.remove()
@@ -200,7 +196,11 @@ func (c cgroups) enter(pid int, limits nacre.Limits) (*cgroup, error) {
 	return g, nil
 }
 
+// limit sets what the groups hold. A nil one holds nothing.
 func (g *cgroup) limit(limits nacre.Limits) error {
+	if g == nil {
+		return nil
+	}
 	memory := strconv.FormatInt(limits.Memory, 10)
 	if g.memory != "" && g.version == 1 {
 		if err := writeFile(g.memory, "memory.limit_in_bytes", memory); err != nil {

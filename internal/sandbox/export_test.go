@@ -10,11 +10,11 @@ func Groups(mounts, self string) (version int, memory, pids string) {
 
 // EnterGroup makes, fills and reads a group of version 2 below dir.
 func EnterGroup(dir string, pid int, limits nacre.Limits) (group string, err error) {
-	g, err := cgroups{version: 2, memory: dir, pids: dir}.enter(pid, limits)
+	g, err := cgroups{version: 2, memory: dir, pids: dir}.enter(pid)
 	if err != nil {
 		return "", err
 	}
-	return g.memory, nil
+	return g.memory, g.limit(limits)
 }
 
 // GroupKilled reads a group's count of processes killed for memory.
@@ -40,9 +40,9 @@ func CPUGroup(mounts, self string) (version int, dir string) {
 
 // EnterCPUGroup makes and fills a group for the CPU alone, below dir.
 func EnterCPUGroup(version int, dir string, pid, milli int) (group string, err error) {
-	g, err := cgroups{version: version, cpu: dir}.enter(pid, nacre.Limits{CPU: milli})
+	g, err := cgroups{version: version, cpu: dir}.enter(pid)
 	if err != nil {
 		return "", err
 	}
-	return g.cpu, nil
+	return g.cpu, g.limit(nacre.Limits{CPU: milli})
 }

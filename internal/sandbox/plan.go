@@ -28,7 +28,6 @@ type plan struct {
 	confined inside.Confined
 	trees    []*os.File
 	sources  *Sources
-	null     *os.File
 }
 
 func (p *plan) close() {
@@ -36,9 +35,6 @@ func (p *plan) close() {
 		_ = t.Close() // the sandbox has its own copies
 	}
 	p.sources.Close()
-	if p.null != nil {
-		_ = p.null.Close()
-	}
 }
 
 // newPlan resolves and checks all that the command names. On error nothing stays open.

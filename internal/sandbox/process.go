@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -18,9 +14,6 @@ import (
 
 // killTimeout is how long Kill waits for the last process to be gone.
 const killTimeout = 10 * time.Second
-
-// maxLog is how much of what PID 1 complained about is kept, in bytes.
-const maxLog = 2048
 
 // Exit says how the agent ended.
 type Exit struct {
@@ -37,17 +30,13 @@ type Exit struct {
 
 // process is a running native sandbox.
 type process struct {
-	cmd     *exec.Cmd
-	control *os.File
-	group   *cgroup
-	record  string
-	limits  nacre.Limits
-	timer   *time.Timer
-	cause   atomic.Int32
-	tidy    sync.Once
-	done    chan struct{}
-	exit    Exit
-	err     error
+	first  *first
+	limits nacre.Limits
+	timer  *time.Timer
+	cause  atomic.Int32
+	done   chan struct{}
+	exit   Exit
+	err    error
 }
 
 // why a sandbox was ended from outside.
@@ -58,7 +47,7 @@ const (
 )
 
 // Pid is the host's process id of PID 1.
-func (p *process) Pid() int { return p.cmd.Process.Pid }
+func (p *process) Pid() int { return p.first.process.Pid }
 
 // Wait returns when every process of the sandbox is gone. The error says that
 // the sandbox broke, not that the command failed.
@@ -81,22 +70,14 @@ func (p *process) Kill() error {
 // end kills PID 1, upon which the kernel kills the rest. The first cause counts.
 func (p *process) end(cause int32) {
 	p.cause.CompareAndSwap(0, cause)
-	_ = p.cmd.Process.Kill() // an error says that it has ended
-}
-
-// propose hands over the plan, so that PID 1 begins.
-func (p *process) propose(plan inside.Plan) error {
-	if err := p.control.SetDeadline(time.Now().Add(startTimeout)); err != nil {
-		return err
-	}
-	return inside.Send(p.control, plan)
+	_ = p.first.process.Kill() // an error says that it has ended
 }
 
 // release lets the agent start and waits until it runs.
 func (p *process) release(confined inside.Confined) error {
-	sendErr := inside.Send(p.control, confined) // PID 1 may have ended, and said why
+	sendErr := inside.Send(p.first.control, confined) // PID 1 may have ended, and said why
 	var report inside.Report
-	if err := inside.Receive(p.control, &report); err != nil {
+	if err := inside.Receive(p.first.control, &report); err != nil {
 		return fmt.Errorf("start: %w", errors.Join(sendErr, err))
 	}
 	if report.Exec {
@@ -105,15 +86,12 @@ func (p *process) release(confined inside.Confined) error {
 	if !report.Started {
 		return errors.New(printable(report.Error))
 	}
-	return p.control.SetDeadline(time.Time{})
+	return p.first.control.SetDeadline(time.Time{})
 }
 
 // failed ends what did not start, and says why.
 func (p *process) failed(ctx context.Context, err error) error {
-	_ = p.cmd.Process.Kill() // it may be gone already
-	_ = p.cmd.Wait()         // its exit code says less than err
-	log := p.log()
-	p.clean()
+	log := p.first.end()
 	if ctx.Err() != nil {
 		return fmt.Errorf("sandbox: %w", context.Cause(ctx))
 	}
@@ -133,18 +111,18 @@ func (p *process) watch(stop func() bool) {
 	go func() {
 		defer close(p.done)
 		var report inside.Report
-		reportErr := inside.Receive(p.control, &report)
-		_ = p.cmd.Wait() // how PID 1 itself ended is no news
+		reportErr := inside.Receive(p.first.control, &report)
+		_, _ = p.first.process.Wait() // how PID 1 itself ended is no news
 		p.timer.Stop()
 		stop()
 		p.conclude(report, reportErr)
-		p.clean()
+		p.first.clean()
 	}()
 }
 
 func (p *process) conclude(report inside.Report, reportErr error) {
 	cause := p.cause.Load()
-	p.exit = Exit{OOM: p.group.killedForMemory()}
+	p.exit = Exit{OOM: p.first.group.killedForMemory()}
 	switch {
 	case reportErr == nil && report.Ended:
 		p.exit.Code, p.exit.Signal = report.Code, syscall.Signal(report.Signal)
@@ -153,36 +131,9 @@ func (p *process) conclude(report inside.Report, reportErr error) {
 		}
 		return
 	case cause == 0 && !p.exit.OOM:
-		p.err = fmt.Errorf("sandbox: it ended without a report: %s", p.log())
+		p.err = fmt.Errorf("sandbox: it ended without a report: %s", p.first.complaint())
 	}
 	p.exit.Signal, p.exit.Code = syscall.SIGKILL, 128+int(syscall.SIGKILL)
 	p.exit.TimedOut = cause == endedByWall
 	p.exit.Killed = cause == endedByKill || cause == endedByContext
-}
-
-// log is what PID 1 wrote to its own stderr.
-func (p *process) log() string {
-	file, ok := p.cmd.Stderr.(*os.File)
-	if !ok {
-		return ""
-	}
-	text, err := io.ReadAll(io.NewSectionReader(file, 0, maxLog))
-	if err != nil {
-		return ""
-	}
-	return printable(string(text))
-}
-
-// clean frees what the host held for the sandbox.
-func (p *process) clean() {
-	p.tidy.Do(func() {
-		_ = p.control.Close()
-		if log, ok := p.cmd.Stderr.(*os.File); ok {
-			_ = log.Close()
-		}
-		p.group.remove()
-		if p.record != "" {
-			_ = os.Remove(p.record) // EndOrphans removes it otherwise
-		}
-	})
 }

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -149,7 +147,7 @@ func (n *Native) Start(ctx context.Context, c Command) (Process, error) {
 	}
 	defer plan.close()
 	p := &process{limits: c.Posture.Limits.WithDefaults(), done: make(chan struct{})}
-	if err := n.launch(p, c, plan); err != nil {
+	if p.first, err = n.launch(c, plan); err != nil {
 		return nil, n.diagnose(err)
 	}
 	stop := context.AfterFunc(ctx, func() { p.end(endedByContext) })
@@ -178,62 +176,47 @@ func (n *Native) diagnose(err error) error {
 	return fmt.Errorf("sandbox: %w", err)
 }
 
-// launch starts PID 1 with its plan, and puts it where limits hold while it
-// builds its root: entering a group can take as long as that.
-func (n *Native) launch(p *process, c Command, plan *plan) error {
-	ours, theirs, err := controlPair()
+// launch gives a PID 1 its plan, and puts it where limits hold while it builds
+// its root: entering a group can take as long as that.
+func (n *Native) launch(c Command, plan *plan) (*first, error) {
+	f, err := n.startFirst(c.Label)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() { _ = theirs.Close() }()
-	p.control = ours
-	p.cmd, err = n.initProcess(c, plan, theirs)
-	if err != nil {
-		_ = ours.Close()
-		return err
-	}
-	if err := p.cmd.Start(); err != nil {
-		_ = ours.Close()
-		return explain(err)
-	}
-	err = p.propose(plan.Plan)
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err == nil {
-		err = n.confine(p, c, plan)
+		err = f.propose(plan.Plan, [3]*os.File{or(c.Stdin, null), or(c.Stdout, null), or(c.Stderr, null)}, plan.trees)
+		_ = null.Close()
+	}
+	if settleErr := n.confine(f, c, plan); settleErr != nil {
+		err = settleErr // which comes first
 	}
 	if err != nil {
-		_ = p.cmd.Process.Kill() // it may be gone already
-		_ = p.cmd.Wait()
 		var report inside.Report
-		if inside.Receive(ours, &report) == nil && report.Error != "" { // it ended by itself, and this is why
+		if inside.Receive(f.control, &report) == nil && report.Error != "" { // it ended by itself, and this is why
 			err = errors.New(printable(report.Error))
 		}
-		p.clean()
-		return err
+		f.end()
+		return nil, err
+	}
+	return f, nil
+}
+
+// confine waits until PID 1 has settled, and sets the limits of its groups.
+func (n *Native) confine(f *first, c Command, plan *plan) error {
+	<-f.settled
+	if f.err != nil {
+		return f.err
+	}
+	limits := c.Posture.Limits.WithDefaults()
+	if err := f.group.limit(limits); err != nil {
+		return fmt.Errorf("cgroup: %w", err)
+	}
+	if !f.group.limitsMemory() {
+		plan.confined.Data = uint64(limits.Memory)
 	}
 	return nil
 }
-
-// confine enters cgroups and the state directory's record.
-func (n *Native) confine(p *process, c Command, plan *plan) error {
-	pid := p.cmd.Process.Pid
-	group, err := n.cgroups.enter(pid, p.limits)
-	if err != nil {
-		return err
-	}
-	p.group = group
-	if !group.limitsMemory() {
-		plan.confined.Data = uint64(p.limits.Memory)
-	}
-	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte(oomScore), 0) // a preference only
-	if n.options.StateDir == "" {
-		return nil
-	}
-	p.record, err = writeRecord(n.options.StateDir, c.Label, pid, group.dirs())
-	return err
-}
-
-// oomScore makes the host's memory killer look at sandboxes first.
-const oomScore = "500"
 
 func controlPair() (ours, theirs *os.File, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -244,31 +227,6 @@ func controlPair() (ours, theirs *os.File, err error) {
 		return nil, nil, err
 	}
 	return os.NewFile(uintptr(pair[0]), "control"), os.NewFile(uintptr(pair[1]), "control"), nil
-}
-
-// initProcess is the command of PID 1. The order of ExtraFiles is that of the
-// descriptors in package inside.
-func (n *Native) initProcess(c Command, plan *plan, control *os.File) (*exec.Cmd, error) {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return nil, err
-	}
-	plan.null = null
-	log, err := unix.MemfdCreate("log", unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, err
-	}
-	cmd, err := n.initCommand(inside.ModeInit, c.Label, strconv.Itoa(len(plan.trees)))
-	if err != nil {
-		return nil, err
-	}
-	init := cmd.ExtraFiles[0]
-	cmd.Path = fmt.Sprintf("/proc/self/fd/%d", inside.SelfFD)
-	cmd.Stderr = os.NewFile(uintptr(log), "log")
-	cmd.SysProcAttr = n.users.attributes()
-	cmd.ExtraFiles = []*os.File{control, or(c.Stdin, null), or(c.Stdout, null), or(c.Stderr, null), init}
-	cmd.ExtraFiles = append(cmd.ExtraFiles, plan.trees...)
-	return cmd, nil
 }
 
 func or(f, otherwise *os.File) *os.File {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -16,25 +15,21 @@ import (
 const killedStatus = 137
 
 // runInit is PID 1 from its first instruction to the end of the sandbox. It
-// inherits as many mount trees as the argument says, and closes everything
-// beyond: whatever the host's program had open without close-on-exec.
-func runInit(trees string) error {
-	count, err := strconv.Atoi(trees)
-	if err != nil || count < 0 {
-		return fmt.Errorf("mount trees: %q", trees)
-	}
-	if err := unix.CloseRange(uint(FirstTree+count), math.MaxUint32, 0); err != nil {
+// closes what it does not know: whatever the host's program had open without
+// close-on-exec.
+func runInit() error {
+	if err := unix.CloseRange(SelfFD+1, math.MaxUint32, 0); err != nil {
 		return fmt.Errorf("inherited descriptors: %w", err)
 	}
 	for fd := ControlFD; fd <= SelfFD; fd++ {
 		unix.CloseOnExec(fd)
 	}
 	control := os.NewFile(ControlFD, "control")
-	var plan Plan
-	if err := Receive(control, &plan); err != nil {
+	plan, streams, err := receiveOrder(control)
+	if err != nil {
 		return fmt.Errorf("plan: %w", err)
 	}
-	agent, err := prepare(&plan, control)
+	agent, err := prepare(&plan, streams, control)
 	if err != nil {
 		return Send(control, Report{Error: err.Error()})
 	}
@@ -62,7 +57,7 @@ func exitWithHost(control io.Reader) {
 // prepare does all that needs PID 1's powers, starts the agent's last stage,
 // which waits, and then gives the powers up. The root is built while the host puts
 // PID 1 where its limits hold; nothing of the agent's starts before it has.
-func prepare(plan *Plan, control io.Reader) (*stage, error) {
+func prepare(plan *Plan, streams [3]uintptr, control io.Reader) (*stage, error) {
 	limits := openNamespaceLimits()
 	root, err := openRoot(*plan)
 	if err != nil {
@@ -86,7 +81,7 @@ func prepare(plan *Plan, control io.Reader) (*stage, error) {
 		return nil, fmt.Errorf("limits: %w", err)
 	}
 	plan.Agent.Limits.Data = confined.Data
-	agent, err := startStage(*plan)
+	agent, err := startStage(*plan, streams)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ const Name = "sandbox-init"
 
 // The first argument says which part of the work the process does.
 const (
-	ModeInit  = "init"  // PID 1; then a label for humans, and the number of mount trees
+	ModeInit  = "init"  // PID 1
 	ModeAgent = "agent" // the stage that becomes the agent
 	ModeCheck = "check" // try what a sandbox needs, and say what failed
 
@@ -31,7 +31,7 @@ func Main(args []string) int {
 	var err error
 	switch args[1] {
 	case ModeInit:
-		err = runInit(args[len(args)-1])
+		err = runInit()
 	case ModeAgent:
 		err = runAgent()
 	case ModeContain:

@@ -64,7 +64,6 @@ func openTrees(mounts []Mount) ([]int, error) {
 			continue
 		}
 		if m.FD != 0 {
-			unix.CloseOnExec(m.FD)
 			trees[i] = m.FD
 			continue
 		}

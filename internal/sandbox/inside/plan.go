@@ -10,14 +10,11 @@ import (
 // maxFrame is the largest message on the control socket, in bytes.
 const maxFrame = 8 << 20
 
-// The inherited descriptors of PID 1. Mount trees follow FirstTree.
+// The inherited descriptors of PID 1, besides its streams. What comes with the plan
+// comes over the control socket.
 const (
 	ControlFD = 3
-	StdinFD   = 4
-	StdoutFD  = 5
-	StderrFD  = 6
-	SelfFD    = 7
-	FirstTree = 8
+	SelfFD    = 4
 )
 
 // AgentUID is the agent's user and group in its own namespace.
@@ -81,8 +78,8 @@ const (
 type Mount struct {
 	Kind   Kind
 	Target string
-	// FD is an inherited mount tree, prepared by the host; zero means that
-	// Source is opened here and must be the file with Dev and Ino.
+	// FD counts, from one, the mount trees that the host prepared and sends along;
+	// zero means that Source is opened here and must be the file with Dev and Ino.
 	FD       int
 	Source   string
 	Dev, Ino uint64

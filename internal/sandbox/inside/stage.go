@@ -29,7 +29,7 @@ type stage struct {
 
 // startStage clones the second user namespace, in which the only user is the
 // agent's. The stage keeps one power, to empty its bounding set.
-func startStage(plan Plan) (*stage, error) {
+func startStage(plan Plan, streams [3]uintptr) (*stage, error) {
 	inner := []syscall.SysProcIDMap{{ContainerID: AgentUID, HostID: plan.InnerUID, Size: 1}}
 	s, err := forkStage(&syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER,
@@ -39,12 +39,12 @@ func startStage(plan Plan) (*stage, error) {
 		AmbientCaps: []uintptr{unix.CAP_SETPCAP},
 		Setsid:      true,
 		Setctty:     plan.Devices,
-	}, [3]uintptr{StdinFD, StdoutFD, StderrFD})
+	}, streams)
 	if err != nil {
 		return nil, fmt.Errorf("second user namespace: %w", err)
 	}
-	for _, fd := range []int{StdinFD, StdoutFD, StderrFD, SelfFD} {
-		_ = unix.Close(fd)
+	for _, fd := range append(streams[:], SelfFD) {
+		_ = unix.Close(int(fd))
 	}
 	return s, nil
 }

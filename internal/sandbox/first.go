@@ -1,0 +1,162 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nacre-dev/nacre/internal/sandbox/inside"
+	"github.com/nacre-dev/nacre/internal/sandbox/spawn"
+)
+
+// maxLog is how much of what PID 1 complained about is kept, in bytes.
+const maxLog = 2048
+
+// oomScore makes the host's memory killer look at sandboxes first.
+const oomScore = "500"
+
+// first is a PID 1 that waits for its plan, with what the host holds for it.
+type first struct {
+	process *os.Process
+	control *os.File
+	log     *os.File // what it complains about
+	settled chan struct{}
+
+	// set when it has settled
+	group  *cgroup
+	record string
+	err    error
+}
+
+// startFirst makes the namespaces of a sandbox with its PID 1 in them, and settles
+// it while the caller goes on. An empty label says that it has no command yet.
+func (n *Native) startFirst(label string) (*first, error) {
+	init, err := n.init.file()
+	if err != nil {
+		return nil, fmt.Errorf("sandbox-init: %w", err)
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = null.Close() }()
+	ours, theirs, err := controlPair()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = theirs.Close() }()
+	log, err := unix.MemfdCreate("log", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, errors.Join(err, ours.Close())
+	}
+	f := &first{control: ours, log: os.NewFile(uintptr(log), "log"), settled: make(chan struct{})}
+	child, err := n.users.spawn([]uintptr{null.Fd(), null.Fd(), f.log.Fd(), theirs.Fd(), init.Fd()})
+	if err == nil {
+		if f.process, err = os.FindProcess(child.Pid); err != nil {
+			child.End()
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(explain(err), ours.Close(), f.log.Close())
+	}
+	go func() {
+		defer close(f.settled)
+		if f.err = child.Executed(); f.err != nil {
+			f.err = explain(f.err)
+			return
+		}
+		f.err = f.settle(n, label)
+	}()
+	return f, nil
+}
+
+// spawn clones PID 1, with its files from 0 on.
+func (u userRange) spawn(files []uintptr) (*spawn.Child, error) {
+	var p spawn.Program
+	p.Do("session", unix.SYS_SETSID)
+	if u.privileged {
+		p.Do("groups", unix.SYS_SETGROUPS, 0, 0)
+	}
+	p.Do("group", unix.SYS_SETGID, 0)
+	p.Do("user", unix.SYS_SETUID, 0)
+	p.Do("folder", unix.SYS_CHDIR, p.Text("/"))
+	p.Files(files)
+	p.Signals()
+	p.Exec("sandbox-init", fmt.Sprintf("/proc/self/fd/%d", inside.SelfFD), []string{Init, inside.ModeInit}, initEnv())
+	child, err := p.Start(spawn.Shared | namespaceFlags)
+	if err != nil {
+		return nil, err
+	}
+	users, groups := u.mappings()
+	if err = child.Map(users, groups, u.privileged); err == nil {
+		err = child.Go()
+	}
+	if err != nil {
+		child.End()
+		return nil, err
+	}
+	return child, nil
+}
+
+// settle puts PID 1 in groups of its own, and notes it in the state directory.
+func (f *first) settle(n *Native, label string) error {
+	var err error
+	if f.group, err = n.cgroups.enter(f.process.Pid); err != nil {
+		return err
+	}
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", f.process.Pid), []byte(oomScore), 0) // a preference only
+	return f.note(n.options.StateDir, label)
+}
+
+// note writes the record by which EndOrphans finds the sandbox.
+func (f *first) note(stateDir, label string) error {
+	if stateDir == "" {
+		return nil
+	}
+	record, err := writeRecord(stateDir, label, f.process.Pid, f.group.dirs())
+	if err == nil && f.record != "" && f.record != record {
+		err = os.Remove(f.record)
+	}
+	f.record = record
+	return err
+}
+
+// propose hands over the plan, so that PID 1 begins.
+func (f *first) propose(plan inside.Plan, streams [3]*os.File, trees []*os.File) error {
+	if err := f.control.SetDeadline(time.Now().Add(startTimeout)); err != nil {
+		return err
+	}
+	return inside.SendOrder(f.control, plan, streams, trees)
+}
+
+// complaint is what PID 1 wrote to its own stderr.
+func (f *first) complaint() string {
+	text, err := io.ReadAll(io.NewSectionReader(f.log, 0, maxLog))
+	if err != nil {
+		return ""
+	}
+	return printable(string(text))
+}
+
+// end kills PID 1, frees what the host held for it, and returns its complaint.
+func (f *first) end() string {
+	_ = f.process.Kill()    // it may be gone already
+	_, _ = f.process.Wait() // its exit code says nothing
+	<-f.settled
+	defer f.clean()
+	return f.complaint()
+}
+
+// clean frees what the host held for a PID 1 that is gone.
+func (f *first) clean() {
+	_ = f.control.Close()
+	_ = f.log.Close()
+	f.group.remove()
+	if f.record != "" {
+		_ = os.Remove(f.record) // EndOrphans removes it otherwise
+	}
+}
