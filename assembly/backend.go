@@ -93,7 +93,7 @@ func (r *Runtime) group(named nacre.Group) (nacre.Group, error) {
 func (r *Runtime) backend(stateDir string) (sandbox.Backend, error) {
 	c := r.config.Sandbox
 	if c.Backend == "" || c.Backend == nativeBackend {
-		box, err := sandbox.Open(sandbox.Options{Init: r.program("sandbox-init"), StateDir: stateDir})
+		box, err := sandbox.Open(sandbox.Options{Init: r.program("sandbox-init"), StateDir: stateDir, Ahead: true})
 		if err != nil {
 			return nil, &NotReady{What: "the native sandbox cannot start", err: err}
 		}

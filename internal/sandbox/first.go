@@ -24,6 +24,7 @@ type first struct {
 	process *os.Process
 	control *os.File
 	log     *os.File // what it complains about
+	label   string   // of the command that it is for, "" while it is for none
 	settled chan struct{}
 
 	// set when it has settled
@@ -53,7 +54,7 @@ func (n *Native) startFirst(label string) (*first, error) {
 	if err != nil {
 		return nil, errors.Join(err, ours.Close())
 	}
-	f := &first{control: ours, log: os.NewFile(uintptr(log), "log"), settled: make(chan struct{})}
+	f := &first{control: ours, log: os.NewFile(uintptr(log), "log"), label: label, settled: make(chan struct{})}
 	child, err := n.users.spawn([]uintptr{null.Fd(), null.Fd(), f.log.Fd(), theirs.Fd(), init.Fd()})
 	if err == nil {
 		if f.process, err = os.FindProcess(child.Pid); err != nil {
@@ -69,7 +70,7 @@ func (n *Native) startFirst(label string) (*first, error) {
 			f.err = explain(f.err)
 			return
 		}
-		f.err = f.settle(n, label)
+		f.err = f.settle(n)
 	}()
 	return f, nil
 }
@@ -103,26 +104,36 @@ func (u userRange) spawn(files []uintptr) (*spawn.Child, error) {
 }
 
 // settle puts PID 1 in groups of its own, and notes it in the state directory.
-func (f *first) settle(n *Native, label string) error {
+func (f *first) settle(n *Native) error {
 	var err error
 	if f.group, err = n.cgroups.enter(f.process.Pid); err != nil {
 		return err
 	}
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", f.process.Pid), []byte(oomScore), 0) // a preference only
-	return f.note(n.options.StateDir, label)
+	return f.note(n.options.StateDir)
 }
 
 // note writes the record by which EndOrphans finds the sandbox.
-func (f *first) note(stateDir, label string) error {
+func (f *first) note(stateDir string) error {
 	if stateDir == "" {
 		return nil
 	}
-	record, err := writeRecord(stateDir, label, f.process.Pid, f.group.dirs())
-	if err == nil && f.record != "" && f.record != record {
-		err = os.Remove(f.record)
+	before := f.record
+	var err error
+	f.record, err = writeRecord(stateDir, f.label, f.process.Pid, f.group.dirs())
+	if err == nil && before != "" {
+		err = os.Remove(before)
 	}
-	f.record = record
 	return err
+}
+
+// name says which command a settled PID 1 is for.
+func (f *first) name(stateDir, label string) error {
+	if f.label == label {
+		return nil
+	}
+	f.label = label
+	return f.note(stateDir)
 }
 
 // propose hands over the plan, so that PID 1 begins.
@@ -131,6 +142,21 @@ func (f *first) propose(plan inside.Plan, streams [3]*os.File, trees []*os.File)
 		return err
 	}
 	return inside.SendOrder(f.control, plan, streams, trees)
+}
+
+// waits reports whether PID 1 is still there: an idle one is what the memory
+// killer looks at before anything else.
+func (f *first) waits() bool {
+	raw, err := f.control.SyscallConn()
+	if err != nil {
+		return false
+	}
+	silent := false
+	err = raw.Control(func(control uintptr) {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(control), Events: unix.POLLIN}}, 0)
+		silent = n == 0 && err == nil // otherwise it is at its end
+	})
+	return silent && err == nil
 }
 
 // complaint is what PID 1 wrote to its own stderr.

@@ -245,6 +245,95 @@ func TestRecordsThatLieKillNobody(t *testing.T) {
 	}
 }
 
+// begun returns the process that waits in a state directory for a command.
+func begun(t *testing.T, state string) int {
+	t.Helper()
+	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(time.Millisecond) {
+		names, err := filepath.Glob(filepath.Join(state, "sandboxes", "-*.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(names) == 0 {
+			continue
+		}
+		pid, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(filepath.Base(names[0]), "-"), ".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pid
+	}
+	t.Fatal("nothing was begun")
+	return 0
+}
+
+// openAhead returns a launcher that begins with its first sandbox at once.
+func openAhead(t *testing.T) (n *sandbox.Native, state string) {
+	t.Helper()
+	state = t.TempDir()
+	n, err := sandbox.Open(sandbox.Options{Init: initBinary(t), StateDir: state, Ahead: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+		if left, err := filepath.Glob(filepath.Join(state, "sandboxes", "*")); err != nil || len(left) != 0 {
+			t.Errorf("left %q, %v", left, err)
+		}
+	})
+	return n, state
+}
+
+func TestWhatWasBegunAheadServesOneCommand(t *testing.T) {
+	n, state := openAhead(t)
+	first := begun(t, state)
+	for i := range 2 {
+		p, err := n.Start(t.Context(), shell("exit 3"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (p.Pid() == first) != (i == 0) {
+			t.Errorf("sandbox %d is %d, and %d was begun ahead", i, p.Pid(), first)
+		}
+		if exit, err := p.Wait(); err != nil || exit.Code != 3 {
+			t.Errorf("have %+v, %v", exit, err)
+		}
+	}
+}
+
+func TestWhatWasBegunAheadEndsUnused(t *testing.T) { // M-16
+	state := t.TempDir()
+	n, err := sandbox.Open(sandbox.Options{Init: initBinary(t), StateDir: state, Ahead: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd := pidfd(t, begun(t, state))
+	if ended, err := sandbox.EndOrphans(state); err != nil || len(ended) != 0 {
+		t.Errorf("have %q, %v while it is being kept", ended, err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	waitGone(t, fd, time.Second)
+	if left, err := filepath.Glob(filepath.Join(state, "sandboxes", "*")); err != nil || len(left) != 0 {
+		t.Errorf("left %q, %v", left, err)
+	}
+}
+
+func TestWhatWasBegunAheadAndDiedIsReplaced(t *testing.T) {
+	n, state := openAhead(t)
+	first := begun(t, state)
+	fd := pidfd(t, first)
+	if err := unix.Kill(first, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	waitGone(t, fd, 10*time.Second)
+	if have := run(t, n, shell("exit 3")); have.Code != 3 {
+		t.Errorf("have %+v", have)
+	}
+}
+
 func TestAForkFloodMeetsTheLimit(t *testing.T) { // M-12
 	n := open(t)
 	c := shell("i=0; while [ $i -lt 200 ]; do sleep 1000 & i=$((i+1)); done; echo all")

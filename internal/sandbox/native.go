@@ -30,6 +30,9 @@ type Options struct {
 	StateDir string
 	// WithoutLandlock accepts a kernel that has none.
 	WithoutLandlock bool
+	// Ahead says that a sandbox will be started soon: Open begins with what does
+	// not depend on its command, beside whatever the caller does meanwhile.
+	Ahead bool
 }
 
 // Native starts sandboxes on this machine. It may be used concurrently.
@@ -38,6 +41,7 @@ type Native struct {
 	options  Options
 	landlock int
 	cgroups  cgroups
+	ready    chan *first // at most one, and closed then
 }
 
 // Main is what cmd/sandbox-init runs, and a program re-executed by Open.
@@ -55,11 +59,38 @@ func Open(o Options) (*Native, error) {
 	if n.Mapper, err = OpenMapper(o.Init, false); err != nil {
 		return nil, err
 	}
+	n.ready = make(chan *first, 1)
+	if !o.Ahead {
+		close(n.ready)
+		return n, nil
+	}
+	n.ahead.Go(func() {
+		defer close(n.ready)
+		if f, err := n.startFirst(""); err == nil { // who needs it tries again, and is told
+			n.ready <- f
+		}
+	})
 	return n, nil
 }
 
+// take returns a PID 1 that waits for its plan: the one made ahead, if it is still there.
+func (n *Native) take(label string) (*first, error) {
+	if f := <-n.ready; f != nil {
+		if f.waits() {
+			return f, nil
+		}
+		f.end()
+	}
+	return n.startFirst(label)
+}
+
 // Close frees what Open took. Running sandboxes go on.
-func (n *Native) Close() error { return n.Mapper.Close() }
+func (n *Native) Close() error {
+	if f := <-n.ready; f != nil {
+		f.end()
+	}
+	return n.Mapper.Close()
+}
 
 // PeerUIDs are the host users that connections from inside come from: the
 // agent's, and that of the forwarder of loopback ports.

@@ -179,7 +179,7 @@ func (n *Native) diagnose(err error) error {
 // launch gives a PID 1 its plan, and puts it where limits hold while it builds
 // its root: entering a group can take as long as that.
 func (n *Native) launch(c Command, plan *plan) (*first, error) {
-	f, err := n.startFirst(c.Label)
+	f, err := n.take(c.Label)
 	if err != nil {
 		return nil, err
 	}
@@ -207,6 +207,9 @@ func (n *Native) confine(f *first, c Command, plan *plan) error {
 	<-f.settled
 	if f.err != nil {
 		return f.err
+	}
+	if err := f.name(n.options.StateDir, c.Label); err != nil {
+		return err
 	}
 	limits := c.Posture.Limits.WithDefaults()
 	if err := f.group.limit(limits); err != nil {
