@@ -25,6 +25,7 @@ type first struct {
 	control *os.File
 	log     *os.File // what it complains about
 	label   string   // of the command that it is for, "" while it is for none
+	mounts  *os.File // tells of mounts made since; nil where they do not matter
 	settled chan struct{}
 
 	// set when it has settled
@@ -55,6 +56,14 @@ func (n *Native) startFirst(label string) (*first, error) {
 		return nil, errors.Join(err, ours.Close())
 	}
 	f := &first{control: ours, log: os.NewFile(uintptr(log), "log"), label: label, settled: make(chan struct{})}
+	if !n.users.privileged { // PID 1 opens what it mounts in its own copy of the mounts
+		mounts, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0) // past the runtime, which would take what it tells
+		if err != nil {
+			f.close()
+			return nil, err
+		}
+		f.mounts = os.NewFile(uintptr(mounts), "mounts")
+	}
 	child, err := n.users.spawn([]uintptr{null.Fd(), null.Fd(), f.log.Fd(), theirs.Fd(), init.Fd()})
 	if err == nil {
 		if f.process, err = os.FindProcess(child.Pid); err != nil {
@@ -62,7 +71,8 @@ func (n *Native) startFirst(label string) (*first, error) {
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(explain(err), ours.Close(), f.log.Close())
+		f.close()
+		return nil, explain(err)
 	}
 	go func() {
 		defer close(f.settled)
@@ -144,8 +154,9 @@ func (f *first) propose(plan inside.Plan, streams [3]*os.File, trees []*os.File)
 	return inside.SendOrder(f.control, plan, streams, trees)
 }
 
-// waits reports whether PID 1 is still there: an idle one is what the memory
-// killer looks at before anything else.
+// waits reports whether PID 1 is still good for a plan: an idle one is what the
+// memory killer looks at before anything else, and it does not see what the host
+// has mounted since.
 func (f *first) waits() bool {
 	raw, err := f.control.SyscallConn()
 	if err != nil {
@@ -153,8 +164,12 @@ func (f *first) waits() bool {
 	}
 	silent := false
 	err = raw.Control(func(control uintptr) {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(control), Events: unix.POLLIN}}, 0)
-		silent = n == 0 && err == nil // otherwise it is at its end
+		events := []unix.PollFd{{Fd: int32(control), Events: unix.POLLIN}, {Fd: -1}}
+		if f.mounts != nil {
+			events[1] = unix.PollFd{Fd: int32(f.mounts.Fd()), Events: unix.POLLPRI}
+		}
+		n, err := unix.Poll(events, 0)
+		silent = n == 0 && err == nil
 	})
 	return silent && err == nil
 }
@@ -179,10 +194,17 @@ func (f *first) end() string {
 
 // clean frees what the host held for a PID 1 that is gone.
 func (f *first) clean() {
-	_ = f.control.Close()
-	_ = f.log.Close()
+	f.close()
 	f.group.remove()
 	if f.record != "" {
 		_ = os.Remove(f.record) // EndOrphans removes it otherwise
+	}
+}
+
+func (f *first) close() {
+	_ = f.control.Close()
+	_ = f.log.Close()
+	if f.mounts != nil {
+		_ = f.mounts.Close()
 	}
 }
