@@ -7,9 +7,10 @@ import (
 	"os"
 	"path"
 	"runtime"
-	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nacre-dev/nacre/internal/sandbox/spawn"
 )
 
 // Where a container engine mounts what starts its sandboxes.
@@ -58,16 +59,16 @@ func runContain() error {
 	}
 	agent, err := work.prepare()
 	if err != nil {
-		return Send(control, Report{Error: err.Error()})
+		return Send(control, reportOf(err))
 	}
-	if report := agent.release(work.Agent); report != nil {
-		return Send(control, *report)
+	if err := agent.release(); err != nil {
+		return Send(control, reportOf(err))
 	}
 	go exitWithHost(control)
 	if err := Send(control, Report{Started: true}); err != nil {
 		return err
 	}
-	ended, err := reap(agent.pid)
+	ended, err := reap(agent.child.Pid)
 	if err != nil {
 		return err
 	}
@@ -218,11 +219,28 @@ func (c *Container) link() error {
 // startAgent starts the stage that becomes the agent, which is the same user.
 // A terminal is PID 1's already: the agent has it as its foreground.
 func (c *Container) startAgent() (*stage, error) {
-	attributes := &syscall.SysProcAttr{Setsid: true}
-	if c.Terminal {
-		attributes = &syscall.SysProcAttr{Foreground: true}
+	file, err := c.Agent.find(os.Getuid())
+	if err != nil {
+		return nil, err
 	}
-	return forkStage(attributes, [3]uintptr{0, 1, 2})
+	var p spawn.Program
+	if !c.Terminal {
+		p.Do("session", unix.SYS_SETSID)
+	}
+	p.Files([]uintptr{0, 1, 2})
+	if err := c.Agent.become(&p, file); err != nil {
+		return nil, err
+	}
+	child, err := p.Start(0)
+	if err == nil && c.Terminal {
+		if err = unix.Setpgid(child.Pid, child.Pid); err == nil {
+			err = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, child.Pid)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("last stage: %w", err) // PID 1 ends, and it with it
+	}
+	return newStage(child, c.Agent), nil
 }
 
 // hide makes PID 1 unreachable for the agent, which is the same user.

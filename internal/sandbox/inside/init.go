@@ -31,16 +31,16 @@ func runInit() error {
 	}
 	agent, err := prepare(&plan, streams, control)
 	if err != nil {
-		return Send(control, Report{Error: err.Error()})
+		return Send(control, reportOf(err))
 	}
-	if report := agent.release(plan.Agent); report != nil {
-		return Send(control, *report)
+	if err := agent.release(); err != nil {
+		return Send(control, reportOf(err))
 	}
 	go exitWithHost(control)
 	if err := Send(control, Report{Started: true}); err != nil {
 		return err
 	}
-	ended, err := reap(agent.pid)
+	ended, err := reap(agent.child.Pid)
 	if err != nil {
 		return err
 	}

@@ -35,12 +35,12 @@ func LandlockVersion() int {
 	return int(v)
 }
 
-// restrict lets this thread read and run what the mounts show, write below the
-// writable paths only, and signal and reach over abstract sockets only what is
-// in the sandbox. Version zero does nothing.
-func restrict(version int, writable []string) error {
+// newRuleset lets a thread that restricts itself with it read and run what the mounts
+// show, write below the writable paths only, and signal and reach over abstract sockets
+// only what is in the sandbox. Version zero has none: -1.
+func newRuleset(version int, writable []string) (int, error) {
 	if version == 0 {
-		return nil
+		return -1, nil
 	}
 	fileRights, dirRights := landlockRights(version)
 	ruleset := unix.LandlockRulesetAttr{Handled_access_fs: landlockRead | fileRights | dirRights | landlockDevices}
@@ -51,11 +51,10 @@ func restrict(version int, writable []string) error {
 	}
 	fd, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&ruleset)), size, 0)
 	if e != 0 {
-		return fmt.Errorf("ruleset: %w", e)
+		return -1, fmt.Errorf("ruleset: %w", e)
 	}
-	defer func() { _ = unix.Close(int(fd)) }()
 	if err := allowBelow(int(fd), "/", landlockRead); err != nil {
-		return err
+		return -1, err
 	}
 	for _, name := range writable {
 		rights, err := rightsOf(name, fileRights, dirRights)
@@ -63,16 +62,13 @@ func restrict(version int, writable []string) error {
 			continue
 		}
 		if err != nil {
-			return err
+			return -1, err
 		}
 		if err := allowBelow(int(fd), name, rights); err != nil {
-			return err
+			return -1, err
 		}
 	}
-	if _, _, e := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); e != 0 {
-		return e
-	}
-	return nil
+	return int(fd), nil
 }
 
 func landlockRights(version int) (file, dir uint64) {

@@ -16,7 +16,6 @@ const Name = "sandbox-init"
 // The first argument says which part of the work the process does.
 const (
 	ModeInit  = "init"  // PID 1
-	ModeAgent = "agent" // the stage that becomes the agent
 	ModeCheck = "check" // try what a sandbox needs, and say what failed
 
 	ModeContain = "contain" // PID 1 of a container engine's container
@@ -32,8 +31,6 @@ func Main(args []string) int {
 	switch args[1] {
 	case ModeInit:
 		err = runInit()
-	case ModeAgent:
-		err = runAgent()
 	case ModeContain:
 		err = runContain()
 	case ModeCheck:

@@ -1,100 +1,88 @@
 package inside
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
-)
 
-// The inherited descriptors of the agent's last stage.
-const (
-	orderFD   = 3 // the Agent, sent when the sandbox is sealed
-	failureFD = 4 // a Report, if the agent cannot start; closed by a successful execve
+	"github.com/nacre-dev/nacre/internal/sandbox/spawn"
 )
 
 // agentOOM lets the kernel look at the agent before PID 1 when memory is short.
 const agentOOM = "1000"
 
-// stage is the process that becomes the agent.
+// stage is the process that becomes the agent: a list of system calls, which it
+// makes when it is released.
 type stage struct {
-	pid     int
-	order   *os.File
-	failure *os.File
+	child *spawn.Child
+	name  string // what the agent was called with
 }
 
-// startStage clones the second user namespace, in which the only user is the
-// agent's. The stage keeps one power, to empty its bounding set.
+// startStage clones the second user namespace, in which the only user is the agent's.
 func startStage(plan Plan, streams [3]uintptr) (*stage, error) {
-	inner := []syscall.SysProcIDMap{{ContainerID: AgentUID, HostID: plan.InnerUID, Size: 1}}
-	s, err := forkStage(&syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER,
-		UidMappings: inner,
-		GidMappings: inner,
-		Credential:  &syscall.Credential{Uid: AgentUID, Gid: AgentUID, NoSetGroups: true},
-		AmbientCaps: []uintptr{unix.CAP_SETPCAP},
-		Setsid:      true,
-		Setctty:     plan.Devices,
-	}, streams)
+	file, err := plan.Agent.find(plan.InnerUID)
+	if err != nil {
+		return nil, err
+	}
+	var p spawn.Program
+	p.Do("session", unix.SYS_SETSID)
+	p.Do("group", unix.SYS_SETGID, AgentUID)
+	p.Do("user", unix.SYS_SETUID, AgentUID)
+	p.Files(streams[:])
+	if plan.Devices {
+		p.Do("terminal", unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 1)
+	}
+	if err := plan.Agent.become(&p, file); err != nil {
+		return nil, err
+	}
+	child, err := p.Start(unix.CLONE_NEWUSER)
 	if err != nil {
 		return nil, fmt.Errorf("second user namespace: %w", err)
+	}
+	inner := []syscall.SysProcIDMap{{ContainerID: AgentUID, HostID: plan.InnerUID, Size: 1}}
+	if err := child.Map(inner, inner, false); err != nil {
+		return nil, fmt.Errorf("second user namespace: %w", err) // PID 1 ends, and it with it
 	}
 	for _, fd := range append(streams[:], SelfFD) {
 		_ = unix.Close(int(fd))
 	}
-	return s, nil
+	return newStage(child, plan.Agent), nil
 }
 
-// forkStage starts the last stage, which waits for its order.
-func forkStage(attributes *syscall.SysProcAttr, streams [3]uintptr) (*stage, error) {
-	orderRead, orderWrite, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	failureRead, failureWrite, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	pid, err := syscall.ForkExec("/proc/self/exe", []string{Name, ModeAgent}, &syscall.ProcAttr{
-		Env:   []string{"GODEBUG=containermaxprocs=0,updatemaxprocs=0"},
-		Dir:   "/",
-		Files: append(streams[:], orderRead.Fd(), failureWrite.Fd()),
-		Sys:   attributes,
-	})
-	if err != nil {
-		return nil, err
-	}
-	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte(agentOOM), 0) // a preference only
-	_ = orderRead.Close()
-	_ = failureWrite.Close()
-	return &stage{pid: pid, order: orderWrite, failure: failureRead}, nil
+func newStage(child *spawn.Child, agent Agent) *stage {
+	_ = os.WriteFile("/proc/"+strconv.Itoa(child.Pid)+"/oom_score_adj", []byte(agentOOM), 0) // a preference only
+	return &stage{child, agent.Argv[0]}
 }
 
 // release lets the stage become the agent. It returns what went wrong, or nil
 // when the agent runs.
-func (s *stage) release(agent Agent) *Report {
-	defer func() { _ = s.failure.Close() }()
-	err := json.NewEncoder(s.order).Encode(agent)
-	if closeErr := s.order.Close(); err == nil {
-		err = closeErr
+func (s *stage) release() error {
+	if err := s.child.Go(); err != nil {
+		return fmt.Errorf("last stage: %w", err)
 	}
-	if err != nil {
-		return &Report{Error: "last stage: " + err.Error()}
+	err := s.child.Executed()
+	var failed *spawn.CallError
+	if errors.As(err, &failed) && failed.What == execution {
+		return execError{fmt.Errorf("%s: %w", s.name, failed.Err)}
 	}
-	text, err := io.ReadAll(s.failure)
-	if err != nil {
-		return &Report{Error: "last stage: " + err.Error()}
+	return err
+}
+
+// reportOf says why there is no agent.
+func reportOf(err error) Report {
+	report := Report{Error: err.Error()}
+	var execErr execError
+	if !errors.As(err, &execErr) {
+		return report
 	}
-	if len(text) == 0 {
-		return nil
+	report.Exec = true
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		report.Errno = int(errno)
 	}
-	var report Report
-	if err := json.Unmarshal(text, &report); err != nil {
-		return &Report{Error: fmt.Sprintf("last stage: %.200q", text)}
-	}
-	return &report
+	return report
 }
