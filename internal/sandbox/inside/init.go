@@ -25,11 +25,15 @@ func runInit() error {
 		unix.CloseOnExec(fd)
 	}
 	control := os.NewFile(ControlFD, "control")
+	place, beginErr := begin() // which the host may have asked for ahead: it is told when it sends a plan
 	plan, streams, err := receiveOrder(control)
 	if err != nil {
 		return fmt.Errorf("plan: %w", err)
 	}
-	agent, err := prepare(&plan, streams, control)
+	if beginErr != nil {
+		return Send(control, reportOf(beginErr))
+	}
+	agent, err := place.prepare(&plan, streams, control)
 	if err != nil {
 		return Send(control, reportOf(err))
 	}
@@ -54,22 +58,36 @@ func exitWithHost(control io.Reader) {
 	os.Exit(killedStatus)
 }
 
-// prepare does all that needs PID 1's powers, starts the agent's last stage,
-// which waits, and then gives the powers up. The root is built while the host puts
-// PID 1 where its limits hold; nothing of the agent's starts before it has.
-func prepare(plan *Plan, streams [3]uintptr, control io.Reader) (*stage, error) {
+// place is what PID 1 makes of its namespaces before it has a plan.
+type place struct {
+	limits namespaceLimits
+	root   *root
+}
+
+// begin does what is the same for every plan.
+func begin() (*place, error) {
+	if _, _, e := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0); e != 0 {
+		return nil, fmt.Errorf("no new privileges for PID 1: %w", e)
+	}
 	limits := openNamespaceLimits()
-	root, err := openRoot(*plan)
+	root, err := openRoot()
 	if err != nil {
 		return nil, err
 	}
 	if err := unix.Sethostname([]byte(HostName)); err != nil {
 		return nil, fmt.Errorf("host name: %w", err)
 	}
-	if err := raiseLoopback(); err != nil {
+	return &place{limits, root}, raiseLoopback()
+}
+
+// prepare does all that needs PID 1's powers, starts the agent's last stage,
+// which waits, and then gives the powers up. The root is built while the host puts
+// PID 1 where its limits hold; nothing of the agent's starts before it has.
+func (b *place) prepare(plan *Plan, streams [3]uintptr, control io.Reader) (*stage, error) {
+	if err := b.root.build(*plan); err != nil {
 		return nil, err
 	}
-	if err := root.enter(); err != nil {
+	if err := b.root.enter(); err != nil {
 		return nil, err
 	}
 	forwards, err := listen(plan.Forwards)
@@ -85,10 +103,10 @@ func prepare(plan *Plan, streams [3]uintptr, control io.Reader) (*stage, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := root.seal(); err != nil {
+	if err := b.root.seal(); err != nil {
 		return nil, err
 	}
-	limits.close()
+	b.limits.close()
 	if err := renounce(plan.KeepOverride); err != nil {
 		return nil, err
 	}
@@ -104,9 +122,6 @@ func renounce(keepOverride bool) error {
 	if keepOverride {
 		data[0].Effective = 1 << unix.CAP_DAC_OVERRIDE
 		data[0].Permitted = data[0].Effective
-	}
-	if _, _, e := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0); e != 0 {
-		return fmt.Errorf("no new privileges for PID 1: %w", e)
 	}
 	if err := capsetAllThreads(&header, &data); err != nil {
 		return err

@@ -34,49 +34,60 @@ type root struct {
 	owner int             // the agent's user in this namespace
 }
 
-// openRoot attaches every mount of the plan below a fresh tmpfs. Sources are
-// opened before the tmpfs covers anything.
-func openRoot(plan Plan) (*root, error) {
+// openRoot makes a fresh tmpfs with what every sandbox has, whatever its plan.
+func openRoot() (*root, error) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return nil, fmt.Errorf("private mounts: %w", err)
-	}
-	trees, err := openTrees(plan.Mounts)
-	if err != nil {
-		return nil, err
 	}
 	devices, err := openDevices()
 	if err != nil {
 		return nil, err
 	}
-	r, err := newRoot(plan.InnerUID)
+	r, err := newRoot()
 	if err != nil {
 		return nil, err
 	}
 	for _, step := range []func() error{
 		r.makeScaffold,
 		r.makeEtc,
-		func() error { return r.makeDev(devices, plan.Devices) },
+		func() error { return r.makeDev(devices) },
 		r.makeProc,
 	} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
-	for i, m := range plan.Mounts {
-		if err := r.mount(m, trees[i]); err != nil {
-			return nil, fmt.Errorf("mount %s: %w", m.Target, err)
-		}
-	}
 	return r, nil
 }
 
-func newRoot(owner int) (*root, error) {
+// build attaches every mount of the plan.
+func (r *root) build(plan Plan) error {
+	r.owner = plan.InnerUID
+	trees, err := openTrees(plan.Mounts)
+	if err != nil {
+		return err
+	}
+	if plan.Devices {
+		if err := r.makeTerminals(); err != nil {
+			return err
+		}
+	}
+	for i, m := range plan.Mounts {
+		if err := r.mount(m, trees[i]); err != nil {
+			return fmt.Errorf("mount %s: %w", m.Target, err)
+		}
+	}
+	return nil
+}
+
+// newRoot attaches the root where nothing is that a plan could name as a source.
+func newRoot() (*root, error) {
 	fd, err := newTmpfs(rootSize, 0o755, 0, 0)
 	if err != nil {
 		return nil, fmt.Errorf("root: %w", err)
 	}
-	r := &root{fd: fd, proc: -1, ours: map[uint64]bool{}, owner: owner}
-	for _, dir := range []string{"/tmp", "/run", "/var", "/usr"} {
+	r := &root{fd: fd, proc: -1, ours: map[uint64]bool{}}
+	for _, dir := range []string{"/sys", "/dev"} {
 		err = unix.MoveMount(fd, "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH)
 		if err == nil {
 			r.where = dir

@@ -111,7 +111,7 @@ func openDevices() (map[string]int, error) {
 	return open, nil
 }
 
-func (r *root) makeDev(devices map[string]int, terminals bool) error {
+func (r *root) makeDev(devices map[string]int) error {
 	for name, tree := range devices {
 		if err := r.attachTree(Mount{Target: "/dev/" + name}, tree); err != nil {
 			return fmt.Errorf("device %s: %w", name, err)
@@ -119,12 +119,6 @@ func (r *root) makeDev(devices map[string]int, terminals bool) error {
 	}
 	links := map[string]string{
 		"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2",
-	}
-	if terminals {
-		if err := r.makeTerminals(); err != nil {
-			return err
-		}
-		links["ptmx"] = "pts/ptmx"
 	}
 	for name, text := range links {
 		if err := os.Symlink(text, r.at("/dev/"+name)); err != nil {
@@ -142,7 +136,10 @@ func (r *root) makeTerminals() error {
 	if err != nil {
 		return err
 	}
-	return r.attachTree(Mount{Target: "/dev/pts", Dir: true}, fd)
+	if err := r.attachTree(Mount{Target: "/dev/pts", Dir: true}, fd); err != nil {
+		return err
+	}
+	return os.Symlink("pts/ptmx", r.at("/dev/ptmx"))
 }
 
 // makeProc mounts a /proc of the new process namespace that shows the agent
