@@ -46,3 +46,13 @@ func EnterCPUGroup(version int, dir string, pid, milli int) (group string, err e
 	}
 	return g.cpu, g.limit(nacre.Limits{CPU: milli})
 }
+
+// Resolve is a path without links, with what was learnt about others before it.
+func Resolve(names ...string) []string {
+	known := folders{}
+	var all []string
+	for _, name := range names {
+		all = append(all, known.resolve(name))
+	}
+	return all
+}

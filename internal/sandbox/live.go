@@ -20,18 +20,18 @@ const maxLiveSockets = 64
 // that was named relative to another folder than the bind's own, are not seen.
 func HideSockets(mounts []nacre.Mount) ([]nacre.Mount, error) {
 	var live []string
-	all := mounts
+	all, known := mounts, folders{}
 	for _, m := range mounts {
 		if m.Kind != nacre.BindReadOnly && m.Kind != nacre.BindReadWrite && m.Kind != nacre.Overlay {
 			continue
 		}
 		if live == nil {
 			var err error
-			if live, err = liveSockets(); err != nil {
+			if live, err = liveSockets(known); err != nil {
 				return nil, err
 			}
 		}
-		below := socketsBelow(m.Source, live)
+		below := socketsBelow(known.resolve(m.Source), live)
 		if len(below) > maxLiveSockets {
 			return nil, fmt.Errorf("mount %s at %s: more than %d open sockets are below it: bind what is needed without them", m.Source, m.Target, maxLiveSockets)
 		}
@@ -45,20 +45,20 @@ func HideSockets(mounts []nacre.Mount) ([]nacre.Mount, error) {
 // liveSockets are the paths to which the host's sockets are bound, in folders
 // without links: one was bound under any name of its folder. Some are relative to
 // the folder of whoever bound them.
-func liveSockets() ([]string, error) {
+func liveSockets(known folders) ([]string, error) {
 	table, err := os.Open("/proc/net/unix")
 	if err != nil {
 		return nil, fmt.Errorf("the host's sockets: %w", err)
 	}
 	defer func() { _ = table.Close() }()
-	found, folders := []string{}, map[string]string{}
+	found := []string{}
 	lines := bufio.NewScanner(table)
 	for lines.Scan() {
 		name := boundTo(lines.Text())
 		switch {
 		case name == "" || name[0] == '@':
 		case path.IsAbs(name):
-			if folder := resolvedIn(folders, path.Dir(name)); folder != "" {
+			if folder := known.folder(path.Dir(name)); folder != "" {
 				found = append(found, path.Join(folder, path.Base(name)))
 			}
 		default:
@@ -71,14 +71,38 @@ func liveSockets() ([]string, error) {
 	return found, nil
 }
 
-// resolvedIn is a folder without links, "" where there is none.
-func resolvedIn(known map[string]string, dir string) string {
-	resolved, there := known[dir]
+// folders remembers folders without links, for as long as one question takes.
+type folders map[string]string
+
+// folder is a folder without links, "" where there is none.
+func (f folders) folder(dir string) string {
+	resolved, there := f[dir]
 	if !there {
 		resolved, _ = filepath.EvalSymlinks(dir) // what is gone is at no place
-		known[dir] = resolved
+		f[dir] = resolved
 	}
 	return resolved
+}
+
+// resolve is a path without links, "" where there is nothing. Of paths in the same
+// folder it looks at the folder once.
+func (f folders) resolve(name string) string {
+	if name != path.Clean(name) || !path.IsAbs(name) { // ".." after a link is not what it looks like
+		return f.folder(name)
+	}
+	dir := f.folder(path.Dir(name))
+	if dir == "" {
+		return ""
+	}
+	whole := path.Join(dir, path.Base(name))
+	info, err := os.Lstat(whole)
+	if err != nil {
+		return ""
+	}
+	if info.Mode()&os.ModeSymlink != 0 {
+		return f.folder(whole)
+	}
+	return whole
 }
 
 // boundTo is the path in a line of the table: what follows seven fields.
@@ -90,10 +114,9 @@ func boundTo(line string) string {
 	return name
 }
 
-// socketsBelow are those below a folder, relative to it.
-func socketsBelow(dir string, live []string) []string {
-	resolved, err := filepath.EvalSymlinks(dir)
-	if err != nil {
+// socketsBelow are those below a folder without links, relative to it.
+func socketsBelow(resolved string, live []string) []string {
+	if resolved == "" {
 		return nil // whoever opens it says so
 	}
 	var below []string

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -179,5 +180,34 @@ func TestForbiddenNamespacesAreNamedWithTheirSetting(t *testing.T) { // M-60
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "user.max_user_namespaces = 0") || !strings.Contains(string(out), "sysctl") {
 		t.Errorf("have %s, %v", out, err)
+	}
+}
+
+func TestPathsAreResolvedAsTheSystemDoes(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "file"), "")
+	if err := os.MkdirAll(filepath.Join(dir, "a", "b"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, to := range map[string]string{"link": "a/b", "loop": "loop", "far": "link/../../file", "a/b/up": "../.."} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var names, want []string
+	for _, name := range []string{"", "/", "/file", "/a", "/a/b", "/link", "/link/", "/link/..", "/link/../b/up/a", "/far", "/loop", "/loop/x", "/none", "/none/x", "/file/x", "/a/b/up/link"} {
+		names = append(names, dir+name)
+		real, err := filepath.EvalSymlinks(dir + name)
+		if err != nil {
+			real = ""
+		}
+		want = append(want, real)
+	}
+	names, want = append(names, "/", "/no-such-folder"), append(want, "/", "")
+	if have := sandbox.Resolve(names...); !slices.Equal(have, want) {
+		t.Errorf("have %q, want %q", have, want)
 	}
 }
