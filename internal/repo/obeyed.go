@@ -19,23 +19,47 @@ const (
 // reasonConfigured is for files of any name that git was told of.
 const reasonConfigured = "git's configuration names it: git runs or obeys it"
 
-// obeyed are the paths below the top that git's own configuration of a project
-// names, such as a folder of hooks, a filter or an included file: they are
-// the user's to name, and an agent's to write. git is not run for it. What a
-// user's global configuration names is not known here.
+// obeyed are the paths below the top that git's configuration names, the
+// project's own and the user's, such as a folder of hooks, a filter or an included
+// file: they are the user's to name, and an agent's to write. git is not run for it.
 func (p place) obeyed() []string {
-	r := &configReader{top: p.top, left: maxIncludes}
-	for _, file := range []string{filepath.Join(p.commonDir, "config"), filepath.Join(p.gitDir, "config.worktree")} {
-		r.read(file)
+	home, _ := os.UserHomeDir() // without one there is no configuration in it
+	r := &configReader{top: p.top, home: home, left: maxIncludes}
+	r.read(filepath.Join(p.commonDir, "config"))
+	r.read(filepath.Join(p.gitDir, "config.worktree"))
+	for _, file := range usersConfigs(home) {
+		if resolved, err := filepath.EvalSymlinks(file); err == nil { // people keep them elsewhere
+			r.read(resolved)
+		}
 	}
 	return r.paths
 }
 
+// usersConfigs are the files that git reads for every project.
+func usersConfigs(home string) []string {
+	files := []string{"/etc/gitconfig"}
+	if system := os.Getenv("GIT_CONFIG_SYSTEM"); system != "" {
+		files[0] = system
+	}
+	if global := os.Getenv("GIT_CONFIG_GLOBAL"); global != "" {
+		return append(files, global)
+	}
+	if base := os.Getenv("XDG_CONFIG_HOME"); base != "" {
+		files = append(files, filepath.Join(base, "git", "config"))
+	} else if home != "" {
+		files = append(files, filepath.Join(home, ".config", "git", "config"))
+	}
+	if home != "" {
+		files = append(files, filepath.Join(home, ".gitconfig"))
+	}
+	return files
+}
+
 // configReader collects what configurations name.
 type configReader struct {
-	top   string
-	left  int
-	paths []string
+	top, home string
+	left      int
+	paths     []string
 }
 
 // read takes what cannot be read as naming nothing: git complains of it.
@@ -66,15 +90,13 @@ func (r *configReader) read(file string) {
 // setting looks at one value. Of a command each word counts that is a file.
 func (r *configReader) setting(file, section, key, value string) {
 	switch {
-	case slices.Contains([]string{"remote", "branch", "user", "submodule", "url", "color"}, section):
+	case slices.Contains([]string{"branch", "user", "url", "color"}, section):
+	case section == "remote" && key != "uploadpack" && key != "receivepack", section == "submodule" && key != "update":
 	case strings.HasPrefix(section, "include") && key == "path":
-		included := strings.Trim(value, `"`)
-		if !filepath.IsAbs(included) {
-			included = filepath.Join(filepath.Dir(file), included)
-		}
+		included := from(filepath.Dir(file), r.expanded(strings.Trim(value, `"`)))
 		r.note(included)
 		r.read(included)
-	case section == "core" && key == "hookspath":
+	case section == "core" && (key == "hookspath" || key == "attributesfile"):
 		r.note(r.below(strings.Trim(value, `"`))) // it need not be there yet
 	default:
 		for _, word := range strings.FieldsFunc(value, func(c rune) bool { return strings.ContainsRune(" \t\"'`;|&()<>=!\\", c) }) {
@@ -89,14 +111,32 @@ func (r *configReader) setting(file, section, key, value string) {
 }
 
 // below is where git and the shells that it starts find a name.
-func (r *configReader) below(name string) string {
+func (r *configReader) below(name string) string { return from(r.top, r.expanded(name)) }
+
+// expanded has the home of the user in place of ~.
+func (r *configReader) expanded(name string) string {
+	if rest, ok := strings.CutPrefix(name, "~/"); ok && r.home != "" {
+		return filepath.Join(r.home, rest)
+	}
+	return name
+}
+
+func from(dir, name string) string {
 	if filepath.IsAbs(name) {
 		return filepath.Clean(name)
 	}
-	return filepath.Join(r.top, name)
+	return filepath.Join(dir, name)
 }
 
+// note keeps a path, and the same with the links above it followed.
 func (r *configReader) note(file string) {
+	r.keep(file)
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(file)); err == nil && dir != filepath.Dir(file) {
+		r.keep(filepath.Join(dir, filepath.Base(file)))
+	}
+}
+
+func (r *configReader) keep(file string) {
 	rel, err := filepath.Rel(r.top, file)
 	if err != nil || rel == "." || rel == ".git" || len(r.paths) >= maxObeyed || !filepath.IsLocal(rel) || strings.HasPrefix(rel, ".git/") {
 		return
