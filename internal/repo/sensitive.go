@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // The reasons to look at a change before it lands (M-13).
@@ -24,9 +26,10 @@ const (
 	reasonCI       = "continuous integration runs what it says"
 	reasonLink     = "a symbolic link out of the project"
 	reasonControl  = "its name has control characters or is not UTF-8"
-	reasonCase     = "its name differs from another file's in case only"
+	reasonCase     = "its name differs from another file's in case, or in how its characters are composed, only"
 	reasonModule   = "a submodule"
 	reasonHidden   = "its name begins with a dot: tools read such files without being told to"
+	reasonCommand  = "its name is more than a name to a shell that is given it unquoted"
 )
 
 // sensitiveName says why a path is sensitive by its name alone, or "".
@@ -34,22 +37,49 @@ func sensitiveName(name string) string {
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, unsafeRune) {
 		return reasonControl
 	}
-	parts := strings.Split(strings.ToLower(name), "/")
+	parts := strings.Split(folded(name), "/")
 	for _, part := range parts {
 		if reason := sensitiveDir(part); reason != "" {
 			return reason
 		}
 	}
-	if reason := sensitiveFile(parts[len(parts)-1]); reason != "" {
+	base := strings.TrimRight(parts[len(parts)-1], " .") // as Windows does
+	if reason := sensitiveFile(base); reason != "" {
+		return reason
+	}
+	if reason := endOf(topEnds, base); reason != "" && len(parts) == 1 {
 		return reason
 	}
 	for _, part := range parts {
-		switch {
-		case strings.HasPrefix(part, "-"):
-			return reasonOption
-		case isHidden(part):
+		if reason := oddName(part); reason != "" {
+			return reason
+		}
+		if isHidden(part) {
 			return reasonHidden
 		}
+	}
+	return ""
+}
+
+// folded is a name as file systems compare it that ignore case and the ways of
+// composing a character: ſ is an s there.
+func folded(name string) string {
+	if strings.IndexFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) >= 0 {
+		name = strings.ToUpper(norm.NFC.String(name))
+	}
+	return strings.ToLower(name)
+}
+
+// oddName says why a component is sensitive whatever it is the name of, be it an
+// empty folder: a shell's * hands it on.
+func oddName(part string) string {
+	switch {
+	case !utf8.ValidString(part) || strings.ContainsFunc(part, unsafeRune):
+		return reasonControl
+	case strings.HasPrefix(part, "-"):
+		return reasonOption
+	case part == "~", strings.ContainsAny(part, "`;|<>*"), strings.Contains(part, "$("), strings.Contains(part, "${"):
+		return reasonCommand
 	}
 	return ""
 }
@@ -83,15 +113,21 @@ func sensitiveFile(base string) string {
 	switch {
 	case extension == "" && strings.HasSuffix(stem, "file"), extension != "" && sensitiveStems[stem]:
 		return reasonBuild
+	case strings.Contains(base, ".config."), strings.Contains(base, ".conf."):
+		return reasonBuild
 	case strings.HasPrefix(base, "requirements") && (strings.HasSuffix(base, ".txt") || strings.HasSuffix(base, ".in")):
 		return reasonBuild
 	}
 	return ""
 }
 
+// endOf looks for the ends of a name, each of which begins with a dot or a dash.
 func endOf(ends map[string]string, part string) string {
-	for end, reason := range ends {
-		if strings.HasSuffix(part, end) {
+	for i := range len(part) {
+		if part[i] != '.' && part[i] != '-' {
+			continue
+		}
+		if reason := ends[part[i:]]; reason != "" {
 			return reason
 		}
 	}
@@ -106,7 +142,10 @@ func isHidden(part string) bool {
 
 // unsafeRune finds what a terminal obeys, shows out of order or does not show.
 func unsafeRune(r rune) bool {
-	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
+	if r < utf8.RuneSelf {
+		return r < ' ' || r == 0x7f
+	}
+	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || strings.ContainsRune("\u2028\u2029\u115f\u1160\u3164\uffa0\u2800", r)
 }
 
 // markSensitive fills in why each change is sensitive.
@@ -117,6 +156,9 @@ func (p *Project) markSensitive(ctx context.Context, tree string, files []Change
 	for i := range files {
 		f := &files[i]
 		f.Sensitive = sensitiveName(f.Path)
+		if f.Sensitive == "" && f.Kind != Deleted {
+			f.Sensitive = endOf(compiledEnds, folded(path.Base(f.Path)))
+		}
 		if f.OldMode == modeGitlink || f.NewMode == modeGitlink {
 			f.Sensitive = reasonModule
 		}
@@ -138,7 +180,7 @@ func markCase(files []Change, entries map[string]entry) {
 		for _, part := range append(parents(name), name) {
 			if !seen[part] {
 				seen[part] = true
-				count[strings.ToLower(part)]++
+				count[folded(part)]++
 			}
 		}
 	}
@@ -147,7 +189,7 @@ func markCase(files []Change, entries map[string]entry) {
 			continue
 		}
 		for _, part := range append(parents(f.Path), f.Path) {
-			if count[strings.ToLower(part)] > 1 {
+			if count[folded(part)] > 1 {
 				files[i].Sensitive = reasonCase
 			}
 		}
@@ -247,8 +289,22 @@ func shownAs(links iter.Seq[string], read func(name string) (target string, isLi
 	return shown
 }
 
+// leavesProject tells a link that leads out of the project, or may do so: the
+// name before a ".." may be a link itself, and nobody knows to what depth.
 func leavesProject(link, target string) bool {
 	resolved := path.Join(path.Dir(link), target)
-	return path.IsAbs(target) || resolved == ".." || strings.HasPrefix(resolved, "../") ||
-		strings.HasPrefix(resolved, ".git/") || resolved == ".git"
+	top, _, _ := strings.Cut(resolved, "/")
+	return path.IsAbs(target) || turnsBack(target) || top == ".." || isGitName(top)
+}
+
+// turnsBack tells a path that goes up after it went down.
+func turnsBack(target string) bool {
+	down := false
+	for part := range strings.SplitSeq(target, "/") {
+		if part == ".." && down {
+			return true
+		}
+		down = down || part != "" && part != "." && part != ".."
+	}
+	return false
 }

@@ -20,9 +20,10 @@ var sensitiveDirs = map[string]string{
 	".github": reasonCI, ".woodpecker": reasonCI, ".semaphore": reasonCI, ".teamcity": reasonCI, ".builds": reasonCI, ".tekton": reasonCI,
 	"node_modules": reasonDeps, "bower_components": reasonDeps, ".venv": reasonDeps, "venv": reasonDeps, ".tox": reasonDeps, ".nox": reasonDeps,
 	"site-packages": reasonDeps, "__pycache__": reasonCompiled,
+	"buildsrc": reasonBuild, "tuist": reasonBuild, "renv": reasonBuild, "mise": reasonShell,
 }
 
-// sensitiveDirEnds are the ends of components, lower-case.
+// sensitiveDirEnds are the ends of components, lower-case, from a dot on.
 var sensitiveDirEnds = map[string]string{
 	".xcodeproj": reasonEditor, ".xcworkspace": reasonEditor, ".egg-info": reasonDeps, ".dist-info": reasonDeps,
 }
@@ -72,15 +73,50 @@ var sensitiveNames = map[string]string{
 	"azure-pipelines.yaml": reasonCI, "appveyor.yml": reasonCI, "bitbucket-pipelines.yml": reasonCI, "cloudbuild.yaml": reasonCI,
 	"buildspec.yml": reasonCI, "bitrise.yml": reasonCI, "codefresh.yml": reasonCI, "wercker.yml": reasonCI, "action.yml": reasonCI, "action.yaml": reasonCI,
 	"renovate.json": reasonCI, "netlify.toml": reasonCI, "vercel.json": reasonCI, "render.yaml": reasonCI, "fly.toml": reasonCI,
+	"tsconfig.json": reasonEditor, "jsconfig.json": reasonEditor, "rust-analyzer.toml": reasonEditor, "rust-project.json": reasonEditor,
+	"omnisharp.json": reasonEditor, "session.vim": reasonEditor, "compile_flags.txt": reasonEditor, "launchsettings.json": reasonEditor,
+	"cppproperties.json": reasonEditor, "cmakesettings.json": reasonEditor, "tasks.vs.json": reasonEditor, "launch.vs.json": reasonEditor,
+	"analysis_options.yaml": reasonEditor, "psscriptanalyzersettings.psd1": reasonEditor, "devcontainer.json": reasonEditor,
+	"copilot-instructions.md": reasonAgent, "copilot.md": reasonAgent, "jules.md": reasonAgent, "codebuddy.md": reasonAgent, "iflow.md": reasonAgent,
+	"soul.md": reasonAgent, "heartbeat.md": reasonAgent, "gemini-extension.json": reasonAgent, "claude_desktop_config.json": reasonAgent,
+	"hooks.json": reasonAgent, "rtx.toml": reasonShell, "activate-hermit": reasonShell, "desktop.ini": reasonShell,
+	"autorun.inf": reasonShell, "pytest.toml": reasonBuild, "tox.toml": reasonBuild, "pylintrc.toml": reasonBuild, "conf.py": reasonBuild,
+	"celeryconfig.py": reasonBuild, "scrapy.cfg": reasonBuild, "mkdocs.yml": reasonBuild, "mkdocs.yaml": reasonBuild, "dvc.yaml": reasonBuild,
+	"alembic.ini": reasonBuild, "jupyter_notebook_config.py": reasonBuild, "jupyter_server_config.py": reasonBuild,
+	"jupyter_lab_config.py": reasonBuild, "ipython_config.py": reasonBuild, "cross.toml": reasonBuild,
+	"trunk.toml": reasonBuild, "bacon.toml": reasonBuild, "foundry.toml": reasonBuild, "lean-toolchain": reasonBuild,
+	"lake-manifest.json": reasonBuild, "air.toml": reasonBuild, "buf.yaml": reasonBuild, "buf.gen.yaml": reasonBuild, "sqlc.yaml": reasonBuild,
+	"goreleaser.yml": reasonBuild, "goreleaser.yaml": reasonBuild, "wails.json": reasonBuild, "aclocal.m4": reasonBuild, "config.guess": reasonBuild,
+	"config.sub": reasonBuild, "config.status": reasonBuild, "install-sh": reasonBuild, "ltmain.sh": reasonBuild, "depcomp": reasonBuild,
+	"libtool": reasonBuild, "test-driver": reasonBuild, "kbuild": reasonBuild, "kconfig": reasonBuild, "jamroot": reasonBuild,
+	"tuprules.tup": reasonBuild, "deps": reasonBuild, "packages.config": reasonBuild, "paket.dependencies": reasonBuild, "build.boot": reasonBuild,
+	"profiles.clj": reasonBuild, "user.clj": reasonBuild, "mill": reasonBuild, "millw": reasonBuild, "sbt": reasonBuild, "sbtx": reasonBuild,
+	"amper": reasonBuild, "rebar3": reasonBuild, "waf": reasonBuild, "pants": reasonBuild, "ctesttestfile.cmake": reasonBuild, "config.ru": reasonBuild,
+	"gems.rb": reasonBuild, "gems.locked": reasonBuild, "appraisals": reasonBuild, "phpstan.neon.dist": reasonBuild, "phpstan.dist.neon": reasonBuild,
+	"psalm.xml": reasonBuild, "psalm.xml.dist": reasonBuild, "phpcs.xml": reasonBuild, "phpcs.xml.dist": reasonBuild, "rector.php": reasonBuild,
+	"ecs.php": reasonBuild, "config.exs": reasonBuild, "runtime.exs": reasonBuild, "dune-workspace": reasonBuild, "dune.inc": reasonBuild,
+	"myocamlbuild.ml": reasonBuild, "opam": reasonBuild, "dist.ini": reasonBuild, "activate.r": reasonBuild, "manifest.toml": reasonBuild,
+	"juliaproject.toml": reasonBuild, "localpreferences.toml": reasonBuild, "nim.cfg": reasonBuild, "dub.json": reasonBuild, "dub.sdl": reasonBuild,
+	"build.yaml": reasonBuild, "melos.yaml": reasonBuild, "alire.toml": reasonBuild, "latexmkrc": reasonBuild, "texmf.cnf": reasonBuild,
+	"truffle.js": reasonBuild, "brownie-config.yaml": reasonBuild, "cdk.json": reasonBuild, "firebase.json": reasonBuild, "wrangler.toml": reasonBuild,
+	"wrangler.jsonc": reasonBuild, "wrangler.json": reasonBuild, "project.json": reasonBuild, "workspace.json": reasonBuild, "rush.json": reasonBuild,
+	"moon.yml": reasonBuild, "dagger.json": reasonBuild, "guix.scm": reasonBuild, "manifest.scm": reasonBuild, "aqua.yaml": reasonBuild,
+	"dprint.json": reasonBuild, "treefmt.toml": reasonBuild, "tslint.json": reasonBuild, "jsdoc.json": reasonBuild, "typedoc.json": reasonBuild,
+	"nodemon.json": reasonBuild, "gatsby-node.js": reasonBuild, "electron-builder.yml": reasonBuild, "codegen.yml": reasonBuild,
+	"codegen.ts": reasonBuild, "pkgbuild": reasonBuild, "apkbuild": reasonBuild, "invoke.yaml": reasonBuild, "prek.toml": reasonGit,
+	"hk.pkl": reasonGit, "cog.toml": reasonGit, "cloudbuild.yml": reasonCI, "cloudbuild.json": reasonCI, "buildspec.yaml": reasonCI,
+	"railway.json": reasonCI, "railway.toml": reasonCI, "heroku.yml": reasonCI, "appveyor.yaml": reasonCI, "renovate.json5": reasonCI,
 }
 
 // sensitiveBegins are the beginnings of base names, lower-case.
 var sensitiveBegins = map[string]string{
-	".git": reasonGit, ".env.": reasonShell, "docker-compose.": reasonBuild,
+	".git": reasonGit, ".env.": reasonShell,
 	"dockerfile.": reasonBuild, "containerfile.": reasonBuild, "jenkinsfile.": reasonCI, "makefile.": reasonBuild,
+	"tsconfig.": reasonBuild, "cabal.project.": reasonBuild, "configure.": reasonBuild, "pulumi.": reasonBuild, "serverless.": reasonBuild,
+	"package@swift": reasonBuild, "docker-bake.": reasonBuild, "mise.": reasonShell, "azure-pipelines": reasonCI, "docker-compose": reasonBuild,
 }
 
-// sensitiveEnds are the ends of base names, lower-case.
+// sensitiveEnds are the ends of base names, lower-case, from a dot or a dash on.
 var sensitiveEnds = map[string]string{
 	".code-workspace": reasonEditor, ".sublime-project": reasonEditor, ".sublime-build": reasonEditor, ".sublime-settings": reasonEditor,
 	".iml": reasonEditor, ".ipr": reasonEditor, ".iws": reasonEditor, ".launch": reasonEditor,
@@ -90,14 +126,32 @@ var sensitiveEnds = map[string]string{
 	".props": reasonBuild, ".targets": reasonBuild, ".sln": reasonBuild, ".slnx": reasonBuild, ".cake": reasonBuild,
 	".cabal": reasonBuild, ".opam": reasonBuild, ".rockspec": reasonBuild, ".podspec": reasonBuild, ".rproj": reasonBuild, ".gyp": reasonBuild, ".gypi": reasonBuild,
 	".dockerfile": reasonBuild, ".tf": reasonBuild, ".tofu": reasonBuild, ".lock": reasonBuild, ".lockb": reasonBuild,
-	".config.js": reasonBuild, ".config.cjs": reasonBuild, ".config.mjs": reasonBuild, ".config.ts": reasonBuild, ".config.cts": reasonBuild,
-	".config.mts": reasonBuild, ".conf.js": reasonBuild, ".conf.cjs": reasonBuild, ".conf.ts": reasonBuild,
+	".run.xml": reasonEditor, ".geany": reasonEditor, ".cbp": reasonEditor, ".user": reasonEditor, ".sublime-workspace": reasonEditor,
+	".sublime-commands": reasonEditor, ".desktop": reasonShell, ".lnk": reasonShell, ".scf": reasonShell, ".gn": reasonBuild, ".gni": reasonBuild,
+	".pro": reasonBuild, ".pri": reasonBuild, ".qbs": reasonBuild, ".mill": reasonBuild, ".rake": reasonBuild, ".thor": reasonBuild,
+	".kts": reasonBuild, ".nimble": reasonBuild, ".nims": reasonBuild, ".gpr": reasonBuild, ".hxml": reasonBuild, ".xcconfig": reasonBuild,
+	".hcl": reasonBuild, ".tf.json": reasonBuild, ".bazel": reasonBuild, ".m4": reasonBuild, ".spec": reasonBuild, ".ebuild": reasonBuild,
+	".egg-link": reasonBuild, "-gdb.py": reasonBuild, "-gdb.gdb": reasonBuild, "-gdb.scm": reasonBuild, "-config.js": reasonBuild,
+	".build.ps1": reasonBuild, ".gitlab-ci.yml": reasonCI,
+	".pyo": reasonCompiled, ".pyd": reasonCompiled, ".elc": reasonCompiled, ".zwc": reasonCompiled,
 }
 
 // sensitiveStems are base names up to their first dot, whatever language follows it.
 var sensitiveStems = map[string]bool{
 	"gulpfile": true, "gruntfile": true, "jakefile": true, "magefile": true, "fabfile": true, "noxfile": true, "taskfile": true,
 	"rakefile": true, "conanfile": true, "pipfile": true,
+	"pnpmfile": true, "knexfile": true, "plopfile": true, "brocfile": true, "dangerfile": true, "gemfile": true, "procfile": true, "vagrantfile": true,
+	"tiltfile": true, "earthfile": true, "brewfile": true, "guardfile": true, "podfile": true, "justfile": true, "locustfile": true, "shakefile": true,
+	"lakefile": true, "maskfile": true, "helmfile": true, "psakefile": true, "ember-cli-build": true,
+}
+
+// topEnds are those of a tool's configuration where they are at the top.
+var topEnds = map[string]string{".toml": reasonBuild, ".ini": reasonBuild, ".cfg": reasonBuild}
+
+// compiledEnds are those of what a change brings that nobody can read.
+var compiledEnds = map[string]string{
+	".so": reasonCompiled, ".dll": reasonCompiled, ".dylib": reasonCompiled, ".jar": reasonCompiled, ".class": reasonCompiled,
+	".node": reasonCompiled, ".exe": reasonCompiled,
 }
 
 // harmlessHidden are names that nothing runs anything for.

@@ -163,8 +163,13 @@ func TestSensitiveChangesArePointedOut(t *testing.T) {
 		".rvmrc", "default.nix", ".ssh/config", "docker-compose.override.yml", "Dockerfile.dev", "ansible.cfg", "main.tf", "Taskfile.dist.yml", ".justfile",
 		"gradle/wrapper/gradle-wrapper.properties", "tools/bazel", "project/plugins.sbt", "binding.gyp", "composer.json", "Package.swift", ".Rprofile", ".irbrc",
 		".ghci", ".gdbinit", ".pylintrc", ".eslintrc.js", "eslint.config.mjs", "vite.config.ts", "Gulpfile.js", "Guardfile", "Pipfile", "Makefile.am",
-		"package-lock.json", "poetry.lock", "requirements-dev.txt", "pkg/__pycache__/x.pyc", "old.pyc", "x.egg-info/entry_points.txt", "zero\u200bwidth")
-	plain := []string{"compose.go", "profile.py", ".editorconfig", ".prettierignore", "lock.go", "config.js", "scripts/tool.sh", "docs/dotfile.md", "main.go", "half/HEAD", "half/config", "half/refs/x", "a-b", "docs/x.md", "lib/package.jsonx", "gitignore", "environment", "naïve.txt", "日本"}
+		"package-lock.json", "poetry.lock", "requirements-dev.txt", "pkg/__pycache__/x.pyc", "old.pyc", "x.egg-info/entry_points.txt", "zero\u200bwidth",
+		"tsconfig.json", "sub/tsconfig.base.json", "rust-analyzer.toml", "omnisharp.json", "Properties/launchSettings.json", "x.desktop", "x.run.xml", "Session.vim",
+		"pnpmfile.cjs", "gems.rb", "lib/tasks/x.rake", "buildSrc/src/x.kt", "docs/conf.py", "gunicorn.conf.py", "mkdocs.yml", "lakefile.lean", "latexmkrc", "cdk.json",
+		"wrangler.toml", "x.hcl", "guix.scm", "PKGBUILD", "x-gdb.py", "mise.production.toml", "mise/config.toml", "bacon.toml", "unheard-of.toml", "docker-compose-dev.yml",
+		"jest.config.json", "hooks/hooks.json", "SOUL.md", "install-sh", "rebar3", "x.pro", "treefmt.toml", "azure-pipelines-pr.yml", "App.csproj.user", "Gemfile.local",
+		"lib/json.so", "libs/x.jar", "init.elc", "Makefile.", "packa\u017fes/\u017fetup.py", "hangul\u3164", "a`b`", "a;b", "x>y", "lib/*", "$(x)/y")
+	plain := []string{"config.go", "half/settings.toml", "so.go", "class.java", "a.b-c.go", "spec.rb", "x_spec.rb", "users/index.ts", "(group)/[id].tsx", "compose.go", "profile.py", ".editorconfig", ".prettierignore", "lock.go", "config.js", "scripts/tool.sh", "docs/dotfile.md", "main.go", "half/HEAD", "half/config", "half/refs/x", "a-b", "docs/x.md", "lib/package.jsonx", "gitignore", "environment", "naïve.txt", "日本"}
 	u := withFiles(t, project)
 	r := open(t, u)
 	for _, name := range append(slices.Clone(sensitive), plain...) {
