@@ -12,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Reasons that only a work tree has: git does not carry such files.
@@ -57,15 +55,16 @@ type Planted struct {
 // read-only, or the caller names it. A tree too big to be looked at whole is
 // an error that wraps ErrTooBig, beside what was found.
 func Since(dir string, start time.Time) (found []Planted, more int, err error) {
-	root, err := os.OpenRoot(dir)
+	top, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, 0, fmt.Errorf("look for what was planted: %w", err)
 	}
-	s := &searcher{root: root, start: start}
-	if err = s.walk(".", 0); err == nil {
-		err = s.follow(dir)
+	s := &searcher{start: start}
+	at := folder{".", top}
+	if err = s.walk(at, 0); err == nil {
+		err = errors.Join(s.follow(at, dir), s.deep)
 	}
-	if closeErr := root.Close(); err == nil {
+	if closeErr := top.Close(); err == nil {
 		err = closeErr
 	}
 	if err != nil {
@@ -74,67 +73,112 @@ func Since(dir string, start time.Time) (found []Planted, more int, err error) {
 	return s.found, s.more, err
 }
 
+// folder is one that is open: what is in it is reached from it, and not from the
+// top, which would take long in a deep tree.
+type folder struct {
+	name string
+	*os.Root
+}
+
+// path is that of what is in the folder, from the top.
+func (d folder) path(base string) string { return path.Join(d.name, base) }
+
 // searcher walks a work tree after its agent is gone.
 type searcher struct {
-	root    *os.Root
 	start   time.Time
 	visited int
 	found   []Planted
 	more    int
-	// compiled says that a folder of compiled code is noted, which stands for all.
+	// compiled says that some compiled code is noted, which stands for all.
 	compiled bool
 	// links are those of sensitive names, at most MaxListed.
 	links []string
+	// moved counts the folders around here that have another name or place than before.
+	moved int
+	// deep is the first folder that was too deep to be looked at.
+	deep error
 }
 
-func (s *searcher) walk(name string, depth int) error {
-	if depth > MaxDepth {
-		return fmt.Errorf("directory %.80q is too deep: %w", name, ErrTooBig)
-	}
-	entries, err := s.entries(name)
+func (s *searcher) walk(d folder, depth int) error {
+	entries, err := s.list(d)
 	if err != nil {
 		return err
 	}
-	switch {
-	case name == "." || !looksBare(entries):
-	case s.changed(name) || s.changed(path.Join(name, "config")):
-		s.note(name, reasonNested)
-	default:
-		if err := s.gitDir(name, depth); err != nil {
+	if looksBare(entries) {
+		if err := s.bare(d, entries, depth); err != nil {
 			return err
 		}
 	}
+	s.shadowed(d, entries)
 	for _, e := range entries {
-		if err := s.visit(path.Join(name, e.Name()), e, depth); err != nil {
+		if err := s.visit(d, e, depth); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *searcher) entries(name string) ([]fs.DirEntry, error) {
-	f, err := s.folderAt(name)
-	if f == nil {
-		return nil, err
+// bare looks at a folder that git takes for a repository without a .git. The top is
+// one, too, where its .git is none.
+func (s *searcher) bare(d folder, entries []fs.DirEntry, depth int) error {
+	name, made := d.name, d.name != "." && s.changed(d, ".")
+	if name == "." {
+		name = "HEAD"
 	}
-	entries, err := s.list(f)
-	return entries, errors.Join(err, f.Close())
+	for _, e := range entries {
+		switch e.Name() {
+		case "HEAD", "config", "commondir":
+			made = made || s.changed(d, e.Name())
+		case "objects", "refs":
+			made = made || d.name == "." && s.changed(d, e.Name())
+		}
+	}
+	if made {
+		s.note(name, reasonNested)
+		return nil
+	}
+	return s.gitDir(d, depth)
 }
 
-// folderAt opens a folder. It is nil where there is none that can be listed.
-func (s *searcher) folderAt(name string) (*os.File, error) {
-	f, err := s.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_DIRECTORY, 0)
+// shadowed names libraries beside Python's text, which imports them first.
+func (s *searcher) shadowed(d folder, entries []fs.DirEntry) {
+	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), ".py") }) {
+		return
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".so") {
+			s.noteChanged(d, e.Name(), reasonCompiled)
+		}
+	}
+}
+
+// into does something in a folder. It does not where there is none, where it
+// cannot be listed, or where it is too deep, of which the first tells.
+func (s *searcher) into(d folder, base string, depth int, do func(folder) error) error {
+	if depth > MaxDepth {
+		if s.deep == nil {
+			s.deep = fmt.Errorf("directory %.80q is too deep: %w", d.path(base), ErrTooBig)
+		}
+		return nil
+	}
+	root, err := d.OpenRoot(base)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		s.noteChanged(name, reasonUnlisted)
-		return nil, nil //nolint:nilnil // as the comment says
+		s.noteChanged(d, base, reasonUnlisted)
+		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil //nolint:nilnil // it has gone since
+		return nil // it has gone since
+	case err != nil:
+		return err
 	}
-	return f, err
+	return errors.Join(do(folder{d.path(base), root}), root.Close())
 }
 
-func (s *searcher) list(f *os.File) ([]fs.DirEntry, error) {
+func (s *searcher) list(d folder) ([]fs.DirEntry, error) {
+	f, err := d.OpenFile(".", os.O_RDONLY|syscall.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
 	entries, err := f.ReadDir(MaxEntries)
 	if errors.Is(err, io.EOF) {
 		err = nil
@@ -142,74 +186,85 @@ func (s *searcher) list(f *os.File) ([]fs.DirEntry, error) {
 	if s.visited += len(entries); err == nil && s.visited >= MaxEntries {
 		err = fmt.Errorf("more than %d files: %w", MaxEntries, ErrTooBig)
 	}
-	return entries, err
+	return entries, errors.Join(err, f.Close())
 }
 
-func (s *searcher) visit(name string, e fs.DirEntry, depth int) error {
+func (s *searcher) visit(d folder, e fs.DirEntry, depth int) error {
 	base := e.Name()
-	switch {
+	switch name := d.path(base); {
 	case name == ".git":
 		return nil
 	case base == ".git":
-		s.noteChanged(name, reasonNested)
+		s.noteChanged(d, base, reasonNested)
 		if !e.IsDir() {
 			return nil
 		}
-		return s.gitDir(name, depth)
+		return s.into(d, base, depth+1, func(git folder) error { return s.gitDir(git, depth+1) })
 	case e.IsDir():
-		return s.folder(name, depth)
-	}
-	reason := reasonOf(name, e.Type())
-	if e.Type()&fs.ModeSymlink != 0 {
-		reason = s.link(name, reason)
-	}
-	if reason != "" {
-		s.noteChanged(name, reason)
+		return s.folder(d, base, depth)
+	case e.Type()&fs.ModeSymlink != 0:
+		s.link(d, base)
+	default:
+		if reason := reasonOf(name, e.Type()); reason != "" {
+			s.noteChanged(d, base, reason)
+		}
 	}
 	return nil
 }
 
 // folder names some folders as a whole, and looks into the others. One whose
 // name is what makes its files sensitive may have got that name just now.
-func (s *searcher) folder(name string, depth int) error {
-	base := strings.ToLower(path.Base(name))
-	reason := wholeDirs[base]
-	if reason == "" && sensitiveDir(base) == "" && isHidden(base) {
+func (s *searcher) folder(d folder, base string, depth int) error {
+	if s.isMoved(d, base) {
+		s.moved++
+		defer func() { s.moved-- }()
+	}
+	plain := folded(base)
+	reason := wholeDirs[plain]
+	if reason == "" && sensitiveDir(plain) == "" && isHidden(plain) {
 		reason = reasonHidden
 	}
 	if reason != "" {
-		return s.whole(name, reason)
+		return s.whole(d, base, reason)
+	}
+	if reason := oddName(plain); reason != "" {
+		s.noteChanged(d, base, reason)
 	}
 	before := len(s.found)
-	if err := s.walk(name, depth+1); err != nil {
+	if err := s.into(d, base, depth+1, func(in folder) error { return s.walk(in, depth+1) }); err != nil {
 		return err
 	}
-	if reason := sensitiveDir(base); reason != "" && len(s.found) == before {
-		s.noteChanged(name, reason)
+	if reason := sensitiveDir(plain); reason != "" && len(s.found) == before {
+		s.noteChanged(d, base, reason)
 	}
 	return nil
 }
 
-// link gives the reason to look at a link, and keeps those that show what they
-// lead to under a sensitive name.
-func (s *searcher) link(name, reason string) string {
-	target, err := s.root.Readlink(name)
+// link names a link where that is one to look at, and keeps those that show what
+// they lead to under a sensitive name.
+func (s *searcher) link(d folder, base string) {
+	name := d.path(base)
+	reason := sensitiveName(name)
+	target, err := d.Readlink(base)
 	switch {
 	case err != nil:
-		return reason
 	case leavesProject(name, target):
-		return reasonLink
-	case sensitiveName(name) != "" && len(s.links) < MaxListed:
+		reason = reasonLink
+	case reason == "":
+		reason = wholeDirs[folded(base)]
+	case len(s.links) < MaxListed:
 		s.links = append(s.links, name)
 	}
-	return reason
+	if reason != "" {
+		s.noteChanged(d, base, reason)
+	}
 }
 
 // follow names what changed where links of sensitive names lead, and what git's
 // configuration names.
-func (s *searcher) follow(dir string) error {
+func (s *searcher) follow(top folder, dir string) error {
 	read := func(name string) (string, bool) {
-		target, err := s.root.Readlink(name)
+		target, err := top.Readlink(name)
 		return target, err == nil
 	}
 	shown := shownAs(slices.Values(s.links), read)
@@ -221,15 +276,19 @@ func (s *searcher) follow(dir string) error {
 		}
 	}
 	for at, reason := range shown {
-		info, err := s.root.Lstat(at)
-		switch {
-		case err != nil:
+		info, err := top.Lstat(at)
+		if err != nil {
 			continue // it leads nowhere
-		case info.IsDir():
-			err = s.whole(at, reason)
-		case info.Mode()&fs.ModeSymlink == 0:
-			s.noteChanged(at, reason)
 		}
+		err = s.into(top, path.Dir(at), 0, func(in folder) error {
+			switch base := path.Base(at); {
+			case info.IsDir():
+				return s.whole(in, base, reason)
+			case info.Mode()&fs.ModeSymlink == 0:
+				s.noteChanged(in, base, reason)
+			}
+			return nil
+		})
 		if err != nil {
 			return err
 		}
@@ -250,105 +309,89 @@ func reasonOf(name string, kind fs.FileMode) string {
 
 // gitDir looks at what git obeys in a nested repository, and in those of its
 // submodules and worktrees.
-func (s *searcher) gitDir(name string, depth int) error {
-	if depth > MaxDepth {
-		return fmt.Errorf("directory %.80q is too deep: %w", name, ErrTooBig)
-	}
-	entries, err := s.entries(name)
+func (s *searcher) gitDir(d folder, depth int) error {
+	entries, err := s.list(d)
+	in := path.Base(d.name)
 	for _, e := range entries {
-		child := path.Join(name, e.Name())
-		if gitObeys[e.Name()] || path.Base(name) == "hooks" {
-			s.noteChanged(child, reasonNested)
+		if gitObeys[e.Name()] || in == "hooks" {
+			s.noteChanged(d, e.Name(), reasonNested)
 		}
 		// A submodule may be called what it likes.
-		skip := gitKeeps[e.Name()] && path.Base(name) != "modules"
+		skip := gitKeeps[e.Name()] && in != "modules"
 		if e.IsDir() && err == nil && !skip {
-			err = s.gitDir(child, depth+1)
+			err = s.into(d, e.Name(), depth+1, func(sub folder) error { return s.gitDir(sub, depth+1) })
 		}
 	}
 	return err
 }
 
 // whole names a folder when anything in it changed.
-func (s *searcher) whole(name, reason string) error {
-	changed, err := s.changed(name), error(nil)
+func (s *searcher) whole(d folder, base, reason string) error {
+	changed, err := s.changed(d, base), error(nil)
 	if !changed {
-		changed, err = s.anyChanged(name, 0)
+		changed, err = s.anyChanged(d, base, 0)
 	}
-	switch {
-	case !changed:
-	case reason == reasonCompiled && s.compiled: // whoever tests leaves one in each folder
-		s.more++
-	default:
-		s.compiled = s.compiled || reason == reasonCompiled
-		s.note(name+"/", reason)
+	if changed {
+		s.note(d.path(base)+"/", reason)
 	}
 	return err
 }
 
-// anyChanged looks at every file below a folder, of which there are many: each
-// from the folder that it is in, and not from the project's.
-func (s *searcher) anyChanged(name string, depth int) (bool, error) {
-	if depth > MaxDepth {
-		return false, fmt.Errorf("directory %.80q is too deep: %w", name, ErrTooBig)
-	}
-	f, err := s.folderAt(name)
-	if f == nil {
-		return s.changed(name), err
-	}
-	defer func() { _ = f.Close() }() // only read from
-	entries, err := s.list(f)
-	if err != nil {
-		return false, err
-	}
-	in := int(f.Fd())
-	for _, e := range entries {
-		if s.changedIn(in, e.Name()) {
-			return true, nil
+// anyChanged looks at every file below a folder, of which there are many.
+func (s *searcher) anyChanged(d folder, base string, depth int) (changed bool, err error) {
+	err = s.into(d, base, depth, func(in folder) error {
+		entries, err := s.list(in)
+		changed = slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return s.changed(in, e.Name()) })
+		for _, e := range entries {
+			if changed || err != nil {
+				break
+			}
+			if e.IsDir() {
+				changed, err = s.anyChanged(in, e.Name(), depth+1)
+			}
 		}
-	}
-	for _, e := range entries {
-		if !e.IsDir() {
-			continue
-		}
-		if changed, err := s.anyChanged(path.Join(name, e.Name()), depth+1); changed || err != nil {
-			return changed, err
-		}
-	}
-	return false, nil
+		return err
+	})
+	return changed, err
 }
 
-func (s *searcher) noteChanged(name, reason string) {
-	if s.changed(name) {
-		s.note(name, reason)
+func (s *searcher) noteChanged(d folder, base, reason string) {
+	if s.changed(d, base) {
+		s.note(d.path(base), reason)
 	}
 }
 
+// note keeps a finding. Of compiled code it is the first: whoever tests leaves
+// some in each folder.
 func (s *searcher) note(name, reason string) {
-	if len(s.found) == MaxListed {
+	if len(s.found) == MaxListed || reason == reasonCompiled && s.compiled {
 		s.more++
 		return
 	}
+	s.compiled = s.compiled || reason == reasonCompiled
 	s.found = append(s.found, Planted{name, reason})
 }
 
-// changed compares the inode's own time, which the kernel alone sets.
-func (s *searcher) changed(name string) bool {
-	info, err := s.root.Lstat(name)
+// changed compares the inode's own time, which the kernel alone sets. What is in
+// a folder that was moved is new where it is, and what cannot be looked at may be.
+func (s *searcher) changed(d folder, base string) bool {
+	info, err := d.Lstat(base)
 	if err != nil {
-		return false
+		return !errors.Is(err, fs.ErrNotExist)
 	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	return !ok || !time.Unix(stat.Ctim.Unix()).Before(s.start)
+	return s.moved > 0 || s.touched(info)
 }
 
-// changedIn is changed for what is in an open folder.
-func (s *searcher) changedIn(folder int, name string) bool {
-	var stat unix.Stat_t
-	if err := unix.Fstatat(folder, name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return false // it has gone since
-	}
-	return !time.Unix(stat.Ctim.Unix()).Before(s.start)
+// isMoved tells a folder that got its name or place since: that alone is told by
+// its own time, and not by that of what is in it.
+func (s *searcher) isMoved(d folder, base string) bool {
+	info, err := d.Lstat(base)
+	return err == nil && info.ModTime().Before(s.start) && s.touched(info)
+}
+
+func (s *searcher) touched(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return !ok || !time.Unix(stat.Ctim.Unix()).Before(s.start)
 }
 
 // looksBare reports whether git takes the folder for a repository without a .git.
