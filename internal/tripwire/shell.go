@@ -27,6 +27,9 @@ const (
 	bytesEach = 16
 )
 
+// unknown stands for a descriptor that only running tells, such as ${COPROC[0]}.
+const unknown = ""
+
 // Where relative paths begin, and what ~ stands for, in every sandbox.
 const (
 	workDir = "/workspace"
@@ -76,12 +79,16 @@ type stdin struct {
 // readCommand reads a command of bash. One that no shell can parse is none. It
 // adds to fetched what the command downloads.
 func readCommand(text string, fetched map[string]bool) command {
-	r := &reader{
+	r := newReader(fetched)
+	r.script(text, stdin{})
+	return r.command
+}
+
+func newReader(fetched map[string]bool) *reader {
+	return &reader{
 		dir: workDir, fetched: fetched, values: map[string]string{}, tainted: map[string]bool{},
 		functions: map[string]function{}, opened: map[string]bool{},
 	}
-	r.script(text, stdin{})
-	return r.command
 }
 
 // spend counts what is looked at, and says whether there is enough left for it.
@@ -173,8 +180,28 @@ func (r *reader) stmt(st *syntax.Stmt, in stdin) {
 			r.functions[c.Name.Value] = function{c.Body, r.says(c.Body)}
 		}
 		r.compound(c, in)
+	case *syntax.CoprocClause:
+		r.opened[unknown] = r.opened[unknown] || r.downloads(c.Stmt)
+		r.compound(c, in)
+	case *syntax.ForClause:
+		r.each(c.Loop)
+		r.compound(c, in)
 	default:
 		r.compound(c, in)
+	}
+}
+
+// each notes what a loop's variable is: a download, where one of its words is.
+func (r *reader) each(loop syntax.Loop) {
+	words, ok := loop.(*syntax.WordIter)
+	if !ok || words.Name == nil {
+		return
+	}
+	delete(r.values, words.Name.Value)
+	for _, item := range words.Items {
+		if text := r.literal(item); r.isFetched(text) {
+			r.values[words.Name.Value] = text
+		}
 	}
 }
 
@@ -189,26 +216,6 @@ func (r *reader) compound(node syntax.Node, in stdin) {
 	})
 }
 
-// prints is the text that a statement is known to write: of echo, printf, and
-// cat with a text of its own.
-func (r *reader) prints(st *syntax.Stmt) string {
-	call, ok := st.Cmd.(*syntax.CallExpr)
-	if !ok || len(call.Args) == 0 {
-		return ""
-	}
-	switch r.literal(call.Args[0]) {
-	case "echo", "printf":
-		return r.texts(call.Args[1:])
-	case "cat":
-		for _, redirect := range st.Redirs {
-			if redirect.Hdoc != nil {
-				return r.literal(redirect.Hdoc)
-			}
-		}
-	}
-	return ""
-}
-
 // redirects notes what is written, and tells what the input is.
 func (r *reader) redirects(st *syntax.Stmt, in stdin) stdin {
 	for _, redirect := range st.Redirs {
@@ -221,22 +228,31 @@ func (r *reader) redirects(st *syntax.Stmt, in stdin) stdin {
 				break
 			}
 			r.write(name)
-			if in.fed && !r.tells(st) || r.says(st) {
+			if in.fed && !r.tells(st) || r.says(st) || r.wouldRun(r.prints(st)) {
 				r.fetch(name)
 			}
 		case syntax.RdrIn:
 			in = stdin{fed: isNetwork(name) || r.isFetched(name) || r.says(redirect.Word)}
+			r.open(redirect, in.fed)
 		case syntax.DplIn:
 			in.fed = in.fed || r.opened[name]
+			r.open(redirect, r.opened[name])
 		case syntax.WordHdoc:
 			in = stdin{r.leads(redirect.Word), r.downloads(redirect.Word), name}
 		case syntax.Hdoc, syntax.DashHdoc:
 			in = stdin{r.leads(redirect.Hdoc), r.downloads(redirect.Hdoc), r.literal(redirect.Hdoc)}
 		}
-		r.within(redirect.Word)
-		r.within(redirect.Hdoc)
+		r.within(redirect.Word, stdin{fed: in.fed || r.says(st)})
+		r.within(redirect.Hdoc, stdin{})
 	}
 	return in
+}
+
+// open notes a descriptor of a number that is a connection, or has a download.
+func (r *reader) open(redirect *syntax.Redirect, fed bool) {
+	if fed && redirect.N != nil {
+		r.opened[redirect.N.Value] = true
+	}
 }
 
 // descriptor is the number before a redirection, 0 where there is none.
@@ -247,14 +263,19 @@ func descriptor(redirect *syntax.Redirect) string {
 	return redirect.N.Value
 }
 
-// within walks the scripts that a word holds.
-func (r *reader) within(word *syntax.Word) {
+// within walks the scripts that a word holds. Those of >(sh) read what is written there.
+func (r *reader) within(word *syntax.Word, written stdin) {
 	if word == nil {
 		return
 	}
 	for _, part := range word.Parts {
-		switch part.(type) {
+		switch p := part.(type) {
 		case *syntax.Lit, *syntax.SglQuoted:
+		case *syntax.ProcSubst:
+			if p.Op != syntax.CmdOut {
+				written = stdin{}
+			}
+			r.stmts(p.Stmts, written)
 		default:
 			r.compound(part, stdin{})
 		}
@@ -266,7 +287,7 @@ func (r *reader) call(c *syntax.CallExpr, in stdin) {
 		r.assign(assign)
 	}
 	for _, arg := range c.Args {
-		r.within(arg)
+		r.within(arg, in)
 	}
 	args, by := r.unwrapped(c.Args)
 	if len(args) == 0 {
@@ -278,7 +299,7 @@ func (r *reader) call(c *syntax.CallExpr, in stdin) {
 	case isShell(name):
 		r.shell(name, rest, in, by == "xargs")
 	case isInterpreter(name):
-		r.interpreter(rest, in.fed || in.holds)
+		r.interpreter(name, rest, in.fed || in.holds)
 		r.written(name, rest, in.fed)
 	case strings.Contains(word, "/") && r.isFetched(word), word == "" && len(c.Args) > 0 && r.leads(args[0]):
 		r.runs = true // it was downloaded, and is run by its name
@@ -303,7 +324,7 @@ func (r *reader) builtin(name string, args []*syntax.Word, in stdin) bool {
 			r.script(r.literal(args[0]), stdin{})
 		}
 	case "source", ".":
-		r.runs = r.runs || len(args) > 0 && (r.downloads(args[0]) || in.fed && isStdin(r.literal(args[0])))
+		r.runs = r.runs || len(args) > 0 && (r.downloads(args[0]) || in.fed && isStdin(r.literal(args[0]))) || len(args) == 0 && in.fed
 		r.sourced(args)
 	case "read", "mapfile", "readarray":
 		for _, arg := range args {
@@ -325,20 +346,31 @@ func (r *reader) program(name string, args []*syntax.Word, in stdin) {
 	r.runs = r.runs || r.handsOver(name, args)
 	switch name {
 	case "at", "batch":
-		r.runs = r.runs || in.fed
+		r.fed(in)
 	case "crontab":
 		r.runs = r.runs || in.fed && len(args) > 0 && isStdin(r.literal(args[len(args)-1]))
 	}
-	for i, arg := range args {
-		text, next := r.literal(arg), ""
+	if name == "ssh" {
+		r.remote(args, in)
+	}
+	for i := 0; i < len(args); i++ {
+		text, next := r.literal(args[i]), ""
 		if i+1 < len(args) {
 			next = r.literal(args[i+1])
 		}
+		if runsWords(name) {
+			r.mentions(text)
+		}
 		switch option := len(text) > 1 && text[0] == '-' && text[1] != '-'; {
+		case (text == "-c" || text == "--call") && runsOption(name):
+			r.mentions(next)
 		case option && strings.HasSuffix(text, "c") && (name == "su" || name == "runuser" || name == "script"):
 			r.script(next, in)
-		case text == "-f" && isStdin(next) && (name == "make" || strings.HasSuffix(name, "awk")):
-			r.runs = r.runs || in.fed
+		case text == "-f" && i+1 < len(args) && (name == "make" || strings.HasSuffix(name, "awk")):
+			r.runs = r.runs || in.fed && isStdin(next) || r.downloads(args[i+1]) || r.isFetched(next)
+		case isShell(path.Base(text)) && carries(name):
+			r.shell(path.Base(text), args[i+1:], in, name == "parallel")
+			i = len(args)
 		case isShell(path.Base(text)) && strings.HasPrefix(next, "-") && strings.Contains(next, "c"):
 			r.shell(path.Base(text), args[i+1:], stdin{}, false) // find -exec sh -c, docker run … sh -c
 		}
@@ -362,7 +394,7 @@ func (r *reader) shell(name string, args []*syntax.Word, in stdin, each bool) {
 		text := r.literal(args[i])
 		short := len(text) > 1 && text[0] == '-' && text[1] != '-'
 		switch {
-		case r.downloads(args[i]):
+		case r.downloads(args[i]), r.says(args[i]):
 			r.runs = true // sh <(curl …)
 			return
 		case isStdin(text), short && strings.Contains(text, "s"):
@@ -373,11 +405,16 @@ func (r *reader) shell(name string, args []*syntax.Word, in stdin, each bool) {
 		case short && strings.Contains(text, "c"):
 			r.given(args[i+1:], in, each)
 			return
-		case short && strings.HasSuffix(text, "o"), text == "+o", text == "--rcfile", text == "--init-file":
+		case text == "--rcfile", text == "--init-file":
+			i++
+			r.sourced(args[i:])
+			r.runs = r.runs || i < len(args) && r.downloads(args[i])
+		case short && strings.HasSuffix(text, "o"), text == "+o":
 			i++ // its value
 		case strings.HasPrefix(text, "-"), strings.HasPrefix(text, "+"):
 		default:
 			r.sourced(args[i:])
+			r.script(r.handed(args[i]), stdin{})
 			return
 		}
 	}
@@ -399,21 +436,28 @@ func (r *reader) given(args []*syntax.Word, in stdin, each bool) {
 		return
 	}
 	script := r.literal(args[0])
-	r.runs = r.runs || r.isRun(args[0]) || each && in.fed && strings.Contains(script, "{}")
+	r.runs = r.runs || r.isRun(args[0]) || each && in.fed && (strings.Contains(script, "{}") || strings.Trim(script, "{}%@_+,^") == "")
 	r.script(script, in)
 }
 
 // interpreter reads the words after python and its like: without a script of
 // its own it runs what it reads.
-func (r *reader) interpreter(args []*syntax.Word, fed bool) {
+func (r *reader) interpreter(name string, args []*syntax.Word, fed bool) {
 	for i, arg := range args {
 		text := r.literal(arg)
 		switch {
 		case isStdin(text):
 			r.runs = r.runs || fed
 			return
+		case takesLibrary(name, text):
 		case len(text) > 1 && text[0] == '-' && strings.ContainsAny(strings.TrimLeft(text, "-"), "cemnpr"):
-			r.runs = r.runs || i+1 < len(args) && (r.isRun(args[i+1]) || programFetchesAndRuns(r.literal(args[i+1])))
+			if i+1 < len(args) {
+				program := r.literal(args[i+1])
+				r.runs = r.runs || r.isRun(args[i+1]) || programFetchesAndRuns(r.texts(args[:i+2]))
+				if programRunsShell(name, program) {
+					r.mentions(program)
+				}
+			}
 			return
 		case strings.HasPrefix(text, "-"), text == "run" && i == 0:
 		default:

@@ -56,13 +56,33 @@ func (r *reader) isFetch(args []*syntax.Word) bool {
 	if len(args) == 0 {
 		return false
 	}
-	name := path.Base(r.literal(args[0]))
-	return isDownloader(name) || name == "openssl" && len(args) > 1 && r.literal(args[1]) == "s_client" ||
-		r.functions[name].fetches
+	name := strings.TrimSuffix(path.Base(r.literal(args[0])), ".exe")
+	switch {
+	case isDownloader(name), r.functions[name].fetches:
+		return true
+	case len(args) == 1:
+		return false
+	case isInterpreter(name):
+		return strings.HasPrefix(r.literal(args[1]), "-") && programFetches(strings.ToLower(r.texts(args[1:])))
+	}
+	how := downloaders[name]
+	return how != "" && r.literal(args[1]) == how
 }
+
+// gives tells a program that writes what is in a download.
+func (r *reader) gives(args []*syntax.Word) bool {
+	return len(args) > 1 && passesOn(path.Base(r.literal(args[0]))) &&
+		slices.ContainsFunc(args[1:], func(w *syntax.Word) bool { return r.isFetched(strings.TrimPrefix(r.literal(w), "if=")) })
+}
+
+// downloaders are programs that download where the first word after them is this.
+var downloaders = map[string]string{"openssl": "s_client", "gh": "api", "gsutil": "cat", "rclone": "cat", "aws": "s3", "mc": "cat"}
 
 // assign notes what a variable is, or that it holds a download.
 func (r *reader) assign(a *syntax.Assign) {
+	if a.Array != nil {
+		r.compound(a.Array, stdin{})
+	}
 	if a.Name == nil || a.Value == nil {
 		return
 	}
@@ -76,13 +96,16 @@ func (r *reader) assign(a *syntax.Assign) {
 	switch name {
 	case "BASH_ENV", "ENV", "PROMPT_COMMAND", "PYTHONSTARTUP":
 		r.runs = r.runs || r.tainted[name]
+		r.script(text, stdin{})
+	case "GIT_SSH_COMMAND", "GIT_EDITOR", "GIT_PAGER", "EDITOR", "PAGER", "LESSOPEN":
+		r.script(text, stdin{})
 	}
-	r.within(a.Value)
+	r.within(a.Value, stdin{})
 }
 
 // fetch notes where a download is.
 func (r *reader) fetch(to string) {
-	if to == "" || len(to) > maxPath || strings.HasPrefix(to, "/dev/") || len(r.fetched) >= maxFetched {
+	if to == "" || len(to) > maxPath || strings.HasPrefix(to, "/dev/") && !strings.HasPrefix(to, "/dev/shm/") || len(r.fetched) >= maxFetched {
 		return
 	}
 	if at := r.place(to); at != "" {
@@ -90,7 +113,22 @@ func (r *reader) fetch(to string) {
 	}
 }
 
-func (r *reader) isFetched(name string) bool { return name != "" && r.fetched[r.place(name)] }
+// isFetched tells a name, or a pattern of names, of a download.
+func (r *reader) isFetched(name string) bool {
+	if name == "" || len(name) > maxPath {
+		return false
+	}
+	at := r.place(name)
+	if !strings.ContainsAny(name, "*?[") || !r.spend(len(r.fetched)) {
+		return r.fetched[at]
+	}
+	for fetched := range r.fetched {
+		if ok, err := path.Match(at, fetched); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
 
 // moved notes that a download has another name as well.
 func (r *reader) moved(operands []string) {
@@ -175,6 +213,18 @@ func (r *reader) written(name string, args []*syntax.Word, fed bool) {
 		if slices.ContainsFunc(args, func(w *syntax.Word) bool { return strings.HasPrefix(r.literal(w), "-i") }) {
 			for _, to := range operands {
 				r.write(to)
+			}
+		}
+	case "dd":
+		for _, from := range args {
+			if rest, ok := strings.CutPrefix(r.literal(from), "if="); ok && r.isFetched(rest) {
+				r.fetch(output)
+			}
+		}
+	case "gunzip", "bunzip2", "unxz", "unzstd", "gzip", "xz":
+		for _, packed := range operands {
+			if r.isFetched(packed) {
+				r.fetch(strings.TrimSuffix(packed, path.Ext(packed)))
 			}
 		}
 	case "cp", "mv", "ln", "install", "rsync", "scp":

@@ -13,7 +13,7 @@ import (
 var wrappers = map[string]string{
 	"sudo": "ugpCDRTUrth", "doas": "uC", "env": "uC", "nohup": "", "time": "fo", "timeout": "sk", "exec": "a", "command": "", "builtin": "",
 	"nice": "n", "ionice": "cnpPu", "stdbuf": "ioe", "setsid": "", "unbuffer": "", "xargs": "InPLdaEs", "chronic": "", "busybox": "",
-	"flock": "wE", "chroot": "", "taskset": "", "fakeroot": "", "unshare": "", "strace": "oepE", "systemd-run": "pu", "torsocks": "", "proxychains": "f",
+	"flock": "wE", "chroot": "", "taskset": "", "fakeroot": "", "unshare": "", "strace": "oepE", "systemd-run": "pu", "torsocks": "", "proxychains": "f", "runuser": "uglsc", "pkexec": "", "catchsegv": "",
 }
 
 // wrapperOperands is how many words come before the command.
@@ -85,10 +85,61 @@ func isInterpreter(name string) bool {
 func isDownloader(name string) bool {
 	switch name {
 	case "curl", "wget", "wget2", "wcurl", "curlie", "aria2c", "axel", "http", "https", "xh", "fetch", "lynx", "w3m", "links", "elinks", "GET", "lwp-request",
-		"nc", "ncat", "netcat", "socat", "ftp", "tftp", "telnet", "sftp":
+		"nc", "ncat", "netcat", "socat", "ftp", "tftp", "telnet", "sftp", "lftp", "httpie", "dig", "drill", "host", "nslookup":
 		return true
 	}
 	return false
+}
+
+// carries tells the programs that run a shell elsewhere, and hand it what they read.
+func carries(name string) bool {
+	return strings.HasPrefix(name, "ld-linux") || slices.Contains([]string{
+		"docker", "podman", "nerdctl", "kubectl", "oc", "lxc", "incus", "nsenter", "bwrap", "firejail", "machinectl", "distrobox", "toolbox", "flatpak",
+		"adb", "wsl", "multipass", "limactl", "parallel", "ld.so",
+	}, name)
+}
+
+// runsWords tells the programs that run a command which is given to them as a word.
+func runsWords(name string) bool {
+	return strings.HasSuffix(name, "awk") || slices.Contains([]string{
+		"watch", "tmux", "parallel", "vim", "nvim", "vi", "expect", "alias", "complete", "bind", "entr", "hyperfine",
+	}, name)
+}
+
+// runsOption tells those that run the word after -c, or --call.
+func runsOption(name string) bool {
+	return slices.Contains([]string{"git", "npm", "npx", "pnpm"}, name)
+}
+
+// takesLibrary tells the options of an interpreter that name what is loaded.
+func takesLibrary(name, option string) bool {
+	return name == "perl" && strings.HasPrefix(option, "-M") || name == "ruby" && strings.HasPrefix(option, "-r")
+}
+
+// passesOn tells the programs that write what is in the files that they are given.
+func passesOn(name string) bool {
+	return strings.HasSuffix(name, "awk") || slices.Contains([]string{
+		"cat", "tac", "head", "tail", "sed", "tr", "rev", "cut", "grep", "zcat", "gunzip", "gzip", "bzcat", "bunzip2", "xzcat", "xz", "zstdcat", "zstd",
+		"base64", "xxd", "dd", "iconv", "gpg",
+	}, name)
+}
+
+// remote reads the words after ssh: those after the host are a command for a shell
+// there, which else runs what it reads.
+func (r *reader) remote(args []*syntax.Word, in stdin) {
+	for i := 0; i < len(args); i++ {
+		text := r.literal(args[i])
+		switch {
+		case len(text) == 2 && text[0] == '-' && strings.IndexByte("BbcDEeFIiJLlmOoPpQRSWw", text[1]) >= 0:
+			i++ // its value
+		case strings.HasPrefix(text, "-"):
+		case i+1 < len(args):
+			r.script(r.texts(args[i+1:]), in)
+			return
+		default:
+			r.fed(in)
+		}
+	}
 }
 
 // isNetwork tells bash's own files that are connections.
@@ -129,8 +180,22 @@ func commandsFetchAndRun(text string) bool {
 // that downloads and runs what it got.
 func programFetchesAndRuns(text string) bool {
 	low := strings.ToLower(text)
-	return names(low, "exec(", "eval(") &&
-		(names(low, "urlopen(", "requests.get(", "fetch(", "uri.open(", "http.get(") || strings.Contains(low, ".urlopen("))
+	return names(low, "exec(", "eval(", "eval") && programFetches(low)
+}
+
+// programFetches tells a program that downloads, in lower case.
+func programFetches(low string) bool {
+	return names(low, "urlopen(", "requests.get(", "fetch(", "uri.open(", "http.get(", "https.get(", "getprint") || strings.Contains(low, ".urlopen(") ||
+		strings.Contains(low, "lwp::simple") || strings.Contains(low, `file_get_contents("http`) || strings.Contains(low, `file_get_contents('http`) ||
+		strings.Contains(low, `require("https").get(`) || strings.Contains(low, `require('https').get(`)
+}
+
+// programRunsShell tells a program that gives commands to a shell.
+func programRunsShell(name, text string) bool {
+	low := strings.ToLower(text)
+	quotes := name == "perl" || name == "ruby" || name == "php"
+	return quotes && strings.Contains(low, "`") || names(low, "system(", "os.system(", "popen(", "os.popen(", "exec(", "execsync(", "shell_exec(", "spawn") ||
+		strings.Contains(low, "subprocess.") || strings.Contains(low, "execsync(") || strings.Contains(low, ".exec(")
 }
 
 // names tells whether one of some stands in a text by itself: exec( is not in

@@ -19,13 +19,13 @@ func (r *reader) says(node syntax.Node) bool {
 			if r.isPrint(args) {
 				return r.printed(args), false
 			}
-			return r.isFetch(args), true
+			return r.isFetch(args) || r.gives(args), true
 		case *syntax.Word:
 			return r.leads(n), true
 		case *syntax.CmdSubst:
 			return false, n == node // leads has looked into the others
 		case *syntax.Redirect:
-			return r.connects(n), true
+			return r.connects(n) || n.Op == syntax.RdrIn && r.isFetched(r.literal(n.Word)), true
 		}
 		return false, true
 	})

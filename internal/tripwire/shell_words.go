@@ -64,7 +64,11 @@ func (r *reader) literalPart(b *strings.Builder, part syntax.WordPart, quoted bo
 		b.WriteString(unquoted(p.Value, quoted))
 		return r.spend(len(p.Value) / bytesEach)
 	case *syntax.SglQuoted:
-		b.WriteString(p.Value)
+		if p.Dollar {
+			b.WriteString(escaped(p.Value))
+		} else {
+			b.WriteString(p.Value)
+		}
 		return r.spend(len(p.Value) / bytesEach)
 	case *syntax.DblQuoted:
 		for _, inner := range p.Parts {
@@ -77,9 +81,9 @@ func (r *reader) literalPart(b *strings.Builder, part syntax.WordPart, quoted bo
 		b.WriteString(value)
 		return known
 	case *syntax.CmdSubst:
-		program := r.located(p)
-		b.WriteString(program)
-		return program != ""
+		text := r.substituted(p)
+		b.WriteString(text)
+		return text != ""
 	default:
 		return false
 	}
@@ -91,18 +95,34 @@ func (r *reader) value(p *syntax.ParamExp) (value string, known bool) {
 	switch {
 	case p.Param == nil || p.Length || p.Index != nil:
 		return "", false
-	case p.Param.Value == "SHELL" || p.Param.Value == "BASH":
+	case p.Param.Value == "SHELL" || p.Param.Value == "BASH" || p.Param.Value == "0":
 		return "/bin/sh", true // whatever else follows it in ${SHELL:-sh}
 	case p.Exp != nil:
 		return "", false
 	case p.Param.Value == "HOME":
 		return homeDir, true
+	case p.Param.Value == "PWD":
+		return r.dir, r.spend(len(r.dir))
 	}
 	value, known = r.values[p.Param.Value]
 	if !r.spend(len(value)) {
 		return "", false // a value may be made of others, twice as long each time
 	}
 	return value, known
+}
+
+// substituted is what $(…) stands for where that is known.
+func (r *reader) substituted(c *syntax.CmdSubst) string {
+	if program := r.located(c); program != "" {
+		return program
+	}
+	if len(c.Stmts) != 1 {
+		return ""
+	}
+	if call, ok := c.Stmts[0].Cmd.(*syntax.CallExpr); ok && len(call.Args) == 1 && r.literal(call.Args[0]) == "pwd" {
+		return r.dir
+	}
+	return strings.TrimRight(r.prints(c.Stmts[0]), "\n")
 }
 
 // located is the program of $(which sh) and $(command -v sh).

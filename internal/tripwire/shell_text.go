@@ -1,0 +1,171 @@
+package tripwire
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// prints is the text that a statement is known to write: of echo, printf, cat
+// with a text of its own, and what decodes such a text.
+func (r *reader) prints(st *syntax.Stmt) string {
+	if st == nil || !r.spend(1) {
+		return ""
+	}
+	switch c := st.Cmd.(type) {
+	case *syntax.CallExpr:
+		return r.printsCall(st, c.Args)
+	case *syntax.BinaryCmd:
+		if c.Op != syntax.Pipe {
+			return ""
+		}
+		text := r.prints(c.X)
+		if call, ok := c.Y.Cmd.(*syntax.CallExpr); ok && text != "" {
+			return r.decoded(call.Args, text)
+		}
+	}
+	return ""
+}
+
+func (r *reader) printsCall(st *syntax.Stmt, args []*syntax.Word) string {
+	if len(args) == 0 {
+		return ""
+	}
+	switch r.literal(args[0]) {
+	case "printf":
+		return escaped(r.texts(args[1:]))
+	case "echo":
+		text := r.texts(args[1:])
+		if rest, ok := strings.CutPrefix(text, "-e "); ok {
+			return escaped(rest)
+		}
+		return text
+	}
+	for _, redirect := range st.Redirs {
+		switch {
+		case redirect.Hdoc != nil:
+			return r.decoded(args, r.literal(redirect.Hdoc))
+		case redirect.Op == syntax.WordHdoc:
+			return r.decoded(args, r.literal(redirect.Word))
+		}
+	}
+	return ""
+}
+
+// handed is the text of <(echo …) where that is known.
+func (r *reader) handed(word *syntax.Word) string {
+	if len(word.Parts) != 1 {
+		return ""
+	}
+	if p, ok := word.Parts[0].(*syntax.ProcSubst); ok && len(p.Stmts) == 1 {
+		return r.prints(p.Stmts[0])
+	}
+	return ""
+}
+
+// decoded is what a program that is known to decode or to pass on makes of a text.
+func (r *reader) decoded(args []*syntax.Word, text string) string {
+	if len(args) == 0 || !r.spend(len(text)/bytesEach) {
+		return ""
+	}
+	has := func(options ...string) bool {
+		return slices.ContainsFunc(args[1:], func(w *syntax.Word) bool { return slices.Contains(options, r.literal(w)) })
+	}
+	packed := strings.Join(strings.Fields(text), "")
+	var plain []byte
+	switch name := path.Base(r.literal(args[0])); {
+	case name == "cat" || name == "tee":
+		return text
+	case name == "base64" && has("-d", "-D", "--decode", "-di", "-id"):
+		plain, _ = base64.StdEncoding.DecodeString(packed) // what came before an error counts
+	case name == "xxd" && has("-r") && has("-p") || name == "xxd" && has("-rp", "-pr"):
+		plain, _ = hex.DecodeString(packed) // as above
+	}
+	return string(plain)
+}
+
+// escaped reads \x41, \101 and \n as printf and $'…' do.
+func escaped(text string) string {
+	if !strings.Contains(text, `\`) {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' || i+1 == len(text) {
+			b.WriteByte(text[i])
+			continue
+		}
+		i++
+		base, from, most := 8, i, 3
+		if text[i] == 'x' {
+			base, from, most = 16, i+1, 2
+		}
+		end := from
+		for end < len(text) && end < from+most && isDigit(text[end], base) {
+			end++
+		}
+		if code, err := strconv.ParseUint(text[from:end], base, 16); err == nil {
+			b.WriteByte(byte(code))
+			i = end - 1
+			continue
+		}
+		switch text[i] {
+		case 'n', 'r':
+			b.WriteByte('\n')
+		case 't':
+			b.WriteByte('\t')
+		case '\\', '\'', '"', '?':
+			b.WriteByte(text[i])
+		default:
+			b.WriteString(text[i-1 : i+1])
+		}
+	}
+	return b.String()
+}
+
+func isDigit(c byte, base int) bool {
+	return c >= '0' && c <= '7' || base == 16 && (c == '8' || c == '9' || c|0x20 >= 'a' && c|0x20 <= 'f')
+}
+
+// mentions reads the shell commands that a text for another program holds in
+// quotes, or after what begins them there: each from a downloader's name on.
+func (r *reader) mentions(text string) {
+	for at := 0; at < len(text) && !r.runs; {
+		next, length := -1, 0
+		for _, name := range []string{"curl", "wget"} {
+			if i := strings.Index(text[at:], name); i >= 0 && (next < 0 || i < next) {
+				next, length = i, len(name)
+			}
+		}
+		if next < 0 || !r.spend(len(text)-at) {
+			return
+		}
+		script := text[at+next:]
+		if end := strings.IndexAny(script, "\"'`\n"); end >= 0 {
+			script = script[:end]
+		}
+		r.script(script, stdin{})
+		at += next + length
+	}
+}
+
+// wouldRun tells whether a text runs a download if it is run. It is not, here.
+func (r *reader) wouldRun(text string) bool {
+	if !strings.Contains(text, "curl") && !strings.Contains(text, "wget") && !strings.Contains(text, "/dev/tcp/") {
+		return false
+	}
+	if !r.deeper() || !r.spend(len(text)) {
+		r.unread = true
+		return false
+	}
+	other := newReader(map[string]bool{})
+	other.dir, other.nesting, other.nested, other.walked = r.dir, r.nesting, r.nested, r.walked
+	other.script(text, stdin{})
+	r.nested, r.walked = other.nested, other.walked
+	return other.runs
+}
