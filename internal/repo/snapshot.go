@@ -220,13 +220,16 @@ func (p *Project) writeStream(to *bufio.Writer, w *walker, e edits) error {
 			return err
 		}
 	}
-	for _, name := range e.written {
-		if err := p.writeFileTo(to, w, name, e.files[name]); err != nil {
+	for _, name := range e.written { // sorted: those of a directory follow each other
+		if err := w.enter(path.Dir(name)); err != nil {
 			return err
+		}
+		if err := p.writeFileTo(to, w, name, e.files[name]); err != nil {
+			return errors.Join(err, w.leave())
 		}
 	}
 	_, err = to.WriteString("\ndone\n")
-	return err
+	return errors.Join(err, w.leave())
 }
 
 // writeFileTo reads a file a second time: its content must be what the first
@@ -235,7 +238,8 @@ func (p *Project) writeFileTo(to *bufio.Writer, w *walker, name string, was foun
 	if _, err := fmt.Fprintf(to, "M %s inline %s\ndata %d\n", was.mode, quotePath(name), was.size); err != nil {
 		return err
 	}
-	info, err := w.root.Lstat(name)
+	in, base := w.from(name)
+	info, err := in.Lstat(base)
 	if err != nil {
 		return err
 	}

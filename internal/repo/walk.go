@@ -35,6 +35,43 @@ type walker struct {
 	files   map[string]found
 	skipped []Skipped
 	visited int
+	// near is the directory that is walked: what is in it is reached from there, and
+	// not from the top, which would take long in a deep tree.
+	near    *os.Root
+	nearDir string
+}
+
+// from is where a file is reached from, and what it is called there.
+func (w *walker) from(name string) (*os.Root, string) {
+	if w.near != nil && path.Dir(name) == w.nearDir {
+		return w.near, path.Base(name)
+	}
+	return w.root, name
+}
+
+// enter makes a directory the one that its files are reached from.
+func (w *walker) enter(dir string) error {
+	if w.near != nil && w.nearDir == dir {
+		return nil
+	}
+	if err := w.leave(); err != nil {
+		return err
+	}
+	near, err := w.root.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("directory %.80q: %w", dir, shut(err))
+	}
+	w.near, w.nearDir = near, dir
+	return nil
+}
+
+func (w *walker) leave() error {
+	if w.near == nil {
+		return nil
+	}
+	near := w.near
+	w.near, w.nearDir = nil, ""
+	return near.Close()
 }
 
 // walk reads every directory below name, which is "." for the top.
@@ -42,7 +79,20 @@ func (w *walker) walk(ctx context.Context, name string, depth int) error {
 	if depth > MaxDepth {
 		return fmt.Errorf("directory %.80q is too deep: %w", name, ErrTooBig)
 	}
-	entries, err := w.readDir(name)
+	in, base := w.from(name)
+	here, err := in.OpenRoot(base)
+	if err != nil {
+		return fmt.Errorf("directory %.80q: %w", name, shut(err))
+	}
+	near, nearDir := w.near, w.nearDir
+	w.near, w.nearDir = here, name
+	err = w.walkHere(ctx, name, depth)
+	w.near, w.nearDir = near, nearDir
+	return errors.Join(err, here.Close())
+}
+
+func (w *walker) walkHere(ctx context.Context, name string, depth int) error {
+	entries, err := w.list(w.near, ".")
 	if err != nil {
 		return err
 	}
@@ -61,8 +111,10 @@ func (w *walker) walk(ctx context.Context, name string, depth int) error {
 	return nil
 }
 
-func (w *walker) readDir(name string) ([]os.DirEntry, error) {
-	f, err := w.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_DIRECTORY, 0)
+func (w *walker) readDir(name string) ([]os.DirEntry, error) { return w.list(w.root, name) }
+
+func (w *walker) list(in *os.Root, name string) ([]os.DirEntry, error) {
+	f, err := in.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, fmt.Errorf("read directory: %w", shut(err))
 	}
@@ -86,9 +138,10 @@ func (w *walker) visit(ctx context.Context, name string, depth int) error {
 		w.skip(name, err.Error())
 		return nil
 	}
-	info, err := w.root.Lstat(name)
+	in, base := w.from(name)
+	info, err := in.Lstat(base)
 	if err != nil {
-		return fmt.Errorf("read file: %w", shut(err))
+		return fmt.Errorf("read file %.80q: %w", name, shut(err))
 	}
 	if info.IsDir() {
 		reason, err := w.skipDir(name)
@@ -146,10 +199,11 @@ func refusedKind(name string, mode fs.FileMode) string {
 
 // read returns a file's mode and id, and copies its content.
 func (w *walker) read(name string, info fs.FileInfo, to io.Writer) (found, error) {
+	in, base := w.from(name)
 	if info.Mode()&fs.ModeSymlink != 0 {
-		target, err := w.root.Readlink(name)
+		target, err := in.Readlink(base)
 		if err != nil {
-			return found{}, fmt.Errorf("read link: %w", err)
+			return found{}, fmt.Errorf("read link %.80q: %w", name, err)
 		}
 		if _, err := io.WriteString(to, target); err != nil {
 			return found{}, err
@@ -157,9 +211,9 @@ func (w *walker) read(name string, info fs.FileInfo, to io.Writer) (found, error
 		return found{entry{modeLink, w.project.hashBytes([]byte(target))}, int64(len(target))}, nil
 	}
 	// A file that became a pipe or a link since must neither block nor lead away.
-	f, err := w.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := in.OpenFile(base, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return found{}, fmt.Errorf("read file: %w", shut(err))
+		return found{}, fmt.Errorf("read file %.80q: %w", name, shut(err))
 	}
 	out, err := w.readFile(name, f, to)
 	return out, errors.Join(err, f.Close())
