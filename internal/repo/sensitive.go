@@ -87,7 +87,7 @@ func oddName(part string) string {
 // sensitiveDir says why whatever is below a folder of this name is sensitive. A
 // link of the name is one, too: what it leads to is then found below it.
 func sensitiveDir(part string) string {
-	if reason := sensitiveDirs[part]; reason != "" {
+	if reason := sensitiveDirs()[part]; reason != "" {
 		return reason
 	}
 	if isGitName(part) {
@@ -98,10 +98,10 @@ func sensitiveDir(part string) string {
 
 // sensitiveFile says why a file of this base name, in lower case, is sensitive.
 func sensitiveFile(base string) string {
-	if reason := sensitiveNames[base]; reason != "" {
+	if reason := sensitiveNames()[base]; reason != "" {
 		return reason
 	}
-	if reason := endOf(sensitiveEnds, base); reason != "" {
+	if reason := endOf(sensitiveEnds(), base); reason != "" {
 		return reason
 	}
 	for begin, reason := range sensitiveBegins {
@@ -111,7 +111,7 @@ func sensitiveFile(base string) string {
 	}
 	stem, extension, _ := strings.Cut(base, ".")
 	switch {
-	case extension == "" && strings.HasSuffix(stem, "file"), extension != "" && sensitiveStems[stem]:
+	case extension == "" && strings.HasSuffix(stem, "file"), extension != "" && sensitiveStems()[stem]:
 		return reasonBuild
 	case strings.Contains(base, ".config."), strings.Contains(base, ".conf."):
 		return reasonBuild
