@@ -171,13 +171,13 @@ func sensitive(name string) string {
 		if len(below) == 0 && into {
 			below = []string{"*"}
 		}
-		if rule, ok := configs()[part]; ok && len(below) > 0 && rule(below) {
+		if rule, ok := configs()[matched(part)]; ok && len(below) > 0 && rule(below) {
 			return path.Join(append([]string{part}, below...)...)
 		}
 	}
 	last := parts[len(parts)-1]
 	switch last {
-	case ".mcp.json", ".claude.json", ".aider.conf.yml":
+	case ".mcp.json", ".claude.json", ".aider.conf.yml", "opencode.json", "opencode.jsonc":
 		return last
 	}
 	return ""
@@ -199,6 +199,22 @@ func configs() map[string]func(below []string) bool {
 		".git":    only("hooks", "config", "commondir", "modules", "worktrees"),
 		".cursor": only("mcp.json", "hooks.json", "hooks", "cli.json", "cli-config.json", "*"),
 		".gemini": only("settings.json", "extensions", "*"),
-		".nacre":  always,
+		".nacre":  always, ".opencode": always,
+		".vscode": only("mcp.json"), ".roo": only("mcp.json"), ".amazonq": only("mcp.json"), ".windsurf": only("mcp.json", "hooks.json"),
+		".kiro": only("settings", "hooks"), ".qwen": only("settings.json"), ".continue": only("mcpservers", "config.yaml", "config.json"),
 	}
+}
+
+// matched is the folder of configuration that a pattern such as .ss? stands for, or
+// the part as it is.
+func matched(part string) string {
+	if !strings.HasPrefix(part, ".") || !strings.ContainsAny(part, "*?[") {
+		return part
+	}
+	for _, name := range slices.Sorted(maps.Keys(configs())) {
+		if ok, err := path.Match(part, name); ok && err == nil && name != ".git" {
+			return name
+		}
+	}
+	return part
 }

@@ -199,7 +199,7 @@ func (r *reader) each(loop syntax.Loop) {
 	}
 	delete(r.values, words.Name.Value)
 	for _, item := range words.Items {
-		if text := r.literal(item); r.isFetched(text) {
+		if text := r.literal(item); r.isFetched(text) || text != "" && len(text) <= maxPath && sensitive(r.place(text)) != "" {
 			r.values[words.Name.Value] = text
 		}
 	}
@@ -331,7 +331,7 @@ func (r *reader) builtin(name string, args []*syntax.Word, in stdin) bool {
 			r.tainted[r.literal(arg)] = in.fed
 		}
 		r.tainted["REPLY"], r.tainted["MAPFILE"] = in.fed, in.fed
-	case "cd":
+	case "cd", "pushd":
 		if len(args) == 1 && r.literal(args[0]) != "" {
 			r.dir = r.place(r.literal(args[0]))
 		}
@@ -457,6 +457,7 @@ func (r *reader) interpreter(name string, args []*syntax.Word, fed bool) {
 				if programRunsShell(name, program) {
 					r.mentions(program)
 				}
+				r.programWrites(program)
 			}
 			return
 		case strings.HasPrefix(text, "-"), text == "run" && i == 0:

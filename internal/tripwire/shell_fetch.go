@@ -183,6 +183,10 @@ func (r *reader) written(name string, args []*syntax.Word, fed bool) {
 			output = r.literal(args[i+1])
 		case joined && isOutput(name, long):
 			output = value
+		case i+1 < len(args) && r.unpacksInto(name, text, args):
+			r.write(r.literal(args[i+1]) + "/.")
+		case joined && long == "--target-directory", joined && long == "--directory", joined && long == "--directory-prefix":
+			r.write(value + "/.")
 		case strings.HasPrefix(text, "of=") && name == "dd":
 			output = value
 		case gluedOutput(name, text) != "":
@@ -202,15 +206,15 @@ func (r *reader) written(name string, args []*syntax.Word, fed bool) {
 		if output == "" || name == "curl" {
 			r.saved(name, args)
 		}
-	case "tee", "touch", "rm", "unlink", "truncate", "shred", "ed", "ex":
+	case "tee", "touch", "rm", "unlink", "truncate", "shred", "ed", "ex", "sponge", "patch":
 		for _, to := range operands {
 			r.write(to)
 			if name == "tee" && fed {
 				r.fetch(to)
 			}
 		}
-	case "sed", "perl":
-		if slices.ContainsFunc(args, func(w *syntax.Word) bool { return strings.HasPrefix(r.literal(w), "-i") }) {
+	case "sed", "perl", "ruby", "awk", "gawk", "yq":
+		if slices.ContainsFunc(args, func(w *syntax.Word) bool { return isInPlace(name, r.literal(w)) }) {
 			for _, to := range operands {
 				r.write(to)
 			}
@@ -233,6 +237,35 @@ func (r *reader) written(name string, args []*syntax.Word, fed bool) {
 			r.moved(operands)
 		}
 	}
+}
+
+// unpacksInto tells the options before a folder that a program writes into.
+func (r *reader) unpacksInto(name, option string, args []*syntax.Word) bool {
+	switch name {
+	case "cp", "mv", "ln", "install":
+		return option == "-t" || option == "--target-directory"
+	case "wget", "wget2":
+		return option == "-P" || option == "--directory-prefix"
+	case "unzip":
+		return option == "-d"
+	case "tar", "bsdtar":
+		return (option == "-C" || option == "--directory") && slices.ContainsFunc(args, func(w *syntax.Word) bool {
+			text := r.literal(w)
+			return text == "--extract" || text == "--get" || strings.Trim(text, "-abcdfghijklmnoprstuvwxyzAJPSUZ") == "" && strings.Contains(text, "x") && (text[0] == '-' || w == args[0])
+		})
+	}
+	return false
+}
+
+// isInPlace tells the options with which a program changes the files it reads.
+func isInPlace(name, option string) bool {
+	if strings.HasPrefix(option, "--") {
+		return strings.HasPrefix(option, "--in-place") || option == "--inplace"
+	}
+	if strings.HasSuffix(name, "awk") {
+		return option == "-i"
+	}
+	return strings.HasPrefix(option, "-") && !takesLibrary(name, option) && !strings.HasPrefix(option, "-I") && strings.Contains(option, "i")
 }
 
 // valueless are the letters of a downloader's options that take no value.
@@ -278,8 +311,6 @@ func isOutput(name, text string) bool {
 	case "wget", "wget2":
 		rest, ok := option(name, text, 'O')
 		return text == "--output-document" || ok && rest == ""
-	case "cp", "mv", "ln", "install":
-		return text == "-t" || text == "--target-directory"
 	case "ssh-keygen":
 		return text == "-f"
 	case "sort":

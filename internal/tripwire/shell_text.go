@@ -154,6 +154,45 @@ func (r *reader) mentions(text string) {
 	}
 }
 
+// programWrites notes the names in quotes that an interpreter's program opens to write.
+func (r *reader) programWrites(program string) {
+	if !r.spend(len(program)) {
+		return
+	}
+	for rest := program; ; {
+		begin := strings.IndexAny(rest, `"'`)
+		if begin < 0 {
+			return
+		}
+		before := strings.ToLower(rest[max(0, begin-len("file_put_contents(")):begin])
+		name, after, closed := strings.Cut(rest[begin+1:], rest[begin:begin+1])
+		if !closed {
+			return
+		}
+		if len(name) <= maxPath && (writesBefore(before) || writesAfter(after)) {
+			r.write(name)
+		}
+		rest = after
+	}
+}
+
+func writesBefore(text string) bool {
+	return slices.ContainsFunc([]string{"writefile(", "writefilesync(", "appendfile(", "appendfilesync(", "file_put_contents(", "file.write("}, func(call string) bool {
+		return strings.HasSuffix(text, call)
+	})
+}
+
+// writesAfter tells the mode after a name, as in open("x", "w").
+func writesAfter(text string) bool {
+	text = strings.TrimLeft(text, " ,")
+	for _, mode := range []string{"'w", `"w`, "'a", `"a`, "'r+", `"r+`, "mode='w", `mode="w`, ").write_text(", ").write_bytes("} {
+		if strings.HasPrefix(text, mode) {
+			return true
+		}
+	}
+	return false
+}
+
 // wouldRun tells whether a text runs a download if it is run. It is not, here.
 func (r *reader) wouldRun(text string) bool {
 	if !strings.Contains(text, "curl") && !strings.Contains(text, "wget") && !strings.Contains(text, "/dev/tcp/") {
