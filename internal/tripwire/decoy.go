@@ -91,12 +91,14 @@ func NewDecoys(random []byte) (*Decoys, error) {
 }
 
 // forms are the spellings in which a value is looked for: as it is in any case,
-// backwards, in hexadecimal, and within what was encoded in base32 or base64.
+// backwards, with its letters rotated, in hexadecimal, and within what was encoded in
+// base32 or base64.
 func forms(d Decoy) []needle {
-	backwards := []byte(strings.ToLower(d.value))
+	low := strings.ToLower(d.value)
+	backwards := []byte(low)
 	slices.Reverse(backwards)
 	list := []needle{
-		{d, strings.ToLower(d.value), true}, {d, string(backwards), true}, {d, hex.EncodeToString([]byte(d.value)), true},
+		{d, low, true}, {d, string(backwards), true}, {d, strings.Map(rotated, low), true}, {d, hex.EncodeToString([]byte(d.value)), true},
 	}
 	for shift := range 5 {
 		for _, encoding := range []*base32.Encoding{base32.StdEncoding, base32.HexEncoding} {
@@ -115,6 +117,14 @@ func forms(d Decoy) []needle {
 		}
 	}
 	return list
+}
+
+// rotated is a small letter, 13 further on.
+func rotated(c rune) rune {
+	if c >= 'a' && c <= 'z' {
+		return 'a' + (c-'a'+13)%26
+	}
+	return c
 }
 
 // Find looks for a decoy in a text, in all its forms, also where single
@@ -199,22 +209,24 @@ const (
 	// fold8 makes ASCII letters lower case; what else it changes is compared again.
 	fold8      = 0x2020202020202020
 	filterBits = 18
+	// manyBlocks is about how many blocks the forms of all decoys have.
+	manyBlocks = 4096
 )
 
 // filter knows the blocks that occur in needles, so that most of a text is
 // passed over a block at a time.
 type filter struct {
 	bits   [1 << (filterBits - 6)]uint64
-	blocks map[uint64]bool
+	blocks map[uint64]struct{}
 }
 
 func (f *filter) add(text string) {
 	if f.blocks == nil {
-		f.blocks = map[uint64]bool{}
+		f.blocks = make(map[uint64]struct{}, manyBlocks)
 	}
 	for i := 0; i+block <= len(text); i++ {
 		b := load([]byte(text[i : i+block]))
-		f.blocks[b] = true
+		f.blocks[b] = struct{}{}
 		h := slot(b)
 		f.bits[h>>6] |= 1 << (h & 63)
 	}
@@ -222,7 +234,11 @@ func (f *filter) add(text string) {
 
 func (f *filter) may(b uint64) bool {
 	h := slot(b)
-	return f.bits[h>>6]&(1<<(h&63)) != 0 && f.blocks[b]
+	if f.bits[h>>6]&(1<<(h&63)) == 0 {
+		return false
+	}
+	_, there := f.blocks[b]
+	return there
 }
 
 func load(b []byte) uint64 {

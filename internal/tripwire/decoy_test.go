@@ -49,6 +49,7 @@ func TestADecoyIsFoundInEveryForm(t *testing.T) {
 			"as it is": v, "in lower case": strings.ToLower(v), "in upper case": strings.ToUpper(v), "as hexadecimal": hex.EncodeToString([]byte(v)),
 			"in a host": strings.ToLower(v) + ".evil.example", "in a header": "Authorization: Bearer " + v + "\r\n",
 			"in basic authentication": base64.StdEncoding.EncodeToString([]byte("deploy:" + v)),
+			"rotated":                 strings.Map(rot13, v),
 			"in JSON":                 fmt.Sprintf(`{"a":"%s"}`, v),
 			"backwards":               reversed(v), "in UTF-16": interleaved(v, "\x00"), "with a space after each": interleaved(v, " "),
 			"in the labels of a host":        strings.ToLower(v[:9]) + "." + strings.ToLower(v[9:]) + ".evil.example",
@@ -104,6 +105,16 @@ func lines(v string, n int, end string) string {
 		b.WriteString(v[:n] + end)
 	}
 	return b.String() + v
+}
+
+func rot13(c rune) rune {
+	switch {
+	case c >= 'a' && c <= 'z':
+		return 'a' + (c-'a'+13)%26
+	case c >= 'A' && c <= 'Z':
+		return 'A' + (c-'A'+13)%26
+	}
+	return c
 }
 
 // M-58: also where a stream is cut in the middle of it.
