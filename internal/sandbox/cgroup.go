@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -165,35 +166,56 @@ type cgroup struct {
 	cpu     string
 }
 
-// groupName is unique on the machine for the life of the process that made it.
-func groupName(pid int) string { return "nacre-" + strconv.Itoa(os.Getpid()) + "-" + strconv.Itoa(pid) }
-
-// enter makes the groups of a sandbox and puts PID 1 in them. They limit nothing yet.
-func (c cgroups) enter(pid int) (*cgroup, error) {
+// make makes the groups of a sandbox. They limit nothing yet.
+func (c cgroups) make() (*cgroup, error) {
+	name := "nacre-" + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatUint(uint64(rand.Uint32()), 10)
 	g := &cgroup{version: c.version}
 	if c.memory != "" {
-		g.memory = filepath.Join(c.memory, groupName(pid))
+		g.memory = filepath.Join(c.memory, name)
 	}
 	if c.pids != "" {
-		g.pids = filepath.Join(c.pids, groupName(pid))
+		g.pids = filepath.Join(c.pids, name)
 	}
 	if c.cpu != "" {
-		g.cpu = filepath.Join(c.cpu, groupName(pid))
+		g.cpu = filepath.Join(c.cpu, name)
 	}
-	for _, dir := range g.dirs() {
-		_ = unix.Rmdir(dir) // of a process that had these numbers before
+	for i, dir := range g.dirs() {
 		if err := os.Mkdir(dir, 0o755); err != nil {
-			g.remove()
-			return nil, fmt.Errorf("cgroup: %w", err)
-		}
-	}
-	for _, dir := range g.dirs() {
-		if err := writeFile(dir, "cgroup.procs", strconv.Itoa(pid)); err != nil {
-			g.remove()
+			for _, made := range g.dirs()[:i] {
+				removeGroup(made)
+			}
 			return nil, fmt.Errorf("cgroup: %w", err)
 		}
 	}
 	return g, nil
+}
+
+// joins opens where a process without threads joins the groups by itself, which it
+// does at once: whoever moves another waits until all of the machine's forks have gone
+// by, for some milliseconds. Version 2 has no such place, and gives none.
+func (g *cgroup) joins() (files []*os.File, err error) {
+	if g.version != 1 {
+		return nil, nil
+	}
+	for _, dir := range g.dirs() {
+		f, err := os.OpenFile(filepath.Join(dir, "tasks"), os.O_WRONLY, 0)
+		if err != nil {
+			closeFiles(files)
+			return nil, fmt.Errorf("cgroup: %w", err)
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// enter moves a process to the groups.
+func (g *cgroup) enter(pid int) error {
+	for _, dir := range g.dirs() {
+		if err := writeFile(dir, "cgroup.procs", strconv.Itoa(pid)); err != nil {
+			return fmt.Errorf("cgroup: %w", err)
+		}
+	}
+	return nil
 }
 
 // limit sets what the groups hold. A nil one holds nothing.

@@ -1,6 +1,10 @@
 package sandbox
 
-import "github.com/nacre-dev/nacre"
+import (
+	"errors"
+
+	"github.com/nacre-dev/nacre"
+)
 
 // Groups shows which directories findCgroups would make groups in.
 func Groups(mounts, self string) (version int, memory, pids string) {
@@ -10,11 +14,11 @@ func Groups(mounts, self string) (version int, memory, pids string) {
 
 // EnterGroup makes, fills and reads a group of version 2 below dir.
 func EnterGroup(dir string, pid int, limits nacre.Limits) (group string, err error) {
-	g, err := cgroups{version: 2, memory: dir, pids: dir}.enter(pid)
+	g, err := cgroups{version: 2, memory: dir, pids: dir}.make()
 	if err != nil {
 		return "", err
 	}
-	return g.memory, g.limit(limits)
+	return g.memory, errors.Join(g.enter(pid), g.limit(limits))
 }
 
 // GroupKilled reads a group's count of processes killed for memory.
@@ -40,11 +44,11 @@ func CPUGroup(mounts, self string) (version int, dir string) {
 
 // EnterCPUGroup makes and fills a group for the CPU alone, below dir.
 func EnterCPUGroup(version int, dir string, pid, milli int) (group string, err error) {
-	g, err := cgroups{version: version, cpu: dir}.enter(pid)
+	g, err := cgroups{version: version, cpu: dir}.make()
 	if err != nil {
 		return "", err
 	}
-	return g.cpu, g.limit(nacre.Limits{CPU: milli})
+	return g.cpu, errors.Join(g.enter(pid), g.limit(nacre.Limits{CPU: milli}))
 }
 
 // Resolve is a path without links, with what was learnt about others before it.

@@ -26,10 +26,10 @@ type first struct {
 	log     *os.File // what it complains about
 	label   string   // of the command that it is for, "" while it is for none
 	mounts  *os.File // tells of mounts made since; nil where they do not matter
+	group   *cgroup
 	settled chan struct{}
 
 	// set when it has settled
-	group  *cgroup
 	record string
 	err    error
 }
@@ -64,7 +64,7 @@ func (n *Native) startFirst(label string) (*first, error) {
 		}
 		f.mounts = os.NewFile(uintptr(mounts), "mounts")
 	}
-	child, err := n.users.spawn([]uintptr{null.Fd(), null.Fd(), f.log.Fd(), theirs.Fd(), init.Fd()})
+	child, err := n.spawnFirst(f, []uintptr{null.Fd(), null.Fd(), f.log.Fd(), theirs.Fd(), init.Fd()})
 	if err == nil {
 		if f.process, err = os.FindProcess(child.Pid); err != nil {
 			child.End()
@@ -72,6 +72,7 @@ func (n *Native) startFirst(label string) (*first, error) {
 	}
 	if err != nil {
 		f.close()
+		f.group.remove()
 		return nil, explain(err)
 	}
 	go func() {
@@ -85,9 +86,35 @@ func (n *Native) startFirst(label string) (*first, error) {
 	return f, nil
 }
 
-// spawn clones PID 1, with its files from 0 on.
-func (u userRange) spawn(files []uintptr) (*spawn.Child, error) {
+// spawnFirst clones PID 1 in groups of its own.
+func (n *Native) spawnFirst(f *first, files []uintptr) (*spawn.Child, error) {
+	if n.cgroups == (cgroups{}) {
+		return n.users.spawn(files, nil)
+	}
+	var err error
+	if f.group, err = n.cgroups.make(); err != nil {
+		return nil, err
+	}
+	joins, err := f.group.joins()
+	if err != nil {
+		return nil, err
+	}
+	defer closeFiles(joins)
+	return n.users.spawn(files, joins)
+}
+
+func closeFiles(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
+}
+
+// spawn clones PID 1, with its files from 0 on, which joins groups by itself.
+func (u userRange) spawn(files []uintptr, joins []*os.File) (*spawn.Child, error) {
 	var p spawn.Program
+	for _, group := range joins {
+		p.Do("cgroup", unix.SYS_WRITE, group.Fd(), p.Text("0"), 1)
+	}
 	p.Do("session", unix.SYS_SETSID)
 	if u.privileged {
 		p.Do("groups", unix.SYS_SETGROUPS, 0, 0)
@@ -113,11 +140,13 @@ func (u userRange) spawn(files []uintptr) (*spawn.Child, error) {
 	return child, nil
 }
 
-// settle puts PID 1 in groups of its own, and notes it in the state directory.
+// settle moves PID 1 to its groups, where it could not join them by itself, and notes
+// it in the state directory.
 func (f *first) settle(n *Native) error {
-	var err error
-	if f.group, err = n.cgroups.enter(f.process.Pid); err != nil {
-		return err
+	if n.cgroups.version != 1 {
+		if err := f.group.enter(f.process.Pid); err != nil {
+			return err
+		}
 	}
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", f.process.Pid), []byte(oomScore), 0) // a preference only
 	return f.note(n.options.StateDir)
