@@ -16,6 +16,9 @@ import (
 // maxLog is how much of what PID 1 complained about is kept, in bytes.
 const maxLog = 2048
 
+// manyFiles is above the descriptors that most plans come with.
+const manyFiles = 500
+
 // oomScore makes the host's memory killer look at sandboxes first.
 const oomScore = "500"
 
@@ -115,6 +118,9 @@ func (u userRange) spawn(files []uintptr, joins []*os.File) (*spawn.Child, error
 	for _, group := range joins {
 		p.Do("cgroup", unix.SYS_WRITE, group.Fd(), p.Text("0"), 1)
 	}
+	// Room for the descriptors of a plan, made while nobody shares the table: for the
+	// threads of a program the kernel waits some ten milliseconds to make it.
+	p.Try(unix.SYS_FCNTL, 0, unix.F_DUPFD_CLOEXEC, manyFiles)
 	p.Do("session", unix.SYS_SETSID)
 	if u.privileged {
 		p.Do("groups", unix.SYS_SETGROUPS, 0, 0)
