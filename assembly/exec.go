@@ -99,7 +99,7 @@ func (r *Runtime) Exec(ctx context.Context, e Exec) (result ExecResult, err erro
 	outcome := "failed"
 	defer func() { err = errors.Join(err, s.finish(ctx, outcome, "", project)) }()
 	before, start := existing(project, posture.LateExecution()), r.options.Now()
-	p, err := s.posture(posture.Input{Project: project, Protected: before, Limits: e.Limits, Terminal: e.Term})
+	p, err := s.posture(posture.Input{Project: project, Protected: protected(project, before), Limits: e.Limits, Terminal: e.Term})
 	if err != nil {
 		return result, &ConfigError{err}
 	}
@@ -218,6 +218,18 @@ func existing(project string, names []string) []string {
 		}
 	}
 	return there
+}
+
+// protected are the paths that a command may not write: those that were there, and
+// the repository where it is not in .git.
+func protected(project string, before []string) []string {
+	if project == "" {
+		return nil
+	}
+	if folder := repo.GitFolder(project); folder != "" && !slices.Contains(before, folder) {
+		return append(slices.Clone(before), folder)
+	}
+	return before
 }
 
 // clockStep is how far a file system's clock may be behind ours.

@@ -318,3 +318,28 @@ func TestCompiledCodeIsNamedOnce(t *testing.T) {
 		t.Errorf("found %+v and %d more, %v", found, more, err)
 	}
 }
+
+// M-06: which folder of the project is its repository; none that is not below it.
+func TestTheFolderOfARepositoryIsFoundBelowItsProject(t *testing.T) {
+	for pointer, want := range map[string]string{
+		"gitdir: meta\n": "meta", "gitdir: a/b": "a/b", "gitdir: link": "meta", "gitdir: meta/../a/b": "a/b",
+		"gitdir: .\n": "", "gitdir: ..": "", "gitdir: /": "", "gitdir: nothing": "", "gitdir: out": "", "": "", "meta": "",
+	} {
+		top := t.TempDir()
+		for _, dir := range []string{"meta", "a/b"} {
+			if err := os.MkdirAll(filepath.Join(top, dir), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := errors.Join(os.Symlink("meta", filepath.Join(top, "link")), os.Symlink("/usr", filepath.Join(top, "out")), os.WriteFile(filepath.Join(top, ".git"), []byte(pointer), 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := repo.GitFolder(top); have != want {
+			t.Errorf("%q: have %q, want %q", pointer, have, want)
+		}
+	}
+	if have := repo.GitFolder(t.TempDir()); have != "" {
+		t.Errorf("without one: have %q", have)
+	}
+}
