@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"unsafe"
 
@@ -17,15 +18,21 @@ import (
 
 // Shared lets a child use the parent's memory until it executes a program: nothing
 // is copied. Its list must not change what belongs to memory, such as the score of
-// the memory killer, and neither must the parent for it.
+// the memory killer, and neither must the parent for it. What a change of user makes
+// of it, which is that nobody may look at the parent any more, is taken back.
 const Shared = unix.CLONE_VM
 
-// Child is a process that begins its list when it is let go.
+// sharing is held while a child uses the memory of this process, which has one.
+var sharing sync.Mutex
+
+// Child is a process that begins its list when it is let go. Whoever started it asks
+// whether it was Executed, or Ends it.
 type Child struct {
-	Pid     int
-	program *Program
-	gate    *os.File
-	failure *os.File
+	Pid      int
+	program  *Program
+	gate     *os.File
+	failure  *os.File
+	separate func() // what ends the sharing of memory
 }
 
 // CallError says which call of its list ended a child.
@@ -47,6 +54,44 @@ func (p *Program) Start(flags uintptr) (*Child, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
+	separate, err := share(flags)
+	if err != nil {
+		return nil, err
+	}
+	c, err := p.start(flags)
+	if err != nil {
+		separate()
+		return nil, err
+	}
+	c.separate = separate
+	return c, nil
+}
+
+// share waits until no other child uses this memory, if the new one will.
+func share(flags uintptr) (separate func(), err error) {
+	if flags&Shared == 0 {
+		return func() {}, nil
+	}
+	sharing.Lock()
+	dumpable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
+	if err != nil {
+		sharing.Unlock()
+		return nil, err
+	}
+	return sync.OnceFunc(func() {
+		if dumpable == 1 {
+			_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0) // never fails
+		}
+		sharing.Unlock()
+	}), nil
+}
+
+// start makes the child while no descriptor is without its mark, and no other child
+// can be made that would keep this one's gate open: each would wait for the other
+// when their parent is killed.
+func (p *Program) start(flags uintptr) (*Child, error) {
+	syscall.ForkLock.Lock()
+	defer syscall.ForkLock.Unlock()
 	gate, opened, err := p.pipe()
 	if err != nil {
 		return nil, err
@@ -98,7 +143,6 @@ func (p *Program) pipe() (read, write *os.File, err error) {
 	return os.NewFile(uintptr(high[0]), "pipe"), os.NewFile(uintptr(high[1]), "pipe"), nil
 }
 
-// clone makes the child while no descriptor of the parent is without its mark.
 func (c *Child) clone(flags, failure uintptr) error {
 	runtime.LockOSThread() // whose signal mask the child's program is to have
 	defer runtime.UnlockOSThread()
@@ -111,9 +155,7 @@ func (c *Child) clone(flags, failure uintptr) error {
 	}
 	first := uintptr(unsafe.Pointer(&p.calls[0]))
 	end := first + uintptr(len(p.calls))*unsafe.Sizeof(call{})
-	syscall.ForkLock.Lock()
 	pid := int(clone(flags|uintptr(unix.SIGCHLD), first, end, failure))
-	syscall.ForkLock.Unlock()
 	if pid < 0 {
 		return unix.Errno(-pid)
 	}
@@ -157,6 +199,7 @@ func (c *Child) End() {
 			break
 		}
 	}
+	c.separate()
 	_, _ = c.gate.Close(), c.failure.Close() // closed already, or of no use
 	runtime.KeepAlive(c.program)
 }
@@ -166,6 +209,7 @@ func (c *Child) End() {
 func (c *Child) Executed() error {
 	defer runtime.KeepAlive(c.program)
 	text, err := io.ReadAll(c.failure)
+	c.separate()
 	_ = c.failure.Close() // read-only
 	const size = int(unsafe.Sizeof(call{}))
 	if err != nil || len(text) < size {

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -192,4 +195,79 @@ func TestTextWithAZeroStartsNothing(t *testing.T) {
 		c.End()
 		t.Error("it was started")
 	}
+}
+
+// killedRounds is how often the process with waiting children is killed: that they
+// keep each other waiting depends on when each was made.
+const killedRounds = 20
+
+// starter is what the test's own program does where it is to be killed.
+const starter = "NACRE_SPAWN_STARTER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(starter) != "" {
+		startAndDie()
+	}
+	os.Exit(m.Run())
+}
+
+// startAndDie makes children at once, which nobody lets go.
+func startAndDie() {
+	var starting sync.WaitGroup
+	for _, flags := range []uintptr{0, 0, spawn.Shared} {
+		starting.Go(func() {
+			if _, err := new(spawn.Program).Start(flags); err != nil {
+				os.Exit(1)
+			}
+		})
+	}
+	starting.Wait()
+	_ = unix.Kill(os.Getpid(), unix.SIGKILL)
+	select {}
+}
+
+// M-16: children that wait end with their parent, however it ends: none holds what
+// another waits for.
+func TestWaitingChildrenEndWithAParentThatIsKilled(t *testing.T) {
+	for range killedRounds {
+		read, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		command := exec.Command(os.Args[0])
+		command.Env, command.ExtraFiles = append(os.Environ(), starter+"=1"), []*os.File{write}
+		if err := errors.Join(command.Start(), write.Close()); err != nil {
+			t.Fatal(err)
+		}
+		var exit *exec.ExitError
+		if err := command.Wait(); !errors.As(err, &exit) || exit.Exited() {
+			t.Fatalf("it was not killed: %v", err)
+		}
+		if err := read.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(read); err != nil { // each child has the other end
+			t.Fatalf("children are left: %v", err)
+		}
+		_ = read.Close()
+	}
+}
+
+// What a child that shares the memory does to itself is not done to its parent.
+func TestAParentStaysAsDumpableAsItWas(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root's children can be other users")
+	}
+	for _, want := range []int{1, 0} {
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, uintptr(want), 0, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		var p spawn.Program
+		p.Do("user", unix.SYS_SETUID, 1)
+		runScript(t, spawn.Shared, &p, "true")
+		if have, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || have != want {
+			t.Errorf("have %d, %v, want %d", have, err, want)
+		}
+	}
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 }
