@@ -91,9 +91,18 @@ func (r *Runtime) group(named nacre.Group) (nacre.Group, error) {
 
 // backend opens what sandboxes are started with, or says which setting forbids it.
 func (r *Runtime) backend(stateDir string) (sandbox.Backend, error) {
+	return r.openBackend(stateDir, false)
+}
+
+// backendAhead opens one for a session that starts a command as soon as it is open.
+func (r *Runtime) backendAhead(stateDir string) (sandbox.Backend, error) {
+	return r.openBackend(stateDir, true)
+}
+
+func (r *Runtime) openBackend(stateDir string, ahead bool) (sandbox.Backend, error) {
 	c := r.config.Sandbox
 	if c.Backend == "" || c.Backend == nativeBackend {
-		box, err := sandbox.Open(sandbox.Options{Init: r.program("sandbox-init"), StateDir: stateDir, Ahead: true})
+		box, err := sandbox.Open(sandbox.Options{Init: r.program("sandbox-init"), StateDir: stateDir, Ahead: ahead})
 		if err != nil {
 			return nil, &NotReady{What: "the native sandbox cannot start", err: err}
 		}

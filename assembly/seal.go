@@ -174,7 +174,7 @@ func (s *sealed) open(ctx context.Context, req request, later bool) error {
 	r := s.runtime
 	var err error
 	s.Session, err = session.Open(ctx, session.Options{
-		Registry: r.registry, Sandbox: r.backend, EndOrphans: endOrphans, Keys: r.keys, Now: r.options.Now, AskTTL: r.config.askTTL(),
+		Registry: r.registry, Sandbox: r.backendAhead, EndOrphans: endOrphans, Keys: r.keys, Now: r.options.Now, AskTTL: r.config.askTTL(),
 		Session: registry.Session{SessionStatus: nacre.SessionStatus{
 			ID: req.id, Group: req.group, Kind: req.kind, Title: req.title, Project: req.project, Brain: req.brain,
 			State: nacre.SessionOpen, Started: s.started,

@@ -30,6 +30,9 @@ const (
 	// cpuShares and cpuWeight are half of what any other group has in each version.
 	cpuShares = 512
 	cpuWeight = 50
+	// sweepAfter is how old a group is before it can be told from one that a process
+	// in another PID namespace is just making.
+	sweepAfter = time.Minute
 	// maxAncestors looked at for a delegated group.
 	maxAncestors = 8
 )
@@ -188,6 +191,32 @@ func (c cgroups) make() (*cgroup, error) {
 		}
 	}
 	return g, nil
+}
+
+// sweep removes groups of processes that were killed before they noted them.
+func (c cgroups) sweep() {
+	parents := []string{c.memory, c.pids, c.cpu}
+	slices.Sort(parents)
+	for _, parent := range slices.Compact(parents) {
+		entries, err := os.ReadDir(parent) // of a controller that is not there: none
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			if info, err := e.Info(); err == nil && abandoned(e.Name()) && time.Since(info.ModTime()) > sweepAfter {
+				_ = unix.Rmdir(filepath.Join(parent, e.Name())) // refused where a process is in it
+			}
+		}
+	}
+}
+
+// abandoned reports whether a group has the name of one whose maker is gone.
+func abandoned(name string) bool {
+	if !groupForm().MatchString(name) {
+		return false
+	}
+	maker, err := strconv.Atoi(strings.Split(name, "-")[1])
+	return err == nil && errors.Is(unix.Kill(maker, 0), unix.ESRCH)
 }
 
 // joins opens where a process without threads joins the groups by itself, which it

@@ -21,6 +21,9 @@ func EnterGroup(dir string, pid int, limits nacre.Limits) (group string, err err
 	return g.memory, errors.Join(g.enter(pid), g.limit(limits))
 }
 
+// SweepGroups removes what killed processes left below dir.
+func SweepGroups(dir string) { cgroups{version: 1, memory: dir, pids: dir}.sweep() }
+
 // GroupKilled reads a group's count of processes killed for memory.
 func GroupKilled(version int, dir string) bool {
 	return (&cgroup{version: version, memory: dir}).killedForMemory()

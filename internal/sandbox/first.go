@@ -209,6 +209,16 @@ func (f *first) waits() bool {
 	return silent && err == nil
 }
 
+// broken reports whether PID 1 is known to have no groups or no record.
+func (f *first) broken() bool {
+	select {
+	case <-f.settled:
+		return f.err != nil
+	default:
+		return false
+	}
+}
+
 // complaint is what PID 1 wrote to its own stderr.
 func (f *first) complaint() string {
 	text, err := io.ReadAll(io.NewSectionReader(f.log, 0, maxLog))

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -209,5 +210,42 @@ func TestPathsAreResolvedAsTheSystemDoes(t *testing.T) {
 	names, want = append(names, "/", "/no-such-folder"), append(want, "/", "")
 	if have := sandbox.Resolve(names...); !slices.Equal(have, want) {
 		t.Errorf("have %q, want %q", have, want)
+	}
+}
+
+// M-16: groups that a killed process had not noted yet are removed by the next.
+func TestGroupsOfKilledProcessesAreSwept(t *testing.T) {
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	dead := gone.Process.Pid
+	dir := t.TempDir()
+	long := time.Now().Add(-time.Hour)
+	for name, old := range map[string]bool{
+		fmt.Sprintf("nacre-%d-1", dead): true, fmt.Sprintf("nacre-%d-2", dead): false, fmt.Sprintf("nacre-%d-3", os.Getpid()): true, "nacre-x": true, "other": true,
+	} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if old {
+			if err := os.Chtimes(filepath.Join(dir, name), long, long); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	sandbox.SweepGroups(dir)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have []string
+	for _, e := range entries {
+		have = append(have, e.Name())
+	}
+	want := []string{fmt.Sprintf("nacre-%d-2", dead), fmt.Sprintf("nacre-%d-3", os.Getpid()), "nacre-x", "other"}
+	slices.Sort(want)
+	if !slices.Equal(have, want) {
+		t.Errorf("have %v, want %v", have, want)
 	}
 }

@@ -76,7 +76,7 @@ func Open(o Options) (*Native, error) {
 // take returns a PID 1 that waits for its plan: the one made ahead, if it is still there.
 func (n *Native) take(label string) (*first, error) {
 	if f := <-n.ready; f != nil {
-		if f.waits() {
+		if f.waits() && !f.broken() {
 			return f, nil
 		}
 		f.end()
@@ -89,6 +89,7 @@ func (n *Native) Close() error {
 	if f := <-n.ready; f != nil {
 		f.end()
 	}
+	n.cgroups.sweep()
 	return n.Mapper.Close()
 }
 

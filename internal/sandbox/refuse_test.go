@@ -164,3 +164,18 @@ func TestSecretsWhoseNamesAreTakenAreRefused(t *testing.T) { // M-12
 		t.Errorf("have %s", have)
 	}
 }
+
+// What nacre itself cannot hand over is refused, and nobody waits for PID 1, which
+// waits for the rest.
+func TestAPlanThatIsTooLargeIsRefused(t *testing.T) {
+	n, err := sandbox.Open(sandbox.Options{Init: initBinary(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = n.Close() }()
+	p := nacre.Posture{Mounts: sandbox.SystemMounts(), Dir: "/", Env: []string{"PATH=/usr/bin:/bin", "LARGE=" + strings.Repeat("x", 9<<20)}}
+	_, err = n.Start(t.Context(), sandbox.Command{Posture: p, Argv: []string{"true"}, Label: "large"})
+	if err == nil || !strings.Contains(err.Error(), "the limit is") {
+		t.Errorf("have %v", err)
+	}
+}

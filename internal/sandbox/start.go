@@ -192,6 +192,7 @@ func (n *Native) launch(c Command, plan *plan) (*first, error) {
 		err = settleErr // which comes first
 	}
 	if err != nil {
+		_ = f.process.Kill() // else it would wait for what does not come; what it has said can be read
 		var report inside.Report
 		if inside.Receive(f.control, &report) == nil && report.Error != "" { // it ended by itself, and this is why
 			err = errors.New(printable(report.Error))
