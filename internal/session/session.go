@@ -70,7 +70,8 @@ type Session struct {
 	sandbox sandbox.Backend
 	now     func() time.Time
 	reload  func(context.Context, nacre.PluginName) error
-	room    string // host folder of the sockets
+	room    string           // host folder of the sockets
+	before  registry.Session // what was known before the opening's chain was named
 
 	ctx    context.Context //nolint:containedctx // the session's own lifetime: ended by Stop and Close, not by one caller
 	cancel context.CancelCauseFunc
@@ -146,7 +147,10 @@ func (s *Session) openRoom(o Options) (err error) {
 		defer func() { _ = named() }() // which waits for it
 	}
 	if s.sandbox, err = o.Sandbox(s.held.Dir()); err != nil {
-		return err
+		if s.resumed {
+			return err
+		}
+		return errors.Join(err, named(), s.unnameChain())
 	}
 	if err := os.Mkdir(s.SocketDir(), 0o700); err != nil {
 		return err
@@ -158,6 +162,7 @@ func (s *Session) openRoom(o Options) (err error) {
 // ends this process, the next start finds it.
 func (s *Session) nameChain() error {
 	return s.held.Update(func(h *registry.Session) {
+		s.before = *h
 		if h.Work == "" {
 			h.Works++
 			h.Work, h.Chains = string(h.ID)+"."+strconv.Itoa(h.Works), nil
@@ -166,6 +171,14 @@ func (s *Session) nameChain() error {
 		h.Chain = string(h.ID) + "." + strconv.Itoa(h.Openings)
 		h.Chains = append(h.Chains, h.Chain)
 		h.Sockets = s.room
+	})
+}
+
+// unnameChain takes the name back of a chain that will not be.
+func (s *Session) unnameChain() error {
+	b := s.before
+	return s.held.Update(func(h *registry.Session) {
+		h.Works, h.Work, h.Openings, h.Chain, h.Chains, h.Sockets = b.Works, b.Work, b.Openings, b.Chain, b.Chains, b.Sockets
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -296,6 +297,25 @@ func TestAnOpeningThatFailsLosesNothing(t *testing.T) {
 		t.Errorf("finished work goes on: %s", s.Work())
 	}
 	closed(t, s, true)
+	h.verify(t)
+}
+
+// A session without a sandbox names no chain that never was, and keeps those that were.
+func TestASessionThatIsNotOpenedNamesNoChain(t *testing.T) {
+	h := newHouse(t)
+	o := h.options()
+	o.Sandbox = func(string) (sandbox.Backend, error) { return nil, errors.New("no sandbox") }
+	for _, want := range [][]string{nil, {"s1.1"}} {
+		if _, err := session.Open(t.Context(), o); err == nil {
+			t.Fatal("it was opened")
+		}
+		if have := h.show(t); have.Chain != "" || !slices.Equal(have.Chains, want) {
+			t.Errorf("have %q %v, want %v", have.Chain, have.Chains, want)
+		}
+		if want == nil {
+			closed(t, h.open(t), true)
+		}
+	}
 	h.verify(t)
 }
 
