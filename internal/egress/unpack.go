@@ -22,6 +22,9 @@ const (
 	maxPacked = 8
 	// freeWork is how much may be unpacked of a small stream.
 	freeWork = 1 << 20
+	// beginWork is what it takes to begin one compressed text, in bytes that could
+	// be unpacked instead: a body may be nothing but beginnings.
+	beginWork = 128
 	// maxNested is how deep compressed texts are looked for in compressed ones.
 	maxNested = 2
 	// maxExpansion is how many times its size a body may unpack to, with all texts
@@ -36,11 +39,14 @@ const (
 type packing struct {
 	magic string
 	open  opener
+	// none reports that what begins with the magic number, as far as it came, is
+	// no such text; nil where only the decoder can tell.
+	none func(text []byte) bool
 }
 
 // packings are gzip texts, and the files of ZIP archives.
 func packings() []packing {
-	return []packing{{"\x1f\x8b\x08", openGzip}, {"PK\x03\x04", openZip}}
+	return []packing{{"\x1f\x8b\x08", openGzip, nil}, {"PK\x03\x04", openZip, notDeflated}}
 }
 
 // maxMagic is the longest magic number in bytes.
@@ -68,7 +74,45 @@ type search struct {
 }
 
 // spent is how many bytes a body had, and how many all texts in it unpacked to.
-type spent struct{ in, out int64 }
+// It keeps what decoders leave for the next ones: of one body, no two run at a time.
+type spent struct {
+	in, out int64
+	gzips   []*gzip.Reader
+	flates  []io.ReadCloser
+	buffers [][]byte
+}
+
+// last takes what was left last; the zero value where nothing was.
+func last[T any](left *[]T) (one T) {
+	if n := len(*left); n > 0 {
+		one, *left = (*left)[n-1], (*left)[:n-1]
+	}
+	return one
+}
+
+// leave keeps a decoder's reader and buffer. More than can be open at once are not.
+func (a *spent) leave(r io.Reader, buf []byte) {
+	if len(a.buffers) < maxPacked*maxNested {
+		a.buffers = append(a.buffers, buf)
+	}
+	switch r := r.(type) {
+	case *gzip.Reader:
+		if len(a.gzips) < maxPacked*maxNested {
+			a.gzips = append(a.gzips, r)
+		}
+	case flate.Resetter:
+		if inflater, ok := r.(io.ReadCloser); ok && len(a.flates) < maxPacked*maxNested {
+			a.flates = append(a.flates, inflater)
+		}
+	}
+}
+
+func (a *spent) buffer() []byte {
+	if buf := last(&a.buffers); buf != nil {
+		return buf
+	}
+	return make([]byte, unpackBuffer)
+}
 
 // next sees a piece. An error says that it must not leave.
 func (s *search) next(piece []byte) error {
@@ -134,8 +178,10 @@ func (s *search) find(piece []byte) error {
 		from := max(0, seen-len(p.magic)+1) // what ends before it was found in the piece before
 		for i := bytes.Index(text[from:], []byte(p.magic)); i >= 0; i = bytes.Index(text[from:], []byte(p.magic)) {
 			from += i
-			if err := s.begin(p.open, text[from:], began+int64(from) == 0); err != nil {
-				return err
+			if p.none == nil || !p.none(text[from:]) {
+				if err := s.begin(p.open, text[from:], began+int64(from) == 0); err != nil {
+					return err
+				}
 			}
 			from += len(p.magic)
 		}
@@ -149,7 +195,8 @@ func (s *search) begin(open opener, text []byte, first bool) error {
 		return err
 	}
 	s.whole = s.whole || first
-	u := &unpacker{from: s, to: &search{inspect: s.inspect, look: s.inspect(), depth: s.depth + 1, all: s.all}}
+	s.work += beginWork
+	u := &unpacker{from: s}
 	u.pieces, u.hungry, u.done = make(chan []byte), make(chan struct{}), make(chan struct{})
 	go u.run(open)
 	if err := u.feed(text); err != nil {
@@ -177,15 +224,20 @@ func (s *search) finish() error {
 }
 
 // opener makes the reader of a compressed text, which reads no byte too many.
-type opener func(flate.Reader) (io.Reader, error)
+type opener func(flate.Reader, *spent) (io.Reader, error)
 
 // openGzip reads one text; another one behind it is found by its magic number.
-func openGzip(r flate.Reader) (io.Reader, error) {
-	z, err := gzip.NewReader(r)
-	if err == nil {
-		z.Multistream(false)
+func openGzip(r flate.Reader, all *spent) (io.Reader, error) {
+	z := last(&all.gzips)
+	if z == nil {
+		z = new(gzip.Reader)
 	}
-	return z, err
+	if err := z.Reset(r); err != nil {
+		all.gzips = append(all.gzips, z)
+		return nil, err
+	}
+	z.Multistream(false)
+	return z, nil
 }
 
 // zipHeader is the size of what stands before a file's name in an archive, and
@@ -195,26 +247,40 @@ const (
 	zipMethodAt, zipNameAt, zipExtraAt = 8, 26, 28
 )
 
+// notDeflated looks at the method of a file of an archive, where it came already.
+func notDeflated(head []byte) bool {
+	return len(head) >= zipMethodAt+2 && binary.LittleEndian.Uint16(head[zipMethodAt:]) != zipDeflated
+}
+
 // openZip reads one file of an archive, as far as it is deflated: what is stored
 // is seen as it is.
-func openZip(r flate.Reader) (io.Reader, error) {
+func openZip(r flate.Reader, all *spent) (io.Reader, error) {
 	var head [zipHeader]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, err
 	}
-	if binary.LittleEndian.Uint16(head[zipMethodAt:]) != zipDeflated {
+	if notDeflated(head[:]) {
 		return nil, errors.New("not deflated")
 	}
 	names := int64(binary.LittleEndian.Uint16(head[zipNameAt:])) + int64(binary.LittleEndian.Uint16(head[zipExtraAt:]))
 	if _, err := io.CopyN(io.Discard, r, names); err != nil {
 		return nil, err
 	}
-	return flate.NewReader(r), nil
+	return openDeflate(r, all)
 }
 
-func openZlib(r flate.Reader) (io.Reader, error) { return zlib.NewReader(r) }
+func openZlib(r flate.Reader, _ *spent) (io.Reader, error) {
+	z, err := zlib.NewReader(r)
+	return struct{ io.Reader }{z}, err // its Reset is no inflater's
+}
 
-func openDeflate(r flate.Reader) (io.Reader, error) { return flate.NewReader(r), nil }
+func openDeflate(r flate.Reader, all *spent) (io.Reader, error) {
+	inflater := last(&all.flates)
+	if inflater == nil {
+		return flate.NewReader(r), nil
+	}
+	return inflater, inflater.(flate.Resetter).Reset(r, nil)
+}
 
 // packedAs is what a stream is that begins so, gzip aside; nil for none.
 func packedAs(text []byte, coding string) opener {
@@ -232,7 +298,7 @@ func packedAs(text []byte, coding string) opener {
 // is fed to it: when feed returns, all that could be unpacked was seen.
 type unpacker struct {
 	from   *search
-	to     *search
+	to     *search // nil until the text has opened
 	pieces chan []byte
 	hungry chan struct{}
 	done   chan struct{}
@@ -322,9 +388,14 @@ func (u *unpacker) await() error {
 // run ends with the text, or where it is none.
 func (u *unpacker) run(open opener) {
 	defer close(u.done)
-	r, err := open(u)
-	buf := make([]byte, unpackBuffer)
-	all := u.to.all
+	all := u.from.all
+	r, err := open(u, all)
+	if err != nil {
+		return
+	}
+	u.to = &search{inspect: u.from.inspect, look: u.from.inspect(), depth: u.from.depth + 1, all: all}
+	buf := all.buffer()
+	defer func() { all.leave(r, buf) }()
 	for err == nil && u.err == nil {
 		var n int
 		n, err = r.Read(buf)

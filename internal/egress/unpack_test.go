@@ -13,6 +13,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -240,6 +241,31 @@ func TestABodyThatUnpacksToTooMuchIsRefused(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A body that is nothing but beginnings of compressed texts takes no more than
+// one that is a text.
+func TestABodyOfBeginningsTakesLittle(t *testing.T) {
+	const size, most = 1 << 20, 128 << 20
+	for name, begin := range map[string]string{
+		"files of an archive":                   "PK\x03\x04",
+		"files of an archive that are deflated": "PK\x03\x04\x14\x00\x00\x00\x08\x00" + strings.Repeat("\x00", 20) + "KL",
+		"files that are stored":                 "PK\x03\x04\x14\x00\x00\x00\x00\x00" + strings.Repeat("\x00", 20),
+		"gzip":                                  "\x1f\x8b\x08",
+		"gzip, with what follows":               "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\xff",
+		"gzip that says nothing":                string(packed(t, gzipped, nil)),
+	} {
+		body := bytes.Repeat([]byte(begin), size/len(begin))
+		for _, piece := range []int{32 << 10, 1000} {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := egress.Unpacked(body, "", piece)
+			runtime.ReadMemStats(&after)
+			if took := after.TotalAlloc - before.TotalAlloc; took > most {
+				t.Errorf("%s in pieces of %d: %d MB were made (%v)", name, piece, took>>20, err)
+			}
+		}
 	}
 }
 
