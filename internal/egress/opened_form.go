@@ -3,7 +3,6 @@ package egress
 import (
 	"bytes"
 	"io"
-	"mime"
 	"net/http"
 	"strings"
 )
@@ -22,12 +21,15 @@ var methodParameters = []string{"_method", "x-http-method-override", "$method"}
 // of the query would. It is refused where it is read, so that the host never has
 // all of it.
 func guardForm(r *http.Request) {
-	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	switch {
-	case r.Body == nil || r.Method != http.MethodPost:
-	case kind == "application/x-www-form-urlencoded":
+	if r.Body == nil || r.Method != http.MethodPost {
+		return
+	}
+	// What is not written as it should be, frameworks read all the same.
+	kind := strings.ToLower(strings.Join(r.Header["Content-Type"], ","))
+	if strings.Contains(kind, "x-www-form-urlencoded") {
 		r.Body = &formBody{ReadCloser: r.Body, look: (&formNames{}).next}
-	case strings.HasPrefix(kind, "multipart/"):
+	}
+	if strings.Contains(kind, "multipart/") {
 		r.Body = &formBody{ReadCloser: r.Body, look: (&partNames{}).next}
 	}
 }
@@ -69,36 +71,109 @@ func (f *formNames) next(piece []byte) (found bool) {
 	return found
 }
 
-// partNames reads the names in the headers of a form's parts.
-type partNames struct{ tail []byte }
+// partNames reads the names in the headers of a form's parts, line by line: a
+// line that begins with a space or a tab goes on the one before. It reads every
+// byte once, and keeps one line.
+//
+// A part's headers begin behind a line that begins with two dashes, whatever the
+// boundary is, and end with an empty one. Elsewhere a header that names a part is
+// one too, because servers disagree on where a boundary may stand.
+type partNames struct {
+	// line is the line as far as it came, in small letters, up to maxPartHeader.
+	line []byte
+	// long says that there was more of it.
+	long bool
+	// ended says that the line is whole, unless the next one goes on; last is the
+	// byte that ended it.
+	ended bool
+	last  byte
+	// head says that the line is of a part's headers.
+	head bool
+}
 
-// disposition begins the header that names a part.
-const disposition = "\ncontent-disposition:"
+// disposition is the header that names a part; where it has none, some take
+// the identity.
+const disposition, identity = "content-disposition", "content-id:"
 
 func (f *partNames) next(piece []byte) (found bool) {
-	text := append(f.tail, bytes.ToLower(piece)...)
-	for {
-		i := bytes.Index(text, []byte(disposition))
-		if i < 0 {
-			break
+	for len(piece) > 0 {
+		if f.ended {
+			c := piece[0]
+			if c == '\n' && f.last == '\r' {
+				f.last, piece = c, piece[1:]
+				continue
+			}
+			if c != ' ' && c != '\t' || len(f.line) == 0 {
+				found = f.read() || found
+				f.line, f.long = f.line[:0], false
+			}
+			f.ended = false
 		}
-		text = text[i+len(disposition)-1:]
-		line, _, whole := bytes.Cut(text, []byte("\n"))
-		found = found || namesMethod(string(line))
-		if !whole {
-			f.tail = append([]byte(disposition[:len(disposition)-1]), text...)
-			return found || len(f.tail) > maxPartHeader
+		end := bytes.IndexAny(piece, "\r\n")
+		if end < 0 {
+			f.add(piece)
+			return found
 		}
+		f.add(piece[:end])
+		f.ended, f.last, piece = true, piece[end], piece[end+1:]
 	}
-	f.tail = bytes.Clone(text[max(0, len(text)-len(disposition)):])
 	return found
 }
 
-// namesMethod looks at the parameters of one header, as far as it came.
+// add keeps a piece of a line, where it may matter.
+func (f *partNames) add(piece []byte) {
+	if !f.head && len(f.line) > len(disposition) && !f.names() && !bytes.HasPrefix(f.line, []byte("--")) {
+		return
+	}
+	if room := maxPartHeader - len(f.line); len(piece) > room {
+		f.long, piece = true, piece[:max(room, 0)]
+	}
+	f.line = append(f.line, bytes.ToLower(piece)...)
+}
+
+// names reports whether the line is a header that names a part.
+func (f *partNames) names() bool {
+	name, _, _ := bytes.Cut(f.line, []byte(":"))
+	return bytes.HasSuffix(bytes.TrimSpace(name), []byte(disposition))
+}
+
+// read looks at a line that is whole, and reports whether it must not leave.
+func (f *partNames) read() bool {
+	switch {
+	case len(f.line) == 0:
+		f.head = f.head && f.last != '\n'
+		return false
+	case bytes.HasPrefix(f.line, []byte("--")):
+		f.head = true
+	case f.long && f.head && f.names():
+		return true // its name may be behind what was kept
+	case !f.head && !f.names():
+		return false
+	}
+	line := string(f.line)
+	_, id, identified := strings.Cut(line, identity)
+	return strings.Contains(line, disposition) && namesMethod(line) || identified && f.head && changesMethod(parameterName(strings.Trim(id, "<>\"' \t")))
+}
+
+// namesMethod looks at the parameters of one header, in one piece and in many (RFC 2231).
 func namesMethod(line string) bool {
+	joined := ""
 	for parameter := range strings.SplitSeq(line, ";") {
-		key, name, ok := strings.Cut(strings.TrimSpace(parameter), "=")
-		if ok && strings.TrimRight(key, "* \t") == "name" && changesMethod(parameterName(strings.Trim(name, "\"' \t\r"))) {
+		key, name, ok := strings.Cut(parameter, "=")
+		words := strings.FieldsFunc(key, func(r rune) bool { return r == ' ' || r == '\t' || r == ':' })
+		if !ok || len(words) == 0 {
+			continue
+		}
+		key, number, _ := strings.Cut(words[len(words)-1], "*")
+		if key != "name" {
+			continue
+		}
+		name = strings.ReplaceAll(strings.Trim(name, "\"' \t"), `\`, "")
+		name = name[strings.LastIndexByte(name, '\'')+1:] // behind charset and language
+		if number != "" {
+			joined += name
+		}
+		if changesMethod(parameterName(name)) || changesMethod(parameterName(joined)) {
 			return true
 		}
 	}

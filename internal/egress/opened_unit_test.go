@@ -154,6 +154,29 @@ func FuzzLeakScan(f *testing.F) {
 	})
 }
 
+// In which pieces a form comes makes no difference, and little of it is kept.
+func TestAFormReadsTheSameInEveryPiece(t *testing.T) {
+	const whole = 1 << 20
+	long := strings.Repeat("y", 200_000)
+	for name, c := range map[string]struct {
+		form string
+		want bool
+	}{
+		"a part":             {"--b\r\nContent-Disposition: form-data; name=\"_method\"\r\n\r\nPUT", true},
+		"folded":             {"--b\r\nA: b\r\nContent-Disposition:\r\n\tform-data;\r\n name=_method\r\n\r\nPUT", true},
+		"behind a long text": {"--b\r\nContent-Disposition: form-data; name=a\r\n\r\n" + long + "\r\n--b\r\nContent-Disposition: form-data; name=_method\r\n\r\n", true},
+		"a long header":      {"--b\r\nContent-Disposition: form-data; x=" + long + "\r\n\r\nPUT", true},
+		"a long text":        {"--b\r\nContent-Disposition: form-data; name=a\r\n\r\ncontent-disposition: " + long + "\r\n--b--\r\n", false},
+		"a text of returns":  {"--b\r\nContent-Disposition: form-data; name=a\r\n\r\n" + strings.Repeat("\r\n", 50_000) + "--b--\r\n", false},
+	} {
+		for _, piece := range []int{1, 2, 7, 4096, whole} {
+			if have, most := egress.PartNamesMethod(c.form, piece); have != c.want || most > 16<<10 {
+				t.Errorf("%s in pieces of %d: %v, %d bytes kept", name, piece, have, most)
+			}
+		}
+	}
+}
+
 // However a server decodes a path that was let through, it stays below the prefix.
 func FuzzPath(f *testing.F) {
 	for _, g := range games() {
