@@ -616,3 +616,19 @@ func TestExpectContinue(t *testing.T) {
 		t.Errorf("have %d", code)
 	}
 }
+
+// M-22: the parameter that the value goes into is the operator's alone, however
+// its name is written.
+func TestTheCredentialsParameterIsTheOperators(t *testing.T) {
+	for _, name := range []string{"app.key", "app_key", "APP.key", "app%2ekey", "app[key", "app+key", "app.key[]"} {
+		v := newVault(t, nil, func(c *egress.Credential) { c.Scheme, c.Header, c.Query = egress.SchemeQuery, "", "app.key" })
+		resp, err := v.client(t, true).Get("https://example.com/user?a=1&" + name + "=mine&b=2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if got := v.requests(); len(got) != 1 || strings.Contains(got[0].target, "mine") || !strings.HasSuffix(got[0].target, "&app.key="+url.QueryEscape(theSecret)) {
+			t.Errorf("%s: the host got %+v", name, got)
+		}
+	}
+}

@@ -113,7 +113,7 @@ func cleanQuery(query, path string, c Credential) (string, error) {
 		case changesMethod(name):
 			return "", refusal(ReasonRedirecting, "a parameter would make the host act on another method: "+name)
 		case uploads && slices.Contains(mountParameters, name):
-		case slices.Contains(authenticParameters, name), c.Query != "" && name == lowerASCII(c.Query):
+		case slices.Contains(authenticParameters, name), c.Query != "" && name == parameterName(c.Query):
 		default:
 			kept.WriteString(piece + mark)
 		}
