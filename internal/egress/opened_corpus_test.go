@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -43,6 +44,12 @@ func games() []game {
 			"Idempotency-Key: 1", "X-Amz-Meta-Source: a", "X-Amz-Server-Side-Encryption-Customer-Key: b", "X-Github-Api-Version: 2022-11-28",
 			"X-Request-Id: c", "Prefer: d", "If-None-Match: e", "Origin: https://example.com", "X-Goog-User-Project: f",
 		}},
+		{name: "what an object's metadata is called", method: "POST", target: "/user", through: "/user", headers: []string{
+			"X-Amz-Meta-Copy-From: a", "X-Goog-Meta-Copy-Source: b", "X-Ms-Meta-Run-As: c", "X-Object-Meta-Sudo: d", "X-Amz-Meta-X-Forwarded-Host: e",
+		}},
+		{name: "a query with words like these", method: "GET", target: "/user?sudoers=1&user=bob&author=eve&run_assessment=1", through: "/user?sudoers=1&user=bob&author=eve&run_assessment=1"},
+		{name: "a proxy's word that looks like metadata", method: "GET", target: "/user", headers: []string{"X-Forwarded-Meta-Host: a"}},
+		{name: "a copy's source that looks like metadata", method: "POST", target: "/user", headers: []string{"X-Amz-Copy-Source-Meta-X: a"}},
 		{name: "a layer of another repository", method: "POST", target: "/repos/acme/blobs/uploads/?mount=sha256:a&from=evil%2Frepo", through: "/repos/acme/blobs/uploads/"},
 		{name: "one behind escapes", method: "POST", target: "/repos/acme/blobs/%75ploads/?%66rom=evil/repo&a=1", through: "/repos/acme/blobs/%75ploads/?a=1"},
 		{name: "an upload of a layer", method: "POST", target: "/repos/acme/blobs/uploads/?digest=sha256:a", through: "/repos/acme/blobs/uploads/?digest=sha256:a"},
@@ -118,6 +125,23 @@ func games() []game {
 	}
 }
 
+// forAnother are requests on behalf of another user: without the header the host
+// would do them as the operator. The host must not see them.
+func forAnother() []game {
+	var list []game
+	for _, name := range []string{
+		"Impersonate-User", "Impersonate-Group", "Impersonate-Extra-Scopes", "impersonate_user", "X-Impersonate", "X-Goog-Impersonated-User", "Sudo", "SUDO", "X-Sudo",
+		"X-Remote-User", "X-Remote-Group", "X-Remote-Extra-Scopes", "Remote-User", "Remote_User", "X-WebAuth-User", "Es-Security-Runas-User", "X-Run-As", "X-On-Behalf-Of",
+		"X-MarkLogic-OnBehalfOf", "X-Redmine-Switch-User", "X-Goog-Authenticated-User-Email", "As-User", "MSCRMCallerID", "CallerObjectId",
+	} {
+		list = append(list, game{name: "for another, header " + name, method: "POST", target: "/user", headers: []string{name + ": mine"}})
+	}
+	for _, name := range []string{"sudo", "SUDO", "%73udo", "_switch_user", "runas", "run_as", "run.as", "doAs", "impersonate", "impersonated_user", "on_behalf_of", "onBehalfOf", "sudo[]"} {
+		list = append(list, game{name: "for another, parameter " + name, method: "GET", target: "/user?a=1&" + name + "=mine"})
+	}
+	return list
+}
+
 // stripped are headers and parameters that say who asks: the host must not see "mine".
 func stripped() []game {
 	var list []game
@@ -126,15 +150,14 @@ func stripped() []game {
 		"X-Auth-Token", "X-Auth-Email", "X-Auth-Key", "X-Access-Token", "Private-Token", "Job-Token", "Deploy-Token", "X-Vault-Token", "X-Goog-Api-Key",
 		"X-Amz-Security-Token", "X-Amz-Date", "X-Csrf-Token", "X-Client-Secret", "X-Shopify-Access-Token", "Ocp-Apim-Subscription-Key", "DD-API-KEY",
 		"DD-APPLICATION-KEY", "X-Authorization", "X-Forwarded-Authorization", "Authorization_", "X-Figma-Token", "Circle-Token",
-		// on whose behalf, and proofs of it
-		"Sudo", "Impersonate-User", "Impersonate-Group", "Impersonate-Extra-Scopes", "X-Remote-User", "X-Remote-Group", "Remote-User", "X-WebAuth-User",
-		"Es-Security-Runas-User", "X-On-Behalf-Of", "X-Goog-Authenticated-User-Email", "X-Client-Cert", "Ssl-Client-Cert", "X-Ms-Client-Principal",
+		// proofs of it
+		"X-Client-Cert", "Ssl-Client-Cert", "X-Ms-Client-Principal",
 		"X-Goog-Iap-Jwt-Assertion", "DPoP", "Signature", "Signature-Input", "X-Hub-Signature-256", "X-Functions-Key", "X-Parse-Master-Key", "Aeg-Sas-Key",
 	} {
 		list = append(list, game{name: "header " + name, method: "GET", target: "/user", headers: []string{name + ": mine"}, through: "/user"})
 	}
 	for _, name := range []string{"access_token", "ACCESS_TOKEN", "access%5Ftoken", "%61ccess_token", "api_key", "private_token", "X-Amz-Signature", "client_secret", "access_token[]",
-		"sudo", "_switch_user", "access.token", "access+token", "access[token", "access%5Btoken"} {
+		"access.token", "access+token", "access[token", "access%5Btoken"} {
 		list = append(list, game{name: "parameter " + name, method: "GET", target: "/user?a=1&" + name + "=mine&b=2", through: "/user?a=1&b=2"})
 	}
 	return list
@@ -202,7 +225,7 @@ func over2(t *testing.T, v *vault, fields [][2]string) int {
 // with the credential and with nothing of the agent's own; all others are
 // refused and recorded, and the host never hears of them.
 func TestGamesWithTheCredential(t *testing.T) {
-	all := append(games(), stripped()...)
+	all := slices.Concat(games(), stripped(), forAnother())
 	if len(all) < 80 {
 		t.Errorf("%d games", len(all))
 	}

@@ -84,7 +84,8 @@ const (
 	ReasonMethodNotLeased Reason = "method_not_leased"
 	// ReasonAuthority refuses a Host or :authority that is not the CONNECT's.
 	ReasonAuthority Reason = "authority_mismatch"
-	// ReasonRedirecting refuses what makes a server act on another method, path or host.
+	// ReasonRedirecting refuses what makes a server act on another method, path or host,
+	// or for another user.
 	ReasonRedirecting Reason = "request_redirecting"
 	// ReasonUpgrade refuses another protocol, such as a websocket: it could not be searched.
 	ReasonUpgrade Reason = "upgrade_refused"

@@ -25,8 +25,6 @@ var authentic = []string{
 	"authorization", "cookie", "api-key", "apikey", "auth-key", "authkey", "access-key", "accesskey", "secret", "password", "passwd",
 	"credential", "subscription-key", "application-key", "app-key", "auth-token", "authtoken", "access-token", "accesstoken",
 	"functions-key", "master-key", "sas-key", "shared-key", "signature", "jwt", "assertion", "dpop",
-	// These say on whose behalf, which is the operator's to say.
-	"impersonat", "on-behalf-of", "runas", "run-as", "switch-user", "remote-user", "remote-group", "remote-extra", "webauth-", "authenticated-user",
 	"client-cert", "client-principal",
 }
 
@@ -36,28 +34,55 @@ var authenticParameters = []string{
 	"api_key", "apikey", "client_secret", "auth", "authorization", "password", "sig", "signature", "awsaccesskeyid", "googleaccessid",
 	"x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-expires", "x-amz-security-token", "x-amz-signature", "x-amz-signedheaders",
 	"x-goog-algorithm", "x-goog-credential", "x-goog-date", "x-goog-expires", "x-goog-signature", "x-goog-signedheaders",
-	"sudo", "_switch_user",
+}
+
+// behalf are parts of the names of headers and parameters that say for which
+// other user a request is. That is the operator's to say; and without it the host
+// would do as the operator what was asked for with the rights of another.
+var behalf = []string{
+	"impersonat", "on-behalf-of-", "onbehalfof", "-runas-", "-run-as-", "-switch-user-", "-remote-user-", "-remote-group-", "-remote-extra-", "-webauth-",
+	"-authenticated-user-",
+}
+
+// behalfNames are such names as a whole.
+var behalfNames = []string{"sudo", "x-sudo", "as-user", "x-as-user", "doas", "do-as", "mscrmcallerid", "callerobjectid"}
+
+// forAnother reports whether a header or parameter says so.
+func forAnother(name string) bool {
+	name = named(name)
+	words := "-" + name + "-"
+	return slices.Contains(behalfNames, name) || slices.ContainsFunc(behalf, func(part string) bool { return strings.Contains(words, part) })
 }
 
 // spelled folds what servers take for one name.
 func spelled(name string) string { return strings.ReplaceAll(lowerASCII(name), "_", "-") }
 
+// named is what a server reads of a name: not what an object's metadata is called
+// (X-Amz-Meta-Copy-From).
+func named(name string) string {
+	name = spelled(name)
+	if parts := strings.SplitN(name, "-", 4); len(parts) == 4 && parts[0] == "x" && parts[2] == "meta" {
+		return strings.TrimSuffix(name, "-"+parts[3])
+	}
+	return name
+}
+
 // authenticates reports whether a header says who asks. What the agent sets so
 // does not reach the host: it has no account there but the operator's.
 func authenticates(name string) bool {
 	name = spelled(name)
-	return strings.HasSuffix(name, "-token") || name == "token" || name == "sudo" || strings.HasPrefix(name, "x-auth") || name == "x-amz-date" ||
+	return strings.HasSuffix(name, "-token") || name == "token" || strings.HasPrefix(name, "x-auth") || name == "x-amz-date" ||
 		name == "x-amz-content-sha256" || slices.ContainsFunc(authentic, func(part string) bool { return strings.Contains(name, part) })
 }
 
 // redirects reports whether a header would move a request elsewhere.
 func redirects(name string) bool {
-	name = spelled(name)
+	name = named(name)
 	return slices.Contains(redirecting, name) || slices.ContainsFunc(redirectingParts, func(part string) bool { return strings.Contains(name, part) })
 }
 
 // cleanHeaders are what of the agent's headers is sent on. A header that would
-// move the request elsewhere refuses it.
+// move the request elsewhere, or make it another user's, refuses it.
 func cleanHeaders(from http.Header, c Credential) (http.Header, error) {
 	dropped := slices.Clone(hopByHop)
 	for _, value := range from["Connection"] {
@@ -69,7 +94,10 @@ func cleanHeaders(from http.Header, c Credential) (http.Header, error) {
 	for name, values := range from {
 		folded := spelled(name)
 		switch {
-		case authenticates(name), folded == spelled(c.Header) && c.Header != "":
+		case folded == spelled(c.Header) && c.Header != "":
+		case forAnother(name):
+			return nil, refusal(ReasonRedirecting, "a header would make the host act for another user, which is the operator's to say: "+folded)
+		case authenticates(name):
 		case redirects(name):
 			return nil, refusal(ReasonRedirecting, "a header would make the host act on another method, path or host: "+folded)
 		case slices.Contains(dropped, lowerASCII(name)), slices.Contains(dropped, folded), folded == "accept-encoding", folded == "grpc-accept-encoding", folded == "connect-accept-encoding":
@@ -94,7 +122,7 @@ var mountParameters = []string{"mount", "from"}
 
 // cleanQuery takes parameters that authenticate, and those that reach beyond the
 // path, out of a query, and leaves the rest as it was written. A parameter that
-// would change the method refuses it.
+// would change the method, or for whom it is, refuses it.
 func cleanQuery(query, path string, c Credential) (string, error) {
 	decoded, _ := unescape(path) // it was checked
 	uploads := strings.Contains(decoded, "/blobs/uploads")
@@ -112,8 +140,10 @@ func cleanQuery(query, path string, c Credential) (string, error) {
 		switch {
 		case changesMethod(name):
 			return "", refusal(ReasonRedirecting, "a parameter would make the host act on another method: "+name)
-		case uploads && slices.Contains(mountParameters, name):
 		case slices.Contains(authenticParameters, name), c.Query != "" && name == parameterName(c.Query):
+		case forAnother(name):
+			return "", refusal(ReasonRedirecting, "a parameter would make the host act for another user, which is the operator's to say: "+name)
+		case uploads && slices.Contains(mountParameters, name):
 		default:
 			kept.WriteString(piece + mark)
 		}
