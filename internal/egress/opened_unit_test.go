@@ -303,3 +303,20 @@ func TestOpenedConnectionsEndWithTheSession(t *testing.T) {
 	v.log.await(t, egress.OutcomeAnswered, 1)
 	v.raw(t, "h2") // left open: the proxy's end closes it
 }
+
+// Base64 is found wherever in it something is escaped, also where nothing was
+// for long before, and after.
+func TestBase64IsFoundWhereverItIsEscaped(t *testing.T) {
+	plain := strings.Repeat("n0t-in-here, but like it. ", 20)
+	encoded := base64.StdEncoding.EncodeToString([]byte(theSecret))
+	for at := range len(encoded) - 2 {
+		for _, escaped := range []string{fmt.Sprintf("%%%02x", encoded[at]), fmt.Sprintf(`\u%04x`, encoded[at]), "%0d%0a" + encoded[at:at+1], `\n` + encoded[at:at+1]} {
+			text := plain + encoded[:at] + escaped + encoded[at+1:] + plain
+			for _, piece := range []int{1, 5, len(text)} {
+				if _, leak, _ := egress.LeakScan([]string{theSecret}, []byte(text), piece); !leak {
+					t.Fatalf("%q came through in pieces of %d", text, piece)
+				}
+			}
+		}
+	}
+}

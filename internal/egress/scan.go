@@ -32,6 +32,10 @@ type leakScan struct {
 	last byte
 	// lines are the ends of lines in base64, and in base64 that is escaped.
 	lines [2]lineEnds
+	// apart counts the symbols until both views of base64 read the same again.
+	apart int
+	// longest64 is the length of the longest pattern of base64.
+	longest64 int
 }
 
 // view is how a matcher reads bytes.
@@ -57,8 +61,9 @@ func newLeakScan(secrets []string) *leakScan {
 		}
 		s.add(viewHex, hex.EncodeToString([]byte(secret)))
 		for shift := range 3 {
-			s.add(viewBase64, base64Core(secret, shift))
-			s.add(viewBase64Unescaped, base64Core(secret, shift))
+			core := base64Core(secret, shift)
+			s.add(viewBase64, core).twin = s.add(viewBase64Unescaped, core)
+			s.longest64 = max(s.longest64, len(core))
 		}
 	}
 	s.first['%'], s.first['\\'], s.first['&'] = true, true, true
@@ -77,10 +82,10 @@ func (s *leakScan) reset() {
 	for v := range viewCount {
 		s.forget(v)
 	}
-	s.held, s.escape, s.last, s.lines = nil, s.escape[:0], 0, [2]lineEnds{}
+	s.held, s.escape, s.last, s.lines, s.apart = nil, s.escape[:0], 0, [2]lineEnds{}, 0
 }
 
-func (s *leakScan) add(v view, pattern string) {
+func (s *leakScan) add(v view, pattern string) *matcher {
 	m := newMatcher(pattern)
 	for c := range 256 {
 		if fold(v, byte(c)) == pattern[0] {
@@ -88,6 +93,7 @@ func (s *leakScan) add(v view, pattern string) {
 			s.first[c] = true
 		}
 	}
+	return m
 }
 
 // fold is how a view reads a byte: digits in either case, and both alphabets of base64.
@@ -143,12 +149,30 @@ func (s *leakScan) idle() bool {
 func (s *leakScan) step(c byte) (leak bool) {
 	at := s.at
 	s.at++
+	if len(s.escape) == 0 && (c == '%' || c == '\\' || c == '&' || c == 0 && s.last != 0) {
+		s.diverge()
+	}
 	leak = s.push(viewRaw, c, at)
 	leak = s.push(viewHex, c, at) || leak
 	leak = s.pushBase64(viewBase64, c, at) || leak
 	leak = s.unescaped(c, at) || leak
 	s.last = c
 	return leak
+}
+
+// diverge begins to show what is unescaped to matchers of base64 too, which go on
+// from those of base64 as it is: where nothing was escaped for as long as a
+// pattern, both would find the same.
+func (s *leakScan) diverge() {
+	if s.apart == 0 {
+		for _, m := range s.open[viewBase64] {
+			copy(m.twin.starts, m.starts)
+			m.twin.state, m.twin.count = m.state, m.count
+			s.open[viewBase64Unescaped] = append(s.open[viewBase64Unescaped], m.twin)
+		}
+		s.lines[viewBase64Unescaped-viewBase64] = s.lines[0]
+	}
+	s.apart = s.longest64 + maxEscape + 1
 }
 
 // push shows a byte to the matchers of a view: to those whose match is open,
@@ -208,7 +232,17 @@ func (s *leakScan) forget(v view) {
 // plain shows a character to those that read what is escaped.
 func (s *leakScan) plain(c byte, at int64) (leak bool) {
 	leak = s.push(viewUnescaped, c, at)
-	return s.pushBase64(viewBase64Unescaped, c, at) || leak
+	if s.apart == 0 {
+		return leak
+	}
+	leak = s.pushBase64(viewBase64Unescaped, c, at) || leak
+	if c != '\r' && c != '\n' {
+		s.apart--
+	}
+	if s.apart == 0 {
+		s.forget(viewBase64Unescaped)
+	}
+	return leak
 }
 
 // unescaped decodes escapes, and shows what they stand for to the matchers of
@@ -217,6 +251,7 @@ func (s *leakScan) unescaped(c byte, at int64) (leak bool) {
 	if len(s.escape) == 0 {
 		switch {
 		case c == '%' || c == '\\' || c == '&':
+			s.diverge()
 			s.escape, s.escapeAt = append(s.escape, c), at
 			return false
 		case c == 0 && s.last != 0: // of UTF-16
@@ -267,6 +302,8 @@ type matcher struct {
 	count  int
 	// seen is the symbol that an open match was shown last.
 	seen uint64
+	// twin reads the same pattern where it is escaped; nil in all views but viewBase64.
+	twin *matcher
 }
 
 func newMatcher(pattern string) *matcher {
