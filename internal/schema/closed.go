@@ -147,11 +147,14 @@ func (c *closer) keywords(s map[string]any, path string, depth int) error {
 	return nil
 }
 
-// countable says that a size is one that the library keeps: beyond a machine's word
-// it would take any.
+// maxSize is the largest size that the library keeps, and a number of JSON is
+// everywhere: beyond a machine's word it would take any.
+const maxSize = min(1<<53, math.MaxInt)
+
+// countable says that a size is one that is kept as it was written.
 func countable(size json.Number) bool {
 	n, err := size.Float64()
-	return err == nil && n <= math.MaxInt32
+	return err == nil && n <= maxSize
 }
 
 // resolve returns what a $ref refers to, or nil where there is none.
