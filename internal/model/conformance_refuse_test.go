@@ -198,3 +198,23 @@ func stored(t *testing.T, s speech) {
 	}
 	refusals(t, s, nil, map[string]refused{"store": {s.call(`"store":true,`), want}})
 }
+
+// A client is named with its version, released or not, and with nothing else.
+func TestAClientIsNamedWithItsVersion(t *testing.T) {
+	s := speeches[0]
+	for given, want := range map[string]string{
+		"codex_cli_rs/0.46.0-alpha.1 (Linux; x86_64) xterm": "codex_cli_rs/0.46.0-alpha.1", "OpenAI/Python 1.55.0": "OpenAI/Python 1.55.0",
+		"AsyncOpenAI/Python 2.0.0rc1": "AsyncOpenAI/Python 2.0.0rc1", "Anthropic/JS 0.60.0 (x)": "Anthropic/JS 0.60.0", "claude-cli/2.0.1 (external, cli)": "claude-cli/2.0.1",
+		"tool/1.0-nightly.20261122": "tool/1.0-nightly.20261122", "tool": "tool", "tool/1.2b3": "tool/1.2b3",
+		"tool/1.0-AKIADECOY": "nacre", "OpenAI/Python AKIADECOY": "nacre", "tool/1.0-alphaAKIA": "nacre", "OpenAI/AKIA 1.2": "nacre", "tool/alpha/beta": "nacre", "": "nacre",
+		"tool/1234567890.1234567890.1234": "nacre",
+	} {
+		up := scripted(t, `{"turns":[{"text":"x"}]}`)
+		b := start(t, up, everyDialect)
+		_, _ = b.ask(t, s, s.call(""), func(r *http.Request) { r.Header.Set("User-Agent", given) })
+		b.stop()
+		if have := up.Requests()[0].Header.Get("User-Agent"); have != want {
+			t.Errorf("%q: have %q, want %q", given, have, want)
+		}
+	}
+}

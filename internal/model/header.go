@@ -60,19 +60,46 @@ func (d *dropped) add(name string) {
 
 const (
 	// maxProduct and maxVersion are the longest parts of a client's name, in bytes.
-	maxProduct, maxVersion = 32, 16
+	maxProduct, maxVersion = 32, 24
+)
+
+var (
+	// unfinished are what versions that are not released are called.
+	unfinished = []string{"alpha", "beta", "rc", "dev", "preview", "pre", "post", "next", "canary", "nightly", "a", "b"}
+	// languages are those of which vendors' libraries name theirs: OpenAI/Python 1.2.
+	languages = []string{"Python", "JS", "Go", "Java", "Kotlin", "Ruby", "PHP"}
 )
 
 // product is the name and version that a client's account of itself begins with,
 // or "". What else stands there is no way to the vendor: nobody looks at it.
 func product(v string) string {
-	v, _, _ = strings.Cut(v, " ")
+	v, more, _ := strings.Cut(v, " ")
 	name, version, _ := strings.Cut(v, "/")
+	if slices.Contains(languages, version) {
+		version, _, _ = strings.Cut(more, " ")
+		v += " " + version
+	}
 	plain := strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-") == ""
-	if !plain || len(name) > maxProduct || len(version) > maxVersion || strings.Trim(version, "0123456789.") != "" {
+	if !plain || len(name) > maxProduct || !isVersion(version) {
 		return ""
 	}
 	return v
+}
+
+// isVersion accepts digits and dots, and one of those words between them.
+func isVersion(v string) bool {
+	if len(v) > maxVersion {
+		return false
+	}
+	v = strings.TrimLeft(v, "0123456789.")
+	if v == "" {
+		return true
+	}
+	v = strings.TrimPrefix(v, "-")
+	return slices.ContainsFunc(unfinished, func(word string) bool {
+		number, ok := strings.CutPrefix(v, word)
+		return ok && strings.Trim(number, "0123456789.") == ""
+	})
 }
 
 // upstreamHeader builds what is sent on from nothing, and says what was left out.
