@@ -159,6 +159,53 @@ func TestAStreamInEveryFormIsMetered(t *testing.T) {
 	}
 }
 
+// eventually is a body that gives one piece for each read, and calls before it does.
+type eventually struct {
+	pieces []string
+	before func()
+}
+
+// Read implements io.Reader.
+func (e *eventually) Read(p []byte) (int, error) {
+	e.before()
+	if len(e.pieces) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, e.pieces[0])
+	e.pieces = e.pieces[1:]
+	return n, nil
+}
+
+// Events pass as they come, however their lines end.
+func TestEventsPassAsTheyCome(t *testing.T) {
+	s := speeches[0]
+	for name, end := range map[string]string{"LF": "\n", "CRLF": "\r\n", "CR": "\r"} {
+		w := httptest.NewRecorder()
+		body := &eventually{pieces: strings.SplitAfter(strings.ReplaceAll(whole[s.dialect], "\n", end), end+end)}
+		given, all := "", strings.Join(body.pieces, "")
+		body.before = func() {
+			if have := w.Body.String(); have != given {
+				t.Errorf("%s: %q waits", name, strings.TrimPrefix(given, have))
+			}
+			if len(body.pieces) > 0 {
+				given += body.pieces[0]
+			}
+		}
+		client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Request: r, Body: io.NopCloser(body)}, nil
+		})}
+		g := spender(t, t.TempDir(), func(o *model.Options) {
+			o.Upstreams[0].Dialects, o.Client, o.Days = []model.Dialect{s.dialect}, client, nil
+		})
+		r := httptest.NewRequest(http.MethodPost, s.path, strings.NewReader(s.stream()))
+		r.Header = http.Header{"X-Api-Key": {token}, "Content-Type": {"application/json"}}
+		g.ServeHTTP(w, r)
+		if have := w.Body.String(); have != all || !w.Flushed {
+			t.Errorf("%s: have %q, want %q", name, have, all)
+		}
+	}
+}
+
 // M-04: an account that goes backwards, is missing, absurd or in a form that
 // cannot be read makes no call cheaper than what passed.
 func TestForgedAccountsMakeNothingCheaper(t *testing.T) {

@@ -181,10 +181,10 @@ func (a *answer) settled(chunk []byte, more bool) []byte {
 // stream passes events on as they come, and reads the usage out of them.
 func (a *answer) stream() {
 	a.begin()
-	r := bufio.NewReaderSize(a.resp.Body, maxChunk)
+	r := &lineReader{Reader: bufio.NewReaderSize(a.resp.Body, maxChunk)}
 	out := http.NewResponseController(a.w)
 	for passed := 0; passed < a.gateway.limits.Stream; {
-		line, err := r.ReadSlice('\n')
+		line, err := r.next()
 		passed += len(line)
 		a.watch.Reset(a.gateway.limits.Idle)
 		more := errors.Is(err, bufio.ErrBufferFull)
@@ -211,6 +211,37 @@ func (a *answer) stream() {
 		}
 	}
 	a.end()
+}
+
+// lineReader reads lines that end with CR, LF or both.
+type lineReader struct {
+	*bufio.Reader
+	// returned says that the line before ended with CR alone.
+	returned bool
+}
+
+// next gives a line as soon as it is known to be one: a CR may be half of an
+// end, unless another CR is before it. What it gives is good until the next call.
+func (r *lineReader) next() ([]byte, error) {
+	for seen := 0; ; {
+		_, err := r.Peek(seen + 1)
+		buf, _ := r.Peek(r.Buffered()) // what is there cannot fail
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			_, _ = r.Discard(len(buf))
+			return buf, err
+		}
+		if err != nil || bytes.IndexByte(buf[seen:], '\n') >= 0 {
+			r.returned = false
+			return r.ReadSlice('\n')
+		}
+		from := max(seen-1, 0)
+		if end := bytes.IndexByte(buf[from:], '\r'); end >= 0 && (from+end+1 < len(buf) || r.returned && len(buf) == 1) {
+			r.returned = true
+			_, err := r.Discard(from + end + 1)
+			return buf[:from+end+1], err
+		}
+		seen = len(buf)
+	}
 }
 
 // gather puts the chunks of a line together, and reports whether it is whole and may be read.
