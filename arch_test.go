@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -181,25 +182,94 @@ func TestNothingIsCompiledBeforeMain(t *testing.T) {
 			if !ok || file.test {
 				continue
 			}
-			ast.Inspect(variables, func(n ast.Node) bool {
-				call, ok := n.(*ast.CallExpr)
-				if ok && isCompiling(call) {
-					t.Errorf("%s compiles a regular expression in a variable: sync.OnceValue does it where one is needed", file.path)
-				}
-				_, later := n.(*ast.FuncLit)
-				return !later
-			})
+			if compilesNow(variables, regexpNames(file.ast)) {
+				t.Errorf("%s compiles a regular expression in a variable: sync.OnceValue does it where one is needed", file.path)
+			}
 		}
 	}
 }
 
-func isCompiling(call *ast.CallExpr) bool {
-	f, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok {
-		return false
+func TestWhatIsCompiledBeforeMainIsFound(t *testing.T) {
+	for source, want := range map[string]bool{
+		`import "regexp"; var a = regexp.MustCompile("x")`:                                                                                  true,
+		`import "regexp"; var a, _ = regexp.Compile("x")`:                                                                                   true,
+		`import "regexp"; var a = []*regexp.Regexp{regexp.MustCompile("x")}`:                                                                true,
+		`import re "regexp"; var a = re.MustCompile("x")`:                                                                                   true,
+		`import . "regexp"; var a = MustCompile("x")`:                                                                                       true,
+		`import "regexp"; var a = func() *regexp.Regexp { return regexp.MustCompile("x") }()`:                                               true,
+		`import ("regexp"; "sync"); var a = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("x") })()`:                     true,
+		`import ("regexp"; "sync"); var a = (sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("x") }))()`:                   true,
+		`import ("regexp"; "sync"); var a = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("x") })`:                       false,
+		`import "regexp"; var a = func() *regexp.Regexp { return regexp.MustCompile("x") }`:                                                 false,
+		`import ("regexp"; "sync"); var a = sync.OnceValue(func() int { f := func() { regexp.MustCompile("x") }; f(); return 1 })`:          false,
+		`import "regexp"; var a *regexp.Regexp`:                                                                                             false,
+		`import "other/regexps"; var a = regexps.MustCompile("x")`:                                                                          false,
+		`import ("regexp"; "sync"); var a = func() any { return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("x") }) }`: false,
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), "", "package x; "+source, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := compilesNow(file, regexpNames(file)); have != want {
+			t.Errorf("%s: have %t", source, have)
+		}
 	}
-	pkg, ok := f.X.(*ast.Ident)
-	return ok && pkg.Name == "regexp" && strings.Contains(f.Sel.Name, "Compile")
+}
+
+// regexpNames are what a file calls the package, "." for a name of its own.
+func regexpNames(file *ast.File) (names []string) {
+	for _, spec := range file.Imports {
+		if spec.Path.Value != `"regexp"` {
+			continue
+		}
+		name := "regexp"
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// compilesNow reports whether what is evaluated of a node compiles: a function
+// counts where what it is in, or what is made of it, is called at once.
+func compilesNow(node ast.Node, names []string) (found bool) {
+	ast.Inspect(node, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return false
+		case *ast.CallExpr:
+			found = found || isCompiling(n, names) || compilesWhenCalled(n.Fun, names)
+		}
+		return !found
+	})
+	return found
+}
+
+// compilesWhenCalled looks into the functions that a call is of.
+func compilesWhenCalled(callee ast.Expr, names []string) (found bool) {
+	ast.Inspect(callee, func(n ast.Node) bool {
+		if f, ok := n.(*ast.FuncLit); ok {
+			ast.Inspect(f.Body, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				found = found || ok && isCompiling(call, names)
+				return !found
+			})
+		}
+		return !found
+	})
+	return found
+}
+
+func isCompiling(call *ast.CallExpr, names []string) bool {
+	switch f := call.Fun.(type) {
+	case *ast.Ident:
+		return slices.Contains(names, ".") && strings.Contains(f.Name, "Compile")
+	case *ast.SelectorExpr:
+		pkg, ok := f.X.(*ast.Ident)
+		return ok && slices.Contains(names, pkg.Name) && strings.Contains(f.Sel.Name, "Compile")
+	}
+	return false
 }
 
 // What finds methods by names that the linker cannot know makes it keep every
