@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // maxInput is how much of a tool's input is read, in bytes.
@@ -184,7 +185,7 @@ func sensitive(name string) string {
 }
 
 // configs are the folders that hold configuration, with what of it counts.
-func configs() map[string]func(below []string) bool {
+var configs = sync.OnceValue(func() map[string]func(below []string) bool {
 	always := func([]string) bool { return true }
 	except := func(names ...string) func([]string) bool {
 		return func(below []string) bool { return !slices.Contains(names, below[0]) }
@@ -203,7 +204,10 @@ func configs() map[string]func(below []string) bool {
 		".vscode": only("mcp.json"), ".roo": only("mcp.json"), ".amazonq": only("mcp.json"), ".windsurf": only("mcp.json", "hooks.json"),
 		".kiro": only("settings", "hooks"), ".qwen": only("settings.json"), ".continue": only("mcpservers", "config.yaml", "config.json"),
 	}
-}
+})
+
+// configNames are the names of those folders, in order.
+var configNames = sync.OnceValue(func() []string { return slices.Sorted(maps.Keys(configs())) })
 
 // matched is the folder of configuration that a pattern such as .ss? stands for, or
 // the part as it is.
@@ -211,7 +215,7 @@ func matched(part string) string {
 	if !strings.HasPrefix(part, ".") || !strings.ContainsAny(part, "*?[") {
 		return part
 	}
-	for _, name := range slices.Sorted(maps.Keys(configs())) {
+	for _, name := range configNames() {
 		if ok, err := path.Match(part, name); ok && err == nil && name != ".git" {
 			return name
 		}

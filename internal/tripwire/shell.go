@@ -332,13 +332,28 @@ func (r *reader) builtin(name string, args []*syntax.Word, in stdin) bool {
 		}
 		r.tainted["REPLY"], r.tainted["MAPFILE"] = in.fed, in.fed
 	case "cd", "pushd":
-		if len(args) == 1 && r.literal(args[0]) != "" {
-			r.dir = r.place(r.literal(args[0]))
+		if len(args) == 1 {
+			r.enter(r.literal(args[0]))
 		}
 	default:
 		return false
 	}
 	return true
+}
+
+// enter notes where relative paths begin. A place that no path reaches is none.
+func (r *reader) enter(dir string) {
+	if dir == "" {
+		return
+	}
+	to := r.place(dir)
+	if len(to) > maxPath {
+		r.unread = true
+		return
+	}
+	if to != "" {
+		r.dir = to
+	}
 }
 
 // program reads the words after any other command.

@@ -14,6 +14,9 @@ const maxFetched = 1024
 // maxPath is the longest name that a file can be reached by, in bytes.
 const maxPath = 4096
 
+// maxLetters is how many letters after one - are looked at.
+const maxLetters = 64
+
 // downloads tells whether anything in a part of a script fetches from the network.
 func (r *reader) downloads(node syntax.Node) bool {
 	return r.anywhere(node, func(n syntax.Node) (found, within bool) {
@@ -137,7 +140,7 @@ func (r *reader) moved(operands []string) {
 		return
 	}
 	for _, from := range operands[:len(operands)-1] {
-		if r.isFetched(from) {
+		if r.isFetched(from) && r.spend(len(to)) {
 			r.fetch(to)
 			r.fetch(to + "/" + path.Base(from))
 		}
@@ -279,11 +282,12 @@ func option(name, text string, letter byte) (rest string, ok bool) {
 	if len(text) < 2 || text[0] != '-' || text[1] == '-' {
 		return "", false
 	}
-	for i := 1; i < len(text); i++ {
+	letters := valueless[name]
+	for i := 1; i < min(len(text), maxLetters); i++ {
 		switch {
 		case text[i] == letter:
 			return text[i+1:], true
-		case strings.IndexByte(valueless[name], text[i]) < 0:
+		case strings.IndexByte(letters, text[i]) < 0:
 			return "", false
 		}
 	}
@@ -320,7 +324,7 @@ func isOutput(name, text string) bool {
 }
 
 func (r *reader) write(to string) {
-	if to == "" || len(r.writes) >= maxWrites {
+	if to == "" || len(to) > maxPath || len(r.writes) >= maxWrites {
 		return
 	}
 	if at := r.place(to); at != "" {

@@ -98,9 +98,9 @@ func (r *reader) leading(parts []syntax.WordPart, begins bool) (found, after boo
 		}
 		switch p := part.(type) {
 		case *syntax.Lit:
-			begins = beginsCommand(p.Value, begins)
+			begins = r.spend(len(p.Value)/bytesEach) && beginsCommand(p.Value, begins)
 		case *syntax.SglQuoted:
-			begins = beginsCommand(p.Value, begins)
+			begins = r.spend(len(p.Value)/bytesEach) && beginsCommand(p.Value, begins)
 		case *syntax.DblQuoted:
 			if found, begins = r.leading(p.Parts, begins); found {
 				return true, false

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -70,23 +71,32 @@ func (r *reader) handed(word *syntax.Word) string {
 
 // decoded is what a program that is known to decode or to pass on makes of a text.
 func (r *reader) decoded(args []*syntax.Word, text string) string {
-	if len(args) == 0 || !r.spend(len(text)/bytesEach) {
+	if len(args) == 0 || !r.spend(len(text)) {
 		return ""
 	}
 	has := func(options ...string) bool {
 		return slices.ContainsFunc(args[1:], func(w *syntax.Word) bool { return slices.Contains(options, r.literal(w)) })
 	}
-	packed := strings.Join(strings.Fields(text), "")
 	var plain []byte
 	switch name := path.Base(r.literal(args[0])); {
 	case name == "cat" || name == "tee":
 		return text
 	case name == "base64" && has("-d", "-D", "--decode", "-di", "-id"):
-		plain, _ = base64.StdEncoding.DecodeString(packed) // what came before an error counts
+		plain, _ = base64.StdEncoding.DecodeString(unspaced(text)) // what came before an error counts
 	case name == "xxd" && has("-r") && has("-p") || name == "xxd" && has("-rp", "-pr"):
-		plain, _ = hex.DecodeString(packed) // as above
+		plain, _ = hex.DecodeString(unspaced(text)) // as above
 	}
 	return string(plain)
+}
+
+// unspaced is a text without the space that decoders pass over.
+func unspaced(text string) string {
+	return strings.Map(func(c rune) rune {
+		if unicode.IsSpace(c) {
+			return -1
+		}
+		return c
+	}, text)
 }
 
 // escaped reads \x41, \101 and \n as printf and $'…' do.

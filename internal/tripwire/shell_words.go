@@ -82,8 +82,10 @@ func (r *reader) literalPart(b *strings.Builder, part syntax.WordPart, quoted bo
 		return known
 	case *syntax.CmdSubst:
 		text := r.substituted(p)
+		if text == "" || !r.spend(len(text)) {
+			return false // what is made of a text may be longer, and be made into more
+		}
 		b.WriteString(text)
-		return text != ""
 	default:
 		return false
 	}
