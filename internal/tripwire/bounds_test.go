@@ -1,6 +1,7 @@
 package tripwire_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -128,4 +129,29 @@ func FuzzBounds(f *testing.F) {
 			t.Errorf("%d bytes ask for %d MB: %.200q", len(command), have>>20, command)
 		}
 	})
+}
+
+// M-58: a pattern costs what comparing it costs, and no file has a name that is too long.
+func TestPatternsOfDownloadsAreSpentFor(t *testing.T) {
+	w := tripwire.New(tripwire.Default())
+	long := strings.Repeat("a", 240)
+	for part := range 2 {
+		var command strings.Builder
+		for i := range 500 {
+			fmt.Fprintf(&command, "curl -o %d-%d%s a.example\n", part, i, long)
+		}
+		if have := wires(w.Called("shell", shell(command.String()))); have != "" {
+			t.Fatalf("have %q", have)
+		}
+	}
+	if have := wires(w.Called("shell", shell("sh 1-7*a"))); have != "pipe_to_shell:contain" {
+		t.Errorf("a pattern of one: have %q", have)
+	}
+	if have := wires(w.Called("shell", shell(strings.Repeat("cat *"+long[:200]+"b | sh\n", 100)))); have != "pipe_to_shell:notify" {
+		t.Errorf("patterns that take long: have %q", have)
+	}
+	never := strings.Repeat("a", 256)
+	if have := wires(w.Called("shell", shell("curl -o "+never+" a.example; sh "+never))); have != "" {
+		t.Errorf("a name that is too long: have %q", have)
+	}
 }

@@ -14,6 +14,9 @@ const maxFetched = 1024
 // maxPath is the longest name that a file can be reached by, in bytes.
 const maxPath = 4096
 
+// maxName is the longest that a part of a path can be, in bytes.
+const maxName = 255
+
 // maxLetters is how many letters after one - are looked at.
 const maxLetters = 64
 
@@ -111,7 +114,7 @@ func (r *reader) fetch(to string) {
 	if to == "" || len(to) > maxPath || strings.HasPrefix(to, "/dev/") && !strings.HasPrefix(to, "/dev/shm/") || len(r.fetched) >= maxFetched {
 		return
 	}
-	if at := r.place(to); at != "" {
+	if at := r.place(to); at != "" && isName(at) {
 		r.fetched[at] = true
 	}
 }
@@ -122,15 +125,47 @@ func (r *reader) isFetched(name string) bool {
 		return false
 	}
 	at := r.place(name)
-	if !strings.ContainsAny(name, "*?[") || !r.spend(len(r.fetched)) {
+	if !strings.ContainsAny(name, "*?[") || !isName(at) {
 		return r.fetched[at]
 	}
+	pattern := strings.Split(at, "/")
 	for fetched := range r.fetched {
-		if ok, err := path.Match(at, fetched); ok && err == nil {
+		if r.matches(pattern, fetched) {
 			return true
 		}
 	}
 	return false
+}
+
+// matches tells a path that a pattern of names stands for, part by part: each
+// costs the product of what is compared.
+func (r *reader) matches(pattern []string, name string) bool {
+	for i, part := range pattern {
+		have, rest, more := strings.Cut(name, "/")
+		if more != (i+1 < len(pattern)) || !r.spend(1) {
+			return false
+		}
+		if part != have {
+			if !r.spend(len(part) * len(have) / bytesEach) {
+				return false
+			}
+			if ok, err := path.Match(part, have); !ok || err != nil {
+				return false
+			}
+		}
+		name = rest
+	}
+	return true
+}
+
+// isName tells a path that a file can have: no part of it is too long.
+func isName(name string) bool {
+	for part := range strings.SplitSeq(name, "/") {
+		if len(part) > maxName {
+			return false
+		}
+	}
+	return true
 }
 
 // moved notes that a download has another name as well.
