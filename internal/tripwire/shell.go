@@ -468,7 +468,7 @@ func (r *reader) interpreter(name string, args []*syntax.Word, fed bool) {
 		case len(text) > 1 && text[0] == '-' && strings.ContainsAny(strings.TrimLeft(text, "-"), "cemnpr"):
 			if i+1 < len(args) {
 				program := r.literal(args[i+1])
-				r.runs = r.runs || r.isRun(args[i+1]) || programFetchesAndRuns(r.texts(args[:i+2]))
+				r.runs = r.runs || r.isRun(args[i+1]) || evaluates(name, program) && programFetches(strings.ToLower(r.texts(args[:i+2])))
 				if programRunsShell(name, program) {
 					r.mentions(program)
 				}

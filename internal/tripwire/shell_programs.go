@@ -176,12 +176,32 @@ func commandsFetchAndRun(text string) bool {
 		(names(low, "iwr", "irm", "invoke-webrequest", "invoke-restmethod", "curl", "wget") || strings.Contains(low, ".downloadstring("))
 }
 
-// programFetchesAndRuns tells what an interpreter is given on the command line
-// that downloads and runs what it got.
-func programFetchesAndRuns(text string) bool {
-	low := strings.ToLower(text)
-	return names(low, "exec(", "eval(", "eval") && programFetches(low)
+// evaluates tells a program that runs a text: by a call of what does, or of its
+// name alone where the language has a word for it, or hands it on.
+func evaluates(name, program string) bool {
+	low := strings.ToLower(program)
+	if names(low, "exec(", "eval(") || strings.Contains(low, "(eval)") || strings.Contains(low, ",eval)") {
+		return true
+	}
+	if !quotesRun(name) {
+		return false
+	}
+	before, rest, found := strings.Cut(low, "eval")
+	for found {
+		begins := before == "" || strings.IndexByte(" \t\n;{(=&|", before[len(before)-1]) >= 0
+		if begins && rest != "" && strings.IndexByte(" \t\n${\"'", rest[0]) >= 0 {
+			return true
+		}
+		before, rest, found = strings.Cut(rest, "eval")
+		if before == "" {
+			before = "eval" // it goes on from the last
+		}
+	}
+	return false
 }
+
+// quotesRun tells the languages in which a text in ` is a command.
+func quotesRun(name string) bool { return name == "perl" || name == "ruby" || name == "php" }
 
 // programFetches tells a program that downloads, in lower case.
 func programFetches(low string) bool {
@@ -193,8 +213,7 @@ func programFetches(low string) bool {
 // programRunsShell tells a program that gives commands to a shell.
 func programRunsShell(name, text string) bool {
 	low := strings.ToLower(text)
-	quotes := name == "perl" || name == "ruby" || name == "php"
-	return quotes && strings.Contains(low, "`") || names(low, "system(", "os.system(", "popen(", "os.popen(", "exec(", "execsync(", "shell_exec(", "spawn") ||
+	return quotesRun(name) && strings.Contains(low, "`") || names(low, "system(", "os.system(", "popen(", "os.popen(", "exec(", "execsync(", "shell_exec(", "spawn") ||
 		strings.Contains(low, "subprocess.") || strings.Contains(low, "execsync(") || strings.Contains(low, ".exec(")
 }
 
