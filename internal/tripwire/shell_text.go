@@ -12,6 +12,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
+// maxMode is the longest mode in which a file is opened, in bytes.
+const maxMode = 4
+
 // prints is the text that a statement is known to write: of echo, printf, cat
 // with a text of its own, and what decodes such a text.
 func (r *reader) prints(st *syntax.Stmt) string {
@@ -192,15 +195,20 @@ func writesBefore(text string) bool {
 	})
 }
 
-// writesAfter tells the mode after a name, as in open("x", "w").
+// writesAfter tells the mode after a name, as in open("x", "wb"), and the call of a path.
 func writesAfter(text string) bool {
-	text = strings.TrimLeft(text, " ,")
-	for _, mode := range []string{"'w", `"w`, "'a", `"a`, "'r+", `"r+`, "mode='w", `mode="w`, ").write_text(", ").write_bytes("} {
-		if strings.HasPrefix(text, mode) {
-			return true
-		}
+	if strings.HasPrefix(text, ").write_text(") || strings.HasPrefix(text, ").write_bytes(") {
+		return true
 	}
-	return false
+	text = strings.TrimPrefix(strings.TrimLeft(text, " ,"), "mode=")
+	if len(text) < 3 || strings.IndexByte("\"'`", text[0]) < 0 {
+		return false
+	}
+	mode, after, closed := strings.Cut(text[1:min(len(text), maxMode+2)], text[:1])
+	if !closed || strings.HasPrefix(after, "]") || mode == "" || strings.IndexByte("waxr", mode[0]) < 0 {
+		return false // ] ends a list of names, and no call
+	}
+	return strings.Trim(mode[1:], "btx+U") == "" && (mode[0] != 'r' || strings.Contains(mode, "+"))
 }
 
 // wouldRun tells whether a text runs a download if it is run. It is not, here.
