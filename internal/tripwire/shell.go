@@ -373,11 +373,11 @@ func (r *reader) program(name string, args []*syntax.Word, in stdin) {
 		if i+1 < len(args) {
 			next = r.literal(args[i+1])
 		}
-		if runsWords(name) {
+		if runsWords(name) && (!matchesText(name) || runsText(name, text)) {
 			r.mentions(text)
 		}
 		switch option := len(text) > 1 && text[0] == '-' && text[1] != '-'; {
-		case (text == "-c" || text == "--call") && runsOption(name):
+		case (text == "-c" || text == "--call") && runsOption(name), text == "-C" && name == "complete":
 			r.mentions(next)
 		case option && strings.HasSuffix(text, "c") && (name == "su" || name == "runuser" || name == "script"):
 			r.script(next, in)

@@ -106,6 +106,34 @@ func runsWords(name string) bool {
 	}, name)
 }
 
+// matchesText tells those of them whose words are patterns and lists as well.
+func matchesText(name string) bool { return strings.HasSuffix(name, "awk") || name == "complete" }
+
+// runsText tells a word of those that gives a command to a shell: awk's system and
+// its pipes. Of complete it is the word after -C alone.
+func runsText(name, text string) bool {
+	return name != "complete" && (pipes(text) || programRunsShell(name, text))
+}
+
+// pipes tells a program of awk that has a pipe outside its texts.
+func pipes(text string) bool {
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			quoted = !quoted
+		case '|':
+			to := strings.TrimLeft(text[i+1:], "& \t")
+			if !quoted && (strings.HasPrefix(to, `"`) || strings.HasPrefix(to, "getline")) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // runsOption tells those that run the word after -c, or --call.
 func runsOption(name string) bool {
 	return slices.Contains([]string{"git", "npm", "npx", "pnpm"}, name)
