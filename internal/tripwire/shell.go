@@ -30,6 +30,9 @@ const (
 // unknown stands for a descriptor that only running tells, such as ${COPROC[0]}.
 const unknown = ""
 
+// filledName is the variable that stands for xargs' {}.
+const filledName = "xargs_word"
+
 // Where relative paths begin, and what ~ stands for, in every sandbox.
 const (
 	workDir = "/workspace"
@@ -44,6 +47,8 @@ type command struct {
 	writes []string
 	// unread says that it is too long or too deep to be read.
 	unread bool
+	// joins says that it puts words of a download into a script.
+	joins bool
 }
 
 // reader reads one command.
@@ -451,8 +456,25 @@ func (r *reader) given(args []*syntax.Word, in stdin, each bool) {
 		return
 	}
 	script := r.literal(args[0])
-	r.runs = r.runs || r.isRun(args[0]) || each && in.fed && (strings.Contains(script, "{}") || strings.Trim(script, "{}%@_+,^") == "")
+	r.runs = r.runs || r.isRun(args[0])
+	if each && in.fed {
+		script = r.filled(script)
+	}
 	r.script(script, in)
+}
+
+// filled is a script in which {} is a download: a variable that holds one. Where
+// that is no command it may still hold a ; and is told.
+func (r *reader) filled(script string) string {
+	if strings.Trim(script, "{}%@_+,^") == "" {
+		r.runs = true
+		return ""
+	}
+	if !strings.Contains(script, "{}") || !r.spend(len(filledName)*len(script)) {
+		return script
+	}
+	r.joins, r.tainted[filledName] = true, true
+	return strings.ReplaceAll(script, "{}", "${"+filledName+"}")
 }
 
 // interpreter reads the words after python and its like: without a script of
