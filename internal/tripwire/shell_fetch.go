@@ -212,7 +212,7 @@ func (r *reader) saved(name string, args []*syntax.Word) {
 // written notes what a program is known to write, and fed says that it reads a download.
 func (r *reader) written(name string, args []*syntax.Word, fed bool) {
 	var operands []string
-	output := ""
+	output, unpacks := "", r.unpacks(name, args)
 	for i, arg := range args {
 		text := r.literal(arg)
 		long, value, joined := strings.Cut(text, "=")
@@ -221,7 +221,7 @@ func (r *reader) written(name string, args []*syntax.Word, fed bool) {
 			output = r.literal(args[i+1])
 		case joined && isOutput(name, long):
 			output = value
-		case i+1 < len(args) && r.unpacksInto(name, text, args):
+		case i+1 < len(args) && unpacks && unpacksInto(name, text):
 			r.write(r.literal(args[i+1]) + "/.")
 		case joined && long == "--target-directory", joined && long == "--directory", joined && long == "--directory-prefix":
 			r.write(value + "/.")
@@ -277,8 +277,17 @@ func (r *reader) written(name string, args []*syntax.Word, fed bool) {
 	}
 }
 
+// unpacks tells a program that writes where an option says. An archiver does where
+// it takes files out.
+func (r *reader) unpacks(name string, args []*syntax.Word) bool {
+	return name != "tar" && name != "bsdtar" || slices.ContainsFunc(args, func(w *syntax.Word) bool {
+		text := r.literal(w)
+		return text == "--extract" || text == "--get" || strings.Trim(text, "-abcdfghijklmnoprstuvwxyzAJPSUZ") == "" && strings.Contains(text, "x") && (text[0] == '-' || w == args[0])
+	})
+}
+
 // unpacksInto tells the options before a folder that a program writes into.
-func (r *reader) unpacksInto(name, option string, args []*syntax.Word) bool {
+func unpacksInto(name, option string) bool {
 	switch name {
 	case "cp", "mv", "ln", "install":
 		return option == "-t" || option == "--target-directory"
@@ -287,10 +296,7 @@ func (r *reader) unpacksInto(name, option string, args []*syntax.Word) bool {
 	case "unzip":
 		return option == "-d"
 	case "tar", "bsdtar":
-		return (option == "-C" || option == "--directory") && slices.ContainsFunc(args, func(w *syntax.Word) bool {
-			text := r.literal(w)
-			return text == "--extract" || text == "--get" || strings.Trim(text, "-abcdfghijklmnoprstuvwxyzAJPSUZ") == "" && strings.Contains(text, "x") && (text[0] == '-' || w == args[0])
-		})
+		return option == "-C" || option == "--directory"
 	}
 	return false
 }
@@ -303,7 +309,18 @@ func isInPlace(name, option string) bool {
 	if strings.HasSuffix(name, "awk") {
 		return option == "-i"
 	}
-	return strings.HasPrefix(option, "-") && !takesLibrary(name, option) && !strings.HasPrefix(option, "-I") && strings.Contains(option, "i")
+	if !strings.HasPrefix(option, "-") || takesLibrary(name, option) || strings.HasPrefix(option, "-I") {
+		return false
+	}
+	programs := "ef" // what follows is the program
+	if name == "perl" {
+		programs = "eEF"
+	}
+	end := strings.IndexAny(option, programs)
+	if end < 0 {
+		end = len(option)
+	}
+	return strings.Contains(option[:end], "i")
 }
 
 // valueless are the letters of a downloader's options that take no value.
@@ -362,7 +379,7 @@ func (r *reader) write(to string) {
 	if to == "" || len(to) > maxPath || len(r.writes) >= maxWrites {
 		return
 	}
-	if at := r.place(to); at != "" {
+	if at := r.place(to); at != "" && sensitive(at) != "" {
 		r.writes = append(r.writes, at)
 	}
 }
