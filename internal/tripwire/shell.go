@@ -43,7 +43,7 @@ const (
 type command struct {
 	// runs says that it gives a download to a shell to run.
 	runs bool
-	// writes are the paths that it writes, as far as they are literal.
+	// writes are the paths of configuration that it writes, as far as they are literal.
 	writes []string
 	// unread says that it is too long or too deep to be read.
 	unread bool
@@ -245,7 +245,7 @@ func (r *reader) redirects(st *syntax.Stmt, in stdin) stdin {
 		case syntax.WordHdoc:
 			in = stdin{r.leads(redirect.Word), r.downloads(redirect.Word), name}
 		case syntax.Hdoc, syntax.DashHdoc:
-			in = stdin{r.leads(redirect.Hdoc), r.downloads(redirect.Hdoc), r.literal(redirect.Hdoc)}
+			in = stdin{r.leads(redirect.Hdoc), r.downloads(redirect.Hdoc), r.document(redirect)}
 		}
 		r.within(redirect.Word, stdin{fed: in.fed || r.says(st)})
 		r.within(redirect.Hdoc, stdin{})

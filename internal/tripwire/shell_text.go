@@ -53,12 +53,33 @@ func (r *reader) printsCall(st *syntax.Stmt, args []*syntax.Word) string {
 	for _, redirect := range st.Redirs {
 		switch {
 		case redirect.Hdoc != nil:
-			return r.decoded(args, r.literal(redirect.Hdoc))
+			return r.decoded(args, r.document(redirect))
 		case redirect.Op == syntax.WordHdoc:
 			return r.decoded(args, r.literal(redirect.Word))
 		}
 	}
 	return ""
+}
+
+// document is the text of <<E, as far as it is known: of <<'E' to the letter.
+func (r *reader) document(redirect *syntax.Redirect) string {
+	if redirect.Hdoc == nil || redirect.Word == nil || len(redirect.Word.Parts) == 0 {
+		return ""
+	}
+	_, plain := redirect.Word.Parts[0].(*syntax.Lit)
+	var b strings.Builder
+	for _, part := range redirect.Hdoc.Parts {
+		lit, ok := part.(*syntax.Lit)
+		switch {
+		case !ok && !r.literalPart(&b, part, true), ok && !r.spend(1+len(lit.Value)/bytesEach):
+			return ""
+		case ok && plain:
+			b.WriteString(unquoted(lit.Value, "\\$`\n"))
+		case ok:
+			b.WriteString(lit.Value)
+		}
+	}
+	return b.String()
 }
 
 // handed is the text of <(echo …) where that is known.
@@ -223,6 +244,6 @@ func (r *reader) wouldRun(text string) bool {
 	other := newReader(map[string]bool{})
 	other.dir, other.nesting, other.nested, other.walked = r.dir, r.nesting, r.nested, r.walked
 	other.script(text, stdin{})
-	r.nested, r.walked = other.nested, other.walked
+	r.nested, r.walked, r.unread = other.nested, other.walked, r.unread || other.unread
 	return other.runs
 }

@@ -61,7 +61,11 @@ func (r *reader) literalPart(b *strings.Builder, part syntax.WordPart, quoted bo
 	}
 	switch p := part.(type) {
 	case *syntax.Lit:
-		b.WriteString(unquoted(p.Value, quoted))
+		special := ""
+		if quoted {
+			special = "\"\\$`\n"
+		}
+		b.WriteString(unquoted(p.Value, special))
 		return r.spend(len(p.Value) / bytesEach)
 	case *syntax.SglQuoted:
 		if p.Dollar {
@@ -142,14 +146,15 @@ func (r *reader) located(c *syntax.CmdSubst) string {
 	return r.literal(call.Args[len(call.Args)-1])
 }
 
-// unquoted takes the backslashes out that a shell would.
-func unquoted(text string, quoted bool) string {
+// unquoted takes the backslashes out that a shell would: those before what is
+// special, or all where that is "".
+func unquoted(text, special string) string {
 	if !strings.Contains(text, `\`) {
 		return text
 	}
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
-		if text[i] == '\\' && i+1 < len(text) && (!quoted || strings.IndexByte("\"\\$`\n", text[i+1]) >= 0) {
+		if text[i] == '\\' && i+1 < len(text) && (special == "" || strings.IndexByte(special, text[i+1]) >= 0) {
 			if i++; text[i] == '\n' {
 				continue
 			}
