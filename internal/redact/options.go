@@ -11,10 +11,36 @@ type program struct {
 	name   string
 }
 
-var programs = []program{{'p', " login "}, {'p', "twine upload "}, {'a', "redis-cli "}, {'w', "ldapsearch "}, {'w', "ldapmodify "}}
+var programs = []program{{'p', loginCommand}, {'p', "twine upload "}, {'a', "redis-cli "}, {'w', "ldapsearch "}, {'w', "ldapmodify "}}
+
+// loginCommand is the command of many programs that takes a password.
+const loginCommand = "login"
+
+// logsIn reports whether a command has login for a word of its own, and not for the
+// value of an option of `docker run`.
+func logsIn(command string) bool {
+	words := strings.Fields(command)
+	runs := false
+	for i, word := range words {
+		if word == loginCommand && (i > 0 || command[0] == ' ') && (!runs || !strings.HasPrefix(words[i-1], "-")) {
+			return true
+		}
+		runs = runs || word == "run" || word == "create" || word == "exec"
+	}
+	return false
+}
+
+// isPort reports whether a value says which ports are published.
+func isPort(value string) bool {
+	plain := strings.Trim(value, "0123456789")
+	return plain == "" || strings.Contains(plain, ":") && strings.Trim(strings.TrimSuffix(strings.TrimSuffix(value, "/tcp"), "/udp"), "0123456789.:") == ""
+}
 
 // in reports whether the program's name, with a space behind it, is in a command.
 func (p program) in(command string) bool {
+	if p.name == loginCommand {
+		return logsIn(command)
+	}
 	return strings.Contains(command, p.name) || strings.HasSuffix(command, p.name[:len(p.name)-1])
 }
 
@@ -33,7 +59,7 @@ func passwordOption(h *hunt, start, end int) (span, bool) {
 		end++
 	}
 	stop := h.run(value, end)
-	secret := secretValue(password, h.text[end:stop], true) && strings.Trim(h.text[end:stop], "0123456789") != "" // a port is none
+	secret := secretValue(password, h.text[end:stop], true) && !isPort(h.text[end:stop])
 	return span{end, stop}, secret
 }
 

@@ -86,6 +86,8 @@ var hidden = map[string]struct{ text, secret string }{
 	"a secret on the first of many lines":    {"SECRET_KEY=django-insecure-3$x!\nDEBUG=1", "insecure-3"},
 	"a number in a name":                     {"password2=hunter22", "hunter22"},
 	"a password that is called like its key": {"password=password123", "password123"},
+	"a login behind an option":               {"docker --debug login -u ann -p hunter22x", "hunter22x"},
+	"a login in a container":                 {"docker run --rm -it app az acr login -u ann -p hunter22x", "hunter22x"},
 	"a letter of many digits before an IBAN": {"to: DE89 3704 0044 0532 0130 00", "0532 0130"},
 }
 
@@ -168,6 +170,9 @@ func TestWhatLooksAlikeStays(t *testing.T) {
 		"an issue":                     "see #12345678 and PR-555-123",
 		"a cookie in prose":            "Cookie: none needed",
 		"a key of an index":            "primary key: id; key=value; keys: [a, b]",
+		"ports of a container":         "docker run --name login -p 127.0.0.1:8080:80 app",
+		"ports of a container's host":  "docker run -d --name login -p localhost:8080:80 app",
+		"ports of an image":            "docker run login -p 8080:80/tcp",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if out, found := e.String(text); found || out != text {
