@@ -383,10 +383,15 @@ func (s *searcher) changed(d folder, base string) bool {
 }
 
 // isMoved tells a folder that got its name or place since: that alone is told by
-// its own time, and not by that of what is in it.
+// its own time, and not by that of what is in it. Whoever gives a name changes the
+// folder that the name is in, too; who changes a mode alone does not.
 func (s *searcher) isMoved(d folder, base string) bool {
 	info, err := d.Lstat(base)
-	return err == nil && info.ModTime().Before(s.start) && s.touched(info)
+	if err != nil || !info.ModTime().Before(s.start) || !s.touched(info) {
+		return false
+	}
+	in, err := d.Lstat(".")
+	return err != nil || s.touched(in)
 }
 
 func (s *searcher) touched(info fs.FileInfo) bool {

@@ -255,6 +255,30 @@ func TestOrdinaryWorkPlantsNothing(t *testing.T) {
 	}
 }
 
+// A folder whose mode alone changed has moved nowhere.
+func TestAChangeOfModeMovesNothing(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	layOut(t, dir, []string{"app/src/Makefile", "app/src/a/.vscode/tasks.json", "app/src/node_modules/a/x.js", "other/x"})
+	now, err := os.Lstat(in("other/x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := nextTick(t, dir, now.ModTime())
+	if err := os.Chmod(in("app/src"), 0o750); err != nil { //nolint:gosec // the project's own
+		t.Fatal(err)
+	}
+	if found, more, err := repo.Since(dir, start); err != nil || len(found) != 0 || more != 0 {
+		t.Errorf("found %+v and %d more, %v", found, more, err)
+	}
+	if err := os.Rename(in("app/src"), in("app/lib")); err != nil {
+		t.Fatal(err)
+	}
+	if found, _, err := repo.Since(dir, start); err != nil || !slices.ContainsFunc(found, func(p repo.Planted) bool { return p.Path == "app/lib/Makefile" }) {
+		t.Errorf("found %+v, %v", found, err)
+	}
+}
+
 // configured is a repository with a configuration, and other files.
 func configured(config string, others ...string) []string {
 	return append([]string{".git/HEAD", ".git/objects/x", ".git/refs/x", ".git/config = " + config}, others...)
