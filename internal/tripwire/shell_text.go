@@ -12,6 +12,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
+// maxBefore is how far before a word its list may begin, in bytes.
+const maxBefore = 256
+
 // maxMode is the longest mode in which a file is opened, in bytes.
 const maxMode = 4
 
@@ -179,6 +182,10 @@ func (r *reader) mentions(text string) {
 		if next < 0 || !r.spend(len(text)-at) {
 			return
 		}
+		if isSearched(text[max(0, at+next-maxBefore) : at+next]) {
+			at += next + length
+			continue
+		}
 		script := text[at+next:]
 		if end := strings.IndexAny(script, "\"'`\n"); end >= 0 {
 			script = script[:end]
@@ -186,6 +193,15 @@ func (r *reader) mentions(text string) {
 		r.script(script, stdin{})
 		at += next + length
 	}
+}
+
+// isSearched tells a word in a list of words whose first is a program that looks for
+// it, or prints it: ['grep', '-r', 'curl …'].
+func isSearched(before string) bool {
+	list := strings.TrimLeft(before[strings.LastIndexAny(before, "[(")+1:], " ")
+	return slices.ContainsFunc([]string{"grep", "rg", "ag", "ack", "echo"}, func(name string) bool {
+		return len(list) > len(name)+2 && strings.IndexByte("\"'", list[0]) >= 0 && list[1:len(name)+1] == name && list[len(name)+1] == list[0]
+	})
 }
 
 // programWrites notes the names in quotes that an interpreter's program opens to write.
