@@ -127,7 +127,13 @@ func prepare(work string, setenv func(k, v string), after func(func())) error {
 	for k, v := range environment(work, runtime) {
 		setenv(k, v)
 	}
-	return os.MkdirAll(filepath.Join(work, "home"), 0o700)
+	// A go that is asked where it lives leaves a process behind, which writes there
+	// when the folder is removed already, unless it was told not to.
+	telemetry := filepath.Join(work, "home", ".config", "go", "telemetry")
+	if err := os.MkdirAll(telemetry, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(telemetry, "mode"), []byte("off"), 0o600)
 }
 
 func environment(work, runtime string) map[string]string {
