@@ -1,7 +1,9 @@
 package mcpdriver
 
 import (
+	"context"
 	"encoding/json"
+	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -19,3 +21,21 @@ func Snake(name string) string { return snake(name) }
 
 // Visible is a text without what nobody sees.
 func Visible(text string) (string, bool) { return visible(text) }
+
+// Sent reports what is noted of a call that was given up before it was sent: its own
+// request is refused, and then the notice of that is carried.
+func Sent(given context.Context, url string) (bool, error) {
+	ctx, trip := withTrip(given)
+	bounded := &boundedTrip{next: http.DefaultTransport}
+	for _, ctx := range []context.Context{ctx, context.WithoutCancel(ctx)} {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
+		if err != nil {
+			return false, err
+		}
+		response, err := bounded.RoundTrip(request)
+		if err == nil {
+			_ = response.Body.Close()
+		}
+	}
+	return trip.sent.Load(), nil
+}

@@ -281,6 +281,20 @@ func TestNothingWasSentOverHTTP(t *testing.T) { // K-13
 	}
 }
 
+// The SDK sends the notice beside the call's return: whichever came first decided
+// what was said of the call.
+func TestTheNoticeOfACallGivenUpIsNotTheCall(t *testing.T) { // K-13
+	var notices atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { notices.Add(1) }))
+	defer server.Close()
+	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if sent, err := mcpdriver.Sent(ctx, server.URL); sent || err != nil || notices.Load() != 1 {
+		t.Errorf("have sent %v, %v, and %d notices", sent, err, notices.Load())
+	}
+}
+
 func TestHTTP(t *testing.T) {
 	t.Run("a redirect is refused", func(t *testing.T) {
 		elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("followed") }))

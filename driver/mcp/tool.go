@@ -290,6 +290,9 @@ func (d *driver) Do(ctx context.Context, in nacre.Invocation) (json.RawMessage, 
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, nacre.NotSent(plain(ctx, err))
+	}
 	ctx, trip := withTrip(ctx)
 	result, err := c.session.CallTool(ctx, &mcp.CallToolParams{Name: d.name, Arguments: arguments})
 	if err != nil {

@@ -107,7 +107,7 @@ type boundedTrip struct {
 // RoundTrip implements http.RoundTripper.
 func (b *boundedTrip) RoundTrip(request *http.Request) (*http.Response, error) {
 	ctx := request.Context()
-	if t, ok := ctx.Value(tripKey{}).(*trip); ok {
+	if t, ok := ctx.Value(tripKey{}).(*trip); ok && t.carries() {
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { t.sent.Store(true) }})
 		if b.server.Transport != nil {
 			t.sent.Store(true) // it need not tell
@@ -146,12 +146,22 @@ func (l *limited) Read(p []byte) (int, error) {
 }
 
 // trip notes of one call whether its request had a connection to be written to.
-type trip struct{ sent atomic.Bool }
+type trip struct {
+	call  context.Context
+	begun atomic.Bool
+	sent  atomic.Bool
+}
+
+// carries reports whether a request may be the call's. The notice that a call was
+// given up is not: the SDK sends it when the call has ended, with its values.
+func (t *trip) carries() bool {
+	return !t.begun.Swap(true) || t.call.Err() == nil
+}
 
 type tripKey struct{}
 
 func withTrip(ctx context.Context) (context.Context, *trip) {
-	t := &trip{}
+	t := &trip{call: ctx}
 	return context.WithValue(ctx, tripKey{}, t), t
 }
 
