@@ -266,7 +266,7 @@ func TestAShellOnATerminal(t *testing.T) {
 	screen.typeIn("sleep 300" + mark + "\r")
 	eventually(t, "sleep", func() bool { return len(processes(t, "sleep\x00300"+mark)) > 0 })
 	screen.typeIn("\x03") // Ctrl-C is the command's, not nacre's
-	gone(t, mark, time.Now())
+	gone(t, mark)
 	screen.until("^C")
 	screen.until("$ ")
 	screen.typeIn("echo alive-$((40+2))\r")

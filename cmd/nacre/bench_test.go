@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // BenchmarkExec is all of `nacre exec` with a project and egress, from the
@@ -12,8 +13,7 @@ import (
 // comparable sandbox, and what the binary itself takes to print its help.
 func BenchmarkExec(b *testing.B) {
 	project := b.TempDir()
-	env := append(os.Environ(), "HOME="+b.TempDir(), "XDG_RUNTIME_DIR=", "XDG_STATE_HOME=", "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=")
-	nacre := filepath.Join(bin, "nacre")
+	env, nacre := ownHome(b), filepath.Join(bin, "nacre")
 	run := func(name string, argv ...string) {
 		b.Run(name, func(b *testing.B) {
 			program, err := exec.LookPath(argv[0])
@@ -35,4 +35,54 @@ func BenchmarkExec(b *testing.B) {
 		"--unshare-all", "--die-with-parent", "/bin/true")
 	run("binary", nacre, "--help")
 	run("ours", nacre, "exec", "-q", "--project", project, "--egress", "proxy.example.com:443", "--", "true")
+}
+
+func ownHome(b *testing.B) []string {
+	return append(os.Environ(), "HOME="+b.TempDir(), "XDG_RUNTIME_DIR=", "XDG_STATE_HOME=", "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=")
+}
+
+// BenchmarkStop is `nacre sessions stop` from its first instruction until nothing
+// is left of a session that ignores signals and has a process outside its group
+// (M-16: less than a second), beside killing a plain process.
+func BenchmarkStop(b *testing.B) {
+	env, nacre, mark := ownHome(b), filepath.Join(bin, "nacre"), marker()
+	command := func(program string, argv ...string) *exec.Cmd {
+		cmd := exec.Command(program, argv...)
+		cmd.Env = env
+		return cmd
+	}
+	sleeping := func() int { return len(processes(b, "sleep\x001000."+mark)) }
+	measure := func(name string, processes int, begin, stop func() *exec.Cmd) {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				session := begin()
+				if err := session.Start(); err != nil {
+					b.Fatal(err)
+				}
+				for sleeping() < processes {
+					time.Sleep(time.Millisecond)
+				}
+				b.StartTimer()
+				if out, err := stop().CombinedOutput(); err != nil {
+					b.Fatalf("%v: %s", err, out)
+				}
+				for sleeping() > 0 {
+					time.Sleep(time.Millisecond)
+				}
+				b.StopTimer()
+				_ = session.Wait() // it was ended
+				b.StartTimer()
+			}
+		})
+	}
+	measure("floor", 1,
+		func() *exec.Cmd { return command("sleep", "1000."+mark) },
+		func() *exec.Cmd { return command("pkill", "-KILL", "-f", "sleep 1000."+mark) })
+	measure("ours", 2,
+		func() *exec.Cmd {
+			return command(nacre, "exec", "-q", "--session", "work", "--", "sh", "-c",
+				"trap '' INT TERM HUP; setsid sleep 1000."+mark+" & sleep 1000."+mark)
+		},
+		func() *exec.Cmd { return command(nacre, "sessions", "stop", "work") })
 }

@@ -60,14 +60,11 @@ func (i *installation) status() (state string, resumable bool) {
 	return s.State, s.Resumable
 }
 
-func gone(t *testing.T, mark string, since time.Time) {
+// gone waits until no process with the mark is left. How long that takes is told by
+// BenchmarkStop.
+func gone(t *testing.T, mark string) {
 	t.Helper()
-	for len(processes(t, mark)) > 0 {
-		if time.Since(since) > time.Second {
-			t.Fatalf("a second later there are still %q", processes(t, mark))
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	eventually(t, "the end of all that was started", func() bool { return len(processes(t, mark)) == 0 })
 }
 
 // stage is a moment of a run that a test can see from outside.
@@ -146,7 +143,7 @@ func (i *installation) goesOn(mark string) {
 	if data, err := os.ReadFile(filepath.Join(i.work, "p/new.txt")); err != nil || string(data) != "new\n" {
 		i.t.Fatalf("have %q %v", data, err)
 	}
-	gone(i.t, mark, time.Now())
+	gone(i.t, mark)
 	i.nacre("audit", "verify").want(i.t, 0)
 	i.nacre("audit", "verify", "--receipt", i.state("receipts/work.receipt")).want(i.t, 0, "holds")
 	if left, _ := filepath.Glob(i.work + "/p/.git/*.lock"); len(left) > 0 {
@@ -167,12 +164,11 @@ func TestKilledAtAnyPointARunGoesOn(t *testing.T) {
 			i, mark := install(t), marker()
 			r := i.victim(mark)
 			eventually(t, at.name, func() bool { return at.reached(i, mark) })
-			killed := time.Now()
 			if err := r.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
 			finish(t, r)
-			gone(t, mark, killed)
+			gone(t, mark)
 			if unsealed := i.nacre("audit", "verify"); unsealed.code != 0 {
 				unsealed.want(t, 1, "the next nacre run or exec seals")
 			}
@@ -232,7 +228,7 @@ func TestInterruptedAtAnyPointARunGoesOn(t *testing.T) {
 			if err := r.Process.Signal(syscall.SIGINT); err != nil {
 				t.Fatal(err)
 			}
-			gone(t, mark, time.Now())
+			gone(t, mark)
 			have := finish(t, r)
 			if landed := i.whole(); have.code != 130 && !landed {
 				t.Fatalf("exit %d\n%s%s", have.code, have.stdout, have.stderr)
@@ -260,9 +256,8 @@ func TestASessionIsStoppedFromOutside(t *testing.T) {
 		want(t, 2, "session work has unfinished work")
 	i.nacre("run", "--session", "work").want(t, 1, "session is in use", "nacre sessions stop work")
 	i.nacre("exec", "--session", "work", "--", "true").want(t, 125, "session is in use")
-	begun := time.Now()
 	i.nacre("sessions", "stop", "work").want(t, 0, "stopped")
-	gone(t, mark, begun)
+	gone(t, mark)
 	finish(t, r).want(t, 130, "nacre run --session work")
 	i.nacre("audit", "verify", "--receipt", i.state("receipts/work.receipt")).want(t, 0, "holds")
 	if receipt, err := os.ReadFile(i.state("receipts/work.receipt")); err != nil || !strings.Contains(string(receipt), `"outcome":"stopped"`) {
@@ -290,9 +285,8 @@ func TestACommandIsStoppedFromOutside(t *testing.T) {
 			// It ignores what can be ignored, and has grandchildren.
 			r := i.begin("exec", "-q", "--session", "work", "--", "sh", "-c", "trap '' INT TERM HUP; setsid sleep 1000."+mark+" & sleep 1000."+mark)
 			eventually(t, "running", func() bool { return len(processes(t, "sleep\x001000."+mark)) == 2 })
-			begun := time.Now()
 			end(i, r)
-			gone(t, mark, begun)
+			gone(t, mark)
 			finish(t, r).want(t, 130)
 			i.nacre("audit", "verify").want(t, 0)
 		})

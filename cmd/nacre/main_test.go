@@ -317,7 +317,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 }
 
 // processes are those on this machine whose arguments hold the marker.
-func processes(t *testing.T, marker string) []string {
+func processes(t testing.TB, marker string) []string {
 	t.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {

@@ -169,13 +169,9 @@ func TestAUsedDecoyContainsTheRun(t *testing.T) {
 			t.Parallel()
 			i, up, mark := install(t), newUpstream(t, "listed.example"), marker()
 			i.config("[egress]\nallow = [\"listed.example:80/http\"]\n" + up.pinned)
-			begun := time.Now()
 			r := i.begin("exec", "--session", "work", "--", "bash", "-c", "trap '' INT TERM HUP; setsid sleep 1000."+mark+" & "+command+"; sleep 1000."+mark)
 			finish(t, r).want(t, 1, "session work is contained: the decoy credential", "audit verify --receipt")
-			if time.Since(begun) > time.Minute {
-				t.Error("it went on")
-			}
-			gone(t, mark, time.Now())
+			gone(t, mark)
 			if sent := up.sent(); strings.Contains(sent, "POST") && !strings.Contains(name, "big") || strings.Contains(sent, "Authorization") {
 				t.Errorf("it was sent %q", sent)
 			}
@@ -228,7 +224,7 @@ func TestAnAgentThatTouchesATripwireIsContained(t *testing.T) {
 			rec := i.recording("echo changed > greeting.txt", c.command, sleep)
 			r := i.begin("run", "change", "--recording", rec, "--project", "p", "--session", "work", "--check", "true")
 			finish(t, r).want(t, 1, "session work is contained", c.says)
-			gone(t, mark, time.Now())
+			gone(t, mark)
 			if i.whole() {
 				t.Error("it landed")
 			}
@@ -291,12 +287,8 @@ func TestAStoppedSessionIsGoneAndOthersStay(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	eventually(t, "forking", func() bool { return len(processes(t, "sleep\x001000."+mark)) > 20 })
-	begun := time.Now()
 	i.nacre("sessions", "stop", "work").want(t, 0, "stopped")
-	if took := time.Since(begun); took > 5*time.Second {
-		t.Errorf("stop took %v", took)
-	}
-	gone(t, "sleep\x001000."+mark, begun)
+	gone(t, "sleep\x001000."+mark)
 	_ = conn.SetReadDeadline(time.Now().Add(time.Second))
 	if _, err := io.Copy(io.Discard, conn); err != nil {
 		t.Errorf("its connection is open: %v", err)
