@@ -106,7 +106,7 @@ func TestAReminderForFive(t *testing.T) {
 		return string(out)
 	}
 	has(t, run(commands[1]), "family   Done! I will remind you at five.")
-	five := time.Now().Add(3 * time.Second).UTC().Format(time.RFC3339)
+	five := time.Now().Add(8 * time.Second).UTC().Format(time.RFC3339)
 	has(t, run(strings.Replace(commands[2], "17:00", five, 1)), "added")
 	until(t, "the schedule's message", func() bool { return strings.Contains(shown(), "It is five: buy milk.") })
 	until(t, "the end of its tick", func() bool { s := i.schedules(); return len(s) == 1 && s[0].Last != nil && s[0].Last.State == "done" })
