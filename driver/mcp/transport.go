@@ -147,7 +147,7 @@ func (l *limited) Read(p []byte) (int, error) {
 
 // trip notes of one call whether its request had a connection to be written to.
 type trip struct {
-	call  context.Context
+	ended func() error // why the call has ended, or nil
 	begun atomic.Bool
 	sent  atomic.Bool
 }
@@ -155,13 +155,13 @@ type trip struct {
 // carries reports whether a request may be the call's. The notice that a call was
 // given up is not: the SDK sends it when the call has ended, with its values.
 func (t *trip) carries() bool {
-	return !t.begun.Swap(true) || t.call.Err() == nil
+	return !t.begun.Swap(true) || t.ended() == nil
 }
 
 type tripKey struct{}
 
 func withTrip(ctx context.Context) (context.Context, *trip) {
-	t := &trip{call: ctx}
+	t := &trip{ended: ctx.Err}
 	return context.WithValue(ctx, tripKey{}, t), t
 }
 
