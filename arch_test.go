@@ -29,7 +29,7 @@ var floors = map[string]int{
 	"internal/posture": 1, "internal/budget": 1, "internal/zmtp": 1,
 	"internal/provenance": 1, "internal/handle": 1, "internal/search": 1, "internal/schema": 1, "internal/address": 1,
 	"internal/gate": 1, "internal/role": 1, "internal/dna": 1, "internal/tripwire": 1,
-	"internal/calendar": 1, "internal/routing": 1, "internal/recall": 1,
+	"internal/calendar": 1, "internal/routing": 1, "internal/recall": 1, "internal/mcptool": 1,
 
 	// 2: records on disk
 	"audit": 2, "internal/registry": 2, "internal/approval": 2, "internal/memory": 2,

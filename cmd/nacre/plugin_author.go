@@ -17,6 +17,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/internal/pluginhost"
+	"github.com/nacre-dev/nacre/internal/mcptool"
 	"github.com/nacre-dev/nacre/internal/pluginhost/mcp"
 	"github.com/nacre-dev/nacre/internal/plugintest"
 )
@@ -90,7 +91,7 @@ func (a *app) newPlugin(ctx context.Context, n newPlugin, args []string) error {
 	if n.mcp {
 		draft := mcp.Draft{
 			Description: "Tools of the MCP server " + filepath.Base(args[1]), Version: "0.1.0", Command: args[1:], Env: n.env,
-			Prefix: string(mcp.ToolName(args[0])) + "_",
+			Prefix: mcptool.Name(args[0]) + "_",
 		}
 		if draft.Taken, err = takenTools(rt, name); err != nil {
 			return err

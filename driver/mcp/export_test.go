@@ -2,7 +2,6 @@ package mcpdriver
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -10,17 +9,8 @@ import (
 	"github.com/nacre-dev/nacre"
 )
 
-// Closed closes a schema.
-func Closed(input any) (json.RawMessage, []string, error) { return closed(input) }
-
 // Class classes a tool.
 func (s Server) Class(tool *mcp.Tool) (nacre.SafetyClass, string, error) { return s.class(tool) }
-
-// Snake is a tool's name as capabilities have it.
-func Snake(name string) string { return snake(name) }
-
-// Visible is a text without what nobody sees.
-func Visible(text string) (string, bool) { return visible(text) }
 
 // Sent reports what is noted of a call that was given up before it was sent: its own
 // request is refused, and then the notice of that is carried.

@@ -40,8 +40,6 @@ const (
 	maxPages = 100
 	// maxDescription is the longest description of a tool, in bytes.
 	maxDescription = 8 << 10
-	// maxWords is how much of a tool's own error is passed on, in bytes.
-	maxWords = 2000
 	// listingAge is how old the list of tools may be when a call relies on it.
 	listingAge = time.Minute
 )

@@ -114,7 +114,7 @@ func TestResults(t *testing.T) { // K-13
 		for _, c := range []struct{ name, arguments, want, err string }{
 			{"peer.echo", `{"text":"hello"}`, `{"content":[{"type":"text","text":"{\"text\":\"hello\"}"}]}`, ""},
 			{"peer.structured", ``, `{"id": 12345678901234567890}`, ""},
-			{"peer.inexact", ``, "", "too large to be kept exactly"},
+			{"peer.inexact", ``, "", "would not be kept exactly"},
 			{"peer.fails", `{}`, "", "HANDLER_ERROR: no such invoice"},
 			{"peer.huge", `{}`, "", "over the limit"},
 		} {

@@ -11,11 +11,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/mcptool"
+	"github.com/nacre-dev/nacre/internal/schema"
 	"github.com/nacre-dev/nacre/internal/wire"
 )
 
@@ -54,11 +55,11 @@ func (c *Client) Tools(ctx context.Context) (tools []nacre.Tool, warnings []stri
 
 // tool makes a capability of what a server says.
 func (c *Client) tool(t *mcp.Tool) (nacre.Tool, []string, error) {
-	name, err := nacre.ParseToolName(snake(c.server.Name) + "_" + snake(t.Name))
+	name, err := nacre.ParseToolName(mcptool.Name(c.server.Name) + "_" + mcptool.Name(t.Name))
 	if err != nil {
 		return nacre.Tool{}, nil, err
 	}
-	id, err := nacre.ParseCapabilityID(c.server.Name + "." + snake(t.Name))
+	id, err := nacre.ParseCapabilityID(c.server.Name + "." + mcptool.Name(t.Name))
 	if err != nil {
 		return nacre.Tool{}, nil, err
 	}
@@ -70,11 +71,11 @@ func (c *Client) tool(t *mcp.Tool) (nacre.Tool, []string, error) {
 	if remark != "" {
 		warnings = append(warnings, remark)
 	}
-	schema, narrowed, err := closed(t.InputSchema)
+	schema, narrowed, err := schema.Close(t.InputSchema)
 	if err != nil {
 		return nacre.Tool{}, nil, fmt.Errorf("schema: %w", err)
 	}
-	description, clean := visible(t.Description)
+	description, clean := mcptool.Visible(t.Description)
 	if !clean {
 		warnings = append(warnings, "its description held characters that nobody sees; they are gone")
 	}
@@ -89,7 +90,7 @@ func (c *Client) tool(t *mcp.Tool) (nacre.Tool, []string, error) {
 	if err != nil {
 		return nacre.Tool{}, nil, err
 	}
-	title, _ := visible(t.Title)
+	title, _ := mcptool.Visible(t.Title)
 	return nacre.Tool{
 		Capability: nacre.Capability{
 			ID: id, Tool: name, Name: title, Description: description, Safety: class, Sensitivity: c.server.Sensitivity,
@@ -132,43 +133,6 @@ func names(word string, under json.RawMessage) bool {
 	return slices.ContainsFunc([]string{`"properties"`, `"patternProperties"`, `"$ref"`}, func(key string) bool {
 		return bytes.Contains(under, []byte(key))
 	})
-}
-
-// snake turns a server's name of a tool into one of a–z, digits and _:
-// getUser, get-user and get.user are get_user.
-func snake(name string) string {
-	var b strings.Builder
-	last := rune('_')
-	for _, r := range name {
-		switch {
-		case 'A' <= r && r <= 'Z':
-			if 'a' <= last && last <= 'z' || '0' <= last && last <= '9' {
-				b.WriteByte('_')
-			}
-			b.WriteRune(unicode.ToLower(r))
-		case r == '-' || r == '.' || r == '/' || r == ' ':
-			b.WriteByte('_')
-		default:
-			b.WriteRune(r) // what is no letter here is refused by the name's parser
-		}
-		last = r
-	}
-	return b.String()
-}
-
-// visible drops what a person does not see but a model reads: control
-// characters, and those that format or are private.
-func visible(text string) (shown string, clean bool) {
-	shown = strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' {
-			return r
-		}
-		if r == unicode.ReplacementChar || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Variation_Selector) {
-			return -1
-		}
-		return r
-	}, text)
-	return shown, shown == text
 }
 
 // fingerprint pins what a server says of a tool.

@@ -15,6 +15,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/nacre-dev/nacre/internal/mcptool"
 )
 
 // maxResponseHeader is in bytes.
@@ -125,24 +127,8 @@ func (b *boundedTrip) RoundTrip(request *http.Request) (*http.Response, error) {
 		_ = response.Body.Close() // the encoding is the error
 		return nil, fmt.Errorf("the answer is encoded as %.20q, which was not asked for", encoding)
 	}
-	response.Body = &limited{ReadCloser: response.Body, left: MaxMessage}
+	response.Body = mcptool.Bounded(response.Body, MaxMessage)
 	return response, nil
-}
-
-// limited is a body that fails where it is longer than it may be.
-type limited struct {
-	io.ReadCloser
-	left int
-}
-
-// Read implements io.Reader.
-func (l *limited) Read(p []byte) (int, error) {
-	if l.left <= 0 {
-		return 0, fmt.Errorf("the answer has more than %d bytes", MaxMessage)
-	}
-	n, err := l.ReadCloser.Read(p[:min(len(p), l.left)])
-	l.left -= n
-	return n, err
 }
 
 // trip notes of one call whether its request had a connection to be written to.

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+
+	"github.com/nacre-dev/nacre/internal/schema"
 )
 
 // maxSteps bounds how much of two schemas is compared: references can make a
@@ -35,7 +37,7 @@ func compatible(pinned json.RawMessage, offered any) error {
 	}
 	// The manifest's schema may be the server's own, closed: what that takes, the
 	// server's takes.
-	if raw, _, failed := closed(offered); failed == nil {
+	if raw, _, failed := schema.Close(offered); failed == nil {
 		if narrower, failed := decoded(raw); failed == nil && accepts(narrower, ours) == nil {
 			return nil
 		}

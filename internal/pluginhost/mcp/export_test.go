@@ -1,7 +1,4 @@
 package mcp
 
-// Compatible and Closed are what the tests of schemas look at.
-var (
-	Compatible = compatible
-	Closed     = closed
-)
+// Compatible is what the tests of schemas look at.
+var Compatible = compatible

@@ -15,6 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/mcptool"
 	"github.com/nacre-dev/nacre/plugin"
 )
 
@@ -93,7 +94,7 @@ func (b *bridge) initialize(ctx context.Context, s plugin.Setup) error {
 func starting(err error) error {
 	var known *categorised
 	if errors.As(err, &known) {
-		return &plugin.ToolError{Code: known.category, Message: clipped(err.Error())}
+		return &plugin.ToolError{Code: known.category, Message: mcptool.Clip(err.Error())}
 	}
 	return err
 }
@@ -114,7 +115,7 @@ func (b *bridge) watch(c *client) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), recheck)
 		if err := b.check(ctx); err != nil {
-			b.Note("the server's tools have changed: " + clipped(err.Error()))
+			b.Note("the server's tools have changed: " + mcptool.Clip(err.Error()))
 			c.close()
 		}
 		cancel()
@@ -134,7 +135,8 @@ func (b *bridge) check(ctx context.Context) error {
 	}
 	byName := map[nacre.ToolName][]*sdk.Tool{}
 	for _, t := range offered {
-		byName[ToolName(t.Name)] = append(byName[ToolName(t.Name)], t)
+		name := nacre.ToolName(mcptool.Name(t.Name))
+		byName[name] = append(byName[name], t)
 	}
 	names := map[nacre.ToolName]string{}
 	used := map[string]bool{}
@@ -154,7 +156,7 @@ func (b *bridge) check(ctx context.Context) error {
 
 func (b *bridge) match(t plugin.ToolSpec, byName map[nacre.ToolName][]*sdk.Tool) (*sdk.Tool, error) {
 	found := byName[t.Name]
-	if short, ok := strings.CutPrefix(string(t.Name), string(ToolName(string(b.Plugin)))+"_"); ok && len(found) == 0 {
+	if short, ok := strings.CutPrefix(string(t.Name), mcptool.Name(string(b.Plugin))+"_"); ok && len(found) == 0 {
 		found = byName[nacre.ToolName(short)]
 	}
 	switch len(found) {
@@ -228,11 +230,11 @@ func callError(err error) error {
 	}
 	switch answer.Code {
 	case jsonrpc.CodeInvalidParams:
-		return &plugin.ToolError{Code: badArgs, Message: clipped(answer.Message)}
+		return &plugin.ToolError{Code: badArgs, Message: mcptool.Clip(answer.Message)}
 	case CodeTooLarge:
 		return &plugin.ToolError{Code: tooLarge, Message: "Response exceeded maximum size"}
 	}
-	return fmt.Errorf("error %d: %s", answer.Code, clipped(answer.Message))
+	return fmt.Errorf("error %d: %s", answer.Code, mcptool.Clip(answer.Message))
 }
 
 // end ends the session where there is one, and waits for that a moment.
@@ -248,26 +250,4 @@ func (b *bridge) end() {
 	case <-c.gone:
 	case <-wait.C:
 	}
-}
-
-// ToolName is the name that an agent calls a server's tool by: get-user,
-// get.user and getUser are get_user.
-func ToolName(name string) nacre.ToolName {
-	var s strings.Builder
-	last := '_'
-	for _, r := range name {
-		switch {
-		case 'A' <= r && r <= 'Z':
-			if 'a' <= last && last <= 'z' || '0' <= last && last <= '9' {
-				s.WriteByte('_')
-			}
-			s.WriteRune(r - 'A' + 'a')
-		case strings.ContainsRune("-./ ", r):
-			s.WriteByte('_')
-		default:
-			s.WriteRune(r)
-		}
-		last = r
-	}
-	return nacre.ToolName(s.String())
 }

@@ -3,11 +3,11 @@ package mcp
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"sync/atomic"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/mcptool"
 	"github.com/nacre-dev/nacre/plugin"
 )
 
@@ -41,7 +41,7 @@ func (t *trips) RoundTrip(request *http.Request) (*http.Response, error) {
 		_ = response.Body.Close() // the encoding is the error
 		return nil, fmt.Errorf("the answer is encoded as %.20q, which was not asked for", encoding)
 	}
-	response.Body = &limited{ReadCloser: response.Body, left: MaxMessage}
+	response.Body = mcptool.Bounded(response.Body, MaxMessage)
 	return response, nil
 }
 
@@ -69,22 +69,6 @@ type categorised struct {
 func (c *categorised) Error() string { return c.err.Error() }
 
 func (c *categorised) Unwrap() error { return c.err }
-
-// limited is a body that fails where it is longer than it may be.
-type limited struct {
-	io.ReadCloser
-	left int
-}
-
-// Read implements io.Reader.
-func (l *limited) Read(p []byte) (int, error) {
-	if l.left <= 0 {
-		return 0, fmt.Errorf("the answer has more than %d bytes", MaxMessage)
-	}
-	n, err := l.ReadCloser.Read(p[:min(len(p), l.left)])
-	l.left -= n
-	return n, err
-}
 
 func refuseRedirect(*http.Request, []*http.Request) error {
 	return errors.New("the server redirects: name its new address in mcp.url")

@@ -13,6 +13,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/mcptool"
+	"github.com/nacre-dev/nacre/internal/schema"
 	"github.com/nacre-dev/nacre/plugin"
 )
 
@@ -38,7 +40,7 @@ type Draft struct {
 
 // prefix is what stands before the name of one tool.
 func (d Draft) prefix(tool string) string {
-	if d.Taken != nil && !d.Taken[ToolName(tool)] {
+	if d.Taken != nil && !d.Taken[nacre.ToolName(mcptool.Name(tool))] {
 		return ""
 	}
 	return d.Prefix
@@ -87,15 +89,15 @@ func ManifestFor(ctx context.Context, p Peer, d Draft) (manifest []byte, warning
 }
 
 func draftTool(t *sdk.Tool, prefix string) (nacre.ToolName, map[string]any, []string, error) {
-	name, err := nacre.ParseToolName(prefix + string(ToolName(t.Name)))
+	name, err := nacre.ParseToolName(prefix + mcptool.Name(t.Name))
 	if err != nil {
 		return "", nil, nil, err
 	}
-	pinned, remarks, err := closed(t.InputSchema)
+	pinned, remarks, err := schema.Close(t.InputSchema)
 	if err != nil {
 		return name, nil, nil, fmt.Errorf("schema: %w", err)
 	}
-	description := clipped(t.Description)
+	description := mcptool.Clip(t.Description)
 	switch {
 	case strings.TrimSpace(description) == "":
 		description = "Call " + t.Name

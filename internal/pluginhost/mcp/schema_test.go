@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/nacre-dev/nacre/internal/pluginhost/mcp"
+	"github.com/nacre-dev/nacre/internal/schema"
 	"github.com/nacre-dev/nacre/plugin"
 )
 
@@ -107,7 +108,7 @@ func TestCompatibleOfAnExplosion(t *testing.T) {
 }
 
 // What a schema is closed to is what its server takes, whatever the server sends.
-func FuzzClosed(f *testing.F) {
+func FuzzCompatible(f *testing.F) {
 	for _, schema := range []string{
 		inside(`{"type":"string"}`), `{"type":"object"}`, `{}`, loop("string"), inside(`{"type":["string","null"],"maxLength":3}`),
 		inside(`{"anyOf":[{"type":"string"},{"type":"object","properties":{"y":{"type":"number"}}}]}`), inside(`{"type":"array","items":{"type":"integer","minimum":0}}`),
@@ -124,7 +125,7 @@ func FuzzClosed(f *testing.F) {
 		if json.Unmarshal(raw, &offered) != nil {
 			return
 		}
-		pinned, _, err := mcp.Closed(offered)
+		pinned, _, err := schema.Close(offered)
 		if err != nil {
 			return
 		}
@@ -190,7 +191,7 @@ func TestManifestFor(t *testing.T) {
 	if have, want := strings.Join(names, "|"), "peer_free Call free|peer_get_user Call get-user"; have != want {
 		t.Errorf("have %s, want %s", have, want)
 	}
-	for _, want := range []string{`"wild" is left out`, `"getUser" is left out: it would have the name of "get-user"`, "m accepts anything: it is optional and left out"} {
+	for _, want := range []string{`"wild" is left out`, `"getUser" is left out: it would have the name of "get-user"`, "m accepts anything; it is optional and left out"} {
 		if !strings.Contains(strings.Join(warnings, "\n"), want) {
 			t.Errorf("have %q, want %q", warnings, want)
 		}
@@ -201,13 +202,5 @@ func TestManifestFor(t *testing.T) {
 	}
 	if _, _, err := mcp.ManifestFor(t.Context(), mcp.Peer{}, mcp.Draft{}); err == nil {
 		t.Error("no server: accepted")
-	}
-}
-
-func TestToolName(t *testing.T) {
-	for name, want := range map[string]string{"get-user": "get_user", "getUser": "get_user", "get.user": "get_user", "GET": "get", "a/b c": "a_b_c", "v2Api": "v2_api"} {
-		if have := string(mcp.ToolName(name)); have != want {
-			t.Errorf("%s: have %s, want %s", name, have, want)
-		}
 	}
 }

@@ -1,61 +1,12 @@
-package mcpdriver_test
+package schema_test
 
 import (
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	mcpdriver "github.com/nacre-dev/nacre/driver/mcp"
 	"github.com/nacre-dev/nacre/internal/schema"
 )
-
-// K-13: the operator's map wins, annotations of trusted servers are next, and
-// what nothing classes is DESTRUCTIVE.
-func TestClasses(t *testing.T) {
-	raw, err := os.ReadFile("testdata/classes.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var cases []struct {
-		Name        string
-		Trusted     bool
-		ReadOnly    *bool `json:"read_only"`
-		Destructive *bool
-		Map         json.RawMessage
-		Unannotated string
-		Class       string
-		Warning     bool
-	}
-	if err := json.Unmarshal(raw, &cases); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range cases {
-		t.Run(c.Name, func(t *testing.T) {
-			s := mcpdriver.Server{Trusted: c.Trusted, Unannotated: c.Unannotated}
-			if c.Map != nil {
-				if err := json.Unmarshal(c.Map, &s.Classes); err != nil {
-					t.Fatal(err)
-				}
-			}
-			tool := &mcp.Tool{Name: "t"}
-			if c.ReadOnly != nil || c.Destructive != nil {
-				tool.Annotations = &mcp.ToolAnnotations{DestructiveHint: c.Destructive}
-				tool.Annotations.ReadOnlyHint = c.ReadOnly != nil && *c.ReadOnly
-			}
-			class, warning, err := s.Class(tool)
-			have := class.String()
-			if err != nil {
-				have = ""
-			}
-			if have != c.Class || (warning != "") != c.Warning {
-				t.Errorf("have %q, warning %q, %v\nwant %q, %v", have, warning, err, c.Class, c.Warning)
-			}
-		})
-	}
-}
 
 func TestSchemasAreClosed(t *testing.T) { // D-11, K-13
 	for _, c := range []struct{ name, schema, good, bad string }{
@@ -80,7 +31,7 @@ func TestSchemasAreClosed(t *testing.T) { // D-11, K-13
 		{"closed already", `{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}`, `{"a":"x"}`, `{"b":1}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			raw, warnings, err := mcpdriver.Closed(decoded(t, c.schema))
+			raw, warnings, err := schema.Close(decoded(t, c.schema))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +72,7 @@ func TestSchemasThatCannotBeClosed(t *testing.T) { // D-11
 		"endless nesting":             strings.Repeat(`{"type":"object","properties":{"o":`, 60) + `{"type":"string"}` + strings.Repeat(`},"required":["o"]}`, 60),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if raw, _, err := mcpdriver.Closed(decoded(t, input)); err == nil {
+			if raw, _, err := schema.Close(decoded(t, input)); err == nil {
 				t.Errorf("accepted as %s", raw)
 			}
 		})
@@ -139,7 +90,7 @@ func decoded(t *testing.T, raw string) (value any) {
 func TestClosingLeavesTheServersOwnAlone(t *testing.T) {
 	input := decoded(t, `{"type":"object","properties":{"o":{"type":"object","properties":{}}}}`)
 	before, _ := json.Marshal(input)
-	if _, _, err := mcpdriver.Closed(input); err != nil {
+	if _, _, err := schema.Close(input); err != nil {
 		t.Fatal(err)
 	}
 	if after, _ := json.Marshal(input); string(after) != string(before) {
@@ -147,26 +98,7 @@ func TestClosingLeavesTheServersOwnAlone(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
-	for name, want := range map[string]string{"getUser": "get_user", "get-user": "get_user", "get.user": "get_user", "getHTTP": "get_http", "a1B": "a1_b", "API": "api", "ünïcode": "ünïcode"} {
-		if have := mcpdriver.Snake(name); have != want {
-			t.Errorf("%s: have %s, want %s", name, have, want)
-		}
-	}
-}
-
-// Tags, zero-width and bidirectional characters carry words that no reviewer sees.
-func TestWhatNobodySeesIsGone(t *testing.T) {
-	for text, want := range map[string]string{
-		"plain\n\twords": "plain\n\twords", "a\u200bb": "ab", "a\u202eb": "ab", "a\U000e0041b": "ab", "a\x1b[31mb": "a[31mb", "a\ufe0fb": "ab", "é": "é",
-	} {
-		if have, clean := mcpdriver.Visible(text); have != want || clean != (have == text) {
-			t.Errorf("%q: have %q, %v", text, have, clean)
-		}
-	}
-}
-
-func FuzzClosed(f *testing.F) {
+func FuzzClose(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"object","properties":{"a":{"type":"string"}}}`, `{"anyOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"properties":{"x":{"$ref":"#/$defs/a"}}}}}`,
 		`{"type":["object","null"],"items":[{}]}`, `{"if":{"properties":{}},"then":true}`, `{"type":"object","unevaluatedProperties":true}`,
@@ -178,7 +110,7 @@ func FuzzClosed(f *testing.F) {
 		if json.Unmarshal([]byte(raw), &input) != nil {
 			return
 		}
-		made, _, err := mcpdriver.Closed(input)
+		made, _, err := schema.Close(input)
 		if err != nil {
 			return
 		}
