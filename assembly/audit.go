@@ -10,7 +10,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/atom"
-	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/role"
 	"github.com/nacre-dev/nacre/internal/task"
 	"github.com/nacre-dev/nacre/internal/verify"
@@ -190,7 +190,7 @@ func (r *Runtime) keepAudit(a Audit) error {
 	if err != nil {
 		return err
 	}
-	return registry.WriteFile(filepath.Join(r.registry.Paths().Session(a.Session), auditFile), data)
+	return disk.Write(filepath.Join(r.registry.Paths().Session(a.Session), auditFile), data, 0o600)
 }
 
 func (r *Runtime) auditOf(id nacre.SessionID) (a Audit, there bool, err error) {

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/task"
 )
@@ -144,7 +145,7 @@ func (c *conversation) write() error {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return err
 	}
-	return registry.WriteFile(filepath.Join(c.dir, conversationFile), data)
+	return disk.Write(filepath.Join(c.dir, conversationFile), data, 0o600)
 }
 
 func readConversation(dir, key string) (conversation, error) {

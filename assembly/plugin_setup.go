@@ -13,9 +13,9 @@ import (
 	"strings"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/lease"
 	"github.com/nacre-dev/nacre/internal/pluginhost"
-	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/plugin"
 )
 
@@ -163,7 +163,7 @@ func (r *Runtime) AddAccess(name nacre.PluginName, keys []string, files map[stri
 	if have, err := tried(dir, text); err != nil || !reflect.DeepEqual(have, want) {
 		return false, nil //nolint:nilerr // then the operator adds them where they belong
 	}
-	return true, registry.WriteFile(path, []byte(text))
+	return true, disk.Write(path, []byte(text), 0o600)
 }
 
 // withCredentials is the config with more of a plugin's credentials in files.

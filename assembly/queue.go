@@ -8,13 +8,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/nacre-dev/nacre/internal/disk"
 )
-
-// queuePoll is how often a run looks whether it is its turn.
-const queuePoll = 20 * time.Millisecond
 
 // queue waits until no other run of this installation merges into a project,
 // so that runs side by side land one after the other and none starves while
@@ -35,24 +31,12 @@ func (r *Runtime) takeTurn(ctx context.Context, at, what string) (leave func(), 
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, hex.EncodeToString(name[:16])), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	lock, err := disk.TakeLock(ctx, filepath.Join(dir, hex.EncodeToString(name[:16])))
+	if errors.Is(err, disk.ErrLocked) {
+		return nil, context.Cause(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
-	tick := time.NewTicker(queuePoll)
-	defer tick.Stop()
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return func() { _ = f.Close() /* closing is what gives the turn up */ }, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return nil, errors.Join(err, f.Close())
-		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(context.Cause(ctx), f.Close())
-		case <-tick.C:
-		}
-	}
+	return func() { _ = lock.Release() /* nobody waits for more than the process's end */ }, nil
 }

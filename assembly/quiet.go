@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/memory"
-	"github.com/nacre-dev/nacre/internal/registry"
 )
 
 const (
@@ -84,7 +84,7 @@ func (r *Runtime) keepQuiet(group nacre.Group, now quiet) {
 	known[group] = now
 	text, err := json.Marshal(known)
 	if err == nil && len(text) < maxQuiet {
-		_ = registry.WriteFile(r.quietFile(), text)
+		_ = disk.Write(r.quietFile(), text, 0o600)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/atom"
 	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/memory"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/registry"
@@ -366,7 +367,7 @@ func keepSpec(dir string, spec task.Spec) error {
 	if err != nil {
 		return err
 	}
-	return registry.WriteFile(filepath.Join(dir, specFile), data)
+	return disk.Write(filepath.Join(dir, specFile), data, 0o600)
 }
 
 // chooseBrain finds the brain that was named, or the first that is ready.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 const (
@@ -143,6 +143,6 @@ func (m *memo) save() {
 	}
 	text, err := json.Marshal(all)
 	if err == nil && len(text) < maxMemo {
-		_ = registry.WriteFile(m.file, text)
+		_ = disk.Write(m.file, text, 0o600)
 	}
 }

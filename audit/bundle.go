@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 // A bundle is one file with everything that a verifier elsewhere needs: this
@@ -76,11 +78,11 @@ func Export(ctx context.Context, root string, chains []string, o VerifyOptions, 
 
 // holdAll takes the locks of all the chains, the index's last as every writer does.
 func holdAll(ctx context.Context, root string, chains []string) (release func() error, err error) {
-	var locks []*os.File
+	var locks []*disk.Lock
 	release = func() error {
 		var errs []error
 		for _, lock := range locks {
-			errs = append(errs, unlock(lock))
+			errs = append(errs, lock.Release())
 		}
 		return errors.Join(errs...)
 	}
@@ -118,7 +120,7 @@ func writeBundle(root string, chains []string, w io.Writer) error {
 }
 
 func bundleFile(out io.Writer, dir, name string) (err error) {
-	f, err := openRegular(filepath.Join(dir, filepath.Base(name)))
+	f, err := disk.OpenRegular(filepath.Join(dir, filepath.Base(name)))
 	if err != nil {
 		return err
 	}

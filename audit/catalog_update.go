@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 // update reads what was added to the chains since the last time, and forgets
@@ -161,7 +163,7 @@ func (at *reached) read(ctx context.Context, insert *sql.Stmt, dir, chain string
 // scanFrom calls fn for each whole line from an offset on, and returns where
 // the next one begins.
 func scanFrom(path string, offset int64, fn func(raw []byte, offset int64) error) (int64, error) {
-	f, err := openRegular(path)
+	f, err := disk.OpenRegular(path)
 	if err != nil {
 		return offset, err
 	}
@@ -202,7 +204,7 @@ func (r *spotReader) read(s spot) (Entry, error) {
 	}
 	if path := filepath.Join(dir, segmentName(s.segment)); path != r.path {
 		r.close()
-		if r.file, err = openRegular(path); err != nil {
+		if r.file, err = disk.OpenRegular(path); err != nil {
 			r.path = ""
 			return Entry{}, err
 		}

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 // Options say which chain to write. Root, Chain, Keys and Now are required.
@@ -60,7 +60,7 @@ func (o Options) sized() Options {
 type Chain struct {
 	o    Options
 	dir  string
-	lock *os.File
+	lock *disk.Lock
 	tail *tail // files: the writer goroutine's alone while it runs
 
 	wake    chan struct{} // to the writer: something waits
@@ -115,13 +115,13 @@ func Open(ctx context.Context, o Options) (*Chain, error) {
 	}
 	t, err := openTail(dir, o.Chain, o.Keys)
 	if err != nil {
-		return nil, errors.Join(err, unlock(lock))
+		return nil, errors.Join(err, lock.Release())
 	}
 	if t.wrap = o.wrap; t.file != nil && o.wrap != nil {
 		t.file = o.wrap(t.file)
 	}
 	if err := begin(ctx, t, o); err != nil {
-		return nil, errors.Join(err, t.close(), unlock(lock))
+		return nil, errors.Join(err, t.close(), lock.Release())
 	}
 	return start(o, dir, lock, t), nil
 }
@@ -175,7 +175,7 @@ func (t *tail) register(ctx context.Context, o Options, kind nacre.Kind, now tim
 	return nil
 }
 
-func start(o Options, dir string, lock *os.File, t *tail) *Chain {
+func start(o Options, dir string, lock *disk.Lock, t *tail) *Chain {
 	c := &Chain{
 		o: o, dir: dir, lock: lock, tail: t, seal: t.seal, total: t.total, group: newGroup(),
 		wake: make(chan struct{}, 1), stopped: make(chan struct{}), drained: make(chan struct{}),
@@ -332,5 +332,5 @@ func (c *Chain) close(ctx context.Context) error {
 	if err == nil {
 		err = c.tail.register(ctx, c.o, nacre.KindChainClose, now)
 	}
-	return errors.Join(err, c.tail.close(), unlock(c.lock))
+	return errors.Join(err, c.tail.close(), c.lock.Release())
 }

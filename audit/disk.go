@@ -16,6 +16,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 // The files of a chain's folder, besides the segments 000001.jsonl and so on.
@@ -23,9 +25,6 @@ const (
 	headFile = "head.json"
 	lockFile = "lock"
 )
-
-// lockPoll is how often a lock that another process holds is tried again.
-const lockPoll = 2 * time.Millisecond
 
 // maxName is the longest name of a chain, in bytes.
 const maxName = 80
@@ -114,37 +113,18 @@ func segments(dir string) (span, error) {
 }
 
 // takeLock waits until it holds the folder's lock, at most for wait.
-func takeLock(ctx context.Context, dir string, wait time.Duration) (*os.File, error) {
+func takeLock(ctx context.Context, dir string, wait time.Duration) (*disk.Lock, error) {
 	return takeLockFile(ctx, filepath.Join(dir, lockFile), wait)
 }
 
-func takeLockFile(ctx context.Context, path string, wait time.Duration) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, err
-	}
+func takeLockFile(ctx context.Context, path string, wait time.Duration) (*disk.Lock, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return f, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			return nil, errors.Join(err, f.Close())
-		}
-		select {
-		case <-time.After(lockPoll):
-		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("%w: %s", ErrLocked, filepath.Dir(path)), f.Close())
-		}
+	lock, err := disk.TakeLock(ctx, path)
+	if errors.Is(err, disk.ErrLocked) {
+		return nil, fmt.Errorf("%w: %s", ErrLocked, filepath.Dir(path))
 	}
-}
-
-// unlock lets go at once, also where a program that is just being started has the
-// lock's descriptor too.
-func unlock(lock *os.File) error {
-	return errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_UN), lock.Close())
+	return lock, err
 }
 
 // hasWriter reports whether a process holds the folder's lock.
@@ -155,14 +135,6 @@ func hasWriter(dir string) bool {
 	}
 	defer func() { _ = f.Close() }() // lets go of the shared lock too
 	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // atOnce does two things that wait for the disk, one beside the other.
@@ -199,41 +171,11 @@ func replaceFileWith(path string, data []byte, settle func() error) error {
 	return os.Rename(f.Name(), path)
 }
 
-// readLimited reads a small regular file, and refuses one of more than limit bytes.
-func readLimited(path string, limit int64) ([]byte, error) {
-	f, err := openRegular(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // only read
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("%s has more than %d bytes", path, limit)
-	}
-	return data, err
-}
-
-// openRegular does not follow a link, and does not hang on a pipe.
-func openRegular(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", path)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
 // scanLines calls fn for each whole line of a segment, without its newline,
 // and returns the bytes after the last newline: what a crash tore off. The
 // bytes given to fn are its own only until it returns.
 func scanLines(dir string, segment int, fn func(n int, raw []byte) error) (torn []byte, err error) {
-	f, err := openRegular(filepath.Join(dir, segmentName(segment)))
+	f, err := disk.OpenRegular(filepath.Join(dir, segmentName(segment)))
 	if err != nil {
 		return nil, err
 	}

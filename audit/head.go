@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"time"
+
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 // maxHead is the largest head.json in bytes.
@@ -125,7 +127,7 @@ func readHead(root, chain string) (Head, error) {
 	if err != nil {
 		return Head{}, err
 	}
-	data, err := readLimited(filepath.Join(dir, headFile), maxHead)
+	data, err := disk.Read(filepath.Join(dir, headFile), maxHead)
 	if err != nil {
 		return Head{}, err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 // registration is the detail of an index record: where a chain was opened or
@@ -44,7 +45,7 @@ func register(ctx context.Context, root string, keys Keys, r nacre.Record, from 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, unlock(lock)) }()
+	defer func() { err = errors.Join(err, lock.Release()) }()
 	t, err := from.resume(dir, keys)
 	if t == nil && err == nil {
 		t, err = openTail(dir, IndexChain, keys)
@@ -86,7 +87,7 @@ func (e *indexEnd) resume(dir string, keys Keys) (*tail, error) {
 }
 
 func (e *indexEnd) isLast(dir string) bool {
-	head, err := readLimited(filepath.Join(dir, headFile), maxHead)
+	head, err := disk.Read(filepath.Join(dir, headFile), maxHead)
 	if err != nil || !bytes.Equal(head, e.head.line()) {
 		return false
 	}

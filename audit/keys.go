@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 // The files that LoadKeys keeps, one line of hex each.
@@ -160,7 +162,7 @@ func loadSecret(path string) ([][]byte, error) {
 	}
 	fresh := make([]byte, keyBytes)
 	_, _ = rand.Read(fresh) // never fails
-	if err := createOnce(path, []byte(hex.EncodeToString(fresh)+"\n"), 0o600); err != nil {
+	if err := disk.Create(path, []byte(hex.EncodeToString(fresh)+"\n"), 0o600); err != nil {
 		return nil, err
 	}
 	return readSecret(path)
@@ -203,29 +205,11 @@ func readHex(r io.Reader, path string) ([][]byte, error) {
 	return keys, nil
 }
 
-// createOnce makes a file that is whole from the moment it is there; whoever
-// comes second keeps the first one's.
-func createOnce(path string, data []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Link(f.Name(), path)
-	}
-	if errors.Is(err, fs.ErrExist) {
-		err = nil
-	}
-	return errors.Join(err, os.Remove(f.Name()), syncDir(filepath.Dir(path)))
-}
-
 // publish leaves the public key for verifiers, and returns the retired ones that stand behind it.
 func publish(path string, public ed25519.PublicKey) ([]ed25519.PublicKey, error) {
 	have, err := readPublicKeys(path)
 	if isMissing(err) {
-		if err := createOnce(path, []byte(hex.EncodeToString(public)+"\n"), 0o644); err != nil {
+		if err := disk.Create(path, []byte(hex.EncodeToString(public)+"\n"), 0o644); err != nil {
 			return nil, err
 		}
 		have, err = readPublicKeys(path)

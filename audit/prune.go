@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 // pruneBatch is how many chains are locked and judged at once.
@@ -102,7 +103,7 @@ func (o PruneOptions) batch(ctx context.Context, names []string) (list []Pruned,
 		if err != nil {
 			return list, err
 		}
-		defer func() { err = errors.Join(err, unlock(lock)) }()
+		defer func() { err = errors.Join(err, lock.Release()) }()
 		held = append(held, name)
 	}
 	index, err := readIndex(o.Root, o.trust())
@@ -208,7 +209,7 @@ func (o PruneOptions) remove(dir string, c checkpoint) error {
 		}
 	}
 	if !c.Whole {
-		return syncDir(dir)
+		return disk.SyncDir(dir)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -228,7 +229,7 @@ func (o PruneOptions) remove(dir string, c checkpoint) error {
 	if err := o.unlink(dir); err != nil {
 		return fmt.Errorf("something stands there that is none of the chain's: %w", err)
 	}
-	return syncDir(o.Root)
+	return disk.SyncDir(o.Root)
 }
 
 func (o PruneOptions) unlink(path string) error {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 // Receipt is the signed account of one run (M-59). It holds the heads that its
@@ -121,7 +122,7 @@ func WriteReceipt(path string, r Receipt) error {
 	if err := replaceFile(path, r.Bytes()); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return disk.SyncDir(filepath.Dir(path))
 }
 
 // ParseReceipt reads a receipt in its canonical form, refusing unknown and
@@ -142,7 +143,7 @@ func ParseReceipt(data []byte) (Receipt, error) {
 
 // ReadReceipt reads a receipt's file like [ParseReceipt].
 func ReadReceipt(path string) (Receipt, error) {
-	data, err := readLimited(path, MaxReceipt)
+	data, err := disk.Read(path, MaxReceipt)
 	if err != nil {
 		return Receipt{}, err
 	}

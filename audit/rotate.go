@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 // RotateKeys replaces the signing key and the MAC key in dir, the folder of
@@ -35,7 +37,7 @@ func RotateKeys(ctx context.Context, root, dir string, now func() time.Time) (Ke
 		return Keys{}, err
 	}
 	keys, err := rotateKeys(ctx, root, dir, now)
-	return keys, errors.Join(err, unlock(lock))
+	return keys, errors.Join(err, lock.Release())
 }
 
 func rotateKeys(ctx context.Context, root, dir string, now func() time.Time) (Keys, error) {
@@ -68,7 +70,7 @@ func rotateKeys(ctx context.Context, root, dir string, now func() time.Time) (Ke
 			return Keys{}, err
 		}
 	}
-	if err := errors.Join(os.Remove(path), syncDir(dir)); err != nil {
+	if err := errors.Join(os.Remove(path), disk.SyncDir(dir)); err != nil {
 		return Keys{}, err
 	}
 	return LoadKeys(dir)
@@ -85,7 +87,7 @@ func makeNext(dir, path string) error {
 	}
 	fresh := make([]byte, 2*keyBytes)
 	_, _ = rand.Read(fresh) // never fails
-	return createOnce(path, hexLines(fresh[:keyBytes], fresh[keyBytes:]), 0o600)
+	return disk.Create(path, hexLines(fresh[:keyBytes], fresh[keyBytes:]), 0o600)
 }
 
 func hexLines(keys ...[]byte) []byte {
@@ -137,7 +139,7 @@ func introduce(ctx context.Context, root string, old, next Keys, now time.Time) 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, unlock(lock)) }()
+	defer func() { err = errors.Join(err, lock.Release()) }()
 	if err := refuseWriters(root); err != nil {
 		return err
 	}
@@ -196,7 +198,7 @@ func swapKeys(dir string, old, next Keys) error {
 		if err := replaceFile(path, file.data); err != nil {
 			return err
 		}
-		if err := errors.Join(os.Chmod(path, file.mode), syncDir(dir)); err != nil {
+		if err := errors.Join(os.Chmod(path, file.mode), disk.SyncDir(dir)); err != nil {
 			return err
 		}
 	}

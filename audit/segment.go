@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 // maxUnsigned is how many records a chain may have before its first head: what
@@ -230,7 +231,7 @@ func (t *tail) open(segment int) error {
 func (t *tail) moveAside(rest []byte) error {
 	path := filepath.Join(t.dir, tornName(t.seal.next))
 	if len(rest) == 0 { // an earlier repair may have crashed before it could tell
-		kept, err := readLimited(path, MaxLine)
+		kept, err := disk.Read(path, MaxLine)
 		if err == nil {
 			t.torn = &torn{len(kept), sha256.Sum256(kept)}
 		} else if !isMissing(err) {
@@ -245,7 +246,7 @@ func (t *tail) moveAside(rest []byte) error {
 	if err := replaceFile(path, rest); err != nil {
 		return err
 	}
-	if err := syncDir(t.dir); err != nil {
+	if err := disk.SyncDir(t.dir); err != nil {
 		return err
 	}
 	t.size -= int64(len(rest))
@@ -299,7 +300,7 @@ func (t *tail) rotate() error {
 	if t.segment == 1 {
 		return nil // a new chain counts once syncNames was called
 	}
-	return syncDir(t.dir)
+	return disk.SyncDir(t.dir)
 }
 
 // writeHead signs that the chain reaches the record and puts it in head.json.
@@ -380,7 +381,7 @@ func (t *tail) syncNames() error {
 	if t.db != nil {
 		return nil
 	}
-	return atOnce(func() error { return syncDir(t.dir) }, func() error { return syncDir(filepath.Dir(t.dir)) })
+	return atOnce(func() error { return disk.SyncDir(t.dir) }, func() error { return disk.SyncDir(filepath.Dir(t.dir)) })
 }
 
 func (t *tail) close() error {

@@ -40,14 +40,14 @@ func OpenSQLite(ctx context.Context, path string, o Options) (*Chain, error) {
 	}
 	db, err := openLines(ctx, path)
 	if err != nil {
-		return nil, errors.Join(err, unlock(lock))
+		return nil, errors.Join(err, lock.Release())
 	}
 	t, err := db.openTail(o.Chain, o.Keys)
 	if err == nil {
 		err = begin(ctx, t, o)
 	}
 	if err != nil {
-		return nil, errors.Join(err, db.release(), unlock(lock))
+		return nil, errors.Join(err, db.release(), lock.Release())
 	}
 	return start(o, path, lock, t), nil
 }

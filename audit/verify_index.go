@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 var errNoIndex = fmt.Errorf("%w: the index chain is missing, without which a deleted chain would not be found", ErrTampered)
@@ -159,7 +160,7 @@ func steady(root string, check func() (Report, error)) (report Report, err error
 
 // indexMoment differs whenever a chain was opened or closed in between.
 func indexMoment(root string) string {
-	data, err := readLimited(filepath.Join(root, IndexChain, headFile), maxHead)
+	data, err := disk.Read(filepath.Join(root, IndexChain, headFile), maxHead)
 	if err != nil {
 		return "" // the check finds it too
 	}

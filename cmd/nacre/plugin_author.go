@@ -16,8 +16,8 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/assembly"
-	"github.com/nacre-dev/nacre/internal/pluginhost"
 	"github.com/nacre-dev/nacre/internal/mcptool"
+	"github.com/nacre-dev/nacre/internal/pluginhost"
 	"github.com/nacre-dev/nacre/internal/pluginhost/mcp"
 	"github.com/nacre-dev/nacre/internal/plugintest"
 )

@@ -14,14 +14,13 @@ import (
 	_ "github.com/dbos-inc/dbos-transact-golang/dbos/driver/sqlite" // the library's SQLite errors
 	"golang.org/x/sys/unix"
 
+	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 const (
 	// storeConnections at once; SQLite has one writer anyway.
 	storeConnections = 8
-	// lockPoll is how often a lock that another process holds is tried again.
-	lockPoll = 10 * time.Millisecond
 	// lockTimeout bounds the wait for another process's first start.
 	lockTimeout = 30 * time.Second
 	// synchronousFull is what SQLite answers for PRAGMA synchronous(FULL).
@@ -91,28 +90,13 @@ func lockStore(ctx context.Context, path string) (unlock func(), err error) {
 	if !filepath.IsAbs(path) {
 		return nil, fmt.Errorf("durable engine: %q is not an absolute path", path)
 	}
-	f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	ctx, cancel := context.WithTimeoutCause(ctx, lockTimeout, errBusy)
+	defer cancel()
+	lock, err := disk.TakeLock(ctx, path+".lock")
 	if err != nil {
 		return nil, fmt.Errorf("durable engine: %w", err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, lockTimeout, errBusy)
-	defer cancel()
-	tick := time.NewTicker(lockPoll)
-	defer tick.Stop()
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return func() { _ = f.Close() /* closing is what releases the lock */ }, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return nil, errors.Join(fmt.Errorf("durable engine: lock %s: %w", path, err), f.Close())
-		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("durable engine: wait for %s: %w", path, context.Cause(ctx)), f.Close())
-		case <-tick.C:
-		}
-	}
+	return func() { _ = lock.Release() /* the process's end would, too */ }, nil
 }
 
 // requireStore refuses a missing file: a client never makes one.

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 const (
@@ -88,7 +89,7 @@ func Open(root, holder string, limit int) (*Box, error) {
 	if err := os.MkdirAll(b.self, 0o700); err != nil {
 		return nil, err
 	}
-	return b, syncDir(root)
+	return b, disk.SyncDir(root)
 }
 
 // Close ends the use of the box. What is still in it is there for whoever takes it over.
@@ -204,7 +205,7 @@ func (b *Box) Remove(id string) error {
 		return err
 	}
 	delete(b.mine, id)
-	return syncDir(b.self)
+	return disk.SyncDir(b.self)
 }
 
 // check refuses what could not be read again.
@@ -249,7 +250,7 @@ func (b *Box) write(m Message) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(made))
 	}
-	return syncDir(b.self)
+	return disk.SyncDir(b.self)
 }
 
 func read(path string) (m Message, err error) {
@@ -274,14 +275,6 @@ func read(path string) (m Message, err error) {
 		return m, errors.New("it is another message than its name says")
 	}
 	return m, nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // TakeOver makes what processes that are not alive left this one's, and gives it in
@@ -325,7 +318,7 @@ func (b *Box) takeFrom(dir string) (taken []Message, err error) {
 		}
 	}
 	if len(taken) > 0 {
-		errs = append(errs, syncDir(b.self), gone(syncDir(dir)))
+		errs = append(errs, disk.SyncDir(b.self), gone(disk.SyncDir(dir)))
 	}
 	_ = os.Remove(dir) // where something is left, it stays
 	return taken, errors.Join(errs...)

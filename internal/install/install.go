@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/pluginhost"
 )
 
@@ -232,7 +233,7 @@ func (s *Store) keep(name nacre.PluginName, staged string, v Version) error {
 	if err := os.Rename(staged, to); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(to))
+	return disk.SyncDir(filepath.Dir(to))
 }
 
 // holds reports whether the store has this version, unchanged.
@@ -275,7 +276,7 @@ func (s *Store) use(name nacre.PluginName, e *Entry) error {
 	if err := os.Rename(fresh, link); err != nil {
 		return err
 	}
-	if err := syncDir(s.Plugins); err != nil {
+	if err := disk.SyncDir(s.Plugins); err != nil {
 		return err
 	}
 	return s.prune(name, e)

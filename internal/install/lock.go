@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/wire"
 )
 
@@ -77,7 +78,7 @@ var (
 // be read whole and in one way is an error: then no plugin has been confirmed.
 func LoadLock(path string) (*Lock, error) {
 	l := &Lock{Format: lockFormat, Plugins: map[nacre.PluginName]*Entry{}}
-	data, err := readPlain(path, maxLock)
+	data, err := disk.Read(path, maxLock)
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, nil
 	}
@@ -184,19 +185,7 @@ func (l *Lock) save(path string) error {
 	if len(data) > maxLock {
 		return fmt.Errorf("%s would hold %d bytes, at most %d: remove plugins", path, len(data), maxLock)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".plugins-*.json")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(data, '\n'))
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return syncDir(filepath.Dir(path))
+	return disk.Write(path, append(data, '\n'), 0o600)
 }
 
 // change lets one process at a time read, alter and save the lock file, and
@@ -224,34 +213,4 @@ func change(path string, alter func(*Lock) error, then func() error) error {
 		return err
 	}
 	return then()
-}
-
-// readPlain reads a file that is neither a link nor larger than the limit.
-func readPlain(path string, limit int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // only read from
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > limit {
-		return nil, fmt.Errorf("not a file of at most %d bytes", limit)
-	}
-	data := make([]byte, info.Size())
-	n, err := f.ReadAt(data, 0)
-	if n < len(data) {
-		return nil, fmt.Errorf("it changed while it was read: %w", err)
-	}
-	return data, nil
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

@@ -20,14 +20,13 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/budget"
+	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/wire"
 )
 
 const (
 	// lockWait is how long the lock of a daybook may be held by others.
 	lockWait = 10 * time.Second
-	// lockPoll is how often it is asked for.
-	lockPoll = 2 * time.Millisecond
 	// keptDays is how many days' journals are kept.
 	keptDays = 92
 	// maxLine is the longest line of a journal in bytes.
@@ -198,27 +197,11 @@ func (b *Daybook) locked(ctx context.Context, do func() error) error {
 	if err := os.MkdirAll(b.dir, 0o700); err != nil {
 		return err
 	}
-	lock, err := os.OpenFile(filepath.Join(b.dir, "lock"), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	lock, err := disk.TakeLock(ctx, filepath.Join(b.dir, "lock"))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lock.Close() }() // which unlocks
-	tick := time.NewTicker(lockPoll)
-	defer tick.Stop()
-	for {
-		err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return do()
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s is held by another process: %w", lock.Name(), ctx.Err())
-		case <-tick.C:
-		}
-	}
+	return errors.Join(do(), lock.Release())
 }
 
 // open opens a day's journal. A new one is made durable, and the oldest go.

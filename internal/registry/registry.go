@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 // Session is all that is known of one session: its status, and what the next
@@ -228,7 +229,9 @@ func (h *Held) begin(existed bool) error {
 	return h.write(replaceFile)
 }
 
-func (h *Held) save() error { return h.write(WriteFile) }
+func (h *Held) save() error {
+	return h.write(func(path string, data []byte) error { return disk.Write(path, data, 0o600) })
+}
 
 func (h *Held) write(to func(path string, data []byte) error) error {
 	data, err := json.MarshalIndent(h.Session, "", "  ")
@@ -238,36 +241,16 @@ func (h *Held) write(to func(path string, data []byte) error) error {
 	return to(filepath.Join(h.dir, "session.json"), append(data, '\n'))
 }
 
-// WriteFile writes data durably and whole: a reader sees the old file or the
-// new one, and after it returns a power cut does not undo it.
-func WriteFile(path string, data []byte) error {
-	if err := put(path, data, (*os.File).Sync); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
-}
-
 // replaceFile writes data whole for every reader, but not for a power cut, after
 // which the file may be empty.
 func replaceFile(path string, data []byte) error {
-	return put(path, data, func(*os.File) error { return nil })
-}
-
-// put makes a new file with data, settles it, and lets it take the old one's place.
-func put(path string, data []byte, settle func(*os.File) error) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".write-*")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(file.Name()) }() // gone after the rename
-	if _, err := file.Write(data); err != nil {
-		return errors.Join(err, file.Close())
-	}
-	if err := errors.Join(settle(file), file.Close()); err != nil {
+	_, err = file.Write(data)
+	if err := errors.Join(err, file.Close()); err != nil {
 		return err
 	}
 	return os.Rename(file.Name(), path)

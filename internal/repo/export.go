@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 // plainGitDir refuses a git directory in which a place that is about to be
@@ -99,7 +101,7 @@ func (p *Project) install(root *os.Root, from, to string) error {
 		err = root.Rename(temporary, to)
 	}
 	if err == nil {
-		err = syncDir(filepath.Join(p.place.commonDir, "objects", "pack"))
+		err = disk.SyncDir(filepath.Join(p.place.commonDir, "objects", "pack"))
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("copy objects: %w", err), ignoreMissing(root.Remove(temporary)))

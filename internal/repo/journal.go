@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 // JournalFile is in a StateDir while a landing is under way: its Intent, in JSON.
@@ -38,14 +39,14 @@ func (p *Project) write(j journal) error {
 	if err != nil {
 		return fmt.Errorf("landing journal: %w", err)
 	}
-	return replaceFile(p.journalPath(), data, 0o600)
+	return disk.Write(p.journalPath(), data, 0o600)
 }
 
 func (p *Project) forget() error {
 	if err := ignoreMissing(os.Remove(p.journalPath())); err != nil {
 		return fmt.Errorf("landing journal: %w", err)
 	}
-	return syncDir(p.vault.state)
+	return disk.SyncDir(p.vault.state)
 }
 
 // readJournal returns ok = false where nothing was interrupted. A damaged

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 // maxShallow is the longest list of shallow commits that is read, in bytes.
@@ -77,7 +79,7 @@ func (v vault) create(from place, format string) error {
 		files["shallow"] = shallow
 	}
 	for name, data := range files {
-		if err := replaceFile(filepath.Join(v.dir, name), data, 0o600); err != nil {
+		if err := disk.Write(filepath.Join(v.dir, name), data, 0o600); err != nil {
 			return err
 		}
 	}
@@ -130,36 +132,8 @@ func quotePath(path string) string {
 	return b.String()
 }
 
-// replaceFile writes a file whole or not at all.
-func replaceFile(path string, data []byte, mode os.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(f.Name()))
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("sync: %w", err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("sync %s: %w", path, err)
-	}
-	return nil
-}
-
 func (v vault) setHead(c Commit) error {
-	return replaceFile(filepath.Join(v.dir, "HEAD"), []byte(string(c)+"\n"), 0o600)
+	return disk.Write(filepath.Join(v.dir, "HEAD"), []byte(string(c)+"\n"), 0o600)
 }
 
 // identity is an author or committer, as git takes it from its environment.

@@ -7,9 +7,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"syscall"
-	"time"
+
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 // ErrLocked is a file that another process held for too long.
@@ -40,17 +40,22 @@ func private(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// openPrivate does not follow a link, does not hang on a pipe, and refuses a
-// file that others may use.
+// takeLock waits until it holds the lock, at most until ctx ends.
+func takeLock(ctx context.Context, path string) (*disk.Lock, error) {
+	lock, err := disk.TakeLock(ctx, path)
+	if errors.Is(err, disk.ErrLocked) {
+		return nil, fmt.Errorf("%w: %s", ErrLocked, path)
+	}
+	return lock, err
+}
+
+// openPrivate refuses a file that others may use.
 func openPrivate(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := disk.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file: move it away", path)
-	}
 	if err == nil {
 		err = private(path, info)
 	}
@@ -58,28 +63,6 @@ func openPrivate(path string) (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
-}
-
-// takeLock waits until it holds the lock, at most until ctx ends.
-func takeLock(ctx context.Context, path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return f, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			return nil, errors.Join(err, f.Close())
-		}
-		select {
-		case <-time.After(lockPoll):
-		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("%w: %s", ErrLocked, path), f.Close())
-		}
-	}
 }
 
 // readPrivate reads a small file of the user's own.
@@ -98,51 +81,4 @@ func readAll(f *os.File, limit int64) ([]byte, error) {
 		err = fmt.Errorf("%s has more than %d bytes", f.Name(), limit)
 	}
 	return data, err
-}
-
-// createOnce makes a file that is whole from the moment it is there; whoever
-// comes second keeps the first one's.
-func createOnce(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	if err = fill(f, data); err == nil {
-		err = os.Link(f.Name(), path)
-	}
-	if errors.Is(err, fs.ErrExist) {
-		err = nil
-	}
-	return errors.Join(err, os.Remove(f.Name()), syncDir(filepath.Dir(path)))
-}
-
-// replace puts data in place of the file at once, or leaves it as it was. The
-// caller holds the lock. An error of the folder's sync alone means that the
-// new one holds until the power fails.
-func replace(path string, data []byte) error {
-	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
-	if err != nil {
-		return err
-	}
-	if err = fill(f, data); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// fill writes data durably, and closes f.
-func fill(f *os.File, data []byte) error {
-	_, err := f.Write(data)
-	return errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close())
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/token"
 )
 
@@ -57,7 +58,7 @@ func LoadKeys(dir string) (Keys, error) {
 	}
 	path := filepath.Join(dir, keyFile)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		if err := createOnce(path, Keys{Current: newKey()}.encode()); err != nil {
+		if err := disk.Create(path, Keys{Current: newKey()}.encode(), 0o600); err != nil {
 			return Keys{}, err
 		}
 	}
@@ -88,7 +89,7 @@ func RotateKeys(dir string, now, until time.Time) (Keys, error) {
 	if err != nil {
 		return Keys{}, err
 	}
-	defer func() { _ = lock.Close() }() // lets go of the lock
+	defer func() { _ = lock.Release() }() // what was written counts
 	old, err := LoadKeys(dir)
 	if err != nil {
 		return Keys{}, err
@@ -103,7 +104,7 @@ func RotateKeys(dir string, now, until time.Time) (Keys, error) {
 	if len(keys.Previous) > maxPrevious {
 		return Keys{}, fmt.Errorf("%d keys still verify: wait until one of them has ended", len(keys.Previous))
 	}
-	return keys, replace(filepath.Join(dir, keyFile), keys.encode())
+	return keys, disk.Write(filepath.Join(dir, keyFile), keys.encode(), 0o600)
 }
 
 func newKey() token.Key {

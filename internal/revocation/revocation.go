@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/token"
 )
 
@@ -32,8 +33,6 @@ const (
 const (
 	// lockWait is how long a revocation waits for that of another process.
 	lockWait = 2 * time.Second
-	// lockPoll is how often it tries again.
-	lockPoll = 2 * time.Millisecond
 	// maxFile bounds the file, for the longest names before token.MaxRevocations do.
 	maxFile = 16 << 20
 	// lookAgain is after how many questions the file's name is looked up again.
@@ -93,7 +92,7 @@ func (l *List) begin() error {
 	if _, err := os.Lstat(l.lock()); err == nil {
 		return fmt.Errorf("%w: %s is gone", ErrUnreadable, l.name)
 	}
-	return createOnce(l.name, new(contents).encode())
+	return disk.Create(l.name, new(contents).encode(), 0o600)
 }
 
 func (l *List) lock() string { return filepath.Join(l.dir, lockFile) }
@@ -210,7 +209,7 @@ func (l *List) change(edit func(*contents) (bool, error)) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = held.Close() }() // lets go of the lock
+	defer func() { _ = held.Release() }() // what was written counts
 	data, err := readPrivate(l.name, maxFile)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnreadable, err)
@@ -227,5 +226,5 @@ func (l *List) change(edit func(*contents) (bool, error)) error {
 	if len(after) > maxFile {
 		return token.ErrRevocationsFull // a longer file could not be read again
 	}
-	return replace(l.name, after)
+	return disk.Write(l.name, after, 0o600)
 }

@@ -276,7 +276,7 @@ func TestAFullDiskLeavesTheListWhole(t *testing.T) {
 		t.Error("the list is not as it was")
 	}
 	revoke(t, l, "t-3", "", time.Time{})
-	left, err := filepath.Glob(filepath.Join(dir, "*.tmp"))
+	left, err := filepath.Glob(filepath.Join(dir, ".new-*"))
 	if err != nil || len(left) != 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}

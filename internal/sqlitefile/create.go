@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 // Exists tells whether there is a file. Where only its write-ahead log is left,
@@ -67,7 +69,7 @@ func create(ctx context.Context, path string, format Format) (err error) {
 	if err := os.Link(made, path); err != nil && !errors.Is(err, fs.ErrExist) { // another process was first
 		return unwritten(err)
 	}
-	return syncDir(dir)
+	return disk.SyncDir(dir)
 }
 
 // settle writes the log into the file, which closing tries and does not tell of.
@@ -101,15 +103,6 @@ func removeAll(paths ...string) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// syncDir makes a new name outlast a loss of power.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // lookAt refuses a file that is empty or that others may have written to, and

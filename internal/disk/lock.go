@@ -1,0 +1,53 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+)
+
+// A lock that somebody else holds is tried again after firstPoll, then less and
+// less often.
+const (
+	firstPoll = time.Millisecond
+	lastPoll  = 16 * time.Millisecond
+)
+
+// ErrLocked is a lock that somebody else held for too long.
+var ErrLocked = errors.New("held by another process")
+
+// Lock is held until it is released, or its process has ended, however it ended.
+type Lock struct{ file *os.File }
+
+// TakeLock waits until nobody else, in this process or another, holds the lock, and
+// fails with [ErrLocked] and the context's cause once ctx ends. Its file is made
+// where there is none.
+func TakeLock(ctx context.Context, path string) (*Lock, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for poll := firstPoll; ; poll = min(2*poll, lastPoll) {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return &Lock{f}, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+		}
+		select {
+		case <-time.After(poll):
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("%s: %w: %w", path, ErrLocked, context.Cause(ctx)), f.Close())
+		}
+	}
+}
+
+// Release lets go at once, also where a program that is just being started has the
+// lock's descriptor too.
+func (l *Lock) Release() error {
+	return errors.Join(syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN), l.file.Close())
+}
