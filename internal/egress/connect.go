@@ -88,21 +88,10 @@ func (h *head) checkHost(t target, standard uint16) error {
 	return nil
 }
 
+// tunnelTLS answers a CONNECT to a host whose TLS passes through.
 func (p *Proxy) tunnelTLS(ctx context.Context, c *client, d denial, to []netip.AddrPort) {
-	if _, err := io.WriteString(c.conn, established); err != nil {
-		return
-	}
-	_ = c.conn.SetDeadline(time.Now().Add(p.limits.Request))
-	hello, err := readHello(c.r, d.target.host)
-	if err != nil {
-		d.reason = reasonOf(err)
-		p.recordDenied(ctx, d)
-		_, _ = c.conn.Write(alert(d.reason)) // best effort: the connection ends here
-		return
-	}
-	flow, err := p.allow(ctx, d, to)
-	if err != nil {
-		_, _ = c.conn.Write(alert(reasonOf(err)))
+	flow, hello := p.greeted(ctx, c, d, to)
+	if flow == nil {
 		return
 	}
 	defer flow.end(ctx)
@@ -113,6 +102,28 @@ func (p *Proxy) tunnelTLS(ctx context.Context, c *client, d denial, to []netip.A
 	server := &serverWatch{r: flow.up}
 	guard := &helloGuard{r: c.r, host: d.target.host, server: server}
 	flow.splice(c.conn, io.MultiReader(bytes.NewReader(hello), guard), server, p.limits.FirstByte)
+}
+
+// greeted answers a CONNECT, reads the client's hello and allows the connection
+// that it asks for. Where there is none, the client has been told.
+func (p *Proxy) greeted(ctx context.Context, c *client, d denial, to []netip.AddrPort) (*flow, []byte) {
+	if _, err := io.WriteString(c.conn, established); err != nil {
+		return nil, nil
+	}
+	_ = c.conn.SetDeadline(time.Now().Add(p.limits.Request))
+	hello, err := readHello(c.r, d.target.host)
+	if err != nil {
+		d.reason = reasonOf(err)
+		p.recordDenied(ctx, d)
+		_, _ = c.conn.Write(alert(d.reason)) // best effort: the connection ends here
+		return nil, nil
+	}
+	flow, err := p.allow(ctx, d, to)
+	if err != nil {
+		_, _ = c.conn.Write(alert(reasonOf(err)))
+		return nil, nil
+	}
+	return flow, hello
 }
 
 func (p *Proxy) tunnelTCP(ctx context.Context, c *client, d denial, to []netip.AddrPort) {

@@ -70,21 +70,9 @@ type opened struct {
 // tunnelOpened answers a CONNECT to a host that a credential is for, and serves
 // the requests inside.
 func (p *Proxy) tunnelOpened(ctx context.Context, c *client, d denial, to []netip.AddrPort) {
-	if _, err := io.WriteString(c.conn, established); err != nil {
-		return
-	}
-	_ = c.conn.SetDeadline(time.Now().Add(p.limits.Request))
-	hello, err := readHello(c.r, d.target.host)
-	if err != nil {
-		d.reason = reasonOf(err)
-		p.recordDenied(ctx, d)
-		_, _ = c.conn.Write(alert(d.reason)) // best effort: the connection ends here
-		return
-	}
 	d.opened = true
-	flow, err := p.allow(ctx, d, to)
-	if err != nil {
-		_, _ = c.conn.Write(alert(reasonOf(err)))
+	flow, hello := p.greeted(ctx, c, d, to)
+	if flow == nil {
 		return
 	}
 	defer flow.end(ctx)
