@@ -61,18 +61,7 @@ func runContain() error {
 	if err != nil {
 		return Send(control, reportOf(err))
 	}
-	if err := agent.release(); err != nil {
-		return Send(control, reportOf(err))
-	}
-	go exitWithHost(control)
-	if err := Send(control, Report{Started: true}); err != nil {
-		return err
-	}
-	ended, err := reap(agent.child.Pid)
-	if err != nil {
-		return err
-	}
-	return Send(control, ended)
+	return agent.watched(control)
 }
 
 func (c *Container) prepare() (*stage, error) {

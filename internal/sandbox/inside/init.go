@@ -37,14 +37,19 @@ func runInit() error {
 	if err != nil {
 		return Send(control, reportOf(err))
 	}
-	if err := agent.release(); err != nil {
+	return agent.watched(control)
+}
+
+// watched starts the agent, and tells the host of that and of its end.
+func (s *stage) watched(control io.ReadWriter) error {
+	if err := s.release(); err != nil {
 		return Send(control, reportOf(err))
 	}
 	go exitWithHost(control)
 	if err := Send(control, Report{Started: true}); err != nil {
 		return err
 	}
-	ended, err := reap(agent.child.Pid)
+	ended, err := reap(s.child.Pid)
 	if err != nil {
 		return err
 	}
