@@ -47,7 +47,7 @@ var floors = map[string]int{
 	"toolformat": 5, "telemetry": 5,
 	"internal/session": 5,
 	// where plugins come from, and what their authors hold them against
-	"internal/install": 5, "internal/plugintest": 5,
+	"internal/install": 5, "internal/plugintest": 5, "internal/testhost": 5,
 	"internal/door": 6, "internal/task": 6, "internal/dispatch": 6,
 	"assembly": 7, "internal/display": 7,
 	"internal/demo": 8,

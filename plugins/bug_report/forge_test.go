@@ -180,7 +180,7 @@ func TestFile(t *testing.T) {
 		p.want(strings.Replace(walk, "twice", "again", 1), `"number":1,`)
 		p.want(walk, `"already_filed":true`)
 		p.want(`{"title":"another","description":"x","severity":"low"}`, `"number":2,`)
-		if m := p.ask("verify", `{"ticket":"V"}`); m.Error != nil {
+		if m := p.verify(); m.Error != nil {
 			t.Errorf("verify: %s", m.Error.Message)
 		}
 	}
@@ -351,7 +351,7 @@ func TestConfig(t *testing.T) {
 	// Without a repository the plugin is there, and says what it lacks.
 	p := started(t, t.TempDir(), `{}`)
 	p.want(walk, "CONFIG_ERROR (retriable false): Nobody said where reports go")
-	if m := p.ask("verify", `{"ticket":"V"}`); m.Error == nil || !strings.Contains(string(m.Error.Data), "CONFIG_ERROR") {
+	if m := p.verify(); m.Error == nil || !strings.Contains(string(m.Error.Data), "CONFIG_ERROR") {
 		t.Errorf("verify: %s", m.Result)
 	}
 	f := newForge(t, false)
@@ -362,7 +362,7 @@ func TestConfig(t *testing.T) {
 	} {
 		p := begin(t, c.token)
 		p.initialize(t.TempDir(), c.config)
-		if m := p.ask("verify", `{"ticket":"V"}`); m.Error == nil || !strings.Contains(string(m.Error.Data), `"`+c.want+`"`) {
+		if m := p.verify(); m.Error == nil || !strings.Contains(string(m.Error.Data), `"`+c.want+`"`) {
 			t.Errorf("%s: have %+v %s", name, m.Error, m.Result)
 		}
 	}

@@ -82,7 +82,7 @@ func (h *host) tool(group, recipient, body string) string {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	m := h.ask(plugin.MethodHandleRequest, plugin.RequestParams{Ticket: "T", TimeoutMS: 30_000, Envelope: plugin.Envelope{
+	m := h.Ask(plugin.MethodHandleRequest, plugin.RequestParams{Ticket: "T", TimeoutMS: 30_000, Envelope: plugin.Envelope{
 		Topic: "tool.invoke.send_local", Group: nacre.Group(group), Payload: args,
 	}})
 	if m.Error != nil {

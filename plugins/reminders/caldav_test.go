@@ -203,7 +203,7 @@ func TestCalDAV(t *testing.T) {
 	p.want("family", "delete_reminder", `{"reminder_id":"`+id+`"}`, "NOT_FOUND (retriable false)")
 	p.want("family", "delete_reminder", `{"reminder_id":"<x>&\""}`, "NOT_FOUND (retriable false)")
 	p.want("other", "list_reminders", `{"list":"Personal"}`, "NOT_CONFIGURED (retriable false)")
-	if m := p.ask("verify", `{"ticket":"V"}`); m.Error != nil {
+	if m := p.verify(); m.Error != nil {
 		t.Errorf("verify: %+v", m.Error)
 	}
 }

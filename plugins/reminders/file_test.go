@@ -191,7 +191,7 @@ func TestDamagedFiles(t *testing.T) {
 				t.Error("the file was changed")
 			}
 			p.want("h", "create_reminder", `{"title":"x"}`, "created")
-			if m := p.ask("verify", `{"ticket":"V"}`); m.Error == nil || !strings.Contains(string(m.Error.Data), "CONFIG_ERROR") {
+			if m := p.verify(); m.Error == nil || !strings.Contains(string(m.Error.Data), "CONFIG_ERROR") {
 				t.Errorf("verify: have %s", m.Result)
 			}
 		})

@@ -1,50 +1,33 @@
 package main_test
 
 import (
-	"bufio"
 	"encoding/json"
-	"fmt"
 	"io"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 
+	"github.com/nacre-dev/nacre/internal/testhost"
 	"github.com/nacre-dev/nacre/plugin"
 	reminders "github.com/nacre-dev/nacre/plugins/reminders"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A peer is the host's end of the handler, over its real protocol.
+// A peer is the host's end of the handler.
 type peer struct {
-	t        *testing.T
-	in       io.Writer
-	out      *bufio.Reader
-	password string
-	last     int
+	*testhost.Host
+	t *testing.T
 }
 
 // begin starts a handler that is not initialized.
 func begin(t *testing.T, password string) *peer {
 	t.Helper()
-	inR, inW := io.Pipe()
-	outR, outW := io.Pipe()
-	ended := make(chan error, 1)
-	go func() {
-		err := plugin.ServeOn(reminders.NewHandler(), inR, outW)
-		_ = outW.CloseWithError(io.ErrUnexpectedEOF) // whoever waits for an answer waits no more
-		ended <- err
-	}()
-	p := &peer{t: t, in: inW, out: bufio.NewReader(outR), password: password}
-	t.Cleanup(func() {
-		_ = inW.Close()
-		go func() { _, _ = io.Copy(io.Discard, outR) }()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	return p
+	serve := func(in io.Reader, out io.Writer) error { return plugin.ServeOn(reminders.NewHandler(), in, out) }
+	return &peer{t: t, Host: testhost.Start(t, serve, func(string, plugin.Service) json.RawMessage {
+		return json.RawMessage(quote(password))
+	})}
 }
 
 // started is a handler with a configuration.
@@ -58,52 +41,17 @@ func started(t *testing.T, dir, config, password string) *peer {
 }
 
 func (p *peer) initialize(dir, config string) plugin.Message {
-	p.t.Helper()
-	return p.ask("initialize", fmt.Sprintf(`{"protocol":1,"plugin":"reminders","config":%s,"data_dir":%q,"ticket":"I"}`, config, dir))
+	return p.Ask(plugin.MethodInitialize, plugin.InitializeParams{Protocol: 1, Plugin: "reminders", Config: json.RawMessage(config), DataDir: dir, Ticket: "I"})
 }
 
-// ask sends a request, serves what the handler asks back, and returns its answer.
-func (p *peer) ask(method, params string) plugin.Message {
-	p.t.Helper()
-	p.last++
-	p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, p.last, method, params))
-	for {
-		line, err := p.out.ReadBytes('\n')
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		var m plugin.Message
-		if err := json.Unmarshal(line, &m); err != nil {
-			p.t.Fatal(err)
-		}
-		if m.Method == "" {
-			return m
-		}
-		secret, _ := json.Marshal(p.password)
-		p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, secret))
-	}
-}
-
-func (p *peer) say(line string) {
-	p.t.Helper()
-	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
-		p.t.Fatal(err)
-	}
+func (p *peer) verify() plugin.Message {
+	return p.Ask(plugin.MethodVerify, plugin.VerifyParams{Ticket: "V"})
 }
 
 // call is a tool's result, or its error as CODE: message.
 func (p *peer) call(group, tool, args string) string {
 	p.t.Helper()
-	m := p.ask("handleRequest", fmt.Sprintf(
-		`{"ticket":"T","timeout_ms":1000,"envelope":{"topic":"tool.invoke.%s","group":%q,"payload":{"arguments":%s}}}`, tool, group, args))
-	if m.Error == nil {
-		return string(m.Result)
-	}
-	e, ok := plugin.ParseToolError(m.Error.Data)
-	if !ok {
-		return m.Error.Message
-	}
-	return fmt.Sprintf("%s (retriable %t): %s", e.Code, e.Retriable, e.Message)
+	return p.Call(group, tool, json.RawMessage(args))
 }
 
 // want calls a tool whose answer must hold the text.

@@ -383,7 +383,7 @@ func TestOnlyTheServingHandlerListens(t *testing.T) {
 func (h *host) tool(args string) string {
 	h.t.Helper()
 	payload := json.RawMessage(`{"arguments":` + args + `}`)
-	m := h.ask(plugin.MethodHandleRequest, plugin.RequestParams{Ticket: "T", TimeoutMS: 30_000, Envelope: plugin.Envelope{
+	m := h.Ask(plugin.MethodHandleRequest, plugin.RequestParams{Ticket: "T", TimeoutMS: 30_000, Envelope: plugin.Envelope{
 		Topic: "tool.invoke.send_webhook", Group: nacre.Group("family"), Payload: payload,
 	}})
 	if m.Error != nil {
