@@ -147,7 +147,7 @@ func (c *condition) exactPatterns() []anchor {
 	anchors := make([]anchor, len(c.patterns))
 	for i := range c.patterns {
 		exact, ok := c.patterns[i].exact()
-		if !ok {
+		if !ok || c.patterns[i].mail != nil {
 			return nil
 		}
 		anchors[i] = anchor{c.key, c.name, exact}
@@ -259,6 +259,10 @@ func (x *index) read(c *candidates, key, name, value string) {
 	if read.loose != value && read.loose != read.clean {
 		c.add(x.lists[anchor{key, name, read.loose}])
 	}
+	if read.bare != value && read.bare != read.clean && read.bare != read.loose {
+		c.add(x.lists[anchor{key, name, read.bare}])
+	}
+	c.full = c.full || read.obscure
 }
 
 // first is the number of the first rule that matches, or -1.

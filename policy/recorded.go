@@ -365,7 +365,7 @@ func sum(kind, value, text string) Digest {
 	b := append(append(append(append(room[:0], "nacre.recorded.1\x00"...), kind...), 0), value...)
 	h := sha256.Sum256(b)
 	d := hex.AppendEncode(append(room[:0], '~'), h[:16])
-	if read := readings(text); read.clean != text || read.loose != text || len(text) > maxMatched {
+	if len(text) > maxMatched || several(text) {
 		return Digest(d)
 	}
 	return Digest(d[1:])

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"path"
 	"strings"
 )
 
@@ -18,6 +17,8 @@ type pattern struct {
 	text  string
 	paths bool
 	any   bool
+	// mail is the pattern of an address in small letters; nil of any other.
+	mail  *part
 	parts []part
 }
 
@@ -53,6 +54,12 @@ func parsePattern(s string) (pattern, error) {
 		}
 	}
 	p.parts = append(p.parts, one)
+	if strings.Contains(s, "@") && !p.paths && strings.IndexFunc(s, isBetween) < 0 {
+		p.mail = &part{}
+		for _, piece := range one.pieces {
+			p.mail.pieces = append(p.mail.pieces, strings.ToLower(piece))
+		}
+	}
 	return p, p.deepen()
 }
 
@@ -90,9 +97,9 @@ func (p *pattern) matches(value string, all bool) bool {
 	}
 	read := readings(value)
 	if all {
-		return p.one(read.clean) && p.one(read.loose) && (p.paths || p.one(value))
+		return !read.obscure && p.one(read.clean) && p.one(read.loose) && (p.paths || p.one(value)) && p.allAddresses(read.bare)
 	}
-	return p.one(value) || p.one(read.clean) || p.one(read.loose)
+	return read.obscure || p.one(value) || p.one(read.clean) || p.one(read.loose) || p.one(read.bare) || p.anyAddress(read.bare)
 }
 
 func (p *pattern) one(value string) bool {
@@ -155,60 +162,4 @@ func matchParts(parts []part, value string) bool {
 		i++
 	}
 	return i == len(parts)
-}
-
-// reading is a value as those read it who follow it: clean is what a path of
-// this system means, loose what a more lenient reader may make of it.
-type reading struct{ clean, loose string }
-
-// readings allocates nothing where a value has only one reading.
-func readings(value string) reading {
-	if !strings.ContainsAny(value, "/\\%\x00") {
-		return reading{value, value}
-	}
-	clean := cleanPath(value)
-	if !strings.ContainsAny(value, "\\%\x00") && !strings.Contains(value, "://") {
-		return reading{clean, clean}
-	}
-	// The copy keeps what is cheap cheap: without it every value would be moved to the heap.
-	loose, _, _ := strings.Cut(strings.Clone(value), "\x00") // for C, a text ends here
-	loose = loosener().Replace(loose)
-	if scheme, rest, ok := strings.Cut(loose, "://"); ok {
-		host, more, _ := strings.Cut(rest, "/")
-		loose = strings.ToLower(scheme) + "://" + strings.ToLower(host) + loose[len(scheme)+3+len(host):len(loose)-len(more)] + more
-	}
-	return reading{clean, cleanPath(loose)}
-}
-
-// loosener undoes what hides a dot or a slash.
-func loosener() *strings.Replacer {
-	return strings.NewReplacer(`\`, "/", "%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", "/", "%5C", "/")
-}
-
-// cleanPath resolves . and .. and double slashes, behind the host of a URL too.
-func cleanPath(value string) string {
-	scheme, rest, ok := strings.Cut(value, "://")
-	if !ok || strings.Contains(scheme, "/") {
-		if strings.Contains(value, "/") {
-			return path.Clean(value)
-		}
-		return value
-	}
-	host, route, ok := strings.Cut(rest, "/")
-	if !ok {
-		return value
-	}
-	route, query := cutQuery(route)
-	cleaned := path.Clean("/" + route)
-	if strings.HasSuffix(route, "/") && cleaned != "/" {
-		cleaned += "/"
-	}
-	return scheme + "://" + host + cleaned + query
-}
-
-func cutQuery(route string) (before, query string) {
-	if i := strings.IndexAny(route, "?#"); i >= 0 {
-		return route[:i], route[i:]
-	}
-	return route, ""
 }

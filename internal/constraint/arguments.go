@@ -84,7 +84,7 @@ func stays(prefix, s string) bool {
 	}
 	root := strings.LastIndexByte(prefix, '/') + 1
 	for _, segment := range strings.Split(prefix[:root], "/") {
-		if isDots(segment, "..") {
+		if IsDots(segment, "..") {
 			return false
 		}
 	}
@@ -100,7 +100,7 @@ func lenient(s string) (string, bool) {
 		if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
 			return "", false
 		}
-		plain := unescape(strings.Map(fold, s))
+		plain := Unescape(strings.Map(Fold, s))
 		if plain == s {
 			return s, true
 		}
@@ -109,7 +109,8 @@ func lenient(s string) (string, bool) {
 	return "", false
 }
 
-func unescape(s string) string {
+// Unescape undoes percent-encoding once.
+func Unescape(s string) string {
 	if strings.IndexByte(s, '%') < 0 {
 		return s
 	}
@@ -127,7 +128,9 @@ func unescape(s string) string {
 	return string(b)
 }
 
-func fold(r rune) rune {
+// Fold is what lenient readers of paths and URLs take a character for; -1 is
+// one that they drop.
+func Fold(r rune) rune {
 	switch r {
 	case '\\', '\u2044', '\u2215', '\u2216', '\u29f5', '\u29f8', '\u29f9', '\ufe68', '\uff0f', '\uff3c':
 		return '/'
@@ -141,8 +144,8 @@ func fold(r rune) rune {
 	return r
 }
 
-// isDots reads "..;x" and ".. " as readers do that cut off parameters and spaces.
-func isDots(segment, dots string) bool {
+// IsDots reports whether a part of a path is dots; it reads "..;x" and ".. " as readers do that cut off parameters and spaces.
+func IsDots(segment, dots string) bool {
 	segment, _, _ = strings.Cut(segment, ";")
 	return strings.ReplaceAll(strings.TrimSpace(segment), "\u2025", "..") == dots
 }
@@ -153,8 +156,8 @@ func resolve(path string) (string, bool) {
 	var kept []string
 	for _, segment := range strings.Split(path, "/") {
 		switch {
-		case isDots(segment, "."):
-		case !isDots(segment, ".."):
+		case IsDots(segment, "."):
+		case !IsDots(segment, ".."):
 			kept = append(kept, segment)
 		default:
 			for len(kept) > 0 && kept[len(kept)-1] == "" {
