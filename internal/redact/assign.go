@@ -17,6 +17,8 @@ const (
 	login
 	// account: a name of a service whose keys are UUIDs.
 	account
+	// phrase: a name of the words that a wallet is made of.
+	phrase
 )
 
 // names are the keywords before a value, by how the value is judged.
@@ -27,6 +29,7 @@ var names = []struct {
 	{password, []string{
 		"password", "passwd", "passphrase", "passwort", "pwd", "secret", "mot_de_passe", "passcode", "_pass", "-pass", "dbpass",
 		"userpass", "smtppass", "kennwort", "wachtwoord", "contrasena", "contraseña", "senha", "passwrd", "requirepass", "sshpass -p", "_pw",
+		"mot de passe", "ароль", "密码", "密碼", "パスワード", "비밀번호", "identified by",
 	}},
 	{key, []string{
 		"api_key", "apikey", "api-key", "api key", "api_token", "apitoken", "api-token", "access_key", "accesskey", "access-key",
@@ -42,6 +45,7 @@ var names = []struct {
 	{tokenish, []string{"token", "jwt", "_auth", "oauth", "bearer_"}},
 	{login, []string{"pass", "auth"}},
 	{account, []string{"heroku"}},
+	{phrase, []string{"mnemonic", "seed phrase", "seed_phrase", "seedphrase", "recovery phrase", "recovery_phrase", "backup phrase"}},
 }
 
 // tails may follow a keyword within a name: SECRET_KEY, password2, api_key_prod.
@@ -71,27 +75,38 @@ const (
 
 // assigned looks for `name = value` in the spellings of files, code, JSON and headers.
 func assigned(h *hunt, k kind, start, end int) (span, bool) {
-	if harmless(h.text[max(0, start-16):start]) || k == login && start > 0 && isLetter(h.text[start-1]) {
+	if harmless(h.text[max(0, start-16):start]) && !strings.HasPrefix(h.text[end:], " is ") || k == login && start > 0 && isLetter(h.text[start-1]) {
 		return span{}, false
 	}
 	at, by := end, joined
 	switch {
 	case h.text[end-1] == '=':
+	case k == login && h.text[start:end] == "PASS" && h.byteAt(end) == ':' && (start == 0 || h.text[start-1] == '\n'):
+		return span{}, false // a test's name comes behind it
 	case strings.HasSuffix(h.text[start:end], " -p"):
 		at = blanks(h.text[:min(len(h.text), end+maxGap)], end)
 	default:
 		if at = h.nameEnd(end); at < 0 {
 			return span{}, false
 		}
-		at, by = h.separator(at, h.opens(start))
+		if typed := h.typed(at); typed >= 0 {
+			at = typed
+		} else {
+			at, by = h.separator(at, h.opens(start))
+		}
 	}
 	if at < 0 || by == loose && !h.stands(k, start, at) {
 		return span{}, false // "an API key is needed"
 	}
+	if k == phrase {
+		return h.phrase(at)
+	}
 	from, stop, quoted := h.value(at)
 	if k == key && by == joined && !quoted && lower(h.text[start]) == 'a' && hasPrefixFold(h.text[start:], "authorization") {
 		from = h.scheme(from, stop)
-		stop = h.run(value, from)
+		if stop = h.run(value, from); h.byteAt(stop) == '"' && h.byteAt(stop-1) == '=' { // Digest username="…", response="…"
+			return span{from, h.until(from, "\r\n'")}, true
+		}
 	}
 	v := h.text[from:stop]
 	if by == listed && (!quoted || !mixOf(v).digit || strings.Contains(v, " ")) || k == login && !quoted && at > start+5 && !mixOf(v).digit {
@@ -115,8 +130,12 @@ func isWord(v string) bool {
 	return m.lower && !m.upper && !m.other && !isFiller(v) && !isPlain(v) && len(v) <= maxTail
 }
 
-// isWrapper reports whether a value is the call that takes the secret: Some("…").
+// isWrapper reports whether a value is the call that takes the secret, Some("…"),
+// or says what kind of text it is, as b"…" does.
 func isWrapper(v string) bool {
+	if n := len(v); n == 1 || n == 2 {
+		return strings.Trim(v, "bBrRuUfF") == ""
+	}
 	for _, call := range []string{"Some(", "from(", "SecretStr(", "Secret(", "String(", "Password(", "new("} {
 		if strings.HasSuffix(v, call) {
 			return true
@@ -215,6 +234,10 @@ func (h *hunt) separator(from int, tag bool) (next int, by bond) {
 		return next, by
 	}
 	for at := from; at < len(h.text) && at-from < 12; at++ {
+		if strings.HasPrefix(h.text[at:], "**") { // **Password:** in Markdown
+			at++
+			continue
+		}
 		switch b := h.text[at]; b {
 		case ' ', '\t', ']', '?', '!':
 		case ':', '=':
@@ -315,9 +338,25 @@ func (h *hunt) value(from int) (start, stop int, quoted bool) {
 		return start, h.run(value, start), false
 	}
 	for stop > 0 && rest[stop-1] == '\\' { // \" inside a quoted text
+		if more := closing(rest[stop+1:], q); h.text[from] == q && more >= 0 { // and inside the value
+			return start, start + stop + 1 + more, true
+		}
 		stop--
 	}
 	return start, start + stop, true
+}
+
+// closing is where the quote stands that ends a text, or -1 where its line ends before.
+func closing(text string, quote byte) int {
+	for i := 0; i < len(text) && text[i] != '\n'; i++ {
+		switch text[i] {
+		case quote:
+			return i
+		case '\\':
+			i++
+		}
+	}
+	return -1
 }
 
 // ends reports whether an unquoted value of letters ends its line or its

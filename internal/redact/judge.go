@@ -81,7 +81,7 @@ func secretValue(k kind, v string, quoted bool) bool {
 			length >= minLetters && m.lower && m.upper && !strings.ContainsAny(v, " .")
 	case account:
 		return uuid.holds(v)
-	case notSecret:
+	case notSecret, phrase:
 	}
 	return false
 }

@@ -94,7 +94,7 @@ func (n *number) secret(h *hunt) (span, bool) {
 	if n.card() || n.social(h, before) {
 		return span{n.start, n.end}, true
 	}
-	return n.phone(before)
+	return n.phone(h, before)
 }
 
 // card wants a brand's first digits and length, the groups that cards are
@@ -176,10 +176,16 @@ func (n *number) after(h *hunt, names ...string) bool {
 	return false
 }
 
+// minE164 is how many digits a number without spaces has that is no count of seconds.
+const minE164 = 11
+
 // phone wants an international prefix or the American grouping, or a British one with dots.
-func (n *number) phone(before byte) (span, bool) {
+func (n *number) phone(h *hunt, before byte) (span, bool) {
 	first, last := n.groups[0], n.groups[n.parts-1]
 	switch {
+	case before == '+' && n.parts == 1 && n.count >= minE164 && n.count <= 15 && n.digits[0] != '0':
+		lead := h.byteAt(n.start - 2) // a line of a diff begins with a plus, too
+		return span{n.start - 1, n.end}, lead != '\n' && !alnum.has(lead)
 	case before == '+' && n.parts >= 3 && first <= 3 && n.count >= 10 && n.count <= 15 && last >= 2:
 		return span{n.start - 1, n.end}, true
 	case n.parts == 3 && first == 3 && n.groups[1] == 3 && last == 4 && before == '(' && n.seps[0] == ')':

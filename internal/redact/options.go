@@ -52,6 +52,11 @@ func passwordOption(h *hunt, start, end int) (span, bool) {
 	command := h.text[max(0, start-maxCommand):start]
 	command = command[strings.LastIndexAny(command, "\n;|&")+1:]
 	option := h.text[start+len(" -")]
+	if h.text[end-1] != ' ' { // mysql -psecret
+		stop := h.run(value, end)
+		client := strings.Contains(command, "mysql") || strings.Contains(command, "mariadb")
+		return span{end, stop}, option == 'p' && client && secretValue(password, h.text[end:stop], true)
+	}
 	if !slices.ContainsFunc(programs, func(p program) bool { return p.option == option && p.in(command) }) {
 		return span{}, false
 	}

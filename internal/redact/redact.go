@@ -133,7 +133,7 @@ func build() *Engine {
 	add(keyword{how: byCookie}, "cookie")
 	add(keyword{how: byURL}, "://")
 	add(keyword{how: byUser}, "-u ", "--user ", "--user=", "--proxy-user ", "--proxy-user=")
-	add(keyword{how: byOption}, " -p ", " -a ", " -w ")
+	add(keyword{how: byOption}, " -p", " -p ", " -a ", " -w ")
 	add(keyword{how: byPair}, "auth=(", "auth = (", "basicauth(", "basic_auth(")
 	add(keyword{how: byAt}, "@")
 	e.words = newAutomaton(words)

@@ -1,0 +1,57 @@
+package redact
+
+import "strings"
+
+// typed is where the text in quotes begins that is given to a name with a type,
+// as in `password: str = "…"` and `password string = "…"`, or -1.
+func (h *hunt) typed(from int) int {
+	at := from
+	for at < len(h.text) && at-from < 4 && strings.IndexByte(" :?", h.text[at]) >= 0 {
+		at++
+	}
+	word := at
+	for at < len(h.text) && at-word < maxTail && (alnum.has(h.text[at]) || strings.IndexByte("_.[]<>&*|?", h.text[at]) >= 0) {
+		if at++; strings.HasPrefix(h.text[at:], " | ") {
+			at += len(" | ")
+		}
+	}
+	equals := blanks(h.text[:min(len(h.text), at+4)], at)
+	if word == from || at == word || h.byteAt(equals) != '=' {
+		return -1
+	}
+	quote := blanks(h.text[:min(len(h.text), equals+4)], equals+1)
+	if b := h.byteAt(quote); b != '"' && b != '\'' && b != '`' {
+		return -1
+	}
+	return quote
+}
+
+// The words of a wallet's phrase: how many there are, and how long each is.
+const (
+	minPhrase = 12
+	maxPhrase = 24
+	minWord   = 3
+	maxWord   = 8
+)
+
+// phrase takes twelve words or more that stand for a wallet's key.
+func (h *hunt) phrase(at int) (span, bool) {
+	for at < len(h.text) && strings.IndexByte("\"'` *", h.text[at]) >= 0 {
+		at++
+	}
+	words, stop := 0, at
+	for next := at; words < maxPhrase; next++ {
+		end := next
+		for end < len(h.text) && h.text[end] >= 'a' && h.text[end] <= 'z' && end-next <= maxWord {
+			end++
+		}
+		if end-next < minWord || end-next > maxWord {
+			break
+		}
+		words, stop, next = words+1, end, end
+		if h.byteAt(next) != ' ' {
+			break
+		}
+	}
+	return span{at, stop}, words >= minPhrase
+}
