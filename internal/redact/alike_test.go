@@ -35,6 +35,8 @@ func alikes() map[string]func(s source, i int) string {
 			"grep -w word1 file2", "git add -p main2.go", "redis-cli -p 6379 ping", "docker login -u ann -p $DOCKER_PASS", "npm login && mkdir -p dist2"),
 		"a typed name": pick(`password: str = Field(min_length=8)`, `password: string = ""`, `password: string;`, `let token: Token = "none"`,
 			`func login(password string, port2 int)`, `password string = "password"`, `secret: Secret = load("db1")`),
+		"markup": pick(`<label for="password">Kennwort:</label>`, `<input type="password" name="pw2">`, `<th key="password">Passwort</th>`,
+			"<key>secret</key>\n<true/>", `<password type="x"/> <b2>ok12345</b2>`, `<input name="password"> page2`),
 		"a test's line":   pick("PASS: test_login2", "PASS: tests/foo-1.sh\nFAIL: tests/foo-2.sh", "ok\nPASS: TestSomethingLong123"),
 		"no such option":  pick("gcc -pthread2 a.c", "mysql -u root -p db1", "mysqldump -P3306 db2", "node -pe 1+1+x3"),
 		"no phone number": pick("+1234567890 s", "a\n+12345678901\n", "x+12345678901", "+01234567890"),

@@ -30,6 +30,7 @@ var names = []struct {
 		"password", "passwd", "passphrase", "passwort", "pwd", "secret", "mot_de_passe", "passcode", "_pass", "-pass", "dbpass",
 		"userpass", "smtppass", "kennwort", "wachtwoord", "contrasena", "contraseña", "senha", "passwrd", "requirepass", "sshpass -p", "_pw",
 		"mot de passe", "ароль", "密码", "密碼", "パスワード", "비밀번호", "identified by",
+		"storepass", "keypass", "masterauth", "bindpw", "rootpw", "psk",
 	}},
 	{key, []string{
 		"api_key", "apikey", "api-key", "api key", "api_token", "apitoken", "api-token", "access_key", "accesskey", "access-key",
@@ -43,7 +44,7 @@ var names = []struct {
 	}},
 	{key, []string{"authorization"}},
 	{tokenish, []string{"token", "jwt", "_auth", "oauth", "bearer_"}},
-	{login, []string{"pass", "auth"}},
+	{login, []string{"pass", "auth", "pw="}},
 	{account, []string{"heroku"}},
 	{phrase, []string{"mnemonic", "seed phrase", "seed_phrase", "seedphrase", "recovery phrase", "recovery_phrase", "backup phrase"}},
 }
@@ -89,8 +90,8 @@ func assigned(h *hunt, k kind, start, end int) (span, bool) {
 		if at = h.nameEnd(end); at < 0 {
 			return span{}, false
 		}
-		if typed := h.typed(at); typed >= 0 {
-			at = typed
+		if given := max(h.typed(at), h.markup(start, at)); given >= 0 {
+			at = given
 		} else {
 			at, by = h.separator(at, h.opens(start))
 		}

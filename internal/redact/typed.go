@@ -26,6 +26,33 @@ func (h *hunt) typed(from int) int {
 	return quote
 }
 
+// markup is where the text begins that XML gives to a name which has
+// attributes, is one or stands in a list of properties, or -1.
+func (h *hunt) markup(start, at int) int {
+	rest := h.text[at:min(len(h.text), at+maxGap)]
+	switch {
+	case strings.HasPrefix(rest, "</key>"):
+		next := blanks(rest, len("</key>"))
+		if strings.HasPrefix(rest[next:], "<string>") {
+			return at + next + len("<string>")
+		}
+	case strings.HasPrefix(rest, `">`):
+		for n := 0; n < maxTail && start > 0 && dotted.has(h.text[start-1]); n++ {
+			start--
+		}
+		before := h.text[:start]
+		v := h.text[at+len(`">`) : h.run(value, at+len(`">`))]
+		if (strings.HasSuffix(before, ` name="`) || strings.HasSuffix(before, ` key="`)) && mixOf(v).digit {
+			return at + len(`">`)
+		}
+	case strings.HasPrefix(rest, " ") && h.opens(start):
+		if end := strings.IndexAny(rest, "<>"); end > 0 && rest[end] == '>' && rest[end-1] != '/' {
+			return at + end + 1
+		}
+	}
+	return -1
+}
+
 // The words of a wallet's phrase: how many there are, and how long each is.
 const (
 	minPhrase = 12
