@@ -284,6 +284,9 @@ func (r *Result) listFacts(redactor Redactor) ([]string, error) {
 
 // objectFacts are for an object: its names in order, and its first values.
 func (r *Result) objectFacts(redactor Redactor) ([]string, error) {
+	if r.shape == sole && r.granted == 0 { // the one row is not to be seen
+		return []string{}, nil
+	}
 	var names []string
 	count := 0
 	var values []string

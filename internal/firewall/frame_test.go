@@ -278,6 +278,20 @@ func TestTheCapReachesRowsInOtherShapes(t *testing.T) {
 	}
 }
 
+// K-05, K-14: an object is one row, and a value too: where none is granted, no
+// fact tells of it.
+func TestWhatIsNotGrantedIsNotTold(t *testing.T) {
+	none := 0
+	for _, raw := range []string{`{"id":"hush","n":1}`, `"hush"`, `["hush"]`, array(3, `{"id":"hush"}`), `[["hush"]]`, `{"hush":{"a":1}}`} {
+		for _, mode := range []nacre.Mode{nacre.ModeSummary, nacre.ModeTable, nacre.ModeHandleOnly, nacre.ModeRaw} {
+			v := framed(t, raw, nacre.Constraints{MaxRows: &none}, request(mode))
+			if strings.Contains(string(v.Result), "hush") {
+				t.Errorf("%s as %v: %s", raw, mode, v.Result)
+			}
+		}
+	}
+}
+
 // K-14: hostile shapes cost time and memory in line with their length: this
 // test takes seconds where one of them does not.
 func TestHostileShapesAreLinear(t *testing.T) {
