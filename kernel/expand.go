@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/nacre-dev/nacre"
@@ -53,6 +54,12 @@ func (k *Kernel) Expand(ctx context.Context, id string, q nacre.Query, p nacre.P
 
 // page reads the rows, and makes r a call of the capability that they came from.
 func (k *Kernel) page(r *run, id string, q nacre.Query) (handle.Page, error) {
+	if field := k.hidden(q.Filter); field != "" {
+		return handle.Page{}, &nacre.Refusal{
+			Code: nacre.CodeUnauthorized, Stage: stageAuthorize, Reason: nacre.ReasonHandleConstraint,
+			Message: fmt.Sprintf("filter on %.40q would tell what is redacted there: filter by another field", field),
+		}
+	}
 	page, err := k.handles.Expand(id, q, holder(r.call.Principal), r.now)
 	if err != nil {
 		return page, refuseHandle(err)
@@ -66,6 +73,19 @@ func (k *Kernel) page(r *run, id string, q nacre.Query) (handle.Page, error) {
 	}
 	r.call.Tool, r.label, r.grant = r.tool.capability.Tool, page.Label, page.Grant
 	return page, nil
+}
+
+// hidden is a field of a filter whose value would be redacted where it is shown:
+// who may ask for it until a row comes back has read it.
+func (k *Kernel) hidden(filter map[string]json.RawMessage) string {
+	for field, value := range filter {
+		name, _ := json.Marshal(field) // of a string: never fails
+		asked := slices.Concat([]byte{'{'}, name, []byte{':'}, value, []byte{'}'})
+		if _, paths, err := k.redactor.JSON(asked); err == nil && len(paths) > 0 { // what is no JSON is refused as such
+			return field
+		}
+	}
+	return ""
 }
 
 // holder is who a handle is kept for: one principal in one session.
@@ -108,6 +128,7 @@ func refuseHandle(err error) error {
 	var known *handle.Error
 	if errors.As(err, &known) {
 		refusal.Reason, refusal.Message = known.Code, known.Message
+		return refusal
 	}
 	return fmt.Errorf("%w: %w", refusal, err)
 }

@@ -131,6 +131,24 @@ func TestAFilterIsNoOracle(t *testing.T) {
 	}
 }
 
+// K-15, K-17: what is redacted where it is shown cannot be guessed by asking
+// for the row that has it, and asking costs nothing of what the grant leaves.
+func TestAFilterTellsNothingThatIsRedacted(t *testing.T) {
+	h, _, id := handed(t, nacre.Constraints{MaxRows: some(1)})
+	for field, value := range map[string]string{
+		"api_key": fmt.Sprintf(`"k-%032d"`, 1), "cvv": `123`, "note": `"write to bob@example.com"`, "card": `{"number":"4111 1111 1111 1111"}`, "status\u0000": `"ghp_` + strings.Repeat("a", 36) + `"`,
+	} {
+		frame, err := h.Expand(t.Context(), id, nacre.Query{Filter: map[string]json.RawMessage{field: json.RawMessage(value)}}, writer)
+		if refusal(t, err).Reason != nacre.ReasonHandleConstraint || frame.Rows != nil {
+			t.Errorf("%s: have %s, %v", field, frame.Rows, err)
+		}
+	}
+	frame, err := h.Expand(t.Context(), id, nacre.Query{Filter: map[string]json.RawMessage{"id": json.RawMessage(`7`)}}, writer)
+	if err != nil || len(frame.Rows) != 1 {
+		t.Errorf("have %s, %v", frame.Rows, err)
+	}
+}
+
 // K-17, K-21: a page that cannot be recorded is not shown, and counts.
 func TestAPageThatCannotBeRecordedIsNotShown(t *testing.T) {
 	h, _, id := handed(t, nacre.Constraints{})
