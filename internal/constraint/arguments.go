@@ -79,7 +79,7 @@ func stays(prefix, s string) bool {
 	if !ok {
 		return false
 	}
-	if s, ok = lenient(s); !ok || !strings.HasPrefix(s, prefix) {
+	if s, ok = lenient(s); !ok || !strings.HasPrefix(s, prefix) || otherHost(prefix, s) {
 		return false
 	}
 	root := strings.LastIndexByte(prefix, '/') + 1
@@ -90,6 +90,20 @@ func stays(prefix, s string) bool {
 	}
 	resolved, ok := resolve(s[root:])
 	return ok && strings.HasPrefix(resolved, prefix[root:])
+}
+
+// otherHost reports whether a URL has the whole of its prefix for a user's name:
+// https://good.test@evil.test begins with https://good.test.
+func otherHost(prefix, s string) bool {
+	_, host, ok := strings.Cut(prefix, "://")
+	if !ok || strings.ContainsAny(host, "/?#@") {
+		return false
+	}
+	rest := s[len(prefix):]
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	return strings.Contains(rest, "@")
 }
 
 // lenient undoes what readers of paths undo: percent-encoding, however often,
