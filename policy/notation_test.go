@@ -167,6 +167,17 @@ func TestTOMLThatNestsIsRefusedBeforeItIsRead(t *testing.T) {
 	}
 }
 
+// K-05: the mark that some editors begin a file with belongs to no key.
+func TestAByteOrderMarkIsNoKey(t *testing.T) {
+	for name, text := range map[string]string{
+		"p.toml": "default = \"ask\"\n", "p.yaml": "default: ask\n", "p.json": `{"default":"ask"}`,
+	} {
+		if p, err := policy.Parse(name, []byte("\ufeff"+text)); err != nil || p.Default() != nacre.Ask {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // Patterns and their edges.
 func TestPatternsOfValues(t *testing.T) {
 	tests := []struct {

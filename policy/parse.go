@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -53,6 +54,7 @@ func readTree(name, list string, data []byte) (*node, error) {
 	if len(data) > MaxFile {
 		return nil, fmt.Errorf("%s: %d bytes, the limit is %d", name, len(data), MaxFile)
 	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin every file with it
 	switch lower := strings.ToLower(name); {
 	case strings.HasSuffix(lower, ".yaml"), strings.HasSuffix(lower, ".yml"):
 		return readYAML(name, data)
