@@ -25,6 +25,9 @@ nacre audit verify --bundle, or with verify_audit.py, without this machine.`,
 		Example: "  nacre audit export --session k3f9ab -o k3f9ab.bundle",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if session == "" {
+				return usage("--session: name a session; nacre sessions list shows those there are")
+			}
 			id, err := nacre.ParseSessionID(session)
 			if err != nil {
 				return usage("--session: %w", err)
