@@ -182,7 +182,12 @@ func (w *walker) array(n naming) {
 	}
 	for !w.bad {
 		w.space()
-		w.value(n)
+		if means := n; w.peek() == '{' && n.mode == named { // "phone": [{"type": "home", "value": …}]
+			means.mode = namedAround
+			w.value(means)
+		} else {
+			w.value(n)
+		}
 		w.space()
 		if w.peek() == ']' {
 			w.at++

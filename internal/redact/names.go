@@ -1,5 +1,11 @@
 package redact
 
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
 // secretNames are the names of fields whose values are secret whatever they
 // are, without case, underscores, dashes and spaces (K-15).
 var secretNames = []string{
@@ -10,6 +16,7 @@ var secretNames = []string{
 	"signingkey", "encryptionkey", "accesskey", "authorization", "proxyauthorization", "cookie", "setcookie",
 	"dbpassword", "databasepassword", "userpassword", "adminpassword", "newpassword", "oldpassword", "currentpassword",
 	"webhooksecret", "connectionstring", "credentials",
+	"passwords", "secrets", "apikeys", "emails", "emailaddresses", "phones", "phonenumbers", "telephone", "mobilephone", "cellphone",
 }
 
 // holders are the fields of an object under a secret name that hold the secret.
@@ -42,7 +49,7 @@ const (
 // meaning is what a field's name says.
 func (e *Engine) meaning(name string) knownKey {
 	var room [maxName]byte
-	plain := squeeze(name, &room)
+	plain := squeeze(wide(name), &room)
 	_, secret := e.secretNames[string(plain)]
 	_, holder := e.holders[string(plain)]
 	return knownKey{name: name, kind: e.kindOf(name), secret: secret, holder: holder, label: oneOf(labels, string(plain))}
@@ -54,6 +61,8 @@ func (k *knownKey) naming(around naming, first byte) naming {
 	case first == '{' && k.secret:
 		return naming{mode: namedAround}
 	case first == '{':
+		return naming{}
+	case k.secret && isDigit(first) && k.name[len(k.name)-1]|0x20 == 's': // how many there are
 		return naming{}
 	case k.secret || k.holder && around.mode == namedAround:
 		return naming{mode: named}
@@ -75,6 +84,32 @@ func (e *Engine) kindOf(name string) kind {
 		}
 	}
 	return notSecret
+}
+
+// wide is a name in which letters of full width are ASCII, and what nobody sees
+// is gone.
+func wide(name string) string {
+	if isASCIIText(name) {
+		return name
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= '！' && r <= '～':
+			return r - '！' + '!'
+		case unicode.Is(unicode.Cf, r):
+			return -1
+		}
+		return r
+	}, name)
+}
+
+func isASCIIText(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // squeeze is a name in lower case without its separators, empty where it is too long.
