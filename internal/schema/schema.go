@@ -139,7 +139,8 @@ func (s *Schema) Arguments(raw json.RawMessage) (json.RawMessage, *nacre.Refusal
 	if err := whole.Validate(value); err != nil {
 		return nil, invalid(err)
 	}
-	if !s.defaults.insert(value) {
+	_, spelled := spellIntegers(whole, value)
+	if !s.defaults.insert(value) && !spelled {
 		return canonical, nil
 	}
 	if err := whole.Validate(value); err != nil { // a driver never sees what its schema refuses
