@@ -49,13 +49,17 @@ const maxCommand = 160
 
 // passwordOption takes the password in `docker login -u user -p password`.
 func passwordOption(h *hunt, start, end int) (span, bool) {
+	attached := h.text[end-1] != ' ' // mysql -psecret
+	if attached && (h.text[end-1] != 'p' || !value.has(h.byteAt(end))) {
+		return span{}, false
+	}
 	command := h.text[max(0, start-maxCommand):start]
 	command = command[strings.LastIndexAny(command, "\n;|&")+1:]
 	option := h.text[start+len(" -")]
-	if h.text[end-1] != ' ' { // mysql -psecret
+	if attached {
 		stop := h.run(value, end)
 		client := strings.Contains(command, "mysql") || strings.Contains(command, "mariadb")
-		return span{end, stop}, option == 'p' && client && secretValue(password, h.text[end:stop], true)
+		return span{end, stop}, client && secretValue(password, h.text[end:stop], true)
 	}
 	if !slices.ContainsFunc(programs, func(p program) bool { return p.option == option && p.in(command) }) {
 		return span{}, false
