@@ -184,8 +184,7 @@ func (n *number) phone(h *hunt, before byte) (span, bool) {
 	first, last := n.groups[0], n.groups[n.parts-1]
 	switch {
 	case before == '+' && n.parts == 1 && n.count >= minE164 && n.count <= 15 && n.digits[0] != '0':
-		lead := h.byteAt(n.start - 2) // a line of a diff begins with a plus, too
-		return span{n.start - 1, n.end}, lead != '\n' && !alnum.has(lead)
+		return span{n.start - 1, n.end}, n.calls(h)
 	case before == '+' && n.parts >= 3 && first <= 3 && n.count >= 10 && n.count <= 15 && last >= 2:
 		return span{n.start - 1, n.end}, true
 	case n.parts == 3 && first == 3 && n.groups[1] == 3 && last == 4 && before == '(' && n.seps[0] == ')':
@@ -196,6 +195,16 @@ func (n *number) phone(h *hunt, before byte) (span, bool) {
 		return span{n.start, n.end}, n.digits[0] == '0'
 	}
 	return span{}, false
+}
+
+// calls tells a number with a plus from one that is added, signed or on a line
+// of a diff, and knows what American numbers never are.
+func (n *number) calls(h *hunt) bool {
+	lead := strings.TrimRight(h.text[max(0, n.start-8):n.start-1], " ")
+	if lead != "" && !isLetter(lead[len(lead)-1]) && strings.IndexByte(`:"'(>,;`, lead[len(lead)-1]) < 0 || alnum.has(h.byteAt(n.start-2)) {
+		return false
+	}
+	return n.digits[0] != '1' || n.count == minE164 && n.digits[1] >= '2'
 }
 
 // accounts are the lengths of a bank account number (IBAN) by country.

@@ -16,7 +16,7 @@ func (h *hunt) typed(from int) int {
 		}
 	}
 	equals := blanks(h.text[:min(len(h.text), at+4)], at)
-	if word == from || at == word || h.byteAt(equals) != '=' {
+	if word == from || at == word || h.byteAt(equals) != '=' || equals == at && !strings.Contains(h.text[from:word], ":") { // <token type="…">
 		return -1
 	}
 	quote := blanks(h.text[:min(len(h.text), equals+4)], equals+1)
