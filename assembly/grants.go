@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/revocation"
 	"github.com/nacre-dev/nacre/kernel"
 )
@@ -16,31 +18,76 @@ import (
 // grantForm is the id of a grant, or of one derived from it.
 var grantForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{32}(/[A-Za-z0-9_.-]{1,64})*$`) })
 
+// Revoked says what a name was taken for.
+type Revoked struct {
+	// Kind is grant, session or group.
+	Kind string
+	// Note is what may not have been meant, empty where nothing is known to be odd.
+	Note string
+}
+
 // Revoke refuses, from now on and in every process, what is named: a grant by
 // its id, all calls of a session as "group/session", or all of a group (K-12).
 // span is after how long a group or a session is let in again; zero is never.
-func (r *Runtime) Revoke(what string, span time.Duration) error {
+// A session by its id alone, or under another group than its own, is an error:
+// nothing of it would be refused.
+func (r *Runtime) Revoke(what string, span time.Duration) (Revoked, error) {
 	now := r.options.Now()
 	if grantForm().MatchString(what) {
 		if span != 0 {
-			return errors.New("a grant is revoked for good: leave out --for")
+			return Revoked{}, errors.New("a grant is revoked for good: leave out --for")
 		}
-		return r.revoked.Revoke(what, "", now.Add(kernel.MaxGrantTTL))
+		return Revoked{Kind: "grant"}, r.revoked.Revoke(what, "", now.Add(kernel.MaxGrantTTL))
 	}
 	group, session, deeper := strings.Cut(what, "/")
 	if _, err := nacre.ParseGroup(group); err != nil {
-		return fmt.Errorf("revoke %.80q: neither a group, nor a group/session, nor a grant's id: %w", what, err)
+		return Revoked{}, fmt.Errorf("revoke %.80q: neither a group, nor a group/session, nor a grant's id: %w", what, err)
 	}
+	meant, err := r.revocable(nacre.Group(group))
 	if deeper {
-		if _, err := nacre.ParseSessionID(session); err != nil {
-			return fmt.Errorf("revoke %.80q: %w", what, err)
-		}
+		meant, err = r.revocableSession(nacre.Group(group), session)
+	}
+	if err != nil {
+		return Revoked{}, fmt.Errorf("revoke %.80q: %w", what, err)
 	}
 	var until time.Time
 	if span > 0 {
 		until = now.Add(span)
 	}
-	return r.revoked.Revoke("", what, until)
+	return meant, r.revoked.Revoke("", what, until)
+}
+
+// revocableSession holds a session's name against those there are.
+func (r *Runtime) revocableSession(group nacre.Group, name string) (Revoked, error) {
+	id, err := nacre.ParseSessionID(name)
+	if err != nil {
+		return Revoked{}, err
+	}
+	meant := Revoked{Kind: "session"}
+	switch known, err := r.registry.Show(id); {
+	case err != nil:
+		meant.Note = err.Error() // it is revoked all the same
+	case known.Group != group:
+		return Revoked{}, fmt.Errorf("session %s is one of group %s: write %s/%s", id, known.Group, known.Group, id)
+	}
+	return meant, nil
+}
+
+// revocable holds a group's name against the sessions there are.
+func (r *Runtime) revocable(group nacre.Group) (Revoked, error) {
+	if id, err := nacre.ParseSessionID(string(group)); err == nil {
+		if known, err := r.registry.Show(id); err == nil {
+			return Revoked{}, fmt.Errorf("that is a session of group %s: write %s/%s", known.Group, known.Group, id)
+		}
+	}
+	sessions, err := r.registry.List()
+	if err != nil {
+		return Revoked{}, err
+	}
+	if !slices.ContainsFunc(sessions, func(s registry.Session) bool { return s.Group == group }) {
+		return Revoked{Kind: "group", Note: fmt.Sprintf("group %s has had no session; a grant's id has 32 letters and digits", group)}, nil
+	}
+	return Revoked{Kind: "group"}, nil
 }
 
 // RotateGrantKey makes a new key sign grants, and returns its id. What the last

@@ -37,18 +37,22 @@ func (a *app) revoke(ctx context.Context, what string, span time.Duration) error
 	if err != nil {
 		return err
 	}
-	if err := rt.Revoke(what, span); err != nil {
+	meant, err := rt.Revoke(what, span)
+	if err != nil {
 		return err
 	}
 	if a.json {
-		return printJSON(a.stdout, map[string]any{"revoked": what, "for_seconds": int(span / time.Second)})
+		return printJSON(a.stdout, map[string]any{"revoked": what, "kind": meant.Kind, "note": meant.Note, "for_seconds": int(span / time.Second)})
 	}
 	p := a.printer(a.stdout)
+	length := "for good"
 	if span > 0 {
-		p.Field("revoked", "%s, for %s", what, display.Seconds(span))
-		return nil
+		length = "for " + display.Seconds(span)
 	}
-	p.Field("revoked", "%s, for good", what)
+	p.Field("revoked", "%s %s, %s", meant.Kind, what, length)
+	if meant.Note != "" {
+		p.Field("note", "%s", meant.Note)
+	}
 	return nil
 }
 
