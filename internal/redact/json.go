@@ -18,6 +18,9 @@ const (
 	maxPath = 256
 )
 
+// maxOption is the longest option of a command that is looked at, in bytes, with its quotes.
+const maxOption = 32
+
 // minCard is the length of the shortest number that is looked at.
 const minCard = 13
 
@@ -180,14 +183,18 @@ func (w *walker) array(n naming) {
 		w.at++
 		return
 	}
+	option := notSecret
 	for !w.bad {
 		w.space()
-		if means := n; w.peek() == '{' && n.mode == named { // "phone": [{"type": "home", "value": …}]
+		means, start := n, w.at
+		switch {
+		case n.mode != named:
+			means.kind = option
+		case w.peek() == '{': // "phone": [{"type": "home", "value": …}]
 			means.mode = namedAround
-			w.value(means)
-		} else {
-			w.value(n)
 		}
+		w.value(means)
+		option = w.option(start)
 		w.space()
 		if w.peek() == ']' {
 			w.at++
@@ -196,6 +203,15 @@ func (w *walker) array(n naming) {
 		w.take(',')
 		w.steps[w.depth].index++
 	}
+}
+
+// option is how the value is judged that comes behind the element from start up
+// to here, as in ["--password", "…"].
+func (w *walker) option(start int) kind {
+	if w.bad || w.at-start > maxOption || !strings.HasPrefix(w.text[start:w.at], `"--`) {
+		return notSecret
+	}
+	return w.engine.kindOf(w.text[start+len(`"--`) : w.at-1])
 }
 
 func (w *walker) object(n naming) {

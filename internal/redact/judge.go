@@ -81,7 +81,10 @@ func secretValue(k kind, v string, quoted bool) bool {
 			length >= minLetters && m.lower && m.upper && !strings.ContainsAny(v, " .")
 	case account:
 		return uuid.holds(v)
-	case notSecret, phrase:
+	case phrase:
+		_, words := phraseEnd(v, 0)
+		return words >= minPhrase
+	case notSecret:
 	}
 	return false
 }

@@ -16,7 +16,7 @@ var secretNames = []string{
 	"signingkey", "encryptionkey", "accesskey", "authorization", "proxyauthorization", "cookie", "setcookie",
 	"dbpassword", "databasepassword", "userpassword", "adminpassword", "newpassword", "oldpassword", "currentpassword",
 	"webhooksecret", "connectionstring", "credentials",
-	"passwords", "secrets", "apikeys", "emails", "emailaddresses", "phones", "phonenumbers", "telephone", "mobilephone", "cellphone",
+	"passwords", "secrets", "apikeys", "emails", "emailaddresses", "securitycode", "cvv2", "phones", "phonenumbers", "telephone", "mobilephone", "cellphone",
 }
 
 // holders are the fields of an object under a secret name that hold the secret.

@@ -215,6 +215,8 @@ func TestJSONIsRedactedInPlace(t *testing.T) {
 		"a list under a name":        {`{"password":["a",["b",null,true]]}`, `{"password":["[REDACTED]",["[REDACTED]",null,true]]}`, "password[0] password[1][0]"},
 		"an object under a name":     {`{"secret":{"value":"abc","note":"n"}}`, `{"secret":{"value":"[REDACTED]","note":"n"}}`, "secret.value"},
 		"objects in a list under it": {`{"phone":[{"type":"home","value":"5551234"},[{"value":7}]]}`, `{"phone":[{"type":"home","value":"[REDACTED]"},[{"value":"[REDACTED]"}]]}`, "phone[0].value phone[1][0].value"},
+		"an option and its value":    {`["run","--password","letmein99","--port","letmein99","--token"]`, `["run","--password","[REDACTED]","--port","letmein99","--token"]`, "[2]"},
+		"a wallet's words":           {`{"mnemonic":"legal winner thank year wave sausage worth useful legal winner thank yellow","seedPhrase":"ask me"}`, `{"mnemonic":"[REDACTED]","seedPhrase":"ask me"}`, "mnemonic"},
 		"a name for several":         {`{"passwords":["abc"],"secrets":12,"phone_numbers":[{"value":"5551234"}]}`, `{"passwords":["[REDACTED]"],"secrets":12,"phone_numbers":[{"value":"[REDACTED]"}]}`, "passwords[0] phone_numbers[0].value"},
 		"a name that looks like one": {`{"ｐａｓｓｗｏｒｄ":"abc","pass\u200bword":"abc","pässword":"abc"}`, `{"ｐａｓｓｗｏｒｄ":"[REDACTED]","pass\u200bword":"[REDACTED]","pässword":"abc"}`, "ｐａｓｓｗｏｒｄ pass\u200bword"},
 		"a schema with such a name":  {`{"properties":{"password":{"type":"string","description":"the new one"}}}`, `{"properties":{"password":{"type":"string","description":"the new one"}}}`, ""},

@@ -66,19 +66,25 @@ func (h *hunt) phrase(at int) (span, bool) {
 	for at < len(h.text) && strings.IndexByte("\"'` *", h.text[at]) >= 0 {
 		at++
 	}
-	words, stop := 0, at
-	for next := at; words < maxPhrase; next++ {
+	stop, words := phraseEnd(h.text, at)
+	return span{at, stop}, words >= minPhrase
+}
+
+// phraseEnd is where the words from i on end, and how many they are.
+func phraseEnd(s string, i int) (stop, words int) {
+	stop = i
+	for next := i; words < maxPhrase; next++ {
 		end := next
-		for end < len(h.text) && h.text[end] >= 'a' && h.text[end] <= 'z' && end-next <= maxWord {
+		for end < len(s) && s[end] >= 'a' && s[end] <= 'z' && end-next <= maxWord {
 			end++
 		}
 		if end-next < minWord || end-next > maxWord {
 			break
 		}
 		words, stop, next = words+1, end, end
-		if h.byteAt(next) != ' ' {
+		if next == len(s) || s[next] != ' ' {
 			break
 		}
 	}
-	return span{at, stop}, words >= minPhrase
+	return stop, words
 }
