@@ -191,6 +191,21 @@ func removeGit(t Target) error {
 // linkOut leads a name that people write to out of the project.
 func linkOut(t Target) error { return os.Symlink(t.Canary, filepath.Join(t.Project, "notes.txt")) }
 
+// bareTop makes the top a repository without a .git.
+func bareTop(t Target) error {
+	work := append(repositoryAt("."), "config", fsmonitor+"\tbare = false\n\tworktree = \".\"\n")
+	return files(work...)(t)
+}
+
+// wildcardFolders leaves empty folders that a shell's * hands to a program as options.
+func wildcardFolders(t Target) error {
+	err := files("x.sh", shellRun+"\n")(t)
+	for _, name := range []string{"--checkpoint=1", "--checkpoint-action=exec=sh x.sh"} {
+		err = errors.Join(err, os.Mkdir(filepath.Join(t.Project, name), 0o755))
+	}
+	return err
+}
+
 // survivor leaves a process behind that goes on without a terminal or a parent,
 // for some seconds.
 func survivor(t Target) error {
@@ -257,6 +272,7 @@ func nestedPlants() []plant {
 		{name: "late-git-nested-hook", write: files(append(repositoryAt("lib/.git"), "lib/.git/hooks/pre-commit", script)...), trigger: "cd lib && git commit -q --allow-empty -m x"},
 		{name: "late-git-nested-file", write: files(append(repositoryAt("lib/meta"), "lib/.git", "gitdir: meta\n")...), trigger: enter},
 		{name: "late-git-bare", write: files(append(repositoryAt("lib"), "lib/config", fsmonitor+"\tbare = false\n\tworktree = \"..\"\n")...), trigger: enter},
+		{name: "late-git-bare-top", write: bareTop, trigger: statusLine, unborn: true},
 		{name: "late-git-hooks-path", write: files(".husky/pre-commit", script), trigger: "git -c core.hooksPath=.husky commit -q --allow-empty -m x"},
 		{name: "late-git-attributes-file", write: files(".gitattributes", "*.txt diff=host\n"), trigger: "echo more >> a.txt; git -c diff.host.command='" + shellRun + ";:' diff"},
 		{name: "late-git-modules", write: files(".gitmodules", "[submodule \"x\"]\n\tpath = x\n\turl = "+canary+"\n"), file: ".gitmodules"},
@@ -279,6 +295,7 @@ func toolPlants() []plant {
 		{name: "late-configure", write: files("configure", script), trigger: "./configure"},
 		{name: "late-vim", write: files(".exrc", "silent !"+shellRun+"\n"), trigger: "vim -N -u NONE --cmd 'set exrc' -c 'silent! source .exrc' -es -c 'qa!' < /dev/null"},
 		{name: "late-wildcard", write: files("--checkpoint=1", "", "--checkpoint-action=exec=sh x.sh", "", "x.sh", shellRun+"\n"), trigger: "tar cf /dev/null *"},
+		{name: "late-wildcard-folder", write: wildcardFolders, trigger: "tar cf /dev/null *"},
 		{name: "late-pre-commit", write: files(".pre-commit-config.yaml", "entry: "+canary+"\n"), file: ".pre-commit-config.yaml"},
 		{name: "late-envrc", write: files(".envrc", shellRun+"\n"), file: ".envrc"},
 		{name: "late-mise", write: files("mise.toml", "[hooks]\nenter = \""+shellRun+"\"\n"), file: "mise.toml"},
