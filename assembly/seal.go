@@ -303,7 +303,7 @@ func (s *sealed) peerUIDs() []uint32 {
 
 func (s *sealed) serveEgress() error {
 	options, err := s.credentialed(egress.Options{
-		Rules: s.rules, Record: refusals{notice{s.Recorder, noticed(s.tell)}, s}, Propose: s.proposing(), Inspect: s.inspect, Session: s.ID(), Group: s.Group(), Now: s.runtime.options.Now,
+		Rules: s.rules, Record: refusals{notice{s.Recorder, noticed(s.tell)}, s}, Propose: s.proposing(), Inspect: s.inspect, PassOpaque: s.trips.told, Session: s.ID(), Group: s.Group(), Now: s.runtime.options.Now,
 	})
 	if err != nil {
 		return err

@@ -41,6 +41,8 @@ const kindTripwire nacre.Kind = "tripwire"
 type trips struct {
 	watch  *tripwire.Watch
 	decoys *tripwire.Decoys
+	// told says that a decoy stops nothing: somebody is told of it.
+	told   bool
 	mounts []nacre.Mount
 
 	mu        sync.Mutex
@@ -76,7 +78,7 @@ func (s *sealed) setTrips() error {
 	if err != nil {
 		return err
 	}
-	t := &trips{watch: tripwire.New(reactions), decoys: decoys, done: make(chan struct{})}
+	t := &trips{watch: tripwire.New(reactions), decoys: decoys, told: reactions[tripwire.Canary] != tripwire.Contain, done: make(chan struct{})}
 	dir := filepath.Join(s.Dir(), decoysDir)
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -25,10 +26,15 @@ func (o *opened) inspect(r *http.Request) error {
 	if err := look([]byte(head.String())); err != nil {
 		return refusal(ReasonStopped, "what the request holds ended the session")
 	}
-	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &inspectedBody{from: r.Body, search: &search{
-			inspect: o.proxy.opts.Inspect, look: look, coding: r.Header.Get("Content-Encoding"),
-		}}
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	strict := !o.proxy.opts.PassOpaque
+	r.Body = &inspectedBody{from: r.Body, search: &search{
+		inspect: o.proxy.opts.Inspect, look: look, deflated: slices.Contains(codingsOf(r.Header, "Content-Encoding"), "deflate"), strict: strict,
+	}}
+	if strict {
+		return searchableBody(r.Header)
 	}
 	return nil
 }
@@ -39,8 +45,10 @@ func (p *Proxy) inspectUnpacked(h *head, body io.Reader) io.ReadCloser {
 	if p.opts.Inspect == nil {
 		return io.NopCloser(body)
 	}
-	coding, _ := h.get("content-encoding")
-	seen := &search{inspect: p.opts.Inspect, coding: coding}
+	seen := &search{inspect: p.opts.Inspect}
+	for _, f := range h.headers {
+		seen.deflated = seen.deflated || f.name == "content-encoding" && strings.Contains(lowerASCII(f.value), "deflate")
+	}
 	if h.length < 0 {
 		seen.look = p.opts.Inspect()
 	}

@@ -53,14 +53,7 @@ func (a *answering) run() Reason {
 // decoded gives the body so that it can be searched; plain says that it is as
 // the host sent it.
 func (a *answering) decoded() (body io.Reader, plain bool, reason Reason) {
-	var codings []string
-	for _, value := range a.resp.Header["Content-Encoding"] {
-		for coding := range strings.SplitSeq(value, ",") {
-			if coding = lowerASCII(strings.TrimSpace(coding)); coding != "" && coding != "identity" {
-				codings = append(codings, coding)
-			}
-		}
-	}
+	codings := codingsOf(a.resp.Header, "Content-Encoding")
 	if !a.bodiless && slices.ContainsFunc(framedCodings, func(name string) bool { return isPacked(a.resp.Header[name]) }) {
 		return nil, false, ReasonEncoded
 	}

@@ -82,6 +82,9 @@ func (o *opened) refuse(ctx context.Context, w http.ResponseWriter, d denial) {
 func (o *opened) explain(w http.ResponseWriter, d denial) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Nacre-Reason", string(d.reason))
+	if d.reason == ReasonOpaque {
+		w.Header().Set("Accept-Encoding", "gzip, deflate, identity") // RFC 7694
+	}
 	w.WriteHeader(d.status())
 	if d.method != http.MethodHead {
 		_, _ = io.WriteString(w, d.text()) // a client that is gone needs no answer
@@ -211,7 +214,9 @@ func (o *opened) send(ctx context.Context, w http.ResponseWriter, q *order, d de
 	}
 	resp, err := o.transport(q.credential).RoundTrip(q.request)
 	if err != nil {
-		d.reason = failureOf(err)
+		if d.reason = failureOf(err); d.reason == reasonOf(err) {
+			d = d.because(err)
+		}
 		end(d.reason, 0, 0)
 		o.explain(w, d)
 		return true

@@ -95,6 +95,8 @@ const (
 	ReasonCertificate Reason = "certificate_not_trusted"
 	// ReasonPacked refuses a body whose compressed text could not be searched.
 	ReasonPacked Reason = "packed_body"
+	// ReasonOpaque refuses a body in a coding that cannot be searched.
+	ReasonOpaque Reason = "opaque_body"
 	// ReasonLeak ends an answer that held the credential.
 	ReasonLeak Reason = "credential_in_answer"
 	// ReasonEncoded refuses an answer in a coding that cannot be searched.
@@ -169,6 +171,8 @@ func (d denial) status() int {
 		return 405
 	case ReasonTimeout, ReasonIdle:
 		return 408
+	case ReasonOpaque:
+		return http.StatusUnsupportedMediaType
 	case ReasonTooLarge:
 		return 431
 	case ReasonResolve, ReasonDial, ReasonUpstream, ReasonCertificate, ReasonLeak, ReasonEncoded:

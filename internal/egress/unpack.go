@@ -9,7 +9,6 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"strings"
 )
 
 const (
@@ -54,17 +53,21 @@ const maxMagic = 4
 
 // search looks at one stream, and at what compressed texts in it unpack to:
 // gzip and the files of ZIP archives anywhere, zlib and deflate where the stream
-// begins. Other codings it does not know. It is used by one goroutine at a time.
+// begins. Other codings it refuses, or does not know. It is used by one goroutine at a time.
 type search struct {
 	inspect func() func([]byte) error
 	// look sees the stream itself; nil where that is done elsewhere.
 	look func([]byte) error
-	// coding is what the stream is said to be in.
-	coding string
-	depth  int
-	at     int64
-	tail   []byte // what a magic number may have begun in
-	open   []*unpacker
+	// deflated says that the stream, or one within it, is said to be bare deflate,
+	// which has no magic number.
+	deflated bool
+	// strict refuses what nothing here unpacks.
+	strict  bool
+	opaques opaqueScan
+	depth   int
+	at      int64
+	tail    []byte // what a magic number may have begun in
+	open    []*unpacker
 	// whole says that the stream began with a compressed text.
 	whole bool
 	// work counts the bytes that were unpacked. Whose turn it is counts.
@@ -127,6 +130,11 @@ func (s *search) next(piece []byte) error {
 			return err
 		}
 	}
+	if s.strict {
+		if name := s.opaques.next(piece); name != "" {
+			return opaqueBody(name)
+		}
+	}
 	if err := s.feed(piece); err != nil {
 		return err
 	}
@@ -168,7 +176,7 @@ func (s *search) find(piece []byte) error {
 	s.at += int64(len(piece))
 	s.tail = slices.Clone(text[max(0, len(text)-maxMagic+1):])
 	if began == 0 && seen < 2 && len(text) >= 2 {
-		if kind := packedAs(text, s.coding); kind != nil {
+		for _, kind := range packedAs(text, s.deflated) {
 			if err := s.begin(kind, text, true); err != nil {
 				return err
 			}
@@ -282,16 +290,17 @@ func openDeflate(r flate.Reader, all *spent) (io.Reader, error) {
 	return inflater, inflater.(flate.Resetter).Reset(r, nil)
 }
 
-// packedAs is what a stream is that begins so, gzip aside; nil for none.
-func packedAs(text []byte, coding string) opener {
+// packedAs is what a stream may be that begins so, gzip aside: what begins as zlib
+// does may be bare deflate all the same.
+func packedAs(text []byte, deflated bool) (kinds []opener) {
 	header := uint(text[0])<<8 | uint(text[1])
-	switch {
-	case text[0]&0x0f == 8 && text[0] <= 0x78 && header%31 == 0 && header&0x20 == 0: // RFC 1950
-		return openZlib
-	case strings.EqualFold(strings.TrimSpace(coding), "deflate"):
-		return openDeflate
+	if text[0]&0x0f == 8 && text[0] <= 0x78 && header%31 == 0 && header&0x20 == 0 { // RFC 1950
+		kinds = append(kinds, openZlib)
 	}
-	return nil
+	if deflated {
+		kinds = append(kinds, openDeflate)
+	}
+	return kinds
 }
 
 // unpacker shows what a compressed text holds to a search, in step with what
@@ -393,7 +402,9 @@ func (u *unpacker) run(open opener) {
 	if err != nil {
 		return
 	}
-	u.to = &search{inspect: u.from.inspect, look: u.from.inspect(), depth: u.from.depth + 1, all: all}
+	u.to = &search{
+		inspect: u.from.inspect, look: u.from.inspect(), deflated: u.from.deflated, strict: u.from.strict, depth: u.from.depth + 1, all: all,
+	}
 	buf := all.buffer()
 	defer func() { all.leave(r, buf) }()
 	for err == nil && u.err == nil {
