@@ -62,7 +62,7 @@ func Below(path, prefix string) bool { return below(path, prefix) }
 
 // Unpacked reads a body through a search that finds nothing, in pieces.
 func Unpacked(body []byte, coding string, piece int) ([]byte, error) {
-	nothing := func() func([]byte) error { return func([]byte) error { return nil } }
+	nothing := func() (func([]byte) error, func()) { return func([]byte) error { return nil }, func() {} }
 	b := &inspectedBody{from: io.NopCloser(pieces{bytes.NewReader(body), piece}), search: &search{inspect: nothing, deflated: coding == "deflate"}}
 	have, err := io.ReadAll(b)
 	return have, errors.Join(err, b.Close())
@@ -70,7 +70,7 @@ func Unpacked(body []byte, coding string, piece int) ([]byte, error) {
 
 // Searched does so as on an opened host, where what cannot be unpacked is refused.
 func Searched(body []byte, piece int) ([]byte, error) {
-	nothing := func() func([]byte) error { return func([]byte) error { return nil } }
+	nothing := func() (func([]byte) error, func()) { return func([]byte) error { return nil }, func() {} }
 	b := &inspectedBody{from: io.NopCloser(pieces{bytes.NewReader(body), piece}), search: &search{inspect: nothing, strict: true}}
 	have, err := io.ReadAll(b)
 	return have, errors.Join(err, b.Close())

@@ -31,12 +31,17 @@ func (o *opened) inspect(r *http.Request) error {
 	}
 	strict := !o.proxy.opts.PassOpaque
 	r.Body = &inspectedBody{from: r.Body, search: &search{
-		inspect: o.proxy.opts.Inspect, look: look, deflated: slices.Contains(codingsOf(r.Header, "Content-Encoding"), "deflate"), strict: strict,
+		inspect: o.proxy.inspector(), look: look, deflated: slices.Contains(codingsOf(r.Header, "Content-Encoding"), "deflate"), strict: strict,
 	}}
 	if strict {
 		return searchableBody(r.Header)
 	}
 	return nil
+}
+
+// inspector makes the session's own looks, which need no end.
+func (p *Proxy) inspector() func() (func([]byte) error, func()) {
+	return func() (func([]byte) error, func()) { return p.opts.Inspect(), func() {} }
 }
 
 // inspectUnpacked shows what a body of plain HTTP unpacks to. As it is, it was
@@ -45,7 +50,7 @@ func (p *Proxy) inspectUnpacked(h *head, body io.Reader) io.ReadCloser {
 	if p.opts.Inspect == nil {
 		return io.NopCloser(body)
 	}
-	seen := &search{inspect: p.opts.Inspect}
+	seen := &search{inspect: p.inspector()}
 	for _, f := range h.headers {
 		seen.deflated = seen.deflated || f.name == "content-encoding" && strings.Contains(lowerASCII(f.value), "deflate")
 	}
@@ -88,7 +93,7 @@ func (b *inspectedBody) Read(p []byte) (int, error) {
 func (b *inspectedBody) release(p []byte) int {
 	ready := len(b.held)
 	if b.end == nil && b.holds() {
-		ready -= heldBack
+		ready -= heldBody
 	}
 	if ready <= 0 {
 		return 0

@@ -16,6 +16,7 @@ import (
 type answering struct {
 	w        http.ResponseWriter
 	resp     *http.Response
+	secrets  []string
 	scan     *leakScan
 	bodiless bool
 	// begun says that the client was sent any of it.
@@ -132,10 +133,16 @@ func (a *answering) head(plain bool) {
 // gets what came before it, and no end. A part of one must not end in a leak.
 func (a *answering) body(body io.Reader, partial bool) Reason {
 	a.scan.reset()
+	packed := archive{secrets: a.secrets, partial: partial}
+	packed.search.inspect = packed.inspect
+	defer func() { _ = packed.search.finish() }() // ends what still unpacks
 	buf := make([]byte, bufferSize)
 	for {
 		n, err := body.Read(buf)
 		clear, leak := a.scan.feed(buf[:n])
+		if reason := packed.next(buf[:n], err != nil); reason != ReasonDone {
+			return reason
+		}
 		switch {
 		case leak, partial && errors.Is(err, io.EOF) && a.scan.begun():
 			return ReasonLeak
@@ -144,7 +151,7 @@ func (a *answering) body(body io.Reader, partial bool) Reason {
 		case err != nil:
 			return ReasonReset
 		}
-		if len(clear) > 0 || err != nil {
+		if clear = packed.hold(clear, err != nil); len(clear) > 0 || err != nil {
 			if reason := a.write(clear); reason != ReasonDone {
 				return reason
 			}

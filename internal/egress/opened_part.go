@@ -26,13 +26,17 @@ func (a *answering) part(body io.Reader) (io.Reader, Reason) {
 	if kind, _, err := mime.ParseMediaType(a.resp.Header.Get("Content-Type")); err == nil && strings.HasPrefix(kind, "multipart/") {
 		return nil, ReasonEncoded // one end of a part is another's beginning
 	}
+	first := strings.HasPrefix(a.resp.Header.Get("Content-Range"), "bytes 0-")
+	if !first && isArchive(a.resp) {
+		return nil, ReasonEncoded // nobody can unpack it from its middle
+	}
 	begin := make([]byte, a.scan.longest())
 	n, err := io.ReadFull(body, begin)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, ReasonReset
 	}
 	begin = begin[:n]
-	if !strings.HasPrefix(a.resp.Header.Get("Content-Range"), "bytes 0-") {
+	if !first {
 		if n < leastPart {
 			return nil, ReasonEncoded
 		}

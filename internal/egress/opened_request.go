@@ -222,11 +222,13 @@ func (o *opened) send(ctx context.Context, w http.ResponseWriter, q *order, d de
 		return true
 	}
 	defer func() { _ = resp.Body.Close() }()
-	a := &answering{w: w, resp: resp, scan: newLeakScan(q.secrets), bodiless: isBodiless(q.request.Method, resp.StatusCode)}
+	a := &answering{w: w, resp: resp, secrets: q.secrets, scan: newLeakScan(q.secrets), bodiless: isBodiless(q.request.Method, resp.StatusCode)}
 	reason := a.run()
 	end(reason, resp.StatusCode, a.received)
 	if !a.begun && reason != ReasonDone {
-		d.reason = reason
+		if d.reason = reason; reason == ReasonEncoded {
+			d.detail = "it could not be searched for the credential: ask for all of it, without Range, and for no coding but gzip"
+		}
 		o.explain(w, d)
 		return true
 	}

@@ -12,10 +12,12 @@ import (
 )
 
 const (
-	// heldBack is how much of a compressed body is kept until what it unpacks to
+	// heldBack is how much of a compressed text is kept until what it unpacks to
 	// was seen, in bytes: a decoder holds back 32 KiB of text, which takes no more
 	// unless whoever packed it wants to hide it, and that is refused.
 	heldBack = 64 << 10
+	// heldBody is how much of a body is: each text within another holds back its own.
+	heldBody = maxNested * heldBack
 	// maxPacked is how many compressed texts of one stream may be open at once,
 	// and how many times each byte of it is unpacked at most.
 	maxPacked = 8
@@ -55,7 +57,8 @@ const maxMagic = 4
 // gzip and the files of ZIP archives anywhere, zlib and deflate where the stream
 // begins. Other codings it refuses, or does not know. It is used by one goroutine at a time.
 type search struct {
-	inspect func() func([]byte) error
+	// inspect gives what sees one text, and what is called when that has ended.
+	inspect func() (look func([]byte) error, leave func())
 	// look sees the stream itself; nil where that is done elsewhere.
 	look func([]byte) error
 	// deflated says that the stream, or one within it, is said to be bare deflate,
@@ -218,6 +221,9 @@ func (s *search) begin(open opener, text []byte, first bool) error {
 
 // holds reports whether the stream is one of compressed texts, and one goes on.
 func (s *search) holds() bool { return s.whole && len(s.open) > 0 }
+
+// unseen reports whether what a compressed text says may not have been seen yet.
+func (s *search) unseen() bool { return len(s.open) > 0 }
 
 // finish sees the end of the stream.
 func (s *search) finish() error {
@@ -402,8 +408,10 @@ func (u *unpacker) run(open opener) {
 	if err != nil {
 		return
 	}
+	look, leave := u.from.inspect()
+	defer leave()
 	u.to = &search{
-		inspect: u.from.inspect, look: u.from.inspect(), deflated: u.from.deflated, strict: u.from.strict, depth: u.from.depth + 1, all: all,
+		inspect: u.from.inspect, look: look, deflated: u.from.deflated, strict: u.from.strict, depth: u.from.depth + 1, all: all,
 	}
 	buf := all.buffer()
 	defer func() { all.leave(r, buf) }()

@@ -312,6 +312,7 @@ func FuzzUnpacking(f *testing.F) {
 	f.Add([]byte("x\x9c"), "deflate", uint8(1))
 	f.Add([]byte("PK\x03\x04\x14\x00\x08\x00\x08\x00"+strings.Repeat("\x00", 16)+"\x01\x00\x00\x00x\x03\x00"), "", uint8(2))
 	f.Add([]byte(strings.Repeat("\x1f\x8b\x08\x00", 30)), "", uint8(3))
+	f.Add([]byte("\x28\xb5\x2f\xfd\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff]\x00\x00BZh\x1f\x9d"), "", uint8(2))
 	f.Fuzz(func(t *testing.T, body []byte, coding string, piece uint8) {
 		have, err := egress.Unpacked(body, coding, int(piece)+1)
 		if err == nil && !bytes.Equal(have, body) {
@@ -319,6 +320,9 @@ func FuzzUnpacking(f *testing.F) {
 		}
 		if !bytes.HasPrefix(body, have) {
 			t.Errorf("%q is not of %q", have, body)
+		}
+		if have, err := egress.Searched(body, int(piece)+1); err == nil && !bytes.Equal(have, body) {
+			t.Errorf("where it must be looked into: have %q, want %q", have, body)
 		}
 	})
 }
