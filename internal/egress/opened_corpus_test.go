@@ -30,7 +30,7 @@ type game struct {
 
 // games are played over both versions.
 func games() []game {
-	return []game{
+	return append(movedGames(), []game{
 		{name: "in order", method: "GET", target: "/repos/acme/x", through: "/repos/acme/x"},
 		{name: "the port is named", method: "GET", target: "/user", authority: "example.com:443", through: "/user"},
 		{name: "the host in other letters", method: "GET", target: "/user", authority: "EXAMPLE.com", through: "/user"},
@@ -42,7 +42,8 @@ func games() []game {
 		{name: "a query with anything", method: "GET", target: "/user?a=../..//;&b=%2e%2e", through: "/user?a=../..//;&b=%2e%2e"},
 		{name: "headers that say nothing of who asks", method: "POST", target: "/user", through: "/user", headers: []string{
 			"Idempotency-Key: 1", "X-Amz-Meta-Source: a", "X-Amz-Server-Side-Encryption-Customer-Key: b", "X-Github-Api-Version: 2022-11-28",
-			"X-Request-Id: c", "Prefer: d", "If-None-Match: e", "Origin: https://example.com", "X-Goog-User-Project: f",
+			"Access-Control-Request-Method: PUT", "X-Requested-With: XMLHttpRequest", "Referer: https://example.com/user", "X-Callback-Url: https://example.com/",
+			"X-Upload-Path: a", "X-Request-Id: c", "Prefer: d", "If-None-Match: e", "Origin: https://example.com", "X-Goog-User-Project: f",
 		}},
 		{name: "what an object's metadata is called", method: "POST", target: "/user", through: "/user", headers: []string{
 			"X-Amz-Meta-Copy-From: a", "X-Goog-Meta-Copy-Source: b", "X-Ms-Meta-Run-As: c", "X-Object-Meta-Sudo: d", "X-Amz-Meta-X-Forwarded-Host: e",
@@ -122,7 +123,20 @@ func games() []game {
 		{name: "an address", method: "GET", target: "/user", authority: "127.0.0.1", want: 421},
 		{name: "another host in a header", method: "GET", target: "/user", headers: []string{"X-Forwarded-Host: evil.example"}},
 		{name: "another host in the standard's header", method: "GET", target: "/user", headers: []string{"Forwarded: host=evil.example"}},
+	}...)
+}
+
+// movedGames name what a server, or a proxy before it, takes in place of the request's own.
+func movedGames() (games []game) {
+	for _, header := range []string{
+		"X-Request-URI", "X-Request-Url", "X-Invoke-Path", "X-Matched-Path", "X-Waws-Unencoded-Url", "X-Backend-Host", "X-Upstream-Host",
+		"X-Proxy-Url", "Proxy-Host", "X-Target-Url", "X-Script-Name", "Script_Name", "X-Now-Route-Matches", "X-Nextjs-Rewrite", "X-Copy-Destination",
+		"X-Parse-Http-Method", "X-Raw-Path", "X-Origin-Host", "X-Replaced-Path", "X-Real-Uri", "X-Internal-Path", "X_Request_Uri", "X-Redirect-To",
+		"X-Host-Override-Path",
+	} {
+		games = append(games, game{name: header, method: "GET", target: "/user", headers: []string{header + ": /evil"}})
 	}
+	return games
 }
 
 // forAnother are requests on behalf of another user: without the header the host

@@ -13,12 +13,34 @@ var redirecting = []string{
 	"x-original-host", "x-original-method", "x-host", "x-real-ip", "x-url-scheme", "x-override-url", "x-http-path-override",
 	"x-accel-redirect", "x-sendfile", "forwarded", "front-end-https", "x-path-info", "base-url", "request-uri", "destination",
 	"client-ip", "true-client-ip", "x-client-ip", "x-cluster-client-ip", "x-originating-ip", "x-remote-ip", "x-remote-addr", "cf-connecting-ip",
-	"x-object-manifest", "x-symlink-target",
+	"x-object-manifest", "x-symlink-target", "script-name", "x-script-name", "x-now-route-matches", "x-nextjs-rewrite", "x-redirect-to",
 }
 
 // redirectingParts do so wherever they stand in a name: a copy, above all,
 // reads from a path that no credential may be for.
 var redirectingParts = []string{"x-forwarded-", "x-envoy-", "x-middleware-", "copy-source", "copy-from", "rename-source"}
+
+// places are the last words of headers that name a part of a request, and movers
+// words before them that put it in place of the request's own: X-Request-URI,
+// X-Waws-Unencoded-Url, X-Backend-Host. One framework or another has each pair.
+var places = []string{"url", "uri", "path", "host", "hostname", "method"}
+
+var movers = []string{
+	"original", "rewrite", "rewritten", "request", "target", "proxy", "backend", "upstream", "redirect", "invoke", "matched", "override",
+	"overridden", "script", "real", "raw", "unencoded", "internal", "forward", "route", "effective", "actual", "replaced", "destination", "dest",
+	"origin", "base", "http",
+}
+
+// moving reports whether a header's words do so. What browsers ask before a request is none.
+func moving(name string) bool {
+	words := strings.Split(name, "-")
+	end := len(words) - 1
+	if strings.HasPrefix(name, "access-control-") {
+		return false
+	}
+	return words[end] == "destination" || slices.Contains(places, words[end]) &&
+		slices.ContainsFunc(words[:end], func(word string) bool { return slices.Contains(movers, word) })
+}
 
 // authentic are parts of the names of headers that say who asks.
 var authentic = []string{
@@ -78,7 +100,7 @@ func authenticates(name string) bool {
 // redirects reports whether a header would move a request elsewhere.
 func redirects(name string) bool {
 	name = named(name)
-	return slices.Contains(redirecting, name) || slices.ContainsFunc(redirectingParts, func(part string) bool { return strings.Contains(name, part) })
+	return slices.Contains(redirecting, name) || moving(name) || slices.ContainsFunc(redirectingParts, func(part string) bool { return strings.Contains(name, part) })
 }
 
 // cleanHeaders are what of the agent's headers is sent on. A header that would
