@@ -29,6 +29,7 @@ const (
 	reasonCase     = "its name differs from another file's in case, or in how its characters are composed, only"
 	reasonModule   = "a submodule"
 	reasonHidden   = "its name begins with a dot: tools read such files without being told to"
+	reasonScript   = "a script: people and tools start it by its name"
 	reasonCommand  = "its name is more than a name to a shell that is given it unquoted"
 )
 
@@ -47,8 +48,14 @@ func sensitiveName(name string) string {
 	if reason := sensitiveFile(base); reason != "" {
 		return reason
 	}
+	if len(parts) == 1 && topNames[base] != "" {
+		return topNames[base]
+	}
 	if reason := endOf(topEnds, base); reason != "" && len(parts) == 1 {
 		return reason
+	}
+	if shadowsPython(parts) {
+		return reasonShadow
 	}
 	for _, part := range parts {
 		if reason := oddName(part); reason != "" {

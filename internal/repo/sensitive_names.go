@@ -25,6 +25,7 @@ var sensitiveDirs = sync.OnceValue(func() map[string]string {
 		".github": reasonCI, ".woodpecker": reasonCI, ".semaphore": reasonCI, ".teamcity": reasonCI, ".builds": reasonCI, ".tekton": reasonCI,
 		"node_modules": reasonDeps, "bower_components": reasonDeps, ".venv": reasonDeps, "venv": reasonDeps, ".tox": reasonDeps, ".nox": reasonDeps,
 		"site-packages": reasonDeps, "__pycache__": reasonCompiled,
+		"githooks": reasonGit, "git-hooks": reasonGit, "cvs": reasonVersions, "mise-tasks": reasonShell, "_plugins": reasonBuild,
 		"buildsrc": reasonBuild, "tuist": reasonBuild, "renv": reasonBuild, "mise": reasonShell,
 	}
 })
@@ -112,6 +113,14 @@ var sensitiveNames = sync.OnceValue(func() map[string]string {
 		"nodemon.json": reasonBuild, "gatsby-node.js": reasonBuild, "electron-builder.yml": reasonBuild, "codegen.yml": reasonBuild,
 		"codegen.ts": reasonBuild, "pkgbuild": reasonBuild, "apkbuild": reasonBuild, "invoke.yaml": reasonBuild, "prek.toml": reasonGit,
 		"hk.pkl": reasonGit, "cog.toml": reasonGit, "cloudbuild.yml": reasonCI, "cloudbuild.json": reasonCI, "buildspec.yaml": reasonCI,
+		"pre-commit": reasonGit, "prepare-commit-msg": reasonGit, "commit-msg": reasonGit, "post-commit": reasonGit, "pre-rebase": reasonGit,
+		"post-checkout": reasonGit, "post-merge": reasonGit, "pre-push": reasonGit, "post-rewrite": reasonGit, "pre-auto-gc": reasonGit,
+		"fsmonitor-watchman": reasonGit, "simple-git-hooks.json": reasonGit, "_fossil_": reasonVersions,
+		"activate": reasonShell, "activate.csh": reasonShell, "activate.fish": reasonShell, "activate.nu": reasonShell, "activate.ps1": reasonShell,
+		"activate_this.py": reasonDeps, "python": reasonDeps, "python3": reasonDeps, "pip": reasonDeps, "pip3": reasonDeps, "rails": reasonBuild, "lein": reasonBuild,
+		"spec_helper.rb": reasonBuild, "rails_helper.rb": reasonBuild, "test_helper.rb": reasonBuild, "mocha.opts": reasonBuild, "bsconfig.json": reasonBuild,
+		"rescript.json": reasonBuild, "esy.json": reasonBuild, "project.yml": reasonBuild, "build.scala": reasonBuild, "project.scala": reasonBuild,
+		"ormconfig.js": reasonBuild, "ormconfig.ts": reasonBuild, "_config.yml": reasonBuild, "web.config": reasonBuild, "appspec.yml": reasonCI,
 		"railway.json": reasonCI, "railway.toml": reasonCI, "heroku.yml": reasonCI, "appveyor.yaml": reasonCI, "renovate.json5": reasonCI,
 	}
 })
@@ -142,6 +151,8 @@ var sensitiveEnds = sync.OnceValue(func() map[string]string {
 		".hcl": reasonBuild, ".tf.json": reasonBuild, ".bazel": reasonBuild, ".m4": reasonBuild, ".spec": reasonBuild, ".ebuild": reasonBuild,
 		".egg-link": reasonBuild, "-gdb.py": reasonBuild, "-gdb.gdb": reasonBuild, "-gdb.scm": reasonBuild, "-config.js": reasonBuild,
 		".build.ps1": reasonBuild, ".gitlab-ci.yml": reasonCI,
+		".make": reasonBuild, ".wrap": reasonBuild, ".tfvars": reasonBuild, ".prisma": reasonBuild,
+		".instructions.md": reasonAgent, ".prompt.md": reasonAgent, ".chatmode.md": reasonAgent, ".command": reasonScript,
 		".pyo": reasonCompiled, ".pyd": reasonCompiled, ".elc": reasonCompiled, ".zwc": reasonCompiled,
 	}
 })
@@ -157,8 +168,14 @@ var sensitiveStems = sync.OnceValue(func() map[string]bool {
 	}
 })
 
-// topEnds are those of a tool's configuration where they are at the top.
-var topEnds = map[string]string{".toml": reasonBuild, ".ini": reasonBuild, ".cfg": reasonBuild}
+// topNames are files that a tool reads where they are at the top.
+var topNames = map[string]string{"tasks.py": reasonBuild, "make.rules": reasonBuild, "make.config": reasonBuild}
+
+// topEnds are those of a tool's configuration, and of scripts, where they are at the top.
+var topEnds = map[string]string{
+	".toml": reasonBuild, ".ini": reasonBuild, ".cfg": reasonBuild,
+	".sh": reasonScript, ".bash": reasonScript, ".zsh": reasonScript, ".fish": reasonScript, ".bat": reasonScript, ".cmd": reasonScript, ".ps1": reasonScript,
+}
 
 // compiledEnds are those of what a change brings that nobody can read.
 var compiledEnds = map[string]string{

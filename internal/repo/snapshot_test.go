@@ -168,8 +168,11 @@ func TestSensitiveChangesArePointedOut(t *testing.T) {
 		"pnpmfile.cjs", "gems.rb", "lib/tasks/x.rake", "buildSrc/src/x.kt", "docs/conf.py", "gunicorn.conf.py", "mkdocs.yml", "lakefile.lean", "latexmkrc", "cdk.json",
 		"wrangler.toml", "x.hcl", "guix.scm", "PKGBUILD", "x-gdb.py", "mise.production.toml", "mise/config.toml", "bacon.toml", "unheard-of.toml", "docker-compose-dev.yml",
 		"jest.config.json", "hooks/hooks.json", "SOUL.md", "install-sh", "rebar3", "x.pro", "treefmt.toml", "azure-pipelines-pr.yml", "App.csproj.user", "Gemfile.local",
-		"lib/json.so", "libs/x.jar", "init.elc", "Makefile.", "packa\u017fes/\u017fetup.py", "hangul\u3164", "a`b`", "a;b", "x>y", "lib/*", "$(x)/y")
-	plain := []string{"config.go", "half/settings.toml", "so.go", "class.java", "a.b-c.go", "spec.rb", "x_spec.rb", "users/index.ts", "(group)/[id].tsx", "compose.go", "profile.py", ".editorconfig", ".prettierignore", "lock.go", "config.js", "scripts/tool.sh", "docs/dotfile.md", "main.go", "half/HEAD", "half/config", "half/refs/x", "a-b", "docs/x.md", "lib/package.jsonx", "gitignore", "environment", "naïve.txt", "日本"}
+		"lib/json.so", "libs/x.jar", "init.elc", "Makefile.", "packa\u017fes/\u017fetup.py", "hangul\u3164", "a`b`", "a;b", "x>y", "lib/*", "$(x)/y",
+		"json.py", "http.py", "pip.py", "Typing.py", "unittest/__init__.py", "pytest/__main__.py", "profile.py", "tasks.py", "env/bin/activate", "py3/bin/python3",
+		"hooks/pre-commit", "tools/git/post-checkout", "githooks/x", "CVS/Root", "_FOSSIL_", "mise-tasks/x", "build.sh", "install.ps1", "make.bat", "x.command",
+		"subprojects/x.wrap", "prisma/schema.prisma", "script/rails", "rescript.json", "_plugins/x.rb", "config.make", "go.prompt.md", "test/mocha.opts")
+	plain := []string{"config.go", "half/settings.toml", "so.go", "class.java", "a.b-c.go", "spec.rb", "x_spec.rb", "users/index.ts", "(group)/[id].tsx", "compose.go", "app/profile.py", "app/json.py", "pkg/__init__.py", "a/json/__init__.py", "app/hooks/use.ts", "wheel/x.txt", ".editorconfig", ".prettierignore", "lock.go", "config.js", "scripts/tool.sh", "docs/dotfile.md", "main.go", "half/HEAD", "half/config", "half/refs/x", "a-b", "docs/x.md", "lib/package.jsonx", "gitignore", "environment", "naïve.txt", "日本"}
 	u := withFiles(t, project)
 	r := open(t, u)
 	for _, name := range append(slices.Clone(sensitive), plain...) {
