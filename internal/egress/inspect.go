@@ -60,8 +60,8 @@ func (p *Proxy) inspectUnpacked(h *head, body io.Reader) io.ReadCloser {
 	return &inspectedBody{from: io.NopCloser(body), search: seen}
 }
 
-// inspectedBody gives nothing of a piece that is not to leave. Of a body that is
-// compressed as a whole it gives nothing before what that says was seen.
+// inspectedBody gives nothing of a piece that is not to leave. Of a compressed text
+// it gives nothing before what that says was seen.
 type inspectedBody struct {
 	from   io.ReadCloser
 	mu     sync.Mutex // closing may not wait for a reader
@@ -92,7 +92,7 @@ func (b *inspectedBody) Read(p []byte) (int, error) {
 // release gives of what is held as much as may leave.
 func (b *inspectedBody) release(p []byte) int {
 	ready := len(b.held)
-	if b.end == nil && b.holds() {
+	if b.end == nil && b.unseen() {
 		ready -= heldBody
 	}
 	if ready <= 0 {
@@ -103,10 +103,10 @@ func (b *inspectedBody) release(p []byte) int {
 	return n
 }
 
-func (b *inspectedBody) holds() bool {
+func (b *inspectedBody) unseen() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.search.holds()
+	return b.search.unseen()
 }
 
 // take sees what came, and holds it.

@@ -170,7 +170,8 @@ func TestWhatLooksOpaqueArrives(t *testing.T) {
 		little = binary.LittleEndian.AppendUint32(little, i)
 	}
 	for name, body := range map[string][]byte{
-		"numbers": little, "noise": noise(4 << 20), "magic numbers alone": []byte(strings.Repeat("\x28\xb5\x2f\xfd\xfd7zXZ\x00BZh]\x00\x00LZIP\x01\x04\x22\x4d\x18\x1f\x9dPK\x03\x04 ", 50)),
+		"a project's own files, that git pushes": pushed(t, opaqueDecoys(t)["xz"], opaqueDecoys(t)["zstd"], []byte("x")),
+		"numbers":                                little, "noise": noise(4 << 20), "magic numbers alone": []byte(strings.Repeat("\x28\xb5\x2f\xfd\xfd7zXZ\x00BZh]\x00\x00LZIP\x01\x04\x22\x4d\x18\x1f\x9dPK\x03\x04 ", 50)),
 		"words": []byte("BZh and BZh1, LZIP, 7z, Rar! and PK"), "the beginning of one": []byte("\xfd7zXZ\x00\x00\x04\xe6"),
 	} {
 		for _, piece := range []int{1 << 20, 1, 7} {

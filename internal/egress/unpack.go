@@ -43,18 +43,20 @@ type packing struct {
 	// none reports that what begins with the magic number, as far as it came, is
 	// no such text; nil where only the decoder can tell.
 	none func(text []byte) bool
+	// lenient passes what nothing here unpacks within it: a project has such files.
+	lenient bool
 }
 
-// packings are gzip texts, and the files of ZIP archives.
+// packings are gzip texts, the files of ZIP archives, and what git pushes.
 func packings() []packing {
-	return []packing{{"\x1f\x8b\x08", openGzip, nil}, {"PK\x03\x04", openZip, notDeflated}}
+	return []packing{{magic: "\x1f\x8b\x08", open: openGzip}, {magic: "PK\x03\x04", open: openZip, none: notDeflated}, {magic: "PACK", open: openPack, none: noPack, lenient: true}}
 }
 
 // maxMagic is the longest magic number in bytes.
 const maxMagic = 4
 
 // search looks at one stream, and at what compressed texts in it unpack to:
-// gzip and the files of ZIP archives anywhere, zlib and deflate where the stream
+// gzip, the files of ZIP archives and git's packs anywhere, zlib and deflate where the stream
 // begins. Other codings it refuses, or does not know. It is used by one goroutine at a time.
 type search struct {
 	// inspect gives what sees one text, and what is called when that has ended.
@@ -71,8 +73,6 @@ type search struct {
 	at      int64
 	tail    []byte // what a magic number may have begun in
 	open    []*unpacker
-	// whole says that the stream began with a compressed text.
-	whole bool
 	// work counts the bytes that were unpacked. Whose turn it is counts.
 	work int64
 	// all is what the body and all texts within it took; of the root's making.
@@ -106,10 +106,18 @@ func (a *spent) leave(r io.Reader, buf []byte) {
 		if len(a.gzips) < maxPacked*maxNested {
 			a.gzips = append(a.gzips, r)
 		}
+	case *pack:
+		a.leaveInflater(r.text)
 	case flate.Resetter:
-		if inflater, ok := r.(io.ReadCloser); ok && len(a.flates) < maxPacked*maxNested {
-			a.flates = append(a.flates, inflater)
-		}
+		a.leaveInflater(r.(io.Reader))
+	}
+}
+
+// leaveInflater keeps one, if it is one.
+func (a *spent) leaveInflater(r io.Reader) {
+	_, resets := r.(flate.Resetter)
+	if inflater, closes := r.(io.ReadCloser); resets && closes && len(a.flates) < maxPacked*maxNested {
+		a.flates = append(a.flates, inflater)
 	}
 }
 
@@ -180,7 +188,7 @@ func (s *search) find(piece []byte) error {
 	s.tail = slices.Clone(text[max(0, len(text)-maxMagic+1):])
 	if began == 0 && seen < 2 && len(text) >= 2 {
 		for _, kind := range packedAs(text, s.deflated) {
-			if err := s.begin(kind, text, true); err != nil {
+			if err := s.begin(kind, text, s.strict); err != nil {
 				return err
 			}
 		}
@@ -190,7 +198,7 @@ func (s *search) find(piece []byte) error {
 		for i := bytes.Index(text[from:], []byte(p.magic)); i >= 0; i = bytes.Index(text[from:], []byte(p.magic)) {
 			from += i
 			if p.none == nil || !p.none(text[from:]) {
-				if err := s.begin(p.open, text[from:], began+int64(from) == 0); err != nil {
+				if err := s.begin(p.open, text[from:], s.strict && !p.lenient); err != nil {
 					return err
 				}
 			}
@@ -201,13 +209,12 @@ func (s *search) find(piece []byte) error {
 }
 
 // begin unpacks what begins with text.
-func (s *search) begin(open opener, text []byte, first bool) error {
+func (s *search) begin(open opener, text []byte, strict bool) error {
 	if err := s.affordable(); err != nil {
 		return err
 	}
-	s.whole = s.whole || first
 	s.work += beginWork
-	u := &unpacker{from: s}
+	u := &unpacker{from: s, strict: strict}
 	u.pieces, u.hungry, u.done = make(chan []byte), make(chan struct{}), make(chan struct{})
 	go u.run(open)
 	if err := u.feed(text); err != nil {
@@ -218,9 +225,6 @@ func (s *search) begin(open opener, text []byte, first bool) error {
 	}
 	return nil
 }
-
-// holds reports whether the stream is one of compressed texts, and one goes on.
-func (s *search) holds() bool { return s.whole && len(s.open) > 0 }
 
 // unseen reports whether what a compressed text says may not have been seen yet.
 func (s *search) unseen() bool { return len(s.open) > 0 }
@@ -299,8 +303,7 @@ func openDeflate(r flate.Reader, all *spent) (io.Reader, error) {
 // packedAs is what a stream may be that begins so, gzip aside: what begins as zlib
 // does may be bare deflate all the same.
 func packedAs(text []byte, deflated bool) (kinds []opener) {
-	header := uint(text[0])<<8 | uint(text[1])
-	if text[0]&0x0f == 8 && text[0] <= 0x78 && header%31 == 0 && header&0x20 == 0 { // RFC 1950
+	if isZlib(text) {
 		kinds = append(kinds, openZlib)
 	}
 	if deflated {
@@ -309,10 +312,17 @@ func packedAs(text []byte, deflated bool) (kinds []opener) {
 	return kinds
 }
 
+// isZlib reads the first two bytes (RFC 1950).
+func isZlib(text []byte) bool {
+	header := uint(text[0])<<8 | uint(text[1])
+	return text[0]&0x0f == 8 && text[0] <= 0x78 && header%31 == 0 && header&0x20 == 0
+}
+
 // unpacker shows what a compressed text holds to a search, in step with what
 // is fed to it: when feed returns, all that could be unpacked was seen.
 type unpacker struct {
 	from   *search
+	strict bool
 	to     *search // nil until the text has opened
 	pieces chan []byte
 	hungry chan struct{}
@@ -411,7 +421,7 @@ func (u *unpacker) run(open opener) {
 	look, leave := u.from.inspect()
 	defer leave()
 	u.to = &search{
-		inspect: u.from.inspect, look: look, deflated: u.from.deflated, strict: u.from.strict, depth: u.from.depth + 1, all: all,
+		inspect: u.from.inspect, look: look, deflated: u.from.deflated, strict: u.strict, depth: u.from.depth + 1, all: all,
 	}
 	buf := all.buffer()
 	defer func() { all.leave(r, buf) }()
