@@ -272,18 +272,24 @@ func (b *Backend) NotEnforced() []string {
 		missing = append(missing, "files: podman limits no tmpfs's number of files, only their size and the memory that they take")
 	}
 	if b.isGVisor() {
-		missing = append(missing, gVisorFiles, gVisorInit, gVisorPorts, gVisorProc)
+		missing = append(missing, gVisorFiles, gVisorInit, gVisorPorts, gVisorProc, gVisorWatches)
+	} else {
+		missing = append(missing, sharedWatches)
 	}
 	return append(missing, sandbox.SharedInit, sandbox.SharedEnviron, "users: there is no user namespace but the engine's; what escaped would be user "+fmt.Sprint(b.PeerUIDs()[0])+" of this machine",
 		"disk: no quota for what a writable bind holds")
 }
 
+// sharedWatches is what only a user namespace of the sandbox's own would bound.
+const sharedWatches = "watches: what a container takes of inotify's instances and watches counts for the user of this machine that it runs as"
+
 // What gVisor's kernel does otherwise than Linux, so that no container of it can
 // be kept from it.
 const (
-	gVisorMemory = "memory: gVisor was told to ignore control groups, and limits no process's memory itself"
-	gVisorFiles  = "files: gVisor limits no tmpfs's number of files, only their size"
-	gVisorInit   = "ending: gVisor lets an agent kill its PID 1, which ends the agent too, and list how many descriptors it has; the run then fails, " +
+	gVisorMemory  = "memory: gVisor was told to ignore control groups, and limits no process's memory itself"
+	gVisorWatches = "watches: gVisor limits no inotify instances; they are its own"
+	gVisorFiles   = "files: gVisor limits no tmpfs's number of files, only their size"
+	gVisorInit    = "ending: gVisor lets an agent kill its PID 1, which ends the agent too, and list how many descriptors it has; the run then fails, " +
 		"and the host says so"
 	gVisorPorts = "ports: gVisor lets every user have ports below 1024 of the sandbox's own loopback"
 	gVisorProc  = "kernel: gVisor takes no masks below /proc and /sys; what they show is gVisor's own kernel, none of this machine's"

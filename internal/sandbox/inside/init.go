@@ -65,7 +65,7 @@ func exitWithHost(control io.Reader) {
 
 // place is what PID 1 makes of its namespaces before it has a plan.
 type place struct {
-	limits namespaceLimits
+	limits kernelLimits
 	root   *root
 }
 
@@ -74,7 +74,7 @@ func begin() (*place, error) {
 	if _, _, e := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0); e != 0 {
 		return nil, fmt.Errorf("no new privileges for PID 1: %w", e)
 	}
-	limits := openNamespaceLimits()
+	limits := openKernelLimits()
 	root, err := openRoot()
 	if err != nil {
 		return nil, err

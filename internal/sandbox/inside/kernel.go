@@ -3,6 +3,8 @@ package inside
 import (
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -15,26 +17,45 @@ const shmPages = "16384"
 // lastSignal is the highest real-time signal.
 const lastSignal = 64
 
-// namespaceLimits holds the files that forbid further namespaces. They are
-// opened while the host's /proc is there and written when the last one exists.
-type namespaceLimits []*os.File
+// watchShare is which part of what the host's user may have of inotify's instances
+// and watches a sandbox gets at most: the kernel counts them for both together.
+const watchShare = 4
 
-func openNamespaceLimits() namespaceLimits {
-	var open namespaceLimits
-	for _, kind := range []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"} {
-		f, err := os.OpenFile("/proc/sys/user/max_"+kind+"_namespaces", os.O_WRONLY, 0)
+// kernelLimits holds the files that forbid further namespaces, and bound what is
+// counted for the host's user too. They are opened while the host's /proc is there
+// and written when the last namespace exists.
+type kernelLimits []kernelLimit
+
+type kernelLimit struct {
+	file  *os.File
+	value string
+}
+
+func openKernelLimits() kernelLimits {
+	var open kernelLimits
+	limit := func(name, value string) {
+		f, err := os.OpenFile("/proc/sys/user/max_"+name, os.O_WRONLY, 0)
 		if err == nil { // the seccomp filter refuses new namespaces in any case
-			open = append(open, f)
+			open = append(open, kernelLimit{f, value})
+		}
+	}
+	for _, kind := range []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"} {
+		limit(kind+"_namespaces", "0")
+	}
+	for _, kind := range []string{"instances", "watches"} {
+		text, err := os.ReadFile("/proc/sys/fs/inotify/max_user_" + kind)
+		if all, badly := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && badly == nil {
+			limit("inotify_"+kind, strconv.Itoa(max(all/watchShare, 1)))
 		}
 	}
 	_ = os.WriteFile("/proc/sys/kernel/shmall", []byte(shmPages), 0) // writable on recent kernels only
 	return open
 }
 
-func (l namespaceLimits) close() {
-	for _, f := range l {
-		_, _ = f.WriteString("0") // a second lock behind the filter's
-		_ = f.Close()
+func (l kernelLimits) close() {
+	for _, limit := range l {
+		_, _ = limit.file.WriteString(limit.value) // of namespaces, a second lock behind the filter's
+		_ = limit.file.Close()
 	}
 }
 

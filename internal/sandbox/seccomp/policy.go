@@ -24,8 +24,9 @@ const (
 	socketTypeMask   = 0xf
 	tiocLinux        = 0x541c
 	personalityQuery = 0xffffffff
-	newListener      = 0x8     // SECCOMP_FILTER_FLAG_NEW_LISTENER
-	signBit          = 1 << 31 // of a nice value: a better one than the usual
+	setDelegation    = 1024 + 16 // F_SETDELEG, a lease of a folder
+	newListener      = 0x8       // SECCOMP_FILTER_FLAG_NEW_LISTENER
+	signBit          = 1 << 31   // of a nice value: a better one than the usual
 )
 
 // Options of Program. The zero value is for a kernel that keeps PID 1 from
@@ -41,10 +42,11 @@ func Program(o Options) ([]unix.SockFilter, error) {
 	rules := append(checked(), checkedHere()...)
 	calls := slicesOf(allowed(), allowedHere())
 	if o.NoStop {
-		rules = append(rules, unstopped()...)
-		calls = slices.DeleteFunc(calls, func(nr uint32) bool {
+		stops := func(nr uint32) bool {
 			return slices.ContainsFunc(unstopped(), func(r rule) bool { return r.number == nr })
-		})
+		}
+		rules = append(slices.DeleteFunc(rules, func(r rule) bool { return stops(r.number) }), unstopped()...)
+		calls = slices.DeleteFunc(calls, stops)
 	}
 	for _, nr := range calls {
 		rules = append(rules, rule{nr, []unix.SockFilter{ret(actionAllow)}})
@@ -65,18 +67,17 @@ func unstopped() []rule {
 		{unix.SYS_RT_SIGQUEUEINFO, denyValue(1, uint32(unix.SIGSTOP))},
 		{unix.SYS_RT_TGSIGQUEUEINFO, denyValue(2, uint32(unix.SIGSTOP))},
 		{unix.SYS_PIDFD_SEND_SIGNAL, denyValue(1, uint32(unix.SIGSTOP))},
-		{unix.SYS_FCNTL, denyValue(1, unix.F_SETSIG)}, // which names the signal that input sends
+		{unix.SYS_FCNTL, denyValue(1, unix.F_SETLEASE, setDelegation, unix.F_SETSIG)}, // which names the signal that input sends
 	}
 }
 
-// denyValue allows the call unless the argument is the value.
-func denyValue(arg int, value uint32) []unix.SockFilter {
-	return []unix.SockFilter{
-		loadArg(arg),
-		unless(unix.BPF_JEQ, value, 1),
-		ret(actionErrno(unix.EPERM)),
-		ret(actionAllow),
+// denyValue allows the call unless the argument is one of the values.
+func denyValue(arg int, values ...uint32) []unix.SockFilter {
+	code := []unix.SockFilter{loadArg(arg)}
+	for _, v := range values {
+		code = append(code, unless(unix.BPF_JEQ, v, 1), ret(actionErrno(unix.EPERM)))
 	}
+	return append(code, ret(actionAllow))
 }
 
 func slicesOf(a, b []uint32) []uint32 { return append(append([]uint32(nil), a...), b...) }
@@ -95,6 +96,8 @@ func checked() []rule {
 		{unix.SYS_FCHMODAT2, denyBits(2, setIDBits)},
 		{unix.SYS_OPENAT, openRule(2, 3)},
 		{unix.SYS_MKNODAT, mknodRule(2)},
+		{unix.SYS_FCNTL, denyValue(1, unix.F_SETLEASE, setDelegation)}, // whoever opens such a file of the project waits
+		{unix.SYS_RENAMEAT2, denyBits(4, unix.RENAME_WHITEOUT)},        // which leaves a device node
 		{unix.SYS_SETPRIORITY, denyBits(2, signBit)},
 		{unix.SYS_SECCOMP, denyBits(1, newListener)}, // programs filter themselves; none answers another's calls
 	}
