@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -69,6 +70,10 @@ func decoys(t *testing.T, binary string) probe.Target {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	must(t, err)
 	target.Boot = strings.TrimSpace(string(boot))
+	instances, err := os.ReadFile("/proc/sys/fs/inotify/max_user_instances")
+	must(t, err)
+	target.Watches, err = strconv.Atoi(strings.TrimSpace(string(instances)))
+	must(t, err)
 	line, err := os.ReadFile("/proc/cmdline")
 	must(t, err)
 	target.CommandLine = string(line)

@@ -61,6 +61,8 @@ func fileSystem() []Probe {
 			return unix.Fchmodat(unix.AT_FDCWD, name, unix.S_ISGID|0o755, unix.AT_SYMLINK_NOFOLLOW)
 		})},
 		{class, "fs-setuid-create", Always, func(t Target) Finding { return create(t.Project, unix.S_ISUID|0o755) }},
+		{class, "fs-whiteout", WhereBuilt, whiteout},
+		{class, "fs-lease", WhereBuilt, lease},
 		{class, "fs-setuid-mknod", Always, func(t Target) Finding {
 			name := scratchName(t.Project)
 			defer func() { _ = os.Remove(name) }()
@@ -208,3 +210,25 @@ func setUIDBy(change func(string) error) func(Target) Finding {
 
 // pointer is for calls that take one, which must not be followed.
 func pointer(v *byte) uintptr { return uintptr(unsafe.Pointer(v)) }
+
+// whiteout leaves a device node behind a file that is renamed.
+func whiteout(t Target) Finding {
+	name := scratchName(t.Project)
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		return untestable(err)
+	}
+	err := unix.Renameat2(unix.AT_FDCWD, name, unix.AT_FDCWD, name+"-moved", unix.RENAME_WHITEOUT)
+	_, _ = os.Remove(name), os.Remove(name+"-moved") // one of them is not there
+	return attempt(err, "a device node")
+}
+
+// lease makes whoever opens a file of the project wait, for 45 seconds each time.
+func lease(t Target) Finding {
+	f, err := os.OpenFile(scratchName(t.Project), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return untestable(err)
+	}
+	defer func() { _, _ = os.Remove(f.Name()), f.Close() }() // the file was this probe's own
+	_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK)
+	return attempt(err, "a lease of a file")
+}

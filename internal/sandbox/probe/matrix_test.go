@@ -178,7 +178,7 @@ func known() map[string]string {
 	return map[string]string{
 		"res-project-disk": "disk:", "res-project-inodes": "disk:", "res-shared-memory": "memory:", "res-memfd": "memory:",
 		"res-memory": "memory:", "res-sysv-memory": "memory:", "res-lock-memory": "memory:", "res-forks": "processes:",
-		"res-inodes": "files:", "res-many-files": "files:",
+		"res-inodes": "files:", "res-many-files": "files:", "res-inotify": "watches:",
 		"sec-parent-environ": "token:", "proc-init-priority": "init:", "proc-init-affinity": "init:",
 		endsInit: "ending:", "proc-init-descriptors": "ending:", "proc-init-namespace": "kernel:", "net-low-port": "ports:",
 		"priv-uid-map": "kernel:", "sec-sys": "kernel:",

@@ -100,7 +100,9 @@ type Target struct {
 	// HostName of the host, its boot id, and the command line of its kernel.
 	HostName, Boot, CommandLine string
 	// The limits that the sandbox was given.
-	Processes, OpenFiles    int
+	Processes, OpenFiles int
+	// Watches is how many inotify instances a user of the host may have.
+	Watches                 int
 	Memory, FileSize, Space int64
 }
 

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -217,6 +218,19 @@ func rareCalls() []Probe {
 	}
 }
 
+// watches takes more than half of what the host's user may have of inotify's
+// instances, and not all: others need them.
+func watches(t Target) Finding {
+	for n := range t.Watches/2 + 1 {
+		fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+		if err != nil {
+			return blocked("%v after %d", err, n)
+		}
+		defer func() { _ = unix.Close(fd) }()
+	}
+	return escaped("more than half of the user's %d inotify instances", t.Watches)
+}
+
 // sharedResources are shared by everyone on the machine.
 func sharedResources() []Probe {
 	const class = "resources"
@@ -230,6 +244,15 @@ func sharedResources() []Probe {
 			return escaped("a shared segment of %d MiB", t.Space>>20)
 		}},
 		{class, "res-many-files", Always, manyFiles},
+		{class, "res-inotify", WhereBuilt, watches},
+		{class, "res-aio", WhereBuilt, func(Target) Finding {
+			var id [8]byte
+			err := call(unix.SYS_IO_SETUP, 1, pointer(&id[0]))
+			if err == nil {
+				_ = call(unix.SYS_IO_DESTROY, uintptr(binary.NativeEndian.Uint64(id[:])))
+			}
+			return attempt(err, "a share of the machine's contexts for asynchronous input and output")
+		}},
 		{class, "res-project-inodes", Always, func(t Target) Finding {
 			var st unix.Statfs_t
 			if err := unix.Statfs(t.Project, &st); err != nil {
