@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -48,6 +49,9 @@ type live struct {
 	slots   map[string]int32 // by id
 	bySeq   map[int64]int32
 	fixes   map[int32][]int32 // by failure: what prevents it
+	// tagged and typed are the slots of each tag and type, ascending: at least those
+	// that have it now.
+	tagged, typed map[string][]int32
 	// vectors are those of the model, by seq; nil before they were asked for.
 	vectors   map[int64]vector
 	restUntil time.Time // after the endpoint failed
@@ -104,6 +108,7 @@ func (s *Store) load(ctx context.Context, tx *sql.Tx) error {
 	l.loaded, l.index, l.entries, l.tooMany = false, recall.New(), nil, false
 	l.vectors = nil
 	l.slots, l.bySeq, l.fixes = map[string]int32{}, map[int64]int32{}, map[int32][]int32{}
+	l.tagged, l.typed = map[string][]int32{}, map[string][]int32{}
 	var count int
 	if err := tx.QueryRowContext(ctx, `SELECT (SELECT coalesce(max(change), 0) FROM memory_changes), count(*) FROM memory_entries`).Scan(&l.change, &count); err != nil {
 		return err
@@ -227,7 +232,7 @@ var typeNames = [...]string{"preference", "fact", "instruction", "context", "cor
 
 func (l *live) put(e indexed, d recall.Doc) {
 	if slot, known := l.bySeq[e.seq]; known {
-		if l.entries[slot].id == e.id { // content never changes
+		if was := l.entries[slot]; was.id == e.id && was.kind == e.kind && slices.Equal(was.tags, e.tags) { // content never changes
 			l.entries[slot] = e
 			return
 		}
@@ -242,6 +247,33 @@ func (l *live) put(e indexed, d recall.Doc) {
 	}
 	l.entries = append(l.entries, e)
 	l.slots[e.id], l.bySeq[e.seq] = int32(slot), int32(slot)
+	l.typed[e.kind] = append(l.typed[e.kind], int32(slot))
+	for i, tag := range e.tags {
+		if !slices.Contains(e.tags[:i], tag) {
+			l.tagged[tag] = append(l.tagged[tag], int32(slot))
+		}
+	}
+}
+
+// among is the shortest list that holds all slots that a query may find; nil where
+// any may be one. It wants the lock held. Where all entries have the words and few
+// the tag, asking each entry for its tags would take longer than all the rest.
+func (l *live) among(q Query) []int32 {
+	var lists [][]int32
+	if q.Type != "" {
+		lists = append(lists, l.typed[q.Type])
+	}
+	for _, tag := range q.Tags {
+		lists = append(lists, l.tagged[tag])
+	}
+	if len(lists) == 0 {
+		return nil
+	}
+	shortest := slices.MinFunc(lists, func(a, b []int32) int { return cmp.Compare(len(a), len(b)) })
+	if shortest == nil {
+		return []int32{} // nobody has it
+	}
+	return shortest
 }
 
 // linkReplaced lets what took an entry's place be found by the entry's words.

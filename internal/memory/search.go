@@ -79,19 +79,20 @@ func (s *Store) rank(ctx context.Context, q Query) (list []ranked, tooMany bool)
 	if l.tooMany || !l.loaded {
 		return nil, true
 	}
-	keep := l.keep(q, now)
+	keep, among := l.keep(q, now), l.among(q)
 	if q.Text == "" {
-		return l.recent(q.Limit, keep), false
+		return l.recent(q.Limit, among, keep), false
 	}
-	hits := l.index.Rank(recall.Query{Text: q.Text, Keep: keep, Prior: l.prior(now), Limit: max(q.Limit, fusedHits)})
+	hits := l.index.Rank(recall.Query{Text: q.Text, Keep: keep, Among: among, Prior: l.prior(now), Limit: max(q.Limit, fusedHits)})
 	hits = l.fuse(hits, vectors, keep)
 	return l.withFixes(hits[:min(len(hits), q.Limit)], q.Limit, keep), false
 }
 
-// recent are the latest entries that are kept.
-func (l *live) recent(limit int, keep func(int) bool) []ranked {
+// recent are the latest of some entries that are kept.
+func (l *live) recent(limit int, among []int32, keep func(int) bool) []ranked {
 	latest := make([]int, 0, limit+1)
-	for slot := len(l.entries) - 1; slot >= 0; slot-- {
+	for _, s := range slices.Backward(among) {
+		slot := int(s)
 		created := l.entries[slot].created
 		full := len(latest) == limit
 		if full && created <= l.entries[latest[limit-1]].created || !keep(slot) {

@@ -91,6 +91,43 @@ func TestSearchFilters(t *testing.T) {
 	}
 }
 
+// D-42: tags and types are looked up in lists of their own, which follow the file
+// whoever changes it.
+func TestFiltersFollowTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "main.sqlite")
+	c := newClock()
+	s := open(t, path, options(c))
+	var ids []string
+	for i := range 60 {
+		c.pass(time.Second)
+		ids = append(ids, add(t, s, operator, "fact", fmt.Sprintf("walnut %d", i), "nut", "nut", fmt.Sprint("of ", i%3)))
+	}
+	count := func(want int, q memory.Query) {
+		t.Helper()
+		q.Limit = 100
+		for _, q.Text = range []string{"", "walnut"} {
+			if have := search(t, s, q); len(have) != want {
+				t.Errorf("%+v: have %d, want %d", q, len(have), want)
+			}
+		}
+	}
+	count(60, memory.Query{Tags: []string{"nut"}})
+	count(20, memory.Query{Tags: []string{"nut", "of 1"}, Type: "fact"})
+	if _, err := s.Delete(t.Context(), operator, ids[1]); err != nil {
+		t.Fatal(err)
+	}
+	replace(t, s, operator, "almond", ids[4])
+	count(18, memory.Query{Tags: []string{"of 1"}})
+	count(19, memory.Query{Tags: []string{"of 1"}, Superseded: true})
+	raw(t, path, `UPDATE memory_entries SET tags = '["seed"]', type = 'context' WHERE id = '`+ids[2]+`'`)
+	add(t, s, operator, "fact", "walnut again", "nut") // so that the change is seen
+	count(1, memory.Query{Tags: []string{"seed"}})
+	count(1, memory.Query{Type: "context"})
+	count(19, memory.Query{Tags: []string{"of 2"}})
+	count(0, memory.Query{Tags: []string{"seed", "nut"}})
+	count(0, memory.Query{Tags: []string{"seed"}, Type: "fact"})
+}
+
 func TestExpiry(t *testing.T) {
 	c := newClock()
 	s := fresh(t, c)
@@ -192,8 +229,12 @@ func filled(b *testing.B, n int) (s *memory.Store, last string) {
 	subjects := []string{"build", "deploy", "database", "parser", "socket", "kernel", "memory", "cache", "user", "token"}
 	drafts := make([]memory.Draft, 0, n)
 	for i := range n {
-		drafts = append(drafts, memory.Draft{Type: "fact", Tags: []string{subjects[i%7]},
-			Content: fmt.Sprintf("The %s of project %d fails when the %s is %d and needs a fix", subjects[i%10], i, subjects[i/10%10], i%97)})
+		d := memory.Draft{Type: "fact", Tags: []string{subjects[i%7]},
+			Content: fmt.Sprintf("The %s of project %d fails when the %s is %d and needs a fix", subjects[i%10], i, subjects[i/10%10], i%97)}
+		if i%1000 == 500 {
+			d.Type, d.Tags = "preference", append(d.Tags, "rare")
+		}
+		drafts = append(drafts, d)
 	}
 	for some := range slices.Chunk(drafts, 10_000) { // so that no log grows without end
 		added, err := s.AddAll(b.Context(), operator, some)
@@ -254,8 +295,13 @@ func benchmarkSearch(b *testing.B, n int) {
 		{"common", memory.Query{Text: "the project fails and needs a fix"}},
 		{"mixed", memory.Query{Text: "parser project 4711 socket"}},
 		{"tag", memory.Query{Text: "parser fails", Tags: []string{"socket"}}},
+		{"common with tag", memory.Query{Text: "the project fails and needs a fix", Tags: []string{"socket"}}},
+		{"common with rare tag", memory.Query{Text: "the project fails and needs a fix", Tags: []string{"rare"}}},
+		{"common with two tags", memory.Query{Text: "the project fails and needs a fix", Tags: []string{"rare", "socket"}}},
+		{"common with rare type", memory.Query{Text: "the project fails and needs a fix", Type: "preference"}},
 		{"misspelt", memory.Query{Text: "parsr fials socket"}},
 		{"tag alone", memory.Query{Tags: []string{"socket"}}},
+		{"rare tag alone", memory.Query{Tags: []string{"rare"}}},
 		{"recent", memory.Query{}},
 		{"five", memory.Query{Text: "the parser fails", Limit: 5}},
 	} {

@@ -3,6 +3,7 @@ package recall
 import (
 	"cmp"
 	"container/heap"
+	"iter"
 	"math"
 	"slices"
 )
@@ -37,6 +38,9 @@ type Query struct {
 	Text string
 	// Keep says which texts may be found; nil means all.
 	Keep func(slot int) bool
+	// Among holds at least the slots that Keep lets through, ascending, where they are
+	// known beforehand: only they are looked at. nil means that any slot may be one.
+	Among []int32
 	// Prior multiplies a text's score, for instance by how recent it is; nil means 1.
 	Prior func(slot int) float64
 	// Limit is how many are given; less than 1 gives none.
@@ -74,8 +78,8 @@ func (x *Index) Rank(q Query) []Hit {
 	}
 	scores, rest := x.score(terms)
 	room := max(candidates, 4*q.Limit)
-	near := x.best(scores, room, func(slot int) bool { return q.Keep(slot) })
-	far := x.best(scores, room/4, func(int) bool { return true })
+	near := x.best(scores, room, q.slots(len(scores)), q.Keep)
+	far := x.best(scores, room/4, Query{}.slots(len(scores)), func(int) bool { return true })
 	own := map[int32]float64{}
 	for _, c := range slices.Concat(near, far) {
 		own[c.slot] = float64(c.score)
@@ -192,10 +196,26 @@ func (h *worst) Push(any) {}
 // Pop implements heap.Interface.
 func (h *worst) Pop() any { *h = (*h)[:len(*h)-1]; return nil }
 
+// slots are those that a query may find, of n, the latest first.
+func (q Query) slots(n int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		if q.Among == nil {
+			for slot := n - 1; slot >= 0 && yield(slot); slot-- {
+			}
+			return
+		}
+		for _, slot := range slices.Backward(q.Among) {
+			if int(slot) < n && !yield(int(slot)) {
+				return
+			}
+		}
+	}
+}
+
 // best are the live texts with the highest scores that keep lets through.
-func (x *Index) best(scores []float32, room int, keep func(slot int) bool) []candidate {
+func (x *Index) best(scores []float32, room int, slots iter.Seq[int], keep func(slot int) bool) []candidate {
 	h := make(worst, 0, room)
-	for slot := len(scores) - 1; slot >= 0; slot-- { // of the same score the later ones stay
+	for slot := range slots { // of the same score the later ones stay
 		s := scores[slot]
 		if s <= 0 || len(h) == room && s <= h[0].score || !x.docs[slot].live || !keep(slot) {
 			continue

@@ -215,3 +215,30 @@ func BenchmarkPut(b *testing.B) {
 		x.Put(recall.Doc{Text: sentence(i)})
 	}
 }
+
+// D-42: what is known beforehand about which texts may be found changes nothing but
+// the time it takes.
+func TestAmongFindsWhatKeepLetsThrough(t *testing.T) {
+	x := recall.New()
+	var every []int32
+	for i := range 2000 {
+		slot, _ := x.Put(recall.Doc{Text: fmt.Sprintf("the build of part %d fails, as part %d did", i, i*7%1000), Thread: fmt.Sprint("t", i/5)})
+		if i%9 == 4 {
+			every = append(every, int32(slot))
+		}
+		if i%50 == 40 {
+			x.Link(slot-1, slot, 0.8)
+			x.Drop(slot - 9)
+		}
+	}
+	for _, among := range [][]int32{every, every[:3], {}} {
+		keep := func(slot int) bool { return slices.Contains(among, int32(slot)) }
+		for _, text := range []string{"build fails", "part 40", "part 21 build", "the", "prat 7 fials"} {
+			have := x.Rank(recall.Query{Text: text, Limit: 50, Keep: keep, Among: among})
+			want := x.Rank(recall.Query{Text: text, Limit: 50, Keep: keep})
+			if !slices.Equal(have, want) {
+				t.Errorf("%q among %d: have %v, want %v", text, len(among), have, want)
+			}
+		}
+	}
+}
