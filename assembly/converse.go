@@ -29,6 +29,8 @@ const (
 	maxFound = 16 << 10
 	// gateWake and gateIdle are the exit codes of a script that has an answer.
 	gateWake, gateIdle = 0, 1
+	// outcomeDone and outcomeIdle are what the registry says of a visit that did not fail.
+	outcomeDone, outcomeIdle = "done", "nothing to do"
 )
 
 // visit is one turn of an agent for a group, without a project: a message that
@@ -278,9 +280,9 @@ func (s *sealed) concludeVisit(ctx context.Context, v visit, done task.Visit) (s
 	outcome := "failed"
 	switch {
 	case done.Idle:
-		outcome = "nothing to do"
+		outcome = outcomeIdle
 	case done.Done():
-		outcome = "done"
+		outcome = outcomeDone
 	}
 	chains, box := s.Chains(), s.Sandbox().Name()
 	if err := s.close(ctx, outcome, true); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/calendar"
 	"github.com/nacre-dev/nacre/internal/inbox"
 	"github.com/nacre-dev/nacre/internal/schedule"
@@ -44,9 +45,12 @@ type scheduleHooks struct {
 	start func(ctx context.Context, c schedule.Claim) (outcome string, err error)
 	// created is told of each new schedule once, whichever process made it.
 	created func(ctx context.Context, s schedule.Schedule)
-	// interrupted is told of each tick whose process died while it ran. One that is
-	// waiting is carried on.
-	interrupted func(ctx context.Context, t schedule.Tick)
+	// ended tells what became of the session of a tick whose process died before it
+	// could say so.
+	ended schedule.Ended
+	// left is told of each tick whose process died while it ran, or before it could
+	// say what came of it. One that is waiting is carried on.
+	left func(ctx context.Context, t schedule.Tick)
 }
 
 // runSchedules starts what is due until ctx ends, and then waits for what it
@@ -95,12 +99,12 @@ func beat(ctx context.Context, store *schedule.Store, hooks scheduleHooks, runni
 	for _, s := range fresh {
 		hooks.created(ctx, s)
 	}
-	left, err := store.Recover(ctx)
+	left, err := store.Recover(ctx, hooks.ended)
 	if err != nil {
 		return err
 	}
 	for _, t := range left {
-		hooks.interrupted(ctx, t)
+		hooks.left(ctx, t)
 	}
 	for len(room) < cap(room) {
 		claim, ok, err := store.Claim(ctx)
@@ -114,6 +118,30 @@ func beat(ctx context.Context, store *schedule.Store, hooks scheduleHooks, runni
 		})
 	}
 	return nil
+}
+
+// tickEnd tells what became of the session of a tick: a state and an outcome as its
+// own process would have written them. It says nothing of one that has not ended, or
+// that nobody can read: that goes on where it was.
+func (r *Runtime) tickEnd(t schedule.Tick) (schedule.State, string) {
+	s, err := r.registry.Show(t.Session)
+	if err != nil || s.State != nacre.SessionDone {
+		return "", ""
+	}
+	switch s.Outcome {
+	case outcomeDone:
+		return schedule.Done, s.Outcome
+	case outcomeIdle:
+		return schedule.NothingToDo, ""
+	}
+	why := s.Outcome
+	_ = r.ReadAudit(t.Session, func(e audit.Entry) error { // what cannot be read says no more than the registry
+		if e.Kind == nacre.KindOutcome && e.Reason != "" {
+			why = e.Reason
+		}
+		return nil
+	})
+	return schedule.Failed, why
 }
 
 // runTick takes a claimed tick to its end. What cannot be written of it before the

@@ -140,7 +140,7 @@ func (r *Runtime) Serve(ctx context.Context, o Serve) (err error) {
 		return err
 	}
 	working.Go(func() {
-		if err := r.runSchedules(work, scheduleHooks{h.tick, h.created, h.interrupted}); err != nil {
+		if err := r.runSchedules(work, scheduleHooks{h.tick, h.created, r.tickEnd, h.left}); err != nil {
 			stop(err)
 		}
 	})
@@ -432,12 +432,14 @@ func (h *house) created(ctx context.Context, s schedule.Schedule) {
 	}
 }
 
-// interrupted records a tick whose process died while it ran, and whether it is
-// carried on.
-func (h *house) interrupted(ctx context.Context, t schedule.Tick) {
+// left records a tick whose process died, and whether it is carried on.
+func (h *house) left(ctx context.Context, t schedule.Tick) {
 	outcome := "interrupted"
-	if t.State == schedule.Waiting {
+	switch t.State {
+	case schedule.Waiting:
 		outcome = "interrupted, carried on"
+	case schedule.Done, schedule.Failed, schedule.NothingToDo:
+		outcome = "ended, written back"
 	}
 	h.note(ctx, nacre.Record{Kind: nacre.KindEvent, Topic: bus.TopicTaskTriggered, Outcome: outcome, Reason: "schedule " + t.Schedule + ", session " + string(t.Session)})
 }

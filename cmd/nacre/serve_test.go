@@ -265,6 +265,49 @@ func TestAGateComesBeforeTheBrain(t *testing.T) {
 	stop()
 }
 
+// D-34: a nacre serve is killed after the session of a tick ended and before its schedule
+// was told. The next one finds the end, writes it back, and begins nothing.
+func TestATickWhoseSessionHadEnded(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		turns          []scriptedmodel.Turn
+		state, outcome string
+	}{
+		"done":   {[]scriptedmodel.Turn{holds("echo ended >> /workspace/group/log"), {Text: "Done."}}, "done", "done"},
+		"failed": {[]scriptedmodel.Turn{holds("echo ended >> /workspace/group/log"), {Fault: &scriptedmodel.Fault{Status: 400}}}, "failed", "400"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i, server := thinks(t, "", scriptedmodel.Script{Turns: c.turns})
+			i.nacre("schedule", "add", "--group", "main", "--every", "1h", "--prompt", "look around", "--session", "resume").want(t, 0)
+			one := i.serves("one")
+			i.nacre("schedule", "run", i.schedules()[0].ID).want(t, 0)
+			until(t, "the agent", func() bool { return i.logged("main") == "begun\n" })
+			let := i.holds("schedules.sqlite", true)
+			defer let()
+			i.release()
+			until(t, "the session to end", func() bool {
+				return strings.Contains(i.nacre("sessions", "list", "--json").stdout, `"state":"done"`)
+			})
+			one.dies(t)
+			let()
+			asked := len(server.Requests())
+			two := i.serves("two")
+			until(t, "the end to be found", func() bool { return i.schedules()[0].Last.State == c.state })
+			two.stop()
+			has(t, i.schedules()[0].Last.Outcome, c.outcome)
+			if n := len(server.Requests()); n != asked || i.logged("main") != "begun\nended\n" {
+				t.Errorf("the model was asked %d times more, and the log is %q", n-asked, i.logged("main"))
+			}
+			if n := i.countSessions("schedule"); n != 1 {
+				t.Errorf("have %d sessions, want one", n)
+			}
+			has(t, i.nacre("audit", "show", two.session(), "--json").stdout, `"outcome":"ended, written back"`)
+			i.nacre("audit", "verify").want(t, 0)
+		})
+	}
+}
+
 // schedules are those of the installation.
 func (i *installation) schedules() (all []assembly.ScheduleStatus) {
 	i.t.Helper()

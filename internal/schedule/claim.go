@@ -164,12 +164,14 @@ func (s *Store) Release(ctx context.Context, t Tick) error {
 
 // Finish says what came of a started tick: Done, Failed or NothingToDo.
 func (s *Store) Finish(ctx context.Context, t Tick, state State, outcome string) error {
-	switch state {
-	case Done, Failed, NothingToDo:
-		return s.step(ctx, t, Started, state, outcome)
+	if !finishes(state) {
+		return fmt.Errorf("schedules: a tick does not finish as %q", state)
 	}
-	return fmt.Errorf("schedules: a tick does not finish as %q", state)
+	return s.step(ctx, t, Started, state, outcome)
 }
+
+// finishes tells the states in which a started tick comes to its own end.
+func finishes(state State) bool { return state == Done || state == Failed || state == NothingToDo }
 
 // Interrupt says that a started tick did not come to its end, and why. Where its
 // schedule runs what it missed, any process may carry it on, once.

@@ -161,13 +161,13 @@ func TestClaimsChangeHands(t *testing.T) {
 	if err := a.Start(t.Context(), mine.Tick); !errors.Is(err, schedule.ErrLost) {
 		t.Errorf("started by who gave it back: %v", err)
 	}
-	if left, err := a.Recover(t.Context()); err != nil || len(left) > 0 {
+	if left, err := a.Recover(t.Context(), unended); err != nil || len(left) > 0 {
 		t.Errorf("taken from a process that lives: %v, %v", left, err)
 	}
 	if err := b.Close(); err != nil { // gone before it started
 		t.Fatal(err)
 	}
-	if left, err := a.Recover(t.Context()); err != nil || len(left) > 0 {
+	if left, err := a.Recover(t.Context(), unended); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v", left, err)
 	}
 	again, at := claimed(t, a)
@@ -179,12 +179,61 @@ func TestClaimsChangeHands(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := open(t, path, c)
-	left, err := last.Recover(t.Context())
+	left, err := last.Recover(t.Context(), unended)
 	if err != nil || len(left) != 1 || left[0].State != schedule.Interrupted || left[0].Session != again.Session {
 		t.Errorf("%+v, %v", left, err)
 	}
 	wantTimes(t, "after the end", ran(t, last))
 	wantTimes(t, "rows", states(t, last, task.ID), "21T06:00:00 interrupted")
+}
+
+// unended is that no session of a process that died came to its end.
+func unended(schedule.Tick) (schedule.State, string) { return "", "" }
+
+// D-34: a tick whose session ended before its process could say so is over, with the
+// session's own outcome; an answer that is no end changes nothing.
+func TestATickWhoseSessionHadEnded(t *testing.T) {
+	for name, c := range map[string]struct {
+		state   schedule.State
+		outcome string
+		want    string
+	}{
+		"done":          {schedule.Done, "two mails", "21T06:00:00 done two mails"},
+		"failed":        {schedule.Failed, "no brain", "21T06:00:00 failed no brain"},
+		"nothing to do": {schedule.NothingToDo, "", "21T06:00:00 nothing-to-do "},
+		"no end":        {schedule.Skipped, "whatever", "21T06:00:00 waiting interrupted: the process that ran it died"},
+		"unknown":       {"", "", "21T06:00:00 waiting interrupted: the process that ran it died"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := newClock(t, "2026-11-21 05:30:00")
+			path := file(t)
+			a := open(t, path, clock)
+			task := add(t, a, draft(calendar.Cron, "0 6 * * *"))
+			clock.set(t, "2026-11-21 06:00:00")
+			first, _ := claimed(t, a)
+			if err := errors.Join(a.Start(t.Context(), first.Tick), a.Close()); err != nil { // it dies
+				t.Fatal(err)
+			}
+			b := open(t, path, clock)
+			left, err := b.Recover(t.Context(), func(asked schedule.Tick) (schedule.State, string) {
+				if asked.Session != first.Session {
+					t.Errorf("asked for %s, want %s", asked.Session, first.Session)
+				}
+				return c.state, c.outcome
+			})
+			if err != nil || len(left) != 1 {
+				t.Fatalf("%+v, %v", left, err)
+			}
+			have := left[0].At.Format("02T15:04:05 ") + string(left[0].State) + " " + left[0].Outcome
+			list, err := b.Ticks(t.Context(), task.ID, 5)
+			if have != c.want || err != nil || len(list) != 1 || list[0].State != left[0].State || list[0].Outcome != left[0].Outcome {
+				t.Errorf("have %s and %+v, %v; want %s", have, list, err, c.want)
+			}
+			if left, err := b.Recover(t.Context(), unended); err != nil || len(left) > 0 {
+				t.Errorf("a second time: %+v, %v", left, err)
+			}
+		})
+	}
 }
 
 // D-34: a tick that was interrupted is carried on once where missed ticks are run,
@@ -201,7 +250,7 @@ func TestAnInterruptedTickIsCarriedOnOnce(t *testing.T) {
 	}
 	c.set(t, "2026-11-21 20:00:00")
 	s = open(t, path, c)
-	left, err := s.Recover(t.Context())
+	left, err := s.Recover(t.Context(), unended)
 	if err != nil || len(left) != 1 || left[0].State != schedule.Waiting {
 		t.Fatalf("%+v, %v", left, err)
 	}
@@ -286,7 +335,7 @@ func TestClaimsLeftForLong(t *testing.T) {
 			}
 			clock.set(t, "2026-11-21 "+c.now)
 			b := open(t, path, clock)
-			if _, err := b.Recover(t.Context()); err != nil {
+			if _, err := b.Recover(t.Context(), unended); err != nil {
 				t.Fatal(err)
 			}
 			wantTimes(t, "run", ran(t, b), c.run...)

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -13,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
@@ -123,39 +125,67 @@ func (s *Store) sweep() {
 	}
 }
 
+// Ended tells what became of the session of a started tick whose process died: a state
+// that [Store.Finish] takes, and the outcome. A session that did not come to its end has
+// no state.
+type Ended func(Tick) (State, string)
+
 // Recover takes what dead processes held: what they had claimed is there for any
-// process to claim, what they had started is interrupted: it waits to be carried on
-// once where its schedule runs what it missed, and is over elsewhere. It gives the latter.
-func (s *Store) Recover(ctx context.Context) ([]Tick, error) {
+// process to claim. What they had started is finished where its session ended before
+// they could say so, and else interrupted: it waits to be carried on once where its
+// schedule runs what it missed, and is over elsewhere. It gives all that was started.
+func (s *Store) Recover(ctx context.Context, ended Ended) ([]Tick, error) {
 	holders, err := s.holders(ctx)
 	if err != nil {
 		return nil, sqlitefile.Classified(err)
 	}
-	var interrupted []Tick
+	var left []Tick
 	for _, id := range holders {
 		if id == s.self.name() || s.alive(id) {
 			continue
 		}
-		err := s.file.Write(ctx, func(tx *sql.Tx) error {
-			left, err := ticks(ctx, tx, `state = 'started' AND holder = ?`, id)
-			if err != nil {
-				return err
-			}
-			for _, t := range left {
-				t, err := s.interrupt(ctx, tx, t, "the process that ran it died")
-				if err != nil {
-					return err
-				}
-				interrupted = append(interrupted, t)
-			}
-			_, err = tx.ExecContext(ctx, `UPDATE ticks SET state = 'waiting', holder = '' WHERE state = 'claimed' AND holder = ?`, id)
-			return err
-		})
+		of, err := s.recoverFrom(ctx, id, ended)
 		if err != nil {
 			return nil, err
 		}
+		left = append(left, of...)
 	}
-	return interrupted, nil
+	return left, nil
+}
+
+// recoverFrom takes what one dead process held.
+func (s *Store) recoverFrom(ctx context.Context, id string, ended Ended) (left []Tick, err error) {
+	const held = `state = 'started' AND holder = ?`
+	started, err := ticks(ctx, s.file.DB(), held, id)
+	if err != nil {
+		return nil, sqlitefile.Classified(err)
+	}
+	over := map[nacre.SessionID]Tick{} // asked before the file is held for writing
+	for _, t := range started {
+		if state, outcome := ended(t); finishes(state) {
+			over[t.Session] = Tick{State: state, Outcome: outcome}
+		}
+	}
+	err = s.file.Write(ctx, func(tx *sql.Tx) error {
+		if left, err = ticks(ctx, tx, held, id); err != nil {
+			return err
+		}
+		for i, t := range left {
+			if end, is := over[t.Session]; is {
+				t.State, t.Outcome = end.State, cmp.Or(end.Outcome, t.Outcome)
+				err = s.move(ctx, tx, t, t.State, t.Outcome)
+			} else {
+				t, err = s.interrupt(ctx, tx, t, "the process that ran it died")
+			}
+			if err != nil {
+				return err
+			}
+			left[i] = t
+		}
+		_, err := tx.ExecContext(ctx, `UPDATE ticks SET state = 'waiting', holder = '' WHERE state = 'claimed' AND holder = ?`, id)
+		return err
+	})
+	return left, err
 }
 
 // holders are the processes that hold a tick.

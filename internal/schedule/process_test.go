@@ -61,7 +61,7 @@ func serve(path, stop string) error {
 		}
 	}
 	for {
-		_, err := s.Recover(ctx)
+		_, err := s.Recover(ctx, unended)
 		if err != nil {
 			return err
 		}
@@ -218,7 +218,7 @@ func TestKilledInEachState(t *testing.T) {
 			if err := s.Serve(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			left, err := s.Recover(t.Context())
+			left, err := s.Recover(t.Context(), unended)
 			if err != nil || (c.stop == "started") != (len(left) == 1) {
 				t.Errorf("%+v, %v", left, err)
 			}

@@ -265,7 +265,7 @@ func TestOlderFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = open(t, path, c)
-	if left, err := s.Recover(t.Context()); err != nil || len(left) != 1 || left[0].Begun != 1 {
+	if left, err := s.Recover(t.Context(), unended); err != nil || len(left) != 1 || left[0].Begun != 1 {
 		t.Errorf("%+v, %v", left, err)
 	}
 	wantTimes(t, "carried on", ran(t, s), "2026-11-21 07:00:00")
