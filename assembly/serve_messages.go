@@ -117,12 +117,22 @@ func (h *house) carryOn(ctx context.Context, complaint string) string {
 		}
 		h.note(ctx, nacre.Record{Kind: nacre.KindEvent, Topic: bus.TopicInbound, Outcome: outcome, Reason: "message " + m.ID + ", session " + string(m.Session)})
 		if m.Lost() {
-			_ = h.publish(ctx, bus.TopicAgentError, m.Group, map[string]any{"session": m.Session, "for": m.ID, "outcome": "interrupted twice: it is not begun again"})
+			_ = h.publish(ctx, bus.TopicAgentError, m.Group, givenUp(m))
 			h.inbox.Offer(m.ID) // to nobody, also where it cannot be removed now
 			_ = h.inbox.Remove(m.ID)
 		}
 	}
 	return now
+}
+
+// givenUp is what subscribers are told of a message that nobody begins with again. It
+// names whose it was, so that its channel can tell them: no agent will.
+func givenUp(m inbox.Message) map[string]any {
+	payload := map[string]any{"session": m.Session, "for": m.ID, "outcome": "interrupted twice: it is not begun again"}
+	if said, err := routing.ParseInbound(m.Payload); err == nil {
+		payload["message"] = map[string]string{"channel": said.Channel, "sender": said.Sender, "chat": said.Chat}
+	}
+	return payload
 }
 
 // serves tells whether the nacre serve of a session is there. Where nobody knows, it is.

@@ -215,7 +215,7 @@ func (t *talk) await() error {
 			if err := t.show(e); err != nil {
 				return err
 			}
-			if e.Kind == "error" {
+			if e.Kind == "error" || e.Kind == "notice" {
 				return &exitError{code: exitFailed}
 			}
 			if e.Kind == "message" {
@@ -249,7 +249,7 @@ func (t *talk) converse(ctx context.Context) error {
 			if !ok {
 				return &exitError{exitNotReady, errChatEnded}
 			}
-			if e.Kind == "message" || e.Kind == "error" {
+			if e.Kind != "own" && e.Kind != "sent" {
 				waiting = false
 			}
 			if err := t.show(e); err != nil {
@@ -284,7 +284,7 @@ func (t *talk) show(e chatEvent) error {
 		return printJSON(t.app.stdout, e)
 	}
 	switch e.Kind {
-	case "error":
+	case "error", "notice":
 		t.app.printer(t.app.stderr).Field("nacre", "%s", e.Body)
 	case "message", "own":
 		p := t.app.printer(t.app.stdout)

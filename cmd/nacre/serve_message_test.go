@@ -112,6 +112,39 @@ func TestAMessageThatKillsItsServe(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
+// M-52, D-33: who wrote a message that is given up is told so by the channel itself,
+// for no agent will; others are told nothing.
+func TestTheSenderIsToldThatAMessageWasGivenUp(t *testing.T) {
+	t.Parallel()
+	i, _ := thinks(t, "[groups.main]\ntools = [\"send_local\"]\n[[route]]\nchannel = \"local\"\ngroup = \"main\"\n",
+		scriptedmodel.Script{Turns: []scriptedmodel.Turn{holds("echo ended >> /workspace/group/log"), {Text: "Done."}}})
+	chat := func(arg ...string) result {
+		return i.nacre(append([]string{"chat"}, arg...)...)
+	}
+	one := i.serves("one")
+	chat("--as", "bob", "--once", "hello", "--timeout", "10ms").want(t, 124)
+	until(t, "bob's agent", func() bool { return i.logged("main") == "begun\n" })
+	i.release()
+	until(t, "bob's turn to end", func() bool { return len(i.taken()) == 0 })
+	if err := os.Remove(i.state("groups/main/workspace/go")); err != nil {
+		t.Fatal(err)
+	}
+	chat("--as", "ada", "--group", "den", "--once", "poison", "--timeout", "10ms").want(t, 124)
+	until(t, "the agent", func() bool { return strings.Count(i.logged("main"), "begun\n") == 2 })
+	one.dies(t)
+	two := i.serves("two")
+	until(t, "it to be carried on", func() bool { return strings.Count(i.logged("main"), "begun\n") == 3 })
+	hasNo(t, chat("--as", "ada").stderr, "given up")
+	two.dies(t)
+	three := i.serves("three")
+	until(t, "it to be given up", func() bool { return len(i.taken()) == 0 })
+	until(t, "its sender to be told", func() bool { return strings.Contains(chat("--as", "ada").stderr, "given up") })
+	has(t, chat("--as", "ada", "--json").stdout, `"kind":"notice","from":"main","chat":"den","body":"A message of yours was given up`)
+	hasNo(t, chat("--as", "bob").stderr, "given up")
+	i.release()
+	three.stop()
+}
+
 // D-24, M-52: a nacre serve that is told to end does the same as one that is killed:
 // what it was at goes on once, what waited is begun.
 func TestAServeEndsInTheMiddleOfAMessage(t *testing.T) {

@@ -90,6 +90,15 @@ func (h *Host) Ask(method string, params any) plugin.Message {
 	return m
 }
 
+// Tell sends what has no answer, such as an event.
+func (h *Host) Tell(method string, params any) {
+	raw, err := json.Marshal(params)
+	if err != nil {
+		h.t.Error(err)
+	}
+	h.send(plugin.Message{Method: method, Params: raw})
+}
+
 // Call asks a tool, and returns what it says.
 func (h *Host) Call(group, tool string, arguments json.RawMessage) string {
 	payload, err := json.Marshal(map[string]any{"arguments": arguments})

@@ -2,15 +2,23 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/nacre-dev/nacre/plugin"
 )
 
-const publishTime = 10 * time.Second
+const (
+	channel     = "local"
+	topicError  = "agent.error"
+	publishTime = 10 * time.Second
+	// givenUp is what the sender of a message is told that nobody answers any more.
+	givenUp = "A message of yours was given up: the work on it was interrupted twice. Some of it may be done. Write again if you still want it."
+)
 
 // hub brings senders and agents together.
 type hub struct {
@@ -69,7 +77,7 @@ func (h *hub) take(ctx context.Context, from *client, s said) {
 	ctx, cancel := context.WithTimeout(ctx, publishTime)
 	defer cancel()
 	own := line{Kind: kindOwn, From: s.sender, Chat: s.chat, Body: s.body, Time: h.now().UTC()}
-	err := h.setup.Publish(ctx, plugin.TopicInbound, inbound{"local", s.sender, "text", s.body, metadata{s.chat}})
+	err := h.setup.Publish(ctx, plugin.TopicInbound, inbound{channel, s.sender, "text", s.body, metadata{s.chat}})
 	if errors.Is(err, plugin.ErrDropped) {
 		from.tell(line{Kind: kindError, Body: "no [[route]] of config.toml takes this: add one for channel \"local\" with this sender or chat, and start nacre serve again"})
 		return
@@ -80,6 +88,22 @@ func (h *hub) take(ctx context.Context, from *client, s said) {
 	}
 	from.tell(line{Kind: kindSent})
 	_, _ = h.deliver(s.sender, own, from) // it was taken: that it is not kept changes nothing
+}
+
+// event tells a sender that their message was given up (D-33). Events that name no
+// message are about something else.
+func (h *hub) event(_ context.Context, e plugin.Envelope) {
+	var about struct {
+		Message struct{ Channel, Sender, Chat string }
+	}
+	m := &about.Message
+	if e.Topic != topicError || json.Unmarshal(e.Payload, &about) != nil || m.Channel != channel || !isName(m.Sender) || !h.knows(m.Sender) {
+		return
+	}
+	_, err := h.deliver(m.Sender, line{Kind: kindNotice, From: string(e.Group), Chat: m.Chat, Body: givenUp, Time: h.now().UTC()}, nil)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "keep a notice:", err) // who is connected has it
+	}
 }
 
 // deliver keeps a line and tells it to all connections of a sender but one.

@@ -25,6 +25,7 @@ const (
 	kindReady   = "ready"   // all that was said before has been told
 	kindSent    = "sent"    // the message was taken
 	kindError   = "error"   // it was not
+	kindNotice  = "notice"  // nobody will answer a message that was taken
 )
 
 // line is what a client is told.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -122,6 +123,36 @@ func TestAConversation(t *testing.T) {
 		if have := h.tool("family", nobody, "x"); !strings.Contains(have, "Nobody called") {
 			t.Errorf("%q: have %s", nobody, have)
 		}
+	}
+}
+
+// D-33: the sender of a message that was given up is told so, once and nobody else; other
+// events, another channel's and strange ones tell nobody anything.
+func TestAMessageThatWasGivenUp(t *testing.T) {
+	dir := folder(t)
+	h := start(t, dir, "C")
+	ada, bob := h.join("ada"), h.join("bob")
+	for _, p := range []*person{ada, bob} {
+		p.want(ready)
+	}
+	event := func(topic, payload string) {
+		h.Tell(plugin.MethodHandleEvent, plugin.EventParams{Envelope: plugin.Envelope{Version: 1, Type: "event", Topic: topic, Source: "core", Group: "main", Payload: json.RawMessage(payload)}})
+	}
+	event("agent.error", `{"session":"s-1","for":"m1","outcome":"failed"}`)
+	event("agent.error", `{"message":{"channel":"webhook","sender":"ada"}}`)
+	event("agent.completed", `{"message":{"channel":"local","sender":"ada"}}`)
+	for _, sender := range []string{"", "carol", "../ada", "a\nb"} {
+		event("agent.error", `{"message":{"channel":"local","sender":`+strconv.Quote(sender)+`}}`)
+	}
+	event("agent.error", `{"message":["local"]}`)
+	event("agent.error", `{"session":"s-2","message":{"channel":"local","sender":"ada","chat":"den"}}`)
+	ada.want(`{"kind":"notice","from":"main","chat":"den","body":"A message of yours was given up: the work on it was interrupted twice. Some of it may be done. Write again if you still want it."}`)
+	if have := h.tool("main", "bob", "hello"); !strings.Contains(have, "delivered") {
+		t.Errorf("have %s", have)
+	}
+	bob.want(`{"kind":"message","from":"main","body":"hello"}`)
+	if files, err := os.ReadDir(filepath.Join(dir, "history")); err != nil || len(files) != 3 { // theirs, and the lock
+		t.Errorf("have %v, %v", files, err)
 	}
 }
 

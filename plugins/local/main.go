@@ -52,7 +52,8 @@ func serve(in io.Reader, out io.Writer, now func() time.Time) error {
 			s, err = listen(ctx, filepath.Join(setup.DataDir, plugin.ListenSocket), h)
 			return err
 		},
-		Tools: map[nacre.ToolName]plugin.ToolFunc{"send_local": plugin.Tool(h.send)},
+		HandleEvent: h.event,
+		Tools:       map[nacre.ToolName]plugin.ToolFunc{"send_local": plugin.Tool(h.send)},
 		Shutdown: func(context.Context) error {
 			if s == nil {
 				return nil
