@@ -197,7 +197,7 @@ func (m *measures) count(q question, found []string) {
 	if at5 == len(q.Want) {
 		m.hit5++
 	} else {
-		m.missed = append(m.missed, fmt.Sprintf("%s: %s (found %v)", q.Kind, q.Query, found[:min(5, len(found))]))
+		m.missed = append(m.missed, fmt.Sprintf("%s: %s (want %v, found %v)", q.Kind, q.Query, q.Want, found[:min(5, len(found))]))
 	}
 	if first > 0 {
 		m.mrr += 1 / float64(first)
@@ -255,9 +255,10 @@ func TestRetrieval(t *testing.T) {
 	}
 }
 
-// D-42: the same on conversations in the format of LoCoMo. LOCOMO=FILE names another.
+// D-42: the same on conversations in the format of LoCoMo, some of them as long as its
+// own and made for this. LOCOMO=FILE names another.
 func TestConversations(t *testing.T) {
-	files := []string{"testdata/conversations.json", "testdata/dialogues.json"}
+	files := []string{"testdata/conversations.json", "testdata/dialogues.json", madeConversations(t)}
 	if path := os.Getenv(locomoFile); path != "" {
 		files = []string{path}
 	}
