@@ -1,6 +1,10 @@
 package recall
 
-import "math"
+import (
+	"math"
+	"strings"
+	"unicode/utf8"
+)
 
 // The limits of an index; what is over them is not put in.
 const (
@@ -40,6 +44,7 @@ type Index struct {
 type doc struct {
 	words      []int32 // in order; common ones too
 	live       bool
+	asks       bool  // it ends with a question
 	prev, next int32 // in the thread, -1 for none
 }
 
@@ -70,7 +75,7 @@ func (x *Index) Put(d Doc) (slot int, ok bool) {
 	for _, tag := range d.Tags {
 		words = append(words, tokens(tag)...)
 	}
-	entry := doc{words: make([]int32, 0, len(words)), live: true, prev: -1, next: -1}
+	entry := doc{words: make([]int32, 0, len(words)), live: true, asks: asks(d.Text), prev: -1, next: -1}
 	length := 0
 	for _, w := range words {
 		entry.words = append(entry.words, x.word(w.text))
@@ -84,6 +89,12 @@ func (x *Index) Put(d Doc) (slot int, ok bool) {
 	x.docs, x.lengths = append(x.docs, entry), append(x.lengths, uint8(length))
 	x.live, x.length = x.live+1, x.length+length
 	return slot, true
+}
+
+// asks tells whether a text ends with a question, in the scripts that have a sign for it.
+func asks(text string) bool {
+	last, _ := utf8.DecodeLastRuneInString(strings.TrimRight(text, " \t\r\n\"'”’»)"))
+	return last == '?' || last == '？' || last == '؟'
 }
 
 func (x *Index) word(text string) int32 {

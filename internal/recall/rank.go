@@ -19,8 +19,14 @@ const (
 	// beside each other as they do in the query.
 	phraseShare = 0.35
 	// beside is the share of a hit's score that passes to its neighbours in the
-	// thread; half of it goes one further, where an answer often is.
+	// thread.
 	beside = 0.2
+	// answer is that share where the hit is a question: what follows may answer it, in
+	// words of its own.
+	answer = 0.5
+	// further is what of that share goes one further, where an answer often is: of an
+	// answer's, too, where what is beside the hit asks.
+	further = 0.5
 )
 
 // The limits of one ranking.
@@ -286,12 +292,12 @@ func (x *Index) final(q Query, own map[int32]float64, ideal float64) []Hit {
 		d := &x.docs[slot]
 		if q.Keep(int(slot)) { // what may not be shown brings nobody along but by a link
 			pass(d.prev, beside*score)
-			pass(d.next, beside*score)
+			pass(d.next, d.answered()*score)
 			if d.prev >= 0 {
-				pass(x.docs[d.prev].prev, beside/2*score)
+				pass(x.docs[d.prev].prev, further*beside*score)
 			}
 			if d.next >= 0 {
-				pass(x.docs[d.next].next, beside/2*score)
+				pass(x.docs[d.next].next, further*x.docs[d.next].answered()*score)
 			}
 		}
 		pass(slot, 0)
@@ -312,6 +318,14 @@ func (x *Index) final(q Query, own map[int32]float64, ideal float64) []Hit {
 	}
 	slices.SortFunc(hits, func(a, b Hit) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Slot, a.Slot)) })
 	return hits[:min(len(hits), q.Limit)]
+}
+
+// answered is the share of a hit's score that passes to what follows it.
+func (d *doc) answered() float64 {
+	if d.asks {
+		return answer
+	}
+	return beside
 }
 
 // ideal is what a text of average length gets that holds each word once.

@@ -216,6 +216,30 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
+// D-42: what follows a question is found by the question's words, and by those of what
+// was said before it, ahead of what only stands beside.
+func TestAnAnswerIsFoundByItsQuestion(t *testing.T) {
+	for name, c := range map[string]struct {
+		thread []string
+		want   string
+	}{
+		"the turn after a question":        {[]string{"nothing at all", "What colour is the attic?", "Green", "never mind"}, "1 2 0 3"},
+		"the turn after a statement":       {[]string{"nothing at all", "The colour of the attic.", "Green", "never mind"}, "1 2 0 3"},
+		"a question about what was said":   {[]string{"so", "We did the attic in a new colour", "Which?", "Green"}, "1 3 2 0"},
+		"a question in quotation marks":    {[]string{"so", "She said: “What colour is the attic?”", "Green", "never mind"}, "1 2 0 3"},
+		"a question in another script":     {[]string{"so", "attic colour 何色ですか？", "Green", "never mind"}, "1 2 0 3"},
+		"a question that nothing comes of": {[]string{"so", "never mind", "What colour is the attic?"}, "2 1 0"},
+	} {
+		x := recall.New()
+		for _, text := range c.thread {
+			x.Put(recall.Doc{Text: text, Thread: "t"})
+		}
+		if have := found(x, "colour of the attic"); have != c.want {
+			t.Errorf("%s: have %q, want %q", name, have, c.want)
+		}
+	}
+}
+
 // D-42: what is known beforehand about which texts may be found changes nothing but
 // the time it takes.
 func TestAmongFindsWhatKeepLetsThrough(t *testing.T) {
