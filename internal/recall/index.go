@@ -37,6 +37,7 @@ type Index struct {
 	lengths  []uint8          // by slot: how many words say something
 	tails    map[string]int32 // the last slot of each thread
 	links    map[int32][]link
+	splitter splitter // of the texts that are put in
 	live     int
 	length   int // of all live texts together, in words
 }
@@ -55,7 +56,7 @@ type link struct {
 
 // New gives an empty index.
 func New() *Index {
-	return &Index{words: map[string]int32{}, shapes: map[shape][]spelled{}, tails: map[string]int32{}, links: map[int32][]link{}}
+	return &Index{words: map[string]int32{}, shapes: map[shape][]spelled{}, tails: map[string]int32{}, links: map[int32][]link{}, splitter: splitter{known: map[string]token{}}}
 }
 
 // Len is how many texts the index holds.
@@ -71,10 +72,11 @@ func (x *Index) Put(d Doc) (slot int, ok bool) {
 		return 0, false
 	}
 	slot = len(x.docs)
-	words := tokens(d.Text)
+	words := x.splitter.tokens(d.Text)
 	for _, tag := range d.Tags {
 		words = append(words, tokens(tag)...)
 	}
+	x.splitter.out = words
 	entry := doc{words: make([]int32, 0, len(words)), live: true, asks: asks(d.Text), prev: -1, next: -1}
 	length := 0
 	for _, w := range words {

@@ -12,6 +12,9 @@ import (
 // found by its words.
 const maxTokens = 4096
 
+// maxKnown is how many words an index remembers the stems of.
+const maxKnown = 1 << 16
+
 // token is one word as the index keeps it.
 type token struct {
 	text string
@@ -39,8 +42,10 @@ const joins = "_-./:'’@"
 // tokens are the words of a text. A run of words joined by signs gives its
 // parts and, where there are several, itself as a whole; so do camelCase and
 // letters beside digits. A picture sign is a word too.
-func tokens(text string) []token {
-	s := splitter{}
+func tokens(text string) []token { return (&splitter{}).tokens(text) }
+
+func (s *splitter) tokens(text string) []token {
+	s.out = s.out[:0]
 	text = strings.ToValidUTF8(text, " ")
 	for i := 0; i < len(text) && len(s.out) < maxTokens; {
 		r, size := utf8.DecodeRuneInString(text[i:])
@@ -87,7 +92,11 @@ func afterSigns(text string, start, end int) int {
 }
 
 // splitter collects the words of a text.
-type splitter struct{ out []token }
+type splitter struct {
+	out []token
+	// known are words of small letters that were seen before; nil remembers none.
+	known map[string]token
+}
 
 func (s *splitter) add(t token) {
 	if t.text != "" && len(s.out) < maxTokens {
@@ -137,7 +146,7 @@ func (s *splitter) word(word string) {
 		return
 	}
 	if isPlain(word) {
-		s.add(token{text: stem(regular(word)), raw: word, common: isCommon(word)})
+		s.add(s.plain(word))
 		return
 	}
 	if dense(word) {
@@ -157,6 +166,20 @@ func (s *splitter) word(word string) {
 		s.add(token{text: stem(regular(folded)), raw: folded, common: isCommon(folded)})
 	}
 	s.add(token{text: stem(folded), whole: true, name: name})
+}
+
+// plain is the token of a word of small letters. Most words of a text were seen
+// before, and taking their stems again is most of what putting a text in takes.
+func (s *splitter) plain(word string) token {
+	if t, known := s.known[word]; known {
+		return t
+	}
+	word = strings.Clone(word) // else it keeps its text
+	t := token{text: stem(regular(word)), raw: word, common: isCommon(word)}
+	if s.known != nil && len(s.known) < maxKnown && len(word) <= maxStem {
+		s.known[word] = t
+	}
+	return t
 }
 
 // isPlain tells of words of small letters alone, as most are.
