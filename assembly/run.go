@@ -507,6 +507,7 @@ func (s *sealed) brief(ctx context.Context) string {
 		_ = s.Recorder.Append(context.WithoutCancel(ctx), nacre.Record{Kind: nacre.KindMemory, Source: "core", Outcome: "no brief", Reason: err.Error()})
 		return ""
 	}
+	s.memory.Warm() // a brain takes longer to begin than this
 	return brief.Markdown()
 }
 

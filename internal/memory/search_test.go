@@ -226,6 +226,11 @@ func FuzzSearch(f *testing.F) {
 func filled(b *testing.B, n int) (s *memory.Store, last string) {
 	b.Helper()
 	s = fresh(b, newClock())
+	return s, fill(b, s, n)
+}
+
+func fill(b *testing.B, s *memory.Store, n int) (last string) {
+	b.Helper()
 	subjects := []string{"build", "deploy", "database", "parser", "socket", "kernel", "memory", "cache", "user", "token"}
 	drafts := make([]memory.Draft, 0, n)
 	for i := range n {
@@ -243,7 +248,7 @@ func filled(b *testing.B, n int) (s *memory.Store, last string) {
 		}
 		last = added[len(added)-1].ID
 	}
-	return s, last
+	return last
 }
 
 // timed runs what is measured, and reports its median: the mean says more of what else
