@@ -10,6 +10,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/internal/verify"
 )
 
 const (
@@ -21,8 +22,8 @@ const (
 
 // check runs a command over dir in a fresh sandbox that reaches nothing: no
 // door, no proxy, no secrets (S-13). What it prints is kept to its tail.
-func (s *sealed) check(ctx context.Context, dir, command string) (nacre.CheckResult, error) {
-	p, err := s.posture(posture.Input{Project: dir, Offline: true, Limits: nacre.Limits{Wall: checkLimit}})
+func (s *sealed) check(ctx context.Context, dir, command string, modules []verify.Module) (nacre.CheckResult, error) {
+	p, err := s.posture(posture.Input{Project: dir, Offline: true, Mounts: moduleMounts(modules), Limits: nacre.Limits{Wall: checkLimit}})
 	if err != nil {
 		return nacre.CheckResult{}, err
 	}

@@ -141,7 +141,7 @@ func (j *judgement) judge(ctx context.Context) (Verdict, error) {
 	if err != nil {
 		return Verdict{}, err
 	}
-	subject := verify.Subject{Task: j.parameters, Report: j.Report, Ledger: j.Ledger}
+	subject := verify.Subject{Task: j.parameters, Report: j.Report, Ledger: j.Ledger, Fetch: j.fetch}
 	for _, skipped := range changes.Skipped {
 		subject.Left = append(subject.Left, skipped.Path)
 	}
@@ -231,16 +231,30 @@ func (j *judgement) refused(pass, reason string, err error) Verdict {
 
 // run runs a verifier's command in the session for it.
 func (j *judgement) run(ctx context.Context, c verify.Command) (verify.Output, error) {
-	if j.session == nil {
-		s, err := j.runtime.seal(ctx, request{
-			id: registry.NewID(), group: DefaultGroup, kind: "verify", title: j.Agent, project: j.Project,
-		})
-		if err != nil {
-			return verify.Output{}, err
-		}
-		j.session = s
+	if err := j.seal(ctx); err != nil {
+		return verify.Output{}, err
 	}
 	return j.session.runner()(ctx, c)
+}
+
+// fetch fetches dependencies in the session for it.
+func (j *judgement) fetch(ctx context.Context, p verify.Packages) (verify.Fetched, error) {
+	if err := j.seal(ctx); err != nil {
+		return verify.Fetched{}, err
+	}
+	return j.session.fetchPackages(ctx, p)
+}
+
+// seal opens the session in which commands run, where it is not open yet.
+func (j *judgement) seal(ctx context.Context) error {
+	if j.session != nil {
+		return nil
+	}
+	s, err := j.runtime.seal(ctx, request{
+		id: registry.NewID(), group: DefaultGroup, kind: "verify", title: j.Agent, project: j.Project,
+	})
+	j.session = s
+	return err
 }
 
 func (j *judgement) close(ctx context.Context) error {

@@ -217,7 +217,7 @@ func (r *Runtime) roleFolder(id nacre.SessionID) string {
 func (r *Runtime) leavings(id nacre.SessionID) []string {
 	dir := r.registry.Paths().Session(id)
 	list := []string{r.roleFolder(id)}
-	for _, name := range []string{specFile, auditFile, task.EvidenceDir, task.JudgeDir} {
+	for _, name := range []string{specFile, auditFile, task.EvidenceDir, task.JudgeDir, packagesDir} {
 		list = append(list, filepath.Join(dir, name))
 	}
 	checks, _ := filepath.Glob(filepath.Join(dir, task.CheckPrefix+"*")) // the pattern is ours

@@ -161,6 +161,7 @@ func (s *sealed) judge(ctx context.Context, order *task.Order, w verify.Subject,
 	if w.Ledger, err = s.runtime.entered(ctx, order.DNA); err != nil {
 		return verify.Report{}, err
 	}
+	w.Fetch = s.fetchPackages
 	return verify.Judge(ctx, w, atoms, s.runner())
 }
 

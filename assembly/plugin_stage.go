@@ -147,13 +147,19 @@ type way struct {
 
 // openWay lets a handler out to hosts. Nobody is asked about others.
 func (g *stage) openWay(name nacre.PluginName, rules []nacre.EgressRule) (*way, error) {
-	proxy, err := egress.New(egress.Options{
-		Rules: rules, Record: from{g.recorder, name}, Session: g.ID(), Group: g.Group(), Plugin: name, Now: g.runtime.options.Now,
-	})
+	dir, err := g.socketFolder()
 	if err != nil {
 		return nil, err
 	}
-	dir, err := g.socketFolder()
+	return openWay(g.Context(), dir, egress.Options{
+		Rules: rules, Record: from{g.recorder, name}, Session: g.ID(), Group: g.Group(), Plugin: name, Now: g.runtime.options.Now,
+	}, func(ctx context.Context, err error) { g.fault(ctx, name, "its way out ended: "+err.Error()) })
+}
+
+// openWay serves a proxy on a socket in dir, which is there and empty, until it is
+// closed or ctx ends. lost is told where it ended before that.
+func openWay(ctx context.Context, dir string, o egress.Options, lost func(context.Context, error)) (*way, error) {
+	proxy, err := egress.New(o)
 	if err != nil {
 		return nil, err
 	}
@@ -161,12 +167,12 @@ func (g *stage) openWay(name nacre.PluginName, rules []nacre.EgressRule) (*way, 
 	if err != nil {
 		return nil, err
 	}
-	ctx, end := context.WithCancel(g.Context())
+	ctx, end := context.WithCancel(ctx)
 	w := &way{dir: dir, end: end, served: make(chan struct{})}
 	go func() {
 		defer close(w.served)
 		if err := proxy.Serve(ctx, listener); err != nil {
-			g.fault(ctx, name, "its way out ended: "+err.Error())
+			lost(ctx, err)
 		}
 	}()
 	return w, nil

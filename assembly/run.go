@@ -443,7 +443,7 @@ func (s *sealed) work(ctx context.Context, run Run, spec task.Spec, agent brain.
 			return last, nil
 		},
 		TimedOut: func() bool { return last.timedOut.Load() },
-		Check:    s.check,
+		Check:    s.check, Fetch: s.fetchPackages,
 		Spent:    s.spent,
 		Observe:  run.Observe,
 		Progress: s.tell, Redact: s.runtime.redact, Now: s.runtime.options.Now,

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -378,7 +379,7 @@ func (s *sealed) close(ctx context.Context, outcome string, finished bool) error
 	quiet := s.rests(ctx)
 	forgotten := s.closeMemory()
 	if s.Session != nil {
-		errs = append(errs, s.closeLeases(ctx), s.Close(ctx, outcome, finished))
+		errs = append(errs, s.closeLeases(ctx), registry.Discard(filepath.Join(s.Dir(), packagesDir)), s.Close(ctx, outcome, finished))
 	}
 	s.asked.Wait()
 	if s.calls.cancel != nil {

@@ -20,7 +20,7 @@ import (
 func (s *sealed) runner() verify.Runner {
 	return func(ctx context.Context, c verify.Command) (verify.Output, error) {
 		p, err := s.posture(posture.Input{
-			Project: c.Dir, Offline: true, Env: c.Env, Limits: nacre.Limits{Wall: cmp.Or(c.Limit, checkLimit)},
+			Project: c.Dir, Offline: true, Env: c.Env, Mounts: moduleMounts(c.Modules), Limits: nacre.Limits{Wall: cmp.Or(c.Limit, checkLimit)},
 		})
 		if err != nil {
 			return verify.Output{}, err

@@ -129,7 +129,7 @@ func (p *Printer) Step(e nacre.Step) {
 		p.Mark("warn", "retry", trouble(e.Name)+" · "+fit(e.Text, Width-40))
 	case nacre.StepStage:
 		switch e.Name {
-		case "check", "verify":
+		case "check", "verify", "fetch":
 			p.Mark("tool", e.Name, fit(p.oneLine(e.Text), Width-11))
 		case "escalation":
 			p.Mark("warn", "gate", fit(p.oneLine(e.Text), Width-11))

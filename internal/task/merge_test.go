@@ -21,6 +21,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/session"
 	"github.com/nacre-dev/nacre/internal/task"
+	"github.com/nacre-dev/nacre/internal/verify"
 )
 
 // agent writes one file and is done; it counts how often it was started.
@@ -114,7 +115,7 @@ func (b *bench) opens(ctx context.Context, check func(), change func(*task.Parts
 		Session: s, EnginePath: b.paths.Engine(), Brain: b.agent, Redact: redact.New(), Now: time.Now,
 		Launch:   func(context.Context, brain.Launch, string) (brain.Process, error) { return nil, nil },
 		TimedOut: func() bool { return false },
-		Check: func(_ context.Context, _, command string) (nacre.CheckResult, error) {
+		Check: func(_ context.Context, _, command string, _ []verify.Module) (nacre.CheckResult, error) {
 			check()
 			return nacre.CheckResult{Command: command, Strength: "weak"}, nil
 		},

@@ -174,12 +174,16 @@ func (r *run) examine(ctx context.Context, project *repo.Project, on repo.Commit
 	if found.Atoms, err = r.judge(ctx, project, on, s, tree); err != nil || found.failed() != "" {
 		return found, err
 	}
+	needs, err := r.dependencies(ctx, project, on, tree)
+	if err != nil {
+		return found, err
+	}
 	for i, command := range r.spec.Checks {
 		dir := filepath.Join(r.Session.Dir(), CheckPrefix+strconv.Itoa(i))
 		if err := registry.Discard(dir); err != nil {
 			return found, err
 		}
-		result, err := r.verifyOne(ctx, project, tree, dir, command)
+		result, err := r.verifyOne(ctx, project, needs, tree, dir, command)
 		if err != nil {
 			return found, err
 		}
@@ -194,7 +198,7 @@ func (r *run) examine(ctx context.Context, project *repo.Project, on repo.Commit
 	return found, nil
 }
 
-func (r *run) verifyOne(ctx context.Context, project *repo.Project, tree, dir, command string) (nacre.CheckResult, error) {
+func (r *run) verifyOne(ctx context.Context, project *repo.Project, needs verify.Dependencies, tree, dir, command string) (nacre.CheckResult, error) {
 	if err := project.Checkout(ctx, repo.Tree(tree), dir); err != nil {
 		return nacre.CheckResult{}, err
 	}
@@ -202,7 +206,7 @@ func (r *run) verifyOne(ctx context.Context, project *repo.Project, tree, dir, c
 		return nacre.CheckResult{}, err
 	}
 	r.Progress(nacre.Step{Kind: nacre.StepStage, Name: "check", Text: command})
-	result, err := r.Check(ctx, dir, command)
+	result, err := r.check(ctx, needs, dir, command)
 	if err != nil {
 		return nacre.CheckResult{}, err
 	}

@@ -76,8 +76,11 @@ type Parts struct {
 	Launch func(ctx context.Context, l brain.Launch, project string) (brain.Process, error)
 	// TimedOut reports whether the time limit ended the brain that Launch gave last.
 	TimedOut func() bool
-	// Check runs a command sealed, without egress or sockets, in a fresh sandbox over dir.
-	Check func(ctx context.Context, dir, command string) (nacre.CheckResult, error)
+	// Check runs a command sealed, without egress or sockets, in a fresh sandbox over
+	// dir, in which modules are shown.
+	Check func(ctx context.Context, dir, command string, modules []verify.Module) (nacre.CheckResult, error)
+	// Fetch fetches dependencies for checks; nil fetches none.
+	Fetch verify.Fetcher
 	// Spent is what the model gateway has metered so far, in millionths of a dollar.
 	Spent    func() int64
 	Progress func(nacre.Step)

@@ -29,6 +29,8 @@ type checkout struct {
 	root  string
 	files map[string]fs.FileMode // regular files and symbolic links
 	dirs  map[string]bool
+	// fetched is shown beside them.
+	fetched Dependencies
 }
 
 func readCheckout(root string) (checkout, error) {
@@ -83,7 +85,10 @@ func (c checkout) has(name string) bool {
 }
 
 // read returns a regular file's bytes, or an error that is fs.ErrNotExist.
-func (c checkout) read(name string) ([]byte, error) {
+func (c checkout) read(name string) ([]byte, error) { return c.readUpTo(name, maxSource) }
+
+// readUpTo is read with a limit of its own, in bytes.
+func (c checkout) readUpTo(name string, limit int64) ([]byte, error) {
 	if !c.has(name) {
 		return nil, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
 	}
@@ -91,12 +96,12 @@ func (c checkout) read(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxSource+1))
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
-	if len(data) > maxSource {
-		return nil, fmt.Errorf("%s is over %d bytes", name, maxSource)
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%s is over %d bytes", name, limit)
 	}
 	return data, nil
 }
@@ -139,10 +144,12 @@ type item struct {
 type layout struct {
 	items map[string]item
 	dirs  map[string]bool
+	// modules are shown in it, and hide what lies there.
+	modules []Module
 }
 
 func (c checkout) layout() layout {
-	l := layout{items: make(map[string]item, len(c.files)), dirs: map[string]bool{}}
+	l := layout{items: make(map[string]item, len(c.files)), dirs: map[string]bool{}, modules: c.fetched.Modules}
 	for name := range c.files {
 		l.items[name] = c.item(name)
 	}
@@ -157,7 +164,7 @@ func (c checkout) item(name string) item {
 }
 
 // clone is a layout that can be changed alone.
-func (l layout) clone() layout { return layout{maps.Clone(l.items), maps.Clone(l.dirs)} }
+func (l layout) clone() layout { return layout{maps.Clone(l.items), maps.Clone(l.dirs), l.modules} }
 
 // replaced says that an item is not the checkout's own file.
 func (l layout) replaced(c checkout) bool {

@@ -44,6 +44,15 @@ func checked(language string, of func(t trees, p part, s Subject) ([]check, erro
 		}
 		weak := ""
 		for _, p := range list {
+			var d Dependencies
+			if t.base.has(path.Join(p.dir, "tsconfig.json")) { // nothing else of Node's reads them
+				if t, d, err = t.withDependencies(ctx, s, p); err != nil {
+					return Verdict{}, err
+				}
+			}
+			if d.Broken != "" {
+				return failed("dependencies could not be fetched", d.Broken), nil
+			}
 			checks, err := of(t, p, s)
 			if err != nil {
 				return Verdict{}, err
@@ -51,6 +60,7 @@ func checked(language string, of func(t trees, p part, s Subject) ([]check, erro
 			for _, c := range checks {
 				v, err := c.judge(ctx, t, p, s.Scratch, run)
 				if err != nil || !v.Passed {
+					v.Detail = also(v.Detail, d.Absent)
 					return v, err
 				}
 				if c.weak != "" {

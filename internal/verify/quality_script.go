@@ -37,6 +37,9 @@ func nodeChecks(t trees, p part, _ Subject) ([]check, error) {
 		if err != nil {
 			return nil, err
 		}
+		if wrong := t.repinned(path.Join(p.dir, entry)); wrong != "" {
+			tsc.refused = wrong
+		}
 	}
 	return append(list, tsc), nil
 }

@@ -63,15 +63,22 @@ func testsGreen(ctx context.Context, s Subject, _ atom.Atom, run Runner) (Verdic
 	}
 	green, note := 0, ""
 	for _, p := range list {
+		t, d, err := t.withDependencies(ctx, s, p)
+		if err != nil {
+			return Verdict{}, err
+		}
+		if d.Broken != "" {
+			return weakly("dependencies could not be fetched", d.Broken), nil
+		}
 		j := testRun{t: t, p: p, tester: testerOf(p.language), scratch: s.Scratch, run: run, crates: s.Task.TestCrates}
 		found, err := j.judge(ctx, s.Task.AllowDepBump)
 		if err != nil {
 			return Verdict{}, err
 		}
 		if len(found.against) > 0 {
-			return weakly(fmt.Sprintf("the %s tests in %s are not green", p.language, p.dir), detail(found.against)), nil
+			return weakly(fmt.Sprintf("the %s tests in %s are not green", p.language, p.dir), also(detail(found.against), d.Absent)), nil
 		}
-		green, note = green+found.green, note+found.note
+		green, note = green+found.green, also(note+found.note, d.Absent)
 	}
 	if green == 0 {
 		return weakly("the base has no test that passes", "tests that the work adds do not decide"), nil
@@ -80,6 +87,14 @@ func testsGreen(ctx context.Context, s Subject, _ atom.Atom, run Runner) (Verdic
 		return weakly(fmt.Sprintf("%d tests passed, and test-count-min is %d", green, s.Task.TestCount), "tests that the work adds do not count"), nil
 	}
 	return Verdict{Passed: true, Strength: Weak, Detail: fmt.Sprintf("%d tests of the base passed%s", green, note)}, nil
+}
+
+// also adds what else there is to know, if there is.
+func also(text, more string) string {
+	if more == "" {
+		return text
+	}
+	return text + "\n" + more
 }
 
 // weakly is a failed verdict that the code under test had a part in.
@@ -331,6 +346,9 @@ func inCopy(ctx context.Context, scratch string, l layout, run Runner, c Command
 	}
 	defer func() { err = errors.Join(err, registry.Discard(dir)) }()
 	if err := l.write(dir); err != nil {
+		return Output{}, err
+	}
+	if c.Modules, err = Prepare(dir, l.modules); err != nil {
 		return Output{}, err
 	}
 	c.Dir = dir

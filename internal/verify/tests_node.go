@@ -104,10 +104,10 @@ func nodeTest(t trees, p part, l layout, nonce string) (argv, env []string, err 
 	env = append([]string{"NODE_OPTIONS=", "NODE_PATH=", "NODE_ENV=test", "CI=1", "NO_COLOR=1", "FORCE_COLOR=0", "NODE_V8_COVERAGE="}, s.env...)
 	switch s.program {
 	case "jest":
-		entry, err := installed(t.base, p, "jest/bin/jest.js")
+		entry, err := judging(t, p, "jest/bin/jest.js")
 		return append([]string{"node", entry, "--ci", "--json", "--watchAll=false"}, append(s.flags, s.paths...)...), env, err
 	case "vitest":
-		entry, err := installed(t.base, p, "vitest/vitest.mjs")
+		entry, err := judging(t, p, "vitest/vitest.mjs")
 		return append([]string{"node", entry, "run", "--reporter=json"}, append(s.flags, slices.DeleteFunc(s.paths, func(w string) bool { return w == "run" })...)...), env, err
 	}
 	files := nodeFiles(l, p, s.paths)
@@ -125,7 +125,7 @@ func nodeTest(t trees, p part, l layout, nonce string) (argv, env []string, err 
 // along would be a runner of its own making.
 func installed(base checkout, p part, entry string) (string, error) {
 	for dir := p.dir; ; dir = path.Dir(dir) {
-		if name := path.Join(dir, "node_modules", entry); base.has(name) {
+		if name := path.Join(dir, "node_modules", entry); base.has(name) || base.fetched.holds(name) {
 			rel, err := filepath.Rel(filepath.FromSlash(p.dir), filepath.FromSlash(name))
 			return filepath.ToSlash(rel), err
 		}
@@ -133,6 +133,19 @@ func installed(base checkout, p part, entry string) (string, error) {
 			return "", fmt.Errorf("%s is not installed: the base has no node_modules/%s, and nothing can be judged without it", strings.Split(entry, "/")[0], entry)
 		}
 	}
+}
+
+// judging is an installed program that forms a verdict: the base chose it, and
+// the work did not choose another.
+func judging(t trees, p part, entry string) (string, error) {
+	rel, err := installed(t.base, p, entry)
+	if err != nil {
+		return "", err
+	}
+	if wrong := t.repinned(path.Join(p.dir, rel)); wrong != "" {
+		return "", errors.New(wrong)
+	}
+	return rel, nil
 }
 
 // nodeFiles are the test files of a layout, relative to the project: what the

@@ -37,6 +37,8 @@ type Subject struct {
 	// Scratch is the host folder in which copies for commands are made, each in
 	// a new folder that is gone afterwards; empty means the system's own.
 	Scratch string
+	// Fetch fetches dependencies; nil fetches none.
+	Fetch Fetcher
 
 	// delta is what Judge found to differ.
 	delta delta
@@ -50,6 +52,8 @@ type Command struct {
 	Argv []string
 	// Env is added to the sandbox's own.
 	Env []string
+	// Modules are shown below Dir, where there is an empty folder for each.
+	Modules []Module
 	// Limit is how long it may take; zero means the documented default.
 	Limit time.Duration
 }
