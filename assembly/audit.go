@@ -237,9 +237,6 @@ const (
 	notPassed  = "the auditor did not pass it: "
 )
 
-// errMergerStarts is work that the merger would have to have an agent do.
-var errMergerStarts = errors.New("the role " + mergerRole + " starts no agent, and this work is not done: go on with it by nacre task run --session")
-
 // mayMerge refuses to act as the merger where that role does not hold: what an
 // agent could be started in is not the host's own. What no auditor has passed it
 // refuses too, by a report with a reason, and so before any of it goes on.

@@ -79,6 +79,7 @@ func (s *sealed) account(ctx context.Context, spec task.Spec, result nacre.RunRe
 	defer func() { err = errors.Join(err, l.Close()) }()
 	end := ledger.End{
 		Status: ledger.Failed, Summary: result.Reason, CostMicroUSD: result.Cost, Outcome: outcomeOf(result),
+		TokensIn: s.earlier.InputTokens, TokensOut: s.earlier.OutputTokens,
 	}
 	if result.Passed {
 		end.Status = ledger.Done
@@ -88,7 +89,7 @@ func (s *sealed) account(ctx context.Context, spec task.Spec, result nacre.RunRe
 	}
 	if s.gateway != nil {
 		_, in, out := s.gateway.Spent()
-		end.TokensIn, end.TokensOut = s.earlier.InputTokens+in, s.earlier.OutputTokens+out
+		end.TokensIn, end.TokensOut = end.TokensIn+in, end.TokensOut+out
 	}
 	if end.Anchor, err = s.anchor(ctx, order, string(end.Status), result.Reason); err != nil {
 		return err

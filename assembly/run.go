@@ -134,13 +134,13 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 	if err != nil {
 		return Report{}, err
 	}
-	agent, status, err := r.chooseBrain(ctx, &spec)
+	agent, status, err := r.agentOf(ctx, run, &spec)
 	if err != nil {
 		return Report{}, err
 	}
 	s, err := r.seal(ctx, request{
 		id: id, group: group, kind: "run", title: title(spec.Words()), project: spec.Project, brain: spec.Brain,
-		version: status.Version, task: spec.Task, egress: spec.Egress, model: agent.Name() != brain.ReplayName, asking: run.Asking,
+		version: status.Version, task: spec.Task, egress: spec.Egress, model: agent.Name() != brain.ReplayName && !run.startsNone(), asking: run.Asking,
 		tell: run.Progress, confined: spec.Order != nil,
 		prepare: func(dir string) error { return keepSpec(dir, spec) },
 	})
@@ -176,13 +176,24 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 		}
 		return report, nil // the session is left to go on
 	}
-	if err != nil {
+	if err = s.closeBooks(ctx, &report, spec, err); err != nil {
 		return report, err
 	}
 	report.Limit, _ = s.limited.Load().(string)
 	report.TimedOut, report.Kernel = report.Brain == task.TimedOut, s.kernel.Stats()
 	finished = true
 	return s.conclude(ctx, report, spec)
+}
+
+// closeBooks accounts for of work that the engine has ended without a result, with
+// which nobody can go on. Any other error stays what it is.
+func (s *sealed) closeBooks(ctx context.Context, report *Report, spec task.Spec, err error) error {
+	var ended *task.EndedError
+	if !errors.As(err, &ended) {
+		return err
+	}
+	report.Reason, report.Next = "the work ended without a result: "+ended.Reason, "begin anew, in this session or another"
+	return errors.Join(s.decided(ctx, spec, report.RunResult), s.account(ctx, spec, report.RunResult))
 }
 
 // reportOf begins the report of a run.
@@ -423,7 +434,7 @@ func (s *sealed) work(ctx context.Context, run Run, spec task.Spec, agent brain.
 	if err := s.enter(ctx, spec); err != nil {
 		return nacre.RunResult{}, err
 	}
-	turn, err := s.turn(ctx, spec)
+	turn, err := s.turn(ctx, run, spec)
 	if err != nil {
 		return nacre.RunResult{}, err
 	}
@@ -432,9 +443,6 @@ func (s *sealed) work(ctx context.Context, run Run, spec task.Spec, agent brain.
 	result, err := task.Run(ctx, task.Parts{
 		Session: s.Session, EnginePath: s.runtime.registry.Paths().Engine(), Brain: agent, Turn: turn,
 		Launch: func(ctx context.Context, l brain.Launch, dir string) (brain.Process, error) {
-			if run.Merger {
-				return nil, errMergerStarts
-			}
 			var err error
 			if last, err = s.launchBrain(ctx, l, dir, run, spec); err != nil {
 				return nil, err
@@ -463,7 +471,12 @@ func (s *sealed) work(ctx context.Context, run Run, spec task.Spec, agent brain.
 }
 
 // turn is what the brain is given: the task, the memory brief and the skills.
-func (s *sealed) turn(ctx context.Context, spec task.Spec) (brain.Turn, error) {
+func (s *sealed) turn(ctx context.Context, run Run, spec task.Spec) (brain.Turn, error) {
+	if run.startsNone() {
+		var err error
+		_, s.earlier, err = s.runtime.count(s.Chains()) // the gateway is what counts it elsewhere
+		return brain.Turn{}, err
+	}
 	turn := brain.Turn{
 		Task: spec.Task, Model: spec.Model, SessionToken: s.token, MaxTurns: spec.MaxTurns,
 		MaxTokens: s.runtime.config.Model.MaxTokens, Context: s.runtime.config.Model.Context,
@@ -574,11 +587,12 @@ func roleMounts(dir string, files []brain.File) ([]nacre.Mount, error) {
 }
 
 func (s *sealed) spent() int64 {
-	if s.gateway == nil {
-		return 0
+	micro := s.earlier.MicroUSD
+	if s.gateway != nil {
+		more, _, _ := s.gateway.Spent()
+		micro += more
 	}
-	micro, _, _ := s.gateway.Spent()
-	return s.earlier.MicroUSD + micro
+	return micro
 }
 
 func title(text string) string {

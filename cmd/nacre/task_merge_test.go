@@ -1,6 +1,9 @@
 package main_test
 
 import (
+	"bytes"
+	"database/sql"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -61,6 +64,72 @@ func TestAnInterruptedAuditGoesOn(t *testing.T) {
 	}
 	i.nacre("task", "audit", "work", "--recording", pass).want(t, 0, "passed")
 	i.nacre("task", "merge", "work").want(t, 0, "merged")
+}
+
+// S-10: what judges or lands work does not ask for whoever did it.
+func TestWhatJudgesAndLandsAsksForNoAgent(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.write("p/.nacre/roles/fixer.toml", taskRole)
+	i.write("p/pkg/x/x.txt", "broken\n")
+	i.project()
+	rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"write","input":{"path":"pkg/x/x.txt","content":"fixed\n"}}`+"\n")
+	pass := i.write("pass.jsonl", `{"v":1,"name":"pass"}`+"\n"+`{"say":"{\"verdict\":\"pass\",\"summary\":\"fine\",\"findings\":[]}"}`+"\n")
+	i.nacre("task", "spawn", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", "work", "--check", "true").want(t, 0, "returned")
+	// What worked there is gone: its recording, and then the brain as such.
+	if err := os.Remove(rec); err != nil {
+		t.Fatal(err)
+	}
+	i.nacre("task", "verify", "work").want(t, 0, "verified")
+	spec := i.state("sessions/work/run.json")
+	text, err := os.ReadFile(spec)
+	if err == nil {
+		err = os.WriteFile(spec, bytes.Replace(text, []byte(`"brain": "replay"`), []byte(`"brain": "anthropic"`), 1), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.nacre("task", "run", "--session", "work").want(t, 3, "anthropic") // which may have to start one
+	i.nacre("task", "verify", "work").want(t, 0, "verified")
+	i.nacre("task", "audit", "work", "--recording", pass).want(t, 0, "passed")
+	i.nacre("task", "merge", "work").want(t, 0, "merged")
+	i.nacre("audit", "verify").want(t, 0)
+}
+
+// S-10: work that the engine has ended without a result is nothing to go on with: its
+// session says so, its row is closed, its files are there, and the next work begins.
+func TestWorkThatFailedInTheEngineIsOver(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED", "CANCELLED"} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			i := install(t)
+			i.write("p/.nacre/roles/fixer.toml", taskRole)
+			i.write("p/pkg/x/x.txt", "broken\n")
+			i.project()
+			rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"write","input":{"path":"pkg/x/x.txt","content":"fixed\n"}}`+"\n")
+			file := i.tasks(1)[0]
+			i.nacre("task", "spawn", file, "--project", "p", "--recording", rec, "--session", "work", "--check", "true").want(t, 0, "returned")
+			db, err := sql.Open("sqlite", "file:"+i.state("engine.sqlite")+"?_pragma=busy_timeout(10000)")
+			if err == nil {
+				_, err = db.Exec(`UPDATE workflow_status SET status = ?, error = '"the program changed"'`, status)
+			}
+			if err = errors.Join(err, db.Close()); err != nil {
+				t.Fatal(err)
+			}
+			i.nacre("task", "run", "--session", "work").want(t, 1, "not merged", "the work ended without a result", "begin anew", "holds what the agent made")
+			if state, resumable := i.status(); resumable || state != "done" {
+				t.Errorf("the session is %s, resumable: %v", state, resumable)
+			}
+			i.nacre("ledger", "show", "agent-0", "--json").want(t, 0, `"status":"failed"`)
+			i.nacre("task", "run", "--session", "work").want(t, 2, "no unfinished work")
+			if text, err := os.ReadFile(i.state("sessions/work/work/pkg/x/x.txt")); err != nil || string(text) != "fixed\n" {
+				t.Errorf("what the agent made is %q, %v", text, err)
+			}
+			i.nacre("task", "run", file, "--project", "p", "--recording", rec, "--session", "work", "--check", "true").want(t, 0, "merged")
+			i.nacre("audit", "verify").want(t, 0)
+		})
+	}
 }
 
 // S-08: no agent is started in the role merger, whatever else is missing.

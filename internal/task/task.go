@@ -137,6 +137,12 @@ func Run(ctx context.Context, parts Parts, spec Spec) (nacre.RunResult, error) {
 	return result, errors.Join(err, e.Close())
 }
 
+// EndedError says that the durable engine has ended the work without a result:
+// whoever goes on with it is told the same again.
+type EndedError struct{ Reason string }
+
+func (e *EndedError) Error() string { return e.Reason }
+
 // await starts the work, or attaches to it, and waits. When the session is
 // stopped, which work that was carried on may do before Start returns, it
 // returns why at once; closing the engine then interrupts the work without
@@ -157,7 +163,9 @@ func await[T any](ctx context.Context, e *engine.Engine, s *session.Session, wor
 	case ctx.Err() != nil:
 		return result, context.Cause(ctx)
 	case errors.As(err, &failure):
-		return result, errors.New(failure.Message)
+		return result, &EndedError{failure.Message}
+	case errors.Is(err, engine.ErrAttempts), errors.Is(err, engine.ErrCancelled):
+		return result, &EndedError{err.Error()}
 	case err != nil:
 		return result, err
 	}
