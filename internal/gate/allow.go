@@ -80,7 +80,7 @@ func matchStart(pattern, text string) (int, error) {
 
 // bashAllowlist is the gate of tools::bash-allowlist: every command, however
 // deep, is on the list, and nothing is written beside it (S-02, S-05).
-func (r Rule) bashAllowlist(c Call) Decision {
+func (r Rule) bashAllowlist(c Call, w World) Decision {
 	s, d := c.read()
 	if s == nil {
 		return d
@@ -100,7 +100,7 @@ func (r Rule) bashAllowlist(c Call) Decision {
 		}
 	}
 	for _, call := range s.calls {
-		if d := r.listed(call); !d.Allowed {
+		if d := r.listed(call, w); !d.Allowed {
 			return d
 		}
 	}
@@ -122,7 +122,7 @@ func harmless(name string) bool {
 }
 
 // listed decides on one call of an allow-list.
-func (r Rule) listed(c invocation) Decision {
+func (r Rule) listed(c invocation, w World) Decision {
 	for _, name := range c.env {
 		if !harmless(name) {
 			return deny("setting %s may change what %s runs", name, c.name())
@@ -140,7 +140,7 @@ func (r Rule) listed(c invocation) Decision {
 		if why := beyond(pattern, call, end, c); why != "" {
 			return deny("%q: %s", call.text, why)
 		}
-		if why := exploits(c); why != "" {
+		if why := exploits(c, w); why != "" {
 			return deny("%q: %s", call.text, why)
 		}
 		return allow()
@@ -205,19 +205,45 @@ func strays(arg word, root string) string {
 
 // exploits says where a listed tool is made to run or publish something that
 // the list does not mean.
-func exploits(c invocation) string {
+func exploits(c invocation, w World) string {
 	switch c.name() {
 	case "cargo":
-		return cargoExploits(c)
+		return cargoExploits(c, w)
 	case "rustc":
-		return rustcExploits(c.args[1:])
+		if why := rustcExploits(c.args[1:]); why != "" {
+			return why
+		}
+		return rustcWrites(c.args[1:], w)
 	}
 	return ""
 }
 
-func cargoExploits(c invocation) string {
+// valueOf is the value of the first word, where that is one of these flags.
+func valueOf(args []word, flags ...string) (value word, given bool) {
+	flag, attached, with := strings.Cut(args[0].text, "=")
+	switch {
+	case !oneOf(flag, flags):
+		return word{}, false
+	case with:
+		value = args[0]
+		value.text = attached
+		return value, true
+	case len(args) > 1:
+		return args[1], true
+	}
+	return word{}, true // nothing that is known
+}
+
+// leaves tells a path that is not known to lie in the project or in /tmp, by its
+// words alone.
+func leaves(value word, w World) bool {
+	inside := !path.IsAbs(value.text) || value.text == "/dev/null" || strings.HasPrefix(value.text, "/tmp/") || w.Project != "" && strings.HasPrefix(value.text, w.Project+"/")
+	return !value.literal || value.tilde || !inside || oneOf("..", strings.Split(value.text, "/"))
+}
+
+func cargoExploits(c invocation, w World) string {
 	sub, rest := cargoSub(c)
-	for _, arg := range c.args[1:] {
+	for i, arg := range c.args[1:] {
 		text := arg.text
 		switch {
 		case text == "--":
@@ -231,10 +257,9 @@ func cargoExploits(c invocation) string {
 			return text + " is not allowed: it changes what cargo works on"
 		case strings.HasPrefix(text, "+") && strings.ContainsAny(text, "/."+`\`) && strings.Trim(text, "+0123456789.") != "":
 			return text + " is a toolchain of its own"
-		case strings.HasPrefix(text, "--manifest-path="), strings.HasPrefix(text, "--target-dir="):
-			if _, value, _ := strings.Cut(text, "="); path.IsAbs(value) || strings.Contains(value, "..") {
-				return text + " leaves the project"
-			}
+		}
+		if value, given := valueOf(c.args[1+i:], "--manifest-path", "--target-dir", "--out-dir", "--artifact-dir"); given && leaves(value, w) {
+			return text + " leaves the project"
 		}
 	}
 	switch sub {
@@ -265,6 +290,16 @@ func cargoSub(c invocation) (string, []word) {
 		return "?", nil
 	}
 	return "", nil
+}
+
+// rustcWrites says where a compiler is told to write outside of the project.
+func rustcWrites(args []word, w World) string {
+	for i, arg := range args {
+		if value, given := valueOf(args[i:], "-o", "--out-dir"); given && leaves(value, w) {
+			return arg.text + " leaves the project"
+		}
+	}
+	return ""
 }
 
 func rustcExploits(args []word) string {

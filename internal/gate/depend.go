@@ -82,6 +82,9 @@ func (r Rule) bumps(s *script, w World) Decision {
 		}
 	}
 	for _, call := range s.calls {
+		if name := findsManifest(call, w); name != "" && len(s.changed()) > 0 {
+			return deny(depAdvice, call.name()+" finds "+name+", and what it finds is changed")
+		}
 		if sub := bump(call); sub != "" {
 			return deny(depAdvice, call.name()+" "+sub+" changes them")
 		}
@@ -90,6 +93,19 @@ func (r Rule) bumps(s *script, w World) Decision {
 		}
 	}
 	return allow()
+}
+
+// findsManifest is the manifest that a search is for, or "".
+func findsManifest(c invocation, w World) string {
+	if !oneOf(c.name(), []string{"find", "gfind", "fd", "fdfind"}) {
+		return ""
+	}
+	for _, arg := range c.args[1:] {
+		if isManifest(arg.text, w.FoldCase) {
+			return arg.text
+		}
+	}
+	return ""
 }
 
 // manifestAt is the manifest of the project that a word names, or "".
@@ -147,7 +163,7 @@ func bump(c invocation) string {
 			return "audit fix"
 		}
 	case "yarn":
-		subs = []string{"add", "remove", "up", "upgrade", "upgrade-interactive", "install", "dedupe", "link", "unlink", "set", "import", "version", ""}
+		subs = []string{"add", "remove", "up", "upgrade", "upgrade-interactive", "install", "dedupe", "link", "unlink", "set", "import", "version"}
 		if frozen(c) {
 			return ""
 		}
@@ -191,6 +207,9 @@ func bump(c invocation) string {
 	first := ""
 	if len(words) > 0 {
 		first = words[0]
+	}
+	if name == "yarn" && first == "" && !someFlag(c.args[1:], "--version", "-v", "--help", "-h") {
+		return "install"
 	}
 	if oneOf(first, subs) && !frozen(c) {
 		return first

@@ -126,9 +126,9 @@ func (r Rule) Check(c Call, w World) Decision {
 	case NoRuleEdits:
 		return r.noRuleEdits(c, w)
 	case DenyTools:
-		return r.denyTools(c)
+		return r.denyTools(c, w)
 	case BashAllowlist:
-		return r.bashAllowlist(c)
+		return r.bashAllowlist(c, w)
 	case Patterns:
 		return r.patterns(c)
 	default:
@@ -203,7 +203,7 @@ func noGitTool(c Call, w World) Decision {
 }
 
 // denyTools lets reading pass and nothing else (S-04: tools::deny-tools).
-func (r Rule) denyTools(c Call) Decision {
+func (r Rule) denyTools(c Call, w World) Decision {
 	if d := r.deniedByName(c); !d.Allowed {
 		return d
 	}
@@ -215,7 +215,7 @@ func (r Rule) denyTools(c Call) Decision {
 		if s == nil {
 			return d
 		}
-		return readsOnly(s)
+		return readsOnly(s, w)
 	default:
 		return deny("this role only reads: %s may change something. Report what should change instead", c.Tool)
 	}

@@ -11,10 +11,10 @@ import (
 func isGit(name string) bool {
 	name = strings.ToLower(base(name))
 	switch name {
-	case "git", "gitk", "tig", "lazygit", "gitui", "hub", "gix", "ein", "scalar", "gitg", "gitsome", "git2":
+	case "git", "gitk", "tig", "lazygit", "gitui", "hub", "gix", "ein", "scalar", "gitg", "gitsome", "git2", "jj":
 		return true
 	}
-	return strings.HasPrefix(name, "git-")
+	return strings.HasPrefix(name, "git-") && !strings.Contains(name, ".") // a script of the project's by such a name is none
 }
 
 // checkGit is the gate of policy::no-git-ops (S-04).

@@ -193,7 +193,7 @@ func isRule(place string) bool {
 
 // readsOnly lets a script pass that calls nothing but what is known to read,
 // check or build.
-func readsOnly(s *script) Decision {
+func readsOnly(s *script, w World) Decision {
 	if len(s.writes) > 0 {
 		return deny("this role only reads: a redirection writes %s", shown(s.writes[0]))
 	}
@@ -201,7 +201,7 @@ func readsOnly(s *script) Decision {
 		if changes, _ := call.changes(); changes {
 			return deny("this role only reads: %s changes files", call.name())
 		}
-		if !reads(call) {
+		if !reads(call, w) {
 			return deny("this role only reads, and %s is not known to: use Read, Glob or Grep", call.name())
 		}
 	}
@@ -209,7 +209,7 @@ func readsOnly(s *script) Decision {
 }
 
 // reads tells the programs that read, check or build.
-func reads(c invocation) bool {
+func reads(c invocation, w World) bool {
 	name := strings.TrimRight(c.name(), "0123456789.")
 	switch name {
 	case "cat", "head", "tail", "less", "more", "ls", "tree", "stat", "file", "wc", "nl", "tac", "rev", "od", "xxd", "hexdump", "strings", "cut", "paste", "tr", "fold", "fmt", "column", "expand",
@@ -222,7 +222,7 @@ func reads(c invocation) bool {
 	case "cargo":
 		sub, _ := cargoSub(c)
 		return oneOf(sub, []string{"", "check", "test", "build", "clippy", "tree", "metadata", "doc", "bench", "nextest", "audit", "deny", "search", "verify-project", "pkgid", "locate-project", "version", "help"}) &&
-			cargoExploits(c) == "" || sub == "fmt" && someFlag(c.args[1:], "--check")
+			cargoExploits(c, w) == "" || sub == "fmt" && someFlag(c.args[1:], "--check")
 	case "go":
 		words, _ := operandsOf(c.args[1:], "-C")
 		return len(words) > 0 && oneOf(words[0], []string{"vet", "build", "test", "list", "doc", "version", "env"}) && goBump(c) == "" && !someFlag(c.args[1:], "-w", "-exec", "-toolexec", "-vettool")

@@ -65,7 +65,7 @@ func wrapperOf(name string) (wrapper, bool) { //nolint:funlen // one table
 		return wrapper{flags: "t", values: "cnpPu", long: "--class --classdata"}, true
 	case "stdbuf", "gstdbuf":
 		return wrapper{values: "ioe", long: "--input --output --error"}, true
-	case "taskset", "chrt", "numactl", "cpulimit", "schedtool":
+	case "taskset", "chrt", "cpulimit", "schedtool":
 		return wrapper{flags: "abcfior", values: "", skip: 1}, true
 	case "setarch", "linux32", "linux64", "i386", "x86_64", "aarch64":
 		return wrapper{flags: "BFILRSTXZv3"}, true
@@ -74,25 +74,32 @@ func wrapperOf(name string) (wrapper, bool) { //nolint:funlen // one table
 	case "watch":
 		return wrapper{flags: "bcdegptwx", values: "nq", long: "--interval --equexit", joins: true}, true
 	case "entr":
-		return wrapper{flags: "acdnprsxz"}, true
+		return wrapper{flags: "acdnprsxz", joins: true}, true
 	case "flock":
 		return wrapper{flags: "Fensuxo", values: "wE", long: "--wait --timeout --conflict-exit-code", scripts: "-c --command", skip: 1}, true
 	case "ssh", "autossh", "mosh":
 		return wrapper{flags: "46AaCfGgKkMNnqsTtVvXxYy", values: "BbcDEeFIiJLlmOopQRSWw", skip: 1, joins: true}, true
 	case "chroot":
 		return wrapper{long: "--userspec --groups", skip: 1}, true
-	case "strace", "ltrace", "valgrind", "dtruss", "heaptrack", "uftrace", "caffeinate", "faketime", "rlwrap", "prlimit", "hyperfine",
-		"dbus-run-session", "dbus-launch", "setuidgid", "gosu", "su-exec", "chpst", "run-one", "cgexec", "envdir", "sshpass", "dotenv", "doppler",
-		"watchexec", "reflex", "retry", "sem", "tsp", "wine", "arch", "trickle", "systemd-inhibit":
+	case "strace", "ltrace", "valgrind", "dtruss", "heaptrack", "uftrace", "caffeinate", "rlwrap", "prlimit", "numactl", "winpty",
+		"dbus-run-session", "dbus-launch", "chpst", "run-one", "cgexec", "sshpass", "dotenv",
+		"reflex", "retry", "tsp", "wine", "arch", "trickle", "systemd-inhibit":
 		return wrapper{scripts: "-c --command --run"}, true
+	case "faketime", "setuidgid", "gosu", "su-exec", "envdir":
+		return wrapper{flags: "f", skip: 1}, true
+	case "cross-env", "env-cmd":
+		return wrapper{values: "f", assigns: true}, true
+	case "cross-env-shell":
+		return wrapper{joins: true}, true
 	case "perf", "rr", "proot", "bwrap", "firejail", "unshare", "nsenter", "capsh", "systemd-run", "gdb", "lldb", "screen", "tmux", "xvfb-run", "start-stop-daemon",
-		"daemonize", "daemon", "expect", "schroot", "runcon", "xterm", "gnome-terminal", "konsole", "kitty", "alacritty", "stap", "bpftrace", "dtrace", "envchain", "run-parts":
+		"daemonize", "daemon", "expect", "schroot", "runcon", "xterm", "gnome-terminal", "konsole", "kitty", "alacritty", "stap", "bpftrace", "dtrace", "envchain", "run-parts",
+		"hyperfine", "watchexec", "sem":
 		return wrapper{scripts: "-c --command --run", loose: true}, true
 	case "npm", "pnpm", "yarn", "bun":
 		return wrapper{sub: "exec x dlx", scripts: "-c --call", long: "--package"}, true
 	case "npx", "bunx", "pnpx":
 		return wrapper{values: "p", long: "--package", scripts: "-c --call"}, true
-	case "poetry", "uv", "pipenv", "pdm", "hatch", "rye", "conda", "mamba", "micromamba", "pyenv", "pixi", "op", "infisical", "sops":
+	case "poetry", "uv", "pipenv", "pdm", "hatch", "rye", "conda", "mamba", "micromamba", "pyenv", "pixi", "op", "infisical", "sops", "doppler", "dotenvx":
 		return wrapper{sub: "run exec", values: "n", long: "--name --with --python"}, true
 	case "bundle", "rbenv":
 		return wrapper{sub: "exec x"}, true
@@ -321,6 +328,9 @@ func replaceMarker(rest []word, marker string) string {
 func (w *walker) operands(spec wrapper, c invocation, skip, slack int, marker string) {
 	words := c.args[1:]
 	if spec.joins {
+		if len(words) > skip+1 && words[skip].text == "--" {
+			skip++
+		}
 		if len(words) > skip {
 			w.joined(invocation{args: c.args, stdin: c.stdin, more: c.more}, words[skip:])
 		}
@@ -335,7 +345,11 @@ func (w *walker) operands(spec wrapper, c invocation, skip, slack int, marker st
 		w.bare(c.name(), spec, c, c.more)
 		return
 	}
-	w.candidates(spec, c, words[skip:], slack, marker)
+	words = words[skip:]
+	if words[0].text == "--" && len(words) > 1 { // which ends the options that come after a first operand
+		words = words[1:]
+	}
+	w.candidates(spec, c, words, slack, marker)
 }
 
 // candidates runs each operand that may be the command: the first, and one
