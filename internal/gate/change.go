@@ -40,10 +40,18 @@ func (c invocation) changes() (bool, []word) {
 		return true, paths(args)
 	case "find", "gfind", "bfs":
 		return found(args)
+	case "xxd":
+		if words, _ := operandsOf(args, "-c -cols -g -groupsize -l -len -n -name -o -s -seek -R"); len(words) > 1 {
+			return true, []word{literalWord(words[1])}
+		}
 	case "uniq":
 		if list := paths(args); len(list) > 1 {
 			return true, list[1:]
 		}
+	case "tree", "iconv":
+		return after(args, "-o", "--output")
+	case "less":
+		return after(args, "-o", "-O", "--log-file", "--LOG-FILE")
 	}
 	return false, nil
 }

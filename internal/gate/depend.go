@@ -15,7 +15,8 @@ func isManifest(place string, fold bool) bool {
 		"package.json", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "pnpm-workspace.yaml", "bun.lock", "bun.lockb", "deno.lock",
 		"pyproject.toml", "poetry.lock", "uv.lock", "Pipfile", "Pipfile.lock", "pdm.lock", "requirements.txt", "constraints.txt", "pixi.lock",
 		"Gemfile", "Gemfile.lock", "gems.rb", "gems.locked", "composer.json", "composer.lock", "mix.lock", "pubspec.lock", "pubspec.yaml",
-		"Podfile", "Podfile.lock", "Package.swift", "Package.resolved", "packages.lock.json", "Directory.Packages.props", "gradle.lockfile", "flake.lock":
+		"Podfile", "Podfile.lock", "Package.swift", "Package.resolved", "packages.lock.json", "Directory.Packages.props", "gradle.lockfile", "flake.lock",
+		"pom.xml", "build.gradle", "build.gradle.kts", "libs.versions.toml", "verification-metadata.xml", "mix.exs", "requirements.in", "constraints.in":
 		return true
 	}
 	return strings.HasPrefix(name, "requirements") && strings.HasSuffix(name, ".txt")

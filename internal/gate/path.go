@@ -283,7 +283,41 @@ func (r Rule) scope(c Call, w World) Decision {
 			return d
 		}
 	}
+	if c.class == classShell && len(r.Denylist) > 0 {
+		if s, _ := c.read(); s != nil {
+			return r.keeps(s, w)
+		}
+	}
 	return allow()
+}
+
+// keeps refuses to remove or move a folder as a whole that holds what is denied.
+func (r Rule) keeps(s *script, w World) Decision {
+	for _, call := range s.calls {
+		if !oneOf(call.name(), []string{"rm", "grm", "srm", "mv", "gmv", "trash", "trash-put", "gio", "rename", "rmdir"}) {
+			continue
+		}
+		_, what := call.changes()
+		for _, to := range what {
+			places, err := w.locate(to.text)
+			if err != nil { // it is not in the project
+				continue
+			}
+			for _, pattern := range r.Denylist {
+				if i := slices.IndexFunc(places, func(place string) bool { return above(place, pattern) }); i >= 0 {
+					return deny("%s holds what is on the denylist (%s): leave it as it is", places[i], pattern)
+				}
+			}
+		}
+	}
+	return allow()
+}
+
+// above says that a folder holds, for sure, what a pattern names.
+func above(place, pattern string) bool {
+	known, _, _ := strings.Cut(pattern, "*")
+	known = strings.TrimPrefix(known, "./")
+	return known != "" && (place == "." || strings.HasPrefix(known, place+"/"))
 }
 
 // targets are the files that a call is known to write.

@@ -218,14 +218,14 @@ func reads(c invocation, w World) bool {
 		"basename", "dirname", "realpath", "readlink", "md", "md5sum", "sha", "sha1sum", "sha256sum", "sha512sum", "cksum", "b2sum", "du", "df", "ps", "free", "uptime", "nproc", "lscpu",
 		"jq", "yq", "xmllint", "bat", "eza", "exa", "cloc", "tokei", "scc", "sed", "awk", "gawk", "mawk", "xargs", "time", "timeout", "nice", "exit", "return", "set", "shift", "local", "export",
 		"base", "basenc", "iconv", "look", "getconf", "tput", "man", "help", "info", "numfmt", "wait", "jobs", "let", "break", "continue", "bc", "dc", "sum", "arch", "tsort", "nohup", "stdbuf", "bash", "sh", "unset", "trap", "declare", "eval", "mapfile", "readarray", "getopts":
-		return !interprets(name, c)
+		return !interprets(name, c) && !sets(name, c)
 	case "cargo":
 		sub, _ := cargoSub(c)
 		return oneOf(sub, []string{"", "check", "test", "build", "clippy", "tree", "metadata", "doc", "bench", "nextest", "audit", "deny", "search", "verify-project", "pkgid", "locate-project", "version", "help"}) &&
 			cargoExploits(c, w) == "" || sub == "fmt" && someFlag(c.args[1:], "--check")
 	case "go":
 		words, _ := operandsOf(c.args[1:], "-C")
-		return len(words) > 0 && oneOf(words[0], []string{"vet", "build", "test", "list", "doc", "version", "env"}) && goBump(c) == "" && !someFlag(c.args[1:], "-w", "-exec", "-toolexec", "-vettool")
+		return len(words) > 0 && oneOf(words[0], []string{"vet", "build", "test", "list", "doc", "version", "env"}) && goBump(c) == "" && !someFlag(withoutValues(c.args[1:]), "-w", "-exec", "-toolexec", "-vettool", "--exec", "--toolexec", "--vettool")
 	case "rustc", "node", "python", "npm", "gcc", "java":
 		return someFlag(c.args[1:], "--version", "-V", "-v", "-version")
 	case "tsc", "mypy", "pyright", "pytest", "golangci-lint", "staticcheck", "shellcheck", "hadolint":
@@ -258,6 +258,30 @@ func interprets(name string, c invocation) bool {
 		return len(words) > 0 && !hasScript(c.args[1:])
 	}
 	return false
+}
+
+// sets tells programs that show something, and set it where they are given one.
+func sets(name string, c invocation) bool {
+	switch name {
+	case "date":
+		return someFlag(withoutValues(c.args[1:]), "-s", "--set")
+	case "hostname":
+		words, dynamic := operandsOf(c.args[1:], "")
+		return len(words) > 0 || dynamic || someFlag(withoutValues(c.args[1:]), "-F", "--file", "-b")
+	case "bat":
+		return someFlag(withoutValues(c.args[1:]), "--pager")
+	}
+	return false
+}
+
+// withoutValues are words without what follows an equals sign.
+func withoutValues(args []word) []word {
+	flags := make([]word, len(args))
+	for i, arg := range args {
+		flags[i] = arg
+		flags[i].text, _, _ = strings.Cut(arg.text, "=")
+	}
+	return flags
 }
 
 func hasScript(args []word) bool {
