@@ -83,6 +83,9 @@ func (p *Project) cloneGitDir(ctx context.Context, gitDir string) error {
 		gitDir: p.vault.dir, stdin: lines(string(p.Base)),
 		args: []string{"pack-objects", "--revs", "-q", "--delta-base-offset", filepath.Join(gitDir, "objects", "pack", "pack")},
 	})
+	if err != nil {
+		err = fmt.Errorf("%w; if objects are missing, fetch them (a partial clone needs `git fetch --refetch`)", err)
+	}
 	return err
 }
 

@@ -80,9 +80,12 @@ func placeAt(top string) (place, error) {
 		return place{}, err
 	}
 	if !info.IsDir() || p.commonDir != p.gitDir {
-		if err := p.pointsBack(dot); err != nil {
-			return place{}, err
-		}
+		err = p.pointsBack(dot)
+	} else {
+		err = p.worksHere()
+	}
+	if err != nil {
+		return place{}, err
 	}
 	return p, p.checkOwner()
 }
@@ -180,6 +183,16 @@ func (p *place) pointsBack(dot string) error {
 		return fmt.Errorf("%s does not know the work tree %s: %w; run in an ordinary clone", p.gitDir, p.top, ErrUnsafe)
 	}
 	return nil
+}
+
+// worksHere refuses a repository whose user's git works on the files of another
+// folder: what lands here would be missing there.
+func (p *place) worksHere() error {
+	tree, err := configuredWorkTree(p.gitDir)
+	if err == nil && tree != "" && tree != p.top {
+		err = fmt.Errorf("%s: core.worktree says that its files are in %s: %w; run in an ordinary clone", p.top, tree, ErrUnsafe)
+	}
+	return err
 }
 
 // configuredWorkTree reads core.worktree from a git directory's own file, and

@@ -285,3 +285,23 @@ func give(t *testing.T, dir string, uid int) {
 		t.Fatal(err)
 	}
 }
+
+// S-11: files that the user's git has elsewhere are not landed here.
+func TestARepositoryOfOtherFilesIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		tree func(dir string) string
+		want error
+	}{
+		"its own folder":           {func(dir string) string { return dir }, nil},
+		"its own folder, relative": {func(string) string { return ".." }, nil},
+		"another folder":           {func(string) string { return t.TempDir() }, repo.ErrUnsafe},
+		"a folder in it":           {func(dir string) string { return filepath.Join(dir, "src") }, repo.ErrUnsafe},
+		"a folder that is gone":    {func(dir string) string { return filepath.Join(dir, "gone") }, repo.ErrUnsafe},
+	} {
+		u := withFiles(t, project)
+		u.write(map[string]string{".git/config": "[core]\n\trepositoryformatversion = 0\n\tworktree = " + c.tree(u.dir) + "\n"})
+		if _, err := tryOpen(t, u.dir); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
