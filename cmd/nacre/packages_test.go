@@ -34,6 +34,8 @@ type npmSite struct {
 	mu     sync.Mutex
 	asked  map[string]int
 	files  map[string]string
+	// hold, where it is set, keeps answers back until it is closed.
+	hold chan struct{}
 }
 
 func newNPMSite(t *testing.T) *npmSite {
@@ -50,9 +52,12 @@ func newNPMSite(t *testing.T) *npmSite {
 	}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
-		defer s.mu.Unlock()
 		s.asked[r.URL.Path]++
 		text, known := s.files[r.URL.Path]
+		s.mu.Unlock()
+		if s.hold != nil {
+			<-s.hold
+		}
 		if !known {
 			http.NotFound(w, r)
 			return
@@ -220,4 +225,26 @@ func TestChecksAndVerifyFindDependencies(t *testing.T) {
 	i.write("work/say.js", "module.exports = require('dep') // said\n")
 	i.env = append(i.env, "AGENT_ID=work", "TASK_TOML="+task, "WORKTREE_PATH="+filepath.Join(i.work, "work"), "MAIN_REPO="+filepath.Join(i.work, "p"), "RUN_MODE=worktree")
 	i.nacre("capability", "verify", "quality::tests-green").want(t, 0, "held")
+}
+
+// S-13, S-12: a run that is killed while its dependencies come goes on, and what came
+// in part is none.
+func TestAFetchThatIsKilledIsBegunAgain(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "npm")
+	i, site := install(t), newNPMSite(t)
+	i.write("home/.config/nacre/config.toml", site.egress)
+	i.npmProject(site.lock(t, "1.0.0", nil))
+	rec := i.writes(map[string]string{"say.js": "module.exports = require('dep') // said\n"})
+	site.hold = make(chan struct{})
+	r := i.begin("task", "run", i.npmTask(""), "--project", "p", "--recording", rec)
+	eventually(t, "the package is asked for", func() bool { return site.requests("/dep-1.0.0.tgz") > 0 || r.ProcessState != nil })
+	_ = r.Process.Kill() // it may have ended
+	_ = r.Wait()
+	close(site.hold)
+	i.nacre("task", "run", "--session", "work").want(t, 0, "merged")
+	if left, _ := filepath.Glob(filepath.Join(i.work, "home/.local/state/nacre/sessions/*/packages")); len(left) > 0 {
+		t.Errorf("%q is left", left)
+	}
+	i.nacre("audit", "verify").want(t, 0)
 }
