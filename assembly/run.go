@@ -185,7 +185,7 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 	return s.conclude(ctx, report, spec)
 }
 
-// closeBooks accounts for of work that the engine has ended without a result, with
+// closeBooks accounts for work that the engine has ended without a result, with
 // which nobody can go on. Any other error stays what it is.
 func (s *sealed) closeBooks(ctx context.Context, report *Report, spec task.Spec, err error) error {
 	var ended *task.EndedError

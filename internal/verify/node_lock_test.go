@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/atom"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
 
@@ -130,4 +133,61 @@ func FuzzLock(f *testing.F) {
 			t.Error(err)
 		}
 	})
+}
+
+// shown runs commands as direct does, with what they are shown in its place.
+func shown(ctx context.Context, c verify.Command) (verify.Output, error) {
+	for _, m := range c.Modules {
+		at := filepath.Join(c.Dir, filepath.FromSlash(m.Dir))
+		if err := errors.Join(os.Remove(at), os.Symlink(m.Source, at)); err != nil {
+			return verify.Output{}, err
+		}
+	}
+	return direct(0)(ctx, c)
+}
+
+// S-13: a compiler that was fetched judges where the base pinned it, and not one
+// that the work pinned, even where it may change dependencies.
+func TestACompilerThatWasFetchedIsTheBases(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "node")
+	lock := func(pin string) string {
+		return `{"packages":{"":{},"node_modules/typescript":{"resolved":"https://registry.example/t.tgz","integrity":"sha512-` + pin + `"}}}`
+	}
+	for name, c := range map[string]struct {
+		pin, said string
+		fetched   verify.Fetched
+		want      string
+	}{
+		"it finds nothing":         {"AAAA", "", verify.Fetched{}, ""},
+		"it finds something":       {"AAAA", "error TS1", verify.Fetched{}, "error TS1"},
+		"the work chose another":   {"BBBB", "", verify.Fetched{}, "pins another version"},
+		"it could not be fetched":  {"AAAA", "", verify.Fetched{Broken: "EINTEGRITY"}, "EINTEGRITY"},
+		"its server is not listed": {"AAAA", "", verify.Fetched{Absent: "not on the list"}, "not on the list"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tree := map[string]string{"package.json": "{}", "tsconfig.json": "{}", "a.ts": "", "package-lock.json": lock("AAAA")}
+			s := verify.Subject{Base: layOut(t, tree), Scratch: t.TempDir(), Task: atom.Parameters{AllowDepBump: true}}
+			tree["package-lock.json"], tree["b.ts"] = lock(c.pin), ""
+			s.Tree, s.Changes = layOut(t, tree), []nacre.Change{{Path: "b.ts", Kind: "added"}}
+			if c.pin != "AAAA" {
+				s.Changes = append(s.Changes, nacre.Change{Path: "package-lock.json", Kind: "modified"})
+			}
+			there := layOut(t, map[string]string{"node_modules/typescript/bin/tsc": "if ('" + c.said + "') { console.log('" + c.said + "'); process.exit(2) }\n"})
+			s.Fetch = func(context.Context, verify.Packages) (verify.Fetched, error) {
+				if c.fetched != (verify.Fetched{}) {
+					return c.fetched, nil
+				}
+				return verify.Fetched{Dir: there}, nil
+			}
+			report, err := verify.Judge(t.Context(), s, []atom.Atom{{ID: "quality::node-check-green", Verify: atom.Verifier{Handler: "node-check-green"}}}, shown)
+			if err != nil || len(report.Verdicts) != 1 {
+				t.Fatalf("have %+v, %v", report, err)
+			}
+			if v := report.Verdicts[0]; v.Passed != (c.want == "") || !strings.Contains(v.Reason+v.Detail, c.want) {
+				t.Errorf("have %+v", v)
+			}
+		})
+	}
 }
