@@ -100,8 +100,8 @@ type Options struct {
 	// Inspect, where set, gives what looks at one request on an opened host: its
 	// head, then its body in pieces. An error keeps what it saw from leaving.
 	Inspect func() func(piece []byte) error
-	// PassOpaque lets bodies through to opened hosts that Inspect cannot see into,
-	// such as in zstd: for one that stops nothing.
+	// PassOpaque lets bodies through to opened hosts in codings that Inspect cannot
+	// see into, such as br: for one that stops nothing.
 	PassOpaque bool
 	// Propose, where set, is told of each refusal that a rule would let through,
 	// once it is decided and recorded. What it returns is how to ask for that, and

@@ -68,14 +68,6 @@ func Unpacked(body []byte, coding string, piece int) ([]byte, error) {
 	return have, errors.Join(err, b.Close())
 }
 
-// Searched does so as on an opened host, where what cannot be unpacked is refused.
-func Searched(body []byte, piece int) ([]byte, error) {
-	nothing := func() (func([]byte) error, func()) { return func([]byte) error { return nil }, func() {} }
-	b := &inspectedBody{from: io.NopCloser(pieces{bytes.NewReader(body), piece}), search: &search{inspect: nothing, strict: true}}
-	have, err := io.ReadAll(b)
-	return have, errors.Join(err, b.Close())
-}
-
 type pieces struct {
 	io.Reader
 	size int

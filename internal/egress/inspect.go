@@ -29,14 +29,13 @@ func (o *opened) inspect(r *http.Request) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	strict := !o.proxy.opts.PassOpaque
 	r.Body = &inspectedBody{from: r.Body, search: &search{
-		inspect: o.proxy.inspector(), look: look, deflated: slices.Contains(codingsOf(r.Header, "Content-Encoding"), "deflate"), strict: strict,
+		inspect: o.proxy.inspector(), look: look, deflated: slices.Contains(codingsOf(r.Header, "Content-Encoding"), "deflate"),
 	}}
-	if strict {
-		return searchableBody(r.Header)
+	if o.proxy.opts.PassOpaque {
+		return nil
 	}
-	return nil
+	return searchableBody(r.Header)
 }
 
 // inspector makes the session's own looks, which need no end.

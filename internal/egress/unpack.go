@@ -43,13 +43,13 @@ type packing struct {
 	// none reports that what begins with the magic number, as far as it came, is
 	// no such text; nil where only the decoder can tell.
 	none func(text []byte) bool
-	// lenient passes what nothing here unpacks within it: a project has such files.
-	lenient bool
 }
 
 // packings are gzip texts, the files of ZIP archives, and what git pushes.
 func packings() []packing {
-	return []packing{{magic: "\x1f\x8b\x08", open: openGzip}, {magic: "PK\x03\x04", open: openZip, none: notDeflated}, {magic: "PACK", open: openPack, none: noPack, lenient: true}}
+	return []packing{
+		{magic: "\x1f\x8b\x08", open: openGzip}, {magic: "PK\x03\x04", open: openZip, none: notDeflated}, {magic: "PACK", open: openPack, none: noPack},
+	}
 }
 
 // maxMagic is the longest magic number in bytes.
@@ -57,7 +57,7 @@ const maxMagic = 4
 
 // search looks at one stream, and at what compressed texts in it unpack to:
 // gzip, the files of ZIP archives and git's packs anywhere, zlib and deflate where the stream
-// begins. Other codings it refuses, or does not know. It is used by one goroutine at a time.
+// begins. Others it does not know. It is used by one goroutine at a time.
 type search struct {
 	// inspect gives what sees one text, and what is called when that has ended.
 	inspect func() (look func([]byte) error, leave func())
@@ -66,13 +66,10 @@ type search struct {
 	// deflated says that the stream, or one within it, is said to be bare deflate,
 	// which has no magic number.
 	deflated bool
-	// strict refuses what nothing here unpacks.
-	strict  bool
-	opaques opaqueScan
-	depth   int
-	at      int64
-	tail    []byte // what a magic number may have begun in
-	open    []*unpacker
+	depth    int
+	at       int64
+	tail     []byte // what a magic number may have begun in
+	open     []*unpacker
 	// work counts the bytes that were unpacked. Whose turn it is counts.
 	work int64
 	// all is what the body and all texts within it took; of the root's making.
@@ -141,11 +138,6 @@ func (s *search) next(piece []byte) error {
 			return err
 		}
 	}
-	if s.strict {
-		if name := s.opaques.next(piece); name != "" {
-			return opaqueBody(name)
-		}
-	}
 	if err := s.feed(piece); err != nil {
 		return err
 	}
@@ -188,7 +180,7 @@ func (s *search) find(piece []byte) error {
 	s.tail = slices.Clone(text[max(0, len(text)-maxMagic+1):])
 	if began == 0 && seen < 2 && len(text) >= 2 {
 		for _, kind := range packedAs(text, s.deflated) {
-			if err := s.begin(kind, text, s.strict); err != nil {
+			if err := s.begin(kind, text); err != nil {
 				return err
 			}
 		}
@@ -198,7 +190,7 @@ func (s *search) find(piece []byte) error {
 		for i := bytes.Index(text[from:], []byte(p.magic)); i >= 0; i = bytes.Index(text[from:], []byte(p.magic)) {
 			from += i
 			if p.none == nil || !p.none(text[from:]) {
-				if err := s.begin(p.open, text[from:], s.strict && !p.lenient); err != nil {
+				if err := s.begin(p.open, text[from:]); err != nil {
 					return err
 				}
 			}
@@ -209,12 +201,12 @@ func (s *search) find(piece []byte) error {
 }
 
 // begin unpacks what begins with text.
-func (s *search) begin(open opener, text []byte, strict bool) error {
+func (s *search) begin(open opener, text []byte) error {
 	if err := s.affordable(); err != nil {
 		return err
 	}
 	s.work += beginWork
-	u := &unpacker{from: s, strict: strict}
+	u := &unpacker{from: s}
 	u.pieces, u.hungry, u.done = make(chan []byte), make(chan struct{}), make(chan struct{})
 	go u.run(open)
 	if err := u.feed(text); err != nil {
@@ -322,7 +314,6 @@ func isZlib(text []byte) bool {
 // is fed to it: when feed returns, all that could be unpacked was seen.
 type unpacker struct {
 	from   *search
-	strict bool
 	to     *search // nil until the text has opened
 	pieces chan []byte
 	hungry chan struct{}
@@ -421,7 +412,7 @@ func (u *unpacker) run(open opener) {
 	look, leave := u.from.inspect()
 	defer leave()
 	u.to = &search{
-		inspect: u.from.inspect, look: look, deflated: u.from.deflated, strict: u.strict, depth: u.from.depth + 1, all: all,
+		inspect: u.from.inspect, look: look, deflated: u.from.deflated, depth: u.from.depth + 1, all: all,
 	}
 	buf := all.buffer()
 	defer func() { all.leave(r, buf) }()

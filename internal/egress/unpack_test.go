@@ -349,8 +349,5 @@ func FuzzUnpacking(f *testing.F) {
 		if !bytes.HasPrefix(body, have) {
 			t.Errorf("%q is not of %q", have, body)
 		}
-		if have, err := egress.Searched(body, int(piece)+1); err == nil && !bytes.Equal(have, body) {
-			t.Errorf("where it must be looked into: have %q, want %q", have, body)
-		}
 	})
 }
