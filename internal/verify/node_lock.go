@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -16,7 +17,12 @@ const (
 	maxLocks = 16
 	// maxPackages is how many packages one lock file may name.
 	maxPackages = 50_000
+	// maxServers is how many servers one lock file may name.
+	maxServers = 64
 )
+
+// gitHosts are those that npm knows to be git's.
+var gitHosts = []string{"github.com", "gist.github.com", "gitlab.com", "bitbucket.org", "git.sr.ht"}
 
 // lockNames are npm's lock files, the one first that npm itself prefers.
 var lockNames = []string{"npm-shrinkwrap.json", "package-lock.json"}
@@ -67,27 +73,28 @@ func readLock(c checkout, dir, name string) (p Packages, why string) {
 	if err != nil {
 		return Packages{}, err.Error()
 	}
-	var file struct {
-		Packages map[string]locked `json:"packages"`
-	}
-	if err := json.Unmarshal(data, &file); err != nil {
+	all, err := parseLock(data)
+	if err != nil {
 		return Packages{}, fmt.Sprintf("%s is no lock file: %v", name, err)
 	}
-	if len(file.Packages) == 0 {
+	if len(all) == 0 {
 		return Packages{}, name + " is of an old form, which pins too little: run `npm install --package-lock-only` with npm 7 or newer"
 	}
-	if len(file.Packages) > maxPackages {
+	if len(all) > maxPackages {
 		return Packages{}, fmt.Sprintf("%s names more than %d packages", name, maxPackages)
 	}
 	p = Packages{Files: map[string][]byte{name: data}, pins: map[string]string{}}
-	for place, entry := range file.Packages {
+	for place, entry := range all {
 		if place != "" && (path.Clean(place) != place || !localPath(place)) {
 			return Packages{}, fmt.Sprintf("%q lies outside of the project", clip(place))
 		}
-		if place == "" || !slices.Contains(strings.Split(place, "/"), "node_modules") {
+		switch {
+		case fetched(place):
+			why = p.dependency(all, place, entry)
+		case entry.is("link"):
+			why = fmt.Sprintf("%s is a link and no dependency", clip(place))
+		default:
 			why = p.project(c, dir, place)
-		} else {
-			why = p.dependency(file.Packages, place, entry)
 		}
 		if why != "" {
 			return Packages{}, why
@@ -98,6 +105,22 @@ func readLock(c checkout, dir, name string) (p Packages, why string) {
 	slices.Sort(p.Folders)
 	return p, ""
 }
+
+// parseLock gives a lock file's entries. Names are taken as they are written: npm
+// does not take "Packages" for "packages", and would install what was not read here.
+func parseLock(data []byte) (all map[string]locked, err error) {
+	var file map[string]json.RawMessage
+	if err := json.Unmarshal(data, &file); err != nil {
+		return nil, err
+	}
+	if text, there := file["packages"]; there {
+		err = json.Unmarshal(text, &all)
+	}
+	return all, err
+}
+
+// fetched says that a place is a dependency's, and not one of the project's own folders.
+func fetched(place string) bool { return slices.Contains(strings.Split(place, "/"), "node_modules") }
 
 func localPath(name string) bool {
 	return !path.IsAbs(name) && name != ".." && !strings.HasPrefix(name, "../") && !strings.ContainsAny(name, "\\\x00")
@@ -124,11 +147,11 @@ func (p *Packages) dependency(all map[string]locked, place string, entry locked)
 		}
 		return ""
 	}
-	if entry.is("inBundle") {
-		return "" // it is a part of another package's content
+	if entry.is("inBundle") && entry["resolved"] == nil {
+		return bundled(all, place)
 	}
 	u, err := url.Parse(resolved)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || isGit(u) {
 		return fmt.Sprintf("%s comes from %q: what is fetched are packages of registries, by https", clip(place), clip(resolved))
 	}
 	pin := entry.text("integrity")
@@ -140,7 +163,29 @@ func (p *Packages) dependency(all map[string]locked, place string, entry locked)
 	if !slices.Contains(p.Sources, source) {
 		p.Sources = append(p.Sources, source)
 	}
+	if len(p.Sources) > maxServers {
+		return fmt.Sprintf("packages come from more than %d servers", maxServers)
+	}
 	return ""
+}
+
+// bundled takes what is a part of another package's content, which pins it. npm goes
+// by the content and not by this word: what is in no package it would fetch unpinned.
+func bundled(all map[string]locked, place string) string {
+	around := place[:max(0, strings.LastIndex(place, "/node_modules/"))]
+	_, known := all[around]
+	if !known || !fetched(around) || all[around].is("link") {
+		return fmt.Sprintf("%s is said to be a part of a package, and is in none", clip(place))
+	}
+	return ""
+}
+
+// isGit says that npm clones what it would fetch elsewhere: on these hosts it takes
+// an address for a repository's, to which no integrity is held.
+func isGit(u *url.URL) bool {
+	host := strings.TrimPrefix(strings.ToLower(u.Hostname()), "www.")
+	plain := path.Clean(u.Path) == u.Path && u.EscapedPath() == u.Path // as npm reads it, too
+	return slices.Contains(gitHosts, host) && (host != "gitlab.com" || !plain || !strings.Contains(u.Path, "/-/"))
 }
 
 func portOf(u *url.URL) string {
@@ -153,12 +198,17 @@ func portOf(u *url.URL) string {
 	return "443"
 }
 
+// digestSizes are those of the digests that count, in bytes.
+var digestSizes = map[string]int{"sha512": 64, "sha384": 48, "sha256": 32}
+
 // pinned says that a package's integrity is a digest that nobody can make
-// another content for; npm goes by the strongest of those that are there.
+// another content for; npm goes by the strongest of those that are there, and by
+// none where it cannot read one.
 func pinned(integrity string) bool {
 	return slices.ContainsFunc(strings.Fields(integrity), func(one string) bool {
 		algorithm, digest, _ := strings.Cut(one, "-")
-		return digest != "" && (algorithm == "sha512" || algorithm == "sha384" || algorithm == "sha256")
+		sum, err := base64.StdEncoding.DecodeString(digest)
+		return err == nil && len(sum) > 0 && len(sum) == digestSizes[algorithm]
 	})
 }
 

@@ -3,6 +3,7 @@ package verify_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -29,11 +30,23 @@ func layOut(t testing.TB, tree map[string]string) string {
 	return dir
 }
 
-const pin = `"integrity":"sha512-AAAA"`
+var (
+	digest = strings.Repeat("A", 86) + "=="
+	pin    = `"integrity":"sha512-` + digest + `"`
+)
 
 // lockText is a lock file with one dependency more than entries.
 func lockText(entries string) string {
 	return `{"lockfileVersion":3,"packages":{"":{"name":"p"},"node_modules/a":{"resolved":"https://registry.example/a.tgz",` + pin + `}` + entries + `}}`
+}
+
+// servers are dependencies that each come from another server.
+func servers(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `,"node_modules/s%d":{"resolved":"https://s%d.example/a.tgz",%s}`, i, i, pin)
+	}
+	return b.String()
 }
 
 // S-13: what a lock file names is fetched where all of it is pinned and comes from
@@ -45,28 +58,39 @@ func TestWhatALockFileMayName(t *testing.T) {
 		want string // why nothing is fetched; "" where something is
 		from string
 	}{
-		"a lock file":                           {map[string]string{"package-lock.json": lockText("")}, "", "https://registry.example:443"},
-		"two registries":                        {map[string]string{"package-lock.json": lockText(`,"node_modules/b":{"resolved":"http://B.example:8080/b.tgz",` + pin + `}`)}, "", "http://b.example:8080 https://registry.example:443"},
-		"the file that npm prefers":             {map[string]string{"npm-shrinkwrap.json": lockText(""), "package-lock.json": "{}"}, "", "https://registry.example:443"},
-		"a workspace":                           {map[string]string{"w/package.json": "{}", "package-lock.json": lockText(`,"w":{},"node_modules/w":{"link":true,"resolved":"w"}`)}, "", "https://registry.example:443"},
-		"a part of another package":             {map[string]string{"package-lock.json": lockText(`,"node_modules/a/node_modules/b":{"inBundle":true}`)}, "", "https://registry.example:443"},
-		"a link out of the project":             {map[string]string{"package-lock.json": lockText(`,"node_modules/w":{"link":true,"resolved":"../w"}`)}, "no workspace", ""},
-		"a link to what is fetched":             {map[string]string{"package-lock.json": lockText(`,"node_modules/w":{"link":true,"resolved":"node_modules/a"}`)}, "no workspace", ""},
-		"a workspace outside":                   {map[string]string{"package-lock.json": lockText(`,"../w":{}`)}, "outside of the project", ""},
-		"an absolute place":                     {map[string]string{"package-lock.json": lockText(`,"/node_modules/w":{"resolved":"https://x.example/a.tgz",` + pin + `}`)}, "outside of the project", ""},
-		"a place that climbs":                   {map[string]string{"package-lock.json": lockText(`,"node_modules/../../w":{"resolved":"https://x.example/a.tgz",` + pin + `}`)}, "outside of the project", ""},
-		"a workspace that is not there":         {map[string]string{"package-lock.json": lockText(`,"w":{}`)}, "w/package.json", ""},
-		"git":                                   {map[string]string{"package-lock.json": lockText(`,"node_modules/b":{"resolved":"git+https://g.example/b.git#0",` + pin + `}`)}, "packages of registries", ""},
-		"no address":                            {map[string]string{"package-lock.json": lockText(`,"node_modules/b":{` + pin + `}`)}, "packages of registries", ""},
-		"sha1":                                  {map[string]string{"package-lock.json": lockText(`,"node_modules/b":{"resolved":"https://x.example/b.tgz","integrity":"sha1-AAAA"}`)}, "not pinned", ""},
-		"an empty digest":                       {map[string]string{"package-lock.json": lockText(`,"node_modules/b":{"resolved":"https://x.example/b.tgz","integrity":"sha512-"}`)}, "not pinned", ""},
-		"a name that npm does not read":         {map[string]string{"package-lock.json": lockText(`,"node_modules/b":{"resolved":"https://x.example/b.tgz","INTEGRITY":"sha512-AAAA"}`)}, "not pinned", ""},
-		"an old form":                           {map[string]string{"package-lock.json": `{"lockfileVersion":1,"dependencies":{"a":{"version":"1.0.0"}}}`}, "old form", ""},
-		"no JSON":                               {map[string]string{"package-lock.json": `{`}, "no lock file", ""},
-		"Yarn":                                  {map[string]string{"yarn.lock": ""}, "yarn.lock is no lock file of npm's", ""},
-		"pnpm, in a folder":                     {map[string]string{"web/pnpm-lock.yaml": ""}, "web/pnpm-lock.yaml", ""},
-		"a project that keeps its dependencies": {map[string]string{"package-lock.json": lockText(""), "node_modules/a/index.js": ""}, "", ""},
-		"somebody else's lock file":             {map[string]string{"vendor/x/package-lock.json": lockText("")}, "", ""},
+		"a lock file":                            {map[string]string{"package-lock.json": lockText("")}, "", "https://registry.example:443"},
+		"two registries":                         {map[string]string{"package-lock.json": lockText(`,"node_modules/b":{"resolved":"http://B.example:8080/b.tgz",` + pin + `}`)}, "", "http://b.example:8080 https://registry.example:443"},
+		"the file that npm prefers":              {map[string]string{"npm-shrinkwrap.json": lockText(""), "package-lock.json": "{}"}, "", "https://registry.example:443"},
+		"a workspace":                            {map[string]string{"w/package.json": "{}", "package-lock.json": lockText(`,"w":{},"node_modules/w":{"link":true,"resolved":"w"}`)}, "", "https://registry.example:443"},
+		"a part of another package":              {map[string]string{"package-lock.json": lockText(`,"node_modules/a/node_modules/b":{"inBundle":true}`)}, "", "https://registry.example:443"},
+		"a link out of the project":              {map[string]string{"package-lock.json": lockText(`,"node_modules/w":{"link":true,"resolved":"../w"}`)}, "no workspace", ""},
+		"a link to what is fetched":              {map[string]string{"package-lock.json": lockText(`,"node_modules/w":{"link":true,"resolved":"node_modules/a"}`)}, "no workspace", ""},
+		"a workspace outside":                    {map[string]string{"package-lock.json": lockText(`,"../w":{}`)}, "outside of the project", ""},
+		"an absolute place":                      {map[string]string{"package-lock.json": lockText(`,"/node_modules/w":{"resolved":"https://x.example/a.tgz",` + pin + `}`)}, "outside of the project", ""},
+		"a place that climbs":                    {map[string]string{"package-lock.json": lockText(`,"node_modules/../../w":{"resolved":"https://x.example/a.tgz",` + pin + `}`)}, "outside of the project", ""},
+		"a workspace that is not there":          {map[string]string{"package-lock.json": lockText(`,"w":{}`)}, "w/package.json", ""},
+		"git":                                    {map[string]string{"package-lock.json": lockText(`,"node_modules/b":{"resolved":"git+https://g.example/b.git#0",` + pin + `}`)}, "packages of registries", ""},
+		"no address":                             {map[string]string{"package-lock.json": lockText(`,"node_modules/b":{` + pin + `}`)}, "packages of registries", ""},
+		"sha1":                                   {map[string]string{"package-lock.json": lockText(`,"node_modules/b":{"resolved":"https://x.example/b.tgz","integrity":"sha1-AAAA"}`)}, "not pinned", ""},
+		"an empty digest":                        {map[string]string{"package-lock.json": lockText(`,"node_modules/b":{"resolved":"https://x.example/b.tgz","integrity":"sha512-"}`)}, "not pinned", ""},
+		"a name that npm does not read":          {map[string]string{"package-lock.json": lockText(`,"node_modules/b":{"resolved":"https://x.example/b.tgz","INTEGRITY":"sha512-` + digest + `"}`)}, "not pinned", ""},
+		"a digest that npm cannot read":          {map[string]string{"package-lock.json": lockText(`,"node_modules/b":{"resolved":"https://x.example/b.tgz","integrity":"sha512-?"}`)}, "not pinned", ""},
+		"packages under a name that npm ignores": {map[string]string{"package-lock.json": `{"packages":{"node_modules/a":{"resolved":"https://x.example/a.tgz"}},"Packages":{"node_modules/a":{"resolved":"https://x.example/a.tgz",` + pin + `}}}`}, "not pinned", ""},
+		"a part of the project itself":           {map[string]string{"package-lock.json": lockText(`,"node_modules/b":{"inBundle":true}`)}, "is in none", ""},
+		"a part of a package that is not there":  {map[string]string{"package-lock.json": lockText(`,"node_modules/c/node_modules/b":{"inBundle":true}`)}, "is in none", ""},
+		"a part of a workspace":                  {map[string]string{"w/package.json": "{}", "package-lock.json": lockText(`,"w":{},"w/node_modules/b":{"inBundle":true}`)}, "is in none", ""},
+		"a part that comes from elsewhere":       {map[string]string{"package-lock.json": lockText(`,"node_modules/a/node_modules/b":{"inBundle":true,"resolved":"https://x.example/b.tgz"}`)}, "not pinned", ""},
+		"a repository by https":                  {map[string]string{"package-lock.json": lockText(`,"node_modules/b":{"resolved":"https://www.GitHub.com/u/b.git#0",` + pin + `}`)}, "packages of registries", ""},
+		"a repository by a path of GitLab's":     {map[string]string{"package-lock.json": lockText(`,"node_modules/b":{"resolved":"https://gitlab.com/u/b/-/%2e%2e",` + pin + `}`)}, "packages of registries", ""},
+		"GitLab's registry":                      {map[string]string{"package-lock.json": lockText(`,"node_modules/b":{"resolved":"https://gitlab.com/api/v4/projects/1/packages/npm/b/-/b-1.0.0.tgz",` + pin + `}`)}, "", "https://gitlab.com:443 https://registry.example:443"},
+		"a workspace that is a link":             {map[string]string{"w/package.json": "{}", "package-lock.json": lockText(`,"w":{"link":true,"resolved":"../x"}`)}, "no dependency", ""},
+		"too many servers":                       {map[string]string{"package-lock.json": lockText(servers(65))}, "servers", ""},
+		"an old form":                            {map[string]string{"package-lock.json": `{"lockfileVersion":1,"dependencies":{"a":{"version":"1.0.0"}}}`}, "old form", ""},
+		"no JSON":                                {map[string]string{"package-lock.json": `{`}, "no lock file", ""},
+		"Yarn":                                   {map[string]string{"yarn.lock": ""}, "yarn.lock is no lock file of npm's", ""},
+		"pnpm, in a folder":                      {map[string]string{"web/pnpm-lock.yaml": ""}, "web/pnpm-lock.yaml", ""},
+		"a project that keeps its dependencies":  {map[string]string{"package-lock.json": lockText(""), "node_modules/a/index.js": ""}, "", ""},
+		"somebody else's lock file":              {map[string]string{"vendor/x/package-lock.json": lockText("")}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,6 +135,24 @@ func TestDependenciesAreShownOverWhatTheWorkPutThere(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(outside, "node_modules", "kept")); err != nil {
 		t.Error(err)
+	}
+}
+
+// S-13: of what npm laid out nothing is shown that lies behind a link.
+func TestDependenciesBehindALinkAreNotShown(t *testing.T) {
+	t.Parallel()
+	outside := layOut(t, map[string]string{"node_modules/kept": "kept"})
+	made := layOut(t, map[string]string{"node_modules/a/index.js": ""})
+	if err := os.Symlink(outside, filepath.Join(made, "w")); err != nil {
+		t.Fatal(err)
+	}
+	s := verify.Subject{Base: layOut(t, map[string]string{"package.json": "{}", "w/package.json": "{}", "package-lock.json": lockText(`,"w":{}`)})}
+	s.Tree = s.Base
+	s.Fetch = func(context.Context, verify.Packages) (verify.Fetched, error) { return verify.Fetched{Dir: made}, nil }
+	d, err := s.Dependencies(t.Context())
+	want := []verify.Module{{Source: filepath.Join(made, "node_modules"), Dir: "node_modules"}}
+	if err != nil || !slices.Equal(d.Modules, want) {
+		t.Errorf("have %v %v, want %v", d.Modules, err, want)
 	}
 }
 
