@@ -141,6 +141,9 @@ func (p *Packages) project(c checkout, dir, place string) string {
 // dependency takes one package: its content has to be pinned, and its server named.
 func (p *Packages) dependency(all map[string]locked, place string, entry locked) string {
 	resolved := entry.text("resolved")
+	if strings.Contains(place, "node_modules/.") { // there npm keeps its own, and tools theirs
+		return fmt.Sprintf("%s is no place of a package", clip(place))
+	}
 	if entry.is("link") {
 		if _, known := all[resolved]; !known || strings.Contains(resolved, "node_modules") {
 			return fmt.Sprintf("%s is a link to %q, which is no workspace", clip(place), clip(resolved))

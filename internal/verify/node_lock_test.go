@@ -84,6 +84,8 @@ func TestWhatALockFileMayName(t *testing.T) {
 		"a repository by a path of GitLab's":     {map[string]string{"package-lock.json": lockText(`,"node_modules/b":{"resolved":"https://gitlab.com/u/b/-/%2e%2e",` + pin + `}`)}, "packages of registries", ""},
 		"GitLab's registry":                      {map[string]string{"package-lock.json": lockText(`,"node_modules/b":{"resolved":"https://gitlab.com/api/v4/projects/1/packages/npm/b/-/b-1.0.0.tgz",` + pin + `}`)}, "", "https://gitlab.com:443 https://registry.example:443"},
 		"a workspace that is a link":             {map[string]string{"w/package.json": "{}", "package-lock.json": lockText(`,"w":{"link":true,"resolved":"../x"}`)}, "no dependency", ""},
+		"a package in place of a tool's cache":   {map[string]string{"w/package.json": "{}", "package-lock.json": lockText(`,"w":{},"node_modules/.cache":{"link":true,"resolved":"w"}`)}, "no place of a package", ""},
+		"a package among the programs":           {map[string]string{"package-lock.json": lockText(`,"node_modules/.bin":{"resolved":"https://x.example/b.tgz",` + pin + `}`)}, "no place of a package", ""},
 		"too many servers":                       {map[string]string{"package-lock.json": lockText(servers(65))}, "servers", ""},
 		"an old form":                            {map[string]string{"package-lock.json": `{"lockfileVersion":1,"dependencies":{"a":{"version":"1.0.0"}}}`}, "old form", ""},
 		"no JSON":                                {map[string]string{"package-lock.json": `{`}, "no lock file", ""},
