@@ -29,7 +29,8 @@ type Host struct {
 	answers Answers
 	ended   chan error
 	end     sync.Once
-	replies sync.WaitGroup
+	reading sync.WaitGroup
+	replies sync.WaitGroup // those that reading begins
 
 	writing sync.Mutex // a line at a time
 	mu      sync.Mutex
@@ -48,7 +49,7 @@ func Start(t testing.TB, serve func(in io.Reader, out io.Writer) error, answers 
 		_, _ = fromHost.Close(), toHost.Close() // whoever asks, or waits for an answer, waits no more
 		h.ended <- err
 	}()
-	go h.read(out)
+	h.reading.Go(func() { h.read(out) })
 	t.Cleanup(h.End)
 	return h
 }
@@ -60,6 +61,7 @@ func (h *Host) End() {
 		if err := <-h.ended; err != nil {
 			h.t.Error(err)
 		}
+		h.reading.Wait()
 		h.replies.Wait()
 	})
 }
