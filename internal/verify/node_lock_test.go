@@ -140,6 +140,23 @@ func TestDependenciesAreShownOverWhatTheWorkPutThere(t *testing.T) {
 	}
 }
 
+// S-13: a tree with more lock files than are fetched by is judged without.
+func TestTooManyLockFilesAreNoError(t *testing.T) {
+	t.Parallel()
+	tree := map[string]string{}
+	for i := range 17 {
+		tree[fmt.Sprintf("examples/%d/package-lock.json", i)] = lockText("")
+	}
+	s := verify.Subject{Base: layOut(t, tree), Fetch: func(context.Context, verify.Packages) (verify.Fetched, error) {
+		t.Error("something is fetched")
+		return verify.Fetched{}, nil
+	}}
+	s.Tree = s.Base
+	if d, err := s.Dependencies(t.Context()); err != nil || !strings.Contains(d.Absent, "17 lock files") {
+		t.Errorf("have %q %v", d.Absent, err)
+	}
+}
+
 // S-13: of what npm laid out nothing is shown that lies behind a link.
 func TestDependenciesBehindALinkAreNotShown(t *testing.T) {
 	t.Parallel()
