@@ -66,3 +66,23 @@ func TestAHitAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// A value is read once for all the patterns of a list, and one that nobody reads
+// in two ways is not copied, for all the colons in it.
+func TestAValueIsReadOnce(t *testing.T) {
+	var hosts strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&hosts, `"https://*.h%d.test/**", `, i)
+	}
+	p := parse(t, fmt.Sprintf("[[rules]]\naction = \"allow\"\nmatch = { attributes = { tenant = [%s\"urn:*\"] } }\n", hosts.String()))
+	for value, most := range map[string]float64{"urn:tenant:42": 0, "https://a.h99.test/x%20y": 30} {
+		r := caller()
+		r.Principal.Attributes = map[string]string{"tenant": value}
+		if p.Decide(r).Verdict != nacre.Allow {
+			t.Errorf("%s is denied", value)
+		}
+		if n := testing.AllocsPerRun(100, func() { p.Decide(r) }); n > most {
+			t.Errorf("%s: %v allocations", value, n)
+		}
+	}
+}

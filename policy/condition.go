@@ -135,8 +135,14 @@ func anyGlob(globs []glob, name string) bool {
 }
 
 func (c *condition) anyPattern(value string, lets bool) bool {
+	var read reading // once for all patterns: a list of hosts is long
+	known := false
 	for i := range c.patterns {
-		if c.patterns[i].matches(value, lets) {
+		p := &c.patterns[i]
+		if !known && !p.any && !p.beyond(value) {
+			read, known = readings(value), true
+		}
+		if p.matches(value, &read, lets) {
 			return true
 		}
 	}

@@ -3,6 +3,7 @@ package policy
 import (
 	"path"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -46,23 +47,47 @@ func several(value string) bool {
 }
 
 // isPlainText reports whether nothing in a value escapes, ends, drops out or
-// looks like anything else, and it has no scheme.
+// looks like anything else, and it is no URL.
 func isPlainText(value string) bool {
+	colon := -1
 	for i := range len(value) {
-		if c := value[i]; c < ' ' || c >= 0x7f || c == '\\' || c == '%' || c == ':' {
+		c := value[i]
+		if c < ' ' || c >= 0x7f || c == '\\' || c == '%' {
 			return false
 		}
+		if c == ':' && colon < 0 {
+			colon = i
+		}
+	}
+	if colon >= 0 && (leads(value[:colon]) || strings.Contains(value[colon:], "://")) {
+		return false
 	}
 	return !strings.Contains(value, "..") || !strings.ContainsAny(value, "; ")
 }
 
+// leads reports whether a scheme is one whose URLs readers follow however they
+// are spelled, without its slashes too.
+func leads(scheme string) bool {
+	scheme = strings.TrimSpace(scheme)
+	for _, known := range [...]string{"http", "https", "ws", "wss", "ftp", "file"} {
+		if strings.EqualFold(scheme, known) {
+			return true
+		}
+	}
+	return false
+}
+
+// shown undoes one escape of what may be a dot or a slash.
+var shown = sync.OnceValue(func() *strings.Replacer {
+	return strings.NewReplacer(`\`, "/", "%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", "/", "%5C", "/", "%25", "%",
+		"%c0%ae", ".", "%C0%AE", ".", "%c0%af", "/", "%C0%AF", "/")
+})
+
 // unhidden undoes what hides a dot or a slash, however often; steady is false
 // where that goes on for too long.
 func unhidden(value string) (plain string, steady bool) {
-	undo := strings.NewReplacer(`\`, "/", "%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", "/", "%5C", "/", "%25", "%",
-		"%c0%ae", ".", "%C0%AE", ".", "%c0%af", "/", "%C0%AF", "/")
 	for range maxHidden {
-		plain = undo.Replace(strings.Map(constraint.Fold, value))
+		plain = shown().Replace(strings.Map(constraint.Fold, value))
 		if plain == value {
 			return plain, true
 		}

@@ -86,16 +86,18 @@ func (p *pattern) exact() (string, bool) {
 	return p.parts[0].pieces[0], true
 }
 
+// beyond reports whether a value is too long to be held against the pattern.
+func (p *pattern) beyond(value string) bool { return p.paths && len(value) > maxMatched }
+
 // matches holds a value against the pattern: all ways in which it can be read
 // where that lets something through, any of them where it does not.
-func (p *pattern) matches(value string, all bool) bool {
+func (p *pattern) matches(value string, read *reading, all bool) bool {
 	if p.any {
 		return true
 	}
-	if len(value) > maxMatched && p.paths {
+	if p.beyond(value) {
 		return !all
 	}
-	read := readings(value)
 	if all {
 		return !read.obscure && p.one(read.clean) && p.one(read.loose) && (p.paths || p.one(value)) && p.allAddresses(read.bare)
 	}
