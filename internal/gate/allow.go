@@ -295,7 +295,25 @@ func cargoSub(c invocation) (string, []word) {
 // rustcWrites says where a compiler is told to write outside of the project.
 func rustcWrites(args []word, w World) string {
 	for i, arg := range args {
-		if value, given := valueOf(args[i:], "-o", "--out-dir"); given && leaves(value, w) {
+		value, given := valueOf(args[i:], "-o", "--out-dir")
+		if to, attached := strings.CutPrefix(arg.text, "-o"); attached && to != "" { // -o/etc/x
+			value, given = arg, true
+			value.text = to
+		}
+		if kinds, emits := valueOf(args[i:], "--emit"); emits { // --emit=link=/etc/x,dep-info
+			value, given = kinds, true
+			for kind := range strings.SplitSeq(kinds.text, ",") {
+				if _, to, named := strings.Cut(kind, "="); named {
+					value.text = to
+				} else {
+					value.text = "."
+				}
+				if leaves(value, w) {
+					break
+				}
+			}
+		}
+		if given && leaves(value, w) {
 			return arg.text + " leaves the project"
 		}
 	}

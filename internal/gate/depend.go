@@ -1,6 +1,9 @@
 package gate
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // isManifest tells the files in which dependencies are declared or locked, of
 // every ecosystem that the atom names (S-04).
@@ -83,7 +86,7 @@ func (r Rule) bumps(s *script, w World) Decision {
 		}
 	}
 	for _, call := range s.calls {
-		if name := findsManifest(call, w); name != "" && len(s.changed()) > 0 {
+		if name := findsManifest(call, w); name != "" && s.changesFound(call) {
 			return deny(depAdvice, call.name()+" finds "+name+", and what it finds is changed")
 		}
 		if sub := bump(call); sub != "" {
@@ -107,6 +110,21 @@ func findsManifest(c invocation, w World) string {
 		}
 	}
 	return ""
+}
+
+// changesFound reports whether a script may change what a search in it finds: it
+// changes something that it does not name. What it names is judged by its name.
+func (s *script) changesFound(search invocation) bool {
+	runs := strings.HasPrefix(search.name(), "fd") && someFlag(search.args[1:], "-x", "-X", "--exec", "--exec-batch")
+	if changes, _ := search.changes(); changes || runs && len(s.changed()) > 0 {
+		return true
+	}
+	for _, call := range s.calls {
+		if changes, what := call.changes(); changes && len(what) == 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.changed(), func(to word) bool { return !to.literal || strings.Contains(to.text, "{}") })
 }
 
 // manifestAt is the manifest of the project that a word names, or "".
