@@ -1,6 +1,9 @@
 package redact
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // kind says how a value must look to be a secret under a name.
 type kind uint8
@@ -82,7 +85,7 @@ func assigned(h *hunt, k kind, start, end int) (span, bool) {
 	at, by := end, joined
 	switch {
 	case h.text[end-1] == '=':
-	case k == login && h.text[start:end] == "PASS" && h.byteAt(end) == ':' && (start == 0 || h.text[start-1] == '\n'):
+	case k == login && h.text[start:end] == "PASS" && h.byteAt(end) == ':' && h.begins(start):
 		return span{}, false // a test's name comes behind it
 	case strings.HasSuffix(h.text[start:end], " -p"):
 		at = blanks(h.text[:min(len(h.text), end+maxGap)], end)
@@ -109,7 +112,13 @@ func assigned(h *hunt, k kind, start, end int) (span, bool) {
 			return span{from, h.until(from, "\r\n'")}, true
 		}
 	}
+	if !quoted && h.text[start] >= utf8.RuneSelf { // 密码：Tr0ub4dor99，which goes on
+		stop = from + ascii(h.text[from:stop])
+	}
 	v := h.text[from:stop]
+	if !quoted && lower(h.text[start]) == 'i' && k == password && !h.grants(start) { // rows are identified by UUIDv4
+		return span{}, false
+	}
 	if by == listed && (!quoted || !mixOf(v).digit || strings.Contains(v, " ")) || k == login && !quoted && at > start+5 && !mixOf(v).digit {
 		return span{}, false
 	}
@@ -120,6 +129,38 @@ func assigned(h *hunt, k kind, start, end int) (span, bool) {
 	capitals := isUpper(h.text[start]) && isUpper(h.text[end-1]) && len(v) >= minCapitals && k == password && !isVariable(v)
 	judged := secretValue(k, v, quoted || capitals) || capitals && isWord(v)
 	return span{from, stop}, judged && (quoted || h.ends(stop, v))
+}
+
+// begins reports whether a word stands at the beginning of its line, but for what
+// go test sets before the words of a test.
+func (h *hunt) begins(start int) bool {
+	if start == 0 || h.text[start-1] == '\n' {
+		return true
+	}
+	lead, ok := strings.CutSuffix(h.text[max(0, start-maxGap):start], "--- ")
+	lead = strings.TrimRight(lead, " ")
+	return ok && (lead == "" || lead[len(lead)-1] == '\n')
+}
+
+// grants reports whether SQL before a word makes or changes a user.
+func (h *hunt) grants(start int) bool {
+	before := strings.ToLower(h.text[max(0, start-96):start])
+	for _, verb := range [...]string{"create user", "create role", "alter user", "alter role", "grant "} {
+		if strings.Contains(before, verb) {
+			return true
+		}
+	}
+	return false
+}
+
+// ascii is how much of a text is ASCII, from its beginning.
+func ascii(s string) int {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return i
+		}
+	}
+	return len(s)
 }
 
 // minCapitals is the shortest word that is a secret under a name in capitals,

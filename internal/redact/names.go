@@ -3,7 +3,6 @@ package redact
 import (
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // secretNames are the names of fields whose values are secret whatever they
@@ -89,7 +88,7 @@ func (e *Engine) kindOf(name string) kind {
 // wide is a name in which letters of full width are ASCII, and what nobody sees
 // is gone.
 func wide(name string) string {
-	if isASCIIText(name) {
+	if ascii(name) == len(name) {
 		return name
 	}
 	return strings.Map(func(r rune) rune {
@@ -101,15 +100,6 @@ func wide(name string) string {
 		}
 		return r
 	}, name)
-}
-
-func isASCIIText(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
 }
 
 // squeeze is a name in lower case without its separators, empty where it is too long.

@@ -59,7 +59,8 @@ func passwordOption(h *hunt, start, end int) (span, bool) {
 	if attached {
 		stop := h.run(value, end)
 		client := strings.Contains(command, "mysql") || strings.Contains(command, "mariadb")
-		return span{end, stop}, client && secretValue(password, h.text[end:stop], true)
+		ports := strings.Trim(h.text[end:stop], "0123456789:./-") == "" && strings.Contains(h.text[end:stop], ":") // docker run -p3306:3306 mysql
+		return span{end, stop}, client && !ports && secretValue(password, h.text[end:stop], true)
 	}
 	if !slices.ContainsFunc(programs, func(p program) bool { return p.option == option && p.in(command) }) {
 		return span{}, false
