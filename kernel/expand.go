@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -78,9 +79,9 @@ func (k *Kernel) page(r *run, id string, q nacre.Query) (handle.Page, error) {
 // hidden is a field of a filter whose value would be redacted where it is shown:
 // who may ask for it until a row comes back has read it.
 func (k *Kernel) hidden(filter map[string]json.RawMessage) string {
-	for field, value := range filter {
+	for _, field := range slices.Sorted(maps.Keys(filter)) { // one request has one answer
 		name, _ := json.Marshal(field) // of a string: never fails
-		asked := slices.Concat([]byte{'{'}, name, []byte{':'}, value, []byte{'}'})
+		asked := slices.Concat([]byte{'{'}, name, []byte{':'}, filter[field], []byte{'}'})
 		if _, paths, err := k.redactor.JSON(asked); err == nil && len(paths) > 0 { // what is no JSON is refused as such
 			return field
 		}

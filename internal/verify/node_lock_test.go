@@ -220,19 +220,19 @@ func TestACompilerThatWasFetchedIsTheBases(t *testing.T) {
 		fetched   verify.Fetched
 		want      string
 	}{
-		"it finds nothing":         {"AAAA", "", verify.Fetched{}, ""},
-		"it finds something":       {"AAAA", "error TS1", verify.Fetched{}, "error TS1"},
-		"the work chose another":   {"BBBB", "", verify.Fetched{}, "pins another version"},
-		"it could not be fetched":  {"AAAA", "", verify.Fetched{Broken: "EINTEGRITY"}, "EINTEGRITY"},
-		"its server is not listed": {"AAAA", "", verify.Fetched{Absent: "not on the list"}, "not on the list"},
+		"it finds nothing":         {digest, "", verify.Fetched{}, ""},
+		"it finds something":       {digest, "error TS1", verify.Fetched{}, "error TS1"},
+		"the work chose another":   {strings.Repeat("B", 86) + "==", "", verify.Fetched{}, "pins another version"},
+		"it could not be fetched":  {digest, "", verify.Fetched{Broken: "EINTEGRITY"}, "EINTEGRITY"},
+		"its server is not listed": {digest, "", verify.Fetched{Absent: "not on the list"}, "not on the list"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tree := map[string]string{"package.json": "{}", "tsconfig.json": "{}", "a.ts": "", "package-lock.json": lock("AAAA")}
+			tree := map[string]string{"package.json": "{}", "tsconfig.json": "{}", "a.ts": "", "package-lock.json": lock(digest)}
 			s := verify.Subject{Base: layOut(t, tree), Scratch: t.TempDir(), Task: atom.Parameters{AllowDepBump: true}}
 			tree["package-lock.json"], tree["b.ts"] = lock(c.pin), ""
 			s.Tree, s.Changes = layOut(t, tree), []nacre.Change{{Path: "b.ts", Kind: "added"}}
-			if c.pin != "AAAA" {
+			if c.pin != digest {
 				s.Changes = append(s.Changes, nacre.Change{Path: "package-lock.json", Kind: "modified"})
 			}
 			there := layOut(t, map[string]string{"node_modules/typescript/bin/tsc": "if ('" + c.said + "') { console.log('" + c.said + "'); process.exit(2) }\n"})
