@@ -46,11 +46,8 @@ func TestTheMergerRefusesBeforeAnythingBegins(t *testing.T) {
 func TestAnInterruptedAuditGoesOn(t *testing.T) {
 	t.Parallel()
 	i, mark := install(t), marker()
-	i.write("p/.nacre/roles/fixer.toml", taskRole)
-	i.write("p/pkg/x/x.txt", "broken\n")
-	i.project()
-	rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"write","input":{"path":"pkg/x/x.txt","content":"fixed\n"}}`+"\n")
-	pass := i.write("pass.jsonl", `{"v":1,"name":"pass"}`+"\n"+`{"say":"{\"verdict\":\"pass\",\"summary\":\"fine\",\"findings\":[]}"}`+"\n")
+	rec := i.fixable()
+	pass := i.passes()
 	i.nacre("task", "spawn", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", "work", "--check", "sleep 6."+mark).want(t, 0, "returned")
 	r := i.begin("task", "audit", "work", "--recording", pass)
 	eventually(t, "the check", func() bool { return runningWith("sleep\x006.")(i, mark) })
@@ -70,11 +67,8 @@ func TestAnInterruptedAuditGoesOn(t *testing.T) {
 func TestWhatJudgesAndLandsAsksForNoAgent(t *testing.T) {
 	t.Parallel()
 	i := install(t)
-	i.write("p/.nacre/roles/fixer.toml", taskRole)
-	i.write("p/pkg/x/x.txt", "broken\n")
-	i.project()
-	rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"write","input":{"path":"pkg/x/x.txt","content":"fixed\n"}}`+"\n")
-	pass := i.write("pass.jsonl", `{"v":1,"name":"pass"}`+"\n"+`{"say":"{\"verdict\":\"pass\",\"summary\":\"fine\",\"findings\":[]}"}`+"\n")
+	rec := i.fixable()
+	pass := i.passes()
 	i.nacre("task", "spawn", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", "work", "--check", "true").want(t, 0, "returned")
 	// What worked there is gone: its recording, and then the brain as such.
 	if err := os.Remove(rec); err != nil {
@@ -104,10 +98,7 @@ func TestWorkThatFailedInTheEngineIsOver(t *testing.T) {
 		t.Run(status, func(t *testing.T) {
 			t.Parallel()
 			i := install(t)
-			i.write("p/.nacre/roles/fixer.toml", taskRole)
-			i.write("p/pkg/x/x.txt", "broken\n")
-			i.project()
-			rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"write","input":{"path":"pkg/x/x.txt","content":"fixed\n"}}`+"\n")
+			rec := i.fixable()
 			file := i.tasks(1)[0]
 			i.nacre("task", "spawn", file, "--project", "p", "--recording", rec, "--session", "work", "--check", "true").want(t, 0, "returned")
 			db, err := sql.Open("sqlite", "file:"+i.state("engine.sqlite")+"?_pragma=busy_timeout(10000)")
@@ -136,11 +127,8 @@ func TestWorkThatFailedInTheEngineIsOver(t *testing.T) {
 func TestTheMergerStartsNoAgent(t *testing.T) {
 	t.Parallel()
 	i := install(t)
-	i.write("p/.nacre/roles/fixer.toml", taskRole)
-	i.write("p/pkg/x/x.txt", "broken\n")
-	i.project()
-	rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"write","input":{"path":"pkg/x/x.txt","content":"fixed\n"}}`+"\n")
-	pass := i.write("pass.jsonl", `{"v":1,"name":"pass"}`+"\n"+`{"say":"{\"verdict\":\"pass\",\"summary\":\"fine\",\"findings\":[]}"}`+"\n")
+	rec := i.fixable()
+	pass := i.passes()
 	i.nacre("task", "spawn", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", "work", "--check", "true").want(t, 0, "returned")
 	i.nacre("task", "audit", "work", "--recording", pass).want(t, 0, "passed")
 	for _, file := range []string{"engine.sqlite", "engine.sqlite-wal", "engine.sqlite-shm"} {
@@ -151,4 +139,20 @@ func TestTheMergerStartsNoAgent(t *testing.T) {
 	if now, _ := i.opened(); now != agents {
 		t.Errorf("an agent was started: %d times before, %d after", agents, now)
 	}
+}
+
+// fixable makes the project p, in which something is broken, a role for its tasks,
+// and the recording of an agent that mends it.
+func (i *installation) fixable() (recording string) {
+	i.t.Helper()
+	i.write("p/.nacre/roles/fixer.toml", taskRole)
+	i.write("p/pkg/x/x.txt", "broken\n")
+	i.project()
+	return i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"write","input":{"path":"pkg/x/x.txt","content":"fixed\n"}}`+"\n")
+}
+
+// passes is the recording of an auditor that passes what it is shown.
+func (i *installation) passes() (recording string) {
+	i.t.Helper()
+	return i.write("pass.jsonl", `{"v":1,"name":"pass"}`+"\n"+`{"say":"{\"verdict\":\"pass\",\"summary\":\"fine\",\"findings\":[]}"}`+"\n")
 }

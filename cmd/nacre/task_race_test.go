@@ -39,10 +39,7 @@ func TestWorkThatIsGreenAloneAndNotTogetherDoesNotLand(t *testing.T) {
 func TestABranchThatMovesDuringPassTwoIsSeen(t *testing.T) {
 	t.Parallel()
 	i := install(t)
-	i.write("p/.nacre/roles/fixer.toml", taskRole)
-	i.write("p/pkg/x/x.txt", "broken\n")
-	i.project()
-	rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"write","input":{"path":"pkg/x/x.txt","content":"fixed\n"}}`+"\n")
+	rec := i.fixable()
 	i.nacre("task", "spawn", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", "work", "--check", "sleep 3").want(t, 0, "returned")
 	move := func(n int) {
 		name := fmt.Sprintf("mine%d.txt", n)

@@ -161,10 +161,7 @@ func TestAKilledTaskGoesOn(t *testing.T) {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
 			i := install(t)
-			i.write("p/.nacre/roles/fixer.toml", taskRole)
-			i.write("p/pkg/x/x.txt", "broken\n")
-			i.project()
-			rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"write","input":{"path":"pkg/x/x.txt","content":"fixed\n"}}`+"\n")
+			rec := i.fixable()
 			r := i.begin("task", "run", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", "work", "--check", "sleep 0.2")
 			eventually(t, at, func() bool { return strings.Contains(i.records("work"), at) || r.ProcessState != nil })
 			_ = r.Process.Kill() // it may have ended
