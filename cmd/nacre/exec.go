@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -18,14 +16,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/approval"
 	"github.com/nacre-dev/nacre/internal/display"
 	"github.com/nacre-dev/nacre/internal/sandbox"
-)
-
-const (
-	// startGCPercent while a session opens; the garbage collector would take a core
-	// from it for nothing.
-	startGCPercent = 800
-	// startGCTime is how long a command runs before there is garbage worth collecting.
-	startGCTime = 100 * time.Millisecond
 )
 
 func (a *app) execCommand() *cobra.Command {
@@ -92,9 +82,6 @@ func checkTime(wall time.Duration) error {
 }
 
 func (a *app) exec(ctx context.Context, e assembly.Exec, quiet bool) error {
-	percent := debug.SetGCPercent(startGCPercent) // until the command has run for a while: what starting allocates is small
-	collect := time.AfterFunc(math.MaxInt64, func() { debug.SetGCPercent(percent) })
-	defer collect.Stop()
 	rt, err := a.open(ctx)
 	if err != nil {
 		return &exitError{exitExecFailed, err}
@@ -103,7 +90,6 @@ func (a *app) exec(ctx context.Context, e assembly.Exec, quiet bool) error {
 	started := false
 	e.Started = func(info assembly.SessionInfo) {
 		started = true
-		collect.Reset(startGCTime)
 		if !quiet {
 			status.started(info)
 		}

@@ -11,8 +11,10 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -36,6 +38,14 @@ const (
 	exitInterrupted = 130 // Ctrl-C, or nacre sessions stop
 )
 
+const (
+	// startGCPercent while a command starts; the garbage collector would take a core
+	// from it for nothing: it allocates little, and keeps most of that.
+	startGCPercent = 800
+	// startGCTime is until there may be garbage worth collecting.
+	startGCTime = 200 * time.Millisecond
+)
+
 // version is set by the linker.
 var version = "unknown"
 
@@ -57,6 +67,9 @@ func run(args []string, stdin *os.File, stdout, stderr *os.File) int {
 		_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // as cmd/brain does, and for its reasons
 		return agent.Main(agent.World{Args: args[1:], Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: os.Getenv, Door: ipc.Call})
 	}
+	percent := debug.SetGCPercent(startGCPercent)
+	collect := time.AfterFunc(startGCTime, func() { debug.SetGCPercent(percent) })
+	defer collect.Stop()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	app := &app{stdin: stdin, stdout: stdout, stderr: stderr, getenv: os.Getenv, interrupted: func() bool { return ctx.Err() != nil }}
