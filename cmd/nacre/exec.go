@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/assembly"
@@ -29,25 +30,27 @@ func (a *app) execCommand() *cobra.Command {
 network is closed but for what you name, and ipc is on the PATH. A project folder
 is bound at /workspace and can be written, its .git cannot. Streams pass through;
 the exit code is the command's, 124 when a limit ended it (time, output, disk), and
-125 when nacre fails before it starts.`,
+125 when nacre fails before it starts. With --json, what nacre does is told as events,
+on descriptor 3 where the caller opened it (3>status), else on stderr.`,
 		Example: "  nacre exec --project . -- npm test\n  nacre exec --project . --egress proxy.example.com:443 -- curl https://proxy.example.com/",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return &exitError{exitExecFailed, usage("name a command after --; see nacre exec --help")}
+				return a.status().failed(usage("name a command after --; see nacre exec --help"))
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			e.Argv, e.Group, e.Session = args, nacre.Group(group), nacre.SessionID(name)
 			e.Limits.Wall = wall
+			status := a.status()
 			if err := errors.Join(checkNames(group, name), checkTime(wall)); err != nil {
-				return &exitError{exitExecFailed, err}
+				return status.failed(err)
 			}
-			return a.exec(c.Context(), e, quiet)
+			return a.exec(c.Context(), e, status, quiet)
 		},
 	}
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return &exitError{exitExecFailed, usage("%w; see nacre exec --help", err)}
+		return a.status().failed(usage("%w; see nacre exec --help", err))
 	})
 	c.Flags().SetInterspersed(false)
 	c.Flags().StringVar(&e.Project, "project", "", "folder to work on, bound at /workspace (default: an empty scratch folder)")
@@ -81,12 +84,11 @@ func checkTime(wall time.Duration) error {
 	return nil
 }
 
-func (a *app) exec(ctx context.Context, e assembly.Exec, quiet bool) error {
+func (a *app) exec(ctx context.Context, e assembly.Exec, status status, quiet bool) error {
 	rt, err := a.open(ctx)
 	if err != nil {
-		return &exitError{exitExecFailed, err}
+		return status.failed(err)
 	}
-	status := a.status()
 	started := false
 	e.Started = func(info assembly.SessionInfo) {
 		started = true
@@ -107,7 +109,7 @@ func (a *app) exec(ctx context.Context, e assembly.Exec, quiet bool) error {
 	result, err := a.execOnStreams(ctx, rt, e)
 	switch {
 	case !started && err != nil:
-		return &exitError{exitExecFailed, err}
+		return status.failed(err)
 	case errors.Is(err, context.Canceled) && a.interrupted():
 		return &exitError{code: exitInterrupted}
 	case errors.Is(err, assembly.ErrStopped):
@@ -165,12 +167,27 @@ func (a *app) status() status {
 	if !a.json {
 		return status{app: a}
 	}
-	if file := os.NewFile(statusDescriptor, "status"); file != nil {
-		if _, err := file.Stat(); err == nil {
-			return status{a, file}
-		}
+	if !inherited(statusDescriptor) {
+		return status{a, a.stderr}
 	}
-	return status{a, a.stderr}
+	unix.CloseOnExec(statusDescriptor)
+	return status{a, os.NewFile(statusDescriptor, "status")}
+}
+
+// inherited tells a descriptor that the caller opened from one that this process
+// opened meanwhile, as the runtime of Go does for files of its own: those are
+// closed on exec, and what came over one is not.
+func inherited(descriptor uintptr) bool {
+	flags, err := unix.FcntlInt(descriptor, unix.F_GETFD, 0)
+	return err == nil && flags&unix.FD_CLOEXEC == 0
+}
+
+// failed tells that nothing was started, and why.
+func (s status) failed(err error) error {
+	if s.json != nil {
+		s.event("failed", map[string]any{"exit_code": exitExecFailed, "error": err.Error()})
+	}
+	return &exitError{exitExecFailed, err}
 }
 
 func (s status) event(name string, body any) {
