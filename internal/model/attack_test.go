@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/model"
 )
 
@@ -243,6 +244,25 @@ func TestForgedAccountsMakeNothingCheaper(t *testing.T) {
 		_, cost, record := passes(t, s, answering("text/event-stream", text, false))
 		if cost < test.least || !strings.Contains(record, test.record) {
 			t.Errorf("%s: have %d, want at least %d: %s", name, cost, test.least, record)
+		}
+	}
+}
+
+// M-04: an account in numbers that no record can hold is recorded nevertheless:
+// what cannot be recorded ends the session.
+func TestAnAbsurdAccountCanBeRecorded(t *testing.T) {
+	const most = "9223372036854775807"
+	for i, events := range []string{ // in the order of speeches
+		`data: {"type":"message_start","message":{"usage":{"input_tokens":` + most + `,"output_tokens":` + most + `,"cache_read_input_tokens":` + most + `,"cache_creation_input_tokens":` + most + `}}}` +
+			"\n\n" + `data: {"type":"message_stop"}` + "\n\n",
+		`data: {"type":"response.completed","response":{"usage":{"input_tokens":` + most + `,"output_tokens":` + most + `,"total_tokens":` + most + `,"output_tokens_details":{"reasoning_tokens":` + most + `}}}}` + "\n\n",
+		`data: {"choices":[],"usage":{"prompt_tokens":` + most + `,"completion_tokens":` + most + `,"completion_tokens_details":{"reasoning_tokens":` + most + `}}}` + "\n\ndata: [DONE]\n\n",
+	} {
+		s := speeches[i]
+		ended, cost, record := passes(t, s, answering("text/event-stream", events, false))
+		err := audit.Memory(1).Append(t.Context(), nacre.Record{Kind: nacre.KindModelEnd, Time: time.Now(), Group: "g1", Session: "s1", Source: "model", Detail: []byte(record)})
+		if !ended || cost < s.cost(1_000_000_000, 1_000_000_000) || err != nil {
+			t.Errorf("%s: ended %v, cost %d, %v: %s", s.dialect, ended, cost, err, record)
 		}
 	}
 }

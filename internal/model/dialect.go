@@ -179,9 +179,13 @@ func (m *meter) sawSearch(did bool) {
 // report adds the totals of a report: the larger of each counts.
 func (m *meter) report(u budget.Usage) {
 	m.counted = true
-	m.usage.Input = max(m.usage.Input, u.Input)
-	m.usage.Output = max(m.usage.Output, u.Output)
-	m.usage.CacheRead = max(m.usage.CacheRead, u.CacheRead)
-	m.usage.CacheWrite = max(m.usage.CacheWrite, u.CacheWrite)
-	m.usage.CacheWriteLong = max(m.usage.CacheWriteLong, u.CacheWriteLong)
+	m.usage.Input = larger(m.usage.Input, u.Input)
+	m.usage.Output = larger(m.usage.Output, u.Output)
+	m.usage.CacheRead = larger(m.usage.CacheRead, u.CacheRead)
+	m.usage.CacheWrite = larger(m.usage.CacheWrite, u.CacheWrite)
+	m.usage.CacheWriteLong = larger(m.usage.CacheWriteLong, u.CacheWriteLong)
 }
+
+// larger is the larger of two counts, up to what is priced: a record holds no
+// number of any size, and an upstream could end the session with one.
+func larger(have, told int64) int64 { return min(max(have, told), budget.MaxTokens) }

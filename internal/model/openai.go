@@ -245,6 +245,6 @@ func (u *openaiUsage) into(m *meter) {
 	}
 	cached := min(max(u.InputDetails.Cached, u.PromptDetails.Cached, 0), in)
 	written := min(max(u.InputDetails.CacheWrite, u.PromptDetails.CacheWrite, 0), in-cached)
-	m.reasoning = max(m.reasoning, u.OutputDetails.Reasoning, u.CompletionDetails.Reasoning)
+	m.reasoning = larger(m.reasoning, max(u.OutputDetails.Reasoning, u.CompletionDetails.Reasoning))
 	m.report(budget.Usage{Input: in - cached - written, Output: out, CacheRead: cached, CacheWrite: written})
 }
