@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/atom"
 	"github.com/nacre-dev/nacre/internal/budget"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/registry"
@@ -23,6 +24,9 @@ type Exec struct {
 	Argv    []string
 	Project string // empty means a scratch folder
 	Egress  []string
+	// Role holds the command as far as the operating system can: where it may
+	// write, and which programs are there. Empty means none.
+	Role    string
 	Group   nacre.Group
 	Session nacre.SessionID // empty means a new one
 	Stdin   *os.File
@@ -45,6 +49,7 @@ type SessionInfo struct {
 	Session  nacre.SessionID `json:"session"`
 	Group    nacre.Group     `json:"group"`
 	Brain    string          `json:"brain,omitempty"`
+	Role     string          `json:"role,omitempty"`
 	Project  string          `json:"project,omitempty"`
 	Writable []string        `json:"may_write"`
 	Egress   []string        `json:"may_reach"`
@@ -80,6 +85,10 @@ func (r *Runtime) Exec(ctx context.Context, e Exec) (result ExecResult, err erro
 	if err != nil {
 		return ExecResult{}, err
 	}
+	atoms, err := roleAtoms(project, e.Role)
+	if err != nil {
+		return ExecResult{}, err
+	}
 	group, err := r.group(e.Group)
 	if err != nil {
 		return ExecResult{}, err
@@ -90,7 +99,7 @@ func (r *Runtime) Exec(ctx context.Context, e Exec) (result ExecResult, err erro
 	}
 	s, err := r.seal(ctx, request{
 		id: id, group: group, kind: "exec", title: e.Argv[0], project: project,
-		egress: e.Egress, asking: e.Asking, warn: e.Notice,
+		egress: e.Egress, asking: e.Asking, warn: e.Notice, role: e.Role, confined: e.Role != "",
 	})
 	if err != nil {
 		return ExecResult{}, err
@@ -99,7 +108,12 @@ func (r *Runtime) Exec(ctx context.Context, e Exec) (result ExecResult, err erro
 	outcome := "failed"
 	defer func() { err = errors.Join(err, s.finish(ctx, outcome, "", project)) }()
 	before, start := existing(project, posture.LateExecution()), r.options.Now()
-	p, err := s.posture(posture.Input{Project: project, Protected: protected(project, before), Limits: e.Limits, Terminal: e.Term})
+	in := posture.Input{Project: project, Protected: protected(project, before), Limits: e.Limits, Terminal: e.Term}
+	widened, err := s.confine(&in, atoms, atom.Parameters{})
+	if err != nil {
+		return result, &ConfigError{err}
+	}
+	p, err := s.posture(in)
 	if err != nil {
 		return result, &ConfigError{err}
 	}
@@ -121,7 +135,9 @@ func (r *Runtime) Exec(ctx context.Context, e Exec) (result ExecResult, err erro
 	g.watch(process)
 	told := s.tellRunning(process)
 	if e.Started != nil {
-		e.Started(s.info(p, ""))
+		info := s.info(p, "")
+		info.Role, info.NotEnforced = e.Role, append(info.NotEnforced, widened...)
+		e.Started(info)
 	}
 	exit, err := s.Wait(ctx, process)
 	err = errors.Join(err, told)
@@ -132,6 +148,22 @@ func (r *Runtime) Exec(ctx context.Context, e Exec) (result ExecResult, err erro
 	s.planted(result.Planted)
 	outcome = fmt.Sprintf("exit %d", exit.Code)
 	return result, errors.Join(err, s.ended(ctx))
+}
+
+// roleAtoms are what holds a command in a role. There is no task whose lists of
+// files would open anything.
+func roleAtoms(project, name string) ([]atom.Atom, error) {
+	if name == "" {
+		return nil, nil
+	}
+	resolved, err := resolve(project, name)
+	if err == nil {
+		err = resolved.CheckSpawnable()
+	}
+	if err != nil {
+		return nil, &ConfigError{err}
+	}
+	return resolved.Atoms, nil
 }
 
 // tellRunning writes that the session runs. Where that cannot be written the process ends.

@@ -84,7 +84,7 @@ func sameTask(id nacre.SessionID, order *task.Order, file string) error {
 }
 
 // resolve finds a role as it holds in a project: what ships with nacre, and
-// what the project's .nacre adds.
+// what the project's .nacre adds; no project adds nothing.
 func resolve(project, name string) (role.Resolved, error) {
 	library, done, err := roles(project)
 	if err != nil {
@@ -99,6 +99,9 @@ func resolve(project, name string) (role.Resolved, error) {
 }
 
 func roles(project string) (l role.Library, done func(), err error) {
+	if project == "" {
+		return role.Library{}, func() {}, nil
+	}
 	rules, done, err := OpenRules(project)
 	return role.Library{Project: rules}, done, err
 }
@@ -165,15 +168,24 @@ func (s *sealed) judge(ctx context.Context, order *task.Order, w verify.Subject,
 	return verify.Judge(ctx, w, atoms, s.runner())
 }
 
-// confine makes the third layer of an order's atoms over the agent's clone,
-// which nobody else has touched yet.
-func (s *sealed) confine(in *posture.Input, order *task.Order) (widened []string, err error) {
-	if order == nil {
+// confine makes the third layer of atoms with a task's lists over the project,
+// which nobody else has touched yet. A scratch folder is lost anyway, so of the
+// layer it only gets what hides programs.
+func (s *sealed) confine(in *posture.Input, atoms []atom.Atom, lists atom.Parameters) (widened []string, err error) {
+	if len(atoms) == 0 {
 		return nil, nil
 	}
-	layer, err := confine.Of(order.Atoms, order.Parameters, in.Project, posture.Workspace, s.programFolders())
+	project := in.Project
+	if project == "" {
+		project = filepath.Join(s.Dir(), "no-project") // is not there, so nothing in it is
+	}
+	layer, err := confine.Of(atoms, lists, project, posture.Workspace, s.programFolders())
 	if err != nil {
 		return nil, err
+	}
+	if in.Project == "" {
+		in.Mounts = append(slices.DeleteFunc(layer.Mounts, func(m nacre.Mount) bool { return m.Kind != nacre.Mask }), in.Mounts...)
+		return nil, nil
 	}
 	for _, folder := range layer.Make {
 		if err := os.MkdirAll(filepath.Join(in.Project, folder), 0o755); err != nil {

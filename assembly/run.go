@@ -537,9 +537,11 @@ func (s *sealed) launchBrain(ctx context.Context, l brain.Launch, dir string, ru
 	if spec.Audited != nil {
 		in.Mounts = append(in.Mounts, nacre.Mount{Kind: nacre.BindReadOnly, Source: filepath.Join(s.Dir(), task.EvidenceDir), Target: evidenceAt})
 	}
-	widened, err := s.confine(&in, spec.Order)
-	if err != nil {
-		return nil, err
+	var widened []string
+	if spec.Order != nil {
+		if widened, err = s.confine(&in, spec.Order.Atoms, spec.Order.Parameters); err != nil {
+			return nil, err
+		}
 	}
 	p, err := s.posture(in)
 	if err != nil {

@@ -68,6 +68,8 @@ type request struct {
 	tell    func(nacre.Step)
 	// warn tells what the operator has to know; where it is not set, tell does.
 	warn func(nacre.Step)
+	// role is what holds a command, if anything does.
+	role string
 	// confined says that a role keeps parts of the project from the agent.
 	confined bool
 	// shared, where it is set, runs plugins for several sessions; the session uses
@@ -254,7 +256,7 @@ func (s *sealed) askTerminal(asking Asking) {
 func (s *sealed) recordOpen(ctx context.Context, req request) error {
 	detail, err := json.Marshal(map[string]any{
 		"kind": req.kind, "brain": s.agent, "resumed": s.Resumed(), "policy": s.runtime.policy.Version(),
-		"version": s.runtime.options.Version, "egress": s.runtime.config.reach(req.group, s.rules), "inside": s.runtime.config.delivered(req.group),
+		"version": s.runtime.options.Version, "role": req.role, "egress": s.runtime.config.reach(req.group, s.rules), "inside": s.runtime.config.delivered(req.group),
 	})
 	if err != nil {
 		return err

@@ -32,7 +32,7 @@ is bound at /workspace and can be written, its .git cannot. Streams pass through
 the exit code is the command's, 124 when a limit ended it (time, output, disk), and
 125 when nacre fails before it starts. With --json, what nacre does is told as events,
 on descriptor 3 where the caller opened it (3>status), else on stderr.`,
-		Example: "  nacre exec --project . -- npm test\n  nacre exec --project . --egress proxy.example.com:443 -- curl https://proxy.example.com/",
+		Example: "  nacre exec --project . -- npm test\n  nacre exec --project . --egress proxy.example.com:443 -- curl https://proxy.example.com/\n  nacre exec --project . --role read-only -- make test",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return a.status().failed(usage("name a command after --; see nacre exec --help"))
@@ -55,6 +55,7 @@ on descriptor 3 where the caller opened it (3>status), else on stderr.`,
 	c.Flags().SetInterspersed(false)
 	c.Flags().StringVar(&e.Project, "project", "", "folder to work on, bound at /workspace (default: an empty scratch folder)")
 	c.Flags().StringArrayVar(&e.Egress, "egress", nil, "HOST:PORT that may be reached; may be repeated")
+	c.Flags().StringVar(&e.Role, "role", "", "role that says where it may write and which programs are there (default: none)")
 	c.Flags().StringVar(&group, "group", "", "whose memory, tools and policy apply (default main)")
 	c.Flags().StringVar(&name, "session", "", "name of the session (default: a new one)")
 	c.Flags().DurationVar(&wall, "time", 0, "time limit (default 1h)")
@@ -208,6 +209,9 @@ func (s status) started(info assembly.SessionInfo) {
 	}
 	p := s.printer()
 	p.Field("nacre", "session %s · %s", info.Session, info.Sandbox)
+	if info.Role != "" {
+		p.Line("         role       %s: of it, what the operating system holds", info.Role)
+	}
 	p.Line("         may write  %s    may reach  %s", listOr(info.Writable, "nothing"), listOr(info.Egress, "nothing"))
 	if len(info.Inside) > 0 {
 		p.Line("         may read   %s", strings.Join(info.Inside, ", "))
