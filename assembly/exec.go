@@ -252,16 +252,17 @@ func existing(project string, names []string) []string {
 	return there
 }
 
-// protected are the paths that a command may not write: those that were there, and
-// the repository where it is not in .git.
+// protected are the paths that a command may not write: those that were there,
+// the repository where it is not in .git, and what git takes for one in submodules.
 func protected(project string, before []string) []string {
 	if project == "" {
 		return nil
 	}
-	if folder := repo.GitFolder(project); folder != "" && !slices.Contains(before, folder) {
-		return append(slices.Clone(before), folder)
+	list := append(slices.Clone(before), repo.Submodules(project)...)
+	if folder := repo.GitFolder(project); folder != "" && !slices.Contains(list, folder) {
+		list = append(list, folder)
 	}
-	return before
+	return list
 }
 
 // clockStep is how far a file system's clock may be behind ours.

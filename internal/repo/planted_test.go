@@ -367,3 +367,29 @@ func TestTheFolderOfARepositoryIsFoundBelowItsProject(t *testing.T) {
 		t.Errorf("without one: have %q", have)
 	}
 }
+
+// M-06, M-13: the .git of each submodule is found, by no way but plain folders.
+func TestSubmodulesAreFoundByPlainFoldersOnly(t *testing.T) {
+	top, outside := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{
+		".gitmodules": "[submodule \"a\"]\n\tpath = lib/a\n\turl = ../a\n[submodule \"b\"]\n\tPATH=\"b c\"\n[submodule \"d\"]\n\tpath = d\n" +
+			"\tpath = ../x\n\tpath = /etc\n\tpath = .\n\tpath = .git\n\tpath = a//b\n\tpath =\n\tpath\n\tpath = link\n\tpath = absent\n\tpath = lib/a\n\tpath = file\n",
+		"lib/a/.git": "gitdir: ../../.git/modules/a\n", "lib/a/.gitmodules": "[submodule \"n\"]\n path = n\n", "lib/a/n/.git": "gitdir: x\n",
+		"b c/.git/HEAD": "ref: refs/heads/main\n", "d/file": "", "file": "",
+	} {
+		at := filepath.Join(top, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.WriteFile(filepath.Join(outside, ".git"), nil, 0o600), os.Symlink(outside, filepath.Join(top, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"lib/a/.git", "b c/.git", "lib/a/n/.git"}
+	if have := repo.Submodules(top); !slices.Equal(have, want) {
+		t.Errorf("have %q, want %q", have, want)
+	}
+	if have := repo.Submodules(t.TempDir()); have != nil {
+		t.Errorf("have %q where there is none", have)
+	}
+}
