@@ -185,7 +185,9 @@ func (r *Runtime) brains(named string) brain.Options {
 		ClaudePath: r.options.Getenv("NACRE_CLAUDE"), Path: r.options.Getenv("PATH"), Model: named,
 		KeyFrom: keyFor(places, model.Anthropic), OpenAIFrom: cmp.Or(keyFor(places, model.Chat), keyFor(places, model.Responses)),
 		Responses: keyFor(places, model.Chat) == "", ResponsesFrom: keyFor(places, model.Responses),
-		CodexPath: r.options.Getenv("NACRE_CODEX"), ACP: r.config.Brain.ACP.agent(),
+		KeyHelp: cmp.Or(helpFor(places, model.Anthropic), r.config.Model.keyHelp()), OpenAIHelp: cmp.Or(helpFor(places, model.Chat), helpFor(places, model.Responses)),
+		ResponsesHelp: helpFor(places, model.Responses),
+		CodexPath:     r.options.Getenv("NACRE_CODEX"), ACP: r.config.Brain.ACP.agent(),
 	}
 }
 

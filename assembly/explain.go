@@ -125,7 +125,7 @@ func (r *Runtime) explainModel(e *Explanation) error {
 		return &ConfigError{err}
 	}
 	var from []string
-	for _, p := range places {
+	for _, p := range slices.DeleteFunc(slices.Clone(places), lacking) {
 		from = append(from, p.keyFrom)
 	}
 	e.Model, e.Key, e.BudgetUSD = hosts(places), strings.Join(from, ", "), r.config.Model.BudgetUSD

@@ -34,7 +34,7 @@ func (s *sealed) serveModel() error {
 	if err != nil {
 		return &ConfigError{err}
 	}
-	if len(places) == 0 {
+	if !slices.ContainsFunc(places, func(p place) bool { return !lacking(p) }) {
 		return &NotReady{What: "no model key", Next: r.config.Model.keyHelp()}
 	}
 	prices, err := r.prices(r.config.Model.Prices)

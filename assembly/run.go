@@ -393,7 +393,7 @@ func (r *Runtime) chooseBrain(ctx context.Context, spec *task.Spec) (brain.Brain
 	if spec.Brain == "" {
 		found, status, err := brain.Detect(ctx, options)
 		if err != nil {
-			return nil, status, r.notReady("no brain is ready", status)
+			return nil, status, notReady("no brain is ready", status)
 		}
 		spec.Brain = found.Name()
 		return found, status, nil
@@ -407,18 +407,14 @@ func (r *Runtime) chooseBrain(ctx context.Context, spec *task.Spec) (brain.Brain
 	}
 	status := named.Detect(ctx)
 	if !status.Ready() {
-		return nil, status, r.notReady("brain "+named.Name(), status)
+		return nil, status, notReady("brain "+named.Name(), status)
 	}
 	return named, status, nil
 }
 
-// notReady says what a brain lacks. Where it is the key, what helps depends on
-// where the config says that the key is.
-func (r *Runtime) notReady(what string, s brain.Status) error {
-	if !s.Installed || s.SignedIn {
-		return &NotReady{What: what, Next: s.Next, err: errors.New(s.Why)}
-	}
-	return &NotReady{What: what, Next: r.config.Model.keyHelp(), err: errors.New(s.Why)}
+// notReady says what a brain lacks, and what helps.
+func notReady(what string, s brain.Status) error {
+	return &NotReady{What: what, Next: s.Next, err: errors.New(s.Why)}
 }
 
 // work runs the task with the parts that this session has.

@@ -54,14 +54,15 @@ func (u UpstreamConfig) check() error {
 	return nil
 }
 
-// place is an upstream with where its key is from, in words.
+// place is an upstream with where its key is from, in words; empty where it lacks it.
 type place struct {
 	model.Upstream
 	keyFrom string
 }
 
-// upstreams are the places that can be asked, the operator's own first. One
-// whose key is missing cannot.
+// upstreams are the places that the operator named, then the vendors' own for
+// what no named one speaks. One whose key is missing cannot be asked, and what
+// it was named for is not sent to a vendor's instead.
 func (r *Runtime) upstreams() ([]place, error) {
 	var places []place
 	for _, c := range r.config.Model.Upstreams {
@@ -69,9 +70,11 @@ func (r *Runtime) upstreams() ([]place, error) {
 		if err != nil {
 			return nil, err
 		}
-		if p.keyFrom != "" {
-			places = append(places, p)
-		}
+		places = append(places, p)
+	}
+	declared := slices.Clone(places)
+	named := func(d model.Dialect) bool {
+		return slices.ContainsFunc(declared, func(p place) bool { return len(p.Models) == 0 && slices.Contains(p.Dialects, d) })
 	}
 	base, err := r.config.Model.upstream()
 	if err != nil {
@@ -86,15 +89,16 @@ func (r *Runtime) upstreams() ([]place, error) {
 		{base, own, []model.Dialect{model.Anthropic}},
 		{&url.URL{Scheme: "https", Host: strings.TrimPrefix(DefaultOpenAIURL, "https://")}, ModelConfig{KeyEnv: defaultOpenAIKeyEnv}, []model.Dialect{model.Responses, model.Chat}},
 	} {
-		if slices.ContainsFunc(places, func(p place) bool { return len(p.Models) == 0 && slices.Contains(p.Dialects, c.dialects[0]) }) {
-			continue // the operator named another place for this
+		if named(c.dialects[0]) { // the operator has another place for this
+			continue
 		}
+		dialects := slices.DeleteFunc(c.dialects, named)
 		key, err := c.key.modelKey(r.options.Getenv)
 		if err != nil {
 			return nil, err
 		}
 		if !key.Empty() {
-			places = append(places, place{model.Upstream{URL: c.url, Key: key, Dialects: c.dialects}, c.key.keySource()})
+			places = append(places, place{model.Upstream{URL: c.url, Key: key, Dialects: dialects}, c.key.keySource()})
 		}
 	}
 	return places, nil
@@ -123,9 +127,14 @@ func (r *Runtime) place(c UpstreamConfig) (place, error) {
 	if p.Key, err = source.modelKey(r.options.Getenv); err != nil {
 		return place{}, err
 	}
-	if !p.Key.Empty() {
-		p.keyFrom = source.keySource()
+	if p.Key.Empty() {
+		p.Lacks = source.keySource() + " is not set"
+		if c.KeyFile != "" {
+			p.Lacks = source.keySource() + " is empty"
+		}
+		return p, nil
 	}
+	p.keyFrom = source.keySource()
 	return p, nil
 }
 
@@ -152,18 +161,32 @@ func (r *Runtime) prices(name string) (budget.Table, error) {
 // asked in it.
 func keyFor(places []place, d model.Dialect) string {
 	for _, p := range places {
-		if slices.Contains(p.Dialects, d) {
+		if slices.Contains(p.Dialects, d) && p.keyFrom != "" {
 			return p.keyFrom
 		}
 	}
 	return ""
 }
 
+// helpFor says how to give the place that the operator named for a dialect its
+// key; empty where none lacks one.
+func helpFor(places []place, d model.Dialect) string {
+	for _, p := range places {
+		if slices.Contains(p.Dialects, d) && p.Lacks != "" {
+			return fmt.Sprintf("give %s its key, which [[model.upstream]] names: %s", p.URL.Host, p.Lacks)
+		}
+	}
+	return ""
+}
+
+// lacking tells a place that cannot be asked.
+func lacking(p place) bool { return p.Lacks != "" }
+
 // hosts names the places, for a person.
 func hosts(places []place) string {
 	var names []string
 	for _, p := range places {
-		if !slices.Contains(names, p.URL.Host) {
+		if !lacking(p) && !slices.Contains(names, p.URL.Host) {
 			names = append(names, p.URL.Host)
 		}
 	}

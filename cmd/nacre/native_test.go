@@ -73,3 +73,24 @@ func TestNativeBrainsWorkThroughTheGateway(t *testing.T) {
 		})
 	}
 }
+
+// M-03, M-04: where the operator named a place for the model, and its key is not
+// there, the conversation does not go to the vendor whose key happens to be.
+func TestAPlaceWithoutItsKeyIsNotReplacedByAnother(t *testing.T) {
+	t.Parallel()
+	vendor, url := upstreamOf(t, scriptedmodel.Script{Turns: []scriptedmodel.Turn{{Text: "Done."}}})
+	i := install(t)
+	i.project()
+	i.env = append(i.env, "ANTHROPIC_API_KEY=key-of-the-vendor")
+	i.write("home/.config/nacre/config.toml", fmt.Sprintf(
+		"[model]\nbase_url = %q\n[[model.upstream]]\nurl = \"https://models.example.com\"\nkey_env = \"CORP_KEY\"\ndialects = [\"anthropic\"]\n", url))
+	i.nacre("run", "greet the world", "--brain", "anthropic", "--project", "p").want(t, 3, "models.example.com", "CORP_KEY is not set")
+	i.nacre("run", "greet the world", "--project", "p").want(t, 3)
+	i.nacre("doctor", "--no-turns").want(t, 0, "give models.example.com its key", "CORP_KEY is not set")
+	if have := i.nacre("explain", "--project", "p"); strings.Contains(have.stdout, "127.0.0.1") {
+		t.Errorf("another place is shown:\n%s", have.stdout)
+	}
+	if n := len(vendor.Requests()); n != 0 {
+		t.Errorf("the vendor was asked %d times", n)
+	}
+}

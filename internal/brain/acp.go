@@ -63,7 +63,7 @@ func (a Agent) Detect(context.Context) Status {
 	}
 	s.Installed, s.SignedIn, s.Path = true, s.KeyFrom != "", program
 	if !s.SignedIn {
-		s.Why, s.Next = "the agent is there, but the model gateway has no key", claudeKeyHelp
+		s.Why, s.Next = "the agent is there, but the model gateway has no key", cmp.Or(o.KeyHelp, claudeKeyHelp)
 	}
 	return s
 }

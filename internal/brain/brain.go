@@ -201,6 +201,9 @@ type Options struct {
 	// ResponsesFrom says the same of an upstream that speaks Responses, which is
 	// all that Codex speaks.
 	ResponsesFrom string
+	// KeyHelp, OpenAIHelp and ResponsesHelp say how to give those the key that
+	// the operator's config names; empty where it names none.
+	KeyHelp, OpenAIHelp, ResponsesHelp string
 	// Responses says that this upstream is asked in OpenAI's Responses instead.
 	Responses bool
 	// Model is what the operator named; the brain openai has no other.

@@ -1,6 +1,7 @@
 package brain
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -84,7 +85,7 @@ func (c Claude) Detect(ctx context.Context) Status {
 	}
 	status.Installed = true
 	if !status.SignedIn {
-		status.Why, status.Next = "claude found, but the model gateway has no Anthropic API key", claudeKeyHelp
+		status.Why, status.Next = "claude found, but the model gateway has no Anthropic API key", cmp.Or(c.options.KeyHelp, claudeKeyHelp)
 	}
 	return status
 }

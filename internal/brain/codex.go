@@ -2,6 +2,7 @@ package brain
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ func (c Codex) Detect(ctx context.Context) Status {
 	}
 	status.Installed = true
 	if !status.SignedIn {
-		status.Why, status.Next = "codex found, but the model gateway has no key for OpenAI's Responses", codexKeyHelp
+		status.Why, status.Next = "codex found, but the model gateway has no key for OpenAI's Responses", cmp.Or(c.options.ResponsesHelp, codexKeyHelp)
 	}
 	return status
 }

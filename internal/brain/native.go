@@ -1,6 +1,7 @@
 package brain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,7 @@ type Native struct {
 // NewAnthropic returns the brain that speaks Anthropic Messages.
 func NewAnthropic(o Options) Native {
 	return Native{
-		name: AnthropicName, keyFrom: o.KeyFrom, model: anthropicModel, keyHelp: claudeKeyHelp,
+		name: AnthropicName, keyFrom: o.KeyFrom, model: anthropicModel, keyHelp: cmp.Or(o.KeyHelp, claudeKeyHelp),
 		keyEnv: "ANTHROPIC_API_KEY", urlEnv: "ANTHROPIC_BASE_URL",
 	}
 }
@@ -57,7 +58,7 @@ func NewAnthropic(o Options) Native {
 // that it would ask unnamed.
 func NewOpenAI(o Options) Native {
 	return Native{
-		name: OpenAIName, keyFrom: o.OpenAIFrom, model: o.Model, keyHelp: "export OPENAI_API_KEY=…",
+		name: OpenAIName, keyFrom: o.OpenAIFrom, model: o.Model, keyHelp: cmp.Or(o.OpenAIHelp, "export OPENAI_API_KEY=…"),
 		keyEnv: "OPENAI_API_KEY", urlEnv: "OPENAI_BASE_URL", urlPath: "/v1", responses: o.Responses,
 	}
 }

@@ -30,6 +30,9 @@ func isModels(r *http.Request) bool {
 func (g *Gateway) listModels(w http.ResponseWriter) {
 	ids := map[string]bool{}
 	for _, u := range g.upstreams {
+		if u.Lacks != "" {
+			continue
+		}
 		names := u.Models
 		if len(names) == 0 {
 			names = slices.Collect(maps.Keys(u.Prices))

@@ -26,6 +26,9 @@ type Upstream struct {
 	// Prices, when set, stand in for those of Options: an id that is free on this
 	// machine is not free elsewhere.
 	Prices budget.Table
+	// Lacks says what is missing before it can be asked, such as "CORP_KEY is not
+	// set". Its Models are then refused, and asked nowhere else.
+	Lacks string
 	// Compatible says that it is not OpenAI itself: a maximum that the brain does
 	// not set is sent to Chat as max_tokens, as it is to every loopback address,
 	// and the field store is left out of Chat.
@@ -95,9 +98,12 @@ func (g *Gateway) choose(d Dialect, model string) (*Upstream, *refusal) {
 		}
 		spoken = true
 		if slices.Contains(u.Models, model) {
+			if u.Lacks != "" {
+				return nil, refuse(ReasonNoUpstream, "model %.128q: its upstream %s cannot be asked: %s", model, u.URL.Host, u.Lacks)
+			}
 			return u, nil
 		}
-		if open == nil && len(u.Models) == 0 {
+		if open == nil && len(u.Models) == 0 && u.Lacks == "" {
 			open = u
 		}
 	}

@@ -68,6 +68,32 @@ func TestUpstreamsAreChosenByDialectAndModel(t *testing.T) {
 	}
 }
 
+// M-04: what an upstream was named for is asked nowhere else where its key is missing.
+func TestAnUpstreamThatLacksItsKeyIsNotReplaced(t *testing.T) {
+	var asked []string
+	b := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked = append(asked, string(body))
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"usage":{"input_tokens":1,"output_tokens":1}}`)
+	}), func(o *model.Options) {
+		o.Upstreams = []model.Upstream{
+			{URL: o.Upstream, Dialects: []model.Dialect{model.Anthropic}, Models: []string{"claude-opus-5-5"}, Lacks: "CORP_KEY is not set"},
+			{URL: o.Upstream, Dialects: []model.Dialect{model.Chat}, Lacks: "OTHER_KEY is not set"},
+		}
+	})
+	resp, text := b.post(t, hello, nil)
+	if resp.StatusCode != http.StatusNotFound || !strings.Contains(text, "CORP_KEY is not set") || len(asked) != 0 {
+		t.Errorf("have %d %s, asked %q", resp.StatusCode, text, asked)
+	}
+	if resp, text := b.ask(t, inChat, inChat.call(""), nil); resp.StatusCode != http.StatusNotFound || len(asked) != 0 {
+		t.Errorf("have %d %s, asked %q", resp.StatusCode, text, asked)
+	}
+	if resp, text := b.post(t, strings.Replace(hello, "claude-opus-5-5", "claude-haiku-4-5", 1), nil); resp.StatusCode != http.StatusOK || len(asked) != 1 {
+		t.Errorf("another model: have %d %s, asked %q", resp.StatusCode, text, asked)
+	}
+}
+
 // A call that met a stranger was not made.
 func TestAnUpstreamWithAStrangeCertificateIsNotPaid(t *testing.T) {
 	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
