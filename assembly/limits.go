@@ -65,7 +65,7 @@ func (l LimitsConfig) over(limits nacre.Limits) nacre.Limits {
 const countTime = 500 * time.Millisecond
 
 // keeper ends a sandbox that goes beyond a limit which no backend holds: what it
-// prints, and what it adds to the disk (M-12).
+// prints, what it adds to the disk (M-12), and what it takes from this user (M-16).
 type keeper struct {
 	meter  *sandbox.Meter
 	limits nacre.Limits
@@ -114,12 +114,22 @@ func (g *keeper) count(mounts []nacre.Mount) {
 			g.end(why)
 		}
 	})
+	g.watchUser(ctx)
 	late := time.NewTimer(countTime)
 	defer late.Stop()
 	select {
 	case <-counted:
 	case <-late.C:
 	}
+}
+
+// watchUser begins to watch what the agent takes from this user's other programs.
+func (g *keeper) watchUser(ctx context.Context) {
+	g.wait.Go(func() {
+		if why := sandbox.WatchUser(ctx); why != "" {
+			g.end(why)
+		}
+	})
 }
 
 // watch begins to keep a sandbox that has started.

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 // M-12: output beyond the limit ends the command, in a pipe and in a file, with
@@ -152,4 +154,33 @@ func TestAnAgentThatFillsTheDiskIsEnded(t *testing.T) {
 		t.Error("it landed")
 	}
 	i.nacre("audit", "verify").want(t, 0)
+}
+
+// takesWatches fills what the kernel gives a user of epoll's watches.
+const takesWatches = `import os, select, time
+files = [os.pipe()[0] for _ in range(1000)]
+for _ in range(40):
+    if os.fork() == 0:
+        kept = []
+        try:
+            while True:
+                kept.append(select.epoll())
+                for f in files: kept[-1].register(f, select.EPOLLIN)
+        except OSError:
+            time.sleep(60)
+time.sleep(60)
+`
+
+// M-12, M-16: an ordinary user's agent that leaves the user's programs no epoll
+// watches is ended for it: without one no program in Go starts, nacre's own neither,
+// and nobody could stop the agent.
+func TestWhoTakesAllOfAUsersWatchesIsEnded(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("ordinary users: root's sandboxes are users of their own")
+	}
+	testpeer.Need(t, "python3")
+	i := install(t)
+	i.nacre("exec", "--session", "hog", "--", "python3", "-c", takesWatches).want(t, 124, "a limit ended the command: ", "epoll watches")
+	has(t, i.records("hog"), `"kind":"sandbox.limit"`)
+	i.nacre("exec", "-q", "--", "true").want(t, 0)
 }
