@@ -3,6 +3,7 @@ package main_test
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -169,6 +170,12 @@ func (i *installation) terminal(args ...string) (*terminal, func() result) {
 // onTerminal leaves the terminal open. keys says that input comes from it too.
 func (i *installation) onTerminal(args []string, keys bool) (*terminal, func() result) {
 	i.t.Helper()
+	return i.attached(i.command(bin+"/nacre", args...), keys)
+}
+
+// attached runs any command there.
+func (i *installation) attached(command *exec.Cmd, keys bool) (*terminal, func() result) {
+	i.t.Helper()
 	master, slave, err := sandbox.OpenPty()
 	if err != nil {
 		i.t.Fatal(err)
@@ -176,7 +183,6 @@ func (i *installation) onTerminal(args []string, keys bool) (*terminal, func() r
 	if err := unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 100}); err != nil {
 		i.t.Fatal(err)
 	}
-	command := i.command(bin+"/nacre", args...)
 	command.Env = append(command.Env, "TERM=xterm-256color")
 	command.Stdout, command.Stderr = slave, slave
 	if keys {

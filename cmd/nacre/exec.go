@@ -129,10 +129,17 @@ func (a *app) exec(ctx context.Context, e assembly.Exec, status status, quiet bo
 }
 
 // execOnStreams hands our streams through. Where they are a terminal, the
-// command gets one of its own, so that it cannot type into ours.
+// command gets one of its own, so that it cannot type into ours; where one of them
+// is, what it reads or prints there is passed on.
 func (a *app) execOnStreams(ctx context.Context, rt *assembly.Runtime, e assembly.Exec) (assembly.ExecResult, error) {
 	e.Stdin, e.Stdout, e.Stderr = a.stdin, a.stdout, a.stderr
 	if !isTerminal(a.stdin) || !isTerminal(a.stdout) {
+		input, end, err := sandbox.Feed(a.stdin)
+		if err != nil {
+			return assembly.ExecResult{}, err
+		}
+		defer end()
+		e.Stdin = input
 		return rt.Exec(ctx, e)
 	}
 	master, slave, err := sandbox.OpenPty()

@@ -75,6 +75,58 @@ func TestACommandGetsATerminalThatIsNotThePersons(t *testing.T) {
 	_ = screen.master.Close()
 }
 
+// The same holds for what it reads, where its output goes to a file: from the
+// keyboard it gets what is typed, and no terminal to print on or set up.
+func TestACommandDoesNotGetThePersonsKeyboard(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	const inside = "read word; echo got-$word; test -t 0 || echo none; printf SHOWN >&0; stty raw -echo <&0"
+	screen, wait := i.attached(i.command("sh", "-c", "nacre exec -q -- sh -c '"+inside+"' >out 2>/dev/null; cat out; echo over"), true)
+	before := modes(t, screen.master)
+	screen.typeIn("hello\r")
+	if r := wait(); r.code != 0 || !strings.Contains(r.stdout, "got-hello\r\nnone\r\nover") || strings.Contains(r.stdout, "SHOWN") {
+		t.Errorf("have exit %d, %q", r.code, r.stdout)
+	}
+	if modes(t, screen.master) != before {
+		t.Error("the person's terminal was set up from inside")
+	}
+	_ = screen.master.Close()
+}
+
+// M-12: of a file that a command reads it gets what comes next, and not the file.
+// What it does not read is there for the next one.
+func TestACommandDoesNotGetTheFileItReads(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "python3")
+	i := install(t)
+	i.write("in", "secret\none\ntwo\n")
+	check(t, os.Chmod(filepath.Join(i.work, "in"), 0o600))
+	const inside = `import os
+for attempt in (lambda: os.lseek(0, 0, 0), lambda: os.pread(0, 6, 0), lambda: open("/proc/self/fd/0", "r+"), lambda: os.utime(0, (1, 1))):
+    try: print("did", attempt())
+    except OSError: pass
+try: os.fchmod(0, 0o666)
+except OSError: pass
+`
+	i.write("inside.py", inside)
+	script := "{ read first; nacre exec -q -- python3 -c \"$(cat inside.py)\"; while read word; do nacre exec -q -- true; echo next $word; done; } <in"
+	out, err := i.command("sh", "-c", script).CombinedOutput()
+	if err != nil || string(out) != "did None\nnext one\nnext two\n" && string(out) != "next one\nnext two\n" {
+		t.Errorf("have %v, %s", err, out)
+	}
+	info, err := os.Stat(filepath.Join(i.work, "in"))
+	check(t, err)
+	if info.Mode().Perm() != 0o600 || info.ModTime().Unix() == 1 {
+		t.Errorf("the file has mode %v and time %v", info.Mode(), info.ModTime())
+	}
+	// A long one comes whole, and an empty one ends.
+	i.write("long", strings.Repeat("0123456789", 100_000))
+	out, err = i.command("sh", "-c", "nacre exec -q -- wc -c <long; nacre exec -q -- wc -c </dev/null; : >empty; nacre exec -q -- wc -c <empty").CombinedOutput()
+	if err != nil || string(out) != "1000000\n0\n0\n" {
+		t.Errorf("have %v, %s", err, out)
+	}
+}
+
 func modes(t *testing.T, terminal *os.File) unix.Termios {
 	t.Helper()
 	m, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
