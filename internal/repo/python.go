@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -35,15 +36,31 @@ var pythonModules = sync.OnceValue(func() map[string]bool {
 	return names
 })
 
+// pythonEnds are those of what Python imports: text, compiled text without it, and
+// libraries, which may have more between name and end.
+var pythonEnds = []string{".py", ".pyc", ".so", ".pyd"}
+
 // shadowsPython reports whether a path is a module or a package at the top, whose
 // name is one of Python's.
 func shadowsPython(parts []string) bool {
-	module, isText := strings.CutSuffix(parts[0], ".py")
-	switch len(parts) {
-	case 1:
-		return isText && pythonModules()[module]
-	case 2:
-		return slices.Contains([]string{"__init__.py", "__main__.py"}, parts[1]) && pythonModules()[parts[0]]
+	module, end := splitModule(parts[len(parts)-1])
+	switch {
+	case !slices.Contains(pythonEnds, end):
+		return false
+	case len(parts) == 1:
+		return pythonModules()[module]
+	case len(parts) == 2:
+		return (module == "__init__" || module == "__main__") && pythonModules()[parts[0]]
 	}
 	return false
+}
+
+// splitModule gives what Python calls a file, and by which end.
+func splitModule(base string) (module, end string) {
+	end = path.Ext(base)
+	module = strings.TrimSuffix(base, end)
+	if end == ".so" || end == ".pyd" {
+		module, _, _ = strings.Cut(module, ".")
+	}
+	return module, end
 }

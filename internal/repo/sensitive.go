@@ -44,6 +44,9 @@ func sensitiveName(name string) string {
 			return reason
 		}
 	}
+	if shadowsPython(parts) { // before the end of its name, which says less
+		return reasonShadow
+	}
 	base := strings.TrimRight(parts[len(parts)-1], " .") // as Windows does
 	if reason := sensitiveFile(base); reason != "" {
 		return reason
@@ -54,8 +57,8 @@ func sensitiveName(name string) string {
 	if reason := endOf(topEnds, base); reason != "" && len(parts) == 1 {
 		return reason
 	}
-	if shadowsPython(parts) {
-		return reasonShadow
+	if len(parts) > 1 && parts[len(parts)-2] == "project" && strings.HasSuffix(base, ".scala") { // of sbt's own build
+		return reasonBuild
 	}
 	for _, part := range parts {
 		if reason := oddName(part); reason != "" {

@@ -27,6 +27,8 @@ var sensitiveDirs = sync.OnceValue(func() map[string]string {
 		"site-packages": reasonDeps, "__pycache__": reasonCompiled,
 		"githooks": reasonGit, "git-hooks": reasonGit, "cvs": reasonVersions, "mise-tasks": reasonShell, "_plugins": reasonBuild,
 		"buildsrc": reasonBuild, "tuist": reasonBuild, "renv": reasonBuild, "mise": reasonShell,
+		"action_plugins": reasonBuild, "callback_plugins": reasonBuild, "connection_plugins": reasonBuild, "filter_plugins": reasonBuild,
+		"inventory_plugins": reasonBuild, "lookup_plugins": reasonBuild, "strategy_plugins": reasonBuild, "vars_plugins": reasonBuild,
 	}
 })
 
@@ -121,6 +123,12 @@ var sensitiveNames = sync.OnceValue(func() map[string]string {
 		"spec_helper.rb": reasonBuild, "rails_helper.rb": reasonBuild, "test_helper.rb": reasonBuild, "mocha.opts": reasonBuild, "bsconfig.json": reasonBuild,
 		"rescript.json": reasonBuild, "esy.json": reasonBuild, "project.yml": reasonBuild, "build.scala": reasonBuild, "project.scala": reasonBuild,
 		"ormconfig.js": reasonBuild, "ormconfig.ts": reasonBuild, "_config.yml": reasonBuild, "web.config": reasonBuild, "appspec.yml": reasonCI,
+		"environment.py": reasonBuild, "presubmit.py": reasonBuild, "build.plz": reasonBuild, "targets": reasonBuild, "workspace.bzlmod": reasonBuild,
+		"eldev": reasonBuild, "cask": reasonBuild, "eask": reasonBuild, "keg": reasonBuild, "testem.js": reasonBuild, "testem.json": reasonBuild,
+		"nightwatch.json": reasonBuild, "cypress.json": reasonBuild, "local.properties": reasonBuild,
+		"vcpkg-configuration.json": reasonBuild, "supervisord.conf": reasonBuild, "process-compose.yaml": reasonBuild, "process-compose.yml": reasonBuild,
+		"mprocs.yaml": reasonBuild, "phpunit.dist.xml": reasonBuild, "wp-cli.yml": reasonBuild, "app.json": reasonBuild, "test_helper.exs": reasonBuild,
+		"verification-metadata.xml": reasonBuild, "gradle-daemon-jvm.properties": reasonBuild,
 		"railway.json": reasonCI, "railway.toml": reasonCI, "heroku.yml": reasonCI, "appveyor.yaml": reasonCI, "renovate.json5": reasonCI,
 	}
 })
@@ -131,6 +139,7 @@ var sensitiveBegins = map[string]string{
 	"dockerfile.": reasonBuild, "containerfile.": reasonBuild, "jenkinsfile.": reasonCI, "makefile.": reasonBuild,
 	"tsconfig.": reasonBuild, "cabal.project.": reasonBuild, "configure.": reasonBuild, "pulumi.": reasonBuild, "serverless.": reasonBuild,
 	"package@swift": reasonBuild, "docker-bake.": reasonBuild, "mise.": reasonShell, "azure-pipelines": reasonCI, "docker-compose": reasonBuild,
+	"dockerfile-": reasonBuild, "webpack.": reasonBuild, "vitest.": reasonBuild,
 }
 
 // sensitiveEnds are the ends of base names, lower-case, from a dot or a dash on.
@@ -152,7 +161,7 @@ var sensitiveEnds = sync.OnceValue(func() map[string]string {
 		".egg-link": reasonBuild, "-gdb.py": reasonBuild, "-gdb.gdb": reasonBuild, "-gdb.scm": reasonBuild, "-config.js": reasonBuild,
 		".build.ps1": reasonBuild, ".gitlab-ci.yml": reasonCI,
 		".make": reasonBuild, ".wrap": reasonBuild, ".tfvars": reasonBuild, ".prisma": reasonBuild,
-		".instructions.md": reasonAgent, ".prompt.md": reasonAgent, ".chatmode.md": reasonAgent, ".command": reasonScript,
+		".instructions.md": reasonAgent, ".prompt.md": reasonAgent, ".chatmode.md": reasonAgent, ".agent.md": reasonAgent, ".mdc": reasonAgent, ".url": reasonShell, ".command": reasonScript,
 		".pyo": reasonCompiled, ".pyd": reasonCompiled, ".elc": reasonCompiled, ".zwc": reasonCompiled,
 	}
 })
@@ -169,7 +178,11 @@ var sensitiveStems = sync.OnceValue(func() map[string]bool {
 })
 
 // topNames are files that a tool reads where they are at the top.
-var topNames = map[string]string{"tasks.py": reasonBuild, "make.rules": reasonBuild, "make.config": reasonBuild}
+var topNames = map[string]string{
+	"tasks.py": reasonBuild, "make.rules": reasonBuild, "make.config": reasonBuild,
+	"identity.md": reasonAgent, "tools.md": reasonAgent, "user.md": reasonAgent, "memory.md": reasonAgent, "bootstrap.md": reasonAgent,
+	"knowledge.md": reasonAgent,
+}
 
 // topEnds are those of a tool's configuration, and of scripts, where they are at the top.
 var topEnds = map[string]string{

@@ -169,10 +169,15 @@ func TestSensitiveChangesArePointedOut(t *testing.T) {
 		"wrangler.toml", "x.hcl", "guix.scm", "PKGBUILD", "x-gdb.py", "mise.production.toml", "mise/config.toml", "bacon.toml", "unheard-of.toml", "docker-compose-dev.yml",
 		"jest.config.json", "hooks/hooks.json", "SOUL.md", "install-sh", "rebar3", "x.pro", "treefmt.toml", "azure-pipelines-pr.yml", "App.csproj.user", "Gemfile.local",
 		"lib/json.so", "libs/x.jar", "init.elc", "Makefile.", "packa\u017fes/\u017fetup.py", "hangul\u3164", "a`b`", "a;b", "x>y", "lib/*", "$(x)/y",
-		"json.py", "http.py", "pip.py", "Typing.py", "unittest/__init__.py", "pytest/__main__.py", "profile.py", "tasks.py", "env/bin/activate", "py3/bin/python3",
+		"json.py", "http.py", "pip.py", "Typing.py", "unittest/__init__.py", "pytest/__main__.py", "profile.py", "tasks.py",
+		"json.so", "json.abi3.so", "json.cpython-311-x86_64-linux-gnu.so", "json.pyc", "json/__init__.so", "json/__init__.pyc", "PIP.pyd",
+		"action_plugins/ping.py", "deploy/filter_plugins/x.py", "environment.py", "features/environment.py", "PRESUBMIT.py", "lib/BUILD.plz", "TARGETS",
+		"WORKSPACE.bzlmod", "Eldev", "Cask", "testem.js", "local.properties", "vcpkg-configuration.json", "supervisord.conf", "process-compose.yaml",
+		"mprocs.yaml", "phpunit.dist.xml", "wp-cli.yml", "app.json", "test/test_helper.exs", "gradle/verification-metadata.xml", "Dockerfile-dev",
+		"webpack.mix.js", "vitest.workspace.ts", "x.agent.md", "rules/x.mdc", "x.url", "IDENTITY.md", "TOOLS.md", "project/Dependencies.scala", "env/bin/activate", "py3/bin/python3",
 		"hooks/pre-commit", "tools/git/post-checkout", "githooks/x", "CVS/Root", "_FOSSIL_", "mise-tasks/x", "build.sh", "install.ps1", "make.bat", "x.command",
 		"subprojects/x.wrap", "prisma/schema.prisma", "script/rails", "rescript.json", "_plugins/x.rb", "config.make", "go.prompt.md", "test/mocha.opts")
-	plain := []string{"config.go", "half/settings.toml", "so.go", "class.java", "a.b-c.go", "spec.rb", "x_spec.rb", "users/index.ts", "(group)/[id].tsx", "compose.go", "app/profile.py", "app/json.py", "pkg/__init__.py", "a/json/__init__.py", "app/hooks/use.ts", "wheel/x.txt", ".editorconfig", ".prettierignore", "lock.go", "config.js", "scripts/tool.sh", "docs/dotfile.md", "main.go", "half/HEAD", "half/config", "half/refs/x", "a-b", "docs/x.md", "lib/package.jsonx", "gitignore", "environment", "naïve.txt", "日本"}
+	plain := []string{"config.go", "half/settings.toml", "so.go", "class.java", "a.b-c.go", "spec.rb", "x_spec.rb", "users/index.ts", "(group)/[id].tsx", "compose.go", "app/profile.py", "app/json.py", "json.x.py", "lib/json.so.txt", "app/project.scala.md", "app/Main.scala", "docs/tools.md", "e2e.ts", "pkg/__init__.py", "a/json/__init__.py", "app/hooks/use.ts", "wheel/x.txt", ".editorconfig", ".prettierignore", "lock.go", "config.js", "scripts/tool.sh", "docs/dotfile.md", "main.go", "half/HEAD", "half/config", "half/refs/x", "a-b", "docs/x.md", "lib/package.jsonx", "gitignore", "environment", "naïve.txt", "日本"}
 	u := withFiles(t, project)
 	r := open(t, u)
 	for _, name := range append(slices.Clone(sensitive), plain...) {
