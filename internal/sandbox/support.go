@@ -40,6 +40,12 @@ const (
 	// user's others.
 	SharedEnviron = "token: the agent's processes are one user's and read each other's environment; " +
 		"the token in it opens this session's gateway only, which each of them reaches anyway"
+	// SharedLocks holds wherever a file is the host's own, read-only ones too.
+	SharedLocks = "locks: a lock that the agent takes on a file it can see counts for this machine's programs; " +
+		"those that want it wait until the sandbox ends"
+	// sharedUser holds for an ordinary user's sandboxes.
+	sharedUser = "user: the agent counts as this user of the machine: descriptors on their way between processes, the room of pipes, " +
+		"pending signals and message queues it can use up for this user's programs until it ends"
 	// SharedInit holds where PID 1 is no user of its own.
 	SharedInit = "init: the agent is the same user as its PID 1 and may slow that one down; its time limit is the host's"
 )
@@ -107,9 +113,9 @@ func (r Report) notEnforced(groups cgroups) []string {
 		missing = append(missing, "cpu: no writable cpu control group; no share is set")
 	}
 	if !r.Root {
-		missing = append(missing, SharedInit)
+		missing = append(missing, SharedInit, sharedUser)
 	}
-	return append(missing, SharedEnviron, diskWatched)
+	return append(missing, SharedEnviron, SharedLocks, diskWatched)
 }
 
 // diskWatched is what holds the disk, said as it is.

@@ -274,7 +274,7 @@ func (b *Backend) NotEnforced() []string {
 	if b.isGVisor() {
 		missing = append(missing, gVisorFiles, gVisorInit, gVisorPorts, gVisorProc, gVisorWatches)
 	} else {
-		missing = append(missing, sharedWatches)
+		missing = append(missing, sharedWatches, sandbox.SharedLocks)
 	}
 	return append(missing, sandbox.SharedInit, sandbox.SharedEnviron, "users: there is no user namespace but the engine's; what escaped would be user "+fmt.Sprint(b.PeerUIDs()[0])+" of this machine",
 		"disk: no quota for what a writable bind holds")

@@ -64,6 +64,8 @@ func decoys(t *testing.T, binary string) probe.Target {
 	target.UDP = echo(t)
 	target.ShmKey = segment(t)
 	queues(t, target)
+	locked(t, binary)
+	sending(t, target.InFlight())
 	var err error
 	target.HostName, err = os.Hostname()
 	must(t, err)
@@ -208,6 +210,31 @@ func segment(t *testing.T) int {
 	must(t, err)
 	t.Cleanup(func() { _, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil) })
 	return key
+}
+
+// locked holds a shared lock on the program that the probes are.
+func locked(t *testing.T, binary string) {
+	t.Helper()
+	f, err := os.Open(binary)
+	must(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	must(t, unix.Flock(int(f.Fd()), unix.LOCK_SH))
+}
+
+// sending keeps descriptors on their way to nobody.
+func sending(t *testing.T, n int) {
+	t.Helper()
+	const most = 250 // in one message
+	for ; n > 0; n -= most {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		must(t, err)
+		t.Cleanup(func() { _, _ = unix.Close(pair[0]), unix.Close(pair[1]) })
+		rights := make([]int, min(n, most))
+		for i := range rights {
+			rights[i] = pair[1]
+		}
+		must(t, unix.Sendmsg(pair[0], []byte{0}, unix.UnixRights(rights...), nil, 0))
+	}
 }
 
 // queues makes a semaphore and message queues, where the kernel has them.

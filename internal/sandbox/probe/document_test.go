@@ -25,7 +25,7 @@ nothing, and its cell says so.
 - **not enforced**: it gets out, for the reason that is named; ` + "`nacre explain` and `nacre doctor`" + ` say the same.
 - **not testable here**: it did not get out without a sandbox either, on this machine.
 
-A backend that cannot be reached keeps the column that it had.
+A backend that cannot be reached keeps the column that it had; probes that are newer than its last run say so.
 
 `
 
@@ -80,6 +80,11 @@ func kept(t *testing.T, columns []column) []column {
 		if c.Missing != "" && old[c.Name][probe.All()[0].Name] == cellBlocked {
 			t.Logf("%s: not run here, its column stays: %s", c.Name, c.Missing)
 			columns[i].Missing, columns[i].Cells = "", old[c.Name]
+			for _, p := range probe.All() {
+				if old[c.Name][p.Name] == "" {
+					old[c.Name][p.Name] = cellUntested + "the engine has not been run since this probe was added"
+				}
+			}
 		}
 	}
 	return columns

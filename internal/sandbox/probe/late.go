@@ -221,7 +221,7 @@ func pipe(t Target) error {
 }
 
 func plants() []plant {
-	return slices.Concat(gitPlants(), nestedPlants(), toolPlants(), otherPlants())
+	return slices.Concat(gitPlants(), nestedPlants(), toolPlants(), otherPlants(), unaskedPlants())
 }
 
 // gitPlants are in the project's own .git.
@@ -333,5 +333,40 @@ func otherPlants() []plant {
 		{name: "late-pipe", write: pipe, trigger: "test -p include.mk && " + shellRun},
 		{name: "late-survivor", write: survivor, trigger: "rm -f beat; for i in $(seq 20); do sleep 0.1; test -e beat && exec " + shellRun + "; done"},
 		file("late-escape-name", "x\x1b]0;y\x07.txt"),
+	}
+}
+
+// unaskedPlants are files that a tool of some language, builder or agent reads
+// without being told to.
+func unaskedPlants() []plant {
+	file := func(name, file string) plant { return plant{name: name, write: files(file, canary), file: file} }
+	return []plant{
+		file("late-python-library", "json.so"),
+		{name: "late-python-compiled", write: files("json/__init__.pyc", canary), trigger: "grep -q . json/__init__.pyc && " + shellRun},
+		{name: "late-python-site", write: files("sitecustomize.py", "import os; os.system('"+shellRun+"')\n"), trigger: "PYTHONPATH=. python3 -c ''"},
+		{name: "late-node-binary", write: files("node_modules/.bin/lint", script), trigger: "node_modules/.bin/lint"},
+		{name: "late-make-local", write: files("Makefile.local", "x := $(shell "+shellRun+")\n", "local.mk", "x := $(shell "+shellRun+")\n"), trigger: "make -f Makefile.local; make -f local.mk"},
+		file("late-ansible-plugin", "action_plugins/ping.py"),
+		file("late-webpack", "webpack.mix.js"),
+		file("late-vitest", "vitest.workspace.ts"),
+		file("late-behave", "features/environment.py"),
+		file("late-bazel", "WORKSPACE.bzlmod"),
+		file("late-presubmit", "PRESUBMIT.py"),
+		file("late-android", "local.properties"),
+		file("late-supervisor", "supervisord.conf"),
+		file("late-phpunit", "phpunit.dist.xml"),
+		file("late-gradle-verification", "gradle/verification-metadata.xml"),
+		file("late-maven", ".mvn/extensions.xml"),
+		file("late-sbt", "project/Dependencies.scala"),
+		file("late-shortcut", "notes.url"),
+		file("late-agent-rule", "docs/style.mdc"),
+		file("late-agent-identity", "IDENTITY.md"),
+		file("late-rust-toolchain", "rust-toolchain.toml"),
+		file("late-nix", "shell.nix"),
+		file("late-compose", "compose.override.yaml"),
+		file("late-yarn-plugin", ".yarn/plugins/x.cjs"),
+		file("late-deno", "deno.json"),
+		file("late-just", "justfile"),
+		file("late-git-lfs", ".lfsconfig"),
 	}
 }

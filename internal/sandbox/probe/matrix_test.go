@@ -181,7 +181,7 @@ func known() map[string]string {
 		"res-inodes": "files:", "res-many-files": "files:", "res-inotify": "watches:",
 		"sec-parent-environ": "token:", "proc-init-priority": "init:", "proc-init-affinity": "init:",
 		endsInit: "ending:", "proc-init-descriptors": "ending:", "proc-init-namespace": "kernel:", "net-low-port": "ports:",
-		"priv-uid-map": "kernel:", "sec-sys": "kernel:",
+		"priv-uid-map": "kernel:", "sec-sys": "kernel:", "fs-lock": "locks:", "proc-host-in-flight": "user:",
 	}
 }
 

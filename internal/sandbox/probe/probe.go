@@ -110,8 +110,9 @@ type Target struct {
 func All() []Probe {
 	var all []Probe
 	for _, class := range [][]Probe{
-		fileSystem(), lateExecution(), network(), rareProtocols(), namespaces(), privileges(), processes(), ipcProbes(), initProbes(),
-		proxyBypasses(), resources(), sharedResources(), secrets(), sharedSecrets(), systemCalls(), rareCalls(),
+		fileSystem(), sharedLocks(), lateExecution(), network(), rareProtocols(), newerSockets(), namespaces(), privileges(), newerSettings(),
+		processes(), ipcProbes(), initProbes(), sharedCounts(), proxyBypasses(), resources(), sharedResources(), secrets(), sharedSecrets(),
+		systemCalls(), rareCalls(), newerCalls(),
 	} {
 		all = append(all, class...)
 	}
