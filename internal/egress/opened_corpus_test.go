@@ -43,7 +43,7 @@ func games() []game {
 		{name: "headers that say nothing of who asks", method: "POST", target: "/user", through: "/user", headers: []string{
 			"Idempotency-Key: 1", "X-Amz-Meta-Source: a", "X-Amz-Server-Side-Encryption-Customer-Key: b", "X-Github-Api-Version: 2022-11-28",
 			"Access-Control-Request-Method: PUT", "X-Requested-With: XMLHttpRequest", "Referer: https://example.com/user", "X-Callback-Url: https://example.com/",
-			"X-Upload-Path: a", "X-Request-Id: c", "Prefer: d", "If-None-Match: e", "Origin: https://example.com", "X-Goog-User-Project: f",
+			"X-Upload-Path: a", "X-Request-Id: c", "Mcp-Session-Id: g", "X-Partition-Key: h", "Surrogate-Key: i", "X-User-Id: j", "Content-Location: /x", "X-Payment-Method: k", "Prefer: d", "If-None-Match: e", "Origin: https://example.com", "X-Goog-User-Project: f",
 		}},
 		{name: "what an object's metadata is called", method: "POST", target: "/user", through: "/user", headers: []string{
 			"X-Amz-Meta-Copy-From: a", "X-Goog-Meta-Copy-Source: b", "X-Ms-Meta-Run-As: c", "X-Object-Meta-Sudo: d", "X-Amz-Meta-X-Forwarded-Host: e",
@@ -132,7 +132,9 @@ func movedGames() (games []game) {
 		"X-Request-URI", "X-Request-Url", "X-Invoke-Path", "X-Matched-Path", "X-Waws-Unencoded-Url", "X-Backend-Host", "X-Upstream-Host",
 		"X-Proxy-Url", "Proxy-Host", "X-Target-Url", "X-Script-Name", "Script_Name", "X-Now-Route-Matches", "X-Nextjs-Rewrite", "X-Copy-Destination",
 		"X-Parse-Http-Method", "X-Raw-Path", "X-Origin-Host", "X-Replaced-Path", "X-Real-Uri", "X-Internal-Path", "X_Request_Uri", "X-Redirect-To",
-		"X-Host-Override-Path",
+		"X-Host-Override-Path", "X-HTTP-Host-Override", "X-Host-Override", "Host_Override", "X-Path-Override", "X-Uri-Override", "Method-Override", "X-HTTP-Method-Overrides",
+		"X-OriginalUrl", "X-Orig-Url", "X-HTTP-DestinationURL", "X-Requested-Method", "X-Original-Authority", "X-Path-Rewrite", "X-Method", "X-Http-Verb", "X-Path", "X-Url",
+		"X-Virtual-Host", "X-Forwarded", "X-Forward-For", "X-Upyun-Move-Source", "X-Move-From",
 	} {
 		games = append(games, game{name: header, method: "GET", target: "/user", headers: []string{header + ": /evil"}})
 	}
@@ -166,6 +168,8 @@ func stripped() []game {
 		"DD-APPLICATION-KEY", "X-Authorization", "X-Forwarded-Authorization", "Authorization_", "X-Figma-Token", "Circle-Token",
 		// proofs of it
 		"X-Client-Cert", "Ssl-Client-Cert", "X-Ms-Client-Principal",
+		"Authentication", "Authenticate", "Authorisation", "Auth", "X-Trello-Auth", "X-Registry-Auth", "Sentry_Auth", "Bearer", "X-Bearer", "X-CSRFToken", "XSRFToken", "Key", "X-Key",
+		"Client-Key", "X-User-Key", "X-Admin-Key", "X-Consumer-Key", "X-License-Key", "X-ClickHouse-Key", "CB-ACCESS-PASSPHRASE", "X-Session-Id", "X-GitHub-OTP", "X-WSSE", "X-JFrog-Art-Api",
 		"X-Goog-Iap-Jwt-Assertion", "DPoP", "Signature", "Signature-Input", "X-Hub-Signature-256", "X-Functions-Key", "X-Parse-Master-Key", "Aeg-Sas-Key",
 	} {
 		list = append(list, game{name: "header " + name, method: "GET", target: "/user", headers: []string{name + ": mine"}, through: "/user"})

@@ -392,6 +392,35 @@ func TestAHeaderWithTheCredentialDoesNotArrive(t *testing.T) {
 	}
 }
 
+// M-22: the name of a header arrives in other letters than it was sent in.
+func TestAHeaderNamedAfterTheCredentialDoesNotArrive(t *testing.T) {
+	const secret = "sEcReT-t0ken_in.aName"
+	for name, handler := range map[string]http.HandlerFunc{
+		"as it is":      func(w http.ResponseWriter, _ *http.Request) { w.Header()["X-"+secret] = []string{"1"} },
+		"without a tag": func(w http.ResponseWriter, _ *http.Request) { w.Header()[secret] = []string{"1"} },
+		"in a trailer": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "body")
+			w.Header()[http.TrailerPrefix+secret] = []string{"1"}
+		},
+	} {
+		bothVersions(t, func(t *testing.T, http2 bool) {
+			v := newVault(t, handler, func(c *egress.Credential) { c.Material = fixed(secret) })
+			resp, err := v.client(t, http2).Get("https://example.com/user")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+			if text := strings.ToLower(fmt.Sprint(resp.Header, resp.Trailer)); strings.Contains(text, strings.ToLower(secret)) {
+				t.Errorf("%s: it arrived: %s", name, text)
+			}
+			if have := v.log.await(t, egress.OutcomeAnswered, 1)[0].Reason; have != string(egress.ReasonLeak) {
+				t.Errorf("%s: recorded as %s", name, have)
+			}
+		})
+	}
+}
+
 // M-22: what is compressed within a body cannot be searched.
 func TestAnAnswerOfCompressedMessagesIsRefused(t *testing.T) {
 	for _, name := range []string{"Grpc-Encoding", "Connect-Content-Encoding"} {

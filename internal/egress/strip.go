@@ -14,19 +14,24 @@ var redirecting = []string{
 	"x-accel-redirect", "x-sendfile", "forwarded", "front-end-https", "x-path-info", "base-url", "request-uri", "destination",
 	"client-ip", "true-client-ip", "x-client-ip", "x-cluster-client-ip", "x-originating-ip", "x-remote-ip", "x-remote-addr", "cf-connecting-ip",
 	"x-object-manifest", "x-symlink-target", "script-name", "x-script-name", "x-now-route-matches", "x-nextjs-rewrite", "x-redirect-to",
+	"x-method", "x-verb", "x-http-verb", "x-rest-method", "x-path", "x-uri", "x-url", "x-authority", "x-vhost", "x-virtual-host", "x-forwarded", "x-forward-for",
 }
 
 // redirectingParts do so wherever they stand in a name: a copy, above all,
 // reads from a path that no credential may be for.
-var redirectingParts = []string{"x-forwarded-", "x-envoy-", "x-middleware-", "copy-source", "copy-from", "rename-source"}
+var redirectingParts = []string{"x-forwarded-", "x-envoy-", "x-middleware-", "copy-source", "copy-from", "rename-source", "move-source", "move-from"}
 
-// places are the last words of headers that name a part of a request, and movers
-// words before them that put it in place of the request's own: X-Request-URI,
-// X-Waws-Unencoded-Url, X-Backend-Host. One framework or another has each pair.
-var places = []string{"url", "uri", "path", "host", "hostname", "method"}
+// places are words of headers that name a part of a request, and movers words that
+// put it in place of the request's own: X-Request-URI, X-Waws-Unencoded-Url,
+// X-Backend-Host. One framework or another has each pair. Some write both as one
+// word, X-OriginalUrl, and some the mover last, X-HTTP-Host-Override.
+var places = []string{"url", "uri", "path", "host", "hostname", "method", "authority"}
+
+// lastMovers are those that stand behind what they replace.
+var lastMovers = []string{"override", "overrides", "rewrite"}
 
 var movers = []string{
-	"original", "rewrite", "rewritten", "request", "target", "proxy", "backend", "upstream", "redirect", "invoke", "matched", "override",
+	"original", "orig", "rewrite", "rewritten", "request", "requested", "target", "proxy", "backend", "upstream", "redirect", "invoke", "matched", "override",
 	"overridden", "script", "real", "raw", "unencoded", "internal", "forward", "route", "effective", "actual", "replaced", "destination", "dest",
 	"origin", "base", "http",
 }
@@ -38,8 +43,23 @@ func moving(name string) bool {
 	if strings.HasPrefix(name, "access-control-") {
 		return false
 	}
-	return words[end] == "destination" || slices.Contains(places, words[end]) &&
-		slices.ContainsFunc(words[:end], func(word string) bool { return slices.Contains(movers, word) })
+	placed := func(word string) bool { return slices.Contains(places, word) }
+	moved := func(word string) bool { return slices.Contains(movers, word) }
+	switch {
+	case words[end] == "destination", movesIt(words[end]):
+		return true
+	case placed(words[end]):
+		return slices.ContainsFunc(words[:end], moved)
+	}
+	return slices.Contains(lastMovers, words[end]) && slices.ContainsFunc(words[:end], placed)
+}
+
+// movesIt tells a mover and a place in one word.
+func movesIt(word string) bool {
+	return slices.ContainsFunc(places, func(place string) bool {
+		mover, ok := strings.CutSuffix(word, place)
+		return ok && slices.Contains(movers, mover)
+	})
 }
 
 // authentic are parts of the names of headers that say who asks.
@@ -47,8 +67,18 @@ var authentic = []string{
 	"authorization", "cookie", "api-key", "apikey", "auth-key", "authkey", "access-key", "accesskey", "secret", "password", "passwd",
 	"credential", "subscription-key", "application-key", "app-key", "auth-token", "authtoken", "access-token", "accesstoken",
 	"functions-key", "master-key", "sas-key", "shared-key", "signature", "jwt", "assertion", "dpop",
-	"client-cert", "client-principal",
+	"client-cert", "client-principal", "authenticat", "authoris", "bearer", "passphrase", "x-wsse", "jfrog-art-api",
 }
+
+// keyHolders are the words before the -Key at the end of such a name: what other
+// keys are, of idempotency, partitions or encryption, the host is told.
+var keyHolders = []string{
+	"x", "client", "user", "account", "admin", "consumer", "developer", "private", "license", "service", "project", "team", "write", "ingest", "insert",
+	"integration", "clickhouse", "session",
+}
+
+// authenticNames are such names as a whole.
+var authenticNames = []string{"auth", "key", "x-session", "x-session-id", "x-sid", "x-ticket", "x-pat", "pat", "x-otp", "x-github-otp", "x-totp", "pass", "x-pass", "x-pwd", "cb-access-sign"}
 
 // authenticParameters are the parameters of queries that do.
 var authenticParameters = []string{
@@ -93,7 +123,11 @@ func named(name string) string {
 // does not reach the host: it has no account there but the operator's.
 func authenticates(name string) bool {
 	name = spelled(name)
-	return strings.HasSuffix(name, "-token") || name == "token" || strings.HasPrefix(name, "x-auth") || name == "x-amz-date" ||
+	holder, isKey := strings.CutSuffix(name, "-key")
+	if isKey && slices.Contains(keyHolders, holder[strings.LastIndexByte(holder, '-')+1:]) || slices.Contains(authenticNames, name) {
+		return true
+	}
+	return strings.HasSuffix(name, "token") || strings.HasSuffix(name, "-auth") || strings.HasPrefix(name, "x-auth") || name == "x-amz-date" ||
 		name == "x-amz-content-sha256" || slices.ContainsFunc(authentic, func(part string) bool { return strings.Contains(name, part) })
 }
 
