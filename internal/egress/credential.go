@@ -167,11 +167,15 @@ func (c Credential) secrets(m Material) []string {
 			continue
 		}
 		list = append(list, text)
+		if c.Scheme == SchemeQuery {
+			list = append(list, url.QueryEscape(text)) // what is sent, which may come back encoded once more
+		}
 		if c.Scheme != SchemeBasic {
 			continue
 		}
-		// The header holds user and password together, so base64 of both is not base64 of one.
-		list = append(list, c.pair(text))
+		// The header holds user and password together, so base64 of both is not base64 of
+		// one; and base64 of the header is not that of what is in it.
+		list = append(list, c.pair(text), base64.StdEncoding.EncodeToString([]byte(c.pair(text))))
 		if _, password, ok := strings.Cut(text, ":"); ok && c.User == "" && len(password) >= minSecret {
 			list = append(list, password)
 		}

@@ -392,6 +392,34 @@ func TestAHeaderWithTheCredentialDoesNotArrive(t *testing.T) {
 	}
 }
 
+// M-22: what the host is sent is not the value alone, and what it sends back of
+// that may be encoded once more.
+func TestWhatWasSentDoesNotComeBackEncoded(t *testing.T) {
+	basic := base64.StdEncoding.EncodeToString([]byte("me:" + theSecret))
+	for name, c := range map[string]struct {
+		change func(*egress.Credential)
+		sent   string
+	}{
+		"a user and a password": {func(c *egress.Credential) { c.Scheme, c.User = egress.SchemeBasic, "me" }, basic},
+		"a parameter":           {func(c *egress.Credential) { c.Scheme, c.Header, c.Query = egress.SchemeQuery, "", "key" }, url.QueryEscape(theSecret)},
+	} {
+		for how, text := range map[string]string{
+			"base64": base64.StdEncoding.EncodeToString([]byte("x: " + c.sent)), "hexadecimal": hex.EncodeToString([]byte(c.sent)),
+			"percent": url.QueryEscape(c.sent),
+		} {
+			v := newVault(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{"+text+"}") }, c.change)
+			resp, err := v.client(t, true).Get("https://example.com/user")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != 502 {
+				t.Errorf("%s in %s: have %d", name, how, resp.StatusCode)
+			}
+		}
+	}
+}
+
 // M-22: the name of a header arrives in other letters than it was sent in.
 func TestAHeaderNamedAfterTheCredentialDoesNotArrive(t *testing.T) {
 	const secret = "sEcReT-t0ken_in.aName"
