@@ -1,6 +1,7 @@
 package tripwire
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -32,6 +33,9 @@ const unknown = ""
 
 // filledName is the variable that stands for xargs' {}.
 const filledName = "xargs_word"
+
+// scratch is what mktemp's files are called here, each by where it is in the script.
+const scratch = "/tmp/\x00"
 
 // Where relative paths begin, and what ~ stands for, in every sandbox.
 const (
@@ -66,6 +70,8 @@ type reader struct {
 	opened    map[string]bool
 	// walked counts what was looked at.
 	walked int
+	// feeding says that what is read reads a download: there, cat gives it on.
+	feeding bool
 }
 
 // function is what a command defines, and whether it downloads.
@@ -82,10 +88,11 @@ type stdin struct {
 }
 
 // readCommand reads a command of bash. One that no shell can parse is none. It
-// adds to fetched what the command downloads.
+// adds to fetched what the command downloads, but for files without a known name.
 func readCommand(text string, fetched map[string]bool) command {
 	r := newReader(fetched)
 	r.script(text, stdin{})
+	maps.DeleteFunc(fetched, func(name string, _ bool) bool { return strings.HasPrefix(name, scratch) })
 	return r.command
 }
 
@@ -166,6 +173,9 @@ func (r *reader) stmt(st *syntax.Stmt, in stdin) {
 		return
 	}
 	in = r.redirects(st, in)
+	was := r.feeding
+	r.feeding = in.fed
+	defer func() { r.feeding = was }()
 	switch c := st.Cmd.(type) {
 	case nil:
 	case *syntax.CallExpr:
@@ -294,8 +304,12 @@ func (r *reader) call(c *syntax.CallExpr, in stdin) {
 	for _, arg := range c.Args {
 		r.within(arg, in)
 	}
+	r.shellOption(c.Args, in)
 	args, by := r.unwrapped(c.Args)
 	if len(args) == 0 {
+		if r.startsShell(by, c.Args) {
+			r.fed(in)
+		}
 		return
 	}
 	word := r.literal(args[0])
@@ -304,8 +318,10 @@ func (r *reader) call(c *syntax.CallExpr, in stdin) {
 	case isShell(name):
 		r.shell(name, rest, in, by == "xargs")
 	case isInterpreter(name):
-		r.interpreter(name, rest, in.fed || in.holds)
+		r.interpreter(name, rest, in)
 		r.written(name, rest, in.fed)
+	case by == "xargs" && in.fed && strings.Trim(word, "{}%@_") == "" && word != "":
+		r.runs = true // each line is a command
 	case strings.Contains(word, "/") && r.isFetched(word), word == "" && len(c.Args) > 0 && r.leads(args[0]):
 		r.runs = true // it was downloaded, and is run by its name
 	case r.functions[name].body != nil && in.fed && r.deeper():
@@ -331,6 +347,9 @@ func (r *reader) builtin(name string, args []*syntax.Word, in stdin) bool {
 	case "source", ".":
 		r.runs = r.runs || len(args) > 0 && (r.downloads(args[0]) || in.fed && isStdin(r.literal(args[0]))) || len(args) == 0 && in.fed
 		r.sourced(args)
+		if len(args) > 0 {
+			r.script(r.handed(args[0]), stdin{})
+		}
 	case "read", "mapfile", "readarray":
 		for _, arg := range args {
 			r.tainted[r.literal(arg)] = in.fed
@@ -368,7 +387,9 @@ func (r *reader) program(name string, args []*syntax.Word, in stdin) {
 	case "at", "batch":
 		r.fed(in)
 	case "crontab":
-		r.runs = r.runs || in.fed && len(args) > 0 && isStdin(r.literal(args[len(args)-1]))
+		r.runs = r.runs || len(args) > 0 && (in.fed && isStdin(r.literal(args[len(args)-1])) || r.isFetched(r.literal(args[0])) || r.downloads(args[0]))
+	case "parallel":
+		r.runs = r.runs || in.fed && !slices.ContainsFunc(args, func(w *syntax.Word) bool { return !strings.HasPrefix(r.literal(w), "-") })
 	}
 	if name == "ssh" {
 		r.remote(args, in)
@@ -381,12 +402,19 @@ func (r *reader) program(name string, args []*syntax.Word, in stdin) {
 		if runsWords(name) && (!matchesText(name) || runsText(name, text)) {
 			r.mentions(text)
 		}
+		if strings.HasSuffix(name, "awk") {
+			r.runs = r.runs || in.fed && runsLines(name, "", text)
+			r.programWrites(name, text)
+		}
+		if script := scriptOf(name, text, next); script != "" {
+			r.script(script, stdin{})
+		}
 		switch option := len(text) > 1 && text[0] == '-' && text[1] != '-'; {
 		case (text == "-c" || text == "--call") && runsOption(name), text == "-C" && name == "complete":
 			r.mentions(next)
 		case option && strings.HasSuffix(text, "c") && (name == "su" || name == "runuser" || name == "script"):
 			r.script(next, in)
-		case text == "-f" && i+1 < len(args) && (name == "make" || strings.HasSuffix(name, "awk")):
+		case text == "-f" && i+1 < len(args) && (name == "make" || name == "at" || name == "batch" || strings.HasSuffix(name, "awk")):
 			r.runs = r.runs || in.fed && isStdin(next) || r.downloads(args[i+1]) || r.isFetched(next)
 		case isShell(path.Base(text)) && carries(name):
 			r.shell(path.Base(text), args[i+1:], in, name == "parallel")
@@ -396,6 +424,30 @@ func (r *reader) program(name string, args []*syntax.Word, in stdin) {
 		}
 	}
 	r.written(name, args, in.fed)
+}
+
+// shellOption reads the script after the -c of what runs a shell, and what su
+// without one gives to the shell that it is.
+func (r *reader) shellOption(args []*syntax.Word, in stdin) {
+	if len(args) == 0 {
+		return
+	}
+	name, given := path.Base(r.literal(args[0])), false
+	if !slices.Contains([]string{"su", "runuser", "sg", "flock"}, name) {
+		return
+	}
+	for i, arg := range args[1:] {
+		if text := r.literal(arg); (text == "-c" || text == "--command") && i+2 < len(args) {
+			given = true
+			r.script(r.literal(args[i+2]), in)
+		}
+	}
+	switch {
+	case name == "sg" && len(args) == 3:
+		r.script(r.literal(args[2]), in)
+	case name == "su" && !given:
+		r.fed(in)
+	}
 }
 
 // sourced notes a download that is read as a script by its name.

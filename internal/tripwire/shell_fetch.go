@@ -71,8 +71,7 @@ func (r *reader) isFetch(args []*syntax.Word) bool {
 	case isInterpreter(name):
 		return strings.HasPrefix(r.literal(args[1]), "-") && programFetches(strings.ToLower(r.texts(args[1:])))
 	}
-	how := downloaders[name]
-	return how != "" && r.literal(args[1]) == how
+	return name == "ssh" && len(args) > 2 || slices.Contains(downloaders[name], r.literal(args[1]))
 }
 
 // gives tells a program that writes what is in a download.
@@ -81,8 +80,11 @@ func (r *reader) gives(args []*syntax.Word) bool {
 		slices.ContainsFunc(args[1:], func(w *syntax.Word) bool { return r.isFetched(strings.TrimPrefix(r.literal(w), "if=")) })
 }
 
-// downloaders are programs that download where the first word after them is this.
-var downloaders = map[string]string{"openssl": "s_client", "gh": "api", "gsutil": "cat", "rclone": "cat", "aws": "s3", "mc": "cat"}
+// downloaders are programs that download where the first word after them is one of these.
+var downloaders = map[string][]string{
+	"openssl": {"s_client"}, "gh": {"api", "gist"}, "gsutil": {"cat", "cp"}, "rclone": {"cat"}, "aws": {"s3"}, "mc": {"cat"}, "svn": {"cat"},
+	"gcloud": {"storage"}, "s3cmd": {"get"}, "az": {"storage"},
+}
 
 // assign notes what a variable is, or that it holds a download.
 func (r *reader) assign(a *syntax.Assign) {
@@ -103,7 +105,7 @@ func (r *reader) assign(a *syntax.Assign) {
 	case "BASH_ENV", "ENV", "PROMPT_COMMAND", "PYTHONSTARTUP":
 		r.runs = r.runs || r.tainted[name]
 		r.script(text, stdin{})
-	case "GIT_SSH_COMMAND", "GIT_EDITOR", "GIT_PAGER", "EDITOR", "PAGER", "LESSOPEN":
+	case "VISUAL", "GIT_SSH_COMMAND", "GIT_EDITOR", "GIT_PAGER", "EDITOR", "PAGER", "LESSOPEN":
 		r.script(text, stdin{})
 	}
 	r.within(a.Value, stdin{})
@@ -186,15 +188,16 @@ func (r *reader) moved(operands []string) {
 func (r *reader) saved(name string, args []*syntax.Word) {
 	var names []string
 	dir, remote := "", name != "curl"
-	for i, arg := range args {
-		text := r.literal(arg)
+	for i := 0; i < len(args); i++ {
+		text := r.literal(args[i])
 		long, value, joined := strings.Cut(text, "=")
 		_, short := option(name, text, 'O')
 		switch {
 		case text == "--remote-name", text == "--remote-name-all", short:
 			remote = true
 		case (text == "-P" && name != "curl" || text == "--output-dir" || text == "--directory-prefix") && i+1 < len(args):
-			dir = r.literal(args[i+1])
+			i++
+			dir = r.literal(args[i])
 		case joined && (long == "--output-dir" || long == "--directory-prefix"):
 			dir = value
 		case text != "" && text[0] != '-':
@@ -205,6 +208,7 @@ func (r *reader) saved(name string, args []*syntax.Word) {
 	for _, saved := range names {
 		if remote && saved != "." && saved != "/" && r.spend(len(dir)) {
 			r.fetch(path.Join(dir, saved))
+			r.write(path.Join(dir, saved))
 		}
 	}
 }
@@ -236,7 +240,7 @@ func (r *reader) written(name string, args []*syntax.Word, fed bool) {
 	if output != "" {
 		r.write(output)
 	}
-	if isDownloader(name) && output != "" || name == "dd" && fed {
+	if isDownloader(name) && output != "" || fed {
 		r.fetch(output)
 	}
 	switch name {
@@ -247,8 +251,11 @@ func (r *reader) written(name string, args []*syntax.Word, fed bool) {
 	case "tee", "touch", "rm", "unlink", "truncate", "shred", "ed", "ex", "sponge", "patch":
 		for _, to := range operands {
 			r.write(to)
-			if name == "tee" && fed {
+			if (name == "tee" || name == "sponge") && fed {
 				r.fetch(to)
+			}
+			if name == "rm" {
+				r.write(to + "/.") // all that is in the folder
 			}
 		}
 	case "sed", "perl", "ruby", "awk", "gawk", "yq":
@@ -273,8 +280,41 @@ func (r *reader) written(name string, args []*syntax.Word, fed bool) {
 		if len(operands) > 1 {
 			r.write(operands[len(operands)-1] + "/.") // what is copied into a folder is in it
 			r.moved(operands)
+			if from := operands[0]; fed && isStdin(from) || (name == "scp" || name == "rsync") && strings.Contains(from, ":") {
+				to := operands[len(operands)-1]
+				r.fetch(to)
+				r.fetch(path.Join(to, path.Base(from[strings.LastIndex(from, ":")+1:])))
+			}
+		}
+	case "find":
+		r.foundWrites(args)
+	case "ssh-keygen":
+		if !slices.ContainsFunc(args, func(w *syntax.Word) bool { return isKeyFile(r.literal(w)) }) {
+			r.write("~/.ssh/id")
+		}
+	case "claude", "codex", "gemini":
+		if len(args) > 1 && r.literal(args[0]) == "mcp" && strings.HasPrefix(r.literal(args[1]), "add") {
+			r.write("~/." + name + "/settings.json")
 		}
 	}
+}
+
+// foundWrites notes what the command behind find -exec writes.
+func (r *reader) foundWrites(args []*syntax.Word) {
+	for i, arg := range args {
+		if option := r.literal(arg); i+2 < len(args) && (option == "-exec" || option == "-execdir") && r.spend(len(args)) {
+			end := i + 2
+			for end < len(args) && r.literal(args[end]) != ";" && r.literal(args[end]) != "+" {
+				end++
+			}
+			r.written(path.Base(r.literal(args[i+1])), args[i+2:end], false)
+		}
+	}
+}
+
+// isKeyFile tells the options of ssh-keygen with which it makes no key of its user's.
+func isKeyFile(option string) bool {
+	return len(option) > 1 && option[0] == '-' && strings.ContainsAny(option[1:], "fFlyRBAYQeiHrLks")
 }
 
 // unpacks tells a program that writes where an option says. An archiver does where
@@ -369,8 +409,10 @@ func isOutput(name, text string) bool {
 		return text == "--output-document" || ok && rest == ""
 	case "ssh-keygen":
 		return text == "-f"
-	case "sort":
-		return text == "-o"
+	case "sort", "gpg":
+		return text == "-o" || text == "--output"
+	case "openssl":
+		return text == "-out"
 	}
 	return false
 }

@@ -14,10 +14,11 @@ var wrappers = map[string]string{
 	"sudo": "ugpCDRTUrth", "doas": "uC", "env": "uC", "nohup": "", "time": "fo", "timeout": "sk", "exec": "a", "command": "", "builtin": "",
 	"nice": "n", "ionice": "cnpPu", "stdbuf": "ioe", "setsid": "", "unbuffer": "", "xargs": "InPLdaEs", "chronic": "", "busybox": "",
 	"flock": "wE", "chroot": "", "taskset": "", "fakeroot": "", "unshare": "", "strace": "oepE", "systemd-run": "pu", "torsocks": "", "proxychains": "f", "runuser": "uglsc", "pkexec": "", "catchsegv": "",
+	"gosu": "", "su-exec": "", "setpriv": "", "tini": "", "dumb-init": "", "catatonit": "", "proot": "rbw", "ltrace": "", "eatmydata": "", "chrt": "", "prlimit": "", "numactl": "", "cgexec": "g",
 }
 
 // wrapperOperands is how many words come before the command.
-var wrapperOperands = map[string]int{"flock": 1, "chroot": 1, "taskset": 1}
+var wrapperOperands = map[string]int{"flock": 1, "chroot": 1, "taskset": 1, "gosu": 1, "su-exec": 1, "chrt": 1}
 
 // valueOptions are the long options of wrappers that take the next word.
 var valueOptions = []string{"--user", "--group", "--signal", "--kill-after", "--adjustment", "--unset", "--chdir", "--replace", "--max-args", "--max-procs"}
@@ -26,6 +27,7 @@ var valueOptions = []string{"--user", "--group", "--signal", "--kill-after", "--
 // timeout 5; by is the last of them.
 func (r *reader) unwrapped(args []*syntax.Word) (left []*syntax.Word, by string) {
 	operands := 0
+	args = r.split(args)
 	for len(args) > 0 {
 		text := r.literal(args[0])
 		_, wraps := wrappers[path.Base(text)]
@@ -37,17 +39,68 @@ func (r *reader) unwrapped(args []*syntax.Word) (left []*syntax.Word, by string)
 			return args, by
 		case by == "command" && asks(text):
 			return nil, by
+		case by == "env" && splits(text) && len(args) > 1:
+			args = append([]*syntax.Word{nil}, append(fields(r.literal(args[1])), args[2:]...)...)
 		case takesValue(by, text) && len(args) > 1:
 			args = args[1:]
-		case text == "", text[0] == '-', strings.Contains(text, "="), isDuration(text):
+		case text == "", text[0] == '-', strings.Contains(text, "="):
 		case operands > 0:
 			operands--
+		case isDuration(text):
 		default:
 			return args, by
 		}
 		args = args[1:]
 	}
 	return args, by
+}
+
+// splits tells the option of env behind which one word holds many.
+func splits(text string) bool { return text == "-S" || text == "--split-string" }
+
+// split is a command whose first word is many: $C of C="curl -s", curl${IFS}-s, {curl,-s}.
+func (r *reader) split(args []*syntax.Word) []*syntax.Word {
+	if len(args) == 0 || len(args[0].Parts) == 0 {
+		return args
+	}
+	for _, part := range args[0].Parts {
+		switch part.(type) {
+		case *syntax.Lit, *syntax.ParamExp, *syntax.CmdSubst:
+		default:
+			return args // what is quoted is one word
+		}
+	}
+	text := r.literal(args[0])
+	if strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}") && strings.Contains(text, ",") && len(args[0].Parts) == 1 {
+		text = strings.ReplaceAll(strings.Trim(text, "{}"), ",", " ")
+	}
+	words := fields(text)
+	if len(words) < 2 || !r.spend(len(words)) {
+		return args
+	}
+	return append(words, args[1:]...)
+}
+
+// fields are the words of a text that is split at its spaces.
+func fields(text string) (words []*syntax.Word) {
+	for field := range strings.FieldsSeq(text) {
+		words = append(words, &syntax.Word{Parts: []syntax.WordPart{&syntax.SglQuoted{Value: field}}})
+	}
+	return words
+}
+
+// startsShell tells what runs a shell where it is given nothing to run.
+func (r *reader) startsShell(by string, args []*syntax.Word) bool {
+	switch by {
+	case "chroot", "unshare", "fakeroot", "proot":
+		return true
+	case "sudo", "doas":
+		return slices.ContainsFunc(args, func(w *syntax.Word) bool {
+			text := r.literal(w)
+			return slices.Contains([]string{"-s", "-i", "--shell", "--login", "-is", "-si"}, text)
+		})
+	}
+	return false
 }
 
 func takesValue(wrapper, option string) bool {
@@ -68,11 +121,14 @@ func isDuration(text string) bool {
 }
 
 func isShell(name string) bool {
-	switch name {
-	case "sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash", "pwsh", "csh", "tcsh", "yash", "powershell":
-		return true
-	}
-	return false
+	return slices.Contains(shells, name) || strings.ContainsAny(name, "?*[") && slices.ContainsFunc(shells, func(shell string) bool {
+		ok, err := path.Match(name, shell)
+		return ok && err == nil && name != "*"
+	})
+}
+
+var shells = []string{
+	"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash", "pwsh", "csh", "tcsh", "yash", "powershell", "nu", "elvish", "xonsh", "osh", "posh",
 }
 
 // isInterpreter tells the programs that run what they read where they are given nothing else.
@@ -132,6 +188,21 @@ func pipes(text string) bool {
 		}
 	}
 	return false
+}
+
+// scriptOf is the command that an option of another program's has.
+func scriptOf(name, option, next string) string {
+	switch {
+	case name == "git" && slices.Contains([]string{"foreach", "-x", "--exec", "--tree-filter"}, option):
+		return next
+	case name == "tar", name == "ssh":
+		for _, begin := range []string{"--to-command=", "--checkpoint-action=exec=", "ProxyCommand="} {
+			if script, ok := strings.CutPrefix(option, begin); ok {
+				return script
+			}
+		}
+	}
+	return ""
 }
 
 // runsOption tells those that run the word after -c, or --call.
@@ -208,7 +279,7 @@ func commandsFetchAndRun(text string) bool {
 // name alone where the language has a word for it, or hands it on.
 func evaluates(name, program string) bool {
 	low := strings.ToLower(program)
-	if names(low, "exec(", "eval(") || strings.Contains(low, "(eval)") || strings.Contains(low, ",eval)") {
+	if names(low, "exec(", "eval(") || strings.Contains(low, "(eval)") || strings.Contains(low, ",eval)") || handsToShell(low) {
 		return true
 	}
 	if !quotesRun(name) {
@@ -228,6 +299,42 @@ func evaluates(name, program string) bool {
 	return false
 }
 
+// handsToShell tells a program that gives a shell what it downloads or reads, in the
+// call itself: os.system(urlopen(…).read()).
+func handsToShell(low string) bool {
+	for _, call := range []string{"system(", "popen(", "subprocess.run(", "subprocess.call(", "check_call(", "check_output(", "exec(", "execsync("} {
+		for _, after := range strings.Split(low, call)[1:] {
+			argument := after[:min(len(after), maxBefore)]
+			if end := strings.IndexAny(argument, ";\n"); end >= 0 {
+				argument = argument[:end]
+			}
+			shells := !strings.HasPrefix(call, "subprocess") && !strings.HasPrefix(call, "check") || strings.Contains(argument, "shell=true")
+			if shells && argument != "" && strings.IndexByte("\"'`", argument[0]) < 0 && (programFetches(argument) || readsInput(argument)) {
+				return true
+			}
+		}
+	}
+	return strings.Contains(low, ".pipe(") && strings.Contains(low, "spawn('sh')") || strings.Contains(low, ".pipe(") && strings.Contains(low, `spawn("sh")`)
+}
+
+// readsInput tells a program that reads what it is given, in lower case.
+func readsInput(low string) bool {
+	return strings.Contains(low, "stdin") || strings.Contains(low, "<>") || strings.Contains(low, "argf") || strings.Contains(low, "$<") ||
+		names(low, "open(0", "input(", "readfilesync(0", "gets") || strings.Contains(low, ".readfilesync(0")
+}
+
+// runsLines tells a program that gives each line that it reads to a shell.
+func runsLines(name, option, program string) bool {
+	low := strings.ToLower(program)
+	switch {
+	case strings.HasSuffix(name, "awk"):
+		return strings.Contains(low, "system($0)") || strings.Contains(low, `print | "sh"`) || strings.Contains(low, `print|"sh"`) || strings.Contains(low, `$0 | "sh"`)
+	case name == "perl" || name == "ruby":
+		return strings.ContainsAny(option, "np") && names(low, "system $_", "system($_)", "exec $_", "eval $_", "eval", "system")
+	}
+	return false
+}
+
 // quotesRun tells the languages in which a text in ` is a command.
 func quotesRun(name string) bool { return name == "perl" || name == "ruby" || name == "php" }
 
@@ -241,7 +348,11 @@ func programFetches(low string) bool {
 // programRunsShell tells a program that gives commands to a shell.
 func programRunsShell(name, text string) bool {
 	low := strings.ToLower(text)
-	return quotesRun(name) && strings.Contains(low, "`") || names(low, "system(", "os.system(", "popen(", "os.popen(", "exec(", "execsync(", "shell_exec(", "spawn") ||
+	if quotesRun(name) && (strings.Contains(low, "`") || names(low, "exec", "system", "popen") || strings.Contains(low, "popen(") || names(low, "open(") && strings.Contains(low, "|")) {
+		return true
+	}
+	return strings.Contains(low, "os.execute(") || strings.Contains(low, ".popen(") || strings.Contains(low, ".system(") || strings.Contains(low, "import subprocess") ||
+		strings.Contains(low, "pty.spawn(") || strings.Contains(low, "child_process") || names(low, "system(", "os.system(", "popen(", "os.popen(", "exec(", "execsync(", "shell_exec(", "spawn") ||
 		strings.Contains(low, "subprocess.") || strings.Contains(low, "execsync(") || strings.Contains(low, ".exec(")
 }
 

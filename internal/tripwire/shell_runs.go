@@ -80,22 +80,25 @@ func (r *reader) filled(script string) string {
 
 // interpreter reads the words after python and its like: without a script of
 // its own it runs what it reads.
-func (r *reader) interpreter(name string, args []*syntax.Word, fed bool) {
+func (r *reader) interpreter(name string, args []*syntax.Word, in stdin) {
+	fed := in.fed || in.holds
 	for i, arg := range args {
 		text := r.literal(arg)
 		switch {
 		case isStdin(text):
 			r.runs = r.runs || fed
+			r.piped(name, in.text)
 			return
 		case takesLibrary(name, text):
 		case len(text) > 1 && text[0] == '-' && strings.ContainsAny(strings.TrimLeft(text, "-"), "cemnpr"):
 			if i+1 < len(args) {
 				program := r.literal(args[i+1])
-				r.runs = r.runs || r.isRun(args[i+1]) || evaluates(name, program) && programFetches(strings.ToLower(r.texts(args[:i+2])))
+				low := strings.ToLower(r.texts(args[:i+2]))
+				r.runs = r.runs || r.isRun(args[i+1]) || evaluates(name, program) && (programFetches(low) || fed && readsInput(low)) || fed && runsLines(name, text, program)
 				if programRunsShell(name, program) {
 					r.mentions(program)
 				}
-				r.programWrites(program)
+				r.programWrites(name, program)
 			}
 			return
 		case strings.HasPrefix(text, "-"), text == "run" && i == 0:
@@ -105,4 +108,19 @@ func (r *reader) interpreter(name string, args []*syntax.Word, fed bool) {
 		}
 	}
 	r.runs = r.runs || fed
+	r.piped(name, in.text)
+}
+
+// piped reads a program that an interpreter is given as its input. It may be
+// long, and hold a command among what it edits: one counts where a shell is called.
+func (r *reader) piped(name, program string) {
+	if program == "" || !r.spend(len(program)) {
+		return
+	}
+	low := strings.ToLower(program)
+	r.runs = r.runs || evaluates(name, program) && programFetches(low)
+	if names(low, "os.system(", "os.popen(") || strings.Contains(low, "shell=true") || strings.Contains(low, "execsync(") {
+		r.mentions(program)
+	}
+	r.programWrites(name, program)
 }

@@ -19,16 +19,23 @@ func (r *reader) says(node syntax.Node) bool {
 			if r.isPrint(args) {
 				return r.printed(args), false
 			}
-			return r.isFetch(args) || r.gives(args), true
+			return r.isFetch(args) || r.gives(args) || r.feeding && r.givesInput(args), true
 		case *syntax.Word:
 			return r.leads(n), true
 		case *syntax.CmdSubst:
 			return false, n == node // leads has looked into the others
 		case *syntax.Redirect:
-			return r.connects(n) || n.Op == syntax.RdrIn && r.isFetched(r.literal(n.Word)), true
+			from := r.literal(n.Word)
+			return r.connects(n) || n.Op == syntax.RdrIn && (r.isFetched(from) || r.feeding && isStdin(from)), true
 		}
 		return false, true
 	})
+}
+
+// givesInput tells cat, which writes what it reads.
+func (r *reader) givesInput(args []*syntax.Word) bool {
+	return len(args) > 0 && r.literal(args[0]) == "cat" &&
+		!slices.ContainsFunc(args[1:], func(w *syntax.Word) bool { return !isStdin(r.literal(w)) })
 }
 
 // tells says that a statement writes its words, whatever it reads.

@@ -112,6 +112,11 @@ func (r *reader) decoded(args []*syntax.Word, text string) string {
 		plain, _ = base64.StdEncoding.DecodeString(unspaced(text)) // what came before an error counts
 	case name == "xxd" && has("-r") && has("-p") || name == "xxd" && has("-rp", "-pr"):
 		plain, _ = hex.DecodeString(unspaced(text)) // as above
+	case name == "openssl" && has("base64", "-base64") && has("-d"):
+		plain, _ = base64.StdEncoding.DecodeString(unspaced(text)) // as above
+	case name == "rev":
+		plain = []byte(strings.TrimRight(text, "\n"))
+		slices.Reverse(plain)
 	}
 	return string(plain)
 }
@@ -188,7 +193,7 @@ func (r *reader) mentions(text string) {
 		}
 		script := text[at+next:]
 		if end := strings.IndexAny(script, "\"'`\n"); end >= 0 {
-			script = script[:end]
+			script = strings.TrimRight(script[:end], "| ") // Perl's open(F, "… |")
 		}
 		r.script(script, stdin{})
 		at += next + length
@@ -205,10 +210,11 @@ func isSearched(before string) bool {
 }
 
 // programWrites notes the names in quotes that an interpreter's program opens to write.
-func (r *reader) programWrites(program string) {
+func (r *reader) programWrites(interpreter, program string) {
 	if !r.spend(len(program)) {
 		return
 	}
+	mode := "" // of Perl's open(F, ">>", "name")
 	for rest := program; ; {
 		begin := strings.IndexAny(rest, `"'`)
 		if begin < 0 {
@@ -219,8 +225,14 @@ func (r *reader) programWrites(program string) {
 		if !closed {
 			return
 		}
-		if len(name) <= maxPath && (writesBefore(before) || writesAfter(after)) {
+		prints := strings.HasSuffix(interpreter, "awk") && strings.HasSuffix(strings.TrimRight(before, " "), ">")
+		if len(name) <= maxPath && (writesBefore(before) || writesAfter(after) || prints || mode != "" && strings.Trim(before, ", ") == "") {
 			r.write(name)
+		}
+		mode = ""
+		if to := strings.TrimLeft(name, "+> "); interpreter == "perl" && to != name && strings.Contains(before, "open") {
+			mode = name
+			r.write(to) // its open(F, ">>name")
 		}
 		rest = after
 	}
@@ -234,10 +246,11 @@ func writesBefore(text string) bool {
 
 // writesAfter tells the mode after a name, as in open("x", "wb"), and the call of a path.
 func writesAfter(text string) bool {
+	text = strings.Replace(text, ").expanduser()", ")", 1)
 	if strings.HasPrefix(text, ").write_text(") || strings.HasPrefix(text, ").write_bytes(") {
 		return true
 	}
-	text = strings.TrimPrefix(strings.TrimLeft(text, " ,"), "mode=")
+	text = strings.TrimPrefix(strings.TrimLeft(text, " ,)"), "mode=")
 	if len(text) < 3 || strings.IndexByte("\"'`", text[0]) < 0 {
 		return false
 	}

@@ -2,6 +2,7 @@ package tripwire
 
 import (
 	"path"
+	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -107,6 +108,8 @@ func (r *reader) value(p *syntax.ParamExp) (value string, known bool) {
 		return "", false
 	case p.Param.Value == "HOME":
 		return homeDir, true
+	case p.Param.Value == "IFS" && r.values["IFS"] == "":
+		return " ", true
 	case p.Param.Value == "PWD":
 		return r.dir, r.spend(len(r.dir))
 	}
@@ -125,8 +128,13 @@ func (r *reader) substituted(c *syntax.CmdSubst) string {
 	if len(c.Stmts) != 1 {
 		return ""
 	}
-	if call, ok := c.Stmts[0].Cmd.(*syntax.CallExpr); ok && len(call.Args) == 1 && r.literal(call.Args[0]) == "pwd" {
-		return r.dir
+	if call, ok := c.Stmts[0].Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 {
+		switch name := r.literal(call.Args[0]); {
+		case name == "pwd" && len(call.Args) == 1:
+			return r.dir
+		case name == "mktemp":
+			return scratch + strconv.FormatUint(uint64(c.Left.Offset()), 10)
+		}
 	}
 	return strings.TrimRight(r.prints(c.Stmts[0]), "\n")
 }
