@@ -115,7 +115,7 @@ func TestCorpus(t *testing.T) {
 	}
 	t.Logf("denied as they must be: %d of %d; allowed as they must be: %d of %d",
 		passed["deny"], total["deny"], passed["allow"], total["allow"])
-	if total["deny"] < 700 || total["allow"] < 90 {
+	if total["deny"] < 900 || total["allow"] < 95 {
 		t.Errorf("the corpus has shrunk: %v", total)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -138,11 +139,17 @@ func isToken(c byte) bool {
 		strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
 }
 
+// framing are the headers that say where a request ends.
+var framing = []string{"content-length", "transfer-encoding"}
+
 // frame works out the body's length, and refuses what could be framed in two ways.
 func (h *head) frame() error {
 	count := map[string]int{}
 	for _, f := range h.headers {
 		count[f.name]++
+		if slices.Contains(framing, spelled(f.name)) && !slices.Contains(framing, f.name) {
+			return refusal(ReasonMalformed, "a header with an underscore that some servers take for the one with a dash: "+f.name)
+		}
 	}
 	for _, name := range []string{"host", "content-length", "transfer-encoding", "expect", "upgrade"} {
 		if count[name] > 1 {
