@@ -91,8 +91,8 @@ func NewDecoys(random []byte) (*Decoys, error) {
 }
 
 // forms are the spellings in which a value is looked for: as it is in any case,
-// backwards, with its letters rotated, in hexadecimal, and within what was encoded in
-// base32 or base64.
+// backwards, with its letters rotated, in hexadecimal, as the codes of its characters,
+// and within what was encoded in base32 or base64, in that twice or in both.
 func forms(d Decoy) []needle {
 	low := strings.ToLower(d.value)
 	backwards := []byte(low)
@@ -107,16 +107,31 @@ func forms(d Decoy) []needle {
 		}
 	}
 	for shift := range 3 {
-		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-			text := encoding.EncodeToString([]byte(strings.Repeat("\x00", shift) + d.value))
-			// The first and the last characters hold bits of what is beside it.
-			first, whole := (shift*8+5)/6, (shift+len(d.value))*8/6
-			if n := (needle{d, text[first:whole], false}); n != list[len(list)-1] {
-				list = append(list, n)
-			}
+		standard := base64Core(base64.RawStdEncoding, d.value, shift)
+		list = append(list, needle{d, standard, false}, needle{d, hex.EncodeToString([]byte(standard)), true})
+		if urls := base64Core(base64.RawURLEncoding, d.value, shift); urls != standard {
+			list = append(list, needle{d, urls, false})
+		}
+		list = append(list, needle{d, base64Core(base64.RawStdEncoding, hex.EncodeToString([]byte(d.value)), shift), false})
+		for outer := range 3 {
+			list = append(list, needle{d, base64Core(base64.RawStdEncoding, standard, outer), false})
 		}
 	}
+	for _, format := range []string{"%d", "%03o"} {
+		var codes strings.Builder
+		for _, c := range []byte(d.value) {
+			fmt.Fprintf(&codes, format, c)
+		}
+		list = append(list, needle{d, codes.String(), false})
+	}
 	return list
+}
+
+// base64Core is what a text's base64 has in common wherever it begins: the first and
+// the last characters hold bits of what is beside it.
+func base64Core(encoding *base64.Encoding, text string, shift int) string {
+	encoded := encoding.EncodeToString([]byte(strings.Repeat("\x00", shift) + text))
+	return encoded[(shift*8+5)/6 : (shift+len(text))*8/6]
 }
 
 // rotated is a small letter, 13 further on.
@@ -210,7 +225,7 @@ const (
 	fold8      = 0x2020202020202020
 	filterBits = 18
 	// manyBlocks is about how many blocks the forms of all decoys have.
-	manyBlocks = 4096
+	manyBlocks = 10_000
 )
 
 // filter knows the blocks that occur in needles, so that most of a text is

@@ -72,6 +72,19 @@ func TestADecoyIsFoundInEveryForm(t *testing.T) {
 			forms[fmt.Sprintf("in base64 after %d", i)] = base64.StdEncoding.EncodeToString([]byte(text))
 			forms[fmt.Sprintf("in base64 of URLs after %d", i)] = base64.RawURLEncoding.EncodeToString([]byte(text))
 		}
+		for i := range 9 {
+			once := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", i/3) + v + "yy"))
+			padded := strings.Repeat("z", i%3)
+			forms[fmt.Sprintf("in base64 twice after %d", i)] = base64.StdEncoding.EncodeToString([]byte(padded + once))
+			forms[fmt.Sprintf("in hexadecimal of base64 after %d", i)] = hex.EncodeToString([]byte(once))
+			forms[fmt.Sprintf("in base64 of hexadecimal after %d", i)] = base64.StdEncoding.EncodeToString([]byte(padded + hex.EncodeToString([]byte(v))))
+		}
+		var codes, octal strings.Builder
+		for _, c := range []byte(v) {
+			fmt.Fprintf(&codes, "%d, ", c)
+			fmt.Fprintf(&octal, " %03o", c)
+		}
+		forms["as codes"], forms["as octal codes"] = "["+codes.String()+"]", octal.String()
 		var percent, unicode strings.Builder
 		for _, c := range v {
 			fmt.Fprintf(&percent, "%%%02x", c)
