@@ -78,8 +78,10 @@ func (o *opened) refuse(ctx context.Context, w http.ResponseWriter, d denial) {
 	o.explain(w, d)
 }
 
-// explain answers for the host.
+// explain answers for the host, with nothing of what it said: its length would be
+// that of another body.
 func (o *opened) explain(w http.ResponseWriter, d denial) {
+	clear(w.Header())
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Nacre-Reason", string(d.reason))
 	if d.reason == ReasonOpaque {

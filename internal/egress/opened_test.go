@@ -392,6 +392,41 @@ func TestAHeaderWithTheCredentialDoesNotArrive(t *testing.T) {
 	}
 }
 
+// M-23: what is said in place of an answer arrives whole, framed as itself, and with
+// nothing of the answer's head.
+func TestARefusedAnswerIsExplainedWhole(t *testing.T) {
+	for name, handler := range map[string]http.HandlerFunc{
+		"a short answer": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, theSecret) },
+		"a long answer": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "20000")
+			_, _ = io.WriteString(w, theSecret+strings.Repeat("x", 20_000-len(theSecret)))
+		},
+	} {
+		bothVersions(t, func(t *testing.T, http2 bool) {
+			v := newVault(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Cache-Control", "max-age=3600")
+				w.Header().Set("Etag", `"a"`)
+				handler(w, r)
+			}, nil)
+			client := v.client(t, http2)
+			for range 2 {
+				resp, err := client.Get("https://example.com/user")
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, err := io.ReadAll(resp.Body)
+				_ = resp.Body.Close()
+				if err != nil || resp.StatusCode != 502 || !strings.HasSuffix(string(body), "(credential_in_answer)\n") {
+					t.Errorf("%s: have %d %q, %v", name, resp.StatusCode, body, err)
+				}
+				if resp.Header.Get("Etag") != "" || resp.Header.Get("Cache-Control") != "" {
+					t.Errorf("%s: have %v", name, resp.Header)
+				}
+			}
+		})
+	}
+}
+
 // M-22: what the host is sent is not the value alone, and what it sends back of
 // that may be encoded once more.
 func TestWhatWasSentDoesNotComeBackEncoded(t *testing.T) {
