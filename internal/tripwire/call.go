@@ -74,13 +74,26 @@ func (w *Watch) unread(name string) []Alarm {
 // commands are the shell commands that a tool's input holds.
 func commands(fields map[string]any) []string {
 	var list []string
-	for _, key := range []string{"command", "cmd", "script", "commandLine", "shell_command", "chars"} {
+	for _, key := range []string{"command", "cmd", "script", "commandLine", "command_line", "shell_command", "chars", "keystrokes"} {
 		switch value := fields[key].(type) {
 		case string:
 			list = append(list, value)
+			if words, ok := fields["args"].([]any); ok { // a terminal of ACP's
+				list = append(list, joined(append([]any{value}, words...)))
+			}
 		case []any:
 			list = append(list, joined(value))
 		}
+	}
+	if several, ok := fields["commands"].([]any); ok {
+		for _, one := range several {
+			if text, ok := one.(string); ok {
+				list = append(list, text)
+			}
+		}
+	}
+	if action, ok := fields["action"].(map[string]any); ok { // a local shell of OpenAI's
+		list = append(list, commands(action)...)
 	}
 	return list
 }
@@ -101,7 +114,7 @@ func joined(words []any) string {
 // contentKeys are the fields of tools that write; one that reads has none of them.
 func contentKeys() []string {
 	return []string{
-		"content", "contents", "new_string", "old_string", "new_source", "edits", "file_text", "insert_text", "new_str", "old_str", "text",
+		"content", "contents", "new_string", "old_string", "new_source", "edits", "file_text", "insert_text", "new_str", "old_str", "text", "diff",
 	}
 }
 
@@ -116,10 +129,15 @@ func pathKeys() []string {
 func changed(name string, fields map[string]any) []string {
 	var list []string
 	for _, key := range []string{"input", "patch", "command"} {
-		if text, ok := fields[key].(string); ok && strings.Contains(text, "*** Begin Patch") {
+		text, ok := fields[key].(string)
+		if words, many := fields[key].([]any); many {
+			text, ok = joined(words), true
+		}
+		if ok && strings.Contains(text, "*** Begin Patch") {
 			list = append(list, patched(text)...)
 		}
 	}
+	list = append(list, changedTogether(name, fields)...)
 	has := func(key string) bool { _, ok := fields[key]; return ok }
 	if !slices.ContainsFunc(contentKeys(), has) && !changes(name) {
 		return list
@@ -132,13 +150,37 @@ func changed(name string, fields map[string]any) []string {
 	return list
 }
 
+// changedTogether are the files of a tool that changes many at once: a list of what
+// it writes, or what it writes by the file's name.
+func changedTogether(name string, fields map[string]any) []string {
+	var list []string
+	for _, key := range []string{"files", "changes"} {
+		switch all := fields[key].(type) {
+		case []any:
+			for _, one := range all {
+				if file, ok := one.(map[string]any); ok && file["files"] == nil && file["changes"] == nil {
+					list = append(list, changed(name, file)...)
+				}
+			}
+		case map[string]any:
+			for file, change := range all {
+				if _, ok := change.(map[string]any); ok && strings.Trim(file, "./~") != "" {
+					list = append(list, absolute(workDir, file))
+				}
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
 // changes tells the tools that change files without a content of theirs.
 func changes(name string) bool {
 	if i := strings.LastIndex(name, "__"); i >= 0 {
 		name = name[i+2:]
 	}
 	switch strings.ToLower(name) {
-	case "delete", "delete_file", "remove_file", "move", "move_file", "rename_file", "copy_file", "write", "edit", "write_file", "edit_file":
+	case "delete", "delete_file", "remove_file", "move", "move_file", "rename_file", "copy_file", "rename", "copy", "write", "edit", "write_file", "edit_file":
 		return true
 	}
 	return false
