@@ -23,17 +23,14 @@ const (
 // ErrStopped is what a run or a command ends with when somebody stops its session.
 var ErrStopped = session.ErrStopped
 
-// Sessions are all sessions, the newest first.
+// Sessions are all sessions, the newest first: with an error, those that can be read.
 func (r *Runtime) Sessions() ([]nacre.SessionStatus, error) {
 	list, err := r.registry.List()
-	if err != nil {
-		return nil, err
-	}
 	statuses := make([]nacre.SessionStatus, 0, len(list))
 	for _, s := range list {
 		statuses = append(statuses, s.SessionStatus)
 	}
-	return statuses, nil
+	return statuses, err
 }
 
 // Session is one session.
@@ -126,7 +123,8 @@ func (r *Runtime) settle(ctx context.Context, id nacre.SessionID) error {
 	})
 }
 
-// Approvals are the questions that wait for a person, in all live sessions.
+// Approvals are the questions that wait for a person, in all live sessions: with an
+// error, those of the sessions that can be read.
 func (r *Runtime) Approvals(ctx context.Context) ([]nacre.Question, error) {
 	var all []nacre.Question
 	err := r.eachLive(func(remote *session.Remote) {
@@ -149,8 +147,8 @@ func (r *Runtime) Answer(ctx context.Context, id string, ruling nacre.Ruling) er
 		}
 	})
 	switch {
-	case err != nil:
-		return err
+	case len(found) == 0 && err != nil:
+		return fmt.Errorf("no question %q waits where it can be looked for: %w", id, err)
 	case len(found) == 0:
 		return fmt.Errorf("no question %q is waiting: it was answered, it expired, or its session ended; nacre approvals list", id)
 	case len(found) > 1:
@@ -159,15 +157,14 @@ func (r *Runtime) Answer(ctx context.Context, id string, ruling nacre.Ruling) er
 	return found[0].Answer(ctx, id, ruling)
 }
 
+// eachLive does something with each live session. The error names the sessions of
+// which nobody knows whether they live.
 func (r *Runtime) eachLive(do func(*session.Remote)) error {
 	list, err := r.registry.List()
-	if err != nil {
-		return err
-	}
 	for _, s := range list {
 		if remote, err := session.Dial(s); err == nil { // else it is not live
 			do(remote)
 		}
 	}
-	return nil
+	return err
 }

@@ -30,19 +30,16 @@ func (a *app) listSessions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	list, err := rt.Sessions()
-	if err != nil {
-		return err
-	}
+	list, err := rt.Sessions() // with an error, those that can be read
 	if a.json {
-		return printJSON(a.stdout, list)
+		return errors.Join(printJSON(a.stdout, list), err)
 	}
 	rows := make([][]string, 0, len(list))
 	for _, s := range list {
 		rows = append(rows, []string{string(s.ID), s.Kind, string(s.State), display.Seconds(time.Since(s.Started)) + " ago", string(s.Group), s.Title})
 	}
 	a.printer(a.stdout).Table([]string{"SESSION", "KIND", "STATE", "STARTED", "GROUP", "TITLE"}, rows)
-	return nil
+	return err
 }
 
 func (a *app) showSession(ctx context.Context, name string) error {
@@ -145,15 +142,12 @@ func (a *app) listApprovals(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	questions, err := rt.Approvals(ctx)
-	if err != nil {
-		return err
-	}
+	questions, unread := rt.Approvals(ctx)
 	if a.json {
-		return printJSON(a.stdout, append([]nacre.Question{}, questions...))
+		return errors.Join(printJSON(a.stdout, append([]nacre.Question{}, questions...)), unread)
 	}
 	p := a.printer(a.stdout)
-	if len(questions) == 0 {
+	if len(questions) == 0 && unread == nil {
 		p.Line("nothing is waiting")
 	}
 	for _, q := range questions {
@@ -162,7 +156,7 @@ func (a *app) listApprovals(ctx context.Context) error {
 		}
 		p.Line("    nacre approvals approve %s [--for 15m]   or   nacre approvals deny %s", q.ID, q.ID)
 	}
-	return nil
+	return unread
 }
 
 func (a *app) answer(ctx context.Context, id string, ruling nacre.Ruling) error {

@@ -256,7 +256,8 @@ func replaceFile(path string, data []byte) error {
 	return os.Rename(file.Name(), path)
 }
 
-// List returns all sessions, the newest first.
+// List returns all sessions, the newest first. One that cannot be read hides no
+// other: the error names each of them, and the others are listed all the same.
 func (r *Registry) List() ([]Session, error) {
 	entries, err := os.ReadDir(r.paths.Sessions())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -266,6 +267,7 @@ func (r *Registry) List() ([]Session, error) {
 		return nil, err
 	}
 	var sessions []Session
+	var damaged []error
 	for _, entry := range entries {
 		id, err := nacre.ParseSessionID(entry.Name())
 		if err != nil {
@@ -276,12 +278,13 @@ func (r *Registry) List() ([]Session, error) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			damaged = append(damaged, err)
+			continue
 		}
 		sessions = append(sessions, s)
 	}
 	sort.Slice(sessions, func(i, j int) bool { return sessions[i].Started.After(sessions[j].Started) })
-	return sessions, nil
+	return sessions, errors.Join(damaged...)
 }
 
 // Show returns one session. A session that says it runs and that nobody holds
@@ -329,8 +332,11 @@ func readSession(dir string) (Session, error) {
 	if err == nil && len(data) == 0 { // the power was cut before anything was done in it
 		err = &fs.PathError{Op: "read", Path: filepath.Join(dir, "session.json"), Err: fs.ErrNotExist}
 	}
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return Session{}, err
+	}
+	if err != nil {
+		return Session{}, fmt.Errorf("%w; make it readable, or move the folder away", err)
 	}
 	var s Session
 	if err := json.Unmarshal(data, &s); err != nil {

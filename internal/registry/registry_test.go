@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -147,6 +148,34 @@ func TestUnknownAndDamagedSessionsAreErrors(t *testing.T) {
 	}
 	if _, _, err := r.Take(registry.Session{SessionStatus: nacre.SessionStatus{ID: "torn"}}); err == nil {
 		t.Fatal("a damaged session was taken")
+	}
+}
+
+// What waits in one session is answered, and a group is revoked, whatever became
+// of another session's file.
+func TestOneDamagedSessionHidesNoOther(t *testing.T) {
+	r := newRegistry(t)
+	held, _, err := r.Take(registry.Session{SessionStatus: nacre.SessionStatus{ID: "whole", State: nacre.SessionDone}})
+	if err := errors.Join(err, held.Release()); err != nil {
+		t.Fatal(err)
+	}
+	for name, damage := range map[string]func(file string) error{
+		"torn":   func(file string) error { return os.WriteFile(file, []byte(`{"id":`), 0o600) },
+		"folder": func(file string) error { return os.Mkdir(file, 0o700) },
+	} {
+		dir := r.Paths().Session(nacre.SessionID(name))
+		if err := errors.Join(os.MkdirAll(dir, 0o700), damage(filepath.Join(dir, "session.json"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := r.List()
+	if len(list) != 1 || list[0].ID != "whole" {
+		t.Errorf("have %v, want the whole one", list)
+	}
+	for _, want := range []string{r.Paths().Session("torn"), r.Paths().Session("folder"), "move the folder away"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("have %v, want it to say %q", err, want)
+		}
 	}
 }
 
