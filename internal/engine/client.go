@@ -112,7 +112,7 @@ func OpenClient(ctx context.Context, path string, log *slog.Logger) (*Client, er
 	}
 	client, err := dbos.NewClient(context.WithoutCancel(ctx), dbos.ClientConfig{SQLiteSystemDB: db, Logger: logger(log)})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("durable engine on %s: %w", path, err), db.Close())
+		return nil, errors.Join(unusable(path, err), db.Close())
 	}
 	lib, ok := client.(dbos.Context)
 	if !ok {

@@ -109,7 +109,7 @@ func Open(ctx context.Context, o Options, workflows map[string]Workflow) (*Engin
 			dbos.WithInstance(b), dbos.WithMaxRecoveryAttempts(o.attempts()-1))
 	}
 	if err := dbos.Launch(e.lib); err != nil {
-		return nil, errors.Join(fmt.Errorf("durable engine: %w", err), db.Close())
+		return nil, errors.Join(unusable(o.Path, err), db.Close())
 	}
 	return e, nil
 }
@@ -159,7 +159,7 @@ func newRuntime(ctx context.Context, o Options, db *sql.DB) (*Client, error) {
 		ExecutorID:         o.Executor,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("durable engine on %s: %w", o.Path, err)
+		return nil, unusable(o.Path, err)
 	}
 	return newClient(lib, db, o.Logger), nil
 }

@@ -32,7 +32,7 @@ const (
 // lose an approval.
 func openStore(ctx context.Context, path string) (*sql.DB, error) {
 	if err := createPrivate(path); err != nil {
-		return nil, err
+		return nil, unusable(path, err)
 	}
 	query := url.Values{"_txlock": {"immediate"}, "_pragma": {
 		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)",
@@ -40,13 +40,13 @@ func openStore(ctx context.Context, path string) (*sql.DB, error) {
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + query.Encode()
 	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
-		return nil, fmt.Errorf("durable engine on %s: %w", path, err)
+		return nil, unusable(path, err)
 	}
 	db.SetMaxOpenConns(storeConnections)
 	db.SetMaxIdleConns(storeConnections)
 	var level int
 	if err := db.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&level); err != nil {
-		return nil, errors.Join(fmt.Errorf("durable engine on %s: %w", path, err), db.Close())
+		return nil, errors.Join(unusable(path, err), db.Close())
 	}
 	if level != synchronousFull {
 		return nil, errors.Join(fmt.Errorf("durable engine on %s: commits are not synchronous", path), db.Close())
@@ -55,6 +55,13 @@ func openStore(ctx context.Context, path string) (*sql.DB, error) {
 	// marked, which no work has to wait for: [Client.Traces] tells.
 	_ = sqlitefile.Scrub(ctx, db, 0)
 	return db, nil
+}
+
+// unusable says why a store cannot be used, and what to do where SQLite says what
+// became of it. One that is moved away takes along what was interrupted, and no
+// more: what landed, and every record, lies elsewhere.
+func unusable(path string, err error) error {
+	return &sqlitefile.UnusableError{Name: "the durable engine's file", Path: path, Err: sqlitefile.Classified(err)}
 }
 
 // createPrivate makes the file before SQLite does, so that it and the files
@@ -66,17 +73,17 @@ func createPrivate(path string) error {
 		err = f.Close()
 	}
 	if err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("durable engine: %w", err)
+		return err
 	}
 	info, err := os.Lstat(path)
 	if err != nil {
-		return fmt.Errorf("durable engine: %w", err)
+		return err
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("durable engine: %s is not a regular file", path)
+		return errors.New("it is not a regular file: move it away")
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("durable engine: others may read %s; run chmod 600 on it", path)
+		return errors.New("others may read it: run chmod 600 on it")
 	}
 	return nil
 }
@@ -94,17 +101,26 @@ func lockStore(ctx context.Context, path string) (unlock func(), err error) {
 	defer cancel()
 	lock, err := disk.TakeLock(ctx, path+".lock")
 	if err != nil {
-		return nil, fmt.Errorf("durable engine: %w", err)
+		return nil, unusable(path, err)
 	}
 	return func() { _ = lock.Release() /* the process's end would, too */ }, nil
 }
 
-// requireStore refuses a missing file: a client never makes one.
+// requireStore refuses a missing file, and one that a start left empty when it was
+// killed: a client never makes one.
 func requireStore(path string) error {
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && info.Size() == 0 && info.Mode().IsRegular() && !hasLog(path):
 		return fmt.Errorf("%s: %w", path, ErrNoStore)
-	} else if err != nil {
-		return fmt.Errorf("durable engine: %w", err)
+	case err != nil:
+		return unusable(path, err)
 	}
 	return nil
+}
+
+// hasLog tells whether something may stand in the write-ahead log alone.
+func hasLog(path string) bool {
+	info, err := os.Stat(path + "-wal")
+	return !errors.Is(err, fs.ErrNotExist) && (err != nil || info.Size() > 0)
 }
