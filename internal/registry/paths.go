@@ -32,24 +32,25 @@ type Paths struct {
 // ResolvePaths reads the XDG variables through getenv and makes State and
 // Runtime, mode 0700. A folder that belongs to somebody else is refused.
 func ResolvePaths(getenv func(string) string) (Paths, error) {
-	home := getenv("HOME")
-	if home == "" {
+	home, state, config, data := getenv("HOME"), getenv("XDG_STATE_HOME"), getenv("XDG_CONFIG_HOME"), getenv("XDG_DATA_HOME")
+	if home == "" && (state == "" || config == "" || data == "") {
 		return Paths{}, errors.New("HOME is not set: set it, or XDG_STATE_HOME, XDG_CONFIG_HOME and XDG_DATA_HOME")
 	}
 	p := Paths{
-		State:  filepath.Join(orElse(getenv("XDG_STATE_HOME"), filepath.Join(home, ".local/state")), "nacre"),
-		Config: filepath.Join(orElse(getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config")), "nacre"),
-		Data:   filepath.Join(orElse(getenv("XDG_DATA_HOME"), filepath.Join(home, ".local/share")), "nacre"),
+		State:  filepath.Join(orElse(state, filepath.Join(home, ".local/state")), "nacre"),
+		Config: filepath.Join(orElse(config, filepath.Join(home, ".config")), "nacre"),
+		Data:   filepath.Join(orElse(data, filepath.Join(home, ".local/share")), "nacre"),
 	}
 	if runtime := getenv("XDG_RUNTIME_DIR"); runtime != "" {
 		p.Runtime = filepath.Join(runtime, "nacre")
 	} else {
 		p.Runtime = filepath.Join(os.TempDir(), "nacre-"+strconv.Itoa(os.Getuid()))
 	}
-	for _, dir := range []string{p.State, p.Runtime} {
-		if err := privateDir(dir); err != nil {
-			return Paths{}, err
-		}
+	if err := privateDir(p.State); err != nil {
+		return Paths{}, fmt.Errorf("%w: give it back to the one who runs nacre (chown), or set XDG_STATE_HOME", err)
+	}
+	if err := privateDir(p.Runtime); err != nil {
+		return Paths{}, fmt.Errorf("%w: remove it, or set XDG_RUNTIME_DIR", err)
 	}
 	return p, nil
 }
@@ -133,7 +134,7 @@ func privateDir(dir string) error {
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || !info.IsDir() || stat.Uid != uint32(os.Geteuid()) {
-		return fmt.Errorf("%s is not a folder of yours: remove it, or set XDG_RUNTIME_DIR", dir)
+		return fmt.Errorf("%s is not a folder of yours", dir)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		if err := os.Chmod(dir, 0o700); err != nil {
