@@ -51,10 +51,13 @@ func (e *NotReady) Error() string {
 // Unwrap gives the cause.
 func (e *NotReady) Unwrap() error { return e.err }
 
-// writable says what to do about a state folder that cannot be written. Other
-// errors, and none, stay as they are.
+// writable says what to do about a state folder that cannot be written, and about an
+// audit that nothing may be added to. Other errors, and none, stay as they are.
 func (r *Runtime) writable(err error) error {
 	var at *fs.PathError
+	if errors.Is(err, audit.ErrTampered) {
+		return fmt.Errorf("%w\n       nacre audit verify says what does not hold; restore %s from a backup, or move it away: a new audit begins", err, r.AuditRoot())
+	}
 	if !errors.As(err, &at) || !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.ENOSPC) {
 		return err
 	}
@@ -111,15 +114,24 @@ func Open(_ context.Context, o Options) (*Runtime, error) {
 		return nil, &ConfigError{err}
 	}
 	if r.keys, err = audit.LoadKeys(paths.Keys()); err != nil {
-		return nil, &NotReady{What: "the installation's keys", err: err}
+		return nil, r.noKeys("the installation's keys", err)
 	}
 	if r.grants, err = revocation.LoadKeys(paths.Keys()); err != nil {
-		return nil, &NotReady{What: "the keys of grants", err: err}
+		return nil, r.noKeys("the keys of grants", err)
 	}
 	if r.revoked, err = revocation.Open(paths.Keys()); err != nil {
-		return nil, &NotReady{What: "what was revoked", err: err}
+		return nil, r.noKeys("what was revoked", err)
 	}
 	return r, nil
+}
+
+// noKeys says why a file of the folder of keys cannot be used.
+func (r *Runtime) noKeys(what string, err error) error {
+	missing := &NotReady{What: what, err: err}
+	if errors.Is(err, fs.ErrPermission) {
+		missing.Next = "give " + r.registry.Paths().Keys() + " and what is in it back to the one who runs nacre (chown, chmod u+rw)"
+	}
+	return missing
 }
 
 // policyFiles are where an operator's policy can be; there is one of them at most.

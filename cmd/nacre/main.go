@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -23,7 +24,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/display"
 	"github.com/nacre-dev/nacre/internal/ipc"
 	"github.com/nacre-dev/nacre/internal/ipc/mcpserver"
+	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/sandbox/inside"
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 // The exit codes (M-01). They are a contract with scripts.
@@ -102,7 +105,7 @@ func (e *exitError) Unwrap() error { return e.err }
 
 // report says what went wrong and gives the code that tells it to scripts.
 func (a *app) report(stderr io.Writer, err error) int {
-	code := a.codeOf(err)
+	code, err := a.advised(a.codeOf(err), err)
 	var coded *exitError
 	if errors.As(err, &coded) && coded.err == nil {
 		return code
@@ -116,6 +119,29 @@ func (a *app) report(stderr io.Writer, err error) int {
 	}
 	_, _ = fmt.Fprintln(stderr, "nacre: "+strings.Join(lines, "\n       ")) // nothing is left to tell it to
 	return code
+}
+
+// advised says what to do where the state folder cannot be written or read, whoever
+// met it and however far up it came. A code that a command chose stays.
+func (a *app) advised(code int, err error) (int, error) {
+	var at *fs.PathError
+	var coded *exitError
+	var notReady *assembly.NotReady
+	if !errors.As(err, &at) || errors.As(err, &notReady) || !isInaccessible(at) {
+		return code, err
+	}
+	paths, pathErr := registry.ResolvePaths(a.getenv)
+	if pathErr != nil || !strings.HasPrefix(at.Path, paths.State+string(filepath.Separator)) {
+		return code, err
+	}
+	if !errors.As(err, &coded) {
+		code = exitNotReady
+	}
+	return code, fmt.Errorf("%w\nmake %s yours and writable, with room on its disk", err, paths.State)
+}
+
+func isInaccessible(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // usageError is a command line or a config that cannot be acted on.
@@ -133,6 +159,7 @@ func (a *app) codeOf(err error) int {
 	var notReady *assembly.NotReady
 	var badUsage *usageError
 	var badConfig *assembly.ConfigError
+	var unusable *sqlitefile.UnusableError
 	switch {
 	case errors.As(err, &coded):
 		return coded.code
@@ -144,6 +171,8 @@ func (a *app) codeOf(err error) int {
 		return exitInterrupted
 	case errors.Is(err, context.DeadlineExceeded):
 		return exitTimeout
+	case errors.As(err, &unusable):
+		return exitNotReady
 	default:
 		return exitFailed
 	}

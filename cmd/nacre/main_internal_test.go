@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/nacre-dev/nacre/assembly"
@@ -33,6 +36,42 @@ func TestOnlyWhatWasInterruptedSaysSo(t *testing.T) {
 			a := &app{interrupted: func() bool { return c.interrupted }}
 			if code := a.report(&told, c.err); code != c.code || !strings.Contains(told.String(), c.says) {
 				t.Errorf("have %d %q, want %d %q", code, told.String(), c.code, c.says)
+			}
+		})
+	}
+}
+
+// M-01, M-16: a state folder that cannot be used is exit 3 and says what to do, whoever
+// met it; what lies elsewhere is what the command says it is.
+func TestAStateFolderThatCannotBeUsedSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	env := map[string]string{"HOME": home, "XDG_RUNTIME_DIR": t.TempDir()}
+	state := filepath.Join(home, ".local/state/nacre")
+	at := func(err error, path string) error {
+		return fmt.Errorf("begin: %w", &fs.PathError{Op: "open", Path: path, Err: err})
+	}
+	advice := "\n       make " + state + " yours and writable, with room on its disk\n"
+	for name, c := range map[string]struct {
+		err    error
+		code   int
+		advice bool
+	}{
+		"another's":                   {at(syscall.EACCES, state+"/keys/lock"), exitNotReady, true},
+		"read-only":                   {at(syscall.EROFS, state+"/keys/lock"), exitNotReady, true},
+		"a full disk":                 {at(syscall.ENOSPC, state+"/inspect-1/x"), exitNotReady, true},
+		"a full disk, called usage":   {usage("%w", at(syscall.ENOSPC, state+"/inspect-1/x")), exitNotReady, true},
+		"a code that a command chose": {&exitError{exitExecFailed, at(syscall.ENOSPC, state+"/x")}, exitExecFailed, true},
+		"a missing file":              {at(syscall.ENOENT, state+"/x"), exitFailed, false},
+		"a file of the project":       {at(syscall.EACCES, home+"/project/x"), exitFailed, false},
+		"a folder with its beginning": {at(syscall.EACCES, state+"-2/x"), exitFailed, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var told strings.Builder
+			a := &app{interrupted: func() bool { return false }, getenv: func(k string) string { return env[k] }}
+			if code := a.report(&told, c.err); code != c.code || strings.HasSuffix(told.String(), advice) != c.advice {
+				t.Errorf("have %d %q, want %d, advice %v", code, told.String(), c.code, c.advice)
 			}
 		})
 	}
