@@ -6,6 +6,7 @@
 package display
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -46,7 +47,7 @@ func New(out io.Writer, style Style) *Printer { return &Printer{out: out, style:
 
 // Detect reads from the environment what the terminal can show.
 func Detect(isTerminal bool, getenv func(string) string) Style {
-	locale := getenv("LC_ALL") + getenv("LC_CTYPE") + getenv("LANG")
+	locale := cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG")) // the first that is set decides (POSIX)
 	utf8 := strings.Contains(strings.ToUpper(locale), "UTF-8") || strings.Contains(strings.ToUpper(locale), "UTF8")
 	return Style{
 		Colour:  isTerminal && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb",

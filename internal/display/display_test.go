@@ -69,6 +69,14 @@ func TestAPlainTerminalGetsNoColourAndNoUnicodeMarks(t *testing.T) {
 	if style := display.Detect(true, func(name string) string { return map[string]string{"LANG": "C"}[name] }); style.Unicode {
 		t.Error("unicode in the C locale")
 	}
+	set := map[string]string{"LC_ALL": "C", "LC_CTYPE": "de_DE.UTF-8", "LANG": "en_US.UTF-8"}
+	if style := display.Detect(true, func(name string) string { return set[name] }); style.Unicode {
+		t.Error("unicode although LC_ALL, which decides, is C")
+	}
+	set = map[string]string{"LC_CTYPE": "de_DE.UTF-8", "LANG": "C"}
+	if style := display.Detect(true, func(name string) string { return set[name] }); !style.Unicode {
+		t.Error("no unicode although LC_CTYPE, which decides, has it")
+	}
 	var out bytes.Buffer
 	display.New(&out, display.Style{}).Mark("denied", "shell", "no")
 	if out.String() != "  x shell  no\n" {
