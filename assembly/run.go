@@ -219,6 +219,9 @@ func (r *Runtime) spec(ctx context.Context, id nacre.SessionID, run Run) (task.S
 		return earlier, errors.Join(sameTask(id, earlier.Order, run.TaskFile), sameWork(id, earlier, run))
 	}
 	if run.Task == "" && run.TaskFile == "" && run.Session != "" && run.Recording == "" {
+		if _, err := r.registry.Show(id); errors.Is(err, registry.ErrUnknown) {
+			return task.Spec{}, badConfig("no task, and %w", err)
+		}
 		return task.Spec{}, badConfig("no task, and session %s has no unfinished work to go on with: name a task", id)
 	}
 	if run.Task == "" && run.Recording == "" && run.TaskFile == "" && run.audited == nil {

@@ -148,9 +148,9 @@ func (r *Runtime) Answer(ctx context.Context, id string, ruling nacre.Ruling) er
 	})
 	switch {
 	case len(found) == 0 && err != nil:
-		return fmt.Errorf("no question %q waits where it can be looked for: %w", id, err)
+		return fmt.Errorf("no question %.80q waits where it can be looked for: %w", id, err)
 	case len(found) == 0:
-		return fmt.Errorf("no question %q is waiting: it was answered, it expired, or its session ended; nacre approvals list", id)
+		return fmt.Errorf("no question %.80q is waiting: it was answered, it expired, or its session ended; nacre approvals list", id)
 	case len(found) > 1:
 		return fmt.Errorf("question %q waits in %d sessions: stop one of them", id, len(found))
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,8 +44,15 @@ func (a *app) command(args []string) *cobra.Command {
 		Use: "nacre", Short: "run AI agents sealed, verified and recorded", Long: longHelp,
 		SilenceErrors: true, SilenceUsage: true,
 		Args: noArguments,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	tell := root.Flags().Bool("version", false, "print the version")
+	root.RunE = func(c *cobra.Command, _ []string) error {
+		if *tell {
+			return a.printVersion()
+		}
+		return c.Help()
+	}
+	root.SetHelpCommand(helpCommand())
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usage("%w; see %s --help", err, c.CommandPath())
 	})
@@ -115,7 +123,7 @@ func printJSON(w io.Writer, v any) error {
 
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage("unknown argument %q; see %s --help", args[0], c.CommandPath())
+		return usage("unknown argument %.80q; see %s --help", args[0], c.CommandPath())
 	}
 	return nil
 }
@@ -139,12 +147,30 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "print the version", Args: noArguments, Example: "  nacre version",
-		RunE: func(*cobra.Command, []string) error {
-			if a.json {
-				return printJSON(a.stdout, map[string]string{"version": version})
+		RunE: func(*cobra.Command, []string) error { return a.printVersion() },
+	}
+}
+
+func (a *app) printVersion() error {
+	if a.json {
+		return printJSON(a.stdout, map[string]string{"version": version})
+	}
+	a.printer(a.stdout).Line("nacre %s", version)
+	return nil
+}
+
+// helpCommand tells of the command that is named. Cobra's own answers a name that
+// is none with the help of the whole, as if that had been asked for.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "say how a command is used", Example: "  nacre help run",
+		RunE: func(c *cobra.Command, args []string) error {
+			meant, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return usage("unknown command %.80q; see %s --help", strings.Join(args, " "), c.Root().CommandPath())
 			}
-			a.printer(a.stdout).Line("nacre %s", version)
-			return nil
+			meant.InitDefaultHelpFlag()
+			return meant.Help()
 		},
 	}
 }

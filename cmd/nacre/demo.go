@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 	"time"
@@ -31,6 +32,9 @@ decoys in a throw-away home, where each attack succeeds.`,
 				show = demo.Control
 			}
 			err = show(c.Context(), o)
+			if a.interrupted() && errors.Is(err, context.Canceled) {
+				return &exitError{exitInterrupted, errors.New("the demo was interrupted, and what it made is removed")}
+			}
 			if errors.Is(err, demo.ErrNotShown) {
 				return &exitError{exitFailed, err}
 			}

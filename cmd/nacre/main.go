@@ -24,6 +24,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/display"
 	"github.com/nacre-dev/nacre/internal/ipc"
 	"github.com/nacre-dev/nacre/internal/ipc/mcpserver"
+	"github.com/nacre-dev/nacre/internal/ledger"
+	"github.com/nacre-dev/nacre/internal/memory"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/sandbox/inside"
 	"github.com/nacre-dev/nacre/internal/sqlitefile"
@@ -121,9 +123,22 @@ func (a *app) report(stderr io.Writer, err error) int {
 	return code
 }
 
-// advised says what to do where the state folder cannot be written or read, whoever
-// met it and however far up it came. A code that a command chose stays.
+// advised gives the next step where those who met an error could not know it: what is
+// unknown to a store that agents ask as well, and a state folder that is unusable.
 func (a *app) advised(code int, err error) (int, error) {
+	switch {
+	case errors.Is(err, memory.ErrNotFound):
+		return code, fmt.Errorf("%w; nacre memory list --all shows those there are", err)
+	case errors.Is(err, ledger.ErrNotFound):
+		return code, fmt.Errorf("%w; nacre ledger list shows those there are", err)
+	default:
+		return a.advisedOnState(code, err)
+	}
+}
+
+// advisedOnState says what to do where the state folder cannot be written or read, whoever
+// met it and however far up it came. A code that a command chose stays.
+func (a *app) advisedOnState(code int, err error) (int, error) {
 	var at *fs.PathError
 	var coded *exitError
 	var notReady *assembly.NotReady

@@ -36,7 +36,7 @@ func (a *app) listSessions(ctx context.Context) error {
 	}
 	rows := make([][]string, 0, len(list))
 	for _, s := range list {
-		rows = append(rows, []string{string(s.ID), s.Kind, string(s.State), display.Seconds(time.Since(s.Started)) + " ago", string(s.Group), s.Title})
+		rows = append(rows, []string{string(s.ID), s.Kind, string(s.State), display.Seconds(time.Since(s.Started)) + " ago", string(s.Group), firstLine(s.Title)})
 	}
 	a.printer(a.stdout).Table([]string{"SESSION", "KIND", "STATE", "STARTED", "GROUP", "TITLE"}, rows)
 	return err

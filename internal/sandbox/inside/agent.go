@@ -176,7 +176,7 @@ func findProgram(agent Agent, flags int) (string, error) {
 			return candidate, nil
 		}
 	}
-	return "", fmt.Errorf("%s: not found in PATH: %w", name, unix.ENOENT)
+	return "", fmt.Errorf("it is in no folder of the sandbox's PATH, %s: %w", search, unix.ENOENT)
 }
 
 func executable(file string, flags int) bool {
