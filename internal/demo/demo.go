@@ -73,7 +73,7 @@ func (s *scene) sealedRun(ctx context.Context, rt *assembly.Runtime, p *display.
 			p.Field("nacre", "session %s · brain %s", info.Session, info.Brain)
 			p.Line("         sealed by  %s", info.Sandbox)
 			for _, missing := range info.NotEnforced {
-				p.Line("         not held   %s", missing)
+				p.Prose("         not held  ", missing)
 			}
 		},
 		Progress: p.Step,

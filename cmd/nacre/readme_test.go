@@ -1,0 +1,65 @@
+package main_test
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// demoShape is what the demo prints without what differs from run to run and from
+// machine to machine: ids, times, and what a sandbox is made of. Lines are sorted:
+// what the host says comes a moment before or after what the brain says.
+func demoShape(text string) []string {
+	for form, word := range map[string]string{
+		`\S+/nacre-demo-\d+`: "FOLDER", `approve \w{4}\b`: "approve ID", `expires in \S+`: "expires in TIME",
+		`\b[0-9.]+ m?s$`: "TIME", `[0-9a-f]{7} → [0-9a-f]{7}`: "FROM → TO",
+	} {
+		text = regexp.MustCompile("(?m)"+form).ReplaceAllString(text, word)
+	}
+	head, rest, _ := strings.Cut(text, "         sealed by ")
+	_, rest, _ = strings.Cut(rest, "\n  ·") // it has not begun before that
+	lines := slices.DeleteFunc(strings.Split(head+rest, "\n"), func(line string) bool {
+		return strings.TrimSpace(line) == "" || strings.Contains(line, "independent verifier") // which wants Python
+	})
+	slices.Sort(lines)
+	return lines
+}
+
+// What README.md shows of the demo is what `nacre demo` prints.
+func TestTheREADMEShowsTheDemo(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, found := strings.Cut(string(readme), "```\ndemo     ")
+	block, _, ended := strings.Cut(block, "\n```\n")
+	if !found || !ended {
+		t.Fatal("README.md has no block that begins with the demo")
+	}
+	cache, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Skip("the demo works on a Go project")
+	}
+	i := install(t)
+	i.env = append(i.env, "GOCACHE="+strings.TrimSpace(string(cache))) // a home of its own has none: minutes, on a busy machine
+	r := i.nacre("demo")
+	r.want(t, 0)
+	want, have := demoShape("demo     "+block), demoShape(r.stdout)
+	for _, line := range want {
+		if !slices.Contains(have, line) {
+			t.Errorf("README.md shows what the demo does not print: %s", line)
+		}
+	}
+	for _, line := range have {
+		if !slices.Contains(want, line) {
+			t.Errorf("the demo prints what README.md does not show: %s", line)
+		}
+	}
+	if len(have) != len(want) {
+		t.Errorf("the demo prints %d lines, README.md shows %d", len(have), len(want))
+	}
+}
