@@ -23,7 +23,7 @@ const (
 // check runs a command over dir in a fresh sandbox that reaches nothing: no
 // door, no proxy, no secrets (S-13). What it prints is kept to its tail.
 func (s *sealed) check(ctx context.Context, dir, command string, modules []verify.Module) (nacre.CheckResult, error) {
-	p, err := s.posture(posture.Input{Project: dir, Offline: true, Mounts: moduleMounts(modules), Limits: nacre.Limits{Wall: checkLimit}})
+	p, err := s.postureWith(posture.Input{Project: dir, Offline: true, Limits: nacre.Limits{Wall: checkLimit}}, modules)
 	if err != nil {
 		return nacre.CheckResult{}, err
 	}

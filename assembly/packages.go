@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"net/url"
 	"os"
@@ -30,81 +29,125 @@ const (
 	fetchLimit = 15 * time.Minute
 	// packagesDir holds, in a session's folder, what was fetched for its verifiers.
 	packagesDir = "packages"
-	// npmCache is where npm keeps what it has fetched: inside, and in the state folder.
-	npmCache, npmCacheDir = "/var/cache/npm", "npm"
+	// keepPackages is how long what was fetched is kept after it was used last.
+	keepPackages = 30 * 24 * time.Hour
+	// maxToldCommand is how much of a command is told where it failed.
+	maxToldCommand = 200
 	// maxToolCache is what a tool may keep beside the dependencies, in bytes.
 	maxToolCache = 256 << 20
 )
 
-// npmCommand installs exactly what the lock file pins, and runs nothing of it. npm
-// is not told another registry than the file's: what is listed is what it asks.
-var npmCommand = []string{
-	"npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--no-progress", "--loglevel=error", "--logs-max=0",
-	"--prefer-offline", "--fetch-retries=2", "--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=2000", "--fetch-timeout=60000", "--replace-registry-host=never", "--git=false", "--globalconfig=/dev/null", "--cache=" + npmCache,
-}
-
-// fetchPackages fetches what a lock file names, in a sandbox of its own that sees
-// nothing but that file and its manifests, and reaches those of its servers that
-// the session may reach (S-13). What was fetched once in a session is there.
+// fetchPackages fetches what a lock file names, in sandboxes of their own that see
+// nothing but that file and its manifests, and reach those of its servers that the
+// session may reach (S-13). What was fetched once is there.
 func (s *sealed) fetchPackages(ctx context.Context, p verify.Packages) (verify.Fetched, error) {
-	rules, absent := s.listed(p.Sources)
-	if absent != "" {
-		return verify.Fetched{Absent: absent}, nil
+	if p.Language == golanguage {
+		return s.fetchModules(ctx, p)
 	}
-	dir := filepath.Join(s.Dir(), packagesDir, digestOf(p.Files))
-	if isDir(dir) {
-		return verify.Fetched{Dir: dir}, nil
-	}
-	room, cache := dir+".part", filepath.Join(s.runtime.registry.Paths().State, npmCacheDir)
-	if err := errors.Join(registry.Discard(room), os.MkdirAll(room, 0o700), os.MkdirAll(cache, 0o700), lay(room, p.Files)); err != nil {
-		return verify.Fetched{}, err
-	}
-	s.tell(nacre.Step{Kind: nacre.StepStage, Name: "fetch", Text: "dependencies from " + strings.Join(p.Sources, ", ")})
-	out, err := s.npm(ctx, room, cache, rules)
-	switch {
-	case err != nil:
-		return verify.Fetched{}, err
-	case out.ExitCode == exitNotFound:
-		return verify.Fetched{Absent: "npm is not installed in the sandbox"}, nil
-	case out.TimedOut:
-		return verify.Fetched{Broken: fmt.Sprintf("npm ci did not end within %s", fetchLimit)}, nil
-	case out.ExitCode != 0:
-		said, _ := s.runtime.redact.String(strings.TrimSpace(string(append(out.Stderr, out.Stdout...))))
-		return verify.Fetched{Broken: fmt.Sprintf("npm ci ended with %d: %s", out.ExitCode, said[:min(len(said), checkTail/4)])}, nil
-	}
-	return verify.Fetched{Dir: dir}, errors.Join(toolCaches(room, p.Folders), os.Rename(room, dir))
+	return s.fetchNode(ctx, p)
 }
 
-// npm runs npm over room, with a way out of its own: no door, no model, no
-// credential is near it.
-func (s *sealed) npm(ctx context.Context, room, cache string, rules []nacre.EgressRule) (verify.Output, error) {
-	in := posture.Input{
-		Project: room, Egress: rules, Limits: s.runtime.config.Limits.over(nacre.Limits{Wall: fetchLimit}),
-		Mounts: []nacre.Mount{{Kind: nacre.BindReadWrite, Source: cache, Target: npmCache}},
-	}
-	if s.Sandbox().HostTools() {
-		in.System = slices.Clone(s.found.system())
-		in.Toolchains = slices.DeleteFunc(slices.Clone(s.found.toolchains), func(t posture.Toolchain) bool { return t.Name != "node" })
-	}
-	p, err := posture.Compute(in)
-	if err != nil {
-		return verify.Output{}, err
-	}
-	sockets := filepath.Join(filepath.Dir(s.SocketDir()), npmCacheDir)
+// fetching is how packages are fetched into a folder.
+type fetching struct {
+	// language is that of the tools that are shown.
+	language string
+	// room is what they work in, cache is shown at its place inside, writable.
+	room, cache, inside string
+	// rules say what they may reach; none means nothing.
+	rules []nacre.EgressRule
+	// steps are run one after the other, for as long as they end with 0.
+	steps []fetchStep
+}
+
+// fetchStep is one command, and the folder below the room that it is run in.
+type fetchStep struct {
+	dir  string
+	argv []string
+	// offline steps reach nothing.
+	offline bool
+}
+
+// fetch runs the steps, with a way out of their own: no door, no model, no
+// credential is near them. What went wrong is in the result.
+func (s *sealed) fetch(ctx context.Context, f fetching) (verify.Fetched, error) {
+	sockets := filepath.Join(filepath.Dir(s.SocketDir()), "fetch")
 	if err := os.Mkdir(sockets, 0o700); err != nil {
-		return verify.Output{}, err
+		return verify.Fetched{}, err
 	}
 	out, err := openWay(s.Context(), sockets, egress.Options{
-		Rules: rules, Record: notice{s.Recorder, s.tell}, Session: s.ID(), Group: s.Group(), Now: s.runtime.options.Now,
+		Rules: f.rules, Record: notice{s.Recorder, s.tell}, Session: s.ID(), Group: s.Group(), Now: s.runtime.options.Now,
 	}, func(_ context.Context, err error) {
 		s.warn(nacre.Step{Kind: nacre.StepResult, Name: "fetch", Text: "the way out ended: " + err.Error(), IsError: true})
 	})
 	if err != nil {
-		return verify.Output{}, errors.Join(err, os.RemoveAll(sockets))
+		return verify.Fetched{}, errors.Join(err, os.RemoveAll(sockets))
 	}
 	defer out.close()
-	return s.output(ctx, sandbox.Command{Posture: p, SocketDir: sockets, Argv: npmCommand})
+	for _, step := range f.steps {
+		if got, err := s.fetchStep(ctx, f, step, sockets); err != nil || got != (verify.Fetched{}) {
+			return got, err
+		}
+	}
+	return verify.Fetched{}, nil
 }
+
+func (s *sealed) fetchStep(ctx context.Context, f fetching, step fetchStep, sockets string) (verify.Fetched, error) {
+	in := posture.Input{
+		Project: f.room, Egress: f.rules, Limits: s.runtime.config.Limits.over(nacre.Limits{Wall: fetchLimit}),
+		Mounts: []nacre.Mount{{Kind: nacre.BindReadWrite, Source: f.cache, Target: f.inside}}, Offline: step.offline,
+	}
+	if step.offline {
+		sockets, in.Egress = "", nil
+	}
+	if s.Sandbox().HostTools() {
+		in.System = slices.Clone(s.found.system())
+		in.Toolchains = slices.DeleteFunc(slices.Clone(s.found.toolchains), func(t posture.Toolchain) bool { return t.Name != f.language })
+	}
+	p, err := posture.Compute(in)
+	if err != nil {
+		return verify.Fetched{}, err
+	}
+	p.Dir = path.Join(p.Dir, step.dir)
+	out, err := s.output(ctx, sandbox.Command{Posture: p, SocketDir: sockets, Argv: step.argv})
+	what := strings.Join(slices.DeleteFunc(slices.Clone(step.argv), isSetting), " ")
+	what = what[:min(len(what), maxToldCommand)]
+	switch {
+	case err != nil:
+		return verify.Fetched{}, err
+	case out.ExitCode == exitNotFound:
+		return verify.Fetched{Absent: strings.Fields(what)[0] + " is not installed in the sandbox"}, nil
+	case out.TimedOut:
+		return verify.Fetched{Broken: fmt.Sprintf("%s did not end within %s", what, fetchLimit)}, nil
+	case out.ExitCode != 0:
+		said, _ := s.runtime.redact.String(strings.TrimSpace(string(append(out.Stderr, out.Stdout...))))
+		return verify.Fetched{Broken: fmt.Sprintf("%s ended with %d: %s", what, out.ExitCode, said[:min(len(said), checkTail/4)])}, nil
+	}
+	return verify.Fetched{}, nil
+}
+
+// isSetting tells what comes before a command's own words: env, variables and flags.
+func isSetting(word string) bool {
+	return word == "env" || strings.Contains(word, "=") || strings.HasPrefix(word, "-")
+}
+
+// forget removes what lies in a folder of packages and was not used for keepPackages:
+// it can be fetched again.
+func forget(dir string, now time.Time) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		info, gone := entry.Info()
+		if gone == nil && now.Sub(info.ModTime()) > keepPackages {
+			err = errors.Join(err, registry.Discard(filepath.Join(dir, entry.Name())))
+		}
+	}
+	return err
+}
+
+// used marks a folder of packages as used now.
+func used(dir string, now time.Time) error { return os.Chtimes(dir, now, now) }
 
 // listed are the rules by which servers can be reached, each of which has to be.
 func (s *sealed) listed(sources []string) (rules []nacre.EgressRule, absent string) {
@@ -162,29 +205,14 @@ func lay(dir string, files map[string][]byte) error {
 	return errors.Join(err, root.Close())
 }
 
-// toolCaches makes the folders that a sandbox lays its own over, because nothing
-// can be made in a folder that is shown read-only.
-func toolCaches(dir string, folders []string) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	for _, folder := range folders {
-		for _, name := range verify.Scratch() {
-			made := root.Mkdir(path.Join(folder, "node_modules", name), 0o755)
-			if !errors.Is(made, fs.ErrExist) && !errors.Is(made, fs.ErrNotExist) { // a workspace may have none of its own
-				err = errors.Join(err, made)
-			}
-		}
-	}
-	return errors.Join(err, root.Close())
-}
-
 // moduleMounts shows dependencies below the folder of a command: to read, with
 // folders for what tools make of them that end with the sandbox.
 func moduleMounts(modules []verify.Module) []nacre.Mount {
 	var mounts []nacre.Mount
 	for _, m := range modules {
+		if m.Cache != "" {
+			continue // it stands in the place of a toolchain's
+		}
 		target := path.Join(posture.Workspace, m.Dir)
 		mounts = append(mounts, nacre.Mount{Kind: nacre.BindReadOnly, Source: m.Source, Target: target})
 		for _, name := range verify.Scratch() {

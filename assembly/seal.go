@@ -28,6 +28,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/schedule"
 	"github.com/nacre-dev/nacre/internal/session"
+	"github.com/nacre-dev/nacre/internal/verify"
 	"github.com/nacre-dev/nacre/kernel"
 )
 
@@ -322,12 +323,18 @@ func (s *sealed) serveEgress() error {
 }
 
 // posture computes what the session's agent may reach.
-func (s *sealed) posture(in posture.Input) (nacre.Posture, error) {
+func (s *sealed) posture(in posture.Input) (nacre.Posture, error) { return s.postureWith(in, nil) }
+
+// postureWith is posture with dependencies that were fetched: those that lie below
+// the folder of a command, and those in the place of a toolchain's cache.
+func (s *sealed) postureWith(in posture.Input, modules []verify.Module) (nacre.Posture, error) {
 	in.Egress = s.rules
 	in.Limits = s.runtime.config.Limits.over(in.Limits)
 	if s.Sandbox().HostTools() {
 		in.System, in.Toolchains = slices.Clone(s.found.system()), s.found.toolchains
 	}
+	in.Toolchains = shownModules(in.Toolchains, modules)
+	in.Mounts = append(slices.Clone(in.Mounts), moduleMounts(modules)...)
 	if !in.Offline {
 		in.Programs = s.runtime.programs()
 		in.Mounts = append(slices.Clone(in.Mounts), s.trips.mounts...)

@@ -19,9 +19,9 @@ import (
 // sandbox that reaches nothing, no door, no proxy, no secrets (S-13).
 func (s *sealed) runner() verify.Runner {
 	return func(ctx context.Context, c verify.Command) (verify.Output, error) {
-		p, err := s.posture(posture.Input{
-			Project: c.Dir, Offline: true, Env: c.Env, Mounts: moduleMounts(c.Modules), Limits: nacre.Limits{Wall: cmp.Or(c.Limit, checkLimit)},
-		})
+		p, err := s.postureWith(posture.Input{
+			Project: c.Dir, Offline: true, Env: c.Env, Limits: nacre.Limits{Wall: cmp.Or(c.Limit, checkLimit)},
+		}, c.Modules)
 		if err != nil {
 			return verify.Output{}, err
 		}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
@@ -27,9 +29,9 @@ required = ["quality::tests-green"]
 allowed = ["Read", "Write", "Edit", "Bash"]
 `
 
-// npmSite is a registry on loopback that is reached as packages.test, and counts
+// fetchSite is a registry on loopback that is reached as packages.test, and counts
 // what it was asked.
-type npmSite struct {
+type fetchSite struct {
 	egress string
 	mu     sync.Mutex
 	asked  map[string]int
@@ -38,9 +40,9 @@ type npmSite struct {
 	hold chan struct{}
 }
 
-func newNPMSite(t *testing.T) *npmSite {
+func newNPMSite(t *testing.T) *fetchSite {
 	t.Helper()
-	s := &npmSite{asked: map[string]int{}, files: map[string]string{
+	return newFetchSite(t, map[string]string{
 		// Its install script says that it ran wherever it can.
 		"/dep-1.0.0.tgz": tarred(t, map[string]string{
 			"package/package.json": `{"name":"dep","version":"1.0.0","scripts":{"preinstall":"touch ran; exit 1","install":"touch ran","postinstall":"touch ran"}}`,
@@ -49,7 +51,12 @@ func newNPMSite(t *testing.T) *npmSite {
 		"/dep-2.0.0.tgz": tarred(t, map[string]string{
 			"package/package.json": `{"name":"dep","version":"2.0.0"}`, "package/index.js": "module.exports = 'dep works'; // chosen by the work\n",
 		}),
-	}}
+	})
+}
+
+func newFetchSite(t *testing.T, files map[string]string) *fetchSite {
+	t.Helper()
+	s := &fetchSite{asked: map[string]int{}, files: files}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.asked[r.URL.Path]++
@@ -69,14 +76,14 @@ func newNPMSite(t *testing.T) *npmSite {
 	return s
 }
 
-func (s *npmSite) requests(path string) int {
+func (s *fetchSite) requests(path string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.asked[path]
 }
 
 // lock is a package-lock.json that pins one version of dep; change changes its entry.
-func (s *npmSite) lock(t *testing.T, version string, change func(entry map[string]any)) string {
+func (s *fetchSite) lock(t *testing.T, version string, change func(entry map[string]any)) string {
 	t.Helper()
 	file := "/dep-" + version + ".tgz"
 	sum := sha512.Sum512([]byte(s.files[file]))
@@ -124,6 +131,31 @@ func (i *installation) writes(files map[string]string) string {
 	return i.write("rec.jsonl", strings.Join(lines, "\n")+"\n")
 }
 
+// unused makes a folder of packages that nobody has used for days, and returns it.
+func (i *installation) unused(tool string, days int) string {
+	i.t.Helper()
+	dir := filepath.Join(".local/state/nacre", tool, fmt.Sprintf("unused-%d", days))
+	i.write(filepath.Join("home", dir, "x"), "x\n")
+	dir = filepath.Join(i.work, "home", dir)
+	then := time.Now().Add(-time.Duration(days) * 24 * time.Hour)
+	if err := errors.Join(os.Chmod(dir, 0o500), os.Chtimes(dir, then, then)); err != nil {
+		i.t.Fatal(err)
+	}
+	i.t.Cleanup(func() { _ = os.Chmod(dir, 0o700) }) // it may be gone
+	return dir
+}
+
+// forgotten holds that of two folders the first is gone.
+func forgotten(t *testing.T, old, kept string) {
+	t.Helper()
+	if _, err := os.Stat(old); err == nil {
+		t.Errorf("%s is kept for good", old)
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Error(err)
+	}
+}
+
 func (i *installation) npmTask(more string) string {
 	i.t.Helper()
 	return i.write("task.toml", "[task]\nrole = \"tested\"\nagent-id = \"work\"\n[scope]\nfiles-whitelist = [\"**\"]\n[verification]\ncommands = [\"node --test\"]\n"+more+"[body]\ntext = \"Say it\"\n")
@@ -138,6 +170,7 @@ func TestDependenciesOfALockFileAreThereForVerifiers(t *testing.T) {
 	i, site := install(t), newNPMSite(t)
 	i.write("home/.config/nacre/config.toml", site.egress)
 	i.npmProject(site.lock(t, "1.0.0", nil))
+	old, kept := i.unused("npm", 31), i.unused("npm", 29)
 	// The agent brings a dep of its own, in a folder that git ignores and in one that it does not.
 	rec := i.writes(map[string]string{"say.js": "module.exports = require('dep') // said\n", "node_modules/dep/index.js": "module.exports = 'forged'\n"})
 	have := i.nacre("task", "run", i.npmTask(""), "--project", "p", "--recording", rec)
@@ -151,6 +184,7 @@ func TestDependenciesOfALockFileAreThereForVerifiers(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(i.work, "p/node_modules")); err == nil {
 		t.Error("what was fetched is in the project")
 	}
+	forgotten(t, old, kept)
 	i.nacre("audit", "verify").want(t, 0)
 }
 

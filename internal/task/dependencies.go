@@ -43,12 +43,12 @@ func (r *run) dependencies(ctx context.Context, project *repo.Project, on repo.C
 	return s.Dependencies(ctx)
 }
 
-// locked says that there is a lock file of Node's in a folder: others need not be
-// taken out of git. Where the work removed it, its checks go without.
+// locked says that there is a lock file in a folder: other trees need not be taken
+// out of git. Where the work removed it, its checks go without.
 func locked(dir string) bool {
 	found := false
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && verify.IsNodeLock(d.Name()) {
+		if err == nil && verify.IsLock(d.Name()) {
 			found = true
 			return fs.SkipAll
 		}

@@ -34,19 +34,23 @@ var foreignLocks = []string{"yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lock
 // out, and never a program, a registry or a credential.
 var npmSettings = []string{"legacy-peer-deps", "strict-peer-deps", "install-links", "install-strategy"}
 
-// Packages are what a lock file of npm names, and all that npm is given to read:
-// of a project's files nothing else decides.
+// Packages are what lock files name, and all that the program which fetches is
+// given to read: of a project's files nothing else decides.
 type Packages struct {
+	// Language is node or go.
+	Language string
 	// Files are the lock file, and the manifests of the project and its workspaces,
-	// by their paths below the project.
+	// by their paths below the project; for Go those of the whole tree.
 	Files map[string][]byte
 	// Sources are the servers that the lock file names, such as
-	// https://registry.example.com:443, sorted.
+	// https://registry.example.com:443, sorted. A go.sum names none.
 	Sources []string
 
-	// Folders are those of the project and of its workspaces, below each of which
+	// Folders are those of a Node project and of its workspaces, below each of which
 	// there may be a folder node_modules, sorted.
 	Folders []string
+	// Modules are the Go modules for which others are fetched.
+	Modules []GoModule
 
 	// pins are what each package's content is pinned to, by where it lies.
 	pins map[string]string
@@ -83,7 +87,7 @@ func readLock(c checkout, dir, name string) (p Packages, why string) {
 	if len(all) > maxPackages {
 		return Packages{}, fmt.Sprintf("%s names more than %d packages", name, maxPackages)
 	}
-	p = Packages{Files: map[string][]byte{name: data}, pins: map[string]string{}}
+	p = Packages{Language: node, Files: map[string][]byte{name: data}, pins: map[string]string{}}
 	for place, entry := range all {
 		if place != "" && (path.Clean(place) != place || !localPath(place)) {
 			return Packages{}, fmt.Sprintf("%q lies outside of the project", clip(place))
@@ -256,7 +260,7 @@ func locks(c checkout, dir string) (list []lockOf, others []string) {
 	return list, others
 }
 
-// IsNodeLock tells the names of lock files, those of other package managers too.
-func IsNodeLock(name string) bool {
-	return slices.Contains(lockNames, name) || slices.Contains(foreignLocks, name)
+// IsLock tells the names of lock files, those of package managers that are not asked too.
+func IsLock(name string) bool {
+	return slices.Contains(lockNames, name) || slices.Contains(foreignLocks, name) || name == "go.sum" || name == "go.work.sum"
 }

@@ -45,7 +45,7 @@ func checked(language string, of func(t trees, p part, s Subject) ([]check, erro
 		weak := ""
 		for _, p := range list {
 			var d Dependencies
-			if t.base.has(path.Join(p.dir, "tsconfig.json")) { // nothing else of Node's reads them
+			if p.language != node || t.base.has(path.Join(p.dir, "tsconfig.json")) { // nothing else of Node's reads them
 				if t, d, err = t.withDependencies(ctx, s, p); err != nil {
 					return Verdict{}, err
 				}

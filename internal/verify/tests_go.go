@@ -19,17 +19,24 @@ func goSettings(c checkout, p part) []string {
 	if c.has(path.Join(p.dir, "vendor/modules.txt")) {
 		mod = "vendor"
 	}
-	for dir := p.dir; ; dir = path.Dir(dir) {
-		if c.has(path.Join(dir, "go.work")) {
-			mod, work = "readonly", "auto"
-		}
-		if dir == "." {
-			break
-		}
+	if _, is := workspace(c, p); is {
+		mod, work = "readonly", "auto"
 	}
 	return []string{
 		"GOFLAGS=-mod=" + mod, "GOWORK=" + work, "GOENV=off", "GOTOOLCHAIN=local", "GOPROXY=off", "GOSUMDB=off", "GOTELEMETRY=off",
 		"GO111MODULE=on", "GODEBUG=", "GOEXPERIMENT=", "GOTESTSUM_FORMAT=",
+	}
+}
+
+// workspace is the folder of the innermost go.work around a project.
+func workspace(c checkout, p part) (dir string, is bool) {
+	for dir = p.dir; ; dir = path.Dir(dir) {
+		if c.has(path.Join(dir, "go.work")) {
+			return dir, true
+		}
+		if dir == "." {
+			return "", false
+		}
 	}
 }
 

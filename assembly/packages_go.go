@@ -1,0 +1,273 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/verify"
+)
+
+const (
+	golanguage = "go"
+	// goCache is where Go puts modules that are fetched, goCacheDir where they are kept
+	// in the state folder: a cache for each set of files that named them, which nothing
+	// writes to once it is whole.
+	goCache, goCacheDir = "/var/cache/go", "go"
+	// goTree is the folder of a room in which the project's files lie, goLocal that of
+	// those modules that the host has.
+	goTree, goLocal = "tree", "modules"
+)
+
+// fetchModules fetches the modules that a tree's go.sum pin and the host's own cache
+// lacks. Go holds each against its pin; those that the host has are taken from there,
+// which needs no network. Where it has all of them, its cache is shown as it is.
+func (s *sealed) fetchModules(ctx context.Context, p verify.Packages) (verify.Fetched, error) {
+	now, all := s.runtime.options.Now(), filepath.Join(s.runtime.registry.Paths().State, goCacheDir)
+	dir := filepath.Join(all, digestOf(p.Files))
+	if isDir(dir) {
+		return verify.Fetched{Dir: dir}, used(dir, now)
+	}
+	host := ""
+	if s.Sandbox().HostTools() {
+		host = moduleCache(s.found.toolchains)
+	}
+	if holdsAll(host, p.Modules) {
+		return verify.Fetched{}, nil
+	}
+	proxy, absent := s.runtime.moduleProxy(ctx)
+	if absent != "" {
+		return verify.Fetched{Absent: absent}, nil
+	}
+	rules, absent := s.listed(proxy.sources)
+	if absent != "" {
+		return verify.Fetched{Absent: absent}, nil
+	}
+	room, cache := filepath.Join(s.Dir(), packagesDir, "go.part"), dir+"."+string(s.ID())
+	if err := errors.Join(registry.Discard(room), registry.Discard(cache), os.MkdirAll(filepath.Join(room, goTree), 0o700), os.MkdirAll(cache, 0o700), forget(all, now), lay(filepath.Join(room, goTree), p.Files)); err != nil {
+		return verify.Fetched{}, err
+	}
+	steps, err := goSteps(host, room, p.Modules, proxy)
+	if err != nil {
+		return verify.Fetched{}, err
+	}
+	s.tell(nacre.Step{Kind: nacre.StepStage, Name: "fetch", Text: "dependencies from " + strings.Join(proxy.sources, ", ")})
+	got, err := s.fetch(ctx, fetching{language: golanguage, room: room, cache: cache, inside: goCache, rules: rules, steps: steps})
+	err = errors.Join(err, registry.Discard(room))
+	if err != nil || got != (verify.Fetched{}) {
+		return got, errors.Join(err, registry.Discard(cache))
+	}
+	if err := os.Rename(cache, dir); err != nil && !isDir(dir) { // another session may have been faster
+		return verify.Fetched{}, err
+	}
+	return verify.Fetched{Dir: dir}, registry.Discard(cache)
+}
+
+// goSteps are what Go is told, for each module of the tree. What the project says of
+// how Go runs is overruled: none of its code runs, nothing but modules by their pins
+// is asked for, and of nobody but the proxy. The graph of modules is asked for last,
+// by manifests alone; those that are not there then are missed by who needs them.
+func goSteps(host, room string, modules []verify.GoModule, proxy moduleProxy) (steps []fetchStep, err error) {
+	local := "file://" + posture.Workspace + "/" + goLocal
+	for _, m := range modules {
+		var have, lack []string
+		dir := path.Join(goTree, m.Dir)
+		for _, pin := range m.Pins {
+			there, failed := takeFromHost(host, filepath.Join(room, goLocal), pin)
+			err = errors.Join(err, failed)
+			switch name := pin.Path + "@" + pin.Version; {
+			case pin.Manifest:
+			case there:
+				have = append(have, name)
+			default:
+				lack = append(lack, name)
+			}
+		}
+		env := append([]string{"env"}, m.Env...)
+		env = append(env, "GOMODCACHE="+goCache, "GOVCS=*:off", "GONOSUMDB=", "GOPRIVATE=", "GOINSECURE=", "GOAUTH=off", "GOSUMDB=off", "GOFLAGS=-mod=readonly -modcacherw")
+		offline := append(slices.Clone(env), "GOPROXY="+local, "GONOPROXY=none", "go", "mod", "download")
+		online := append(slices.Clone(env), "GONOPROXY="+proxy.not)
+		for _, some := range slices.Collect(slices.Chunk(have, maxAtOnce)) {
+			steps = append(steps, fetchStep{dir, append(slices.Clone(offline), some...), true})
+		}
+		for _, some := range slices.Collect(slices.Chunk(lack, maxAtOnce)) {
+			steps = append(steps, fetchStep{dir, append(append(slices.Clone(online), "GOPROXY="+proxy.list, "go", "mod", "download"), some...), false})
+		}
+		steps = append(steps, fetchStep{dir, append(slices.Clone(online), "GOPROXY="+local+","+proxy.list, "go", "list", "-m", "-e", "all"), false})
+	}
+	return steps, err
+}
+
+// maxAtOnce is how many modules one command names.
+const maxAtOnce = 500
+
+// moduleProxy is whom the operator's own Go asks for modules.
+type moduleProxy struct {
+	list    string   // as GOPROXY has it, without what is no server
+	sources []string // such as https://proxy.example.com:443
+	not     string   // GONOPROXY: what it is not asked for
+}
+
+// moduleProxy asks the host's Go whom it asks, outside of every project: a go.sum
+// names no server, and a project chooses none.
+func (r *Runtime) moduleProxy(ctx context.Context) (p moduleProxy, absent string) {
+	lines := []string{r.options.Getenv("GOPROXY"), r.options.Getenv("GONOPROXY")}
+	if program, err := exec.LookPath("go"); err == nil {
+		keep := []string{"GOPROXY", "GONOPROXY", "GOPRIVATE", "GOENV", "XDG_CONFIG_HOME"}
+		if told, ok := ask(ctx, r.options.Getenv, keep, []string{program, "env", "GOPROXY", "GONOPROXY"}); ok {
+			lines = append(told, "", "")
+		}
+	}
+	p.not = lines[1]
+	var taken []string
+	for _, one := range strings.FieldsFunc(lines[0], func(c rune) bool { return c == ',' || c == '|' }) {
+		if one == "direct" || one == "off" {
+			break // nothing is cloned, and what follows would not be asked
+		}
+		u, err := url.Parse(one)
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil {
+			return p, "GOPROXY names something else than servers, by https and without a password: set it to one that is on the egress list"
+		}
+		port := u.Port()
+		if port == "" {
+			port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
+		}
+		p.sources = append(p.sources, u.Scheme+"://"+strings.ToLower(u.Hostname())+":"+port)
+		taken = append(taken, one)
+	}
+	if len(taken) == 0 {
+		return p, "GOPROXY names no server to fetch modules from: set it to one that is on the egress list, or fetch them on the host with go mod download"
+	}
+	p.list = strings.Join(taken, ",")
+	return p, ""
+}
+
+// moduleCache is where the host's Go keeps modules; empty where it has none.
+func moduleCache(toolchains []posture.Toolchain) string {
+	for _, t := range toolchains {
+		for _, entry := range t.Env {
+			if at, is := strings.CutPrefix(entry, "GOMODCACHE="); is && t.Name == golanguage {
+				return at
+			}
+		}
+	}
+	return ""
+}
+
+// inCache is the file of a module in a cache, without its ending: Go writes a capital
+// letter as a small one behind a mark.
+func inCache(cache string, pin verify.Pin) string {
+	return filepath.Join(cache, "cache", "download", lowered(pin.Path), "@v", lowered(pin.Version))
+}
+
+func lowered(name string) string {
+	var b strings.Builder
+	for _, c := range name {
+		if c >= 'A' && c <= 'Z' {
+			b.WriteByte('!')
+			c += 'a' - 'A'
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+// holdsAll says that the host's cache has all that is pinned.
+func holdsAll(host string, modules []verify.GoModule) bool {
+	for _, m := range modules {
+		for _, pin := range m.Pins {
+			if host == "" || !holds(host, pin) || !pin.Manifest && !isDir(filepath.Join(host, lowered(pin.Path)+"@"+lowered(pin.Version))) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// holds says that the host's cache has what a pin names. Of a go.mod Go itself says
+// whether it is what is pinned.
+func holds(host string, pin verify.Pin) bool {
+	at := inCache(host, pin)
+	if pin.Manifest {
+		info, err := os.Stat(at + ".mod")
+		return err == nil && info.Mode().IsRegular()
+	}
+	sum, err := os.ReadFile(at + ".ziphash")
+	return err == nil && strings.TrimSpace(string(sum)) == pin.Sum
+}
+
+// takeFromHost lays what the host's cache has of a pin where Go finds it as at a
+// server, and says whether it has it.
+func takeFromHost(host, room string, pin verify.Pin) (bool, error) {
+	if host == "" || !holds(host, pin) {
+		return false, nil
+	}
+	from, to := inCache(host, pin), filepath.Join(room, lowered(pin.Path), "@v", lowered(pin.Version))
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return false, err
+	}
+	if err := copyFile(from+".mod", to+".mod"); err != nil || pin.Manifest {
+		return err == nil, notThere(err)
+	}
+	if err := copyFile(from+".zip", to+".zip"); err != nil {
+		return false, notThere(err)
+	}
+	// The host's Go need not have asked when it was made.
+	about := fmt.Sprintf("{\"Version\":%q}", pin.Version)
+	return true, errors.Join(os.WriteFile(to+".info", []byte(about), 0o600), os.WriteFile(filepath.Join(filepath.Dir(to), "list"), nil, 0o600))
+}
+
+// notThere makes what is missing no error.
+func notThere(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// shownModules are the toolchains with modules that were fetched in the place of the
+// host's own, at its path: what the host compiled of them still fits.
+func shownModules(all []posture.Toolchain, modules []verify.Module) []posture.Toolchain {
+	i := slices.IndexFunc(modules, func(m verify.Module) bool { return m.Cache == golanguage })
+	if i < 0 {
+		return all
+	}
+	all = slices.Clone(all)
+	n := slices.IndexFunc(all, func(t posture.Toolchain) bool { return t.Name == golanguage })
+	if n < 0 { // an image's own
+		all, n = append(all, posture.Toolchain{Name: golanguage}), len(all)
+	}
+	t, target := &all[n], moduleCache(all)
+	if target == "" {
+		target = posture.Home + "/go/pkg/mod"
+		t.Env = append(slices.Clone(t.Env), "GOMODCACHE="+target)
+	}
+	t.Mounts = slices.DeleteFunc(slices.Clone(t.Mounts), func(m nacre.Mount) bool { return m.Target == target })
+	t.Mounts = append(t.Mounts, nacre.Mount{Kind: nacre.BindReadOnly, Source: modules[i].Source, Target: target})
+	return all
+}

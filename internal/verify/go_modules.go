@@ -1,0 +1,158 @@
+package verify
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Pin is what one line of a go.sum pins.
+type Pin struct {
+	// Path and Version name a module, Sum is its digest, such as h1:….
+	Path, Version, Sum string
+	// Manifest says that the digest is that of the module's go.mod alone, of which
+	// only the graph of modules is made.
+	Manifest bool
+}
+
+// GoModule is a module of the tree, for which others are fetched.
+type GoModule struct {
+	// Dir is its folder below the tree.
+	Dir string
+	// Env is how a Go command is run there, for what it takes from the project.
+	Env  []string
+	Pins []Pin
+}
+
+var (
+	pinPath    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._~/!+-]*$`) })
+	pinVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^v[0-9][A-Za-z0-9._+-]*$`) })
+)
+
+// goManifests are the files of a Go project that say which modules it is made of.
+var goManifests = []string{"go.mod", "go.sum", "go.work", "go.work.sum"}
+
+// goPackages are what the go.sum of some modules of a tree pin. Go is given these
+// files of the whole tree, because one module may be replaced by another's folder.
+func goPackages(c checkout, parts []part) (p Packages, why string) {
+	p = Packages{Language: golang, Files: map[string][]byte{}}
+	for _, one := range parts {
+		if _, is := workspace(c, one); !is && c.has(path.Join(one.dir, "vendor/modules.txt")) {
+			continue // the project keeps them itself
+		}
+		m := GoModule{Dir: one.dir, Env: goSettings(c, one)}
+		for _, name := range sums(c, one) {
+			data, err := c.readUpTo(name, maxLock)
+			if err != nil {
+				return Packages{}, err.Error()
+			}
+			pins, err := readSum(data)
+			if err != nil {
+				return Packages{}, fmt.Sprintf("%s: %v", name, err)
+			}
+			m.Pins = append(m.Pins, pins...)
+		}
+		if len(m.Pins) > maxPackages {
+			return Packages{}, fmt.Sprintf("the module in %s names more than %d modules", one.dir, maxPackages)
+		}
+		if len(m.Pins) > 0 {
+			p.Modules = append(p.Modules, m)
+		}
+	}
+	if len(p.Modules) == 0 {
+		return p, ""
+	}
+	return p, p.manifests(c)
+}
+
+// manifests takes the files that Go reads of a tree to know which modules there are.
+func (p *Packages) manifests(c checkout) (why string) {
+	left := int64(maxLock)
+	for _, name := range c.names() {
+		if !c.has(name) || !slices.Contains(goManifests, path.Base(name)) || below(name, "vendor") || below(name, "node_modules") {
+			continue
+		}
+		data, err := c.readUpTo(name, left)
+		if err != nil {
+			return err.Error()
+		}
+		left -= int64(len(data))
+		p.Files[name] = data
+	}
+	return ""
+}
+
+// sums are the files that pin a module's dependencies: its own, and within a
+// workspace those of all of its modules too.
+func sums(c checkout, p part) []string {
+	list := []string{path.Join(p.dir, "go.sum")}
+	if dir, is := workspace(c, p); is {
+		data, _ := c.read(path.Join(dir, "go.work")) // what cannot be read uses nothing
+		list = append(list, path.Join(dir, "go.work.sum"))
+		for _, line := range directives(data) {
+			if used, is := strings.CutPrefix(line, "use "); is {
+				list = append(list, path.Join(dir, strings.Trim(used, "\"`"), "go.sum"))
+			}
+		}
+	}
+	slices.Sort(list)
+	return slices.DeleteFunc(slices.Compact(list), func(name string) bool { return !c.has(name) })
+}
+
+// readSum reads a go.sum. A digest of another kind than Go knows today pins nothing.
+func readSum(data []byte) (pins []Pin, err error) {
+	n, known := 0, map[Pin]bool{}
+	for line := range strings.Lines(string(data)) {
+		n++
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		if len(fields) != 3 {
+			return nil, fmt.Errorf("line %d is no pin", n)
+		}
+		one := Pin{Path: fields[0], Sum: fields[2]}
+		one.Version, one.Manifest = strings.CutSuffix(fields[1], "/go.mod")
+		plain := path.Clean(one.Path) == one.Path && pinPath().MatchString(one.Path) && pinVersion().MatchString(one.Version)
+		if !plain || strings.Contains(one.Path, "..") {
+			return nil, fmt.Errorf("line %d names %q, which is no module", n, clip(fields[0]+" "+fields[1]))
+		}
+		digest, is := strings.CutPrefix(one.Sum, "h1:")
+		sum, err := base64.StdEncoding.DecodeString(digest)
+		if is && (err != nil || len(sum) != digestSizes["sha256"]) {
+			return nil, fmt.Errorf("line %d has the digest %q, which is none", n, clip(one.Sum))
+		}
+		if is && !known[one] {
+			pins, known[one] = append(pins, one), true
+		}
+	}
+	return pins, nil
+}
+
+// fetchModules fetches what some Go modules of a tree need: what their go.sum pin,
+// into one cache for all of them.
+func (s Subject) fetchModules(ctx context.Context, c checkout, parts []part, d *Dependencies) error {
+	p, why := goPackages(c, parts)
+	switch {
+	case why != "":
+		d.lack(why)
+		return nil
+	case len(p.Modules) == 0:
+		return nil
+	}
+	dir, err := s.get(ctx, "go.sum", p, d)
+	if err == nil && dir != "" {
+		d.Modules = append(d.Modules, Module{Source: dir, Cache: golang})
+	}
+	return err
+}
+
+// goParts are the Go modules of a tree.
+func goParts(c checkout) []part {
+	return slices.DeleteFunc(manifests(c), func(p part) bool { return p.language != golang })
+}
