@@ -31,6 +31,8 @@ const (
 	packagesDir = "packages"
 	// keepPackages is how long what was fetched is kept after it was used last.
 	keepPackages = 30 * 24 * time.Hour
+	// roomTree is the folder of a room in which the project's files lie.
+	roomTree = "tree"
 	// maxToldCommand is how much of a command is told where it failed.
 	maxToldCommand = 200
 	// maxToolCache is what a tool may keep beside the dependencies, in bytes.
@@ -41,16 +43,20 @@ const (
 // nothing but that file and its manifests, and reach those of its servers that the
 // session may reach (S-13). What was fetched once is there.
 func (s *sealed) fetchPackages(ctx context.Context, p verify.Packages) (verify.Fetched, error) {
-	if p.Language == golanguage {
+	switch p.Language {
+	case golanguage:
 		return s.fetchModules(ctx, p)
+	case rustLanguage:
+		return s.fetchCrates(ctx, p)
 	}
 	return s.fetchNode(ctx, p)
 }
 
 // fetching is how packages are fetched into a folder.
 type fetching struct {
-	// language is that of the tools that are shown.
+	// language is that of the tools that are shown, from is whom they ask.
 	language string
+	from     []string
 	// room is what they work in, cache is shown at its place inside, writable.
 	room, cache, inside string
 	// rules say what they may reach; none means nothing.
@@ -70,6 +76,7 @@ type fetchStep struct {
 // fetch runs the steps, with a way out of their own: no door, no model, no
 // credential is near them. What went wrong is in the result.
 func (s *sealed) fetch(ctx context.Context, f fetching) (verify.Fetched, error) {
+	s.tell(nacre.Step{Kind: nacre.StepStage, Name: "fetch", Text: "dependencies from " + strings.Join(f.from, ", ")})
 	sockets := filepath.Join(filepath.Dir(s.SocketDir()), "fetch")
 	if err := os.Mkdir(sockets, 0o700); err != nil {
 		return verify.Fetched{}, err
@@ -125,6 +132,35 @@ func (s *sealed) fetchStep(ctx context.Context, f fetching, step fetchStep, sock
 	return verify.Fetched{}, nil
 }
 
+// errHostHas says that the sandbox shows what is needed already.
+var errHostHas = errors.New("the host has it")
+
+// once fetches into a folder that is kept for those files that named what is in it,
+// and that nothing writes to once it is whole: what another session left in part is
+// none. The room of a fetch is empty and ends with it.
+func (s *sealed) once(tool string, p verify.Packages, fill func(room, cache string) (verify.Fetched, error)) (got verify.Fetched, err error) {
+	now, all := s.runtime.options.Now(), filepath.Join(s.runtime.registry.Paths().State, tool)
+	dir := filepath.Join(all, digestOf(p.Files))
+	if isDir(dir) {
+		return verify.Fetched{Dir: dir}, used(dir, now)
+	}
+	room, cache := filepath.Join(s.Dir(), packagesDir, tool+".part"), dir+"."+string(s.ID())
+	defer func() { err = errors.Join(err, registry.Discard(room), registry.Discard(cache)) }()
+	if err := errors.Join(registry.Discard(room), registry.Discard(cache), os.MkdirAll(room, 0o700), os.MkdirAll(cache, 0o700), forget(all, now)); err != nil {
+		return verify.Fetched{}, err
+	}
+	switch got, err = fill(room, cache); {
+	case errors.Is(err, errHostHas):
+		return verify.Fetched{}, nil
+	case err != nil || got != (verify.Fetched{}):
+		return got, err
+	}
+	if err := os.Rename(cache, dir); err != nil && !isDir(dir) { // another session may have been faster
+		return verify.Fetched{}, err
+	}
+	return verify.Fetched{Dir: dir}, nil
+}
+
 // isSetting tells what comes before a command's own words: env, variables and flags.
 func isSetting(word string) bool {
 	return word == "env" || strings.Contains(word, "=") || strings.HasPrefix(word, "-")
@@ -175,6 +211,15 @@ func leadsTo(r nacre.EgressRule, source string) bool {
 	return host == r.Host
 }
 
+// serverOf is a server with its port, such as https://registry.example.com:443.
+func serverOf(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
+	}
+	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
+}
+
 // egressText is a server as an operator lists it.
 func egressText(source string) string {
 	scheme, address, _ := strings.Cut(source, "://")
@@ -195,6 +240,9 @@ func digestOf(files map[string][]byte) string {
 
 // lay writes files below an empty folder.
 func lay(dir string, files map[string][]byte) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err

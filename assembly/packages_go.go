@@ -15,7 +15,6 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/posture"
-	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
 
@@ -25,53 +24,41 @@ const (
 	// in the state folder: a cache for each set of files that named them, which nothing
 	// writes to once it is whole.
 	goCache, goCacheDir = "/var/cache/go", "go"
-	// goTree is the folder of a room in which the project's files lie, goLocal that of
-	// those modules that the host has.
-	goTree, goLocal = "tree", "modules"
+	// goLocal is the folder of a room in which those modules lie that the host has.
+	goLocal = "modules"
 )
 
 // fetchModules fetches the modules that a tree's go.sum pin and the host's own cache
 // lacks. Go holds each against its pin; those that the host has are taken from there,
 // which needs no network. Where it has all of them, its cache is shown as it is.
 func (s *sealed) fetchModules(ctx context.Context, p verify.Packages) (verify.Fetched, error) {
-	now, all := s.runtime.options.Now(), filepath.Join(s.runtime.registry.Paths().State, goCacheDir)
-	dir := filepath.Join(all, digestOf(p.Files))
-	if isDir(dir) {
-		return verify.Fetched{Dir: dir}, used(dir, now)
-	}
-	host := ""
-	if s.Sandbox().HostTools() {
-		host = moduleCache(s.found.toolchains)
-	}
-	if holdsAll(host, p.Modules) {
-		return verify.Fetched{}, nil
-	}
-	proxy, absent := s.runtime.moduleProxy(ctx)
-	if absent != "" {
-		return verify.Fetched{Absent: absent}, nil
-	}
-	rules, absent := s.listed(proxy.sources)
-	if absent != "" {
-		return verify.Fetched{Absent: absent}, nil
-	}
-	room, cache := filepath.Join(s.Dir(), packagesDir, "go.part"), dir+"."+string(s.ID())
-	if err := errors.Join(registry.Discard(room), registry.Discard(cache), os.MkdirAll(filepath.Join(room, goTree), 0o700), os.MkdirAll(cache, 0o700), forget(all, now), lay(filepath.Join(room, goTree), p.Files)); err != nil {
-		return verify.Fetched{}, err
-	}
-	steps, err := goSteps(host, room, p.Modules, proxy)
-	if err != nil {
-		return verify.Fetched{}, err
-	}
-	s.tell(nacre.Step{Kind: nacre.StepStage, Name: "fetch", Text: "dependencies from " + strings.Join(proxy.sources, ", ")})
-	got, err := s.fetch(ctx, fetching{language: golanguage, room: room, cache: cache, inside: goCache, rules: rules, steps: steps})
-	err = errors.Join(err, registry.Discard(room))
-	if err != nil || got != (verify.Fetched{}) {
-		return got, errors.Join(err, registry.Discard(cache))
-	}
-	if err := os.Rename(cache, dir); err != nil && !isDir(dir) { // another session may have been faster
-		return verify.Fetched{}, err
-	}
-	return verify.Fetched{Dir: dir}, registry.Discard(cache)
+	return s.once(goCacheDir, p, func(room, cache string) (verify.Fetched, error) {
+		host := ""
+		if s.Sandbox().HostTools() {
+			host = moduleCache(s.found.toolchains)
+		}
+		if holdsAll(host, p.Modules) {
+			return verify.Fetched{}, errHostHas
+		}
+		proxy, absent := s.runtime.moduleProxy(ctx)
+		if absent != "" {
+			return verify.Fetched{Absent: absent}, nil
+		}
+		rules, absent := s.listed(proxy.sources)
+		if absent != "" {
+			return verify.Fetched{Absent: absent}, nil
+		}
+		if err := lay(filepath.Join(room, roomTree), p.Files); err != nil {
+			return verify.Fetched{}, err
+		}
+		steps, err := goSteps(host, room, p.Modules, proxy)
+		if err != nil {
+			return verify.Fetched{}, err
+		}
+		return s.fetch(ctx, fetching{
+			language: golanguage, from: proxy.sources, room: room, cache: cache, inside: goCache, rules: rules, steps: steps,
+		})
+	})
 }
 
 // goSteps are what Go is told, for each module of the tree. What the project says of
@@ -82,7 +69,7 @@ func goSteps(host, room string, modules []verify.GoModule, proxy moduleProxy) (s
 	local := "file://" + posture.Workspace + "/" + goLocal
 	for _, m := range modules {
 		var have, lack []string
-		dir := path.Join(goTree, m.Dir)
+		dir := path.Join(roomTree, m.Dir)
 		for _, pin := range m.Pins {
 			there, failed := takeFromHost(host, filepath.Join(room, goLocal), pin)
 			err = errors.Join(err, failed)
@@ -139,11 +126,7 @@ func (r *Runtime) moduleProxy(ctx context.Context) (p moduleProxy, absent string
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil {
 			return p, "GOPROXY names something else than servers, by https and without a password: set it to one that is on the egress list"
 		}
-		port := u.Port()
-		if port == "" {
-			port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
-		}
-		p.sources = append(p.sources, u.Scheme+"://"+strings.ToLower(u.Hostname())+":"+port)
+		p.sources = append(p.sources, serverOf(u))
 		taken = append(taken, one)
 	}
 	if len(taken) == 0 {

@@ -7,9 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 
-	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
@@ -41,9 +39,8 @@ func (s *sealed) fetchNode(ctx context.Context, p verify.Packages) (verify.Fetch
 	if err := errors.Join(registry.Discard(room), os.MkdirAll(room, 0o700), os.MkdirAll(cache, 0o700), used(cache, now), forget(all, now), lay(room, p.Files)); err != nil {
 		return verify.Fetched{}, err
 	}
-	s.tell(nacre.Step{Kind: nacre.StepStage, Name: "fetch", Text: "dependencies from " + strings.Join(p.Sources, ", ")})
 	got, err := s.fetch(ctx, fetching{
-		language: "node", room: room, cache: cache, inside: npmCache, rules: rules, steps: []fetchStep{{argv: npmCommand}},
+		language: "node", from: p.Sources, room: room, cache: cache, inside: npmCache, rules: rules, steps: []fetchStep{{argv: npmCommand}},
 	})
 	if err != nil || got != (verify.Fetched{}) {
 		return got, err

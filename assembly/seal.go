@@ -333,7 +333,7 @@ func (s *sealed) postureWith(in posture.Input, modules []verify.Module) (nacre.P
 	if s.Sandbox().HostTools() {
 		in.System, in.Toolchains = slices.Clone(s.found.system()), s.found.toolchains
 	}
-	in.Toolchains = shownModules(in.Toolchains, modules)
+	in.Toolchains = shownCrates(shownModules(in.Toolchains, modules), modules)
 	in.Mounts = append(slices.Clone(in.Mounts), moduleMounts(modules)...)
 	if !in.Offline {
 		in.Programs = s.runtime.programs()

@@ -34,8 +34,11 @@ var (
 	pinVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^v[0-9][A-Za-z0-9._+-]*$`) })
 )
 
-// goManifests are the files of a Go project that say which modules it is made of.
-var goManifests = []string{"go.mod", "go.sum", "go.work", "go.work.sum"}
+// These files of a tree say which modules and which crates it is made of.
+var (
+	goManifests   = []string{"go.mod", "go.sum", "go.work", "go.work.sum"}
+	rustManifests = []string{"Cargo.toml", "Cargo.lock"}
+)
 
 // goPackages are what the go.sum of some modules of a tree pin. Go is given these
 // files of the whole tree, because one module may be replaced by another's folder.
@@ -67,14 +70,14 @@ func goPackages(c checkout, parts []part) (p Packages, why string) {
 	if len(p.Modules) == 0 {
 		return p, ""
 	}
-	return p, p.manifests(c)
+	return p, p.manifests(c, goManifests)
 }
 
-// manifests takes the files that Go reads of a tree to know which modules there are.
-func (p *Packages) manifests(c checkout) (why string) {
+// manifests takes all files of a tree by some names.
+func (p *Packages) manifests(c checkout, names []string) (why string) {
 	left := int64(maxLock)
 	for _, name := range c.names() {
-		if !c.has(name) || !slices.Contains(goManifests, path.Base(name)) || below(name, "vendor") || below(name, "node_modules") {
+		if !c.has(name) || !slices.Contains(names, path.Base(name)) || below(name, "vendor") || below(name, "node_modules") {
 			continue
 		}
 		data, err := c.readUpTo(name, left)
@@ -138,21 +141,26 @@ func readSum(data []byte) (pins []Pin, err error) {
 // into one cache for all of them.
 func (s Subject) fetchModules(ctx context.Context, c checkout, parts []part, d *Dependencies) error {
 	p, why := goPackages(c, parts)
-	switch {
-	case why != "":
+	return s.fetchCache(ctx, "go.sum", p, why, len(p.Modules) > 0, d)
+}
+
+// fetchCache fetches what is shown in the place of a language's own cache. Why says
+// that it cannot be named; needed that something is.
+func (s Subject) fetchCache(ctx context.Context, name string, p Packages, why string, needed bool, d *Dependencies) error {
+	if why != "" {
 		d.lack(why)
-		return nil
-	case len(p.Modules) == 0:
+	}
+	if why != "" || !needed || d.Broken != "" {
 		return nil
 	}
-	dir, err := s.get(ctx, "go.sum", p, d)
+	dir, err := s.get(ctx, name, p, d)
 	if err == nil && dir != "" {
-		d.Modules = append(d.Modules, Module{Source: dir, Cache: golang})
+		d.Modules = append(d.Modules, Module{Source: dir, Cache: p.Language})
 	}
 	return err
 }
 
-// goParts are the Go modules of a tree.
-func goParts(c checkout) []part {
-	return slices.DeleteFunc(manifests(c), func(p part) bool { return p.language != golang })
+// partsOf are the projects of a tree in one language.
+func partsOf(c checkout, language string) []part {
+	return slices.DeleteFunc(manifests(c), func(p part) bool { return p.language != language })
 }

@@ -37,20 +37,23 @@ var npmSettings = []string{"legacy-peer-deps", "strict-peer-deps", "install-link
 // Packages are what lock files name, and all that the program which fetches is
 // given to read: of a project's files nothing else decides.
 type Packages struct {
-	// Language is node or go.
+	// Language is node, go or rust.
 	Language string
 	// Files are the lock file, and the manifests of the project and its workspaces,
-	// by their paths below the project; for Go those of the whole tree.
+	// by their paths below the project; for Go and Rust those of the whole tree.
 	Files map[string][]byte
 	// Sources are the servers that the lock file names, such as
 	// https://registry.example.com:443, sorted. A go.sum names none.
 	Sources []string
 
 	// Folders are those of a Node project and of its workspaces, below each of which
-	// there may be a folder node_modules, sorted.
+	// there may be a folder node_modules, sorted; for Rust those with a lock file.
 	Folders []string
 	// Modules are the Go modules for which others are fetched.
 	Modules []GoModule
+	// Crates are the names of those that are fetched for Rust, with their versions:
+	// name-1.0.0. Stubs are the sources that cargo wants to see there, and reads not.
+	Crates, Stubs []string
 
 	// pins are what each package's content is pinned to, by where it lies.
 	pins map[string]string
@@ -262,5 +265,5 @@ func locks(c checkout, dir string) (list []lockOf, others []string) {
 
 // IsLock tells the names of lock files, those of package managers that are not asked too.
 func IsLock(name string) bool {
-	return slices.Contains(lockNames, name) || slices.Contains(foreignLocks, name) || name == "go.sum" || name == "go.work.sum"
+	return slices.Contains(lockNames, name) || slices.Contains(foreignLocks, name) || slices.Contains([]string{"go.sum", "go.work.sum", "Cargo.lock"}, name)
 }
