@@ -166,6 +166,7 @@ func (k *Kernel) recordExpand(ctx context.Context, r *run, id string, s shown) e
 	record.Source, record.Stage, record.Outcome = r.tool.source, stageRoute, nacre.OutcomeRouted
 	if len(s.redacted) > 0 {
 		record.Outcome = nacre.OutcomeSanitized
+		k.counters.count(func(s *Stats) { s.Redactions++ })
 	}
 	k.trace(r, EventExpand, func(t *Trace) { t.HandleID, t.Summary, t.Outcome = id, s.summary(), record.Outcome })
 	d := newDetail()
