@@ -201,33 +201,62 @@ func (k *Kernel) authorize(r *run) error {
 	if err := k.permit(r); err != nil {
 		return err
 	}
+	return k.unhurried(r)
+}
+
+// unhurried asks the rate, and counts nothing.
+func (k *Kernel) unhurried(r *run) error {
 	return limited(r, k.limiter.Wait(r.rateKey(), policy.RateOf(r.tool.capability, r.call.Principal), r.now))
 }
 
 // permit asks the revocations, the group's list and the policy.
 func (k *Kernel) permit(r *run) error {
-	capability, principal := &r.tool.capability, &r.call.Principal
-	if principal.ID == "" {
-		return unauthorized(nacre.Decision{Code: nacre.ReasonGroupNotAllowed, Message: "the call comes from nobody: its principal has no id"})
+	if err := named(r); err != nil {
+		return err
 	}
-	if gone, err := k.revocations.Revoked("", principal.ID, r.now); gone || err != nil {
-		return refuseGrant(errors.Join(token.ErrRevoked, err))
+	if err := k.unrevoked(r); err != nil {
+		return err
 	}
-	if !k.groups.Allows(principal.Group, *capability) {
-		return unauthorized(nacre.Decision{
-			Code:    nacre.ReasonGroupNotAllowed,
-			Message: fmt.Sprintf("group %s may not use %s; its list of tools must name it", principal.Group, capability.Tool),
-		})
+	if err := k.listed(r); err != nil {
+		return err
 	}
 	k.rule(r)
 	if r.decision.Verdict == nacre.Deny {
 		return unauthorized(r.decision)
 	}
-	if capability.HighRisk && r.decision.Verdict == nacre.Allow {
+	if r.tool.capability.HighRisk && r.decision.Verdict == nacre.Allow {
 		r.decision.Verdict, r.decision.Code = nacre.Ask, nacre.ReasonHighRisk
 		r.decision.Message = "the tool is marked as high risk"
 	}
 	return k.constrain(r)
+}
+
+// named refuses a call that comes from nobody.
+func named(r *run) error {
+	if r.call.Principal.ID == "" {
+		return unauthorized(nacre.Decision{Code: nacre.ReasonGroupNotAllowed, Message: "the call comes from nobody: its principal has no id"})
+	}
+	return nil
+}
+
+// unrevoked refuses a principal that was revoked, or of which nobody can tell.
+func (k *Kernel) unrevoked(r *run) error {
+	if gone, err := k.revocations.Revoked("", r.call.Principal.ID, r.now); gone || err != nil {
+		return refuseGrant(errors.Join(token.ErrRevoked, err))
+	}
+	return nil
+}
+
+// listed refuses what the list of the group does not name.
+func (k *Kernel) listed(r *run) error {
+	capability, group := &r.tool.capability, r.call.Principal.Group
+	if k.groups.Allows(group, *capability) {
+		return nil
+	}
+	return unauthorized(nacre.Decision{
+		Code:    nacre.ReasonGroupNotAllowed,
+		Message: fmt.Sprintf("group %s may not use %s; its list of tools must name it", group, capability.Tool),
+	})
 }
 
 // rule asks the policy; where a value was seen in memory alone, also as if nothing had

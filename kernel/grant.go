@@ -11,7 +11,6 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/firewall"
 	"github.com/nacre-dev/nacre/internal/token"
-	"github.com/nacre-dev/nacre/policy"
 )
 
 // The life of a grant (K-10).
@@ -315,34 +314,4 @@ func (k *Kernel) Revoke(tokenID string) error {
 // under it, until then; the zero time means for good.
 func (k *Kernel) RevokeAll(principal string, until time.Time) error {
 	return k.revocations.Revoke("", principal, until)
-}
-
-// ExplainDenial says why a grant would be denied, and what would have to
-// change; every condition that fails, not the first. It decides nothing.
-func (k *Kernel) ExplainDenial(q GrantRequest, p nacre.Principal, justification string) (nacre.Denial, error) {
-	explainer, ok := k.policy.(policy.Explainer)
-	if !ok {
-		return nacre.Denial{}, errors.New("kernel: this policy engine does not explain: use one that is a policy.Explainer")
-	}
-	p.Justification = justification
-	r, err := k.begin(nacre.Call{Principal: p, Arguments: q.Arguments})
-	if err != nil {
-		return nacre.Denial{}, err
-	}
-	if err := k.grantable(r, q); err != nil {
-		return nacre.Denial{}, err
-	}
-	if err := k.listen(r); err != nil {
-		return nacre.Denial{}, err
-	}
-	return explained(explainer, r.request())
-}
-
-func explained(engine policy.Explainer, q policy.Request) (d nacre.Denial, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			d, err = nacre.Denial{}, fmt.Errorf("kernel: policy %w: %v", errPanicked, p)
-		}
-	}()
-	return engine.Explain(q), nil
 }

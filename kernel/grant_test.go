@@ -375,6 +375,72 @@ func TestADenialIsExplained(t *testing.T) {
 	}
 }
 
+// K-08: what the kernel itself has against a grant is explained, not only what
+// the policy has: whatever Grant refuses, ExplainDenial denies with the same code.
+func TestWhatTheKernelRefusesIsExplained(t *testing.T) {
+	family := writer
+	family.Group = "family"
+	for name, c := range map[string]struct {
+		request kernel.GrantRequest
+		as      nacre.Principal
+		before  func(*house)
+		want    []nacre.ReasonCode
+	}{
+		"nobody":        {as: nacre.Principal{Group: "main", Session: "s1"}, want: []nacre.ReasonCode{nacre.ReasonGroupNotAllowed}},
+		"another group": {as: family, want: []nacre.ReasonCode{nacre.ReasonGroupNotAllowed}},
+		"a revoked principal of another group": {
+			as: family, want: []nacre.ReasonCode{nacre.ReasonTokenRefused, nacre.ReasonGroupNotAllowed},
+			before: func(h *house) { _ = h.RevokeAll("main/s1", time.Time{}) },
+		},
+		"too often": {as: writer, want: []nacre.ReasonCode{nacre.ReasonRateLimited}, before: func(h *house) {
+			for range policy.ReadRate {
+				_, _ = h.Grant(t.Context(), kernel.GrantRequest{Capability: "notes.note_read"}, writer, "")
+			}
+		}},
+		"arguments outside of its own constraints": {as: writer, want: []nacre.ReasonCode{nacre.ReasonArgumentConstraint}, request: kernel.GrantRequest{
+			Arguments:   json.RawMessage(milk),
+			Constraints: nacre.Constraints{Arguments: nacre.ArgumentLimits{Prefix: map[string]string{"text": "eggs"}}},
+		}},
+	} {
+		h := open(t, nil)
+		h.add(t, reading(nil), nil)
+		if c.before != nil {
+			c.before(h)
+		}
+		c.request.Capability = "notes.note_read"
+		denial, err := h.ExplainDenial(c.request, c.as, "")
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var have []nacre.ReasonCode
+		for _, failed := range denial.Failed {
+			have = append(have, failed.Code)
+		}
+		if !denial.Denied || denial.Code != c.want[0] || !slices.Equal(have, c.want) {
+			t.Errorf("%s: have %+v, want %v", name, denial, c.want)
+		}
+		if len(denial.Remediation) != len(denial.Failed) || denial.Narrative == "" {
+			t.Errorf("%s: have %+v", name, denial)
+		}
+		_, err = h.Grant(t.Context(), c.request, c.as, "")
+		if reason := refusal(t, err).Reason; reason != denial.Code {
+			t.Errorf("%s: Grant says %s, the explanation %s", name, reason, denial.Code)
+		}
+	}
+}
+
+// K-08: what the policy denies and what the kernel does are told together.
+func TestADenialTellsThePolicysConditionsAndTheKernels(t *testing.T) {
+	h := open(t, nil)
+	h.add(t, note(nil), nil)
+	nobody := writer
+	nobody.Roles, nobody.Group = nil, "family"
+	denial, err := h.ExplainDenial(kernel.GrantRequest{Capability: "notes.note_add"}, nobody, "")
+	if err != nil || len(denial.Failed) < 2 || denial.Failed[0].Code != nacre.ReasonGroupNotAllowed || denial.Failed[1].Code != nacre.ReasonMissingRole {
+		t.Errorf("have %+v, %v", denial, err)
+	}
+}
+
 // K-01: what cannot be granted.
 func TestWhatCannotBeGranted(t *testing.T) {
 	none, rows := 0, 5
