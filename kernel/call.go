@@ -61,6 +61,8 @@ type run struct {
 	driver   string
 	attempts []Attempt
 	label    nacre.Label
+	// handle is what a page was asked of, as a record keeps it.
+	handle string
 	// warnings are the kernel's own words on what is shown.
 	warnings []string
 }

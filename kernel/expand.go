@@ -24,7 +24,7 @@ func (k *Kernel) Expand(ctx context.Context, id string, q nacre.Query, p nacre.P
 	if err != nil {
 		return nacre.Frame{}, k.rejected(ctx, r, err)
 	}
-	r.mode = nacre.ModeTable
+	r.mode, r.handle = nacre.ModeTable, k.word(id)
 	if err := wanted(ctx, r); err != nil {
 		return nacre.Frame{}, k.rejected(ctx, r, err)
 	}
@@ -62,6 +62,9 @@ func (k *Kernel) page(r *run, id string, q nacre.Query) (handle.Page, error) {
 		}
 	}
 	page, err := k.handles.Expand(id, q, holder(r.call.Principal), r.now)
+	if r.tool = k.capability(page.Capability); r.tool != nil {
+		r.call.Tool, r.label, r.grant = r.tool.capability.Tool, page.Label, page.Grant
+	}
 	if err != nil {
 		return page, refuseHandle(err)
 	}
@@ -69,10 +72,9 @@ func (k *Kernel) page(r *run, id string, q nacre.Query) (handle.Page, error) {
 	if err != nil || gone {
 		return page, refuseHandle(fmt.Errorf("its grant was revoked, or nobody can tell: %w", errors.Join(err)))
 	}
-	if r.tool = k.capability(page.Capability); r.tool == nil {
+	if r.tool == nil {
 		return page, unknown(string(page.Capability))
 	}
-	r.call.Tool, r.label, r.grant = r.tool.capability.Tool, page.Label, page.Grant
 	return page, nil
 }
 

@@ -94,6 +94,34 @@ func TestAHandleIsForItsHolderAlone(t *testing.T) {
 	}
 }
 
+// K-17: a page that is refused is recorded and traced with the handle it was
+// asked of and, to whom the handle was given, with what that came from.
+func TestAPageThatIsRefusedIsRecordedWithItsHandle(t *testing.T) {
+	stranger := writer
+	stranger.ID = "main/s2"
+	for name, c := range map[string]struct {
+		as                nacre.Principal
+		topic, capability string
+	}{
+		"its holder asks for too much": {writer, "tool.invoke.note_read", "notes.note_read"},
+		"a stranger":                   {stranger, "handle.expand", ""},
+	} {
+		h, _, id := handed(t, nacre.Constraints{MaxRows: some(7)})
+		_, err := h.Expand(t.Context(), id, nacre.Query{Limit: some(8)}, c.as)
+		refusal(t, err)
+		records := h.chain.all()
+		last := records[len(records)-1]
+		var detail struct{ Handle, Capability string }
+		if err := json.Unmarshal(last.Detail, &detail); err != nil || detail.Handle != id || detail.Capability != c.capability || last.Topic != c.topic {
+			t.Errorf("%s: have %s %s, %v", name, last.Topic, last.Detail, err)
+		}
+		traces, err := h.QueryTraces(kernel.TraceQuery{Event: kernel.EventDeny})
+		if err != nil || len(traces) != 1 || traces[0].HandleID != id || string(traces[0].Capability) != c.capability {
+			t.Errorf("%s: have %+v, %v", name, traces, err)
+		}
+	}
+}
+
 // K-17: whoever takes one row at a time gets no more rows than the grant allows.
 func TestPageByPageGivesNoMoreThanTheGrant(t *testing.T) {
 	h, _, id := handed(t, nacre.Constraints{MaxRows: some(7)})

@@ -53,7 +53,7 @@ func (k *Kernel) rejected(ctx context.Context, r *run, err error) error {
 	r.grant = k.word(r.grant)
 	k.trace(r, EventDeny, func(t *Trace) {
 		t.Reason, t.Error, t.Code, t.Stage = nacre.ReasonCode(record.Reason), err.Error(), shown.Code, record.Stage
-		t.Took, t.Outcome = k.took(r), record.Outcome
+		t.Took, t.Outcome, t.HandleID = k.took(r), record.Outcome, r.handle
 	})
 	if failed := k.append(ctx, record, r.rejectDetail(shown, k.word(shown.Field))); failed != nil {
 		return unrecorded(failed, "the call was refused, and that could not be recorded")
@@ -81,6 +81,7 @@ func (r *run) rejectDetail(shown nacre.Refusal, field string) detail {
 	d.text("code", string(shown.Code))
 	d.text("field", field)
 	d.text("grant", r.grant)
+	d.text("handle", r.handle)
 	d.text("principal", plain(r.call.Principal.ID))
 	if r.tool != nil {
 		d.request("request", policy.RecordedOf(r.request()))
@@ -342,6 +343,9 @@ func (k *Kernel) record(r *run, kind nacre.Kind) nacre.Record {
 func (r *run) topic() string {
 	if r.tool != nil {
 		return r.tool.topic
+	}
+	if r.handle != "" { // of which nobody knows what it came from
+		return string(KindExpand)
 	}
 	return topicOf(r.call.Tool)
 }

@@ -102,19 +102,20 @@ func (s *Store) Expand(id string, q nacre.Query, principal string, now time.Time
 	if principal == "" || k.Principal != principal {
 		return Page{}, &Error{Code: nacre.ReasonHandlePrincipal, Message: "handle was given to another principal"}
 	}
+	nothing := Page{Capability: k.Capability, Grant: k.Grant}
 	if err := valid(q); err != nil {
-		return Page{}, err
+		return nothing, err
 	}
 	if err := within(q, k.Constraints); err != nil {
-		return Page{}, err
+		return nothing, err
 	}
 	match, err := k.Rows.Matcher(q.Filter)
 	if err != nil {
-		return Page{}, invalid("filter holds what is not JSON")
+		return nothing, invalid("filter holds what is not JSON")
 	}
 	want, err := s.reserve(k, q)
 	if err != nil {
-		return Page{}, err
+		return nothing, err
 	}
 	page := k.page(q, want, match)
 	used := len(page.Rows)
