@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -240,7 +241,10 @@ func (c *conversation) last(gone bool) Event {
 	}
 	if gone && e.Kind == Error && (e.Class == ClassKilled || e.Class == ClassProtocol) && len(c.tail.buf) > 0 {
 		start := max(0, len(c.tail.buf)-stderrInText)
-		e.Text += "\nit said: " + clip(string(c.tail.buf[start:]), stderrInText)
+		said := strings.Join(strings.Fields(clip(string(c.tail.buf[start:]), stderrInText)), " ")
+		if said != "" && strings.TrimPrefix(said, "brain: ") != e.Text { // our own loop says it twice
+			e.Text += "; it said: " + said
+		}
 	}
 	return e
 }

@@ -95,6 +95,30 @@ func TestTheAnthropicLoopIsABrain(t *testing.T) { braintest.Run(t, anthropicSubj
 
 func TestTheOpenAILoopIsABrain(t *testing.T) { braintest.Run(t, openaiSubject()) }
 
+// M-05: why a brain ended is one line, with what it complained about said once.
+func TestWhyABrainEndedIsSaidOnceInOneLine(t *testing.T) {
+	const why = "the answer is not understood: a block that began twice"
+	for complaint, want := range map[string]string{
+		"brain: " + why + "\n":         why,
+		"a bad thing\n  and another\n": why + "; it said: a bad thing and another",
+		" \n":                          why,
+	} {
+		s := anthropicSubject()
+		a := braintest.Act(braintest.Traits{}, func(a *braintest.Actor) int {
+			a.Listening()
+			a.Say(`{"kind":"error","class":"protocol","text":"` + why + `"}`)
+			_, _ = a.Err.Write([]byte(complaint))
+			return 1
+		})
+		turn, _ := s.Turn(t, nil)
+		h := braintest.Listen(t.Context(), t, s.Brain, a, turn)
+		h.Ends(t, brain.Error, brain.ClassProtocol)
+		if have := h.Last().Text; have != want {
+			t.Errorf("%q: have %q, want %q", complaint, have, want)
+		}
+	}
+}
+
 // M-04: and where they are meant to run, inside the native sandbox.
 func TestTheAnthropicLoopIsABrainInsideTheSandbox(t *testing.T) {
 	native := sealer(t)
