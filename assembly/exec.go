@@ -252,17 +252,39 @@ func existing(project string, names []string) []string {
 	return there
 }
 
-// protected are the paths that a command may not write: those that were there,
-// the repository where it is not in .git, and what git takes for one in submodules.
+// protected are the paths that a command may not write: those that were there, the
+// repository where it is not in .git, and what git takes for one in submodules. For a
+// link to something else in the project, such as .claude to .agents, it is that: the
+// link itself can be replaced, which is told afterwards.
 func protected(project string, before []string) []string {
 	if project == "" {
 		return nil
 	}
-	list := append(slices.Clone(before), repo.Submodules(project)...)
-	if folder := repo.GitFolder(project); folder != "" && !slices.Contains(list, folder) {
-		list = append(list, folder)
+	paths := repo.Submodules(project)
+	for _, name := range before {
+		if target, ok := linkInside(project, name); ok {
+			name = target
+		}
+		paths = append(paths, name)
 	}
-	return list
+	if folder := repo.GitFolder(project); folder != "" {
+		paths = append(paths, folder)
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+// linkInside gives what a link at the project's top leads to, where that is below
+// the project and no link is on the way. What .git leads to is no repository of the
+// project's own; that and all else is refused as a mount.
+func linkInside(project, name string) (target string, ok bool) {
+	to, err := os.Readlink(filepath.Join(project, name))
+	if err != nil || name == ".git" || !filepath.IsLocal(to) || filepath.Clean(to) == "." {
+		return "", false
+	}
+	target = filepath.Clean(to)
+	resolved, err := filepath.EvalSymlinks(filepath.Join(project, target))
+	return target, err == nil && resolved == filepath.Join(project, target)
 }
 
 // clockStep is how far a file system's clock may be behind ours.

@@ -79,6 +79,26 @@ func TestAHostileProjectIsOnlyAProject(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
+// M-13: a link to something else in the project, as people have for several agents,
+// makes no refusal: what it leads to is read-only, and a link that is replaced is told.
+func TestALinkInTheProjectProtectsWhatItLeadsTo(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.write("p/.agents/settings.json", "{}\n")
+	check(t, os.Symlink(".agents", filepath.Join(i.work, "p", ".claude")))
+	r := i.nacre("exec", "--project", "p", "--", "sh", "-c", "echo x >.claude/settings.json || echo x >.agents/settings.json || echo held")
+	if r.want(t, 0); r.stdout != "held\n" || strings.Contains(r.stderr, "look") {
+		t.Errorf("have %q, %q", r.stdout, r.stderr)
+	}
+	i.nacre("exec", "--project", "p", "--", "sh", "-c", "rm .claude && mkdir .claude && echo x >.claude/settings.json").want(t, 0, ".claude/settings.json is new or changed")
+	check(t, os.RemoveAll(filepath.Join(i.work, "p", ".claude")))
+	for _, to := range []string{".", "..", "nowhere", "/etc", "up"} {
+		check(t, os.Symlink(to, filepath.Join(i.work, "p", ".claude")))
+		i.nacre("exec", "--project", "p", "--", "true").want(t, 125, "symbolic link")
+		check(t, os.Remove(filepath.Join(i.work, "p", ".claude")))
+	}
+}
+
 // hostile fills the project.
 func (i *installation) hostile(t *testing.T, secret string) {
 	t.Helper()
