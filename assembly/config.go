@@ -196,6 +196,9 @@ func LoadConfig(dir string) (Config, error) {
 		if unknown[0][0] == "credential" || isAccessValue(unknown[0].String()) {
 			return Config{}, fmt.Errorf("%s: unknown key %q: %s", path, unknown[0], valueHelp)
 		}
+		if table := unknown[0][:len(unknown[0])-1]; len(table) > 0 { // the keys of the whole would lead astray
+			return Config{}, fmt.Errorf("%s: unknown key %q: [%s] has no %q; docs/config.md has the keys of each table", path, unknown[0], table, unknown[0][len(table)])
+		}
 		return Config{}, fmt.Errorf("%s: unknown key %q: nacre config keys are brain, checks, groups, tools, trusted_projects, egress, model, credential, plugins, access, output_tokens, ask_seconds, tripwires, sandbox, multi_tenant, route, events, serve", path, unknown[0])
 	}
 	if err := c.check(); err != nil {
