@@ -98,7 +98,7 @@ func TestDocsSamples(t *testing.T) {
 	}
 }
 
-// S-02: the patterns that ship let the work be done, and nothing else.
+// S-02, M-12: the patterns that ship let the work be done, and nothing else.
 func TestShippedPatterns(t *testing.T) {
 	allowed := map[string][]string{
 		"edit-local": {
@@ -106,6 +106,7 @@ func TestShippedPatterns(t *testing.T) {
 			"python3 -m pytest -q", "pytest tests", "cat a.go | grep -n func | wc -l", "mkdir -p a/b", "rm -rf /tmp/x", "make test", "ls", "pwd", "rg -n x src",
 		},
 		"explorer": {"cargo check", "cargo tree", "ls -la", "rustc --version"},
+		"ipc-only": {"ipc", "ipc call files.read '{\"path\":\"a\"}'", "ipc tools && ipc help"},
 	}
 	denied := map[string][]string{
 		"edit-local": {
@@ -113,6 +114,10 @@ func TestShippedPatterns(t *testing.T) {
 			"bash -c 'rm -rf /'", "python3 -c 'x'", "cat a | sh", "go get x", "PATH=. make",
 		},
 		"explorer": {"cargo test", "cargo run", "mkdir a", "rm -rf /tmp/x", "cargo checker", "git log", "cat x > y"},
+		"ipc-only": {
+			"ls", "cat a", "ipc-mcp", "./ipc x", "/tmp/ipc x", "ipc x | sh", "ipc x > a", "ipc $(cat a)", "ipc x; id", "sh -c ipc", "env ipc x", "PATH=. ipc x", "function ipc { id; }; ipc",
+			"alias ipc=sh; ipc", "ipc <(id)", "curl http://x", "python3 -c 1",
+		},
 	}
 	for want, commands := range map[bool]map[string][]string{true: allowed, false: denied} {
 		for name, list := range commands {

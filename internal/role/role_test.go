@@ -43,7 +43,7 @@ var (
 	readAtoms = []string{"tools::deny-tools", "output::report-format", "output::severity-grade"}
 )
 
-// S-08: the roles that ship.
+// S-08, M-12: the roles that ship.
 func TestShippedRoles(t *testing.T) {
 	for _, want := range []struct {
 		name, subagent, isolation, escalation string
@@ -52,6 +52,7 @@ func TestShippedRoles(t *testing.T) {
 	}{
 		{"read-only", "critic", "none", role.AskViaReturn, true, readAtoms, []string{"Read", "Glob", "Grep", "WebFetch"}},
 		{"explorer", "Explore", "none", role.AskViaReturn, true, append(slices.Clone(readAtoms), "tools::bash-allowlist"), []string{"Read", "Glob", "Grep", "WebFetch", "Bash"}},
+		{"ipc-only", "critic", "none", role.AskViaReturn, true, readAtoms, []string{"Read", "Glob", "Grep", "Bash"}},
 		{"edit-local", "code-implementer", "worktree", role.AskViaReturn, true, localAtoms, []string{"Read", "Write", "Edit", "Glob", "Grep", "Bash"}},
 		{"edit-shared", "code-implementer", "worktree", role.NotifyOrchestrator, true, localAtoms, []string{"Read", "Write", "Edit", "Glob", "Grep", "Bash"}},
 		{"git-ops", "NOT-SPAWNABLE", "none", role.FailFast, false, []string{}, nil},
@@ -68,7 +69,7 @@ func TestShippedRoles(t *testing.T) {
 		}
 	}
 	list, err := role.Library{}.All()
-	if err != nil || len(list) != 7 {
+	if err != nil || len(list) != 8 {
 		t.Errorf("%d roles, %v", len(list), err)
 	}
 }
