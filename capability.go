@@ -100,7 +100,8 @@ type Capability struct {
 	Sensitivity Sensitivity
 	// Schema is the JSON Schema (2020-12) of the arguments; it must be closed (D-11).
 	Schema json.RawMessage
-	// AllowedFields limits what of a result may be seen; empty means all.
+	// AllowedFields limits what of a result may be seen; empty means all. Of PII
+	// and PCI a principal with the role pii_reader sees all that policy allows.
 	AllowedFields []string
 	Tags          []string
 	// Returns is the label of what the capability returns.

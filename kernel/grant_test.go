@@ -441,6 +441,42 @@ func TestADenialTellsThePolicysConditionsAndTheKernels(t *testing.T) {
 	}
 }
 
+// K-04: allowed_fields hold for whoever has not the role for personal data; who
+// has it sees all, unless policy or their token says otherwise.
+func TestAllowedFieldsHoldButForReadersOfPersonalData(t *testing.T) {
+	const one, all = `[{"id":1}]`, `[{"id":1,"city":"x"}]`
+	roles := func(roles ...string) nacre.Principal {
+		p := writer
+		p.Roles, p.Attributes = roles, map[string]string{"tenant": "t"}
+		return p
+	}
+	for name, c := range map[string]struct {
+		of    nacre.Sensitivity
+		as    nacre.Principal
+		grant nacre.Constraints
+		want  string
+	}{
+		"personal data":                         {of: nacre.SensitivePII, as: roles(), want: one},
+		"card data":                             {of: nacre.SensitivePCI, as: roles("admin"), want: one},
+		"personal data, to its readers":         {of: nacre.SensitivePII, as: roles("pii_reader"), want: all},
+		"card data, to its readers":             {of: nacre.SensitivePCI, as: roles("pii_reader"), want: all},
+		"other data, to readers of personal":    {of: nacre.SensitiveNone, as: roles("pii_reader"), want: one},
+		"readers whose token shows the id only": {of: nacre.SensitivePII, as: roles("pii_reader"), grant: nacre.Constraints{AllowedFields: []string{"id"}}, want: one},
+	} {
+		h := open(t, func(c *kernel.Config) { c.Policy = policy.Default() })
+		h.add(t, reading(func(n *nacre.Capability) { n.Sensitivity, n.AllowedFields = c.of, []string{"id"} }),
+			func(context.Context, nacre.Invocation) (json.RawMessage, error) { return json.RawMessage(all), nil })
+		grant, err := h.Grant(t.Context(), kernel.GrantRequest{Capability: "notes.note_read", Constraints: c.grant}, c.as, "")
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		frame, err := h.Invoke(t.Context(), grant, c.as, kernel.Input{Arguments: with.Arguments, Mode: nacre.ModeTable})
+		if err != nil || len(frame.Rows) != 1 || "["+string(frame.Rows[0])+"]" != c.want {
+			t.Errorf("%s: have %s, %v, want %s", name, frame.Rows, err, c.want)
+		}
+	}
+}
+
 // K-01: what cannot be granted.
 func TestWhatCannotBeGranted(t *testing.T) {
 	none, rows := 0, 5

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
@@ -13,6 +14,9 @@ import (
 
 // roleAdmin may see a result raw (K-14).
 const roleAdmin = "admin"
+
+// rolePersonal sees all fields of personal and card data that policy lets it see (K-04).
+const rolePersonal = "pii_reader"
 
 // intrinsicChars is how much the core's own tools may show: the catalogue that
 // tools are called from is whole, or of no use.
@@ -123,7 +127,7 @@ func (k *Kernel) view(r *run, raw json.RawMessage, chars int, how view) (s shown
 			s, err = shown{}, fmt.Errorf("reader %w: %v", errPanicked, p)
 		}
 	}()
-	constraints, err := constraint.Narrow(r.constraints, nacre.Constraints{AllowedFields: r.tool.capability.AllowedFields})
+	constraints, err := constraint.Narrow(r.constraints, nacre.Constraints{AllowedFields: r.fields()})
 	if err != nil {
 		return shown{}, err
 	}
@@ -155,6 +159,18 @@ func (k *Kernel) view(r *run, raw json.RawMessage, chars int, how view) (s shown
 		k.handles.Return(kept.ID, firewall.FrameRows-len(s.frame.Rows))
 	}
 	return s, nil
+}
+
+// fields are those of a result that the capability lets anybody see; nil means
+// all, as of personal data to who has the role for it. What policy takes away
+// stays away.
+func (r *run) fields() []string {
+	c := &r.tool.capability
+	personal := c.Sensitivity == nacre.SensitivePII || c.Sensitivity == nacre.SensitivePCI
+	if personal && slices.Contains(r.call.Principal.Roles, rolePersonal) {
+		return nil
+	}
+	return c.AllowedFields
 }
 
 // forward passes a result on as it is where all of it fits: how many fields it
