@@ -54,7 +54,14 @@ func (r *Runtime) Revoke(what string, span time.Duration) (Revoked, error) {
 	if span > 0 {
 		until = now.Add(span)
 	}
-	return meant, r.revoked.Revoke("", what, until)
+	if err := r.revoked.Revoke("", what, until); err != nil || until.IsZero() {
+		return meant, err
+	}
+	longer, err := r.revoked.Revoked("", what, until)
+	if longer {
+		meant.Note = strings.TrimPrefix(meant.Note+"; it was revoked for longer already, and stays so", "; ")
+	}
+	return meant, err
 }
 
 // revocableSession holds a session's name against those there are.
