@@ -370,6 +370,28 @@ func TestBeginWithoutEndIsAnUnknownOutcome(t *testing.T) { // K-21
 	}
 }
 
+// K-21: a call is told by the host's name of it; an agent that chooses one
+// correlation twice does not make another call look unfinished.
+func TestTheCallThatHasNoEndIsTheOneThatIsNamed(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "audit")
+	c := openChain(t, options(t, root, "a"))
+	named := func(kind nacre.Kind, name string) nacre.Record {
+		return nacre.Record{Kind: kind, Correlation: "mine", Detail: json.RawMessage(`{"call":"` + name + `"}`)}
+	}
+	for _, r := range []nacre.Record{
+		named(nacre.KindCallBegin, "purge"), named(nacre.KindCallBegin, "list"), named(nacre.KindCallEnd, "list"),
+	} {
+		if err := c.Append(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closeChain(t, c)
+	have, err := audit.Verify(root, "a", trust(t))
+	if err != nil || have.OutcomeUnknown != 1 || len(have.Unfinished) != 1 || have.Unfinished[0].Seq != 1 || have.Unfinished[0].ID != "call:purge" {
+		t.Errorf("have %+v, %v", have.Unfinished, err)
+	}
+}
+
 func TestQuotaKeepsRoomToActAndToEnd(t *testing.T) { // D-16
 	o := options(t, filepath.Join(t.TempDir(), "audit"), "a")
 	o.QuotaBytes, o.SegmentBytes = audit.MinQuota, 0

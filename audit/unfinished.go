@@ -21,12 +21,14 @@ func pairs(k nacre.Kind) (begin nacre.Kind, begins bool) {
 	}
 }
 
-// pair matches beginnings and ends by the id in their details, or else by
-// their correlation, which an agent may choose twice.
+// pair matches beginnings and ends by the id in their details, which of a call is
+// the host's name of it, or else by their correlation, which an agent may choose twice.
 func (v *verification) pair(kind nacre.Kind, begins bool, e Entry) {
 	id := "correlation:" + string(e.Correlation)
-	if given := detailText(e.Detail, "id"); given != "" {
-		id = "id:" + given
+	for _, name := range []string{"call", "id"} {
+		if given := detailText(e.Detail, name); given != "" {
+			id = name + ":" + given
+		}
 	}
 	key := string(kind) + " " + id
 	open := v.pending[key]

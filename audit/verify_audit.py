@@ -535,8 +535,11 @@ class Walk:
         if record["kind"] not in PAIRS:
             return
         name, step = PAIRS[record["kind"]]
-        given = record.get("detail", {}).get("id")
-        key = (name, "id", given) if isinstance(given, str) and given else (name, "correlation", record.get("correlation", ""))
+        key = (name, "correlation", record.get("correlation", ""))
+        for field in ("call", "id"):
+            given = record.get("detail", {}).get(field)
+            if isinstance(given, str) and given:
+                key = (name, field, given)
         self.begun[key] = max(0, self.begun.get(key, 0) + step)
 
     def run(self, index, outside, live):
