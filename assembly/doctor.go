@@ -165,9 +165,13 @@ func lingering(path string) Finding {
 func (r *Runtime) checkAudit(context.Context) []Finding {
 	reports, err := r.VerifyAudit("")
 	var records, unknown uint64
+	var first string
 	for _, report := range reports {
 		records += report.Records
 		unknown += uint64(report.OutcomeUnknown)
+		if first == "" && report.OutcomeUnknown > 0 {
+			first = report.Chain
+		}
 	}
 	if killed, listErr := r.Interrupted(); err != nil && listErr == nil && len(killed) > 0 {
 		return []Finding{{"audit", "fail", err.Error(), fmt.Sprintf("session %s was killed: the next nacre run or exec seals what it left", killed[0])}}
@@ -177,7 +181,10 @@ func (r *Runtime) checkAudit(context.Context) []Finding {
 	}
 	findings := []Finding{{"audit", "ok", fmt.Sprintf("%d chains, %d records, links and signed heads verified", len(reports), records), ""}}
 	if unknown > 0 {
-		findings = append(findings, Finding{"audit", "warn", fmt.Sprintf("%d calls began and have no end: what became of them is unknown", unknown), "nacre audit show"})
+		findings = append(findings, Finding{
+			"audit", "warn", fmt.Sprintf("%d calls began and have no end: what became of them is unknown; the first is in chain %s", unknown, first),
+			"nacre audit verify names them; nacre audit show SESSION shows what led there",
+		})
 	}
 	return findings
 }

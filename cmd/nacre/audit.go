@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -174,7 +176,24 @@ func chainLine(r audit.Report) string {
 		line += ", over " + display.Seconds(r.Last.Sub(r.First))
 	}
 	if r.OutcomeUnknown > 0 {
-		line += fmt.Sprintf(", %d calls without an end", r.OutcomeUnknown)
+		line += fmt.Sprintf(", %d calls without an end: record %s", r.OutcomeUnknown, begun(r.Unfinished))
 	}
 	return line
+}
+
+// maxBegun is how many calls without an end a line names.
+const maxBegun = 5
+
+// begun lists the records with which calls began that have no end.
+func begun(unfinished []audit.Unfinished) string {
+	var records []string
+	for _, u := range unfinished {
+		if u.Kind == nacre.KindCallBegin {
+			records = append(records, strconv.FormatUint(u.Seq, 10))
+		}
+	}
+	if len(records) > maxBegun {
+		records = append(records[:maxBegun], "…")
+	}
+	return strings.Join(records, ", ")
 }
