@@ -107,7 +107,7 @@ func launchTrial(ctx context.Context, box sandbox.Backend, spec pluginhost.Launc
 	}
 	return pluginhost.Process{
 		Stdin: started.stdin, Stdout: started.out(), Stderr: started.complaints(), DataDir: pluginData, Kill: started.Kill,
-		Wait: func() error { _, err := started.Wait(); return err },
+		Wait: func() error { return handlerEnd(started.Wait()) },
 	}, nil
 }
 

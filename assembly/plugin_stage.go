@@ -130,11 +130,20 @@ func (g *stage) launch(ctx context.Context, spec pluginhost.LaunchSpec, more []n
 	return pluginhost.Process{
 		Stdin: started.stdin, Stdout: started.out(), Stderr: started.complaints(), DataDir: pluginData, Kill: started.Kill,
 		Wait: func() error {
-			_, err := started.Wait()
+			err := handlerEnd(started.Wait())
 			out.close()
 			return err
 		},
 	}, nil
+}
+
+// handlerEnd is how a handler ended, as the record of a crash tells its author;
+// nil where it left by itself and well.
+func handlerEnd(code int, err error) error {
+	if err == nil && code != 0 {
+		return fmt.Errorf("exit status %d", code)
+	}
+	return err
 }
 
 // way is one handler's way out: a proxy of its own on a socket that no other

@@ -56,7 +56,7 @@ func TestAHostileHandlerCostsItsOwnCallsAlone(t *testing.T) {
 	has(t, said[len(wants)], `"1"`)
 	has(t, said[len(wants)+2], `"2"`) // the same process still
 	has(t, said[len(wants)+3], `hostile`, `"failed":[]`)
-	for _, parts := range [][]string{{"plugin.fault", "nobody waits"}, {"plugin.fault", "no message"}, {"plugin.crashed"}, {"plugin.restarted"}} {
+	for _, parts := range [][]string{{"plugin.fault", "nobody waits"}, {"plugin.fault", "no message"}, {"plugin.crashed", "exit status 7"}, {"plugin.restarted"}} {
 		i.recorded("work", append(parts, `hostile`)...)
 	}
 	i.nacre("audit", "verify").want(t, 0)
