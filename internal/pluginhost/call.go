@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -47,7 +48,24 @@ func (u *unit) do(ctx context.Context, in nacre.Invocation) (json.RawMessage, er
 	params.Files = files
 	result, err := c.request(ctx, plugin.MethodHandleRequest, params)
 	u.clock(err)
+	u.explain(ctx, in, err)
 	return result, u.refusal(err)
+}
+
+// maxSaid is how much of what a handler said of a failed call is recorded, in bytes.
+const maxSaid = 2 << 10
+
+// explain records what a handler said of a call that it failed. The agent learns
+// nothing of it (D-14), so this is where its author finds it.
+func (u *unit) explain(ctx context.Context, in nacre.Invocation, err error) {
+	var failed *handlerError
+	if !errors.As(err, &failed) {
+		return
+	}
+	said := u.redacted(failed.Error()) // whole: half of a secret would not be known as one
+	u.record(ctx, "plugin.error", nacre.OutcomeError, detail{
+		"tool": string(in.Tool), "correlation": u.redacted(string(in.Correlation)), "error": strings.ToValidUTF8(said[:min(len(said), maxSaid)], ""),
+	})
 }
 
 // clock counts answers that came too late, up to one that came in time (D-30).

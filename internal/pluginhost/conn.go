@@ -190,7 +190,17 @@ func settle(a answer) (json.RawMessage, error) {
 	if tool, ok := plugin.ParseToolError(a.failed.Data); ok {
 		return nil, tool
 	}
-	return nil, fmt.Errorf("the handler's error %d: %s", a.failed.Code, a.failed.Message)
+	return nil, &handlerError{a.failed.Code, a.failed.Message}
+}
+
+// handlerError is a handler's answer that is an error and no ToolError.
+type handlerError struct {
+	code    int
+	message string
+}
+
+func (e *handlerError) Error() string {
+	return fmt.Sprintf("the handler's error %d: %s", e.code, e.message)
 }
 
 func (c *conn) notify(method string, params any) bool {

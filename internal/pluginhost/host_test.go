@@ -279,6 +279,24 @@ func TestParallelCalls(t *testing.T) {
 	all.Wait()
 }
 
+// D-14: what a handler said of a call that failed is in the log, without secrets,
+// and only there.
+func TestWhatAHandlerSaidOfAFailureIsRecorded(t *testing.T) {
+	h := mode(t, "raw", options(t), "plain")
+	if _, err := h.call(t.Context(), "plain", `{}`); code(err) != "PLUGIN_ERROR" {
+		t.Errorf("have %v", err)
+	}
+	rec := h.records.await(t, "plugin.error", "/etc/secret")
+	for _, part := range []string{`"tool":"plain"`, `"plugin":"p"`, `"error":"the handler's error 1: `, `"correlation":`} {
+		if !strings.Contains(string(rec.Detail), part) {
+			t.Errorf("have no %s in %s", part, rec.Detail)
+		}
+	}
+	if strings.Contains(string(rec.Detail), "hunter2") {
+		t.Errorf("the record holds a secret: %s", rec.Detail)
+	}
+}
+
 // D-06, D-14, D-21: what each kind of answer becomes.
 func TestAnswers(t *testing.T) {
 	h := mode(t, "raw", options(t), "toolerror", "untyped", "plain", "reserved", "nan", "big", "bigidlast", "huge", "badutf8", "deep", "nothing", "both", "twice", "prints", "null", "stderr")
