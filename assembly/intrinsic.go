@@ -105,6 +105,7 @@ func (s *sealed) sessionInfo(context.Context, nacre.Invocation) (json.RawMessage
 
 // diagnosed is one event of this session, with nothing of what it was about.
 type diagnosed struct {
+	at          time.Time
 	Time        string            `json:"time"`
 	Event       kernel.Event      `json:"event"`
 	Tool        string            `json:"tool,omitempty"`
@@ -142,13 +143,19 @@ func (s *sealed) diagnose(_ context.Context, in nacre.Invocation) (json.RawMessa
 		}
 		events = append(events, diagnosedOf(t, s.kernel.Source(t.Tool), degraded))
 	}
+	for _, d := range s.turned.all() {
+		if (args.Correlation == "" || d.Correlation == args.Correlation) && (args.FilterOutcome == "" || d.Outcome == args.FilterOutcome) {
+			events = append(events, d)
+		}
+	}
+	slices.SortStableFunc(events, func(a, b diagnosed) int { return a.at.Compare(b.at) })
 	events = events[max(0, len(events)-args.LastN):]
 	return json.Marshal(map[string]any{"events": events, "plugins": map[string]any{"degraded": degraded, "health": s.pluginHealth()}})
 }
 
 func diagnosedOf(t kernel.Trace, source string, degraded []string) diagnosed {
 	d := diagnosed{
-		Time: t.InvokedAt.UTC().Format(time.RFC3339), Event: t.Event, Tool: string(t.Tool), Correlation: t.Correlation, Stage: t.Stage,
+		at: t.InvokedAt, Time: t.InvokedAt.UTC().Format(time.RFC3339), Event: t.Event, Tool: string(t.Tool), Correlation: t.Correlation, Stage: t.Stage,
 		Outcome: t.Outcome, Code: t.Code, Original: t.Original, Reason: t.Reason, Millis: t.Took.Milliseconds(),
 	}
 	if slices.Contains(degraded, source) {

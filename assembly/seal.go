@@ -110,6 +110,7 @@ type sealed struct {
 	kind     string // of the session
 	confined bool   // by a role, to parts of the project
 	stage    *stage // where its plugins run
+	turned   turned // what its door refused
 	late     []*late
 	calls    *calls
 	looks    string // of what its calls reach, before that was opened; empty where nobody keeps it
@@ -282,7 +283,7 @@ func (s *sealed) serveDoor(principal nacre.Principal) error {
 		return door.Serve(ctx, listener, door.Session{
 			ID: s.ID(), Group: s.Group(), Principal: principal, PeerUID: s.peerUIDs(),
 		}, watchedKernel{s}, door.Deps{
-			Recorder: words{s.Recorder, s.runtime.redact}, Now: s.runtime.options.Now, NewID: randomHex, Redact: s.runtime.redactJSON,
+			Recorder: words{turning{s.Recorder, &s.turned}, s.runtime.redact}, Now: s.runtime.options.Now, NewID: randomHex, Redact: s.runtime.redactJSON,
 		})
 	})
 }

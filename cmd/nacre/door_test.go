@@ -141,6 +141,19 @@ func TestAHandleIsOfNoUseToAnotherSession(t *testing.T) {
 	has(t, i.said(owner, "owner")[2], `"rows":[{"id":7,`)
 }
 
+// D-30: a call that the door itself refused, in stage 1 or 2, is no less a call.
+func TestDiagnosticsTellWhatTheDoorRefused(t *testing.T) {
+	t.Parallel()
+	i := desk(t, deskTools)
+	said := i.play("a task", `printf '%s\n' '{"topic":"tool.invoke.nope","correlation":"two","arguments":{}}' | ./probe`,
+		`printf '%s\n' '{"topic":"tool.invoke.say","correlation":"one","arguments":[]}' | ./probe`,
+		`ipc get_diagnostics '{"correlation":"two"}'`, `ipc get_diagnostics '{"filter_outcome":"rejected"}'`, `ipc get_diagnostics '{"filter_outcome":"error"}'`)
+	has(t, said[2], `"correlation":"two","stage":2,"outcome":"rejected","code":"UNKNOWN_TOOL","reason":"unknown_tool"`)
+	hasNo(t, said[2], `"correlation":"one"`)
+	has(t, said[3], `"correlation":"two"`, `"correlation":"one","stage":1,"outcome":"rejected","code":"VALIDATION_FAILED"`)
+	hasNo(t, said[4], `"correlation"`)
+}
+
 // D-30: what became of a session's calls, and of no other's.
 func TestDiagnosticsTellWhatBecameOfCalls(t *testing.T) {
 	t.Parallel()
