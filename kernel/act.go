@@ -139,13 +139,13 @@ func (k *Kernel) afterResult(ctx context.Context, r *run, raw json.RawMessage) (
 func failed(ctx context.Context, r *run, err error) *failure {
 	if ctx.Err() != nil {
 		return &failure{
-			refusal: &nacre.Refusal{Code: nacre.CodePluginTimeout, Message: "the caller went away"},
+			refusal: &nacre.Refusal{Code: nacre.CodePluginTimeout, Stage: stageRoute, Message: "the caller went away"},
 			cause:   fmt.Errorf("call %s: %w", r.call.Tool, context.Cause(ctx)), gone: true,
 		}
 	}
 	if errors.Is(err, errDeadline) || errors.Is(err, context.DeadlineExceeded) {
 		return &failure{refusal: &nacre.Refusal{
-			Code: nacre.CodePluginTimeout, Retriable: true,
+			Code: nacre.CodePluginTimeout, Stage: stageRoute, Retriable: true,
 			Message: fmt.Sprintf("%s did not respond within %v", r.tool.source, r.tool.deadline),
 		}, cause: err}
 	}
@@ -165,7 +165,7 @@ func failed(ctx context.Context, r *run, err error) *failure {
 	var unavailable interface{ Unavailable() bool }
 	if errors.As(err, &unavailable) && unavailable.Unavailable() {
 		return &failure{refusal: &nacre.Refusal{
-			Code: nacre.CodePluginUnavailable, Retriable: true, Message: fmt.Sprintf("%s is not running", r.tool.source),
+			Code: nacre.CodePluginUnavailable, Stage: stageRoute, Retriable: true, Message: fmt.Sprintf("%s is not running", r.tool.source),
 		}, cause: err}
 	}
 	return crashed(err)

@@ -74,7 +74,7 @@ func TestADriversFailureIsNormalised(t *testing.T) {
 		},
 		"a plugin that is down": {
 			func(context.Context, nacre.Invocation) (json.RawMessage, error) { return nil, down{} },
-			nacre.Refusal{Code: nacre.CodePluginUnavailable, Message: "notes is not running", Retriable: true},
+			nacre.Refusal{Code: nacre.CodePluginUnavailable, Message: "notes is not running", Retriable: true, Stage: 6},
 			"call.begin/allowed/ call.end/error/PLUGIN_UNAVAILABLE",
 		},
 		"a typed nil": {
@@ -156,7 +156,7 @@ func TestALateAnswerIsDropped(t *testing.T) {
 		start := time.Now()
 		outcome, err := h.Call(t.Context(), call(milk))
 		have := refusal(t, err)
-		if have.Code != nacre.CodePluginTimeout || !have.Retriable || have.Message != "notes did not respond within 30s" || outcome.Result != nil {
+		if have.Code != nacre.CodePluginTimeout || !have.Retriable || have.Stage != 6 || have.Message != "notes did not respond within 30s" || outcome.Result != nil {
 			t.Errorf("have %+v", have)
 		}
 		if time.Since(start) != kernel.DefaultDeadline || <-told == nil {

@@ -252,7 +252,7 @@ func (k *Kernel) traceEnd(r *run, s shown, f *failure, outcome string) {
 		t.Driver, t.Attempts, t.HandleID, t.Summary = r.driver, r.attempts, s.handleID(), s.summary()
 		t.Took, t.Reason, t.Outcome = k.took(r), r.decision.Code, outcome
 		if f != nil {
-			t.Error, t.Code, t.Original, t.Summary = f.refusal.Message, f.refusal.Code, f.refusal.Original, nil
+			t.Error, t.Code, t.Original, t.Summary, t.Stage = f.refusal.Message, f.refusal.Code, f.refusal.Original, nil, f.refusal.Stage
 		}
 	})
 }
