@@ -19,9 +19,10 @@ import (
 
 // readied is a task in its role.
 type readied struct {
-	File string // that it was read from
-	Task atom.Task
-	Role role.Resolved
+	Project string // the folder whose roles there are, by its full path
+	File    string // that it was read from
+	Task    atom.Task
+	Role    role.Resolved
 }
 
 // readyTask reads a task file and resolves its role among the built-in ones
@@ -51,7 +52,7 @@ func (a *app) readyTask(project, file string) (readied, error) {
 	if err != nil {
 		return readied{}, usage("%s: %w", file, err)
 	}
-	return readied{file, task, resolved}, nil
+	return readied{folder, file, task, resolved}, nil
 }
 
 // warn says what the person who wrote a task and its role should know.
@@ -153,7 +154,10 @@ func (a *app) prepareTask(ready readied, format string) error {
 	if _, err := rand.Read(nonce[:]); err != nil {
 		return err
 	}
-	verify := "nacre task verify " + shellWord(ready.File) + " --worktree PATH"
+	verify, err := ready.verifyCommand()
+	if err != nil {
+		return err
+	}
 	invocation, err := role.Prepare(ready.Role, ready.Task, verify, dna.Compose(ready.Task, ready.Role.Atoms, nonce).String())
 	if err != nil {
 		return usage("%s: %w", ready.File, err)
@@ -166,6 +170,31 @@ func (a *app) prepareTask(ready readied, format string) error {
 		return toml.NewEncoder(a.stdout).Encode(invocation)
 	}
 	return a.printInvocation(invocation)
+}
+
+// verifyCommand judges what an agent made that was started by hand: no session
+// knows of it, so nacre capability verify does, by the role's verifiers. PATH
+// is where the agent worked, REPORT a file with what it said last (S-10).
+func (r readied) verifyCommand() (string, error) {
+	file, err := filepath.Abs(r.File)
+	if err != nil {
+		return "", err
+	}
+	words := []string{
+		"AGENT_ID=" + shellWord(r.Task.AgentID), "TASK_TOML=" + shellWord(file), "WORKTREE_PATH=PATH",
+		"MAIN_REPO=" + shellWord(r.Project), "RUN_MODE=both", "nacre capability verify",
+	}
+	reports := false
+	for _, a := range r.Role.Atoms {
+		if a.Verify.Handler != "" {
+			words = append(words, string(a.ID))
+			reports = reports || strings.HasPrefix(string(a.ID), "output::")
+		}
+	}
+	if reports {
+		words = append(words, "--report REPORT")
+	}
+	return strings.Join(words, " "), nil
 }
 
 func (a *app) printInvocation(i role.Invocation) error {
