@@ -257,11 +257,26 @@ func (f *face) report(r assembly.Report) error {
 	return nil
 }
 
+// maxLeftShown is how many files that do not land are named on a terminal;
+// --json names all that were kept.
+const maxLeftShown = 20
+
+// printLeft names what the agent made and does not land, with the reasons (S-11).
+func printLeft(p *display.Printer, left []string) {
+	for _, file := range left[:min(len(left), maxLeftShown)] {
+		p.Line("         left out %s", file)
+	}
+	if more := len(left) - maxLeftShown; more > 0 {
+		p.Line("         left out %d more; --json names them", more)
+	}
+}
+
 // printReport shows what became of a run.
 func printReport(p *display.Printer, r assembly.Report) {
 	for _, c := range r.Changes {
 		p.Line("         %s", changeLine(c))
 	}
+	printLeft(p, r.Left)
 	if len(r.Atoms) > 0 {
 		p.Field("verified", "%d of %d atoms of the role %s hold%s", held(r.Atoms), len(r.Atoms), r.Role, strengthOf(r.Verified))
 	}
