@@ -209,17 +209,22 @@ func (s *sealed) programFolders() []string {
 	})
 }
 
-// goOn asks a person whether a run goes on whose call was refused (S-18).
+// goOn asks a person whether a run goes on whose call was refused (S-18). What
+// cannot be recorded is not asked, and the run ends.
 func (s *sealed) goOn(ctx context.Context, refusal string) error {
 	arguments, err := json.Marshal(map[string]string{"refused": refusal})
 	if err != nil {
 		return err
 	}
 	digest := sha256.Sum256(arguments)
-	ruling, err := s.Approvals.Ask(ctx, nacre.Question{
+	q := nacre.Question{
 		Capability: continueCapability, Arguments: arguments, Digest: hex.EncodeToString(digest[:]),
 		Why: "a gate refused a call of the agent; approve to let the run go on without it",
-	})
+	}
+	if err := s.recordEscalation(ctx, q, refusal); err != nil {
+		return fmt.Errorf("the question whether the run goes on was not recorded, so nobody was asked: %w", err)
+	}
+	ruling, err := s.Approvals.Ask(ctx, q)
 	switch {
 	case err != nil:
 		return fmt.Errorf("nobody said that the run may go on: %w", err)
@@ -227,6 +232,16 @@ func (s *sealed) goOn(ctx context.Context, refusal string) error {
 		return errors.New("a person ended the run")
 	}
 	return nil
+}
+
+// recordEscalation is durable before anybody is asked: a run that is killed
+// while it waits has left what it waited for.
+func (s *sealed) recordEscalation(ctx context.Context, q nacre.Question, refusal string) error {
+	detail, err := json.Marshal(map[string]string{"capability": string(q.Capability), "digest": q.Digest, "refused": refusal})
+	if err != nil {
+		return err
+	}
+	return s.Recorder.Commit(ctx, nacre.Record{Kind: nacre.KindApprovalAsk, Source: "core", Reason: q.Why, Detail: detail})
 }
 
 // continueCapability names the question whether a run goes on.
