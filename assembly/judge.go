@@ -54,6 +54,20 @@ type AtomFailure struct {
 	Detail     string `json:"detail,omitempty"`
 }
 
+// failuresOf are the verdicts that did not hold; nil where there is no verdict.
+func failuresOf(verdicts []nacre.AtomResult) []AtomFailure {
+	if len(verdicts) == 0 {
+		return nil
+	}
+	failed := []AtomFailure{}
+	for _, v := range verdicts {
+		if !v.Passed && !v.NotRun {
+			failed = append(failed, AtomFailure{v.Capability, v.Reason, v.Detail})
+		}
+	}
+	return failed
+}
+
 // take is a report of the verifiers as it goes out.
 func (v *Verdict) take(r verify.Report) {
 	v.Passed, v.Failed, v.Verdicts = r.Passed, []AtomFailure{}, []nacre.AtomResult{}

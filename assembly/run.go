@@ -77,6 +77,9 @@ type Report struct {
 	Agent string `json:"agent,omitempty"`
 	Role  string `json:"role,omitempty"`
 	DNA   string `json:"dna,omitempty"`
+	// Failed are the atoms that did not hold, with what was found; empty where
+	// all did, and missing where none was judged (S-14).
+	Failed []AtomFailure `json:"failed,omitzero"`
 	// Paused is the stage at which the task was left, as was asked for.
 	Paused nacre.Stage `json:"paused,omitempty"`
 	// TimedOut says that the time limit ended the agent.
@@ -159,6 +162,7 @@ func (r *Runtime) Run(ctx context.Context, run Run) (report Report, err error) {
 		agent = brain.Record(agent, &recorder)
 	}
 	report.RunResult, err = s.work(ctx, run, spec, watchedBrain{agent, s})
+	report.Failed = failuresOf(report.Atoms)
 	if recordErr := s.keepRecording(run.Record, &recorder, spec, &report); recordErr != nil && err == nil {
 		err = recordErr
 	}
