@@ -186,7 +186,7 @@ func notesOf(pin hooks.Pin) []string {
 		notes = append(notes, "no --task: where the role has a list of files, none may be written")
 	}
 	if !pin.Guarded() {
-		notes = append(notes, "this role may write the settings that hold it: a role with safety::no-rule-edits may not")
+		notes = append(notes, "this role may write the settings that hold it: a role with scope::no-rule-edits may not")
 	}
 	return notes
 }

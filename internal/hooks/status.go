@@ -64,7 +64,7 @@ func inspect(p Place, command string) Installed {
 	}
 	one.Role, one.Task, one.Project = pin.Role, pin.Task, pin.Project
 	if !pin.Guarded() {
-		one.Uncovered = append(one.Uncovered, "the role may write the settings that hold it: one with safety::no-rule-edits may not")
+		one.Uncovered = append(one.Uncovered, "the role may write the settings that hold it: one with scope::no-rule-edits may not")
 	}
 	return one
 }
