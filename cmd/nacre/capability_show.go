@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -10,6 +11,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/confine"
 	"github.com/nacre-dev/nacre/internal/gate"
 	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/role"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
 
@@ -150,6 +152,9 @@ func (a *app) showCapability(project, name, task string) error {
 		if err := shown.fill(one, p, project); err != nil {
 			return err
 		}
+		if err := shown.checkRole(one, p.Role, role.Library{Project: atoms.Project}); err != nil {
+			return fmt.Errorf("%s: %w", task, err)
+		}
 	}
 	if a.json {
 		return printJSON(a.stdout, shown)
@@ -172,6 +177,26 @@ func (s *shownAtom) fill(one atom.Atom, task atom.Parameters, project string) er
 		s.Mounts = append(s.Mounts, m.Kind.String()+" "+m.Target)
 	}
 	s.Widened = layer.Widened
+	return nil
+}
+
+// checkRole says of an atom that the task's role does not require that nothing of it
+// holds.
+func (s *shownAtom) checkRole(one atom.Atom, name string, roles role.Library) error {
+	if name == "" {
+		return nil
+	}
+	resolved, err := roles.Resolve(name)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(resolved.Atoms, func(a atom.Atom) bool { return a.ID == one.ID }) {
+		return nil
+	}
+	for layer := range s.Enforced {
+		s.Enforced[layer] = "not for this task: its role " + name + " does not require " + string(one.ID)
+	}
+	s.Mounts, s.Widened = nil, nil
 	return nil
 }
 
