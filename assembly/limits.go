@@ -102,34 +102,35 @@ func (g *keeper) kill() {
 	}
 }
 
-// count begins to watch the disk of a sandbox that is about to start, and returns
-// once it knows what is there, or after countTime: what a sandbox wrote before it
-// was counted would be taken for the host's.
+// count begins to watch the disk of a sandbox that is about to start, and what is
+// left to this user, and returns once it knows what is there, or after countTime:
+// what a sandbox wrote or took before it was counted would be taken for the host's.
 func (g *keeper) count(mounts []nacre.Mount) {
 	ctx, cancel := context.WithCancel(context.Background())
 	g.cancel = cancel
-	counted := make(chan struct{})
-	g.wait.Go(func() {
-		if why := sandbox.WatchDisk(ctx, mounts, g.limits.Disk, func() { close(counted) }); why != "" {
-			g.end(why)
-		}
-	})
-	g.watchUser(ctx)
 	late := time.NewTimer(countTime)
 	defer late.Stop()
-	select {
-	case <-counted:
-	case <-late.C:
+	disk := g.begin(func(counted func()) string { return sandbox.WatchDisk(ctx, mounts, g.limits.Disk, counted) })
+	user := g.begin(func(looked func()) string { return sandbox.WatchUser(ctx, looked) })
+	for _, counted := range []<-chan struct{}{disk, user} {
+		select {
+		case <-counted:
+		case <-late.C:
+			return
+		}
 	}
 }
 
-// watchUser begins to watch what the agent takes from this user's other programs.
-func (g *keeper) watchUser(ctx context.Context) {
+// begin lets a watch run that says why the sandbox has to end. What it returns is
+// closed once the watch knows what is there at the beginning.
+func (g *keeper) begin(watch func(counted func()) string) <-chan struct{} {
+	counted := make(chan struct{})
 	g.wait.Go(func() {
-		if why := sandbox.WatchUser(ctx); why != "" {
+		if why := watch(func() { close(counted) }); why != "" {
 			g.end(why)
 		}
 	})
+	return counted
 }
 
 // watch begins to keep a sandbox that has started.

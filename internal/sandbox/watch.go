@@ -23,20 +23,26 @@ const (
 // agent is that user to the kernel, which gives each a number of such watches and
 // no namespace a share: who takes them all keeps every program of the user's from
 // starting, and with them `nacre sessions stop`. Root's agents are other users.
-func WatchUser(ctx context.Context) string {
+// It calls looked once it knows whether there are any at the beginning: a sandbox
+// that started before could take them all and pass for others.
+func WatchUser(ctx context.Context, looked func()) string {
 	if os.Geteuid() == 0 {
+		looked()
 		return ""
 	}
 	var files [watchesWanted]int
 	for i := range files {
 		fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
 		if err != nil {
+			looked()
 			return "" // there is nothing to ask with
 		}
 		defer func() { _ = unix.Close(fd) }()
 		files[i] = fd
 	}
-	if noWatches(files[:]) {
+	none := noWatches(files[:])
+	looked()
+	if none {
 		return "" // it was not this sandbox
 	}
 	tick := time.NewTicker(watchesEvery)
