@@ -15,7 +15,7 @@ import (
 func demoShape(text string) []string {
 	for form, word := range map[string]string{
 		`\S+/nacre-demo-\d+`: "FOLDER", `approve \w{4}\b`: "approve ID", `expires in \S+`: "expires in TIME",
-		`\b[0-9.]+ m?s$`: "TIME", `[0-9a-f]{7} → [0-9a-f]{7}`: "FROM → TO",
+		`\b([0-9.]+ m?s|\d+:\d\d)$`: "TIME", `[0-9a-f]{7} → [0-9a-f]{7}`: "FROM → TO",
 	} {
 		text = regexp.MustCompile("(?m)"+form).ReplaceAllString(text, word)
 	}
