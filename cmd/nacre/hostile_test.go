@@ -92,7 +92,8 @@ func TestALinkInTheProjectProtectsWhatItLeadsTo(t *testing.T) {
 	}
 	i.nacre("exec", "--project", "p", "--", "sh", "-c", "rm .claude && mkdir .claude && echo x >.claude/settings.json").want(t, 0, ".claude/settings.json is new or changed")
 	check(t, os.RemoveAll(filepath.Join(i.work, "p", ".claude")))
-	for _, to := range []string{".", "..", "nowhere", "/etc", "up"} {
+	check(t, os.Symlink(".agents", filepath.Join(i.work, "p", "link")))
+	for _, to := range []string{".", "..", "nowhere", "/etc", "link", "link/settings.json"} {
 		check(t, os.Symlink(to, filepath.Join(i.work, "p", ".claude")))
 		i.nacre("exec", "--project", "p", "--", "true").want(t, 125, "symbolic link")
 		check(t, os.Remove(filepath.Join(i.work, "p", ".claude")))
