@@ -88,8 +88,8 @@ func (r *Runtime) revocable(group nacre.Group) (Revoked, error) {
 		}
 	}
 	sessions, err := r.registry.List()
-	if err != nil { // the group is revoked all the same: a file that nobody can read lets nothing in
-		return Revoked{Kind: "group", Note: err.Error()}, nil
+	if err != nil {
+		return Revoked{Kind: "group", Note: err.Error()}, nil //nolint:nilerr // the group is revoked all the same: a file that nobody can read lets nothing in
 	}
 	if !slices.ContainsFunc(sessions, func(s registry.Session) bool { return s.Group == group }) {
 		return Revoked{Kind: "group", Note: fmt.Sprintf("group %s has had no session; a grant's id has 32 letters and digits", group)}, nil

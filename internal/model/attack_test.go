@@ -62,14 +62,14 @@ func (b broken) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// answering is a client whose upstream says text, and then breaks where cut says so.
-func answering(kind, text string, cut bool) *http.Client {
+// answering is a client whose upstream streams text, and then breaks where cut says so.
+func answering(text string, cut bool) *http.Client {
 	return &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		var body io.Reader = strings.NewReader(text)
 		if cut {
 			body = broken{body}
 		}
-		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {kind}}, Request: r, Body: io.NopCloser(body)}, nil
+		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Request: r, Body: io.NopCloser(body)}, nil
 	})}
 }
 
@@ -115,7 +115,7 @@ func TestAStreamThatIsCutAtEveryByte(t *testing.T) {
 		text := whole[s.dialect]
 		end := strings.LastIndex(text, "data: ")
 		for cut := range len(text) + 1 {
-			ended, cost, record := passes(t, s, answering("text/event-stream", text[:cut], true))
+			ended, cost, record := passes(t, s, answering(text[:cut], true))
 			switch {
 			case ended && (cut < end || cost != s.cost(10, 500)):
 				t.Fatalf("%s cut at %d of %d: ended, cost %d, %s", s.dialect, cut, len(text), cost, record)
@@ -153,7 +153,7 @@ func TestAStreamInEveryFormIsMetered(t *testing.T) {
 			"comments and fields": ": hi\nretry: 5\nid\ndata\n\n" + strings.ReplaceAll(text, "data: ", ": ping\ndata: "),
 			"empty lines":         "\n\n\n" + strings.ReplaceAll(text, "\n\n", "\n\n\n\n"),
 		} {
-			if ended, cost, record := passes(t, s, answering("text/event-stream", form, true)); !ended || cost != s.cost(10, 500) {
+			if ended, cost, record := passes(t, s, answering(form, true)); !ended || cost != s.cost(10, 500) {
 				t.Errorf("%s, %s: ended %t, cost %d, %s", s.dialect, name, ended, cost, record)
 			}
 		}
@@ -241,7 +241,7 @@ func TestForgedAccountsMakeNothingCheaper(t *testing.T) {
 		"a line that nobody could keep": {[]string{first, `{"type":"message_delta","x":"` + strings.Repeat("x", 9<<20) + `","usage":{"output_tokens":500}}`}, reserved, ""},
 	} {
 		text := "data: " + strings.Join(append(test.events, `{"type":"message_stop"}`), "\n\ndata: ") + "\n\n"
-		_, cost, record := passes(t, s, answering("text/event-stream", text, false))
+		_, cost, record := passes(t, s, answering(text, false))
 		if cost < test.least || !strings.Contains(record, test.record) {
 			t.Errorf("%s: have %d, want at least %d: %s", name, cost, test.least, record)
 		}
@@ -259,7 +259,7 @@ func TestAnAbsurdAccountCanBeRecorded(t *testing.T) {
 		`data: {"choices":[],"usage":{"prompt_tokens":` + most + `,"completion_tokens":` + most + `,"completion_tokens_details":{"reasoning_tokens":` + most + `}}}` + "\n\ndata: [DONE]\n\n",
 	} {
 		s := speeches[i]
-		ended, cost, record := passes(t, s, answering("text/event-stream", events, false))
+		ended, cost, record := passes(t, s, answering(events, false))
 		err := audit.Memory(1).Append(t.Context(), nacre.Record{Kind: nacre.KindModelEnd, Time: time.Now(), Group: "g1", Session: "s1", Source: "model", Detail: []byte(record)})
 		if !ended || cost < s.cost(1_000_000_000, 1_000_000_000) || err != nil {
 			t.Errorf("%s: ended %v, cost %d, %v: %s", s.dialect, ended, cost, err, record)
