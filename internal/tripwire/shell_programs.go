@@ -39,7 +39,7 @@ func (r *reader) unwrapped(args []*syntax.Word) (left []*syntax.Word, by string)
 			return args, by
 		case by == "command" && asks(text):
 			return nil, by
-		case by == "env" && splits(text) && len(args) > 1:
+		case by == "env" && splits(text) && len(args) > 1 && r.spend(len(args)):
 			args = append([]*syntax.Word{nil}, append(fields(r.literal(args[1])), args[2:]...)...)
 		case takesValue(by, text) && len(args) > 1:
 			args = args[1:]
@@ -302,12 +302,13 @@ func evaluates(name, program string) bool {
 // handsToShell tells a program that gives a shell what it downloads or reads, in the
 // call itself: os.system(urlopen(…).read()).
 func handsToShell(low string) bool {
+	starts := strings.Contains(low, "child_process")
 	for _, call := range []string{"system(", "popen(", "subprocess.run(", "subprocess.call(", "check_call(", "check_output(", "exec(", "execsync("} {
-		for _, after := range strings.Split(low, call)[1:] {
-			argument := after[:min(len(after), maxBefore)]
-			if end := strings.IndexAny(argument, ";\n"); end >= 0 {
-				argument = argument[:end]
+		for before, after, found := strings.Cut(low, call); found; before, after, found = strings.Cut(after, call) {
+			if call == "exec(" && strings.HasSuffix(before, ".") && !starts {
+				continue // of a pattern, or of a database
 			}
+			argument := argumentOf(after[:min(len(after), maxBefore)])
 			shells := !strings.HasPrefix(call, "subprocess") && !strings.HasPrefix(call, "check") || strings.Contains(argument, "shell=true")
 			if shells && argument != "" && strings.IndexByte("\"'`", argument[0]) < 0 && (programFetches(argument) || readsInput(argument)) {
 				return true
@@ -315,6 +316,25 @@ func handsToShell(low string) bool {
 		}
 	}
 	return strings.Contains(low, ".pipe(") && strings.Contains(low, "spawn('sh')") || strings.Contains(low, ".pipe(") && strings.Contains(low, `spawn("sh")`)
+}
+
+// argumentOf is what comes before the end of a call, or of its line.
+func argumentOf(text string) string {
+	open := 0
+	for i := range len(text) {
+		switch text[i] {
+		case '(':
+			open++
+		case ')':
+			open--
+		case ';', '\n':
+			return text[:i]
+		}
+		if open < 0 {
+			return text[:i]
+		}
+	}
+	return text
 }
 
 // readsInput tells a program that reads what it is given, in lower case.
@@ -330,7 +350,8 @@ func runsLines(name, option, program string) bool {
 	case strings.HasSuffix(name, "awk"):
 		return strings.Contains(low, "system($0)") || strings.Contains(low, `print | "sh"`) || strings.Contains(low, `print|"sh"`) || strings.Contains(low, `$0 | "sh"`)
 	case name == "perl" || name == "ruby":
-		return strings.ContainsAny(option, "np") && names(low, "system $_", "system($_)", "exec $_", "eval $_", "eval", "system")
+		alone := strings.Trim(low, " ;{}")
+		return strings.ContainsAny(option, "np") && (alone == "eval" || alone == "system" || names(low, "system $_", "system($_)", "exec $_", "eval $_"))
 	}
 	return false
 }

@@ -246,7 +246,9 @@ func writesBefore(text string) bool {
 
 // writesAfter tells the mode after a name, as in open("x", "wb"), and the call of a path.
 func writesAfter(text string) bool {
-	text = strings.Replace(text, ").expanduser()", ")", 1)
+	if strings.HasPrefix(text, ").expanduser()") {
+		text = text[len(").expanduser("):]
+	}
 	if strings.HasPrefix(text, ").write_text(") || strings.HasPrefix(text, ").write_bytes(") {
 		return true
 	}
