@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -132,17 +133,24 @@ func (s *sealed) fetchStep(ctx context.Context, f fetching, step fetchStep, sock
 	return verify.Fetched{}, nil
 }
 
-// errHostHas says that the sandbox shows what is needed already.
-var errHostHas = errors.New("the host has it")
+var (
+	// errHostHas says that the sandbox shows what is needed already.
+	errHostHas = errors.New("the host has it")
+	// errInPart says that something did not come that need not be missed.
+	errInPart = errors.New("some of it did not come")
+)
 
-// once fetches into a folder that is kept for those files that named what is in it,
-// and that nothing writes to once it is whole: what another session left in part is
-// none. The room of a fetch is empty and ends with it.
+// once fetches into a folder that is kept for those packages, and that nothing writes
+// to once it is whole: what another session left in part is none, and what came in
+// part ends with the session. The room of a fetch is empty and ends with it.
 func (s *sealed) once(tool string, p verify.Packages, fill func(room, cache string) (verify.Fetched, error)) (got verify.Fetched, err error) {
-	now, all := s.runtime.options.Now(), filepath.Join(s.runtime.registry.Paths().State, tool)
-	dir := filepath.Join(all, digestOf(p.Files))
+	now, all, digest := s.runtime.options.Now(), filepath.Join(s.runtime.registry.Paths().State, tool), digestOf(p)
+	dir, part := filepath.Join(all, digest), filepath.Join(s.Dir(), packagesDir, tool+"-"+digest)
 	if isDir(dir) {
 		return verify.Fetched{Dir: dir}, used(dir, now)
+	}
+	if isDir(part) {
+		return verify.Fetched{Dir: part}, nil
 	}
 	room, cache := filepath.Join(s.Dir(), packagesDir, tool+".part"), dir+"."+string(s.ID())
 	defer func() { err = errors.Join(err, registry.Discard(room), registry.Discard(cache)) }()
@@ -152,6 +160,8 @@ func (s *sealed) once(tool string, p verify.Packages, fill func(room, cache stri
 	switch got, err = fill(room, cache); {
 	case errors.Is(err, errHostHas):
 		return verify.Fetched{}, nil
+	case errors.Is(err, errInPart):
+		return verify.Fetched{Dir: part}, os.Rename(cache, part)
 	case err != nil || got != (verify.Fetched{}):
 		return got, err
 	}
@@ -229,12 +239,11 @@ func egressText(source string) string {
 	return address
 }
 
-// digestOf names a set of files.
-func digestOf(files map[string][]byte) string {
+// digestOf names what is asked for: one project of a tree asks for less than all of
+// them by the same files.
+func digestOf(p verify.Packages) string {
 	h := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		_, _ = fmt.Fprintf(h, "%q %d\n%s", name, len(files[name]), files[name]) // a hash takes everything
-	}
+	_ = json.NewEncoder(h).Encode(p) // it is made of texts, and a hash takes everything
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 

@@ -55,16 +55,33 @@ func (s *sealed) fetchModules(ctx context.Context, p verify.Packages) (verify.Fe
 		if err != nil {
 			return verify.Fetched{}, err
 		}
-		return s.fetch(ctx, fetching{
+		got, err := s.fetch(ctx, fetching{
 			language: golanguage, from: proxy.sources, room: room, cache: cache, inside: goCache, rules: rules, steps: steps,
 		})
+		if err == nil && got == (verify.Fetched{}) && !hasManifests(cache, p.Modules) {
+			err = errInPart
+		}
+		return got, err
 	})
+}
+
+// hasManifests says that a cache has every manifest that is pinned.
+func hasManifests(cache string, modules []verify.GoModule) bool {
+	for _, m := range modules {
+		for _, pin := range m.Pins {
+			if pin.Manifest && !holds(cache, pin) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // goSteps are what Go is told, for each module of the tree. What the project says of
 // how Go runs is overruled: none of its code runs, nothing but modules by their pins
 // is asked for, and of nobody but the proxy. The graph of modules is asked for last,
-// by manifests alone; those that are not there then are missed by who needs them.
+// by manifests alone, of which a go.sum may have some that nothing needs: Go does not
+// end where one does not come, and who needs it misses it.
 func goSteps(host, room string, modules []verify.GoModule, proxy moduleProxy) (steps []fetchStep, err error) {
 	local := "file://" + posture.Workspace + "/" + goLocal
 	for _, m := range modules {

@@ -30,7 +30,7 @@ func (s *sealed) fetchNode(ctx context.Context, p verify.Packages) (verify.Fetch
 	if absent != "" {
 		return verify.Fetched{Absent: absent}, nil
 	}
-	dir := filepath.Join(s.Dir(), packagesDir, digestOf(p.Files))
+	dir := filepath.Join(s.Dir(), packagesDir, digestOf(p))
 	if isDir(dir) {
 		return verify.Fetched{Dir: dir}, nil
 	}

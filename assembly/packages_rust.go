@@ -73,7 +73,10 @@ func (s *sealed) fetchCrates(ctx context.Context, p verify.Packages) (verify.Fet
 			language: rustLanguage, from: index.sources, room: room, cache: cache, inside: rustCache, rules: rules,
 			steps: []fetchStep{{dir: roomTree, argv: cargoCommand(p.Folders, index.url)}},
 		})
-		return got, errors.Join(err, os.WriteFile(filepath.Join(cache, cargoConfig), []byte(vendored), 0o600))
+		if err != nil || got != (verify.Fetched{}) {
+			return got, err
+		}
+		return got, lay(cache, map[string][]byte{cargoConfig: []byte(vendored)}) // which follows no link out of it
 	})
 }
 

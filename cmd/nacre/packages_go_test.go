@@ -257,3 +257,48 @@ func TestTheBaseSaysWhichModulesThereAre(t *testing.T) {
 		})
 	}
 }
+
+// S-13: what is kept for one module of a tree is not taken for what another of the
+// same tree needs.
+func TestEachModuleOfATreeGetsItsOwn(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "go")
+	i, site := install(t), newGoSite(t)
+	i.write("home/.config/nacre/config.toml", site.egress)
+	dep, _, deeper, _ := goModules()
+	i.goProject(deeper.sum())
+	for name, text := range map[string]string{"p/go.mod": "module p\n\ngo 1.16\n\nrequire example.test/deeper v1.0.1\n", "p/say.go": saidBy("p", deeper)} {
+		i.write(name, text)
+	}
+	i.write("p/m/go.mod", goMod("v1.0.0"))
+	i.write("p/m/go.sum", goSum(dep))
+	i.write("p/m/say.go", saidBy("m", dep))
+	i.write("p/m/say_test.go", "package m\n\nimport \"testing\"\n\nfunc TestSay(t *testing.T) {\n\tif say() != \"dep works\" {\n\t\tt.Fail()\n\t}\n}\n")
+	i.git("add", "-A")
+	i.git("commit", "-q", "-m", "two modules")
+	rec := i.writes(map[string]string{"say.go": saidBy("p", deeper) + "// said\n", "m/say.go": saidBy("m", dep) + "// said\n"})
+	i.nacre("task", "run", i.goTask(""), "--project", "p", "--recording", rec).want(t, 0, "✓ verify quality::tests-green · weak", "merged")
+}
+
+func saidBy(pkg string, m module) string {
+	return "package " + pkg + "\n\nimport says \"" + m.path + "\"\n\nfunc say() string { return says.Says() }\n"
+}
+
+// S-13: a manifest that did not come is asked for again by the next session.
+func TestModulesThatCameInPartAreNotKept(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "go")
+	i, site := install(t), newGoSite(t)
+	i.write("home/.config/nacre/config.toml", site.egress)
+	dep, _, _, first := goModules()
+	i.goProject(goSum(dep))
+	manifest := site.files[first.at()+".mod"]
+	delete(site.files, first.at()+".mod")
+	rec := i.writes(map[string]string{"say.go": saidInGo})
+	i.nacre("task", "run", i.goTask(""), "--project", "p", "--recording", rec).want(t, 1, "quality::tests-green")
+	if left, _ := filepath.Glob(filepath.Join(i.work, "home/.local/state/nacre/go/*")); len(left) > 0 {
+		t.Errorf("%q is left", left)
+	}
+	site.files[first.at()+".mod"] = manifest
+	i.nacre("task", "run", i.goTask(""), "--project", "p", "--recording", rec).want(t, 0, "✓ verify quality::tests-green · weak", "merged")
+}
