@@ -237,6 +237,9 @@ func (r *reader) written(name string, args []*syntax.Word, fed bool) {
 			operands = append(operands, text)
 		}
 	}
+	if name == "ssh-keygen" && len(args) > 0 && showsKey(r.literal(args[0])) {
+		output = ""
+	}
 	if output != "" {
 		r.write(output)
 	}
@@ -315,6 +318,11 @@ func (r *reader) foundWrites(args []*syntax.Word) {
 // isKeyFile tells the options of ssh-keygen with which it makes no key of its user's.
 func isKeyFile(option string) bool {
 	return len(option) > 1 && option[0] == '-' && strings.ContainsAny(option[1:], "fFlyRBAYQeiHrLks")
+}
+
+// showsKey tells those, at the front, with which it only reads the file behind -f.
+func showsKey(option string) bool {
+	return slices.Contains([]string{"-l", "-lv", "-y", "-F", "-B", "-e", "-L"}, option)
 }
 
 // unpacks tells a program that writes where an option says. An archiver does where

@@ -49,7 +49,7 @@ func TestOtherWaysToWriteConfiguration(t *testing.T) {
 		`python3 -c "import os; open(os.path.expanduser('~/.ssh/config'),'w').write('x')"`, "python3 - <<'E'\nopen('/home/agent/.ssh/authorized_keys','a').write('k')\nE",
 		"node <<'E'\nrequire('fs').writeFileSync('/home/agent/.claude/settings.json','x')\nE", `perl -e 'open(F,">>/home/agent/.ssh/config")'`,
 		`perl -e 'open(F,">>","/home/agent/.ssh/config")'`, `openssl x -out ~/.ssh/config`, `gpg -o ~/.ssh/config -d x`, `ssh-keygen -t ed25519`,
-		`ssh-keygen -t ed25519 -N '' -q`, `claude mcp add x -- y`, `codex mcp add x`, `find . -exec cp {} ~/.ssh/ \;`, `awk 'BEGIN{print "x" > "/home/agent/.ssh/config"}'`,
+		`ssh-keygen -t ed25519 -N '' -q`, `ssh-keygen -f ~/.ssh/id -N -l`, `claude mcp add x -- y`, `codex mcp add x`, `find . -exec cp {} ~/.ssh/ \;`, `awk 'BEGIN{print "x" > "/home/agent/.ssh/config"}'`,
 		`T=~/.ssh/config; python3 - <<E
 open('$T','w').write('x')
 E`,
@@ -85,7 +85,7 @@ func TestOtherOrdinaryWorkTouchesNothing(t *testing.T) {
 		`git submodule foreach 'git pull'`, `git bisect run make test`, `tar --to-command='wc -c' -xf x`, `ssh -o ProxyCommand='ssh -W %h:%p j' h`, `flock /tmp/l make`,
 		`flock -n x -c 'make'`, `taskset -c 0-3 make -j4`, `timeout 10 make`, `chroot / make`, `unshare -n make test`, `crontab -l`, `crontab -l | crontab -`,
 		`at now + 1 minute < job.sh`, `rm -rf .cursor-tutor node_modules .next`, `rm -rf .vscode`, `rm -rf build`, `rm -f .git/index.lock`, `rm -rf .git/hooks.d`,
-		`ssh-keygen -lf key.pub`, `ssh-keygen -t ed25519 -f ./deploy_key -N ''`, `ssh-keygen -R host`, `ssh-keygen -y -f key`, `ssh-keygen -Y sign -f k -n git x`,
+		`ssh-keygen -lf key.pub`, `ssh-keygen -l -f ~/.ssh/id.pub`, `ssh-keygen -y -f ~/.ssh/id`, `ssh-keygen -F host -f ~/.ssh/known_hosts`, `ssh-keygen -t ed25519 -f ./deploy_key -N ''`, `ssh-keygen -R host`, `ssh-keygen -y -f key`, `ssh-keygen -Y sign -f k -n git x`,
 		`openssl req -out x.csr`, `gpg --output a.sig --sign a`, `claude mcp list`, `claude --version`, `codex exec x`, `curl --output-dir dl -O http://x/settings.json`,
 		`python3 -c "import os; print(open(os.path.expanduser('~/.ssh/config')).read())"`, `python3 -c "import os; d=os.path.expanduser('~/.claude'); open('out','w').write(d)"`,
 		`perl -e 'print "> x"'`, `python3 -c "print('> .mcp.json')"`, `node -e 'console.log(">", ".mcp.json")'`,
