@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// fetchLimit is how long fetching one lock file's packages may take.
+	// fetchLimit is how long one command that fetches packages may take.
 	fetchLimit = 15 * time.Minute
 	// packagesDir holds, in a session's folder, what was fetched for its verifiers.
 	packagesDir = "packages"
