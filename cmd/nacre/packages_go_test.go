@@ -299,6 +299,8 @@ func TestModulesThatCameInPartAreNotKept(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(i.work, "home/.local/state/nacre/go/*")); len(left) > 0 {
 		t.Errorf("%q is left", left)
 	}
+	site.mu.Lock()
 	site.files[first.at()+".mod"] = manifest
+	site.mu.Unlock()
 	i.nacre("task", "run", i.goTask(""), "--project", "p", "--recording", rec).want(t, 0, "✓ verify quality::tests-green · weak", "merged")
 }
