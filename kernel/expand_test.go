@@ -107,8 +107,9 @@ func TestAPageThatIsRefusedIsRecordedWithItsHandle(t *testing.T) {
 		"a stranger":                   {stranger, "handle.expand", ""},
 	} {
 		h, _, id := handed(t, nacre.Constraints{MaxRows: some(7)})
-		_, err := h.Expand(t.Context(), id, nacre.Query{Limit: some(8)}, c.as)
-		refusal(t, err)
+		if page, err := h.Expand(t.Context(), id, nacre.Query{Limit: some(8)}, c.as); err == nil {
+			t.Fatalf("%s: have %v, want a refusal", name, page)
+		}
 		records := h.chain.all()
 		last := records[len(records)-1]
 		var detail struct{ Handle, Capability string }

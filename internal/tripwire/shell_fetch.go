@@ -246,6 +246,11 @@ func (r *reader) written(name string, args []*syntax.Word, fed bool) {
 	if isDownloader(name) && output != "" || fed {
 		r.fetch(output)
 	}
+	r.writtenBy(name, args, operands, output, fed)
+}
+
+// writtenBy notes what a program writes that its operands tell.
+func (r *reader) writtenBy(name string, args []*syntax.Word, operands []string, output string, fed bool) {
 	switch name {
 	case "curl", "wget", "wget2", "wcurl", "aria2c", "axel":
 		if output == "" || name == "curl" {
