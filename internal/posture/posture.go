@@ -101,7 +101,8 @@ func Compute(in Input) (nacre.Posture, error) {
 	if err != nil {
 		return nacre.Posture{}, err
 	}
-	p.Mounts = append(append(p.Mounts, project...), in.Mounts...)
+	// What is protected comes last: no mount below the project, as a role has them, opens it again.
+	p.Mounts = slices.Concat(p.Mounts, project[:1], in.Mounts, project[1:])
 	p.Forwards = forwards(in)
 	p.Env = environment(in)
 	return p, nil
