@@ -45,7 +45,7 @@ const (
 // session may reach (S-13). What was fetched once is there.
 func (s *sealed) fetchPackages(ctx context.Context, p verify.Packages) (verify.Fetched, error) {
 	switch p.Language {
-	case golanguage:
+	case goLanguage:
 		return s.fetchModules(ctx, p)
 	case rustLanguage:
 		return s.fetchCrates(ctx, p)

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	golanguage = "go"
+	goLanguage = "go"
 	// goCache is where Go puts modules that are fetched, goCacheDir where they are kept
 	// in the state folder: a cache for each set of files that named them, which nothing
 	// writes to once it is whole.
@@ -56,7 +56,7 @@ func (s *sealed) fetchModules(ctx context.Context, p verify.Packages) (verify.Fe
 			return verify.Fetched{}, err
 		}
 		got, err := s.fetch(ctx, fetching{
-			language: golanguage, from: proxy.sources, room: room, cache: cache, inside: goCache, rules: rules, steps: steps,
+			language: goLanguage, from: proxy.sources, room: room, cache: cache, inside: goCache, rules: rules, steps: steps,
 		})
 		if err == nil && got == (verify.Fetched{}) && !hasManifests(cache, p.Modules) {
 			err = errInPart
@@ -157,7 +157,7 @@ func (r *Runtime) moduleProxy(ctx context.Context) (p moduleProxy, absent string
 func moduleCache(toolchains []posture.Toolchain) string {
 	for _, t := range toolchains {
 		for _, entry := range t.Env {
-			if at, is := strings.CutPrefix(entry, "GOMODCACHE="); is && t.Name == golanguage {
+			if at, is := strings.CutPrefix(entry, "GOMODCACHE="); is && t.Name == goLanguage {
 				return at
 			}
 		}
@@ -253,14 +253,14 @@ func copyFile(from, to string) error {
 // shownModules are the toolchains with modules that were fetched in the place of the
 // host's own, at its path: what the host compiled of them still fits.
 func shownModules(all []posture.Toolchain, modules []verify.Module) []posture.Toolchain {
-	i := slices.IndexFunc(modules, func(m verify.Module) bool { return m.Cache == golanguage })
+	i := slices.IndexFunc(modules, func(m verify.Module) bool { return m.Cache == goLanguage })
 	if i < 0 {
 		return all
 	}
 	all = slices.Clone(all)
-	n := slices.IndexFunc(all, func(t posture.Toolchain) bool { return t.Name == golanguage })
+	n := slices.IndexFunc(all, func(t posture.Toolchain) bool { return t.Name == goLanguage })
 	if n < 0 { // an image's own
-		all, n = append(all, posture.Toolchain{Name: golanguage}), len(all)
+		all, n = append(all, posture.Toolchain{Name: goLanguage}), len(all)
 	}
 	t, target := &all[n], moduleCache(all)
 	if target == "" {
