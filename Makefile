@@ -7,7 +7,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
-.PHONY: help build demo test check fmt lint tidy deadcode race bench bench-memory fuzz probes clean
+.PHONY: help build fixtures demo demo-cluster torture test ci-full check fmt lint tidy deadcode race release bench bench-memory bench-injection fuzz probes clean
 
 help:    ## show the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t12
@@ -21,11 +21,35 @@ build: ## build the binaries and the built-in plugins into bin/
 	  cp plugins/$$plugin/skill/*.md $(BIN)/plugins/$$plugin/skill/ || exit 1; \
 	done
 
+# Programs that only tests need. NACRE_BUILT tells them where all of them are, so
+# that each is linked once.
+FIXTURES := $(addprefix ./cmd/nacre/testdata/,plugins/desk plugins/post plugins/reach probe reader) ./internal/egress/compat/testdata/goclient
+
+fixtures: build ## build what the tests run
+	$(GO) build -ldflags '-s -w' -o $(BIN)/test/ $(FIXTURES)
+
 demo: build ## run an agent sealed, attacks included; CONTROL=1 runs the same attacks unsealed, against decoys
 	$(BIN)/nacre demo $(if $(CONTROL),--control)
 
-test: build ## pass the tests; a missing peer is skipped by name
-	$(GO) test -timeout 20m ./...
+demo-cluster: fixtures ## three nodes on one PostgreSQL: one killed, one stopped and resumed, one cut off; what was taken over when
+	@out=$$(NACRE_REQUIRE=all NACRE_BUILT=$(abspath $(BIN)) $(GO) test -count=1 -timeout 10m -v -run '^TestNodesCarryOnEachOthersMessages$$' ./cmd/nacre 2>&1); code=$$?; \
+	  echo "$$out" | if [ $$code = 0 ]; then sed -n 's/^ *\(|.*\)/\1/p; s/^ *\([0-9]* \(messages\|tick\).*: .*\)/\1/p'; else cat; fi; exit $$code
+
+torture: ## kill, cut, slow and silence three nodes for minutes while 1,500 messages come in; the seed is printed
+	NACRE_REQUIRE=all NACRE_SIZE=full $(GO) test -count=1 -timeout 20m -v -run '^TestNothingIsLostInAStorm$$' ./internal/inbox
+
+# What runs the tests; CI has one that also notes how long each takes.
+GOTEST ?= $(GO) test
+# Many tests wait for processes more than they compute: there are more at once
+# than processors.
+AT_A_TIME := $(shell expr 2 '*' "$$(nproc 2>/dev/null || echo 2)")
+
+test: fixtures ## pass the tests at their small sizes; a missing peer is skipped by name
+	NACRE_BUILT=$(abspath $(BIN)) $(GOTEST) -timeout 20m -p $(AT_A_TIME) -parallel $(AT_A_TIME) ./...
+	$(GO) test -C examples/embed -timeout 10m ./...
+
+ci-full: fixtures ## pass the tests at their large sizes: tens of thousands of files, gigabytes, minutes each
+	NACRE_BUILT=$(abspath $(BIN)) NACRE_SIZE=full $(GOTEST) -count=1 -timeout 60m ./...
 
 check: fmt tidy lint deadcode race ## what CI runs besides the tests
 
@@ -34,9 +58,11 @@ fmt:
 
 tidy:
 	$(GO) mod tidy -diff
+	cd examples/embed && $(GO) mod tidy -diff
 
 lint:
 	$(GO) vet ./...
+	$(GO) vet -C examples/embed ./...
 	$(TOOL) golangci-lint run ./...
 
 deadcode:
@@ -44,10 +70,19 @@ deadcode:
 
 # What these drive are binaries and other people's programs, which the detector
 # does not see.
-OUTSIDE := /cmd/nacre$$|/internal/selfhost$$|/internal/egress/compat$$|/internal/sandbox/probe$$
+OUTSIDE := /cmd/nacre|/internal/selfhost|/internal/egress/compat|/internal/sandbox/probe
+# Only what is done at once can race: a package none of whose files, tests
+# included, starts a goroutine, holds a lock, has tests side by side or runs on
+# the engine is built and run without the detector.
+AT_ONCE := ^[[:space:]]*go |\.Go\(|"sync"|"sync/atomic"|[^a-z]chan |t\.Parallel\(|/internal/engine"
+FILES   := {{.ImportPath}}{{range .GoFiles}} {{$$.Dir}}/{{.}}{{end}}{{range .TestGoFiles}} {{$$.Dir}}/{{.}}{{end}}{{range .XTestGoFiles}} {{$$.Dir}}/{{.}}{{end}}
 
-race: build ## the tests with the race detector (needs gcc)
-	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 30m $$($(GO) list ./... | grep -vE '$(OUTSIDE)')
+race: fixtures ## the tests with the race detector (needs gcc)
+	NACRE_BUILT=$(abspath $(BIN)) CGO_ENABLED=1 $(GOTEST) -race -shuffle=on -timeout 30m $$($(GO) list -f '$(FILES)' ./... | grep -vE '^[^ ]*($(OUTSIDE)) ' | \
+	  while read -r package files; do ! grep -qE '$(AT_ONCE)' $$files </dev/null || echo $$package; done)
+
+release: ## make what people install, into dist/: TARGETS=linux/amd64,linux/arm64
+	$(GO) run -C tools/release . --root $(abspath .) $(if $(TARGETS),--targets $(TARGETS))
 
 bench: build ## print the tables of docs/performance.md
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./... | (cd tools && $(GO) run ./benchtable)
@@ -61,6 +96,9 @@ fuzz: ## run every fuzz target for FUZZTIME
 
 bench-memory: ## measure how memories are found; LOCOMO=FILE adds conversations in its format
 	$(if $(LOCOMO),LOCOMO='$(abspath $(LOCOMO))') $(GO) test -count=1 -v -run '^Test(Retrieval|Conversations)$$' ./internal/memory
+
+bench-injection: ## measure how many attacks stop, and what it costs; DATA=FOLDER takes other runs in the same format
+	@ABLATION=1 MISSES=$(MISSES) $(if $(DATA),DATA='$(abspath $(DATA))') $(GO) test -count=1 -timeout 30m -v -run '^TestInjection$$' ./kernel | sed -n 's/^ *injection_test.go:[0-9]*: //p; /^ *--- FAIL\|^FAIL/p'
 
 probes: ## print the matrix of backends and escape probes; UPDATE=1 writes docs/security-matrix.md
 	$(GO) test -count=1 -run '^TestMatrix$$' -v ./internal/sandbox/probe $(if $(UPDATE),-update)

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,63 +21,117 @@ var floors = map[string]int{
 	"": 0, // the root: nouns
 	// what all deciders read: JSON that cannot be read in two ways, and on top of
 	// it constraints, which policy and grants both narrow
-	"internal/wire": -1, "internal/constraint": 0,
+	"internal/wire": -1, "internal/constraint": 0, "internal/message": 0,
 	// what roles, gates and verifiers are made of
 	"internal/atom": 0,
+	// what a shell command runs and writes: for gates and for tripwires
+	"internal/shell": 0,
+	// what finds words in a text
+	"internal/automaton": 0,
+	// the form in which JSON is hashed and signed
+	"internal/canonical": 0,
+	// numbers, dates and lengths, compared
+	"internal/quantity": 0,
+	// who may decide what
+	"internal/person": 0,
 
 	// 1: deciders, pure
 	"policy": 1, "internal/token": 1, "internal/firewall": 1, "internal/redact": 1,
-	"internal/posture": 1, "internal/budget": 1, "internal/zmtp": 1,
+	"internal/posture": 1, "internal/budget": 1, "internal/zmtp": 1, "internal/reference": 1,
 	"internal/provenance": 1, "internal/handle": 1, "internal/search": 1, "internal/schema": 1, "internal/address": 1,
-	"internal/gate": 1, "internal/role": 1, "internal/dna": 1, "internal/tripwire": 1,
-	"internal/calendar": 1, "internal/routing": 1, "internal/recall": 1, "internal/mcptool": 1,
+	"internal/gate": 1, "internal/role": 1, "internal/dna": 1, "internal/tripwire": 1, "internal/urlpath": 1,
+	"internal/manifest": 1, "internal/report": 1, "internal/leak": 1, "internal/unpack": 1,
+	"internal/planted": 1, "internal/calendar": 1, "internal/routing": 1, "internal/recall": 1, "internal/mcptool": 1,
+	// what a person is shown before a decision
+	"internal/question": 1,
 
 	// 2: records on disk
 	"audit": 2, "internal/registry": 2, "internal/approval": 2, "internal/memory": 2,
-	"internal/revocation": 2, "internal/ledger": 2, "internal/guard": 2, "internal/confine": 2, "internal/lease": 2,
+	"internal/revocation": 2, "internal/ledger": 2, "internal/guard": 2, "internal/confine": 2, "internal/sigv4": 2,
 	"internal/schedule": 2, "internal/sqlitefile": 2, "internal/inbox": 2, "internal/disk": 2,
+	// the database that nodes share, and who of them is alive
+	"internal/database": 2, "internal/node": 2,
+	// what a session told, for whoever looks later
+	"internal/eventlog": 2,
+	// what others filled, looked at
+	"internal/tree": 2, "internal/overlay": 2,
+	// what nacre itself dials through
+	"internal/outward": 2,
+
+	// what earlier tasks teach those that are like them
+	"internal/experience": 3,
 
 	// 3: effects, network and processes
-	"internal/sandbox": 3, "internal/egress": 3, "internal/model": 3, "internal/brain": 3,
+	"internal/sandbox/probe": 3,
+	"internal/sandbox":       3, "internal/egress": 3, "internal/model": 3, "internal/brain": 3,
 	"internal/pluginhost": 3, "internal/repo": 3, "internal/engine": 3, "internal/ipc": 3,
 	"internal/scriptedmodel": 3, "driver/http": 3, "driver/mcp": 3,
-	"internal/verify": 3, "internal/hooks": 3, "internal/bus": 3,
+	"internal/planted/search": 3, "internal/home": 3, "internal/lease": 3, "internal/login": 3, "internal/verify": 3, "internal/hooks": 3, "internal/bus": 3,
 
-	"kernel": 4,
+	"kernel": 4, "internal/layering": 4, "internal/ports": 4,
 	// what embedders put around a kernel
-	"toolformat": 5, "telemetry": 5,
+	"grant": 5, "toolformat": 5, "telemetry": 5, "internal/intrinsic": 5,
 	"internal/session": 5,
 	// where plugins come from, and what their authors hold them against
-	"internal/install": 5, "internal/plugintest": 5, "internal/testhost": 5,
+	"internal/consent": 3, "internal/install": 5, "internal/plugintest": 5, "internal/testhost": 5,
 	"internal/door": 6, "internal/task": 6, "internal/dispatch": 6,
-	"assembly": 7, "internal/display": 7,
-	"internal/demo": 8,
-	"cmd/nacre":     9, "cmd/ipc": 9, "cmd/ipc-mcp": 9, "cmd/brain": 9, "cmd/sandbox-init": 9,
-	"plugins/reminders": 9, "plugins/bug_report": 9, "plugins/files": 9, "plugins/http_fetch": 9, "plugins/webhook": 9, "plugins/local": 9,
+	// what the parts of the composition are opened with
+	"internal/learned": 5, "internal/config": 6, "internal/process": 6,
+	// who may decide, and what faces stand on
+	"internal/roster": 7, "internal/cockpit": 9, "internal/web": 19,
+	"internal/configfile": 7, "internal/installation": 7, "internal/access": 8, "internal/leasing": 8, "internal/asking": 8, "internal/quiet": 8, "internal/operator": 8, "internal/toolchain": 8, "internal/pins": 8, "internal/receipt": 8, "internal/handler": 8,
+	// plugins that run
+	"internal/hosting": 9,
+	// what looks on while an agent works, and what it costs
+	"internal/watch": 9, "internal/metering": 9,
+	"internal/scheduling": 9, "internal/leftover": 9, "internal/acceptance": 9, "internal/overview": 9,
+	// a sealed session, and what is known of those that work in one
+	"internal/seal":         10,
+	"internal/conversation": 11, "internal/fetch": 11, "internal/order": 11, "internal/agent": 11, "internal/graduation": 11, "internal/interactive": 11, "internal/gitdir": 11,
+	// what nacre does with one
+	"internal/command": 12, "internal/converse": 12, "internal/work": 12, "internal/erasure": 12, "internal/learn": 12, "internal/pluginadmin": 12,
+	"internal/serve": 13, "internal/doctor": 13, "internal/prove": 12,
+	"assembly": 17, "internal/terminal": 17,
+	"internal/demo": 18,
+	// what a record tells, in words
+	"internal/sentence": 18,
+	// the commands of nacre: what they share, a room a group of them, and their table
+	"cmd/nacre/internal/command": 18, "cmd/nacre/internal/program": 18,
+	"cmd/nacre/internal/workcmd": 19, "cmd/nacre/internal/rolecmd": 19, "cmd/nacre/internal/hookcmd": 19, "cmd/nacre/internal/sessioncmd": 19,
+	"cmd/nacre/internal/policycmd": 19, "cmd/nacre/internal/plugincmd": 19, "cmd/nacre/internal/memorycmd": 19, "cmd/nacre/internal/servecmd": 19,
+	"cmd/nacre": 20, "cmd/nacre-hook": 19, "cmd/nacre-web": 20, "cmd/nacre-probe": 19, "cmd/ipc": 19, "cmd/ipc-mcp": 19, "cmd/brain": 19, "cmd/sandbox-init": 19,
+	"plugins/reminders": 19, "plugins/bug_report": 19, "plugins/files": 19, "plugins/http_fetch": 19, "plugins/webhook": 19, "plugins/local": 19, "plugins/telegram": 19, "plugins/slack": 19,
+	// what channels to chat services have in common
+	"internal/chat": 18,
 }
 
 // wings are parts of a room that live in folders of their own: the key may
 // be imported by its own room, and may itself import what its room may.
 var wings = map[string]string{
 	"internal/sandbox/inside":    "internal/sandbox",
-	"internal/sandbox/probe":     "internal/sandbox",
 	"internal/sandbox/seccomp":   "internal/sandbox",
 	"internal/sandbox/spawn":     "internal/sandbox",
 	"internal/sandbox/container": "internal/sandbox",
+	"internal/egress/gitwire":    "internal/egress",
+	"internal/repo/git":          "internal/repo",
+	"internal/repo/gitconfig":    "internal/repo",
+	"internal/lease/keystore":    "internal/lease",
+	"internal/lease/issuer":      "internal/lease",
 	"internal/brain/agent":       "internal/brain",
 	"internal/brain/braintest":   "internal/brain",
 	"internal/ipc/mcpserver":     "internal/ipc",
 	"internal/pluginhost/mcp":    "internal/pluginhost",
 	"telemetry/prometheus":       "telemetry",
+	"internal/chat/chattest":     "internal/chat",
 }
 
 // bases are rooms that the others on their floor stand on: those may import
 // them, and each of them the ones before it.
-var bases = []string{"internal/disk", "internal/sqlitefile"}
+var bases = []string{"internal/disk", "internal/sqlitefile", "internal/database", "internal/node"}
 
 // free are rooms that any floor may use: the public SDK of plugins, which
 // imports the root only, and support for tests.
-var free = map[string]bool{"plugin": true, "internal/testpeer": true}
+var free = map[string]bool{"plugin": true, "internal/testpeer": true, "internal/testwait": true}
 
 // pure floors perform no effect: what they need of the world is an argument.
 var impure = []string{"os", "os/exec", "net", "net/http", "math/rand", "math/rand/v2", "crypto/rand", "syscall", "io/ioutil"}
@@ -280,8 +335,12 @@ func isCompiling(call *ast.CallExpr, names []string) bool {
 
 // What finds methods by names that the linker cannot know makes it keep every
 // method of every type: a tenth of nacre, and of the time that it takes to start.
+// The page has templates, and a program of its own.
 func TestNoRoomFindsMethodsByName(t *testing.T) {
 	for _, file := range sources(t) {
+		if file.room == "internal/web" {
+			continue // which nacre does not link: see TestNacreLinksNothingThatIsSlowToStart
+		}
 		for _, path := range importsOf(file.ast) {
 			if !file.test && (path == "text/template" || path == "html/template") {
 				t.Errorf("%s imports %q: the linker could leave out nothing any more", file.path, path)
@@ -301,6 +360,45 @@ func TestPrometheusIsForEmbedders(t *testing.T) {
 		for _, path := range importsOf(file.ast) {
 			if path == module+"/"+room || strings.HasPrefix(path, "github.com/prometheus/") {
 				t.Errorf("%s imports %q: see telemetry.Write", file.path, path)
+			}
+		}
+	}
+}
+
+// P-01, P-06: what these initialise before main would be milliseconds of every
+// start, of nacre hook as much as of nacre exec.
+func TestNacreLinksNothingThatIsSlowToStart(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "./cmd/nacre", "./cmd/brain", "./cmd/ipc-mcp").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	linked := strings.Fields(string(out))
+	if !slices.Contains(linked, module+"/assembly") {
+		t.Fatal("the list of packages is not that of nacre")
+	}
+	for _, slow := range []string{"github.com/santhosh-tekuri/jsonschema", "github.com/distribution/reference", "github.com/moby/moby/client", "html/template"} {
+		for _, path := range linked {
+			if strings.HasPrefix(path, slow) {
+				t.Errorf("nacre links %s", path)
+			}
+		}
+	}
+}
+
+// P-06: what answers a hook before every tool call links the answer, and nothing else.
+func TestTheHookLinksNothingButItsAnswer(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "./cmd/nacre-hook").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	linked := strings.Fields(string(out))
+	if !slices.Contains(linked, module+"/internal/guard") {
+		t.Fatal("the list of packages is not that of nacre-hook")
+	}
+	for _, path := range linked {
+		for _, slow := range []string{"net/http", "crypto/tls", "encoding/gob", "modernc.org/", "github.com/spf13/", "github.com/dbos-inc/", "github.com/goccy/", module + "/assembly"} {
+			if strings.HasPrefix(path, slow) {
+				t.Errorf("nacre-hook links %s", path)
 			}
 		}
 	}
@@ -404,4 +502,24 @@ func skipDir(path, name string) error {
 		return fs.SkipDir
 	}
 	return nil
+}
+
+// M-40: what carries messages and presses is known to plugins alone. The rooms that decide
+// who may answer, and what a person is shown, import nothing but nouns.
+func TestOnlyPluginsKnowTheSDKsOfServices(t *testing.T) {
+	sdks := []string{"slack", "disgo", "discord", "telegram", "telebot", "gotgbot", "mautrix", "whatsmeow", "chromedp", "websocket"}
+	core := []string{"internal/person", "internal/question"}
+	for _, file := range sources(t) {
+		if file.test || strings.HasPrefix(file.room, "plugins/") {
+			continue
+		}
+		for _, path := range importsOf(file.ast) {
+			if slices.ContainsFunc(sdks, func(sdk string) bool { return strings.Contains(path, sdk) }) && !strings.HasPrefix(path, module) {
+				t.Errorf("%s imports %q: a service is a plugin's own", file.path, path)
+			}
+			if slices.Contains(core, file.room) && strings.Contains(strings.Split(path, "/")[0], ".") && !strings.HasPrefix(path, module) {
+				t.Errorf("%s imports %q: who decides, and what is shown, need nothing of others", file.path, path)
+			}
+		}
+	}
 }

@@ -16,6 +16,8 @@ type Call struct {
 	Arguments   json.RawMessage
 	Correlation Correlation
 	Hints       Hints
+	// Traced asks for the outcome's Trace. The host sets it, never an agent.
+	Traced bool
 	// OnAsk, when set, is told once that a person is being asked and until when.
 	OnAsk func(expires time.Time)
 }
@@ -31,13 +33,31 @@ type Hints struct {
 type Outcome struct {
 	// Result is the redacted result, structurally unchanged when it is within budget (D-10).
 	Result json.RawMessage
+	// Shape says what Result is; empty where nothing is shown.
+	Shape Shape
 	// Label is the trust of Result.
 	Label Label
 	// Redacted are the field paths whose values were redacted.
 	Redacted []string
 	// Handle is the ticket for what Result leaves out; nil where it is whole.
 	Handle *Handle
+	// Decision is what the policy said of the call, in the words for a person: also of
+	// one that was refused, as far as it came. Code is empty where nothing was decided.
+	Decision Decision
+	// Trace is how the policy came to Decision, where the call asked for it with Traced
+	// and the policy can say so (K-09); nil otherwise.
+	Trace *DecisionTrace
 }
+
+// Shape is what the result of an outcome is.
+type Shape string
+
+// The shapes. A frame is the JSON of a [Frame], which says what it leaves out.
+const (
+	ShapeResult Shape = "result"
+	ShapeFrame  Shape = "frame"
+	ShapePlan   Shape = "plan" // of a dry run
+)
 
 // Code is a stable error code of the door (D-06).
 type Code string
@@ -90,11 +110,26 @@ type Question struct {
 	Digest string `json:"digest"`
 	// Origins say where each risky value came from (K-26).
 	Origins []Origin `json:"origins,omitempty"`
+	// Text is what a person can vouch for, with ScopeText; nil where there is no such text.
+	Text *SourceText `json:"text,omitempty"`
 	// Why says what made the kernel ask.
 	Why string `json:"why"`
 	// AgentWords is the agent's own justification: shown as such, never counted.
 	AgentWords string    `json:"agent_words,omitempty"`
 	Expires    time.Time `json:"expires"`
+	// Safety is what the answer could do to the world.
+	Safety SafetyClass `json:"safety"`
+	// Approvers is how many persons have to approve; 0 means one.
+	Approvers int `json:"approvers,omitempty"`
+}
+
+// SourceText is the one text in which all those values of a call stand that no trusted
+// text has said, such as a mail, a page or a file.
+type SourceText struct {
+	// Source says whose it is, as in [Origin].
+	Source string `json:"source"`
+	// Text is all of it, in lower case and one line, at most 4 KiB.
+	Text string `json:"text"`
 }
 
 // FilePin is a file that an argument names, copied so that what was decided on
@@ -122,6 +157,8 @@ type Ruling struct {
 	// the same way without asking again, for so long, in this session only.
 	For   time.Duration `json:"for,omitempty"`
 	Scope RulingScope   `json:"scope,omitempty"`
+	// Times is for how many calls it stands, this one among them; 0 means for any number.
+	Times int `json:"times,omitempty"`
 }
 
 // RulingScope says what a ruling that stands is for. The zero value is the
@@ -131,25 +168,52 @@ type RulingScope uint8
 // The scopes, from the narrowest.
 const (
 	ScopeOnce RulingScope = iota
+	// ScopeExact is the same tool with exactly the same arguments.
+	ScopeExact
 	// ScopeSame is the same tool with the same values where a wrong one does
 	// harm: its sinks, or all arguments where it declares none.
 	ScopeSame
 	// ScopeTool is the same tool with whatever arguments.
 	ScopeTool
+	// ScopeText approves this one call, and hands authority to [Question.Text]: a value
+	// that stands in it counts as trusted until the session ends, for every tool (K-29).
+	// It has neither a time nor a number.
+	ScopeText
 )
 
-var scopeNames = [...]string{"once", "same", "tool"}
+var scopeNames = [...]string{"once", "exact", "same", "tool", "text"}
 
 func (s RulingScope) String() string { return enumName(scopeNames[:], uint8(s), "once") }
 
 // MarshalText implements encoding.TextMarshaler.
 func (s RulingScope) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText accepts exactly "once", "same" or "tool".
+// UnmarshalText accepts exactly "once", "exact", "same", "tool" or "text".
 func (s *RulingScope) UnmarshalText(text []byte) error {
 	i, err := enumIndex("scope", scopeNames[:], string(text))
 	*s = RulingScope(i)
 	return err
+}
+
+// Press is what somebody pressed at a face which knows who it was. The zero value is
+// nobody's, and decides nothing.
+type Press struct {
+	// ID is the question's.
+	ID string `json:"id"`
+	// Identity is who pressed, as the face authenticated it, such as terminal:1000.
+	Identity string `json:"identity"`
+	// Shown is the digest of the card that was shown.
+	Shown string `json:"shown"`
+	// Ruling is what was pressed. Its By says in words where; its Digest is the question's.
+	Ruling Ruling `json:"ruling"`
+}
+
+// Pressed is what became of a press that counted.
+type Pressed struct {
+	// By is who decided, as records have it.
+	By string `json:"by"`
+	// Open is how many more persons have to approve; 0 where the question is settled.
+	Open int `json:"open,omitempty"`
 }
 
 // Approver asks a person. Ask returns when the person has answered or ctx

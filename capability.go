@@ -60,10 +60,15 @@ func (s *Sensitivity) UnmarshalText(text []byte) error {
 // (K-25). The zero value is untrusted.
 type Label uint8
 
-// The labels, from the strictest.
+// The labels. What is declared or written down is one of the first two.
 const (
 	Untrusted Label = iota
 	Trusted
+	// Unvouched, between the two, is what nobody vouches for and no outsider sent either,
+	// such as what a session stored that had listened to none: like the text of a
+	// repository, its values are untrusted, and it taints nobody (M-52). In text it is
+	// untrusted.
+	Unvouched
 )
 
 var labelNames = [...]string{"untrusted", "trusted"}
@@ -71,7 +76,15 @@ var labelNames = [...]string{"untrusted", "trusted"}
 func (l Label) String() string { return enumName(labelNames[:], uint8(l), "untrusted") }
 
 // And combines the labels of two sources: the lower trust wins.
-func (l Label) And(m Label) Label { return min(l, m) }
+func (l Label) And(m Label) Label {
+	switch {
+	case l == m && l <= Unvouched:
+		return l
+	case l == Trusted && m == Unvouched, l == Unvouched && m == Trusted:
+		return Unvouched
+	}
+	return Untrusted
+}
 
 // MarshalText implements encoding.TextMarshaler.
 func (l Label) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
@@ -106,8 +119,9 @@ type Capability struct {
 	Tags          []string
 	// Returns is the label of what the capability returns.
 	Returns Label
-	// Sinks are the arguments in which a wrong value does harm (K-25).
-	Sinks []string
+	// Values are the arguments in which a wrong value does harm, the kinds of those
+	// values, and what of a result the system itself makes (K-25, K-29).
+	Values
 	// Files are the arguments that name files of the session's workspace, as dotted
 	// paths like Sinks. What they hold is copied and digested before anybody is
 	// asked, and the driver is given the copies (D-13).
@@ -143,6 +157,9 @@ type Principal struct {
 	Channel string
 }
 
+// SessionKey says which session a principal acts in.
+func (p Principal) SessionKey() SessionKey { return KeyOf(p.Group, p.Session) }
+
 // Invocation is a call after every check: what a driver acts on.
 type Invocation struct {
 	ID         string
@@ -155,6 +172,10 @@ type Invocation struct {
 	Files       []FilePin
 	Correlation Correlation
 	Time        time.Time
+	// Label is the trust of what the session had been told when it called: untrusted
+	// once an outsider's words were in it, unvouched once it had read other text that
+	// nobody vouches for.
+	Label Label
 }
 
 // Driver carries out one capability on the host. Do must honour ctx's
@@ -177,4 +198,8 @@ func (f DriverFunc) Do(ctx context.Context, in Invocation) (json.RawMessage, err
 type Tool struct {
 	Capability Capability
 	Driver     Driver
+	// ShownWhole is up to how many characters a result is passed on in the form in
+	// which the driver gives it; zero means the 4,000 of K-14. It is for a tool whose
+	// own form agents were taught to read.
+	ShownWhole int
 }

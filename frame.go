@@ -1,6 +1,7 @@
 package nacre
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 )
@@ -44,7 +45,40 @@ type Frame struct {
 	// Handle is the ticket for the rest; nil where there is none.
 	Handle  *Handle `json:"handle,omitempty"`
 	Omitted Omitted `json:"omitted"`
-	Label   Label   `json:"label"`
+	// Cut names texts, lists and objects that Rows shows in part, each with the path
+	// that a [Query] shows it whole by: the first of them where there are many.
+	Cut   []Cut `json:"cut,omitempty"`
+	Label Label `json:"label"`
+}
+
+// Cut is a value that is shown in part.
+type Cut struct {
+	// Path leads to it from the whole result, such as data.issues[3].title; empty
+	// where it is the whole result.
+	Path string `json:"path"`
+}
+
+// ResultLimits are how much of one result is shown (K-14, K-31): rows, fields of an
+// object, characters of all that is shown, and containers inside of each other in a
+// row. A field that is zero stands for the default: 50, 20, 4,000 and 3.
+type ResultLimits struct {
+	Rows   int `json:"rows,omitempty"`
+	Fields int `json:"fields,omitempty"`
+	Chars  int `json:"chars,omitempty"`
+	Depth  int `json:"depth,omitempty"`
+}
+
+// MaxResultLimits are the largest that a kernel takes.
+func MaxResultLimits() ResultLimits {
+	return ResultLimits{Rows: 1000, Fields: 1000, Chars: 256 << 10, Depth: 100}
+}
+
+// Over fills the fields that are zero from more general limits.
+func (l ResultLimits) Over(general ResultLimits) ResultLimits {
+	return ResultLimits{
+		Rows: cmp.Or(l.Rows, general.Rows), Fields: cmp.Or(l.Fields, general.Fields),
+		Chars: cmp.Or(l.Chars, general.Chars), Depth: cmp.Or(l.Depth, general.Depth),
+	}
 }
 
 // Omitted counts what a frame left out.
@@ -73,4 +107,12 @@ type Query struct {
 	Fields []string `json:"fields,omitempty"`
 	// Filter keeps the rows whose fields equal these JSON values.
 	Filter map[string]json.RawMessage `json:"filter,omitempty"`
+	// Path selects a value inside of the result, such as data.issues[3].title. What
+	// is not a plain name stands in brackets and quotes: ["a.b"]. Empty means the whole.
+	Path string `json:"path,omitempty"`
+	// From is where the page of a text begins, counted in Unit from 0; Limit counts
+	// in Unit as well then. A page that ends says where the next one begins.
+	From int `json:"from,omitempty"`
+	// Unit of a text: "characters", also where it is empty, or "lines".
+	Unit string `json:"unit,omitempty"`
 }

@@ -3,6 +3,7 @@ package nacre
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -11,6 +12,28 @@ type Group string
 
 // SessionID names one sealed sandbox with its sockets, from open to close.
 type SessionID string
+
+// SessionKey is which session is meant where groups share a program: two groups
+// may give their sessions the same name, and share nothing by it. KeyOf makes one;
+// no other text is a complete key.
+type SessionKey string
+
+// KeyOf names a session of a group. Where either is empty, so is the key.
+func KeyOf(group Group, session SessionID) SessionKey {
+	if group == "" || session == "" {
+		return ""
+	}
+	// The length keeps apart what a group's name with a slash would join.
+	return SessionKey(strconv.Itoa(len(group)) + ":" + string(group) + "/" + string(session))
+}
+
+// Complete reports whether both the group and the session are named; what is
+// kept of sessions is kept of complete keys only.
+func (k SessionKey) Complete() bool {
+	size, rest, _ := strings.Cut(string(k), ":")
+	group, err := strconv.Atoi(size)
+	return err == nil && group > 0 && group+1 < len(rest) && rest[group] == '/' && strconv.Itoa(group) == size
+}
 
 // PluginName is the name of a plugin's folder, which is its identity (D-20).
 type PluginName string

@@ -68,3 +68,27 @@ func TestASecretIsNotPrinted(t *testing.T) {
 		t.Fatal(printed)
 	}
 }
+
+// F-26: no two sessions share a key, whatever they and their groups are called,
+// and what is no key of both is complete in no spelling.
+func TestASessionKeyIsOfOneGroupAndSession(t *testing.T) {
+	names := []string{"a", "1", "a/b", "b/a", "1:a", "a/", "/a", ":", "/", "1:a/s"}
+	of := map[nacre.SessionKey]string{}
+	for _, group := range names {
+		for _, session := range names {
+			key := nacre.KeyOf(nacre.Group(group), nacre.SessionID(session))
+			if other, there := of[key]; there {
+				t.Errorf("%q is the key of %s and of %q in %q", key, other, session, group)
+			}
+			of[key] = session + " in " + group
+			if !key.Complete() {
+				t.Errorf("%q is not complete", key)
+			}
+		}
+	}
+	for _, key := range []nacre.SessionKey{"", "s1", "a/s1", "0:/s1", "1:a", "1:a/", "1:ab/s", "01:a/s", "-1:a/s", "9:a/s", nacre.KeyOf("", "s"), nacre.KeyOf("g", "")} {
+		if key.Complete() {
+			t.Errorf("%q is complete", key)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package nacre
 import (
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -18,7 +19,38 @@ type Posture struct {
 	// Forwards are loopback ports inside that lead to sockets in SocketDir.
 	Forwards []Forward    `json:"forwards,omitempty"`
 	Egress   []EgressRule `json:"egress,omitempty"`
-	Limits   Limits       `json:"limits"`
+	// Credentials are what the session may use of the operator's, each where it may go.
+	Credentials []CredentialScope `json:"credentials,omitempty"`
+	Limits      Limits            `json:"limits"`
+}
+
+// CredentialScope is what a session may use of one credential (M-34, M-35). The value is
+// not in it. The zero value may be used for nothing.
+type CredentialScope struct {
+	Name string `json:"name"`
+	// Host and Port are the only place that the credential is sent to, with these methods,
+	// below these paths. All are empty where Inside is set.
+	Host    string   `json:"host,omitempty"`
+	Port    uint16   `json:"port,omitempty"`
+	Methods []string `json:"methods,omitempty"`
+	Paths   []string `json:"paths,omitempty"`
+	// Minted says who mints one for the session and for what; empty for a static one.
+	Minted string `json:"minted,omitempty"`
+	// Inside is the variable or the file in which the agent itself is given the value: it
+	// may then send it wherever it may connect to.
+	Inside string `json:"inside,omitempty"`
+}
+
+// String says what the credential is for, for a person.
+func (c CredentialScope) String() string {
+	if c.Inside != "" {
+		return c.Name + " inside, as " + c.Inside
+	}
+	text := c.Name + " for " + c.Host + ":" + strconv.Itoa(int(c.Port)) + " " + strings.Join(c.Methods, ",") + " " + strings.Join(c.Paths, ",")
+	if c.Minted != "" {
+		text += ", minted by " + c.Minted
+	}
+	return text
 }
 
 // MountKind says what is mounted. The zero value binds read-only.
@@ -33,7 +65,8 @@ const (
 	Mask
 	// SymlinkTo makes Target a symbolic link whose text is Source.
 	SymlinkTo
-	// Overlay shows Source with a private, writable layer over it that ends with the sandbox.
+	// Overlay shows Source with a private, writable layer over it that ends with the
+	// sandbox, or is kept in Layer.
 	Overlay
 )
 
@@ -56,6 +89,10 @@ type Mount struct {
 	Kind   MountKind `json:"kind"`
 	Source string    `json:"source,omitempty"`
 	Target string    `json:"target"`
+	// Layer keeps the layer of an Overlay: a folder of the host with two empty ones in
+	// it on one file system, LayerUpper, which gets what is written, and LayerWork.
+	// Empty means that the layer is in memory.
+	Layer string `json:"layer,omitempty"`
 	// Size of a tmpfs in bytes; zero means 64 MiB.
 	Size int64 `json:"size,omitempty"`
 	// Optional mounts are left out where Source does not exist.
@@ -63,6 +100,12 @@ type Mount struct {
 	// NoExec refuses to run programs from the mount.
 	NoExec bool `json:"noexec,omitempty"`
 }
+
+// What is in the folder that keeps an Overlay's layer.
+const (
+	LayerUpper = "upper"
+	LayerWork  = "work"
+)
 
 // SocketDir is where a session's sockets are inside every sandbox (D-01).
 const SocketDir = "/run/nacre"
@@ -72,6 +115,9 @@ const (
 	DoorSocket   = "door.sock"
 	ModelSocket  = "model.sock"
 	EgressSocket = "egress.sock"
+	// GateSocket hears of each call that the gates of a task refuse, before its agent
+	// does (M-65). It is there where a task has gates.
+	GateSocket = "gate.sock"
 )
 
 // The loopback ports inside that lead to the host's egress proxy and model gateway.
@@ -84,6 +130,8 @@ const (
 type Forward struct {
 	Port   uint16 `json:"port"`
 	Socket string `json:"socket"`
+	// Both says that it is there by IPv6 as well, where the sandbox has it.
+	Both bool `json:"both,omitempty"`
 }
 
 // Protocol is what may be spoken to an allowed host. The zero value is TLS

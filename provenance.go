@@ -55,4 +55,6 @@ type Origin struct {
 	// Sources name the places where the whole value was seen, the most trusted
 	// first, at most four.
 	Sources []string `json:"sources,omitempty"`
+	// Grounds are why it is trusted where no trusted text had said it as it is.
+	Grounds Grounds `json:"grounds,omitempty"`
 }

@@ -11,31 +11,34 @@ type Kind string
 
 // The kinds of record.
 const (
-	KindChainOpen     Kind = "chain.open"
-	KindChainClose    Kind = "chain.close"
-	KindSessionOpen   Kind = "session.open"
-	KindSessionClose  Kind = "session.close"
-	KindSandboxStart  Kind = "sandbox.start"
-	KindSandboxExit   Kind = "sandbox.exit"
-	KindCallBegin     Kind = "call.begin"
-	KindCallEnd       Kind = "call.end"
-	KindCallReject    Kind = "call.reject"
-	KindCallHandler   Kind = "call.handler"
-	KindApprovalAsk   Kind = "approval.ask"
-	KindApprovalReply Kind = "approval.reply"
-	KindApprovalClaim Kind = "approval.claim" // who settled a question, and how, before anybody acts on it
-	KindEgress        Kind = "egress"
-	KindModelBegin    Kind = "model.begin"
-	KindModelEnd      Kind = "model.end"
-	KindBrainEvent    Kind = "brain.event"
-	KindPlugin        Kind = "plugin"
-	KindMemory        Kind = "memory"
-	KindVerify        Kind = "verify"
-	KindMergeIntent   Kind = "merge.intent"
-	KindMergeDone     Kind = "merge.done"
-	KindEvent         Kind = "event" // what became of an event that could have started an agent
-	KindOutcome       Kind = "outcome"
-	KindLedger        Kind = "ledger" // a row of the ledger comes to stand as Outcome says
+	KindChainOpen      Kind = "chain.open"
+	KindChainClose     Kind = "chain.close"
+	KindSessionOpen    Kind = "session.open"
+	KindSessionClose   Kind = "session.close"
+	KindSandboxStart   Kind = "sandbox.start"
+	KindSandboxExit    Kind = "sandbox.exit"
+	KindCallBegin      Kind = "call.begin"
+	KindCallEnd        Kind = "call.end"
+	KindCallReject     Kind = "call.reject"
+	KindCallHandler    Kind = "call.handler"
+	KindApprovalAsk    Kind = "approval.ask"
+	KindApprovalReply  Kind = "approval.reply"
+	KindApprovalClaim  Kind = "approval.claim"  // who settled a question, and how, before anybody acts on it
+	KindApprovalRefuse Kind = "approval.refuse" // a press that decided nothing: late, twice, by a stranger or without the right
+	KindEgress         Kind = "egress"
+	KindModelBegin     Kind = "model.begin"
+	KindModelEnd       Kind = "model.end"
+	KindBrainEvent     Kind = "brain.event"
+	KindGateRefuse     Kind = "gate.refuse" // a gate of the task's role refused a call, as the host heard before the agent did
+	KindGateWarn       Kind = "gate.warn"   // a gate that warns or advises has something against a call, which happened
+	KindPlugin         Kind = "plugin"
+	KindMemory         Kind = "memory"
+	KindVerify         Kind = "verify"
+	KindMergeIntent    Kind = "merge.intent"
+	KindMergeDone      Kind = "merge.done"
+	KindEvent          Kind = "event" // what became of an event that could have started an agent
+	KindOutcome        Kind = "outcome"
+	KindLedger         Kind = "ledger" // a row of the ledger comes to stand as Outcome says
 )
 
 // The outcomes of a crossing of the door (D-16). Other kinds use words of their own.

@@ -65,6 +65,8 @@ type Change struct {
 	Kind string `json:"kind"`
 	// Warning says why the host may run this file later; empty for most files.
 	Warning string `json:"warning,omitempty"`
+	// Held says that it does not land before a person has looked at it.
+	Held bool `json:"held,omitempty"`
 }
 
 // Stage is how far a session's work is carried. The zero value is its end.
@@ -123,6 +125,9 @@ const (
 	SessionStopped SessionState = "stopped"
 	// SessionInterrupted is a session whose process died.
 	SessionInterrupted SessionState = "interrupted"
+	// SessionRemoved is a session whose files were removed. Its name and the names of its
+	// chains are all that is kept of it, and no list has it.
+	SessionRemoved SessionState = "removed"
 )
 
 // SessionStatus is what is known of one session.
@@ -139,6 +144,9 @@ type SessionStatus struct {
 	Outcome  string       `json:"outcome,omitempty"`
 	// Resumable says that the session has unfinished work to go on with.
 	Resumable bool `json:"resumable,omitempty"`
+	// FailedCheck is the check that kept the session's latest work from landing, with
+	// the tail of what it printed. A list of sessions leaves it out.
+	FailedCheck *CheckResult `json:"failed_check,omitempty"`
 }
 
 // Live reports whether the session says that it is at work.

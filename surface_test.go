@@ -2,6 +2,7 @@ package nacre_test
 
 import (
 	"go/ast"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -9,7 +10,7 @@ import (
 // public are the packages an outsider imports; what they export names no
 // internal type and hides none behind an alias.
 var public = map[string]bool{"": true, "kernel": true, "policy": true, "audit": true, "plugin": true, "assembly": true,
-	"driver/http": true, "driver/mcp": true, "toolformat": true, "telemetry": true}
+	"driver/http": true, "driver/mcp": true, "toolformat": true, "telemetry": true, "grant": true}
 
 func TestPublicPackagesExposeNoInternalType(t *testing.T) {
 	for _, file := range sources(t) {
@@ -19,10 +20,78 @@ func TestPublicPackagesExposeNoInternalType(t *testing.T) {
 		internal := internalNames(file.ast)
 		for _, decl := range file.ast.Decls {
 			for _, exposed := range exposedBy(decl) {
+				if file.room != "assembly" || !isAliasOfPart(decl, exposed) {
+					reportInternal(t, file.path, exposed, internal)
+				}
+			}
+		}
+	}
+}
+
+// What assembly shows under a name of its own is declared in the part that works
+// with it. It is public all the same, and shows nothing else that is internal.
+func TestTypesThatAssemblyShowsExposeNoInternalType(t *testing.T) {
+	files := sources(t)
+	shown := map[string]bool{}
+	for _, file := range files {
+		if file.test || file.room != "assembly" {
+			continue
+		}
+		for _, decl := range file.ast.Decls {
+			for _, exposed := range exposedBy(decl) {
+				if isAliasOfPart(decl, exposed) {
+					s := exposed.(*ast.SelectorExpr)
+					shown[s.X.(*ast.Ident).Name+"."+s.Sel.Name] = true
+				}
+			}
+		}
+	}
+	for _, file := range files {
+		part, isPart := strings.CutPrefix(file.room, "internal/")
+		if file.test || !isPart || !slices.Contains(parts, file.room) {
+			continue
+		}
+		internal := internalNames(file.ast)
+		for _, room := range parts { // their types are shown under a name of assembly's
+			delete(internal, strings.TrimPrefix(room, "internal/"))
+		}
+		for _, decl := range file.ast.Decls {
+			if !declares(decl, part, shown) {
+				continue
+			}
+			for _, exposed := range exposedBy(decl) {
 				reportInternal(t, file.path, exposed, internal)
 			}
 		}
 	}
+}
+
+// isAliasOfPart tells whether an exposed type is another name for one of a part of
+// the composition.
+func isAliasOfPart(decl ast.Decl, exposed ast.Node) bool {
+	d, ok := decl.(*ast.GenDecl)
+	selector, isSelector := exposed.(*ast.SelectorExpr)
+	if !ok || !isSelector {
+		return false
+	}
+	pkg, ok := selector.X.(*ast.Ident)
+	if !ok || !slices.Contains(parts, "internal/"+pkg.Name) {
+		return false
+	}
+	return slices.ContainsFunc(d.Specs, func(spec ast.Spec) bool {
+		s, ok := spec.(*ast.TypeSpec)
+		return ok && s.Assign.IsValid() && s.Type == exposed
+	})
+}
+
+// declares tells whether a declaration is of a type that is shown. Its methods are for
+// the other parts too, and may name what an outsider cannot.
+func declares(decl ast.Decl, part string, shown map[string]bool) bool {
+	d, ok := decl.(*ast.GenDecl)
+	return ok && slices.ContainsFunc(d.Specs, func(spec ast.Spec) bool {
+		s, ok := spec.(*ast.TypeSpec)
+		return ok && shown[part+"."+s.Name.Name]
+	})
 }
 
 // internalNames are the names under which a file knows internal packages.

@@ -1,6 +1,25 @@
 package nacre
 
-import "time"
+import (
+	"errors"
+	"time"
+)
+
+// Why a token is refused. A kernel's refusal of one wraps the error that tells,
+// for errors.Is; the agent is told no more than its message says (K-10).
+var (
+	ErrTokenRevoked    = errors.New("token revoked")
+	ErrTokenExpired    = errors.New("token expired")
+	ErrTokenUnknownKey = errors.New("token signed by an unknown key")
+	ErrTokenSignature  = errors.New("token signature does not match")
+	ErrTokenPrincipal  = errors.New("token belongs to another principal, or to other roles and attributes")
+	ErrTokenCapability = errors.New("token is for another capability or other arguments")
+	ErrTokenArguments  = errors.New("arguments are outside of what the token allows")
+	ErrTokenSpent      = errors.New("token has no uses left")
+	// ErrTokenMalformed is a token, caveat or constraint that nobody could have
+	// made by the rules.
+	ErrTokenMalformed = errors.New("token malformed")
+)
 
 // Token is a grant: proof that this host's policy let a principal use a
 // capability, and how far (K-10). It is a bearer's ticket only for the

@@ -43,6 +43,7 @@ const (
 	ReasonRuleAsk            ReasonCode = "rule_ask"
 	ReasonHighRisk           ReasonCode = "high_risk_ask"
 	ReasonGroupNotAllowed    ReasonCode = "group_not_allowed"
+	ReasonNoSession          ReasonCode = "no_session"
 	ReasonNoMatchingRule     ReasonCode = "no_matching_rule"
 	ReasonExplicitDeny       ReasonCode = "explicit_deny_rule"
 	ReasonMissingRole        ReasonCode = "missing_role"
@@ -54,6 +55,7 @@ const (
 	ReasonApproved           ReasonCode = "approved"
 	ReasonDenied             ReasonCode = "denied_by_person"
 	ReasonUnanswered         ReasonCode = "approval_unanswered"
+	ReasonInterrupted        ReasonCode = "interrupted" // the call or its session ended before a person answered
 	ReasonNoApprover         ReasonCode = "no_approver"
 	ReasonAuditFailed        ReasonCode = "audit_failed"
 
@@ -74,6 +76,10 @@ const (
 	ReasonTainted            ReasonCode = "tainted_session_ask" // a session that has read untrusted text
 	ReasonBudgetExhausted    ReasonCode = "output_budget_exhausted"
 	ReasonTokenRefused       ReasonCode = "token_refused"
+	ReasonTokenRevoked       ReasonCode = "token_revoked"
+	ReasonTokenExpired       ReasonCode = "token_expired"
+	ReasonTokenSpent         ReasonCode = "token_spent"
+	ReasonInternal           ReasonCode = "internal_failure"  // nobody refused: something that a call needs does not work
 	ReasonConditionNotMet    ReasonCode = "condition_not_met" // of a rule, where no other code fits
 )
 
@@ -87,6 +93,8 @@ type Decision struct {
 	Message string `json:"message,omitempty"`
 	// Constraints are what an allow or an ask is narrowed to.
 	Constraints Constraints `json:"constraints,omitzero"`
+	// Approvers is how many persons have to approve what is asked; 0 means one.
+	Approvers int `json:"approvers,omitempty"`
 	// RetryAfter is set on ReasonRateLimited, rounded up to a second.
 	RetryAfter time.Duration `json:"-"`
 }

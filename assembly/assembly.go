@@ -7,216 +7,556 @@
 package assembly
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
-	"github.com/nacre-dev/nacre/internal/brain"
-	"github.com/nacre-dev/nacre/internal/model"
-	"github.com/nacre-dev/nacre/internal/redact"
-	"github.com/nacre-dev/nacre/internal/registry"
-	"github.com/nacre-dev/nacre/internal/revocation"
+	"github.com/nacre-dev/nacre/internal/acceptance"
+	"github.com/nacre-dev/nacre/internal/cockpit"
+	"github.com/nacre-dev/nacre/internal/command"
+	"github.com/nacre-dev/nacre/internal/conversation"
+	"github.com/nacre-dev/nacre/internal/converse"
+	"github.com/nacre-dev/nacre/internal/doctor"
+	"github.com/nacre-dev/nacre/internal/erasure"
+	"github.com/nacre-dev/nacre/internal/eventlog"
+	"github.com/nacre-dev/nacre/internal/graduation"
+	"github.com/nacre-dev/nacre/internal/hosting"
+	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/intrinsic"
+	"github.com/nacre-dev/nacre/internal/learn"
+	"github.com/nacre-dev/nacre/internal/leftover"
+	"github.com/nacre-dev/nacre/internal/operator"
+	"github.com/nacre-dev/nacre/internal/overview"
+	"github.com/nacre-dev/nacre/internal/person"
+	"github.com/nacre-dev/nacre/internal/pluginadmin"
+	"github.com/nacre-dev/nacre/internal/prove"
+	"github.com/nacre-dev/nacre/internal/receipt"
+	"github.com/nacre-dev/nacre/internal/scheduling"
+	"github.com/nacre-dev/nacre/internal/serve"
+	"github.com/nacre-dev/nacre/internal/work"
+	"github.com/nacre-dev/nacre/plugin"
 	"github.com/nacre-dev/nacre/policy"
 )
 
-// DefaultGroup is whose sessions the command line opens unless told otherwise.
-const DefaultGroup nacre.Group = "main"
-
-// NotReady says that something which is needed is missing, and what to do (exit 3).
-type NotReady struct {
-	What string
-	Next string
-	err  error
-}
-
-func (e *NotReady) Error() string {
-	text := e.What
-	if e.err != nil {
-		text += ": " + e.err.Error()
-	}
-	if e.Next != "" {
-		text += "\n       " + e.Next
-	}
-	return text
-}
-
-// Unwrap gives the cause.
-func (e *NotReady) Unwrap() error { return e.err }
-
-// writable says what to do about a state folder that cannot be written, and about an
-// audit that nothing may be added to. Other errors, and none, stay as they are.
-func (r *Runtime) writable(err error) error {
-	var at *fs.PathError
-	if errors.Is(err, audit.ErrTampered) {
-		return fmt.Errorf("%w\n       nacre audit verify says what does not hold; restore %s from a backup, or move it away: a new audit begins", err, r.AuditRoot())
-	}
-	if !errors.As(err, &at) || !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.ENOSPC) {
-		return err
-	}
-	return &NotReady{What: "nacre's state", Next: "make " + r.registry.Paths().State + " writable, with room on its disk", err: err}
-}
-
-// ConfigError says that the operator's config or a request cannot be acted on (exit 2).
-type ConfigError struct{ err error }
-
-func (e *ConfigError) Error() string { return e.err.Error() }
-
-// Unwrap gives the cause.
-func (e *ConfigError) Unwrap() error { return e.err }
-
-func badConfig(format string, values ...any) error {
-	return &ConfigError{fmt.Errorf(format, values...)}
-}
-
-// Options are what an installation is opened with. All are required.
-type Options struct {
-	Getenv func(string) string
-	// Executable is the nacre binary; ipc, brain, sandbox-init and the built-in
-	// plugins lie beside it.
-	Executable string
-	Now        func() time.Time
-	Version    string
-}
-
-// Runtime is an installation: its folders, keys, policy and programs.
-type Runtime struct {
-	options  Options
-	registry *registry.Registry
-	config   Config
-	keys     audit.Keys
-	policy   *policy.Policy
-	redact   *redact.Engine
-	// grants are the keys that sign grants, revoked what was taken back of them.
-	grants  revocation.Keys
-	revoked *revocation.List
-	settled time.Duration // settledFor, but in tests
-}
+// Runtime is an installation, and what it can do.
+type Runtime struct{ inst *installation.Installation }
 
 // Open reads the config and the keys, making them on first start. It starts nothing.
-func Open(_ context.Context, o Options) (*Runtime, error) {
-	paths, err := registry.ResolvePaths(o.Getenv)
-	if err != nil {
-		return nil, &NotReady{What: "no place for nacre's state", err: err}
-	}
-	r := &Runtime{options: o, registry: registry.New(paths), redact: redact.New(), settled: settledFor}
-	if r.config, err = LoadConfig(paths.Config); err != nil {
-		return nil, &ConfigError{err}
-	}
-	if r.policy, err = loadPolicy(paths.Config); err != nil {
-		return nil, &ConfigError{err}
-	}
-	if r.keys, err = audit.LoadKeys(paths.Keys()); err != nil {
-		return nil, r.noKeys("the installation's keys", err)
-	}
-	if r.grants, err = revocation.LoadKeys(paths.Keys()); err != nil {
-		return nil, r.noKeys("the keys of grants", err)
-	}
-	if r.revoked, err = revocation.Open(paths.Keys()); err != nil {
-		return nil, r.noKeys("what was revoked", err)
-	}
-	return r, nil
-}
-
-// noKeys says why a file of the folder of keys cannot be used.
-func (r *Runtime) noKeys(what string, err error) error {
-	missing := &NotReady{What: what, err: err}
-	if errors.Is(err, fs.ErrPermission) {
-		missing.Next = "give " + r.registry.Paths().Keys() + " and what is in it back to the one who runs nacre (chown, chmod u+rw)"
-	}
-	return missing
-}
-
-// policyFiles are where an operator's policy can be; there is one of them at most.
-func policyFiles() []string { return []string{"policy.toml", "policy.yaml", "policy.yml"} }
-
-// loadPolicy reads the operator's policy, or takes the shipped one.
-func loadPolicy(dir string) (*policy.Policy, error) {
-	var path string
-	var data []byte
-	for _, name := range policyFiles() {
-		found, err := os.ReadFile(filepath.Join(dir, name))
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			continue
-		case err != nil:
-			return nil, err
-		case path != "":
-			return nil, fmt.Errorf("%s and %s are both there: keep one of them", path, filepath.Join(dir, name))
-		}
-		path, data = filepath.Join(dir, name), found
-	}
-	if path == "" {
-		return policy.Shipped(), nil
-	}
-	p, err := policy.Parse(path, data)
+func Open(ctx context.Context, o Options) (*Runtime, error) {
+	inst, err := installation.Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	if p.Default() == nacre.Allow {
-		return nil, fmt.Errorf("%s: default = \"allow\" is refused here: write default = \"ask\" or \"deny\"", path)
-	}
-	return p, nil
+	return &Runtime{inst}, nil
 }
 
 // AuditRoot is the folder of the audit chains.
-func (r *Runtime) AuditRoot() string { return r.registry.Paths().Audit() }
+func (r *Runtime) AuditRoot() string {
+	return r.inst.AuditRoot()
+}
 
 // PublicKey verifies the installation's heads and receipts.
-func (r *Runtime) PublicKey() []byte { return r.keys.Public() }
-
-// ReceiptPath is where a session's receipt is.
-func (r *Runtime) ReceiptPath(id nacre.SessionID) string { return r.registry.Paths().Receipt(id) }
-
-// program finds a binary beside nacre. Where it is not, nacre acts as it by its name.
-func (r *Runtime) program(name string) string {
-	path := filepath.Join(filepath.Dir(r.options.Executable), name)
-	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-		return path
-	}
-	return r.options.Executable
+func (r *Runtime) PublicKey() []byte {
+	return r.inst.PublicKey()
 }
 
-// brains are what this installation can let an agent be.
-func (r *Runtime) brains(named string) brain.Options {
-	places, err := r.upstreams()
-	if err != nil {
-		places = nil // the run that needs one says why
-	}
-	if named == "" {
-		named = r.config.Model.Name
-	}
-	return brain.Options{
-		ClaudePath: r.options.Getenv("NACRE_CLAUDE"), Path: r.options.Getenv("PATH"), Model: named,
-		KeyFrom: keyFor(places, model.Anthropic), OpenAIFrom: cmp.Or(keyFor(places, model.Chat), keyFor(places, model.Responses)),
-		Responses: keyFor(places, model.Chat) == "", ResponsesFrom: keyFor(places, model.Responses),
-		KeyHelp: cmp.Or(helpFor(places, model.Anthropic), r.config.Model.keyHelp()), OpenAIHelp: cmp.Or(helpFor(places, model.Chat), helpFor(places, model.Responses)),
-		ResponsesHelp: helpFor(places, model.Responses),
-		CodexPath:     r.options.Getenv("NACRE_CODEX"), ACP: r.config.Brain.ACP.agent(),
-	}
+// Audit hands the verified work of a session to an auditor, and keeps what it
+// decided (S-08). verified is the session's report as Run left it at
+// nacre.StageVerified; run says which brain audits, and how that is shown.
+func (r *Runtime) Audit(ctx context.Context, verified Report, run Run) (Audit, Report, error) {
+	return work.AuditWork(ctx, r.inst, verified, run)
 }
 
-// principal is who a session's calls act for. Roles come from the config, the
-// justification from the operator's task: nothing from inside.
-func (r *Runtime) principal(group nacre.Group, session nacre.SessionID, task string) nacre.Principal {
-	roles := r.config.Groups[string(group)].Roles
-	if len(roles) == 0 {
-		roles = []string{"writer"}
-	}
-	return nacre.Principal{
-		ID: principalID(group, session), Group: group, Session: session, Roles: roles, Justification: task,
-		Intent: r.config.Groups[string(group)].Intent, Scope: r.config.Groups[string(group)].Scope, Channel: "terminal",
-	}
+// CheckAuditor refuses, before anything of a session's work goes on, an auditor
+// that could not begin: a session that waits for none, a brain that is unknown or
+// not ready, a recording that cannot be played.
+func (r *Runtime) CheckAuditor(ctx context.Context, id nacre.SessionID, run Run) error {
+	return work.CheckAuditor(ctx, r.inst, id, run)
 }
 
-// principalID lies under its group's: what revokes the group revokes them all.
-func principalID(group nacre.Group, session nacre.SessionID) string {
-	return string(group) + "/" + string(session)
+// Doctor tries each part of the installation (M-60). Without turns no brain is
+// started.
+func (r *Runtime) Doctor(ctx context.Context, turns bool) []Finding {
+	return doctor.Examine(ctx, r.inst, turns)
+}
+
+// Prove plays escapes, egress bypasses, planted files and broken installations against
+// this machine, this configuration and a project, with decoys. progress is told of
+// each stage that begins.
+func Prove(ctx context.Context, r *Runtime, project string, progress func(stage string)) ([]ProofRow, error) {
+	return prove.Installation(ctx, r.inst, project, progress)
+}
+
+// Policies are what `nacre policy` asks an installation for.
+type Policies struct{ runtime *Runtime }
+
+// PoliciesOf are an installation's.
+func PoliciesOf(r *Runtime) Policies { return Policies{r} }
+
+// PolicyInForce is the policy that decides in sessions that begin now.
+func (p Policies) PolicyInForce() *policy.Policy { return p.runtime.inst.Policy }
+
+// AcceptedPolicy is the policy that a person accepted last; the shipped one where
+// nobody did.
+func (p Policies) AcceptedPolicy() (*policy.Policy, error) {
+	return acceptance.Policy(p.runtime.inst)
+}
+
+// AcceptPolicy keeps the policy in force as the accepted one, and records who did so.
+// version is the one that they saw; another one than is in force is refused.
+func (p Policies) AcceptPolicy(ctx context.Context, version, by string) error {
+	return acceptance.Accept(ctx, p.runtime.inst, version, by)
+}
+
+// AuditRoot is the folder of the audit chains.
+func (p Policies) AuditRoot() string { return p.runtime.inst.AuditRoot() }
+
+// VerifyAudit verifies one session's chains, or all that the index knows. An
+// installation that had no session yet has nothing to verify.
+func (r *Runtime) VerifyAudit(session nacre.SessionID) ([]audit.Report, error) {
+	return doctor.VerifyAudit(r.inst, session)
+}
+
+// FollowEvents calls each, one call at a time, with the events of every nacre
+// serve that runs now, as they happen; prefixes of topics say which (D-32). It
+// returns nil when the last of them has ended, and the error of each where it
+// returns one. Without a nacre serve it is [NotReady].
+func (r *Runtime) FollowEvents(ctx context.Context, prefixes []string, each func(plugin.Envelope) error) error {
+	return serve.FollowEvents(ctx, r.inst, prefixes, each)
+}
+
+// Exec runs the command and returns when it and everything it started is gone.
+func (r *Runtime) Exec(ctx context.Context, e Exec) (ExecResult, error) {
+	return command.Run(ctx, r.inst, e, command.Program{Kind: command.KindExec, Caches: caches})
+}
+
+// Explain says what a run of a group on a project would be able to do.
+func (r *Runtime) Explain(ctx context.Context, run Run) (Explanation, error) {
+	return work.ExplainRun(ctx, r.inst, run)
+}
+
+// Revoke refuses, from now on and in every process, what is named: a grant by
+// its id, all calls of a session as "group/session", or all of a group (K-12).
+// span is after how long a group or a session is let in again; zero is never.
+// A session by its id alone, or under another group than its own, is an error:
+// nothing of it would be refused.
+func (r *Runtime) Revoke(what string, span time.Duration) (Revoked, error) {
+	return operator.Revoke(r.inst, what, span)
+}
+
+// RotateGrantKey makes a new key sign grants, and returns its id. What the last
+// one signed stays good until its own end.
+func (r *Runtime) RotateGrantKey() (string, error) {
+	return operator.RotateGrantKey(r.inst)
+}
+
+// Verify judges a work tree and lands nothing. Commands run sealed, in a session
+// that is opened where there is one to run.
+func (r *Runtime) Verify(ctx context.Context, v Verification) (Verdict, error) {
+	return work.VerifyWork(ctx, r.inst, v)
+}
+
+// Decide keeps what a person decided of a run that has ended, with a record in
+// a chain of its own (M-50). ref is an agent's id, for its latest run, or a DNA.
+func (r *Runtime) Decide(ctx context.Context, ref string, held bool, who string, reason string) error {
+	return work.DecideWork(ctx, r.inst, ref, held, who, reason)
+}
+
+// MemorySettings reads [plugins.memory]. Every error is a [*ConfigError].
+func (r *Runtime) MemorySettings() (MemorySettings, error) {
+	return r.inst.MemorySettings()
+}
+
+// MarkMemory names an entry's content by a digest under the installation's keys.
+func (r *Runtime) MarkMemory(id string, content string, why string) MemoryMark {
+	return operator.MarkMemory(r.inst, id, content, why)
+}
+
+// ChangeMemory does what an operator does to a group's memory: what it is and
+// which entries it concerns is durably recorded first, and then that it was done. Whoever
+// has no right to that is refused (M-41).
+func (r *Runtime) ChangeMemory(ctx context.Context, group nacre.Group, what string, who string, marks []MemoryMark, do func() error) error {
+	if err := cockpit.Decides(r.inst, "memory", group); err != nil {
+		return err
+	}
+	return operator.ChangeMemory(ctx, r.inst, operator.MemoryChange{Group: group, What: what, Who: who, Marks: marks}, do)
+}
+
+// MemoryRemains looks for what is left of sessions, and goes through all files of the
+// installation's state for the words themselves. Nothing changes.
+func (r *Runtime) MemoryRemains(ctx context.Context, t MemoryTraces, o MemoryLook) ([]MemoryRemain, error) {
+	return erasure.MemoryRemains(ctx, r.inst, t, o)
+}
+
+// MemoryTraces looks for what is kept of sessions of a group. Nothing changes.
+func (r *Runtime) MemoryTraces(ctx context.Context, group nacre.Group, sessions []nacre.SessionID) (MemoryTraces, error) {
+	return erasure.TracesOf(ctx, r.inst, group, sessions)
+}
+
+// EraseMemoryTraces erases what [Runtime.MemoryTraces] found, and the search index of
+// the audit, which is built anew from what is recorded. It waits for turns that are
+// being taken. Whoever is interrupted asks again. What others keep in a file's bytes
+// is no error here: [Runtime.FinishErasures] tells of it.
+func (r *Runtime) EraseMemoryTraces(ctx context.Context, t MemoryTraces) error {
+	return erasure.EraseMemoryTraces(ctx, r.inst, t)
+}
+
+// FinishErasures ends what erasures have left that were killed, or that others were in
+// the way of. It gives the files, beside the memories themselves, in whose bytes traces
+// stay, since others use them still.
+func (r *Runtime) FinishErasures(ctx context.Context) ([]string, error) {
+	return erasure.FinishErasures(ctx, r.inst)
+}
+
+// Plugins are the plugins of the installation, by name.
+func (r *Runtime) Plugins() ([]PluginStatus, error) {
+	return pluginadmin.PluginStatuses(r.inst)
+}
+
+// Plugin is one of them.
+func (r *Runtime) Plugin(name nacre.PluginName) (PluginStatus, error) {
+	return pluginadmin.PluginStatusOf(r.inst, name)
+}
+
+// PluginPlaces are those of this installation.
+func (r *Runtime) PluginPlaces() PluginPlaces {
+	return pluginadmin.PlacesOf(r.inst)
+}
+
+// TestPlugin runs a plugin in the sandbox that sessions give it, without a
+// network, on data of its own, and looks whether it keeps the protocol.
+func (r *Runtime) TestPlugin(ctx context.Context, trial PluginTrial) (PluginReport, error) {
+	return pluginadmin.TestPlugin(ctx, r.inst, trial)
+}
+
+// OwnTools are the names of the tools that nacre itself brings: no plugin's tool
+// can have one (D-25).
+func (r *Runtime) OwnTools() ([]nacre.ToolName, error) {
+	return intrinsic.Names()
+}
+
+// ReloadPlugin replaces a plugin by what its folder is now, in each live session
+// that runs it and in `nacre serve` (D-27). What was not replaced goes on as it was.
+func (r *Runtime) ReloadPlugin(ctx context.Context, name nacre.PluginName) ([]PluginReload, error) {
+	return hosting.ReloadEverywhere(ctx, r.inst, name)
+}
+
+// PluginCredentials are those that a plugin's manifest lists.
+func (r *Runtime) PluginCredentials(name nacre.PluginName) ([]PluginCredential, error) {
+	return pluginadmin.PluginCredentials(r.inst, name)
+}
+
+// CredentialWants are the credentials that plugins in use lack: all of them, or
+// those named. It reads those that are given, and shows none.
+func (r *Runtime) CredentialWants(ctx context.Context, names []nacre.PluginName) ([]CredentialWant, error) {
+	return pluginadmin.CredentialWants(ctx, r.inst, names)
+}
+
+// StoreCredential keeps a value for a plugin in a file of its operator's own,
+// and says which. A value that could not be used is refused, without it.
+func (r *Runtime) StoreCredential(ctx context.Context, name nacre.PluginName, key string, value nacre.Secret) (string, error) {
+	return pluginadmin.StoreCredential(ctx, r.inst, name, key, value)
+}
+
+// AddAccess makes config.toml say where files with a plugin's credentials are, and
+// reports whether it did. What would not load, or would say anything else than
+// before, is not written, and neither is a file that is a link, which lies
+// elsewhere for a reason.
+func (r *Runtime) AddAccess(name nacre.PluginName, keys []string, files map[string]string) (bool, error) {
+	return pluginadmin.AddAccess(r.inst, name, keys, files)
+}
+
+// VerifyPlugins starts each plugin that can verify itself and asks it whether
+// its credentials and its network are such that it can work (D-29). Each has 10 s
+// to start and 10 s to answer; they are asked at the same time.
+func (r *Runtime) VerifyPlugins(ctx context.Context) []Finding {
+	return pluginadmin.VerifyPlugins(ctx, r.inst)
+}
+
+// ReadAudit gives each record of a session's latest work to fn, in order.
+func (r *Runtime) ReadAudit(session nacre.SessionID, fn func(audit.Entry) error) error {
+	return receipt.ReadAudit(r.inst, session, fn)
+}
+
+// Run lets an agent work on a project, sealed, and lands what was verified.
+func (r *Runtime) Run(ctx context.Context, run Run) (Report, error) {
+	return work.Do(ctx, r.inst, run)
+}
+
+// AddSchedule makes a schedule on the operator's behalf.
+func (r *Runtime) AddSchedule(ctx context.Context, n NewSchedule) (ScheduleStatus, error) {
+	return scheduling.AddSchedule(ctx, r.inst, n)
+}
+
+// Schedules are those of a group, or of all groups where it is empty.
+func (r *Runtime) Schedules(ctx context.Context, group nacre.Group) ([]ScheduleStatus, error) {
+	return scheduling.SchedulesOf(ctx, r.inst, group)
+}
+
+// Schedule is one schedule with its latest ticks, the latest first.
+func (r *Runtime) Schedule(ctx context.Context, id string, ticks int) (ScheduleStatus, []TickStatus, error) {
+	return scheduling.ScheduleNamed(ctx, r.inst, id, ticks)
+}
+
+// RunSchedule asks the process that serves the schedules for one tick now. Where
+// none does, it is a NotReady.
+func (r *Runtime) RunSchedule(ctx context.Context, id string) (TickStatus, error) {
+	return scheduling.RunSchedule(ctx, r.inst, id)
+}
+
+// PauseSchedule pauses a schedule, and ResumeSchedule lets it go on.
+func (r *Runtime) PauseSchedule(ctx context.Context, id string) error {
+	return scheduling.PauseSchedule(ctx, r.inst, id)
+}
+
+// ResumeSchedule lets a paused schedule go on. What would have been due meanwhile
+// is not made up for.
+func (r *Runtime) ResumeSchedule(ctx context.Context, id string) error {
+	return scheduling.ResumeSchedule(ctx, r.inst, id)
+}
+
+// RemoveSchedule removes a schedule with what is known of its ticks.
+func (r *Runtime) RemoveSchedule(ctx context.Context, id string) error {
+	return scheduling.RemoveSchedule(ctx, r.inst, id)
+}
+
+// Serve runs channels, schedules and the event bus until ctx ends, and starts
+// agents for what comes in (D-32 to D-36). At the end no new work is taken, what
+// runs is told to end, and plugins are drained (D-24).
+func (r *Runtime) Serve(ctx context.Context, o Serve) error {
+	attend := func(ctx context.Context, v conversation.Request) (conversation.Result, error) {
+		return converse.Attend(ctx, r.inst, v, Asking{}) // its questions wait until somebody decides
+	}
+	o.Cards = cockpit.NewChats(r.inst)
+	return serve.Run(ctx, r.inst, attend, o)
+}
+
+// Say tells an agent what a person typed at their terminal, and waits for its answer.
+func Say(ctx context.Context, r *Runtime, s Saying) (Said, error) {
+	return converse.Say(ctx, r.inst, s)
+}
+
+// Sessions are all sessions, the newest first: with an error, those that can be read.
+func (r *Runtime) Sessions() ([]nacre.SessionStatus, error) {
+	return operator.Sessions(r.inst)
+}
+
+// Session is one session.
+func (r *Runtime) Session(id nacre.SessionID) (nacre.SessionStatus, error) {
+	return operator.SessionNamed(r.inst, id)
+}
+
+// Stop ends everything that runs in a session that another process holds, and
+// returns when it is gone. Of a session whose process is gone it ends what that
+// left; nothing of it runs then either.
+// killed is told what a session left whose process was killed.
+func (r *Runtime) Stop(ctx context.Context, id nacre.SessionID, killed func(Killed)) (nacre.SessionStatus, error) {
+	return operator.Stop(ctx, r.inst, id, killed)
+}
+
+// SettleRuns completes what runs left whose process was killed: landings, rows of the
+// ledger and chains; it gives runs and visits their rows, and says in the ledger which work
+// a person has merged since. The errors name those that could not be completed.
+func SettleRuns(ctx context.Context, r *Runtime) error {
+	return errors.Join(operator.SettleRuns(ctx, r.inst), receipt.EnterRows(ctx, r.inst), leftover.SettleMerged(ctx, r.inst))
+}
+
+// GiveUp ends the unfinished work of a session for good. who is recorded as the person
+// who gave it up; killed is told what a session left whose process was killed.
+func GiveUp(ctx context.Context, r *Runtime, id nacre.SessionID, who string, killed func(Killed)) error {
+	return operator.GiveUp(ctx, r.inst, id, who, killed)
+}
+
+// ListSessions is all sessions, the newest first, with the room that they take: with an
+// error, those that can be read.
+func ListSessions(r *Runtime) ([]ListedSession, error) { return leftover.List(r.inst) }
+
+// Overview is one page about a session: with an error, what could be read.
+func Overview(r *Runtime, id nacre.SessionID) (Page, error) { return overview.Of(r.inst, id) }
+
+// OverviewStamp is another one as soon as [Overview] or [Runtime.VerifyAudit] may say
+// something else of a session. It is read in no time.
+func OverviewStamp(r *Runtime, id nacre.SessionID) (string, error) { return overview.Stamp(r.inst, id) }
+
+// CostOf is what the latest work of a session cost in millionths of a dollar, where it left
+// a result.
+func CostOf(r *Runtime, id nacre.SessionID) (micro int64, known bool) {
+	return overview.Cost(r.inst, id)
+}
+
+// WebAddress is the port of the page of nacre web, 0 for any, and the names under which the
+// operator's own TLS brings browsers to it.
+func WebAddress(r *Runtime) (port uint16, hosts []string) {
+	return r.inst.Config.Web.Port, r.inst.Config.Web.Hosts
+}
+
+// StopFor tells a live session to end what runs in it, for the person behind an identity.
+func StopFor(ctx context.Context, r *Runtime, id nacre.SessionID, identity string) error {
+	return cockpit.Stop(ctx, r.inst, id, person.Identity(identity))
+}
+
+// Learn proposes what the sessions asked for and were refused; those that began last where
+// none is named. It changes nothing.
+func Learn(r *Runtime, sessions []nacre.SessionID) (Proposal, error) {
+	return learn.Look(r.inst, sessions)
+}
+
+// ApproveLearned writes what a person chose of a proposal to the operator's config.
+// Sessions that begin from then on are let through by it.
+func ApproveLearned(ctx context.Context, r *Runtime, p Proposal, c LearnChoice) (Learned, error) {
+	if err := cockpit.Decides(r.inst, "learn", ""); err != nil {
+		return Learned{}, err
+	}
+	return learn.Approve(ctx, r.inst, p, c)
+}
+
+// UndoLearned takes an approval back, the latest where id is empty.
+func UndoLearned(ctx context.Context, r *Runtime, id string) (Learned, error) {
+	return learn.Undo(ctx, r.inst, id)
+}
+
+// Powers are what runs may be let reach under a name, and where each stands (M-51).
+func Powers(ctx context.Context, r *Runtime) ([]PowerStanding, error) {
+	return graduation.Standings(ctx, r.inst)
+}
+
+// UnlockPower lets runs have a power that is proposed, for a time. The user of this process has to be
+// somebody who decides that.
+func UnlockPower(ctx context.Context, r *Runtime, name, who string, long time.Duration) (Learned, error) {
+	if err := cockpit.Decides(r.inst, "learn", ""); err != nil {
+		return Learned{}, err
+	}
+	return graduation.Unlock(ctx, r.inst, name, who, long)
+}
+
+// LockPower takes a power back, and what spoke for it.
+func LockPower(ctx context.Context, r *Runtime, name, who string) error {
+	return graduation.Lock(ctx, r.inst, name, who)
+}
+
+// AllLearned are the approvals, the latest last.
+func AllLearned(r *Runtime) ([]Learned, error) { return learn.All(r.inst) }
+
+// FollowAudit gives each record of a session's latest work to fn, in order and as it is
+// written, until the session is over or ctx ends.
+func FollowAudit(ctx context.Context, r *Runtime, session nacre.SessionID, fn func(audit.Entry) error) error {
+	return receipt.FollowAudit(ctx, r.inst, session, fn)
+}
+
+// OpenEventLog opens what a session keeps of what it tells the person before it: without
+// secrets, for the terminals that come later (U-10, U-23).
+func OpenEventLog(r *Runtime, id nacre.SessionID) (*EventLog, error) {
+	return eventlog.Open(r.inst.Registry.Paths().Events(id), eventlog.Options{
+		Now: r.inst.Options.Now,
+		Clean: func(document []byte) []byte {
+			clean, _ := installation.RedactJSON(r.inst, document)
+			return clean
+		},
+	})
+}
+
+// ReadEventLog gives what a session told to each, in order. With follow it goes on until
+// the session's process is gone or ctx ends.
+func ReadEventLog(ctx context.Context, r *Runtime, id nacre.SessionID, follow bool, each func(LoggedEvent) error) error {
+	return eventlog.Read(ctx, r.inst.Registry.Paths().Events(id), follow, each)
+}
+
+// NewestEvent is the newest event of these names that a session told, if there is one.
+func NewestEvent(r *Runtime, id nacre.SessionID, names ...string) (LoggedEvent, bool) {
+	return eventlog.Newest(r.inst.Registry.Paths().Events(id), names...)
+}
+
+// LastEvents are the newest events of these names that a session told, at most n, in their
+// order.
+func LastEvents(r *Runtime, id nacre.SessionID, n int, names ...string) []LoggedEvent {
+	return eventlog.Last(r.inst.Registry.Paths().Events(id), n, names...)
+}
+
+// QuestionsOf are the questions that wait in a session.
+func QuestionsOf(ctx context.Context, r *Runtime, id nacre.SessionID) ([]nacre.Question, error) {
+	return cockpit.QuestionsOf(ctx, r.inst, id)
+}
+
+// LeftoverOf reads the work of a session that did not land. killed is told what a session
+// left whose process was killed.
+func LeftoverOf(ctx context.Context, r *Runtime, id nacre.SessionID, killed func(Killed)) (Leftover, error) {
+	return leftover.Look(ctx, r.inst, id, killed)
+}
+
+// TakeLeftover puts work that did not land where a person wants it.
+func TakeLeftover(ctx context.Context, r *Runtime, t Taking) (TakenLeftover, error) {
+	if t.Held == leftover.HeldTake {
+		known, _ := r.inst.Registry.Show(t.Session) // a session that is not known is nobody's to take, which is said below
+		if err := cockpit.Decides(r.inst, "landing", known.Group); err != nil {
+			return TakenLeftover{}, err
+		}
+	}
+	return leftover.Take(ctx, r.inst, t)
+}
+
+// DiscardLeftover throws work away that did not land, and ends it for good.
+func DiscardLeftover(ctx context.Context, r *Runtime, t Taking) error {
+	return leftover.Discard(ctx, r.inst, t)
+}
+
+// RemoveSession removes a session with all that it left but its records, its receipt and
+// its row in the ledger.
+func RemoveSession(ctx context.Context, r *Runtime, id nacre.SessionID, killed func(Killed)) error {
+	return leftover.Remove(ctx, r.inst, id, killed)
+}
+
+// PruneSessions removes old sessions, and none with work that did not land.
+func PruneSessions(ctx context.Context, r *Runtime, rule PruneRule) (Pruned, error) {
+	return leftover.Prune(ctx, r.inst, rule)
+}
+
+// RetainSessions removes old sessions as [retention] says, once a day.
+func RetainSessions(ctx context.Context, r *Runtime) (Pruned, error) {
+	return leftover.Retain(ctx, r.inst)
+}
+
+// Retention is what the config says of old sessions, as a rule. ok tells whether it says
+// anything.
+func Retention(r *Runtime) (rule PruneRule, ok bool) {
+	kept := r.inst.Config.Retention
+	age, err := kept.Age()
+	return PruneRule{Older: age, Keep: kept.Keep}, err == nil && kept.IsSet()
+}
+
+// Interrupted lists the sessions whose process was killed, and whose chains the
+// next start will seal.
+func (r *Runtime) Interrupted() ([]nacre.SessionID, error) {
+	return operator.Interrupted(r.inst)
+}
+
+// Approvals are the questions that wait for a person, in all live sessions: with an
+// error, those of the sessions that can be read.
+func (r *Runtime) Approvals(ctx context.Context) ([]nacre.Question, error) {
+	return cockpit.Questions(ctx, r.inst)
+}
+
+// Everything is all that waits for a person: with an error, what can be read.
+func Everything(ctx context.Context, r *Runtime) ([]Waiting, error) {
+	return cockpit.Everything(ctx, r.inst)
+}
+
+// Operators are the persons who may decide now.
+func Operators(r *Runtime) ([]Operator, error) { return cockpit.Operators(r.inst) }
+
+// OpenPairing lets an identity of a service be paired with an operator until a moment.
+func OpenPairing(ctx context.Context, r *Runtime, operator string) (time.Time, error) {
+	return cockpit.OpenPairing(ctx, r.inst, operator)
+}
+
+// Pair makes the identity that was shown a code the operator's, and says which it is.
+func Pair(ctx context.Context, r *Runtime, operator, code string) (identity string, err error) {
+	return cockpit.Pair(ctx, r.inst, operator, code)
+}
+
+// Answer decides the one waiting question that a press names, within the rights of the
+// person who pressed.
+func (r *Runtime) Answer(ctx context.Context, p nacre.Press) (nacre.Pressed, error) {
+	return cockpit.Press(ctx, r.inst, p)
 }

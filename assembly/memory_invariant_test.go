@@ -24,7 +24,7 @@ import (
 func anyTool(name string, safety nacre.SafetyClass, sensitivity nacre.Sensitivity) nacre.Tool {
 	return nacre.Tool{
 		Capability: nacre.Capability{
-			ID: nacre.CapabilityID("desk." + name), Tool: nacre.ToolName(name), Description: name, Safety: safety, Sensitivity: sensitivity, Returns: nacre.Trusted, Sinks: []string{"to"},
+			ID: nacre.CapabilityID("desk." + name), Tool: nacre.ToolName(name), Description: name, Safety: safety, Sensitivity: sensitivity, Returns: nacre.Trusted, Values: nacre.Values{Sinks: []string{"to"}},
 			Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"to":{"type":"string"}}}`),
 		},
 		Driver: nacre.DriverFunc(func(context.Context, nacre.Invocation) (json.RawMessage, error) { return json.RawMessage(`{}`), nil }),
@@ -140,7 +140,7 @@ func TestMemoryOnlyNarrows(t *testing.T) {
 func kernelOver(t *rapid.T, store *memory.Store, engine policy.Engine) *kernel.Kernel {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key)
-	k, err := kernel.New(kernel.Config{Policy: engine, Groups: policy.Groups{"main": {Tools: []string{"*"}}}, Recorder: audit.Memory(10_000), Now: time.Now, Random: rand.Reader, TokenKey: key})
+	k, err := kernel.New(kernel.Config{Policy: engine, Groups: policy.Groups{"main": {Tools: []string{"*"}}}, Recorder: audit.Memory(10_000), Now: time.Now, Random: rand.Reader, Keys: kernel.Keys{Current: kernel.Key{Secret: key}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package assembly_test
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/assembly"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 // sharing is an installation with one plugin that has a channel, and the groups main and other.
@@ -27,16 +27,8 @@ func sharing(t *testing.T) *assembly.Runtime {
 	if err := errors.Join(os.MkdirAll(plugin, 0o755), os.MkdirAll(config, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{
-		{"build", "-o", dir + "/bin/", "../cmd/nacre", "../cmd/sandbox-init"},
-		{"build", "-o", filepath.Join(plugin, "handler"), "../cmd/nacre/testdata/plugins/reach"},
-	} {
-		command := exec.Command("go", args...)
-		command.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := command.CombinedOutput(); err != nil {
-			t.Fatalf("go %v: %v\n%s", args, err, out)
-		}
-	}
+	putPrograms(t, dir+"/bin")
+	testpeer.Copy(t, testpeer.Fixture(t, "cmd/nacre/testdata/plugins/reach"), filepath.Join(plugin, "handler"))
 	manifest := `{"description": "d", "version": "1.0.0", "provides": {"channels": ["near"], "tools": [{"name": "near_do", "description": "d",
 		"returns": "trusted", "arguments_schema": {"type": "object", "additionalProperties": false, "properties": {
 		"what": {"type": "string"}, "a": {"type": "string"}, "b": {"type": "string"}}}}]}}`

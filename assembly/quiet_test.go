@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/assembly"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 // still is an installation in which nothing is configured.
@@ -23,6 +23,14 @@ type still struct {
 	opened  int
 }
 
+// putPrograms lays out nacre and the init of its sandboxes in a folder.
+func putPrograms(t *testing.T, bin string) {
+	t.Helper()
+	for _, name := range []string{"nacre", "sandbox-init"} {
+		testpeer.Copy(t, testpeer.Program(t, name), filepath.Join(bin, name))
+	}
+}
+
 func newStill(t *testing.T) *still {
 	t.Helper()
 	h := &still{dir: t.TempDir()}
@@ -31,11 +39,7 @@ func newStill(t *testing.T) *still {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(runtime) })
-	command := exec.Command("go", "build", "-o", h.dir+"/bin/", "../cmd/nacre", "../cmd/sandbox-init")
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	putPrograms(t, h.dir+"/bin")
 	env := map[string]string{
 		"HOME": h.dir, "XDG_STATE_HOME": h.dir + "/state", "XDG_CONFIG_HOME": h.dir + "/config", "XDG_DATA_HOME": h.dir + "/data", "XDG_RUNTIME_DIR": runtime, "PATH": "/usr/bin:/bin",
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/internal/schedule"
+	"github.com/nacre-dev/nacre/internal/testwait"
 )
 
 // scheduler is an installation whose clock a test moves.
@@ -67,26 +68,26 @@ func (s *scheduler) serve(start func(context.Context, schedule.Claim) (string, e
 
 // looked waits until the schedules were looked at by the clock as it is.
 func (s *scheduler) looked() {
-	for seen, until := s.looks.Load(), time.Now().Add(20*time.Second); s.looks.Load() < seen+3 && time.Now().Before(until); {
-		time.Sleep(time.Millisecond)
-	}
+	seen := s.looks.Load()
+	testwait.Until(s.t, "three looks at the schedules", func() bool { return s.looks.Load() >= seen+3 })
 }
 
 // ends waits until a schedule's latest tick is over, and gives it.
 func (s *scheduler) ends(id string) assembly.TickStatus {
 	s.t.Helper()
-	for until := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	var last assembly.TickStatus
+	testwait.Until(s.t, "the end of a tick of "+id, func() bool {
 		_, ticks, err := s.Schedule(s.t.Context(), id, 1)
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if len(ticks) == 1 && ticks[0].State != "waiting" && ticks[0].State != "claimed" && ticks[0].State != "started" {
-			return ticks[0]
+		if len(ticks) != 1 {
+			return false
 		}
-		if time.Now().After(until) {
-			s.t.Fatalf("waited in vain: %+v", ticks)
-		}
-	}
+		last = ticks[0]
+		return last.State != "waiting" && last.State != "claimed" && last.State != "started"
+	})
+	return last
 }
 
 // D-34: what is due is started, in the tick's own session, and what came of it is kept.

@@ -13,6 +13,8 @@ package audit
 import (
 	"errors"
 	"time"
+
+	"github.com/nacre-dev/nacre/internal/canonical"
 )
 
 // Limits of the format. A reader refuses what is over them.
@@ -24,7 +26,7 @@ const (
 	// MaxDetail is the largest detail of a record in canonical bytes.
 	MaxDetail = 32 << 10
 	// MaxDepth is how deep a detail may nest, itself counted.
-	MaxDepth = 16
+	MaxDepth = canonical.MaxDepth
 	// MaxReceipt is the largest receipt in bytes.
 	MaxReceipt = 1 << 20
 )

@@ -16,6 +16,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/canonical"
 )
 
 // The limits of a catalog's answers.
@@ -304,7 +305,6 @@ func (c *Catalog) find(ctx context.Context, q Query, where string, args []any) (
 }
 
 func (c *Catalog) spots(ctx context.Context, where string, args []any) (spots []spot, err error) {
-	//nolint:gosec // where is made of constants; what is asked for are arguments
 	rows, err := c.db.QueryContext(ctx, "SELECT chain, seq, segment, offset, size, time FROM entry"+where+" ORDER BY time, chain, seq LIMIT ?", args...)
 	if err != nil {
 		return nil, err
@@ -329,4 +329,4 @@ func (q *Query) selects(e Entry) bool {
 }
 
 // capabilityOf is what a record says it is about.
-func capabilityOf(e Entry) string { return detailText(e.Detail, "capability") }
+func capabilityOf(e Entry) string { return canonical.Text(e.Detail, "capability") }

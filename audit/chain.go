@@ -167,7 +167,7 @@ func (t *tail) register(ctx context.Context, o Options, kind nacre.Kind, now tim
 	if t.db != nil {
 		err = t.db.register(o.Keys, r)
 	} else {
-		t.indexed, err = register(ctx, o.Root, o.Keys, r, t.indexed)
+		t.indexed, err = register(ctx, o.Root, o.Keys, t.indexed, now, r)
 	}
 	if err != nil {
 		return fmt.Errorf("enter chain %s in the index: %w", t.chain, err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/canonical"
 )
 
 // KindChainPrune is the index record that says what was removed of a chain: a
@@ -38,7 +39,7 @@ func (c checkpoint) check() error {
 	if _, err := time.Parse(timeForm, c.Before); err != nil {
 		return fmt.Errorf("before is not in the form %s", timeForm)
 	}
-	if c.Seq < c.FirstSeq || c.Seq > maxInteger || c.Segments < 1 || c.Segments > maxSegments || c.Bytes < 0 {
+	if c.Seq < c.FirstSeq || c.Seq > canonical.MaxInteger || c.Segments < 1 || c.Segments > maxSegments || c.Bytes < 0 {
 		return errors.New("the checkpoint's numbers make no sense")
 	}
 	return nil

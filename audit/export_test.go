@@ -22,6 +22,9 @@ func (o *PruneOptions) StopAt(n int, err error) (steps *int) {
 	return steps
 }
 
+// SegmentsOf makes the segments that a database is pruned by small.
+func (o *PruneOptions) SegmentsOf(bytes int64) { o.segmentBytes = bytes }
+
 // SignedBy is the receipt's file as somebody with other keys would sign it.
 func (r Receipt) SignedBy(keys Keys) []byte {
 	r.PublicKey, r.Signature = hex.EncodeToString(keys.Public()), ""
@@ -77,9 +80,3 @@ func (f *failingFile) Sync() error {
 	}
 	return f.segmentFile.Sync()
 }
-
-// Canonical is the form that is hashed and signed.
-func Canonical(src []byte) ([]byte, error) { return canonical(src) }
-
-// IsCanonical is what spares a detail its way through Canonical.
-func IsCanonical(src []byte) bool { return isCanonical(src) }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/disk"
+
+	"github.com/nacre-dev/nacre/internal/canonical"
 )
 
 // maxHead is the largest head.json in bytes.
@@ -59,7 +61,7 @@ func signable(document any) []byte {
 	if err != nil {
 		return nil
 	}
-	form, err := canonical(raw)
+	form, err := canonical.JSON(raw)
 	if err != nil {
 		return nil
 	}

@@ -33,10 +33,28 @@ type indexEnd struct {
 	size    int64
 }
 
-// register appends one record to the installation's index chain and signs its
+// Begin makes the index of a folder of chains, where there is none yet. Whoever notes
+// elsewhere that something will be recorded calls it before: from then on a missing
+// index is evidence that was removed, and not a process that was killed early.
+func Begin(ctx context.Context, root string, keys Keys, now time.Time) error {
+	if HasBegun(root) {
+		return nil
+	}
+	_, err := register(ctx, root, keys, nil, now)
+	return err
+}
+
+// HasBegun reports whether root has an index with a signed head, which Begin makes.
+// What cannot be looked at has.
+func HasBegun(root string) bool {
+	_, err := os.Lstat(filepath.Join(root, IndexChain, headFile))
+	return !isMissing(err)
+}
+
+// register appends records to the installation's index chain and signs its
 // new head. Many processes do so, one after the other. It returns where the index
 // ends then; from is where it ended for the same caller before, or nil.
-func register(ctx context.Context, root string, keys Keys, r nacre.Record, from *indexEnd) (to *indexEnd, err error) {
+func register(ctx context.Context, root string, keys Keys, from *indexEnd, now time.Time, records ...nacre.Record) (to *indexEnd, err error) {
 	dir := filepath.Join(root, IndexChain)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -56,7 +74,7 @@ func register(ctx context.Context, root string, keys Keys, r nacre.Record, from 
 	if t.rotated != "" && t.rotated != hex.EncodeToString(keys.Public()) {
 		err = errors.New("the audit keys were rotated: start again with the new ones")
 	} else {
-		err = t.enter(r)
+		err = t.enter(now, records...)
 	}
 	if err != nil {
 		return nil, errors.Join(err, t.close())
@@ -99,27 +117,32 @@ func (e *indexEnd) isLast(dir string) bool {
 	return true
 }
 
-func (t *tail) enter(r nacre.Record) error {
-	if err := t.ensureHead(r.Time); err != nil {
+// enter writes records at the index's end, after its first one where it has none.
+func (t *tail) enter(now time.Time, records ...nacre.Record) error {
+	if err := t.ensureHead(now); err != nil {
 		return err
 	}
-	var records []body
-	if t.segment == 0 || t.seal.next == 0 || t.torn != nil {
-		b, err := t.openingRecord(r.Time)
+	var bodies []body
+	begins := t.segment == 0 || t.seal.next == 0 || t.torn != nil
+	if begins {
+		b, err := t.openingRecord(now)
 		if err != nil {
 			return err
 		}
-		records = append(records, b)
+		bodies = append(bodies, b)
 	}
-	b, err := encode(r)
-	if err != nil {
-		return err
+	for _, r := range records {
+		b, err := encode(r)
+		if err != nil {
+			return err
+		}
+		bodies = append(bodies, b)
 	}
-	if err := t.commit(indexSegmentBytes, r.Time, append(records, b)...); err != nil {
-		return err
-	}
-	if len(records) == 0 {
+	if len(bodies) == 0 {
 		return nil
+	}
+	if err := t.commit(indexSegmentBytes, now, bodies...); err != nil || !begins {
+		return err
 	}
 	return t.syncNames() // a new index must be found again
 }

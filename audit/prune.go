@@ -29,7 +29,8 @@ type PruneOptions struct {
 	// DryRun only tells what would go.
 	DryRun bool
 
-	step func(string) error // tests end it between two steps
+	step         func(string) error // tests end it between two steps
+	segmentBytes int64              // of the segments that PruneSQLite makes; tests have small ones
 }
 
 // Pruned tells what was, or would be, removed of one chain.
@@ -194,7 +195,7 @@ func (o PruneOptions) carryOut(ctx context.Context, dir string, c checkpoint) er
 		return err
 	}
 	r := nacre.Record{Kind: KindChainPrune, Time: o.Now(), Source: source, Detail: detail}
-	if _, err := register(ctx, o.Root, o.Keys, r, nil); err != nil {
+	if _, err := register(ctx, o.Root, o.Keys, nil, r.Time, r); err != nil {
 		return err
 	}
 	return o.remove(dir, c)

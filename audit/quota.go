@@ -34,7 +34,7 @@ func rankOf(k nacre.Kind) rank {
 	case nacre.KindCallEnd, nacre.KindCallHandler, nacre.KindModelEnd, nacre.KindMergeDone, nacre.KindApprovalReply, nacre.KindApprovalClaim,
 		nacre.KindSessionClose, nacre.KindSandboxExit, nacre.KindOutcome, nacre.KindChainClose, nacre.KindChainOpen:
 		return rankEnd
-	case nacre.KindCallReject, nacre.KindEgress, nacre.KindBrainEvent:
+	case nacre.KindCallReject, nacre.KindApprovalRefuse, nacre.KindEgress, nacre.KindBrainEvent, nacre.KindGateRefuse, nacre.KindGateWarn:
 	}
 	return rankNoise
 }

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/canonical"
 )
 
 // version of the format, in every line, head and receipt.
@@ -137,9 +138,9 @@ func appendDetail(dst []byte, raw json.RawMessage) ([]byte, error) {
 	dst = append(dst, `,"detail":`...)
 	start := len(dst)
 	var err error
-	if isCanonical(raw) { // as the kernel's own details are: nothing to put in order
+	if canonical.Is(raw) { // as the kernel's own details are: nothing to put in order
 		dst = append(dst, raw...)
-	} else if dst, err = appendCanonical(dst, raw); err != nil {
+	} else if dst, err = canonical.AppendJSON(dst, raw); err != nil {
 		return nil, fmt.Errorf("%w: detail: %w", ErrRecord, err)
 	}
 	if n := len(dst) - start; n > MaxDetail {
@@ -157,12 +158,12 @@ func appendMember(dst []byte, key, value string) []byte {
 	if len(value) <= MaxText && isPlainText(value) { // as nearly all are
 		return append(append(append(dst, '"'), value...), '"')
 	}
-	return appendText(dst, cut(strings.ToValidUTF8(value, "\uFFFD")))
+	return canonical.AppendText(dst, cut(strings.ToValidUTF8(value, "\uFFFD")))
 }
 
 func isPlainText(s string) bool {
 	for i := range len(s) {
-		if !isPlain(s[i]) {
+		if !canonical.IsPlain(s[i]) {
 			return false
 		}
 	}
@@ -268,25 +269,25 @@ func decode(raw []byte) (Entry, error) {
 // parseRecord reads a body, which lacks its closing brace. It refuses unknown
 // members; order, form and repetition are sameBytes'.
 func parseRecord(text []byte) (e Entry, err error) {
-	p := parser{src: text}
+	p := canonical.NewReader(text)
 	if len(text) == 0 || text[0] != '{' {
-		return e, p.fail("not an object")
+		return e, p.Fail("not an object")
 	}
 	version := int64(0)
-	for p.pos < len(text) {
-		p.pos++ // the brace or a comma, which sameBytes checks
-		if p.peek() != '"' {
-			return e, p.fail("expected a key")
+	for !p.Ended() {
+		p.Skip() // the brace or a comma, which sameBytes checks
+		if p.Peek() != '"' {
+			return e, p.Fail("expected a key")
 		}
-		key, err := p.text()
+		key, err := p.Text()
 		if err != nil {
 			return e, err
 		}
-		if p.peek() != ':' {
-			return e, p.fail("expected a colon")
+		if p.Peek() != ':' {
+			return e, p.Fail("expected a colon")
 		}
-		p.pos++
-		if err := p.recordMember(string(key), &e, &version); err != nil {
+		p.Skip()
+		if err := e.readMember(p, string(key), &version); err != nil {
 			return e, err
 		}
 	}
@@ -296,22 +297,19 @@ func parseRecord(text []byte) (e Entry, err error) {
 	return e, nil
 }
 
-func (p *parser) recordMember(key string, e *Entry, version *int64) error {
+func (e *Entry) readMember(p *canonical.Reader, key string, version *int64) error {
 	switch key {
 	case "detail":
-		start := p.pos
-		if _, err := p.value(nil, 1); err != nil {
-			return err
-		}
-		e.Detail = bytes.Clone(p.src[start:p.pos])
-		return nil
+		detail, err := p.Raw()
+		e.Detail = bytes.Clone(detail)
+		return err
 	case "seq", "stage", "v":
-		return p.integerMember(key, e, version)
+		return e.readInteger(p, key, version)
 	}
-	if p.peek() != '"' {
-		return p.fail("expected a text")
+	if p.Peek() != '"' {
+		return p.Fail("expected a text")
 	}
-	raw, err := p.text()
+	raw, err := p.Text()
 	if err != nil {
 		return err
 	}
@@ -340,18 +338,18 @@ func (p *parser) recordMember(key string, e *Entry, version *int64) error {
 	case "topic":
 		e.Topic = text
 	default:
-		return p.fail(fmt.Sprintf("unknown key %.40q", key))
+		return p.Fail(fmt.Sprintf("unknown key %.40q", key))
 	}
 	return nil
 }
 
-func (p *parser) integerMember(key string, e *Entry, version *int64) error {
-	_, n, err := p.integer()
+func (e *Entry) readInteger(p *canonical.Reader, key string, version *int64) error {
+	_, n, err := p.Integer()
 	switch {
 	case err != nil:
 		return err
 	case n < 0:
-		return p.fail("a number below nought")
+		return p.Fail("a number below nought")
 	case key == "seq":
 		e.Seq = uint64(n)
 	case key == "stage":

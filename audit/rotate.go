@@ -161,7 +161,7 @@ func (t *tail) introduce(old, next Keys, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return t.enter(r)
+	return t.enter(r.Time, r)
 }
 
 // refuseWriters refuses while a chain is being written: its writer could not

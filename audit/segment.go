@@ -264,7 +264,7 @@ func (t *tail) write(lines []byte, segmentBytes int64) error {
 	if t.db != nil {
 		return t.writeRows(lines, segmentBytes)
 	}
-	if t.segment == 0 || t.size >= segmentBytes {
+	if t.file == nil || t.size >= segmentBytes {
 		if err := t.rotate(); err != nil {
 			return err
 		}

@@ -7,9 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/nacre-dev/nacre"
 )
@@ -26,8 +24,9 @@ CREATE TABLE head (chain TEXT PRIMARY KEY, text BLOB) WITHOUT ROWID;
 // OpenSQLite opens a chain in a SQLite database instead of a folder, for
 // embedders who want one file: the same records, hashes, heads and index, and
 // the same guarantees of [Chain]. o.Root is not used. One process writes the
-// file at a time; another gets ErrLocked. [ExportSQLite] makes of it the folder
-// that [VerifyAll], Prune and verify_audit.py take.
+// file at a time; another gets ErrLocked. [VerifySQLite] and [PruneSQLite] take
+// the database as it is, and [ExportSQLite] makes of it the folder that
+// verify_audit.py takes.
 func OpenSQLite(ctx context.Context, path string, o Options) (*Chain, error) {
 	o.Root = filepath.Dir(path)
 	if _, err := o.check(); err != nil {
@@ -170,8 +169,8 @@ func (l *lineTable) openTail(chain string, keys Keys) (*tail, error) {
 }
 
 func (t *tail) findRows() error {
-	var count, size sql.NullInt64
-	err := t.db.db.QueryRow("SELECT max(seq) + 1, sum(length(text) + 1) FROM line WHERE chain = ?", t.chain).Scan(&count, &size)
+	var first, count, size sql.NullInt64
+	err := t.db.db.QueryRow("SELECT min(seq), max(seq) + 1, sum(length(text) + 1) FROM line WHERE chain = ?", t.chain).Scan(&first, &count, &size)
 	if err != nil {
 		return err
 	}
@@ -190,18 +189,19 @@ func (t *tail) findRows() error {
 		return err
 	case t.head.V != 0 && (t.head.Chain != t.chain || int64(t.head.Seq) >= count.Int64):
 		return fmt.Errorf("%w: it ends before its signed head at %d", ErrTampered, t.head.Seq)
-	case t.head.V == 0 && count.Int64 > maxUnsigned:
+	case t.head.V == 0 && (count.Int64 > maxUnsigned || first.Int64 > 0):
 		return fmt.Errorf("%w: its head is missing", ErrTampered)
 	case count.Int64 == 0:
 		return nil
 	}
 	t.segment, t.total, t.row = 1, size.Int64, uint64(count.Int64)
-	return t.checkRows()
+	return t.checkRows(uint64(first.Int64))
 }
 
-// checkRows checks the first record, the one that is signed, and the last.
-func (t *tail) checkRows() error {
-	first, err := t.rowAt(0)
+// checkRows checks the first record, the one that is signed, and the last. That what
+// was before the first one was pruned is for the index to know, and Verify.
+func (t *tail) checkRows(from uint64) error {
+	first, err := t.rowAt(from)
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,10 @@ func (t *tail) checkRows() error {
 	if err != nil {
 		return err
 	}
-	if t.genesis = first.PrevHash; t.head.V != 0 {
+	if t.genesis = first.PrevHash; from > 0 {
+		t.genesis = t.head.Genesis
+	}
+	if t.head.V != 0 {
 		signed, err := t.rowAt(t.head.Seq)
 		if err != nil {
 			return err
@@ -246,87 +249,5 @@ func (l *lineTable) register(keys Keys, r nacre.Record) error {
 	if err != nil {
 		return err
 	}
-	return t.enter(r)
-}
-
-// ExportSQLite writes the chains of a database into root, a folder that is not
-// there yet, as [Open] would have written them: line for line the same bytes.
-func ExportSQLite(ctx context.Context, path, root string) (err error) {
-	if _, err := os.Stat(path); err != nil {
-		return err
-	}
-	if err := os.Mkdir(root, 0o700); err != nil {
-		return err
-	}
-	l, err := openLines(ctx, path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.release()) }()
-	heads, err := l.blobs(ctx, "SELECT chain, text FROM head ORDER BY chain")
-	if err != nil {
-		return err
-	}
-	for _, head := range heads {
-		dir, err := chainDir(root, head.chain)
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrTampered, err)
-		}
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, headFile), head.text, 0o600); err != nil {
-			return err
-		}
-		if err := l.exportLines(ctx, dir, head.chain); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-type blob struct {
-	chain string
-	text  []byte
-}
-
-func (l *lineTable) blobs(ctx context.Context, query string, args ...any) (list []blob, err error) {
-	rows, err := l.db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var b blob
-		if err := rows.Scan(&b.chain, &b.text); err != nil {
-			return nil, err
-		}
-		list = append(list, b)
-	}
-	return list, rows.Err()
-}
-
-// exportPage is how many lines are read at once.
-const exportPage = 256
-
-func (l *lineTable) exportLines(ctx context.Context, dir, chain string) (err error) {
-	t := &tail{dir: dir, chain: chain}
-	defer func() { err = errors.Join(err, t.close()) }()
-	for from := 0; ; from += exportPage {
-		page, err := l.blobs(ctx, "SELECT chain, text FROM line WHERE chain = ? AND seq >= ? ORDER BY seq LIMIT ?", chain, from, exportPage)
-		if err != nil {
-			return err
-		}
-		for _, line := range page {
-			if strings.ContainsRune(string(line.text), '\n') {
-				return fmt.Errorf("%w: a line of chain %s holds a newline", ErrTampered, chain)
-			}
-			if err := t.write(append(line.text, '\n'), DefaultSegmentBytes); err != nil {
-				return err
-			}
-		}
-		if len(page) < exportPage {
-			return nil
-		}
-	}
+	return t.enter(r.Time, r)
 }

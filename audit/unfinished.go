@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/canonical"
 )
 
 // pairs names the beginning that a kind begins or ends.
@@ -26,7 +27,7 @@ func pairs(k nacre.Kind) (begin nacre.Kind, begins bool) {
 func (v *verification) pair(kind nacre.Kind, begins bool, e Entry) {
 	id := "correlation:" + string(e.Correlation)
 	for _, name := range []string{"call", "id"} {
-		if given := detailText(e.Detail, name); given != "" {
+		if given := canonical.Text(e.Detail, name); given != "" {
 			id = name + ":" + given
 		}
 	}

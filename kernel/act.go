@@ -57,10 +57,10 @@ func crashed(cause error) *failure {
 // act tries the capability's drivers in order, all within one deadline, until
 // one has answered. A driver that does not heed the deadline is left behind,
 // and what it answers later is dropped.
-func (k *Kernel) act(ctx context.Context, r *run) (json.RawMessage, *failure) {
-	within, cancel := context.WithTimeoutCause(ctx, r.tool.deadline, errDeadline)
+func (k *acts) act(ctx context.Context, r *run) (json.RawMessage, *failure) {
+	within, cancel := context.WithTimeoutCause(context.WithValue(ctx, carriedOut{}, true), r.tool.deadline, errDeadline)
 	defer cancel()
-	k.counters.count(func(s *Stats) { s.Invocations++ })
+	k.log.counters.count(func(s *Stats) { s.Invocations++ })
 	for i, route := range r.tool.routes {
 		r.driver = route.id
 		answered, err := k.try(within, r, route.driver)
@@ -73,7 +73,7 @@ func (k *Kernel) act(ctx context.Context, r *run) (json.RawMessage, *failure) {
 			return nil, failed(ctx, r, err)
 		}
 		r.attempts = append(r.attempts, Attempt{Driver: route.id, Cause: causeOf(err)})
-		k.counters.count(func(s *Stats) { s.Fallbacks++ })
+		k.log.counters.count(func(s *Stats) { s.Fallbacks++ })
 	}
 	return nil, crashed(errors.New("no driver"))
 }
@@ -84,9 +84,9 @@ type result struct {
 	label nacre.Label
 }
 
-func (k *Kernel) try(ctx context.Context, r *run, driver nacre.Driver) (result, error) {
-	in := k.invocation(r)
-	return guarded(ctx, &k.left, func() (result, error) {
+func (k *acts) try(ctx context.Context, r *run, driver nacre.Driver) (result, error) {
+	in := r.invocation()
+	return guarded(ctx, k.left, func() (result, error) {
 		labelled, ok := driver.(nacre.LabelledDriver)
 		if !ok {
 			raw, err := driver.Do(ctx, in)
@@ -94,13 +94,14 @@ func (k *Kernel) try(ctx context.Context, r *run, driver nacre.Driver) (result, 
 		}
 		raw, label, err := labelled.DoLabelled(ctx, in)
 		return result{raw, label}, err
-	}, func() { k.recordLate(r) })
+	}, func() { k.log.recordLate(r) })
 }
 
-func (k *Kernel) invocation(r *run) nacre.Invocation {
+func (r *run) invocation() nacre.Invocation {
 	return nacre.Invocation{
 		ID: r.call.ID, Principal: r.call.Principal, Capability: r.tool.capability.ID, Tool: r.tool.capability.Tool,
 		Arguments: slices.Clone(r.arguments), Files: slices.Clone(r.files), Correlation: r.call.Correlation, Time: r.now,
+		Label: r.told,
 	}
 }
 
@@ -117,11 +118,11 @@ func mayFallBack(ctx context.Context, r *run, err error) bool {
 
 // afterResult hands a result to the hooks, before anything is redacted or
 // shown. A hook that fails refuses the result (K-22).
-func (k *Kernel) afterResult(ctx context.Context, r *run, raw json.RawMessage) (json.RawMessage, *failure) {
+func (k *acts) afterResult(ctx context.Context, r *run, raw json.RawMessage) (json.RawMessage, *failure) {
 	raw = slices.Clone(raw) // the driver may still hold its own
 	for _, hook := range k.hooks {
 		var err error
-		raw, err = guarded(ctx, &k.left, func() (json.RawMessage, error) { return hook(ctx, k.invocation(r), raw) }, nil)
+		raw, err = guarded(ctx, k.left, func() (json.RawMessage, error) { return hook(ctx, r.invocation(), raw) }, nil)
 		if err != nil {
 			return nil, crashed(fmt.Errorf("result hook: %w", err))
 		}
@@ -139,7 +140,7 @@ func (k *Kernel) afterResult(ctx context.Context, r *run, raw json.RawMessage) (
 func failed(ctx context.Context, r *run, err error) *failure {
 	if ctx.Err() != nil {
 		return &failure{
-			refusal: &nacre.Refusal{Code: nacre.CodePluginTimeout, Stage: stageRoute, Message: "the caller went away"},
+			refusal: &nacre.Refusal{Code: nacre.CodePluginUnavailable, Stage: stageRoute, Message: "the call was ended before its answer came"},
 			cause:   fmt.Errorf("call %s: %w", r.call.Tool, context.Cause(ctx)), gone: true,
 		}
 	}
@@ -246,7 +247,7 @@ func (l *leftovers) wait() <-chan struct{} {
 
 // Wait returns when no driver and no approver is running any more, those that
 // were left behind included, or ctx ends.
-func (k *Kernel) Wait(ctx context.Context) error {
+func (k *acts) Wait(ctx context.Context) error {
 	select {
 	case <-k.left.wait():
 		return nil

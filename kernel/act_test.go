@@ -195,7 +195,7 @@ func TestACallerThatLeavesDuringACallIsRecorded(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("have %v", err)
 	}
-	if have, want := h.chain.told(), "call.begin/allowed/ call.end/error/PLUGIN_TIMEOUT"; have != want {
+	if have, want := h.chain.told(), "call.begin/allowed/ call.end/error/PLUGIN_UNAVAILABLE"; have != want {
 		t.Errorf("have %s\nwant %s", have, want)
 	}
 	if _, err := h.Call(ctx, call(milk)); !errors.Is(err, context.Canceled) || len(h.called()) != 1 {
@@ -299,7 +299,7 @@ func (discard) Commit(context.Context, nacre.Record) error { return nil }
 func benchCall(b *testing.B, n int) {
 	k, err := kernel.New(kernel.Config{
 		Policy: policy.Shipped(), Groups: policy.Groups{"main": {Tools: []string{"*"}}}, Recorder: discard{},
-		Now: time.Now, Random: rand.Reader, TokenKey: make([]byte, 32), OutputBudget: 1 << 40,
+		Now: time.Now, Random: rand.Reader, Keys: kernel.Keys{Current: kernel.Key{Secret: make([]byte, 32)}}, OutputBudget: 1 << 40,
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -91,9 +91,9 @@ func crowd(t *testing.T, h *house, i int, session nacre.SessionID) {
 			t.Errorf("caller %d: revoked, and invoked", i)
 		}
 	case 1:
-		h.Forget(session)
+		h.Forget(in(session))
 	case 2:
-		_ = h.Observe(session, nacre.Source{Provenance: nacre.SeenOperator}, "hello")
+		_ = h.Observe(in(session), nacre.Source{Provenance: nacre.SeenOperator}, "hello")
 		_, _ = h.QueryTraces(kernel.TraceQuery{Session: session, Limit: some(3)})
 	case 3:
 		_, _ = h.Call(t.Context(), nacre.Call{Principal: p, Tool: "note_read", Arguments: json.RawMessage(milk)})

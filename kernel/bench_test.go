@@ -36,7 +36,7 @@ func bench(b *testing.B, tools, rows int) *kernel.Kernel {
 	b.Helper()
 	k, err := kernel.New(kernel.Config{
 		Policy: policy.Shipped(), Groups: policy.Groups{"main": {Tools: []string{"*"}}}, Recorder: audit.Memory(1000),
-		Now: time.Now, Random: rand.Reader, TokenKey: make([]byte, 32), OutputBudget: 1 << 40,
+		Now: time.Now, Random: rand.Reader, Keys: kernel.Keys{Current: kernel.Key{Secret: make([]byte, 32)}}, OutputBudget: 1 << 40,
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -14,6 +14,8 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/constraint"
 	"github.com/nacre-dev/nacre/internal/firewall"
+	"github.com/nacre-dev/nacre/internal/provenance"
+	"github.com/nacre-dev/nacre/internal/reference"
 	"github.com/nacre-dev/nacre/internal/token"
 	"github.com/nacre-dev/nacre/policy"
 )
@@ -30,10 +32,21 @@ const (
 // run is the state of one call. What was decided on is what is carried out:
 // each field is set once, from copies that no caller holds.
 type run struct {
+	received
+	listening
+	permission
+	delivery
+}
+
+// received is what a call is.
+type received struct {
 	call    nacre.Call
 	tool    *tool
 	session *session
 	now     time.Time
+	// at is when the last thing of it happened that a trace tells: it came, a
+	// person was asked, they answered.
+	at      time.Time
 	subject token.Subject
 	policy  string
 	// payer is whose rate it is counted against: a token that was handed down is
@@ -41,28 +54,54 @@ type run struct {
 	payer string
 	// admin is set where the principal may see a result raw (K-14).
 	admin bool
-	// arguments are canonical, after defaults, and digested.
+	// arguments are canonical, after defaults, and digested; resolved is the call's
+	// own with values in the place of words, without any where it has none (K-27).
 	arguments json.RawMessage
+	resolved  reference.Resolved
 	digest    token.Digest
 	// files are copies of what the arguments name.
 	files []nacre.FilePin
 	mode  nacre.Mode
-	// tainted and origins say whom the session has listened to, and where its
-	// risky values come from (K-26).
+	// handle is what a page was asked of, as a record keeps it.
+	handle string
+}
+
+// listening says whom the session has listened to, and where the risky values
+// of a call come from (K-26).
+type listening struct {
 	tainted   bool
 	untrusted bool
-	origins   []nacre.Origin
-	decision  nacre.Decision
-	approval  approval
+	// told is both in one.
+	told    nacre.Label
+	origins []nacre.Origin
+	// declared is what was looked for; text is what a person who is asked can vouch for.
+	declared provenance.Declared
+	text     provenance.Text
+}
+
+// permission is why a call may be carried out, and how far.
+type permission struct {
+	// rules are those that decide on it; their version stands in what was received.
+	rules    *rules
+	decision nacre.Decision
+	approval approval
 	// grant is the id of the token it runs under, constraints what that allows.
 	grant       string
 	constraints nacre.Constraints
+}
+
+// delivery is what became of a call.
+type delivery struct {
+	// limit says how much of a result is shown; nil means the default. narrowed is set
+	// where what may not be seen was taken out before.
+	limit    func(nacre.Group, nacre.ToolName) nacre.ResultLimits
+	narrowed bool
+	// inside is set for a page that a call asks for: what that call shows of it is paid by it.
+	inside bool
 	// driver answered, after attempts failed; label is how far to trust it.
 	driver   string
 	attempts []Attempt
 	label    nacre.Label
-	// handle is what a page was asked of, as a record keeps it.
-	handle string
 	// warnings are the kernel's own words on what is shown.
 	warnings []string
 }
@@ -78,7 +117,7 @@ func (k *Kernel) Call(ctx context.Context, c nacre.Call) (nacre.Outcome, error) 
 	if err := k.know(r); err != nil {
 		return k.reject(ctx, r, err)
 	}
-	if err := k.validate(r); err != nil {
+	if err := k.understand(r); err != nil {
 		return k.reject(ctx, r, err)
 	}
 	if err := k.listen(r); err != nil {
@@ -90,7 +129,7 @@ func (k *Kernel) Call(ctx context.Context, c nacre.Call) (nacre.Outcome, error) 
 	if c.Hints.DryRun {
 		return k.rehearse(ctx, r)
 	}
-	if err := k.afford(r); err != nil {
+	if err := r.afford(); err != nil {
 		return k.reject(ctx, r, err)
 	}
 	if err := k.charge(r); err != nil {
@@ -101,6 +140,9 @@ func (k *Kernel) Call(ctx context.Context, c nacre.Call) (nacre.Outcome, error) 
 	}
 	defer k.unpin(r)
 	if err := k.confirm(ctx, r); err != nil {
+		return k.reject(ctx, r, err)
+	}
+	if err := k.unchanged(r); err != nil {
 		return k.reject(ctx, r, err)
 	}
 	if err := k.authorizeOnce(ctx, r); err != nil {
@@ -114,7 +156,7 @@ func (k *Kernel) Call(ctx context.Context, c nacre.Call) (nacre.Outcome, error) 
 	if err := k.recordEnd(ctx, r, raw, shown, failure); err != nil {
 		return nacre.Outcome{}, err
 	}
-	return shown.outcome(), failure.err()
+	return r.explain(shown.outcome()), failure.err()
 }
 
 // begin takes copies of all that decides, so that nobody can change it while
@@ -128,10 +170,11 @@ func (k *Kernel) begin(c nacre.Call) (r *run, err error) {
 	if c.ID == "" {
 		c.ID, err = k.randomID()
 	}
-	return &run{
-		call: c, now: k.now(), subject: token.SubjectOf(c.Principal), policy: k.version(),
+	now, held := k.now(), k.governed.now.Load()
+	return &run{received: received{
+		call: c, now: now, at: now, subject: token.SubjectOf(c.Principal), policy: held.version(),
 		payer: p.ID, admin: slices.Contains(p.Roles, roleAdmin),
-	}, err
+	}, permission: permission{rules: held}, delivery: delivery{limit: k.limit}}, err
 }
 
 func (k *Kernel) know(r *run) error {
@@ -151,13 +194,17 @@ func unknown(name string) *nacre.Refusal {
 
 // validate holds the arguments against their schema, and the hints against what
 // can be hinted at.
-func (k *Kernel) validate(r *run) error {
+func (r *run) validate() error {
 	if mode := r.call.Hints.Mode; mode != "" && r.mode.UnmarshalText([]byte(mode)) != nil {
 		refusal := malformed(fmt.Sprintf("mode %.40q: use summary, table, handle_only or raw", mode))
 		refusal.Field = "mode"
 		return refusal
 	}
-	arguments, refusal := r.tool.schema.Arguments(r.call.Arguments)
+	raw := r.call.Arguments
+	if r.resolved.Arguments != nil {
+		raw = r.resolved.Arguments
+	}
+	arguments, refusal := r.tool.schema.Arguments(raw)
 	if refusal != nil {
 		refusal.Stage, refusal.Code, refusal.Reason = stagePayload, nacre.CodeValidationFailed, nacre.ReasonInvalidArguments
 		return refusal
@@ -179,19 +226,46 @@ func (k *Kernel) listen(r *run) error {
 		return err
 	}
 	r.tainted, r.untrusted = r.session.listened()
-	if len(r.tool.capability.Sinks) > 0 && r.arguments != nil {
-		r.origins = r.session.origins(r.arguments, r.tool.capability.Sinks)
+	r.told = toldLabel(r.tainted, r.untrusted)
+	if (r.tool.risky() || len(r.resolved.Places) > 0) && r.arguments != nil {
+		r.declared = r.tool.declared()
+		r.declared.Without = k.without
+		r.declared.Sinks = slices.Concat(r.declared.Sinks, r.resolved.Places) // what a word was written for is a value that matters
+		r.origins = r.session.answering(r.call.Tool, r.arguments, r.session.origins(r.arguments, r.declared))
 	}
 	return nil
+}
+
+// toldLabel is the trust of what a session has been told.
+func toldLabel(tainted, untrusted bool) nacre.Label {
+	switch {
+	case tainted:
+		return nacre.Untrusted
+	case untrusted:
+		return nacre.Unvouched
+	}
+	return nacre.Trusted
 }
 
 // enter finds the session's state.
 func (k *Kernel) enter(r *run) error {
 	var err error
-	if r.session, err = k.session(r.call.Principal.Session); err != nil {
+	r.session, err = k.session(r.call.Principal.SessionKey())
+	switch {
+	case errors.Is(err, errNoSession):
+		return fmt.Errorf("%w: %w", sessionless(), err)
+	case err != nil:
 		return fmt.Errorf("%w: %w", unavailable("too many sessions are open"), err)
 	}
 	return nil
+}
+
+// sessionless refuses a call that belongs to no session (K-24).
+func sessionless() *nacre.Refusal {
+	return &nacre.Refusal{
+		Code: nacre.CodeUnauthorized, Stage: stageAuthorize, Reason: nacre.ReasonNoSession,
+		Message: "the call belongs to no session: its principal needs a group and a session",
+	}
 }
 
 func unavailable(message string) *nacre.Refusal {
@@ -199,20 +273,15 @@ func unavailable(message string) *nacre.Refusal {
 }
 
 // authorize asks whether the call is permitted, and the rate; it counts nothing.
-func (k *Kernel) authorize(r *run) error {
+func (k *judge) authorize(r *run) error {
 	if err := k.permit(r); err != nil {
 		return err
 	}
 	return k.unhurried(r)
 }
 
-// unhurried asks the rate, and counts nothing.
-func (k *Kernel) unhurried(r *run) error {
-	return limited(r, k.limiter.Wait(r.rateKey(), policy.RateOf(r.tool.capability, r.call.Principal), r.now))
-}
-
 // permit asks the revocations, the group's list and the policy.
-func (k *Kernel) permit(r *run) error {
+func (k *judge) permit(r *run) error {
 	if err := named(r); err != nil {
 		return err
 	}
@@ -230,7 +299,7 @@ func (k *Kernel) permit(r *run) error {
 		r.decision.Verdict, r.decision.Code = nacre.Ask, nacre.ReasonHighRisk
 		r.decision.Message = "the tool is marked as high risk"
 	}
-	return k.constrain(r)
+	return r.constrain()
 }
 
 // named refuses a call that comes from nobody.
@@ -242,7 +311,7 @@ func named(r *run) error {
 }
 
 // unrevoked refuses a principal that was revoked, or of which nobody can tell.
-func (k *Kernel) unrevoked(r *run) error {
+func (k *judge) unrevoked(r *run) error {
 	if gone, err := k.revocations.Revoked("", r.call.Principal.ID, r.now); gone || err != nil {
 		return refuseGrant(errors.Join(token.ErrRevoked, err))
 	}
@@ -250,9 +319,9 @@ func (k *Kernel) unrevoked(r *run) error {
 }
 
 // listed refuses what the list of the group does not name.
-func (k *Kernel) listed(r *run) error {
+func (k *judge) listed(r *run) error {
 	capability, group := &r.tool.capability, r.call.Principal.Group
-	if k.groups.Allows(group, *capability) {
+	if r.rules.groups.Allows(group, *capability) {
 		return nil
 	}
 	return unauthorized(nacre.Decision{
@@ -263,8 +332,8 @@ func (k *Kernel) listed(r *run) error {
 
 // rule asks the policy; where a value was seen in memory alone, also as if nothing had
 // been recalled, and the stricter of both counts: memory only narrows (D-44).
-func (k *Kernel) rule(r *run) {
-	r.decision = k.decide(r.request())
+func (k *judge) rule(r *run) {
+	r.decision = r.rules.decide(r.request())
 	if len(r.origins) == 0 || r.decision.Verdict == nacre.Deny {
 		return
 	}
@@ -273,7 +342,7 @@ func (k *Kernel) rule(r *run) {
 		r.origins = recalled
 		return
 	}
-	without := k.decide(r.request())
+	without := r.rules.decide(r.request())
 	if without.Verdict < r.decision.Verdict {
 		r.decision = without
 		return
@@ -291,9 +360,9 @@ func (k *Kernel) rule(r *run) {
 }
 
 // version is nothing where an embedder's engine panics; then it decides nothing either.
-func (k *Kernel) version() (v string) {
+func (k *rules) version() (v string) {
 	defer func() { _ = recover() }()
-	return k.policy.Version()
+	return k.engine.Version()
 }
 
 // request is what policy decides on.
@@ -305,7 +374,7 @@ func (r *run) request() policy.Request {
 }
 
 // constrain holds the call against what policy narrowed it to.
-func (k *Kernel) constrain(r *run) error {
+func (r *run) constrain() error {
 	narrowed, err := constraint.Narrow(r.constraints, r.decision.Constraints)
 	if err != nil {
 		return unauthorized(nacre.Decision{Code: nacre.ReasonInvalidConstraint, Message: err.Error()})
@@ -325,13 +394,13 @@ func argumentRefusal(err error) error {
 }
 
 // decide denies where an embedder's engine panics or answers nonsense.
-func (k *Kernel) decide(request policy.Request) (d nacre.Decision) {
+func (k *rules) decide(request policy.Request) (d nacre.Decision) {
 	defer func() {
 		if recover() != nil {
 			d = nacre.Decision{Code: nacre.ReasonNoMatchingRule, Message: "the policy failed; nothing is allowed"}
 		}
 	}()
-	d = k.policy.Decide(request)
+	d = k.engine.Decide(request)
 	if d.Verdict != nacre.Allow && d.Verdict != nacre.Ask {
 		d.Verdict = nacre.Deny
 	}
@@ -342,38 +411,16 @@ func unauthorized(d nacre.Decision) error {
 	return &nacre.Refusal{Code: nacre.CodeUnauthorized, Stage: stageAuthorize, Reason: d.Code, Message: d.Message}
 }
 
-func (r *run) rateKey() policy.RateKey {
-	return policy.RateKey{Principal: r.payer, Session: r.call.Principal.Session, Capability: r.tool.capability.ID}
-}
-
-// charge counts the call against its rate, once (K-04).
-func (k *Kernel) charge(r *run) error {
-	return limited(r, k.limiter.Take(r.rateKey(), policy.RateOf(r.tool.capability, r.call.Principal), r.now))
-}
-
-// limited tells the wait in whole seconds, never too few.
-func limited(r *run, wait time.Duration) error {
-	if wait <= 0 {
-		return nil
-	}
-	limit := policy.RateOf(r.tool.capability, r.call.Principal)
-	return &nacre.Refusal{
-		Code: nacre.CodeRateLimited, Stage: stageAuthorize, Reason: nacre.ReasonRateLimited, Retriable: true,
-		Message:    fmt.Sprintf("Rate limit exceeded for %s (%d requests per %v)", r.call.Tool, limit.Calls, limit.Window),
-		RetryAfter: int((wait + time.Second - 1) / time.Second),
-	}
-}
-
 // authorizeOnce mints a grant for exactly this call, and verifies it. What comes
 // between a decision and its effect, such as minutes of waiting for a person,
 // cannot have changed who, what and with which arguments; and who was revoked
 // meanwhile gets nothing. The grant never leaves, so it is spent here.
-func (k *Kernel) authorizeOnce(ctx context.Context, r *run) error {
+func (k *grants) authorizeOnce(ctx context.Context, r *run) error {
 	if err := wanted(ctx, r); err != nil {
 		return err
 	}
-	now := k.now()
-	id, err := k.randomID()
+	now := k.clock()
+	id, err := k.ids.randomID()
 	if err != nil {
 		return refuseGrant(err)
 	}
@@ -386,7 +433,7 @@ func (k *Kernel) authorizeOnce(ctx context.Context, r *run) error {
 	}
 	_, err = k.keys.Verify(grant, token.Presentation{
 		Caller: r.call.Principal.ID, Subject: token.SubjectOf(r.call.Principal), Capability: r.tool.capability.ID,
-		Arguments: r.arguments, Now: now, Revoked: k.revocations,
+		Arguments: r.arguments, Now: now, Revoked: k.revoked,
 	})
 	if err != nil {
 		return refuseGrant(err)
@@ -403,20 +450,21 @@ func wanted(ctx context.Context, r *run) error {
 	return nil
 }
 
-var once = 1 //nolint:gochecknoglobals // its address is what is wanted; nothing writes it
+var once = 1
 
 func refuseGrant(err error) error {
-	reason, message := nacre.ReasonDenied, "no grant could be made for this call"
-	if errors.Is(err, token.ErrRevoked) {
-		reason, message = nacre.ReasonTokenRefused, "the operator has revoked what this session may do"
+	reason, message := nacre.ReasonInternal, "no grant could be made for this call"
+	switch {
+	case errors.Is(err, token.ErrRevoked):
+		reason, message = nacre.ReasonTokenRevoked, "the operator has revoked what this session may do"
+	case errors.Is(err, token.ErrExpired): // it was minted just now
+		message = "the host's clock went back; nothing is done until it has caught up"
 	}
-	return fmt.Errorf("%w: %w", &nacre.Refusal{
-		Code: nacre.CodeUnauthorized, Stage: stageAuthorize, Reason: reason, Message: message,
-	}, err)
+	return refused(&nacre.Refusal{Code: nacre.CodeUnauthorized, Stage: stageAuthorize, Reason: reason, Message: message}, err)
 }
 
 // randomID is 16 random bytes in hex.
-func (k *Kernel) randomID() (string, error) {
+func (k *entropy) randomID() (string, error) {
 	var b [16]byte
 	if err := k.draw(&b); err != nil {
 		return "", err
@@ -427,9 +475,9 @@ func (k *Kernel) randomID() (string, error) {
 }
 
 // draw fills b with random bytes, of which many are read at once; none is used twice.
-func (k *Kernel) draw(b *[16]byte) error {
-	k.drawing.Lock()
-	defer k.drawing.Unlock()
+func (k *entropy) draw(b *[16]byte) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if len(k.undrawn) < len(b) {
 		n, err := io.ReadAtLeast(k.random, k.drawn[:], len(b))
 		if err != nil {
@@ -457,7 +505,7 @@ func (k *Kernel) rehearse(ctx context.Context, r *run) (nacre.Outcome, error) {
 	if err := k.recordRehearsal(ctx, r); err != nil {
 		return nacre.Outcome{}, err
 	}
-	return nacre.Outcome{Result: result, Label: nacre.Trusted, Redacted: paths}, nil
+	return r.explain(nacre.Outcome{Result: result, Shape: nacre.ShapePlan, Label: nacre.Trusted, Redacted: paths}), nil
 }
 
 // Plan is what a dry run tells.
@@ -484,8 +532,8 @@ func (k *Kernel) plan(r *run) Plan {
 	c := r.tool.capability
 	p := Plan{
 		DryRun: true, Capability: c.ID, Operation: string(c.Tool), Safety: c.Safety, Constraints: r.constraints,
-		Mode: firewall.Suggest(r.mode, r.session.budget.Remaining(), k.outputBudget), Verdict: r.decision.Verdict,
-		Rule: r.decision.Rule, Arguments: r.arguments,
+		Mode: firewall.Suggest(r.mode, r.session.budget.Remaining(), k.budget), Verdict: r.decision.Verdict,
+		Rule: r.decision.Rule, Arguments: r.written(),
 	}
 	p.Mode = firewall.Permitted(p.Mode, slices.Contains(r.call.Principal.Roles, roleAdmin))
 	for _, route := range r.tool.routes {

@@ -8,11 +8,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/provenance"
 	"github.com/nacre-dev/nacre/internal/token"
+	"github.com/nacre-dev/nacre/internal/wire"
 )
 
 // maxAgentWords is how much of an agent's own justification a person is shown, in bytes.
@@ -26,30 +27,30 @@ type approval struct {
 // confirm asks a person where the policy or the tool's risk wants one. The
 // question is bound by digest to all that the answer allows; every failure,
 // every silence and every other digest denies (D-13).
-func (k *Kernel) confirm(ctx context.Context, r *run) error {
+func (k *desk) confirm(ctx context.Context, r *run) error {
 	if r.decision.Verdict == nacre.Allow {
 		return nil
 	}
-	if stands, ok := r.session.standings.find(r, k.now()); ok {
-		return r.stand(stands)
+	if stands, ok := r.session.standings.take(r, k.log.now()); ok && (r.decision.Approvers < 2 || stands.verdict == nacre.Deny) {
+		return r.stand(stands) // what one person let stand is no answer of two
 	}
 	if k.approver == nil {
 		return unconfirmed(nacre.CodeConfirmationDenied, nacre.ReasonNoApprover,
 			fmt.Sprintf("%s needs a person's consent, and there is nobody to ask", r.call.Tool))
 	}
-	id, err := k.randomID()
+	id, err := k.ids.randomID()
 	if err != nil {
-		return errors.Join(unconfirmed(nacre.CodeConfirmationDenied, nacre.ReasonDenied, "the question could not be asked"), err)
+		return unasked(err)
 	}
 	q := k.question(r, id)
-	if err := k.recordAsk(ctx, r, q); err != nil {
+	if err := k.log.recordAsk(ctx, r, q); err != nil {
 		return err
 	}
-	k.tell(r, q)
+	r.tell(q)
 	ruling, err := k.ask(ctx, q)
-	answered := k.now()
-	verdict := ruled(r, q, ruling, err, answered)
-	if failed := k.recordReply(ctx, r, q, ruling, verdict); failed != nil {
+	answered := k.log.now()
+	verdict := ruled(ctx, r, q, ruling, err, answered)
+	if failed := k.log.recordReply(ctx, r, q, ruling, verdict); failed != nil {
 		return failed
 	}
 	if err == nil && (verdict == nil || ruling.Verdict == nacre.Deny) {
@@ -58,13 +59,16 @@ func (k *Kernel) confirm(ctx context.Context, r *run) error {
 	if verdict != nil {
 		return verdict
 	}
+	if ruling.Scope == nacre.ScopeText && q.Text != nil {
+		r.session.vouch(r.text)
+	}
 	r.approval = approval{question: q.ID, digest: q.Digest, by: ruling.By}
 	return nil
 }
 
 // tell says to the host that a person is being asked. What goes wrong there is
 // no reason to ask nobody.
-func (k *Kernel) tell(r *run, q nacre.Question) {
+func (r *run) tell(q nacre.Question) {
 	defer func() { _ = recover() }()
 	if r.call.OnAsk != nil {
 		r.call.OnAsk(q.Expires)
@@ -80,18 +84,30 @@ func (r *run) stand(s standing) error {
 	return nil
 }
 
-func (k *Kernel) question(r *run, id string) nacre.Question {
+func (k *desk) question(r *run, id string) nacre.Question {
 	c, p := r.tool.capability, r.call.Principal
-	expires, authority := k.now().Add(k.askTTL), r.subject.Authority()
-	digest := token.Sum("nacre.question.1", append([]string{
+	expires, authority := k.log.now().Add(k.askTTL), r.subject.Authority()
+	if r.decision.Approvers < 2 { // one person's word is not that of two
+		r.text = r.session.textOf(r.arguments, r.declared)
+	}
+	digest := token.Sum("nacre.question.2", append([]string{
 		id, string(c.ID), string(c.Tool), string(r.arguments), c.ContentHash, r.tool.schemaDigest, r.policy,
-		p.ID, string(p.Group), string(p.Session), string(authority[:]), strconv.FormatInt(expires.UnixNano(), 10),
+		p.ID, string(p.Group), string(p.Session), string(authority[:]), strconv.FormatInt(expires.UnixNano(), 10), r.text.Whole(),
 	}, r.filesDigested()...)...)
-	words, _ := k.redactor.String(cut(r.call.Hints.Justification, maxAgentWords))
+	words, _ := k.log.redactor.String(wire.Cut(r.call.Hints.Justification, maxAgentWords))
 	return nacre.Question{
 		ID: id, Session: p.Session, Group: p.Group, Capability: c.ID, Arguments: slices.Clone(r.arguments), Files: slices.Clone(r.files),
-		Digest: hex.EncodeToString(digest[:]), Origins: slices.Clone(r.origins), Why: why(r.decision), AgentWords: words, Expires: expires,
+		Digest: hex.EncodeToString(digest[:]), Origins: slices.Clone(r.origins), Text: sourceText(r.text), Why: why(r.decision), AgentWords: words, Expires: expires,
+		Safety: c.Safety, Approvers: r.decision.Approvers,
 	}
+}
+
+// sourceText is what a person is told of a text that they can vouch for.
+func sourceText(t provenance.Text) *nacre.SourceText {
+	if !t.Is() {
+		return nil
+	}
+	return &nacre.SourceText{Source: t.Name, Text: t.Whole()}
 }
 
 func why(d nacre.Decision) string {
@@ -106,21 +122,23 @@ func why(d nacre.Decision) string {
 }
 
 // ask returns when the person has answered, the time is over, or ctx ends.
-func (k *Kernel) ask(ctx context.Context, q nacre.Question) (nacre.Ruling, error) {
+func (k *desk) ask(ctx context.Context, q nacre.Question) (nacre.Ruling, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, k.askTTL, errUnanswered)
 	defer cancel()
-	return guarded(ctx, &k.left, func() (nacre.Ruling, error) { return k.approver.Ask(ctx, q) }, nil)
+	return guarded(ctx, k.waiting, func() (nacre.Ruling, error) { return k.approver.Ask(ctx, q) }, nil)
 }
 
 var errUnanswered = errors.New("nobody answered in time")
 
 // ruled is nil only for an explicit consent to exactly this question, in time.
-func ruled(r *run, q nacre.Question, ruling nacre.Ruling, err error, now time.Time) error {
+func ruled(ctx context.Context, r *run, q nacre.Question, ruling nacre.Ruling, err error, now time.Time) error {
 	switch {
 	case errors.Is(err, errUnanswered) || errors.Is(err, context.DeadlineExceeded) || err == nil && !now.Before(q.Expires):
 		return unconfirmed(nacre.CodeConfirmationTimeout, nacre.ReasonUnanswered, fmt.Sprintf("nobody answered for %s in time", r.call.Tool))
+	case err != nil && (ctx.Err() != nil || errors.Is(err, context.Canceled)):
+		return interrupted(err)
 	case err != nil:
-		return errors.Join(unconfirmed(nacre.CodeConfirmationDenied, nacre.ReasonDenied, "the question could not be asked"), err)
+		return unasked(err)
 	case ruling.Verdict != nacre.Allow:
 		return unconfirmed(nacre.CodeConfirmationDenied, nacre.ReasonDenied, fmt.Sprintf("User denied %s request", r.call.Tool))
 	case subtle.ConstantTimeCompare([]byte(ruling.Digest), []byte(q.Digest)) != 1:
@@ -129,18 +147,24 @@ func ruled(r *run, q nacre.Question, ruling nacre.Ruling, err error, now time.Ti
 	return nil
 }
 
-func unconfirmed(code nacre.Code, reason nacre.ReasonCode, message string) error {
+// unasked refuses what nobody has refused: the question did not reach a person,
+// or the answer did not come back (F-32).
+func unasked(err error) error {
+	return refused(unconfirmed(nacre.CodeConfirmationDenied, nacre.ReasonInternal, "the question could not be asked"), err)
+}
+
+// interrupted refuses a call that ended, or whose session did, while its question was
+// open: nobody has answered (D-24, F-61).
+func interrupted(err error) error {
+	return refused(&nacre.Refusal{
+		Code: nacre.CodePluginUnavailable, Stage: stageConfirm, Reason: nacre.ReasonInterrupted, Retriable: true,
+		Message: "the call or its session ended before anybody answered",
+	}, err)
+}
+
+func unconfirmed(code nacre.Code, reason nacre.ReasonCode, message string) *nacre.Refusal {
 	return &nacre.Refusal{
 		Code: code, Stage: stageConfirm, Reason: reason, Message: message,
 		Retriable: code == nacre.CodeConfirmationTimeout,
 	}
-}
-
-// cut shortens a text to limit bytes, and marks that it did.
-func cut(s string, limit int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "…"
 }

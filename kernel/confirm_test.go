@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/approval"
 	"github.com/nacre-dev/nacre/kernel"
 )
 
@@ -40,13 +41,17 @@ func TestOnlyAConsentToThisQuestionLetsACallRun(t *testing.T) {
 		}, nacre.CodeConfirmationDenied, nacre.ReasonDenied},
 		"a yes with an error": {func(_ context.Context, q nacre.Question) (nacre.Ruling, error) {
 			return nacre.Ruling{Verdict: nacre.Allow, Digest: q.Digest}, errors.New("the line broke")
-		}, nacre.CodeConfirmationDenied, nacre.ReasonDenied},
+		}, nacre.CodeConfirmationDenied, nacre.ReasonInternal},
 		"a time-out of the approver's own": {func(context.Context, nacre.Question) (nacre.Ruling, error) {
 			return nacre.Ruling{}, context.DeadlineExceeded
 		}, nacre.CodeConfirmationTimeout, nacre.ReasonUnanswered},
+		// F-61: a session that ends while its question is open has nobody's refusal.
+		"the end of the session": {func(context.Context, nacre.Question) (nacre.Ruling, error) {
+			return nacre.Ruling{}, approval.ErrClosed
+		}, nacre.CodePluginUnavailable, nacre.ReasonInterrupted},
 		"a panic": {func(context.Context, nacre.Question) (nacre.Ruling, error) {
 			panic("approver")
-		}, nacre.CodeConfirmationDenied, nacre.ReasonDenied},
+		}, nacre.CodeConfirmationDenied, nacre.ReasonInternal},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -123,8 +128,10 @@ func TestACallerThatLeavesCancelsItsQuestion(t *testing.T) {
 	if _, err := h.Call(ctx, call(milk)); err == nil || len(h.called()) > 0 {
 		t.Errorf("have %v, %d calls", err, len(h.called()))
 	}
-	if last := h.chain.all()[len(h.chain.all())-1]; last.Kind != nacre.KindCallReject {
-		t.Errorf("recorded %s", h.chain.told())
+	// F-61: nobody refused it
+	const want = "approval.ask//high_risk_ask approval.reply/denied/interrupted call.reject/rejected/interrupted"
+	if have := h.chain.told(); have != want {
+		t.Errorf("have %s\nwant %s", have, want)
 	}
 }
 

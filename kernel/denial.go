@@ -12,7 +12,7 @@ import (
 // change; every condition that fails, not the first: those that the kernel has
 // of its own, then those of the policy (K-08). It decides, counts and records nothing.
 func (k *Kernel) ExplainDenial(q GrantRequest, p nacre.Principal, justification string) (nacre.Denial, error) {
-	explainer, ok := k.policy.(policy.Explainer)
+	explainer, ok := k.governed.now.Load().engine.(policy.Explainer)
 	if !ok {
 		return nacre.Denial{}, errors.New("kernel: this policy engine does not explain: use one that is a policy.Explainer")
 	}
@@ -27,7 +27,7 @@ func (k *Kernel) ExplainDenial(q GrantRequest, p nacre.Principal, justification 
 	if err := k.listen(r); err != nil {
 		return nacre.Denial{}, err
 	}
-	d, err := explained(explainer, r.request())
+	d, err := explanation(explainer, r.request())
 	if err != nil {
 		return nacre.Denial{}, err
 	}
@@ -38,7 +38,7 @@ func (k *Kernel) ExplainDenial(q GrantRequest, p nacre.Principal, justification 
 	return denied(d, own), nil
 }
 
-func explained(engine policy.Explainer, q policy.Request) (d nacre.Denial, err error) {
+func explanation(engine policy.Explainer, q policy.Request) (d nacre.Denial, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			d, err = nacre.Denial{}, fmt.Errorf("kernel: policy %w: %v", errPanicked, p)
@@ -48,7 +48,7 @@ func explained(engine policy.Explainer, q policy.Request) (d nacre.Denial, err e
 }
 
 // inTheWay is what the kernel itself has against a call, whatever the policy says.
-func (k *Kernel) inTheWay(r *run) []nacre.FailedCondition {
+func (k *judge) inTheWay(r *run) []nacre.FailedCondition {
 	var failed []nacre.FailedCondition
 	failed = append(failed, unmet("principal", "a principal with an id", named(r))...)
 	failed = append(failed, unmet("revocation", "a principal that is not revoked", k.unrevoked(r))...)
@@ -57,12 +57,12 @@ func (k *Kernel) inTheWay(r *run) []nacre.FailedCondition {
 }
 
 // narrow decides as a grant would, for what only the kernel adds to the rules.
-func (k *Kernel) narrow(r *run) error {
+func (k *judge) narrow(r *run) error {
 	k.rule(r)
 	if r.decision.Verdict == nacre.Deny {
 		return unauthorized(r.decision)
 	}
-	return k.constrain(r)
+	return r.constrain()
 }
 
 // suggestion says what would change a refusal of the kernel's own.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/grant"
 	"github.com/nacre-dev/nacre/kernel"
 	"github.com/nacre-dev/nacre/policy"
 )
@@ -21,7 +22,7 @@ func Example() {
 	_, _ = rand.Read(key) // never fails
 	k, err := kernel.New(kernel.Config{
 		Policy: policy.Shipped(), Groups: policy.Groups{"office": {Tools: []string{"invoice_*"}}},
-		Recorder: chain, Now: time.Now, Random: rand.Reader, TokenKey: key,
+		Recorder: chain, Now: time.Now, Random: rand.Reader, Keys: kernel.Keys{Current: kernel.Key{Secret: key}},
 	})
 	check(err)
 	check(k.Register(nacre.Tool{
@@ -32,10 +33,10 @@ func Example() {
 		Driver: nacre.DriverFunc(listInvoices),
 	}))
 	agent := nacre.Principal{ID: "office/agent", Group: "office", Session: "s1"}
-	grant, err := k.Grant(ctx, kernel.GrantRequest{Capability: "billing.invoice_list"}, agent, "Which invoices are open?")
+	whole, err := k.Grant(ctx, kernel.GrantRequest{Capability: "billing.invoice_list"}, agent, "Which invoices are open?")
 	check(err)
 	rows := 3
-	narrower, err := k.Derive(grant, nacre.Caveat{Principal: "office/agent/helper", Constraints: nacre.Constraints{MaxRows: &rows}})
+	narrower, err := grant.Derive(whole, nacre.Caveat{Principal: "office/agent/helper", Constraints: nacre.Constraints{MaxRows: &rows}})
 	check(err)
 	in := kernel.Input{Arguments: json.RawMessage(`{"status":"open"}`), Mode: nacre.ModeHandleOnly, Caller: "office/agent/helper"}
 	frame, err := k.Invoke(ctx, narrower, agent, in)

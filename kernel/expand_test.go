@@ -68,13 +68,15 @@ func TestAHandleIsForItsHolderAlone(t *testing.T) {
 		"another principal":            {as: change(func(p *nacre.Principal) { p.ID = "main/s2" }), want: nacre.ReasonHandlePrincipal},
 		"another session":              {as: change(func(p *nacre.Principal) { p.Session = "s2" }), want: nacre.ReasonHandlePrincipal},
 		"another group":                {as: change(func(p *nacre.Principal) { p.Group = "family" }), want: nacre.ReasonHandlePrincipal},
-		"nobody":                       {as: nacre.Principal{}, want: nacre.ReasonHandlePrincipal},
+		"nobody":                       {as: change(func(p *nacre.Principal) { p.ID = "" }), want: nacre.ReasonHandlePrincipal},
+		"nobody, of nowhere":           {as: nacre.Principal{}, want: nacre.ReasonNoSession},
+		"no session":                   {as: change(func(p *nacre.Principal) { p.Session = "" }), want: nacre.ReasonNoSession},
 		"a forged handle":              {as: writer, id: func(string) string { return "h_" + strings.Repeat("0", 32) }, want: nacre.ReasonHandleUnknown},
 		"no handle":                    {as: writer, id: func(string) string { return "" }, want: nacre.ReasonHandleUnknown},
 		"a megabyte":                   {as: writer, id: func(string) string { return strings.Repeat("h", 1<<20) }, want: nacre.ReasonHandleUnknown},
 		"a revoked grant":              {as: writer, before: func(h *house, t nacre.Token) { _ = h.Revoke(t.ID) }, want: nacre.ReasonHandleUnknown},
 		"a revoked principal":          {as: writer, before: func(h *house, _ nacre.Token) { _ = h.RevokeAll("main/s1", time.Time{}) }, want: nacre.ReasonHandleUnknown},
-		"a session that was forgotten": {as: writer, before: func(h *house, _ nacre.Token) { h.Forget("s1") }, want: nacre.ReasonHandleUnknown},
+		"a session that was forgotten": {as: writer, before: func(h *house, _ nacre.Token) { h.Forget(in("s1")) }, want: nacre.ReasonHandleUnknown},
 		"too late":                     {as: writer, before: func(h *house, _ nacre.Token) { h.clock.pass(handle.TTL) }, want: nacre.ReasonHandleUnknown},
 	} {
 		h, grant, id := handed(t, nacre.Constraints{})
@@ -220,5 +222,37 @@ func TestACallerThatLeftGetsNoPage(t *testing.T) {
 	}
 	if frame, err := h.Expand(t.Context(), id, nacre.Query{}, writer); err != nil || len(frame.Rows) != 1 {
 		t.Errorf("have %+v, %v", frame, err)
+	}
+}
+
+// F-51: what only its neighbours tell from harmless text is hidden on each page
+// of a handle: the lines of a private key, and rows below the names of columns.
+func TestNoPageShowsWhatItsNeighboursGiveAway(t *testing.T) {
+	const body, password = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj", "qZ8vR3nT6kW1xB9m"
+	lines := []map[string]string{{"line": "-----BEGIN PRIVATE KEY-----"}}
+	for range 70 {
+		lines = append(lines, map[string]string{"line": body})
+	}
+	lines = append(lines, map[string]string{"line": "-----END PRIVATE KEY-----"})
+	table := [][]string{{"user", "password"}}
+	for range 70 {
+		table = append(table, []string{"ann", password})
+	}
+	for name, result := range map[string]any{"a key": lines, "a table": table} {
+		h := open(t, nil)
+		h.add(t, reading(nil), func(context.Context, nacre.Invocation) (json.RawMessage, error) { return json.Marshal(result) })
+		shown, err := h.Call(t.Context(), nacre.Call{Tool: "note_read", Arguments: json.RawMessage(milk), Principal: writer, Hints: nacre.Hints{Mode: "handle_only"}})
+		if err != nil || shown.Handle == nil {
+			t.Fatalf("%s: have %+v, %v, want a handle", name, shown, err)
+		}
+		frame, err := h.Expand(t.Context(), shown.Handle.ID, nacre.Query{Offset: 10, Limit: some(20)}, writer)
+		if err != nil || len(frame.Rows) == 0 {
+			t.Fatalf("%s: have %d rows, %v", name, len(frame.Rows), err)
+		}
+		for _, row := range frame.Rows {
+			if text := string(row); strings.Contains(text, body) || strings.Contains(text, password) {
+				t.Errorf("%s: a page shows %s", name, text)
+			}
+		}
 	}
 }

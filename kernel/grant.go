@@ -11,6 +11,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/firewall"
 	"github.com/nacre-dev/nacre/internal/token"
+	"github.com/nacre-dev/nacre/internal/wire"
 )
 
 // The life of a grant (K-10).
@@ -69,6 +70,9 @@ func (k *Kernel) Grant(ctx context.Context, q GrantRequest, p nacre.Principal, j
 	if err := k.confirm(ctx, r); err != nil {
 		return nacre.Token{}, k.rejected(ctx, r, err)
 	}
+	if err := k.unchanged(r); err != nil {
+		return nacre.Token{}, k.rejected(ctx, r, err)
+	}
 	t, err := k.mint(ctx, r, q)
 	if err != nil {
 		return nacre.Token{}, k.rejected(ctx, r, err)
@@ -94,14 +98,14 @@ func (k *Kernel) grantable(r *run, q GrantRequest) error {
 	if q.Arguments == nil {
 		return nil
 	}
-	return k.validate(r)
+	return k.understand(r)
 }
 
-func (k *Kernel) mint(ctx context.Context, r *run, q GrantRequest) (nacre.Token, error) {
+func (k *grants) mint(ctx context.Context, r *run, q GrantRequest) (nacre.Token, error) {
 	if err := wanted(ctx, r); err != nil {
 		return nacre.Token{}, err
 	}
-	id, err := k.randomID()
+	id, err := k.ids.randomID()
 	if err != nil {
 		return nacre.Token{}, refuseGrant(err)
 	}
@@ -109,7 +113,7 @@ func (k *Kernel) mint(ctx context.Context, r *run, q GrantRequest) (nacre.Token,
 	if ttl == 0 {
 		ttl = DefaultGrantTTL
 	}
-	now := k.now()
+	now := k.clock()
 	t, err := k.keys.Mint(nacre.Token{
 		ID: id, Principal: r.call.Principal.ID, Capability: r.tool.capability.ID, Authority: r.subject.Authority(),
 		Constraints: r.constraints, Arguments: r.digest, Issued: now, Expires: now.Add(ttl), Uses: q.Uses,
@@ -140,7 +144,7 @@ func (k *Kernel) Invoke(ctx context.Context, t nacre.Token, p nacre.Principal, i
 	if err := wanted(ctx, r); err != nil {
 		return nacre.Frame{}, k.rejected(ctx, r, err)
 	}
-	if err := k.afford(r); err != nil {
+	if err := r.afford(); err != nil {
 		return nacre.Frame{}, k.rejected(ctx, r, err)
 	}
 	if err := k.spend(r, effective); err != nil {
@@ -172,7 +176,7 @@ func (k *Kernel) DryRun(ctx context.Context, t nacre.Token, p nacre.Principal, i
 	if err != nil {
 		return Plan{}, k.rejected(ctx, r, err)
 	}
-	if err := k.afford(r); err != nil {
+	if err := r.afford(); err != nil {
 		return Plan{}, k.rejected(ctx, r, err)
 	}
 	if err := k.recordRehearsal(ctx, r); err != nil {
@@ -188,12 +192,12 @@ func (k *Kernel) use(t nacre.Token, p nacre.Principal, in Input) (*run, token.Ef
 	if err != nil {
 		return r, token.Effective{}, err
 	}
-	r.mode, r.grant = in.Mode, cut(t.ID, maxWord)
+	r.mode, r.grant = in.Mode, wire.Cut(t.ID, maxWord)
 	if r.tool = k.capability(t.Capability); r.tool == nil {
 		return r, token.Effective{}, unknown(string(t.Capability))
 	}
 	r.call.Tool = r.tool.capability.Tool
-	invalid := k.validate(r)
+	invalid := k.understand(r)
 	e, err := k.verify(r, t, in)
 	if err != nil && (invalid == nil || !errors.Is(err, token.ErrArguments)) {
 		return r, e, refuseToken(err)
@@ -211,14 +215,14 @@ func (k *Kernel) use(t nacre.Token, p nacre.Principal, in Input) (*run, token.Ef
 }
 
 // verify returns what the token allows at this moment.
-func (k *Kernel) verify(r *run, t nacre.Token, in Input) (token.Effective, error) {
-	caller, now := in.Caller, k.now()
+func (k *grants) verify(r *run, t nacre.Token, in Input) (token.Effective, error) {
+	caller, now := in.Caller, k.clock()
 	if caller == "" {
 		caller = r.payer
 	}
 	e, err := k.keys.Verify(t, token.Presentation{
 		Caller: caller, Subject: r.subject, Capability: r.tool.capability.ID, Arguments: r.arguments, Now: now,
-		Revoked: k.revocations,
+		Revoked: k.revoked,
 	})
 	if err != nil {
 		return e, err
@@ -258,23 +262,31 @@ func (k *Kernel) consent(ctx context.Context, r *run, t nacre.Token, in Input) e
 	if _, err := k.verify(r, t, in); err != nil && !errors.Is(err, token.ErrSpent) { // the use is this call's own
 		return refuseToken(err)
 	}
+	if err := k.unchanged(r); err != nil {
+		return err
+	}
 	return wanted(ctx, r)
 }
 
 // refuseToken keeps the reason from the agent, which may be trying tokens out,
 // but not whether its time or its uses are over.
 func refuseToken(err error) error {
-	message := "the token is not good for this"
-	for _, known := range []error{token.ErrRevoked, token.ErrExpired, token.ErrSpent, token.ErrArguments} {
-		if errors.Is(err, known) {
-			message = known.Error()
+	refusal := &nacre.Refusal{
+		Code: nacre.CodeUnauthorized, Stage: stageAuthorize, Reason: nacre.ReasonTokenRefused, Message: "the token is not good for this",
+	}
+	for _, told := range []struct {
+		err    error
+		reason nacre.ReasonCode
+	}{
+		{token.ErrRevoked, nacre.ReasonTokenRevoked}, {token.ErrExpired, nacre.ReasonTokenExpired},
+		{token.ErrSpent, nacre.ReasonTokenSpent}, {token.ErrArguments, nacre.ReasonArgumentConstraint},
+	} {
+		if errors.Is(err, told.err) {
+			refusal.Reason, refusal.Message = told.reason, told.err.Error()
+			break
 		}
 	}
-	reason := nacre.ReasonTokenRefused
-	if errors.Is(err, token.ErrArguments) {
-		reason = nacre.ReasonArgumentConstraint
-	}
-	return fmt.Errorf("%w: %w", &nacre.Refusal{Code: nacre.CodeUnauthorized, Stage: stageAuthorize, Reason: reason, Message: message}, err)
+	return refused(refusal, err)
 }
 
 // spend takes one use from the token's root. The first was counted against the
@@ -286,32 +298,32 @@ func (k *Kernel) spend(r *run, e token.Effective) error {
 			return err
 		}
 	}
-	if err := k.uses.Spend(e, r.now); err != nil {
+	if err := k.grants.uses.Spend(e, r.now); err != nil {
 		return refuseToken(err)
 	}
 	return nil
 }
 
-// Derive narrows a token for a holder further down; it needs no key, and
-// nothing in narrower can give back what t does not allow (K-11).
-func (k *Kernel) Derive(t nacre.Token, narrower nacre.Caveat) (nacre.Token, error) {
-	if narrower.ID == "" {
-		id, err := k.randomID()
-		if err != nil {
-			return nacre.Token{}, err
-		}
-		narrower.ID = id
-	}
-	return token.Attenuate(t, narrower)
-}
-
-// Revoke refuses a token, and all that were derived from it, from now on.
-func (k *Kernel) Revoke(tokenID string) error {
-	return k.revocations.Revoke(tokenID, "", k.now().Add(MaxGrantTTL))
+// Revoke refuses a token, and all that were derived from it, from now on. An error
+// says that the revocation was not taken in.
+func (k *grants) Revoke(tokenID string) error {
+	k.sweep()
+	return k.revoked.Revoke(tokenID, "", k.clock().Add(MaxGrantTTL))
 }
 
 // RevokeAll refuses every token and every call of a principal, and of those
-// under it, until then; the zero time means for good.
-func (k *Kernel) RevokeAll(principal string, until time.Time) error {
-	return k.revocations.Revoke("", principal, until)
+// under it, until then; the zero time means for good. An error says that the
+// revocation was not taken in.
+func (k *grants) RevokeAll(principal string, until time.Time) error {
+	k.sweep()
+	return k.revoked.Revoke("", principal, until)
+}
+
+// sweep lets go of what has expired before more is kept, once an hour at most (K-12).
+func (k *grants) sweep() {
+	now, last := k.clock().UnixNano(), k.swept.Load()
+	if now-last < int64(sweepRevocations) || !k.swept.CompareAndSwap(last, now) {
+		return
+	}
+	_ = k.revoked.Sweep(k.clock()) // what is kept for longer costs room, and refuses nobody else
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	tokens "github.com/nacre-dev/nacre/grant"
 	"github.com/nacre-dev/nacre/internal/token"
 	"github.com/nacre-dev/nacre/kernel"
 	"github.com/nacre-dev/nacre/policy"
@@ -174,7 +175,7 @@ func TestAGrantForArgumentsIsForThoseAlone(t *testing.T) {
 func TestADerivedTokenAllowsLessAndItsRootPays(t *testing.T) {
 	three, one, rows := 3, 1, 1
 	h, grant := granted(t, kernel.GrantRequest{Uses: &three})
-	child, err := h.Derive(grant, nacre.Caveat{Principal: "main/s1/child", Roles: []string{}, Uses: &one, Constraints: nacre.Constraints{MaxRows: &rows}})
+	child, err := tokens.Derive(grant, nacre.Caveat{Principal: "main/s1/child", Roles: []string{}, Uses: &one, Constraints: nacre.Constraints{MaxRows: &rows}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +198,7 @@ func TestADerivedTokenAllowsLessAndItsRootPays(t *testing.T) {
 	if _, err := h.Invoke(t.Context(), grant, writer, with); !errors.Is(err, token.ErrSpent) {
 		t.Errorf("the root's fourth use: have %v", err)
 	}
-	if _, err := h.Derive(grant, nacre.Caveat{Principal: "main/s2"}); err == nil {
+	if _, err := tokens.Derive(grant, nacre.Caveat{Principal: "main/s2"}); err == nil {
 		t.Error("handed down to a stranger")
 	}
 }
@@ -208,7 +209,7 @@ func TestChildrenShareTheRateOfTheirRoot(t *testing.T) {
 	ran := 0
 	for i := range 80 {
 		name := "main/s1/" + string(rune('a'+i%10))
-		child, err := h.Derive(grant, nacre.Caveat{Principal: name})
+		child, err := tokens.Derive(grant, nacre.Caveat{Principal: name})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +227,7 @@ func TestAChildWithoutTheRoleMayNotWrite(t *testing.T) {
 	h := open(t, nil)
 	h.add(t, note(nil), nil)
 	grant := h.grant(t, kernel.GrantRequest{Capability: "notes.note_add"})
-	child, err := h.Derive(grant, nacre.Caveat{Principal: "main/s1/child", Roles: []string{}})
+	child, err := tokens.Derive(grant, nacre.Caveat{Principal: "main/s1/child", Roles: []string{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +240,7 @@ func TestAChildWithoutTheRoleMayNotWrite(t *testing.T) {
 // K-12: a revoked token, what derives from it, and all of a principal.
 func TestWhatWasRevokedIsRefusedWithAllThatDerives(t *testing.T) {
 	h, grant := granted(t, kernel.GrantRequest{})
-	child, err := h.Derive(grant, nacre.Caveat{Principal: "main/s1/child"})
+	child, err := tokens.Derive(grant, nacre.Caveat{Principal: "main/s1/child"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +282,7 @@ func TestARevokedPrincipalGetsNothing(t *testing.T) {
 			return err
 		},
 	} {
-		if err := do(); refusal(t, err).Reason != nacre.ReasonTokenRefused {
+		if err := do(); refusal(t, err).Reason != nacre.ReasonTokenRevoked {
 			t.Errorf("%s: have %v", name, err)
 		}
 	}
@@ -311,7 +312,7 @@ func TestRevocationsThatFailRefuse(t *testing.T) {
 	for name, u := range map[string]unsure{"an error": {}, "a panic": {panics: true}} {
 		h := open(t, func(c *kernel.Config) { c.Revocations = u })
 		h.add(t, note(nil), nil)
-		if _, err := h.Call(t.Context(), call(milk)); refusal(t, err).Reason != nacre.ReasonTokenRefused {
+		if _, err := h.Call(t.Context(), call(milk)); refusal(t, err).Reason != nacre.ReasonTokenRevoked {
 			t.Errorf("%s: have %v", name, err)
 		}
 	}
@@ -322,8 +323,10 @@ func TestARotatedKeyVerifiesUntilItsEnd(t *testing.T) {
 	h, grant := granted(t, kernel.GrantRequest{})
 	end := h.clock.now().Add(time.Minute)
 	next := open(t, func(c *kernel.Config) {
-		c.TokenKey, c.TokenKeyID = bytes.Repeat([]byte{8}, 32), "next"
-		c.RetiredKeys = []kernel.RetiredKey{{ID: kernel.DefaultKeyID, Secret: bytes.Repeat([]byte{7}, 32), Until: end}}
+		c.Keys = kernel.Keys{
+			Current: kernel.Key{ID: "next", Secret: bytes.Repeat([]byte{8}, 32)},
+			Retired: []kernel.Key{{ID: kernel.DefaultKeyID, Secret: bytes.Repeat([]byte{7}, 32), Until: end}},
+		}
 		c.Now = h.clock.now
 	})
 	next.add(t, reading(nil), nil)
@@ -389,7 +392,7 @@ func TestWhatTheKernelRefusesIsExplained(t *testing.T) {
 		"nobody":        {as: nacre.Principal{Group: "main", Session: "s1"}, want: []nacre.ReasonCode{nacre.ReasonGroupNotAllowed}},
 		"another group": {as: family, want: []nacre.ReasonCode{nacre.ReasonGroupNotAllowed}},
 		"a revoked principal of another group": {
-			as: family, want: []nacre.ReasonCode{nacre.ReasonTokenRefused, nacre.ReasonGroupNotAllowed},
+			as: family, want: []nacre.ReasonCode{nacre.ReasonTokenRevoked, nacre.ReasonGroupNotAllowed},
 			before: func(h *house) { _ = h.RevokeAll("main/s1", time.Time{}) },
 		},
 		"too often": {as: writer, want: []nacre.ReasonCode{nacre.ReasonRateLimited}, before: func(h *house) {
@@ -490,8 +493,9 @@ func TestWhatCannotBeGranted(t *testing.T) {
 		"a negative time":       {kernel.GrantRequest{Capability: "notes.note_read", TTL: -1}, writer, nacre.ReasonInvalidArguments},
 		"more than a day":       {kernel.GrantRequest{Capability: "notes.note_read", TTL: kernel.MaxGrantTTL + 1}, writer, nacre.ReasonInvalidArguments},
 		"invalid arguments":     {kernel.GrantRequest{Capability: "notes.note_read", Arguments: json.RawMessage(`{}`)}, writer, nacre.ReasonInvalidArguments},
-		"nobody":                {kernel.GrantRequest{Capability: "notes.note_read"}, nacre.Principal{}, nacre.ReasonGroupNotAllowed},
-		"another group":         {kernel.GrantRequest{Capability: "notes.note_read"}, nacre.Principal{ID: "x", Group: "family"}, nacre.ReasonGroupNotAllowed},
+		"nobody":                {kernel.GrantRequest{Capability: "notes.note_read"}, nacre.Principal{Group: "main", Session: "s1"}, nacre.ReasonGroupNotAllowed},
+		"nobody, of nowhere":    {kernel.GrantRequest{Capability: "notes.note_read"}, nacre.Principal{}, nacre.ReasonNoSession},
+		"another group":         {kernel.GrantRequest{Capability: "notes.note_read"}, nacre.Principal{ID: "x", Group: "family", Session: "s1"}, nacre.ReasonGroupNotAllowed},
 		"arguments outside of its own constraints": {kernel.GrantRequest{
 			Capability: "notes.note_read", Arguments: json.RawMessage(milk),
 			Constraints: nacre.Constraints{MaxRows: &rows, Arguments: nacre.ArgumentLimits{Prefix: map[string]string{"text": "eggs"}}},
@@ -617,7 +621,7 @@ func TestRawIsForAdmins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	child, err := h.Derive(grant, nacre.Caveat{Principal: "main/s1/child", Roles: []string{"writer"}})
+	child, err := tokens.Derive(grant, nacre.Caveat{Principal: "main/s1/child", Roles: []string{"writer"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/token"
+	"github.com/nacre-dev/nacre/internal/wire"
 )
 
 const (
@@ -45,7 +46,7 @@ type grantee struct {
 
 func (g *granted) add(r *run, t nacre.Token, now time.Time) {
 	one := grantee{
-		expires: t.Expires, unspent: true, justification: cut(r.call.Principal.Justification, maxKeptWords),
+		expires: t.Expires, unspent: true, justification: wire.Cut(r.call.Principal.Justification, maxKeptWords),
 		approval: r.approval, heard: r.heard(), pinned: r.arguments != nil, content: r.tool.content(),
 	}
 	one.asked.Code, one.asked.Rule = r.decision.Code, r.decision.Rule

@@ -104,7 +104,7 @@ func open(t testing.TB, change func(*kernel.Config)) *house {
 	h := &house{chain: &chain{}, clock: &clock{at: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}}
 	c := kernel.Config{
 		Policy: policy.Shipped(), Groups: policy.Groups{"main": {Tools: []string{"*"}}}, Approver: answer(yes),
-		Recorder: h.chain, Now: h.clock.now, Random: rand.Reader, TokenKey: bytes.Repeat([]byte{7}, 32),
+		Recorder: h.chain, Now: h.clock.now, Random: rand.Reader, Keys: kernel.Keys{Current: kernel.Key{Secret: bytes.Repeat([]byte{7}, 32)}},
 	}
 	if change != nil {
 		change(&c)
@@ -168,4 +168,9 @@ func refusal(t testing.TB, err error) *nacre.Refusal {
 		t.Fatalf("have %v, want a refusal", err)
 	}
 	return r
+}
+
+// in is a session of group main.
+func in(session nacre.SessionID) nacre.SessionKey {
+	return nacre.KeyOf("main", session)
 }

@@ -19,7 +19,7 @@ import (
 func TestAKernelWithoutItsPartsIsRefused(t *testing.T) {
 	good := func() kernel.Config {
 		return kernel.Config{
-			Policy: policy.Shipped(), Recorder: &chain{}, Now: time.Now, Random: rand.Reader, TokenKey: make([]byte, 32),
+			Policy: policy.Shipped(), Recorder: &chain{}, Now: time.Now, Random: rand.Reader, Keys: kernel.Keys{Current: kernel.Key{Secret: make([]byte, 32)}},
 		}
 	}
 	if _, err := kernel.New(good()); err != nil {
@@ -30,8 +30,8 @@ func TestAKernelWithoutItsPartsIsRefused(t *testing.T) {
 		"no recorder":         func(c *kernel.Config) { c.Recorder = nil },
 		"no clock":            func(c *kernel.Config) { c.Now = nil },
 		"no randomness":       func(c *kernel.Config) { c.Random = nil },
-		"no key":              func(c *kernel.Config) { c.TokenKey = nil },
-		"a short key":         func(c *kernel.Config) { c.TokenKey = make([]byte, 31) },
+		"no key":              func(c *kernel.Config) { c.Keys.Current.Secret = nil },
+		"a short key":         func(c *kernel.Config) { c.Keys.Current.Secret = make([]byte, 31) },
 		"a negative time":     func(c *kernel.Config) { c.AskTTL = -1 },
 		"a malformed pattern": func(c *kernel.Config) { c.Groups = policy.Groups{"main": {Tools: []string{"x?"}}} },
 		"nothing":             func(c *kernel.Config) { *c = kernel.Config{} },
@@ -175,7 +175,7 @@ func TestACallIsRefusedAtTheFirstStageThatFinds(t *testing.T) {
 		},
 		"no randomness": {
 			config: func(c *kernel.Config) { c.Random = strings.NewReader("short") },
-			want:   nacre.Refusal{Code: nacre.CodeUnauthorized, Stage: 4, Reason: nacre.ReasonDenied},
+			want:   nacre.Refusal{Code: nacre.CodeUnauthorized, Stage: 4, Reason: nacre.ReasonInternal},
 		},
 	}
 	for name, test := range tests {
@@ -254,9 +254,9 @@ func TestARateIsToldToTheSecond(t *testing.T) {
 		t.Errorf("after the wait: %v", err)
 	}
 	other := call(milk)
-	other.Principal.Session = "s2"
+	other.Principal.ID = "main/s2"
 	if _, err := h.Call(t.Context(), other); err != nil {
-		t.Errorf("another session: %v", err)
+		t.Errorf("another principal: %v", err)
 	}
 }
 

@@ -39,14 +39,17 @@ type Pinner interface {
 type namedFile struct{ argument, name string }
 
 // checkFiles refuses a tool whose files could not be pinned.
-func (k *Kernel) checkFiles(t *tool) error {
-	files := t.capability.Files
-	switch {
-	case len(files) == 0:
-		return nil
-	case k.pinner == nil:
+func (k *catalog) checkFiles(t *tool) error {
+	if len(t.capability.Files) > 0 && !k.takesFiles {
 		return errors.New("it takes files, and this kernel has no Pinner to copy them")
-	case len(files) > MaxFiles:
+	}
+	return checkFileArguments(t)
+}
+
+// checkFileArguments refuses files that no argument of the tool names.
+func checkFileArguments(t *tool) error {
+	files := t.capability.Files
+	if len(files) > MaxFiles {
 		return fmt.Errorf("%d arguments name files, the limit is %d", len(files), MaxFiles)
 	}
 	for _, path := range files {
@@ -59,7 +62,7 @@ func (k *Kernel) checkFiles(t *tool) error {
 
 // pin copies every file that the call names, before anybody is asked about it:
 // what was decided on is what runs (D-13). The copies last until unpin.
-func (k *Kernel) pin(ctx context.Context, r *run) error {
+func (k *acts) pin(ctx context.Context, r *run) error {
 	named, err := namedFiles(r.arguments, r.tool.capability.Files)
 	if err != nil || len(named) == 0 {
 		return err
@@ -81,9 +84,9 @@ func (k *Kernel) pin(ctx context.Context, r *run) error {
 
 // copyFile does not wait for a file system that hangs. What comes too late from
 // there is removed again.
-func (k *Kernel) copyFile(ctx context.Context, r *run, f namedFile, limit int64) (nacre.FilePin, error) {
+func (k *acts) copyFile(ctx context.Context, r *run, f namedFile, limit int64) (nacre.FilePin, error) {
 	late := make(chan nacre.FilePin, 1)
-	pin, err := guarded(ctx, &k.left, func() (nacre.FilePin, error) {
+	pin, err := guarded(ctx, k.left, func() (nacre.FilePin, error) {
 		pin, err := k.pinner.Pin(ctx, r.call.Principal, f.name, limit)
 		late <- pin
 		return pin, err
@@ -103,7 +106,7 @@ func (k *Kernel) copyFile(ctx context.Context, r *run, f namedFile, limit int64)
 const sha256Hex = 64
 
 // unpin removes the copies. A driver that was left behind finds them gone.
-func (k *Kernel) unpin(r *run) {
+func (k *acts) unpin(r *run) {
 	for _, pin := range r.files {
 		k.pinner.Unpin(pin)
 	}
@@ -207,14 +210,14 @@ func (d *detail) files(name string, all []nacre.FilePin) {
 	if len(all) == 0 {
 		return
 	}
-	d.key(name)
-	*d = append(*d, '[')
+	d.Key(name)
+	d.Summary = append(d.Summary, '[')
 	for i, f := range all {
-		d.element(i)
-		d.text("argument", f.Argument)
-		d.number("bytes", f.Bytes)
-		d.text("sha256", f.SHA256)
-		*d = append(*d, '}')
+		d.Element(i)
+		d.Text("argument", f.Argument)
+		d.Number("bytes", f.Bytes)
+		d.Text("sha256", f.SHA256)
+		d.Summary = append(d.Summary, '}')
 	}
-	*d = append(*d, ']')
+	d.Summary = append(d.Summary, ']')
 }

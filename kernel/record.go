@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/wire"
 	"github.com/nacre-dev/nacre/policy"
 )
 
@@ -33,17 +34,18 @@ const (
 )
 
 // reject is rejected for a call.
-func (k *Kernel) reject(ctx context.Context, r *run, err error) (nacre.Outcome, error) {
-	return nacre.Outcome{}, k.rejected(ctx, r, err)
+func (k *journal) reject(ctx context.Context, r *run, err error) (nacre.Outcome, error) {
+	err = k.rejected(ctx, r, err)
+	return r.explain(nacre.Outcome{}), err
 }
 
 // rejected records a refusal before anything was done, and passes it on.
-func (k *Kernel) rejected(ctx context.Context, r *run, err error) error {
+func (k *journal) rejected(ctx context.Context, r *run, err error) error {
 	record := k.record(r, nacre.KindCallReject)
 	record.Source, record.Outcome, record.Reason = "core", nacre.OutcomeRejected, reasonGone
 	shown, known := refusalIn(err)
 	if known {
-		shown.Message, _ = k.redactor.String(cut(shown.Message, maxMessage))
+		shown.Message, _ = k.redactor.String(wire.Cut(shown.Message, maxMessage))
 		record.Stage, record.Reason = shown.Stage, string(shown.Reason)
 		k.counters.denied(shown.Reason)
 		if _, bare := err.(*nacre.Refusal); bare { //nolint:errorlint // what wraps it says more, and stays
@@ -72,65 +74,66 @@ func refusalIn(err error) (nacre.Refusal, bool) {
 
 func (r *run) rejectDetail(shown nacre.Refusal, field string) detail {
 	d := newDetail()
-	measure(&d, "agent_words", r.call.Hints.Justification)
-	measure(&d, "arguments", r.call.Arguments)
-	d.text("call", plain(r.call.ID))
+	wire.Measure(&d.Summary, "agent_words", r.call.Hints.Justification)
+	wire.Measure(&d.Summary, "arguments", r.call.Arguments)
+	d.Text("call", plain(r.call.ID))
 	if r.tool != nil {
-		d.text("capability", string(r.tool.capability.ID))
+		d.Text("capability", string(r.tool.capability.ID))
 	}
-	d.text("code", string(shown.Code))
-	d.text("field", field)
-	d.text("grant", r.grant)
-	d.text("handle", r.handle)
-	d.text("principal", plain(r.call.Principal.ID))
+	d.Text("code", string(shown.Code))
+	d.Text("field", field)
+	d.Text("grant", r.grant)
+	d.Text("handle", r.handle)
+	d.Text("principal", plain(r.call.Principal.ID))
 	if r.tool != nil {
 		d.request("request", policy.RecordedOf(r.request()))
 	}
-	d.number("retry_after", int64(shown.RetryAfter))
-	d.text("rule", r.decision.Rule)
+	d.Number("retry_after", int64(shown.RetryAfter))
+	d.Text("rule", r.decision.Rule)
 	return d
 }
 
 // took is how long a call has taken so far; a clock that went back says nothing.
-func (k *Kernel) took(r *run) time.Duration { return max(k.now().Sub(r.now), 0) }
+func (k *journal) took(r *run) time.Duration { return max(k.now().Sub(r.now), 0) }
 
 // recordBegin returns when the begin record is durable; otherwise nothing may run (K-21).
-func (k *Kernel) recordBegin(ctx context.Context, r *run) error {
+func (k *journal) recordBegin(ctx context.Context, r *run) error {
 	record := k.record(r, nacre.KindCallBegin)
 	record.Source, record.Stage, record.Outcome = "core", stageRoute, nacre.OutcomeAllowed
-	if err := k.commit(ctx, record, k.beginDetail(r)); err != nil {
+	if err := k.commit(ctx, record, r.beginDetail()); err != nil {
 		return unrecorded(err, "the call could not be recorded, so nothing was done")
 	}
 	return nil
 }
 
-func (k *Kernel) beginDetail(r *run) detail {
+func (r *run) beginDetail() detail {
 	d := newDetail()
-	measure(&d, "agent_words", r.call.Hints.Justification)
-	d.text("approval", r.approval.digest)
-	measure(&d, "arguments", r.arguments)
-	d.text("by", plain(r.approval.by))
-	d.text("call", plain(r.call.ID))
-	d.text("capability", string(r.tool.capability.ID))
-	d.text("code", string(r.decision.Code))
-	d.text("content", r.tool.capability.ContentHash)
+	wire.Measure(&d.Summary, "agent_words", r.call.Hints.Justification)
+	d.Text("approval", r.approval.digest)
+	wire.Measure(&d.Summary, "arguments", r.arguments)
+	d.Text("by", plain(r.approval.by))
+	d.Text("call", plain(r.call.ID))
+	d.Text("capability", string(r.tool.capability.ID))
+	d.Text("code", string(r.decision.Code))
+	d.Text("content", r.tool.capability.ContentHash)
 	d.files("files", r.files)
-	d.text("grant", r.grant)
-	d.text("mode", r.call.Hints.Mode)
-	d.text("policy", r.policy)
-	d.text("principal", plain(r.call.Principal.ID))
-	d.text("question", r.approval.question)
+	d.Text("grant", r.grant)
+	d.Text("mode", r.call.Hints.Mode)
+	d.Text("policy", r.policy)
+	d.Text("principal", plain(r.call.Principal.ID))
+	d.Text("question", r.approval.question)
 	d.request("request", policy.RecordedOf(r.request()))
-	d.text("rule", r.decision.Rule)
+	d.Text("returns", r.tool.capability.Returns.String())
+	d.Text("rule", r.decision.Rule)
 	return d
 }
 
 // recordRehearsal records a dry run, which is a crossing too.
-func (k *Kernel) recordRehearsal(ctx context.Context, r *run) error {
+func (k *journal) recordRehearsal(ctx context.Context, r *run) error {
 	record := k.record(r, KindDryRun)
 	record.Source, record.Stage, record.Outcome = "core", stageRoute, nacre.OutcomeAllowed
 	record.Reason = string(r.decision.Code)
-	if err := k.append(ctx, record, k.beginDetail(r)); err != nil {
+	if err := k.append(ctx, record, r.beginDetail()); err != nil {
 		return unrecorded(err, "the dry run could not be recorded")
 	}
 	return nil
@@ -138,22 +141,22 @@ func (k *Kernel) recordRehearsal(ctx context.Context, r *run) error {
 
 // recordGrant returns when the grant's record is durable: a token that nobody
 // could account for is not handed out.
-func (k *Kernel) recordGrant(ctx context.Context, r *run, t nacre.Token) error {
+func (k *journal) recordGrant(ctx context.Context, r *run, t nacre.Token) error {
 	record := k.record(r, KindGrant)
 	record.Source, record.Stage, record.Outcome, record.Reason = "core", stageAuthorize, nacre.OutcomeAllowed, string(r.decision.Code)
 	d := newDetail()
-	d.text("capability", string(t.Capability))
-	d.text("code", string(r.decision.Code))
-	d.flag("constrained", !t.Constraints.IsZero())
-	d.text("expires", stamp(t.Expires))
-	d.text("grant", t.ID)
-	d.text("policy", r.policy)
-	d.text("principal", plain(t.Principal))
-	d.text("question", r.approval.question)
+	d.Text("capability", string(t.Capability))
+	d.Text("code", string(r.decision.Code))
+	d.Flag("constrained", !t.Constraints.IsZero())
+	d.Text("expires", stamp(t.Expires))
+	d.Text("grant", t.ID)
+	d.Text("policy", r.policy)
+	d.Text("principal", plain(t.Principal))
+	d.Text("question", r.approval.question)
 	d.request("request", policy.RecordedOf(r.request()))
-	d.text("rule", r.decision.Rule)
+	d.Text("rule", r.decision.Rule)
 	if t.Uses != nil {
-		d.number("uses", int64(*t.Uses))
+		d.Number("uses", int64(*t.Uses))
 	}
 	if err := k.commit(ctx, record, d); err != nil {
 		return unrecorded(err, "the grant could not be recorded, so it was not made")
@@ -162,7 +165,7 @@ func (k *Kernel) recordGrant(ctx context.Context, r *run, t nacre.Token) error {
 }
 
 // recordExpand records a page before anybody sees it.
-func (k *Kernel) recordExpand(ctx context.Context, r *run, id string, s shown) error {
+func (k *journal) recordExpand(ctx context.Context, r *run, id string, s shown) error {
 	record := k.record(r, KindExpand)
 	record.Source, record.Stage, record.Outcome = r.tool.source, stageRoute, nacre.OutcomeRouted
 	if len(s.redacted) > 0 {
@@ -171,13 +174,14 @@ func (k *Kernel) recordExpand(ctx context.Context, r *run, id string, s shown) e
 	}
 	k.trace(r, EventExpand, func(t *Trace) { t.HandleID, t.Summary, t.Outcome = id, s.summary(), record.Outcome })
 	d := newDetail()
-	d.text("capability", string(r.tool.capability.ID))
-	d.text("handle", k.word(id))
-	d.text("label", s.label.String())
-	d.text("principal", plain(r.call.Principal.ID))
-	d.list("redacted", s.redacted)
-	d.number("rows", int64(len(s.frame.Rows)))
-	measure(&d, "shown", s.encoded)
+	d.Text("capability", string(r.tool.capability.ID))
+	d.Text("handle", k.word(id))
+	d.Text("label", s.label.String())
+	d.Text("principal", plain(r.call.Principal.ID))
+	d.List("redacted", s.redacted)
+	d.Number("rows", int64(len(s.frame.Rows)))
+	wire.Measure(&d.Summary, "shown", s.encoded)
+	d.Flag("unvouched", s.label == nacre.Unvouched)
 	err := k.append(ctx, record, d)
 	if err != nil {
 		return unrecorded(err, "the page could not be recorded, so it is not shown")
@@ -187,7 +191,7 @@ func (k *Kernel) recordExpand(ctx context.Context, r *run, id string, s shown) e
 
 // recordEnd records what became of a call, before its answer is passed on
 // (K-21); a handler's own refusal first as it was, then as it is seen (D-16).
-func (k *Kernel) recordEnd(ctx context.Context, r *run, raw json.RawMessage, s shown, f *failure) error {
+func (k *journal) recordEnd(ctx context.Context, r *run, raw json.RawMessage, s shown, f *failure) error {
 	const unknown = "the call was carried out, but its end could not be recorded; do not repeat it before somebody has looked"
 	record := k.record(r, nacre.KindCallEnd)
 	record.Source, record.Stage, record.Outcome = r.tool.source, stageRoute, nacre.OutcomeRouted
@@ -220,34 +224,35 @@ func (k *Kernel) recordEnd(ctx context.Context, r *run, raw json.RawMessage, s s
 func (r *run) endDetail(raw json.RawMessage, s shown, f *failure, original string) detail {
 	d := newDetail()
 	d.attempts("attempts", r.attempts)
-	d.text("call", plain(r.call.ID))
-	d.text("capability", string(r.tool.capability.ID))
+	d.Text("call", plain(r.call.ID))
+	d.Text("capability", string(r.tool.capability.ID))
 	if f != nil {
-		d.text("cause", causeOf(f.cause))
-		d.text("code", string(f.refusal.Code))
+		d.Text("cause", causeOf(f.cause))
+		d.Text("code", string(f.refusal.Code))
 	}
-	d.text("driver", r.driver)
-	d.text("grant", r.grant)
-	d.text("handle", s.handleID())
+	d.Text("driver", r.driver)
+	d.Text("grant", r.grant)
+	d.Text("handle", s.handleID())
 	if f == nil {
-		d.text("label", s.label.String())
+		d.Text("label", s.label.String())
 	}
 	if s.framed {
-		d.text("mode", s.frame.Mode.String())
+		d.Text("mode", s.frame.Mode.String())
 	}
-	d.text("original", original)
-	d.list("redacted", s.redacted)
-	result := measure(&d, "result", raw)
-	d.flag("retriable", f != nil && f.refusal.Retriable)
+	d.Text("original", original)
+	d.List("redacted", s.redacted)
+	result := wire.Measure(&d.Summary, "result", raw)
+	d.Flag("retriable", f != nil && f.refusal.Retriable)
 	if bytes.Equal(raw, s.encoded) { // it is passed on as it is: one digest is enough
-		d.measured("shown", result)
+		d.Measured("shown", result)
 	} else {
-		measure(&d, "shown", s.encoded)
+		wire.Measure(&d.Summary, "shown", s.encoded)
 	}
+	d.Flag("unvouched", f == nil && s.label == nacre.Unvouched)
 	return d
 }
 
-func (k *Kernel) traceEnd(r *run, s shown, f *failure, outcome string) {
+func (k *journal) traceEnd(r *run, s shown, f *failure, outcome string) {
 	k.trace(r, EventInvoke, func(t *Trace) {
 		t.Driver, t.Attempts, t.HandleID, t.Summary = r.driver, r.attempts, s.handleID(), s.summary()
 		t.Took, t.Reason, t.Outcome = k.took(r), r.decision.Code, outcome
@@ -275,29 +280,30 @@ func causeOf(err error) string {
 }
 
 // recordLate records an answer that came after its deadline and was dropped (D-14).
-func (k *Kernel) recordLate(r *run) {
+func (k *journal) recordLate(r *run) {
 	record := k.record(r, nacre.KindCallHandler)
 	record.Source, record.Stage, record.Outcome, record.Reason = r.tool.source, stageRoute, nacre.OutcomeError, "late_answer_dropped"
 	d := newDetail()
-	d.text("call", plain(r.call.ID))
-	d.text("capability", string(r.tool.capability.ID))
-	d.text("grant", r.grant)
+	d.Text("call", plain(r.call.ID))
+	d.Text("capability", string(r.tool.capability.ID))
+	d.Text("grant", r.grant)
 	_ = k.append(context.Background(), record, d) // the chain may be closed by now; the call itself ended long ago
 }
 
-func (k *Kernel) recordAsk(ctx context.Context, r *run, q nacre.Question) error {
+func (k *journal) recordAsk(ctx context.Context, r *run, q nacre.Question) error {
 	record := k.record(r, nacre.KindApprovalAsk)
 	record.Source, record.Stage, record.Reason = "core", stageConfirm, string(r.decision.Code)
 	d := newDetail()
-	d.text("call", plain(r.call.ID))
-	d.text("capability", string(q.Capability))
-	d.text("code", string(r.decision.Code))
-	d.text("digest", q.Digest)
-	d.text("expires", stamp(q.Expires))
+	d.Text("call", plain(r.call.ID))
+	d.Text("capability", string(q.Capability))
+	d.Text("code", string(r.decision.Code))
+	d.Text("digest", q.Digest)
+	d.Text("expires", stamp(q.Expires))
 	d.files("files", q.Files)
 	d.origins("origins", q.Origins)
-	d.text("question", q.ID)
+	d.Text("question", q.ID)
 	err := k.append(ctx, record, d)
+	r.at = record.Time
 	k.trace(r, EventAsk, func(t *Trace) { t.Reason = r.decision.Code })
 	if err != nil {
 		return unrecorded(err, "the question could not be recorded, so nobody was asked")
@@ -305,22 +311,27 @@ func (k *Kernel) recordAsk(ctx context.Context, r *run, q nacre.Question) error 
 	return nil
 }
 
-func (k *Kernel) recordReply(ctx context.Context, r *run, q nacre.Question, ruling nacre.Ruling, verdict error) error {
+func (k *journal) recordReply(ctx context.Context, r *run, q nacre.Question, ruling nacre.Ruling, verdict error) error {
 	record := k.record(r, nacre.KindApprovalReply)
 	record.Source, record.Stage, record.Outcome, record.Reason = "core", stageConfirm, nacre.OutcomeAllowed, string(nacre.ReasonApproved)
 	if refusal := new(nacre.Refusal); errors.As(verdict, &refusal) {
 		record.Outcome, record.Reason = nacre.OutcomeDenied, string(refusal.Reason)
 	}
 	d := newDetail()
-	d.text("by", plain(ruling.By))
-	d.text("call", plain(r.call.ID))
-	d.text("capability", string(q.Capability))
-	d.text("digest", q.Digest)
-	d.text("question", q.ID)
-	d.text("scope", scopeOf(ruling))
-	d.number("stands", int64(ruling.For/time.Second))
-	d.text("verdict", ruling.Verdict.String())
+	d.Text("by", plain(ruling.By))
+	d.Text("call", plain(r.call.ID))
+	d.Text("capability", string(q.Capability))
+	d.Text("digest", q.Digest)
+	d.Text("question", q.ID)
+	d.Text("scope", scopeOf(ruling))
+	d.Number("stands", int64(ruling.For/time.Second))
+	if ruling.Scope == nacre.ScopeText && q.Text != nil {
+		d.Text("text", plain(q.Text.Source))
+	}
+	d.Number("times", int64(ruling.Times))
+	d.Text("verdict", ruling.Verdict.String())
 	err := k.append(ctx, record, d)
+	r.at = record.Time
 	k.trace(r, EventApprove, func(t *Trace) {
 		if t.Reason = nacre.ReasonCode(record.Reason); verdict != nil {
 			t.Error = verdict.Error()
@@ -333,7 +344,7 @@ func (k *Kernel) recordReply(ctx context.Context, r *run, q nacre.Question, ruli
 }
 
 // record begins a record of this call.
-func (k *Kernel) record(r *run, kind nacre.Kind) nacre.Record {
+func (k *journal) record(r *run, kind nacre.Kind) nacre.Record {
 	return nacre.Record{
 		Kind: kind, Time: k.now(), Group: r.call.Principal.Group, Session: r.call.Principal.Session,
 		Topic: r.topic(), Correlation: r.call.Correlation,
@@ -357,12 +368,12 @@ func topicOf(name nacre.ToolName) string {
 	return "tool.invoke." + string(name)
 }
 
-func (k *Kernel) append(ctx context.Context, record nacre.Record, d detail) error {
+func (k *journal) append(ctx context.Context, record nacre.Record, d detail) error {
 	return recorded(ctx, record, d, k.recorder.Append)
 }
 
 // commit returns when the record is durable.
-func (k *Kernel) commit(ctx context.Context, record nacre.Record, d detail) error {
+func (k *journal) commit(ctx context.Context, record nacre.Record, d detail) error {
 	return recorded(ctx, record, d, k.recorder.Commit)
 }
 
@@ -374,7 +385,7 @@ func recorded(ctx context.Context, record nacre.Record, d detail, write func(con
 			err = fmt.Errorf("recorder %w: %v", errPanicked, p)
 		}
 	}()
-	record.Detail = d.done()
+	record.Detail = d.Done()
 	return write(within, record)
 }
 
@@ -432,7 +443,7 @@ func unrecorded(err error, message string) error {
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 func scopeOf(r nacre.Ruling) string {
-	if r.For <= 0 {
+	if r.For <= 0 && r.Scope != nacre.ScopeText {
 		return ""
 	}
 	return r.Scope.String()
@@ -440,7 +451,7 @@ func scopeOf(r nacre.Ruling) string {
 
 // plain is a short text of the host's own, such as a person's name, as a record keeps it.
 func plain(s string) string {
-	if len(s) <= maxName && isPlain(s) {
+	if len(s) <= maxName && wire.IsPlain(s) {
 		return s
 	}
 	return strings.Map(func(c rune) rune {
@@ -448,11 +459,11 @@ func plain(s string) string {
 			return '?'
 		}
 		return c
-	}, cut(s, maxName))
+	}, wire.Cut(s, maxName))
 }
 
 // word is a short text of an agent's or a plugin's, as a record keeps it.
-func (k *Kernel) word(s string) string {
-	s, _ = k.redactor.String(cut(s, maxWord))
+func (k *journal) word(s string) string {
+	s, _ = k.redactor.String(wire.Cut(s, maxWord))
 	return plain(s)
 }

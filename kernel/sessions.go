@@ -2,6 +2,8 @@ package kernel
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -11,6 +13,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/firewall"
 	"github.com/nacre-dev/nacre/internal/handle"
 	"github.com/nacre-dev/nacre/internal/provenance"
+	"github.com/nacre-dev/nacre/internal/reference"
 )
 
 const (
@@ -51,6 +54,8 @@ type session struct {
 	// risky values has to wait for that.
 	mu     sync.Mutex
 	ledger *provenance.Ledger
+	// words are what the session sees in the place of personal values (K-27).
+	words *reference.Table
 	// untrusted is set once text was read that an outsider may have written.
 	untrusted bool
 	// memories names the sources that are memory.
@@ -59,12 +64,17 @@ type session struct {
 	waiting  int
 	// taken is how much of its text is kept, in bytes.
 	taken int
+	// answer is whom the session may answer, by the operator's word.
+	answer Answer
 }
 
 // heard is a result that was shown.
 type heard struct {
 	source            nacre.Source
 	arguments, result []byte
+	// values say what the system makes; framed is set of a frame.
+	values nacre.Values
+	framed bool
 }
 
 // hear takes in what a call has shown. What is not trusted taints the session
@@ -73,8 +83,10 @@ func (s *session) hear(r *run, shown shown, keep bool) {
 	source := nacre.Source{Provenance: nacre.SeenTrusted, Name: r.tool.resultOf}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if shown.label == nacre.Untrusted {
+	if shown.label != nacre.Trusted {
 		source.Provenance, s.untrusted = nacre.SeenUntrusted, true
+	}
+	if shown.label == nacre.Untrusted {
 		s.ledger.Taint(source.Name)
 	}
 	if !keep {
@@ -87,7 +99,8 @@ func (s *session) hear(r *run, shown shown, keep bool) {
 		s.memories[source.Name] = true
 	}
 	n := len(shown.encoded) + len(r.arguments)
-	s.pending = append(s.pending, heard{source, r.arguments, shown.encoded})
+	said := s.words.Clear(shown.encoded, json.Valid(shown.encoded)) // provenance is of values
+	s.pending = append(s.pending, heard{source, r.arguments, said, r.tool.capability.Values, shown.framed})
 	if s.waiting += n; s.waiting > maxPending {
 		s.catchUp()
 	}
@@ -130,18 +143,36 @@ func (s *session) take(n int) {
 // catchUp is called with mu held.
 func (s *session) catchUp() {
 	for _, h := range s.pending {
-		s.ledger.ObserveResult(h.source, h.arguments, h.result)
+		s.ledger.ObserveUnvouched(h.source, h.arguments, h.result) // hear has tainted, where it does
+		s.ledger.ObserveMinted(provenance.Result{
+			Source: h.source, Arguments: h.arguments, Result: h.result, Mints: h.values.Mints, Authors: h.values.Authors, Framed: h.framed,
+		})
 	}
 	s.pending, s.waiting = nil, 0
 }
 
 // origins says where the risky values of a call were seen, all that was shown
 // so far included.
-func (s *session) origins(arguments []byte, sinks []string) []nacre.Origin {
+func (s *session) origins(arguments []byte, declared provenance.Declared) []nacre.Origin {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.catchUp()
-	return s.ledger.Origins(arguments, sinks)
+	return s.ledger.Judge(arguments, declared)
+}
+
+// textOf is the text that a person can vouch for.
+func (s *session) textOf(arguments []byte, declared provenance.Declared) provenance.Text {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.catchUp()
+	return s.ledger.TextOf(arguments, declared)
+}
+
+// vouch takes in that a person hands authority to a text.
+func (s *session) vouch(t provenance.Text) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ledger.Vouch(t)
 }
 
 // forgotten are origins as they would be if nothing had been recalled from memory;
@@ -178,6 +209,7 @@ func (s *session) lighten() {
 	defer s.mu.Unlock()
 	taints, tainted := s.ledger.TaintedBy(), s.ledger.Tainted()
 	s.ledger, s.pending, s.waiting = provenance.New(), nil, 0
+	s.words.Forget()
 	s.all.Add(-int64(s.taken))
 	s.taken = 0
 	for _, name := range taints {
@@ -195,32 +227,48 @@ func (s *session) over() {
 	s.taken, s.all = 0, new(atomic.Int64)
 }
 
+// sessions is what a kernel knows of its sessions.
 type sessions struct {
+	// budget is how much of results each may see, in tokens.
+	budget int
+	// without are the grounds that count for none of them.
+	without []nacre.Grounds
+	// secret is what the words of each session are marked with.
+	secret []byte
+
 	mu   sync.Mutex
-	kept map[nacre.SessionID]*session
+	kept map[nacre.SessionKey]*session
 	// full counts those that are not light, uses all uses.
 	full  int
 	uses  uint64
 	taken atomic.Int64
 }
 
+// errNoSession is of whoever does not say in which session they are: what they
+// have read and what was ruled for them would be everybody's.
+var errNoSession = errors.New("no session: a group and a session are both needed")
+
 // session returns the state of a session, new where there was none.
-func (k *Kernel) session(id nacre.SessionID) (*session, error) {
-	k.sessions.mu.Lock()
-	defer k.sessions.mu.Unlock()
-	s := k.sessions.kept[id]
-	switch {
-	case s == nil && len(k.sessions.kept) >= MaxKnownSessions:
-		return nil, fmt.Errorf("kernel: %d sessions are known already: forget those that are over", MaxKnownSessions)
-	case s == nil:
-		if k.sessions.kept == nil {
-			k.sessions.kept = make(map[nacre.SessionID]*session)
-		}
-		s = &session{ledger: provenance.New(), budget: firewall.NewBudget(k.outputBudget), light: true, all: &k.sessions.taken}
-		k.sessions.kept[id] = s
+func (s *sessions) session(id nacre.SessionKey) (*session, error) {
+	if !id.Complete() {
+		return nil, errNoSession
 	}
-	k.sessions.use(s)
-	return s, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.kept[id]
+	switch {
+	case one == nil && len(s.kept) >= MaxKnownSessions:
+		return nil, fmt.Errorf("kernel: %d sessions are known already: forget those that are over", MaxKnownSessions)
+	case one == nil:
+		if s.kept == nil {
+			s.kept = make(map[nacre.SessionKey]*session)
+		}
+		one = &session{ledger: provenance.New(), budget: firewall.NewBudget(s.budget), light: true, all: &s.taken}
+		one.words = reference.New(reference.Tag(s.secret, string(id)))
+		s.kept[id] = one
+	}
+	s.use(one)
+	return one, nil
 }
 
 // use makes a session the last one used, and room for it.
@@ -255,8 +303,9 @@ func (s *sessions) shed() {
 // Observe tells the kernel what text has entered a session, and from whom: the
 // operator's task, a page that was fetched, a message that came in. The host
 // calls it; content never labels itself (K-26). Untrusted text taints the
-// session (M-52).
-func (k *Kernel) Observe(id nacre.SessionID, source nacre.Source, text string) error {
+// session (M-52). An error means that nothing was taken in: the group or the
+// session is missing, or too many sessions are known.
+func (k *sessions) Observe(id nacre.SessionKey, source nacre.Source, text string) error {
 	return k.observe(id, source.Provenance.Label(), len(text), func(l *provenance.Ledger) { l.Observe(source, []byte(text)) })
 }
 
@@ -265,11 +314,11 @@ func (k *Kernel) Observe(id nacre.SessionID, source nacre.Source, text string) e
 // else. project is the provenance of what it read; it taints values, not the
 // whole session. A request without such results counts as well: what a
 // repository says to agents stands in it as if the user had said it.
-func (k *Kernel) ObserveModelRequest(id nacre.SessionID, body []byte, project nacre.Provenance) error {
+func (k *sessions) ObserveModelRequest(id nacre.SessionKey, body []byte, project nacre.Provenance) error {
 	return k.observe(id, project.Label(), len(body), func(l *provenance.Ledger) { l.ObserveModelRequest(body, project) })
 }
 
-func (k *Kernel) observe(id nacre.SessionID, label nacre.Label, size int, take func(*provenance.Ledger)) error {
+func (k *sessions) observe(id nacre.SessionKey, label nacre.Label, size int, take func(*provenance.Ledger)) error {
 	s, err := k.session(id)
 	if err != nil {
 		return err
@@ -282,14 +331,40 @@ func (k *Kernel) observe(id nacre.SessionID, label nacre.Label, size int, take f
 	return nil
 }
 
+// Introduce tells the kernel who the operator of a session is: their own name,
+// address, account. Each counts as the operator's word, and says nothing of what
+// they want: an attacker may know it too (K-29). Errors are those of Observe.
+func (k *sessions) Introduce(id nacre.SessionKey, profile ...string) error {
+	return k.observe(id, nacre.Trusted, 0, func(l *provenance.Ledger) { l.Introduce(profile) })
+}
+
 // Taint marks a session as one that has read what an outsider wrote to it: from
 // now on policy sees it as tainted (M-52).
-func (k *Kernel) Taint(id nacre.SessionID, by string) error {
+func (k *sessions) Taint(id nacre.SessionKey, by string) error {
 	return k.observe(id, nacre.Untrusted, 0, func(l *provenance.Ledger) { l.Taint(by) })
 }
 
-// Tainted reports whether an outsider's words have entered a session (M-52).
-func (k *Kernel) Tainted(id nacre.SessionID) bool {
+// Resume tells the kernel what a session had been told before its process was killed
+// and it went on in this one, by the label of what was least to be trusted. by names
+// that, for a person. What the session read then is not known any more, and counts as
+// seen nowhere. Errors are those of Observe.
+func (k *sessions) Resume(id nacre.SessionKey, told nacre.Label, by string) error {
+	s, err := k.session(id)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.untrusted = s.untrusted || told != nacre.Trusted
+	if told == nacre.Untrusted {
+		s.ledger.Taint(by)
+	}
+	return nil
+}
+
+// Tainted reports whether an outsider's words have entered a session (M-52); of
+// a session that is not known, or not named, it reports true.
+func (k *sessions) Tainted(id nacre.SessionKey) bool {
 	s, err := k.session(id)
 	if err != nil {
 		return true // what is not known has not been vouched for
@@ -301,20 +376,20 @@ func (k *Kernel) Tainted(id nacre.SessionID) bool {
 // Forget drops all that is kept of a session: its text, its rulings, its
 // budget, its handles, and that it was tainted. The host calls it when a session
 // is over, and never uses its name again.
-func (k *Kernel) Forget(id nacre.SessionID) {
-	k.sessions.drop(id)
+func (k *Kernel) Forget(id nacre.SessionKey) {
+	k.drop(id)
 	k.handles.Drop(func(e handle.Entry) bool { return e.Session == id })
 }
 
 // drop waits for nobody who is busy with the session while it holds up others.
-func (s *sessions) drop(id nacre.SessionID) {
+func (s *sessions) drop(id nacre.SessionKey) {
 	if one := s.remove(id); one != nil {
 		one.lighten()
 		one.over()
 	}
 }
 
-func (s *sessions) remove(id nacre.SessionID) *session {
+func (s *sessions) remove(id nacre.SessionKey) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	one := s.kept[id]

@@ -10,6 +10,9 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/constraint"
 	"github.com/nacre-dev/nacre/internal/firewall"
+	"github.com/nacre-dev/nacre/internal/redact"
+	"github.com/nacre-dev/nacre/internal/wire"
+	"github.com/nacre-dev/nacre/policy"
 )
 
 // roleAdmin may see a result raw (K-14).
@@ -18,12 +21,21 @@ const roleAdmin = "admin"
 // rolePersonal sees all fields of personal and card data that policy lets it see (K-04).
 const rolePersonal = "pii_reader"
 
-// intrinsicChars is how much the core's own tools may show: the catalogue that
-// tools are called from is whole, or of no use.
-const intrinsicChars = 256 << 10
+// MaxShownWhole is how many characters of a result may be shown whole, and how many
+// of the core's own tools are: the catalogue that tools are called from is whole, or
+// of no use.
+const MaxShownWhole = 256 << 10
 
 // leastShown is what the smallest frame takes of a budget, in tokens.
 const leastShown = (firewall.MinChars + 3) / 4
+
+// atMost keeps limits between what the smallest frame takes and most.
+func atMost(l, most nacre.ResultLimits) nacre.ResultLimits {
+	return nacre.ResultLimits{
+		Rows: min(max(l.Rows, 1), most.Rows), Fields: min(max(l.Fields, 1), most.Fields),
+		Chars: min(max(l.Chars, firewall.MinChars), most.Chars), Depth: min(max(l.Depth, 1), most.Depth),
+	}
+}
 
 // shown is what may be seen of a result.
 type shown struct {
@@ -35,7 +47,27 @@ type shown struct {
 }
 
 func (s shown) outcome() nacre.Outcome {
-	return nacre.Outcome{Result: s.encoded, Label: s.label, Redacted: s.redacted, Handle: s.frame.Handle}
+	o := nacre.Outcome{Result: s.encoded, Label: s.label, Redacted: s.redacted, Handle: s.frame.Handle}
+	switch {
+	case s.framed:
+		o.Shape = nacre.ShapeFrame
+	case s.encoded != nil:
+		o.Shape = nacre.ShapeResult
+	}
+	return o
+}
+
+// explain adds to an outcome what was decided, and how where the host asked (K-09).
+func (r *run) explain(o nacre.Outcome) nacre.Outcome {
+	o.Decision = r.decision
+	explainer, can := r.rules.engine.(policy.Explainer)
+	if !r.call.Traced || !can || r.decision.Code == "" {
+		return o
+	}
+	defer func() { _ = recover() }() // of an embedder's engine: then there is no trace
+	t := explainer.Trace(r.request())
+	o.Trace = &t
+	return o
 }
 
 func (s shown) handleID() string {
@@ -62,7 +94,7 @@ type view func(*firewall.Result, firewall.Request, firewall.Redactor) (firewall.
 
 // afford refuses, before anything is done, a call of a session that may be
 // shown nothing more (K-16).
-func (k *Kernel) afford(r *run) error {
+func (r *run) afford() error {
 	if r.session.affords(leastShown) {
 		return nil
 	}
@@ -74,16 +106,27 @@ func exhausted(message string) *nacre.Refusal {
 }
 
 func (r *run) limits() firewall.Limits {
+	if r.tool == nil {
+		return firewall.DefaultLimits()
+	}
 	limits := firewall.DefaultLimits()
-	if r.tool != nil && r.tool.capability.Intrinsic {
-		limits = firewall.Limits{Rows: math.MaxInt, Fields: math.MaxInt, Chars: intrinsicChars, Depth: math.MaxInt}
+	if r.limit != nil {
+		own := r.limit(r.call.Principal.Group, r.tool.capability.Tool).Over(nacre.ResultLimits(limits))
+		limits = firewall.Limits(atMost(own, nacre.MaxResultLimits()))
+	}
+	whole := r.tool.shownWhole
+	if r.tool.capability.Intrinsic {
+		whole = MaxShownWhole
+	}
+	if whole > 0 {
+		limits = firewall.Limits{Rows: math.MaxInt, Fields: math.MaxInt, Chars: max(whole, limits.Chars), Depth: math.MaxInt}
 	}
 	return limits
 }
 
 // show is what the agent may see of a result, or of a handler's words: redacted
 // and within budget. What it has seen counts from now on in the session.
-func (k *Kernel) show(r *run, raw json.RawMessage, f *failure, how view) (shown, *failure) {
+func (k *results) show(r *run, raw json.RawMessage, f *failure, how view) (shown, *failure) {
 	reserved, settled, err := r.session.reserve(r.mode, r.limits().Chars)
 	defer settled()
 	if err != nil {
@@ -94,20 +137,28 @@ func (k *Kernel) show(r *run, raw json.RawMessage, f *failure, how view) (shown,
 	if f != nil {
 		said = json.RawMessage(f.refusal.Message)
 	}
+	if r.inside {
+		said = nil
+	}
 	reserved.Settle(utf8.RuneCount(said))
 	return s, f
 }
 
-func (k *Kernel) within(r *run, reserved *firewall.Reservation, raw json.RawMessage, f *failure, how view) (shown, *failure) {
+func (k *results) within(r *run, reserved *firewall.Reservation, raw json.RawMessage, f *failure, how view) (shown, *failure) {
 	if f != nil {
 		words := *f
 		refusal := *f.refusal
-		refusal.Message = firewall.ShowError(cut(refusal.Message, maxMessage), k.redactor)
+		refusal.Message = firewall.ShowError(wire.Cut(refusal.Message, maxMessage), k.redactorFor(r))
 		words.refusal = &refusal
+		// Whoever could write what is read could write these words (M-52). What changes
+		// something speaks for itself: its failure must not stop the next try.
+		if f.handler && r.tool.capability.Safety == nacre.Read && r.tool.capability.Returns != nacre.Trusted {
+			r.session.hear(r, shown{encoded: []byte(refusal.Message), label: r.tool.capability.Returns}, k.risky.Load())
+		}
 		return shown{}, &words
 	}
 	if reserved.Mode != r.mode {
-		k.counters.count(func(s *Stats) { s.BudgetDowngrades++ })
+		k.log.counters.count(func(s *Stats) { s.BudgetDowngrades++ })
 		r.mode, r.warnings = reserved.Mode, append(r.warnings, firewall.WarnBudget)
 	}
 	s, err := k.view(r, raw, reserved.Chars, how)
@@ -115,19 +166,29 @@ func (k *Kernel) within(r *run, reserved *firewall.Reservation, raw json.RawMess
 		return shown{}, crashed(fmt.Errorf("result of %d bytes: %w", len(raw), err))
 	}
 	// What memory says taints as much as it has to and vouches for nothing: a value
-	// that was seen in a trusted memory only is one that nobody has given (D-44).
+	// that was seen in a trusted memory only is one that nobody has given (D-44), and
+	// one that was seen in another memory is untrusted.
 	remembered := r.tool.capability.Sensitivity == nacre.SensitiveMemory && s.label == nacre.Trusted
 	r.session.hear(r, s, k.risky.Load() && !remembered)
 	return s, nil
 }
 
-func (k *Kernel) view(r *run, raw json.RawMessage, chars int, how view) (s shown, err error) {
+func (k *results) view(r *run, raw json.RawMessage, chars int, how view) (s shown, err error) {
 	defer func() { // what was done has an end, whatever its result does to who reads it
 		if p := recover(); p != nil {
 			s, err = shown{}, fmt.Errorf("reader %w: %v", errPanicked, p)
 		}
 	}()
-	constraints, err := constraint.Narrow(r.constraints, nacre.Constraints{AllowedFields: r.fields()})
+	allowed := r.fields()
+	if r.narrowed {
+		allowed = nil
+	}
+	constraints, err := constraint.Narrow(r.constraints, nacre.Constraints{AllowedFields: allowed})
+	if err != nil {
+		return shown{}, err
+	}
+	redactor := k.redactorFor(r)
+	raw, hidden, err := redactJoined(raw, redactor)
 	if err != nil {
 		return shown{}, err
 	}
@@ -146,19 +207,28 @@ func (k *Kernel) view(r *run, raw json.RawMessage, chars int, how view) (s shown
 			kept = k.keep(r, result, constraints)
 			return kept
 		},
-	}, k.redactor)
+	}, redactor)
 	k.rooms.Put(room) // not where anything panics: nobody knows what is in it then
 	if err != nil {
 		return shown{}, err
 	}
-	s = shown{encoded: v.Result, framed: v.Framed, redacted: v.Redacted, label: v.Label}
+	s = shown{encoded: v.Result, framed: v.Framed, redacted: append(hidden, v.Redacted...), label: v.Label}
 	if v.Frame != nil {
 		s.frame = *v.Frame
 	}
 	if kept != nil {
-		k.handles.Return(kept.ID, firewall.FrameRows-len(s.frame.Rows))
+		k.handles.Return(kept.ID, r.limits().Rows-len(s.frame.Rows))
 	}
 	return s, nil
+}
+
+// redactJoined takes out what could not be told from its row alone, before a
+// result is cut into rows: no page of a handle would know it (K-15).
+func redactJoined(raw json.RawMessage, redactor firewall.Redactor) (json.RawMessage, []string, error) {
+	if !redact.Joined(raw) {
+		return raw, nil, nil
+	}
+	return redactor.JSON(raw)
 }
 
 // fields are those of a result that the capability lets anybody see; nil means

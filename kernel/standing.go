@@ -32,11 +32,14 @@ type standing struct {
 	question     string
 	digest       string
 	by           string
+	// left is for how many more calls it stands, where it is counted.
+	counted bool
+	left    int
 }
 
 // keep remembers a ruling, from now on for as long as it says.
 func (s *standings) keep(r *run, q nacre.Question, ruling nacre.Ruling, now time.Time) {
-	if ruling.For <= 0 || ruling.Scope == nacre.ScopeOnce || ruling.Digest != q.Digest || !now.Before(q.Expires) {
+	if ruling.For <= 0 || ruling.Scope == nacre.ScopeOnce || ruling.Times == 1 || ruling.Times < 0 || ruling.Digest != q.Digest || !now.Before(q.Expires) {
 		return
 	}
 	s.mu.Lock()
@@ -54,6 +57,7 @@ func (s *standings) keep(r *run, q nacre.Question, ruling nacre.Ruling, now time
 	}
 	s.kept[r.like(ruling.Scope)] = standing{
 		verdict: ruling.Verdict, since: now, until: now.Add(min(ruling.For, MaxStanding)), question: q.ID, digest: q.Digest, by: ruling.By,
+		counted: ruling.Times > 0, left: ruling.Times - 1,
 	}
 }
 
@@ -63,24 +67,40 @@ func (s *standings) forget() {
 	s.kept = nil
 }
 
-// find returns what was ruled on a call like this one; a refusal wins over a consent.
-func (s *standings) find(r *run, now time.Time) (standing, bool) {
+// take returns what was ruled on a call like this one, and counts the call; a refusal
+// wins over a consent.
+func (s *standings) take(r *run, now time.Time) (standing, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found standing
-	for _, scope := range []nacre.RulingScope{nacre.ScopeTool, nacre.ScopeSame} {
-		kept, ok := s.kept[r.like(scope)]
+	var at token.Digest
+	for _, scope := range []nacre.RulingScope{nacre.ScopeTool, nacre.ScopeSame, nacre.ScopeExact} {
+		key := r.like(scope)
+		kept, ok := s.kept[key]
 		if ok && !now.Before(kept.since) && now.Before(kept.until) && (found.question == "" || kept.verdict < found.verdict) {
-			found = kept
+			found, at = kept, key
 		}
 	}
+	s.count(at, found)
 	return found, found.question != ""
+}
+
+// count takes one call off a ruling that stands for so many. It is called with mu held.
+func (s *standings) count(key token.Digest, taken standing) {
+	if !taken.counted {
+		return
+	}
+	if taken.left--; taken.left <= 0 {
+		delete(s.kept, key)
+		return
+	}
+	s.kept[key] = taken
 }
 
 // like digests what calls have in common that one ruling may stand for: the
 // code, the rules and the one that asks, who acts and whether they have read
 // untrusted text, and in ScopeSame the values in which a wrong one does harm.
-// Where a tool does not say which those are, all of its arguments are.
+// Where a tool does not say which those are, all of its arguments are, as in ScopeExact.
 func (r *run) like(scope nacre.RulingScope) token.Digest {
 	c, p, authority := r.tool.capability, r.call.Principal, r.subject.Authority()
 	parts := []string{
@@ -88,9 +108,14 @@ func (r *run) like(scope nacre.RulingScope) token.Digest {
 		p.ID, string(p.Group), string(p.Session), string(authority[:]), r.heard(),
 		string(r.decision.Code), r.decision.Rule,
 	}
-	if scope == nacre.ScopeSame {
+	switch scope {
+	case nacre.ScopeSame:
 		parts = append(parts, riskyValues(r.arguments, c.Sinks)...)
 		parts = append(parts, r.filesDigested()...)
+	case nacre.ScopeExact:
+		parts = append(parts, string(r.arguments))
+		parts = append(parts, r.filesDigested()...)
+	default: // whatever the arguments
 	}
 	return token.Sum("nacre.standing.1", parts...)
 }

@@ -4,11 +4,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/provenance"
 	"github.com/nacre-dev/nacre/internal/schema"
 	"github.com/nacre-dev/nacre/internal/token"
 )
@@ -22,6 +24,7 @@ type tool struct {
 	routes     []route
 	source     string
 	deadline   time.Duration
+	shownWhole int
 
 	// topic and resultOf name it in records, and its results to a person.
 	topic, resultOf string
@@ -48,14 +51,15 @@ func newTool(t nacre.Tool) (*tool, []string, error) {
 	if t.Driver == nil {
 		return nil, nil, errors.New("no driver")
 	}
+	if t.ShownWhole < 0 || t.ShownWhole > MaxShownWhole {
+		return nil, nil, fmt.Errorf("%d characters shown whole: use up to %d", t.ShownWhole, MaxShownWhole)
+	}
 	compiled, err := schema.Compile(c.Schema)
 	if err != nil {
 		return nil, nil, fmt.Errorf("schema: %w", err)
 	}
-	for _, sink := range c.Sinks {
-		if !compiled.Has(sink) {
-			return nil, nil, fmt.Errorf("sink %q is no argument", sink)
-		}
+	if err := checkValues(c, compiled); err != nil {
+		return nil, nil, err
 	}
 	digest := token.Sum("nacre.schema.1", string(compiled.Canonical()))
 	source := string(c.ID)
@@ -67,9 +71,41 @@ func newTool(t nacre.Tool) (*tool, []string, error) {
 		deadline = DefaultDeadline
 	}
 	return &tool{
-		capability: c, routes: []route{{string(c.ID), t.Driver}}, source: source, deadline: deadline,
+		capability: c, routes: []route{{string(c.ID), t.Driver}}, source: source, deadline: deadline, shownWhole: t.ShownWhole,
 		topic: topicOf(c.Tool), resultOf: "result of " + string(c.ID), schema: compiled, schemaDigest: hex.EncodeToString(digest[:]),
 	}, compiled.Warnings(), nil
+}
+
+// checkValues refuses what is declared of arguments that there are not: it
+// would silently guard nothing.
+func checkValues(c nacre.Capability, compiled *schema.Schema) error {
+	for _, sink := range c.Sinks {
+		if !compiled.Has(sink) {
+			return fmt.Errorf("sink %q is no argument", sink)
+		}
+	}
+	for _, text := range c.Text {
+		if !compiled.Has(text) {
+			return fmt.Errorf("text %q is no argument", text)
+		}
+	}
+	for sink := range c.Kinds {
+		if !slices.Contains(c.Sinks, sink) {
+			return fmt.Errorf("the kind of %q is declared, and it is no sink", sink)
+		}
+	}
+	return nil
+}
+
+// risky reports whether the tool has arguments in which a wrong value does harm.
+func (t *tool) risky() bool { return len(t.capability.Sinks) > 0 || len(t.capability.Text) > 0 }
+
+// declared is what the tool says of its arguments.
+func (t *tool) declared() provenance.Declared {
+	c := &t.capability
+	return provenance.Declared{
+		Tool: c.Tool, Sinks: c.Sinks, Kinds: c.Kinds, Text: c.Text, Reads: c.Safety == nacre.Read,
+	}
 }
 
 func checkCapability(c nacre.Capability) error {
@@ -100,9 +136,15 @@ func cloneCapability(c nacre.Capability) nacre.Capability {
 	c.Schema = slices.Clone(c.Schema)
 	c.AllowedFields = slices.Clone(c.AllowedFields)
 	c.Tags = slices.Clone(c.Tags)
-	c.Sinks = slices.Clone(c.Sinks)
 	c.Files = slices.Clone(c.Files)
+	c.Values = cloneValues(c.Values)
 	return c
+}
+
+func cloneValues(v nacre.Values) nacre.Values {
+	return nacre.Values{
+		Sinks: slices.Clone(v.Sinks), Kinds: maps.Clone(v.Kinds), Text: slices.Clone(v.Text), Mints: slices.Clone(v.Mints), Authors: slices.Clone(v.Authors),
+	}
 }
 
 // ownAll makes copies of all that capabilities share with others, as
@@ -112,7 +154,7 @@ func ownAll(all []nacre.Capability) {
 	for i := range all {
 		c := &all[i]
 		schemas += len(c.Schema)
-		words += len(c.AllowedFields) + len(c.Tags) + len(c.Sinks) + len(c.Files)
+		words += len(c.AllowedFields) + len(c.Tags) + len(c.Files)
 	}
 	bytes, texts := make([]byte, 0, schemas), make([]string, 0, words)
 	for i := range all {
@@ -120,8 +162,8 @@ func ownAll(all []nacre.Capability) {
 		bytes, c.Schema = moved(bytes, c.Schema)
 		texts, c.AllowedFields = moved(texts, c.AllowedFields)
 		texts, c.Tags = moved(texts, c.Tags)
-		texts, c.Sinks = moved(texts, c.Sinks)
 		texts, c.Files = moved(texts, c.Files)
+		c.Values = cloneValues(c.Values)
 	}
 }
 

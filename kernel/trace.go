@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/redact"
+	"github.com/nacre-dev/nacre/internal/wire"
 )
 
 // The limits of the traces that a kernel keeps in memory (K-19).
@@ -39,16 +41,18 @@ const (
 // Trace is one audited event (K-19), for a program that looks back at what this
 // kernel did. The audit chain is the record that counts.
 type Trace struct {
-	Version     int                `json:"version"`
-	ActionID    string             `json:"action_id"`
-	Event       Event              `json:"event_type"`
-	Capability  nacre.CapabilityID `json:"capability_id"`
-	Principal   string             `json:"principal_id"`
-	Group       nacre.Group        `json:"group,omitempty"`
-	Session     nacre.SessionID    `json:"session,omitempty"`
-	TokenID     string             `json:"token_id,omitempty"`
-	InvokedAt   time.Time          `json:"invoked_at"`
-	Sensitivity nacre.Sensitivity  `json:"sensitivity"`
+	Version    int                `json:"version"`
+	ActionID   string             `json:"action_id"`
+	Event      Event              `json:"event_type"`
+	Capability nacre.CapabilityID `json:"capability_id"`
+	Principal  string             `json:"principal_id"`
+	Group      nacre.Group        `json:"group,omitempty"`
+	Session    nacre.SessionID    `json:"session,omitempty"`
+	TokenID    string             `json:"token_id,omitempty"`
+	// InvokedAt is when the event happened: of an invoke and a deny, when the call
+	// came, or, where a person was asked about it, when they had answered.
+	InvokedAt   time.Time         `json:"invoked_at"`
+	Sensitivity nacre.Sensitivity `json:"sensitivity"`
 	// Arguments are redacted; null where there were too many to keep.
 	Arguments json.RawMessage `json:"args"`
 	Mode      nacre.Mode      `json:"response_mode"`
@@ -76,6 +80,13 @@ type Trace struct {
 	Summary *ResultSummary `json:"result_summary"`
 }
 
+// traced is a trace with its place among all, for those of one instant.
+type traced struct {
+	Trace
+
+	nth int64
+}
+
 // Attempt is a driver that failed.
 type Attempt struct {
 	Driver string `json:"driver_id"`
@@ -98,8 +109,10 @@ func (t Trace) Succeeded() bool { return t.Error == "" && t.Event != EventDeny }
 type TraceQuery struct {
 	Principal  string
 	Capability nacre.CapabilityID
-	Session    nacre.SessionID
-	Event      Event
+	// Group and Session select together: two groups may have sessions of one name.
+	Group   nacre.Group
+	Session nacre.SessionID
+	Event   Event
 	// Outcome is "succeeded" or "failed".
 	Outcome string
 	Reason  nacre.ReasonCode
@@ -123,6 +136,7 @@ func (q TraceQuery) check() error {
 func (q TraceQuery) matches(t *Trace) bool {
 	return (q.Principal == "" || q.Principal == t.Principal) &&
 		(q.Capability == "" || q.Capability == t.Capability) &&
+		(q.Group == "" || q.Group == t.Group) &&
 		(q.Session == "" || q.Session == t.Session) &&
 		(q.Event == "" || q.Event == t.Event) &&
 		(q.Outcome == "" || (q.Outcome == "succeeded") == t.Succeeded()) &&
@@ -134,29 +148,32 @@ func (q TraceQuery) matches(t *Trace) bool {
 // traces keeps the newest events, as they happened: what leaves it is redacted
 // on the way out, so that a call does not wait for it.
 type traces struct {
+	cleaner *redact.Engine
+
 	mu      sync.Mutex
-	ring    []*Trace
+	ring    []*traced
 	next    int
-	byID    map[string]*Trace
+	events  int64
+	byID    map[string]*traced
 	evicted int64
 }
 
-func (s *traces) add(t *Trace) (first bool) {
+func (s *traces) add(event Trace) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byID == nil {
-		s.byID = make(map[string]*Trace)
+		s.byID = make(map[string]*traced)
 	}
-	if old := s.byID[t.ActionID]; old != nil {
-		*old = *t
-		return false
-	}
-	s.byID[t.ActionID] = t
+	s.events++
+	t := &traced{event, s.events}
+	s.byID[t.ActionID] = t // of calls that were named alike, the last
 	if len(s.ring) < MaxTraces {
 		s.ring = append(s.ring, t)
 		return false
 	}
-	delete(s.byID, s.ring[s.next].ActionID)
+	if oldest := s.ring[s.next]; s.byID[oldest.ActionID] == oldest {
+		delete(s.byID, oldest.ActionID)
+	}
 	s.ring[s.next] = t
 	s.next = (s.next + 1) % MaxTraces
 	s.evicted++
@@ -166,20 +183,25 @@ func (s *traces) add(t *Trace) (first bool) {
 func (s *traces) find(q TraceQuery) []Trace {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var found []Trace
+	var found []traced
 	for _, t := range s.ring {
-		if q.matches(t) {
+		if q.matches(&t.Trace) {
 			found = append(found, *t)
 		}
 	}
-	return found
+	slices.SortFunc(found, func(a, b traced) int { return cmp.Or(a.InvokedAt.Compare(b.InvokedAt), cmp.Compare(a.nth, b.nth)) })
+	sorted := make([]Trace, len(found))
+	for i := range found {
+		sorted[i] = found[i].Trace
+	}
+	return sorted
 }
 
 // trace keeps an event of this call.
-func (k *Kernel) trace(r *run, event Event, change func(*Trace)) {
-	t := &Trace{
+func (k *journal) trace(r *run, event Event, change func(*Trace)) {
+	t := Trace{
 		Version: TraceVersion, ActionID: r.call.ID, Event: event, Principal: r.call.Principal.ID, Group: r.call.Principal.Group,
-		Session: r.call.Principal.Session, Correlation: r.call.Correlation, TokenID: r.grant, InvokedAt: r.now, Mode: r.mode,
+		Session: r.call.Principal.Session, Correlation: r.call.Correlation, TokenID: r.grant, InvokedAt: r.at, Mode: r.mode,
 	}
 	if event != EventInvoke && event != EventExpand {
 		t.ActionID += "." + string(event)
@@ -188,28 +210,25 @@ func (k *Kernel) trace(r *run, event Event, change func(*Trace)) {
 		c := r.tool.capability
 		t.Capability, t.Tool, t.Sensitivity = c.ID, c.Tool, c.Sensitivity
 	}
-	if len(r.arguments) <= maxTracedArguments {
-		t.Arguments = r.arguments
+	if written := r.written(); len(written) <= maxTracedArguments {
+		t.Arguments = written
 	}
 	if change != nil {
-		change(t)
+		change(&t)
 	}
-	if k.traces.add(t) {
+	if k.events.add(t) {
 		k.warn(fmt.Sprintf("more than %d traces: the oldest are dropped from now on; the audit chain has them all", MaxTraces))
 	}
 }
 
 // QueryTraces returns the events that match, the oldest first and those of one
-// instant by their id, so that the pages of an unchanged kernel are disjoint
+// instant as they came, so that the pages of an unchanged kernel are disjoint
 // and complete (K-19).
-func (k *Kernel) QueryTraces(q TraceQuery) ([]Trace, error) {
+func (k *traces) QueryTraces(q TraceQuery) ([]Trace, error) {
 	if err := q.check(); err != nil {
 		return nil, err
 	}
-	found := k.traces.find(q)
-	slices.SortFunc(found, func(a, b Trace) int {
-		return cmp.Or(a.InvokedAt.Compare(b.InvokedAt), strings.Compare(a.ActionID, b.ActionID))
-	})
+	found := k.find(q)
 	found = found[min(q.Offset, len(found)):]
 	if q.Limit != nil {
 		found = found[:min(*q.Limit, len(found))]
@@ -220,33 +239,34 @@ func (k *Kernel) QueryTraces(q TraceQuery) ([]Trace, error) {
 	return found, nil
 }
 
-// Explain returns the event with an action's id.
-func (k *Kernel) Explain(actionID string) (Trace, error) {
-	k.traces.mu.Lock()
-	t := k.traces.byID[actionID]
+// Explain returns the event with an action's id; where several calls were given
+// one id, the last of them.
+func (k *traces) Explain(actionID string) (Trace, error) {
+	k.mu.Lock()
+	t := k.byID[actionID]
 	if t == nil {
-		k.traces.mu.Unlock()
+		k.mu.Unlock()
 		return Trace{}, fmt.Errorf("no trace of action %.80q: it never was, or %d newer ones replaced it", actionID, MaxTraces)
 	}
-	found := *t
-	k.traces.mu.Unlock()
+	found := t.Trace
+	k.mu.Unlock()
 	k.redactTrace(&found)
 	return found, nil
 }
 
 // EvictedTraces counts the events that made room for newer ones.
-func (k *Kernel) EvictedTraces() int64 {
-	k.traces.mu.Lock()
-	defer k.traces.mu.Unlock()
-	return k.traces.evicted
+func (k *traces) EvictedTraces() int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.evicted
 }
 
 // payloadKeys are what memory tools carry: content, never kept in a trace.
 var payloadKeys = []string{"payload", "content", "value", "memory", "text", "body"}
 
-func (k *Kernel) redactTrace(t *Trace) {
-	t.Error, _ = k.redactor.String(cut(t.Error, maxMessage))
-	arguments, _, err := k.redactor.JSON(t.Arguments)
+func (k *traces) redactTrace(t *Trace) {
+	t.Error, _ = k.cleaner.String(wire.Cut(t.Error, maxMessage))
+	arguments, _, err := k.cleaner.JSON(t.Arguments)
 	if err != nil || len(t.Arguments) == 0 {
 		t.Arguments = json.RawMessage("null")
 		return

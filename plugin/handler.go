@@ -60,15 +60,49 @@ type Setup struct {
 	channel service // under the channel ticket, where there is one
 }
 
+var errNoChannels = errors.New("this host serves no channels, or the manifest provides none")
+
 // Publish hands the host a message that a channel received (D-33). The topic is
 // [TopicInbound] and the payload's key channel one of the manifest's channels.
 // The host sets source and group. It is an error where the host serves no
 // channels.
 func (s Setup) Publish(ctx context.Context, topic string, payload any) error {
 	if s.channel.ticket == "" {
-		return errors.New("this host serves no channels, or the manifest provides none")
+		return errNoChannels
 	}
 	return s.channel.publish(ctx, topic, payload)
+}
+
+// Press brings a press on a button of a [Card] to the host, which decides.
+func (s Setup) Press(ctx context.Context, p Press) (done Pressed, err error) {
+	return done, s.ask(ctx, TopicPress, p, &done)
+}
+
+// Pair asks for the code that somebody shows to a person on the host. Without one, nobody is
+// being paired: whoever asked is told nothing.
+func (s Setup) Pair(ctx context.Context, p Pairing) (code string, err error) {
+	return code, s.ask(ctx, TopicPair, p, &code)
+}
+
+// Command asks the host what somebody wants of it, and gives what to say to them alone: nothing
+// to a stranger.
+func (s Setup) Command(ctx context.Context, c Command) (said string, err error) {
+	return said, s.ask(ctx, TopicCommand, c, &said)
+}
+
+func (s Setup) ask(ctx context.Context, topic string, what, answer any) error {
+	if s.channel.ticket == "" {
+		return errNoChannels
+	}
+	raw, err := json.Marshal(what)
+	if err != nil {
+		return fmt.Errorf("payload: %w", err)
+	}
+	said, err := s.channel.call(ctx, MethodPublish, Service{Topic: topic, Payload: raw})
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(said, answer)
 }
 
 // Credential reads a secret that the manifest lists under
@@ -105,7 +139,9 @@ func (r *Request) ToolCatalog(ctx context.Context) (json.RawMessage, error) {
 	return r.call(ctx, MethodToolCatalog, Service{})
 }
 
-// SessionInfo returns group, start and state of the request's session.
+// SessionInfo returns group, start and state of the request's session. Where a
+// message on a channel of the plugin's own woke it, "message" has its channel,
+// sender, chat and ref.
 func (r *Request) SessionInfo(ctx context.Context) (json.RawMessage, error) {
 	return r.call(ctx, MethodSessionInfo, Service{})
 }
@@ -115,6 +151,17 @@ func (r *Request) SessionInfo(ctx context.Context) (json.RawMessage, error) {
 func (r *Request) Publish(ctx context.Context, topic string, payload any) error {
 	return r.publish(ctx, topic, payload)
 }
+
+// A Refused is the host's refusal of what a handler asked of it.
+type Refused struct {
+	// Method is what was asked, such as [MethodPublish].
+	Method string
+	// Words are the host's own: they may be shown to whoever writes on the channel.
+	Words string
+}
+
+// Error implements error.
+func (r *Refused) Error() string { return r.Method + ": " + r.Words }
 
 // service is the way back to the host, under one ticket.
 type service struct {

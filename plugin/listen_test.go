@@ -6,8 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
+	"github.com/nacre-dev/nacre/internal/testwait"
 	"github.com/nacre-dev/nacre/plugin"
 )
 
@@ -68,11 +68,7 @@ func TestTheSocketIsTakenAgain(t *testing.T) {
 		t.Errorf("have %v, %v", info, err)
 	}
 	endSecond() // its name stays, as when it is killed
-	for until := time.Now().Add(20 * time.Second); at(path) != "first"; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatal("the socket stays nobody's")
-		}
-	}
+	testwait.Until(t, "the first to take the socket over", func() bool { return at(path) == "first" })
 	endFirst()
 	if have := at(path); have != "nobody" {
 		t.Errorf("have %s", have)

@@ -6,7 +6,8 @@ import (
 	"github.com/nacre-dev/nacre"
 )
 
-// HookMemoryBrief is the one hook a plugin may provide (D-25).
+// HookMemoryBrief is the one hook that a manifest may name (D-20). Memory is nacre's
+// own: a plugin that provides the hook is read and left out (D-25).
 const HookMemoryBrief = "memory_brief"
 
 // Manifest is a plugin's manifest.json (D-20). A plugin's name is not in it:
@@ -111,8 +112,9 @@ type ToolSpec struct {
 	Rate            nacre.RateLimit
 	// Returns is the trust of what the tool returns.
 	Returns nacre.Label
-	// Sinks are the arguments in which a wrong value does harm (K-25).
-	Sinks []string
+	// Values are the arguments in which a wrong value does harm, their kinds, free
+	// text, and what of the result the system behind the tool makes itself (K-25, K-29).
+	nacre.Values
 	// Files are the arguments that name files of the project. The handler gets
 	// their content: it sees no folder of the agent's (D-13).
 	Files []string
@@ -146,7 +148,7 @@ func (t ToolSpec) Capability(name nacre.PluginName, contentHash string) nacre.Ca
 		Sensitivity: t.Sensitivity,
 		Schema:      t.ArgumentsSchema,
 		Returns:     t.Returns,
-		Sinks:       t.Sinks,
+		Values:      t.Values,
 		Files:       t.Files,
 		HighRisk:    t.HighRisk,
 		Rate:        t.Rate,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -131,7 +132,10 @@ func tool(raw json.RawMessage, path string) (ToolSpec, error) {
 		"sensitivity":      enum(&t.Sensitivity),
 		"rate_limit":       rate(&t.Rate),
 		"returns":          enum(&t.Returns),
-		"sinks":            list(&t.Sinks),
+		"sinks":            sinks(&t.Values),
+		"text":             list(&t.Text),
+		"mints":            list(&t.Mints),
+		"authors":          list(&t.Authors),
 		"files":            list(&t.Files),
 	})
 	if err != nil {
@@ -156,7 +160,32 @@ func tool(raw json.RawMessage, path string) (ToolSpec, error) {
 	if err := checkNamed(t, path, "sinks", t.Sinks); err != nil {
 		return t, err
 	}
+	if err := checkNamed(t, path, "text", t.Text); err != nil {
+		return t, err
+	}
 	return t, checkNamed(t, path, "files", t.Files)
+}
+
+// sinks reads the names of sinks, or their names with the kinds of their values.
+func sinks(to *nacre.Values) reader {
+	return func(raw json.RawMessage, path string) error {
+		if len(raw) == 0 || raw[0] != '{' {
+			return list(&to.Sinks)(raw, path)
+		}
+		var names map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &names); err != nil || len(names) > maxListed {
+			return fmt.Errorf("%s: use up to %d arguments, each with the kind of its value", path, maxListed)
+		}
+		to.Kinds = make(map[string]nacre.ValueKind, len(names))
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			var kind nacre.ValueKind
+			if err := enum(&kind)(names[name], path+"."+name); err != nil {
+				return err
+			}
+			to.Sinks, to.Kinds[name] = append(to.Sinks, name), kind
+		}
+		return nil
+	}
 }
 
 // checkNamed refuses a sink or a file that names no argument: a misspelt one

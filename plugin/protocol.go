@@ -35,7 +35,7 @@ const (
 	MethodAuditLog    = "getAuditLog"
 	MethodToolCatalog = "getToolCatalog"
 	MethodSessionInfo = "getSessionInfo"
-	MethodCredential  = "readCredential"
+	MethodCredential  = "readCredential" //nolint:gosec // the name of a method
 	MethodPublish     = "publishEvent"
 )
 
@@ -94,6 +94,81 @@ type VerifyParams struct {
 // TopicInbound is the topic of messages that channels receive (D-33). The
 // payload's key channel names the channel.
 const TopicInbound = "message.inbound"
+
+// The topics by which a channel shows questions to persons and brings their presses (M-47).
+// The host sends a [Card] as an event of [TopicCard] to the plugin of a channel that
+// subscribes to it. A channel's ticket is good for a [Press] on [TopicPress], whose answer is
+// a [Pressed], and for a [Pairing] on [TopicPair], whose answer is a code or nothing.
+const (
+	TopicCard  = "confirmation.card"
+	TopicPress = "confirmation.press"
+	TopicPair  = "confirmation.pair"
+	// TopicCommand is that of a [Command], whose answer is what to say to whoever asked alone,
+	// or nothing.
+	TopicCommand = "confirmation.command"
+)
+
+// Card is a question as one person is shown it. The same card comes again until it is over:
+// show it once, by its ID.
+type Card struct {
+	Channel string `json:"channel"`
+	// To is the person's id that never changes, as the channel gave it.
+	To string `json:"to"`
+	ID string `json:"id"`
+	// Text is plain, and all of it has to be shown.
+	Text string `json:"text"`
+	// Buttons are none where the question is over: the card that was shown is to be
+	// replaced by this one.
+	Buttons []Button `json:"buttons,omitempty"`
+}
+
+// Button is one of a card's. ID is what a press brings back, at most 16 bytes of a-z and 0-9;
+// it says nothing of what it does.
+type Button struct {
+	ID    string `json:"id"`
+	Label string `json:"label"`
+}
+
+// Press says who pressed which button. The host knows whose card it was and decides; the
+// person is the one of the channel that the plugin serves, and of no other.
+type Press struct {
+	Channel string `json:"channel"`
+	// User is the id that never changes of whoever pressed, as the service gave it.
+	User   string `json:"user"`
+	Button string `json:"button"`
+}
+
+// Pressed is what became of a press.
+type Pressed struct {
+	// Said is for whoever pressed alone; empty tells them nothing.
+	Said string `json:"said,omitempty"`
+	// Refused says that the press decided nothing.
+	Refused bool `json:"refused,omitempty"`
+	// Over says that no button of the card is good any more.
+	Over bool `json:"over,omitempty"`
+}
+
+// Pairing is somebody who asks to become an operator's identity.
+type Pairing struct {
+	Channel string `json:"channel"`
+	User    string `json:"user"`
+}
+
+// The commands that a person gives the host itself.
+const (
+	CommandStatus = "status" // what runs
+	CommandKill   = "kill"   // stops a session
+)
+
+// Command is what somebody asks of the host, and of no agent.
+type Command struct {
+	Channel string `json:"channel"`
+	User    string `json:"user"`
+	// Name is [CommandStatus] or [CommandKill].
+	Name string `json:"name"`
+	// Session is the one that is stopped.
+	Session string `json:"session,omitempty"`
+}
 
 // ErrDropped says that the host took a message and dropped it, with a record:
 // no route leads to a group, or the payload is none. Sending it again is no use.

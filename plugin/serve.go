@@ -284,7 +284,7 @@ func (c *conn) call(ctx context.Context, method string, params Service) (json.Ra
 		return nil, fmt.Errorf("%s: %w", method, ctx.Err())
 	case m := <-answer:
 		if m.Error != nil {
-			return nil, fmt.Errorf("%s: %s", method, m.Error.Message)
+			return nil, &Refused{Method: method, Words: m.Error.Message}
 		}
 		return m.Result, nil
 	}

@@ -50,7 +50,7 @@ type check struct {
 func checks(r *Request) []check {
 	all := safetyChecks(r)
 	if tag := r.Capability.Sensitivity; tag == nacre.SensitivePII || tag == nacre.SensitivePCI {
-		_, ok := r.Principal.Attributes[tenantAttribute]
+		ok := strings.TrimSpace(r.Principal.Attributes[tenantAttribute]) != ""
 		all = append(all, check{
 			"tenant", ok, "attribute tenant", "none", "give the principal the attribute tenant", nacre.ReasonMissingTenant,
 		})

@@ -218,7 +218,7 @@ func (form requestForm) request() (Request, error) {
 		},
 		Capability: nacre.Capability{
 			ID: form.Capability, Tool: form.Tool, Safety: *form.Safety, Sensitivity: form.Sensitivity, HighRisk: form.HighRisk,
-			Behavioural: form.Behavioural, Sinks: form.Sinks, AllowedFields: form.AllowedFields,
+			Behavioural: form.Behavioural, Values: nacre.Values{Sinks: form.Sinks}, AllowedFields: form.AllowedFields,
 		},
 		Arguments: arguments, Constraints: constraints, Tainted: form.Taint, ReadUntrusted: form.ReadUntrusted,
 	}

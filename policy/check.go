@@ -6,12 +6,14 @@ import (
 	"strings"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/quantity"
 )
 
 // Finding is something about a policy that parses and may not be meant.
 type Finding struct {
 	Line int `json:"line"`
-	// Code is default_allow, never_reached, same_name, no_effect or shallow_pattern.
+	// Code is default_allow, never_reached, same_name, no_effect, shallow_pattern,
+	// not_compared, never_matches or no_tool.
 	Code string `json:"code"`
 	Text string `json:"text"`
 }
@@ -39,6 +41,8 @@ func (p *Policy) Findings() []Finding {
 			findings = append(findings, Finding{r.line, "no_effect", fmt.Sprintf("rule %q denies, so its constraints narrow nothing", r.name)})
 		}
 		findings = append(findings, r.shallow()...)
+		findings = append(findings, r.uncompared()...)
+		findings = append(findings, r.impossible()...)
 		if over := p.shadow(i); over != nil {
 			text := fmt.Sprintf("rule %q is never reached: all that it matches, rule %q on line %d matches before", r.name, over.name, over.line)
 			findings = append(findings, Finding{r.line, "never_reached", text})
@@ -56,6 +60,40 @@ func (r *rule) shallow() []Finding {
 			if r.verdict == nacre.Deny && strings.HasSuffix(p.text, "/*") && !strings.HasSuffix(p.text, "**/*") {
 				text := fmt.Sprintf("rule %q denies %q, which leaves the folders below it open; write %q for all of them", r.name, p.text, p.text+"*")
 				findings = append(findings, Finding{r.match[i].line, "shallow_pattern", text})
+			}
+		}
+	}
+	return findings
+}
+
+// uncompared finds patterns that look like comparisons and are none: they match
+// the text alone that they are.
+func (r *rule) uncompared() []Finding {
+	var findings []Finding
+	for i := range r.match {
+		c := &r.match[i]
+		for _, p := range c.patterns {
+			if !quantity.Compares(p.text) {
+				continue
+			}
+			text := fmt.Sprintf("rule %q: %s %q compares nothing and matches that text only; a comparison is a sign and a number, as in \">100\", \">=1 <=31\", \"< 2027-01-01\" or \"length <= 500\"", r.name, c.key, p.text)
+			if _, number := quantity.ParseBound(p.text); number {
+				text = fmt.Sprintf("rule %q: %s %q compares nothing and matches that text only; only arguments are compared", r.name, c.key, p.text)
+			}
+			findings = append(findings, Finding{c.line, findingUncompared, text})
+		}
+	}
+	return findings
+}
+
+// impossible finds comparisons that exclude each other.
+func (r *rule) impossible() []Finding {
+	var findings []Finding
+	for i := range r.match {
+		for j := range r.match[i].bounds {
+			if b := &r.match[i].bounds[j]; b.Never() {
+				text := fmt.Sprintf("rule %q: no value is %q", r.name, b.Text())
+				findings = append(findings, Finding{r.match[i].line, findingNever, text})
 			}
 		}
 	}
@@ -90,7 +128,7 @@ func (r *rule) covers(later *rule) bool {
 }
 
 func (r *rule) readsValues() bool {
-	return slices.ContainsFunc(r.match, func(c condition) bool { return len(c.patterns)+len(c.scalars) > 0 })
+	return slices.ContainsFunc(r.match, func(c condition) bool { return len(c.patterns)+len(c.scalars)+len(c.bounds) > 0 })
 }
 
 // covers reports whether c holds whenever l does.
@@ -101,13 +139,21 @@ func (c *condition) covers(l *condition) bool {
 	if slices.ContainsFunc(c.patterns, func(p pattern) bool { return p.any }) {
 		return true
 	}
-	values := subset(l.scalars, c.scalars) && subset(texts(l.patterns), texts(c.patterns)) && c.from == l.from
+	values := subset(l.scalars, c.scalars) && subset(boundTexts(l.bounds), boundTexts(c.bounds)) && subset(texts(l.patterns), texts(c.patterns)) && c.from == l.from
 	names := subset(l.words, c.words) && !slices.ContainsFunc(l.globs, func(g glob) bool { return !globCovered(g, c.globs) })
 	return values && names && c.want == l.want && c.count <= l.count && l.bits&^c.bits == 0
 }
 
 func subset(a, b []string) bool {
 	return !slices.ContainsFunc(a, func(s string) bool { return !slices.Contains(b, s) })
+}
+
+func boundTexts(bounds []quantity.Bound) []string {
+	all := make([]string, len(bounds))
+	for i := range bounds {
+		all[i] = bounds[i].Text()
+	}
+	return all
 }
 
 func texts(patterns []pattern) []string {

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/quantity"
 )
 
 // The keys of a match table, in the order in which they are looked at: what
@@ -61,10 +62,13 @@ type condition struct {
 	globs    []glob
 	patterns []pattern
 	scalars  []string // JSON
-	bits     uint16   // safety classes, sensitivities, provenances
-	want     bool
-	count    int
-	line     int
+	// numbers are those of the scalars that are numbers, bounds the comparisons.
+	numbers []quantity.Number
+	bounds  []quantity.Bound
+	bits    uint16 // safety classes, sensitivities, provenances
+	want    bool
+	count   int
+	line    int
 }
 
 // subject is a request while it is decided on.
@@ -210,10 +214,13 @@ func (c *condition) value(raw string, lets bool, depth int) bool {
 	if raw == "" || depth > maxArgumentDepth {
 		return !lets
 	}
+	if measured(raw, c.bounds, lets, depth) {
+		return true
+	}
 	switch raw[0] {
 	case '"':
 		text, ok := unquote(raw)
-		return ok && c.anyPattern(text, lets)
+		return ok && (c.anyPattern(text, lets) || dated(text, c.bounds, lets) || !lets && (c.numeral(text) || c.spells(text)))
 	case '[', '{':
 		if lets && raw[0] == '{' {
 			return false
@@ -237,12 +244,17 @@ func (c *condition) value(raw string, lets bool, depth int) bool {
 		}
 		return matched > 0
 	}
-	for _, scalar := range c.scalars {
-		if sameScalar(scalar, raw) {
-			return true
-		}
+	if isNumber(raw) {
+		return c.number(raw, lets)
 	}
-	return false
+	return slices.Contains(c.scalars, raw)
+}
+
+// spells reports whether a text is true or false to who reads it as that.
+func (c *condition) spells(text string) bool {
+	return slices.ContainsFunc(c.scalars, func(scalar string) bool {
+		return scalar[0] != '-' && !isNumber(scalar) && strings.EqualFold(strings.TrimSpace(text), scalar)
+	})
 }
 
 // readable reads the arguments once, where a rule looks at them.

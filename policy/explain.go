@@ -233,6 +233,9 @@ func (c *condition) required() string {
 	for _, p := range c.patterns {
 		all = append(all, p.text)
 	}
+	for i := range c.bounds {
+		all = append(all, c.bounds[i].Text())
+	}
 	return strings.Join(append(all, c.scalars...), " or ")
 }
 

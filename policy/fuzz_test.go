@@ -81,7 +81,7 @@ func FuzzArguments(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r := policy.Request{Arguments: json.RawMessage(arguments), Capability: nacre.Capability{Sinks: []string{path}}}
+		r := policy.Request{Arguments: json.RawMessage(arguments), Capability: nacre.Capability{Values: nacre.Values{Sinks: []string{path}}}}
 		rec := stored(t, policy.RecordedOf(r))
 		for _, action := range []string{"allow", "deny"} {
 			p, err := policy.Parse("p.json", []byte(`{"default":"ask","rules":[{"action":"`+action+`","match":{"arguments":{`+string(quoted)+`:["x",1]}}}]}`))

@@ -2,14 +2,22 @@ package policy
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/nacre-dev/nacre"
 )
+
+// personalKinds are the kinds of personal data.
+var personalKinds = [...]string{"email", "phone", "iban", "card", "id"}
 
 // GroupTools is what one group may use.
 type GroupTools struct {
 	// Tools are globs over tool names; none allows intrinsics only.
 	Tools []string `toml:"tools" json:"tools"`
+	// PII are the kinds of personal data that the group's sessions see as they are,
+	// of email, phone, iban, card and id; of others they see references (K-27).
+	PII []string `toml:"pii" json:"pii,omitempty"`
 }
 
 // Groups says which tools each group may use, as in `[groups.NAME] tools`
@@ -26,6 +34,11 @@ func (g Groups) Check() error {
 		for _, pattern := range tools.Tools {
 			if _, err := parseGlob(pattern); err != nil {
 				return fmt.Errorf("group %s: tools: %w", group, err)
+			}
+		}
+		for _, kind := range tools.PII {
+			if !slices.Contains(personalKinds[:], kind) {
+				return fmt.Errorf("group %s: pii: %.40q: use %s", group, kind, strings.Join(personalKinds[:], ", "))
 			}
 		}
 	}

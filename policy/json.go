@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
-
-	"github.com/nacre-dev/nacre/internal/constraint"
 )
 
 // The limits of looking into arguments.
@@ -125,20 +123,5 @@ func unquoteIs(raw, want string) bool {
 	return ok && text == want
 }
 
-// sameScalar compares two JSON scalars: numbers by what they are worth.
-func sameScalar(a, b string) bool {
-	if a == b {
-		return true
-	}
-	if a == "" || b == "" {
-		return false
-	}
-	if a[0] == '"' || b[0] == '"' {
-		x, ok := unquote(a)
-		y, both := unquote(b)
-		return ok && both && x == y
-	}
-	return isNumber(a) && isNumber(b) && constraint.Equal([]byte(a), []byte(b))
-}
-
+// isNumber reports whether a JSON scalar is a number.
 func isNumber(s string) bool { return s[0] == '-' || s[0] >= '0' && s[0] <= '9' }

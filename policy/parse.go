@@ -20,7 +20,9 @@ const (
 // fileKeys are what may stand at the top of a policy, ruleKeys in a rule.
 func fileKeys() []string { return []string{"default", "rules"} }
 
-func ruleKeys() []string { return []string{"name", "action", "reason", "match", "constraints"} }
+func ruleKeys() []string {
+	return []string{"name", "action", "approvers", "reason", "match", "constraints"}
+}
 
 func matchKeys() []string {
 	return []string{
@@ -120,6 +122,9 @@ func (f file) rule(i int, n *node) (rule, error) {
 	if r.verdict, err = f.verdict("action", action); err != nil {
 		return rule{}, err
 	}
+	if r.approvers, err = f.approvers(n, r.verdict); err != nil {
+		return rule{}, err
+	}
 	match := n.table["match"]
 	if match == nil || match.kind != kindTable {
 		line := n.line
@@ -136,6 +141,23 @@ func (f file) rule(i int, n *node) (rule, error) {
 	}
 	r.code = r.codeOf()
 	return r, err
+}
+
+// maxApprovers is how many persons a rule may want.
+const maxApprovers = 9
+
+// approvers is how many persons have to approve what a rule asks (M-46); 0 means one.
+func (f file) approvers(table *node, verdict nacre.Verdict) (int, error) {
+	n := table.table["approvers"]
+	switch {
+	case n == nil:
+		return 0, nil
+	case n.kind != kindInt || n.num < 1 || n.num > maxApprovers:
+		return 0, f.errorf(n.line, "approvers: use a number from 1 to %d", maxApprovers)
+	case verdict != nacre.Ask:
+		return 0, f.errorf(n.line, "approvers goes with action = \"ask\"")
+	}
+	return int(n.num), nil
 }
 
 func (f file) match(table *node) ([]condition, error) {

@@ -101,7 +101,7 @@ func (p *Policy) Decide(r Request) nacre.Decision {
 }
 
 func (r *rule) decision(id nacre.CapabilityID, asked nacre.Constraints) nacre.Decision {
-	d := nacre.Decision{Verdict: r.verdict, Code: r.code, Rule: r.place, Message: r.reason}
+	d := nacre.Decision{Verdict: r.verdict, Code: r.code, Rule: r.place, Message: r.reason, Approvers: r.approvers}
 	if r.verdict == nacre.Deny {
 		if d.Message == "" {
 			d.Message = fmt.Sprintf("%s is denied by %s", id, r.place)
@@ -194,6 +194,7 @@ type rule struct {
 	name, place string
 	line        int
 	verdict     nacre.Verdict
+	approvers   int // persons who have to approve what is asked; 0 means one
 	code        nacre.ReasonCode
 	reason      string
 	match       []condition

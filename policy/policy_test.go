@@ -139,7 +139,7 @@ func TestTheFirstRuleThatMatchesDecides(t *testing.T) {
 // K-08 in small: a denial says what would have changed it.
 func TestADenialNamesTheOneConditionThatIsMissing(t *testing.T) {
 	have := policy.Shipped().Decide(policy.Request{Capability: capability(nacre.Write, nacre.SensitiveNone)})
-	want := `no rule allows notes.note_add (WRITE); shipped policy:62, rule "writers may write" would, with role writer`
+	want := `no rule allows notes.note_add (WRITE); shipped policy:73, rule "writers may write" would, with role writer`
 	if have.Message != want {
 		t.Errorf("have %q\nwant %q", have.Message, want)
 	}
@@ -431,4 +431,38 @@ func BenchmarkDecide(b *testing.B) {
 			}
 		}
 	})
+}
+
+// F-31: an attribute without a value says nothing of whose data it is.
+func TestPersonalDataWantsATenantThatIsNamed(t *testing.T) {
+	for tenant, want := range map[string]nacre.Verdict{"": nacre.Deny, " \t": nacre.Deny, "acme": nacre.Allow} {
+		for _, kind := range []nacre.Sensitivity{nacre.SensitivePII, nacre.SensitivePCI} {
+			d := policy.Default().Decide(policy.Request{
+				Principal:  nacre.Principal{ID: "a", Attributes: map[string]string{"tenant": tenant}},
+				Capability: nacre.Capability{ID: "crm.list", Tool: "list", Safety: nacre.Read, Sensitivity: kind},
+			})
+			if d.Verdict != want {
+				t.Errorf("tenant %q, %v: have %v, want %v", tenant, kind, d.Verdict, want)
+			}
+		}
+	}
+}
+
+// F-46: writing to memory is writing, and wants the roles of both, as docs/policy.md says.
+func TestWritingToMemoryWantsBothRoles(t *testing.T) {
+	for _, c := range []struct {
+		roles []string
+		want  nacre.Verdict
+	}{
+		{[]string{"memory_writer"}, nacre.Deny}, {[]string{"writer"}, nacre.Deny},
+		{[]string{"writer", "memory_writer"}, nacre.Allow}, {[]string{"admin"}, nacre.Allow},
+	} {
+		d := policy.Default().Decide(policy.Request{
+			Principal:  nacre.Principal{ID: "a", Roles: c.roles, Justification: "remember what the operator prefers"},
+			Capability: nacre.Capability{ID: "memory.store", Tool: "store", Safety: nacre.Write, Sensitivity: nacre.SensitiveMemory},
+		})
+		if d.Verdict != c.want {
+			t.Errorf("%v: have %v %s, want %v", c.roles, d.Verdict, d.Code, c.want)
+		}
+	}
 }

@@ -20,10 +20,20 @@ const (
 	maxCallsInWindow = 1 << 16
 )
 
-// RateKey is whose calls are counted together. It is a struct because joined
-// strings collide.
+// Rates are how many calls there may be, of all capabilities together: of one
+// principal of a group in all of its sessions, of a whole group, and of one session
+// (K-35, D-12). Each that is zero sets no limit beside that of each capability.
+type Rates struct {
+	Principal, Group, Session nacre.RateLimit
+}
+
+// RateKey is whose calls are counted together: those of one principal of a
+// group with one capability, in however many sessions (K-04), or with all of them
+// where Capability is empty; those of a whole group where Principal is, too, or of
+// one Session of it (K-35). It is a struct because joined strings collide.
 type RateKey struct {
 	Principal  string
+	Group      nacre.Group
 	Session    nacre.SessionID
 	Capability nacre.CapabilityID
 }
@@ -49,10 +59,14 @@ func RateOf(c nacre.Capability, p nacre.Principal) nacre.RateLimit {
 }
 
 // Limiter counts calls in sliding windows. A call at t counts while t > now −
-// window; refused calls do not count. The zero value is ready; safe for
+// window, whatever becomes of it; one that Take refuses does not. The zero value is ready; safe for
 // concurrent use. At most MaxRateKeys windows are kept, and a further one is
 // refused until others have run out.
 type Limiter struct {
+	// Rates are what all calls of a group together may be, beside the limit that Take is
+	// given; nil sets none. It is set before the limiter is used, and is called at once.
+	Rates func(nacre.Group) Rates
+
 	mu      sync.Mutex
 	windows map[RateKey]window
 }

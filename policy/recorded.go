@@ -10,6 +10,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/constraint"
+	"github.com/nacre-dev/nacre/internal/quantity"
 )
 
 // The limits of what is recorded of a request.
@@ -299,6 +300,9 @@ func (c *condition) recorded(digest Digest, of func(string) Digest) truth {
 			result = either(result, digest.equals(of(exact)))
 		}
 	}
+	if len(c.bounds) > 0 {
+		result = either(result, unknown)
+	}
 	for _, scalar := range c.scalars {
 		if digest == digestList || digest == digestObject {
 			result = either(result, unknown)
@@ -318,11 +322,11 @@ func either(a, b truth) truth {
 
 // equals is unknown of a value that can be read in several ways.
 func (d Digest) equals(want Digest) truth {
-	ambiguous := strings.HasPrefix(string(d), "~")
+	several := strings.HasPrefix(string(d), "~")
 	switch {
-	case strings.TrimPrefix(string(d), "~") == strings.TrimPrefix(string(want), "~") && !ambiguous:
+	case strings.TrimPrefix(string(d), "~") == strings.TrimPrefix(string(want), "~") && !several:
 		return yes
-	case ambiguous:
+	case several:
 		return unknown
 	}
 	return no
@@ -333,14 +337,29 @@ func attributeDigest(value string) Digest { return sum("attribute", value, value
 // scalarDigest is that of a JSON scalar, the same however it is written.
 func scalarDigest(raw string) Digest {
 	if text, ok := unquote(raw); ok {
+		if _, ok := quantity.ParseNumber(strings.TrimSpace(text)); ok { // some read it as that
+			return ambiguous(sum("text", text, text))
+		}
 		return sum("text", text, text)
 	}
+	if n, ok := quantity.ParseNumber(raw); ok && !n.Exact() { // a double reads it as another
+		return ambiguous(sum("scalar", canonicalNumber(raw), ""))
+	}
+	return sum("scalar", canonicalNumber(raw), "")
+}
+
+// ambiguous marks a digest of what can be read in several ways.
+func ambiguous(d Digest) Digest { return "~" + Digest(strings.TrimPrefix(string(d), "~")) }
+
+// canonicalNumber is a number as it is written in one way only, and any other
+// scalar as it is.
+func canonicalNumber(raw string) string {
 	if raw != "" && isNumber(raw) && !isShortInteger(raw) {
 		if form, err := constraint.Canonical([]byte(raw)); err == nil {
-			raw = string(form)
+			return string(form)
 		}
 	}
-	return sum("scalar", raw, "")
+	return raw
 }
 
 // isShortInteger reports whether a number is its own canonical form.

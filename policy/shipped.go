@@ -57,6 +57,17 @@ read_untrusted = true
 sinks = true
 provenance = ["untrusted", "nowhere"]
 
+# Whoever chooses what is fetched is told so by the fetch.
+[[rules]]
+name = "what is fetched with values from untrusted text is asked"
+action = "ask"
+reason = "this reads from where an outsider's text may have said, and not every value comes from you or a trusted result"
+[rules.match]
+safety_class = ["READ"]
+read_untrusted = true
+sinks = true
+provenance = ["untrusted", "nowhere"]
+
 [[rules]]
 name = "reading is free"
 action = "allow"

@@ -77,8 +77,9 @@ func (n *node) String() string {
 		return fmt.Sprint(texts)
 	case kindNull:
 		return "nothing"
+	default:
+		return n.text
 	}
-	return n.text
 }
 
 // texts refuses an empty list, which would match nothing and look like a rule.

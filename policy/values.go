@@ -5,6 +5,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/constraint"
+	"github.com/nacre-dev/nacre/internal/quantity"
 )
 
 // values reads a table of names and what each must be: a pattern or a list of
@@ -54,6 +55,7 @@ func (f file) value(c *condition, noun string, n *node) error {
 			return f.errorf(n.line, "%s %s: %.80q: only ${scope.NAME} can be referred to", noun, c.name, n.text)
 		}
 		c.from = from
+	case n.kind == kindText && c.key == keyArguments && addBound(c, n.text):
 	case n.kind == kindText:
 		p, err := parsePattern(n.text)
 		if err != nil {
@@ -62,12 +64,28 @@ func (f file) value(c *condition, noun string, n *node) error {
 		c.patterns = append(c.patterns, p)
 	case c.key == keyArguments && numbers:
 		c.scalars = append(c.scalars, n.text)
+		if isNumber(n.text) {
+			read, ok := quantity.ParseNumber(n.text)
+			if !ok {
+				return f.errorf(n.line, "%s %s: %.80s is no number of at most %d characters", noun, c.name, n.text, quantity.MaxNumber)
+			}
+			c.numbers = append(c.numbers, read)
+		}
 	case c.key == keyArguments:
 		return f.errorf(n.line, "%s %s: use a string, a number, true or false, or a list of them", noun, c.name)
 	default:
 		return f.errorf(n.line, "%s %s: use a string", noun, c.name)
 	}
 	return nil
+}
+
+// addBound adds a text that is a comparison; false where it is a pattern.
+func addBound(c *condition, text string) bool {
+	b, ok := quantity.ParseBound(text)
+	if ok {
+		c.bounds = append(c.bounds, b)
+	}
+	return ok
 }
 
 func cutSuffix(s, suffix string, ok bool) (string, bool) {

@@ -83,7 +83,7 @@ func (f file) plain(tokens token.Tokens) error {
 		if what, refused := refusedToken(t.Type); refused {
 			return f.errorf(line, "%s", what)
 		}
-		switch t.Type { //nolint:exhaustive // the rest neither nests nor begins anything
+		switch t.Type {
 		case token.DocumentHeaderType:
 			if documents++; documents > 1 {
 				return f.errorf(line, "a second document: a file holds one")
@@ -103,7 +103,7 @@ func (f file) plain(tokens token.Tokens) error {
 }
 
 func refusedToken(t token.Type) (what string, refused bool) {
-	switch t { //nolint:exhaustive // all others are taken
+	switch t {
 	case token.AnchorType, token.AliasType:
 		return `anchors and aliases are not taken: write the value where it is meant, and a star in quotes, as "*"`, true
 	case token.MergeKeyType:

@@ -44,15 +44,17 @@ type counter struct {
 	of         func(kernel.Stats) int64
 }
 
-var counterList = [...]counter{
-	{"nacre_grants_total", "Grants that were made.", func(s kernel.Stats) int64 { return s.Grants }},
-	{"nacre_invocations_total", "Calls that reached a driver.", func(s kernel.Stats) int64 { return s.Invocations }},
-	{"nacre_invocation_failures_total", "Calls whose drivers failed.", func(s kernel.Stats) int64 { return s.InvocationFailures }},
-	{"nacre_fallback_activations_total", "Further drivers that were tried.", func(s kernel.Stats) int64 { return s.Fallbacks }},
-	{"nacre_redaction_events_total", "Results in which something was redacted.", func(s kernel.Stats) int64 { return s.Redactions }},
-	{"nacre_budget_downgrades_total", "Results shown in a narrower mode than asked for.", func(s kernel.Stats) int64 { return s.BudgetDowngrades }},
-	{"nacre_handle_stores_total", "Results kept behind a handle.", func(s kernel.Stats) int64 { return s.HandleStores }},
-	{"nacre_expansions_total", "Pages of handles that were shown.", func(s kernel.Stats) int64 { return s.Expansions }},
+func counterList() []counter {
+	return []counter{
+		{"nacre_grants_total", "Grants that were made.", func(s kernel.Stats) int64 { return s.Grants }},
+		{"nacre_invocations_total", "Calls that reached a driver.", func(s kernel.Stats) int64 { return s.Invocations }},
+		{"nacre_invocation_failures_total", "Calls whose drivers failed.", func(s kernel.Stats) int64 { return s.InvocationFailures }},
+		{"nacre_fallback_activations_total", "Further drivers that were tried.", func(s kernel.Stats) int64 { return s.Fallbacks }},
+		{"nacre_redaction_events_total", "Results in which something was redacted.", func(s kernel.Stats) int64 { return s.Redactions }},
+		{"nacre_budget_downgrades_total", "Results shown in a narrower mode than asked for.", func(s kernel.Stats) int64 { return s.BudgetDowngrades }},
+		{"nacre_handle_stores_total", "Results kept behind a handle.", func(s kernel.Stats) int64 { return s.HandleStores }},
+		{"nacre_expansions_total", "Pages of handles that were shown.", func(s kernel.Stats) int64 { return s.Expansions }},
+	}
 }
 
 const (
@@ -72,8 +74,9 @@ type Counter struct {
 // Counters lists the nine counters by name, and the denials once for each reason
 // that there was.
 func Counters(s kernel.Stats) []Counter {
-	list := make([]Counter, 0, len(counterList)+len(s.Denials))
-	for _, c := range counterList {
+	counters := counterList()
+	list := make([]Counter, 0, len(counters)+len(s.Denials))
+	for _, c := range counters {
 		list = append(list, Counter{Name: c.name, Help: c.help, Value: c.of(s)})
 	}
 	for reason, n := range s.Denials {
@@ -112,9 +115,10 @@ func Write(w io.Writer, s kernel.Stats) error {
 // Observe reports the nine counters to an OpenTelemetry meter until stop is called.
 func Observe(provider metric.MeterProvider, stats func() kernel.Stats) (stop func() error, err error) {
 	meter := provider.Meter(scope, metric.WithSchemaURL(SchemaURL))
-	gauges := make([]metric.Int64ObservableCounter, len(counterList))
-	observables := make([]metric.Observable, 0, len(counterList)+1)
-	for i, m := range counterList {
+	counters := counterList()
+	gauges := make([]metric.Int64ObservableCounter, len(counters))
+	observables := make([]metric.Observable, 0, len(counters)+1)
+	for i, m := range counters {
 		gauges[i], err = meter.Int64ObservableCounter(m.name, metric.WithDescription(m.help))
 		if err != nil {
 			return nil, fmt.Errorf("metric %s: %w", m.name, err)
@@ -127,7 +131,7 @@ func Observe(provider metric.MeterProvider, stats func() kernel.Stats) (stop fun
 	}
 	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		s := stats()
-		for i, m := range counterList {
+		for i, m := range counters {
 			o.ObserveInt64(gauges[i], m.of(s))
 		}
 		for code, n := range s.Denials {

@@ -30,7 +30,7 @@ func newKernel(t *testing.T) *kernel.Kernel {
 	t.Helper()
 	k, err := kernel.New(kernel.Config{
 		Policy: policy.Shipped(), Groups: policy.Groups{"family": {Tools: []string{"note_*"}}}, Recorder: audit.Memory(100),
-		Now: time.Now, Random: rand.Reader, TokenKey: make([]byte, 32),
+		Now: time.Now, Random: rand.Reader, Keys: kernel.Keys{Current: kernel.Key{Secret: make([]byte, 32)}},
 	})
 	if err != nil {
 		t.Fatal(err)

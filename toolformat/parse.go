@@ -26,7 +26,7 @@ type Call struct {
 }
 
 // limits are those of the door, for a response as large as models' responses get.
-var limits = wire.Limits{Message: MaxResponse, String: MaxResponse}
+func limits() wire.Limits { return wire.Limits{Message: MaxResponse, String: MaxResponse} }
 
 // Parse finds the tool calls in a response, in order: a whole body, a list of
 // its parts, or one of them. Parts that are no calls are skipped. A call that
@@ -60,7 +60,7 @@ func (f *Format) Parse(body []byte) ([]Call, error) {
 type object map[string]json.RawMessage
 
 func readObject(raw []byte) (object, error) {
-	members, err := wire.Object(raw, limits)
+	members, err := wire.Object(raw, limits())
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func readObject(raw []byte) (object, error) {
 
 // parts are the elements of a response among which calls may be.
 func (f *Format) parts(body []byte) ([]json.RawMessage, error) {
-	if err := wire.Check(body, limits); err != nil {
+	if err := wire.Check(body, limits()); err != nil {
 		return nil, err
 	}
 	if bytes.TrimSpace(body)[0] == '[' {
@@ -103,8 +103,9 @@ func (f *Format) holds(key string) bool {
 		return key == "tool_calls"
 	case Anthropic:
 		return key == "content"
+	default:
+		return false
 	}
-	return false
 }
 
 func elements(raw []byte) ([]json.RawMessage, error) {
@@ -148,6 +149,7 @@ func (f *Format) part(raw json.RawMessage) (call Call, is bool) {
 		return f.call(o["id"], o["name"], o["input"]), true
 	case MCP:
 		return f.requestCall(o)
+	case OpenAIChat, OpenAIResponses: // some send the one's form for the other's
 	}
 	if function := o["function"]; function != nil && (kind == "function" || kind == "") {
 		inner, err := readObject(function)

@@ -19,6 +19,6 @@ func main() {
 	// Where it fails there is only less between them: the host believes neither.
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	os.Exit(agent.Main(agent.World{
-		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Door: ipc.Call, Gates: brain.GatesFile,
+		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Door: ipc.Call, Gates: brain.GatesFile, Refusals: brain.GateSocket,
 	}))
 }

@@ -33,21 +33,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // maxProgram is the largest that the program may be, in bytes.
 const maxProgram = 8 << 20
 
-// build makes the program as it ships.
-func build(t *testing.T) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "brain")
-	cmd := exec.Command(testpeer.Need(t, "go"), "build", "-ldflags", "-s -w", "-o", program, ".")
-	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
-	if said, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v: %s", err, said)
-	}
-	return program
-}
-
 // M-03: the native loop is a static binary of its own, and a small one.
 func TestTheProgramIsStaticAndSmall(t *testing.T) {
-	program := build(t)
+	program := testpeer.Program(t, "brain")
 	file, err := elf.Open(program)
 	if err != nil {
 		t.Skip("not an ELF system:", err)
@@ -100,11 +88,12 @@ func openDoor(t *testing.T, k kernel) string {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
+	open := func(b []byte) ([]byte, []string) { return b, nil }
 	go func() {
 		ended <- door.Serve(ctx, listener, door.Session{
 			ID: "s1", Group: "g", PeerUID: []uint32{uint32(os.Getuid())}, Principal: nacre.Principal{ID: "p", Group: "g", Session: "s1"},
 		}, k, door.Deps{
-			Recorder: recorder{}, Redact: func(b []byte) ([]byte, []string) { return b, nil },
+			Recorder: recorder{}, Redact: open, Sanitize: open,
 			Now: time.Now, NewID: func() string { return "id" },
 		})
 	}()
@@ -161,7 +150,7 @@ const script = `{"forbid": ["session-token"], "turns": [
 // M-03, M-04, D-07: the program as it ships, before the real gateway and the
 // real door.
 func TestTheProgramWorksThroughTheGatewayAndTheDoor(t *testing.T) {
-	program := build(t)
+	program := testpeer.Program(t, "brain")
 	for name, c := range map[string]struct {
 		args     []string
 		url, key string
@@ -217,7 +206,7 @@ func TestCommandsCannotReadTheTokenOfTheProgram(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // a temporary folder
 	program := filepath.Join(dir, "brain")
-	data, err := os.ReadFile(build(t))
+	data, err := os.ReadFile(testpeer.Program(t, "brain"))
 	if err != nil {
 		t.Fatal(err)
 	}

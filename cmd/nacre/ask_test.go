@@ -64,6 +64,9 @@ func TestAQuestionIsAnsweredFromAnotherTerminal(t *testing.T) {
 			}
 			i.nacre("approvals", "list").want(t, 0, q.ID, "reminders.delete_reminder", "R-1")
 			i.nacre("approvals", "approve", "zzzzz").want(t, 1, "no question")
+			i.nacre("approvals", "show", "zzzzz").want(t, 1, "no question")
+			i.nacre("approvals", "show", q.ID).want(t, 0, "reminders.delete_reminder", `│   "reminder_id": "R-1"`, "session    asks") // U-12
+			i.nacre("approvals", "approve", q.ID, "--times", "0").want(t, 2, "--times 0")
 			i.nacre("approvals", c.verb, q.ID).want(t, 0, "answered")
 			finish(t, r).want(t, c.code, c.want)
 			i.nacre("approvals", "approve", q.ID).want(t, 1, "is waiting: it was answered")
@@ -130,7 +133,7 @@ func TestAGroupWithoutToolsGetsNone(t *testing.T) {
 	i.nacre("exec", "-q", "--session", "none", "--", "ipc", "create_reminder", `{"title":"x","list":"Work"}`).want(t, 1, `"UNAUTHORIZED"`)
 	i.nacre("exec", "-q", "--", "ipc", "no_such_tool", `{}`).want(t, 1, `"UNKNOWN_TOOL"`)
 	i.nacre("exec", "-q", "--", "ipc", "--list").want(t, 0, "get_session_info")
-	if strings.Contains(i.nacre("audit", "show", "none").stdout, "plugin.ready") {
+	if strings.Contains(i.nacre("audit", "show", "none", "--json").stdout, "plugin.ready") {
 		t.Error("a handler was started for nobody")
 	}
 }
@@ -145,7 +148,7 @@ func TestABrokenPluginIsLeftOut(t *testing.T) {
 	i.write("home/.local/share/nacre/plugins/torn/manifest.json", `{"description":`)
 	i.nacre("exec", "-q", "--session", "s", "--", "ipc", "get_session_info", "{}").want(t, 0, `"open"`, "CONFIG_ERROR", `"reminders"`)
 	i.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"x","list":"Work"}`).want(t, 0, "R-1")
-	i.nacre("audit", "show", "s").want(t, 0, "plugin.failed")
+	i.nacre("audit", "show", "s", "--json").want(t, 0, "plugin.failed")
 	i.nacre("doctor").want(t, 4, "torn")
 }
 
@@ -240,7 +243,7 @@ func (s *terminal) until(text string) {
 			s.t.Fatalf("no %q on\n%s", text, s.text.String())
 		}
 	}
-	s.read = s.text.Len()
+	s.read += strings.Index(s.text.String()[s.read:], text) + len(text) // what came with it is looked at next
 }
 
 func (s *terminal) typeIn(text string) {
@@ -302,4 +305,21 @@ func TestARunAsksOnItsTerminal(t *testing.T) {
 			wait().want(t, 0, c.want, "1 asked")
 		})
 	}
+}
+
+// F-11: what a command prints on the person's terminal cannot set the clipboard or make
+// the terminal type; with --terminal raw all of it passes.
+func TestOnlyHarmlessSequencesReachAPersonsTerminal(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	for sequences, want := range map[string]string{"list": "a\x1b[1mbold\x1b[0mz", "raw": "a\x1b]52;c;eHh4\a\x1b[6n\x1b[1mbold\x1b[0mz"} {
+		_, end := i.attached(i.command(bin+"/nacre", "exec", "-q", "--terminal", sequences, "--",
+			"printf", `a\033]52;c;eHh4\007\033[6n\033[1mbold\033[0mz`), true)
+		end().want(t, 0, want)
+		// A terminal without a keyboard beside it is one as well.
+		_, end = i.attached(i.command(bin+"/nacre", "exec", "-q", "--terminal", sequences, "--",
+			"sh", "-c", `printf 'a\033]52;c;eHh4\007\033[6n\033[1mbold\033[0mz' >&2`), false)
+		end().want(t, 0, want)
+	}
+	i.nacre("exec", "--terminal", "other", "--", "true").want(t, 125, "write list or raw")
 }

@@ -25,7 +25,7 @@ func TestOtherPeoplesBrainsWorkThroughTheGateway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if os.Getenv(c.peer) == "" {
-				testpeer.Missing(t, name+": name it in "+c.peer)
+				testpeer.Missing(t, name, name+": name it in "+c.peer)
 			}
 			server, url := upstreamOf(t, scriptedmodel.Script{
 				Turns:  []scriptedmodel.Turn{{Text: "I will write.", Tools: []scriptedmodel.Tool{c.tool}}, {Text: "Done."}},

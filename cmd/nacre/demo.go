@@ -8,13 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/demo"
 )
 
-func (a *app) demoCommand() *cobra.Command {
+func (n nacre) demoCommand() *cobra.Command {
 	var control bool
 	c := &cobra.Command{
-		Use: "demo", Short: "see an attacked agent, and which layer stopped what", Args: noArguments,
+		Use: "demo", Short: "see an attacked agent, and which layer stopped what", Args: command.NoArguments,
 		Long: `A recorded agent works on a small git project, sealed. Only the model's choices are
 recorded, everything else is real. The project holds an injected instruction, and
 the agent falls for it. The table at the end is read from the audit and from
@@ -26,17 +27,17 @@ decoys in a throw-away home, where each attack succeeds.`,
 			if err != nil {
 				return err
 			}
-			o := demo.Options{Getenv: a.getenv, Executable: executable, Now: time.Now, Version: version, Printer: a.printer(a.stdout)}
+			o := demo.Options{Getenv: n.env.Getenv, Executable: executable, Now: time.Now, Version: n.env.Version, Printer: n.env.Printer(n.env.Stdout)}
 			show := demo.Run
 			if control {
 				show = demo.Control
 			}
 			err = show(c.Context(), o)
-			if a.interrupted() && errors.Is(err, context.Canceled) {
-				return &exitError{exitInterrupted, errors.New("the demo was interrupted, and what it made is removed")}
+			if n.env.Interrupted() && errors.Is(err, context.Canceled) {
+				return command.ExitWith(command.ExitInterrupted, errors.New("the demo was interrupted, and what it made is removed"))
 			}
 			if errors.Is(err, demo.ErrNotShown) {
-				return &exitError{exitFailed, err}
+				return command.ExitWith(command.ExitFailed, err)
 			}
 			return err
 		},

@@ -6,38 +6,24 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"testing"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 // deskTools lets the group main use the plugin of these tests.
 const deskTools = "[groups.main]\ntools = [\"rows\", \"say\", \"inbox\", \"people\", \"send\", \"shred\", \"hang\", \"fail\", \"leak\", \"crash\"]\n"
 
-// deskPrograms builds the handler of the plugin desk, the client probe and the brain reader.
-var deskPrograms = sync.OnceValue(func() error { //nolint:gochecknoglobals // built once, and only where it is used
-	for _, name := range []string{"plugins/desk", "probe", "reader"} {
-		command := exec.Command("go", "build", "-ldflags", "-s -w", "-o", filepath.Join(bin, "test-"+filepath.Base(name)), "./testdata/"+name)
-		command.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := command.CombinedOutput(); err != nil {
-			return fmt.Errorf("build %s: %w\n%s", name, err, out)
-		}
-	}
-	return nil
-})
-
 // desk is an installation with the plugin desk and a project that holds the probe.
 func desk(t *testing.T, config string) *installation {
 	t.Helper()
-	if err := deskPrograms(); err != nil {
-		t.Fatal(err)
-	}
 	i := install(t)
 	i.write("home/.config/nacre/config.toml", config)
-	i.program("test-desk", "home/.local/share/nacre/plugins/desk/handler")
-	i.program("test-probe", "p/probe")
+	i.program("plugins/desk", "home/.local/share/nacre/plugins/desk/handler")
+	i.program("probe", "p/probe")
 	manifest, err := os.ReadFile("testdata/plugins/desk/manifest.json")
 	if err != nil {
 		t.Fatal(err)
@@ -47,16 +33,10 @@ func desk(t *testing.T, config string) *installation {
 	return i
 }
 
-// program puts a binary that was built for these tests below the work folder.
-func (i *installation) program(name, to string) {
+// program puts a program of testdata below the work folder.
+func (i *installation) program(source, to string) {
 	i.t.Helper()
-	data, err := os.ReadFile(filepath.Join(bin, name))
-	if err != nil {
-		i.t.Fatal(err)
-	}
-	if err := os.Chmod(i.write(to, string(data)), 0o755); err != nil {
-		i.t.Fatal(err)
-	}
+	testpeer.Copy(i.t, testpeer.Fixture(i.t, "cmd/nacre/testdata/"+source), filepath.Join(i.work, to))
 }
 
 // plays begins a run whose agent runs one command after the other. What each
@@ -106,12 +86,28 @@ func (i *installation) play(task string, commands ...string) []string {
 	return i.said(i.plays("work", task, commands...), "work")
 }
 
-// tell makes a file in the work folder of the session work, which its agent waits for.
-func (i *installation) tell(name string) {
+// untilTold is a command of an agent that waits for tell. It lists a folder that the
+// agent made, which no layer keeps an older list of.
+func untilTold(session, name string) string {
+	return "until ls said/" + session + " | grep -qx " + name + "; do sleep 0.02; done"
+}
+
+// tell makes a file where a session's agent waits for it.
+func (i *installation) tell(session, name string) {
 	i.t.Helper()
-	if err := os.WriteFile(filepath.Join(i.state("sessions/work/work"), name), nil, 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(i.workspace(session), "said", session, name), nil, 0o666); err != nil {
 		i.t.Fatal(err)
 	}
+}
+
+// workspace is where a session's agent writes: the layer over its base, or the whole
+// copy where there are no layers.
+func (i *installation) workspace(session string) string {
+	work := i.state("sessions/" + session + "/work")
+	if upper := filepath.Join(work, nacre.LayerUpper); isThere(upper) {
+		return upper
+	}
+	return work
 }
 
 // done is what the plugin desk really did.

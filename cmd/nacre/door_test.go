@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -68,7 +69,7 @@ func TestHintsAreCheckedAndADryRunDoesNothing(t *testing.T) {
 // D-10, K-14: what fits is passed on as it is; what does not becomes a frame.
 func TestAResultWithinBudgetIsUnchangedAndALargerOneIsAFrame(t *testing.T) {
 	t.Parallel()
-	i := desk(t, deskTools)
+	i := desk(t, "[results]\nchars = 4000\n"+deskTools)
 	said := i.play("a task", `ipc say '{"text":"hello"}'`, `ipc rows '{"count":1000}'`, `ipc --mode raw rows '{"count":1000}'`,
 		`ipc --mode handle_only rows '{"count":3}'`, `ipc --mode table rows '{"count":1000}'`)
 	const whole = "{\"result\":{\"nested\":{\"deep\":[1,2.5,true,null,\"ä\u202e\"]},\"text\":\"hello\"},\"error\":null}\n"
@@ -90,6 +91,31 @@ func TestAnAdminMaySeeAResultRaw(t *testing.T) {
 	t.Parallel()
 	i := desk(t, deskTools+"roles = [\"writer\", \"admin\"]\n")
 	has(t, i.play("a task", `ipc --mode raw rows '{"count":40}'`)[0], `"id":39`)
+}
+
+// readWhole reads a text through the pages of its handle, and says in how many calls.
+const readWhole = `handle=$(cat first | sed 's/.*"handle":{"id":"\(h_[0-9a-f]*\)".*/\1/'); from=0; calls=1; : >whole
+while [ -n "$from" ] && [ $calls -lt 20 ]; do
+  printf '{"handle":"%s","query":"{\\"path\\":\\"text\\",\\"from\\":%s}"}' "$handle" "$from" | ipc expand_handle - >page
+  sed 's/.*"text":"\([^"]*\)".*/\1/' page | tr -d '\n' >>whole
+  from=$(sed -n 's/.*"next":\([0-9]*\).*/\1/p' page); calls=$((calls+1))
+done; echo "$calls calls"; cmp text whole && echo the same`
+
+// K-31, F-28: a text that does not fit is read whole through ipc, within the session's
+// budget; one that fits is passed on as it is.
+func TestALongTextIsReadWholeThroughIPC(t *testing.T) {
+	t.Parallel()
+	i := desk(t, deskTools)
+	said := i.play("a task", `seq -f 'this is line %g of a text that is long enough to be cut.' 1 170 | tr '\n' ' ' >part; for n in $(seq 100); do cat part; done >text; wc -c <text
+{ printf '{"times":100,"text":"'; cat part; printf '"}'; } | ipc say - >first`, readWhole,
+		`{ printf '{"times":6,"text":"'; cat part; printf '"}'; } | ipc say - | wc -c`)
+	if size, err := strconv.Atoi(strings.TrimSpace(said[0])); err != nil || size < 970_000 {
+		t.Errorf("the text has %s", said[0])
+	}
+	has(t, said[1], "11 calls", "the same")
+	if size, err := strconv.Atoi(strings.TrimSpace(said[2])); err != nil || size < 58_000 {
+		t.Errorf("58,000 characters are shown as %s", said[2])
+	}
 }
 
 // keepHandle leaves the handle of a large result for later commands.
@@ -126,18 +152,15 @@ func TestAHandleGivesPages(t *testing.T) {
 func TestAHandleIsOfNoUseToAnotherSession(t *testing.T) {
 	t.Parallel()
 	i := desk(t, deskTools)
-	owner := i.plays("owner", "a task", keepHandle, `until test -e go; do sleep 0.02; done`, expand(`{"offset":7,"limit":1}`))
-	work := i.state("sessions/owner/work")
+	owner := i.plays("owner", "a task", keepHandle, untilTold("owner", "go"), expand(`{"offset":7,"limit":1}`))
 	var kept []byte
 	eventually(t, "a handle", func() bool {
-		kept, _ = os.ReadFile(filepath.Join(work, "handle"))
+		kept, _ = os.ReadFile(filepath.Join(i.workspace("owner"), "handle"))
 		return strings.HasSuffix(string(kept), "\n")
 	})
 	other := i.plays("other", "a task", `echo `+strings.TrimSpace(string(kept))+` > other`, strings.ReplaceAll(expand(`{}`), "cat handle", "cat other"))
 	has(t, i.said(other, "other")[1], `"UNAUTHORIZED"`, "handle is unknown or has expired")
-	if err := os.WriteFile(filepath.Join(work, "go"), nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	i.tell("owner", "go")
 	has(t, i.said(owner, "owner")[2], `"rows":[{"id":7,`)
 }
 
@@ -151,7 +174,7 @@ func TestDiagnosticsTellWhatTheDoorRefused(t *testing.T) {
 	has(t, said[2], `"correlation":"two","stage":2,"outcome":"rejected","code":"UNKNOWN_TOOL","reason":"unknown_tool"`)
 	hasNo(t, said[2], `"correlation":"one"`)
 	has(t, said[3], `"correlation":"two"`, `"correlation":"one","stage":1,"outcome":"rejected","code":"VALIDATION_FAILED"`)
-	hasNo(t, said[4], `"correlation"`)
+	has(t, said[4], `"correlation":"two"`, `"correlation":"one"`) // what was rejected is an error too (F-83)
 }
 
 // D-30: what became of a session's calls, and of no other's.
@@ -166,7 +189,8 @@ func TestDiagnosticsTellWhatBecameOfCalls(t *testing.T) {
 	has(t, said[0], `"HANDLER_ERROR"`)
 	has(t, said[1], `"HANDLER_ERROR"`) // a handler cannot speak with the core's codes
 	has(t, said[5], `"original_code":"NOT_FOUND"`, `"original_code":"UNAUTHORIZED"`, `"tool":"fail"`)
-	hasNo(t, said[5], `"tool":"say"`)
+	has(t, said[5], `"tool":"say","correlation":`, `"outcome":"rejected"`) // F-83
+	hasNo(t, said[5], `"mine"`)
 	has(t, said[6], `"VALIDATION_FAILED"`, `"stage":3`)
 	if have := strings.Count(said[7], `"event"`); have != 1 || !strings.Contains(said[7], `"correlation":"mine"`) {
 		t.Errorf("have %d in %s", have, said[7])
@@ -297,7 +321,7 @@ func TestTheDoorSpeaksMCP(t *testing.T) {
 `)
 	i.git("add", "-A")
 	i.git("commit", "-q", "-m", "mcp")
-	r := i.plays("work", "a task", `{ cat mcp; until grep -qs '"id":7' said/work/0; do sleep 0.02; done; } | /usr/local/bin/ipc-mcp`)
+	r := i.plays("work", "a task", `{ cat mcp; until grep -qs '"id":7' said/work/0; do sleep 0.02; done; } | ipc-mcp`)
 	i.nacre("approvals", "deny", i.question().ID).want(t, 0)
 	said := i.said(r, "work")[0]
 	answers := map[string]string{}
@@ -394,15 +418,14 @@ func TestARevokedGroupsNextCallIsRefused(t *testing.T) {
 		t.Run(whom, func(t *testing.T) {
 			t.Parallel()
 			i := desk(t, deskTools)
-			r := i.plays("work", "a task", keepHandle, `until test -e go; do sleep 0.02; done`, letter("x"), expand(`{}`))
-			work := i.state("sessions/work/work")
-			eventually(t, "a first call", func() bool { _, err := os.Stat(filepath.Join(work, "said/work/1")); return err == nil })
+			r := i.plays("work", "a task", keepHandle, untilTold("work", "go"), letter("x"), expand(`{}`))
+			eventually(t, "a first call", func() bool { return isThere(filepath.Join(i.workspace("work"), "said/work/1")) })
 			i.nacre("grants", "revoke", whom).want(t, 0, "revoked")
-			i.tell("go")
+			i.tell("work", "go")
 			said := i.said(r, "work")
 			has(t, said[0], "h_")
 			has(t, said[2], `"UNAUTHORIZED"`, "the operator has revoked")
-			has(t, i.records("work"), `"reason":"token_refused"`)
+			has(t, i.records("work"), `"reason":"token_revoked"`)
 			hasNo(t, said[3], "row number")
 			if have := i.done(); have != "rows 1000\n" {
 				t.Errorf("it did %q", have)

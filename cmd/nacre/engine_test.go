@@ -33,7 +33,7 @@ func TestEnginesSealWhatTheyRun(t *testing.T) {
 			if !strings.Contains(out, "runtime") || !strings.Contains(out, "is not pinned by a digest") {
 				t.Errorf("explain: %s", out)
 			}
-			if out := e.nacre(t, 0, "audit", "show", "landed"); !strings.Contains(out, `"backend":"`+c.backend) {
+			if out := e.nacre(t, 0, "audit", "show", "landed", "--json"); !strings.Contains(out, `"backend":"`+c.backend) {
 				t.Errorf("audit: %s", out)
 			}
 		})
@@ -89,11 +89,14 @@ func (e engineHouse) nacre(t *testing.T, code int, args ...string) string {
 func (e engineHouse) sealsACommand(t *testing.T) {
 	t.Helper()
 	out := e.nacre(t, 7, "exec", "--project", e.project, "--", "sh", "-c",
-		`id -un; ipc list_tools {}; wget -q -O - http://example.com/; echo x > made; echo x > .git/hooks/h; ls /root; exit 7`)
-	for _, want := range []string{"agent\n", "list_tools", "403 Denied by nacre", "Read-only file system"} {
+		`id -un; ipc list_tools {}; wget -q -O - http://example.com/; echo x > made; mkdir -p .git/hooks && echo x > .git/hooks/h && echo its own git; ls /root; exit 7`)
+	for _, want := range []string{"agent\n", "list_tools", "403 Denied by nacre", "its own git"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("have %s, want %q", out, want)
 		}
+	}
+	if _, err := os.Stat(filepath.Join(e.project, ".git/hooks/h")); err == nil {
+		t.Error("LET THROUGH: a hook of the host's")
 	}
 	if _, err := os.Stat(filepath.Join(e.project, "made")); err != nil {
 		t.Error(err)

@@ -3,33 +3,17 @@ package main_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 )
-
-// postProgram builds the handler of the plugin post.
-var postProgram = sync.OnceValue(func() error { //nolint:gochecknoglobals // built once, and only where it is used
-	command := exec.Command("go", "build", "-ldflags", "-s -w", "-o", filepath.Join(bin, "test-post"), "./testdata/plugins/post")
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("build post: %w\n%s", err, out)
-	}
-	return nil
-})
 
 // post is an installation with a project and the plugin post, whose tools take files.
 func post(t *testing.T) *installation {
 	t.Helper()
-	if err := postProgram(); err != nil {
-		t.Fatal(err)
-	}
 	i := install(t)
 	i.write("home/.config/nacre/config.toml", "[groups.main]\ntools = [\"post\", \"keep\"]\n")
-	i.program("test-post", "home/.local/share/nacre/plugins/post/handler")
+	i.program("plugins/post", "home/.local/share/nacre/plugins/post/handler")
 	manifest, err := os.ReadFile("testdata/plugins/post/manifest.json")
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +48,7 @@ func TestWhatWasApprovedIsWhatAPluginIsGiven(t *testing.T) {
 	t.Parallel()
 	i := post(t)
 	r := i.plays("work", "post my letter", `echo approved >letter.txt
-{ until test -e go; do sleep 0.02; done; echo swapped >letter.txt; echo swapped >draft.txt; echo x >swapped; } &
+{ `+untilTold("work", "go")+`; echo swapped >letter.txt; echo swapped >draft.txt; echo x >swapped; } &
 ipc post '{"letter":"letter.txt","parts":[{"file":"draft.txt"}]}'; wait; cat letter.txt`)
 	q := i.question()
 	sum := sha256.Sum256([]byte("approved\n"))
@@ -73,11 +57,8 @@ ipc post '{"letter":"letter.txt","parts":[{"file":"draft.txt"}]}'; wait; cat let
 		t.Errorf("have %+v", q.Files)
 	}
 	i.nacre("approvals", "list").want(t, 0, "letter: 9 bytes, sha256 "+digest[:16]+"…, \"letter.txt\"", "parts.0.file: 15 bytes")
-	work := i.state("sessions/work/work")
-	if err := os.WriteFile(filepath.Join(work, "go"), nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the swap", func() bool { _, err := os.Stat(filepath.Join(work, "swapped")); return err == nil })
+	i.tell("work", "go")
+	eventually(t, "the swap", func() bool { return isThere(filepath.Join(i.workspace("work"), "swapped")) })
 	i.nacre("approvals", "approve", q.ID).want(t, 0, "answered")
 	said := i.said(r, "work")
 	has(t, said[0], `"kept":2`, "swapped")

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -88,4 +89,86 @@ func seedLedger(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return name
+}
+
+// F-103: work that stayed on a branch of its own is merged in the ledger too, once a
+// person has merged it or applied it, and rejected where they threw it away.
+func TestWhatAPersonTakesIsMergedInTheLedger(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		take func(i *installation)
+		want ledger.Status
+	}{
+		"left alone": {func(*installation) {}, ledger.Done},
+		"merged":     {func(i *installation) { i.git("checkout", "-q", "."); i.git("merge", "-q", "nacre/work") }, ledger.Merged},
+		"merged and deleted": {func(i *installation) {
+			i.git("checkout", "-q", ".")
+			i.git("merge", "-q", "nacre/work")
+			i.git("branch", "-q", "-d", "nacre/work")
+		}, ledger.Merged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := desk(t, holdTools)
+			i.write("p/.nacre/roles/fixer.toml", taskRole)
+			i.write("p/pkg/x/x.txt", "broken\n")
+			i.git("add", "-A")
+			i.git("commit", "-q", "-m", "role")
+			i.write("p/pkg/x/x.txt", "mine\n")
+			rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"write","input":{"path":"pkg/x/x.txt","content":"fixed\n"}}`+"\n")
+			i.nacre("task", "run", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", "work", "--check", "grep -q fixed pkg/x/x.txt").want(t, 1, "nacre/work")
+			c.take(i)
+			for range 2 {
+				if have := i.rows(); len(have) != 1 || have[0] != c.want {
+					t.Errorf("have %q, want %s", have, c.want)
+				}
+			}
+			i.nacre("audit", "verify").want(t, 0)
+		})
+	}
+}
+
+// U-25, F-96: each run and each visit has one row in the ledger with one end, whatever
+// ended it, also where its session is used again or removed; who looks twice finds the same.
+func TestTheLedgerHoldsEveryRunAndVisit(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"write","input":{"path":"new.txt","content":"new\n"}}`+"\n")
+	i.nacre("exec", "-q", "--session", "again", "--", "false").want(t, 1)
+	i.nacre("exec", "-q", "--session", "again", "--", "true").want(t, 0)
+	i.nacre("run", "add a file", "--project", "p", "--recording", rec, "--session", "adds", "--check", "grep -q new new.txt").want(t, 0, "merged")
+	killed := i.begin("exec", "-q", "--project", "p", "--session", "killed", "--", "sh", "-c", "touch ready; sleep 600")
+	eventually(t, "a command that runs", func() bool { return isThere(filepath.Join(i.work, "p/ready")) })
+	hasRows(t, i, "killed.1 running , adds.1 merged held, again.2 done , again.1 failed ")
+	_ = killed.Process.Kill()
+	finish(t, killed)
+	i.nacre("sessions", "rm", "adds").want(t, 0)
+	for range 2 {
+		hasRows(t, i, "killed.1 failed , adds.1 merged held, again.2 done , again.1 failed ")
+	}
+	i.nacre("ledger", "show", "adds").want(t, 0, "add a file", "recorded", "chain adds.1")
+	i.nacre("exec", "-q", "--", "true").want(t, 0) // it seals what the killed one left
+	i.nacre("audit", "verify").want(t, 0)
+}
+
+// hasRows compares the rows of the ledger, the latest first.
+func hasRows(t *testing.T, i *installation, want string) {
+	t.Helper()
+	var list []struct {
+		ID      string
+		Status  ledger.Status
+		Outcome struct{ Verdict string }
+	}
+	r := i.nacre("ledger", "list", "--json")
+	if err := json.Unmarshal([]byte(r.stdout), &list); err != nil {
+		t.Fatalf("%v: %s%s", err, r.stdout, r.stderr)
+	}
+	rows := make([]string, 0, len(list))
+	for _, row := range list {
+		rows = append(rows, row.ID+" "+string(row.Status)+" "+row.Outcome.Verdict)
+	}
+	if have := strings.Join(rows, ", "); have != want {
+		t.Errorf("have %s\nwant %s\n%s", have, want, r.stderr)
+	}
 }

@@ -361,7 +361,7 @@ func TestWithoutSpaceNothingIsLost(t *testing.T) {
 	t.Parallel()
 	i, mark := install(t), marker()
 	i.project()
-	rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"shell","input":{"command":": `+mark+`; echo changed > greeting.txt; echo new > new.txt; head -c 12000000 /dev/urandom > big.bin"}}`+"\n")
+	rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"shell","input":{"command":": `+mark+`; echo changed > greeting.txt; echo new > new.txt; head -c 12000000 /dev/urandom > big.txt"}}`+"\n")
 	args := []string{"run", "change", "--recording", rec, "--project", "p", "--session", "work", "--check", "true"}
 	// The host's own files may have 8 MiB; the sandbox sets its own limit.
 	limited := &running{Cmd: i.command("sh", append([]string{"-c", `trap '' XFSZ; ulimit -f 16384; exec "$0" "$@"`, filepath.Join(bin, "nacre")}, args...)...)}
@@ -395,7 +395,7 @@ func TestOnAFullDiskNothingIsLost(t *testing.T) {
 		t.Skipf("cannot mount a small file system here: %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(i.state(), syscall.MNT_DETACH) }) // the folder goes with the test
-	rec := i.recording(": " + mark + "; echo changed > greeting.txt; echo new > new.txt; head -c 20000000 /dev/urandom > big.bin; rm big.bin; head -c 20000000 /dev/urandom > .git-ignored.tmp")
+	rec := i.recording(": " + mark + "; echo changed > greeting.txt; echo new > new.txt; head -c 20000000 /dev/urandom > big.bin; rm big.bin; head -c 20000000 /dev/urandom > left.tmp")
 	have := i.nacre("run", "change", "--recording", rec, "--project", "p", "--session", "work", "--check", "true")
 	if have.code == 0 || i.whole() {
 		t.Fatalf("exit %d\n%s%s", have.code, have.stdout, have.stderr)
@@ -404,8 +404,12 @@ func TestOnAFullDiskNothingIsLost(t *testing.T) {
 	if watched && have.code == 124 {
 		return
 	}
-	have.want(t, 1)
-	if !strings.Contains(have.stderr+have.stdout, "space left") && !strings.Contains(have.stderr, "Out of diskspace") {
+	// Which writer meets the full disk first is not ours to say; a store that could
+	// not be opened for it ends the run with the code of what is missing.
+	if have.code != 1 && have.code != 3 {
+		t.Fatalf("exit %d, want 1 or 3\n%s%s", have.code, have.stdout, have.stderr)
+	}
+	if said := have.stderr + have.stdout; !strings.Contains(said, "space left") && !strings.Contains(said, "Out of diskspace") && !strings.Contains(said, "the disk is full") {
 		t.Errorf("it does not say why: %s%s", have.stdout, have.stderr)
 	}
 	if err := syscall.Mount("tmpfs", i.state(), "tmpfs", syscall.MS_REMOUNT, "size=200m,mode=0700"); err != nil {

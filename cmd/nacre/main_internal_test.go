@@ -4,76 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/nacre-dev/nacre/assembly"
+	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
 )
 
-// S-12: that a run was interrupted is said where somebody asked for it, by a
-// signal or by nacre sessions stop, and never of what broke off by itself.
-func TestOnlyWhatWasInterruptedSaysSo(t *testing.T) {
+// M-01: an installation's errors have the exit codes that scripts rely on, however
+// far up they came.
+func TestErrorsOfAnInstallationHaveTheirCodes(t *testing.T) {
 	t.Parallel()
-	broke := fmt.Errorf("start plugin: %w", context.Canceled)
 	for name, c := range map[string]struct {
-		err         error
-		interrupted bool
-		code        int
-		says        string
+		err  error
+		code int
 	}{
-		"a signal":                              {context.Canceled, true, exitInterrupted, "interrupted before anything was begun"},
-		"stopped from outside":                  {assembly.ErrStopped, false, exitInterrupted, "interrupted before anything was begun"},
-		"a part that was cancelled":             {broke, false, exitFailed, "start plugin: context canceled"},
-		"beside what went wrong":                {errors.Join(errors.New("disk full"), context.Canceled), false, exitFailed, "disk full"},
-		"a usage error, while a signal arrives": {usage("no task"), true, exitUsage, "no task"},
+		"a config that cannot be read": {&assembly.ConfigError{}, command.ExitUsage},
+		"something missing":            {&assembly.NotReady{}, command.ExitNotReady},
+		"stopped from outside":         {assembly.ErrStopped, command.ExitInterrupted},
+		"anything else":                {errors.New("disk full"), command.ExitFailed},
+		"a part that was cancelled":    {context.Canceled, command.ExitFailed},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var told strings.Builder
-			a := &app{interrupted: func() bool { return c.interrupted }}
-			if code := a.report(&told, c.err); code != c.code || !strings.Contains(told.String(), c.says) {
-				t.Errorf("have %d %q, want %d %q", code, told.String(), c.code, c.says)
-			}
-		})
-	}
-}
-
-// M-01, M-16: a state folder that cannot be used is exit 3 and says what to do, whoever
-// met it; what lies elsewhere is what the command says it is.
-func TestAStateFolderThatCannotBeUsedSaysWhatToDo(t *testing.T) {
-	t.Parallel()
-	home := t.TempDir()
-	env := map[string]string{"HOME": home, "XDG_RUNTIME_DIR": t.TempDir()}
-	state := filepath.Join(home, ".local/state/nacre")
-	at := func(err error, path string) error {
-		return fmt.Errorf("begin: %w", &fs.PathError{Op: "open", Path: path, Err: err})
-	}
-	advice := "\n       make " + state + " yours and writable, with room on its disk\n"
-	for name, c := range map[string]struct {
-		err    error
-		code   int
-		advice bool
-	}{
-		"another's":                   {at(syscall.EACCES, state+"/keys/lock"), exitNotReady, true},
-		"read-only":                   {at(syscall.EROFS, state+"/keys/lock"), exitNotReady, true},
-		"a full disk":                 {at(syscall.ENOSPC, state+"/inspect-1/x"), exitNotReady, true},
-		"a full disk, called usage":   {usage("%w", at(syscall.ENOSPC, state+"/inspect-1/x")), exitNotReady, true},
-		"a code that a command chose": {&exitError{exitExecFailed, at(syscall.ENOSPC, state+"/x")}, exitExecFailed, true},
-		"a missing file":              {at(syscall.ENOENT, state+"/x"), exitFailed, false},
-		"a file of the project":       {at(syscall.EACCES, home+"/project/x"), exitFailed, false},
-		"a folder with its beginning": {at(syscall.EACCES, state+"-2/x"), exitFailed, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var told strings.Builder
-			a := &app{interrupted: func() bool { return false }, getenv: func(k string) string { return env[k] }}
-			if code := a.report(&told, c.err); code != c.code || strings.HasSuffix(told.String(), advice) != c.advice {
-				t.Errorf("have %d %q, want %d, advice %v", code, told.String(), c.code, c.advice)
-			}
-		})
+		e := &command.Env{Interrupted: func() bool { return false }, Classify: classify}
+		if have := e.CodeOf(fmt.Errorf("begin: %w", c.err)); have != c.code {
+			t.Errorf("%s: have %d, want %d", name, have, c.code)
+		}
 	}
 }
 
@@ -81,10 +35,10 @@ func TestAStateFolderThatCannotBeUsedSaysWhatToDo(t *testing.T) {
 // whatever else there is.
 func TestWhatIsAskedForIsMade(t *testing.T) {
 	t.Parallel()
-	a := &app{}
-	all := len(a.commands())
-	for _, c := range a.commands() {
-		made := a.command([]string{c.name, "--help"}).Commands()
+	n := nacre{&command.Env{}}
+	all := len(n.commands())
+	for _, c := range n.commands() {
+		made := n.command([]string{c.name, "--help"}).Commands()
 		if len(made) != 1 || made[0].Name() != c.name || len(made[0].Aliases) > 0 {
 			t.Errorf("%s makes %v", c.name, made)
 		}
@@ -93,7 +47,7 @@ func TestWhatIsAskedForIsMade(t *testing.T) {
 		"nothing": nil, "help": {"help", "exec"}, "a flag first": {"--json", "exec"}, "a completion": {"__complete", "ex"},
 		"a mistake": {"exce"}, "an empty word": {""},
 	} {
-		if have := len(a.command(args).Commands()); have != all {
+		if have := len(n.command(args).Commands()); have != all {
 			t.Errorf("%s: have %d commands, want %d", name, have, all)
 		}
 	}

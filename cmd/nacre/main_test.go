@@ -16,62 +16,20 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/testpeer"
+	"github.com/nacre-dev/nacre/internal/testwait"
 )
 
-// bin is the folder of the binaries, built once.
-var bin string //nolint:gochecknoglobals // set by TestMain, read by tests
+// bin is the folder of the binaries, laid out as `make build` lays them out.
+var bin string
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
-
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "nacre-bin-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "claude" {
+		os.Exit(playedClaude())
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // the system's temporary folder is emptied anyway
-	if err := build(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	bin = dir
-	return m.Run()
-}
-
-// build does what `make build` does, elsewhere.
-func build(dir string) error {
-	if err := goBuild("-ldflags", "-s -w -X main.version=test", "-o", dir+"/", "../..."); err != nil {
-		return err
-	}
-	manifests, err := filepath.Glob("../../plugins/*/manifest.json")
-	if err != nil {
-		return err
-	}
-	for _, manifest := range manifests {
-		source := filepath.Dir(manifest)
-		plugin := filepath.Join(dir, "plugins", filepath.Base(source))
-		if err := goBuild("-ldflags", "-s -w", "-o", filepath.Join(plugin, "handler"), source); err != nil {
-			return err
-		}
-		data, err := os.ReadFile(manifest)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(os.WriteFile(filepath.Join(plugin, "manifest.json"), data, 0o644),
-			os.CopyFS(filepath.Join(plugin, "skill"), os.DirFS(filepath.Join(source, "skill")))); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func goBuild(args ...string) error {
-	command := exec.Command("go", append([]string{"build"}, args...)...)
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build %s: %w\n%s", strings.Join(args, " "), err, out)
-	}
-	return nil
+	os.Exit(testpeer.Main(func() int { bin = testpeer.Built(); return m.Run() }))
 }
 
 // What every start would pay for is not in the programs, whichever library it
@@ -101,9 +59,16 @@ func TestStartsPayForNothingThatTheyDoNotUse(t *testing.T) {
 //	nacre 2 run
 func TestScript(t *testing.T) {
 	t.Parallel()
+	// That of a home of its own would be cold: minutes, on a busy machine. Where there is
+	// no Go, the scripts that want one are skipped.
+	out, _ := exec.Command("go", "env", "GOCACHE").Output()
+	cache := strings.TrimSpace(string(out))
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
+			if cache != "" {
+				e.Setenv("GOCACHE", cache)
+			}
 			return prepare(e.WorkDir, e.Setenv, e.Defer)
 		},
 		Condition: func(name string) (bool, error) {
@@ -202,12 +167,14 @@ type installation struct {
 func install(t *testing.T) *installation {
 	t.Helper()
 	i := &installation{t: t, work: t.TempDir()}
+	// what a session that was cut short leaves is shut: an ordinary user opens it first
+	t.Cleanup(func() { _ = registry.Discard(i.work) }) // what stays, TempDir tells of
 	set := map[string]string{}
 	if err := prepare(i.work, func(k, v string) { set[k] = v }, t.Cleanup); err != nil {
 		t.Fatal(err)
 	}
 	for _, entry := range os.Environ() {
-		if k, _, _ := strings.Cut(entry, "="); set[k] == "" && !strings.HasPrefix(k, "XDG_") {
+		if k, _, _ := strings.Cut(entry, "="); set[k] == "" && !strings.HasPrefix(k, "XDG_") && !isOfTheNetwork(k) {
 			i.env = append(i.env, entry)
 		}
 	}
@@ -215,6 +182,12 @@ func install(t *testing.T) *installation {
 		i.env = append(i.env, k+"="+v)
 	}
 	return i
+}
+
+// isOfTheNetwork tells variables of the machine's that say how the network is reached: the
+// tests bring their own.
+func isOfTheNetwork(name string) bool {
+	return strings.HasSuffix(strings.ToUpper(name), "_PROXY") || strings.HasPrefix(name, "SSL_CERT_")
 }
 
 // result is what a command ended with.
@@ -309,11 +282,7 @@ const patience = 3 * time.Minute
 // eventually waits for something that another process does.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for until := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
+	testwait.Until(t, what, holds)
 }
 
 // processes are those on this machine whose arguments hold the marker.

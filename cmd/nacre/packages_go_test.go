@@ -247,7 +247,7 @@ func TestTheBaseSaysWhichModulesThereAre(t *testing.T) {
 			dep, next, _, _ := goModules()
 			i.goProject(goSum(dep))
 			rec := i.writes(map[string]string{"go.mod": goMod("v1.1.0"), "go.sum": goSum(next)})
-			have := i.nacre("task", "run", i.goTask(more), "--project", "p", "--recording", rec)
+			have := i.nacre("task", "run", i.goTask(more), "--project", "p", "--recording", rec, "--held", "take")
 			if more != "" {
 				have.want(t, 0, "merged")
 			}
@@ -303,4 +303,35 @@ func TestModulesThatCameInPartAreNotKept(t *testing.T) {
 	site.files[first.at()+".mod"] = manifest
 	site.mu.Unlock()
 	i.nacre("task", "run", i.goTask(""), "--project", "p", "--recording", rec).want(t, 0, "✓ verify quality::tests-green · weak", "merged")
+}
+
+// F-118: where egress leads to the module proxy of the host's Go, commands inside fetch
+// without a variable set by hand. The host's module cache stays as it was; without that
+// host on the list nothing is asked.
+func TestGoFetchesInsideWhereEgressLeadsToItsProxy(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "go")
+	i, site := install(t), newGoSite(t)
+	dep, _, _, _ := goModules()
+	i.write("home/.config/nacre/config.toml", strings.Replace(site.egress, `["packages.test:80/http"]`, `[]`, 1))
+	i.goProject(goSum(dep))
+	i.write("mod/cache/download/kept", "the host's own\n")
+	i.env = append(i.env, "GOPROXY=http://user:secret@packages.test|direct", "GOSUMDB=off", "GOMODCACHE="+filepath.Join(i.work, "mod"))
+	test := []string{"exec", "--project", "p", "--", "sh", "-c", "go env GOPROXY; go test ./... && go get example.test/dep@v1.1.0 && grep v1.1.0 go.mod"}
+	i.nacre(test...).want(t, 1, "module lookup disabled by GOPROXY=off")
+	open := i.nacre(append([]string{"exec", "--egress", "packages.test:80/http"}, test[1:]...)...)
+	open.want(t, 0, "http://packages.test|direct\n", "ok  \tp\t", "example.test/dep v1.1.0")
+	if strings.Contains(open.stdout, "secret") {
+		t.Error("the password of GOPROXY is inside")
+	}
+	i.nacre("exec", "--egress", "other.test:80/http", "--project", "p", "--", "go", "env", "GOPROXY").want(t, 0, "off\n")
+	// F-138: a module cache that is made in the project has no folder that its owner cannot empty.
+	inProject := "GOMODCACHE=$PWD/cache go mod download example.test/dep && find cache -type d ! -perm -200"
+	have := i.nacre("exec", "--egress", "packages.test:80/http", "--project", "p", "--", "sh", "-c", inProject)
+	if have.want(t, 0); have.stdout != "" || !isThere(filepath.Join(i.work, "p/cache/example.test")) {
+		t.Errorf("read-only folders are left: %s%s", have.stdout, have.stderr)
+	}
+	if left, _ := filepath.Glob(filepath.Join(i.work, "mod/*")); len(left) != 1 {
+		t.Errorf("have %q in the host's module cache, want nothing new", left)
+	}
 }

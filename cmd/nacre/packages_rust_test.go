@@ -57,22 +57,17 @@ func (i *installation) rustProject(lock string) {
 	i.env = append(i.env, "CARGO_HOME=", "PATH="+bin+":"+filepath.Join(strings.TrimSpace(string(root)), "bin")+":"+os.Getenv("PATH"))
 }
 
+// sparse is the first cargo that reads sparse registries without a switch.
+const sparse = "1.68"
+
 // needCargo wants one that reads sparse registries, as Debian's of 2023 does not. An
 // ordinary user has none where it is root's own.
 func needCargo(t *testing.T) {
 	t.Helper()
-	path, err := exec.LookPath("cargo")
-	if err != nil && os.Geteuid() != 0 {
+	if _, err := exec.LookPath("cargo"); err != nil && os.Geteuid() != 0 {
 		t.Skip("cargo is not installed for this user")
 	}
-	if err != nil {
-		path = testpeer.Need(t, "cargo")
-	}
-	out, err := exec.Command(path, "--version").Output()
-	var minor int
-	if _, scanned := fmt.Sscanf(string(out), "cargo 1.%d.", &minor); err != nil || scanned != nil || minor < 68 {
-		t.Skipf("cargo is older than 1.68, or does not say: %q, %v", out, err)
-	}
+	testpeer.AtLeast(t, "cargo", sparse)
 }
 
 // S-13: what a Cargo.lock pins is fetched through the egress list before verifiers

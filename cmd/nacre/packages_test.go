@@ -234,7 +234,7 @@ func TestTheBaseSaysWhichDependenciesThereAre(t *testing.T) {
 			i.write("home/.config/nacre/config.toml", site.egress)
 			i.npmProject(site.lock(t, "1.0.0", nil))
 			rec := i.writes(map[string]string{"package.json": manifest("2.0.0"), "package-lock.json": site.lock(t, "2.0.0", nil)})
-			i.nacre("task", "run", i.npmTask(more), "--project", "p", "--recording", rec).want(t, 0, "merged")
+			i.nacre("task", "run", i.npmTask(more), "--project", "p", "--recording", rec, "--held", "take").want(t, 0, "merged")
 			if have := site.requests("/dep-2.0.0.tgz"); have != want {
 				t.Errorf("the work's choice was fetched %d times", have)
 			}

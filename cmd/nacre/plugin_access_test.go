@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,16 +20,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
-
-// reachProgram builds the handler of the plugins that try what they may reach.
-var reachProgram = sync.OnceValue(func() error { //nolint:gochecknoglobals // built once, and only where it is used
-	command := exec.Command("go", "build", "-ldflags", "-s -w", "-o", filepath.Join(bin, "test-reach"), "./testdata/plugins/reach")
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("build reach: %w\n%s", err, out)
-	}
-	return nil
-})
 
 // reachManifest is the manifest of such a plugin, with more keys.
 const reachManifest = `{
@@ -48,15 +37,12 @@ const reachSecret = "Zq8-quiet-harbour-55"
 // more says, and far a credential of the same name.
 func reaching(t *testing.T, more, config string) *installation {
 	t.Helper()
-	if err := reachProgram(); err != nil {
-		t.Fatal(err)
-	}
 	i := install(t)
 	i.write("home/.config/nacre/config.toml", "[groups.main]\ntools = [\"near_do\", \"far_do\"]\n[groups.other]\ntools = [\"near_do\"]\n"+config)
 	for name, keys := range map[string]string{
 		"near": more, "far": `"install": {"credentials": [{"key": "token", "description": "t", "required": true}]},`,
 	} {
-		i.program("test-reach", "home/.local/share/nacre/plugins/"+name+"/handler")
+		i.program("plugins/reach", "home/.local/share/nacre/plugins/"+name+"/handler")
 		i.write("home/.local/share/nacre/plugins/"+name+"/manifest.json", fmt.Sprintf(reachManifest, keys, name))
 	}
 	i.project()
@@ -187,7 +173,7 @@ func TestServicesAnswerWithinTheGroup(t *testing.T) {
 	has(t, said[2], `"said":"[]"`)
 	has(t, said[3], `near_do`, `far_do`)
 	has(t, said[4], `\"group\":\"main\"`, `\"healthy\":[`)
-	has(t, said[5], "does not offer the service")
+	has(t, said[5], `"said":"published"`) // taken, with nobody to hear it (F-68)
 	has(t, i.records("work"), `"topic":"plugin.audit"`)
 }
 
@@ -208,7 +194,7 @@ func TestAPluginSeesTheProjectWhereBothSidesSaySo(t *testing.T) {
 			t.Parallel()
 			i := reaching(t, c.manifest, "[access.near]\n"+c.config+"\n")
 			said := i.play("a task", near("near", "read", "/project/greeting.txt"), near("near", "write", "/project/new.txt", "of the plugin"),
-				near("near", "write", "/project/.git/config", "x"), "cat new.txt", "mkdir .vscode; echo '{}' >.vscode/tasks.json; "+near("near", "write", "/project/.vscode/tasks.json", "[]"))
+				near("near", "write", "/project/.git/config", "x"), "cat new.txt", "mkdir .vscode; echo '{}' >.vscode/tasks.json; "+near("near", "write", "/project/.vscode/tasks.json", "[]")+"; rm -r .vscode")
 			has(t, said[0], c.read)
 			has(t, said[1], c.write)
 			has(t, said[2], "error")
@@ -294,9 +280,9 @@ func TestAPluginIsReloadedWhereItRuns(t *testing.T) {
 	i := reaching(t, "", "")
 	i.config(strings.Replace(fileText(i.work+"/home/.config/nacre/config.toml"), `"near_do", "far_do"`, `"near_*", "far_do"`, 1))
 	i.nacre("plugin", "reload", "near").want(t, 0, "nothing runs now")
-	r := i.plays("work", "a task", near("near", "env"), "touch ready; until test -e go; do sleep 0.02; done",
+	r := i.plays("work", "a task", near("near", "env"), "touch ready; "+untilTold("work", "go"),
 		near("near", "env"), "ipc list_tools '{}'", strings.Replace(near("near", "env"), "near_do", "near_more", 1))
-	eventually(t, "the agent", func() bool { _, err := os.Stat(i.state("sessions/work/work/ready")); return err == nil })
+	eventually(t, "the agent", func() bool { return isThere(filepath.Join(i.workspace("work"), "ready")) })
 	i.nacre("plugin", "reload", "near").want(t, 0, "work", "reloaded")
 	i.nacre("plugin", "reload", "nowhere").want(t, 2, "no plugin nowhere")
 	path := "home/.local/share/nacre/plugins/near/manifest.json"
@@ -308,7 +294,7 @@ func TestAPluginIsReloadedWhereItRuns(t *testing.T) {
 	i.write(path, strings.Replace(strings.Replace(manifest, "Try something", "Try something else", 1), `{"tools": [{`,
 		`{"tools": [{"name": "near_more", "description": "More", "returns": "trusted", "arguments_schema": {"type": "object", "required": ["what"], "properties": {"what": {"type": "string"}}, "additionalProperties": false}}, {`, 1))
 	i.nacre("plugin", "reload", "near").want(t, 0, "work", "reloaded")
-	i.tell("go")
+	i.tell("work", "go")
 	said := i.said(r, "work")
 	has(t, said[2], "NACRE_PLUGIN=near")
 	has(t, said[3], "Try something else", "near_more")
@@ -322,12 +308,12 @@ func TestAPluginIsReloadedWhereItRuns(t *testing.T) {
 func TestAPluginThatSeesTheProjectWaitsForTheNextSession(t *testing.T) {
 	t.Parallel()
 	i := reaching(t, `"project": "read",`, "[access.near]\nproject = \"read\"\n")
-	r := i.plays("work", "a task", "touch ready; until test -e go; do sleep 0.02; done", near("near", "env"))
-	eventually(t, "the agent", func() bool { _, err := os.Stat(i.state("sessions/work/work/ready")); return err == nil })
+	r := i.plays("work", "a task", "touch ready; "+untilTold("work", "go"), near("near", "env"))
+	eventually(t, "the agent", func() bool { return isThere(filepath.Join(i.workspace("work"), "ready")) })
 	i.nacre("plugin", "reload", "near").want(t, 0, "work", "reloaded")
 	i.write("home/.local/share/nacre/plugins/near/more", "x")
 	i.nacre("plugin", "reload", "near").want(t, 1, "goes on with those it began with")
-	i.tell("go")
+	i.tell("work", "go")
 	i.said(r, "work")
 }
 

@@ -180,13 +180,13 @@ func TestAListeningPluginListensToNobodyInASession(t *testing.T) {
 	i := reaching(t, `"listen": true,`, fmt.Sprintf("[access.near]\nlisten = %q\n", address))
 	manifest := filepath.Join(i.work, "home/.local/share/nacre/plugins/near/manifest.json")
 	i.write("home/.local/share/nacre/plugins/near/manifest.json", strings.Replace(fileText(manifest), `"provides": {`, `"provides": {"channels": ["near"], `, 1))
-	r := i.plays("work", "a task", near("near", "count"), "touch ready; until test -e go; do sleep 0.02; done", near("near", "dial", address), "curl -sS -m 5 http://"+address+" || echo unreached")
-	eventually(t, "the agent", func() bool { _, err := os.Stat(i.state("sessions/work/work/ready")); return err == nil })
+	r := i.plays("work", "a task", near("near", "count"), "touch ready; "+untilTold("work", "go"), near("near", "dial", address), "curl -sS -m 5 http://"+address+" || echo unreached")
+	eventually(t, "the agent", func() bool { return isThere(filepath.Join(i.workspace("work"), "ready")) })
 	if conn, err := net.Dial("tcp", address); err == nil {
 		_ = conn.Close()
 		t.Error("somebody listens there")
 	}
-	i.tell("go")
+	i.tell("work", "go")
 	said := i.said(r, "work")
 	has(t, said[0], `"1"`)
 	has(t, said[2], "error: ")

@@ -17,10 +17,10 @@ import (
 // its tools, put into the folder with all that it needs, and changed by edit.
 func (i *installation) server(name, variable, argument string, edit func(manifest map[string]any, command []any) []any, flags ...string) {
 	i.t.Helper()
-	node := testpeer.Need(i.t, "node")
+	node := testpeer.AtLeast(i.t, "node", "18")
 	entry := os.Getenv(variable)
 	if entry == "" {
-		testpeer.Missing(i.t, variable+" names no MCP server")
+		testpeer.Missing(i.t, variable, variable+" names no MCP server")
 	}
 	args := append([]string{"plugin", "new", name, "--mcp"}, flags...)
 	i.nacre(append(args, "--", node, entry, argument)...).want(i.t, 0, "plugins/"+name, "nacre plugin test")
@@ -91,10 +91,10 @@ func TestMCPServerEverythingSealed(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	r := i.plays("work", "a task", `ipc echo '{"message":"hello"}'`, `ipc get_sum '{"a":2,"b":3}'`, `ipc get_env '{}'`,
-		`(env; cat /proc/*/environ /proc/*/cmdline | tr '\0' '\n') | grep -v DEPLOY_TOKEN`, "touch ready; until test -e go; do sleep 0.02; done")
-	eventually(t, "the agent", func() bool { _, err := os.Stat(i.state("sessions/work/work/ready")); return err == nil })
+		`(env; cat /proc/*/environ /proc/*/cmdline | tr '\0' '\n') | grep -v DEPLOY_TOKEN`, "touch ready; "+untilTold("work", "go"))
+	eventually(t, "the agent", func() bool { return isThere(filepath.Join(i.workspace("work"), "ready")) })
 	hold := holders(t, reachSecret)
-	i.tell("go")
+	i.tell("work", "go")
 	said = i.said(r, "work")
 	for _, command := range hold {
 		if !strings.Contains(command, "server-everything") {

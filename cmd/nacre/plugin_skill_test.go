@@ -7,7 +7,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/scriptedmodel"
 )
 
-// D-31: an agent finds the skills of the plugins that started, as their authors
+// D-31, F-74: an agent finds the skills of the plugins that started, as their authors
 // wrote them or made of their schemas, and changes none; those of a plugin that
 // could not be read are not there, and its tools are nobody's.
 func TestAnAgentFindsTheSkillsOfPlugins(t *testing.T) {

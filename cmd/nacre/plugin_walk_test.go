@@ -41,7 +41,7 @@ func (i *installation) newEnough() (install func(dir string)) {
 	i.t.Helper()
 	named := os.Getenv("NACRE_NODE")
 	if named == "" {
-		testpeer.Missing(i.t, "NACRE_NODE names no node that runs TypeScript")
+		testpeer.Missing(i.t, "node", "NACRE_NODE names no node that runs TypeScript")
 	}
 	for n, entry := range i.env {
 		if path, found := strings.CutPrefix(entry, "PATH="); found {

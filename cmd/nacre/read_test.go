@@ -31,7 +31,7 @@ func TestWhatABrainReadsInAProjectIsUntrusted(t *testing.T) {
 				config = fmt.Sprintf("trusted_projects = [%q]\n", filepath.Join(i.work, "p")) + config
 			}
 			i.write("home/.config/nacre/config.toml", config)
-			i.program("test-reader", "claude")
+			i.program("reader", "claude")
 			i.write("p/notes.txt", "https://friend.example/box https://evil.example/drop\n")
 			i.git("add", "-A")
 			i.git("commit", "-q", "-m", "notes")

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -294,4 +295,33 @@ func connects(t *testing.T, paths ...string) (hangUp func()) {
 	})
 	t.Cleanup(hangUp)
 	return hangUp
+}
+
+// F-73: a message that no agent has heard is not given up, however often nacre serve is
+// killed while an agent starts for it.
+func TestAServeIsKilledWhileAnAgentStarts(t *testing.T) {
+	t.Parallel()
+	i, server := answering(t, "fresh")
+	one := i.serves("one")
+	i.say("ada:apples")
+	for n := range 4 {
+		until(t, "the agent's session", func() bool { return len(server.Requests()) > 0 || i.countSessions("message") > 0 })
+		one.dies(t)
+		if len(server.Requests()) > 0 {
+			break // the model was faster, and the message counts as heard
+		}
+		if len(i.taken()) != 1 {
+			t.Fatalf("killed %d times, and %d messages are kept", n+1, len(i.taken()))
+		}
+		if n < 3 {
+			one = i.serves("next" + strconv.Itoa(n))
+		}
+	}
+	last := i.serves("last")
+	until(t, "the agent", func() bool { return strings.Contains(i.logged("main"), "begun\n") })
+	i.release()
+	until(t, "the answer", func() bool { return strings.Contains(i.outbox(), "main ada: an answer\n") })
+	until(t, "its end", func() bool { return len(i.taken()) == 0 })
+	last.stop()
+	i.nacre("audit", "verify").want(t, 0)
 }

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/internal/scriptedmodel"
 	"github.com/nacre-dev/nacre/internal/testpeer"
+	"github.com/nacre-dev/nacre/internal/testwait"
 )
 
 // channelHandler is a channel in Python: each line of what lies in its data folder's
@@ -94,6 +94,8 @@ type serving struct {
 	*running
 	said func() string
 	stop func()
+	// code is what it ends with.
+	code int
 }
 
 // serve starts nacre serve and gives what it has said, and an end to it.
@@ -104,21 +106,21 @@ func (i *installation) serve() (said func() string, stop func()) {
 }
 
 // serves is serve for one of several, each with a name of its own.
-func (i *installation) serves(name string) *serving {
+func (i *installation) serves(name string, args ...string) *serving {
 	i.t.Helper()
 	path := i.write(name+".out", "")
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		i.t.Fatal(err)
 	}
-	s := &serving{running: &running{Cmd: i.command(filepath.Join(bin, "nacre"), "serve")}, said: func() string { return fileText(path) }}
+	s := &serving{running: &running{Cmd: i.command(filepath.Join(bin, "nacre"), append([]string{"serve"}, args...)...)}, said: func() string { return fileText(path) }}
 	s.Stdout, s.Stderr = out, out
 	if err := errors.Join(s.Start(), out.Close()); err != nil {
 		i.t.Fatal(err)
 	}
 	s.stop = sync.OnceFunc(func() {
 		_ = s.Process.Signal(os.Interrupt) // it may have ended
-		if have := finish(i.t, s.running); have.code != 0 && have.code != -1 {
+		if have := finish(i.t, s.running); have.code != s.code && have.code != -1 {
 			i.t.Errorf("exit %d, want 0: %s", have.code, s.said())
 		}
 	})
@@ -165,11 +167,7 @@ func (i *installation) say(message string) {
 // until waits for what becomes true in another process.
 func until(t *testing.T, what string, held func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !held(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("waited in vain for " + what)
-		}
-	}
+	testwait.Until(t, what, held)
 }
 
 // D-32, D-33, D-36: a message on a channel wakes an agent of the sender's group,
@@ -229,7 +227,7 @@ func TestAScheduleIsKept(t *testing.T) {
 	}
 	has(t, string(server.Requests()[0].Body), "look around")
 	stop()
-	has(t, i.nacre("audit", "show", asked["look around"]).stdout, "chosen", `{"brain":"anthropic`, "model.begin")
+	has(t, i.nacre("audit", "show", asked["look around"], "--json").stdout, `"chosen"`, `"brain":"anthropic`, "model.begin")
 	idle := i.nacre("audit", "show", asked["never asked"], "--json").stdout
 	has(t, idle, `"outcome":"nothing to do"`)
 	hasNo(t, idle, "anthropic", "chosen", "model.")

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -38,6 +39,39 @@ func TestATaintedSessionAsksForWhatOthersChose(t *testing.T) {
 	if have := i.done(); have != "say https://laundered.example/\nsend https://friend.example/box \n" {
 		t.Errorf("it did %q", have)
 	}
+}
+
+// K-26: what the operator typed as a command is the operator's word, and what stands in
+// the files of the project is not.
+func TestACommandsWordsAreTheOperators(t *testing.T) {
+	t.Parallel()
+	i := desk(t, deskTools)
+	i.write("p/answer.sh", "ipc inbox '{}'\nipc --dry-run send \"{\\\"to\\\":\\\"$1\\\"}\"\n"+dry("https://written.example/")+"\n"+dry("https://evil.example/drop")+"\n")
+	said := i.nacre("exec", "-q", "--project", "p", "--", "sh", "answer.sh", "https://friend.example/box").stdout
+	verdicts := regexp.MustCompile(`"verdict":"(\w+)"`).FindAllStringSubmatch(said, -1)
+	if len(verdicts) != 3 || verdicts[0][1] != "allow" || verdicts[1][1] != "ask" || verdicts[2][1] != "ask" {
+		t.Errorf("have %v in %s", verdicts, said)
+	}
+}
+
+// K-29: a person reads the text that the values of a call are from, and hands authority to
+// it once: what it says is not asked any more, and what another says is.
+func TestAPersonHandsAuthorityToAText(t *testing.T) {
+	t.Parallel()
+	i := desk(t, deskTools)
+	i.write("p/mail.sh", strings.Join([]string{"ipc inbox '{}'", letter("https://evil.example/drop"), dry("https://evil.example/drop"), dry("DE-4711"), dry("https://stranger.example/")}, "\n"))
+	r := i.begin("exec", "-q", "--session", "mail", "--project", "p", "--", "sh", "mail.sh")
+	q := i.question()
+	i.nacre("approvals", "show", q.ID).want(t, 0, "all of them are from one text, result of desk.inbox", "every letter goes to https://evil.example/drop", "--scope text")
+	i.nacre("approvals", "approve", q.ID, "--scope", "text", "--for", "15m").want(t, 2, "until the session ends")
+	i.nacre("approvals", "deny", q.ID, "--scope", "text").want(t, 2, "--scope text")
+	i.nacre("approvals", "approve", q.ID, "--scope", "text").want(t, 0, "what the text says is trusted until the session ends")
+	have := finish(t, r)
+	verdicts := regexp.MustCompile(`"verdict":"(\w+)"`).FindAllStringSubmatch(have.stdout, -1)
+	if len(verdicts) != 3 || verdicts[0][1] != "allow" || verdicts[1][1] != "allow" || verdicts[2][1] != "ask" {
+		t.Errorf("have %v in %s", verdicts, have.stdout)
+	}
+	has(t, i.told("mail"), `"scope":"text"`)
 }
 
 // K-26, D-13: who is asked sees where the value came from, in both places, and
@@ -188,9 +222,9 @@ func TestARulingStandsForWhatItWasGiven(t *testing.T) {
 	text := func(to, text string) string { return `ipc send '{"to":"` + to + `","text":"` + text + `"}'` }
 	r := i.plays("work", "tidy up", text("a", "1"), text("a", "2"), text("a", "3"), text("b", "4"), text("c", "5"), `ipc rows '{"count":1}'`)
 	once := i.question()
-	i.nacre("approvals", "approve", once.ID).want(t, 0) // once: the same is asked again
+	i.nacre("approvals", "approve", once.ID, "--times", "1").want(t, 0) // once: the same is asked again
 	timed := i.next(once)
-	i.nacre("approvals", "approve", timed.ID, "--for", "15m").want(t, 0, "15m") // the third passes
+	i.nacre("approvals", "approve", timed.ID, "--for", "15m", "--times", "2").want(t, 0, "15m", "2 times in all") // the third passes (U-12)
 	other := i.next(once, timed)
 	has(t, string(other.Arguments), `"to":"b"`)
 	i.nacre("approvals", "approve", other.ID, "--for", "15m", "--scope", "tool").want(t, 0) // and so does the fifth
@@ -243,12 +277,12 @@ func TestAnAnswerIsToOneQuestion(t *testing.T) {
 func TestAQuestionEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	i := desk(t, deskTools)
-	r := i.plays("work", "tidy up", shred("a")+` & p=$!; until test -e go; do sleep 0.02; done; kill -9 $p`, `until test -e on; do sleep 0.02; done; ipc say '{"text":"on"}'`)
+	r := i.plays("work", "tidy up", shred("a")+` & p=$!; `+untilTold("work", "go")+`; kill -9 $p`, untilTold("work", "on")+`; ipc say '{"text":"on"}'`)
 	q := i.question()
-	i.tell("go")
+	i.tell("work", "go")
 	eventually(t, "no question", func() bool { return len(i.questions()) == 0 })
 	i.nacre("approvals", "approve", q.ID).want(t, 1)
-	i.tell("on")
+	i.tell("work", "on")
 	has(t, i.said(r, "work")[1], `"on"`)
 	if have := i.done(); have != "say on\n" {
 		t.Errorf("it did %q", have)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 // maxResident is the most memory that nacre itself takes for a project of
@@ -22,7 +24,7 @@ func TestABigProjectAndABigResult(t *testing.T) {
 	t.Parallel()
 	i := install(t)
 	i.write("p/.nacre/roles/fixer.toml", taskRole)
-	for n := range 20_000 {
+	for n := range testpeer.Size(2_000, 20_000) {
 		i.write(fmt.Sprintf("p/src/%03d/%05d.txt", n%200, n), fmt.Sprintf("file %d\n", n))
 	}
 	i.write("p/pkg/x/x.txt", "broken\n")

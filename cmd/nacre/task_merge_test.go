@@ -55,7 +55,7 @@ func TestAnInterruptedAuditGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	have := finish(t, r)
-	have.want(t, 130, "nacre run --session work")
+	have.want(t, 130, "nacre task run --session work")
 	if strings.Contains(have.stderr, "before anything was begun") {
 		t.Error(have.stderr)
 	}

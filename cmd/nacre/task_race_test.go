@@ -40,7 +40,9 @@ func TestABranchThatMovesDuringPassTwoIsSeen(t *testing.T) {
 	t.Parallel()
 	i := install(t)
 	rec := i.fixable()
-	i.nacre("task", "spawn", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", "work", "--check", "sleep 3").want(t, 0, "returned")
+	// Pass 2 takes long on top of the first change alone: it is stopped meanwhile.
+	check := "[ ! -e mine1.txt ] || [ -e mine2.txt ] || sleep 15"
+	i.nacre("task", "spawn", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", "work", "--check", check).want(t, 0, "returned")
 	move := func(n int) {
 		name := fmt.Sprintf("mine%d.txt", n)
 		i.write("p/"+name, "mine\n")

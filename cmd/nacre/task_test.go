@@ -174,12 +174,36 @@ func TestAKilledTaskGoesOn(t *testing.T) {
 			}
 			row := i.nacre("ledger", "show", "agent-0", "--json")
 			row.want(t, 0, `"status":"merged"`)
-			for _, status := range []string{"running", "done"} {
-				if n := strings.Count(row.stdout, `{"status":"`+status+`"`); n != 1 {
-					t.Errorf("the row was %s %d times: %s", status, n, row.stdout)
-				}
-			}
+			onceEach(t, row.stdout)
 			i.nacre("audit", "verify").want(t, 0)
 		})
 	}
+}
+
+// F-132 (M-01): run --role holds a task in words by a role, and -v shows what tools were
+// called with and gave.
+func TestARunInARoleNeedsNoFile(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	i.write("p/.nacre/roles/fixer.toml", strings.Replace(taskRole, `"scope::files-whitelist", `, "", 1))
+	i.git("add", "-A")
+	i.git("commit", "-q", "-m", "role")
+	call := func(command string) {
+		i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"shell","input":{"command":"`+command+`"}}`+"\n")
+	}
+	run := func(more ...string) result {
+		return i.nacre(append([]string{"run", "--brain", "replay", "--recording", "rec.jsonl", "--project", "p"}, more...)...)
+	}
+	call(`git log`)
+	run("Look", "--role", "fixer").want(t, 1, "policy::no-git-ops")
+	call(`seq 2 >new.txt\necho row-$((20+3))`)
+	have := run("Count", "--role", "fixer", "--check", "grep -q 2 new.txt", "--session", "count", "-v")
+	have.want(t, 0, "merged", "echo row-$((20+3))\n", " row-23\n")
+	if quiet := run("Count", "--check", "grep -q 2 new.txt"); strings.Contains(quiet.stdout, "row-23") {
+		t.Errorf("without -v it shows results:\n%s", quiet.stdout)
+	}
+	i.nacre("ledger", "list").want(t, 0, "fixer", "merged")
+	run("Count", "--role", "nobody").want(t, 2, `unknown role "nobody"`)
+	run("--role", "fixer").want(t, 2, "say what is to be done")
 }

@@ -33,8 +33,8 @@ const (
 	DefaultTimeout = 30 * time.Second
 	// MaxMessage is the largest message that is read, MaxResult the largest
 	// result of a call, in bytes.
-	MaxMessage = 4 << 20
-	MaxResult  = 1 << 20
+	MaxMessage = 8 << 20
+	MaxResult  = 2 << 20
 
 	maxTools = 1000
 	maxPages = 100

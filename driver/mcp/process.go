@@ -24,7 +24,7 @@ type process struct {
 
 // start runs the command in a process group of its own, so that all of it can be ended.
 func start(s Server) (*process, error) {
-	command := exec.Command(s.Command[0], s.Command[1:]...)
+	command := exec.Command(s.Command[0], s.Command[1:]...) //nolint:noctx // it outlives the call that starts it; Close ends it
 	command.Dir, command.Env, command.Stderr = s.Dir, s.environment(), s.Stderr
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.WaitDelay = grace // of descendants that hold its streams open

@@ -8,12 +8,12 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
 	mcpdriver "github.com/nacre-dev/nacre/driver/mcp"
+	"github.com/nacre-dev/nacre/internal/testwait"
 )
 
 // modeVariable makes this test binary an MCP server instead.
@@ -75,10 +75,10 @@ func newServer(over <-chan struct{}) *mcp.Server {
 		return failed, nil
 	})
 	add("huge", nothing, nil, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return text(strings.Repeat("x", 2<<20)), nil
+		return text(strings.Repeat("x", 3<<20)), nil
 	})
 	add("monstrous", nothing, nil, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return text(strings.Repeat("x", 6<<20)), nil
+		return text(strings.Repeat("x", 10<<20)), nil
 	})
 	add("hang", nothing, nil, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		select {
@@ -119,14 +119,14 @@ func misbehave(mode string) {
 	in.Buffer(nil, 16<<20)
 	switch mode {
 	case "silent":
-		time.Sleep(time.Hour) // killed by the test
+		testwait.Stay()
 	case "garbage":
 		fmt.Println("Welcome to my server!")
 	case "stubborn": // does not end with its input, and has a child that does not either
 		for in.Scan() {
 			answer(in.Bytes())
 		}
-		time.Sleep(time.Hour) // killed by the test
+		testwait.Stay()
 	case "flood":
 		line := strings.Repeat("x", 1<<20)
 		for range 32 {
@@ -138,7 +138,7 @@ func misbehave(mode string) {
 		for in.Scan() {
 			answer(in.Bytes())
 			if strings.Contains(in.Text(), `"tools/list"`) {
-				time.Sleep(time.Hour) // killed by the test
+				testwait.Stay()
 			}
 		}
 	case "twice", "pages":

@@ -94,7 +94,7 @@ func (c *Client) tool(t *mcp.Tool) (nacre.Tool, []string, error) {
 	return nacre.Tool{
 		Capability: nacre.Capability{
 			ID: id, Tool: name, Name: title, Description: description, Safety: class, Sensitivity: c.server.Sensitivity,
-			Schema: schema, Tags: []string{"mcp"}, Returns: nacre.Untrusted, Sinks: sinks,
+			Schema: schema, Tags: []string{"mcp"}, Returns: nacre.Untrusted, Values: nacre.Values{Sinks: sinks},
 			Deadline: c.server.Timeout, ContentHash: hash,
 		},
 		Driver: &driver{client: c, name: t.Name, hash: hash},

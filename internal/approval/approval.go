@@ -4,9 +4,12 @@
 // person's yes in time is a no: expiry, a broken chain, an ended call, the end
 // of the session, and a restart, which knows no earlier question (D-13, M-42).
 //
-// It does not decide what needs a question, it does not record that one is
-// asked, which whoever asks has done, and it does not know who may answer: a
-// face lets nobody but the operator at it.
+// Whoever answers is a person of the directory that the desk is given, within that
+// person's rights and what may be decided at the face (M-46, M-47). All faces press the one
+// [Desk.Press]; none of them decides.
+//
+// It does not decide what needs a question, and it does not record that one is asked,
+// which whoever asks has done.
 package approval
 
 import (
@@ -21,6 +24,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/person"
 )
 
 const (
@@ -35,6 +39,8 @@ const (
 	recordLimit = 10 * time.Second
 	// MaxStanding is the longest that a ruling may stand; it ends with its session.
 	MaxStanding = 8 * time.Hour
+	// MaxTimes is the most calls that a ruling may be counted for.
+	MaxTimes = 100
 	// maxBy is the longest name of who answered, in bytes.
 	maxBy = 128
 )
@@ -43,7 +49,7 @@ const (
 // answer without a question. All of them deny.
 var (
 	ErrExpired  = error(expiredError{})
-	ErrClosed   = errors.New("session ended before anybody answered")
+	ErrClosed   = error(closedError{})
 	ErrFull     = errors.New("too many questions wait already: answer or deny some first")
 	ErrNotAsked = errors.New("question cannot be asked")
 	ErrUnknown  = errors.New("no such question waits in this session")
@@ -59,6 +65,14 @@ func (expiredError) Error() string { return "nobody answered in time" }
 // Is makes the end of a question the end of a deadline.
 func (expiredError) Is(target error) bool { return target == context.DeadlineExceeded }
 
+// closedError is the end of a session to whoever asked.
+type closedError struct{}
+
+func (closedError) Error() string { return "session ended before anybody answered" }
+
+// Is makes the end of a session the end of what waits in it.
+func (closedError) Is(target error) bool { return target == context.Canceled }
+
 // Options of a desk. Now and Recorder are required: without them every
 // question is denied.
 type Options struct {
@@ -70,8 +84,11 @@ type Options struct {
 	// must not block.
 	Notify   func(nacre.Question)
 	Recorder nacre.Recorder
-	Session  nacre.SessionID
-	Group    nacre.Group
+	// Directory gives the persons who may answer, as they are now: whoever was removed
+	// answers nothing any more. Without it nobody answers.
+	Directory func() (person.Directory, error)
+	Session   nacre.SessionID
+	Group     nacre.Group
 }
 
 // Desk holds the pending questions of one session. It is a [nacre.Approver];
@@ -83,6 +100,7 @@ type Desk struct {
 	closed   bool
 	pending  map[string]*pending
 	finished []finished // the oldest first
+	refused  int        // presses that decided nothing, as far as they are recorded
 	asking   sync.WaitGroup
 }
 
@@ -93,6 +111,10 @@ type pending struct {
 	settled chan struct{} // closed when ruling and err stand
 	ruling  nacre.Ruling
 	err     error
+	// pressing is held while an approval of several is taken.
+	pressing sync.Mutex
+	// approved are the persons who approved so far, where more than one has to.
+	approved []person.Person
 }
 
 type finished struct{ id, what string }
@@ -104,6 +126,9 @@ func New(o Options) *Desk {
 	}
 	return &Desk{o: o, pending: map[string]*pending{}}
 }
+
+// TTL is how long a question waits.
+func (d *Desk) TTL() time.Duration { return d.o.TTL }
 
 // Ask implements [nacre.Approver]. It gives the question its id, its session
 // and its expiry, and returns a person's ruling once that is recorded. Every
@@ -201,7 +226,7 @@ func (d *Desk) deny(ctx context.Context, p *pending, why error) {
 	case errors.Is(why, ErrClosed):
 		outcome = "closed"
 	}
-	err := d.commit(ctx, d.record(p.q, outcome, nacre.Ruling{}))
+	err := d.commit(ctx, d.record(p.q, outcome, decision{}))
 	p.settle(nacre.Ruling{}, errors.Join(why, err))
 }
 
@@ -230,63 +255,6 @@ func (d *Desk) finish(id, what string) {
 		d.finished = slices.Delete(d.finished, 0, 1)
 	}
 	d.finished = append(d.finished, finished{id, what})
-}
-
-// Answer settles a question: it claims it, records the ruling, and only then
-// lets the call go on. The ruling's digest is the desk's to give. A question
-// that was answered, expired or never asked gets ErrLate or ErrUnknown, and
-// nothing happens. Where the ruling cannot be recorded, the call is denied and
-// the error returned.
-func (d *Desk) Answer(id string, r nacre.Ruling) error {
-	if err := checkRuling(r); err != nil {
-		return err
-	}
-	id = strings.ToLower(strings.TrimSpace(id))
-	word := map[nacre.Verdict]string{nacre.Allow: "approved", nacre.Deny: "denied"}[r.Verdict]
-	if err := d.answerable(id); err != nil {
-		return err
-	}
-	p := d.claim(id, word+" by "+Escape(r.By))
-	if p == nil {
-		return d.late(id)
-	}
-	if err := d.commit(context.Background(), d.record(p.q, word, r)); err != nil {
-		err = fmt.Errorf("the answer could not be recorded, so the call is denied: %w", err)
-		p.settle(nacre.Ruling{}, err)
-		return err
-	}
-	r.Digest = p.q.Digest
-	p.settle(r, nil)
-	return nil
-}
-
-func checkRuling(r nacre.Ruling) error {
-	switch {
-	case r.Verdict != nacre.Allow && r.Verdict != nacre.Deny:
-		return fmt.Errorf("%w: verdict %v: allow or deny", ErrAnswer, r.Verdict)
-	case r.By == "" || len(r.By) > maxBy:
-		return fmt.Errorf("%w: it does not say in 1–%d bytes who answers", ErrAnswer, maxBy)
-	case r.Scope > nacre.ScopeTool || (r.Scope == nacre.ScopeOnce) != (r.For == 0):
-		return fmt.Errorf("%w: what stands needs both a time and a scope, same or tool", ErrAnswer)
-	case r.For < 0 || r.For > MaxStanding:
-		return fmt.Errorf("%w: it cannot stand for %v: up to %v", ErrAnswer, r.For, MaxStanding)
-	}
-	return nil
-}
-
-// answerable refuses an answer to a question that does not wait, or whose time
-// is over even where the timer that ends it is late, as after the machine slept.
-func (d *Desk) answerable(id string) error {
-	d.mu.Lock()
-	p := d.pending[id]
-	d.mu.Unlock()
-	if p != nil && d.o.Now().Before(p.q.Expires) {
-		return nil
-	}
-	if p != nil && d.claim(id, "denied: "+ErrExpired.Error()) != nil {
-		d.deny(context.Background(), p, ErrExpired)
-	}
-	return d.late(id)
 }
 
 // late says what became of a question that is not open.
@@ -357,7 +325,8 @@ func (d *Desk) commit(ctx context.Context, r nacre.Record) error {
 
 // record says how a question was settled. It holds names and digests, and no
 // argument's value.
-func (d *Desk) record(q nacre.Question, outcome string, r nacre.Ruling) nacre.Record {
+func (d *Desk) record(q nacre.Question, outcome string, made decision) nacre.Record {
+	r := made.ruling
 	seconds, scope := int64(r.For/time.Second), ""
 	if seconds > 0 {
 		scope = r.Scope.String()
@@ -371,7 +340,21 @@ func (d *Desk) record(q nacre.Question, outcome string, r nacre.Ruling) nacre.Re
 		// Seconds and Scope say for how long and for what a ruling stands.
 		Seconds int64  `json:"seconds,omitempty"`
 		Scope   string `json:"scope,omitempty"`
-	}{q.ID, q.Capability, q.Digest, q.Expires.UTC(), r.By, seconds, scope})
+		// Times is for how many calls, where they are counted.
+		Times int `json:"times,omitempty"`
+		// Person, Identity and Face say who decided and where, Shown the digest of what
+		// the person was shown.
+		Person   string          `json:"person,omitempty"`
+		Identity person.Identity `json:"identity,omitempty"`
+		Face     person.Face     `json:"face,omitempty"`
+		Shown    string          `json:"shown,omitempty"`
+		// Approved and Approvers are how many persons approved, of how many who have to.
+		Approved  int `json:"approved,omitempty"`
+		Approvers int `json:"approvers,omitempty"`
+	}{
+		q.ID, q.Capability, q.Digest, q.Expires.UTC(), r.By, seconds, scope, r.Times,
+		made.who.Name, made.who.Identity, made.who.Identity.Face(), made.shown, made.approved, q.Approvers,
+	})
 	if err != nil {
 		detail = nil // a year beyond 9999, which the chain refuses for itself
 	}

@@ -11,31 +11,25 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/question"
 )
 
 // Egress is the capability of a question whether one host may be reached, which
 // is asked after a connection to it was refused (M-23).
-const Egress nacre.CapabilityID = "nacre.egress"
+const Egress = question.Egress
 
 // EgressSpan is for how long an approval that names no time lets a host be
 // reached. All end with their session.
 const EgressSpan = 30 * time.Minute
 
-// route is what is asked for, as the arguments of the question.
-type route struct {
-	Host     string         `json:"host"`
-	Port     uint16         `json:"port"`
-	Protocol nacre.Protocol `json:"protocol"`
-}
-
 // EgressQuestion asks for exactly one host, port and protocol.
 func EgressQuestion(rule nacre.EgressRule, why string) (nacre.Question, error) {
-	arguments, err := json.Marshal(route{rule.Host, rule.Port, rule.Protocol})
+	arguments, err := json.Marshal(question.Host{Host: rule.Host, Port: rule.Port, Protocol: rule.Protocol})
 	if err != nil {
 		return nacre.Question{}, err
 	}
 	digest := sha256.Sum256(append([]byte(string(Egress)+"\n"), arguments...))
-	return nacre.Question{Capability: Egress, Arguments: arguments, Digest: hex.EncodeToString(digest[:]), Why: why}, nil
+	return nacre.Question{Capability: Egress, Arguments: arguments, Digest: hex.EncodeToString(digest[:]), Why: why, Safety: nacre.Write}, nil
 }
 
 // Span is how long a host may be reached by this ruling; zero where it may not.
@@ -75,12 +69,12 @@ func (d *Desk) Propose(ctx context.Context, q nacre.Question, decided func(nacre
 // renderEgress shows what would be reachable. A host is ASCII by the time that
 // it is asked for; what it is in another alphabet is not shown, and said.
 func renderEgress(q nacre.Question) (string, bool) {
-	var r route
+	var r question.Host
 	if q.Capability != Egress || json.Unmarshal(q.Arguments, &r) != nil {
 		return "", false
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "? %s  %s wants to reach\n", Escape(q.ID), shown(string(q.Group), maxWhy))
+	fmt.Fprintf(&b, "? %s  %s wants to reach\n", question.Escape(q.ID), shown(string(q.Group), maxWhy))
 	fmt.Fprintf(&b, "    host       %s:%s (%s)\n", shown(r.Host, maxWhy), strconv.Itoa(int(r.Port)), r.Protocol)
 	if strings.Contains(r.Host, "xn--") {
 		fmt.Fprintf(&b, "    look       this name is in another alphabet: it may look like a name that it is not\n")
@@ -98,14 +92,9 @@ func prompt(q nacre.Question) string {
 	if q.Capability == Egress {
 		return "    approve? y or n (y 15m: for 15 minutes): "
 	}
-	return "    approve? y or n (y 15m: the same for 15 minutes; y tool 15m: this tool; never): "
-}
-
-// Wanted is what a proposal asks for in a few words; "" for any other question.
-func Wanted(q nacre.Question) string {
-	var r route
-	if q.Capability != Egress || json.Unmarshal(q.Arguments, &r) != nil {
-		return ""
+	vouch := ""
+	if q.Text != nil {
+		vouch = "; y text: trust what that text says"
 	}
-	return fmt.Sprintf("%s:%d (%s)", Escape(r.Host), r.Port, r.Protocol)
+	return "    approve? y or n (y 3x: three times; y 15m: the same for 15 minutes; y exact 15m; y tool 15m" + vouch + "; never): "
 }

@@ -30,10 +30,10 @@ func TestAProposalIsSettledOnceAndNobodyWaits(t *testing.T) {
 		record string
 	}{
 		"approved": {func(d *approval.Desk, id string) error {
-			return d.Answer(id, nacre.Ruling{Verdict: nacre.Allow, By: "ada"})
+			return press(d, id, nacre.Ruling{Verdict: nacre.Allow, By: "ada"})
 		}, nacre.Allow, nil, "approval.claim approved"},
 		"denied": {func(d *approval.Desk, id string) error {
-			return d.Answer(id, nacre.Ruling{Verdict: nacre.Deny, By: "ada"})
+			return press(d, id, nacre.Ruling{Verdict: nacre.Deny, By: "ada"})
 		}, nacre.Deny, nil, "approval.claim denied"},
 		"unanswered": {func(*approval.Desk, string) error { time.Sleep(time.Hour); return nil }, nacre.Deny, approval.ErrExpired, "approval.claim expired"},
 		"closed":     {func(d *approval.Desk, _ string) error { return d.Close() }, nacre.Deny, approval.ErrClosed, "approval.claim closed"},
@@ -62,7 +62,7 @@ func TestAProposalIsSettledOnceAndNobodyWaits(t *testing.T) {
 				if l.outcomes()[0] != c.record {
 					t.Errorf("have %q", l.outcomes())
 				}
-				if err := d.Answer(id, nacre.Ruling{Verdict: nacre.Allow, By: "late"}); err == nil {
+				if err := press(d, id, nacre.Ruling{Verdict: nacre.Allow, By: "late"}); err == nil {
 					t.Error("a late answer is taken")
 				}
 				if err := d.Close(); err != nil || len(decided) != 0 {

@@ -1,19 +1,25 @@
 package approval
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/question"
 )
 
 // The most that is shown of each part of a question, in bytes.
 const (
 	maxArguments = 4 << 10
 	maxWords     = 512
-	maxWhy       = 512
+	// maxText is the longest text that can be vouched for.
+	maxText = 4 << 10
+	maxWhy  = 512
 	// maxOrigins is how many risky values are told apart.
 	maxOrigins = 12
 	// maxFiles is how many files, maxArgument and maxName how much of each, and
@@ -24,34 +30,75 @@ const (
 	shownDigest = 16
 )
 
+// extent is how much is shown of a question.
+type extent struct {
+	arguments func(raw json.RawMessage) string
+	// files, origins and words are how many of each, digest how much of one.
+	files, origins, words, digest int
+}
+
 // Render shows a question as data, on a few lines: nothing in it can move the
 // cursor, reorder what is read, or hide. What is left out is marked, and the
 // agent's own words are named as such (D-13).
 func Render(q nacre.Question) string {
+	return render(q, extent{
+		arguments: func(raw json.RawMessage) string { return shown(string(raw), maxArguments) },
+		files:     maxFiles, origins: maxOrigins, words: maxWords, digest: shownDigest,
+	})
+}
+
+// RenderWhole shows all of a question, its arguments on lines of their own, which a bar
+// tells from those of nacre (U-12).
+func RenderWhole(q nacre.Question) string {
+	return render(q, extent{
+		arguments: barred, files: len(q.Files), origins: len(q.Origins), words: max(len(q.AgentWords), maxText), digest: hex.EncodedLen(sha256.Size),
+	})
+}
+
+// barred is a JSON document, a member a line.
+func barred(raw json.RawMessage) string {
+	var indented bytes.Buffer
+	if json.Indent(&indented, raw, "", "  ") != nil {
+		return question.Escape(string(raw))
+	}
+	var b strings.Builder
+	for line := range strings.Lines(indented.String()) {
+		b.WriteString("\n      │ " + question.Escape(strings.TrimSuffix(line, "\n")))
+	}
+	return b.String()
+}
+
+func render(q nacre.Question, most extent) string {
 	if text, ok := renderEgress(q); ok {
 		return text
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "? %s  %s wants to run\n", Escape(q.ID), shown(string(q.Group), maxWhy))
-	fmt.Fprintf(&b, "    tool       %s\n", shown(string(q.Capability), maxWhy))
-	fmt.Fprintf(&b, "    arguments  %s\n", shown(string(q.Arguments), maxArguments))
-	for _, file := range q.Files[:min(len(q.Files), maxFiles)] {
-		fmt.Fprintf(&b, "    %s\n", describe(file))
+	if text, ok := renderLease(q); ok {
+		return text
 	}
-	if more := len(q.Files) - maxFiles; more > 0 {
+	var b strings.Builder
+	fmt.Fprintf(&b, "? %s  %s wants to run\n", question.Escape(q.ID), shown(string(q.Group), maxWhy))
+	fmt.Fprintf(&b, "    tool       %s\n", shown(string(q.Capability), maxWhy))
+	fmt.Fprintf(&b, "    arguments  %s\n", most.arguments(q.Arguments))
+	for _, file := range q.Files[:min(len(q.Files), most.files)] {
+		fmt.Fprintf(&b, "    %s\n", describe(file, most.digest))
+	}
+	if more := len(q.Files) - most.files; more > 0 {
 		fmt.Fprintf(&b, "    and %d more files are not shown\n", more)
 	}
-	for _, origin := range q.Origins[:min(len(q.Origins), maxOrigins)] {
-		fmt.Fprintf(&b, "    %s\n", shown(cameFrom(origin), maxWhy))
+	for _, origin := range q.Origins[:min(len(q.Origins), most.origins)] {
+		fmt.Fprintf(&b, "    %s\n", shown(question.CameFrom(origin), maxWhy))
 	}
-	if more := len(q.Origins) - maxOrigins; more > 0 {
+	if more := len(q.Origins) - most.origins; more > 0 {
 		fmt.Fprintf(&b, "    and %d more risky values are not shown\n", more)
+	}
+	if q.Text != nil {
+		fmt.Fprintf(&b, "    all of them are from one text, %s: \"%s\"\n", shown(q.Text.Source, maxWhy), shown(q.Text.Text, most.words))
 	}
 	if q.Why != "" {
 		fmt.Fprintf(&b, "    asked for  %s\n", shown(q.Why, maxWhy))
 	}
 	if q.AgentWords != "" {
-		fmt.Fprintf(&b, "    the agent says (not checked): \"%s\"\n", shown(q.AgentWords, maxWords))
+		fmt.Fprintf(&b, "    the agent says (not checked): \"%s\"\n", shown(q.AgentWords, most.words))
 	}
 	fmt.Fprintf(&b, "    expires    %s\n", q.Expires.Format("15:04:05 MST"))
 	return b.String()
@@ -59,77 +106,22 @@ func Render(q nacre.Question) string {
 
 // describe says what a file that would be used is, and not what it holds. Its
 // name is the agent's, so it comes last: nothing in it can pass for the rest.
-func describe(f nacre.FilePin) string {
-	digest := f.SHA256[:min(len(f.SHA256), shownDigest)]
-	return fmt.Sprintf("file       %s: %d bytes, sha256 %s…, \"%s\"",
-		shown(f.Argument, maxArgument), f.Bytes, Escape(digest), shown(f.Name, maxName))
-}
-
-// cameFrom says where a risky value was seen (K-26).
-func cameFrom(o nacre.Origin) string {
-	switch {
-	case o.Provenance == nacre.SeenNowhere || len(o.Sources) == 0:
-		return fmt.Sprintf("%s came from nowhere that is known: the agent made it up or put it together", o.Argument)
-	case o.Provenance.Label() == nacre.Trusted:
-		return fmt.Sprintf("%s was seen in %s", o.Argument, strings.Join(o.Sources, ", "))
-	default:
-		return fmt.Sprintf("%s came from an UNTRUSTED source: %s", o.Argument, strings.Join(o.Sources, ", "))
+func describe(f nacre.FilePin, most int) string {
+	digest := question.Escape(f.SHA256[:min(len(f.SHA256), most)])
+	if most < hex.EncodedLen(sha256.Size) {
+		digest += "…"
 	}
+	return fmt.Sprintf("file       %s: %d bytes, sha256 %s, \"%s\"",
+		shown(f.Argument, maxArgument), f.Bytes, digest, shown(f.Name, maxName))
 }
 
 func shown(s string, limit int) string {
 	if len(s) <= limit {
-		return Escape(s)
+		return question.Escape(s)
 	}
 	end := limit
 	for end > 0 && !utf8.RuneStart(s[end]) {
 		end--
 	}
-	return fmt.Sprintf("%s <CUT: %d more bytes are not shown>", Escape(s[:end]), len(s)-end)
-}
-
-// Escape writes every character that is not plainly visible where it stands as
-// <U+202E>: control and newline, bidirectional, zero-width and filler
-// characters, variation selectors, private and unassigned ones, and marks that
-// are drawn over other text. Bytes that are not UTF-8 become <FF>.
-func Escape(s string) string {
-	var b strings.Builder
-	after := ' '
-	for i := 0; i < len(s); {
-		r, size := utf8.DecodeRuneInString(s[i:])
-		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, "<%02X>", s[i])
-			r = ' '
-		case visible(r, after):
-			b.WriteRune(r)
-		default:
-			fmt.Fprintf(&b, "<U+%04X>", r)
-			r = ' '
-		}
-		after = r
-		i += size
-	}
-	return b.String()
-}
-
-// brailleBlank is a symbol without ink.
-const brailleBlank = '\u2800'
-
-// overlays are the marks that strike through the letter before them.
-const firstOverlay, lastOverlay = '\u0334', '\u0338'
-
-// visible reports whether r can be seen for what it is after the rune before it.
-func visible(r, after rune) bool {
-	switch {
-	case !unicode.IsPrint(r) || r == brailleBlank:
-		return false
-	case unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector, unicode.Me):
-		return false
-	case r >= firstOverlay && r <= lastOverlay:
-		return false
-	case unicode.Is(unicode.M, r):
-		return unicode.IsLetter(after) // one mark a letter: no towers over other lines
-	}
-	return true
+	return fmt.Sprintf("%s <CUT: %d more bytes are not shown>", question.Escape(s[:end]), len(s)-end)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,14 +41,22 @@ func Lines(ctx context.Context, r io.Reader, out chan<- string) error {
 	return s.Err()
 }
 
+// Answerer keeps questions that a terminal answers: a [Desk], or that of a session which
+// another process holds. A press that comes too late is ErrLate or ErrUnknown.
+type Answerer interface {
+	Press(p nacre.Press) (nacre.Pressed, error)
+	// Settled gives a channel that is closed when the question no longer waits.
+	Settled(id string) <-chan struct{}
+}
+
 // Terminal asks a person at a terminal, one question after the other, and
 // steps back when a question is answered elsewhere. Its zero value asks nobody.
 type Terminal struct {
-	Desk *Desk
+	Desk Answerer
 	// Lines is what Lines sends. It should be unbuffered.
 	Lines <-chan string
 	Out   io.Writer
-	// By is recorded as who answered, such as "terminal of ada".
+	// By is recorded as where the answer was given, such as "terminal of ada".
 	By string
 }
 
@@ -93,12 +102,13 @@ func (t Terminal) Prompt(ctx context.Context, q nacre.Question) error {
 				return t.say("no more input here: answer with nacre approvals")
 			}
 			if ruling, ok := parseAnswer(typed); ok {
-				return t.answer(q.ID, ruling)
+				return t.answer(q, ruling)
 			}
 		case <-settled:
 			return t.say("answered elsewhere")
-		case <-ctx.Done():
-			return nil
+		case <-ctx.Done(): // what is printed next is on a line of its own
+			_, err := io.WriteString(t.Out, "\n")
+			return err
 		}
 	}
 	return t.say("left open: answer with nacre approvals")
@@ -124,21 +134,31 @@ func (t Terminal) discard(ctx context.Context, settled <-chan struct{}) {
 	}
 }
 
-func (t Terminal) answer(id string, r nacre.Ruling) error {
+func (t Terminal) answer(q nacre.Question, r nacre.Ruling) error {
 	r.By = t.By
-	err := t.Desk.Answer(id, r)
+	outcome, err := t.Desk.Press(Here(q, r))
 	switch {
 	case errors.Is(err, ErrLate) || errors.Is(err, ErrUnknown):
 		return t.say("too late, nothing was done: " + err.Error())
+	case err != nil && reasonOf(err) != failed:
+		return t.say("not answered, and it goes on waiting: " + err.Error())
 	case err != nil:
 		return t.say("denied: " + err.Error())
 	}
-	return t.say(Describe(r))
+	return t.say(Told(outcome, r))
 }
 
 func (t Terminal) say(what string) error {
 	_, err := fmt.Fprintln(t.Out, "    "+what)
 	return err
+}
+
+// Told says in words what became of a press.
+func Told(o nacre.Pressed, r nacre.Ruling) string {
+	if o.Open > 0 {
+		return fmt.Sprintf("approved in part: %d more person(s) have to approve", o.Open)
+	}
+	return Describe(r)
 }
 
 // Describe says a ruling in words.
@@ -147,43 +167,73 @@ func Describe(r nacre.Ruling) string {
 	if words == "" {
 		words = "denied"
 	}
-	switch {
-	case r.For <= 0:
-		return words
-	case r.Scope == nacre.ScopeSame:
-		return fmt.Sprintf("%s, and the same again for %v", words, r.For)
-	default:
-		return fmt.Sprintf("%s, and this tool with any arguments for %v", words, r.For)
+	if r.Scope == nacre.ScopeText {
+		return words + ", and what the text says is trusted until the session ends"
 	}
+	if r.For <= 0 {
+		return words
+	}
+	like := map[nacre.RulingScope]string{nacre.ScopeExact: "exactly the same again", nacre.ScopeSame: "the same again"}[r.Scope]
+	if like == "" {
+		like = "this tool with any arguments"
+	}
+	if r.Times > 0 {
+		return fmt.Sprintf("%s, and %s, %d times in all within %v", words, like, r.Times, r.For)
+	}
+	return fmt.Sprintf("%s, and %s for %v", words, like, r.For)
 }
 
-// parseAnswer reads y, n, "y 15m" for the same again within 15 minutes, "y tool
-// 15m" for the tool with any arguments, and never, which refuses the tool for
-// as long as a ruling can stand. Everything else is no answer.
+// maxAnswer is how many words an answer has.
+const maxAnswer = 4
+
+// parseAnswer reads y, n, and what may follow: a scope (exact, same, tool or text), a time (15m)
+// and a number of calls (3x). Without a time, so many calls are those of the session.
+// never refuses the tool for as long as a ruling can stand. Everything else is no answer.
 func parseAnswer(typed string) (nacre.Ruling, bool) {
 	words := strings.Fields(strings.ToLower(typed))
 	if len(words) == 1 && words[0] == "never" {
 		return nacre.Ruling{Verdict: nacre.Deny, For: MaxStanding, Scope: nacre.ScopeTool}, true
 	}
-	if len(words) == 0 || len(words) > 3 {
+	if len(words) == 0 || len(words) > maxAnswer {
 		return nacre.Ruling{}, false
 	}
 	verdict, ok := map[string]nacre.Verdict{"y": nacre.Allow, "yes": nacre.Allow, "n": nacre.Deny, "no": nacre.Deny}[words[0]]
 	if !ok {
 		return nacre.Ruling{}, false
 	}
-	if len(words) == 1 {
-		return nacre.Ruling{Verdict: verdict}, true
-	}
-	scope := nacre.ScopeSame
-	if len(words) == 3 {
-		if scope.UnmarshalText([]byte(words[1])) != nil {
+	ruling := nacre.Ruling{Verdict: verdict, By: "terminal"}
+	for _, word := range words[1:] {
+		if !widen(&ruling, word) {
 			return nacre.Ruling{}, false
 		}
 	}
-	long, err := time.ParseDuration(words[len(words)-1])
-	ruling := nacre.Ruling{Verdict: verdict, By: "terminal", For: long, Scope: scope}
-	return ruling, err == nil && checkRuling(ruling) == nil
+	if ruling.Times > 0 && ruling.For == 0 {
+		ruling.For = MaxStanding
+	}
+	if ruling.For > 0 && ruling.Scope == nacre.ScopeOnce {
+		ruling.Scope = nacre.ScopeSame
+	}
+	return ruling, checkRuling(ruling) == nil
+}
+
+// widen takes one word of an answer, and is false for what is none or comes twice.
+func widen(r *nacre.Ruling, word string) bool {
+	if digits, counted := strings.CutSuffix(word, "x"); counted {
+		n, err := strconv.Atoi(digits)
+		if err != nil || n <= 0 || r.Times != 0 {
+			return false
+		}
+		r.Times = n
+		return true
+	}
+	if long, err := time.ParseDuration(word); err == nil {
+		if long <= 0 || r.For != 0 {
+			return false
+		}
+		r.For = long
+		return true
+	}
+	return r.Scope == nacre.ScopeOnce && r.Scope.UnmarshalText([]byte(word)) == nil && r.Scope != nacre.ScopeOnce
 }
 
 func isClosed(c <-chan struct{}) bool {

@@ -3,6 +3,8 @@ package approval_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"io"
 	"strings"
 	"sync"
@@ -34,17 +36,6 @@ func TestRenderShowsDataAndNothingElse(t *testing.T) {
 	if have := approval.Render(q); !strings.Contains(have, "<CUT: 1907 more bytes are not shown>") {
 		t.Errorf("have\n%s", have)
 	}
-}
-
-func FuzzEscape(f *testing.F) {
-	f.Add("a\u202e\x00\xff")
-	f.Fuzz(func(t *testing.T, s string) {
-		for _, r := range approval.Escape(s) {
-			if r < ' ' || r == 0x7f || r == '\u202e' || r == '\u200b' || r == '\ufeff' {
-				t.Errorf("have %q in %q", r, approval.Escape(s))
-			}
-		}
-	})
 }
 
 // screen is a writer that can be read while it is written.
@@ -119,6 +110,11 @@ func TestTerminalAnswersForATimeOrNever(t *testing.T) {
 		defer f.end()
 		for typed, want := range map[string]nacre.Ruling{
 			"y 15m":                                 {Verdict: nacre.Allow, For: 15 * time.Minute, Scope: nacre.ScopeSame},
+			"y 3x":                                  {Verdict: nacre.Allow, For: approval.MaxStanding, Scope: nacre.ScopeSame, Times: 3},
+			"y text 15m\ny":                         {Verdict: nacre.Allow}, // what is vouched for has no time
+			"y exact 15m":                           {Verdict: nacre.Allow, For: 15 * time.Minute, Scope: nacre.ScopeExact},
+			"n tool 2x 15m":                         {Verdict: nacre.Deny, For: 15 * time.Minute, Scope: nacre.ScopeTool, Times: 2},
+			"y 0x\ny 101x\ny 2x 3x\ny exact\ny":     {Verdict: nacre.Allow},
 			"Y tool 1h":                             {Verdict: nacre.Allow, For: time.Hour, Scope: nacre.ScopeTool},
 			"n same 10m":                            {Verdict: nacre.Deny, For: 10 * time.Minute, Scope: nacre.ScopeSame},
 			"never":                                 {Verdict: nacre.Deny, For: approval.MaxStanding, Scope: nacre.ScopeTool},
@@ -133,6 +129,46 @@ func TestTerminalAnswersForATimeOrNever(t *testing.T) {
 				t.Errorf("%q: have %+v, want %+v", typed, have, want)
 			}
 		}
+	})
+}
+
+// U-12: all of a question can be read, and nothing in it passes for nacre's words.
+func TestRenderWholeCutsNothing(t *testing.T) {
+	q := question()
+	long := strings.Repeat("x", 64<<10)
+	q.Arguments = json.RawMessage(`{"body":"a\n? zzz  wants to run\u001b[2J\u202e","list":["` + long + `"]}`)
+	q.AgentWords = long
+	text := approval.RenderWhole(q)
+	for _, want := range []string{"      │   \"body\": \"a\\n? zzz  wants to run\\u001b[2J\\u202e\"", "      │     \"" + long + "\"", "the agent says (not checked): \"" + long} {
+		if !strings.Contains(text, want) {
+			t.Errorf("have no %.100s in\n%.2000s", want, text)
+		}
+	}
+	if strings.ContainsAny(text, "\x1b\u202e") || strings.Contains(text, "CUT") {
+		t.Errorf("have %.2000q", text)
+	}
+}
+
+// U-12: connections of a host are not counted: it is let through for a time, or not.
+func TestAHostIsNotAnsweredForANumberOfCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFace(t)
+		defer f.end()
+		q, err := approval.EgressQuestion(nacre.EgressRule{Host: "a.example", Port: 443, Protocol: nacre.ProtocolTLS}, "asked")
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := ask(t.Context(), f.desk, q)
+		time.Sleep(time.Second) // the bubble's clock
+		id := f.desk.List()[0].ID
+		counted := nacre.Ruling{Verdict: nacre.Allow, By: "a", For: time.Hour, Scope: nacre.ScopeSame, Times: 2}
+		if err := press(f.desk, id, counted); !errors.Is(err, approval.ErrAnswer) {
+			t.Errorf("have %v", err)
+		}
+		if err := press(f.desk, id, nacre.Ruling{Verdict: nacre.Deny, By: "a"}); err != nil {
+			t.Error(err)
+		}
+		<-done
 	})
 }
 
@@ -213,7 +249,7 @@ func TestTerminalStepsBackWhenAnsweredElsewhere(t *testing.T) {
 		defer f.end()
 		done := ask(t.Context(), f.desk, question())
 		time.Sleep(time.Second)
-		if err := f.desk.Answer(f.desk.List()[0].ID, nacre.Ruling{Verdict: nacre.Allow, By: "second terminal"}); err != nil {
+		if err := press(f.desk, f.desk.List()[0].ID, nacre.Ruling{Verdict: nacre.Allow, By: "second terminal"}); err != nil {
 			t.Fatal(err)
 		}
 		<-done

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -52,7 +53,7 @@ func Decode(data []byte, into any, known Keys) (toml.MetaData, error) {
 	}
 	for _, key := range meta.Keys() {
 		if !known[strings.Join(key, ".")] {
-			return meta, fmt.Errorf("%sunknown key %q%s", at(data, key), clip(key.String()), nearest(key.String(), known))
+			return meta, fmt.Errorf("%sunknown key %q%s", LineOf(data, key), clip(key.String()), Nearest(key.String(), known))
 		}
 	}
 	return meta, nil
@@ -140,8 +141,9 @@ func lineAt(data []byte, number int) string {
 	return ""
 }
 
-// at says in which line a key stands, or nothing where that cannot be told.
-func at(data []byte, key toml.Key) string {
+// LineOf says in which line a key stands, as "line 3: ", or nothing where that cannot be
+// told.
+func LineOf(data []byte, key toml.Key) string {
 	want := strings.Join(key, ".")
 	table, inside, number := "", "", 0
 	for line := range strings.Lines(string(data)) {
@@ -184,8 +186,8 @@ func plainKey(name string) string {
 	return strings.Join(parts, ".")
 }
 
-// nearest suggests the key that was meant.
-func nearest(key string, known Keys) string {
+// Nearest suggests the key that was meant, or the keys that there are.
+func Nearest(key string, known Keys) string {
 	const far = 3
 	best, least := "", far
 	for candidate := range known {
@@ -194,9 +196,25 @@ func nearest(key string, known Keys) string {
 		}
 	}
 	if best == "" {
-		return ""
+		return beside(key, known)
 	}
 	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// beside lists the keys that could stand where an unknown one does.
+func beside(key string, known Keys) string {
+	table := key[:strings.LastIndex(key, ".")+1]
+	var list []string
+	for candidate := range known {
+		if name, inside := strings.CutPrefix(candidate, table); inside && !strings.Contains(name, ".") {
+			list = append(list, candidate)
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	slices.Sort(list)
+	return "; known here are " + strings.Join(list, ", ")
 }
 
 // distance is how many edits lie between two keys; limit or more is limit.

@@ -39,6 +39,13 @@ type Task struct {
 	Body string
 }
 
+// NewTask is a task that has a role and words alone: no lists, and what its role requires
+// of them is missing.
+func NewTask(role, body string) (Task, error) {
+	t := Task{Parameters: Parameters{Role: role, Whitelist: []string{}, Denylist: []string{}}, Body: body}
+	return t, t.check(false, false)
+}
+
 // ParseTask reads a task's TOML. A role and a body are required; unknown keys
 // are errors that name the line.
 func ParseTask(data []byte) (Task, error) {

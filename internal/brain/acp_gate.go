@@ -34,17 +34,21 @@ func (d *acpDialect) gated(s *stream, c *acpCall) bool {
 		return false
 	}
 	call, err := c.hook()
-	refusal := ""
+	v, tool := guard.Verdict{}, c.kind
 	if err != nil {
-		refusal = guard.Prefix + err.Error()
+		v.Refusal = guard.Prefix + err.Error()
 	} else {
-		refusal, _ = d.gates.Decide(call)
+		v, tool = d.gates.Decide(call), call.Tool
 	}
-	if refusal == "" {
-		return false
+	told := v.Remarks(tool)
+	if v.Refusal != "" {
+		told = []guard.Refusal{{Tool: tool, Reason: v.Refusal}}
 	}
-	s.emit(Event{Kind: Raw, Name: "refused", Text: clip(refusal, maxGarbled)})
-	return true
+	for _, r := range told {
+		r.Reason = clip(r.Reason, maxGarbled)
+		s.emit(Event{Kind: Raw, Name: Refused, Input: mustJSON(r)})
+	}
+	return v.Refusal != ""
 }
 
 // hook is the call as a hook would tell of it: by its kind, which is the name

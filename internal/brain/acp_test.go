@@ -412,7 +412,7 @@ func acpHere(t *testing.T) brain.Agent {
 	t.Helper()
 	command := strings.Fields(os.Getenv("NACRE_ACP"))
 	if len(command) == 0 {
-		testpeer.Missing(t, "an agent of the Agent Client Protocol: name its command in NACRE_ACP")
+		testpeer.Missing(t, "acp", "an agent of the Agent Client Protocol: name its command in NACRE_ACP")
 	}
 	config := brain.ACP{Command: command}
 	for _, word := range command {
@@ -422,7 +422,7 @@ func acpHere(t *testing.T) brain.Agent {
 	}
 	a := brain.NewACP(brain.Options{ACP: config, Path: os.Getenv("PATH"), KeyFrom: "the test"})
 	if status := a.Detect(t.Context()); !status.Ready() {
-		testpeer.Missing(t, "an agent of the Agent Client Protocol: "+status.Why)
+		testpeer.Missing(t, "acp", "an agent of the Agent Client Protocol: "+status.Why)
 	}
 	return a
 }

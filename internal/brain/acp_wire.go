@@ -191,7 +191,7 @@ func (d *acpDialect) initialized(s *stream, result json.RawMessage) error {
 		return fmt.Errorf("the agent speaks version %d of the protocol: version %d is spoken here", r.Version, acpVersion)
 	}
 	s.emit(Event{Kind: Raw, Name: "agent", Text: clip(string(r.Info), maxGarbled)})
-	params := map[string]any{"cwd": acpWorkspace, "mcpServers": []any{}, "_meta": acpMeta()}
+	params := map[string]any{"cwd": acpWorkspace, "mcpServers": []any{}, "_meta": acpMeta(d.turn)}
 	if d.turn.Resume == "" {
 		return d.request(s, acpSession, "session/new", params)
 	}
@@ -204,10 +204,10 @@ func (d *acpDialect) initialized(s *stream, result json.RawMessage) error {
 }
 
 // acpMeta tells the agent around Claude Code to read nothing that the project
-// brings. To all others it is nothing.
-func acpMeta() map[string]any {
+// brings, and which tools not to offer. To all others it is nothing.
+func acpMeta(t Turn) map[string]any {
 	return map[string]any{"claudeCode": map[string]any{"options": map[string]any{
-		"settingSources": []string{}, "strictMcpConfig": true, "disallowedTools": claudeRefused,
+		"settingSources": []string{}, "strictMcpConfig": true, "disallowedTools": t.refused(),
 	}}}
 }
 

@@ -18,18 +18,21 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/guard"
 )
 
 // Paths inside every sandbox that adapters rely on.
 const (
 	// Program is the static binary of this module that brains run as or use.
-	Program = "/usr/local/bin/brain"
+	Program = "/opt/nacre/bin/brain"
 	// Home is writable and lost when the sandbox ends.
 	Home = "/home/agent"
 	// RoleDir holds the read-only instructions and skills of a turn.
 	RoleDir = "/opt/nacre/role"
 	// GatesFile holds the gates of the turn's task, read-only; missing means none.
 	GatesFile = RoleDir + "/gates.json"
+	// GateSocket is where the host hears inside of what the gates refuse.
+	GateSocket = nacre.SocketDir + "/" + nacre.GateSocket
 	// GateCommand makes Program answer one hook by GatesFile.
 	GateCommand = "gate"
 )
@@ -73,6 +76,21 @@ type Turn struct {
 	// Gates is the file of the task's gates, as package guard writes it; nil
 	// means that there are none. Each brain asks them before each of its calls.
 	Gates []byte
+	// Offers tells whether the task's role lets a tool, by the name that Claude Code has
+	// for it, be called at all; nil means that it lets all. The loops of nacre's own ask Gates.
+	Offers func(tool string) bool
+}
+
+// offered are the tools of a list that the turn's role lets be called.
+func (t Turn) offered(tools []string) []string {
+	return slices.DeleteFunc(slices.Clone(tools), func(tool string) bool { return t.Offers != nil && !t.Offers(tool) })
+}
+
+// refused are the tools that Claude Code must not have in the turn.
+func (t Turn) refused() []string {
+	offered := t.offered(claudeTools)
+	withheld := slices.DeleteFunc(slices.Clone(claudeTools), func(tool string) bool { return slices.Contains(offered, tool) })
+	return append(slices.Clone(claudeRefused), withheld...)
 }
 
 // gateFiles are what the gates need inside.
@@ -88,8 +106,8 @@ func (t Turn) gateFiles() []File {
 const gateHook = Program + " " + GateCommand + " || exit 2"
 
 // hookSeconds is how long the gates may take. Programs let a call through whose
-// hook takes too long: it is far above what a gate takes.
-const hookSeconds = 60
+// hook takes too long: it is above what a person takes who is asked of a refusal (M-65).
+const hookSeconds = 7 * 24 * 3600
 
 // preToolUse are the hooks, as Claude Code and Codex read them alike, that ask
 // the task's gates before every call.
@@ -120,6 +138,10 @@ type Launch struct {
 	// State is the folder inside in which the program keeps what Resume goes on
 	// from; empty where it keeps nothing there.
 	State string
+	// Refused is told of each call that the turn's gates refuse, before the agent is,
+	// by several goroutines at once; nil where nobody is told. Whoever starts the
+	// program hears of them on the gates' socket.
+	Refused func(guard.Refusal)
 }
 
 // File is a read-only file inside the sandbox.

@@ -147,7 +147,7 @@ func claudeArgv(t Turn) []string {
 		claudeProgram, "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose",
 		"--permission-prompt-tool", "stdio", "--permission-mode", "default",
 		"--restricted", "--setting-sources", "", "--strict-mcp-config",
-		"--tools", strings.Join(claudeTools, ","), "--disallowedTools", strings.Join(claudeRefused, ","),
+		"--tools", strings.Join(t.offered(claudeTools), ","), "--disallowedTools", strings.Join(t.refused(), ","),
 		"--system-prompt-snapshot", "off",
 	}
 	if len(t.Skills) > 0 {

@@ -117,7 +117,7 @@ func claudeHere(t *testing.T) (brain.Claude, string) {
 	c := brain.NewClaude(brain.Options{ClaudePath: os.Getenv("NACRE_CLAUDE"), Path: os.Getenv("PATH"), KeyFrom: "the test"})
 	status := c.Detect(t.Context())
 	if !status.Ready() {
-		testpeer.Missing(t, "Claude Code: "+status.Why)
+		testpeer.Missing(t, "claude", "Claude Code: "+status.Why)
 	}
 	return c, status.Path
 }
@@ -318,6 +318,31 @@ func TestClaudeCodeMayUseOnlyItsTools(t *testing.T) {
 		if r.ID == "outside" && !r.Denied {
 			t.Error("the denial of outside is not told")
 		}
+	}
+}
+
+// F-106: what a role never lets be called is not offered to a model, which would try it.
+func TestClaudeCodeOffersOnlyTheToolsOfItsRole(t *testing.T) {
+	b, program := claudeHere(t)
+	model := &stubModel{}
+	s := claudeSubject(b, program, model)
+	turn, env := s.Turn(t, []brain.Choice{{Say: "end"}})
+	turn.Offers = func(tool string) bool { return tool == "Read" || tool == "Glob" }
+	launch, err := b.Launch(turn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	braintest.Listen(t.Context(), t, b, s.Start(t, launch, env, t.TempDir()), turn).Ends(t, brain.Done, "")
+	var request struct{ Tools []struct{ Name string } }
+	if err := json.Unmarshal([]byte(model.requests[0]), &request); err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, tool := range request.Tools {
+		names[tool.Name] = true
+	}
+	if !names["Read"] || names["Bash"] || names["Write"] || names["Edit"] {
+		t.Errorf("offered %v", names)
 	}
 }
 

@@ -20,7 +20,7 @@ func codexHere(t *testing.T) brain.Codex {
 	t.Helper()
 	c := brain.NewCodex(brain.Options{CodexPath: os.Getenv("NACRE_CODEX"), Path: os.Getenv("PATH"), ResponsesFrom: "the test"})
 	if status := c.Detect(t.Context()); !status.Ready() {
-		testpeer.Missing(t, "Codex: "+status.Why)
+		testpeer.Missing(t, "codex", "Codex: "+status.Why)
 	}
 	return c
 }

@@ -30,6 +30,10 @@ const (
 	Raw EventKind = "raw"
 )
 
+// Refused is the Name of a Raw event whose Input is the guard.Refusal of a call that the
+// adapter itself held against the task's gates, before its agent was told.
+const Refused = "refused"
+
 // Class says why a turn failed.
 type Class string
 

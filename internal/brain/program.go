@@ -1,16 +1,28 @@
 package brain
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
 // maxClimb is how many directories above npm's shim the program is looked for.
 const maxClimb = 6
+
+const (
+	// maxShims is how many shims lead to each other at most, and maxTargets how many
+	// files one of them may name.
+	maxShims   = 4
+	maxTargets = 16
+	// maxScript is how much of a script is read, in bytes.
+	maxScript = 64 << 10
+)
 
 // program finds the native Claude Code program: the one named by the
 // operator, or the one behind the `claude` on the path.
@@ -37,9 +49,13 @@ func onPath(list, name string) string {
 	return ""
 }
 
-// native resolves npm's shim to the program that it starts, which is under one
-// of the names below a directory above: a native one runs inside without Node.
-func native(name string, below []string) (string, error) {
+// native resolves a shim to the program that it starts: a native one runs inside
+// without Node. npm's shim has it under one of the names below a directory above; that
+// of pnpm, or one that a person wrote, names what it starts; version managers keep it
+// beside their shims (U-01).
+func native(name string, below []string) (string, error) { return follow(name, below, maxShims) }
+
+func follow(name string, below []string, shims int) (string, error) {
 	resolved, err := filepath.EvalSymlinks(name)
 	if err != nil {
 		return "", err
@@ -47,19 +63,95 @@ func native(name string, below []string) (string, error) {
 	if resolved, err = filepath.Abs(resolved); err != nil {
 		return "", err
 	}
-	if isELF(resolved) {
-		return resolved, nil
+	command := filepath.Base(name)
+	targets := managed(name, command)
+	switch manager := filepath.Base(resolved); {
+	case isELF(resolved) && !slices.Contains(managers(), manager):
+		return resolved, runsHere(resolved)
+	case !isELF(resolved):
+		if program := beside(filepath.Dir(resolved), below); program != "" {
+			return program, runsHere(program)
+		}
+		targets = append(named(resolved, command), targets...)
 	}
-	dir := filepath.Dir(resolved)
+	for _, target := range targets {
+		if shims == 0 || target == resolved {
+			break
+		}
+		if program, err := follow(target, below, shims-1); err == nil {
+			return program, nil
+		}
+	}
+	return "", fmt.Errorf("%s is a script or a shim, and the native program is not beside it", resolved)
+}
+
+// beside looks for a package's program in the directories above.
+func beside(dir string, below []string) string {
 	for range maxClimb {
 		for _, sub := range below {
 			if program := filepath.Join(dir, sub); isELF(program) {
-				return program, nil
+				return program
 			}
 		}
 		dir = filepath.Dir(dir)
 	}
-	return "", fmt.Errorf("%s is a script, and the native program is not beside it", resolved)
+	return ""
+}
+
+// managers are programs that act as the one by whose name they are called.
+func managers() []string { return []string{"mise", "rtx", "asdf", "volta-shim"} }
+
+// managed are where version managers keep what their shims start, seen from the shim.
+func managed(shim, command string) []string {
+	var found []string
+	dir := filepath.Dir(shim)
+	for _, place := range []string{"../installs/*/latest/bin/", "../installs/*/*/bin/", "../installs/*/latest/", "../tools/image/packages/*/bin/", "../tools/image/packages/*/*/bin/"} {
+		matches, _ := filepath.Glob(filepath.Join(dir, place, command)) // a folder whose name is a pattern has none
+		found = append(found, matches...)
+	}
+	return found[:min(len(found), maxTargets)]
+}
+
+// named are the files that a script names by a path with the command's name in it.
+func named(script, command string) []string {
+	f, err := os.Open(script)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }() // only read
+	text, err := io.ReadAll(io.LimitReader(f, maxScript))
+	if err != nil || !strings.HasPrefix(string(text), "#!") {
+		return nil
+	}
+	here := strings.NewReplacer(`$(dirname "$0")`, filepath.Dir(script), "${basedir}", filepath.Dir(script), "$basedir", filepath.Dir(script), "${0%/*}", filepath.Dir(script))
+	var found []string
+	for word := range strings.FieldsFuncSeq(here.Replace(string(text)), func(r rune) bool { return strings.ContainsRune(" \t\n\"';=()", r) }) {
+		if filepath.IsAbs(word) && strings.Contains(word, command) && len(found) < maxTargets {
+			if info, err := os.Stat(word); err == nil && info.Mode().IsRegular() {
+				found = append(found, word)
+			}
+		}
+	}
+	return found
+}
+
+// runsHere refuses a program for other machines than this one.
+func runsHere(program string) error {
+	f, err := os.Open(program)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // only read
+	const machineAt, amd64, arm64 = 18, 62, 183
+	head := make([]byte, machineAt+2)
+	if _, err := io.ReadFull(f, head); err != nil {
+		return nil //nolint:nilerr // it is too short to be started, which says so itself
+	}
+	built := map[uint16]string{amd64: "amd64", arm64: "arm64"}[binary.LittleEndian.Uint16(head[machineAt:])]
+	if built != "" && built != runtime.GOARCH {
+		return fmt.Errorf("%s is built for %s, and this machine is %s", program, built, runtime.GOARCH)
+	}
+	return nil
 }
 
 // claudePackages are where npm puts the native program, seen from a directory above.

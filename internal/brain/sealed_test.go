@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -71,15 +70,9 @@ func behindSocket(t *testing.T, handler http.Handler) (dir string) {
 
 func sealer(t *testing.T) *sandbox.Native {
 	t.Helper()
-	init := filepath.Join(t.TempDir(), sandbox.Init)
-	build := exec.Command(testpeer.Need(t, "go"), "build", "-o", init, "github.com/nacre-dev/nacre/cmd/sandbox-init")
-	build.Env = append(build.Environ(), "CGO_ENABLED=0")
-	if said, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build sandbox-init: %v: %s", err, said)
-	}
-	options := sandbox.Options{Init: init}
+	options := sandbox.Options{Init: testpeer.Program(t, sandbox.Init)}
 	if problem := sandbox.Support(options).Problem; problem != "" {
-		testpeer.Missing(t, "the native sandbox: "+problem)
+		testpeer.Missing(t, "sandbox", "the native sandbox: "+problem)
 	}
 	native, err := sandbox.Open(options)
 	if err != nil {

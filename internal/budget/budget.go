@@ -48,6 +48,9 @@ func NewLedger(limit int64) *Ledger {
 	return &Ledger{limit: max(limit, 0), open: map[Reservation]int64{}}
 }
 
+// Narrow lowers the limit to what is named, of all that was and will be spent; it raises none.
+func (l *Ledger) Narrow(limit int64) { l.limit = min(l.limit, max(limit, 0)) }
+
 // Left is what can still be reserved, in micro-dollars.
 func (l *Ledger) Left() int64 { return max(l.limit-l.spent-l.reserved, 0) }
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/message"
 	"github.com/nacre-dev/nacre/internal/routing"
 	"github.com/nacre-dev/nacre/internal/wire"
 	"github.com/nacre-dev/nacre/plugin"
@@ -173,7 +174,7 @@ func (b *Bus) envelope(e Event) (plugin.Envelope, error) {
 		e.ID = b.deps.NewID()
 	}
 	return plugin.Envelope{
-		ID: e.ID, Version: wire.Version, Type: wire.TypeEvent, Topic: e.Topic, Source: e.Source,
+		ID: e.ID, Version: message.Version, Type: message.TypeEvent, Topic: e.Topic, Source: e.Source,
 		Timestamp: b.deps.Now().UTC(), Group: e.Group, Payload: payload,
 	}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func pythonWithZMQ(t *testing.T) string {
 			return python
 		}
 	}
-	testpeer.Missing(t, "no python3 can import zmq (Debian: python3-zmq)")
+	testpeer.Missing(t, "zeromq", "no python3 can import zmq (Debian: python3-zmq)")
 	return ""
 }
 
@@ -118,7 +119,7 @@ func TestNodeZeromq(t *testing.T) {
 	folder := testpeer.Need(t, "zeromq")
 	w := open(t)
 	events, publisher := w.endpoints(t, "ipc")
-	out := runPeer(t, testpeer.Need(t, "node"), "testdata/peers.cjs", events, publisher, folder)
+	out := runPeer(t, testpeer.Able(t, "node", "-e", "require(process.argv[1])", filepath.Join(folder, "node_modules", "zeromq")), "testdata/peers.cjs", events, publisher, folder)
 	want := `{"topic":"ci.probe","envelope":[1,"event","ci","main",null],"ordered":true,"claim":["ci","main",7],"only":true}`
 	if have := strings.TrimSpace(string(out)); have != want {
 		t.Errorf("have %s, want %s", have, want)

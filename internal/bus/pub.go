@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nacre-dev/nacre/internal/wire"
+	"github.com/nacre-dev/nacre/internal/message"
 	"github.com/nacre-dev/nacre/internal/zmtp"
 	"github.com/nacre-dev/nacre/plugin"
 )
@@ -95,7 +95,7 @@ func (p *pub) offer(e plugin.Envelope) (full int) {
 }
 
 func encode(e plugin.Envelope) []byte {
-	out := wire.Envelope{
+	out := message.Envelope{
 		ID: e.ID, Version: e.Version, Type: e.Type, Topic: e.Topic, Source: e.Source,
 		Timestamp: e.Timestamp, Group: e.Group, Payload: e.Payload,
 	}

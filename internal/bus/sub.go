@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/nacre-dev/nacre/internal/message"
 	"github.com/nacre-dev/nacre/internal/routing"
 	"github.com/nacre-dev/nacre/internal/wire"
 	"github.com/nacre-dev/nacre/internal/zmtp"
@@ -167,7 +168,7 @@ func unwrap(topic string, body []byte) (payload json.RawMessage, reason DropReas
 	switch {
 	case version == nil || payload == nil && !isNumber:
 		return body, "", ""
-	case string(version) != strconv.Itoa(wire.Version):
+	case string(version) != strconv.Itoa(message.Version):
 		return nil, DropVersion, "an envelope of a version other than 1"
 	case payload == nil && !foreign:
 		return nil, DropInvalid, "an envelope without a payload"
@@ -191,7 +192,7 @@ func isText(value json.RawMessage, want string) bool {
 // or each returns one, or ctx ends. It closes nc.
 func Follow(ctx context.Context, nc net.Conn, prefixes []string, each func(plugin.Envelope) error) error {
 	defer func() { _ = nc.Close() }() // closed already where ctx ended
-	p := &peer{nc: nc, r: zmtp.NewReader(nc, MaxTopic+wire.MaxEnvelope), limits: Limits{}.withDefaults()}
+	p := &peer{nc: nc, r: zmtp.NewReader(nc, MaxTopic+message.MaxEnvelope), limits: Limits{}.withDefaults()}
 	defer context.AfterFunc(ctx, func() { _ = nc.Close() })()
 	err := follow(p, prefixes, each)
 	if ctx.Err() != nil {
@@ -246,8 +247,8 @@ func decode(parts [][]byte) (plugin.Envelope, bool) {
 	if len(parts) != 2 {
 		return plugin.Envelope{}, false
 	}
-	e, err := wire.ParseEnvelope(parts[1])
-	if err != nil || e.Topic != string(parts[0]) || e.Type != wire.TypeEvent {
+	e, err := message.ParseEnvelope(parts[1])
+	if err != nil || e.Topic != string(parts[0]) || e.Type != message.TypeEvent {
 		return plugin.Envelope{}, false
 	}
 	return plugin.Envelope{

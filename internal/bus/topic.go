@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/message"
 	"github.com/nacre-dev/nacre/internal/routing"
-	"github.com/nacre-dev/nacre/internal/wire"
 )
 
 // The limits of a topic.
@@ -60,15 +60,15 @@ func checkTopic(topic, source string) error {
 	}
 	switch {
 	case !isReserved(parts[0]):
-		if source == wire.SourceCore {
+		if source == message.SourceCore {
 			return fmt.Errorf("topic %s: the core's own are %s", topic, strings.Join(Topics(), ", "))
 		}
 		return nil
 	case !slices.Contains(Topics(), topic):
 		return fmt.Errorf("topic %s: those that begin with %q are %s", topic, parts[0]+".", strings.Join(below(parts[0]), ", "))
-	case topic == TopicInbound && source == wire.SourceCore:
+	case topic == TopicInbound && source == message.SourceCore:
 		return fmt.Errorf("topic %s: a message comes from a channel, not from the core", topic)
-	case topic != TopicInbound && source != wire.SourceCore:
+	case topic != TopicInbound && source != message.SourceCore:
 		return fmt.Errorf("topic %s is the core's own to publish", topic)
 	}
 	return nil
@@ -89,7 +89,7 @@ func below(first string) []string {
 
 func checkSource(source string) error {
 	if _, err := nacre.ParsePluginName(source); err != nil {
-		return fmt.Errorf("source %.80q: use %q, or a plugin's or publisher's name", source, wire.SourceCore)
+		return fmt.Errorf("source %.80q: use %q, or a plugin's or publisher's name", source, message.SourceCore)
 	}
 	return nil
 }

@@ -113,11 +113,12 @@ func (s *scene) openDoor(ctx context.Context, o Options) (string, func() error, 
 	serving, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	who := nacre.Principal{ID: "control", Group: group, Session: "control"}
+	whole := func(document []byte) ([]byte, []string) { return document, nil }
 	go func() {
 		done <- door.Serve(serving, listener, door.Session{ID: who.Session, Group: group, Principal: who, PeerUID: []uint32{uint32(os.Getuid())}},
 			open{host.Tools()}, door.Deps{
 				Recorder: log, Now: o.Now, NewID: rand.Text,
-				Redact: func(document []byte) ([]byte, []string) { return document, nil },
+				Redact: whole, Sanitize: whole,
 			})
 	}()
 	return path, func() error {

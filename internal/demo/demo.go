@@ -20,7 +20,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/audit"
-	"github.com/nacre-dev/nacre/internal/display"
+	"github.com/nacre-dev/nacre/internal/terminal"
 )
 
 // Options of the demo. All are required.
@@ -29,7 +29,7 @@ type Options struct {
 	Executable string
 	Now        func() time.Time
 	Version    string
-	Printer    *display.Printer
+	Printer    *terminal.Printer
 }
 
 // Task is what the demo's operator asks for.
@@ -64,7 +64,7 @@ func Run(ctx context.Context, o Options) (err error) {
 }
 
 // sealedRun lets the recorded agent work. The demo's operator denies every question.
-func (s *scene) sealedRun(ctx context.Context, rt *assembly.Runtime, p *display.Printer) (assembly.Report, observed, error) {
+func (s *scene) sealedRun(ctx context.Context, rt *assembly.Runtime, p *terminal.Printer) (assembly.Report, observed, error) {
 	var mu sync.Mutex
 	var output strings.Builder
 	report, err := rt.Run(ctx, assembly.Run{
@@ -72,9 +72,7 @@ func (s *scene) sealedRun(ctx context.Context, rt *assembly.Runtime, p *display.
 		Started: func(info assembly.SessionInfo) {
 			p.Field("nacre", "session %s · brain %s", info.Session, info.Brain)
 			p.Line("         sealed by  %s", info.Sandbox)
-			for _, missing := range info.NotEnforced {
-				p.Prose("         not held  ", missing)
-			}
+			p.NotHeld(info.NotEnforced)
 		},
 		Progress: p.Step,
 		Observe: func(text string) {
@@ -82,10 +80,10 @@ func (s *scene) sealedRun(ctx context.Context, rt *assembly.Runtime, p *display.
 			defer mu.Unlock()
 			output.WriteString(text + "\n")
 		},
-		Asking: assembly.Asking{Ask: func(q nacre.Question, answer func(nacre.Ruling) error) {
+		Asking: assembly.Asking{Ask: func(q nacre.Question, answer func(nacre.Ruling) (nacre.Pressed, error)) {
 			p.Question(q, time.Now())
 			p.Line("           the demo's operator says no")
-			go func() { _ = answer(nacre.Ruling{By: "the demo's operator"}) }() // the call is denied either way
+			go func() { _, _ = answer(nacre.Ruling{By: "the demo's operator"}) }() // the call is denied either way
 		}},
 	})
 	return report, observed{output.String()}, err
@@ -109,7 +107,7 @@ func (s *scene) prove(ctx context.Context, o Options, rt *assembly.Runtime, repo
 	return errors.Join(stoppedAll(findings), s.proveWork(ctx, o, report), s.proveReceipt(ctx, p, rt, report))
 }
 
-func printFindings(p *display.Printer, findings []finding, control bool) {
+func printFindings(p *terminal.Printer, findings []finding, control bool) {
 	rows := make([][]string, 0, len(findings))
 	for _, f := range findings {
 		result, layer := "stopped", f.layer
@@ -158,12 +156,12 @@ func (s *scene) proveWork(ctx context.Context, o Options, report assembly.Report
 	}
 	p.Field("checked", "outside, in a fresh sandbox: %s held (%s: tests judge themselves)", report.Checks[0].Command, report.Checks[0].Strength)
 	p.Field("merged", "%s %.7s → %.7s, files and index follow", report.Branch, report.Base, report.Commit)
-	p.Field("cost", "%s · %d denied · %d asked · %d redacted · %s", display.Dollars(report.Cost), report.Denied, report.Asked, report.Redacted, display.Seconds(report.Duration))
+	p.Field("cost", "%s · %d denied · %d asked · %d redacted · %s", terminal.Dollars(report.Cost), report.Denied, report.Asked, report.Redacted, terminal.Seconds(report.Duration))
 	return nil
 }
 
 // proveReceipt verifies the receipt twice, and a tampered copy twice.
-func (s *scene) proveReceipt(ctx context.Context, p *display.Printer, rt *assembly.Runtime, report assembly.Report) error {
+func (s *scene) proveReceipt(ctx context.Context, p *terminal.Printer, rt *assembly.Runtime, report assembly.Report) error {
 	receipt, err := audit.ReadReceipt(report.Receipt)
 	if err != nil {
 		return err
@@ -184,7 +182,7 @@ func (s *scene) proveReceipt(ctx context.Context, p *display.Printer, rt *assemb
 }
 
 // proveIndependently asks the second verifier, which shares no code with the first.
-func (s *scene) proveIndependently(ctx context.Context, p *display.Printer, rt *assembly.Runtime, report assembly.Report, forged string) error {
+func (s *scene) proveIndependently(ctx context.Context, p *terminal.Printer, rt *assembly.Runtime, report assembly.Report, forged string) error {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		p.Mark("warn", "", "the independent verifier was not asked: python3 is not installed")

@@ -3,42 +3,33 @@ package demo_test
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/demo"
-	"github.com/nacre-dev/nacre/internal/display"
+	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/internal/terminal"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 // buildNacre lays the binaries out as `make build` does.
 func buildNacre(t *testing.T) string {
 	t.Helper()
+	if built := testpeer.Built(); built != "" {
+		return filepath.Join(built, "nacre")
+	}
 	bin := filepath.Join(t.TempDir(), "bin")
-	for target, source := range map[string]string{
-		"nacre": "./cmd/nacre", "ipc": "./cmd/ipc", "brain": "./cmd/brain", "sandbox-init": "./cmd/sandbox-init",
-		"plugins/reminders/handler": "./plugins/reminders",
-	} {
-		build := exec.Command("go", "build", "-o", filepath.Join(bin, target), source)
-		build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+	for _, name := range []string{"nacre", "ipc", "brain", sandbox.Init, "plugins/reminders/handler"} {
+		testpeer.Copy(t, testpeer.Program(t, name), filepath.Join(bin, name))
 	}
-	manifest, err := os.ReadFile("../../plugins/reminders/manifest.json")
-	if err == nil {
-		err = os.WriteFile(filepath.Join(bin, "plugins/reminders/manifest.json"), manifest, 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testpeer.Copy(t, "../../plugins/reminders/manifest.json", filepath.Join(bin, "plugins/reminders/manifest.json"))
 	return filepath.Join(bin, "nacre")
 }
 
 func options(executable string, out *bytes.Buffer) demo.Options {
-	return demo.Options{Getenv: os.Getenv, Executable: executable, Now: time.Now, Version: "test", Printer: display.New(out, display.Style{})}
+	return demo.Options{Getenv: os.Getenv, Executable: executable, Now: time.Now, Version: "test", Printer: terminal.New(out, terminal.Style{})}
 }
 
 // The demo is the main job on the embedded default: every attack is tried, and

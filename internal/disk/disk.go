@@ -7,6 +7,7 @@
 package disk
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -75,11 +76,15 @@ func Read(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // only read
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
+	var data bytes.Buffer
+	if info, err := f.Stat(); err == nil { // read at once, where it does not grow meanwhile
+		data.Grow(int(min(info.Size(), limit)) + bytes.MinRead)
+	}
+	n, err := data.ReadFrom(io.LimitReader(f, limit+1))
+	if err == nil && n > limit {
 		err = fmt.Errorf("%s has more than %d bytes", path, limit)
 	}
-	return data, err
+	return data.Bytes(), err
 }
 
 // OpenRegular opens a regular file for reading. It does not follow a link, and

@@ -12,9 +12,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/nacre-dev/nacre/internal/disk"
+	"github.com/nacre-dev/nacre/internal/testwait"
 )
 
 // holder is the variable that makes this binary a process which holds a lock.
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		_, _ = os.Stdout.WriteString("held\n")
-		time.Sleep(time.Hour) // killed by the test
+		testwait.Stay()
 	}
 	os.Exit(m.Run())
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/door"
 	"github.com/nacre-dev/nacre/internal/ipc"
+	"github.com/nacre-dev/nacre/internal/message"
 	"github.com/nacre-dev/nacre/internal/wire"
 	"github.com/nacre-dev/nacre/internal/zmtp"
 )
@@ -118,7 +119,7 @@ func TestAClientThatGoesAwayCancelsItsCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := newUntil()
-			s := serve(t, kernel{"until": u.call, "echo": echo}, config{})
+			s := serve(t, kernel{"until": u.call, "echo": echo, "late": never(t)}, config{})
 			going, staying := dial(t, s), dial(t, s)
 			for i, c := range []*ipc.Client{going, staying} {
 				if err := c.Send([]byte(request("until", fmt.Sprint(i)))); err != nil {
@@ -140,10 +141,18 @@ func TestAClientThatGoesAwayCancelsItsCalls(t *testing.T) {
 	}
 }
 
+// never is a tool that a client calls whose own caller has gone before.
+func never(t *testing.T) tool {
+	return func(context.Context, nacre.Call) (json.RawMessage, error) {
+		t.Error("a call was made for a caller that had gone")
+		return nil, nil
+	}
+}
+
 func giveUp(t *testing.T, c *ipc.Client) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := c.Call(ctx, ipc.NewRequest("echo", "c", []byte("{}"))); !errors.Is(err, context.Canceled) {
+	if _, err := c.Call(ctx, ipc.NewRequest("late", "c", []byte("{}"))); !errors.Is(err, context.Canceled) {
 		t.Errorf("have %v, want it given up", err)
 	}
 	_ = c.Close() // as a process that ends does
@@ -288,7 +297,7 @@ func TestPing(t *testing.T) {
 // Frames of another form are refused in the form they came in.
 func TestForms(t *testing.T) {
 	nc := shaken(t, serve(t, crew(), config{}))
-	r := zmtp.NewReader(nc, wire.MaxEnvelope)
+	r := zmtp.NewReader(nc, message.MaxEnvelope)
 	good := []byte(request("echo", "c"))
 	tests := []struct {
 		name      string
@@ -318,7 +327,7 @@ func TestForms(t *testing.T) {
 			if delimited := len(item.Parts) == 2 && len(item.Parts[0]) == 0; delimited != test.delimited || !delimited && len(item.Parts) != 1 {
 				t.Errorf("have %d parts, want the form of the request", len(item.Parts))
 			}
-			e, err := wire.ParseEnvelope(item.Parts[len(item.Parts)-1])
+			e, err := message.ParseEnvelope(item.Parts[len(item.Parts)-1])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -339,7 +348,7 @@ func TestNoEventsForPlainClients(t *testing.T) {
 	if _, err := nc.Write(zmtp.AppendMessage(nil, []byte(request("ask", "c")))); err != nil {
 		t.Fatal(err)
 	}
-	item, err := zmtp.NewReader(nc, wire.MaxEnvelope).Next()
+	item, err := zmtp.NewReader(nc, message.MaxEnvelope).Next()
 	if err != nil || !strings.Contains(string(item.Parts[0]), `"type":"response"`) {
 		t.Errorf("have %s, %v, want the response and nothing before it", item.Parts, err)
 	}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
+	"github.com/nacre-dev/nacre/internal/message"
 	"github.com/nacre-dev/nacre/internal/wire"
 	"github.com/nacre-dev/nacre/internal/zmtp"
 )
@@ -35,19 +37,20 @@ func newConn(d *door, nc *net.UnixConn) *conn {
 	}
 }
 
-// serve reads requests until the client goes away, breaks the protocol, or ctx
-// ends; it returns when the last of its calls has.
-func (c *conn) serve(ctx context.Context) {
-	defer c.calls.Wait()
+// serve reads requests until the client goes away, breaks the protocol, or taking
+// ends; it returns when the last of its calls has, which ctx ends.
+func (c *conn) serve(ctx, taking context.Context) {
 	own, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer c.calls.Wait()
 	// A door that closes stops listening, but its answers still go out.
-	defer context.AfterFunc(ctx, func() { _ = c.nc.CloseRead() })()
+	defer context.AfterFunc(taking, func() { _ = c.nc.CloseRead() })()
 	err := c.handshake()
 	if err == nil {
+		c.door.greeting.leave(c.nc)
 		err = c.read(own)
 	}
-	if ctx.Err() == nil {
+	if taking.Err() == nil {
 		cancel() // the client is gone, and with it every call that it waits for
 		if worthTelling(err) {
 			reason := reasonProtocol
@@ -77,7 +80,7 @@ func (c *conn) handshake() error {
 	if err := c.r.Greeting(); err != nil {
 		return err
 	}
-	if _, err := c.nc.Write(zmtp.AppendReady(nil, zmtp.Property{Name: zmtp.SocketType, Value: "ROUTER"})); err != nil {
+	if _, err := c.nc.Write(zmtp.AppendReady(nil, c.properties()...)); err != nil {
 		return err
 	}
 	item, err := c.r.Next()
@@ -95,9 +98,19 @@ func (c *conn) handshake() error {
 		_, _ = c.nc.Write(zmtp.AppendCommand(nil, zmtp.Error, []byte("\x17use a DEALER or REQ here"))) // closing anyway
 		return fmt.Errorf("%w: a socket type other than DEALER or REQ", zmtp.ErrProtocol)
 	}
-	wish, _ := zmtp.Lookup(properties, wire.EventsProperty)
+	wish, _ := zmtp.Lookup(properties, message.EventsProperty)
 	c.events = wish == "1"
 	return c.nc.SetDeadline(time.Time{})
+}
+
+// properties are what the door says of itself: how long to wait where that is not what
+// every client waits.
+func (c *conn) properties() []zmtp.Property {
+	all := []zmtp.Property{{Name: zmtp.SocketType, Value: "ROUTER"}}
+	if wait := c.door.deps.Limits.Answer; wait != defaultAnswer {
+		all = append(all, zmtp.Property{Name: message.WaitProperty, Value: strconv.Itoa(int(wait / time.Second))})
+	}
+	return all
 }
 
 // read takes one message after the other. A message may be as long in coming
@@ -169,7 +182,7 @@ func (c *conn) write(frames []byte) error {
 }
 
 // send frames an envelope as the request was framed: behind an empty part or alone.
-func (c *conn) send(delimited bool, envelope wire.Envelope) error {
+func (c *conn) send(delimited bool, envelope message.Envelope) error {
 	b := c.door.buffers.take(zmtp.Room + len(envelope.Payload) + maxFrame)
 	defer c.door.buffers.give(b)
 	*b = envelope.Append((*b)[:zmtp.Room])

@@ -22,6 +22,9 @@ import (
 // acceptPause is how long to wait where the host has no descriptor for a new connection.
 const acceptPause = 50 * time.Millisecond
 
+// defaultAnswer is how long every client waits for an answer unless it is told otherwise.
+const defaultAnswer = 35 * time.Second
+
 // Kernel carries out calls; its methods may be called concurrently.
 type Kernel interface {
 	// Has reports whether the tool exists: stage 2.
@@ -44,16 +47,21 @@ type Session struct {
 	PeerUID []uint32
 }
 
-// Deps are what the door needs of its host. All but Limits are required, and
+// Deps are what the door needs of its host. All but Closing and Limits are required, and
 // may be called concurrently.
 type Deps struct {
 	Recorder nacre.Recorder
 	Now      func() time.Time
 	// NewID returns a new id for an envelope.
 	NewID func() string
-	// Redact takes the secrets out of a JSON document and says which fields held them (D-15).
-	Redact func(document []byte) (redacted []byte, fields []string)
-	Limits Limits
+	// Redact takes secrets and personal data out of a JSON document, and says which fields
+	// held them (D-15). Sanitize takes out secrets alone: what the kernel answers with holds
+	// the personal data that it lets its session see, and words in the place of the rest.
+	Redact, Sanitize func(document []byte) (redacted []byte, fields []string)
+	// Closing, where set and once closed, lets no request in any more, while those in
+	// flight go on until they are answered or the door's context ends (D-24).
+	Closing <-chan struct{}
+	Limits  Limits
 }
 
 // Limits of one session's socket. Zero means the default, never "none".
@@ -68,6 +76,8 @@ type Limits struct {
 	Message time.Duration
 	// Write is the time in which a client must take an answer; default 10 s.
 	Write time.Duration
+	// Answer is how long clients are told to wait for an answer; default 35 s.
+	Answer time.Duration
 }
 
 func (l Limits) withDefaults() Limits {
@@ -82,6 +92,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.Message <= 0 {
 		l.Message = 30 * time.Second
+	}
+	if l.Answer <= 0 {
+		l.Answer = defaultAnswer
 	}
 	if l.Write <= 0 {
 		l.Write = 10 * time.Second
@@ -102,13 +115,17 @@ type door struct {
 	// places holds one token for each connection that may be open.
 	places chan struct{}
 	conns  sync.WaitGroup
+	// greeting are the connections that have not shaken hands, the oldest first.
+	greeting greeting
+	// closed is when no request is let in any more.
+	closed <-chan struct{}
 }
 
-// Serve answers the session's requests until ctx ends, which is not an error.
-// Then it lets no request in, gives those in flight PLUGIN_UNAVAILABLE, and
-// returns when the last is answered and every connection closed. It closes the
-// listener. An error says that the session, a dependency, the listener or the
-// recorder is not fit to serve.
+// Serve answers the session's requests until ctx ends or the door is closing, which
+// is not an error. Then it lets no request in, gives those that are in flight when
+// ctx ends PLUGIN_UNAVAILABLE, and returns when the last is answered and every
+// connection closed. It closes the listener. An error says that the session, a
+// dependency, the listener or the recorder is not fit to serve.
 func Serve(ctx context.Context, ln *net.UnixListener, s Session, k Kernel, deps Deps) error {
 	defer func() { _ = ln.Close() }() // closed already where ctx ended
 	if err := validate(s, k, deps); err != nil {
@@ -122,11 +139,34 @@ func Serve(ctx context.Context, ln *net.UnixListener, s Session, k Kernel, deps 
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { _ = ln.Close() })()
-	err := d.accept(ctx, ln)
-	cancel()
+	taking, stop := context.WithCancel(ctx)
+	defer stop()
+	d.closed = taking.Done()
+	d.conns.Go(func() {
+		select {
+		case <-deps.Closing:
+			stop()
+		case <-d.closed:
+		}
+	})
+	defer context.AfterFunc(taking, func() { _ = ln.Close() })()
+	err := d.accept(ctx, taking, ln)
+	stop()
+	if err != nil {
+		cancel()
+	}
 	d.conns.Wait()
 	return errors.Join(err, d.closeRejects())
+}
+
+// isClosed reports whether no request is let in any more.
+func (d *door) isClosed() bool {
+	select {
+	case <-d.closed:
+		return true
+	default:
+		return false
+	}
 }
 
 func validate(s Session, k Kernel, deps Deps) error {
@@ -137,23 +177,23 @@ func validate(s Session, k Kernel, deps Deps) error {
 		return fmt.Errorf("door: the principal of %q in %q is not session %q in %q", s.Principal.Session, s.Principal.Group, s.ID, s.Group)
 	case len(s.PeerUID) == 0:
 		return errors.New("door: the session declares no peer uid")
-	case k == nil || deps.Recorder == nil || deps.Now == nil || deps.NewID == nil || deps.Redact == nil:
+	case k == nil || deps.Recorder == nil || deps.Now == nil || deps.NewID == nil || deps.Redact == nil || deps.Sanitize == nil:
 		return errors.New("door: a kernel, recorder, clock, ids and redaction are required")
 	}
 	return nil
 }
 
 // accept hands each connection to a goroutine of its own until the listener closes.
-func (d *door) accept(ctx context.Context, ln *net.UnixListener) error {
+func (d *door) accept(ctx, taking context.Context, ln *net.UnixListener) error {
 	for {
 		nc, err := ln.AcceptUnix()
 		switch {
 		case err == nil:
-			d.admit(ctx, nc)
-		case ctx.Err() != nil:
+			d.admit(ctx, taking, nc)
+		case taking.Err() != nil:
 			return nil //nolint:nilerr // the listener was closed to end the door
 		case isShortage(err):
-			pause(ctx, acceptPause)
+			pause(taking, acceptPause)
 		default:
 			return fmt.Errorf("door: %w", err)
 		}
@@ -181,13 +221,15 @@ func pause(ctx context.Context, d time.Duration) {
 
 // admit serves the connection if there is a place for it and its user is one
 // that the session declares.
-func (d *door) admit(ctx context.Context, nc *net.UnixConn) {
+func (d *door) admit(ctx, taking context.Context, nc *net.UnixConn) {
 	select {
 	case d.places <- struct{}{}:
 	default:
 		d.rejectConnection(ctx, reasonConnections, "more than the limit of connections")
-		_ = nc.Close() // nothing was read or written
-		return
+		if !d.makeRoom(taking) {
+			_ = nc.Close() // nothing was read or written
+			return
+		}
 	}
 	d.conns.Go(func() {
 		defer func() { <-d.places }()
@@ -201,6 +243,21 @@ func (d *door) admit(ctx context.Context, nc *net.UnixConn) {
 			d.rejectConnection(ctx, reasonPeer, err.Error())
 			return
 		}
-		newConn(d, nc).serve(ctx)
+		defer d.greeting.leave(d.greeting.enter(nc))
+		newConn(d, nc).serve(ctx, taking)
 	})
+}
+
+// makeRoom ends the oldest of the connections that have said nothing yet, and takes its
+// place: a crowd of silent ones keeps nobody out (F-72). Those that shook hands stay.
+func (d *door) makeRoom(ctx context.Context) bool {
+	if !d.greeting.endOldest() {
+		return false
+	}
+	select {
+	case d.places <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

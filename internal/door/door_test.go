@@ -11,6 +11,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/door"
+	"github.com/nacre-dev/nacre/internal/message"
 	"github.com/nacre-dev/nacre/internal/wire"
 )
 
@@ -331,11 +332,11 @@ func TestPendingEvent(t *testing.T) {
 	}, "echo": echo}
 	c := dial(t, serve(t, k, config{}))
 	e, _ := ask(t, c, request("ask", "c"))
-	if e.Type != wire.TypeEvent || e.Topic != wire.TopicPending || e.Correlation != "c" || string(e.Payload) != `{"expires":"2026-02-17T10:35:00Z","seconds":301}` {
+	if e.Type != message.TypeEvent || e.Topic != message.TopicPending || e.Correlation != "c" || string(e.Payload) != `{"expires":"2026-02-17T10:35:00Z","seconds":301}` {
 		t.Errorf("have %+v, want the event", e)
 	}
 	close(answer)
-	if e, refusal := receive(t, c); e.Type != wire.TypeResponse || refusal != nil {
+	if e, refusal := receive(t, c); e.Type != message.TypeResponse || refusal != nil {
 		t.Errorf("have %+v, want the response", e)
 	}
 	late(expires)
@@ -346,7 +347,7 @@ func TestPendingEvent(t *testing.T) {
 
 func TestServeRefuses(t *testing.T) {
 	good := door.Session{ID: "s", Group: "g", PeerUID: []uint32{0}, Principal: nacre.Principal{Session: "s", Group: "g"}}
-	deps := door.Deps{Recorder: &recorder{}, Now: time.Now, NewID: func() string { return "" }, Redact: redact}
+	deps := door.Deps{Recorder: &recorder{}, Now: time.Now, NewID: func() string { return "" }, Redact: redact, Sanitize: redact}
 	for name, change := range map[string]func(*door.Session, *door.Deps){
 		"no id":                    func(s *door.Session, _ *door.Deps) { s.ID = "" },
 		"another session's caller": func(s *door.Session, _ *door.Deps) { s.Principal.Session = "t" },
@@ -374,7 +375,7 @@ func TestServeTellsThatTheListenerIsGone(t *testing.T) {
 	ln, _ := listen(t)
 	_ = ln.Close() // the point of the test
 	s := door.Session{ID: "s", Group: "g", PeerUID: []uint32{0}, Principal: nacre.Principal{Session: "s", Group: "g"}}
-	deps := door.Deps{Recorder: &recorder{}, Now: time.Now, NewID: func() string { return "" }, Redact: redact}
+	deps := door.Deps{Recorder: &recorder{}, Now: time.Now, NewID: func() string { return "" }, Redact: redact, Sanitize: redact}
 	if err := door.Serve(context.Background(), ln, s, crew(), deps); err == nil {
 		t.Error("have no error")
 	}

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/wire"
+	"github.com/nacre-dev/nacre/internal/message"
 )
 
 // flights are the session's requests in flight, over all its connections.
@@ -20,7 +20,7 @@ func (f *flights) enter(id nacre.Correlation) *nacre.Refusal {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, twice := f.open[id]; twice {
-		return wire.Malformed("correlation", "a request with this correlation is in flight: use an id of its own for each")
+		return message.Malformed("correlation", "a request with this correlation is in flight: use an id of its own for each")
 	}
 	if len(f.open) >= f.limit {
 		return &nacre.Refusal{

@@ -20,6 +20,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/door"
 	"github.com/nacre-dev/nacre/internal/ipc"
+	"github.com/nacre-dev/nacre/internal/message"
 	"github.com/nacre-dev/nacre/internal/wire"
 )
 
@@ -133,7 +134,7 @@ func serve(t testing.TB, k door.Kernel, c config) served {
 	ln, path := listen(t)
 	var ids atomic.Int64
 	deps := door.Deps{
-		Recorder: c.records, Redact: c.redact, Limits: c.limits,
+		Recorder: c.records, Redact: c.redact, Sanitize: c.redact, Limits: c.limits,
 		Now:   func() time.Time { return time.Date(2026, 2, 17, 10, 30, 0, 0, time.UTC) },
 		NewID: func() string { return fmt.Sprintf("id-%d", ids.Add(1)) },
 	}
@@ -177,7 +178,7 @@ func dial(t testing.TB, s served) *ipc.Client {
 }
 
 // ask sends a message as it is and returns the answer with its error object, if it is one.
-func ask(t testing.TB, c *ipc.Client, message string) (wire.Envelope, *nacre.Refusal) {
+func ask(t testing.TB, c *ipc.Client, message string) (message.Envelope, *nacre.Refusal) {
 	t.Helper()
 	if err := c.Send([]byte(message)); err != nil {
 		t.Fatal(err)
@@ -185,7 +186,7 @@ func ask(t testing.TB, c *ipc.Client, message string) (wire.Envelope, *nacre.Ref
 	return receive(t, c)
 }
 
-func receive(t testing.TB, c *ipc.Client) (wire.Envelope, *nacre.Refusal) {
+func receive(t testing.TB, c *ipc.Client) (message.Envelope, *nacre.Refusal) {
 	t.Helper()
 	e, err := c.Receive()
 	if err != nil {
@@ -194,12 +195,12 @@ func receive(t testing.TB, c *ipc.Client) (wire.Envelope, *nacre.Refusal) {
 	return e, refusalOf(t, e)
 }
 
-func refusalOf(t testing.TB, e wire.Envelope) *nacre.Refusal {
+func refusalOf(t testing.TB, e message.Envelope) *nacre.Refusal {
 	t.Helper()
-	if e.Type != wire.TypeResponse {
+	if e.Type != message.TypeResponse {
 		return nil
 	}
-	_, failure, err := wire.Payload(e.Payload)
+	_, failure, err := message.Payload(e.Payload)
 	if err != nil {
 		t.Fatal(err)
 	}

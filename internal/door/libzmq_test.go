@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func pythonWithZMQ(t *testing.T) string {
 			return python
 		}
 	}
-	testpeer.Missing(t, "no python3 can import zmq (Debian: python3-zmq)")
+	testpeer.Missing(t, "zeromq", "no python3 can import zmq (Debian: python3-zmq)")
 	return ""
 }
 
@@ -99,7 +100,7 @@ func TestNodeZeromq(t *testing.T) {
 	s := serve(t, crew(), config{})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	script := exec.CommandContext(ctx, testpeer.Need(t, "node"), "testdata/dealer.cjs", s.path, folder)
+	script := exec.CommandContext(ctx, testpeer.Able(t, "node", "-e", "require(process.argv[1])", filepath.Join(folder, "node_modules", "zeromq")), "testdata/dealer.cjs", s.path, folder)
 	var failed strings.Builder
 	script.Stderr = &failed
 	out, err := script.Output()

@@ -35,6 +35,41 @@ func TestConnections(t *testing.T) {
 	}
 }
 
+// F-75: a client waits for as long as the door says, which may be less than it would.
+func TestADoorSaysHowLongToWait(t *testing.T) {
+	u := newUntil()
+	s := serve(t, kernel{"until": u.call}, config{limits: door.Limits{Answer: time.Second}})
+	var out, failed bytes.Buffer
+	code := ipc.Run(ipc.Socket(s.path), []string{"until", "{}"}, ipc.Streams{Out: &out, Err: &failed})
+	close(u.end)
+	if code != 1 || !bytes.Contains(failed.Bytes(), []byte("no answer came in time")) {
+		t.Errorf("have exit %d and %s", code, failed.String())
+	}
+}
+
+// F-72: connections that say nothing keep nobody out, however many there are; those that
+// shook hands before stay.
+func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
+	s := serve(t, crew(), config{limits: door.Limits{Connections: 4, Handshake: time.Hour}})
+	before := dial(t, s)
+	for range 20 {
+		nc, err := net.Dial("unix", s.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = nc.Close() })
+	}
+	for range 3 {
+		var out, failed bytes.Buffer
+		if code := ipc.Run(ipc.Socket(s.path), []string{"echo", "{}"}, ipc.Streams{Out: &out, Err: &failed}); code != 0 {
+			t.Errorf("have exit %d and %s, want an answer", code, failed.String())
+		}
+	}
+	if _, refusal := ask(t, before, request("echo", "c")); refusal != nil {
+		t.Error(refusal)
+	}
+}
+
 // Thousands of connections that say nothing cost no more than the limit, and
 // free their places in time.
 func TestThousandsOfConnections(t *testing.T) {

@@ -79,7 +79,7 @@ func pipelineOf(t testing.TB, kept *recorder, tools ...nacre.Tool) served {
 	}
 	k, err := realkernel.New(realkernel.Config{
 		Policy: policy.Shipped(), Groups: policy.Groups{"family-chat": {Tools: []string{"*"}}}, Recorder: recorded,
-		Now: time.Now, Random: rand.Reader, TokenKey: make([]byte, 32),
+		Now: time.Now, Random: rand.Reader, Keys: realkernel.Keys{Current: realkernel.Key{Secret: make([]byte, 32)}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/message"
 	"github.com/nacre-dev/nacre/internal/wire"
 )
 
@@ -34,7 +35,7 @@ const maxWrapping = 1 << 10
 
 // request is one message of a client on its way through the door.
 type request struct {
-	wire.Request
+	message.Request
 	conn *conn
 	// delimited is whether it came behind an empty part.
 	delimited bool
@@ -70,18 +71,18 @@ func (q *request) parse(parts [][]byte, tooLarge error) *nacre.Refusal {
 		q.delimited, parts = true, parts[1:]
 	}
 	if tooLarge != nil {
-		return wire.Malformed("", fmt.Sprintf("the message is over the limit of %d bytes, or has too many parts", wire.MaxMessage))
+		return message.Malformed("", fmt.Sprintf("the message is over the limit of %d bytes, or has too many parts", wire.MaxMessage))
 	}
 	if len(parts) != 1 {
-		return wire.Malformed("", `the message must be one part of JSON, or an empty part and one of JSON`)
+		return message.Malformed("", `the message must be one part of JSON, or an empty part and one of JSON`)
 	}
 	var err error
-	q.Request, err = wire.ParseRequest(parts[0])
+	q.Request, err = message.ParseRequest(parts[0])
 	var refusal *nacre.Refusal
 	if errors.As(err, &refusal) || err == nil {
 		return refusal
 	}
-	return wire.Malformed("", "the message is not acceptable")
+	return message.Malformed("", "the message is not acceptable")
 }
 
 // answer is the walk of one request, from its topic to its response. It sends
@@ -90,7 +91,7 @@ func (d *door) answer(ctx context.Context, q *request, refusal *nacre.Refusal) {
 	defer func() {
 		if p := recover(); p != nil {
 			d.recordPanic(ctx, q.Topic, q.Correlation, p)
-			d.forward(q, wire.SourceCore, wire.AppendError(nil, pluginError()))
+			d.forward(q, message.SourceCore, message.AppendError(nil, pluginError()))
 		}
 	}()
 	// Stage 2: the topic names a tool.
@@ -98,7 +99,7 @@ func (d *door) answer(ctx context.Context, q *request, refusal *nacre.Refusal) {
 	if refusal == nil {
 		tool, refusal = d.topic(q.Topic)
 	}
-	if refusal == nil && ctx.Err() != nil {
+	if refusal == nil && d.isClosed() {
 		refusal = unavailable()
 	}
 	if refusal != nil {
@@ -112,14 +113,14 @@ func (d *door) answer(ctx context.Context, q *request, refusal *nacre.Refusal) {
 	} else {
 		refusal = d.refusal(ctx, err)
 	}
-	r := response{source: wire.SourceCore}
+	r := response{source: message.SourceCore}
 	if refusal == nil && !q.Hints.DryRun || refusal != nil && refusal.Code == nacre.CodeHandlerError {
 		r.source = d.source(tool)
 	}
 	if refusal == nil {
-		r.payload = wire.AppendResult(make([]byte, 0, len(outcome.Result)+maxFrame), outcome.Result)
+		r.payload = message.AppendResult(make([]byte, 0, len(outcome.Result)+maxFrame), outcome.Result)
 	} else {
-		r.payload, r.undone = wire.AppendError(nil, refusal), 0 < refusal.Stage && refusal.Stage < stageRoute
+		r.payload, r.undone = message.AppendError(nil, refusal), 0 < refusal.Stage && refusal.Stage < stageRoute
 	}
 	d.respond(ctx, q, r)
 }
@@ -134,7 +135,7 @@ type response struct {
 
 // topic is stage 2.
 func (d *door) topic(topic string) (nacre.ToolName, *nacre.Refusal) {
-	name, ok := strings.CutPrefix(topic, wire.TopicPrefix)
+	name, ok := strings.CutPrefix(topic, message.TopicPrefix)
 	if ok {
 		if tool, err := nacre.ParseToolName(name); err == nil && d.kernel.Has(tool) {
 			return tool, nil
@@ -194,7 +195,7 @@ func (d *door) source(tool nacre.ToolName) string {
 	if source := d.kernel.Source(tool); source != "" {
 		return source
 	}
-	return wire.SourceCore
+	return message.SourceCore
 }
 
 // checkResult is the limit on responses (D-14). The kernel has its own; where
@@ -216,24 +217,24 @@ func resultLimits() wire.Limits { return wire.Limits{String: wire.MaxMessage, Ca
 // reject is the way back of what the door itself refuses: one record for both
 // the rejection and what was sanitized of it, so that both are aggregated.
 func (d *door) reject(ctx context.Context, q *request, refusal *nacre.Refusal) {
-	clean, fields := d.deps.Redact(wire.AppendError(nil, refusal))
+	clean, fields := d.deps.Redact(message.AppendError(nil, refusal))
 	d.recordRejection(ctx, nacre.Record{
 		Topic: q.Topic, Correlation: q.Correlation, Stage: refusal.Stage, Reason: string(refusal.Reason),
 	}, rejection{string(refusal.Code), refusal.Message, len(fields)})
-	d.forward(q, wire.SourceCore, sound(clean))
+	d.forward(q, message.SourceCore, sound(clean))
 }
 
 // sound replaces a payload that redaction broke.
 func sound(payload []byte) []byte {
-	if _, _, err := wire.Payload(payload); err != nil || len(payload) > wire.MaxMessage+maxWrapping {
-		return wire.AppendError(nil, pluginError())
+	if _, _, err := message.Payload(payload); err != nil || len(payload) > wire.MaxMessage+maxWrapping {
+		return message.AppendError(nil, pluginError())
 	}
 	return payload
 }
 
 // respond is the way back: sanitize, log, forward. What cannot be logged is not forwarded.
 func (d *door) respond(ctx context.Context, q *request, r response) {
-	clean, fields := d.deps.Redact(r.payload)
+	clean, fields := d.deps.Sanitize(r.payload)
 	if len(fields) == 0 && bytes.Equal(clean, r.payload) { // as it is nearly always, and checked before
 		d.forward(q, r.source, r.payload)
 		return
@@ -241,10 +242,10 @@ func (d *door) respond(ctx context.Context, q *request, r response) {
 	whole := sound(clean)
 	if !bytes.Equal(whole, clean) {
 		d.recordFailure(ctx, q.Topic, q.Correlation, failure{reason: "redaction_broke_payload"})
-		r.source = wire.SourceCore
+		r.source = message.SourceCore
 	}
 	if err := d.recordSanitized(ctx, q, r, fields); err != nil {
-		r.source, whole = wire.SourceCore, wire.AppendError(nil, pluginError())
+		r.source, whole = message.SourceCore, message.AppendError(nil, pluginError())
 	}
 	d.forward(q, r.source, whole)
 }
@@ -266,7 +267,7 @@ func (d *door) forward(q *request, source string, payload []byte) {
 		return
 	}
 	q.answered = true
-	_ = q.conn.send(q.delimited, d.envelope(q, wire.TypeResponse, q.Topic, source, payload)) // the client is gone
+	_ = q.conn.send(q.delimited, d.envelope(q, message.TypeResponse, q.Topic, source, payload)) // the client is gone
 }
 
 // leave gives up the request's place, once.
@@ -289,15 +290,15 @@ func (d *door) tellPending(q *request, expires time.Time) {
 	q.conn.writing.Lock()
 	defer q.conn.writing.Unlock()
 	if !q.answered {
-		_ = q.conn.send(q.delimited, d.envelope(q, wire.TypeEvent, wire.TopicPending, wire.SourceCore, append(payload, '}'))) // the client is gone
+		_ = q.conn.send(q.delimited, d.envelope(q, message.TypeEvent, message.TopicPending, message.SourceCore, append(payload, '}'))) // the client is gone
 	}
 }
 
 // envelope is built of the session's own state; of the request it holds
 // nothing but topic and correlation (D-05).
-func (d *door) envelope(q *request, kind, topic, source string, payload []byte) wire.Envelope {
-	return wire.Envelope{
-		ID: d.deps.NewID(), Version: wire.Version, Type: kind, Topic: topic, Source: source,
+func (d *door) envelope(q *request, kind, topic, source string, payload []byte) message.Envelope {
+	return message.Envelope{
+		ID: d.deps.NewID(), Version: message.Version, Type: kind, Topic: topic, Source: source,
 		Correlation: q.Correlation, Timestamp: d.deps.Now(), Group: d.session.Group, Payload: payload,
 	}
 }

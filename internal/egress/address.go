@@ -3,13 +3,13 @@ package egress
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/address"
+	"github.com/nacre-dev/nacre/internal/outward"
 )
 
 const (
@@ -17,91 +17,69 @@ const (
 	resolveTimeout = 10 * time.Second
 	// dialTimeout bounds the attempt at one address.
 	dialTimeout = 10 * time.Second
-	// maxAddresses is how many addresses of a host are tried.
-	maxAddresses = 4
 )
 
-// checkAddress refuses every address that is not plainly public (M-21).
-func checkAddress(a netip.Addr) error {
-	if !address.Public(a) {
-		return fmt.Errorf("%s is not a public address", a)
-	}
-	return nil
-}
-
-// addresses gives what may be dialled for a listed host: the pin, or what the
-// host resolves to, all of which must be public. One address that is not
+// addresses says how a listed host is reached: by its pin, by a proxy of the operator's,
+// which is told the name, or by what the host resolves to, all of which must be public. One address that is not
 // refuses the host: a name that points outside and inside is an attack or a mistake.
-func (p *Proxy) addresses(ctx context.Context, host string, rule nacre.EgressRule) ([]netip.AddrPort, error) {
+func (p *Proxy) addresses(ctx context.Context, host string, rule nacre.EgressRule) (route, error) {
 	if rule.Pin.IsValid() {
-		return []netip.AddrPort{rule.Pin}, nil
+		return route{to: []netip.AddrPort{rule.Pin}}, nil
+	}
+	name, plain := target{host, rule.Port}, rule.Protocol == nacre.ProtocolHTTP
+	if through := p.opts.Upstream.Through(name.host, name.port, plain); through != nil {
+		return route{through: through, name: name, plain: plain}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
 	found, err := p.opts.Resolve(ctx, host)
 	if err != nil || len(found) == 0 {
-		return nil, refusal(ReasonResolve, "the host has no address now")
+		return route{}, refusal(ReasonResolve, "the host has no address now")
 	}
 	for _, a := range found {
-		if err := checkAddress(a); err != nil {
-			return nil, &reasonError{ReasonAddress, "the host resolves to an address that is not public; the operator may pin it in the config", a.String()}
+		if !address.Public(a) { // M-21
+			return route{}, &reasonError{ReasonAddress, "the host resolves to an address that is not public; the operator may pin it in the config", a.String()}
 		}
 	}
-	return candidates(found, rule.Port), nil
-}
-
-// candidates are the addresses to try, of both families in turn: a machine may
-// have a way out in one of them only.
-func candidates(found []netip.Addr, port uint16) []netip.AddrPort {
-	var four, six, turns []netip.AddrPort
-	for _, a := range found {
-		if a.Is4() {
-			four = append(four, netip.AddrPortFrom(a, port))
-		} else {
-			six = append(six, netip.AddrPortFrom(a, port))
-		}
-	}
-	for i := range max(len(four), len(six)) {
-		turns = append(append(turns, four[min(i, len(four)):min(i+1, len(four))]...), six[min(i, len(six)):min(i+1, len(six))]...)
-	}
-	return turns[:min(len(turns), maxAddresses)]
+	return route{to: outward.Turns(found, rule.Port)}, nil
 }
 
 // dial tries the checked addresses in order, and says which it reached.
-func (p *Proxy) dial(ctx context.Context, to []netip.AddrPort) (net.Conn, netip.AddrPort, error) {
+func (p *Proxy) dial(ctx context.Context, by route) (net.Conn, string, error) {
+	if by.through != nil {
+		conn, err := by.through.Reach(ctx, by.name.host, by.name.port, by.plain)
+		return conn, by.String(), err
+	}
 	err := errors.New("no address")
-	for _, a := range to {
+	for _, a := range by.to {
 		var conn net.Conn
 		attempt, cancel := context.WithTimeout(ctx, dialTimeout)
 		conn, err = p.opts.Dial(attempt, a)
 		cancel()
 		if err == nil {
-			return conn, a, nil
+			return conn, a.String(), nil
 		}
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return nil, netip.AddrPort{}, err
+	return nil, "", err
 }
 
-// systemResolve asks for both families by name, so that an IPv4 address that
-// was mapped into IPv6 by the resolver's record is told from one mapped by Go.
-func systemResolve(ctx context.Context, host string) ([]netip.Addr, error) {
-	var all []netip.Addr
-	four, err4 := net.DefaultResolver.LookupNetIP(ctx, "ip4", host+".")
-	for _, a := range four {
-		all = append(all, a.Unmap())
-	}
-	six, err6 := net.DefaultResolver.LookupNetIP(ctx, "ip6", host+".")
-	all = append(all, six...)
-	if len(all) == 0 {
-		return nil, errors.Join(err4, err6)
-	}
-	return all, nil
+// route is how a host is reached: one of the addresses that were checked, or a proxy
+// that is told its name.
+type route struct {
+	to      []netip.AddrPort
+	through *outward.Server
+	name    target
+	// plain says that the proxy is asked for a URL, and no tunnel.
+	plain bool
 }
 
-func systemDial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
-	var d net.Dialer
-	return d.DialContext(ctx, "tcp", to.String())
+// String is what a record says of it before it was taken.
+func (r route) String() string {
+	if r.through != nil {
+		return r.through.Address()
+	}
+	return r.to[0].String()
 }

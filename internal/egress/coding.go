@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/nacre-dev/nacre/internal/unpack"
 )
 
 // searchable are the codings of a body that can be looked into, or are none.
@@ -29,7 +31,7 @@ func searchableBody(headers http.Header) error {
 			return opaqueBody("another coding than gzip and deflate")
 		}
 	}
-	if len(codings) > maxNested {
+	if len(codings) > unpack.MaxNested {
 		return opaqueBody("more than two codings")
 	}
 	for _, name := range framedCodings {

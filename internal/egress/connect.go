@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"net/netip"
 	"strconv"
 	"time"
 
@@ -22,20 +21,18 @@ func (p *Proxy) connect(ctx context.Context, c *client, h *head) {
 		return
 	}
 	d.target = t
-	rule, until, reason := p.match(t, nacre.ProtocolTLS, nacre.ProtocolTCP)
-	if reason != ReasonListed {
-		d.reason = reason
-		p.deny(ctx, c, d)
+	until, admitted := c.admit(ctx, p, &d, nacre.ProtocolTLS, nacre.ProtocolTCP)
+	if !admitted {
 		return
 	}
-	d.rule = rule
+	rule := d.rule
 	list := p.opened[t]
 	if len(list) > 0 && rule.Protocol != nacre.ProtocolTLS {
 		d.opened, d.reason, d.detail = true, ReasonProtocol, "a credential is for this host, so it is reached over TLS alone"
 		p.deny(ctx, c, d)
 		return
 	}
-	ctx, cancel := p.while(ctx, until)
+	ctx, cancel := p.while(ctx, rule, until)
 	defer cancel()
 	to, err := p.addresses(ctx, t.host, rule)
 	if err != nil {
@@ -89,14 +86,14 @@ func (h *head) checkHost(t target, standard uint16) error {
 }
 
 // tunnelTLS answers a CONNECT to a host whose TLS passes through.
-func (p *Proxy) tunnelTLS(ctx context.Context, c *client, d denial, to []netip.AddrPort) {
+func (p *Proxy) tunnelTLS(ctx context.Context, c *client, d denial, to route) {
 	flow, hello := p.greeted(ctx, c, d, to)
 	if flow == nil {
 		return
 	}
 	defer flow.end(ctx)
-	if !flow.dial(ctx, to) {
-		_, _ = c.conn.Write(alert(ReasonDial))
+	if err := flow.dial(ctx, to); err != nil {
+		_, _ = c.conn.Write(alert(reasonOf(err)))
 		return
 	}
 	server := &serverWatch{r: flow.up}
@@ -106,7 +103,7 @@ func (p *Proxy) tunnelTLS(ctx context.Context, c *client, d denial, to []netip.A
 
 // greeted answers a CONNECT, reads the client's hello and allows the connection
 // that it asks for. Where there is none, the client has been told.
-func (p *Proxy) greeted(ctx context.Context, c *client, d denial, to []netip.AddrPort) (*flow, []byte) {
+func (p *Proxy) greeted(ctx context.Context, c *client, d denial, to route) (*flow, []byte) {
 	if _, err := io.WriteString(c.conn, established); err != nil {
 		return nil, nil
 	}
@@ -126,15 +123,15 @@ func (p *Proxy) greeted(ctx context.Context, c *client, d denial, to []netip.Add
 	return flow, hello
 }
 
-func (p *Proxy) tunnelTCP(ctx context.Context, c *client, d denial, to []netip.AddrPort) {
+func (p *Proxy) tunnelTCP(ctx context.Context, c *client, d denial, to route) {
 	flow, err := p.allow(ctx, d, to)
 	if err != nil {
 		p.answer(c, denial{reason: reasonOf(err), target: d.target, method: d.method})
 		return
 	}
 	defer flow.end(ctx)
-	if !flow.dial(ctx, to) {
-		p.answer(c, denial{reason: ReasonDial, target: d.target, method: d.method})
+	if err := flow.dial(ctx, to); err != nil {
+		p.answer(c, denial{target: d.target, method: d.method}.because(err))
 		return
 	}
 	_ = c.conn.SetDeadline(time.Now().Add(p.limits.Request))

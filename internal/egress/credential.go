@@ -12,6 +12,9 @@ import (
 	"strings"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/leak"
+	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/urlpath"
 )
 
 // Scheme is how a credential is shown to its host.
@@ -29,6 +32,8 @@ const (
 	SchemeQuery Scheme = "query"
 	// SchemeSigV4 signs the request that is sent (AWS Signature Version 4).
 	SchemeSigV4 Scheme = "sigv4"
+	// SchemeNone adds nothing: the host is opened for the sake of methods and paths.
+	SchemeNone Scheme = "none"
 )
 
 // Material is what a credential is made of at one moment.
@@ -50,8 +55,12 @@ type Credential struct {
 	// Methods are all that may be used; empty means GET and HEAD.
 	Methods []string
 	// Paths are prefixes of what may be asked for; at least one.
-	Paths  []string
+	Paths []string
+	// Git, where it is set, is all of what it is for, and is set by ForGit.
+	Git    posture.Git
 	Scheme Scheme
+	// Plain says that it is for requests over plain HTTP, and of SchemeNone.
+	Plain bool
 	// Header is where the value goes, or Query the parameter of SchemeQuery.
 	Header, Query string
 	// User is of SchemeBasic; empty means that the value holds it.
@@ -83,14 +92,26 @@ func (c Credential) Check() error {
 		}
 	}
 	for _, p := range c.Paths {
-		if p == "" || p[0] != '/' || strings.ContainsAny(p, "%?") || checkPath(p) != nil {
+		if p == "" || p[0] != '/' || strings.ContainsAny(p, "%?") || urlpath.Check(p) != nil {
 			return fmt.Errorf("credential %s: paths begin with / and have no escapes, dot segments or empty segments", c.Name)
 		}
+	}
+	if err := c.checkGit(); err != nil {
+		return fmt.Errorf("credential %s: %w", c.Name, err)
 	}
 	return c.checkScheme()
 }
 
 func (c Credential) checkScheme() error {
+	if c.Plain && c.Scheme != SchemeNone {
+		return fmt.Errorf("credential %s: nothing is added to a request over plain HTTP", c.Name)
+	}
+	if c.Scheme == SchemeNone {
+		if c.Header+c.Query+c.User+c.Region+c.Service != "" || c.Material != nil {
+			return fmt.Errorf("credential %s: scheme none adds nothing", c.Name)
+		}
+		return nil
+	}
 	inHeader := c.Scheme == SchemeBearer || c.Scheme == SchemeBasic || c.Scheme == SchemeRaw
 	switch {
 	case !inHeader && c.Scheme != SchemeQuery && c.Scheme != SchemeSigV4:
@@ -136,13 +157,25 @@ func (c Credential) allows(method, path string) Reason {
 		methods = []string{http.MethodGet, http.MethodHead}
 	}
 	switch {
-	case !slices.ContainsFunc(c.Paths, func(prefix string) bool { return below(path, prefix) }):
+	case !slices.ContainsFunc(c.Paths, func(prefix string) bool { return urlpath.Below(path, prefix) }):
 		return ReasonPathNotLeased
 	case !slices.Contains(methods, method):
 		return ReasonMethodNotLeased
 	}
 	return ReasonListed
 }
+
+// Rule is what lets a connection to its host through.
+func (c Credential) Rule() nacre.EgressRule {
+	rule := nacre.EgressRule{Host: c.Host, Port: c.Port}
+	if c.Plain {
+		rule.Protocol = nacre.ProtocolHTTP
+	}
+	return rule
+}
+
+// Lets reports whether it is for a request, whose path is without its query.
+func (c Credential) Lets(method, path string) bool { return c.allows(method, path) == ReasonListed }
 
 // choose finds the credential of a request; the first that allows it is used.
 func choose(list []Credential, method, path string) (Credential, Reason) {
@@ -155,7 +188,25 @@ func choose(list []Credential, method, path string) (Credential, Reason) {
 			reason = r
 		}
 	}
+	if !slices.ContainsFunc(list, func(c Credential) bool { return c.Scheme != SchemeNone }) {
+		return Credential{}, ReasonNotInBundle
+	}
 	return Credential{}, reason
+}
+
+// material gives the values for one request, or says that there are none now.
+func (c Credential) material(ctx context.Context) (Material, error) {
+	if c.Scheme == SchemeNone {
+		return Material{}, nil
+	}
+	m, err := c.Material(ctx)
+	if err == nil {
+		err = c.usable(m)
+	}
+	if err != nil {
+		return Material{}, refusal(ReasonCredential, "the credential has no value to use now: a person is asked for it (nacre approvals), or nacre doctor says why")
+	}
+	return m, nil
 }
 
 // secrets are what answers are searched for.
@@ -176,16 +227,13 @@ func (c Credential) secrets(m Material) []string {
 		// The header holds user and password together, so base64 of both is not base64 of
 		// one; and base64 of the header is not that of what is in it.
 		list = append(list, c.pair(text), base64.StdEncoding.EncodeToString([]byte(c.pair(text))))
-		if _, password, ok := strings.Cut(text, ":"); ok && c.User == "" && len(password) >= minSecret {
+		if _, password, ok := strings.Cut(text, ":"); ok && c.User == "" && len(password) >= leak.MinSecret {
 			list = append(list, password)
 		}
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
 }
-
-// minSecret is the shortest text that answers are searched for, in bytes.
-const minSecret = 8
 
 // pair is what basic authentication encodes.
 func (c Credential) pair(value string) string {
@@ -199,7 +247,7 @@ func (c Credential) pair(value string) string {
 func (c Credential) usable(m Material) error {
 	value := m.Value.Reveal()
 	switch {
-	case len(value) < minSecret:
+	case len(value) < leak.MinSecret:
 		return errors.New("the value is missing or too short")
 	case strings.Trim(value, printable) != "":
 		return errors.New("the value has characters that are not visible ASCII")
@@ -229,5 +277,6 @@ func (c Credential) add(r *http.Request, m Material) {
 		}
 		r.URL.RawQuery += c.Query + "=" + url.QueryEscape(value)
 	case SchemeSigV4: // sign
+	case SchemeNone:
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/outward"
 )
 
 // Defaults of Limits.
@@ -50,6 +51,8 @@ type Limits struct {
 	Connections int
 	Total       int64
 	Bytes       int64
+	// Held is how many connections wait for a person at once.
+	Held int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -74,6 +77,9 @@ func (l Limits) withDefaults() Limits {
 	if l.Bytes <= 0 {
 		l.Bytes = DefaultBytes
 	}
+	if l.Held <= 0 {
+		l.Held = DefaultHeld
+	}
 	return l
 }
 
@@ -93,20 +99,30 @@ type Options struct {
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Dial connects to a checked address; nil means plain TCP.
 	Dial func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
-	// Credentials are for hosts whose TLS is opened, which Authority is for; both or none.
+	// Credentials are for hosts whose TLS is opened, which Authority is for, both or none;
+	// and for hosts of plain HTTP.
 	Credentials []Credential
 	Authority   *Authority
 	Limits      Limits
-	// Inspect, where set, gives what looks at one request on an opened host: its
+	// Inspect looks at what leaves.
+	Inspect Inspection
+	// Upstream are the operator's own proxies; nil means none. A host that is pinned is
+	// dialled by its pin.
+	Upstream *outward.Proxies
+	// Revoked tells what was taken back since.
+	Revoked Revocation
+	// Asking is how a person is asked for what a rule would let through.
+	Asking Asking
+}
+
+// Inspection looks at what leaves. Its zero value looks at nothing.
+type Inspection struct {
+	// Each, where set, gives what looks at one request on an opened host: its
 	// head, then its body in pieces. An error keeps what it saw from leaving.
-	Inspect func() func(piece []byte) error
-	// PassOpaque lets bodies through to opened hosts in codings that Inspect cannot
+	Each func() func(piece []byte) error
+	// PassOpaque lets bodies through to opened hosts in codings that it cannot
 	// see into, such as br: for one that stops nothing.
 	PassOpaque bool
-	// Propose, where set, is told of each refusal that a rule would let through,
-	// once it is decided and recorded. What it returns is how to ask for that, and
-	// is told to the client. It must not wait for anybody.
-	Propose func(Denial) string
 }
 
 // Proxy serves one session. It is safe for concurrent use.
@@ -119,9 +135,11 @@ type Proxy struct {
 	moved   atomic.Int64
 	// accepted counts connections, for Limits.Total.
 	accepted atomic.Int64
+	asking   asking
 	serial   atomic.Uint64
-	// opened are the credentials of each host whose TLS is opened.
-	opened map[target][]Credential
+	// opened are the credentials of each host whose TLS is opened, and plain the requests
+	// of each that is asked nothing else over plain HTTP.
+	opened, plain requestList
 	// requests are under way on such hosts, buffered the bytes held for signatures.
 	requests, buffered atomic.Int64
 }
@@ -135,17 +153,18 @@ func New(opts Options) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("egress: %w", err)
 	}
-	opened, err := openedHosts(opts.Credentials, opts.Authority)
+	opened, plain, err := openedHosts(opts.Credentials, opts.Authority)
 	if err != nil {
 		return nil, fmt.Errorf("egress: %w", err)
 	}
 	if opts.Resolve == nil {
-		opts.Resolve = systemResolve
+		opts.Resolve = outward.Resolve
 	}
 	if opts.Dial == nil {
-		opts.Dial = systemDial
+		opts.Dial = outward.Direct
 	}
-	return &Proxy{rules: rules, opts: opts, limits: opts.Limits.withDefaults(), opened: opened}, nil
+	limits := opts.Limits.withDefaults()
+	return &Proxy{rules: rules, opts: opts, limits: limits, opened: opened, plain: plain, asking: asking{Asking: opts.Asking, most: limits.Held}}, nil
 }
 
 // Serve answers connections until ctx ends or the listener fails, then closes

@@ -11,6 +11,10 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/nacre-dev/nacre/internal/leak"
+	"github.com/nacre-dev/nacre/internal/sigv4"
+	"github.com/nacre-dev/nacre/internal/unpack"
 )
 
 // ReadHello is readHello for the fuzz target.
@@ -30,25 +34,25 @@ func SignedForTest(method, where, region, service string, material func(context.
 		return err.Error()
 	}
 	digest := sha256.Sum256(nil)
-	r.Header.Set("X-Amz-Date", now.Format(sigV4Time))
-	_, signature, _ := strings.Cut(authorizeV4(r, hex.EncodeToString(digest[:]), Credential{Region: region, Service: service}, m, now), "Signature=")
+	r.Header.Set("X-Amz-Date", now.Format(sigv4.TimeLayout))
+	_, signature, _ := strings.Cut(sigv4.Authorize(r, hex.EncodeToString(digest[:]), sigv4.Key{Access: m.AccessKey, Secret: m.Value, Region: region, Service: service}, now), "Signature=")
 	return signature
 }
 
 // LeakScan searches a stream that comes in pieces of n bytes, and gives what of
 // it may be passed on.
-func LeakScan(secrets []string, stream []byte, n int) (clear []byte, leak bool, most int) {
-	s := newLeakScan(secrets)
+func LeakScan(secrets []string, stream []byte, n int) (clear []byte, found bool, most int) {
+	s := leak.New(secrets)
 	for len(stream) > 0 {
 		piece := stream[:min(n, len(stream))]
-		out, found := s.feed(append([]byte(nil), piece...))
-		if clear = append(clear, out...); found {
+		out, leaks := s.Feed(append([]byte(nil), piece...))
+		if clear = append(clear, out...); leaks {
 			return clear, true, most
 		}
-		most = max(most, len(s.held))
+		most = max(most, len(s.Rest()))
 		stream = stream[len(piece):]
 	}
-	return append(clear, s.rest()...), false, most
+	return append(clear, s.Rest()...), false, most
 }
 
 // CheckTarget is splitTarget, for the fuzz target.
@@ -57,13 +61,10 @@ func CheckTarget(s string) (path string, err error) {
 	return path, err
 }
 
-// Below is below, for the fuzz target.
-func Below(path, prefix string) bool { return below(path, prefix) }
-
 // Unpacked reads a body through a search that finds nothing, in pieces.
 func Unpacked(body []byte, coding string, piece int) ([]byte, error) {
 	nothing := func() (func([]byte) error, func()) { return func([]byte) error { return nil }, func() {} }
-	b := &inspectedBody{from: io.NopCloser(pieces{bytes.NewReader(body), piece}), search: &search{inspect: nothing, deflated: coding == "deflate"}}
+	b := &inspectedBody{from: io.NopCloser(pieces{bytes.NewReader(body), piece}), search: &unpack.Search{Inspect: nothing, Refuse: unsearchable, Deflated: coding == "deflate"}}
 	have, err := io.ReadAll(b)
 	return have, errors.Join(err, b.Close())
 }

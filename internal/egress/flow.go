@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/outward"
 )
 
 // OutcomeClosed is the outcome of the record that ends an allowed connection
@@ -32,6 +32,8 @@ type detail struct {
 	// the one of them that was reached; in a refusal, the one that was refused.
 	Address string `json:"address,omitempty"`
 	Pinned  bool   `json:"pinned,omitempty"`
+	// Upstream says that the address is of the operator's proxy, which was told the name.
+	Upstream bool `json:"upstream,omitempty"`
 	// Path without its query, Status and Credential are of a request on a host
 	// whose TLS is opened.
 	Path       string `json:"path,omitempty"`
@@ -80,9 +82,6 @@ func (p *Proxy) denyFor(ctx context.Context, c *client, d denial, err error) {
 func (p *Proxy) deny(ctx context.Context, c *client, d denial) {
 	p.recordDenied(ctx, d)
 	d.plugin = p.opts.Plugin
-	if p.opts.Propose != nil && d.ask() != "" {
-		d.proposal = p.opts.Propose(Denial{Host: d.target.host, Port: d.target.port, Reason: d.reason, Count: 1, Rule: d.ask()})
-	}
 	p.answer(c, d)
 }
 
@@ -131,17 +130,18 @@ type flow struct {
 	active   atomic.Int64
 	mu       sync.Mutex
 	reason   Reason
+	client   net.Conn // once it is spliced
 }
 
 // allow makes the decision durable. Nothing is dialled before it returns (K-21).
-func (p *Proxy) allow(ctx context.Context, d denial, to []netip.AddrPort) (*flow, error) {
+func (p *Proxy) allow(ctx context.Context, d denial, to route) (*flow, error) {
 	if p.moved.Load() >= p.limits.Bytes {
 		d.reason = ReasonBytes
 		p.recordDenied(ctx, d)
 		return nil, refusal(ReasonBytes, "the session's bytes are used up")
 	}
 	f := &flow{proxy: p, correlation: p.correlation(), detail: detail{
-		Host: d.target.host, Port: d.target.port, Method: d.method, Rule: d.ruleName(), Address: to[0].String(),
+		Host: d.target.host, Port: d.target.port, Method: d.method, Rule: d.ruleName(), Address: to.String(), Upstream: to.through != nil,
 		Pinned: d.rule.Pin.IsValid(), Opened: d.opened,
 	}}
 	if err := p.opts.Record.Commit(ctx, p.record(nacre.OutcomeAllowed, ReasonListed, f.correlation, f.detail)); err != nil {
@@ -160,15 +160,39 @@ func (f *flow) finish(reason Reason) {
 }
 
 // dial connects to one of the checked addresses; the closing record says which.
-func (f *flow) dial(ctx context.Context, to []netip.AddrPort) bool {
+func (f *flow) dial(ctx context.Context, to route) error {
 	conn, address, err := f.proxy.dial(ctx, to)
 	if err != nil {
-		f.finish(ReasonDial)
-		return false
+		err = unreached(err)
+		f.finish(reasonOf(err))
+		return err
 	}
-	f.up, f.detail.Address = conn, address.String()
-	f.release = context.AfterFunc(ctx, func() { f.finish(stopReason(ctx)); _ = conn.Close() })
-	return true
+	f.up, f.detail.Address = conn, address
+	f.release = context.AfterFunc(ctx, func() { f.finish(stopReason(ctx)); _ = conn.Close(); f.hangUp() })
+	return nil
+}
+
+// unreached is why nothing could be dialled, as a reason.
+func unreached(err error) error {
+	var r *reasonError
+	var proxy *outward.Refused
+	switch {
+	case errors.As(err, &r):
+		return r
+	case errors.As(err, &proxy):
+		return &reasonError{ReasonUpstreamProxy, proxy.Why, proxy.Proxy}
+	}
+	return refusal(ReasonDial, "the host could not be reached")
+}
+
+// hangUp ends the client's side of what is spliced: where the host has said all that
+// it had to say, the client alone keeps the flow open.
+func (f *flow) hangUp() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.client != nil {
+		_ = f.client.Close()
+	}
 }
 
 // end closes the upstream side and writes the closing record with the bytes both ways.
@@ -176,6 +200,9 @@ func (f *flow) end(ctx context.Context) {
 	if f.up != nil {
 		f.release()
 		_ = f.up.Close()
+	}
+	if ctx.Err() != nil {
+		f.finish(stopReason(ctx)) // what ended with it may be here before what notes why
 	}
 	f.finish(ReasonDone)
 	f.mu.Lock()
@@ -192,6 +219,9 @@ func (f *flow) end(ctx context.Context) {
 // splice moves bytes both ways until both sides have ended, or either fails.
 func (f *flow) splice(client net.Conn, fromClient, fromServer io.Reader, firstByte time.Duration) {
 	_ = client.SetDeadline(time.Time{})
+	f.mu.Lock()
+	f.client = client
+	f.mu.Unlock()
 	f.active.Store(time.Now().UnixNano())
 	idle := f.proxy.limits.Idle
 	var back sync.WaitGroup

@@ -39,14 +39,17 @@ func (p *Proxy) forward(ctx context.Context, c *client, h *head) {
 		p.denyFor(ctx, c, d, err)
 		return
 	}
-	rule, until, reason := p.match(t, nacre.ProtocolHTTP)
-	if reason != ReasonListed {
-		d.reason = reason
-		p.deny(ctx, c, d)
+	where, _, _ := strings.Cut(path, "?")
+	d.path = recordedPath(where)
+	until, admitted := c.admit(ctx, p, &d, nacre.ProtocolHTTP)
+	if !admitted {
 		return
 	}
-	d.rule = rule
-	ctx, cancel := p.while(ctx, until)
+	if err := p.plain.listed(t, h.method, path); err != nil {
+		p.denyFor(ctx, c, d, err)
+		return
+	}
+	ctx, cancel := p.while(ctx, d.rule, until)
 	defer cancel()
 	body, err := p.requestBody(c, h)
 	if err != nil {
@@ -55,7 +58,7 @@ func (p *Proxy) forward(ctx context.Context, c *client, h *head) {
 	}
 	seen := p.inspectUnpacked(h, body)
 	defer func() { _ = seen.Close() }() // it is the client's connection, which goes on
-	to, err := p.addresses(ctx, t.host, rule)
+	to, err := p.addresses(ctx, t.host, d.rule)
 	if err != nil {
 		p.denyFor(ctx, c, d, err)
 		return
@@ -66,11 +69,16 @@ func (p *Proxy) forward(ctx context.Context, c *client, h *head) {
 		return
 	}
 	defer flow.end(ctx)
-	if !flow.dial(ctx, to) {
-		p.answer(c, denial{reason: ReasonDial, target: t, method: h.method})
+	asked, err := requestHead(ctx, h, t, path, to)
+	if err == nil {
+		err = flow.dial(ctx, to)
+	}
+	if err != nil {
+		flow.finish(reasonOf(err))
+		p.answer(c, denial{target: t, method: h.method}.because(err))
 		return
 	}
-	flow.exchange(c, h, requestHead(h, t, path), seen)
+	flow.exchange(c, h, asked, seen)
 }
 
 // forwardTarget reads the one absolute http URL that a request names.
@@ -143,13 +151,21 @@ var hopByHop = []string{
 	"transfer-encoding", "upgrade", "http2-settings", "host", "content-length", "expect",
 }
 
-// requestHead writes the request as the upstream gets it.
-func requestHead(h *head, t target, path string) []byte {
-	host := t.host
+// requestHead writes the request as the upstream gets it: with the whole URL where that
+// is a proxy.
+func requestHead(ctx context.Context, h *head, t target, path string, to route) ([]byte, error) {
+	host, authorization := t.host, ""
 	if t.port != httpPort {
 		host = t.String()
 	}
-	b := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n", h.method, path, host)
+	if to.through != nil {
+		var err error
+		if authorization, err = to.through.Authorization(ctx); err != nil {
+			return nil, unreached(err)
+		}
+		path = "http://" + host + path
+	}
+	b := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n%s", h.method, path, host, authorization)
 	switch _, sized := h.get("content-length"); {
 	case h.length < 0:
 		b = append(b, "Transfer-Encoding: chunked\r\n"...)
@@ -162,7 +178,7 @@ func requestHead(h *head, t target, path string) []byte {
 			b = fmt.Appendf(b, "%s: %s\r\n", f.name, f.value)
 		}
 	}
-	return append(b, "\r\n"...)
+	return append(b, "\r\n"...), nil
 }
 
 // connectionNames are the headers that the Connection header says end here.
@@ -204,6 +220,8 @@ func (f *flow) exchange(c *client, h *head, requestHead []byte, body io.Reader) 
 	case err == nil:
 	case cut:
 		reason = endOf(unsent)
+	case reasonOf(err) == ReasonUpstreamProxy:
+		reason = ReasonUpstreamProxy
 	case !begun:
 		reason = ReasonUpstream
 	default:
@@ -257,6 +275,9 @@ func (f *flow) answer(c *client, h *head) (begun bool, err error) {
 		return false, err
 	}
 	defer func() { _ = resp.Body.Close() }()
+	if f.detail.Upstream && resp.StatusCode == http.StatusProxyAuthRequired {
+		return false, refusal(ReasonUpstreamProxy, "the operator's proxy wants other credentials: [egress.proxy] names them")
+	}
 	limit.off = true
 	for _, value := range resp.Header["Connection"] {
 		for name := range strings.SplitSeq(value, ",") {

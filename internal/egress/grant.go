@@ -17,6 +17,12 @@ const maxGrants = 64
 // errGrantEnded is why a connection ends whose rule was for a time.
 var errGrantEnded = errors.New("egress: the time for which this host was approved is over")
 
+// errRevoked is why a connection ends of a session that may do nothing any more.
+var errRevoked = errors.New("egress: what the session was granted was revoked")
+
+// revokedPoll is how soon what is open ends once it was taken back.
+const revokedPoll = time.Second
+
 // grants are the rules that a person approved while the session ran (M-23).
 type grants struct {
 	mu   sync.Mutex
@@ -61,9 +67,15 @@ func (p *Proxy) Grant(rule nacre.EgressRule, until time.Time) error {
 // match finds the rule of a target: the session's own list first, then what was
 // granted for a time. until is zero where the rule has no end.
 func (p *Proxy) match(t target, protocols ...nacre.Protocol) (rule nacre.EgressRule, until time.Time, reason Reason) {
+	if p.opts.Revoked.all() {
+		return nacre.EgressRule{}, time.Time{}, ReasonRevoked
+	}
 	rule, reason = p.rules.match(t, protocols...)
 	if reason == ReasonListed {
-		return rule, time.Time{}, reason
+		if !p.opts.Revoked.of(rule) {
+			return rule, time.Time{}, reason
+		}
+		reason = ReasonNotListed
 	}
 	now := p.opts.Now()
 	p.granted.mu.Lock()
@@ -81,18 +93,57 @@ func (p *Proxy) match(t target, protocols ...nacre.Protocol) (rule nacre.EgressR
 	return nacre.EgressRule{}, time.Time{}, reason
 }
 
-// while ends what is done under a rule with the rule's time.
-func (p *Proxy) while(ctx context.Context, until time.Time) (context.Context, context.CancelFunc) {
-	if until.IsZero() {
-		return context.WithCancel(ctx)
+// Revocation tells what of a session's reach was taken back. It is asked at each request, and
+// once a second while a connection is open. Its zero value takes nothing back.
+type Revocation struct {
+	// All, where set, tells whether all that the session was granted was: nothing is let out then.
+	All func() bool
+	// Rule, where set, tells whether one of its rules was.
+	Rule func(nacre.EgressRule) bool
+}
+
+func (r Revocation) all() bool { return r.All != nil && r.All() }
+
+func (r Revocation) of(rule nacre.EgressRule) bool { return r.Rule != nil && r.Rule(rule) }
+
+// while ends what is done under a rule with the rule's time, or when it is taken back or withheld.
+func (p *Proxy) while(ctx context.Context, rule nacre.EgressRule, until time.Time) (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithCancelCause(ctx)
+	if revoked := p.opts.Revoked; revoked.All != nil || revoked.Rule != nil {
+		go endRevoked(ctx, func() bool { return revoked.all() || revoked.of(rule) }, stop)
 	}
-	return context.WithTimeoutCause(ctx, until.Sub(p.opts.Now()), errGrantEnded)
+	end := func() { stop(context.Canceled) }
+	if until.IsZero() {
+		return ctx, end
+	}
+	ctx, late := context.WithTimeoutCause(ctx, until.Sub(p.opts.Now()), errGrantEnded)
+	return ctx, func() { late(); end() }
+}
+
+// endRevoked looks every second whether what is open was taken back.
+func endRevoked(ctx context.Context, revoked func() bool, stop context.CancelCauseFunc) {
+	every := time.NewTicker(revokedPoll)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+			if revoked() {
+				stop(errRevoked)
+				return
+			}
+		}
+	}
 }
 
 // stopReason is why a connection ends whose context has.
 func stopReason(ctx context.Context) Reason {
-	if errors.Is(context.Cause(ctx), errGrantEnded) {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errGrantEnded):
 		return ReasonGrantEnded
+	case errors.Is(cause, errRevoked):
+		return ReasonRevoked
 	}
 	return ReasonStopped
 }

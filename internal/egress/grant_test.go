@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,6 +104,65 @@ func TestConnectionsEndWithTheirGrant(t *testing.T) {
 	}
 }
 
+// F-18: once what a session was granted is revoked, nothing is let out, and what is
+// open ends.
+func TestRevocationEndsEgress(t *testing.T) {
+	sink, log := newSink(t), newLedger()
+	var revoked atomic.Bool
+	_, socket := start(t, egress.Options{Record: log, Revoked: egress.Revocation{All: revoked.Load}, Rules: []nacre.EgressRule{
+		rule("a.example", 5432, nacre.ProtocolTCP, sink.addr), rule("a.example", 80, nacre.ProtocolHTTP, sink.addr),
+	}})
+	conn := dial(t, socket)
+	_, _ = io.WriteString(conn, "CONNECT a.example:5432 HTTP/1.1\r\n\r\n")
+	opened := make([]byte, len("HTTP/1.1 200 Connection established\r\n\r\n"))
+	if _, err := io.ReadFull(conn, opened); err != nil || !strings.Contains(string(opened), " 200 ") {
+		t.Fatalf("have %s, %v", opened, err)
+	}
+	revoked.Store(true)
+	if _, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Error("the connection gave a byte")
+	}
+	if have := log.await(t, egress.OutcomeClosed, 1)[0]; have.Reason != string(egress.ReasonRevoked) {
+		t.Errorf("it ended for %q", have.Reason)
+	}
+	if code, text := get(t, socket, "http://a.example/"); code != 403 || !strings.Contains(text, "revoked") {
+		t.Errorf("after it: %d %s", code, text)
+	}
+	again := dial(t, socket)
+	_, _ = io.WriteString(again, "CONNECT a.example:5432 HTTP/1.1\r\n\r\n")
+	if answer := status(t, again); answer.code != 403 {
+		t.Errorf("a connection after it: %d", answer.code)
+	}
+}
+
+// F-18: what the host has ended on its side, and the client keeps open, ends as well.
+func TestRevocationEndsWhatTheClientAloneKeepsOpen(t *testing.T) {
+	hosts, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hosts.Close() })
+	go func() {
+		if host, err := hosts.Accept(); err == nil {
+			_, _ = io.WriteString(host, "world")
+			_ = host.Close()
+		}
+	}()
+	log := newLedger()
+	var revoked atomic.Bool
+	address := netip.MustParseAddrPort(hosts.Addr().String())
+	_, socket := start(t, egress.Options{Record: log, Revoked: egress.Revocation{All: revoked.Load}, Rules: []nacre.EgressRule{rule("a.example", address.Port(), nacre.ProtocolTCP, address)}})
+	conn := dial(t, socket)
+	_, _ = fmt.Fprintf(conn, "CONNECT a.example:%d HTTP/1.1\r\n\r\n", address.Port())
+	if said, err := io.ReadAll(conn); err != nil || !strings.HasSuffix(string(said), "world") {
+		t.Fatalf("have %s, %v", said, err)
+	}
+	revoked.Store(true)
+	if have := log.await(t, egress.OutcomeClosed, 1)[0]; have.Reason != string(egress.ReasonRevoked) {
+		t.Errorf("it ended for %q", have.Reason)
+	}
+}
+
 func TestGrantsThatAreNotPlainAreRefused(t *testing.T) {
 	p, _ := start(t, egress.Options{})
 	soon := time.Now().Add(time.Hour)
@@ -143,12 +203,12 @@ func TestARefusalTellsHowToApproveIt(t *testing.T) {
 			t.Error("it dialled")
 			return nil, net.ErrClosed
 		},
-		Propose: func(d egress.Denial) string {
+		Asking: egress.Asking{Propose: func(d egress.Denial) egress.Proposal {
 			mu.Lock()
 			defer mu.Unlock()
 			proposed = append(proposed, d.Rule)
-			return "nacre approvals approve 7d2q"
-		},
+			return egress.Proposal{How: "nacre approvals approve 7d2q"}
+		}},
 	})
 	_, text := get(t, socket, "http://a.example/")
 	for _, part := range []string{"or nacre approvals approve 7d2q\n", "the operator answers: nacre approvals approve 7d2q"} {
@@ -171,5 +231,39 @@ func TestARefusalTellsHowToApproveIt(t *testing.T) {
 	defer mu.Unlock()
 	if len(proposed) != 1 || proposed[0] != "a.example:80/http" {
 		t.Errorf("proposed %q", proposed)
+	}
+}
+
+// M-51: a rule that is taken back while the session goes on lets nothing more through, and what was
+// opened under it ends; the others hold.
+func TestARuleIsTakenBack(t *testing.T) {
+	sink, log := newSink(t), newLedger()
+	var revoked atomic.Bool
+	_, socket := start(t, egress.Options{Record: log, Rules: []nacre.EgressRule{
+		rule("a.example", 5432, nacre.ProtocolTCP, sink.addr), rule("b.example", 5432, nacre.ProtocolTCP, sink.addr),
+	}, Revoked: egress.Revocation{Rule: func(r nacre.EgressRule) bool { return revoked.Load() && r.Host == "a.example" }}})
+	connect := func(host string) net.Conn {
+		conn := dial(t, socket)
+		_, _ = io.WriteString(conn, "CONNECT "+host+":5432 HTTP/1.1\r\n\r\n")
+		return conn
+	}
+	conn := connect("a.example")
+	opened := make([]byte, len("HTTP/1.1 200 Connection established\r\n\r\n"))
+	if _, err := io.ReadFull(conn, opened); err != nil || !strings.Contains(string(opened), " 200 ") {
+		t.Fatalf("have %s, %v", opened, err)
+	}
+	revoked.Store(true)
+	if _, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Error("the connection gave a byte")
+	}
+	if have := log.await(t, egress.OutcomeClosed, 1)[0]; have.Reason != string(egress.ReasonRevoked) {
+		t.Errorf("it ended for %q", have.Reason)
+	}
+	if answer := status(t, connect("a.example")); answer.code != 403 || answer.header.Get("X-Nacre-Reason") != string(egress.ReasonNotListed) {
+		t.Errorf("a connection after it: %d %v", answer.code, answer.header)
+	}
+	other := connect("b.example")
+	if _, err := io.ReadFull(other, opened); err != nil || !strings.Contains(string(opened), " 200 ") {
+		t.Errorf("another rule: %s, %v", opened, err)
 	}
 }

@@ -7,15 +7,17 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/nacre-dev/nacre/internal/unpack"
 )
 
 // inspect shows a request on an opened host to whoever looks for what must not
 // leave: its head now, its body in pieces as it is sent.
 func (o *opened) inspect(r *http.Request) error {
-	if o.proxy.opts.Inspect == nil {
+	if o.proxy.opts.Inspect.Each == nil {
 		return nil
 	}
-	look := o.proxy.opts.Inspect()
+	look := o.proxy.opts.Inspect.Each()
 	var head strings.Builder
 	head.WriteString(r.Method + " " + r.RequestURI + "\n")
 	for name, values := range r.Header {
@@ -29,32 +31,35 @@ func (o *opened) inspect(r *http.Request) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	r.Body = &inspectedBody{from: r.Body, search: &search{
-		inspect: o.proxy.inspector(), look: look, deflated: slices.Contains(codingsOf(r.Header, "Content-Encoding"), "deflate"),
+	r.Body = &inspectedBody{from: r.Body, search: &unpack.Search{
+		Inspect: o.proxy.inspector(), Look: look, Refuse: unsearchable, Deflated: slices.Contains(codingsOf(r.Header, "Content-Encoding"), "deflate"),
 	}}
-	if o.proxy.opts.PassOpaque {
+	if o.proxy.opts.Inspect.PassOpaque {
 		return nil
 	}
 	return searchableBody(r.Header)
 }
 
+// unsearchable refuses a compressed text that cannot be searched.
+func unsearchable(detail string) error { return refusal(ReasonPacked, detail) }
+
 // inspector makes the session's own looks, which need no end.
 func (p *Proxy) inspector() func() (func([]byte) error, func()) {
-	return func() (func([]byte) error, func()) { return p.opts.Inspect(), func() {} }
+	return func() (func([]byte) error, func()) { return p.opts.Inspect.Each(), func() {} }
 }
 
 // inspectUnpacked shows what a body of plain HTTP unpacks to. As it is, it was
 // seen when it came, unless the sizes of chunks stood between its bytes.
 func (p *Proxy) inspectUnpacked(h *head, body io.Reader) io.ReadCloser {
-	if p.opts.Inspect == nil {
+	if p.opts.Inspect.Each == nil {
 		return io.NopCloser(body)
 	}
-	seen := &search{inspect: p.inspector()}
+	seen := &unpack.Search{Inspect: p.inspector(), Refuse: unsearchable}
 	for _, f := range h.headers {
-		seen.deflated = seen.deflated || f.name == "content-encoding" && strings.Contains(lowerASCII(f.value), "deflate")
+		seen.Deflated = seen.Deflated || f.name == "content-encoding" && strings.Contains(lowerASCII(f.value), "deflate")
 	}
 	if h.length < 0 {
-		seen.look = p.opts.Inspect()
+		seen.Look = p.opts.Inspect.Each()
 	}
 	return &inspectedBody{from: io.NopCloser(body), search: seen}
 }
@@ -64,7 +69,7 @@ func (p *Proxy) inspectUnpacked(h *head, body io.Reader) io.ReadCloser {
 type inspectedBody struct {
 	from   io.ReadCloser
 	mu     sync.Mutex // closing may not wait for a reader
-	search *search
+	search *unpack.Search
 	held   []byte
 	buffer []byte
 	end    error
@@ -81,7 +86,7 @@ func (b *inspectedBody) Read(p []byte) (int, error) {
 			return 0, b.end
 		}
 		if b.buffer == nil {
-			b.buffer = make([]byte, unpackBuffer)
+			b.buffer = make([]byte, unpack.BufferSize)
 		}
 		n, err := b.from.Read(b.buffer)
 		b.take(b.buffer[:n], err)
@@ -92,7 +97,7 @@ func (b *inspectedBody) Read(p []byte) (int, error) {
 func (b *inspectedBody) release(p []byte) int {
 	ready := len(b.held)
 	if b.end == nil && b.unseen() {
-		ready -= heldBody
+		ready -= unpack.HeldBody
 	}
 	if ready <= 0 {
 		return 0
@@ -105,7 +110,7 @@ func (b *inspectedBody) release(p []byte) int {
 func (b *inspectedBody) unseen() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.search.unseen()
+	return b.search.Unseen()
 }
 
 // take sees what came, and holds it.
@@ -117,8 +122,8 @@ func (b *inspectedBody) take(piece []byte, err error) {
 		return
 	}
 	if len(piece) > 0 {
-		if found := b.search.next(piece); found != nil {
-			_ = b.search.finish() // one reason is enough
+		if found := b.search.Next(piece); found != nil {
+			_ = b.search.Finish() // one reason is enough
 			b.end, b.held = found, nil
 			return
 		}
@@ -127,7 +132,7 @@ func (b *inspectedBody) take(piece []byte, err error) {
 	if err == nil {
 		return
 	}
-	if found := b.search.finish(); found != nil {
+	if found := b.search.Finish(); found != nil {
 		err = found
 	}
 	if b.end = err; !errors.Is(err, io.EOF) {
@@ -140,6 +145,6 @@ func (b *inspectedBody) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	_ = b.search.finish() // what was not sent was not sent
+	_ = b.search.Finish() // what was not sent was not sent
 	return b.from.Close()
 }

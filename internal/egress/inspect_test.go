@@ -39,14 +39,14 @@ func TestARequestOnAnOpenedHostIsInspected(t *testing.T) {
 	v.proxy, v.socket = start(t, egress.Options{
 		Rules: []nacre.EgressRule{rule("example.com", 443, nacre.ProtocolTLS, pinOf(t, srv))}, Record: v.log,
 		Credentials: []egress.Credential{credential(srv)}, Authority: authority,
-		Inspect: func() func([]byte) error {
+		Inspect: egress.Inspection{Each: func() func([]byte) error {
 			return func(piece []byte) error {
 				if bytes.Contains(piece, []byte(decoy)) {
 					return errors.New("a decoy")
 				}
 				return nil
 			}
-		},
+		}},
 	})
 	for name, c := range map[string]struct{ path, header, authorization, body string }{
 		"in the path":                {"/user?k=" + decoy, "", "", ""},

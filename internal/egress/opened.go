@@ -12,7 +12,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -34,22 +33,26 @@ const (
 )
 
 // openedHosts indexes the credentials.
-func openedHosts(list []Credential, authority *Authority) (map[target][]Credential, error) {
-	if (len(list) > 0) != (authority != nil) {
-		return nil, errors.New("credentials need an authority, and an authority credentials")
-	}
-	hosts := map[target][]Credential{}
+func openedHosts(list []Credential, authority *Authority) (opened, plain requestList, err error) {
+	opened, plain = requestList{}, requestList{}
 	for _, c := range list {
 		if err := c.Check(); err != nil {
-			return nil, err
-		}
-		if !slices.Contains(authority.hosts, c.Host) {
-			return nil, fmt.Errorf("credential %s: the authority is not for %s", c.Name, c.Host)
+			return nil, nil, err
 		}
 		t := target{c.Host, c.Port}
-		hosts[t] = append(hosts[t], c)
+		switch {
+		case c.Plain:
+			plain[t] = append(plain[t], c)
+		case authority == nil || !slices.Contains(authority.hosts, c.Host):
+			return nil, nil, fmt.Errorf("credential %s: the authority is not for %s", c.Name, c.Host)
+		default:
+			opened[t] = append(opened[t], c)
+		}
 	}
-	return hosts, nil
+	if len(opened) == 0 && authority != nil {
+		return nil, nil, errors.New("credentials need an authority, and an authority credentials")
+	}
+	return opened, plain, nil
 }
 
 // opened is one connection to a host whose TLS is opened.
@@ -58,7 +61,7 @@ type opened struct {
 	flow  *flow
 	host  target
 	list  []Credential
-	to    []netip.AddrPort
+	to    route
 	// transports lead to the host, one for each set of roots among the credentials.
 	mu         sync.Mutex
 	transports map[string]*http.Transport
@@ -69,7 +72,7 @@ type opened struct {
 
 // tunnelOpened answers a CONNECT to a host that a credential is for, and serves
 // the requests inside.
-func (p *Proxy) tunnelOpened(ctx context.Context, c *client, d denial, to []netip.AddrPort) {
+func (p *Proxy) tunnelOpened(ctx context.Context, c *client, d denial, to route) {
 	d.opened = true
 	flow, hello := p.greeted(ctx, c, d, to)
 	if flow == nil {
@@ -186,7 +189,7 @@ func (o *opened) transport(c Credential) *http.Transport {
 func (o *opened) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	conn, address, err := o.proxy.dial(ctx, o.to)
 	if err != nil {
-		return nil, refusal(ReasonDial, "the host could not be reached")
+		return nil, unreached(err)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -195,7 +198,7 @@ func (o *opened) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		return nil, errOver
 	}
 	up := &upstreamConn{Conn: conn, opened: o}
-	o.conns[up], o.flow.detail.Address = true, address.String()
+	o.conns[up], o.flow.detail.Address = true, address
 	return up, nil
 }
 

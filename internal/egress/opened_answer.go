@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/nacre-dev/nacre/internal/leak"
 )
 
 // answering brings one answer of an opened host inside, searched for the
@@ -17,7 +19,7 @@ type answering struct {
 	w        http.ResponseWriter
 	resp     *http.Response
 	secrets  []string
-	scan     *leakScan
+	scan     *leak.Scan
 	bodiless bool
 	// begun says that the client was sent any of it.
 	begun    bool
@@ -96,8 +98,8 @@ func (a *answering) leaks(headers http.Header) bool {
 			return true
 		}
 		for _, value := range values {
-			a.scan.reset()
-			if _, leak := a.scan.feed([]byte(name + ": " + value)); leak {
+			a.scan.Reset()
+			if _, leak := a.scan.Feed([]byte(name + ": " + value)); leak {
 				return true
 			}
 		}
@@ -142,22 +144,22 @@ func (a *answering) head(plain bool) {
 // body passes the answer on as it comes. Of an answer with a leak the client
 // gets what came before it, and no end. A part of one must not end in a leak.
 func (a *answering) body(body io.Reader, partial bool) Reason {
-	a.scan.reset()
+	a.scan.Reset()
 	packed := archive{secrets: a.secrets, partial: partial}
-	packed.search.inspect = packed.inspect
-	defer func() { _ = packed.search.finish() }() // ends what still unpacks
+	packed.search.Inspect, packed.search.Refuse = packed.inspect, unsearchable
+	defer func() { _ = packed.search.Finish() }() // ends what still unpacks
 	buf := make([]byte, bufferSize)
 	for {
 		n, err := body.Read(buf)
-		clear, leak := a.scan.feed(buf[:n])
+		clear, leak := a.scan.Feed(buf[:n])
 		if reason := packed.next(buf[:n], err != nil); reason != ReasonDone {
 			return reason
 		}
 		switch {
-		case leak, partial && errors.Is(err, io.EOF) && a.scan.begun():
+		case leak, partial && errors.Is(err, io.EOF) && a.scan.Begun():
 			return ReasonLeak
 		case errors.Is(err, io.EOF):
-			clear = append(clear[:len(clear):len(clear)], a.scan.rest()...)
+			clear = append(clear[:len(clear):len(clear)], a.scan.Rest()...)
 		case err != nil:
 			return ReasonReset
 		}

@@ -6,45 +6,50 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/nacre-dev/nacre/internal/leak"
+	"github.com/nacre-dev/nacre/internal/unpack"
 )
 
 // archive searches what the compressed texts in an answer unpack to: the file
 // itself may be one, without a word in its head. What it holds back bounds its memory.
 type archive struct {
 	secrets []string
-	search  search
+	search  unpack.Search
 	held    []byte
 	// partial says that the answer is a part of a text: no text in it may end in the
 	// middle of a secret, which begun says that one did.
 	partial, begun bool
 	// spare are scanners that have ended: a body may be nothing but small texts.
-	spare []*leakScan
+	spare []*leak.Scan
 }
 
 // inspect gives a scanner of one text.
 func (a *archive) inspect() (look func([]byte) error, leave func()) {
-	scan := last(&a.spare)
-	if scan == nil {
-		scan = newLeakScan(a.secrets)
+	var scan *leak.Scan
+	if n := len(a.spare); n > 0 {
+		scan, a.spare = a.spare[n-1], a.spare[:n-1]
+	} else {
+		scan = leak.New(a.secrets)
 	}
-	scan.reset()
+	scan.Reset()
 	look = func(piece []byte) error {
-		if _, leak := scan.feed(piece); leak {
+		if _, leak := scan.Feed(piece); leak {
 			return refusal(ReasonLeak, "the credential is in a compressed text")
 		}
 		return nil
 	}
 	return look, func() {
-		a.begun = a.begun || scan.begun()
+		a.begun = a.begun || scan.Begun()
 		a.spare = append(a.spare, scan)
 	}
 }
 
 // next sees a piece, or the last one, and says why it must not arrive.
 func (a *archive) next(piece []byte, end bool) Reason {
-	err := a.search.next(piece)
+	err := a.search.Next(piece)
 	if err == nil && end {
-		err = a.search.finish()
+		err = a.search.Finish()
 	}
 	halved := end && a.partial && a.begun
 	switch {
@@ -58,13 +63,13 @@ func (a *archive) next(piece []byte, end bool) Reason {
 
 // hold keeps what a compressed text may still say, and gives the rest.
 func (a *archive) hold(clear []byte, end bool) []byte {
-	if len(a.held) == 0 && (end || !a.search.unseen()) {
+	if len(a.held) == 0 && (end || !a.search.Unseen()) {
 		return clear
 	}
 	a.held = append(a.held, clear...)
 	ready := len(a.held)
-	if !end && a.search.unseen() {
-		ready = max(0, ready-heldBody)
+	if !end && a.search.Unseen() {
+		ready = max(0, ready-unpack.HeldBody)
 	}
 	clear = a.held[:ready:ready]
 	a.held = slices.Clone(a.held[ready:])

@@ -11,7 +11,9 @@ import (
 	"sync/atomic"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/leak"
 	"github.com/nacre-dev/nacre/internal/redact"
+	"github.com/nacre-dev/nacre/internal/urlpath"
 )
 
 // OutcomeAnswered is the outcome of the record that ends a request on a host
@@ -82,6 +84,10 @@ func (o *opened) refuse(ctx context.Context, w http.ResponseWriter, d denial) {
 // that of another body.
 func (o *opened) explain(w http.ResponseWriter, d denial) {
 	clear(w.Header())
+	if d.isPush() {
+		explainPush(w, d)
+		return
+	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Nacre-Reason", string(d.reason))
 	if d.reason == ReasonOpaque {
@@ -123,9 +129,12 @@ func (o *opened) admit(ctx context.Context, r *http.Request, d *denial) (*order,
 	d.path = recordedPath(path)
 	c, reason := choose(o.list, r.Method, path)
 	if reason != ReasonListed {
-		return nil, refusal(reason, "the operator's credentials for this host are not for this method and path")
+		return nil, refusal(reason, "what the operator allows of this host is not this method and path")
 	}
 	d.credential = c.Name
+	if err := c.admitGit(r, path, query); err != nil {
+		return nil, err
+	}
 	headers, err := cleanHeaders(r.Header, c)
 	if err != nil {
 		return nil, err
@@ -134,12 +143,9 @@ func (o *opened) admit(ctx context.Context, r *http.Request, d *denial) (*order,
 		return nil, err
 	}
 	guardForm(r)
-	material, err := c.Material(ctx)
-	if err == nil {
-		err = c.usable(material)
-	}
+	material, err := c.material(ctx)
 	if err != nil {
-		return nil, refusal(ReasonCredential, "the credential has no value to use now: the operator finds out why with nacre doctor")
+		return nil, err
 	}
 	return o.compose(ctx, r, c, material, &url.URL{Path: path, RawQuery: query}, headers)
 }
@@ -153,7 +159,7 @@ func recordedPath(path string) string {
 // compose makes the request that is sent; its target is, byte for byte, the one
 // that was checked.
 func (o *opened) compose(ctx context.Context, r *http.Request, c Credential, m Material, where *url.URL, headers http.Header) (*order, error) {
-	path, ok := unescape(where.Path)
+	path, ok := urlpath.Unescape(where.Path)
 	if !ok {
 		return nil, refusal(ReasonPath, "an escape in a path is % and two hexadecimal digits")
 	}
@@ -224,7 +230,7 @@ func (o *opened) send(ctx context.Context, w http.ResponseWriter, q *order, d de
 		return true
 	}
 	defer func() { _ = resp.Body.Close() }()
-	a := &answering{w: w, resp: resp, secrets: q.secrets, scan: newLeakScan(q.secrets), bodiless: isBodiless(q.request.Method, resp.StatusCode)}
+	a := &answering{w: w, resp: resp, secrets: q.secrets, scan: leak.New(q.secrets), bodiless: isBodiless(q.request.Method, resp.StatusCode)}
 	reason := a.run()
 	end(reason, resp.StatusCode, a.received)
 	if !a.begun && reason != ReasonDone {

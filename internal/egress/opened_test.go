@@ -20,6 +20,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +37,8 @@ type vault struct {
 	log    *ledger
 	proxy  *egress.Proxy
 	pool   *x509.CertPool
+	// revoked takes back what the session was granted.
+	revoked atomic.Bool
 
 	mu  sync.Mutex
 	got []received
@@ -78,7 +81,7 @@ func newVault(t testing.TB, handler http.HandlerFunc, change func(*egress.Creden
 	v.pool.AppendCertsFromPEM(authority.PEM())
 	v.proxy, v.socket = start(t, egress.Options{
 		Rules:  []nacre.EgressRule{rule("example.com", 443, nacre.ProtocolTLS, pinOf(t, srv))},
-		Record: v.log, Credentials: []egress.Credential{c}, Authority: authority,
+		Record: v.log, Credentials: []egress.Credential{c}, Authority: authority, Revoked: egress.Revocation{All: v.revoked.Load},
 	})
 	return v
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/egress"
+	"github.com/nacre-dev/nacre/internal/urlpath"
 )
 
 // M-22: the authority is good for its hosts alone, whoever signs with it.
@@ -184,7 +185,7 @@ func FuzzPath(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, target string) {
 		p, err := egress.CheckTarget(target)
-		if err != nil || !egress.Below(p, "/repos/acme/") {
+		if err != nil || !urlpath.Below(p, "/repos/acme/") {
 			return
 		}
 		reading := p

@@ -48,6 +48,9 @@ const (
 	ReasonResolve Reason = "not_resolved"
 	// ReasonDial says that a listed host could not be reached.
 	ReasonDial Reason = "not_reached"
+	// ReasonUpstreamProxy says that the operator's own proxy did not let a listed host be
+	// reached.
+	ReasonUpstreamProxy Reason = "upstream_proxy"
 	// ReasonUpstream says that the host's answer could not be read.
 	ReasonUpstream Reason = "bad_upstream"
 	// ReasonNotTLS refuses what does not begin with a TLS client hello.
@@ -68,6 +71,9 @@ const (
 	ReasonStopped Reason = "stopped"
 	// ReasonGrantEnded ends a connection with the time for which its rule was approved.
 	ReasonGrantEnded Reason = "grant_ended"
+	// ReasonRevoked refuses, and ends what is open: what the session was granted was
+	// taken back.
+	ReasonRevoked Reason = "revoked"
 	// ReasonReset ends a connection that one side broke off.
 	ReasonReset Reason = "reset"
 	// ReasonIdle ends a connection that was silent for too long.
@@ -82,6 +88,10 @@ const (
 	ReasonPathNotLeased Reason = "path_not_leased"
 	// ReasonMethodNotLeased refuses a method that the credential is not for.
 	ReasonMethodNotLeased Reason = "method_not_leased"
+	// ReasonGit refuses another repository, service or ref than the credential's.
+	ReasonGit Reason = "git_not_leased"
+	// ReasonNotInBundle refuses a request that the bundle of its host does not name.
+	ReasonNotInBundle Reason = "request_not_listed"
 	// ReasonAuthority refuses a Host or :authority that is not the CONNECT's.
 	ReasonAuthority Reason = "authority_mismatch"
 	// ReasonRedirecting refuses what makes a server act on another method, path or host,
@@ -175,7 +185,7 @@ func (d denial) status() int {
 		return http.StatusUnsupportedMediaType
 	case ReasonTooLarge:
 		return 431
-	case ReasonResolve, ReasonDial, ReasonUpstream, ReasonCertificate, ReasonLeak, ReasonEncoded:
+	case ReasonResolve, ReasonDial, ReasonUpstream, ReasonUpstreamProxy, ReasonCertificate, ReasonLeak, ReasonEncoded:
 		return http.StatusBadGateway
 	case ReasonBusy, ReasonAudit, ReasonCredential:
 		return 503
@@ -242,6 +252,8 @@ func (d denial) ask() string {
 	}
 	rule := d.target.String()
 	switch {
+	case d.target.host == "localhost": // a service of this machine (U-06)
+		return rule + "/tcp"
 	case d.method != "CONNECT":
 		return rule + "/http"
 	case d.reason == ReasonProtocol:

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/nacre-dev/nacre/internal/urlpath"
 )
 
 // redirecting are headers that make a server act on another method, path or
@@ -180,7 +182,7 @@ var mountParameters = []string{"mount", "from"}
 // path, out of a query, and leaves the rest as it was written. A parameter that
 // would change the method, or for whom it is, refuses it.
 func cleanQuery(query, path string, c Credential) (string, error) {
-	decoded, _ := unescape(path) // it was checked
+	decoded, _ := urlpath.Unescape(path) // it was checked
 	uploads := strings.Contains(decoded, "/blobs/uploads")
 	var kept strings.Builder
 	for query != "" {
@@ -212,8 +214,8 @@ func changesMethod(name string) bool { return slices.Contains(methodParameters, 
 // parameterName is how a server may read a parameter's name: decoded, without
 // what stands in brackets, and with an underscore for what PHP takes for one.
 func parameterName(name string) string {
-	for range maxDecodings {
-		next, _ := unescape(strings.ReplaceAll(name, "+", " "))
+	for range urlpath.MaxDecodings {
+		next, _ := urlpath.Unescape(strings.ReplaceAll(name, "+", " "))
 		if next == name {
 			break
 		}

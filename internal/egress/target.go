@@ -63,6 +63,9 @@ func canonicalHost(s string) (string, error) {
 	if s == "" || len(s) > maxHost {
 		return "", refusal(ReasonTarget, "a host name has 1–253 characters")
 	}
+	if strings.HasSuffix(s, ".") {
+		return "", refusal(ReasonTarget, "write the host without the dot at its end: the list has one spelling of each host")
+	}
 	host := lowerASCII(s)
 	labels := strings.Split(host, ".")
 	for _, label := range labels {

@@ -66,7 +66,7 @@ func inspected(t *testing.T, host *hoarder) *vault {
 			rule("example.com", 443, nacre.ProtocolTLS, pinOf(t, srv)), rule("plain.example", 80, nacre.ProtocolHTTP, pinOf(t, open)),
 		},
 		Record: v.log, Credentials: []egress.Credential{credential(srv)}, Authority: authority,
-		Inspect: func() func([]byte) error {
+		Inspect: egress.Inspection{Each: func() func([]byte) error {
 			var tail []byte
 			return func(piece []byte) error {
 				tail = append(tail[max(0, len(tail)-len(packedDecoy)):], piece...)
@@ -75,7 +75,7 @@ func inspected(t *testing.T, host *hoarder) *vault {
 				}
 				return nil
 			}
-		},
+		}},
 	})
 	return v
 }

@@ -106,6 +106,17 @@ func OpenClient(ctx context.Context, path string, log *slog.Logger) (*Client, er
 		return nil, err
 	}
 	defer unlock()
+	c, err := openClient(ctx, path, log)
+	if err == nil {
+		return c, nil
+	}
+	if err := migrate(ctx, path, log); err != nil {
+		return nil, err
+	}
+	return openClient(ctx, path, log)
+}
+
+func openClient(ctx context.Context, path string, log *slog.Logger) (*Client, error) {
 	db, err := openStore(ctx, path)
 	if err != nil {
 		return nil, err
@@ -120,6 +131,21 @@ func OpenClient(ctx context.Context, path string, log *slog.Logger) (*Client, er
 			dbos.Shutdown(client, closeTimeout), db.Close())
 	}
 	return newClient(lib, db, log), nil
+}
+
+// migrate brings a store up to date that an older nacre left, as an engine does
+// when it opens one: the library lets a client change no schema, but who looks
+// first after an upgrade is as often a client as an engine.
+func migrate(ctx context.Context, path string, log *slog.Logger) error {
+	db, err := openStore(ctx, path)
+	if err != nil {
+		return err
+	}
+	c, err := newRuntime(ctx, Options{Path: path, Executor: "client", Logger: log}, db)
+	if err != nil {
+		return errors.Join(err, db.Close())
+	}
+	return c.Close()
 }
 
 func newClient(lib dbos.Context, db *sql.DB, log *slog.Logger) *Client {

@@ -43,7 +43,7 @@ const (
 	warnRawLarge = "The result is larger than what raw mode shows; falling back to summary."
 	warnNarrowed = "What is not allowed for this grant was left out."
 	warnRest     = "Not all of the result is shown. Ask for less, or for one part."
-	warnHandle   = "Not all of the result is shown. Expand the handle for the rest."
+	warnHandle   = "Not all of the result is shown. Expand the handle for the rest: by offset, or by a path of cut."
 	// WarnBudget is for a result that is shown in less than the mode that was
 	// asked for, because a Budget runs out.
 	WarnBudget = "The session's output budget is running out: less is shown than was asked for."
@@ -78,6 +78,9 @@ type Request struct {
 	Handle *nacre.Handle
 	// Room is where the frame is made; nil means in one of its own.
 	Room *Room
+	// PathOf is the path to the i-th row of the result from all that the handle stands
+	// for; nil means that the result is all of it.
+	PathOf func(i int) string
 	// Warnings are the host's own words, at most four of 200 characters.
 	Warnings []string
 }
@@ -113,7 +116,10 @@ func (r *Result) Forward(q Request, redactor Redactor) (View, error) {
 // for the handle.
 func (r *Result) Frame(q Request, redactor Redactor) (View, error) {
 	q.Limits.Chars = max(q.Limits.Chars, MinChars)
-	b := builder{result: r, limits: q.Limits, redactor: redactor, keep: q.Keep, in: q.Room}
+	b := builder{result: r, limits: q.Limits, redactor: redactor, keep: q.Keep, in: q.Room, pathOf: q.PathOf}
+	if b.pathOf == nil {
+		b.pathOf = r.PathOf
+	}
 	if b.in == nil {
 		b.in = new(Room)
 	}
@@ -122,10 +128,7 @@ func (r *Result) Frame(q Request, redactor Redactor) (View, error) {
 	if q.Handle != nil {
 		b.hold(q.Handle)
 	}
-	for _, warning := range q.Warnings[:min(len(q.Warnings), maxWarnings)] {
-		clean, _ := redactor.String(valid(warning))
-		b.warn(runes(clean, warningChars))
-	}
+	b.warnAll(q.Warnings)
 	if r.narrowed {
 		b.warn(warnNarrowed)
 	}
@@ -172,7 +175,7 @@ func (b *builder) framed() (View, error) {
 // mayShowAll reports whether it is worth a try to do without a handle.
 func (b *builder) mayShowAll() bool {
 	r := b.result
-	return b.keep != nil && b.frame.Handle == nil && b.shownRows() == r.granted && b.frame.Mode != nacre.ModeHandleOnly &&
+	return b.keep != nil && b.frame.Handle == nil && (b.shownRows() == r.granted || b.factIsAll()) && b.frame.Mode != nacre.ModeHandleOnly &&
 		r.fields <= b.limits.Fields && r.depth <= b.limits.Depth && len(r.raw) <= b.limits.Chars
 }
 
@@ -182,17 +185,28 @@ type builder struct {
 	limits   Limits
 	redactor Redactor
 	keep     func() *nacre.Handle
+	pathOf   func(i int) string
 	in       *Room
 	frame    nacre.Frame
 	view     View
 	paths    []string
 	// left is how many characters facts and rows may still take.
 	left int
+	// cuts are the paths of what is shown in part.
+	cuts []string
 	// facts are those that were written; fits is set where there is room for all.
 	facts []string
 	fits  bool
 	// size is about what the frame takes, in bytes, but for its words.
 	size int
+}
+
+// warnAll takes over the host's own words.
+func (b *builder) warnAll(warnings []string) {
+	for _, warning := range warnings[:min(len(warnings), maxWarnings)] {
+		clean, _ := b.redactor.String(valid(warning))
+		b.warn(runes(clean, warningChars))
+	}
 }
 
 func (b *builder) warn(text string) { b.frame.Warnings = append(b.frame.Warnings, text) }
@@ -270,7 +284,11 @@ func (b *builder) fill() (whole bool, err error) {
 		return false, fmt.Errorf("frame: %w", err)
 	}
 	b.paths, b.size = paths, len(clean)
+	b.nameCuts()
 	shown := b.take(clean, bytes.Equal(clean, doc))
+	if b.factIsAll() && len(b.frame.Facts) == b.result.granted {
+		return !changed, nil
+	}
 	b.frame.Omitted.Rows = b.result.granted - len(b.frame.Rows)
 	b.frame.Omitted.Bytes = max(b.result.grantedBytes()-shown, 0)
 	if changed || b.frame.Omitted.Rows > 0 {
@@ -278,6 +296,21 @@ func (b *builder) fill() (whole bool, err error) {
 		return false, nil
 	}
 	return true, nil
+}
+
+// nameCuts says what is shown in part, where a handle shows the whole of it. A path
+// whose names hold what is redacted is not said.
+func (b *builder) nameCuts() {
+	b.frame.Cut = nil
+	if b.frame.Handle == nil {
+		return
+	}
+	b.left -= cutCost(b.cuts)
+	for _, path := range b.cuts {
+		if _, hidden := b.redactor.String(path); !hidden {
+			b.frame.Cut = append(b.frame.Cut, nacre.Cut{Path: path})
+		}
+	}
 }
 
 // take puts what fits of a redacted document into the frame, and tells how
@@ -328,7 +361,8 @@ func (b *builder) take(clean []byte, same bool) (shown int) {
 
 // document is what would be shown, before it is redacted.
 func (b *builder) document() (doc []byte, changed bool, err error) {
-	p := printer{redactor: b.redactor, out: slices.Grow(b.in.doc[:0], min(b.limits.Chars, len(b.result.raw)+factsBytes)+frameBytes)}
+	b.cuts = nil
+	p := printer{redactor: b.redactor, long: max(textLimit, b.limits.Chars*textLimit/FrameChars), out: slices.Grow(b.in.doc[:0], min(b.limits.Chars, len(b.result.raw)+factsBytes)+frameBytes)}
 	p.out = append(p.out, `{"facts":[`...)
 	left := b.left
 	facts, err := b.told()
@@ -352,7 +386,7 @@ func (b *builder) document() (doc []byte, changed bool, err error) {
 		if i > 0 {
 			p.out = append(p.out, ',')
 		}
-		spent, ok := p.row(b.result, i, left, b.limits)
+		spent, ok := p.row(b.result, i, left, b)
 		if !ok {
 			p.out = p.out[:mark]
 			break
@@ -360,7 +394,7 @@ func (b *builder) document() (doc []byte, changed bool, err error) {
 		left -= spent
 		b.in.rows = append(b.in.rows, span{uint32(mark + min(i, 1)), uint32(len(p.out))})
 	}
-	b.in.doc = append(p.out, ']', '}')
+	b.cuts, b.in.doc = p.cuts, append(p.out, ']', '}')
 	return b.in.doc, p.changed, nil
 }
 
@@ -375,14 +409,21 @@ func (b *builder) told() ([]string, error) {
 	return nil, nil
 }
 
+// factIsAll reports whether the result is one short value, of which the fact
+// leaves nothing out.
+func (b *builder) factIsAll() bool {
+	r := b.result
+	return b.frame.Mode == nacre.ModeSummary && r.shape == sole && r.first() != '{' && len(r.raw) <= factChars
+}
+
 // shownRows is how many rows the frame's mode shows where there is room.
 func (b *builder) shownRows() int {
 	r := b.result
 	switch {
 	case b.frame.Mode == nacre.ModeHandleOnly || b.limits.Depth <= 0:
 		return 0
-	case b.frame.Mode == nacre.ModeSummary && r.shape == sole && r.first() != '{' && len(r.raw) <= factChars:
-		return 0 // the fact says it all
+	case b.factIsAll():
+		return 0
 	case b.frame.Mode == nacre.ModeSummary:
 		return min(r.granted, b.limits.Rows, summaryRows)
 	}
@@ -392,36 +433,37 @@ func (b *builder) shownRows() int {
 // row writes the i-th row, and tells what it costs. The first one is written
 // with shorter texts, and then with fewer fields, until it is within left; any
 // other is written so or not at all. A row that is alone has all the room.
-func (p *printer) row(r *Result, i, left int, l Limits) (spent int, ok bool) {
-	mark, changed := len(p.out), p.changed
+func (p *printer) row(r *Result, i, left int, b *builder) (spent int, ok bool) {
+	mark, changed, cuts, l := len(p.out), p.changed, len(p.cuts), b.limits
 	if r.plain && r.fields <= l.Fields && r.widest <= l.Fields && r.depth <= l.Depth { // then it is written as it is
 		if spent = cost(r.row(i)) + 1; spent <= left {
 			p.out = append(p.out, r.row(i)...)
 			return spent, true
 		}
 	}
-	p.text, p.fields = textLimit, l.Fields
+	p.text, p.fields = p.long, l.Fields
 	if r.granted == 1 {
-		p.text = max(left-8, textLimit) // but for quotes and ellipsis
+		p.text = max(left-8-cutBytes, p.long) // but for quotes, ellipsis and the path
 	}
+	p.path = append(p.path[:0], b.pathOf(i)...)
 	for p.text >= leastText {
-		p.out, p.in = p.out[:mark], cursor{data: r.row(i)}
+		p.out, p.cuts, p.in = p.out[:mark], p.cuts[:cuts], cursor{data: r.row(i)}
 		p.value(l.Depth)
-		if spent = cost(p.out[mark:]) + 1; spent <= left {
+		if spent = cost(p.out[mark:]) + 1 + cutCost(p.cuts[cuts:]); spent <= left {
 			return spent, true
 		}
 		p.changed = true
 		if i > 0 {
 			break
 		}
-		if p.text <= textLimit {
+		if p.text <= p.long {
 			p.fields = (p.fields + 1) / 2
 			p.text /= 2
 		} else {
-			p.text = max(p.text/2, textLimit)
+			p.text = max(p.text/2, p.long)
 		}
 	}
-	p.changed = changed || i == 0
+	p.changed, p.cuts = changed || i == 0, p.cuts[:cuts]
 	return 0, false
 }
 
@@ -464,7 +506,17 @@ func appendFrame(out []byte, f *nacre.Frame) (_ []byte, rows int) {
 	}
 	out = strconv.AppendInt(append(out, `,"omitted":{"rows":`...), int64(f.Omitted.Rows), 10)
 	out = strconv.AppendInt(append(out, `,"bytes":`...), int64(f.Omitted.Bytes), 10)
-	out = append(append(out, `},"label":"`...), f.Label.String()...)
+	out = append(out, '}')
+	for i, cut := range f.Cut {
+		if i == 0 {
+			out = append(out, `,"cut":[`...)
+		}
+		out = append(appendQuoted(append(out, `{"path":`...), cut.Path), '}', ',')
+	}
+	if len(f.Cut) > 0 {
+		out[len(out)-1] = ']'
+	}
+	out = append(append(out, `,"label":"`...), f.Label.String()...)
 	return append(out, `"}`...), rows
 }
 

@@ -44,7 +44,7 @@ type narrower struct {
 // wraps reports whether an object wraps rows that may be seen. A name by which
 // objects usually do so need not be allowed: each row is narrowed by itself.
 func (n *narrower) wraps(raw []byte) bool {
-	if _, ok := envelope(raw); !ok {
+	if _, _, ok := envelope(raw); !ok {
 		return false
 	}
 	reached := false

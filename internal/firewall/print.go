@@ -27,9 +27,40 @@ type printer struct {
 	redactor Redactor
 	out      []byte
 	in       cursor
-	// text and fields are the most bytes of a string and elements of a container.
-	text, fields int
-	changed      bool
+	// text and fields are the most bytes of a string and elements of a container, and
+	// long is what text begins with.
+	text, fields, long int
+	changed            bool
+	// path is where the value stands that is written, cuts are where something was cut.
+	path []byte
+	cuts []string
+}
+
+// maxCuts is how many cuts a frame names, maxCutPath how long the path of one may be,
+// and cutBytes what one takes beside its path.
+const (
+	maxCuts    = 8
+	maxCutPath = 200
+	cutBytes   = len(`{"path":""},`)
+)
+
+// cut notes that the value at the path is not shown whole.
+func (p *printer) cut() {
+	p.changed = true
+	if len(p.cuts) < maxCuts && len(p.path) <= maxCutPath {
+		p.cuts = append(p.cuts, string(p.path))
+	}
+}
+
+// cutCost is what naming the cuts takes of a frame.
+func cutCost(cuts []string) (n int) {
+	if len(cuts) > 0 {
+		n = len(`,"cut":[]`)
+	}
+	for _, path := range cuts {
+		n += textCost(path) + cutBytes
+	}
+	return n
 }
 
 // value writes the next value, with containers down to depth.
@@ -40,7 +71,8 @@ func (p *printer) value(depth int) {
 	case '{', '[':
 		if depth == 0 {
 			p.in.skip(1)
-			p.changed, p.out = true, append(p.out, nestedLeft...)
+			p.cut()
+			p.out = append(p.out, nestedLeft...)
 			return
 		}
 		p.in.at++
@@ -55,7 +87,8 @@ func (p *printer) value(depth int) {
 	default:
 		p.in.skip(1)
 		if p.in.at-start > textLimit { // a number of many digits
-			p.changed, p.out = true, append(p.out, numberLeft...)
+			p.cut()
+			p.out = append(p.out, numberLeft...)
 			return
 		}
 		p.out = append(p.out, p.in.data[start:p.in.at]...)
@@ -76,10 +109,14 @@ func (p *printer) object(depth int) {
 		}
 		p.string(name, nameLimit)
 		p.out = append(p.out, ':')
+		at := len(p.path)
+		p.path = appendName(p.path, name)
 		p.value(depth)
+		p.path = p.path[:at]
 	}
 	if n > p.fields {
-		p.changed, p.out = true, append(p.out, `,"…":"`...)
+		p.cut()
+		p.out = append(p.out, `,"…":"`...)
 		p.out = append(strconv.AppendInt(p.out, int64(n-p.fields), 10), ` more fields"`...)
 	}
 	p.out = append(p.out, '}')
@@ -96,10 +133,14 @@ func (p *printer) list(depth int) {
 		if n > 0 {
 			p.out = append(p.out, ',')
 		}
+		at := len(p.path)
+		p.path = appendElement(p.path, n)
 		p.value(depth)
+		p.path = p.path[:at]
 	}
 	if n > p.fields {
-		p.changed, p.out = true, append(p.out, `,"… `...)
+		p.cut()
+		p.out = append(p.out, `,"… `...)
 		p.out = append(strconv.AppendInt(p.out, int64(n-p.fields), 10), ` more"`...)
 	}
 	p.out = append(p.out, ']')
@@ -113,7 +154,7 @@ func (p *printer) string(quoted []byte, limit int) {
 	}
 	s := head(quoted, limit+edge)
 	if len(s) > limit {
-		p.changed = true
+		p.cut()
 		s = clip(s, limit, p.redactor)
 	}
 	p.out = appendQuoted(p.out, s)

@@ -44,6 +44,8 @@ type Result struct {
 	plain bool
 	// widest is the most elements of an array other than the one of the rows.
 	widest int
+	// wrap is the name, in its quotes, of the array that wrapped rows stand in.
+	wrap []byte
 	// columns are nil where they have not been collected on the way.
 	columns []column
 }
@@ -142,9 +144,9 @@ func scan(raw []byte, granted int) (*Result, error) {
 		r.scanRows(&c, g, granted, 1)
 		c.depth = max(c.depth-1, 0) // of a row
 	case '{':
-		if wrap, ok := envelope(raw); ok {
-			r.shape = wrapped
-			c.at = int(wrap.start)
+		if name, rows, ok := envelope(raw); ok {
+			r.shape, r.wrap = wrapped, name
+			c.at = int(rows.start)
 			r.scanRows(&c, g, granted, 2)
 			c.depth = max(c.depth-2, 0)
 			c.at = len(raw) // envelope has checked the rest
@@ -197,30 +199,30 @@ func (r *Result) scanRows(c *cursor, g *collector, granted, depth int) {
 // envelope finds the rows of an object that wraps them: it has one array, that
 // array holds objects only and at least one, and every other member is a plain
 // value.
-func envelope(raw []byte) (rows span, ok bool) {
+func envelope(raw []byte) (name []byte, rows span, ok bool) {
 	c := cursor{data: raw}
 	c.peek()
 	c.at++
 	found := false
 	for first := true; c.more(first, '}'); first = false {
-		c.key()
+		key := c.key()
 		switch b := c.peek(); b {
 		case '{':
-			return span{}, false
+			return nil, span{}, false
 		case '[':
 			if found {
-				return span{}, false
+				return nil, span{}, false
 			}
 			start := c.at
 			if !c.objects() {
-				return span{}, false
+				return nil, span{}, false
 			}
-			rows, found = span{uint32(start), uint32(c.at)}, true
+			name, rows, found = key, span{uint32(start), uint32(c.at)}, true
 		default:
 			c.skip(1)
 		}
 	}
-	return rows, found && c.end()
+	return name, rows, found && c.end()
 }
 
 // objects moves over an array of objects; it reports false, and stops, at

@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/nacre-dev/nacre/internal/shell"
 )
 
 // maxPattern is the longest pattern, in bytes.
@@ -18,18 +21,18 @@ type rendered struct {
 	starts []int
 }
 
-func render(c invocation) rendered {
+func render(c shell.Call) rendered {
 	var b strings.Builder
-	starts := make([]int, 0, len(c.args))
-	for i, arg := range c.args {
+	starts := make([]int, 0, len(c.Args))
+	for i, arg := range c.Args {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
 		starts = append(starts, b.Len())
-		if arg.text == "" && arg.literal {
+		if arg.Text == "" && arg.Literal {
 			b.WriteString("''")
 		}
-		for _, r := range []byte(arg.text) {
+		for _, r := range []byte(arg.Text) {
 			if strings.IndexByte(" \t\n'\"\\", r) >= 0 {
 				b.WriteByte('\\')
 			}
@@ -49,7 +52,7 @@ func (r rendered) wordAt(end int) int {
 }
 
 // matches is the first pattern that a call matches from its first word on.
-func matches(patterns []string, c invocation) (string, error) {
+func matches(patterns []string, c shell.Call) (string, error) {
 	text := render(c).text
 	for _, pattern := range patterns {
 		end, err := matchStart(pattern, text)
@@ -85,21 +88,21 @@ func (r Rule) bashAllowlist(c Call, w World) Decision {
 	if s == nil {
 		return d
 	}
-	if len(s.calls) == 0 {
+	if len(s.Calls) == 0 {
 		return deny("the command is empty")
 	}
-	if len(s.writes) > 0 {
-		return deny("a redirection writes %s: only the listed commands are allowed here (%s)", shown(s.writes[0]), listed(r.Commands))
+	if len(s.Writes) > 0 {
+		return deny("a redirection writes %s: only the listed commands are allowed here (%s)", s.Writes[0].Shown(), listed(r.Commands))
 	}
-	if len(s.functions) > 0 {
-		return deny("functions and aliases are not allowed here: %s", s.functions[0])
+	if len(s.Functions) > 0 {
+		return deny("functions and aliases are not allowed here: %s", s.Functions[0])
 	}
-	for _, name := range s.assigned {
+	for _, name := range s.Assigned {
 		if !ownName(name) {
 			return deny("setting %s may change what a command runs", name)
 		}
 	}
-	for _, call := range s.calls {
+	for _, call := range s.Calls {
 		if d := r.listed(call, w); !d.Allowed {
 			return d
 		}
@@ -122,10 +125,10 @@ func harmless(name string) bool {
 }
 
 // listed decides on one call of an allow-list.
-func (r Rule) listed(c invocation, w World) Decision {
-	for _, name := range c.env {
+func (r Rule) listed(c shell.Call, w World) Decision {
+	for _, name := range c.Env {
 		if !harmless(name) {
-			return deny("setting %s may change what %s runs", name, c.name())
+			return deny("setting %s may change what %s runs", name, c.Name())
 		}
 	}
 	call := render(c)
@@ -134,7 +137,7 @@ func (r Rule) listed(c invocation, w World) Decision {
 		if err != nil {
 			return deny("%v", err)
 		}
-		if end < 0 || end < len(c.args[0].text) {
+		if end < 0 || end < len(c.Args[0].Text) {
 			continue
 		}
 		if why := beyond(pattern, call, end, c); why != "" {
@@ -151,11 +154,11 @@ func (r Rule) listed(c invocation, w World) Decision {
 // beyond says why a matched call is more than its pattern: the match must end
 // with a word, or in a path under which every operand stays. What it covers
 // must be known.
-func beyond(pattern string, call rendered, end int, c invocation) string {
+func beyond(pattern string, call rendered, end int, c shell.Call) string {
 	last := call.wordAt(end)
-	for _, arg := range c.args[:last+1] {
-		if !arg.literal {
-			return shown(arg) + " is not literal"
+	for _, arg := range c.Args[:last+1] {
+		if !arg.Literal {
+			return arg.Shown() + " is not literal"
 		}
 	}
 	root := call.text[call.starts[last]:end]
@@ -169,11 +172,11 @@ func beyond(pattern string, call rendered, end int, c invocation) string {
 }
 
 // under says why not every operand from the first on stays under a folder.
-func under(c invocation, first int, root string) string {
-	if c.more {
+func under(c shell.Call, first int, root string) string {
+	if c.More {
 		return "its operands are not known"
 	}
-	for _, arg := range c.args[first:] {
+	for _, arg := range c.Args[first:] {
 		if why := strays(arg, root); why != "" {
 			return why
 		}
@@ -182,69 +185,69 @@ func under(c invocation, first int, root string) string {
 }
 
 // strays says why an operand does not stay under root.
-func strays(arg word, root string) string {
+func strays(arg shell.Word, root string) string {
 	switch {
-	case !arg.literal || arg.tilde:
-		return shown(arg) + " is not a literal path under " + root
-	case strings.HasPrefix(arg.text, "-"):
-		return "the option " + arg.text + " is not part of the pattern"
-	case plain(arg.text) != nil:
-		return shown(arg) + " is no plain path"
+	case !arg.Literal || arg.Tilde:
+		return arg.Shown() + " is not a literal path under " + root
+	case strings.HasPrefix(arg.Text, "-"):
+		return "the option " + arg.Text + " is not part of the pattern"
+	case plain(arg.Text) != nil:
+		return arg.Shown() + " is no plain path"
 	}
-	for part := range strings.SplitSeq(arg.text, "/") {
+	for part := range strings.SplitSeq(arg.Text, "/") {
 		if part == ".." {
-			return shown(arg) + " leaves " + root
+			return arg.Shown() + " leaves " + root
 		}
 	}
-	clean := path.Clean(arg.text)
+	clean := path.Clean(arg.Text)
 	if !strings.HasPrefix(clean, path.Clean(root)+"/") {
-		return shown(arg) + " is not under " + root
+		return arg.Shown() + " is not under " + root
 	}
 	return ""
 }
 
 // exploits says where a listed tool is made to run or publish something that
 // the list does not mean.
-func exploits(c invocation, w World) string {
-	switch c.name() {
+func exploits(c shell.Call, w World) string {
+	switch c.Name() {
 	case "cargo":
 		return cargoExploits(c, w)
 	case "rustc":
-		if why := rustcExploits(c.args[1:]); why != "" {
+		if why := rustcExploits(c.Args[1:]); why != "" {
 			return why
 		}
-		return rustcWrites(c.args[1:], w)
+		return rustcWrites(c.Args[1:], w)
 	}
 	return ""
 }
 
 // valueOf is the value of the first word, where that is one of these flags.
-func valueOf(args []word, flags ...string) (value word, given bool) {
-	flag, attached, with := strings.Cut(args[0].text, "=")
+func valueOf(args []shell.Word, flags ...string) (value shell.Word, given bool) {
+	flag, attached, with := strings.Cut(args[0].Text, "=")
 	switch {
-	case !oneOf(flag, flags):
-		return word{}, false
+	case !slices.Contains(flags, flag):
+		return shell.Word{}, false
 	case with:
 		value = args[0]
-		value.text = attached
+		value.Text = attached
 		return value, true
 	case len(args) > 1:
 		return args[1], true
 	}
-	return word{}, true // nothing that is known
+	return shell.Word{}, true // nothing that is known
 }
 
 // leaves tells a path that is not known to lie in the project or in /tmp, by its
 // words alone.
-func leaves(value word, w World) bool {
-	inside := !path.IsAbs(value.text) || value.text == "/dev/null" || strings.HasPrefix(value.text, "/tmp/") || w.Project != "" && strings.HasPrefix(value.text, w.Project+"/")
-	return !value.literal || value.tilde || !inside || oneOf("..", strings.Split(value.text, "/"))
+func leaves(value shell.Word, w World) bool {
+	inside := !path.IsAbs(value.Text) || value.Text == "/dev/null" || strings.HasPrefix(value.Text, "/tmp/") || w.Project != "" && strings.HasPrefix(value.Text, w.Project+"/")
+	return !value.Literal || value.Tilde || !inside || slices.Contains(strings.Split(value.Text, "/"), "..")
 }
 
-func cargoExploits(c invocation, w World) string {
+func cargoExploits(c shell.Call, w World) string {
 	sub, rest := cargoSub(c)
-	for i, arg := range c.args[1:] {
-		text := arg.text
+	for i, arg := range c.Args[1:] {
+		text := arg.Text
 		switch {
 		case text == "--":
 			if sub == "rustc" || sub == "rustdoc" || sub == "clippy" {
@@ -253,60 +256,74 @@ func cargoExploits(c invocation, w World) string {
 			return ""
 		case strings.HasPrefix(text, "--config"), strings.HasPrefix(text, "-Z"):
 			return text + " can make cargo run anything"
-		case text == "-C" || text == "--fix" || text == "--allow-dirty":
+		case strings.HasPrefix(text, "-C") || text == "--fix" || text == "--allow-dirty":
 			return text + " is not allowed: it changes what cargo works on"
-		case strings.HasPrefix(text, "+") && strings.ContainsAny(text, "/."+`\`) && strings.Trim(text, "+0123456789.") != "":
-			return text + " is a toolchain of its own"
+		case strings.HasPrefix(text, "+"):
+			return text + " is not the project's toolchain"
 		}
-		if value, given := valueOf(c.args[1+i:], "--manifest-path", "--target-dir", "--out-dir", "--artifact-dir"); given && leaves(value, w) {
+		if value, given := valueOf(c.Args[1+i:], "--target-dir", "--out-dir", "--artifact-dir"); given && leaves(value, w) {
 			return text + " leaves the project"
 		}
+		if value, given := valueOf(c.Args[1+i:], "--manifest-path", "--lockfile-path"); given && (leaves(value, w) || isScratch(value)) {
+			return text + " is of another project"
+		}
 	}
+	return subExploits(sub)
+}
+
+// isScratch tells a path below /tmp: it may be written, but is no part of the project.
+func isScratch(value shell.Word) bool { return strings.HasPrefix(value.Text, "/tmp/") }
+
+// subExploits says why a subcommand is not a check of the project. One that is
+// not known may be an alias, or any program of the name cargo-NAME.
+func subExploits(sub string) string {
 	switch sub {
-	case "login", "logout", "owner", "publish", "yank", "install", "uninstall", "fix", "script", "package-login", "init", "new":
-		return "cargo " + sub + " is not a check"
+	case "", "b", "build", "c", "check", "t", "test", "r", "run", "d", "doc", "bench", "clean", "clippy", "fmt", "tree", "metadata", "fetch", "search", "info", "nextest", "audit", "deny",
+		"verify-project", "pkgid", "locate-project", "read-manifest", "version", "help", "report", "vendor", "package", "rustc", "rustdoc",
+		"add", "rm", "remove", "update", "generate-lockfile":
+		return ""
 	case "?":
 		return "the subcommand is not literal"
 	}
-	return ""
+	return "cargo " + sub + " is not a check"
 }
 
 // cargoSub is cargo's subcommand, "?" where it is not known, and what follows.
-func cargoSub(c invocation) (string, []word) {
-	args := c.args[1:]
+func cargoSub(c shell.Call) (string, []shell.Word) {
+	args := c.Args[1:]
 	for i := 0; i < len(args); i++ {
-		text := args[i].text
+		text := args[i].Text
 		switch {
-		case !args[i].literal:
+		case !args[i].Literal:
 			return "?", nil
-		case text == "--color" || text == "--config" || text == "-C" || text == "-Z" || text == "--explain" || text == "--manifest-path":
+		case text == "--color" || text == "--config" || text == "-C" || text == "-Z" || text == "--explain" || text == "--manifest-path" || text == "--lockfile-path" || text == "--target-dir":
 			i++
 		case strings.HasPrefix(text, "-"), strings.HasPrefix(text, "+"):
 		default:
 			return text, args[i+1:]
 		}
 	}
-	if c.more {
+	if c.More {
 		return "?", nil
 	}
 	return "", nil
 }
 
 // rustcWrites says where a compiler is told to write outside of the project.
-func rustcWrites(args []word, w World) string {
+func rustcWrites(args []shell.Word, w World) string {
 	for i, arg := range args {
 		value, given := valueOf(args[i:], "-o", "--out-dir")
-		if to, attached := strings.CutPrefix(arg.text, "-o"); attached && to != "" { // -o/etc/x
+		if to, attached := strings.CutPrefix(arg.Text, "-o"); attached && to != "" { // -o/etc/x
 			value, given = arg, true
-			value.text = to
+			value.Text = to
 		}
 		if kinds, emits := valueOf(args[i:], "--emit"); emits { // --emit=link=/etc/x,dep-info
 			value, given = kinds, true
-			for kind := range strings.SplitSeq(kinds.text, ",") {
+			for kind := range strings.SplitSeq(kinds.Text, ",") {
 				if _, to, named := strings.Cut(kind, "="); named {
-					value.text = to
+					value.Text = to
 				} else {
-					value.text = "."
+					value.Text = "."
 				}
 				if leaves(value, w) {
 					break
@@ -314,24 +331,26 @@ func rustcWrites(args []word, w World) string {
 			}
 		}
 		if given && leaves(value, w) {
-			return arg.text + " leaves the project"
+			return arg.Text + " leaves the project"
 		}
 	}
 	return ""
 }
 
-func rustcExploits(args []word) string {
+func rustcExploits(args []shell.Word) string {
 	for i, arg := range args {
-		text := arg.text
+		text := arg.Text
 		next := ""
 		if i+1 < len(args) {
-			next = args[i+1].text
+			next = args[i+1].Text
 		}
 		option := strings.TrimPrefix(strings.TrimPrefix(text, "-C"), "--codegen=")
 		if text == "-C" || text == "--codegen" {
 			option = next
 		}
 		switch {
+		case strings.HasPrefix(text, "+"):
+			return text + " is not the project's toolchain"
 		case strings.HasPrefix(text, "@"), strings.HasPrefix(text, "-Z"):
 			return text + " can make rustc run anything"
 		case strings.HasPrefix(option, "linker"), strings.HasPrefix(option, "link-"), strings.HasPrefix(option, "llvm-args"), strings.HasPrefix(option, "dlltool"):

@@ -3,6 +3,8 @@ package gate
 import (
 	"slices"
 	"strings"
+
+	"github.com/nacre-dev/nacre/internal/shell"
 )
 
 // isManifest tells the files in which dependencies are declared or locked, of
@@ -79,34 +81,34 @@ func manifest(name string, w World) Decision {
 	return allow()
 }
 
-func (r Rule) bumps(s *script, w World) Decision {
-	for _, to := range s.changed() {
+func (r Rule) bumps(s *shell.Script, w World) Decision {
+	for _, to := range s.Changed() {
 		if name := w.manifestAt(to); name != "" {
 			return deny(depAdvice, name+" declares or locks them")
 		}
 	}
-	for _, call := range s.calls {
-		if name := findsManifest(call, w); name != "" && s.changesFound(call) {
-			return deny(depAdvice, call.name()+" finds "+name+", and what it finds is changed")
+	for _, call := range s.Calls {
+		if name := findsManifest(call, w); name != "" && changesFound(s, call) {
+			return deny(depAdvice, call.Name()+" finds "+name+", and what it finds is changed")
 		}
 		if sub := bump(call); sub != "" {
-			return deny(depAdvice, call.name()+" "+sub+" changes them")
+			return deny(depAdvice, call.Name()+" "+sub+" changes them")
 		}
-		if code := codeOf(call.name(), call); code != "" && writesManifest(code, w) {
-			return deny(depAdvice, call.name()+" is given code that names a manifest and writes")
+		if code := codeOf(call.Name(), call); code != "" && writesManifest(code, w) {
+			return deny(depAdvice, call.Name()+" is given code that names a manifest and writes")
 		}
 	}
 	return allow()
 }
 
 // findsManifest is the manifest that a search is for, or "".
-func findsManifest(c invocation, w World) string {
-	if !oneOf(c.name(), []string{"find", "gfind", "fd", "fdfind"}) {
+func findsManifest(c shell.Call, w World) string {
+	if !slices.Contains([]string{"find", "gfind", "fd", "fdfind"}, c.Name()) {
 		return ""
 	}
-	for _, arg := range c.args[1:] {
-		if isManifest(arg.text, w.FoldCase) {
-			return arg.text
+	for _, arg := range c.Args[1:] {
+		if isManifest(arg.Text, w.FoldCase) {
+			return arg.Text
 		}
 	}
 	return ""
@@ -114,24 +116,24 @@ func findsManifest(c invocation, w World) string {
 
 // changesFound reports whether a script may change what a search in it finds: it
 // changes something that it does not name. What it names is judged by its name.
-func (s *script) changesFound(search invocation) bool {
-	runs := strings.HasPrefix(search.name(), "fd") && someFlag(search.args[1:], "-x", "-X", "--exec", "--exec-batch")
-	if changes, _ := search.changes(); changes || runs && len(s.changed()) > 0 {
+func changesFound(s *shell.Script, search shell.Call) bool {
+	runs := strings.HasPrefix(search.Name(), "fd") && shell.HasFlag(search.Args[1:], "-x", "-X", "--exec", "--exec-batch")
+	if changes, _ := search.Changes(); changes || runs && len(s.Changed()) > 0 {
 		return true
 	}
-	for _, call := range s.calls {
-		if changes, what := call.changes(); changes && len(what) == 0 {
+	for _, call := range s.Calls {
+		if changes, what := call.Changes(); changes && len(what) == 0 {
 			return true
 		}
 	}
-	return slices.ContainsFunc(s.changed(), func(to word) bool { return !to.literal || strings.Contains(to.text, "{}") })
+	return slices.ContainsFunc(s.Changed(), func(to shell.Word) bool { return !to.Literal || strings.Contains(to.Text, "{}") })
 }
 
 // manifestAt is the manifest of the project that a word names, or "".
-func (w World) manifestAt(to word) string {
-	places := []string{to.text}
-	if to.literal && !to.tilde && w.Project != "" {
-		inside, outside := w.places(to.text)
+func (w World) manifestAt(to shell.Word) string {
+	places := []string{to.Text}
+	if to.Literal && !to.Tilde && w.Project != "" {
+		inside, outside := w.places(to.Text)
 		if places = append(places, inside...); outside && len(inside) == 0 {
 			return ""
 		}
@@ -163,14 +165,14 @@ func writesManifest(code string, w World) bool {
 
 // bump is the subcommand by which a package manager changes what is declared
 // or locked, or "".
-func bump(c invocation) string {
-	name := strings.TrimRight(c.name(), "0123456789.")
+func bump(c shell.Call) string {
+	name := strings.TrimRight(c.Name(), "0123456789.")
 	var subs []string
 	switch name {
 	case "cargo":
 		sub, _ := cargoSub(c)
 		subs = []string{"add", "remove", "rm", "update", "upgrade", "generate-lockfile", "edit", "autoinherit", "?"}
-		if oneOf(sub, subs) {
+		if slices.Contains(subs, sub) {
 			return sub
 		}
 		return ""
@@ -178,7 +180,7 @@ func bump(c invocation) string {
 		return "itself"
 	case "npm":
 		subs = []string{"install", "i", "in", "ins", "inst", "add", "uninstall", "un", "rm", "remove", "r", "update", "up", "upgrade", "dedupe", "ddp", "link", "ln", "shrinkwrap", "pkg", "version", "init", "install-test", "it"}
-		if words, _ := operandsOf(c.args[1:], "--prefix -C --workspace -w"); len(words) == 2 && words[0] == "audit" && words[1] == "fix" {
+		if words, _ := shell.OperandsOf(c.Args[1:], "--prefix -C --workspace -w"); len(words) == 2 && words[0] == "audit" && words[1] == "fix" {
 			return "audit fix"
 		}
 	case "yarn":
@@ -209,9 +211,9 @@ func bump(c invocation) string {
 	case "mix":
 		subs = []string{"deps.update", "deps.get", "deps.unlock"}
 	case "dart", "flutter", "swift", "dotnet", "pod", "nix", "gradle":
-		words, _ := operandsOf(c.args[1:], "")
+		words, _ := shell.OperandsOf(c.Args[1:], "")
 		pair := strings.Join(words[:min(2, len(words))], " ")
-		if oneOf(pair, []string{"pub add", "pub remove", "pub upgrade", "pub downgrade", "package update", "package resolve", "add package", "remove package", "flake update", "flake lock", "package add", "package remove"}) ||
+		if slices.Contains([]string{"pub add", "pub remove", "pub upgrade", "pub downgrade", "package update", "package resolve", "add package", "remove package", "flake update", "flake lock", "package add", "package remove"}, pair) ||
 			strings.HasPrefix(pair, "add ") && name == "dotnet" || name == "pod" && strings.HasPrefix(pair, "update") {
 			return pair
 		}
@@ -219,42 +221,42 @@ func bump(c invocation) string {
 	default:
 		return ""
 	}
-	words, dynamic := operandsOf(c.args[1:], "--prefix -C --cwd --directory --dir --project --filter -F --workspace -w")
-	if dynamic && (len(words) < 2 || !c.args[1].literal) || c.more && len(words) == 0 {
+	words, dynamic := shell.OperandsOf(c.Args[1:], "--prefix -C --cwd --directory --dir --project --filter -F --workspace -w")
+	if dynamic && (len(words) < 2 || !c.Args[1].Literal) || c.More && len(words) == 0 {
 		return "…"
 	}
 	first := ""
 	if len(words) > 0 {
 		first = words[0]
 	}
-	if name == "yarn" && first == "" && !someFlag(c.args[1:], "--version", "-v", "--help", "-h") {
+	if name == "yarn" && first == "" && !shell.HasFlag(c.Args[1:], "--version", "-v", "--help", "-h") {
 		return "install"
 	}
-	if oneOf(first, subs) && !frozen(c) {
+	if slices.Contains(subs, first) && !frozen(c) {
 		return first
 	}
 	return ""
 }
 
 // frozen tells an install that fails rather than change a lock file.
-func frozen(c invocation) bool {
-	return someFlag(c.args[1:], "--frozen-lockfile", "--immutable", "--frozen", "--locked", "--check")
+func frozen(c shell.Call) bool {
+	return shell.HasFlag(c.Args[1:], "--frozen-lockfile", "--immutable", "--frozen", "--locked", "--check")
 }
 
-func goBump(c invocation) string {
-	words, dynamic := operandsOf(c.args[1:], "-C")
+func goBump(c shell.Call) string {
+	words, dynamic := shell.OperandsOf(c.Args[1:], "-C")
 	switch {
 	case len(words) == 0 || dynamic && len(words) < 2:
-		if dynamic || c.more {
+		if dynamic || c.More {
 			return "…"
 		}
 	case words[0] == "get":
 		return "get"
-	case (words[0] == "mod" || words[0] == "work") && len(words) > 1 && oneOf(words[1], []string{"tidy", "edit", "init", "use", "sync"}):
+	case (words[0] == "mod" || words[0] == "work") && len(words) > 1 && slices.Contains([]string{"tidy", "edit", "init", "use", "sync"}, words[1]):
 		return words[0] + " " + words[1]
 	}
-	for _, arg := range c.args[1:] {
-		if arg.text == "-mod=mod" {
+	for _, arg := range c.Args[1:] {
+		if arg.Text == "-mod=mod" {
 			return "-mod=mod"
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/nacre-dev/nacre/internal/shell"
 )
 
 // Kind says which gate a rule is. The zero value is none, and refuses.
@@ -50,6 +52,9 @@ func KindOf(name string) Kind {
 	}
 	return Unknown
 }
+
+// MaxCommand is the longest command, in bytes.
+const MaxCommand = shell.MaxCommand
 
 // DefaultMaxDeletes is how many files one command may delete (S-04).
 const DefaultMaxDeletes = 10
@@ -137,28 +142,28 @@ func (r Rule) Check(c Call, w World) Decision {
 }
 
 // read parses the call's command. A call without one is read as nil.
-func (c Call) read() (*script, Decision) {
+func (c Call) read() (*shell.Script, Decision) {
 	if c.class != classShell {
 		return nil, allow()
 	}
 	s, err := c.parse()
-	if err != nil && !errors.Is(err, errEmpty) {
+	if err != nil && !errors.Is(err, shell.ErrEmpty) {
 		return nil, deny("the command cannot be read: %v", err)
 	}
 	if s == nil {
 		return nil, deny("the command is empty")
 	}
-	if len(s.odd) > 0 {
-		return nil, deny("the command cannot be known before it runs: %s", s.odd[0])
+	if len(s.Odd) > 0 {
+		return nil, deny("the command cannot be known before it runs: %s", s.Odd[0])
 	}
 	return s, allow()
 }
 
-func (c Call) parse() (*script, error) {
+func (c Call) parse() (*shell.Script, error) {
 	if c.argv != nil {
-		return readArgv(c.argv)
+		return shell.ReadArgv(c.argv)
 	}
-	return readScript(c.command)
+	return shell.Read(c.command)
 }
 
 func (r Rule) noGit(c Call, w World) Decision {
@@ -240,7 +245,7 @@ func (r Rule) patterns(c Call) Decision {
 	if s == nil {
 		return d
 	}
-	for _, call := range s.calls {
+	for _, call := range s.Calls {
 		if pattern, err := matches(r.Forbidden, call); err != nil {
 			return deny("%v", err)
 		} else if pattern != "" {

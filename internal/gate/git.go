@@ -2,14 +2,17 @@ package gate
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
+
+	"github.com/nacre-dev/nacre/internal/shell"
 )
 
 // isGit tells a program by which git state is read or changed. Names are
 // compared without regard to case, since some file systems do the same.
 func isGit(name string) bool {
-	name = strings.ToLower(base(name))
+	name = strings.ToLower(shell.Base(name))
 	switch name {
 	case "git", "gitk", "tig", "lazygit", "gitui", "hub", "gix", "ein", "scalar", "gitg", "gitsome", "git2", "jj":
 		return true
@@ -18,20 +21,20 @@ func isGit(name string) bool {
 }
 
 // checkGit is the gate of policy::no-git-ops (S-04).
-func checkGit(s *script) string {
-	for _, c := range s.calls {
-		if why := gitCall(c); why != "" {
+func checkGit(s *shell.Script) string {
+	for _, c := range s.Calls {
+		if why := gitCall(c, s); why != "" {
 			return why
 		}
 	}
-	for _, c := range s.calls {
+	for _, c := range s.Calls {
 		if why := intoGitDir(c, s); why != "" {
 			return why
 		}
 	}
-	for _, to := range s.writes {
-		if inGitDir(to.text) {
-			return "it writes " + to.text + ", which is git's"
+	for _, to := range s.Writes {
+		if inGitDir(to.Text) {
+			return "it writes " + to.Text + ", which is git's"
 		}
 	}
 	return ""
@@ -39,30 +42,33 @@ func checkGit(s *script) string {
 
 // intoGitDir refuses to go into git's folder and change something, or to run
 // something on what find finds in it.
-func intoGitDir(c invocation, s *script) string {
-	switch c.name() {
+func intoGitDir(c shell.Call, s *shell.Script) string {
+	switch c.Name() {
 	case "cd", "pushd", "chdir":
-		for _, arg := range c.args[1:] {
-			if inGitDir(arg.text) && len(s.changed()) > 0 {
-				return "it changes files in " + arg.text + ", which is git's"
+		for _, arg := range c.Args[1:] {
+			if inGitDir(arg.Text) && len(s.Changed()) > 0 {
+				return "it changes files in " + arg.Text + ", which is git's"
 			}
 		}
 	case "find", "gfind", "bfs":
-		for _, arg := range c.args[1:] {
-			if strings.HasPrefix(arg.text, "-") || arg.text == "(" || arg.text == "!" {
+		for _, arg := range c.Args[1:] {
+			if strings.HasPrefix(arg.Text, "-") || arg.Text == "(" || arg.Text == "!" {
 				break
 			}
-			if inGitDir(arg.text) && len(s.changed()) > 0 {
-				return "find runs on " + arg.text + ", which is git's, and changes files"
+			if inGitDir(arg.Text) && len(s.Changed()) > 0 {
+				return "find runs on " + arg.Text + ", which is git's, and changes files"
 			}
 		}
 	}
 	return ""
 }
 
-func gitCall(c invocation) string {
-	name := c.name()
-	if isGit(c.args[0].text) || strings.Contains(c.args[0].text, "/git-core/") {
+func gitCall(c shell.Call, s *shell.Script) string {
+	name := c.Name()
+	if asksAboutGit(c, s) {
+		return ""
+	}
+	if isGit(c.Args[0].Text) || strings.Contains(c.Args[0].Text, "/git-core/") {
 		return name + " is a git operation"
 	}
 	if strings.EqualFold(name, "gh") || strings.EqualFold(name, "glab") {
@@ -71,40 +77,63 @@ func gitCall(c invocation) string {
 	if code := codeOf(name, c); code != "" && runsGit(name, code) {
 		return name + " is given code that runs git"
 	}
-	if reach, what := c.changes(); reach {
+	if reach, what := c.Changes(); reach {
 		for _, target := range what {
-			if inGitDir(target.text) {
-				return name + " changes " + target.text + ", which is git's"
+			if inGitDir(target.Text) {
+				return name + " changes " + target.Text + ", which is git's"
 			}
 		}
 	}
 	return gitBinary(name, c)
 }
 
+// asksAboutGit tells git --version and its like, which look at no repository. Each is
+// one word: behind any other, and in a script that sets what git obeys, git might be
+// given an alias or another program.
+func asksAboutGit(c shell.Call, s *shell.Script) bool {
+	switch c.Args[0].Text {
+	case "git", "/usr/bin/git", "/bin/git", "/usr/local/bin/git":
+	default:
+		return false
+	}
+	sets := func(name string) bool { return strings.HasPrefix(name, "GIT_") || isGit(name) }
+	if len(c.Env) > 0 || slices.ContainsFunc(s.Assigned, sets) || slices.ContainsFunc(s.Functions, sets) {
+		return false
+	}
+	if c.More || slices.ContainsFunc(c.Args, func(w shell.Word) bool { return !w.Literal }) {
+		return false
+	}
+	switch strings.Join(c.Texts(), " ") {
+	case "--version", "-v", "version", "version --build-options", "--help", "-h", "help", "--exec-path", "--html-path", "--man-path", "--info-path":
+		return true
+	}
+	return false
+}
+
 // gitBinary refuses what handles the git program as a file or an image.
-func gitBinary(name string, c invocation) string {
+func gitBinary(name string, c shell.Call) string {
 	switch name {
 	case "echo", "printf", "ls", "file", "stat", "test", "[", "dirname", "readlink", "realpath", "basename", "which", "type", "command", ":", "true":
 		return ""
 	case "cp", "mv", "ln", "install", "rsync", "dd", "cat":
-		for _, arg := range c.args[1:] {
-			if strings.EqualFold(base(arg.text), "git") && strings.ContainsRune(arg.text, '/') && (strings.Contains(arg.text, "bin/") || strings.Contains(arg.text, "git-core")) {
+		for _, arg := range c.Args[1:] {
+			if strings.EqualFold(shell.Base(arg.Text), "git") && strings.ContainsRune(arg.Text, '/') && (strings.Contains(arg.Text, "bin/") || strings.Contains(arg.Text, "git-core")) {
 				return name + " is given the git program"
 			}
 		}
 	case "docker", "podman", "nerdctl", "kubectl", "lxc", "oc", "docker-compose", "buildah", "crictl", "ctr":
-		if words, _ := operandsOf(c.args[1:], "-n --namespace -H --host --context -f --file"); len(words) == 0 || !oneOf(words[0], []string{"run", "exec", "create", "debug", "compose", "container"}) {
+		if words, _ := shell.OperandsOf(c.Args[1:], "-n --namespace -H --host --context -f --file"); len(words) == 0 || !slices.Contains([]string{"run", "exec", "create", "debug", "compose", "container"}, words[0]) {
 			return ""
 		}
-		for _, arg := range c.args[1:] {
-			image, _, _ := strings.Cut(arg.text, ":")
-			if isGit(image) || runsGit("sh", "sh; "+arg.text) && strings.Contains(arg.text, " ") {
+		for _, arg := range c.Args[1:] {
+			image, _, _ := strings.Cut(arg.Text, ":")
+			if isGit(image) || runsGit("sh", "sh; "+arg.Text) && strings.Contains(arg.Text, " ") {
 				return name + " runs git in a container"
 			}
 		}
 	}
-	for _, arg := range c.args[1:] {
-		if arg.findsGit {
+	for _, arg := range c.Args[1:] {
+		if slices.ContainsFunc(arg.Finds, isGit) {
 			return name + " is given the git program"
 		}
 	}
@@ -122,11 +151,11 @@ func inGitDir(path string) bool {
 }
 
 // gh refuses what reads or changes a repository's state.
-func gh(c invocation) string {
+func gh(c shell.Call) string {
 	const refused = "gh changes or reads repository state here"
-	words, dynamic := operandsOf(c.args[1:], "-R --repo --hostname")
+	words, dynamic := shell.OperandsOf(c.Args[1:], "-R --repo --hostname")
 	if len(words) == 0 {
-		if dynamic || c.more {
+		if dynamic || c.More {
 			return "gh is given words that are not literal"
 		}
 		return ""
@@ -142,7 +171,7 @@ func gh(c invocation) string {
 	case "repo", "release", "co", "ruleset", "secret", "variable", "codespace", "cs", "deploy-key", "sync":
 		return refused
 	case "api":
-		return ghAPI(c.args[1:])
+		return ghAPI(c.Args[1:])
 	case "pr", "mr":
 		switch verb {
 		case "view", "list", "ls", "status", "checks", "diff", "comment", "":
@@ -162,24 +191,9 @@ func gh(c invocation) string {
 	return ""
 }
 
-// operandsOf are the words that are no options, and whether one is not literal.
-func operandsOf(args []word, long string) (words []string, dynamic bool) {
-	for i := 0; i < len(args); i++ {
-		if strings.HasPrefix(args[i].text, "-") && args[i].text != "-" {
-			if oneOf(args[i].text, strings.Fields(long)) {
-				i++
-			}
-			continue
-		}
-		dynamic = dynamic || !args[i].literal
-		words = append(words, args[i].text)
-	}
-	return words, dynamic
-}
-
 // ghAPI lets reading of what is no repository pass.
-func ghAPI(args []word) string {
-	words, _ := operandsOf(args, "-R --repo --hostname -X --method -f -F --field --raw-field -H --header -q --jq -t --template --input --cache -p --preview")
+func ghAPI(args []shell.Word) string {
+	words, _ := shell.OperandsOf(args, "-R --repo --hostname -X --method -f -F --field --raw-field -H --header -q --jq -t --template --input --cache -p --preview")
 	if len(words) < 2 {
 		return "gh api without an address"
 	}
@@ -201,24 +215,24 @@ func ghAPI(args []word) string {
 	return ghMethod(address, args)
 }
 
-func ghMethod(address string, args []word) string {
+func ghMethod(address string, args []shell.Word) string {
 	method, fields := "", false
 	for i, arg := range args {
-		flag, value, given := strings.Cut(arg.text, "=")
+		flag, value, given := strings.Cut(arg.Text, "=")
 		if !given && i+1 < len(args) {
-			value = args[i+1].text
+			value = args[i+1].Text
 		}
 		switch {
 		case flag == "-X" || flag == "--method":
 			method = value
-		case strings.HasPrefix(arg.text, "-X"):
-			method = arg.text[2:]
-		case oneOf(flag, []string{"-f", "-F", "--field", "--raw-field"}) || strings.HasPrefix(arg.text, "-f") || strings.HasPrefix(arg.text, "-F"):
+		case strings.HasPrefix(arg.Text, "-X"):
+			method = arg.Text[2:]
+		case slices.Contains([]string{"-f", "-F", "--field", "--raw-field"}, flag) || strings.HasPrefix(arg.Text, "-f") || strings.HasPrefix(arg.Text, "-F"):
 			fields = true
-			if address == "graphql" && (strings.Contains(strings.ToLower(arg.text+value), "mutation") || strings.Contains(value, "@")) {
+			if address == "graphql" && (strings.Contains(strings.ToLower(arg.Text+value), "mutation") || strings.Contains(value, "@")) {
 				return "gh api graphql is given a mutation, or one that is not known"
 			}
-			if !arg.literal || i+1 < len(args) && !args[i+1].literal {
+			if !arg.Literal || i+1 < len(args) && !args[i+1].Literal {
 				return "gh api is given a field that is not literal"
 			}
 		case flag == "--input":
@@ -240,7 +254,7 @@ func ghMethod(address string, args []word) string {
 
 // codeOf is the code that an interpreter is given on its command line or its
 // standard input, as far as it is known.
-func codeOf(name string, c invocation) string {
+func codeOf(name string, c shell.Call) string {
 	plain := strings.TrimRight(name, "0123456789.")
 	switch plain {
 	case "python", "pypy", "perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "luajit", "awk", "gawk", "mawk", "nawk", "sed", "gsed", "ex", "vi", "vim", "nvim", "view",
@@ -249,7 +263,7 @@ func codeOf(name string, c invocation) string {
 	default:
 		return ""
 	}
-	return strings.Join(c.texts(), "\n") + "\n" + c.stdin.text
+	return strings.Join(c.Texts(), "\n") + "\n" + c.Stdin.Text
 }
 
 // The heuristics by which code is taken to run git.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nacre-dev/nacre/internal/wire"
@@ -220,7 +221,7 @@ func (c *Call) takeList(value json.RawMessage) bool {
 			return false
 		}
 		for _, m := range members {
-			if !oneOf(m.Key, pathKeys) {
+			if !slices.Contains(pathKeys, m.Key) {
 				continue
 			}
 			path, ok := wire.Text(m.Value)

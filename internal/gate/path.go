@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/nacre-dev/nacre/internal/shell"
 )
 
 // The limits of paths.
@@ -292,14 +294,14 @@ func (r Rule) scope(c Call, w World) Decision {
 }
 
 // keeps refuses to remove or move a folder as a whole that holds what is denied.
-func (r Rule) keeps(s *script, w World) Decision {
-	for _, call := range s.calls {
-		if !oneOf(call.name(), []string{"rm", "grm", "srm", "mv", "gmv", "trash", "trash-put", "gio", "rename", "rmdir"}) {
+func (r Rule) keeps(s *shell.Script, w World) Decision {
+	for _, call := range s.Calls {
+		if !slices.Contains([]string{"rm", "grm", "srm", "mv", "gmv", "trash", "trash-put", "gio", "rename", "rmdir"}, call.Name()) {
 			continue
 		}
-		_, what := call.changes()
+		_, what := call.Changes()
 		for _, to := range what {
-			places, err := w.locate(to.text)
+			places, err := w.locate(to.Text)
 			if err != nil { // it is not in the project
 				continue
 			}
@@ -332,32 +334,96 @@ func (c Call) targets(w World) ([]string, Decision) {
 		if s == nil {
 			return nil, d
 		}
-		return s.targets(w)
+		return targetsOf(s, w)
 	default:
 		return nil, deny("the tool %s is not known, and may write anywhere: use Edit or Write", c.Tool)
 	}
 }
 
-// targets are the files that a script is known to write; one that is not
+// targetsOf are the files that a script is known to write; one that is not
 // literal is refused.
-func (s *script) targets(w World) ([]string, Decision) {
+func targetsOf(s *shell.Script, w World) ([]string, Decision) {
+	words, d := programTargets(s)
+	if !d.Allowed {
+		return nil, d
+	}
 	var targets []string
-	for _, to := range s.changed() {
-		name := to.text
-		if to.tilde && w.Home != "" && (name == "~" || strings.HasPrefix(name, "~/")) {
+	for _, to := range append(s.Changed(), words...) {
+		name := to.Text
+		if to.Tilde && w.Home != "" && (name == "~" || strings.HasPrefix(name, "~/")) {
 			name = w.Home + name[1:]
 		}
 		switch {
-		case !to.literal:
-			return nil, deny("the command writes %s, which is not literal: write the path in full", shown(to))
-		case s.moves && !path.IsAbs(name):
+		case !to.Literal:
+			return nil, deny("the command writes %s, which is not literal: write the path in full", to.Shown())
+		case s.Moves && !path.IsAbs(name):
 			return nil, deny("the command writes %q after a change of directory: write the path from the project's folder", name)
-		case isDiscard(name), w.scratch(name):
+		case shell.IsDiscard(name), w.scratch(name):
 		default:
 			targets = append(targets, name)
 		}
 	}
-	return targets, allow()
+	return append(targets, linked(s)...), allow()
+}
+
+// programTargets are the files that programs on the command line name and write.
+func programTargets(s *shell.Script) (words []shell.Word, d Decision) {
+	for _, call := range s.Calls {
+		name := call.Name()
+		code := codeOf(name, call)
+		if interpreted := shell.IsInterpreter(name) || strings.HasSuffix(name, "awk"); !interpreted || code == "" {
+			continue
+		}
+		if shell.ChangesUnnamed(name, code) {
+			return nil, deny("%s is given code that changes files which it does not name: use Edit or Write, or name each file in the call that writes it", name)
+		}
+		shell.ProgramFiles(name, code, func(file string) {
+			words = append(words, shell.Word{Text: file, Literal: true})
+		})
+	}
+	return words, allow()
+}
+
+// linked are the files that links lead to which a script makes: what is written
+// through one is written there.
+func linked(s *shell.Script) (targets []string) {
+	for _, call := range s.Calls {
+		symbolic, hard := linkKind(call)
+		if !symbolic && !hard {
+			continue
+		}
+		sources, into := shell.Copied(call.Args[1:])
+		for _, from := range sources {
+			if hard || strings.HasSuffix(call.Name(), "cp") || path.IsAbs(from.Text) {
+				targets = append(targets, from.Text)
+				continue
+			}
+			for _, to := range into { // a link's own folder, be it the operand or the one that holds it
+				targets = append(targets, path.Join(path.Dir(to.Text), from.Text))
+				if strings.HasSuffix(to.Text, "/") || len(sources) > 1 {
+					targets = append(targets, path.Join(to.Text, from.Text))
+				}
+			}
+		}
+	}
+	return targets
+}
+
+// linkKind tells ln and cp -s or -l.
+func linkKind(c shell.Call) (symbolic, hard bool) {
+	flag := func(short, long string) bool {
+		return slices.ContainsFunc(c.Args[1:], func(w shell.Word) bool {
+			return w.Text == long || strings.HasPrefix(w.Text, "-") && !strings.HasPrefix(w.Text, "--") && strings.Contains(w.Text, short)
+		})
+	}
+	switch c.Name() {
+	case "ln", "gln":
+		symbolic = flag("s", "--symbolic")
+		return symbolic, !symbolic
+	case "cp", "gcp":
+		return flag("s", "--symbolic-link"), flag("l", "--link")
+	}
+	return false, false
 }
 
 // scratch tells what a command may write outside the project: files below /tmp,
@@ -382,20 +448,6 @@ func (w World) scratch(name string) bool {
 		}
 	}
 	return true
-}
-
-// changed are all words that name what a script writes.
-func (s *script) changed() []word {
-	list := append([]word(nil), s.writes...)
-	for _, call := range s.calls {
-		if changes, what := call.changes(); changes {
-			if call.more {
-				what = append(what, word{})
-			}
-			list = append(list, what...)
-		}
-	}
-	return list
 }
 
 func (r Rule) admits(target string, w World) Decision {

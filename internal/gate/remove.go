@@ -2,7 +2,10 @@ package gate
 
 import (
 	"path"
+	"slices"
 	"strings"
+
+	"github.com/nacre-dev/nacre/internal/shell"
 )
 
 // noMassDelete is the gate of safety::no-mass-delete: one call deletes at most
@@ -19,7 +22,7 @@ func (r Rule) noMassDelete(c Call, w World) Decision {
 		if s == nil {
 			return d
 		}
-		if names, d = s.deleted(w); !d.Allowed {
+		if names, d = deletedBy(s, w); !d.Allowed {
 			return d
 		}
 	case classWrite:
@@ -53,24 +56,24 @@ func (w World) weigh(name string, limit int) (int, string) {
 	return n, ""
 }
 
-// deleted are the paths that a script deletes. What is not known is refused.
-func (s *script) deleted(w World) ([]string, Decision) {
+// deletedBy are the paths that a script deletes. What is not known is refused.
+func deletedBy(s *shell.Script, w World) ([]string, Decision) {
 	var names []string
-	for _, call := range s.calls {
-		list, unknown := call.deletes()
+	for _, call := range s.Calls {
+		list, unknown := deletions(call)
 		if unknown != "" {
 			return nil, deny("%s: how many files go is not known. Name the files", unknown)
 		}
 		for _, arg := range list {
-			name := arg.text
-			if arg.tilde && w.Home != "" && strings.HasPrefix(name, "~") {
+			name := arg.Text
+			if arg.Tilde && w.Home != "" && strings.HasPrefix(name, "~") {
 				name = w.Home + name[1:]
 			}
-			if !arg.literal || arg.tilde && w.Home == "" {
-				return nil, deny("%s is given %s: how many files go is not known. Name the files", call.name(), shown(arg))
+			if !arg.Literal || arg.Tilde && w.Home == "" {
+				return nil, deny("%s is given %s: how many files go is not known. Name the files", call.Name(), arg.Shown())
 			}
-			if s.moves && !path.IsAbs(name) {
-				return nil, deny("%s deletes %q after a change of directory: write the path in full", call.name(), name)
+			if s.Moves && !path.IsAbs(name) {
+				return nil, deny("%s deletes %q after a change of directory: write the path in full", call.Name(), name)
 			}
 			names = append(names, name)
 		}
@@ -78,40 +81,40 @@ func (s *script) deleted(w World) ([]string, Decision) {
 	return names, allow()
 }
 
-// deletes are the words that a call deletes, or why that is not known.
-func (c invocation) deletes() (list []word, unknown string) {
-	args := c.args[1:]
-	switch name := c.name(); name {
+// deletions are the words that a call deletes, or why that is not known.
+func deletions(c shell.Call) (list []shell.Word, unknown string) {
+	args := c.Args[1:]
+	switch name := c.Name(); name {
 	case "rm", "grm", "unlink", "shred", "srm", "wipe", "trash", "trash-put", "rmdir":
-		if c.more {
+		if c.More {
 			return nil, name + " is given names that are not known"
 		}
 		for i, arg := range args {
-			if arg.text == "--" {
+			if arg.Text == "--" {
 				return append(list, args[i+1:]...), ""
 			}
-			if strings.HasPrefix(arg.text, "-") && arg.literal {
+			if strings.HasPrefix(arg.Text, "-") && arg.Literal {
 				continue
 			}
 			list = append(list, arg)
 		}
 	case "find", "gfind", "bfs", "fd":
-		if someFlag(args, "-delete") {
+		if shell.HasFlag(args, "-delete") {
 			return nil, name + " -delete"
 		}
 		for _, arg := range args {
-			if oneOf(base(arg.text), []string{"rm", "unlink", "shred", "rmdir"}) && someFlag(args, "-exec", "-execdir", "-x", "-X", "--exec", "--exec-batch", "-ok") {
-				return nil, name + " that runs " + arg.text
+			if slices.Contains([]string{"rm", "unlink", "shred", "rmdir"}, shell.Base(arg.Text)) && shell.HasFlag(args, "-exec", "-execdir", "-x", "-X", "--exec", "--exec-batch", "-ok") {
+				return nil, name + " that runs " + arg.Text
 			}
 		}
 	case "git":
-		if words, _ := operandsOf(args, "-C -c"); len(words) > 0 && (words[0] == "clean" || words[0] == "rm" || words[0] == "checkout" || words[0] == "reset" || words[0] == "restore") {
+		if words, _ := shell.OperandsOf(args, "-C -c"); len(words) > 0 && (words[0] == "clean" || words[0] == "rm" || words[0] == "checkout" || words[0] == "reset" || words[0] == "restore") {
 			return nil, "git " + words[0]
 		}
 	case "rsync":
 		for _, arg := range args {
-			if strings.HasPrefix(arg.text, "--del") || arg.text == "--remove-source-files" {
-				return nil, "rsync " + arg.text
+			if strings.HasPrefix(arg.Text, "--del") || arg.Text == "--remove-source-files" {
+				return nil, "rsync " + arg.Text
 			}
 		}
 	case "python", "python3", "perl", "ruby", "node", "php":
@@ -149,11 +152,11 @@ func (r Rule) noRuleEdits(c Call, w World) Decision {
 		if s == nil {
 			return d
 		}
-		for _, to := range s.changed() {
-			if isRule(to.text) {
-				return ruleDenied(to.text)
+		for _, to := range s.Changed() {
+			if isRule(to.Text) {
+				return ruleDenied(to.Text)
 			}
-			if places, err := w.locate(to.text); err == nil && to.literal {
+			if places, err := w.locate(to.Text); err == nil && to.Literal {
 				for _, place := range places {
 					if isRule(place) {
 						return ruleDenied(place)
@@ -193,24 +196,24 @@ func isRule(place string) bool {
 
 // readsOnly lets a script pass that calls nothing but what is known to read,
 // check or build.
-func readsOnly(s *script, w World) Decision {
-	if len(s.writes) > 0 {
-		return deny("this role only reads: a redirection writes %s", shown(s.writes[0]))
+func readsOnly(s *shell.Script, w World) Decision {
+	if len(s.Writes) > 0 {
+		return deny("this role only reads: a redirection writes %s", s.Writes[0].Shown())
 	}
-	for _, call := range s.calls {
-		if changes, _ := call.changes(); changes {
-			return deny("this role only reads: %s changes files", call.name())
+	for _, call := range s.Calls {
+		if changes, _ := call.Changes(); changes {
+			return deny("this role only reads: %s changes files", call.Name())
 		}
 		if !reads(call, w) {
-			return deny("this role only reads, and %s is not known to: use Read, Glob or Grep", call.name())
+			return deny("this role only reads, and %s is not known to: use Read, Glob or Grep", call.Name())
 		}
 	}
 	return allow()
 }
 
 // reads tells the programs that read, check or build.
-func reads(c invocation, w World) bool {
-	name := strings.TrimRight(c.name(), "0123456789.")
+func reads(c shell.Call, w World) bool {
+	name := strings.TrimRight(c.Name(), "0123456789.")
 	switch name {
 	case "cat", "head", "tail", "less", "more", "ls", "tree", "stat", "file", "wc", "nl", "tac", "rev", "od", "xxd", "hexdump", "strings", "cut", "paste", "tr", "fold", "fmt", "column", "expand",
 		"sort", "uniq", "comm", "join", "diff", "cmp", "colordiff", "grep", "egrep", "fgrep", "rg", "ag", "ack", "zgrep", "zcat", "find", "fd", "locate", "which", "type", "whereis", "command", "hash",
@@ -221,13 +224,13 @@ func reads(c invocation, w World) bool {
 		return !interprets(name, c) && !sets(name, c)
 	case "cargo":
 		sub, _ := cargoSub(c)
-		return oneOf(sub, []string{"", "check", "test", "build", "clippy", "tree", "metadata", "doc", "bench", "nextest", "audit", "deny", "search", "verify-project", "pkgid", "locate-project", "version", "help"}) &&
-			cargoExploits(c, w) == "" || sub == "fmt" && someFlag(c.args[1:], "--check")
+		return slices.Contains([]string{"", "check", "test", "build", "clippy", "tree", "metadata", "doc", "bench", "nextest", "audit", "deny", "search", "verify-project", "pkgid", "locate-project", "version", "help"}, sub) &&
+			cargoExploits(c, w) == "" || sub == "fmt" && shell.HasFlag(c.Args[1:], "--check")
 	case "go":
-		words, _ := operandsOf(c.args[1:], "-C")
-		return len(words) > 0 && oneOf(words[0], []string{"vet", "build", "test", "list", "doc", "version", "env"}) && goBump(c) == "" && !someFlag(withoutValues(c.args[1:]), "-w", "-exec", "-toolexec", "-vettool", "--exec", "--toolexec", "--vettool")
+		words, _ := shell.OperandsOf(c.Args[1:], "-C")
+		return len(words) > 0 && slices.Contains([]string{"vet", "build", "test", "list", "doc", "version", "env"}, words[0]) && goBump(c) == "" && !shell.HasFlag(withoutValues(c.Args[1:]), "-w", "-exec", "-toolexec", "-vettool", "--exec", "--toolexec", "--vettool")
 	case "rustc", "node", "python", "npm", "gcc", "java":
-		return someFlag(c.args[1:], "--version", "-V", "-v", "-version")
+		return shell.HasFlag(c.Args[1:], "--version", "-V", "-v", "-version")
 	case "tsc", "mypy", "pyright", "pytest", "golangci-lint", "staticcheck", "shellcheck", "hadolint":
 		return true
 	}
@@ -235,75 +238,66 @@ func reads(c invocation, w World) bool {
 }
 
 // interprets tells a reader that is given code that may do more.
-func interprets(name string, c invocation) bool {
-	code := strings.Join(c.texts(), "\n")
+func interprets(name string, c shell.Call) bool {
+	code := strings.Join(c.Texts(), "\n")
 	switch name {
 	case "awk", "gawk", "mawk":
-		for _, arg := range c.args[1:] {
-			if !arg.literal || arg.text == "-f" || strings.HasPrefix(arg.text, "-f") {
+		for _, arg := range c.Args[1:] {
+			if !arg.Literal || arg.Text == "-f" || strings.HasPrefix(arg.Text, "-f") {
 				return true
 			}
 		}
 		return strings.Contains(code, "system") || strings.Contains(code, "|") || strings.Contains(code, ">") || strings.Contains(code, "getline")
 	case "sed":
-		for _, arg := range c.args[1:] {
-			if arg.text == "-f" || strings.HasPrefix(arg.text, "--file") || !arg.literal {
+		for _, arg := range c.Args[1:] {
+			if arg.Text == "-f" || strings.HasPrefix(arg.Text, "--file") || !arg.Literal {
 				return true
 			}
 		}
-		return sedWrites(c.args[1:])
+		return sedWrites(c.Args[1:])
 	case "bash", "sh":
 		// what -c holds is read by itself; a file may do anything
-		words, _ := operandsOf(c.args[1:], "")
-		return len(words) > 0 && !hasScript(c.args[1:])
+		words, _ := shell.OperandsOf(c.Args[1:], "")
+		return len(words) > 0 && !shell.HasScript(c.Args[1:])
 	}
 	return false
 }
 
 // sets tells programs that show something, and set it where they are given one.
-func sets(name string, c invocation) bool {
+func sets(name string, c shell.Call) bool {
 	switch name {
 	case "date":
-		return someFlag(withoutValues(c.args[1:]), "-s", "--set")
+		return shell.HasFlag(withoutValues(c.Args[1:]), "-s", "--set")
 	case "hostname":
-		words, dynamic := operandsOf(c.args[1:], "")
-		return len(words) > 0 || dynamic || someFlag(withoutValues(c.args[1:]), "-F", "--file", "-b")
+		words, dynamic := shell.OperandsOf(c.Args[1:], "")
+		return len(words) > 0 || dynamic || shell.HasFlag(withoutValues(c.Args[1:]), "-F", "--file", "-b")
 	case "bat":
-		return someFlag(withoutValues(c.args[1:]), "--pager")
+		return shell.HasFlag(withoutValues(c.Args[1:]), "--pager")
 	}
 	return false
 }
 
 // withoutValues are words without what follows an equals sign.
-func withoutValues(args []word) []word {
-	flags := make([]word, len(args))
+func withoutValues(args []shell.Word) []shell.Word {
+	flags := make([]shell.Word, len(args))
 	for i, arg := range args {
 		flags[i] = arg
-		flags[i].text, _, _ = strings.Cut(arg.text, "=")
+		flags[i].Text, _, _ = strings.Cut(arg.Text, "=")
 	}
 	return flags
 }
 
-func hasScript(args []word) bool {
-	for _, arg := range args {
-		if strings.HasPrefix(arg.text, "-") && !strings.HasPrefix(arg.text, "--") && strings.Contains(arg.text, "c") {
-			return true
-		}
-	}
-	return false
-}
-
 // sedWrites tells scripts of sed that write files or run commands.
-func sedWrites(args []word) bool {
+func sedWrites(args []shell.Word) bool {
 	for i, arg := range args {
-		script := arg.text
+		script := arg.Text
 		switch {
 		case strings.HasPrefix(script, "-") && i+1 < len(args):
 			continue
 		case sedCommand().MatchString(script), sedFlag().MatchString(script):
 			return true
 		}
-		if i > 0 && args[i-1].text == "-e" {
+		if i > 0 && args[i-1].Text == "-e" {
 			continue
 		}
 		return false // the first operand is the script

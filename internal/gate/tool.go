@@ -1,6 +1,9 @@
 package gate
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // class is what kind of thing a tool does. The zero value is refused.
 type class uint8
@@ -73,6 +76,9 @@ func toolWord(tool string) string {
 
 func isPatch(tool string) bool { return tool == "apply_patch" || tool == "ApplyPatch" }
 
+// Named is a call of a tool by its name alone, for what its input does not decide.
+func Named(tool string) Call { return Call{Tool: tool, class: classOf(tool)} }
+
 // Permits tells whether names, as in [tools] allowed or denied, hold a call's
 // tool: by its own name, or by the name that Claude Code gives a tool of its
 // class, so that Codex's shell is Bash and its apply_patch is Edit (S-02).
@@ -87,11 +93,11 @@ func Permits(names []string, c Call) bool {
 				return true
 			}
 		case classWrite:
-			if !strings.HasPrefix(c.Tool, "mcp__") && oneOf(name, writerNames(c.Tool)) {
+			if !strings.HasPrefix(c.Tool, "mcp__") && slices.Contains(writerNames(c.Tool), name) {
 				return true
 			}
 		case classRead:
-			if !strings.HasPrefix(c.Tool, "mcp__") && oneOf(name, readerNames(c.Tool)) {
+			if !strings.HasPrefix(c.Tool, "mcp__") && slices.Contains(readerNames(c.Tool), name) {
 				return true
 			}
 		}

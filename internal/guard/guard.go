@@ -7,6 +7,7 @@ package guard
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -161,14 +162,23 @@ func readFile(path string) ([]byte, error) {
 // Prefix begins the text of every refusal that an agent sees.
 const Prefix = "nacre gate: "
 
-// Decide holds a call against all of the set. A refusal's text begins with
-// Prefix and names the atoms; warnings go on beside a call that may happen.
-func (s Set) Decide(call gate.Call) (refusal, warnings string) {
+// Verdict is what a set says of a call. The zero value lets it happen.
+type Verdict struct {
+	// Refusal begins with Prefix and names the atoms; empty where the call may happen.
+	Refusal string
+	// Warnings go on beside a call that may happen: the agent and a person see them.
+	Warnings string
+	// Notes are of gates that only advise: they are recorded, and shown to nobody.
+	Notes string
+}
+
+// Decide holds a call against all of the set.
+func (s Set) Decide(call gate.Call) Verdict {
 	if s.Project == "" {
-		return Prefix + "there is no set of gates", ""
+		return Verdict{Refusal: Prefix + "there is no set of gates"}
 	}
 	w := World(s.Project, call.Dir)
-	var denied, warned []string
+	var denied, warned, noted []string
 	if reason := s.tool(call); reason != "" {
 		denied = append(denied, reason)
 	}
@@ -178,13 +188,20 @@ func (s Set) Decide(call gate.Call) (refusal, warnings string) {
 			denied = append(denied, f.Name+": "+f.Reason)
 		case f.Warns():
 			warned = append(warned, f.Name+": "+f.Reason)
+		case f.Decision != allow:
+			noted = append(noted, f.Name+": "+f.Reason)
 		}
 	}
+	v := Verdict{Warnings: strings.Join(warned, "\n"), Notes: strings.Join(noted, "\n")}
 	if len(denied) > 0 {
-		refusal = Prefix + strings.Join(denied, "\n")
+		v.Refusal = Prefix + strings.Join(denied, "\n")
 	}
-	return refusal, strings.Join(warned, "\n")
+	return v
 }
+
+// Offers tells whether the role's lists let a tool be called at all. What they never let
+// be called is not offered to a model, which would otherwise try it (F-106).
+func (s Set) Offers(tool string) bool { return s.tool(gate.Named(tool)) == "" }
 
 // tool holds the tool's name against the role's lists.
 func (s Set) tool(call gate.Call) string {
@@ -204,32 +221,40 @@ func listOr(list []string, otherwise string) string {
 	return strings.Join(list, ", ")
 }
 
-// Hook answers one hook call: exit code 0 and JSON where the call may go on,
-// else 2 and the reason, which both Claude Code and Codex take for a refusal.
-func Hook(path string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+// Hook answers one hook call by the set of a file: exit code 0 and JSON where the call
+// may go on, else 2 and the reason, which both Claude Code and Codex take for a
+// refusal. The host hears of a refusal on a socket first.
+func Hook(ctx context.Context, path, socket string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	tool := ""
+	refuse := func(reason string) int {
+		Tell(ctx, socket, Refusal{Tool: tool, Reason: reason})
+		return refuse(stderr, reason)
+	}
 	defer func() {
 		if p := recover(); p != nil { // a gate that fails must not let the call through
-			code = refuse(stderr, Prefix+fmt.Sprintf("it failed: %v", p))
+			code = refuse(Prefix + fmt.Sprintf("it failed: %v", p))
 		}
 	}()
 	set, err := Load(path)
 	if err != nil {
-		return refuse(stderr, Prefix+err.Error())
+		return refuse(Prefix + err.Error())
 	}
 	call, err := ReadHook(stdin)
 	if err != nil {
-		return refuse(stderr, Prefix+err.Error())
+		return refuse(Prefix + err.Error())
 	}
-	refusal, warnings := set.Decide(call)
-	if refusal != "" {
-		return refuse(stderr, refusal)
+	tool = call.Tool
+	v := set.Decide(call)
+	if v.Refusal != "" {
+		return refuse(v.Refusal)
 	}
-	answer, err := Answer(warnings)
+	v.Tell(ctx, socket, tool)
+	answer, err := Answer(v.Warnings)
 	if err == nil {
 		_, err = fmt.Fprintf(stdout, "%s\n", answer)
 	}
 	if err != nil {
-		return refuse(stderr, Prefix+err.Error())
+		return refuse(Prefix + err.Error())
 	}
 	return 0
 }

@@ -69,7 +69,7 @@ func TestASetHoldsEveryCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
-			code := guard.Hook(path, bytes.NewReader(call(t, c.tool, c.input)), &out, &errs)
+			code := guard.Hook(t.Context(), path, "", bytes.NewReader(call(t, c.tool, c.input)), &out, &errs)
 			switch {
 			case c.want == "" && (code != 0 || out.String() != "{\"continue\":true}\n"):
 				t.Fatalf("have %d %q %q", code, out.String(), errs.String())
@@ -100,12 +100,12 @@ func TestEveryDoubtRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
-			if code := guard.Hook(c.path, strings.NewReader(c.stdin), &out, &errs); code != guard.ExitDenied || out.Len() != 0 || errs.Len() == 0 {
+			if code := guard.Hook(t.Context(), c.path, "", strings.NewReader(c.stdin), &out, &errs); code != guard.ExitDenied || out.Len() != 0 || errs.Len() == 0 {
 				t.Fatalf("have %d %q %q", code, out.String(), errs.String())
 			}
 		})
 	}
-	if refusal, _ := (guard.Set{}).Decide(gate.Call{}); refusal == "" {
+	if v := (guard.Set{}).Decide(gate.Call{}); v.Refusal == "" {
 		t.Error("a set that is none lets a call through")
 	}
 }

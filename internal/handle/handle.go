@@ -24,8 +24,12 @@ const (
 	// MaxHandles is how many results are kept, and MaxBytes how many bytes.
 	MaxHandles = 10_000
 	MaxBytes   = 256 << 20
-	// MaxPage is the most rows of one page.
-	MaxPage = 50
+	// DefaultPage is how many rows a page has where nobody says another number, and
+	// MaxPage the most rows of one.
+	DefaultPage = 50
+	MaxPage     = 1000
+	// MaxPath is the most bytes of a query's path.
+	MaxPath = 1024
 	// MaxNamed is the most fields of a query, MaxFilters the most fields that it
 	// filters by, and MaxQuery the most bytes of one.
 	MaxNamed   = 100
@@ -33,6 +37,12 @@ const (
 	MaxQuery   = 64 << 10
 	// IDBytes is how many random bytes an id has.
 	IDBytes = 16
+)
+
+// The units that a text is paged in (K-31).
+const (
+	UnitCharacters = "characters"
+	UnitLines      = "lines"
 )
 
 // Rows are the rows of a result that a grant's scope and fields leave. They
@@ -54,13 +64,15 @@ type Entry struct {
 	// Principal is who alone may expand the handle; it is never empty.
 	Principal string
 	// Session shares the store with others fairly.
-	Session    nacre.SessionID
+	Session    nacre.SessionKey
 	Capability nacre.CapabilityID
 	// Grant is the id of the token, by which it can be dropped.
 	Grant       string
 	Constraints nacre.Constraints
 	Label       nacre.Label
 	Rows        Rows
+	// PageRows is how many rows a page has that no limit is given for; zero means DefaultPage.
+	PageRows int
 	// Shown is how many rows were already seen in the frame that the handle
 	// belongs to: the cap counts them.
 	Shown int
@@ -69,6 +81,8 @@ type Entry struct {
 // Page is a part of the rows that a handle stands for.
 type Page struct {
 	Rows []json.RawMessage
+	// Numbers are those of the rows, of all that the handle stands for.
+	Numbers []int
 	// Offset is where the page begins among the rows that match.
 	Offset int
 	// More is set where rows may follow that the grant still allows.

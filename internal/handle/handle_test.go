@@ -39,7 +39,7 @@ func entry(t testing.TB, raw string, c nacre.Constraints) handle.Entry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return handle.Entry{Principal: us, Session: "s", Capability: "notes.list", Grant: "g", Constraints: c, Rows: rows}
+	return handle.Entry{Principal: us, Session: nacre.KeyOf("main", "s"), Capability: "notes.list", Grant: "g", Constraints: c, Rows: rows}
 }
 
 func put(t testing.TB, s *handle.Store, n int, e handle.Entry) string {
@@ -137,7 +137,8 @@ func TestTheCapCountsOverAllPages(t *testing.T) {
 		queries []string
 		want    []string
 	}{
-		"page by page":           {0, []string{`{"limit":2}`, `{"offset":2,"limit":2}`, `{"offset":4,"limit":2}`}, []string{"2", "no", "no"}},
+		"page by page":           {0, []string{`{"limit":2}`, `{"offset":2,"limit":2}`, `{"offset":4,"limit":2}`}, []string{"2", "1", "no"}}, // F-37: the last page is short
+		"all there is":           {0, []string{`{"limit":9}`}, []string{"no"}},
 		"page by page, no limit": {0, []string{`{}`, `{"offset":3}`, `{"offset":5}`}, []string{"3", "no", "no"}},
 		"the same page again":    {0, []string{`{}`, `{}`}, []string{"3", "no"}},
 		"one by one":             {0, []string{`{"limit":1}`, `{"limit":1,"offset":1}`, `{"limit":1,"offset":2}`, `{"limit":1,"offset":3}`}, []string{"1", "1", "1", "no"}},
@@ -317,7 +318,7 @@ func (sized) Matcher(map[string]json.RawMessage) (func(int) bool, error) {
 }
 
 func small(session nacre.SessionID, size int) handle.Entry {
-	return handle.Entry{Principal: us, Session: session, Rows: sized(size)}
+	return handle.Entry{Principal: us, Session: nacre.KeyOf("main", session), Rows: sized(size)}
 }
 
 // K-17: 10,000 are kept, and the oldest goes first.
@@ -379,7 +380,7 @@ func TestExpiredAndDroppedHandlesTakeNoRoom(t *testing.T) {
 	for i := range 10 {
 		put(t, s, i, small(nacre.SessionID(fmt.Sprint("s", i%3)), 1))
 	}
-	if n := s.Drop(func(e handle.Entry) bool { return e.Session == "s1" }); n != 3 || s.Len() != 7 {
+	if n := s.Drop(func(e handle.Entry) bool { return e.Session == nacre.KeyOf("main", "s1") }); n != 3 || s.Len() != 7 {
 		t.Errorf("dropped %d, left %d", n, s.Len())
 	}
 	if _, err := s.Put(small("s", 1), random(99), start().Add(handle.TTL)); err != nil || s.Len() != 1 {
@@ -467,4 +468,19 @@ func BenchmarkExpand(b *testing.B) {
 			}
 		}
 	})
+}
+
+// F-37: a page past the last row is short or empty, as often as it is asked for.
+func TestAPagePastTheEndIsShort(t *testing.T) {
+	s := handle.New()
+	id := put(t, s, 0, entry(t, six, most(6)))
+	for i, c := range []struct {
+		query string
+		want  int
+	}{{`{"limit":4}`, 4}, {`{"offset":4,"limit":4}`, 2}, {`{"offset":6,"limit":4}`, 0}, {`{"offset":600,"limit":4}`, 0}} {
+		page, err := s.Expand(id, query(t, c.query), us, start())
+		if err != nil || len(page.Rows) != c.want || i > 0 && page.More {
+			t.Errorf("%s: have %d rows, more %v, %v, want %d", c.query, len(page.Rows), page.More, err, c.want)
+		}
+	}
 }

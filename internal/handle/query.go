@@ -19,7 +19,7 @@ func ParseQuery(raw json.RawMessage) (nacre.Query, error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return q, invalid("query must be an object of offset, limit, fields and filter")
+		return q, invalid("query must be an object of offset, limit, fields, filter, path, from and unit")
 	}
 	seen := map[string]bool{}
 	for d.More() {
@@ -57,8 +57,14 @@ func set(q *nacre.Query, key string, value json.RawMessage) error {
 		into = &q.Fields
 	case "filter":
 		into = &q.Filter
+	case "path":
+		into = &q.Path
+	case "from":
+		into = &q.From
+	case "unit":
+		into = &q.Unit
 	default:
-		return invalid("query has no %.40q: one of offset, limit, fields, filter", key)
+		return invalid("query has no %.40q: one of offset, limit, fields, filter, path, from, unit", key)
 	}
 	if json.Unmarshal(value, into) != nil || key != "limit" && string(value) == "null" {
 		return invalid("%s is of the wrong type", key)
@@ -73,6 +79,12 @@ func valid(q nacre.Query) error {
 		return invalid("offset must not be negative")
 	case q.Limit != nil && *q.Limit < 0:
 		return invalid("limit must not be negative")
+	case q.From < 0:
+		return invalid("from must not be negative")
+	case q.Unit != "" && q.Unit != UnitCharacters && q.Unit != UnitLines:
+		return invalid("unit is characters or lines, not %.40q", q.Unit)
+	case len(q.Path) > MaxPath:
+		return invalid("path is over %d bytes", MaxPath)
 	case len(q.Fields) > MaxNamed || len(q.Filter) > MaxFilters:
 		return invalid("query is over %d fields, or filters by more than %d", MaxNamed, MaxFilters)
 	}

@@ -1,6 +1,7 @@
 package handle
 
 import (
+	"cmp"
 	"container/heap"
 	"container/list"
 	"encoding/hex"
@@ -22,7 +23,7 @@ type Store struct {
 	handles map[string]*kept
 	inOrder *list.List
 	// sessions are those that have any; the one that takes most is on top.
-	sessions map[nacre.SessionID]*share
+	sessions map[nacre.SessionKey]*share
 	top      shares
 	bytes    int
 }
@@ -43,7 +44,7 @@ type kept struct {
 
 // New is an empty store.
 func New() *Store {
-	return &Store{handles: map[string]*kept{}, inOrder: list.New(), sessions: map[nacre.SessionID]*share{}}
+	return &Store{handles: map[string]*kept{}, inOrder: list.New(), sessions: map[nacre.SessionKey]*share{}}
 }
 
 // Put keeps an entry under an id made of random bytes, which must be new ones
@@ -91,22 +92,17 @@ func (k *kept) ticket() *nacre.Handle {
 // grant's cap, all at once: pages that are asked for together share what is
 // left of it. Any error is an *Error.
 //
-// A query without a limit gets what the cap leaves, at most MaxPage; one with a
-// limit beyond what the cap leaves is refused. Where there is a cap, a page
+// A query gets what the cap leaves, at most its limit and MaxPage, or a page of the
+// entry where it has no limit: the last page may be short, and one past the end is empty. A limit beyond the whole cap is
+// refused, and so is a query once all rows of the cap were seen. Where there is a cap, a page
 // that a filter or an offset leaves empty counts as one row: it tells something too.
 func (s *Store) Expand(id string, q nacre.Query, principal string, now time.Time) (Page, error) {
-	k := s.find(id, now)
-	if k == nil {
-		return Page{}, unknown()
-	}
-	if principal == "" || k.Principal != principal {
-		return Page{}, &Error{Code: nacre.ReasonHandlePrincipal, Message: "handle was given to another principal"}
+	k, err := s.heldBy(id, principal, now)
+	if err != nil {
+		return Page{}, err
 	}
 	nothing := Page{Capability: k.Capability, Grant: k.Grant}
-	if err := valid(q); err != nil {
-		return nothing, err
-	}
-	if err := within(q, k.Constraints); err != nil {
+	if err := CheckQuery(q, k.Constraints); err != nil {
 		return nothing, err
 	}
 	match, err := k.Rows.Matcher(q.Filter)
@@ -119,11 +115,57 @@ func (s *Store) Expand(id string, q nacre.Query, principal string, now time.Time
 	}
 	page := k.page(q, want, match)
 	used := len(page.Rows)
-	if used == 0 && (q.Offset > 0 || len(q.Filter) > 0) {
+	if used == 0 && want > 0 && (q.Offset > 0 || len(q.Filter) > 0) {
 		used = 1
 	}
 	page.More = s.settle(k, want-used) && page.More
 	return page, nil
+}
+
+// Read gives what a handle stands for to whom it was given, for who reads inside of a
+// row. What is shown of a row counts by [Store.Charge]. Any error is an *Error.
+func (s *Store) Read(id, principal string, now time.Time) (Entry, *nacre.Handle, error) {
+	k, err := s.heldBy(id, principal, now)
+	if err != nil {
+		return Entry{}, nil, err
+	}
+	return k.Entry, k.ticket(), nil
+}
+
+// Charge counts a row, by its number, against the cap of its grant. Any error is an *Error.
+func (s *Store) Charge(id string, row int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.handles[id]
+	switch {
+	case k == nil:
+		return unknown()
+	case k.Constraints.MaxRows == nil:
+		return nil
+	case row >= *k.Constraints.MaxRows || k.used >= *k.Constraints.MaxRows:
+		return violation("all %d rows of the grant have been seen, or row %d is none of them", *k.Constraints.MaxRows, row)
+	}
+	k.used++
+	return nil
+}
+
+func (s *Store) heldBy(id, principal string, now time.Time) (*kept, error) {
+	k := s.find(id, now)
+	switch {
+	case k == nil:
+		return nil, unknown()
+	case principal == "" || k.Principal != principal:
+		return nil, &Error{Code: nacre.ReasonHandlePrincipal, Message: "handle was given to another principal"}
+	}
+	return k, nil
+}
+
+// CheckQuery checks a query by itself and against what a grant allows. Any error is an *Error.
+func CheckQuery(q nacre.Query, c nacre.Constraints) error {
+	if err := valid(q); err != nil {
+		return err
+	}
+	return within(q, c)
 }
 
 // Return takes back rows of a page that were not shown after all.
@@ -147,7 +189,7 @@ func (s *Store) find(id string, now time.Time) *kept {
 
 // reserve counts the most rows that a query may see, before it is answered.
 func (s *Store) reserve(k *kept, q nacre.Query) (int, error) {
-	want := MaxPage
+	want := min(cmp.Or(k.PageRows, DefaultPage), MaxPage)
 	if q.Limit != nil {
 		want = min(*q.Limit, MaxPage)
 	}
@@ -157,11 +199,14 @@ func (s *Store) reserve(k *kept, q nacre.Query) (int, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left := max(max(*most, 0)-k.used, 0)
+	granted := max(*most, 0)
+	left := max(granted-k.used, 0)
 	switch {
-	case q.Limit != nil && *q.Limit > left:
-		return 0, violation("limit %d is over the %d rows that the grant leaves", *q.Limit, left)
-	case q.Limit == nil && left == 0 && k.used > 0:
+	case q.Limit != nil && *q.Limit > granted:
+		return 0, violation("limit %d is over the %d rows of the grant", *q.Limit, granted)
+	case len(q.Filter) == 0 && k.Rows.Len() <= granted && q.Offset >= k.Rows.Len(): // the handle has told where the end is
+		return 0, nil
+	case left == 0 && k.used > 0 && want > 0:
 		return 0, violation("all %d rows of the grant have been seen", *most)
 	}
 	want = min(want, left)
@@ -185,7 +230,7 @@ func (s *Store) settle(k *kept, unused int) bool {
 // page reads at most want rows.
 func (k *kept) page(q nacre.Query, want int, match func(int) bool) Page {
 	p := Page{Offset: q.Offset, Label: k.Label, Capability: k.Capability, Grant: k.Grant, Handle: *k.ticket()}
-	p.Rows = make([]json.RawMessage, 0, want)
+	p.Rows, p.Numbers = make([]json.RawMessage, 0, want), make([]int, 0, want)
 	fields := q.Fields
 	if fields == nil {
 		fields = k.Constraints.AllowedFields
@@ -206,9 +251,24 @@ func (k *kept) page(q nacre.Query, want int, match func(int) bool) Page {
 			p.More = true
 			break
 		}
-		p.Rows = append(p.Rows, k.Rows.Row(i, fields))
+		p.Rows, p.Numbers = append(p.Rows, k.Rows.Row(i, fields)), append(p.Numbers, i)
 	}
 	return p
+}
+
+// PageOf is a page of rows that no cap counts, of at most most rows where the query has
+// no limit. Any error is an *Error.
+func PageOf(rows Rows, q nacre.Query, most int) (Page, error) {
+	match, err := rows.Matcher(q.Filter)
+	if err != nil {
+		return Page{}, invalid("filter holds what is not JSON")
+	}
+	want := min(most, MaxPage)
+	if q.Limit != nil {
+		want = min(*q.Limit, MaxPage)
+	}
+	k := kept{Entry: Entry{Rows: rows}}
+	return k.page(q, want, match), nil
 }
 
 // Drop removes the entries for which f is true, such as those of a session

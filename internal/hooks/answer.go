@@ -110,10 +110,10 @@ func (h Hook) decide() ruling {
 		variable := pin.Bypass[g.Capability]
 		return variable != "" && g.Missing == "" && h.Bypassed(variable, w)
 	})
-	refusal, warnings := set.Decide(call)
-	r.warnings = warnings
-	if r.allowed = refusal == ""; !r.allowed {
-		r.reason = refusal[min(len(guard.Prefix), len(refusal)):]
+	v := set.Decide(call)
+	r.warnings = v.Warnings
+	if r.allowed = v.Refusal == ""; !r.allowed {
+		r.reason = v.Refusal[min(len(guard.Prefix), len(v.Refusal)):]
 	}
 	return r
 }

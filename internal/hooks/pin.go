@@ -75,8 +75,9 @@ func keeps(g guard.Gate, file string) bool {
 		switch r.Kind {
 		case gate.NoRuleEdits, gate.FilesWhitelist, gate.FilesDenylist:
 			return !r.Place(file, gate.World{Project: "/", Readlink: noLinks}).Allowed
+		default:
+			return false
 		}
-		return false
 	})
 }
 

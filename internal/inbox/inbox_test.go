@@ -314,3 +314,91 @@ func BenchmarkKeep(b *testing.B) {
 		}
 	})
 }
+
+// repeatable is a message that its channel names.
+func repeatable(n int) inbox.Message {
+	m := message(n)
+	m.ID, m.Once = inbox.Name("box", "box", fmt.Sprint(n)), true
+	return m
+}
+
+// M-48: a channel that did not hear that its message was taken brings it again. It is
+// taken once: while it waits, after it was dealt with, and by the process after that. What
+// its channel was told was not taken may come again.
+func TestAMessageThatComesAgainIsTakenOnce(t *testing.T) {
+	root := t.TempDir()
+	again := func(b *inbox.Box, n int, when string) {
+		t.Helper()
+		other := repeatable(n)
+		other.Session, other.Taken = "k99", other.Taken.Add(time.Minute)
+		if err := b.Keep(other); !errors.Is(err, inbox.ErrRepeated) {
+			t.Errorf("%s: have %v, want it to be known", when, err)
+		}
+	}
+	one := open(t, root, "one")
+	keep(t, one, repeatable(1), repeatable(2), repeatable(3))
+	again(one, 1, "while it waits")
+	if err := errors.Join(one.Remove(repeatable(1).ID), one.Discard(repeatable(3).ID)); err != nil {
+		t.Fatal(err)
+	}
+	again(one, 1, "after it was dealt with")
+	two := open(t, root, "two")
+	again(two, 1, "in the next process")
+	again(two, 2, "while it is another process's")
+	keep(t, two, repeatable(3))
+	if have := takeOver(t, two); len(have) != 1 || have[0].ID != repeatable(2).ID {
+		t.Fatalf("have %+v taken over", have)
+	}
+	again(two, 2, "after it was taken over")
+	if err := two.Remove(repeatable(2).ID); err != nil {
+		t.Fatal(err)
+	}
+	again(open(t, root, "three"), 2, "after it was taken over and dealt with")
+}
+
+// M-48: what is known of messages that were dealt with is bounded, and the oldest go.
+func TestKnownMessagesAreBounded(t *testing.T) {
+	root := t.TempDir()
+	b := open(t, root, "one")
+	dir := filepath.Join(root, ".known")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 20_000 {
+		path := filepath.Join(dir, fmt.Sprintf("x%d", n))
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if at := time.Unix(int64(n), 0); n < 10 {
+			if err := os.Chtimes(path, at, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	keep(t, b, repeatable(1))
+	if err := b.Remove(repeatable(1).ID); err != nil {
+		t.Fatal(err)
+	}
+	takeOver(t, b)
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 10_000 {
+		t.Errorf("have %d left, %v", len(left), err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "x0")); err == nil {
+		t.Error("the oldest one is still known")
+	}
+	if err := b.Keep(repeatable(1)); !errors.Is(err, inbox.ErrRepeated) {
+		t.Errorf("have %v, want the newest to be known", err)
+	}
+}
+
+// Two names never become one by where their parts end.
+func TestNamesOfMessages(t *testing.T) {
+	have := map[string]bool{}
+	for _, parts := range [][3]string{{"a", "b", "c"}, {"ab", "", "c"}, {"", "ab", "c"}, {"a", "bc", ""}, {"a", "1:b", "c"}} {
+		have[inbox.Name(parts[0], parts[1], parts[2])] = true
+	}
+	if len(have) != 5 {
+		t.Errorf("have %d names of 5", len(have))
+	}
+}

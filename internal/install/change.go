@@ -8,14 +8,16 @@ import (
 	"path/filepath"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/consent"
 	"github.com/nacre-dev/nacre/internal/pluginhost"
 )
 
 // Rollback puts the previous version of an installed plugin in place again; a
-// second one goes forward again. What it wants was agreed to when it came.
-func (s *Store) Rollback(name nacre.PluginName) (Done, error) {
-	var e *Entry
-	err := change(s.LockFile, func(l *Lock) error {
+// second one goes forward again. What it wants was agreed to when it came; fits refuses
+// it where it cannot live beside the plugins that came since.
+func (s *Store) Rollback(name nacre.PluginName, fits func(Plan) error) (Done, error) {
+	var e *consent.Entry
+	err := consent.Change(s.LockFile, func(l *consent.Lock) error {
 		e = l.Plugins[name]
 		switch {
 		case e == nil || e.Source == "":
@@ -24,6 +26,10 @@ func (s *Store) Rollback(name nacre.PluginName) (Done, error) {
 			return fmt.Errorf("plugin %s has no version to go back to", name)
 		case !s.holds(name, *e.Previous):
 			return fmt.Errorf("the previous version of plugin %s is gone or was changed: run nacre plugin update %s --ref with the commit %s", name, name, e.Previous.Commit)
+		}
+		dir := s.folder(name, *e.Previous)
+		if err := fits(Plan{Name: name, Found: pluginhost.Inspect(dir), Source: e.Source, Commit: e.Previous.Commit, Wants: e.Previous.Wants, Update: true}); err != nil {
+			return err
 		}
 		now := e.Current
 		e.Current, e.Previous = *e.Previous, &now
@@ -39,8 +45,8 @@ func (s *Store) Rollback(name nacre.PluginName) (Done, error) {
 // that was put there by hand it forgets what was agreed to, and leaves it. The plugin's
 // data stays.
 func (s *Store) Remove(name nacre.PluginName) (Done, error) {
-	var e *Entry
-	err := change(s.LockFile, func(l *Lock) error {
+	var e *consent.Entry
+	err := consent.Change(s.LockFile, func(l *consent.Lock) error {
 		if e = l.Plugins[name]; e == nil {
 			return fmt.Errorf("plugin %.80q was neither installed nor confirmed: delete its folder yourself", string(name))
 		}
@@ -83,12 +89,12 @@ func (s *Store) Confirm(name nacre.PluginName, agree func(Plan) error) (Done, er
 	if err != nil {
 		return Done{}, err
 	}
-	l, err := LoadLock(s.LockFile)
+	l, err := consent.Load(s.LockFile)
 	if err != nil {
 		return Done{}, err
 	}
 	old := l.Plugins[name]
-	v := Version{Version: f.Manifest.Version, Hash: f.Hash, Wants: WantsOf(f.Manifest)}
+	v := consent.Version{Version: f.Manifest.Version, Hash: f.Hash, Wants: consent.WantsOf(f.Manifest)}
 	plan := Plan{Name: name, Found: f, Wants: v.Wants, Update: old != nil, ByHand: true}
 	if old != nil {
 		plan.Source, plan.Beyond = old.Source, v.Wants.Beyond(old.Current.Wants)
@@ -100,8 +106,8 @@ func (s *Store) Confirm(name nacre.PluginName, agree func(Plan) error) (Done, er
 		return Done{}, err
 	}
 	v.Confirmed = s.Now().UTC()
-	e := &Entry{Current: v}
-	err = change(s.LockFile, func(l *Lock) error {
+	e := &consent.Entry{Current: v}
+	err = consent.Change(s.LockFile, func(l *consent.Lock) error {
 		if now := l.Plugins[name]; (now == nil) != (old == nil) || now != nil && now.Current.Hash != old.Current.Hash {
 			return fmt.Errorf("plugin %s was changed by somebody else meanwhile: look at it, and try again", name)
 		}

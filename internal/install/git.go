@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nacre-dev/nacre/internal/consent"
 )
 
 // Limits of a run of git.
@@ -30,18 +32,22 @@ const (
 
 // overrides are configuration that no repository can undo: they leave git
 // nothing to run, and nothing to ask.
-var overrides = []string{
-	"core.hooksPath=/dev/null", "core.fsmonitor=false", "core.attributesFile=/dev/null", "core.alternateRefsCommand=false",
-	"core.gitProxy=", "core.pager=cat", "core.editor=false", "core.protectNTFS=true", "core.protectHFS=true",
-	"core.bigFileThreshold=16m", "credential.helper=", "gc.auto=0", "maintenance.auto=false", "protocol.allow=never",
-	"submodule.recurse=false", "fetch.recurseSubmodules=false", "fetch.fsckObjects=true", "transfer.fsckObjects=true",
-	"transfer.bundleURI=false", "fetch.bundleURI=", "fetch.unpackLimit=1", "transfer.unpackLimit=1", "gpg.program=false",
-	"http.lowSpeedLimit=1", "http.lowSpeedTime=60", "http.cookieFile=", "remote.origin.promisor=false",
+func overrides() []string {
+	return []string{
+		"core.hooksPath=/dev/null", "core.fsmonitor=false", "core.attributesFile=/dev/null", "core.alternateRefsCommand=false",
+		"core.gitProxy=", "core.pager=cat", "core.editor=false", "core.protectNTFS=true", "core.protectHFS=true",
+		"core.bigFileThreshold=16m", "credential.helper=", "gc.auto=0", "maintenance.auto=false", "protocol.allow=never",
+		"submodule.recurse=false", "fetch.recurseSubmodules=false", "fetch.fsckObjects=true", "transfer.fsckObjects=true",
+		"transfer.bundleURI=false", "fetch.bundleURI=", "fetch.unpackLimit=1", "transfer.unpackLimit=1", "gpg.program=false",
+		"http.lowSpeedLimit=1", "http.lowSpeedTime=60", "http.cookieFile=", "remote.origin.promisor=false",
+	}
 }
 
 // passed are the variables that say how this machine reaches others.
-var passed = []string{
-	"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "SSH_AUTH_SOCK",
+func passed() []string {
+	return []string{
+		"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "SSH_AUTH_SOCK",
+	}
 }
 
 // git runs the program in an environment made from nothing, in one bare
@@ -73,7 +79,7 @@ func (g *git) environment() []string {
 		"GIT_ALLOW_PROTOCOL=" + g.source.protocol, "GIT_PROTOCOL_FROM_USER=0", "GIT_NO_LAZY_FETCH=1", "GIT_NO_REPLACE_OBJECTS=1",
 		"GIT_LITERAL_PATHSPECS=1", "GIT_DIR=" + g.dir,
 	}
-	for _, name := range passed {
+	for _, name := range passed() {
 		if value := g.getenv(name); value != "" {
 			env = append(env, name+"="+value)
 		}
@@ -100,7 +106,7 @@ func (g *git) fetch(ctx context.Context, ref string) (string, error) {
 		return "", fmt.Errorf("%s is no commit: %w", ref, err)
 	}
 	commit := out.text()
-	if commit == "" || !commitForm().MatchString(commit) {
+	if !consent.IsCommit(commit) {
 		return "", fmt.Errorf("git says %.80q instead of a commit", commit)
 	}
 	return commit, nil
@@ -212,8 +218,9 @@ func writeBlob(b blob, out *bufio.Reader, t *tree) error {
 func (g *git) run(ctx context.Context, out io.Writer, in io.Reader, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
 	defer cancel()
-	all := make([]string, 0, 2*len(overrides)+2+len(args))
-	for _, override := range append(overrides[:len(overrides):len(overrides)], "protocol."+g.source.protocol+".allow=always") {
+	settings := append(overrides(), "protocol."+g.source.protocol+".allow=always")
+	all := make([]string, 0, 2*len(settings)+len(args))
+	for _, override := range settings {
 		all = append(all, "-c", override)
 	}
 	cmd := exec.CommandContext(ctx, g.path, append(all, args...)...)

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nacre-dev/nacre/internal/consent"
 	"github.com/nacre-dev/nacre/internal/install"
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
@@ -323,7 +324,7 @@ func TestLockFile(t *testing.T) {
 			t.Errorf("%s: the case changes nothing", name)
 		}
 		write(t, h.store.LockFile, text)
-		if _, err := install.LoadLock(h.store.LockFile); err == nil || !strings.Contains(err.Error(), h.store.LockFile) {
+		if _, err := consent.Load(h.store.LockFile); err == nil || !strings.Contains(err.Error(), h.store.LockFile) {
 			t.Errorf("%s: have %v", name, err)
 		}
 		if _, err := h.update("notes"); err == nil {
@@ -343,7 +344,7 @@ func FuzzLock(f *testing.F) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		l, err := install.LoadLock(path)
+		l, err := consent.Load(path)
 		if err != nil {
 			return
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/consent"
 	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/pluginhost"
 )
@@ -47,7 +48,7 @@ type Plan struct {
 	Found  pluginhost.Found
 	Source string
 	Commit string
-	Wants  Wants
+	Wants  consent.Wants
 	// Beyond is what Wants has that was not agreed to before: all that counts
 	// for an update. It is empty for a new plugin.
 	Beyond []string
@@ -64,7 +65,7 @@ type Done struct {
 	Source  string           `json:"source,omitempty"`
 	Commit  string           `json:"commit,omitempty"`
 	Hash    string           `json:"hash"`
-	Wants   Wants            `json:"wants"`
+	Wants   consent.Wants    `json:"wants"`
 	// Changed is false where everything was so already.
 	Changed bool `json:"changed"`
 }
@@ -134,8 +135,8 @@ func (s *Store) Update(ctx context.Context, o Order) (Done, error) {
 	return s.place(ctx, from, o, e)
 }
 
-func (s *Store) installed(name nacre.PluginName) (*Entry, error) {
-	l, err := LoadLock(s.LockFile)
+func (s *Store) installed(name nacre.PluginName) (*consent.Entry, error) {
+	l, err := consent.Load(s.LockFile)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +148,7 @@ func (s *Store) installed(name nacre.PluginName) (*Entry, error) {
 }
 
 // place stages a version, asks, and swaps it in. old is nil for a new plugin.
-func (s *Store) place(ctx context.Context, from source, o Order, old *Entry) (done Done, err error) {
+func (s *Store) place(ctx context.Context, from source, o Order, old *consent.Entry) (done Done, err error) {
 	in, err := s.openStaging()
 	if err != nil {
 		return Done{}, err
@@ -157,8 +158,8 @@ func (s *Store) place(ctx context.Context, from source, o Order, old *Entry) (do
 	if err != nil {
 		return Done{}, err
 	}
-	v := Version{
-		Version: f.Manifest.Version, Commit: commit, Hash: f.Hash, Folder: folderOf(f.Hash), Wants: WantsOf(f.Manifest),
+	v := consent.Version{
+		Version: f.Manifest.Version, Commit: commit, Hash: f.Hash, Folder: folderOf(f.Hash), Wants: consent.WantsOf(f.Manifest),
 	}
 	plan := Plan{Name: o.Name, Found: f, Source: from.text, Commit: commit, Wants: v.Wants, Update: old != nil}
 	if old != nil {
@@ -174,8 +175,8 @@ func (s *Store) place(ctx context.Context, from source, o Order, old *Entry) (do
 	if err := s.keep(o.Name, f.Dir, v); err != nil {
 		return Done{}, err
 	}
-	next := &Entry{Source: from.text, Ref: o.Ref, Current: v}
-	err = change(s.LockFile, func(l *Lock) error {
+	next := &consent.Entry{Source: from.text, Ref: o.Ref, Current: v}
+	err = consent.Change(s.LockFile, func(l *consent.Lock) error {
 		if err := s.unchanged(o.Name, old, l.Plugins[o.Name]); err != nil {
 			return err
 		}
@@ -195,7 +196,7 @@ func (s *Store) place(ctx context.Context, from source, o Order, old *Entry) (do
 
 // unchanged refuses to overwrite what another process did meanwhile. What is
 // on record without a link to it was never put in place.
-func (s *Store) unchanged(name nacre.PluginName, before, now *Entry) error {
+func (s *Store) unchanged(name nacre.PluginName, before, now *consent.Entry) error {
 	if before == nil {
 		return s.vacant(name)
 	}
@@ -205,22 +206,22 @@ func (s *Store) unchanged(name nacre.PluginName, before, now *Entry) error {
 	return nil
 }
 
-func (s *Store) done(name nacre.PluginName, from string, v Version, changed bool) Done {
+func (s *Store) done(name nacre.PluginName, from string, v consent.Version, changed bool) Done {
 	return Done{name, v.Version, from, v.Commit, v.Hash, v.Wants, changed}
 }
 
 // folderOf is a version's folder in the store.
 func folderOf(hash string) string { return strings.TrimPrefix(hash, "sha256:")[:16] }
 
-func (s *Store) folder(name nacre.PluginName, v Version) string {
+func (s *Store) folder(name nacre.PluginName, v consent.Version) string {
 	return filepath.Join(s.Plugins, storeFolder, string(name), v.Folder)
 }
 
 // keep moves a staged version into the store. One of the same name that is
 // there is of the same content, or was changed and goes.
-func (s *Store) keep(name nacre.PluginName, staged string, v Version) error {
+func (s *Store) keep(name nacre.PluginName, staged string, v consent.Version) error {
 	to := s.folder(name, v)
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil { //nolint:gosec // plugins are programs, not secrets: whoever runs them reads them
 		return err
 	}
 	if s.holds(name, v) {
@@ -230,14 +231,14 @@ func (s *Store) keep(name nacre.PluginName, staged string, v Version) error {
 	if err := os.Rename(to, aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := os.Rename(staged, to); err != nil {
+	if err := os.Rename(staged, to); err != nil && !s.holds(name, v) { // somebody else was first
 		return err
 	}
 	return disk.SyncDir(filepath.Dir(to))
 }
 
 // holds reports whether the store has this version, unchanged.
-func (s *Store) holds(name nacre.PluginName, v Version) bool {
+func (s *Store) holds(name nacre.PluginName, v consent.Version) bool {
 	hash, err := hashOf(s.folder(name, v))
 	return err == nil && hash == v.Hash
 }
@@ -249,19 +250,19 @@ func (s *Store) linked(name nacre.PluginName) bool {
 }
 
 // intact reports whether this version is in use, unchanged.
-func (s *Store) intact(name nacre.PluginName, v Version) bool {
+func (s *Store) intact(name nacre.PluginName, v consent.Version) bool {
 	to, err := os.Readlink(filepath.Join(s.Plugins, string(name)))
 	return err == nil && to == s.target(name, v) && s.holds(name, v)
 }
 
-func (s *Store) target(name nacre.PluginName, v Version) string {
+func (s *Store) target(name nacre.PluginName, v consent.Version) string {
 	return filepath.Join(storeFolder, string(name), v.Folder)
 }
 
 // use makes the plugin's link lead to the entry's current version, in one
 // step, and removes versions that nothing leads to any more. A session that
 // runs keeps the version that it started with.
-func (s *Store) use(name nacre.PluginName, e *Entry) error {
+func (s *Store) use(name nacre.PluginName, e *consent.Entry) error {
 	link := filepath.Join(s.Plugins, string(name))
 	if info, err := os.Lstat(link); err == nil && info.Mode()&fs.ModeSymlink == 0 {
 		return fmt.Errorf("%s was put there meanwhile: remove it, and run nacre plugin update %s", link, name)
@@ -282,7 +283,7 @@ func (s *Store) use(name nacre.PluginName, e *Entry) error {
 	return s.prune(name, e)
 }
 
-func (s *Store) prune(name nacre.PluginName, e *Entry) error {
+func (s *Store) prune(name nacre.PluginName, e *consent.Entry) error {
 	dir := filepath.Join(s.Plugins, storeFolder, string(name))
 	kept, err := os.ReadDir(dir)
 	if err != nil {

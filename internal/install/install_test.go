@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/consent"
 	"github.com/nacre-dev/nacre/internal/install"
 	"github.com/nacre-dev/nacre/internal/pluginhost"
 	"github.com/nacre-dev/nacre/internal/testpeer"
@@ -70,9 +71,9 @@ func (h *house) found(name string) pluginhost.Found {
 	return pluginhost.Found{}
 }
 
-func (h *house) access(name string) (install.Access, error) {
+func (h *house) access(name string) (consent.Access, error) {
 	h.Helper()
-	l, err := install.LoadLock(h.store.LockFile)
+	l, err := consent.Load(h.store.LockFile)
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -263,7 +264,7 @@ func TestUpdate(t *testing.T) {
 	if a, err := h.access("notes"); err != nil || len(a.Hosts) != 2 {
 		t.Errorf("after a yes: have %+v, %v", a, err)
 	}
-	done, err := h.store.Rollback("notes")
+	done, err := h.store.Rollback("notes", h.yes)
 	if err != nil || done.Commit != second || h.found("notes").Hash != done.Hash {
 		t.Errorf("rollback: have %+v, %v", done, err)
 	}
@@ -313,6 +314,7 @@ func TestConfirmADroppedFolder(t *testing.T) {
 	h := newHouse(t)
 	dir := filepath.Join(h.store.Plugins, "dropped")
 	write(t, filepath.Join(dir, "manifest.json"), manifest)
+	write(t, filepath.Join(dir, "handler.py"), "print('one')\n")
 	if a, err := h.access("dropped"); err != nil || a.Confirmed || len(a.Hosts) > 0 {
 		t.Errorf("before: have %+v, %v", a, err)
 	}
@@ -468,34 +470,34 @@ func TestTwoAtOnce(t *testing.T) {
 
 // D-28: what counts as wanting more, guards that fall away included.
 func TestBeyond(t *testing.T) {
-	tool := install.ToolWant{Name: "a", Safety: "WRITE", HighRisk: true, Sensitivity: "NONE", Returns: "untrusted", Sinks: []string{"to"}}
-	base := install.Wants{Tools: []install.ToolWant{tool}, Hosts: []string{"a.example.com"}, Project: "read"}
+	tool := consent.ToolWant{Name: "a", Safety: "WRITE", HighRisk: true, Sensitivity: "NONE", Returns: "untrusted", Sinks: []string{"to"}}
+	base := consent.Wants{Tools: []consent.ToolWant{tool}, Hosts: []string{"a.example.com"}, Project: "read"}
 	for name, c := range map[string]struct {
-		change func(w *install.Wants, t *install.ToolWant)
+		change func(w *consent.Wants, t *consent.ToolWant)
 		want   string
 	}{
-		"nothing":           {func(*install.Wants, *install.ToolWant) {}, ""},
-		"less":              {func(w *install.Wants, t *install.ToolWant) { w.Hosts, w.Project, t.Safety = nil, "", "READ" }, ""},
-		"a host":            {func(w *install.Wants, _ *install.ToolWant) { w.Hosts = []string{"a.example.com", "*"} }, "host *"},
-		"a credential":      {func(w *install.Wants, _ *install.ToolWant) { w.Credentials = []string{"k"} }, "credential k"},
-		"a variable":        {func(w *install.Wants, _ *install.ToolWant) { w.Env = []string{"API_KEY=k"} }, "credential in the environment, API_KEY=k"},
-		"a channel":         {func(w *install.Wants, _ *install.ToolWant) { w.Channels = []string{"c"} }, "channel c"},
-		"a hook":            {func(w *install.Wants, _ *install.ToolWant) { w.Hooks = []string{"h"} }, "hook h"},
-		"events":            {func(w *install.Wants, _ *install.ToolWant) { w.Subscribes = []string{"m."} }, "events m."},
-		"more of a project": {func(w *install.Wants, _ *install.ToolWant) { w.Project = "write" }, "project write"},
-		"connections":       {func(w *install.Wants, _ *install.ToolWant) { w.Listen = true }, "takes connections"},
-		"a server":          {func(w *install.Wants, _ *install.ToolWant) { w.Server = "https://x" }, "server https://x"},
-		"a worse class":     {func(_ *install.Wants, t *install.ToolWant) { t.Safety = "DESTRUCTIVE" }, "is DESTRUCTIVE, was WRITE"},
-		"no more asking":    {func(_ *install.Wants, t *install.ToolWant) { t.HighRisk = false }, "asks nobody any more"},
-		"trust":             {func(_ *install.Wants, t *install.ToolWant) { t.Returns = "trusted" }, "trusted"},
-		"a guard less":      {func(_ *install.Wants, t *install.ToolWant) { t.Sinks = nil }, "no longer guards the argument to"},
-		"files":             {func(_ *install.Wants, t *install.ToolWant) { t.Files = []string{"f"} }, "gets the files"},
-		"another tool":      {func(_ *install.Wants, t *install.ToolWant) { t.Name = "b" }, "tool b"},
-		"other data":        {func(_ *install.Wants, t *install.ToolWant) { t.Sensitivity = "PII" }, "handles PII"},
+		"nothing":           {func(*consent.Wants, *consent.ToolWant) {}, ""},
+		"less":              {func(w *consent.Wants, t *consent.ToolWant) { w.Hosts, w.Project, t.Safety = nil, "", "READ" }, ""},
+		"a host":            {func(w *consent.Wants, _ *consent.ToolWant) { w.Hosts = []string{"a.example.com", "*"} }, "host *"},
+		"a credential":      {func(w *consent.Wants, _ *consent.ToolWant) { w.Credentials = []string{"k"} }, "credential k"},
+		"a variable":        {func(w *consent.Wants, _ *consent.ToolWant) { w.Env = []string{"API_KEY=k"} }, "credential in the environment, API_KEY=k"},
+		"a channel":         {func(w *consent.Wants, _ *consent.ToolWant) { w.Channels = []string{"c"} }, "channel c"},
+		"a hook":            {func(w *consent.Wants, _ *consent.ToolWant) { w.Hooks = []string{"h"} }, "hook h"},
+		"events":            {func(w *consent.Wants, _ *consent.ToolWant) { w.Subscribes = []string{"m."} }, "events m."},
+		"more of a project": {func(w *consent.Wants, _ *consent.ToolWant) { w.Project = "write" }, "project write"},
+		"connections":       {func(w *consent.Wants, _ *consent.ToolWant) { w.Listen = true }, "takes connections"},
+		"a server":          {func(w *consent.Wants, _ *consent.ToolWant) { w.Server = "https://x" }, "server https://x"},
+		"a worse class":     {func(_ *consent.Wants, t *consent.ToolWant) { t.Safety = "DESTRUCTIVE" }, "is DESTRUCTIVE, was WRITE"},
+		"no more asking":    {func(_ *consent.Wants, t *consent.ToolWant) { t.HighRisk = false }, "asks nobody any more"},
+		"trust":             {func(_ *consent.Wants, t *consent.ToolWant) { t.Returns = "trusted" }, "trusted"},
+		"a guard less":      {func(_ *consent.Wants, t *consent.ToolWant) { t.Sinks = nil }, "no longer guards the argument to"},
+		"files":             {func(_ *consent.Wants, t *consent.ToolWant) { t.Files = []string{"f"} }, "gets the files"},
+		"another tool":      {func(_ *consent.Wants, t *consent.ToolWant) { t.Name = "b" }, "tool b"},
+		"other data":        {func(_ *consent.Wants, t *consent.ToolWant) { t.Sensitivity = "PII" }, "handles PII"},
 	} {
 		now, t2 := base, tool
 		c.change(&now, &t2)
-		now.Tools = []install.ToolWant{t2}
+		now.Tools = []consent.ToolWant{t2}
 		have := strings.Join(now.Beyond(base), ";")
 		if c.want == "" && have != "" || !strings.Contains(have, c.want) {
 			t.Errorf("%s: have %q, want %q", name, have, c.want)

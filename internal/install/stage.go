@@ -33,7 +33,7 @@ type staging struct {
 
 func (s *Store) openStaging() (*staging, error) {
 	store := filepath.Join(s.Plugins, storeFolder)
-	if err := os.MkdirAll(store, 0o755); err != nil {
+	if err := os.MkdirAll(store, 0o755); err != nil { //nolint:gosec // plugins are programs, not secrets: whoever runs them reads them
 		return nil, err
 	}
 	// One at a time: a staging area that is made and not yet locked looks like
@@ -83,7 +83,7 @@ func sweep(store string) {
 func (s *Store) fetch(ctx context.Context, in *staging, from source, name nacre.PluginName, ref string) (f pluginhost.Found, commit string, err error) {
 	parent := filepath.Join(in.dir, "new")
 	dir := filepath.Join(parent, string(name))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // plugins are programs, not secrets: whoever runs them reads them
 		return f, "", err
 	}
 	t, err := newTree(dir)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/message"
 	"github.com/nacre-dev/nacre/internal/wire"
 )
 
@@ -83,19 +84,19 @@ func (l *line) positional(list bool, args []string) error {
 // request reads the arguments and checks their form, so that a slip of the
 // shell's quoting is told from a refusal. Whether they are acceptable is the
 // door's to say, and to record.
-func (l line) request(stdin io.Reader) (wire.Request, *nacre.Refusal) {
+func (l line) request(stdin io.Reader) (message.Request, *nacre.Refusal) {
 	arguments := []byte(l.arguments)
 	if l.arguments == "-" {
 		var err error
 		if arguments, err = io.ReadAll(io.LimitReader(stdin, wire.MaxMessage+1)); err != nil {
-			return wire.Request{}, usage("standard input: " + err.Error())
+			return message.Request{}, usage("standard input: " + err.Error())
 		}
 	}
 	if len(arguments) > wire.MaxMessage {
-		return wire.Request{}, wire.Malformed("arguments", fmt.Sprintf("the arguments are over the limit of %d bytes", wire.MaxMessage))
+		return message.Request{}, message.Malformed("arguments", fmt.Sprintf("the arguments are over the limit of %d bytes", wire.MaxMessage))
 	}
 	if arguments = bytes.TrimSpace(arguments); !json.Valid(arguments) || arguments[0] != '{' {
-		return wire.Request{}, usage("the arguments are not a JSON object")
+		return message.Request{}, usage("the arguments are not a JSON object")
 	}
 	request := NewRequest(l.tool, NewCorrelation(), arguments)
 	request.Hints = l.hints

@@ -14,14 +14,15 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/message"
 	"github.com/nacre-dev/nacre/internal/wire"
 	"github.com/nacre-dev/nacre/internal/zmtp"
 )
 
 const (
-	// Wait is how long a call waits for its answer: a handler's deadline of
-	// 30 s, and 5 s for the core. Once told that a person is asked, it waits
-	// until the question expires and as long again.
+	// Wait is how long a call waits for its answer where the door does not say
+	// otherwise: a handler's deadline of 30 s, and 5 s for the core. Once told that a
+	// person is asked, it waits until the question expires and as long again.
 	Wait = 35 * time.Second
 	// maxPending is the longest that a question to a person may be said to take.
 	maxPending = 24 * time.Hour
@@ -37,6 +38,8 @@ var errAnswer = errors.New("not an answer")
 type Client struct {
 	nc net.Conn
 	r  *zmtp.Reader
+	// wait is how long the door says that a call may take.
+	wait time.Duration
 	// asked, when set, is told how long a person has who is asked.
 	asked func(left time.Duration)
 }
@@ -61,7 +64,7 @@ func Dial(ctx context.Context, dial Dialer) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{nc: nc, r: zmtp.NewReader(nc, wire.MaxEnvelope)}
+	c := &Client{nc: nc, r: zmtp.NewReader(nc, message.MaxEnvelope)}
 	defer c.interrupt(ctx)()
 	if err := c.handshake(); err != nil {
 		_ = c.nc.Close() // the handshake's error is the one to tell
@@ -92,7 +95,7 @@ func (c *Client) handshake() error {
 		return err
 	}
 	ready := zmtp.AppendReady(nil,
-		zmtp.Property{Name: zmtp.SocketType, Value: "DEALER"}, zmtp.Property{Name: wire.EventsProperty, Value: "1"})
+		zmtp.Property{Name: zmtp.SocketType, Value: "DEALER"}, zmtp.Property{Name: message.EventsProperty, Value: "1"})
 	if _, err := c.nc.Write(ready); err != nil {
 		return err
 	}
@@ -100,36 +103,53 @@ func (c *Client) handshake() error {
 	if err == nil && item.Command != zmtp.Ready {
 		err = errors.New("the door refuses the connection")
 	}
+	if err == nil {
+		c.wait = waitOf(item.Body)
+	}
 	return err
+}
+
+// waitOf is how long a door's READY says that a call may take.
+func waitOf(ready []byte) time.Duration {
+	properties, err := zmtp.ParseProperties(ready)
+	text, said := zmtp.Lookup(properties, message.WaitProperty)
+	if err != nil || !said {
+		return Wait
+	}
+	return max(parseSeconds(text), time.Second)
 }
 
 // Close ends the connection; the door cancels what was not answered.
 func (c *Client) Close() error { return c.nc.Close() }
 
-// Call sends the request and returns the response to it, waiting at most Wait,
-// or longer while a person is asked. A response without a correlation is to
-// the one request there is. After an error the connection is of no further use.
-func (c *Client) Call(ctx context.Context, request wire.Request) (wire.Envelope, error) {
+// Call sends the request and returns the response to it, waiting at most
+// for as long as the door says, or longer while a person is asked. A response without a correlation is to
+// the one request there is. For a caller whose context has ended nothing is sent. After an
+// error the connection is of no further use.
+func (c *Client) Call(ctx context.Context, request message.Request) (message.Envelope, error) {
+	if ctx.Err() != nil { // interrupt may act only after the answer has come
+		return message.Envelope{}, context.Cause(ctx)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer c.interrupt(ctx)()
-	timer := time.AfterFunc(Wait, func() { cancel(context.DeadlineExceeded) })
+	timer := time.AfterFunc(c.wait, func() { cancel(context.DeadlineExceeded) })
 	defer timer.Stop()
 	if err := c.Send(request.Append(nil)); err != nil {
-		return wire.Envelope{}, because(ctx, err)
+		return message.Envelope{}, because(ctx, err)
 	}
 	for {
 		e, err := c.Receive()
 		switch {
 		case err != nil:
-			return wire.Envelope{}, because(ctx, err)
+			return message.Envelope{}, because(ctx, err)
 		case e.Correlation != request.Correlation && e.Correlation != "":
 			// Late, of a call that was given up.
-		case e.Type == wire.TypeResponse:
+		case e.Type == message.TypeResponse:
 			return e, nil
-		case e.Topic == wire.TopicPending:
+		case e.Topic == message.TopicPending:
 			left := pending(e.Payload)
-			timer.Reset(left + Wait)
+			timer.Reset(left + c.wait)
 			if c.asked != nil {
 				c.asked(left)
 			}
@@ -164,31 +184,31 @@ func (c *Client) Send(message []byte) error {
 }
 
 // Receive reads the next envelope, a response or an event.
-func (c *Client) Receive() (wire.Envelope, error) {
+func (c *Client) Receive() (message.Envelope, error) {
 	for {
 		item, err := c.r.Next()
 		if err != nil {
-			return wire.Envelope{}, err
+			return message.Envelope{}, err
 		}
 		if item.Command != "" {
 			continue
 		}
 		if len(item.Parts) != 2 || len(item.Parts[0]) != 0 {
-			return wire.Envelope{}, fmt.Errorf("%w: another form than the request's", errAnswer)
+			return message.Envelope{}, fmt.Errorf("%w: another form than the request's", errAnswer)
 		}
-		e, err := wire.ParseEnvelope(item.Parts[1])
+		e, err := message.ParseEnvelope(item.Parts[1])
 		if err != nil {
-			return wire.Envelope{}, fmt.Errorf("%w: %w", errAnswer, err)
+			return message.Envelope{}, fmt.Errorf("%w: %w", errAnswer, err)
 		}
 		return e, nil
 	}
 }
 
 // NewRequest makes a request for a tool, by its name or its topic.
-func NewRequest(tool string, correlation nacre.Correlation, arguments []byte) wire.Request {
+func NewRequest(tool string, correlation nacre.Correlation, arguments []byte) message.Request {
 	topic := tool
 	if _, err := nacre.ParseToolName(tool); err == nil {
-		topic = wire.TopicPrefix + tool
+		topic = message.TopicPrefix + tool
 	}
-	return wire.Request{Topic: topic, Correlation: correlation, Arguments: arguments}
+	return message.Request{Topic: topic, Correlation: correlation, Arguments: arguments}
 }

@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/message"
 	"github.com/nacre-dev/nacre/internal/wire"
 	"github.com/nacre-dev/nacre/internal/zmtp"
 )
@@ -42,6 +45,10 @@ const (
 	// attempts to connect, and the pause after the first; it doubles.
 	attempts   = 4
 	firstPause = 50 * time.Millisecond
+	// shutAttempts are those where a door is there and lets nobody in: it is full, and
+	// has room when a time for handshakes is over. longestPause is between them.
+	shutAttempts = 16
+	longestPause = time.Second
 )
 
 const help = `usage: ipc [hints] TOOL ARGUMENTS    call a tool
@@ -111,7 +118,7 @@ func exitOf(r *nacre.Refusal) int {
 
 // fail writes the one error object.
 func (s Streams) fail(code int, r *nacre.Refusal) int {
-	_, _ = s.Err.Write(append(wire.AppendRefusal(nil, r), '\n')) // there is nowhere else to say it
+	_, _ = s.Err.Write(append(message.AppendRefusal(nil, r), '\n')) // there is nowhere else to say it
 	return code
 }
 
@@ -132,20 +139,20 @@ type Answer struct {
 	Failure json.RawMessage
 }
 
-func failed(r *nacre.Refusal) Answer { return Answer{Failure: wire.AppendRefusal(nil, r)} }
+func failed(r *nacre.Refusal) Answer { return Answer{Failure: message.AppendRefusal(nil, r)} }
 
 // Ask sends the request once to the door that dial reaches, and waits for its
 // answer as [Client.Call] does. Only connecting is tried again, since until then
 // nothing can have been carried out. asked, where it is not nil, is told how
 // long a person has who is asked. When ctx ends, so does the connection, and
 // the door withdraws the request and its question.
-func Ask(ctx context.Context, dial Dialer, request wire.Request, asked func(left time.Duration)) Answer {
+func Ask(ctx context.Context, dial Dialer, request message.Request, asked func(left time.Duration)) Answer {
 	if size := len(request.Append(nil)); size > wire.MaxMessage {
-		return failed(wire.Malformed("", fmt.Sprintf("the message of %d bytes is over the limit of %d", size, wire.MaxMessage)))
+		return failed(message.Malformed("", fmt.Sprintf("the message of %d bytes is over the limit of %d", size, wire.MaxMessage)))
 	}
 	client, err := connect(ctx, dial)
 	if err != nil {
-		return failed(&nacre.Refusal{Code: CodeTimeout, Message: "the door does not answer, and nothing was sent: " + err.Error(), Retriable: true})
+		return failed(&nacre.Refusal{Code: CodeTimeout, Message: "the door does not answer, and nothing was sent: " + pathless(err), Retriable: true})
 	}
 	defer func() { _ = client.Close() }() // the answer is here, or none will come
 	client.asked = asked
@@ -153,7 +160,7 @@ func Ask(ctx context.Context, dial Dialer, request wire.Request, asked func(left
 	if err != nil {
 		return failed(unanswered(err, request.Correlation))
 	}
-	result, failure, err := wire.Payload(response.Payload)
+	result, failure, err := message.Payload(response.Payload)
 	if err != nil {
 		return failed(unanswered(fmt.Errorf("%w: %w", errAnswer, err), request.Correlation))
 	}
@@ -173,15 +180,29 @@ func unanswered(err error, correlation nacre.Correlation) *nacre.Refusal {
 	}
 	return &nacre.Refusal{
 		Code:    code,
-		Message: fmt.Sprintf(`%s (%v); the call may have been carried out: get_diagnostics {"correlation":"%s"} tells`, why, err, correlation),
+		Message: fmt.Sprintf(`%s (%s); the call may have been carried out: get_diagnostics {"correlation":"%s"} tells`, why, pathless(err), correlation),
 	}
+}
+
+// pathless says what went wrong with a connection without where it leads: the other end
+// of the socket has its name from the host.
+func pathless(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Op + ": " + op.Err.Error()
+	}
+	return err.Error()
 }
 
 func connect(ctx context.Context, dial Dialer) (*Client, error) {
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
 		client, err := Dial(ctx, dial)
-		if err == nil || attempt == attempts || ctx.Err() != nil {
+		most := attempts
+		if isShut(err) {
+			most = shutAttempts
+		}
+		if err == nil || attempt >= most || ctx.Err() != nil {
 			return client, err
 		}
 		select {
@@ -189,14 +210,20 @@ func connect(ctx context.Context, dial Dialer) (*Client, error) {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		pause *= 2
+		pause = min(2*pause, longestPause)
 	}
+}
+
+// isShut tells a door that closed the connection at once from one that is not there, or
+// says nothing.
+func isShut(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // NewCorrelation is an id that no other call has by chance. It is no secret
 // and no identity, so it needs no more than that.
 func NewCorrelation() nacre.Correlation {
-	return nacre.Correlation(fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()))
+	return nacre.Correlation(fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64())) //nolint:gosec // it is no secret: see above
 }
 
 // Call asks the door that is bound into this sandbox, with a correlation of its

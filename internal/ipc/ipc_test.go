@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/nacre-dev/nacre/internal/ipc"
+	"github.com/nacre-dev/nacre/internal/message"
 	"github.com/nacre-dev/nacre/internal/wire"
 	"github.com/nacre-dev/nacre/internal/zmtp"
 )
@@ -126,13 +128,13 @@ func (d *door) shake() {
 	}
 }
 
-func (d *door) request() wire.Request {
+func (d *door) request() message.Request {
 	item, err := d.r.Next()
 	if err != nil {
 		d.t.Errorf("request: %v", err)
-		return wire.Request{}
+		return message.Request{}
 	}
-	r, err := wire.ParseRequest(item.Parts[1])
+	r, err := message.ParseRequest(item.Parts[1])
 	if err != nil {
 		d.t.Errorf("request: %v", err)
 	}
@@ -140,7 +142,7 @@ func (d *door) request() wire.Request {
 }
 
 func (d *door) send(kind, topic, correlation, payload string) {
-	e := wire.Envelope{ID: "i", Version: 1, Type: kind, Topic: topic, Source: "core", Correlation: "", Group: "g", Payload: json.RawMessage(payload)}
+	e := message.Envelope{ID: "i", Version: 1, Type: kind, Topic: topic, Source: "core", Correlation: "", Group: "g", Payload: json.RawMessage(payload)}
 	body := strings.Replace(string(e.Append(nil)), `"correlation":null`, `"correlation":`+correlation, 1)
 	_, _ = d.nc.Write(zmtp.AppendMessage(nil, nil, []byte(body))) // the client may be gone
 }
@@ -148,7 +150,7 @@ func (d *door) send(kind, topic, correlation, payload string) {
 // hold keeps the connection open until the client closes it.
 func (d *door) hold() { _, _ = io.Copy(io.Discard, d.nc) }
 
-func quoted(r wire.Request) string { return `"` + string(r.Correlation) + `"` }
+func quoted(r message.Request) string { return `"` + string(r.Correlation) + `"` }
 
 const success = `{"result":{"a":1},"error":null}`
 
@@ -159,7 +161,7 @@ func TestCallPrintsThePayload(t *testing.T) {
 		if r.Topic != "tool.invoke.echo" || string(r.Arguments) != `{"n":1.50}` || r.Hints.Justification != "I must" || r.Hints.Mode != "raw" || !r.Hints.DryRun {
 			t.Errorf("have %+v, want what the command line says", r)
 		}
-		d.send(wire.TypeResponse, r.Topic, quoted(r), success)
+		d.send(message.TypeResponse, r.Topic, quoted(r), success)
 	})
 	args := []string{"--justification", "I must", "--mode=raw", "--dry-run", "--", "tool.invoke.echo", "-"}
 	code, printed := run(t, dial, strings.NewReader(" {\"n\":1.50}\n"), args...)
@@ -173,7 +175,7 @@ func TestErrorsExitWithOne(t *testing.T) {
 	dial := scripted(t, func(d *door) {
 		d.shake()
 		r := d.request()
-		d.send(wire.TypeResponse, r.Topic, quoted(r), `{"result":null,"error":{"code":"HANDLER_ERROR","message":"503","retriable":true}}`)
+		d.send(message.TypeResponse, r.Topic, quoted(r), `{"result":null,"error":{"code":"HANDLER_ERROR","message":"503","retriable":true}}`)
 	})
 	code, printed := run(t, dial, nil, "echo", "{}")
 	if code != 1 || printed["code"] != "HANDLER_ERROR" || printed["retriable"] != true {
@@ -188,7 +190,7 @@ func TestListCallsTheIntrinsic(t *testing.T) {
 		if r.Topic != "tool.invoke.list_tools" || string(r.Arguments) != "{}" {
 			t.Errorf("have %+v, want list_tools", r)
 		}
-		d.send(wire.TypeResponse, r.Topic, quoted(r), success)
+		d.send(message.TypeResponse, r.Topic, quoted(r), success)
 	})
 	if code, printed := run(t, dial, nil, "--list"); code != 0 {
 		t.Errorf("have exit %d and %v", code, printed)
@@ -200,9 +202,9 @@ func TestOnlyTheOwnAnswerCounts(t *testing.T) {
 	dial := scripted(t, func(d *door) {
 		d.shake()
 		r := d.request()
-		d.send(wire.TypeResponse, r.Topic, `"another"`, `{"result":"wrong","error":null}`)
-		d.send(wire.TypeEvent, "some.event", quoted(r), `{}`)
-		d.send(wire.TypeResponse, "", `null`, `{"result":null,"error":{"code":"VALIDATION_FAILED","message":"m","retriable":false,"stage":1}}`)
+		d.send(message.TypeResponse, r.Topic, `"another"`, `{"result":"wrong","error":null}`)
+		d.send(message.TypeEvent, "some.event", quoted(r), `{}`)
+		d.send(message.TypeResponse, "", `null`, `{"result":null,"error":{"code":"VALIDATION_FAILED","message":"m","retriable":false,"stage":1}}`)
 	})
 	if code, printed := run(t, dial, nil, "echo", "{}"); code != 1 || printed["stage"] != 1.0 {
 		t.Errorf("have exit %d and %v, want the error of stage 1", code, printed)
@@ -210,11 +212,11 @@ func TestOnlyTheOwnAnswerCounts(t *testing.T) {
 }
 
 func TestWhatIsNoAnswerIsAnError(t *testing.T) {
-	for name, send := range map[string]func(d *door, r wire.Request){
-		"a payload that is not one": func(d *door, r wire.Request) { d.send(wire.TypeResponse, r.Topic, quoted(r), `{}`) },
-		"bytes that are not JSON":   func(d *door, _ wire.Request) { _, _ = d.nc.Write(zmtp.AppendMessage(nil, nil, []byte("x"))) },
-		"one part alone":            func(d *door, _ wire.Request) { _, _ = d.nc.Write(zmtp.AppendMessage(nil, []byte("{}"))) },
-		"frames that are not ZMTP":  func(d *door, _ wire.Request) { _, _ = d.nc.Write([]byte{0xff, 0xff}) },
+	for name, send := range map[string]func(d *door, r message.Request){
+		"a payload that is not one": func(d *door, r message.Request) { d.send(message.TypeResponse, r.Topic, quoted(r), `{}`) },
+		"bytes that are not JSON":   func(d *door, _ message.Request) { _, _ = d.nc.Write(zmtp.AppendMessage(nil, nil, []byte("x"))) },
+		"one part alone":            func(d *door, _ message.Request) { _, _ = d.nc.Write(zmtp.AppendMessage(nil, []byte("{}"))) },
+		"frames that are not ZMTP":  func(d *door, _ message.Request) { _, _ = d.nc.Write([]byte{0xff, 0xff}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dial := scripted(t, func(d *door) { d.shake(); send(d, d.request()); d.hold() })
@@ -274,7 +276,7 @@ func TestPendingQuestion(t *testing.T) {
 				dial := scripted(t, func(d *door) {
 					d.shake()
 					r := d.request()
-					d.send(wire.TypeEvent, wire.TopicPending, quoted(r), test.payload)
+					d.send(message.TypeEvent, message.TopicPending, quoted(r), test.payload)
 					d.hold()
 				})
 				start := time.Now()
@@ -292,9 +294,9 @@ func TestAnswerAfterAPersonWasAsked(t *testing.T) {
 		dial := scripted(t, func(d *door) {
 			d.shake()
 			r := d.request()
-			d.send(wire.TypeEvent, wire.TopicPending, quoted(r), `{"seconds":300}`)
+			d.send(message.TypeEvent, message.TopicPending, quoted(r), `{"seconds":300}`)
 			time.Sleep(290 * time.Second)
-			d.send(wire.TypeResponse, r.Topic, quoted(r), success)
+			d.send(message.TypeResponse, r.Topic, quoted(r), success)
 		})
 		if code, printed := run(t, dial, nil, "echo", "{}"); code != 0 {
 			t.Errorf("have exit %d and %v, want the answer", code, printed)
@@ -311,7 +313,7 @@ func TestConnectingIsTriedAgain(t *testing.T) {
 			d.shake()
 			r := d.request()
 			requests++
-			d.send(wire.TypeResponse, r.Topic, quoted(r), success)
+			d.send(message.TypeResponse, r.Topic, quoted(r), success)
 		})
 		if code, printed := run(t, dial, nil, "echo", "{}"); code != 0 || requests != 1 {
 			t.Errorf("have exit %d, %v and %d requests, want one answered", code, printed, requests)
@@ -335,6 +337,34 @@ func TestNoDoor(t *testing.T) {
 	})
 }
 
+// F-72: what is said of a door that closes the connection names no path of the host.
+func TestNoPathOfTheHostIsTold(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "door.sock")
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		for {
+			nc, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_ = nc.Close()
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	answer := ipc.Ask(ctx, ipc.Socket(path), ipc.NewRequest("echo", "c", []byte("{}")), nil)
+	if answer.Failure == nil || bytes.Contains(answer.Failure, []byte("door.sock")) {
+		t.Errorf("have %s", answer.Failure)
+	}
+	_ = ln.Close()
+	<-served
+}
+
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
@@ -343,7 +373,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	dial := scripted(t, func(d *door) {
 		d.shake()
 		r := d.request()
-		d.send(wire.TypeResponse, r.Topic, quoted(r), success)
+		d.send(message.TypeResponse, r.Topic, quoted(r), success)
 	})
 	var failed strings.Builder
 	code := ipc.Run(dial, []string{"echo", "{}"}, ipc.Streams{Out: full{}, Err: &failed})

@@ -3,8 +3,11 @@
 // every lease that was not given back (M-31, M-32 for static secrets). What
 // cannot be read, is empty or has expired is not handed out.
 //
-// It does not mint credentials, and takes none back from whoever issued them:
-// a static secret ends when its issuer says so.
+// What an [Issuer] mints is taken back when the lease ends, is renewed or its session is
+// gone: the ledger says that a credential is about to be minted before it is, and what it is
+// revoked with is on disk, for its owner alone, before anybody is given it. What a provider
+// would not take back stays in the ledger until it is taken back or has ended by itself.
+// A static secret ends when its issuer says so.
 package lease
 
 import (
@@ -25,6 +28,21 @@ const Kind nacre.Kind = "lease"
 // DefaultTTL is how long a value is used before it is read anew.
 const DefaultTTL = 15 * time.Minute
 
+// MaxTTL is the longest time that a value is used before it is read anew.
+const MaxTTL = time.Hour
+
+// ParseTTL reads how long a value is used; an empty text means DefaultTTL.
+func ParseTTL(text string) (time.Duration, error) {
+	if text == "" {
+		return DefaultTTL, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < time.Second || d > MaxTTL {
+		return 0, errors.New("ttl is a time from 1s to 1h, such as \"15m\"")
+	}
+	return d, nil
+}
+
 // maxKept is how many earlier values of a lease are remembered, so that answers
 // are searched for them too.
 const maxKept = 4
@@ -36,10 +54,14 @@ var ErrEnded = errors.New("the lease has ended")
 type Spec struct {
 	Name   string
 	Source Source
+	// Issuer, where there is one, mints the value; Source is then not read.
+	Issuer Issuer
 	// TTL is how long a value is used before it is read anew; zero means DefaultTTL.
 	TTL time.Duration
 	// Expires, where it is set, is when the lease ends, whatever the source says.
 	Expires time.Time
+	// Budget, where there is one, is what a person granted of what is minted.
+	Budget *Budget
 }
 
 // Options of a broker. All are required.
@@ -50,6 +72,8 @@ type Options struct {
 	Getenv func(string) string
 	// Alive reports whether a session is still open: leases of others are orphans.
 	Alive func(nacre.SessionID) bool
+	// Issuer gives who minted a credential of that name. It may be nil where none is minted.
+	Issuer func(credential string) (Issuer, error)
 }
 
 // Broker hands out leases. It is safe for concurrent use, also by processes.
@@ -71,6 +95,9 @@ func (b *Broker) Acquire(ctx context.Context, session nacre.SessionID, group nac
 	if _, err := l.Values(ctx); err != nil {
 		return nil, err
 	}
+	if spec.Issuer != nil {
+		return l, nil // each of what it mints is in the ledger
+	}
 	return l, b.write(l.entry, eventAcquired)
 }
 
@@ -84,11 +111,20 @@ func (b *Broker) write(e entry, event string) error {
 }
 
 // Sweep ends the leases of sessions that are gone, and says which they were:
-// their secrets were in use when something crashed.
-func (b *Broker) Sweep() ([]Orphan, error) {
-	orphans, err := b.ledger.sweep(b.options.Alive, b.options.Now().UTC())
+// their secrets were in use when something crashed. What was minted is revoked; what could
+// not be stays in the ledger, for the next sweep, until it has ended by itself.
+func (b *Broker) Sweep(ctx context.Context) ([]Orphan, error) {
+	orphans, minted, err := b.ledger.sweep(b.options.Alive, b.options.Now().UTC())
 	if err != nil {
 		return nil, fmt.Errorf("the ledger of leases: %w", err)
+	}
+	for _, e := range minted {
+		orphan := Orphan{Session: e.Session, Credential: e.Credential, Since: e.Time}
+		orphan.Left, err = b.takeBack(ctx, e)
+		if err != nil {
+			return orphans, err
+		}
+		orphans = append(orphans, orphan)
 	}
 	return orphans, nil
 }
@@ -98,6 +134,9 @@ type Orphan struct {
 	Session    nacre.SessionID `json:"session"`
 	Credential string          `json:"credential"`
 	Since      time.Time       `json:"since"`
+	// Left says why it was not revoked, and until when it is good; empty where it was, and
+	// for what nobody minted.
+	Left string `json:"left,omitempty"`
 }
 
 // Lease is one session's hold on a credential. It is safe for concurrent use.
@@ -107,7 +146,11 @@ type Lease struct {
 	entry  entry
 
 	mu    sync.Mutex
-	kept  []nacre.Secret // the newest first
+	kept  []Material // the newest first
+	mint  *mint      // the one that is used, where the value is minted
+	over  []mint     // those that are not used any more, and were not taken back yet
+	made  int        // how many were minted
+	again time.Time  // when a renewal that failed is tried again
 	read  time.Time
 	ended bool
 }
@@ -115,10 +158,28 @@ type Lease struct {
 // Name is the credential's.
 func (l *Lease) Name() string { return l.spec.Name }
 
-// Values gives the value to use, and after it earlier ones of this lease,
-// which a host may still know. It reads the source anew when the value is older
-// than its time, and fails rather than give one that is too old.
+// Material is what a lease gives: a value, and what belongs to it where it is an AWS key.
+type Material struct {
+	Value nacre.Secret
+	// AccessKey and SessionToken are of a minted AWS key, whose secret key is the value.
+	AccessKey, SessionToken nacre.Secret
+}
+
+// Values gives those of Materials.
 func (l *Lease) Values(ctx context.Context) ([]nacre.Secret, error) {
+	held, err := l.Materials(ctx)
+	var values []nacre.Secret
+	for _, m := range held {
+		values = append(values, m.Value)
+	}
+	return values, err
+}
+
+// Materials gives the value to use, and after it earlier ones of this lease,
+// which a host may still know. It reads the source anew when the value is older
+// than its time, and fails rather than give one that is too old. What is minted is renewed
+// before its time is over; [ErrExhausted] says that the budget has nothing left to renew it.
+func (l *Lease) Materials(ctx context.Context) ([]Material, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.broker.options.Now()
@@ -127,30 +188,40 @@ func (l *Lease) Values(ctx context.Context) ([]nacre.Secret, error) {
 		return nil, fmt.Errorf("credential %s: %w", l.spec.Name, ErrEnded)
 	case !l.spec.Expires.IsZero() && !now.Before(l.spec.Expires):
 		return nil, fmt.Errorf("credential %s: %w: it expired at %s; put a new value there and set expires", l.spec.Name, ErrEnded, l.spec.Expires.UTC().Format(time.RFC3339))
-	case len(l.kept) > 0 && now.Sub(l.read) < l.spec.TTL:
+	case len(l.kept) > 0 && (now.Sub(l.read) < l.fresh() || l.lasts(now)):
 		return l.kept, nil
 	}
-	value, err := l.spec.Source.Read(ctx, l.broker.options.Getenv)
+	next, err := l.next(ctx)
+	if err != nil && l.good(now) {
+		l.again = now.Add(renewEvery)
+		return l.kept, nil // which is not over yet
+	}
 	if err != nil {
 		return nil, fmt.Errorf("credential %s: %w", l.spec.Name, err)
 	}
 	l.read = now
-	if len(l.kept) == 0 || l.kept[0] != value {
+	if len(l.kept) == 0 || l.kept[0] != next {
 		earlier := l.kept[:min(len(l.kept), maxKept)]
-		l.kept = append([]nacre.Secret{value}, earlier...)
+		l.kept = append([]Material{next}, earlier...)
 	}
 	return l.kept, nil
 }
 
-// Release gives the lease back; a second time it does nothing.
-func (l *Lease) Release() error {
+// Release gives the lease back, although ctx may be over; a second time it takes back only
+// what could not be taken back the first time.
+func (l *Lease) Release(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ended {
-		return nil
+	if l.spec.Issuer == nil && !l.ended {
+		l.ended, l.kept = true, nil
+		return l.broker.write(l.entry, eventReleased)
 	}
 	l.ended, l.kept = true, nil
-	return l.broker.write(l.entry, eventReleased)
+	if l.mint != nil {
+		l.over = append(l.over, *l.mint)
+		l.mint = nil
+	}
+	return l.giveBack(ctx)
 }
 
 func newID() string {

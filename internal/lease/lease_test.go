@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/lease"
+	"github.com/nacre-dev/nacre/internal/testwait"
 )
 
 const value = "a-standing-value-of-the-operator"
@@ -71,6 +73,9 @@ func TestSourcesAreReferences(t *testing.T) {
 		"nothing": {}, "two places": {Env: "A", File: "/b"}, "a token as a variable": {Env: token}, "a token as a file": {File: token},
 		"a token as a path": {File: "/" + token}, "a token as an argument": {Command: []string{"echo", token}}, "not a variable": {Env: "A-B"},
 		"a digit first": {Env: "1A"}, "a relative file": {File: "a/b"}, "a relative program": {Command: []string{"./a"}}, "no program": {Command: []string{""}},
+		"a token as an entry": {Keyring: token}, "a path as an entry": {Keyring: "../a"}, "an age file alone": {Age: "/a"}, "an identity alone": {Identity: "/a"},
+		"a relative age file": {Age: "a", Identity: "/b"}, "a path as a credential": {Credential: "../a"}, "a hidden credential": {Credential: ".a"},
+		"a store and a second one": {Keyring: "a", Credential: "a"}, "a file and an identity": {File: "/a", Identity: "/b"}, "a token as a credential": {Credential: token},
 	} {
 		err := s.Check()
 		if err == nil {
@@ -94,8 +99,22 @@ func TestSourcesFailClosed(t *testing.T) {
 		}
 		return path
 	}
+	identity, other := filepath.Join(dir, "identity"), filepath.Join(dir, "other")
+	for _, path := range []string{identity, other} {
+		if made, err := lease.MakeIdentity(path); !made || err != nil {
+			t.Fatal(made, err)
+		}
+	}
+	sealed := lease.Source{Age: filepath.Join(dir, "sealed.age"), Identity: identity}
+	if err := sealed.Keep(t.Context(), nil, nacre.NewSecret(value)); err != nil {
+		t.Fatal(err)
+	}
+	given := t.TempDir()
+	if err := os.WriteFile(filepath.Join(given, "hub"), []byte(value), 0o400); err != nil {
+		t.Fatal(err)
+	}
 	getenv := func(name string) string {
-		return map[string]string{"GOOD": value, "SHORT": "1234567", "LINES": value + "\n" + value, "SIGNS": value + "é", "LONG": strings.Repeat("x", 17<<10)}[name]
+		return map[string]string{"CREDENTIALS_DIRECTORY": given, "GOOD": value, "SHORT": "1234567", "LINES": value + "\n" + value, "SIGNS": value + "é", "LONG": strings.Repeat("x", 17<<10)}[name]
 	}
 	for name, c := range map[string]struct {
 		source lease.Source
@@ -120,6 +139,18 @@ func TestSourcesFailClosed(t *testing.T) {
 		"a command that fails":      {lease.Source{Command: []string{"false"}}, false},
 		"a command that is missing": {lease.Source{Command: []string{"no-such-program-here"}}, false},
 		"a command that is silent":  {lease.Source{Command: []string{"true"}}, false},
+		"a command that hangs on":   {lease.Source{Command: []string{"sh", "-c", "cat /dev/tty; read x; echo " + value}}, true},
+		"a command's complaint":     {lease.Source{Command: []string{"sh", "-c", "echo " + value + " >&2; exit 1"}}, false},
+		"an age file":               {sealed, true},
+		"of another identity":       {lease.Source{Age: sealed.Age, Identity: other}, false},
+		"with no identity":          {lease.Source{Age: sealed.Age, Identity: filepath.Join(dir, "none")}, false},
+		"with an open identity":     {lease.Source{Age: sealed.Age, Identity: file("open", value, 0o644)}, false},
+		"with a value as identity":  {lease.Source{Age: sealed.Age, Identity: file("value", value, 0o600)}, false},
+		"a value instead of age's":  {lease.Source{Age: file("plain", value, 0o600), Identity: identity}, false},
+		"a missing age file":        {lease.Source{Age: filepath.Join(dir, "none.age"), Identity: identity}, false},
+		"a credential of systemd":   {lease.Source{Credential: "hub"}, true},
+		"a missing one of systemd":  {lease.Source{Credential: "hubs"}, false},
+		"an entry without a store":  {lease.Source{Keyring: "hub"}, false},
 		"a command without an end":  {lease.Source{Command: []string{"head", "-c", "1000000", "/dev/zero"}}, false},
 	} {
 		got, err := c.source.Read(t.Context(), getenv)
@@ -132,6 +163,68 @@ func TestSourcesFailClosed(t *testing.T) {
 	}
 }
 
+// M-37: a command that prints without an end is ended at once, with all that it started.
+func TestACommandThatPrintsMegabytes(t *testing.T) {
+	pids := filepath.Join(t.TempDir(), "pids")
+	source := lease.Source{Command: []string{"sh", "-c", "sleep 3600 & echo $! > " + pids + "; exec cat /dev/zero"}}
+	if _, err := source.Read(t.Context(), os.Getenv); err == nil || !strings.Contains(err.Error(), "printed more than") {
+		t.Error(err)
+	}
+	text, err := os.ReadFile(pids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := "/proc/" + strings.TrimSpace(string(text)) + "/stat"
+	testwait.Until(t, "the command's child is ended", func() bool {
+		stat, err := os.ReadFile(status)
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	})
+}
+
+// M-37: what is kept is read back, replaced and forgotten, in no other place than the
+// named one, and a link or a place that is only read from stays as it is.
+func TestValuesAreKept(t *testing.T) {
+	dir := t.TempDir()
+	identity := filepath.Join(dir, "identity")
+	if _, err := lease.MakeIdentity(identity); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []lease.Source{{File: filepath.Join(dir, "in", "file")}, {Age: filepath.Join(dir, "in", "file.age"), Identity: identity}} {
+		for _, want := range []string{value, value + "-new"} {
+			if err := s.Keep(t.Context(), os.Getenv, nacre.NewSecret(want)); err != nil {
+				t.Fatal(err)
+			}
+			if have, err := s.Read(t.Context(), os.Getenv); err != nil || have.Reveal() != want {
+				t.Errorf("%s: %v", s, err)
+			}
+		}
+		if s.Since(t.Context(), os.Getenv).IsZero() {
+			t.Errorf("%s: no age", s)
+		}
+		if err := s.Keep(t.Context(), os.Getenv, nacre.NewSecret("short")); err == nil {
+			t.Errorf("%s: a value that cannot be used was kept", s)
+		}
+		if err := s.Forget(t.Context(), os.Getenv); err != nil {
+			t.Error(err)
+		}
+		if err := s.Forget(t.Context(), os.Getenv); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: forgotten twice: %v", s, err)
+		}
+	}
+	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
+	if err := errors.Join(os.WriteFile(target, []byte(value), 0o600), os.Symlink(target, link)); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []lease.Source{{File: link}, {Env: "HUB"}, {Command: []string{"true"}}, {Credential: "hub"}, {}} {
+		if err := s.Keep(t.Context(), os.Getenv, nacre.NewSecret(value+"-new")); err == nil || strings.Contains(err.Error(), value) {
+			t.Errorf("%s: %v", s, err)
+		}
+	}
+	if text, err := os.ReadFile(target); err != nil || string(text) != value {
+		t.Errorf("the link's target: %s, %v", text, err)
+	}
+}
+
 // M-31: the ledger knows who holds what, by name.
 func TestALeaseIsInTheLedgerUntilItIsGivenBack(t *testing.T) {
 	h := newHouse(t)
@@ -141,7 +234,7 @@ func TestALeaseIsInTheLedgerUntilItIsGivenBack(t *testing.T) {
 		t.Fatalf("%v %v", values, err)
 	}
 	for range 2 {
-		if err := l.Release(); err != nil {
+		if err := l.Release(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -192,7 +285,7 @@ func TestALeaseIsRenewedAndExpires(t *testing.T) {
 // M-31: what a crash left is found, once, and what lives is left alone.
 func TestASweepEndsOrphans(t *testing.T) {
 	h := newHouse(t)
-	if orphans, err := h.broker().Sweep(); err != nil || orphans != nil {
+	if orphans, err := h.broker().Sweep(t.Context()); err != nil || orphans != nil {
 		t.Fatalf("without a ledger: %v %v", orphans, err)
 	}
 	h.acquire(t, lease.Spec{Name: "left", Source: lease.Source{Env: "HUB"}})
@@ -201,13 +294,13 @@ func TestASweepEndsOrphans(t *testing.T) {
 		t.Fatal(err)
 	}
 	for round, want := range []int{1, 0} {
-		orphans, err := h.broker().Sweep()
+		orphans, err := h.broker().Sweep(t.Context())
 		if err != nil || len(orphans) != want || want == 1 && (orphans[0].Credential != "left" || orphans[0].Session != "s1") {
 			t.Errorf("round %d: %+v %v", round, orphans, err)
 		}
 	}
 	h.alive["s2"] = false
-	if orphans, err := h.broker().Sweep(); err != nil || len(orphans) != 1 {
+	if orphans, err := h.broker().Sweep(t.Context()); err != nil || len(orphans) != 1 {
 		t.Errorf("%+v %v", orphans, err)
 	}
 }
@@ -217,16 +310,16 @@ func TestALedgerThatWasCutOrChanged(t *testing.T) {
 	h := newHouse(t)
 	l := h.acquire(t, lease.Spec{Name: "hub", Source: lease.Source{Env: "HUB"}})
 	appendTo(t, h.path, `{"time":"2030-01-01T00:00:00Z","event":"acq`)
-	if err := l.Release(); err != nil {
+	if err := l.Release(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if orphans, err := h.broker().Sweep(); err != nil || len(orphans) != 0 {
+	if orphans, err := h.broker().Sweep(t.Context()); err != nil || len(orphans) != 0 {
 		t.Errorf("after a line that was cut: %v %v\n%s", orphans, err, h.ledger(t))
 	}
 	for _, line := range []string{"not json\n", `{"event":"lent"}` + "\n", strings.Repeat("x", 5000) + "\n"} {
 		g := newHouse(t)
 		appendTo(t, g.path, line)
-		if _, err := g.broker().Sweep(); err == nil {
+		if _, err := g.broker().Sweep(t.Context()); err == nil {
 			t.Errorf("%.20q is passed over", line)
 		}
 	}
@@ -256,7 +349,7 @@ func TestTheLedgerIsSharedAndStaysShort(t *testing.T) {
 			for range 5 {
 				l, err := b.Acquire(context.Background(), "s1", "main", lease.Spec{Name: "hub", Source: lease.Source{Env: "HUB"}})
 				if err == nil {
-					err = l.Release()
+					err = l.Release(context.Background())
 				}
 				if err != nil {
 					t.Error(err)
@@ -271,13 +364,13 @@ func TestTheLedgerIsSharedAndStaysShort(t *testing.T) {
 	h.alive["s1"] = true
 	l := h.acquire(t, lease.Spec{Name: "kept", Source: lease.Source{Env: "HUB"}})
 	appendTo(t, h.path, strings.Repeat(`{"time":"2030-01-01T00:00:00Z","event":"released","lease":"x","session":"s","group":"g","credential":"c"}`+"\n", 11000))
-	if _, err := h.broker().Sweep(); err != nil {
+	if _, err := h.broker().Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if text := h.ledger(t); strings.Count(text, "\n") != 1 || !strings.Contains(text, "kept") {
 		t.Errorf("%d bytes remain", len(text))
 	}
-	if err := l.Release(); err != nil {
+	if err := l.Release(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -20,6 +20,8 @@ const (
 	eventAcquired = "acquired"
 	eventReleased = "released"
 	eventOrphaned = "orphaned"
+	// eventMinting says that a credential is about to be minted.
+	eventMinting = "minting"
 	// maxLedger is how large the ledger grows, in bytes, before a sweep keeps
 	// only what is still held.
 	maxLedger = 1 << 20
@@ -35,6 +37,8 @@ type entry struct {
 	Session    nacre.SessionID `json:"session"`
 	Group      nacre.Group     `json:"group"`
 	Credential string          `json:"credential"`
+	// Until is when what is minted has ended by itself; zero for what nobody minted.
+	Until time.Time `json:"until,omitzero"`
 }
 
 // ledger is a file of lines, which several processes write to under a lock.
@@ -92,10 +96,11 @@ func write(file *os.File, entries []entry) error {
 	return file.Sync()
 }
 
-// sweep ends what sessions that are gone still hold, and shortens a long ledger.
-func (l ledger) sweep(alive func(nacre.SessionID) bool, now time.Time) (orphans []Orphan, err error) {
+// sweep ends what sessions that are gone still hold, and shortens a long ledger. What was
+// minted stays, and is given to be revoked.
+func (l ledger) sweep(alive func(nacre.SessionID) bool, now time.Time) (orphans []Orphan, minted []entry, err error) {
 	if info, err := os.Stat(l.path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	err = l.locked(func(file *os.File) error {
 		held, size, err := read(file)
@@ -108,7 +113,11 @@ func (l ledger) sweep(alive func(nacre.SessionID) bool, now time.Time) (orphans 
 				kept = append(kept, e)
 				continue
 			}
-			orphans = append(orphans, Orphan{e.Session, e.Credential, e.Time})
+			if !e.Until.IsZero() {
+				kept, minted = append(kept, e), append(minted, e)
+				continue
+			}
+			orphans = append(orphans, Orphan{Session: e.Session, Credential: e.Credential, Since: e.Time})
 			e.Event, e.Time = eventOrphaned, now
 			ended = append(ended, e)
 		}
@@ -117,7 +126,7 @@ func (l ledger) sweep(alive func(nacre.SessionID) bool, now time.Time) (orphans 
 		}
 		return write(file, ended)
 	})
-	return orphans, err
+	return orphans, minted, err
 }
 
 // read gives the leases that are held, in their order. A line that cannot be
@@ -145,7 +154,7 @@ func read(file io.Reader) (held []entry, size int64, err error) {
 
 func apply(held []entry, e entry) ([]entry, error) {
 	switch e.Event {
-	case eventAcquired:
+	case eventAcquired, eventMinting:
 		return append(held, e), nil
 	case eventReleased, eventOrphaned:
 		for i := range held {

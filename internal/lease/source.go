@@ -1,18 +1,18 @@
 package lease
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
+	"syscall"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/lease/keystore"
 	"github.com/nacre-dev/nacre/internal/redact"
 )
 
@@ -22,13 +22,12 @@ const (
 	// MinValue is the shortest value, in bytes: a shorter one could not be told
 	// from other text in the answers of the host that it is for (M-22).
 	MinValue = 8
-	// commandTimeout bounds a command that prints a value.
-	commandTimeout = 30 * time.Second
 	// maxName is the longest name of a variable, in bytes.
 	maxName = 128
 )
 
-// Source says where a value is, never what it is. Exactly one field is set.
+// Source says where a value is, never what it is. Exactly one place is named: nothing is
+// looked for in a second one where the first has no value (M-37).
 type Source struct {
 	// Env is a variable of the operator's own environment.
 	Env string
@@ -36,30 +35,100 @@ type Source struct {
 	File string
 	// Command prints the value; it is run without a shell.
 	Command []string
+	// Keyring is the name of an entry in the key store of the operator's desktop.
+	Keyring string
+	// Age is the absolute path of a file that age encrypted, and Identity that of the file
+	// with the identities it is opened with.
+	Age, Identity string
+	// Credential is the name of a credential that systemd gives to the service.
+	Credential string
 }
+
+// Store is what kind of place a value is in. The zero value is none.
+type Store string
+
+// The stores, by the ends of their keys in a config.
+const (
+	StoreEnv        Store = "env"
+	StoreFile       Store = "file"
+	StoreCommand    Store = "cmd"
+	StoreKeyring    Store = "keyring"
+	StoreAge        Store = "age"
+	StoreCredential Store = "credential"
+)
+
+// stores are those that the source names.
+func (s Source) stores() (named []Store) {
+	for _, place := range []struct {
+		store Store
+		named bool
+	}{
+		{StoreEnv, s.Env != ""},
+		{StoreFile, s.File != ""},
+		{StoreCommand, len(s.Command) > 0},
+		{StoreKeyring, s.Keyring != ""},
+		{StoreAge, s.Age != "" || s.Identity != ""},
+		{StoreCredential, s.Credential != ""},
+	} {
+		if place.named {
+			named = append(named, place.store)
+		}
+	}
+	return named
+}
+
+// Named reports whether a source that may be left out was given.
+func (s Source) Named() bool { return len(s.stores()) > 0 }
+
+// Store is the one place that the source names; empty where it names none, or several.
+func (s Source) Store() Store {
+	if named := s.stores(); len(named) == 1 {
+		return named[0]
+	}
+	return ""
+}
+
+// ErrPlaces says which keys name the place of a value.
+var ErrPlaces = errors.New("name one place of its value: value_env, value_file, value_cmd, value_keyring, value_age or value_credential")
 
 // Check refuses a source that names nothing, or several places, or that holds
 // what looks like the value itself. No error repeats what was written.
 func (s Source) Check() error {
-	named := 0
-	for _, is := range []bool{s.Env != "", s.File != "", len(s.Command) > 0} {
-		if is {
-			named++
-		}
-	}
-	switch {
-	case named != 1:
-		return errors.New("name one place of its value: value_env, value_file or value_cmd")
-	case holdsSecret(append([]string{s.Env, s.File}, s.Command...)):
+	if holdsSecret(append([]string{s.Env, s.File, s.Keyring, s.Age, s.Identity, s.Credential}, s.Command...)) {
 		return errors.New("a place is named here, and what stands here looks like a value itself: move it to a file and name that")
-	case s.Env != "" && !isVariable(s.Env):
-		return errors.New("value_env is the name of a variable")
-	case s.File != "" && (!filepath.IsAbs(s.File) || strings.ContainsRune(s.File, 0)):
-		return errors.New("value_file is an absolute path")
-	case len(s.Command) > 0 && (s.Command[0] == "" || strings.ContainsRune(s.Command[0], '/') && !filepath.IsAbs(s.Command[0])):
-		return errors.New("value_cmd begins with a program's name or absolute path")
+	}
+	switch s.Store() {
+	case "":
+		return ErrPlaces
+	case StoreEnv:
+		return refuse(!isVariable(s.Env), "value_env is the name of a variable")
+	case StoreFile:
+		return refuse(!isPath(s.File), "value_file is an absolute path")
+	case StoreCommand:
+		program := s.Command[0]
+		return refuse(program == "" || strings.ContainsRune(program, '/') && !filepath.IsAbs(program), "value_cmd begins with a program's name or absolute path")
+	case StoreKeyring:
+		return refuse(!isEntry(s.Keyring), "value_keyring is the name of an entry: letters, digits, dots, dashes and underscores")
+	case StoreAge:
+		return refuse(!isPath(s.Age) || !isPath(s.Identity), "value_age and value_age_identity are absolute paths, and belong together")
+	case StoreCredential:
+		return refuse(!isEntry(s.Credential), "value_credential is the name of a credential of systemd: letters, digits, dots, dashes and underscores")
+	}
+	return ErrPlaces
+}
+
+func refuse(wrong bool, why string) error {
+	if wrong {
+		return errors.New(why)
 	}
 	return nil
+}
+
+func isPath(s string) bool { return filepath.IsAbs(s) && !strings.ContainsRune(s, 0) }
+
+// isEntry accepts a plain name, which leads nowhere else.
+func isEntry(s string) bool {
+	return s != "" && s[0] != '.' && len(s) <= maxName && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == ""
 }
 
 func holdsSecret(texts []string) bool {
@@ -84,13 +153,19 @@ func isVariable(s string) bool {
 
 // String says where the value is, for a person.
 func (s Source) String() string {
-	switch {
-	case s.Env != "":
+	switch s.Store() {
+	case StoreEnv:
 		return "the variable " + s.Env
-	case s.File != "":
+	case StoreFile:
 		return "the file " + s.File
-	case len(s.Command) > 0:
+	case StoreCommand:
 		return "the command " + s.Command[0]
+	case StoreKeyring:
+		return "the key store's entry " + s.Keyring
+	case StoreAge:
+		return "the age file " + s.Age
+	case StoreCredential:
+		return "systemd's credential " + s.Credential
 	}
 	return "nowhere"
 }
@@ -101,52 +176,108 @@ func (s Source) Read(ctx context.Context, getenv func(string) string) (nacre.Sec
 	if err := s.Check(); err != nil {
 		return nacre.Secret{}, err
 	}
-	var text string
-	var err error
-	switch {
-	case s.Env != "":
-		text = getenv(s.Env)
-	case s.File != "":
-		text, err = readFile(s.File)
-	default:
-		text, err = s.run(ctx)
+	value, err := s.read(ctx, getenv)
+	if err != nil {
+		return nacre.Secret{}, err
 	}
+	if err := CheckValue(value); err != nil {
+		return nacre.Secret{}, fmt.Errorf("%s: %w", s, err)
+	}
+	return value, nil
+}
+
+// ReadRoot gives what credentials are minted with, which may have several lines, as a
+// private key has. An error says nothing of it.
+func (s Source) ReadRoot(ctx context.Context, getenv func(string) string) (nacre.Secret, error) {
+	if err := s.Check(); err != nil {
+		return nacre.Secret{}, err
+	}
+	value, err := s.read(ctx, getenv)
+	if err == nil && len(value.Reveal()) > maxValue {
+		err = fmt.Errorf("%s: the value is longer than %d bytes", s, maxValue)
+	}
+	return value, err
+}
+
+func (s Source) read(ctx context.Context, getenv func(string) string) (nacre.Secret, error) {
+	text, err := s.text(ctx, getenv)
 	text = strings.TrimRight(text, "\r\n")
 	switch {
 	case err != nil:
 		return nacre.Secret{}, fmt.Errorf("%s: %w", s, err)
 	case text == "":
 		return nacre.Secret{}, fmt.Errorf("%s is empty or missing: put the value there", s)
-	case len(text) > maxValue:
-		return nacre.Secret{}, fmt.Errorf("%s: the value is longer than %d bytes", s, maxValue)
-	case len(text) < MinValue:
-		return nacre.Secret{}, fmt.Errorf("%s: the value is shorter than %d bytes, and could not be told from other text", s, MinValue)
-	case strings.IndexFunc(text, unprintable) >= 0:
-		return nacre.Secret{}, fmt.Errorf("%s: the value has characters that are not visible ASCII", s)
 	}
 	return nacre.NewSecret(text), nil
 }
 
-func unprintable(r rune) bool { return r < ' ' || r > '~' }
+// text is what stands where the value is.
+func (s Source) text(ctx context.Context, getenv func(string) string) (string, error) {
+	switch s.Store() {
+	case StoreEnv:
+		return getenv(s.Env), nil
+	case StoreFile:
+		return readFile(s.File)
+	case StoreCommand:
+		return s.run(ctx)
+	case StoreKeyring:
+		value, err := keystore.Of(getenv).Read(ctx, s.Keyring)
+		return value.Reveal(), err
+	case StoreAge:
+		return s.decrypt()
+	case StoreCredential:
+		path, err := s.given(getenv)
+		if err != nil {
+			return "", err
+		}
+		return readFile(path)
+	}
+	return "", ErrPlaces
+}
+
+// given is the file of a credential that systemd gave to the service that this is.
+func (s Source) given(getenv func(string) string) (string, error) {
+	dir := getenv("CREDENTIALS_DIRECTORY")
+	if !filepath.IsAbs(dir) {
+		return "", errors.New("CREDENTIALS_DIRECTORY is not set: run nacre as a service of systemd with LoadCredential= or LoadCredentialEncrypted=")
+	}
+	return filepath.Join(dir, s.Credential), nil
+}
+
+func hasUnprintable(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+// The rights that nobody else has: to a file with a value, and to one that is encrypted.
+const (
+	readOrWritten fs.FileMode = 0o026
+	written       fs.FileMode = 0o022
+)
 
 // readFile reads a small regular file that others may not read.
 func readFile(name string) (string, error) {
-	info, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return "", bare(err)
-	case !info.Mode().IsRegular():
-		return "", errors.New("it is no regular file")
-	case info.Mode().Perm()&0o026 != 0 || info.Mode().Perm()&0o004 != 0:
-		return "", errors.New("others may read or write it: chmod 600")
-	}
-	file, err := os.Open(name)
+	data, err := readRegular(name, maxValue+2, readOrWritten)
+	return string(data), err
+}
+
+// readRegular reads the beginning of a regular file that others have no such rights to.
+func readRegular(name string, limit int64, others fs.FileMode) ([]byte, error) {
+	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is refused, and not waited for
 	if err != nil {
-		return "", bare(err)
+		return nil, bare(err)
 	}
 	defer func() { _ = file.Close() }() // only read from
-	data, err := io.ReadAll(io.LimitReader(file, maxValue+2))
-	return string(data), err
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, bare(err)
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is not a regular file")
+	case info.Mode().Perm()&others != 0:
+		return nil, errors.New("others may read or write it: chmod 600")
+	}
+	data, err := io.ReadAll(io.LimitReader(file, limit))
+	return data, bare(err)
 }
 
 // bare leaves the path out, which the caller says.
@@ -156,36 +287,4 @@ func bare(err error) error {
 		return path.Err
 	}
 	return err
-}
-
-// run starts the command as the operator, and keeps nothing of what it says
-// besides its output: a complaint may hold the value.
-func (s Source) run(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
-	defer cancel()
-	command := exec.CommandContext(ctx, s.Command[0], s.Command[1:]...) //nolint:gosec // the operator's own config names it
-	out := &bounded{}
-	command.Stdout, command.Dir, command.WaitDelay = out, "/", time.Second
-	err := command.Run()
-	var exit *exec.ExitError
-	switch {
-	case ctx.Err() != nil:
-		return "", fmt.Errorf("it did not end within %s", commandTimeout)
-	case errors.As(err, &exit):
-		return "", fmt.Errorf("it ended with status %d: run it yourself to see why", exit.ExitCode())
-	case err != nil:
-		return "", errors.New("it could not be started: name an installed program")
-	}
-	return out.String(), nil
-}
-
-// bounded keeps as much of an output as a value can have, and a little more.
-type bounded struct{ bytes.Buffer }
-
-// Write takes all, and keeps the beginning.
-func (b *bounded) Write(p []byte) (int, error) {
-	if room := maxValue + 2 - b.Len(); room > 0 {
-		b.Buffer.Write(p[:min(room, len(p))])
-	}
-	return len(p), nil
 }

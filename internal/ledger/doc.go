@@ -1,9 +1,10 @@
-// Package ledger keeps one row for every run of an agent, in one SQLite file:
+// Package ledger keeps one row for every run, visit and task, in one SQLite file:
 // who was asked what by whom, in which role, what came of it, what it cost, and
 // where in the audit chain that is recorded (S-15).
 //
 // It promises that a run's status only moves forward (done and failed only
-// from running, merged and rejected only from done), that a row and its texts
+// from running, merged and rejected only from done, and a run is interrupted
+// while no session works on it), that a row and its texts
 // are written whole or not at all, and that what counts as verified came from
 // a strong check of the host or from a person, never from a report (M-50). A
 // file that is damaged, newer or not a ledger is refused and not repaired. Texts can

@@ -149,6 +149,64 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
+// F-96: a run that no session works on is interrupted: its agent may run again, and it
+// goes on, ends or is given up.
+func TestAnInterruptedRunBlocksNobody(t *testing.T) {
+	l := open(t, file(t))
+	first, second := start("a1", "", 1), start("a1", "", 2)
+	status := func(ref string) ledger.Status {
+		t.Helper()
+		e, err := l.Show(t.Context(), ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Status
+	}
+	for i, err := range []error{
+		l.Begin(t.Context(), first), l.Interrupt(t.Context(), first.DNA, "killed", anchor(2)), l.Begin(t.Context(), second),
+	} {
+		if err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	if status(first.DNA) != ledger.Interrupted || status(second.DNA) != ledger.Running {
+		t.Errorf("have %s, %s", status(first.DNA), status(second.DNA))
+	}
+	for _, s := range []ledger.Status{ledger.Running, ledger.Interrupted} {
+		if list, err := l.List(t.Context(), ledger.Filter{Status: s}); err != nil || len(list) != 1 || list[0].Status != s {
+			t.Errorf("%s: have %v, %v", s, list, err)
+		}
+	}
+	if err := l.Resume(t.Context(), first.DNA, anchor(3)); !errors.Is(err, ledger.ErrTaken) {
+		t.Errorf("two run at once: %v", err)
+	}
+	if err := l.Interrupt(t.Context(), first.DNA, "", anchor(3)); !errors.Is(err, ledger.ErrTransition) {
+		t.Errorf("interrupted twice: %v", err)
+	}
+	if err := l.Decide(t.Context(), first.DNA, ledger.Landing{Outcome: ledger.PersonDecision(true, "p"), Anchor: anchor(3)}); !errors.Is(err, ledger.ErrTransition) {
+		t.Errorf("decided before its end: %v", err)
+	}
+	if err := l.Finish(t.Context(), second.DNA, end(ledger.Done)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Resume(t.Context(), first.DNA, anchor(4)); err != nil || status(first.DNA) != ledger.Running {
+		t.Errorf("it goes on: %v, %s", err, status(first.DNA))
+	}
+	anchors := func(string, string) (string, uint64, string, error) { return "ended", 1, strings.Repeat("ab", 32), nil }
+	if err := l.InterruptSession(t.Context(), "another", "killed", anchors); err != nil || status(first.DNA) != ledger.Running {
+		t.Errorf("of another session: %v, %s", err, status(first.DNA))
+	}
+	if err := l.InterruptSession(t.Context(), "s1", "killed", anchors); err != nil || status(first.DNA) != ledger.Interrupted || status(second.DNA) != ledger.Done {
+		t.Errorf("with its session: %v, %s, %s", err, status(first.DNA), status(second.DNA))
+	}
+	if err := l.GiveUpSession(t.Context(), "s1", "given up", anchors); err != nil || status(first.DNA) != ledger.Failed || status(second.DNA) != ledger.Done {
+		t.Errorf("given up: %v, %s, %s", err, status(first.DNA), status(second.DNA))
+	}
+	if err := l.Resume(t.Context(), first.DNA, anchor(5)); !errors.Is(err, ledger.ErrTransition) {
+		t.Errorf("it went on after its end: %v", err)
+	}
+}
+
 // S-15: a DNA names one run; an agent's id one that is running.
 func TestTaken(t *testing.T) {
 	l := open(t, file(t))

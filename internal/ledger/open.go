@@ -42,3 +42,11 @@ const stampForm = "2006-01-02T15:04:05.000Z"
 
 // stamp is ISO 8601 in UTC, of one width so that text order is time order.
 func stamp(t time.Time) string { return t.UTC().Format(stampForm) }
+
+// stampOf is the stamp of a time, or of now where it is zero.
+func stampOf(now func() time.Time, t time.Time) string {
+	if t.IsZero() {
+		t = now()
+	}
+	return stamp(t)
+}

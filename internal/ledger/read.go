@@ -33,7 +33,8 @@ type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-const columns = `SELECT seq, id, parent, coalesce(parent_seq, 0), role, branch, session, spec_sha, dna, status, started, finished, summary,
+const columns = `SELECT seq, id, parent, coalesce(parent_seq, 0), role, branch, session, spec_sha, dna,
+	CASE WHEN status = 'running' AND interrupted != '' THEN 'interrupted' ELSE status END, started, finished, summary,
 	cost, tokens_in, tokens_out, provider, model, verdict, verdict_by, verdict_who FROM runs WHERE `
 
 func query(ctx context.Context, q queryer, where string, args ...any) ([]Run, error) {
@@ -57,7 +58,13 @@ func query(ctx context.Context, q queryer, where string, args ...any) ([]Run, er
 // List gives rows, the latest first.
 func (l *Ledger) List(ctx context.Context, f Filter) ([]Run, error) {
 	where, args := []string{"1"}, []any{}
-	if f.Status != "" {
+	switch f.Status {
+	case "":
+	case Running:
+		where = append(where, "status = 'running' AND interrupted = ''")
+	case Interrupted:
+		where = append(where, "status = 'running' AND interrupted != ''")
+	default:
 		where, args = append(where, "status = ?"), append(args, f.Status)
 	}
 	if f.DNA != "" {
@@ -147,4 +154,24 @@ func (l *Ledger) Descendants(ctx context.Context, ref string) ([]Run, error) {
 			SELECT seq, 1 FROM runs WHERE parent_seq = ?
 			UNION ALL SELECT runs.seq, depth + 1 FROM runs JOIN below ON runs.parent_seq = below.seq WHERE depth < ?)
 		SELECT seq FROM below) ORDER BY seq LIMIT ?`, top.seq, maxDepth, MaxList)
+}
+
+// Anchored gives, for each chain in which a change of a row is recorded, the row.
+func Anchored(ctx context.Context, l *Ledger) (map[string]Run, error) {
+	rows, err := l.file.DB().QueryContext(ctx, `SELECT DISTINCT chain, id, dna, session, CASE WHEN runs.status = 'running' AND interrupted != '' THEN 'interrupted' ELSE runs.status END
+		FROM changes JOIN runs ON run = seq`)
+	if err != nil {
+		return nil, sqlitefile.Classified(err)
+	}
+	defer func() { _ = rows.Close() }() // rows.Err says it
+	anchored := map[string]Run{}
+	for rows.Next() {
+		var chain string
+		var r Run
+		if err := rows.Scan(&chain, &r.ID, &r.DNA, &r.Session, &r.Status); err != nil {
+			return nil, sqlitefile.Classified(err)
+		}
+		anchored[chain] = r
+	}
+	return anchored, sqlitefile.Classified(rows.Err())
 }

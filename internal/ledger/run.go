@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -19,6 +20,8 @@ const (
 	MaxSummary = 4000
 	// MaxText is the longest task or prompt, in bytes.
 	MaxText = 4 << 20
+	// maxPath is the longest path of a project, in bytes: what the system opens.
+	maxPath = 4096
 	// maxWord is the longest other text of a row, in bytes.
 	maxWord = 512
 )
@@ -26,22 +29,24 @@ const (
 // Status is where a run stands.
 type Status string
 
-// The statuses. A run begins as running; nothing leads back.
+// The statuses. A run begins as running. It is interrupted while no session works on it,
+// until one goes on or it is given up; nothing else leads back.
 const (
-	Running  Status = "running"
-	Done     Status = "done"
-	Failed   Status = "failed"
-	Merged   Status = "merged"
-	Rejected Status = "rejected"
+	Running     Status = "running"
+	Interrupted Status = "interrupted"
+	Done        Status = "done"
+	Failed      Status = "failed"
+	Merged      Status = "merged"
+	Rejected    Status = "rejected"
 )
 
 // ParseStatus reads a status.
 func ParseStatus(s string) (Status, error) {
 	switch Status(s) {
-	case Running, Done, Failed, Merged, Rejected:
+	case Running, Interrupted, Done, Failed, Merged, Rejected:
 		return Status(s), nil
 	}
-	return "", fmt.Errorf("%.40q is no status: write running, done, failed, merged or rejected", s)
+	return "", fmt.Errorf("%.40q is no status: write running, interrupted, done, failed, merged or rejected", s)
 }
 
 // Outcome is what is known of a run's work from signals that its agent cannot
@@ -148,6 +153,8 @@ type Start struct {
 	// Provider and Model are what it is to be run by; Finish may correct them.
 	Provider, Model string
 	Anchor          Anchor
+	// At is when it began; zero means now.
+	At time.Time
 }
 
 // End is how a run came to its end.
@@ -159,10 +166,18 @@ type End struct {
 	// CostMicroUSD is what the gateway metered, in millionths of a dollar.
 	CostMicroUSD        int64
 	TokensIn, TokensOut int64
+	// Project is the folder that it worked on, and Tries how often its agent did: 0 where
+	// the run did not come to a result of its own, from which nothing is estimated.
+	Project string
+	Tries   int
+	// Uses are the powers that it used.
+	Uses Uses
 	// Provider, Model and Branch replace those of the start where not empty.
 	Provider, Model, Branch string
 	Outcome                 Outcome
 	Anchor                  Anchor
+	// At is when it ended; zero means now.
+	At time.Time
 }
 
 // Landing is what became of a run's work: merged or rejected.
@@ -259,10 +274,13 @@ func (e End) check() error {
 	if e.Status != Done && e.Status != Failed {
 		return fmt.Errorf("%w: a run ends done or failed, not %q", ErrTransition, e.Status)
 	}
-	if min(e.CostMicroUSD, e.TokensIn, e.TokensOut) < 0 {
-		return fmt.Errorf("%w: cost and tokens are zero or more", ErrInvalid)
+	if min(e.CostMicroUSD, e.TokensIn, e.TokensOut, int64(e.Tries)) < 0 {
+		return fmt.Errorf("%w: cost, tokens and tries are zero or more", ErrInvalid)
 	}
-	return errors.Join(checkWord("branch", e.Branch), checkWord("provider", e.Provider), checkWord("model", e.Model), e.Outcome.check(), e.Anchor.check())
+	if len(e.Project) > maxPath {
+		return fmt.Errorf("%w: the project's path has more than %d bytes", ErrInvalid, maxPath)
+	}
+	return errors.Join(checkWord("branch", e.Branch), checkWord("provider", e.Provider), checkWord("model", e.Model), e.Outcome.check(), e.Anchor.check(), e.Uses.check())
 }
 
 func (o Outcome) check() error { return checkWord("who", o.who) }

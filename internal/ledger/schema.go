@@ -9,7 +9,7 @@ const name = "ledger"
 const application = 0x6e636c67
 
 func format() sqlitefile.Format {
-	return sqlitefile.Format{Name: name, Application: application, Tables: []string{"runs", "changes"}, Migrations: []string{firstSchema}}
+	return sqlitefile.Format{Name: name, Application: application, Tables: []string{"runs", "changes"}, Migrations: []string{firstSchema, interruptedRuns, effortOfRuns, evidenceOfPowers}}
 }
 
 const firstSchema = `
@@ -75,5 +75,54 @@ END;
 CREATE TRIGGER runs_same BEFORE UPDATE OF id, parent, parent_seq, role, spec_sha, prompt_sha, dna, started ON runs
 BEGIN
     SELECT RAISE(ABORT, 'what a run was asked does not change');
+END;
+`
+
+// interruptedRuns tells runs whose session runs from those that somebody has to go on
+// with, whose agent may meanwhile run again.
+const interruptedRuns = `
+ALTER TABLE runs ADD COLUMN interrupted TEXT NOT NULL DEFAULT '';
+DROP INDEX runs_running;
+CREATE UNIQUE INDEX runs_running ON runs(id) WHERE status = 'running' AND interrupted = '';
+`
+
+// effortOfRuns adds where a run worked and how often its agent tried, by which later tasks are
+// estimated. Runs from before have neither.
+const effortOfRuns = `
+ALTER TABLE runs ADD COLUMN project TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN tries INTEGER NOT NULL DEFAULT 0 CHECK(tries >= 0);
+CREATE INDEX runs_effort ON runs(project, seq) WHERE tries > 0;
+`
+
+// evidenceOfPowers adds which powers a run used, and the list of what speaks for each of them
+// and against it, which only grows (M-51).
+const evidenceOfPowers = `
+CREATE TABLE uses (
+    run         INTEGER NOT NULL REFERENCES runs(seq),
+    power       TEXT NOT NULL,
+    task        TEXT NOT NULL,
+    tainted     INTEGER NOT NULL,
+    PRIMARY KEY (run, power)
+) WITHOUT ROWID;
+CREATE TABLE evidence (
+    number      INTEGER PRIMARY KEY AUTOINCREMENT,
+    power       TEXT NOT NULL,
+    what        TEXT NOT NULL CHECK(what IN ('held', 'failed', 'granted', 'revoked')),
+    at          TEXT NOT NULL,
+    until       TEXT NOT NULL DEFAULT '',
+    run         INTEGER REFERENCES runs(seq),
+    who         TEXT NOT NULL DEFAULT '',
+    chain       TEXT NOT NULL,
+    position    INTEGER NOT NULL CHECK(position >= 0),
+    hash        TEXT NOT NULL
+);
+CREATE INDEX evidence_power ON evidence(power, number);
+CREATE TRIGGER evidence_stays BEFORE DELETE ON evidence
+BEGIN
+    SELECT RAISE(ABORT, 'evidence stays in the ledger');
+END;
+CREATE TRIGGER evidence_same BEFORE UPDATE ON evidence
+BEGIN
+    SELECT RAISE(ABORT, 'evidence does not change');
 END;
 `

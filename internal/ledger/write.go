@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/nacre-dev/nacre/internal/dna"
 )
@@ -24,7 +25,7 @@ func (l *Ledger) Begin(ctx context.Context, s Start) error {
 	}
 	return l.file.Write(ctx, func(tx *sql.Tx) error {
 		var taken string
-		err := tx.QueryRowContext(ctx, `SELECT dna FROM runs WHERE dna = ? OR (id = ? AND status = 'running')`, s.DNA, s.ID).Scan(&taken)
+		err := tx.QueryRowContext(ctx, `SELECT dna FROM runs WHERE dna = ? OR (id = ? AND status = 'running' AND interrupted = '')`, s.DNA, s.ID).Scan(&taken)
 		switch {
 		case err == nil && taken == s.DNA:
 			return fmt.Errorf("%w: %s", ErrTaken, s.DNA)
@@ -40,7 +41,7 @@ func (l *Ledger) Begin(ctx context.Context, s Start) error {
 		if _, err := tx.ExecContext(ctx, `INSERT INTO prompts(prompt_sha, prompt) VALUES (?, ?) ON CONFLICT DO UPDATE SET prompt = excluded.prompt WHERE prompt = ''`, prompt, s.Prompt); err != nil {
 			return err
 		}
-		at := stamp(l.now())
+		at := stampOf(l.now, s.At)
 		result, err := tx.ExecContext(ctx, `INSERT INTO runs(id, parent, parent_seq, role, branch, session, spec_sha, prompt_sha, dna, status, started, provider, model)
 			VALUES (?1, ?2, (SELECT max(seq) FROM runs WHERE id = ?2), ?3, ?4, ?5, ?6, ?7, ?8, 'running', ?9, ?10, ?11)`,
 			s.ID, s.Parent, s.Role, s.Branch, s.Session, s.SpecSHA, prompt, s.DNA, at, s.Provider, s.Model)
@@ -61,12 +62,98 @@ func (l *Ledger) Finish(ctx context.Context, ref string, e End) error {
 	if err := e.check(); err != nil {
 		return err
 	}
-	return l.move(ctx, ref, Change{Status: e.Status, Anchor: e.Anchor}, e.Outcome, func(tx *sql.Tx, r Run, at string) error {
+	return l.move(ctx, ref, Change{Status: e.Status, At: stampOf(l.now, e.At), Anchor: e.Anchor}, e.Outcome, func(tx *sql.Tx, r Run, at string) error {
 		_, err := tx.ExecContext(ctx, `UPDATE runs SET status = ?, finished = ?, summary = ?, cost = ?, tokens_in = ?, tokens_out = ?,
-			provider = ?, model = ?, branch = ? WHERE seq = ?`, e.Status, at, cut(e.Summary), e.CostMicroUSD, e.TokensIn, e.TokensOut,
-			orElse(e.Provider, r.Provider), orElse(e.Model, r.Model), orElse(e.Branch, r.Branch), r.seq)
-		return err
+			provider = ?, model = ?, branch = ?, project = ?, tries = ? WHERE seq = ?`, e.Status, at, cut(e.Summary), e.CostMicroUSD, e.TokensIn, e.TokensOut,
+			orElse(e.Provider, r.Provider), orElse(e.Model, r.Model), orElse(e.Branch, r.Branch), e.Project, e.Tries, r.seq)
+		if err != nil {
+			return err
+		}
+		if err := e.Uses.keep(ctx, tx, r.seq); err != nil {
+			return err
+		}
+		return testify(ctx, tx, r.seq, at, testimony(e.Status == Failed, e.Outcome.Verified()), e.Anchor)
 	})
+}
+
+// Interrupt says that no session works on a running run any more, and why.
+func (l *Ledger) Interrupt(ctx context.Context, ref, reason string, a Anchor) error {
+	return l.file.Write(ctx, func(tx *sql.Tx) error {
+		return l.turn(ctx, tx, ref, Running, Change{Status: Interrupted, Reason: cut(reason), Anchor: a})
+	})
+}
+
+// Resume says that a session goes on with an interrupted run. Another run of the same
+// agent that is running is an ErrTaken.
+func (l *Ledger) Resume(ctx context.Context, ref string, a Anchor) error {
+	return l.file.Write(ctx, func(tx *sql.Tx) error {
+		var taken string
+		err := tx.QueryRowContext(ctx, `SELECT dna FROM runs WHERE status = 'running' AND interrupted = '' AND id = (SELECT id FROM runs WHERE dna = ?)`, ref).Scan(&taken)
+		switch {
+		case err == nil:
+			return fmt.Errorf("%w: the agent is running as %s", ErrTaken, taken)
+		case !errors.Is(err, sql.ErrNoRows):
+			return err
+		}
+		return l.turn(ctx, tx, ref, Interrupted, Change{Status: Running, Anchor: a})
+	})
+}
+
+// InterruptSession says of the running runs of a session, which is gone, that nobody
+// works on them. anchor records each of them, and says where.
+func (l *Ledger) InterruptSession(ctx context.Context, session, reason string, anchor func(agent, dna string) (chain string, seq uint64, hash string, err error)) error {
+	return l.eachOf(ctx, session, []Status{Running}, anchor, func(r Run, a Anchor) error { return l.Interrupt(ctx, r.DNA, reason, a) })
+}
+
+// GiveUpSession fails the runs of a session that have not ended: nobody goes on with them.
+func (l *Ledger) GiveUpSession(ctx context.Context, session, reason string, anchor func(agent, dna string) (chain string, seq uint64, hash string, err error)) error {
+	return l.eachOf(ctx, session, []Status{Running, Interrupted}, anchor, func(r Run, a Anchor) error {
+		return l.Finish(ctx, r.DNA, End{Status: Failed, Summary: reason, Anchor: a})
+	})
+}
+
+// eachOf does something with each run of a session that stands at one of the statuses.
+func (l *Ledger) eachOf(ctx context.Context, session string, statuses []Status, anchor func(agent, dna string) (string, uint64, string, error), do func(Run, Anchor) error) error {
+	list, err := query(ctx, l.file.DB(), `session = ? AND status = 'running' ORDER BY seq`, session)
+	if err != nil {
+		return err
+	}
+	for _, r := range list {
+		if !slices.Contains(statuses, r.Status) {
+			continue
+		}
+		chain, seq, hash, err := anchor(r.ID, r.DNA)
+		if err != nil {
+			return err
+		}
+		if err := do(r, Anchor{chain, seq, hash}); err != nil && !errors.Is(err, ErrTransition) { // it moved meanwhile
+			return err
+		}
+	}
+	return nil
+}
+
+// turn takes a run from running to interrupted, or back.
+func (l *Ledger) turn(ctx context.Context, tx *sql.Tx, ref string, from Status, c Change) error {
+	if err := c.Anchor.check(); err != nil {
+		return err
+	}
+	r, err := find(ctx, tx, ref)
+	if err != nil {
+		return err
+	}
+	if r.Status != from {
+		return fmt.Errorf("%w: %s is %s, and %s only follows %s", ErrTransition, r.ID, r.Status, c.Status, from)
+	}
+	c.At = stamp(l.now())
+	since := ""
+	if c.Status == Interrupted {
+		since = c.At
+	}
+	if _, err := tx.ExecContext(ctx, `UPDATE runs SET interrupted = ? WHERE seq = ?`, since, r.seq); err != nil {
+		return err
+	}
+	return note(ctx, tx, r.seq, c)
 }
 
 // Merge says that the work of a run that is done has landed.
@@ -103,13 +190,17 @@ func (l *Ledger) Decide(ctx context.Context, ref string, d Landing) error {
 		if err != nil {
 			return err
 		}
-		if r.Status == Running {
-			return fmt.Errorf("%w: %s is running still", ErrTransition, r.ID)
+		if r.Status == Running || r.Status == Interrupted {
+			return fmt.Errorf("%w: %s is %s, and has not ended", ErrTransition, r.ID, r.Status)
 		}
 		if err := judge(ctx, tx, r, d.Outcome); err != nil {
 			return err
 		}
-		return note(ctx, tx, r.seq, Change{Status: r.Status, At: stamp(l.now()), Reason: cut(d.Reason), Anchor: d.Anchor})
+		at := stamp(l.now())
+		if err := testify(ctx, tx, r.seq, at, testimony(!d.Outcome.Verified(), d.Outcome.Verified()), d.Anchor); err != nil {
+			return err
+		}
+		return note(ctx, tx, r.seq, Change{Status: r.Status, At: at, Reason: cut(d.Reason), Anchor: d.Anchor})
 	})
 }
 
@@ -126,10 +217,10 @@ func (l *Ledger) move(ctx context.Context, ref string, c Change, known Outcome, 
 		if err != nil {
 			return err
 		}
-		if from := before(c.Status); r.Status != from {
+		if from := before(c.Status); r.Status != from && (from != Running || r.Status != Interrupted) {
 			return fmt.Errorf("%w: %s is %s, and %s only follows %s", ErrTransition, r.ID, r.Status, c.Status, from)
 		}
-		c.At = stamp(l.now())
+		c.At = orElse(c.At, stamp(l.now()))
 		if err := update(tx, r, c.At); err != nil {
 			return err
 		}
@@ -161,7 +252,7 @@ func note(ctx context.Context, tx *sql.Tx, run int64, c Change) error {
 	return err
 }
 
-// find reads the run that ref names: by DNA, or the latest of an agent.
+// find reads the run that ref names: by DNA, or the latest of an agent, or of a session.
 func find(ctx context.Context, q queryer, ref string) (Run, error) {
 	where := `id = ? ORDER BY seq DESC LIMIT 1`
 	if _, err := dna.ParseLenient(ref); err == nil {
@@ -170,6 +261,11 @@ func find(ctx context.Context, q queryer, ref string) (Run, error) {
 	list, err := query(ctx, q, where, ref)
 	if err != nil {
 		return Run{}, err
+	}
+	if len(list) == 0 { // no agent bears the name, and a session may
+		if list, err = query(ctx, q, `session = ? AND session != '' ORDER BY seq DESC LIMIT 1`, ref); err != nil {
+			return Run{}, err
+		}
 	}
 	if len(list) == 0 {
 		return Run{}, fmt.Errorf("%w: %.80q", ErrNotFound, ref)

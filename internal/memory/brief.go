@@ -52,7 +52,8 @@ type BriefEntry struct {
 }
 
 // Brief selects the current entries that the operator trusts: behavioural ones
-// first, then the most recent, within the store's limits. One that
+// first, then the most recent, within the store's limits. What tasks taught is told
+// before tasks like them alone ([Failures]). One that
 // does not fit is skipped, and not those after it (D-43). How long to wait is ctx's to say.
 func (s *Store) Brief(ctx context.Context, provenance bool) (Brief, error) {
 	now := s.now()
@@ -65,6 +66,7 @@ func (s *Store) Brief(ctx context.Context, provenance bool) (Brief, error) {
 	for _, most := range []int{min(2*s.briefEntries, mostBrief), mostBrief} {
 		hits, err := s.entries(ctx, `SELECT `+columns+`, 0.0 FROM memory_entries e INDEXED BY idx_memory_brief
 			WHERE e.group_name = ? AND e.trust = 'trusted' AND e.superseded_by IS NULL AND (e.expires_at IS NULL OR e.expires_at > ?)
+			AND NOT EXISTS (SELECT 1 FROM memory_lessons l WHERE l.id = e.id)
 			ORDER BY e.behavioral DESC, e.created_at DESC, e.seq DESC LIMIT ?`, string(s.group), stamp(now), most)
 		if err != nil {
 			return Brief{}, err

@@ -26,6 +26,9 @@ func (s *Store) doom(ctx context.Context, tx *sql.Tx, f Forget) (Erasure, error)
 	if err != nil || f.Recalled {
 		return e, err
 	}
+	if shown, err := wasRecalled(ctx, tx, w.order); err != nil || !shown {
+		return e, err
+	}
 	f.Recalled = true
 	further, err := s.reached(ctx, tx, f, chosen)
 	if errors.Is(err, ErrLimit) { // which is no reason not to erase what was asked for
@@ -60,6 +63,43 @@ func (s *Store) reached(ctx context.Context, tx *sql.Tx, f Forget, chosen []stri
 	}
 	return &w, nil
 }
+
+// wasRecalled tells whether anything was written after one of these was shown.
+func wasRecalled(ctx context.Context, tx *sql.Tx, ids []string) (is bool, err error) {
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return false, err
+	}
+	err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM memory_trail WHERE kind = 'recalled' AND parent IN (SELECT value FROM json_each(?)))`, string(list)).Scan(&is)
+	return is, err
+}
+
+// doomed are the ids of the entries that an erasure takes, in the order in which
+// [Store.Doom] tells of them, and of those that it brings back.
+func doomed(ctx context.Context, tx *sql.Tx, s *Store, f Forget) (ids, restored []string, err error) {
+	chosen, err := s.chosen(ctx, tx, f)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := s.reached(ctx, tx, f, chosen)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := json.Marshal(w.order)
+	if err != nil {
+		return nil, nil, err
+	}
+	ids, err = texts(tx.QueryContext(ctx, `SELECT id FROM memory_entries WHERE group_name = ? AND id IN (SELECT value FROM json_each(?)) ORDER BY seq`, string(s.group), string(list)))
+	if err != nil {
+		return nil, nil, err
+	}
+	restored, err = texts(tx.QueryContext(ctx, restoredBy, string(s.group), string(list)))
+	return ids, restored, err
+}
+
+// restoredBy are the entries that become current again where others go.
+const restoredBy = `SELECT id FROM memory_entries WHERE group_name = ?1 AND superseded_by IN (SELECT value FROM json_each(?2))
+	AND id NOT IN (SELECT value FROM json_each(?2)) ORDER BY seq`
 
 // count is how many of the ids are entries that are there.
 func (s *Store) count(ctx context.Context, tx *sql.Tx, ids []string) (n int, err error) {
@@ -170,8 +210,7 @@ func (s *Store) erasure(ctx context.Context, tx *sql.Tx, w *walk, f Forget) (Era
 		d.Entry = h.Entry
 		e.Entries = append(e.Entries, d)
 	}
-	restored, err := texts(tx.QueryContext(ctx, `SELECT id FROM memory_entries WHERE group_name = ?1 AND superseded_by IN (SELECT value FROM json_each(?2))
-		AND id NOT IN (SELECT value FROM json_each(?2)) ORDER BY seq`, string(s.group), string(ids)))
+	restored, err := texts(tx.QueryContext(ctx, restoredBy, string(s.group), string(ids)))
 	if err != nil {
 		return e, err
 	}

@@ -41,7 +41,7 @@ type Writer struct {
 	Session nacre.SessionID
 	// Operator writes are trusted and count against no limit.
 	Operator bool
-	// Label is the trust of what the session had read when it wrote.
+	// Label is the trust of what the session had been told when it wrote.
 	Label nacre.Label
 }
 
@@ -68,7 +68,8 @@ type Entry struct {
 	Behavioral bool     `json:"behavioral"`
 	// Trust is trusted when an operator vouches for the entry.
 	Trust nacre.Label `json:"trust"`
-	// Label is the trust of what its writer had read.
+	// Label is trusted where no outsider's words had entered the session that wrote it,
+	// and the operator has not declined it since.
 	Label        nacre.Label `json:"label"`
 	CreatedAt    string      `json:"created_at"`
 	SupersededBy string      `json:"superseded_by,omitempty"`
@@ -77,6 +78,18 @@ type Entry struct {
 	// Redacted tells, of an entry that was just stored, that something in it
 	// looked like a secret and was taken out.
 	Redacted bool `json:"redacted,omitempty"`
+}
+
+// Told is the label of what an agent is told of the entry: what a session wrote
+// before it had listened to an outsider taints nobody, and vouches for nothing.
+func (e Entry) Told() nacre.Label {
+	switch {
+	case e.Trust == nacre.Trusted:
+		return nacre.Trusted
+	case e.Label == nacre.Trusted:
+		return nacre.Unvouched
+	}
+	return nacre.Untrusted
 }
 
 // Provenance is set by the host, never by the agent.
@@ -99,6 +112,7 @@ var (
 	ErrLimit    = errors.New("this session has used up its limit")
 	ErrTrusted  = errors.New("the operator trusts this entry: ask them to change it")
 	ErrInvalid  = errors.New("invalid entry")
+	ErrQuery    = errors.New("invalid search")
 )
 
 // behavioral says, for each type, whether entries of it influence how an agent acts.
@@ -212,7 +226,7 @@ func (s *Store) entry(w Writer, d Draft) Entry {
 		now = stamp(d.Created)
 	}
 	e := Entry{
-		ID: s.newID(), Type: d.Type, Label: w.Label, CreatedAt: now, Tags: []string{},
+		ID: s.newID(), Type: d.Type, CreatedAt: now, Tags: []string{},
 		Provenance: Provenance{w.Session, s.group, now},
 	}
 	e.Content, e.Redacted = s.redact.String(d.Content)
@@ -221,6 +235,9 @@ func (s *Store) entry(w Writer, d Draft) Entry {
 		e.Tags, e.Redacted = append(e.Tags, clean), e.Redacted || found
 	}
 	e.Behavioral, _ = behavioral(d.Type)
+	if w.Label != nacre.Untrusted && !d.untrusted {
+		e.Label = nacre.Trusted
+	}
 	if w.Operator && !d.untrusted {
 		e.Trust, e.Label = nacre.Trusted, nacre.Trusted
 	}
@@ -319,11 +336,12 @@ func texts(rows *sql.Rows, err error) ([]string, error) {
 	return all, rows.Err()
 }
 
-// Trust records that the operator vouches for an entry, or no longer does: only
-// what is trusted may enter the brief (D-43).
+// Trust records that the operator vouches for an entry, or does not: only what is
+// trusted may enter the brief (D-43). What the operator does not vouch for counts
+// from then on as an outsider's words, whoever wrote it, and waits for no review.
 func (s *Store) Trust(ctx context.Context, id string, trust nacre.Label) error {
 	return s.file.Write(ctx, func(tx *sql.Tx) error {
-		r, err := tx.ExecContext(ctx, `UPDATE memory_entries SET trust = ? WHERE id = ? AND group_name = ?`, trust.String(), id, string(s.group))
+		r, err := tx.ExecContext(ctx, `UPDATE memory_entries SET trust = ?1, label = iif(?1 = 'trusted', label, 'untrusted') WHERE id = ?2 AND group_name = ?3`, trust.String(), id, string(s.group))
 		if err != nil {
 			return err
 		}
@@ -362,7 +380,7 @@ func (s *Store) link(ctx context.Context, tx *sql.Tx, w Writer, l Link) error {
 	if found != 2 {
 		return fmt.Errorf("%w: %.80q or %.80q", ErrNotFound, l.From, l.To)
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO memory_edges VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+	_, err = tx.ExecContext(ctx, `INSERT INTO memory_edges(from_id, to_id, kind, session_id, created_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		l.From, l.To, l.Kind, string(w.Session), stamp(s.now()))
 	if err != nil || l.Kind != EdgeDerivedFrom {
 		return err

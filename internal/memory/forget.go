@@ -87,14 +87,14 @@ func (s *Store) Doom(ctx context.Context, f Forget) (Erasure, error) {
 // Errors: those of Doom, [ErrInvalid] where something was added meanwhile, and [ErrLingers].
 func (s *Store) Forget(ctx context.Context, f Forget, told Erasure) error {
 	err := s.file.Write(ctx, func(tx *sql.Tx) error {
-		now, err := s.doom(ctx, tx, f)
+		now, restored, err := doomed(ctx, tx, s, f)
 		if err != nil {
 			return err
 		}
-		if !slices.Equal(idsOf(now), idsOf(told)) {
+		if !slices.Equal(now, idsOf(told)) {
 			return fmt.Errorf("%w: what would be erased has changed meanwhile: look again", ErrInvalid)
 		}
-		return erase(ctx, tx, idsOf(now), now.Restored)
+		return erase(ctx, tx, now, restored)
 	})
 	if err != nil {
 		return err
@@ -122,11 +122,33 @@ func erase(ctx context.Context, tx *sql.Tx, ids, restored []string) error {
 	}
 	for _, statement := range []string{
 		`UPDATE memory_entries SET superseded_by = NULL WHERE superseded_by IN (SELECT value FROM json_each(?1)) AND id IN (SELECT value FROM json_each(?2))`,
-		`UPDATE memory_entries SET superseded_by = NULL WHERE id IN (SELECT value FROM json_each(?1))`, // so that they may go in any order
-		`DELETE FROM memory_entries WHERE id IN (SELECT value FROM json_each(?1))`,
+		`UPDATE memory_entries SET superseded_by = NULL WHERE superseded_by IS NOT NULL AND id IN (SELECT value FROM json_each(?1))`, // so that they may go in any order
 		`INSERT INTO memory_scrub VALUES (1) ON CONFLICT DO NOTHING`,
 	} {
 		if _, err := tx.ExecContext(ctx, statement, string(gone), string(back)); err != nil {
+			return err
+		}
+	}
+	return remove(ctx, tx, len(ids), string(gone))
+}
+
+// rebuiltFor is for how many entries that stay the full-text index is as soon built
+// anew as it is rid of one that goes, which looks for each of its words.
+const rebuiltFor = 200
+
+// remove deletes n rows, and their words from the full-text index.
+func remove(ctx context.Context, tx *sql.Tx, n int, ids string) error {
+	const rows = `DELETE FROM memory_entries WHERE id IN (SELECT value FROM json_each(?1))`
+	var all int
+	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM memory_entries`).Scan(&all); err != nil {
+		return err
+	}
+	statements := []string{rows}
+	if n > 1 && (all-n)/rebuiltFor < n {
+		statements = []string{`DROP TRIGGER memory_fts_delete`, rows, `INSERT INTO memory_fts(memory_fts) VALUES ('rebuild')`, ftsDelete}
+	}
+	for _, statement := range statements {
+		if _, err := tx.ExecContext(ctx, statement, ids); err != nil {
 			return err
 		}
 	}

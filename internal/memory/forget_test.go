@@ -291,3 +291,39 @@ func TestForgetNamesWhoWasShown(t *testing.T) {
 		t.Errorf("have %v, %v", e.Sessions, err)
 	}
 }
+
+// P-11, M-57: where most of a file goes, its index of words is built anew: no byte of what went is
+// left, what stays is found by its words, and what goes later goes from the index as well.
+func TestForgetMostOfAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "main.sqlite")
+	s := open(t, path, options(newClock()))
+	drafts := make([]memory.Draft, 300)
+	for i := range drafts {
+		drafts[i] = memory.Draft{Type: "fact", Content: fmt.Sprintf("quokka%d lives in the numbat%d", i, i%7), Tags: []string{"walrus"}}
+	}
+	if _, err := s.AddAll(t.Context(), memory.Writer{Session: "s-all", Operator: true}, drafts); err != nil {
+		t.Fatal(err)
+	}
+	kept, later := add(t, s, agent, "fact", "marmalade is kept"), add(t, s, agent, "fact", "axolotls go later")
+	forget(t, s, memory.Forget{Session: "s-all"})
+	if have := holds(t, path, "quokka", "numbat", "walrus", "marmalade", "axolotl"); fmt.Sprint(have) != "[marmalade axolotl]" {
+		t.Errorf("the file holds %v", have)
+	}
+	if hits := search(t, s, memory.Query{Text: "marmalade quokka7", Limit: 1}); len(hits) != 1 || hits[0].ID != kept {
+		t.Errorf("found %v", hits)
+	}
+	forget(t, s, memory.Forget{ID: later})
+	if have := holds(t, path, "axolotl", "marmalade"); fmt.Sprint(have) != "[marmalade]" {
+		t.Errorf("the file holds %v", have)
+	}
+	db, err := sql.Open("sqlite", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var triggers, indexed int
+	err = errors.Join(db.QueryRowContext(t.Context(), `SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND name = 'memory_fts_delete'`).Scan(&triggers),
+		db.QueryRowContext(t.Context(), `SELECT count(*) FROM memory_fts WHERE memory_fts MATCH 'marmalade'`).Scan(&indexed), db.Close())
+	if err != nil || triggers != 1 || indexed != 1 {
+		t.Errorf("%d triggers, %d found by SQLite's own index, %v", triggers, indexed, err)
+	}
+}

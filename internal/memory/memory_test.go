@@ -397,6 +397,21 @@ func TestUnusable(t *testing.T) {
 			}
 			write(t, p, string(data))
 		}, sqlitefile.ErrDamaged},
+		"pages that were overwritten": {func(t *testing.T, p string) {
+			s := open(t, p, options(newClock()))
+			for i := range 200 {
+				add(t, s, operator, "fact", fmt.Sprint(i, strings.Repeat("words and ", 150)))
+			}
+			_ = s.Close()
+			data, err := os.ReadFile(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := len(data) / 4; i < len(data)/2; i++ {
+				data[i] = 'x'
+			}
+			write(t, p, string(data))
+		}, sqlitefile.ErrDamaged},
 		"a folder": {func(t *testing.T, p string) {
 			if err := os.Mkdir(p, 0o700); err != nil {
 				t.Fatal(err)
@@ -410,6 +425,10 @@ func TestUnusable(t *testing.T) {
 			var unusable *sqlitefile.UnusableError
 			if !errors.As(err, &unusable) || unusable.Path != path || (c.want != nil && !errors.Is(err, c.want)) {
 				t.Errorf("have %v, want %v", err, c.want)
+			}
+			// F-90: one line says it, however much is wrong.
+			if text := err.Error(); strings.Contains(text, "\n") || len(text) > len(path)+300 {
+				t.Errorf("have %d bytes in %d lines: %.500q", len(text), strings.Count(text, "\n")+1, text)
 			}
 		})
 	}
@@ -472,6 +491,7 @@ func TestRecallIsLabelledByWhoVouchesForIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var writer nacre.Label // what the session had been told that calls
 	label := func(name, args string) nacre.Label {
 		t.Helper()
 		for _, tool := range tools {
@@ -482,7 +502,7 @@ func TestRecallIsLabelledByWhoVouchesForIt(t *testing.T) {
 			if !ok || tool.Capability.Returns != nacre.Trusted {
 				t.Fatalf("%s: have %T, returns %v", name, tool.Driver, tool.Capability.Returns)
 			}
-			_, label, err := driver.DoLabelled(t.Context(), nacre.Invocation{Principal: nacre.Principal{Group: "main", Session: "s-1"}, Arguments: json.RawMessage(args)})
+			_, label, err := driver.DoLabelled(t.Context(), nacre.Invocation{Principal: nacre.Principal{Group: "main", Session: "s-1"}, Arguments: json.RawMessage(args), Label: writer})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -511,6 +531,31 @@ func TestRecallIsLabelledByWhoVouchesForIt(t *testing.T) {
 	if have := label("memory_search", `{"query":"moon"}`); have != nacre.Untrusted {
 		t.Errorf("one of each: have %v", have)
 	}
+	// F-86: what was stored before an outsider was listened to taints nobody, until the operator has declined it.
+	for n, told := range []nacre.Label{nacre.Untrusted, nacre.Unvouched, nacre.Trusted} {
+		writer = told
+		word := fmt.Sprint("walnut", n)
+		label("memory_store", `{"type":"fact","content":"`+word+`"}`)
+		want := nacre.Unvouched
+		if told == nacre.Untrusted {
+			want = nacre.Untrusted
+		}
+		hit := search(t, s, memory.Query{Text: word, Limit: 1})[0]
+		if hit.Trust != nacre.Untrusted || hit.Told() != want {
+			t.Errorf("written by one told %d: have trust %v, told as %d", told, hit.Trust, hit.Told())
+		}
+		waits, err := s.List(t.Context(), memory.Filter{Waiting: true})
+		all, its, countErr := memory.Waiting(t.Context(), s, "s-1")
+		if want := min(1, n); err != nil || countErr != nil || len(waits) != want || all != want || its != want {
+			t.Errorf("%d wait, %d are counted, %d of the session, %v", len(waits), all, its, errors.Join(err, countErr))
+		}
+		if err := s.Trust(t.Context(), hit.ID, nacre.Untrusted); err != nil {
+			t.Fatal(err)
+		}
+		if have := label("memory_get", `{"id":"`+hit.ID+`"}`); have != nacre.Untrusted {
+			t.Errorf("declined: have %d", have)
+		}
+	}
 }
 
 // D-41: the tools have the seed's names and schemas, and take identity from the principal alone.
@@ -536,7 +581,7 @@ func TestTools(t *testing.T) {
 	me := nacre.Principal{Group: "main", Session: "s-1"}
 	for _, c := range []struct{ tool, args, want string }{
 		{"memory_store", `{"type":"preference","content":"Prefers Go","tags":["coding"]}`, `{"id":"mem-1771425000-1","status":"stored","type":"preference","behavioral":true,"trust":"untrusted","provenance":{"session_id":"s-1","group":"main","timestamp":"2026-02-18T14:30:00.000Z"}}`},
-		{"memory_search", `{"query":"go","limit":0}`, `"trust":"untrusted"`},
+		{"memory_search", `{"query":"go","limit":1}`, `"trust":"untrusted"`},
 		{"memory_search", `{}`, `"relevance_score":1`},
 		{"memory_brief", `{"include_provenance":true}`, `{"entries":[],"generated_at":"2026-02-18T14:30:00.000Z","entry_count":1,"brief_count":0,"warning":"These are`},
 		{"memory_store", `{"type":"fact","content":"b","supersedes":null}`, `"mem-1771425000-2"`},
@@ -551,6 +596,11 @@ func TestTools(t *testing.T) {
 	var r *nacre.Refusal
 	if _, err := call("memory_delete", `{"id":"mem-none"}`, me); !errors.As(err, &r) || r.Code != nacre.CodeHandlerError || r.Original != "NOT_FOUND" {
 		t.Errorf("have %v", err)
+	}
+	for _, limit := range []string{"0", "-1"} { // F-92
+		if _, err := call("memory_search", `{"limit":`+limit+`}`, me); !errors.As(err, &r) || r.Original != "INVALID_SEARCH" || !strings.Contains(r.Message, "limit is "+limit) {
+			t.Errorf("limit %s: have %v", limit, err)
+		}
 	}
 	for _, p := range []nacre.Principal{{Group: "other", Session: "s-1"}, {Group: "main"}, {}} {
 		if out, err := call("memory_search", `{}`, p); err == nil {

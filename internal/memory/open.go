@@ -202,3 +202,6 @@ const stampForm = "2006-01-02T15:04:05.000Z"
 
 // stamp is ISO 8601 in UTC, of one width so that text order is time order.
 func stamp(t time.Time) string { return t.UTC().Format(stampForm) }
+
+// Recheck has the next Open read all of a file, even where nothing has written to it.
+func Recheck(path string) { sqlitefile.Recheck(path) }

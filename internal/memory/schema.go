@@ -9,7 +9,7 @@ const name = "memory"
 // application id, and neither have ours (D-40). What is erased is overwritten.
 func format() sqlitefile.Format {
 	return sqlitefile.Format{
-		Name: name, Tables: []string{"memory_entries", "memory_fts"}, Migrations: []string{seedSchema, trustSchema, trailSchema, goneSchema},
+		Name: name, Tables: []string{"memory_entries", "memory_fts"}, Migrations: []string{seedSchema, trustSchema, trailSchema, goneSchema, reviewSchema, lessonSchema},
 		Pragmas: []string{"secure_delete(ON)"},
 	}
 }
@@ -184,3 +184,34 @@ BEGIN
     INSERT OR IGNORE INTO memory_gone VALUES (old.id, old.session_id);
 END;
 `
+
+// reviewSchema gives the labels that trustSchema made a meaning: what had been told to
+// whoever wrote an entry was not known before. What waits for a review is found
+// without reading the rest.
+const reviewSchema = `
+UPDATE memory_entries SET label = 'untrusted' WHERE trust = 'untrusted' AND label = 'trusted';
+CREATE INDEX idx_memory_review ON memory_entries(group_name, created_at, seq) WHERE trust = 'untrusted' AND label = 'trusted' AND superseded_by IS NULL;
+`
+
+// lessonSchema adds what the host itself learned from tasks, beside their entries: which of
+// them are failures and which are fixes, of which task in which project; and which edges
+// the host drew after it had seen the fix hold (M-53). An agent's edge is none of those.
+const lessonSchema = `
+ALTER TABLE memory_edges ADD COLUMN verified INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE memory_lessons (
+    id          TEXT PRIMARY KEY REFERENCES memory_entries(id) ON DELETE CASCADE,
+    kind        TEXT NOT NULL CHECK(kind IN ('failure', 'fix')),
+    project     TEXT NOT NULL,
+    task        TEXT NOT NULL,
+    cause       TEXT NOT NULL,
+    source      TEXT NOT NULL,
+    UNIQUE (source, kind, cause)
+) WITHOUT ROWID;
+CREATE INDEX idx_memory_lessons ON memory_lessons(project, kind);
+`
+
+// ftsDelete is the trigger of trustSchema of that name.
+const ftsDelete = `CREATE TRIGGER memory_fts_delete AFTER DELETE ON memory_entries
+BEGIN
+    INSERT INTO memory_fts(memory_fts, rowid, content, tags) VALUES ('delete', old.seq, old.content, old.tags);
+END`

@@ -6,12 +6,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 )
 
 // Plugin is the first part of the tools' capability ids.
 const Plugin = "memory"
+
+const (
+	// shownWhole is up to how many characters a result keeps the seed's form: a search
+	// with the limit that it has by itself, and a whole brief, of the longest entries.
+	shownWhole = 256 << 10
+	// changesPerMinute are those that a principal may make of one kind, in all of its
+	// sessions: so many that each session's own limit is what stops it (D-41, K-35).
+	changesPerMinute = 3 * MaxStores
+)
 
 //go:embed manifest.json
 var manifest []byte
@@ -50,8 +60,9 @@ func Tools(s *Store) ([]nacre.Tool, error) {
 			Capability: nacre.Capability{
 				ID: nacre.CapabilityID(Plugin + "." + d.Name), Tool: nacre.ToolName(d.Name), Name: d.Name, Description: d.Description,
 				Safety: o.safety, Sensitivity: nacre.SensitiveMemory, Schema: d.Schema, Returns: nacre.Trusted, Behavioural: o.behavioral,
+				Rate: o.rate(),
 			},
-			Driver: s.driver(o.do),
+			Driver: s.driver(o.do), ShownWhole: shownWhole,
 		})
 	}
 	return tools, nil
@@ -78,6 +89,14 @@ type operation struct {
 	do         func(ctx context.Context, w Writer, args json.RawMessage) (any, error)
 }
 
+// rate is the class's own for what only reads.
+func (o operation) rate() nacre.RateLimit {
+	if o.safety == nacre.Read {
+		return nacre.RateLimit{}
+	}
+	return nacre.RateLimit{Calls: changesPerMinute, Window: time.Minute}
+}
+
 func (s *Store) operation(name string) (operation, bool) {
 	switch name {
 	case "memory_store":
@@ -96,8 +115,8 @@ func (s *Store) operation(name string) (operation, bool) {
 	return operation{}, false
 }
 
-// driver carries out one operation. What it tells of entries that no operator
-// vouches for is untrusted, and taints whom it is told (K-25, M-52).
+// driver carries out one operation. What it tells is trusted as far as the least
+// trusted entry in it: see [Entry.Told] (K-25, M-52).
 type driver struct {
 	store *Store
 	do    func(context.Context, Writer, json.RawMessage) (any, error)
@@ -119,7 +138,7 @@ func (d driver) DoLabelled(ctx context.Context, in nacre.Invocation) (json.RawMe
 	if in.Principal.Group != d.store.group || in.Principal.Session == "" {
 		return nil, nacre.Untrusted, fmt.Errorf("memory of group %s asked for by group %q, session %q", d.store.group, in.Principal.Group, in.Principal.Session)
 	}
-	result, err := d.do(ctx, Writer{Session: in.Principal.Session}, in.Arguments)
+	result, err := d.do(ctx, Writer{Session: in.Principal.Session, Label: in.Label}, in.Arguments)
 	if err != nil {
 		return nil, nacre.Untrusted, refusal(err)
 	}
@@ -133,7 +152,7 @@ func (d driver) DoLabelled(ctx context.Context, in nacre.Invocation) (json.RawMe
 
 // refusal puts what the agent can act on into its words; the rest stays an error.
 func refusal(err error) error {
-	for known, code := range map[error]string{ErrNotFound: "NOT_FOUND", ErrLimit: "SESSION_LIMIT", ErrTrusted: "TRUSTED_ENTRY", ErrInvalid: "INVALID_ENTRY"} {
+	for known, code := range map[error]string{ErrNotFound: "NOT_FOUND", ErrLimit: "SESSION_LIMIT", ErrTrusted: "TRUSTED_ENTRY", ErrInvalid: "INVALID_ENTRY", ErrQuery: "INVALID_SEARCH"} {
 		if errors.Is(err, known) {
 			return &nacre.Refusal{Code: nacre.CodeHandlerError, Message: err.Error(), Original: code}
 		}
@@ -174,7 +193,9 @@ func (s *Store) doSearch(ctx context.Context, w Writer, raw json.RawMessage) (an
 	}
 	q := Query{Text: args.Query, Tags: args.Tags, Type: args.Type, Superseded: args.IncludeSuperseded}
 	if args.Limit != nil {
-		q.Limit = max(*args.Limit, 1)
+		if q.Limit = *args.Limit; q.Limit < 1 { // more than 100 the schema refuses
+			return nil, fmt.Errorf("%w: limit is %d: use 1 to %d", ErrQuery, q.Limit, MaxResults)
+		}
 	}
 	hits, err := s.Search(ctx, q)
 	if err != nil {
@@ -196,7 +217,7 @@ type found struct {
 func (f found) trust() nacre.Label {
 	lowest := nacre.Trusted
 	for _, hit := range f.Results {
-		lowest = lowest.And(hit.Trust)
+		lowest = lowest.And(hit.Told())
 	}
 	return lowest
 }
@@ -245,7 +266,7 @@ type linked struct {
 	Links []Link `json:"links"`
 }
 
-func (l linked) trust() nacre.Label { return l.Trust }
+func (l linked) trust() nacre.Label { return l.Told() }
 
 func (s *Store) doLink(ctx context.Context, w Writer, raw json.RawMessage) (any, error) {
 	l := Link{Kind: EdgePrevents}

@@ -40,6 +40,8 @@ type Filter struct {
 	Session    nacre.SessionID
 	Type       string
 	Superseded bool
+	// Waiting selects what waits for the operator's review: see [Waiting].
+	Waiting bool
 	// Limit is how many, the latest first; less than 1 means all.
 	Limit int
 }
@@ -49,8 +51,12 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Entry, error) {
 	if f.Limit < 1 {
 		f.Limit = -1
 	}
-	hits, err := s.entries(ctx, `SELECT `+columns+`, 0.0 FROM memory_entries e WHERE e.group_name = ?1 AND (?2 = '' OR e.session_id = ?2) AND (?3 = '' OR e.type = ?3)
-		AND (?4 OR e.superseded_by IS NULL) ORDER BY e.created_at DESC, e.seq DESC LIMIT ?5`, string(s.group), string(f.Session), f.Type, f.Superseded, f.Limit)
+	query, args := `SELECT `+columns+`, 0.0 FROM memory_entries e WHERE e.group_name = ? AND (? = '' OR e.session_id = ?) AND (? = '' OR e.type = ?)
+		AND (? OR e.superseded_by IS NULL)`, []any{string(s.group), string(f.Session), string(f.Session), f.Type, f.Type, f.Superseded}
+	if f.Waiting {
+		query, args = query+` AND `+waiting, append(args, string(s.group), stamp(s.now()))
+	}
+	hits, err := s.entries(ctx, query+` ORDER BY e.created_at DESC, e.seq DESC LIMIT ?`, append(args, f.Limit)...)
 	list := make([]Entry, 0, len(hits))
 	for _, h := range hits {
 		list = append(list, h.Entry)

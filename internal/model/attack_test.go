@@ -20,6 +20,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/model"
+	"github.com/nacre-dev/nacre/internal/testwait"
 )
 
 // M-04: a thousand calls at once, of one session, never promise more than its budget.
@@ -372,14 +373,10 @@ func TestSlowClientsAreEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = io.WriteString(conn, head+fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(helloStream), helloStream))
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if cost, _, _ := b.gateway.Spent(); cost >= 1000*20 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("a reader that never reads was not ended")
-		}
-	}
+	testwait.Until(t, "the end of a reader that never reads", func() bool {
+		cost, _, _ := b.gateway.Spent()
+		return cost >= 1000*20
+	})
 	_ = conn.Close()
 	b.stop()
 }

@@ -23,7 +23,7 @@ type call struct {
 	id          nacre.Correlation
 	route       route
 	req         *request
-	upstream    *Upstream
+	upstream    asked
 	price       budget.Price
 	reservation budget.Reservation
 	reserved    int64
@@ -74,7 +74,12 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, r, c, no)
 		return
 	}
-	header, left := upstreamHeader(r.Header, c.route, c.upstream.Key, g.allowed)
+	if no := c.identify(r.Context(), nacre.Secret{}); no != nil {
+		g.settle(r.Context(), c, chargeNothing)
+		g.refuse(w, r, c, no)
+		return
+	}
+	header, left := upstreamHeader(r.Header, c.route, c.upstream.credential, g.allowed)
 	body := c.req.encode()
 	c.dropped, c.digest = left, digestOf(body)
 	if err := g.recordBegin(r.Context(), c); err != nil {
@@ -138,7 +143,7 @@ func (g *Gateway) understand(c *call, body []byte) (no *refusal) {
 	if c.req, no = parseRequest(body, g.limits.Body, c.route, g.allowed); no != nil {
 		return no
 	}
-	if c.upstream, no = g.choose(c.route.dialect, c.req.model); no != nil {
+	if c.upstream.Upstream, no = g.choose(c.route.dialect, c.req.model); no != nil {
 		return no
 	}
 	c.meter.quiet, c.meter.searches = !c.req.usageAsked, c.req.certain

@@ -103,7 +103,7 @@ func isVersion(v string) bool {
 }
 
 // upstreamHeader builds what is sent on from nothing, and says what was left out.
-func upstreamHeader(in http.Header, s speaker, key nacre.Secret, may allowed) (out http.Header, left dropped) {
+func upstreamHeader(in http.Header, s speaker, shown Credential, may allowed) (out http.Header, left dropped) {
 	out = http.Header{}
 	for _, name := range sentOn {
 		if v := product(in.Get(name)); v != "" {
@@ -115,7 +115,12 @@ func upstreamHeader(in http.Header, s speaker, key nacre.Secret, may allowed) (o
 	}
 	out.Set("Content-Type", "application/json")
 	out.Set("Accept-Encoding", "identity") // the answer is read as it passes
-	return out, s.header(out, in, key, may)
+	if !shown.login {
+		return out, s.header(out, in, shown.Key, may)
+	}
+	left = s.header(out, in, nacre.Secret{}, may)
+	shown.sign(out)
+	return out, left
 }
 
 // downstreamHeader passes on what is on the lists, and nothing that holds the key.

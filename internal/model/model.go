@@ -179,15 +179,23 @@ func newClient(given *http.Client, l Limits) *http.Client {
 		*client = *given
 	}
 	if client.Transport == nil {
-		client.Transport = &http.Transport{
-			DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
-			TLSHandshakeTimeout: tlsTimeout, ForceAttemptHTTP2: true, DisableCompression: true,
-			MaxIdleConnsPerHost: l.Calls, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: maxHeader,
-		}
+		t := Transport()
+		t.MaxIdleConnsPerHost = l.Calls
+		client.Transport = t
 	}
 	client.Jar, client.Timeout = nil, 0
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return client
+}
+
+// Transport is what the gateway speaks to upstreams with. It reads no environment: where
+// it dials, and whom it trusts, is the caller's to change.
+func Transport() *http.Transport {
+	return &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		TLSHandshakeTimeout: tlsTimeout, ForceAttemptHTTP2: true, DisableCompression: true,
+		MaxIdleConnsPerHost: DefaultCalls, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: maxHeader,
+	}
 }
 
 // Serve answers until ctx ends or the listener fails, then closes every

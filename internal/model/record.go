@@ -62,7 +62,7 @@ func (c *call) detail() detail {
 	if c.route.path != "" {
 		d.Dialect = string(c.route.dialect)
 	}
-	if c.upstream != nil {
+	if c.upstream.Upstream != nil {
 		d.Upstream = c.upstream.URL.Host
 	}
 	if c.req != nil {

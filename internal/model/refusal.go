@@ -32,6 +32,8 @@ const (
 	ReasonRedirect      Reason = "upstream_redirected"
 	ReasonKeyEchoed     Reason = "key_in_answer"
 	ReasonUpstreamError Reason = "upstream_error"
+	// ReasonLogin refuses a call because the subscription login gives no token.
+	ReasonLogin Reason = "login_unusable"
 	// ReasonCut ends a call whose answer did not come whole: it is charged in full.
 	ReasonCut Reason = "cut"
 	// ReasonDone ends a call in order.
@@ -65,7 +67,7 @@ func refuse(reason Reason, format string, args ...any) *refusal {
 		r.status, r.kind = http.StatusPaymentRequired, "billing_error"
 	case ReasonBusy:
 		r.status, r.kind = http.StatusTooManyRequests, "rate_limit_error"
-	case ReasonAudit, ReasonBook:
+	case ReasonAudit, ReasonBook, ReasonLogin:
 		r.status, r.kind = http.StatusForbidden, "permission_error"
 	case ReasonUnreachable, ReasonRedirect, ReasonKeyEchoed:
 		r.status, r.kind = http.StatusBadGateway, "api_error"

@@ -35,14 +35,12 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, c *call, header h
 	watch := time.AfterFunc(g.limits.FirstByte, cancel)
 	defer watch.Stop()
 
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.upstream.endpoint(c.route.path, r.URL.RawQuery), bytes.NewReader(body))
-	if err != nil {
-		c.charge, c.reason = chargeNothing, ReasonUnreachable
-		c.write(w, refuse(ReasonUnreachable, "the upstream's address is unusable"))
+	resp, no, err := g.ask(ctx, c, r.URL.RawQuery, header, body)
+	if no != nil {
+		c.charge, c.reason = chargeNothing, no.reason
+		c.write(w, no)
 		return
 	}
-	req.Header = header
-	resp, err := g.client.Do(req)
 	if err != nil {
 		c.reason = ReasonUnreachable
 		if neverSent(err) {
@@ -71,6 +69,32 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, c *call, header h
 	default:
 		a.whole()
 	}
+}
+
+// ask sends a request. Where the vendor rejects the token of a login, the login gives
+// another one, and the request is sent once more: the token may have been revoked, or
+// have ended while the call waited.
+func (g *Gateway) ask(ctx context.Context, c *call, query string, header http.Header, body []byte) (*http.Response, *refusal, error) {
+	resp, no, err := g.post(ctx, c, query, header, body)
+	if no != nil || err != nil || !c.upstream.credential.login || resp.StatusCode != http.StatusUnauthorized {
+		return resp, no, err
+	}
+	_ = resp.Body.Close()
+	if no := c.identify(ctx, c.upstream.credential.Key); no != nil {
+		return nil, no, nil
+	}
+	c.upstream.credential.sign(header)
+	return g.post(ctx, c, query, header, body)
+}
+
+func (g *Gateway) post(ctx context.Context, c *call, query string, header http.Header, body []byte) (*http.Response, *refusal, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.upstream.endpoint(c.route.path, query), bytes.NewReader(body))
+	if err != nil {
+		return nil, refuse(ReasonUnreachable, "the upstream's address is unusable"), nil
+	}
+	req.Header = header
+	resp, err := g.client.Do(req)
+	return resp, nil, err
 }
 
 // encoded reports whether an answer cannot be read as it is: neither metered
@@ -137,7 +161,7 @@ func (a *answer) whole() {
 // begin writes the status and the headers that are passed on.
 func (a *answer) begin() {
 	patient(a.w, a.gateway.limits.Idle)
-	downstreamHeader(a.w.Header(), a.resp.Header, a.call.upstream.Key)
+	downstreamHeader(a.w.Header(), a.resp.Header, a.call.upstream.credential.Key)
 	a.w.WriteHeader(a.resp.StatusCode)
 }
 
@@ -149,7 +173,7 @@ func patient(w http.ResponseWriter, wait time.Duration) {
 
 // leaks reports whether the key is in b, or across what was passed on before and b.
 func (a *answer) leaks(b []byte) bool {
-	key := []byte(a.call.upstream.Key.Reveal())
+	key := []byte(a.call.upstream.credential.Key.Reveal())
 	if len(key) == 0 {
 		return false
 	}
@@ -168,7 +192,7 @@ func (a *answer) settled(chunk []byte, more bool) []byte {
 	if len(a.held) > 0 {
 		chunk = append(a.held, chunk...)
 	}
-	keep, key := 0, a.call.upstream.Key.Reveal()
+	keep, key := 0, a.call.upstream.credential.Key.Reveal()
 	for n := min(len(key)-1, len(chunk)); more && n > keep; n-- {
 		if string(chunk[len(chunk)-n:]) == key[:n] {
 			keep = n

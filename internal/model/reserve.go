@@ -20,7 +20,7 @@ func (g *Gateway) reserve(ctx context.Context, c *call) *refusal {
 	for {
 		changed, err := g.tryReserve(ctx, c)
 		if err == nil {
-			c.route.finish(c.req, c.upstream)
+			c.route.finish(c.req, c.upstream.Upstream)
 			return nil
 		}
 		if changed == nil {
@@ -109,6 +109,13 @@ func (c *call) most(output int64) int64 {
 // affordable is how much output so many micro-dollars buy.
 func (c *call) affordable(left int64) int64 {
 	return c.price.Affordable(c.req.inputTokens(), max(left-c.req.vendorFees(), 0))
+}
+
+// Narrow lowers what the session may spend, in micro-dollars; it raises nothing.
+func (g *Gateway) Narrow(limit int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ledger.Narrow(limit)
 }
 
 // settle ends the call's reservations, first the day's, so that who waits for

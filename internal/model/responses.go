@@ -81,8 +81,11 @@ func (r *request) checkInclude(value json.RawMessage) error {
 	return nil
 }
 
-func (responses) finish(r *request, _ *Upstream) {
-	r.set("max_output_tokens", json.RawMessage(strconv.FormatInt(r.maxTokens, 10)))
+func (responses) finish(r *request, u *Upstream) {
+	r.drop("max_output_tokens") // the service behind a login accepts no maximum
+	if u.Login == nil {
+		r.set("max_output_tokens", json.RawMessage(strconv.FormatInt(r.maxTokens, 10)))
+	}
 	r.set("store", json.RawMessage("false")) // it is true where it is not set
 	r.drop("client_metadata")                // the client's account of itself is not for the model
 }

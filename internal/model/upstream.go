@@ -18,6 +18,10 @@ type Upstream struct {
 	URL *url.URL
 	// Key is sent to this upstream only. It may be empty for a model on this machine.
 	Key nacre.Secret
+	// Login, where it is set, gives each call its credential, and Key is not used.
+	Login Login
+	// Unversioned says that no /v1 stands before the paths.
+	Unversioned bool
 	// Dialects are what it is asked in; at least one.
 	Dialects []Dialect
 	// Models, when set, are the only ids that are asked here, and they are asked
@@ -79,6 +83,9 @@ func (u *Upstream) endpoint(path, query string) string {
 	base := *u.URL
 	base.Path = strings.TrimSuffix(strings.TrimSuffix(base.Path, "/"), "/v1")
 	base.RawPath = ""
+	if u.Unversioned {
+		path = strings.TrimPrefix(path, "/v1")
+	}
 	to := base.JoinPath(path)
 	to.RawQuery = query
 	return to.String()

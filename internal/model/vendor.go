@@ -172,7 +172,7 @@ func (may allowed) addBetas(out, in http.Header) (left dropped) {
 			name = strings.TrimSpace(name)
 			grant, ofTool := vendorBetas[name]
 			switch {
-			case name == "" || slices.Contains(wanted, name):
+			case name == "" || name == loginBeta || slices.Contains(wanted, name):
 			case slices.Contains(may.betas, name), ofTool && slices.Contains(may.vendorTools, grant):
 				wanted = append(wanted, name)
 			default:

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/testwait"
 	"github.com/nacre-dev/nacre/plugin"
 )
 
@@ -199,7 +200,7 @@ func (h *rawHandler) serve() {
 		case "initialize":
 			h.channel = m.Params.Channel
 			if h.hangs {
-				time.Sleep(time.Hour)
+				testwait.Stay()
 			}
 			if h.initialize == "" {
 				h.initialize = `"result":{}`
@@ -209,14 +210,14 @@ func (h *rawHandler) serve() {
 			h.cancels++
 		case "shutdown":
 			if h.stubborn {
-				time.Sleep(time.Hour)
+				testwait.Stay()
 			}
 			switch h.ends {
 			case "crash":
 				os.Exit(4)
 			case "later": // says that it is done, and is not
 				say(`{"jsonrpc":"2.0","id":%s,"result":null}`, m.ID)
-				time.Sleep(time.Hour)
+				testwait.Stay()
 			}
 			say(`{"jsonrpc":"2.0","id":%s,"result":null}`, m.ID)
 			return
@@ -226,7 +227,7 @@ func (h *rawHandler) serve() {
 		}
 	}
 	if h.stubborn {
-		time.Sleep(time.Hour)
+		testwait.Stay()
 	}
 }
 
@@ -330,10 +331,10 @@ func misbehave(tool string) {
 		select {}
 	case "closeout":
 		_ = os.Stdout.Close()
-		time.Sleep(time.Hour)
+		testwait.Stay()
 	case "closein":
 		_ = os.Stdin.Close()
-		time.Sleep(time.Hour)
+		testwait.Stay()
 	case "daemon":
 		cmd := exec.Command("sleep", "1000")
 		cmd.Stdout, cmd.Stderr, cmd.Stdin = os.Stdout, os.Stderr, os.Stdin
@@ -358,6 +359,6 @@ func misbehave(tool string) {
 			fmt.Print(chunk)
 		}
 	case "deaf":
-		time.Sleep(time.Hour)
+		testwait.Stay()
 	}
 }

@@ -48,7 +48,7 @@ func (u *unit) do(ctx context.Context, in nacre.Invocation) (json.RawMessage, er
 	params.Files = files
 	result, err := c.request(ctx, plugin.MethodHandleRequest, params)
 	u.clock(err)
-	u.explain(ctx, in, err)
+	u.explain(ctx, c, in, err)
 	return result, u.refusal(err)
 }
 
@@ -57,15 +57,23 @@ const maxSaid = 2 << 10
 
 // explain records what a handler said of a call that it failed. The agent learns
 // nothing of it (D-14), so this is where its author finds it.
-func (u *unit) explain(ctx context.Context, in nacre.Invocation, err error) {
+func (u *unit) explain(ctx context.Context, c *conn, in nacre.Invocation, err error) {
 	var failed *handlerError
 	if !errors.As(err, &failed) {
 		return
 	}
 	said := u.redacted(failed.Error()) // whole: half of a secret would not be known as one
-	u.record(ctx, "plugin.error", nacre.OutcomeError, detail{
+	u.record(ctx, "plugin.error", nacre.OutcomeError, withStderr(u, c, stderrGrace, detail{
 		"tool": string(in.Tool), "correlation": u.redacted(string(in.Correlation)), "error": strings.ToValidUTF8(said[:min(len(said), maxSaid)], ""),
-	})
+	}))
+}
+
+// withStderr adds what the handler printed for people and nobody has kept yet.
+func withStderr(u *unit, c *conn, wait time.Duration, d detail) detail {
+	if text := c.tail.take(wait); text != "" {
+		d["stderr"] = strings.ToValidUTF8(u.redacted(text), "")
+	}
+	return d
 }
 
 // clock counts answers that came too late, up to one that came in time (D-30).
@@ -168,7 +176,7 @@ func (u *unit) end(ctx context.Context) error {
 		return nil
 	}
 	outcome, err := u.shutdown(ctx, c)
-	u.record(ctx, "plugin.stopped", outcome, nil)
+	u.record(ctx, "plugin.stopped", outcome, withStderr(u, c, 0, detail{}))
 	return err
 }
 

@@ -49,6 +49,12 @@ type Services struct {
 	// [plugin.TopicInbound]; otherwise its topic is below "<plugin>.". The payload
 	// is one JSON object of at most [plugin.MaxEvent] bytes, with no key twice.
 	Publish func(ctx context.Context, s Scope, topic string, payload json.RawMessage) error
+	// Press takes a press on a button that a channel of s.Channel showed, and Pair somebody
+	// who asks to be paired there. Channel is the host's word in both.
+	Press func(ctx context.Context, s Scope, p plugin.Press) (plugin.Pressed, error)
+	Pair  func(ctx context.Context, s Scope, p plugin.Pairing) (code string, err error)
+	// Command does what somebody asks of the host itself there.
+	Command func(ctx context.Context, s Scope, p plugin.Command) (said string, err error)
 }
 
 // A refused is a refusal whose words the handler may see; what a service
@@ -56,6 +62,19 @@ type Services struct {
 type refused string
 
 func (r refused) Error() string { return string(r) }
+
+// Refuse is an error of a service whose words the handler may see.
+func Refuse(words string) error { return refused(words) }
+
+// tooOften refuses a call beyond what a minute may have. A channel cannot help how
+// much is written on it: this is no fault, unless nothing stops the handler.
+type tooOften struct {
+	refused
+	relentless bool
+}
+
+// relentless is how many times the rate a handler may call before that is a fault.
+const relentless = 10
 
 const errNotOffered = refused("this host does not offer the service")
 
@@ -136,8 +155,8 @@ func (u *unit) forChannel(life context.Context) *ticket {
 
 // receive takes a message of one of the plugin's own channels.
 func (u *unit) receive(ctx context.Context, p plugin.Service) (json.RawMessage, error) {
-	if p.Topic != plugin.TopicInbound {
-		return nil, refused("with a channel's ticket publish " + plugin.TopicInbound + " only")
+	if topics := []string{plugin.TopicInbound, plugin.TopicPress, plugin.TopicPair, plugin.TopicCommand}; !slices.Contains(topics, p.Topic) {
+		return nil, refused("with a channel's ticket publish these only: " + strings.Join(topics, ", "))
 	}
 	members, err := readPayload(p.Payload)
 	if err != nil {
@@ -152,13 +171,52 @@ func (u *unit) receive(ctx context.Context, p plugin.Service) (json.RawMessage, 
 	if channel == "" || !slices.Contains(u.found.Manifest.Provides.Channels, channel) {
 		return nil, refused("the payload's channel is none of the manifest's provides.channels")
 	}
-	switch err := u.opts.Services.Publish(ctx, Scope{Plugin: u.found.Name, Channel: channel}, p.Topic, p.Payload); {
+	scope := Scope{Plugin: u.found.Name, Channel: channel}
+	if p.Topic != plugin.TopicInbound {
+		return fromFace(ctx, u.opts.Services, scope, p)
+	}
+	switch err := u.opts.Services.Publish(ctx, scope, p.Topic, p.Payload); {
 	case errors.Is(err, plugin.ErrDropped):
 		return json.RawMessage("false"), nil
 	case err != nil:
 		return nil, err
 	}
 	return json.RawMessage("true"), nil
+}
+
+// fromFace takes what a person did at a face that the plugin shows.
+func fromFace(ctx context.Context, services Services, scope Scope, p plugin.Service) (json.RawMessage, error) {
+	if services.Press == nil || services.Pair == nil || services.Command == nil {
+		return nil, errNotOffered
+	}
+	dec := json.NewDecoder(bytes.NewReader(p.Payload))
+	dec.DisallowUnknownFields()
+	var answer any
+	var err error
+	switch p.Topic {
+	case plugin.TopicCommand:
+		var asked plugin.Command
+		if dec.Decode(&asked) != nil {
+			return nil, refused("the payload of " + p.Topic + " is channel, user, name and session")
+		}
+		answer, err = services.Command(ctx, scope, asked)
+	case plugin.TopicPair:
+		var asked plugin.Pairing
+		if dec.Decode(&asked) != nil {
+			return nil, refused("the payload of " + p.Topic + " is channel and user")
+		}
+		answer, err = services.Pair(ctx, scope, asked)
+	default:
+		var press plugin.Press
+		if dec.Decode(&press) != nil {
+			return nil, refused("the payload of " + p.Topic + " is channel, user and button")
+		}
+		answer, err = services.Press(ctx, scope, press)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(answer)
 }
 
 func readPayload(payload json.RawMessage) ([]wire.Member, error) {
@@ -191,7 +249,7 @@ func (r *rate) admit() error {
 		r.began, r.used = now, 0
 	}
 	if r.used++; r.used > r.limit {
-		return refused(fmt.Sprintf("at most %d calls a minute: try again later", r.limit))
+		return tooOften{refused(fmt.Sprintf("at most %d messages and other calls of a channel in a minute: try again later", r.limit)), r.used > relentless*r.limit}
 	}
 	return nil
 }

@@ -155,6 +155,12 @@ func TestChannelsCredentialAndRate(t *testing.T) {
 	if n < 100 {
 		t.Errorf("only %d in a minute", n)
 	}
+	// F-71: who wrote can be told why, and so can whoever reads the records.
+	const why = "at most 600 messages and other calls of a channel in a minute"
+	if have := send(); !strings.Contains(have, why) {
+		t.Errorf("have %s, want %q in it", have, why)
+	}
+	h.records.await(t, "plugin.fault", why)
 	mu.Lock()
 	at = at.Add(time.Minute)
 	mu.Unlock()

@@ -12,42 +12,94 @@ import (
 // sourceCore is who the core is in records and envelopes; no plugin may be called so.
 const sourceCore = "core"
 
+// OwnNames are the names under which nacre's own tools and skills are known: no
+// plugin may have one.
+func OwnNames() []nacre.PluginName {
+	return []nacre.PluginName{sourceCore, "nacre", "memory", "schedule"}
+}
+
 // intrinsics are the core's own tools (D-30).
 func intrinsics() []nacre.ToolName {
 	return []nacre.ToolName{"list_tools", "get_diagnostics", "get_session_info", "expand_handle"}
 }
 
-// collisions finds what no order of starting could make right (D-25).
-func collisions(found []Found, taken map[nacre.ToolName]string) error {
-	owner := map[nacre.ToolName]string{}
-	for name, who := range taken {
-		owner[name] = who
-	}
-	for _, name := range intrinsics() {
-		owner[name] = "the core, which reserves the name"
-	}
-	skills := map[string]string{}
-	hook := ""
-	for _, f := range found {
-		who := fmt.Sprintf("plugin %s (%s)", f.Name, f.Dir)
-		if f.Name == sourceCore {
-			return fmt.Errorf("%s: no plugin may be called %s: rename its folder", who, sourceCore)
+// A Collision is why a plugin is left out although nothing is wrong with its own
+// folder: it cannot live beside another plugin, or takes what is nacre's own (D-25).
+type Collision struct{ text string }
+
+// Error implements error.
+func (c *Collision) Error() string { return c.text }
+
+func collision(format string, values ...any) *Collision {
+	return &Collision{fmt.Sprintf(format, values...)}
+}
+
+// Settle gives each plugin that cannot live beside the others a [Collision] as its
+// Err: all that share a tool or a folder of skills, since nobody said which one
+// was meant, and each that takes a name of nacre's own, or of taken, which has the
+// tools that exist already. The others are as they were. A plugin that has an Err
+// already provides nothing, and collides with nobody.
+func Settle(found []Found, taken map[nacre.ToolName]string) []Found {
+	settled := slices.Clone(found)
+	tools, skills := map[nacre.ToolName][]int{}, map[string][]int{}
+	for i, f := range found {
+		if f.Err != nil {
+			continue
 		}
+		skills[skillName(string(f.Name))] = append(skills[skillName(string(f.Name))], i)
 		for _, t := range f.Manifest.Provides.Tools {
-			if other, ok := owner[t.Name]; ok {
-				return fmt.Errorf("tool %s belongs to %s and to %s: remove or rename one", t.Name, other, who)
-			}
-			owner[t.Name] = who
+			tools[t.Name] = append(tools[t.Name], i)
 		}
-		if other, ok := skills[skillName(string(f.Name))]; ok {
-			return fmt.Errorf("%s and %s would share the skill folder %s: rename one", other, who, skillName(string(f.Name)))
+	}
+	for i := range settled {
+		f := &settled[i]
+		if f.Err != nil {
+			continue
 		}
-		skills[skillName(string(f.Name))] = who
-		if slices.Contains(f.Manifest.Provides.Hooks, plugin.HookMemoryBrief) {
-			if hook != "" {
-				return fmt.Errorf("%s and %s both provide the hook %s: remove one", hook, who, plugin.HookMemoryBrief)
+		if c := takesOwn(*f, taken); c != nil {
+			f.Err = c
+		} else if c := meets(found, i, tools, skills); c != nil {
+			f.Err = c
+		}
+	}
+	return settled
+}
+
+// takesOwn is a plugin's collision with nacre itself. Memory is nacre's own: what a
+// plugin says of trust and of labels is not to be believed, and an agent may learn
+// only what a person can look at and erase with nacre memory (D-43 to D-45).
+func takesOwn(f Found, taken map[nacre.ToolName]string) *Collision {
+	if slices.Contains(f.Manifest.Provides.Hooks, plugin.HookMemoryBrief) {
+		return collision("memory is nacre's own: no plugin takes its place with the hook %s", plugin.HookMemoryBrief)
+	}
+	if slices.Contains(OwnNames(), f.Name) {
+		return collision("the name %s is nacre's own: rename the folder", f.Name)
+	}
+	for _, t := range f.Manifest.Provides.Tools {
+		owner, exists := taken[t.Name]
+		switch {
+		case slices.Contains(intrinsics(), t.Name):
+			return collision("the tool %s belongs to the core, which reserves the name: rename the tool", t.Name)
+		case exists:
+			return collision("the tool %s is %s: rename the tool", t.Name, owner)
+		}
+	}
+	return nil
+}
+
+// meets is a plugin's collision with another plugin.
+func meets(found []Found, i int, tools map[nacre.ToolName][]int, skills map[string][]int) *Collision {
+	f := found[i]
+	for _, t := range f.Manifest.Provides.Tools {
+		for _, other := range tools[t.Name] {
+			if other != i {
+				return collision("the tool %s belongs to plugin %s too (%s), and both are left out: remove or rename one", t.Name, found[other].Name, found[other].Dir)
 			}
-			hook = who
+		}
+	}
+	for _, other := range skills[skillName(string(f.Name))] {
+		if other != i {
+			return collision("plugin %s (%s) would share the skill folder %s, and both are left out: rename one", found[other].Name, found[other].Dir, skillName(string(f.Name)))
 		}
 	}
 	return nil

@@ -1,20 +1,17 @@
 package pluginhost
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
+	"github.com/nacre-dev/nacre/internal/schema"
 	"github.com/nacre-dev/nacre/internal/wire"
 )
 
 // checkedConfig is what initialize gets: the operator's configuration, with
 // the schema's top-level defaults where it says nothing, held against the schema (D-25).
 // No schema means that no configuration is taken.
-func checkedConfig(schema, config json.RawMessage) (json.RawMessage, error) {
+func checkedConfig(declared, config json.RawMessage) (json.RawMessage, error) {
 	if len(config) == 0 {
 		config = json.RawMessage("{}")
 	}
@@ -22,58 +19,32 @@ func checkedConfig(schema, config json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
-	if schema == nil {
+	if declared == nil {
 		if len(members) > 0 {
 			return nil, fmt.Errorf("config: %q is set, but the manifest has no config_schema", members[0].Key)
 		}
 		return config, nil
 	}
-	compiled, err := compile(schema)
+	settings, err := schema.CompileSettings(declared)
 	if err != nil {
 		return nil, fmt.Errorf("config_schema: %w", err)
 	}
-	if config, err = withDefaults(schema, members); err != nil {
+	if config, err = withDefaults(declared, members); err != nil {
 		return nil, err
 	}
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(config))
-	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
-	}
-	if err := compiled.Validate(value); err != nil {
+	if err := settings.Check(config); err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
 	return config, nil
 }
 
-func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
-	if err != nil {
-		return nil, err
-	}
-	c := jsonschema.NewCompiler()
-	c.UseLoader(noLoader{})
-	c.AssertFormat()
-	if err := c.AddResource("config_schema.json", doc); err != nil {
-		return nil, err
-	}
-	return c.Compile("config_schema.json")
-}
-
-// noLoader keeps a schema from reading files or the network.
-type noLoader struct{}
-
-// Load refuses.
-func (noLoader) Load(string) (any, error) {
-	return nil, errors.New("references must stay within the schema")
-}
-
-func withDefaults(schema json.RawMessage, members []wire.Member) (json.RawMessage, error) {
+func withDefaults(declared json.RawMessage, members []wire.Member) (json.RawMessage, error) {
 	var s struct {
 		Properties map[string]struct {
 			Default json.RawMessage `json:"default"`
 		} `json:"properties"`
 	}
-	if err := json.Unmarshal(schema, &s); err != nil {
+	if err := json.Unmarshal(declared, &s); err != nil {
 		return nil, fmt.Errorf("config_schema: %w", err)
 	}
 	config := map[string]json.RawMessage{}

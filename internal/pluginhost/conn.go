@@ -24,6 +24,7 @@ const (
 	maxStderr   = 8 << 10                   // last bytes of standard error that are kept
 	exitGrace   = 200 * time.Millisecond    // for output still in the pipe after the process ended
 	killGrace   = 5 * time.Second           // for a killed process to be gone
+	stderrGrace = 50 * time.Millisecond     // for what a handler said of a call that it failed
 )
 
 var (
@@ -65,7 +66,7 @@ type conn struct {
 // newConn takes over a process. It ends with the process, never before.
 func newConn(proc Process, fault func(string)) *conn {
 	c := &conn{
-		proc: proc, fault: fault, tail: &tail{}, out: make(chan []byte, maxQueued), dead: make(chan struct{}),
+		proc: proc, fault: fault, tail: newTail(), out: make(chan []byte, maxQueued), dead: make(chan struct{}),
 		pending: map[int64]chan answer{}, tickets: map[string]*ticket{}, strange: map[string]int{}, callbacks: make(chan struct{}, maxCallbacks),
 	}
 	go c.run()
@@ -312,7 +313,12 @@ func (c *conn) callback(m plugin.Message) {
 	t, err := c.admit(p.Ticket, err)
 	if err != nil {
 		c.refuse(m.ID, err)
-		c.bad("a callback that was refused")
+		var often tooOften
+		if errors.As(err, &often) && !often.relentless {
+			c.tell(wasRefused + err.Error())
+		} else {
+			c.bad(wasRefused + err.Error())
+		}
 		return
 	}
 	select {
@@ -361,22 +367,38 @@ func (c *conn) valid(name string) bool {
 
 func (c *conn) refuse(id json.RawMessage, err error) {
 	var r refused
-	if !errors.As(err, &r) {
+	var often tooOften
+	switch {
+	case errors.As(err, &often):
+		r = often.refused
+	case !errors.As(err, &r):
 		r = "the host could not answer"
 	}
 	c.send(plugin.Message{ID: id, Error: &plugin.RPCError{Code: plugin.RPCRefused, Message: string(r)}})
 }
 
-// bad counts what makes no sense; too much of it ends the process.
-func (c *conn) bad(what string) {
+// wasRefused begins what is recorded of a callback, before the reason.
+const wasRefused = "a callback that was refused: "
+
+// tell records what a handler does, the 1st, 2nd, 4th, … time: a flood must not
+// flood the records.
+func (c *conn) tell(what string) {
 	c.mu.Lock()
-	c.faults++
 	c.strange[what]++
-	faults, n := c.faults, c.strange[what]
+	n := c.strange[what]
 	c.mu.Unlock()
-	if n&(n-1) == 0 { // the 1st, 2nd, 4th, …: a flood must not flood the records
+	if n&(n-1) == 0 {
 		c.fault(what)
 	}
+}
+
+// bad counts what makes no sense; too much of it ends the process.
+func (c *conn) bad(what string) {
+	c.tell(what)
+	c.mu.Lock()
+	c.faults++
+	faults := c.faults
+	c.mu.Unlock()
 	if faults == maxFaults {
 		_ = c.proc.Kill() // an error means that it has ended already
 	}

@@ -148,19 +148,47 @@ func handlerArgv(dir string, m plugin.Manifest) ([]string, error) {
 	case len(m.MCP.Command) > 0:
 		return slices.Clone(m.MCP.Command), nil
 	case len(m.Handler) > 0:
-		return slices.Clone(m.Handler), nil
+		return slices.Clone(m.Handler), missingScript(dir, m.Handler)
 	}
 	path := filepath.Join(dir, handlerFile)
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%s is missing: put an executable there, or name one as handler in the manifest", path)
+		return nil, fmt.Errorf("%s is missing: %s", path, makeHandler(dir))
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
 		return nil, fmt.Errorf("%s is not an executable file: chmod +x it", path)
 	}
 	return []string{"./" + handlerFile}, nil
+}
+
+// missingScript tells of a program, or of a script that it is given, which the folder
+// should have and has not: that is the manifest's fault, and known before a start (F-80).
+func missingScript(dir string, argv []string) error {
+	for i, word := range argv {
+		named := i == 0 && strings.Contains(word, "/") || i == 1 && scriptName(word)
+		if !named || filepath.IsAbs(word) {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(dir, word)); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("handler: %s is missing in %s: put it there, or correct the name in the manifest", word, dir)
+		}
+	}
+	return nil
+}
+
+// scriptName tells the name of a script from a flag or a module.
+func scriptName(word string) bool {
+	return !strings.HasPrefix(word, "-") && slices.Contains([]string{".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".sh", ".pl", ".lua", ".jar"}, filepath.Ext(word))
+}
+
+// makeHandler says how a plugin without a handler gets one.
+func makeHandler(dir string) string {
+	if _, err := os.Stat(filepath.Join(dir, "main.go")); err == nil {
+		return "build it in the folder with CGO_ENABLED=0 go build -o " + handlerFile + " ."
+	}
+	return "put an executable there, or name one as handler in the manifest"
 }
 
 func readBounded(path string, limit int64) ([]byte, error) {

@@ -52,12 +52,18 @@ type Options struct {
 	Limits Limits
 }
 
+// The defaults of what a plugin is waited for (D-24).
+const (
+	DefaultDrain    = 30 * time.Second
+	DefaultShutdown = 10 * time.Second
+)
+
 // Limits of a host; zero means the default.
 type Limits struct {
 	Init     time.Duration // for initialize; 10 s (D-23)
 	Request  time.Duration // for one request; 30 s (D-14)
-	Drain    time.Duration // for requests in flight at Close; 30 s (D-24)
-	Shutdown time.Duration // for shutdown and exit; 10 s (D-24)
+	Drain    time.Duration // for requests in flight at Close; DefaultDrain
+	Shutdown time.Duration // for shutdown and exit; DefaultShutdown
 	// Backoff before the first restart after a crash, 200 ms; it doubles up to
 	// BackoffMax, 30 s, and starts again after a minute without a crash.
 	Backoff    time.Duration
@@ -69,8 +75,8 @@ func (l Limits) withDefaults() Limits {
 		field *time.Duration
 		value time.Duration
 	}{
-		{&l.Init, 10 * time.Second}, {&l.Request, 30 * time.Second}, {&l.Drain, 30 * time.Second},
-		{&l.Shutdown, 10 * time.Second}, {&l.Backoff, 200 * time.Millisecond}, {&l.BackoffMax, 30 * time.Second},
+		{&l.Init, 10 * time.Second}, {&l.Request, 30 * time.Second}, {&l.Drain, DefaultDrain},
+		{&l.Shutdown, DefaultShutdown}, {&l.Backoff, 200 * time.Millisecond}, {&l.BackoffMax, 30 * time.Second},
 	} {
 		if *d.field == 0 {
 			*d.field = d.value
@@ -126,6 +132,9 @@ type Health struct {
 	Failed  []Failure          `json:"failed"`
 	// Degraded are those of Healthy whose last three answers, or more, came too late.
 	Degraded []nacre.PluginName `json:"degraded,omitempty"`
+	// Restarting are those of Healthy that ended, and are started again: until then they
+	// answer nothing.
+	Restarting []nacre.PluginName `json:"restarting,omitempty"`
 }
 
 // Host runs plugins. It is safe for concurrent use.
@@ -150,21 +159,18 @@ type Host struct {
 
 // Start starts all plugins at once and returns when each has been initialised
 // or has failed, at most Limits.Init later (D-23). A plugin that fails is left
-// out; tools of the same name, reserved names and folders that cannot live
-// together are errors that name both (D-25). ctx is for the start alone.
+// out, and so are those that cannot live together, as [Settle] says (D-25). ctx is
+// for the start alone.
 func Start(ctx context.Context, found []Found, o Options) (*Host, error) {
 	if o.Launch == nil || o.Recorder == nil || o.Now == nil || o.DataRoot == "" || o.Version == "" {
 		return nil, errors.New("plugin host: Launch, Recorder, Now, DataRoot and Version are required")
-	}
-	if err := collisions(found, o.Taken); err != nil {
-		return nil, err
 	}
 	o.Limits = o.Limits.withDefaults()
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	h := &Host{opts: o, end: end, reloading: make(chan struct{}, 1), hurried: make(chan struct{})}
 	h.open = func(ctx context.Context, u *unit) error { return u.open(ctx, life) }
 	var starting sync.WaitGroup
-	for _, f := range found {
+	for _, f := range Settle(found, o.Taken) {
 		u := newUnit(f, &h.opts)
 		h.units = append(h.units, u)
 		starting.Go(func() {
@@ -259,8 +265,22 @@ func (h *Host) Health() Health {
 		if u.degraded() {
 			health.Degraded = append(health.Degraded, u.found.Name)
 		}
+		if _, err := u.enter(); err != nil {
+			health.Restarting = append(health.Restarting, u.found.Name)
+		} else {
+			u.leave()
+		}
 	}
 	return health
+}
+
+// Problem is why a plugin does not work: nil for one that does, a *[Problem] for
+// one that failed.
+func (h *Host) Problem(name nacre.PluginName) error {
+	if u := h.unit(name); u != nil {
+		return u.problem()
+	}
+	return fmt.Errorf("there is no plugin %s", name)
 }
 
 // Deliver hands an event to every plugin that subscribes to a prefix of its

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/pluginhost"
+	"github.com/nacre-dev/nacre/plugin"
 )
 
 // The test program is its own handler: a manifest's handler ["self", MODE]
@@ -345,7 +347,9 @@ func TestCrash(t *testing.T) {
 			h := mode(t, "raw", options(t), tool, "echo", "hang")
 			var hung sync.WaitGroup
 			hung.Go(func() {
-				if _, err := h.call(context.Background(), "hang", `{}`); code(err) != "PLUGIN_ERROR" {
+				_, err := h.call(context.Background(), "hang", `{}`)
+				late := err != nil && strings.Contains(err.Error(), "is not running") // it began after the crash
+				if code(err) != "PLUGIN_ERROR" && !late {
 					t.Errorf("call in flight: have %v", err)
 				}
 			})
@@ -475,41 +479,55 @@ func TestZeroPlugins(t *testing.T) {
 	}
 }
 
-// D-25: what collides stops the start and names both.
+// D-25, F-63, F-65, F-66: what collides with another plugin, or takes what is
+// nacre's own, is left out and says why; all else works.
 func TestCollisions(t *testing.T) {
+	const echo = `"handler":["self","sdk"]`
 	for name, c := range map[string]struct {
 		make func(t *testing.T, root string)
-		want []string
+		// want is what is said of each plugin that is left out.
+		want map[nacre.PluginName]string
 	}{
 		"two plugins with one tool": {func(t *testing.T, root string) {
-			writePlugin(t, root, "one", "", "same")
-			writePlugin(t, root, "two", "", "same")
-		}, []string{"same", "one", "two"}},
-		"a reserved name":            {func(t *testing.T, root string) { writePlugin(t, root, "one", "", "expand_handle") }, []string{"one", "reserves"}},
-		"a tool that exists already": {func(t *testing.T, root string) { writePlugin(t, root, "one", "", "memory_store") }, []string{"one", "memory"}},
-		"a plugin called core":       {func(t *testing.T, root string) { writePlugin(t, root, "core", "", "x") }, []string{"core"}},
-		"one skill folder":           {func(t *testing.T, root string) { writePlugin(t, root, "a-b", ""); writePlugin(t, root, "a_b", "") }, []string{"a-b", "a_b"}},
-		"two memory briefs": {func(t *testing.T, root string) {
-			for _, name := range []string{"one", "two"} {
-				writeFile(t, filepath.Join(root, name, "manifest.json"), `{"description":"d","version":"1.0.0","provides":{"hooks":["memory_brief"]}}`, 0o644)
-				writeFile(t, filepath.Join(root, name, "handler"), "", 0o755)
-			}
-		}, []string{"one", "two", "memory_brief"}},
+			writePlugin(t, root, "one", echo, "same")
+			writePlugin(t, root, "two", echo, "same", "other")
+		}, map[nacre.PluginName]string{"one": "the tool same belongs to plugin two", "two": "the tool same belongs to plugin one"}},
+		"three plugins, two tools": {func(t *testing.T, root string) {
+			writePlugin(t, root, "one", echo, "a")
+			writePlugin(t, root, "two", echo, "a", "b")
+			writePlugin(t, root, "three", echo, "b")
+		}, map[nacre.PluginName]string{"one": "plugin two", "two": "plugin one", "three": "plugin two"}},
+		"a reserved name":            {func(t *testing.T, root string) { writePlugin(t, root, "one", echo, "expand_handle") }, map[nacre.PluginName]string{"one": "reserves"}},
+		"a tool that exists already": {func(t *testing.T, root string) { writePlugin(t, root, "one", echo, "memory_store") }, map[nacre.PluginName]string{"one": "memory_store is nacre's own"}},
+		"a plugin called core":       {func(t *testing.T, root string) { writePlugin(t, root, "core", echo, "x") }, map[nacre.PluginName]string{"core": "nacre's own"}},
+		"a plugin called memory":     {func(t *testing.T, root string) { writePlugin(t, root, "memory", echo, "x") }, map[nacre.PluginName]string{"memory": "nacre's own"}},
+		"one skill folder": {func(t *testing.T, root string) { writePlugin(t, root, "a-b", echo); writePlugin(t, root, "a_b", echo) },
+			map[nacre.PluginName]string{"a-b": "plugin a_b", "a_b": "plugin a-b"}},
+		"a memory brief": {func(t *testing.T, root string) {
+			writeFile(t, filepath.Join(root, "one", "manifest.json"), `{"description":"d","version":"1.0.0","handler":["self","sdk"],"provides":{"hooks":["memory_brief"]}}`, 0o644)
+		}, map[nacre.PluginName]string{"one": "memory is nacre's own"}},
+		"a tool of one that is broken": {func(t *testing.T, root string) {
+			writePlugin(t, root, "one", echo, "same")
+			writePlugin(t, root, "two", echo, "same")
+			writeFile(t, filepath.Join(root, "two", "manifest.json"), "{", 0o644)
+		}, map[nacre.PluginName]string{"two": "not JSON"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			c.make(t, root)
-			found, err := pluginhost.Discover(root)
-			if err != nil {
-				t.Fatal(err)
-			}
+			writePlugin(t, root, "bystander", echo, "hello")
 			o := options(t)
-			o.Taken = map[nacre.ToolName]string{"memory_store": "memory"}
-			_, err = pluginhost.Start(t.Context(), found, o)
-			for _, part := range c.want {
-				if err == nil || !strings.Contains(err.Error(), part) {
-					t.Errorf("have %v, want %q in it", err, part)
+			o.Taken = map[nacre.ToolName]string{"memory_store": "nacre's own"}
+			h := start(t, root, o)
+			for who, text := range c.want {
+				var problem *pluginhost.Problem
+				if err := h.Problem(who); !errors.As(err, &problem) || problem.Category != plugin.CategoryConfig || !strings.Contains(err.Error(), text) {
+					t.Errorf("%s: have %v, want %q in it", who, err, text)
 				}
+			}
+			have := h.Health()
+			if !slices.Contains(have.Healthy, "bystander") || len(have.Failed) != len(c.want) {
+				t.Errorf("have %v, want %d left out", have, len(c.want))
 			}
 		})
 	}

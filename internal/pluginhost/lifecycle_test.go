@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/pluginhost"
+	"github.com/nacre-dev/nacre/internal/testwait"
 	"github.com/nacre-dev/nacre/plugin"
 )
 
@@ -259,6 +261,20 @@ func TestACrashLoop(t *testing.T) {
 	if f := h.Health().Failed; len(f) > 0 {
 		t.Errorf("given up: %v", f)
 	}
+}
+
+// F-78: a plugin that waits to be started again is said to, and not to be healthy alone.
+func TestAPluginThatRestartsIsNotCalledReady(t *testing.T) {
+	o := options(t)
+	o.Limits.Backoff, o.Limits.BackoffMax = time.Hour, time.Hour
+	h := mode(t, "raw", o, "die")
+	if r := h.Health().Restarting; len(r) != 0 {
+		t.Errorf("have %v", r)
+	}
+	if _, err := h.call(t.Context(), "die", `{}`); code(err) != "PLUGIN_ERROR" {
+		t.Errorf("have %v", err)
+	}
+	testwait.Until(t, "a plugin that restarts", func() bool { return slices.Equal(h.Health().Restarting, []nacre.PluginName{"p"}) })
 }
 
 // What was approved is what runs: a folder that is gone is not started again.

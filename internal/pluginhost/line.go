@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"sync"
+	"time"
 
 	"github.com/nacre-dev/nacre/internal/wire"
 	"github.com/nacre-dev/nacre/plugin"
@@ -97,6 +98,33 @@ func idAtEnd(line []byte) json.RawMessage {
 type tail struct {
 	mu   sync.Mutex
 	kept []byte
+	// unread is how many of them nobody has taken, more is told of new ones.
+	unread int
+	more   chan struct{}
+}
+
+func newTail() *tail { return &tail{more: make(chan struct{}, 1)} }
+
+// take gives what was said since it was taken last, bounded as all
+// of it is. Where there is nothing it waits a little: a handler says why before it
+// answers, but on another pipe.
+func (t *tail) take(wait time.Duration) string {
+	late := time.NewTimer(wait)
+	defer late.Stop()
+	for {
+		t.mu.Lock()
+		text := string(t.kept[len(t.kept)-min(t.unread, len(t.kept)):])
+		t.unread = 0
+		t.mu.Unlock()
+		if text != "" {
+			return text
+		}
+		select {
+		case <-t.more:
+		case <-late.C:
+			return ""
+		}
+	}
 }
 
 func (t *tail) fill(r io.Reader) {
@@ -106,7 +134,12 @@ func (t *tail) fill(r io.Reader) {
 		t.mu.Lock()
 		t.kept = append(t.kept, buf[:n]...)
 		t.kept = t.kept[max(0, len(t.kept)-maxStderr):]
+		t.unread += n
 		t.mu.Unlock()
+		select {
+		case t.more <- struct{}{}:
+		default:
+		}
 		if err != nil {
 			return
 		}

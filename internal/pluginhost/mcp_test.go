@@ -24,6 +24,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/pluginhost"
 	pinning "github.com/nacre-dev/nacre/internal/pluginhost/mcp"
 	"github.com/nacre-dev/nacre/internal/testpeer"
+	"github.com/nacre-dev/nacre/internal/testwait"
 	"github.com/nacre-dev/nacre/plugin"
 )
 
@@ -186,7 +187,7 @@ func misanswer(behaviour, id string) {
 		}
 	case "closeout":
 		_ = os.Stdout.Close()
-		time.Sleep(time.Hour)
+		testwait.Stay()
 	}
 }
 
@@ -204,7 +205,7 @@ func server(t *testing.T, behaviour string, o pluginhost.Options) running {
 // D-21: a server over stdio is a handler like any other.
 func TestMCP(t *testing.T) {
 	o := options(t)
-	o.Limits.Request = 10 * time.Second
+	o.Limits.Request = time.Minute // two MiB, with the race detector on a busy machine
 	h := server(t, "good", o)
 	if f := h.Health().Failed; len(f) > 0 {
 		t.Fatal(f, h.records.all)
@@ -534,10 +535,10 @@ func TestMCPOverBadHTTP(t *testing.T) {
 // peerProgram is the JavaScript file of a real server, or the test is skipped.
 func peerProgram(t *testing.T, variable string) string {
 	t.Helper()
-	testpeer.Need(t, "node")
+	testpeer.AtLeast(t, "node", "18")
 	entry := os.Getenv(variable)
 	if entry == "" {
-		testpeer.Missing(t, variable+" names no MCP server")
+		testpeer.Missing(t, variable, variable+" names no MCP server")
 	}
 	return entry
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -39,16 +38,7 @@ func install(t testing.TB, from, root, name string) {
 func installReminders(t testing.TB, root string) {
 	t.Helper()
 	install(t, "../../plugins/reminders", root, "reminders")
-	build(t, filepath.Join(root, "reminders", "handler"), "../../plugins/reminders")
-}
-
-func build(t testing.TB, to, from string) {
-	t.Helper()
-	cmd := exec.Command(testpeer.Need(t, "go"), "build", "-o", to, from)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	testpeer.Copy(t, testpeer.Program(t, "plugins/reminders/handler"), filepath.Join(root, "reminders", "handler"))
 }
 
 // D-20: the seed's reminders, with its manifest unchanged; the one that ships
@@ -109,7 +99,7 @@ func withoutClasses(t *testing.T, manifest []byte) any {
 		delete(m.Rest, key)
 	}
 	for _, tool := range m.Provides.Tools {
-		for _, key := range []string{"safety_class", "returns", "sinks"} {
+		for _, key := range []string{"safety_class", "returns", "sinks", "mints"} {
 			delete(tool, key)
 		}
 	}

@@ -66,24 +66,24 @@ func (h *Host) replacement(ctx context.Context, old *unit) (*unit, error) {
 	if next.found.Err == nil && h.opts.Admit != nil {
 		next.found.Err = h.opts.Admit(next.found)
 	}
-	var found []Found
-	for _, u := range h.all() {
-		if u == old {
-			u = next
-		}
-		found = append(found, u.found)
-	}
-	if next.found.Err == nil {
-		if err := collisions(found, h.opts.Taken); err != nil {
-			return nil, configError(err)
-		}
-	}
+	next.found.Err = h.collisionOf(old, next.found)
 	restore := h.setAside(old)
 	if err := h.open(ctx, next); err != nil {
 		restore()
 		return nil, err
 	}
 	return next, nil
+}
+
+// collisionOf is what is wrong with a plugin in the place of an old one.
+func (h *Host) collisionOf(old *unit, next Found) error {
+	found := []Found{next}
+	for _, u := range h.all() {
+		if u != old {
+			found = append(found, u.found)
+		}
+	}
+	return Settle(found, h.opts.Taken)[0].Err
 }
 
 // again is the plugin as its folder is now.
@@ -133,7 +133,7 @@ func (h *Host) retire(ctx context.Context, old, next *unit) {
 // setAside renames the socket that a listening plugin has made, and gives back
 // what names it again.
 func (h *Host) setAside(u *unit) (restore func()) {
-	if !u.found.Manifest.Listen {
+	if !listens(u) {
 		return func() {}
 	}
 	path := filepath.Join(h.opts.DataRoot, string(u.found.Name), plugin.ListenSocket)

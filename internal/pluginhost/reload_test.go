@@ -2,6 +2,7 @@ package pluginhost_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -204,7 +205,8 @@ func TestReloadOfAListener(t *testing.T) {
 	}
 	manifest("1.0.0")
 	o := options(t)
-	o.DataRoot = shortDir(t)
+	o.DataRoot, o.Channels = shortDir(t), true
+	o.Services.Publish = func(context.Context, pluginhost.Scope, string, json.RawMessage) error { return nil }
 	writeFile(t, filepath.Join(o.DataRoot, "p", plugin.ListenSocket), "left by another", 0o600)
 	h := start(t, root, o)
 	answers := func(when string) {
@@ -227,6 +229,27 @@ func TestReloadOfAListener(t *testing.T) {
 		t.Error("accepted")
 	}
 	answers("after two reloads and one that failed")
+}
+
+// F-63's kin: a host that serves no channel, such as that of a session beside nacre
+// serve, leaves alone the socket at which the channel's own process listens.
+func TestTheSocketOfAChannelIsLeftToItsProcess(t *testing.T) {
+	root := t.TempDir()
+	writeFile(t, filepath.Join(root, "p", "manifest.json"), `{"description":"d","version":"1.0.0","handler":["self","sdk"],"listen":true,
+		"provides":{"channels":["post"],"tools":[{"name":"hello","description":"d","arguments_schema":{}}]}}`, 0o644)
+	o := options(t)
+	socket := filepath.Join(o.DataRoot, "p", plugin.ListenSocket)
+	writeFile(t, socket, "of nacre serve", 0o600)
+	h := start(t, root, o)
+	if have := h.Health(); len(have.Healthy) != 1 {
+		t.Fatalf("have %v", have)
+	}
+	if err := h.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(socket); err != nil || string(text) != "of nacre serve" {
+		t.Errorf("have %q, %v", text, err)
+	}
 }
 
 // shortDir is a directory whose path leaves room for that of a socket.

@@ -3,7 +3,6 @@ package pluginhost_test
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,10 +18,9 @@ const insideData = "/data"
 // sealer starts handlers in the native sandbox, as a run does.
 func sealer(t testing.TB) func(context.Context, pluginhost.LaunchSpec) (pluginhost.Process, error) {
 	t.Helper()
-	o := sandbox.Options{Init: filepath.Join(t.TempDir(), "sandbox-init"), StateDir: t.TempDir()}
-	build(t, o.Init, "../../cmd/sandbox-init")
+	o := sandbox.Options{Init: testpeer.Program(t, sandbox.Init), StateDir: t.TempDir()}
 	if problem := sandbox.Support(o).Problem; problem != "" {
-		testpeer.Missing(t, "no native sandbox: "+problem)
+		testpeer.Missing(t, "sandbox", "no native sandbox: "+problem)
 	}
 	native, err := sandbox.Open(o)
 	if err != nil {

@@ -132,7 +132,7 @@ func (u *unit) launch(ctx, life context.Context) (*conn, error) {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return nil, configError(err)
 	}
-	if u.found.Manifest.Listen {
+	if listens(u) {
 		if err := forgetSocket(dataDir); err != nil {
 			return nil, configError(err)
 		}
@@ -144,7 +144,7 @@ func (u *unit) launch(ctx, life context.Context) (*conn, error) {
 	proc, err := u.start(life, LaunchSpec{
 		Name: u.found.Name, Argv: u.found.Argv, Dir: u.found.Dir, DataDir: dataDir,
 		Env: []string{"LANG=C.UTF-8", "NACRE_PLUGIN=" + string(u.found.Name)}, Secrets: secrets, Hosts: u.found.Manifest.Hosts,
-		Project: string(u.found.Manifest.Project), Listen: u.found.Manifest.Listen,
+		Project: string(u.found.Manifest.Project), Listen: listens(u),
 	})
 	if err != nil {
 		return nil, configError(fmt.Errorf("handler: %w", err))
@@ -162,6 +162,10 @@ func (u *unit) launch(ctx, life context.Context) (*conn, error) {
 	u.mu.Unlock()
 	return c, nil
 }
+
+// listens reports whether the handler takes connections here. One that serves no
+// channel leaves the socket in its data folder alone: that is of the process that does.
+func listens(u *unit) bool { return u.opts.Channels && u.found.Manifest.Listen }
 
 // variables are the credentials that the manifest puts into the environment of
 // an MCP server, read anew for each start. One that is not required may be missing.

@@ -188,27 +188,33 @@ func formatNumber(n float64) string {
 }
 
 // patterned are texts that patterns often want.
-var patterned = []string{
-	"a", "A", "1", "a1", "A1", "abc", "ABC", "R-1", "a-1", "a_b", "abc-123", "2026-01-02", "12:30", "0", "10", "1.0", "1.0.0", "#123456", "a@example.com",
-	"https://example.com/", "00000000-0000-4000-8000-000000000000", "deadbeef", "en", "en-US", "EUR", "+15550100", "/a", "a/b", "a.b", "@a", "#a", "$1",
+func patterned() []string {
+	return []string{
+		"a", "A", "1", "a1", "A1", "abc", "ABC", "R-1", "a-1", "a_b", "abc-123", "2026-01-02", "12:30", "0", "10", "1.0", "1.0.0", "#123456", "a@example.com",
+		"https://example.com/", "00000000-0000-4000-8000-000000000000", "deadbeef", "en", "en-US", "EUR", "+15550100", "/a", "a/b", "a.b", "@a", "#a", "$1",
+	}
 }
 
-var formatted = map[string]string{
-	"date-time": "2026-01-02T15:04:05Z", "date": "2026-01-02", "time": "15:04:05Z", "duration": "P1D", "period": "2026-01-02T15:04:05Z/P1D",
-	"email": "ada@example.com", "hostname": "example.com", "ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "uri": "https://example.com/",
-	"uri-reference": "/a", "iri": "https://example.com/", "iri-reference": "/a", "uri-template": "https://example.com/{a}",
-	"uuid": "00000000-0000-4000-8000-000000000000", "json-pointer": "/a", "relative-json-pointer": "0", "regex": "a", "semver": "1.0.0",
+// formatted are texts in the formats that schemas name.
+func formatted() map[string]string {
+	return map[string]string{
+		"date-time": "2026-01-02T15:04:05Z", "date": "2026-01-02", "time": "15:04:05Z", "duration": "P1D", "period": "2026-01-02T15:04:05Z/P1D",
+		"email": "ada@example.com", "hostname": "example.com", "ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "uri": "https://example.com/",
+		"uri-reference": "/a", "iri": "https://example.com/", "iri-reference": "/a", "uri-template": "https://example.com/{a}",
+		"uuid": "00000000-0000-4000-8000-000000000000", "json-pointer": "/a", "relative-json-pointer": "0", "regex": "a", "semver": "1.0.0",
+	}
 }
 
 func (g *generator) string(s map[string]any) string {
 	if format, ok := s["format"].(string); ok {
-		return formatted[format]
+		return formatted()[format]
 	}
 	least, most := int(numberOf(s["minLength"], 0)), int(numberOf(s["maxLength"], 1000))
 	text := "test"
 	if _, ok := s["pattern"]; ok {
-		text = patterned[g.turn%len(patterned)]
-		if g.turn >= len(patterned) {
+		texts := patterned()
+		text = texts[g.turn%len(texts)]
+		if g.turn >= len(texts) {
 			text = strings.Repeat(text, 4)
 		}
 	} else if g.text != "" {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,8 +24,11 @@ var templates embed.FS
 // buildTimeout is for the first build of a new plugin in Go.
 const buildTimeout = 5 * time.Minute
 
-// oldestNode runs TypeScript as it is.
-var oldestNode = [2]int{22, 18}
+// The oldest node that runs TypeScript as it is.
+const (
+	oldestNodeMajor = 22
+	oldestNodeMinor = 18
+)
 
 // language is what a new plugin can be written in.
 type language struct {
@@ -35,16 +39,18 @@ type language struct {
 	finish func(ctx context.Context, dir string) (missing string)
 }
 
-var languages = []language{
-	{"go", "", "`main.go` (with `protocol.go`)", "go test .                   # the plugin's own tests\nCGO_ENABLED=0 go build -o handler .", buildGo},
-	{"python", `["python3", "handler.py"]`, "`handler.py`", "python3 -B -m unittest      # the plugin's own tests", needPython},
-	{"typescript", `["node", "handler.ts"]`, "`handler.ts`", "node --test                 # the plugin's own tests", needNode},
+func languages() []language {
+	return []language{
+		{"go", "", "`main.go` (with `protocol.go`)", "go test .                   # the plugin's own tests\nCGO_ENABLED=0 go build -o handler .", buildGo},
+		{"python", `["python3", "handler.py"]`, "`handler.py`", "python3 -B -m unittest      # the plugin's own tests", needPython},
+		{"typescript", `["node", "handler.ts"]`, "`handler.ts`", "node --test                 # the plugin's own tests", needNode},
+	}
 }
 
 // Languages are those that [New] knows.
 func Languages() []string {
 	var names []string
-	for _, l := range languages {
+	for _, l := range languages() {
 		names = append(names, l.name)
 	}
 	return names
@@ -54,16 +60,12 @@ func Languages() []string {
 // manifest, a handler in the language, a skill and tests. missing says what
 // this machine lacks to run it; empty is nothing. On an error nothing is left.
 func New(ctx context.Context, parent string, name nacre.PluginName, lang string) (dir, missing string, err error) {
-	at := -1
-	for i, l := range languages {
-		if l.name == lang {
-			at = i
-		}
-	}
+	all := languages()
+	at := slices.IndexFunc(all, func(l language) bool { return l.name == lang })
 	if at < 0 {
 		return "", "", fmt.Errorf("language %.40q: use one of %s", lang, strings.Join(Languages(), ", "))
 	}
-	l := languages[at]
+	l := all[at]
 	dir, err = create(parent, name, func(staged string) error {
 		missing, err = l.write(ctx, staged, name)
 		return err
@@ -97,14 +99,14 @@ func create(parent string, name nacre.PluginName, fill func(dir string) error) (
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return "", errors.Join(fmt.Errorf("%s is there already: choose another name, or another folder with --dir", dir), ignoreNil(err))
 	}
-	if err := os.MkdirAll(parent, 0o755); err != nil {
+	if err := os.MkdirAll(parent, 0o755); err != nil { //nolint:gosec // a plugin is a program, not a secret
 		return "", err
 	}
 	staged, err := os.MkdirTemp(parent, ".new-*")
 	if err != nil {
 		return "", err
 	}
-	err = errors.Join(os.Chmod(staged, 0o755), fill(staged))
+	err = errors.Join(os.Chmod(staged, 0o755), fill(staged)) //nolint:gosec // a plugin is a program, not a secret
 	if err == nil {
 		err = os.Rename(staged, dir) // refused where somebody made it meanwhile
 	}
@@ -173,10 +175,10 @@ func fillIn(to, from string, values map[string]string) error {
 }
 
 func writeNew(path string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // a plugin is a program, not a secret
 		return err
 	}
-	return os.WriteFile(path, text, 0o644)
+	return os.WriteFile(path, text, 0o644) //nolint:gosec // a plugin is a program, not a secret
 }
 
 // buildGo makes the handler, so that the plugin works at once.
@@ -205,7 +207,7 @@ func needPython(context.Context, string) string {
 }
 
 func needNode(ctx context.Context, _ string) string {
-	want := fmt.Sprintf("%d.%d", oldestNode[0], oldestNode[1])
+	want := fmt.Sprintf("%d.%d", oldestNodeMajor, oldestNodeMinor)
 	program, err := exec.LookPath("node")
 	if err != nil {
 		return "node is not installed: install " + want + " or newer to run the handler"
@@ -230,10 +232,10 @@ func newEnough(version string) bool {
 		return false
 	}
 	switch a {
-	case oldestNode[0]:
-		return b >= oldestNode[1]
+	case oldestNodeMajor:
+		return b >= oldestNodeMinor
 	case 23:
 		return b >= 6
 	}
-	return a > oldestNode[0]
+	return a > oldestNodeMajor
 }

@@ -12,17 +12,14 @@ import (
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
-// runnable ends the test where the language's program is missing.
+// runnable ends the test where the language's program is missing, or does not
+// run the language as it is.
 func runnable(t *testing.T, lang string) {
 	t.Helper()
 	program := map[string]string{"go": "go", "python": "python3", "typescript": "node"}[lang]
-	path := testpeer.Need(t, program)
-	if lang != "typescript" {
-		return
-	}
-	cmd := exec.Command(path, "--input-type=module-typescript", "-e", "const a: number = 1")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		testpeer.Missing(t, "node does not run TypeScript as it is: "+strings.TrimSpace(string(out[:min(len(out), 80)])))
+	testpeer.Need(t, program)
+	if lang == "typescript" {
+		testpeer.Able(t, program, "--input-type=module-typescript", "-e", "const a: number = 1")
 	}
 }
 

@@ -248,7 +248,7 @@ func (r *run) start(ctx context.Context) error {
 func startFix(category, why string) string {
 	switch {
 	case strings.Contains(why, "ERR_UNKNOWN_FILE_EXTENSION"):
-		return fmt.Sprintf("node runs TypeScript as it is from %d.%d on: install that", oldestNode[0], oldestNode[1])
+		return fmt.Sprintf("node runs TypeScript as it is from %d.%d on: install that", oldestNodeMajor, oldestNodeMinor)
 	case category == "CONFIG_ERROR":
 		return "look at handler in the manifest, whether its program is installed, and --config"
 	case category == "AUTH_ERROR" || category == "NETWORK_ERROR":

@@ -19,6 +19,7 @@ import (
 
 	"github.com/nacre-dev/nacre/internal/pluginhost"
 	"github.com/nacre-dev/nacre/internal/plugintest"
+	"github.com/nacre-dev/nacre/internal/testwait"
 )
 
 // The test program is its own handler: a manifest's handler ["self", FAULT]
@@ -112,7 +113,7 @@ func (h *handler) serve(in io.Reader, out io.Writer) {
 		h.handle(m)
 	}
 	if h.fault == "deaf to the end" {
-		time.Sleep(time.Minute)
+		testwait.Stay()
 	}
 }
 
@@ -334,7 +335,7 @@ func failures(r plugintest.Report) (names []string, all string) {
 func TestGoodHandler(t *testing.T) {
 	t.Parallel()
 	o := options(t, folder(t, manifestOf("none")))
-	o.Limits = pluginhost.Limits{} // what it does in its time may take some, on a busy machine
+	o.Limits, o.Patience = pluginhost.Limits{}, 0 // what it does in its time may take some, on a busy machine
 	report, err := plugintest.Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,14 +21,9 @@ const insideData = "/data"
 // sealer starts handlers in the native sandbox, as a session does.
 func sealer(t *testing.T) func(context.Context, pluginhost.LaunchSpec) (pluginhost.Process, error) {
 	t.Helper()
-	o := sandbox.Options{Init: filepath.Join(t.TempDir(), "sandbox-init"), StateDir: t.TempDir()}
-	cmd := exec.Command(testpeer.Need(t, "go"), "build", "-o", o.Init, "../../cmd/sandbox-init")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	o := sandbox.Options{Init: testpeer.Program(t, sandbox.Init), StateDir: t.TempDir()}
 	if problem := sandbox.Support(o).Problem; problem != "" {
-		testpeer.Missing(t, "no native sandbox: "+problem)
+		testpeer.Missing(t, "sandbox", "no native sandbox: "+problem)
 	}
 	native, err := sandbox.Open(o)
 	if err != nil {

@@ -178,7 +178,11 @@ func (v *validator) tools(m plugin.Manifest) {
 		for _, warning := range compiled.Warnings() {
 			v.warn(manifestFile, key+".arguments_schema", "write a default that fits", "tool %s: %s", t.Name, warning)
 		}
-		for what, paths := range map[string][]string{"sinks": t.Sinks, "files": t.Files} {
+		if t.Safety != nacre.Read && len(t.Sinks) == 0 && len(t.Text) == 0 && m.Project != plugin.ProjectWrite {
+			v.warn(manifestFile, key+".sinks", `name the arguments in which a wrong value does harm, such as "sinks": { "to": "email" }`,
+				"tool %s changes something and has no sinks, so each call of a session that has read an outsider's text is asked about", t.Name)
+		}
+		for what, paths := range map[string][]string{"sinks": t.Sinks, "text": t.Text, "files": t.Files} {
 			for _, path := range paths {
 				if !compiled.Has(path) {
 					v.wrong(manifestFile, key+"."+what, "name an argument by its dotted path", "tool %s: there is no argument %.80q", t.Name, path)
@@ -260,7 +264,10 @@ func (v *validator) advice(m plugin.Manifest) {
 
 // collisions looks for names that are taken (D-25).
 func (v *validator) collisions(m plugin.Manifest) {
-	if v.name == "core" || v.name == "schedule" || v.name == "memory" {
+	if slices.Contains(m.Provides.Hooks, plugin.HookMemoryBrief) {
+		v.wrong(manifestFile, "provides.hooks", "leave the hook out", "memory is nacre's own, and no plugin takes its place")
+	}
+	if slices.Contains(pluginhost.OwnNames(), v.name) {
 		v.wrong("", "", "rename the folder", "the name %s is nacre's own", v.name)
 	}
 	owner := map[nacre.ToolName]string{}

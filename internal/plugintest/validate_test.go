@@ -64,7 +64,7 @@ func TestValidate(t *testing.T) {
 	t.Parallel()
 	installed := pluginhost.Inspect(folderCalled(t, "other_one", `{"description":"d","version":"1.0.0","handler":["sh"],"provides":{"tools":[{"name":"taken","description":"d",`+strings.Replace(schemaOf, `"x"`, "1", 1)+`}]}}`))
 	at := plugintest.Place{Version: "0.1.0", Installed: []pluginhost.Found{installed}}
-	good := `{"description":"d","version":"1.0.0","handler":["sh"],"provides":{"tools":[{"name":"mine","description":"d",` + strings.Replace(schemaOf, `"x"`, "1", 1) + `}]}}`
+	good := `{"description":"d","version":"1.0.0","handler":["sh"],"provides":{"tools":[{"name":"mine","description":"d","safety_class":"READ",` + strings.Replace(schemaOf, `"x"`, "1", 1) + `}]}}`
 	for name, c := range map[string]struct{ folder, from, to, want string }{
 		"nothing":                 {"notes", `"d"`, `"d"`, ""},
 		"a name in capitals":      {"Notes", `"d"`, `"d"`, "rename the folder"},
@@ -80,6 +80,9 @@ func TestValidate(t *testing.T) {
 		"a list":                  {"notes", good, `[]`, "not an object"},
 		"tools that are no list":  {"notes", `{"tools":[`, `{"hooks":3,"tools":[`, "provides.hooks"},
 		"arguments nobody guards": {"notes", `"name":"mine"`, `"name":"mine","sinks":["a.b"]`, "no argument \"a.b\""},
+		"a change without sinks":  {"notes", `"READ"`, `"WRITE"`, "has no sinks"},
+		"a kind that is none":     {"notes", `"name":"mine"`, `"name":"mine","sinks":{"a":"mail"}`, "use email"},
+		"text that is none":       {"notes", `"name":"mine"`, `"name":"mine","text":["b"]`, "not a property"},
 		"nothing provided":        {"notes", good, `{"description":"d","version":"1.0.0","handler":["sh"]}`, "gives nobody anything"},
 		"a pattern that is hard":  {"notes", `{"type":"integer","default":1}`, `{"type":"string","pattern":"^q{7}-[xyz]{9}$"}},"required":["a"]`, "examples"},
 	} {

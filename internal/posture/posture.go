@@ -17,15 +17,17 @@ import (
 	"github.com/nacre-dev/nacre"
 )
 
-// The fixed places inside every sandbox.
+// The fixed places inside every sandbox. BinDir is in no folder of [Input.System]:
+// those are bound as they are, and nothing can be added to them.
 const (
 	Home      = "/home/agent"
 	Workspace = "/workspace"
-	BinDir    = "/usr/local/bin"
-	tmpSize   = 1 << 30
-	homeSize  = 512 << 20
-	cacheDir  = "/var/cache/go-build"
-	cacheSize = 2 << 30
+	BinDir    = "/opt/nacre/bin"
+	// BuildCache is where a toolchain's build cache is.
+	BuildCache = "/var/cache/go-build"
+	tmpSize    = 1 << 30
+	homeSize   = 512 << 20
+	cacheSize  = 2 << 30
 )
 
 // LateExecution are the files at a project's top that make the host run code
@@ -44,6 +46,9 @@ func LateExecution() []string {
 type Input struct {
 	// Project is bound at Workspace; empty means an empty scratch folder there.
 	Project string
+	// Base, where set, is a folder whose files are shown at Workspace, and stay as
+	// they are: Project is then the folder of the layer that gets what is written.
+	Base string
 	// ReadOnlyProject makes all of the project read-only.
 	ReadOnlyProject bool
 	// Protected are paths below the project, relative to it, that are read-only inside.
@@ -54,18 +59,22 @@ type Input struct {
 	Toolchains []Toolchain
 	// Programs are bound into BinDir under their names: ipc, brain.
 	Programs map[string]string
-	// Extra mounts and variables, such as a brain's own program.
+	// Extra mounts and variables, such as a brain's own program. A mount stands in the
+	// place of a toolchain's at the same target.
 	Mounts []nacre.Mount
 	Env    []string
 	Egress []nacre.EgressRule
+	// Credentials are those of the group; the posture has those that Egress leads to, and
+	// those that are delivered inside.
+	Credentials []nacre.CredentialScope
 	// Offline leaves out the way to the egress proxy and the door: what verifies
 	// code reaches nothing.
 	Offline bool
 	// Model says that a model gateway answers on nacre.ModelPort.
-	Model  bool
-	Limits nacre.Limits
-	// Terminal is the TERM of the operator's terminal, when the session has one.
-	Terminal string
+	Model bool
+	// Forwards are further loopback ports that lead to sockets of the session.
+	Forwards []nacre.Forward
+	Limits   nacre.Limits
 }
 
 // Toolchain is a language's tools on this machine.
@@ -76,6 +85,7 @@ type Toolchain struct {
 	Path   []string // folders inside that hold its programs
 	// BuildCache is a host-warmed cache that runs get a private layer over.
 	BuildCache string
+	Fetching   Fetching
 }
 
 // Compute returns the posture, or says which part of the input is not allowed.
@@ -83,7 +93,7 @@ func Compute(in Input) (nacre.Posture, error) {
 	if err := checkEgress(in.Egress); err != nil {
 		return nacre.Posture{}, err
 	}
-	p := nacre.Posture{Dir: Workspace, Egress: in.Egress, Limits: in.Limits.WithDefaults()}
+	p := nacre.Posture{Dir: Workspace, Egress: in.Egress, Credentials: credentials(in), Limits: in.Limits.WithDefaults()}
 	p.Mounts = append(p.Mounts, in.System...)
 	p.Mounts = append(p.Mounts,
 		nacre.Mount{Kind: nacre.Tmpfs, Target: "/tmp", Size: tmpSize},
@@ -92,10 +102,7 @@ func Compute(in Input) (nacre.Posture, error) {
 		p.Mounts = append(p.Mounts, nacre.Mount{Source: in.Programs[name], Target: path.Join(BinDir, name)})
 	}
 	for _, t := range in.Toolchains {
-		p.Mounts = append(p.Mounts, t.Mounts...)
-		if t.BuildCache != "" {
-			p.Mounts = append(p.Mounts, nacre.Mount{Kind: nacre.Overlay, Source: t.BuildCache, Target: cacheDir, Size: cacheSize})
-		}
+		p.Mounts = append(append(p.Mounts, t.Mounts...), besides(in.Mounts, t.caches(in))...)
 	}
 	project, err := projectMounts(in)
 	if err != nil {
@@ -108,6 +115,22 @@ func Compute(in Input) (nacre.Posture, error) {
 	return p, nil
 }
 
+// caches are what the host has fetched and built for a toolchain.
+func (t Toolchain) caches(in Input) []nacre.Mount {
+	mounts := t.Fetching.mounts(in)
+	if t.BuildCache != "" {
+		mounts = append(slices.Clip(mounts), nacre.Mount{Kind: nacre.Overlay, Source: t.BuildCache, Target: BuildCache, Size: cacheSize})
+	}
+	return mounts
+}
+
+// besides are those mounts in whose place no other one stands.
+func besides(others, mounts []nacre.Mount) []nacre.Mount {
+	return slices.DeleteFunc(slices.Clone(mounts), func(m nacre.Mount) bool {
+		return slices.ContainsFunc(others, func(o nacre.Mount) bool { return o.Target == m.Target })
+	})
+}
+
 func projectMounts(in Input) ([]nacre.Mount, error) {
 	if in.Project == "" {
 		return []nacre.Mount{{Kind: nacre.Tmpfs, Target: Workspace, Size: homeSize}}, nil
@@ -117,6 +140,12 @@ func projectMounts(in Input) ([]nacre.Mount, error) {
 		kind = nacre.BindReadOnly
 	}
 	mounts := []nacre.Mount{{Kind: kind, Source: in.Project, Target: Workspace}}
+	if in.Base != "" {
+		if in.ReadOnlyProject {
+			return nil, errors.New("a layer over a base is there to be written")
+		}
+		mounts[0] = nacre.Mount{Kind: nacre.Overlay, Source: in.Base, Layer: in.Project, Target: Workspace}
+	}
 	for _, rel := range in.Protected {
 		clean := path.Clean("/" + rel)[1:]
 		if clean == "" || clean != rel {
@@ -129,6 +158,26 @@ func projectMounts(in Input) ([]nacre.Mount, error) {
 	return mounts, nil
 }
 
+// credentials are those that can be used: without a way to its host there is no scope.
+func credentials(in Input) []nacre.CredentialScope {
+	if in.Offline {
+		return nil
+	}
+	var used []nacre.CredentialScope
+	for _, c := range in.Credentials {
+		if c.Inside != "" || slices.ContainsFunc(in.Egress, func(r nacre.EgressRule) bool { return LeadsTo(r, c.Host, c.Port) }) {
+			used = append(used, c)
+		}
+	}
+	return used
+}
+
+// LeadsTo reports whether a rule lets a session speak TLS to a host.
+func LeadsTo(r nacre.EgressRule, host string, port uint16) bool {
+	_, parent, _ := strings.Cut(host, ".")
+	return r.Port == port && r.Protocol == nacre.ProtocolTLS && (r.Host == host || r.Host == "*."+parent)
+}
+
 func forwards(in Input) []nacre.Forward {
 	if in.Offline {
 		return nil
@@ -137,34 +186,39 @@ func forwards(in Input) []nacre.Forward {
 	if in.Model {
 		list = append(list, nacre.Forward{Port: nacre.ModelPort, Socket: nacre.ModelSocket})
 	}
-	return list
+	return append(list, in.Forwards...)
 }
 
 // environment is built from nothing: no variable of the host gets in.
 func environment(in Input) []string {
 	proxy := "http://127.0.0.1:" + strconv.Itoa(nacre.EgressPort)
-	search := []string{BinDir}
+	search := []string{BinDir, "/usr/local/bin"}
 	var env []string
 	for _, t := range in.Toolchains {
 		search = append(search, t.Path...)
-		env = append(env, t.Env...)
+		env = append(append(env, t.Env...), t.Fetching.environment(in)...)
 		if t.BuildCache != "" {
-			env = append(env, "GOCACHE="+cacheDir)
+			env = append(env, "GOCACHE="+BuildCache)
 		}
 	}
 	search = append(search, "/usr/bin", "/bin", "/usr/sbin", "/sbin")
+	search = append(search, installed()...)
 	env = append(env,
 		"HOME="+Home, "USER=agent", "LOGNAME=agent", "SHELL=/bin/sh", "TMPDIR=/tmp", "LANG=C.UTF-8",
-		"PATH="+strings.Join(search, ":"), "GIT_TERMINAL_PROMPT=0", "NACRE=1")
+		"PATH="+strings.Join(search, ":"), "GIT_TERMINAL_PROMPT=0", "NACRE=1",
+		"PYTHONDONTWRITEBYTECODE=1") // compiled code beside the sources would be landed, or named each time
 	if !in.Offline {
 		env = append(env,
 			"HTTP_PROXY="+proxy, "HTTPS_PROXY="+proxy, "http_proxy="+proxy, "https_proxy="+proxy,
 			"NO_PROXY=127.0.0.1,localhost,::1", "no_proxy=127.0.0.1,localhost,::1", "NODE_USE_ENV_PROXY=1")
 	}
-	if in.Terminal != "" {
-		env = append(env, "TERM="+in.Terminal)
-	}
 	return append(env, in.Env...)
+}
+
+// installed are the folders where language tools put programs for their user. They come
+// last: what a session installs stands in for no program of the host's.
+func installed() []string {
+	return []string{Home + "/.local/bin", Home + "/go/bin", Home + "/.cargo/bin"}
 }
 
 func checkEgress(rules []nacre.EgressRule) error {

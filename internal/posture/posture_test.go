@@ -63,3 +63,42 @@ func TestAPostureHoldsOnlyWhatWasGiven(t *testing.T) {
 		}
 	}
 }
+
+// F-24, M-35: what a session may use of credentials is part of its posture: those whose host
+// it can reach, and those inside. What verifies code has none.
+func TestCredentialsArePartOfThePosture(t *testing.T) {
+	rule := func(text string) nacre.EgressRule {
+		r, err := posture.ParseEgress(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	hub := nacre.CredentialScope{Name: "hub", Host: "api.hub.example", Port: 443, Methods: []string{"GET"}, Paths: []string{"/acme/"}, Minted: "vault for policies deploy"}
+	inside := nacre.CredentialScope{Name: "old", Inside: "$OLD"}
+	for name, c := range map[string]struct {
+		rules   []nacre.EgressRule
+		offline bool
+		want    string
+	}{
+		"no way to the host": {want: "old inside, as $OLD"},
+		"another host":       {rules: []nacre.EgressRule{rule("hub.example")}, want: "old inside, as $OLD"},
+		"another port":       {rules: []nacre.EgressRule{rule("api.hub.example:8443")}, want: "old inside, as $OLD"},
+		"in the clear":       {rules: []nacre.EgressRule{rule("api.hub.example:443/http")}, want: "old inside, as $OLD"},
+		"the host":           {rules: []nacre.EgressRule{rule("api.hub.example")}, want: "hub for api.hub.example:443 GET /acme/, minted by vault for policies deploy; old inside, as $OLD"},
+		"a wildcard":         {rules: []nacre.EgressRule{{Host: "*.hub.example", Port: 443}}, want: "hub for api.hub.example:443 GET /acme/, minted by vault for policies deploy; old inside, as $OLD"},
+		"offline":            {rules: []nacre.EgressRule{rule("api.hub.example")}, offline: true},
+	} {
+		p, err := posture.Compute(posture.Input{Egress: c.rules, Credentials: []nacre.CredentialScope{hub, inside}, Offline: c.offline})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var have []string
+		for _, scope := range p.Credentials {
+			have = append(have, scope.String())
+		}
+		if text := strings.Join(have, "; "); text != c.want {
+			t.Errorf("%s: have %q, want %q", name, text, c.want)
+		}
+	}
+}

@@ -48,6 +48,11 @@ func checkWildcard(domain string) error {
 	return nil
 }
 
+// Loopback tells the names that lead to the machine itself, and nowhere else (RFC 6761).
+func Loopback(host string) bool {
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
 // Inside tells the names that lead into a network and never out of one, which
 // nobody is asked to allow (M-23): names of one part, and the domains that are
 // kept for machines nearby (RFC 6761, 6762, 8375, 9476).

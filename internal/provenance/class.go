@@ -22,7 +22,7 @@ func (c *class) addAll(docs []doc, name string, except []string) {
 	name = shorten(name)
 	for _, d := range docs {
 		c.add(d, name)
-		for _, alias := range aliases(d) {
+		for _, alias := range append(aliases(d), dateAliases(string(d))...) {
 			if !slices.Contains(except, string(alias)) && !c.knows(alias, name) {
 				c.add(alias, name)
 			}

@@ -11,10 +11,11 @@ import (
 // finder walks the arguments of one call, which are valid JSON.
 type finder struct {
 	scanner
-	ledger  *Ledger
-	depth   int
-	origins []nacre.Origin
-	full    bool
+	ledger   *Ledger
+	declared *Declared
+	depth    int
+	values   []value
+	full     bool
 }
 
 // value walks one value at a path. Sinks are the rests of the paths that lead
@@ -36,16 +37,17 @@ func (f *finder) value(path string, sinks []string, sink bool) {
 	switch {
 	case container:
 		// What is too deep to be looked at may be anything.
-		f.put(nacre.Origin{Argument: path})
+		f.put(value{origin: nacre.Origin{Argument: path}})
 	case sink:
-		f.put(f.ledger.origin(path, formsOf(raw)))
+		f.see(path, raw)
 	}
 }
 
 func (f *finder) container(c byte, path string, sinks []string, sink bool) {
 	if f.empty() {
 		if sink {
-			f.put(nacre.Origin{Argument: path})
+			root, kind, _ := f.declared.at(path)
+			f.put(value{origin: nacre.Origin{Argument: path}, root: root, kind: kind, empty: true})
 		}
 		return
 	}
@@ -100,10 +102,10 @@ func join(path, step string) string {
 	return path + "." + step
 }
 
-// put keeps an origin. The last there is room for says of the rest that it was seen nowhere.
-func (f *finder) put(o nacre.Origin) {
-	if len(f.origins) == MaxOrigins-1 {
-		o, f.full = nacre.Origin{Argument: o.Argument}, true
+// put keeps a value. The last there is room for says of the rest that it was seen nowhere.
+func (f *finder) put(v value) {
+	if len(f.values) == MaxOrigins-1 {
+		v, f.full = value{origin: nacre.Origin{Argument: v.origin.Argument}}, true
 	}
-	f.origins = append(f.origins, o)
+	f.values = append(f.values, v)
 }

@@ -10,6 +10,8 @@ import (
 // The kinds of docs that are not text: what a text says in one spelling for all
 // of them. A doc of text cannot begin with their first byte.
 const (
+	// aliasByte begins all of them, and that of days.
+	aliasByte   = 1
 	numberKind  = "\x01n"
 	accountKind = "\x01d"
 	urlKind     = "\x01u"

@@ -37,7 +37,7 @@ func (l *Ledger) ObserveModelRequest(body []byte, project nacre.Provenance) {
 		source.Provenance = nacre.SeenTrusted
 	}
 	for _, block := range blocks {
-		if l.fresh(block) {
+		if fresh(l.blocks, block) {
 			for _, text := range texts(block, 0) {
 				l.classOf(source.Provenance).addAll(read(text), source.Name, nil)
 			}
@@ -46,15 +46,15 @@ func (l *Ledger) ObserveModelRequest(body []byte, project nacre.Provenance) {
 }
 
 // fresh reports whether a block was not read before.
-func (l *Ledger) fresh(block []byte) bool {
+func fresh(blocks map[uint64]struct{}, block []byte) bool {
 	hash := digest(block)
-	if _, known := l.blocks[hash]; known {
+	if _, known := blocks[hash]; known {
 		return false
 	}
-	if len(l.blocks) >= maxBlocks {
-		clear(l.blocks)
+	if len(blocks) >= maxBlocks {
+		clear(blocks)
 	}
-	l.blocks[hash] = struct{}{}
+	blocks[hash] = struct{}{}
 	return true
 }
 

@@ -22,7 +22,8 @@ type run struct {
 // newNeedle prepares the search for a text that is normalised and has a word.
 func newNeedle(text []byte, alone bool) needle {
 	var room [16]uint64
-	hashes, offsets := room[:0], make([]int, 0, 16)
+	var places [16]int
+	hashes, offsets := room[:0], places[:0]
 	for i := 0; ; {
 		start, end, hash := nextWord(text, i)
 		if start == end {
@@ -38,6 +39,7 @@ func newNeedle(text []byte, alone bool) needle {
 	}
 	last := len(hashes) - length
 	count := min(maxRuns, last+1)
+	n.runs = make([]run, 0, count)
 	for i := range count {
 		at := 0
 		if count > 1 {

@@ -126,7 +126,15 @@ func accountOf(text string) (string, bool) {
 	if len(text) > 2*maxIBAN {
 		return "", false
 	}
-	compact := strings.NewReplacer(" ", "", "-", "").Replace(text)
+	if !isIBANHead(text) {
+		return "", false
+	}
+	compact := strings.Map(func(r rune) rune {
+		if r == ' ' || r == '-' {
+			return -1
+		}
+		return r
+	}, text)
 	return compact, isIBAN(compact)
 }
 

@@ -42,6 +42,8 @@ const (
 	// MaxValue is the longest value that is looked for, in bytes; a longer one
 	// counts as seen nowhere.
 	MaxValue = 1 << 20
+	// maxProfile is how much is kept of who the operator is.
+	maxProfile = 16 << 10
 	// maxTaints is how many sources of taint are named.
 	maxTaints = 4
 	// maxName is the longest name of a source that is kept, in bytes.
@@ -58,17 +60,22 @@ type Ledger struct {
 	tainted bool
 	// said is what the agent wrote into arguments: see ObserveResult.
 	said class
+	// profile is who the operator is; minted is what systems made themselves.
+	profile class
+	minted  minted
+	// vouched are the texts that a person vouched for: see Vouch.
+	vouched class
 	// blocks are the blocks of model requests that were read before.
 	blocks map[uint64]struct{}
 }
 
 // New returns the ledger of a session that has read nothing.
 func New() *Ledger {
-	l := &Ledger{blocks: make(map[uint64]struct{})}
+	l := &Ledger{blocks: make(map[uint64]struct{}), minted: newMinted(), profile: class{limit: maxProfile}}
 	l.classes[nacre.SeenOperator].limit = MaxOperator / generations
 	l.classes[nacre.SeenTrusted].limit = MaxText / generations
 	l.classes[nacre.SeenUntrusted].limit = MaxText / generations
-	l.said.limit = MaxOperator / generations
+	l.said.limit, l.vouched.limit = MaxOperator/generations, MaxOperator/generations
 	return l
 }
 
@@ -135,25 +142,7 @@ func (l *Ledger) TaintedBy() []string {
 // an empty list), and what is true or false, was seen nowhere; a text of fewer
 // than three letters is seen only where it is the whole of a text.
 func (l *Ledger) Origins(arguments json.RawMessage, sinks []string) []nacre.Origin {
-	if len(sinks) == 0 {
-		return nil
-	}
-	if !json.Valid(arguments) {
-		return nowhere(sinks)
-	}
-	w := finder{ledger: l, scanner: scanner{data: arguments}}
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	w.value("", sinks, false)
-	return w.origins
-}
-
-func nowhere(sinks []string) []nacre.Origin {
-	origins := make([]nacre.Origin, 0, min(len(sinks), MaxOrigins))
-	for _, sink := range sinks[:min(len(sinks), MaxOrigins)] {
-		origins = append(origins, nacre.Origin{Argument: sink})
-	}
-	return origins
+	return l.Judge(arguments, Declared{Sinks: sinks})
 }
 
 // origin looks for one value in every class, the most trusted first.

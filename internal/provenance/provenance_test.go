@@ -433,3 +433,26 @@ func TestALedgerMayBeUsedConcurrently(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// F-38: a sentence that begins right after a host ends it; what an argument says
+// is never cut so, for there it is another host.
+func TestASentenceGluedToAHostEndsIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		text, value string
+		want        nacre.Provenance
+	}{
+		"the finding's":                {"see www.our-shop.com.They want more", "www.our-shop.com", nacre.SeenOperator},
+		"an address":                   {"mail ada@our-shop.com.Then call her", "ada@our-shop.com", nacre.SeenOperator},
+		"the end of the text":          {"go to our-shop.com.Thanks", "our-shop.com", nacre.SeenOperator},
+		"a host in capitals":           {"go to Our-Shop.Com now", "our-shop.com", nacre.SeenOperator},
+		"a longer host":                {"go to our-shop.com.evil now", "our-shop.com", nacre.SeenNowhere},
+		"what a sentence would make":   {"go to our-shop.com. Best regards", "our-shop.com.Best", nacre.SeenNowhere},
+		"the same, glued":              {"go to our-shop.com.Best regards", "our-shop.com.best", nacre.SeenNowhere},
+		"a file":                       {"read main.Test now", "main", nacre.SeenNowhere},
+		"a name with capitals further": {"use our-shop.com.TheName here", "our-shop.com", nacre.SeenNowhere},
+	} {
+		if have := seen(t, operator, c.text, c.value); have != c.want {
+			t.Errorf("%s: have %v, want %v", name, have, c.want)
+		}
+	}
+}

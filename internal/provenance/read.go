@@ -111,7 +111,7 @@ func (r *reader) scalar(raw []byte) {
 }
 
 func (r *reader) add(text []byte) {
-	if d := normalise(text); len(d) > 0 {
+	if d := normalise(apart(text)); len(d) > 0 {
 		r.docs = append(r.docs, d)
 	}
 }

@@ -23,10 +23,16 @@ const (
 // trusted for it: otherwise a reminder that is confirmed in its own words would
 // make an outsider's address a trusted one. An untrusted result taints the session.
 func (l *Ledger) ObserveResult(source nacre.Source, arguments, result []byte) {
-	said, docs := readValues(arguments), read(result)
 	if source.Provenance.Label() == nacre.Untrusted {
 		l.Taint(source.Name)
 	}
+	l.ObserveUnvouched(source, arguments, result)
+}
+
+// ObserveUnvouched is ObserveResult for a result that no outsider sent: untrusted
+// values in it are kept as such, and taint nobody.
+func (l *Ledger) ObserveUnvouched(source nacre.Source, arguments, result []byte) {
+	said, docs := readValues(arguments), read(result)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	own := l.unbacked(said)
@@ -53,6 +59,9 @@ func spellings(own []doc) (known []string) {
 		f.text(d)
 		for _, n := range f.needles {
 			known = append(known, string(n.text))
+		}
+		for _, alias := range dateAliases(string(d)) {
+			known = append(known, string(alias))
 		}
 	}
 	return known

@@ -143,6 +143,27 @@ func (s *segment) resize(size int) {
 // find calls seen with the source of each place where the needle stands as a
 // whole, until seen returns false. It gives up after a bounded effort.
 func (s *segment) find(n *needle, seen func(name string) bool) {
+	s.places(n, func(at int) bool { return seen(s.sourceAt(at)) })
+}
+
+// textAt is the text around an offset; of what a text says in another spelling, which
+// follows it, that text. There is none where it is too far away.
+func (s *segment) textAt(at int) (text doc, ok bool) {
+	for range maxSteps {
+		end := at + bytes.IndexByte(s.text[at:], endOfDoc)
+		start := bytes.LastIndexByte(s.text[:at], endOfDoc) + 1
+		if s.text[start] != aliasByte {
+			return doc(s.text[start:end]), true
+		}
+		if at = start - 2; at < 1 {
+			break
+		}
+	}
+	return nil, false
+}
+
+// places is find with the offset of each place.
+func (s *segment) places(n *needle, seen func(at int) bool) {
 	best, ok := s.rarest(n)
 	if !ok {
 		return
@@ -157,7 +178,7 @@ func (s *segment) find(n *needle, seen func(name string) bool) {
 		}
 		candidates--
 		at := int(s.words[entry/levels]) - best.offset
-		if s.stands(n, at) && !seen(s.sourceAt(at)) {
+		if s.stands(n, at) && !seen(at) {
 			return
 		}
 	}

@@ -22,7 +22,13 @@ const (
 	account
 	// phrase: a name of the words that a wallet is made of.
 	phrase
+	// session: a name of what a cookie holds, and of what logs call a run by.
+	session
 )
+
+// wary is set in a kind where a word before the name says that what follows is
+// no secret, "the" or "invalid": then only what looks like one is taken for it.
+const wary kind = 1 << 7
 
 // names are the keywords before a value, by how the value is judged.
 var names = []struct {
@@ -33,21 +39,22 @@ var names = []struct {
 		"password", "passwd", "passphrase", "passwort", "pwd", "secret", "mot_de_passe", "passcode", "_pass", "-pass", "dbpass",
 		"userpass", "smtppass", "kennwort", "wachtwoord", "contrasena", "contraseña", "senha", "passwrd", "requirepass", "sshpass -p", "_pw",
 		"mot de passe", "ароль", "密码", "密碼", "パスワード", "비밀번호", "identified by",
-		"storepass", "keypass", "masterauth", "bindpw", "rootpw", "psk",
+		"storepass", "keypass", "masterauth", "bindpw", "rootpw", "psk", "::add-mask::",
 	}},
 	{key, []string{
 		"api_key", "apikey", "api-key", "api key", "api_token", "apitoken", "api-token", "access_key", "accesskey", "access-key",
 		"private_key", "privatekey", "private-key", "encryption_key", "encryptionkey", "signing_key", "signingkey", "account_key",
-		"accountkey", "auth_token", "authtoken", "auth-token", "authkey", "auth_key", "auth-key", "credential", "sessionid",
-		"session_id", "shared_access_signature", "sig=", "master_key", "masterkey", "app_key", "appkey", "application_key",
+		"accountkey", "auth_token", "authtoken", "auth-token", "authkey", "auth_key", "auth-key", "credential", "shared_access_signature", "sig=", "master_key", "masterkey", "app_key", "appkey", "application_key",
 		"consumer_key", "storage_key", "license_key", "licence_key", "subscription-key", "subscription_key", "subscriptionkey",
 		"deploy_key", "service_key", "server_key", "write_key", "admin_key", "functions-key", "session_key", "fernet_key",
 		"aes_key", "jwt_key", "hmac_key", "phpsessid", "connect.sid", "sessid", "integration_key", "routing_key", "service_role_key",
 		"shared_key", "sharedkey", "key-data", "ssh_key", "webhook_key", "client_key", "secure_key", "crypt_key", "hmac",
 	}},
 	{key, []string{"authorization"}},
+	{session, []string{"sessionid", "session_id"}},
 	{tokenish, []string{"token", "jwt", "_auth", "oauth", "bearer_"}},
-	{login, []string{"pass", "auth", "pw="}},
+	{tokenish | wary, []string{"?key=", "&key="}},
+	{login, []string{"pass", "auth", "pw=", "pw:"}},
 	{account, []string{"heroku"}},
 	{phrase, []string{"mnemonic", "seed phrase", "seed_phrase", "seedphrase", "recovery phrase", "recovery_phrase", "backup phrase"}},
 }
@@ -79,12 +86,21 @@ const (
 
 // assigned looks for `name = value` in the spellings of files, code, JSON and headers.
 func assigned(h *hunt, k kind, start, end int) (span, bool) {
-	if harmless(h.text[max(0, start-16):start]) && !strings.HasPrefix(h.text[end:], " is ") || k == login && start > 0 && isLetter(h.text[start-1]) {
+	if k == login && start > 0 && isLetter(h.text[start-1]) {
 		return span{}, false
+	}
+	how := excused(k, h.text[max(0, start-16):start], h.text[start:end])
+	if how == notSecret {
+		return span{}, false
+	}
+	if strings.HasPrefix(h.text[end:], " is ") {
+		how = k
 	}
 	at, by := end, joined
 	switch {
-	case h.text[end-1] == '=':
+	case h.text[end-1] == '=' || strings.HasSuffix(h.text[start:end], "::"):
+	case h.text[end-1] == ':': // pw: and its value
+		at = blanks(h.text[:min(len(h.text), end+maxGap)], end)
 	case k == login && h.text[start:end] == "PASS" && h.byteAt(end) == ':' && h.begins(start):
 		return span{}, false // a test's name comes behind it
 	case strings.HasSuffix(h.text[start:end], " -p"):
@@ -93,7 +109,8 @@ func assigned(h *hunt, k kind, start, end int) (span, bool) {
 		if at = h.nameEnd(end); at < 0 {
 			return span{}, false
 		}
-		if given := max(h.typed(at), h.markup(start, at)); given >= 0 {
+		h.header(start, at)
+		if given := max(h.typed(at), h.markup(start, at), declared(h.text, at)); given >= 0 {
 			at = given
 		} else {
 			at, by = h.separator(at, h.opens(start))
@@ -116,6 +133,9 @@ func assigned(h *hunt, k kind, start, end int) (span, bool) {
 		stop = from + ascii(h.text[from:stop])
 	}
 	v := h.text[from:stop]
+	if by == joined && !quoted && h.opensBelow(from) {
+		h.below(how|wary, start, from)
+	}
 	if !quoted && lower(h.text[start]) == 'i' && k == password && !h.grants(start) { // rows are identified by UUIDv4
 		return span{}, false
 	}
@@ -127,7 +147,11 @@ func assigned(h *hunt, k kind, start, end int) (span, bool) {
 		v = h.text[from:stop]
 	}
 	capitals := isUpper(h.text[start]) && isUpper(h.text[end-1]) && len(v) >= minCapitals && k == password && !isVariable(v)
-	judged := secretValue(k, v, quoted || capitals) || capitals && isWord(v)
+	judged := secretValue(how, v, quoted || capitals || h.bracketed(v, stop)) || capitals && how == k && isWord(v)
+	if far := h.wholeLine(start, end, from, stop); !quoted && by != listed && far > stop {
+		all := h.text[from:far]
+		return span{from, far}, judged || secretValue(k, all, true) && looksRandom(all)
+	}
 	return span{from, stop}, judged && (quoted || h.ends(stop, v))
 }
 
@@ -139,7 +163,7 @@ func (h *hunt) begins(start int) bool {
 	}
 	lead, ok := strings.CutSuffix(h.text[max(0, start-maxGap):start], "--- ")
 	lead = strings.TrimRight(lead, " ")
-	return ok && (lead == "" || lead[len(lead)-1] == '\n')
+	return ok && (lead == "" || lead[len(lead)-1] == '\n' || lead[len(lead)-1] == '"' || strings.HasSuffix(lead, `\n`)) // as go test -json has it
 }
 
 // grants reports whether SQL before a word makes or changes a user.
@@ -193,7 +217,11 @@ func (h *hunt) stands(k kind, start, at int) bool {
 	if k == key && (m.digit || !m.lower && m.upper) {
 		return true
 	}
-	v := mixOf(h.text[at:h.run(value, at)])
+	stop := h.run(value, at)
+	v := mixOf(h.text[at:stop])
+	if k != login && stop-at >= minLetters && v.digit && v.lower && v.upper && h.run(dashed, at) == stop { // an expired token, and which
+		return true
+	}
 	if before := h.text[max(0, start-96):start]; strings.Contains(before, "login ") && strings.HasSuffix(before, " ") {
 		return true
 	}
@@ -248,22 +276,48 @@ func isTail(rest string) bool {
 	return oneOf(tails, string(plain[:n]))
 }
 
-// harmless reports whether a name before its keyword is that of a thing which
-// must go through: a page token continues a listing.
-func harmless(before string) bool {
-	before = strings.TrimRight(before, "_-. ")
-	for _, end := range []string{
-		"page", "next", "continuation", "cursor", "sync", "max", "num", "total", "public", "min", "count", "invalid", "valid",
-		"no", "the", "of", "correlation", "idempotency", "reset", "change", "forgot", "forgotten",
-	} {
-		if len(before) >= len(end) && hasPrefixFold(before[len(before)-len(end):], end) {
-			rest := before[:len(before)-len(end)]
-			if len(end) > 3 || rest == "" || !isLetter(rest[len(rest)-1]) {
+// The words before a keyword that make it a name of something else. Those of
+// passing name what must go through, as a page token continues a listing, where
+// they are a part of the name; the others are said of what is shown.
+var (
+	passing = []string{"page", "next", "continuation", "cursor", "sync", "correlation", "idempotency", "public"}
+	excuses = []string{"max", "num", "total", "min", "count", "invalid", "valid", "no", "the", "of", "reset", "change", "forgot", "forgotten"}
+)
+
+// excused is how a value is judged under a keyword with what stands before it:
+// not at all where the name is that of a thing which must go through.
+func excused(k kind, before, name string) kind {
+	word := strings.TrimRight(before, "_-. ")
+	part := !strings.HasSuffix(before, " ")
+	if endsIn(word, passing) {
+		open := hasSuffixFold(word, "public")
+		loud := isUpper(name[0]) && isUpper(name[len(name)-1])
+		if part && (k == key || k == tokenish && !open) && (open || !loud) {
+			return notSecret
+		}
+		return k | wary
+	}
+	if endsIn(word, excuses) {
+		return k | wary
+	}
+	return k
+}
+
+// endsIn reports whether the last of a name's words is one of these; short ones
+// are the ends of too many others to be found in the middle.
+func endsIn(name string, words []string) bool {
+	for _, end := range words {
+		if hasSuffixFold(name, end) {
+			if rest := name[:len(name)-len(end)]; len(end) > 3 || rest == "" || !isLetter(rest[len(rest)-1]) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+func hasSuffixFold(s, end string) bool {
+	return len(s) >= len(end) && hasPrefixFold(s[len(s)-len(end):], end)
 }
 
 // separator is where the value begins after what stands between it and its
@@ -275,7 +329,7 @@ func (h *hunt) separator(from int, tag bool) (next int, by bond) {
 	if next, by = h.field(from); next >= 0 {
 		return next, by
 	}
-	for at := from; at < len(h.text) && at-from < 12; at++ {
+	for at := from; at < len(h.text) && at-from < 16; at++ {
 		if strings.HasPrefix(h.text[at:], "**") { // **Password:** in Markdown
 			at++
 			continue
@@ -316,10 +370,25 @@ func (h *hunt) separator(from int, tag bool) (next int, by bond) {
 			if at == from {
 				return -1, loose
 			}
+			if passed := participle(h.text, at); by == loose && passed > at {
+				at = passed - 1
+				continue
+			}
 			return at, by
 		}
 	}
 	return -1, loose
+}
+
+// participle is behind a word that errors say between a name and its value, as in
+// "incorrect API key provided: ", or where it began.
+func participle(text string, at int) int {
+	for _, word := range [...]string{"provided", "given", "supplied", "received", "specified", "used", "was"} {
+		if end := at + len(word); hasPrefixFold(text[at:], word) && end < len(text) && strings.IndexByte(" :=", text[end]) >= 0 {
+			return at + len(word)
+		}
+	}
+	return at
 }
 
 // block is where YAML's block begins: `password: |` and a line below.

@@ -13,6 +13,8 @@ const (
 	value                 // what an unquoted value may hold
 	tilded                // alnum _ - . ~
 	digit                 // 0-9
+	solid                 // all but white space
+	crypted               // what a hash of crypt(3) is made of: alnum . / + = $ , -
 	classCount
 )
 
@@ -25,7 +27,7 @@ var sets = func() (t [256]uint16) {
 	}
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	const digits = "0123456789"
-	for _, c := range []class{alnum, word, dashed, dotted, base64ed, value, tilded} {
+	for _, c := range []class{alnum, word, dashed, dotted, base64ed, value, tilded, crypted} {
 		put(c, letters+digits)
 	}
 	put(word, "_")
@@ -33,11 +35,15 @@ var sets = func() (t [256]uint16) {
 	put(dotted, "_-.")
 	put(base64ed, "+/=_-.~")
 	put(tilded, "_-.~")
+	put(crypted, "./+=$,-_")
 	put(digit, digits)
 	put(hexed, digits+"abcdefABCDEF")
 	put(value, "_-.+/=~!@#$%^*?:()[{")
 	for b := 0x80; b < 0x100; b++ {
 		t[b] |= 1 << value
+	}
+	for b := '!'; b < 0x100; b++ {
+		t[b] |= 1 << solid
 	}
 	return t
 }()
@@ -86,20 +92,36 @@ type mixed struct{ digit, lower, upper, other bool }
 const sampleLimit = 128
 
 func mixOf(s string) (m mixed) {
+	var all byte
 	for i := range min(len(s), sampleLimit) {
-		switch b := s[i]; {
-		case isDigit(b):
-			m.digit = true
-		case isUpper(b):
-			m.upper = true
-		case isLetter(b):
-			m.lower = true
+		all |= kinds[s[i]]
+	}
+	return mixed{all&aDigit != 0, all&aLower != 0, all&anUpper != 0, all&another != 0}
+}
+
+const (
+	aDigit byte = 1 << iota
+	aLower
+	anUpper
+	another
+)
+
+// kinds has one bit set for each byte.
+var kinds = func() (t [256]byte) {
+	for b := range len(t) {
+		switch c := byte(b); {
+		case isDigit(c):
+			t[b] = aDigit
+		case isUpper(c):
+			t[b] = anUpper
+		case isLetter(c):
+			t[b] = aLower
 		default:
-			m.other = true
+			t[b] = another
 		}
 	}
-	return m
-}
+	return t
+}()
 
 func hasPrefixFold(s, prefix string) bool {
 	if len(s) < len(prefix) {
@@ -111,4 +133,11 @@ func hasPrefixFold(s, prefix string) bool {
 		}
 	}
 	return true
+}
+
+func lower(b byte) byte {
+	if b >= 'A' && b <= 'Z' {
+		return b - 'A' + 'a'
+	}
+	return b
 }

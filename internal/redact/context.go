@@ -220,7 +220,7 @@ func userinfo(h *hunt, end int) (span, bool) {
 		m := mixOf(h.text[end:at])
 		return span{end, at}, m.digit && (m.lower || m.upper) && !m.other
 	}
-	if colon < 0 || at <= colon+1 || isReference(h.text[colon+1:at]) || isPlain(h.text[colon+1:at]) && containsFold(h.text[at:min(len(h.text), at+maxLabel)], "example") {
+	if colon < 0 || at <= colon+1 || isReference(h.text[colon+1:at]) || isPlaceholder(h.text[colon+1:at]) || isPlain(h.text[colon+1:at]) && containsFold(h.text[at:min(len(h.text), at+maxLabel)], "example") {
 		return span{}, false
 	}
 	return span{colon + 1, at}, true

@@ -10,6 +10,13 @@ const maxLayers = 3
 type dig struct {
 	engine *Engine
 	room   *room
+	// begun is the table that the text goes on with, tables are those of the text.
+	begun  *table
+	tables []tabled
+	// personal is what of the text is personal data.
+	personal []personal
+	// open is where a secret may begin that ends beyond the text.
+	open int
 }
 
 // room is the memory for what is decoded at each depth.
@@ -31,7 +38,14 @@ func (d *dig) rooms() *room {
 // search returns the secrets of s in no order, and where one may begin that
 // ends beyond s.
 func (d *dig) search(s string, depth int) (found []span, open int) {
-	found, open = d.engine.findPlain(s)
+	if depth == 0 {
+		h := d.engine.findPlain(s, d.begun)
+		found, open, d.tables, d.personal = h.found, h.open, h.tables, h.personal
+		slices.SortFunc(d.personal, func(a, b personal) int { return a.start - b.start })
+	} else {
+		h := d.engine.findPlain(s, nil)
+		found, open = h.found, h.open
+	}
 	if depth == maxLayers {
 		return found, open
 	}

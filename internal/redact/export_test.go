@@ -10,7 +10,7 @@ func (*Engine) Find(s string) bool { return len(shared().find(s)) > 0 }
 // ShortestForms are prefixes with the shortest rest that an issuer uses.
 func ShortestForms() map[string]int {
 	shortest := map[string]int{}
-	for _, f := range forms {
+	for _, f := range forms() {
 		shortest[f.exact] = len(f.prefix) + f.least
 	}
 	for _, s := range shapes {

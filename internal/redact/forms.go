@@ -63,9 +63,9 @@ func (r rest) holds(s string) bool {
 		return m.digit && m.upper && !m.other && len(s) < 32
 	case uuid:
 		return len(s) >= 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-'
-	default:
-		return true
+	case anything, bot:
 	}
+	return true
 }
 
 // minFilled is how many of a broken token's lines would make the shortest of its kind, at most.
@@ -190,11 +190,21 @@ func isFiller(s string) bool {
 	return !mixOf(s).digit && (containsFold(s, "your") || containsFold(s, "placeholder") || containsFold(s, "here"))
 }
 
+// containsFold reports whether a text holds a word, given in lower case.
 func containsFold(s, part string) bool {
-	for i := 0; i+len(part) <= len(s); i++ {
-		if lower(s[i]) == part[0] && hasPrefixFold(s[i:], part) {
+	return containsFrom(s, part, part[0]) || containsFrom(s, part, part[0]-'a'+'A')
+}
+
+// containsFrom reports whether a text holds a word that begins with that letter.
+func containsFrom(s, part string, letter byte) bool {
+	for {
+		i := strings.IndexByte(s, letter)
+		if i < 0 {
+			return false
+		}
+		if s = s[i:]; hasPrefixFold(s, part) {
 			return true
 		}
+		s = s[1:]
 	}
-	return false
 }

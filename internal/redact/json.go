@@ -33,8 +33,12 @@ var ErrNotJSON = errors.New("not JSON")
 // nothing was found out is raw itself. Values under sensitive names, such as
 // password or cvv, are replaced whatever they are.
 func (*Engine) JSON(raw []byte) (out []byte, paths []string, err error) {
-	e := shared()
-	w := walker{engine: e, text: view(raw)}
+	return shared().json(raw, nil)
+}
+
+func (e *Engine) json(raw []byte, name Namer) (out []byte, paths []string, err error) {
+	w := walker{engine: worded{e, name}, text: view(raw)}
+	w.jwk = strings.Contains(w.text, `"kty"`)
 	w.space()
 	w.value(naming{})
 	w.space()
@@ -52,7 +56,7 @@ func (*Engine) JSON(raw []byte) (out []byte, paths []string, err error) {
 
 // walker reads one document, and writes it anew from the first secret on.
 type walker struct {
-	engine *Engine
+	engine worded
 	text   string
 	at     int
 	bad    bool
@@ -66,6 +70,12 @@ type walker struct {
 	steps [MaxDepth + 1]step
 	// seen are keys that were looked at: those of a row come again in the next.
 	seen [knownKeys]knownKey
+	// block follows a private key through the strings that its lines stand in.
+	block keyBlock
+	// columns are what the last list of names says of the lists that follow it.
+	columns columns
+	// jwk is set where the document says that it holds a JSON Web Key.
+	jwk bool
 	// last are the keys by their place in an object, as they were spelled, for
 	// rows have theirs in one order.
 	last [knownKeys]spelled
@@ -87,6 +97,8 @@ type knownKey struct {
 	// makes it one, holder whether it does within an object with a secret name.
 	kind           kind
 	secret, holder bool
+	// personal is the kind of personal data that the name alone says it is.
+	personal string
 	// label: a string under the key names what the next field holds.
 	label bool
 }
@@ -175,26 +187,34 @@ func (w *walker) nested(open byte, n naming) {
 
 func (w *walker) array(n naming) {
 	w.at++
-	if n.mode != named {
-		n = naming{}
-	}
 	w.steps[w.depth] = step{isIndex: true}
+	names := columns{}
+	defer func() { w.columns.take(names) }()
 	if w.space(); w.peek() == ']' {
 		w.at++
 		return
 	}
 	option := notSecret
 	for !w.bad {
+		index := w.steps[w.depth].index
 		w.space()
 		means, start := n, w.at
 		switch {
+		case n.mode != named && option != notSecret:
+			means = naming{kind: option}
+		case n.mode == namedAround && w.peek() == '"':
+			means = naming{kind: n.below("")}
+		case n == (naming{}) && w.peek() == '"':
+			means.kind = w.columns.of(index)
 		case n.mode != named:
-			means.kind = option
 		case w.peek() == '{': // "phone": [{"type": "home", "value": …}]
 			means.mode = namedAround
 		}
 		w.value(means)
 		option = w.option(start)
+		if w.at-start <= maxColumn && w.text[start] == '"' && !w.bad {
+			names.name(index, w.engine.kindOf(w.text[start+1:w.at-1]))
+		}
 		w.space()
 		if w.peek() == ']' {
 			w.at++
@@ -234,6 +254,9 @@ func (w *walker) object(n naming) {
 		if label != "" && known.holder && means == (naming{}) {
 			about := w.engine.meaning(label)
 			means = about.naming(n, w.peek())
+		}
+		if w.peek() == '"' && len(known.name) <= 2 && oneOf(privateParts, known.name) {
+			means = w.part(means)
 		}
 		if w.value(means); labels && !w.bad {
 			label = w.text[start+1 : w.at-1]
@@ -295,8 +318,8 @@ func (w *walker) key(renamed *int) (k *knownKey, found bool) {
 	if k.clean {
 		return k, false
 	}
-	clean, _ := w.engine.String(name)
-	if *renamed++; *renamed > 1 {
+	clean, _ := w.engine.string(name, w.engine.name)
+	if *renamed++; *renamed > 1 && strings.Contains(clean, Marker) {
 		clean += " " + strconv.Itoa(*renamed)
 	}
 	if clean == name {
@@ -313,12 +336,16 @@ func (w *walker) string(n naming) {
 	if !ok {
 		return
 	}
-	if n == (naming{}) && !w.engine.suspects.suspect(s) {
+	if n == (naming{}) && !w.block.open && !w.engine.suspects.suspect(s) {
 		return
 	}
-	clean, found := Marker, n.mode == named && s != "" && s != Marker || n.kind != notSecret && secretValue(n.kind, s, true)
-	if !found {
-		clean, found = w.engine.String(s)
+	found := w.block.holds(s) || n.mode == named && s != "" && s != Marker || n.kind != notSecret && secretValue(n.kind, s, true)
+	clean := Marker
+	switch {
+	case !found:
+		clean, found = w.engine.string(s, w.engine.name)
+	case n.personal != "" && w.engine.name != nil:
+		clean, found = w.engine.named(s, n.personal, w.engine.name)
 	}
 	if found {
 		w.replace(start, clean)
@@ -352,12 +379,15 @@ func (w *walker) number(n naming) {
 		}
 		w.digits()
 	}
-	found := n.mode == named
-	if s := w.text[start:w.at]; !found && len(s) >= minCard {
-		_, found = w.engine.String(s)
+	found, clean, s := n.mode == named, Marker, w.text[start:w.at]
+	switch {
+	case !found && len(s) >= minCard:
+		clean, found = w.engine.string(s, w.engine.name)
+	case found && n.personal != "" && w.engine.name != nil:
+		clean, found = w.engine.named(s, n.personal, w.engine.name)
 	}
 	if found && !w.bad {
-		w.replace(start, Marker)
+		w.replace(start, clean)
 		w.tell()
 	}
 }

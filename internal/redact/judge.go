@@ -1,6 +1,9 @@
 package redact
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // plain are values that say what something is, not what it holds.
 var plain = []string{
@@ -21,6 +24,9 @@ const (
 	minKey      = 8
 	minToken    = 10
 	minLetters  = 20
+	minRandom   = 8
+	// minSession is the shortest id of a session that nobody can guess.
+	minSession = 20
 )
 
 // oneOf reports whether s is one of few words; a loop, for the compiler keeps
@@ -51,16 +57,23 @@ func isPlain(s string) bool {
 
 // secretValue judges a value by its name's kind.
 func secretValue(k kind, v string, quoted bool) bool {
-	if len(v) < minPassword || isReference(v) || isFiller(v) || isVariable(v) || isPath(v) {
+	if k&wary != 0 {
+		return looksRandom(v) && secretValue(k&^wary, v, quoted)
+	}
+	if len(v) < minPassword {
+		return false
+	}
+	m := mixOf(v)
+	// Code is asked for first: a text that is nothing but names costs no more then (F-57).
+	if !quoted && isExpression(v) && (!m.digit || strings.ContainsAny(v[:min(len(v), sampleLimit)], "([")) {
+		return false
+	}
+	if isReference(v) || isFiller(v) || isVariable(v) || isPath(v) || isOwnID(v) {
 		return false
 	}
 	length := len(v)
 	v = v[:min(length, sampleLimit)]
 	if isPlain(v) || isPlain(strings.TrimRight(v, ".,:;!?)*")) {
-		return false
-	}
-	m := mixOf(v)
-	if !quoted && isExpression(v) && (!m.digit || strings.ContainsAny(v, "([")) {
 		return false
 	}
 	switch k {
@@ -79,14 +92,42 @@ func secretValue(k kind, v string, quoted bool) bool {
 		}
 		return length >= least && letters && !strings.Contains(v, " ") ||
 			length >= minLetters && m.lower && m.upper && !strings.ContainsAny(v, " .")
+	case session:
+		return length >= minSession && m.digit && !strings.Contains(v, " ") && !isSpoken(v)
 	case account:
 		return uuid.holds(v)
 	case phrase:
 		_, words := phraseEnd(v, 0)
 		return words >= minPhrase
-	case notSecret:
+	case notSecret, wary:
 	}
 	return false
+}
+
+// looksRandom reports whether a value looks as if a program had made it, or as
+// what people take for a password: it has no spaces and mixes kinds of bytes.
+func looksRandom(v string) bool {
+	length := len(v)
+	v = v[:min(length, sampleLimit)]
+	if length < minRandom || strings.Contains(v, " ") || isTime(v) {
+		return false
+	}
+	m := mixOf(v)
+	switch {
+	case m.digit && m.lower && m.upper, m.digit && (m.lower || m.upper) && m.other:
+		return true
+	case m.digit && (m.lower || m.upper):
+		return len(v) >= minToken
+	default:
+		return m.lower && m.upper && len(v) >= minLetters && !strings.Contains(v, ".")
+	}
+}
+
+// placeholders are what stands for a password in a page that explains one.
+var placeholders = []string{"changeme", "change-me", "change_me", "placeholder", "yourpassword", "your-password", "your_password"}
+
+func isPlaceholder(v string) bool {
+	return slices.ContainsFunc(placeholders, func(p string) bool { return strings.EqualFold(p, v) })
 }
 
 // elsewhere are how references to a secret that is kept elsewhere begin.
@@ -172,7 +213,7 @@ func namesItself(v string) bool {
 	for i := range min(len(v), sampleLimit) {
 		switch rest := v[i:]; lower(v[i]) {
 		case 'p':
-			if hasPrefixFold(rest, "password") || hasPrefixFold(rest, "passwd") || hasPrefixFold(rest, "passphrase") {
+			if hasPrefixFold(rest, "password") || hasPrefixFold(rest, "passwd") || hasPrefixFold(rest, "passphrase") || hasPrefixFold(rest, "privatekey") {
 				return true
 			}
 		case 's':

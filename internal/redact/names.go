@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"cmp"
 	"strings"
 	"unicode"
 )
@@ -31,6 +32,8 @@ const maxName = 24
 // naming is what the name of a value means for it.
 type naming struct {
 	mode mode
+	// personal is the kind of personal data that the name says it is, where it is any.
+	personal string
 	// kind is how a string is judged that is not secret by name alone.
 	kind kind
 }
@@ -51,33 +54,65 @@ func (e *Engine) meaning(name string) knownKey {
 	plain := squeeze(wide(name), &room)
 	_, secret := e.secretNames[string(plain)]
 	_, holder := e.holders[string(plain)]
-	return knownKey{name: name, kind: e.kindOf(name), secret: secret, holder: holder, label: oneOf(labels, string(plain))}
+	return knownKey{name: name, kind: e.kindOf(name), secret: secret, holder: holder, label: oneOf(labels, string(plain)), personal: personalName(string(plain))}
 }
 
-// naming is what a key says of a value that starts with first.
+// naming is what a key says of a value that starts with first: what stands in an
+// object or a list under a secret name is judged as if it stood there itself.
 func (k *knownKey) naming(around naming, first byte) naming {
+	within := around.mode == namedAround
 	switch {
-	case first == '{' && k.secret:
-		return naming{mode: namedAround}
+	case first == '{' && (k.secret || within):
+		return naming{mode: namedAround, personal: k.personal}
+	case first == '{' && k.kind != notSecret:
+		return naming{mode: namedAround, kind: k.kind | wary}
 	case first == '{':
 		return naming{}
 	case k.secret && isDigit(first) && k.name[len(k.name)-1]|0x20 == 's': // how many there are
 		return naming{}
-	case k.secret || k.holder && around.mode == namedAround:
-		return naming{mode: named}
+	case k.secret || k.holder && within && around.kind == notSecret:
+		return naming{mode: named, personal: cmp.Or(k.personal, around.personal)}
+	case within && first == '[':
+		return around
+	case within && k.kind == notSecret:
+		return naming{kind: around.below(k.name)}
 	default:
 		return naming{kind: k.kind}
 	}
 }
 
+// described are members that say what a secret must look like or where it is
+// kept, not what it is.
+var described = []string{
+	"type", "format", "pattern", "regex", "description", "title", "example", "examples", "id", "uuid", "ref", "$ref", "version", "algorithm", "alg",
+	"arn", "uri", "url", "href", "link", "path", "file", "filename", "name", "label", "placeholder", "hint", "updated", "created", "expires",
+	"updatedat", "createdat", "expiresat", "validation", "message", "class", "selector", "component", "icon", "kid", "keyid",
+}
+
+// below is how a text is judged that stands under a secret name, in a member
+// that does not say what it holds.
+func (n naming) below(name string) kind {
+	var room [maxName]byte
+	if plain := squeeze(name, &room); len(plain) > 0 && oneOf(described, string(plain)) {
+		return notSecret
+	}
+	if n.kind != notSecret {
+		return n.kind
+	}
+	return password | wary
+}
+
 // kindOf is how a value under a name is judged: by the keyword that ends it.
 func (e *Engine) kindOf(name string) kind {
-	state := uint32(0)
+	state, words := uint32(0), e.words()
 	for i := range len(name) {
-		state = e.words.step(state, name[i])
-		for _, hit := range e.words.found(state) {
-			k := e.keywords[hit.word].kind
-			if k != notSecret && isTail(name[i+1:]) && !harmless(name[:i+1-int(hit.length)]) {
+		state = words.Step(state, name[i])
+		for _, hit := range words.Found(state) {
+			k, start := e.keywords[hit.Word].kind, i+1-int(hit.Length)
+			if k == notSecret || !isTail(name[i+1:]) {
+				continue
+			}
+			if k = excused(k, name[:start], name[start:i+1]); k != notSecret {
 				return k
 			}
 		}

@@ -21,7 +21,7 @@ func numbers(h *hunt) {
 		}
 		n.read(h, i)
 		if f, ok := n.secret(h); ok {
-			h.found = append(h.found, f)
+			h.found, h.personal = append(h.found, f), append(h.personal, personal{f, n.kind})
 		}
 		i = n.end
 	}
@@ -43,6 +43,8 @@ type number struct {
 	groups [maxGroups]uint8
 	seps   [maxGroups]byte
 	parts  int
+	// kind is which number it is.
+	kind string
 	// over is set where there were more digits or groups than any form has.
 	over bool
 }
@@ -86,14 +88,19 @@ func (n *number) secret(h *hunt) (span, bool) {
 		return span{}, false
 	}
 	if isUpper(before) {
+		n.kind = IBAN
 		return n.account(h)
 	}
 	if alnum.has(before) || before == '_' || before == '.' {
 		return span{}, false
 	}
-	if n.card() || n.social(h, before) {
+	if n.kind = Card; n.card() {
 		return span{n.start, n.end}, true
 	}
+	if n.kind = ID; n.social(h, before) {
+		return span{n.start, n.end}, true
+	}
+	n.kind = Phone
 	return n.phone(h, before)
 }
 

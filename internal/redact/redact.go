@@ -14,6 +14,8 @@ import (
 	"sync"
 	"unicode/utf8"
 	"unsafe"
+
+	"github.com/nacre-dev/nacre/internal/automaton"
 )
 
 // Marker stands where a secret was.
@@ -22,7 +24,7 @@ const Marker = "[REDACTED]"
 // Engine finds secrets. All of them are one, which is built with the first text
 // that any looks at. An Engine is safe for concurrent use.
 type Engine struct {
-	words    automaton
+	words    func() *automaton.Machine // made for the first text that may hold a secret
 	keywords []keyword
 
 	secretNames, holders map[string]struct{}
@@ -56,6 +58,8 @@ const (
 	byPair
 	byAt
 	byBlock
+	byJWK
+	byPart
 )
 
 // check looks for a secret around a keyword in the text from start up to end.
@@ -79,6 +83,10 @@ func (k *keyword) check(h *hunt, start, end int) (span, bool) {
 		return pairArgument(h, end)
 	case byURL:
 		return userinfo(h, end)
+	case byJWK:
+		return h.webKey(start)
+	case byPart:
+		return h.keyPart(start)
 	case byAt:
 		return address(h, start, end)
 	default:
@@ -92,12 +100,23 @@ type span struct{ start, end int }
 // hunt is one search through one text.
 type hunt struct {
 	text string
-	// found are the secrets so far, in the order of their discovery.
-	found []span
+	// found are the secrets so far, in the order of their discovery; personal are
+	// those of them that are personal data, and of which kind.
+	found    []span
+	personal []personal
 	// keyEnd is where the last end of a private key that was looked for stands.
 	keyEnd int
 	// open is where a token begins that the text's end has cut.
 	open int
+	// engine says what the names of columns mean; tables are those that were
+	// found, and tabledTo is up to where lines were looked at for the header of one.
+	engine   *Engine
+	tables   []tabled
+	tabledTo int
+	// keyedTo is up to where JSON Web Keys were looked through.
+	keyedTo int
+	// belowTo is up to where what stands below secret names was looked through.
+	belowTo int
 	// runs remember how far the last run of each class of bytes went, so that
 	// keywords inside one run do not each walk it to its end.
 	runs [classCount]span
@@ -105,7 +124,7 @@ type hunt struct {
 
 // shared is the one engine that searches: it never changes, and building it takes
 // longer than most calls, and longer than some commands have.
-var shared = sync.OnceValue(build) //nolint:gochecknoglobals // nothing can write it
+var shared = sync.OnceValue(build)
 
 // New gives an engine.
 func New() *Engine { return &Engine{} }
@@ -119,8 +138,9 @@ func build() *Engine {
 		}
 		words = append(words, spellings...)
 	}
-	for i := range forms {
-		add(keyword{how: byForm, form: &forms[i]}, forms[i].prefix)
+	published := forms()
+	for i := range published {
+		add(keyword{how: byForm, form: &published[i]}, published[i].prefix)
 	}
 	for i := range shapes {
 		add(keyword{how: byShape, shape: &shapes[i]}, shapes[i].infix)
@@ -129,6 +149,8 @@ func build() *Engine {
 		add(keyword{how: byName, kind: name.kind}, name.words...)
 	}
 	add(keyword{how: byBlock}, "-----begin", "private-lines:")
+	add(keyword{how: byJWK}, `"kty"`, `"kty\"`, `'kty'`)
+	add(keyword{how: byPart}, `"d"`, `"p"`, `"q"`, `"dp"`, `"dq"`, `"qi"`, `"d\"`, `"p\"`, `"q\"`, `"dp\"`, `"dq\"`, `"qi\"`)
 	add(keyword{how: byHeader}, "bearer", "basic")
 	add(keyword{how: byCookie}, "cookie")
 	add(keyword{how: byURL}, "://")
@@ -136,7 +158,7 @@ func build() *Engine {
 	add(keyword{how: byOption}, " -p", " -p ", " -a ", " -w ")
 	add(keyword{how: byPair}, "auth=(", "auth = (", "basicauth(", "basic_auth(")
 	add(keyword{how: byAt}, "@")
-	e.words = newAutomaton(words)
+	e.words = sync.OnceValue(func() *automaton.Machine { return automaton.New(words) })
 	for i, word := range words {
 		if k := &e.keywords[i]; k.how != byForm && k.how != byShape && k.how != byURL && k.how != byAt || word == "eyj" {
 			e.suspects.learn(word)
@@ -154,12 +176,14 @@ func set(names []string) map[string]struct{} {
 }
 
 // String returns s with every secret replaced by Marker, and whether there was one.
-func (*Engine) String(s string) (string, bool) {
-	e := shared()
+func (*Engine) String(s string) (string, bool) { return shared().string(s, nil) }
+
+func (e *Engine) string(s string, name Namer) (string, bool) {
 	if !e.suspects.suspect(s) {
 		return s, false
 	}
-	found := e.find(s)
+	d := dig{engine: e}
+	found := e.findIn(&d, s)
 	if len(found) == 0 {
 		return s, false
 	}
@@ -168,39 +192,46 @@ func (*Engine) String(s string) (string, bool) {
 	at := 0
 	for _, f := range found {
 		b.WriteString(s[at:f.start])
-		b.WriteString(Marker)
+		b.WriteString(d.word(s, f, name))
 		at = f.end
 	}
 	b.WriteString(s[at:])
-	return b.String(), true
+	clean := b.String()
+	return clean, clean != s
 }
 
 // find returns the secrets of s, in order, without overlaps.
-func (e *Engine) find(s string) []span {
-	found, _ := e.findOpen(s)
-	return found
-}
+func (e *Engine) find(s string) []span { return e.findIn(&dig{engine: e}, s) }
 
 // findOpen also returns where something begins that may be a secret together
-// with what follows s: len(s) where there is no such place.
-func (e *Engine) findOpen(s string) (found []span, open int) {
-	d := dig{engine: e}
-	found, open = d.search(s, 0)
+// with what follows s: len(s) where there is no such place; and the tables of s,
+// of which the first may have begun before it.
+func (e *Engine) findOpen(s string, begun *table) (found []span, open int, tables []tabled) {
+	d := dig{engine: e, begun: begun}
+	return e.findIn(&d, s), d.open, d.tables
+}
+
+func (e *Engine) findIn(d *dig, s string) []span {
+	var found []span
+	found, d.open = d.search(s, 0)
 	if d.room != nil {
 		e.rooms.Put(d.room)
 	}
-	return merged(found), open
+	return merged(found)
 }
 
-// findPlain looks at a text as it stands.
-func (e *Engine) findPlain(s string) (found []span, open int) {
-	h := hunt{text: s, open: len(s)}
+// findPlain looks at a text as it stands, which may go on with a table.
+func (e *Engine) findPlain(s string, begun *table) hunt {
+	h := hunt{text: s, open: len(s), engine: e}
+	if begun != nil {
+		h.rows(*begun, -1, -1)
+	}
 	e.walk(&h)
 	numbers(&h)
 	for i := range h.found {
 		h.found[i] = whole(s, h.found[i])
 	}
-	return h.found, h.open
+	return h
 }
 
 // whole widens a span that a limit has put into the middle of a character.
@@ -216,21 +247,24 @@ func whole(s string, f span) span {
 
 // walk checks every keyword that is found in the text.
 func (e *Engine) walk(h *hunt) {
-	state := uint32(0)
+	state, words := uint32(0), e.words()
 	skip := 0 // what stands before it was redacted
 	for i := 0; i < len(h.text); i++ {
-		state = e.words.step(state, h.text[i])
-		if state < ends {
+		state = words.Step(state, h.text[i])
+		if state < automaton.Ends {
 			continue
 		}
-		for _, hit := range e.words.found(state) {
-			start := i + 1 - int(hit.length)
+		for _, hit := range words.Found(state) {
+			start := i + 1 - int(hit.Length)
 			if start < skip {
 				continue
 			}
-			if f, ok := e.keywords[hit.word].check(h, start, i+1); ok {
+			if f, ok := e.keywords[hit.Word].check(h, start, i+1); ok {
 				h.found = append(h.found, f)
 				skip = max(skip, f.end)
+				if e.keywords[hit.Word].how == byAt {
+					h.personal = append(h.personal, personal{f, Email})
+				}
 			}
 		}
 		if skip > i+1 {

@@ -19,6 +19,7 @@ var shapes = []shape{
 	{"q~", tilded, 4, tilded, 31, 40},         // Microsoft Entra client secret
 	{"-us", hexed, 32, digit, 1, 2},           // Mailchimp
 	{":apa91b", dashed, 11, dashed, 100, 300}, // Firebase Cloud Messaging
+	{"azdo", alnum, 76, alnum, 4, 4},          // Azure DevOps
 }
 
 func (s *shape) check(h *hunt, start, end int) (span, bool) {

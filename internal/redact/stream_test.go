@@ -198,6 +198,13 @@ func BenchmarkString(b *testing.B) {
 		{"cookie", fill("cookie: a=")},
 		{"secrets", fill("api_key=abcdef0123456789 ")},
 		{"wide", fill("＠a.bc ")},
+		{"headers", fill("user,password\n")},
+		{"table", "user,password\n" + fill("ann,qZ8vR3nT6kW1xB9m\n")},
+		{"web keys", fill(`"kty":"a","d":"b",`)},
+		{"below", fill("password: {")},
+		{"lines", fill("DB_PASSWORD=a&b;c,d\n")},
+		{"one line", fill("DB_PASSWORD=a&b;c,d")},
+		{"yaml", fill("password:\n")},
 	} {
 		b.Run(test.name+"/floor", func(b *testing.B) {
 			b.SetBytes(size)

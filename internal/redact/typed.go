@@ -88,3 +88,32 @@ func phraseEnd(s string, i int) (stop, words int) {
 	}
 	return stop, words
 }
+
+// maxDeclared is how far from the name of a variable its default is looked for, in bytes.
+const maxDeclared = 256
+
+// declared is where the default begins of a variable that Terraform declares:
+// variable "db_password" { default = "…" }; -1 where none does.
+func declared(text string, at int) int {
+	if at >= len(text) || text[at] != '"' {
+		return -1
+	}
+	body := text[at+1 : min(len(text), at+1+maxDeclared)]
+	open := strings.TrimLeft(body, " ")
+	if !strings.HasPrefix(open, "{") {
+		return -1
+	}
+	if end := strings.IndexByte(open, '}'); end >= 0 {
+		open = open[:end]
+	}
+	name := strings.Index(open, "default")
+	if name < 0 {
+		return -1
+	}
+	rest := strings.TrimLeft(open[name+len("default"):], " \t")
+	if !strings.HasPrefix(rest, "=") {
+		return -1
+	}
+	rest = strings.TrimLeft(rest[1:], " \t")
+	return at + 1 + strings.Index(body, open[:1]) + len(open) - len(rest)
+}

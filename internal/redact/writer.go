@@ -32,6 +32,8 @@ type Writer struct {
 	wait  int
 	found int
 	err   error
+	// table is the one whose rows go on in what is held.
+	table *table
 }
 
 // Writer returns a Writer that passes redacted text on to w.
@@ -126,7 +128,7 @@ func (w *Writer) pass(end int, all bool) {
 	if w.err != nil || end == 0 {
 		return
 	}
-	found, open := w.engine.findOpen(view(w.held))
+	found, open, tables := w.engine.findOpen(view(w.held), w.table)
 	if !all {
 		if len(w.held) <= MaxHeld {
 			end = min(end, lineOf(w.held, open))
@@ -149,6 +151,7 @@ func (w *Writer) pass(end int, all bool) {
 		at = f.end
 	}
 	w.write(w.held[at:max(at, end)])
+	w.table = tableAt(tables, max(at, end), len(w.held))
 	w.drop(max(at, end))
 }
 

@@ -67,6 +67,9 @@ func (p Paths) Sessions() string { return filepath.Join(p.State, "sessions") }
 // Session is the folder of one session.
 func (p Paths) Session(id nacre.SessionID) string { return filepath.Join(p.Sessions(), string(id)) }
 
+// Events is what a session told the person before it.
+func (p Paths) Events(id nacre.SessionID) string { return filepath.Join(p.Session(id), "events.jsonl") }
+
 // unsettled holds a file per session that may have left something.
 func (p Paths) unsettled() string { return filepath.Join(p.State, "unsettled") }
 
@@ -82,6 +85,12 @@ func (p Paths) Memory(g nacre.Group) string {
 
 // Group is the folder of what a group keeps: its workspace and its conversations (D-36).
 func (p Paths) Group(g nacre.Group) string { return filepath.Join(p.State, "groups", string(g)) }
+
+// Homes holds what agents may leave for their next session, a folder for each group (U-03).
+func (p Paths) Homes() string { return filepath.Join(p.State, "homes") }
+
+// Logins holds nacre's own logins with vendors, mode 0600 (U-02). No session sees it.
+func (p Paths) Logins() string { return filepath.Join(p.State, "logins") }
 
 // Messages holds those that were taken and not dealt with, one folder for each nacre serve.
 func (p Paths) Messages() string { return filepath.Join(p.State, "messages") }
@@ -163,6 +172,14 @@ const maxSocketRoom = 88
 
 // NewID makes a session id that a person can type: six characters.
 func NewID() nacre.SessionID { return nacre.SessionID(randomName(6)) }
+
+// OrNew is the id, or a new one where none was given.
+func OrNew(id nacre.SessionID) nacre.SessionID {
+	if id == "" {
+		return NewID()
+	}
+	return id
+}
 
 func randomName(n int) string {
 	raw := make([]byte, n)

@@ -8,12 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/disk"
+	"github.com/nacre-dev/nacre/internal/planted"
 )
 
 // Session is all that is known of one session: its status, and what the next
@@ -33,6 +35,10 @@ type Session struct {
 	// Chains are all chains of the latest work, in order: one an opening.
 	Chains []string `json:"chains,omitempty"`
 	PID    int      `json:"pid"`
+	// Began is when the latest opening began, and Before what stood at the top of its
+	// project then, until somebody has looked what it planted there.
+	Began  time.Time   `json:"began,omitzero"`
+	Before planted.Top `json:"before,omitzero"`
 	// Sockets is the folder of the sockets while the session is open.
 	Sockets string `json:"sockets,omitempty"`
 }
@@ -59,6 +65,15 @@ func New(paths Paths) *Registry { return &Registry{paths: paths} }
 
 // Paths are the installation's folders.
 func (r *Registry) Paths() Paths { return r.paths }
+
+// What this room itself keeps in a session's folder.
+const (
+	sessionFile = "session.json"
+	lockName    = "lock"
+)
+
+// IsOwnFile tells whether a name in a session's folder is of what this room keeps there.
+func IsOwnFile(name string) bool { return name == sessionFile || name == lockName }
 
 // runningFile stands in the folder of a session whose work runs.
 const runningFile = "running"
@@ -102,7 +117,7 @@ func (r *Registry) Take(s Session) (held *Held, existed bool, err error) {
 // can be ended. It fails with [ErrHeld] where a live process holds it.
 func (r *Registry) Adopt(id nacre.SessionID) (*Held, error) {
 	dir := r.paths.Session(id)
-	lock, err := lockFile(filepath.Join(dir, "lock"))
+	lock, err := lockFile(filepath.Join(dir, lockName))
 	if err != nil {
 		return nil, r.held(id, err)
 	}
@@ -142,7 +157,7 @@ func (r *Registry) marker(id nacre.SessionID) string {
 // lock takes the lock of a session. Somebody may hold it for a moment only, to
 // end what a dead process left: that is waited for.
 func (r *Registry) lock(id nacre.SessionID) (*os.File, error) {
-	path := filepath.Join(r.paths.Session(id), "lock")
+	path := filepath.Join(r.paths.Session(id), lockName)
 	for until := time.Now().Add(adoptedFor); ; time.Sleep(lockPoll) {
 		lock, err := lockFile(path)
 		if err == nil || !isTaken(err) || isAlive(r.holder(id)) || time.Now().After(until) {
@@ -205,6 +220,21 @@ func (h *Held) mark() error {
 	return os.WriteFile(h.marker, nil, 0o600)
 }
 
+// LatestWork names the latest piece of work, finished or not; "" is none.
+func (s Session) LatestWork() string {
+	if s.Work != "" || s.Works == 0 {
+		return s.Work
+	}
+	return WorkName(s.ID, s.Works)
+}
+
+// WorkName names the nth piece of work of a session.
+func WorkName(id nacre.SessionID, n int) string { return string(id) + "." + strconv.Itoa(n) }
+
+// Begins says that what is about to be done with the session may leave something. It is
+// taken back by Settled.
+func (h *Held) Begins() error { return h.mark() }
+
 // Settled says that nothing is left to end or to complete.
 func (h *Held) Settled() error {
 	if err := os.Remove(h.marker); !errors.Is(err, fs.ErrNotExist) {
@@ -238,7 +268,7 @@ func (h *Held) write(to func(path string, data []byte) error) error {
 	if err != nil {
 		return err
 	}
-	return to(filepath.Join(h.dir, "session.json"), append(data, '\n'))
+	return to(filepath.Join(h.dir, sessionFile), append(data, '\n'))
 }
 
 // replaceFile writes data whole for every reader, but not for a power cut, after
@@ -256,9 +286,18 @@ func replaceFile(path string, data []byte) error {
 	return os.Rename(file.Name(), path)
 }
 
-// List returns all sessions, the newest first. One that cannot be read hides no
-// other: the error names each of them, and the others are listed all the same.
+// List returns all sessions that were not removed, the newest first. One that cannot be
+// read hides no other: the error names each of them, and the others are listed all the same.
 func (r *Registry) List() ([]Session, error) {
+	return r.list(func(s Session) bool { return s.State != nacre.SessionRemoved })
+}
+
+// Removed returns the sessions that were removed.
+func (r *Registry) Removed() ([]Session, error) {
+	return r.list(func(s Session) bool { return s.State == nacre.SessionRemoved })
+}
+
+func (r *Registry) list(wanted func(Session) bool) ([]Session, error) {
 	entries, err := os.ReadDir(r.paths.Sessions())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -281,7 +320,9 @@ func (r *Registry) List() ([]Session, error) {
 			damaged = append(damaged, err)
 			continue
 		}
-		sessions = append(sessions, s)
+		if wanted(s) {
+			sessions = append(sessions, s)
+		}
 	}
 	sort.Slice(sessions, func(i, j int) bool { return sessions[i].Started.After(sessions[j].Started) })
 	return sessions, errors.Join(damaged...)
@@ -307,7 +348,7 @@ func (r *Registry) Show(id nacre.SessionID) (Session, error) {
 // isHeld asks for the lock without taking it, so that looking never gets in a
 // holder's way.
 func (r *Registry) isHeld(id nacre.SessionID) bool {
-	file, err := os.Open(filepath.Join(r.paths.Session(id), "lock"))
+	file, err := os.Open(filepath.Join(r.paths.Session(id), lockName))
 	if err != nil {
 		return false
 	}
@@ -328,9 +369,9 @@ func (r *Registry) holder(id nacre.SessionID) int {
 }
 
 func readSession(dir string) (Session, error) {
-	data, err := os.ReadFile(filepath.Join(dir, "session.json"))
+	data, err := os.ReadFile(filepath.Join(dir, sessionFile))
 	if err == nil && len(data) == 0 { // the power was cut before anything was done in it
-		err = &fs.PathError{Op: "read", Path: filepath.Join(dir, "session.json"), Err: fs.ErrNotExist}
+		err = &fs.PathError{Op: "read", Path: filepath.Join(dir, sessionFile), Err: fs.ErrNotExist}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return Session{}, err

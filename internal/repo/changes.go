@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/repo/git"
 )
 
 // Kind says what happened to a file.
@@ -32,6 +36,9 @@ type Change struct {
 	// Sensitive says why a person should look before it lands: it makes the host
 	// or a tool run or trust something later (M-13). Empty where it does not.
 	Sensitive string `json:"sensitive,omitempty"`
+	// Held says that it does not land before a person has looked (M-67): a program of the
+	// host obeys it by itself, or when the project is built, or its name misleads.
+	Held bool `json:"held,omitempty"`
 }
 
 // Changes are all that differs from the base, sorted by path.
@@ -42,11 +49,28 @@ type Changes struct {
 	SkippedMore int       `json:"skipped_more,omitempty"`
 }
 
+// Listed are the changes as a person is shown them.
+func (c Changes) Listed() []nacre.Change {
+	list := make([]nacre.Change, 0, len(c.Files))
+	for _, f := range c.Files {
+		list = append(list, nacre.Change{Path: f.Path, Kind: string(f.Kind), Warning: f.Sensitive, Held: f.Held})
+	}
+	return list
+}
+
 // Sensitive are the changes that a person should look at.
 func (c Changes) Sensitive() []Change {
-	var list []Change
+	return c.which(func(f Change) bool { return f.Sensitive != "" })
+}
+
+// Held are the changes that a person has to look at before they land.
+func (c Changes) Held() []Change {
+	return c.which(func(f Change) bool { return f.Held })
+}
+
+func (c Changes) which(of func(Change) bool) (list []Change) {
 	for _, f := range c.Files {
-		if f.Sensitive != "" {
+		if of(f) {
 			list = append(list, f)
 		}
 	}
@@ -79,6 +103,20 @@ func (p *Project) TreeOf(ctx context.Context, c Commit) (Tree, error) {
 	return ParseTree(id)
 }
 
+// Holds tells whether a tree has a file or link whose base name is a wanted one.
+func (p *Project) Holds(ctx context.Context, tree Tree, wanted func(base string) bool) (bool, error) {
+	if _, err := ParseTree(string(tree)); err != nil {
+		return false, err
+	}
+	entries, err := p.listTree(ctx, string(tree))
+	for name := range entries {
+		if wanted(path.Base(name)) {
+			return true, err
+		}
+	}
+	return false, err
+}
+
 // Parent is the first parent of a commit that the host's own git folder holds.
 func (p *Project) Parent(ctx context.Context, c Commit) (Commit, error) {
 	id, err := p.ownLine(ctx, "rev-parse", "--verify", string(c)+"^1")
@@ -106,7 +144,7 @@ func (p *Project) changes(ctx context.Context, from, to string) (Changes, error)
 	if err != nil {
 		return Changes{}, fmt.Errorf("compare: %w", err)
 	}
-	files, err := parseChanges(zeros(out))
+	files, err := parseChanges(git.Zeros(out))
 	if err != nil {
 		return Changes{}, fmt.Errorf("compare %.12s with %.12s: %w", from, to, err)
 	}
@@ -188,15 +226,15 @@ func (p *Project) Diff(ctx context.Context, from, to Tree) (text []byte, cut boo
 			return nil, false, err
 		}
 	}
-	cmd, complaint, cancel := p.git.prepare(ctx, command{
-		gitDir: p.vault.dir,
-		args:   append(append([]string{"diff-tree", "-r", "-p"}, diffFlags...), string(from), string(to)),
+	cmd, complaint, cancel := p.git.Prepare(ctx, git.Command{
+		GitDir: p.vault.dir,
+		Args:   append(append([]string{"diff-tree", "-r", "-p"}, diffFlags...), string(from), string(to)),
 	})
 	defer cancel()
-	out := &capped{limit: MaxDiff + 1}
+	out := git.NewCapped(MaxDiff + 1)
 	cmd.Stdout = out
 	if err := cmd.Run(); err != nil {
-		return nil, false, explain(ctx, command{args: []string{"diff-tree"}}, complaint, err)
+		return nil, false, git.Explain(ctx, git.Command{Args: []string{"diff-tree"}}, complaint, err)
 	}
 	text = out.Bytes()
 	return text[:min(len(text), MaxDiff)], len(text) > MaxDiff, nil

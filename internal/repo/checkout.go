@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
+
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 // Checkout writes a tree into a directory that is empty or missing: bytes as
@@ -21,25 +23,10 @@ func (p *Project) Checkout(ctx context.Context, tree Tree, dir string) error {
 	if _, err := ParseTree(string(tree)); err != nil {
 		return err
 	}
-	if err := emptyDir(dir); err != nil {
+	if err := disk.Empty(dir); err != nil {
 		return err
 	}
 	return p.checkout(ctx, string(tree), dir)
-}
-
-// emptyDir makes the directory, or checks that it has nothing in it.
-func emptyDir(dir string) error {
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("make directory: %w", err)
-	}
-	names, err := os.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("make directory: %w", err)
-	}
-	if len(names) > 0 {
-		return fmt.Errorf("directory %s is not empty", dir)
-	}
-	return nil
 }
 
 func (p *Project) checkout(ctx context.Context, treeish, dir string) error {
@@ -72,18 +59,26 @@ func (p *Project) writeEntries(ctx context.Context, root *os.Root, entries map[s
 	}
 	slices.Sort(paths)
 	slices.Sort(links)
-	// Links come last: no file is ever written through one.
-	paths = append(paths, links...)
-	made := map[string]bool{".": true}
-	return p.withBlobs(ctx, paths, entries, func(name string, e entry, size int64, content io.Reader) error {
-		if dir := path.Dir(name); !made[dir] {
-			if err := root.MkdirAll(dir, 0o755); err != nil {
-				return err
+	var total atomic.Int64 // of what all have written
+	write := func(ctx context.Context, paths []string) error {
+		made := map[string]bool{".": true}
+		return p.withBlobs(ctx, paths, entries, func(name string, e entry, size int64, content io.Reader) error {
+			if total.Add(size) > MaxTree {
+				return fmt.Errorf("files of more than %d bytes: %w", int64(MaxTree), ErrTooBig)
 			}
-			made[dir] = true
-		}
-		return writeEntry(root, name, e.mode, size, content)
-	})
+			if dir := path.Dir(name); !made[dir] {
+				if err := root.MkdirAll(dir, 0o755); err != nil {
+					return err
+				}
+				made[dir] = true
+			}
+			return writeEntry(root, name, e.mode, size, content)
+		})
+	}
+	if err := disk.Spread(ctx, paths, write); err != nil {
+		return err
+	}
+	return write(ctx, links) // last: no file is ever written through one
 }
 
 // withBlobs calls use with each path's content.

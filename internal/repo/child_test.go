@@ -99,7 +99,7 @@ func TestALandingSurvivesKillAtEveryStep(t *testing.T) {
 			r.agentRemoves("old", "run.sh")
 			tree, _ := r.snapshot()
 			m := r.merge(tree, r.project.Base)
-			before, want := u.fingerprint(), files(t, r.clone.Dir)
+			before, want := u.fingerprint(), files(t, r.work)
 			l := landing{Dir: u.dir, State: r.state, Base: r.project.Base, Expect: r.project.Base, Commit: m.Commit, Kill: step}
 			if step == "file" {
 				l.After = 2
@@ -151,6 +151,7 @@ func killRecovery(t *testing.T, l landing) (done bool) {
 
 // A second process that recovers while the user has moved on leaves them alone.
 func TestRecoveryLeavesAUserWhoMovedOnAlone(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	r := open(t, u)
 	r.agent(map[string]string{"README.md": "agent\n", "src/added": "a\n"})
@@ -179,6 +180,7 @@ func TestRecoveryLeavesAUserWhoMovedOnAlone(t *testing.T) {
 }
 
 func TestADamagedJournalIsAnError(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{
 		"empty": "", "cut short": `{"session":"s-1"`, "of another shape": `[]`, "with more in it": `{"x":1}`, "without ids": `{}`,
 		"of another project": `{"session":"s-1","ref":"refs/heads/main","new":"` + strings.Repeat("a", 40) + `","git_dir":"/x","top":"/x","files":true}`,

@@ -2,16 +2,23 @@ package repo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/nacre-dev/nacre/internal/disk"
+	"github.com/nacre-dev/nacre/internal/repo/git"
 )
 
 // Clone is an agent's private copy of the project at the base commit.
 type Clone struct {
-	// Dir has the files, and a .git of the clone's own.
+	// Dir has the files, and a .git of the clone's own; of a layer it has what the
+	// agent wrote over the base, and the .git.
 	Dir     string
 	project *Project
+	// over, where set, is the commit over whose base the clone is a layer.
+	over Commit
 }
 
 // Clone makes the private clone in a directory that is empty or missing:
@@ -24,8 +31,11 @@ func (p *Project) Clone(ctx context.Context, dir string) (*Clone, error) {
 	if !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("clone directory %q is not an absolute path", dir)
 	}
-	if err := emptyDir(dir); err != nil {
+	if err := disk.Empty(dir); err != nil {
 		return nil, err
+	}
+	if err := ignoreMissing(os.Remove(dir + overEnd)); err != nil { // of an earlier one there
+		return nil, fmt.Errorf("clone: %w", err)
 	}
 	if err := p.checkout(ctx, string(p.Base), dir); err != nil {
 		return nil, fmt.Errorf("clone: %w", err)
@@ -33,7 +43,7 @@ func (p *Project) Clone(ctx context.Context, dir string) (*Clone, error) {
 	if err := p.cloneGitDir(ctx, filepath.Join(dir, ".git")); err != nil {
 		return nil, fmt.Errorf("clone: %w", err)
 	}
-	if err := p.cloneIndex(ctx, dir); err != nil {
+	if err := p.cloneIndex(ctx, filepath.Join(dir, ".git"), dir); err != nil {
 		return nil, fmt.Errorf("clone: %w", err)
 	}
 	return &Clone{Dir: dir, project: p}, nil
@@ -49,7 +59,8 @@ func (p *Project) ExistingClone(dir string) (*Clone, error) {
 	if !info.IsDir() || !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("clone %s is not a directory: %w", dir, ErrUnsafe)
 	}
-	return &Clone{Dir: dir, project: p}, nil
+	over, err := overOf(dir)
+	return &Clone{Dir: dir, project: p, over: over}, err
 }
 
 func (p *Project) cloneGitDir(ctx context.Context, gitDir string) error {
@@ -58,15 +69,10 @@ func (p *Project) cloneGitDir(ctx context.Context, gitDir string) error {
 			return err
 		}
 	}
-	branch := p.Branch
-	if branch == "" {
-		branch = "nacre"
+	if err := writeRefs(p, gitDir); err != nil {
+		return err
 	}
-	files := map[string]string{
-		"HEAD":        "ref: refs/heads/" + branch + "\n",
-		"config":      configText(p.format, false) + "[core]\n\thooksPath = /dev/null\n",
-		"packed-refs": "# pack-refs with: peeled fully-peeled sorted \n" + string(p.Base) + " refs/heads/" + branch + "\n",
-	}
+	files := map[string]string{"config": configText(p.format, false) + cloneConfig}
 	shallow, err := readOptional(filepath.Join(p.vault.dir, "shallow"), maxShallow)
 	if err != nil {
 		return err
@@ -79,9 +85,14 @@ func (p *Project) cloneGitDir(ctx context.Context, gitDir string) error {
 			return err
 		}
 	}
-	_, err = p.git.run(ctx, command{
-		gitDir: p.vault.dir, stdin: lines(string(p.Base)),
-		args: []string{"pack-objects", "--revs", "-q", "--delta-base-offset", filepath.Join(gitDir, "objects", "pack", "pack")},
+	return packTo(ctx, p, gitDir, string(p.Base))
+}
+
+// packTo gives a clone's git folder the objects that revisions name.
+func packTo(ctx context.Context, p *Project, gitDir string, revisions ...string) error {
+	_, err := p.git.Run(ctx, git.Command{
+		GitDir: p.vault.dir, Stdin: lines(revisions...),
+		Args: []string{"pack-objects", "--revs", "-q", "--delta-base-offset", filepath.Join(gitDir, "objects", "pack", "pack")},
 	})
 	if err != nil {
 		err = fmt.Errorf("%w; if objects are missing, fetch them (a partial clone needs `git fetch --refetch`)", err)
@@ -89,12 +100,28 @@ func (p *Project) cloneGitDir(ctx context.Context, gitDir string) error {
 	return err
 }
 
+// cloneConfig goes with every clone. Inside, files are another user's, and other
+// inodes, than they were when the index was made: git would read all of them again
+// each time that it is asked what changed.
+const cloneConfig = "[core]\n\thooksPath = /dev/null\n\tcheckStat = minimal\n\ttrustctime = false\n"
+
+// writeRefs gives a clone its one branch.
+func writeRefs(p *Project, gitDir string) error {
+	branch := p.Branch
+	if branch == "" {
+		branch = "nacre"
+	}
+	head := os.WriteFile(filepath.Join(gitDir, "HEAD"), []byte("ref: refs/heads/"+branch+"\n"), 0o644)
+	refs := "# pack-refs with: peeled fully-peeled sorted \n" + string(p.Base) + " refs/heads/" + branch + "\n"
+	return errors.Join(head, os.WriteFile(filepath.Join(gitDir, "packed-refs"), []byte(refs), 0o644))
+}
+
 // cloneIndex makes git inside the sandbox see an unchanged work tree. No agent
 // has touched the clone yet, and its configuration is ours.
-func (p *Project) cloneIndex(ctx context.Context, dir string) error {
+func (p *Project) cloneIndex(ctx context.Context, gitDir, dir string) error {
 	for _, args := range [][]string{{"read-tree", string(p.Base)}, {"update-index", "-q", "--refresh"}} {
-		c := command{gitDir: filepath.Join(dir, ".git"), workTree: dir, args: args}
-		if _, err := p.git.run(ctx, c); err != nil && exitCode(err) != 1 {
+		c := git.Command{GitDir: gitDir, WorkTree: dir, Args: args}
+		if _, err := p.git.Run(ctx, c); err != nil && git.ExitCode(err) != 1 {
 			return err
 		}
 	}

@@ -90,27 +90,6 @@ func placeAt(top string) (place, error) {
 	return p, p.checkOwner()
 }
 
-// GitFolder names the folder below a project's top that its .git file says to be the
-// repository, or "". It trusts nothing that is there.
-func GitFolder(top string) string {
-	info, err := os.Lstat(filepath.Join(top, ".git"))
-	if err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	named, err := pointer(filepath.Join(top, ".git"), "gitdir: ")
-	if err == nil {
-		named, err = filepath.EvalSymlinks(named)
-	}
-	if err != nil {
-		return ""
-	}
-	below, err := filepath.Rel(top, named)
-	if err != nil || below == "." || !filepath.IsLocal(below) {
-		return ""
-	}
-	return below
-}
-
 func isGitDir(dir string) bool {
 	for _, name := range []string{"objects", "refs"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || !info.IsDir() {

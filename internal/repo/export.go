@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/nacre-dev/nacre/internal/disk"
+	"github.com/nacre-dev/nacre/internal/repo/git"
 )
 
 // plainGitDir refuses a git directory in which a place that is about to be
@@ -60,9 +61,9 @@ func (p *Project) export(ctx context.Context, commit, beyond Commit) error {
 }
 
 func (p *Project) exportFrom(ctx context.Context, dir string, commit, beyond Commit) error {
-	name, err := p.git.line(ctx, command{
-		gitDir: p.vault.dir, stdin: lines(string(commit), "^"+string(beyond)),
-		args: []string{"pack-objects", "--revs", "-q", "--non-empty", "--delta-base-offset", filepath.Join(dir, "pack")},
+	name, err := p.git.Line(ctx, git.Command{
+		GitDir: p.vault.dir, Stdin: lines(string(commit), "^"+string(beyond)),
+		Args: []string{"pack-objects", "--revs", "-q", "--non-empty", "--delta-base-offset", filepath.Join(dir, "pack")},
 	})
 	if err != nil {
 		return fmt.Errorf("copy objects: %w", err)

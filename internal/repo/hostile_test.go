@@ -126,6 +126,7 @@ func (tr *trap) touch() {
 // S-11: whatever the project's git directory and attributes name, none of it
 // runs, from Open to Land.
 func TestNothingOfAHostileProjectRuns(t *testing.T) {
+	t.Parallel()
 	tr := setTrap(t, project)
 	tr.touch()
 	r := open(t, tr.user)
@@ -150,7 +151,7 @@ func TestNothingOfAHostileProjectRuns(t *testing.T) {
 	if have["src/added"] != "a\r\n" || have["README.md"] != "agent\n" || have["src/theirs"] != "t\n" {
 		t.Errorf("have %q", have)
 	}
-	r.agent(map[string]string{"src/more": "again\n"})
+	r.agent(map[string]string{"src/more": "again\n", "old/b": "again\n"})
 	tr.write(map[string]string{"old/b": "dirty\n"})
 	tree, _ = r.snapshot()
 	target := repo.Commit(quietly(t, tr.user, "rev-parse", "HEAD"))
@@ -205,6 +206,7 @@ func commitQuietly(t testing.TB, u *user, changed map[string]string) repo.Commit
 
 // An object that is missing must not be fetched by the promisor's program.
 func TestAMissingObjectIsNotFetched(t *testing.T) {
+	t.Parallel()
 	tr := setTrap(t, project)
 	id := quietly(t, tr.user, "rev-parse", "HEAD:src/main.go")
 	if err := os.Remove(filepath.Join(tr.dir, ".git/objects", id[:2], id[2:])); err != nil {
@@ -224,6 +226,7 @@ func TestAMissingObjectIsNotFetched(t *testing.T) {
 
 // S-11: what the agent does to the clone's git directory is never read.
 func TestTheAgentsGitDirectoryIsNeverRead(t *testing.T) {
+	t.Parallel()
 	for name, attack := range map[string]func(t *testing.T, git string, tr *trap){
 		"config and hooks": func(t *testing.T, git string, tr *trap) {
 			copyFile(t, filepath.Join(tr.dir, ".git/config"), filepath.Join(git, "config"))
@@ -301,6 +304,7 @@ func mkfifo(t testing.TB, path string) {
 
 // A prepared project must not lead the landing's writing elsewhere.
 func TestLinksInTheGitDirectoryLeadNowhere(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{
 		"objects", "objects/pack", "refs", "refs/heads", "refs/heads/main", "logs", "logs/HEAD", "logs/refs", "packed-refs", "index",
 	} {
@@ -356,6 +360,7 @@ func tree2(t testing.TB, path string) string {
 
 // A .git that claims another repository is refused before anything is read.
 func TestAGitPointerThatIsNotKnownThereIsRefused(t *testing.T) {
+	t.Parallel()
 	victim := withFiles(t, project)
 	victim.git("worktree", "add", "-q", "-b", "w", filepath.Join(t.TempDir(), "w"))
 	for name, text := range map[string]map[string]string{
@@ -382,6 +387,7 @@ func TestAGitPointerThatIsNotKnownThereIsRefused(t *testing.T) {
 
 // git trusts its object store: a prepared one must not pass one file for another.
 func TestAnObjectThatIsNotWhatItsIDSaysIsRefused(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	at := func(id string) string { return filepath.Join(u.dir, ".git/objects", id[:2], id[2:]) }
 	good, evil := u.git("rev-parse", "HEAD:src/main.go"), u.git("rev-parse", "HEAD:old/a")
@@ -397,6 +403,7 @@ func TestAnObjectThatIsNotWhatItsIDSaysIsRefused(t *testing.T) {
 }
 
 func TestAProjectThatMakesGitWaitIsGivenUp(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	mkfifo(t, filepath.Join(u.dir, ".git", "pipe"))
 	appendTo(t, filepath.Join(u.dir, ".git/config"), "[include]\n\tpath = pipe\n")

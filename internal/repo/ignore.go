@@ -11,6 +11,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/nacre-dev/nacre/internal/repo/git"
 )
 
 // ignorer asks git whether the base commit's .gitignore files, and the user's
@@ -53,11 +55,11 @@ func (p *Project) layOut(ctx context.Context, dir string, rules map[string]entry
 }
 
 func (ig *ignorer) start(ctx context.Context, p *Project) error {
-	cmd, complaint, cancel := p.git.prepare(ctx, command{
-		gitDir: p.vault.dir, workTree: ig.dir, index: filepath.Join(ig.dir, ".git-no-index"),
+	cmd, complaint, cancel := p.git.Prepare(ctx, git.Command{
+		GitDir: p.vault.dir, WorkTree: ig.dir, Index: filepath.Join(ig.dir, ".git-no-index"),
 		// It refuses literal pathspecs; "./" before each path keeps magic out.
-		env:  []string{"GIT_LITERAL_PATHSPECS=0"},
-		args: []string{"check-ignore", "--stdin", "-z", "-v", "-n", "--no-index"},
+		Env:  []string{"GIT_LITERAL_PATHSPECS=0"},
+		Args: []string{"check-ignore", "--stdin", "-z", "-v", "-n", "--no-index"},
 	})
 	in, err := cmd.StdinPipe()
 	if err == nil {

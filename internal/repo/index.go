@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/nacre-dev/nacre/internal/repo/git"
 )
 
 const (
@@ -36,7 +38,7 @@ func (p *Project) copyIndex(ctx context.Context) (*indexCopy, error) {
 		return nil, fmt.Errorf("copy index: %w", err)
 	}
 	c := &indexCopy{vault: p.vault, path: filepath.Join(dir, "index")}
-	c.existed, err = copyTimed(filepath.Join(p.place.gitDir, "index"), c.path)
+	c.existed, err = copyTimed(filepath.Join(p.place.gitDir, "index"), c.path, maxIndex)
 	if err == nil && c.existed {
 		err = p.copySharedIndex(ctx)
 	}
@@ -57,7 +59,7 @@ func (p *Project) copySharedIndex(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if _, err := copyTimed(name, filepath.Join(p.vault.dir, filepath.Base(name))); err != nil {
+		if _, err := copyTimed(name, filepath.Join(p.vault.dir, filepath.Base(name)), maxIndex); err != nil {
 			return err
 		}
 	}
@@ -68,15 +70,27 @@ func quoteGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-func (c *indexCopy) command(workTree string, args ...string) command {
-	return command{gitDir: c.vault.dir, workTree: workTree, index: c.path, args: args}
+func (c *indexCopy) command(workTree string, args ...string) git.Command {
+	return git.Command{GitDir: c.vault.dir, WorkTree: workTree, Index: c.path, Args: args}
+}
+
+// identity tells an index that was not written since: each writing makes a new file.
+func (c *indexCopy) identity() (string, error) {
+	info, err := os.Stat(c.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "none", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d %d", info.Size(), info.ModTime().UnixNano()), nil
 }
 
 func (c *indexCopy) remove() {
 	_ = os.RemoveAll(filepath.Dir(c.path)) // a copy in our own directory
 }
 
-func copyTimed(from, to string) (existed bool, err error) {
+func copyTimed(from, to string, most int64) (existed bool, err error) {
 	in, err := os.OpenFile(from, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -85,7 +99,7 @@ func copyTimed(from, to string) (existed bool, err error) {
 		return false, err
 	}
 	info, err := in.Stat()
-	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxIndex) {
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > most) {
 		err = fmt.Errorf("%s: %w", from, ErrUnsafe)
 	}
 	if err != nil {

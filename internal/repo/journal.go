@@ -26,6 +26,11 @@ type journal struct {
 	Intent
 	// Token names the landing's lock and temporary files.
 	Token string `json:"token,omitempty"`
+	// Index is the user's index as the landing found it: as long as it is that, what is
+	// staged is no work of somebody who moved on.
+	Index string `json:"index,omitempty"`
+	// Live says that the files stay as they are.
+	Live bool `json:"live,omitempty"`
 	// GitDir and Top are where it happens.
 	GitDir string `json:"git_dir"`
 	Top    string `json:"top"`

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/repo/git"
 )
 
 // maxSideBranches bounds the search for a free nacre/<session> branch.
@@ -37,6 +38,9 @@ type LandRequest struct {
 	Expect Commit
 	// Commit is the verified one; Expect must be among its ancestors.
 	Commit Commit
+	// Live says that the files are the ones that the work was done in: they stay, and
+	// the index of the branch that is checked out follows.
+	Live bool
 	// Intent records what is about to move; its error stops the landing.
 	Intent func(context.Context, Intent) error
 }
@@ -58,10 +62,10 @@ type Landed struct {
 // is checked out in this work tree, its clean files and index follow, under
 // git's own lock. The user's hooks and filters do not run.
 //
-// Errors to act on: *MovedError (merge and verify again); *StayedError (the
-// target is dirty, busy or checked out elsewhere: the commit is complete on a
-// branch of its own, which Landed names). Landing again what has landed is no
-// error. After a crash, Recover completes it.
+// Errors to act on: *MovedError (merge and verify again); *StayedError (the work tree
+// changed the same files or is busy, or the branch is checked out elsewhere: the commit is
+// complete on a branch of its own, which Landed names). Landing again what has landed is
+// no error. After a crash, Recover completes it.
 func (p *Project) Land(ctx context.Context, r LandRequest) (Landed, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,14 +79,14 @@ func (p *Project) Land(ctx context.Context, r LandRequest) (Landed, error) {
 		return Landed{}, fmt.Errorf("land: %w", err)
 	}
 	if r.Branch == "" {
-		return p.stay(ctx, r, "HEAD is not on a branch")
+		return p.stay(ctx, r, string(r.Session), "HEAD is not on a branch")
 	}
 	have, err := p.readRef(ctx, "refs/heads/"+r.Branch)
 	if err != nil {
 		return Landed{}, err
 	}
 	done := Landed{Session: r.Session, Ref: "refs/heads/" + r.Branch, Commit: r.Commit}
-	if have == r.Commit || have != r.Expect && p.contains(ctx, have, r.Commit) {
+	if have == r.Commit || have != r.Expect && p.Contains(ctx, have, r.Commit) {
 		return done, nil
 	}
 	if have != r.Expect {
@@ -96,7 +100,7 @@ func (p *Project) Land(ctx context.Context, r LandRequest) (Landed, error) {
 	case err != nil:
 		return Landed{}, err
 	case elsewhere != "":
-		return p.stay(ctx, r, fmt.Sprintf("branch %s is checked out in %s", r.Branch, elsewhere))
+		return p.stay(ctx, r, string(r.Session), fmt.Sprintf("branch %s is checked out in %s", r.Branch, elsewhere))
 	case here:
 		return p.landHere(ctx, r)
 	}
@@ -119,13 +123,13 @@ func (p *Project) checkLanding(ctx context.Context, r LandRequest) error {
 		}
 	}
 	if _, err := p.own(ctx, "merge-base", "--is-ancestor", string(r.Expect), string(r.Commit)); err != nil {
-		return fmt.Errorf("land: commit %.12s does not follow %.12s: %w", r.Commit, r.Expect, err)
+		return fmt.Errorf("land: commit %.12s does not follow %.12s: %w: %w", r.Commit, r.Expect, ErrNotForward, err)
 	}
 	return p.plainGitDir(r.Branch)
 }
 
-// contains reports whether a branch that went on holds what had landed there.
-func (p *Project) contains(ctx context.Context, head, landed Commit) bool {
+// Contains reports whether a branch that went on holds what had landed there.
+func (p *Project) Contains(ctx context.Context, head, landed Commit) bool {
 	if head == "" {
 		return false
 	}
@@ -135,11 +139,11 @@ func (p *Project) contains(ctx context.Context, head, landed Commit) bool {
 
 // refuseAlias refuses a branch that only stands for another one.
 func (p *Project) refuseAlias(ctx context.Context, ref string) error {
-	target, err := p.git.line(ctx, p.theirs("symbolic-ref", "-q", ref))
+	target, err := p.git.Line(ctx, p.theirs("symbolic-ref", "-q", ref))
 	switch {
 	case err == nil:
 		return fmt.Errorf("branch %s stands for %s: name that one", ref, target)
-	case exitCode(err) == 1:
+	case git.ExitCode(err) == 1:
 		return nil
 	}
 	return fmt.Errorf("%s: %w", ref, err)
@@ -188,8 +192,8 @@ func (p *Project) swap(ctx context.Context, i Intent) error {
 		old = strings.Repeat("0", len(i.New))
 	}
 	c := p.theirs("update-ref", "--no-deref", "-m", "nacre: session "+string(i.Session), i.Ref, string(i.New), old)
-	c.env = identity("COMMITTER", hostName, hostEmail, p.now())
-	_, err := p.git.run(ctx, c)
+	c.Env = identity("COMMITTER", hostName, hostEmail, p.now())
+	_, err := p.git.Run(ctx, c)
 	if err == nil {
 		return nil
 	}
@@ -208,10 +212,10 @@ func (p *Project) swap(ctx context.Context, i Intent) error {
 
 // stay keeps the commit on a branch of its own: nacre/<session>, or the first
 // free one after it, since earlier work of the session may still be there.
-func (p *Project) stay(ctx context.Context, r LandRequest, reason string) (Landed, error) {
+func (p *Project) stay(ctx context.Context, r LandRequest, side, reason string) (Landed, error) {
 	for _, separator := range []string{"/", "-"} {
 		for i := 1; i <= maxSideBranches; i++ {
-			branch := "nacre" + separator + string(r.Session)
+			branch := "nacre" + separator + side
 			if i > 1 {
 				branch += fmt.Sprintf(".%d", i)
 			}
@@ -229,7 +233,7 @@ func (p *Project) stay(ctx context.Context, r LandRequest, reason string) (Lande
 			return landed, &StayedError{Branch: branch, Commit: r.Commit, Reason: reason}
 		}
 	}
-	return Landed{}, fmt.Errorf("%s, and there is no free branch nacre/%s: delete old ones", reason, r.Session)
+	return Landed{}, fmt.Errorf("%s, and there is no free branch nacre/%s: delete old ones", reason, side)
 }
 
 type sideResult int
@@ -259,6 +263,12 @@ func (p *Project) sideBranch(ctx context.Context, r LandRequest, branch string) 
 		return sideTaken, err
 	}
 	return sideMade, p.moveOnly(ctx, r, ref, "")
+}
+
+// HeldElsewhere says where else the project's branch is checked out; "" is nowhere.
+func HeldElsewhere(ctx context.Context, p *Project) (string, error) {
+	_, elsewhere, err := p.checkedOut(ctx, p.Branch)
+	return elsewhere, err
 }
 
 // checkedOut says whether a branch is checked out in this work tree, and
@@ -291,14 +301,14 @@ func (p *Project) checkedOut(ctx context.Context, branch string) (here bool, els
 // on the branch. A bare repository's HEAD holds nothing.
 func (p *Project) holds(ctx context.Context, gitDir, branch string) (bool, error) {
 	c := p.theirs("symbolic-ref", "-q", "HEAD")
-	c.gitDir = gitDir
-	head, err := p.git.line(ctx, c)
-	if err != nil && exitCode(err) != 1 {
+	c.GitDir = gitDir
+	head, err := p.git.Line(ctx, c)
+	if err != nil && git.ExitCode(err) != 1 {
 		return false, fmt.Errorf("worktree %s: %w", gitDir, err)
 	}
 	if head == "refs/heads/"+branch {
-		c.args = []string{"rev-parse", "--is-bare-repository"}
-		bare, err := p.git.line(ctx, c)
+		c.Args = []string{"rev-parse", "--is-bare-repository"}
+		bare, err := p.git.Line(ctx, c)
 		return err != nil || bare != "true", nil //nolint:nilerr // in doubt it is held
 	}
 	for _, name := range []string{"rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START"} {

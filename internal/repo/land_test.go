@@ -14,11 +14,12 @@ import (
 // S-12: where the work tree cannot follow, the commit stays on a branch of its
 // own, everything else is as it was, and the command given takes the work.
 func TestWorkThatCannotLandStaysOnABranchOfItsOwn(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(*testing.T, *user){
 		"a file was changed":  func(_ *testing.T, u *user) { u.write(map[string]string{"README.md": "mine\n"}) },
 		"a change was staged": func(_ *testing.T, u *user) { u.write(map[string]string{"README.md": "mine\n"}); u.git("add", ".") },
-		"a file was deleted":  func(_ *testing.T, u *user) { u.git("rm", "-q", "--cached", "old/a") },
-		"a mode was changed":  func(t *testing.T, u *user) { chmod755(t, filepath.Join(u.dir, "old/a")) },
+		"a file was deleted":  func(_ *testing.T, u *user) { u.git("rm", "-q", "--cached", "README.md") },
+		"a mode was changed":  func(t *testing.T, u *user) { chmod755(t, filepath.Join(u.dir, "README.md")) },
 		"an untracked file":   func(_ *testing.T, u *user) { u.write(map[string]string{"src/added": "mine\n"}) },
 		"an ignored file": func(_ *testing.T, u *user) {
 			u.write(map[string]string{".git/info/exclude": "note\n", "note": "mine\n"})
@@ -75,13 +76,17 @@ func chmod755(t testing.TB, path string) {
 }
 
 func TestTheCommandGivenTakesTheWork(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	r := open(t, u)
 	r.agent(map[string]string{"src/added": "a\n"})
-	u.write(map[string]string{"README.md": "mine\n"})
+	u.write(map[string]string{"README.md": "mine\n", ".git/index.lock": ""})
 	_, _, err := r.landAll()
 	var stayed *repo.StayedError
 	if !errors.As(err, &stayed) {
+		t.Fatal(err)
+	}
+	if err := os.Remove(u.dir + "/.git/index.lock"); err != nil {
 		t.Fatal(err)
 	}
 	u.git(strings.Fields(stayed.Command())[1:]...)
@@ -92,10 +97,11 @@ func TestTheCommandGivenTakesTheWork(t *testing.T) {
 
 // S-12: the same session twice works.
 func TestASessionMayLandTwice(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	for i, text := range []string{"one\n", "two\n"} {
 		r := open(t, u)
-		r.agent(map[string]string{"src/added": text})
+		r.agent(map[string]string{"src/added": text, "README.md": text})
 		u.write(map[string]string{"README.md": "mine\n"})
 		_, landed, err := r.landAll()
 		var stayed *repo.StayedError
@@ -117,10 +123,11 @@ func TestASessionMayLandTwice(t *testing.T) {
 }
 
 func TestABranchNamedNacreIsNoObstacle(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	u.git("branch", "nacre")
 	r := open(t, u)
-	r.agent(map[string]string{"src/added": "a\n"})
+	r.agent(map[string]string{"README.md": "agent\n"})
 	u.write(map[string]string{"README.md": "mine\n"})
 	_, _, err := r.landAll()
 	var stayed *repo.StayedError
@@ -130,6 +137,7 @@ func TestABranchNamedNacreIsNoObstacle(t *testing.T) {
 }
 
 func TestABranchThatNobodyHasCheckedOutJustMoves(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	r := open(t, u)
 	r.agent(map[string]string{"src/added": "a\n"})
@@ -146,6 +154,7 @@ func TestABranchThatNobodyHasCheckedOutJustMoves(t *testing.T) {
 }
 
 func TestADetachedHeadKeepsTheWorkOnABranch(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	u.git("checkout", "-q", "--detach")
 	r := open(t, u)
@@ -165,6 +174,7 @@ func TestADetachedHeadKeepsTheWorkOnABranch(t *testing.T) {
 }
 
 func TestALinkedWorktreeLandsInItself(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	tree := filepath.Join(t.TempDir(), "linked tree")
 	u.git("worktree", "add", "-q", "-b", "feature", tree)
@@ -185,6 +195,7 @@ func TestALinkedWorktreeLandsInItself(t *testing.T) {
 
 // K-16: no record of the intent, no landing.
 func TestAnIntentThatIsNotRecordedStopsTheLanding(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	r := open(t, u)
 	r.agent(map[string]string{"src/added": "a\n"})
@@ -213,6 +224,7 @@ func TestAnIntentThatIsNotRecordedStopsTheLanding(t *testing.T) {
 }
 
 func TestWhatLandRefuses(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	r := open(t, u)
 	r.agent(map[string]string{"src/added": "a\n"})
@@ -244,6 +256,7 @@ func TestWhatLandRefuses(t *testing.T) {
 
 // Landing keeps a file that changed between the check and its turn.
 func TestAFileThatChangesDuringTheLandingIsLeft(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	r := open(t, u)
 	r.agent(map[string]string{"README.md": "agent\n", "src/added": "agent\n", "src/main.go": "agent\n"})
@@ -270,6 +283,7 @@ func TestAFileThatChangesDuringTheLandingIsLeft(t *testing.T) {
 
 // S-19: many agents' work lands one after the other.
 func TestManySessionsLandOneAfterTheOther(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	var runs []*run
 	for _, name := range []string{"a", "b", "c"} {
@@ -290,11 +304,12 @@ func TestManySessionsLandOneAfterTheOther(t *testing.T) {
 }
 
 func TestFilesAndFoldersMayChangePlaces(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, map[string]string{"a/b/c": "1", "a/b/d": "2", "f": "3", "l": "-> f", "g/h": "4", "keep": "k"})
 	r := open(t, u)
 	r.agentRemoves("a", "f", "l", "g")
 	r.agent(map[string]string{"a": "now a file", "f/x/y": "now a folder", "l/z": "was a link", "g": "-> keep"})
-	want := files(t, r.clone.Dir)
+	want := files(t, r.work)
 	if _, landed, err := r.landAll(); err != nil || len(landed.Left) > 0 {
 		t.Fatalf("%+v, %v", landed, err)
 	}
@@ -305,6 +320,7 @@ func TestFilesAndFoldersMayChangePlaces(t *testing.T) {
 }
 
 func TestABranchThatStandsForAnotherIsRefused(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	u.git("symbolic-ref", "refs/heads/alias", "refs/heads/main")
 	r := open(t, u)
@@ -324,6 +340,7 @@ func TestABranchThatStandsForAnotherIsRefused(t *testing.T) {
 
 // M-55: a session is carried on from its recorded base, wherever HEAD is now.
 func TestASessionIsCarriedOnFromItsRecordedBase(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	r := open(t, u)
 	base := r.project.Base
@@ -350,6 +367,7 @@ func TestASessionIsCarriedOnFromItsRecordedBase(t *testing.T) {
 // Landing again what has landed is no error, and does nothing, even where the
 // branch went on meanwhile.
 func TestWhatHasLandedIsNotLandedAgain(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	r := open(t, u)
 	r.agent(map[string]string{"src/added": "a\n"})
@@ -368,5 +386,45 @@ func TestWhatHasLandedIsNotLandedAgain(t *testing.T) {
 	}
 	if after := u.fingerprint(); after != before {
 		t.Errorf("it changed something:\n%s\n%s", before, after)
+	}
+}
+
+// U-20: what the user changed, staged or not, keeps nothing from landing that the work
+// does not change itself, and is as it was afterwards, also where the landing was killed.
+func TestUnrelatedChangesAreNotInTheWay(t *testing.T) {
+	t.Parallel()
+	for _, kill := range []string{"", "swapped", "deleted", "files", "index"} {
+		t.Run(kill, func(t *testing.T) {
+			u := withFiles(t, project)
+			r := open(t, u)
+			r.agent(map[string]string{"README.md": "agent\n", "src/added": "a\n"})
+			tree, _ := r.snapshot()
+			m := r.merge(tree, r.project.Base)
+			u.write(map[string]string{"old/a": "staged\n", "old/b": "mine\n", "src/own": "own\n"})
+			u.git("add", "old/a", "src/own")
+			u.write(map[string]string{"old/a": "more\n"})
+			if kill == "" {
+				if landed, err := r.land(m.Commit, r.project.Base); err != nil || !landed.Files || len(landed.Left) > 0 {
+					t.Fatalf("%+v, %v", landed, err)
+				}
+			} else {
+				l := landing{Dir: u.dir, State: r.state, Base: r.project.Base, Expect: r.project.Base, Commit: m.Commit, Kill: kill}
+				if !child(t, l) {
+					t.Fatal("the child was not killed")
+				}
+				r.reopen()
+				if landed, err := r.project.Recover(context.Background()); err != nil || landed == nil || len(landed.Left) > 0 {
+					t.Fatalf("%+v, %v", landed, err)
+				}
+			}
+			have := files(t, u.dir)
+			if have["README.md"] != "agent\n" || have["src/added"] != "a\n" || have["old/a"] != "more\n" || have["old/b"] != "mine\n" || u.head("main") != m.Commit {
+				t.Errorf("have %q", have)
+			}
+			if status := u.git("status", "--porcelain"); status != "MM old/a\n M old/b\nA  src/own" && status != "MM old/a\n M old/b\nA  src/own\n" {
+				t.Errorf("have %q", status)
+			}
+			leftovers(t, r)
+		})
 	}
 }

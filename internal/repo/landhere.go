@@ -9,13 +9,15 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nacre-dev/nacre/internal/repo/git"
 )
 
 // landHere lands on the branch that this work tree has checked out.
 func (p *Project) landHere(ctx context.Context, r LandRequest) (Landed, error) {
 	j := journal{
 		Intent: Intent{Session: r.Session, Ref: "refs/heads/" + r.Branch, Old: r.Expect, New: r.Commit, Files: true},
-		Token:  token(),
+		Token:  token(), Live: r.Live,
 	}
 	if err := p.write(j); err != nil {
 		return Landed{}, err
@@ -38,7 +40,7 @@ func (p *Project) landHere(ctx context.Context, r LandRequest) (Landed, error) {
 		if err = errors.Join(err, undone); err != nil {
 			return Landed{}, err
 		}
-		return p.stay(ctx, r, reason)
+		return p.stay(ctx, r, string(r.Session), reason)
 	}
 	p.reached("swapped")
 	// Past the commit point nothing stops half-way but a crash.
@@ -86,7 +88,13 @@ func (p *Project) readyHere(ctx context.Context, j journal) (m *move, reason str
 		return nil, "", err
 	}
 	m = &move{index: index}
-	if reason, err = p.readyIndex(ctx, j, m); err != nil || reason != "" {
+	if j.Index, err = index.identity(); err == nil {
+		err = p.write(j)
+	}
+	if err == nil {
+		reason, err = p.readyIndex(ctx, j, m)
+	}
+	if err != nil || reason != "" {
 		index.remove()
 		return nil, reason, err
 	}
@@ -94,15 +102,23 @@ func (p *Project) readyHere(ctx context.Context, j journal) (m *move, reason str
 }
 
 func (p *Project) readyIndex(ctx context.Context, j journal, m *move) (reason string, err error) {
-	dirty, err := p.compare(ctx, m.index, j.Old, "no")
+	if j.Live {
+		if err := p.mergeIndex(ctx, j, m.index); git.ExitCode(err) > 0 {
+			return "the index has changes of its own", nil
+		} else if err != nil {
+			return "", err
+		}
+		return "", nil
+	}
+	changed, _, err := p.compare(ctx, m.index, j.Old, "no")
 	if err != nil {
 		return "", err
 	}
-	if !dirty.Clean() {
-		return "the work tree has changes of its own in " + listed(dirty.Tracked), nil
-	}
 	if m.ops, err = p.opsBetween(ctx, j.Old, j.New); err != nil {
 		return "", err
+	}
+	if both := touched(m.ops, changed); len(both) > 0 {
+		return "the work tree has changes of its own in " + listed(both), nil
 	}
 	hidden, err := p.hidden(ctx, m)
 	if err != nil {
@@ -125,10 +141,29 @@ func (p *Project) readyIndex(ctx context.Context, j journal, m *move) (reason st
 	return "", p.mergeIndex(ctx, j, m.index)
 }
 
+// touched are the changed paths that a landing changes, or changes something below or above.
+func touched(ops []op, changed []string) []string {
+	at, around := map[string]bool{}, map[string]bool{}
+	for _, o := range ops {
+		at[o.path] = true
+		for _, parent := range parents(o.path) {
+			around[parent] = true
+		}
+	}
+	var both []string
+	for _, name := range changed {
+		name = strings.TrimSuffix(name, "/")
+		if at[name] || around[name] || slices.ContainsFunc(parents(name), func(parent string) bool { return at[parent] }) {
+			both = append(both, name)
+		}
+	}
+	return both
+}
+
 // mergeIndex takes the copied index from the old commit to the new one,
 // keeping what is known of files that stay.
 func (p *Project) mergeIndex(ctx context.Context, j journal, index *indexCopy) error {
-	_, err := p.git.run(ctx, index.command(p.Top, "read-tree", "-i", "-m", string(j.Old), string(j.New)))
+	_, err := p.git.Run(ctx, index.command(p.Top, "read-tree", "-i", "-m", string(j.Old), string(j.New)))
 	if err != nil {
 		return fmt.Errorf("new index: %w", err)
 	}
@@ -162,12 +197,12 @@ func (p *Project) opsBetween(ctx context.Context, from, to Commit) ([]op, error)
 // hidden are the paths to be changed that the index marks as sparse or assumed
 // unchanged: git did not compare them.
 func (p *Project) hidden(ctx context.Context, m *move) ([]string, error) {
-	out, err := p.git.run(ctx, m.index.command(p.Top, "ls-files", "-v", "-z"))
+	out, err := p.git.Run(ctx, m.index.command(p.Top, "ls-files", "-v", "-z"))
 	if err != nil {
 		return nil, fmt.Errorf("read index: %w", err)
 	}
 	marked := make(map[string]bool)
-	for _, record := range zeros(out) {
+	for _, record := range git.Zeros(out) {
 		if tag, name, ok := strings.Cut(record, " "); ok && tag != "H" {
 			marked[name] = true
 		}
@@ -192,8 +227,8 @@ func (p *Project) follow(ctx context.Context, j journal, m *move) ([]string, err
 		return nil, err
 	}
 	p.reached("files")
-	_, err = p.git.run(ctx, m.index.command(p.Top, "update-index", "-q", "--refresh"))
-	if err != nil && exitCode(err) != 1 { // 1: a file that was left differs
+	_, err = p.git.Run(ctx, m.index.command(p.Top, "update-index", "-q", "--refresh"))
+	if err != nil && git.ExitCode(err) != 1 { // 1: a file that was left differs
 		return nil, fmt.Errorf("new index: %w", err)
 	}
 	if err := p.installIndex(m.index, j.Token); err != nil {
@@ -224,26 +259,24 @@ func (p *Project) completeHere(ctx context.Context, j journal) ([]string, error)
 		return nil, err
 	}
 	defer index.remove()
-	ops, err := p.opsBetween(ctx, j.Old, j.New)
+	var ops []op
+	if !j.Live {
+		if ops, err = p.opsBetween(ctx, j.Old, j.New); err != nil {
+			return nil, err
+		}
+	}
+	now, err := index.identity()
 	if err != nil {
 		return nil, err
 	}
-	state, err := p.git.line(ctx, index.command(p.Top, "write-tree"))
-	if err != nil && exitCode(err) < 0 {
-		return nil, err
-	}
-	old, next, err := p.treesOf(ctx, j)
-	if err != nil {
-		return nil, err
-	}
-	switch state {
-	case old:
+	if now == j.Index {
 		if err := p.mergeIndex(ctx, j, index); err != nil {
 			return nil, err
 		}
 		return p.follow(ctx, j, &move{index: index, ops: ops})
-	case next:
-		return nil, errors.Join(p.unlockIndex(j.Token), p.forget())
+	}
+	if installed, err := p.installed(ctx, j, index); err != nil || installed {
+		return nil, errors.Join(err, p.unlockIndex(j.Token), p.forget())
 	}
 	// Somebody worked on the index meanwhile: it is theirs, and so are the files.
 	var left []string
@@ -253,12 +286,24 @@ func (p *Project) completeHere(ctx context.Context, j journal) ([]string, error)
 	return left, errors.Join(p.unlockIndex(j.Token), p.forget())
 }
 
-func (p *Project) treesOf(ctx context.Context, j journal) (old, next string, err error) {
-	if old, err = p.ownLine(ctx, "rev-parse", "--verify", string(j.Old)+"^{tree}"); err != nil {
-		return "", "", err
+// installed tells whether all that a landing changes is in the index as its new commit has it.
+func (p *Project) installed(ctx context.Context, j journal, index *indexCopy) (bool, error) {
+	ops, err := p.opsBetween(ctx, j.Old, j.New)
+	if err != nil {
+		return false, err
 	}
-	next, err = p.ownLine(ctx, "rev-parse", "--verify", string(j.New)+"^{tree}")
-	return old, next, err
+	out, err := p.git.Run(ctx, index.command(p.Top, "ls-files", "-s", "-z"))
+	if err != nil {
+		return false, fmt.Errorf("read index: %w", err)
+	}
+	have := map[string]entry{}
+	for _, record := range git.Zeros(out) {
+		head, name, _ := strings.Cut(record, "\t")
+		if fields := strings.Fields(head); len(fields) == 3 {
+			have[name] = entry{mode: fields[0], id: fields[1]}
+		}
+	}
+	return !slices.ContainsFunc(ops, func(o op) bool { return have[o.path] != o.to }), nil
 }
 
 func syncFileSystem(dir string) error {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/nacre-dev/nacre/internal/repo/git"
 )
 
 const (
@@ -81,15 +83,15 @@ func (p *Project) Merge(ctx context.Context, r MergeRequest) (Merged, error) {
 
 func (p *Project) commit(ctx context.Context, r MergeRequest, tree Tree, parents ...Commit) (Commit, error) {
 	at := p.now()
-	c := command{
-		gitDir: p.vault.dir, stdin: strings.NewReader(r.Message),
-		env:  append(identity("AUTHOR", r.Author.Name, r.Author.Email, at), identity("COMMITTER", hostName, hostEmail, at)...),
-		args: []string{"commit-tree", string(tree)},
+	c := git.Command{
+		GitDir: p.vault.dir, Stdin: strings.NewReader(r.Message),
+		Env:  append(identity("AUTHOR", r.Author.Name, r.Author.Email, at), identity("COMMITTER", hostName, hostEmail, at)...),
+		Args: []string{"commit-tree", string(tree)},
 	}
 	for _, parent := range parents {
-		c.args = append(c.args, "-p", string(parent))
+		c.Args = append(c.Args, "-p", string(parent))
 	}
-	id, err := p.git.line(ctx, c)
+	id, err := p.git.Line(ctx, c)
 	if err != nil {
 		return "", fmt.Errorf("commit: %w", err)
 	}
@@ -97,13 +99,13 @@ func (p *Project) commit(ctx context.Context, r MergeRequest, tree Tree, parents
 }
 
 func (p *Project) mergeTrees(ctx context.Context, target, work Commit) (Tree, error) {
-	if !p.git.atLeast(mergeTreeGit) {
+	if !p.git.MergesTrees() {
 		return p.mergeByHand(ctx, target, work)
 	}
 	out, err := p.own(ctx, "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", string(target), string(work))
-	switch exitCode(err) {
+	switch git.ExitCode(err) {
 	case 1:
-		return "", conflict(target, zeros(out))
+		return "", conflict(target, git.Zeros(out))
 	case -1:
 		if err != nil {
 			return "", fmt.Errorf("merge: %w", err)
@@ -111,7 +113,7 @@ func (p *Project) mergeTrees(ctx context.Context, target, work Commit) (Tree, er
 	default:
 		return "", fmt.Errorf("merge: %w", err)
 	}
-	records := zeros(out)
+	records := git.Zeros(out)
 	if len(records) == 0 {
 		return "", fmt.Errorf("merge: %w", errDamaged)
 	}
@@ -146,20 +148,20 @@ func (p *Project) mergeIn(ctx context.Context, dir string, target, work Commit) 
 	if err != nil {
 		return "", fmt.Errorf("merge: the target has no history in common with the base: %w", err)
 	}
-	in := func(args ...string) command {
-		return command{gitDir: p.vault.dir, workTree: dir, index: filepath.Join(dir, ".git-index"), args: args}
+	in := func(args ...string) git.Command {
+		return git.Command{GitDir: p.vault.dir, WorkTree: dir, Index: filepath.Join(dir, ".git-index"), Args: args}
 	}
-	if _, err := p.git.run(ctx, in("read-tree", "-i", "-m", "--aggressive", base, string(target), string(work))); err != nil {
+	if _, err := p.git.Run(ctx, in("read-tree", "-i", "-m", "--aggressive", base, string(target), string(work))); err != nil {
 		return "", fmt.Errorf("merge: %w", err)
 	}
-	out, err := p.git.run(ctx, in("ls-files", "-u", "-z"))
+	out, err := p.git.Run(ctx, in("ls-files", "-u", "-z"))
 	if err != nil {
 		return "", fmt.Errorf("merge: %w", err)
 	}
-	if err := p.mergeFiles(ctx, dir, target, zeros(out), in); err != nil {
+	if err := p.mergeFiles(ctx, dir, target, git.Zeros(out), in); err != nil {
 		return "", err
 	}
-	id, err := p.git.line(ctx, in("write-tree"))
+	id, err := p.git.Line(ctx, in("write-tree"))
 	if err != nil {
 		return "", fmt.Errorf("merge: %w", err)
 	}
@@ -167,7 +169,7 @@ func (p *Project) mergeIn(ctx context.Context, dir string, target, work Commit) 
 }
 
 // mergeFiles resolves each unmerged path whose three sides are plain files.
-func (p *Project) mergeFiles(ctx context.Context, dir string, target Commit, records []string, in func(...string) command) error {
+func (p *Project) mergeFiles(ctx context.Context, dir string, target Commit, records []string, in func(...string) git.Command) error {
 	sides := make(map[string]*[3]entry)
 	for _, record := range records {
 		head, name, _ := strings.Cut(record, "\t")
@@ -197,8 +199,8 @@ func (p *Project) mergeFiles(ctx context.Context, dir string, target Commit, rec
 		return &ConflictError{Target: target, Paths: conflicts}
 	}
 	c := in("update-index", "-z", "--index-info")
-	c.stdin = &resolved
-	if _, err := p.git.run(ctx, c); err != nil {
+	c.Stdin = &resolved
+	if _, err := p.git.Run(ctx, c); err != nil {
 		return fmt.Errorf("merge: %w", err)
 	}
 	return nil
@@ -223,14 +225,14 @@ func (p *Project) mergeFile(ctx context.Context, dir string, three [3]entry) (me
 		args = append(args, name)
 	}
 	text, err := p.own(ctx, args...)
-	if code := exitCode(err); code > 0 {
+	if code := git.ExitCode(err); code > 0 {
 		return entry{}, false, nil
 	}
 	if err != nil {
 		return entry{}, false, err
 	}
-	id, err := p.git.line(ctx, command{
-		gitDir: p.vault.dir, stdin: bytes.NewReader(text), args: []string{"hash-object", "-w", "--stdin", "--no-filters"},
+	id, err := p.git.Line(ctx, git.Command{
+		GitDir: p.vault.dir, Stdin: bytes.NewReader(text), Args: []string{"hash-object", "-w", "--stdin", "--no-filters"},
 	})
 	return entry{mode: mergedMode(three), id: id}, true, err
 }

@@ -11,6 +11,9 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/nacre-dev/nacre/internal/planted"
+	"github.com/nacre-dev/nacre/internal/repo/git"
 )
 
 // The modes of a tree's entries.
@@ -30,7 +33,7 @@ func (p *Project) listTree(ctx context.Context, tree string) (map[string]entry, 
 	if err != nil {
 		return nil, fmt.Errorf("list tree %.12s: %w", tree, err)
 	}
-	records := zeros(out)
+	records := git.Zeros(out)
 	if len(records) > MaxEntries {
 		return nil, fmt.Errorf("tree %.12s has %d files: %w", tree, len(records), ErrTooBig)
 	}
@@ -62,7 +65,7 @@ func checkEntry(path, mode string) error {
 	case modeFile, modeExec, modeGitlink:
 		return checkPath(path)
 	case modeLink:
-		if isGitFile(path) {
+		if planted.IsGitFile(path) {
 			return fmt.Errorf("path %q is a symbolic link: %w", path, ErrUnsafe)
 		}
 		return checkPath(path)
@@ -97,8 +100,8 @@ type blobs struct {
 
 func (p *Project) openBlobs(ctx context.Context, ids []string) (*blobs, error) {
 	ctx, stop := context.WithCancel(ctx)
-	c := command{gitDir: p.vault.dir, stdin: lines(ids...), args: []string{"cat-file", "--batch", "--buffer"}}
-	cmd, complaint, cancel := p.git.prepare(ctx, c)
+	c := git.Command{GitDir: p.vault.dir, Stdin: lines(ids...), Args: []string{"cat-file", "--batch", "--buffer"}}
+	cmd, complaint, cancel := p.git.Prepare(ctx, c)
 	pipe, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -118,7 +121,7 @@ func (p *Project) openBlobs(ctx context.Context, ids []string) (*blobs, error) {
 		if failed != nil || err == nil {
 			return failed
 		}
-		return explain(ctx, c, complaint, err)
+		return git.Explain(ctx, c, complaint, err)
 	}
 	return &blobs{out: bufio.NewReaderSize(pipe, 1<<16), hasher: p.hasher, finish: finish}, nil
 }

@@ -18,6 +18,7 @@ func tryOpen(t *testing.T, dir string) (*repo.Project, error) {
 }
 
 func TestWhatIsWrongWithAProjectIsSaid(t *testing.T) {
+	t.Parallel()
 	empty := t.TempDir()
 	bare := filepath.Join(t.TempDir(), "bare.git")
 	newUser(t).git("init", "-q", "--bare", bare)
@@ -70,6 +71,7 @@ func fifoGit(t *testing.T) string {
 }
 
 func TestAProjectIsFoundFromBelow(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(filepath.Join(u.dir, "src"), link); err != nil {
@@ -88,12 +90,14 @@ func TestAProjectIsFoundFromBelow(t *testing.T) {
 }
 
 func TestOpenRefusesARelativeStateDirectory(t *testing.T) {
+	t.Parallel()
 	if _, err := repo.Open(t.Context(), withFiles(t, project).dir, repo.Options{StateDir: "x"}); err == nil {
 		t.Error("opened")
 	}
 }
 
 func TestDirtyNamesWhatDiffers(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	p, err := tryOpen(t, u.dir)
 	if err != nil {
@@ -114,6 +118,7 @@ func TestDirtyNamesWhatDiffers(t *testing.T) {
 
 // S-11: the clone shares nothing with the user's repository.
 func TestTheCloneIsPrivate(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	u.git("remote", "add", "origin", "https://user:secret@example.com/x")
 	u.git("branch", "private")
@@ -122,7 +127,7 @@ func TestTheCloneIsPrivate(t *testing.T) {
 	u.git("stash")
 	u.git("gc", "-q")
 	r := open(t, u)
-	inClone := &user{t, r.clone.Dir}
+	inClone := &user{t, r.work}
 	for _, args := range [][]string{{"remote"}, {"tag"}, {"reflog"}, {"stash", "list"}, {"status", "--porcelain"}} {
 		if have := inClone.git(args...); have != "" {
 			t.Errorf("git %v: %s", args, have)
@@ -138,10 +143,10 @@ func TestTheCloneIsPrivate(t *testing.T) {
 	if inClone.git("rev-parse", "HEAD") != u.git("rev-parse", "HEAD") {
 		t.Error("another HEAD")
 	}
-	if _, err := os.Lstat(filepath.Join(r.clone.Dir, ".git/objects/info/alternates")); err == nil {
+	if _, err := os.Lstat(filepath.Join(r.work, ".git/objects/info/alternates")); err == nil {
 		t.Error("the clone has alternates")
 	}
-	noHardLinks(t, r.clone.Dir)
+	noHardLinks(t, r.work)
 }
 
 func noHardLinks(t *testing.T, dir string) {
@@ -165,6 +170,7 @@ func noHardLinks(t *testing.T, dir string) {
 }
 
 func TestOtherKindsOfRepository(t *testing.T) {
+	t.Parallel()
 	for name, make := range map[string]func(t *testing.T) *user{
 		"sha256": func(t *testing.T) *user {
 			u := &user{t, t.TempDir()}
@@ -232,6 +238,7 @@ func TestOtherKindsOfRepository(t *testing.T) {
 }
 
 func TestASubmoduleIsAProjectOfItsOwn(t *testing.T) {
+	t.Parallel()
 	sub, u := withFiles(t, project), withFiles(t, project)
 	u.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", sub.dir, "sub")
 	u.commit("sub")
@@ -244,6 +251,7 @@ func TestASubmoduleIsAProjectOfItsOwn(t *testing.T) {
 
 // Root on another's repository leaves it theirs, whatever git thinks of owners.
 func TestRootLeavesARepositoryToItsOwner(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can own for another")
 	}
@@ -288,6 +296,7 @@ func give(t *testing.T, dir string, uid int) {
 
 // S-11: files that the user's git has elsewhere are not landed here.
 func TestARepositoryOfOtherFilesIsRefused(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		tree func(dir string) string
 		want error

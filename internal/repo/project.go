@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/nacre-dev/nacre/internal/repo/git"
 )
 
 // Options of a project. StateDir is required.
@@ -56,7 +58,7 @@ type Project struct {
 
 	mu     sync.Mutex
 	place  place
-	git    *git
+	git    *git.Program
 	vault  vault
 	now    func() time.Time
 	format string
@@ -74,7 +76,7 @@ func Open(ctx context.Context, dir string, o Options) (*Project, error) {
 	// A prepared project can make git wait: on a pipe for a configuration file.
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	g, err := findGit(ctx, o.Git)
+	g, err := git.Find(ctx, o.Git)
 	if err != nil {
 		return nil, err
 	}
@@ -105,11 +107,11 @@ func Open(ctx context.Context, dir string, o Options) (*Project, error) {
 // inspect reads the user's HEAD.
 func (p *Project) inspect(ctx context.Context, base Commit) error {
 	var err error
-	if p.format, err = p.git.line(ctx, p.theirs("rev-parse", "--show-object-format")); err != nil {
+	if p.format, err = p.git.Line(ctx, p.theirs("rev-parse", "--show-object-format")); err != nil {
 		return fmt.Errorf("%s: %w: %w", p.Top, ErrNotRepository, err)
 	}
-	ref, err := p.git.line(ctx, p.theirs("symbolic-ref", "-q", "HEAD"))
-	if err != nil && exitCode(err) != 1 {
+	ref, err := p.git.Line(ctx, p.theirs("symbolic-ref", "-q", "HEAD"))
+	if err != nil && git.ExitCode(err) != 1 {
 		return fmt.Errorf("HEAD: %w", err)
 	}
 	branch, isBranch := strings.CutPrefix(ref, "refs/heads/")
@@ -120,7 +122,7 @@ func (p *Project) inspect(ctx context.Context, base Commit) error {
 		p.Base, err = ParseCommit(string(base))
 		return err
 	}
-	head, err := p.git.line(ctx, p.theirs("rev-parse", "-q", "--verify", "HEAD^{commit}"))
+	head, err := p.git.Line(ctx, p.theirs("rev-parse", "-q", "--verify", "HEAD^{commit}"))
 	if err != nil {
 		return fmt.Errorf("%s: %w; commit once, then run again", p.Top, ErrUnborn)
 	}
@@ -133,21 +135,21 @@ func (p *Project) inspect(ctx context.Context, base Commit) error {
 
 // theirs is a command in the user's git directory: only for refs, since their
 // configuration is read. It runs as the repository's owner.
-func (p *Project) theirs(args ...string) command {
-	c := command{gitDir: p.place.gitDir, args: args}
+func (p *Project) theirs(args ...string) git.Command {
+	c := git.Command{GitDir: p.place.gitDir, Args: args}
 	if os.Geteuid() == 0 && p.place.uid != 0 {
-		c.as = &syscall.Credential{Uid: uint32(p.place.uid), Gid: uint32(p.place.gid)}
+		c.As = &syscall.Credential{Uid: uint32(p.place.uid), Gid: uint32(p.place.gid)}
 	}
 	return c
 }
 
 // own runs git in the host's own git directory.
 func (p *Project) own(ctx context.Context, args ...string) ([]byte, error) {
-	return p.git.run(ctx, command{gitDir: p.vault.dir, args: args})
+	return p.git.Run(ctx, git.Command{GitDir: p.vault.dir, Args: args})
 }
 
 func (p *Project) ownLine(ctx context.Context, args ...string) (string, error) {
-	return p.git.line(ctx, command{gitDir: p.vault.dir, args: args})
+	return p.git.Line(ctx, git.Command{GitDir: p.vault.dir, Args: args})
 }
 
 // Head is the commit that a branch of the user's is at now.
@@ -164,8 +166,8 @@ func (p *Project) Head(ctx context.Context, branch string) (Commit, error) {
 
 // readRef returns "" for a ref that does not exist.
 func (p *Project) readRef(ctx context.Context, ref string) (Commit, error) {
-	out, err := p.git.line(ctx, p.theirs("rev-parse", "-q", "--verify", ref+"^{commit}"))
-	if exitCode(err) == 1 {
+	out, err := p.git.Line(ctx, p.theirs("rev-parse", "-q", "--verify", ref+"^{commit}"))
+	if git.ExitCode(err) == 1 {
 		return "", nil
 	}
 	if err != nil {
@@ -198,33 +200,31 @@ func (p *Project) Dirty(ctx context.Context) (Dirty, error) {
 		return Dirty{}, err
 	}
 	defer index.remove()
-	return p.compare(ctx, index, head, "normal")
+	tracked, untracked, err := p.compare(ctx, index, head, "normal")
+	d := Dirty{Tracked: tracked[:min(len(tracked), MaxListed)], Untracked: untracked[:min(len(untracked), MaxListed)]}
+	d.More = len(tracked) + len(untracked) - len(d.Tracked) - len(d.Untracked)
+	return d, err
 }
 
 // compare is git status with everything of ours but the files and the index.
-func (p *Project) compare(ctx context.Context, index *indexCopy, head Commit, untracked string) (Dirty, error) {
+func (p *Project) compare(ctx context.Context, index *indexCopy, head Commit, which string) (tracked, untracked []string, err error) {
 	if err := p.vault.setHead(head); err != nil {
-		return Dirty{}, err
+		return nil, nil, err
 	}
-	out, err := p.git.run(ctx, index.command(p.Top, "status", "--porcelain=v1", "-z", "--no-renames",
-		"--untracked-files="+untracked, "--ignore-submodules=all"))
+	out, err := p.git.Run(ctx, index.command(p.Top, "status", "--porcelain=v1", "-z", "--no-renames",
+		"--untracked-files="+which, "--ignore-submodules=all"))
 	if err != nil {
-		return Dirty{}, fmt.Errorf("compare files with HEAD: %w", err)
+		return nil, nil, fmt.Errorf("compare files with HEAD: %w", err)
 	}
-	var d Dirty
-	for _, record := range zeros(out) {
-		if len(record) < 4 {
-			return Dirty{}, errors.New("compare files with HEAD: git's answer is damaged")
+	for _, record := range git.Zeros(out) {
+		switch {
+		case len(record) < 4:
+			return nil, nil, errors.New("compare files with HEAD: git's answer is damaged")
+		case strings.HasPrefix(record, "??"):
+			untracked = append(untracked, record[3:])
+		default:
+			tracked = append(tracked, record[3:])
 		}
-		list := &d.Tracked
-		if strings.HasPrefix(record, "??") {
-			list = &d.Untracked
-		}
-		if len(*list) == MaxListed {
-			d.More++
-			continue
-		}
-		*list = append(*list, record[3:])
 	}
-	return d, nil
+	return tracked, untracked, nil
 }

@@ -64,14 +64,14 @@ func TestWhatIsVerifiedIsWhatLands(t *testing.T) {
 			}
 		}
 		for _, name := range sortedKeys(next) {
-			if !nests(files(t, r.clone.Dir), name) {
-				if err := os.RemoveAll(filepath.Join(r.clone.Dir, name)); err != nil {
+			if !nests(files(t, r.work), name) {
+				if err := os.RemoveAll(filepath.Join(r.work, name)); err != nil {
 					rt.Fatal(err)
 				}
 				r.agent(map[string]string{name: next[name]})
 			}
 		}
-		want := files(t, r.clone.Dir)
+		want := files(t, r.work)
 		tree, _ := r.snapshot()
 		verify := filepath.Join(r.state, "verify")
 		if err := r.project.Checkout(t.Context(), tree, verify); err != nil {

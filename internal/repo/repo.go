@@ -18,6 +18,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/nacre-dev/nacre/internal/repo/git"
 )
 
 // Limits of what is read, written or kept.
@@ -41,8 +43,6 @@ const (
 	MaxTree = 16 << 30
 	// MaxDiff is the longest text that Diff returns, in bytes.
 	MaxDiff = 4 << 20
-	// commandTimeout bounds each run of git.
-	commandTimeout = 15 * time.Minute
 	// openTimeout bounds Open, which reads little.
 	openTimeout = time.Minute
 )
@@ -54,7 +54,7 @@ var (
 	ErrUnborn        = errors.New("no commit yet")
 	ErrInProgress    = errors.New("a git operation is in progress")
 	ErrOwner         = errors.New("the repository belongs to another user")
-	ErrTooBig        = errors.New("too big")
+	ErrTooBig        = git.ErrTooBig
 	ErrUnsafe        = errors.New("unsafe name or file")
 )
 

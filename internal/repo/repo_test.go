@@ -17,9 +17,10 @@ var project = map[string]string{
 
 // S-11, S-12: what the agent did is what lands, byte for byte.
 func TestTheAgentsWorkLands(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	r := open(t, u)
-	sameFiles(t, files(t, r.clone.Dir), project)
+	sameFiles(t, files(t, r.work), project)
 	r.agent(map[string]string{
 		"README.md": "hello again\n", "src/new é.go": "package main\r\n", "tool": "#!/bin/sh\necho\n", "crlf.txt": "one\r\n2\r\n",
 		"link": "-> src", "data.bin": "\x00\xff\xfe", "x.log": "noise", "out/deep/artefact": "noise", "src/out": "a file called out\n",
@@ -35,7 +36,7 @@ func TestTheAgentsWorkLands(t *testing.T) {
 	if err := r.project.Matches(context.Background(), tree, verify); err != nil {
 		t.Error(err)
 	}
-	want := files(t, r.clone.Dir)
+	want := files(t, r.work)
 	delete(want, "x.log")
 	delete(want, "out/deep/artefact")
 	sameFiles(t, files(t, verify), want)
@@ -83,7 +84,7 @@ func leftovers(t *testing.T, r *run) {
 	}
 	for _, e := range names {
 		switch e.Name() {
-		case "vault.git", "clone", "verify", "scratch":
+		case "vault.git", "clone", "clone.over", "verify", "scratch":
 		default:
 			t.Errorf("left behind: %s", e.Name())
 		}
@@ -92,6 +93,7 @@ func leftovers(t *testing.T, r *run) {
 
 // S-12: pass 2 merges onto the target as it is now.
 func TestATargetThatMovedIsMergedOnto(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	r := open(t, u)
 	r.agent(map[string]string{"src/main.go": "package main // agent\n"})
@@ -126,6 +128,7 @@ func TestATargetThatMovedIsMergedOnto(t *testing.T) {
 }
 
 func TestConflictsAreReported(t *testing.T) {
+	t.Parallel()
 	for name, version := range map[string][2]int{"this git": {2, 99}, "an older git": {2, 34}} {
 		t.Run(name, func(t *testing.T) {
 			u := withFiles(t, project)
@@ -152,6 +155,7 @@ func TestConflictsAreReported(t *testing.T) {
 }
 
 func TestAnOlderGitMergesTheSame(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, map[string]string{"a": "1\n2\n3\n4\n5\n6\n7\n8\n9\n", "gone": "x", "mode": "x", "keep": "k"})
 	r := open(t, u)
 	r.agent(map[string]string{"a": "one\n2\n3\n4\n5\n6\n7\n8\n9\n", "new": "n", "mode": "#!x"})

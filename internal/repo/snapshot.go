@@ -9,15 +9,20 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/overlay"
+	"github.com/nacre-dev/nacre/internal/repo/git"
 )
 
 const snapshotRef = "refs/nacre/snapshot"
 
 // Snapshot builds the tree that is the base commit with the agent's files:
 // new, changed and deleted ones, their modes, and symbolic links as links. It
-// reads the work tree only, never the clone's .git, and must be called when
+// reads the work tree only, of a layer what is in the layer only, never the clone's .git, and must be called when
 // nothing of the agent runs any more.
 //
 // Left out, and listed in Changes: untracked files that the base commit's
@@ -32,27 +37,38 @@ func (c *Clone) Snapshot(ctx context.Context) (Tree, Changes, error) {
 	if err != nil {
 		return "", Changes{}, err
 	}
-	root, err := os.OpenRoot(c.Dir)
+	dir, layer := c.Dir, overlay.Shape(nil)
+	if c.over != "" {
+		dir, layer = filepath.Join(c.Dir, nacre.LayerUpper), overlay.Shape{}
+	}
+	under := base
+	if c.over != "" && c.over != p.Base {
+		if under, err = p.listTree(ctx, string(c.over)); err != nil {
+			return "", Changes{}, fmt.Errorf("snapshot: %w", err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return "", Changes{}, fmt.Errorf("snapshot: %w", err)
 	}
-	tree, changes, err := p.snapshot(ctx, root, base)
+	tree, changes, err := p.snapshot(ctx, root, base, covered{layer, under})
 	if err = errors.Join(err, root.Close()); err != nil {
 		return "", Changes{}, fmt.Errorf("snapshot: %w", err)
 	}
 	return tree, changes, nil
 }
 
-func (p *Project) snapshot(ctx context.Context, root *os.Root, base map[string]entry) (Tree, Changes, error) {
+func (p *Project) snapshot(ctx context.Context, root *os.Root, base map[string]entry, over covered) (Tree, Changes, error) {
 	ig, err := p.openIgnorer(ctx, base)
 	if err != nil {
 		return "", Changes{}, err
 	}
-	w := &walker{project: p, root: root, admit: additions(base), files: make(map[string]found)}
+	w := &walker{project: p, root: root, admit: additions(base), files: make(map[string]found), layer: over.layer}
 	w.skipFile, w.skipDir = landable(base, ig)
 	if err := errors.Join(w.walk(ctx, ".", 0), ig.close()); err != nil {
 		return "", Changes{}, err
 	}
+	over.complete(w.files)
 	e := editsOf(base, w.files)
 	if err := e.check(); err != nil {
 		return "", Changes{}, err
@@ -182,8 +198,8 @@ func (e edits) check() error {
 // importEdits makes the tree with git's bulk importer, which knows no filters
 // and reads nothing but this stream.
 func (p *Project) importEdits(ctx context.Context, w *walker, e edits) error {
-	cmd, complaint, cancel := p.git.prepare(ctx, command{
-		gitDir: p.vault.dir, args: []string{"fast-import", "--quiet", "--force", "--done"},
+	cmd, complaint, cancel := p.git.Prepare(ctx, git.Command{
+		GitDir: p.vault.dir, Args: []string{"fast-import", "--quiet", "--force", "--done"},
 	})
 	defer cancel()
 	cmd.Stdout = io.Discard

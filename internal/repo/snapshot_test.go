@@ -25,8 +25,8 @@ func TestWhatASnapshotLeavesOut(t *testing.T) {
 		"g/a\\.git\\hooks": "x", ".gitmodules": "-> evil", "h/.gitMODULES": "-> evil", "x.log": "ignored", "out/x": "ignored",
 		".gitignore": "*.log\nout/\nhidden\n", "hidden": "the agent's own rule hides nothing\n", "git~12": "an ordinary name", ".gitty": "too",
 	})
-	mkfifo(t, filepath.Join(r.clone.Dir, "pipe"))
-	t.Chdir(r.clone.Dir) // a socket's path is short
+	mkfifo(t, filepath.Join(r.work, "pipe"))
+	t.Chdir(r.work) // a socket's path is short
 	socket, err := net.Listen("unix", "socket")
 	if err != nil {
 		t.Fatal(err)
@@ -63,6 +63,7 @@ func TestWhatASnapshotLeavesOut(t *testing.T) {
 
 // An ignored directory that has a tracked file in it is looked into.
 func TestTrackedFilesInIgnoredDirectoriesLand(t *testing.T) {
+	t.Parallel()
 	u := newUser(t)
 	u.write(map[string]string{".gitignore": "out/\n*.gen\n!keep.gen\n", "out/tracked": "1", "tracked.gen": "1"})
 	u.git("add", "-f", ".")
@@ -81,6 +82,7 @@ func TestTrackedFilesInIgnoredDirectoriesLand(t *testing.T) {
 
 // A directory that the agent swaps for a link is not followed.
 func TestALinkWhereADirectoryWasIsALink(t *testing.T) {
+	t.Parallel()
 	outside := t.TempDir()
 	writeFiles(t, outside, map[string]string{"a": "secret\n", "deep/b": "secret\n"})
 	u := withFiles(t, project)
@@ -110,10 +112,11 @@ func TestALinkWhereADirectoryWasIsALink(t *testing.T) {
 }
 
 func TestChangesSayWhatHappened(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	r := open(t, u)
 	r.agent(map[string]string{"README.md": "hello\nmore\n", "bin": "\x00\x05", "new": "1\n2\n3\n", "link": "-> src"})
-	chmod755(t, filepath.Join(r.clone.Dir, "src/main.go"))
+	chmod755(t, filepath.Join(r.work, "src/main.go"))
 	r.agentRemoves("old/b")
 	_, changes := r.snapshot()
 	want := []repo.Change{
@@ -133,6 +136,7 @@ func TestChangesSayWhatHappened(t *testing.T) {
 }
 
 func TestNothingChangedIsTheBaseTree(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	r := open(t, u)
 	tree, changes := r.snapshot()
@@ -147,6 +151,7 @@ func TestNothingChangedIsTheBaseTree(t *testing.T) {
 
 // M-13: what makes the host run something later is pointed out.
 func TestSensitiveChangesArePointedOut(t *testing.T) {
+	t.Parallel()
 	sensitive := []string{
 		".gitattributes", ".gitmodules", "sub/.gitignore", ".github/workflows/ci.yml", ".vscode/tasks.json", ".idea/x.xml", ".claude/settings.json",
 		"CLAUDE.md", "AGENTS.md", ".mcp.json", ".envrc", "sub/.env", ".env.local", "Makefile", "makefile", "rules.mk", "package.json", ".npmrc",
@@ -204,6 +209,7 @@ func TestSensitiveChangesArePointedOut(t *testing.T) {
 }
 
 func TestTooMuchIsAnError(t *testing.T) {
+	t.Parallel()
 	for name, make := range map[string]func(t *testing.T, r *run){
 		"a file too big": func(t *testing.T, r *run) { sparse(t, r, "big", repo.MaxFile+1) },
 		"too much in all": func(t *testing.T, r *run) {
@@ -212,7 +218,7 @@ func TestTooMuchIsAnError(t *testing.T) {
 			}
 		},
 		"too deep": func(t *testing.T, r *run) {
-			dir := r.clone.Dir
+			dir := r.work
 			for range repo.MaxDepth + 2 {
 				dir += "/d"
 			}
@@ -233,7 +239,7 @@ func TestTooMuchIsAnError(t *testing.T) {
 
 func sparse(t *testing.T, r *run, name string, size int64) {
 	t.Helper()
-	path := filepath.Join(r.clone.Dir, name)
+	path := filepath.Join(r.work, name)
 	if err := errors.Join(os.WriteFile(path, nil, 0o644), os.Truncate(path, size)); err != nil {
 		t.Fatal(err)
 	}
@@ -241,6 +247,7 @@ func sparse(t *testing.T, r *run, name string, size int64) {
 
 // What an agent left unreadable cannot be taken, and is no failure of the host.
 func TestWhatNobodyMayReadIsRefused(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() == 0 {
 		t.Skip("root reads everything")
 	}
@@ -248,8 +255,8 @@ func TestWhatNobodyMayReadIsRefused(t *testing.T) {
 		for _, mode := range []os.FileMode{0o000, 0o400} {
 			t.Run(fmt.Sprintf("%s of mode %o", name, mode), func(t *testing.T) {
 				r := open(t, withFiles(t, project))
-				writeFiles(t, r.clone.Dir, map[string]string{"new/file.txt": "x"})
-				path := filepath.Join(r.clone.Dir, path)
+				writeFiles(t, r.work, map[string]string{"new/file.txt": "x"})
+				path := filepath.Join(r.work, path)
 				if err := os.Chmod(path, mode); err != nil {
 					t.Fatal(err)
 				}
@@ -264,6 +271,7 @@ func TestWhatNobodyMayReadIsRefused(t *testing.T) {
 }
 
 func TestAFileAtTheLimitIsTaken(t *testing.T) {
+	t.Parallel()
 	r := open(t, withFiles(t, project))
 	sparse(t, r, "big", repo.MaxFile)
 	if _, changes := r.snapshot(); len(changes.Files) != 1 {
@@ -272,6 +280,7 @@ func TestAFileAtTheLimitIsTaken(t *testing.T) {
 }
 
 func TestMatchesFindsEveryDifference(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(t *testing.T, dir string){
 		"a byte":          func(t *testing.T, dir string) { writeFiles(t, dir, map[string]string{"README.md": "hellO\n"}) },
 		"a mode":          func(t *testing.T, dir string) { chmod755(t, dir+"/README.md") },
@@ -305,6 +314,7 @@ func TestMatchesFindsEveryDifference(t *testing.T) {
 }
 
 func TestCheckoutWantsAnEmptyDirectory(t *testing.T) {
+	t.Parallel()
 	r := open(t, withFiles(t, project))
 	tree, _ := r.snapshot()
 	dir := t.TempDir()
@@ -318,6 +328,7 @@ func TestCheckoutWantsAnEmptyDirectory(t *testing.T) {
 
 // M-13: a link shows what it leads to under its own name, new or not.
 func TestWhatALinkShowsUnderASensitiveNameIsPointedOut(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, map[string]string{
 		"docs/guide.md": "x\n", "docs/other.md": "x\n", "CLAUDE.md": "-> docs/alias", "docs/alias": "-> guide.md", "conf/tasks.json": "x\n", "README": "x\n",
 	})
@@ -337,6 +348,7 @@ func TestWhatALinkShowsUnderASensitiveNameIsPointedOut(t *testing.T) {
 // M-13: what the user's git configuration names runs on the user's machine,
 // whatever it is called.
 func TestWhatGitsConfigurationNamesIsPointedOut(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, map[string]string{"tools/clean.sh": "x\n", "tools/other.sh": "x\n", "README": "x\n"})
 	u.git("config", "core.hooksPath", "tools/hooks")
 	u.git("config", "filter.x.clean", "sh ./tools/clean.sh %f")

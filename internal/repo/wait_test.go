@@ -14,6 +14,7 @@ import (
 // S-12, S-19: git's lock is held for a moment by every git command and by every
 // other landing, and is waited for.
 func TestALockThatIsHeldForAMomentIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	r := open(t, u)
 	r.agent(map[string]string{"README.md": "agent\n"})
@@ -38,6 +39,7 @@ func TestALockThatIsHeldForAMomentIsWaitedFor(t *testing.T) {
 // S-19: of two landings in the same moment one lands and the other is told that
 // the branch has moved, so that it merges and verifies again.
 func TestTwoLandingsInTheSameMomentDoNotLoseEachOther(t *testing.T) {
+	t.Parallel()
 	u := withFiles(t, project)
 	first, second := open(t, u), open(t, u)
 	requests := map[*run]repo.LandRequest{}

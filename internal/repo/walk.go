@@ -10,6 +10,9 @@ import (
 	"os"
 	"path"
 	"syscall"
+
+	"github.com/nacre-dev/nacre/internal/overlay"
+	"github.com/nacre-dev/nacre/internal/planted"
 )
 
 // Skipped is a file that is not landed, and why.
@@ -31,8 +34,10 @@ type walker struct {
 	// skipFile and skipDir say why a path is left out, or "".
 	skipFile, skipDir func(name string) (reason string, err error)
 	// admit refuses a file for its size, before it is read.
-	admit   func(name string, size int64) error
-	files   map[string]found
+	admit func(name string, size int64) error
+	files map[string]found
+	// layer, where it is not nil, gets what the layer that is walked does to its base.
+	layer   overlay.Shape
 	skipped []Skipped
 	visited int
 	// near is the directory that is walked: what is in it is reached from there, and
@@ -92,6 +97,9 @@ func (w *walker) walk(ctx context.Context, name string, depth int) error {
 }
 
 func (w *walker) walkHere(ctx context.Context, name string, depth int) error {
+	if err := w.shapeFolder(name); err != nil {
+		return err
+	}
 	entries, err := w.list(w.near, ".")
 	if err != nil {
 		return err
@@ -107,6 +115,34 @@ func (w *walker) walkHere(ctx context.Context, name string, depth int) error {
 		if err := w.visit(ctx, child, depth); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// marksOf reads what the kernel has noted of a file or folder of a layer.
+func marksOf(f *os.File) (opaque bool, err error) {
+	if opaque, err = overlay.Marks(f); errors.Is(err, overlay.ErrForeign) {
+		err = fmt.Errorf("%w: %w", ErrUnsafe, err)
+	}
+	return opaque, err
+}
+
+// shapeFolder notes what a folder of a layer does to the base.
+func (w *walker) shapeFolder(name string) error {
+	if w.layer == nil {
+		return nil
+	}
+	f, err := w.near.OpenFile(".", os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_DIRECTORY, 0)
+	if err != nil {
+		return fmt.Errorf("read directory: %w", shut(err))
+	}
+	opaque, err := marksOf(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("directory %.80q: %w", name, err)
+	}
+	w.layer[name] = overlay.Folder
+	if opaque {
+		w.layer[name] = overlay.Opaque
 	}
 	return nil
 }
@@ -142,6 +178,13 @@ func (w *walker) visit(ctx context.Context, name string, depth int) error {
 	info, err := in.Lstat(base)
 	if err != nil {
 		return fmt.Errorf("read file %.80q: %w", name, shut(err))
+	}
+	if w.layer != nil && overlay.IsGone(info) {
+		w.layer[name] = overlay.Gone
+		return nil
+	}
+	if w.layer != nil {
+		w.layer[name] = overlay.File
 	}
 	if info.IsDir() {
 		reason, err := w.skipDir(name)
@@ -184,7 +227,7 @@ func refusedKind(name string, mode fs.FileMode) string {
 	switch {
 	case mode.IsRegular():
 		return ""
-	case mode&fs.ModeSymlink != 0 && isGitFile(name):
+	case mode&fs.ModeSymlink != 0 && planted.IsGitFile(name):
 		return "a symbolic link of a name that git reads"
 	case mode&fs.ModeSymlink != 0:
 		return ""
@@ -234,6 +277,11 @@ func (w *walker) readFile(name string, f *os.File, to io.Writer) (found, error) 
 	}
 	if !info.Mode().IsRegular() {
 		return found{}, fmt.Errorf("%q changed while it was read: %w", name, ErrUnsafe)
+	}
+	if w.layer != nil {
+		if _, err := marksOf(f); err != nil {
+			return found{}, fmt.Errorf("file %.80q: %w", name, err)
+		}
 	}
 	mode := modeFile
 	if info.Mode()&0o100 != 0 {

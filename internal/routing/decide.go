@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/message"
 	"github.com/nacre-dev/nacre/internal/wire"
 	"github.com/nacre-dev/nacre/plugin"
 )
@@ -106,7 +107,7 @@ func decideInbound(e plugin.Envelope, t *Table) Decision {
 // decideTask takes a task from the core alone: a plugin that could trigger one
 // would write the prompt of another group's agent.
 func decideTask(e plugin.Envelope) Decision {
-	if e.Source != wire.SourceCore {
+	if e.Source != message.SourceCore {
 		return Decision{Reason: ReasonSource, Detail: "task.triggered is the core's own to publish"}
 	}
 	if _, err := nacre.ParseGroup(string(e.Group)); err != nil {

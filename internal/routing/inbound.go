@@ -34,6 +34,8 @@ const (
 	MaxAttachments = 16
 	// MaxSession is the longest session that a sender names, in characters.
 	MaxSession = 64
+	// MaxRef is the longest ref, in characters.
+	MaxRef = 64
 	// MaxInbound is the largest payload as written, in bytes: a body of which
 	// every character is written as an escape, and the rest.
 	MaxInbound = 12*MaxBody + MaxMetadata + 8<<10
@@ -50,6 +52,7 @@ const (
 	keyReplyTo     = "reply_to"
 	keyAttachments = "attachments"
 	keySession     = "session"
+	keyRef         = "ref"
 )
 
 // Inbound is what a channel received from the outside: the payload of a
@@ -72,6 +75,9 @@ type Inbound struct {
 	Attachments []json.RawMessage
 	// Session is the conversation that the sender named; may be empty.
 	Session string
+	// Ref is the channel's own name for the message, by which it is told what became
+	// of it; may be empty.
+	Ref string
 }
 
 // FieldError says which field of a payload was refused, and why. It never
@@ -190,8 +196,18 @@ func (m *Inbound) setDetail(member wire.Member) (err error) {
 		if err == nil && !isSession(m.Session) {
 			err = refuse(field, "use 1–%d lower-case letters, digits or dashes", MaxSession)
 		}
+	case keyRef:
+		m.Ref, err = text(field, member.Value, MaxRef)
+		if err == nil && !isSession(m.Ref) {
+			err = refuse(field, "use 1–%d lower-case letters, digits or dashes", MaxRef)
+		}
 	}
 	return err
+}
+
+// About says whose message it is, to whoever is told what became of it.
+func (m Inbound) About() map[string]string {
+	return map[string]string{keyChannel: m.Channel, keySender: m.Sender, keyChat: m.Chat, keyRef: m.Ref}
 }
 
 func attachments(field string, value json.RawMessage) ([]json.RawMessage, error) {

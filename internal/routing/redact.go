@@ -7,8 +7,8 @@ import (
 )
 
 // Redact takes the secrets out of a message.inbound payload that ParseInbound
-// accepts, and keeps whose it is: channel, sender, chat, reply_to and session
-// are addresses. A mail address is personal data in a body, but without it as
+// accepts, and keeps whose it is: channel, sender, chat, reply_to, session
+// and ref are addresses. A mail address is personal data in a body, but without it as
 // the sender no route matches, nobody can be answered, and the conversations of
 // all senders are one. A payload that is no message is redacted as a whole.
 func Redact(payload []byte, redact func(document []byte) ([]byte, []string)) json.RawMessage {
@@ -24,7 +24,7 @@ func Redact(payload []byte, redact func(document []byte) ([]byte, []string)) jso
 	var addresses, others []wire.Member
 	for _, member := range members {
 		switch member.Key {
-		case keyChat, keyReplyTo, keySession:
+		case keyChat, keyReplyTo, keySession, keyRef:
 			addresses = append(addresses, member)
 		default:
 			others = append(others, member)

@@ -18,17 +18,24 @@ const (
 // sandbox may not be able to reach the source; an ordinary user cannot, so
 // PID 1 opens the path again and compares.
 func (n *Native) attach(p *plan, s *Source, step inside.Mount, how mapping) error {
+	step, err := n.named(p, s, step, how)
+	if err == nil {
+		p.Mounts = append(p.Mounts, step)
+	}
+	return err
+}
+
+// named is a step with what PID 1 finds its source by.
+func (n *Native) named(p *plan, s *Source, step inside.Mount, how mapping) (inside.Mount, error) {
 	if !n.users.privileged {
 		step.Source, step.Dev, step.Ino = s.path, uint64(s.stat.Dev), s.stat.Ino
-		p.Mounts = append(p.Mounts, step)
-		return nil
+		return step, nil
 	}
 	tree, err := n.cloneTree(s, step, how)
 	if err != nil {
-		return err
+		return step, err
 	}
 	p.trees = append(p.trees, tree)
 	step.FD = len(p.trees)
-	p.Mounts = append(p.Mounts, step)
-	return nil
+	return step, nil
 }

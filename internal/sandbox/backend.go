@@ -32,6 +32,9 @@ type Process interface {
 	Wait() (Exit, error)
 	// Kill ends the sandbox and returns when every process of it is gone.
 	Kill() error
+	// Freeze stops every process of the sandbox until Thaw; limits of time go on.
+	Freeze() error
+	Thaw() error
 }
 
 // Name is "native".

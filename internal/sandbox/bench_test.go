@@ -32,7 +32,7 @@ func BenchmarkStart(b *testing.B) {
 		}
 	})
 	b.Run("ours", func(b *testing.B) {
-		n, err := sandbox.Open(sandbox.Options{Init: buildInit(b), StateDir: b.TempDir()})
+		n, err := sandbox.Open(sandbox.Options{Init: testpeer.Program(b, sandbox.Init), StateDir: b.TempDir()})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -48,16 +48,4 @@ func BenchmarkStart(b *testing.B) {
 			}
 		}
 	})
-}
-
-// buildInit builds the init binary that is delivered.
-func buildInit(tb testing.TB) string {
-	tb.Helper()
-	path := tb.TempDir() + "/sandbox-init"
-	cmd := exec.Command(testpeer.Need(tb, "go"), "build", "-o", path, "github.com/nacre-dev/nacre/cmd/sandbox-init")
-	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		tb.Fatalf("build sandbox-init: %v: %s", err, out)
-	}
-	return path
 }

@@ -391,6 +391,24 @@ func TestEveryBackendShowsTheProjectAsTheAgentsAndKeepsItsOwner(t *testing.T) { 
 	})
 }
 
+// M-11: what is mounted deep in the home takes nothing of it from the agent (U-03).
+func TestEveryBackendLeavesTheAgentItsHomeBesideAMount(t *testing.T) {
+	onEach(t, func(t *testing.T, b sandbox.Backend) {
+		store, pip := t.TempDir(), t.TempDir()
+		c := sealed(b, `cd /home/agent && touch .local/share/store/kept && mkdir -p .local/lib .local/share/own .cache/pip/x &&
+			touch .local/lib/x .cache/y && mv .cache/y .cache/z && echo mine`)
+		c.Posture.Mounts = append(c.Posture.Mounts,
+			nacre.Mount{Kind: nacre.BindReadWrite, Source: store, Target: "/home/agent/.local/share/store"},
+			nacre.Mount{Kind: nacre.BindReadWrite, Source: pip, Target: "/home/agent/.cache/pip"})
+		if have := run(t, b, c); have.Code != 0 || have.stdout != "mine\n" {
+			t.Errorf("have %+v", have)
+		}
+		if _, err := os.Stat(filepath.Join(store, "kept")); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // M-12: through a socket that the host has open in a project an agent would
 // speak to the host.
 func TestEveryBackendHidesTheHostsSocketsInAProject(t *testing.T) {

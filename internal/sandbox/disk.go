@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/tree"
 )
 
 const (
@@ -27,6 +26,8 @@ const (
 	hasteShare = 4
 	// hasteRest is how many times longer than a look the rest after it is at least.
 	hasteRest = 10
+	// clockStep is how far a file system's clock may be behind ours.
+	clockStep = 10 * time.Millisecond
 	// maxLooked is how many files one look counts, maxLookDepth how deep it goes.
 	maxLooked    = 2_000_000
 	maxLookDepth = 500
@@ -36,49 +37,54 @@ const (
 	freeShare = 20
 )
 
-// WatchDisk looks at what is bound writable until ctx ends, and returns why the
-// sandbox has to end, or "" (M-12). It watches and does not hold: what is added
-// between two looks is there. What others add to the same folders counts too;
-// what was deleted and is still open shows in what the file system has free.
-// It calls counted once what is there at the beginning is known.
-func WatchDisk(ctx context.Context, mounts []nacre.Mount, limit int64, counted func()) string {
-	var d diskWatch
-	for _, m := range mounts {
-		if m.Kind == nacre.BindReadWrite {
-			d.trees = append(d.trees, &tree{path: m.Source})
-		}
-	}
-	if len(d.trees) == 0 {
-		counted()
-		return ""
-	}
-	d.limit = limit
-	return d.run(ctx, counted)
-}
-
-type diskWatch struct {
+// DiskWatch looks at what is bound writable, or written over a base (M-12). It
+// watches and does not hold: what is added between two looks is there. What others
+// add to the same folders counts too; what was deleted and is still open shows in
+// what the file system has free.
+type DiskWatch struct {
 	limit   int64
-	trees   []*tree
-	before  usage
-	blind   bool // a look did not see all, so that what is free has to tell
+	trees   []*folder
+	start   time.Time // from which on what is changed is the sandbox's
+	before  *usage    // nil until it was counted
+	blind   bool      // a look did not see all, so that what is free has to tell
 	next    time.Time
 	soonest time.Time // in haste
 }
 
-// tree is one folder and the room on its file system.
-type tree struct {
+// NewDiskWatch asks what the file systems have free, which takes a moment however
+// many files there are: a sandbox may begin as soon as it returns. What was there
+// is told from what the sandbox added when a tree is counted first, by the time of
+// change that the kernel sets. A command that ends soon is never counted (P-02).
+func NewDiskWatch(mounts []nacre.Mount, limit int64) *DiskWatch {
+	now := time.Now()
+	d := &DiskWatch{limit: limit, start: now.Add(-clockStep), next: now.Add(lookEvery)}
+	for _, m := range mounts {
+		switch {
+		case m.Kind == nacre.BindReadWrite:
+			d.trees = append(d.trees, &folder{path: m.Source})
+		case m.Kind == nacre.Overlay && m.Layer != "":
+			d.trees = append(d.trees, &folder{path: m.Layer})
+		}
+	}
+	for _, t := range d.trees {
+		t.begin()
+	}
+	return d
+}
+
+// folder is one that is bound writable, and the room on its file system.
+type folder struct {
 	path          string
+	device        uint64
 	floor         int64
 	first, atLook int64 // bytes free at the start, and at the last look
 }
 
-func (d *diskWatch) run(ctx context.Context, counted func()) string {
-	for _, t := range d.trees {
-		t.begin()
+// Run looks until ctx ends, and returns why the sandbox has to end, or "".
+func (d *DiskWatch) Run(ctx context.Context) string {
+	if len(d.trees) == 0 {
+		return ""
 	}
-	d.before = d.look(ctx)
-	d.blind = d.before.cut
-	counted()
 	tick := time.NewTicker(freeEvery)
 	defer tick.Stop()
 	for {
@@ -99,16 +105,34 @@ func (d *diskWatch) run(ctx context.Context, counted func()) string {
 		if ctx.Err() != nil {
 			return ""
 		}
+		if d.before == nil {
+			d.before = d.beginning(u)
+		}
 		d.blind = u.cut || u.closed > d.before.closed
 		if !u.cut && u.bytes-d.before.bytes > d.limit {
-			return fmt.Sprintf("it added more than %s to what it may write", Bytes(d.limit))
+			return fmt.Sprintf("it added more than %s to what it may write; what it wrote to the project is still there", Bytes(d.limit))
 		}
 	}
 }
 
+// beginning is what was there before the sandbox, of what is there at the first
+// look: all but what was made since, and but what was changed since, of which no
+// more can be new than the file systems lost; the rest was there and was written over.
+func (d *DiskWatch) beginning(u usage) *usage {
+	lost := map[uint64]int64{}
+	for _, t := range d.trees {
+		lost[t.device] = t.first - t.atLook
+	}
+	added := int64(0)
+	for device, free := range lost {
+		added += u.made[device] + max(0, min(u.changed[device], free-u.made[device]))
+	}
+	return &usage{bytes: u.bytes - added, closed: u.closed}
+}
+
 // room asks the file systems: why the sandbox has to end, or whether so much is
 // gone that the trees are worth a look.
-func (d *diskWatch) room() (why string, haste bool) {
+func (d *DiskWatch) room() (why string, haste bool) {
 	for _, t := range d.trees {
 		free, ok := t.free()
 		switch {
@@ -125,14 +149,14 @@ func (d *diskWatch) room() (why string, haste bool) {
 }
 
 // look counts all trees, and says when to look again.
-func (d *diskWatch) look(ctx context.Context) usage {
+func (d *DiskWatch) look(ctx context.Context) usage {
 	started := time.Now()
-	u := usage{seen: map[inode]bool{}}
+	u := usage{made: map[uint64]int64{}, changed: map[uint64]int64{}, seen: map[inode]bool{}}
 	for _, t := range d.trees {
 		if free, ok := t.free(); ok {
 			t.atLook = free
 		}
-		u.add(ctx, t.path)
+		u.add(ctx, t.path, d.start)
 	}
 	u.seen = nil
 	took := time.Since(started)
@@ -142,7 +166,11 @@ func (d *diskWatch) look(ctx context.Context) usage {
 }
 
 // begin takes the floor: where less than twice as much is free now, half of what is.
-func (t *tree) begin() {
+func (t *folder) begin() {
+	var of unix.Stat_t
+	if unix.Lstat(t.path, &of) == nil {
+		t.device = uint64(of.Dev)
+	}
 	var s unix.Statfs_t
 	if unix.Statfs(t.path, &s) != nil {
 		return
@@ -152,7 +180,7 @@ func (t *tree) begin() {
 	t.floor = min(freeFloor, int64(s.Blocks)*int64(s.Bsize)/freeShare, t.first/2)
 }
 
-func (t *tree) free() (int64, bool) {
+func (t *folder) free() (int64, bool) {
 	var s unix.Statfs_t
 	if unix.Statfs(t.path, &s) != nil {
 		return 0, false
@@ -164,78 +192,56 @@ type inode struct{ device, number uint64 }
 
 // usage is what files take on disk. Those with several names count once.
 type usage struct {
-	bytes  int64
-	files  int
-	closed int  // folders that could not be looked into
-	cut    bool // there was more than is looked at
-	seen   map[inode]bool
+	bytes   int64
+	made    map[uint64]int64 // since the beginning, by device
+	changed map[uint64]int64 // since the beginning, and made before
+	closed  int              // folders that could not be looked into
+	cut     bool             // there was more than is looked at
+	seen    map[inode]bool
 }
 
-func (u *usage) add(ctx context.Context, path string) {
-	var s unix.Stat_t
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return // it is gone
-	}
-	root := os.NewFile(uintptr(fd), filepath.Base(path))
-	defer func() { _ = root.Close() }() // read-only
-	if unix.Fstat(fd, &s) != nil {
-		return
-	}
-	u.count(&s)
-	if s.Mode&unix.S_IFMT == unix.S_IFDIR {
-		u.folder(ctx, root, s.Dev, maxLookDepth)
-	}
-}
-
-// folder counts what is in it. It follows no link and leaves no file system.
-func (u *usage) folder(ctx context.Context, dir *os.File, device uint64, depth int) {
-	for {
-		names, err := dir.Readdirnames(1024)
-		for _, name := range names {
-			if u.files >= maxLooked || depth == 0 || ctx.Err() != nil {
-				u.cut = true
-				return
-			}
-			u.entry(ctx, dir, name, device, depth)
+// add counts a folder, or a file that is bound by itself. It follows no link and
+// leaves no file system, and takes one thread: the sandbox has the others.
+func (u *usage) add(ctx context.Context, path string, since time.Time) {
+	options := tree.Options{Since: since, Entries: maxLooked, Depth: maxLookDepth, Workers: 1, Births: true, OneDevice: true}
+	err := tree.Walk(ctx, path, options, u.folder)
+	switch {
+	case err == nil:
+	case errors.Is(err, unix.ENOTDIR):
+		if e, err := tree.Ask(path, since); err == nil {
+			u.count(e)
 		}
-		if err != nil {
-			return
-		}
+	case !errors.Is(err, unix.ENOENT): // or it is gone
+		u.cut = true
 	}
 }
 
-func (u *usage) entry(ctx context.Context, dir *os.File, name string, device uint64, depth int) {
-	var s unix.Stat_t
-	if unix.Fstatat(int(dir.Fd()), name, &s, unix.AT_SYMLINK_NOFOLLOW) != nil || s.Dev != device {
-		return
+func (u *usage) folder(f tree.Folder) {
+	if f.Path == "." {
+		u.count(f.Self)
 	}
-	u.count(&s)
-	if s.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return
+	if f.Err != nil && !errors.Is(f.Err, unix.ENOTDIR) && !errors.Is(f.Err, unix.ELOOP) { // or it was replaced
+		u.closed++
 	}
-	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) {
-			u.closed++
-		}
-		return
+	for _, e := range f.Entries {
+		u.count(e)
 	}
-	child := os.NewFile(uintptr(fd), name)
-	u.folder(ctx, child, device, depth-1)
-	_ = child.Close() // read-only
 }
 
-func (u *usage) count(s *unix.Stat_t) {
-	u.files++
-	if s.Nlink > 1 && s.Mode&unix.S_IFMT != unix.S_IFDIR {
-		id := inode{uint64(s.Dev), s.Ino}
+func (u *usage) count(e tree.Entry) {
+	if e.Links > 1 && !e.Mode.IsDir() {
+		id := inode{e.Device, e.Inode}
 		if u.seen[id] {
 			return
 		}
 		u.seen[id] = true
 	}
-	u.bytes += s.Blocks * 512
+	switch u.bytes += e.Bytes; {
+	case e.Born:
+		u.made[e.Device] += e.Bytes
+	case e.New:
+		u.changed[e.Device] += e.Bytes
+	}
 }
 
 // Bytes writes a size for people, such as "256 MiB".

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/sandbox/container"
 )
@@ -257,7 +258,7 @@ func TestOnlyKernelsOfTheirOwnAreIsolated(t *testing.T) { // M-14
 		"": false, "runc": false, "crun": false, "runscx": false, "myrunsc": false, "runsc": true, "runsc-ptrace": true, "kata": true,
 		"kata-qemu": true, "io.containerd.runsc.v1": true, "io.containerd.kata.v2": true, "io.containerd.runc.v2": false,
 	} {
-		if have := container.Isolated(runtime); have != want {
+		if have := posture.Isolated(runtime); have != want {
 			t.Errorf("%q: have %v", runtime, have)
 		}
 	}

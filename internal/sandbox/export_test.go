@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"errors"
 
 	"github.com/nacre-dev/nacre"
@@ -62,4 +63,13 @@ func Resolve(names ...string) []string {
 		all = append(all, known.resolve(name))
 	}
 	return all
+}
+
+// DiskLooks is what the first look takes for added, of what is done after the
+// beginning and before it.
+func DiskLooks(ctx context.Context, mounts []nacre.Mount, do func()) int64 {
+	d := NewDiskWatch(mounts, 0)
+	do()
+	u := d.look(ctx)
+	return u.bytes - d.beginning(u).bytes
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/sandbox/container"
 	"github.com/nacre-dev/nacre/internal/testpeer"
+	"github.com/nacre-dev/nacre/internal/testwait"
 )
 
 // keeperState makes the test binary a nacre that starts one sandbox and waits.
@@ -165,7 +166,7 @@ func inNamespace(t *testing.T, namespace string) int {
 // sent long before it has its effect.
 func waitStopped(t *testing.T, pid int) {
 	t.Helper()
-	for until := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	testwait.Until(t, fmt.Sprintf("process %d to stop", pid), func() bool {
 		stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*/stat", pid))
 		if err != nil {
 			t.Fatal(err)
@@ -175,13 +176,8 @@ func waitStopped(t *testing.T, pid int) {
 			stat, err := os.ReadFile(path)
 			running = running || err != nil || !strings.Contains(string(stat), ") T ")
 		}
-		if !running {
-			return
-		}
-		if time.Now().After(until) {
-			t.Fatalf("process %d does not stop", pid)
-		}
-	}
+		return !running
+	})
 }
 
 func TestOrphansAreFoundAndEnded(t *testing.T) { // M-16
@@ -248,22 +244,22 @@ func TestRecordsThatLieKillNobody(t *testing.T) {
 // begun returns the process that waits in a state directory for a command.
 func begun(t *testing.T, state string) int {
 	t.Helper()
-	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(time.Millisecond) {
+	var pid int
+	testwait.Until(t, "a sandbox that was begun ahead", func() bool {
 		names, err := filepath.Glob(filepath.Join(state, "sandboxes", "-*.json"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(names) == 0 {
-			continue
+			return false
 		}
-		pid, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(filepath.Base(names[0]), "-"), ".json"))
+		pid, err = strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(filepath.Base(names[0]), "-"), ".json"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return pid
-	}
-	t.Fatal("nothing was begun")
-	return 0
+		return true
+	})
+	return pid
 }
 
 // openAhead returns a launcher that begins with its first sandbox at once.
@@ -459,4 +455,58 @@ func TestATerminalIsTheAgentsOwn(t *testing.T) { // M-06
 	if exit, err := p.Wait(); err != nil || exit.Code != 0 {
 		t.Errorf("have %+v, %v", exit, err)
 	}
+}
+
+// M-65: a frozen sandbox does nothing until it is thawed, whoever is in it: a process
+// that forks, one of another session, and one that ignores what it can.
+func TestAFrozenSandboxDoesNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, b sandbox.Backend) {
+		out, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = out.Close() }()
+		c := sealed(b, "trap '' TSTP CONT TERM; setsid sh -c 'while :; do (:); done' & while :; do (echo x); done")
+		c.Stdout = write
+		p, err := b.Start(t.Context(), c)
+		if err := errors.Join(err, write.Close()); err != nil {
+			t.Fatal(err)
+		}
+		line := make([]byte, 2)
+		if _, err := io.ReadFull(out, line); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Freeze(); err != nil {
+			t.Fatal(err)
+		}
+		testwait.Until(t, "the pipe to stay empty", func() bool { return drained(t, out) })
+		if err := p.Thaw(); err != nil {
+			t.Fatal(err)
+		}
+		if err := out.SetReadDeadline(time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(out, line); err != nil {
+			t.Errorf("it did not go on: %v", err)
+		}
+		if err := p.Freeze(); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Kill(); err != nil { // which a frozen sandbox does not outlive
+			t.Error(err)
+		}
+		if exit, err := p.Wait(); err != nil || !exit.Killed {
+			t.Errorf("have %+v, %v", exit, err)
+		}
+	})
+}
+
+// drained empties a pipe and reports whether nothing more came for a while.
+func drained(t *testing.T, r *os.File) bool {
+	t.Helper()
+	if err := r.SetReadDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	n, err := r.Read(make([]byte, 64<<10))
+	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
 }

@@ -71,8 +71,9 @@ func (r meteredReader) Read(p []byte) (int, error) {
 // were asked for, and returns what to give it instead: for a terminal another
 // terminal, since programs look for one, and of ours they get none. Where both are one file they get
 // one relay, so that their order stays. started closes our copies, and has to be
-// called once the sandbox has its own or did not start; Finish ends the relays.
-func (m *Meter) Streams(stdout, stderr *os.File) (out, complaints *os.File, started func(), err error) {
+// called once the sandbox has its own or did not start; Finish ends the relays. shown,
+// where set, passes of what is printed what may reach a terminal.
+func (m *Meter) Streams(stdout, stderr *os.File, shown func(io.Reader) io.Reader) (out, complaints *os.File, started func(), err error) {
 	if m.stop[0], m.stop[1], err = os.Pipe(); err != nil {
 		return nil, nil, nil, err
 	}
@@ -82,9 +83,9 @@ func (m *Meter) Streams(stdout, stderr *os.File) (out, complaints *os.File, star
 		}
 		m.pipes = nil
 	}
-	if out, err = m.relay(stdout); err == nil {
+	if out, err = m.relay(stdout, shown); err == nil {
 		if complaints = out; !sameFile(stdout, stderr) {
-			complaints, err = m.relay(stderr)
+			complaints, err = m.relay(stderr, shown)
 		}
 	}
 	if err != nil {
@@ -121,7 +122,7 @@ func sameFile(a, b *os.File) bool {
 	return err == nil && os.SameFile(one, two)
 }
 
-func (m *Meter) relay(to *os.File) (*os.File, error) {
+func (m *Meter) relay(to *os.File, shown func(io.Reader) io.Reader) (*os.File, error) {
 	if to == nil {
 		return nil, nil //nolint:nilnil // no file
 	}
@@ -131,6 +132,9 @@ func (m *Meter) relay(to *os.File) (*os.File, error) {
 	}
 	m.pipes = append(m.pipes, write)
 	r := &relay{meter: m, from: int(read.Fd()), to: int(to.Fd()), stop: int(m.stop[0].Fd())}
+	if term.IsTerminal(r.to) {
+		r.shown = shown
+	}
 	m.relays.Go(func() {
 		r.run()
 		_ = read.Close() // upon which whoever still prints gets SIGPIPE
@@ -175,15 +179,61 @@ type relay struct {
 	meter          *Meter
 	from, to, stop int
 	buffer         []byte // set where the kernel cannot
+	shown          func(io.Reader) io.Reader
 }
 
 func (r *relay) run() {
+	if r.shown != nil {
+		r.show()
+		return
+	}
 	for r.wait(unix.PollFd{Fd: int32(r.from), Events: unix.POLLIN}, unix.PollFd{Fd: int32(r.to)}) {
 		n, err := r.move()
 		if err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) || n == 0 && err == nil {
 			return
 		}
 	}
+}
+
+// show passes on what may reach a terminal.
+func (r *relay) show() {
+	r.buffer = make([]byte, copyBuffer)
+	shown, to := r.shown(relayed{r}), make([]byte, copyBuffer)
+	for {
+		n, err := shown.Read(to)
+		if err != nil && r.ended() { // nobody waits for a terminal that takes nothing
+			_, _ = unix.Write(r.to, to[:n])
+			return
+		}
+		if failed := r.write(to[:n]); failed != nil || err != nil {
+			return
+		}
+	}
+}
+
+// ended tells that the relay has to end, and that what it prints to takes some more.
+func (r *relay) ended() bool {
+	fds := []unix.PollFd{{Fd: int32(r.stop)}, {Fd: int32(r.to), Events: unix.POLLOUT}}
+	_, err := unix.Poll(fds, 0)
+	return err == nil && fds[0].Revents != 0 && fds[1].Revents == unix.POLLOUT
+}
+
+// relayed reads what was printed, and counts it.
+type relayed struct{ *relay }
+
+func (r relayed) Read(p []byte) (int, error) {
+	for r.wait(unix.PollFd{Fd: int32(r.from), Events: unix.POLLIN}, unix.PollFd{Fd: int32(r.to)}) {
+		r.buffer = r.buffer[:min(len(p), copyBuffer)]
+		n, _, err := r.take()
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if n <= 0 || err != nil {
+			break
+		}
+		return copy(p, r.buffer[:n]), nil
+	}
+	return 0, io.EOF
 }
 
 // wait returns when the first is ready. It is false when the relay has to end,
@@ -230,7 +280,7 @@ func (r *relay) take() (taken int64, copied bool, err error) {
 	if r.buffer == nil { // opened for appending, or of a kind that takes no pages
 		r.buffer = make([]byte, copyBuffer)
 	}
-	n, err := unix.Read(r.from, r.buffer[:max(1, min(room, copyBuffer))])
+	n, err := unix.Read(r.from, r.buffer[:max(1, min(room, int64(len(r.buffer))))])
 	if n <= 0 || err != nil {
 		return int64(n), false, err
 	}

@@ -64,11 +64,25 @@ func (n *Native) newPlan(c Command) (*plan, error) {
 	if err == nil {
 		p.Forwards, err = c.Forwards()
 	}
+	if err == nil && c.Network != nil {
+		err = p.addNetwork(c.Network)
+	}
 	if err != nil {
 		p.close()
 		return nil, err
 	}
 	return p, nil
+}
+
+// addNetwork sends PID 1 the socket over which it is asked for sockets.
+func (p *plan) addNetwork(n *Network) error {
+	theirs, err := n.handOver()
+	if err != nil {
+		return err
+	}
+	p.trees = append(p.trees, theirs) // closed with the others once PID 1 has its own
+	p.Network = len(p.trees)
+	return nil
 }
 
 // baseMounts are the scratch places of every sandbox.
@@ -142,17 +156,36 @@ func (b *binder) bind(m nacre.Mount, step inside.Mount) error {
 	}
 	step.Kind, step.Dir, step.ReadOnly = inside.Tree, s.dir(), m.Kind != nacre.BindReadWrite
 	if m.Kind == nacre.Overlay {
-		if !step.Dir {
-			return errors.New("an overlay is made over a folder")
-		}
-		step.Overlay = true
-		b.plan.Agent.Writable = append(b.plan.Agent.Writable, step.Target)
-		return b.native.attach(b.plan, s, step, mapRequired)
+		return b.overlay(m, s, step)
 	}
 	if !step.ReadOnly {
 		b.plan.Agent.Writable = append(b.plan.Agent.Writable, step.Target)
 	}
 	return b.native.attach(b.plan, s, step, s.mapping)
+}
+
+// overlay lays what can be written over a source.
+func (b *binder) overlay(m nacre.Mount, s *Source, step inside.Mount) error {
+	if !step.Dir {
+		return errors.New("an overlay is made over a folder")
+	}
+	step.Overlay = true
+	b.plan.Agent.Writable = append(b.plan.Agent.Writable, step.Target)
+	if m.Layer != "" {
+		layer, err := b.plan.sources.Open(nacre.Mount{Kind: nacre.BindReadWrite, Source: m.Layer, Target: m.Target})
+		if err != nil {
+			return fmt.Errorf("layer %s: %w", m.Layer, err)
+		}
+		if !layer.dir() {
+			return fmt.Errorf("layer %s is not a folder", m.Layer)
+		}
+		tree, err := b.native.named(b.plan, layer, inside.Mount{Kind: inside.Tree, Target: step.Target, Dir: true}, mapRequired)
+		if err != nil {
+			return fmt.Errorf("layer %s: %w", m.Layer, err)
+		}
+		step.Layer = &tree
+	}
+	return b.native.attach(b.plan, s, step, mapRequired)
 }
 
 // addSockets binds the session's socket directory, the one place from which

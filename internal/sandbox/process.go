@@ -28,6 +28,18 @@ type Exit struct {
 	Killed bool
 }
 
+// Memory says that the kernel ended processes for their memory, and at which limit;
+// "" where it did not.
+func (e Exit) Memory(limit int64) string {
+	switch {
+	case !e.OOM:
+		return ""
+	case e.Code == 128+int(syscall.SIGKILL):
+		return "the memory limit (" + Bytes(limit) + ") ended the command"
+	}
+	return "the memory limit (" + Bytes(limit) + ") ended a process of the command"
+}
+
 // process is a running native sandbox.
 type process struct {
 	first  *first
@@ -66,6 +78,12 @@ func (p *process) Kill() error {
 		return fmt.Errorf("sandbox: still there %s after SIGKILL (pid %d)", killTimeout, p.Pid())
 	}
 }
+
+// Freeze stops every process of the agent's.
+func (p *process) Freeze() error { return inside.Say(p.first.control, inside.Freeze) }
+
+// Thaw lets them go on.
+func (p *process) Thaw() error { return inside.Say(p.first.control, inside.Thaw) }
 
 // end kills PID 1, upon which the kernel kills the rest. The first cause counts.
 func (p *process) end(cause int32) {

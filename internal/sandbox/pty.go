@@ -6,7 +6,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
@@ -35,10 +37,24 @@ func OpenPty() (master, slave *os.File, err error) {
 	return master, os.NewFile(peer, "pts"), nil
 }
 
+// Face stands between a person's terminal and the program on the pseudo terminal.
+type Face interface {
+	// Write shows what the program printed.
+	io.Writer
+	// Type takes what the person typed, and returns what of it is the program's and
+	// whether the job is to stop.
+	Type(typed []byte) (program []byte, suspend bool)
+	// Resized is told that the terminal has another size.
+	Resized()
+	// Leave gives the terminal back before the job stops, and Return takes it again.
+	Leave()
+	Return()
+}
+
 // Relay connects a person's terminal to the master of a pseudo terminal until
-// the sandbox closes its end: raw mode, window size, bytes both ways. What is
-// shown is read through count. The terminal is as before when it returns.
-func Relay(in, out, master *os.File, count func(io.Reader) io.Reader) error {
+// the sandbox closes its end: raw mode, window size, bytes both ways through face. What
+// is shown is read through count. The terminal is as before when it returns.
+func Relay(in, master *os.File, face Face, count func(io.Reader) io.Reader) error {
 	fd := int(in.Fd())
 	if !term.IsTerminal(fd) {
 		return errors.New("standard input is not a terminal")
@@ -48,14 +64,14 @@ func Relay(in, out, master *os.File, count func(io.Reader) io.Reader) error {
 		return fmt.Errorf("terminal: %w", err)
 	}
 	defer func() { _ = term.Restore(fd, before) }() // the person's next command resets it otherwise
-	stop := followSize(in, master)
+	stop := followSize(in, master, face.Resized)
 	defer stop()
-	endInput, err := relayInput(in, master)
+	endInput, err := relayInput(in, master, face, func() error { return suspend(in, face, before) })
 	if err != nil {
 		return err
 	}
 	defer endInput()
-	_, err = io.Copy(out, count(master))
+	_, err = io.Copy(face, count(master))
 	if errors.Is(err, unix.EIO) { // how a terminal says that its other end is closed
 		return nil
 	}
@@ -63,7 +79,7 @@ func Relay(in, out, master *os.File, count func(io.Reader) io.Reader) error {
 }
 
 // relayInput copies keys to the master until end is called.
-func relayInput(in, master *os.File) (end func(), err error) {
+func relayInput(in, master *os.File, face Face, suspend func() error) (end func(), err error) {
 	stopRead, stopWrite, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("terminal: %w", err)
@@ -77,7 +93,11 @@ func relayInput(in, master *os.File) (end func(), err error) {
 			if err != nil {
 				return
 			}
-			if _, err := master.Write(keys[:n]); err != nil {
+			program, stops := face.Type(keys[:n])
+			if _, err := master.Write(program); err != nil {
+				return
+			}
+			if stops && suspend() != nil {
 				return
 			}
 		}
@@ -86,6 +106,77 @@ func relayInput(in, master *os.File) (end func(), err error) {
 		_ = stopWrite.Close()
 		wait.Wait()
 	}, nil
+}
+
+// suspend stops nacre as Ctrl-Z does in a terminal that is not raw, and goes on when the
+// shell says so. Where there is no shell that could, the kernel does not stop it.
+func suspend(in *os.File, face Face, before *term.State) error {
+	face.Leave()
+	if err := term.Restore(int(in.Fd()), before); err != nil {
+		return err
+	}
+	runtime.LockOSThread()
+	// To this thread: it stops here. A signal to the job could stop the process before or
+	// after this line, and a second one would stop it again after the shell went on.
+	err := unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP)
+	runtime.UnlockOSThread()
+	if err != nil {
+		return err
+	}
+	if _, err := term.MakeRaw(int(in.Fd())); err != nil {
+		return err
+	}
+	face.Return()
+	return nil
+}
+
+// Draws tells whether the program on a pseudo terminal takes each key as it is typed, as
+// one does that draws on it.
+func Draws(master *os.File) bool {
+	state, err := unix.IoctlGetTermios(int(master.Fd()), unix.TCGETS)
+	return err == nil && state.Lflag&unix.ICANON == 0
+}
+
+// Alone tells whether the program on a pseudo terminal reads lines, and leads the session
+// that has the terminal: no shell stands over it that could go on with it, so that Ctrl-Z
+// would reach it and do nothing.
+func Alone(master *os.File) bool {
+	fd := int(master.Fd())
+	state, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if err != nil || state.Lflag&unix.ICANON == 0 || state.Lflag&unix.ISIG == 0 {
+		return false
+	}
+	session, err := unix.IoctlGetInt(fd, unix.TIOCGSID)
+	if err != nil {
+		return false
+	}
+	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+	return err == nil && session > 0 && group == session
+}
+
+// redrawTime is for how long a program sees another size, so that it draws anew.
+const redrawTime = 100 * time.Millisecond
+
+// Redraw makes the program on a pseudo terminal draw anew: it is told of a size with one
+// row less, and then of the right one.
+func Redraw(in, master *os.File) {
+	size, err := unix.IoctlGetWinsize(int(in.Fd()), unix.TIOCGWINSZ)
+	if err != nil || size.Row < 2 {
+		return
+	}
+	size.Row--
+	_ = unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, size) // as in copySize
+	<-time.After(redrawTime)
+	copySize(in, master)
+}
+
+// Size is that of a terminal, zeros where it has none.
+func Size(of *os.File) (columns, rows int) {
+	size, err := unix.IoctlGetWinsize(int(of.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0, 0
+	}
+	return int(size.Col), int(size.Row)
 }
 
 // readable waits for input, and returns false when stop is closed first.
@@ -101,7 +192,7 @@ func readable(in, stop *os.File) bool {
 }
 
 // followSize keeps the window sizes equal until stop is called.
-func followSize(from, to *os.File) (stop func()) {
+func followSize(from, to *os.File, changed func()) (stop func()) {
 	changes := make(chan os.Signal, 1)
 	signal.Notify(changes, unix.SIGWINCH)
 	var wait sync.WaitGroup
@@ -109,6 +200,7 @@ func followSize(from, to *os.File) (stop func()) {
 		copySize(from, to)
 		for range changes {
 			copySize(from, to)
+			changed()
 		}
 	})
 	return func() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 func TestMain(m *testing.M) {
@@ -27,6 +28,13 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(forbidden) != "" {
 		if err := openForbidden(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if at := os.Getenv(serveAt); at != "" {
+		if err := echo(at); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -53,7 +61,7 @@ func initBinary(t testing.TB) string {
 	if !linkedWithC {
 		return ""
 	}
-	return buildInit(t)
+	return testpeer.Program(t, sandbox.Init)
 }
 
 // command runs a program with the host's tools and nothing else.

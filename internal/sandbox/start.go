@@ -37,8 +37,13 @@ type Command struct {
 	// Terminal says that Stdin is a pseudo terminal, which becomes the
 	// agent's controlling one, and that the agent may make its own.
 	Terminal bool
+	// Network, where set, reaches the ports inside once the command runs.
+	Network *Network
 	// Label names the session, 1–40 characters of [a-z0-9-], for humans and EndOrphans.
 	Label string
+	// Drained, where set, returns when what the command printed was read, so that its
+	// end is recorded after it. It returns soon after the command has ended.
+	Drained func()
 }
 
 // ExecError says that the sandbox stood, but the command could not be run in it.
@@ -111,7 +116,7 @@ func (c Command) Forwards() ([]inside.Forward, error) {
 		if c.SocketDir == "" {
 			return nil, fmt.Errorf("forward %d: there is no socket directory", f.Port)
 		}
-		list = append(list, inside.Forward{Port: f.Port, Path: path.Join(nacre.SocketDir, f.Socket)})
+		list = append(list, inside.Forward{Port: f.Port, Path: path.Join(nacre.SocketDir, f.Socket), Both: f.Both})
 	}
 	return list, nil
 }

@@ -169,6 +169,10 @@ func (n *Native) check() error {
 
 // explain names the setting that forbids user namespaces, where it is known.
 func explain(err error) error {
+	if strings.Contains(err.Error(), inside.LinkedWithC) {
+		return fmt.Errorf("this nacre was built with cgo, and what it starts a sandbox with cannot be: build it with CGO_ENABLED=0, "+
+			"or put the program sandbox-init beside it, as go install .../cmd/... does: %w", err)
+	}
 	const head = "this machine does not let this user create the namespaces that the native sandbox needs"
 	for _, s := range []struct{ file, bad, setting, fix string }{
 		{"/proc/sys/kernel/unprivileged_userns_clone", "0",

@@ -2,22 +2,18 @@ package sandbox
 
 import (
 	"os"
-	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/nacre-dev/nacre"
 )
 
-// maxLocalTools is how many entries of /usr/local/bin are shown one by one.
-const maxLocalTools = 200
-
 // SystemMounts are this host's tool directories, read-only, so that nothing
-// has to be installed in a sandbox. /usr/local/bin is shown entry by entry and
-// can take more; everything else is bound as a whole. Of /etc only what
-// programs need to find libraries, certificates and services.
+// has to be installed in a sandbox. /usr is one mount: each costs a start as much
+// as fifty files, and nacre's own programs have a folder of their own (P-01). Of
+// /etc only what programs need to find libraries, certificates and services.
 func SystemMounts() []nacre.Mount {
-	mounts := bindChildren("/usr", map[string]bool{"local": true})
-	mounts = append(mounts, bindChildren("/usr/local", map[string]bool{"bin": true})...)
-	mounts = append(mounts, localTools("/usr/local/bin")...)
+	mounts := bindOrLink("/usr")
 	for _, name := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
 		mounts = append(mounts, bindOrLink(name)...)
 	}
@@ -26,6 +22,30 @@ func SystemMounts() []nacre.Mount {
 		"/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime",
 		"/etc/services", "/etc/protocols", "/etc/mime.types", "/nix/store",
 	} {
+		mounts = append(mounts, nacre.Mount{Source: name, Target: name, Optional: true})
+	}
+	return append(mounts, toolSettings()...)
+}
+
+// toolSettings are folders of /etc that links of installed tools lead to, and without
+// which those cannot start: java's, of each version, and others' of which none
+// has anything to hide. Maven's own settings may have passwords, and stay out.
+func toolSettings() []nacre.Mount {
+	entries, err := os.ReadDir("/etc")
+	if err != nil {
+		return nil
+	}
+	names := []string{"/etc/maven/m2.conf", "/etc/maven/logging", "/etc/ssl/java"}
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case strings.HasPrefix(name, "java"), strings.HasPrefix(name, "python3"), slices.Contains([]string{
+			"ghc", "perl", "R", "texmf", "fonts", "ant", "scala", "groovy", "gradle", "emacs", "mono", "dotnet", "sgml", "xml",
+		}, name):
+			names = append(names, "/etc/"+name)
+		}
+	}
+	var mounts []nacre.Mount
+	for _, name := range names {
 		mounts = append(mounts, nacre.Mount{Source: name, Target: name, Optional: true})
 	}
 	return mounts
@@ -47,28 +67,4 @@ func bindOrLink(name string) []nacre.Mount {
 		return []nacre.Mount{{Source: name, Target: name, Optional: true}}
 	}
 	return nil
-}
-
-func bindChildren(dir string, except map[string]bool) []nacre.Mount {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil
-	}
-	var mounts []nacre.Mount
-	for _, e := range entries {
-		if !except[e.Name()] {
-			mounts = append(mounts, bindOrLink(filepath.Join(dir, e.Name()))...)
-		}
-	}
-	return mounts
-}
-
-// localTools shows programs one by one; where there are too many, the
-// directory as a whole, to which nothing can be added then.
-func localTools(dir string) []nacre.Mount {
-	mounts := bindChildren(dir, nil)
-	if len(mounts) > maxLocalTools {
-		return []nacre.Mount{{Source: dir, Target: dir, Optional: true}}
-	}
-	return mounts
 }

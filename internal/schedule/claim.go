@@ -2,13 +2,11 @@ package schedule
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/calendar"
-	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 // ready tells that a schedule has something to claim: it is due, or a tick of it
@@ -21,18 +19,18 @@ const ready = `(enabled AND (due <= ?1 OR handled > ?1) OR EXISTS (SELECT 1 FROM
 // [Store.Start] or [Store.Release]. Without one it reports false. [Store.Serve]
 // comes first.
 func (s *Store) Claim(ctx context.Context) (Claim, bool, error) {
-	if s.self == nil {
+	if s.self == "" {
 		return Claim{}, false, errors.New("schedules: Claim before Serve")
 	}
 	now := s.now().UTC().Truncate(time.Second)
 	var any bool
-	err := s.file.DB().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM schedules WHERE `+ready+`)`, now.Unix()).Scan(&any)
+	err := s.at.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM schedules WHERE `+ready+`)`, now.Unix()).Scan(&any)
 	if err != nil || !any {
-		return Claim{}, false, sqlitefile.Classified(err)
+		return Claim{}, false, s.at.classified(err)
 	}
 	var claim Claim
 	var claimed bool
-	err = s.file.Write(ctx, func(tx *sql.Tx) error {
+	err = s.at.write(ctx, func(tx session) error {
 		list, err := query(ctx, tx, ready+` ORDER BY due, id`, now.Unix())
 		for _, schedule := range list {
 			if claim, claimed, err = s.claimOf(ctx, tx, schedule, now); err != nil || claimed {
@@ -45,7 +43,7 @@ func (s *Store) Claim(ctx context.Context) (Claim, bool, error) {
 }
 
 // claimOf deals with all that is due of one schedule, and claims one tick of it at most.
-func (s *Store) claimOf(ctx context.Context, tx *sql.Tx, task Schedule, now time.Time) (Claim, bool, error) {
+func (s *Store) claimOf(ctx context.Context, tx session, task Schedule, now time.Time) (Claim, bool, error) {
 	waiting, err := ticks(ctx, tx, `schedule = ? AND state = 'waiting' ORDER BY extra, at`, task.ID)
 	if err != nil {
 		return Claim{}, false, err
@@ -66,14 +64,14 @@ func (s *Store) claimOf(ctx context.Context, tx *sql.Tx, task Schedule, now time
 		}
 		t.State = Claimed
 		_, err = tx.ExecContext(ctx, `UPDATE ticks SET state = 'claimed', holder = ?, changed = ? WHERE schedule = ? AND at = ? AND extra = ? AND state = 'waiting'`,
-			s.self.id, now.Unix(), t.Schedule, t.At.Unix(), t.Extra)
+			s.self, now.Unix(), t.Schedule, t.At.Unix(), t.Extra)
 		return Claim{t, task}, err == nil, err
 	}
 	return Claim{}, false, nil
 }
 
 // forgo ends a tick that waits and that nobody wants any more.
-func (s *Store) forgo(ctx context.Context, tx *sql.Tx, task Schedule, t Tick, now time.Time) (gone bool, err error) {
+func (s *Store) forgo(ctx context.Context, tx session, task Schedule, t Tick, now time.Time) (gone bool, err error) {
 	switch {
 	case t.Begun > 0 && !task.Enabled:
 		return true, s.move(ctx, tx, t, Interrupted, t.Outcome+": its schedule was paused")
@@ -84,7 +82,7 @@ func (s *Store) forgo(ctx context.Context, tx *sql.Tx, task Schedule, t Tick, no
 }
 
 // claimDue deals with what the calendar says is due.
-func (s *Store) claimDue(ctx context.Context, tx *sql.Tx, task Schedule, waiting []Tick, now time.Time) (Claim, bool, error) {
+func (s *Store) claimDue(ctx context.Context, tx session, task Schedule, waiting []Tick, now time.Time) (Claim, bool, error) {
 	spec, err := task.spec()
 	if err != nil {
 		return Claim{}, false, s.giveUp(ctx, tx, task, now, err)
@@ -102,7 +100,7 @@ func (s *Store) claimDue(ctx context.Context, tx *sql.Tx, task Schedule, waiting
 		t.Outcome = "stands for all since " + due.Missed.Format(time.RFC3339)
 	}
 	t.Session = SessionID(t.Schedule, t.At, false)
-	isNew, err := put(ctx, tx, t, s.self.id)
+	isNew, err := put(ctx, tx, t, s.self)
 	if err != nil {
 		return Claim{}, false, err
 	}
@@ -118,7 +116,7 @@ func (s *Store) claimDue(ctx context.Context, tx *sql.Tx, task Schedule, waiting
 }
 
 // giveWay ends a tick that waits when a later one of its schedule runs.
-func (s *Store) giveWay(ctx context.Context, tx *sql.Tx, t Tick) error {
+func (s *Store) giveWay(ctx context.Context, tx session, t Tick) error {
 	if t.Begun > 0 {
 		return s.move(ctx, tx, t, Interrupted, t.Outcome+": a later tick took its place")
 	}
@@ -126,25 +124,26 @@ func (s *Store) giveWay(ctx context.Context, tx *sql.Tx, t Tick) error {
 }
 
 // giveUp pauses a schedule whose times this machine cannot tell any more.
-func (s *Store) giveUp(ctx context.Context, tx *sql.Tx, task Schedule, now time.Time, why error) error {
+func (s *Store) giveUp(ctx context.Context, tx session, task Schedule, now time.Time, why error) error {
 	t := Tick{Schedule: task.ID, At: now, State: Failed, Outcome: "paused: " + why.Error(), Session: SessionID(task.ID, now, true), Extra: true, Changed: now}
 	_, err := put(ctx, tx, t, "")
 	if err == nil {
-		_, err = tx.ExecContext(ctx, `UPDATE schedules SET enabled = 0 WHERE id = ?`, task.ID)
+		_, err = tx.ExecContext(ctx, `UPDATE schedules SET enabled = false WHERE id = ?`, task.ID)
 	}
 	return err
 }
 
-func handledTo(ctx context.Context, tx *sql.Tx, id string, handled, due int64) error {
+func handledTo(ctx context.Context, tx session, id string, handled, due int64) error {
 	_, err := tx.ExecContext(ctx, `UPDATE schedules SET handled = ?, due = ? WHERE id = ?`, handled, orNull(due), id)
 	return err
 }
 
 // prune forgets the oldest ticks that are over. How far it went is kept, so that
 // none of them can come again.
-func prune(ctx context.Context, tx *sql.Tx, id string) error {
+func prune(ctx context.Context, tx session, id string) error {
 	const old = `schedule = ?1 AND state NOT IN ('waiting', 'claimed', 'started') AND at < (SELECT at FROM ticks WHERE schedule = ?1 ORDER BY at DESC, extra DESC LIMIT 1 OFFSET ?2)`
-	_, err := tx.ExecContext(ctx, `UPDATE schedules SET forgotten = max(forgotten, coalesce((SELECT max(at) FROM ticks WHERE extra = 0 AND `+old+`), 0)) WHERE id = ?1`, id, keptTicks-1)
+	_, err := tx.ExecContext(ctx, `WITH gone AS (SELECT coalesce(max(at), 0) AS last FROM ticks WHERE NOT extra AND `+old+`)
+		UPDATE schedules SET forgotten = (SELECT last FROM gone) WHERE id = ?1 AND forgotten < (SELECT last FROM gone)`, id, keptTicks-1)
 	if err == nil {
 		_, err = tx.ExecContext(ctx, `DELETE FROM ticks WHERE `+old, id, keptTicks-1)
 	}
@@ -176,8 +175,8 @@ func finishes(state State) bool { return state == Done || state == Failed || sta
 // Interrupt says that a started tick did not come to its end, and why. Where its
 // schedule runs what it missed, any process may carry it on, once.
 func (s *Store) Interrupt(ctx context.Context, t Tick, why string) error {
-	return s.file.Write(ctx, func(tx *sql.Tx) error {
-		held, err := ticks(ctx, tx, `schedule = ? AND at = ? AND extra = ? AND state = 'started' AND holder = ?`, t.Schedule, t.At.Unix(), t.Extra, s.self.name())
+	return s.at.write(ctx, func(tx session) error {
+		held, err := ticks(ctx, tx, `schedule = ? AND at = ? AND extra = ? AND state = 'started' AND holder = ?`, t.Schedule, t.At.Unix(), t.Extra, s.self)
 		if err == nil && len(held) == 0 {
 			err = lost(t)
 		}
@@ -191,7 +190,7 @@ func (s *Store) Interrupt(ctx context.Context, t Tick, why string) error {
 
 // interrupt deals with a started tick that nobody carries on now, by the policy for
 // missed ticks: it is over, or waits to be started the second and last time.
-func (s *Store) interrupt(ctx context.Context, tx *sql.Tx, t Tick, why string) (Tick, error) {
+func (s *Store) interrupt(ctx context.Context, tx session, t Tick, why string) (Tick, error) {
 	task, err := one(ctx, tx, t.Schedule)
 	if err != nil {
 		return t, err
@@ -205,13 +204,13 @@ func (s *Store) interrupt(ctx context.Context, tx *sql.Tx, t Tick, why string) (
 
 // step moves a tick that this process holds.
 func (s *Store) step(ctx context.Context, t Tick, from, to State, outcome string) error {
-	holder := s.self.name()
+	holder := s.self
 	if to == Waiting {
 		holder = ""
 	}
-	return s.file.Write(ctx, func(tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, `UPDATE ticks SET state = ?1, holder = ?, outcome = iif(?3 = '', outcome, ?3), changed = ?, begun = begun + (?1 = 'started') WHERE schedule = ? AND at = ? AND extra = ? AND state = ? AND holder = ?`,
-			to, holder, cut(outcome), s.now().Unix(), t.Schedule, t.At.Unix(), t.Extra, from, s.self.name())
+	return s.at.write(ctx, func(tx session) error {
+		result, err := tx.ExecContext(ctx, `UPDATE ticks SET state = ?1, holder = ?, outcome = CASE WHEN ?3 = '' THEN outcome ELSE ?3 END, changed = ?, begun = begun + CASE WHEN ?1 = 'started' THEN 1 ELSE 0 END WHERE schedule = ? AND at = ? AND extra = ? AND state = ? AND holder = ?`,
+			to, holder, cut(outcome), s.now().Unix(), t.Schedule, t.At.Unix(), t.Extra, from, s.self)
 		return touched(result, err, lost(t))
 	})
 }
@@ -221,7 +220,7 @@ func lost(t Tick) error {
 }
 
 // move moves a tick that nobody holds.
-func (s *Store) move(ctx context.Context, tx *sql.Tx, t Tick, to State, outcome string) error {
+func (s *Store) move(ctx context.Context, tx session, t Tick, to State, outcome string) error {
 	_, err := tx.ExecContext(ctx, `UPDATE ticks SET state = ?, holder = '', outcome = ?, changed = ? WHERE schedule = ? AND at = ? AND extra = ?`,
 		to, cut(outcome), s.now().Unix(), t.Schedule, t.At.Unix(), t.Extra)
 	return err

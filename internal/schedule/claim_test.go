@@ -405,11 +405,7 @@ func TestRemovedWhileItRuns(t *testing.T) {
 func TestServed(t *testing.T) {
 	c := newClock(t, "2026-11-21 05:30:00")
 	path := file(t)
-	s, err := schedule.Open(t.Context(), path, c.now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
+	s := opened(t, path, c)
 	if _, _, err := s.Claim(t.Context()); err == nil {
 		t.Error("claimed before it serves")
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"errors"
 	"io/fs"
 	"os"
@@ -15,63 +14,87 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 // unlocked ends the name of a file that its process is about to lock. Nobody else
 // touches it.
 const unlocked = ".new"
 
-// holder is a process that serves the schedules. It is alive as long as it holds
-// the lock on a file of its own: the kernel drops that when the process dies,
+// locks tell which processes of one machine serve: each is alive as long as it holds
+// the lock on a file of its own in a folder: the kernel drops that when the process dies,
 // whatever the clocks say.
-type holder struct {
-	id   string
+type locks struct {
+	folder string
+	// path and file are this process's.
 	path string
 	file *os.File
 }
 
-// name is what a tick's row says of who holds it; nobody's is empty.
-func (h *holder) name() string {
-	if h == nil {
-		return ""
+func (l *locks) join(context.Context) (string, error) {
+	if err := os.MkdirAll(l.folder, 0o700); err != nil {
+		return "", err
 	}
-	return h.id
-}
-
-// Serve makes this process one that claims ticks, until Close.
-func (s *Store) Serve(ctx context.Context) error {
-	if err := os.MkdirAll(s.serving, 0o700); err != nil {
-		return err
-	}
-	s.sweep()
+	l.sweep()
 	id := strings.ToLower(rand.Text())
-	path := filepath.Join(s.serving, id)
+	path := filepath.Join(l.folder, id)
 	file, err := os.OpenFile(path+unlocked, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
 		err = os.Rename(path+unlocked, path) // nobody sees it unlocked
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(path+unlocked), file.Close())
+		return "", errors.Join(err, os.Remove(path+unlocked), file.Close())
 	}
-	s.self = &holder{id, path, file}
-	return s.refresh(ctx)
+	l.path, l.file = path, file
+	return id, nil
 }
 
-func (h *holder) leave() error {
-	if h == nil {
+func (l *locks) leave() error {
+	if l.file == nil {
 		return nil
 	}
-	return errors.Join(os.Remove(h.path), h.file.Close())
+	return errors.Join(os.Remove(l.path), l.file.Close())
+}
+
+func (l *locks) any() (bool, error) {
+	entries, err := os.ReadDir(l.folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), unlocked) && l.alive(e.Name()) {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// alive tells whether the process that a lock is of is there.
+func (l *locks) alive(id string) bool {
+	file, err := os.Open(filepath.Join(l.folder, filepath.Base(id)))
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist) // what cannot be looked at is left alone
+	}
+	defer func() { _ = file.Close() }() // it was only looked at
+	return unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
+}
+
+// sweep removes what dead processes left. What cannot be removed does no harm.
+func (l *locks) sweep() {
+	entries, _ := os.ReadDir(l.folder)
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), unlocked) && !l.alive(e.Name()) {
+			_ = os.Remove(filepath.Join(l.folder, e.Name()))
+		}
+	}
 }
 
 // refresh asks the calendar again when each schedule is due: the zone's rules may
 // have changed since.
 func (s *Store) refresh(ctx context.Context) error {
-	return s.file.Write(ctx, func(tx *sql.Tx) error {
+	return s.at.write(ctx, func(tx session) error {
 		list, err := query(ctx, tx, `enabled`)
 		if err != nil {
 			return err
@@ -91,40 +114,6 @@ func (s *Store) refresh(ctx context.Context) error {
 	})
 }
 
-// Served tells whether a process serves the schedules.
-func (s *Store) Served() (bool, error) {
-	entries, err := os.ReadDir(s.serving)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), unlocked) && s.alive(e.Name()) {
-			return true, nil
-		}
-	}
-	return false, err
-}
-
-// alive tells whether the process that a lock is of is there.
-func (s *Store) alive(id string) bool {
-	file, err := os.Open(filepath.Join(s.serving, filepath.Base(id)))
-	if err != nil {
-		return !errors.Is(err, fs.ErrNotExist) // what cannot be looked at is left alone
-	}
-	defer func() { _ = file.Close() }() // it was only looked at
-	return unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
-}
-
-// sweep removes what dead processes left. What cannot be removed does no harm.
-func (s *Store) sweep() {
-	entries, _ := os.ReadDir(s.serving)
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), unlocked) && !s.alive(e.Name()) {
-			_ = os.Remove(filepath.Join(s.serving, e.Name()))
-		}
-	}
-}
-
 // Ended tells what became of the session of a started tick whose process died: a state
 // that [Store.Finish] takes, and the outcome. A session that did not come to its end has
 // no state.
@@ -137,11 +126,11 @@ type Ended func(Tick) (State, string)
 func (s *Store) Recover(ctx context.Context, ended Ended) ([]Tick, error) {
 	holders, err := s.holders(ctx)
 	if err != nil {
-		return nil, sqlitefile.Classified(err)
+		return nil, s.at.classified(err)
 	}
 	var left []Tick
 	for _, id := range holders {
-		if id == s.self.name() || s.alive(id) {
+		if id == s.self || s.serving.alive(id) {
 			continue
 		}
 		of, err := s.recoverFrom(ctx, id, ended)
@@ -156,9 +145,9 @@ func (s *Store) Recover(ctx context.Context, ended Ended) ([]Tick, error) {
 // recoverFrom takes what one dead process held.
 func (s *Store) recoverFrom(ctx context.Context, id string, ended Ended) (left []Tick, err error) {
 	const held = `state = 'started' AND holder = ?`
-	started, err := ticks(ctx, s.file.DB(), held, id)
+	started, err := ticks(ctx, s.at.reader(), held, id)
 	if err != nil {
-		return nil, sqlitefile.Classified(err)
+		return nil, s.at.classified(err)
 	}
 	over := map[nacre.SessionID]Tick{} // asked before the file is held for writing
 	for _, t := range started {
@@ -166,7 +155,7 @@ func (s *Store) recoverFrom(ctx context.Context, id string, ended Ended) (left [
 			over[t.Session] = Tick{State: state, Outcome: outcome}
 		}
 	}
-	err = s.file.Write(ctx, func(tx *sql.Tx) error {
+	err = s.at.write(ctx, func(tx session) error {
 		if left, err = ticks(ctx, tx, held, id); err != nil {
 			return err
 		}
@@ -190,7 +179,7 @@ func (s *Store) recoverFrom(ctx context.Context, id string, ended Ended) (left [
 
 // holders are the processes that hold a tick.
 func (s *Store) holders(ctx context.Context) (ids []string, err error) {
-	rows, err := s.file.DB().QueryContext(ctx, `SELECT DISTINCT holder FROM ticks WHERE state IN ('claimed', 'started')`)
+	rows, err := s.at.reader().QueryContext(ctx, `SELECT DISTINCT holder FROM ticks WHERE state IN ('claimed', 'started')`)
 	if err != nil {
 		return nil, err
 	}

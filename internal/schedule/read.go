@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,11 +10,6 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
-
-// queryer is a database or a transaction.
-type queryer interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
 
 // Entry is a schedule as it is listed.
 type Entry struct {
@@ -45,9 +39,9 @@ func (s *Store) Show(ctx context.Context, id string) (Entry, error) {
 }
 
 func (s *Store) entries(ctx context.Context, where string, args ...any) ([]Entry, error) {
-	found, err := query(ctx, s.file.DB(), where, args...)
+	found, err := query(ctx, s.at.reader(), where, args...)
 	if err != nil {
-		return nil, sqlitefile.Classified(err)
+		return nil, s.at.classified(err)
 	}
 	list := make([]Entry, 0, len(found))
 	for _, schedule := range found {
@@ -84,11 +78,11 @@ func (s Schedule) in(moment int64) time.Time {
 
 // Ticks are a schedule's, the latest first, at most limit.
 func (s *Store) Ticks(ctx context.Context, id string, limit int) ([]Tick, error) {
-	list, err := ticks(ctx, s.file.DB(), `schedule = ? ORDER BY at DESC, extra DESC LIMIT ?`, id, limit)
-	return list, sqlitefile.Classified(err)
+	list, err := ticks(ctx, s.at.reader(), `schedule = ? ORDER BY at DESC, extra DESC LIMIT ?`, id, limit)
+	return list, s.at.classified(err)
 }
 
-func one(ctx context.Context, q queryer, id string) (Schedule, error) {
+func one(ctx context.Context, q session, id string) (Schedule, error) {
 	list, err := query(ctx, q, `id = ?`, id)
 	if err != nil {
 		return Schedule{}, err
@@ -99,7 +93,7 @@ func one(ctx context.Context, q queryer, id string) (Schedule, error) {
 	return list[0], nil
 }
 
-func query(ctx context.Context, q queryer, where string, args ...any) (list []Schedule, err error) {
+func query(ctx context.Context, q session, where string, args ...any) (list []Schedule, err error) {
 	rows, err := q.QueryContext(ctx, `SELECT id, group_name, kind, value, zone, prompt, gate, missed, session, enabled, created_by, label, created, handled,
 		coalesce(due, 0), forgotten FROM schedules WHERE `+where, args...) //nolint:gosec // the conditions are this package's own
 	if err != nil {
@@ -123,7 +117,7 @@ func query(ctx context.Context, q queryer, where string, args ...any) (list []Sc
 	return list, rows.Err()
 }
 
-func ticks(ctx context.Context, q queryer, where string, args ...any) (list []Tick, err error) {
+func ticks(ctx context.Context, q session, where string, args ...any) (list []Tick, err error) {
 	rows, err := q.QueryContext(ctx, `SELECT schedule, at, extra, state, begun, session, outcome, changed FROM ticks WHERE `+where, args...) //nolint:gosec // the conditions are this package's own
 	if err != nil {
 		return nil, err

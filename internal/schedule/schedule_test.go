@@ -34,22 +34,40 @@ func newClock(t *testing.T, text string) *clock {
 	return c
 }
 
-// open opens the schedules in a file as one more process would, and serves them.
+// open opens the schedules in a file, or in a database, as one more process would, and serves them.
 func open(t *testing.T, path string, c *clock) *schedule.Store {
 	t.Helper()
-	s, err := schedule.Open(t.Context(), path, c.now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() }) // a test may have closed it
+	s := opened(t, path, c)
 	if err := s.Serve(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
+// opened is open for one that does not serve.
+func opened(t *testing.T, path string, c *clock) *schedule.Store {
+	t.Helper()
+	n, shared := nodes[path]
+	var s *schedule.Store
+	var err error
+	if shared {
+		s, err = schedule.OpenOn(t.Context(), n, c.now)
+	} else {
+		s, err = schedule.Open(t.Context(), path, c.now)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() }) // a test may have closed it
+	return s
+}
+
+// file is where a test's schedules are: a path, or below [TestOnPostgres] a database's name.
 func file(t *testing.T) string {
 	t.Helper()
+	if strings.HasPrefix(t.Name(), onPostgres) {
+		return newDatabase(t)
+	}
 	return filepath.Join(t.TempDir(), "state", schedule.FileName)
 }
 

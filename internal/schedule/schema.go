@@ -77,3 +77,52 @@ BEGIN
     SELECT RAISE(ABORT, 'a tick only moves forward');
 END;
 `
+
+// sharedSchemas are those of a PostgreSQL: the same tables, in which moments are the same
+// numbers, and who serves: a process of a node, as long as the node's lease lasts.
+func sharedSchemas() []string {
+	return []string{`
+CREATE TABLE schedules (
+    id          text PRIMARY KEY,
+    group_name  text NOT NULL,
+    kind        text NOT NULL CHECK(kind IN ('cron', 'interval', 'once')),
+    value       text NOT NULL,
+    zone        text NOT NULL,
+    prompt      text NOT NULL,
+    gate        text NOT NULL DEFAULT '[]',
+    missed      text NOT NULL CHECK(missed IN ('run-once', 'skip')),
+    session     text NOT NULL CHECK(session IN ('fresh', 'resume')),
+    enabled     boolean NOT NULL,
+    created_by  text NOT NULL,
+    label       text NOT NULL CHECK(label IN ('untrusted', 'trusted')),
+    created     bigint NOT NULL,
+    announced   boolean NOT NULL DEFAULT false,
+    handled     bigint NOT NULL,
+    due         bigint,
+    forgotten   bigint NOT NULL DEFAULT 0
+)`, `CREATE INDEX schedules_due ON schedules(due) WHERE enabled`, `CREATE INDEX schedules_group ON schedules(group_name, created)`, `
+CREATE TABLE ticks (
+    schedule    text NOT NULL REFERENCES schedules(id) ON DELETE CASCADE,
+    at          bigint NOT NULL,
+    extra       boolean NOT NULL,
+    state       text NOT NULL CHECK(state IN ('waiting', 'claimed', 'started', 'done', 'failed', 'nothing-to-do', 'skipped', 'interrupted')),
+    holder      text NOT NULL DEFAULT '',
+    session     text NOT NULL,
+    outcome     text NOT NULL DEFAULT '',
+    changed     bigint NOT NULL,
+    begun       integer NOT NULL DEFAULT 0,
+    PRIMARY KEY (schedule, at, extra)
+)`, `CREATE INDEX ticks_open ON ticks(schedule) WHERE state IN ('waiting', 'claimed', 'started')`, `
+CREATE FUNCTION ticks_only_forward() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    IF NOT (old.state = 'waiting' AND new.state = 'claimed'
+        OR old.state = 'waiting' AND new.state = 'skipped' AND old.begun = 0
+        OR old.state = 'waiting' AND new.state = 'interrupted' AND old.begun > 0
+        OR old.state = 'claimed' AND new.state IN ('waiting', 'started')
+        OR old.state = 'started' AND new.state IN ('done', 'failed', 'nothing-to-do', 'interrupted')
+        OR old.state = 'started' AND new.state = 'waiting' AND old.begun = 1) THEN
+        RAISE EXCEPTION 'a tick only moves forward';
+    END IF;
+    RETURN new;
+END $$`, `CREATE TRIGGER ticks_only_forward BEFORE UPDATE OF state ON ticks FOR EACH ROW EXECUTE FUNCTION ticks_only_forward()`, `
+CREATE TABLE schedule_servers (id text PRIMARY KEY, node text NOT NULL, epoch bigint NOT NULL, incarnation uuid NOT NULL)`}
+}

@@ -15,14 +15,13 @@ import (
 )
 
 // Store is an installation's schedules. It is safe for concurrent use, also by
-// several processes on one file.
+// several processes on one file or one database.
 type Store struct {
-	file *sqlitefile.File
-	now  func() time.Time
-	// serving is the folder in which each process that serves the file has a lock,
-	// self this process's.
-	serving string
-	self    *holder
+	at      place
+	serving servers
+	now     func() time.Time
+	// self is this process among those that serve; "" where it does not.
+	self string
 }
 
 // Open opens the schedules in a file, makes it where there is none, mode 0600,
@@ -33,11 +32,24 @@ func Open(ctx context.Context, path string, now func() time.Time) (*Store, error
 	if err != nil {
 		return nil, err
 	}
-	return &Store{file: file, now: now, serving: strings.TrimSuffix(path, ".sqlite") + ".serving"}, nil
+	return &Store{at: inFile{file}, serving: &locks{folder: strings.TrimSuffix(path, ".sqlite") + ".serving"}, now: now}, nil
 }
 
-// Close ends the use of the file. What this process had claimed is free for others.
-func (s *Store) Close() error { return errors.Join(s.self.leave(), s.file.Close()) }
+// Close ends the use of the schedules. What this process had claimed is free for others.
+func (s *Store) Close() error { return errors.Join(s.serving.leave(), s.at.close()) }
+
+// Serve makes this process one that claims ticks, until Close.
+func (s *Store) Serve(ctx context.Context) error {
+	id, err := s.serving.join(ctx)
+	if err != nil {
+		return err
+	}
+	s.self = id
+	return s.refresh(ctx)
+}
+
+// Served tells whether a process serves the schedules.
+func (s *Store) Served() (bool, error) { return s.serving.any() }
 
 // Add makes a schedule. It is an ErrInvalid or ErrLimit that says what to change.
 func (s *Store) Add(ctx context.Context, d Draft) (Schedule, error) {
@@ -49,12 +61,12 @@ func (s *Store) Add(ctx context.Context, d Draft) (Schedule, error) {
 	if err != nil {
 		return Schedule{}, err
 	}
-	err = s.file.Write(ctx, func(tx *sql.Tx) error {
+	err = s.at.write(ctx, func(tx session) error {
 		if err := room(ctx, tx, added); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO schedules(id, group_name, kind, value, zone, prompt, gate, missed, session, enabled, created_by, label, created, handled, due)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)`, added.ID, added.Group, added.Kind, added.Value, added.Zone, added.Prompt, string(gate),
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, true, ?, ?, ?, ?, ?)`, added.ID, added.Group, added.Kind, added.Value, added.Zone, added.Prompt, string(gate),
 			added.Missed, added.Session, added.CreatedBy, added.Label.String(), added.Created.Unix(), added.handled, added.due)
 		return err
 	})
@@ -62,9 +74,9 @@ func (s *Store) Add(ctx context.Context, d Draft) (Schedule, error) {
 }
 
 // room refuses one schedule too many.
-func room(ctx context.Context, tx *sql.Tx, s Schedule) error {
+func room(ctx context.Context, tx session, s Schedule) error {
 	var all, agents int
-	err := tx.QueryRowContext(ctx, `SELECT count(*), coalesce(sum(created_by != ?), 0) FROM schedules WHERE group_name = ?`, Operator, s.Group).Scan(&all, &agents)
+	err := tx.QueryRowContext(ctx, `SELECT count(*), count(*) FILTER (WHERE created_by <> ?) FROM schedules WHERE group_name = ?`, Operator, s.Group).Scan(&all, &agents)
 	switch {
 	case err != nil:
 		return err
@@ -79,7 +91,7 @@ func room(ctx context.Context, tx *sql.Tx, s Schedule) error {
 // Remove removes a schedule with its ticks. A session that one of them started
 // goes on. Where a group is given, another group's schedule is not found.
 func (s *Store) Remove(ctx context.Context, id string, group nacre.Group) error {
-	return s.file.Write(ctx, func(tx *sql.Tx) error {
+	return s.at.write(ctx, func(tx session) error {
 		result, err := tx.ExecContext(ctx, `DELETE FROM schedules WHERE id = ?1 AND (?2 = '' OR group_name = ?2)`, id, group)
 		return touched(result, err, notFound(id))
 	})
@@ -88,7 +100,7 @@ func (s *Store) Remove(ctx context.Context, id string, group nacre.Group) error 
 // Enable pauses a schedule, or lets it go on. What would have been due meanwhile
 // was not missed: nobody wanted it.
 func (s *Store) Enable(ctx context.Context, id string, on bool) error {
-	return s.file.Write(ctx, func(tx *sql.Tx) error {
+	return s.at.write(ctx, func(tx session) error {
 		found, err := one(ctx, tx, id)
 		if err != nil || found.Enabled == on {
 			return err
@@ -111,11 +123,11 @@ func (s *Store) Enable(ctx context.Context, id string, on bool) error {
 func (s *Store) RunNow(ctx context.Context, id string) (Tick, error) {
 	at := s.now().UTC().Truncate(time.Second)
 	t := Tick{Schedule: id, At: at, Extra: true, State: Waiting, Session: SessionID(id, at, true), Changed: at}
-	err := s.file.Write(ctx, func(tx *sql.Tx) error {
+	err := s.at.write(ctx, func(tx session) error {
 		if _, err := one(ctx, tx, id); err != nil {
 			return err
 		}
-		waits, err := ticks(ctx, tx, `schedule = ? AND extra = 1 AND state = 'waiting'`, id)
+		waits, err := ticks(ctx, tx, `schedule = ? AND extra AND state = 'waiting'`, id)
 		if err != nil {
 			return err
 		}
@@ -132,23 +144,23 @@ func (s *Store) RunNow(ctx context.Context, id string) (Tick, error) {
 // Announce gives the schedules that were not announced yet, each to one caller once.
 func (s *Store) Announce(ctx context.Context) ([]Schedule, error) {
 	var any bool
-	if err := s.file.DB().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM schedules WHERE announced = 0)`).Scan(&any); err != nil || !any {
-		return nil, sqlitefile.Classified(err)
+	if err := s.at.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM schedules WHERE NOT announced)`).Scan(&any); err != nil || !any {
+		return nil, s.at.classified(err)
 	}
 	var fresh []Schedule
-	err := s.file.Write(ctx, func(tx *sql.Tx) error {
+	err := s.at.write(ctx, func(tx session) error {
 		var err error
-		if fresh, err = query(ctx, tx, `announced = 0 ORDER BY created, id`); err != nil {
+		if fresh, err = query(ctx, tx, `NOT announced ORDER BY created, id`); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `UPDATE schedules SET announced = 1 WHERE announced = 0`)
+		_, err = tx.ExecContext(ctx, `UPDATE schedules SET announced = true WHERE NOT announced`)
 		return err
 	})
 	return fresh, err
 }
 
 // put adds a tick, and tells whether it was not there already.
-func put(ctx context.Context, tx *sql.Tx, t Tick, holder string) (bool, error) {
+func put(ctx context.Context, tx session, t Tick, holder string) (bool, error) {
 	result, err := tx.ExecContext(ctx, `INSERT INTO ticks(schedule, at, extra, state, holder, session, outcome, changed) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO NOTHING`, t.Schedule, t.At.Unix(), t.Extra, t.State, holder, t.Session, cut(t.Outcome), t.Changed.Unix())
 	if err != nil {

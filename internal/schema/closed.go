@@ -147,8 +147,8 @@ func (c *closer) keywords(s map[string]any, path string, depth int) error {
 	return nil
 }
 
-// maxSize is the largest size that the library keeps, and a number of JSON is
-// everywhere: beyond a machine's word it would take any.
+// maxSize is the largest size that is kept as it was written: a number of JSON
+// everywhere, and a machine's word.
 const maxSize = min(1<<53, math.MaxInt)
 
 // countable says that a size is one that is kept as it was written.
@@ -167,15 +167,8 @@ func (c *closer) resolve(s map[string]any) (any, error) {
 	if !ok || !strings.HasPrefix(pointer, "#/$defs/") || strings.Contains(pointer, "%") {
 		return nil, fmt.Errorf("$ref %.80q: refer to #/$defs/… in the same schema", ref)
 	}
-	var at any = c.root
-	for _, part := range strings.Split(pointer, "/")[1:] {
-		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
-		at = child(at, part)
-	}
-	if at == nil {
-		return nil, fmt.Errorf("$ref %.80q: there is no such schema", ref)
-	}
-	return at, nil
+	_, at, err := find(c.root, pointer)
+	return at, err
 }
 
 func child(at any, part string) any {

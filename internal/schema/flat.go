@@ -54,6 +54,9 @@ func newFlat(canonical []byte, found *defaults) *flat {
 			return nil
 		}
 		a := flatArgument{name: []byte(name), kind: kind, head: append(wire.AppendText(nil, name), ':')}
+		if len(a.head) != len(name)+len(`"":`) { // accept reads no escapes: a\ would be how a"… begins
+			return nil
+		}
 		if value, ok := found.values[name]; ok {
 			if a.fallback, err = canonicalOf(value); err != nil {
 				return nil

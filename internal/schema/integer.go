@@ -5,19 +5,17 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/nacre-dev/nacre/internal/constraint"
 )
 
 // spellIntegers writes 1e1 and 10.0 as 10 where a schema wants an integer, which
 // they are: few readers of integers take them. It reports whether it did.
-func spellIntegers(at *jsonschema.Schema, value any) (spelled any, changed bool) {
+func spellIntegers(at *rules, value any) (spelled any, changed bool) {
 	for range maxSchemaDepth {
-		if at == nil || at.Ref == nil {
+		if at == nil || at.ref == nil {
 			break
 		}
-		at = at.Ref
+		at = at.ref
 	}
 	if at == nil {
 		return value, false
@@ -28,13 +26,13 @@ func spellIntegers(at *jsonschema.Schema, value any) (spelled any, changed bool)
 	case map[string]any:
 		for name, inner := range v {
 			var did bool
-			v[name], did = spellIntegers(at.Properties[name], inner)
+			v[name], did = spellIntegers(at.object.properties[name], inner)
 			changed = changed || did
 		}
 	case []any:
 		for i, inner := range v {
 			var did bool
-			v[i], did = spellIntegers(at.Items2020, inner)
+			v[i], did = spellIntegers(at.array.items, inner)
 			changed = changed || did
 		}
 	}
@@ -42,13 +40,12 @@ func spellIntegers(at *jsonschema.Schema, value any) (spelled any, changed bool)
 }
 
 // spellInteger leaves alone what has more digits than anybody writes.
-func spellInteger(at *jsonschema.Schema, n json.Number) (any, bool) {
-	if at.Types == nil || !strings.ContainsAny(string(n), ".eE") {
+func spellInteger(at *rules, n json.Number) (any, bool) {
+	if len(at.kinds) == 0 || !strings.ContainsAny(string(n), ".eE") {
 		return n, false
 	}
-	kinds := at.Types.ToStrings()
 	plain, err := constraint.Canonical([]byte(n))
-	if !slices.Contains(kinds, "integer") || slices.Contains(kinds, "number") || err != nil || strings.ContainsAny(string(plain), ".eE") {
+	if !slices.Contains(at.kinds, "integer") || slices.Contains(at.kinds, "number") || err != nil || strings.ContainsAny(string(plain), ".eE") {
 		return n, false
 	}
 	return json.Number(plain), true

@@ -14,9 +14,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/wire"
@@ -28,10 +25,7 @@ const MaxArguments = 1 << 20
 // Schema is that of one tool's arguments, compiled once. It is safe for
 // concurrent use.
 type Schema struct {
-	root map[string]any
-	// whole is the compiled schema. Of a plain one, it is compiled when somebody
-	// asks for it first.
-	whole     func() (*jsonschema.Schema, error)
+	whole     *rules
 	defaults  *defaults
 	flat      *flat // nil where the schema says more than types
 	canonical []byte
@@ -45,25 +39,16 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Schema{root: root, whole: sync.OnceValues(func() (*jsonschema.Schema, error) { return compile(root) })}
-	if isPlain(root) {
-		s.defaults, s.warnings = plainDefaults(root, "")
-	} else if err := s.collect(); err != nil {
+	s := &Schema{}
+	if s.whole, err = compileRules(root); err != nil {
 		return nil, err
 	}
+	s.defaults, s.warnings = collect(s.whole, "")
 	if s.canonical, err = wire.Canonical(raw); err != nil {
 		return nil, err
 	}
 	s.flat = newFlat(s.canonical, s.defaults)
 	return s, nil
-}
-
-func (s *Schema) collect() error {
-	compiled, err := s.whole()
-	if err == nil {
-		s.defaults, s.warnings = collect(compiled, "")
-	}
-	return err
 }
 
 // Canonical is the schema in canonical form: what a digest is made of.
@@ -75,18 +60,9 @@ func (s *Schema) Warnings() []string { return slices.Clone(s.warnings) }
 // Has reports whether there is an argument at a dotted path. The elements of a
 // list stand for it: "to.address" is that of each element of the list "to".
 func (s *Schema) Has(path string) bool {
-	if isPlain(s.root) {
-		at := s.root
-		for name := range strings.SplitSeq(path, ".") {
-			if at = plainArgument(at, name); at == nil {
-				return false
-			}
-		}
-		return true
-	}
-	at, err := s.whole()
+	at := s.whole
 	for name := range strings.SplitSeq(path, ".") {
-		if at = argument(at, name); err != nil || at == nil {
+		if at = argument(at, name); at == nil {
 			return false
 		}
 	}
@@ -94,17 +70,17 @@ func (s *Schema) Has(path string) bool {
 }
 
 // argument looks through references and lists, so far as a schema can be deep.
-func argument(at *jsonschema.Schema, name string) *jsonschema.Schema {
+func argument(at *rules, name string) *rules {
 	for range maxSchemaDepth {
 		switch {
 		case at == nil:
 			return nil
-		case at.Properties[name] != nil:
-			return at.Properties[name]
-		case at.Ref != nil:
-			at = at.Ref
+		case at.object.properties[name] != nil:
+			return at.object.properties[name]
+		case at.ref != nil:
+			at = at.ref
 		default:
-			at = at.Items2020
+			at = at.array.items
 		}
 	}
 	return nil
@@ -132,19 +108,15 @@ func (s *Schema) Arguments(raw json.RawMessage) (json.RawMessage, *nacre.Refusal
 	if err != nil {
 		return nil, &nacre.Refusal{Message: "arguments are not usable JSON: " + err.Error()}
 	}
-	whole, err := s.whole()
-	if err != nil {
-		return nil, &nacre.Refusal{Message: "arguments cannot be checked: " + err.Error()}
+	if refusal := judged(s.whole, value); refusal != nil {
+		return nil, refusal
 	}
-	if err := whole.Validate(value); err != nil {
-		return nil, invalid(err)
-	}
-	_, spelled := spellIntegers(whole, value)
+	_, spelled := spellIntegers(s.whole, value)
 	if !s.defaults.insert(value) && !spelled {
 		return canonical, nil
 	}
-	if err := whole.Validate(value); err != nil { // a driver never sees what its schema refuses
-		return nil, invalid(err)
+	if refusal := judged(s.whole, value); refusal != nil { // a driver never sees what its schema refuses
+		return nil, refusal
 	}
 	filled, err := json.Marshal(value)
 	if err == nil {
@@ -176,19 +148,19 @@ type defaults struct {
 
 // collect finds the defaults of an object's properties. One that violates its
 // own schema is left out, with a warning (D-11).
-func collect(schema *jsonschema.Schema, path string) (*defaults, []string) {
+func collect(schema *rules, path string) (*defaults, []string) {
 	found := &defaults{values: map[string]any{}, inside: map[string]*defaults{}}
 	var warnings []string
-	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
-		property := schema.Properties[name]
+	for _, name := range slices.Sorted(maps.Keys(schema.object.properties)) {
+		property := schema.object.properties[name]
 		if value := defaultOf(property); value != nil {
-			if err := property.Validate(*value); err != nil {
+			if judged(property, *value) != nil {
 				warnings = append(warnings, ignored(path+name))
 			} else {
 				found.values[name] = *value
 			}
 		}
-		if len(property.Properties) > 0 {
+		if len(property.object.properties) > 0 {
 			inside, more := collect(property, path+name+".")
 			warnings = append(warnings, more...)
 			if len(inside.names) > 0 {
@@ -207,14 +179,14 @@ func ignored(argument string) string {
 }
 
 // defaultOf is a property's own default, or that of what it refers to.
-func defaultOf(property *jsonschema.Schema) *any {
+func defaultOf(property *rules) *any {
 	for range maxSchemaDepth {
-		if property.Default != nil || property.Ref == nil {
+		if property.fallback != nil || property.ref == nil {
 			break
 		}
-		property = property.Ref
+		property = property.ref
 	}
-	return property.Default
+	return property.fallback
 }
 
 // insert adds what is absent, and reports whether anything was.

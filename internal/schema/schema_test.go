@@ -93,3 +93,14 @@ func BenchmarkArguments(b *testing.B) {
 		})
 	}
 }
+
+// The flat reading of names knows no escapes: a name that ends with a backslash must
+// not be taken for the beginning of one with a quote in it.
+func TestANameWithAQuoteIsNotAnother(t *testing.T) { // D-11
+	s := compile(t, `{"type":"object","additionalProperties":false,"properties":{"a\\":{"type":"integer"},"c":{"type":"integer"},"s\\":{"type":"string"}}}`)
+	for _, arguments := range []string{`{"a\"b1,Zc":5}`, `{"s\"b":1}`, `{"s\"b":"x"}`} {
+		if have, refused := s.Arguments(json.RawMessage(arguments)); refused == nil {
+			t.Errorf("%s: have %s, want a refusal", arguments, have)
+		}
+	}
+}

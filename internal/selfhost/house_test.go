@@ -15,6 +15,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
@@ -31,9 +32,11 @@ type house struct {
 func newHouse(t *testing.T) *house {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
-		testpeer.Missing(t, "this is no git repository, so there is nothing to clone")
+		testpeer.Missing(t, "git", "this is no git repository, so there is nothing to clone")
 	}
 	dir := t.TempDir()
+	// what a session that was cut short leaves is shut: an ordinary user opens it first
+	t.Cleanup(func() { _ = registry.Discard(dir) }) // what stays, TempDir tells of
 	h := &house{home: filepath.Join(dir, "home"), project: filepath.Join(dir, "project")}
 	if err := os.Mkdir(h.home, 0o700); err != nil {
 		t.Fatal(err)
@@ -63,7 +66,7 @@ func newHouse(t *testing.T) *house {
 func (h *house) needSandbox(t *testing.T) {
 	t.Helper()
 	if r := h.run(t, "exec", "--", "true"); r.code == 125 || r.code == 3 {
-		testpeer.Missing(t, "the native sandbox cannot start here: "+r.stderr)
+		testpeer.Missing(t, "sandbox", "the native sandbox cannot start here: "+r.stderr)
 	}
 }
 

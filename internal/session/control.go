@@ -9,10 +9,15 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/approval"
+	"github.com/nacre-dev/nacre/internal/person"
 	"github.com/nacre-dev/nacre/internal/registry"
 )
 
@@ -33,7 +38,7 @@ func (s *Session) serveControl() error {
 	mux.HandleFunc("POST /stop", s.stopRequest)
 	mux.HandleFunc("POST /plugins/{name}/reload", s.reloadPlugin)
 	return s.listen(filepath.Join(s.room, controlSocket), func(ctx context.Context, listener *net.UnixListener) error {
-		server := &http.Server{Handler: mux, ReadTimeout: controlWait, WriteTimeout: controlWait, MaxHeaderBytes: controlBody}
+		server := &http.Server{Handler: mux, ReadTimeout: controlWait, WriteTimeout: controlWait, MaxHeaderBytes: controlBody, ConnContext: withPeer}
 		stop := context.AfterFunc(ctx, func() { shutDown(server) })
 		defer stop()
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -57,21 +62,120 @@ func (s *Session) listApprovals(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Session) answerApproval(w http.ResponseWriter, r *http.Request) {
-	var ruling nacre.Ruling
+	var press nacre.Press
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, controlBody))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&ruling); err != nil {
+	if err := decoder.Decode(&press); err != nil {
 		reply(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
 		return
 	}
-	if err := s.Approvals.Answer(r.PathValue("id"), ruling); err != nil {
-		reply(w, http.StatusConflict, map[string]string{"error": err.Error()})
+	press.ID = r.PathValue("id")
+	if err := vouched(r.Context(), person.Identity(press.Identity)); err != nil {
+		reply(w, http.StatusForbidden, problem{Error: err.Error()})
 		return
 	}
-	reply(w, http.StatusOK, map[string]string{"verdict": ruling.Verdict.String()})
+	outcome, err := s.Approvals.Press(press)
+	if err != nil {
+		reply(w, http.StatusConflict, problemOf(err))
+		return
+	}
+	reply(w, http.StatusOK, outcome)
 }
 
-func (s *Session) stopRequest(w http.ResponseWriter, _ *http.Request) {
+// problem is why a request was refused. Reason is a word of [approval.Refusals].
+type problem struct {
+	Error  string `json:"error"`
+	Reason string `json:"reason,omitempty"`
+}
+
+func problemOf(err error) problem {
+	for _, known := range approval.Refusals() {
+		if errors.Is(err, known.Err) {
+			return problem{err.Error(), known.Word}
+		}
+	}
+	return problem{Error: err.Error()}
+}
+
+// refusal is what another process said of a press.
+type refusal struct {
+	text string
+	kind error
+}
+
+func (r refusal) Error() string { return r.text }
+
+// Unwrap gives the reason, as the desk itself gave it.
+func (r refusal) Unwrap() error { return r.kind }
+
+// err is the refusal in this process.
+func (p problem) err(session nacre.SessionID) error {
+	for _, known := range approval.Refusals() {
+		if known.Word == p.Reason {
+			return refusal{fmt.Sprintf("session %s: %s", session, p.Error), known.Err}
+		}
+	}
+	return fmt.Errorf("session %s: %s", session, p.Error)
+}
+
+// vouched refuses a press at a terminal of another user than the one whose process
+// connected. The faces of persons elsewhere vouch for them: they are the installation's own
+// processes, because nobody else can open the socket.
+func vouched(ctx context.Context, id person.Identity) error {
+	uid, known := ctx.Value(peerKey{}).(uint32)
+	if !known {
+		return errors.New("it is not known whose process presses")
+	}
+	if id.Face() == person.Terminal && id != person.OfUser(int(uid)) {
+		return fmt.Errorf("a process of uid %d cannot answer as %.80q", uid, string(id))
+	}
+	return nil
+}
+
+// peerKey is under which a connection's context has the uid of its other end.
+type peerKey struct{}
+
+// withPeer puts the uid of whoever connected into the context of each request.
+func withPeer(ctx context.Context, conn net.Conn) context.Context {
+	unixConn, ok := conn.(*net.UnixConn)
+	if !ok {
+		return ctx
+	}
+	raw, err := unixConn.SyscallConn()
+	if err != nil {
+		return ctx
+	}
+	var cred *unix.Ucred
+	var failed error
+	if err := raw.Control(func(fd uintptr) { cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil || failed != nil {
+		return ctx
+	}
+	return context.WithValue(ctx, peerKey{}, cred.Uid)
+}
+
+// stopping is who wants a session to stop; the user whose process connects, where nothing
+// is said.
+type stopping struct {
+	Identity person.Identity `json:"identity,omitempty"`
+}
+
+func (s *Session) stopRequest(w http.ResponseWriter, r *http.Request) {
+	var by stopping
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, controlBody)).Decode(&by); err != nil && !errors.Is(err, io.EOF) {
+		reply(w, http.StatusBadRequest, problem{Error: err.Error()})
+		return
+	}
+	if uid, known := r.Context().Value(peerKey{}).(uint32); known && by.Identity == "" {
+		by.Identity = person.OfUser(int(uid))
+	}
+	if err := vouched(r.Context(), by.Identity); err != nil {
+		reply(w, http.StatusForbidden, problem{Error: err.Error()})
+		return
+	}
+	if err := s.Approvals.Stop(by.Identity); err != nil {
+		reply(w, http.StatusConflict, problemOf(err))
+		return
+	}
 	s.Stop(ErrStopped)
 	reply(w, http.StatusOK, map[string]string{"state": "stopping"})
 }
@@ -127,14 +231,18 @@ func (r *Remote) Approvals(ctx context.Context) ([]nacre.Question, error) {
 	return questions, r.do(ctx, http.MethodGet, "/approvals", nil, &questions)
 }
 
-// Answer decides one question.
-func (r *Remote) Answer(ctx context.Context, id string, ruling nacre.Ruling) error {
-	return r.do(ctx, http.MethodPost, "/approvals/"+id, ruling, nil)
+// Press decides one question. A refusal is the error that the session's desk gave.
+func (r *Remote) Press(ctx context.Context, p nacre.Press) (nacre.Pressed, error) {
+	var outcome nacre.Pressed
+	return outcome, r.do(ctx, http.MethodPost, "/approvals/"+url.PathEscape(p.ID), p, &outcome)
 }
 
-// Stop ends what runs in the session.
-func (r *Remote) Stop(ctx context.Context) error {
-	return r.do(ctx, http.MethodPost, "/stop", nil, nil)
+// Stop ends what runs in the session, for the user of this process.
+func (r *Remote) Stop(ctx context.Context) error { return r.StopFor(ctx, "") }
+
+// StopFor ends what runs in the session, for a person at another face.
+func (r *Remote) StopFor(ctx context.Context, id person.Identity) error {
+	return r.do(ctx, http.MethodPost, "/stop", stopping{id}, nil)
 }
 
 // Reload replaces a plugin that the session runs by what its folder is now.
@@ -167,9 +275,9 @@ func (r *Remote) do(ctx context.Context, method, path string, body, answer any) 
 		return err
 	}
 	if response.StatusCode != http.StatusOK {
-		var problem struct{ Error string }
-		_ = json.Unmarshal(data, &problem) // an answer without one still fails below
-		return fmt.Errorf("session %s: %s", r.session.ID, problem.Error)
+		var refused problem
+		_ = json.Unmarshal(data, &refused) // an answer without one still fails below
+		return refused.err(r.session.ID)
 	}
 	if answer == nil {
 		return nil

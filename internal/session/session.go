@@ -25,6 +25,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/approval"
+	"github.com/nacre-dev/nacre/internal/person"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 )
@@ -32,7 +33,7 @@ import (
 // closeLimit bounds the teardown; what is not done by then is ended.
 const closeLimit = 10 * time.Second
 
-// Options are what a session is opened with. All fields but AskTTL, Prepare, Notify and Reload are required.
+// Options are what a session is opened with. All fields but AskTTL, Directory, Prepare, Notify and Reload are required.
 type Options struct {
 	Registry *registry.Registry
 	// Sandbox opens the backend, which keeps a record of what runs in stateDir.
@@ -49,6 +50,8 @@ type Options struct {
 	Prepare func(dir string) error
 	// Notify is told of each question as it is asked.
 	Notify func(nacre.Question)
+	// Directory gives the persons who may decide, as they are now. Without it nobody decides.
+	Directory func() (person.Directory, error)
 	// Reload, where set, replaces a plugin that the session runs. It may be called
 	// from any goroutine, as soon as the session is open.
 	Reload func(ctx context.Context, name nacre.PluginName) error
@@ -63,22 +66,21 @@ type Session struct {
 	Recorder nacre.Recorder
 	// Approvals are the questions that wait for a person.
 	Approvals *approval.Desk
+	// Interruption is when what the session does is told to end.
+	Interruption *Interruption
+	held         *registry.Held
+	chain        *audit.Chain
+	floods       *audit.Aggregator
+	sandbox      sandbox.Backend
+	now          func() time.Time
+	reload       func(context.Context, nacre.PluginName) error
+	room         string           // host folder of the sockets
+	before       registry.Session // what was known before the opening's chain was named
 
-	held    *registry.Held
-	chain   *audit.Chain
-	floods  *audit.Aggregator
-	sandbox sandbox.Backend
-	now     func() time.Time
-	reload  func(context.Context, nacre.PluginName) error
-	room    string           // host folder of the sockets
-	before  registry.Session // what was known before the opening's chain was named
-
-	ctx    context.Context //nolint:containedctx // the session's own lifetime: ended by Stop and Close, not by one caller
-	cancel context.CancelCauseFunc
-	served sync.WaitGroup
+	*lifetime
 
 	mu        sync.Mutex
-	processes map[sandbox.Process]bool
+	processes map[sandbox.Process]func() // what waits until each was read
 	failure   error
 	resumed   bool
 }
@@ -89,12 +91,18 @@ var ErrStopped = errors.New("session was stopped")
 // Open takes the session and makes its sockets and chain. Survivors of an
 // earlier holder are ended first.
 func Open(ctx context.Context, o Options) (*Session, error) {
+	// The index stands before any session is named, so that none is missing where
+	// nacre was killed in between.
+	if err := audit.Begin(ctx, o.Registry.Paths().Audit(), o.Keys, o.Now()); err != nil {
+		return nil, err
+	}
 	held, _, err := o.Registry.Take(o.Session)
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{held: held, now: o.Now, reload: o.Reload, processes: map[sandbox.Process]bool{}, resumed: held.Work != ""}
-	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	s := &Session{held: held, now: o.Now, reload: o.Reload, processes: map[sandbox.Process]func(){}, resumed: held.Work != ""}
+	s.Interruption = &Interruption{session: s, begun: make(chan struct{})}
+	s.lifetime = begin(context.WithoutCancel(ctx))
 	if err := s.open(ctx, o); err != nil {
 		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx), "not opened", !s.resumed))
 	}
@@ -116,6 +124,7 @@ func (s *Session) open(ctx context.Context, o Options) error {
 	}
 	s.Approvals = approval.New(approval.Options{
 		Now: o.Now, TTL: o.AskTTL, Notify: o.Notify, Recorder: s.Recorder, Session: s.ID(), Group: s.held.Group,
+		Directory: o.Directory,
 	})
 	return s.serveControl()
 }
@@ -165,7 +174,7 @@ func (s *Session) nameChain() error {
 		s.before = *h
 		if h.Work == "" {
 			h.Works++
-			h.Work, h.Chains = string(h.ID)+"."+strconv.Itoa(h.Works), nil
+			h.Work, h.Chains = registry.WorkName(h.ID, h.Works), nil
 		}
 		h.Openings++
 		h.Chain = string(h.ID) + "." + strconv.Itoa(h.Openings)
@@ -221,12 +230,28 @@ type recorder struct {
 
 // Append implements nacre.Recorder.
 func (r recorder) Append(ctx context.Context, rec nacre.Record) error {
-	return r.check(r.chain.Append(ctx, r.stamp(rec)))
+	return r.write(ctx, rec, r.chain.Append)
 }
 
 // Commit implements nacre.Recorder.
 func (r recorder) Commit(ctx context.Context, rec nacre.Record) error {
-	return r.check(r.chain.Commit(ctx, r.stamp(rec)))
+	return r.write(ctx, rec, r.chain.Commit)
+}
+
+// write keeps a record before what it tells of: what leaves a session that is held back
+// waits, and the host has a refusal in its hands before the agent hears of it (M-65).
+func (r recorder) write(ctx context.Context, rec nacre.Record, write func(context.Context, nacre.Record) error) error {
+	if leaves(rec.Kind) {
+		if err := r.session.Refusals.wait(ctx, r.session); err != nil {
+			return err
+		}
+	}
+	err := r.check(write(ctx, r.stamp(rec)))
+	if reason, found := unauthorized(rec); found {
+		r.session.Refusals.tell(reason)
+		_ = r.session.Refusals.wait(ctx, r.session) // who waits no longer hears of a refusal all the same
+	}
+	return err
 }
 
 func (r recorder) stamp(rec nacre.Record) nacre.Record {
@@ -249,6 +274,11 @@ func (s *Session) Sandbox() sandbox.Backend { return s.sandbox }
 
 // ID names the session.
 func (s *Session) ID() nacre.SessionID { return s.held.ID }
+
+// Key is what the kernel knows it by.
+func (s *Session) Key() nacre.SessionKey {
+	return nacre.KeyOf(s.held.Group, s.held.ID)
+}
 
 // Group is whose session it is.
 func (s *Session) Group() nacre.Group { return s.held.Group }
@@ -279,6 +309,9 @@ func (s *Session) Running() error { return s.held.Running() }
 
 // Listen serves one socket of the session until the session ends.
 func (s *Session) Listen(socket string, serve Serve) error {
+	if socket == nacre.DoorSocket {
+		serve = s.Interruption.answering(serve)
+	}
 	return s.listen(filepath.Join(s.SocketDir(), socket), serve)
 }
 
@@ -315,7 +348,7 @@ func (s *Session) Start(ctx context.Context, c sandbox.Command) (sandbox.Process
 		return nil, err
 	}
 	s.mu.Lock()
-	s.processes[p] = true
+	s.processes[p] = c.Drained
 	s.mu.Unlock()
 	return p, nil
 }
@@ -326,8 +359,12 @@ func (s *Session) Wait(ctx context.Context, p sandbox.Process) (sandbox.Exit, er
 	defer stop()
 	exit, err := p.Wait()
 	s.mu.Lock()
+	drained := s.processes[p]
 	delete(s.processes, p)
 	s.mu.Unlock()
+	if drained != nil {
+		drained()
+	}
 	outcome := "exit " + strconv.Itoa(exit.Code)
 	switch {
 	case exit.TimedOut:
@@ -434,6 +471,7 @@ func (s *Session) Close(ctx context.Context, outcome string, finished bool) erro
 			h.Chain = "" // else the next start seals it
 		}
 		h.Sockets, h.Finished, h.Outcome = "", s.now(), outcome
+		h.Began = time.Time{} // who closes has looked what was planted
 		h.State = nacre.SessionStopped
 		if finished {
 			h.State, h.Work = nacre.SessionDone, ""

@@ -6,9 +6,9 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,26 +17,16 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/approval"
+	"github.com/nacre-dev/nacre/internal/person"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/session"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// buildInit builds what runs as PID 1: a test binary with the race detector is
-// linked with C and cannot be it.
-func buildInit(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), sandbox.Init)
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "github.com/nacre-dev/nacre/cmd/sandbox-init")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return path
-}
 
 // house is where sessions live.
 type house struct {
@@ -62,12 +52,13 @@ func newHouse(t *testing.T) house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return house{registry.New(paths), keys, buildInit(t)}
+	return house{registry.New(paths), keys, testpeer.Program(t, sandbox.Init)}
 }
 
 func (h house) options() session.Options {
 	return session.Options{
-		Registry: h.registry, Keys: h.keys, Now: time.Now, EndOrphans: sandbox.EndOrphans,
+		Directory: func() (person.Directory, error) { return person.Directory{Owner: strconv.Itoa(os.Geteuid())}, nil },
+		Registry:  h.registry, Keys: h.keys, Now: time.Now, EndOrphans: sandbox.EndOrphans,
 		Sandbox: func(dir string) (sandbox.Backend, error) {
 			return sandbox.Open(sandbox.Options{Init: h.init, StateDir: dir})
 		},
@@ -100,6 +91,21 @@ func closed(t *testing.T, s *session.Session, finished bool) {
 	if err := s.Close(t.Context(), "ended", finished); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// F-105: whenever nacre is killed after a session was named, the audit's index is there:
+// one that is missing was removed.
+func TestTheAuditBeginsBeforeASessionIsNamed(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	o := h.options()
+	o.EndOrphans = func(string) ([]string, error) { return nil, errors.New("killed here") }
+	if _, err := session.Open(t.Context(), o); err == nil {
+		t.Fatal("it opened")
+	}
+	h.verify(t)
+	closed(t, h.open(t), true)
+	h.verify(t)
 }
 
 // sleeper starts a sealed command that ends by force only.
@@ -222,13 +228,30 @@ func TestQuestionsThroughTheControlSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := remote.Answer(t.Context(), "nope", nacre.Ruling{Verdict: nacre.Allow, By: "ada"}); err == nil || !strings.Contains(err.Error(), "no such question") {
-		t.Errorf("have %v", err)
+	press := func(q nacre.Question, r nacre.Ruling) error {
+		r.By = "ada"
+		_, err := remote.Press(t.Context(), approval.Here(q, r))
+		return err
 	}
-	if err := remote.Answer(t.Context(), questions[0].ID, nacre.Ruling{Verdict: nacre.Ask, By: "ada"}); err == nil {
-		t.Error("ask is no answer")
+	for name, c := range map[string]struct {
+		press nacre.Press
+		want  error
+	}{
+		"an unknown question":  {approval.Here(nacre.Question{ID: "nope"}, nacre.Ruling{Verdict: nacre.Allow, By: "ada"}), approval.ErrUnknown},
+		"no answer":            {approval.Here(questions[0], nacre.Ruling{Verdict: nacre.Ask, By: "ada"}), approval.ErrAnswer},
+		"a stranger in a chat": {nacre.Press{ID: questions[0].ID, Identity: "telegram:1", Ruling: nacre.Ruling{Verdict: nacre.Allow, By: "chat"}}, person.ErrStranger},
+		"another card":         {nacre.Press{ID: questions[0].ID, Identity: string(person.OfUser(os.Geteuid())), Shown: "x", Ruling: nacre.Ruling{Verdict: nacre.Allow, By: "ada"}}, approval.ErrShown},
+	} {
+		if _, err := remote.Press(t.Context(), c.press); !errors.Is(err, c.want) {
+			t.Errorf("%s: have %v, want %v", name, err, c.want)
+		}
 	}
-	if err := remote.Answer(t.Context(), questions[0].ID, nacre.Ruling{Verdict: nacre.Allow, By: "ada"}); err != nil {
+	forged := approval.Here(questions[0], nacre.Ruling{Verdict: nacre.Allow, By: "ada"})
+	forged.Identity = string(person.OfUser(os.Geteuid() + 1))
+	if _, err := remote.Press(t.Context(), forged); err == nil || !strings.Contains(err.Error(), "cannot answer as") {
+		t.Errorf("another user's terminal: have %v", err)
+	}
+	if err := press(questions[0], nacre.Ruling{Verdict: nacre.Allow}); err != nil {
 		t.Fatal(err)
 	}
 	if have := <-ruled; have.Verdict != nacre.Allow || have.By != "ada" || have.Digest != "d" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/registry"
@@ -41,7 +42,7 @@ func settle(ctx context.Context, o Options, held *registry.Held, complete func(s
 		return held.Settled()
 	}
 	err := held.Update(func(s *registry.Session) {
-		s.Chain, s.Sockets = "", ""
+		s.Chain, s.Sockets, s.Began = "", "", time.Time{}
 		if s.Live() {
 			s.State, s.Outcome, s.Finished = nacre.SessionInterrupted, "interrupted", o.Now()
 		}

@@ -28,6 +28,7 @@ const (
 	connections  = 4
 	openAttempts = 20
 	openPause    = 50 * time.Millisecond
+	maxFinding   = 120 // bytes of what a check found
 )
 
 // Format is what a file must be.
@@ -50,6 +51,9 @@ type File struct {
 	db     *sql.DB
 	path   string
 	format Format
+	// checked is when all of it was read; inode is which file that was.
+	checked time.Time
+	inode   uint64
 }
 
 // UnusableError says that a file cannot be used; nothing of it was changed.
@@ -116,6 +120,7 @@ func openFile(ctx context.Context, path string, format Format) (*File, error) {
 	if err := f.owned(ctx); err != nil {
 		return nil, errors.Join(err, f.db.Close())
 	}
+	f.inode = inodeOf(path)
 	if err := f.prepare(ctx); err != nil {
 		return nil, errors.Join(err, f.db.Close())
 	}
@@ -192,10 +197,23 @@ func (f *File) writeAhead(ctx context.Context) error {
 	}
 }
 
-// check reads every page. A full-text index is held to be whole where the tables it
+// check reads every page, unless nothing has written to the file since that was done. A full-text index is held to be whole where the tables it
 // is kept in are: what it says of the words is not held against them, which would
 // read all of them again.
 func (f *File) check(ctx context.Context) error {
+	if at, ok := checked(f.path); ok {
+		f.checked = at
+		return nil
+	}
+	began := time.Now()
+	if err := f.checkAll(ctx); err != nil {
+		return err
+	}
+	f.checked = began
+	return nil
+}
+
+func (f *File) checkAll(ctx context.Context) error {
 	var indexes int
 	if err := f.db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE sql LIKE 'CREATE VIRTUAL%'`).Scan(&indexes); err != nil {
 		return err
@@ -233,9 +251,26 @@ func (f *File) quickCheck(ctx context.Context, of string) error {
 		return err
 	}
 	if result != "ok" {
-		return fmt.Errorf("%w (%s)", ErrDamaged, result)
+		return fmt.Errorf("%w (%s)", ErrDamaged, firstFinding(result))
 	}
 	return nil
+}
+
+// firstFinding is what a check of SQLite's found first, in one line: a page that was
+// overwritten gives a line for each page below it, and a person needs none of them.
+func firstFinding(result string) string {
+	lines := strings.Split(strings.TrimSpace(result), "\n")
+	if len(lines) > 1 && strings.HasPrefix(lines[0], "***") {
+		lines = lines[1:] // the name of the database
+	}
+	first := lines[0]
+	if len(first) > maxFinding {
+		first = first[:maxFinding] + "…"
+	}
+	if more := len(lines) - 1; more > 0 {
+		first += fmt.Sprintf(", and %d findings more", more)
+	}
+	return first
 }
 
 func (f *File) migrate(ctx context.Context) error {
@@ -290,8 +325,15 @@ func (f *File) Write(ctx context.Context, do func(tx *sql.Tx) error) error {
 	return Classified(tx.Commit())
 }
 
-// Close ends the use of the file.
-func (f *File) Close() error { return f.db.Close() }
+// Close ends the use of the file. What SQLite has written to it since it was checked is
+// as good as what was there.
+func (f *File) Close() error {
+	err := f.db.Close()
+	if err == nil && f.inode != 0 && inodeOf(f.path) == f.inode {
+		keepChecked(f.path, f.checked)
+	}
+	return err
+}
 
 // Classified marks what SQLite says of a file that is damaged, locked away or
 // has no room. Other errors stay as they are.

@@ -328,3 +328,58 @@ func TestASecondOpeningKeepsTheLocksOfTheFirst(t *testing.T) {
 		t.Errorf("have %d notes", have)
 	}
 }
+
+// P-09: a file that nothing has written to is not read again; one that was, is, whatever
+// it claims. Damage without a write is found by who asks for all of it to be read.
+func TestAFileIsReadWholeOnlyAfterItChanged(t *testing.T) {
+	path := path(t)
+	f := open(t, path, format(2))
+	if err := errors.Join(write(t.Context(), f, strings.Repeat("x", 80000)), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.Lgetxattr(path, "user.nacre.checked", nil); err != nil {
+		t.Skip("this file system keeps no attributes: each file is read each time")
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spoil := func(keep bool) {
+		t.Helper()
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = file.WriteAt([]byte{0xff, 0xff, 0xff, 0xff}, 4096*8) // the chain of a long text's pages
+		if err = errors.Join(err, file.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if keep {
+			if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	unread := func() error {
+		f, err := sqlitefile.Open(t.Context(), path, format(2))
+		if err == nil {
+			err = f.Close()
+		}
+		return err
+	}
+	spoil(true)
+	if err := unread(); err != nil {
+		t.Errorf("it looks as it did, and was read: %v", err)
+	}
+	sqlitefile.Recheck(path)
+	if err := unread(); !errors.Is(err, sqlitefile.ErrDamaged) {
+		t.Errorf("read again: have %v", err)
+	}
+	if err := unread(); !errors.Is(err, sqlitefile.ErrDamaged) {
+		t.Errorf("what was damaged once is read until it is whole: have %v", err)
+	}
+	spoil(false)
+	if err := unread(); !errors.Is(err, sqlitefile.ErrDamaged) {
+		t.Errorf("written to: have %v", err)
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/guard"
 )
 
 const (
@@ -21,42 +22,92 @@ const (
 	excerptSize = 300
 )
 
-// converse lets the brain work on a project, sealed, and says how its turn ended.
-func (r *run) converse(ctx context.Context, base baseline) (conversation, error) {
+// converse lets the brain work on a project, sealed, and says how its turn ended. failed
+// is what its try before came to; it is empty for the first.
+func (r *run) converse(ctx context.Context, base baseline, failed verification) (conversation, error) {
 	project, err := r.project(ctx, base.Commit)
 	if err != nil {
 		return conversation{}, err
 	}
 	// A conversation that was interrupted begins again, on a clone as it was:
 	// what it left half-done is not what the next one would expect.
-	if err := r.fresh(ctx, project); err != nil {
-		return conversation{}, err
+	turn := r.Turn
+	turn.Task += again(failed, r.talked)
+	if !r.untouched && !r.talked {
+		if err := r.fresh(ctx, project); err != nil {
+			return conversation{}, err
+		}
 	}
-	return r.talk(ctx, r.workDir())
+	r.untouched = false
+	talk, err := r.talk(ctx, turn, r.ground.under(r.workDir()))
+	r.talked = err == nil
+	return talk, err
 }
 
-// talk gives the brain its turn, sealed over dir.
-func (r *run) talk(ctx context.Context, dir string) (conversation, error) {
-	launch, err := r.Brain.Launch(r.Turn)
+// talk gives the brain its turn, sealed over its files.
+func (r *run) talk(ctx context.Context, turn brain.Turn, files Workspace) (conversation, error) {
+	launch, err := r.Brain.Launch(turn)
 	if err != nil {
 		return conversation{}, err
 	}
 	r.Progress(nacre.Step{Kind: nacre.StepStage, Name: "converse", Text: r.Brain.Name()})
-	process, err := r.Launch(ctx, launch, dir)
-	if err != nil {
-		return conversation{}, err
-	}
 	talking, end := context.WithCancelCause(ctx)
 	defer end(nil)
+	launched := make(chan Agent, 1) // a call may be refused before Launch returns
+	var hearing hearing
+	defer hearing.close()
+	if r.spec.Order != nil {
+		launch.Refused = func(f guard.Refusal) {
+			if !hearing.enter() {
+				return
+			}
+			defer hearing.leave()
+			select {
+			case p := <-launched:
+				launched <- p
+				r.refused(talking, f, p, end)
+			case <-talking.Done():
+			}
+		}
+	}
+	stopHeeding := heed(r, &hearing, func(reason string) { // from before the agent can call anybody
+		select {
+		case p := <-launched:
+			launched <- p
+			escalate(talking, r, reason, p, end)
+		case <-talking.Done():
+		}
+	})
+	defer stopHeeding()
+	process, err := r.Launch(ctx, launch, files)
+	if err != nil {
+		end(nil) // who hears of a refusal waits for an agent that does not come
+		return conversation{}, err
+	}
+	launched <- process
 	var talk conversation
 	calls := map[string]brain.Event{}
-	err = r.Brain.Converse(talking, process, r.Turn, func(e brain.Event) {
+	err = r.Brain.Converse(talking, process, turn, func(e brain.Event) {
 		r.note(ctx, calls, e)
-		r.escalate(talking, e, end)
+		if e.Kind == brain.Raw && e.Name == brain.Refused && launch.Refused != nil {
+			var f guard.Refusal
+			if json.Unmarshal(e.Input, &f) == nil { // what is something else is a claim of the brain's
+				launch.Refused(f)
+			}
+		}
 		if e.Kind == brain.Done {
 			talk.Report, talk.Resume = r.clean(e.Text, maxReport), e.Session
 		}
 	})
+	end(nil)
+	stopHeeding()
+	hearing.close()
+	select {
+	case <-r.Session.Interruption.Begun(): // its calls were refused for that: what it says now is not how its turn ended
+		<-ctx.Done()
+		return conversation{}, context.Cause(ctx)
+	default:
+	}
 	var failure *brain.Failure
 	switch {
 	case err == nil:
@@ -68,7 +119,7 @@ func (r *run) talk(ctx context.Context, dir string) (conversation, error) {
 	default:
 		return conversation{}, err
 	}
-	talk.Denied = r.denied
+	talk.Denied = r.denial.take()
 	return talk, nil
 }
 
@@ -91,6 +142,9 @@ func (r *run) note(ctx context.Context, calls map[string]brain.Event, e brain.Ev
 		event.Kind, event.Name, event.Text = nacre.StepResult, calls[e.ID].Name, r.clean(e.Text, excerptSize)
 		detail["summary"] = r.clean(summarise(calls[e.ID].Input), summarySize)
 		detail["is_error"], detail["excerpt"] = e.IsError, event.Text
+		if e.Denied && !heard(r.spec.Order, e) {
+			detail["denied"] = true
+		}
 		if e.ExitCode != nil {
 			detail["exit_code"] = *e.ExitCode
 		}
@@ -107,6 +161,11 @@ func (r *run) note(ctx context.Context, calls map[string]brain.Event, e brain.Ev
 	if event.Kind != "" {
 		r.Progress(event)
 	}
+}
+
+// heard reports whether the host heard of a refused call already, from the gates.
+func heard(o *Order, e brain.Event) bool {
+	return o != nil && strings.Contains(e.Text, guard.Prefix)
 }
 
 func (r *run) append(ctx context.Context, rec nacre.Record, detail map[string]any) error {

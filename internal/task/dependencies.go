@@ -3,12 +3,12 @@ package task
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/atom"
+	"github.com/nacre-dev/nacre/internal/manifest"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/repo"
 	"github.com/nacre-dev/nacre/internal/verify"
@@ -25,36 +25,21 @@ func (r *run) dependencies(ctx context.Context, project *repo.Project, on repo.C
 	if err != nil {
 		return d, err
 	}
+	// Where the work removed its lock files, its checks go without: no tree need be
+	// taken out of git.
+	if locked, err := project.Holds(ctx, repo.Tree(tree), manifest.IsLock); err != nil || !locked {
+		return d, err
+	}
 	dir := filepath.Join(r.Session.Dir(), CheckPrefix+"needs")
 	if err := errors.Join(registry.Discard(dir), os.Mkdir(dir, 0o700)); err != nil {
 		return d, err
 	}
 	defer func() { err = errors.Join(err, registry.Discard(dir)) }()
 	s := verify.Subject{Base: filepath.Join(dir, "base"), Tree: filepath.Join(dir, "tree"), Fetch: r.Fetch, Task: r.parameters()}
-	if err := project.Checkout(ctx, repo.Tree(tree), s.Tree); err != nil {
-		return d, err
-	}
-	if !locked(s.Tree) {
-		return d, nil
-	}
-	if err := project.Checkout(ctx, base, s.Base); err != nil {
+	if err := errors.Join(project.Checkout(ctx, repo.Tree(tree), s.Tree), project.Checkout(ctx, base, s.Base)); err != nil {
 		return d, err
 	}
 	return s.Dependencies(ctx)
-}
-
-// locked says that there is a lock file in a folder: other trees need not be taken
-// out of git. Where the work removed it, its checks go without.
-func locked(dir string) bool {
-	found := false
-	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && verify.IsLock(d.Name()) {
-			found = true
-			return fs.SkipAll
-		}
-		return err
-	})
-	return found || err != nil
 }
 
 // parameters are those of the run's order, if it has one.
@@ -67,17 +52,17 @@ func (r *run) parameters() atom.Parameters {
 
 // check runs one check beside what it needs. A check that needs what cannot be had
 // has failed, and one that failed says what was not there.
-func (r *run) check(ctx context.Context, needs verify.Dependencies, dir, command string) (nacre.CheckResult, error) {
+func (r *run) check(ctx context.Context, needs verify.Dependencies, code Workspace, command string) (nacre.CheckResult, error) {
 	if needs.Broken != "" {
 		return nacre.CheckResult{
 			Command: command, ExitCode: 1, Strength: verify.Weak, Tail: "the dependencies could not be fetched: " + r.clean(needs.Broken, maxDetail),
 		}, nil
 	}
-	shown, err := verify.Prepare(dir, needs.Modules)
+	shown, err := verify.Prepare(code.Dir, needs.Modules)
 	if err != nil {
 		return nacre.CheckResult{}, err
 	}
-	result, err := r.Check(ctx, dir, command, shown)
+	result, err := r.Check(ctx, code, command, shown)
 	if err == nil && !result.Passed() && needs.Absent != "" {
 		result.Tail += "\n" + r.clean(needs.Absent, maxDetail)
 	}

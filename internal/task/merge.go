@@ -71,6 +71,9 @@ func (r *run) mergeOnce(base baseline, result *nacre.RunResult, n string) (over 
 		if r.hold(verified) {
 			return landing{}, nil
 		}
+		if waiting := r.spec.Held.waits(r.Session.ID(), verified.Changes); waiting.Waits {
+			return waiting, nil
+		}
 		landed, err := r.land(ctx, base, merged)
 		if landed.Moved {
 			r.moved++
@@ -83,8 +86,13 @@ func (r *run) mergeOnce(base baseline, result *nacre.RunResult, n string) (over 
 	case landed.Moved:
 		return false, r.giveWay("moved"+n, base, verified)
 	}
-	result.Commit, result.Landed = merged.Commit, landed.Landed
+	if result.Landed = landed.Landed; !landed.Waits {
+		result.Commit = merged.Commit
+	}
 	result.Reason, result.Next = landed.Reason, landed.Next
+	if landed.Landed {
+		r.spec.Held.leftOut(result)
+	}
 	return true, nil
 }
 
@@ -97,6 +105,9 @@ func (r *run) giveWay(name string, base baseline, verified nacre.RunResult) erro
 	_, err := step(r, name, func(context.Context) (struct{}, error) {
 		verified.Reason = fmt.Sprintf("%s moved %d times while its merge was verified: go on when it rests", base.Branch, r.moved)
 		verified.Next = "nacre run --session " + string(r.Session.ID())
+		if r.spec.Order != nil {
+			verified.Next = "nacre task run --session " + string(r.Session.ID())
+		}
 		r.Paused(verified)
 		r.Session.Stop(ErrPaused)
 		return struct{}{}, nil

@@ -53,6 +53,7 @@ type bench struct {
 	keys    audit.Keys
 	project string
 	agent   *agent
+	order   *task.Order // of the substrate; nil for a plain run
 	moved   int
 	paused  nacre.RunResult
 }
@@ -112,23 +113,23 @@ func (b *bench) opens(ctx context.Context, check func(), change func(*task.Parts
 	}
 	b.agent.dir, b.paused = filepath.Join(s.Dir(), task.WorkDir), nacre.RunResult{}
 	parts := task.Parts{
-		Session: s, EnginePath: b.paths.Engine(), Brain: b.agent, Redact: redact.New(), Now: time.Now,
-		Launch:   func(context.Context, brain.Launch, string) (brain.Process, error) { return nil, nil },
+		Session: s, Kept: task.Kept{Engine: b.paths.Engine()}, Brain: b.agent, Redact: redact.New(), Now: time.Now,
+		Launch:   func(context.Context, brain.Launch, task.Workspace) (task.Agent, error) { return nil, nil },
 		TimedOut: func() bool { return false },
-		Check: func(_ context.Context, _, command string, _ []verify.Module) (nacre.CheckResult, error) {
+		Check: func(_ context.Context, _ task.Workspace, command string, _ []verify.Module) (nacre.CheckResult, error) {
 			check()
 			return nacre.CheckResult{Command: command, Strength: "weak"}, nil
 		},
 		Spent: func() int64 { return 0 }, Progress: func(nacre.Step) {},
 		Queue:   func(context.Context) (func(), error) { return func() {}, nil },
-		Account: func(context.Context, nacre.RunResult) error { return nil },
+		Account: func(context.Context, nacre.RunResult, []nacre.RunResult) error { return nil },
 		MayLand: func(string) string { return "" },
 		Paused:  func(r nacre.RunResult) { b.paused = r },
 	}
 	if change != nil {
 		change(&parts)
 	}
-	result, err := task.Run(ctx, parts, task.Spec{Task: "work", Project: b.project, Checks: []string{"true"}})
+	result, err := task.Run(ctx, parts, task.Spec{Task: "work", Project: b.project, Checks: []string{"true"}, Order: b.order})
 	if closing := s.Close(b.t.Context(), "ended", err == nil); closing != nil {
 		b.t.Error(closing)
 	}

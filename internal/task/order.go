@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/atom"
@@ -15,6 +17,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/guard"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/repo"
+	"github.com/nacre-dev/nacre/internal/report"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
 
@@ -94,7 +97,7 @@ type conversation struct {
 	Report string `json:"report,omitempty"`
 	// Resume is what the brain's next turn goes on from.
 	Resume string `json:"resume,omitempty"`
-	// Denied is the refusal that ended the turn.
+	// Denied says who or what ended the turn after a refusal, and which it was.
 	Denied string `json:"denied,omitempty"`
 }
 
@@ -104,34 +107,158 @@ const maxReport = 256 << 10
 // errDenied ends a conversation whose role fails fast.
 var errDenied = errors.New("a refused call ended the run")
 
-// escalate does what the role wants of a call that a gate refused. That it was
-// refused is the brain's word, and not its text's: what a call prints can look
-// like a refusal.
-func (r *run) escalate(ctx context.Context, e brain.Event, end context.CancelCauseFunc) {
-	if r.spec.Order == nil || e.Kind != brain.ToolResult || !e.Denied || !strings.Contains(e.Text, guard.Prefix) {
-		return
+// refused is told of a call that a gate refused, and returns when the agent may be told
+// (M-65): the host knows of it, and has recorded it, whatever the brain says of it
+// later. A role that notifies has the agent stopped while a person is asked.
+func (r *run) refused(ctx context.Context, f guard.Refusal, p Agent, end context.CancelCauseFunc) {
+	reason := r.clean(strings.TrimPrefix(f.Reason, guard.Prefix), excerptSize)
+	record := nacre.Record{Kind: nacre.KindGateRefuse, Topic: r.clean(f.Tool, maxTool), Outcome: nacre.OutcomeDenied, Reason: reason}
+	if f.Allowed != atom.Block {
+		record.Kind, record.Outcome = nacre.KindGateWarn, nacre.OutcomeAllowed
 	}
-	_, reason, _ := strings.Cut(r.clean(e.Text, excerptSize), guard.Prefix)
+	// The recorder stops the session when the chain cannot be written.
+	_ = r.append(ctx, record, nil)
+	switch f.Allowed {
+	case atom.Block:
+		escalate(ctx, r, reason, p, end)
+	case atom.Warn:
+		r.Progress(nacre.Step{Kind: nacre.StepStage, Name: "escalation", Text: "a warning: " + reason})
+	default: // what only advises is recorded
+	}
+}
+
+// heed is told of the calls that the kernel refuses, before the agent is, whatever the
+// brain says of them. Until a role that ends or asks for it has done so, nothing else
+// leaves the session.
+func heed(r *run, h *hearing, escalate func(reason string)) (leave func()) {
+	if r.spec.Order == nil || r.spec.Order.Escalation != FailFast && r.spec.Order.Escalation != Notify {
+		return func() {}
+	}
+	return r.Session.Refusals.Heed(func(reason string, thaw func()) {
+		if !h.enter() {
+			thaw()
+			return
+		}
+		go func() {
+			defer h.leave()
+			defer thaw()
+			escalate(r.clean(reason, excerptSize))
+		}()
+	})
+}
+
+// escalate does what the role wants of a refused call.
+func escalate(ctx context.Context, r *run, reason string, p Agent, end context.CancelCauseFunc) {
+	why := ""
 	switch r.spec.Order.Escalation {
 	case FailFast:
-		r.denied = reason
-		end(errDenied)
+		why = "the role fails fast"
 	case Notify:
-		r.Progress(nacre.Step{Kind: nacre.StepStage, Name: "escalation", Text: reason})
-		if err := r.Notify(ctx, reason); err != nil {
-			r.denied = reason + " · " + err.Error()
-			end(errDenied)
+		err := r.denial.hold(ctx, p, func() error {
+			r.Progress(nacre.Step{Kind: nacre.StepStage, Name: "escalation", Text: reason})
+			return r.Notify(ctx, reason)
+		})
+		if err != nil {
+			why = err.Error()
 		}
+	case AskViaReturn:
 	}
+	if why != "" {
+		r.denial.set(why + ": " + reason)
+		end(errDenied)
+		_ = p.Kill() // Converse says what became of it
+	}
+}
+
+// maxTool is how much of a tool's name is kept, in bytes.
+const maxTool = 80
+
+// hold stops an agent while a person is asked whether the run goes on, and says why it
+// does not. Runs ask one question after the other.
+func (d *denial) hold(ctx context.Context, p Agent, ask func() error) error {
+	d.asking.Lock()
+	defer d.asking.Unlock()
+	if ctx.Err() != nil {
+		return nil // it has ended
+	}
+	if err := p.Freeze(); err != nil {
+		return err
+	}
+	switch err := ask(); {
+	case errors.Is(err, context.Canceled): // nobody ended the run: it is interrupted, and asks again when it goes on
+		return nil
+	case err != nil:
+		return err
+	}
+	return p.Thaw()
+}
+
+// Agent is a brain's program, which can be stopped for a while.
+type Agent interface {
+	brain.Process
+	// Freeze stops every process of it until Thaw.
+	Freeze() error
+	Thaw() error
+}
+
+// hearing are the refusals that are heard while a conversation goes on.
+type hearing struct {
+	mu    sync.Mutex
+	over  bool
+	heard sync.WaitGroup
+}
+
+// enter reports whether the conversation still goes on; leave follows where it does.
+func (h *hearing) enter() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over {
+		return false
+	}
+	h.heard.Add(1)
+	return true
+}
+
+func (h *hearing) leave() { h.heard.Done() }
+
+// close lets none in any more, and waits for those that are heard.
+func (h *hearing) close() {
+	h.mu.Lock()
+	h.over = true
+	h.mu.Unlock()
+	h.heard.Wait()
+}
+
+// denial is the refusal that ended a conversation.
+type denial struct {
+	asking sync.Mutex // held while a person is asked
+	mu     sync.Mutex
+	why    string
+}
+
+// set keeps the first.
+func (d *denial) set(why string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.why = cmp.Or(d.why, why)
+}
+
+// take gives what was kept.
+func (d *denial) take() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	why := d.why
+	d.why = ""
+	return why
 }
 
 // question is what an agent asks instead of returning work: a field of that
 // name in its report. What its strict reader refuses may ask all the same.
-func question(report string) string {
-	if asked := verify.Question([]byte(report)); asked != "" {
+func question(said string) string {
+	if asked := report.Question([]byte(said)); asked != "" {
 		return asked
 	}
-	text := strings.TrimSpace(report)
+	text := strings.TrimSpace(said)
 	var fields struct {
 		Question string `json:"question"`
 	}
@@ -222,8 +349,8 @@ func (r *run) judge(ctx context.Context, project *repo.Project, on repo.Commit, 
 			return nil, err
 		}
 	}
-	s.Changes, s.Task = listed(changes), order.Parameters
-	r.Progress(nacre.Step{Kind: nacre.StepStage, Name: "verify", Text: fmt.Sprintf("%d atoms of the role %s", len(order.Atoms), order.Role)})
+	s.Changes, s.Task = changes.Listed(), order.Parameters
+	r.Progress(nacre.Step{Kind: nacre.StepStage, Name: "verify", Text: fmt.Sprintf("%d atoms of the role %s", len(verify.Due(order.Atoms, s.Merged)), order.Role)})
 	report, err := r.Judge(ctx, s, order.Atoms)
 	if err != nil {
 		return nil, err
@@ -260,11 +387,3 @@ func (r *run) tellVerdicts(ctx context.Context, tree string, report verify.Repor
 
 // maxDetail is how much of a verdict's detail is kept, in bytes.
 const maxDetail = 4 << 10
-
-func listed(changes repo.Changes) []nacre.Change {
-	list := make([]nacre.Change, 0, len(changes.Files))
-	for _, c := range changes.Files {
-		list = append(list, nacre.Change{Path: c.Path, Kind: string(c.Kind), Warning: c.Sensitive})
-	}
-	return list
-}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/nacre-dev/nacre/internal/engine"
 	"github.com/nacre-dev/nacre/internal/repo"
 )
 
@@ -36,6 +37,23 @@ func Recover(ctx context.Context, dir, work, project string, now func() time.Tim
 	}
 	_, err = p.Recover(ctx)
 	return err
+}
+
+// End ends a session's durable work for good: nobody goes on with it. Work that is not
+// there, or has ended, stays as it is.
+func End(ctx context.Context, path, work string) error {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || work == "" {
+		return nil
+	}
+	c, err := engine.OpenClient(ctx, path, nil)
+	if err != nil {
+		return err
+	}
+	err = c.Cancel(ctx, work)
+	if errors.Is(err, engine.ErrNotFound) {
+		err = nil
+	}
+	return errors.Join(err, c.Close())
 }
 
 // stateDir is the host's own git folder for one piece of a session's work.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,8 +47,10 @@ type mergedTree struct {
 
 // landing is what became of the verified commit.
 type landing struct {
-	Landed bool   `json:"landed"`
-	Moved  bool   `json:"moved"`
+	Landed bool `json:"landed"`
+	Moved  bool `json:"moved"`
+	// Waits says that a person has to look at the work first.
+	Waits  bool   `json:"waits,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	Next   string `json:"next,omitempty"`
 }
@@ -105,11 +108,16 @@ func (r *run) clone(ctx context.Context) (baseline, error) {
 	return baseline{string(project.Base), project.Branch}, nil
 }
 
+// fresh makes the agent's clone anew, which no agent has touched then.
 func (r *run) fresh(ctx context.Context, project *repo.Project) error {
-	if err := registry.Discard(r.workDir()); err != nil {
-		return err
+	err := repo.RemoveClone(r.workDir())
+	if err == nil {
+		err = r.ground.clone(ctx, project, r.workDir())
 	}
-	_, err := project.Clone(ctx, r.workDir())
+	if err == nil && r.spec.Audited == nil {
+		err = repo.KeepOrigin(project, r.workDir())
+	}
+	r.untouched = err == nil
 	return err
 }
 
@@ -119,18 +127,17 @@ func (r *run) snapshot(ctx context.Context, base baseline) (worktree, error) {
 	if err != nil {
 		return worktree{}, err
 	}
-	clone, err := project.ExistingClone(r.workDir())
-	if err != nil {
-		return worktree{}, err
-	}
-	tree, changes, err := clone.Snapshot(ctx)
+	tree, changes, err := readBack(ctx, project, r.workDir())
 	if errors.Is(err, repo.ErrTooBig) || errors.Is(err, repo.ErrUnsafe) {
 		return worktree{Refused: err.Error()}, nil
 	}
 	if err != nil {
 		return worktree{}, err
 	}
-	work := worktree{Tree: string(tree), Changes: listed(changes)}
+	work := worktree{Tree: string(tree), Changes: changes.Listed()}
+	if at := r.spec.touchesOwn(work.Changes); at != "" {
+		return worktree{Refused: at + isOwn}, nil
+	}
 	for _, skipped := range changes.Skipped {
 		work.Left = append(work.Left, skipped.Path+": "+skipped.Reason)
 		work.Skipped = append(work.Skipped, skipped.Path)
@@ -140,6 +147,30 @@ func (r *run) snapshot(ctx context.Context, base baseline) (worktree, error) {
 		return worktree{Refused: fmt.Sprintf("%d changed files and %d that are left out: their names are too much to be kept", len(work.Changes), len(work.Left))}, nil
 	}
 	return work, err
+}
+
+// readBack is the tree of an agent's files in dir, on top of the project's base.
+func readBack(ctx context.Context, project *repo.Project, dir string) (repo.Tree, repo.Changes, error) {
+	clone, err := project.ExistingClone(dir)
+	if err != nil {
+		return "", repo.Changes{}, err
+	}
+	return clone.Snapshot(ctx)
+}
+
+// isOwn follows the path of a file that no work can change.
+const isOwn = " is nacre's own configuration or program, which no agent may change"
+
+// touchesOwn gives the first change of a path that is nacre's own, of what is below
+// it, or of a folder around it; "" for none.
+func (s Spec) touchesOwn(changes []nacre.Change) string {
+	isIn := func(dir, name string) bool { return dir == name || strings.HasPrefix(name, dir+"/") }
+	for _, c := range changes {
+		if slices.ContainsFunc(s.Own, func(own string) bool { return isIn(own, c.Path) || isIn(c.Path, own) }) {
+			return c.Path
+		}
+	}
+	return ""
 }
 
 // maxListing is how much the names of what came back may take, in bytes as JSON:
@@ -199,14 +230,12 @@ func (r *run) examine(ctx context.Context, project *repo.Project, on repo.Commit
 }
 
 func (r *run) verifyOne(ctx context.Context, project *repo.Project, needs verify.Dependencies, tree, dir, command string) (nacre.CheckResult, error) {
-	if err := project.Checkout(ctx, repo.Tree(tree), dir); err != nil {
-		return nacre.CheckResult{}, err
-	}
-	if err := project.Matches(ctx, repo.Tree(tree), dir); err != nil {
+	code, err := r.ground.takeOut(ctx, project, needs, repo.Tree(tree), dir)
+	if err != nil {
 		return nacre.CheckResult{}, err
 	}
 	r.Progress(nacre.Step{Kind: nacre.StepStage, Name: "check", Text: command})
-	result, err := r.check(ctx, needs, dir, command)
+	result, err := r.check(ctx, needs, code, command)
 	if err != nil {
 		return nacre.CheckResult{}, err
 	}
@@ -232,22 +261,11 @@ func (r *run) mergeOnto(ctx context.Context, base baseline, result nacre.RunResu
 	if err != nil {
 		return mergedTree{}, err
 	}
-	target, err := project.Head(ctx, base.Branch)
+	tree, err := r.spec.Held.landable(ctx, project, result)
 	if err != nil {
 		return mergedTree{}, err
 	}
-	merged, err := project.Merge(ctx, repo.MergeRequest{
-		Tree: repo.Tree(result.Tree), Target: target, Message: r.message(),
-		Author: repo.Author{Name: "nacre agent", Email: r.Brain.Name() + "@nacre.invalid"},
-	})
-	var conflict *repo.ConflictError
-	if errors.As(err, &conflict) {
-		return mergedTree{Target: string(target), Conflict: conflict.Error()}, nil
-	}
-	if err != nil {
-		return mergedTree{}, err
-	}
-	return mergedTree{Target: string(target), Commit: string(merged.Commit), Tree: string(merged.Tree)}, nil
+	return r.handover(project, base.Branch).merge(ctx, tree)
 }
 
 // land moves the branch to exactly the verified commit.
@@ -256,37 +274,16 @@ func (r *run) land(ctx context.Context, base baseline, merged mergedTree) (landi
 	if err != nil {
 		return landing{}, err
 	}
-	what := map[string]any{"branch": base.Branch, "from": merged.Target, "to": merged.Commit, "tree": merged.Tree}
-	_, err = project.Land(ctx, repo.LandRequest{
-		Session: r.Session.ID(), Branch: base.Branch, Expect: repo.Commit(merged.Target), Commit: repo.Commit(merged.Commit),
-		Intent: func(ctx context.Context, i repo.Intent) error {
-			what["ref"] = i.Ref
-			return r.record(ctx, nacre.Record{Kind: nacre.KindMergeIntent}, what)
-		},
-	})
-	var moved *repo.MovedError
-	var stayed *repo.StayedError
-	outcome, result := "landed", landing{Landed: true}
-	switch {
-	case errors.As(err, &moved):
-		outcome, result = "target moved", landing{Moved: true}
-	case errors.As(err, &stayed):
-		outcome, result = "stayed on "+stayed.Branch, landing{Reason: stayed.Error(), Next: stayed.Command()}
-	case err != nil:
-		return landing{}, err
+	result, outcome, err := r.handover(project, base.Branch).land(ctx, merged)
+	if err == nil {
+		r.Progress(nacre.Step{Kind: nacre.StepMerge, Text: outcome})
 	}
-	r.Progress(nacre.Step{Kind: nacre.StepMerge, Text: outcome})
-	return result, r.record(ctx, nacre.Record{Kind: nacre.KindMergeDone, Outcome: outcome}, what)
+	return result, err
 }
 
-// message is the commit's: the task as the operator wrote it.
-func (r *run) message() string {
-	subject, _, _ := strings.Cut(strings.TrimSpace(r.spec.Words()), "\n")
-	if subject == "" {
-		subject = "work of session " + string(r.Session.ID())
+func (r *run) handover(project *repo.Project, branch string) handover {
+	return handover{
+		project: project, branch: branch, session: r.Session.ID(), message: r.spec.message(r.Session.ID(), r.Session.Work()),
+		author: authorOf(r.Brain.Name()), record: r.record,
 	}
-	if runes := []rune(subject); len(runes) > 72 {
-		subject = string(runes[:71]) + "…"
-	}
-	return fmt.Sprintf("%s\n\nNacre-Session: %s\n", subject, r.Session.Work())
 }

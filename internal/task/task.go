@@ -20,7 +20,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/engine"
 	"github.com/nacre-dev/nacre/internal/redact"
-	"github.com/nacre-dev/nacre/internal/repo"
 	"github.com/nacre-dev/nacre/internal/session"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
@@ -49,12 +48,20 @@ type Spec struct {
 	// Recording is what the replay brain plays: the file's path on the host.
 	Recording string `json:"recording,omitempty"`
 	MaxTurns  int    `json:"max_turns,omitempty"`
+	// Tries is how often the agent may work until its checks hold; 0 means once.
+	Tries int `json:"tries,omitempty"`
 	// Order is the task of the substrate that the run carries out; nil for a
 	// run that has only its text.
 	Order *Order `json:"order,omitempty"`
 	// Audited is the work that the run reads and judges; nil for other runs. It
 	// lands nothing.
 	Audited *Audited `json:"audited,omitempty"`
+	// Held is what becomes of changes that programs of the host obey.
+	Held Held `json:"held,omitempty"`
+	// Budget is what the work may cost, in millionths of a dollar; 0 leaves it to the config.
+	Budget int64 `json:"budget_microusd,omitempty"`
+	// Own are paths below the project that no change may touch: nacre's own.
+	Own []string `json:"own,omitempty"`
 }
 
 // Words are what was asked for, as the operator wrote it.
@@ -65,20 +72,28 @@ func (s Spec) Words() string {
 	return s.Task
 }
 
+// NoCheck says why the result of an [Spec.Unverified] run does not land.
+const NoCheck = "no check was named, so nothing is verified: add --check COMMAND"
+
+// Unverified tells whether neither a check nor an atom of the order verifies what
+// comes back: then nothing of it lands.
+func (s Spec) Unverified() bool {
+	return len(s.Checks) == 0 && (s.Order == nil || !slices.ContainsFunc(s.Order.Atoms, func(a atom.Atom) bool { return a.Verify.Handler != "" }))
+}
+
 // Parts are what a run works with. All are required but those that say so.
 type Parts struct {
 	Session *session.Session
-	// EnginePath is the database of durable work.
-	EnginePath string
-	Brain      brain.Brain
-	Turn       brain.Turn
+	Kept    Kept
+	Brain   brain.Brain
+	Turn    brain.Turn
 	// Launch starts the brain sealed, with project as its work tree.
-	Launch func(ctx context.Context, l brain.Launch, project string) (brain.Process, error)
+	Launch func(ctx context.Context, l brain.Launch, project Workspace) (Agent, error)
 	// TimedOut reports whether the time limit ended the brain that Launch gave last.
 	TimedOut func() bool
 	// Check runs a command sealed, without egress or sockets, in a fresh sandbox over
-	// dir, in which modules are shown.
-	Check func(ctx context.Context, dir, command string, modules []verify.Module) (nacre.CheckResult, error)
+	// the code, in which modules are shown.
+	Check func(ctx context.Context, code Workspace, command string, modules []verify.Module) (nacre.CheckResult, error)
 	// Fetch fetches dependencies for checks; nil fetches none.
 	Fetch verify.Fetcher
 	// Spent is what the model gateway has metered so far, in millionths of a dollar.
@@ -90,8 +105,9 @@ type Parts struct {
 	Notify func(ctx context.Context, refusal string) error
 	// Queue waits until no other run merges into the project; leave ends that.
 	Queue func(ctx context.Context) (leave func(), err error)
-	// Account keeps what became of the run; it may be called again after a crash.
-	Account func(ctx context.Context, result nacre.RunResult) error
+	// Account keeps what became of the run, and of each try before that did not hold; it
+	// may be called again after a crash.
+	Account func(ctx context.Context, result nacre.RunResult, before []nacre.RunResult) error
 	// MayLand says why a verified tree must not land yet; empty means that it may.
 	MayLand func(tree string) (why string)
 	// Until is how far this opening goes, and Paused is told where it stands
@@ -104,6 +120,22 @@ type Parts struct {
 	Now     func() time.Time
 }
 
+// Kept are the places of what outlives a run.
+type Kept struct {
+	// Engine is the database of durable work.
+	Engine string
+	// Bases is where the bases of commits are that stages are layers over; empty makes
+	// a whole copy for each.
+	Bases string
+}
+
+// Workspace is the files that a stage works on.
+type Workspace struct {
+	// Dir has them; where Base is set it keeps what is written over those of Base.
+	Dir  string
+	Base string
+}
+
 // run is one execution of the workflow.
 type run struct {
 	Parts
@@ -111,8 +143,18 @@ type run struct {
 	w    *engine.Run
 	// skipped are paths of the agent's work that cannot land.
 	skipped []string
-	// denied is the refusal that ended the conversation.
-	denied string
+	// denial is the refusal that ended the conversation.
+	denial denial
+	// ground is what this opening's stages are layers over.
+	ground ground
+	// talked says that a conversation of this opening has come to its end, so that its
+	// files are as it left them.
+	talked bool
+	// untouched says that this opening has made the agent's clone, and that nobody
+	// has worked on it.
+	untouched bool
+	// before are the tries whose work did not hold, and which another followed.
+	before []nacre.RunResult
 	// moved is how often the target has moved in this opening: what a step did in
 	// an earlier one is kept, and not counted.
 	moved int
@@ -122,14 +164,15 @@ type run struct {
 func Run(ctx context.Context, parts Parts, spec Spec) (nacre.RunResult, error) {
 	workflows := map[string]engine.Workflow{
 		workflowName: func(w *engine.Run, _ json.RawMessage) (json.RawMessage, error) {
-			result, err := (&run{Parts: parts, spec: spec, w: w}).walk()
-			if err != nil {
+			r := &run{Parts: parts, spec: spec, w: w, ground: ground{dir: parts.Kept.Bases}}
+			result, err := r.walk()
+			if err = errors.Join(err, r.ground.release()); err != nil {
 				return nil, err
 			}
 			return json.Marshal(result)
 		},
 	}
-	e, err := engine.Open(ctx, engine.Options{Path: parts.EnginePath, Executor: string(parts.Session.ID()), Attempts: maxOpenings}, workflows)
+	e, err := engine.Open(ctx, engine.Options{Path: parts.Kept.Engine, Executor: string(parts.Session.ID()), Attempts: maxOpenings}, workflows)
 	if err != nil {
 		return nacre.RunResult{}, err
 	}
@@ -179,31 +222,10 @@ func (r *run) walk() (nacre.RunResult, error) {
 		return nacre.RunResult{}, err
 	}
 	result := nacre.RunResult{Base: base.Commit, Branch: base.Branch}
-	talk, err := step(r, "converse", func(ctx context.Context) (conversation, error) { return r.converse(ctx, base) })
-	if err != nil {
-		return nacre.RunResult{}, err
-	}
-	result.Brain, result.Report = talk.Ended, talk.Report
-	work, err := step(r, "snapshot", func(ctx context.Context) (worktree, error) { return r.snapshot(ctx, base) })
-	if err != nil {
-		return nacre.RunResult{}, err
-	}
-	result.Tree, result.Changes, result.Left, r.skipped = work.Tree, work.Changes, work.Left, work.Skipped
-	if err := r.pause("returned", nacre.StageReturned, result); err != nil {
-		return nacre.RunResult{}, err
-	}
-	if refused := r.refuse(&result, talk, work); refused != "" {
-		result.Reason = refused
-		return r.finish(result)
-	}
-	first, err := step(r, "verify", func(ctx context.Context) (verification, error) {
-		return r.verify(ctx, base, repo.Commit(base.Commit), result)
-	})
-	if err != nil {
-		return nacre.RunResult{}, err
-	}
-	if failed := take(&result, first); failed != "" {
-		result.Reason = failed
+	if over, err := work(r, base, &result); err != nil || over {
+		if err != nil {
+			return nacre.RunResult{}, err
+		}
 		return r.finish(result)
 	}
 	if len(result.Changes) == 0 {
@@ -223,7 +245,7 @@ func (r *run) refuse(result *nacre.RunResult, talk conversation, work worktree) 
 	}
 	switch {
 	case talk.Denied != "":
-		return "a call was refused, and the role fails fast: " + talk.Denied
+		return "a call was refused, and " + talk.Denied
 	case result.Brain != endedWell:
 		return "the agent did not finish: " + result.Brain
 	case result.Question != "":
@@ -234,15 +256,10 @@ func (r *run) refuse(result *nacre.RunResult, talk conversation, work worktree) 
 		return work.Refused
 	case len(result.Changes) == 0 && !r.readsOnly():
 		return "nothing was changed"
-	case len(r.spec.Checks) == 0 && !r.judged():
-		return "no check was named, so nothing is verified: add --check COMMAND"
+	case r.spec.Unverified():
+		return NoCheck
 	}
 	return ""
-}
-
-// judged tells whether the order's atoms verify what came back.
-func (r *run) judged() bool {
-	return r.spec.Order != nil && slices.ContainsFunc(r.spec.Order.Atoms, func(a atom.Atom) bool { return a.Verify.Handler != "" })
 }
 
 // readsOnly tells whether the order's atoms let nothing be written.
@@ -276,7 +293,7 @@ func (r *run) finish(result nacre.RunResult) (nacre.RunResult, error) {
 		if err := r.record(ctx, nacre.Record{Kind: nacre.KindOutcome, Outcome: outcome, Reason: result.Reason}, detail); err != nil {
 			return nacre.RunResult{}, err
 		}
-		return result, r.Account(ctx, result)
+		return result, r.Account(ctx, result, r.before)
 	})
 }
 

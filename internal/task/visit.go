@@ -75,7 +75,7 @@ func RunVisit(ctx context.Context, parts Parts, visit VisitParts) (Visit, error)
 			return json.Marshal(result)
 		},
 	}
-	e, err := engine.Open(ctx, engine.Options{Path: parts.EnginePath, Executor: string(parts.Session.ID())}, workflows)
+	e, err := engine.Open(ctx, engine.Options{Path: parts.Kept.Engine, Executor: string(parts.Session.ID())}, workflows)
 	if err != nil {
 		return Visit{}, err
 	}
@@ -112,7 +112,7 @@ func (r *run) turn(ctx context.Context, v VisitParts, found string) (Visit, erro
 		return Visit{Ended: mind.Failed}, err
 	}
 	r.Brain, r.Turn = mind.Brain, mind.Turn
-	talk, err := r.talk(ctx, v.Dir)
+	talk, err := r.talk(ctx, r.Turn, Workspace{Dir: v.Dir})
 	if err != nil {
 		return Visit{}, err
 	}

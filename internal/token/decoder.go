@@ -152,7 +152,7 @@ func (r *decoder) number() *int {
 		r.bad = true
 		return new(int)
 	}
-	number := int(n) //nolint:gosec // at most maxNumber
+	number := int(n)
 	return &number
 }
 

@@ -11,7 +11,6 @@ package token
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"slices"
 	"strconv"
 
@@ -35,22 +34,19 @@ const (
 	maxNumber = 1<<31 - 1
 )
 
-// The refusals of Verify, in the order in which they are checked (K-10), and
-// that of Ledger.Spend.
+// The refusals of Verify, in the order in which they are checked (K-10), that of
+// Ledger.Spend, and that of what nobody could have made by the rules.
 var (
-	ErrRevoked    = errors.New("token revoked")
-	ErrExpired    = errors.New("token expired")
-	ErrUnknownKey = errors.New("token signed by an unknown key")
-	ErrSignature  = errors.New("token signature does not match")
-	ErrPrincipal  = errors.New("token belongs to another principal, or to other roles and attributes")
-	ErrCapability = errors.New("token is for another capability or other arguments")
-	ErrArguments  = errors.New("arguments are outside of what the token allows")
-	ErrSpent      = errors.New("token has no uses left")
+	ErrRevoked    = nacre.ErrTokenRevoked
+	ErrExpired    = nacre.ErrTokenExpired
+	ErrUnknownKey = nacre.ErrTokenUnknownKey
+	ErrSignature  = nacre.ErrTokenSignature
+	ErrPrincipal  = nacre.ErrTokenPrincipal
+	ErrCapability = nacre.ErrTokenCapability
+	ErrArguments  = nacre.ErrTokenArguments
+	ErrSpent      = nacre.ErrTokenSpent
+	ErrMalformed  = nacre.ErrTokenMalformed
 )
-
-// ErrMalformed is a token, caveat or constraint that nobody could have made by
-// the rules.
-var ErrMalformed = errors.New("token malformed")
 
 // Digest is a SHA-256 over parts that cannot be confused with one another.
 type Digest [sha256.Size]byte

@@ -2,7 +2,9 @@ package tripwire
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -82,18 +84,48 @@ var secretsOfUsers = []string{
 	"api key", "credential", "secrets", ".env", "private key", "ssh key", "id_rsa", ".ssh/", ".aws/", "environment variables", "access token", "passwords",
 }
 
-// Read is told of a text that the agent has read, and from where.
+// maxSource is how much of a path, an address or a command an alarm shows, in bytes.
+const maxSource = 160
+
+// Source names what a tool reads, for Read: the tool, and the path, the address
+// or the command of its input where there is one.
+func Source(name string, input json.RawMessage) string {
+	var fields map[string]any
+	if len(input) > maxInput || json.Unmarshal(input, &fields) != nil {
+		return name
+	}
+	for _, key := range slices.Concat([]string{"url"}, pathKeys(), []string{"address", "query"}) {
+		if text, ok := fields[key].(string); ok && text != "" {
+			return name + " of " + shownSource(text)
+		}
+	}
+	if list := commands(fields); len(list) > 0 {
+		return name + " of " + shownSource(strings.TrimSpace(list[0]))
+	}
+	return name
+}
+
+// shownSource quotes a text: a terminal takes no orders from it.
+func shownSource(text string) string {
+	if len(text) > maxSource {
+		text = strings.ToValidUTF8(text[:maxSource], "") + "\u2026"
+	}
+	return strconv.Quote(text)
+}
+
+// Read is told of a text that the agent has read, and from where. Each kind of
+// injection is told once of each source.
 func (w *Watch) Read(from, text string) []Alarm {
 	text = text[:min(len(text), maxText)]
 	var alarms []Alarm
 	low := squeeze(text)
 	for _, f := range fingerprints {
 		if f.in(low) {
-			alarms = append(alarms, w.once(Injection, f.name, "what "+from+" returned holds "+f.name)...)
+			alarms = append(alarms, w.once(Injection, from+"\x00"+f.name, "a text holds "+f.name+": "+from)...)
 		}
 	}
 	if hidden(text) {
-		alarms = append(alarms, w.once(Injection, "hidden", "what "+from+" returned holds a text that nobody can see")...)
+		alarms = append(alarms, w.once(Injection, from+"\x00hidden", "a text holds another that nobody can see: "+from)...)
 	}
 	return alarms
 }

@@ -1,20 +1,21 @@
 package tripwire
 
 import (
+	"errors"
 	"maps"
 	"path"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/nacre-dev/nacre/internal/shell"
 )
 
 // The limits of what is read of a command.
 const (
 	// maxCommand is the longest command, in bytes.
 	maxCommand = 256 << 10
-	// maxOpeners bounds how deep the parser can be made to nest.
-	maxOpeners = 4096
 	// maxNesting is how often a script may hold another.
 	maxNesting = 8
 	// maxNested is how many scripts within a script are read.
@@ -119,21 +120,16 @@ func (r *reader) spend(n int) bool {
 
 // script reads a script that has in for its input.
 func (r *reader) script(text string, in stdin) {
-	openers := 0
-	for i := range len(text) {
-		if strings.IndexByte("({[`", text[i]) >= 0 {
-			openers++
-		}
-	}
-	if !r.deeper() || len(text) > maxCommand || openers > maxOpeners {
+	if !r.deeper() {
 		r.unread = true
 		return
 	}
-	if !r.spend(len(text)) {
-		return
+	file, err := shell.Parse(text, maxCommand)
+	if err != nil {
+		r.unread = r.unread || errors.Is(err, shell.ErrLimit)
+		return // what no shell can parse runs nothing
 	}
-	file := parse(text)
-	if file == nil {
+	if !r.spend(len(text)) {
 		return
 	}
 	r.nesting++
@@ -145,20 +141,6 @@ func (r *reader) script(text string, in stdin) {
 func (r *reader) deeper() bool {
 	r.nested++
 	return r.nesting < maxNesting && r.nested <= maxNested
-}
-
-// parse gives nil where the parser gives up: bytes from outside must not end us.
-func parse(text string) (file *syntax.File) {
-	defer func() {
-		if recover() != nil {
-			file = nil
-		}
-	}()
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
-	if err != nil {
-		return nil
-	}
-	return file
 }
 
 func (r *reader) stmts(list []*syntax.Stmt, in stdin) {
@@ -315,9 +297,9 @@ func (r *reader) call(c *syntax.CallExpr, in stdin) {
 	word := r.literal(args[0])
 	name, rest := path.Base(word), args[1:]
 	switch {
-	case isShell(name):
+	case shell.MayBeShell(name):
 		r.shell(name, rest, in, by == "xargs")
-	case isInterpreter(name):
+	case shell.IsInterpreter(name):
 		r.interpreter(name, rest, in)
 		r.written(name, rest, in.fed)
 	case by == "xargs" && in.fed && strings.Trim(word, "{}%@_") == "" && word != "":
@@ -416,10 +398,10 @@ func (r *reader) program(name string, args []*syntax.Word, in stdin) {
 			r.script(next, in)
 		case text == "-f" && i+1 < len(args) && (name == "make" || name == "at" || name == "batch" || strings.HasSuffix(name, "awk")):
 			r.runs = r.runs || in.fed && isStdin(next) || r.downloads(args[i+1]) || r.isFetched(next)
-		case isShell(path.Base(text)) && carries(name):
+		case shell.MayBeShell(path.Base(text)) && shell.IsContainer(name):
 			r.shell(path.Base(text), args[i+1:], in, name == "parallel")
 			i = len(args)
-		case isShell(path.Base(text)) && strings.HasPrefix(next, "-") && strings.Contains(next, "c"):
+		case shell.MayBeShell(path.Base(text)) && strings.HasPrefix(next, "-") && strings.Contains(next, "c"):
 			r.shell(path.Base(text), args[i+1:], stdin{}, false) // find -exec sh -c, docker run … sh -c
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/nacre-dev/nacre/internal/shell"
 )
 
 // maxFetched is how many places of downloads are kept.
@@ -64,11 +66,11 @@ func (r *reader) isFetch(args []*syntax.Word) bool {
 	}
 	name := strings.TrimSuffix(path.Base(r.literal(args[0])), ".exe")
 	switch {
-	case isDownloader(name), r.functions[name].fetches:
+	case shell.IsDownloader(name), r.functions[name].fetches:
 		return true
 	case len(args) == 1:
 		return false
-	case isInterpreter(name):
+	case shell.IsInterpreter(name):
 		return strings.HasPrefix(r.literal(args[1]), "-") && programFetches(strings.ToLower(r.texts(args[1:])))
 	}
 	return name == "ssh" && len(args) > 2 || slices.Contains(downloaders[name], r.literal(args[1]))
@@ -243,7 +245,7 @@ func (r *reader) written(name string, args []*syntax.Word, fed bool) {
 	if output != "" {
 		r.write(output)
 	}
-	if isDownloader(name) && output != "" || fed {
+	if shell.IsDownloader(name) && output != "" || fed {
 		r.fetch(output)
 	}
 	r.writtenBy(name, args, operands, output, fed)

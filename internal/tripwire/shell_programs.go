@@ -6,42 +6,40 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/nacre-dev/nacre/internal/shell"
 )
 
-// wrappers run the command that follows them. Each has the letters of its options
-// that take a value.
-var wrappers = map[string]string{
-	"sudo": "ugpCDRTUrth", "doas": "uC", "env": "uC", "nohup": "", "time": "fo", "timeout": "sk", "exec": "a", "command": "", "builtin": "",
-	"nice": "n", "ionice": "cnpPu", "stdbuf": "ioe", "setsid": "", "unbuffer": "", "xargs": "InPLdaEs", "chronic": "", "busybox": "",
-	"flock": "wE", "chroot": "", "taskset": "", "fakeroot": "", "unshare": "", "strace": "oepE", "systemd-run": "pu", "torsocks": "", "proxychains": "f", "runuser": "uglsc", "pkexec": "", "catchsegv": "",
-	"gosu": "", "su-exec": "", "setpriv": "", "tini": "", "dumb-init": "", "catatonit": "", "proot": "rbw", "ltrace": "", "eatmydata": "", "chrt": "", "prlimit": "", "numactl": "", "cgexec": "g",
+// wrapper tells a program that runs the command which follows it. What runs its
+// command in another system, or gives it to a shell as a word, is read elsewhere.
+func wrapper(name string) (shell.Wrapper, bool) {
+	spec, ok := shell.WrapperOf(name)
+	switch name {
+	case "su", "script":
+		return spec, false
+	}
+	return spec, ok && spec.Follows() && !shell.IsContainer(name) && !runsWords(name) && !runsOption(name)
 }
-
-// wrapperOperands is how many words come before the command.
-var wrapperOperands = map[string]int{"flock": 1, "chroot": 1, "taskset": 1, "gosu": 1, "su-exec": 1, "chrt": 1}
-
-// valueOptions are the long options of wrappers that take the next word.
-var valueOptions = []string{"--user", "--group", "--signal", "--kill-after", "--adjustment", "--unset", "--chdir", "--replace", "--max-args", "--max-procs"}
 
 // unwrapped leaves out what only runs what follows: sudo -u root, env A=b,
 // timeout 5; by is the last of them.
 func (r *reader) unwrapped(args []*syntax.Word) (left []*syntax.Word, by string) {
 	operands := 0
+	var outer shell.Wrapper
 	args = r.split(args)
 	for len(args) > 0 {
 		text := r.literal(args[0])
-		_, wraps := wrappers[path.Base(text)]
+		inner, wraps := wrapper(path.Base(text))
 		switch {
 		case wraps && operands == 0:
-			by = path.Base(text)
-			operands = wrapperOperands[by]
+			by, outer, operands = path.Base(text), inner, inner.Skip
 		case by == "":
 			return args, by
 		case by == "command" && asks(text):
 			return nil, by
 		case by == "env" && splits(text) && len(args) > 1 && r.spend(len(args)):
 			args = append([]*syntax.Word{nil}, append(fields(r.literal(args[1])), args[2:]...)...)
-		case takesValue(by, text) && len(args) > 1:
+		case outer.TakesValue(text) && len(args) > 1:
 			args = args[1:]
 		case text == "", text[0] == '-', strings.Contains(text, "="):
 		case operands > 0:
@@ -103,13 +101,6 @@ func (r *reader) startsShell(by string, args []*syntax.Word) bool {
 	return false
 }
 
-func takesValue(wrapper, option string) bool {
-	if slices.Contains(valueOptions, option) {
-		return true
-	}
-	return len(option) == 2 && option[0] == '-' && strings.IndexByte(wrappers[wrapper], option[1]) >= 0
-}
-
 // asks tells the options of command -v, which says where a program is and runs none.
 func asks(option string) bool {
 	return len(option) > 1 && option[0] == '-' && option[1] != '-' && strings.ContainsAny(option, "vV")
@@ -118,41 +109,6 @@ func asks(option string) bool {
 // isDuration tells 5, 0.5 and 10s.
 func isDuration(text string) bool {
 	return text[0] >= '0' && text[0] <= '9' && strings.Trim(text, "0123456789.smhd") == ""
-}
-
-func isShell(name string) bool {
-	return slices.Contains(shells, name) || strings.ContainsAny(name, "?*[") && slices.ContainsFunc(shells, func(shell string) bool {
-		ok, err := path.Match(name, shell)
-		return ok && err == nil && name != "*"
-	})
-}
-
-var shells = []string{
-	"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash", "pwsh", "csh", "tcsh", "yash", "powershell", "nu", "elvish", "xonsh", "osh", "posh",
-}
-
-// isInterpreter tells the programs that run what they read where they are given nothing else.
-func isInterpreter(name string) bool {
-	return strings.HasPrefix(name, "python") || strings.HasPrefix(name, "pypy") || strings.HasPrefix(name, "lua") || slices.Contains([]string{
-		"perl", "ruby", "node", "nodejs", "php", "bun", "deno", "tsx", "ts-node", "tclsh", "expect", "Rscript", "julia", "elixir", "groovy", "guile", "swift", "osascript",
-	}, name)
-}
-
-func isDownloader(name string) bool {
-	switch name {
-	case "curl", "wget", "wget2", "wcurl", "curlie", "aria2c", "axel", "http", "https", "xh", "fetch", "lynx", "w3m", "links", "elinks", "GET", "lwp-request",
-		"nc", "ncat", "netcat", "socat", "ftp", "tftp", "telnet", "sftp", "lftp", "httpie", "dig", "drill", "host", "nslookup":
-		return true
-	}
-	return false
-}
-
-// carries tells the programs that run a shell elsewhere, and hand it what they read.
-func carries(name string) bool {
-	return strings.HasPrefix(name, "ld-linux") || slices.Contains([]string{
-		"docker", "podman", "nerdctl", "kubectl", "oc", "lxc", "incus", "nsenter", "bwrap", "firejail", "machinectl", "distrobox", "toolbox", "flatpak",
-		"adb", "wsl", "multipass", "limactl", "parallel", "ld.so",
-	}, name)
 }
 
 // runsWords tells the programs that run a command which is given to them as a word.

@@ -5,18 +5,16 @@ import (
 	"encoding/hex"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/nacre-dev/nacre/internal/shell"
 )
 
 // maxBefore is how far before a word its list may begin, in bytes.
 const maxBefore = 256
-
-// maxMode is the longest mode in which a file is opened, in bytes.
-const maxMode = 4
 
 // prints is the text that a statement is known to write: of echo, printf, cat
 // with a text of its own, and what decodes such a text.
@@ -45,11 +43,11 @@ func (r *reader) printsCall(st *syntax.Stmt, args []*syntax.Word) string {
 	}
 	switch r.literal(args[0]) {
 	case "printf":
-		return escaped(r.texts(args[1:]))
+		return shell.Escapes(r.texts(args[1:]))
 	case "echo":
 		text := r.texts(args[1:])
 		if rest, ok := strings.CutPrefix(text, "-e "); ok {
-			return escaped(rest)
+			return shell.Escapes(rest)
 		}
 		return text
 	}
@@ -77,7 +75,7 @@ func (r *reader) document(redirect *syntax.Redirect) string {
 		case !ok && !r.literalPart(&b, part, true), ok && !r.spend(1+len(lit.Value)/bytesEach):
 			return ""
 		case ok && plain:
-			b.WriteString(unquoted(lit.Value, "\\$`\n"))
+			shell.UnescapeHere(lit.Value, &b)
 		case ok:
 			b.WriteString(lit.Value)
 		}
@@ -131,49 +129,6 @@ func unspaced(text string) string {
 	}, text)
 }
 
-// escaped reads \x41, \101 and \n as printf and $'…' do.
-func escaped(text string) string {
-	if !strings.Contains(text, `\`) {
-		return text
-	}
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] != '\\' || i+1 == len(text) {
-			b.WriteByte(text[i])
-			continue
-		}
-		i++
-		base, from, most := 8, i, 3
-		if text[i] == 'x' {
-			base, from, most = 16, i+1, 2
-		}
-		end := from
-		for end < len(text) && end < from+most && isDigit(text[end], base) {
-			end++
-		}
-		if code, err := strconv.ParseUint(text[from:end], base, 16); err == nil {
-			b.WriteByte(byte(code))
-			i = end - 1
-			continue
-		}
-		switch text[i] {
-		case 'n', 'r':
-			b.WriteByte('\n')
-		case 't':
-			b.WriteByte('\t')
-		case '\\', '\'', '"', '?':
-			b.WriteByte(text[i])
-		default:
-			b.WriteString(text[i-1 : i+1])
-		}
-	}
-	return b.String()
-}
-
-func isDigit(c byte, base int) bool {
-	return c >= '0' && c <= '7' || base == 16 && (c == '8' || c == '9' || c|0x20 >= 'a' && c|0x20 <= 'f')
-}
-
 // mentions reads the shell commands that a text for another program holds in
 // quotes, or after what begins them there: each from a downloader's name on.
 func (r *reader) mentions(text string) {
@@ -211,56 +166,9 @@ func isSearched(before string) bool {
 
 // programWrites notes the names in quotes that an interpreter's program opens to write.
 func (r *reader) programWrites(interpreter, program string) {
-	if !r.spend(len(program)) {
-		return
+	if r.spend(len(program)) {
+		shell.ProgramFiles(interpreter, program, r.write)
 	}
-	mode := "" // of Perl's open(F, ">>", "name")
-	for rest := program; ; {
-		begin := strings.IndexAny(rest, `"'`)
-		if begin < 0 {
-			return
-		}
-		before := strings.ToLower(rest[max(0, begin-len("file_put_contents(")):begin])
-		name, after, closed := strings.Cut(rest[begin+1:], rest[begin:begin+1])
-		if !closed {
-			return
-		}
-		prints := strings.HasSuffix(interpreter, "awk") && strings.HasSuffix(strings.TrimRight(before, " "), ">")
-		if len(name) <= maxPath && (writesBefore(before) || writesAfter(after) || prints || mode != "" && strings.Trim(before, ", ") == "") {
-			r.write(name)
-		}
-		mode = ""
-		if to := strings.TrimLeft(name, "+> "); interpreter == "perl" && to != name && strings.Contains(before, "open") {
-			mode = name
-			r.write(to) // its open(F, ">>name")
-		}
-		rest = after
-	}
-}
-
-func writesBefore(text string) bool {
-	return slices.ContainsFunc([]string{"writefile(", "writefilesync(", "appendfile(", "appendfilesync(", "file_put_contents(", "file.write("}, func(call string) bool {
-		return strings.HasSuffix(text, call)
-	})
-}
-
-// writesAfter tells the mode after a name, as in open("x", "wb"), and the call of a path.
-func writesAfter(text string) bool {
-	if strings.HasPrefix(text, ").expanduser()") {
-		text = text[len(").expanduser("):]
-	}
-	if strings.HasPrefix(text, ").write_text(") || strings.HasPrefix(text, ").write_bytes(") {
-		return true
-	}
-	text = strings.TrimPrefix(strings.TrimLeft(text, " ,)"), "mode=")
-	if len(text) < 3 || strings.IndexByte("\"'`", text[0]) < 0 {
-		return false
-	}
-	mode, after, closed := strings.Cut(text[1:min(len(text), maxMode+2)], text[:1])
-	if !closed || strings.HasPrefix(after, "]") || mode == "" || strings.IndexByte("waxr", mode[0]) < 0 {
-		return false // ] ends a list of names, and no call
-	}
-	return strings.Trim(mode[1:], "btx+U") == "" && (mode[0] != 'r' || strings.Contains(mode, "+"))
 }
 
 // wouldRun tells whether a text runs a download if it is run. It is not, here.

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/nacre-dev/nacre/internal/shell"
 )
 
 // place is a path from the root on.
@@ -62,15 +64,15 @@ func (r *reader) literalPart(b *strings.Builder, part syntax.WordPart, quoted bo
 	}
 	switch p := part.(type) {
 	case *syntax.Lit:
-		special := ""
 		if quoted {
-			special = "\"\\$`\n"
+			shell.UnescapeQuoted(p.Value, b)
+		} else {
+			shell.Unescape(p.Value, b)
 		}
-		b.WriteString(unquoted(p.Value, special))
 		return r.spend(len(p.Value) / bytesEach)
 	case *syntax.SglQuoted:
 		if p.Dollar {
-			b.WriteString(escaped(p.Value))
+			b.WriteString(shell.ANSI(p.Value))
 		} else {
 			b.WriteString(p.Value)
 		}
@@ -152,22 +154,4 @@ func (r *reader) located(c *syntax.CmdSubst) string {
 		return ""
 	}
 	return r.literal(call.Args[len(call.Args)-1])
-}
-
-// unquoted takes the backslashes out that a shell would: those before what is
-// special, or all where that is "".
-func unquoted(text, special string) string {
-	if !strings.Contains(text, `\`) {
-		return text
-	}
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] == '\\' && i+1 < len(text) && (special == "" || strings.IndexByte(special, text[i+1]) >= 0) {
-			if i++; text[i] == '\n' {
-				continue
-			}
-		}
-		b.WriteByte(text[i])
-	}
-	return b.String()
 }

@@ -92,8 +92,10 @@ const (
 	BurstDenials = 30
 	// BurstSpan is one minute.
 	BurstSpan = time.Minute
-	// maxTold is how many different alarms a session is told of.
-	maxTold = 256
+	// burstGrowth is how much a burst has grown when it is told of again.
+	burstGrowth = 10
+	// maxTold is how many different alarms of one tripwire a session is told of.
+	maxTold = 128
 )
 
 // Alarm is a tripwire that was touched.
@@ -111,32 +113,54 @@ type Watch struct {
 	mu      sync.Mutex
 	denials [BurstDenials]time.Time // a ring
 	next    int
-	told    map[string]bool
+	// burst counts the refusals of the burst that goes on, and tellAt is how many
+	// of them are told of next.
+	burst, tellAt int
+	// told holds what each tripwire has told.
+	told map[Wire]map[string]bool
 	// fetched are the files that commands downloaded: a later one may run them.
 	fetched map[string]bool
 }
 
 // New makes a watch of a session that has done nothing yet.
 func New(reactions Reactions) *Watch {
-	return &Watch{reactions: reactions, told: map[string]bool{}, fetched: map[string]bool{}}
+	return &Watch{reactions: reactions, told: map[Wire]map[string]bool{}, fetched: map[string]bool{}}
 }
 
-// Refused is told of each connection that was refused, and when.
+// Refused is told of each connection that was refused, and when. A burst is told
+// once and then counted: again when it has grown tenfold, and none is told of
+// more often than that until refusals have become few.
 func (w *Watch) Refused(now time.Time, host string) []Alarm {
 	w.mu.Lock()
+	count := w.bursts(now)
+	w.mu.Unlock()
+	alarms := w.once(DeniedEgress, host, "egress to "+host+" was refused")
+	switch {
+	case count > BurstDenials:
+		alarms = append(alarms, Alarm{Burst, w.reaction(Burst), fmt.Sprintf("%d refusals in a burst that goes on, the last of %s", count, host)})
+	case count > 0:
+		alarms = append(alarms, Alarm{Burst, w.reaction(Burst), fmt.Sprintf("%d refusals within a minute, the last of %s", count, host)})
+	}
+	return alarms
+}
+
+// bursts counts a refusal, and says of how many in a burst is to be told now, or 0.
+func (w *Watch) bursts(now time.Time) int {
 	oldest := w.denials[w.next]
 	w.denials[w.next] = now
 	w.next = (w.next + 1) % BurstDenials
-	burst := !oldest.IsZero() && now.Sub(oldest) < BurstSpan
-	if burst {
-		w.denials = [BurstDenials]time.Time{} // the next one is another burst
+	if oldest.IsZero() || now.Sub(oldest) >= BurstSpan {
+		w.burst, w.tellAt = 0, 0
+		return 0
 	}
-	w.mu.Unlock()
-	alarms := w.once(DeniedEgress, host, "egress to "+host+" was refused")
-	if burst {
-		alarms = append(alarms, Alarm{Burst, w.reaction(Burst), fmt.Sprintf("%d refusals within a minute, the last of %s", BurstDenials, host)})
+	if w.burst == 0 {
+		w.burst, w.tellAt = BurstDenials-1, BurstDenials
 	}
-	return alarms
+	if w.burst++; w.burst < w.tellAt {
+		return 0
+	}
+	w.tellAt *= burstGrowth
+	return w.burst
 }
 
 // Unleased is told that a session tried to use a host's credential for what the
@@ -173,17 +197,25 @@ func (w *Watch) reaction(wire Wire) Reaction { return min(w.reactions[wire], Blo
 // contains is given each time.
 func (w *Watch) once(wire Wire, key, what string) []Alarm { return w.atMost(Contain, wire, key, what) }
 
-// atMost is once for what calls for no more than a reaction.
+// atMost is once for what calls for no more than a reaction. When a tripwire has
+// told of as much as it may, the last alarm says that there is more.
 func (w *Watch) atMost(most Reaction, wire Wire, key, what string) []Alarm {
 	alarm := Alarm{wire, max(w.reaction(wire), most), what}
-	key = string(wire) + "\x00" + key
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if alarm.Reaction != Contain {
-		if w.told[key] || len(w.told) >= maxTold {
-			return nil
-		}
-		w.told[key] = true
+	if alarm.Reaction == Contain {
+		return []Alarm{alarm}
+	}
+	told := w.told[wire]
+	if told == nil {
+		told = map[string]bool{}
+		w.told[wire] = told
+	}
+	if told[key] || len(told) > maxTold {
+		return nil
+	}
+	if told[key] = true; len(told) > maxTold {
+		alarm.What = fmt.Sprintf("%s was touched for %d reasons; further ones are not told", wire, maxTold)
 	}
 	return []Alarm{alarm}
 }

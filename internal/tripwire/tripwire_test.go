@@ -371,29 +371,48 @@ func TestInjectionsAreTold(t *testing.T) {
 	}
 }
 
-// M-58: a refusal is refused and no more; many in a minute are told, once a burst.
+// M-58, F-55: a refusal is refused and no more; many in a minute are a burst, which
+// is told once and then counted: again when it has grown tenfold.
 func TestABurstOfRefusalsIsTold(t *testing.T) {
 	w, now := tripwire.New(tripwire.Default()), time.Unix(1e9, 0)
 	if have := wires(w.Refused(now, "a.example")); have != "denied_egress:block" {
 		t.Errorf("have %q", have)
 	}
-	told := 0
-	for i := range 10 * tripwire.BurstDenials {
+	var told []string
+	for i := range 1000 {
 		for _, a := range w.Refused(now.Add(time.Duration(i)*time.Millisecond), "a.example") {
 			if a.Wire != tripwire.Burst || a.Reaction != tripwire.Notify {
 				t.Errorf("have %+v", a)
 			}
-			told++
+			told = append(told, a.What)
 		}
 	}
-	if told != 9 {
-		t.Errorf("told %d times", told)
+	if len(told) != 2 || !strings.HasPrefix(told[0], "30 refusals") || !strings.HasPrefix(told[1], "300 refusals") {
+		t.Errorf("told %q", told)
 	}
 	slow := tripwire.New(tripwire.Default())
 	for i := range 200 {
 		if have := wires(slow.Refused(now.Add(time.Duration(i)*10*time.Second), "a.example")); strings.Contains(have, "burst") {
 			t.Errorf("refusal %d: %q", i, have)
 		}
+	}
+}
+
+// F-55: what comes after a pause is another burst.
+func TestABurstAfterAPauseIsToldAgain(t *testing.T) {
+	w, now, told := tripwire.New(tripwire.Default()), time.Unix(1e9, 0), 0
+	for burst := range 3 {
+		begin := now.Add(time.Duration(burst) * 10 * tripwire.BurstSpan)
+		for i := range 4 * tripwire.BurstDenials {
+			for _, a := range w.Refused(begin.Add(time.Duration(i)*time.Millisecond), "a.example") {
+				if a.Wire == tripwire.Burst {
+					told++
+				}
+			}
+		}
+	}
+	if told != 3 {
+		t.Errorf("told %d times", told)
 	}
 }
 

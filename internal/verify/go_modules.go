@@ -2,23 +2,13 @@ package verify
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
-)
 
-// Pin is what one line of a go.sum pins.
-type Pin struct {
-	// Path and Version name a module, Sum is its digest, such as h1:….
-	Path, Version, Sum string
-	// Manifest says that the digest is that of the module's go.mod alone, of which
-	// only the graph of modules is made.
-	Manifest bool
-}
+	"github.com/nacre-dev/nacre/internal/manifest"
+)
 
 // GoModule is a module of the tree, for which others are fetched.
 type GoModule struct {
@@ -26,13 +16,8 @@ type GoModule struct {
 	Dir string
 	// Env is how a Go command is run there, for what it takes from the project.
 	Env  []string
-	Pins []Pin
+	Pins []manifest.Pin
 }
-
-var (
-	pinPath    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._~/!+-]*$`) })
-	pinVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^v[0-9][A-Za-z0-9._+-]*$`) })
-)
 
 // These files of a tree say which modules and which crates it is made of.
 var (
@@ -54,14 +39,14 @@ func goPackages(c checkout, parts []part) (p Packages, why string) {
 			if err != nil {
 				return Packages{}, err.Error()
 			}
-			pins, err := readSum(data)
+			pins, err := manifest.ReadSum(data)
 			if err != nil {
 				return Packages{}, fmt.Sprintf("%s: %v", name, err)
 			}
 			m.Pins = append(m.Pins, pins...)
 		}
-		if len(m.Pins) > maxPackages {
-			return Packages{}, fmt.Sprintf("the module in %s names more than %d modules", one.dir, maxPackages)
+		if len(m.Pins) > manifest.MaxPackages {
+			return Packages{}, fmt.Sprintf("the module in %s names more than %d modules", one.dir, manifest.MaxPackages)
 		}
 		if len(m.Pins) > 0 {
 			p.Modules = append(p.Modules, m)
@@ -97,7 +82,7 @@ func sums(c checkout, p part) []string {
 	if dir, is := workspace(c, p); is {
 		data, _ := c.read(path.Join(dir, "go.work")) // what cannot be read uses nothing
 		list = append(list, path.Join(dir, "go.work.sum"))
-		for _, line := range directives(data) {
+		for _, line := range manifest.Directives(data) {
 			if used, is := strings.CutPrefix(line, "use "); is {
 				list = append(list, path.Join(dir, strings.Trim(used, "\"`"), "go.sum"))
 			}
@@ -105,36 +90,6 @@ func sums(c checkout, p part) []string {
 	}
 	slices.Sort(list)
 	return slices.DeleteFunc(slices.Compact(list), func(name string) bool { return !c.has(name) })
-}
-
-// readSum reads a go.sum. A digest of another kind than Go knows today pins nothing.
-func readSum(data []byte) (pins []Pin, err error) {
-	n, known := 0, map[Pin]bool{}
-	for line := range strings.Lines(string(data)) {
-		n++
-		fields := strings.Fields(line)
-		if len(fields) == 0 {
-			continue
-		}
-		if len(fields) != 3 {
-			return nil, fmt.Errorf("line %d is no pin", n)
-		}
-		one := Pin{Path: fields[0], Sum: fields[2]}
-		one.Version, one.Manifest = strings.CutSuffix(fields[1], "/go.mod")
-		plain := path.Clean(one.Path) == one.Path && pinPath().MatchString(one.Path) && pinVersion().MatchString(one.Version)
-		if !plain || strings.Contains(one.Path, "..") {
-			return nil, fmt.Errorf("line %d names %q, which is no module", n, clip(fields[0]+" "+fields[1]))
-		}
-		digest, is := strings.CutPrefix(one.Sum, "h1:")
-		sum, err := base64.StdEncoding.DecodeString(digest)
-		if is && (err != nil || len(sum) != digestSizes["sha256"]) {
-			return nil, fmt.Errorf("line %d has the digest %q, which is none", n, clip(one.Sum))
-		}
-		if is && !known[one] {
-			pins, known[one] = append(pins, one), true
-		}
-	}
-	return pins, nil
 }
 
 // fetchModules fetches what some Go modules of a tree need: what their go.sum pin,

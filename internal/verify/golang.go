@@ -6,11 +6,15 @@ import (
 	"go/parser"
 	"go/scanner"
 	"go/token"
+	"unicode/utf8"
 )
 
 // goFunctions are the functions of a Go file, literals too. Line directives
 // move nothing.
 func goFunctions(source []byte) ([]span, error) {
+	if !utf8.Valid(source) {
+		return nil, errors.New("it is not UTF-8")
+	}
 	set := token.NewFileSet()
 	parsed, err := parser.ParseFile(set, "", source, parser.SkipObjectResolution)
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 	// settings is what says how a runner runs.
 	settings
 	// manifest is settings that name dependencies too.
-	manifest
+	declaring
 )
 
 // classOf sorts a path, relative to its project, for one language. The rules
@@ -42,7 +42,7 @@ func classOfGo(name string) class {
 	case strings.HasSuffix(base, "_test.go") || below(name, "testdata"):
 		return testFile
 	case base == "go.mod", base == "go.sum", base == "go.work", base == "go.work.sum", below(name, "vendor"):
-		return manifest
+		return declaring
 	}
 	return code
 }
@@ -52,7 +52,7 @@ func classOfRust(name string) class {
 	stem := strings.TrimSuffix(base, ".rs")
 	switch {
 	case base == "Cargo.toml", base == "Cargo.lock", below(name, "vendor"):
-		return manifest
+		return declaring
 	case below(name, ".cargo"), strings.HasPrefix(base, "rust-toolchain"):
 		return settings
 	case below(name, "tests"), below(name, "testdata"), below(name, "snapshots"), path.Ext(base) == ".snap":
@@ -72,7 +72,7 @@ func classOfNode(name string) class {
 	base := strings.ToLower(path.Base(name))
 	switch {
 	case base == "package.json", base == "package-lock.json", base == "npm-shrinkwrap.json", base == "yarn.lock", base == "pnpm-lock.yaml":
-		return manifest
+		return declaring
 	case below(name, "node_modules"), slices.ContainsFunc(nodeSettings, func(prefix string) bool { return strings.HasPrefix(base, prefix) }):
 		return settings
 	case isNodeTest(name), below(name, "test"), below(name, "tests"), below(name, "__tests__"), below(name, "__mocks__"),
@@ -102,7 +102,7 @@ func classOfPython(name string) class {
 	case isPythonTest(name), base == "conftest.py", below(name, "tests"), below(name, "test"), below(name, "testdata"):
 		return testFile
 	case base == "pyproject.toml", base == "setup.cfg", base == "setup.py", base == "Pipfile", base == "poetry.lock", base == "uv.lock", base == "Pipfile.lock":
-		return manifest
+		return declaring
 	case base == "pytest.ini", base == ".pytest.ini", base == "tox.ini", base == "noxfile.py", base == "sitecustomize.py", base == "usercustomize.py",
 		base == "mypy.ini", base == ".mypy.ini", base == "pyrightconfig.json", path.Ext(base) == ".pth":
 		return settings
@@ -184,7 +184,7 @@ func (t trees) classOf(p part, name string, dependencies bool) class {
 		rel = strings.TrimPrefix(name, p.dir+"/")
 	}
 	c := classOf(p.language, rel)
-	if c == manifest && dependencies {
+	if c == declaring && dependencies {
 		return code
 	}
 	return c

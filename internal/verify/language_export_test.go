@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/manifest"
 )
 
 // PartsOf are the projects that are judged, each as its language and folder.
@@ -44,5 +45,5 @@ func Splice(was, is []byte) []byte { return splice(was, is) }
 
 // SameButDependencies compares two manifests.
 func SameButDependencies(name, was, is string) bool {
-	return sameButDependencies(name, []byte(was), []byte(is))
+	return manifest.SameButDependencies(name, []byte(was), []byte(is))
 }

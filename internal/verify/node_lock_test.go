@@ -13,7 +13,6 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/atom"
-	"github.com/nacre-dev/nacre/internal/testpeer"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
 
@@ -211,7 +210,7 @@ func shown(ctx context.Context, c verify.Command) (verify.Output, error) {
 // that the work pinned, even where it may change dependencies.
 func TestACompilerThatWasFetchedIsTheBases(t *testing.T) {
 	t.Parallel()
-	testpeer.Need(t, "node")
+	needVerifier(t, "node", "node-check-green")
 	lock := func(pin string) string {
 		return `{"packages":{"":{},"node_modules/typescript":{"resolved":"https://registry.example/t.tgz","integrity":"sha512-` + pin + `"}}}`
 	}

@@ -2,25 +2,25 @@ package verify
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/nacre-dev/nacre/internal/atom"
+	"github.com/nacre-dev/nacre/internal/report"
 )
 
 // reportFormat is the verifier of output::report-format: the fields that the
 // task names are there, under exactly those names, each with a value.
 func reportFormat(_ context.Context, s Subject, _ atom.Atom, _ Runner) (Verdict, error) {
-	report, err := readReport(s.Report)
+	found, err := report.Read(s.Report)
 	if err != nil {
 		return failed(err.Error(), ""), nil
 	}
 	var findings []string
 	for _, field := range s.Task.ReportFields {
-		value, ok := report[field]
+		value, ok := found[field]
 		switch {
 		case !ok:
 			findings = append(findings, fmt.Sprintf("%q is missing", field))
@@ -50,8 +50,6 @@ func present(value any) bool {
 	}
 }
 
-const severityField = "severity"
-
 // isSeverity tells the words of the closed list.
 func isSeverity(value any) bool {
 	switch value {
@@ -64,12 +62,12 @@ func isSeverity(value any) bool {
 // severityGrade is the verifier of output::severity-grade: every finding, and
 // whatever else of the report has a severity, has one of the closed list.
 func severityGrade(_ context.Context, s Subject, _ atom.Atom, _ Runner) (Verdict, error) {
-	report, err := readReport(s.Report)
+	found, err := report.Read(s.Report)
 	if err != nil {
 		return failed(err.Error(), ""), nil
 	}
 	g := &grader{}
-	g.object("", report)
+	g.object("", found)
 	if len(g.wrong) == 0 && !g.graded {
 		g.wrong = []string{"there is neither a list of findings nor a severity"}
 	}
@@ -87,9 +85,9 @@ func (g *grader) object(at string, o map[string]any) {
 	for _, key := range slices.Sorted(maps.Keys(o)) {
 		place := at + "." + key
 		switch {
-		case strings.EqualFold(key, severityField):
+		case strings.EqualFold(key, report.SeverityField):
 			g.graded = true
-			if key != severityField || !isSeverity(o[key]) {
+			if key != report.SeverityField || !isSeverity(o[key]) {
 				g.wrong = append(g.wrong, fmt.Sprintf("%s: %.40q", shorten(place), fmt.Sprint(o[key])))
 			}
 		case isFindings(key):
@@ -139,7 +137,7 @@ func (g *grader) list(at string, list []any, graded bool) {
 	for i, entry := range list {
 		place := fmt.Sprintf("%s[%d]", at, i)
 		if graded && !hasSeverity(entry) {
-			g.wrong = append(g.wrong, shorten(place)+": no field "+severityField)
+			g.wrong = append(g.wrong, shorten(place)+": no field "+report.SeverityField)
 		}
 		g.value(place, entry)
 	}
@@ -152,7 +150,7 @@ func hasSeverity(value any) bool {
 		return false
 	}
 	for key := range object {
-		if strings.EqualFold(key, severityField) {
+		if strings.EqualFold(key, report.SeverityField) {
 			return true
 		}
 	}
@@ -175,37 +173,4 @@ func ledgerRow(_ context.Context, s Subject, _ atom.Atom, _ Runner) (Verdict, er
 		return failed("the run has no row in the ledger", ""), nil
 	}
 	return passed(), nil
-}
-
-// questionField is where an agent asks instead of returning work.
-const questionField = "question"
-
-// Question is what an agent asks in its report, wherever the report stands in
-// what it said (S-18); empty where it asks nothing. A question that is no text,
-// such as a list of them, is given as JSON: it is one all the same.
-func Question(said []byte) string {
-	report, err := readReport(said)
-	if err != nil {
-		return ""
-	}
-	var asked []string
-	for _, key := range slices.Sorted(maps.Keys(report)) {
-		if !strings.EqualFold(key, questionField) {
-			continue
-		}
-		switch v := report[key].(type) {
-		case nil:
-		case bool:
-			if v {
-				asked = append(asked, "true")
-			}
-		case string:
-			asked = append(asked, strings.TrimSpace(v))
-		default:
-			if text, err := json.Marshal(v); err != nil || len(text) > len("[]") {
-				asked = append(asked, string(text))
-			}
-		}
-	}
-	return strings.TrimSpace(strings.Join(asked, "\n"))
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nacre-dev/nacre/internal/report"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
 
@@ -53,7 +54,7 @@ func TestReportFormat(t *testing.T) {
 		"a list":                         {`[{"files-touched": [], "loc-delta": 1}]`, false},
 		"a report, then prose":           {good + "\nIgnore that.", false},
 		"not UTF-8":                      {"\xff" + good, false},
-		"very long":                      {strings.Repeat(" ", verify.MaxReport) + good, false},
+		"very long":                      {strings.Repeat(" ", report.Max) + good, false},
 		"nested deep":                    {strings.Repeat(`{"a":`, 9000) + "1" + strings.Repeat("}", 9000), false},
 		"braces":                         {"x\n" + strings.Repeat("{\n", 9000) + "}", false},
 	} {
@@ -132,7 +133,7 @@ func TestWhatAReportAsks(t *testing.T) {
 		"no report":             {"Which one? question: this one", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if have := verify.Question([]byte(c.said)); have != c.want {
+			if have := report.Question([]byte(c.said)); have != c.want {
 				t.Errorf("have %q, want %q", have, c.want)
 			}
 		})

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nacre-dev/nacre/internal/testpeer"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
 
@@ -71,7 +70,6 @@ func TestCargoCheck(t *testing.T) {
 		{name: "none", edits: files{"src/lib.rs": rustLib + "pub fn two() {}\n" + rustTests}},
 	})
 	tryAll(t, "cargo", "no-warnings", with(rustBase, unused), []trial{{name: "a warning that was there", edits: files{"tests/more.rs": "\n"}}})
-	testpeer.Need(t, "cargo")
 	if have := strengthOf(t, "cargo-check-green", rustBase, unused); have != verify.Strong {
 		t.Errorf("a compiler's verdict is %q", have)
 	}
@@ -92,7 +90,6 @@ func TestNodeCheck(t *testing.T) {
 	tryAll(t, "node", "node-check-green", typed, []trial{
 		{name: "a compiler that the work brings along", edits: files{"node_modules/typescript/bin/tsc": "process.exit(0)\n"}, want: "tsc is not"},
 	})
-	testpeer.Need(t, "node")
 	if have := strengthOf(t, "node-check-green", nodeBase, files{"sum.js": "export const x = 1;\n"}); have != verify.Strong {
 		t.Errorf("a parser's verdict is %q", have)
 	}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre/internal/atom"
 	"github.com/nacre-dev/nacre/internal/gate"
@@ -27,8 +26,9 @@ const (
 )
 
 // constructorPattern is the verifier of quality::constructor-pattern: every
-// text that was touched is short, and so is every function in it. Lock files,
-// which nobody can split, are left out.
+// text that was touched is short, and so is every function of its Go, which the
+// language's own parser finds; of other languages the file's length alone is
+// judged. Lock files, which nobody can split, are left out.
 func constructorPattern(ctx context.Context, s Subject, _ atom.Atom, _ Runner) (v Verdict, err error) {
 	root, err := openTree(s.Tree)
 	if err != nil {
@@ -47,7 +47,7 @@ func constructorPattern(ctx context.Context, s Subject, _ atom.Atom, _ Runner) (
 			return Verdict{}, err
 		}
 	}
-	return verdict(fmt.Sprintf("touched files have at most %d lines, their functions %d", m.file, m.function), m.findings), nil
+	return verdict(fmt.Sprintf("touched files have at most %d lines, functions of Go %d", m.file, m.function), m.findings), nil
 }
 
 func orElse(n, otherwise int) int {
@@ -84,15 +84,15 @@ func (m *measure) touched(name string, size int64) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	language := sourceLanguage(name, head)
-	if language == "" && bytes.IndexByte(head, 0) >= 0 {
+	isGo := strings.EqualFold(path.Ext(name), ".go")
+	if !isSource(name) && bytes.IndexByte(head, 0) >= 0 {
 		return nil
 	}
-	if language == "" || size > maxCode {
+	if !isGo || size > maxCode {
 		lines, err := countLines(r, m.file)
 		if lines > m.file {
 			m.found("%q has more than %d lines", name, m.file)
-		} else if language != "" {
+		} else if isGo {
 			m.found("%q has %d bytes: too many to look for functions in", name, size)
 		}
 		return err
@@ -101,17 +101,17 @@ func (m *measure) touched(name string, size int64) error {
 	if err != nil {
 		return err
 	}
-	m.source(name, language, source)
+	m.source(name, source)
 	return nil
 }
 
-func (m *measure) source(name, language string, source []byte) {
+func (m *measure) source(name string, source []byte) {
 	if lines, _ := countLines(bytes.NewReader(source), len(source)); lines > m.file { // memory can be read
 		m.found("%q has %d lines, %d are allowed", name, lines, m.file)
 	}
-	functions, err := functionsOf(language, source)
+	functions, err := goFunctions(source)
 	if err != nil {
-		m.found("%q cannot be read as %s: %v", name, language, err)
+		m.found("%q cannot be read as Go: %v", name, err)
 	}
 	for _, f := range functions {
 		if lines := f.last - f.first + 1; lines > m.function {
@@ -152,61 +152,17 @@ func countLines(r io.Reader, most int) (int, error) {
 	return lines, nil
 }
 
-// The languages in which functions are found.
-const (
-	inGo     = "Go"
-	inRust   = "Rust"
-	inScript = "JavaScript"
-	inPython = "Python"
-)
-
-// sourceLanguage is told by a file's name, and where that says nothing by its first
-// line.
-func sourceLanguage(name string, head []byte) string {
+// isSource tells a source by its name: it counts as text whatever its bytes are.
+func isSource(name string) bool {
 	switch strings.ToLower(path.Ext(name)) {
-	case ".go":
-		return inGo
-	case ".rs":
-		return inRust
-	case ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts":
-		return inScript
-	case ".py", ".pyi", ".pyw":
-		return inPython
-	case "":
-		line, _, _ := bytes.Cut(head, []byte("\n"))
-		if !bytes.HasPrefix(line, []byte("#!")) {
-			return ""
-		}
-		for _, word := range bytes.FieldsFunc(line, func(r rune) bool { return r == '/' || r == ' ' || r == '!' }) {
-			switch program := strings.TrimRight(string(word), "0123456789."); program {
-			case "python", "pypy":
-				return inPython
-			case "node", "deno", "bun":
-				return inScript
-			}
-		}
+	case ".go", ".rs", ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts", ".py", ".pyi", ".pyw":
+		return true
 	}
-	return ""
+	return false
 }
 
 // span is one function: the lines from its keyword to its last, from 1.
 type span struct {
 	name        string
 	first, last int
-}
-
-func functionsOf(language string, source []byte) ([]span, error) {
-	if !utf8.Valid(source) {
-		return nil, errors.New("it is not UTF-8")
-	}
-	switch language {
-	case inGo:
-		return goFunctions(source)
-	case inRust:
-		return rustFunctions(string(source))
-	case inScript:
-		return scriptFunctions(string(source))
-	default:
-		return pythonFunctions(string(source))
-	}
 }

@@ -10,6 +10,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/nacre-dev/nacre/internal/manifest"
 )
 
 // goSettings pin what a Go command does: no network, no other toolchain, no
@@ -140,7 +142,7 @@ func (t trees) modulePath(p part) string {
 	if err != nil {
 		return ""
 	}
-	for _, line := range directives(data) {
+	for _, line := range manifest.Directives(data) {
 		if name, ok := strings.CutPrefix(line, "module "); ok {
 			return strings.Trim(name, "\"`")
 		}

@@ -40,7 +40,7 @@ var goBase = files{
 
 const goSum = "package sum\n\nfunc Add(a, b int) int { return a + b }\n\nfunc Asked() bool { return true }\n\n"
 
-// S-13: what the base's tests say of the work, by name.
+// S-13, F-94: what the base's tests say of the work, by name.
 func TestGoTests(t *testing.T) {
 	tryAll(t, "go", "tests-green", goBase, []trial{
 		{name: "a change that breaks nothing", edits: files{"sum.go": goSum + "func Three() int { return 3 }\n"}},
@@ -53,7 +53,7 @@ func TestGoTests(t *testing.T) {
 			"sum_test.go": "package sum\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) { t.Run(\"b\", func(*testing.T) {}); t.Run(\"c\", func(*testing.T) {}) }\n",
 		}, want: "TestAdd/b failed"},
 		{name: "code that makes a test skip itself", edits: files{"sum.go": "package sum\n\nfunc Add(a, b int) int { return a + b }\n\nfunc Asked() bool { return false }\n"}, want: "TestOnlyIfAsked is skipped"},
-		{name: "a test of the work's own that fails does not decide", edits: files{"more_test.go": "package sum\n\nimport \"testing\"\n\nfunc TestMore(t *testing.T) { t.Fatal() }\n"}},
+		{name: "a test of the work's own that fails is a veto", edits: files{"more_test.go": "package sum\n\nimport \"testing\"\n\nfunc TestMore(t *testing.T) { t.Fatal() }\n"}, want: "with the work's own tests, "},
 		{name: "a test of the work's own does not count", edits: files{"more_test.go": "package sum\n\nimport \"testing\"\n\nfunc TestMore(t *testing.T) {}\n"},
 			task: func(s *verify.Subject) { s.Task.TestCount = 6 }, want: "test-count-min is 6"},
 		{name: "as many tests as the task wants", edits: files{"sum.go": goSum + "// more\n"}, task: func(s *verify.Subject) { s.Task.TestCount = 5 }},

@@ -50,7 +50,7 @@ func nothingInside(trees, part, layout) (string, error) { return "", nil }
 // required; the base's on the work with tests of the host's own that must be
 // seen to fail; the base's on the work, of which the exit status counts; and
 // where the work changed tests, all of it as it would land, where those of the
-// base must still be there. The report is formed in the process of the code
+// base must still be there and none may fail. The report is formed in the process of the code
 // under test, so that the verdict is weak whatever it says.
 func testsGreen(ctx context.Context, s Subject, _ atom.Atom, run Runner) (Verdict, error) {
 	t, err := readTrees(s)
@@ -81,7 +81,7 @@ func testsGreen(ctx context.Context, s Subject, _ atom.Atom, run Runner) (Verdic
 		green, note = green+found.green, also(note+found.note, d.Absent)
 	}
 	if green == 0 {
-		return weakly("the base has no test that passes", "tests that the work adds do not decide"), nil
+		return weakly("the base has no test that passes", "tests that the work adds vouch for nothing"), nil
 	}
 	if green < s.Task.TestCount {
 		return weakly(fmt.Sprintf("%d tests passed, and test-count-min is %d", green, s.Task.TestCount), "tests that the work adds do not count"), nil
@@ -216,8 +216,9 @@ func (j testRun) clean(ctx context.Context, l layout, base *results) (finding, e
 	return found, nil
 }
 
-// landed runs all tests as they would land. The work's own do not decide; the
-// base's must still be there under their names.
+// landed runs all tests as they would land. The base's must still be there under
+// their names. The work's own vouch for nothing, and those that fail speak against
+// it: a red suite never lands as a green one (F-94).
 func (j testRun) landed(ctx context.Context, base *results) (finding, error) {
 	r, out, found, err := j.attempt(ctx, j.t.work.layout(), "")
 	if err != nil {
@@ -230,23 +231,32 @@ func (j testRun) landed(ctx context.Context, base *results) (finding, error) {
 		return found, nil
 	}
 	list := r.missing(base)
+	own := ownOf(r, base)
+	for _, name := range own.names() {
+		if own.tests[name] == red {
+			list = append(list, name+" failed"+quote(r.said[name]))
+		}
+	}
+	if len(list) == 0 && out.ExitCode != 0 {
+		list = append(list, fmt.Sprintf("the runner's exit status is %d", out.ExitCode))
+	}
 	for i := range list {
 		list[i] = "with the work's own tests, " + list[i]
 	}
 	found = withEnding(list, base, r, out)
-	passed, failed := 0, 0
+	found.note = fmt.Sprintf("; %d of the work's own passed, which vouch for nothing", own.count(green))
+	return found, nil
+}
+
+// ownOf are the tests that the base has not.
+func ownOf(r, base *results) *results {
+	own := newResults()
 	for name, s := range r.tests {
-		if _, ok := base.tests[name]; ok || s == skipped {
-			continue
-		}
-		if s == green {
-			passed++
-		} else {
-			failed++
+		if _, known := base.tests[name]; !known {
+			own.tests[name] = s
 		}
 	}
-	found.note = fmt.Sprintf("; of the work's own, which do not decide, %d passed and %d failed", passed, failed)
-	return found, nil
+	return own
 }
 
 // withEnding adds what else failed and what the runner said last: a test that

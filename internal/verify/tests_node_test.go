@@ -33,7 +33,7 @@ func TestNodeTests(t *testing.T) {
 		{name: "code that makes a test skip itself", edits: files{"sum.js": "export const add = (a, b) => a + b;\nexport const asked = () => false;\n"}, want: "is asked is skipped"},
 		{name: "a test file that is deleted", edits: files{"test/sum.test.js": "-"}, want: "adds is no longer run"},
 		{name: "a test that is renamed", edits: files{"test/other.test.cjs": "const test = require('node:test');\ntest('plus', () => {});\n"}, want: "other.test.cjs > adds is no longer run"},
-		{name: "a test of the work's own that fails does not decide", edits: files{"test/more.test.js": "import test from 'node:test';\ntest('more', () => { throw new Error() });\n"}},
+		{name: "a test of the work's own that fails is a veto", edits: files{"test/more.test.js": "import test from 'node:test';\ntest('more', () => { throw new Error() });\n"}, want: "with the work's own tests, "},
 		{name: "a test of the work's own does not count", edits: files{"test/more.test.js": "import test from 'node:test';\ntest('more', () => {});\n"},
 			task: func(s *verify.Subject) { s.Task.TestCount = 5 }, want: "test-count-min is 5"},
 	})

@@ -20,12 +20,13 @@ const npmTesters = "NACRE_NPM_TESTERS"
 // them along: what a program reads, and none of what people read.
 func modules(t *testing.T, name string) files {
 	t.Helper()
-	testpeer.Need(t, "node")
 	folder := os.Getenv(npmTesters)
 	if folder == "" {
-		testpeer.Missing(t, npmTesters+" does not name a folder with npm's jest, vitest and typescript")
+		testpeer.Missing(t, npmTesters, npmTesters+" does not name a folder with npm's jest, vitest and typescript")
 	}
 	all, root := files{}, filepath.Join(folder, name)
+	programs := map[string]string{"jest": "jest", "vitest": "vitest", "typescript": "tsc"}
+	testpeer.Able(t, "node", filepath.Join(root, "node_modules", ".bin", programs[name]), "--version")
 	err := filepath.WalkDir(filepath.Join(root, "node_modules"), func(file string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || strings.HasPrefix(d.Name(), ".") {
 			return err
@@ -106,7 +107,7 @@ const pytestPython = "NACRE_PYTEST"
 func TestPeoplesPytest(t *testing.T) {
 	python := os.Getenv(pytestPython)
 	if python == "" {
-		testpeer.Missing(t, pytestPython+" does not name a python3 that has pytest")
+		testpeer.Missing(t, "pytest", pytestPython+" does not name a python3 that has pytest")
 	}
 	t.Setenv("PATH", filepath.Dir(python)+string(os.PathListSeparator)+os.Getenv("PATH"))
 	base := files{

@@ -50,7 +50,7 @@ func TestPythonTests(t *testing.T) {
 		{name: "code that makes a test skip itself", edits: files{"total.py": "def add(a, b):\n    return a + b\n\n\ndef asked():\n    return False\n"}, want: "test_asked is skipped"},
 		{name: "a test file that is deleted", edits: files{"tests/test_total.py": "-"}, want: "test_add is no longer run"},
 		{name: "a test that is renamed", edits: files{"pkg/test_total.py": "import unittest\n\n\nclass Again(unittest.TestCase):\n    def test_other(self):\n        pass\n"}, want: "test_same_file_name is no longer run"},
-		{name: "a test of the work's own that fails does not decide", edits: files{"tests/test_more.py": "import unittest\n\n\nclass More(unittest.TestCase):\n    def test_more(self):\n        self.fail()\n"}},
+		{name: "a test of the work's own that fails is a veto", edits: files{"tests/test_more.py": "import unittest\n\n\nclass More(unittest.TestCase):\n    def test_more(self):\n        self.fail()\n"}, want: "with the work's own tests, "},
 		{name: "a test of the work's own does not count", edits: files{"tests/test_more.py": "import unittest\n\n\nclass More(unittest.TestCase):\n    def test_more(self):\n        pass\n"},
 			task: func(s *verify.Subject) { s.Task.TestCount = 5 }, want: "test-count-min is 5"},
 	})

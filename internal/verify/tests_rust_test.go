@@ -50,7 +50,7 @@ func TestRustTests(t *testing.T) {
 		{name: "an inline test that is emptied while the code breaks", edits: files{"src/lib.rs": wrong + "#[cfg(test)]\nmod tests {\n    #[test]\n    fn adds() {}\n}\n"}, want: "tests::adds failed"},
 		{name: "inline tests that are deleted", edits: files{"src/lib.rs": rustLib}, want: "tests::adds is no longer run"},
 		{name: "a test file that is deleted", edits: files{"tests/it.rs": "-"}, want: "works is no longer run"},
-		{name: "a test of the work's own that fails does not decide", edits: files{"tests/more.rs": "#[test]\nfn more() {\n    panic!()\n}\n"}},
+		{name: "a test of the work's own that fails is a veto", edits: files{"tests/more.rs": "#[test]\nfn more() {\n    panic!()\n}\n"}, want: "with the work's own tests, "},
 		{name: "a test of the work's own does not count", edits: files{"tests/more.rs": "#[test]\nfn more() {}\n"},
 			task: func(s *verify.Subject) { s.Task.TestCount = 4 }, want: "test-count-min is 4"},
 		{name: "a package that is not there", edits: files{"src/lib.rs": rustLib + "// more\n" + rustTests},

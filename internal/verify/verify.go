@@ -12,6 +12,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/atom"
+	"github.com/nacre-dev/nacre/internal/report"
 )
 
 // Subject is the work to judge.
@@ -43,6 +44,9 @@ type Subject struct {
 	// delta is what Judge found to differ.
 	delta delta
 }
+
+// MaxReport is the longest text that Subject.Report is read of, in bytes.
+const MaxReport = report.Max
 
 // Command is one command over the code under test.
 type Command struct {

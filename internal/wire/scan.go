@@ -85,7 +85,7 @@ func (s *scanner) object(depth int) error {
 		}
 		if depth == s.members {
 			if s.top == nil {
-				s.top = make([]Member, 0, envelopeFields)
+				s.top = make([]Member, 0, mostMembers)
 			}
 			s.top = append(s.top, Member{Key: nameOf(key), Value: s.data[start:s.pos:s.pos]})
 		}
@@ -94,6 +94,9 @@ func (s *scanner) object(depth int) error {
 		}
 	}
 }
+
+// mostMembers is how many members the objects have that are read most: an envelope's.
+const mostMembers = 9
 
 // nameOf is string, without memory for the names that nearly every message has.
 func nameOf(key []byte) string {
@@ -123,7 +126,7 @@ func (s *scanner) key(keys *keySet) ([]byte, error) {
 	}
 	if !keys.add(key, s.limits.CaseSensitive) {
 		s.pos = start
-		return nil, s.fail("duplicate key " + quoteName(key))
+		return nil, s.fail("duplicate key " + QuoteName(key))
 	}
 	if s.space(); s.peek() != ':' {
 		return nil, s.fail("want a colon after the key")

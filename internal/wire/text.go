@@ -243,12 +243,12 @@ func AppendText(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// quoteName shows a key in a message: short, and without anything that could
+// QuoteName shows a key in a message: short, and without anything that could
 // steer a terminal.
-func quoteName(key []byte) string { return strconv.QuoteToASCII(shorten(string(key))) }
+func QuoteName(key []byte) string { return strconv.QuoteToASCII(Shorten(string(key))) }
 
-// shorten cuts s to maxShown bytes at a rune's start.
-func shorten(s string) string {
+// Shorten cuts s to maxShown bytes at a rune's start.
+func Shorten(s string) string {
 	if len(s) <= maxShown {
 		return s
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"regexp"
 	"strings"
@@ -49,9 +50,9 @@ func readConfig(raw json.RawMessage) (c config, err error) {
 	default:
 		return c, fmt.Errorf("service: %.40q is neither github nor gitea", c.Service)
 	}
-	if c.api, err = url.Parse(strings.TrimRight(c.BaseURL, "/")); err != nil || c.api.Scheme != "https" || c.api.Host == "" ||
+	if c.api, err = url.Parse(strings.TrimRight(c.BaseURL, "/")); err != nil || c.api.Scheme != "https" && !c.plain() || c.api.Host == "" ||
 		c.api.User != nil || c.api.RawQuery != "" || c.api.Fragment != "" {
-		return c, errors.New("base_url: use an https address such as https://git.example.com, without a token in it")
+		return c, errors.New("base_url: use an https address such as https://git.example.com, or http://localhost:3000 on this machine, without a token in it")
 	}
 	if c.Service == serviceGitea && !strings.HasSuffix(c.api.Path, giteaPath) {
 		c.api.Path += giteaPath
@@ -68,4 +69,14 @@ func readConfig(raw json.RawMessage) (c config, err error) {
 		}
 	}
 	return c, nil
+}
+
+// plain reports whether the server is one on this machine without TLS: what the token
+// goes through does not leave it (F-82).
+func (c *config) plain() bool {
+	if c.api == nil || c.api.Scheme != "http" {
+		return false
+	}
+	ip := net.ParseIP(c.api.Hostname())
+	return c.api.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }

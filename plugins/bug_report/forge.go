@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -48,13 +49,26 @@ func newForge(c config, token nacre.Secret) *forge {
 	return &forge{config: c, token: token, client: &http.Client{
 		Timeout: httpTimeout,
 		Transport: &http.Transport{
-			Proxy:             http.ProxyFromEnvironment,
+			Proxy:             throughEgress,
 			TLSClientConfig:   &tls.Config{RootCAs: c.roots, MinVersion: tls.VersionTLS12},
 			ForceAttemptHTTP2: true,
 			DisableKeepAlives: true, // a client lives for one call
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+}
+
+// throughEgress finds the way out of the sandbox, which the environment names. A server
+// on this machine is behind it too: the sandbox's own loopback has none.
+func throughEgress(r *http.Request) (*url.URL, error) {
+	way := os.Getenv("HTTP_PROXY")
+	if r.URL.Scheme == "https" {
+		way = os.Getenv("HTTPS_PROXY")
+	}
+	if way == "" {
+		return nil, nil //nolint:nilnil // the standard library's way to say that there is none
+	}
+	return url.Parse(way)
 }
 
 // check is what verify asks.
@@ -215,12 +229,12 @@ func (f *forge) repo(path string, query url.Values) *url.URL {
 func (f *forge) link(i issue) string {
 	host := strings.TrimPrefix(f.config.api.Host, "api.")
 	tail := "/" + f.config.Repository + "/issues/" + strconv.FormatInt(i.Number, 10)
-	if u, err := url.Parse(i.URL); err == nil && u.Scheme == "https" && u.User == nil && u.RawQuery == "" && u.Fragment == "" &&
+	if u, err := url.Parse(i.URL); err == nil && u.Scheme == f.config.api.Scheme && u.User == nil && u.RawQuery == "" && u.Fragment == "" &&
 		(u.Host == host || u.Host == f.config.api.Host) && strings.HasSuffix(u.Path, tail) && wordPath(strings.TrimSuffix(u.Path, tail)) {
 		return u.String()
 	}
 	path := strings.TrimSuffix(strings.TrimSuffix(f.config.api.Path, giteaPath), "/api/v3")
-	return (&url.URL{Scheme: "https", Host: host, Path: path + tail}).String()
+	return (&url.URL{Scheme: f.config.api.Scheme, Host: host, Path: path + tail}).String()
 }
 
 func wordPath(path string) bool { return path == "" || wordForm().MatchString(strings.Trim(path, "/")) }

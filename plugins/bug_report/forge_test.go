@@ -339,8 +339,9 @@ func TestLinks(t *testing.T) {
 func TestConfig(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"service":"gitlab"}`: "neither github nor gitea", `{"service":"gitea"}`: "base_url: use an https address",
-		`{"base_url":"http://x"}`: "base_url: use an https", `{"base_url":"https://u:p@x"}`: "base_url: use an https",
-		`{"repository":"x"}`: "owner/name", `{"repository":"../x"}`: "owner/name", `{"repository":"a/b/c"}`: "owner/name", `{"repository":"a/.."}`: "owner/name", `{"repository":"a/b?x"}`: "owner/name",
+		`{"base_url":"http://x"}`: "base_url: use an https", `{"base_url":"http://127.0.0.1.evil.example"}`: "base_url: use an https", `{"base_url":"http://10.0.0.1"}`: "base_url: use an https", `{"base_url":"ftp://localhost"}`: "base_url: use an https",
+		`{"base_url":"https://u:p@x"}`: "base_url: use an https",
+		`{"repository":"x"}`:           "owner/name", `{"repository":"../x"}`: "owner/name", `{"repository":"a/b/c"}`: "owner/name", `{"repository":"a/.."}`: "owner/name", `{"repository":"a/b?x"}`: "owner/name",
 		`{"ca":"x"}`: "ca: no certificate",
 	} {
 		m := begin(t, "").initialize(t.TempDir(), config)
@@ -365,5 +366,27 @@ func TestConfig(t *testing.T) {
 		if m := p.verify(); m.Error == nil || !strings.Contains(string(m.Error.Data), `"`+c.want+`"`) {
 			t.Errorf("%s: have %+v %s", name, m.Error, m.Result)
 		}
+	}
+}
+
+// F-82: a Gitea on this machine needs no TLS, and is reached through the way out that the
+// sandbox has.
+func TestAServerOnThisMachineNeedsNoTLS(t *testing.T) {
+	f := &forge{gitea: true}
+	f.Server = httptest.NewServer(f)
+	t.Cleanup(f.Close)
+	config := fmt.Sprintf(`{"service":"gitea","base_url":%q,"repository":"acme/nacre"}`, f.URL)
+	p := started(t, t.TempDir(), config)
+	p.want(`{"title":"t","description":"x","severity":"low"}`, `"url":"`+f.URL+`/acme/nacre/issues/1"`)
+	var through []string
+	way := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		through = append(through, r.URL.String())
+		f.ServeHTTP(w, r)
+	}))
+	t.Cleanup(way.Close)
+	t.Setenv("HTTP_PROXY", way.URL)
+	p.want(`{"title":"another","description":"y","severity":"low"}`, `"url":"`+f.URL+`/acme/nacre/issues/2"`)
+	if len(through) == 0 || !strings.HasPrefix(through[0], f.URL+"/") {
+		t.Errorf("went through the way out: %q", through)
 	}
 }

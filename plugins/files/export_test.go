@@ -1,4 +1,4 @@
 package main
 
 // Handler serves a folder.
-var Handler = handler //nolint:gochecknoglobals // how tests reach it
+var Handler = handler

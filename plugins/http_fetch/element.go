@@ -100,8 +100,9 @@ func distance(a atom.Atom) int {
 		return 2
 	case atom.Div, atom.Dt, atom.Dd, atom.Thead, atom.Tbody, atom.Tfoot, atom.Caption, atom.Figcaption, atom.Summary, atom.Legend, atom.Center, atom.Option:
 		return 1
+	default:
+		return 0
 	}
-	return 0
 }
 
 func (w *writer) item() {

@@ -66,6 +66,7 @@ func (w *writer) convert(in io.Reader) {
 		case html.EndTagToken:
 			name, _ := z.TagName()
 			w.end(atom.Lookup(name), string(name))
+		case html.CommentToken, html.DoctypeToken: // nobody who looks at the page sees them
 		}
 	}
 }
@@ -110,13 +111,18 @@ func (w *writer) end(a atom.Atom, name string) {
 func leftOut(t html.Token) bool {
 	switch t.DataAtom {
 	case atom.Script, atom.Style, atom.Template, atom.Noscript, atom.Iframe, atom.Object, atom.Svg, atom.Math, atom.Canvas,
-		atom.Audio, atom.Video, atom.Select, atom.Datalist, atom.Noembed, atom.Noframes, atom.Textarea, atom.Dialog:
-		if t.DataAtom == atom.Dialog {
-			_, shown := attribute(t, "open")
-			return !shown
-		}
+		atom.Audio, atom.Video, atom.Select, atom.Datalist, atom.Noembed, atom.Noframes, atom.Textarea:
 		return true
+	case atom.Dialog:
+		_, shown := attribute(t, "open")
+		return !shown
+	default:
+		return hasHiding(t)
 	}
+}
+
+// hasHiding looks for an attribute that hides any element.
+func hasHiding(t html.Token) bool {
 	if _, ok := attribute(t, "hidden"); ok {
 		return true
 	}
@@ -171,16 +177,18 @@ func isVoid(a atom.Atom) bool {
 	switch a {
 	case atom.Area, atom.Base, atom.Br, atom.Col, atom.Embed, atom.Hr, atom.Img, atom.Input, atom.Link, atom.Meta, atom.Param, atom.Source, atom.Track, atom.Wbr:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 func endsItself(a atom.Atom) bool {
 	switch a {
 	case atom.P, atom.Li, atom.Dt, atom.Dd, atom.Option, atom.Tr, atom.Td, atom.Th:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // say writes text, with the space of HTML: any amount is one.

@@ -30,6 +30,16 @@ type host struct {
 	// unrouted says that no route takes what is published.
 	unrouted bool
 	events   []json.RawMessage
+	// channel and ref name ada's message that woke the session which calls.
+	channel, ref string
+}
+
+func (h *host) woken(ref string) { h.wokenOn("local", ref) }
+
+func (h *host) wokenOn(channel, ref string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.channel, h.ref = channel, ref
 }
 
 // start runs a handler. ticket is empty where no channels are served.
@@ -64,6 +74,8 @@ func (h *host) answers(method string, asked plugin.Service) json.RawMessage {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
+	case method == plugin.MethodSessionInfo && h.ref != "":
+		return json.RawMessage(`{"group":"main","message":{"channel":"` + h.channel + `","sender":"ada","chat":"","ref":"` + h.ref + `"}}`)
 	case method == plugin.MethodPublish && asked.Topic == plugin.TopicInbound && asked.Ticket == "C" && h.unrouted:
 		return json.RawMessage("false")
 	case method == plugin.MethodPublish && asked.Topic == plugin.TopicInbound && asked.Ticket == "C" && !h.full:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,7 +16,12 @@ import (
 const (
 	channel     = "local"
 	topicError  = "agent.error"
+	topicEnd    = "agent.completed"
 	publishTime = 10 * time.Second
+	// unanswered is what the sender of a message is told whose agent sent nothing.
+	unanswered = "The agent ended without an answer."
+	// interrupted begins the outcome of a message that was given up.
+	interrupted = "interrupted"
 	// givenUp is what the sender of a message is told that nobody answers any more.
 	givenUp = "A message of yours was given up: the work on it was interrupted twice. Some of it may be done. Write again if you still want it."
 )
@@ -25,6 +31,7 @@ type hub struct {
 	now     func() time.Time
 	setup   plugin.Setup
 	history history
+	asked   asked
 
 	mu    sync.Mutex
 	rooms map[string]map[*client]bool // by sender
@@ -41,6 +48,7 @@ type inbound struct {
 
 type metadata struct {
 	Chat string `json:"chat,omitempty"`
+	Ref  string `json:"ref"`
 }
 
 // join tells a client what was said, and from then on what is.
@@ -76,31 +84,62 @@ func (h *hub) leave(c *client, sender string) {
 func (h *hub) take(ctx context.Context, from *client, s said) {
 	ctx, cancel := context.WithTimeout(ctx, publishTime)
 	defer cancel()
+	ref, q := h.asked.add(s.sender)
+	defer close(q.taken)
 	own := line{Kind: kindOwn, From: s.sender, Chat: s.chat, Body: s.body, Time: h.now().UTC()}
-	err := h.setup.Publish(ctx, plugin.TopicInbound, inbound{channel, s.sender, "text", s.body, metadata{s.chat}})
+	err := h.setup.Publish(ctx, plugin.TopicInbound, inbound{channel, s.sender, "text", s.body, metadata{s.chat, ref}})
+	if err != nil {
+		h.asked.end(ref)
+	}
 	if errors.Is(err, plugin.ErrDropped) {
 		from.tell(line{Kind: kindError, Body: "no [[route]] of config.toml takes this: add one for channel \"local\" with this sender or chat, and start nacre serve again"})
 		return
 	}
-	if err != nil {
-		from.tell(line{Kind: kindError, Body: "nacre did not take the message: nacre doctor says why"})
+	var refused *plugin.Refused
+	if errors.As(err, &refused) {
+		from.tell(line{Kind: kindError, Body: "nacre did not take the message: " + refused.Words})
 		return
 	}
-	from.tell(line{Kind: kindSent})
+	if err != nil {
+		from.tell(line{Kind: kindError, Body: "nacre did not take the message in time: the records of nacre serve say why (nacre audit show SESSION)"})
+		return
+	}
+	from.tell(line{Kind: kindSent, For: ref})
 	_, _ = h.deliver(s.sender, own, from) // it was taken: that it is not kept changes nothing
 }
 
-// event tells a sender that their message was given up (D-33). Events that name no
-// message are about something else.
+// event tells a sender that nobody answers their message any more (D-33). Events that
+// name no message are about something else.
 func (h *hub) event(_ context.Context, e plugin.Envelope) {
 	var about struct {
-		Message struct{ Channel, Sender, Chat string }
+		Outcome string
+		Message struct{ Channel, Sender, Chat, Ref string }
 	}
-	m := &about.Message
-	if e.Topic != topicError || json.Unmarshal(e.Payload, &about) != nil || m.Channel != channel || !isName(m.Sender) || !h.knows(m.Sender) {
+	if json.Unmarshal(e.Payload, &about) != nil || about.Message.Channel != channel {
 		return
 	}
-	_, err := h.deliver(m.Sender, line{Kind: kindNotice, From: string(e.Group), Chat: m.Chat, Body: givenUp, Time: h.now().UTC()}, nil)
+	m := about.Message
+	q, known := h.asked.end(m.Ref)
+	if known {
+		m.Sender = q.sender // as it stands: the event's is without what looks like a secret
+	}
+	text := ""
+	switch {
+	case q.answered:
+		return
+	case e.Topic == topicEnd && known:
+		text = unanswered
+	case e.Topic == topicError && (about.Outcome == "" || strings.HasPrefix(about.Outcome, interrupted)):
+		text = givenUp
+	case e.Topic == topicError:
+		text = "No answer will come: " + about.Outcome
+	default:
+		return
+	}
+	if !isName(m.Sender) || !h.knows(m.Sender) {
+		return
+	}
+	_, err := h.deliver(m.Sender, line{Kind: kindNotice, From: string(e.Group), Chat: m.Chat, Body: text, Time: h.now().UTC(), For: m.Ref}, nil)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "keep a notice:", err) // who is connected has it
 	}
@@ -121,11 +160,12 @@ func (h *hub) deliver(sender string, l line, except *client) (told int, err erro
 
 type sendArgs struct{ Recipient, Body string }
 
-func (h *hub) send(_ context.Context, r *plugin.Request, args sendArgs) (any, error) {
+func (h *hub) send(ctx context.Context, r *plugin.Request, args sendArgs) (any, error) {
 	if !isName(args.Recipient) || !h.knows(args.Recipient) {
 		return nil, &plugin.ToolError{Code: "UNKNOWN_RECIPIENT", Message: fmt.Sprintf("Nobody called %.80q has written here: give the sender of the message as it stands", args.Recipient)}
 	}
-	told, err := h.deliver(args.Recipient, line{Kind: kindMessage, From: string(r.Group), Body: args.Body, Time: h.now().UTC()}, nil)
+	ref := h.answers(ctx, r, args.Recipient)
+	told, err := h.deliver(args.Recipient, line{Kind: kindMessage, From: string(r.Group), Body: args.Body, Time: h.now().UTC(), For: ref}, nil)
 	if err != nil && told == 0 {
 		return nil, err
 	}
@@ -134,6 +174,27 @@ func (h *hub) send(_ context.Context, r *plugin.Request, args sendArgs) (any, er
 		status = "kept" // until they connect
 	}
 	return map[string]any{"status": status, "connections": told}, nil
+}
+
+// answers is the message that an agent answers with what it sends: the one that woke
+// its session, if it came on this channel and goes to who wrote that. Other channels
+// have senders of the same name.
+func (h *hub) answers(ctx context.Context, r *plugin.Request, recipient string) (ref string) {
+	var session struct {
+		Message struct{ Channel, Sender, Ref string }
+	}
+	info, err := r.SessionInfo(ctx)
+	if err != nil || json.Unmarshal(info, &session) != nil || session.Message.Channel != channel || session.Message.Sender != recipient {
+		return ""
+	}
+	q := h.asked.answer(session.Message.Ref, recipient)
+	if q != nil {
+		select {
+		case <-q.taken: // its sender knows the name of the message by now
+		case <-ctx.Done():
+		}
+	}
+	return session.Message.Ref
 }
 
 func (h *hub) knows(sender string) bool {

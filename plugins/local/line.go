@@ -35,6 +35,8 @@ type line struct {
 	Chat string    `json:"chat,omitempty"`
 	Body string    `json:"body,omitempty"`
 	Time time.Time `json:"time,omitzero"`
+	// For names the message that it is the answer to, or about; [kindSent] brings it.
+	For string `json:"for,omitempty"`
 	// History says that it was said before the connection was made.
 	History bool `json:"history,omitempty"`
 }

@@ -32,6 +32,7 @@ type person struct {
 	t    testing.TB
 	conn net.Conn
 	in   *bufio.Scanner
+	ref  string // the message that the line heard last is about
 }
 
 func (h *host) connect() *person {
@@ -42,7 +43,7 @@ func (h *host) connect() *person {
 	}
 	h.t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(5 * time.Minute))
-	p := &person{h.t, conn, bufio.NewScanner(conn)}
+	p := &person{t: h.t, conn: conn, in: bufio.NewScanner(conn)}
 	p.in.Buffer(nil, 1<<20)
 	return p
 }
@@ -60,12 +61,19 @@ func (p *person) say(line string) {
 	}
 }
 
-// hear reads one line, without its time, which the tests' clock gives.
+// hear reads one line, without its time, which the tests' clock gives, and without
+// the name of a message, which is made up.
 func (p *person) hear() string {
 	if !p.in.Scan() {
 		return "closed"
 	}
-	return strings.Replace(p.in.Text(), `,"time":"2027-01-15T08:00:00Z"`, "", 1)
+	line := strings.Replace(p.in.Text(), `,"time":"2027-01-15T08:00:00Z"`, "", 1)
+	p.ref = ""
+	if before, rest, found := strings.Cut(line, `,"for":"`); found {
+		ref, after, _ := strings.Cut(rest, `"`)
+		p.ref, line = ref, before+after
+	}
+	return line
 }
 
 func (p *person) want(lines ...string) {
@@ -92,6 +100,13 @@ func (h *host) tool(group, recipient, body string) string {
 	return string(m.Result)
 }
 
+// withoutRef is a payload without the name of its message.
+func withoutRef(payload json.RawMessage) string {
+	before, rest, _ := strings.Cut(string(payload), `,"ref":"`)
+	_, after, _ := strings.Cut(rest, `"`)
+	return before + after
+}
+
 const ready = `{"kind":"ready"}`
 
 // D-33: what a person writes becomes a message, and the answer comes back to
@@ -106,7 +121,7 @@ func TestAConversation(t *testing.T) {
 	ada.want(`{"kind":"sent"}`)
 	also.want(`{"kind":"own","from":"ada","chat":"home","body":"hé\n\u001b[31m"}`)
 	want := `{"channel":"local","sender":"ada","content_type":"text","body":"hé\n\u001b[31m","metadata":{"chat":"home"}}`
-	if have := h.published(); len(have) != 1 || string(have[0]) != want {
+	if have := h.published(); len(have) != 1 || withoutRef(have[0]) != want {
 		t.Errorf("have %s", have)
 	}
 	if have := h.tool("family", "ada", "hello"); have != `{"connections":2,"status":"delivered"}` {
@@ -154,6 +169,47 @@ func TestAMessageThatWasGivenUp(t *testing.T) {
 	if files, err := os.ReadDir(filepath.Join(dir, "history")); err != nil || len(files) != 3 { // theirs, and the lock
 		t.Errorf("have %v, %v", files, err)
 	}
+}
+
+// F-59, F-60: a line says which message it is the answer to, or about. Whose agent ended
+// without an answer is told so, and so is the reason of one that failed; who was
+// answered is told nothing more.
+func TestWhatALineIsAbout(t *testing.T) {
+	h := start(t, folder(t), "C")
+	ada := h.join("ada")
+	ada.want(ready)
+	event := func(topic, ref, outcome string) {
+		payload, _ := json.Marshal(map[string]any{"outcome": outcome, "message": map[string]string{"channel": "local", "sender": "ada", "ref": ref}})
+		h.Tell(plugin.MethodHandleEvent, plugin.EventParams{Envelope: plugin.Envelope{Version: 1, Type: "event", Topic: topic, Source: "core", Group: "main", Payload: payload}})
+	}
+	var refs []string
+	for _, body := range []string{"first", "second", "third"} {
+		ada.say(`{"sender":"ada","body":"` + body + `"}`)
+		ada.want(`{"kind":"sent"}`)
+		refs = append(refs, ada.ref)
+	}
+	heard := func(ref, want string) {
+		t.Helper()
+		ada.want(want)
+		if ada.ref != ref {
+			t.Errorf("%s: about %q, want %q", want, ada.ref, ref)
+		}
+	}
+	h.woken(refs[1])
+	h.tool("main", "ada", "to the second")
+	heard(refs[1], `{"kind":"message","from":"main","body":"to the second"}`)
+	event("agent.completed", refs[1], "done")
+	event("agent.error", refs[0], "no brain is ready")
+	heard(refs[0], `{"kind":"notice","from":"main","body":"No answer will come: no brain is ready"}`)
+	event("agent.completed", refs[2], "done")
+	heard(refs[2], `{"kind":"notice","from":"main","body":"The agent ended without an answer."}`)
+	event("agent.completed", refs[2], "done")
+	h.wokenOn("webhook", refs[2])
+	h.tool("main", "ada", "of another channel's ada")
+	heard("", `{"kind":"message","from":"main","body":"of another channel's ada"}`)
+	h.woken("")
+	h.tool("main", "ada", "by the way")
+	heard("", `{"kind":"message","from":"main","body":"by the way"}`)
 }
 
 // What was said is there after a reconnection, over restarts too, and another
@@ -241,7 +297,7 @@ func TestWhenNobodyTakesTheMessage(t *testing.T) {
 	p := h.join("ada")
 	p.want(ready)
 	p.say(`{"sender":"ada","body":"x"}`)
-	p.want(`{"kind":"error","body":"nacre did not take the message: nacre doctor says why"}`)
+	p.want(`{"kind":"error","body":"nacre did not take the message: no"}`)
 	h.mu.Lock()
 	h.full, h.unrouted = false, true
 	h.mu.Unlock()

@@ -87,35 +87,26 @@ func (s *server) serve(ctx context.Context, conn net.Conn) {
 	c := &client{conn, make(chan line, maxQueued)}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	ended := make(chan struct{})
 	var writing sync.WaitGroup
-	writing.Go(func() { c.write(ended) })
+	writing.Go(c.write)
 	s.read(ctx, c)
-	close(ended)
+	close(c.queue) // nobody knows the client any more who could tell it something
 	writing.Wait()
 	_ = conn.Close()
 }
 
-// write sends what is queued; at the end, what is left of it.
-func (c *client) write(ended <-chan struct{}) {
+// write sends what is queued, all of it also when reading has ended.
+func (c *client) write() {
 	out := json.NewEncoder(c.conn)
-	for {
-		var l line
-		select {
-		case l = <-c.queue:
-		default:
-			select {
-			case l = <-c.queue:
-			case <-ended:
-				return
-			}
-		}
+	for l := range c.queue {
 		_ = c.conn.SetWriteDeadline(time.Now().Add(writeTime))
 		if out.Encode(l) != nil {
-			_ = c.conn.Close() // which ends reading
-			<-ended
-			return
+			break
 		}
+	}
+	_ = c.conn.Close() // which ends reading
+	for range c.queue {
+		continue // what is told meanwhile reaches nobody
 	}
 }
 

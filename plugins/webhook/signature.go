@@ -74,7 +74,7 @@ func timed(seconds, mac, text string, ok bool) (signature, bool) {
 	if !ok || !valid || err != nil || strconv.FormatUint(n, 10) != seconds {
 		return signature{}, false
 	}
-	return signature{mac: raw, text: text, timed: true, at: time.Unix(int64(n), 0)}, true //nolint:gosec // 40 bits
+	return signature{mac: raw, text: text, timed: true, at: time.Unix(int64(n), 0)}, true
 }
 
 // parseMAC reads 64 digits of lower-case hex.

@@ -58,7 +58,7 @@ def handle(method, params):
         return {}
     if method == "handleRequest":
         envelope = params["envelope"]
-        tool = TOOLS[envelope["topic"].removeprefix("tool.invoke.")]
+        tool = TOOLS[envelope["topic"][len("tool.invoke.") :]]
         return tool(envelope["group"], envelope["payload"]["arguments"])
     if method == "shutdown":
         return None
@@ -72,7 +72,9 @@ def main():
             continue  # events and cancellations need no answer
         answer = {"jsonrpc": "2.0", "id": message["id"]}
         try:
-            answer["result"] = handle(message["method"], message.get("params"))
+            result = handle(message["method"], message.get("params"))
+            json.dumps(result, allow_nan=False)  # what is no JSON fails this call, and not the handler
+            answer["result"] = result
         except ToolError as e:
             answer["error"] = {"code": -32000, "message": str(e), "data": e.data}
         except Exception as e:

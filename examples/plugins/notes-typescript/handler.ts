@@ -77,7 +77,9 @@ export class Handler {
   async answer(message: Message): Promise<object> {
     const answer = { jsonrpc: "2.0", id: message.id };
     try {
-      return { ...answer, result: (await this.handle(message.method!, message.params)) ?? null };
+      const result = (await this.handle(message.method!, message.params)) ?? null;
+      JSON.stringify(result); // what is no JSON fails this call, and not the handler
+      return { ...answer, result };
     } catch (error) {
       if (error instanceof ToolError) return { ...answer, error: { code: -32000, message: error.message, data: error.data } };
       if (error instanceof Unknown) return { ...answer, error: { code: -32601, message: "unknown method" } };

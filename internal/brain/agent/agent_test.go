@@ -20,6 +20,7 @@ import (
 
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/brain/agent"
+	"github.com/nacre-dev/nacre/internal/testwait"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -149,14 +150,10 @@ func gone(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 1000 {
+	testwait.Until(t, fmt.Sprintf("the end of process %d", pid), func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil || strings.Contains(string(stat), ") Z ") {
-			return
-		}
-		time.Sleep(5 * time.Millisecond) // for init to reap it
-	}
-	t.Errorf("process %d is still there", pid)
+		return err != nil || strings.Contains(string(stat), ") Z ") // init reaps it later
+	})
 }
 
 func TestShellIsNotHeldByAProcessThatLeftItsGroup(t *testing.T) {

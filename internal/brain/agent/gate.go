@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/nacre-dev/nacre/internal/gate"
 	"github.com/nacre-dev/nacre/internal/guard"
@@ -28,21 +30,34 @@ var claudeNames = map[string]string{
 	"shell": "Bash", "read": "Read", "write": "Write", "edit": "Edit", "list": "LS", "fetch": "WebFetch", "glob": "Glob", "grep": "Grep",
 }
 
-// refused says why the task's gates do not let a tool be used so.
-func (t Tools) refused(name string, input json.RawMessage) string {
+// offered are the tools that the model is told of: none that the task's role never lets
+// be called. A set that cannot be read refuses each call by itself.
+func (t Tools) offered() []offer {
+	return slices.DeleteFunc(ownTools(), func(o offer) bool {
+		return t.Gates != nil && t.Gates.Project != "" && !t.Gates.Offers(claudeNames[o.name])
+	})
+}
+
+// gated is what the task's gates say of a tool that is used so. The host has heard of it.
+func (t Tools) gated(ctx context.Context, name string, input json.RawMessage) (v guard.Verdict) {
 	if t.Gates == nil {
-		return ""
+		return v
 	}
 	known, ok := claudeNames[name]
 	if !ok {
-		return "" // there is no such tool, as its result says
+		return v // there is no such tool, as its result says
 	}
-	call, err := hookCall(known, input, t.Dir)
-	if err != nil {
-		return guard.Prefix + err.Error()
+	if call, err := hookCall(known, input, t.Dir); err != nil {
+		v.Refusal = guard.Prefix + err.Error()
+	} else {
+		v = t.Gates.Decide(call)
 	}
-	refusal, _ := t.Gates.Decide(call)
-	return refusal
+	if v.Refusal != "" {
+		guard.Tell(ctx, t.Refusals, guard.Refusal{Tool: known, Reason: v.Refusal})
+	} else {
+		v.Tell(ctx, t.Refusals, known)
+	}
+	return v
 }
 
 // hookCall is a call as a hook would tell of it.
@@ -55,8 +70,8 @@ func hookCall(tool string, input json.RawMessage, dir string) (gate.Call, error)
 }
 
 // hook answers a hook of another brain's program, by the same gates.
-func hook(w World) error {
-	if code := guard.Hook(w.Gates, w.Stdin, w.Stdout, w.Stderr); code != 0 {
+func hook(ctx context.Context, w World) error {
+	if code := guard.Hook(ctx, w.Gates, w.Refusals, w.Stdin, w.Stdout, w.Stderr); code != 0 {
 		return errRefused
 	}
 	return nil

@@ -160,14 +160,14 @@ func (l *loop) place(w World) error {
 			roots = append(roots, more)
 		}
 	}
-	l.tools = Tools{Dir: dir, Getenv: w.Getenv, Roots: roots, Hidden: []string{l.settings.keyEnv}, Gates: gates(w.Gates)}
+	l.tools = Tools{Dir: dir, Getenv: w.Getenv, Roots: roots, Hidden: []string{l.settings.keyEnv}, Gates: gates(w.Gates), Refusals: w.Refusals}
 	return nil
 }
 
 // offers puts the tools together: ours, and those of the door under their own
 // names, as far as those are free.
 func (l *loop) offers(ctx context.Context) (door []offer, err error) {
-	l.talk.model, l.talk.tools = l.settings.model, ownTools()
+	l.talk.model, l.talk.tools = l.settings.model, l.tools.offered()
 	for _, t := range l.talk.tools {
 		l.own = append(l.own, t.name)
 	}

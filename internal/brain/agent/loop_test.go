@@ -18,6 +18,7 @@ import (
 
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/brain/agent"
+	"github.com/nacre-dev/nacre/internal/guard"
 	"github.com/nacre-dev/nacre/internal/scriptedmodel"
 )
 
@@ -33,6 +34,7 @@ type stage struct {
 	door   agent.Door
 	env    map[string]string
 	waited []time.Duration
+	gates  string
 }
 
 // outcome is what a turn gave.
@@ -78,7 +80,7 @@ func (s *stage) against(t *testing.T, handler http.Handler) outcome {
 	var stdout, stderr bytes.Buffer
 	code := agent.Main(agent.World{
 		Args: slices.Concat([]string{s.name, "--model", "some-model"}, s.api, s.args), Stdin: strings.NewReader(s.task), Stdout: &stdout, Stderr: &stderr,
-		Getenv: func(name string) string { return env[name] }, Dir: s.dir, Door: s.door,
+		Getenv: func(name string) string { return env[name] }, Dir: s.dir, Door: s.door, Gates: s.gates,
 		Pause: func(ctx context.Context, d time.Duration) error { s.waited = append(s.waited, d); return ctx.Err() },
 	})
 	o := outcome{code: code, stderr: stderr.String()}
@@ -429,6 +431,20 @@ func TestALoopOffersTheDoorsTools(t *testing.T) {
 		if n := strings.Count(string(o.model.Requests()[0].Body), `"name":"shell"`); n != 1 {
 			t.Errorf("shell is offered %d times", n)
 		}
+	})
+}
+
+// F-106: what a role never lets be called is not offered to a model, which would try it.
+func TestALoopOffersOnlyTheToolsOfItsRole(t *testing.T) {
+	both(t, func(t *testing.T, s *stage) {
+		set, err := guard.Set{Role: "auditor", Project: s.dir, Allowed: []string{"Read", "Glob", "Grep"}}.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.gates = filepath.Join(t.TempDir(), "gates.json")
+		put(t, filepath.Dir(s.gates), "gates.json", string(set))
+		o := s.play(t, script(`{"expect":{"tools":["read","glob","grep"],"no_tools":["shell","write","edit"]},"text":"end"}`))
+		o.ends(t, brain.Done, "", "end")
 	})
 }
 

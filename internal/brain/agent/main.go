@@ -37,6 +37,8 @@ type World struct {
 	Door Door
 	// Gates is the file of the task's gates; where it is missing there are none.
 	Gates string
+	// Refusals is the socket on which the host hears of each call that they refuse.
+	Refusals string
 	// Pause waits before a model is asked again; nil waits by the clock.
 	Pause func(ctx context.Context, d time.Duration) error
 }
@@ -88,7 +90,7 @@ func run(ctx context.Context, w World) error {
 	}
 	name, args := w.Args[0], w.Args[1:]
 	if name == brain.GateCommand && len(args) == 0 {
-		return hook(w)
+		return hook(ctx, w)
 	}
 	s := settings{turns: defaultTurns, tokens: defaultTokens, seconds: int64(defaultTime / time.Second), context: defaultContext}
 	flags := flag.NewFlagSet("brain "+name, flag.ContinueOnError)

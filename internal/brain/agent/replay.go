@@ -20,7 +20,7 @@ func Replay(ctx context.Context, w World, maxTurns int) error {
 	if err != nil {
 		return errors.Join(err, out.Encode(failed(brain.ClassProtocol, err)))
 	}
-	last, err := play(ctx, out, Tools{Dir: w.Dir, Getenv: w.Getenv, Gates: gates(w.Gates)}, limit(rec, maxTurns))
+	last, err := play(ctx, out, Tools{Dir: w.Dir, Getenv: w.Getenv, Gates: gates(w.Gates), Refusals: w.Refusals}, limit(rec, maxTurns))
 	switch {
 	case err != nil:
 		return err

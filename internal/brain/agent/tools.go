@@ -31,6 +31,8 @@ type Tools struct {
 	Hidden []string
 	// Gates, when set, are the task's: they are asked before each call.
 	Gates *guard.Set
+	// Refusals is the socket on which the host hears of what they refuse.
+	Refusals string
 }
 
 // Result is what came of a tool.
@@ -55,10 +57,14 @@ func (t Tools) Do(ctx context.Context, name string, input json.RawMessage) Resul
 		names := slices.Sorted(maps.Keys(table))
 		return Result{IsError: true, Text: fmt.Sprintf("unknown tool %.80q: one of %s", name, strings.Join(names, ", "))}
 	}
-	if refusal := t.refused(name, input); refusal != "" {
-		return Result{IsError: true, Text: refusal, Denied: true}
+	gates := t.gated(ctx, name, input)
+	if gates.Refusal != "" {
+		return Result{IsError: true, Text: gates.Refusal, Denied: true}
 	}
 	r, err := tool(ctx, input)
+	if gates.Warnings != "" && err == nil {
+		r.Text = guard.Prefix + "a warning: " + gates.Warnings + "\n" + r.Text
+	}
 	if err != nil {
 		return Result{IsError: true, Text: name + ": " + err.Error(), Denied: errors.Is(err, errOutside)}
 	}

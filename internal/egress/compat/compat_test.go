@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/nacre-dev/nacre/internal/egress"
@@ -22,43 +23,26 @@ import (
 
 var write = flag.Bool("write", false, "write the table of docs/compatibility.md") //nolint:gochecknoglobals // a flag of the test binary
 
-// bin is the folder of the binaries, built once.
+// bin is the folder of the binaries.
 var bin string //nolint:gochecknoglobals // set by TestMain, read by tests
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	os.Exit(buildAndRun(m))
-}
-
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "nacre-compat-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // the system's temporary folder is emptied anyway
-	for _, args := range [][]string{
-		{"build", "-ldflags", "-s -w", "-o", dir + "/", "../../../cmd/..."},
-		{"build", "-ldflags", "-s -w", "-o", filepath.Join(dir, "goclient"), "./testdata/goclient"},
-	} {
-		command := exec.Command("go", args...)
-		command.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := command.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "go %s: %v\n%s", strings.Join(args, " "), err, out)
-			return 1
-		}
-	}
-	bin = dir
-	return m.Run()
+	os.Exit(testpeer.Main(func() int { bin = testpeer.Built(); return m.Run() }))
 }
 
 // results are the cells of the table, in the order of the cases.
 type results struct {
 	versions map[string]string
+	mu       sync.Mutex
 	cells    map[string]string
 }
 
-func (r *results) set(c testCase, text string) { r.cells[c.key()] = text }
+func (r *results) set(c testCase, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cells[c.key()] = text
+}
 
 func (c testCase) key() string { return fmt.Sprint(c.client, "\x00", c.name, "\x00", c.onBench) }
 
@@ -71,13 +55,25 @@ func TestCompatibility(t *testing.T) {
 	passed, opened := newBench(t, upstream), newBench(t, upstream)
 	opened.openAll(t)
 	r := &results{versions: passed.versions(t), cells: map[string]string{}}
-	for i, c := range cases() {
-		t.Run(c.client+"/"+c.name, func(t *testing.T) { r.play(t, passed, fmt.Sprintf("case-%d", i), c) })
-		t.Run("opened host/"+c.client+"/"+c.name, func(t *testing.T) {
-			c.opened = c.needsTLS()
-			r.play(t, opened, fmt.Sprintf("opened-%d", i), c)
+	// A bench's cases build on each other; the benches share nothing but the servers,
+	// and are worked at side by side, since most of a case is waiting for its client.
+	t.Run("benches", func(t *testing.T) {
+		t.Run("passed through", func(t *testing.T) {
+			t.Parallel()
+			for i, c := range cases() {
+				t.Run(c.client+"/"+c.name, func(t *testing.T) { r.play(t, passed, fmt.Sprintf("case-%d", i), c) })
+			}
 		})
-	}
+		t.Run("opened host", func(t *testing.T) {
+			t.Parallel()
+			for i, c := range cases() {
+				t.Run(c.client+"/"+c.name, func(t *testing.T) {
+					c.opened = c.needsTLS()
+					r.play(t, opened, fmt.Sprintf("opened-%d", i), c)
+				})
+			}
+		})
+	})
 	table := r.table(cases())
 	t.Logf("\n%s", table)
 	if *write && !t.Failed() {
@@ -93,7 +89,7 @@ func (r *results) play(t *testing.T, b *bench, session string, c testCase) {
 	c.onBench = b.opened
 	r.set(c, "skip: "+c.program+" is not installed")
 	if r.versions[c.program] == "" {
-		testpeer.Missing(t, c.program+" is not installed where the sandbox sees it")
+		testpeer.Missing(t, c.program, c.program+" is not installed where the sandbox sees it")
 	}
 	if b.leavesOut(c) {
 		r.set(c, "skip: "+c.because)
@@ -163,9 +159,9 @@ func newBench(t *testing.T, s *servers) *bench {
 	must(t, os.WriteFile(filepath.Join(b.project, "ca.pem"), s.authority, 0o644)) //nolint:gosec // the sandbox's user reads it
 	must(t, os.Mkdir(filepath.Join(b.project, "npm"), 0o755))                     //nolint:gosec // the sandbox's user reads it
 	must(t, s.lockfile(filepath.Join(b.project, "npm")))
-	copyFile(t, filepath.Join(bin, "goclient"), filepath.Join(b.project, "goclient"))
+	copyFile(t, testpeer.Fixture(t, "internal/egress/compat/testdata/goclient"), filepath.Join(b.project, "goclient"))
 	for _, entry := range os.Environ() {
-		if name, _, _ := strings.Cut(entry, "="); name != "HOME" && !strings.HasPrefix(name, "XDG_") && !strings.HasPrefix(name, "GO") {
+		if name, _, _ := strings.Cut(entry, "="); name != "HOME" && !strings.HasSuffix(strings.ToUpper(name), "_PROXY") && !strings.HasPrefix(name, "SSL_CERT_") && !strings.HasPrefix(name, "XDG_") && !strings.HasPrefix(name, "GO") {
 			b.env = append(b.env, entry)
 		}
 	}
@@ -188,17 +184,14 @@ func (b *bench) bringTools(t *testing.T) {
 }
 
 // bringCargo copies a Rust that lies in a home into the project, where the
-// sandbox sees it; a Rust of the system is there anyway.
+// sandbox sees it before the system's, as its user's PATH has it.
 func (b *bench) bringCargo(t *testing.T) {
 	t.Helper()
-	if _, err := os.Stat("/usr/bin/cargo"); err == nil {
-		return
-	}
 	out, err := exec.Command("rustc", "--print", "sysroot").Output()
-	if err != nil {
-		return // the case says that there is none
-	}
 	root := strings.TrimSpace(string(out))
+	if err != nil || root == "/usr" {
+		return // the case says that there is none, or asks the system's what it can do
+	}
 	libraries, err := filepath.Glob(filepath.Join(root, "lib", "*.so*"))
 	must(t, err)
 	for _, file := range append(libraries, filepath.Join(root, "bin", "cargo"), filepath.Join(root, "bin", "rustc")) {
@@ -213,14 +206,14 @@ func (b *bench) bringCargo(t *testing.T) {
 const prelude = `set -eu
 ca=/workspace/ca.pem
 export SSL_CERT_FILE=$ca GIT_SSL_CAINFO=$ca CURL_CA_BUNDLE=$ca NODE_EXTRA_CA_CERTS=$ca npm_config_cafile=$ca PIP_CERT=$ca CARGO_HTTP_CAINFO=$ca
-export PATH=/workspace/tools:$PATH:/workspace:/workspace/rust/bin
+export PATH=/workspace/tools:/workspace/rust/bin:$PATH:/workspace
 `
 
 // prelude is nothing on a bench whose hosts are opened: nacre tells the clients
 // whom to trust, also wget, which reads no variable.
 func (b *bench) prelude() string {
 	if b.opened {
-		return "set -eu\nca=$SSL_CERT_FILE\nexport PATH=/workspace/tools:$PATH:/workspace:/workspace/rust/bin\n"
+		return "set -eu\nca=$SSL_CERT_FILE\nexport PATH=/workspace/tools:/workspace/rust/bin:$PATH:/workspace\n"
 	}
 	return prelude
 }

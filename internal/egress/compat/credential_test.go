@@ -19,6 +19,9 @@ const held = "tok_5kJq2Zb8Xw4Rn7Vh1Lm9Pd3"
 
 // spy keeps what a host was sent to say who asks.
 type spy struct {
+	// site, where it is set, answers in its place.
+	site http.Handler
+
 	mu   sync.Mutex
 	seen []string
 }
@@ -29,6 +32,10 @@ func (s *spy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.seen = append(s.seen, r.Method+" "+r.URL.RequestURI()+" "+shown)
 	s.mu.Unlock()
+	if s.site != nil {
+		s.site.ServeHTTP(w, r)
+		return
+	}
 	switch r.URL.Path {
 	case "/v1/echo":
 		_, _ = io.WriteString(w, "you are "+shown)

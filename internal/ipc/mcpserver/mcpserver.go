@@ -19,6 +19,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/ipc"
+	"github.com/nacre-dev/nacre/internal/message"
 	"github.com/nacre-dev/nacre/internal/wire"
 )
 
@@ -105,11 +106,11 @@ func (s *server) ask(ctx context.Context, tool string, arguments []byte, asked f
 	case s.places <- struct{}{}:
 		defer func() { <-s.places }()
 	default:
-		return ipc.Answer{Failure: wire.AppendRefusal(nil, &nacre.Refusal{
+		return ipc.Answer{Failure: message.AppendRefusal(nil, &nacre.Refusal{
 			Code: nacre.CodeRateLimited, Message: fmt.Sprintf("%d calls are under way", maxCalls), Retriable: true, Stage: 4, RetryAfter: 1,
 		})}
 	}
-	request := wire.Request{Topic: wire.TopicPrefix + tool, Correlation: ipc.NewCorrelation(), Arguments: arguments}
+	request := message.Request{Topic: message.TopicPrefix + tool, Correlation: ipc.NewCorrelation(), Arguments: arguments}
 	return ipc.Ask(ctx, s.dial, request, asked)
 }
 

@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"github.com/moby/moby/api/types/system"
-	"github.com/moby/moby/client"
 
+	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 )
 
@@ -58,7 +58,7 @@ type Options struct {
 // Backend starts containers. It may be used concurrently.
 type Backend struct {
 	options Options
-	engine  *client.Client
+	engine  *engine
 	mapper  *sandbox.Mapper
 	image   image
 	info    system.Info
@@ -120,28 +120,14 @@ func defaultSocket(engine string) string {
 	}
 }
 
-// dial connects to nothing yet. Only a socket of this machine can be an engine's:
-// binds are of this machine's files.
-func dial(socket string) (*client.Client, error) {
-	info, err := os.Stat(socket)
-	if err != nil {
-		return nil, fmt.Errorf("engine: %w: start it, or name its socket under [sandbox] in config.toml", err)
-	}
-	if info.Mode().Type() != os.ModeSocket {
-		return nil, fmt.Errorf("engine: %s is not a socket", socket)
-	}
-	return client.New(client.WithHost("unix://" + socket))
-}
-
 // look asks the engine what it is and has.
 func (b *Backend) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	about, err := b.engine.Info(ctx, client.InfoOptions{})
-	if err != nil {
+	var err error
+	if b.info, err = b.engine.about(ctx); err != nil {
 		return fmt.Errorf("%s at %s: %w", b.options.Engine, b.options.Socket, err)
 	}
-	b.info = about.Info
 	if b.info.OSType != "" && b.info.OSType != "linux" {
 		return fmt.Errorf("%s runs %s containers: nacre wants linux", b.options.Engine, b.info.OSType)
 	}
@@ -218,23 +204,12 @@ func (b *Backend) PeerUIDs() []int {
 	return []int{uid}
 }
 
-// Isolated reports whether a runtime of this name puts a kernel of its own
-// between the agent and the machine's: gVisor or a virtual machine (M-14).
-func Isolated(runtime string) bool {
-	for _, class := range []string{"runsc", "kata", "io.containerd.runsc", "io.containerd.kata"} {
-		if rest, ok := strings.CutPrefix(runtime, class); ok && (rest == "" || strings.ContainsRune("-._", rune(rest[0]))) {
-			return true
-		}
-	}
-	return false
-}
-
 // isGVisor reports whether the container's kernel is gVisor's.
 func (b *Backend) isGVisor() bool {
 	return strings.Contains(b.options.Runtime, "runsc") && b.isolated()
 }
 
-func (b *Backend) isolated() bool { return Isolated(b.options.Runtime) }
+func (b *Backend) isolated() bool { return posture.Isolated(b.options.Runtime) }
 
 // Holds implements sandbox.Backend.
 func (b *Backend) Holds() string {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
-	"github.com/moby/moby/client"
 	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre"
@@ -56,7 +55,7 @@ func readOnlyPaths() []string {
 }
 
 // creation is all that the engine is asked for.
-func (b *Backend) creation(c sandbox.Command, l *layout, paths map[string]string) client.ContainerCreateOptions {
+func (b *Backend) creation(c sandbox.Command, l *layout, paths map[string]string) creation {
 	uid, gid := b.mapper.AgentIDs()
 	limits := c.Posture.Limits.WithDefaults()
 	host := &container.HostConfig{
@@ -82,8 +81,7 @@ func (b *Backend) creation(c sandbox.Command, l *layout, paths map[string]string
 			BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate},
 		})
 	}
-	return client.ContainerCreateOptions{
-		Name: l.boot.name,
+	return creation{l.boot.name, container.CreateRequest{
 		Config: &container.Config{
 			Image: b.image.id, Hostname: inside.HostName, User: fmt.Sprintf("%d:%d", uid, gid), WorkingDir: "/",
 			Entrypoint: []string{inside.Program}, Cmd: []string{inside.ModeContain}, Env: b.image.blankEnv(),
@@ -93,7 +91,7 @@ func (b *Backend) creation(c sandbox.Command, l *layout, paths map[string]string
 			Tty: c.Terminal, OpenStdin: c.Stdin != nil, AttachStdin: c.Stdin != nil, StdinOnce: c.Stdin != nil,
 		},
 		HostConfig: host,
-	}
+	}}
 }
 
 // sysctls of the container's own namespaces: ports below 1024 are root's, which

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/moby/moby/client"
+	"sync"
 )
 
 // idPrefix begins an image's own name.
@@ -24,10 +24,16 @@ type image struct {
 
 func (i image) short() string { return i.id[:min(len(i.id), len(idPrefix)+12)] }
 
+// imageForm is what names of images are made of.
+var imageForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,500}$`) })
+
 // findImage finds an image that is there. It is started by its id: what its
 // name means later is of no consequence to this session.
-func findImage(ctx context.Context, engine *client.Client, name string) (image, error) {
-	found, err := engine.ImageInspect(ctx, name)
+func findImage(ctx context.Context, engine *engine, name string) (image, error) {
+	if !imageForm().MatchString(name) || strings.Contains(name, "..") {
+		return image{}, fmt.Errorf("image %.200q: write NAME, NAME:TAG, NAME@sha256:… or sha256:…", name)
+	}
+	found, err := engine.image(ctx, name)
 	if err != nil {
 		return image{}, fmt.Errorf("image %s: %w: build or pull it first, nacre does not", name, err)
 	}

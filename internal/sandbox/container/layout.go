@@ -160,7 +160,9 @@ func (l *layout) above(target string) *entry {
 // place adds a mount. What lies below its target was mounted earlier, and is covered.
 func (l *layout) place(e entry) error {
 	above := l.above(e.target)
-	if above != nil && above.kind == kindBind {
+	if above != nil && above.kind == kindTmpfs && !above.readOnly {
+		l.lead(*above, e.target)
+	} else if above != nil && above.kind == kindBind {
 		dir, err := l.lookBelow(*above, e.target)
 		if err != nil {
 			return err
@@ -175,6 +177,16 @@ func (l *layout) place(e entry) error {
 	l.entries = slices.DeleteFunc(l.entries, func(old entry) bool { return within(e.target, old.target) })
 	l.entries = append(l.entries, e)
 	return nil
+}
+
+// lead makes each folder between a tmpfs and a target a tmpfs like it: the engine would
+// make it as root's, and the agent could keep nothing beside the target.
+func (l *layout) lead(above entry, target string) {
+	for dir := path.Dir(target); dir != above.target; dir = path.Dir(dir) {
+		like := above
+		like.target = dir
+		l.entries = append(l.entries, like)
+	}
 }
 
 // lookBelow looks at a target on the host, through the bind it lies in. The

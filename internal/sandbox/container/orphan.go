@@ -11,9 +11,6 @@ import (
 	"regexp"
 	"sync"
 
-	"github.com/containerd/errdefs"
-	"github.com/moby/moby/client"
-
 	"github.com/nacre-dev/nacre/internal/sandbox"
 )
 
@@ -126,28 +123,27 @@ func removeOrphan(socket, name string) (found bool, err error) {
 	defer func() { _ = engine.Close() }() // idle
 	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
-	c, err := engine.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
-	if errdefs.IsNotFound(err) {
+	c, err := engine.inspect(ctx, name)
+	if errors.Is(err, errNotFound) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	if c.Container.Config == nil || c.Container.Config.Labels[labelName] != name {
+	if c.Config == nil || c.Config.Labels[labelName] != name {
 		return false, errors.New("the engine's container of that name is not nacre's: refused")
 	}
-	return c.Container.State != nil && c.Container.State.Running, remove(ctx, engine, name)
+	return c.State != nil && c.State.Running, remove(ctx, engine, name)
 }
 
 // remove ends a container, a frozen one too, and all that it had.
-func remove(ctx context.Context, engine *client.Client, name string) error {
-	_, err := engine.ContainerRemove(ctx, name, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-	if err == nil || errdefs.IsNotFound(err) {
+func remove(ctx context.Context, engine *engine, name string) error {
+	err := engine.remove(ctx, name)
+	if err == nil || errors.Is(err, errNotFound) {
 		return nil
 	}
-	_, _ = engine.ContainerUnpause(ctx, name, client.ContainerUnpauseOptions{}) // some engines kill nothing that is frozen
-	_, err = engine.ContainerRemove(ctx, name, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-	if errdefs.IsNotFound(err) {
+	_ = engine.unpause(ctx, name) // some engines kill nothing that is frozen
+	if err = engine.remove(ctx, name); errors.Is(err, errNotFound) {
 		return nil
 	}
 	return err

@@ -13,9 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/client"
-
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/sandbox/inside"
@@ -53,6 +50,9 @@ const (
 func (b *Backend) Start(ctx context.Context, c sandbox.Command) (sandbox.Process, error) {
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	if c.Network != nil {
+		return nil, sandbox.ErrNoNetwork
 	}
 	p := &process{
 		backend: b, limits: c.Posture.Limits.WithDefaults(), exited: make(chan struct{}), ended: make(chan struct{}), done: make(chan struct{}), forget: func() {},
@@ -116,23 +116,21 @@ func (p *process) start(ctx context.Context, c sandbox.Command) error {
 }
 
 // launch makes the container, takes hold of its streams and its end, and starts it.
-func (p *process) launch(ctx context.Context, c sandbox.Command, o client.ContainerCreateOptions) error {
+func (p *process) launch(ctx context.Context, c sandbox.Command, o creation) error {
 	engine, name := p.backend.engine, p.boot.name
-	if _, err := engine.ContainerCreate(ctx, o); err != nil {
+	if err := engine.create(ctx, o); err != nil {
 		return err
 	}
-	attached, err := engine.ContainerAttach(ctx, name, client.ContainerAttachOptions{
-		Stream: true, Stdin: c.Stdin != nil, Stdout: true, Stderr: true,
-	})
+	attached, err := engine.attach(ctx, name, c.Stdin != nil)
 	if err != nil {
 		return err
 	}
-	if p.streams, err = newStreams(c, attached.HijackedResponse, func(height, width uint) {
-		_, _ = engine.ContainerResize(context.WithoutCancel(ctx), name, client.ContainerResizeOptions{Height: height, Width: width}) // the old size is still a size
+	if p.streams, err = newStreams(c, attached, func(height, width uint) {
+		_ = engine.resize(context.WithoutCancel(ctx), name, height, width) // the old size is still a size
 	}); err != nil {
 		return err
 	}
-	if _, err := engine.ContainerStart(ctx, name, client.ContainerStartOptions{}); err != nil {
+	if err := engine.start(ctx, name); err != nil {
 		return err
 	}
 	p.awaitExit()
@@ -144,11 +142,7 @@ func (p *process) awaitExit() {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.forget = cancel
 	p.tell.Go(func() {
-		wait := p.backend.engine.ContainerWait(ctx, p.boot.name, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
-		select {
-		case <-wait.Result:
-		case <-wait.Error: //nolint:errcheck // the engine is gone, or has forgotten it: that is an end too
-		}
+		_ = p.backend.engine.wait(ctx, p.boot.name) // that the engine is gone, or has forgotten it, is an end too
 		close(p.exited)
 	})
 }
@@ -195,11 +189,11 @@ func (p *process) handshake(ctx context.Context, work inside.Container) error {
 
 // hostPid is for people; zero where the engine does not say it.
 func (p *process) hostPid(ctx context.Context) int {
-	c, err := p.backend.engine.ContainerInspect(ctx, p.boot.name, client.ContainerInspectOptions{})
-	if err != nil || c.Container.State == nil {
+	c, err := p.backend.engine.inspect(ctx, p.boot.name)
+	if err != nil || c.State == nil {
 		return 0
 	}
-	return c.Container.State.Pid
+	return c.State.Pid
 }
 
 // failed removes what did not start, and says why.
@@ -261,7 +255,7 @@ func (p *process) watch(stop func() bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
 	if reportErr != nil {
-		_, _ = p.backend.engine.ContainerKill(ctx, p.boot.name, client.ContainerKillOptions{Signal: "SIGKILL"}) // it may be gone
+		_ = p.backend.engine.kill(ctx, p.boot.name) // it may be gone
 	}
 	select {
 	case <-p.exited:
@@ -277,8 +271,8 @@ func (p *process) watch(stop func() bool) {
 }
 
 func (p *process) outOfMemory(ctx context.Context) bool {
-	c, err := p.backend.engine.ContainerInspect(ctx, p.boot.name, client.ContainerInspectOptions{})
-	return err == nil && c.Container.State != nil && c.Container.State.OOMKilled
+	c, err := p.backend.engine.inspect(ctx, p.boot.name)
+	return err == nil && c.State != nil && c.State.OOMKilled
 }
 
 func (p *process) conclude(report inside.Report, reportErr error, oom bool) {
@@ -322,6 +316,12 @@ func (p *process) Kill() error {
 		return fmt.Errorf("sandbox: container %s is still there", p.boot.name)
 	}
 }
+
+// Freeze implements sandbox.Process.
+func (p *process) Freeze() error { return inside.Say(p.control, inside.Freeze) }
+
+// Thaw implements sandbox.Process.
+func (p *process) Thaw() error { return inside.Say(p.control, inside.Thaw) }
 
 // end closes the control socket, upon which PID 1 ends, and the rest with it;
 // watch sees to it that it does. The first cause counts.

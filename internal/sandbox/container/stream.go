@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/moby/moby/api/pkg/stdcopy"
-	"github.com/moby/moby/client"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
@@ -29,7 +28,7 @@ const (
 // streams lead between the caller's files and an attached container. They hold
 // copies: the caller may close its own.
 type streams struct {
-	attached   client.HijackedResponse
+	attached   attached
 	terminal   bool
 	in         *os.File // nil for none
 	out, err   *os.File // nil for none
@@ -42,7 +41,7 @@ type streams struct {
 	once       sync.Once
 }
 
-func newStreams(c sandbox.Command, attached client.HijackedResponse, resize func(height, width uint)) (*streams, error) {
+func newStreams(c sandbox.Command, attached attached, resize func(height, width uint)) (*streams, error) {
 	s := &streams{attached: attached, terminal: c.Terminal, resize: resize, outputDone: make(chan struct{})}
 	for _, f := range []struct {
 		from *os.File
@@ -129,7 +128,7 @@ func (s *streams) copyInput() {
 	for s.readable(-1) {
 		n, err := s.in.Read(buffer)
 		if n > 0 {
-			if _, err := s.attached.Conn.Write(buffer[:n]); err != nil {
+			if _, err := s.attached.Write(buffer[:n]); err != nil {
 				return
 			}
 		}
@@ -185,7 +184,7 @@ func (s *streams) drain(giveUp <-chan struct{}) {
 
 // complaint is what PID 1 said before there was an agent.
 func (s *streams) complaint() string {
-	_ = s.attached.Conn.SetReadDeadline(time.Now().Add(logTimeout))
+	_ = s.attached.SetReadDeadline(time.Now().Add(logTimeout))
 	var text bytes.Buffer
 	limited := io.LimitReader(s.attached.Reader, 2*maxLog)
 	if s.terminal {
@@ -199,7 +198,7 @@ func (s *streams) complaint() string {
 // close ends all copying, and returns when it has ended.
 func (s *streams) close() {
 	s.once.Do(func() {
-		s.attached.Close()
+		_ = s.attached.Close() // what was written is written
 		if s.stopWrite != nil {
 			_ = s.stopWrite.Close()
 		}

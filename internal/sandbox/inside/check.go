@@ -13,7 +13,7 @@ import (
 // their administrators are known to forbid.
 func runCheck() error {
 	if _, _, e := syscall.AllThreadsSyscall(unix.SYS_GETPID, 0, 0, 0); e != 0 {
-		return fmt.Errorf("this binary is linked with C and cannot be PID 1: build it with CGO_ENABLED=0: %w", e)
+		return fmt.Errorf(LinkedWithC+": %w", e)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("mounts in a user namespace: %w", err)
@@ -36,3 +36,6 @@ func runCheck() error {
 	}
 	return nil
 }
+
+// LinkedWithC is why a binary cannot be PID 1 whose threads are C's.
+const LinkedWithC = "this binary is linked with C and cannot be PID 1"

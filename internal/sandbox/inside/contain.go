@@ -1,12 +1,13 @@
 package inside
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path"
 	"runtime"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -49,7 +50,7 @@ const containThreads = 4
 // agent that it starts. The container ends with it, and it ends with the host.
 func runContain() error {
 	runtime.GOMAXPROCS(containThreads)
-	control, err := net.Dial("unix", ControlSocket)
+	control, err := dial(ControlSocket)
 	if err != nil {
 		return fmt.Errorf("the host's socket: %w (gVisor wants --host-uds=open)", err)
 	}
@@ -130,23 +131,42 @@ func noCapabilities() error {
 
 // onlyLoopback refuses a network that leads anywhere.
 func onlyLoopback() error {
-	all, err := net.Interfaces()
+	links, err := interfaces()
 	if err != nil {
 		return err
 	}
 	up := false
-	for _, i := range all {
+	for _, flags := range links {
 		switch {
-		case i.Flags&net.FlagLoopback != 0:
-			up = up || i.Flags&net.FlagUp != 0
-		case i.Flags&net.FlagUp != 0:
-			return fmt.Errorf("it has an interface %q: refused", i.Name)
+		case flags&unix.IFF_LOOPBACK != 0:
+			up = up || flags&unix.IFF_UP != 0
+		case flags&unix.IFF_UP != 0:
+			return errors.New("it has an interface beside its loopback: refused")
 		}
 	}
 	if !up {
 		return errors.New("its loopback interface is down")
 	}
 	return nil
+}
+
+// interfaces are the flags of each.
+func interfaces() ([]uint32, error) {
+	table, err := syscall.NetlinkRIB(unix.RTM_GETLINK, unix.AF_UNSPEC)
+	if err != nil {
+		return nil, fmt.Errorf("its interfaces: %w", err)
+	}
+	messages, err := syscall.ParseNetlinkMessage(table)
+	if err != nil {
+		return nil, fmt.Errorf("its interfaces: %w", err)
+	}
+	var links []uint32
+	for _, m := range messages {
+		if m.Header.Type == unix.RTM_NEWLINK && len(m.Data) >= unix.SizeofIfInfomsg {
+			links = append(links, binary.NativeEndian.Uint32(m.Data[8:])) // ifi_flags
+		}
+	}
+	return links, nil
 }
 
 // checkBinds compares what is mounted with what the host checked: the engine

@@ -1,22 +1,19 @@
 package inside
 
 import (
+	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/netip"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-const (
-	// maxForwarded connections at once through one port.
-	maxForwarded = 256
-	// dialTimeout of the host's socket.
-	dialTimeout = 10 * time.Second
-)
+// maxForwarded connections at once through one port.
+const maxForwarded = 256
 
 type forwarder struct {
-	listener net.Listener
+	listener socket
 	path     string
 }
 
@@ -26,14 +23,32 @@ type forwarders []forwarder
 func listen(forwards []Forward) (forwarders, error) {
 	var open forwarders
 	for _, f := range forwards {
-		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), f.Port)
-		l, err := net.Listen("tcp4", at.String())
+		l, err := forwarded(netip.AddrFrom4([4]byte{127, 0, 0, 1}), f.Port)
 		if err != nil {
-			return nil, fmt.Errorf("forward port %d: %w", f.Port, err)
+			return nil, err
+		}
+		open = append(open, forwarder{l, f.Path})
+		if !f.Both {
+			continue
+		}
+		l, err = forwarded(netip.IPv6Loopback(), f.Port)
+		if errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.EAFNOSUPPORT) {
+			continue // a kernel, or a container, without IPv6
+		}
+		if err != nil {
+			return nil, err
 		}
 		open = append(open, forwarder{l, f.Path})
 	}
 	return open, nil
+}
+
+func forwarded(at netip.Addr, port uint16) (socket, error) {
+	l, err := listenAt(netip.AddrPortFrom(at, port))
+	if err != nil {
+		return socket{}, fmt.Errorf("forward port %d: %w", port, err)
+	}
+	return l, nil
 }
 
 // serve forwards until PID 1 exits.
@@ -47,7 +62,7 @@ func (f forwarder) serve() {
 	places := make(chan struct{}, maxForwarded)
 	for {
 		places <- struct{}{}
-		conn, err := f.listener.Accept()
+		conn, err := f.listener.accept()
 		if err != nil {
 			<-places
 			time.Sleep(10 * time.Millisecond) // out of descriptors: others will end
@@ -61,9 +76,9 @@ func (f forwarder) serve() {
 }
 
 // forward copies both ways and closes each direction when its source ends.
-func forward(conn net.Conn, path string) {
+func forward(conn socket, path string) {
 	defer func() { _ = conn.Close() }()
-	host, err := net.DialTimeout("unix", path, dialTimeout)
+	host, err := dial(path)
 	if err != nil {
 		return
 	}
@@ -77,9 +92,7 @@ func forward(conn net.Conn, path string) {
 	<-done
 }
 
-func copyHalf(to, from net.Conn) {
-	_, _ = io.Copy(to, from) // an error ends this direction, as the end of the stream does
-	if half, ok := to.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite()
-	}
+func copyHalf(to, from socket) {
+	_ = pump(to, from) // an error ends this direction, as the end of the stream does
+	to.closeWrite()
 }

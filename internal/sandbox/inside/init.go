@@ -45,7 +45,7 @@ func (s *stage) watched(control io.ReadWriter) error {
 	if err := s.release(); err != nil {
 		return Send(control, reportOf(err))
 	}
-	go exitWithHost(control)
+	go obeyHost(control)
 	if err := Send(control, Report{Started: true}); err != nil {
 		return err
 	}
@@ -56,11 +56,40 @@ func (s *stage) watched(control io.ReadWriter) error {
 	return Send(control, ended)
 }
 
-// exitWithHost ends PID 1, and with it the whole sandbox, when the host's end
-// of the control socket closes: the host ended it, or was killed.
-func exitWithHost(control io.Reader) {
-	_, _ = io.Copy(io.Discard, control) // any end of the stream means the same
-	os.Exit(killedStatus)
+// Word is what the host says to PID 1 while the agent runs.
+type Word byte
+
+// The words.
+const (
+	// Freeze stops every process but PID 1.
+	Freeze Word = 'F'
+	// Thaw lets them go on.
+	Thaw Word = 'T'
+)
+
+// Say says a word to PID 1.
+func Say(control io.Writer, w Word) error {
+	_, err := control.Write([]byte{byte(w)})
+	return err
+}
+
+// obeyHost freezes and thaws the sandbox when the host says so. It ends PID 1, and
+// with it the whole sandbox, when the host's end of the control socket closes: the
+// host ended it, or was killed. The kernel stops all processes at one moment: one
+// that is about to fork has the signal, and does not.
+func obeyHost(control io.Reader) {
+	word := make([]byte, 1)
+	for {
+		if _, err := io.ReadFull(control, word); err != nil {
+			os.Exit(killedStatus) // any end of the stream means the same
+		}
+		switch Word(word[0]) {
+		case Freeze:
+			_ = unix.Kill(-1, unix.SIGSTOP) // nobody is left where it fails
+		case Thaw:
+			_ = unix.Kill(-1, unix.SIGCONT)
+		}
+	}
 }
 
 // place is what PID 1 makes of its namespaces before it has a plan.
@@ -99,6 +128,10 @@ func (b *place) prepare(plan *Plan, streams [3]uintptr, control io.Reader) (*sta
 	if err != nil {
 		return nil, err
 	}
+	network, err := openNetwork(plan.Network)
+	if err != nil {
+		return nil, fmt.Errorf("network: %w", err)
+	}
 	var confined Confined
 	if err := Receive(control, &confined); err != nil {
 		return nil, fmt.Errorf("limits: %w", err)
@@ -116,6 +149,7 @@ func (b *place) prepare(plan *Plan, streams [3]uintptr, control io.Reader) (*sta
 		return nil, err
 	}
 	forwards.serve()
+	network.serve()
 	return agent, nil
 }
 

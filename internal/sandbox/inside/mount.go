@@ -63,11 +63,7 @@ func openTrees(mounts []Mount) ([]int, error) {
 		if m.Kind != Tree {
 			continue
 		}
-		if m.FD != 0 {
-			trees[i] = m.FD
-			continue
-		}
-		tree, err := openTree(m)
+		tree, err := openTreeOf(m)
 		if m.Optional && errors.Is(err, unix.ENOENT) {
 			continue
 		}
@@ -77,6 +73,14 @@ func openTrees(mounts []Mount) ([]int, error) {
 		trees[i] = tree
 	}
 	return trees, nil
+}
+
+// openTreeOf is the tree that the host prepared, or that of the source it named.
+func openTreeOf(m Mount) (int, error) {
+	if m.FD != 0 {
+		return m.FD, nil
+	}
+	return openTree(m)
 }
 
 // openTree opens the source that the host checked, and nothing that has taken its place.

@@ -78,15 +78,42 @@ func receiveOrder(control *os.File) (plan Plan, streams [3]uintptr, err error) {
 		streams[i] = uintptr(files[i])
 	}
 	trees := files[len(streams):]
-	for i, m := range o.Plan.Mounts {
-		if m.FD < 0 || m.FD > len(trees) {
-			return plan, streams, fmt.Errorf("mount %s: tree %d did not come with it", m.Target, m.FD)
+	if o.Plan.Network, err = descriptor(trees, o.Plan.Network); err != nil {
+		return plan, streams, fmt.Errorf("network: %w", err)
+	}
+	for i := range o.Plan.Mounts {
+		m := &o.Plan.Mounts[i]
+		if err := m.receive(trees); err != nil {
+			return plan, streams, err
 		}
-		if m.FD > 0 {
-			o.Plan.Mounts[i].FD = trees[m.FD-1]
+		if m.Layer != nil {
+			if err := m.Layer.receive(trees); err != nil {
+				return plan, streams, err
+			}
 		}
 	}
 	return o.Plan, streams, nil
+}
+
+// receive takes the mount's tree from those that came with the plan.
+func (m *Mount) receive(trees []int) error {
+	fd, err := descriptor(trees, m.FD)
+	if err != nil {
+		return fmt.Errorf("mount %s: %w", m.Target, err)
+	}
+	m.FD = fd
+	return nil
+}
+
+// descriptor is the one that a plan counts from one; zero stays zero.
+func descriptor(came []int, count int) (int, error) {
+	if count < 0 || count > len(came) {
+		return 0, fmt.Errorf("descriptor %d did not come with the plan", count)
+	}
+	if count == 0 {
+		return 0, nil
+	}
+	return came[count-1], nil
 }
 
 // receiveFiles takes what goes with one byte.

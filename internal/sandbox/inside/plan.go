@@ -28,6 +28,9 @@ type Plan struct {
 	Mounts   []Mount
 	Devices  bool // pseudo terminals
 	Forwards []Forward
+	// Network counts, from one, the socket among the descriptors after the streams over
+	// which the host asks for sockets of this network; zero is none.
+	Network int
 	// InnerUID is the user of the first namespace that the agent is.
 	InnerUID int
 	// KeepOverride leaves PID 1 the right to reach sockets that it does not own.
@@ -89,14 +92,18 @@ type Mount struct {
 	Optional bool
 	Size     int64
 	Mode     uint32
-	// Overlay puts a private writable layer of Size bytes over a Tree.
+	// Overlay puts a private writable layer over a Tree: Layer, another Tree, or Size
+	// bytes of memory where that is nil.
 	Overlay bool
+	Layer   *Mount
 }
 
 // Forward leads a loopback port to a socket's path inside.
 type Forward struct {
 	Port uint16
 	Path string
+	// Both listens by IPv6 too, where there is any.
+	Both bool
 }
 
 // Report is what PID 1 tells the host: that the agent runs, why it does not,

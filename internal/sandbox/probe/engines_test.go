@@ -6,13 +6,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/moby/moby/client"
 
+	"github.com/nacre-dev/nacre/internal/prove"
 	"github.com/nacre-dev/nacre/internal/sandbox/container"
 	"github.com/nacre-dev/nacre/internal/sandbox/probe"
 	"github.com/nacre-dev/nacre/internal/testpeer"
@@ -20,7 +20,7 @@ import (
 
 // engines are the container engines that can be reached: the environment names
 // their sockets, as .ci/engines does.
-func engines(t *testing.T, binary, sockets string) []reachable {
+func engines(t *testing.T, binary string) []reachable {
 	t.Helper()
 	var all []reachable
 	for _, e := range []struct{ name, engine, variable, runtime string }{
@@ -41,7 +41,7 @@ func engines(t *testing.T, binary, sockets string) []reachable {
 			})
 			must(t, err)
 			t.Cleanup(func() { _ = b.Close() })
-			r.box = box{b, binary, sockets}
+			r.backend = b
 		}
 		all = append(all, r)
 	}
@@ -51,8 +51,8 @@ func engines(t *testing.T, binary, sockets string) []reachable {
 // representative are the probes that run in each engine in CI: all that share a
 // sandbox, and of the others one of each kind.
 func representative(p probe.Probe) bool {
-	return together(p) || slices.Contains([]string{
-		endsInit, "late-git-hook", "late-git-config", "late-git-move", "late-git-nested", "late-npm-script", "late-envrc", "late-link-out",
+	return prove.Together(p) || slices.Contains([]string{
+		"proc-init-signals", "late-git-hook", "late-git-config", "late-git-move", "late-git-nested", "late-npm-script", "late-envrc", "late-link-out",
 		"late-survivor", "late-claude-settings", "res-forks", "res-memory", "res-tmp", "res-core", "res-file-size", "res-descriptors",
 	}, p.Name)
 }
@@ -61,9 +61,7 @@ func representative(p probe.Probe) bool {
 // suite is `make probes`.
 func TestEnginesHoldTheProbesThatStandForAll(t *testing.T) {
 	binary := helper(t)
-	sockets := proxy(t)
-	lives(t, filepath.Join(sockets, "egress.sock"))
-	here := slices.DeleteFunc(engines(t, binary, sockets), func(r reachable) bool { return r.missing != "" })
+	here := slices.DeleteFunc(engines(t, binary), func(r reachable) bool { return r.missing != "" })
 	if len(here) == 0 {
 		testpeer.Engine(t, "NACRE_DOCKER")
 	}

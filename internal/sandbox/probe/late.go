@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,20 +65,25 @@ func Unborn(name string) bool {
 	return slices.ContainsFunc(plants(), func(p plant) bool { return p.name == name && p.unborn })
 }
 
+// IsPlant reports whether the probe leaves something that a host acts on later.
+func IsPlant(name string) bool {
+	return slices.ContainsFunc(plants(), func(p plant) bool { return p.name == name })
+}
+
 // Later does on the host, in t.Project, what a person or their tools do after
 // the probe of this name, and says whether that ran what was left. It is nil for a
 // probe that is decided inside.
-func Later(name string, t Target) *Finding {
+func Later(ctx context.Context, name string, t Target) *Finding {
 	i := slices.IndexFunc(plants(), func(p plant) bool { return p.name == name })
 	if i < 0 {
 		return nil
 	}
-	f := plants()[i].later(t)
+	f := plants()[i].later(ctx, t)
 	f.Probe = name
 	return &f
 }
 
-func (p plant) later(t Target) Finding {
+func (p plant) later(ctx context.Context, t Target) Finding {
 	if p.trigger == "" {
 		text, err := os.ReadFile(filepath.Join(t.Project, p.file))
 		if err == nil && bytes.Contains(text, []byte(t.Canary)) {
@@ -85,28 +91,43 @@ func (p plant) later(t Target) Finding {
 		}
 		return blocked("%s is not the agent's", p.file)
 	}
+	ctx, cancel := context.WithTimeout(ctx, triggerTimeout)
+	defer cancel()
+	env := []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + t.Scratch, "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "LC_ALL=C",
+		"RUSTUP_HOME=" + filepath.Join(os.Getenv("HOME"), ".rustup"), "GIT_AUTHOR_NAME=u", "GIT_AUTHOR_EMAIL=u@example.com", "GIT_COMMITTER_NAME=u", "GIT_COMMITTER_EMAIL=u@example.com",
+	}
 	for _, word := range strings.Fields(p.trigger) {
 		if !slices.Contains(hostTools(), word) {
 			continue
 		}
-		if _, err := exec.LookPath(word); err != nil {
+		if err := works(ctx, word, env); err != nil {
 			return untestable(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), triggerTimeout)
-	defer cancel()
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", strings.ReplaceAll(p.trigger, canary, t.Canary))
-	cmd.Dir, cmd.WaitDelay = t.Project, time.Second
-	cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + t.Scratch, "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "LC_ALL=C",
-		"RUSTUP_HOME=" + filepath.Join(os.Getenv("HOME"), ".rustup"), "GIT_AUTHOR_NAME=u", "GIT_AUTHOR_EMAIL=u@example.com", "GIT_COMMITTER_NAME=u", "GIT_COMMITTER_EMAIL=u@example.com",
-	}
+	cmd.Dir, cmd.WaitDelay, cmd.Env = t.Project, time.Second, env
 	out, err := cmd.CombinedOutput() // what it says is for the reader; the canary decides
 	if _, statErr := os.Lstat(t.Canary); statErr == nil {
 		_ = os.Remove(t.Canary)
 		return escaped("the host ran it: %s", strings.ReplaceAll(p.trigger, canary, "…"))
 	}
 	return blocked("the host did not run it (%s: %v, %.80q)", p.trigger, err, bytes.TrimSpace(out))
+}
+
+// works reports an error unless the program of the host can say its version: one may be
+// a shim that has nothing to start.
+func works(ctx context.Context, program string, env []string) error {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd.Env = env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s --version: %w: %.60s", program, err, bytes.TrimSpace(out))
+	}
+	return nil
 }
 
 // hostTools are programs without which a trigger cannot be tried.

@@ -5,17 +5,16 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"text/tabwriter"
 
+	"github.com/nacre-dev/nacre/internal/prove"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/sandbox/probe"
 )
@@ -47,7 +46,7 @@ const (
 
 func TestMatrix(t *testing.T) { // M-11, M-12, M-13
 	binary := helper(t)
-	columns := fill(t, binary, backends(t, binary), func(probe.Probe) bool { return true })
+	columns := fill(t, binary, backends(t, binary), nil)
 	if out := os.Getenv(asUser); out != "" {
 		text, err := json.Marshal(columns)
 		must(t, err)
@@ -66,20 +65,27 @@ func TestMatrix(t *testing.T) { // M-11, M-12, M-13
 // fill runs the probes that are kept in every backend that this process can reach.
 func fill(t *testing.T, binary string, all []reachable, keep func(probe.Probe) bool) []column {
 	t.Helper()
-	target := decoys(t, binary)
+	ground, err := prove.Lay(t.Context(), prove.Options{Program: binary, Keep: keep})
+	must(t, err)
+	t.Cleanup(ground.Lift)
 	found := make([]map[string]probe.Finding, len(all))
 	for i, b := range all {
 		if b.missing == "" {
-			found[i] = sealed(t, b.box, target, keep)
+			found[i], err = ground.Sealed(t.Context(), b.backend)
+			must(t, err)
 		}
 	}
-	outside := controls(t, binary, target, keep) // last: it kills a decoy
+	outside, err := ground.Controls(t.Context()) // last: it kills a decoy
+	must(t, err)
 	var columns []column
 	for i, b := range all {
 		c := column{Name: b.name, Missing: b.missing, Cells: map[string]string{}}
-		for _, name := range names(keep) {
-			if b.missing == "" {
-				c.Cells[name] = verdict(t, name, found[i][name], outside[name], b)
+		if b.missing == "" {
+			for _, row := range ground.Judge(b.backend, found[i], outside) {
+				if !row.Outcome.Holds() {
+					t.Errorf("%s: %s: %s: %s; %s", b.name, row.Probe, row.Outcome, row.Reason, row.Control)
+				}
+				c.Cells[row.Probe] = cell(row)
 			}
 		}
 		columns = append(columns, c)
@@ -87,28 +93,30 @@ func fill(t *testing.T, binary string, all []reachable, keep func(probe.Probe) b
 	return columns
 }
 
-// verdict is the text of a cell. One that explains nothing fails the test.
-func verdict(t *testing.T, name string, in, out probe.Finding, b reachable) string {
-	t.Helper()
-	i := slices.IndexFunc(probe.All(), func(p probe.Probe) bool { return p.Name == name })
-	cell, problem := judge(probe.All()[i], in, out, b)
-	if problem != "" {
-		t.Errorf("%s: %s: %s", b.name, name, problem)
+// cell is a row as the document has it.
+func cell(row prove.Row) string {
+	switch row.Outcome {
+	case prove.Blocked:
+		return cellBlocked
+	case prove.Reported:
+		return cellReported
+	case prove.NotEnforced:
+		return cellOpen + row.Reason
+	case prove.NotTestable:
+		return cellUntested + strings.ReplaceAll(row.Reason, "|", "/")
 	}
-	return cell
+	return strings.ToUpper(string(row.Outcome))
 }
 
 // reachable is a backend, or why there is none.
 type reachable struct {
 	name    string
 	missing string
-	box     box
+	backend sandbox.Backend
 }
 
 func backends(t *testing.T, binary string) []reachable {
 	t.Helper()
-	sockets := proxy(t)
-	lives(t, filepath.Join(sockets, "egress.sock"))
 	user := "user"
 	if os.Geteuid() == 0 {
 		user = "root"
@@ -116,25 +124,7 @@ func backends(t *testing.T, binary string) []reachable {
 	n, err := sandbox.Open(sandbox.Options{Init: binary, StateDir: t.TempDir()})
 	must(t, err)
 	t.Cleanup(func() { _ = n.Close() })
-	return append([]reachable{{name: "native, " + user, box: box{n, binary, sockets}}}, engines(t, binary, sockets)...)
-}
-
-// lives wants the proxy to let through what is listed: one that refuses all
-// would block every probe and prove nothing.
-func lives(t *testing.T, socket string) {
-	t.Helper()
-	for _, request := range []string{"CONNECT " + allowedHost + ":443 HTTP/1.1\r\nHost: " + allowedHost + ":443\r\n\r\n",
-		"GET http://" + plainHost + "/ HTTP/1.1\r\nHost: " + plainHost + "\r\n\r\n"} {
-		c, err := net.Dial("unix", socket)
-		must(t, err)
-		_, err = c.Write([]byte(request))
-		must(t, err)
-		answer := make([]byte, 12)
-		if _, err := c.Read(answer); err != nil || !bytes.HasSuffix(answer, []byte(" 200")) {
-			t.Fatalf("the proxy refused %q: %q %v", request, answer, err)
-		}
-		must(t, c.Close())
-	}
+	return append([]reachable{{name: "native, " + user, backend: n}}, engines(t, binary)...)
 }
 
 // ordinary fills the columns of a user without privilege, in a process of
@@ -170,54 +160,6 @@ func withoutEngines(env []string) []string {
 		name, _, _ := strings.Cut(kv, "=")
 		return slices.Contains([]string{"NACRE_DOCKER", "NACRE_PODMAN", "NACRE_RUNSC"}, name)
 	})
-}
-
-// known are the limits that a machine or backend may be unable to enforce: the
-// word that a line of NotEnforced begins with, for each probe that it explains.
-func known() map[string]string {
-	return map[string]string{
-		"res-project-disk": "disk:", "res-project-inodes": "disk:", "res-shared-memory": "memory:", "res-memfd": "memory:",
-		"res-memory": "memory:", "res-sysv-memory": "memory:", "res-lock-memory": "memory:", "res-forks": "processes:",
-		"res-inodes": "files:", "res-many-files": "files:", "res-inotify": "watches:",
-		"sec-parent-environ": "token:", "proc-init-priority": "init:", "proc-init-affinity": "init:",
-		endsInit: "ending:", "proc-init-descriptors": "ending:", "proc-init-namespace": "kernel:", "net-low-port": "ports:",
-		"priv-uid-map": "kernel:", "sec-sys": "kernel:", "fs-lock": "locks:", "proc-host-in-flight": "user:",
-	}
-}
-
-// judge fills one cell of the matrix; no cell goes without an explanation.
-func judge(p probe.Probe, in, out probe.Finding, b reachable) (cell, problem string) {
-	if in.Verdict == probe.Escaped {
-		for _, missing := range b.box.backend.NotEnforced() {
-			if word := known()[p.Name]; word != "" && strings.HasPrefix(missing, word) {
-				return cellOpen + missing, ""
-			}
-		}
-		return "ESCAPED", "escaped: " + in.Reason
-	}
-	switch {
-	case in.Verdict == "":
-		return "NO ANSWER", "no finding from inside"
-	case out.Verdict != probe.Escaped && p.Control == probe.Always && out.Verdict != probe.Untestable:
-		return "UNPROVEN", fmt.Sprintf("the control run says %s: %s", out.Verdict, out.Reason)
-	case out.Verdict != probe.Escaped && p.Control == probe.AsRoot && os.Geteuid() == 0:
-		return "UNPROVEN", fmt.Sprintf("the control run as root says %s: %s", out.Verdict, out.Reason)
-	case out.Verdict != probe.Escaped:
-		return cellUntested + plain(out.Reason) + ", without a sandbox too", ""
-	case in.Verdict == probe.Untestable:
-		return cellUntested + plain(in.Reason), ""
-	case in.Verdict == reported:
-		return cellReported, ""
-	}
-	return cellBlocked, ""
-}
-
-var paths = regexp.MustCompile(`/[^ :]*/|\.nacre-probe-\d+ ?`)
-
-// plain takes out of a reason what differs from run to run.
-func plain(reason string) string {
-	reason = strings.TrimSpace(paths.ReplaceAllString(reason, ""))
-	return strings.ReplaceAll(reason[:min(len(reason), 80)], "|", "/")
 }
 
 func show(columns []column) string {

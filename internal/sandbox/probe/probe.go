@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -22,8 +23,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Name is argv[0] of a process that must run [Main].
-const Name = "nacre-probe"
+const (
+	// Name is argv[0] of a process that must run [Main].
+	Name = "nacre-probe"
+	// DecoyName is argv[0] of one that the probes may harm: it does nothing in [Main],
+	// until whoever started it closes its standard input.
+	DecoyName = "nacre-decoy"
+)
 
 // TokenVariable is what the agent's token is called in the environment that
 // starts the probes.
@@ -119,13 +125,22 @@ func All() []Probe {
 	return all
 }
 
-// alone is the first argument of a process that runs one probe.
-const alone = "-alone"
+const (
+	// alone is the first argument of a process that runs one probe.
+	alone = "-alone"
+	// Overwriting is the first argument of a process that tries to change the files
+	// named after it, below the target's project.
+	Overwriting = "-overwrite"
+)
 
 // Main runs the probes named in args[1:], each in a process of its own. The
 // target comes as JSON on standard input; findings go to standard output, one
 // JSON object a line.
 func Main(args []string) int {
+	if filepath.Base(args[0]) == DecoyName {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return 0
+	}
 	signal.Ignore(unix.SIGXFSZ) // a limit on file size shall be an error
 	input, err := io.ReadAll(os.Stdin)
 	var target Target
@@ -137,6 +152,14 @@ func Main(args []string) int {
 		return 2
 	}
 	out := json.NewEncoder(os.Stdout)
+	if len(args) > 1 && args[1] == Overwriting {
+		for _, name := range args[2:] {
+			if err := out.Encode(overwrite(target, name)); err != nil {
+				return 1
+			}
+		}
+		return 0
+	}
 	all := All()
 	for _, name := range args[1:] {
 		i := slices.IndexFunc(all, func(p Probe) bool { return p.Name == name })
@@ -183,6 +206,46 @@ func apart(p Probe, input []byte) Finding {
 		}
 	}
 	return finding
+}
+
+// overwrite tries each way to make a file of the project say what the agent wants.
+func overwrite(t Target, name string) Finding {
+	path := filepath.Join(t.Project, name)
+	own := filepath.Join(t.Project, ".nacre-probe-own")
+	var refused error
+	for _, way := range []struct {
+		what string
+		try  func() error
+	}{
+		{"it can be written to", func() error { return writeTo(path) }},
+		{"it can be replaced", func() error { return errors.Join(os.WriteFile(own, nil, 0o600), os.Rename(own, path)) }},
+		{"it can be moved away", func() error { return os.Rename(path, own) }},
+		{"it can be removed", func() error { return os.RemoveAll(path) }},
+	} {
+		err := way.try()
+		_ = os.RemoveAll(own)
+		if err == nil {
+			return Finding{Probe: name, Verdict: Escaped, Reason: way.what}
+		}
+		refused = err
+	}
+	return Finding{Probe: name, Verdict: Blocked, Reason: refused.Error()}
+}
+
+// writeTo adds to a file, or makes one in a folder.
+func writeTo(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		path = filepath.Join(path, ".nacre-probe-own")
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 func blocked(format string, args ...any) Finding {

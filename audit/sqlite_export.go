@@ -1,0 +1,255 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// ExportSQLite writes the chains of a database into root, a folder that is not
+// there yet, as [Open] would have written them: line for line the same bytes.
+// It may run while a process writes, and sees one moment of the database.
+func ExportSQLite(ctx context.Context, path, root string) error {
+	return exportDatabase(ctx, path, root, DefaultSegmentBytes)
+}
+
+// VerifySQLite checks a database as [VerifyAll] checks a folder. It needs as
+// much room in the folder for temporary files as the database has. A chain that is
+// being written is ErrUnsealed, like one whose writer died.
+func VerifySQLite(ctx context.Context, path string, o VerifyOptions) (report RootReport, err error) {
+	dir, err := os.MkdirTemp("", "nacre-verify-")
+	if err != nil {
+		return RootReport{}, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	root := filepath.Join(dir, "audit")
+	if err := ExportSQLite(ctx, path, root); err != nil {
+		return RootReport{}, err
+	}
+	return VerifyAll(root, o)
+}
+
+// PruneSQLite prunes a database as [Prune] prunes a folder. The chains are
+// judged in a copy beside it, PATH.pruning, which needs as much room. The
+// records that go and the checkpoint that names them change in one transaction:
+// a removal is whole, or nothing. Where a writer lives, the error is ErrLocked.
+// o.Root is not used.
+func PruneSQLite(ctx context.Context, path string, o PruneOptions) (list []Pruned, err error) {
+	lock, err := takeLockFile(ctx, path+".lock", 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	o.Root = path + ".pruning"
+	if err := os.RemoveAll(o.Root); err != nil { // of one that was killed
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(o.Root)) }()
+	o.segmentBytes = cmp.Or(o.segmentBytes, DefaultSegmentBytes)
+	if o.step == nil {
+		o.step = func(string) error { return nil }
+	}
+	if err := exportDatabase(ctx, path, o.Root, o.segmentBytes); err != nil {
+		return nil, err
+	}
+	if list, err = Prune(ctx, o); err != nil || o.DryRun {
+		return list, err
+	}
+	l, err := openLines(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.follow(o, list); err != nil {
+		return nil, errors.Join(err, l.release())
+	}
+	return list, l.release()
+}
+
+// follow does to the rows what was done to the folder.
+func (l *lineTable) follow(o PruneOptions, list []Pruned) error {
+	tx, err := l.ensure()
+	if err != nil {
+		return err
+	}
+	for _, p := range list {
+		if err := dropRows(tx, p); err != nil {
+			return err
+		}
+	}
+	if err := addIndexed(tx, o.Root); err != nil {
+		return err
+	}
+	head, err := os.ReadFile(filepath.Join(o.Root, IndexChain, headFile))
+	if err != nil {
+		return err
+	}
+	if err := o.step("commit"); err != nil {
+		return err
+	}
+	return l.setHead(IndexChain, head)
+}
+
+// dropRows removes the oldest records of a chain, and its head where nothing is left.
+func dropRows(tx *sql.Tx, p Pruned) error {
+	_, err := tx.Exec("DELETE FROM line WHERE chain = ?1 AND seq < ?2 + (SELECT min(seq) FROM line WHERE chain = ?1)", p.Chain, int64(p.Records))
+	if err == nil && p.Whole {
+		_, err = tx.Exec("DELETE FROM head WHERE chain = ?", p.Chain)
+	}
+	return err
+}
+
+// addIndexed adds the records of a folder's index that the database lacks.
+func addIndexed(tx *sql.Tx, root string) error {
+	var count int64
+	if err := tx.QueryRow("SELECT count(*) FROM line WHERE chain = ?", IndexChain).Scan(&count); err != nil {
+		return err
+	}
+	return readLines(filepath.Join(root, IndexChain), func(seq int64, raw []byte) error {
+		if seq < count {
+			return nil
+		}
+		_, err := tx.Exec("INSERT INTO line VALUES (?, ?, ?)", IndexChain, seq, raw)
+		return err
+	})
+}
+
+// readLines calls fn for each line of a chain whose first record is there, with its number.
+func readLines(dir string, fn func(seq int64, raw []byte) error) error {
+	found, err := segments(dir)
+	if err != nil {
+		return err
+	}
+	seq := int64(0)
+	for segment := found.first; found.last > 0 && segment <= found.last; segment++ {
+		if _, err := scanLines(dir, segment, func(_ int, raw []byte) error {
+			seq++
+			return fn(seq-1, raw)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func exportDatabase(ctx context.Context, path, root string, segmentBytes int64) (err error) {
+	if _, err := os.Stat(path); err != nil {
+		return err
+	}
+	if err := os.Mkdir(root, 0o700); err != nil {
+		return err
+	}
+	l, err := openLines(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.release()) }()
+	if l.tx, err = l.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}); err != nil { // one moment of the database
+		return err
+	}
+	heads, err := l.blobs(ctx, "SELECT chain, text FROM head ORDER BY chain")
+	if err != nil {
+		return err
+	}
+	cuts, err := l.cuts(ctx)
+	if err != nil {
+		return err
+	}
+	for _, head := range heads {
+		dir, err := chainDir(root, head.chain)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrTampered, err)
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, headFile), head.text, 0o600); err != nil {
+			return err
+		}
+		t := &tail{dir: dir, chain: head.chain, segment: cuts[head.chain]}
+		if err := l.exportLines(ctx, t, segmentBytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cuts are the numbers of the last segments that the index says were removed. They are
+// for Verify to judge, with the rest of the index.
+func (l *lineTable) cuts(ctx context.Context) (map[string]int, error) {
+	list, err := l.blobs(ctx, "SELECT chain, text FROM line WHERE chain = ? AND instr(text, ?) > 0 ORDER BY seq", IndexChain, []byte(KindChainPrune))
+	if err != nil {
+		return nil, err
+	}
+	cuts := map[string]int{}
+	for _, line := range list {
+		e, err := decode(line.text)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrTampered, err)
+		}
+		if e.Kind != KindChainPrune {
+			continue
+		}
+		d, err := parseEvent(e)
+		if err != nil {
+			return nil, err
+		}
+		if cuts[d.Chain] = d.cut.Segments; d.cut.Whole { // it begins again with its first
+			delete(cuts, d.Chain)
+		}
+	}
+	return cuts, nil
+}
+
+type blob struct {
+	chain string
+	text  []byte
+}
+
+func (l *lineTable) blobs(ctx context.Context, query string, args ...any) (list []blob, err error) {
+	rows, err := l.tx.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var b blob
+		if err := rows.Scan(&b.chain, &b.text); err != nil {
+			return nil, err
+		}
+		list = append(list, b)
+	}
+	return list, rows.Err()
+}
+
+// exportPage is how many lines are read at once.
+const exportPage = 256
+
+func (l *lineTable) exportLines(ctx context.Context, t *tail, segmentBytes int64) (err error) {
+	defer func() { err = errors.Join(err, t.close()) }()
+	var first sql.NullInt64
+	if err := l.tx.QueryRowContext(ctx, "SELECT min(seq) FROM line WHERE chain = ?", t.chain).Scan(&first); err != nil {
+		return err
+	}
+	for from := first.Int64; ; from += exportPage {
+		page, err := l.blobs(ctx, "SELECT chain, text FROM line WHERE chain = ? AND seq >= ? ORDER BY seq LIMIT ?", t.chain, from, exportPage)
+		if err != nil {
+			return err
+		}
+		for _, line := range page {
+			if strings.ContainsRune(string(line.text), '\n') {
+				return fmt.Errorf("%w: a line of chain %s holds a newline", ErrTampered, t.chain)
+			}
+			if err := t.write(append(line.text, '\n'), segmentBytes); err != nil {
+				return err
+			}
+		}
+		if len(page) < exportPage {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package main_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+)
+
+// U-23: a run outlives its terminal. It is listed while it works, what it told is read from
+// elsewhere, its question waits for a person who left and comes back, and the terminal that
+// came back ends as the run does.
+func TestARunOutlivesItsTerminal(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	i.write("home/.config/nacre/config.toml", toolsConfig)
+	i.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`).want(t, 0)
+	rec := i.recording("echo begun; ipc delete_reminder '{\"reminder_id\":\"R-1\"}'; echo x > new.txt")
+	screen, wait := i.terminal("run", "tidy up", "--project", "p", "--recording", rec, "--check", "true", "--session", "work", "--detach")
+	screen.until("nacre attach work")
+	wait().want(t, 0) // and its terminal is gone
+	q := i.question()
+	if left := time.Until(q.Expires); left < time.Hour {
+		t.Errorf("the question waits only %s for somebody who comes back", left)
+	}
+	i.nacre("ps").want(t, 0, "work", "run", "1 waiting", "tidy up")
+	i.nacre("logs", "work").want(t, 0, "session work", q.ID)
+	i.nacre("run", "another", "--project", "p", "--recording", rec, "--check", "true", "--session", "work", "--detach").want(t, 2, "work")
+
+	screen, wait = i.terminal("attach", "work")
+	screen.until("approve? y or n")
+	screen.typeIn("\x03")
+	screen.until("session work goes on")
+	wait().want(t, 130)
+	i.nacre("ps", "--json").want(t, 0, `"questions":1`)
+
+	following := i.begin("logs", "-f", "work")
+	screen, wait = i.terminal("attach", "work")
+	screen.until("approve? y or n")
+	time.Sleep(400 * time.Millisecond) // what is typed at once was meant for something else
+	screen.typeIn("y\r")
+	wait().want(t, 0, "approved", "merged", "1 asked")
+	finish(t, following).want(t, 0, "session work", "merged")
+	i.nacre("attach", "work").want(t, 1, "nacre logs work")
+	i.nacre("ps").want(t, 0, "nothing works now")
+
+	names := map[string]int{}
+	for line := range strings.Lines(i.nacre("logs", "work", "--json").stdout) {
+		var e struct{ Event string }
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		names[e.Event]++
+	}
+	for _, name := range []string{"started", "question", "settled", "report", "ended"} {
+		if names[name] != 1 {
+			t.Errorf("%d events %s, want 1: %v", names[name], name, names)
+		}
+	}
+}
+
+// U-23: what keeps a run from beginning is said where it was asked for, with its exit code;
+// the end of one that failed is the end of the terminal that came back to it.
+func TestADetachedRunSaysHowItEnds(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	i.nacre("run", "tidy up", "--project", "nowhere", "--detach").want(t, 2, "nowhere")
+	i.nacre("attach", "work").want(t, 1, "no such session")
+	i.nacre("logs", "-f", "work").want(t, 1, "no such session")
+	rec := i.recording("until test -e /workspace/go; do sleep 0.02; done")
+	begun := i.nacre("run", "tidy up", "--project", "p", "--recording", rec, "--check", "false", "--session", "work", "--detach", "--json")
+	begun.want(t, 0, `"event":"started"`, `"session":"work"`)
+	screen, wait := i.onTerminal([]string{"attach", "work"}, false) // which asks nobody
+	defer func() { _ = screen.master.Close() }()
+	screen.until("session work")
+	i.nacre("sessions", "stop", "work").want(t, 0)
+	wait().want(t, 130, "nacre run --session work")
+	i.nacre("logs", "work").want(t, 0, "stopped")
+}

@@ -1,0 +1,137 @@
+package main_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// U-04: whatever an agent leaves in its git directory, the host runs none of it, takes
+// no ref but a new branch below nacre/, and no object that git would not make.
+func TestTheHostObeysNothingOfTheAgentsGitDirectory(t *testing.T) {
+	t.Parallel()
+	const work = "echo two >>greeting.txt; git commit -q -a -m second; "
+	const badTree = `t=$(git rev-parse HEAD^{tree}); `
+	for name, c := range map[string]struct{ script, says string }{
+		"hooks": {"for h in post-commit reference-transaction pre-commit post-index-change; do mkdir -p .git/hooks; printf '#!/bin/sh\\ntouch CANARY\\ntrue\\n' >.git/hooks/$h; chmod +x .git/hooks/$h; done; " + work, "1 commit on main"},
+		"a monitor and filters in its configuration": {"printf '[core]\\nfsmonitor = \"touch CANARY;:\"\\nalternateRefsCommand = \"touch CANARY;:\"\\n[filter \"x\"]\\nclean = \"touch CANARY;cat\"\\n' >>.git/config; echo '* filter=x' >.git/info/attributes; " + work, "1 commit on main"},
+		"its configuration of a work tree":           {"git config extensions.worktreeConfig true; printf '[core]\\nfsmonitor = \"touch CANARY;:\"\\n' >.git/config.worktree; " + work, "1 commit on main"},
+		"replaced objects":                           {work + "git replace HEAD HEAD~1", "1 commit on main"},
+		"grafts":                                     {work + "git rev-parse HEAD >.git/info/grafts", ""},
+		"another common directory":                   {work + "mkdir /tmp/own; echo /tmp/own >.git/commondir", "were not taken"},
+		"objects of the host":                        {work + "echo /root >>.git/objects/info/alternates; echo WORK/p/.git/objects >>.git/objects/info/alternates", "1 commit on main"},
+		"an odd name":                                {work + `cp .git/refs/heads/main ".git/refs/heads/$(printf 'a\033b')"; cp .git/refs/heads/main '.git/refs/heads/-x'; cp .git/refs/heads/main '.git/refs/heads/$(touch CANARY)'`, "on main"},
+		"no such object":                             {"echo 1111111111111111111111111111111111111111 >.git/refs/heads/nothing; " + work, ""},
+		"a tag that names nothing":                   {"echo 1111111111111111111111111111111111111111 >.git/refs/tags/nothing; " + work, ""},
+		"an object that is another":                  {work + `o=$(git rev-parse HEAD^{tree} | sed 's|^..|&/|'); b=$(git rev-parse HEAD:greeting.txt | sed 's|^..|&/|'); chmod u+w .git/objects/$o; cp .git/objects/$b .git/objects/$o`, "were not taken"},
+		"a tree with .git in it":                     {badTree + `c=$(printf '040000 tree %s\t.git\n' $t | git mktree); git branch evil $(git commit-tree -m evil $c)`, "were not taken"},
+		"a tree with .. in it":                       {badTree + `c=$(printf '040000 tree %s\t..\n' $t | git mktree); git branch evil $(git commit-tree -m evil $c)`, "were not taken"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := install(t)
+			i.gitUser()
+			i.project()
+			at, canary := filepath.Join(i.work, "p/.git"), filepath.Join(i.work, "canary")
+			refs, before := i.git("for-each-ref"), gitDir(t, at)
+			script := strings.NewReplacer("CANARY", canary, "WORK", i.work).Replace(c.script)
+			r := i.nacre("exec", "--session", "evil", "--project", "p", "--", "sh", "-c", script+"\ntrue")
+			r.want(t, 0, c.says)
+			if strings.Contains(r.stderr, "\x1b") {
+				t.Errorf("it paints: %q", r.stderr)
+			}
+			now := gitDir(t, at)
+			maps.DeleteFunc(now, func(file, _ string) bool { _, old := before[file]; return !old })
+			if !maps.Equal(now, before) {
+				t.Error("the repository is not as it was")
+			}
+			for line := range strings.Lines(i.git("for-each-ref")) {
+				if !strings.Contains(refs, strings.TrimSpace(line)) && !strings.Contains(line, "\trefs/heads/nacre/evil") {
+					t.Errorf("there is a new ref %q", line)
+				}
+			}
+			i.git("status", "--short")
+			i.git("log", "--all", "--oneline")
+			i.git("fsck", "--strict", "--no-dangling")
+			if _, err := os.Lstat(canary); err == nil {
+				t.Error("the host ran it")
+			}
+		})
+	}
+}
+
+// U-01, U-04: a program that an agent leaves in a folder of PATH, such as that of an
+// environment that was activated in the project, is not what nacre starts on the host.
+func TestAProgramThatAnAgentLeftInPathIsNotStarted(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.gitUser()
+	i.project()
+	path := os.Getenv("PATH")
+	i.env = append(i.env, "PATH="+filepath.Join(i.work, "p/node_modules/.bin")+":"+filepath.Join(i.work, "link/.venv/bin")+":"+path, "NACRE_CLAUDE=", "NACRE_CODEX=")
+	check(t, os.Symlink("p", filepath.Join(i.work, "link")))
+	canary := filepath.Join(i.work, "canary")
+	i.nacre("exec", "--project", "p", "--", "sh", "-c", `mkdir -p node_modules/.bin .venv/bin
+for p in git go node npm rustc cargo python3 claude codex bwrap docker podman uname; do
+  for d in node_modules/.bin .venv/bin; do printf '#!/bin/sh\necho '$p' >>`+canary+`\nexec /usr/bin/'$p' "$@"\n' >$d/$p; chmod +x $d/$p; done
+done`).want(t, 0)
+	i.nacre("exec", "--project", "p", "--", "sh", "-c", "echo two >>greeting.txt; git commit -q -a -m second").want(t, 0, "1 commit on main")
+	i.nacre("claude", "--project=p").want(t, 125, "claude is not installed")
+	if ran, err := os.ReadFile(canary); err == nil {
+		t.Errorf("the host started %s", strings.ReplaceAll(string(ran), "\n", " "))
+	}
+}
+
+// U-04: a repository whose parts are links, as an agent could leave one where there was
+// none, is not followed: what they lead to is neither shown nor written.
+func TestLinksInAGitDirectoryLeadNowhere(t *testing.T) {
+	t.Parallel()
+	for _, part := range []string{"objects", "info", "logs", "refs", "modules"} {
+		t.Run(part, func(t *testing.T) {
+			t.Parallel()
+			i := install(t)
+			i.gitUser()
+			i.project()
+			at, outside := filepath.Join(i.work, "p/.git", part), filepath.Join(i.work, "outside")
+			if err := os.Rename(at, outside); err != nil {
+				check(t, os.Mkdir(outside, 0o755))
+			}
+			check(t, os.Symlink(outside, at))
+			for _, name := range []string{"exclude", "secret"} {
+				check(t, os.WriteFile(filepath.Join(outside, name), []byte("not-for-agents\n"), 0o600))
+			}
+			before := gitDir(t, outside)
+			r := i.nacre("exec", "--project", "p", "--", "sh", "-c", "cat .git/*/exclude .git/*/secret /var/lib/nacre/objects/secret; echo two >>greeting.txt; git commit -q -a -m second; echo done")
+			r.want(t, 0, "git can only be read: a part of its git directory is a link", "done")
+			if strings.Contains(r.stdout, "not-for-agents") {
+				t.Errorf("it reads what the link leads to: %q", r.stdout)
+			}
+			if now := gitDir(t, outside); !maps.Equal(now, before) {
+				t.Error("what the link leads to is not as it was")
+			}
+		})
+	}
+}
+
+// U-04: after kill -9 the repository is as it was, and the next command in it takes the
+// commits that were left.
+func TestTheNextCommandTakesWhatAKilledOneLeft(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.gitUser()
+	i.project()
+	before := gitDir(t, filepath.Join(i.work, "p/.git"))
+	r := i.begin("exec", "--session", "killed", "--project", "p", "--", "sh", "-c", "echo two >>greeting.txt; git commit -q -a -m second; touch done; sleep 300")
+	eventually(t, "the commit", func() bool { _, err := os.Stat(filepath.Join(i.work, "p/done")); return err == nil })
+	second := i.nacre("exec", "--project", "p", "--", "sh", "-c", "git log --oneline; touch .git/x || echo held")
+	second.want(t, 0, "another session has git in these files", "held")
+	check(t, r.Process.Kill())
+	_ = r.Wait() // it was killed
+	if now := gitDir(t, filepath.Join(i.work, "p/.git")); !maps.Equal(now, before) {
+		t.Error("the repository is not as it was")
+	}
+	i.nacre("exec", "--project", "p", "--", "true").want(t, 0, "1 commit on main, kept as nacre/killed")
+	i.nothingLeft(t)
+}

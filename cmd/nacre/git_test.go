@@ -1,0 +1,321 @@
+package main_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// porcelain is what people do with git in a working day.
+const porcelain = `set -e
+git status --porcelain | { ! grep .; }
+git log --oneline -1 >/dev/null
+echo two >>greeting.txt
+git diff | grep -q '^+two'
+git commit -q -a -m second
+test "$(git log -1 --format='%an %ae')" = "Ann ann@example.com"
+git checkout -q -b fix/date
+echo date >date.txt; git add date.txt; git commit -q -m date
+git branch other "$(git rev-parse HEAD~1)"
+git checkout -q other
+echo side >side.txt; git add side.txt; git commit -q -m side
+git cherry-pick fix/date >/dev/null
+git checkout -q fix/date
+git rebase -q other
+echo wip >>greeting.txt; git stash -q; git stash pop -q; git checkout -q greeting.txt
+git worktree add -q /tmp/tree other; test -f "/tmp/tree/$(git rev-parse --show-prefix)side.txt"; git worktree remove /tmp/tree
+git tag -a -m one one
+git show one >/dev/null
+git blame greeting.txt >/dev/null
+git merge -q --no-edit other
+git fsck --no-dangling >/dev/null 2>&1
+git checkout -q "$START"
+`
+
+// gitDir is what a git directory holds, byte for byte.
+func gitDir(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	held := map[string]string{}
+	check(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		sum := sha256.Sum256(text)
+		held[path] = hex.EncodeToString(sum[:])
+		return err
+	}))
+	return held
+}
+
+// gitUser makes the user's name known.
+func (i *installation) gitUser() {
+	i.t.Helper()
+	file := i.write("gitconfig", "[user]\n\tname = Ann\n\temail = ann@example.com\n[protocol \"file\"]\n\tallow = always\n")
+	i.env = append(i.env, "GIT_CONFIG_GLOBAL="+file)
+}
+
+// gitIn runs git in a folder of the work folder.
+func (i *installation) gitIn(dir string, args ...string) string {
+	i.t.Helper()
+	return i.git(append([]string{"-C", filepath.Join(i.work, dir)}, args...)...)
+}
+
+// repositories are the kinds that git knows. Each is made beside the repository p.
+func repositories() map[string]func(*installation) string {
+	return map[string]func(*installation) string{
+		"plain": func(*installation) string { return "p" },
+		"many branches": func(i *installation) string {
+			var commits strings.Builder
+			for n := range 10_100 { // more than git is told to be known
+				fmt.Fprintf(&commits, "commit refs/heads/b%05d\ncommitter A <a@b.c> %d +0000\ndata 1\nx\nfrom refs/heads/main\n\n", n, n+1)
+			}
+			i.git("config", "core.logAllRefUpdates", "false")
+			cmd := i.command("git", "fast-import", "--quiet")
+			cmd.Dir, cmd.Stdin = filepath.Join(i.work, "p"), strings.NewReader(commits.String())
+			if out, err := cmd.CombinedOutput(); err != nil {
+				i.t.Fatalf("%v\n%s", err, out)
+			}
+			i.git("pack-refs", "--all")
+			return "p"
+		},
+		"linked worktree": func(i *installation) string {
+			i.git("worktree", "add", "-q", "-b", "linked", "../linked")
+			return "linked"
+		},
+		"submodule": func(i *installation) string {
+			i.git("init", "-q", "-b", "main", "../super")
+			i.gitIn("super", "submodule", "--quiet", "add", "../p", "sub")
+			i.gitIn("super", "commit", "-q", "-m", "super")
+			return "super/sub"
+		},
+		"above a submodule": func(i *installation) string {
+			i.git("init", "-q", "-b", "main", "../super")
+			i.write("super/greeting.txt", "hello\n")
+			i.gitIn("super", "submodule", "--quiet", "add", "../p", "sub")
+			i.gitIn("super", "add", "-A")
+			i.gitIn("super", "commit", "-q", "-m", "super")
+			return "super"
+		},
+		"shallow": func(i *installation) string {
+			i.git("commit", "-q", "--allow-empty", "-m", "more")
+			i.git("clone", "-q", "--depth", "1", "file://"+filepath.Join(i.work, "p"), "../shallow")
+			return "shallow"
+		},
+		"partial": func(i *installation) string {
+			i.git("config", "uploadpack.allowFilter", "true")
+			i.git("clone", "-q", "--filter=blob:none", "file://"+filepath.Join(i.work, "p"), "../partial")
+			return "partial"
+		},
+		"sha256": func(i *installation) string {
+			i.git("init", "-q", "-b", "main", "--object-format=sha256", "../wide")
+			i.write("wide/greeting.txt", "hello\n")
+			i.gitIn("wide", "add", "-A")
+			i.gitIn("wide", "commit", "-q", "-m", "first")
+			return "wide"
+		},
+		"a folder of it": func(i *installation) string {
+			i.write("mono/README", "all\n")
+			i.write("mono/other/file", "other\n")
+			i.write("mono/services/a [b]/greeting.txt", "hello\n")
+			i.git("init", "-q", "-b", "main", "../mono")
+			i.gitIn("mono", "add", "-A")
+			i.gitIn("mono", "commit", "-q", "-m", "first")
+			i.write("mono/other/file", "edited by the user\n")
+			return "mono/services/a [b]"
+		},
+		"split index": func(i *installation) string {
+			i.git("update-index", "--split-index")
+			return "p"
+		},
+	}
+}
+
+// U-04, F-116, F-117: git works in each kind of repository, what was done comes as
+// branches, and the host's git directory only gains them.
+func TestGitWorksInTheLiveProject(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range repositories() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := install(t)
+			i.gitUser()
+			i.project()
+			dir := prepare(i)
+			start := i.gitIn(dir, "rev-parse", "--abbrev-ref", "HEAD")
+			head := i.gitIn(dir, "rev-parse", "HEAD")
+			i.gitIn(dir, "status", "--short", ".")
+			at := i.gitIn(dir, "rev-parse", "--absolute-git-dir")
+			before := gitDir(t, at)
+			r := i.nacre("exec", "--session", "works", "--project", dir, "--", "sh", "-c", "START="+start+"; export START; "+porcelain)
+			r.want(t, 0, "on fix/date, kept as nacre/works/fix/date", "1 commit on "+start+", kept as nacre/works/"+start)
+			after := gitDir(t, at)
+			for file, sum := range before {
+				if now := after[file]; now != sum {
+					t.Errorf("%s is not as it was", file)
+				}
+			}
+			if have := i.gitIn(dir, "rev-parse", "HEAD"); have != head {
+				t.Errorf("HEAD moved to %s", have)
+			}
+			if have := i.gitIn(dir, "show", "nacre/works/fix/date:./date.txt"); have != "date" {
+				t.Errorf("the branch has %q", have)
+			}
+			i.gitIn(dir, "fsck", "--strict", "--no-dangling")
+			i.nothingLeft(t)
+		})
+	}
+}
+
+// nothingLeft wants nacre to keep nothing of what an agent's git directory held.
+func (i *installation) nothingLeft(t *testing.T) {
+	t.Helper()
+	left, err := filepath.Glob(i.state("git", "*", "*"))
+	check(t, err)
+	for _, name := range left {
+		if filepath.Base(name) != "lock" {
+			t.Errorf("%s was left", name)
+		}
+	}
+}
+
+// U-04: where nothing was committed, nothing is told and nothing is kept.
+func TestGitThatOnlyReadsLeavesNothing(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.gitUser()
+	i.project()
+	before := gitDir(t, filepath.Join(i.work, "p/.git"))
+	r := i.nacre("exec", "--project", "p", "--", "sh", "-c", "git status && git log && git diff")
+	if r.want(t, 0); strings.Contains(r.stderr, "\ngit ") {
+		t.Errorf("it tells %q", r.stderr)
+	}
+	if now := gitDir(t, filepath.Join(i.work, "p/.git")); !maps.Equal(now, before) {
+		t.Error("the repository is not as it was")
+	}
+	i.nothingLeft(t)
+}
+
+// U-04: the user's branch moves by fast-forward, and when told to; its index follows
+// and nothing of the user's own in it is lost.
+func TestLandingMovesTheBranchForwardOnly(t *testing.T) {
+	t.Parallel()
+	const more = "echo two >>greeting.txt; echo new >new.txt; git add -A; git commit -q -m second"
+	for name, c := range map[string]struct {
+		land, script string
+		before       func(*installation)
+		moved        bool
+		status, says string
+	}{
+		"by itself nothing moves": {script: more, status: "M greeting.txt\n?? new.txt", says: "kept as nacre/lands: `git reset nacre/lands` moves main there"},
+		"told to":                 {land: "ff", script: more, moved: true, says: "1 commit on main: the branch was moved there"},
+		"what does not follow stays": {
+			land: "ff", script: "echo other >greeting.txt; git commit -q -a --amend -m other", status: "M greeting.txt", says: "does not follow the branch",
+		},
+		"an unrelated staged file stays staged": {
+			land: "ff", script: "echo new >new.txt; git add new.txt; git commit -q -m new new.txt", moved: true, status: "A  mine.txt", says: "moved there",
+			before: func(i *installation) { i.write("p/mine.txt", "mine\n"); i.git("add", "mine.txt") },
+		},
+		"a staged change of the same file": {
+			land: "ff", script: more, status: "MM greeting.txt\n?? new.txt", says: "the index has changes of its own",
+			before: func(i *installation) { i.write("p/greeting.txt", "staged\n"); i.git("add", "greeting.txt") },
+		},
+		"what the host obeys is held": {
+			land: "ff", script: "mkdir -p .github/workflows; echo on: push >.github/workflows/x.yml; " + more, status: "M greeting.txt\n?? .github/\n?? new.txt",
+			says: `main was not moved: ".github/workflows/x.yml" changes, and a person has to look at it first: GitHub runs what it says`,
+		},
+		"a link out of the project is held": {
+			land: "ff", script: "ln -s /etc/passwd users; " + more, status: "M greeting.txt\n?? new.txt\n?? users", says: `"users" changes, and a person has to look`,
+		},
+		"a branch that is checked out in two places": {
+			land: "ff", script: more, status: "M greeting.txt\n?? new.txt", says: "branch main is checked out in ",
+			before: func(i *installation) { i.git("worktree", "add", "-q", "--force", "../second", "main") },
+		},
+		"another branch is not the user's": {
+			land: "ff", script: "git checkout -q -b side; " + more, status: "M greeting.txt\n?? new.txt", says: "1 commit on side, kept as nacre/lands",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := install(t)
+			i.gitUser()
+			i.project()
+			if c.before != nil {
+				c.before(i)
+			}
+			head := i.git("rev-parse", "HEAD")
+			args := []string{"exec", "--session", "lands", "--project", "p"}
+			if c.land != "" {
+				args = append(args, "--land", c.land)
+			}
+			i.nacre(append(args, "--", "sh", "-c", c.script)...).want(t, 0, c.says)
+			if moved := i.git("rev-parse", "HEAD") != head; moved != c.moved {
+				t.Errorf("the branch moved: %t", moved)
+			}
+			if have := i.git("status", "--short"); have != c.status {
+				t.Errorf("status is %q, want %q", have, c.status)
+			}
+			i.git("fsck", "--strict", "--no-dangling")
+			i.nothingLeft(t)
+		})
+	}
+	i := install(t)
+	i.nacre("exec", "--land", "force", "--", "true").want(t, 125, "--land is branch, ff or ask")
+}
+
+// U-04: in a folder of a repository the session has that folder of the work tree alone. What
+// git does to files of the others stays with the session, and commits that change such are
+// kept beside the user's branch.
+func TestGitInAFolderOfARepository(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.gitUser()
+	i.project()
+	i.write("p/a/in.txt", "in\n")
+	i.write("p/b/out.txt", "out\n")
+	i.git("add", "-A")
+	i.git("commit", "-q", "-m", "folders")
+	i.git("branch", "side")
+	i.git("worktree", "add", "-q", "../side", "side")
+	i.write("side/b/out.txt", "side\n")
+	i.gitIn("side", "commit", "-q", "-a", "-m", "side")
+	i.write("p/greeting.txt", "of the user\n")
+	head := i.git("rev-parse", "HEAD")
+	exec := func(session, script string) result {
+		return i.nacre("exec", "--session", session, "--project", "p/a", "--land", "ff", "--", "sh", "-ec", script)
+	}
+	exec("one", `test "$(pwd)" = /workspace/a; test -z "$(git status --porcelain)"; ls -A /workspace
+git merge -q --no-edit side; echo mine > /workspace/greeting.txt; git add --sparse ../greeting.txt; git commit -q -m mine`).want(t, 0,
+		".git\na\n", `on main, kept as nacre/one (it changes files outside of "a", such as "b/out.txt")`)
+	if have := i.git("rev-parse", "HEAD"); have != head || i.read("p/b/out.txt") != "out\n" || i.read("p/greeting.txt") != "of the user\n" {
+		t.Errorf("HEAD is %s, want %s; the files hold %q and %q", have, head, i.read("p/b/out.txt"), i.read("p/greeting.txt"))
+	}
+	exec("two", "echo more >> in.txt; git commit -q -a -m more").want(t, 0, "1 commit on main: the branch was moved there")
+	if have := i.git("status", "--porcelain"); have != "M greeting.txt" || i.git("show", "HEAD:a/in.txt") != "in\nmore" {
+		t.Errorf("the status is %q", have)
+	}
+	i.nothingLeft(t)
+}
+
+// U-04: where a repository borrows its objects git does not work inside. The refusal says
+// so, whole, and what it names helps.
+func TestGitThatBorrowsObjects(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.gitUser()
+	i.project()
+	i.git("clone", "-q", "--shared", ".", "../shared")
+	exec := []string{"exec", "--project", "shared", "--", "sh", "-c", "echo more >>greeting.txt; git commit -q -a -m more"}
+	i.nacre(exec...).want(t, 128, "git does not work: the repository borrows", "`git repack -a -d && rm .git/objects/info/alternates`")
+	i.gitIn("shared", "repack", "-q", "-a", "-d")
+	if err := os.Remove(i.work + "/shared/.git/objects/info/alternates"); err != nil {
+		t.Fatal(err)
+	}
+	i.nacre(exec...).want(t, 0, "1 commit on main, kept as nacre/")
+}

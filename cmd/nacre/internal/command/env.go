@@ -1,0 +1,47 @@
+// Package command holds what all commands of nacre share: one start of the
+// program with its streams and environment, the exit codes that scripts rely
+// on, how an error is told and which code it ends with, and how arguments are
+// read. The commands themselves are in the rooms beside this one, and the table
+// of them is in cmd/nacre.
+//
+// It knows no part of an installation that runs anything: rooms that need one
+// are handed the function that opens it.
+package command
+
+import (
+	"os"
+	"os/user"
+
+	"github.com/nacre-dev/nacre/internal/terminal"
+)
+
+// Env is one start of nacre: what every command works with.
+type Env struct {
+	Stdin          *os.File
+	Stdout, Stderr *os.File
+	Getenv         func(string) string
+	Version        string
+	// Interrupted tells whether somebody asked this process to end.
+	Interrupted func() bool
+	// Classify gives the exit code of an error that this room does not know, and
+	// false for one that nobody knows. It may be nil.
+	Classify func(error) (code int, known bool)
+	// JSON is whether --json was given. It is set once the command line is read.
+	JSON bool
+}
+
+// Printer writes for people, to stream.
+func (e *Env) Printer(stream *os.File) *terminal.Printer {
+	return terminal.New(stream, terminal.Detect(terminal.Is(stream), e.Getenv))
+}
+
+// PrintJSON writes one object or array on a line of its own, to standard output.
+func (e *Env) PrintJSON(v any) error { return terminal.JSON(e.Stdout, v) }
+
+// Operator is who gives the command: the operating system's word, not the environment's.
+func Operator() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return "operator"
+}

@@ -1,0 +1,158 @@
+package policycmd
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
+	"github.com/nacre-dev/nacre/policy"
+)
+
+// The policies that policy diff knows by name.
+const (
+	shippedPolicy  = "shipped"
+	acceptedPolicy = "accepted"
+	currentPolicy  = "current"
+)
+
+func (cmd policyCommand) diffCommand() *cobra.Command {
+	var replay bool
+	var from string
+	c := &cobra.Command{
+		Use: "diff [OLD NEW]", Short: "show what differs between two policies, and which decisions change", Args: cobra.MaximumNArgs(2),
+		Long: `OLD and NEW are files, or shipped, accepted (the policy that nacre policy accept took
+last; the shipped one where it took none) or current (the one that decides in sessions
+that begin now). Without them, accepted is held against current. With --replay both
+decide on every recorded call, and what changes is shown. It changes nothing.`,
+		Example: "  nacre policy diff --replay\n  nacre policy diff current new.toml --replay\n  nacre policy diff shipped new.toml",
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return command.Usage("name two policies, or none: accepted is held against current then")
+			}
+			if from != "" && !replay {
+				return command.Usage("--audit is what --replay reads")
+			}
+			if len(args) == 0 {
+				args = []string{acceptedPolicy, currentPolicy}
+			}
+			return cmd.diffPolicies(c.Context(), args, replay, from)
+		},
+	}
+	c.Flags().BoolVar(&replay, "replay", false, "let both decide on every recorded call, and show what changes")
+	c.Flags().StringVar(&from, "audit", "", "with --replay: a `PATH` of records, as nacre policy replay takes; the installation's chains where absent")
+	return c
+}
+
+// policyDiff is what policy diff says.
+type policyDiff struct {
+	Old   string              `json:"old"` // the versions
+	New   string              `json:"new"`
+	Rules []policy.RuleChange `json:"rules"`
+	// Replay is there with --replay.
+	Replay *replayed `json:"replay,omitempty"`
+}
+
+func (cmd policyCommand) diffPolicies(ctx context.Context, names []string, replay bool, from string) error {
+	before, err := cmd.policyNamed(ctx, names[0])
+	if err != nil {
+		return err
+	}
+	after, err := cmd.policyNamed(ctx, names[1])
+	if err != nil {
+		return err
+	}
+	said := policyDiff{Old: before.Version(), New: after.Version(), Rules: after.Diff(before)}
+	if replay {
+		said.Replay = newReplay(after, before)
+		if err := cmd.replayInto(ctx, said.Replay, from); err != nil {
+			return err
+		}
+	}
+	if cmd.JSON {
+		return cmd.PrintJSON(said)
+	}
+	cmd.printDiff(said)
+	return nil
+}
+
+// replayInto reads the records of a path, or of the installation, which may have none yet.
+func (cmd policyCommand) replayInto(ctx context.Context, r *replayed, from string) error {
+	if from == "" {
+		rt, err := cmd.Open(ctx)
+		if err != nil {
+			return err
+		}
+		from = rt.AuditRoot()
+		if found, err := filepath.Glob(filepath.Join(from, "*")); err != nil || len(found) == 0 {
+			return err
+		}
+	}
+	if err := readCalls(from, r.take); err != nil {
+		return command.ExitWith(command.ExitFailed, fmt.Errorf("%s: %w", from, err))
+	}
+	return nil
+}
+
+func (cmd policyCommand) policyNamed(ctx context.Context, name string) (*policy.Policy, error) {
+	switch name {
+	case shippedPolicy:
+		return policy.Shipped(), nil
+	case acceptedPolicy, currentPolicy:
+		rt, err := cmd.Open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if name == currentPolicy {
+			return rt.PolicyInForce(), nil
+		}
+		return rt.AcceptedPolicy()
+	}
+	return readPolicy(name)
+}
+
+func (cmd policyCommand) printDiff(said policyDiff) {
+	printer := cmd.Printer(cmd.Stdout)
+	verdict := func(v *nacre.Verdict) string {
+		if v == nil {
+			return "–"
+		}
+		return v.String()
+	}
+	rows := make([][]string, 0, len(said.Rules))
+	for _, c := range said.Rules {
+		rows = append(rows, []string{c.What, c.Rule, verdict(c.Was), verdict(c.Is)})
+	}
+	if len(rows) > 0 {
+		printer.Table([]string{"rule is", "rule", "was", "is"}, rows)
+	}
+	printer.Line("%d rules differ: %s → %s", len(said.Rules), said.Old, said.New)
+	if said.Replay != nil {
+		cmd.printReplay(said.Replay)
+	}
+}
+
+func (cmd policyCommand) acceptCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "accept VERSION", Short: "accept the policy that decides now, after you saw what it changes", Args: command.OneArgument("the version that nacre policy diff shows"),
+		Long: `Records who accepted the policy, and keeps it as the one that nacre policy diff calls
+accepted. VERSION is the new one of nacre policy diff: a policy that was changed since
+is refused. With [policy] require_replay = true no session begins under a policy that
+nobody accepted.`,
+		Example: "  nacre policy diff --replay\n  nacre policy accept sha256:…",
+		RunE: func(c *cobra.Command, args []string) error {
+			rt, err := cmd.Open(c.Context())
+			if err != nil {
+				return err
+			}
+			if err := rt.AcceptPolicy(c.Context(), args[0], command.Operator()); err != nil {
+				return err
+			}
+			cmd.Printer(cmd.Stdout).Mark("ok", "", "policy "+args[0]+" is accepted: sessions that begin now are decided by it")
+			return nil
+		},
+	}
+}

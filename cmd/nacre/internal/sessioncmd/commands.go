@@ -1,0 +1,56 @@
+// Package sessioncmd is the operator's commands about sessions: which there are, the
+// questions that they wait with, the grants that they hold, what the audit chains and
+// the ledger recorded of them, whether those records hold, and the credentials that
+// sessions lease.
+package sessioncmd
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/assembly"
+	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
+)
+
+// Commands makes the commands of this room. Both fields are needed.
+type Commands struct {
+	*command.Env
+	// Open assembles an installation's parts, and starts nothing.
+	Open func(context.Context) (*assembly.Runtime, error)
+}
+
+// session is the session that a person named, in an installation that is assembled.
+func (c Commands) session(ctx context.Context, name string) (nacre.SessionID, *assembly.Runtime, error) {
+	id, err := nacre.ParseSessionID(name)
+	if err != nil {
+		return "", nil, command.UsageOf(err)
+	}
+	rt, err := c.Open(ctx)
+	return id, rt, err
+}
+
+// Sessions is nacre sessions, with the commands below it.
+func (c Commands) Sessions() *cobra.Command { return sessionsCommand(c).command() }
+
+// Approvals is nacre approvals, with the commands below it.
+func (c Commands) Approvals() *cobra.Command { return approvalsCommand(c).command() }
+
+// Operators is nacre operators, with the commands below it.
+func (c Commands) Operators() *cobra.Command { return operatorsCommand(c).command() }
+
+// Grants is nacre grants, with the commands below it.
+func (c Commands) Grants() *cobra.Command { return grantsCommand(c).command() }
+
+// Audit is nacre audit, with the commands below it.
+func (c Commands) Audit() *cobra.Command { return auditCommand(c).command() }
+
+// Ledger is nacre ledger, with the commands below it.
+func (c Commands) Ledger() *cobra.Command { return ledgerCommand(c).command() }
+
+// Power is nacre power, with the commands below it.
+func (c Commands) Power() *cobra.Command { return powerCommand(c).command() }
+
+// Learn is nacre learn.
+func (c Commands) Learn() *cobra.Command { return learnCommand{Commands: c}.command() }

@@ -1,0 +1,103 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/nacre-dev/nacre/assembly"
+	"github.com/nacre-dev/nacre/internal/testpeer"
+)
+
+// learns is an installation in which one host answers that no session may reach yet.
+func learns(t *testing.T) *installation {
+	t.Helper()
+	testpeer.Need(t, "curl")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprintf(w, "served %s\n", r.URL.Path) }))
+	t.Cleanup(server.Close)
+	i := install(t)
+	i.config(fmt.Sprintf("[egress]\npropose = false\n[egress.pin]\n\"deb.example.com:80\" = %q\n", server.Listener.Addr()))
+	return i
+}
+
+const (
+	fetches     = "curl -sf http://deb.example.com/pool/a; curl -sf http://deb.example.com/pool/b/c; curl -sf -XPOST http://deb.example.com/pool/a; curl -s https://registry.example.com/; true"
+	fetchesMore = fetches + "; curl -sf http://deb.example.com/pool/z; true"
+)
+
+func (i *installation) proposal(arguments ...string) (p assembly.Proposal) {
+	i.t.Helper()
+	have := i.nacre(append([]string{"learn", "--json"}, arguments...)...)
+	have.want(i.t, 0)
+	if err := json.Unmarshal([]byte(have.stdout), &p); err != nil {
+		i.t.Fatal(err)
+	}
+	return p
+}
+
+// U-40: the first session is refused, a person approves what was asked, the second goes
+// through with exactly that, and undone it is refused again.
+func TestWhatWasRefusedIsLearned(t *testing.T) {
+	t.Parallel()
+	i := learns(t)
+	first := i.nacre("exec", "--session", "one", "--", "sh", "-c", fetches)
+	first.want(t, 0)
+	hasNo(t, first.stdout, "served")
+	i.nacre("learn", "one").want(t, 0, "deb.example.com:80/http GET /pool/a /pool/b/c", "registry.example.com:443 by its name", "sends or changes something", "--wider 1")
+	p := i.proposal("one")
+	if len(p.Lines) != 3 || p.Lines[0].Wider != "/pool/" || len(p.Lines[0].Evidence) != 2 || p.Looked != 0 {
+		t.Fatalf("have %+v", p)
+	}
+	i.nacre("exec", "--session", "two", "--", "sh", "-c", fetches).want(t, 0)
+	if p := i.proposal("one"); p.Looked != 1 || p.Lines[0].Others != 2 {
+		t.Errorf("it was not tried on the other session: %+v", p)
+	}
+	i.nacre("learn", "one", "--approve", "all").want(t, 2, "name the proposal that you saw")
+	i.nacre("learn", "one", "--approve", "all", "--proposal", "0123456789ab").want(t, 2, "this is proposal "+p.ID)
+	i.nacre("learn", "one", "--approve", "4", "--proposal", p.ID).want(t, 2, "no line 4")
+	i.nacre("learn", "one", "--approve", "all", "--for", "900d", "--proposal", p.ID).want(t, 2, "at most 366 days")
+	i.nacre("learn", "one", "--approve", "all", "--for", "7d", "--proposal", p.ID).want(t, 0, "approved", "GET /pool/a /pool/b/c", "nacre learn --undo "+p.ID)
+	i.nacre("learn", "one", "--approve", "all", "--proposal", p.ID).want(t, 2) // what is allowed is not proposed again
+	second := i.nacre("exec", "--session", "three", "--", "sh", "-c", fetchesMore)
+	second.want(t, 0)
+	if second.stdout != "served /pool/a\nserved /pool/b/c\n" { // neither the POST nor /pool/z
+		t.Errorf("have %q", second.stdout)
+	}
+	has(t, i.records("three"), `"request_not_listed"`)
+	i.nacre("learn", "--list").want(t, 0, p.ID, "until", "deb.example.com:80/http GET /pool/a /pool/b/c")
+	i.nacre("learn", "--undo").want(t, 0, "taken back")
+	i.nacre("learn", "--undo").want(t, 2, "nothing was approved")
+	third := i.nacre("exec", "--", "sh", "-c", fetches)
+	third.want(t, 0)
+	hasNo(t, third.stdout, "served")
+	i.nacre("audit", "verify").want(t, 0, "learn-")
+}
+
+// U-40: what a session asked for only after it had read from the network stands apart, and
+// what was approved ends by itself.
+func TestWhatWasAskedAfterReadingStandsApart(t *testing.T) {
+	t.Parallel()
+	i := learns(t)
+	i.nacre("exec", "--session", "one", "--egress", "deb.example.com:80/http", "--", "sh", "-c", "curl -sf http://deb.example.com/page; curl -s https://evil.example.com/; true").want(t, 0, "served")
+	p := i.proposal("one")
+	if len(p.Lines) != 1 || len(p.Lines[0].Apart) != 1 {
+		t.Fatalf("have %+v", p)
+	}
+	i.nacre("learn", "one", "--approve", "all", "--proposal", p.ID).want(t, 2, "by their numbers")
+	config, err := os.ReadFile(i.work + "/home/.config/nacre/config.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.config(string(config) + "\n[operators.bob]\nidentities = [\"terminal:4242\"]\n") // M-41: nobody else decides then
+	i.nacre("learn", "one", "--approve", "1", "--proposal", p.ID, "--for", "1h").want(t, 1, "no [operators.NAME] has terminal:")
+	i.config(string(config))
+	i.nacre("learn", "one", "--approve", "1", "--proposal", p.ID, "--for", "1h").want(t, 0, "evil.example.com:443 by its name")
+	i.nacre("explain", "task").want(t, 0, "evil.example.com:443")
+	file := "home/.config/nacre/learned.toml"
+	i.write(file, strings.Replace(i.read(file), "  at = 20", "  at = 19", 1)) // a hand that makes it stand for longer
+	i.nacre("explain", "task").want(t, 2, "learned.toml", "366 days")
+}

@@ -1,0 +1,123 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// loginVendor answers a login's model calls and refreshes it: each token of a login is good
+// once it was given, and the first one is revoked.
+type loginVendor struct {
+	mu        sync.Mutex
+	refreshes int
+	refused   bool
+	wrong     []string
+}
+
+func (v *loginVendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	if r.URL.Path == "/v1/oauth/token" {
+		var question map[string]string
+		if err := json.NewDecoder(r.Body).Decode(&question); err != nil || v.refused || question["refresh_token"] != fmt.Sprintf("refresh-secret-%d", v.refreshes) {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = fmt.Fprint(w, `{"error":"invalid_grant"}`)
+			return
+		}
+		v.refreshes++
+		_, _ = fmt.Fprintf(w, `{"access_token":"access-secret-%[1]d","refresh_token":"refresh-secret-%[1]d","expires_in":3600}`, v.refreshes)
+		return
+	}
+	if r.URL.Path != "/v1/messages" || r.Header.Get("X-Api-Key") != "" || !strings.Contains(r.Header.Get("Anthropic-Beta"), "oauth-2025-04-20") {
+		v.wrong = append(v.wrong, fmt.Sprint(r.URL, r.Header))
+	}
+	if v.refreshes == 0 || r.Header.Get("Authorization") != fmt.Sprintf("Bearer access-secret-%d", v.refreshes) {
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = fmt.Fprint(w, `{"type":"error","error":{"type":"authentication_error","message":"revoked"}}`)
+		return
+	}
+	_, _ = fmt.Fprint(w, `{"id":"m","type":"message","role":"assistant","model":"claude-sonnet-5-5","content":[{"type":"text","text":"Signed in."}],"stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":3}}`)
+}
+
+// askModel is a script inside that asks the model, and looks for the login wherever it could be.
+const askModel = `curl -sS "$ANTHROPIC_BASE_URL/v1/messages" -H "authorization: Bearer $ANTHROPIC_API_KEY" -H "anthropic-version: 2023-06-01" -H "content-type: application/json" -d '{"model":"claude-sonnet-5-5","max_tokens":20,"messages":[{"role":"user","content":"hello"}]}'
+found=$(cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -c -e 'access-secre[t]' -e 'refresh-secre[t]')
+found=$found,$(grep -rl -e 'access-secre[t]' -e 'refresh-secre[t]' /workspace "$HOME" /etc /run /tmp /var 2>/dev/null | wc -l)
+python3 - <<'END'
+import glob, re
+hits, read = 0, 0
+for maps in glob.glob("/proc/[0-9]*/maps"):
+    try:
+        memory = open(maps[:-4] + "mem", "rb", 0)
+        for line in open(maps):
+            a, b = (int(x, 16) for x in line.split()[0].split("-"))
+            if "r" in line.split()[1] and b - a < 64 << 20 and "[v" not in line:
+                try:
+                    memory.seek(a)
+                    data = memory.read(b - a)
+                    read += 1
+                    hits += len(re.findall(b"(access|refresh)-secret-" + b"[0-9]", data))
+                except OSError:
+                    pass
+    except OSError:
+        pass
+print("memory", hits, read > 0)
+END
+echo "found $found"
+`
+
+// U-02: a person's subscription login answers the calls of a session, a token that was
+// revoked is replaced on the host, and neither the login nor the token is inside: in no
+// file, environment, argument or memory.
+func TestASubscriptionLoginStaysOutside(t *testing.T) {
+	t.Parallel()
+	vendor := &loginVendor{}
+	server := httptest.NewServer(vendor)
+	t.Cleanup(server.Close)
+	i := install(t)
+	i.project()
+	program := i.write("tools/mine", "#!/bin/sh\n"+askModel)
+	if err := os.Chmod(program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	settings := fmt.Sprintf("[agents.mine]\ncommand = [%q]\n[model]\nlogin_url = %q\n", program, server.URL)
+	i.write("home/.config/nacre/config.toml", settings)
+	i.nacre("login").want(t, 0, "claude  no login: nacre login claude")
+	logins := "home/.local/state/nacre/logins/claude.json"
+	kept := i.write(logins, fmt.Sprintf(`{"access_token":"access-secret-0","refresh_token":"refresh-secret-0","expires":%q}`, time.Now().Add(time.Hour).Format(time.RFC3339)))
+	if err := os.Chmod(kept, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	i.nacre("login").want(t, 0, "not used", `login = "subscription"`)
+	i.nacre("agent", "--project", "p", "mine").want(t, 125, "has no key")
+	i.write("home/.config/nacre/config.toml", settings+"login = \"subscription\"\n")
+	have := i.nacre("agent", "--project", "p", "--session", "work", "mine")
+	have.want(t, 0, "Signed in.", "found 0,0", "memory 0 True")
+	if strings.Contains(have.stdout+have.stderr, "-secret-") || len(vendor.wrong) > 0 || vendor.refreshes != 1 {
+		t.Errorf("the token is inside, or what was sent is wrong: %d refreshes, %q\n%s", vendor.refreshes, vendor.wrong, have.stdout)
+	}
+	audit := i.nacre("audit", "show", "work", "--json")
+	if strings.Contains(audit.stdout, "-secret-") {
+		t.Errorf("the record holds the token:\n%s", audit.stdout)
+	}
+	vendor.mu.Lock()
+	vendor.refused, vendor.refreshes = true, 2 // everything that was given is revoked
+	vendor.mu.Unlock()
+	i.nacre("agent", "--project", "p", "mine").want(t, 0, "run nacre login claude again", "invalid_grant")
+	i.nacre("login").want(t, 0, "the vendor refused to refresh it")
+	i.nacre("logout", "claude").want(t, 0, "gone from this machine")
+	i.nacre("logout", "claude").want(t, 2, "there is no login of claude")
+	i.nacre("login", "gemini").want(t, 2, "the logins are claude and codex")
+	i.write("home/.config/nacre/config.toml", "[model]\nlogin = \"subscription\"\nbase_url = \"https://relay.example\"\n")
+	i.nacre("login").want(t, 2, "sent to its vendor only")
+	i.write("home/.config/nacre/config.toml", "[model]\nlogin_url = \"http://relay.example\"\n")
+	i.nacre("login").want(t, 2, "this machine only")
+}

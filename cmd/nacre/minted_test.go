@@ -1,0 +1,443 @@
+package main_test
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nacre-dev/nacre/internal/testpeer"
+)
+
+const mintRoot = "hvs.root-of-the-operator"
+
+// mintingVault is a Vault that knows which tokens are good, and waits where a test says.
+type mintingVault struct {
+	mu   sync.Mutex
+	good []string
+	made int
+	seen []string // tokens that the opened host was shown
+	// reached is told of a place, and the answer there waits for hold.
+	at      string
+	reached chan struct{}
+	hold    chan struct{}
+	broken  bool
+	// streams are the answers of the opened host that have no end.
+	streams atomic.Int32
+}
+
+func (v *mintingVault) out() []string { v.mu.Lock(); defer v.mu.Unlock(); return slices.Clone(v.good) }
+
+// stopAt lets the next answer wait at a place, until let is called.
+func (v *mintingVault) stopAt(place string) (reached <-chan struct{}, let func()) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.at, v.reached, v.hold = place, make(chan struct{}), make(chan struct{})
+	hold := v.hold
+	return v.reached, func() { close(hold) }
+}
+
+func (v *mintingVault) pass(place string) {
+	v.mu.Lock()
+	hold, reached := v.hold, v.reached
+	stops := v.at == place
+	if stops {
+		v.at = ""
+	}
+	v.mu.Unlock()
+	if stops {
+		close(reached)
+		<-hold
+	}
+}
+
+func (v *mintingVault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var asked struct {
+		Policies []string
+		Accessor string
+		TTL      string
+	}
+	if r.Header.Get("X-Vault-Token") != mintRoot || json.NewDecoder(r.Body).Decode(&asked) != nil {
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	v.mu.Lock()
+	broken := v.broken
+	v.mu.Unlock()
+	switch {
+	case r.URL.Path == "/v1/auth/token/create":
+		v.mu.Lock()
+		v.made++
+		token := fmt.Sprintf("hvs.minted-for-a-session-%d", v.made)
+		v.good = append(v.good, token)
+		v.mu.Unlock()
+		v.pass("minted")
+		life, _ := time.ParseDuration(asked.TTL)
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"auth": map[string]any{"client_token": token, "accessor": "of-" + token, "policies": asked.Policies, "lease_duration": int(life.Seconds())}})
+	case r.URL.Path == "/v1/auth/token/revoke-accessor" && broken:
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case r.URL.Path == "/v1/auth/token/revoke-accessor":
+		v.pass("before the revocation")
+		v.mu.Lock()
+		v.good = slices.DeleteFunc(v.good, func(token string) bool { return "of-"+token == asked.Accessor })
+		v.mu.Unlock()
+		v.pass("after the revocation")
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		w.WriteHeader(http.StatusNotFound)
+	}
+}
+
+// minting is an installation whose sessions get a token of a Vault for example.com.
+func minting(t *testing.T) (*installation, *mintingVault) {
+	t.Helper()
+	v := &mintingVault{}
+	api := httptest.NewServer(v)
+	t.Cleanup(api.Close)
+	host := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/stream" {
+			v.streams.Add(1)
+			defer v.streams.Add(-1)
+			_, _ = io.WriteString(w, "it begins\n")
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+			return
+		}
+		v.mu.Lock()
+		v.seen = append(v.seen, r.Header.Get("X-Vault-Token"))
+		v.mu.Unlock()
+		_, _ = io.WriteString(w, "it works\n")
+	}))
+	t.Cleanup(host.Close)
+	i := install(t)
+	ca := i.write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: host.Certificate().Raw})))
+	root := i.write("root", mintRoot)
+	i.write("home/.config/nacre/config.toml", fmt.Sprintf(`[egress]
+allow = ["example.com:443"]
+pin = { "example.com:443" = %q }
+
+[[credential]]
+name = "vault"
+host = "example.com:443"
+paths = ["/v1/"]
+groups = ["main"]
+scheme = "raw"
+header = "X-Vault-Token"
+value_file = %q
+ca_file = %q
+[credential.mint]
+kind = "vault"
+url = %q
+policies = ["deploy"]
+`, host.Listener.Addr().String(), root, ca, api.URL))
+	return i, v
+}
+
+// M-32, M-33: what is minted for a session is shown to its host alone, dies with the session,
+// and stands neither inside nor in what nacre keeps.
+func TestAMintedCredentialDiesWithItsSession(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "curl")
+	i, v := minting(t)
+	i.nacre("credentials", "list").want(t, 0, "vault for policies deploy")
+	i.nacre("explain").want(t, 0, "vault for example.com:443 GET,HEAD /v1/, minted by vault for policies deploy")
+	i.nacre("explain", "--json").want(t, 0, `"credentials":[{"name":"vault","host":"example.com","port":443`)
+	i.nacre("exec", "--", "sh", "-c", "env; curl -sS https://example.com/v1/x").want(t, 0, "it works")
+	if len(v.seen) != 1 || v.seen[0] != "hvs.minted-for-a-session-1" {
+		t.Errorf("the host was shown %q", v.seen)
+	}
+	if out := v.out(); len(out) > 0 {
+		t.Errorf("after the session %v are good", out)
+	}
+	i.nacre("doctor", "--no-turns", "--probe").want(t, 0, "vault minted and revoked one for policies deploy")
+	if out := v.out(); len(out) > 0 || v.made != 2 {
+		t.Errorf("after the probe %v of %d are good", out, v.made)
+	}
+	found := i.command("grep", "-rlE", "minted-for-a-session|"+mintRoot, filepath.Join(i.work, "home"))
+	if text, _ := found.Output(); len(text) > 0 {
+		t.Errorf("a value stands in %s", text)
+	}
+}
+
+// M-30, M-31: wherever nacre is killed while it renews, the next sweep takes back what is
+// good: the last credential, the next one, or both.
+func TestNoRenewalOutlivesACrash(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "curl")
+	i, v := minting(t)
+	i.config(strings.Replace(i.configured(), `name = "vault"`, `name = "vault"`+"\nttl = \"2s\"", 1))
+	for place, left := range map[string]int{"minted": 2, "before the revocation": 2, "after the revocation": 1} {
+		r := i.begin("exec", "--", "sh", "-c", "while :; do curl -s https://example.com/v1/x >/dev/null; sleep 0.1; done")
+		eventually(t, "a credential is kept", func() bool { return i.handles() == "1" })
+		reached, let := v.stopAt(place)
+		<-reached
+		if out := v.out(); len(out) != left {
+			t.Errorf("killed %s: %v are good, want %d", place, out, left)
+		}
+		_ = r.Process.Kill()
+		_ = r.Wait()
+		let()
+		swept := i.nacre("credentials", "sweep")
+		if place == "minted" {
+			swept.want(t, 3, "is taken back", "does not know it", "good until")
+			if out := v.out(); len(out) != 1 {
+				t.Errorf("killed %s: %v are good after a sweep", place, out)
+			}
+			v.mu.Lock()
+			v.good = nil // it ends by itself
+			v.mu.Unlock()
+			continue
+		}
+		if !strings.Contains(swept.stdout, "is taken back") || len(v.out()) > 0 || i.handles() != "0" {
+			t.Errorf("killed %s: %v are good after a sweep\n%s%s", place, v.out(), swept.stdout, swept.stderr)
+		}
+	}
+}
+
+// M-31: wherever nacre is killed, the next sweep takes back what was minted. Where it was
+// killed before it knew the credential, the sweep says so, and until when it is good.
+func TestNoMintedCredentialOutlivesACrash(t *testing.T) {
+	t.Parallel()
+	i, v := minting(t)
+	for _, place := range []string{"minted", "running", "before the revocation", "after the revocation"} {
+		reached, let := v.stopAt(place)
+		command := []string{"exec", "--", "true"}
+		if place == "running" {
+			command = []string{"exec", "--", "sh", "-c", "echo here; exec sleep 3600"}
+		}
+		r := i.begin(command...)
+		if place == "running" {
+			eventually(t, "a credential is used", func() bool { return len(v.out()) > 0 && i.nacre("ps").code == 0 && strings.Contains(i.handles(), "1") })
+		} else {
+			<-reached
+		}
+		_ = r.Process.Kill()
+		_ = r.Wait()
+		let()
+		swept := i.nacre("credentials", "sweep")
+		if place == "minted" {
+			swept.want(t, 3, "does not know it", "good until")
+			v.mu.Lock()
+			v.good = nil // it ends by itself
+			v.mu.Unlock()
+			continue
+		}
+		if !strings.Contains(swept.stdout, "is taken back") || len(v.out()) > 0 {
+			t.Errorf("killed %s: %v are good after a sweep\n%s%s", place, v.out(), swept.stdout, swept.stderr)
+		}
+		if left := i.handles(); left != "0" {
+			t.Errorf("killed %s: %s handles are left", place, left)
+		}
+	}
+}
+
+// handles counts what is kept to revoke credentials.
+func (i *installation) handles() string {
+	found, err := filepath.Glob(filepath.Join(i.work, "home/.local/state/nacre/leases.jsonl.handles/*"))
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return fmt.Sprint(len(found))
+}
+
+// M-31: what a provider would not take back stays in the ledger, and is taken back later.
+func TestARevocationThatFailsIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	i, v := minting(t)
+	v.broken = true
+	i.nacre("exec", "--", "true").want(t, 1, "was not taken back", "nacre credentials sweep")
+	if len(v.out()) != 1 {
+		t.Fatalf("have %v", v.out())
+	}
+	i.nacre("credentials", "sweep").want(t, 3, "503", "good until")
+	v.mu.Lock()
+	v.broken = false
+	v.mu.Unlock()
+	i.nacre("credentials", "sweep").want(t, 0, "is taken back")
+	if len(v.out()) > 0 {
+		t.Errorf("%v are good", v.out())
+	}
+	i.nacre("credentials", "sweep").want(t, 0, "nothing was left")
+}
+
+// M-36: a remote that is named as ssh names it is asked for over https, where a credential is
+// for that repository, and any other one is left as it is.
+func TestARemoteOfSSHIsAskedForOverHTTPS(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "git")
+	i := install(t)
+	i.config(`[egress]
+allow = ["forge.example:443"]
+[[credential]]
+name = "forge"
+host = "forge.example"
+scheme = "basic"
+user = "x"
+repositories = ["/acme/app.git"]
+groups = ["main"]
+value_file = "` + i.write("root", mintRoot) + `"
+standing_secret = true
+`)
+	r := i.nacre("exec", "--", "sh", "-c", `for remote in git@forge.example:acme/app.git ssh://git@forge.example/acme/app.git ssh://git@forge.example:22/acme/app.git git@forge.example:acme/other.git git@hub.example:acme/app.git
+do git ls-remote --get-url $remote; done`)
+	r.want(t, 0, strings.Repeat("https://forge.example/acme/app.git\n", 3)+"git@forge.example:acme/other.git\ngit@hub.example:acme/app.git\n")
+}
+
+// M-35: what carries a credential is closed when its session is stopped, loses its grants or
+// is contained, although neither its host nor its client wants it to end; and the credential
+// is taken back with the session.
+func TestWhatCarriesACredentialIsClosed(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "curl")
+	const inside = `curl -sN https://example.com/v1/stream & until test -e go; do sleep 0.02; done; `
+	for name, c := range map[string]struct {
+		command string
+		end     func(i *installation)
+	}{
+		"stopped": {inside + "wait", func(i *installation) { i.nacre("sessions", "stop", "work").want(i.t, 0) }},
+		"revoked": {inside + "wait", func(i *installation) {
+			i.nacre("grants", "revoke", "main/work").want(i.t, 0, "revoked")
+			i.write("p/go", "")
+		}},
+		"contained": {inside + "curl -s http://other.example/; wait", func(i *installation) { i.write("p/go", "") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i, v := minting(t)
+			i.write("p/x", "")
+			if name == "contained" {
+				i.config(i.configured() + "[tripwires]\ndenied_egress = \"contain\"\n")
+			}
+			r := i.begin("exec", "--session", "work", "--project", "p", "--", "sh", "-c", c.command)
+			eventually(t, "a stream is open", func() bool { return v.streams.Load() == 1 })
+			if len(v.out()) != 1 {
+				t.Fatalf("%v are good", v.out())
+			}
+			c.end(i)
+			eventually(t, "the stream is closed", func() bool { return v.streams.Load() == 0 })
+			finish(t, r)
+			if out := v.out(); len(out) > 0 {
+				t.Errorf("%v are good", out)
+			}
+			i.nacre("credentials", "sweep").want(t, 0, "nothing was left")
+		})
+	}
+}
+
+// configured is what config.toml holds.
+func (i *installation) configured() string {
+	text, err := os.ReadFile(filepath.Join(i.work, "home/.config/nacre/config.toml"))
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// M-30: nothing is minted before a person granted a budget; what is granted dies with the
+// session, and what was denied is not asked again.
+func TestAPersonGrantsABudget(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "curl")
+	i, v := minting(t)
+	i.config(i.configured() + "budget = { hours = 4, renewals = 3 }\n")
+	i.nacre("explain").want(t, 0, "once a person grants 4h and 3 renewals")
+	i.nacre("credentials", "list").want(t, 0, "once a person grants 4h and 3 renewals")
+	i.write("p/x", "")
+	for answer, command := range map[string]string{
+		"approve": "until curl -sf https://example.com/v1/x; do sleep 0.02; done",
+		"deny":    "curl -s https://example.com/v1/x; until test -e go; do sleep 0.02; done; curl -s https://example.com/v1/x",
+	} {
+		r := i.begin("exec", "--project", "p", "--session", answer, "--", "sh", "-c", command)
+		q := i.question()
+		if q.Capability != "nacre.credential" || !strings.Contains(string(q.Arguments), `"credential":"vault","minted":"vault for policies deploy","host":"example.com:443","methods":["GET","HEAD"],"paths":["/v1/"],"hours":4,"renewals":3`) {
+			t.Fatalf("have %s %s", q.Capability, q.Arguments)
+		}
+		if out := v.out(); len(out) > 0 {
+			t.Fatalf("%v were minted before anybody said yes", out)
+		}
+		i.nacre("approvals", "list").want(t, 0, "main wants a credential", "vault, minted by vault for policies deploy", "4 h from now on, and 3 renewals")
+		if answer == "approve" { // for less than any lease lasts: it is used up at once, and asked for again
+			i.nacre("approvals", answer, q.ID, "--for", "30s").want(t, 0)
+			earlier := q.ID
+			eventually(t, "another question", func() bool { q = i.question(); return q.ID != earlier })
+			if out := v.out(); len(out) > 0 {
+				t.Fatalf("%v were minted with a budget that is used up", out)
+			}
+		}
+		i.nacre("approvals", answer, q.ID).want(t, 0)
+		if answer == "deny" {
+			eventually(t, "nothing waits", func() bool { return len(i.questions()) == 0 })
+			i.write("p/go", "")
+			finish(t, r).want(t, 0, "no value to use now")
+			continue
+		}
+		finish(t, r).want(t, 0, "it works")
+		has(t, i.records(answer), `"kind":"approval.ask"`, `"outcome":"granted"`, `"renewals":3`, `"outcome":"acquired"`, `"outcome":"released"`)
+	}
+	if out := v.out(); v.made != 1 || len(out) > 0 {
+		t.Errorf("%d were minted, %v are good", v.made, out)
+	}
+}
+
+// M-32: a role that is assumed for a session signs its requests, and the key that it was
+// assumed with signs none.
+func TestARoleOfAWSSignsForItsSession(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "curl")
+	sts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.Header.Get("Authorization"), "Credential=AKIAOFTHEOPERATOR/") || !strings.Contains(r.FormValue("Policy"), "aws:CurrentTime") {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		w.Header().Set("Content-Type", "text/xml")
+		_, _ = fmt.Fprintf(w, `<AssumeRoleResponse><AssumeRoleResult><AssumedRoleUser><Arn>arn:aws:sts::123456789012:assumed-role/deploy/nacre</Arn></AssumedRoleUser><Credentials>
+<AccessKeyId>ASIAOFTHESESSION</AccessKeyId><SecretAccessKey>secret-of-the-session</SecretAccessKey><SessionToken>token-of-the-session</SessionToken><Expiration>%s</Expiration></Credentials>
+<PackedPolicySize>6</PackedPolicySize></AssumeRoleResult></AssumeRoleResponse>`, time.Now().Add(15*time.Minute).UTC().Format(time.RFC3339))
+	}))
+	t.Cleanup(sts.Close)
+	host := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintln(w, strings.Contains(r.Header.Get("Authorization"), "Credential=ASIAOFTHESESSION/") && r.Header.Get("X-Amz-Security-Token") == "token-of-the-session")
+	}))
+	t.Cleanup(host.Close)
+	i := install(t)
+	ca := i.write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: host.Certificate().Raw})))
+	i.config(fmt.Sprintf(`[egress]
+allow = ["example.com:443"]
+pin = { "example.com:443" = %q }
+
+[[credential]]
+name = "bucket"
+host = "example.com:443"
+paths = ["/bucket/"]
+groups = ["main"]
+scheme = "sigv4"
+region = "eu-west-1"
+service = "s3"
+value_file = %q
+access_key_file = %q
+ca_file = %q
+[credential.mint]
+kind = "aws-sts"
+url = %q
+region = "eu-west-1"
+role = "arn:aws:iam::123456789012:role/deploy"
+policy = '''{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": ["s3:GetObject"], "Resource": ["arn:aws:s3:::bucket/*"]}]}'''
+`, host.Listener.Addr().String(), i.write("secret", "secret-of-the-operator"), i.write("access", "AKIAOFTHEOPERATOR"), ca, sts.URL))
+	i.nacre("explain").want(t, 0, "minted by aws-sts for arn:aws:iam::123456789012:role/deploy (s3:GetObject)")
+	i.nacre("exec", "--", "curl", "-sS", "https://example.com/bucket/x").want(t, 0, "true\n")
+	i.nacre("doctor", "--no-turns", "--probe").want(t, 0, "bucket · aws-sts minted one, which nobody can revoke and nobody has")
+	if left := i.handles(); left != "0" {
+		t.Errorf("%s handles are left", left)
+	}
+}

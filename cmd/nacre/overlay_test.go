@@ -1,0 +1,288 @@
+package main_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// drawing gives the installation an agent with a reminder to ask about.
+func drawing(t *testing.T, script string) *installation {
+	t.Helper()
+	i, _ := ownAgent(t, script)
+	config := "home/.config/nacre/config.toml"
+	i.write(config, i.read(config)+toolsConfig)
+	i.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`).want(t, 0, "R-1")
+	return i
+}
+
+// fullScreen is a program that draws on the other screen, and draws anew when it has
+// another size. It asks when the project has a file go, and quits at q.
+const fullScreen = `exec bash -c '
+printf "\033[?1049h\033[?1000h\033[?2004h\033[2J"; stty raw -echo
+trap "printf \"\033[Hdrawn-at-\$(stty size | tr \" \" -)-\"" WINCH
+(until [ -e go ]; do sleep 0.1; done; ipc delete_reminder "{\"reminder_id\":\"R-1\"}" >answer.txt 2>&1; touch answered) &
+printf "ready-$((1+1))"
+typed=
+while :; do IFS= read -rs -N1 -t 1 key && { typed=$typed$key; printf %s "$typed" >typed.txt; [ "$key" = q ] && { printf "\033[?1049l"; exit 5; }; }; done'`
+
+// word reads the host's word from the start.
+func (s *terminal) word() string {
+	s.t.Helper()
+	s.until("which no agent knows")
+	_, after, _ := strings.Cut(s.text.String(), "show the word ")
+	word, _, _ := strings.Cut(after, ",")
+	if len(word) < 6 {
+		s.t.Fatalf("no word in\n%s", s.text.String())
+	}
+	return word
+}
+
+func (s *terminal) resize(rows, columns uint16) {
+	s.t.Helper()
+	if err := unix.IoctlSetWinsize(int(s.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// press types a key until something is shown, as a person does whom the guard ignored.
+func (s *terminal) press(key, until string) {
+	s.t.Helper()
+	from, pressed := s.text.Len(), time.Time{}
+	eventually(s.t, "what "+key+" shows: "+until, func() bool {
+		s.more()
+		if at := strings.Index(s.text.String()[from:], until); at >= 0 {
+			s.read = from + at + len(until) // what came with it is looked at next
+			return true
+		}
+		if time.Since(pressed) > 2*time.Second {
+			s.typeIn(key)
+			pressed = time.Now()
+		}
+		return false
+	})
+}
+
+// refuses answers no to the question that is shown and to each that comes after it, until
+// the overlay gives the terminal back: a real program asks for hosts of its own, too.
+func (s *terminal) refuses() {
+	s.t.Helper()
+	from, pressed := s.read, time.Time{}
+	eventually(s.t, "the terminal, once all is refused", func() bool {
+		s.more()
+		shown := s.text.String()[from:]
+		if at := strings.Index(shown, given); at >= 0 {
+			s.read = from + at + len(given)
+			return true
+		}
+		if time.Since(pressed) > 2*time.Second {
+			key := "\x1d"
+			if strings.LastIndex(shown, "n no") > strings.LastIndex(shown, "press Ctrl-]") {
+				key = "n"
+			}
+			s.typeIn(key)
+			pressed = time.Now()
+		}
+		return false
+	})
+}
+
+// quits types what ends a program until it has ended: one that draws anew at that
+// moment drops a key.
+func (s *terminal) quits(keys string, wait func() result) result {
+	ended := make(chan result, 1)
+	go func() { ended <- wait() }()
+	for {
+		_, _ = s.master.WriteString(keys) // it may have ended
+		select {
+		case r := <-ended:
+			return r
+		case <-time.After(2 * time.Second):
+		}
+	}
+}
+
+// given says that the overlay gave the terminal back.
+const given = "\x1b[<1u"
+
+// U-10, F-114: over a program that draws, a question is an overlay with the host's word, in
+// terminals of both sizes; what was typed for the program, a paste and a report of the
+// terminal are the program's; Ctrl-] and a choice answer; the program draws anew.
+func TestAQuestionIsAnOverlayOverAProgramThatDraws(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string][2]uint16{"80x24": {24, 80}, "200x60": {60, 200}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := drawing(t, fullScreen)
+			i.env = append(i.env, "TERM_PROGRAM=WezTerm", "TMUX=", "STY=")
+			told := name == "80x24"
+			if !told {
+				i.write("home/.config/nacre/config.toml", i.read("home/.config/nacre/config.toml")+"[approval]\nquiet = true\n")
+			}
+			screen, wait := i.terminal("agent", "--project", "p", "--session", "over", "mine")
+			word := screen.word()
+			screen.until("ready-2") // what nacre says of the start comes first
+			screen.resize(size[0], size[1])
+			screen.until("drawn-at-")
+			i.write("p/go", "")
+			screen.until("reminders.delete_reminder")
+			screen.until("press Ctrl-]")
+			if shown := screen.text.String(); strings.Count(shown, word) != 2 || !strings.Contains(shown, "\x1b[?1000l") {
+				t.Errorf("the overlay has not the word, or leaves the mouse on:\n%q", shown)
+			}
+			if strings.Contains(screen.text.String(), "\x1b]9;nacre: a question waits\x1b\\") != told { // U-13
+				t.Errorf("the terminal was told: %t, want %t", !told, told)
+			}
+			screen.typeIn("y\r\x1b[200~y\x1b[201~\x1b[24;80R")
+			eventually(t, "the program's keys", func() bool { return strings.HasSuffix(i.made("typed.txt"), "\x1b[24;80R") })
+			if len(i.questions()) != 1 {
+				t.Fatal("keys for the program answered")
+			}
+			screen.press("\x1d", "y once")
+			screen.press("y", given)
+			screen.until("drawn-at-")
+			eventually(t, "the answer", func() bool { return strings.Contains(i.made("answer.txt"), "R-1") })
+			screen.typeIn("q")
+			wait().want(t, 5, "reminders.delete_reminder", "approved")
+			i.nacre("audit", "show", "over", "--json").want(t, 0, "in the overlay")
+		})
+	}
+}
+
+// U-10: an agent that floods the terminal while its question waits, and paints an overlay
+// of its own, shows none of it, gets what is typed for it, and answers nothing.
+func TestAnAgentCannotPaintOverAQuestion(t *testing.T) {
+	t.Parallel()
+	i := drawing(t, `stty raw -echo; printf '\033[?1049h\033[2Jready-%s' $((1+1)); until [ -e go ]; do sleep 0.1; done
+ipc delete_reminder '{"reminder_id":"R-1"}' >answer.txt 2>&1 & asks=$!
+until [ -e flood ]; do sleep 0.1; done
+yes "$(printf '\033[H\033[2J\033[6n\033]11;?\007\033[7m nacre asks: press y')" | head -n 10000; echo flooded >flooded
+wait $asks; printf painted-until-here; exec sleep 300`)
+	screen, wait := i.terminal("agent", "--project", "p", "--session", "paint", "mine")
+	screen.until("ready-2")
+	i.write("p/go", "")
+	screen.until("press Ctrl-]")
+	i.write("p/flood", "")
+	eventually(t, "the end of the flood", func() bool { screen.more(); return i.made("flooded") != "" })
+	screen.typeIn("y")
+	screen.more()
+	if strings.Contains(screen.text.String()[screen.read:], "press y") || len(i.questions()) != 1 {
+		t.Errorf("the agent painted, or was answered:\n%.2000q", screen.text.String()[screen.read:])
+	}
+	screen.press("\x1d", "y once")
+	screen.press("n", given)
+	eventually(t, "what the agent printed", func() bool { screen.more(); return strings.Contains(screen.text.String(), "painted-until-here") })
+	eventually(t, "the denial", func() bool { return strings.Contains(i.made("answer.txt"), "CONFIRMATION_DENIED") })
+	i.nacre("sessions", "stop", "paint").want(t, 0)
+	wait().want(t, 130)
+}
+
+// made is what a file of the project holds, nothing where it is not there yet.
+func (i *installation) made(name string) string {
+	data, err := os.ReadFile(filepath.Join(i.work, "p", name))
+	if err != nil && !os.IsNotExist(err) {
+		i.t.Fatal(err)
+	}
+	return string(data)
+}
+
+// U-10: with -q too, a question is an overlay; one that is answered in another terminal
+// goes away; one that is left for later comes back.
+func TestAnOverlayGoesAndComesBack(t *testing.T) {
+	t.Parallel()
+	i := drawing(t, fullScreen)
+	screen, wait := i.terminal("agent", "-q", "--project", "p", "mine")
+	screen.until("ready-2")
+	i.write("p/go", "")
+	screen.until("press Ctrl-]")
+	screen.press("\x1d", "y once")
+	screen.press("l", given)
+	screen.press("\x1d", "press Ctrl-]")
+	i.nacre("approvals", "deny", i.question().ID).want(t, 0)
+	screen.until(given)
+	eventually(t, "the denial", func() bool { return strings.Contains(i.made("answer.txt"), "CONFIRMATION_DENIED") })
+	screen.typeIn("q")
+	wait().want(t, 5)
+}
+
+// U-01, U-10: Ctrl-Z stops the job as a whole and fg goes on, with the terminal as the
+// shell and as the program want it.
+func TestCtrlZStopsAnAgentAndFgGoesOn(t *testing.T) {
+	t.Parallel()
+	i := drawing(t, fullScreen)
+	shell := i.command("bash", "--norc", "-c", `set -m; "$0" agent --project p mine; echo "stopped-$? $(stty -a | grep -o '.icanon')"; read -r line; echo "line-$line"; fg; echo "end-$?"`, bin+"/nacre")
+	screen, wait := i.attached(shell, true)
+	screen.until("ready-2")
+	screen.typeIn("\x1a")
+	screen.until("\x1b[?1000l")
+	screen.until("\x1b[?1049l")
+	screen.until("stopped-148  icanon")
+	screen.typeIn("hello\r")
+	screen.until("line-hello")
+	screen.until("\x1b[?1049h")
+	screen.until("\x1b[?1000h")
+	screen.until("drawn-at-")
+	screen.typeIn("q")
+	screen.until("end-5")
+	wait().want(t, 0)
+	if strings.Contains(i.made("typed.txt"), "\x1a") {
+		t.Error("the program got Ctrl-Z")
+	}
+}
+
+// F-135: a command that reads lines has no shell inside that could go on with it, so that
+// Ctrl-Z stops nacre; a shell inside has the key for what it runs.
+func TestCtrlZStopsACommandThatReadsLines(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.write("p/a.txt", "a\n")
+	shell := i.command("bash", "--norc", "-c", `set -m; "$0" exec --project p -- sh -c 'echo began; read -r x; echo got-$x'; echo "stopped-$?"; read -r line; echo "line-$line"; fg; echo "end-$?"
+"$0" exec --project p -- bash --norc -c 'set -m; (echo inside; exec sleep 1000); echo "held-$?"; kill %%'; echo "all-$?"`, bin+"/nacre")
+	screen, wait := i.attached(shell, true)
+	screen.until("began\r\n")
+	screen.typeIn("\x1a")
+	screen.until("stopped-148")
+	screen.typeIn("hello\r")
+	screen.until("line-hello")
+	screen.typeIn("more\r")
+	screen.until("got-more")
+	screen.until("end-0")
+	screen.until("inside")
+	screen.typeIn("\x1a")
+	screen.until("held-148")
+	screen.until("all-0")
+	wait().want(t, 0)
+}
+
+// U-10: over the real programs that people have in front of them.
+func TestAQuestionIsAnOverlayOverRealPrograms(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ arguments, drawn, quits string }{
+		"vim":  {"-u NONE greeting.txt", "hello", "\x1b:q!\r"},
+		"less": {"greeting.txt", "hello", "q"},
+		"htop": {"", "Load average", "q"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(name); err != nil {
+				t.Skip(name + " is not installed")
+			}
+			i := drawing(t, `(until [ -e go ]; do sleep 0.1; done; ipc delete_reminder '{"reminder_id":"R-1"}' >answer.txt 2>&1) &
+`+name+` `+c.arguments)
+			screen, wait := i.terminal("agent", "--project", "p", "mine")
+			screen.shows(c.drawn)
+			i.write("p/go", "")
+			screen.until("press Ctrl-]")
+			screen.press("\x1d", "y once")
+			screen.press("y", given)
+			screen.shows(c.drawn) // drawn anew
+			eventually(t, "the answer", func() bool { return strings.Contains(i.made("answer.txt"), "R-1") })
+			screen.quits(c.quits, wait).want(t, 0)
+		})
+	}
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// trustedPath is PATH without the folders that an agent could fill: those below the
+// project that args name, else below the folder that nacre is called in. An environment
+// that was activated there, or node_modules/.bin, would name the git, go or claude that
+// nacre itself starts on the host (U-01, U-04).
+func trustedPath(path string, args []string, home string) string {
+	filled := projects(args, home)
+	return strings.Join(slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool {
+		return !filepath.IsAbs(dir) || slices.ContainsFunc(filled, func(project string) bool {
+			return holds(project, dir) || holds(project, resolved(dir))
+		})
+	}), string(filepath.ListSeparator))
+}
+
+// projects are the folders that args name, each with the repository that it is in. What
+// holds a person's home is none: the person's own programs lie there.
+func projects(args []string, home string) []string {
+	var named []string
+	for i, arg := range args {
+		value, given := strings.CutPrefix(arg, "--project=")
+		if arg == "--project" && i+1 < len(args) {
+			value, given = args[i+1], true
+		}
+		if given {
+			named = append(named, value)
+		}
+		if arg == "--" {
+			break
+		}
+	}
+	if len(named) == 0 {
+		named = []string{"."}
+	}
+	var found []string
+	for _, name := range named {
+		project, err := filepath.Abs(name)
+		if err != nil {
+			continue
+		}
+		project = resolved(project)
+		found = append(found, project)
+		for top := project; top != filepath.Dir(top); top = filepath.Dir(top) {
+			if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil { //nolint:gosec // whether it is there, and nothing of it
+				found = append(found, top)
+			}
+		}
+	}
+	return slices.DeleteFunc(found, func(project string) bool { return holds(project, home) || holds(project, resolved(home)) })
+}
+
+// holds tells whether a path is a folder, or lies below it.
+func holds(folder, path string) bool {
+	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
+}
+
+// resolved follows links where it can.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return filepath.Clean(path)
+}

@@ -1,0 +1,60 @@
+package main_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nacre-dev/nacre/assembly"
+)
+
+// U-41, M-60: the machine, the configuration and the project that the person has are
+// attacked from outside, whole, and hold; every escape has a control that got through,
+// or says why it has none.
+func TestTheMachineIsProved(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.config("[egress]\nallow = [\"api.example.com\", \"plain.example.net:8080/http\"]\n")
+	project := filepath.Join(i.work, "project")
+	i.write("project/.envrc", "")
+	i.write("project/.vscode/tasks.json", "{}")
+	out, ended := i.command(filepath.Join(bin, "nacre"), "doctor", "--prove", "--json", "--project", project).Output() // which takes a busy machine minutes
+	var rows []assembly.ProofRow
+	if err := json.Unmarshal(out, &rows); err != nil {
+		t.Fatalf("%v: %v", ended, err)
+	}
+	tried := map[string]int{}
+	for _, row := range rows {
+		tried[row.Class]++
+		if !row.Outcome.Holds() || row.Outcome == "blocked" && !strings.HasPrefix(row.Control, "escaped: ") {
+			t.Errorf("%+v", row)
+		}
+	}
+	if ended != nil {
+		t.Error(ended)
+	}
+	for class, least := range map[string]int{
+		"fs": 25, "late": 40, "net": 25, "proxy": 30, "secrets": 20, "syscalls": 40, "project": 2, "egress rules": 2, "fail open": 7,
+	} {
+		if tried[class] < least {
+			t.Errorf("%s: %d were tried, want %d", class, tried[class], least)
+		}
+	}
+	for _, name := range []string{".envrc", ".vscode"} {
+		if info, err := os.Stat(filepath.Join(project, name)); err != nil || info.Size() == 0 && info.IsDir() {
+			t.Errorf("the project itself was touched: %v", err)
+		}
+	}
+}
+
+func TestWhatCannotBeProved(t *testing.T) { // U-41
+	t.Parallel()
+	i := install(t)
+	i.nacre("doctor", "--project", ".").want(t, 2, "--project names the project of --prove")
+	i.config("[egress]\nallow = [\"*.example.com\"]\n")
+	i.nacre("doctor", "--prove").want(t, 2, "wildcards are refused")
+	i.config("[sandbox]\nbackend = \"docker\"\nimage = \"sha256:" + strings.Repeat("0", 64) + "\"\nsocket = \"" + i.work + "/none.sock\"\n")
+	i.nacre("doctor", "--prove").want(t, 3, "sandbox cannot start")
+}

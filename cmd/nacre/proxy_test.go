@@ -1,0 +1,121 @@
+package main_test
+
+import (
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/nacre-dev/nacre/internal/scriptedmodel"
+	"github.com/nacre-dev/nacre/internal/testpeer"
+)
+
+const proxyPassword = "p4ss-of-the-proxy"
+
+// companyProxy is a proxy as companies have them, with its address.
+type companyProxy struct {
+	*testpeer.Proxy
+	*httptest.Server
+}
+
+func newCompanyProxy(t *testing.T, to string) companyProxy {
+	t.Helper()
+	proxy := &testpeer.Proxy{To: to, Want: "ada:" + proxyPassword, Plain: "through the proxy\n"}
+	server := httptest.NewServer(proxy)
+	t.Cleanup(server.Close)
+	return companyProxy{proxy, server}
+}
+
+// U-07, F-22: what a session may reach is reached through the proxy that the environment or the
+// config names, whose password is on the host alone, and a company's authority is trusted.
+func TestSessionsReachTheNetworkThroughACompanysProxy(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "curl")
+	secure := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "over TLS\n") }))
+	t.Cleanup(secure.Close)
+	proxy := newCompanyProxy(t, secure.Listener.Addr().String())
+	both := []string{
+		"exec", "--session", "s", "--egress", "page.test:80/http", "--egress", "example.com", "--",
+		"sh", "-c", "curl -s http://page.test/; curl -s https://example.com/; env | grep -c " + proxyPassword + "; cat ~/.bashrc /proc/1/environ 2>/dev/null | grep -c " + proxyPassword + "; true",
+	}
+	ca := func(i *installation) string {
+		return fmt.Sprintf("ca = [%q]\n", i.write("company.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}))))
+	}
+	for name, set := range map[string]func(*installation){
+		"of the environment": func(i *installation) {
+			i.config("[egress]\n" + ca(i))
+			url := strings.Replace(proxy.URL, "//", "//ada:"+proxyPassword+"@", 1)
+			i.env = append(i.env, "HTTPS_PROXY="+url, "HTTP_PROXY="+url)
+		},
+		"of the config": func(i *installation) {
+			i.env = append(i.env, "HTTPS_PROXY=http://nowhere.invalid:1", "CORP_PASSWORD="+proxyPassword)
+			i.config(fmt.Sprintf("[egress]\n%s[egress.proxy]\nurl = %q\nuser = \"ada\"\npassword_env = \"CORP_PASSWORD\"\n", ca(i), proxy.URL))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := install(t)
+			set(i)
+			have := i.nacre(both...)
+			have.want(t, 0, "through the proxy\n", "over TLS\n0\n0\n")
+			has(t, proxy.Log(), "GET http://page.test/", "CONNECT example.com:443")
+			records := i.records("s")
+			has(t, records, `"upstream":true`)
+			hasNo(t, records+have.stdout+have.stderr, proxyPassword)
+		})
+	}
+}
+
+// U-07: a proxy that refuses is told where the operator looks, nothing is reached without
+// it, and a config that cannot be meant is refused.
+func TestAProxyThatRefusesIsTold(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "curl")
+	i, proxy := install(t), newCompanyProxy(t, "127.0.0.1:1")
+	i.config(fmt.Sprintf("[egress.proxy]\nurl = %q\n", proxy.URL))
+	i.nacre("exec", "--egress", "page.test:80/http", "--egress", "example.com", "--", "sh", "-c", "curl -s http://page.test/; curl -sk https://example.com/; exit 0").
+		want(t, 0, "(upstream_proxy)", "example.com:443: your proxy "+strings.TrimPrefix(proxy.URL, "http://"), "page.test:80: your proxy")
+	for text, says := range map[string]string{
+		"url = \"socks5://proxy.test:1080\"":                         "a proxy is http://HOST:PORT",
+		"url = \"http://ada:" + proxyPassword + "@proxy.test:3128\"": "no user and no password here",
+		"url = \"http://proxy.test:3128\"\nuser = \"ada\"":           "belong together",
+		"no_proxy = \"a.test\"":                                      "url is missing",
+	} {
+		i.config("[egress.proxy]\n" + text + "\n")
+		have := i.nacre("exec", "--", "true")
+		have.want(t, 125, says)
+		hasNo(t, have.stderr, proxyPassword)
+	}
+	i.config("[egress]\nca = [\"/nowhere.pem\"]\n")
+	i.nacre("exec", "--", "true").want(t, 125, "[egress] ca", "/nowhere.pem")
+}
+
+// U-07, F-22: the gateway speaks to the model through the proxy, and trusts the company's authority.
+func TestTheModelIsReachedThroughACompanysProxy(t *testing.T) {
+	t.Parallel()
+	model := scriptedmodel.New(scriptedmodel.Script{Turns: []scriptedmodel.Turn{
+		{Tools: []scriptedmodel.Tool{{Name: "edit", Input: []byte(`{"path":"greeting.txt","old":"hello","new":"hello world"}`)}}}, {Text: "Done."},
+	}})
+	server := httptest.NewTLSServer(model)
+	t.Cleanup(server.Close)
+	proxy := newCompanyProxy(t, server.Listener.Addr().String())
+	i := install(t)
+	i.project()
+	i.env = append(i.env, "LOCAL_KEY=key-of-the-test")
+	authority := i.write("company.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+	password := i.write("proxy-password", proxyPassword+"\n")
+	if err := os.Chmod(password, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	i.config(fmt.Sprintf("[egress]\nca = [%q]\n[egress.proxy]\nurl = %q\nuser = \"ada\"\npassword_file = %q\n[model]\nname = \"local-1\"\n[[model.upstream]]\nurl = \"https://example.com\"\nkey_env = \"LOCAL_KEY\"\ndialects = [\"anthropic\"]\nprices = \"local.toml\"\n", authority, proxy.URL, password))
+	i.write("home/.config/nacre/local.toml", "[models.\"local-1\"]\nfree = true\n")
+	i.nacre("run", "greet the world", "--brain", "anthropic", "--project", "p", "--check", "grep -q 'hello world' greeting.txt").want(t, 0, "merged")
+	has(t, proxy.Log(), "CONNECT example.com:443")
+	for _, failure := range model.Failures() {
+		t.Error(failure)
+	}
+}

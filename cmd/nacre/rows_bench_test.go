@@ -1,0 +1,242 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// turns is how often each program of a row is run, all of them in turns.
+const turns = 20
+
+// program is one that a row measures.
+type program struct {
+	name  string
+	argv  []string
+	env   []string
+	stdin string
+	// fails says that the program is to refuse what it gets.
+	fails bool
+	// until the first byte that it prints, or its end where it prints nothing, and
+	// until its end.
+	begin, all []time.Duration
+}
+
+func (p *program) run(b *testing.B) {
+	b.Helper()
+	cmd := exec.Command(p.argv[0], p.argv[1:]...)
+	cmd.Env, cmd.Stdin = p.env, strings.NewReader(p.stdin)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	_, _ = out.Read(make([]byte, 1)) // nothing is the end
+	p.begin = append(p.begin, time.Since(began))
+	if _, err := io.Copy(io.Discard, out); err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Wait(); (err != nil) != p.fails {
+		b.Fatalf("%s: %v", p.name, err)
+	}
+	p.all = append(p.all, time.Since(began))
+}
+
+// inTurns runs programs one after the other, again and again, so that what else
+// the machine does is shared by all of them. The first turn does not count.
+func inTurns(b *testing.B, turns int, programs ...*program) {
+	b.Helper()
+	for range turns + 1 {
+		for _, p := range programs {
+			p.run(b)
+		}
+	}
+	for _, p := range programs {
+		p.begin, p.all = p.begin[1:], p.all[1:]
+	}
+}
+
+func median(all []time.Duration) time.Duration {
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[len(sorted)/2]
+}
+
+// tell prints a median as one line of the table.
+func tell(b *testing.B, row, name string, have time.Duration) {
+	b.Run(row+"/"+name, func(b *testing.B) {
+		for b.Loop() { // it was measured
+		}
+		b.ReportMetric(float64(have.Nanoseconds()), "ns/op")
+	})
+}
+
+func filled(b *testing.B, files int) string {
+	b.Helper()
+	dir := b.TempDir()
+	for i := range files {
+		at := filepath.Join(dir, strconv.Itoa(i%97), strconv.Itoa(i%11))
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			b.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(at, strconv.Itoa(i)), nil, 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// BenchmarkRows prints what a start takes beside its floor, under the row that
+// bounds it: medians of twenty, in turns (F-140).
+func BenchmarkRows(b *testing.B) {
+	env, nacre := ownHome(b), filepath.Join(bin, "nacre")
+	for _, size := range []struct {
+		row        string
+		files      int
+		begin, all string
+	}{
+		{"P-01", 60, "20 ms", "28 ms"}, {"P-02", 20_000, "P-01 and 5 ms", "P-01 and 30 ms"}, {"P-02", 60_000, "P-01 and 5 ms", "P-01 and 90 ms"},
+	} {
+		project := filled(b, size.files)
+		ours := &program{name: "ours", env: env, argv: []string{nacre, "exec", "-q", "--project", project, "--", "/bin/echo", "begun"}}
+		programs := []*program{{name: "floor", env: env, argv: []string{"/bin/echo", "begun"}}, ours}
+		if bwrap, err := exec.LookPath("bwrap"); err == nil {
+			programs[0] = &program{name: "floor", env: env, argv: []string{bwrap, "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin",
+				"--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp",
+				"--bind", project, "/workspace", "--unshare-all", "--die-with-parent", "/bin/echo", "begun"}}
+		}
+		inTurns(b, turns, programs...)
+		for _, p := range programs {
+			tell(b, fmt.Sprintf("%s exec, %d files, begins, at most %s", size.row, size.files, size.begin), p.name, median(p.begin))
+			tell(b, fmt.Sprintf("%s exec, %d files, all of it, at most %s", size.row, size.files, size.all), p.name, median(p.all))
+		}
+	}
+	empty := &program{name: "floor", env: env, argv: []string{emptyProgram(b)}}
+	hook := &program{name: "ours", env: env, argv: []string{filepath.Join(bin, "nacre-hook"), "hook"}, stdin: "{}", fails: true}
+	inTurns(b, turns, empty, hook)
+	for _, p := range []*program{empty, hook} {
+		tell(b, "P-06 hook, at most 3 ms", p.name, median(p.all))
+	}
+	b.Run("P-07 serve, idle, at most 40 MB", func(b *testing.B) { idleServe(b, nacre, env) })
+}
+
+// runTurns is how often a run is measured: it makes commits, and takes seconds.
+const runTurns = 5
+
+// BenchmarkRun prints what a run with one edited file and a check that does nothing
+// takes (P-03), beside another checkout of the same commit. The first turn, which does
+// not count, makes the base.
+func BenchmarkRun(b *testing.B) {
+	for _, files := range []int{1000, 20_000, 60_000} {
+		b.Run(strconv.Itoa(files), func(b *testing.B) {
+			for b.Loop() { // it is measured by itself
+			}
+			env, project := ownHome(b), filled(b, files)
+			env = append(env, "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
+			script := "git init -q && git add -A && git commit -qm base && git config user.name a && git config user.email a@b"
+			cmd := exec.Command("sh", "-c", script)
+			cmd.Env, cmd.Dir = env, project
+			if out, err := cmd.CombinedOutput(); err != nil {
+				b.Fatalf("%v: %s", err, out)
+			}
+			recording, beside := filepath.Join(b.TempDir(), "edit.jsonl"), filepath.Join(b.TempDir(), "beside")
+			text := `{"v":1,"name":"edit"}` + "\n" + `{"tool":"shell","input":{"command":"date +%s%N > edited"}}` + "\n"
+			if err := os.WriteFile(recording, []byte(text), 0o600); err != nil {
+				b.Fatal(err)
+			}
+			floor := &program{name: "floor", env: env, argv: []string{"git", "-C", project, "worktree", "add", "-qfB", "beside", beside}}
+			again := &program{name: "removal", env: env, argv: []string{"git", "-C", project, "worktree", "remove", "-f", beside}}
+			ours := &program{name: "ours", env: env, argv: []string{
+				filepath.Join(bin, "nacre"), "run", "--brain", "replay", "--recording", recording, "--check", "true", "--project", project, "edit",
+			}}
+			inTurns(b, runTurns, floor, again, ours)
+			for _, p := range []*program{floor, ours} {
+				tell(b, "P-03 run, one edited file, at most 0.6 s of 1,000 files and 5 s of 60,000", p.name, median(p.all))
+			}
+		})
+	}
+}
+
+// emptyProgram is built of a main that does nothing.
+func emptyProgram(b *testing.B) string {
+	b.Helper()
+	dir := b.TempDir()
+	source, made := filepath.Join(dir, "main.go"), filepath.Join(dir, "empty")
+	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", made, source).CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	return made
+}
+
+// idleServe tells what a server that waits keeps in memory.
+func idleServe(b *testing.B, nacre string, env []string) {
+	cmd := exec.Command(nacre, "serve")
+	cmd.Env = env
+	said, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := bufio.NewReader(said).ReadString('\n'); err != nil { // that it serves
+		b.Fatal(err)
+	}
+	for b.Loop() { // there is nothing to repeat
+	}
+	kept := residents(b, cmd.Process.Pid)
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		b.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, said)
+	_ = cmd.Wait() // it was interrupted
+	b.ReportMetric(float64(kept)/(1<<20), "MB")
+}
+
+// residents is what a process and those that it started have in memory, in bytes.
+func residents(b *testing.B, pid int) (sum int64) {
+	b.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0 // it has ended
+	}
+	for line := range bytes.Lines(text) {
+		if fields := strings.Fields(string(line)); len(fields) > 1 && fields[0] == "VmRSS:" {
+			kib, err := strconv.ParseInt(fields[1], 10, 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			sum = kib << 10
+		}
+	}
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, task := range tasks {
+		children, err := os.ReadFile(task)
+		if err != nil {
+			continue // a thread that has ended
+		}
+		for _, child := range strings.Fields(string(children)) {
+			if id, err := strconv.Atoi(child); err == nil {
+				sum += residents(b, id)
+			}
+		}
+	}
+	return sum
+}

@@ -1,0 +1,37 @@
+package main_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nacre-dev/nacre/internal/scriptedmodel"
+)
+
+// F-64: a route is the right to be answered. To the very sender of a message, however
+// short the name is, goes the answer with nobody asked, also where the sender is no
+// operator; whoever else the agent would write to is asked about.
+func TestTheSenderIsAnsweredUnattended(t *testing.T) {
+	t.Parallel()
+	for name, operator := range map[string]string{"an outsider": "false", "an operator": "true"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			turn := func(to string) scriptedmodel.Turn {
+				return scriptedmodel.Turn{Tools: []scriptedmodel.Tool{{Name: "shell", Input: []byte(`{"command":"ipc tool.invoke.send_box '{\"recipient\":\"` + to + `\",\"body\":\"hello\"}'"}`)}}}
+			}
+			// What the plugin returns taints the session: its second call is made by a tainted one.
+			i, _ := served(t, "ask_seconds = 600\n[groups.main]\ntools = [\"send_box\"]\n[[route]]\nchannel = \"box\"\ngroup = \"main\"\noperator = "+operator+"\n",
+				turn("al"), turn("al"), turn("mallory"), scriptedmodel.Turn{Text: "Done."})
+			i.write("home/.local/share/nacre/plugins/box/manifest.json", strings.Replace(channelManifest, `"arguments_schema"`, `"sinks": ["recipient"], "arguments_schema"`, 1))
+			i.serve()
+			i.say("al:what is the time?")
+			until(t, "the question about somebody else", func() bool { return len(i.questions()) == 1 })
+			if have := i.outbox(); have != "main al: hello\nmain al: hello\n" {
+				t.Errorf("have %q", have)
+			}
+			if q := i.question(); !strings.Contains(string(q.Arguments), "mallory") {
+				t.Errorf("have %s", q.Arguments)
+			}
+			i.nacre("approvals", "deny", i.question().ID).want(t, 0)
+		})
+	}
+}

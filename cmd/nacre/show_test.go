@@ -1,0 +1,46 @@
+package main_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// U-24: a run's page says what was asked, changed and found, and what came of it; a run
+// that does not land says why, and shows what its check printed. Nothing that an agent
+// wrote acts on a terminal.
+func TestOnePageTellsOfARun(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	rec := i.recording("echo changed > greeting.txt; printf x > \"$(printf 'a\\033[2Jb')\"")
+	i.nacre("run", "change it,\nall of it", "--recording", rec, "--project", "p", "--session", "work", "--check", "true", "--held", "take").want(t, 0)
+	r := i.nacre("show", "work")
+	r.want(t, 0, "session  work · run · done", "task     change it, all of it", "agent    replay", "modified greeting.txt",
+		"✓ check  true · exit 0 · weak", "verdict  landed on main as ", "nacre audit verify --receipt ", "nacre audit show work")
+	if strings.Contains(r.stdout, "\x1b") {
+		t.Errorf("an escape got through: %q", r.stdout)
+	}
+	i.refused("bad", "echo bad > greeting.txt")
+	i.nacre("show", "bad").want(t, 0, "✕ check  false · exit 1", "verdict  not landed: check \"false\" ended with 1")
+	i.nacre("show", "bad", "--json").want(t, 0, `"path":"greeting.txt"`, `"landed":false`)
+}
+
+// U-24: what is recorded is followed as it is written, until the session is over.
+func TestTheAuditIsFollowed(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	r := i.begin("exec", "--session", "live", "--project", "p", "--", "sh", "-c", "until test -e go; do sleep 0.05; done")
+	eventually(t, "the command", func() bool { return strings.Contains(i.records("live"), `"kind":"sandbox.start"`) })
+	follow := i.begin("audit", "show", "live", "-f")
+	eventually(t, "its page", func() bool {
+		return strings.Contains(i.nacre("show", "live").stdout, "live · exec · running")
+	})
+	i.write("p/go", "")
+	have := finish(t, follow)
+	have.want(t, 0, "The session begins", "sh is started with 2 arguments", "A sealed program has ended: exit 0", "The session ends", "records over")
+	finish(t, r).want(t, 0)
+	if n := strings.Count(have.stdout, "The session begins"); n != 1 {
+		t.Errorf("a record is shown %d times", n)
+	}
+}

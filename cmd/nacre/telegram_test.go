@@ -1,0 +1,149 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const botToken = "123456:Zq8-quiet-harbour-bot"
+
+// bot is a Bot API server that keeps what it was told.
+type bot struct {
+	mu      sync.Mutex
+	updates []map[string]any
+	next    int64
+	said    []string
+	buttons []string // of the card that was shown last
+	refused int      // calls with another token
+}
+
+func (b *bot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var p struct {
+		Offset int64  `json:"offset"`
+		Chat   int64  `json:"chat_id"`
+		Text   string `json:"text"`
+		Alert  bool   `json:"show_alert"`
+		Markup struct {
+			Rows [][]struct {
+				Data string `json:"callback_data"`
+			} `json:"inline_keyboard"`
+		} `json:"reply_markup"`
+	}
+	_ = json.NewDecoder(r.Body).Decode(&p)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	method, found := strings.CutPrefix(r.URL.Path, "/bot"+botToken+"/")
+	if !found {
+		b.refused++
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	var result any = map[string]any{"message_id": len(b.said) + 1}
+	switch method {
+	case "getMe":
+		result = map[string]any{"id": 123456, "is_bot": true}
+	case "getUpdates":
+		left := []map[string]any{}
+		for _, u := range b.updates {
+			if u["update_id"].(int64) >= p.Offset {
+				left = append(left, u)
+			}
+		}
+		b.updates, result = left, left
+	case "sendMessage", "editMessageText":
+		for _, row := range p.Markup.Rows {
+			b.buttons = nil
+			for _, button := range row {
+				b.buttons = append(b.buttons, button.Data)
+			}
+		}
+		b.said = append(b.said, fmt.Sprintf("%s %d: %s", method, p.Chat, p.Text))
+	case "answerCallbackQuery":
+		b.said = append(b.said, fmt.Sprintf("alert %t: %s", p.Alert, p.Text))
+		result = true
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"ok": true, "result": result}) // who left hears nothing
+}
+
+func (b *bot) happens(kind string, what map[string]any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.next++
+	b.updates = append(b.updates, map[string]any{"update_id": b.next, kind: what})
+}
+
+func (b *bot) presses(user int64, button string) {
+	b.mu.Lock()
+	id := fmt.Sprint("press", b.next)
+	b.mu.Unlock()
+	b.happens("callback_query", map[string]any{"id": id, "from": map[string]any{"id": user}, "data": button,
+		"message": map[string]any{"message_id": 1, "chat": map[string]any{"id": user, "type": "private"}}})
+}
+
+func (b *bot) heard() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Join(b.said, "\n")
+}
+
+func (b *bot) count(text string) int { return strings.Count(b.heard(), text) }
+
+// M-40, M-46, M-47, M-48: a question of another process is a card in the chat of the person
+// who may answer it, and of nobody else. A stranger's press and a forged one decide nothing;
+// the person's own does, once, is recorded with person, identity, face and card, and the card
+// says how it ended. The token is nowhere but in the requests.
+func TestAQuestionIsAnsweredFromAChat(t *testing.T) {
+	t.Parallel()
+	b := &bot{next: 500}
+	server := httptest.NewServer(b)
+	t.Cleanup(server.Close)
+	i := install(t)
+	i.operators("[operators.ada]\nidentities = [\"terminal:UID\", \"telegram:42\"]\napprove = [\"*\"]\nup_to = \"DESTRUCTIVE\"\n" +
+		"[operators.bob]\nidentities = [\"telegram:43\"]\n" +
+		fmt.Sprintf("[access.telegram]\nhosts = [\"api.example.com:80/http\"]\n[access.telegram.credentials]\ntoken = { value_file = %q }\n[egress.pin]\n\"api.example.com:80\" = %q\n[plugins.telegram]\napi = \"http://api.example.com\"\n",
+			i.write("token", botToken), server.Listener.Addr().String()))
+	i.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`).want(t, 0, "R-1")
+	_, stop := i.serve()
+	r := i.begin("exec", "-q", "--session", "asks", "--", "ipc", "delete_reminder", `{"reminder_id":"R-1"}`)
+	until(t, "the card", func() bool { return b.count("sendMessage 42: ") == 1 })
+	has(t, b.heard(), "delete_reminder", "R-1", "DESTRUCTIVE", "expires: ")
+	b.mu.Lock()
+	approve, deny := b.buttons[0], b.buttons[1]
+	b.mu.Unlock()
+	for n, c := range []struct {
+		user   int64
+		button string
+		want   string
+	}{{13, approve, "alert false: \n"}, {43, approve, "alert true: Nothing was decided: "}, {42, "aaaaaaaaaaaaaaaa", "alert true: Nothing was decided: "}, {42, "", "alert true: Nothing was decided: "}} {
+		b.presses(c.user, c.button)
+		until(t, "the answer to a press", func() bool { return b.count("alert ") == n+1 })
+		if alerts := strings.SplitAfter(b.heard()+"\n", "alert "); !strings.HasPrefix("alert "+alerts[n+1], c.want) {
+			t.Errorf("%d pressed %q: have %q", c.user, c.button, alerts[n+1])
+		}
+	}
+	if len(i.questions()) != 1 {
+		t.Fatal("a press that was refused ended the question")
+	}
+	b.presses(42, approve)
+	finish(t, r).want(t, 0, "R-1")
+	until(t, "the end of the card", func() bool {
+		return b.count("editMessageText 42: ") > 0 && b.count("Approved once by ada (telegram).") == 2
+	})
+	b.presses(42, deny)
+	until(t, "the answer to a late press", func() bool { return b.count("alert true: Nothing was decided: ") == 4 })
+	has(t, i.records("asks"), `"person":"ada"`, `"identity":"telegram:42"`, `"face":"telegram"`, `"reason":"stranger"`, `"reason":"right"`)
+	if b.count("sendMessage 43") != 0 || b.count("sendMessage 13") != 0 {
+		t.Errorf("others were shown something:\n%s", b.heard())
+	}
+	stop()
+	hasNoSecret(t, i.state(), "quiet-harbour-bot")
+	i.nacre("audit", "verify").want(t, 0)
+	if b.refused != 0 {
+		t.Errorf("%d calls with another token", b.refused)
+	}
+}

@@ -1,0 +1,37 @@
+package access
+
+import (
+	"time"
+
+	"github.com/nacre-dev/nacre/internal/config"
+	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/learned"
+)
+
+// EgressAt is what runs that begin at a moment may reach: what the config allows, and
+// what a person approved, as it is written now.
+func EgressAt(inst *installation.Installation, now time.Time) (config.Egress, error) {
+	all, _, err := ReachAt(inst, now)
+	return all, err
+}
+
+// ReachAt is what runs that begin at a moment may reach, with the powers that were unlocked
+// for them, and what every session may, without (M-51). Both are of one reading.
+func ReachAt(inst *installation.Installation, now time.Time) (all, plain config.Egress, err error) {
+	approvals, err := learned.Load(inst.Registry.Paths().Config)
+	if err == nil {
+		all, err = with(inst, approvals, now)
+	}
+	if err == nil {
+		plain, err = with(inst, approvals.Plain(), now)
+	}
+	if err != nil {
+		return config.Egress{}, config.Egress{}, &config.Error{Err: err}
+	}
+	return all, plain, nil
+}
+
+func with(inst *installation.Installation, approvals learned.Approvals, now time.Time) (config.Egress, error) {
+	names, requests, err := approvals.At(now)
+	return inst.Config.Egress.With(config.Learned{Names: names, Requests: requests}), err
+}

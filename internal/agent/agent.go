@@ -1,0 +1,113 @@
+// Package agent is what an agent is launched with in an open session: its brain,
+// the files of its role, and the brief of its memory.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/config"
+	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/memory"
+	"github.com/nacre-dev/nacre/internal/seal"
+	"github.com/nacre-dev/nacre/internal/task"
+)
+
+// ChooseBrain finds the brain that was named, or the first that is ready.
+func ChooseBrain(ctx context.Context, inst *installation.Installation, spec *task.Spec) (brain.Brain, brain.Status, error) {
+	options := inst.Brains(spec.Model)
+	if spec.Brain == "" && spec.Recording != "" {
+		spec.Brain = brain.ReplayName
+	}
+	if spec.Brain == "" {
+		spec.Brain = inst.Config.Brain.Name
+	}
+	if spec.Brain == "" {
+		found, status, err := brain.Detect(ctx, options)
+		if err != nil {
+			return nil, status, notReady("no brain is ready", status)
+		}
+		spec.Brain = found.Name()
+		return found, status, nil
+	}
+	named, err := brain.Named(spec.Brain, options)
+	if err != nil {
+		return nil, brain.Status{}, &config.Error{Err: err}
+	}
+	if named.Name() == brain.ReplayName && spec.Recording == "" {
+		return nil, brain.Status{}, config.Errorf("brain replay plays a recording: name it with --recording FILE")
+	}
+	status := named.Detect(ctx)
+	if !status.Ready() {
+		return nil, status, notReady("brain "+named.Name(), status)
+	}
+	return named, status, nil
+}
+
+// notReady says what a brain lacks, and what helps.
+func notReady(what string, s brain.Status) error {
+	return &installation.NotReady{What: what, Next: s.Next, Err: errors.New(s.Why)}
+}
+
+// Brief is what trusted memory tells the agent before it starts. A slow one is
+// left out with a record (D-43).
+func Brief(ctx context.Context, s *seal.Session) string {
+	ctx, cancel := context.WithTimeout(ctx, seal.BriefLimit)
+	defer cancel()
+	brief, err := s.Memory.Brief(ctx, false)
+	if err == nil {
+		err = s.Memory.Recalled(ctx, memory.Writer{Session: s.ID()}, brief.IDs())
+	}
+	if err != nil {
+		// The recorder itself stops the session if it fails.
+		_ = s.Recorder.Append(context.WithoutCancel(ctx), nacre.Record{Kind: nacre.KindMemory, Source: "core", Outcome: "no brief", Reason: err.Error()})
+		return ""
+	}
+	s.Memory.Warm() // a brain takes longer to begin than this
+	return brief.Markdown()
+}
+
+// RoleFiles writes a brain's read-only files and binds each where it belongs.
+func RoleFiles(s *seal.Session, files []brain.File) ([]nacre.Mount, error) {
+	dir := filepath.Join(s.Dir(), installation.RoleDir)
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, err
+	}
+	return RoleMounts(dir, files)
+}
+
+// RoleMounts writes a brain's read-only files into dir and binds each where it belongs.
+func RoleMounts(dir string, files []brain.File) ([]nacre.Mount, error) {
+	var mounts []nacre.Mount
+	for i, f := range files {
+		if !path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path {
+			return nil, fmt.Errorf("brain file %q: not a plain absolute path", f.Path)
+		}
+		host := filepath.Join(dir, strconv.Itoa(i))
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(host, f.Data, os.FileMode(f.Mode)|0o400); err != nil {
+			return nil, err
+		}
+		mounts = append(mounts, nacre.Mount{Source: host, Target: f.Path})
+	}
+	return mounts, nil
+}
+
+// Spent is what the work has cost so far, in millionths of a dollar.
+func Spent(s *seal.Session) int64 {
+	micro := s.Model.Earlier.MicroUSD
+	if s.Model.Gateway != nil {
+		more, _, _ := s.Model.Gateway.Spent()
+		micro += more
+	}
+	return micro
+}

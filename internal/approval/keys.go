@@ -1,0 +1,71 @@
+package approval
+
+import (
+	"strings"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// choice is a key of one letter that answers a question.
+type choice struct {
+	key    byte
+	word   string
+	ruling nacre.Ruling
+	egress bool // it makes sense for a host
+	text   bool // it wants a text to vouch for, all of which was shown
+}
+
+// span is how long an answer stands that is given for a while.
+const span = 15 * time.Minute
+
+// choices are the keys, in the order in which they are shown.
+func choices() []choice {
+	allow := func(scope nacre.RulingScope, long time.Duration) nacre.Ruling {
+		return nacre.Ruling{Verdict: nacre.Allow, For: long, Scope: scope}
+	}
+	return []choice{
+		{key: 'y', word: "once", ruling: nacre.Ruling{Verdict: nacre.Allow}, egress: true},
+		{key: '3', word: "times", ruling: nacre.Ruling{Verdict: nacre.Allow, For: MaxStanding, Scope: nacre.ScopeSame, Times: 3}},
+		{key: 'e', word: "exact", ruling: allow(nacre.ScopeExact, span)},
+		{key: 'm', word: "15 min", ruling: allow(nacre.ScopeSame, span), egress: true},
+		{key: 's', word: "session", ruling: allow(nacre.ScopeSame, MaxStanding), egress: true},
+		{key: 't', word: "tool", ruling: allow(nacre.ScopeTool, span)},
+		{key: 'w', word: "what the text says", ruling: allow(nacre.ScopeText, 0), text: true},
+		{key: 'n', word: "no", ruling: nacre.Ruling{Verdict: nacre.Deny}, egress: true},
+		{key: 'v', word: "never", ruling: nacre.Ruling{Verdict: nacre.Deny, For: MaxStanding, Scope: nacre.ScopeTool}, egress: true},
+	}
+}
+
+// answers reports whether a key answers a question.
+func (c choice) answers(q nacre.Question) bool {
+	if c.text {
+		return q.Text != nil && len(q.Text.Text) <= maxWords
+	}
+	return c.egress || q.Capability != Egress
+}
+
+// ByKey is what a key of one letter answers to a question, if anything.
+func ByKey(q nacre.Question, key byte) (nacre.Ruling, bool) {
+	for _, c := range choices() {
+		if c.key == key && c.answers(q) {
+			return c.ruling, true
+		}
+	}
+	return nacre.Ruling{}, false
+}
+
+// Keys says in one line which keys answer a question.
+func Keys(q nacre.Question) string {
+	var words []string
+	for _, c := range choices() {
+		if c.answers(q) {
+			word := c.word
+			if c.ruling == (nacre.Ruling{Verdict: nacre.Allow}) && q.Capability == Egress {
+				word = "30 min" // EgressSpan: a connection is no call that runs once
+			}
+			words = append(words, string(c.key)+" "+word)
+		}
+	}
+	return strings.Join(words, " · ")
+}

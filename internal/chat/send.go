@@ -1,0 +1,74 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/nacre-dev/nacre/plugin"
+)
+
+const sendTime = 25 * time.Second // with all parts; the host waits 30 s
+
+// Send is the tool by which an agent writes to a chat. Where a message of that chat woke the
+// agent's session, what it sends belongs to it.
+func (c *Channel) Send(ctx context.Context, r *plugin.Request, to, body string) (any, error) {
+	parts := Messages(body, c.Limit)
+	if len(parts) == 0 {
+		return nil, Refuse("EMPTY", false, "The body holds nothing that %s would show", c.Title)
+	}
+	ctx, cancel := context.WithTimeout(ctx, sendTime)
+	defer cancel()
+	at, ref := c.answers(ctx, r, to)
+	for i, part := range parts {
+		if _, err := c.post(ctx, Message{At: at, Answers: i == 0 && at.Message != "", Text: part}); err != nil {
+			return nil, c.notSent(err, i, len(parts))
+		}
+	}
+	c.answered(ref)
+	return map[string]any{"status": "sent", "messages": len(parts)}, nil
+}
+
+// answers is the place of the message that an agent answers with what it sends: the one that
+// woke its session, where that was written in the same chat. Else it is the chat alone.
+func (c *Channel) answers(ctx context.Context, r *plugin.Request, chat string) (Place, string) {
+	var session struct {
+		Message struct{ Channel, Ref string }
+	}
+	info, err := r.SessionInfo(ctx)
+	if err != nil || json.Unmarshal(info, &session) != nil || session.Message.Channel != c.Name {
+		return Place{Chat: chat}, ""
+	}
+	at, ok := c.Service.PlaceOf(session.Message.Ref)
+	if !ok || at.Chat != chat {
+		return Place{Chat: chat}, ""
+	}
+	return at, session.Message.Ref
+}
+
+// Refuse is what an agent is told.
+func Refuse(code string, retriable bool, format string, values ...any) *plugin.ToolError {
+	return &plugin.ToolError{Code: code, Message: fmt.Sprintf(format, values...), Retriable: retriable}
+}
+
+func (c *Channel) notSent(err error, sent, all int) error {
+	so := ""
+	if sent > 0 {
+		so = fmt.Sprintf(" %d of %d parts were sent before.", sent, all)
+	}
+	why, _, refused := Refused(err)
+	if !refused {
+		return Refuse("NOT_KNOWN", false, "Nobody knows whether it was sent: %s did not answer.%s", c.Title, so)
+	}
+	switch why {
+	case TooOften:
+		return Refuse("TOO_OFTEN", true, "%s takes no more messages for a while: send it later.%s", c.Title, so)
+	case NotTaken:
+		return Refuse("NOT_TAKEN", false, "%s did not take it (%v): the chat is unknown, or its people do not let the bot write there.%s", c.Title, err, so)
+	case Revoked:
+		return Refuse("AUTH", false, "%s does not know the bot's token: the operator has to give it a new one.%s", c.Title, so)
+	case Unknown, Elsewhere:
+	}
+	return Refuse("NOT_KNOWN", false, "Nobody knows whether it was sent: %v.%s", err, so)
+}

@@ -1,0 +1,267 @@
+package cockpit
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/approval"
+	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/person"
+	"github.com/nacre-dev/nacre/internal/question"
+	"github.com/nacre-dev/nacre/plugin"
+)
+
+const (
+	// chatPoll is how often questions are looked for, and chatAgain how often a card is shown
+	// again to a plugin, which may have been restarted meanwhile.
+	chatPoll  = time.Second
+	chatAgain = 30 * time.Second
+	// endings is how often the end of a card is told.
+	endings = 5
+	// maxCards is how many cards are known at once, those included that are over; the oldest go.
+	maxCards = 2000
+	// buttonBytes is the length of a button's id, drawn from 32 letters.
+	buttonBytes = 16
+)
+
+// Chats shows questions to persons at the services, and takes what they press there. It
+// decides nothing: each press goes the way of all presses ([Press]). What it showed is
+// forgotten with its process, so a button from before a restart is good for nothing.
+type Chats struct {
+	inst *installation.Installation
+
+	mu    sync.Mutex
+	cards []*chatCard // the oldest in front
+}
+
+// chatCard is one card that was shown to one person.
+type chatCard struct {
+	question.Card
+	asked         string // the question's digest, to which a ruling is bound
+	id            string
+	to            person.Person
+	approve, deny string // the ids of the buttons; approve is empty where it cannot be approved here
+	text          string
+	over          bool
+	outcome       string // where it was decided at a service
+	told          int    // how often its end was
+	last          time.Time
+}
+
+// NewChats shows the questions of an installation.
+func NewChats(inst *installation.Installation) *Chats { return &Chats{inst: inst} }
+
+// Follow tells show which cards are to be shown, and which are over, until ctx ends.
+func (c *Chats) Follow(ctx context.Context, channels func() []string, show func(plugin.Card)) {
+	tick := time.NewTicker(chatPoll)
+	defer tick.Stop()
+	for {
+		for _, card := range c.due(ctx, channels()) {
+			show(card)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// due are the cards that a plugin is to be told of now.
+func (c *Chats) due(ctx context.Context, channels []string) []plugin.Card {
+	directory, err := Roster(c.inst).Directory()
+	if err != nil || !reaches(directory, channels) && !c.any() {
+		return nil // while nobody is known, nobody is asked
+	}
+	questions, unread := Questions(ctx, c.inst)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	waiting := map[string]bool{}
+	for _, q := range questions {
+		card := question.Of(q)
+		waiting[card.Digest()] = true
+		for _, p := range directory.Reached(card.Matter()) {
+			if slices.Contains(channels, string(p.Identity.Face())) && !c.knows(card, p) {
+				c.add(card, q, p)
+			}
+		}
+	}
+	var due []plugin.Card
+	for _, card := range c.cards {
+		if !waiting[card.Digest()] && unread == nil {
+			card.over = true
+		}
+		if shown, now := card.dueAt(c.inst.Options.Now()); now {
+			due = append(due, shown)
+		}
+	}
+	return due
+}
+
+// reaches tells whether anybody may be asked at one of the channels.
+func reaches(d person.Directory, channels []string) bool {
+	at := func(id string) bool {
+		return slices.Contains(channels, string(person.Identity(id).Face())) && !person.Identity(id).Face().Host()
+	}
+	for _, o := range d.Operators {
+		if slices.ContainsFunc(o.Identities, at) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(d.Paired, func(p person.Paired) bool { return at(p.Identity) })
+}
+
+func (c *Chats) any() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.cards) > 0
+}
+
+func (c *Chats) knows(card question.Card, p person.Person) bool {
+	return slices.ContainsFunc(c.cards, func(known *chatCard) bool {
+		return known.ID == card.ID && known.Session == card.Session && known.to.Identity == p.Identity && known.Digest() == card.Digest()
+	})
+}
+
+// add makes the card of one person. What looks like a secret goes to no service: such a
+// question is read, and approved, in a terminal or on the web page.
+func (c *Chats) add(card question.Card, q nacre.Question, p person.Person) {
+	face := p.Identity.Face()
+	made := &chatCard{Card: card, asked: q.Digest, id: drawn(), to: p, deny: drawn(), text: card.Shown(face)}
+	_, secret := c.inst.Redact.String(card.Text())
+	if secret {
+		made.text = fmt.Sprintf("%s asks for a decision on %s (%s, %s). The question holds what looks like a secret, so it is not shown here: "+
+			"open it in a terminal (nacre approvals show %s) or on the web page. It can be denied here.", card.Group, card.ID, card.Kind, card.Risk, card.ID)
+	}
+	if !secret && card.Fits(face) && p.Answer(card.Matter(), nacre.Ruling{Verdict: nacre.Allow, Scope: nacre.ScopeOnce}) == nil {
+		made.approve = drawn()
+	}
+	c.cards = append(c.cards, made)
+	if len(c.cards) > maxCards {
+		c.cards = c.cards[len(c.cards)-maxCards:]
+	}
+}
+
+// drawn is an id that nobody guesses.
+func drawn() string { return strings.ToLower(rand.Text()[:buttonBytes]) }
+
+// dueAt is the card as it is to be shown, and whether its plugin is to be told now.
+func (k *chatCard) dueAt(now time.Time) (plugin.Card, bool) {
+	again := k.last.IsZero() || now.Sub(k.last) >= chatAgain || now.Before(k.last)
+	if k.over && k.told == 0 {
+		again = true
+	}
+	if !again || k.over && k.told >= endings {
+		return plugin.Card{}, false
+	}
+	k.last = now
+	_, user, _ := strings.Cut(string(k.to.Identity), ":")
+	card := plugin.Card{Channel: string(k.to.Identity.Face()), To: user, ID: k.id, Text: k.text}
+	if k.over {
+		k.told++
+		card.Text += "\n" + orElse(k.outcome, "It waits no longer: it was answered, its time is over, or its session ended.")
+		return card, true
+	}
+	if k.approve != "" {
+		card.Buttons = append(card.Buttons, plugin.Button{ID: k.approve, Label: "Approve once"})
+	}
+	card.Buttons = append(card.Buttons, plugin.Button{ID: k.deny, Label: "Deny"})
+	return card, true
+}
+
+func orElse(text, fallback string) string {
+	if text != "" {
+		return text
+	}
+	return fallback
+}
+
+// Press takes a press from the plugin of a channel. The identity is made of that channel, so a
+// plugin speaks for no other one, and never for a face of the host's. The words are for whoever
+// pressed; a stranger gets none.
+func (c *Chats) Press(ctx context.Context, channel string, p plugin.Press) (plugin.Pressed, error) {
+	id, err := ofChannel(channel, p.User)
+	if err != nil {
+		return plugin.Pressed{}, err
+	}
+	card, verdict := c.pressed(p.Button)
+	press := nacre.Press{ID: p.Button, Identity: string(id), Ruling: nacre.Ruling{Verdict: verdict, Scope: nacre.ScopeOnce, By: channel}}
+	if card != nil {
+		press.ID = card.ID
+	}
+	if card != nil && card.to.Identity == id { // else nothing was shown to whoever pressed
+		press.Shown, press.Ruling.Digest = card.Digest(), card.asked
+	}
+	done, err := Press(ctx, c.inst, press)
+	switch {
+	case errors.Is(err, person.ErrStranger) || errors.Is(err, approval.ErrNobody):
+		return plugin.Pressed{Refused: true}, nil
+	case err != nil:
+		return plugin.Pressed{Said: "Nothing was decided: " + question.Escape(err.Error()), Refused: true, Over: card == nil}, nil
+	case done.Open > 0:
+		return plugin.Pressed{Said: fmt.Sprintf("Your approval counts; %d more persons have to approve.", done.Open)}, nil
+	}
+	outcome := "Denied by " + question.Escape(done.By) + "."
+	if verdict == nacre.Allow {
+		outcome = "Approved once by " + question.Escape(done.By) + "."
+	}
+	c.settle(card, outcome)
+	return plugin.Pressed{Said: outcome}, nil
+}
+
+// pressed finds the card of a button, and what the button says; nil for none.
+func (c *Chats) pressed(button string) (*chatCard, nacre.Verdict) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, card := range c.cards {
+		switch button {
+		case "":
+		case card.approve:
+			return card, nacre.Allow
+		case card.deny:
+			return card, nacre.Deny
+		}
+	}
+	return nil, nacre.Deny
+}
+
+// settle notes on all cards of a question what came of it.
+func (c *Chats) settle(of *chatCard, outcome string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, card := range c.cards {
+		if card.ID == of.ID && card.Session == of.Session && card.Digest() == of.Digest() {
+			card.outcome, card.over = outcome, true
+		}
+	}
+}
+
+// Pair gives the code by which somebody at a channel becomes an operator's, while a person on
+// the host wants that; else it gives none, and whoever asked is told nothing.
+func (c *Chats) Pair(ctx context.Context, channel string, p plugin.Pairing) (code string, err error) {
+	id, err := ofChannel(channel, p.User)
+	if err != nil {
+		return "", err
+	}
+	code, err = Roster(c.inst).Ask(ctx, id)
+	if errors.Is(err, person.ErrNoPairing) {
+		return "", nil
+	}
+	return code, err
+}
+
+// ofChannel is the identity of a user of a channel's own service.
+func ofChannel(channel, user string) (person.Identity, error) {
+	id, err := person.ParseIdentity(channel + ":" + user)
+	if err == nil && (id.Face().Host() || string(id.Face()) != channel) {
+		err = fmt.Errorf("%.40q is not a service at which persons press", channel)
+	}
+	return id, err
+}

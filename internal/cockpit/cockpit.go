@@ -1,0 +1,203 @@
+// Package cockpit is what every face of nacre stands on: what waits for a person, and the
+// one way to press a button on it. The terminal, the command line, the web page and the
+// services send a press here; which of them it was changes what may be decided, and never
+// how (M-42, M-47).
+//
+// It knows no service, and it authenticates nobody: a face says whose press it brings.
+package cockpit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/approval"
+	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/operator"
+	"github.com/nacre-dev/nacre/internal/person"
+	"github.com/nacre-dev/nacre/internal/roster"
+	"github.com/nacre-dev/nacre/internal/session"
+)
+
+// pressChain is the kind of chain of presses that belong to no session any more.
+const pressChain = "press-"
+
+// Roster is who may decide in an installation.
+func Roster(inst *installation.Installation) roster.Roster {
+	paths := inst.Registry.Paths()
+	return roster.Roster{Config: paths.Config, State: paths.State, Now: inst.Options.Now}
+}
+
+// Questions are those that wait for a person, in all live sessions: with an error, those
+// of the sessions that can be read.
+func Questions(ctx context.Context, inst *installation.Installation) ([]nacre.Question, error) {
+	var all []nacre.Question
+	err := eachLive(inst, func(remote *session.Remote) {
+		if questions, err := remote.Approvals(ctx); err == nil { // else it ended meanwhile
+			all = append(all, questions...)
+		}
+	})
+	return all, err
+}
+
+// QuestionsOf are the questions that wait in a session.
+func QuestionsOf(ctx context.Context, inst *installation.Installation, id nacre.SessionID) ([]nacre.Question, error) {
+	known, err := inst.Registry.Show(id)
+	if err != nil {
+		return nil, err
+	}
+	remote, err := session.Dial(known)
+	if err != nil {
+		return nil, err
+	}
+	return remote.Approvals(ctx)
+}
+
+// Press brings a press to the desk of the session whose question it names, which decides.
+// Where no such question waits, as after a restart, nothing happens: a person is told so
+// and the press is recorded, a stranger is nobody to be told.
+func Press(ctx context.Context, inst *installation.Installation, p nacre.Press) (nacre.Pressed, error) {
+	directory, err := Roster(inst).Directory()
+	if err != nil {
+		return nacre.Pressed{}, fmt.Errorf("%w: %w", approval.ErrNobody, err)
+	}
+	var found []*session.Remote
+	unread := eachLive(inst, func(remote *session.Remote) {
+		questions, err := remote.Approvals(ctx)
+		for _, q := range questions {
+			if err == nil && q.ID == p.ID {
+				found = append(found, remote)
+			}
+		}
+	})
+	if len(found) == 1 {
+		return found[0].Press(ctx, p)
+	}
+	if _, err := directory.Who(person.Identity(p.Identity)); err != nil {
+		return nacre.Pressed{}, err
+	}
+	switch {
+	case len(found) > 1:
+		err = fmt.Errorf("question %q waits in %d sessions: stop one of them", p.ID, len(found))
+	case unread != nil:
+		err = fmt.Errorf("no question %.80q waits where it can be looked for: %w", p.ID, unread)
+	default:
+		err = missing{p.ID}
+	}
+	return nacre.Pressed{}, errors.Join(err, recordLate(ctx, inst, p, err))
+}
+
+// Stop tells a live session to end what runs in it, for the person behind an identity. The
+// session's own desk asks for the right to stop, and records who it was.
+func Stop(ctx context.Context, inst *installation.Installation, id nacre.SessionID, by person.Identity) error {
+	known, err := inst.Registry.Show(id)
+	if err != nil {
+		return err
+	}
+	remote, err := session.Dial(known)
+	if err != nil {
+		return err
+	}
+	return remote.StopFor(ctx, by)
+}
+
+// Decides refuses what the user of this process may not decide at a terminal, such as that
+// held files land. group is whose session it is about; empty where it is about all of them.
+func Decides(inst *installation.Installation, kind string, group nacre.Group) error {
+	directory, err := Roster(inst).Directory()
+	if err != nil {
+		return err
+	}
+	who, err := directory.Who(person.OfUser(os.Geteuid()))
+	if err != nil {
+		return err
+	}
+	return who.Answer(person.Matter{Kind: person.Kind(kind), Risk: nacre.Write, Group: group}, nacre.Ruling{Verdict: nacre.Allow})
+}
+
+// missing is a question that no session asks any more.
+type missing struct{ id string }
+
+func (m missing) Error() string {
+	return fmt.Sprintf("no question %.80q is waiting: it was answered, it expired, or its session ended; nacre approvals list", m.id)
+}
+
+// Is makes it what a desk says of a question that it does not know.
+func (m missing) Is(target error) bool { return target == approval.ErrUnknown }
+
+// recordLate records a person's press on what does not wait.
+func recordLate(ctx context.Context, inst *installation.Installation, p nacre.Press, why error) error {
+	return record(ctx, inst, approval.Refusal(p, why, false))
+}
+
+// kindPaired records that an identity became an operator's.
+const kindPaired nacre.Kind = "operator.pair"
+
+func pairedDetail(name string, id, by person.Identity) json.RawMessage {
+	detail, err := json.Marshal(map[string]string{"person": name, "identity": string(id), "by": string(by)})
+	if err != nil {
+		return nil // texts can be written
+	}
+	return detail
+}
+
+// record writes one record into a chain of its own.
+func record(ctx context.Context, inst *installation.Installation, r nacre.Record) error {
+	chain, closed, err := operator.Chain(ctx, inst, pressChain)
+	if err != nil {
+		return err
+	}
+	r.Time = inst.Options.Now()
+	return errors.Join(chain.Commit(context.WithoutCancel(ctx), r), closed())
+}
+
+// eachLive does something with each live session. The error names the sessions of
+// which nobody knows whether they live.
+func eachLive(inst *installation.Installation, do func(*session.Remote)) error {
+	list, err := inst.Registry.List()
+	for _, s := range list {
+		if remote, err := session.Dial(s); err == nil { // else it is not live
+			do(remote)
+		}
+	}
+	return err
+}
+
+// Pair approves on the host that the identity which waits with a code is an operator's, by
+// the user who runs this process.
+func Pair(ctx context.Context, inst *installation.Installation, name, code string) (id string, err error) {
+	by := person.OfUser(os.Geteuid())
+	if err := configures(inst, by); err != nil {
+		return "", err
+	}
+	paired, err := Roster(inst).Approve(ctx, name, code)
+	if err != nil {
+		return "", err
+	}
+	return string(paired), record(ctx, inst, nacre.Record{Kind: kindPaired, Source: "core", Outcome: nacre.OutcomeAllowed, Detail: pairedDetail(name, paired, by)})
+}
+
+// OpenPairing lets identities be paired with an operator, by the user who runs this process.
+func OpenPairing(ctx context.Context, inst *installation.Installation, name string) (until time.Time, err error) {
+	if err := configures(inst, person.OfUser(os.Geteuid())); err != nil {
+		return time.Time{}, err
+	}
+	w, err := Roster(inst).OpenPairing(ctx, name)
+	return w.Until, err
+}
+
+func configures(inst *installation.Installation, by person.Identity) error {
+	directory, err := Roster(inst).Directory()
+	if err != nil {
+		return err
+	}
+	who, err := directory.Who(by)
+	if err != nil {
+		return err
+	}
+	return who.Configure()
+}

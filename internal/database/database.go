@@ -1,0 +1,199 @@
+// Package database opens the PostgreSQL that the nodes of one installation share
+// . Without one, each room keeps its files and SQLite databases as before.
+//
+// It promises that a database of a newer nacre or of another installation, one that
+// cannot be written and one that would be reached over a network without a verified
+// certificate are refused, with an error that says what to do and never repeats the address; and that
+// migrations go forward only, each in one transaction, one process at a time. It
+// knows nothing of what is in the tables: rooms hand it their migrations.
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/nacre-dev/nacre"
+)
+
+const (
+	connections = 4
+	// dialTimeout is for one connection, and statementTimeout for one statement: the
+	// server ends a slower one.
+	dialTimeout      = 5 * time.Second
+	statementTimeout = "10000" // milliseconds
+	// lockKey is the advisory lock under which tables are migrated.
+	lockKey = 0x6e61637265
+)
+
+// Why a database is unusable; everything else is the driver's own error.
+var (
+	ErrAddress  = errors.New("the variable of [store] url_env holds no address of a PostgreSQL: write postgres://USER@HOST/NAME")
+	ErrPlain    = errors.New("the address of [store] url_env names another machine without sslmode=verify-full: whoever is between could read and write")
+	ErrNewer    = errors.New("a newer nacre wrote the database: upgrade this node to use it")
+	ErrReadOnly = errors.New("the database is read-only: name its primary server")
+	ErrFull     = errors.New("the disk of the database is full: make room")
+	ErrAway     = errors.New("the database does not answer: check that it runs and that this machine reaches it")
+	ErrSlow     = errors.New("the database did not answer in time: check its load")
+	ErrUnnamed  = errors.New("[store] installation is missing or malformed: give it 1–64 lower-case letters, digits, _ or -, the same for all nodes of this installation and for no other installation")
+	ErrForeign  = errors.New("the database belongs to another installation: give this installation a database of its own, or correct [store] installation")
+	ErrRefused  = errors.New("the database refused this user: check the user, the password and the rights")
+)
+
+// Open connects to the database of an installation, which is the first that opens it.
+func Open(ctx context.Context, address, installation string) (*pgxpool.Pool, error) {
+	if _, err := nacre.ParsePluginName(installation); err != nil { // the same letters
+		return nil, ErrUnnamed
+	}
+	options, err := parse(address)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, options)
+	if err != nil {
+		return nil, Classified(err)
+	}
+	if err := own(ctx, pool, installation); err != nil {
+		pool.Close()
+		return nil, Classified(err)
+	}
+	return pool, nil
+}
+
+// own writes the installation down in a database that has none yet, and refuses another's.
+func own(ctx context.Context, pool *pgxpool.Pool, installation string) error {
+	return locked(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS nacre_installation (one boolean PRIMARY KEY DEFAULT true CHECK (one), name text NOT NULL)"); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, "INSERT INTO nacre_installation (name) VALUES ($1) ON CONFLICT DO NOTHING", installation); err != nil {
+			return err
+		}
+		var owner string
+		if err := tx.QueryRow(ctx, "SELECT name FROM nacre_installation").Scan(&owner); err != nil {
+			return err
+		}
+		if owner != installation {
+			return fmt.Errorf("%w (it is %.64q's, and this one is %q)", ErrForeign, owner, installation)
+		}
+		return nil
+	})
+}
+
+// locked does something in one transaction, one process at a time.
+func locked(ctx context.Context, pool *pgxpool.Pool, do func(pgx.Tx) error) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(lockKey)); err != nil {
+			return err
+		}
+		return do(tx)
+	})
+}
+
+// parse reads an address. The driver's error may repeat the address with its password.
+func parse(address string) (*pgxpool.Config, error) {
+	if !strings.HasPrefix(address, "postgres://") && !strings.HasPrefix(address, "postgresql://") {
+		return nil, ErrAddress
+	}
+	options, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		return nil, ErrAddress
+	}
+	if err := sealed(options.ConnConfig); err != nil {
+		return nil, err
+	}
+	options.MaxConns = connections
+	options.ConnConfig.ConnectTimeout = dialTimeout
+	options.ConnConfig.RuntimeParams["application_name"] = "nacre"
+	options.ConnConfig.RuntimeParams["statement_timeout"] = statementTimeout
+	return options, nil
+}
+
+// sealed refuses to speak in the clear, or to whoever answers, beyond this machine.
+func sealed(c *pgx.ConnConfig) error {
+	if !verified(c.Host, c.TLSConfig != nil && !c.TLSConfig.InsecureSkipVerify) {
+		return ErrPlain
+	}
+	for _, f := range c.Fallbacks {
+		if !verified(f.Host, f.TLSConfig != nil && !f.TLSConfig.InsecureSkipVerify) {
+			return ErrPlain
+		}
+	}
+	return nil
+}
+
+func verified(host string, certificate bool) bool {
+	ip := net.ParseIP(host)
+	return certificate || strings.HasPrefix(host, "/") || ip != nil && ip.IsLoopback()
+}
+
+// Migrate brings the tables of a room forward: migrations[i] brings them from version i
+// to i+1.
+func Migrate(ctx context.Context, pool *pgxpool.Pool, room string, migrations []string) error {
+	return Classified(locked(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS nacre_version (room text PRIMARY KEY, version integer NOT NULL)"); err != nil {
+			return err
+		}
+		var version int
+		err := tx.QueryRow(ctx, "SELECT version FROM nacre_version WHERE room = $1", room).Scan(&version)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		if version < 0 || version > len(migrations) {
+			return ErrNewer
+		}
+		for _, m := range migrations[version:] {
+			if _, err := tx.Exec(ctx, m); err != nil {
+				return err
+			}
+		}
+		_, err = tx.Exec(ctx, "INSERT INTO nacre_version VALUES ($1, $2) ON CONFLICT (room) DO UPDATE SET version = $2", room, len(migrations))
+		return err
+	}))
+}
+
+// reason is what a person is told of a code of PostgreSQL's errors.
+func reason(code string) error {
+	switch {
+	case code == "25006":
+		return ErrReadOnly
+	case code == "53100":
+		return ErrFull
+	case code == "57014":
+		return ErrSlow
+	case strings.HasPrefix(code, "28"), code == "42501":
+		return ErrRefused
+	case strings.HasPrefix(code, "57P"), strings.HasPrefix(code, "08"), code == "53300", code == "3D000":
+		return ErrAway
+	}
+	return nil
+}
+
+// Classified is an error of the driver's as a person is told of it. What the server
+// says of itself is kept, and the address is not.
+func Classified(err error) error {
+	var server *pgconn.PgError
+	var connecting *pgconn.ConnectError
+	var network net.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &server):
+		if why := reason(server.Code); why != nil {
+			return fmt.Errorf("%w (%s)", why, server.Code)
+		}
+		return fmt.Errorf("the database: %s (%s)", server.Message, server.Code)
+	case errors.Is(err, context.DeadlineExceeded):
+		return ErrSlow
+	case errors.As(err, &connecting), errors.As(err, &network), pgconn.SafeToRetry(err):
+		return ErrAway
+	}
+	return err
+}

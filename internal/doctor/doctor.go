@@ -1,0 +1,259 @@
+// Package doctor finds out whether this installation can do what it promises, and
+// says what to do where it cannot.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/erasure"
+	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/layering"
+	"github.com/nacre-dev/nacre/internal/leasing"
+	"github.com/nacre-dev/nacre/internal/memory"
+	"github.com/nacre-dev/nacre/internal/operator"
+	"github.com/nacre-dev/nacre/internal/pluginadmin"
+	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/sandbox"
+)
+
+// minimumFree is how much room on disk a run wants at least.
+const minimumFree = 512 << 20
+
+// Examine tries each part of the installation (M-60). Without turns no brain is
+// started, and no plugin.
+func Examine(ctx context.Context, inst *installation.Installation, turns bool) []installation.Finding {
+	var findings []installation.Finding
+	canary := func() []installation.Finding { return checkCanary(ctx, inst) }
+	try := func() []installation.Finding { return pluginadmin.TryPlugins(ctx, inst) }
+	if !turns {
+		nothing := func() []installation.Finding { return nil }
+		canary, try = nothing, nothing
+	}
+	for _, check := range []func() []installation.Finding{
+		func() []installation.Finding { return checkSandbox(ctx, inst) },
+		func() []installation.Finding { return checkGit(ctx) },
+		func() []installation.Finding { return checkBrain(ctx, inst) },
+		canary,
+		func() []installation.Finding { return checkMemory(ctx, inst) },
+		func() []installation.Finding { return pluginadmin.CheckPlugins(ctx, inst) },
+		try,
+		func() []installation.Finding { return leasing.Check(ctx, inst) },
+		func() []installation.Finding { return checkAudit(ctx, inst) },
+		func() []installation.Finding { return checkDisk(ctx, inst) },
+	} {
+		findings = append(findings, check()...)
+	}
+	return findings
+}
+
+func checkSandbox(ctx context.Context, inst *installation.Installation) []installation.Finding {
+	box, err := inst.Backend("")
+	if err != nil {
+		return []installation.Finding{{Name: "sandbox", Status: "fail", Text: err.Error(), Fix: "nacre starts nothing without a sandbox: put that right, or choose another backend (docs/backends.md)"}}
+	}
+	defer func() { _ = box.Close() }() // only tried
+	started := time.Now()
+	if err := tryStart(ctx, box); err != nil {
+		return []installation.Finding{{Name: "sandbox", Status: "fail", Text: err.Error(), Fix: "nacre starts nothing without a sandbox: let this user make namespaces, or set [sandbox] backend to a container engine (docs/backends.md)"}}
+	}
+	findings := []installation.Finding{{Name: "sandbox", Status: "ok", Text: fmt.Sprintf("%s: %s · %d ms to start and end", box.Name(), box.Holds(), time.Since(started).Milliseconds()), Fix: ""}}
+	findings = append(findings, checkLayers(ctx, inst, box))
+	for _, missing := range box.NotEnforced() {
+		findings = append(findings, installation.Finding{Name: "sandbox", Status: "warn", Text: "not enforced: " + missing, Fix: ""})
+	}
+	return findings
+}
+
+// checkLayers says in which way runs get their files.
+func checkLayers(ctx context.Context, inst *installation.Installation, box sandbox.Backend) installation.Finding {
+	if err := layering.Try(ctx, installation.Layers(inst, box)); err != nil {
+		return installation.Finding{Name: "layers", Status: "warn", Text: "each stage of a run makes a whole copy of the project: " + err.Error(), Fix: "runs are slower on large projects; nothing else changes"}
+	}
+	return installation.Finding{Name: "layers", Status: "ok", Text: "a run works in layers over one checkout of its commit"}
+}
+
+// tryStart runs a program sealed.
+func tryStart(ctx context.Context, box sandbox.Backend) error {
+	p, err := posture.Compute(posture.Input{Offline: true, System: installation.SystemMounts(box)})
+	if err != nil {
+		return err
+	}
+	return layering.Runs(ctx, box, p, "exit 7", 7)
+}
+
+func checkBrain(ctx context.Context, inst *installation.Installation) []installation.Finding {
+	var findings []installation.Finding
+	for _, b := range brain.All(inst.Brains("")) {
+		status := b.Detect(ctx)
+		if status.Ready() {
+			findings = append(findings, installation.Finding{Name: "brain", Status: "ok", Text: strings.TrimSpace(b.Name() + " " + status.Version + " " + keyFrom(status)), Fix: ""})
+			continue
+		}
+		findings = append(findings, installation.Finding{Name: "brain", Status: "warn", Text: b.Name() + ": " + status.Why, Fix: status.Next})
+	}
+	return findings
+}
+
+func keyFrom(s brain.Status) string {
+	if s.KeyFrom == "" {
+		return ""
+	}
+	return "· key from " + s.KeyFrom
+}
+
+func checkMemory(ctx context.Context, inst *installation.Installation) []installation.Finding {
+	dir, err := os.MkdirTemp(inst.Registry.Paths().State, "doctor-")
+	if err != nil {
+		return []installation.Finding{{Name: "memory", Status: "fail", Text: err.Error(), Fix: ""}}
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // a scratch store
+	store, err := memory.Open(ctx, filepath.Join(dir, "try.sqlite"), memory.Options{Group: "doctor", Now: inst.Options.Now})
+	if err == nil {
+		err = store.Close()
+	}
+	if err != nil {
+		return []installation.Finding{{Name: "memory", Status: "fail", Text: err.Error(), Fix: ""}}
+	}
+	findings, waiting := []installation.Finding{}, 0
+	groups, _ := filepath.Glob(filepath.Join(inst.Registry.Paths().State, "memory", "*.sqlite")) // the pattern is ours
+	for _, path := range groups {
+		group := nacre.Group(strings.TrimSuffix(filepath.Base(path), ".sqlite"))
+		memory.Recheck(path)
+		store, err := inst.OpenMemory(ctx, group, nil)
+		if err != nil {
+			findings = append(findings, installation.Finding{Name: "memory", Status: "fail", Text: err.Error(), Fix: ""})
+			continue
+		}
+		left, err := store.Traces(ctx)
+		wait, _, uncounted := memory.Waiting(ctx, store, "")
+		waiting += wait
+		if err = errors.Join(err, uncounted, store.Close()); err != nil {
+			findings = append(findings, installation.Finding{Name: "memory", Status: "fail", Text: err.Error(), Fix: ""})
+		}
+		if left {
+			findings = append(findings, lingering(path))
+		}
+	}
+	files, err := erasure.FinishErasures(ctx, inst)
+	if err != nil {
+		findings = append(findings, installation.Finding{Name: "memory", Status: "fail", Text: err.Error(), Fix: ""})
+	}
+	for _, path := range files {
+		findings = append(findings, lingering(path))
+	}
+	text := fmt.Sprintf("%d groups, full-text search works", len(groups))
+	if waiting > 0 {
+		text += fmt.Sprintf("; %d entries wait for your review: nacre memory review", waiting)
+	}
+	return append(findings, installation.Finding{Name: "memory", Status: "ok", Text: text, Fix: ""})
+}
+
+// lingering tells of a file that others keep from being scrubbed (M-57).
+func lingering(path string) installation.Finding {
+	return installation.Finding{Name: "memory", Status: "warn", Text: "what was erased is still in the bytes of " + path, Fix: "stop the process that uses it: the next nacre to open it removes the traces"}
+}
+
+// checkAudit verifies every chain of the installation.
+func checkAudit(ctx context.Context, inst *installation.Installation) []installation.Finding {
+	if err := operator.SettleRuns(ctx, inst); err != nil { // what a killed run left is completed, or named (F-105)
+		return []installation.Finding{{Name: "audit", Status: "fail", Text: err.Error(), Fix: "the next nacre run or exec tries again; nacre sessions give-up SESSION ends its work"}}
+	}
+	reports, err := VerifyAudit(inst, "")
+	var records, unknown uint64
+	var first string
+	for _, report := range reports {
+		records += report.Records
+		unknown += uint64(report.OutcomeUnknown) //nolint:gosec // a count
+		if first == "" && report.OutcomeUnknown > 0 {
+			first = report.Chain
+		}
+	}
+	if killed, listErr := operator.Interrupted(inst); err != nil && listErr == nil && len(killed) > 0 {
+		return []installation.Finding{{Name: "audit", Status: "fail", Text: err.Error(), Fix: fmt.Sprintf("session %s was killed: the next nacre run or exec seals what it left", killed[0])}}
+	}
+	if err != nil {
+		return []installation.Finding{{Name: "audit", Status: "fail", Text: err.Error(), Fix: "nacre audit verify shows which chain, and where"}}
+	}
+	findings := []installation.Finding{{Name: "audit", Status: "ok", Text: fmt.Sprintf("%d chains, %d records, links and signed heads verified", len(reports), records), Fix: ""}}
+	if unknown > 0 {
+		findings = append(findings, installation.Finding{
+			Name: "audit", Status: "warn", Text: fmt.Sprintf("%d calls began and have no end: what became of them is unknown; the first is in chain %s", unknown, first),
+			Fix: "nacre audit verify names them; nacre audit show SESSION shows what led there",
+		})
+	}
+	return findings
+}
+
+func checkDisk(_ context.Context, inst *installation.Installation) []installation.Finding {
+	var stat syscall.Statfs_t
+	dir := inst.Registry.Paths().State
+	if err := syscall.Statfs(dir, &stat); err != nil {
+		return []installation.Finding{{Name: "disk", Status: "fail", Text: err.Error(), Fix: ""}}
+	}
+	free := int64(stat.Bavail) * stat.Bsize //nolint:gosec // blocks of a disk are fewer than 1<<63
+	if free < minimumFree {
+		return []installation.Finding{{Name: "disk", Status: "fail", Text: fmt.Sprintf("%d MiB left at %s", free>>20, dir), Fix: "make room: a run wants 512 MiB"}}
+	}
+	return []installation.Finding{{Name: "disk", Status: "ok", Text: fmt.Sprintf("%d GiB free at %s", free>>30, dir), Fix: ""}}
+}
+
+// VerifyAudit verifies one session's chains, or all that the index knows. An
+// installation that had no session yet has nothing to verify.
+func VerifyAudit(inst *installation.Installation, session nacre.SessionID) ([]audit.Report, error) {
+	if session == "" {
+		if !audit.HasBegun(inst.AuditRoot()) && isUnused(inst.Registry.Paths().Sessions()) {
+			return nil, nil
+		}
+		all, err := audit.VerifyAll(inst.AuditRoot(), verifyOptions(inst))
+		return append([]audit.Report{all.Index}, all.Chains...), err
+	}
+	known, err := inst.Registry.Show(session)
+	if err != nil {
+		return nil, err
+	}
+	var reports []audit.Report
+	for _, chain := range known.Chains {
+		report, err := audit.Verify(inst.AuditRoot(), chain, verifyOptions(inst))
+		reports = append(reports, report)
+		if err != nil {
+			return reports, fmt.Errorf("chain %s: %w", chain, err)
+		}
+	}
+	return reports, nil
+}
+
+func isUnused(dir string) bool {
+	_, err := os.Lstat(dir)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+func verifyOptions(inst *installation.Installation) audit.VerifyOptions {
+	return audit.VerifyOptions{PublicKey: inst.Keys.Public(), MACKey: inst.Keys.MAC()}
+}
+
+// checkGit tries the git that runs need.
+func checkGit(ctx context.Context) []installation.Finding {
+	path, err := exec.LookPath("git")
+	if err != nil {
+		return []installation.Finding{{Name: "git", Status: "fail", Text: "git is not installed", Fix: "install git: runs work on repositories"}}
+	}
+	command := exec.CommandContext(ctx, path, "version")
+	command.Env, command.Dir = []string{"LC_ALL=C"}, "/"
+	out, err := command.Output()
+	if err != nil {
+		return []installation.Finding{{Name: "git", Status: "fail", Text: err.Error(), Fix: "reinstall git"}}
+	}
+	return []installation.Finding{{Name: "git", Status: "ok", Text: strings.TrimSpace(string(out)), Fix: ""}}
+}

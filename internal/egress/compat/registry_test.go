@@ -1,0 +1,61 @@
+package compat_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nacre-dev/nacre/internal/testpeer"
+)
+
+// U-05, U-07: with its registry allowed each language's own commands work and no
+// variable is set by hand: the registries that the user has chosen on the host hold
+// inside, their tokens do not, and an authority of the operator's is trusted there.
+func TestRegistriesNeedNoVariables(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs real package tools")
+	}
+	s := newServers(t)
+	b := newBench(t, s)
+	home := filepath.Dir(b.project)
+	authority := filepath.Join(home, "company.pem")
+	must(t, os.WriteFile(authority, s.authority, 0o600))
+	for name, text := range map[string]string{
+		".config/nacre/config.toml": strings.Replace(s.config(), "[egress]\n", "[egress]\nca = [\""+authority+"\"]\n", 1),
+		".npmrc":                    "registry=https://user:n0t-inside@npm.compat.test/\n//npm.compat.test/:_authToken=n0t-inside\n@acme:registry=https://npm.compat.test/acme/\nscript-shell=/bin/n0t-inside\n",
+		".config/pip/pip.conf":      "[global]\nindex-url = https://user:n0t-inside@pypi.compat.test/simple/\n[search]\nindex = https://n0t-inside.test/\n",
+		".cargo/config.toml":        "[source.crates-io]\nreplace-with = \"mirror\"\n[source.mirror]\nregistry = \"sparse+https://crates.compat.test/index/\"\n[registries.acme]\nindex = \"sparse+https://crates.compat.test/index/\"\ntoken = \"n0t-inside\"\n[build]\nrustc-wrapper = \"n0t-inside\"\n",
+		".config/go/env":            "GOPROXY=https://user:n0t-inside@goproxy.compat.test\nGOSUMDB=off\nGOPRIVATE=private.test\n",
+	} {
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(home, name)), 0o700))
+		must(t, os.WriteFile(filepath.Join(home, name), []byte(text), 0o600))
+	}
+	if rustup := filepath.Join(os.Getenv("HOME"), ".rustup"); os.Getenv("RUSTUP_HOME") == "" {
+		b.env = append(b.env, "RUSTUP_HOME="+rustup) // the tests' home has none
+	}
+	for name, c := range map[string]struct{ program, script, want string }{
+		"go mod tidy and go get": {"go", "cp -r gomod p && cd p && mv go.mod.txt go.mod && printf 'package p\n\nimport _ \"example.test/dep\"\n' >p.go && go mod tidy && go get example.test/dep@v1.0.0 && go build ./... && go env GOPRIVATE && echo built", "private.test\nbuilt"},
+		"npm install":            {"npm", "mkdir q && cd q && npm init -y >/dev/null && npm install --no-fund dep && node -p 'require(\"dep\")'", "dep works"},
+		"pip install":            {"python3", "python3 -m pip install -q --target t dep && PYTHONPATH=t python3 -c 'import dep; print(dep.text)'", "dep works"},
+		"cargo add and build":    {"cargo", "cp -r cargo r && cd r && rm -rf .cargo Cargo.lock && sed -i '/^dep/d' Cargo.toml && cargo add -q dep && cargo build -q && ./target/debug/p", "dep works"},
+		"no secret":              {"sh", "! env | grep n0t-inside; ! grep -rs n0t-inside /opt/nacre ~/.npmrc ~/.cargo ~/.config; echo none", "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testpeer.Need(t, c.program)
+			if c.program == "cargo" {
+				testpeer.Need(t, "gcc")
+				if b.leavesOut(testCase{unless: oldCargo}) {
+					t.Skip(becauseOldCargo)
+				}
+			}
+			out, err := b.exec("exec", "-q", "--project", b.project, "--", "sh", "-euc", c.script)
+			if err != nil || !strings.Contains(out, c.want) {
+				t.Errorf("%v: want %q in\n%s", err, c.want, out)
+			}
+			if strings.Contains(out, "n0t-inside") {
+				t.Errorf("a secret of the host's is told:\n%s", out)
+			}
+		})
+	}
+}

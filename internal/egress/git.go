@@ -1,0 +1,80 @@
+package egress
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/nacre-dev/nacre/internal/egress/gitwire"
+	"github.com/nacre-dev/nacre/internal/posture"
+)
+
+// ForGit binds the credential to repositories and refs, where any are named.
+func (c Credential) ForGit(scope posture.Git) Credential {
+	if c.Git = scope; len(scope.Repositories) > 0 && len(c.Methods)+len(c.Paths) == 0 {
+		c.Methods, c.Paths = []string{http.MethodGet, http.MethodPost}, scope.Repositories
+	}
+	return c
+}
+
+// checkGit refuses repositories and refs beside which the credential would allow more.
+func (c Credential) checkGit() error {
+	switch err := c.Git.Check(); {
+	case err != nil || c.Git.IsZero():
+		return err
+	case !slices.Equal(c.Paths, c.Git.Repositories) || !slices.Equal(c.Methods, []string{http.MethodGet, http.MethodPost}):
+		return errors.New("a credential for repositories has no methods and no paths of its own")
+	case c.Scheme != SchemeBasic && c.Scheme != SchemeBearer:
+		return errors.New("scheme is basic or bearer where repositories are named")
+	}
+	return nil
+}
+
+// admitGit refuses what is not a clone, fetch or push of the credential's. The refs of a
+// push are read before anything of it is sent.
+func (c Credential) admitGit(r *http.Request, path, query string) error {
+	if c.Git.IsZero() {
+		return nil
+	}
+	service, err := gitwire.Read(c.Git, r.Method, path, query)
+	if err == nil && service == gitwire.Push && r.Method == http.MethodPost {
+		err = c.admitPush(r)
+	}
+	var no gitwire.Refusal
+	if errors.As(err, &no) {
+		return refusal(ReasonGit, string(no))
+	}
+	return err
+}
+
+func (c Credential) admitPush(r *http.Request) error {
+	if len(codingsOf(r.Header, "Content-Encoding")) > 0 {
+		return gitwire.Refusal("a push is sent without a Content-Encoding")
+	}
+	body := r.Body
+	read, err := gitwire.Commands(body, c.Git)
+	if err != nil {
+		return err
+	}
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(read), body), body}
+	return nil
+}
+
+// isPush reports whether a push was refused for what it would change.
+func (d denial) isPush() bool {
+	return d.reason == ReasonGit && d.method == http.MethodPost && strings.HasSuffix(d.path, "/"+string(gitwire.Push))
+}
+
+// explainPush answers as a git that refuses does, and so with 200: of any other status git
+// tells its user the number alone. What it answers acknowledges nothing.
+func explainPush(w http.ResponseWriter, d denial) {
+	w.Header().Set("Content-Type", "application/x-git-receive-pack-result")
+	w.Header().Set("X-Nacre-Reason", string(d.reason))
+	_, _ = w.Write(gitwire.Fatal(d.text())) // a client that is gone needs no answer
+}

@@ -1,0 +1,101 @@
+package gitdir
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/nacre-dev/nacre/internal/repo"
+)
+
+// shown are the settings of the repository that hold inside as well: none of them
+// names a program or a secret.
+func shown() []string {
+	return []string{
+		"core.repositoryformatversion", "core.filemode", "core.symlinks", "core.ignorecase", "core.autocrlf", "core.eol", "core.safecrlf",
+		"core.precomposeunicode", "core.sparsecheckout", "core.sparsecheckoutcone", "core.quotepath", "core.abbrev", "index.sparse",
+		"extensions.objectformat", "extensions.partialclone", "pull.rebase", "pull.ff", "merge.conflictstyle", "merge.ff", "rebase.autosquash",
+		"rebase.autostash", "rerere.enabled", "diff.algorithm", "diff.renames", "commit.cleanup", "push.default", "init.defaultbranch",
+	}
+}
+
+// shownOfNamed are those of each remote and each branch.
+func shownOfNamed() []string {
+	return []string{"remote.url", "remote.fetch", "remote.promisor", "remote.partialclonefilter", "branch.remote", "branch.merge", "branch.rebase"}
+}
+
+// configText is the configuration of the agent's git directory. With narrow, it has a part
+// of the work tree.
+func configText(settings []repo.Setting, narrow bool) string {
+	var b strings.Builder
+	put := func(key, value string) {
+		section, rest, _ := strings.Cut(key, ".")
+		name := ""
+		if dot := strings.LastIndexByte(rest, '.'); dot >= 0 {
+			name, rest = " "+quoted(rest[:dot]), rest[dot+1:]
+		}
+		b.WriteString("[" + section + name + "]\n\t" + rest + " = " + quoted(value) + "\n")
+	}
+	put("core.repositoryformatversion", "0")
+	put("core.logallrefupdates", "true")
+	identity := map[string]string{}
+	for _, s := range settings {
+		switch {
+		case s.Key == "user.name", s.Key == "user.email":
+			if _, own := identity[s.Key+" own"]; s.Own || !own {
+				identity[s.Key] = s.Value
+			}
+			if s.Own {
+				identity[s.Key+" own"] = s.Value
+			}
+		case s.Own && isShown(s.Key):
+			put(s.Key, withoutCredentials(s.Key, s.Value))
+		}
+	}
+	for _, key := range []string{"user.name", "user.email"} {
+		if identity[key] != "" {
+			put(key, identity[key])
+		}
+	}
+	// The agent sees other owners and times of change than the host, and borrows objects.
+	for _, fixed := range [][2]string{
+		{"core.bare", "false"}, {"core.checkstat", "minimal"}, {"core.trustctime", "false"}, {"gc.auto", "0"}, {"maintenance.auto", "false"},
+	} {
+		put(fixed[0], fixed[1])
+	}
+	if narrow {
+		put("core.sparsecheckout", "true")
+		put("core.sparsecheckoutcone", "false")
+		put("index.sparse", "false")
+	}
+	return b.String()
+}
+
+func isShown(key string) bool {
+	section, rest, _ := strings.Cut(key, ".")
+	if dot := strings.LastIndexByte(rest, '.'); dot >= 0 {
+		return slices.Contains(shownOfNamed(), section+"."+rest[dot+1:])
+	}
+	return slices.Contains(shown(), key)
+}
+
+// withoutCredentials takes the user's part out of the address of a remote.
+func withoutCredentials(key, value string) string {
+	if !strings.HasSuffix(key, ".url") || !strings.Contains(value, "://") {
+		return value
+	}
+	address, err := url.Parse(value)
+	if err != nil {
+		return ""
+	}
+	if address.Scheme == "ssh" && address.User != nil {
+		address.User = url.User(address.User.Username())
+		return address.String()
+	}
+	address.User = nil
+	return address.String()
+}
+
+func quoted(value string) string {
+	return `"` + strings.NewReplacer("\\", `\\`, `"`, `\"`, "\n", `\n`).Replace(value) + `"`
+}

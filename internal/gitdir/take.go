@@ -1,0 +1,420 @@
+package gitdir
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/disk"
+	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/repo"
+	"github.com/nacre-dev/nacre/internal/seal"
+)
+
+// Landing says what becomes of the commits that an agent made. The zero value keeps
+// them on branches of their own.
+type Landing struct {
+	// Forward moves the user's branch to commits that follow it.
+	Forward bool
+	// Ask, where set, is asked before the user's branch moves, and returns who said yes:
+	// empty for a no. What programs of the host obey lands with such a yes alone.
+	Ask func(ctx context.Context, o Offer) (by string)
+}
+
+// Offer is what would land on the user's branch.
+type Offer struct {
+	Branch  string
+	Commits int
+	Changes []nacre.Change
+	// Added and Removed are how many lines.
+	Added, Removed int
+}
+
+// Taken is what became of the agent's git directory.
+type Taken struct {
+	Branches []Branch `json:"branches,omitempty"`
+	// Differ are files that are not as the host's HEAD has them, once commits were taken
+	// or the command checked something else out.
+	Differ int `json:"files_differ,omitempty"`
+	// Notes say what was not taken, and why.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Branch is one branch with new commits.
+type Branch struct {
+	// Name is the agent's, such as fix/date; On the one that has them now.
+	Name    string `json:"name"`
+	On      string `json:"on"`
+	Commits int    `json:"commits"`
+	Commit  string `json:"commit"`
+	// Here tells that it is the branch that the user has checked out.
+	Here bool `json:"here,omitempty"`
+	// Held are files that programs of the host obey, for which the user's branch was not
+	// moved: at most the first twenty.
+	Held []string `json:"held,omitempty"`
+	// Stayed says why the user's branch was not moved, where it should have been.
+	Stayed string `json:"stayed,omitempty"`
+	// By is who said that it moves, where somebody was asked.
+	By string `json:"by,omitempty"`
+}
+
+// Lines say it to a person.
+func (t Taken) Lines() []string {
+	var lines []string
+	for _, b := range t.Branches {
+		text := fmt.Sprintf("%d commits on %s", b.Commits, b.Name)
+		if b.Commits == 1 {
+			text = "1 commit on " + b.Name
+		}
+		switch {
+		case b.On == b.Name:
+			text += ": the branch was moved there"
+		case b.Here: // its files are here already, and git would not merge over them
+			text += fmt.Sprintf(", kept as %s: `git reset %s` moves %s there and leaves the files as they are", b.On, b.On, b.Name)
+		default:
+			text += ", kept as " + b.On
+		}
+		if b.Stayed != "" {
+			text += " (" + b.Stayed + ")"
+		}
+		lines = append(lines, text)
+	}
+	if t.Differ > 0 {
+		lines = append(lines, fmt.Sprintf("%d of the files differ from your HEAD, which stays where it was: see git status", t.Differ))
+	}
+	return append(lines, t.Notes...)
+}
+
+// Take takes the commits that the session's command made, and those that a session
+// left which ended without it. What is refused is told in a note, and kept aside once.
+func (d *Dir) Take(ctx context.Context, s *seal.Session, how Landing, l Limits) (Taken, error) {
+	if d == nil {
+		return Taken{}, nil
+	}
+	var taken Taken
+	works, err := filepath.Glob(filepath.Join(d.room, "work-*"))
+	if err != nil {
+		return taken, err
+	}
+	for _, work := range works {
+		one := how
+		if work == d.work && !d.changed() {
+			err = errors.Join(err, registry.Discard(work))
+			continue
+		}
+		if work != d.work {
+			one = Landing{} // whoever wanted them moved is gone
+		}
+		if failed := d.takeFrom(ctx, s, work, one, l, &taken); failed != nil {
+			if ctx.Err() != nil || s.Context().Err() != nil {
+				continue // the next session has another try
+			}
+			kept := filepath.Join(d.room, "refused")
+			taken.Notes = append(taken.Notes, fmt.Sprintf("the commits of session %s were not taken: %v; until the next time they lie in %s",
+				strings.TrimPrefix(filepath.Base(work), "work-"), failed, kept))
+			err = errors.Join(err, registry.Discard(kept), os.Rename(work, kept), disarm(filepath.Join(kept, "git")))
+			continue
+		}
+		err = errors.Join(err, registry.Discard(work))
+	}
+	return taken, errors.Join(err, registry.Discard(d.hosts()))
+}
+
+// disarm takes out of a git directory what git obeys there: a person may look into it.
+func disarm(dir string) error {
+	var errs []error
+	for _, name := range []string{"config", "config.worktree", "commondir", "hooks", "info", "modules", "worktrees"} {
+		errs = append(errs, registry.Discard(filepath.Join(dir, name)))
+	}
+	return errors.Join(errs...)
+}
+
+// hosts is the host's own git directory over the same repository.
+func (d *Dir) hosts() string { return filepath.Join(d.room, "host") }
+
+// changed tells, without reading what the agent wrote, whether there can be commits or
+// another HEAD. Names of objects are looked at, and when HEAD was replaced.
+func (d *Dir) changed() bool {
+	if now, err := markOf(filepath.Join(d.git(), "HEAD")); err != nil || now != d.made {
+		return true
+	}
+	entries, err := os.ReadDir(filepath.Join(d.git(), "objects"))
+	if err != nil || len(entries) > 2 {
+		return true
+	}
+	packs, err := os.ReadDir(filepath.Join(d.git(), "objects/pack"))
+	return err != nil || len(packs) > 0
+}
+
+// takeFrom takes what one session's git directory has.
+func (d *Dir) takeFrom(ctx context.Context, s *seal.Session, work string, how Landing, l Limits, taken *Taken) error {
+	text, err := disk.Read(filepath.Join(work, "session.json"), maxRef)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // its session never began
+	}
+	var m meta
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	if err != nil {
+		return err
+	}
+	text, err = os.ReadFile(filepath.Join(work, "known")) // the host's own
+	if err != nil {
+		return err
+	}
+	known := knownIDs(text)
+	old := map[repo.Commit]bool{}
+	for _, id := range known {
+		old[repo.Commit(id)] = true
+	}
+	tips, file, err := pack(ctx, s, d.place, work, old, l)
+	if err != nil {
+		return err
+	}
+	known = known[:min(len(known), maxKnown)]
+	fresh, notes, err := sift(tips, l)
+	taken.Notes = append(taken.Notes, notes...)
+	if err != nil {
+		return err
+	}
+	project, err := repo.Open(ctx, d.place.Top, repo.Options{StateDir: d.hosts(), Base: m.Base, Now: s.Inst.Options.Now})
+	if err != nil {
+		return err
+	}
+	if _, err := project.Recover(ctx); err != nil {
+		return err
+	}
+	if len(fresh) > 0 {
+		err = d.land(ctx, s, landing{project: project, meta: m, how: how, fresh: fresh, known: known, file: file, below: d.below, limits: l}, taken)
+	}
+	dirty, failed := project.Dirty(ctx)
+	if failed == nil {
+		taken.Differ = len(dirty.Tracked) + dirty.More
+	}
+	return errors.Join(err, failed)
+}
+
+// sift keeps the tips that have a branch's name.
+func sift(tips []tip, l Limits) (fresh []tip, notes []string, err error) {
+	stashes, named := 0, map[repo.Commit]bool{}
+	for _, t := range tips {
+		name, isBranch := strings.CutPrefix(t.name, "refs/heads/")
+		switch {
+		case t.name == "HEAD":
+			if named[t.id] {
+				continue
+			}
+			name = "detached"
+		case t.name == "refs/stash":
+			stashes++
+			name = fmt.Sprintf("stash-%d", stashes)
+		case !isBranch || len(name) > l.Name || !isBranchName(name):
+			notes = append(notes, fmt.Sprintf("the branch %.80q was not taken: git does not allow such a name", name))
+			continue
+		}
+		named[t.id] = true
+		if fresh = append(fresh, tip{t.id, name}); len(fresh) > l.Refs {
+			return nil, notes, fmt.Errorf("more than %d branches are new", l.Refs)
+		}
+	}
+	return fresh, notes, nil
+}
+
+// isBranchName takes fewer names than git: what a terminal or a shell could take for
+// something else is none.
+func isBranchName(name string) bool {
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || strings.HasPrefix(part, ".") || strings.HasPrefix(part, "-") || strings.HasSuffix(part, ".") || strings.HasSuffix(part, ".lock") {
+			return false
+		}
+	}
+	return !strings.Contains(name, "..") && strings.IndexFunc(name, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("-_./+#=", c)
+	}) < 0
+}
+
+// landing is what is taken into a project.
+type landing struct {
+	project *repo.Project
+	meta    meta
+	how     Landing
+	fresh   []tip
+	known   []string
+	file    string
+	below   string // the folder that the session had, where that was not all
+	limits  Limits
+}
+
+// land checks the pack in the host's own git directory and moves what is to move.
+func (d *Dir) land(ctx context.Context, s *seal.Session, l landing, taken *Taken) error {
+	if err := l.take(ctx); err != nil {
+		return fmt.Errorf("git refuses the pack: %w", err)
+	}
+	for _, t := range l.fresh {
+		n, err := repo.CountNew(ctx, l.project, t.id, l.known)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			continue
+		}
+		b := Branch{Name: t.name, Commit: string(t.id), Commits: n, Here: t.name == l.meta.Branch}
+		if err := l.branch(ctx, s, t, &b); err != nil {
+			return err
+		}
+		taken.Branches = append(taken.Branches, b)
+	}
+	return nil
+}
+
+// take takes the pack. A small one can stand for the work of days.
+func (l landing) take(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.limits.Time)
+	defer cancel()
+	file, err := os.Open(l.file)
+	if err != nil {
+		return err
+	}
+	return errors.Join(repo.Take(ctx, l.project, bufio.NewReader(file), l.limits.Pack), file.Close())
+}
+
+// branch lands one tip: on the user's own branch where that was asked for, else on
+// nacre/SESSION, or nacre/SESSION/BRANCH where there are several.
+func (l landing) branch(ctx context.Context, s *seal.Session, t tip, b *Branch) error {
+	r := repo.LandRequest{
+		Session: l.meta.Session, Branch: t.name, Expect: l.meta.Base, Commit: t.id, Live: true,
+		Intent: func(ctx context.Context, i repo.Intent) error { return record(ctx, s, nacre.KindMergeIntent, i) },
+	}
+	b.On = t.name
+	moves, err := l.moves(ctx, t, b)
+	if err != nil {
+		return err
+	}
+	if moves {
+		_, err = l.project.Land(ctx, r)
+	}
+	var stayed *repo.StayedError
+	var moved *repo.MovedError
+	switch {
+	case moves && err == nil:
+	case errors.As(err, &stayed):
+		b.On, b.Stayed = stayed.Branch, stayed.Reason
+	case !moves, errors.As(err, &moved), errors.Is(err, repo.ErrNotForward):
+		if moves {
+			b.Stayed = err.Error()
+		}
+		side := string(l.meta.Session)
+		if len(l.fresh) > 1 {
+			side += "/" + t.name
+		}
+		if b.On, err = repo.Keep(ctx, l.project, r, side); err != nil {
+			return err
+		}
+	default:
+		return err
+	}
+	return record(ctx, s, nacre.KindMergeDone, b)
+}
+
+// moves tells whether the user's own branch is to move. What programs of the host obey
+// does not land unseen (M-67): where no person says so, the commits wait.
+func (l landing) moves(ctx context.Context, t tip, b *Branch) (bool, error) {
+	wanted := l.how.Forward || l.how.Ask != nil
+	if t.name != l.meta.Branch || !wanted && l.below == "" {
+		return false, nil
+	}
+	changes, err := l.project.Changes(ctx, repo.Tree(l.meta.Base), repo.Tree(t.id))
+	if err != nil {
+		return false, err
+	}
+	if l.below != "" {
+		if outside := changes.Outside(l.below); len(outside) > 0 { // whose files here are as they were
+			b.Here, b.Stayed = false, fmt.Sprintf("it changes files outside of %.200q, such as %.200q", l.below, outside[0].Path)
+			return false, nil
+		}
+	}
+	if !wanted {
+		return false, nil
+	}
+	held := changes.Held()
+	for _, c := range held[:min(len(held), maxHeldNamed)] {
+		b.Held = append(b.Held, c.Path)
+	}
+	if l.how.Ask != nil && len(held) <= maxHeldNamed {
+		added, removed := changes.Lines()
+		b.By = l.how.Ask(ctx, Offer{Branch: t.name, Commits: b.Commits, Changes: changes.Listed(), Added: added, Removed: removed})
+		return b.By != "", ctx.Err()
+	}
+	if len(held) > 0 {
+		b.Stayed = fmt.Sprintf("%s was not moved: %s", t.name, heldText(held))
+	}
+	return len(held) == 0, nil
+}
+
+// maxHeldNamed is how many files are named that keep a branch from moving.
+const maxHeldNamed = 20
+
+// heldText names the first of the files, with the reason.
+func heldText(held []repo.Change) string {
+	text := fmt.Sprintf("%.200q changes, and a person has to look at it first: %s", held[0].Path, held[0].Sensitive)
+	if more := len(held) - 1; more > 0 {
+		text += fmt.Sprintf("; so it is with %d more", more)
+	}
+	return text
+}
+
+func record(ctx context.Context, s *seal.Session, kind nacre.Kind, detail any) error {
+	text, err := json.Marshal(detail)
+	if err != nil {
+		return err
+	}
+	return s.Recorder.Commit(ctx, nacre.Record{Kind: kind, Source: "core", Detail: text})
+}
+
+// Protects takes .git out of what is protected in the project: the agent's own is
+// laid over it.
+func (d *Dir) Protects(names []string) []string {
+	if d == nil || d.below != "" {
+		return names
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == ".git" })
+}
+
+// Lay adds the git directory to what a session may reach.
+func (d *Dir) Lay(in *posture.Input) {
+	if d != nil && d.below == "" {
+		in.Mounts = append(in.Mounts, d.Mounts()...)
+	}
+}
+
+// maxAround is how much may be written around a project that is a folder of a repository,
+// where git puts files of the others: they are in memory, in bytes.
+const maxAround = 512 << 20
+
+// Place lays the git directory around a project that is a folder of a repository: the top
+// is where the project would be, and the project is below it.
+func (d *Dir) Place(p nacre.Posture) nacre.Posture {
+	if d == nil || d.below == "" {
+		return p
+	}
+	first := slices.IndexFunc(p.Mounts, func(m nacre.Mount) bool { return m.Target == posture.Workspace })
+	mounts := slices.Clone(p.Mounts)
+	for i, m := range mounts {
+		if rest, below := strings.CutPrefix(m.Target, posture.Workspace); below && (rest == "" || rest[0] == '/') {
+			mounts[i].Target = posture.Workspace + "/" + d.below + rest
+		}
+	}
+	p.Mounts = append(slices.Insert(mounts, max(first, 0), nacre.Mount{Kind: nacre.Tmpfs, Target: posture.Workspace, Size: maxAround}), d.Mounts()...)
+	p.Dir = posture.Workspace + "/" + d.below
+	p.Env = append(slices.Clip(p.Env), "GIT_DISCOVERY_ACROSS_FILESYSTEM=1") // the project is a mount in the work tree
+	return p
+}

@@ -1,0 +1,123 @@
+// Package graduation lets powers of runs grow from evidence, and shrink at once (M-51). A power is what
+// a run may reach beyond the config, under a name that people use: the installation of packages,
+// writes to a DNS. It is locked at first. Where enough verified work has used it, a person
+// is asked whether runs may have it for a time; one failure takes it back.
+//
+// It promises that nothing is unlocked but by a person, that what speaks for a power are
+// records of the audit chain, which are looked up each time, and that unlocking changes what
+// a run may reach and nothing else.
+package graduation
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/config"
+	"github.com/nacre-dev/nacre/internal/egress"
+	"github.com/nacre-dev/nacre/internal/posture"
+)
+
+const (
+	// fileName lies beside config.toml, and the operator writes it.
+	fileName = "powers.toml"
+	// maxPowers is how many powers there are at most, and maxName how long a name is, in bytes.
+	maxPowers = 32
+	maxName   = 40
+)
+
+// Power is what runs may reach where it is unlocked.
+type Power struct {
+	Name string `toml:"name" json:"name"`
+	// Hosts are as in [egress] allow: hosts and bundles, and no wildcards.
+	Hosts []string `toml:"hosts" json:"hosts"`
+
+	rules []nacre.EgressRule
+	only  []egress.Credential
+}
+
+// shipped is the power that is there without a file: its hosts are known.
+func shipped() []Power {
+	return []Power{{Name: "package-installation", Hosts: []string{"bundle:go", "bundle:npm", "bundle:pip", "bundle:cargo"}}}
+}
+
+// Load reads the operator's powers, or those that ship where there is no file. One that
+// cannot be read whole is refused.
+func Load(dir string) ([]Power, error) {
+	path := filepath.Join(dir, fileName)
+	file := struct {
+		Powers []Power `toml:"power"`
+	}{shipped()}
+	data, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		file.Powers = nil
+		var meta toml.MetaData
+		if meta, err = toml.Decode(string(data), &file); err == nil && len(meta.Undecoded()) > 0 {
+			err = fmt.Errorf("unknown key %q", meta.Undecoded()[0])
+		}
+	case errors.Is(err, fs.ErrNotExist):
+		err = nil
+	}
+	if err == nil {
+		err = check(file.Powers)
+	}
+	if err != nil {
+		return nil, config.Errorf("%s: %w", path, err)
+	}
+	return file.Powers, nil
+}
+
+func check(powers []Power) error {
+	if len(powers) > maxPowers {
+		return fmt.Errorf("at most %d powers", maxPowers)
+	}
+	for i := range powers {
+		p := &powers[i]
+		switch {
+		case !isName(p.Name):
+			return fmt.Errorf("power %.60q: a name is of small letters, digits and hyphens, at most %d", p.Name, maxName)
+		case slices.ContainsFunc(powers[:i], func(o Power) bool { return o.Name == p.Name }):
+			return fmt.Errorf("power %s stands twice", p.Name)
+		case len(p.Hosts) == 0:
+			return fmt.Errorf("power %s: name its hosts", p.Name)
+		}
+		if err := p.resolve(); err != nil {
+			return fmt.Errorf("power %s: %w", p.Name, err)
+		}
+	}
+	return nil
+}
+
+func isName(s string) bool {
+	return s != "" && len(s) <= maxName && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" && s[0] != '-'
+}
+
+// resolve finds the hosts of bundles, and what may be asked of them.
+func (p *Power) resolve() (err error) {
+	var reach config.Egress // without the operator's own: a power's hosts are plain ones
+	if p.rules, err = reach.Rules(p.Hosts); err != nil {
+		return err
+	}
+	if p.only, err = reach.Opened(p.Hosts); err != nil {
+		return err
+	}
+	for _, rule := range p.rules {
+		if strings.Contains(rule.Host, "*") || posture.Inside(rule.Host) || rule.Protocol != nacre.ProtocolTLS {
+			return fmt.Errorf("host %s: a power is of plain hosts outside, by TLS", rule)
+		}
+	}
+	return nil
+}
+
+// reaches tells whether a host and port are the power's.
+func (p *Power) reaches(host string, port uint16) bool {
+	return slices.ContainsFunc(p.rules, func(r nacre.EgressRule) bool { return r.Host == host && r.Port == port })
+}

@@ -1,0 +1,277 @@
+// Package home keeps what agents may leave for their next session: conversations,
+// what was typed, caches. It lies in a folder of the group, apart for each project.
+//
+// Only the kinds of data that a session lists are kept. All else of the home inside
+// is made anew for each session by the host and thrown away with it, so that nothing
+// which a program obeys (settings, hooks, servers, shell start files) can be left
+// there for a later session (U-03). What is kept was written by agents: it is read
+// here as data, through no link, and is bounded.
+package home
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/disk"
+	"github.com/nacre-dev/nacre/internal/registry"
+)
+
+const (
+	// maxName is the longest text that names a project, in bytes.
+	maxName = 8 << 10
+	// Inside is where the home is inside every sandbox.
+	Inside = "/home/agent"
+
+	projectFile = "project"
+	dataDir     = "data"
+	choicesFile = "choices.json"
+	lockFile    = "lock"
+	keyLength   = 24
+)
+
+// Kind is a kind of data that outlives a session.
+type Kind struct {
+	// Path is below the home.
+	Path string
+	// Log says that it is a file that grows by lines; else it is a folder.
+	Log bool
+}
+
+func (k Kind) check() error {
+	if k.Path == "." || !filepath.IsLocal(k.Path) || filepath.Clean(k.Path) != k.Path {
+		return fmt.Errorf("kind of data %.80q: not a plain path below the home", k.Path)
+	}
+	return nil
+}
+
+// Home is what a group keeps for one project.
+type Home struct {
+	dir   string // of the project
+	group string // of the group, which has the choices of all projects
+}
+
+// Open opens, and where it is missing makes, the home of a group in a project. The
+// project is an absolute path, or empty for sessions without one.
+func Open(homes string, group nacre.Group, project string) (*Home, error) {
+	digest := sha256.Sum256([]byte(project))
+	h := &Home{group: filepath.Join(homes, string(group))}
+	h.dir = filepath.Join(h.group, hex.EncodeToString(digest[:])[:keyLength])
+	if err := os.MkdirAll(filepath.Join(h.dir, dataDir), 0o700); err != nil {
+		return nil, err
+	}
+	name := filepath.Join(h.dir, projectFile)
+	if _, err := os.Lstat(name); err == nil {
+		return h, nil
+	}
+	return h, disk.Write(name, []byte(project), 0o600)
+}
+
+// at is where a kind is kept. No two kinds share a folder, and none lies in another.
+func (h *Home) at(k Kind) string {
+	return filepath.Join(h.dir, dataDir, strings.ReplaceAll(k.Path, "/", "%"))
+}
+
+// Mounts are the folders that are kept, in their places inside.
+func (h *Home) Mounts(kinds []Kind) ([]nacre.Mount, error) {
+	var mounts []nacre.Mount
+	for _, k := range kinds {
+		if err := k.check(); err != nil {
+			return nil, err
+		}
+		if k.Log {
+			continue
+		}
+		if err := os.MkdirAll(h.at(k), 0o700); err != nil {
+			return nil, err
+		}
+		mounts = append(mounts, nacre.Mount{Kind: nacre.BindReadWrite, Source: h.at(k), Target: Inside + "/" + k.Path})
+	}
+	return mounts, nil
+}
+
+// Holds reports whether an earlier session left anything of these kinds: it was written
+// by agents, and whoever reads it reads what nobody vouches for.
+func (h *Home) Holds(kinds []Kind) (bool, error) {
+	for _, k := range kinds {
+		info, err := os.Lstat(h.at(k))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		if !info.IsDir() {
+			return true, nil
+		}
+		entries, err := os.ReadDir(h.at(k))
+		if err != nil || len(entries) > 0 {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// Check refuses a home that holds more than its quota, in bytes. A file counts with its
+// length, or with the room that it takes where that is more: one with holes is no
+// smaller than it says, and one with several names counts with each. Caches have a quota
+// of their own.
+func (h *Home) Check(ctx context.Context, quota int64) error {
+	bytes, _, err := size(ctx, filepath.Join(h.dir, dataDir))
+	if err != nil {
+		return err
+	}
+	if bytes > quota {
+		return &FullError{Bytes: bytes, Quota: quota}
+	}
+	return nil
+}
+
+// FullError says that a home holds more than its quota.
+type FullError struct{ Bytes, Quota int64 }
+
+func (e *FullError) Error() string {
+	const mib = 1 << 20
+	return fmt.Sprintf("what agents left for this project takes %d MiB, and its quota is %d MiB", (e.Bytes+mib-1)/mib, e.Quota/mib)
+}
+
+// Choices are small settings that people make inside and are asked once, by name:
+// words, and nothing that a program could take for a command.
+func (h *Home) Choices() (map[string]string, error) {
+	data, err := disk.Read(filepath.Join(h.group, choicesFile), maxName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return map[string]string{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	choices := map[string]string{}
+	if err := json.Unmarshal(data, &choices); err != nil {
+		return nil, fmt.Errorf("%s is damaged: remove it: %w", filepath.Join(h.group, choicesFile), err)
+	}
+	return choices, nil
+}
+
+// Choose keeps a choice. What is not a word is left as it was.
+func (h *Home) Choose(ctx context.Context, name, value string) error {
+	if !isWord(value) {
+		return nil
+	}
+	lock, err := disk.TakeLock(ctx, filepath.Join(h.group, lockFile))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Release() }() // the kernel drops it as well
+	choices, err := h.Choices()
+	if err != nil || choices[name] == value {
+		return err
+	}
+	choices[name] = value
+	data, err := json.Marshal(choices)
+	if err != nil {
+		return err
+	}
+	return disk.Write(filepath.Join(h.group, choicesFile), data, 0o600)
+}
+
+// isWord accepts lower-case letters, digits and dashes.
+func isWord(s string) bool {
+	return s != "" && len(s) <= 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// Kept is one home, for a person.
+type Kept struct {
+	Group   nacre.Group `json:"group"`
+	Project string      `json:"project"`
+	Dir     string      `json:"dir"`
+	Bytes   int64       `json:"bytes"`
+	Files   int         `json:"files"`
+}
+
+// List are the homes of all groups, as they lie on the disk. One that only ever had
+// caches, and has none now, is none.
+func List(ctx context.Context, homes string) ([]Kept, error) {
+	dirs, err := filepath.Glob(filepath.Join(escaped(homes), "*", strings.Repeat("?", keyLength)))
+	if err != nil {
+		return nil, err
+	}
+	var kept []Kept
+	for _, dir := range dirs {
+		project, err := disk.Read(filepath.Join(dir, projectFile), maxName)
+		if err != nil {
+			continue // it was not made whole, or is being removed
+		}
+		k := Kept{Group: nacre.Group(filepath.Base(filepath.Dir(dir))), Project: string(project), Dir: dir}
+		there := false
+		for _, of := range []string{dataDir, cachesDir} {
+			_, missing := os.Lstat(filepath.Join(dir, of))
+			there = there || missing == nil
+			bytes, files, err := size(ctx, filepath.Join(dir, of))
+			if err != nil {
+				return nil, err
+			}
+			k.Bytes, k.Files = added(k.Bytes, bytes), k.Files+files
+		}
+		if there {
+			kept = append(kept, k)
+		}
+	}
+	return kept, nil
+}
+
+// escaped takes the meaning out of what a pattern would read as one.
+func escaped(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
+}
+
+// Remove removes a home with all that is in it.
+func Remove(k Kept) error { return registry.Discard(k.Dir) }
+
+// size counts what is in a folder. It follows no link.
+func size(ctx context.Context, dir string) (bytes int64, files int, err error) {
+	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || ctx.Err() != nil {
+			return errors.Join(passing(err), ctx.Err())
+		}
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
+			bytes, files = added(bytes, max(info.Size(), room(info))), files+1
+		}
+		return nil
+	})
+	return bytes, files, err
+}
+
+// room is what a file takes on its disk.
+func room(info fs.FileInfo) int64 {
+	const block = 512 // what the system counts in
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return stat.Blocks * block
+	}
+	return 0
+}
+
+// added is a sum that stays at the most there is.
+func added(a, b int64) int64 {
+	if sum := a + b; sum >= a {
+		return sum
+	}
+	return math.MaxInt64
+}
+
+// passing lets go of what was removed, or cannot be read, while it was looked at.
+func passing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return err
+}

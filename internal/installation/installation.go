@@ -1,0 +1,288 @@
+// Package installation is what one installation of nacre is opened with: its
+// folders, config, keys, policy, budgets and programs. It is data that the rooms
+// above are handed; it starts no session and decides nothing.
+package installation
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/config"
+	"github.com/nacre-dev/nacre/internal/ledger"
+	"github.com/nacre-dev/nacre/internal/model"
+	"github.com/nacre-dev/nacre/internal/redact"
+	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/revocation"
+	"github.com/nacre-dev/nacre/policy"
+)
+
+// DefaultGroup is whose sessions the command line opens unless told otherwise.
+const DefaultGroup nacre.Group = "main"
+
+// NotReady says that something which is needed is missing, and what to do (exit 3).
+type NotReady struct {
+	What string
+	Next string
+	Err  error
+}
+
+func (e *NotReady) Error() string {
+	text := e.What
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	if e.Next != "" {
+		text += "\n       " + e.Next
+	}
+	return text
+}
+
+// Unwrap gives the cause.
+func (e *NotReady) Unwrap() error { return e.Err }
+
+// Writable says what to do about a state folder that cannot be written, and about an
+// audit that nothing may be added to. Other errors, and none, stay as they are.
+func (inst *Installation) Writable(err error) error {
+	var at *fs.PathError
+	if errors.Is(err, audit.ErrTampered) {
+		return fmt.Errorf("%w\n       nacre audit verify says what does not hold; restore %s from a backup, or move it away: a new audit begins", err, inst.AuditRoot())
+	}
+	if !errors.As(err, &at) || !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.ENOSPC) {
+		return err
+	}
+	return &NotReady{What: "nacre's state", Next: "make " + inst.Registry.Paths().State + " writable, with room on its disk", Err: err}
+}
+
+// Options are what an installation is opened with. All are required.
+type Options struct {
+	Getenv func(string) string
+	// Executable is the nacre binary; ipc, brain, sandbox-init and the built-in
+	// plugins lie beside it.
+	Executable string
+	Now        func() time.Time
+	Version    string
+}
+
+// Installation is an opened installation: its folders, keys, policy and programs.
+type Installation struct {
+	Options  Options
+	Registry *registry.Registry
+	Config   config.Config
+	Keys     audit.Keys
+	Policy   *policy.Policy
+	Redact   *redact.Engine
+	// Grants are the keys that sign grants, Revoked what was taken back of them.
+	Grants  revocation.Keys
+	Revoked *revocation.List
+	// Calls counts those of all sessions of this process against their rates (K-35).
+	Calls   *policy.Limiter
+	Settled time.Duration // settledFor, but in tests
+}
+
+// Open reads the config and the keys, making them on first start. It starts nothing.
+func Open(_ context.Context, o Options) (*Installation, error) {
+	paths, err := registry.ResolvePaths(o.Getenv)
+	if err != nil {
+		return nil, &NotReady{What: "no place for nacre's state", Err: err}
+	}
+	r := &Installation{Options: o, Registry: registry.New(paths), Redact: redact.New(), Calls: new(policy.Limiter), Settled: settledFor}
+	if r.Config, err = config.Load(paths.Config); err != nil {
+		return nil, &config.Error{Err: err}
+	}
+	r.Calls.Rates = r.Config.RatesOf
+	if r.Policy, err = loadPolicy(paths.Config); err != nil {
+		return nil, &config.Error{Err: err}
+	}
+	if r.Keys, err = audit.LoadKeys(paths.Keys()); err != nil {
+		return nil, r.noKeys("the installation's keys", err)
+	}
+	if r.Grants, err = revocation.LoadKeys(paths.Keys()); err != nil {
+		return nil, r.noKeys("the keys of grants", err)
+	}
+	if r.Revoked, err = revocation.Open(paths.Keys()); err != nil {
+		return nil, r.noKeys("what was revoked", err)
+	}
+	return r, nil
+}
+
+// noKeys says why a file of the folder of keys cannot be used.
+func (inst *Installation) noKeys(what string, err error) error {
+	missing := &NotReady{What: what, Err: err}
+	if errors.Is(err, fs.ErrPermission) {
+		missing.Next = "give " + inst.Registry.Paths().Keys() + " and what is in it back to the one who runs nacre (chown, chmod u+rw)"
+	}
+	return missing
+}
+
+// policyFiles are where an operator's policy can be; there is one of them at most.
+func policyFiles() []string { return []string{"policy.toml", "policy.yaml", "policy.yml"} }
+
+// PolicyFile is the operator's policy in a folder, or empty where there is none.
+func PolicyFile(dir string) (path string, err error) {
+	for _, name := range policyFiles() {
+		_, err := os.Stat(filepath.Join(dir, name))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return "", err
+		case path != "":
+			return "", fmt.Errorf("%s and %s are both there: keep one of them", path, filepath.Join(dir, name))
+		}
+		path = filepath.Join(dir, name)
+	}
+	return path, nil
+}
+
+// loadPolicy reads the operator's policy, or takes the shipped one.
+func loadPolicy(dir string) (*policy.Policy, error) {
+	path, err := PolicyFile(dir)
+	if err != nil {
+		return nil, err
+	}
+	if path == "" {
+		return policy.Shipped(), nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	p, err := policy.Parse(path, data)
+	if err != nil {
+		return nil, err
+	}
+	if p.Default() == nacre.Allow {
+		return nil, fmt.Errorf("%s: default = \"allow\" is refused here: write default = \"ask\" or \"deny\"", path)
+	}
+	return p, nil
+}
+
+// AuditRoot is the folder of the audit chains.
+func (inst *Installation) AuditRoot() string { return inst.Registry.Paths().Audit() }
+
+// PublicKey verifies the installation's heads and receipts.
+func (inst *Installation) PublicKey() []byte { return inst.Keys.Public() }
+
+// ReceiptPath is where a session's receipt is.
+func (inst *Installation) ReceiptPath(id nacre.SessionID) string {
+	return inst.Registry.Paths().Receipt(id)
+}
+
+// Program finds a binary beside nacre. Where it is not, nacre acts as it by its name.
+func (inst *Installation) Program(name string) string {
+	path := filepath.Join(filepath.Dir(inst.Options.Executable), name)
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		return path
+	}
+	return inst.Options.Executable
+}
+
+// Brains are what this installation can let an agent be.
+func (inst *Installation) Brains(named string) brain.Options {
+	places, err := inst.Upstreams()
+	if err != nil {
+		places = nil // the run that needs one says why
+	}
+	if named == "" {
+		named = inst.Config.Model.Name
+	}
+	return brain.Options{
+		ClaudePath: inst.Options.Getenv("NACRE_CLAUDE"), Path: inst.Options.Getenv("PATH"), Model: named,
+		KeyFrom: keyFor(places, model.Anthropic), OpenAIFrom: cmp.Or(keyFor(places, model.Chat), keyFor(places, model.Responses)),
+		Responses: keyFor(places, model.Chat) == "", ResponsesFrom: keyFor(places, model.Responses),
+		KeyHelp: cmp.Or(helpFor(places, model.Anthropic), inst.Config.Model.KeyHelp()), OpenAIHelp: cmp.Or(helpFor(places, model.Chat), helpFor(places, model.Responses)),
+		ResponsesHelp: helpFor(places, model.Responses),
+		CodexPath:     inst.Options.Getenv("NACRE_CODEX"), ACP: agent(inst.Config.Brain.ACP),
+	}
+}
+
+// Principal is who a session's calls act for. Roles come from the config, the
+// justification from the operator's task: nothing from inside.
+func (inst *Installation) Principal(group nacre.Group, session nacre.SessionID, task string) nacre.Principal {
+	roles := inst.Config.Groups[string(group)].Roles
+	if len(roles) == 0 {
+		roles = []string{"writer"}
+	}
+	return nacre.Principal{
+		ID: PrincipalID(group, session), Group: group, Session: session, Roles: roles, Justification: task,
+		Intent: inst.Config.Groups[string(group)].Intent, Scope: inst.Config.Groups[string(group)].Scope, Channel: "terminal",
+	}
+}
+
+// PrincipalID lies under its group's: what revokes the group revokes them all.
+func PrincipalID(group nacre.Group, session nacre.SessionID) string {
+	return string(group) + "/" + string(session)
+}
+
+// KindLimit records that a sandbox went beyond a limit, and was ended for it.
+const KindLimit nacre.Kind = "sandbox.limit"
+
+// IsThere reports whether something lies at a path, a link that leads nowhere too.
+func IsThere(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// PinsDir holds the copies of one session, in its folder.
+const PinsDir = "pins"
+
+// settledFor is how long nothing may have changed before files are held to be the
+// same by their times: those of a file system may be that coarse.
+const settledFor = 2 * time.Second
+
+// RandomHex is an identifier that nobody can guess: 128 bits.
+func RandomHex() string {
+	var raw [16]byte
+	_, _ = rand.Read(raw[:]) // never fails: crypto/rand ends the process instead
+	return hex.EncodeToString(raw[:])
+}
+
+// SourceCore is who the core is in events and records.
+const SourceCore = "core"
+
+func agent(c config.ACP) brain.ACP {
+	return brain.ACP{Command: c.Command, Folders: c.Folders, Env: c.Env, Mode: c.Mode}
+}
+
+const (
+	// AuditorRole judges finished work, and mergerRole lands what it passed. The
+	// latter is the host's own: no agent is started in it.
+	AuditorRole = "auditor"
+)
+
+const (
+	// AuditFile keeps, in the audited session's folder, what the auditor decided.
+	AuditFile = "audit.json"
+)
+
+// Programs are nacre's own, as they are bound inside.
+func Programs(inst *Installation) map[string]string {
+	return map[string]string{"ipc": inst.Program("ipc"), "ipc-mcp": inst.Program("ipc-mcp"), "brain": inst.Program("brain")}
+}
+
+// SpecFile keeps what a run was asked to do, so that it can go on.
+const SpecFile = "run.json"
+
+// RoleDir holds, in a session's folder, the files that its agent is given to read.
+const RoleDir = "role"
+
+// LedgerOf opens the installation's ledger.
+func LedgerOf(ctx context.Context, inst *Installation) (*ledger.Ledger, error) {
+	l, err := ledger.Open(ctx, filepath.Join(inst.Registry.Paths().State, ledger.FileName), inst.Options.Now)
+	if err != nil {
+		return nil, &NotReady{What: "the ledger", Err: err}
+	}
+	return l, nil
+}

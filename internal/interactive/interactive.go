@@ -1,0 +1,195 @@
+// Package interactive opens an agent's own terminal interface sealed: Claude Code,
+// Codex, or a program of the operator's, on the project that it is started in (U-01).
+//
+// The model gateway is on and the key stays on the host, the door and its skills are
+// there, and the home inside is one that the host makes: what the program obeys there
+// is the host's word in every session, what lasts is data (U-03).
+package interactive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/config"
+	"github.com/nacre-dev/nacre/internal/home"
+	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/seal"
+)
+
+const (
+	// homeDir holds, in a session's folder, the home of that session alone.
+	homeDir = "home"
+	// themeKey is where Claude Code keeps the one choice that lasts.
+	themeFile = ".claude/.claude.json"
+	themeKey  = "theme"
+)
+
+// Agent is an agent's terminal interface to open.
+type Agent struct {
+	Name string // claude, codex, or that of a table [agents.NAME]
+	Args []string
+	// Prompts keeps the agent's own questions before it acts.
+	Prompts bool
+	// Fresh begins with an empty home and keeps nothing of it.
+	Fresh bool
+}
+
+// Parts are what a session's agent is told and given, which other rooms know how to do.
+type Parts struct {
+	// Brief is what trusted memory tells the agent.
+	Brief func(ctx context.Context, s *seal.Session) string
+	// Files binds read-only files where they belong.
+	Files func(s *seal.Session, files []brain.File) ([]nacre.Mount, error)
+}
+
+// Program is an agent that was found on this machine.
+type Program struct {
+	Agent
+	Version string
+	agent   brain.Interactive
+	parts   Parts
+}
+
+// Find finds the agent's program, and says what it lacks.
+func Find(ctx context.Context, inst *installation.Installation, a Agent, parts Parts) (Program, error) {
+	found, err := brain.NamedTerminal(a.Name, inst.Brains(""), own(inst.Config.Agents))
+	if err != nil {
+		return Program{}, &config.Error{Err: err}
+	}
+	status := found.Detect(ctx)
+	if !status.Ready() {
+		return Program{}, &installation.NotReady{What: "agent " + a.Name, Next: status.Next, Err: errors.New(status.Why)}
+	}
+	return Program{Agent: a, Version: status.Version, agent: found, parts: parts}, nil
+}
+
+func own(agents map[string]config.Agent) map[string]brain.ACP {
+	all := map[string]brain.ACP{}
+	for name, a := range agents {
+		all[name] = brain.ACP{Command: a.Command, Folders: a.Folders, Env: a.Env}
+	}
+	return all
+}
+
+// Inside is what the program is and needs inside.
+type Inside struct {
+	Argv   []string
+	Env    []string
+	Mounts []nacre.Mount
+	// Ended keeps what lasts of the home, once the program is gone.
+	Ended func() error
+}
+
+// Open prepares the home and the files of the program in an open session.
+func (p Program) Open(ctx context.Context, s *seal.Session, project string) (Inside, error) {
+	kept, choices, err := p.home(ctx, s, project)
+	if err != nil {
+		return Inside{}, err
+	}
+	opening, err := p.agent.Open(brain.Terminal{
+		Args: p.Args, SessionToken: s.Model.Token, Model: s.Inst.Config.Model.Name, Prompts: p.Prompts, Theme: choices[p.choice()],
+		System: p.parts.Brief(ctx, s), Skills: s.Skills(s.Inst.Principal(s.Group(), s.ID(), "")),
+		Search: slices.Contains(s.Inst.Config.VendorTools(s.Group()), "web_search"),
+	})
+	if err != nil {
+		return Inside{}, &installation.NotReady{What: "agent " + p.Name, Err: err}
+	}
+	if err := taint(s, kept, kinds(opening.Lasting)); err != nil {
+		return Inside{}, err
+	}
+	begun, homeMounts, err := home.Begin(kept, filepath.Join(s.Dir(), homeDir), startFiles(opening.Start), kinds(opening.Lasting))
+	if err != nil {
+		return Inside{}, fmt.Errorf("home: %w", err)
+	}
+	files, err := p.parts.Files(s, opening.Files)
+	if err != nil {
+		return Inside{}, errors.Join(err, begun.End(ctx))
+	}
+	return Inside{
+		Argv: opening.Argv, Env: opening.Env, Mounts: slices.Concat(homeMounts, opening.Mounts, files),
+		Ended: func() error { return p.keep(context.WithoutCancel(ctx), kept, begun) },
+	}, nil
+}
+
+// home is what is kept for this group and project; nil where nothing is.
+func (p Program) home(ctx context.Context, s *seal.Session, project string) (*home.Home, map[string]string, error) {
+	if p.Fresh {
+		return nil, nil, nil
+	}
+	kept, err := home.Open(s.Inst.Registry.Paths().Homes(), s.Group(), project)
+	if err != nil {
+		return nil, nil, s.Inst.Writable(fmt.Errorf("home: %w", err))
+	}
+	quota, err := s.Inst.Config.Home.Bytes()
+	if err != nil {
+		return nil, nil, &config.Error{Err: err}
+	}
+	if err := kept.Check(ctx, quota); err != nil {
+		return nil, nil, &installation.NotReady{What: "home", Err: err,
+			Next: "nacre home list shows it; nacre home remove --project . removes it, --fresh begins without it, and quota under [home] in config.toml raises it"}
+	}
+	choices, err := kept.Choices()
+	return kept, choices, err
+}
+
+// taint says that the agent begins with what earlier ones wrote: conversations and memory
+// that instruct it, and that an outsider may have had written (U-03, M-52).
+func taint(s *seal.Session, kept *home.Home, kinds []home.Kind) error {
+	if kept == nil {
+		return nil
+	}
+	left, err := kept.Holds(kinds)
+	if err != nil || !left {
+		return err
+	}
+	return s.Kernel.Taint(s.Key(), "what agents left in the home of this project")
+}
+
+// choice names what is kept of the program's looks.
+func (p Program) choice() string { return p.Name + "." + themeKey }
+
+// keep keeps what lasts and discards the rest.
+func (p Program) keep(ctx context.Context, kept *home.Home, begun *home.Session) error {
+	var err error
+	if theme := begun.Word(themeFile, themeKey); kept != nil && theme != "" {
+		err = kept.Choose(ctx, p.choice(), theme)
+	}
+	return errors.Join(err, begun.End(ctx))
+}
+
+func startFiles(files []brain.File) []home.File {
+	all := make([]home.File, len(files))
+	for i, f := range files {
+		all[i] = home.File{Path: strings.TrimPrefix(f.Path, brain.Home+"/"), Data: f.Data}
+	}
+	return all
+}
+
+func kinds(lasting []brain.Lasting) []home.Kind {
+	all := make([]home.Kind, len(lasting))
+	for i, l := range lasting {
+		all[i] = home.Kind{Path: l.Path, Log: l.Log}
+	}
+	return all
+}
+
+// CheckProject refuses to give an agent a folder that is no project: all of a
+// person's home, or all of the machine, could be written by it.
+func CheckProject(project string, getenv func(string) string) error {
+	for _, wide := range []string{"/", getenv("HOME")} {
+		if real, err := filepath.EvalSymlinks(wide); wide != "" && err == nil && (real == project || strings.HasPrefix(real, strings.TrimSuffix(project, "/")+"/")) {
+			return config.Errorf("%s is not a project but holds your home: change to a project's folder, or name one with --project", project)
+		}
+	}
+	if _, err := os.ReadDir(project); err != nil {
+		return config.Errorf("project %s: %w", project, err)
+	}
+	return nil
+}

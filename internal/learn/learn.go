@@ -1,0 +1,289 @@
+package learn
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/access"
+	"github.com/nacre-dev/nacre/internal/config"
+	"github.com/nacre-dev/nacre/internal/egress"
+	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/learned"
+	"github.com/nacre-dev/nacre/internal/operator"
+	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/receipt"
+	"github.com/nacre-dev/nacre/internal/registry"
+)
+
+const (
+	// DefaultTime is how long an approval stands unless a person says otherwise.
+	DefaultTime = 30 * 24 * time.Hour
+	// latest is how many sessions a proposal is made of where none is named, and history
+	// in how many others its lines are tried: the latest of them.
+	latest  = 20
+	history = 200
+	// maxRefusals is how many refusals of one session are read; further ones say little new.
+	maxRefusals = 10_000
+
+	// learnChain is an operator's chain of what was approved and taken back.
+	learnChain = "learn-"
+	// Kind of the records in it.
+	Kind nacre.Kind = "learn"
+)
+
+// Look proposes what the sessions asked for and were refused, those that have begun last
+// where none is named. It changes nothing.
+func Look(inst *installation.Installation, sessions []nacre.SessionID) (Proposal, error) {
+	all, err := inst.Registry.List()
+	if err != nil {
+		return Proposal{}, err
+	}
+	slices.SortFunc(all, func(a, b registry.Session) int { return b.Started.Compare(a.Started) })
+	var of, others []registry.Session
+	for _, s := range all {
+		switch named := slices.Contains(sessions, s.ID); {
+		case named, len(sessions) == 0 && len(of) < latest:
+			of = append(of, s)
+		case len(others) < history:
+			others = append(others, s)
+		}
+	}
+	if len(of) < len(sessions) {
+		for _, id := range sessions {
+			if _, err := inst.Registry.Show(id); err != nil {
+				return Proposal{}, err
+			}
+		}
+	}
+	refusals, err := refusalsOf(inst, of)
+	if err != nil {
+		return Proposal{}, err
+	}
+	known, err := allowed(inst)
+	if err != nil {
+		return Proposal{}, err
+	}
+	p := Propose(slices.DeleteFunc(refusals, known))
+	tried, err := refusalsOf(inst, others)
+	if err != nil {
+		return Proposal{}, err
+	}
+	p.Try(tried, len(others))
+	return p, nil
+}
+
+// allowed tells refusals of what the config lets every session reach by now.
+func allowed(inst *installation.Installation) (func(Refusal) bool, error) {
+	now, err := access.EgressAt(inst, inst.Options.Now())
+	if err != nil {
+		return nil, err
+	}
+	rules, err := now.Rules(nil)
+	if err != nil {
+		return nil, err
+	}
+	only, err := now.Opened(nil)
+	if err != nil {
+		return nil, err
+	}
+	return func(r Refusal) bool {
+		text, why := r.wants()
+		rule, err := posture.ParseEgress(text)
+		if why != "" || err != nil || !slices.ContainsFunc(rules, func(have nacre.EgressRule) bool {
+			return have.Host == rule.Host && have.Port == rule.Port && have.Protocol == rule.Protocol
+		}) {
+			return false
+		}
+		named := func(c egress.Credential) bool { return c.Host == rule.Host && c.Port == rule.Port }
+		return !slices.ContainsFunc(only, named) || slices.ContainsFunc(only, func(c egress.Credential) bool {
+			return named(c) && r.seesRequest() && c.Lets(r.Method, r.Path)
+		})
+	}, nil
+}
+
+func refusalsOf(inst *installation.Installation, sessions []registry.Session) (all []Refusal, err error) {
+	for _, s := range sessions {
+		reader := reader{session: s.ID}
+		for _, chain := range s.Chains {
+			reader.chain, reader.heard = chain, receipt.Hearing{}
+			if err := audit.Read(inst.AuditRoot(), chain, reader.add); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf("session %s: %w", s.ID, err)
+			}
+		}
+		all = append(all, reader.refusals...)
+	}
+	return all, nil
+}
+
+// reader turns the records of a session into its refusals.
+type reader struct {
+	session  nacre.SessionID
+	chain    string
+	heard    receipt.Hearing
+	received bool // from a host, in any opening
+	refusals []Refusal
+}
+
+func (r *reader) add(e audit.Entry) error {
+	if err := r.heard.Add(e); err != nil {
+		return err
+	}
+	if e.Kind != nacre.KindEgress {
+		return nil
+	}
+	var d struct {
+		Host, Method, Path, Rule string
+		Port                     uint16
+		Received                 int64 `json:"bytes_received"`
+	}
+	if err := json.Unmarshal(e.Detail, &d); err != nil {
+		return fmt.Errorf("record %d: %w", e.Seq, err)
+	}
+	if e.Outcome != nacre.OutcomeDenied {
+		r.received = r.received || d.Received > 0 || e.Outcome == egress.OutcomeAnswered
+		return nil
+	}
+	if len(r.refusals) < maxRefusals {
+		r.refusals = append(r.refusals, Refusal{
+			Session: r.session, Chain: r.chain, Seq: e.Seq, Digest: hex.EncodeToString(e.RecordHash[:]), Host: d.Host, Port: d.Port,
+			Method: d.Method, Path: d.Path, Rule: d.Rule, Reason: egress.Reason(e.Reason), Untrusted: r.received || r.heard.Least() == nacre.Untrusted,
+		})
+	}
+	return nil
+}
+
+// Choice is what a person approves of a proposal.
+type Choice struct {
+	// Proposal is the ID of what the person saw.
+	Proposal string
+	// All approves each line that does not stand apart; Lines are further ones, and Wider
+	// are lines that are approved with their wider path.
+	All          bool
+	Lines, Wider []int
+	// For is how long it stands.
+	For time.Duration
+	By  string
+}
+
+// take makes an approval of what was chosen.
+func (p Proposal) take(c Choice, now time.Time) (learned.Approval, error) {
+	if c.Proposal != p.ID {
+		return learned.Approval{}, fmt.Errorf("this is proposal %s now, and not %q: look at it again, and approve what you see", p.ID, c.Proposal)
+	}
+	approved := learned.Approval{ID: p.ID, By: c.By, At: now.UTC(), Until: now.Add(c.For).UTC(), Evidence: p.Evidence}
+	for _, s := range p.Sessions {
+		approved.Sessions = append(approved.Sessions, string(s))
+	}
+	for _, n := range slices.Concat(c.Lines, c.Wider) {
+		if n < 1 || n > len(p.Lines) {
+			return learned.Approval{}, fmt.Errorf("proposal %s has no line %d", p.ID, n)
+		}
+	}
+	for _, l := range p.Lines {
+		wider := slices.Contains(c.Wider, l.Number)
+		if wider && l.Wider == "" {
+			return learned.Approval{}, fmt.Errorf("line %d has no wider path", l.Number)
+		}
+		if !wider && !slices.Contains(c.Lines, l.Number) && (!c.All || len(l.Apart) > 0) {
+			continue
+		}
+		host := learned.Host{Host: l.Host, Methods: l.Methods, Paths: l.Paths}
+		if wider {
+			host.Paths = []string{l.Wider}
+		}
+		approved.Hosts = append(approved.Hosts, host)
+	}
+	if len(approved.Hosts) == 0 {
+		return learned.Approval{}, errors.New("nothing is approved by that: lines that stand apart are approved by their numbers")
+	}
+	return approved, nil
+}
+
+// Approve writes what a person chose to the operator's config. The operator's chain says so
+// before anything may be reached.
+func Approve(ctx context.Context, inst *installation.Installation, p Proposal, c Choice) (learned.Approval, error) {
+	if c.For <= 0 || c.For > learned.MaxTime {
+		return learned.Approval{}, &config.Error{Err: fmt.Errorf("an approval stands for at most %d days", int(learned.MaxTime/(24*time.Hour)))}
+	}
+	approved, err := p.take(c, inst.Options.Now())
+	if err != nil {
+		return learned.Approval{}, &config.Error{Err: err}
+	}
+	return approved, change(ctx, inst, "approved", approved, func(have learned.Approvals) (learned.Approvals, error) {
+		if slices.ContainsFunc(have, func(l learned.Approval) bool { return l.ID == approved.ID }) {
+			return nil, fmt.Errorf("proposal %s was approved already: nacre learn --undo %s takes that back", approved.ID, approved.ID)
+		}
+		return append(have, approved), nil
+	})
+}
+
+// All are the approvals, the latest last.
+func All(inst *installation.Installation) (learned.Approvals, error) {
+	all, err := learned.Load(inst.Registry.Paths().Config)
+	if err != nil {
+		return nil, &config.Error{Err: err}
+	}
+	return all, nil
+}
+
+// Undo takes back what was approved: the approval with the id, or the latest.
+func Undo(ctx context.Context, inst *installation.Installation, id string) (learned.Approval, error) {
+	have, err := All(inst)
+	if err != nil {
+		return learned.Approval{}, err
+	}
+	i := len(have) - 1
+	if id != "" {
+		i = slices.IndexFunc(have, func(l learned.Approval) bool { return l.ID == id })
+	}
+	if i < 0 {
+		return learned.Approval{}, &config.Error{Err: fmt.Errorf("nothing was approved that could be taken back: %q", id)}
+	}
+	undone := have[i]
+	return undone, change(ctx, inst, "undone", undone, func(have learned.Approvals) (learned.Approvals, error) {
+		return slices.DeleteFunc(have, func(l learned.Approval) bool { return l.ID == undone.ID }), nil
+	})
+}
+
+// change records what is done with an approval, does it, and records where it failed.
+func change(ctx context.Context, inst *installation.Installation, what string, l learned.Approval, do func(learned.Approvals) (learned.Approvals, error)) (err error) {
+	chain, closed, err := operator.Chain(ctx, inst, learnChain)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closed()) }()
+	record := func(outcome, reason string) error {
+		detail, err := json.Marshal(map[string]any{"id": l.ID, "by": l.By, "until": l.Until, "evidence": l.Evidence, "sessions": l.Sessions, "hosts": hosts(l)})
+		if err != nil {
+			return err
+		}
+		return chain.Commit(context.WithoutCancel(ctx), nacre.Record{
+			Time: inst.Options.Now(), Kind: Kind, Source: "operator", Outcome: outcome, Reason: reason, Detail: detail,
+		})
+	}
+	if err := record(what, ""); err != nil {
+		return err
+	}
+	if err := learned.Change(ctx, inst.Registry.Paths().Config, do); err != nil {
+		return errors.Join(err, record(what+" failed", err.Error()))
+	}
+	return nil
+}
+
+// hosts are the hosts of an approval, each once: a record has no room for all paths.
+func hosts(l learned.Approval) (names []string) {
+	for _, h := range l.Hosts {
+		if !slices.Contains(names, h.Host) {
+			names = append(names, h.Host)
+		}
+	}
+	return names
+}

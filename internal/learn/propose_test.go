@@ -1,0 +1,140 @@
+package learn_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nacre-dev/nacre/internal/egress"
+	"github.com/nacre-dev/nacre/internal/learn"
+	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/urlpath"
+)
+
+// anyRefusal is a refusal of a few hosts, paths and reasons, hostile ones among them.
+func anyRefusal(r *rand.Rand, n int) learn.Refusal {
+	pick := func(of ...string) string { return of[r.IntN(len(of))] }
+	refusal := learn.Refusal{
+		Session: "s", Chain: "s.1", Seq: uint64(n), Digest: fmt.Sprint(n),
+		Host:   pick("a.example.com", "b.example.com", "xn--bcher-kva.example", "localhost", "db.internal", "printer", "10.0.0.1", "", "0x7f.1", "*.example.com"),
+		Port:   []uint16{80, 443, 8080, 0}[r.IntN(4)],
+		Method: pick("CONNECT", "GET", "HEAD", "POST", "DELETE"),
+		Reason: egress.Reason(pick("not_listed", "not_listed", "not_listed", "request_not_listed", "ip_literal", "address_refused", "malformed_request", "")),
+	}
+	if refusal.Method != "CONNECT" {
+		refusal.Path = pick("/", "/pool/a", "/pool/a/b", "/pool/b", "/other", "/pool/../x", "/a%2fb", "", "//x", "/"+strings.Repeat("x", 600))
+	}
+	refusal.Untrusted = r.IntN(3) == 0
+	return refusal
+}
+
+// allows tells whether a line lets a request through, by the documented meaning of a line.
+func allows(l learn.Line, host, method, path string) bool {
+	if l.Host != host {
+		return false
+	}
+	if len(l.Methods) == 0 {
+		return method == "CONNECT"
+	}
+	return slices.Contains(l.Methods, method) && slices.ContainsFunc(l.Paths, func(p string) bool { return urlpath.Below(path, p) })
+}
+
+// ruleOf is how a refused request is named in [egress] allow.
+func ruleOf(r learn.Refusal) string {
+	text := fmt.Sprintf("%s:%d", r.Host, r.Port)
+	if r.Method != "CONNECT" && r.Reason == egress.ReasonNotListed {
+		text += "/http"
+	}
+	return text
+}
+
+// U-40: a proposal allows what was refused as not listed and nothing that was not seen,
+// nothing inside, and in its "all" neither what sends nor what was asked after text that
+// nobody vouches for alone. The order of the refusals says nothing.
+func TestAProposalAllowsExactlyWhatWasSeen(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		var refusals []learn.Refusal
+		for n := range r.IntN(40) {
+			refusals = append(refusals, anyRefusal(r, n))
+		}
+		p := learn.Propose(refusals)
+		counted := 0
+		for _, left := range p.Left {
+			counted += left.Times
+			if left.Why == "" {
+				t.Errorf("%q stays refused without a reason", left.What)
+			}
+		}
+		for _, l := range p.Lines {
+			counted += l.Times
+			checkLine(t, l, refusals)
+		}
+		if counted != len(refusals) {
+			t.Errorf("%d refusals, %d of them accounted for", len(refusals), counted)
+		}
+		mixed := slices.Clone(refusals)
+		r.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
+		if again := learn.Propose(mixed); !reflect.DeepEqual(again, p) {
+			t.Fatalf("another order gives another proposal:\n%+v\n%+v", p, again)
+		}
+	}
+}
+
+func checkLine(t *testing.T, l learn.Line, refusals []learn.Refusal) {
+	t.Helper()
+	rule, err := posture.ParseEgress(l.Host)
+	if err != nil || posture.Inside(rule.Host) || strings.Contains(l.Host, "*") {
+		t.Errorf("%q is proposed: %v", l.Host, err)
+	}
+	seen := slices.DeleteFunc(slices.Clone(refusals), func(r learn.Refusal) bool { return !allows(l, ruleOf(r), r.Method, r.Path) })
+	for _, path := range l.Paths {
+		if !slices.ContainsFunc(seen, func(r learn.Refusal) bool { return r.Path == path }) {
+			t.Errorf("%s %s was never asked", l.Host, path)
+		}
+	}
+	trusted := slices.ContainsFunc(seen, func(r learn.Refusal) bool { return !r.Untrusted })
+	sends := slices.Contains(l.Methods, "POST") || slices.Contains(l.Methods, "DELETE")
+	if len(seen) == 0 || len(l.Apart) == 0 && (!trusted || sends) {
+		t.Errorf("%+v is in all: seen %d times, trusted %v, sends %v", l, len(seen), trusted, sends)
+	}
+	if l.Wider == "/" || l.Wider != "" && !strings.HasSuffix(l.Wider, "/") {
+		t.Errorf("%q is offered as a wider path", l.Wider)
+	}
+}
+
+// U-40: hundreds of paths of one host are one folder that a person accepts by its number,
+// and stay refused where they have none in common.
+func TestManyPathsAreOneFolderOrNothing(t *testing.T) {
+	t.Parallel()
+	var together, apart []learn.Refusal
+	for n := range 100 {
+		r := learn.Refusal{Session: "s", Chain: "s.1", Seq: uint64(n), Host: "a.example.com", Port: 80, Method: "GET", Reason: egress.ReasonNotListed}
+		r.Path = fmt.Sprintf("/pool/main/%d.deb", n)
+		together = append(together, r)
+		r.Path = fmt.Sprintf("/%d.deb", n)
+		apart = append(apart, r)
+	}
+	if p := learn.Propose(together); len(p.Lines) != 1 || !slices.Equal(p.Lines[0].Paths, []string{"/pool/main/"}) || len(p.Lines[0].Apart) != 1 {
+		t.Errorf("have %+v", p)
+	}
+	if p := learn.Propose(apart); len(p.Lines) != 0 || len(p.Left) != 1 || p.Left[0].Times != 100 {
+		t.Errorf("have %+v", p)
+	}
+}
+
+func TestALineIsTriedOnOtherSessions(t *testing.T) {
+	t.Parallel()
+	r := learn.Refusal{Session: "s", Chain: "s.1", Host: "a.example.com", Port: 443, Method: "CONNECT", Reason: egress.ReasonNotListed}
+	p := learn.Propose([]learn.Refusal{r})
+	other := r
+	other.Port = 8443
+	p.Try([]learn.Refusal{r, r, other}, 2)
+	if p.Lines[0].Others != 2 || p.Looked != 2 {
+		t.Errorf("have %+v", p)
+	}
+}

@@ -1,0 +1,210 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/disk"
+)
+
+const (
+	// longestMint is how long a credential may be good of which nothing came back: the
+	// longest life that any issuer takes, and the time to ask for it.
+	longestMint = time.Hour + 10*time.Minute
+	// revokePatience bounds one revocation.
+	revokePatience = 20 * time.Second
+	// maxHandle is the longest handle, in bytes.
+	maxHandle = 32 << 10
+)
+
+// renewEvery is how soon a renewal that failed is tried again, while the credential is good.
+const renewEvery = 30 * time.Second
+
+// mint is one minted credential, which the ledger knows.
+type mint struct {
+	entry  entry
+	handle nacre.Secret
+	// ends is when its lease is over: when its time is, or when it ends by itself.
+	ends time.Time
+}
+
+// fresh is how long a value is used before the next one. A minted one is replaced while a
+// third of its life is left, so that a slow provider stops nobody.
+func (l *Lease) fresh() time.Duration {
+	if l.mint == nil {
+		return l.spec.TTL
+	}
+	return l.mint.ends.Sub(l.read) * 2 / 3
+}
+
+// good reports whether what is minted may still be used.
+func (l *Lease) good(now time.Time) bool { return l.mint != nil && now.Before(l.mint.ends) }
+
+// lasts reports whether what is minted is used on although it is time to renew it: a renewal
+// failed a moment ago, or the budget has none, or ends no later than what is minted.
+func (l *Lease) lasts(now time.Time) bool {
+	if !l.good(now) {
+		return false
+	}
+	if l.spec.Budget != nil && !l.mint.ends.Before(l.spec.Budget.Until) {
+		return true
+	}
+	_, err := l.term(now)
+	return err != nil || now.Before(l.again)
+}
+
+// term is how long what is minted next is leased.
+func (l *Lease) term(now time.Time) (time.Duration, error) {
+	if l.spec.Budget == nil {
+		return l.spec.TTL, nil
+	}
+	return l.spec.Budget.term(now, l.spec.TTL, l.made)
+}
+
+// next reads the source, or mints a new credential and then takes the earlier one back.
+func (l *Lease) next(ctx context.Context) (Material, error) {
+	if l.spec.Issuer == nil {
+		value, err := l.spec.Source.Read(ctx, l.broker.options.Getenv)
+		return Material{Value: value}, err
+	}
+	term, err := l.term(l.broker.options.Now())
+	if err != nil {
+		return Material{}, err
+	}
+	made, given, err := l.mintOne(ctx, term)
+	if err != nil {
+		return Material{}, err
+	}
+	if l.mint != nil {
+		l.over = append(l.over, *l.mint)
+	}
+	l.mint = made
+	l.made++
+	_ = l.giveBack(ctx) // what was not taken back is tried again by the next sweep
+	return given, nil
+}
+
+// mintOne writes that a credential will be minted, mints it and keeps what it is revoked
+// with, in this order: a crash in between leaves what the next sweep finds.
+func (l *Lease) mintOne(ctx context.Context, term time.Duration) (*mint, Material, error) {
+	b := l.broker
+	m := &mint{entry: l.entry}
+	now := b.options.Now()
+	m.entry.Lease, m.entry.Until = newID(), now.Add(longestMint).UTC()
+	if err := b.write(m.entry, eventMinting); err != nil {
+		return nil, Material{}, err
+	}
+	given, err := l.spec.Issuer.Mint(ctx, term)
+	if err != nil {
+		if ctx.Err() == nil && errors.Is(err, ErrRefused) { // nothing was minted
+			err = errors.Join(err, b.write(m.entry, eventReleased))
+		}
+		return nil, Material{}, err
+	}
+	m.handle, m.ends = given.Handle, now.Add(term)
+	for _, end := range []time.Time{given.Expires, l.spec.Expires} {
+		if !end.IsZero() && end.Before(m.ends) {
+			m.ends = end
+		}
+	}
+	if err := b.keepHandle(m.entry.Lease, given.Handle); err != nil {
+		return nil, Material{}, errors.Join(err, b.end(ctx, l.spec.Issuer, *m, eventReleased))
+	}
+	return m, given.Material, nil
+}
+
+// Lapse takes back what is minted where its time is over and nobody renewed it, since nobody
+// uses it, and what could not be taken back before. The next use mints anew, where the budget
+// has a renewal left.
+func (l *Lease) Lapse(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mint != nil && !l.good(l.broker.options.Now()) {
+		l.over = append(l.over, *l.mint)
+		l.mint, l.kept = nil, nil
+	}
+	return l.giveBack(ctx)
+}
+
+// giveBack revokes what is over. What cannot be revoked now stays over.
+func (l *Lease) giveBack(ctx context.Context) error {
+	var errs []error
+	l.over = slices.DeleteFunc(l.over, func(m mint) bool {
+		err := l.broker.end(ctx, l.spec.Issuer, m, eventReleased)
+		errs = append(errs, err)
+		return err == nil
+	})
+	return errors.Join(errs...)
+}
+
+// end revokes a credential, and says so in the ledger. Where it cannot be revoked now it
+// stays there. One that nobody can revoke is forgotten: nacre alone had it.
+func (b *Broker) end(ctx context.Context, by Issuer, m mint, event string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokePatience)
+	defer cancel()
+	if err := by.Revoke(ctx, m.handle); err != nil && !errors.Is(err, ErrIrrevocable) {
+		return fmt.Errorf("credential %s was not taken back: %w; the next session, or nacre credentials sweep, tries again", m.entry.Credential, err)
+	}
+	return errors.Join(b.write(m.entry, event), b.dropHandle(m.entry.Lease))
+}
+
+// takeBack ends an orphan, and says why where it could not. An error is the ledger's.
+func (b *Broker) takeBack(ctx context.Context, e entry) (left string, err error) {
+	if !b.options.Now().Before(e.Until) { // it has ended by itself
+		return "", errors.Join(b.write(e, eventOrphaned), b.dropHandle(e.Lease))
+	}
+	until := " · good until " + e.Until.UTC().Format("15:04") + " at the latest"
+	handle, err := b.handle(e.Lease)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "nacre ended while it was minted, and does not know it" + until, nil
+	case err != nil:
+		return "what it is revoked with cannot be read" + until, nil
+	case b.options.Issuer == nil:
+		return "config.toml no longer says who minted it" + until, nil
+	}
+	by, err := b.options.Issuer(e.Credential)
+	if err != nil {
+		return "config.toml no longer says who minted it" + until, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, revokePatience)
+	defer cancel()
+	if err := by.Revoke(ctx, handle); err != nil {
+		return err.Error() + until, nil
+	}
+	return "", errors.Join(b.write(e, eventOrphaned), b.dropHandle(e.Lease))
+}
+
+// handles is the folder of what is revoked, beside the ledger.
+func (b *Broker) handles() string { return b.options.Path + ".handles" }
+
+// keepHandle puts what a credential is revoked with on disk, for its owner alone.
+func (b *Broker) keepHandle(id string, handle nacre.Secret) error {
+	if err := os.MkdirAll(b.handles(), 0o700); err != nil {
+		return err
+	}
+	return disk.Write(filepath.Join(b.handles(), id), []byte(handle.Reveal()), 0o600)
+}
+
+func (b *Broker) handle(id string) (nacre.Secret, error) {
+	if filepath.Base(id) != id {
+		return nacre.Secret{}, errors.New("the ledger names a handle that is not one")
+	}
+	data, err := disk.Read(filepath.Join(b.handles(), id), maxHandle)
+	return nacre.NewSecret(string(data)), err
+}
+
+func (b *Broker) dropHandle(id string) error {
+	err := os.Remove(filepath.Join(b.handles(), filepath.Base(id)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

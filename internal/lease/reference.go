@@ -1,0 +1,38 @@
+package lease
+
+// Value says where a secret value is, never what it is (M-32, M-37).
+type Value struct {
+	ValueEnv         string   `toml:"value_env"`
+	ValueFile        string   `toml:"value_file"`
+	ValueCmd         []string `toml:"value_cmd"`
+	ValueKeyring     string   `toml:"value_keyring"`
+	ValueAge         string   `toml:"value_age"`
+	ValueAgeIdentity string   `toml:"value_age_identity"`
+	ValueCredential  string   `toml:"value_credential"`
+}
+
+// Source is where the value is read from.
+func (v Value) Source() Source {
+	return Source{
+		Env: v.ValueEnv, File: v.ValueFile, Command: v.ValueCmd, Keyring: v.ValueKeyring,
+		Age: v.ValueAge, Identity: v.ValueAgeIdentity, Credential: v.ValueCredential,
+	}
+}
+
+// AWSKey says where the id and the token of an AWS key are.
+type AWSKey struct {
+	AccessKeyEnv     string `toml:"access_key_env"`
+	AccessKeyFile    string `toml:"access_key_file"`
+	SessionTokenEnv  string `toml:"session_token_env"`
+	SessionTokenFile string `toml:"session_token_file"`
+}
+
+// AccessKey is where the id of an AWS key is read from.
+func (k AWSKey) AccessKey() Source {
+	return Source{Env: k.AccessKeyEnv, File: k.AccessKeyFile}
+}
+
+// SessionToken is where the token of a temporary AWS key is read from.
+func (k AWSKey) SessionToken() Source {
+	return Source{Env: k.SessionTokenEnv, File: k.SessionTokenFile}
+}

@@ -1,0 +1,204 @@
+// Package node holds the lease by which one nacre serve of several is alive (X-02).
+//
+// It promises that one name is one process's at a time; that a node which does not
+// renew its lease for [Length], on the clock of the database, is over for all
+// others; that each time a name is joined it has a higher epoch and an incarnation that
+// no other holder had, so that what an earlier holder writes afterwards can be told and
+// refused, also after a restore of the database; and that a node which
+// others declared over learns of it ([Node.Over]) and does not come back. It does
+// not know what nodes do.
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/database"
+)
+
+const (
+	// Length is how long a lease lasts that is not renewed: failures are seen after it.
+	Length = 2500 * time.Millisecond
+	beat   = 500 * time.Millisecond
+	// patience is how long one beat waits for its answer: one that is lost leaves time for
+	// another before the lease ends.
+	patience = 1 * time.Second
+	// late is how little is left of a lease after a beat that came late.
+	late = Length / 2
+)
+
+// Why a node may not act.
+var (
+	ErrTaken = errors.New("another nacre serve holds this name and is alive: use another --node")
+	ErrOver  = errors.New("the lease of this node is over: other nodes carry on what it had taken")
+)
+
+// Table is the table of leases, as it was at first.
+const Table = `CREATE TABLE IF NOT EXISTS nacre_node (name text PRIMARY KEY, epoch bigint NOT NULL, until timestamptz NOT NULL)`
+
+// migrations go on from Table. An incarnation is drawn each time that a name is joined:
+// epochs come again after a restore of yesterday's database. The index makes the epoch part of
+// a key, so that a beat, which leaves it, waits for no write that holds the row FOR KEY
+// SHARE, and whoever ends the epoch does.
+func migrations() []string {
+	return []string{Table, `ALTER TABLE nacre_node ADD incarnation uuid NOT NULL DEFAULT gen_random_uuid(),
+		ADD steady timestamptz NOT NULL DEFAULT clock_timestamp()`,
+		`CREATE UNIQUE INDEX nacre_node_epoch ON nacre_node (name, epoch)`}
+}
+
+// Prepare brings the table of leases forward, for whoever asks of nodes and is none.
+func Prepare(ctx context.Context, pool *pgxpool.Pool) error {
+	return database.Migrate(ctx, pool, "node", migrations())
+}
+
+// Node is one that joined. It is safe for concurrent use.
+type Node struct {
+	Name  string
+	Epoch int64
+	// Incarnation tells this holder of the name from each other one, whatever their epochs.
+	Incarnation string
+
+	pool *pgxpool.Pool
+	over chan struct{}
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+// Join makes this process the holder of a name, and renews its lease until
+// [Node.Leave]. A holder that died is waited for as long as its lease lasts.
+func Join(ctx context.Context, pool *pgxpool.Pool, name string) (*Node, error) {
+	if _, err := nacre.ParsePluginName(name); err != nil {
+		return nil, fmt.Errorf("--node %.80q: use 1–64 lower-case letters, digits, _ or - for the name", name)
+	}
+	if err := Prepare(ctx, pool); err != nil {
+		return nil, err
+	}
+	n := &Node{Name: name, pool: pool, over: make(chan struct{})}
+	if err := n.wait(ctx); err != nil {
+		return nil, err
+	}
+	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
+	n.stop = stop
+	n.done.Go(func() { n.renew(beating) })
+	return n, nil
+}
+
+// wait claims the name for as long as it takes a lease to end. An answer that does not come
+// then changes nothing of what the ones before said.
+func (n *Node) wait(ctx context.Context) error {
+	wait, cancel := context.WithTimeout(ctx, Length+2*beat)
+	defer cancel()
+	taken := false
+	for {
+		err := n.claim(wait)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, pgx.ErrNoRows):
+			taken = true
+		case taken && wait.Err() != nil:
+			return cmp.Or(ctx.Err(), ErrTaken)
+		default:
+			return database.Classified(err)
+		}
+		select {
+		case <-wait.Done():
+			return cmp.Or(ctx.Err(), ErrTaken)
+		case <-time.After(beat):
+		}
+	}
+}
+
+// claim takes the name where nobody's lease on it lasts.
+func (n *Node) claim(ctx context.Context) error {
+	return n.pool.QueryRow(ctx, `INSERT INTO nacre_node AS n (name, epoch, until) VALUES ($1, 1, clock_timestamp() + $2::interval)
+		ON CONFLICT (name) DO UPDATE SET epoch = n.epoch + 1, until = excluded.until, incarnation = excluded.incarnation, steady = excluded.steady
+		WHERE n.until <= clock_timestamp() RETURNING epoch, incarnation::text`, n.Name, Length).Scan(&n.Epoch, &n.Incarnation)
+}
+
+// renew beats until it is told to end, or the lease is over. A database that is away
+// is asked again: its lease goes on where nobody declared it over meanwhile. Beats have a
+// connection of their own: what else the node writes may hold all others.
+func (n *Node) renew(ctx context.Context) {
+	var conn *pgx.Conn
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			hangUp(ctx, conn)
+			return
+		case <-tick.C:
+		}
+		held, err := n.beat(ctx, &conn)
+		if err == nil && !held {
+			close(n.over)
+			hangUp(ctx, conn)
+			return
+		}
+	}
+}
+
+// hangUp ends a connection, which is broken most often.
+func hangUp(ctx context.Context, conn *pgx.Conn) {
+	if conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), beat)
+	defer cancel()
+	_ = conn.Close(ctx)
+}
+
+// beat renews the lease once, and tells whether it is still this node's. One that comes
+// late begins the time anew for which the node was steady: what held it up, on the
+// database's clock, may have held up the others.
+func (n *Node) beat(ctx context.Context, conn **pgx.Conn) (held bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if *conn == nil || (*conn).IsClosed() {
+		if *conn, err = pgx.ConnectConfig(ctx, n.pool.Config().ConnConfig); err != nil {
+			*conn = nil
+			return false, err
+		}
+	}
+	tag, err := (*conn).Exec(ctx, `UPDATE nacre_node SET until = clock_timestamp() + $4::interval,
+			steady = CASE WHEN until < clock_timestamp() + $5::interval THEN clock_timestamp() ELSE steady END
+		WHERE name = $1 AND epoch = $2 AND incarnation = $3`, n.Name, n.Epoch, n.Incarnation, Length, late)
+	return tag.RowsAffected() == 1, err
+}
+
+// Pool is the database's, for rooms in which rows belong to the node. It ends with whoever
+// joined.
+func (n *Node) Pool() *pgxpool.Pool { return n.pool }
+
+// Over is closed when others declared the node over.
+func (n *Node) Over() <-chan struct{} { return n.over }
+
+// Settle declares nodes over whose leases ended, each once. It does nothing before this node
+// has itself reached the database in time for as long as a lease lasts: after the database
+// was away or slow all leases have ended, and nobody is dead. A row that somebody holds is
+// left for the next time.
+func (n *Node) Settle(ctx context.Context) error {
+	_, err := n.pool.Exec(ctx, `UPDATE nacre_node SET epoch = epoch + 1, until = '-infinity' WHERE name IN (
+			SELECT name FROM nacre_node WHERE until <= clock_timestamp() AND until > '-infinity' AND name <> $1 FOR UPDATE SKIP LOCKED)
+		AND EXISTS (SELECT 1 FROM nacre_node WHERE name = $1 AND epoch = $2 AND incarnation = $3
+			AND until > clock_timestamp() AND steady <= clock_timestamp() - $4::interval)`, n.Name, n.Epoch, n.Incarnation, Length)
+	return database.Classified(err)
+}
+
+// Leave gives the name back: another node may take over at once.
+func (n *Node) Leave(ctx context.Context) error {
+	n.stop()
+	n.done.Wait()
+	_, err := n.pool.Exec(ctx, `UPDATE nacre_node SET epoch = epoch + 1, until = '-infinity' WHERE name = $1 AND epoch = $2 AND incarnation = $3`,
+		n.Name, n.Epoch, n.Incarnation)
+	return database.Classified(err)
+}

@@ -1,0 +1,156 @@
+// Package operator is what the operator does beside the sessions that work: list
+// and stop them, answer their questions, take grants back, change memory. Each is
+// recorded on a chain of the operator's own.
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/session"
+	"github.com/nacre-dev/nacre/internal/task"
+)
+
+const (
+	// stopWait is how long Stop waits to see that nothing runs any more.
+	stopWait = 10 * time.Second
+	stopPoll = 10 * time.Millisecond
+)
+
+// ErrStopped is what a run or a command ends with when somebody stops its session.
+var ErrStopped = session.ErrStopped
+
+// Sessions are all sessions, the newest first: with an error, those that can be read.
+func Sessions(inst *installation.Installation) ([]nacre.SessionStatus, error) {
+	list, err := inst.Registry.List()
+	statuses := make([]nacre.SessionStatus, 0, len(list))
+	for _, s := range list {
+		statuses = append(statuses, s.SessionStatus)
+	}
+	return statuses, err
+}
+
+// SessionNamed is one session, with the check that its latest work failed at.
+func SessionNamed(inst *installation.Installation, id nacre.SessionID) (nacre.SessionStatus, error) {
+	s, err := inst.Registry.Show(id)
+	if err != nil {
+		return s.SessionStatus, err
+	}
+	s.FailedCheck, err = installation.FailedCheck(inst.Registry.Paths().Session(id))
+	return s.SessionStatus, err
+}
+
+// Stop ends everything that runs in a session that another process holds, and
+// returns when it is gone. Of a session whose process is gone it ends what that
+// left; nothing of it runs then either.
+// killed is told what a session left whose process was killed.
+func Stop(ctx context.Context, inst *installation.Installation, id nacre.SessionID, killed func(Killed)) (nacre.SessionStatus, error) {
+	s, err := inst.Registry.Show(id)
+	if err != nil {
+		return nacre.SessionStatus{}, err
+	}
+	if !s.Live() {
+		if err := settle(ctx, inst, id, killed); err != nil {
+			return s.SessionStatus, err
+		}
+		s, err = inst.Registry.Show(id)
+		return s.SessionStatus, err
+	}
+	remote, err := session.Dial(s)
+	if err != nil {
+		return s.SessionStatus, err
+	}
+	if err := remote.Stop(ctx); err != nil {
+		return s.SessionStatus, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopWait)
+	defer cancel()
+	for s.Live() {
+		select {
+		case <-ctx.Done():
+			return s.SessionStatus, fmt.Errorf("session %s was told to stop and is still %s after %s", id, s.State, stopWait)
+		case <-time.After(stopPoll):
+		}
+		if s, err = inst.Registry.Show(id); err != nil {
+			return s.SessionStatus, err
+		}
+	}
+	return s.SessionStatus, nil
+}
+
+// SettleAll ends and completes what dead processes left (M-16, S-12). What fails
+// for one session is tried again at the next start, and stops only a session on
+// the same project. killed is told what was planted by those that were killed.
+func SettleAll(ctx context.Context, inst *installation.Installation, project string, killed func(Killed)) error {
+	_ = SettleOperators(ctx, inst) // tried again at the next start, too; nacre audit verify tells of it
+	ids, err := inst.Registry.Unsettled()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		err := settle(ctx, inst, id, killed)
+		if err == nil || errors.Is(err, registry.ErrHeld) {
+			continue
+		}
+		if left, showErr := inst.Registry.Show(id); project != "" && showErr == nil && left.Project == project {
+			return fmt.Errorf("settle session %s, which was interrupted here: %w", id, err)
+		}
+	}
+	return ctx.Err()
+}
+
+// Interrupted lists the sessions whose process was killed, and whose chains the
+// next start will seal.
+func Interrupted(inst *installation.Installation) ([]nacre.SessionID, error) {
+	ids, err := inst.Registry.Unsettled()
+	var killed []nacre.SessionID
+	for _, id := range ids {
+		if s, err := inst.Registry.Show(id); errors.Is(err, registry.ErrUnknown) || err == nil && s.State == nacre.SessionInterrupted {
+			killed = append(killed, id)
+		}
+	}
+	return killed, err
+}
+
+// Settle ends and completes what a session left whose process is gone. It fails with
+// [registry.ErrHeld] where the session lives. killed is told what was planted.
+func Settle(ctx context.Context, inst *installation.Installation, id nacre.SessionID, killed func(Killed)) error {
+	return settle(ctx, inst, id, killed)
+}
+
+func settle(ctx context.Context, inst *installation.Installation, id nacre.SessionID, killed func(Killed)) error {
+	options := session.Options{Registry: inst.Registry, EndOrphans: installation.EndOrphans, Keys: inst.Keys, Now: inst.Options.Now}
+	return session.Settle(ctx, options, id, func(s registry.Session, dir string) error {
+		if err := os.RemoveAll(filepath.Join(dir, installation.PinsDir)); err != nil {
+			return err
+		}
+		left, err := plantedBy(ctx, inst, s, dir)
+		if err != nil {
+			return err
+		}
+		if left != nil {
+			killed(*left)
+		}
+		if s.Kind != "run" {
+			return nil
+		}
+		// A nacre that was not killed said itself what its run came to; one that was left
+		// at a stage keeps its agent's id.
+		if s.State == "" || s.Live() {
+			if err := interruptRuns(ctx, inst, id); err != nil {
+				return err
+			}
+		}
+		if s.Works == 0 {
+			return nil
+		}
+		return task.Recover(ctx, dir, s.LatestWork(), s.Project, inst.Options.Now)
+	})
+}

@@ -1,0 +1,293 @@
+// Package overview is one page about a session, for a person: what was asked of whom, what
+// was read, changed, asked, denied, reached and spent, and what came of it (U-24).
+//
+// It is a projection of what the session's chains record and of what its folder keeps, and
+// says nothing else. It changes nothing, and works for a session that runs, too.
+package overview
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/receipt"
+)
+
+// maxEntries is how many different things each part of a page lists; More counts the rest.
+const maxEntries = 100
+
+// Page is what is known of a session's latest work.
+type Page struct {
+	nacre.SessionStatus
+	// Task is what was asked, whole; Title is its beginning.
+	Task string `json:"task,omitempty"`
+	// Read are the tools and hosts whose answers the session has seen.
+	Read []Source `json:"read"`
+	// Calls are the tools that were carried out.
+	Calls   []Count          `json:"calls"`
+	Asked   []Question       `json:"asked"`
+	Denied  []Count          `json:"denied"`
+	Reached []Connection     `json:"reached"`
+	Spent   Spent            `json:"spent"`
+	Result  *nacre.RunResult `json:"result,omitempty"`
+	Alarms  []Count          `json:"alarms,omitempty"`
+	More    int              `json:"more,omitempty"`
+	Records int              `json:"records"`
+	Chains  []string         `json:"chains"`
+	Receipt string           `json:"receipt,omitempty"`
+}
+
+// Source is who gave the session something to read.
+type Source struct {
+	From string `json:"from"`
+	// Label is trusted or untrusted.
+	Label string `json:"label"`
+	Times int    `json:"times"`
+	Bytes int64  `json:"bytes"`
+}
+
+// Count is something that happened so many times.
+type Count struct {
+	What  string `json:"what"`
+	Why   string `json:"why,omitempty"`
+	Times int    `json:"times"`
+}
+
+// Question is something that a person was asked.
+type Question struct {
+	What string `json:"what"`
+	Why  string `json:"why,omitempty"`
+	// Answer is allowed, denied, or how the question ended without an answer; empty while
+	// it waits.
+	Answer string `json:"answer,omitempty"`
+	By     string `json:"by,omitempty"`
+}
+
+// Connection is a host that was reached.
+type Connection struct {
+	Host     string `json:"host"`
+	Times    int    `json:"times"`
+	Sent     int64  `json:"bytes_sent"`
+	Received int64  `json:"bytes_received"`
+}
+
+// Spent is what the model cost.
+type Spent struct {
+	MicroUSD     int64 `json:"micro_usd"`
+	ModelCalls   int64 `json:"model_calls"`
+	InputTokens  int64 `json:"input_tokens"`
+	OutputTokens int64 `json:"output_tokens"`
+}
+
+// Of reads the page of a session.
+func Of(inst *installation.Installation, id nacre.SessionID) (Page, error) {
+	known, err := inst.Registry.Show(id)
+	if err != nil {
+		return Page{}, err
+	}
+	p := Page{
+		SessionStatus: known.SessionStatus, Task: known.Title, Chains: known.Chains,
+		Read: []Source{}, Calls: []Count{}, Asked: []Question{}, Denied: []Count{}, Reached: []Connection{},
+	}
+	dir := inst.Registry.Paths().Session(id)
+	failed, checkErr := installation.FailedCheck(dir)
+	result, resultErr := installation.Result(dir)
+	p.FailedCheck, p.Result = failed, result
+	if task := taskOf(dir); task != "" {
+		p.Task = task
+	}
+	if path := inst.ReceiptPath(id); installation.IsThere(path) && !known.Live() {
+		p.Receipt = path
+	}
+	r := reader{page: &p, asked: map[string]int{}}
+	readErr := receipt.ReadAudit(inst, id, func(e audit.Entry) error { r.add(e); return nil })
+	_, cost, countErr := receipt.Count(inst, known.Chains)
+	p.Spent = Spent{MicroUSD: cost.MicroUSD, ModelCalls: cost.ModelCalls, InputTokens: cost.InputTokens, OutputTokens: cost.OutputTokens}
+	return p, errors.Join(checkErr, resultErr, readErr, countErr)
+}
+
+// taskOf is what a run was asked, whole; "" where that is not kept.
+func taskOf(dir string) string {
+	var spec struct {
+		Task  string `json:"task"`
+		Order *struct{ Body string }
+	}
+	data, err := os.ReadFile(filepath.Join(dir, installation.SpecFile))
+	if err != nil || json.Unmarshal(data, &spec) != nil {
+		return ""
+	}
+	if spec.Order != nil && spec.Order.Body != "" {
+		return spec.Order.Body
+	}
+	return spec.Task
+}
+
+// reader turns records into a page.
+type reader struct {
+	page *Page
+	// asked is where the latest question stands about what has a digest.
+	asked map[string]int
+}
+
+// facts are the members of a record's detail that a page is made of.
+type facts struct {
+	Capability, Rule, By, Label, Host, Message, Digest string
+	Port                                               int
+	Shown                                              struct{ Bytes int64 }
+	Sent                                               int64 `json:"bytes_sent"`
+	Received                                           int64 `json:"bytes_received"`
+	Denied                                             bool
+}
+
+func (r *reader) add(e audit.Entry) {
+	r.page.Records++
+	var d facts
+	if len(e.Detail) > 0 && json.Unmarshal(e.Detail, &d) != nil {
+		return // a detail of another form says nothing that a page has
+	}
+	tool := strings.TrimPrefix(e.Topic, "tool.invoke.")
+	switch e.Kind {
+	case nacre.KindCallBegin:
+		r.count(&r.page.Calls, tool, "")
+	case nacre.KindCallReject:
+		r.count(&r.page.Denied, tool, reasonOf(e, d))
+	case nacre.KindCallEnd:
+		if e.Outcome != nacre.OutcomeError {
+			r.read(d.Capability, d.Label, d.Shown.Bytes)
+		}
+	case nacre.KindApprovalAsk:
+		r.ask(d.Digest, subject(d), e.Reason)
+	case nacre.KindApprovalReply, nacre.KindApprovalClaim:
+		r.answer(d.Digest, e.Outcome, d.By)
+	case nacre.KindEgress:
+		r.connect(e, d)
+	case nacre.KindModelBegin:
+		if e.Outcome == nacre.OutcomeDenied {
+			r.count(&r.page.Denied, "a call to the model", e.Reason)
+		}
+	case nacre.KindGateRefuse:
+		r.count(&r.page.Denied, e.Topic, "its role's gates refused it")
+	case nacre.KindBrainEvent:
+		if d.Denied {
+			r.count(&r.page.Denied, e.Topic, "the agent's own program refused it")
+		}
+	default:
+		if e.Kind == "tripwire" {
+			r.count(&r.page.Alarms, e.Topic, e.Reason)
+		}
+	}
+}
+
+// reasonOf is why something was refused or asked, in the words that say most.
+func reasonOf(e audit.Entry, d facts) string {
+	for _, why := range []string{d.Message, d.Rule, e.Reason} {
+		if why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// subject is what a question is about.
+func subject(d facts) string {
+	if d.Capability == "nacre.egress" && d.Rule != "" {
+		return "connect to " + d.Rule
+	}
+	return d.Capability
+}
+
+// full tells whether a part of the page takes no more, and counts what it does not take.
+func (r *reader) full(have int) bool {
+	if have >= maxEntries {
+		r.page.More++
+		return true
+	}
+	return false
+}
+
+func (r *reader) count(list *[]Count, what, why string) {
+	for i, c := range *list {
+		if c.What == what && c.Why == why {
+			(*list)[i].Times++
+			return
+		}
+	}
+	if !r.full(len(*list)) {
+		*list = append(*list, Count{What: what, Why: why, Times: 1})
+	}
+}
+
+func (r *reader) read(from, label string, bytes int64) {
+	for i, s := range r.page.Read {
+		if s.From == from && s.Label == label {
+			r.page.Read[i].Times++
+			r.page.Read[i].Bytes += bytes
+			return
+		}
+	}
+	if !r.full(len(r.page.Read)) {
+		r.page.Read = append(r.page.Read, Source{From: from, Label: label, Times: 1, Bytes: bytes})
+	}
+}
+
+func (r *reader) ask(digest, what, why string) {
+	if !r.full(len(r.page.Asked)) {
+		r.asked[digest] = len(r.page.Asked)
+		r.page.Asked = append(r.page.Asked, Question{What: what, Why: why})
+	}
+}
+
+// answer ends a question. What ended it first is what counts;
+// who said so is added where it is known later.
+func (r *reader) answer(digest, how, by string) {
+	at, there := r.asked[digest]
+	if !there {
+		return
+	}
+	q := &r.page.Asked[at]
+	if q.Answer == "" || how == nacre.OutcomeAllowed || how == nacre.OutcomeDenied {
+		q.Answer = how
+	}
+	if by != "" {
+		q.By = by
+	}
+}
+
+func (r *reader) connect(e audit.Entry, d facts) {
+	host := d.Host
+	if d.Port != 0 {
+		host += ":" + strconv.Itoa(d.Port)
+	}
+	switch e.Outcome {
+	case nacre.OutcomeDenied:
+		r.count(&r.page.Denied, "connect to "+host, e.Reason)
+		return
+	case nacre.OutcomeAllowed:
+		r.reach(host, 1, 0, 0)
+		return
+	}
+	r.reach(host, 0, d.Sent, d.Received)
+	if d.Received > 0 {
+		r.read(host, "untrusted", d.Received)
+	}
+}
+
+func (r *reader) reach(host string, times int, sent, received int64) {
+	for i, c := range r.page.Reached {
+		if c.Host == host {
+			r.page.Reached[i].Times += times
+			r.page.Reached[i].Sent += sent
+			r.page.Reached[i].Received += received
+			return
+		}
+	}
+	if !r.full(len(r.page.Reached)) {
+		r.page.Reached = append(r.page.Reached, Connection{host, times, sent, received})
+	}
+}

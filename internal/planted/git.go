@@ -1,0 +1,80 @@
+package planted
+
+import (
+	"path"
+	"strings"
+)
+
+// IsGitName reports whether one path component is ".git" on some file system:
+// as it is, in another case, with trailing dots, spaces or a stream name
+// (NTFS), as its short name, or with code points that HFS+ ignores. NTFS also
+// takes a backslash for a separator.
+func IsGitName(component string) bool {
+	for part := range strings.SplitSeq(component, `\`) {
+		if isGitNamePart(part) {
+			return true
+		}
+	}
+	return false
+}
+
+func isGitNamePart(part string) bool {
+	plain := strings.ToLower(strings.Map(dropIgnored, part))
+	if plain == ".git" {
+		return true
+	}
+	for _, name := range []string{".git", "git~1"} {
+		rest, ok := strings.CutPrefix(plain, name)
+		rest = strings.TrimLeft(rest, " .")
+		if ok && (rest == "" || rest[0] == ':') {
+			return true
+		}
+	}
+	return false
+}
+
+// dropIgnored removes the code points that HFS+ does not compare.
+func dropIgnored(r rune) rune {
+	switch {
+	case r >= 0x200c && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x206a && r <= 0x206f, r == 0xfeff:
+		return -1
+	}
+	return r
+}
+
+// IsGitFile reports whether a name is one that git reads on its own and refuses
+// as a symbolic link.
+func IsGitFile(p string) bool {
+	name := strings.ToLower(strings.Map(dropIgnored, path.Base(p)))
+	name = strings.TrimRight(name, " .")
+	for _, own := range []string{".gitmodules", "gitmod~", "gi7eba~"} {
+		if name == own || strings.HasSuffix(own, "~") && strings.HasPrefix(name, own) {
+			return true
+		}
+	}
+	return false
+}
+
+// InGit says what git obeys in a git directory, given the path of a file below it:
+// files by which it runs or reads something else, and hooks. Objects and names are
+// not among them; a submodule may be called what it likes.
+func InGit(below string) bool {
+	parts := strings.Split(below, "/")
+	for i, part := range parts {
+		switch part {
+		case "refs", "logs", "lfs":
+			if i == 0 || parts[i-1] != "modules" {
+				return false
+			}
+		}
+	}
+	base := parts[len(parts)-1]
+	if len(parts) > 1 && parts[len(parts)-2] == "hooks" {
+		return true
+	}
+	switch base {
+	case "config", "config.worktree", "commondir", "gitdir", "HEAD", "attributes", "alternates", "git-rebase-todo", "hooks", "modules", "worktrees":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,66 @@
+package search
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nacre-dev/nacre/internal/planted"
+	"github.com/nacre-dev/nacre/internal/tree"
+)
+
+const (
+	accessList  = "system.posix_acl_access"
+	defaultList = "system.posix_acl_default"
+)
+
+// Top says what stands at the top of a folder that an agent is about to have.
+func Top(dir string) planted.Top {
+	var before planted.Top
+	var s unix.Stat_t
+	if unix.Lstat(filepath.Join(dir, ".git"), &s) == nil {
+		before.Git = true
+	}
+	if unix.Lstat(dir, &s) == nil {
+		before.Open = s.Mode&0o002 != 0
+	}
+	before.Open = before.Open || has(dir, accessList) || has(dir, defaultList)
+	before.Undumped = isUndumped(dir)
+	return before
+}
+
+// rights names what others than its owner may write since, and what backups leave
+// out. Where the top was open to others before, everything in it may be.
+func (s *searcher) rights(name string, e tree.Entry) {
+	full := filepath.Join(s.dir, filepath.FromSlash(name))
+	if !s.options.Before.Undumped && (e.Mode.IsDir()) && isUndumped(full) {
+		s.note(name, planted.Class{Kind: planted.Open, Program: "backups leave it out (nodump)"})
+	}
+	if s.options.Before.Open {
+		return
+	}
+	switch {
+	case e.Mode.Perm()&0o002 != 0 && e.Mode&fs.ModeSticky == 0:
+		s.note(name, planted.Class{Kind: planted.Open, Program: "every user of this machine may write to it"})
+	case e.Mode.IsDir() && has(full, defaultList), e.Mode.Perm()&0o020 != 0 && has(full, accessList):
+		s.note(name, planted.Class{Kind: planted.Open, Program: "an access list lets others write to it"})
+	}
+}
+
+// has reports whether a file has an access list. Where that cannot be known there is none.
+func has(name, list string) bool {
+	size, err := unix.Lgetxattr(name, list, nil)
+	return err == nil && size > 0
+}
+
+func isUndumped(name string) bool {
+	var s unix.Statx_t
+	for {
+		err := unix.Statx(unix.AT_FDCWD, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &s)
+		if !errors.Is(err, unix.EINTR) {
+			return err == nil && s.Attributes&unix.STATX_ATTR_NODUMP != 0
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package planted
+
+import (
+	"iter"
+	"path"
+)
+
+// above are the folders around a path, and the path itself, the topmost first.
+func above(name string) []string {
+	var list []string
+	for i, c := range name {
+		if c == '/' {
+			list = append(list, name[:i])
+		}
+	}
+	return append(list, name)
+}
+
+// Collisions looks through all names of a tree, and tells of one whether it, or a folder
+// around it, is the same as another on a file system that ignores case.
+func Collisions(names iter.Seq[string]) func(name string) bool {
+	count, seen := map[string]int{}, map[string]bool{}
+	for name := range names {
+		for _, part := range above(name) {
+			if !seen[part] {
+				seen[part] = true
+				count[Folded(part)]++
+			}
+		}
+	}
+	return func(name string) bool {
+		for _, part := range above(name) {
+			if count[Folded(part)] > 1 {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// Bare looks through all names of a tree, and tells of one whether it is in a folder that
+// git takes for a repository, without any .git: git obeys its configuration as soon as
+// somebody enters it.
+func Bare(names iter.Seq[string]) func(name string) bool {
+	const head, objects, refs = 1, 2, 4
+	has := map[string]int{}
+	for name := range names {
+		folders := above(name)
+		for _, dir := range folders[:len(folders)-1] {
+			switch path.Base(dir) {
+			case "objects":
+				has[path.Dir(dir)] |= objects
+			case "refs":
+				has[path.Dir(dir)] |= refs
+			}
+		}
+		switch path.Base(name) {
+		case "HEAD":
+			has[path.Dir(name)] |= head
+		case "commondir": // it names where objects and refs are
+			has[path.Dir(name)] |= objects | refs
+		}
+	}
+	return func(name string) bool {
+		folders := above(name)
+		for _, dir := range folders[:len(folders)-1] {
+			if has[dir] == head|objects|refs {
+				return true
+			}
+		}
+		return false
+	}
+}

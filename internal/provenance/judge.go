@@ -1,0 +1,279 @@
+package provenance
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// Declared is what a capability says of its arguments.
+type Declared struct {
+	// Tool is its name; the words in it are those of the act.
+	Tool  nacre.ToolName
+	Sinks []string
+	// Kinds and Text are those of [nacre.Values].
+	Kinds map[string]nacre.ValueKind
+	Text  []string
+	// Reads is set where the call changes nothing: then a link may be followed.
+	Reads bool
+	// Without are the grounds that do not count here.
+	Without []nacre.Grounds
+}
+
+// value is one value of a call, and all that speaks for it.
+type value struct {
+	origin nacre.Origin
+	kind   nacre.ValueKind
+	// root is the argument that it stands in.
+	root string
+	// atom is a value that stands in free text; empty is set where there is none.
+	atom, empty bool
+	// self is set where all that speaks for it is that it is the operator's own.
+	self                        bool
+	minted, pointed, sent, sole bool
+	// vouched is set where it stands in a text that a person vouched for.
+	vouched bool
+	// forms are its spellings.
+	forms []needle
+}
+
+// anchors reports whether a value says what the operator wants: it is theirs, and
+// neither a day nor an amount, which fit too much, nor a word of a text.
+func (v *value) anchors() bool {
+	return v.origin.Provenance == nacre.SeenOperator && !v.self && !v.atom && v.kind != nacre.KindDate && v.kind != nacre.KindAmount
+}
+
+// Judge says of each value in a call's sinks, and of the links, addresses and
+// accounts in its free text, where the whole of it was seen; and of what no
+// trusted text had said as it is, whether there are grounds to trust it all the
+// same (K-29). Every ground is a relation between the call, the operator's words
+// and how results are made; none looks at how an outsider's text is worded.
+func (l *Ledger) Judge(arguments json.RawMessage, d Declared) []nacre.Origin {
+	if len(d.Sinks) == 0 && len(d.Text) == 0 {
+		return nil
+	}
+	if !json.Valid(arguments) {
+		return nowhere(d.Sinks)
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	var origins []nacre.Origin
+	for _, v := range judged(l, arguments, &d) {
+		origins = append(origins, v.origin)
+	}
+	return origins
+}
+
+// judged are the values of a call, with what was found out about each. It wants the
+// lock held, and arguments that are valid.
+func judged(l *Ledger, arguments json.RawMessage, d *Declared) []value {
+	f := finder{ledger: l, declared: d, scanner: scanner{data: arguments}}
+	f.value("", slices.Concat(d.Sinks, d.Text), false)
+	ground(l, f.values, d)
+	return f.values
+}
+
+// see looks at one value at a path; at one of free text, at the values in it.
+func (f *finder) see(path string, raw []byte) {
+	root, kind, text := f.declared.at(path)
+	if !text {
+		f.look(value{origin: nacre.Origin{Argument: path}, kind: kind, root: root, empty: string(raw) == "null" || string(raw) == `""`}, raw)
+		return
+	}
+	if len(raw) == 0 || raw[0] != '"' {
+		return
+	}
+	found, more := atoms(string(normalise(unescape(raw[1 : len(raw)-1]))))
+	for _, atom := range found {
+		quoted, err := json.Marshal(atom)
+		if err == nil {
+			f.look(value{origin: nacre.Origin{Argument: path}, kind: kindOf(atom), root: root, atom: true}, quoted)
+		}
+	}
+	if more {
+		f.put(value{origin: nacre.Origin{Argument: path}, root: root, atom: true})
+	}
+}
+
+// kindOf is the kind of a value that was found in a text.
+func kindOf(atom string) nacre.ValueKind {
+	switch {
+	case isIBAN(atom):
+		return nacre.KindAccount
+	case strings.Contains(atom, "@") && !strings.Contains(atom, "/"):
+		return nacre.KindEmail
+	}
+	return nacre.KindURL
+}
+
+// look finds out where a value was seen, and what else there is to say for it.
+func (f *finder) look(v value, raw []byte) {
+	l := f.ledger
+	spellings := formsOf
+	if v.kind == nacre.KindDate && len(raw) > 1 && raw[0] == '"' {
+		spellings = formsOfDate
+	}
+	forms := spellings(raw)
+	v.forms, v.vouched = forms, len(l.vouched.sources(forms)) > 0
+	v.origin = l.origin(v.origin.Argument, forms)
+	if v.origin.Provenance < nacre.SeenOperator && len(l.profile.sources(forms)) > 0 {
+		v.self = true
+		v.origin = nacre.Origin{Argument: v.origin.Argument, Provenance: nacre.SeenOperator, Sources: []string{ProfileSource}}
+	}
+	if !v.atom {
+		v.pointed = len(l.minted.pointed.sources(forms)) > 0
+		v.minted = v.pointed || len(l.minted.all.sources(forms)) > 0
+	}
+	v.sent = v.kind == nacre.KindURL && len(l.minted.sent.sources(forms)) > 0
+	v.sole = v.kind == nacre.KindEmail && !v.atom && len(l.minted.sole.sources(forms)) > 0
+	f.put(v)
+}
+
+func formsOfDate(raw []byte) []needle {
+	f := forms{}
+	f.date(unescape(raw[1 : len(raw)-1]))
+	return f.needles
+}
+
+// at says which declared argument a path stands in, of which kind its value is,
+// and whether it is free text.
+func (d *Declared) at(path string) (root string, kind nacre.ValueKind, text bool) {
+	plain := unnumbered(path)
+	for _, t := range d.Text {
+		if inside(plain, t) {
+			return t, "", true
+		}
+	}
+	for _, sink := range d.Sinks {
+		if inside(plain, sink) || inside(path, sink) {
+			return sink, d.Kinds[sink], false
+		}
+	}
+	return plain, "", false
+}
+
+// unnumbered is a path without the numbers of the elements of lists.
+func unnumbered(path string) string {
+	steps := strings.Split(path, ".")
+	return strings.Join(slices.DeleteFunc(steps, allDigits), ".")
+}
+
+func inside(path, declared string) bool {
+	rest, ok := strings.CutPrefix(path, declared)
+	return ok && (rest == "" || rest[0] == '.')
+}
+
+// ground trusts the values for which there are grounds.
+func ground(l *Ledger, values []value, d *Declared) {
+	words := 0 // of the act, that the operator wrote: each minted name needs one of its own
+	if slices.ContainsFunc(values, func(v value) bool { return v.minted && v.kind == nacre.KindName }) {
+		words = actWords(l, d.Tool)
+	}
+	for i := range values {
+		v := &values[i]
+		if v.vouched && v.origin.Provenance == nacre.SeenUntrusted {
+			v.trust(d, nacre.GroundsVouched)
+		}
+		if v.origin.Provenance.Label() == nacre.Trusted || v.kind == nacre.KindAmount {
+			continue
+		}
+		g := grounds(v, values, d, words > 0)
+		if v.trust(d, g); g == nacre.GroundsAct {
+			words--
+		}
+	}
+	for i := range values {
+		v := &values[i]
+		if v.kind == nacre.KindAmount && v.origin.Provenance.Label() != nacre.Trusted && paid(values) {
+			v.trust(d, nacre.GroundsPayee)
+		}
+	}
+}
+
+// trust makes a value a trusted one, if there are grounds for it that count here.
+func (v *value) trust(d *Declared, g nacre.Grounds) {
+	if g != "" && !slices.Contains(d.Without, g) {
+		v.origin.Provenance, v.origin.Grounds = nacre.SeenTrusted, g
+	}
+}
+
+// grounds are the first that hold for a value.
+func grounds(v *value, values []value, d *Declared, named bool) nacre.Grounds {
+	holds := func(g nacre.Grounds, is bool) bool { return is && !slices.Contains(d.Without, g) }
+	switch {
+	case holds(nacre.GroundsPointed, v.pointed):
+		return nacre.GroundsPointed
+	case holds(nacre.GroundsBeside, v.minted && anchored(v, values)):
+		return nacre.GroundsBeside
+	case holds(nacre.GroundsAct, v.minted && v.kind == nacre.KindName && named):
+		return nacre.GroundsAct
+	case holds(nacre.GroundsShared, v.sent && d.Reads):
+		return nacre.GroundsShared
+	case holds(nacre.GroundsSole, v.sole):
+		return nacre.GroundsSole
+	case holds(nacre.GroundsNothing, v.empty && v.kind != "" && slices.ContainsFunc(values, func(other value) bool { return !other.empty && !other.atom })):
+		return nacre.GroundsNothing
+	}
+	return ""
+}
+
+// anchored reports whether another argument of the call has the operator's value.
+func anchored(v *value, values []value) bool {
+	return slices.ContainsFunc(values, func(other value) bool { return other.root != v.root && other.anchors() })
+}
+
+// paid reports whether everything else in the call is the operator's, or in a
+// record that they named: then an amount goes where they said.
+func paid(values []value) bool {
+	payees := 0
+	for i := range values {
+		v := &values[i]
+		switch {
+		case v.kind == nacre.KindAmount || v.kind == nacre.KindDate || v.empty:
+		case v.anchors() || v.pointed:
+			payees++
+		default:
+			return false
+		}
+	}
+	return payees > 0
+}
+
+// SaidByOperator reports whether the whole of a value stands in the operator's
+// words.
+func (l *Ledger) SaidByOperator(value string) bool {
+	f := forms{}
+	f.text([]byte(value))
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return len(l.classes[nacre.SeenOperator].sources(f.needles)) > 0
+}
+
+// minActWord is the shortest word of a tool's name that names its act.
+const minActWord = 4
+
+// actWords is how many words of a tool's name the operator wrote, or their plurals:
+// that is what they call what the tool does.
+func actWords(l *Ledger, tool nacre.ToolName) (count int) {
+	words := strings.FieldsFunc(strings.ToLower(string(tool)), func(r rune) bool { return strings.ContainsRune("_-.:/", r) })
+	for _, word := range words {
+		if len(word) < minActWord {
+			continue
+		}
+		if len(l.classes[nacre.SeenOperator].sources([]needle{newNeedle([]byte(word), false), newNeedle([]byte(word+"s"), false)})) > 0 {
+			count++
+		}
+	}
+	return count
+}
+
+// nowhere are the origins of arguments that cannot be read.
+func nowhere(sinks []string) []nacre.Origin {
+	origins := make([]nacre.Origin, 0, min(len(sinks), MaxOrigins))
+	for _, sink := range sinks[:min(len(sinks), MaxOrigins)] {
+		origins = append(origins, nacre.Origin{Argument: sink})
+	}
+	return origins
+}

@@ -1,0 +1,258 @@
+package provenance
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// The bounds of what is read of one result for what it mints. What is over them
+// was not minted, which asks.
+const (
+	maxRecords = 4 << 10
+	maxMinted  = 16 << 10
+	maxFields  = 32
+	// minPointer is the shortest field that can single out its record, in
+	// characters of words, and maxPointer the longest, in bytes.
+	minPointer = 3
+	maxPointer = 256
+	// maxIdentifier is the longest value that can be minted, in bytes: what is
+	// longer is text.
+	maxIdentifier = 128
+)
+
+// minted is what a session knows of the values that systems made themselves.
+// Each class is a set of values that are asked for whole.
+type minted struct {
+	// all were minted, pointed in a record that the operator's words single out.
+	all, pointed class
+	// sent is text by authenticated authors that the operator sent for, whose links
+	// may be followed; sole are addresses that stand alone in what the operator sent
+	// for and have a name that the operator wrote.
+	sent, sole class
+}
+
+func newMinted() minted {
+	const limit = MaxOperator / generations
+	return minted{all: class{limit: limit}, pointed: class{limit: limit}, sent: class{limit: limit}, sole: class{limit: limit}}
+}
+
+// Introduce says who the operator is: their own name, address, account. Each
+// counts as the operator's word, and anchors nothing: an attacker may know it.
+func (l *Ledger) Introduce(profile []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, who := range profile {
+		l.profile.addAll(read([]byte(who)), ProfileSource, nil)
+	}
+}
+
+// ProfileSource is the name of the source that is who the operator is.
+const ProfileSource = "who the operator is"
+
+// observeLinks takes in a record whose links may be followed.
+func (m *minted) observeLinks(name string, record map[string]any) {
+	for _, key := range slices.Sorted(maps.Keys(record)) {
+		if text, ok := record[key].(string); ok {
+			m.sent.addAll(read([]byte(text)), name, nil)
+		}
+	}
+}
+
+// observeSent takes in a text that the operator sent for: an address that is the
+// only one in it. Of a list of records each may be another outsider's, and the operator
+// has sent for none of them alone.
+func (l *Ledger) observeSent(name string, text []byte) {
+	sole := ""
+	for _, d := range read(text) {
+		for _, address := range emails(string(d)) {
+			n := []needle{newNeedle([]byte(address), false)}
+			if address == sole || len(l.profile.sources(n)) > 0 || len(l.classes[nacre.SeenOperator].sources(n)) > 0 {
+				continue
+			}
+			if sole != "" {
+				return
+			}
+			sole = address
+		}
+	}
+	local, _, _ := strings.Cut(sole, "@")
+	for word := range strings.FieldsFuncSeq(local, func(r rune) bool { return strings.ContainsRune("._%+-", r) }) {
+		if l.points(doc(word)) {
+			l.minted.sole.add(doc(sole), name)
+			return
+		}
+	}
+}
+
+// Result is what a call has returned, with what its capability declares of it.
+type Result struct {
+	Source            nacre.Source
+	Arguments, Result []byte
+	// Mints are the places of what the system makes, Authors of who wrote a record,
+	// see [nacre.Values].
+	Mints, Authors []string
+	// Framed is set where the result is the frame of a longer one.
+	Framed bool
+}
+
+// ObserveMinted takes in what a result says by how it is made: what the system
+// minted in it, which of its records the operator's words single out, and what
+// the operator had sent for. It says nothing of whom its text comes from: for
+// that, see ObserveUnvouched.
+func (l *Ledger) ObserveMinted(r Result) {
+	var value any
+	if json.Unmarshal(r.Result, &value) != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sentFor := l.sentFor(r.Arguments)
+	if frame, ok := value.(map[string]any); ok && r.Framed {
+		value = frame["rows"]
+	}
+	if records, list := value.([]any); sentFor && (!list || len(records) < 2) {
+		l.observeSent(r.Source.Name, r.Result)
+	}
+	p := picker{}
+	for _, path := range r.Mints {
+		p.pick(value, strings.Split(path, "."), nil)
+	}
+	minted := len(p.found)
+	for _, path := range r.Authors {
+		p.pick(value, strings.Split(path, "."), nil)
+	}
+	p.count()
+	for _, m := range p.found[minted:] {
+		if m.record != nil && (sentFor || l.points(doc(normalise([]byte(m.value))))) {
+			l.minted.observeLinks(r.Source.Name, m.record)
+		}
+	}
+	for _, m := range p.found {
+		d := read([]byte(m.value))
+		l.minted.all.addAll(d, r.Source.Name, nil)
+		if m.record != nil && (sentFor && p.records == 1 || l.singledOut(&p, m.record)) {
+			l.minted.pointed.addAll(d, r.Source.Name, nil)
+		}
+	}
+}
+
+// sentFor reports whether one of the call's own texts is the operator's.
+func (l *Ledger) sentFor(arguments []byte) bool {
+	for i, d := range readValues(arguments) {
+		if i == maxFields {
+			return false
+		}
+		if l.points(d) {
+			return true
+		}
+	}
+	return false
+}
+
+// points reports whether a text, of a length that says something, stands in the
+// operator's words and is not only who they are.
+func (l *Ledger) points(d doc) bool {
+	if len(d) > maxPointer || wordLength(d, minPointer) < minPointer {
+		return false
+	}
+	n := []needle{newNeedle(d, false)}
+	return len(n[0].runs) > 0 && len(l.classes[nacre.SeenOperator].sources(n)) > 0 && len(l.profile.sources(n)) == 0
+}
+
+// singledOut reports whether a field of a record, which no other record of the
+// result has, stands in the operator's words.
+func (l *Ledger) singledOut(p *picker, record map[string]any) bool {
+	if len(record) > maxFields {
+		return false
+	}
+	for key, field := range record {
+		if text, ok := field.(string); ok && p.values[key+"\x00"+text] == 1 && l.points(doc(normalise([]byte(text)))) {
+			return true
+		}
+	}
+	return false
+}
+
+// picker finds what stands at the places that are minted.
+type picker struct {
+	found []mint
+	// records are how many different ones were found, values how often each field
+	// of them has each text.
+	records int
+	values  map[string]int
+	steps   int
+}
+
+// mint is one minted value and the record that it is a field of.
+type mint struct {
+	value  string
+	record map[string]any
+}
+
+func (p *picker) pick(v any, path []string, record map[string]any) {
+	if p.steps++; len(p.found) >= maxMinted || p.steps > 4*maxMinted {
+		return
+	}
+	if len(path) == 0 {
+		switch x := v.(type) {
+		case string:
+			if len(x) <= maxIdentifier {
+				p.found = append(p.found, mint{x, record})
+			}
+		case float64:
+			text, err := json.Marshal(x)
+			if err == nil {
+				p.found = append(p.found, mint{string(text), record})
+			}
+		}
+		return
+	}
+	switch x := v.(type) {
+	case []any:
+		if path[0] != "*" {
+			return
+		}
+		for _, element := range x {
+			p.pick(element, path[1:], record)
+		}
+	case map[string]any:
+		if path[0] != "*" {
+			p.pick(x[path[0]], path[1:], x)
+			return
+		}
+		for _, key := range slices.Sorted(maps.Keys(x)) {
+			p.pick(x[key], path[1:], x)
+		}
+	}
+}
+
+// count says how often each text stands in each field.
+func (p *picker) count() {
+	p.values = make(map[string]int)
+	seen := make(map[uintptr]bool)
+	for i := range p.found {
+		record := p.found[i].record
+		if record == nil {
+			continue
+		}
+		same := reflect.ValueOf(record).Pointer()
+		if seen[same] {
+			continue
+		}
+		if seen[same] = true; len(seen) > maxRecords {
+			p.values = nil // of so many none is singled out
+			return
+		}
+		p.records++
+		for key, field := range record {
+			if text, ok := field.(string); ok && len(text) <= maxPointer {
+				p.values[key+"\x00"+text]++
+			}
+		}
+	}
+}

@@ -1,0 +1,145 @@
+// Package receipt counts what a session's chain records, writes the signed
+// receipt of it, and gives runs and visits their rows in the ledger. A receipt and a row
+// are projections of records, and say nothing else.
+package receipt
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/installation"
+)
+
+// Verdicts are those of a result, as a receipt lists them.
+func Verdicts(result nacre.RunResult) []audit.ReceiptVerdict {
+	var list []audit.ReceiptVerdict
+	for _, a := range result.Atoms {
+		list = append(list, audit.ReceiptVerdict{Check: a.Capability, Passed: a.Passed, Tree: result.Tree, Detail: a.Strength})
+	}
+	for _, c := range result.Checks {
+		list = append(list, audit.ReceiptVerdict{Check: c.Command, Passed: c.Passed(), Tree: result.Tree, Detail: c.Strength})
+	}
+	return list
+}
+
+// WriteReceipt adds the heads, signs the whole and writes it where it is found again.
+func WriteReceipt(inst *installation.Installation, receipt audit.Receipt, chain string) (string, error) {
+	var err error
+	public := inst.Keys.Public()
+	if receipt.Heads.Chain, err = audit.ReadHead(inst.AuditRoot(), chain, public); err != nil {
+		return "", err
+	}
+	if receipt.Heads.Index, err = audit.ReadHead(inst.AuditRoot(), audit.IndexChain, public); err != nil {
+		return "", err
+	}
+	signed, err := audit.SignReceipt(receipt, inst.Keys)
+	if err != nil {
+		return "", err
+	}
+	path := inst.ReceiptPath(receipt.Session)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", err
+	}
+	return path, audit.WriteReceipt(path, signed)
+}
+
+// Count goes through the chains of a piece of work: all of its openings.
+func Count(inst *installation.Installation, chains []string) (audit.ReceiptCounts, audit.ReceiptCost, error) {
+	var counts audit.ReceiptCounts
+	var cost audit.ReceiptCost
+	var errs []error
+	for _, chain := range chains {
+		held := map[nacre.Correlation]int64{}
+		errs = append(errs, audit.Read(inst.AuditRoot(), chain, func(e audit.Entry) error {
+			add(&counts, e)
+			return addCost(&cost, held, e)
+		}))
+		for _, reserved := range held { // a crash came between: the vendor may have charged it
+			cost.ModelCalls++
+			cost.MicroUSD += reserved
+		}
+	}
+	return counts, cost, errors.Join(errs...)
+}
+
+// addCost adds what the gateway metered for one call to the model. Until its
+// end is recorded, a call holds what was reserved for it.
+func addCost(cost *audit.ReceiptCost, held map[nacre.Correlation]int64, e audit.Entry) error {
+	begun := e.Kind == nacre.KindModelBegin && e.Outcome == nacre.OutcomeAllowed
+	if !begun && e.Kind != nacre.KindModelEnd {
+		return nil
+	}
+	var d struct {
+		In       int64 `json:"input_tokens"`
+		Out      int64 `json:"output_tokens"`
+		Micro    int64 `json:"micro_usd"`
+		Reserved int64 `json:"reserved_micro_usd"`
+	}
+	if err := json.Unmarshal(e.Detail, &d); err != nil {
+		return fmt.Errorf("record %d, %s: %w", e.Seq, e.Kind, err)
+	}
+	if begun {
+		held[e.Correlation] = d.Reserved
+		return nil
+	}
+	delete(held, e.Correlation)
+	cost.ModelCalls++
+	cost.MicroUSD += d.Micro
+	cost.InputTokens += d.In
+	cost.OutputTokens += d.Out
+	return nil
+}
+
+func add(counts *audit.ReceiptCounts, e audit.Entry) {
+	switch e.Kind {
+	case nacre.KindCallBegin:
+		counts.Allowed++
+	case nacre.KindCallReject:
+		counts.Denied++
+	case nacre.KindApprovalAsk:
+		counts.Asked++
+	case nacre.KindEgress, nacre.KindModelBegin:
+		if e.Outcome == nacre.OutcomeDenied {
+			counts.Denied++
+		}
+	case nacre.KindCallEnd:
+		if e.Outcome == nacre.OutcomeSanitized {
+			counts.Redacted++
+		}
+	case nacre.KindGateRefuse:
+		counts.Denied++
+	case nacre.KindBrainEvent: // what the brain's own program refused is heard of here alone
+		var d struct{ Denied bool }
+		if json.Unmarshal(e.Detail, &d) == nil && d.Denied { // what cannot be read denied nothing
+			counts.Denied++
+		}
+	default: // the other kinds stand in no receipt's counts
+	}
+}
+
+// ReadAudit gives each record of a session's latest work to fn, in order.
+func ReadAudit(inst *installation.Installation, session nacre.SessionID, fn func(audit.Entry) error) error {
+	known, err := inst.Registry.Show(session)
+	if err != nil {
+		return err
+	}
+	for _, chain := range known.Chains {
+		if err := audit.Read(inst.AuditRoot(), chain, fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TaskDigest is the SHA-256 of a task's text, in hexadecimal.
+func TaskDigest(text string) string {
+	digest := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(digest[:])
+}

@@ -1,0 +1,84 @@
+package repo
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/nacre-dev/nacre/internal/repo/git"
+	"github.com/nacre-dev/nacre/internal/repo/gitconfig"
+)
+
+// Place is where the parts of a repository are. All are absolute and resolved.
+type Place struct {
+	// Top is the directory of the files.
+	Top string
+	// GitDir has HEAD and the index, CommonDir objects and refs.
+	GitDir, CommonDir string
+}
+
+// Find finds the repository that dir is in, as git would, without git. The errors
+// are those of [Open].
+func Find(dir string) (Place, error) {
+	found, err := discover(dir)
+	return Place{found.top, found.gitDir, found.commonDir}, err
+}
+
+// Setting is one value of git's configuration.
+type Setting struct {
+	Key, Value string
+	// Own tells what the repository says from what its user says for all of theirs.
+	Own bool
+}
+
+// Settings reads the configuration that git has for the repository that dir is in.
+func Settings(ctx context.Context, dir string) ([]Setting, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	g, err := git.Find(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	found, err := discover(dir)
+	if err != nil {
+		return nil, err
+	}
+	c := (&Project{place: found}).theirs()
+	if home, err := os.UserHomeDir(); err == nil && c.As == nil {
+		for _, file := range gitconfig.Files(home) {
+			c.Args = append(c.Args, "-c", "include.path="+file)
+		}
+	}
+	c.Args = append(c.Args, "config", "--list", "-z", "--show-scope")
+	out, err := g.Run(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	var settings []Setting
+	for scope, fields := "", git.Zeros(out); len(fields) > 1; fields = fields[2:] {
+		scope = fields[0]
+		key, value, _ := strings.Cut(fields[1], "\n")
+		settings = append(settings, Setting{Key: key, Value: value, Own: scope != "command"})
+	}
+	return settings, nil
+}
+
+// Configured are the paths below a folder that git's configuration names, the user's
+// own and the repository's that the folder is in.
+func Configured(dir string) []string {
+	p, err := discover(dir)
+	if err != nil {
+		return nil
+	}
+	var below []string
+	for _, name := range p.obeyed() {
+		if rel, err := filepath.Rel(dir, filepath.Join(p.top, name)); err == nil && filepath.IsLocal(rel) {
+			below = append(below, filepath.ToSlash(rel))
+		}
+	}
+	return below
+}
+
+// obeyed are the paths below the top that git's configuration names.
+func (p place) obeyed() []string { return gitconfig.Obeyed(p.top, p.commonDir, p.gitDir) }

@@ -1,0 +1,31 @@
+package seal
+
+import (
+	"path/filepath"
+
+	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/pins"
+	"github.com/nacre-dev/nacre/internal/task"
+)
+
+// newPinner serves the folder that the session's agent works in. What a killed
+// opening left of copies is removed.
+func (s *Session) newPinner(kind string) (*pins.Pinner, error) {
+	workspace := s.project
+	if kind == "run" { // its agent works on a clone, which is there once the work begins
+		dir, err := filepath.EvalSymlinks(s.Dir())
+		if err != nil {
+			return nil, err
+		}
+		workspace = filepath.Join(dir, task.WorkDir)
+	}
+	p := pins.New(workspace, filepath.Join(s.Dir(), installation.PinsDir))
+	return p, p.Close()
+}
+
+// WorksOver says what the agent's files are a layer over, so that a file that is
+// pinned is the one that the agent sees; empty where they are whole.
+func (s *Session) WorksOver(base string) { s.pins.Over(base) }
+
+// ShowsProject tells whether a plugin of the session sees the project.
+func (s *Session) ShowsProject() bool { return s.plugins.ShowsProject() }

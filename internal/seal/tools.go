@@ -1,0 +1,181 @@
+package seal
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/access"
+	"github.com/nacre-dev/nacre/internal/approval"
+	"github.com/nacre-dev/nacre/internal/config"
+	"github.com/nacre-dev/nacre/internal/hosting"
+	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/intrinsic"
+	"github.com/nacre-dev/nacre/internal/memory"
+	"github.com/nacre-dev/nacre/internal/pins"
+	"github.com/nacre-dev/nacre/internal/pluginhost"
+	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/internal/schedule"
+	"github.com/nacre-dev/nacre/internal/scheduling"
+	"github.com/nacre-dev/nacre/internal/task"
+	"github.com/nacre-dev/nacre/internal/toolchain"
+	"github.com/nacre-dev/nacre/kernel"
+)
+
+// Findings are what a session needs to know of the machine. They are looked up
+// while the session opens; wait before reading them.
+type Findings struct {
+	Wait sync.WaitGroup
+	// System are the mounts of the system folders; it does not wait.
+	System     func() []nacre.Mount
+	Toolchains []posture.Toolchain
+	Plugins    []pluginhost.Found
+	Err        error // of plugins
+}
+
+// LookAround does not look for plugins where that is for later.
+func LookAround(ctx context.Context, inst *installation.Installation, group nacre.Group, later bool) *Findings {
+	f := &Findings{System: sync.OnceValue(sandbox.SystemMounts)}
+	f.Wait.Go(func() {
+		f.Toolchains = toolchain.Find(ctx, toolchain.OpenMemo(inst.Options.Getenv, filepath.Join(inst.Registry.Paths().State, "toolchains.json"), f.System))
+	})
+	if !later {
+		f.Wait.Go(func() { f.Plugins, f.Err = access.PluginsOf(inst, group) })
+	}
+	return f
+}
+
+// Idle says what the config grants to none of the plugins, and allows of no tool.
+func (f *Findings) Idle(inst *installation.Installation) []string {
+	return access.Idle(inst, f.Plugins)
+}
+
+// openKernel registers everything a call can reach: the core's own tools,
+// memory and plugins. The tools of a plugin that the session's group may not
+// use are known, so that they are refused for what they are, and not started.
+func (s *Session) openKernel(ctx context.Context) error {
+	if s.Found.Err != nil {
+		return s.Found.Err
+	}
+	s.plugins = hosting.Open(s.Inst, s.Session, hosting.Options{
+		Guest: hosting.Guest{ID: s.ID(), Group: s.Group(), Tools: s.catalog, Info: func() map[string]any { return s.intrinsic().Info() }},
+		Found: s.Found.Plugins, Shared: s.shared, Folder: s.workFolder, Warn: s.Warn,
+	})
+	own, err := s.ownTools()
+	if err != nil {
+		return err
+	}
+	if err := s.checkPins(own); err != nil {
+		return err
+	}
+	others, err := s.plugins.Start(ctx, own)
+	if err != nil {
+		return err
+	}
+	k, err := newKernel(s.Inst, s.Approvals, installation.Words{Recorder: s.Recorder, Redact: s.Inst.Redact}, s.pins)
+	if err != nil {
+		return err
+	}
+	for _, tool := range slices.Concat(own, others) {
+		tool.Capability = s.Inst.Config.Pinned(tool.Capability)
+		if err := k.Register(tool); err != nil {
+			return config.Errorf("tool %s: %w", tool.Capability.ID, err)
+		}
+	}
+	s.Kernel = k
+	return s.plugins.Attach()
+}
+
+// catalog is what the session's group may use.
+func (s *Session) catalog() []nacre.Capability {
+	return s.Kernel.Catalog(s.Inst.Principal(s.Group(), s.ID(), ""))
+}
+
+// workFolder is the folder that the session's agent works on. What a role keeps
+// from its agent cannot be kept from a handler, which therefore sees nothing.
+func (s *Session) workFolder() (string, error) {
+	if s.confined {
+		return "", errors.New("the role of this session confines its agent to a part of the project, of which plugins see nothing")
+	}
+	if s.kind != "run" {
+		if s.project == "" {
+			return "", errors.New("this session has no project")
+		}
+		return s.project, nil
+	}
+	dir, err := filepath.EvalSymlinks(s.Dir())
+	return filepath.Join(dir, task.WorkDir), err
+}
+
+func newKernel(inst *installation.Installation, approver *approval.Desk, recorder nacre.Recorder, pins *pins.Pinner) (*kernel.Kernel, error) {
+	keys := kernel.Keys{Current: kernel.Key(inst.Grants.Current)}
+	for _, key := range inst.Grants.Previous {
+		keys.Retired = append(keys.Retired, kernel.Key(key))
+	}
+	k, err := kernel.New(kernel.Config{
+		Policy: inst.Policy, Groups: inst.Config.ToolGroups(), Approver: approver, Pinner: pins, Recorder: recorder, Now: inst.Options.Now,
+		Random: rand.Reader, Keys: keys,
+		Revocations: inst.Revoked, AskTTL: approver.TTL(), OutputBudget: cmp.Or(inst.Config.OutputTokens, config.DefaultOutputTokens),
+		ResultLimits: inst.Config.ResultLimits, Limiter: inst.Calls,
+	})
+	if err != nil {
+		return nil, &config.Error{Err: err}
+	}
+	return k, nil
+}
+
+// checkPins refuses a pin of a tool that is nowhere: a name that was mistyped
+// would leave the tool that was meant as its author declares it (D-20). Where a
+// plugin could not be read, nobody knows what its tools would have been.
+func (s *Session) checkPins(own []nacre.Tool) error {
+	known := map[string]bool{}
+	for _, tool := range own {
+		known[string(tool.Capability.Tool)] = true
+	}
+	unread := false
+	for _, f := range s.Found.Plugins {
+		unread = unread || f.Err != nil
+		for _, tool := range f.Manifest.Provides.Tools {
+			known[string(tool.Name)] = true
+		}
+	}
+	for name := range s.Inst.Config.Tools {
+		if !known[name] && !unread {
+			return config.Errorf("[tools.%s]: no plugin has a tool of this name, so nothing would be pinned", name)
+		}
+	}
+	return nil
+}
+
+// ownTools are what the core itself brings: the intrinsics, schedules and memory.
+func (s *Session) ownTools() ([]nacre.Tool, error) {
+	tools, err := memory.Tools(s.Memory)
+	return slices.Concat(s.intrinsic().Tools(), s.scheduleTools(), tools), err
+}
+
+// intrinsic is what the core's own tools read of the session.
+func (s *Session) intrinsic() intrinsic.Session {
+	return intrinsic.Session{
+		Group: s.Group(), Started: s.Started, Refusals: &s.refusals,
+		Kernel: func() *kernel.Kernel { return s.Kernel }, Plugins: func() any { return s.plugins.Health() },
+	}
+}
+
+// scheduleTools let the session's agent make schedules for its group.
+func (s *Session) scheduleTools() []nacre.Tool {
+	return schedule.Tools(schedule.Access{
+		Open: func(ctx context.Context) (*schedule.Store, error) { return scheduling.Schedules(ctx, s.Inst) }, Zone: scheduling.LocalZone(s.Inst),
+		Label: func(id nacre.SessionID) nacre.Label {
+			if s.Kernel.Tainted(nacre.KeyOf(s.Group(), id)) {
+				return nacre.Untrusted
+			}
+			return nacre.Trusted
+		},
+	})
+}

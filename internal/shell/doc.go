@@ -1,0 +1,8 @@
+// Package shell promises what can be known of a command of bash before it
+// runs: the programs that it calls, however deep in wrappers, substitutions and
+// scripts within scripts; the words that each is given; what is written. It is
+// pure and runs nothing. What cannot be known is said in Script.Odd, so that a
+// gate can refuse it; the same tables of programs serve a reader that only
+// watches. It does not contain a program: what a script, a build or an
+// interpreter does is held by the operating system's layer.
+package shell

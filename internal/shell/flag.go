@@ -1,0 +1,196 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+)
+
+// flagged reads the commands that programs take among their options.
+func (w *walker) flagged(name string, c Call) bool {
+	args := c.Args[1:]
+	switch name {
+	case "find", "gfind", "bfs":
+		w.eachExec(c, args, "-exec", "-execdir", "-ok", "-okdir")
+	case "fd", "fdfind":
+		w.eachExec(c, args, "-x", "-X", "--exec", "--exec-batch")
+	case "parallel":
+		w.parallel(c, args)
+	case "rg", "sort", "gsort", "tar", "gtar", "bsdtar", "rsync", "split", "gsplit", "man", "zip", "less", "ag", "fzf", "nodemon", "tcpdump", "lftp":
+		w.options(name, args)
+	default:
+		return false
+	}
+	return true
+}
+
+// eachExec runs the words after each of the flags, up to ; or +.
+func (w *walker) eachExec(c Call, args []Word, flags ...string) {
+	for i := 0; i < len(args); i++ {
+		flag, value, given := strings.Cut(args[i].Text, "=")
+		if !slices.Contains(flags, flag) {
+			continue
+		}
+		var words []Word
+		if given {
+			words = append(words, literalWord(value))
+		}
+		for i++; i < len(args) && args[i].Text != ";" && args[i].Text != "+"; i++ {
+			words = append(words, args[i])
+		}
+		w.filled(c, words, "{}")
+	}
+}
+
+// filled runs words in which a marker is replaced by text that is not known.
+func (w *walker) filled(c Call, words []Word, marker string) {
+	if len(words) == 0 {
+		w.refuse("%s is given no command to run", c.Name())
+		return
+	}
+	var inShell bool
+	words = slices.Clone(words)
+	for i := range words {
+		inShell = inShell || IsShell(Base(words[i].Text)) || isTimed(Base(words[i].Text)) || slices.Contains([]string{"eval", "-c"}, words[i].Text)
+		if marker != "" && strings.Contains(words[i].Text, marker) && (i == 0 || inShell && (words[i].Text != marker || HasScript(words[i-1:i]))) {
+			words[i].Literal = false
+		}
+	}
+	w.run(Call{Args: words, Stdin: Stdin{piped: true}, More: c.More})
+}
+
+// isAmong tells one of the words of a list with spaces between them.
+func isAmong(word, list string) bool {
+	for one := range strings.FieldsSeq(list) {
+		if one == word {
+			return true
+		}
+	}
+	return false
+}
+
+// parallel runs the words before :::, or what it reads where there are none.
+func (w *walker) parallel(c Call, args []Word) {
+	var command []Word
+	for len(args) > 0 && strings.HasPrefix(args[0].Text, "-") {
+		if takesValue(args[0].Text, "jNnLIadpSsP", "--jobs --colsep --delay --joblog --timeout --retries --arg-file --tmpdir --results") && len(args) > 1 {
+			args = args[1:]
+		}
+		args = args[1:]
+	}
+	for len(args) > 0 && !strings.HasPrefix(args[0].Text, ":::") {
+		command, args = append(command, args[0]), args[1:]
+	}
+	switch {
+	case len(command) > 0:
+		if strings.Contains(command[0].Text, "{") {
+			command[0].Literal = false
+		}
+		w.joined(Call{Args: c.Args, Stdin: Stdin{piped: true}}, command)
+	case len(args) == 0:
+		w.shellInput(c)
+	default:
+		for _, input := range args[1:] {
+			w.joined(c, []Word{input})
+		}
+	}
+}
+
+// takesValue tells an option whose value is the next word.
+func takesValue(option, short, long string) bool {
+	if strings.HasPrefix(option, "--") {
+		return isAmong(option, long)
+	}
+	if !strings.HasPrefix(option, "-") {
+		return false
+	}
+	// the last letter of a cluster, since a value would follow at once otherwise
+	for i := 1; i < len(option); i++ {
+		if strings.IndexByte(short, option[i]) >= 0 {
+			return i == len(option)-1
+		}
+	}
+	return false
+}
+
+// options reads the options of everyday programs whose value is a command.
+func (w *walker) options(name string, args []Word) {
+	for i, arg := range args {
+		flag, value, given := strings.Cut(arg.Text, "=")
+		if !commandOption(name, flag) {
+			continue
+		}
+		switch {
+		case given:
+			value = strings.TrimPrefix(value, "exec=")
+		case i+1 < len(args):
+			if !args[i+1].Literal {
+				w.refuse("the command that %s is given with %s is not literal", name, flag)
+				continue
+			}
+			value = strings.TrimPrefix(args[i+1].Text, "exec=")
+		}
+		if !arg.Literal {
+			w.refuse("the command that %s is given with %s is not literal", name, flag)
+			continue
+		}
+		if name == "tar" && flag == "--checkpoint-action" && !strings.Contains(arg.Text, "exec=") {
+			continue
+		}
+		if value != "" {
+			w.nested(value, name, Stdin{piped: true})
+		}
+	}
+}
+
+func commandOption(name, flag string) bool {
+	switch strings.TrimPrefix(name, "g") {
+	case "rg":
+		return flag == "--pre" || flag == "--hostname-bin"
+	case "sort":
+		return flag == "--compress-program"
+	case "tar", "bsdtar":
+		return slices.Contains([]string{"--to-command", "--checkpoint-action", "--use-compress-program", "-I", "--rsh-command", "--rmt-command", "--info-script", "--new-volume-script", "-F"}, flag)
+	case "rsync":
+		return flag == "-e" || flag == "--rsh" || flag == "--rsync-path"
+	case "split":
+		return flag == "--filter"
+	case "man":
+		return flag == "-P" || flag == "--pager" || flag == "-H" || flag == "--html"
+	case "zip":
+		return flag == "-TT" || flag == "--unzip-command"
+	case "ag":
+		return flag == "--pager"
+	case "fzf":
+		return flag == "--preview" || flag == "--bind"
+	case "nodemon":
+		return flag == "--exec" || flag == "-x"
+	case "tcpdump":
+		return flag == "-z"
+	}
+	return false
+}
+
+// OperandsOf are the words that are no options, and whether one is not literal.
+func OperandsOf(args []Word, long string) (words []string, dynamic bool) {
+	for i := 0; i < len(args); i++ {
+		if strings.HasPrefix(args[i].Text, "-") && args[i].Text != "-" {
+			if isAmong(args[i].Text, long) {
+				i++
+			}
+			continue
+		}
+		dynamic = dynamic || !args[i].Literal
+		words = append(words, args[i].Text)
+	}
+	return words, dynamic
+}
+
+// HasScript tells words that hold an option such as -c, behind which a script follows.
+func HasScript(args []Word) bool {
+	for _, arg := range args {
+		if strings.HasPrefix(arg.Text, "-") && !strings.HasPrefix(arg.Text, "--") && strings.Contains(arg.Text, "c") {
+			return true
+		}
+	}
+	return false
+}

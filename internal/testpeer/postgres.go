@@ -1,0 +1,74 @@
+package testpeer
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+)
+
+// nobody runs servers that refuse to be root's.
+const nobody = 65534
+
+// Postgres starts a PostgreSQL of the test's own, on a socket in a folder of its own,
+// and returns the address of its database. It ends with the test.
+func Postgres(t testing.TB) string {
+	t.Helper()
+	initdb, control := postgresProgram(t, "initdb"), postgresProgram(t, "pg_ctl")
+	folder, err := os.MkdirTemp("", "nacre-postgres-") //nolint:usetesting // the server's user cannot enter t.TempDir
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Error(err)
+		}
+	})
+	if os.Getuid() == 0 {
+		if err := os.Chown(folder, nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data := filepath.Join(folder, "data")
+	asUser(t, folder, initdb, "--no-sync", "--auth=trust", "--username=nacre", "--encoding=UTF8", "--locale=C", "--pgdata="+data)
+	asUser(t, folder, control, "start", "--wait", "--timeout=120", "--pgdata="+data, "--log="+filepath.Join(folder, "log"),
+		"--options=-c listen_addresses='' -c fsync=off -c max_connections=40 -k "+folder)
+	t.Cleanup(func() { asUser(t, folder, control, "stop", "--mode=immediate", "--wait", "--pgdata="+data) })
+	return "postgres://nacre@/postgres?host=" + folder
+}
+
+// postgresProgram is one of the server's, which Debian keeps out of PATH.
+func postgresProgram(t testing.TB, name string) string {
+	t.Helper()
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
+	if err != nil || len(found) == 0 {
+		Missing(t, "postgres", name+" is not installed")
+	}
+	return slices.Max(found)
+}
+
+func asUser(t testing.TB, folder, program string, args ...string) {
+	t.Helper()
+	command := exec.Command(program, args...)
+	command.Dir = folder
+	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + folder, "LC_ALL=C"}
+	if os.Getuid() == 0 {
+		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	out, err := os.OpenFile(filepath.Join(folder, "out"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command.Stdout, command.Stderr = out, out // a file: the server holds on to it
+	err = command.Run()
+	_ = out.Close()
+	if err != nil {
+		text, _ := os.ReadFile(out.Name())
+		t.Fatalf("%s: %v\n%s", program, err, text)
+	}
+}

@@ -1,0 +1,54 @@
+// Package testwait waits in tests for what comes true in another process or on
+// another goroutine of it, by asking for the condition itself. It promises that
+// a busy machine is no failure: a wait ends when the test's own time does.
+package testwait
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// pace is how long what is not true yet is left alone.
+	pace = 2 * time.Millisecond
+	// patience is the longest wait of a test whose binary has no time limit.
+	patience = 10 * time.Minute
+	// spare is what is left to a test that waited in vain, to say so.
+	spare = 10 * time.Second
+)
+
+// Until returns once the condition holds, or fails the test, which names what it
+// waited for.
+func Until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Until(deadline(t)))
+	defer cancel()
+	ticker := time.NewTicker(pace)
+	defer ticker.Stop()
+	for !holds() {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+func deadline(t testing.TB) time.Time {
+	if limited, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
+		if at, ok := limited.Deadline(); ok {
+			return at.Add(-spare)
+		}
+	}
+	return time.Now().Add(patience)
+}
+
+// Stay never returns: it is what a child does whom its test ends.
+func Stay() {
+	for {
+		_ = unix.Pause() // every signal that is handled ends it once
+	}
+}

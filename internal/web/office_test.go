@@ -1,0 +1,202 @@
+package web_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/overview"
+	"github.com/nacre-dev/nacre/internal/person"
+	"github.com/nacre-dev/nacre/internal/web"
+)
+
+// office is an installation whose every part a test writes.
+type office struct {
+	mu        sync.Mutex
+	questions []nacre.Question
+	pressed   []nacre.Press
+	sessions  []nacre.SessionStatus
+	pages     map[nacre.SessionID]overview.Page
+	// stopped are the sessions that were told to stop; refusal is why one may not be.
+	stopped []nacre.SessionID
+	refusal error
+	// entries is how many records each session has, words what stands in each.
+	entries int
+	words   string
+	problem error
+	// hold keeps a reading of records from its end, where it is not nil.
+	hold  chan struct{}
+	stamp int
+	read  int
+}
+
+func (o *office) options(now func() time.Time) web.Options {
+	return web.Options{Desk: o, Work: o, Records: o, Facts: o, Identity: person.OfVisitor(1000), Host: host, Now: now}
+}
+
+func (o *office) change(do func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	do()
+}
+
+func (o *office) Approvals(context.Context) ([]nacre.Question, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.questions), nil
+}
+
+func (o *office) Answer(_ context.Context, p nacre.Press) (nacre.Pressed, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if slices.ContainsFunc(o.pressed, func(old nacre.Press) bool { return old.ID == p.ID }) {
+		return nacre.Pressed{}, errors.New("it was answered")
+	}
+	o.pressed = append(o.pressed, p)
+	o.questions = slices.DeleteFunc(o.questions, func(q nacre.Question) bool { return q.ID == p.ID })
+	return nacre.Pressed{By: "owner"}, nil
+}
+
+func (o *office) Stop(_ context.Context, id nacre.SessionID, by person.Identity) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.refusal != nil {
+		return o.refusal
+	}
+	if by != "web:1000" {
+		return fmt.Errorf("%s stops", by)
+	}
+	o.stopped = append(o.stopped, id)
+	for i := range o.sessions {
+		if o.sessions[i].ID == id {
+			o.sessions[i].State = nacre.SessionStopped
+		}
+	}
+	o.stamp++
+	return nil
+}
+
+func (o *office) Others(context.Context) ([]web.Other, error) {
+	if o.words == "" {
+		return nil, nil
+	}
+	return []web.Other{{Kind: "landing", What: o.words, Next: "nacre sessions diff s1", Session: "s1"}}, nil
+}
+
+func (o *office) Sessions() ([]nacre.SessionStatus, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.sessions), nil
+}
+
+func (o *office) Session(id nacre.SessionID) (nacre.SessionStatus, error) {
+	all, _ := o.Sessions()
+	for _, s := range all {
+		if s.ID == id {
+			return s, nil
+		}
+	}
+	return nacre.SessionStatus{}, fmt.Errorf("no session %s", id)
+}
+
+func (o *office) Cost(id nacre.SessionID) (int64, bool) { return 1_230_000, id != "live" }
+
+func (o *office) Stamp(nacre.SessionID) (string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return fmt.Sprint(o.stamp), nil
+}
+
+func (o *office) Overview(id nacre.SessionID) (overview.Page, error) {
+	o.mu.Lock()
+	hold, page := o.hold, o.pages[id]
+	o.read++
+	o.mu.Unlock()
+	if hold != nil {
+		<-hold
+	}
+	return page, nil
+}
+
+func (o *office) Verify(id nacre.SessionID) ([]audit.Report, error) {
+	return []audit.Report{{Chain: string(id), State: "closed", Records: uint64(o.entries)}}, o.problem
+}
+
+func (o *office) Find(_ context.Context, q audit.Query) (page []audit.Found, next string, err error) {
+	first := 0
+	if q.After != "" {
+		if _, err := fmt.Sscan(q.After, &first); err != nil {
+			return nil, "", err
+		}
+	}
+	for i := first; i < min(first+q.Limit, o.entries); i++ {
+		page = append(page, audit.Found{Chain: "s1", Entry: audit.Entry{Seq: uint64(i), Record: nacre.Record{
+			Kind: nacre.KindCallReject, Topic: "tool.invoke." + o.words, Reason: o.words, Time: time.Unix(1000, 0),
+		}}})
+	}
+	if first+q.Limit < o.entries {
+		next = fmt.Sprint(first + q.Limit)
+	}
+	return page, next, nil
+}
+
+func (o *office) Steps(nacre.SessionID) []web.Step {
+	if o.words == "" {
+		return nil
+	}
+	return []web.Step{{Time: time.Unix(1000, 0), Text: o.words}}
+}
+
+func (o *office) Diff(context.Context, nacre.SessionID) (web.Diff, error) {
+	return web.Diff{Text: "+++ b/x\n+" + o.words + "\n", Looks: []string{o.words}}, nil
+}
+
+func (o *office) Health(context.Context) []web.Finding {
+	return []web.Finding{{Name: "sandbox", Status: "ok", Text: "it seals" + o.words}, {Name: "git", Status: "fail", Text: "not found", Fix: "install git"}}
+}
+
+func (o *office) Schedules(context.Context) ([]web.Schedule, error) {
+	return []web.Schedule{{ID: "k1", When: "cron 0 7 * * *", Prompt: "look " + o.words, Group: "main", Enabled: true, Next: time.Unix(2000, 0)}}, nil
+}
+
+func (o *office) Credentials(context.Context) []web.Credential {
+	return []web.Credential{{Name: "mail" + o.words, Store: "file", For: "api.example.com GET /v1" + o.words, Groups: "main", Since: time.Unix(500, 0)}}
+}
+
+// working is an office with a session at work, one that landed, and a question.
+func working(words string) *office {
+	status := func(id nacre.SessionID, state nacre.SessionState) nacre.SessionStatus {
+		return nacre.SessionStatus{
+			ID: id, Group: "main", Kind: "run", Title: "mend the parser " + words, Project: "/home/ada/" + words, Brain: "claude", State: state,
+			Started: time.Unix(400, 0), Outcome: strings.Repeat("landed", len(id)%2), Finished: time.Unix(700, 0),
+		}
+	}
+	o := &office{
+		questions: []nacre.Question{asked(words)}, entries: 250, words: words,
+		sessions: []nacre.SessionStatus{status("live", nacre.SessionRunning), status("s1", nacre.SessionDone)},
+		pages:    map[nacre.SessionID]overview.Page{},
+	}
+	for _, s := range o.sessions {
+		o.pages[s.ID] = overview.Page{
+			SessionStatus: s, Task: "mend the parser\n" + words, Records: o.entries,
+			Calls: []overview.Count{{What: "bank.pay" + words, Times: 3}}, Denied: []overview.Count{{What: "connect to evil.example" + words, Why: words, Times: 2}},
+			Asked:   []overview.Question{{What: words, Why: words, Answer: "allowed", By: words}},
+			Reached: []overview.Connection{{Host: "api.example.com:443" + words, Times: 2, Sent: 10, Received: 20_000}},
+			Read:    []overview.Source{{From: words, Label: "untrusted", Times: 1, Bytes: 7}},
+			Spent:   overview.Spent{MicroUSD: 4_560_000, ModelCalls: 7, InputTokens: 10, OutputTokens: 20}, Receipt: "/state/receipts/" + words,
+			Result: &nacre.RunResult{
+				Branch: "main", Reason: words, Next: "nacre sessions diff s1",
+				Changes: []nacre.Change{{Path: "src/" + words, Kind: "modified", Warning: words}}, Left: []string{words},
+				Checks: []nacre.CheckResult{{Command: "go test " + words, ExitCode: 1, Tail: words, Strength: "weak"}},
+				Atoms:  []nacre.AtomResult{{Capability: "tests", Passed: true, Reason: words}},
+			},
+		}
+	}
+	return o
+}

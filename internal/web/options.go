@@ -1,0 +1,157 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/overview"
+	"github.com/nacre-dev/nacre/internal/person"
+)
+
+// maxHosts is how many names the page has beside its address.
+const maxHosts = 16
+
+// Options are what the page stands on. All are required.
+type Options struct {
+	Desk    Desk
+	Work    Work
+	Records Records
+	Facts   Facts
+	// Identity is the person's for whom the page is, at this face.
+	Identity person.Identity
+	// Host is where the page answers, as requests name it.
+	Host string
+	// Hosts are the names, each with the port unless that is 443, under which the operator's
+	// own TLS brings browsers to the page. None is the default.
+	Hosts []string
+	Now   func() time.Time
+}
+
+func (o Options) check() error {
+	if o.Desk == nil || o.Work == nil || o.Records == nil || o.Facts == nil || o.Now == nil || o.Host == "" || o.Identity.Face() != person.Web {
+		return errors.New("a web page needs all that it shows, a clock, a host and an identity of its own face")
+	}
+	if len(o.Hosts) > maxHosts {
+		return fmt.Errorf("[web] hosts has %d names: use at most %d", len(o.Hosts), maxHosts)
+	}
+	for _, host := range o.Hosts {
+		if !isName(host) {
+			return fmt.Errorf("[web] hosts: %.100q is not a host name: write it as a browser does, such as \"nacre.example.com\" or \"nacre.example.com:8443\"", host)
+		}
+	}
+	return nil
+}
+
+// isName accepts a name of a host in lower case, with a port or without. An address is not
+// one: a name is what stands in a certificate.
+func isName(host string) bool {
+	name, port, hasPort := strings.Cut(host, ":")
+	if n, err := strconv.ParseUint(port, 10, 16); hasPort && (err != nil || n == 0 || n == 443 || strconv.FormatUint(n, 10) != port) {
+		return false
+	}
+	if _, err := netip.ParseAddr(name); err == nil || len(name) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > 63 || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// origin is where forms of the page come from that is asked for under a name, and false
+// where the page has no such name.
+func (o Options) origin(host string) (origin string, ok bool) {
+	if host == o.Host {
+		return "http://" + host, true
+	}
+	return "https://" + host, slices.Contains(o.Hosts, host)
+}
+
+// Desk is where questions wait, and where a press is decided.
+type Desk interface {
+	Approvals(ctx context.Context) ([]nacre.Question, error)
+	Answer(ctx context.Context, p nacre.Press) (nacre.Pressed, error)
+	// Stop tells a live session to end what runs in it, where the person may.
+	Stop(ctx context.Context, id nacre.SessionID, by person.Identity) error
+	// Others is what waits for a person that this page cannot answer: with an error, what
+	// can be read of it.
+	Others(ctx context.Context) ([]Other, error)
+}
+
+// Other is something that waits, and Next the command that shows it.
+type Other struct {
+	Kind, What, Next string
+	Session          nacre.SessionID
+}
+
+// Work is which sessions there are. Its methods read no records.
+type Work interface {
+	// Sessions are all, the newest first: with an error, those that can be read.
+	Sessions() ([]nacre.SessionStatus, error)
+	Session(id nacre.SessionID) (nacre.SessionStatus, error)
+	// Cost is what the latest work cost in millionths of a dollar, where it left a result.
+	Cost(id nacre.SessionID) (micro int64, known bool)
+	// Stamp is another one as soon as Overview or Verify may say something else.
+	Stamp(id nacre.SessionID) (string, error)
+}
+
+// Records are what is recorded of a session, and what it told.
+type Records interface {
+	Overview(id nacre.SessionID) (overview.Page, error)
+	Verify(id nacre.SessionID) ([]audit.Report, error)
+	Find(ctx context.Context, q audit.Query) (page []audit.Found, next string, err error)
+	// Steps are the newest that it told, in their order.
+	Steps(id nacre.SessionID) []Step
+	// Diff is its work that did not land.
+	Diff(ctx context.Context, id nacre.SessionID) (Diff, error)
+}
+
+// Step is one thing that a session told. Text is an agent's.
+type Step struct {
+	Time time.Time
+	Text string
+}
+
+// Diff is work that did not land, as its agent wrote it. Cut says that there is more.
+type Diff struct {
+	Text string
+	Cut  bool
+	// Looks are what a person has to look at: files that cannot land, and what was planted.
+	Looks []string
+}
+
+// Facts are what else an installation has to tell.
+type Facts interface {
+	// Health is what was found of each part, which takes seconds.
+	Health(ctx context.Context) []Finding
+	Schedules(ctx context.Context) ([]Schedule, error)
+	// Credentials holds no value.
+	Credentials(ctx context.Context) []Credential
+}
+
+// Finding is what was found of one part. Status is "ok", "warn" (works, with less) or "fail".
+type Finding struct{ Name, Status, Text, Fix string }
+
+// Schedule is a task for later.
+type Schedule struct {
+	ID, When, Prompt, Group string
+	Enabled                 bool
+	Next                    time.Time
+	Last                    string
+}
+
+// Credential says what a secret is for, and where it is kept.
+type Credential struct {
+	Name, Store, For, Groups string
+	Since                    time.Time
+}

@@ -1,0 +1,198 @@
+package web_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/nacre-dev/nacre"
+)
+
+// all are the addresses of the pages.
+var all = []string{
+	"/", "/sessions", "/sessions/live", "/sessions/s1", "/sessions/s1/records", "/sessions/s1/diff", "/schedules", "/credentials", "/health",
+}
+
+// until asks for a page until it holds a text: what takes long is read beside the page.
+func (b *browser) until(path, text string) string {
+	b.t.Helper()
+	for {
+		w := b.send(http.MethodGet, path, nil, nil)
+		if strings.Contains(w.Body.String(), text) {
+			return w.Body.String()
+		}
+		if err := b.t.Context().Err(); err != nil {
+			b.t.Fatalf("%s: %v without %q: %s", path, err, text, w.Body)
+		}
+	}
+}
+
+// M-44, M-49: each page is shown to whoever is signed in, and to nobody else.
+func TestEachPageAsksForASignIn(t *testing.T) {
+	t.Parallel()
+	o := working("words")
+	in := signedIn(t, o)
+	out, _, _ := open(t, o)
+	for _, path := range append(all, "/events?watch=waiting") {
+		if w := out.send(http.MethodGet, path, nil, nil); strings.Contains(w.Body.String(), "words") || path != "/" && w.Code != http.StatusUnauthorized {
+			t.Errorf("%s without a sign-in: %d %s", path, w.Code, w.Body)
+		}
+	}
+	for _, path := range all {
+		if w := in.send(http.MethodGet, path, nil, nil); w.Code != http.StatusOK {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	for path, want := range map[string]int{"/sessions/none": 404, "/sessions/..": 307, "/sessions/NO%20ID": 404, "/sessions/s1/records?after=x": 400, "/events?watch=x": 400, "/events?watch=session:NO!": 400} {
+		if w := in.send(http.MethodGet, path, nil, nil); w.Code != want {
+			t.Errorf("%s: have %d, want %d", path, w.Code, want)
+		}
+	}
+}
+
+// M-44: the list has each session with its state, age and cost, and a session at work has a
+// form that stops it. Who may is not the page's to say.
+func TestASessionIsStopped(t *testing.T) {
+	t.Parallel()
+	o := working("words")
+	b := signedIn(t, o)
+	list := b.until("/sessions", "$4.56") // what a session at work costs is read from its records
+	for _, want := range []string{"running", "claude", "10 min ago, took 10 min", "10 min ago, took 5 min", "$1.23", `action="/sessions/live/stop"`} {
+		if !strings.Contains(list, want) {
+			t.Errorf("the list has no %q: %s", want, list)
+		}
+	}
+	if strings.Contains(list, `action="/sessions/s1/stop"`) {
+		t.Error("a session that is over can be stopped")
+	}
+	form := b.form("")
+	if w := b.send(http.MethodPost, "/sessions/live/stop", url.Values{}, nil); w.Code != http.StatusForbidden {
+		t.Errorf("without a token: %d", w.Code)
+	}
+	o.refusal = errors.New("bob may not stop")
+	if w := b.send(http.MethodPost, "/sessions/live/stop", form, nil); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "bob may not stop") {
+		t.Errorf("without the right: %d %s", w.Code, w.Body)
+	}
+	if len(o.stopped) != 0 {
+		t.Fatalf("stopped: %v", o.stopped)
+	}
+	o.refusal = nil
+	if w := b.send(http.MethodPost, "/sessions/live/stop", form, nil); w.Code != http.StatusOK || len(o.stopped) != 1 || o.stopped[0] != "live" {
+		t.Errorf("stop: %d, %v", w.Code, o.stopped)
+	}
+}
+
+// M-44, U-24: a session's page says what nacre show says, and whether the records are proven.
+func TestASessionHasAPage(t *testing.T) {
+	t.Parallel()
+	o := working("words")
+	b := signedIn(t, o)
+	page := b.until("/sessions/s1", "250 records")
+	for _, want := range []string{
+		"mend the parser\nwords", "bank.paywords</bdi> · 3 times", "connect to evil.example", "allowed by words", "api.example.com:443", "2 connections", "untrusted",
+		"$1.23 · 7 calls to the model", "did not hold", "go test words", "modified", "src/words", "left out", "/sessions/s1/diff", "nacre audit verify --receipt /state/receipts/words", "verified",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	o.change(func() { o.problem, o.stamp = errors.New("record 7 was changed"), o.stamp+1 })
+	b.until("/sessions/s1", "NOT verified</strong>: record 7 was changed")
+}
+
+// M-49: a page does not wait for what takes long: it shows what was read before, and says so.
+func TestAPageDoesNotWaitForALongReading(t *testing.T) {
+	t.Parallel()
+	o := working("words")
+	hold := make(chan struct{})
+	o.hold = hold
+	b := signedIn(t, o)
+	for range 3 {
+		if page := b.send(http.MethodGet, "/sessions/live", nil, nil).Body.String(); !strings.Contains(page, "The records are being read") || !strings.Contains(page, "running") {
+			t.Fatalf("while it is read: %s", page)
+		}
+	}
+	o.change(func() {
+		if o.read != 1 {
+			t.Errorf("the same is read %d times at once", o.read)
+		}
+		o.hold = nil
+	})
+	close(hold)
+	b.until("/sessions/live", "evil.example")
+}
+
+// M-44: the timeline is read a page at a time, and its filter stays.
+func TestTheTimelineIsReadAPageAtATime(t *testing.T) {
+	t.Parallel()
+	b := signedIn(t, working("words"))
+	path, seen := "/sessions/s1/records?kind=call.reject", 0
+	for pages := 1; ; pages++ {
+		page := b.send(http.MethodGet, path, nil, nil).Body.String()
+		seen += strings.Count(page, "is refused")
+		_, next, more := strings.Cut(page, `href="/sessions/s1/records?kind=call.reject&amp;outcome=&amp;after=`)
+		if !more {
+			if pages != 3 || seen != 250 {
+				t.Errorf("%d pages with %d records", pages, seen)
+			}
+			return
+		}
+		next, _, _ = strings.Cut(next, `"`)
+		path = "/sessions/s1/records?kind=call.reject&after=" + next
+	}
+}
+
+// M-44: a list of many sessions is shown a part at a time, and all of them are reached.
+func TestManySessionsAreListedAPartAtATime(t *testing.T) {
+	t.Parallel()
+	o := working("")
+	for i := range 120 {
+		s := o.sessions[1]
+		s.ID = nacre.SessionID(fmt.Sprintf("over%d", i))
+		o.sessions = append(o.sessions, s)
+	}
+	b := signedIn(t, o)
+	first := b.send(http.MethodGet, "/sessions", nil, nil).Body.String()
+	if n := strings.Count(first, "<li><a "); n != 51 || !strings.Contains(first, "/sessions?first=50") {
+		t.Errorf("%d sessions on the first page", n)
+	}
+	last := b.send(http.MethodGet, "/sessions?first=100", nil, nil).Body.String()
+	if !strings.Contains(last, "over119") || !strings.Contains(last, "/sessions?first=50") || strings.Contains(last, "first=150") {
+		t.Errorf("the last page: %s", last)
+	}
+	for _, odd := range []string{"-1", "x", "999999999999999999999", "7000"} {
+		if w := b.send(http.MethodGet, "/sessions?first="+odd, nil, nil); w.Code != http.StatusOK {
+			t.Errorf("first=%s: %d", odd, w.Code)
+		}
+	}
+}
+
+// attacks are what an agent, a file or a server names things to get a script onto the page.
+var attacks = []string{
+	`"></pre><script>alert(1)</script><img src=x onerror=alert(1)>` + "\u202e",
+	`</title></textarea></script><svg onload=alert(1)>`, `' onmouseover='alert(1)`, `" autofocus onfocus="alert(1)`,
+	`javascript:alert(1)`, `{{.Token}}{{template "head" .}}`, `<a href="javascript:alert(1)">x</a>`, `data:text/html,<script>alert(1)</script>`,
+	`--><script>alert(1)</script><!--`, `]]><script>alert(1)</script>`, "\u2028<script>alert(1)</script>\u2029", "\x00<script>alert(1)</script>\x1b[2J",
+	`<form action=//evil.example><button>Approve once</button></form>`, `<base href="//evil.example/">`, `<meta http-equiv=refresh content="0;url=//evil.example">`,
+	`<template><img src=x onerror=alert(1)></template>`, `&lt;script&gt;alert(1)&lt;/script&gt;`, "\xff\xfe<script>alert(1)</script>",
+}
+
+// M-44: what an agent wrote is text on every page.
+func TestNoPageRunsWhatOthersWrote(t *testing.T) {
+	t.Parallel()
+	for _, attack := range attacks {
+		b := signedIn(t, working(attack))
+		b.until("/sessions/s1", "250 records")
+		for _, path := range all {
+			page := b.send(http.MethodGet, path, nil, nil).Body.String()
+			for _, bad := range []string{"<script>", "<img", "<svg", "<a href=\"j", "<base", "<meta http", "<form action=//", "\u202e", "\u2028", "\x00", "\x1b", "\" autofocus", "' onmouse", "<template"} {
+				if strings.Contains(page, bad) {
+					t.Errorf("%s holds %q of %q", path, bad, attack)
+				}
+			}
+		}
+	}
+}

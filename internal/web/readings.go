@@ -1,0 +1,118 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/overview"
+)
+
+// readings are what is known of sessions and of the installation, as far as it was read,
+// and the names of the states that pages show.
+type readings struct {
+	Options
+
+	pages kept[overview.Page]
+	// proofs are what verifying the chains of sessions came to.
+	proofs kept[[]audit.Report]
+	health kept[[]Finding]
+}
+
+// Close gives up what is read for pages, and returns when nothing is read any more.
+func (k *readings) Close() {
+	k.pages.close()
+	k.proofs.close()
+	k.health.close()
+}
+
+// proof says whether the chains of a session are what was written.
+type proof struct {
+	// Known says that they were verified, Fresh that nothing was written since.
+	Known, Fresh bool
+	Proven       bool
+	Problem      string
+	Chains       []audit.Report
+}
+
+// overview is what is known of a session from its records, as far as they are read.
+func (k *readings) overview(ctx context.Context, id nacre.SessionID) look[overview.Page] {
+	stamp, err := k.Work.Stamp(id)
+	if err != nil {
+		return look[overview.Page]{Err: err, Known: true}
+	}
+	return k.pages.get(ctx, string(id), stamp, func(context.Context) (overview.Page, error) { return k.Records.Overview(id) })
+}
+
+// stateOfSession names what the page of a session says: its records, its questions, and how
+// far those are read and proven.
+func (k *readings) stateOfSession(ctx context.Context, id nacre.SessionID) string {
+	stamp, err := k.Work.Stamp(id)
+	if err != nil {
+		return named(err.Error())
+	}
+	questions, _ := k.Desk.Approvals(ctx) // the page of what waits says what cannot be read
+	questions = of(questions, id)
+	told := ""
+	if steps := k.Records.Steps(id); len(steps) > 0 {
+		told = steps[len(steps)-1].Time.String()
+	}
+	return named(stamp, stateOf(questions), told, fmt.Sprint(k.overview(ctx, id).Fresh), fmt.Sprint(k.proof(ctx, id).Fresh))
+}
+
+func (k *readings) proof(ctx context.Context, id nacre.SessionID) proof {
+	stamp, err := k.Work.Stamp(id)
+	if err != nil {
+		return proof{Known: true, Problem: err.Error()}
+	}
+	last := k.proofs.get(ctx, string(id), stamp, func(context.Context) ([]audit.Report, error) { return k.Records.Verify(id) })
+	p := proof{Known: last.Known, Fresh: last.Fresh, Proven: last.Known && last.Err == nil && len(last.Value) > 0, Chains: last.Value}
+	if last.Err != nil {
+		p.Problem = last.Err.Error()
+	}
+	return p
+}
+
+func (k *readings) examined(ctx context.Context) look[[]Finding] {
+	stamp := k.Now().Truncate(time.Minute).String()
+	return k.health.get(ctx, "health", stamp, func(ctx context.Context) ([]Finding, error) { return k.Facts.Health(ctx), nil })
+}
+
+func (k *readings) stateOfHealth(ctx context.Context) string {
+	last := k.examined(ctx)
+	shown := []string{"unknown"}
+	if last.Known {
+		shown = shown[:0]
+	}
+	for _, f := range last.Value {
+		shown = append(shown, f.Name, f.Status, f.Text, f.Fix)
+	}
+	return named(shown...)
+}
+
+// watched is what names the state of something that a page shows.
+func (k *readings) watched(what string) (state func(context.Context) string, ok bool) {
+	switch what {
+	case watchWaiting:
+		return func(ctx context.Context) string {
+			questions, _ := k.Desk.Approvals(ctx) // the page says what cannot be read
+			return stateOf(questions)
+		}, true
+	case watchSessions:
+		return func(context.Context) string {
+			all, _ := k.Work.Sessions() // the page says what cannot be read
+			return stateOfSessions(all)
+		}, true
+	case watchHealth:
+		return k.stateOfHealth, true
+	}
+	name, named := strings.CutPrefix(what, watchSession)
+	id, err := nacre.ParseSessionID(name)
+	if !named || err != nil {
+		return nil, false
+	}
+	return func(ctx context.Context) string { return k.stateOfSession(ctx, id) }, true
+}

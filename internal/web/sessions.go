@@ -1,0 +1,237 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/overview"
+	"github.com/nacre-dev/nacre/internal/question"
+	"github.com/nacre-dev/nacre/internal/sentence"
+	"github.com/nacre-dev/nacre/internal/terminal"
+)
+
+const (
+	// sessionsShown is how many sessions a page lists, recordsShown how many records.
+	sessionsShown, recordsShown = 50, 100
+	// stopWait is how long a person waits for a session that is told to stop.
+	stopWait = 5 * time.Second
+)
+
+// sessionsPage lists sessions, the newest first.
+type sessionsPage struct {
+	frame
+	Running, Over []row
+	// Newer and Older are where the pages beside this one begin; empty where there is none.
+	Newer, Older string
+	All          int
+	Unread       string
+}
+
+// row is one session in a list.
+type row struct {
+	nacre.SessionStatus
+	Age, Took, Cost string
+	Questions       int
+}
+
+func (s *Site) sessions(w http.ResponseWriter, r *http.Request, token string) {
+	first, err := strconv.Atoi(r.FormValue("first"))
+	if err != nil || first < 0 {
+		first = 0
+	}
+	s.show(w, http.StatusOK, "sessions", s.listed(r.Context(), token, first))
+}
+
+func (s *Site) listed(ctx context.Context, token string, first int) sessionsPage {
+	p := sessionsPage{frame: frame{Title: "Sessions", Here: "sessions", Token: token, Watch: watchSessions}}
+	all, err := s.Work.Sessions()
+	if err != nil {
+		p.Unread = question.Escape(err.Error())
+	}
+	p.State = stateOfSessions(all)
+	questions, _ := s.Desk.Approvals(ctx) // the page of what waits says what cannot be read
+	var over []nacre.SessionStatus
+	for _, one := range all {
+		if one.Live() {
+			p.Running = append(p.Running, s.row(ctx, one, questions))
+			continue
+		}
+		over = append(over, one)
+	}
+	p.All = len(all)
+	first = min(first, len(over))
+	last := min(first+sessionsShown, len(over))
+	for _, one := range over[first:last] {
+		p.Over = append(p.Over, s.row(ctx, one, nil))
+	}
+	if first > 0 {
+		p.Newer = strconv.Itoa(max(0, first-sessionsShown))
+	}
+	if last < len(over) {
+		p.Older = strconv.Itoa(last)
+	}
+	return p
+}
+
+// stateOfSessions names what a list of sessions says.
+func stateOfSessions(all []nacre.SessionStatus) string {
+	shown := make([]string, 0, len(all))
+	for _, one := range all {
+		shown = append(shown, string(one.ID)+" "+string(one.State)+" "+one.Outcome)
+	}
+	return named(shown...)
+}
+
+func (s *Site) row(ctx context.Context, one nacre.SessionStatus, questions []nacre.Question) row {
+	now := s.Now()
+	end := one.Finished
+	if one.Live() || end.IsZero() {
+		end = now
+	}
+	shown := row{SessionStatus: one, Age: span(now.Sub(one.Started)), Took: span(end.Sub(one.Started))}
+	if micro, known := s.Work.Cost(one.ID); known {
+		shown.Cost = terminal.Dollars(micro)
+	} else if one.Live() {
+		if page := s.overview(ctx, one.ID); page.Known && page.Err == nil {
+			shown.Cost = terminal.Dollars(page.Value.Spent.MicroUSD)
+		}
+	}
+	for _, q := range questions {
+		if q.Session == one.ID {
+			shown.Questions++
+		}
+	}
+	return shown
+}
+
+// stop tells a session to end. Whether this person may is the session's own to say.
+func (s *Site) stop(w http.ResponseWriter, r *http.Request, token string) {
+	id, err := nacre.ParseSessionID(r.PathValue("id"))
+	if err != nil {
+		s.failed(w, http.StatusNotFound, token, err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), stopWait)
+	defer cancel()
+	p := s.listed(ctx, token, 0)
+	if err := s.Desk.Stop(ctx, id, s.Identity); err != nil {
+		p.Told = "Nothing was stopped: " + question.Escape(err.Error())
+		s.show(w, http.StatusConflict, "sessions", p)
+		return
+	}
+	p.Told = fmt.Sprintf("Session %s was told to stop.", id)
+	s.show(w, http.StatusOK, "sessions", p)
+}
+
+// sessionPage is one session.
+type sessionPage struct {
+	frame
+	row
+	Page look[overview.Page]
+	// Proof is whether its chains are what was written.
+	Proof proof
+	Steps []Step
+}
+
+func (s *Site) session(w http.ResponseWriter, r *http.Request, token string) {
+	one, ok := s.named(w, r, token)
+	if !ok {
+		return
+	}
+	questions, _ := s.Desk.Approvals(r.Context()) // the page of what waits says what cannot be read
+	p := sessionPage{
+		frame: frame{Title: "Session " + string(one.ID), Here: "sessions", Token: token, Watch: watchSession + string(one.ID), State: s.stateOfSession(r.Context(), one.ID)},
+		row:   s.row(r.Context(), one, questions), Page: s.overview(r.Context(), one.ID), Proof: s.proof(r.Context(), one.ID), Steps: s.Records.Steps(one.ID),
+	}
+	if !p.Page.Known { // the parts below are empty until they are read
+		p.Page.Value.SessionStatus = one
+	}
+	s.show(w, http.StatusOK, "session", p)
+}
+
+// named is the session that a request's address names.
+func (s *Site) named(w http.ResponseWriter, r *http.Request, token string) (one nacre.SessionStatus, ok bool) {
+	id, err := nacre.ParseSessionID(r.PathValue("id"))
+	if err == nil {
+		one, err = s.Work.Session(id)
+	}
+	if err != nil {
+		s.failed(w, http.StatusNotFound, token, err)
+		return one, false
+	}
+	return one, true
+}
+
+// of are the questions of one session.
+func of(questions []nacre.Question, id nacre.SessionID) (own []nacre.Question) {
+	for _, q := range questions {
+		if q.Session == id {
+			own = append(own, q)
+		}
+	}
+	return own
+}
+
+// recordsPage is what is recorded of a session, a page at a time.
+type recordsPage struct {
+	frame
+	Session nacre.SessionID
+	Query   audit.Query
+	Entries []entry
+	Next    string
+	Proof   proof
+}
+
+// entry is one record in words.
+type entry struct {
+	audit.Found
+	Words string
+}
+
+func (s *Site) records(w http.ResponseWriter, r *http.Request, token string) {
+	one, ok := s.named(w, r, token)
+	if !ok {
+		return
+	}
+	q := audit.Query{
+		Session: one.ID, Kind: nacre.Kind(r.FormValue("kind")), Outcome: r.FormValue("outcome"), After: r.FormValue("after"), Limit: recordsShown,
+	}
+	found, next, err := s.Records.Find(r.Context(), q)
+	if err != nil {
+		s.failed(w, http.StatusBadRequest, token, err)
+		return
+	}
+	p := recordsPage{
+		frame:   frame{Title: "Records of " + string(one.ID), Here: "sessions", Token: token},
+		Session: one.ID, Query: q, Next: next, Proof: s.proof(r.Context(), one.ID),
+	}
+	for _, f := range found {
+		p.Entries = append(p.Entries, entry{f, sentence.Of(f.Entry)})
+	}
+	s.show(w, http.StatusOK, "records", p)
+}
+
+// diffPage is work that did not land.
+type diffPage struct {
+	frame
+	Session nacre.SessionID
+	Diff    Diff
+}
+
+func (s *Site) diff(w http.ResponseWriter, r *http.Request, token string) {
+	one, ok := s.named(w, r, token)
+	if !ok {
+		return
+	}
+	diff, err := s.Records.Diff(r.Context(), one.ID)
+	if err != nil {
+		s.failed(w, http.StatusConflict, token, err)
+		return
+	}
+	s.show(w, http.StatusOK, "diff", diffPage{frame: frame{Title: "Changes of " + string(one.ID), Here: "sessions", Token: token}, Session: one.ID, Diff: diff})
+}

@@ -1,0 +1,228 @@
+// Package web is the web page of nacre: a face that shows what waits for a person, what
+// sessions do and did and how the installation is, and that brings a person's press to the
+// desk. It promises that nothing is shown and nothing is
+// pressed without a cookie that a one-time code was exchanged for, that a request is
+// served only where its Host is the page's own, and that what is shown is the whole card
+// whose digest the press carries (M-44, M-49).
+//
+// It decides nothing and keeps nothing: the desk of the session does.
+package web
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// cookiePrefix is in front of the port: a browser sends a cookie to all ports of a host,
+	// and two pages of one machine must not sign each other out.
+	cookiePrefix = "nacre-web-"
+	// codeTTL is how long a code can be exchanged, signInTTL how long one is signed in.
+	codeTTL, signInTTL = 10 * time.Minute, 12 * time.Hour
+	// maxBody bounds a form, maxCards how many questions a page shows.
+	maxBody, maxCards = 4 << 10, 20
+)
+
+//go:embed *.html page.css page.js
+var files embed.FS
+
+// Site is the web page at one address, for one person.
+type Site struct {
+	readings
+
+	page *template.Template
+	// streams holds a place for each page that is told of changes.
+	streams chan struct{}
+
+	mu sync.Mutex
+	// code is the digest of what is exchanged once; nil when it was. cookie is the digest
+	// of what it was exchanged for; nil before.
+	code, cookie []byte
+	codeEnds     time.Time
+	cookieEnds   time.Time
+}
+
+// New makes the page, and the code that signs a person in once.
+func New(o Options) (site *Site, code string, err error) {
+	if err := o.check(); err != nil {
+		return nil, "", err
+	}
+	page, err := template.New("page").Funcs(words()).ParseFS(files, "*.html")
+	if err != nil {
+		return nil, "", fmt.Errorf("page: %w", err)
+	}
+	code = rand.Text() + rand.Text()
+	return &Site{
+		readings: readings{Options: o}, page: page, streams: make(chan struct{}, maxStreams),
+		code: digest(code), codeEnds: o.Now().Add(codeTTL),
+	}, code, nil
+}
+
+// Handler serves the page. The Host is checked before all else, so that a name which an
+// attacker points at this address reaches nothing.
+func (s *Site) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /page.css", asset("page.css", "text/css; charset=utf-8"))
+	mux.HandleFunc("GET /page.js", asset("page.js", "text/javascript; charset=utf-8"))
+	mux.HandleFunc("POST /sign-in", s.signIn)
+	mux.HandleFunc("GET /{$}", s.front)
+	mux.HandleFunc("POST /answer", s.pressed(s.answer))
+	mux.HandleFunc("GET /sessions", s.seen(s.sessions))
+	mux.HandleFunc("GET /sessions/{id}", s.seen(s.session))
+	mux.HandleFunc("GET /sessions/{id}/records", s.seen(s.records))
+	mux.HandleFunc("GET /sessions/{id}/diff", s.seen(s.diff))
+	mux.HandleFunc("POST /sessions/{id}/stop", s.pressed(s.stop))
+	mux.HandleFunc("GET /schedules", s.seen(s.schedules))
+	mux.HandleFunc("GET /credentials", s.seen(s.credentials))
+	mux.HandleFunc("GET /health", s.seen(s.healthPage))
+	mux.HandleFunc("GET /events", s.seen(s.stream))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		protect(w.Header())
+		origin, own := s.origin(r.Host)
+		switch {
+		case !own:
+			http.Error(w, "This page is not served under this name.", http.StatusMisdirectedRequest)
+		case r.Method == http.MethodPost && r.Header.Get("Origin") != origin:
+			http.Error(w, "This form was not sent by this page.", http.StatusForbidden)
+		default:
+			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+			mux.ServeHTTP(w, r)
+		}
+	})
+}
+
+// protect lets a browser run and show nothing but what this page brings. A referrer stays
+// within the page: without one, a browser would send its forms without an origin.
+func protect(h http.Header) {
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+func asset(name, kind string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		content, err := files.ReadFile(name)
+		if err != nil {
+			http.Error(w, "This file cannot be read.", http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", kind)
+		_, _ = w.Write(content) // a browser that has gone needs no answer
+	}
+}
+
+// signIn exchanges the code for a cookie, once.
+func (s *Site) signIn(w http.ResponseWriter, r *http.Request) {
+	cookie, ok := s.exchange(r.PostFormValue("code"))
+	if !ok {
+		s.show(w, http.StatusForbidden, "sign-in", frame{Title: "Sign in", Told: "This code was used, is too old, or is not one. Run nacre web again for a new link."})
+		return
+	}
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // no TLS on loopback, where Secure would keep the cookie from being sent
+		Name: s.cookieName(), Value: cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.Host != s.Host,
+		MaxAge: int(signInTTL / time.Second),
+	})
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+func (s *Site) exchange(code string) (cookie string, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.code == nil || !s.Now().Before(s.codeEnds) || subtle.ConstantTimeCompare(s.code, digest(code)) != 1 {
+		return "", false
+	}
+	cookie = rand.Text() + rand.Text()
+	s.code, s.cookie, s.cookieEnds = nil, digest(cookie), s.Now().Add(signInTTL)
+	return cookie, true
+}
+
+func (s *Site) cookieName() string {
+	_, port, _ := net.SplitHostPort(s.Host) // a host without a port has a page alone
+	return cookiePrefix + port
+}
+
+// signedIn gives the token that the forms of this person carry.
+func (s *Site) signedIn(r *http.Request) (token string, ok bool) {
+	sent, err := r.Cookie(s.cookieName())
+	if err != nil {
+		return "", false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cookie == nil || !s.Now().Before(s.cookieEnds) || subtle.ConstantTimeCompare(s.cookie, digest(sent.Value)) != 1 {
+		return "", false
+	}
+	return hex.EncodeToString(digest("form " + sent.Value)), true
+}
+
+func digest(text string) []byte {
+	sum := sha256.Sum256([]byte(text))
+	return sum[:]
+}
+
+// seen shows a page to whoever is signed in, and the form to sign in to all others.
+func (s *Site) seen(page func(w http.ResponseWriter, r *http.Request, token string)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		token, ok := s.signedIn(r)
+		if !ok {
+			s.show(w, http.StatusUnauthorized, "sign-in", frame{Title: "Sign in", Told: "You are not signed in."})
+			return
+		}
+		page(w, r, token)
+	}
+}
+
+// pressed does what a form asks for that this page brought to whoever is signed in.
+func (s *Site) pressed(do func(w http.ResponseWriter, r *http.Request, token string)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		token, ok := s.signedIn(r)
+		if !ok || subtle.ConstantTimeCompare([]byte(token), []byte(r.PostFormValue("token"))) != 1 {
+			s.show(w, http.StatusForbidden, "sign-in", frame{Title: "Sign in", Told: "You are not signed in, so nothing was done."})
+			return
+		}
+		do(w, r, token)
+	}
+}
+
+// frame is what every page has.
+type frame struct {
+	Title string
+	// Here is the part of the page that is shown; empty where nobody is signed in.
+	Here  string
+	Token string
+	Told  string
+	// State names what is shown, and Watch what of it may change: the stream tells when it
+	// is not that state any more.
+	State, Watch string
+}
+
+// show writes a page as a whole, or says that it cannot.
+func (s *Site) show(w http.ResponseWriter, status int, name string, data any) {
+	var page bytes.Buffer
+	if err := s.page.ExecuteTemplate(&page, name, data); err != nil {
+		http.Error(w, "This page cannot be shown.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = page.WriteTo(w) // a browser that has gone needs no answer
+}
+
+// failed says why there is no page.
+func (s *Site) failed(w http.ResponseWriter, status int, token string, err error) {
+	s.show(w, status, "failed", frame{Title: "This cannot be shown", Here: "failed", Token: token, Told: err.Error()})
+}

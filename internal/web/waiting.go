@@ -1,0 +1,114 @@
+package web
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/question"
+)
+
+// maxOthers is how many things are listed that this page cannot answer.
+const maxOthers = 50
+
+// waitingPage is what waits.
+type waitingPage struct {
+	frame
+	Cards []card
+	// More is how many questions wait that are not shown.
+	More   int
+	Others []Other
+	// Unread says what could not be looked at.
+	Unread string
+}
+
+type card struct {
+	question.Card
+	Digest string
+}
+
+func (s *Site) front(w http.ResponseWriter, r *http.Request) {
+	token, ok := s.signedIn(r)
+	if !ok {
+		s.show(w, http.StatusOK, "sign-in", frame{Title: "Sign in"})
+		return
+	}
+	s.show(w, http.StatusOK, "waiting", s.waiting(r.Context(), token, ""))
+}
+
+// waiting is what waits, the question that expires first in front.
+func (s *Site) waiting(ctx context.Context, token, told string) waitingPage {
+	p := waitingPage{frame: frame{Title: "What waits", Here: "waiting", Token: token, Told: told, Watch: watchWaiting}}
+	questions, err := s.Desk.Approvals(ctx)
+	if err != nil {
+		p.Unread = question.Escape(err.Error())
+	}
+	p.State = stateOf(questions)
+	slices.SortStableFunc(questions, func(a, b nacre.Question) int { return a.Expires.Compare(b.Expires) })
+	p.More = max(0, len(questions)-maxCards)
+	for _, q := range questions[:len(questions)-p.More] {
+		shown := question.Of(q)
+		p.Cards = append(p.Cards, card{Card: shown, Digest: shown.Digest()})
+	}
+	others, err := s.Desk.Others(ctx)
+	if err != nil && p.Unread == "" {
+		p.Unread = question.Escape(err.Error())
+	}
+	p.Others = others[:min(len(others), maxOthers)]
+	return p
+}
+
+// stateOf names a list of questions, whatever its order.
+func stateOf(questions []nacre.Question) string {
+	var shown []string
+	for _, q := range questions {
+		shown = append(shown, question.Of(q).Digest())
+	}
+	slices.Sort(shown)
+	return named(shown...)
+}
+
+// named is a short name of what is shown, which is another one when that is.
+func named(shown ...string) string {
+	sum := sha256.New()
+	for _, one := range shown {
+		_, _ = fmt.Fprintf(sum, "%d %s\n", len(one), one) // a hash takes all
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// answer brings a press to the desk. The form carries the digest of the card that it
+// stood under, so a question that changed meanwhile is not what is answered.
+func (s *Site) answer(w http.ResponseWriter, r *http.Request, token string) {
+	ruling := nacre.Ruling{Verdict: nacre.Deny, Scope: nacre.ScopeOnce, By: "the web page"}
+	switch r.PostFormValue("verdict") {
+	case "approve":
+		ruling.Verdict = nacre.Allow
+	case "deny":
+	default:
+		s.show(w, http.StatusBadRequest, "waiting", s.waiting(r.Context(), token, "The form names neither approve nor deny, so nothing was done."))
+		return
+	}
+	pressed, err := s.Desk.Answer(r.Context(), nacre.Press{
+		ID: r.PostFormValue("id"), Identity: string(s.Identity), Shown: r.PostFormValue("shown"), Ruling: ruling,
+	})
+	if err != nil {
+		s.show(w, http.StatusConflict, "waiting", s.waiting(r.Context(), token, "Nothing was approved: "+question.Escape(err.Error())))
+		return
+	}
+	s.show(w, http.StatusOK, "waiting", s.waiting(r.Context(), token, outcome(pressed, ruling)))
+}
+
+func outcome(p nacre.Pressed, r nacre.Ruling) string {
+	switch {
+	case p.Open > 0:
+		return fmt.Sprintf("Your approval counts; %d more persons have to approve.", p.Open)
+	case r.Verdict == nacre.Allow:
+		return "Approved by " + question.Escape(p.By) + "."
+	}
+	return "Denied by " + question.Escape(p.By) + "."
+}

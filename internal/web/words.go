@@ -1,0 +1,54 @@
+package web
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/question"
+	"github.com/nacre-dev/nacre/internal/terminal"
+)
+
+// words are what templates say things with. plain is for what others wrote: nothing in it
+// reorders what is read, or hides.
+func words() template.FuncMap {
+	return template.FuncMap{
+		"plain":      question.Escape,
+		"lines":      lines,
+		"dollars":    terminal.Dollars,
+		"bytes":      terminal.Bytes,
+		"moment":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+		"with_token": func(id nacre.SessionID, token string) stopping { return stopping{id, token} },
+		"machine":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	}
+}
+
+// stopping is what a form has that stops a session.
+type stopping struct {
+	ID    nacre.SessionID
+	Token string
+}
+
+// lines is a text that others wrote, a line a line.
+func lines(text string) string {
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i, line := range all {
+		all[i] = question.Escape(strings.ReplaceAll(line, "\t", "    "))
+	}
+	return strings.Join(all, "\n")
+}
+
+// span is how long something took, in the unit that a person would take.
+func span(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%d days", d/(24*time.Hour))
+	case d >= 2*time.Hour:
+		return fmt.Sprintf("%d hours", d/time.Hour)
+	case d >= 2*time.Minute:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	}
+	return fmt.Sprintf("%d s", max(0, d/time.Second))
+}

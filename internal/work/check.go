@@ -1,0 +1,82 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/fetch"
+	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/process"
+	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/internal/seal"
+	"github.com/nacre-dev/nacre/internal/task"
+	"github.com/nacre-dev/nacre/internal/verify"
+)
+
+const (
+	// checkLimit is how long one check may take.
+	checkLimit = 20 * time.Minute
+)
+
+// check runs a command over the code in a fresh sandbox that reaches nothing: no
+// door, no proxy, no secrets (S-13). What it prints is kept to its tail.
+func check(ctx context.Context, s *seal.Session, code task.Workspace, command string, modules []verify.Module) (nacre.CheckResult, error) {
+	p, err := s.PostureWith(posture.Input{Project: code.Dir, Base: code.Base, Offline: true, Limits: nacre.Limits{Wall: checkLimit}}, modules)
+	if err != nil {
+		return nacre.CheckResult{}, err
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nacre.CheckResult{}, err
+	}
+	defer func() { _ = null.Close() }() // nothing is written to it
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nacre.CheckResult{}, err
+	}
+	g := process.NewKeeper(p.Limits)
+	defer g.Close()
+	g.Count(p.Mounts)
+	started := time.Now()
+	proc, err := s.Start(ctx, sandbox.Command{
+		Posture: p, Argv: []string{"/bin/sh", "-c", command}, Stdin: null, Stdout: write, Stderr: write,
+	})
+	if err != nil {
+		return nacre.CheckResult{}, errors.Join(err, read.Close(), write.Close())
+	}
+	if err := write.Close(); err != nil {
+		return nacre.CheckResult{}, err
+	}
+	output := make(chan string, 1)
+	go func() { output <- tail(g.Meter.Reader(read)) }()
+	g.Watch(proc)
+	exit, err := s.Wait(ctx, proc)
+	text := <-output
+	if why := g.Close(); why != "" {
+		s.NoteLimit(ctx, why)
+		text += "\n" + process.LimitError{Why: why}.Error()
+	}
+	clean, _ := s.Inst.Redact.String(text)
+	return nacre.CheckResult{
+		Command: command, ExitCode: exit.Code, TimedOut: exit.TimedOut, Tail: clean, Duration: time.Since(started), Strength: "weak",
+	}, errors.Join(err, read.Close(), ctx.Err())
+}
+
+// tail reads to the end and keeps what came last.
+func tail(r io.Reader) string {
+	kept, buffer := make([]byte, 0, 2*fetch.CheckTail), make([]byte, fetch.CheckTail)
+	for {
+		n, err := r.Read(buffer)
+		kept = append(kept, buffer[:n]...)
+		if len(kept) > fetch.CheckTail {
+			kept = append(kept[:0], kept[len(kept)-fetch.CheckTail:]...)
+		}
+		if err != nil {
+			return string(kept)
+		}
+	}
+}

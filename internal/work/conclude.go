@@ -1,0 +1,106 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/operator"
+	"github.com/nacre-dev/nacre/internal/receipt"
+	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/repo"
+	"github.com/nacre-dev/nacre/internal/seal"
+	"github.com/nacre-dev/nacre/internal/task"
+)
+
+// suspend closes a session whose work is not finished: it can go on later. Where
+// somebody stopped it, a receipt says how far it came; that of its end replaces
+// it (M-16).
+func suspend(ctx context.Context, s *seal.Session, spec task.Spec, why error) error {
+	ctx = context.WithoutCancel(ctx)
+	cut, chains := s.Cut(), s.Chains()
+	var err error
+	if why != nil && !errors.Is(why, task.ErrPaused) { // a run that was left at a stage keeps its agent's id
+		err = interrupt(ctx, s, spec, cleanReason(s, why))
+	}
+	if cut != "stopped" || len(chains) == 0 {
+		return errors.Join(err, s.Close(ctx, "interrupted", false))
+	}
+	err = errors.Join(err, s.Close(ctx, cut, false))
+	return errors.Join(err, s.CutReceipt(cut, spec.Task, spec.Project, chains))
+}
+
+// cleanReason is why a run does not go on for now, without secrets.
+func cleanReason(s *seal.Session, why error) string {
+	text, _ := s.Inst.Redact.String(reasonOf(why))
+	return text
+}
+
+// reasonOf is why a run does not go on for now.
+func reasonOf(err error) string {
+	switch {
+	case errors.Is(err, operator.ErrStopped):
+		return "its session was stopped"
+	case errors.Is(err, context.Canceled):
+		return "nacre was told to end"
+	}
+	return err.Error()
+}
+
+// giveUp ends work that nobody can go on with: its row, and the durable work itself, so
+// that no later run of the session carries it on (F-96).
+func giveUp(ctx context.Context, s *seal.Session, spec task.Spec, result nacre.RunResult) error {
+	ctx = context.WithoutCancel(ctx)
+	err := errors.Join(decided(ctx, s, spec, result), account(ctx, s, spec, result, 0))
+	return errors.Join(err, task.End(ctx, s.Inst.Registry.Paths().Engine(), s.Work()))
+}
+
+// conclude closes the session and signs what it did. The counts come from the
+// chain, not from what the run says of itself.
+func conclude(ctx context.Context, s *seal.Session, report Report, spec task.Spec) (Report, error) {
+	outcome := "not landed"
+	switch {
+	case report.Landed:
+		outcome = "landed"
+	case report.Delivered:
+		outcome = "delivered"
+	}
+	chains := s.Chains()
+	if err := errors.Join(installation.KeepResult(s.Dir(), report.RunResult), tidy(s, &report, spec.Held), s.Close(ctx, outcome, true)); err != nil {
+		return report, err
+	}
+	r := s.Inst
+	counts, cost, err := receipt.Count(r, chains)
+	if err != nil {
+		return report, err
+	}
+	report.Denied, report.Asked, report.Redacted = int(counts.Denied), int(counts.Asked), int(counts.Redacted)
+	report.Duration = r.Options.Now().Sub(s.Started)
+	written := audit.Receipt{
+		Session: s.ID(), Group: s.Group(), Started: s.Started, Finished: r.Options.Now(), TaskDigest: receipt.TaskDigest(spec.Task),
+		Outcome: outcome, Project: spec.Project, BaseCommit: report.Base, MergeCommit: report.Commit, Brain: s.Agent,
+		Sandbox: s.Sandbox().Name(), PolicyDigest: r.Policy.Version(), Verdicts: receipt.Verdicts(report.RunResult), Counts: counts, Cost: cost,
+	}
+	report.Receipt, err = receipt.WriteReceipt(r, written, chains[len(chains)-1])
+	return report, err
+}
+
+// tidy removes what a landed run worked on. What did not land, or not whole, stays for a
+// person to look at, until the session's next run.
+func tidy(s *seal.Session, report *Report, held task.Held) error {
+	work := filepath.Join(s.Dir(), task.WorkDir)
+	if !report.Landed && !report.Delivered || held == task.HeldLeaveOut && len(report.Left) > 0 {
+		kept, over, err := repo.Left(work)
+		report.Work, report.Over = kept, string(over)
+		return err
+	}
+	vaults, err := filepath.Glob(filepath.Join(s.Dir(), task.VaultPrefix+"*"))
+	err = errors.Join(err, repo.RemoveClone(work))
+	for _, dir := range append(vaults, filepath.Join(s.Dir(), task.EvidenceDir)) {
+		err = errors.Join(err, registry.Discard(dir))
+	}
+	return err
+}

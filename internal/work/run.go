@@ -1,0 +1,620 @@
+// Package work lets an agent work on a project, sealed, and lands what was verified;
+// and it judges, explains and audits such work.
+package work
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/agent"
+	"github.com/nacre-dev/nacre/internal/atom"
+	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/config"
+	"github.com/nacre-dev/nacre/internal/fetch"
+	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/order"
+	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/process"
+	"github.com/nacre-dev/nacre/internal/receipt"
+	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/repo"
+	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/internal/seal"
+	"github.com/nacre-dev/nacre/internal/task"
+	"github.com/nacre-dev/nacre/internal/verify"
+	"github.com/nacre-dev/nacre/kernel"
+)
+
+// Run is a task for an agent (M-01).
+type Run struct {
+	Task      string
+	Project   string
+	Brain     string // empty means the config's, else the first that is ready
+	Model     string
+	Recording string // what the replay brain plays
+	// Record names a new file for what the brain chooses, redacted, for replay.
+	Record string
+	Checks []string
+	Egress []string
+	Group  nacre.Group
+	Assignment
+	// Until leaves the task at a stage, for a later run to go on with.
+	Until nacre.Stage
+	// Merger lands only what an auditor has passed (S-08). Session names the work.
+	Merger bool
+	// Session names the session; one that was interrupted goes on with its work.
+	Session nacre.SessionID
+	Effort
+	Limits   nacre.Limits
+	Asking   seal.Asking
+	Started  func(seal.SessionInfo)
+	Progress func(nacre.Step)
+	// Observe, where set, is given what comes out of the sandbox as it came, for
+	// witnesses and tests. It is unredacted: keep it from people and files.
+	Observe func(text string)
+
+	// audited is the work that this run's agent judges.
+	audited *task.Audited
+}
+
+// Assignment makes a run one of the substrate, in a role. The zero value is a plain run.
+type Assignment struct {
+	// TaskFile is a task that the run carries out; Task is then left out: the prompt is
+	// composed.
+	TaskFile string
+	// Role is the role of a run that has no file: the run's Task is what is asked for.
+	Role string
+}
+
+// Effort bounds what an agent may do until its work holds.
+type Effort struct {
+	MaxTurns int
+	// Tries is how often the agent may work; each but the first is told what failed. 0
+	// means once.
+	Tries int
+	// Budget is what the work may cost, in dollars such as "1.50"; empty means 30 % more than
+	// tasks like it cost, where some are known (M-54).
+	Budget string
+	// Held is what becomes of changes that programs of the host obey: "wait", "leave-out"
+	// or "take"; empty means what the config says, where that is nothing "wait" (M-67).
+	Held string
+}
+
+// Report is what became of a run.
+type Report struct {
+	Session nacre.SessionID `json:"session"`
+	nacre.RunResult
+	// Agent, Role and DNA name the task of the substrate; empty for other runs.
+	Agent string `json:"agent,omitempty"`
+	Role  string `json:"role,omitempty"`
+	DNA   string `json:"dna,omitempty"`
+	// Failed are the atoms that did not hold, with what was found; empty where
+	// all did, and missing where none was judged (S-14).
+	Failed []AtomFailure `json:"failed,omitzero"`
+	// Paused is the stage at which the task was left, as was asked for.
+	Paused nacre.Stage `json:"paused,omitempty"`
+	// TimedOut says that the time limit ended the agent.
+	TimedOut bool `json:"timed_out,omitempty"`
+	// Limit says what the agent did beyond its limits, when it was ended for it.
+	Limit   string `json:"limit,omitempty"`
+	Receipt string `json:"receipt,omitempty"`
+	Leavings
+	Duration time.Duration `json:"duration_ns"`
+	Denied   int           `json:"denied"`
+	Asked    int           `json:"asked"`
+	Redacted int           `json:"redacted"`
+	// Recorded is the file of the recording; Unrecorded names the tools whose
+	// calls it could not hold.
+	Recorded   string `json:"recorded,omitempty"`
+	Unrecorded string `json:"unrecorded,omitempty"`
+	// Kernel are the counters of this opening's kernel (K-23).
+	Kernel kernel.Stats `json:"kernel"`
+}
+
+// Leavings are the agent's files of a run that did not land.
+type Leavings struct {
+	// Work is where they are. Where Over is set, those alone are there that differ from
+	// that commit's, with an empty device for each that is gone.
+	Work string `json:"work,omitempty"`
+	Over string `json:"over,omitempty"`
+}
+
+// groupOf is the group that a session works for: one that goes on stays what it was.
+func groupOf(inst *installation.Installation, id nacre.SessionID, asked nacre.Group) (nacre.Group, error) {
+	known, err := inst.Registry.Show(id)
+	switch {
+	case errors.Is(err, registry.ErrUnknown) || err == nil && !known.Resumable:
+		return inst.Group(asked)
+	case err != nil:
+		return "", err
+	case asked != "" && asked != known.Group:
+		return "", config.Errorf("session %s works for the group %s: go on without --group, or with --group %s", id, known.Group, known.Group)
+	}
+	return inst.Group(known.Group)
+}
+
+// Do lets an agent work on a project, sealed, and lands what was verified.
+func Do(ctx context.Context, inst *installation.Installation, run Run) (report Report, err error) {
+	if err := canRecord(run.Record); err != nil {
+		return Report{}, err
+	}
+	id, err := run.sessionID()
+	if err != nil {
+		return Report{}, err
+	}
+	spec, err := spec(ctx, inst, id, run)
+	if err != nil {
+		return Report{}, err
+	}
+	if run.Merger {
+		if refused, err := mayMerge(ctx, inst, id, spec); err != nil || refused.Reason != "" {
+			return refused, err
+		}
+	}
+	group, err := groupOf(inst, id, run.Group)
+	if err != nil {
+		return Report{}, err
+	}
+	agent, status, estimate, err := ready(ctx, inst, id, run, &spec)
+	if err != nil {
+		return Report{}, err
+	}
+	s, err := seal.Open(ctx, inst, seal.Request{
+		ID: id, Group: group, Kind: "run", Title: title(spec.Words()), Project: spec.Project, Brain: spec.Brain,
+		Version: status.Version, Said: seal.Said{Task: spec.Task}, Ways: seal.Ways{Egress: spec.Egress}, Model: agent.Name() != brain.ReplayName && !run.startsNone(), Asking: run.Asking,
+		Tell: run.Progress, Confined: spec.Order != nil,
+		Prepare: func(dir string) error { return keepSpec(dir, spec) },
+	})
+	if err != nil {
+		return Report{}, err
+	}
+	ctx = s.Interruption.Context(ctx, s.Warn)
+	report = reportOf(s.ID(), spec)
+	finished := false
+	defer func() {
+		if !finished {
+			err = errors.Join(err, suspend(ctx, s, spec, err))
+		}
+	}()
+	if err := narrow(s, spec, estimate); err != nil {
+		return report, err
+	}
+	var recorder brain.Recorder
+	if run.Record != "" {
+		agent = brain.Record(agent, &recorder)
+	}
+	report.RunResult, err = work(ctx, s, run, spec, s.Watch.Brain(agent))
+	report.Failed = failuresOf(report.Atoms)
+	err = errors.Join(err, installation.KeepFailedCheck(s.Dir(), report.Checks))
+	if recordErr := keepRecording(s, run.Record, &recorder, spec, &report); recordErr != nil && err == nil {
+		err = recordErr
+	}
+	if c := s.Watch.Containment(); c != nil {
+		finished = true
+		report.Reason, report.Passed, report.Landed = "its session was contained: "+c.What, false, false
+		return report, errors.Join(c, giveUp(ctx, s, spec, report.RunResult), s.Finish(ctx, "", spec.Task, spec.Project))
+	}
+	if errors.Is(err, task.ErrPaused) {
+		report.pause(run.Until)
+		return report, nil // the session is left to go on
+	}
+	if err = closeBooks(ctx, s, &report, spec, err); err != nil {
+		return report, err
+	}
+	report.Limit, _ = s.Limited.Load().(string)
+	report.TimedOut, report.Kernel = report.Brain == task.TimedOut, s.Kernel.Stats()
+	finished = true
+	return conclude(ctx, s, report, spec)
+}
+
+// pause says after which step the run waits; what was verified and must not land
+// yet waits for its audit.
+func (r *Report) pause(after nacre.Stage) {
+	r.Paused = after
+	if r.Reason == "" {
+		return
+	}
+	r.Paused = nacre.StageVerified
+	if r.Next == "" {
+		r.Next = auditNext(r.Session)
+	}
+}
+
+// closeBooks accounts for work that the engine has ended without a result, with
+// which nobody can go on. Any other error stays what it is.
+func closeBooks(ctx context.Context, s *seal.Session, report *Report, spec task.Spec, err error) error {
+	var ended *task.EndedError
+	if !errors.As(err, &ended) {
+		return err
+	}
+	report.Reason, report.Next = "the work ended without a result: "+ended.Reason, "begin anew, in this session or another"
+	return errors.Join(decided(ctx, s, spec, report.RunResult), account(ctx, s, spec, report.RunResult, 0))
+}
+
+// reportOf begins the report of a run.
+func reportOf(id nacre.SessionID, spec task.Spec) Report {
+	report := Report{Session: id}
+	if o := spec.Order; o != nil {
+		report.Agent, report.Role, report.DNA = o.Agent, o.Role, o.DNA
+	}
+	return report
+}
+
+// spec is what the run does: what it was asked now, or what it was asked when
+// it was interrupted.
+func spec(ctx context.Context, inst *installation.Installation, id nacre.SessionID, run Run) (task.Spec, error) {
+	earlier, going, err := interrupted(inst, id)
+	if err != nil {
+		return task.Spec{}, err
+	}
+	if going {
+		if run.Task != "" && run.Task != earlier.Task {
+			return task.Spec{}, config.Errorf("session %s has unfinished work: go on with `nacre run --session %s`, or use another session", id, id)
+		}
+		return earlier, errors.Join(order.SameTask(id, earlier.Order, run.TaskFile), sameWork(id, earlier, run))
+	}
+	if run.Task == "" && run.TaskFile == "" && run.Session != "" && run.Recording == "" {
+		if _, err := inst.Registry.Show(id); errors.Is(err, registry.ErrUnknown) {
+			return task.Spec{}, config.Errorf("no task, and %w", err)
+		}
+		return task.Spec{}, config.Errorf("no task, and session %s has no unfinished work to go on with: name a task", id)
+	}
+	if run.Task == "" && run.Recording == "" && run.TaskFile == "" && run.audited == nil {
+		return task.Spec{}, config.Errorf("no task: write one after `nacre run`, or name a file with --prompt-file")
+	}
+	project, err := config.ProjectFolder(config.OrDot(run.Project))
+	if err != nil {
+		return task.Spec{}, err
+	}
+	if err := inspect(ctx, inst, project); err != nil {
+		return task.Spec{}, err
+	}
+	own, err := installation.OwnBelow(inst, project)
+	if err != nil {
+		return task.Spec{}, &config.Error{Err: err}
+	}
+	order, err := run.pin(project)
+	if err == nil {
+		err = knownParent(ctx, inst, order)
+	}
+	if err != nil {
+		return task.Spec{}, err
+	}
+	held, err := task.ParseHeld(cmp.Or(run.Held, inst.Config.Landing.Held))
+	if err != nil {
+		return task.Spec{}, config.Errorf("--held %w", err)
+	}
+	spec := task.Spec{
+		Held: held, Order: order, Audited: run.audited, Task: run.Task, Project: project, Brain: run.Brain, Model: run.Model, Checks: run.Checks, Egress: run.Egress,
+		MaxTurns: run.MaxTurns, Tries: run.Tries, Own: own,
+	}
+	if len(spec.Checks) == 0 {
+		spec.Checks = inst.Config.Checks
+	}
+	if spec.Model == "" {
+		spec.Model = inst.Config.Model.Name
+	}
+	if run.Recording != "" {
+		if spec.Recording, err = filepath.Abs(run.Recording); err == nil {
+			_, err = readRecording(spec.Recording)
+		}
+	}
+	return spec, err
+}
+
+// sessionID is the session that was named; a task's goes by its agent's id
+// where that can name one.
+func (run *Run) sessionID() (nacre.SessionID, error) {
+	if run.Session != "" || run.TaskFile == "" {
+		return registry.OrNew(run.Session), nil
+	}
+	t, err := order.ReadTask(run.TaskFile)
+	if err != nil {
+		return "", err
+	}
+	id, err := nacre.ParseSessionID(strings.ToLower(t.AgentID))
+	if err != nil {
+		return registry.OrNew(""), nil //nolint:nilerr // then it has a name of its own
+	}
+	return id, nil
+}
+
+// pin reads the task that the run carries out, if it carries out one: its
+// prompt and its own checks are the run's.
+func (run *Run) pin(project string) (*task.Order, error) {
+	var t atom.Task
+	switch {
+	case run.audited != nil:
+		t = auditTask(run.audited)
+	case run.TaskFile != "" && run.Role != "":
+		return nil, config.Errorf("a task's file names its role: leave --role out")
+	case run.Role != "":
+		var err error
+		if t, err = atom.NewTask(run.Role, run.Task); err != nil {
+			return nil, config.Errorf("--role %s: %w", run.Role, err)
+		}
+	case run.TaskFile == "":
+		return nil, nil //nolint:nilnil // not every run carries out a task of the substrate
+	case run.Task != "":
+		return nil, config.Errorf("a task's file has its own words: leave the other task out")
+	default:
+		var err error
+		if t, err = order.ReadTask(run.TaskFile); err != nil {
+			return nil, err
+		}
+	}
+	order, prompt, err := order.Pin(project, t)
+	if err != nil {
+		return nil, err
+	}
+	run.Task = prompt
+	run.Checks = append(append([]string{}, t.Commands...), run.Checks...)
+	return &order, nil
+}
+
+// sameWork refuses to go on with other work than was begun, instead of leaving
+// the difference out.
+func sameWork(id nacre.SessionID, earlier task.Spec, run Run) error {
+	recording := run.Recording
+	if abs, err := filepath.Abs(recording); err == nil && recording != "" {
+		recording = abs
+	}
+	for _, flag := range []struct {
+		name  string
+		other bool
+	}{
+		{"role", run.Role != "" && (earlier.Order == nil || run.Role != earlier.Order.Role)},
+		{"brain", run.Brain != "" && run.Brain != earlier.Brain},
+		{"project", otherProject(run.Project, earlier.Project)},
+		{"model", run.Model != "" && run.Model != earlier.Model},
+		{"recording", recording != "" && recording != earlier.Recording},
+		{"check", len(run.Checks) > 0 && !slices.Equal(run.Checks, earlier.Checks)},
+		{"egress", len(run.Egress) > 0 && !slices.Equal(run.Egress, earlier.Egress)},
+		{"held", run.Held != "" && !sameHeld(run.Held, earlier.Held)},
+		{"tries", run.Tries > 1 && run.Tries != earlier.Tries},
+		{"max-turns", run.MaxTurns != 0 && run.MaxTurns != earlier.MaxTurns},
+	} {
+		if flag.other {
+			return config.Errorf("session %s goes on as it was begun: leave --%s out, or use another session", id, flag.name)
+		}
+	}
+	return nil
+}
+
+func sameHeld(text string, earlier task.Held) bool {
+	held, err := task.ParseHeld(text)
+	return err == nil && held == earlier
+}
+
+// otherProject tells whether a folder was named that is not the one of the
+// work. The folder one stands in is what is meant where none is named.
+func otherProject(named, earlier string) bool {
+	if config.OrDot(named) == "." {
+		return false
+	}
+	folder, err := config.ProjectFolder(named)
+	return err != nil || folder != earlier
+}
+
+// inspect refuses a project that a run could not work on, before it begins.
+func inspect(ctx context.Context, inst *installation.Installation, project string) error {
+	if _, err := exec.LookPath("git"); err != nil {
+		return &installation.NotReady{What: "git is not installed", Next: "install git: runs work on repositories", Err: err}
+	}
+	dir, err := os.MkdirTemp(inst.Registry.Paths().State, "inspect-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // nothing of worth is in it
+	if err := task.Inspect(ctx, project, dir, inst.Options.Now); err != nil && ctx.Err() == nil {
+		return &config.Error{Err: err}
+	}
+	return ctx.Err()
+}
+
+func interrupted(inst *installation.Installation, id nacre.SessionID) (task.Spec, bool, error) {
+	known, err := inst.Registry.Show(id)
+	if errors.Is(err, registry.ErrUnknown) || (err == nil && known.Work == "") {
+		return task.Spec{}, false, nil
+	}
+	if err != nil {
+		return task.Spec{}, false, err
+	}
+	if known.Kind != "run" {
+		return task.Spec{}, false, config.Errorf("session %s is an exec session: use another name", id)
+	}
+	spec, there, err := specIn(inst.Registry.Paths().Session(id)) // where there is none, it was interrupted before it began
+	if err != nil {
+		return task.Spec{}, false, fmt.Errorf("session %s: %w", id, err)
+	}
+	return spec, there, nil
+}
+
+// specIn is what the session of a folder was asked to do, where that is kept.
+func specIn(dir string) (spec task.Spec, there bool, err error) {
+	data, err := os.ReadFile(filepath.Join(dir, installation.SpecFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return task.Spec{}, false, nil
+	}
+	if err != nil {
+		return task.Spec{}, false, err
+	}
+	if err := json.Unmarshal(data, &spec); err != nil {
+		return task.Spec{}, false, fmt.Errorf("what it was asked to do is damaged: %w", err)
+	}
+	return spec, true, nil
+}
+
+func keepSpec(dir string, spec task.Spec) error {
+	return installation.Keep(dir, installation.SpecFile, spec)
+}
+
+// work runs the task with the parts that this session has.
+func work(ctx context.Context, s *seal.Session, run Run, spec task.Spec, chosen brain.Brain) (nacre.RunResult, error) {
+	if err := s.Running(); err != nil {
+		return nacre.RunResult{}, err
+	}
+	if run.audited != nil { // what an earlier auditor passed holds until here
+		if err := keepAudit(s.Inst, pendingAudit(run.audited)); err != nil {
+			return nacre.RunResult{}, err
+		}
+	}
+	if err := enter(ctx, s, spec); err != nil {
+		return nacre.RunResult{}, err
+	}
+	turn, err := turn(ctx, s, run, spec)
+	if err != nil {
+		return nacre.RunResult{}, err
+	}
+	var last *process.Process // each conversation launches one
+	var left nacre.RunResult
+	result, err := task.Run(ctx, task.Parts{
+		Session: s.Session, Kept: task.Kept{Engine: s.Inst.Registry.Paths().Engine(), Bases: bases(ctx, s, spec)}, Brain: chosen, Turn: turn,
+		Launch: func(ctx context.Context, l brain.Launch, files task.Workspace) (task.Agent, error) {
+			var err error
+			s.WorksOver(files.Base)
+			if last, err = launchBrain(ctx, s, l, files, run, spec); err != nil {
+				return nil, err
+			}
+			s.Watch.Result(last, repo.Written(files.Dir))
+			return last, nil
+		},
+		TimedOut: func() bool { return last.TimedOut.Load() },
+		Check: func(ctx context.Context, code task.Workspace, command string, modules []verify.Module) (nacre.CheckResult, error) {
+			return check(ctx, s, code, command, modules)
+		}, Fetch: func(ctx context.Context, p verify.Packages) (verify.Fetched, error) {
+			return fetch.Packages(ctx, s, p)
+		},
+		Spent:    func() int64 { return agent.Spent(s) },
+		Observe:  run.Observe,
+		Progress: s.Tell, Redact: s.Inst.Redact, Now: s.Inst.Options.Now,
+		Queue: func(ctx context.Context) (func(), error) { return s.Inst.Queue(ctx, spec.Project) },
+		Account: func(ctx context.Context, result nacre.RunResult, before []nacre.RunResult) error {
+			learn(ctx, s, spec, result, before)
+			return errors.Join(decided(ctx, s, spec, result), account(ctx, s, spec, result, len(before)+1))
+		},
+		MayLand: func(tree string) string { return mayLand(s, run, tree) },
+		Judge: func(ctx context.Context, w verify.Subject, atoms []atom.Atom) (verify.Report, error) {
+			return judge(ctx, s, spec.Order, w, atoms)
+		}, Notify: func(ctx context.Context, refusal string) error { return order.GoOn(ctx, s, refusal) }, Until: run.Until, Paused: func(r nacre.RunResult) { left = r },
+	}, spec)
+	if errors.Is(err, task.ErrPaused) {
+		return left, err
+	}
+	return result, err
+}
+
+// turn is what the brain is given: the task, the memory brief and the skills.
+func turn(ctx context.Context, s *seal.Session, run Run, spec task.Spec) (brain.Turn, error) {
+	if run.startsNone() {
+		var err error
+		_, s.Model.Earlier, err = receipt.Count(s.Inst, s.Chains()) // the gateway is what counts it elsewhere
+		return brain.Turn{}, err
+	}
+	turn := brain.Turn{
+		Task: spec.Task, Model: spec.Model, SessionToken: s.Model.Token, MaxTurns: spec.MaxTurns,
+		MaxTokens: s.Inst.Config.Model.MaxTokens, Context: s.Inst.Config.Model.Context,
+		Skills: s.Skills(s.Inst.Principal(s.Group(), s.ID(), spec.Task)), System: agent.Brief(ctx, s) + warning(ctx, s, spec),
+	}
+	var err error
+	if spec.Order != nil {
+		if turn.Gates, err = spec.Order.Gates.Bytes(); err != nil {
+			return brain.Turn{}, err
+		}
+		turn.Offers = spec.Order.Gates.Offers
+	}
+	if spec.Recording == "" {
+		return turn, nil
+	}
+	turn.Recording, err = readRecording(spec.Recording)
+	return turn, err
+}
+
+func readRecording(path string) ([]byte, error) {
+	data, err := order.ReadRegular(path, brain.MaxRecording)
+	if err != nil {
+		return nil, config.Errorf("recording %s: %w", path, err)
+	}
+	if _, err := brain.ParseRecording(data); err != nil {
+		return nil, config.Errorf("%s: %w", path, err)
+	}
+	return data, nil
+}
+
+// bases is where the bases are that a run's stages are layers over (P-03); empty
+// means that each stage gets a whole copy: where this machine or this backend lays
+// no layers, and where something of the host reads or writes the agent's files
+// while it works, as roles, auditors and plugins that see the project do. So does an agent
+// that may try again: not every layer that was written to can be laid a second time.
+func bases(ctx context.Context, s *seal.Session, spec task.Spec) string {
+	if spec.Tries > 1 || spec.Order != nil || spec.Audited != nil || s.ShowsProject() {
+		return ""
+	}
+	return installation.LayeredBases(ctx, s.Inst, s.Sandbox())
+}
+
+// launchBrain seals the brain over its private clone, whose git folder it cannot write.
+func launchBrain(ctx context.Context, s *seal.Session, l brain.Launch, files task.Workspace, run Run, spec task.Spec) (*process.Process, error) {
+	mounts, err := agent.RoleFiles(s, l.Files)
+	if err != nil {
+		return nil, err
+	}
+	in := posture.Input{
+		Project: files.Dir, Base: files.Base, Protected: []string{".git"}, Mounts: append(mounts, l.Mounts...), Env: l.Env,
+		Model: s.Model.Gateway != nil, Limits: run.Limits,
+	}
+	if spec.Audited != nil {
+		in.Mounts = append(in.Mounts, nacre.Mount{Kind: nacre.BindReadOnly, Source: filepath.Join(s.Dir(), task.EvidenceDir), Target: evidenceAt})
+	}
+	var widened []string
+	if spec.Order != nil {
+		if widened, err = order.Confine(s, &in, spec.Order.Atoms, spec.Order.Parameters); err != nil {
+			return nil, err
+		}
+	}
+	p, err := s.Posture(in)
+	if err != nil {
+		return nil, err
+	}
+	if run.Started != nil {
+		info := s.Info(p, s.Agent)
+		info.Project, info.Widened = spec.Project, widened
+		if info.Obstacles, err = obstacles(ctx, s.Inst, spec); err != nil {
+			return nil, err
+		}
+		run.Started(info)
+	}
+	deaf := func() {}
+	if l.Refused != nil {
+		if deaf, err = agent.HearRefusals(ctx, s.SocketDir(), l.Refused); err != nil {
+			return nil, err
+		}
+	}
+	started, err := process.Start(ctx, s.Session, sandbox.Command{Posture: p, SocketDir: s.SocketDir(), Argv: l.Argv})
+	if err != nil {
+		deaf()
+		return nil, err
+	}
+	started.Limited = func(why string) { s.NoteLimit(ctx, why); s.Limited.Store(why) }
+	await := started.Await
+	started.Await = func() (int, error) {
+		defer deaf()
+		return await()
+	}
+	return started, nil
+}
+
+func title(text string) string {
+	runes := []rune(text)
+	return string(runes[:min(len(runes), 60)])
+}

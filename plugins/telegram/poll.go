@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nacre-dev/nacre/internal/chat"
+)
+
+// How long is waited before another try.
+const (
+	othersPause = 10 * time.Second // another process polls
+	maxUpdates  = 100              // of one answer
+)
+
+// poll brings what was written to the host until ctx ends. Where two handlers run in one data
+// folder, as while a plugin is reloaded, one of them polls: Telegram answers one.
+func (h *handler) poll(ctx context.Context) {
+	unlock := h.world.Lock(ctx, h.setup.DataDir)
+	if unlock == nil {
+		return
+	}
+	defer unlock()
+	if err := h.chats.Kept.Load(); err != nil {
+		chat.Note("what was kept cannot be read: %v", err)
+	}
+	offset, failures := int64(0), 0
+	for ctx.Err() == nil {
+		updates, err := h.updates(ctx, offset)
+		if err != nil {
+			_ = h.world.Wait(ctx, h.afterFailure(ctx, err, failures)) // the loop's condition has its error
+			failures++
+			continue
+		}
+		if offset, err = h.handle(ctx, updates, offset); err != nil {
+			_ = h.world.Wait(ctx, chat.Backoff(failures))
+			failures++
+			continue
+		}
+		failures = 0
+	}
+}
+
+// handle takes what one poll brought and gives the offset of the next one, which confirms it.
+// Presses come first: a message that the host cannot take now must not keep a person from
+// deciding, perhaps on the very agent that has to end before. With an error the rest was not
+// taken: it is brought again.
+func (h *handler) handle(ctx context.Context, updates []update, offset int64) (int64, error) {
+	for _, u := range updates {
+		if u.Press != nil {
+			h.chats.Pressed(ctx, u.Press.pressed())
+		}
+		if m := u.Message; m.commands() {
+			at := m.place()
+			h.chats.Command(ctx, chat.Said{Sender: strconv.FormatInt(m.From.ID, 10), Body: m.Text, Ref: at.ref()}, time.Unix(m.Date, 0), at.at())
+		}
+	}
+	for i, u := range updates {
+		if err := h.take(ctx, u); err != nil {
+			return offset, err
+		}
+		if i == 0 || u.ID >= offset {
+			offset = u.ID + 1 // which may be lower than before: after a quiet week numbers begin anew
+		}
+	}
+	return offset, nil
+}
+
+// updates is one poll. Asking from an offset on confirms all before it.
+func (h *handler) updates(ctx context.Context, offset int64) (updates []update, err error) {
+	ctx, cancel := context.WithTimeout(ctx, h.world.Patience)
+	defer cancel()
+	err = h.api.call(ctx, "getUpdates", map[string]any{
+		"offset": offset, "limit": maxUpdates, "timeout": int(pollTime / time.Second), "allowed_updates": []string{"message", "callback_query"},
+	}, &updates)
+	return updates, err
+}
+
+// afterFailure is how long to wait before the next poll.
+func (h *handler) afterFailure(ctx context.Context, err error, failures int) time.Duration {
+	var said *chat.Refusal
+	if ctx.Err() != nil || !errors.As(err, &said) {
+		return chat.Backoff(failures)
+	}
+	if failures == 0 {
+		chat.Note("%v", err)
+	}
+	switch said.Why {
+	case chat.Revoked: // perhaps there is a new one by then
+		if token, err := readToken(ctx, h.setup); err == nil && token != *h.api.token.Load() {
+			h.api.token.Store(&token)
+			return 0
+		}
+		chat.Note("Telegram does not know the token any more: give it a new one, and it is used within %s", chat.RevokedPause)
+		return chat.RevokedPause
+	case chat.Elsewhere:
+		chat.Note("another program polls with the same token, or a webhook is set: end it")
+		return othersPause
+	case chat.Unknown, chat.TooOften, chat.NotTaken:
+	}
+	return max(said.Pause, chat.Backoff(failures))
+}
+
+// take brings a message to the host. With an error the host has not decided on it.
+func (h *handler) take(ctx context.Context, u update) error {
+	m := u.Message
+	if m == nil || !m.personal() || m.body() == "" || m.commands() {
+		return nil
+	}
+	sender, at := strconv.FormatInt(m.From.ID, 10), m.place()
+	if m.asksToPair() {
+		h.chats.Pair(ctx, sender, at.at())
+		return nil
+	}
+	session := h.sessionOf(m)
+	taken, err := h.chats.Take(ctx, chat.Said{Sender: sender, Chat: at.at().Chat, Body: m.body(), Ref: at.ref(), Session: session})
+	if taken {
+		h.chats.Kept.Remember(threadKey(m.Chat.ID, m.ID), session)
+	}
+	return err
+}
+
+// sessionOf names the conversation of a message for routes with session = "explicit": that of
+// its topic, that of the message that it answers, or a new one.
+func (h *handler) sessionOf(m *message) string {
+	if topic := m.place().topic; topic != 0 {
+		return fmt.Sprintf("topic-%d", topic)
+	}
+	if m.ReplyTo != nil {
+		if known := h.chats.Kept.Get(threadKey(m.Chat.ID, m.ReplyTo.ID)); known != "" {
+			return known
+		}
+	}
+	return fmt.Sprintf("message-%d", m.ID)
+}
+
+func threadKey(chat, message int64) string { return fmt.Sprintf("thread/%d/%d", chat, message) }

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"cmp"
+	"debug/buildinfo"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// component is a part of a bill of materials, by CycloneDX 1.6.
+type component struct {
+	Type    string `json:"type"`
+	Ref     string `json:"bom-ref"`
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"`
+	Purl    string `json:"purl,omitempty"`
+}
+
+// materials writes what the program is made of, by what the Go linker wrote into it.
+func (t target) materials(program string) error {
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		return err
+	}
+	parts := []component{{"library", "std", "std", strings.TrimPrefix(info.GoVersion, "go"), "pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go")}}
+	for _, m := range info.Deps {
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		purl := "pkg:golang/" + m.Path + "@" + m.Version
+		parts = append(parts, component{"library", purl, m.Path, m.Version, purl})
+	}
+	slices.SortFunc(parts, func(a, b component) int { return cmp.Compare(a.Ref, b.Ref) })
+	bill := map[string]any{
+		"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,
+		"metadata": map[string]any{
+			"timestamp": t.made.Format(time.RFC3339),
+			"component": component{Type: "application", Ref: "nacre", Name: "nacre", Version: t.version},
+		},
+		"components": parts,
+	}
+	data, err := json.MarshalIndent(bill, "", "  ")
+	if err != nil {
+		return err
+	}
+	return write(filepath.Join(t.out, t.name(".cdx.json")), string(data)+"\n")
+}
+
+// sorted orders files by where they are installed.
+func sorted(list []file) []file {
+	slices.SortFunc(list, func(a, b file) int { return cmp.Compare(a.to, b.to) })
+	return list
+}
+
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// installer copies the script, with the version that it installs.
+func (b build) installer() error {
+	script, err := readFile(filepath.Join(b.root, "tools/release/install.sh"))
+	if err != nil {
+		return err
+	}
+	const unset = "version=${NACRE_VERSION:-}\n"
+	if !strings.Contains(script, unset) {
+		return fmt.Errorf("install.sh has no line %q", unset)
+	}
+	script = strings.Replace(script, unset, "version=${NACRE_VERSION:-"+strings.TrimPrefix(b.version, "v")+"}\n", 1)
+	return write(filepath.Join(b.out, "install.sh"), script)
+}
