@@ -18,44 +18,55 @@ import (
 
 // channelHandler is a channel in Python: each line of what lies in its data folder's
 // inbox is a message, "SENDER:BODY" or "SENDER/CONVERSATION:BODY", and what the agent
-// sends is printed to its outbox.
+// sends is printed to its outbox. When it shuts down, what was not taken from it is left to
+// the one that a reload puts in its place.
 const channelHandler = `import json, os, sys, threading, time
-lock, answered = threading.Lock(), threading.Event()
+lock, answered, closing, watching, answer = threading.Lock(), threading.Event(), threading.Event(), None, {}
 def say(m):
     with lock:
         print(json.dumps(dict(jsonrpc="2.0", **m)), flush=True)
 def watch(ticket, data):
     box, n = os.path.join(data, "inbox"), 0
-    while True:
-        time.sleep(0.05)
+    mine = box + "-" + os.urandom(4).hex()
+    while not closing.wait(0.05):
         if os.path.exists(box):
-            lines = open(box).read().splitlines()
-            os.remove(box)
-            for line in lines:
+            try:
+                os.rename(box, mine)
+            except FileNotFoundError:
+                continue # another one of us has taken it
+            for line in open(mine).read().splitlines():
                 sender, body = line.split(":", 1)
                 sender, _, session = sender.partition("/")
                 n += 1
-                answered.clear()
+                answered.clear(); answer.clear()
                 say({"id": "in%d" % n, "method": "publishEvent", "params": {"ticket": ticket, "topic": "message.inbound",
                     "payload": {"channel": "box", "sender": sender, "content_type": "text", "body": body, "metadata": {"session": session} if session else {}}}})
                 answered.wait(10)
+                if closing.is_set() and "result" not in answer:
+                    open(box, "a").write(line + "\n")
+def close(m):
+    closing.set()
+    if watching:
+        watching.join()
+    say({"id": m["id"], "result": None})
+    os._exit(0)
 for line in sys.stdin:
     m = json.loads(line)
     p = m.get("params") or {}
     if "method" not in m:
-        answered.set()
+        answer.update(m); answered.set()
     if m.get("method") == "initialize":
         data = p["data_dir"]
         say({"id": m["id"], "result": None})
         if "channel_ticket" in p:
-            threading.Thread(target=watch, args=(p["channel_ticket"], data), daemon=True).start()
+            watching = threading.Thread(target=watch, args=(p["channel_ticket"], data), daemon=True)
+            watching.start()
     elif m.get("method") == "handleRequest":
         a = p["envelope"]["payload"]["arguments"]
         open(os.path.join(data, "outbox"), "a").write(p["envelope"]["group"] + " " + a["recipient"] + ": " + a["body"] + "\n")
         say({"id": m["id"], "result": {"status": "sent"}})
     elif m.get("method") == "shutdown":
-        say({"id": m["id"], "result": None})
-        break
+        threading.Thread(target=close, args=(m,)).start()
 `
 
 const channelManifest = `{"description": "A box", "version": "1.0.0", "handler": ["python3", "handler.py"],
