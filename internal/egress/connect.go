@@ -126,12 +126,12 @@ func (p *Proxy) greeted(ctx context.Context, c *client, d denial, to route) (*fl
 func (p *Proxy) tunnelTCP(ctx context.Context, c *client, d denial, to route) {
 	flow, err := p.allow(ctx, d, to)
 	if err != nil {
-		p.answer(c, denial{reason: reasonOf(err), target: d.target, method: d.method})
+		c.answer(denial{reason: reasonOf(err), target: d.target, method: d.method})
 		return
 	}
 	defer flow.end(ctx)
 	if err := flow.dial(ctx, to); err != nil {
-		p.answer(c, denial{target: d.target, method: d.method}.because(err))
+		c.answer(denial{target: d.target, method: d.method}.because(err))
 		return
 	}
 	_ = c.conn.SetDeadline(time.Now().Add(p.limits.Request))

@@ -82,7 +82,7 @@ func (p *Proxy) denyFor(ctx context.Context, c *client, d denial, err error) {
 func (p *Proxy) deny(ctx context.Context, c *client, d denial) {
 	p.recordDenied(ctx, d)
 	d.plugin = p.opts.Plugin
-	p.answer(c, d)
+	c.answer(d)
 }
 
 const (
@@ -92,7 +92,7 @@ const (
 	lingerQuiet = 2 * time.Second
 )
 
-func (p *Proxy) answer(c *client, d denial) {
+func (c *client) answer(d denial) {
 	_ = c.conn.SetDeadline(time.Now().Add(time.Second))
 	if _, err := c.conn.Write(d.response()); err != nil {
 		return

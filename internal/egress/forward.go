@@ -65,7 +65,7 @@ func (p *Proxy) forward(ctx context.Context, c *client, h *head) {
 	}
 	flow, err := p.allow(ctx, d, to)
 	if err != nil {
-		p.answer(c, denial{reason: reasonOf(err), target: t, method: h.method})
+		c.answer(denial{reason: reasonOf(err), target: t, method: h.method})
 		return
 	}
 	defer flow.end(ctx)
@@ -75,7 +75,7 @@ func (p *Proxy) forward(ctx context.Context, c *client, h *head) {
 	}
 	if err != nil {
 		flow.finish(reasonOf(err))
-		p.answer(c, denial{target: t, method: h.method}.because(err))
+		c.answer(denial{target: t, method: h.method}.because(err))
 		return
 	}
 	flow.exchange(c, h, asked, seen)
@@ -230,7 +230,7 @@ func (f *flow) exchange(c *client, h *head, requestHead []byte, body io.Reader) 
 	f.finish(reason)
 	switch {
 	case !begun:
-		f.proxy.answer(c, denial{reason: reason, target: target{f.detail.Host, f.detail.Port}, method: h.method})
+		c.answer(denial{reason: reason, target: target{f.detail.Host, f.detail.Port}, method: h.method})
 	case unsent != nil:
 		c.linger()
 	}

@@ -71,7 +71,7 @@ func (c *client) admit(ctx context.Context, p *Proxy, d *denial, protocols ...na
 	}
 	p.recordDenied(ctx, *d)
 	d.plugin = p.opts.Plugin
-	p.answer(c, *d)
+	c.answer(*d)
 	return time.Time{}, false
 }
 

@@ -22,18 +22,17 @@ func (s *Store) Claim(ctx context.Context) (Claim, bool, error) {
 	if s.self == "" {
 		return Claim{}, false, errors.New("schedules: Claim before Serve")
 	}
-	now := s.now().UTC().Truncate(time.Second)
 	var any bool
-	err := s.at.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM schedules WHERE `+ready+`)`, now.Unix()).Scan(&any)
+	err := s.at.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM schedules WHERE `+ready+`)`, s.now().Unix()).Scan(&any)
 	if err != nil || !any {
 		return Claim{}, false, s.at.classified(err)
 	}
 	var claim Claim
 	var claimed bool
-	err = s.at.write(ctx, func(tx session) error {
-		list, err := query(ctx, tx, ready+` ORDER BY due, id`, now.Unix())
+	err = s.write(ctx, func(w writing) error {
+		list, err := query(ctx, w.session, ready+` ORDER BY due, id`, w.now.Unix())
 		for _, schedule := range list {
-			if claim, claimed, err = s.claimOf(ctx, tx, schedule, now); err != nil || claimed {
+			if claim, claimed, err = w.claimOf(ctx, schedule); err != nil || claimed {
 				return err
 			}
 		}
@@ -42,20 +41,33 @@ func (s *Store) Claim(ctx context.Context) (Claim, bool, error) {
 	return claim, claimed && err == nil, err
 }
 
+// writing is one transaction of the process self: all that it notes happened now.
+type writing struct {
+	session
+	self string
+	now  time.Time
+}
+
+func (s *Store) write(ctx context.Context, do func(writing) error) error {
+	return s.at.write(ctx, func(tx session) error {
+		return do(writing{tx, s.self, s.now().UTC().Truncate(time.Second)})
+	})
+}
+
 // claimOf deals with all that is due of one schedule, and claims one tick of it at most.
-func (s *Store) claimOf(ctx context.Context, tx session, task Schedule, now time.Time) (Claim, bool, error) {
-	waiting, err := ticks(ctx, tx, `schedule = ? AND state = 'waiting' ORDER BY extra, at`, task.ID)
+func (w writing) claimOf(ctx context.Context, task Schedule) (Claim, bool, error) {
+	waiting, err := ticks(ctx, w.session, `schedule = ? AND state = 'waiting' ORDER BY extra, at`, task.ID)
 	if err != nil {
 		return Claim{}, false, err
 	}
 	if task.Enabled {
-		claim, claimed, err := s.claimDue(ctx, tx, task, waiting, now)
+		claim, claimed, err := w.claimDue(ctx, task, waiting)
 		if claimed || err != nil {
 			return claim, claimed, err
 		}
 	}
 	for _, t := range waiting {
-		gone, err := s.forgo(ctx, tx, task, t, now)
+		gone, err := w.forgo(ctx, task, t)
 		if err != nil {
 			return Claim{}, false, err
 		}
@@ -63,72 +75,72 @@ func (s *Store) claimOf(ctx context.Context, tx session, task Schedule, now time
 			continue
 		}
 		t.State = Claimed
-		_, err = tx.ExecContext(ctx, `UPDATE ticks SET state = 'claimed', holder = ?, changed = ? WHERE schedule = ? AND at = ? AND extra = ? AND state = 'waiting'`,
-			s.self, now.Unix(), t.Schedule, t.At.Unix(), t.Extra)
+		_, err = w.ExecContext(ctx, `UPDATE ticks SET state = 'claimed', holder = ?, changed = ? WHERE schedule = ? AND at = ? AND extra = ? AND state = 'waiting'`,
+			w.self, w.now.Unix(), t.Schedule, t.At.Unix(), t.Extra)
 		return Claim{t, task}, err == nil, err
 	}
 	return Claim{}, false, nil
 }
 
 // forgo ends a tick that waits and that nobody wants any more.
-func (s *Store) forgo(ctx context.Context, tx session, task Schedule, t Tick, now time.Time) (gone bool, err error) {
+func (w writing) forgo(ctx context.Context, task Schedule, t Tick) (gone bool, err error) {
 	switch {
 	case t.Begun > 0 && !task.Enabled:
-		return true, s.move(ctx, tx, t, Interrupted, t.Outcome+": its schedule was paused")
-	case t.Begun == 0 && !t.Extra && task.Missed == calendar.Skip && now.Sub(t.At) > Grace:
-		return true, s.move(ctx, tx, t, Skipped, "missed: nobody was there for it")
+		return true, w.move(ctx, t, Interrupted, t.Outcome+": its schedule was paused")
+	case t.Begun == 0 && !t.Extra && task.Missed == calendar.Skip && w.now.Sub(t.At) > Grace:
+		return true, w.move(ctx, t, Skipped, "missed: nobody was there for it")
 	}
 	return false, nil
 }
 
 // claimDue deals with what the calendar says is due.
-func (s *Store) claimDue(ctx context.Context, tx session, task Schedule, waiting []Tick, now time.Time) (Claim, bool, error) {
+func (w writing) claimDue(ctx context.Context, task Schedule, waiting []Tick) (Claim, bool, error) {
 	spec, err := task.spec()
 	if err != nil {
-		return Claim{}, false, s.giveUp(ctx, tx, task, now, err)
+		return Claim{}, false, w.giveUp(ctx, task, err)
 	}
-	handled := min(task.handled, max(now.Unix(), task.forgotten))
-	due := spec.Due(time.Unix(handled, 0), now, task.Missed, Grace)
-	t := Tick{Schedule: task.ID, At: due.Run, State: Claimed, Changed: now}
+	handled := min(task.handled, max(w.now.Unix(), task.forgotten))
+	due := spec.Due(time.Unix(handled, 0), w.now, task.Missed, Grace)
+	t := Tick{Schedule: task.ID, At: due.Run, State: Claimed, Changed: w.now}
 	if t.At.IsZero() {
 		t.At, t.State, t.Outcome = due.Skip, Skipped, "missed: nobody was there for it"
 	}
 	if t.At.IsZero() { // the clock went back, or the zone's rules changed
-		return Claim{}, false, handledTo(ctx, tx, task.ID, handled, moment(spec.Next(time.Unix(handled, 0))))
+		return Claim{}, false, handledTo(ctx, w.session, task.ID, handled, moment(spec.Next(time.Unix(handled, 0))))
 	}
 	if !due.Missed.IsZero() {
 		t.Outcome = "stands for all since " + due.Missed.Format(time.RFC3339)
 	}
 	t.Session = SessionID(t.Schedule, t.At, false)
-	isNew, err := put(ctx, tx, t, s.self)
+	isNew, err := put(ctx, w.session, t, w.self)
 	if err != nil {
 		return Claim{}, false, err
 	}
 	for _, old := range waiting {
 		if !old.Extra && isNew && t.State == Claimed {
-			if err := s.giveWay(ctx, tx, old); err != nil {
+			if err := w.giveWay(ctx, old); err != nil {
 				return Claim{}, false, err
 			}
 		}
 	}
-	err = errors.Join(handledTo(ctx, tx, task.ID, t.At.Unix(), moment(due.Next, true)), prune(ctx, tx, task.ID))
+	err = errors.Join(handledTo(ctx, w.session, task.ID, t.At.Unix(), moment(due.Next, true)), prune(ctx, w.session, task.ID))
 	return Claim{t, task}, isNew && t.State == Claimed && err == nil, err
 }
 
 // giveWay ends a tick that waits when a later one of its schedule runs.
-func (s *Store) giveWay(ctx context.Context, tx session, t Tick) error {
+func (w writing) giveWay(ctx context.Context, t Tick) error {
 	if t.Begun > 0 {
-		return s.move(ctx, tx, t, Interrupted, t.Outcome+": a later tick took its place")
+		return w.move(ctx, t, Interrupted, t.Outcome+": a later tick took its place")
 	}
-	return s.move(ctx, tx, t, Skipped, "missed: a later tick took its place")
+	return w.move(ctx, t, Skipped, "missed: a later tick took its place")
 }
 
 // giveUp pauses a schedule whose times this machine cannot tell any more.
-func (s *Store) giveUp(ctx context.Context, tx session, task Schedule, now time.Time, why error) error {
-	t := Tick{Schedule: task.ID, At: now, State: Failed, Outcome: "paused: " + why.Error(), Session: SessionID(task.ID, now, true), Extra: true, Changed: now}
-	_, err := put(ctx, tx, t, "")
+func (w writing) giveUp(ctx context.Context, task Schedule, why error) error {
+	t := Tick{Schedule: task.ID, At: w.now, State: Failed, Outcome: "paused: " + why.Error(), Session: SessionID(task.ID, w.now, true), Extra: true, Changed: w.now}
+	_, err := put(ctx, w.session, t, "")
 	if err == nil {
-		_, err = tx.ExecContext(ctx, `UPDATE schedules SET enabled = false WHERE id = ?`, task.ID)
+		_, err = w.ExecContext(ctx, `UPDATE schedules SET enabled = false WHERE id = ?`, task.ID)
 	}
 	return err
 }
@@ -175,23 +187,23 @@ func finishes(state State) bool { return state == Done || state == Failed || sta
 // Interrupt says that a started tick did not come to its end, and why. Where its
 // schedule runs what it missed, any process may carry it on, once.
 func (s *Store) Interrupt(ctx context.Context, t Tick, why string) error {
-	return s.at.write(ctx, func(tx session) error {
-		held, err := ticks(ctx, tx, `schedule = ? AND at = ? AND extra = ? AND state = 'started' AND holder = ?`, t.Schedule, t.At.Unix(), t.Extra, s.self)
+	return s.write(ctx, func(w writing) error {
+		held, err := ticks(ctx, w.session, `schedule = ? AND at = ? AND extra = ? AND state = 'started' AND holder = ?`, t.Schedule, t.At.Unix(), t.Extra, w.self)
 		if err == nil && len(held) == 0 {
 			err = lost(t)
 		}
 		if err != nil {
 			return err
 		}
-		_, err = s.interrupt(ctx, tx, held[0], why)
+		_, err = w.interrupt(ctx, held[0], why)
 		return err
 	})
 }
 
 // interrupt deals with a started tick that nobody carries on now, by the policy for
 // missed ticks: it is over, or waits to be started the second and last time.
-func (s *Store) interrupt(ctx context.Context, tx session, t Tick, why string) (Tick, error) {
-	task, err := one(ctx, tx, t.Schedule)
+func (w writing) interrupt(ctx context.Context, t Tick, why string) (Tick, error) {
+	task, err := one(ctx, w.session, t.Schedule)
 	if err != nil {
 		return t, err
 	}
@@ -199,7 +211,7 @@ func (s *Store) interrupt(ctx context.Context, tx session, t Tick, why string) (
 	if task.Missed == calendar.RunOnce && t.Begun < maxBegun {
 		t.State = Waiting
 	}
-	return t, s.move(ctx, tx, t, t.State, t.Outcome)
+	return t, w.move(ctx, t, t.State, t.Outcome)
 }
 
 // step moves a tick that this process holds.
@@ -220,8 +232,8 @@ func lost(t Tick) error {
 }
 
 // move moves a tick that nobody holds.
-func (s *Store) move(ctx context.Context, tx session, t Tick, to State, outcome string) error {
-	_, err := tx.ExecContext(ctx, `UPDATE ticks SET state = ?, holder = '', outcome = ?, changed = ? WHERE schedule = ? AND at = ? AND extra = ?`,
-		to, cut(outcome), s.now().Unix(), t.Schedule, t.At.Unix(), t.Extra)
+func (w writing) move(ctx context.Context, t Tick, to State, outcome string) error {
+	_, err := w.ExecContext(ctx, `UPDATE ticks SET state = ?, holder = '', outcome = ?, changed = ? WHERE schedule = ? AND at = ? AND extra = ?`,
+		to, cut(outcome), w.now.Unix(), t.Schedule, t.At.Unix(), t.Extra)
 	return err
 }

@@ -155,23 +155,23 @@ func (s *Store) recoverFrom(ctx context.Context, id string, ended Ended) (left [
 			over[t.Session] = Tick{State: state, Outcome: outcome}
 		}
 	}
-	err = s.at.write(ctx, func(tx session) error {
-		if left, err = ticks(ctx, tx, held, id); err != nil {
+	err = s.write(ctx, func(w writing) error {
+		if left, err = ticks(ctx, w.session, held, id); err != nil {
 			return err
 		}
 		for i, t := range left {
 			if end, is := over[t.Session]; is {
 				t.State, t.Outcome = end.State, cmp.Or(end.Outcome, t.Outcome)
-				err = s.move(ctx, tx, t, t.State, t.Outcome)
+				err = w.move(ctx, t, t.State, t.Outcome)
 			} else {
-				t, err = s.interrupt(ctx, tx, t, "the process that ran it died")
+				t, err = w.interrupt(ctx, t, "the process that ran it died")
 			}
 			if err != nil {
 				return err
 			}
 			left[i] = t
 		}
-		_, err := tx.ExecContext(ctx, `UPDATE ticks SET state = 'waiting', holder = '' WHERE state = 'claimed' AND holder = ?`, id)
+		_, err := w.ExecContext(ctx, `UPDATE ticks SET state = 'waiting', holder = '' WHERE state = 'claimed' AND holder = ?`, id)
 		return err
 	})
 	return left, err

@@ -9,8 +9,8 @@ import (
 )
 
 // size compiles a limit of how long or many something is.
-func (b *builder) size(r *rules, name string, value any) error {
-	want, err := b.sizeOf(r, name, value)
+func (r *rules) size(name string, value any) error {
+	want, err := r.sizeOf(name, value)
 	if err != nil || name == "minContains" || name == "maxContains" {
 		return err // of contains, which reads them
 	}
@@ -42,16 +42,16 @@ func measure(limit string, value any) (int, bool) {
 }
 
 // needs compiles what an object must have, and that a list must not have twice.
-func (b *builder) needs(r *rules, name string, value any) error {
+func (r *rules) needs(name string, value any) error {
 	switch name {
 	case "required":
-		return b.required(r, value)
+		return r.required(value)
 	case "dependentRequired":
-		return b.dependentRequired(r, value)
+		return r.dependentRequired(value)
 	}
 	unique, ok := value.(bool)
 	if !ok {
-		return b.wrong(r, name, "true or false")
+		return r.wrong(name, "true or false")
 	}
 	if unique {
 		r.checks = append(r.checks, func(j *judge, value any) *finding { return j.unique(r, value) })
@@ -59,8 +59,8 @@ func (b *builder) needs(r *rules, name string, value any) error {
 	return nil
 }
 
-func (b *builder) required(r *rules, value any) error {
-	names, err := b.stringList(r, "required", value)
+func (r *rules) required(value any) error {
+	names, err := r.stringList("required", value)
 	r.cost += len(names)
 	slices.Sort(names)
 	r.checks = append(r.checks, func(j *judge, value any) *finding {
@@ -73,13 +73,13 @@ func (b *builder) required(r *rules, value any) error {
 	return err
 }
 
-func (b *builder) dependentRequired(r *rules, value any) error {
+func (r *rules) dependentRequired(value any) error {
 	object, ok := value.(map[string]any)
 	if !ok {
-		return b.wrong(r, "dependentRequired", "an object of lists")
+		return r.wrong("dependentRequired", "an object of lists")
 	}
 	for _, key := range slices.Sorted(maps.Keys(object)) {
-		names, err := b.stringList(r, "dependentRequired", object[key])
+		names, err := r.stringList("dependentRequired", object[key])
 		if err != nil {
 			return err
 		}
@@ -138,12 +138,12 @@ func (b *builder) contains(r *rules, s map[string]any, value any) error {
 	}
 	least, most := 1, -1
 	if given, ok := s["minContains"]; ok {
-		if least, err = b.sizeOf(r, "minContains", given); err != nil {
+		if least, err = r.sizeOf("minContains", given); err != nil {
 			return err
 		}
 	}
 	if given, ok := s["maxContains"]; ok {
-		if most, err = b.sizeOf(r, "maxContains", given); err != nil {
+		if most, err = r.sizeOf("maxContains", given); err != nil {
 			return err
 		}
 	}

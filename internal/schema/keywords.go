@@ -21,23 +21,23 @@ func (b *builder) keyword(r *rules, s map[string]any, name string) error {
 	value := s[name]
 	switch name {
 	case "title", "description", "$comment", "contentEncoding", "contentMediaType":
-		return b.text(r, name, value)
+		return r.text(name, value)
 	case "$id", "$schema":
-		return b.address(r, name, value)
+		return r.address(name, value)
 	case "deprecated", "readOnly", "writeOnly":
-		return b.truth(r, name, value)
+		return r.truth(name, value)
 	case "examples":
 		if _, ok := value.([]any); !ok {
-			return b.wrong(r, name, "a list")
+			return r.wrong(name, "a list")
 		}
 	case "default":
 		r.fallback = &value
 	case "$vocabulary":
-		return b.vocabulary(r, value)
+		return r.vocabulary(value)
 	case "type":
-		return b.types(r, value)
+		return r.types(value)
 	case "enum", "const":
-		return b.listed(r, name, value)
+		return r.listed(name, value)
 	case "format":
 		return b.formatted(r, value)
 	case "$ref":
@@ -56,14 +56,14 @@ func (b *builder) keyword(r *rules, s map[string]any, name string) error {
 		}
 		return fmt.Errorf("%s: %q is not supported; use $defs and $ref", place(r.at), name)
 	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
-		return b.limit(r, name, value)
+		return r.limit(name, value)
 	case "pattern":
-		return b.pattern(r, value)
+		return r.pattern(value)
 	case "required", "dependentRequired", "uniqueItems":
-		return b.needs(r, name, value)
+		return r.needs(name, value)
 	default:
 		if slices.Contains(sizes, name) {
-			return b.size(r, name, value)
+			return r.size(name, value)
 		}
 		return b.inside(r, s, name, value)
 	}
@@ -87,7 +87,7 @@ func (b *builder) inside(r *rules, s map[string]any, name string, value any) (er
 		if _, list := value.([]any); list && b.older {
 			return b.olderWord(r, s, name)
 		} else if list {
-			return b.wrong(r, name, "one schema; use prefixItems for a list of them")
+			return r.wrong(name, "one schema; use prefixItems for a list of them")
 		}
 		r.array.items, err = b.part(r, value, name)
 	case "contains":
@@ -102,46 +102,46 @@ func (b *builder) inside(r *rules, s map[string]any, name string, value any) (er
 	return err
 }
 
-func (b *builder) text(r *rules, name string, value any) error {
+func (r *rules) text(name string, value any) error {
 	if _, ok := value.(string); !ok {
-		return b.wrong(r, name, "a text")
+		return r.wrong(name, "a text")
 	}
 	return nil
 }
 
-func (b *builder) truth(r *rules, name string, value any) error {
+func (r *rules) truth(name string, value any) error {
 	if _, ok := value.(bool); !ok {
-		return b.wrong(r, name, "true or false")
+		return r.wrong(name, "true or false")
 	}
 	return nil
 }
 
 // address checks what names a schema. Nothing is loaded from it.
-func (b *builder) address(r *rules, name string, value any) error {
+func (r *rules) address(name string, value any) error {
 	text, ok := value.(string)
 	if !ok {
-		return b.wrong(r, name, "a text")
+		return r.wrong(name, "a text")
 	}
 	address, err := url.Parse(text)
 	if err != nil || name == "$schema" && !address.IsAbs() || name == "$id" && address.Fragment != "" {
-		return b.wrong(r, name, "the address of a schema")
+		return r.wrong(name, "the address of a schema")
 	}
 	return nil
 }
 
-func (b *builder) vocabulary(r *rules, value any) error {
+func (r *rules) vocabulary(value any) error {
 	object, ok := value.(map[string]any)
 	for _, used := range object {
 		_, truth := used.(bool)
 		ok = ok && truth
 	}
 	if !ok {
-		return b.wrong(r, "$vocabulary", "an object of true and false")
+		return r.wrong("$vocabulary", "an object of true and false")
 	}
 	return nil
 }
 
-func (b *builder) types(r *rules, value any) error {
+func (r *rules) types(value any) error {
 	list, ok := value.([]any)
 	if name, one := value.(string); one {
 		list, ok = []any{name}, true
@@ -155,18 +155,18 @@ func (b *builder) types(r *rules, value any) error {
 		r.kinds = append(r.kinds, name)
 	}
 	if !ok || len(r.kinds) == 0 {
-		return b.wrong(r, "type", "one of "+strings.Join(kinds(), ", ")+", or a list of them, each once")
+		return r.wrong("type", "one of "+strings.Join(kinds(), ", ")+", or a list of them, each once")
 	}
 	return nil
 }
 
-func (b *builder) listed(r *rules, name string, value any) error {
+func (r *rules) listed(name string, value any) error {
 	list, ok := value.([]any)
 	if name == "const" {
 		list, ok = []any{value}, true
 	}
 	if !ok {
-		return b.wrong(r, name, "a list")
+		return r.wrong(name, "a list")
 	}
 	v := values{word: name, known: map[string]bool{}, shown: list}
 	for _, one := range list {
@@ -179,13 +179,13 @@ func (b *builder) listed(r *rules, name string, value any) error {
 func (b *builder) formatted(r *rules, value any) error {
 	name, ok := value.(string)
 	if !ok {
-		return b.wrong(r, "format", "a text")
+		return r.wrong("format", "a text")
 	}
 	if slices.Contains(formats, name) {
 		r.format = name
 		r.reads++
 	} else if !b.open {
-		return b.wrong(r, "format", "checked by anything")
+		return r.wrong("format", "checked by anything")
 	}
 	return nil
 }
@@ -199,13 +199,13 @@ func numberOf(value any) (*big.Rat, bool) {
 	return new(big.Rat).SetString(string(spelled))
 }
 
-func (b *builder) limit(r *rules, name string, value any) error {
+func (r *rules) limit(name string, value any) error {
 	limit, ok := numberOf(value)
 	if !ok {
-		return b.wrong(r, name, "a number")
+		return r.wrong(name, "a number")
 	}
 	if name == "multipleOf" && limit.Sign() <= 0 {
-		return b.wrong(r, name, "more than zero")
+		return r.wrong(name, "more than zero")
 	}
 	holds := map[string]func(int) bool{
 		"minimum": func(c int) bool { return c >= 0 }, "maximum": func(c int) bool { return c <= 0 },
@@ -238,10 +238,10 @@ func limitText(n *big.Rat) string {
 // maxDigits after the point are written in a message.
 const maxDigits = 40
 
-func (b *builder) pattern(r *rules, value any) error {
+func (r *rules) pattern(value any) error {
 	text, ok := value.(string)
 	if !ok {
-		return b.wrong(r, "pattern", "a text")
+		return r.wrong("pattern", "a text")
 	}
 	pattern, err := regexp.Compile(text)
 	if err != nil {
@@ -270,10 +270,10 @@ func (b *builder) patterns(r *rules, value any) error {
 }
 
 // sizeOf reads a size.
-func (b *builder) sizeOf(r *rules, name string, value any) (int, error) {
+func (r *rules) sizeOf(name string, value any) (int, error) {
 	n, ok := numberOf(value)
 	if !ok || !n.IsInt() || n.Sign() < 0 {
-		return 0, b.wrong(r, name, "a whole number, zero or more")
+		return 0, r.wrong(name, "a whole number, zero or more")
 	}
 	if !n.Num().IsInt64() || n.Num().Int64() > maxSize {
 		return 0, fmt.Errorf("%s: %s %.40v: no argument can be that large; write at most %d", place(r.at), name, value, MaxArguments)
@@ -282,7 +282,7 @@ func (b *builder) sizeOf(r *rules, name string, value any) (int, error) {
 }
 
 // stringList reads a list of texts, each of which is there once.
-func (b *builder) stringList(r *rules, name string, value any) ([]string, error) {
+func (r *rules) stringList(name string, value any) ([]string, error) {
 	list, ok := value.([]any)
 	var all []string
 	seen := map[string]bool{}
@@ -293,7 +293,7 @@ func (b *builder) stringList(r *rules, name string, value any) ([]string, error)
 		all = append(all, text)
 	}
 	if !ok {
-		return nil, b.wrong(r, name, "a list of names, each once")
+		return nil, r.wrong(name, "a list of names, each once")
 	}
 	return all, nil
 }

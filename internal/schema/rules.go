@@ -127,7 +127,7 @@ func (b *builder) part(r *rules, node any, path ...string) (*rules, error) {
 func (b *builder) parts(r *rules, name string, value any) ([]*rules, error) {
 	list, ok := value.([]any)
 	if !ok || len(list) == 0 {
-		return nil, b.wrong(r, name, "a list of schemas, with one at least")
+		return nil, r.wrong(name, "a list of schemas, with one at least")
 	}
 	all := make([]*rules, len(list))
 	for i, node := range list {
@@ -143,7 +143,7 @@ func (b *builder) parts(r *rules, name string, value any) ([]*rules, error) {
 func (b *builder) named(r *rules, name string, value any) (map[string]*rules, error) {
 	object, ok := value.(map[string]any)
 	if !ok {
-		return nil, b.wrong(r, name, "an object of schemas")
+		return nil, r.wrong(name, "an object of schemas")
 	}
 	all := make(map[string]*rules, len(object))
 	for _, key := range slices.Sorted(maps.Keys(object)) {
@@ -155,7 +155,7 @@ func (b *builder) named(r *rules, name string, value any) (map[string]*rules, er
 	return all, nil
 }
 
-func (b *builder) wrong(r *rules, name, want string) error {
+func (r *rules) wrong(name, want string) error {
 	return fmt.Errorf("%s: %q is not %s", place(r.at), name, want)
 }
 
@@ -163,7 +163,7 @@ func (b *builder) wrong(r *rules, name, want string) error {
 func (b *builder) reference(r *rules, value any) (*rules, error) {
 	text, ok := value.(string)
 	if !ok {
-		return nil, b.wrong(r, "$ref", "a text")
+		return nil, r.wrong("$ref", "a text")
 	}
 	if name, old := strings.CutPrefix(text, "#/definitions/"); old && b.open && b.root["definitions"] == nil {
 		text = "#/$defs/" + name // as older drafts say it

@@ -71,7 +71,7 @@ func (b *builder) olderWord(r *rules, s map[string]any, name string) (err error)
 func (b *builder) dependencies(r *rules, value any) error {
 	object, ok := value.(map[string]any)
 	if !ok {
-		return b.wrong(r, "dependencies", "an object")
+		return r.wrong("dependencies", "an object")
 	}
 	names, schemas := map[string]any{}, map[string]any{}
 	for key, one := range object {
@@ -81,7 +81,7 @@ func (b *builder) dependencies(r *rules, value any) error {
 			schemas[key] = one
 		}
 	}
-	if err := b.dependentRequired(r, names); err != nil {
+	if err := r.dependentRequired(names); err != nil {
 		return err
 	}
 	return b.dependentSchemas(r, schemas)

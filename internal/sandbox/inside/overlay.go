@@ -23,7 +23,7 @@ func (r *root) attachOverlay(m Mount, tree int) error {
 	}
 	defer func() { _ = unix.Close(target) }()
 	place := r.at(scaffold + "/overlay")
-	if err := r.layers(m, tree, place); err != nil {
+	if err := layers(m, r.owner, tree, place); err != nil {
 		return errors.Join(fmt.Errorf("overlay: %w", err), removeLayers(place))
 	}
 	var merged int
@@ -40,7 +40,7 @@ func (r *root) attachOverlay(m Mount, tree int) error {
 }
 
 // layers puts the tree and its layer where an overlay can name them.
-func (r *root) layers(m Mount, tree int, place string) error {
+func layers(m Mount, owner, tree int, place string) error {
 	for _, dir := range []string{"/lower", "/layer"} {
 		if err := os.MkdirAll(place+dir, 0o755); err != nil {
 			return err
@@ -57,11 +57,11 @@ func (r *root) layers(m Mount, tree int, place string) error {
 		defer func() { _ = unix.Close(layer) }()
 		return unix.MoveMount(layer, "", unix.AT_FDCWD, place+"/layer", unix.MOVE_MOUNT_F_EMPTY_PATH)
 	}
-	return r.memoryLayer(m.Size, place)
+	return memoryLayer(m.Size, owner, place)
 }
 
-// memoryLayer is an empty tmpfs with the folders of a layer.
-func (r *root) memoryLayer(size int64, place string) error {
+// memoryLayer is an empty tmpfs with the folders of a layer, which are the owner's.
+func memoryLayer(size int64, owner int, place string) error {
 	if size == 0 {
 		size = defaultSize
 	}
@@ -77,7 +77,7 @@ func (r *root) memoryLayer(size int64, place string) error {
 		if err := os.Mkdir(place+dir, 0o755); err != nil {
 			return err
 		}
-		if err := os.Chown(place+dir, r.owner, r.owner); err != nil {
+		if err := os.Chown(place+dir, owner, owner); err != nil {
 			return err
 		}
 	}

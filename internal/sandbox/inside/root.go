@@ -314,7 +314,7 @@ func (r *root) target(name string, dir bool) (int, error) {
 	if err := r.mayMakeIn(parent, name); err != nil {
 		return -1, err
 	}
-	if err := r.makeIn(parent, path.Base(name), dir); err != nil {
+	if err := makeIn(parent, path.Base(name), dir); err != nil {
 		return -1, err
 	}
 	return r.lookup(name)
@@ -332,7 +332,7 @@ func (r *root) mayMakeIn(parent int, name string) error {
 }
 
 // makeIn makes an empty directory or file with the owner of its parent.
-func (r *root) makeIn(parent int, base string, dir bool) error {
+func makeIn(parent int, base string, dir bool) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(parent, &st); err != nil {
 		return err

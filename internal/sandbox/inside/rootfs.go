@@ -62,19 +62,19 @@ func (r *root) makeScaffold() error {
 	if err := os.WriteFile(r.at(scaffold+"/file"), nil, 0o444); err != nil {
 		return err
 	}
-	return r.writeAll(scaffold+"/sys", sysFiles())
+	return writeAll(r.at(scaffold+"/sys"), sysFiles())
 }
 
 func (r *root) makeEtc() error {
-	if err := r.writeAll("/etc", EtcFiles(AgentUID, AgentUID)); err != nil {
+	if err := writeAll(r.at("/etc"), EtcFiles(AgentUID, AgentUID)); err != nil {
 		return err
 	}
 	return os.Symlink("/proc/self/mounts", r.at("/etc/mtab"))
 }
 
-func (r *root) writeAll(dir string, files map[string]string) error {
+func writeAll(dir string, files map[string]string) error {
 	for name, text := range files {
-		full := r.at(dir + "/" + name)
+		full := dir + "/" + name
 		if err := os.MkdirAll(full[:len(full)-len(lastElement(name))], 0o755); err != nil {
 			return err
 		}
