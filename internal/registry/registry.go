@@ -117,9 +117,9 @@ func (r *Registry) Take(s Session) (held *Held, existed bool, err error) {
 // can be ended. It fails with [ErrHeld] where a live process holds it.
 func (r *Registry) Adopt(id nacre.SessionID) (*Held, error) {
 	dir := r.paths.Session(id)
-	lock, err := lockFile(filepath.Join(dir, lockName))
+	lock, err := r.lock(id)
 	if err != nil {
-		return nil, r.held(id, err)
+		return nil, err
 	}
 	s, err := readSession(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -154,8 +154,9 @@ func (r *Registry) marker(id nacre.SessionID) string {
 	return filepath.Join(r.paths.unsettled(), string(id))
 }
 
-// lock takes the lock of a session. Somebody may hold it for a moment only, to
-// end what a dead process left: that is waited for.
+// lock takes the lock of a session. Somebody may hold it for a moment only: who ends what
+// a dead process left, or a program that this process was starting when it died, until
+// that runs. That is waited for.
 func (r *Registry) lock(id nacre.SessionID) (*os.File, error) {
 	path := filepath.Join(r.paths.Session(id), lockName)
 	for until := time.Now().Add(adoptedFor); ; time.Sleep(lockPoll) {

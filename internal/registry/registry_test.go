@@ -3,6 +3,7 @@ package registry_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -247,5 +248,30 @@ func TestWhatIsLeftIsFoundAndHeldByOne(t *testing.T) {
 	}
 	if ids, err := r.Unsettled(); err != nil || len(ids) != 0 {
 		t.Fatalf("have %v %v", ids, err)
+	}
+}
+
+// M-16: a program that a process was starting when it died has the lock for a moment: who
+// adopts the session waits for it.
+func TestWhatHoldsASessionForAMomentIsWaitedFor(t *testing.T) {
+	r := newRegistry(t)
+	held, _, err := r.Take(registry.Session{SessionStatus: nacre.SessionStatus{ID: "work", State: nacre.SessionRunning}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := exec.Command("true")
+	if err := dead.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if err := held.Update(func(s *registry.Session) { s.PID = dead.Process.Pid }); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { _ = held.Release() })
+	adopted, err := r.Adopt("work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := adopted.Release(); err != nil {
+		t.Fatal(err)
 	}
 }
