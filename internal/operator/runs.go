@@ -17,8 +17,8 @@ import (
 // say that they had ended.
 const endedChain = "ended-"
 
-// SettleRuns completes what runs left whose process was killed: landings, rows and
-// chains. The errors name those that could not be completed (F-105).
+// SettleRuns completes what runs left whose process was killed, landings, rows and
+// chains, and closes the chains of operators' commands that were. The errors name those that could not be completed (F-105).
 func SettleRuns(ctx context.Context, inst *installation.Installation) error {
 	ids, err := inst.Registry.Unsettled()
 	errs := []error{err}
@@ -32,7 +32,7 @@ func SettleRuns(ctx context.Context, inst *installation.Installation) error {
 			errs = append(errs, fmt.Errorf("session %s was interrupted, and could not be completed: %w", id, err))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, SettleOperators(ctx, inst))...)
 }
 
 // interruptRuns says of the runs of a session whose process is gone that nobody works
