@@ -55,7 +55,7 @@ func query(ctx context.Context, q queryer, where string, args ...any) ([]Run, er
 	return list, sqlitefile.Classified(rows.Err())
 }
 
-// List gives rows, the latest first.
+// List gives rows, those of the runs that started last first.
 func (l *Ledger) List(ctx context.Context, f Filter) ([]Run, error) {
 	where, args := []string{"1"}, []any{}
 	switch f.Status {
@@ -77,7 +77,7 @@ func (l *Ledger) List(ctx context.Context, f Filter) ([]Run, error) {
 	if f.Limit > 0 {
 		limit = min(f.Limit, MaxList)
 	}
-	return query(ctx, l.file.DB(), strings.Join(where, " AND ")+" ORDER BY seq DESC LIMIT ?", append(args, limit)...)
+	return query(ctx, l.file.DB(), strings.Join(where, " AND ")+" ORDER BY started DESC, seq DESC LIMIT ?", append(args, limit)...)
 }
 
 // Show gives one row with its texts and its history. ref is an agent's id,

@@ -9,7 +9,7 @@ const name = "ledger"
 const application = 0x6e636c67
 
 func format() sqlitefile.Format {
-	return sqlitefile.Format{Name: name, Application: application, Tables: []string{"runs", "changes"}, Migrations: []string{firstSchema, interruptedRuns, effortOfRuns, evidenceOfPowers}}
+	return sqlitefile.Format{Name: name, Application: application, Tables: []string{"runs", "changes"}, Migrations: []string{firstSchema, interruptedRuns, effortOfRuns, evidenceOfPowers, orderOfRuns}}
 }
 
 const firstSchema = `
@@ -125,4 +125,10 @@ CREATE TRIGGER evidence_same BEFORE UPDATE ON evidence
 BEGIN
     SELECT RAISE(ABORT, 'evidence does not change');
 END;
+`
+
+// orderOfRuns lists runs by when they started: the row of a plain run or of an exec is
+// entered when somebody looks, after those of tasks that came later.
+const orderOfRuns = `
+CREATE INDEX runs_started ON runs(started, seq);
 `
