@@ -343,6 +343,16 @@ func (r *Runtime) Sessions() ([]nacre.SessionStatus, error) {
 	return operator.Sessions(r.inst)
 }
 
+// LiveSessions are the sessions at work, the newest first: with an error, those that can be
+// read. It reads no others.
+func LiveSessions(r *Runtime) ([]nacre.SessionStatus, error) { return operator.Live(r.inst) }
+
+// SessionsOver is a part of the sessions that are over, the newest first: at most so many,
+// from a place in the list on, and the place behind them; 0 at the end. It reads no others.
+func SessionsOver(r *Runtime, from, most int) (page []nacre.SessionStatus, next int, err error) {
+	return operator.Over(r.inst, from, most)
+}
+
 // Session is one session.
 func (r *Runtime) Session(id nacre.SessionID) (nacre.SessionStatus, error) {
 	return operator.SessionNamed(r.inst, id)

@@ -42,6 +42,12 @@ func (d desk) Others(ctx context.Context) ([]web.Other, error) {
 // work is which sessions there are.
 type work struct{ *assembly.Runtime }
 
+func (w work) Live() ([]nacre.SessionStatus, error) { return assembly.LiveSessions(w.Runtime) }
+
+func (w work) Over(from, most int) (page []nacre.SessionStatus, next int, err error) {
+	return assembly.SessionsOver(w.Runtime, from, most)
+}
+
 func (w work) Cost(id nacre.SessionID) (int64, bool) { return assembly.CostOf(w.Runtime, id) }
 
 func (w work) Stamp(id nacre.SessionID) (string, error) {

@@ -158,7 +158,7 @@ func record(ctx context.Context, inst *installation.Installation, r nacre.Record
 // eachLive does something with each live session. The error names the sessions of
 // which nobody knows whether they live.
 func eachLive(inst *installation.Installation, do func(*session.Remote)) error {
-	list, err := inst.Registry.List()
+	list, err := inst.Registry.Live()
 	for _, s := range list {
 		if remote, err := session.Dial(s); err == nil { // else it is not live
 			do(remote)

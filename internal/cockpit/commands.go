@@ -62,7 +62,7 @@ func (c *Chats) kill(ctx context.Context, session nacre.SessionID, by person.Ide
 
 // status lists the live sessions of groups in which the person may do anything with them.
 func (c *Chats) status(ctx context.Context, who person.Person) (string, error) {
-	list, err := c.inst.Registry.List()
+	list, err := c.inst.Registry.Live()
 	var lines []string
 	more := 0
 	for _, s := range list {

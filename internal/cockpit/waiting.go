@@ -13,7 +13,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/person"
 	"github.com/nacre-dev/nacre/internal/question"
-	"github.com/nacre-dev/nacre/internal/task"
 )
 
 // Waiting is something that waits for a person.
@@ -64,14 +63,13 @@ func endless(w Waiting) int {
 
 // landings are the runs whose verified work did not land and waits for a person (M-67).
 func landings(inst *installation.Installation) ([]Waiting, error) {
-	sessions, err := inst.Registry.List()
+	sessions, err := inst.Registry.Unlanded()
 	var all []Waiting
 	for _, s := range sessions {
-		dir := inst.Registry.Paths().Session(s.ID)
-		if s.Live() || s.Kind != "run" || !task.IsLeft(dir) {
+		if s.Live() || s.Kind != "run" {
 			continue
 		}
-		result, failed := installation.Result(dir)
+		result, failed := installation.Result(inst.Registry.Paths().Session(s.ID))
 		err = errors.Join(err, failed)
 		if result == nil || result.Landed || !isHeld(*result) {
 			continue

@@ -30,11 +30,27 @@ var ErrStopped = session.ErrStopped
 // Sessions are all sessions, the newest first: with an error, those that can be read.
 func Sessions(inst *installation.Installation) ([]nacre.SessionStatus, error) {
 	list, err := inst.Registry.List()
+	return statusesOf(list), err
+}
+
+// Live are the sessions at work, the newest first: with an error, those that can be read.
+func Live(inst *installation.Installation) ([]nacre.SessionStatus, error) {
+	list, err := inst.Registry.Live()
+	return statusesOf(list), err
+}
+
+// Over is a part of the sessions that are over, as [registry.Registry.Page] gives it.
+func Over(inst *installation.Installation, from, most int) (page []nacre.SessionStatus, next int, err error) {
+	list, next, err := inst.Registry.Page(from, most)
+	return statusesOf(list), next, err
+}
+
+func statusesOf(list []registry.Session) []nacre.SessionStatus {
 	statuses := make([]nacre.SessionStatus, 0, len(list))
 	for _, s := range list {
 		statuses = append(statuses, s.SessionStatus)
 	}
-	return statuses, err
+	return statuses
 }
 
 // SessionNamed is one session, with the check that its latest work failed at.

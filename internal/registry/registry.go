@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
 	"strconv"
 	"time"
 
@@ -58,6 +57,7 @@ var ErrUnknown = errors.New("no such session")
 // Registry is the folder of sessions. Its zero value is not usable; use [New].
 type Registry struct {
 	paths Paths
+	index index
 }
 
 // New returns the registry of an installation.
@@ -81,6 +81,7 @@ const runningFile = "running"
 // Held is a session that this process holds.
 type Held struct {
 	Session
+	paths  Paths
 	dir    string
 	marker string
 	lock   *os.File
@@ -97,7 +98,7 @@ func (r *Registry) Take(s Session) (held *Held, existed bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	held = &Held{Session: s, dir: dir, marker: r.marker(s.ID), lock: lock}
+	held = &Held{Session: s, paths: r.paths, dir: dir, marker: r.marker(s.ID), lock: lock}
 	earlier, err := readSession(dir)
 	switch {
 	case err == nil:
@@ -107,8 +108,11 @@ func (r *Registry) Take(s Session) (held *Held, existed bool, err error) {
 		return nil, false, errors.Join(err, lock.Close())
 	}
 	held.PID = os.Getpid()
-	if err := errors.Join(held.rest(), held.mark(), held.begin(existed)); err != nil {
+	if err := errors.Join(held.rest(), mark(held.marker), held.begin(existed)); err != nil {
 		return nil, existed, errors.Join(err, lock.Close())
+	}
+	if earlier.Started.IsZero() { // it is new, or its name was given free
+		r.paths.enter(held.Session)
 	}
 	return held, existed, nil
 }
@@ -128,26 +132,13 @@ func (r *Registry) Adopt(id nacre.SessionID) (*Held, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	return &Held{Session: s, dir: dir, marker: r.marker(id), lock: lock}, nil
+	return &Held{Session: s, paths: r.paths, dir: dir, marker: r.marker(id), lock: lock}, nil
 }
 
 // Unsettled lists the sessions that may have left something: those that are
 // held now, and those whose process did not get to its end.
 func (r *Registry) Unsettled() ([]nacre.SessionID, error) {
-	entries, err := os.ReadDir(r.paths.unsettled())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var ids []nacre.SessionID
-	for _, entry := range entries {
-		if id, err := nacre.ParseSessionID(entry.Name()); err == nil {
-			ids = append(ids, id)
-		}
-	}
-	return ids, nil
+	return idsIn(r.paths.unsettled())
 }
 
 func (r *Registry) marker(id nacre.SessionID) string {
@@ -213,14 +204,6 @@ func (h *Held) rest() error {
 // Dir is the session's folder, for what belongs to it alone.
 func (h *Held) Dir() string { return h.dir }
 
-// mark says that the session may leave something, until it is settled.
-func (h *Held) mark() error {
-	if err := os.MkdirAll(filepath.Dir(h.marker), 0o700); err != nil {
-		return err
-	}
-	return os.WriteFile(h.marker, nil, 0o600)
-}
-
 // LatestWork names the latest piece of work, finished or not; "" is none.
 func (s Session) LatestWork() string {
 	if s.Work != "" || s.Works == 0 {
@@ -234,14 +217,14 @@ func WorkName(id nacre.SessionID, n int) string { return string(id) + "." + strc
 
 // Begins says that what is about to be done with the session may leave something. It is
 // taken back by Settled.
-func (h *Held) Begins() error { return h.mark() }
+func (h *Held) Begins() error { return mark(h.marker) }
 
 // Settled says that nothing is left to end or to complete.
 func (h *Held) Settled() error {
-	if err := os.Remove(h.marker); !errors.Is(err, fs.ErrNotExist) {
+	if err := h.noteWork(); err != nil { // while the session is found by its own marker
 		return err
 	}
-	return nil
+	return unmark(h.marker)
 }
 
 // Release lets the session go. Closing alone would let it go only once every
@@ -299,34 +282,9 @@ func (r *Registry) Removed() ([]Session, error) {
 }
 
 func (r *Registry) list(wanted func(Session) bool) ([]Session, error) {
-	entries, err := os.ReadDir(r.paths.Sessions())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var sessions []Session
-	var damaged []error
-	for _, entry := range entries {
-		id, err := nacre.ParseSessionID(entry.Name())
-		if err != nil {
-			continue
-		}
-		s, err := r.Show(id)
-		if errors.Is(err, ErrUnknown) {
-			continue
-		}
-		if err != nil {
-			damaged = append(damaged, err)
-			continue
-		}
-		if wanted(s) {
-			sessions = append(sessions, s)
-		}
-	}
-	sort.Slice(sessions, func(i, j int) bool { return sessions[i].Started.After(sessions[j].Started) })
-	return sessions, errors.Join(damaged...)
+	ids, err := idsIn(r.paths.Sessions())
+	sessions, damaged := r.shown(ids, wanted)
+	return sessions, errors.Join(err, damaged)
 }
 
 // Show returns one session. A session that says it runs and that nobody holds

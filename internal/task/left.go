@@ -18,10 +18,7 @@ import (
 var ErrNothingLeft = errors.New("no files of an agent are left to take")
 
 // IsLeft tells whether a session's folder holds files of an agent that did not land.
-func IsLeft(dir string) bool {
-	_, err := os.Lstat(filepath.Join(dir, WorkDir))
-	return err == nil
-}
+func IsLeft(dir string) bool { return registry.HoldsWork(dir) }
 
 // DiscardLeft removes what a session's work left in its folder. Nothing may run in the
 // session any more.

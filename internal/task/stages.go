@@ -58,7 +58,7 @@ type landing struct {
 // What a run keeps in its session's folder.
 const (
 	// WorkDir holds the agent's private clone.
-	WorkDir = "work"
+	WorkDir = registry.WorkDir
 	// VaultPrefix begins the names of the host's own git folders.
 	VaultPrefix = "repo-"
 	// JudgeDir holds what verifiers judge, and CheckPrefix begins the names of what

@@ -89,18 +89,33 @@ func (o *office) Others(context.Context) ([]web.Other, error) {
 	return []web.Other{{Kind: "landing", What: o.words, Next: "nacre sessions diff s1", Session: "s1"}}, nil
 }
 
-func (o *office) Sessions() ([]nacre.SessionStatus, error) {
+func (o *office) Live() ([]nacre.SessionStatus, error) {
+	return o.those(func(s nacre.SessionStatus) bool { return s.Live() }), nil
+}
+
+func (o *office) Over(from, most int) (page []nacre.SessionStatus, next int, err error) {
+	over := o.those(func(s nacre.SessionStatus) bool { return !s.Live() })
+	from = min(from, len(over))
+	if next = from + most; next >= len(over) {
+		return over[from:], 0, nil
+	}
+	return over[from:next], next, nil
+}
+
+func (o *office) those(wanted func(nacre.SessionStatus) bool) (those []nacre.SessionStatus) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.Clone(o.sessions), nil
+	for _, s := range o.sessions {
+		if wanted(s) {
+			those = append(those, s)
+		}
+	}
+	return those
 }
 
 func (o *office) Session(id nacre.SessionID) (nacre.SessionStatus, error) {
-	all, _ := o.Sessions()
-	for _, s := range all {
-		if s.ID == id {
-			return s, nil
-		}
+	for _, s := range o.those(func(s nacre.SessionStatus) bool { return s.ID == id }) {
+		return s, nil
 	}
 	return nacre.SessionStatus{}, fmt.Errorf("no session %s", id)
 }

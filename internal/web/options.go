@@ -96,8 +96,11 @@ type Other struct {
 
 // Work is which sessions there are. Its methods read no records.
 type Work interface {
-	// Sessions are all, the newest first: with an error, those that can be read.
-	Sessions() ([]nacre.SessionStatus, error)
+	// Live are those at work, the newest first: with an error, those that can be read.
+	Live() ([]nacre.SessionStatus, error)
+	// Over is a part of those that are over, the newest first: at most so many, from a place
+	// in the list on, and the place behind them; 0 at the end.
+	Over(from, most int) (page []nacre.SessionStatus, next int, err error)
 	Session(id nacre.SessionID) (nacre.SessionStatus, error)
 	// Cost is what the latest work cost in millionths of a dollar, where it left a result.
 	Cost(id nacre.SessionID) (micro int64, known bool)

@@ -2,7 +2,9 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,6 +95,28 @@ func (k *readings) stateOfHealth(ctx context.Context) string {
 	return named(shown...)
 }
 
+// sessionList is a part of the list of sessions, and next the place behind it.
+type sessionList struct {
+	live, over []nacre.SessionStatus
+	next       int
+	err        error
+}
+
+func (k *readings) list(first int) sessionList {
+	live, liveErr := k.Work.Live()
+	over, next, err := k.Work.Over(first, sessionsShown)
+	return sessionList{live, over, next, errors.Join(liveErr, err)}
+}
+
+// state names what the list says.
+func (l sessionList) state() string {
+	var shown []string
+	for _, one := range slices.Concat(l.live, l.over) {
+		shown = append(shown, string(one.ID)+" "+string(one.State)+" "+one.Outcome)
+	}
+	return named(shown...)
+}
+
 // watched is what names the state of something that a page shows.
 func (k *readings) watched(what string) (state func(context.Context) string, ok bool) {
 	switch what {
@@ -102,12 +126,12 @@ func (k *readings) watched(what string) (state func(context.Context) string, ok 
 			return stateOf(questions)
 		}, true
 	case watchSessions:
-		return func(context.Context) string {
-			all, _ := k.Work.Sessions() // the page says what cannot be read
-			return stateOfSessions(all)
-		}, true
+		return func(context.Context) string { return k.list(0).state() }, true
 	case watchHealth:
 		return k.stateOfHealth, true
+	}
+	if first, ok := strings.CutPrefix(what, watchSessionsFrom); ok {
+		return func(context.Context) string { return k.list(placeOf(first)).state() }, true
 	}
 	name, named := strings.CutPrefix(what, watchSession)
 	id, err := nacre.ParseSessionID(name)

@@ -28,7 +28,6 @@ type sessionsPage struct {
 	Running, Over []row
 	// Newer and Older are where the pages beside this one begin; empty where there is none.
 	Newer, Older string
-	All          int
 	Unread       string
 }
 
@@ -40,51 +39,39 @@ type row struct {
 }
 
 func (s *Site) sessions(w http.ResponseWriter, r *http.Request, token string) {
-	first, err := strconv.Atoi(r.FormValue("first"))
-	if err != nil || first < 0 {
-		first = 0
+	s.show(w, http.StatusOK, "sessions", s.listed(r.Context(), token, placeOf(r.FormValue("first"))))
+}
+
+// placeOf is a place in a list, its beginning where the text names none.
+func placeOf(text string) int {
+	place, err := strconv.Atoi(text)
+	if err != nil || place < 0 {
+		return 0
 	}
-	s.show(w, http.StatusOK, "sessions", s.listed(r.Context(), token, first))
+	return place
 }
 
 func (s *Site) listed(ctx context.Context, token string, first int) sessionsPage {
-	p := sessionsPage{frame: frame{Title: "Sessions", Here: "sessions", Token: token, Watch: watchSessions}}
-	all, err := s.Work.Sessions()
-	if err != nil {
-		p.Unread = question.Escape(err.Error())
-	}
-	p.State = stateOfSessions(all)
-	questions, _ := s.Desk.Approvals(ctx) // the page of what waits says what cannot be read
-	var over []nacre.SessionStatus
-	for _, one := range all {
-		if one.Live() {
-			p.Running = append(p.Running, s.row(ctx, one, questions))
-			continue
-		}
-		over = append(over, one)
-	}
-	p.All = len(all)
-	first = min(first, len(over))
-	last := min(first+sessionsShown, len(over))
-	for _, one := range over[first:last] {
-		p.Over = append(p.Over, s.row(ctx, one, nil))
-	}
+	list := s.list(first)
+	p := sessionsPage{frame: frame{Title: "Sessions", Here: "sessions", Token: token, Watch: watchSessions, State: list.state()}}
 	if first > 0 {
+		p.Watch = watchSessionsFrom + strconv.Itoa(first)
 		p.Newer = strconv.Itoa(max(0, first-sessionsShown))
 	}
-	if last < len(over) {
-		p.Older = strconv.Itoa(last)
+	if list.next > 0 {
+		p.Older = strconv.Itoa(list.next)
+	}
+	if list.err != nil {
+		p.Unread = question.Escape(list.err.Error())
+	}
+	questions, _ := s.Desk.Approvals(ctx) // the page of what waits says what cannot be read
+	for _, one := range list.live {
+		p.Running = append(p.Running, s.row(ctx, one, questions))
+	}
+	for _, one := range list.over {
+		p.Over = append(p.Over, s.row(ctx, one, nil))
 	}
 	return p
-}
-
-// stateOfSessions names what a list of sessions says.
-func stateOfSessions(all []nacre.SessionStatus) string {
-	shown := make([]string, 0, len(all))
-	for _, one := range all {
-		shown = append(shown, string(one.ID)+" "+string(one.State)+" "+one.Outcome)
-	}
-	return named(shown...)
 }
 
 func (s *Site) row(ctx context.Context, one nacre.SessionStatus, questions []nacre.Question) row {

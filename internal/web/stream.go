@@ -14,10 +14,11 @@ const (
 	lookEvery, beatEvery, sendTime = time.Second, 15 * time.Second, 10 * time.Second
 )
 
-// What a page watches. A session's id stands behind watchSession.
+// What a page watches. A session's id stands behind watchSession, a place in the list behind
+// watchSessionsFrom.
 const (
 	watchWaiting, watchSessions, watchHealth = "waiting", "sessions", "health"
-	watchSession                             = "session:"
+	watchSession, watchSessionsFrom          = "session:", "sessions:"
 )
 
 // stream tells a page when what it shows is not so any more (M-49). The id of an event is
