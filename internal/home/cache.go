@@ -28,8 +28,8 @@ const (
 type Caches struct {
 	home *Home
 	lock *disk.Lock
-	// layers and paths are the folders that the session was given.
-	layers, paths []string
+	// layers are those that the session was given.
+	layers []string
 }
 
 // OpenCaches takes the caches of a home. Where another session has them, the error is
@@ -73,7 +73,6 @@ func (c *Caches) Mounts(paths []string) ([]nacre.Mount, error) {
 		if err := os.MkdirAll(at, 0o700); err != nil {
 			return nil, err
 		}
-		c.paths = append(c.paths, at)
 		mounts = append(mounts, nacre.Mount{Kind: nacre.BindReadWrite, Source: at, Target: Inside + "/" + path})
 	}
 	return mounts, nil
@@ -109,7 +108,8 @@ func (c *Caches) Measure(ctx context.Context, quota int64) error {
 	return disk.Write(filepath.Join(c.home.dir, fullFile), nil, 0o600)
 }
 
-// Close lets the next session have the caches. Nothing may run in the session any more.
+// Close lets the next session have the caches, empty ones too: to make their folders anew
+// takes longer than all else of it. Nothing may run in the session any more.
 func (c *Caches) Close() error {
 	var errs []error
 	for _, layer := range c.layers {
@@ -117,11 +117,6 @@ func (c *Caches) Close() error {
 		_ = os.Remove(filepath.Join(layer, nacre.LayerUpper)) // only where it is empty, here and below
 		_ = os.Remove(layer)
 	}
-	for _, path := range c.paths {
-		_ = os.Remove(path)
-	}
-	for _, dir := range []string{filepath.Join(cachesDir, dataDir), filepath.Join(cachesDir, layersDir), cachesDir, dataDir} {
-		_ = os.Remove(filepath.Join(c.home.dir, dir))
-	}
+	_ = os.Remove(filepath.Join(c.home.dir, dataDir)) // only where it is empty: a home of caches alone has none
 	return errors.Join(append(errs, c.lock.Release())...)
 }

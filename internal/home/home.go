@@ -199,7 +199,7 @@ type Kept struct {
 }
 
 // List are the homes of all groups, as they lie on the disk. One that only ever had
-// caches, and has none now, is none.
+// caches, and has no file in them now, is none.
 func List(ctx context.Context, homes string) ([]Kept, error) {
 	dirs, err := filepath.Glob(filepath.Join(escaped(homes), "*", strings.Repeat("?", keyLength)))
 	if err != nil {
@@ -212,17 +212,15 @@ func List(ctx context.Context, homes string) ([]Kept, error) {
 			continue // it was not made whole, or is being removed
 		}
 		k := Kept{Group: nacre.Group(filepath.Base(filepath.Dir(dir))), Project: string(project), Dir: dir}
-		there := false
+		_, missing := os.Lstat(filepath.Join(dir, dataDir))
 		for _, of := range []string{dataDir, cachesDir} {
-			_, missing := os.Lstat(filepath.Join(dir, of))
-			there = there || missing == nil
 			bytes, files, err := size(ctx, filepath.Join(dir, of))
 			if err != nil {
 				return nil, err
 			}
 			k.Bytes, k.Files = added(k.Bytes, bytes), k.Files+files
 		}
-		if there {
+		if missing == nil || k.Files > 0 {
 			kept = append(kept, k)
 		}
 	}
@@ -237,14 +235,18 @@ func escaped(path string) string {
 // Remove removes a home with all that is in it.
 func Remove(k Kept) error { return registry.Discard(k.Dir) }
 
-// size counts what is in a folder. It follows no link.
+// size counts what is in a folder, besides folders. It follows no link.
 func size(ctx context.Context, dir string) (bytes int64, files int, err error) {
 	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || ctx.Err() != nil {
 			return errors.Join(passing(err), ctx.Err())
 		}
+		if entry.IsDir() {
+			return nil
+		}
+		files++
 		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
-			bytes, files = added(bytes, max(info.Size(), room(info))), files+1
+			bytes = added(bytes, max(info.Size(), room(info)))
 		}
 		return nil
 	})

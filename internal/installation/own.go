@@ -308,13 +308,21 @@ func isIn(dir, path string) bool {
 	return dir == path || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
-// WritableAt says in words where a mount lets a sandbox write: its place inside, and
-// what another file system is mounted at below the folder, which is shown with it.
-func WritableAt(m nacre.Mount) []string {
-	places := []string{m.Target}
-	for _, at := range mountTable().at(m.Source)[1:] {
-		places = append(places, m.Target+"/"+at.rel+" (another file system)")
+// Writable says in words where mounts let a sandbox write: their places inside, and what
+// another file system is mounted at below their folders, which is shown with them.
+func Writable(all []nacre.Mount) []string {
+	var places []string
+	table := mountTable()
+	for _, m := range all {
+		if m.Kind != nacre.BindReadWrite {
+			continue
+		}
+		here := []string{m.Target}
+		for _, at := range table.at(m.Source)[1:] {
+			here = append(here, m.Target+"/"+at.rel+" (another file system)")
+		}
+		slices.Sort(here)
+		places = append(places, slices.Compact(here)...)
 	}
-	slices.Sort(places)
-	return slices.Compact(places)
+	return places
 }

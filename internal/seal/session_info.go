@@ -56,11 +56,7 @@ func (s *Session) Info(p nacre.Posture, brainName string) SessionInfo {
 	}
 	info.NotEnforced = s.Sandbox().NotEnforced()
 	info.Model, info.BudgetUSD, info.Today = s.Model.Told()
-	for _, m := range p.Mounts {
-		if m.Kind == nacre.BindReadWrite {
-			info.Writable = append(info.Writable, installation.WritableAt(m)...)
-		}
-	}
+	info.Writable = installation.Writable(p.Mounts)
 	return info
 }
 
