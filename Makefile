@@ -7,7 +7,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
-.PHONY: help build fixtures demo demo-cluster torture test ci-full check fmt lint tidy deadcode race release bench bench-memory bench-injection fuzz probes clean
+.PHONY: help build fixtures demo demo-cluster picture drawn torture test ci-full check fmt lint tidy deadcode race release bench bench-memory bench-injection fuzz probes clean
 
 help:    ## show the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t12
@@ -51,7 +51,7 @@ test: fixtures ## pass the tests at their small sizes; a missing peer is skipped
 ci-full: fixtures ## pass the tests at their large sizes: tens of thousands of files, gigabytes, minutes each
 	NACRE_BUILT=$(abspath $(BIN)) NACRE_SIZE=full $(GOTEST) -count=1 -timeout 60m ./...
 
-check: fmt tidy lint deadcode race ## what CI runs besides the tests
+check: fmt tidy drawn lint deadcode race ## what CI runs besides the tests
 
 fmt:
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "run gofmt -w on: $$out"; exit 1; }
@@ -59,6 +59,12 @@ fmt:
 tidy:
 	$(GO) mod tidy -diff
 	cd examples/embed && $(GO) mod tidy -diff
+
+picture: ## draw docs/demo.svg, the picture of README.md, from docs/demo.md
+	cd tools && $(GO) run ./picture <../docs/demo.md >../docs/demo.svg
+
+drawn:
+	@cd tools && $(GO) run ./picture <../docs/demo.md | cmp -s - ../docs/demo.svg || { echo "docs/demo.svg is not of docs/demo.md: run make picture"; exit 1; }
 
 lint:
 	$(GO) vet ./...

@@ -311,7 +311,7 @@ func TestNumbersOfThePagesAreThoseOfTheProgram(t *testing.T) {
 	}
 }
 
-// M-01: README, the help and every page name the exit codes that there are, and README
+// M-01: the help and every page name the exit codes that there are, and docs/commands.md
 // and the help all of them.
 func TestExitCodesOfTheDocsAreThoseOfTheProgram(t *testing.T) {
 	t.Parallel()
@@ -320,7 +320,7 @@ func TestExitCodesOfTheDocsAreThoseOfTheProgram(t *testing.T) {
 		command.ExitTimeout, command.ExitExecFailed, command.ExitInterrupted,
 	}
 	var told []int
-	for cell := range rows(t, page(t, "README.md"), "| exit code |") {
+	for cell := range rows(t, page(t, "docs/commands.md"), "| exit code |") {
 		for _, text := range strings.Split(cell, ", ") {
 			code, err := strconv.Atoi(text)
 			if err != nil {
@@ -330,7 +330,7 @@ func TestExitCodesOfTheDocsAreThoseOfTheProgram(t *testing.T) {
 		}
 	}
 	if slices.Sort(told); !slices.Equal(told, codes) {
-		t.Errorf("README.md has the exit codes %v, the program %v", told, codes)
+		t.Errorf("docs/commands.md has the exit codes %v, the program %v", told, codes)
 	}
 	_, help, found := strings.Cut(install(t).nacre("--help").stdout, "Exit codes: ")
 	for _, code := range codes {

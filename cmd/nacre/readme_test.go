@@ -1,8 +1,8 @@
 package main_test
 
 import (
-	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,17 +28,13 @@ func demoShape(text string) []string {
 	return lines
 }
 
-// What README.md shows of the demo is what `nacre demo` prints.
-func TestTheREADMEShowsTheDemo(t *testing.T) {
+// What docs/demo.md shows of the demo, and README.md's picture with it, is what `nacre demo` prints.
+func TestTheDocsShowTheDemo(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, block, found := strings.Cut(string(readme), "```\ndemo     ")
+	_, block, found := strings.Cut(page(t, "docs/demo.md"), "```\ndemo     ")
 	block, _, ended := strings.Cut(block, "\n```\n")
 	if !found || !ended {
-		t.Fatal("README.md has no block that begins with the demo")
+		t.Fatal("docs/demo.md has no block that begins with the demo")
 	}
 	cache, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
@@ -51,15 +47,44 @@ func TestTheREADMEShowsTheDemo(t *testing.T) {
 	want, have := demoShape("demo     "+block), demoShape(r.stdout)
 	for _, line := range want {
 		if !slices.Contains(have, line) {
-			t.Errorf("README.md shows what the demo does not print: %s", line)
+			t.Errorf("docs/demo.md shows what the demo does not print: %s", line)
 		}
 	}
 	for _, line := range have {
 		if !slices.Contains(want, line) {
-			t.Errorf("the demo prints what README.md does not show: %s", line)
+			t.Errorf("the demo prints what docs/demo.md does not show: %s", line)
 		}
 	}
 	if len(have) != len(want) {
-		t.Errorf("the demo prints %d lines, README.md shows %d", len(have), len(want))
+		t.Errorf("the demo prints %d lines, docs/demo.md shows %d", len(have), len(want))
+	}
+}
+
+// U-33: each page is in the list of pages by task, once, and README.md and that list lead
+// nowhere else than to what is there.
+func TestThePagesAreListedByTask(t *testing.T) {
+	t.Parallel()
+	link := regexp.MustCompile(`\]\(([^)#]+)\)`)
+	listed := map[string]int{}
+	for _, list := range []string{"README.md", "docs/README.md"} {
+		for _, to := range link.FindAllStringSubmatch(page(t, list), -1) {
+			path := filepath.Join(filepath.Dir(list), to[1])
+			if !isThere(filepath.Join("../..", path)) {
+				t.Errorf("%s leads to %s, which is not there", list, path)
+			}
+			if list == "docs/README.md" {
+				listed[path]++
+			}
+		}
+	}
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(pages) < 30 {
+		t.Fatalf("%d pages: %v", len(pages), err)
+	}
+	for _, path := range pages {
+		name := filepath.Join("docs", filepath.Base(path))
+		if n := listed[name]; name != "docs/README.md" && n != 1 {
+			t.Errorf("docs/README.md names %s %d times", name, n)
+		}
 	}
 }
