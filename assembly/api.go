@@ -26,6 +26,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/overview"
 	"github.com/nacre-dev/nacre/internal/pluginadmin"
 	"github.com/nacre-dev/nacre/internal/prove"
+	"github.com/nacre-dev/nacre/internal/review"
 	"github.com/nacre-dev/nacre/internal/scheduling"
 	"github.com/nacre-dev/nacre/internal/seal"
 	"github.com/nacre-dev/nacre/internal/serve"
@@ -103,6 +104,8 @@ type (
 	Revoked = operator.Revoked
 	// MemorySettings are what [plugins.memory] says.
 	MemorySettings = installation.MemorySettings
+	// MemoryEntry is one thing that is remembered.
+	MemoryEntry = review.Entry
 	// MemoryMark stands for an entry of memory in the operator's records.
 	MemoryMark = operator.MemoryMark
 )

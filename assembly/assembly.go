@@ -9,11 +9,13 @@ package assembly
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/acceptance"
+	"github.com/nacre-dev/nacre/internal/access"
 	"github.com/nacre-dev/nacre/internal/cockpit"
 	"github.com/nacre-dev/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/conversation"
@@ -33,6 +35,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/pluginadmin"
 	"github.com/nacre-dev/nacre/internal/prove"
 	"github.com/nacre-dev/nacre/internal/receipt"
+	"github.com/nacre-dev/nacre/internal/review"
 	"github.com/nacre-dev/nacre/internal/scheduling"
 	"github.com/nacre-dev/nacre/internal/serve"
 	"github.com/nacre-dev/nacre/internal/work"
@@ -40,8 +43,11 @@ import (
 	"github.com/nacre-dev/nacre/policy"
 )
 
-// Runtime is an installation, and what it can do.
-type Runtime struct{ inst *installation.Installation }
+// Runtime is an installation, and what it can do for the person who uses it.
+type Runtime struct {
+	inst *installation.Installation
+	by   person.Identity
+}
 
 // Open reads the config and the keys, making them on first start. It starts nothing.
 func Open(ctx context.Context, o Options) (*Runtime, error) {
@@ -49,8 +55,12 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Runtime{inst}, nil
+	return &Runtime{inst, person.OfUser(os.Geteuid())}, nil
 }
+
+// As is the same installation, used by the person behind an identity at a face, whose rights
+// count. Without it a Runtime is used by the user of this process, at a terminal.
+func As(r *Runtime, identity string) *Runtime { return &Runtime{r.inst, person.Identity(identity)} }
 
 // AuditRoot is the folder of the audit chains.
 func (r *Runtime) AuditRoot() string {
@@ -107,7 +117,16 @@ func (p Policies) AcceptedPolicy() (*policy.Policy, error) {
 // AcceptPolicy keeps the policy in force as the accepted one, and records who did so.
 // version is the one that they saw; another one than is in force is refused.
 func (p Policies) AcceptPolicy(ctx context.Context, version, by string) error {
+	if err := cockpit.Configures(p.runtime.inst, p.runtime.by); err != nil {
+		return err
+	}
 	return acceptance.Accept(ctx, p.runtime.inst, version, by)
+}
+
+// PolicyText is the policy that decides in sessions that begin now, as it is written: its
+// file, which is empty for the shipped one, its text and its version.
+func (p Policies) PolicyText() (file, text, version string, err error) {
+	return acceptance.InForce(p.runtime.inst)
 }
 
 // AuditRoot is the folder of the audit chains.
@@ -178,10 +197,42 @@ func (r *Runtime) MarkMemory(id string, content string, why string) MemoryMark {
 // which entries it concerns is durably recorded first, and then that it was done. Whoever
 // has no right to that is refused (M-41).
 func (r *Runtime) ChangeMemory(ctx context.Context, group nacre.Group, what string, who string, marks []MemoryMark, do func() error) error {
-	if err := cockpit.Decides(r.inst, "memory", group); err != nil {
+	if err := cockpit.Decides(r.inst, r.by, "memory", group); err != nil {
 		return err
 	}
 	return operator.ChangeMemory(ctx, r.inst, operator.MemoryChange{Group: group, What: what, Who: who, Marks: marks}, do)
+}
+
+// Memories are entries of a group's memory, the latest first, of those that wait for a review
+// or of all; none where the group has no memory yet.
+func Memories(ctx context.Context, r *Runtime, group nacre.Group, waiting bool, most int) ([]MemoryEntry, error) {
+	return review.List(ctx, r.inst, group, waiting, most)
+}
+
+// MemoryGroups are the groups that have a memory, sorted.
+func MemoryGroups(r *Runtime) ([]nacre.Group, error) { return review.Groups(r.inst) }
+
+// TrustMemory vouches for an entry of a group's memory, or declines it, where the person has
+// the right to.
+func TrustMemory(ctx context.Context, r *Runtime, group nacre.Group, id string, trusted bool) error {
+	if err := cockpit.Decides(r.inst, r.by, string(person.Memory), group); err != nil {
+		return err
+	}
+	return review.Decide(ctx, r.inst, review.Decision{Group: group, ID: id, Trusted: trusted, Who: string(r.by)})
+}
+
+// OpenEgress is what sessions that begin now may reach by the config and by what was learned.
+func OpenEgress(r *Runtime) ([]string, error) {
+	now, err := access.EgressAt(r.inst, r.inst.Options.Now())
+	if err != nil {
+		return nil, err
+	}
+	rules, err := now.Rules(nil)
+	open := make([]string, 0, len(rules))
+	for _, rule := range rules {
+		open = append(open, rule.String())
+	}
+	return open, err
 }
 
 // MemoryRemains looks for what is left of sessions, and goes through all files of the
@@ -416,7 +467,7 @@ func Learn(r *Runtime, sessions []nacre.SessionID) (Proposal, error) {
 // ApproveLearned writes what a person chose of a proposal to the operator's config.
 // Sessions that begin from then on are let through by it.
 func ApproveLearned(ctx context.Context, r *Runtime, p Proposal, c LearnChoice) (Learned, error) {
-	if err := cockpit.Decides(r.inst, "learn", ""); err != nil {
+	if err := cockpit.Decides(r.inst, r.by, "learn", ""); err != nil {
 		return Learned{}, err
 	}
 	return learn.Approve(ctx, r.inst, p, c)
@@ -424,6 +475,9 @@ func ApproveLearned(ctx context.Context, r *Runtime, p Proposal, c LearnChoice) 
 
 // UndoLearned takes an approval back, the latest where id is empty.
 func UndoLearned(ctx context.Context, r *Runtime, id string) (Learned, error) {
+	if err := cockpit.Known(r.inst, r.by); err != nil {
+		return Learned{}, err
+	}
 	return learn.Undo(ctx, r.inst, id)
 }
 
@@ -432,10 +486,10 @@ func Powers(ctx context.Context, r *Runtime) ([]PowerStanding, error) {
 	return graduation.Standings(ctx, r.inst)
 }
 
-// UnlockPower lets runs have a power that is proposed, for a time. The user of this process has to be
-// somebody who decides that.
+// UnlockPower lets runs have a power that is proposed, for a time, where the person has the
+// right to decide that.
 func UnlockPower(ctx context.Context, r *Runtime, name, who string, long time.Duration) (Learned, error) {
-	if err := cockpit.Decides(r.inst, "learn", ""); err != nil {
+	if err := cockpit.Decides(r.inst, r.by, string(person.Graduation), ""); err != nil {
 		return Learned{}, err
 	}
 	return graduation.Unlock(ctx, r.inst, name, who, long)
@@ -443,6 +497,9 @@ func UnlockPower(ctx context.Context, r *Runtime, name, who string, long time.Du
 
 // LockPower takes a power back, and what spoke for it.
 func LockPower(ctx context.Context, r *Runtime, name, who string) error {
+	if err := cockpit.Known(r.inst, r.by); err != nil {
+		return err
+	}
 	return graduation.Lock(ctx, r.inst, name, who)
 }
 
@@ -499,7 +556,7 @@ func LeftoverOf(ctx context.Context, r *Runtime, id nacre.SessionID, killed func
 func TakeLeftover(ctx context.Context, r *Runtime, t Taking) (TakenLeftover, error) {
 	if t.Held == leftover.HeldTake {
 		known, _ := r.inst.Registry.Show(t.Session) // a session that is not known is nobody's to take, which is said below
-		if err := cockpit.Decides(r.inst, "landing", known.Group); err != nil {
+		if err := cockpit.Decides(r.inst, r.by, "landing", known.Group); err != nil {
 			return TakenLeftover{}, err
 		}
 	}

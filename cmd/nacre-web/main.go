@@ -56,9 +56,8 @@ func serve(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	rt, err := assembly.Open(ctx, assembly.Options{
-		Getenv: os.Getenv, Executable: filepath.Join(filepath.Dir(self), "nacre"), Now: time.Now, Version: version,
-	})
+	opened := assembly.Options{Getenv: os.Getenv, Executable: filepath.Join(filepath.Dir(self), "nacre"), Now: time.Now, Version: version}
+	rt, err := assembly.Open(ctx, opened)
 	if err != nil {
 		return err
 	}
@@ -68,9 +67,9 @@ func serve(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	host := listener.Addr().String()
-	site, code, err := web.New(web.Options{
-		Desk: desk{rt}, Work: work{rt}, Records: records{rt}, Facts: facts{rt}, Identity: visitor(), Host: host, Hosts: hosts, Now: time.Now,
-	})
+	shown := of(rt, opened)
+	shown.Host, shown.Hosts = host, hosts
+	site, code, err := web.New(shown)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -87,6 +86,16 @@ func serve(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	return nil
+}
+
+// of is what a page shows of an installation, and whose rights count where somebody decides.
+func of(rt *assembly.Runtime, opened assembly.Options) web.Options {
+	rt = assembly.As(rt, string(visitor()))
+	again := func(ctx context.Context) (*assembly.Runtime, error) { return assembly.Open(ctx, opened) }
+	return web.Options{
+		Desk: desk{rt}, Work: work{rt}, Records: records{rt}, Facts: facts{rt}, Memory: remembers{rt}, Learn: learns{rt}, Powers: powers{rt},
+		Rules: rules{rt, again}, Identity: visitor(), Now: time.Now,
+	}
 }
 
 // visitor is whose presses the page brings: the user's who started it.

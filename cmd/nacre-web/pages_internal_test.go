@@ -37,8 +37,14 @@ func place(tb testing.TB) assembly.Options {
 	return assembly.Options{Getenv: func(name string) string { return env[name] }, Executable: "/none", Now: time.Now, Version: "test"}
 }
 
+// installed is an installation, and what it was opened with.
+type installed struct {
+	*assembly.Runtime
+	opened assembly.Options
+}
+
 // recorded is an installation whose session "long" is over, and has so many records.
-func recorded(tb testing.TB, records int) *assembly.Runtime {
+func recorded(tb testing.TB, records int) installed {
 	tb.Helper()
 	o := place(tb)
 	inst, err := installation.Open(tb.Context(), o)
@@ -83,15 +89,15 @@ func recorded(tb testing.TB, records int) *assembly.Runtime {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return rt
+	return installed{rt, o}
 }
 
 // reads gives what asks the page of an installation for an address, as somebody who is signed in.
-func reads(tb testing.TB, rt *assembly.Runtime) func(path string) string {
+func reads(tb testing.TB, rt installed) func(path string) string {
 	tb.Helper()
-	site, code, err := web.New(web.Options{
-		Desk: desk{rt}, Work: work{rt}, Records: records{rt}, Facts: facts{rt}, Identity: visitor(), Host: benchHost, Now: time.Now,
-	})
+	shown := of(rt.Runtime, rt.opened)
+	shown.Host = benchHost
+	site, code, err := web.New(shown)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -140,7 +146,7 @@ func TestThePageShowsWhatIsRecorded(t *testing.T) {
 	if n := strings.Count(first, "is refused: rule"); n != 66 {
 		t.Errorf("%d refusals", n)
 	}
-	chain := filepath.Join(assembly.PoliciesOf(rt).AuditRoot(), "long.1", "000001.jsonl")
+	chain := filepath.Join(assembly.PoliciesOf(rt.Runtime).AuditRoot(), "long.1", "000001.jsonl")
 	text, err := os.ReadFile(chain)
 	if err != nil {
 		t.Fatal(err)
@@ -153,9 +159,9 @@ func TestThePageShowsWhatIsRecorded(t *testing.T) {
 
 // worked adds sessions that are over to an installation, as their files: the folder of one of
 // them in twenty was removed.
-func worked(tb testing.TB, rt *assembly.Runtime, sessions int) {
+func worked(tb testing.TB, rt installed, sessions int) {
 	tb.Helper()
-	folder := filepath.Join(filepath.Dir(assembly.PoliciesOf(rt).AuditRoot()), "sessions")
+	folder := filepath.Join(filepath.Dir(assembly.PoliciesOf(rt.Runtime).AuditRoot()), "sessions")
 	for i := range sessions {
 		s := registry.Session{Works: 1, SessionStatus: nacre.SessionStatus{
 			ID: nacre.SessionID(fmt.Sprintf("w%06d", i)), Group: "main", Kind: "run", Title: fmt.Sprintf("mend parser %d", i), State: nacre.SessionDone,
@@ -225,7 +231,7 @@ func BenchmarkPages(b *testing.B) {
 	read("/sessions")              // which makes the index
 	for _, path := range []string{
 		"/", "/sessions", "/sessions?first=50000", "/sessions?first=99000", "/sessions/long", "/sessions/long/records", "/sessions/long/records?kind=call.reject",
-		"/sessions/long/records?kind=call.reject&outcome=ok", "/schedules", "/credentials",
+		"/sessions/long/records?kind=call.reject&outcome=ok", "/memory", "/learn", "/powers", "/policy", "/roles", "/egress", "/schedules", "/credentials",
 	} {
 		b.Run(strings.ReplaceAll(path, "/", "."), func(b *testing.B) {
 			var took []time.Duration

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -21,6 +22,22 @@ func TestAQuestionIsAnsweredOnTheWebPage(t *testing.T) {
 	t.Parallel()
 	i, r := asks(t, "")
 	q := i.question()
+	send, shown := i.web()
+	has(t, shown, q.ID, "R-1", string(q.Capability), "Approve once")
+	form := hiddenIn(shown)
+	form.Set("verdict", "approve")
+	has(t, send("answer", form), "Approved by")
+	finish(t, r).want(t, 0, "R-1")
+	has(t, send("answer", form), "Nothing was approved")
+	has(t, i.records("asks"), `"face":"web"`, `"shown":"`+question.Of(q).Digest())
+	i.nacre("audit", "verify").want(t, 0)
+}
+
+// web starts the page and signs in. What it gives posts a form, or reads a page where there is
+// none, as a browser does that shows the site.
+func (i *installation) web() (send func(path string, form url.Values) string, first string) {
+	t := i.t
+	t.Helper()
 	page := i.command(filepath.Join(bin, "nacre"), "web")
 	out, err := page.StdoutPipe()
 	if err != nil {
@@ -43,23 +60,31 @@ func TestAQuestionIsAnsweredOnTheWebPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	browser := &http.Client{Jar: jar}
-	shown := sends(t, browser, site, "sign-in", url.Values{"code": {code}})
-	has(t, shown, q.ID, "R-1", string(q.Capability), "Approve once")
-	form := url.Values{"verdict": {"approve"}}
-	for _, m := range regexp.MustCompile(`name="(token|id|shown)" value="([^"]*)"`).FindAllStringSubmatch(shown, -1) {
-		form.Set(m[1], m[2])
+	send = func(path string, form url.Values) string {
+		t.Helper()
+		return sends(t, browser, site, path, form)
 	}
-	has(t, sends(t, browser, site, "answer", form), "Approved by")
-	finish(t, r).want(t, 0, "R-1")
-	has(t, sends(t, browser, site, "answer", form), "Nothing was approved")
-	has(t, i.records("asks"), `"face":"web"`, `"shown":"`+question.Of(q).Digest())
-	i.nacre("audit", "verify").want(t, 0)
+	return send, send("sign-in", url.Values{"code": {code}})
 }
 
-// sends posts a form as a browser does that shows the site.
+// hiddenIn are the fields that the first form of a page carries.
+func hiddenIn(page string) url.Values {
+	form := url.Values{}
+	for _, m := range regexp.MustCompile(`name="(token|id|shown|group|proposal|version)" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		if !form.Has(m[1]) {
+			form.Set(m[1], m[2])
+		}
+	}
+	return form
+}
+
 func sends(t *testing.T, browser *http.Client, site, path string, form url.Values) string {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, site+path, strings.NewReader(form.Encode()))
+	method := http.MethodPost
+	if form == nil {
+		method = http.MethodGet
+	}
+	request, err := http.NewRequestWithContext(t.Context(), method, site+path, strings.NewReader(form.Encode()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,4 +100,71 @@ func sends(t *testing.T, browser *http.Client, site, path string, form url.Value
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// M-44, M-49: what waits for a review is trusted on the page, what was refused is approved and
+// taken back there, and the policy accepted, as on the command line: the command line says so
+// afterwards, and the chain names the identity of the page.
+func TestThePageDecidesAsTheCommandLineDoes(t *testing.T) {
+	t.Parallel()
+	i := learns(t)
+	i.config("[egress]\npropose = false\n" + memoryTools)
+	i.nacre("exec", "--session", "one", "--", "sh", "-c", `ipc memory_store '{"type":"fact","content":"<b>a fact</b>"}'; curl -s https://registry.example.com/; true`).want(t, 0)
+	i.write("home/.config/nacre/policy.toml", "default = \"ask\"\n")
+	send, _ := i.web()
+	page := send("memory", nil)
+	has(t, page, "&lt;b&gt;a fact&lt;/b&gt;", "Waits for your review")
+	form := hiddenIn(page)
+	form.Set("trust", "yes")
+	has(t, send("memory/trust", form), "It is trusted now", "Nothing waits for a review")
+	i.nacre("memory", "list").want(t, 0, "trusted")
+
+	until(t, "what was refused", func() bool { page = send("learn", nil); return strings.Contains(page, "registry.example.com:443") })
+	form = hiddenIn(page)
+	form["line"], form["days"] = []string{"1"}, []string{"7"}
+	has(t, send("learn/approve", form), "It is approved", "Take back")
+	i.nacre("learn", "--list").want(t, 0, "registry.example.com:443", fmt.Sprintf("web:%d", os.Geteuid()))
+	has(t, send("egress", nil), "registry.example.com:443")
+	has(t, send("learn/approve", form), "Nothing was changed: ")
+	has(t, send("learn/undo", url.Values{"token": form["token"], "id": form["proposal"]}), "It is taken back")
+	hasNo(t, i.nacre("learn", "--list").stdout, "registry.example.com")
+
+	page = send("policy", nil)
+	has(t, page, "nobody accepted this version", "default = &#34;ask&#34;")
+	form = hiddenIn(page)
+	has(t, send("policy/accept", form), "The policy is accepted")
+	hasNo(t, send("policy", nil), "nobody accepted this version")
+	has(t, send("powers", nil), "package-installation", "locked")
+	has(t, send("powers/unlock", url.Values{"token": form["token"], "name": {"package-installation"}, "days": {"7"}}), "is unlocked where it is proposed alone")
+	has(t, send("roles", nil), "auditor")
+	i.nacre("audit", "verify").want(t, 0)
+}
+
+// M-41, M-46: the rights of the page's own identity count, and not those of a terminal's.
+func TestThePageHasTheRightsOfItsOwnIdentity(t *testing.T) {
+	t.Parallel()
+	i := learns(t)
+	who := "[operators.ada]\nidentities = [\"terminal:UID\"]\napprove = [\"*\"]\nup_to = \"DESTRUCTIVE\"\nconfig = true\n" +
+		"[operators.bob]\nidentities = [\"web:UID\"]\napprove = [\"tool\"]\nup_to = \"WRITE\"\n"
+	i.config(memoryTools + strings.ReplaceAll(who, "UID", fmt.Sprint(os.Geteuid())))
+	i.nacre("exec", "--session", "one", "--", "sh", "-c", `ipc memory_store '{"type":"fact","content":"a fact"}'; curl -s https://registry.example.com/; true`).want(t, 0)
+	i.write("home/.config/nacre/policy.toml", "default = \"ask\"\n")
+	send, first := i.web()
+	token := hiddenIn(first)["token"]
+	if len(token) == 0 {
+		token = hiddenIn(send("memory", nil))["token"]
+	}
+	entry := i.reviewed("main")[0].ID
+	for path, form := range map[string]url.Values{
+		"memory/trust":  {"id": {entry}, "trust": {"yes"}},
+		"learn/approve": {"proposal": {i.proposal().ID}, "line": {"1"}, "days": {"7"}},
+		"powers/unlock": {"name": {"package-installation"}, "days": {"7"}},
+		"policy/accept": {"version": hiddenIn(send("policy", nil))["version"]},
+	} {
+		form["token"] = token
+		has(t, send(path, form), "Nothing was changed: ", "bob")
+	}
+	i.nacre("memory", "list").want(t, 0, "untrusted")
+	i.nacre("learn", "--list").want(t, 0)
+	i.nacre("memory", "trust", entry).want(t, 0)
 }

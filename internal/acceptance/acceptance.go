@@ -71,7 +71,7 @@ func damaged(path string, err error) error {
 // and keeps it as the accepted one.
 func Accept(ctx context.Context, inst *installation.Installation, version, by string) (err error) {
 	now := accepted{By: by, Time: inst.Options.Now().UTC()}
-	if now.Name, now.Text, now.Version, err = inForce(inst); err != nil {
+	if now.Name, now.Text, now.Version, err = InForce(inst); err != nil {
 		return err
 	}
 	if now.Version != version {
@@ -97,9 +97,9 @@ func Accept(ctx context.Context, inst *installation.Installation, version, by st
 	return disk.Write(inst.AcceptedPolicyFile(), data, 0o600)
 }
 
-// inForce is the policy as it is written now, with its file and text; of the shipped
+// InForce is the policy as it is written now, with its file and text; of the shipped
 // one there are neither.
-func inForce(inst *installation.Installation) (name, text, version string, err error) {
+func InForce(inst *installation.Installation) (name, text, version string, err error) {
 	path, err := installation.PolicyFile(inst.Registry.Paths().Config)
 	if err != nil || path == "" {
 		return "", "", policy.Shipped().Version(), err

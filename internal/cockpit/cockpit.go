@@ -105,18 +105,37 @@ func Stop(ctx context.Context, inst *installation.Installation, id nacre.Session
 	return remote.StopFor(ctx, by)
 }
 
-// Decides refuses what the user of this process may not decide at a terminal, such as that
-// held files land. group is whose session it is about; empty where it is about all of them.
-func Decides(inst *installation.Installation, kind string, group nacre.Group) error {
-	directory, err := Roster(inst).Directory()
-	if err != nil {
-		return err
-	}
-	who, err := directory.Who(person.OfUser(os.Geteuid()))
+// Decides refuses what the person behind an identity may not decide, such as that held files
+// land. group is whose session it is about; empty where it is about all of them.
+func Decides(inst *installation.Installation, by person.Identity, kind string, group nacre.Group) error {
+	who, err := known(inst, by)
 	if err != nil {
 		return err
 	}
 	return who.Answer(person.Matter{Kind: person.Kind(kind), Risk: nacre.Write, Group: group}, nacre.Ruling{Verdict: nacre.Allow})
+}
+
+// Configures refuses whoever may not change what is configured.
+func Configures(inst *installation.Installation, by person.Identity) error {
+	who, err := known(inst, by)
+	if err != nil {
+		return err
+	}
+	return who.Configure()
+}
+
+// Known refuses whoever is nobody's identity: what takes something back asks for no more.
+func Known(inst *installation.Installation, by person.Identity) error {
+	_, err := known(inst, by)
+	return err
+}
+
+func known(inst *installation.Installation, by person.Identity) (person.Person, error) {
+	directory, err := Roster(inst).Directory()
+	if err != nil {
+		return person.Person{}, err
+	}
+	return directory.Who(by)
 }
 
 // missing is a question that no session asks any more.
@@ -171,7 +190,7 @@ func eachLive(inst *installation.Installation, do func(*session.Remote)) error {
 // the user who runs this process.
 func Pair(ctx context.Context, inst *installation.Installation, name, code string) (id string, err error) {
 	by := person.OfUser(os.Geteuid())
-	if err := configures(inst, by); err != nil {
+	if err := Configures(inst, by); err != nil {
 		return "", err
 	}
 	paired, err := Roster(inst).Approve(ctx, name, code)
@@ -183,21 +202,9 @@ func Pair(ctx context.Context, inst *installation.Installation, name, code strin
 
 // OpenPairing lets identities be paired with an operator, by the user who runs this process.
 func OpenPairing(ctx context.Context, inst *installation.Installation, name string) (until time.Time, err error) {
-	if err := configures(inst, person.OfUser(os.Geteuid())); err != nil {
+	if err := Configures(inst, person.OfUser(os.Geteuid())); err != nil {
 		return time.Time{}, err
 	}
 	w, err := Roster(inst).OpenPairing(ctx, name)
 	return w.Until, err
-}
-
-func configures(inst *installation.Installation, by person.Identity) error {
-	directory, err := Roster(inst).Directory()
-	if err != nil {
-		return err
-	}
-	who, err := directory.Who(by)
-	if err != nil {
-		return err
-	}
-	return who.Configure()
 }

@@ -42,26 +42,9 @@ const (
 // Look proposes what the sessions asked for and were refused, those that have begun last
 // where none is named. It changes nothing.
 func Look(inst *installation.Installation, sessions []nacre.SessionID) (Proposal, error) {
-	all, err := inst.Registry.List()
+	of, others, err := looked(inst, sessions)
 	if err != nil {
 		return Proposal{}, err
-	}
-	slices.SortFunc(all, func(a, b registry.Session) int { return b.Started.Compare(a.Started) })
-	var of, others []registry.Session
-	for _, s := range all {
-		switch named := slices.Contains(sessions, s.ID); {
-		case named, len(sessions) == 0 && len(of) < latest:
-			of = append(of, s)
-		case len(others) < history:
-			others = append(others, s)
-		}
-	}
-	if len(of) < len(sessions) {
-		for _, id := range sessions {
-			if _, err := inst.Registry.Show(id); err != nil {
-				return Proposal{}, err
-			}
-		}
 	}
 	refusals, err := refusalsOf(inst, of)
 	if err != nil {
@@ -78,6 +61,38 @@ func Look(inst *installation.Installation, sessions []nacre.SessionID) (Proposal
 	}
 	p.Try(tried, len(others))
 	return p, nil
+}
+
+// looked are the sessions that a proposal is made of, and those that it is tried on. Of an
+// installation with many sessions the latest are read alone.
+func looked(inst *installation.Installation, named []nacre.SessionID) (of, others []registry.Session, err error) {
+	all, err := inst.Registry.Live()
+	if err != nil {
+		return nil, nil, err
+	}
+	over, _, err := inst.Registry.Page(0, latest+history+len(named))
+	if err != nil {
+		return nil, nil, err
+	}
+	all = append(all, over...)
+	slices.SortStableFunc(all, func(a, b registry.Session) int { return b.Started.Compare(a.Started) })
+	for _, id := range named {
+		s, err := inst.Registry.Show(id)
+		if err != nil {
+			return nil, nil, err
+		}
+		of = append(of, s)
+	}
+	for _, s := range all {
+		switch {
+		case slices.Contains(named, s.ID):
+		case len(named) == 0 && len(of) < latest:
+			of = append(of, s)
+		case len(others) < history:
+			others = append(others, s)
+		}
+	}
+	return of, others, nil
 }
 
 // allowed tells refusals of what the config lets every session reach by now.

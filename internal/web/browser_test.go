@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -249,10 +250,13 @@ func withoutScripts(t *testing.T, browser context.Context) {
 		chromedp.Click(chromedp.CSS("#sign-in button")), chromedp.WaitVisible(chromedp.CSS("article button")),
 		chromedp.Click(chromedp.CSS(`button[value=approve]`)), chromedp.WaitVisible(chromedp.CSS(".told")),
 		chromedp.Navigate(b.site+"/sessions"), chromedp.Click(chromedp.CSS("summary")), chromedp.Click(chromedp.CSS("details button")),
+		chromedp.WaitVisible(chromedp.CSS(".told")),
+		chromedp.Navigate(b.site+"/memory"), chromedp.Click(chromedp.CSS("article button[value=no]")), chromedp.WaitVisible(chromedp.CSS(".told")),
+		chromedp.Navigate(b.site+"/learn"), chromedp.Click(chromedp.CSS("input[name=line][value='2']")), chromedp.Click(chromedp.CSS("form[action='/learn/approve'] button")),
 		chromedp.WaitVisible(chromedp.CSS(".told")))
 	o.change(func() {
-		if len(o.pressed) != 1 || len(o.stopped) != 1 {
-			t.Errorf("pressed %+v, stopped %v", o.pressed, o.stopped)
+		if len(o.pressed) != 1 || len(o.stopped) != 1 || !slices.Equal(o.done, []string{"trust main mem-1 false", "approve 3fa9 [2] [] 30"}) {
+			t.Errorf("pressed %+v, stopped %v, done %q", o.pressed, o.stopped, o.done)
 		}
 	})
 }
@@ -316,7 +320,7 @@ func looksInABrowser(t *testing.T, browser context.Context) {
 // would miss.
 func (b *tab) holds(axe, path, scheme string) {
 	b.t.Helper()
-	for _, width := range []int64{320, 768, 1440} {
+	for _, width := range []int64{320, 360, 768, 1440} {
 		b.do(chromedp.EmulateViewport(width, 800))
 		wide := of(b, chromedp.Evaluate[int](`document.documentElement.scrollWidth - document.documentElement.clientWidth`))
 		if wide > 0 {

@@ -34,10 +34,12 @@ type office struct {
 	hold  chan struct{}
 	stamp int
 	read  int
+	// done is what was decided on the pages; refusal refuses that, too.
+	done []string
 }
 
 func (o *office) options(now func() time.Time) web.Options {
-	return web.Options{Desk: o, Work: o, Records: o, Facts: o, Identity: person.OfVisitor(1000), Host: host, Now: now}
+	return web.Options{Desk: o, Work: o, Records: o, Facts: o, Memory: o, Learn: o, Powers: o, Rules: o, Identity: person.OfVisitor(1000), Host: host, Now: now}
 }
 
 func (o *office) change(do func()) {
@@ -182,6 +184,81 @@ func (o *office) Schedules(context.Context) ([]web.Schedule, error) {
 
 func (o *office) Credentials(context.Context) []web.Credential {
 	return []web.Credential{{Name: "mail" + o.words, Store: "file", For: "api.example.com GET /v1" + o.words, Groups: "main", Since: time.Unix(500, 0)}}
+}
+
+// does notes what a person decided, unless they may not.
+func (o *office) does(what string, facts ...any) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.refusal == nil {
+		o.done = append(o.done, strings.TrimSpace(what+" "+fmt.Sprintln(facts...)))
+	}
+	return o.refusal
+}
+
+func (o *office) Groups(context.Context) ([]nacre.Group, error) {
+	return []nacre.Group{"family", "main"}, nil
+}
+
+func (o *office) Memories(_ context.Context, group nacre.Group, waiting bool, most int) ([]web.MemoryEntry, error) {
+	if waiting {
+		return []web.MemoryEntry{{ID: "mem-1", Type: "fact", Content: "the parser\n" + o.words, Written: "2026-01-01", Session: "s1"}}, nil
+	}
+	var all []web.MemoryEntry
+	for i := range most {
+		all = append(all, web.MemoryEntry{ID: fmt.Sprintf("mem-%d", i+2), Type: o.words, Content: string(group) + o.words, Written: "2026-01-01", Trusted: i%2 == 0, Tainting: i%3 == 0})
+	}
+	return all, nil
+}
+
+func (o *office) Trust(_ context.Context, group nacre.Group, id string, trusted bool) error {
+	return o.does("trust", group, id, trusted)
+}
+
+func (o *office) Proposal(context.Context) (web.Proposal, error) {
+	return web.Proposal{ID: "3fa9", Left: []string{o.words}, Lines: []web.ProposalLine{
+		{Number: 1, Times: 3, Host: "api.example.com:443" + o.words, Asks: "GET /v1/" + o.words, Wider: "/v1/" + o.words, Evidence: []string{o.words}},
+		{Number: 2, Times: 1, Host: "evil.example:443", Apart: "sends or changes something" + o.words},
+	}}, nil
+}
+
+func (o *office) Approved(context.Context) ([]web.Approval, error) {
+	return []web.Approval{{ID: "77aa", By: "ada" + o.words, Hosts: []string{o.words}, Until: time.Unix(3000, 0)}}, nil
+}
+
+func (o *office) Approve(_ context.Context, c web.Choice) error {
+	return o.does("approve", c.Proposal, c.Lines, c.Wider, c.Days)
+}
+
+func (o *office) Undo(_ context.Context, id string) error { return o.does("undo", id) }
+
+func (o *office) Powers(context.Context) ([]web.Power, error) {
+	return []web.Power{
+		{Name: "package-installation", State: "proposed", Hosts: []string{"bundle:go" + o.words}, Counted: []string{o.words}},
+		{Name: "dns", State: "unlocked", Until: time.Unix(3000, 0)}, {Name: "push", State: "locked", Missing: []string{"3 more verified runs" + o.words}},
+	}, nil
+}
+
+func (o *office) Unlock(_ context.Context, name string, days int) error {
+	return o.does("unlock", name, days)
+}
+
+func (o *office) Lock(_ context.Context, name string) error { return o.does("lock", name) }
+
+func (o *office) Policy(context.Context) (web.Policy, error) {
+	return web.Policy{File: "/home/ada/policy.toml" + o.words, Text: "[[rule]]\n" + o.words, Version: "sha256:aa", Changes: []string{"added " + o.words}}, nil
+}
+
+func (o *office) AcceptPolicy(_ context.Context, version string) error {
+	return o.does("accept", version)
+}
+
+func (o *office) Roles(context.Context) ([]web.Role, error) {
+	return []web.Role{{Name: "writer", About: "writes " + o.words, Extends: []string{o.words}, Capabilities: []string{o.words}, Denied: []string{o.words}, Tools: []string{o.words}, Limited: true}}, nil
+}
+
+func (o *office) Egress(context.Context) (web.Egress, error) {
+	return web.Egress{Open: []string{"localhost:5432" + o.words}, Bundles: []web.Bundle{{Name: "go" + o.words, About: o.words, Hosts: []string{o.words}}}}, nil
 }
 
 // working is an office with a session at work, one that landed, and a question.

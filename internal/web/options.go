@@ -25,6 +25,10 @@ type Options struct {
 	Work    Work
 	Records Records
 	Facts   Facts
+	Memory  Memory
+	Learn   Learn
+	Powers  Powers
+	Rules   Rules
 	// Identity is the person's for whom the page is, at this face.
 	Identity person.Identity
 	// Host is where the page answers, as requests name it.
@@ -36,7 +40,8 @@ type Options struct {
 }
 
 func (o Options) check() error {
-	if o.Desk == nil || o.Work == nil || o.Records == nil || o.Facts == nil || o.Now == nil || o.Host == "" || o.Identity.Face() != person.Web {
+	if o.Desk == nil || o.Work == nil || o.Records == nil || o.Facts == nil || o.Memory == nil || o.Learn == nil || o.Powers == nil || o.Rules == nil ||
+		o.Now == nil || o.Host == "" || o.Identity.Face() != person.Web {
 		return errors.New("a web page needs all that it shows, a clock, a host and an identity of its own face")
 	}
 	if len(o.Hosts) > maxHosts {
@@ -157,4 +162,120 @@ type Schedule struct {
 type Credential struct {
 	Name, Store, For, Groups string
 	Since                    time.Time
+}
+
+// Memory is what agents have learned. Who may vouch for it is not the page's to say, here and
+// in all that follows.
+type Memory interface {
+	Groups(ctx context.Context) ([]nacre.Group, error)
+	// Memories are the latest entries of a group, at most so many: those that wait for a
+	// review, or all.
+	Memories(ctx context.Context, group nacre.Group, waiting bool, most int) ([]MemoryEntry, error)
+	Trust(ctx context.Context, group nacre.Group, id string, trusted bool) error
+}
+
+// MemoryEntry is one thing that is remembered, in an agent's words.
+type MemoryEntry struct {
+	ID, Type, Content, Written string
+	Session                    nacre.SessionID
+	// Trusted says that a person vouches for it, Tainting that who recalls it has listened to
+	// an outsider.
+	Trusted, Tainting bool
+}
+
+// Learn is what sessions were refused, as a person may approve it.
+type Learn interface {
+	// Proposal reads records, which takes long.
+	Proposal(ctx context.Context) (Proposal, error)
+	Approved(ctx context.Context) ([]Approval, error)
+	Approve(ctx context.Context, c Choice) error
+	Undo(ctx context.Context, id string) error
+}
+
+// Proposal is what could be approved. ID names exactly these lines.
+type Proposal struct {
+	ID    string
+	Lines []ProposalLine
+	// Left is what stays refused, and why.
+	Left []string
+}
+
+// ProposalLine is one of them: Host is text that an agent asked for. Apart is why it is
+// approved by itself alone, Wider a wider path that a person may choose.
+type ProposalLine struct {
+	Number, Times int
+	Host, Asks    string
+	Apart, Wider  string
+	Evidence      []string
+}
+
+// Choice is what a person approves of the proposal that they saw.
+type Choice struct {
+	Proposal     string
+	Lines, Wider []int
+	Days         int
+}
+
+// Approval is what was approved.
+type Approval struct {
+	ID, By string
+	Hosts  []string
+	Until  time.Time
+}
+
+// Powers are what runs may be let reach by what earlier runs have shown (M-51).
+type Powers interface {
+	Powers(ctx context.Context) ([]Power, error)
+	Unlock(ctx context.Context, name string, days int) error
+	Lock(ctx context.Context, name string) error
+}
+
+// Power is one of them. State is "locked", "proposed" or "unlocked".
+type Power struct {
+	Name, State string
+	Hosts       []string
+	Until       time.Time
+	// Missing says what it takes before it is proposed, Counted on what evidence it stands.
+	Missing []string
+	Counted []string
+}
+
+// Rules are what decides in sessions that begin now.
+type Rules interface {
+	Policy(ctx context.Context) (Policy, error)
+	// AcceptPolicy accepts the policy in force, where that is its version.
+	AcceptPolicy(ctx context.Context, version string) error
+	Roles(ctx context.Context) ([]Role, error)
+	Egress(ctx context.Context) (Egress, error)
+}
+
+// Policy is the one in force. Changes are how its rules differ from those of the one that a
+// person accepted last; File is empty for the shipped one.
+type Policy struct {
+	File, Text, Version string
+	Accepted            bool
+	Changes             []string
+}
+
+// Role is what agents are held by.
+type Role struct {
+	Name, About           string
+	Extends, Capabilities []string
+	Denied                []string
+	// Tools are the only ones; Limited says that there is such a limit.
+	Tools   []string
+	Limited bool
+}
+
+// Egress is what sessions may reach: all of them by the config and by what was approved, and
+// one that is started with the name of a bundle.
+type Egress struct {
+	Open    []string
+	Bundles []Bundle
+}
+
+// Bundle is a name for hosts.
+type Bundle struct {
+	Name, About string
+	Hosts       []string
 }

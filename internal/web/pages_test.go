@@ -13,7 +13,7 @@ import (
 
 // all are the addresses of the pages.
 var all = []string{
-	"/", "/sessions", "/sessions/live", "/sessions/s1", "/sessions/s1/records", "/sessions/s1/diff", "/schedules", "/credentials", "/health",
+	"/", "/sessions", "/sessions/live", "/sessions/s1", "/sessions/s1/records", "/sessions/s1/diff", "/memory", "/learn", "/powers", "/policy", "/roles", "/egress", "/schedules", "/credentials", "/health",
 }
 
 // until asks for a page until it holds a text: what takes long is read beside the page.
@@ -194,5 +194,85 @@ func TestNoPageRunsWhatOthersWrote(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// M-44, M-49: what a person decides on a page is brought to those who decide, with what was
+// shown; a refusal is told, and nothing is done then. Without the page's token nothing is.
+func TestDecisionsForLaterSessions(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		page, form string
+		fields     url.Values
+		done, told string
+	}{
+		"trust a memory":    {"/memory", "/memory/trust", url.Values{"group": {"family"}, "id": {"mem-1"}, "trust": {"yes"}}, "trust family mem-1 true", "It is trusted now"},
+		"decline a memory":  {"/memory", "/memory/trust", url.Values{"group": {"main"}, "id": {"mem-1"}, "trust": {"no"}}, "trust main mem-1 false", "It is declined"},
+		"approve lines":     {"/learn", "/learn/approve", url.Values{"proposal": {"3fa9"}, "line": {"1", "2"}, "wider": {"1"}, "days": {"7"}}, "approve 3fa9 [1 2] [1] 7", "It is approved"},
+		"undo an approval":  {"/learn", "/learn/undo", url.Values{"id": {"77aa"}}, "undo 77aa", "It is taken back"},
+		"unlock a power":    {"/powers", "/powers/unlock", url.Values{"name": {"package-installation"}, "days": {"30"}}, "unlock package-installation 30", "It is unlocked"},
+		"lock a power":      {"/powers", "/powers/lock", url.Values{"name": {"dns"}}, "lock dns", "It is locked"},
+		"accept the policy": {"/policy", "/policy/accept", url.Values{"version": {"sha256:aa"}}, "accept sha256:aa", "The policy is accepted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := working("words")
+			b := signedIn(t, o)
+			if page := b.send(http.MethodGet, c.page, nil, nil).Body.String(); !strings.Contains(page, `action="`+c.form+`"`) {
+				t.Errorf("%s has no form of %s", c.page, c.form)
+			}
+			if w := b.send(http.MethodPost, c.form, c.fields, nil); w.Code != http.StatusForbidden {
+				t.Errorf("without a token: %d", w.Code)
+			}
+			c.fields.Set("token", b.form("").Get("token"))
+			if w := b.send(http.MethodPost, c.form, c.fields, func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }); w.Code != http.StatusForbidden {
+				t.Errorf("from another origin: %d", w.Code)
+			}
+			o.change(func() { o.refusal = errors.New("bob may not") })
+			if w := b.send(http.MethodPost, c.form, c.fields, nil); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "Nothing was changed: bob may not") {
+				t.Errorf("without the right: %d %s", w.Code, w.Body)
+			}
+			o.change(func() {
+				if len(o.done) > 0 {
+					t.Errorf("done: %q", o.done)
+				}
+				o.refusal = nil
+			})
+			w := b.send(http.MethodPost, c.form, c.fields, nil)
+			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), c.told) {
+				t.Errorf("have %d without %q", w.Code, c.told)
+			}
+			o.change(func() {
+				if len(o.done) != 1 || o.done[0] != c.done {
+					t.Errorf("done: %q, want %q", o.done, c.done)
+				}
+			})
+		})
+	}
+}
+
+// M-49: a form that no page has made does nothing.
+func TestAFormThatNoPageMade(t *testing.T) {
+	t.Parallel()
+	o := working("words")
+	b := signedIn(t, o)
+	token := b.form("").Get("token")
+	for path, fields := range map[string]url.Values{
+		"/memory/trust?a":  {"id": {"mem-1"}},
+		"/memory/trust?b":  {"id": {"mem-1"}, "trust": {"maybe"}},
+		"/memory/trust?c":  {"id": {"mem-1"}, "trust": {"yes"}, "group": {"../x"}},
+		"/learn/approve?a": {"proposal": {"3fa9"}, "line": {"1"}},
+		"/learn/approve?b": {"proposal": {"3fa9"}, "line": {"all"}, "days": {"7"}},
+		"/learn/approve?c": {"proposal": {"3fa9"}, "line": {"1"}, "days": {"99999999999999999999"}},
+		"/learn/undo":      {},
+		"/powers/unlock":   {"name": {"dns"}, "days": {"long"}},
+	} {
+		fields.Set("token", token)
+		if w := b.send(http.MethodPost, path, fields, nil); w.Code != http.StatusBadRequest {
+			t.Errorf("%s %v: %d", path, fields, w.Code)
+		}
+	}
+	if len(o.done) > 0 {
+		t.Errorf("done: %q", o.done)
 	}
 }

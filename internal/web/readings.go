@@ -13,6 +13,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/overview"
 )
 
+// proposalAge is how old a proposal may be that is shown.
+const proposalAge = 10 * time.Second
+
 // readings are what is known of sessions and of the installation, as far as it was read,
 // and the names of the states that pages show.
 type readings struct {
@@ -22,6 +25,7 @@ type readings struct {
 	// proofs are what verifying the chains of sessions came to.
 	proofs kept[[]audit.Report]
 	health kept[[]Finding]
+	learnt kept[Proposal]
 }
 
 // Close gives up what is read for pages, and returns when nothing is read any more.
@@ -29,6 +33,7 @@ func (k *readings) Close() {
 	k.pages.close()
 	k.proofs.close()
 	k.health.close()
+	k.learnt.close()
 }
 
 // proof says whether the chains of a session are what was written.
@@ -95,6 +100,16 @@ func (k *readings) stateOfHealth(ctx context.Context) string {
 	return named(shown...)
 }
 
+// proposal is what sessions were refused, as of some seconds ago.
+func (k *readings) proposal(ctx context.Context) look[Proposal] {
+	stamp := k.Now().Truncate(proposalAge).String()
+	return k.learnt.get(ctx, "proposal", stamp, k.Learn.Proposal)
+}
+
+func stateOfProposal(last look[Proposal]) string {
+	return named(fmt.Sprint(last.Known), last.Value.ID)
+}
+
 // sessionList is a part of the list of sessions, and next the place behind it.
 type sessionList struct {
 	live, over []nacre.SessionStatus
@@ -129,6 +144,8 @@ func (k *readings) watched(what string) (state func(context.Context) string, ok 
 		return func(context.Context) string { return k.list(0).state() }, true
 	case watchHealth:
 		return k.stateOfHealth, true
+	case watchLearn:
+		return func(ctx context.Context) string { return stateOfProposal(k.proposal(ctx)) }, true
 	}
 	if first, ok := strings.CutPrefix(what, watchSessionsFrom); ok {
 		return func(context.Context) string { return k.list(placeOf(first)).state() }, true

@@ -17,8 +17,8 @@ const (
 // What a page watches. A session's id stands behind watchSession, a place in the list behind
 // watchSessionsFrom.
 const (
-	watchWaiting, watchSessions, watchHealth = "waiting", "sessions", "health"
-	watchSession, watchSessionsFrom          = "session:", "sessions:"
+	watchWaiting, watchSessions, watchHealth, watchLearn = "waiting", "sessions", "health", "learn"
+	watchSession, watchSessionsFrom                      = "session:", "sessions:"
 )
 
 // stream tells a page when what it shows is not so any more (M-49). The id of an event is

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/assembly"
+	"github.com/nacre-dev/nacre/internal/config"
+	"github.com/nacre-dev/nacre/internal/role"
+	"github.com/nacre-dev/nacre/internal/web"
+)
+
+// day is the unit in which a page says how long something stands.
+const day = 24 * time.Hour
+
+// remembers is what agents have learned.
+type remembers struct{ *assembly.Runtime }
+
+func (m remembers) Groups(context.Context) ([]nacre.Group, error) {
+	return assembly.MemoryGroups(m.Runtime)
+}
+
+func (m remembers) Memories(ctx context.Context, group nacre.Group, waiting bool, most int) ([]web.MemoryEntry, error) {
+	list, err := assembly.Memories(ctx, m.Runtime, group, waiting, most)
+	var all []web.MemoryEntry
+	for _, e := range list {
+		all = append(all, web.MemoryEntry(e))
+	}
+	return all, err
+}
+
+func (m remembers) Trust(ctx context.Context, group nacre.Group, id string, trusted bool) error {
+	return assembly.TrustMemory(ctx, m.Runtime, group, id, trusted)
+}
+
+// learns is what sessions were refused.
+type learns struct{ *assembly.Runtime }
+
+func (l learns) Proposal(context.Context) (web.Proposal, error) {
+	found, err := assembly.Learn(l.Runtime, nil)
+	p := web.Proposal{ID: found.ID}
+	for _, one := range found.Lines {
+		p.Lines = append(p.Lines, web.ProposalLine{
+			Number: one.Number, Times: one.Times, Host: one.Host, Asks: asks(one.Methods, one.Paths),
+			Apart: strings.Join(one.Apart, "; "), Wider: one.Wider, Evidence: one.Evidence,
+		})
+	}
+	for _, one := range found.Left {
+		p.Left = append(p.Left, fmt.Sprintf("%s: %s (%d times)", one.What, one.Why, one.Times))
+	}
+	return p, err
+}
+
+// asks is what is asked of a host; a host without methods is reached by its name.
+func asks(methods, paths []string) string {
+	return strings.TrimSpace(strings.Join(methods, ",") + " " + strings.Join(paths, " "))
+}
+
+func (l learns) Approved(context.Context) ([]web.Approval, error) {
+	list, err := assembly.AllLearned(l.Runtime)
+	var all []web.Approval
+	for _, one := range list {
+		shown := web.Approval{ID: one.ID, By: one.By, Until: one.Until}
+		for _, h := range one.Hosts {
+			shown.Hosts = append(shown.Hosts, strings.TrimSpace(h.Host+" "+asks(h.Methods, h.Paths)))
+		}
+		all = append(all, shown)
+	}
+	return all, err
+}
+
+func (l learns) Approve(ctx context.Context, c web.Choice) error {
+	now, err := assembly.Learn(l.Runtime, nil)
+	if err != nil {
+		return err
+	}
+	_, err = assembly.ApproveLearned(ctx, l.Runtime, now, assembly.LearnChoice{
+		Proposal: c.Proposal, Lines: c.Lines, Wider: c.Wider, For: time.Duration(c.Days) * day, By: string(visitor()),
+	})
+	return err
+}
+
+func (l learns) Undo(ctx context.Context, id string) error {
+	_, err := assembly.UndoLearned(ctx, l.Runtime, id)
+	return err
+}
+
+// powers are what runs may be let reach.
+type powers struct{ *assembly.Runtime }
+
+func (p powers) Powers(ctx context.Context) ([]web.Power, error) {
+	list, err := assembly.Powers(ctx, p.Runtime)
+	var all []web.Power
+	for _, one := range list {
+		shown := web.Power{Name: one.Name, State: one.State.String(), Hosts: one.Hosts, Until: one.Until, Missing: one.Missing}
+		for _, e := range one.Counted {
+			shown.Counted = append(shown.Counted, fmt.Sprintf("%s · run %s · %s, record %d", e.At.UTC().Format("2006-01-02"), e.DNA, e.Anchor.Chain, e.Anchor.Seq))
+		}
+		all = append(all, shown)
+	}
+	return all, err
+}
+
+func (p powers) Unlock(ctx context.Context, name string, days int) error {
+	_, err := assembly.UnlockPower(ctx, p.Runtime, name, string(visitor()), time.Duration(days)*day)
+	return err
+}
+
+func (p powers) Lock(ctx context.Context, name string) error {
+	return assembly.LockPower(ctx, p.Runtime, name, string(visitor()))
+}
+
+// rules are what decides in sessions that begin now. What was read of the config when this
+// program began may be another one by now, so it is read again.
+type rules struct {
+	*assembly.Runtime
+	again func(context.Context) (*assembly.Runtime, error)
+}
+
+func (r rules) Policy(ctx context.Context) (web.Policy, error) {
+	now, err := r.again(ctx)
+	if err != nil {
+		return web.Policy{}, err
+	}
+	all := assembly.PoliciesOf(now)
+	file, text, version, err := all.PolicyText()
+	if err != nil {
+		return web.Policy{}, err
+	}
+	p := web.Policy{File: file, Text: text, Version: version}
+	accepted, err := all.AcceptedPolicy()
+	if err != nil {
+		return p, err
+	}
+	p.Accepted = accepted.Version() == version
+	for _, c := range all.PolicyInForce().Diff(accepted) {
+		line := c.What + " " + c.Rule
+		if c.Was != nil {
+			line += ", was " + c.Was.String()
+		}
+		if c.Is != nil {
+			line += ", is " + c.Is.String()
+		}
+		p.Changes = append(p.Changes, line)
+	}
+	return p, nil
+}
+
+func (r rules) AcceptPolicy(ctx context.Context, version string) error {
+	return assembly.PoliciesOf(r.Runtime).AcceptPolicy(ctx, version, string(visitor()))
+}
+
+// Roles are those that ship: the page is of no project.
+func (r rules) Roles(context.Context) ([]web.Role, error) {
+	list, err := role.Library{}.All()
+	var all []web.Role
+	for _, one := range list {
+		shown := web.Role{Name: one.Name, About: one.Description, Extends: one.Extends, Tools: one.Tools, Limited: one.Tools != nil, Denied: one.Denied}
+		for _, a := range one.Atoms {
+			shown.Capabilities = append(shown.Capabilities, string(a.ID))
+		}
+		all = append(all, shown)
+	}
+	return all, err
+}
+
+func (r rules) Egress(ctx context.Context) (web.Egress, error) {
+	now, err := r.again(ctx)
+	if err != nil {
+		return web.Egress{}, err
+	}
+	open, err := assembly.OpenEgress(now)
+	bundles, bundlesErr := config.Bundles()
+	shown := web.Egress{Open: open}
+	for _, b := range bundles {
+		one := web.Bundle{Name: b.Name, About: b.About}
+		for _, h := range b.Hosts {
+			line := h.Host
+			for _, only := range h.Only {
+				line += " · " + asks(only.Methods, only.Paths)
+			}
+			one.Hosts = append(one.Hosts, line)
+		}
+		shown.Bundles = append(shown.Bundles, one)
+	}
+	return shown, errors.Join(err, bundlesErr)
+}

@@ -1,0 +1,95 @@
+// Package review is a group's memory as a person looks it over: what waits for a review, what
+// is remembered, and whether somebody vouches for it. Each change is recorded before it is made.
+// It asks for no rights: whoever calls it has done so.
+package review
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/memory"
+	"github.com/nacre-dev/nacre/internal/operator"
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
+)
+
+// Entry is one thing that is remembered, in an agent's words.
+type Entry struct {
+	ID, Type, Content string
+	// Written is when, after RFC 3339.
+	Written string
+	Session nacre.SessionID
+	// Trusted says that a person vouches for it, Tainting that who recalls it has listened to
+	// an outsider.
+	Trusted, Tainting bool
+}
+
+// List are the latest entries of a group's memory, at most so many: those that wait for a
+// review, or all. A group without a memory has none.
+func List(ctx context.Context, inst *installation.Installation, group nacre.Group, waiting bool, most int) (all []Entry, err error) {
+	if there, err := sqlitefile.Exists(inst.Registry.Paths().Memory(group)); err != nil || !there {
+		return nil, err
+	}
+	store, err := inst.OpenMemory(ctx, group, func(string) {})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	list, err := store.List(ctx, memory.Filter{Waiting: waiting, Limit: most})
+	for _, e := range list {
+		all = append(all, Entry{
+			ID: e.ID, Type: e.Type, Content: e.Content, Written: e.CreatedAt, Session: e.Provenance.Session,
+			Trusted: e.Trust == nacre.Trusted, Tainting: e.Told() == nacre.Untrusted,
+		})
+	}
+	return all, err
+}
+
+// Groups are those that have a memory, sorted.
+func Groups(inst *installation.Installation) ([]nacre.Group, error) {
+	file := inst.Registry.Paths().Memory("x")
+	entries, err := os.ReadDir(filepath.Dir(file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var groups []nacre.Group
+	for _, entry := range entries {
+		name, ok := strings.CutSuffix(entry.Name(), filepath.Ext(file))
+		if group, err := nacre.ParseGroup(name); ok && err == nil {
+			groups = append(groups, group)
+		}
+	}
+	return groups, err
+}
+
+// Decision is what a person says of one entry.
+type Decision struct {
+	Group   nacre.Group
+	ID      string
+	Trusted bool
+	Who     string
+}
+
+// Decide vouches for an entry, or declines it.
+func Decide(ctx context.Context, inst *installation.Installation, d Decision) (err error) {
+	what, label := "decline", nacre.Untrusted
+	if d.Trusted {
+		what, label = "trust", nacre.Trusted
+	}
+	store, err := inst.OpenMemory(ctx, d.Group, func(string) {})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	entry, _, err := store.Get(ctx, d.ID)
+	if err != nil {
+		return err
+	}
+	change := operator.MemoryChange{Group: d.Group, What: what, Who: d.Who, Marks: []operator.MemoryMark{operator.MarkMemory(inst, entry.ID, entry.Content, "")}}
+	return operator.ChangeMemory(ctx, inst, change, func() error { return store.Trust(ctx, d.ID, label) })
+}
