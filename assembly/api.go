@@ -30,6 +30,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/scheduling"
 	"github.com/nacre-dev/nacre/internal/seal"
 	"github.com/nacre-dev/nacre/internal/serve"
+	"github.com/nacre-dev/nacre/internal/survey"
 	"github.com/nacre-dev/nacre/internal/watch"
 	"github.com/nacre-dev/nacre/internal/work"
 )
@@ -137,6 +138,8 @@ type (
 	Learned = learned.Approval
 	// PowerStanding is what runs may be let reach under a name, and on what evidence it stands (M-51).
 	PowerStanding = graduation.Standed
+	// SurveyFound is what a machine and a project bring along.
+	SurveyFound = survey.Found
 	// Page is what is known of a session's latest work.
 	Page = overview.Page
 	// PageCount is something on it that happened so many times.

@@ -38,6 +38,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/review"
 	"github.com/nacre-dev/nacre/internal/scheduling"
 	"github.com/nacre-dev/nacre/internal/serve"
+	"github.com/nacre-dev/nacre/internal/survey"
 	"github.com/nacre-dev/nacre/internal/work"
 	"github.com/nacre-dev/nacre/plugin"
 	"github.com/nacre-dev/nacre/policy"
@@ -626,4 +627,17 @@ func Pair(ctx context.Context, r *Runtime, operator, code string) (identity stri
 // person who pressed.
 func (r *Runtime) Answer(ctx context.Context, p nacre.Press) (nacre.Pressed, error) {
 	return cockpit.Press(ctx, r.inst, p)
+}
+
+// Survey is what this machine and a project bring along, and what config.toml would say of it: that these checks
+// verify a run, by default the project's own, and that sessions may reach these bundles of hosts (U-31).
+func Survey(ctx context.Context, r *Runtime, project string, checks, allow []string) (SurveyFound, error) {
+	found := SurveyFound{Agents: survey.Agents(ctx, r.inst.Brains("")), Languages: survey.Languages(project)}
+	if len(checks) == 0 {
+		checks = survey.Checks(project, found.Languages)
+	}
+	found.Checks = checks
+	var err error
+	found.Proposal, err = survey.Propose(r.inst.Registry.Paths().Config, r.inst.Config, checks, allow, found.Languages)
+	return found, err
 }

@@ -17,6 +17,27 @@ func (s *terminal) unseen() {
 	})
 }
 
+// U-31: on a terminal nacre setup asks whether to write the config that it shows.
+func TestSetupAsksBeforeItWrites(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.write("go.mod", "module x\n")
+	file := filepath.Join(i.work, "home/.config/nacre/config.toml")
+	for _, answer := range []string{"\r", "n\r", "yes\r"} {
+		screen, wait := i.terminal("setup")
+		screen.until("write it? [y/N]")
+		if isThere(file) {
+			t.Fatal("it is written before the answer")
+		}
+		screen.typeIn(answer)
+		have := wait()
+		if written := strings.Contains(have.stdout, "config.toml is written"); written != (answer == "yes\r") || written != isThere(file) || have.code != 0 {
+			t.Errorf("%q: exit %d\n%s", answer, have.code, have.stdout)
+		}
+	}
+	has(t, fileText(file), `checks = ["go test ./..."]`)
+}
+
 // D-29: on a terminal nacre setup asks for one credential after the other, shows
 // where to get it and not what is typed, and leaves out what nobody knows yet.
 func TestSetupAsksOnATerminal(t *testing.T) {

@@ -23,15 +23,20 @@ const maxSetupLines = 1000
 // setupCommand gives all plugins what they lack (D-29).
 func (cmd setupCommand) all() *cobra.Command {
 	var lines bool
+	var machine machineSetup
 	c := &cobra.Command{
-		Use: "setup [PLUGIN…]", Short: "give plugins the credentials that they lack",
-		Long: `Goes through the plugins that are in use, or those named, and asks for each
+		Use: "setup [PLUGIN…]", Short: "find what is here, write a first config, give plugins their credentials",
+		Long: `Says which agents can be driven and how this folder's project is verified, shows a
+short config.toml that says so, and writes it after a yes, or with --yes. Where there
+is one, only what it lacks is proposed; all else of it stays as it is.
+
+Then it goes through the plugins that are in use, or those named alone, and asks for each
 credential that is missing or cannot be read, without showing what is typed; an empty
 line leaves it for later. The values are kept in files of their own in the config
 folder, mode 0600, and config.toml is told where they are. Where standard input is no
 terminal it only lists them, unless --stdin gives them, one line each:
 PLUGIN.KEY=VALUE. Exit 3 where a required one is still missing.`,
-		Example: "  nacre setup\n  nacre setup --json\n  printf 'bug_report.token=%s\\n' \"$(pass forge)\" | nacre setup --stdin",
+		Example: "  nacre setup\n  nacre setup --yes --allow go,npm\n  nacre setup --json\n  printf 'bug_report.token=%s\\n' \"$(pass forge)\" | nacre setup --stdin",
 		RunE: func(c *cobra.Command, args []string) error {
 			names := make([]nacre.PluginName, 0, len(args))
 			for _, arg := range args {
@@ -41,9 +46,22 @@ PLUGIN.KEY=VALUE. Exit 3 where a required one is still missing.`,
 				}
 				names = append(names, name)
 			}
-			return cmd.setUp(c.Context(), names, lines)
+			if machine.beyond(names, lines, cmd.JSON) {
+				return command.Usage("--yes, --check and --allow are of the config: they go with no plugin, and neither with --stdin nor with --json")
+			}
+			if len(names) > 0 || lines || cmd.JSON {
+				return cmd.setUp(c.Context(), names, lines)
+			}
+			found, err := cmd.setUpMachine(c.Context(), machine)
+			if err != nil {
+				return err
+			}
+			err = cmd.setUp(c.Context(), nil, false)
+			cmd.next(found)
+			return err
 		},
 	}
+	machine.flags(c)
 	c.Flags().BoolVar(&lines, "stdin", false, "read lines PLUGIN.KEY=VALUE from standard input")
 	return c
 }

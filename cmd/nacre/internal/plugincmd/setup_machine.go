@@ -1,0 +1,132 @@
+package plugincmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/assembly"
+	"github.com/nacre-dev/nacre/internal/terminal"
+)
+
+// machineSetup is what nacre setup is told of the config that it writes.
+type machineSetup struct {
+	yes           bool
+	checks, allow []string
+}
+
+func (m *machineSetup) flags(c *cobra.Command) {
+	c.Flags().BoolVar(&m.yes, "yes", false, "write the config that is shown, without asking")
+	c.Flags().StringArrayVar(&m.checks, "check", nil, "what verifies a run, in the place of what this folder's project says; may be repeated")
+	c.Flags().StringSliceVar(&m.allow, "allow", nil, "bundles of hosts that sessions may reach, such as go,npm (nacre egress bundles)")
+}
+
+// beyond tells whether it is told anything that what is asked for has no use for.
+func (m *machineSetup) beyond(names []nacre.PluginName, lines, json bool) bool {
+	return (m.yes || len(m.checks)+len(m.allow) > 0) && (len(names) > 0 || lines || json)
+}
+
+// setUpMachine says what is here, and writes the config that says so.
+func (cmd setupCommand) setUpMachine(ctx context.Context, m machineSetup) (assembly.SurveyFound, error) {
+	rt, err := cmd.Open(ctx)
+	if err != nil {
+		return assembly.SurveyFound{}, err
+	}
+	project, err := os.Getwd()
+	if err != nil {
+		return assembly.SurveyFound{}, err
+	}
+	found, err := assembly.Survey(ctx, rt, project, m.checks, m.allow)
+	if err != nil {
+		return found, err
+	}
+	p, proposal := cmd.Printer(cmd.Stdout), found.Proposal
+	printFound(p, found)
+	if proposal.Lines == "" {
+		p.Mark("ok", "config", proposal.Path()+" lacks nothing of that")
+		return found, nil
+	}
+	p.Line("%s would begin with:", proposal.Path())
+	for line := range strings.Lines(proposal.Lines) {
+		p.Line("  %s", strings.TrimRight(line, "\n"))
+	}
+	if !m.yes && !cmd.agrees(ctx) {
+		p.Mark("warn", "config", "nothing is written: nacre setup --yes writes it")
+		return found, nil
+	}
+	if err := proposal.Write(); err != nil {
+		return found, err
+	}
+	p.Mark("ok", "config", proposal.Path()+" is written")
+	return found, nil
+}
+
+func printFound(p *terminal.Printer, found assembly.SurveyFound) {
+	for _, a := range found.Agents {
+		if a.Ready {
+			p.Mark("ok", "agent", a.Name+" "+a.Text)
+			continue
+		}
+		p.Mark("warn", "agent", a.Name+": "+a.Text+" · "+a.Next)
+	}
+	for _, l := range found.Languages {
+		text := l.Name + ", by " + l.File
+		if l.Check != "" {
+			text += " · " + l.Check
+		}
+		p.Mark("ok", "project", text)
+	}
+	if len(found.Languages) == 0 {
+		p.Mark("warn", "project", "none that is known in this folder: nacre setup in a project's folder finds its checks")
+	}
+}
+
+// agrees asks on a terminal; elsewhere nobody agrees.
+func (cmd setupCommand) agrees(ctx context.Context) bool {
+	if !terminal.Is(cmd.Stdin) {
+		return false
+	}
+	_, _ = fmt.Fprint(cmd.Stdout, "write it? [y/N] ") // unseen, it is no
+	said := make(chan string, 1)
+	go func() { // it ends with the program where nobody answers
+		said <- strings.ToLower(strings.TrimSpace(lineOf(cmd.Stdin)))
+	}()
+	select {
+	case answer := <-said:
+		return answer == "y" || answer == "yes"
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// lineOf reads a line and nothing beyond it, which is for who asks next.
+func lineOf(in io.Reader) string {
+	var line []byte
+	for one := make([]byte, 1); len(line) < maxReply; {
+		if n, err := in.Read(one); n == 0 || err != nil || one[0] == '\n' {
+			break
+		}
+		line = append(line, one[0])
+	}
+	return string(line)
+}
+
+// next says what to type now.
+func (cmd setupCommand) next(found assembly.SurveyFound) {
+	next := "nacre exec --project . -- bash"
+	for _, a := range found.Agents {
+		if a.Ready {
+			next = `nacre run "what is to be done"`
+			if a.Name == "claude" || a.Name == "codex" {
+				next = "nacre " + a.Name
+			}
+			break
+		}
+	}
+	cmd.Printer(cmd.Stdout).Field("next", "%s · nacre doctor tries each part", next)
+}
