@@ -93,13 +93,9 @@ func (b *bot) heard() string {
 
 func (b *bot) count(text string) int { return strings.Count(b.heard(), text) }
 
-// M-40, M-46, M-47, M-48: a question of another process is a card in the chat of the person
-// who may answer it, and of nobody else. A stranger's press and a forged one decide nothing;
-// the person's own does, once, is recorded with person, identity, face and card, and the card
-// says how it ended. The token is nowhere but in the requests.
-func TestAQuestionIsAnsweredFromAChat(t *testing.T) {
-	t.Parallel()
-	b := &bot{next: 500}
+// telegrams is an installation whose operator ada is reached in a chat of a bot.
+func telegrams(t *testing.T, b *bot) *installation {
+	t.Helper()
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
 	i := install(t)
@@ -107,6 +103,58 @@ func TestAQuestionIsAnsweredFromAChat(t *testing.T) {
 		"[operators.bob]\nidentities = [\"telegram:43\"]\n" +
 		fmt.Sprintf("[access.telegram]\nhosts = [\"api.example.com:80/http\"]\n[access.telegram.credentials]\ntoken = { value_file = %q }\n[egress.pin]\n\"api.example.com:80\" = %q\n[plugins.telegram]\napi = \"http://api.example.com\"\n",
 			i.write("token", botToken), server.Listener.Addr().String()))
+	return i
+}
+
+// M-46, M-47: a card whose question ended while nothing served loses its buttons when nacre
+// serves again; one whose question still waits does too, and is shown again with others, which
+// work. The buttons of before decide nothing.
+func TestCardsOfBeforeARestart(t *testing.T) {
+	t.Parallel()
+	b := &bot{next: 500}
+	i := telegrams(t, b)
+	i.nacre("exec", "-q", "--", "sh", "-c", `for n in 1 2; do ipc create_reminder '{"title":"pay","list":"Work"}'; done`).want(t, 0, "R-2")
+	_, stop := i.serve()
+	first := i.begin("exec", "-q", "--session", "one", "--", "ipc", "delete_reminder", `{"reminder_id":"R-1"}`)
+	until(t, "the first card", func() bool { return b.count("sendMessage 42: ") == 1 })
+	one := i.question()
+	second := i.begin("exec", "-q", "--session", "two", "--", "ipc", "delete_reminder", `{"reminder_id":"R-2"}`)
+	until(t, "the second card", func() bool { return b.count("sendMessage 42: ") == 2 })
+	old := b.latest()
+	stop()
+	i.nacre("approvals", "deny", one.ID).want(t, 0)
+	finish(t, first)
+	_, stop = i.serve()
+	until(t, "the ends of the old cards, and a new one", func() bool {
+		return b.count("editMessageText 42: ") == 2 && b.count("It waits no longer") == 1 && b.count("is shown again") == 1 && b.count("sendMessage 42: ") == 3
+	})
+	b.presses(42, old[0])
+	until(t, "the answer to an old button", func() bool { return b.count("alert true: Nothing was decided: ") == 1 })
+	if len(i.questions()) != 1 {
+		t.Fatal("an old button decided")
+	}
+	b.presses(42, b.latest()[0])
+	finish(t, second).want(t, 0, "R-2")
+	stop()
+	hasNoSecret(t, i.state(), "quiet-harbour-bot")
+	i.nacre("audit", "verify").want(t, 0)
+}
+
+// latest are the buttons of the card that was shown last.
+func (b *bot) latest() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buttons
+}
+
+// M-40, M-46, M-47, M-48: a question of another process is a card in the chat of the person
+// who may answer it, and of nobody else. A stranger's press and a forged one decide nothing;
+// the person's own does, once, is recorded with person, identity, face and card, and the card
+// says how it ended. The token is nowhere but in the requests.
+func TestAQuestionIsAnsweredFromAChat(t *testing.T) {
+	t.Parallel()
+	b := &bot{next: 500}
+	i := telegrams(t, b)
 	i.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`).want(t, 0, "R-1")
 	_, stop := i.serve()
 	r := i.begin("exec", "-q", "--session", "asks", "--", "ipc", "delete_reminder", `{"reminder_id":"R-1"}`)

@@ -23,8 +23,9 @@ const (
 	// again to a plugin, which may have been restarted meanwhile.
 	chatPoll  = time.Second
 	chatAgain = 30 * time.Second
-	// endings is how often the end of a card is told.
-	endings = 5
+	// endings is how often the end of a card is told: after twice as long each time, for more
+	// than a day, since a service may be down for one.
+	endings = 13
 	// maxCards is how many cards are known at once, those included that are over; the oldest go.
 	maxCards = 2000
 	// buttonBytes is the length of a button's id, drawn from 32 letters.
@@ -32,13 +33,15 @@ const (
 )
 
 // Chats shows questions to persons at the services, and takes what they press there. It
-// decides nothing: each press goes the way of all presses ([Press]). What it showed is
-// forgotten with its process, so a button from before a restart is good for nothing.
+// decides nothing: each press goes the way of all presses ([Press]). A button from before a
+// restart is good for nothing: the card is told to be over, and a question that still waits
+// is shown again.
 type Chats struct {
 	inst *installation.Installation
 
 	mu    sync.Mutex
 	cards []*chatCard // the oldest in front
+	shown shownFile
 }
 
 // chatCard is one card that was shown to one person.
@@ -51,6 +54,7 @@ type chatCard struct {
 	text          string
 	over          bool
 	outcome       string // where it was decided at a service
+	earlier       string // the digest of what another process showed with it, which is gone
 	told          int    // how often its end was
 	last          time.Time
 }
@@ -60,6 +64,8 @@ func NewChats(inst *installation.Installation) *Chats { return &Chats{inst: inst
 
 // Follow tells show which cards are to be shown, and which are over, until ctx ends.
 func (c *Chats) Follow(ctx context.Context, channels func() []string, show func(plugin.Card)) {
+	c.remember()
+	defer func() { _ = c.shown.close() }() // its lock ends with the process, too
 	tick := time.NewTicker(chatPoll)
 	defer tick.Stop()
 	for {
@@ -71,6 +77,18 @@ func (c *Chats) Follow(ctx context.Context, channels func() []string, show func(
 			return
 		case <-tick.C:
 		}
+	}
+}
+
+// remember knows the cards again that a process before this one showed. Where they cannot be
+// read, their buttons stay, and are good for nothing.
+func (c *Chats) remember() {
+	mine, left, _ := openShown(c.inst.Registry.Paths().State)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shown = mine
+	for _, one := range left {
+		c.cards = append(c.cards, &chatCard{id: one.ID, to: person.Person{Identity: one.To}, text: one.Title, earlier: one.Digest, over: true})
 	}
 }
 
@@ -95,14 +113,31 @@ func (c *Chats) due(ctx context.Context, channels []string) []plugin.Card {
 	}
 	var due []plugin.Card
 	for _, card := range c.cards {
-		if !waiting[card.Digest()] && unread == nil {
+		switch {
+		case !slices.Contains(channels, string(card.to.Identity.Face())):
+			continue // its plugin is not there yet, or any more
+		case card.earlier != "" && waiting[card.earlier]:
+			card.outcome = "nacre was restarted, so these buttons are good for nothing: the question is shown again."
+		case !waiting[card.Digest()] && unread == nil:
 			card.over = true
 		}
 		if shown, now := card.dueAt(c.inst.Options.Now()); now {
 			due = append(due, shown)
 		}
 	}
+	c.forget()
 	return due
+}
+
+// forget drops the cards whose end was told often enough. mu is held.
+func (c *Chats) forget() {
+	c.cards = slices.DeleteFunc(c.cards, func(card *chatCard) bool {
+		if card.told < endings {
+			return false
+		}
+		_ = c.shown.add(shown{ID: card.id}) // else the next process tells of it again
+		return true
+	})
 }
 
 // reaches tells whether anybody may be asked at one of the channels.
@@ -135,14 +170,17 @@ func (c *Chats) knows(card question.Card, p person.Person) bool {
 func (c *Chats) add(card question.Card, q nacre.Question, p person.Person) {
 	face := p.Identity.Face()
 	made := &chatCard{Card: card, asked: q.Digest, id: drawn(), to: p, deny: drawn(), text: card.Shown(face)}
+	title := card.Title
 	_, secret := c.inst.Redact.String(card.Text())
 	if secret {
+		title = "A question that is not shown here"
 		made.text = fmt.Sprintf("%s asks for a decision on %s (%s, %s). The question holds what looks like a secret, so it is not shown here: "+
 			"open it in a terminal (nacre approvals show %s) or on the web page. It can be denied here.", card.Group, card.ID, card.Kind, card.Risk, card.ID)
 	}
 	if !secret && card.Fits(face) && p.Answer(card.Matter(), nacre.Ruling{Verdict: nacre.Allow, Scope: nacre.ScopeOnce}) == nil {
 		made.approve = drawn()
 	}
+	_ = c.shown.add(shown{ID: made.id, To: p.Identity, Digest: card.Digest(), Title: title}) // else it keeps its buttons when this process is gone
 	c.cards = append(c.cards, made)
 	if len(c.cards) > maxCards {
 		c.cards = c.cards[len(c.cards)-maxCards:]
@@ -154,7 +192,11 @@ func drawn() string { return strings.ToLower(rand.Text()[:buttonBytes]) }
 
 // dueAt is the card as it is to be shown, and whether its plugin is to be told now.
 func (k *chatCard) dueAt(now time.Time) (plugin.Card, bool) {
-	again := k.last.IsZero() || now.Sub(k.last) >= chatAgain || now.Before(k.last)
+	pause := chatAgain
+	if k.over {
+		pause <<= k.told
+	}
+	again := k.last.IsZero() || now.Sub(k.last) >= pause || now.Before(k.last)
 	if k.over && k.told == 0 {
 		again = true
 	}
