@@ -18,6 +18,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -135,7 +136,7 @@ func (s *Session) settleLeft(ctx context.Context, o Options) error {
 	if s.held.Sockets != "" {
 		_ = os.RemoveAll(s.held.Sockets) // what stays there is in nobody's way
 	}
-	return sealLeft(ctx, o, s.held.Chain)
+	return sealLeft(ctx, o, s.held)
 }
 
 // openRoom opens the backend and the folder for sockets, and names the opening's
@@ -205,8 +206,10 @@ func (s *Session) openChain(ctx context.Context, o Options) error {
 }
 
 // sealLeft closes the chain of an opening that was killed, so that it is proven
-// to its last record from now on.
-func sealLeft(ctx context.Context, o Options, chain string) error {
+// to its last record from now on. One that was named, and killed before its chain was
+// there, has none: whoever reads the chains of the work would look for it in vain.
+func sealLeft(ctx context.Context, o Options, held *registry.Held) error {
+	chain := held.Chain
 	if chain == "" {
 		return nil
 	}
@@ -215,7 +218,12 @@ func sealLeft(ctx context.Context, o Options, chain string) error {
 		return nil
 	}
 	err := audit.Seal(ctx, audit.Options{Root: root, Chain: chain, Keys: o.Keys, Now: o.Now})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
+		return held.Update(func(h *registry.Session) {
+			h.Chain, h.Chains = "", slices.DeleteFunc(slices.Clone(h.Chains), func(name string) bool { return name == chain })
+		})
+	}
+	if err != nil {
 		return fmt.Errorf("seal the chain that an earlier run left: %w", err)
 	}
 	return nil

@@ -385,3 +385,35 @@ func TestSettleEndsWhatADeadProcessLeft(t *testing.T) {
 	}
 	h.verify(t)
 }
+
+// F-73: an opening that was killed between the name of its chain and the chain has none,
+// whether the session is settled first or opened again at once.
+func TestAChainThatNeverWasIsForgotten(t *testing.T) {
+	for name, goesOn := range map[string]func(house) error{
+		"opened": func(house) error { return nil },
+		"settled": func(h house) error {
+			return session.Settle(t.Context(), h.options(), "s1", func(registry.Session, string) error { return nil })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			closed(t, h.open(t), false)
+			held, err := h.registry.Adopt("s1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = held.Update(func(s *registry.Session) {
+				s.State, s.Chain, s.Chains, s.Openings = nacre.SessionRunning, "s1.2", append(s.Chains, "s1.2"), 2
+			})
+			if err = errors.Join(err, held.Release(), goesOn(h)); err != nil {
+				t.Fatal(err)
+			}
+			s := h.open(t)
+			if have := s.Chains(); !slices.Equal(have, []string{"s1.1", "s1.3"}) {
+				t.Errorf("have %v", have)
+			}
+			closed(t, s, true)
+			h.verify(t)
+		})
+	}
+}

@@ -32,7 +32,7 @@ func settle(ctx context.Context, o Options, held *registry.Held, complete func(s
 			return err
 		}
 	}
-	if err := sealLeft(ctx, o, held.Chain); err != nil {
+	if err := sealLeft(ctx, o, held); err != nil {
 		return err
 	}
 	if err := complete(held.Session, held.Dir()); err != nil {
