@@ -327,6 +327,12 @@ func (r *Runtime) VerifyPlugins(ctx context.Context) []Finding {
 	return pluginadmin.VerifyPlugins(ctx, r.inst)
 }
 
+// VerifyPlugin asks one plugin whether it can work with what it was given; it finds nothing
+// where the plugin does not verify itself, or still lacks something.
+func VerifyPlugin(ctx context.Context, r *Runtime, name nacre.PluginName) ([]Finding, error) {
+	return pluginadmin.VerifyPlugin(ctx, r.inst, name)
+}
+
 // ReadAudit gives each record of a session's latest work to fn, in order.
 func (r *Runtime) ReadAudit(session nacre.SessionID, fn func(audit.Entry) error) error {
 	return receipt.ReadAudit(r.inst, session, fn)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/access"
 	"github.com/nacre-dev/nacre/internal/hosting"
 	"github.com/nacre-dev/nacre/internal/installation"
@@ -30,15 +31,30 @@ func VerifyPlugins(ctx context.Context, inst *installation.Installation) []insta
 	if len(able) == 0 {
 		return []installation.Finding{{Name: "verify", Status: "ok", Text: "no plugin that is in use verifies itself", Fix: ""}}
 	}
-	findings, err := verifyAll(ctx, inst, able)
+	findings, err := verifyAll(ctx, inst, "nacre doctor --live", able)
 	if err != nil {
 		findings = append(findings, installation.Finding{Name: "verify", Status: "fail", Text: err.Error(), Fix: ""})
 	}
 	return findings
 }
 
-func verifyAll(ctx context.Context, inst *installation.Installation, able []pluginhost.Found) (findings []installation.Finding, err error) {
-	err = hosting.Try(ctx, inst, "nacre doctor --live", able, func(host *pluginhost.Host) {
+// VerifyPlugin asks one plugin the same, whether it is in use or not; it finds nothing where
+// the plugin cannot verify itself, or lacks what it needs to start.
+func VerifyPlugin(ctx context.Context, inst *installation.Installation, name nacre.PluginName) ([]installation.Finding, error) {
+	found, err := access.Plugins(inst)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range found {
+		if f.Name == name && f.Manifest.Verify && unfit(inst, f) == nil && len(missing(f, access.ReachOf(inst, f))) == 0 {
+			return verifyAll(ctx, inst, "nacre plugin setup", []pluginhost.Found{f})
+		}
+	}
+	return nil, nil
+}
+
+func verifyAll(ctx context.Context, inst *installation.Installation, by string, able []pluginhost.Found) (findings []installation.Finding, err error) {
+	err = hosting.Try(ctx, inst, by, able, func(host *pluginhost.Host) {
 		findings = make([]installation.Finding, len(able))
 		var asking sync.WaitGroup
 		for i, f := range able {

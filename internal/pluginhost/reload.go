@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -211,7 +212,8 @@ func (u *unit) verify(ctx context.Context) error {
 	c.issue(name, u.forInitialize(ctx))
 	defer c.revoke(name)
 	if _, err = c.request(ctx, plugin.MethodVerify, plugin.VerifyParams{Ticket: name}); err != nil {
-		return &Problem{said(err), errors.New(u.redacted(err.Error()))}
+		category := said(err)
+		return &Problem{category, errors.New(u.redacted(strings.TrimPrefix(err.Error(), category+": ")))}
 	}
 	return nil
 }

@@ -154,7 +154,7 @@ func (h *handler) verify(ctx context.Context, s plugin.Setup) error {
 	case why == chat.Revoked:
 		return authError("Slack does not know bot_token: install the app in the workspace again, and take the token from OAuth & Permissions")
 	case err != nil && !refused:
-		return &plugin.ToolError{Code: plugin.CategoryNetwork, Message: "Slack was not reached: hosts in [access.slack] needs \"" + chat.Listed(h.api.base) + "\""}
+		return &plugin.ToolError{Code: plugin.CategoryNetwork, Message: "Slack was not reached: hosts in [access.slack] needs \"" + chat.Listed(h.api.base) + "\", and Slack's Web API has to answer there"}
 	case err != nil:
 		return &plugin.ToolError{Code: plugin.CategoryNetwork, Message: "bot_token could not be tried: " + err.Error()}
 	case !isID(me.Team, teams) || !isID(me.User, people):

@@ -121,7 +121,7 @@ func (h *handler) verify(ctx context.Context, s plugin.Setup) error {
 	case errors.As(err, &said) && said.Why == chat.Revoked:
 		return &plugin.ToolError{Code: plugin.CategoryAuth, Message: "Telegram does not know the token: ask @BotFather for it again (/token)"}
 	case err != nil:
-		return &plugin.ToolError{Code: plugin.CategoryNetwork, Message: "The Bot API was not reached: hosts in [access.telegram] needs \"" + chat.Listed(h.api.base) + "\""}
+		return &plugin.ToolError{Code: plugin.CategoryNetwork, Message: "The Bot API was not reached: hosts in [access.telegram] needs \"" + chat.Listed(h.api.base) + "\", and the Bot API has to answer there"}
 	case !me.IsBot || me.ID == 0:
 		return configError("api is not a Bot API server: its getMe names no bot")
 	}

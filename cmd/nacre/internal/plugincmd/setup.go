@@ -3,6 +3,8 @@ package plugincmd
 import (
 	"bufio"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -24,7 +26,8 @@ func (cmd setupCommand) one() *cobra.Command {
 without showing what is typed. Where standard input is not a terminal it has one
 line for each, in that order. An empty line leaves a credential as it is. The
 values are kept in files of their own in the config folder, mode 0600, and
-config.toml is told where they are.`,
+config.toml is told where they are. A plugin that can then tries them, as nacre doctor
+--live does; exit 3 where it does not work with them.`,
 		Example: "  nacre plugin setup bug_report\n  pass show github | nacre plugin setup bug_report token",
 		RunE:    func(c *cobra.Command, args []string) error { return cmd.setupPlugin(c.Context(), args[0], args[1:]) },
 	}
@@ -44,6 +47,8 @@ type setup struct {
 	// Added says that config.toml names them now; otherwise Lines do when they are there.
 	Added bool   `json:"added"`
 	Lines string `json:"lines,omitempty"`
+	// Tried is what the plugin said of them.
+	Tried []assembly.Finding `json:"tried,omitempty"`
 }
 
 func (cmd setupCommand) setupPlugin(ctx context.Context, arg string, keys []string) error {
@@ -62,11 +67,38 @@ func (cmd setupCommand) setupPlugin(ctx context.Context, arg string, keys []stri
 	if err != nil {
 		return err
 	}
-	if cmd.JSON {
-		return cmd.PrintJSON(done)
+	if !cmd.JSON {
+		cmd.printSetup(done, wanted)
 	}
-	cmd.printSetup(done, wanted)
-	return nil
+	var refused error
+	if done.Tried, refused = cmd.try(ctx, done); cmd.JSON {
+		return errors.Join(cmd.PrintJSON(done), refused)
+	}
+	return refused
+}
+
+// try lets a plugin say whether it works with what it was just given. What it says is kept all
+// the same: the service may be down.
+func (cmd setupCommand) try(ctx context.Context, done setup) (said []assembly.Finding, err error) {
+	if len(done.Stored) == 0 || done.Lines != "" && !done.Added {
+		return nil, nil // the config does not name them yet
+	}
+	rt, err := cmd.Open(ctx) // with the config as it is now
+	if err != nil {
+		return nil, err
+	}
+	if said, err = assembly.VerifyPlugin(ctx, rt, done.Plugin); err != nil {
+		return nil, err
+	}
+	for _, f := range said {
+		switch {
+		case f.Status != "ok":
+			err = errors.Join(err, command.ExitWith(command.ExitNotReady, fmt.Errorf("plugin %s does not work with them: %s; %s takes others, and nacre doctor --live tries again", done.Plugin, f.Text, f.Fix)))
+		case !cmd.JSON:
+			cmd.Printer(cmd.Stdout).Mark("ok", "tried", f.Text)
+		}
+	}
+	return said, err
 }
 
 // storeCredentials keeps what value gives for each credential, and lets config.toml

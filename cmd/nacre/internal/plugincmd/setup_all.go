@@ -105,6 +105,7 @@ func (cmd setupCommand) setUpAsking(ctx context.Context, rt *assembly.Runtime, n
 	if err != nil {
 		return err
 	}
+	var refused error
 	for len(wants) > 0 {
 		name := wants[0].Plugin
 		var ofOne []assembly.PluginCredential
@@ -117,8 +118,10 @@ func (cmd setupCommand) setUpAsking(ctx context.Context, rt *assembly.Runtime, n
 			return err
 		}
 		cmd.printSetup(done, ofOne)
+		_, failed := cmd.try(ctx, done)
+		refused = errors.Join(refused, failed)
 	}
-	return nil
+	return refused
 }
 
 // setUpFromLines reads all lines before it stores anything.
@@ -127,6 +130,7 @@ func (cmd setupCommand) setUpFromLines(ctx context.Context, rt *assembly.Runtime
 	if err != nil {
 		return err
 	}
+	var refused error
 	var plugins []nacre.PluginName
 	for name := range given {
 		plugins = append(plugins, name)
@@ -151,8 +155,10 @@ func (cmd setupCommand) setUpFromLines(ctx context.Context, rt *assembly.Runtime
 			cmd.Printer(cmd.Stdout).Line("plugin %s", name)
 			cmd.printSetup(done, ofOne)
 		}
+		_, failed := cmd.try(ctx, done)
+		refused = errors.Join(refused, failed)
 	}
-	return nil
+	return refused
 }
 
 // readLines reads PLUGIN.KEY=VALUE. What is refused is named by its line, never by its words.
