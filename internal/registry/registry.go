@@ -45,6 +45,8 @@ type Session struct {
 const (
 	// adoptedFor is the longest wait for somebody who ends what a session left.
 	adoptedFor = 5 * time.Second
+	// startedFor is the longest wait for a program that a dead process was starting to run.
+	startedFor = time.Second
 	lockPoll   = 10 * time.Millisecond
 )
 
@@ -297,17 +299,31 @@ func (r *Registry) Show(id nacre.SessionID) (Session, error) {
 	if err != nil {
 		return Session{}, err
 	}
-	if s.Live() && !r.isHeld(id) {
+	if s.Live() && !r.isHeld(id, s.PID) {
 		s.State = nacre.SessionInterrupted
 	}
 	s.Resumable = s.Kind == "run" && s.Work != "" && !s.Live()
 	return s, nil
 }
 
-// isHeld asks for the lock without taking it, so that looking never gets in a
+// isHeld tells whether somebody holds a session that says it lives. A program that its
+// process was starting when it died has the lock for a moment, which is waited for.
+func (r *Registry) isHeld(id nacre.SessionID, pid int) bool {
+	path := filepath.Join(r.paths.Session(id), lockName)
+	for until := time.Now().Add(startedFor); ; time.Sleep(lockPoll) {
+		if !isLocked(path) {
+			return false
+		}
+		if isAlive(pid) || time.Now().After(until) {
+			return true
+		}
+	}
+}
+
+// isLocked asks for a lock without taking it, so that looking never gets in a
 // holder's way.
-func (r *Registry) isHeld(id nacre.SessionID) bool {
-	file, err := os.Open(filepath.Join(r.paths.Session(id), lockName))
+func isLocked(path string) bool {
+	file, err := os.Open(path)
 	if err != nil {
 		return false
 	}

@@ -252,7 +252,7 @@ func TestWhatIsLeftIsFoundAndHeldByOne(t *testing.T) {
 }
 
 // M-16: a program that a process was starting when it died has the lock for a moment: who
-// adopts the session waits for it.
+// looks at the session or adopts it waits for that.
 func TestWhatHoldsASessionForAMomentIsWaitedFor(t *testing.T) {
 	r := newRegistry(t)
 	held, _, err := r.Take(registry.Session{SessionStatus: nacre.SessionStatus{ID: "work", State: nacre.SessionRunning}})
@@ -261,6 +261,16 @@ func TestWhatHoldsASessionForAMomentIsWaitedFor(t *testing.T) {
 	}
 	dead := exec.Command("true")
 	if err := dead.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if err := held.Update(func(s *registry.Session) { s.PID = dead.Process.Pid }); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { _ = held.Release() })
+	if have, err := r.Show("work"); err != nil || have.Live() {
+		t.Errorf("have %+v, %v", have, err)
+	}
+	if held, _, err = r.Take(held.Session); err != nil {
 		t.Fatal(err)
 	}
 	if err := held.Update(func(s *registry.Session) { s.PID = dead.Process.Pid }); err != nil {
