@@ -216,6 +216,16 @@ func questionsInABrowser(t *testing.T, browser context.Context) {
 	b.says("#running", "live")
 	o.change(func() { o.sessions[0].State = nacre.SessionDone })
 	b.says("#running", "No session is at work")
+	b.do(chromedp.Navigate(b.site + "/learn"))
+	b.says("#proposal", "api.example.com")
+	b.do(chromedp.Click(chromedp.CSS("input[name=line][value='2']")))
+	b.do(chromedp.Click(chromedp.CSS("form[action='/learn/approve'] button")))
+	b.says(".told", "It is approved")
+	o.change(func() {
+		if !slices.Equal(o.done, []string{"approve 3fa9 [2] [] 30"}) {
+			t.Errorf("done %q", o.done)
+		}
+	})
 	b.do(chromedp.Navigate(b.link))
 	b.says(".told, nav", "What waits") // a link that was used shows the page to whoever is signed in
 }

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,8 @@ type office struct {
 	read  int
 	// done is what was decided on the pages; refusal refuses that, too.
 	done []string
+	// learned is the proposal's name, "3fa9" where it is empty.
+	learned string
 }
 
 func (o *office) options(now func() time.Time) web.Options {
@@ -216,7 +219,9 @@ func (o *office) Trust(_ context.Context, group nacre.Group, id string, trusted 
 }
 
 func (o *office) Proposal(context.Context) (web.Proposal, error) {
-	return web.Proposal{ID: "3fa9", Left: []string{o.words}, Lines: []web.ProposalLine{
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return web.Proposal{ID: cmp.Or(o.learned, "3fa9"), Left: []string{o.words}, Lines: []web.ProposalLine{
 		{Number: 1, Times: 3, Host: "api.example.com:443" + o.words, Asks: "GET /v1/" + o.words, Wider: "/v1/" + o.words, Evidence: []string{o.words}},
 		{Number: 2, Times: 1, Host: "evil.example:443", Apart: "sends or changes something" + o.words},
 	}}, nil

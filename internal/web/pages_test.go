@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 )
@@ -274,5 +275,29 @@ func TestAFormThatNoPageMade(t *testing.T) {
 	}
 	if len(o.done) > 0 {
 		t.Errorf("done: %q", o.done)
+	}
+}
+
+// M-49: a page on which a person chooses is not told of a newer proposal: no line moves while
+// they press.
+func TestNothingMovesWhileAPersonChooses(t *testing.T) {
+	t.Parallel()
+	o := working("words")
+	b, code, clock := open(t, o)
+	b.cookie = b.send(http.MethodPost, "/sign-in", url.Values{"code": {code}}, nil).Result().Cookies()[0]
+	state := func(page string) string {
+		t.Helper()
+		_, after, ok := strings.Cut(page, `data-state="`)
+		if !ok {
+			t.Fatalf("no state: %s", page)
+		}
+		named, _, _ := strings.Cut(after, `"`)
+		return named
+	}
+	first := b.until("/learn", `value="3fa9"`)
+	o.change(func() { o.learned = "9bbb" })
+	*clock = clock.Add(time.Minute)
+	if newer := b.until("/learn", `value="9bbb"`); state(newer) != state(first) {
+		t.Error("a page that shows the older proposal is told to change")
 	}
 }

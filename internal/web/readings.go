@@ -106,9 +106,9 @@ func (k *readings) proposal(ctx context.Context) look[Proposal] {
 	return k.learnt.get(ctx, "proposal", stamp, k.Learn.Proposal)
 }
 
-func stateOfProposal(last look[Proposal]) string {
-	return named(fmt.Sprint(last.Known), last.Value.ID)
-}
+// stateOfProposal changes when a proposal is there, and never again: nothing moves while a person
+// chooses. What they approve of an older proposal is refused.
+func stateOfProposal(last look[Proposal]) string { return named(fmt.Sprint(last.Known)) }
 
 // sessionList is a part of the list of sessions, and next the place behind it.
 type sessionList struct {
