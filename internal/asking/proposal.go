@@ -96,7 +96,7 @@ func (p *Proposer) propose(d egress.Denial) egress.Proposal {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if earlier := p.asked[d.Rule]; earlier != nil && !p.ended(earlier) {
-		return earlier.asked()
+		return p.told(earlier)
 	}
 	if p.unanswered() >= maxProposals || len(p.asked) >= maxAsked {
 		p.more++
@@ -111,13 +111,19 @@ func (p *Proposer) propose(d egress.Denial) egress.Proposal {
 	if entry.id = p.ask(rule, entry); entry.id == "" {
 		close(entry.decided)
 	}
-	return entry.asked()
+	return p.told(entry)
 }
 
-// asked is what the proxy is told; it is called with the proposer's lock held.
-func (e *proposal) asked() egress.Proposal {
+// told is what the proxy is told; it is called with the proposer's lock held. How to answer
+// a question is not told any more once its end is being recorded.
+func (p *Proposer) told(e *proposal) egress.Proposal {
 	told := egress.Proposal{Decided: e.decided}
-	if e.id != "" {
+	if e.id == "" {
+		return told
+	}
+	select {
+	case <-p.session.Approvals.Settled(e.id):
+	default:
 		told.How = "nacre approvals approve " + e.id
 	}
 	return told

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,6 +22,9 @@ const (
 // scaffold is where masks and generated files are bound from; it is removed
 // before the agent starts.
 const scaffold = "/.scaffold"
+
+// lastWrite is the longest wait for the end of a write.
+const lastWrite = time.Second
 
 // errLink refuses a target that a project could lead elsewhere.
 var errLink = errors.New("it passes through a symbolic link: refused")
@@ -367,10 +371,21 @@ func (r *root) enter() error {
 // seal makes the root and /proc read-only; only PID 1 had to write there.
 func (r *root) seal() error {
 	for _, fd := range []int{r.fd, r.proc} {
-		if err := setAttributes(fd, unix.MOUNT_ATTR_RDONLY); err != nil {
+		if err := readOnly(fd); err != nil {
 			return fmt.Errorf("read-only root: %w", err)
 		}
 		_ = unix.Close(fd)
 	}
 	return nil
+}
+
+// readOnly makes a mount read-only. On a busy machine what PID 1 wrote last may count as
+// being written still, for a moment, which is waited for.
+func readOnly(mount int) error {
+	for until := time.Now().Add(lastWrite); ; time.Sleep(time.Millisecond) {
+		err := setAttributes(mount, unix.MOUNT_ATTR_RDONLY)
+		if !errors.Is(err, unix.EBUSY) || time.Now().After(until) {
+			return err
+		}
+	}
 }
