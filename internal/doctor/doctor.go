@@ -28,6 +28,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/sandbox"
 )
 
+// clockDrift is how far clocks of one machine may be apart over a restart.
+const clockDrift = time.Minute
+
 // minimumFree is how much room on disk a run wants at least.
 const minimumFree = 512 << 20
 
@@ -52,6 +55,7 @@ func Examine(ctx context.Context, inst *installation.Installation, turns bool) [
 		func() []installation.Finding { return leasing.Check(ctx, inst) },
 		func() []installation.Finding { return checkAudit(ctx, inst) },
 		func() []installation.Finding { return checkDisk(ctx, inst) },
+		func() []installation.Finding { return checkClock(inst) },
 	} {
 		findings = append(findings, check()...)
 	}
@@ -207,6 +211,21 @@ func checkDisk(_ context.Context, inst *installation.Installation) []installatio
 		return []installation.Finding{{Name: "disk", Status: "fail", Text: fmt.Sprintf("%d MiB left at %s", free>>20, dir), Fix: "make room: a run wants 512 MiB"}}
 	}
 	return []installation.Finding{{Name: "disk", Status: "ok", Text: fmt.Sprintf("%d GiB free at %s", free>>30, dir), Fix: ""}}
+}
+
+// checkClock looks whether a session of before began after now: then the clock is behind, or was
+// ahead. What is bounded in time, such as questions, grants and leases, is bounded by it.
+func checkClock(inst *installation.Installation) []installation.Finding {
+	latest, _, err := inst.Registry.Page(0, 1) // what cannot be read is told with the sessions
+	if err == nil && len(latest) == 1 {
+		if ahead := latest[0].Started.Sub(inst.Options.Now()); ahead > clockDrift {
+			return []installation.Finding{{
+				Name: "clock", Status: "warn", Text: fmt.Sprintf("session %s began %v from now: this machine's clock is behind, or was ahead then", latest[0].ID, ahead.Round(time.Second)),
+				Fix: "set the clock: approvals, grants and leases end by it",
+			}}
+		}
+	}
+	return []installation.Finding{{Name: "clock", Status: "ok", Text: "no session began later than now"}}
 }
 
 // VerifyAudit verifies one session's chains, or all that the index knows. An
