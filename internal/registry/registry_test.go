@@ -270,13 +270,14 @@ func TestWhatHoldsASessionForAMomentIsWaitedFor(t *testing.T) {
 	if have, err := r.Show("work"); err != nil || have.Live() {
 		t.Errorf("have %+v, %v", have, err)
 	}
-	if held, _, err = r.Take(held.Session); err != nil {
+	again, _, err := r.Take(held.Session)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := held.Update(func(s *registry.Session) { s.PID = dead.Process.Pid }); err != nil {
+	if err := again.Update(func(s *registry.Session) { s.PID = dead.Process.Pid }); err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(50*time.Millisecond, func() { _ = held.Release() })
+	time.AfterFunc(50*time.Millisecond, func() { _ = again.Release() })
 	adopted, err := r.Adopt("work")
 	if err != nil {
 		t.Fatal(err)
