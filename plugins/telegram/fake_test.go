@@ -116,6 +116,13 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// newest is the id of the newest message of all chats.
+func (f *fake) newest() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.last
+}
+
 func (f *fake) answer(method string, params map[string]any, r *http.Request) (any, string) {
 	switch method {
 	case "getMe":
