@@ -60,7 +60,8 @@ const (
 	// GroundsPointed: the system minted it, in a record that the operator's words
 	// single out.
 	GroundsPointed Grounds = "in a record that the operator named"
-	// GroundsBeside: the system minted it, and another value of the call is the operator's.
+	// GroundsBeside: the system minted it, it is an id, and another value of the call is the operator's.
+	// A name does not count: a stranger has chosen that of their account.
 	GroundsBeside Grounds = "beside a value of the operator's"
 	// GroundsAct: the system minted a name, and the operator named the act.
 	GroundsAct Grounds = "for an act that the operator named"

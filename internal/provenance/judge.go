@@ -205,7 +205,7 @@ func grounds(v *value, values []value, d *Declared, named bool) nacre.Grounds {
 	switch {
 	case holds(nacre.GroundsPointed, v.pointed):
 		return nacre.GroundsPointed
-	case holds(nacre.GroundsBeside, v.minted && anchored(v, values)):
+	case holds(nacre.GroundsBeside, v.minted && v.kind == nacre.KindID && anchored(v, values)):
 		return nacre.GroundsBeside
 	case holds(nacre.GroundsAct, v.minted && v.kind == nacre.KindName && named):
 		return nacre.GroundsAct

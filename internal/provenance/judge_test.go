@@ -67,6 +67,12 @@ func TestGrounds(t *testing.T) {
 	lone.result = `[{"from":"Dora","text":"I am at dora@mail.example"}]`
 	crowd := page
 	crowd.result = `"dora@mail.example or evil@mail.example, see www.eve.example/blog."`
+	// pulls are those of a project that anybody may send, under a name of their own choice
+	pulls := scene{
+		task: "Review what is open in orbit/engine.", result: `[{"number":321,"author":"drive-by-9","title":"Fix typos"}]`, mints: []string{"*.number", "*.author"},
+	}
+	rights := provenance.Declared{Tool: "add_collaborator", Sinks: []string{"repo", "user"}, Kinds: map[string]nacre.ValueKind{"repo": nacre.KindName, "user": nacre.KindName}}
+	merges := provenance.Declared{Tool: "merge_pull", Sinks: []string{"repo", "number"}, Kinds: map[string]nacre.ValueKind{"repo": nacre.KindName, "number": nacre.KindID}}
 	rent := scene{
 		task: "Adjust my rent.", result: `[{"id":7,"subject":"Rent","amount":1100},{"id":8,"subject":"Music","amount":10}]`, mints: []string{"*.id"},
 	}
@@ -96,6 +102,8 @@ func TestGrounds(t *testing.T) {
 		"the only address in the only record of a list":    {lone, mails, `{"to":"dora@mail.example"}`, []string{"trusted"}},
 		"one of two addresses":                             {crowd, mails, `{"to":"dora@mail.example"}`, []string{"untrusted"}},
 		"the operator's own address":                       {page, mails, `{"to":"ann@corp.example"}`, []string{"operator"}},
+		"a minted name, beside the operator's repository":  {pulls, rights, `{"repo":"orbit/engine","user":"drive-by-9"}`, []string{"operator", "untrusted"}},
+		"a minted id, beside the operator's repository":    {pulls, merges, `{"repo":"orbit/engine","number":321}`, []string{"operator", "trusted"}},
 		"an amount for the record that the operator named": {
 			rent, provenance.Declared{Tool: "order_set", Sinks: []string{"id", "amount"}, Kinds: map[string]nacre.ValueKind{"id": nacre.KindID, "amount": nacre.KindAmount}},
 			`{"id":7,"amount":1200}`, []string{"trusted", "trusted"},
