@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// maxTargets is how many places cp is taken to write where it is given several folders.
+const maxTargets = 4096
+
 // Changes tells whether a call changes files, as far as its name and options
 // say, and which of its words name them. A word that is not literal may be any.
 func (c Call) Changes() (bool, []Word) {
@@ -30,7 +33,7 @@ func (c Call) Changes() (bool, []Word) {
 	case "sort", "gsort", "gcc", "cc", "clang", "rustc", "ld", "go", "g++", "pandoc", "dot", "protoc":
 		return after(args, "-o", "--output")
 	case "curl":
-		return after(args, "-o", "--output", "-O", "--remote-name", "-D", "--dump-header", "-c", "--cookie-jar", "--trace", "--output-dir", "-J", "--remote-name-all")
+		return after(separated(args), "-o", "--output", "-O", "--remote-name", "-D", "--dump-header", "-c", "--cookie-jar", "--trace", "--output-dir", "-J", "--remote-name-all")
 	case "wget":
 		return true, append(second(after(args, "-O", "--output-document", "-o", "-P", "-a")), wgetNames(args)...)
 	case "yq", "jq", "xq", "toml", "dasel", "sd", "crudini", "xmlstarlet", "eslint", "ruff", "autopep", "yapf", "clang-format", "shfmt", "taplo":
@@ -59,6 +62,22 @@ func (c Call) Changes() (bool, []Word) {
 	return false, nil
 }
 
+// curlFlags are the letters of curl's options that take no value.
+const curlFlags = "#:012346aBfgGiIjJklLMnNOpqRsSvVZ"
+
+// separated are the words of curl with the o of -fsSLo as an option of its own.
+func separated(args []Word) []Word {
+	list := make([]Word, 0, len(args))
+	for _, arg := range args {
+		if letters, value, _ := strings.Cut(arg.Text, "o"); len(letters) > 1 && cluster(arg.Text, 'o') {
+			list = append(list, literalWord(letters))
+			arg.Text = "-o" + value
+		}
+		list = append(list, arg)
+	}
+	return list
+}
+
 // second leaves out whether there are any.
 func second(_ bool, list []Word) []Word { return list }
 
@@ -82,6 +101,9 @@ func paths(args []Word) []Word {
 // the sources are called in it. The sources of mv change as well.
 func moved(args []Word, sources bool) []Word {
 	list, into := Copied(args)
+	if len(into) > 1 && len(into)*len(list) > maxTargets {
+		return []Word{{}} // it may be any; cp itself takes one folder
+	}
 	targets := append([]Word(nil), into...)
 	for _, to := range into {
 		for _, from := range list {
@@ -149,7 +171,7 @@ func inPlace(name string, args []Word) bool {
 			if at := strings.IndexAny(cluster, "ef"); at >= 0 && strings.HasSuffix(name, "sed") {
 				cluster = cluster[:at]
 			}
-			if at := strings.IndexAny(cluster, "eMmI"); at >= 0 && !strings.HasSuffix(name, "sed") {
+			if at := strings.IndexAny(cluster, "eEMmI"); at >= 0 && !strings.HasSuffix(name, "sed") {
 				cluster = cluster[:at]
 			}
 			if strings.Contains(cluster, "i") {
@@ -211,27 +233,28 @@ func HasFlag(args []Word, flags ...string) bool {
 
 // archived are what tar writes: the archive, or the folder it unpacks into.
 func archived(args []Word) (bool, []Word) {
-	mode := ""
+	extracts, creates := false, false
 	for i, arg := range args {
 		if strings.HasPrefix(arg.Text, "--") {
 			switch arg.Text {
 			case "--create", "--append", "--update":
-				mode += "c"
+				creates = true
 			case "--extract", "--get":
-				mode += "x"
+				extracts = true
 			}
 		} else if strings.HasPrefix(arg.Text, "-") || i == 0 {
-			mode += arg.Text
+			extracts = extracts || strings.Contains(arg.Text, "x")
+			creates = creates || strings.ContainsAny(arg.Text, "cru")
 		}
 	}
 	switch {
-	case strings.ContainsAny(mode, "x"):
+	case extracts:
 		_, into := after(args, "-C", "--directory")
 		if len(into) == 0 {
 			into = []Word{literalWord(".")}
 		}
 		return true, into
-	case strings.ContainsAny(mode, "cru"):
+	case creates:
 		for i, arg := range args {
 			if !strings.HasPrefix(arg.Text, "--") && strings.HasSuffix(arg.Text, "f") && (i == 0 || strings.HasPrefix(arg.Text, "-")) && i+1 < len(args) {
 				return true, []Word{args[i+1]}
@@ -276,6 +299,9 @@ func (s *Script) Changed() []Word {
 		if changes, what := call.Changes(); changes {
 			if call.More {
 				what = append(what, Word{})
+			}
+			for i := range what {
+				what[i].Dir = call.Dir
 			}
 			list = append(list, what...)
 		}

@@ -2,7 +2,7 @@
 // runs: the programs that it calls, however deep in wrappers, substitutions and
 // scripts within scripts; the words that each is given; what is written. It is
 // pure and runs nothing. What cannot be known is said in Script.Odd, so that a
-// gate can refuse it; the same tables of programs serve a reader that only
-// watches. It does not contain a program: what a script, a build or an
+// gate can refuse it; a download that a shell is given to run is said in
+// Script.RunsFetched, for a tripwire. It does not contain a program: what a script, a build or an
 // interpreter does is held by the operating system's layer.
 package shell

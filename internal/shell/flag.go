@@ -53,9 +53,10 @@ func (w *walker) filled(c Call, words []Word, marker string) {
 		inShell = inShell || IsShell(Base(words[i].Text)) || isTimed(Base(words[i].Text)) || slices.Contains([]string{"eval", "-c"}, words[i].Text)
 		if marker != "" && strings.Contains(words[i].Text, marker) && (i == 0 || inShell && (words[i].Text != marker || HasScript(words[i-1:i]))) {
 			words[i].Literal = false
+			words[i].Fetched = c.Stdin.Fetched && strings.HasPrefix(words[i].Text, marker)
 		}
 	}
-	w.run(Call{Args: words, Stdin: Stdin{piped: true}, More: c.More})
+	w.run(Call{Args: words, Stdin: Stdin{piped: true, Fetched: c.Stdin.Fetched}, More: c.More})
 }
 
 // isAmong tells one of the words of a list with spaces between them.

@@ -20,7 +20,7 @@ func hereText(r *syntax.Redirect) Stdin {
 		case raw:
 			b.WriteString(lit.Value)
 		default:
-			UnescapeHere(lit.Value, &b)
+			unescapeHere(lit.Value, &b)
 		}
 	}
 	in.Text = b.String()
@@ -39,7 +39,7 @@ func printed(st *syntax.Stmt) Stdin {
 	}
 	words := make([]string, 0, len(call.Args))
 	for _, arg := range call.Args {
-		w := Unquote(arg)
+		w := unquote(arg)
 		if !w.Literal || w.Tilde {
 			return unknown
 		}
@@ -54,6 +54,9 @@ func printed(st *syntax.Stmt) Stdin {
 		if len(words) == 1 && len(st.Redirs) == 1 {
 			return here(st.Redirs[0])
 		}
+		if len(words) == 2 {
+			return Stdin{piped: true, File: words[1]}
+		}
 	}
 	return unknown
 }
@@ -63,7 +66,7 @@ func here(r *syntax.Redirect) Stdin {
 	case r.Hdoc != nil:
 		return hereText(r)
 	case r.Op == syntax.WordHdoc:
-		text := Unquote(r.Word)
+		text := unquote(r.Word)
 		return Stdin{piped: true, known: text.Literal, Text: text.Text + "\n"}
 	}
 	return Stdin{piped: true}

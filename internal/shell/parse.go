@@ -22,9 +22,9 @@ func (e limitError) Error() string { return string(e) }
 // Is makes every limit an ErrLimit.
 func (e limitError) Is(target error) bool { return target == ErrLimit }
 
-// Parse reads a command of bash of at most so many bytes. What is over a
+// parseScript reads a command of bash of at most so many bytes. What is over a
 // limit is an ErrLimit; any other error is of a text that no shell can run.
-func Parse(text string, most int) (*syntax.File, error) {
+func parseScript(text string, most int) (*syntax.File, error) {
 	if len(text) > most {
 		return nil, limitError(fmt.Sprintf("it is over %d bytes long", most))
 	}

@@ -1,9 +1,6 @@
 package shell
 
-import (
-	"path"
-	"strings"
-)
+import "strings"
 
 // The programs that both a gate and a tripwire have to know.
 const (
@@ -12,9 +9,6 @@ const (
 	interpreters = " python pypy perl ruby node nodejs bun deno tsx ts-node php lua luajit tclsh expect osascript Rscript julia elixir groovy swift irb ghci raku racket guile "
 	downloaders  = " curl wget wget2 wcurl curlie aria2c axel http https xh fetch lynx w3m links elinks GET lwp-request" +
 		" nc ncat netcat socat ftp tftp telnet sftp lftp httpie dig drill host nslookup "
-	// containers run a shell elsewhere, and hand it what they read.
-	containers = " docker podman nerdctl kubectl oc lxc incus nsenter bwrap firejail machinectl distrobox toolbox flatpak" +
-		" adb wsl multipass limactl parallel ld.so "
 )
 
 // longestName is longer than every name of a table, in bytes.
@@ -28,23 +22,6 @@ func in(table, name string) bool {
 // IsShell tells a shell by its name, also where it leads a login (-bash).
 func IsShell(name string) bool { return in(shells, strings.ToLower(strings.TrimPrefix(name, "-"))) }
 
-// MayBeShell is IsShell for a pattern of names, such as ba?h, that the shell
-// would replace. A * alone may be anything, and is none.
-func MayBeShell(pattern string) bool {
-	if IsShell(pattern) {
-		return true
-	}
-	if pattern == "*" || !strings.ContainsAny(pattern, "?*[") {
-		return false
-	}
-	for name := range strings.FieldsSeq(shells) {
-		if ok, err := path.Match(pattern, name); ok && err == nil {
-			return true
-		}
-	}
-	return false
-}
-
 // IsInterpreter tells a program that runs what it reads where it is given
 // nothing else, in any of its versions.
 func IsInterpreter(name string) bool {
@@ -53,8 +30,3 @@ func IsInterpreter(name string) bool {
 
 // IsDownloader tells a program that brings something from the network.
 func IsDownloader(name string) bool { return in(downloaders, name) }
-
-// IsContainer tells a program that runs a command in another system.
-func IsContainer(name string) bool {
-	return in(containers, name) || strings.HasPrefix(name, "ld-linux")
-}

@@ -15,13 +15,15 @@ func Base(name string) string {
 
 // run notes a call, and what it calls in turn.
 func (w *walker) run(c Call) {
-	if w.words += len(c.Args); w.full || w.words > maxWords || len(w.Calls) >= maxCalls || w.nesting > maxNesting {
+	if w.words += len(c.Args); w.full || w.words > maxWords*w.most || len(w.Calls) >= w.most/bytesEach || w.nesting > maxNesting {
 		w.full = true
 		w.refuse("it holds too many commands to be read")
 		return
 	}
 	command := c.Args[0]
+	c.Dir = w.dir
 	if !command.Literal {
+		w.RunsFetched = w.RunsFetched || command.Fetched
 		w.refuse("the command word %s is not literal: write the program's name", command.Shown())
 		return
 	}
@@ -37,6 +39,9 @@ func (w *walker) run(c Call) {
 	w.nesting++
 	defer func() { w.nesting-- }()
 	name := c.Name()
+	if IsDownloader(name) {
+		w.downloads++
+	}
 	switch {
 	case IsShell(name), isTimed(name):
 		w.shell(c)
@@ -44,7 +49,7 @@ func (w *walker) run(c Call) {
 	case w.flagged(name, c):
 	default:
 		w.interpreter(name, c)
-		if spec, ok := WrapperOf(name); ok {
+		if spec, ok := wrapperOf(name); ok {
 			w.wrapped(name, spec, c)
 		}
 	}
@@ -75,10 +80,14 @@ func (w *walker) shell(c Call) {
 		return
 	}
 	command, fromInput := false, false
+	if HasFlag(c.Args[1:], "-n") {
+		c.Stdin.Fetched = false // it is read, and not run
+	}
 	args := c.Args[1:]
 	for len(args) > 0 {
 		arg := args[0]
 		if !arg.Literal {
+			w.RunsFetched = w.RunsFetched || arg.Fetched
 			w.refuse("%s is given %s, which is not literal", name, arg.Shown())
 			return
 		}
@@ -126,8 +135,10 @@ func (w *walker) shell(c Call) {
 func (w *walker) shellScript(c Call, args []Word) {
 	switch {
 	case len(args) == 0:
+		w.RunsFetched = w.RunsFetched || c.More && c.Stdin.Fetched
 		w.refuse("%s -c without its script", c.Name())
 	case !args[0].Literal:
+		w.RunsFetched = w.RunsFetched || args[0].Fetched
 		w.refuse("the script given to %s is not literal", c.Name())
 	default:
 		w.nested(args[0].Text, c.Name(), c.Stdin)
@@ -135,6 +146,7 @@ func (w *walker) shellScript(c Call, args []Word) {
 }
 
 func (w *walker) shellInput(c Call) {
+	w.RunsFetched = w.RunsFetched || c.Stdin.Fetched
 	if c.More || !c.Stdin.piped || !c.Stdin.known {
 		w.refuse("%s runs what it reads, and that is not known: write the commands themselves", c.Name())
 		return
@@ -146,6 +158,7 @@ func (w *walker) shellInput(c Call) {
 func (w *walker) shellFile(c Call, file Word) {
 	switch {
 	case !file.Literal:
+		w.RunsFetched = w.RunsFetched || file.Fetched
 		w.refuse("the script of %s is not a literal file name", c.Name())
 	case IsInput(file.Text):
 		w.shellInput(c)
@@ -164,7 +177,8 @@ func (w *walker) interpreter(name string, c Call) {
 	if !IsInterpreter(name) {
 		return
 	}
-	for _, arg := range c.Args[1:] {
+	for i, arg := range c.Args[1:] {
+		w.RunsFetched = w.RunsFetched || arg.Fetched
 		if !strings.HasPrefix(arg.Text, "-") || arg.Text == "-" {
 			if arg.Text == "-" || IsInput(arg.Text) {
 				break
@@ -172,9 +186,11 @@ func (w *walker) interpreter(name string, c Call) {
 			return // a file
 		}
 		if strings.ContainsAny(strings.TrimLeft(arg.Text, "-"), "ceErmpnVvh") && !slices.Contains([]string{"-i", "-u", "-B", "-s"}, arg.Text) {
+			w.RunsFetched = w.RunsFetched || i+2 < len(c.Args) && c.Args[i+2].Fetched
 			return // code among the words, or a question
 		}
 	}
+	w.RunsFetched = w.RunsFetched || c.Stdin.Fetched
 	if c.Stdin.piped && !c.Stdin.known {
 		w.refuse("%s runs what it reads, and that is not known: give it a file", name)
 	}
@@ -219,7 +235,13 @@ func (w *walker) builtin(name string, c Call) bool {
 		}
 	case "cd", "pushd", "popd", "chdir":
 		w.Moves = true
-	case "test", "[", "unset", "read", "printf", "declare", "typeset", "local", "export", "readonly", "let":
+		w.goes(args)
+	case "read":
+		for _, arg := range args {
+			w.holds(arg.Text, c.Stdin.Fetched)
+		}
+		w.subscripted(name, args)
+	case "test", "[", "unset", "printf", "declare", "typeset", "local", "export", "readonly", "let":
 		w.subscripted(name, args)
 	default:
 		return false
@@ -232,6 +254,7 @@ func (w *walker) joined(c Call, args []Word) {
 	texts := make([]string, 0, len(args))
 	for _, arg := range args {
 		if !arg.Literal {
+			w.RunsFetched = w.RunsFetched || arg.Fetched
 			w.refuse("the script given to %s is not literal", c.Name())
 			return
 		}

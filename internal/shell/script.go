@@ -14,12 +14,12 @@ const (
 	MaxCommand = 64 << 10
 	// maxNesting is how often a script or a wrapper may hold another.
 	maxNesting = 40
-	// maxReparsed is how many bytes of scripts within scripts are read.
-	maxReparsed = 4 * MaxCommand
-	// maxCalls is how many commands one script may hold.
-	maxCalls = 4096
-	// maxWords is how many words are looked at, those of wrapped commands again.
-	maxWords = 4 * MaxCommand
+	// maxAgain is how often as many bytes of scripts within scripts are read as a command may have.
+	maxAgain = 4
+	// maxWords is how often as many words are looked at, those of wrapped commands again.
+	maxWords = 2
+	// bytesEach is how few bytes a command may take: one script may hold no more of them.
+	bytesEach = 16
 )
 
 // Call is one program or builtin that a script calls.
@@ -28,6 +28,8 @@ type Call struct {
 	// Env holds the names that are set for this call only.
 	Env   []string
 	Stdin Stdin
+	// Dir is where the script has gone before it by cd, as far as that is literal.
+	Dir string
 	// More says that words which are not known are appended, as xargs does.
 	More bool
 }
@@ -51,6 +53,10 @@ type Stdin struct {
 	// known says that text is all of it.
 	known bool
 	Text  string
+	// File is the file that it comes from, where it is one and its name is known.
+	File string
+	// Fetched says that a download is in it.
+	Fetched bool
 }
 
 // Script is all that a shell command would call and write, as far as that can
@@ -67,6 +73,10 @@ type Script struct {
 	Odd []string
 	// Moves says that the working directory changes.
 	Moves bool
+	// RunsFetched says that a shell or an interpreter is given a download to run.
+	RunsFetched bool
+	// Unread says that not all of it was looked at: it is over a limit.
+	Unread bool
 }
 
 // ErrEmpty is a command without a command.
@@ -75,43 +85,55 @@ var ErrEmpty = errors.New("there is no command in it")
 // walker fills a script.
 type walker struct {
 	*Script
+	// most is the longest command, in bytes.
+	most                     int
 	nesting, reparsed, words int
 	// full ends the reading: what is refused is not read any further.
 	full bool
+	flow
 }
 
 // Read parses a command. The error says why it cannot be read.
-func Read(text string) (*Script, error) {
-	w := &walker{Script: &Script{}}
+func Read(text string) (*Script, error) { return ReadUpTo(text, MaxCommand) }
+
+// ReadUpTo is Read for a command of at most so many bytes.
+func ReadUpTo(text string, most int) (*Script, error) {
+	w := newWalker(most)
 	if err := w.parse(text, Stdin{}); err != nil {
 		return nil, err
 	}
+	w.Unread = w.full
 	return w.Script, nil
 }
 
 // ReadArgv is Read for a command given as a list of words.
 func ReadArgv(argv []string) (*Script, error) {
-	w := &walker{Script: &Script{}}
+	w := newWalker(MaxCommand)
 	words, length := make([]Word, 0, len(argv)), 0
 	for _, arg := range argv {
 		words = append(words, literalWord(arg))
 		length += len(arg)
 	}
-	if length > MaxCommand || len(argv) > maxCalls {
+	if length > MaxCommand || len(argv) > MaxCommand/bytesEach {
 		return nil, fmt.Errorf("it is over %d bytes long", MaxCommand)
 	}
 	if len(words) == 0 || words[0].Text == "" {
 		return nil, ErrEmpty
 	}
 	w.run(Call{Args: words})
+	w.Unread = w.full
 	return w.Script, nil
+}
+
+func newWalker(most int) *walker {
+	return &walker{Script: &Script{}, most: most}
 }
 
 func (w *walker) parse(text string, in Stdin) error {
 	if strings.ContainsRune(text, 0) {
 		return errors.New("it holds a NUL byte")
 	}
-	file, err := Parse(text, MaxCommand)
+	file, err := parseScript(text, w.most)
 	if err != nil {
 		return err
 	}
@@ -124,7 +146,7 @@ func (w *walker) nested(text, of string, in Stdin) {
 	w.nesting++
 	defer func() { w.nesting-- }()
 	w.reparsed += len(text)
-	if w.full || w.nesting > maxNesting || w.reparsed > maxReparsed {
+	if w.full || w.nesting > maxNesting || w.reparsed > maxAgain*w.most {
 		w.full = true
 		w.refuse("scripts within scripts nest too deep to be read")
 		return
@@ -143,47 +165,75 @@ func (w *walker) refuse(format string, values ...any) {
 	}
 }
 
-func (w *walker) stmts(list []*syntax.Stmt, in Stdin) {
+// stmts reads statements, and tells whether what they write is a download.
+func (w *walker) stmts(list []*syntax.Stmt, in Stdin) (fetched bool) {
 	for _, st := range list {
-		w.stmt(st, in)
+		fetched = w.stmt(st, in) || fetched
 	}
+	return fetched
 }
 
-func (w *walker) stmt(st *syntax.Stmt, in Stdin) {
+// stmt reads a statement, and tells whether what it writes is a download.
+func (w *walker) stmt(st *syntax.Stmt, in Stdin) (fetched bool) {
 	if st == nil {
-		return
+		return false
 	}
+	first, before := len(w.Writes), w.downloads
 	in = w.redirects(st.Redirs, in)
+	last := len(w.Writes)
+	given := w.command(st, in)
+	fetched = given || w.downloads > before
+	for i := first; fetched && i < last; i++ {
+		w.Writes[i].Fetched = true
+	}
+	return fetched
+}
+
+// command reads what a statement is, and tells whether it passes a download on.
+func (w *walker) command(st *syntax.Stmt, in Stdin) (passes bool) {
 	switch c := st.Cmd.(type) {
 	case nil:
 	case *syntax.CallExpr:
-		w.call(c, in)
+		return w.call(c, in)
 	case *syntax.BinaryCmd:
-		w.binary(c, in)
+		return w.binary(c, in)
 	case *syntax.Subshell:
-		w.stmts(c.Stmts, in)
+		dir := w.dir
+		passes = w.stmts(c.Stmts, in)
+		w.dir = dir
 	case *syntax.Block:
-		w.stmts(c.Stmts, in)
+		passes = w.stmts(c.Stmts, in)
+	case *syntax.WhileClause:
+		w.stmts(c.Cond, in)
+		passes = w.stmts(c.Do, in)
+	case *syntax.TimeClause:
+		passes = w.stmt(c.Stmt, in)
+	case *syntax.ForClause:
+		w.inner(c.Loop, in)
+		passes = w.stmts(c.Do, in)
+	default:
+		w.compound(st, in)
+	}
+	return passes
+}
+
+// compound reads what branches, and what is run elsewhere or at another time.
+func (w *walker) compound(st *syntax.Stmt, in Stdin) {
+	switch c := st.Cmd.(type) {
 	case *syntax.IfClause:
 		for ; c != nil; c = c.Else {
 			w.stmts(c.Cond, in)
 			w.stmts(c.Then, in)
 		}
-	case *syntax.WhileClause:
-		w.stmts(c.Cond, in)
-		w.stmts(c.Do, in)
-	case *syntax.ForClause:
-		w.inner(c.Loop, in)
-		w.stmts(c.Do, in)
 	case *syntax.CaseClause:
-		w.branches(c, in)
+		branches(w, c, in)
 	case *syntax.FuncDecl:
 		if c.Name != nil {
 			w.Functions = append(w.Functions, c.Name.Value)
 		}
+		before := w.downloads
 		w.stmt(c.Body, Stdin{piped: true})
-	case *syntax.TimeClause:
-		w.stmt(c.Stmt, in)
+		w.downloads = before // it is not called here
 	case *syntax.CoprocClause:
 		w.stmt(c.Stmt, Stdin{piped: true})
 	case *syntax.ArithmCmd, *syntax.LetClause, *syntax.TestClause, *syntax.DeclClause:
@@ -193,15 +243,20 @@ func (w *walker) stmt(st *syntax.Stmt, in Stdin) {
 	}
 }
 
-func (w *walker) binary(c *syntax.BinaryCmd, in Stdin) {
-	w.stmt(c.X, in)
-	if c.Op == syntax.Pipe || c.Op == syntax.PipeAll {
-		in = printed(c.X)
+func (w *walker) binary(c *syntax.BinaryCmd, in Stdin) (passes bool) {
+	if c.Op != syntax.Pipe && c.Op != syntax.PipeAll {
+		passes = w.stmt(c.X, in)
+		return w.stmt(c.Y, in) || passes
 	}
-	w.stmt(c.Y, in)
+	dir, before := w.dir, w.downloads
+	fetched := w.stmt(c.X, in)
+	w.dir, w.downloads = dir, before // of what it writes the next one says what comes out
+	in = printed(c.X)
+	in.Fetched = fetched
+	return w.stmt(c.Y, in)
 }
 
-func (w *walker) branches(c *syntax.CaseClause, in Stdin) {
+func branches(w *walker, c *syntax.CaseClause, in Stdin) {
 	w.inner(c.Word, in)
 	for _, item := range c.Items {
 		for _, pattern := range item.Patterns {
@@ -221,12 +276,13 @@ func (w *walker) redirects(redirs []*syntax.Redirect, in Stdin) Stdin {
 			if r.Hdoc != nil {
 				w.within(in, r.Hdoc)
 				in = hereText(r)
+				in.Fetched = w.begins(r.Hdoc)
 			}
 		case syntax.WordHdoc:
-			here := Unquote(r.Word)
-			in = Stdin{piped: true, known: here.Literal, Text: here.Text + "\n"}
+			here := unquote(r.Word)
+			in = Stdin{piped: true, known: here.Literal, Text: here.Text + "\n", Fetched: w.begins(r.Word)}
 		case syntax.RdrIn, syntax.DplIn:
-			in = Stdin{piped: true}
+			in = Stdin{piped: true, Fetched: w.begins(r.Word), File: unquote(r.Word).known()}
 		default:
 			w.target(r)
 			if r.Op == syntax.RdrInOut && (r.N == nil || r.N.Value == "0") {
@@ -240,13 +296,14 @@ func (w *walker) redirects(redirs []*syntax.Redirect, in Stdin) Stdin {
 // target notes where a redirection writes. A copy of a descriptor and what
 // is thrown away are no writes.
 func (w *walker) target(r *syntax.Redirect) {
-	to := Unquote(r.Word)
+	to := unquote(r.Word)
 	if r.Op == syntax.DplOut && to.Literal && strings.Trim(to.Text, "0123456789-") == "" && to.Text != "" {
 		return
 	}
 	if to.Literal && IsDiscard(to.Text) {
 		return
 	}
+	to.Dir = w.dir
 	w.Writes = append(w.Writes, to)
 }
 
@@ -259,7 +316,7 @@ func IsDiscard(path string) bool {
 	return false
 }
 
-func (w *walker) call(c *syntax.CallExpr, in Stdin) {
+func (w *walker) call(c *syntax.CallExpr, in Stdin) (passes bool) {
 	var env []string
 	for _, assign := range c.Assigns {
 		w.assign(assign, in)
@@ -269,14 +326,18 @@ func (w *walker) call(c *syntax.CallExpr, in Stdin) {
 	}
 	if len(c.Args) == 0 {
 		w.Assigned = append(w.Assigned, env...)
-		return
+		return false
 	}
 	args := make([]Word, 0, len(c.Args))
 	for _, arg := range c.Args {
 		w.within(in, arg)
-		args = append(args, Unquote(arg))
+		word := unquote(arg)
+		word.Fetched = w.begins(arg)
+		args = append(args, word)
 	}
-	w.run(Call{Args: args, Env: env, Stdin: in})
+	call := Call{Args: args, Env: env, Stdin: in}
+	w.run(call)
+	return passesOn(call)
 }
 
 // within walks what is called within words; most hold nothing.
@@ -300,38 +361,47 @@ func (w *walker) inner(node syntax.Node, in Stdin) {
 	syntax.Walk(node, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.CmdSubst:
-			w.stmts(n.Stmts, in)
+			w.substitute(n, n.Stmts, in)
 			return false
 		case *syntax.ProcSubst:
 			if n.Op == syntax.CmdOut {
-				w.stmts(n.Stmts, Stdin{piped: true})
-			} else {
-				w.stmts(n.Stmts, in)
+				in = Stdin{piped: true}
 			}
+			w.substitute(n, n.Stmts, in)
 			return false
 		case *syntax.ParamExp:
-			w.expansion(n)
+			expansion(w, n)
 		case *syntax.Assign:
-			w.declared(n)
+			w.declared(n, in)
+			return false
 		case *syntax.WordIter:
 			if n.Name != nil {
 				w.Assigned = append(w.Assigned, n.Name.Value)
 			}
 		case *syntax.BinaryArithm:
 			if n.Op >= syntax.Assgn && n.Op <= syntax.ShrAssgn {
-				w.counted(n.X)
+				counted(w, n.X)
 			}
 		case *syntax.UnaryArithm:
 			if n.Op == syntax.Inc || n.Op == syntax.Dec {
-				w.counted(n.X)
+				counted(w, n.X)
 			}
 		}
 		return true
 	})
 }
 
+// substitute reads a substitution, and notes whether it is a download.
+func (w *walker) substitute(n syntax.Node, list []*syntax.Stmt, in Stdin) {
+	dir, before := w.dir, w.downloads
+	if w.stmts(list, in) {
+		w.note(n)
+	}
+	w.dir, w.downloads = dir, before
+}
+
 // expansion notes what an expansion does beyond being replaced.
-func (w *walker) expansion(p *syntax.ParamExp) {
+func expansion(w *walker, p *syntax.ParamExp) {
 	if p.Exp == nil {
 		return
 	}
@@ -341,24 +411,24 @@ func (w *walker) expansion(p *syntax.ParamExp) {
 			w.Assigned = append(w.Assigned, p.Param.Value)
 		}
 	case syntax.OtherParamOps:
-		if op := Unquote(p.Exp.Word); op.Text == "P" {
+		if op := unquote(p.Exp.Word); op.Text == "P" {
 			w.refuse("${…@P} runs what a variable holds")
 		}
 	}
 }
 
-func (w *walker) counted(x syntax.ArithmExpr) {
+func counted(w *walker, x syntax.ArithmExpr) {
 	if name, ok := x.(*syntax.Word); ok && name.Lit() != "" {
 		w.Assigned = append(w.Assigned, name.Lit())
 	}
 }
 
 // declared notes a variable that declare, export and the like set.
-func (w *walker) declared(a *syntax.Assign) {
+func (w *walker) declared(a *syntax.Assign, in Stdin) {
+	w.assign(a, in)
 	if a.Name != nil {
 		w.Assigned = append(w.Assigned, a.Name.Value)
-		w.later(a)
-	} else if value := Unquote(a.Value); subscripts(value) {
+	} else if value := unquote(a.Value); subscripts(value) {
 		w.refuse("a subscript is evaluated as a command")
 	}
 }
@@ -373,6 +443,7 @@ func (w *walker) assign(a *syntax.Assign, in Stdin) {
 		w.inner(a.Array, in)
 	}
 	if a.Name != nil {
+		w.set(a)
 		w.later(a)
 	}
 }
@@ -388,7 +459,7 @@ func (w *walker) later(a *syntax.Assign) {
 	default:
 		return
 	}
-	value := Unquote(a.Value)
+	value := unquote(a.Value)
 	if value.Literal && value.Text != "" {
 		text := value.Text
 		if strings.HasPrefix(a.Name.Value, "PS") {

@@ -21,13 +21,17 @@ type Word struct {
 	Tilde bool
 	// Finds are the programs whose place it holds, as in $(which git).
 	Finds []string
+	// Dir is where the script has gone before a word that names what it writes.
+	Dir string
+	// Fetched says that it begins with a download, or that one is written there.
+	Fetched bool
 }
 
 // literalWord is a word of which everything is known.
 func literalWord(text string) Word { return Word{Text: text, Literal: true, quoted: true} }
 
-// Unquote reads a word of the syntax tree.
-func Unquote(w *syntax.Word) Word {
+// unquote reads a word of the syntax tree.
+func unquote(w *syntax.Word) Word {
 	out := Word{Literal: true, quoted: true}
 	if w == nil {
 		return out
@@ -53,10 +57,10 @@ func (w *Word) part(part syntax.WordPart, b *strings.Builder, first bool) {
 	switch part := part.(type) {
 	case *syntax.Lit:
 		w.Tilde = w.Tilde || first && strings.HasPrefix(part.Value, "~")
-		Unescape(part.Value, b)
+		unescape(part.Value, b)
 	case *syntax.SglQuoted:
 		if part.Dollar {
-			b.WriteString(ANSI(part.Value))
+			b.WriteString(ansi(part.Value))
 		} else {
 			b.WriteString(part.Value)
 		}
@@ -65,7 +69,7 @@ func (w *Word) part(part syntax.WordPart, b *strings.Builder, first bool) {
 		w.Literal = w.Literal && !part.Dollar
 		for _, inner := range part.Parts {
 			if lit, ok := inner.(*syntax.Lit); ok {
-				UnescapeQuoted(lit.Value, b)
+				unescapeQuoted(lit.Value, b)
 				continue
 			}
 			w.expansion(inner)
@@ -92,13 +96,13 @@ func lookedUp(subst *syntax.CmdSubst) (programs []string) {
 	if !ok || len(call.Args) < 2 {
 		return nil
 	}
-	switch Unquote(call.Args[0]).Text {
+	switch unquote(call.Args[0]).Text {
 	case "which", "command", "type", "whence", "whereis", "readlink", "realpath", "hash", "where":
 	default:
 		return nil
 	}
 	for _, arg := range call.Args[1:] {
-		programs = append(programs, Unquote(arg).Text)
+		programs = append(programs, unquote(arg).Text)
 	}
 	return programs
 }
@@ -138,8 +142,8 @@ func expands(w *syntax.Word) bool {
 	return false
 }
 
-// Unescape writes unquoted text without its backslashes.
-func Unescape(s string, b *strings.Builder) {
+// unescape writes unquoted text without its backslashes.
+func unescape(s string, b *strings.Builder) {
 	if !strings.Contains(s, `\`) {
 		b.WriteString(s)
 		return
@@ -154,12 +158,12 @@ func Unescape(s string, b *strings.Builder) {
 	}
 }
 
-// UnescapeQuoted writes text in double quotes, without the backslashes that mean
+// unescapeQuoted writes text in double quotes, without the backslashes that mean
 // something there.
-func UnescapeQuoted(s string, b *strings.Builder) { unescapeBefore("$`\"\\", s, b) }
+func unescapeQuoted(s string, b *strings.Builder) { unescapeBefore("$`\"\\", s, b) }
 
-// UnescapeHere writes text of a here-document: there, a quote is no more than itself.
-func UnescapeHere(s string, b *strings.Builder) { unescapeBefore("$`\\", s, b) }
+// unescapeHere writes text of a here-document: there, a quote is no more than itself.
+func unescapeHere(s string, b *strings.Builder) { unescapeBefore("$`\\", s, b) }
 
 func unescapeBefore(special, s string, b *strings.Builder) {
 	if !strings.Contains(s, `\`) {
@@ -180,14 +184,14 @@ func unescapeBefore(special, s string, b *strings.Builder) {
 	}
 }
 
-// ANSI reads $'…', which ends at a NUL.
-func ANSI(s string) string {
-	text, _, _ := strings.Cut(Escapes(s), "\x00")
+// ansi reads $'…', which ends at a NUL.
+func ansi(s string) string {
+	text, _, _ := strings.Cut(escapes(s), "\x00")
 	return text
 }
 
-// Escapes reads the escapes of printf and of $'…'.
-func Escapes(s string) string {
+// escapes reads the escapes of printf and of $'…'.
+func escapes(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
 	}

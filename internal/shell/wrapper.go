@@ -2,16 +2,16 @@ package shell
 
 import "strings"
 
-// Wrapper says how a program that runs another one is called.
-type Wrapper struct {
+// wrapper says how a program that runs another one is called.
+type wrapper struct {
 	// flags are the short options without a value, values those with one.
 	flags, values string
 	// long are the long options whose value may be the next word.
 	long string
 	// scripts are the options whose value is a script.
 	scripts string
-	// Skip is how many operands come before the command.
-	Skip int
+	// skip is how many operands come before the command.
+	skip int
 	// assigns lets NAME=value come before the command.
 	assigns bool
 	// joins makes the operands one script, as a shell would read it.
@@ -27,23 +27,14 @@ type Wrapper struct {
 	sub string
 }
 
-// TakesValue tells an option behind which the next word is its value.
-func (spec Wrapper) TakesValue(option string) bool { return takesValue(option, spec.values, spec.long) }
-
-// Follows tells a wrapper whose command follows its options and operands as it
-// is: neither joined into a script nor behind a subcommand.
-func (spec Wrapper) Follows() bool {
-	return !spec.joins && !spec.scriptsOnly && spec.sub == ""
-}
-
 // wrapped runs what a wrapper runs. Where an option is not known, each operand
 // that may be its command is taken to be it.
-func (w *walker) wrapped(name string, spec Wrapper, c Call) {
+func (w *walker) wrapped(name string, spec wrapper, c Call) {
 	if asksOnly(name, c.Args[1:]) {
 		return
 	}
 	rest := c.Args[1:]
-	if spec.scriptsOnly || spec.scripts != "" && spec.Skip > 0 {
+	if spec.scriptsOnly || spec.scripts != "" && spec.skip > 0 {
 		if w.anyScript(name, spec, c) || spec.scriptsOnly {
 			return
 		}
@@ -53,7 +44,7 @@ func (w *walker) wrapped(name string, spec Wrapper, c Call) {
 			return
 		}
 	}
-	slack, skip, marker, more := 0, spec.Skip, "", c.More || spec.appends
+	slack, skip, marker, more := 0, spec.skip, "", c.More || spec.appends
 	for len(rest) > 0 {
 		arg := rest[0]
 		switch {
@@ -80,7 +71,7 @@ func (w *walker) wrapped(name string, spec Wrapper, c Call) {
 
 // anyScript reads the script among the words of programs that take options
 // after operands, and tells whether there is one.
-func (w *walker) anyScript(name string, spec Wrapper, c Call) bool {
+func (w *walker) anyScript(name string, spec wrapper, c Call) bool {
 	for i, arg := range c.Args[1:] {
 		flag, value, given := strings.Cut(arg.Text, "=")
 		if attached, ok := scriptOption(spec, arg.Text, flag, value, given); ok {
@@ -107,7 +98,7 @@ func asksOnly(name string, args []Word) bool {
 }
 
 // afterSub returns the words after a subcommand that runs something, or nil.
-func (w *walker) afterSub(spec Wrapper, rest []Word) []Word {
+func (w *walker) afterSub(spec wrapper, rest []Word) []Word {
 	for i, arg := range rest {
 		if !arg.Literal {
 			w.refuse("the subcommand %s is not literal", arg.Shown())
@@ -130,7 +121,7 @@ func (w *walker) afterSub(spec Wrapper, rest []Word) []Word {
 // option reads one option. It returns how many words it takes, one for unknown
 // where it is not known whether the next is its value, and done where its value
 // was all there is to run.
-func (w *walker) option(name string, spec Wrapper, c Call, rest []Word, marker *string) (used, unknown int, done bool) {
+func (w *walker) option(name string, spec wrapper, c Call, rest []Word, marker *string) (used, unknown int, done bool) {
 	arg := rest[0]
 	flag, value, given := strings.Cut(arg.Text, "=")
 	if attached, ok := scriptOption(spec, arg.Text, flag, value, given); ok {
@@ -179,7 +170,7 @@ func knownFlag(flag string) bool {
 
 // scriptOption tells an option whose value is a script, and that value where
 // it is part of the same word.
-func scriptOption(spec Wrapper, text, flag, value string, given bool) (attached string, ok bool) {
+func scriptOption(spec wrapper, text, flag, value string, given bool) (attached string, ok bool) {
 	if len(text) < 2 || text[0] != '-' {
 		return "", false
 	}
@@ -198,7 +189,7 @@ func scriptOption(spec Wrapper, text, flag, value string, given bool) (attached 
 	return "", false
 }
 
-func onlyFlags(spec Wrapper, cluster string) bool {
+func onlyFlags(spec wrapper, cluster string) bool {
 	return cluster != "" && strings.Trim(cluster, spec.flags) == ""
 }
 
@@ -217,9 +208,12 @@ func (w *walker) scriptValue(name string, c Call, rest []Word, attached string) 
 	}
 	text := script.Text
 	if name == "env" || name == "nix" || name == "guix" { // the words that follow belong to the same command
+		var b strings.Builder
+		b.WriteString(text)
 		for _, arg := range after {
-			text += " " + quote(arg.Text)
+			b.WriteString(" " + quote(arg.Text))
 		}
+		text = b.String()
 	}
 	w.nested(text, name, c.Stdin)
 }
@@ -246,7 +240,7 @@ func replaceMarker(rest []Word, marker string) string {
 }
 
 // operands runs the words after a wrapper's options. c's first word is the wrapper.
-func (w *walker) operands(spec Wrapper, c Call, skip, slack int, marker string) {
+func (w *walker) operands(spec wrapper, c Call, skip, slack int, marker string) {
 	words := c.Args[1:]
 	if spec.joins {
 		if len(words) > skip+1 && words[skip].Text == "--" {
@@ -275,7 +269,7 @@ func (w *walker) operands(spec Wrapper, c Call, skip, slack int, marker string) 
 
 // candidates runs each operand that may be the command: the first, and one
 // more for every option of which it is not known whether it takes a value.
-func (w *walker) candidates(spec Wrapper, c Call, words []Word, slack int, marker string) {
+func (w *walker) candidates(spec wrapper, c Call, words []Word, slack int, marker string) {
 	seen := 0
 	for k, word := range words {
 		if k > 0 && strings.HasPrefix(word.Text, "-") && word.Literal {
@@ -302,7 +296,7 @@ func (w *walker) candidates(spec Wrapper, c Call, words []Word, slack int, marke
 }
 
 // bare is a wrapper without a command.
-func (w *walker) bare(name string, spec Wrapper, c Call, more bool) {
+func (w *walker) bare(name string, spec wrapper, c Call, more bool) {
 	switch {
 	case spec.appends && !c.More: // xargs alone prints
 	case more:

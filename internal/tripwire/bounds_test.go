@@ -1,7 +1,6 @@
 package tripwire_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -59,6 +58,15 @@ func growing() map[string]string {
 		"programs of a shell":           fill("x ", "pwsh -c ", ""),
 		"braces":                        fill("echo ", "{a,b}", ""),
 		"names in a program":            "python3 -c '" + fill("", `"a",`, "") + "'",
+		"a long pipeline":               strings.Repeat("a|", 30_000) + "sh",
+		"many functions":                strings.Repeat("f(){ f; f; };", 10_000),
+		"a shell for each shell":        "x " + strings.Repeat("sh -c ", 43_000),
+		"folders within folders":        strings.Repeat("cd a;", 50_000) + strings.Repeat(">x;", 1000),
+		"downloads within downloads":    strings.Repeat("echo $(", 2000) + "which" + strings.Repeat(" >x)", 2000),
+		"many folders to copy to":       "cp " + fill("", "-t a ", "") + strings.Repeat("x ", 20_000),
+		"a command that is split again": "env " + strings.Repeat("-S ", 80_000) + "x",
+		"xargs of xargs":                strings.Repeat("xargs -I{} ", 20_000) + "x",
+		"found in what was found":       strings.Repeat("find -exec ", 20_000) + "x",
 		"decoded":                       "echo " + strings.Repeat("QUFB", 30_000) + strings.Repeat("|base64 -d", 10_000),
 	}
 }
@@ -129,29 +137,4 @@ func FuzzBounds(f *testing.F) {
 			t.Errorf("%d bytes ask for %d MB: %.200q", len(command), have>>20, command)
 		}
 	})
-}
-
-// M-58: a pattern costs what comparing it costs, and no file has a name that is too long.
-func TestPatternsOfDownloadsAreSpentFor(t *testing.T) {
-	w := tripwire.New(tripwire.Default())
-	long := strings.Repeat("a", 240)
-	for part := range 2 {
-		var command strings.Builder
-		for i := range 500 {
-			fmt.Fprintf(&command, "curl -o %d-%d%s a.example\n", part, i, long)
-		}
-		if have := wires(w.Called("shell", shell(command.String()))); have != "" {
-			t.Fatalf("have %q", have)
-		}
-	}
-	if have := wires(w.Called("shell", shell("sh 1-7*a"))); have != "pipe_to_shell:contain" {
-		t.Errorf("a pattern of one: have %q", have)
-	}
-	if have := wires(w.Called("shell", shell(strings.Repeat("cat *"+long[:200]+"b | sh\n", 100)))); have != "pipe_to_shell:notify" {
-		t.Errorf("patterns that take long: have %q", have)
-	}
-	never := strings.Repeat("a", 256)
-	if have := wires(w.Called("shell", shell("curl -o "+never+" a.example; sh "+never))); have != "" {
-		t.Errorf("a name that is too long: have %q", have)
-	}
 }

@@ -39,17 +39,20 @@ func (w *Watch) Called(name string, input json.RawMessage) []Alarm {
 		if c.runs {
 			alarms = append(alarms, w.once(PipeToShell, "", name+" gives a download to a shell to run")...)
 		}
-		if c.joins && !c.runs {
-			alarms = append(alarms, w.atMost(Notify, PipeToShell, "joins", name+" puts words of a download into a script")...)
-		}
 		written = append(written, c.writes...)
 	}
 	w.mu.Lock()
 	maps.Copy(w.fetched, fetched)
 	w.mu.Unlock()
 	for _, to := range written {
-		if what := sensitive(to); what != "" {
-			alarms = append(alarms, w.writes(name, what)...)
+		what := sensitive(to)
+		if what == "" {
+			continue
+		}
+		told := w.writes(name, what)
+		alarms = append(alarms, told...)
+		if len(told) > 0 && told[0].Reaction == Contain {
+			break // it ends here
 		}
 	}
 	return alarms
