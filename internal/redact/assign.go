@@ -59,9 +59,10 @@ var names = []struct {
 	{phrase, []string{"mnemonic", "seed phrase", "seed_phrase", "seedphrase", "recovery phrase", "recovery_phrase", "backup phrase"}},
 }
 
-// tails may follow a keyword within a name: SECRET_KEY, password2, api_key_prod.
+// tails may follow a keyword within a name, which may also end with it: SECRET_KEY,
+// password2, api_key_prod.
 var tails = []string{
-	"", "key", "keyid", "accesskey", "value", "val", "string", "text", "base64", "token", "pass", "password", "s",
+	"key", "keyid", "accesskey", "value", "val", "string", "text", "base64", "token", "pass", "password", "s",
 	"prod", "production", "dev", "live", "test", "staging", "old", "new", "current", "hash", "data", "env", "keybase", "id",
 	"primary", "secondary", "default", "main", "plain", "plaintext", "raw", "confirmation", "confirm", "again", "secret",
 	"root", "admin", "user", "db", "file64", "b64", "enc", "encoded",
@@ -273,7 +274,7 @@ func isTail(rest string) bool {
 			n++
 		}
 	}
-	return oneOf(tails, string(plain[:n]))
+	return n == 0 || oneOf(tails, string(plain[:n]))
 }
 
 // The words before a keyword that make it a name of something else. Those of
@@ -287,7 +288,10 @@ var (
 // excused is how a value is judged under a keyword with what stands before it:
 // not at all where the name is that of a thing which must go through.
 func excused(k kind, before, name string) kind {
-	word := strings.TrimRight(before, "_-. ")
+	word := before
+	for word != "" && strings.IndexByte("_-. ", word[len(word)-1]) >= 0 {
+		word = word[:len(word)-1]
+	}
 	part := !strings.HasSuffix(before, " ")
 	if endsIn(word, passing) {
 		open := hasSuffixFold(word, "public")
@@ -306,8 +310,12 @@ func excused(k kind, before, name string) kind {
 // endsIn reports whether the last of a name's words is one of these; short ones
 // are the ends of too many others to be found in the middle.
 func endsIn(name string, words []string) bool {
+	if name == "" {
+		return false
+	}
+	last := lower(name[len(name)-1])
 	for _, end := range words {
-		if hasSuffixFold(name, end) {
+		if last == end[len(end)-1] && hasSuffixFold(name, end) {
 			if rest := name[:len(name)-len(end)]; len(end) > 3 || rest == "" || !isLetter(rest[len(rest)-1]) {
 				return true
 			}

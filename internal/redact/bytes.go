@@ -86,7 +86,11 @@ func (h *hunt) byteAt(i int) byte {
 }
 
 // mixed tells which kinds of bytes the first bytes of s hold.
-type mixed struct{ digit, lower, upper, other bool }
+type mixed struct {
+	digit, lower, upper, other bool
+	// calls and braces are brackets of code: ( and [, and {.
+	calls, braces bool
+}
 
 // sampleLimit is how much of a value is looked at to judge it.
 const sampleLimit = 128
@@ -96,7 +100,7 @@ func mixOf(s string) (m mixed) {
 	for i := range min(len(s), sampleLimit) {
 		all |= kinds[s[i]]
 	}
-	return mixed{all&aDigit != 0, all&aLower != 0, all&anUpper != 0, all&another != 0}
+	return mixed{all&aDigit != 0, all&aLower != 0, all&anUpper != 0, all&another != 0, all&aCall != 0, all&aBrace != 0}
 }
 
 const (
@@ -104,9 +108,11 @@ const (
 	aLower
 	anUpper
 	another
+	aCall
+	aBrace
 )
 
-// kinds has one bit set for each byte.
+// kinds has one bit set for each byte, and another one for a bracket of code.
 var kinds = func() (t [256]byte) {
 	for b := range len(t) {
 		switch c := byte(b); {
@@ -116,6 +122,10 @@ var kinds = func() (t [256]byte) {
 			t[b] = anUpper
 		case isLetter(c):
 			t[b] = aLower
+		case c == '(' || c == '[':
+			t[b] = another | aCall
+		case c == '{':
+			t[b] = another | aBrace
 		default:
 			t[b] = another
 		}

@@ -40,15 +40,26 @@ func oneOf(words []string, s string) bool {
 	return false
 }
 
+// pauses may stand behind a value in a sentence.
+const pauses = ".,:;!?)*"
+
 // maxPlain is the longest of the plain values.
 const maxPlain = 16
+
+// plainBy are the plain values by their length.
+var plainBy = func() (by [maxPlain + 1][]string) {
+	for _, w := range plain {
+		by[len(w)] = append(by[len(w)], w)
+	}
+	return by
+}()
 
 func isPlain(s string) bool {
 	if len(s) > maxPlain {
 		return false
 	}
-	for _, w := range plain {
-		if len(w) == len(s) && lower(s[0]) == w[0] && hasPrefixFold(s, w) {
+	for _, w := range plainBy[len(s)] {
+		if lower(s[0]) == w[0] && hasPrefixFold(s, w) {
 			return true
 		}
 	}
@@ -65,7 +76,7 @@ func secretValue(k kind, v string, quoted bool) bool {
 	}
 	m := mixOf(v)
 	// Code is asked for first: a text that is nothing but names costs no more then (F-57).
-	if !quoted && isExpression(v) && (!m.digit || strings.ContainsAny(v[:min(len(v), sampleLimit)], "([")) {
+	if !quoted && isExpression(v, m) && (!m.digit || m.calls) {
 		return false
 	}
 	if isReference(v) || isFiller(v) || isVariable(v) || isPath(v) || isOwnID(v) {
@@ -73,7 +84,7 @@ func secretValue(k kind, v string, quoted bool) bool {
 	}
 	length := len(v)
 	v = v[:min(length, sampleLimit)]
-	if isPlain(v) || isPlain(strings.TrimRight(v, ".,:;!?)*")) {
+	if isPlain(v) || strings.IndexByte(pauses, v[len(v)-1]) >= 0 && isPlain(strings.TrimRight(v, pauses)) {
 		return false
 	}
 	switch k {
@@ -138,6 +149,14 @@ var elsewhere = []string{
 	"module.", "@", "lookup(", "func(", "function", "urn:", "uuid.", "string.", "null", "none", "true", "false", "nil",
 }
 
+// elsewhereBy are they by their first letter.
+var elsewhereBy = func() (by [256][]string) {
+	for _, begin := range elsewhere {
+		by[begin[0]] = append(by[begin[0]], begin)
+	}
+	return by
+}()
+
 // isReference reports whether a value names a secret that is kept elsewhere.
 func isReference(v string) bool {
 	if v == "" {
@@ -147,13 +166,14 @@ func isReference(v string) bool {
 	case '$', '<', '{', '%', '(', '&':
 		return !mixOf(v).digit || len(v) > 1 && strings.IndexByte("{(<", v[1]) >= 0 || v[0] == '<' || v[0] == '{' || isVariable(v[1:])
 	}
-	for _, begin := range elsewhere {
-		if lower(v[0]) == begin[0] && hasPrefixFold(v, begin) && (len(begin) > 5 || !mixOf(v).digit) {
+	m := mixOf(v)
+	for _, begin := range elsewhereBy[lower(v[0])] {
+		if hasPrefixFold(v, begin) && (len(begin) > 5 || !m.digit) {
 			return true
 		}
 	}
 	head := v[:min(len(v), sampleLimit)]
-	return strings.Contains(head, "${") || strings.Contains(head, "{{") || strings.Contains(head, "#{")
+	return m.braces && (strings.Contains(head, "${") || strings.Contains(head, "{{") || strings.Contains(head, "#{"))
 }
 
 // isVariable reports whether a value is the name of one: DB_PASSWORD, my-secret.
@@ -199,11 +219,11 @@ func isSentence(v string) bool {
 }
 
 // isExpression reports whether an unquoted value is code that computes one.
-func isExpression(v string) bool {
-	v = v[:min(len(v), sampleLimit)]
-	if strings.ContainsAny(v, "([{") {
+func isExpression(v string, m mixed) bool {
+	if m.calls || m.braces {
 		return true
 	}
+	v = v[:min(len(v), sampleLimit)]
 	dot := strings.IndexByte(v, '.')
 	return dot > 0 && dot < len(v)-1 && isLetter(v[dot+1]) || namesItself(v)
 }

@@ -38,6 +38,14 @@ var signs = func() (t [spellings][256]bool) {
 	return t
 }()
 
+// soft are the bytes that stand behind the = of quoted-printable.
+var soft = func() (t [256]bool) {
+	for _, b := range []byte("0123456789ABCDEF\r\n") {
+		t[b] = true
+	}
+	return t
+}()
+
 // The lengths of what stands for one character, in bytes.
 const (
 	maxEntity   = 12
@@ -73,7 +81,9 @@ func (p spelling) next(s string, i int) (int, escape) {
 			if skip < 0 {
 				break
 			}
-			i += skip
+			if i += skip; i+1 < len(s) && !soft[s[i+1]] { // an assignment
+				continue
+			}
 		} else if !table[s[i]] {
 			continue
 		}

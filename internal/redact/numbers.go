@@ -13,10 +13,8 @@ func numbers(h *hunt) {
 		if !isDigit(h.text[i]) {
 			continue
 		}
-		if before := h.byteAt(i - 1); before == '.' || before == '_' || isLetter(before) && !isUpper(before) {
-			for i+1 < len(h.text) && isDigit(h.text[i+1]) {
-				i++
-			}
+		if stop, none := noNumber(h, i); none {
+			i = stop
 			continue
 		}
 		n.read(h, i)
@@ -25,6 +23,19 @@ func numbers(h *hunt) {
 		}
 		i = n.end
 	}
+}
+
+// noNumber reports whether the digits from i on are too few for any number that is
+// looked for, or go on with a name, and where they end: most of a log's are.
+func noNumber(h *hunt, i int) (stop int, none bool) {
+	for stop = i + 1; stop < len(h.text) && isDigit(h.text[stop]); stop++ {
+	}
+	before := h.byteAt(i - 1)
+	if before == '.' || before == '_' || isLetter(before) && !isUpper(before) {
+		return stop - 1, true
+	}
+	alone := strings.IndexByte(" -.)", h.byteAt(stop)) < 0
+	return stop, alone && stop-i < minNumber && !isUpper(before)
 }
 
 // The limits of a number's form: a bank account has most digits and groups.
@@ -91,7 +102,7 @@ func (n *number) secret(h *hunt) (span, bool) {
 		n.kind = IBAN
 		return n.account(h)
 	}
-	if alnum.has(before) || before == '_' || before == '.' {
+	if n.count < minNumber || alnum.has(before) || before == '_' || before == '.' {
 		return span{}, false
 	}
 	if n.kind = Card; n.card() {
