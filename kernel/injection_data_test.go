@@ -14,10 +14,12 @@ import (
 	"testing"
 )
 
-// injectionData has the worlds of who wrote the rules, secondHand those of another.
+// injectionData has the worlds of who wrote the rules, secondHand and thirdHand those
+// of others.
 const (
 	injectionData = "testdata/injection"
 	secondHand    = injectionData + "/second"
+	thirdHand     = injectionData + "/third"
 )
 
 // world is a file of our own corpus. In what outsiders wrote, {note} stands where

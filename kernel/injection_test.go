@@ -45,14 +45,8 @@ func TestInjection(t *testing.T) {
 		}
 	}
 	if external == "" {
-		second := measured(t, ownCorpus(t, secondHand), rules{})
-		if os.Getenv("MISSES") != "" {
-			t.Log("by another hand:\n" + strings.Join(second.misses, "\n"))
-		}
-		if second.stopped() < leastStopped || second.inside() < leastInside || second.blinded+second.changed > 0 {
-			t.Errorf("by another hand: want stopped >= %v, inside >= %v, and nothing blinded or changed", leastStopped, leastInside)
-		}
-		t.Logf("by another hand: %d honest runs, %d attacks, %d inside: %s", second.honest, second.attacks, second.insides, second)
+		byAnother(t, "another", secondHand)
+		byAnother(t, "a third", thirdHand)
 	}
 	t.Logf("%d honest runs, %d attacks, %d inside", have.honest, have.attacks, have.insides)
 	t.Log(have)
@@ -70,6 +64,19 @@ type rules struct {
 	policy   policy.Engine
 	// nobody leaves out who the operator is.
 	nobody bool
+}
+
+// byAnother measures runs that somebody wrote who had not written the rules.
+func byAnother(t *testing.T, whose, folder string) {
+	t.Helper()
+	have := measured(t, ownCorpus(t, folder), rules{})
+	if os.Getenv("MISSES") != "" {
+		t.Logf("by %s hand:\n%s", whose, strings.Join(have.misses, "\n"))
+	}
+	if have.stopped() < leastStopped || have.inside() < leastInside || have.blinded+have.changed > 0 {
+		t.Errorf("by %s hand: want stopped >= %v, inside >= %v, and nothing blinded or changed", whose, leastStopped, leastInside)
+	}
+	t.Logf("by %s hand: %d honest runs, %d attacks, %d inside: %s", whose, have.honest, have.attacks, have.insides, have)
 }
 
 func ablations(t *testing.T) (all []rules) {
