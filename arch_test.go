@@ -84,7 +84,7 @@ var floors = map[string]int{
 	"internal/hosting": 9,
 	// what looks on while an agent works, and what it costs
 	"internal/watch": 9, "internal/metering": 9,
-	"internal/scheduling": 9, "internal/leftover": 9, "internal/acceptance": 9, "internal/review": 9, "internal/overview": 9, "internal/survey": 9,
+	"internal/scheduling": 9, "internal/leftover": 9, "internal/acceptance": 9, "internal/review": 9, "internal/overview": 9, "internal/account": 9, "internal/survey": 9,
 	// a sealed session, and what is known of those that work in one
 	"internal/seal":         10,
 	"internal/conversation": 11, "internal/fetch": 11, "internal/order": 11, "internal/agent": 11, "internal/graduation": 11, "internal/interactive": 11, "internal/gitdir": 11,

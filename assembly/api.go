@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/account"
 	"github.com/nacre-dev/nacre/internal/cockpit"
 	"github.com/nacre-dev/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/config"
@@ -142,6 +143,8 @@ type (
 	SurveyFound = survey.Found
 	// Page is what is known of a session's latest work.
 	Page = overview.Page
+	// Account accounts for a piece of work in one file.
+	Account = account.Account
 	// PageCount is something on it that happened so many times.
 	PageCount = overview.Count
 	// EventLog is what a session keeps of what it tells the person before it.

@@ -16,6 +16,7 @@ import (
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/acceptance"
 	"github.com/nacre-dev/nacre/internal/access"
+	"github.com/nacre-dev/nacre/internal/account"
 	"github.com/nacre-dev/nacre/internal/cockpit"
 	"github.com/nacre-dev/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/conversation"
@@ -389,6 +390,12 @@ func (r *Runtime) Serve(ctx context.Context, o Serve) error {
 	}
 	o.Cards = cockpit.NewChats(r.inst)
 	return serve.Run(ctx, r.inst, attend, o)
+}
+
+// AccountOf accounts for the work that a name means: a session's latest, or that of a row of
+// the ledger.
+func AccountOf(ctx context.Context, r *Runtime, name string) (*Account, error) {
+	return account.Of(ctx, r.inst, name)
 }
 
 // Say tells an agent what a person typed at their terminal, and waits for its answer.

@@ -3,6 +3,7 @@ package audit
 import (
 	"bufio"
 	"context"
+	_ "embed" // the second verifier
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,12 @@ import (
 
 	"github.com/nacre-dev/nacre/internal/disk"
 )
+
+//go:embed verify_audit.py
+var pythonVerifier string
+
+// PythonVerifier is verify_audit.py, the second verifier, which shares no code with this package.
+func PythonVerifier() string { return pythonVerifier }
 
 // A bundle is one file with everything that a verifier elsewhere needs: this
 // line, then each file as "<chain>/<file> <bytes>\n" and its bytes, then the last line.

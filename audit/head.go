@@ -96,7 +96,8 @@ func (h Head) Verify(trusted ed25519.PublicKey) error {
 }
 
 // line is the head as head.json holds it, newline included.
-func (h Head) line() []byte { return signedLine(h.payload(), h.Signature) }
+// Bytes is the head as its file holds it.
+func (h Head) Bytes() []byte { return signedLine(h.payload(), h.Signature) }
 
 func signedLine(payload []byte, signature string) []byte {
 	return []byte(string(payload) + signatureMember + signature + lineEnd + "\n")
@@ -108,7 +109,7 @@ func ParseHead(data []byte) (Head, error) {
 	if err := strictUnmarshal(data, &h); err != nil {
 		return Head{}, fmt.Errorf("%w: head: %w", ErrTampered, err)
 	}
-	if !bytes.Equal(h.line(), data) {
+	if !bytes.Equal(h.Bytes(), data) {
 		return Head{}, fmt.Errorf("%w: head is not in canonical form", ErrTampered)
 	}
 	return h, nil

@@ -106,7 +106,7 @@ func (e *indexEnd) resume(dir string, keys Keys) (*tail, error) {
 
 func (e *indexEnd) isLast(dir string) bool {
 	head, err := disk.Read(filepath.Join(dir, headFile), maxHead)
-	if err != nil || !bytes.Equal(head, e.head.line()) {
+	if err != nil || !bytes.Equal(head, e.head.Bytes()) {
 		return false
 	}
 	for _, later := range []string{segmentName(e.segment + 1), tornName(e.place.seq)} {

@@ -167,6 +167,14 @@ func VerifyReceipt(r Receipt, root string, trusted ed25519.PublicKey) (Report, e
 	})
 }
 
+// SignedBy checks the signatures of the receipt and its heads by one trusted key, without an index.
+func (r Receipt) SignedBy(trusted ed25519.PublicKey) error {
+	if len(trusted) != ed25519.PublicKeySize {
+		return errNoKey
+	}
+	return errors.Join(r.checkHeads(ringOf(trusted), 0, end), verifySignature(trusted, receiptDomain, r.payload(), r.Signature))
+}
+
 // verifySignature accepts the key that was in use at the index's head in the
 // receipt or a later one: a key that only an attacker introduced is in no
 // succession.

@@ -328,14 +328,14 @@ func (t *tail) signOff(to place, state HeadState, now time.Time, settle func() e
 
 func (t *tail) putHead(h Head, settle func() error) error {
 	if t.db == nil {
-		return replaceFileWith(filepath.Join(t.dir, headFile), h.line(), settle)
+		return replaceFileWith(filepath.Join(t.dir, headFile), h.Bytes(), settle)
 	}
 	if settle != nil {
 		if err := settle(); err != nil {
 			return err
 		}
 	}
-	return t.db.setHead(t.chain, h.line())
+	return t.db.setHead(t.chain, h.Bytes())
 }
 
 // ensureHead signs what a beginning that was interrupted left without a head.
@@ -392,4 +392,42 @@ func (t *tail) close() error {
 		return nil
 	}
 	return t.file.Close()
+}
+
+// Read gives each record of a chain to fn, in order. It checks each line's form
+// and its link, not the signatures: that is Verify's. An unfinished last line,
+// such as one being written, is left out. An error of fn ends the reading and
+// is returned.
+func Read(root, chain string, fn func(Entry) error) error {
+	dir, err := chainDir(root, chain)
+	if err != nil {
+		return err
+	}
+	found, err := segments(dir)
+	if err != nil {
+		return fmt.Errorf("chain %s: %w", chain, err)
+	}
+	var at place
+	for segment := found.first; found.last > 0 && segment <= found.last; segment++ {
+		rest, err := scanLines(dir, segment, func(_ int, raw []byte) error {
+			e, err := decode(raw)
+			if err != nil {
+				return fmt.Errorf("%w: %w", ErrTampered, err)
+			}
+			if err := at.step(e); err != nil {
+				return err
+			}
+			return fn(e)
+		})
+		if err != nil {
+			return fmt.Errorf("chain %s: %w", chain, err)
+		}
+		if len(rest) > 0 && segment < found.last {
+			return fmt.Errorf("chain %s: %w: segment %s ends in the middle of a line", chain, ErrTampered, segmentName(segment))
+		}
+	}
+	if found.last == 0 {
+		return fmt.Errorf("chain %s: %w", chain, errors.New("no records"))
+	}
+	return nil
 }

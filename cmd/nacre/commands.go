@@ -62,6 +62,7 @@ func (n nacre) commands() []entry {
 		{"sessions", sessions.Sessions},
 		{"show", sessions.Show},
 		{"audit", sessions.Audit},
+		{"receipt", sessions.Receipt},
 		{"approvals", sessions.Approvals},
 		{"web", sessions.Web},
 		{"operators", sessions.Operators},

@@ -52,21 +52,42 @@ func WriteReceipt(inst *installation.Installation, receipt audit.Receipt, chain 
 
 // Count goes through the chains of a piece of work: all of its openings.
 func Count(inst *installation.Installation, chains []string) (audit.ReceiptCounts, audit.ReceiptCost, error) {
-	var counts audit.ReceiptCounts
-	var cost audit.ReceiptCost
+	var t Tally
 	var errs []error
 	for _, chain := range chains {
-		held := map[nacre.Correlation]int64{}
-		errs = append(errs, audit.Read(inst.AuditRoot(), chain, func(e audit.Entry) error {
-			add(&counts, e)
-			return addCost(&cost, held, e)
-		}))
-		for _, reserved := range held { // a crash came between: the vendor may have charged it
-			cost.ModelCalls++
-			cost.MicroUSD += reserved
-		}
+		errs = append(errs, audit.Read(inst.AuditRoot(), chain, t.Add))
+		t.EndChain()
 	}
-	return counts, cost, errors.Join(errs...)
+	return t.Counts, t.Cost, errors.Join(errs...)
+}
+
+// Tally counts what records tell. Its zero value has counted nothing.
+type Tally struct {
+	Counts audit.ReceiptCounts
+	Cost   audit.ReceiptCost
+	// held is what was reserved for the calls to the model that have not ended.
+	held map[nacre.Correlation]int64
+}
+
+// Add counts the next record of a chain.
+func (t *Tally) Add(e audit.Entry) error {
+	if err := add(&t.Counts, e); err != nil {
+		return err
+	}
+	if t.held == nil {
+		t.held = map[nacre.Correlation]int64{}
+	}
+	return addCost(&t.Cost, t.held, e)
+}
+
+// EndChain is told that a chain has no further records. What was reserved for a call that has
+// no end counts: a crash came between, and the vendor may have charged it.
+func (t *Tally) EndChain() {
+	for _, reserved := range t.held {
+		t.Cost.ModelCalls++
+		t.Cost.MicroUSD += reserved
+	}
+	t.held = nil
 }
 
 // addCost adds what the gateway metered for one call to the model. Until its
@@ -97,7 +118,7 @@ func addCost(cost *audit.ReceiptCost, held map[nacre.Correlation]int64, e audit.
 	return nil
 }
 
-func add(counts *audit.ReceiptCounts, e audit.Entry) {
+func add(counts *audit.ReceiptCounts, e audit.Entry) error {
 	switch e.Kind {
 	case nacre.KindCallBegin:
 		counts.Allowed++
@@ -105,7 +126,9 @@ func add(counts *audit.ReceiptCounts, e audit.Entry) {
 		counts.Denied++
 	case nacre.KindApprovalAsk:
 		counts.Asked++
-	case nacre.KindEgress, nacre.KindModelBegin:
+	case nacre.KindEgress:
+		return addBytes(counts, e)
+	case nacre.KindModelBegin:
 		if e.Outcome == nacre.OutcomeDenied {
 			counts.Denied++
 		}
@@ -122,6 +145,28 @@ func add(counts *audit.ReceiptCounts, e audit.Entry) {
 		}
 	default: // the other kinds stand in no receipt's counts
 	}
+	return nil
+}
+
+// addBytes adds what a connection came to, when it has ended.
+func addBytes(counts *audit.ReceiptCounts, e audit.Entry) error {
+	var d struct {
+		Sent     int64 `json:"bytes_sent"`
+		Received int64 `json:"bytes_received"`
+	}
+	switch e.Outcome {
+	case nacre.OutcomeDenied:
+		counts.Denied++
+		return nil
+	case nacre.OutcomeAllowed: // its end says how much it was
+		return nil
+	}
+	if err := json.Unmarshal(e.Detail, &d); err != nil {
+		return fmt.Errorf("record %d, %s: %w", e.Seq, e.Kind, err)
+	}
+	counts.BytesOut += d.Sent
+	counts.BytesIn += d.Received
+	return nil
 }
 
 // ReadAudit gives each record of a session's latest work to fn, in order.

@@ -47,7 +47,7 @@ func EnterRows(ctx context.Context, inst *installation.Installation) (err error)
 	if err != nil {
 		return err
 	}
-	works, err := worksOf(inst, known)
+	works, err := worksOf(inst, known, "")
 	errs := []error{err}
 	for _, w := range works {
 		if err := w.enter(ctx, inst, l, known); err != nil {
@@ -93,8 +93,9 @@ func parseChain(name string) (chainName, bool) {
 }
 
 // worksOf groups the chains of sessions by the work that they are of, the oldest first.
-// Those whose work has ended in the ledger are not read again.
-func worksOf(inst *installation.Installation, known map[string]ledger.Run) ([]*work, error) {
+// Those whose work has ended in the ledger are not read again. Where a session is named, they
+// are its own.
+func worksOf(inst *installation.Installation, known map[string]ledger.Run, only nacre.SessionID) ([]*work, error) {
 	entries, err := os.ReadDir(inst.AuditRoot())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -102,7 +103,7 @@ func worksOf(inst *installation.Installation, known map[string]ledger.Run) ([]*w
 	var names []chainName
 	for _, entry := range entries {
 		name, isSession := parseChain(entry.Name())
-		if isSession && !ended(known[name.text]) {
+		if isSession && (only == "" || only == name.session) && !ended(known[name.text]) {
 			names = append(names, name)
 		}
 	}

@@ -46,6 +46,9 @@ func (c Commands) Grants() *cobra.Command { return grantsCommand(c).command() }
 // Audit is nacre audit, with the commands below it.
 func (c Commands) Audit() *cobra.Command { return auditCommand(c).command() }
 
+// Receipt is nacre receipt, with the commands below it.
+func (c Commands) Receipt() *cobra.Command { return receiptCommand(c).command() }
+
 // Ledger is nacre ledger, with the commands below it.
 func (c Commands) Ledger() *cobra.Command { return ledgerCommand(c).command() }
 
