@@ -25,16 +25,16 @@ func (o *PruneOptions) StopAt(n int, err error) (steps *int) {
 // SegmentsOf makes the segments that a database is pruned by small.
 func (o *PruneOptions) SegmentsOf(bytes int64) { o.segmentBytes = bytes }
 
-// SignedBy is the receipt's file as somebody with other keys would sign it.
-func (r Receipt) SignedBy(keys Keys) []byte {
+// SignedWith is the receipt's file as somebody with other keys would sign it.
+func (r Receipt) SignedWith(keys Keys) []byte {
 	r.PublicKey, r.Signature = hex.EncodeToString(keys.Public()), ""
 	return signedLine(r.payload(), hex.EncodeToString(ed25519.Sign(keys.signing, append([]byte(receiptDomain), r.payload()...))))
 }
 
-// SignedBy is the head's file as somebody with other keys would sign it.
-func (h Head) SignedBy(keys Keys) []byte {
+// SignedWith is the head's file as somebody with other keys would sign it.
+func (h Head) SignedWith(keys Keys) []byte {
 	at, _ := time.Parse(timeForm, h.Time)
-	return signHead(h, keys, at).line()
+	return signHead(h, keys, at).Bytes()
 }
 
 // Sealing does what a chain does with a record before the disk.

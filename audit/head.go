@@ -95,8 +95,7 @@ func (h Head) Verify(trusted ed25519.PublicKey) error {
 	return nil
 }
 
-// line is the head as head.json holds it, newline included.
-// Bytes is the head as its file holds it.
+// Bytes is the head as head.json holds it, newline included.
 func (h Head) Bytes() []byte { return signedLine(h.payload(), h.Signature) }
 
 func signedLine(payload []byte, signature string) []byte {

@@ -122,7 +122,7 @@ func TestReceiptOfAnIntroducedKeyIsRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(path, receipt.SignedBy(c.signer), 0o600); err != nil {
+			if err := os.WriteFile(path, receipt.SignedWith(c.signer), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			r.agree(t, r.keys[0], path, true, c.good)
@@ -165,7 +165,7 @@ func (r *rotated) resign(chain string, keys audit.Keys) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.put(filepath.Join(chain, "head.json"), h.SignedBy(keys))
+	r.put(filepath.Join(chain, "head.json"), h.SignedWith(keys))
 }
 
 // A chain that was left under the old keys is sealed under the new ones.

@@ -8,6 +8,7 @@ you got from somewhere you trust. It promises to accept and refuse what
 
     python3 verify_audit.py --root DIR --public-key HEX|FILE [--chain ID] [--receipt FILE]
     python3 verify_audit.py --bundle FILE --public-key HEX|FILE
+    python3 verify_audit.py --receipt-file FILE --public-key HEX|FILE
 
 Exit status: 0 proven, 1 not proven (tampered with, or never closed), 2 usage.
 """
@@ -800,6 +801,11 @@ def check_shape(value, required, optional):
 
 def read_receipt(path):
     receipt, signature = read_signed(read_limited(path, MAX_RECEIPT))
+    check_receipt(receipt)
+    return receipt, signature
+
+
+def check_receipt(receipt):
     check_shape(receipt, RECEIPT_REQUIRED, RECEIPT_OPTIONAL)
     check_shape(receipt["cost"], *COST)
     check_shape(receipt["counts"], *COUNTS)
@@ -817,7 +823,6 @@ def read_receipt(path):
         check_head({key: value for key, value in head.items() if key != "signature"})
     if heads["index"]["chain"] != INDEX or heads["chain"]["chain"] == INDEX:
         raise Refused("receipt does not hold the heads of a chain and of the index")
-    return receipt, signature
 
 
 def verify_receipt(path, root, trust, say):
@@ -890,6 +895,59 @@ def verify_bundle(path, trust, say):
         return all([verify_chain(folder, chain, trust, index, say) for chain in chains])
 
 
+# Files of nacre receipt.
+
+MAX_ACCOUNT = 64 << 20
+
+
+def verify_account(path, trust, say):
+    """Check a receipt's file: signatures, chains up to their signed ends, and the links' digest."""
+    text = ascii_text(read_limited(path, MAX_ACCOUNT))
+    if not text.endswith("\n"):
+        raise Refused("it is no whole receipt")
+    account = parse(text[:-1])
+    check_shape(account, {"v": int, "receipt": dict, "links": dict, "chains": list}, {})
+    if account["v"] != 1 or not account["chains"]:
+        raise Refused("it is no receipt of version 1, or has no records")
+    receipt = dict(account["receipt"])
+    signature = receipt.pop("signature", None)
+    if not is_signature(signature):
+        raise Refused("it is not signed")
+    check_receipt(receipt)
+    check_signature(trust.public, RECEIPT_DOMAIN, receipt, signature)
+    facts = receipt.get("facts", {})
+    if facts.get("links_sha256") != hashlib.sha256(canonical(account["links"]).encode("ascii")).hexdigest():
+        raise Refused("its links are not those that were signed")
+    with tempfile.TemporaryDirectory(prefix="nacre-receipt-") as folder:
+        names = [unpack_chain(folder, chain, trust) for chain in account["chains"]]
+        if facts.get("chains") != " ".join(names) or account["chains"][-1]["head"] != receipt["heads"]["chain"]:
+            raise Refused("it has other chains than were signed")
+        return all([verify_chain(folder, c["head"]["chain"], trust, None, say, c["head"]) for c in account["chains"]])
+
+
+def unpack_chain(folder, chain, trust):
+    """Write one chain under folder, as it stands on disk, and return its name."""
+    check_shape(chain, {"head": dict, "records": list}, {})
+    head = dict(chain["head"])
+    signature = head.pop("signature", None)
+    if not is_signature(signature) or any(type(record) is not str for record in chain["records"]):
+        raise Refused("a chain has the wrong form")
+    check_head(head)
+    check_signature(trust.public, HEAD_DOMAIN, head, signature)
+    if head["state"] != "closed" or not CHAIN.fullmatch(head["chain"]) or head["seq"] + 1 != len(chain["records"]):
+        raise Refused("chain %s does not end at its signed end" % printable(head["chain"]))
+    where = os.path.join(folder, head["chain"])
+    try:
+        os.mkdir(where)
+    except OSError:
+        raise Refused("chain %s stands there twice" % printable(head["chain"])) from None
+    with open(os.path.join(where, "000001.jsonl"), "w", encoding="ascii", newline="") as f:
+        f.write("\n".join(chain["records"]) + "\n")
+    with open(os.path.join(where, "head.json"), "w", encoding="ascii", newline="") as f:
+        f.write(canonical(head)[:-1] + ',"signature":"' + signature + '"}\n')
+    return head["chain"]
+
+
 def read_keys(text):
     """Keys of 32 bytes, given as hex or as a file with a line for each."""
     if not HASH.fullmatch(text):
@@ -909,20 +967,27 @@ def main(arguments):
     parser.add_argument("--mac-key", metavar="FILE", help="the file audit.mac, to check each record's MAC too")
     parser.add_argument("--chain", metavar="ID", help="only this chain")
     parser.add_argument("--receipt", metavar="FILE", help="this receipt, and the chain it vouches for")
+    parser.add_argument("--receipt-file", metavar="FILE", help="a file of nacre receipt, instead of --root")
     options = parser.parse_args(arguments)
     if options.chain and options.receipt:
         parser.error("--receipt names its chain itself: give one of --chain and --receipt")
-    if (options.root is None) == (options.bundle is None) or options.bundle and (options.chain or options.receipt):
-        parser.error("give one of --root and --bundle; a bundle is verified by itself")
+    if [options.root, options.bundle, options.receipt_file].count(None) != 2 or options.root is None and (options.chain or options.receipt):
+        parser.error("give one of --root, --bundle and --receipt-file; a file is verified by itself")
     if options.root is not None and not os.path.isdir(options.root):
         parser.error("--root %s is not a folder" % options.root)
     try:
         trust = Trust(read_keys(options.public_key)[0], read_keys(options.mac_key) if options.mac_key else None)
     except (OSError, ValueError) as e:
         parser.error("key: %s" % e)
+    said = []
     if options.bundle:
-        said = []
         good = verify_bundle(options.bundle, trust, said.append)
+    elif options.receipt_file:
+        try:
+            good = verify_account(options.receipt_file, trust, said.append)
+        except Refused as e:
+            said.append("REFUSED  %s" % e)
+            good = False
     elif options.receipt:
         good, said = steady(options.root, lambda say: verify_receipt(options.receipt, options.root, trust, say))
     elif options.chain:

@@ -1,0 +1,150 @@
+package main_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/nacre-dev/nacre/internal/testpeer"
+)
+
+// account writes the receipt of some work and returns the file's path.
+func (i *installation) account(name string) string {
+	path := filepath.Join(i.work, name+".receipt.json")
+	i.nacre("receipt", name, "-o", path).want(i.t, 0, path)
+	return path
+}
+
+// M-59, M-68: a run's receipt links what happened to it, holds for whoever has the public key
+// and nothing else, and is a page for a person as well. Python finds the same.
+func TestAReceiptAccountsForARun(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	rec := i.recording("echo changed > greeting.txt; curl -s 'http://nope.example/<b>'; echo '<script>alert(1)</script>'")
+	i.nacre("run", "change it", "--recording", rec, "--project", "p", "--session", "work", "--check", "true", "--held", "take").want(t, 0)
+	path := i.account("work")
+	key := i.publicKey()
+	stranger := install(t) // who has no installation of theirs
+	stranger.nacre("receipt", "verify", path, "--public-key", key).want(t, 0, "run work.1: landed · it holds", "Policy", "sha256:",
+		"connect to nope.example:80/http", "nope.example:80: denied", "check ", "passed", "weak", "main: landed", "work.1#")
+	i.nacre("receipt", "verify", path).want(t, 0, "it holds")
+	i.nacre("receipt", "work", "-o", path).want(t, 2, "file exists")
+	i.nacre("receipt", "nobody").want(t, 1, "nacre sessions list and nacre ledger list show those there are")
+	stranger.nacre("receipt", "verify", path).want(t, 1, "another key")
+
+	page := filepath.Join(i.work, "page.html")
+	i.nacre("receipt", "work", "--html", "-o", page).want(t, 0)
+	text := i.read("page.html")
+	for _, want := range []string{"Receipt of work.1: landed", `href="#r-work.1-1"`, `id="r-work.1-1"`, "0 allowed · 1 denied · 1 asked", "default-src &#39;none&#39;"} {
+		if !strings.Contains(text, want) && !strings.Contains(text, strings.ReplaceAll(want, "&#39;", "'")) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	if strings.Contains(text, "<script") || strings.Contains(text, "<b>") {
+		t.Error("the page has what an agent wrote as markup")
+	}
+	var value any
+	data := []byte(i.read(filepath.Base(path)))
+	if err := json.Unmarshal(data, &value); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.receiptSchema().Validate(value); err != nil {
+		t.Error(err)
+	}
+	python := testpeer.Need(t, "python3")
+	if out, err := exec.Command(python, "-B", "../../audit/verify_audit.py", "--receipt-file", path, "--public-key", key).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func (i *installation) receiptSchema() *jsonschema.Schema {
+	i.t.Helper()
+	parsed, err := jsonschema.UnmarshalJSON(strings.NewReader(i.nacre("receipt", "schema").stdout))
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("receipt.json", parsed); err != nil {
+		i.t.Fatal(err)
+	}
+	schema, err := c.Compile("receipt.json")
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return schema
+}
+
+func (i *installation) publicKey() string { return i.state("keys", "audit.pub") }
+
+// M-68: each link that is broken is found, by nacre and by Python: what is signed, and what
+// the records say.
+func TestABrokenReceiptIsFound(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	rec := i.recording("echo changed > greeting.txt; curl -s http://nope.example/")
+	i.nacre("run", "change it", "--recording", rec, "--project", "p", "--session", "work", "--check", "true", "--held", "take").want(t, 0)
+	good := []byte(i.read(filepath.Base(i.account("work"))))
+	python := testpeer.Need(t, "python3")
+	broken := filepath.Join(i.work, "broken.json")
+	for name, change := range map[string][2]string{
+		"the policy":                  {`"policy_digest":"sha256:`, `"policy_digest":"sha256:0`},
+		"a refusal":                   {`"outcome":"denied","records":["work.1#`, `"outcome":"allowed","records":["work.1#`},
+		"what was denied":             {`"denied":1`, `"denied":0`},
+		"bytes":                       {`"bytes_out":0`, `"bytes_out":1`},
+		"the price":                   {`"micro_usd":0`, `"micro_usd":7`},
+		"a verdict":                   {`"passed":true`, `"passed":false`},
+		"what was verified":           {`"strength":"weak","times":1,"tree":"`, `"strength":"strong","times":1,"tree":"`},
+		"the merge":                   {`"merge_commit":"`, `"merge_commit":"0`},
+		"the outcome":                 {`"outcome":"landed","policy`, `"outcome":"refused","policy`},
+		"a record":                    {`\"kind\":\"egress\"`, `\"kind\":\"evress\"`},
+		"the end of a chain":          {`"state":"closed"`, `"state":"open"`},
+		"which records say so":        {`"records":["work.1#1"]`, `"records":["work.1#2"]`},
+		"the chains":                  {`"chains":"work.1"`, `"chains":"work.1 work.2"`},
+		"an unknown key":              {`"v":1}`, `"v":1,"w":1}`},
+		"a form that is no canonical": {`{"chains":`, `{ "chains":`},
+		"half of it":                  {string(good[len(good)/2:]), ""},
+	} {
+		bad := bytes.Replace(good, []byte(change[0]), []byte(change[1]), 1)
+		if bytes.Equal(bad, good) {
+			t.Errorf("%s: there is no %q to break in %.3000s", name, change[0], good[bytes.Index(good, []byte(`"links"`)):])
+			continue
+		}
+		i.write("broken.json", string(bad))
+		if have := i.nacre("receipt", "verify", broken); have.code != 1 || !strings.Contains(have.stderr, "does not hold") {
+			t.Errorf("%s: nacre says %d: %s", name, have.code, have.stderr)
+		}
+		out, err := exec.Command(python, "-B", "../../audit/verify_audit.py", "--receipt-file", broken, "--public-key", i.publicKey()).CombinedOutput()
+		if err == nil || !bytes.Contains(out, []byte("REFUSED")) {
+			t.Errorf("%s: Python says %v: %s", name, err, out)
+		}
+	}
+	if err := os.Remove(broken); err != nil {
+		t.Error(err)
+	}
+}
+
+// M-68: a command and a task have one as well, by the name of a session or of the ledger's
+// row; what goes on has none yet, and what was killed says so.
+func TestReceiptsOfOtherWork(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	i.nacre("exec", "--session", "one", "--project", "p", "--", "true").want(t, 0)
+	i.nacre("exec", "--session", "one", "--project", "p", "--", "sh", "-c", "exit 3").want(t, 3)
+	i.nacre("receipt", "verify", i.account("one")).want(t, 0, "exec one.2: exit 3 · it holds")
+	i.nacre("receipt", "verify", i.account("one.1")).want(t, 0, "exec one.1: exit 0 · it holds")
+	r := i.begin("exec", "--session", "live", "--project", "p", "--", "sh", "-c", "until test -e go; do sleep 0.05; done")
+	eventually(t, "the command", func() bool { return strings.Contains(i.records("live"), `"kind":"sandbox.start"`) })
+	i.nacre("receipt", "live").want(t, 1, "it is not over yet")
+	i.write("p/go", "")
+	finish(t, r).want(t, 0)
+	i.nacre("receipt", "verify", i.account("live")).want(t, 0, "it holds")
+}
