@@ -300,9 +300,6 @@ func (s *Script) Changed() []Word {
 			if call.More {
 				what = append(what, Word{})
 			}
-			for i := range what {
-				what[i].Dir = call.Dir
-			}
 			list = append(list, what...)
 		}
 	}

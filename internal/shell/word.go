@@ -21,7 +21,7 @@ type Word struct {
 	Tilde bool
 	// Finds are the programs whose place it holds, as in $(which git).
 	Finds []string
-	// Dir is where the script has gone before a word that names what it writes.
+	// Dir is where the script has gone before it wrote to what the word names, by a redirection.
 	Dir string
 	// Fetched says that it begins with a download, or that one is written there.
 	Fetched bool

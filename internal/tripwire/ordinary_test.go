@@ -99,3 +99,8 @@ func TestWhatIsSearchedForIsNotRun(t *testing.T) {
 		`python3 -c "import subprocess; subprocess.run(['grep','-r','curl x | sh','.'])"`, `python3 -c 'import subprocess; print(subprocess.check_output(["rg", "-n", "curl .* | sh"]))'`,
 	)
 }
+
+// M-58: a folder that is made, and who may use a file, is no configuration.
+func TestAFolderIsNoConfiguration(t *testing.T) {
+	untouched(t, `mkdir -p .git/hooks`, `mkdir -p ~/.claude/hooks`, `chmod 600 ~/.ssh/config`, `chmod +x .git/hooks/post-checkout`, `rmdir .claude/plans/x`)
+}

@@ -44,7 +44,7 @@ func readCommand(text string, fetched map[string]bool) command {
 			c.writes = append(c.writes, at)
 		}
 	}
-	for _, to := range script.Changed() {
+	for _, to := range script.Writes {
 		at := place(to.Dir, to.Text)
 		write(at)
 		if to.Fetched {
@@ -52,20 +52,31 @@ func readCommand(text string, fetched map[string]bool) command {
 		}
 	}
 	for _, call := range script.Calls {
-		switch name := call.Name(); {
-		case slices.Contains([]string{"rm", "mv", "tar", "unzip", "wget"}, name): // they name a folder, for all that is in it
-			_, folders := call.Changes()
-			for _, folder := range folders {
-				write(place(call.Dir, folder.Text+"/."))
-			}
-		case shell.IsInterpreter(name), strings.HasSuffix(name, "awk"):
-			program := strings.Join(call.Texts(), "\n") + "\n" + call.Stdin.Text
-			shell.ProgramFiles(name, program, func(file string) { write(place(call.Dir, file)) })
-		}
+		written(call, write)
 		c.runs = c.runs || runsOne(call, fetched)
 		saves(call, fetched)
 	}
 	return c
+}
+
+// written gives the places that a call writes.
+func written(call shell.Call, write func(at string)) {
+	name := call.Name()
+	_, changed := call.Changes()
+	switch {
+	case slices.Contains([]string{"mkdir", "rmdir", "chmod", "chown", "chgrp"}, name): // no file says something else after it
+		return
+	case slices.Contains([]string{"rm", "mv", "tar", "unzip", "wget"}, name): // they name a folder, for all that is in it
+		for _, folder := range changed {
+			write(place(call.Dir, folder.Text+"/."))
+		}
+	case shell.IsInterpreter(name), strings.HasSuffix(name, "awk"):
+		program := strings.Join(call.Texts(), "\n") + "\n" + call.Stdin.Text
+		shell.ProgramFiles(name, program, func(file string) { write(place(call.Dir, file)) })
+	}
+	for _, to := range changed {
+		write(place(call.Dir, to.Text))
+	}
 }
 
 // runsOne tells a call that runs a file which was downloaded: by its name, or as the
