@@ -39,6 +39,19 @@ func TestAReceiptAccountsForARun(t *testing.T) {
 	i.nacre("receipt", "nobody").want(t, 1, "nacre sessions list and nacre ledger list show those there are")
 	stranger.nacre("receipt", "verify", path).want(t, 1, "another key")
 
+	// what the run's own end signed is believed while it is as it was signed
+	own := i.state("receipts", "work.receipt")
+	signed, err := os.ReadFile(own)
+	if err != nil || !bytes.Contains(signed, []byte(`"brain":"replay 1"`)) {
+		t.Fatalf("%v: %s", err, signed)
+	}
+	if err := os.WriteFile(own, bytes.Replace(signed, []byte("replay 1"), []byte("forged 1"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if have := i.nacre("receipt", "work", "-o", "-"); have.code != 0 || strings.Contains(have.stdout, "forged") {
+		t.Errorf("what was changed is signed again: %d", have.code)
+	}
+
 	page := filepath.Join(i.work, "page.html")
 	i.nacre("receipt", "work", "--html", "-o", page).want(t, 0)
 	text := i.read("page.html")
@@ -141,6 +154,21 @@ func TestReceiptsOfOtherWork(t *testing.T) {
 	i.nacre("exec", "--session", "one", "--project", "p", "--", "sh", "-c", "exit 3").want(t, 3)
 	i.nacre("receipt", "verify", i.account("one")).want(t, 0, "exec one.2: exit 3 · it holds")
 	i.nacre("receipt", "verify", i.account("one.1")).want(t, 0, "exec one.1: exit 0 · it holds")
+
+	// what is not as it was signed is not signed again
+	chain := i.state("audit", "one.2", "000001.jsonl")
+	records, err := os.ReadFile(chain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(chain, bytes.Replace(records, []byte(`"exit 3"`), []byte(`"exit 0"`), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	i.nacre("receipt", "one", "-o", filepath.Join(i.work, "forged.json")).want(t, 1, "does not hold")
+	if _, err := os.Stat(filepath.Join(i.work, "forged.json")); err == nil {
+		t.Error("a receipt of changed records was written")
+	}
+
 	r := i.begin("exec", "--session", "live", "--project", "p", "--", "sh", "-c", "until test -e go; do sleep 0.05; done")
 	eventually(t, "the command", func() bool { return strings.Contains(i.records("live"), `"kind":"sandbox.start"`) })
 	i.nacre("receipt", "live").want(t, 1, "it is not over yet")

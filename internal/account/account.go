@@ -93,7 +93,14 @@ func Of(ctx context.Context, inst *installation.Installation, name string) (*Acc
 		}
 		a.Chains = append(a.Chains, Chain{head, records})
 	}
-	return a, a.sign(inst, work)
+	if err := a.sign(inst, work); err != nil {
+		return nil, err
+	}
+	data, err := a.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	return Check(data, inst.PublicKey()) // nothing is given away that would not hold
 }
 
 // linesOf are the records of a chain as they stand in its files, from the first on.
@@ -156,7 +163,7 @@ func (a *Account) sign(inst *installation.Installation, work receipt.Work) error
 // one: what was asked, the project, the agent.
 func base(inst *installation.Installation, work receipt.Work) audit.Receipt {
 	r, err := audit.ReadReceipt(inst.ReceiptPath(work.Session))
-	if err != nil || r.Heads.Chain.Chain != work.Chains[len(work.Chains)-1] {
+	if err != nil || r.SignedBy(inst.PublicKey()) != nil || r.Heads.Chain.Chain != work.Chains[len(work.Chains)-1] {
 		return audit.Receipt{Session: work.Session, TaskDigest: work.TaskDigest}
 	}
 	return r
