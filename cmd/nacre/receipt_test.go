@@ -176,3 +176,15 @@ func TestReceiptsOfOtherWork(t *testing.T) {
 	finish(t, r).want(t, 0)
 	i.nacre("receipt", "verify", i.account("live")).want(t, 0, "it holds")
 }
+
+// M-68: a task's receipt has the name of its agent, and holds what each of its checks found.
+func TestATaskHasAReceipt(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.write("p/.nacre/roles/fixer.toml", taskRole)
+	i.write("p/pkg/x/x.txt", "broken\n")
+	i.project()
+	rec := i.recording("echo fixed > pkg/x/x.txt")
+	i.nacre("task", "run", i.tasks(1)[0], "--project", "p", "--recording", rec, "--check", "grep -q fixed pkg/x/x.txt").want(t, 0, "merged")
+	i.nacre("receipt", "verify", i.account("agent-0")).want(t, 0, ": landed · it holds", "policy::no-git-ops", "Landed")
+}
