@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// U-23: a run outlives its terminal. It is listed while it works, what it told is read from
+// U-23, F-133: a run outlives its terminal. It is listed while it works, what it told is read from
 // elsewhere, its question waits for a person who left and comes back, and the terminal that
 // came back ends as the run does.
 func TestARunOutlivesItsTerminal(t *testing.T) {

@@ -23,7 +23,7 @@ func (i *installation) taskRefused(session string) {
 	i.nacre("task", "run", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", session, "--check", "false").want(i.t, 1)
 }
 
-// U-22: what did not land is seen and landed with one command each, by a merge with what
+// U-22, F-123: what did not land is seen and landed with one command each, by a merge with what
 // the branch has by then; and the session's copy of it goes.
 func TestWhatDidNotLandIsSeenAndApplied(t *testing.T) {
 	t.Parallel()

@@ -74,7 +74,7 @@ END
 echo "found $found"
 `
 
-// U-02: a person's subscription login answers the calls of a session, a token that was
+// U-02, F-112: a person's subscription login answers the calls of a session, a token that was
 // revoked is replaced on the host, and neither the login nor the token is inside: in no
 // file, environment, argument or memory.
 func TestASubscriptionLoginStaysOutside(t *testing.T) {

@@ -72,7 +72,7 @@ func got(url string) string {
 	return string(body)
 }
 
-// U-06: a port that is published is reached on both loopback addresses of this machine
+// U-06, F-119: a port that is published is reached on both loopback addresses of this machine
 // and nowhere else, by HTTP and by what upgrades from it, with each direction ending by
 // itself; it ends with the session.
 func TestAPublishedPortIsReachedOnTheLoopbackAlone(t *testing.T) {
