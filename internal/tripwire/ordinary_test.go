@@ -100,6 +100,11 @@ func TestWhatIsSearchedForIsNotRun(t *testing.T) {
 	)
 }
 
+// M-58: an option of another program's that is called like a downloader's saves nothing.
+func TestAProgramThatIsBuiltIsNoDownload(t *testing.T) {
+	untouched(t, `gcc -O -o prog x.c && ./prog`, `go build -o bin/x . && ./bin/x`, `cc -O x.c; curl -s localhost/health; ./a.out`, `sort -o x y; sh x`)
+}
+
 // M-58: a folder that is made, and who may use a file, is no configuration.
 func TestAFolderIsNoConfiguration(t *testing.T) {
 	untouched(t, `mkdir -p .git/hooks`, `mkdir -p ~/.claude/hooks`, `chmod 600 ~/.ssh/config`, `chmod +x .git/hooks/post-checkout`, `rmdir .claude/plans/x`)

@@ -113,7 +113,8 @@ func saves(call shell.Call, fetched map[string]bool) {
 		}
 		return
 	}
-	if call.Stdin.Fetched || shell.IsDownloader(name) && (call.Saves() || !strings.HasPrefix(name, "wget")) || shell.HasFlag(call.Args[1:], "-O", "-qO") {
+	prints := strings.HasPrefix(name, "wget") && !call.Saves() && !shell.HasFlag(call.Args[1:], "-O", "-qO")
+	if call.Stdin.Fetched || shell.IsDownloader(name) && !prints {
 		saveAll(call, fetched)
 	}
 	if call.Saves() {
