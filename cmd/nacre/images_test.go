@@ -127,7 +127,8 @@ func (u imageUse) worksSealed(t *testing.T, e imageEngine, site packageSite) {
 	t.Helper()
 	named := u.named(t, e, u.recipe)
 	h := newEngineHouse(t, fmt.Sprintf("[sandbox]\nbackend = %q\nsocket = %q\nruntime = %q\nimage = %q\n%s", e.name, e.socket, e.runtime, named, site.egress))
-	out := h.nacre(t, 0, "exec", "--project", h.project, "--time", "2m", "--", "sh", "-ec", "("+u.script+`)
+	// in one stream: what comes in two has no order between them
+	out := h.nacre(t, 0, "exec", "--project", h.project, "--time", "2m", "--", "sh", "-ec", "exec 2>&1; ("+u.script+`)
 		id -un; curl -sS http://elsewhere.test/; touch /usr/made || echo cannot; ipc list_tools {}; ls -A /host /workspace || true; echo "[$THEIRS]"`)
 	has(t, out, "hello from a package", "\nagent\n", "egress to elsewhere.test:80 is denied (not_listed)", "\ncannot\n", `"tools"`, "\n[]\n")
 	hasNo(t, out, "\nroot\n", "\nproc\n", "theirs-ran")
