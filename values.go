@@ -43,7 +43,8 @@ type Values struct {
 	Text []string
 	// Mints are the places in the result whose values the system itself makes, such
 	// as ids and the authors that it has authenticated: "*.id" is the field id of
-	// every element. Never a field into which an outsider can write what they like.
+	// every element. The first of each record is its own id. Never a field into which an
+	// outsider can write what they like.
 	Mints []string
 	// Authors are the places of who wrote the record, where only members can whom the
 	// system has authenticated, as in a team's channel. The From of a mail is none, nor
@@ -60,6 +61,9 @@ const (
 	// GroundsPointed: the system minted it, in a record that the operator's words
 	// single out.
 	GroundsPointed Grounds = "in a record that the operator named"
+	// GroundsLinked: the system minted it, in a record into which it has written the id of
+	// one that the operator's words single out.
+	GroundsLinked Grounds = "in a record that belongs to one that the operator named"
 	// GroundsBeside: the system minted it, it is an id, and another value of the call is the operator's.
 	// A name does not count: a stranger has chosen that of their account.
 	GroundsBeside Grounds = "beside a value of the operator's"
@@ -81,5 +85,5 @@ const (
 
 // AllGrounds are all that there are.
 func AllGrounds() []Grounds {
-	return []Grounds{GroundsPointed, GroundsBeside, GroundsAct, GroundsPayee, GroundsShared, GroundsSole, GroundsNothing, GroundsVouched}
+	return []Grounds{GroundsPointed, GroundsLinked, GroundsBeside, GroundsAct, GroundsPayee, GroundsShared, GroundsSole, GroundsNothing, GroundsVouched}
 }

@@ -58,31 +58,54 @@ type token struct {
 }
 
 // dates reads the days in a normalised text: 2024-05-18, 2024/5/18, 18.5.2024,
-// may 18th, 2024, 18 may, may 18 to 20. What may be read in two ways, as
-// 5/6/2024, is read in none.
+// may 18th, 2024, 18 may, may 18 to 20, 18 to 20 may. What may be read in two ways,
+// as 5/6/2024, is read in none.
 func dates(text string) (found []day) {
 	r := dateReader{text: text}
-	var window [5]token // window[2] is the one looked at
+	var window [7]token // window[4] is the one looked at
 	for range 3 {
 		copy(window[:], window[1:])
-		window[4] = r.next()
+		window[6] = r.next()
 	}
 	open := 0 // how many tokens on a range may end that begins with the last day
-	for ; window[2].text != "" && len(found) < maxDates; open-- {
-		d, worded, ok := dayAt(window[:])
+	for ; window[4].text != "" && len(found) < maxDates; open-- {
+		d, worded, ok := dayAt(window[2:])
 		switch {
 		case ok && worded:
+			if first, is := firstOf(window[:4], d); is {
+				found = append(found, first)
+			}
 			found, open = append(found, d), maxRange
 		case ok:
 			found, open = append(found, d), 0
-		case open > 0 && window[1].goesOn() && window[2].isDate():
+		case open > 0 && window[3].goesOn() && window[4].isDate():
 			last := found[len(found)-1]
-			found = append(found, day{last.year, last.month, window[2].number})
+			found = append(found, day{last.year, last.month, window[4].number})
 		}
 		copy(window[:], window[1:])
-		window[4] = r.next()
+		window[6] = r.next()
 	}
 	return found
+}
+
+// firstOf is the day that a range begins with which ends on d, by the four tokens
+// before its month: "18 to 20 may", "18-20 may", "18th and 20th of may".
+func firstOf(before []token, d day) (day, bool) {
+	end := len(before) - 1
+	if before[end].text == "of" {
+		end--
+	}
+	first := before[end-1]
+	if first.after != '-' {
+		first = token{}
+		if before[end-1].goesOn() || before[end-1].text == "and" {
+			first = before[end-2]
+		}
+	}
+	if before[end].number != d.date || !first.isDate() {
+		return day{}, false
+	}
+	return day{d.year, d.month, first.number}, true
 }
 
 // isDate reports whether a token may be the day of a month.

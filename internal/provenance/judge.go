@@ -31,8 +31,8 @@ type value struct {
 	// atom is a value that stands in free text; empty is set where there is none.
 	atom, empty bool
 	// self is set where all that speaks for it is that it is the operator's own.
-	self                        bool
-	minted, pointed, sent, sole bool
+	self                                bool
+	minted, pointed, linked, sent, sole bool
 	// vouched is set where it stands in a text that a person vouched for.
 	vouched bool
 	// forms are its spellings.
@@ -124,7 +124,8 @@ func (f *finder) look(v value, raw []byte) {
 	}
 	if !v.atom {
 		v.pointed = len(l.minted.pointed.sources(forms)) > 0
-		v.minted = v.pointed || len(l.minted.all.sources(forms)) > 0
+		v.linked = !v.pointed && len(l.minted.linked.sources(forms)) > 0
+		v.minted = v.pointed || v.linked || len(l.minted.all.sources(forms)) > 0
 	}
 	v.sent = v.kind == nacre.KindURL && len(l.minted.sent.sources(forms)) > 0
 	v.sole = v.kind == nacre.KindEmail && !v.atom && len(l.minted.sole.sources(forms)) > 0
@@ -205,6 +206,8 @@ func grounds(v *value, values []value, d *Declared, named bool) nacre.Grounds {
 	switch {
 	case holds(nacre.GroundsPointed, v.pointed):
 		return nacre.GroundsPointed
+	case holds(nacre.GroundsLinked, v.linked):
+		return nacre.GroundsLinked
 	case holds(nacre.GroundsBeside, v.minted && v.kind == nacre.KindID && anchored(v, values)):
 		return nacre.GroundsBeside
 	case holds(nacre.GroundsAct, v.minted && v.kind == nacre.KindName && named):

@@ -138,6 +138,60 @@ func TestGrounds(t *testing.T) {
 	}
 }
 
+// K-29: a record belongs to one that the operator named where the system itself has written
+// that one's id into it, and no other; what belongs to that one in turn does not.
+func TestARecordThatBelongsToTheOneNamed(t *testing.T) {
+	type call struct {
+		arguments, result string
+		mints             []string
+	}
+	instances := call{"", `[{"id":"i-0a41","name":"web-1","state":"up2"},{"id":"i-0b92","name":"batch-old","state":"up2"}]`, []string{"*.id", "*.state"}}
+	findings := call{"", `[{"finding":"F-2041","resource":"i-0a41"},{"finding":"F-2042","resource":"i-0b92"}]`, []string{"*.finding", "*.resource"}}
+	twice := call{"", `[{"finding":"F-2042","resource":"i-0b92"},{"finding":"F-2043","resource":"i-0b92"}]`, findings.mints}
+	written := findings
+	written.mints = []string{"*.finding"}
+	volume := call{`{"instance":"i-0b92"}`, `{"volume":"vol-7","state":"up2"}`, []string{"volume", "state"}}
+	snapshot := call{`{"volume":"vol-7"}`, `{"snapshot":"snap-1"}`, []string{"snapshot"}}
+	sameState := call{"", `{"finding":"F-2042","state":"up2"}`, []string{"finding", "state"}}
+	orders := call{"", `[{"order":"OR-1","day":"2026-05-02"},{"order":"OR-2","day":"2026-04-11"}]`, []string{"*.order", "*.day"}}
+	crowded := orders
+	crowded.result = strings.Replace(orders.result, "2026-04-11", "2026-05-02", 1)
+	told := orders
+	told.mints = []string{"*.order"}
+	item := call{`{"order":"OR-1"}`, `{"sku":"K-1100","order":"OR-1"}`, []string{"sku"}}
+	const batch, bought = "Resolve the finding on batch-old.", "Send back what I bought on 2 May 2026."
+	for name, c := range map[string]struct {
+		task  string
+		calls []call
+		id    string
+		want  nacre.Grounds
+	}{
+		"the finding on the machine that was named":   {batch, []call{instances, findings}, "F-2042", nacre.GroundsLinked},
+		"the finding on another machine":              {batch, []call{instances, findings}, "F-2041", ""},
+		"one of two findings on it":                   {batch, []call{instances, twice}, "F-2042", ""},
+		"an id that an outsider may have written":     {batch, []call{instances, written}, "F-2042", ""},
+		"a state, which many machines have":           {batch, []call{instances, sameState}, "F-2042", ""},
+		"nothing was named":                           {"Which findings are open?", []call{instances, findings}, "F-2042", ""},
+		"what a call about the machine has returned":  {batch, []call{instances, volume}, "vol-7", nacre.GroundsLinked},
+		"what belongs to that in turn":                {batch, []call{instances, volume, snapshot}, "snap-1", ""},
+		"the order of the day that the operator said": {bought, []call{orders}, "OR-1", nacre.GroundsPointed},
+		"the order of another day":                    {bought, []call{orders}, "OR-2", ""},
+		"one of two orders of that day":               {bought, []call{crowded}, "OR-1", ""},
+		"a day that an outsider may have written":     {bought, []call{told}, "OR-1", ""},
+		"what was in the order of that day":           {bought, []call{orders, item}, "K-1100", nacre.GroundsLinked},
+	} {
+		l := provenance.New()
+		l.Observe(operator, []byte(c.task))
+		for _, r := range c.calls {
+			l.ObserveResult(untrusted, []byte(r.arguments), []byte(r.result))
+			l.ObserveMinted(provenance.Result{Source: untrusted, Arguments: []byte(r.arguments), Result: []byte(r.result), Mints: r.mints})
+		}
+		if o := l.Judge(json.RawMessage(`{"id":"`+c.id+`"}`), deletes); len(o) != 1 || o[0].Grounds != c.want {
+			t.Errorf("%s: have %+v, want grounds %q", name, o, c.want)
+		}
+	}
+}
+
 // TestDatesAreValues reads a day in the spellings that people use (K-29).
 func TestDatesAreValues(t *testing.T) {
 	for task, want := range map[string]string{
@@ -153,6 +207,11 @@ func TestDatesAreValues(t *testing.T) {
 		"from 16 May to 18 May":                   "operator",
 		"from May 16th to 18th":                   "operator",
 		"May 16-18":                               "operator",
+		"from 18 to 20 May 2024":                  "operator",
+		"18-20 May":                               "operator",
+		"between the 18th and 20th of May":        "operator",
+		"from 18 to 20 May 2023":                  "nowhere",
+		"18 guests from 16 to 20 May 2024":        "nowhere",
 		"on 18 sept":                              "nowhere",
 		"on May 18th, 2023":                       "nowhere",
 		"on 2023-05-18":                           "nowhere",

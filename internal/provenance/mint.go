@@ -1,11 +1,13 @@
 package provenance
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/nacre-dev/nacre"
 )
@@ -28,8 +30,11 @@ const (
 // minted is what a session knows of the values that systems made themselves.
 // Each class is a set of values that are asked for whole.
 type minted struct {
-	// all were minted, pointed in a record that the operator's words single out.
-	all, pointed class
+	// all were minted, pointed in a record that the operator's words single out, and
+	// linked in one that the system itself ties to such a record.
+	all, pointed, linked class
+	// named are the ids of the records that the operator's words single out.
+	named class
 	// sent is text by authenticated authors that the operator sent for, whose links
 	// may be followed; sole are addresses that stand alone in what the operator sent
 	// for and have a name that the operator wrote.
@@ -38,7 +43,8 @@ type minted struct {
 
 func newMinted() minted {
 	const limit = MaxOperator / generations
-	return minted{all: class{limit: limit}, pointed: class{limit: limit}, sent: class{limit: limit}, sole: class{limit: limit}}
+	c := class{limit: limit}
+	return minted{all: c, pointed: c, linked: c, named: c, sent: c, sole: c}
 }
 
 // Introduce says who the operator is: their own name, address, account. Each
@@ -133,12 +139,35 @@ func (l *Ledger) ObserveMinted(r Result) {
 		}
 	}
 	for _, m := range p.found {
-		d := read([]byte(m.value))
-		l.minted.all.addAll(d, r.Source.Name, nil)
-		if m.record != nil && (sentFor && p.records == 1 || l.singledOut(&p, m.record)) {
-			l.minted.pointed.addAll(d, r.Source.Name, nil)
+		l.minted.all.addAll(read([]byte(m.value)), r.Source.Name, nil)
+	}
+	about := l.minted.about(r.Arguments)
+	for _, of := range p.records {
+		switch alone := len(p.records) == 1; {
+		case alone && sentFor || l.singledOut(&p, of):
+			l.minted.pointed.addMints(of.mints, r.Source.Name)
+			if isIdentifier(of.mints[0]) {
+				l.minted.named.addMints(of.mints[:1], r.Source.Name)
+			}
+		case alone && about || l.minted.refers(&p, of):
+			l.minted.linked.addMints(of.mints, r.Source.Name)
 		}
 	}
+}
+
+func (c *class) addMints(values []string, name string) {
+	for _, value := range values {
+		c.addAll(read([]byte(value)), name, nil)
+	}
+}
+
+// isIdentifier reports whether a value is one that a system gives to one thing alone. A
+// word, as a state or an owner, is that of many, and a number is that of another thing in
+// the next table.
+func isIdentifier(value string) bool {
+	d := normalise([]byte(value))
+	return wordLength(d, minPointer) >= minPointer && !bytes.ContainsRune(d, ' ') &&
+		bytes.ContainsFunc(d, unicode.IsLetter) && bytes.ContainsFunc(d, unicode.IsDigit)
 }
 
 // sentFor reports whether one of the call's own texts is the operator's.
@@ -165,27 +194,63 @@ func (l *Ledger) points(d doc) bool {
 }
 
 // singledOut reports whether a field of a record, which no other record of the
-// result has, stands in the operator's words.
-func (l *Ledger) singledOut(p *picker, record map[string]any) bool {
-	if len(record) > maxFields {
-		return false
-	}
-	for key, field := range record {
-		if text, ok := field.(string); ok && p.values[key+"\x00"+text] == 1 && l.points(doc(normalise([]byte(text)))) {
+// result has, stands in the operator's words: a text, or a day that the system minted.
+func (l *Ledger) singledOut(p *picker, of *mintedRecord) bool {
+	return p.distinct(of, func(text string, minted bool) bool {
+		return l.points(doc(normalise([]byte(text)))) || minted && l.classes[nacre.SeenOperator].hasDay(text)
+	})
+}
+
+// refers reports whether the system has written the id of a record that the operator
+// named into this one, and into no other of the result.
+func (m *minted) refers(p *picker, of *mintedRecord) bool {
+	return p.distinct(of, func(text string, minted bool) bool { return minted && m.isNamed(text) })
+}
+
+// about reports whether one of a call's own texts is the id of a record that the
+// operator named.
+func (m *minted) about(arguments []byte) bool {
+	for i, d := range readValues(arguments) {
+		if i == maxFields {
+			return false
+		}
+		if m.isNamed(string(d)) {
 			return true
 		}
 	}
 	return false
 }
 
+func (m *minted) isNamed(text string) bool {
+	return len(text) <= maxIdentifier && isIdentifier(text) && len(m.named.sources([]needle{newNeedle(normalise([]byte(text)), false)})) > 0
+}
+
+// hasDay reports whether a text is one day, which stands in the class.
+func (c *class) hasDay(text string) bool {
+	found := dates(string(normalise([]byte(text))))
+	if len(found) != 1 || found[0].year == 0 {
+		return false
+	}
+	f := forms{}
+	f.date([]byte(text))
+	return len(c.sources(f.needles)) > 0
+}
+
 // picker finds what stands at the places that are minted.
 type picker struct {
 	found []mint
-	// records are how many different ones were found, values how often each field
+	// records are the different ones that were found, values how often each field
 	// of them has each text.
-	records int
+	records []*mintedRecord
 	values  map[string]int
 	steps   int
+}
+
+// mintedRecord is a record with what is minted in it, as the places are declared: the
+// first is its id.
+type mintedRecord struct {
+	fields map[string]any
+	mints  []string
 }
 
 // mint is one minted value and the record that it is a field of.
@@ -231,28 +296,43 @@ func (p *picker) pick(v any, path []string, record map[string]any) {
 	}
 }
 
-// count says how often each text stands in each field.
+// count puts the minted values to their records, and says how often each text stands
+// in each field.
 func (p *picker) count() {
 	p.values = make(map[string]int)
-	seen := make(map[uintptr]bool)
-	for i := range p.found {
-		record := p.found[i].record
-		if record == nil {
+	at := make(map[uintptr]*mintedRecord)
+	for _, m := range p.found {
+		if m.record == nil {
 			continue
 		}
-		same := reflect.ValueOf(record).Pointer()
-		if seen[same] {
+		same := reflect.ValueOf(m.record).Pointer()
+		if of := at[same]; of != nil {
+			of.mints = append(of.mints, m.value)
 			continue
 		}
-		if seen[same] = true; len(seen) > maxRecords {
+		if len(at) == maxRecords {
 			p.values = nil // of so many none is singled out
 			return
 		}
-		p.records++
-		for key, field := range record {
+		of := &mintedRecord{m.record, []string{m.value}}
+		at[same], p.records = of, append(p.records, of)
+		for key, field := range m.record {
 			if text, ok := field.(string); ok && len(text) <= maxPointer {
 				p.values[key+"\x00"+text]++
 			}
 		}
 	}
+}
+
+// distinct reports whether is holds for a text that this record alone has in its field.
+func (p *picker) distinct(of *mintedRecord, is func(text string, minted bool) bool) bool {
+	if len(of.fields) > maxFields {
+		return false
+	}
+	for key, field := range of.fields {
+		if text, ok := field.(string); ok && p.values[key+"\x00"+text] == 1 && is(text, slices.Contains(of.mints, text)) {
+			return true
+		}
+	}
+	return false
 }
