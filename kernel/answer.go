@@ -24,21 +24,40 @@ type Answer struct {
 	Addresses  []string
 	// By names where the right comes from, such as the route, in records.
 	By string
+	// Public, unless nil, ends the right once the session has read a result of another tool
+	// (M-50b); Ended says that one did so before, in the conversation that goes on.
+	Public func(nacre.ToolName) bool
+	Ended  bool
 }
 
 // names reports whether an argument of a call is an address that may be answered.
 // Only whole arguments count: one within a list or an object is not looked for.
 func (a Answer) names(arguments []wire.Member, path string) bool {
-	if strings.Contains(path, ".") {
+	i := slices.IndexFunc(arguments, func(m wire.Member) bool { return m.Key == path })
+	if i < 0 || strings.Contains(path, ".") {
 		return false
 	}
-	for _, m := range arguments {
-		if m.Key == path {
-			text, ok := wire.Text(m.Value)
-			return ok && text != "" && slices.Contains(a.Addresses, text)
+	text, ok := wire.Text(arguments[i].Value)
+	return ok && text != "" && slices.Contains(a.Addresses, text)
+}
+
+// right is a session's right to answer, and the tools that have told it something.
+type right struct {
+	Answer
+	read map[nacre.ToolName]bool
+}
+
+// ended reports whether one of them was neither public nor of the conversation itself.
+func (r *right) ended() bool {
+	if r.Public == nil {
+		return false
+	}
+	for tool := range r.read {
+		if _, own := r.Recipients[tool]; !own && !r.Public(tool) {
+			return true
 		}
 	}
-	return false
+	return r.Ended
 }
 
 // Answer lets a session answer whoever woke it, until the kernel forgets the
@@ -52,18 +71,29 @@ func (k *sessions) Answer(id nacre.SessionKey, a Answer) error {
 	a.Recipients, a.Addresses = maps.Clone(a.Recipients), slices.Clone(a.Addresses[:min(len(a.Addresses), maxAnswers)])
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answer = a
+	s.answer.Answer = a
 	return nil
+}
+
+// AnswerEnded reports whether what a session has read has ended its right to answer.
+func (k *sessions) AnswerEnded(id nacre.SessionKey) bool {
+	s := k.known(id)
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answer.ended()
 }
 
 // answering are origins with those of addresses that the session may answer in the
 // operator's name.
 func (s *session) answering(tool nacre.ToolName, arguments json.RawMessage, origins []nacre.Origin) []nacre.Origin {
 	s.mu.Lock()
-	a := s.answer
+	a, ended := s.answer.Answer, s.answer.ended()
 	s.mu.Unlock()
 	recipient := a.Recipients[tool]
-	if recipient == "" {
+	if recipient == "" || ended {
 		return origins
 	}
 	members, err := wire.Object(arguments, wire.Limits{})

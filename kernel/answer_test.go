@@ -82,3 +82,40 @@ func TestAnswerClearsOneArgument(t *testing.T) {
 		}
 	}
 }
+
+// M-50b: who is no operator is answered unasked while the session has read nothing but
+// what is public, and the channel's own; from then on a person is asked.
+func TestAnswerEndsWithWhatIsNotPublic(t *testing.T) {
+	const al = `{"to":"al"}`
+	for name, c := range map[string]struct {
+		right kernel.Answer
+		asked bool
+	}{
+		"an operator":                         {kernel.Answer{}, false},
+		"what is public":                      {kernel.Answer{Public: func(tool nacre.ToolName) bool { return tool == "web_fetch" }}, false},
+		"what is not":                         {kernel.Answer{Public: func(nacre.ToolName) bool { return false }}, true},
+		"what is not, in an earlier turn":     {kernel.Answer{Public: func(nacre.ToolName) bool { return true }, Ended: true}, true},
+		"what the channel's own tool returns": {kernel.Answer{Public: func(nacre.ToolName) bool { return false }, Recipients: map[nacre.ToolName]string{"web_fetch": "url"}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := openPostOffice(t)
+			right := c.right
+			right.Addresses, right.By = []string{"al"}, "the route"
+			if right.Recipients == nil {
+				right.Recipients = map[nacre.ToolName]string{}
+			}
+			right.Recipients["mail_send"] = "to"
+			if err := o.Answer(writer.SessionKey(), right); err != nil {
+				t.Fatal(err)
+			}
+			o.use(t, "web_fetch")
+			if ended := o.AnswerEnded(writer.SessionKey()); ended != c.asked {
+				t.Errorf("ended %t, want %t", ended, c.asked)
+			}
+			_, err := o.Call(t.Context(), nacre.Call{Principal: writer, Tool: "mail_send", Arguments: json.RawMessage(al)})
+			if asked := len(o.questions) == 1; asked != c.asked || (err != nil) != c.asked {
+				t.Errorf("asked %t, want %t: %v", asked, c.asked, err)
+			}
+		})
+	}
+}

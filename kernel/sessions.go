@@ -65,7 +65,7 @@ type session struct {
 	// taken is how much of its text is kept, in bytes.
 	taken int
 	// answer is whom the session may answer, by the operator's word.
-	answer Answer
+	answer right
 }
 
 // heard is a result that was shown.
@@ -88,6 +88,9 @@ func (s *session) hear(r *run, shown shown, keep bool) {
 	}
 	if shown.label == nacre.Untrusted {
 		s.ledger.Taint(source.Name)
+	}
+	if c := r.tool.capability; c.Safety == nacre.Read && (!c.Intrinsic || c.Sensitivity == nacre.SensitiveMemory) {
+		s.answer.read[c.Tool] = true
 	}
 	if !keep {
 		return
@@ -263,7 +266,7 @@ func (s *sessions) session(id nacre.SessionKey) (*session, error) {
 		if s.kept == nil {
 			s.kept = make(map[nacre.SessionKey]*session)
 		}
-		one = &session{ledger: provenance.New(), budget: firewall.NewBudget(s.budget), light: true, all: &s.taken}
+		one = &session{ledger: provenance.New(), budget: firewall.NewBudget(s.budget), light: true, all: &s.taken, answer: right{read: map[nacre.ToolName]bool{}}}
 		one.words = reference.New(reference.Tag(s.secret, string(id)))
 		s.kept[id] = one
 	}

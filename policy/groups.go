@@ -18,6 +18,9 @@ type GroupTools struct {
 	// PII are the kinds of personal data that the group's sessions see as they are,
 	// of email, phone, iban, card and id; of others they see references (K-27).
 	PII []string `toml:"pii" json:"pii,omitempty"`
+	// Public are globs of the tools whose results whoever writes to the group may be told
+	// without a question (M-50b).
+	Public []string `toml:"public" json:"public,omitempty"`
 }
 
 // Groups says which tools each group may use, as in `[groups.NAME] tools`
@@ -31,9 +34,11 @@ func (g Groups) Check() error {
 		if _, err := nacre.ParseGroup(string(group)); err != nil {
 			return err
 		}
-		for _, pattern := range tools.Tools {
-			if _, err := parseGlob(pattern); err != nil {
-				return fmt.Errorf("group %s: tools: %w", group, err)
+		for key, patterns := range map[string][]string{"tools": tools.Tools, "public": tools.Public} {
+			for _, pattern := range patterns {
+				if _, err := parseGlob(pattern); err != nil {
+					return fmt.Errorf("group %s: %s: %w", group, key, err)
+				}
 			}
 		}
 		for _, kind := range tools.PII {
@@ -50,10 +55,14 @@ func (g Groups) Allows(group nacre.Group, c nacre.Capability) bool {
 	if c.Intrinsic {
 		return true
 	}
-	for _, pattern := range g[group].Tools {
-		if glob(pattern).matches(string(c.Tool)) {
-			return true
-		}
-	}
-	return false
+	return anyMatches(g[group].Tools, c.Tool)
+}
+
+// Public reports whether a group's outsiders may be told what a tool returns.
+func (g Groups) Public(group nacre.Group, tool nacre.ToolName) bool {
+	return anyMatches(g[group].Public, tool)
+}
+
+func anyMatches(patterns []string, tool nacre.ToolName) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return glob(pattern).matches(string(tool)) })
 }

@@ -35,3 +35,34 @@ func TestTheSenderIsAnsweredUnattended(t *testing.T) {
 		})
 	}
 }
+
+// M-50b: an outsider is told unasked what is public, and not what the group keeps: once the
+// agent has looked into its memory, a person is asked, in the next turn too.
+func TestAnOutsiderIsNotToldWhatTheGroupKeeps(t *testing.T) {
+	t.Parallel()
+	for name, public := range map[string]string{"kept": "", "public": `public = ["memory_search"]`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			call := func(tool, arguments string) scriptedmodel.Turn {
+				return scriptedmodel.Turn{Tools: []scriptedmodel.Tool{{Name: "shell", Input: []byte(`{"command":"ipc tool.invoke.` + tool + ` '` + arguments + `'"}`)}}}
+			}
+			send := call("send_box", `{\"recipient\":\"al\",\"body\":\"hello\"}`)
+			i, _ := served(t, "ask_seconds = 600\n[groups.main]\ntools = [\"send_box\", \"memory_*\"]\n"+public+"\n[[route]]\nchannel = \"box\"\ngroup = \"main\"\nsession = \"resume\"\n",
+				send, call("memory_search", `{\"query\":\"keys\"}`), scriptedmodel.Turn{Text: "Done."}, send, scriptedmodel.Turn{Text: "Done."})
+			i.write("home/.local/share/nacre/plugins/box/manifest.json", strings.Replace(channelManifest, `"arguments_schema"`, `"sinks": ["recipient"], "arguments_schema"`, 1))
+			i.serve()
+			i.say("al:where are the keys?")
+			until(t, "the first answer", func() bool { return i.outbox() == "main al: hello\n" })
+			i.say("al:and now?")
+			if public != "" {
+				until(t, "the second answer", func() bool { return i.outbox() == "main al: hello\nmain al: hello\n" })
+				return
+			}
+			until(t, "the question", func() bool { return len(i.questions()) == 1 })
+			if q := i.question(); !strings.Contains(string(q.Arguments), `"al"`) || i.outbox() != "main al: hello\n" {
+				t.Errorf("have %s, and %q was sent", q.Arguments, i.outbox())
+			}
+			i.nacre("approvals", "deny", i.question().ID).want(t, 0)
+		})
+	}
+}

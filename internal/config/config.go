@@ -73,12 +73,12 @@ type Group struct {
 	// Intent and Scope say what the group's sessions are for, for policy to match (K-05).
 	Intent string            `toml:"intent"`
 	Scope  map[string]string `toml:"scope"`
-	// BudgetUSDDay is what all sessions of the group may spend in a day, such as
-	// "20"; empty sets no limit beside that of all groups (M-04).
+	// BudgetUSDDay is what its sessions may spend in a day, such as "20"; empty sets no limit (M-04).
 	BudgetUSDDay string `toml:"budget_usd_day"`
-	// PII are the kinds of personal data that the group's sessions see as they are, of
-	// email, phone, iban, card and id; of others they see references (K-27).
-	PII []string `toml:"pii"`
+	// PII are the kinds of personal data that its sessions see as they are (K-27), Public
+	// globs of the tools whose results whoever writes to it may be told unasked (M-50b).
+	PII    []string `toml:"pii"`
+	Public []string `toml:"public"`
 	// VendorTools, where it is set, stands in for that of [model].
 	VendorTools *[]string `toml:"vendor_tools"`
 	// Results, where it says something, stands in for [results].
@@ -352,7 +352,7 @@ func (c Config) check() error {
 func (c Config) ToolGroups() policy.Groups {
 	groups := policy.Groups{}
 	for name, g := range c.Groups {
-		groups[nacre.Group(name)] = policy.GroupTools{Tools: g.Tools, PII: g.PII}
+		groups[nacre.Group(name)] = policy.GroupTools{Tools: g.Tools, PII: g.PII, Public: g.Public}
 	}
 	return groups
 }

@@ -52,7 +52,9 @@ type Conversation struct {
 	// it nobody has vouched for.
 	Open bool `json:"open,omitempty"`
 	// Tainted says that an outsider's words have entered it (M-52).
-	Tainted   bool       `json:"tainted,omitempty"`
+	Tainted bool `json:"tainted,omitempty"`
+	// Private says that something was read in it that not everybody may hear (M-50b).
+	Private   bool       `json:"private,omitempty"`
 	Exchanges []Exchange `json:"exchanges,omitempty"`
 	// Sessions are all that took a turn, in order, those included that did not end theirs (M-57).
 	Sessions []nacre.SessionID `json:"sessions,omitempty"`
@@ -87,6 +89,7 @@ func OpenConversation(ctx context.Context, inst *installation.Installation, v Re
 	if err == nil && (v.Idle > 0 && inst.Options.Now().Sub(c.Last) > v.Idle || len(c.Sessions) >= maxTurns) {
 		c, err = Conversation{Key: v.Key}, registry.Discard(dir)
 	}
+	c.Private = c.Private || c.Open // what a turn has read that was interrupted, nobody knows
 	c.Dir, c.State, c.Leave = dir, filepath.Join(dir, BrainFolder), leave
 	if err != nil {
 		leave()
@@ -173,7 +176,7 @@ func Read(dir, key string) (Conversation, error) {
 
 // Keep writes down what was said, for the next turn. A turn that failed before the
 // brain had anything to go on from leaves what the turn before it left.
-func (c *Conversation) Keep(v Request, done task.Visit, tainted bool, now time.Time) error {
+func (c *Conversation) Keep(v Request, done task.Visit, tainted, private bool, now time.Time) error {
 	said := func(e Exchange) bool { return e.Session == v.ID }
 	switch {
 	case c.Dir == "" || done.Brain == "":
@@ -187,7 +190,7 @@ func (c *Conversation) Keep(v Request, done task.Visit, tainted bool, now time.T
 		return nil // whoever took the turn kept it
 	}
 	// What was heard in a turn whose end was only read again, nobody here knows.
-	c.Last, c.Tainted = now, c.Tainted || tainted || !c.woken
+	c.Last, c.Tainted, c.Private = now, c.Tainted || tainted || !c.woken, c.Private || private || !c.woken
 	c.took(v.ID)
 	c.Exchanges = slices.DeleteFunc(c.Exchanges, said)
 	c.Exchanges = append(c.Exchanges, Exchange{Session: v.ID, Said: short(v.Said, maxExchange), Answered: short(done.Report, maxExchange)})
@@ -263,8 +266,11 @@ type Request struct {
 // AnswerTo is the right to answer whoever wrote a message unasked: its sender and its
 // chat, with the argument of each of the channel's own tools that stands for the
 // recipient. The operator's route let them in for that (F-64).
-func AnswerTo(recipients map[nacre.ToolName]string, addresses ...string) kernel.Answer {
-	return kernel.Answer{Recipients: recipients, Addresses: addresses, By: "the route of the message"}
+//
+// Public, where it is set, says what anybody may hear: who is no operator is answered
+// unasked while nothing else was read (M-50b).
+func AnswerTo(recipients map[nacre.ToolName]string, public func(nacre.ToolName) bool, addresses ...string) kernel.Answer {
+	return kernel.Answer{Recipients: recipients, Addresses: addresses, By: "the route of the message", Public: public}
 }
 
 // Joined puts paragraphs together, without the empty ones.

@@ -18,7 +18,7 @@ func GoesOnFrom(dir string, turns ...task.Visit) (string, error) {
 		c, err := Read(dir, "key")
 		c.Dir, c.State = dir, filepath.Join(dir, BrainFolder)
 		id := nacre.SessionID("k" + strconv.Itoa(n))
-		if err := errors.Join(err, c.Begin(id), c.Keep(Request{ID: id, Key: "key"}, turn, false, time.Unix(1_800_000_000, 0))); err != nil {
+		if err := errors.Join(err, c.Begin(id), c.Keep(Request{ID: id, Key: "key"}, turn, false, false, time.Unix(1_800_000_000, 0))); err != nil {
 			return "", err
 		}
 		resume = c.Resume

@@ -85,7 +85,7 @@ func Attend(ctx context.Context, inst *installation.Installation, v conversation
 	if err != nil {
 		return done, err
 	}
-	if err := talk.Keep(v, done.Visit, s.Kernel.Tainted(s.Key()), inst.Options.Now()); err != nil {
+	if err := talk.Keep(v, done.Visit, s.Kernel.Tainted(s.Key()), s.Kernel.AnswerEnded(s.Key()), inst.Options.Now()); err != nil {
 		return done, err
 	}
 	finished = true
@@ -111,6 +111,7 @@ func hear(ctx context.Context, s *seal.Session, v conversation.Request, talk *co
 	if err := s.Kernel.Observe(s.Key(), v.From, v.Said); err != nil {
 		return err
 	}
+	v.Answer.Ended = talk.Private
 	if err := s.Kernel.Answer(s.Key(), v.Answer); err != nil {
 		return err
 	}
