@@ -100,7 +100,7 @@ var floors = map[string]int{
 	"cmd/nacre/internal/workcmd": 19, "cmd/nacre/internal/rolecmd": 19, "cmd/nacre/internal/hookcmd": 19, "cmd/nacre/internal/sessioncmd": 19,
 	"cmd/nacre/internal/policycmd": 19, "cmd/nacre/internal/plugincmd": 19, "cmd/nacre/internal/memorycmd": 19, "cmd/nacre/internal/servecmd": 19,
 	"cmd/nacre": 20, "cmd/nacre-hook": 19, "cmd/nacre-web": 20, "cmd/nacre-probe": 19, "cmd/ipc": 19, "cmd/ipc-mcp": 19, "cmd/brain": 19, "cmd/sandbox-init": 19,
-	"plugins/reminders": 19, "plugins/bug_report": 19, "plugins/files": 19, "plugins/http_fetch": 19, "plugins/webhook": 19, "plugins/local": 19, "plugins/telegram": 19, "plugins/slack": 19,
+	"plugins/reminders": 19, "plugins/bug_report": 19, "plugins/files": 19, "plugins/http_fetch": 19, "plugins/webhook": 19, "plugins/local": 19, "plugins/telegram": 19, "plugins/slack": 19, "plugins/discord": 19,
 	// what channels to chat services have in common
 	"internal/chat": 18,
 }

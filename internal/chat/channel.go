@@ -151,35 +151,44 @@ func Body(text, note string) string {
 	return text + "\n" + note
 }
 
-// post writes one message, not too soon after the one before it, and again only where the
-// service said that it did not take it yet.
-func (c *Channel) post(ctx context.Context, m Message) (Place, error) {
-	for {
-		if err := c.World.Wait(ctx, c.turn(m.At.Chat+m.Person)); err != nil {
-			return Place{}, &Refusal{Why: TooOften, Said: "there was no time to send it"}
-		}
-		at, err := c.once(ctx, m)
-		why, pause, _ := Refused(err)
-		if err == nil || why != TooOften {
-			return at, err
-		}
-		deadline, _ := ctx.Deadline()
-		if time.Until(deadline) < pause || c.World.Wait(ctx, max(pause, chatPause)) != nil {
-			return Place{}, err
-		}
+// post writes one message, not too soon after the one before it.
+func (c *Channel) post(ctx context.Context, m Message) (at Place, err error) {
+	if err := c.World.Wait(ctx, c.turn(m.At.Chat+m.Person)); err != nil {
+		return Place{}, errNoTime
 	}
-}
-
-func (c *Channel) once(ctx context.Context, m Message) (Place, error) {
-	ctx, cancel := context.WithTimeout(ctx, CallTime)
-	defer cancel()
-	return c.Service.Post(ctx, m)
+	err = c.patiently(ctx, m.At.Chat+m.Person, func(ctx context.Context) error {
+		at, err = c.Service.Post(ctx, m)
+		return err
+	})
+	return at, err
 }
 
 func (c *Channel) edit(ctx context.Context, at Place, text Text) error {
-	ctx, cancel := context.WithTimeout(ctx, CallTime)
-	defer cancel()
-	return c.Service.Edit(ctx, at, text)
+	return c.patiently(ctx, at.Chat, func(ctx context.Context) error { return c.Service.Edit(ctx, at, text) })
+}
+
+// errNoTime is what is said of a message that had no turn.
+var errNoTime = &Refusal{Why: TooOften, Said: "there was no time to send it"}
+
+// patiently asks something of the service, and again only where the service said that it did
+// not take it yet, while there is time for that.
+func (c *Channel) patiently(ctx context.Context, chat string, ask func(context.Context) error) error {
+	for {
+		asking, cancel := context.WithTimeout(ctx, CallTime)
+		err := ask(asking)
+		cancel()
+		why, pause, _ := Refused(err)
+		if err == nil || why != TooOften {
+			return err
+		}
+		deadline, _ := ctx.Deadline()
+		if time.Until(deadline) < pause || c.World.Wait(ctx, max(pause, chatPause)) != nil {
+			return err
+		}
+		if c.World.Wait(ctx, c.turn(chat)) != nil {
+			return errNoTime
+		}
+	}
 }
 
 // turn is how long to wait before a chat may be written to, which is then its turn.

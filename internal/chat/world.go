@@ -171,15 +171,22 @@ type Answer struct {
 
 // Ask posts a form, where params are url.Values, or else JSON. Its error is [ErrUnreached] and says nothing of the request.
 func Ask(ctx context.Context, client *http.Client, address string, header map[string]string, params any) (Answer, error) {
+	return AskBy(ctx, client, http.MethodPost, address, header, params)
+}
+
+// AskBy is [Ask] by another method of HTTP; where params are nil, there is no body.
+func AskBy(ctx context.Context, client *http.Client, method, address string, header map[string]string, params any) (Answer, error) {
 	body, kind, err := encoded(params)
 	if err != nil {
 		return Answer{}, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
 		return Answer{}, ErrUnreached
 	}
-	r.Header.Set("Content-Type", kind)
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
+	}
 	for name, value := range header {
 		r.Header.Set(name, value)
 	}
@@ -196,6 +203,9 @@ func Ask(ctx context.Context, client *http.Client, address string, header map[st
 }
 
 func encoded(params any) (body []byte, kind string, err error) {
+	if params == nil {
+		return nil, "", nil
+	}
 	if form, ok := params.(url.Values); ok {
 		return []byte(form.Encode()), "application/x-www-form-urlencoded", nil
 	}

@@ -89,7 +89,7 @@ func (h *handler) initialize(ctx context.Context, s plugin.Setup) error {
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	h.end = end
-	l := &listener{handler: h, messages: make(chan waiting, maxWaiting), urgent: make(chan func(context.Context), maxWaiting)}
+	l := &listener{handler: h, marks: chat.Marks{Kept: h.chats.Kept}, inbox: chat.NewInbox(h.world)}
 	h.listening.Go(func() { l.listen(life) })
 	return nil
 }

@@ -2,24 +2,20 @@ package main
 
 import (
 	"context"
-	"maps"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/nacre-dev/nacre/internal/chat"
 )
 
 // Limits of what is asked for after a connection was lost.
 const (
-	maxHeard  = 20  // conversations and threads, the newest
-	maxPages  = 5   // of one
-	pageSize  = 100 // messages
-	maxTries  = 6   // of one page
-	heardMark = "heard/"
-	hearsAll  = "all"
+	maxPages = 5   // of a conversation or a thread
+	pageSize = 100 // messages
+	maxTries = 6   // of one page
+	hearsAll = "all"
 )
 
 // heard is what is known of a conversation or of a thread: the newest message that was taken,
@@ -31,54 +27,28 @@ type heard struct {
 }
 
 func heardKey(conversation, thread string) string {
-	return strings.TrimSuffix(heardMark+conversation+"/"+thread, "/")
-}
-
-// marks are how far conversations were heard. It is safe for concurrent use.
-type marks struct {
-	mu sync.Mutex
-	// behind are those of which what was written meanwhile was not asked for yet. They stay where
-	// they are, whatever comes over the socket.
-	behind map[string]string
+	return strings.TrimSuffix(conversation+"/"+thread, "/")
 }
 
 // remember keeps what was heard last, so that what is written while nobody listens can be
 // asked for.
 func (l *listener) remember(e event) {
 	at := e.place()
-	key, mode := heardKey(at.Chat, at.Thread), ""
-	l.marks.mu.Lock()
-	defer l.marks.mu.Unlock()
-	known := heardOf(key, l.chats.Kept.Get(key))
-	if known.all || e.Channel[0] == 'D' || e.Type == "message" {
-		mode = hearsAll
-	}
-	if _, waits := l.marks.behind[key]; !waits && later(e.Stamp, known.stamp) {
-		l.chats.Kept.Remember(key, strings.TrimSpace(e.Stamp+" "+e.sender()+" "+mode))
-	}
-}
-
-// behind are the marks as they are before a connection is made.
-func (l *listener) behind() map[string]string {
-	l.marks.mu.Lock()
-	defer l.marks.mu.Unlock()
-	if l.marks.behind == nil {
-		l.marks.behind = map[string]string{}
-	}
-	for key, value := range l.chats.Kept.Newest(heardMark, maxHeard) {
-		l.marks.behind[key] = value // which is not later than where it was behind before
-	}
-	return maps.Clone(l.marks.behind)
-}
-
-func (l *listener) asked(key string) {
-	l.marks.mu.Lock()
-	defer l.marks.mu.Unlock()
-	delete(l.marks.behind, key)
+	key := heardKey(at.Chat, at.Thread)
+	l.marks.Remember(key, func(value string) string {
+		known, mode := heardOf(key, value), ""
+		if known.all || e.Channel[0] == 'D' || e.Type == "message" {
+			mode = hearsAll
+		}
+		if !later(e.Stamp, known.stamp) {
+			return ""
+		}
+		return strings.TrimSpace(e.Stamp + " " + e.sender() + " " + mode)
+	})
 }
 
 func heardOf(key, value string) (of heard) {
-	of.chat, of.thread, _ = strings.Cut(strings.TrimPrefix(key, heardMark), "/")
+	of.chat, of.thread, _ = strings.Cut(key, "/")
 	for i, part := range strings.Fields(value) {
 		switch i {
 		case 0:
@@ -108,34 +78,29 @@ func (l *listener) missed(ctx context.Context, behind map[string]string) {
 	for key, value := range behind {
 		of := heardOf(key, value)
 		if !isID(of.chat, conversations) || !isStamp(of.stamp) || of.thread != "" && !isStamp(of.thread) {
-			l.asked(key)
+			l.marks.Asked(key)
 			continue
 		}
 		list, err := l.since(ctx, of)
 		if err != nil {
 			if why, _, refused := chat.Refused(err); refused && why == chat.NotTaken {
 				chat.Note("what was written to %s meanwhile is not told: %v", of.chat, err)
-				l.asked(key)
+				l.marks.Asked(key)
 			}
 			continue // the next connection asks
 		}
 		for _, e := range list {
-			if l.offer(ctx, e, nil, "") != nil {
+			if l.offer(ctx, e, func() {}) != nil {
 				return
 			}
 		}
-		l.asked(key)
+		l.marks.Asked(key)
 	}
 }
 
 // offer puts a message where it waits for the host.
-func (l *listener) offer(ctx context.Context, e event, from *link, id string) error {
-	select {
-	case l.messages <- waiting{from, id, e}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+func (l *listener) offer(ctx context.Context, e event, taken func()) error {
+	return l.inbox.Offer(ctx, func(ctx context.Context) error { return l.take(ctx, e) }, taken)
 }
 
 // since are the messages of persons after the one that was heard last, in the order in which

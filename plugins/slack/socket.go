@@ -16,7 +16,6 @@ import (
 // Limits of the socket.
 const (
 	maxEnvelope = 1 << 20          // bytes
-	maxWaiting  = 256              // messages, and presses, that the host has not decided on yet
 	writeTime   = 5 * time.Second  // for an acknowledgement
 	steady      = time.Minute      // after which a connection counts as one that worked
 	disabled    = 5 * time.Minute  // until Socket Mode is tried again that was switched off
@@ -44,13 +43,6 @@ type envelope struct {
 	Payload json.RawMessage `json:"payload"`
 }
 
-// waiting is a message that the host has not decided on, and where it came from.
-type waiting struct {
-	from  *link
-	id    string
-	event event
-}
-
 // link is one connection.
 type link struct {
 	conn    *websocket.Conn
@@ -70,9 +62,8 @@ func (l *link) ack(id string) {
 // connections.
 type listener struct {
 	*handler
-	marks    marks
-	messages chan waiting
-	urgent   chan func(context.Context) // presses and commands
+	marks chat.Marks
+	inbox *chat.Inbox
 }
 
 // listen brings what is written to the host until ctx ends. Where two handlers run in one data
@@ -88,8 +79,7 @@ func (l *listener) listen(ctx context.Context) {
 	}
 	var work sync.WaitGroup
 	defer work.Wait()
-	work.Go(func() { l.takeAll(ctx) })
-	work.Go(func() { l.hurry(ctx) })
+	work.Go(func() { l.inbox.Run(ctx) })
 	failures := 0
 	for ctx.Err() == nil {
 		began := l.world.Now()
@@ -99,38 +89,6 @@ func (l *listener) listen(ctx context.Context) {
 		}
 		_ = l.world.Wait(ctx, l.afterEnd(ctx, err, failures)) // the loop's condition has its error
 		failures++
-	}
-}
-
-// takeAll brings messages to the host, in the order in which they came, each until it is
-// taken. Presses do not wait for that: a person may have to decide on the very agent that has
-// to end before.
-func (l *listener) takeAll(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case m := <-l.messages:
-			for failures := 0; l.take(ctx, m.event) != nil; failures++ {
-				if l.world.Wait(ctx, chat.Backoff(failures)) != nil {
-					return
-				}
-			}
-			if m.from != nil { // else it was asked for
-				m.from.ack(m.id)
-			}
-		}
-	}
-}
-
-func (l *listener) hurry(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case do := <-l.urgent:
-			do(ctx)
-		}
 	}
 }
 
@@ -171,7 +129,7 @@ func (l *listener) connected(ctx context.Context) error {
 	if _, err := l.whoami(ctx); err != nil {
 		return err
 	}
-	behind := l.behind()
+	behind := l.marks.Behind()
 	address, err := l.socket(ctx)
 	if err != nil {
 		return err
@@ -251,26 +209,17 @@ func (l *listener) sort(ctx context.Context, from *link, e envelope) error {
 	case "events_api":
 		said, ok := l.readEvent(e.Payload)
 		if ok && said.commands() {
-			l.soon(func(ctx context.Context) { l.command(ctx, said) })
+			l.inbox.Soon(func(ctx context.Context) { l.command(ctx, said) })
 		} else if ok {
-			return l.offer(ctx, said, from, e.ID)
+			return l.offer(ctx, said, func() { from.ack(e.ID) })
 		}
 	case "interactive":
 		if p, ok := readPress(e.Payload); ok {
-			l.soon(func(ctx context.Context) { l.chats.Pressed(ctx, p) })
+			l.inbox.Soon(func(ctx context.Context) { l.chats.Pressed(ctx, p) })
 		}
 	}
 	from.ack(e.ID)
 	return nil
-}
-
-// soon does what a person waits for.
-func (l *listener) soon(do func(context.Context)) {
-	select {
-	case l.urgent <- do:
-	default:
-		chat.Note("a press or a command was passed over: too many wait")
-	}
 }
 
 // afterEnd is how long to wait before the next connection.
