@@ -173,8 +173,12 @@ func Sort(findings []Finding) {
 type Top struct {
 	// Git says that a .git was there.
 	Git bool `json:"git,omitempty"`
-	// Open says that others than the owner could write there already, by its mode or an access list.
-	Open bool `json:"open,omitempty"`
+	// Open says that every user could write there already, by its mode, and Throughout
+	// that all that lay in it was so too, as on a file system that keeps no rights.
+	Open       bool `json:"open,omitempty"`
+	Throughout bool `json:"throughout,omitempty"`
+	// Listed says that it had an access list.
+	Listed bool `json:"listed,omitempty"`
 	// Undumped says that backups were told to leave it out.
 	Undumped bool `json:"undumped,omitempty"`
 }

@@ -38,7 +38,7 @@ var names = []struct {
 	{password, []string{
 		"password", "passwd", "passphrase", "passwort", "pwd", "secret", "mot_de_passe", "passcode", "_pass", "-pass", "dbpass",
 		"userpass", "smtppass", "kennwort", "wachtwoord", "contrasena", "contraseña", "senha", "passwrd", "requirepass", "sshpass -p", "_pw",
-		"mot de passe", "ароль", "密码", "密碼", "パスワード", "비밀번호", "identified by",
+		"mot de passe", "ароль", "密码", "密碼", "パスワード", "비밀번호", "identified by", "_password by",
 		"storepass", "keypass", "masterauth", "bindpw", "rootpw", "psk", "::add-mask::",
 	}},
 	{key, []string{
@@ -115,6 +115,9 @@ func assigned(h *hunt, k kind, start, end int) (span, bool) {
 			at = given
 		} else {
 			at, by = h.separator(at, h.opens(start))
+			if by == loose && strings.IndexByte("'\"", h.byteAt(at-1)) >= 0 && h.byteAt(at-2) == ' ' && h.grants(start) {
+				at, by = at-1, joined // CREATE USER ann PASSWORD '…'
+			}
 		}
 	}
 	if at < 0 || by == loose && !h.stands(k, start, at) {

@@ -10,7 +10,7 @@ const maxLoneValue = 512
 // assignment stands in a line of its own: what ends a value in a URL, a form or a
 // list is a part of it there. It is stop where the line holds more than this.
 func (h *hunt) wholeLine(start, end, from, stop int) int {
-	if strings.IndexByte("&;,<>|]}\"'`", h.byteAt(stop)) < 0 || !h.standsAlone(start) || h.isGeneric(from, stop) {
+	if strings.IndexByte("&;,<>|]}\"'`\\", h.byteAt(stop)) < 0 || !h.standsAlone(start) || h.isGeneric(from, stop) {
 		return stop
 	}
 	far := min(h.run(solid, stop), stop+maxLoneValue)
@@ -49,7 +49,9 @@ func (h *hunt) standsAlone(start int) bool {
 func (h *hunt) endsField(i, far int, variable bool) bool {
 	switch h.text[i] {
 	case '\\':
-		return true
+		next := h.byteAt(i + 1) // of an escape, or of the value itself
+		escaped := strings.IndexByte("nrt", next) >= 0 && (i+2 >= far || h.beginsField(i+2, far))
+		return escaped || i+1 >= far || strings.IndexByte("\"'`", next) >= 0
 	case ']', '}', '"', '\'', '`':
 		return !variable
 	case '<':

@@ -3,6 +3,7 @@ package search
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -26,24 +27,46 @@ func Top(dir string) planted.Top {
 	if unix.Lstat(dir, &s) == nil {
 		before.Open = s.Mode&0o002 != 0
 	}
-	before.Open = before.Open || has(dir, accessList) || has(dir, defaultList)
+	before.Throughout = before.Open && openThroughout(dir)
+	before.Listed = has(dir, accessList) || has(dir, defaultList)
 	before.Undumped = isUndumped(dir)
 	return before
 }
 
-// rights names what others than its owner may write since, and what backups leave
-// out. Where the top was open to others before, everything in it may be.
-func (s *searcher) rights(name string, e tree.Entry) {
-	full := filepath.Join(s.dir, filepath.FromSlash(name))
-	if !s.options.Before.Undumped && (e.Mode.IsDir()) && isUndumped(full) {
-		s.note(name, planted.Class{Kind: planted.Open, Program: "backups leave it out (nodump)"})
+// openThroughout reports whether every user may write to each of the files and folders
+// that lie in a folder. Where there are none, or they cannot be known, it is not so.
+func openThroughout(dir string) bool {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return false
 	}
-	if s.options.Before.Open {
-		return
+	seen := 0
+	for _, e := range list {
+		info, err := e.Info()
+		if err != nil || info.Mode().Type()&^fs.ModeDir == 0 && info.Mode().Perm()&0o002 == 0 {
+			return false
+		}
+		if info.Mode().Type()&^fs.ModeDir == 0 {
+			seen++
+		}
+	}
+	return seen > 0
+}
+
+// rights names what others than its owner may write since, and what backups leave
+// out. What was so of the top before is no news of the top; what lies in it is named all
+// the same, for the owner may have closed the top by then, or close it when it is named.
+func (s *searcher) rights(name string, e tree.Entry) {
+	full, before := filepath.Join(s.dir, filepath.FromSlash(name)), s.options.Before
+	if !before.Undumped && (e.Mode.IsDir()) && isUndumped(full) {
+		s.note(name, planted.Class{Kind: planted.Open, Program: "backups leave it out (nodump)"})
 	}
 	switch {
 	case e.Mode.Perm()&0o002 != 0 && e.Mode&fs.ModeSticky == 0:
-		s.note(name, planted.Class{Kind: planted.Open, Program: "every user of this machine may write to it"})
+		if !before.Throughout && !(before.Open && name == ".") {
+			s.note(name, planted.Class{Kind: planted.Open, Program: "every user of this machine may write to it"})
+		}
+	case before.Listed:
 	case e.Mode.IsDir() && has(full, defaultList), e.Mode.Perm()&0o020 != 0 && has(full, accessList):
 		s.note(name, planted.Class{Kind: planted.Open, Program: "an access list lets others write to it"})
 	}

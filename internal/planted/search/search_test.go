@@ -508,6 +508,52 @@ func TestRightsThatWereGivenToOthersAreNamed(t *testing.T) {
 	}
 }
 
+// F-10: what was open at the top before hides nothing that an agent opens since, but where
+// all of it was open, as on a file system that keeps no rights.
+func TestATopThatWasOpenHidesNoRights(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(t *testing.T, dir string)
+		want   []string
+	}{
+		"a top with an access list": {func(t *testing.T, dir string) { need(t, setList(dir, "system.posix_acl_access")) }, []string{".", "src/main.go"}},
+		"a top that all may write":  {func(t *testing.T, dir string) { need(t, os.Chmod(dir, 0o777)) }, []string{"src/main.go"}}, //nolint:gosec // what an agent does
+		"a folder that is so throughout": {func(t *testing.T, dir string) {
+			need(t, os.Chmod(dir, 0o777))
+			need(t, os.Chmod(filepath.Join(dir, "src"), 0o777))
+		}, nil}, //nolint:gosec // what an agent does
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			layOut(t, dir, []string{"src/main.go"})
+			need(t, os.Symlink("src", filepath.Join(dir, "link")))
+			c.before(t, dir)
+			before := search.Top(dir)
+			start := nextTick(t, dir, time.Now().Add(-time.Minute))
+			need(t, os.Chmod(dir, 0o777))                               //nolint:gosec // what an agent does
+			need(t, os.Chmod(filepath.Join(dir, "src/main.go"), 0o666)) //nolint:gosec // what an agent does
+			r, err := search.Since(t.Context(), dir, search.Options{Since: start, Before: before})
+			var have []string
+			for _, f := range r.Findings {
+				have = append(have, f.Path)
+			}
+			if slices.Sort(have); err != nil || !slices.Equal(have, c.want) {
+				t.Errorf("have %q, want %q, %v", have, c.want, err)
+			}
+		})
+	}
+}
+
+// need ends a test; a file system without access lists has it skipped.
+func need(t *testing.T, err error) {
+	t.Helper()
+	if errors.Is(err, syscall.ENOTSUP) {
+		t.Skip("this file system has no access lists")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // setList lets user 1 write, by an access list.
 func setList(dir, list string) error {
 	text := []byte{2, 0, 0, 0}
