@@ -29,3 +29,14 @@ func TestRevokedGrantsEndEgress(t *testing.T) {
 	}
 	has(t, i.nacre("audit", "show", "rv", "--json").stdout, `"reason":"revoked"`)
 }
+
+// F-18: what was never there is revoked, and the command says so and fails: another name
+// may have been meant.
+func TestARevocationOfWhatNeverWasFails(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.write("home/.config/nacre/config.toml", "[groups.other]\ntools = [\"*\"]\n")
+	for name, code := range map[string]int{"main/never": 1, "never": 1, "other": 0, "main": 0} {
+		i.nacre("grants", "revoke", name, "--for", "1s").want(t, code, "note", "revoked")
+	}
+}

@@ -96,7 +96,11 @@ func revocable(inst *installation.Installation, group nacre.Group) (Revoked, err
 		return Revoked{Kind: "group", Note: err.Error()}, nil //nolint:nilerr // the group is revoked all the same: a file that nobody can read lets nothing in
 	}
 	if !slices.ContainsFunc(sessions, func(s registry.Session) bool { return s.Group == group }) {
-		return Revoked{Kind: "group", Note: fmt.Sprintf("group %s has had no session; a grant's id has 32 letters and digits", group)}, nil
+		_, configured := inst.Config.Groups[string(group)]
+		return Revoked{
+			Kind: "group", Note: fmt.Sprintf("group %s has had no session; a grant's id has 32 letters and digits", group),
+			Unknown: !configured && group != installation.DefaultGroup,
+		}, nil
 	}
 	return Revoked{Kind: "group"}, nil
 }

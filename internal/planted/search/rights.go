@@ -63,7 +63,7 @@ func (s *searcher) rights(name string, e tree.Entry) {
 	}
 	switch {
 	case e.Mode.Perm()&0o002 != 0 && e.Mode&fs.ModeSticky == 0:
-		if !before.Throughout && !(before.Open && name == ".") {
+		if known := before.Throughout || before.Open && name == "."; !known {
 			s.note(name, planted.Class{Kind: planted.Open, Program: "every user of this machine may write to it"})
 		}
 	case before.Listed:

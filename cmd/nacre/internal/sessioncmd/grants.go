@@ -63,8 +63,8 @@ func (cmd grantsCommand) revoke(ctx context.Context, what string, span time.Dura
 	return unknown(meant)
 }
 
-// unknown ends the command with a failure where a session was named that there never
-// was: it is revoked, and another one may have been meant.
+// unknown ends the command with a failure where a session or a group was named that there
+// never was: it is revoked, and another one may have been meant.
 func unknown(meant assembly.Revoked) error {
 	if meant.Unknown {
 		return command.Exit(command.ExitFailed)
