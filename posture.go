@@ -34,6 +34,8 @@ type CredentialScope struct {
 	Port    uint16   `json:"port,omitempty"`
 	Methods []string `json:"methods,omitempty"`
 	Paths   []string `json:"paths,omitempty"`
+	// Login is whom a key of SSH logs in as there; empty for what is sent with requests.
+	Login string `json:"login,omitempty"`
 	// Minted says who mints one for the session and for what; empty for a static one.
 	Minted string `json:"minted,omitempty"`
 	// Inside is the variable or the file in which the agent itself is given the value: it
@@ -45,6 +47,9 @@ type CredentialScope struct {
 func (c CredentialScope) String() string {
 	if c.Inside != "" {
 		return c.Name + " inside, as " + c.Inside
+	}
+	if c.Login != "" {
+		return c.Name + " for SSH to " + c.Login + "@" + c.Host + ":" + strconv.Itoa(int(c.Port))
 	}
 	text := c.Name + " for " + c.Host + ":" + strconv.Itoa(int(c.Port)) + " " + strings.Join(c.Methods, ",") + " " + strings.Join(c.Paths, ",")
 	if c.Minted != "" {
@@ -118,6 +123,9 @@ const (
 	// GateSocket hears of each call that the gates of a task refuse, before its agent
 	// does (M-65). It is there where a task has gates.
 	GateSocket = "gate.sock"
+	// SSHSocket is an ssh-agent for the logins of the session (M-36). It is there where its
+	// group has a key of SSH.
+	SSHSocket = "ssh.sock"
 )
 
 // The loopback ports inside that lead to the host's egress proxy and model gateway.

@@ -33,17 +33,17 @@ type Credential struct {
 	Name string `toml:"name"`
 	// Host is HOST or HOST:PORT; TLS to it is opened.
 	Host string `toml:"host"`
-	// Scheme is bearer, basic, raw, query or sigv4; empty means bearer.
+	// Scheme is bearer, basic, raw, query, sigv4 or ssh; empty means bearer.
 	Scheme string `toml:"scheme"`
 	// Header is where the value goes; empty means Authorization.
 	Header string `toml:"header"`
-	// Query is the parameter of scheme query, User the user of scheme basic.
+	// Query is the parameter of scheme query, User the user of schemes basic and ssh.
 	Query string `toml:"query"`
 	User  string `toml:"user"`
 	// Region and Service are of scheme sigv4.
 	Region  string `toml:"region"`
 	Service string `toml:"service"`
-	Uses
+	lease.Uses
 	// Groups are whose sessions hold it.
 	Groups []string `toml:"groups"`
 	// StandingSecret says that the operator knows: the value is good until its
@@ -65,15 +65,6 @@ type Credential struct {
 	Delivery string `toml:"delivery"`
 	AsEnv    string `toml:"as_env"`
 	AsFile   string `toml:"as_file"`
-}
-
-// Uses are what it may be used for: requests, whose methods are GET and HEAD where none are
-// named; or clones and fetches of repositories, and pushes to refs.
-type Uses struct {
-	Methods      []string `toml:"methods"`
-	Paths        []string `toml:"paths"`
-	Repositories []string `toml:"repositories"`
-	Push         []string `toml:"push"`
 }
 
 // Inside reports whether the agent itself is given the credential.
@@ -107,6 +98,8 @@ func isCredentialName(s string) bool {
 
 func (c Credential) check() error {
 	switch {
+	case !c.OverSSH() && (c.NamesLogin() || c.ValueAgent != ""):
+		return fmt.Errorf("host_keys, confirm and value_agent are for scheme ssh")
 	case c.Mint.Named() && (c.StandingSecret || c.Inside() || (c.Mint.Kind == lease.AWSSTS) != (c.Scheme == string(egress.SchemeSigV4))):
 		return fmt.Errorf("a credential that is minted is not a standing secret, and is delivered by the proxy; one of aws-sts signs (scheme sigv4), and no other does")
 	case !c.StandingSecret && !c.Mint.Named():
@@ -147,21 +140,12 @@ func (c Credential) checkInside() error {
 		return fmt.Errorf("a credential that is delivered inside is bound to no host: leave out host, scheme, header, methods, paths, repositories, push and ca_file")
 	case (c.AsEnv == "") == (c.AsFile == ""):
 		return fmt.Errorf("name where it is inside: as_env or as_file")
-	case c.AsEnv != "" && !isEnvName(c.AsEnv):
+	case c.AsEnv != "" && !lease.IsInside(c.AsEnv):
 		return fmt.Errorf("as_env is a variable's name in capital letters, and none that programs are started with")
 	case c.AsFile != "" && !isCredentialName(strings.ToLower(c.AsFile)):
 		return fmt.Errorf("as_file is a plain name of letters, digits and dashes")
 	}
 	return nil
-}
-
-// isEnvName refuses the variables that change what runs.
-func isEnvName(s string) bool {
-	switch s {
-	case "PATH", "HOME", "IFS", "ENV", "BASH_ENV", "PYTHONPATH", "PYTHONSTARTUP", "NODE_OPTIONS", "PERL5OPT", "RUBYOPT", "NO_PROXY", "HTTP_PROXY", "HTTPS_PROXY":
-		return false
-	}
-	return s != "" && len(s) <= 64 && !strings.HasPrefix(s, "LD_") && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == "" && (s[0] < '0' || s[0] > '9')
 }
 
 func (c Credential) checkProxy() error {
@@ -174,10 +158,24 @@ func (c Credential) checkProxy() error {
 	if c.CAFile != "" && !filepath.IsAbs(c.CAFile) {
 		return fmt.Errorf("ca_file is an absolute path")
 	}
-	if _, err := posture.ParseEgress(c.Host); err != nil {
+	if _, err := c.where(); err != nil {
 		return fmt.Errorf("host is HOST or HOST:PORT, no wildcard and no address")
 	}
+	if c.OverSSH() {
+		return c.CheckLogin(c.User, c.Header+c.Query+c.Region+c.Service+c.CAFile+c.TTL != "", len(c.Methods)+len(c.Paths)+len(c.Repositories)+len(c.Push) > 0, c.Mint.Named(), c.AccessKey().Named(), c.SessionToken().Named())
+	}
 	return c.Rule(unread).Check()
+}
+
+// OverSSH reports whether it is a key of SSH, which logs in and is sent nowhere.
+func (c Credential) OverSSH() bool { return c.Scheme == lease.SchemeSSH && !c.Inside() }
+
+// where is the one place that it is for.
+func (c Credential) where() (nacre.EgressRule, error) {
+	if c.OverSSH() {
+		return posture.ParseEgress(lease.AddressSSH(c.Host))
+	}
+	return posture.ParseEgress(c.Host)
 }
 
 // Lifetime is how long a lease of the credential lasts.
@@ -191,7 +189,7 @@ func unread(context.Context) (egress.Material, error) {
 // Rule is the credential as the proxy has it, with what reads its value. The host
 // was checked.
 func (c Credential) Rule(material func(context.Context) (egress.Material, error)) egress.Credential {
-	where, _ := posture.ParseEgress(c.Host)
+	where, _ := c.where()
 	e := egress.Credential{
 		Name: c.Name, Host: where.Host, Port: where.Port, Methods: c.Methods, Paths: c.Paths,
 		Scheme: egress.Scheme(cmp.Or(c.Scheme, string(egress.SchemeBearer))), Query: c.Query, User: c.User,
@@ -234,8 +232,8 @@ func (c Config) CredentialsOf(group nacre.Group) []Credential {
 
 // Covers reports whether a rule lets a session reach the credential's host.
 func (c Credential) Covers(rule nacre.EgressRule) bool {
-	where, err := posture.ParseEgress(c.Host)
-	return err == nil && !c.Inside() && posture.LeadsTo(rule, where.Host, where.Port)
+	where, err := c.where()
+	return err == nil && !c.Inside() && posture.LeadsTo(rule, where)
 }
 
 // Scopes are what a group's sessions may use of credentials, where a host can be reached (F-24).
@@ -248,14 +246,16 @@ func (c Config) Scopes(group nacre.Group) []nacre.CredentialScope {
 }
 
 func (c Credential) scope() nacre.CredentialScope {
-	switch {
+	switch rule := c.Rule(unread); {
 	case c.AsEnv != "":
 		return nacre.CredentialScope{Name: c.Name, Inside: "$" + c.AsEnv}
 	case c.Inside():
 		return nacre.CredentialScope{Name: c.Name, Inside: insideFile(c)}
+	case c.OverSSH():
+		return nacre.CredentialScope{Name: c.Name, Host: rule.Host, Port: rule.Port, Login: c.User}
+	default:
+		return nacre.CredentialScope{Name: c.Name, Host: rule.Host, Port: rule.Port, Paths: rule.Paths, Methods: lease.Methods(rule.Methods), Minted: c.Mint.String()}
 	}
-	rule := c.Rule(unread)
-	return nacre.CredentialScope{Name: c.Name, Host: rule.Host, Port: rule.Port, Paths: rule.Paths, Methods: lease.Methods(rule.Methods), Minted: c.Mint.String()}
 }
 
 // Reach is what a group's sessions can reach, and with which credentials.
@@ -268,8 +268,8 @@ func (c Config) Reach(group nacre.Group, rules []nacre.EgressRule) []string {
 				names = append(names, credential.Name)
 			}
 		}
-		if len(names) > 0 {
-			texts[i] += " opened with " + strings.Join(names, ", ")
+		if how := map[bool]string{true: " logged in to with ", false: " opened with "}[rule.Protocol == nacre.ProtocolTCP]; len(names) > 0 {
+			texts[i] += how + strings.Join(names, ", ")
 		}
 	}
 	return texts

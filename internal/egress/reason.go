@@ -256,6 +256,8 @@ func (d denial) ask() string {
 		return rule + "/tcp"
 	case d.method != "CONNECT":
 		return rule + "/http"
+	case d.target.port == 22:
+		return rule + "/tcp" // SSH, which is no TLS
 	case d.reason == ReasonProtocol:
 		return rule + "/tcp" // it is listed as http, and a tunnel is not looked into
 	}

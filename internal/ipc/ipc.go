@@ -54,6 +54,8 @@ const (
 const help = `usage: ipc [hints] TOOL ARGUMENTS    call a tool
        ipc [hints] TOOL -            read the arguments from standard input
        ipc --list                    list the tools that there are
+       ipc --connect HOST:PORT       lead standard input and output there through the
+                                     session's proxy, as ssh's ProxyCommand does
 
 TOOL is a name such as create_reminder, or tool.invoke.create_reminder.
 ARGUMENTS is a JSON object; {} for none.
@@ -70,6 +72,9 @@ error, exit 1, or exit 2 where ipc was not called like this.
 
 // Main is the program: args are without its name. It returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) == 2 && args[0] == connectFlag {
+		return connectThrough(egressProxy(), args[1], Streams{stdin, stdout, stderr})
+	}
 	return Run(Door(), args, Streams{stdin, stdout, stderr})
 }
 

@@ -9,14 +9,25 @@ type Value struct {
 	ValueAge         string   `toml:"value_age"`
 	ValueAgeIdentity string   `toml:"value_age_identity"`
 	ValueCredential  string   `toml:"value_credential"`
+	ValueAgent       string   `toml:"value_agent"`
 }
 
 // Source is where the value is read from.
 func (v Value) Source() Source {
 	return Source{
 		Env: v.ValueEnv, File: v.ValueFile, Command: v.ValueCmd, Keyring: v.ValueKeyring,
-		Age: v.ValueAge, Identity: v.ValueAgeIdentity, Credential: v.ValueCredential,
+		Age: v.ValueAge, Identity: v.ValueAgeIdentity, Credential: v.ValueCredential, Agent: v.ValueAgent,
 	}
+}
+
+// Uses are what a credential may be used for: requests, whose methods are GET and HEAD where none are
+// named; or clones and fetches of repositories, and pushes to refs.
+type Uses struct {
+	Methods      []string `toml:"methods"`
+	Paths        []string `toml:"paths"`
+	Repositories []string `toml:"repositories"`
+	Push         []string `toml:"push"`
+	SSH
 }
 
 // AWSKey says where the id and the token of an AWS key are.

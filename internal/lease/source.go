@@ -2,6 +2,8 @@ package lease
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -42,6 +44,9 @@ type Source struct {
 	Age, Identity string
 	// Credential is the name of a credential that systemd gives to the service.
 	Credential string
+	// Agent is the fingerprint of a key in the operator's own ssh-agent, which signs with it
+	// and does not give it away.
+	Agent string
 }
 
 // Store is what kind of place a value is in. The zero value is none.
@@ -55,6 +60,7 @@ const (
 	StoreKeyring    Store = "keyring"
 	StoreAge        Store = "age"
 	StoreCredential Store = "credential"
+	StoreAgent      Store = "agent"
 )
 
 // stores are those that the source names.
@@ -69,6 +75,7 @@ func (s Source) stores() (named []Store) {
 		{StoreKeyring, s.Keyring != ""},
 		{StoreAge, s.Age != "" || s.Identity != ""},
 		{StoreCredential, s.Credential != ""},
+		{StoreAgent, s.Agent != ""},
 	} {
 		if place.named {
 			named = append(named, place.store)
@@ -89,7 +96,7 @@ func (s Source) Store() Store {
 }
 
 // ErrPlaces says which keys name the place of a value.
-var ErrPlaces = errors.New("name one place of its value: value_env, value_file, value_cmd, value_keyring, value_age or value_credential")
+var ErrPlaces = errors.New("name one place of its value: value_env, value_file, value_cmd, value_keyring, value_age or value_credential, or value_agent for a key of SSH")
 
 // Check refuses a source that names nothing, or several places, or that holds
 // what looks like the value itself. No error repeats what was written.
@@ -113,6 +120,8 @@ func (s Source) Check() error {
 		return refuse(!isPath(s.Age) || !isPath(s.Identity), "value_age and value_age_identity are absolute paths, and belong together")
 	case StoreCredential:
 		return refuse(!isEntry(s.Credential), "value_credential is the name of a credential of systemd: letters, digits, dots, dashes and underscores")
+	case StoreAgent:
+		return refuse(!isFingerprint(s.Agent), "value_agent is the fingerprint of a key, such as \"SHA256:…\": ssh-add -l shows those of your ssh-agent")
 	}
 	return ErrPlaces
 }
@@ -129,6 +138,13 @@ func isPath(s string) bool { return filepath.IsAbs(s) && !strings.ContainsRune(s
 // isEntry accepts a plain name, which leads nowhere else.
 func isEntry(s string) bool {
 	return s != "" && s[0] != '.' && len(s) <= maxName && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == ""
+}
+
+// isFingerprint accepts what ssh-add -l shows of a key.
+func isFingerprint(s string) bool {
+	digest, ok := strings.CutPrefix(s, "SHA256:")
+	raw, err := base64.RawStdEncoding.DecodeString(digest)
+	return ok && err == nil && len(raw) == sha256.Size
 }
 
 func holdsSecret(texts []string) bool {
@@ -166,6 +182,8 @@ func (s Source) String() string {
 		return "the age file " + s.Age
 	case StoreCredential:
 		return "systemd's credential " + s.Credential
+	case StoreAgent:
+		return "your ssh-agent's key " + s.Agent
 	}
 	return "nowhere"
 }
@@ -231,6 +249,8 @@ func (s Source) text(ctx context.Context, getenv func(string) string) (string, e
 			return "", err
 		}
 		return readFile(path)
+	case StoreAgent:
+		return "", errors.New("an ssh-agent gives no value: it is for scheme = \"ssh\"")
 	}
 	return "", ErrPlaces
 }

@@ -13,3 +13,13 @@ func CheckVariable(key, name string) error {
 	}
 	return nil
 }
+
+// IsInside reports whether a credential may stand inside in a variable: those that change
+// what runs are refused.
+func IsInside(s string) bool {
+	switch s {
+	case "PATH", "HOME", "IFS", "ENV", "BASH_ENV", "PYTHONPATH", "PYTHONSTARTUP", "NODE_OPTIONS", "PERL5OPT", "RUBYOPT", "NO_PROXY", "HTTP_PROXY", "HTTPS_PROXY":
+		return false
+	}
+	return s != "" && len(s) <= 64 && !strings.HasPrefix(s, "LD_") && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == "" && (s[0] < '0' || s[0] > '9')
+}

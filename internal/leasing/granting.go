@@ -96,10 +96,14 @@ func (h *hold) ask() (<-chan struct{}, error) {
 func (h *hold) question() (nacre.Question, error) {
 	c := h.config
 	rule := c.Rule(h.material)
-	arguments, err := json.Marshal(question.Budget{
-		Credential: c.Name, Minted: c.Mint.Kind + " for " + c.Mint.Scope(), Host: c.Host, Methods: lease.Methods(rule.Methods), Paths: rule.Paths,
-		Hours: c.Mint.Budget.Hours, Renewals: c.Mint.Budget.Renewals,
-	})
+	var asked any = h.loginAsked()
+	if !c.OverSSH() {
+		asked = question.Budget{
+			Credential: c.Name, Minted: c.Mint.Kind + " for " + c.Mint.Scope(), Host: c.Host, Methods: lease.Methods(rule.Methods), Paths: rule.Paths,
+			Hours: c.Mint.Budget.Hours, Renewals: c.Mint.Budget.Renewals,
+		}
+	}
+	arguments, err := json.Marshal(asked)
 	digest := sha256.Sum256(append([]byte(string(question.Lease)+"\n"), arguments...))
 	return nacre.Question{
 		Capability: question.Lease, Arguments: arguments, Digest: hex.EncodeToString(digest[:]), Safety: nacre.Write,
@@ -117,7 +121,7 @@ func (h *hold) decided(q nacre.Question, r nacre.Ruling, err error) {
 		h.denied = err == nil && r.Verdict == nacre.Deny
 		return
 	}
-	budget := h.config.Mint.Budget.Granted(h.of.inst.Options.Now(), r.For, r.Times)
+	budget := h.budgeting().Granted(h.of.inst.Options.Now(), r.For, r.Times)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.of.session.Context()), grantLimit)
 	defer cancel()
 	grant := struct {

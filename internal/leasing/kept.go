@@ -58,8 +58,11 @@ func kept(ctx context.Context, inst *installation.Installation, c config.Credent
 		Inside: c.Inside(), Groups: c.Groups, Since: source.Since(ctx, inst.Options.Getenv), Expires: c.Expires,
 	}
 	k.Minted = c.Mint.String()
-	if !k.Inside && len(k.Methods) == 0 {
-		k.Methods = []string{"GET", "HEAD"}
+	switch {
+	case c.OverSSH():
+		k.Host, k.Methods = c.User+"@"+c.Host, []string{"SSH"}
+	case !k.Inside:
+		k.Methods = lease.Methods(k.Methods)
 	}
 	return k
 }
@@ -227,7 +230,7 @@ func Rotate(ctx context.Context, inst *installation.Installation, name string, a
 		return Kept{}, err
 	}
 	c := inst.Config.Credentials[at]
-	if !c.Source().Writable() {
+	if !c.Source().Writable() || c.OverSSH() { // a private key is no line that is typed
 		return Kept{}, config.Errorf("credential %s: %s: %w", name, c.Source(), lease.ErrElsewhere)
 	}
 	value, err := ask()

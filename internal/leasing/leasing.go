@@ -22,6 +22,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/lease"
 	"github.com/nacre-dev/nacre/internal/lease/issuer"
+	"github.com/nacre-dev/nacre/internal/lease/sshagent"
 	"github.com/nacre-dev/nacre/internal/session"
 )
 
@@ -35,6 +36,7 @@ type Credentials struct {
 	opened    []egress.Credential // that add nothing
 	sweeping  func()              // ends the sweeps; nil where there are none
 	patience  time.Duration       // how long a request waits for a person's answer
+	logins    logins
 }
 
 // hold is one credential of a session, whose leases begin at the first use.
@@ -47,6 +49,9 @@ type hold struct {
 	spent  []*lease.Lease // those whose budget was used up, given back
 	ended  bool           // the session gave back what it holds, and leases nothing more
 	granting
+
+	reading sync.Mutex
+	private sshagent.Signer // of a key of SSH, once it was read
 }
 
 func leaseBroker(inst *installation.Installation) *lease.Broker {
@@ -130,7 +135,7 @@ func (l *Credentials) take(ctx context.Context, configs []config.Credential, rul
 				return &installation.NotReady{What: "credentials", Next: "nacre doctor tries them all", Err: err}
 			}
 		}
-		if host := c.Rule(h.material).Host; !c.Inside() && !slices.Contains(hosts, host) {
+		if host := c.Rule(h.material).Host; !c.Inside() && !c.OverSSH() && !slices.Contains(hosts, host) {
 			hosts = append(hosts, host)
 		}
 	}
@@ -201,9 +206,12 @@ func (l *Credentials) lapse(ctx context.Context) {
 // ready tells, when a session opens, whether a credential can be used: one is leased. Of one
 // that a person grants at its first use, what it is minted with is read.
 func (h *hold) ready(ctx context.Context) (err error) {
-	if h.config.Mint.Budget.Named() {
+	switch {
+	case h.config.OverSSH():
+		_, err = h.signer(ctx)
+	case h.config.Mint.Budget.Named():
 		_, err = h.config.Source().ReadRoot(ctx, h.of.inst.Options.Getenv)
-	} else {
+	default:
 		_, err = h.material(ctx)
 	}
 	return err
@@ -364,7 +372,7 @@ func (l *Credentials) deliver(ctx context.Context, hosts []string) error {
 			return err
 		}
 	}
-	return nil
+	return l.describeSSH()
 }
 
 // give writes a file that the sandbox reads. The folder above it is the
@@ -383,10 +391,10 @@ func hostsOf(list []egress.Credential) (hosts []string) {
 	return hosts
 }
 
-// Environment is what the sandbox needs to know of the session's credentials.
-func (l *Credentials) Environment() ([]string, error) {
+// Shown is what the sandbox needs to know of the session's credentials.
+func (l *Credentials) Shown() ([]nacre.Mount, []string, error) {
 	if l == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	env := installation.Trusted(l.inst)
 	if l.authority != nil {
@@ -398,11 +406,12 @@ func (l *Credentials) Environment() ([]string, error) {
 		}
 		m, err := h.material(l.session.Context())
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		env = append(env, h.config.AsEnv+"="+m.Value.Reveal())
 	}
-	return append(env, l.remotes()...), nil
+	mounts, logins := l.shownSSH()
+	return mounts, slices.Concat(env, l.remotes(), logins), nil
 }
 
 // Into gives the session's proxy the credentials that it adds.
@@ -416,7 +425,7 @@ func (l *Credentials) Into(o egress.Options) (egress.Options, error) {
 		return o, &config.Error{Err: err}
 	}
 	for _, h := range l.holds {
-		if h.config.Inside() {
+		if h.config.Inside() || h.config.OverSSH() {
 			continue
 		}
 		c := h.config.Rule(h.material)
@@ -465,8 +474,11 @@ func Check(ctx context.Context, inst *installation.Installation) []installation.
 }
 
 func checkCredential(ctx context.Context, inst *installation.Installation, c config.Credential) installation.Finding {
-	if c.Mint.Named() {
+	switch {
+	case c.Mint.Named():
 		return checkMinted(ctx, inst, c)
+	case c.OverSSH():
+		return checkSSH(ctx, &hold{of: &Credentials{inst: inst}, config: c})
 	}
 	var from []string
 	for i, source := range []lease.Source{c.Source(), c.AccessKey(), c.SessionToken()} {

@@ -165,17 +165,26 @@ func credentials(in Input) []nacre.CredentialScope {
 	}
 	var used []nacre.CredentialScope
 	for _, c := range in.Credentials {
-		if c.Inside != "" || slices.ContainsFunc(in.Egress, func(r nacre.EgressRule) bool { return LeadsTo(r, c.Host, c.Port) }) {
+		if c.Inside != "" || slices.ContainsFunc(in.Egress, func(r nacre.EgressRule) bool { return LeadsTo(r, whereOf(c)) }) {
 			used = append(used, c)
 		}
 	}
 	return used
 }
 
-// LeadsTo reports whether a rule lets a session speak TLS to a host.
-func LeadsTo(r nacre.EgressRule, host string, port uint16) bool {
-	_, parent, _ := strings.Cut(host, ".")
-	return r.Port == port && r.Protocol == nacre.ProtocolTLS && (r.Host == host || r.Host == "*."+parent)
+// whereOf is the place that a credential is for: SSH is carried as it is, all else in TLS.
+func whereOf(c nacre.CredentialScope) nacre.EgressRule {
+	to := nacre.EgressRule{Host: c.Host, Port: c.Port}
+	if c.Login != "" {
+		to.Protocol = nacre.ProtocolTCP
+	}
+	return to
+}
+
+// LeadsTo reports whether a rule lets a session speak a protocol to a host.
+func LeadsTo(r, to nacre.EgressRule) bool {
+	_, parent, _ := strings.Cut(to.Host, ".")
+	return r.Port == to.Port && r.Protocol == to.Protocol && (r.Host == to.Host || r.Host == "*."+parent)
 }
 
 func forwards(in Input) []nacre.Forward {

@@ -202,9 +202,29 @@ type Budget struct {
 	Renewals   int      `json:"renewals"`
 }
 
-// LeaseOf is which credential a question asks for, and for how long; empty for any other
-// question.
+// Login is what a question of the kind credential asks for of a key of SSH, as its arguments.
+type Login struct {
+	Credential string `json:"credential"`
+	// Login is USER@HOST:PORT, Key and HostKeys are fingerprints.
+	Login    string   `json:"login"`
+	Key      string   `json:"key"`
+	HostKeys []string `json:"host_keys"`
+	// Once says that the answer is for one login, and not for the session.
+	Once bool `json:"once"`
+}
+
+// LoginOf is the login that a question asks for.
+func LoginOf(q nacre.Question) (l Login, ok bool) {
+	err := json.Unmarshal(q.Arguments, &l)
+	return l, q.Capability == Lease && err == nil && l.Login != ""
+}
+
+// LeaseOf is which credential a question asks for, and for how long or for whom; empty for
+// any other question.
 func LeaseOf(q nacre.Question) string {
+	if l, ok := LoginOf(q); ok {
+		return fmt.Sprintf("%s to log in as %s over SSH", Escape(l.Credential), Escape(l.Login))
+	}
 	var b Budget
 	if q.Capability != Lease || json.Unmarshal(q.Arguments, &b) != nil {
 		return ""

@@ -351,7 +351,7 @@ func (s *Session) serveEgress(watched bool, powers []nacre.EgressRule) error {
 	s.proposer.Through(proxy)
 	return errors.Join(s.Listen(nacre.EgressSocket, func(ctx context.Context, listener *net.UnixListener) error {
 		return proxy.Serve(ctx, s.Watch.Listener(listener))
-	}), s.Services.Serve(s.Session))
+	}), s.Services.Serve(s.Session), s.leases.ServeSSH(s.Watch.Revoked, installation.Noticed(s.Warn)))
 }
 
 // Posture computes what the session's agent may reach.
@@ -372,7 +372,7 @@ func (s *Session) PostureWith(in posture.Input, modules []verify.Module) (nacre.
 		in.Programs = installation.Programs(s.Inst)
 		in.Mounts = append(slices.Clone(in.Mounts), s.Watch.Mounts()...)
 		in.Env = append(slices.Clone(in.Env), s.Watch.Environment()...)
-		env, err := s.leases.Environment()
+		given, env, err := s.leases.Shown()
 		if err != nil {
 			return nacre.Posture{}, err
 		}
@@ -380,7 +380,7 @@ func (s *Session) PostureWith(in posture.Input, modules []verify.Module) (nacre.
 		if err != nil {
 			return nacre.Posture{}, err
 		}
-		in.Mounts = append(in.Mounts, settings...)
+		in.Mounts = slices.Concat(in.Mounts, settings, given)
 		in.Env = slices.Concat(env, named, in.Env)
 	}
 	return posture.Compute(in)
