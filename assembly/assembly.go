@@ -91,7 +91,7 @@ func (r *Runtime) CheckAuditor(ctx context.Context, id nacre.SessionID, run Run)
 // Doctor tries each part of the installation (M-60). Without turns no brain is
 // started.
 func (r *Runtime) Doctor(ctx context.Context, turns bool) []Finding {
-	return doctor.Examine(ctx, r.inst, turns)
+	return append(doctor.Examine(ctx, r.inst, turns), leftover.CheckRoom(ctx, r.inst))
 }
 
 // Prove plays escapes, egress bypasses, planted files and broken installations against

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -12,8 +13,9 @@ import (
 
 func (n nacre) doctorCommand() *cobra.Command {
 	var (
-		still, live, proving, probing bool
-		project                       string
+		how     examination
+		proving bool
+		project string
 	)
 	c := &cobra.Command{
 		Use: "doctor", Short: "try each part of this installation, and list what is not enforced", Args: command.NoArguments,
@@ -27,8 +29,12 @@ in a sandbox, around the egress rules of this configuration, with files of the p
 that programs of this machine obey, and in installations of which a part is broken.
 Each is tried once more where nothing holds it, where it must get through. It reads and
 harms nothing but decoys of its own, reaches no network, and takes about a minute. Exit
-4 when one gets through, or proves nothing.`,
-		Example: "  nacre doctor\n  nacre doctor --no-turns   # start no brain and no plugin\n  nacre doctor --live       # ask plugins whether their credentials work\n" +
+4 when one gets through, or proves nothing.
+
+--fix repairs what can be repaired without a loss, and asks before each: what sessions
+left open that were killed, and old sessions that take too much room. Everything is tried
+again then. A broken chain of records is never repaired: nacre audit verify tells where.`,
+		Example: "  nacre doctor\n  nacre doctor --no-turns   # start no brain and no plugin\n  nacre doctor --fix        # repair what can be repaired, after asking\n  nacre doctor --live       # ask plugins whether their credentials work\n" +
 			"  nacre doctor --prove --project .",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if proving {
@@ -37,28 +43,42 @@ harms nothing but decoys of its own, reaches no network, and takes about a minut
 			if project != "" {
 				return command.Usage("--project names the project of --prove")
 			}
-			return n.doctor(c.Context(), !still, live, probing)
+			if how.yes && !how.fix {
+				return command.Usage("--yes answers the questions of --fix")
+			}
+			return n.doctor(c.Context(), how)
 		},
 	}
 	c.Flags().BoolVar(&proving, "prove", false, "play escapes, egress bypasses, planted files and broken installations against this machine, with decoys")
 	c.Flags().StringVar(&project, "project", "", "the project whose files --prove tries to change; the folder that you are in where absent")
-	c.Flags().BoolVar(&probing, "probe", false, "mint each credential that is minted once, and revoke it: it uses the network")
-	c.Flags().BoolVar(&live, "live", false, "start the plugins that can verify themselves and ask them: they use their credentials and the network")
-	c.Flags().BoolVar(&still, "no-turns", false, "do not give the brains a turn, and do not start plugins")
+	c.Flags().BoolVar(&how.fix, "fix", false, "repair what can be repaired, after asking, and try again")
+	c.Flags().BoolVar(&how.yes, "yes", false, "with --fix: repair without asking")
+	c.Flags().BoolVar(&how.probing, "probe", false, "mint each credential that is minted once, and revoke it: it uses the network")
+	c.Flags().BoolVar(&how.live, "live", false, "start the plugins that can verify themselves and ask them: they use their credentials and the network")
+	c.Flags().BoolVar(&how.still, "no-turns", false, "do not give the brains a turn, and do not start plugins")
 	return c
 }
 
-func (n nacre) doctor(ctx context.Context, turns, live, probing bool) error {
+// examination says what doctor tries, and whether it repairs.
+type examination struct{ still, live, probing, fix, yes bool }
+
+func (n nacre) doctor(ctx context.Context, how examination) error {
 	rt, err := n.open(ctx)
 	if err != nil {
 		return err
 	}
-	findings := append(rt.Doctor(ctx, turns), hookcmd.Commands{Env: n.env}.Findings(ctx)...)
-	if live {
-		findings = append(findings, rt.VerifyPlugins(ctx)...)
+	if how.fix && !how.yes && !n.env.CanAsk() {
+		return command.Usage("--fix asks at a terminal: add --yes to repair without asking")
 	}
-	if probing {
-		findings = append(findings, assembly.ProbeCredentials(ctx, rt)...)
+	findings := n.examine(ctx, rt, how)
+	if how.fix {
+		repaired, err := n.repair(ctx, findings, how.yes)
+		if err != nil {
+			return err
+		}
+		if repaired {
+			findings = n.examine(ctx, rt, how)
+		}
 	}
 	if n.env.JSON {
 		if err := n.env.PrintJSON(findings); err != nil {
@@ -73,6 +93,44 @@ func (n nacre) doctor(ctx context.Context, turns, live, probing bool) error {
 		}
 	}
 	return nil
+}
+
+func (n nacre) examine(ctx context.Context, rt *assembly.Runtime, how examination) []assembly.Finding {
+	findings := append(rt.Doctor(ctx, !how.still), hookcmd.Commands{Env: n.env}.Findings(ctx)...)
+	if how.live {
+		findings = append(findings, rt.VerifyPlugins(ctx)...)
+	}
+	if how.probing {
+		findings = append(findings, assembly.ProbeCredentials(ctx, rt)...)
+	}
+	return findings
+}
+
+// repair does what the findings offer and a person agrees to, and tells of each on the
+// standard error: the standard output is the findings'.
+func (n nacre) repair(ctx context.Context, findings []assembly.Finding, yes bool) (changed bool, err error) {
+	p := n.env.Printer(n.env.Stderr)
+	for _, f := range findings {
+		if f.Repair == nil {
+			continue
+		}
+		p.Mark("warn", f.Name, f.Text)
+		if !yes {
+			agreed, err := n.env.Agrees(ctx, n.env.Stderr, "         "+f.Offer+"? [y/N] ")
+			if err != nil {
+				return changed, err
+			}
+			if !agreed {
+				continue
+			}
+		}
+		if err := f.Repair(ctx, func(text string) { p.Mark("look", f.Name, text) }); err != nil {
+			return changed, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		p.Mark("ok", f.Name, "repaired: "+f.Offer)
+		changed = true
+	}
+	return changed, nil
 }
 
 func (n nacre) printFindings(findings []assembly.Finding) {

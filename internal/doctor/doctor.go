@@ -53,7 +53,8 @@ func Examine(ctx context.Context, inst *installation.Installation, turns bool) [
 		func() []installation.Finding { return pluginadmin.CheckPlugins(ctx, inst) },
 		try,
 		func() []installation.Finding { return leasing.Check(ctx, inst) },
-		func() []installation.Finding { return checkAudit(ctx, inst) },
+		func() []installation.Finding { return []installation.Finding{operator.CheckKilled(inst)} },
+		func() []installation.Finding { return checkAudit(inst) },
 		func() []installation.Finding { return checkDisk(ctx, inst) },
 		func() []installation.Finding { return checkClock(inst) },
 	} {
@@ -170,10 +171,7 @@ func lingering(path string) installation.Finding {
 }
 
 // checkAudit verifies every chain of the installation.
-func checkAudit(ctx context.Context, inst *installation.Installation) []installation.Finding {
-	if err := operator.SettleRuns(ctx, inst); err != nil { // what a killed run left is completed, or named (F-105)
-		return []installation.Finding{{Name: "audit", Status: "fail", Text: err.Error(), Fix: "the next nacre run or exec tries again; nacre sessions give-up SESSION ends its work"}}
-	}
+func checkAudit(inst *installation.Installation) []installation.Finding {
 	reports, err := VerifyAudit(inst, "")
 	var records, unknown uint64
 	var first string
@@ -185,7 +183,7 @@ func checkAudit(ctx context.Context, inst *installation.Installation) []installa
 		}
 	}
 	if killed, listErr := operator.Interrupted(inst); err != nil && listErr == nil && len(killed) > 0 {
-		return []installation.Finding{{Name: "audit", Status: "fail", Text: err.Error(), Fix: fmt.Sprintf("session %s was killed: the next nacre run or exec seals what it left", killed[0])}}
+		return []installation.Finding{{Name: "audit", Status: "fail", Text: err.Error(), Fix: fmt.Sprintf("session %s was killed: the next nacre run or exec seals what it left, and so does nacre doctor --fix", killed[0])}}
 	}
 	if err != nil {
 		return []installation.Finding{{Name: "audit", Status: "fail", Text: err.Error(), Fix: "nacre audit verify shows which chain, and where"}}

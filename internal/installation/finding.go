@@ -17,6 +17,10 @@ type Finding struct {
 	Text   string `json:"text"`
 	// Fix is what to do about it.
 	Fix string `json:"fix,omitempty"`
+	// Offer says what Repair does. Both are empty where only a person can put it right.
+	Offer string `json:"offer,omitempty"`
+	// Repair does what is offered; tell is told what a person has to know of it.
+	Repair func(ctx context.Context, tell func(text string)) error `json:"-"`
 }
 
 // SystemMounts are the machine's tool folders, where the backend shows them.

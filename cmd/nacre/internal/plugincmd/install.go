@@ -1,11 +1,9 @@
 package plugincmd
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -20,9 +18,6 @@ import (
 )
 
 type installCommand Commands
-
-// maxReply is the longest answer to a question, in bytes.
-const maxReply = 100
 
 // errDeclined ends an order that a person said no to.
 var errDeclined = errors.New("not confirmed: nothing was changed")
@@ -179,21 +174,11 @@ func (cmd installCommand) agree(ctx context.Context, rt *assembly.Runtime, plan 
 	if !terminal.Is(cmd.Stdin) {
 		return command.Usage("confirm what it wants on a terminal, or with --yes")
 	}
-	_, _ = fmt.Fprintf(cmd.Stderr, "Let %s have this? [y/N] ", plan.Name) // unseen, it is no
-	reply := make(chan string, 1)
-	go func() { // it ends with the program where nobody answers
-		line, _ := bufio.NewReader(io.LimitReader(cmd.Stdin, maxReply)).ReadString('\n') // what is no line is no yes
-		reply <- strings.ToLower(strings.TrimSpace(line))
-	}()
-	select {
-	case said := <-reply:
-		if said == "y" || said == "yes" {
-			return nil
-		}
-		return errDeclined
-	case <-ctx.Done():
-		return ctx.Err()
+	agreed, err := cmd.Agrees(ctx, cmd.Stderr, fmt.Sprintf("Let %s have this? [y/N] ", plan.Name))
+	if err == nil && !agreed {
+		err = errDeclined
 	}
+	return err
 }
 
 // covers refuses to install what would silence a plugin that is there beside the

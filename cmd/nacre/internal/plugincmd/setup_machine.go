@@ -2,8 +2,6 @@ package plugincmd
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -55,9 +53,11 @@ func (cmd setupCommand) setUpMachine(ctx context.Context, m machineSetup) (assem
 	for line := range strings.Lines(proposal.Lines) {
 		p.Line("  %s", strings.TrimRight(line, "\n"))
 	}
-	if !m.yes && !cmd.agrees(ctx) {
-		p.Mark("warn", "config", "nothing is written: nacre setup --yes writes it")
-		return found, nil
+	if !m.yes {
+		if agreed, err := cmd.Agrees(ctx, cmd.Stdout, "write it? [y/N] "); err != nil || !agreed {
+			p.Mark("warn", "config", "nothing is written: nacre setup --yes writes it")
+			return found, err
+		}
 	}
 	if err := proposal.Write(); err != nil {
 		return found, err
@@ -84,36 +84,6 @@ func printFound(p *terminal.Printer, found assembly.SurveyFound) {
 	if len(found.Languages) == 0 {
 		p.Mark("warn", "project", "none that is known in this folder: nacre setup in a project's folder finds its checks")
 	}
-}
-
-// agrees asks on a terminal; elsewhere nobody agrees.
-func (cmd setupCommand) agrees(ctx context.Context) bool {
-	if !terminal.Is(cmd.Stdin) {
-		return false
-	}
-	_, _ = fmt.Fprint(cmd.Stdout, "write it? [y/N] ") // unseen, it is no
-	said := make(chan string, 1)
-	go func() { // it ends with the program where nobody answers
-		said <- strings.ToLower(strings.TrimSpace(lineOf(cmd.Stdin)))
-	}()
-	select {
-	case answer := <-said:
-		return answer == "y" || answer == "yes"
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// lineOf reads a line and nothing beyond it, which is for who asks next.
-func lineOf(in io.Reader) string {
-	var line []byte
-	for one := make([]byte, 1); len(line) < maxReply; {
-		if n, err := in.Read(one); n == 0 || err != nil || one[0] == '\n' {
-			break
-		}
-		line = append(line, one[0])
-	}
-	return string(line)
 }
 
 // next says what to type now.

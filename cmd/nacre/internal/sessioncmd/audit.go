@@ -73,7 +73,7 @@ func (v verification) explain(err error) error {
 		return err
 	}
 	if killed, listErr := v.killed(); listErr == nil && len(killed) > 0 {
-		return fmt.Errorf("%w\nsession %s was killed: the next nacre run or exec seals what it left", err, killed[0])
+		return fmt.Errorf("%w\nsession %s was killed: the next nacre run or exec seals what it left, and so does nacre doctor --fix", err, killed[0])
 	}
 	return err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -98,26 +97,10 @@ func (f *face) confirm(ctx context.Context, obstacles []string, costs bool) erro
 	}
 	f.obstacles(obstacles)
 	f.told = true
-	_, _ = fmt.Fprint(f.env.Stdout, "         begin all the same? [y/N] ") // a terminal that is gone answers nothing
-	if yes, err := agreed(ctx, f.env.Stdin); err != nil || yes {
+	if yes, err := f.env.Agrees(ctx, f.env.Stdout, "         begin all the same? [y/N] "); err != nil || yes {
 		return err
 	}
 	return command.ExitWith(command.ExitFailed, errors.New("nothing was begun, and nothing was paid for"))
-}
-
-// maxAnswer is the longest line that is read, in bytes.
-const maxAnswer = 256
-
-// readLine reads one line and nothing behind it: what is typed next is for questions.
-func readLine(from io.Reader) string {
-	var line []byte
-	for one := make([]byte, 1); len(line) < maxAnswer; {
-		if n, err := from.Read(one); n == 0 || err != nil || one[0] == '\n' {
-			break
-		}
-		line = append(line, one[0])
-	}
-	return string(line)
 }
 
 func (f *face) progress(e nacre.Step) {

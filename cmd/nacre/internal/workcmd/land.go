@@ -3,8 +3,6 @@ package workcmd
 import (
 	"context"
 	"fmt"
-	"io"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -47,8 +45,7 @@ func (cmd execCommand) askToLand(ctx context.Context, o assembly.Offer) (by stri
 		return ""
 	}
 	printOffer(cmd.Printer(cmd.Stdout), o)
-	_, _ = fmt.Fprint(cmd.Stdout, "         move your branch there? [y/N] ") // a terminal that is gone answers nothing
-	if yes, err := agreed(ctx, cmd.Stdin); err != nil || !yes {
+	if yes, err := cmd.Agrees(ctx, cmd.Stdout, "         move your branch there? [y/N] "); err != nil || !yes {
 		return ""
 	}
 	return command.Operator()
@@ -90,18 +87,5 @@ func behind(ask toLand, end func() error) toLand {
 			return ""
 		}
 		return ask(ctx, o)
-	}
-}
-
-// agreed reads a yes or a no from a terminal.
-func agreed(ctx context.Context, from io.Reader) (bool, error) {
-	answer := make(chan string, 1)
-	go func() { answer <- readLine(from) }() // it ends with its line, or with the program
-	select {
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
-	case line := <-answer:
-		line = strings.ToLower(strings.TrimSpace(line))
-		return line == "y" || line == "yes", nil
 	}
 }
