@@ -135,7 +135,7 @@ func BenchmarkRows(b *testing.B) {
 const runTurns = 5
 
 // BenchmarkRun prints what a run with one edited file and a check that does nothing
-// takes (P-03), beside another checkout of the same commit. The first turn, which does
+// takes (P-03, F-120), beside another checkout of the same commit. The first turn, which does
 // not count, makes the base.
 func BenchmarkRun(b *testing.B) {
 	for _, files := range []int{1000, 20_000, 60_000} {

@@ -176,7 +176,7 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// P-08: MB/s of one thread on logs, on text that is dense in secrets, and on what costs
+// P-08, F-57: MB/s of one thread on logs, on text that is dense in secrets, and on what costs
 // most: one letter, or nothing but key words. The floor is copying the text.
 func BenchmarkString(b *testing.B) {
 	const size = 1 << 20
@@ -207,6 +207,8 @@ func BenchmarkString(b *testing.B) {
 		{"lines", fill("DB_PASSWORD=a&b;c,d\n")},
 		{"one line", fill("DB_PASSWORD=a&b;c,d")},
 		{"yaml", fill("password:\n")},
+		{"escaped", fill(`{\"a\":\"b\\\"c\"}`)},
+		{"set-cookie", fill("Set-Cookie: session=abcdef0123456789; Path=/\r\n")},
 	} {
 		row := fmt.Sprintf("P-08 %s, at least %d MB a second", test.name, max(least[test.name], 10))
 		b.Run(row+"/floor", func(b *testing.B) {

@@ -2,7 +2,7 @@
 # Installs nacre for the user who runs it, without root: from a folder or a server that
 # holds what a release is made of, and only what its checksums name.
 #
-#   install.sh [--from FOLDER-OR-URL] [--prefix DIR] [--dry-run]
+#   install.sh [--from FOLDER-OR-URL] [--prefix DIR] [--version V] [--dry-run]
 #   install.sh --uninstall [--prefix DIR]
 set -eu
 
