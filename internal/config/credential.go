@@ -117,7 +117,7 @@ func (c Credential) check() error {
 	if _, err := c.Lifetime(); err != nil {
 		return err
 	}
-	if err := c.Mint.Check(); c.Mint.Named() && err != nil {
+	if err := c.Mint.CheckFor(c.Uses); c.Mint.Named() && err != nil {
 		return fmt.Errorf("mint: %w", err)
 	}
 	for key, source := range map[string]lease.Source{"value": c.Source(), "access_key": c.AccessKey(), "session_token": c.SessionToken()} {

@@ -33,6 +33,29 @@ func (c Credential) checkGit() error {
 	return nil
 }
 
+// choose finds the credential of a request, and names it in the record. Of several for one
+// repository git's own protocol says which: the first one that is for what is asked.
+func (o *opened) choose(r *http.Request, d *denial, path, query string) (Credential, error) {
+	c, reason := choose(o.list, r.Method, path)
+	if reason != ReasonListed {
+		return c, refusal(reason, "what the operator allows of this host is not this method and path")
+	}
+	var no []string
+	for _, c = range o.list {
+		if c.allows(r.Method, path) != ReasonListed {
+			continue
+		}
+		d.credential = c.Name
+		err := c.admitGit(r, path, query)
+		var refused gitwire.Refusal
+		if !errors.As(err, &refused) {
+			return c, err
+		}
+		no = append(no, string(refused))
+	}
+	return c, refusal(ReasonGit, strings.Join(no, "; "))
+}
+
 // admitGit refuses what is not a clone, fetch or push of the credential's. The refs of a
 // push are read before anything of it is sent.
 func (c Credential) admitGit(r *http.Request, path, query string) error {
@@ -43,10 +66,6 @@ func (c Credential) admitGit(r *http.Request, path, query string) error {
 	if err == nil && service == gitwire.Push && r.Method == http.MethodPost {
 		err = c.admitPush(r)
 	}
-	var no gitwire.Refusal
-	if errors.As(err, &no) {
-		return refusal(ReasonGit, string(no))
-	}
 	return err
 }
 
@@ -56,14 +75,11 @@ func (c Credential) admitPush(r *http.Request) error {
 	}
 	body := r.Body
 	read, err := gitwire.Commands(body, c.Git)
-	if err != nil {
-		return err
-	}
-	r.Body = struct {
+	r.Body = struct { // also where it is refused: the next credential reads it anew
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(read), body), body}
-	return nil
+	return err
 }
 
 // isPush reports whether a push was refused for what it would change.

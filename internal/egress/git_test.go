@@ -92,3 +92,56 @@ func TestARefusedPushIsNotSent(t *testing.T) {
 		}
 	}
 }
+
+// M-36: of several credentials for one repository the first is used that is for what is asked,
+// as git's own protocol says it: whoever may only read pushes nothing with its neighbour's.
+func TestSeveralCredentialsOfOneRepository(t *testing.T) {
+	t.Parallel()
+	git := func(name string, push ...string) func(*egress.Credential) {
+		return func(c *egress.Credential) {
+			c.Name, c.Methods, c.Paths, c.Material = name, nil, nil, fixed("the-token-of-"+name)
+			*c = c.ForGit(posture.Git{Repositories: []string{"/acme/app.git"}, Push: push})
+		}
+	}
+	v := newVault(t, nil, git("reads"), git("agent", "refs/heads/agent/*"), git("release", "refs/heads/release"))
+	id := strings.Repeat("1", 40)
+	push := func(refs ...string) string {
+		var all strings.Builder
+		for i, ref := range refs {
+			line := id + " " + id + " " + ref
+			if i == 0 {
+				line += "\x00 report-status"
+			}
+			_, _ = fmt.Fprintf(&all, "%04x%s", len(line)+4, line)
+		}
+		return all.String() + "0000PACK"
+	}
+	for _, c := range []struct{ method, path, body, want string }{
+		{"GET", "/acme/app.git/info/refs?service=git-upload-pack", "", "reads"},
+		{"POST", "/acme/app.git/git-upload-pack", "0000", "reads"},
+		{"GET", "/acme/app.git/info/refs?service=git-receive-pack", "", "agent"},
+		{"POST", "/acme/app.git/git-receive-pack", push("refs/heads/agent/x"), "agent"},
+		{"POST", "/acme/app.git/git-receive-pack", push("refs/heads/release"), "release"},
+		{"POST", "/acme/app.git/git-receive-pack", push("refs/heads/main"), ""},
+		{"POST", "/acme/app.git/git-receive-pack", push("refs/heads/agent/x", "refs/heads/release"), ""},
+		{"POST", "/acme/other.git/git-receive-pack", push("refs/heads/agent/x"), ""},
+	} {
+		before := len(v.requests())
+		request, err := http.NewRequest(c.method, "https://example.com"+c.path, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := v.client(t, false).Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		got := v.requests()[before:]
+		switch {
+		case c.want == "" && len(got) > 0:
+			t.Errorf("%s %s: the host had %v", c.path, c.body, got)
+		case c.want != "" && (len(got) != 1 || got[0].header.Get("Authorization") != "Bearer the-token-of-"+c.want || got[0].body != c.body):
+			t.Errorf("%s %s: the host had %v, want %s", c.path, c.body, got, c.want)
+		}
+	}
+}

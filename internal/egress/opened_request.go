@@ -127,12 +127,8 @@ func (o *opened) admit(ctx context.Context, r *http.Request, d *denial) (*order,
 		return nil, err
 	}
 	d.path = recordedPath(path)
-	c, reason := choose(o.list, r.Method, path)
-	if reason != ReasonListed {
-		return nil, refusal(reason, "what the operator allows of this host is not this method and path")
-	}
-	d.credential = c.Name
-	if err := c.admitGit(r, path, query); err != nil {
+	c, err := o.choose(r, d, path, query)
+	if err != nil {
 		return nil, err
 	}
 	headers, err := cleanHeaders(r.Header, c)

@@ -51,7 +51,8 @@ type received struct {
 }
 
 // newVault serves handler behind the credential; change edits it.
-func newVault(t testing.TB, handler http.HandlerFunc, change func(*egress.Credential)) *vault {
+// beside are further credentials, made of that one.
+func newVault(t testing.TB, handler http.HandlerFunc, change func(*egress.Credential), beside ...func(*egress.Credential)) *vault {
 	t.Helper()
 	v := &vault{log: newLedger()}
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -73,6 +74,12 @@ func newVault(t testing.TB, handler http.HandlerFunc, change func(*egress.Creden
 	if change != nil {
 		change(&c)
 	}
+	all := []egress.Credential{c}
+	for _, other := range beside {
+		c := credential(srv)
+		other(&c)
+		all = append(all, c)
+	}
 	authority, err := egress.NewAuthority([]string{"example.com"}, time.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +88,7 @@ func newVault(t testing.TB, handler http.HandlerFunc, change func(*egress.Creden
 	v.pool.AppendCertsFromPEM(authority.PEM())
 	v.proxy, v.socket = start(t, egress.Options{
 		Rules:  []nacre.EgressRule{rule("example.com", 443, nacre.ProtocolTLS, pinOf(t, srv))},
-		Record: v.log, Credentials: []egress.Credential{c}, Authority: authority, Revoked: egress.Revocation{All: v.revoked.Load},
+		Record: v.log, Credentials: all, Authority: authority, Revoked: egress.Revocation{All: v.revoked.Load},
 	})
 	return v
 }

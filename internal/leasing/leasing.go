@@ -82,7 +82,7 @@ func issuerOf(inst *installation.Installation, c config.Credential) (lease.Issue
 		return nil, &config.Error{Err: err}
 	}
 	return issuer.New(c.Mint, issuer.Options{
-		Transport: transport, Now: inst.Options.Now,
+		Transport: transport, Now: inst.Options.Now, Owner: c.Owner(),
 		Root: func(ctx context.Context) (nacre.Secret, error) { return c.Source().ReadRoot(ctx, inst.Options.Getenv) },
 		Key:  func(ctx context.Context) (lease.Material, error) { return rootKey(ctx, inst, c) },
 	})

@@ -3,6 +3,7 @@ package leasing
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,7 +15,11 @@ import (
 func (l *Credentials) remotes() []string {
 	var settings [][2]string
 	for _, h := range l.holds {
-		settings = append(settings, overHTTPS(h.config)...)
+		for _, s := range overHTTPS(h.config) {
+			if !slices.Contains(settings, s) { // several credentials may be for one repository
+				settings = append(settings, s)
+			}
+		}
 	}
 	if len(settings) == 0 {
 		return nil

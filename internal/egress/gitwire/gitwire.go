@@ -67,7 +67,7 @@ func Read(scope posture.Git, method, path, query string) (Service, error) {
 }
 
 // Commands reads the commands at the beginning of a push, to the line that ends them, and
-// gives back what was read. It refuses a push that would change another ref than those of
+// gives back what was read, also where it refuses. It refuses a push that would change another ref than those of
 // the scope, or tell the host anything but commands and objects.
 func Commands(r io.Reader, scope posture.Git) (read []byte, err error) {
 	from := io.TeeReader(io.LimitReader(r, maxCommands), (*appended)(&read))
@@ -76,9 +76,9 @@ func Commands(r io.Reader, scope posture.Git) (read []byte, err error) {
 		line, end, err := nextLine(from)
 		switch {
 		case err != nil && len(read) >= maxCommands:
-			return nil, Refusal("a push through the proxy changes some 500 refs at most: push fewer at once")
+			return read, Refusal("a push through the proxy changes some 500 refs at most: push fewer at once")
 		case err != nil:
-			return nil, err
+			return read, err
 		case end:
 			return read, nil
 		}
@@ -86,7 +86,7 @@ func Commands(r io.Reader, scope posture.Git) (read []byte, err error) {
 			continue
 		}
 		if err := checkCommand(line, commands == 0, scope); err != nil {
-			return nil, err
+			return read, err
 		}
 		commands++
 	}

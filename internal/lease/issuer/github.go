@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -28,7 +29,8 @@ type installationToken struct {
 	Permissions  map[string]string `json:"permissions"`
 	Selection    string            `json:"repository_selection"`
 	Repositories []struct {
-		Name string `json:"name"`
+		Name     string `json:"name"`
+		FullName string `json:"full_name"`
 	} `json:"repositories"`
 }
 
@@ -56,7 +58,8 @@ func (g github) wrong(given installationToken) error {
 		return errWide
 	}
 	for _, r := range given.Repositories {
-		if !slices.Contains(g.table.Repositories, r.Name) {
+		owner := g.options.Owner
+		if !slices.Contains(g.table.Repositories, r.Name) || owner != "" && !strings.EqualFold(r.FullName, owner+"/"+r.Name) {
 			return errWide
 		}
 	}

@@ -31,12 +31,14 @@ const (
 	maxLife = time.Hour
 )
 
-// Options of an issuer. All are required.
+// Options of an issuer. All are required but Owner.
 type Options struct {
 	// Root reads what credentials are minted with: a private key in PEM, or a token.
 	Root func(context.Context) (nacre.Secret, error)
 	// Key reads the AWS key that a role is assumed with.
 	Key func(context.Context) (lease.Material, error)
+	// Owner is whose repositories a token of GitHub is for; empty where nobody said.
+	Owner string
 	// Transport reaches the provider; redirects are never followed.
 	Transport http.RoundTripper
 	Now       func() time.Time

@@ -184,7 +184,7 @@ func (g *github) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	token, how := g.give()
 	answer := map[string]any{"token": token, "expires_at": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "repository_selection": "selected"}
 	permissions := map[string]string{"metadata": "read", "contents": "write"}
-	repositories := []map[string]string{{"name": "widget"}}
+	repositories := []map[string]string{{"name": "widget", "full_name": "Acme/widget"}}
 	switch how {
 	case "all that there is":
 		answer["repository_selection"] = "all"
@@ -194,6 +194,10 @@ func (g *github) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		permissions["contents"] = "admin"
 	case "another object":
 		repositories = append(repositories, map[string]string{"name": "vaults"})
+	case "another owner":
+		repositories[0]["full_name"] = "stranger/widget"
+	case "no owner":
+		delete(repositories[0], "full_name")
 	case "no end":
 		delete(answer, "expires_at")
 	case "a late end":
@@ -276,7 +280,7 @@ func each(t *testing.T, play func(t *testing.T, f fake, by lease.Issuer)) {
 			server := httptest.NewServer(f)
 			t.Cleanup(server.Close)
 			by, err := issuer.New(f.table(server.URL), issuer.Options{
-				Transport: server.Client().Transport, Now: time.Now,
+				Transport: server.Client().Transport, Now: time.Now, Owner: "acme",
 				Root: func(context.Context) (nacre.Secret, error) { return nacre.NewSecret(f.root()), nil },
 				Key: func(context.Context) (lease.Material, error) {
 					return lease.Material{Value: nacre.NewSecret(f.root()), AccessKey: nacre.NewSecret(accessKey)}, nil
@@ -349,6 +353,23 @@ func TestEveryIssuerRefusesAHostileProvider(t *testing.T) {
 			}
 			if how == "a clock an hour off" && !strings.Contains(err.Error(), "clocks") {
 				t.Errorf("%s: %v", how, err)
+			}
+		}
+	})
+}
+
+// M-36: a token for the repository of another owner, which has the same name, is taken back.
+func TestATokenForAnotherOwnerIsTakenBack(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f fake, by lease.Issuer) {
+		t.Helper()
+		if _, ok := f.(*github); !ok {
+			return // the others know no owners
+		}
+		for _, how := range []string{"another owner", "no owner"} {
+			f.answer(how)
+			if _, err := by.Mint(t.Context(), 15*time.Minute); err == nil || len(f.out()) > 0 {
+				t.Errorf("%s: have %v, and %v are good", how, err, f.out())
 			}
 		}
 	})
