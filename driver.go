@@ -14,6 +14,14 @@ type LabelledDriver interface {
 	DoLabelled(ctx context.Context, in Invocation) (json.RawMessage, Label, error)
 }
 
+// PromptDriver is a Driver that may promise to return as soon as its context ends,
+// whatever it waits for, and not to panic. Who calls it then waits for it itself,
+// without a goroutine that could be left behind.
+type PromptDriver interface {
+	Driver
+	Prompt() bool
+}
+
 // NotSent marks a driver's error as one that came before anything was sent, so
 // that another driver may be tried even for what writes (K-13). A driver that
 // is not sure does not use it.

@@ -86,7 +86,7 @@ type result struct {
 
 func (k *acts) try(ctx context.Context, r *run, driver nacre.Driver) (result, error) {
 	in := r.invocation()
-	return guarded(ctx, k.left, func() (result, error) {
+	do := func() (result, error) {
 		labelled, ok := driver.(nacre.LabelledDriver)
 		if !ok {
 			raw, err := driver.Do(ctx, in)
@@ -94,7 +94,17 @@ func (k *acts) try(ctx context.Context, r *run, driver nacre.Driver) (result, er
 		}
 		raw, label, err := labelled.DoLabelled(ctx, in)
 		return result{raw, label}, err
-	}, func() { k.log.recordLate(r) })
+	}
+	if prompt, ok := driver.(nacre.PromptDriver); ok && prompt.Prompt() {
+		k.left.add()
+		defer k.left.done()
+		answered, err := caught(do)
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return answered, err
+	}
+	return guarded(ctx, k.left, do, func() { k.log.recordLate(r) })
 }
 
 func (r *run) invocation() nacre.Invocation {
@@ -172,6 +182,16 @@ func failed(ctx context.Context, r *run, err error) *failure {
 	return crashed(err)
 }
 
+// caught runs f; a panic becomes an error.
+func caught[T any](f func() (T, error)) (value T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v\n%s", errPanicked, p, debug.Stack())
+		}
+	}()
+	return f()
+}
+
 // guarded runs f until it returns, panics, or ctx ends; then late is told when f
 // answers after all. f runs on, counted in left, for nothing can stop it.
 func guarded[T any](ctx context.Context, left *leftovers, f func() (T, error), late func()) (T, error) {
@@ -184,14 +204,7 @@ func guarded[T any](ctx context.Context, left *leftovers, f func() (T, error), l
 	go func() {
 		defer left.done()
 		var a answer
-		func() {
-			defer func() {
-				if p := recover(); p != nil {
-					a.err = fmt.Errorf("%w: %v\n%s", errPanicked, p, debug.Stack())
-				}
-			}()
-			a.value, a.err = f()
-		}()
+		a.value, a.err = caught(f)
 		select {
 		case answers <- a:
 		case <-ctx.Done():
@@ -234,15 +247,16 @@ func (l *leftovers) done() {
 func (l *leftovers) wait() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	none := l.none
+	if none == nil {
+		none = make(chan struct{})
+	}
 	if l.n == 0 {
-		none := make(chan struct{})
 		close(none)
 		return none
 	}
-	if l.none == nil {
-		l.none = make(chan struct{})
-	}
-	return l.none
+	l.none = none
+	return none
 }
 
 // Wait returns when no driver and no approver is running any more, those that

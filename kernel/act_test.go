@@ -110,9 +110,11 @@ func TestADriversFailureIsNormalised(t *testing.T) {
 		},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
+		check := func(t *testing.T, do nacre.Driver) {
 			h := open(t, nil)
-			h.add(t, note(nil), test.do)
+			if err := h.Register(nacre.Tool{Capability: note(nil), Driver: do}); err != nil {
+				t.Fatal(err)
+			}
 			outcome, err := h.Call(t.Context(), call(milk))
 			if have := *refusal(t, err); have != test.want || outcome.Result != nil {
 				t.Errorf("have %+v\nwant %+v", have, test.want)
@@ -125,6 +127,41 @@ func TestADriversFailureIsNormalised(t *testing.T) {
 					t.Errorf("%s holds a detail of the host: %s", r.Kind, r.Detail)
 				}
 			}
+		}
+		t.Run(name, func(t *testing.T) { check(t, test.do) })
+		t.Run(name+", of a prompt driver", func(t *testing.T) { check(t, prompt{test.do}) })
+	}
+}
+
+// prompt is a driver that promises to return as soon as its context ends.
+type prompt struct{ nacre.DriverFunc }
+
+// Prompt implements nacre.PromptDriver.
+func (prompt) Prompt() bool { return true }
+
+// P-05, D-14: a driver that is waited for without a goroutine of its own has the same
+// deadline, whatever it says of why it returned.
+func TestAPromptDriverHasItsDeadline(t *testing.T) {
+	for name, said := range map[string]error{"it says why": context.DeadlineExceeded, "it says something else": errors.New("gone")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, func(c *kernel.Config) { c.Now = time.Now })
+				driver := prompt{func(ctx context.Context, _ nacre.Invocation) (json.RawMessage, error) {
+					<-ctx.Done()
+					return nil, said
+				}}
+				if err := h.Register(nacre.Tool{Capability: note(nil), Driver: driver}); err != nil {
+					t.Fatal(err)
+				}
+				start := time.Now()
+				_, err := h.Call(t.Context(), call(milk))
+				if have := refusal(t, err); have.Code != nacre.CodePluginTimeout || time.Since(start) != kernel.DefaultDeadline {
+					t.Errorf("have %+v after %v", have, time.Since(start))
+				}
+				if err := h.Wait(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
 		})
 	}
 }

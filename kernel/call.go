@@ -384,13 +384,9 @@ func (r *run) constrain() error {
 		return nil // of a grant: held against each use
 	}
 	if err := constraint.CheckArguments(narrowed.Arguments, r.arguments); err != nil {
-		return argumentRefusal(err)
+		return unauthorized(nacre.Decision{Code: nacre.ReasonArgumentConstraint, Message: err.Error()})
 	}
 	return nil
-}
-
-func argumentRefusal(err error) error {
-	return unauthorized(nacre.Decision{Code: nacre.ReasonArgumentConstraint, Message: err.Error()})
 }
 
 // decide denies where an embedder's engine panics or answers nonsense.

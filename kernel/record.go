@@ -323,7 +323,9 @@ func (k *journal) recordReply(ctx context.Context, r *run, q nacre.Question, rul
 	d.Text("capability", string(q.Capability))
 	d.Text("digest", q.Digest)
 	d.Text("question", q.ID)
-	d.Text("scope", scopeOf(ruling))
+	if ruling.For > 0 || ruling.Scope == nacre.ScopeText {
+		d.Text("scope", ruling.Scope.String())
+	}
 	d.Number("stands", int64(ruling.For/time.Second))
 	if ruling.Scope == nacre.ScopeText && q.Text != nil {
 		d.Text("text", plain(q.Text.Source))
@@ -441,13 +443,6 @@ func unrecorded(err error, message string) error {
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
-func scopeOf(r nacre.Ruling) string {
-	if r.For <= 0 && r.Scope != nacre.ScopeText {
-		return ""
-	}
-	return r.Scope.String()
-}
 
 // plain is a short text of the host's own, such as a person's name, as a record keeps it.
 func plain(s string) string {

@@ -279,12 +279,10 @@ func (k *traces) redactTrace(t *Trace) {
 
 func withoutPayload(arguments json.RawMessage) json.RawMessage {
 	var value any
-	if json.Unmarshal(arguments, &value) != nil {
-		return json.RawMessage("null")
-	}
+	unread := json.Unmarshal(arguments, &value)
 	hidePayload(value)
 	clean, err := json.Marshal(value)
-	if err != nil {
+	if unread != nil || err != nil {
 		return json.RawMessage("null")
 	}
 	return clean

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -126,6 +127,7 @@ func (c *conn) start(ctx context.Context, m Message, do func(context.Context, js
 			c.note("answer not sent: %v", err)
 		}
 	})
+	runtime.Gosched() // the request goes first, on this thread: another one can wait for the next
 }
 
 func (c *conn) cancel(id string) {

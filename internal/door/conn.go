@@ -28,12 +28,16 @@ type conn struct {
 	// unanswered holds a token for each request that was let in and whose
 	// answer is not written. Where it is full, the client is not read from.
 	unanswered chan struct{}
+	// more are requests for a goroutine that has answered one, until none will come.
+	more chan *request
+	none chan struct{}
 }
 
 func newConn(d *door, nc *net.UnixConn) *conn {
 	return &conn{
 		door: d, nc: nc, r: zmtp.NewReader(nc, wire.MaxMessage),
 		unanswered: make(chan struct{}, 2*d.deps.Limits.InFlight), // those in flight, and as many on their way back
+		more:       make(chan *request), none: make(chan struct{}),
 	}
 }
 
@@ -43,6 +47,7 @@ func (c *conn) serve(ctx, taking context.Context) {
 	own, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer c.calls.Wait()
+	defer close(c.none)
 	// A door that closes stops listening, but its answers still go out.
 	defer context.AfterFunc(taking, func() { _ = c.nc.CloseRead() })()
 	err := c.handshake()

@@ -60,10 +60,25 @@ func (c *conn) receive(ctx context.Context, parts [][]byte, tooLarge error) {
 	}
 	q.admitted = true
 	c.unanswered <- struct{}{} // given back when the client took the answer, or is gone
-	c.calls.Go(func() {
-		defer func() { <-c.unanswered }()
+	select {
+	case c.more <- q:
+	default:
+		c.calls.Go(func() { c.answer(ctx, q) })
+	}
+}
+
+// answer is the walk of one request after the other: the stack of a call is deep, and
+// worth keeping for the next one.
+func (c *conn) answer(ctx context.Context, q *request) {
+	for {
 		c.door.answer(ctx, q, nil)
-	})
+		<-c.unanswered
+		select {
+		case q = <-c.more:
+		case <-c.none:
+			return
+		}
+	}
 }
 
 func (q *request) parse(parts [][]byte, tooLarge error) *nacre.Refusal {

@@ -84,6 +84,12 @@ func (d discreet) Do(ctx context.Context, in nacre.Invocation) (json.RawMessage,
 	return d.handed.result(result), d.handed.failure(err)
 }
 
+// Prompt implements nacre.PromptDriver.
+func (d discreet) Prompt() bool {
+	driver, ok := d.driver.(nacre.PromptDriver)
+	return ok && driver.Prompt()
+}
+
 // result takes values out of JSON, however they are spelled there. They are
 // visible ASCII, and the marker needs no escape.
 func (h *handedOut) result(raw json.RawMessage) json.RawMessage {

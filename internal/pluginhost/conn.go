@@ -48,7 +48,7 @@ type conn struct {
 	proc  Process
 	fault func(what string) // told of what the handler did wrong; must not block
 	tail  *tail
-	out   chan []byte
+	out   *outbox
 	dead  chan struct{}
 	ended error // why the process ended; set before dead is closed
 
@@ -66,7 +66,7 @@ type conn struct {
 // newConn takes over a process. It ends with the process, never before.
 func newConn(proc Process, fault func(string)) *conn {
 	c := &conn{
-		proc: proc, fault: fault, tail: newTail(), out: make(chan []byte, maxQueued), dead: make(chan struct{}),
+		proc: proc, fault: fault, tail: newTail(), out: newOutbox(proc.Stdin), dead: make(chan struct{}),
 		pending: map[int64]chan answer{}, tickets: map[string]*ticket{}, strange: map[string]int{}, callbacks: make(chan struct{}, maxCallbacks),
 	}
 	go c.run()
@@ -77,7 +77,7 @@ func newConn(proc Process, fault func(string)) *conn {
 func (c *conn) run() {
 	exited := make(chan struct{})
 	var reading, writing sync.WaitGroup
-	writing.Go(func() { c.write(exited); c.endSoon(exited) })
+	writing.Go(func() { c.out.drain(exited); c.endSoon(exited) })
 	reading.Go(func() { c.read(); c.endSoon(exited) })
 	reading.Go(func() { c.tail.fill(c.proc.Stderr) })
 	err := c.proc.Wait()
@@ -129,32 +129,14 @@ func (c *conn) kill() {
 	}
 }
 
-func (c *conn) write(exited <-chan struct{}) {
-	for {
-		select {
-		case <-exited:
-			return
-		case line := <-c.out:
-			if _, err := c.proc.Stdin.Write(line); err != nil {
-				return
-			}
-		}
-	}
-}
-
-// send queues a line, and reports whether there was room.
+// send writes a line or lets it wait, and reports whether there was room.
 func (c *conn) send(m plugin.Message) bool {
 	m.JSONRPC = "2.0"
 	line, err := json.Marshal(m)
 	if err != nil {
 		return false
 	}
-	select {
-	case c.out <- append(line, '\n'):
-		return true
-	default:
-		return false
-	}
+	return c.out.put(append(line, '\n'))
 }
 
 // request asks the handler and waits until it answers, dies, or ctx ends. The

@@ -224,8 +224,8 @@ func (h *Host) tools(u *unit) (tools []nacre.Tool) {
 
 // driver carries out calls through whatever runs the code that the tool was
 // registered with: what was approved is what runs.
-func (h *Host) driver(f Found) nacre.DriverFunc {
-	return func(ctx context.Context, in nacre.Invocation) (json.RawMessage, error) {
+func (h *Host) driver(f Found) nacre.Driver {
+	return prompt(func(ctx context.Context, in nacre.Invocation) (json.RawMessage, error) {
 		for {
 			u := h.unit(f.Name)
 			if u == nil || u.found.Hash != f.Hash {
@@ -238,8 +238,19 @@ func (h *Host) driver(f Found) nacre.DriverFunc {
 			}
 			return result, err
 		}
-	}
+	})
 }
+
+// prompt is a driver that stops waiting for a handler when its context ends.
+type prompt nacre.DriverFunc
+
+// Do implements nacre.Driver.
+func (p prompt) Do(ctx context.Context, in nacre.Invocation) (json.RawMessage, error) {
+	return p(ctx, in)
+}
+
+// Prompt implements nacre.PromptDriver.
+func (prompt) Prompt() bool { return true }
 
 // Skills are the skills of the plugins that started: a failed plugin's is not copied (D-31).
 func (h *Host) Skills() []Skill {
