@@ -25,13 +25,14 @@ const (
 	DefaultPage = 1000
 	MaxPage     = 100_000
 	// catalogVersion is the file's; any other is made anew.
-	catalogVersion = 1
+	catalogVersion = 2
 	catalogBusy    = 30 * time.Second
 )
 
 // catalogSchema holds where each record stands, and what is searched for.
 const catalogSchema = `
-CREATE TABLE progress (chain TEXT PRIMARY KEY, first INTEGER, segment INTEGER, offset INTEGER, next INTEGER, prev BLOB) WITHOUT ROWID;
+CREATE TABLE progress (chain TEXT PRIMARY KEY, first INTEGER, segment INTEGER, offset INTEGER, next INTEGER, prev BLOB, moves INTEGER) WITHOUT ROWID;
+CREATE INDEX progress_moves ON progress (chain) WHERE moves;
 CREATE TABLE entry (chain TEXT, seq INTEGER, segment INTEGER, offset INTEGER, size INTEGER, time INTEGER,
 	grp TEXT, session TEXT, kind TEXT, outcome TEXT, reason TEXT, capability TEXT, PRIMARY KEY (chain, seq)) WITHOUT ROWID;
 CREATE INDEX entry_time ON entry (time, chain, seq);
@@ -53,7 +54,8 @@ type Catalog struct {
 func CatalogPath(root string) string { return filepath.Clean(root) + "-index.sqlite" }
 
 // OpenCatalog opens the catalog of all chains in root and brings it up to
-// date. One that is missing, damaged, of another version or at odds with the
+// date: it looks at the chains that are open, and at those of which the index
+// told since the last time. One that is missing, damaged, of another version or at odds with the
 // chains is made anew. It fails with ErrTampered where a chain cannot be read.
 func OpenCatalog(ctx context.Context, root string) (*Catalog, error) {
 	info, err := os.Stat(root)
@@ -106,20 +108,20 @@ func (c *Catalog) open(ctx context.Context) error {
 	if c.db, err = openSQLite(c.path, "synchronous(OFF)"); err != nil {
 		return err
 	}
-	var version, tables int
-	if err := c.db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-		return err
-	}
-	if err := c.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables); err != nil {
-		return err
-	}
+	return schematic(ctx, c.db, catalogVersion, catalogSchema)
+}
+
+// schematic makes the tables of a database that is new. One of another version is an error.
+func schematic(ctx context.Context, db *sql.DB, version int, schema string) error {
+	var found, tables int
+	err := db.QueryRowContext(ctx, "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version").Scan(&found, &tables)
 	switch {
-	case version == catalogVersion:
-		return nil
-	case version != 0 || tables != 0:
-		return errStale
+	case err != nil || found == version:
+		return err
+	case found != 0 || tables != 0:
+		return fmt.Errorf("version %d is not one that this nacre knows", found)
 	}
-	_, err = c.db.ExecContext(ctx, fmt.Sprintf("BEGIN IMMEDIATE; %s PRAGMA user_version = %d; COMMIT", catalogSchema, catalogVersion))
+	_, err = db.ExecContext(ctx, fmt.Sprintf("BEGIN IMMEDIATE; %s PRAGMA user_version = %d; COMMIT", schema, version))
 	return err
 }
 

@@ -125,7 +125,7 @@ func TestCatalogIsNeverTheTruth(t *testing.T) {
 		"it went less far": func(t *testing.T, root, _ string) { execCatalog(t, root, "UPDATE progress SET offset = 0, next = 9") },
 		"a table is gone":  func(t *testing.T, root, _ string) { execCatalog(t, root, "DROP TABLE progress") },
 		"a chain is too many": func(t *testing.T, root, _ string) {
-			execCatalog(t, root, "INSERT INTO progress VALUES ('zz', 1, 1, 0, 0, zeroblob(32))")
+			execCatalog(t, root, "INSERT INTO progress VALUES ('zz', 1, 1, 0, 0, zeroblob(32), 1)")
 		},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
@@ -170,6 +170,49 @@ func TestCatalogFollowsTheChains(t *testing.T) {
 	}
 	if have := find(t, openCatalog(t, root), audit.Query{}); len(have) != 0 {
 		t.Errorf("after pruning: have %v", have)
+	}
+}
+
+// M-49: a chain that is closed is not looked at again until the index tells of it: when it is
+// opened again, and when it is pruned, also by a removal that goes on while the catalog is opened.
+func TestCatalogLooksAtWhatTheIndexTellsOf(t *testing.T) {
+	root := searchable(t)
+	if err := openCatalog(t, root).Close(); err != nil {
+		t.Fatal(err)
+	}
+	count := func() int { return len(find(t, openCatalog(t, root), audit.Query{})) }
+	before := count()
+	for range 2 { // the second time it is known as one that was closed twice
+		chain := openChain(t, options(t, root, "a"))
+		if have := count(); have != before+1 {
+			t.Fatalf("of a chain that was opened again: have %d, want %d", have, before+1)
+		}
+		if err := chain.Commit(t.Context(), call(nacre.KindCallBegin, "more")); err != nil {
+			t.Fatal(err)
+		}
+		closeChain(t, chain)
+		if have := count(); have != before+3 {
+			t.Fatalf("of one that was closed again: have %d, want %d", have, before+3)
+		}
+		before += 3
+	}
+	third := openChain(t, options(t, root, "c"))
+	closeChain(t, third)
+	if have := find(t, openCatalog(t, root), audit.Query{}); len(have) != before+2 {
+		t.Fatalf("with one that is new: have %v", have)
+	}
+	file, err := os.Stat(audit.CatalogPath(root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := pruneOptions(t, root, day(20))
+	o.AtEachStep(func() { openCatalog(t, root) })
+	if _, err := audit.Prune(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	have := find(t, openCatalog(t, root), audit.Query{})
+	if after, err := os.Stat(audit.CatalogPath(root)); err != nil || len(have) != 0 || !os.SameFile(file, after) {
+		t.Errorf("after pruning: have %v, %v; or all was read anew", have, err)
 	}
 }
 

@@ -8,55 +8,59 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
+	"github.com/nacre-dev/nacre/internal/canonical"
 	"github.com/nacre-dev/nacre/internal/disk"
 )
 
-// update reads what was added to the chains since the last time, and forgets
-// what is gone. The index chain is no part of it.
+// update reads what was added to the chains since the last time, and forgets what is gone. The
+// index chain is no part of it, but says of which chains that can be.
 func (c *Catalog) update(ctx context.Context) error {
-	names, err := namesBeside(c.root)
-	if err != nil {
-		return err
-	}
-	known, err := c.known(ctx)
+	index, names, err := c.due(ctx)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
 		dir, err := chainDir(c.root, name)
-		if info, statErr := os.Lstat(dir); err != nil || statErr != nil || !info.IsDir() {
+		if info, statErr := os.Lstat(dir); err != nil || statErr == nil && !info.IsDir() {
 			continue // a stranger: Verify reports it
 		}
-		at := known[name]
-		delete(known, name)
-		if at.isAll(dir) {
-			continue
-		}
-		err = c.inTransaction(ctx, func(tx *sql.Tx) error { return at.follow(ctx, tx, dir, name) })
-		if errors.Is(err, ErrTampered) && at.known { // the catalog or the chain is at fault: reading all anew tells
-			return errStale
-		}
-		if err != nil {
+		if err := c.inTransaction(ctx, func(tx *sql.Tx) error { return follow(ctx, tx, dir, name) }); err != nil {
 			return fmt.Errorf("chain %s: %w", name, err)
 		}
 	}
-	for gone := range known {
-		if err := c.inTransaction(ctx, func(tx *sql.Tx) error { return drop(ctx, tx, gone) }); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.inTransaction(ctx, func(tx *sql.Tx) error { return index.keep(ctx, tx, IndexChain) })
 }
 
-// isAll reports whether nothing was added to a chain, or pruned.
-func (at reached) isAll(dir string) bool {
-	found, err := segments(dir)
-	if err != nil || !at.known || at.first != found.first || at.segment != found.last {
-		return false
+// due are the chains that may be others than they were: those that the index told of since the
+// last time, and those that were not closed then. The first time, and without an index, all are.
+func (c *Catalog) due(ctx context.Context) (index reached, names []string, err error) {
+	err = c.inTransaction(ctx, func(tx *sql.Tx) (err error) {
+		if index, err = reachedBy(ctx, tx, IndexChain); err != nil {
+			return err
+		}
+		if !index.known {
+			names, err = namesBeside(c.root)
+			return err
+		}
+		rows, err := tx.QueryContext(ctx, "SELECT chain FROM progress WHERE moves")
+		for name := ""; err == nil && rows.Next(); names = append(names, name) {
+			err = rows.Scan(&name)
+		}
+		if err == nil {
+			err = errors.Join(rows.Err(), rows.Close())
+		}
+		return err
+	})
+	if err == nil {
+		err = index.walk(filepath.Join(c.root, IndexChain), func(e Entry, _ int64, _ int) error {
+			names = append(names, canonical.Text(e.Detail, "chain"))
+			return ctx.Err()
+		})
 	}
-	info, err := os.Lstat(filepath.Join(dir, segmentName(at.segment)))
-	return err == nil && info.Size() == at.offset
+	slices.Sort(names)
+	return index, slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == IndexChain }), err
 }
 
 func (c *Catalog) inTransaction(ctx context.Context, do func(*sql.Tx) error) error {
@@ -68,29 +72,6 @@ func (c *Catalog) inTransaction(ctx context.Context, do func(*sql.Tx) error) err
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()
-}
-
-// known is how far each chain is in the catalog.
-func (c *Catalog) known(ctx context.Context) (all map[string]reached, err error) {
-	rows, err := c.db.QueryContext(ctx, "SELECT chain, first, segment, offset, next, prev FROM progress")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	all = map[string]reached{}
-	for rows.Next() {
-		var name string
-		var prev []byte
-		at := reached{place: place{known: true}}
-		if err := rows.Scan(&name, &at.first, &at.segment, &at.offset, &at.seq, &prev); err != nil {
-			return nil, err
-		}
-		if copy(at.prev[:], prev) != len(at.prev) || at.offset < 0 {
-			return nil, errStale
-		}
-		all[name] = at
-	}
-	return all, rows.Err()
 }
 
 func drop(ctx context.Context, tx *sql.Tx, chain string) error {
@@ -107,81 +88,107 @@ type reached struct {
 	first   int // segment
 	segment int
 	offset  int64
+	moves   bool // it may go on, or lose segments, without a word in the index
+}
+
+func reachedBy(ctx context.Context, tx *sql.Tx, chain string) (at reached, err error) {
+	var prev []byte
+	err = tx.QueryRowContext(ctx, "SELECT first, segment, offset, next, prev, moves FROM progress WHERE chain = ?", chain).
+		Scan(&at.first, &at.segment, &at.offset, &at.seq, &prev, &at.moves)
+	if errors.Is(err, sql.ErrNoRows) {
+		return reached{}, nil
+	}
+	if at.known = true; err == nil && (copy(at.prev[:], prev) != len(at.prev) || at.offset < 0) {
+		err = errStale
+	}
+	return at, err
+}
+
+// keep says how far a chain is in the catalog; one that was never there is not.
+func (at reached) keep(ctx context.Context, tx *sql.Tx, chain string) error {
+	if before, err := reachedBy(ctx, tx, chain); err != nil || before == at {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO progress VALUES (?, ?, ?, ?, ?, ?, ?)", chain, at.first, at.segment, at.offset, int64(at.seq), at.prev[:], at.moves)
+	return err
 }
 
 // follow brings one chain up to date.
-func (at reached) follow(ctx context.Context, tx *sql.Tx, dir, name string) error {
-	found, err := segments(dir)
-	if err != nil || found.last == 0 {
-		return errors.Join(err, drop(ctx, tx, name))
+func follow(ctx context.Context, tx *sql.Tx, dir, name string) error {
+	head, headErr := readHead(filepath.Dir(dir), name) // before the records: they may go on meanwhile
+	moves := headErr != nil || head.State != HeadClosed || hasWriter(dir)
+	at, err := reachedBy(ctx, tx, name)
+	if err != nil {
+		return err
 	}
-	if at.segment < found.first || at.segment > found.last { // new, or its beginning was pruned beyond
-		if err := drop(ctx, tx, name); err != nil {
-			return err
-		}
-		at = reached{segment: found.first}
-	} else if _, err := tx.ExecContext(ctx, "DELETE FROM entry WHERE chain = ? AND segment < ?", name, found.first); err != nil {
+	found, err := segments(dir)
+	if isMissing(err) || err == nil && (found.last == 0 || at.segment < found.first || at.segment > found.last) { // gone, new, or pruned beyond
+		at, err = reached{}, drop(ctx, tx, name)
+	} else if err == nil && at.first != found.first {
+		_, err = tx.ExecContext(ctx, "DELETE FROM entry WHERE chain = ? AND segment < ?", name, found.first)
+	}
+	if err != nil || found.last == 0 {
 		return err
 	}
 	insert, err := tx.PrepareContext(ctx, "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
 	if err != nil {
 		return err
 	}
-	for ; ; at.segment, at.offset = at.segment+1, 0 {
-		if err := at.read(ctx, insert, dir, name); err != nil {
-			return errors.Join(err, insert.Close())
-		}
-		if at.segment == found.last {
+	err = at.walk(dir, func(e Entry, offset int64, size int) error {
+		_, err := insert.ExecContext(ctx, name, int64(e.Seq), at.segment, offset, size, nanos(e.Time), string(e.Group), string(e.Session),
+			string(e.Kind), e.Outcome, e.Reason, capabilityOf(e))
+		return err
+	})
+	if err = errors.Join(err, insert.Close()); err != nil {
+		return err
+	}
+	at.first, at.moves = found.first, moves
+	return at.keep(ctx, tx, name)
+}
+
+// walk takes the rest of a chain.
+func (at *reached) walk(dir string, take func(e Entry, offset int64, size int) error) error {
+	known := at.known
+	found, err := segments(dir)
+	if isMissing(err) {
+		return nil
+	}
+	for at.segment = max(at.segment, found.first); err == nil && found.last > 0; at.segment, at.offset = at.segment+1, 0 {
+		err = at.walkSegment(filepath.Join(dir, segmentName(at.segment)), take)
+		if err != nil || at.segment >= found.last {
 			break
 		}
 	}
-	if err := insert.Close(); err != nil {
-		return err
+	if errors.Is(err, ErrTampered) && known {
+		return errStale // the catalog or the chain is at fault: reading all anew tells
 	}
-	_, err = tx.ExecContext(ctx, "INSERT OR REPLACE INTO progress VALUES (?, ?, ?, ?, ?, ?)",
-		name, found.first, at.segment, at.offset, int64(at.seq), at.prev[:])
 	return err
 }
 
-// read takes the rest of a segment.
-func (at *reached) read(ctx context.Context, insert *sql.Stmt, dir, chain string) (err error) {
-	at.offset, err = scanFrom(filepath.Join(dir, segmentName(at.segment)), at.offset, func(raw []byte, offset int64) error {
+func (at *reached) walkSegment(path string, take func(e Entry, offset int64, size int) error) error {
+	f, err := disk.OpenRegular(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // only read
+	if size, err := f.Seek(0, io.SeekEnd); err != nil || size < at.offset {
+		return errors.Join(err, errStale)
+	}
+	if _, err := f.Seek(at.offset, io.SeekStart); err != nil {
+		return err
+	}
+	_, err = scan(f, filepath.Base(path), func(_ int, raw []byte) error {
 		e, err := decode(raw)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrTampered, err)
 		}
-		if err := at.step(e); err != nil {
+		if err := errors.Join(at.step(e), take(e, at.offset, len(raw))); err != nil {
 			return err
 		}
-		_, err = insert.ExecContext(ctx, chain, int64(e.Seq), at.segment, offset, len(raw), nanos(e.Time), string(e.Group), string(e.Session),
-			string(e.Kind), e.Outcome, e.Reason, capabilityOf(e))
-		return err
-	})
-	return err
-}
-
-// scanFrom calls fn for each whole line from an offset on, and returns where
-// the next one begins.
-func scanFrom(path string, offset int64, fn func(raw []byte, offset int64) error) (int64, error) {
-	f, err := disk.OpenRegular(path)
-	if err != nil {
-		return offset, err
-	}
-	defer func() { _ = f.Close() }() // only read
-	if size, err := f.Seek(0, io.SeekEnd); err != nil || size < offset {
-		return offset, errors.Join(err, errStale)
-	}
-	if _, err := f.Seek(offset, io.SeekStart); err != nil {
-		return offset, err
-	}
-	_, err = scan(f, filepath.Base(path), func(_ int, raw []byte) error {
-		if err := fn(raw, offset); err != nil {
-			return err
-		}
-		offset += int64(len(raw)) + 1
+		at.offset += int64(len(raw)) + 1
 		return nil
 	})
-	return offset, err
+	return err
 }
 
 // spotReader reads records where the catalog says that they stand.

@@ -22,6 +22,11 @@ func (o *PruneOptions) StopAt(n int, err error) (steps *int) {
 	return steps
 }
 
+// AtEachStep does something before each step of the removal.
+func (o *PruneOptions) AtEachStep(do func()) {
+	o.step = func(string) error { do(); return nil }
+}
+
 // SegmentsOf makes the segments that a database is pruned by small.
 func (o *PruneOptions) SegmentsOf(bytes int64) { o.segmentBytes = bytes }
 

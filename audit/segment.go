@@ -72,14 +72,21 @@ type segmentFile interface {
 	Truncate(size int64) error
 }
 
+// newTail is the end of a chain that has no record yet.
+func newTail(dir, chain string, keys Keys) *tail {
+	t := &tail{dir: dir, chain: chain, keys: keys, seal: newSealer(keys.macs[0])}
+	_, _ = rand.Read(t.genesis[:]) // never fails
+	for _, mac := range keys.macs {
+		t.macs = append(t.macs, newSealer(mac))
+	}
+	return t
+}
+
 // openTail finds the end of the chain and checks what stands there: the last
 // segment line by line with its MACs, and that it reaches the signed head. A
 // torn last line is moved aside. On a new chain, segment is 0.
 func openTail(dir, chain string, keys Keys) (*tail, error) {
-	t := &tail{dir: dir, chain: chain, keys: keys, seal: newSealer(keys.macs[0])}
-	for _, mac := range keys.macs {
-		t.macs = append(t.macs, newSealer(mac))
-	}
+	t := newTail(dir, chain, keys)
 	found, err := segments(dir)
 	if err != nil {
 		return nil, err
@@ -139,7 +146,6 @@ func (t *tail) find(found span) error {
 
 // readGenesis takes the genesis from record 0, or makes one for a new chain.
 func (t *tail) readGenesis(found span) error {
-	_, _ = rand.Read(t.genesis[:]) // never fails
 	t.seal.prev = t.genesis
 	switch {
 	case found.last == 0:

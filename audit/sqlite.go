@@ -3,7 +3,6 @@ package audit
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -63,33 +62,13 @@ func openLines(ctx context.Context, path string) (*lineTable, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lineTable{db: db}
-	if err := l.migrate(ctx); err != nil {
+	if err = schematic(ctx, db, sqliteVersion, sqliteSchema); err == nil {
+		_, err = db.ExecContext(ctx, "PRAGMA journal_mode = WAL")
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("audit database %s: %w", path, err), db.Close())
 	}
-	return l, nil
-}
-
-func (l *lineTable) migrate(ctx context.Context) error {
-	var version, tables int
-	if err := l.db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-		return err
-	}
-	if err := l.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables); err != nil {
-		return err
-	}
-	switch {
-	case version == sqliteVersion:
-		return nil
-	case version != 0 || tables != 0:
-		return fmt.Errorf("version %d is none of an audit database that this nacre knows", version)
-	}
-	var mode string
-	if err := l.db.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
-		return err
-	}
-	_, err := l.db.ExecContext(ctx, fmt.Sprintf("BEGIN IMMEDIATE; %s PRAGMA user_version = %d; COMMIT", sqliteSchema, sqliteVersion))
-	return err
+	return &lineTable{db: db}, nil
 }
 
 // ensure begins a transaction where there is none.
@@ -156,12 +135,8 @@ func (t *tail) writeRows(lines []byte, segmentBytes int64) error {
 
 // openTail finds the end of a chain and checks it like that of a folder.
 func (l *lineTable) openTail(chain string, keys Keys) (*tail, error) {
-	t := &tail{chain: chain, keys: keys, seal: newSealer(keys.macs[0]), db: l}
-	_, _ = rand.Read(t.genesis[:]) // never fails
-	t.seal.prev = t.genesis
-	for _, mac := range keys.macs {
-		t.macs = append(t.macs, newSealer(mac))
-	}
+	t := newTail("", chain, keys)
+	t.db, t.seal.prev = l, t.genesis
 	if err := t.findRows(); err != nil {
 		return nil, fmt.Errorf("chain %s cannot go on: %w", chain, err)
 	}
