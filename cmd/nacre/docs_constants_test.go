@@ -176,7 +176,7 @@ func TestConstantsOfThePagesAreThoseOfTheSource(t *testing.T) {
 		"life.md":  {"in {internal/experience.maxChars:thousands} characters", "for at most {internal/graduation.MaxTime:days} days"},
 		"memory.md": {
 			"entries, {internal/memory.maxImportBytes:size}.", "a principal do {internal/memory.changesPerMinute} of each a minute",
-			"Beyond {internal/memory.maxIndexed:thousands} entries",
+			"Beyond {internal/memory.maxIndexed:thousands} entries", "From {internal/memory.leastKept:thousands} entries on",
 		},
 		"models.md":    {"locked for more than {internal/model.lockWait:seconds} seconds", "Journals are kept for {internal/model.keptDays} days"},
 		"operators.md": {"shown a code of {internal/person.CodeLength} characters"},

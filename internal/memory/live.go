@@ -86,29 +86,51 @@ func (s *Store) follow(ctx context.Context) error {
 			return nil
 		}
 	}
-	s.live.mu.Lock()
-	defer s.live.mu.Unlock()
+	change, data, err := bring(ctx, s)
+	if data != nil {
+		keep(ctx, s, change, data)
+	}
+	return sqlitefile.Classified(err)
+}
+
+// bring follows the file, and gives an index that was built anew as it is to be kept.
+func bring(ctx context.Context, s *Store) (change int64, data []byte, err error) {
+	l := &s.live
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
-		return sqlitefile.Classified(err)
+		return 0, nil, err
 	}
 	defer func() { _ = tx.Rollback() }() // it only read
-	if s.live.loaded {
-		caughtUp, err := s.catchUp(ctx, tx)
-		if err != nil || caughtUp {
-			return sqlitefile.Classified(err)
+	if l.loaded {
+		if caughtUp, err := s.catchUp(ctx, tx); err != nil || caughtUp {
+			return 0, nil, err
+		}
+	} else {
+		l.empty()
+		if whole, err := loadKept(ctx, s, tx); err != nil || whole {
+			return 0, nil, err
 		}
 	}
-	return sqlitefile.Classified(s.load(ctx, tx))
+	if err := s.load(ctx, tx); err != nil {
+		return 0, nil, err
+	}
+	return l.change, l.pack(), nil
+}
+
+// empty forgets all that was read.
+func (l *live) empty() {
+	l.loaded, l.index, l.entries, l.tooMany = false, recall.New(), nil, false
+	l.vectors = nil
+	l.slots, l.bySeq, l.fixes = map[string]int32{}, map[int64]int32{}, map[int32][]int32{}
+	l.tagged, l.typed = map[string][]int32{}, map[string][]int32{}
 }
 
 // load reads all of the group.
 func (s *Store) load(ctx context.Context, tx *sql.Tx) error {
 	l := &s.live
-	l.loaded, l.index, l.entries, l.tooMany = false, recall.New(), nil, false
-	l.vectors = nil
-	l.slots, l.bySeq, l.fixes = map[string]int32{}, map[int64]int32{}, map[int32][]int32{}
-	l.tagged, l.typed = map[string][]int32{}, map[string][]int32{}
+	l.empty()
 	var count int
 	if err := tx.QueryRowContext(ctx, `SELECT (SELECT coalesce(max(change), 0) FROM memory_changes), count(*) FROM memory_entries`).Scan(&l.change, &count); err != nil {
 		return err
@@ -121,14 +143,19 @@ func (s *Store) load(ctx context.Context, tx *sql.Tx) error {
 	if err := s.take(ctx, tx, `SELECT `+indexedColumns+` FROM memory_entries e WHERE e.group_name = ? ORDER BY e.seq`, string(s.group)); err != nil {
 		return err
 	}
-	for slot := range l.entries {
-		l.linkReplaced(int32(slot))
-	}
-	if err := s.takeLinks(ctx, tx, `SELECT from_id, to_id, kind FROM memory_edges`); err != nil {
+	if err := takeAllLinks(ctx, s, tx); err != nil {
 		return err
 	}
 	l.loaded = true
 	return nil
+}
+
+// takeAllLinks links all entries that were put in.
+func takeAllLinks(ctx context.Context, s *Store, tx *sql.Tx) error {
+	for slot := range s.live.entries {
+		s.live.linkReplaced(int32(slot))
+	}
+	return s.takeLinks(ctx, tx, `SELECT from_id, to_id, kind FROM memory_edges`)
 }
 
 // catchUp reads what has changed; false means that too much has.
@@ -241,10 +268,14 @@ func (l *live) put(e indexed, d recall.Doc) {
 		delete(l.slots, l.entries[slot].id)
 		l.entries[slot] = indexed{gone: true}
 	}
-	slot, ok := l.index.Put(d)
-	if !ok {
-		return // more changes than slots: Dropped makes the next search build anew
+	if _, ok := l.index.Put(d); ok { // or more changes than slots: Dropped makes the next search build anew
+		l.enter(e)
 	}
+}
+
+// enter gives an entry the next slot, which is that of its text in the index.
+func (l *live) enter(e indexed) {
+	slot := len(l.entries)
 	l.entries = append(l.entries, e)
 	l.slots[e.id], l.bySeq[e.seq] = int32(slot), int32(slot)
 	l.typed[e.kind] = append(l.typed[e.kind], int32(slot))

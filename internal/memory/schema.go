@@ -9,7 +9,7 @@ const name = "memory"
 // application id, and neither have ours (D-40). What is erased is overwritten.
 func format() sqlitefile.Format {
 	return sqlitefile.Format{
-		Name: name, Tables: []string{"memory_entries", "memory_fts"}, Migrations: []string{seedSchema, trustSchema, trailSchema, goneSchema, reviewSchema, lessonSchema},
+		Name: name, Tables: []string{"memory_entries", "memory_fts"}, Migrations: []string{seedSchema, trustSchema, trailSchema, goneSchema, reviewSchema, lessonSchema, keptSchema},
 		Pragmas: []string{"secure_delete(ON)"},
 	}
 }
