@@ -53,9 +53,9 @@ func (l *lander) state(name string) (entry, error) {
 }
 
 // realParents reports whether every directory above a path is one.
-func (l *lander) realParents(name string) (bool, error) {
+func (w *walker) realParents(name string) (bool, error) {
 	for _, parent := range parents(name) {
-		info, err := l.root.Lstat(parent)
+		info, err := w.root.Lstat(parent)
 		if errors.Is(err, fs.ErrNotExist) {
 			return false, nil
 		}

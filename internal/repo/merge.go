@@ -52,6 +52,9 @@ type Merged struct {
 // three-way onto the target, in the host's own git directory: nothing of the
 // user's moves. Merge drivers that attributes name are not used. Where both
 // sides changed the same lines it returns *ConflictError.
+//
+// A base with uncommitted edits of the user's is no part of what comes out: the commit is
+// what the tree changes of them, on top of the target alone (U-20).
 func (p *Project) Merge(ctx context.Context, r MergeRequest) (Merged, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,15 +73,24 @@ func (p *Project) Merge(ctx context.Context, r MergeRequest) (Merged, error) {
 	if r.Target == p.Base {
 		return Merged{Commit: work, Tree: r.Tree, Direct: true}, nil
 	}
-	tree, err := p.mergeTrees(ctx, r.Target, work)
+	tree, parents, err := mergeOnto(ctx, p, r.Target, work)
 	if err != nil {
 		return Merged{}, err
 	}
 	if _, err := p.listTree(ctx, string(tree)); err != nil {
 		return Merged{}, fmt.Errorf("merge: %w", err)
 	}
-	commit, err := p.commit(ctx, r, tree, r.Target, work)
+	commit, err := p.commit(ctx, r, tree, parents...)
 	return Merged{Commit: commit, Tree: tree}, err
+}
+
+func mergeOnto(ctx context.Context, p *Project, target, work Commit) (tree Tree, parents []Commit, err error) {
+	if edited(ctx, p) {
+		tree, err = p.mergeByHand(ctx, p.Base, target, work)
+		return tree, []Commit{target}, err
+	}
+	tree, err = p.mergeTrees(ctx, target, work)
+	return tree, []Commit{target, work}, err
 }
 
 func (p *Project) commit(ctx context.Context, r MergeRequest, tree Tree, parents ...Commit) (Commit, error) {
@@ -100,7 +112,11 @@ func (p *Project) commit(ctx context.Context, r MergeRequest, tree Tree, parents
 
 func (p *Project) mergeTrees(ctx context.Context, target, work Commit) (Tree, error) {
 	if !p.git.MergesTrees() {
-		return p.mergeByHand(ctx, target, work)
+		base, err := p.ownLine(ctx, "merge-base", string(target), string(work))
+		if err != nil {
+			return "", fmt.Errorf("merge: the target has no history in common with the base: %w", err)
+		}
+		return p.mergeByHand(ctx, Commit(base), target, work)
 	}
 	out, err := p.own(ctx, "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", string(target), string(work))
 	switch git.ExitCode(err) {
@@ -132,26 +148,22 @@ func conflict(target Commit, records []string) error {
 	return &ConflictError{Target: target, Paths: slices.Compact(paths)}
 }
 
-// mergeByHand is a three-way merge for git before 2.38: without renames, so it
-// conflicts where a newer git would not.
-func (p *Project) mergeByHand(ctx context.Context, target, work Commit) (Tree, error) {
+// mergeByHand is a three-way merge for a base that is named, and for git before 2.38:
+// without renames, so it conflicts where a newer git would not.
+func (p *Project) mergeByHand(ctx context.Context, base, target, work Commit) (Tree, error) {
 	dir, err := os.MkdirTemp(p.vault.scratch(), "merge-")
 	if err != nil {
 		return "", fmt.Errorf("merge: %w", err)
 	}
-	tree, err := p.mergeIn(ctx, dir, target, work)
+	tree, err := p.mergeIn(ctx, dir, base, target, work)
 	return tree, errors.Join(err, os.RemoveAll(dir))
 }
 
-func (p *Project) mergeIn(ctx context.Context, dir string, target, work Commit) (Tree, error) {
-	base, err := p.ownLine(ctx, "merge-base", string(target), string(work))
-	if err != nil {
-		return "", fmt.Errorf("merge: the target has no history in common with the base: %w", err)
-	}
+func (p *Project) mergeIn(ctx context.Context, dir string, base, target, work Commit) (Tree, error) {
 	in := func(args ...string) git.Command {
 		return git.Command{GitDir: p.vault.dir, WorkTree: dir, Index: filepath.Join(dir, ".git-index"), Args: args}
 	}
-	if _, err := p.git.Run(ctx, in("read-tree", "-i", "-m", "--aggressive", base, string(target), string(work))); err != nil {
+	if _, err := p.git.Run(ctx, in("read-tree", "-i", "-m", "--aggressive", string(base), string(target), string(work))); err != nil {
 		return "", fmt.Errorf("merge: %w", err)
 	}
 	out, err := p.git.Run(ctx, in("ls-files", "-u", "-z"))

@@ -102,6 +102,11 @@ func (r *run) clone(ctx context.Context) (baseline, error) {
 	if project.Branch == "" {
 		return baseline{}, errDetached
 	}
+	if r.spec.Dirty {
+		if err := repo.WithEdits(ctx, project); err != nil {
+			return baseline{}, err
+		}
+	}
 	if err := r.fresh(ctx, project); err != nil {
 		return baseline{}, err
 	}

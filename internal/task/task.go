@@ -62,6 +62,8 @@ type Spec struct {
 	Budget int64 `json:"budget_microusd,omitempty"`
 	// Own are paths below the project that no change may touch: nacre's own.
 	Own []string `json:"own,omitempty"`
+	// Dirty lets the agent work on the user's uncommitted edits as well.
+	Dirty bool `json:"dirty,omitempty"`
 }
 
 // Words are what was asked for, as the operator wrote it.

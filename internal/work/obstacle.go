@@ -37,7 +37,7 @@ func obstacles(ctx context.Context, inst *installation.Installation, spec task.S
 	if err != nil {
 		return nil, err
 	}
-	if !dirty.Clean() {
+	if !dirty.Clean() && !spec.Dirty {
 		found = append(found, uncommitted(dirty))
 	}
 	where, err := repo.HeldElsewhere(ctx, project)
@@ -78,5 +78,5 @@ func uncommitted(d repo.Dirty) string {
 		more = " and others"
 	}
 	return "uncommitted changes in " + strings.Join(named, ", ") + more +
-		": the agent does not see them, and where it changes these files too, the result lands on a branch of its own; commit or stash them"
+		": the agent does not see them, and where it changes these files too, the result lands on a branch of its own; commit or stash them, or add --dirty"
 }

@@ -88,6 +88,9 @@ type Effort struct {
 	// Held is what becomes of changes that programs of the host obey: "wait", "leave-out"
 	// or "take"; empty means what the config says, where that is nothing "wait" (M-67).
 	Held string
+	// Dirty lets the agent work on the project's uncommitted edits as well, which are no part
+	// of what lands (U-20).
+	Dirty bool
 }
 
 // Report is what became of a run.
@@ -296,7 +299,7 @@ func spec(ctx context.Context, inst *installation.Installation, id nacre.Session
 	}
 	spec := task.Spec{
 		Held: held, Order: order, Audited: run.audited, Task: run.Task, Project: project, Brain: run.Brain, Model: run.Model, Checks: run.Checks, Egress: run.Egress,
-		MaxTurns: run.MaxTurns, Tries: run.Tries, Own: own,
+		MaxTurns: run.MaxTurns, Tries: run.Tries, Own: own, Dirty: run.Dirty,
 	}
 	if len(spec.Checks) == 0 {
 		spec.Checks = inst.Config.Checks

@@ -73,6 +73,7 @@ then. Exactly the tree that passed lands. Without a check nothing lands.`,
 	flags.BoolVar(&yes, "yes", false, "begin where something will keep the work from landing, without being asked")
 	flags.IntVar(&run.Tries, "tries", 1, "how often the agent may work until its checks hold; each further time it is told what failed")
 	flags.StringVar(&run.Budget, "budget", "", budgetHelp)
+	flags.BoolVar(&run.Dirty, "dirty", false, "let the agent work on your uncommitted edits as well; what lands is its own changes alone")
 	flags.StringVar(&run.Held, "held", "", heldHelp)
 	flags.DurationVar(&wall, "time", 0, "time limit of the agent (default 1h)")
 	flags.BoolVarP(&verbose, "verbose", "v", false, "show what tools are called with and what they give, in full lines")
