@@ -174,7 +174,7 @@ var errNoTime = &Refusal{Why: TooOften, Said: "there was no time to send it"}
 // not take it yet, while there is time for that.
 func (c *Channel) patiently(ctx context.Context, chat string, ask func(context.Context) error) error {
 	for {
-		asking, cancel := context.WithTimeout(ctx, CallTime)
+		asking, cancel := begun(ctx)
 		err := ask(asking)
 		cancel()
 		why, pause, _ := Refused(err)
@@ -189,6 +189,16 @@ func (c *Channel) patiently(ctx context.Context, chat string, ask func(context.C
 			return errNoTime
 		}
 	}
+}
+
+// begun is for a call of the service that begins now. It is finished although ctx is cancelled,
+// as where nacre stops: else nobody would know which message it became.
+func begun(ctx context.Context) (context.Context, context.CancelFunc) {
+	end := time.Now().Add(CallTime)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
+		end = deadline
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), end)
 }
 
 // turn is how long to wait before a chat may be written to, which is then its turn.
