@@ -478,7 +478,7 @@ func TestSending(t *testing.T) {
 	if have, want := all[len(all)-1]["content"], "a `b<` c\n```\nd & e\n```f\\_"; have != want {
 		t.Errorf("have %q, want %q", have, want)
 	}
-	if !h.HasWaited(17 * time.Second) {
+	if !h.HasWaited(10 * time.Second) {
 		t.Errorf("it waited %v", h.Waits())
 	}
 }
