@@ -220,8 +220,6 @@ type (
 	AtomFailure = work.AtomFailure
 	// MemoryRemain is a place that an erasure does not reach and that is there (M-57).
 	MemoryRemain = erasure.MemoryRemain
-	// MemoryLook says what is looked for.
-	MemoryLook = erasure.MemoryLook
 	// MemoryTraces are what is kept of sessions beside their memories, as far as it may
 	// hold the words that are to be forgotten (M-57), and can go.
 	MemoryTraces = erasure.MemoryTraces

@@ -22,7 +22,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/conversation"
 	"github.com/nacre-dev/nacre/internal/converse"
 	"github.com/nacre-dev/nacre/internal/doctor"
-	"github.com/nacre-dev/nacre/internal/erasure"
 	"github.com/nacre-dev/nacre/internal/eventlog"
 	"github.com/nacre-dev/nacre/internal/graduation"
 	"github.com/nacre-dev/nacre/internal/hosting"
@@ -237,32 +236,6 @@ func OpenEgress(r *Runtime) ([]string, error) {
 	return open, err
 }
 
-// MemoryRemains looks for what is left of sessions, and goes through all files of the
-// installation's state for the words themselves. Nothing changes.
-func (r *Runtime) MemoryRemains(ctx context.Context, t MemoryTraces, o MemoryLook) ([]MemoryRemain, error) {
-	return erasure.MemoryRemains(ctx, r.inst, t, o)
-}
-
-// MemoryTraces looks for what is kept of sessions of a group. Nothing changes.
-func (r *Runtime) MemoryTraces(ctx context.Context, group nacre.Group, sessions []nacre.SessionID) (MemoryTraces, error) {
-	return erasure.TracesOf(ctx, r.inst, group, sessions)
-}
-
-// EraseMemoryTraces erases what [Runtime.MemoryTraces] found, and the search index of
-// the audit, which is built anew from what is recorded. It waits for turns that are
-// being taken. Whoever is interrupted asks again. What others keep in a file's bytes
-// is no error here: [Runtime.FinishErasures] tells of it.
-func (r *Runtime) EraseMemoryTraces(ctx context.Context, t MemoryTraces) error {
-	return erasure.EraseMemoryTraces(ctx, r.inst, t)
-}
-
-// FinishErasures ends what erasures have left that were killed, or that others were in
-// the way of. It gives the files, beside the memories themselves, in whose bytes traces
-// stay, since others use them still.
-func (r *Runtime) FinishErasures(ctx context.Context) ([]string, error) {
-	return erasure.FinishErasures(ctx, r.inst)
-}
-
 // Plugins are the plugins of the installation, by name.
 func (r *Runtime) Plugins() ([]PluginStatus, error) {
 	return pluginadmin.PluginStatuses(r.inst)
@@ -450,6 +423,9 @@ func ListSessions(r *Runtime) ([]ListedSession, error) { return leftover.List(r.
 
 // Overview is one page about a session: with an error, what could be read.
 func Overview(r *Runtime, id nacre.SessionID) (Page, error) { return overview.Of(r.inst, id) }
+
+// ReceiptOf is the file of a session's receipt; empty where it has none.
+func ReceiptOf(r *Runtime, id nacre.SessionID) string { return overview.Receipt(r.inst, id) }
 
 // OverviewStamp is another one as soon as [Overview] or [Runtime.VerifyAudit] may say
 // something else of a session. It is read in no time.

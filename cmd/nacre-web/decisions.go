@@ -2,15 +2,21 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/internal/config"
+	"github.com/nacre-dev/nacre/internal/memory"
+	"github.com/nacre-dev/nacre/internal/review"
 	"github.com/nacre-dev/nacre/internal/role"
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
 	"github.com/nacre-dev/nacre/internal/web"
 )
 
@@ -35,6 +41,67 @@ func (m remembers) Memories(ctx context.Context, group nacre.Group, waiting bool
 
 func (m remembers) Trust(ctx context.Context, group nacre.Group, id string, trusted bool) error {
 	return assembly.TrustMemory(ctx, m.Runtime, group, id, trusted)
+}
+
+func (m remembers) Doomed(ctx context.Context, group nacre.Group, id string) (web.Doomed, error) {
+	found, err := assembly.LookForgetting(ctx, m.Runtime, forgets(group, id))
+	return doomed(found), err
+}
+
+func (m remembers) Forget(ctx context.Context, group nacre.Group, id, told string) (left string, err error) {
+	found, err := assembly.LookForgetting(ctx, m.Runtime, forgets(group, id))
+	if err == nil && told != doomed(found).Told {
+		err = errors.New("what would be erased has changed meanwhile: look again")
+	}
+	if err == nil {
+		err = assembly.ForgetMemory(ctx, m.Runtime, forgets(group, id), found)
+	}
+	if errors.Is(err, sqlitefile.ErrLingers) {
+		return err.Error(), nil
+	}
+	return "", err
+}
+
+func forgets(group nacre.Group, id string) assembly.Forget {
+	return assembly.Forget{ID: id, Group: group, Who: string(visitor())}
+}
+
+// doomed is what goes, as a page shows it. It is named by a digest of the ids of all of it.
+func doomed(f assembly.Forgetting) web.Doomed {
+	m := f.Memories()
+	goes := web.Doomed{Restored: m.Restored, Recalled: m.Recalled}
+	var all []string
+	for _, e := range m.Entries {
+		goes.Entries = append(goes.Entries, web.DoomedEntry{MemoryEntry: web.MemoryEntry(review.EntryOf(e.Entry)), Why: why(e)})
+		all = append(all, e.ID)
+	}
+	for _, c := range f.Traces.Conversations {
+		goes.Besides = append(goes.Besides, fmt.Sprintf("conversation %s: %d of its turns, and the brain's own transcript; %d turns stay", c.Key, len(c.Gone), c.Left))
+	}
+	if n := len(f.Traces.Checkpoints); n > 0 {
+		goes.Besides = append(goes.Besides, fmt.Sprintf("what was kept of the work of %d sessions", n))
+	}
+	if n := len(f.Traces.Rows); n > 0 {
+		goes.Besides = append(goes.Besides, fmt.Sprintf("the texts of %d agents in the ledger", n))
+	}
+	sum := sha256.Sum256([]byte(strings.Join(slices.Concat(all, goes.Besides, goes.Restored), "\n")))
+	goes.Told = hex.EncodeToString(sum[:])
+	return goes
+}
+
+// why says in words why an entry goes.
+func why(e memory.Doomed) string {
+	switch e.Why {
+	case "derived_from":
+		return "it was derived from " + e.Of
+	case "supersedes":
+		return "it replaced " + e.Of
+	case "superseded":
+		return "it is an earlier version of " + e.Of
+	case "recalled":
+		return "the session that wrote it had been shown " + e.Of
+	}
+	return "it was chosen"
 }
 
 // learns is what sessions were refused.

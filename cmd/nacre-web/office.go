@@ -63,6 +63,18 @@ func (r records) Overview(id nacre.SessionID) (overview.Page, error) {
 
 func (r records) Verify(id nacre.SessionID) ([]audit.Report, error) { return r.VerifyAudit(id) }
 
+func (r records) Receipt(id nacre.SessionID) (there bool, err error) {
+	file := assembly.ReceiptOf(r.Runtime, id)
+	if file == "" {
+		return false, nil
+	}
+	receipt, err := audit.ReadReceipt(file)
+	if err == nil {
+		_, err = audit.VerifyReceipt(receipt, r.AuditRoot(), r.PublicKey())
+	}
+	return true, err
+}
+
 func (r records) Find(ctx context.Context, q audit.Query) (page []audit.Found, next string, err error) {
 	catalog, err := audit.OpenCatalog(ctx, assembly.PoliciesOf(r.Runtime).AuditRoot())
 	if errors.Is(err, fs.ErrNotExist) {

@@ -70,7 +70,7 @@ func (i *installation) web() (send func(path string, form url.Values) string, fi
 // hiddenIn are the fields that the first form of a page carries.
 func hiddenIn(page string) url.Values {
 	form := url.Values{}
-	for _, m := range regexp.MustCompile(`name="(token|id|shown|group|proposal|version)" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+	for _, m := range regexp.MustCompile(`name="(token|id|shown|told|group|proposal|version)" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 		if !form.Has(m[1]) {
 			form.Set(m[1], m[2])
 		}
@@ -140,6 +140,43 @@ func TestThePageDecidesAsTheCommandLineDoes(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
+// M-49, M-57: the page shows all that goes with what is to be forgotten, and erases that and
+// no more: where something was derived from it meanwhile, nothing goes.
+func TestThePageForgets(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.config(memoryTools)
+	stores := func(session, fields string) {
+		i.nacre("exec", "-q", "--session", session, "--", "ipc", "memory_store", `{"type":"fact",`+fields+`}`).want(t, 0)
+	}
+	stores("one", `"content":"the quiet harbour"`)
+	stores("two", `"content":"something else"`)
+	var entry string
+	for _, e := range i.reviewed("main") {
+		if e.Content == "the quiet harbour" {
+			entry = e.ID
+		}
+	}
+	send, _ := i.web()
+	has(t, send("memory", nil), "/memory/forget?group=main&amp;id="+entry)
+	page := send("memory/forget?id="+entry, nil)
+	has(t, page, "the quiet harbour", "goes since it was chosen")
+	hasNo(t, page, "something else")
+	form := hiddenIn(page)
+	i.nacre("exec", "-q", "--session", "three", "--", "sh", "-c",
+		`id=$(ipc memory_store '{"type":"fact","content":"the harbour is derived"}' | grep -o 'mem-[^"]*' | head -1); ipc memory_link "{\"from\":\"$id\",\"to\":\"`+entry+`\",\"kind\":\"derived_from\"}"`).want(t, 0)
+	has(t, send("memory/forget", form), "Nothing was changed: ", "has changed meanwhile")
+	page = send("memory/forget?id="+entry, nil)
+	has(t, page, "the quiet harbour", "the harbour is derived", "it was derived from "+entry)
+	told := send("memory/forget", hiddenIn(page))
+	has(t, told, "It is erased", "nacre memory forget "+entry+" --group main --dry-run", "something else")
+	hasNo(t, told, "harbour")
+	hasNo(t, i.nacre("memory", "list", "--all").stdout, "harbour")
+	has(t, send("memory/forget?id="+entry, nil), "Nothing of it is left")
+	has(t, send("memory/forget?id=mem-x", nil), "no such entry")
+	i.nacre("audit", "verify").want(t, 0)
+}
+
 // M-41, M-46: the rights of the page's own identity count, and not those of a terminal's.
 func TestThePageHasTheRightsOfItsOwnIdentity(t *testing.T) {
 	t.Parallel()
@@ -157,6 +194,7 @@ func TestThePageHasTheRightsOfItsOwnIdentity(t *testing.T) {
 	entry := i.reviewed("main")[0].ID
 	for path, form := range map[string]url.Values{
 		"memory/trust":  {"id": {entry}, "trust": {"yes"}},
+		"memory/forget": {"id": {entry}, "told": {hiddenIn(send("memory/forget?id="+entry, nil)).Get("told")}},
 		"learn/approve": {"proposal": {i.proposal().ID}, "line": {"1"}, "days": {"7"}},
 		"powers/unlock": {"name": {"package-installation"}, "days": {"7"}},
 		"policy/accept": {"version": hiddenIn(send("policy", nil))["version"]},

@@ -19,7 +19,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/ledger"
 	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/internal/registry"
-	"github.com/nacre-dev/nacre/internal/seal"
 	"github.com/nacre-dev/nacre/internal/sqlitefile"
 	"github.com/nacre-dev/nacre/internal/task"
 )
@@ -218,17 +217,17 @@ func roleFolder(inst *installation.Installation, id nacre.SessionID) string {
 func leavings(inst *installation.Installation, id nacre.SessionID) []string {
 	dir := inst.Registry.Paths().Session(id)
 	list := []string{roleFolder(inst, id), inst.Registry.Paths().Events(id)}
-	for _, name := range []string{installation.SpecFile, installation.AuditFile, installation.CheckFile, installation.ResultFile, task.EvidenceDir, task.JudgeDir, seal.PackagesDir} {
+	for _, name := range []string{installation.SpecFile, installation.AuditFile, installation.CheckFile, installation.ResultFile, task.EvidenceDir, task.JudgeDir, installation.PackagesDir} {
 		list = append(list, filepath.Join(dir, name))
 	}
 	checks, _ := filepath.Glob(filepath.Join(dir, task.CheckPrefix+"*")) // the pattern is ours
 	return append(list, checks...)
 }
 
-// EraseMemoryTraces erases what [Runtime.MemoryTraces] found, and the search index of
+// EraseMemoryTraces erases what [TracesOf] found, and the search index of
 // the audit, which is built anew from what is recorded. It waits for turns that are
 // being taken. Whoever is interrupted asks again. What others keep in a file's bytes
-// is no error here: [Runtime.FinishErasures] tells of it.
+// is no error here: [FinishErasures] tells of it.
 func EraseMemoryTraces(ctx context.Context, inst *installation.Installation, t MemoryTraces) error {
 	for _, c := range t.Conversations {
 		if err := cut(ctx, inst, t.group, c); err != nil {

@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 
+	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/seal"
 	"github.com/nacre-dev/nacre/internal/toolchain"
@@ -34,7 +35,7 @@ func fetchNode(ctx context.Context, s *seal.Session, p verify.Packages) (verify.
 	if absent != "" {
 		return verify.Fetched{Absent: absent}, nil
 	}
-	dir := filepath.Join(s.Dir(), seal.PackagesDir, digestOf(p))
+	dir := filepath.Join(s.Dir(), installation.PackagesDir, digestOf(p))
 	if toolchain.IsDir(dir) {
 		return verify.Fetched{Dir: dir}, nil
 	}

@@ -275,6 +275,9 @@ func Programs(inst *Installation) map[string]string {
 // SpecFile keeps what a run was asked to do, so that it can go on.
 const SpecFile = "run.json"
 
+// PackagesDir holds, in a session's folder, what was fetched for its verifiers.
+const PackagesDir = "packages"
+
 // RoleDir holds, in a session's folder, the files that its agent is given to read.
 const RoleDir = "role"
 

@@ -102,14 +102,22 @@ func Of(inst *installation.Installation, id nacre.SessionID) (Page, error) {
 	if task := taskOf(dir); task != "" {
 		p.Task = task
 	}
-	if path := inst.ReceiptPath(id); installation.IsThere(path) && !known.Live() {
-		p.Receipt = path
+	if !known.Live() {
+		p.Receipt = Receipt(inst, id)
 	}
 	r := reader{page: &p, asked: map[string]int{}}
 	readErr := receipt.ReadAudit(inst, id, func(e audit.Entry) error { r.add(e); return nil })
 	_, cost, countErr := receipt.Count(inst, known.Chains)
 	p.Spent = Spent{MicroUSD: cost.MicroUSD, ModelCalls: cost.ModelCalls, InputTokens: cost.InputTokens, OutputTokens: cost.OutputTokens}
 	return p, errors.Join(checkErr, resultErr, readErr, countErr)
+}
+
+// Receipt is the file of a session's receipt; empty where it has none.
+func Receipt(inst *installation.Installation, id nacre.SessionID) string {
+	if path := inst.ReceiptPath(id); installation.IsThere(path) {
+		return path
+	}
+	return ""
 }
 
 // taskOf is what a run was asked, whole; "" where that is not kept.

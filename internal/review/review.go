@@ -35,19 +35,31 @@ func List(ctx context.Context, inst *installation.Installation, group nacre.Grou
 	if there, err := sqlitefile.Exists(inst.Registry.Paths().Memory(group)); err != nil || !there {
 		return nil, err
 	}
+	err = with(ctx, inst, group, func(store *memory.Store) error {
+		list, err := store.List(ctx, memory.Filter{Waiting: waiting, Limit: most})
+		for _, e := range list {
+			all = append(all, EntryOf(e))
+		}
+		return err
+	})
+	return all, err
+}
+
+// EntryOf is an entry as a person looks it over.
+func EntryOf(e memory.Entry) Entry {
+	return Entry{
+		ID: e.ID, Type: e.Type, Content: e.Content, Written: e.CreatedAt, Session: e.Provenance.Session,
+		Trusted: e.Trust == nacre.Trusted, Tainting: e.Told() == nacre.Untrusted,
+	}
+}
+
+// with opens a group's memory, and closes it behind use.
+func with(ctx context.Context, inst *installation.Installation, group nacre.Group, use func(*memory.Store) error) error {
 	store, err := inst.OpenMemory(ctx, group, func(string) {})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	list, err := store.List(ctx, memory.Filter{Waiting: waiting, Limit: most})
-	for _, e := range list {
-		all = append(all, Entry{
-			ID: e.ID, Type: e.Type, Content: e.Content, Written: e.CreatedAt, Session: e.Provenance.Session,
-			Trusted: e.Trust == nacre.Trusted, Tainting: e.Told() == nacre.Untrusted,
-		})
-	}
-	return all, err
+	return errors.Join(use(store), store.Close())
 }
 
 // Groups are those that have a memory, sorted.
@@ -76,20 +88,17 @@ type Decision struct {
 }
 
 // Decide vouches for an entry, or declines it.
-func Decide(ctx context.Context, inst *installation.Installation, d Decision) (err error) {
+func Decide(ctx context.Context, inst *installation.Installation, d Decision) error {
 	what, label := "decline", nacre.Untrusted
 	if d.Trusted {
 		what, label = "trust", nacre.Trusted
 	}
-	store, err := inst.OpenMemory(ctx, d.Group, func(string) {})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	entry, _, err := store.Get(ctx, d.ID)
-	if err != nil {
-		return err
-	}
-	change := operator.MemoryChange{Group: d.Group, What: what, Who: d.Who, Marks: []operator.MemoryMark{operator.MarkMemory(inst, entry.ID, entry.Content, "")}}
-	return operator.ChangeMemory(ctx, inst, change, func() error { return store.Trust(ctx, d.ID, label) })
+	return with(ctx, inst, d.Group, func(store *memory.Store) error {
+		entry, _, err := store.Get(ctx, d.ID)
+		if err != nil {
+			return err
+		}
+		change := operator.MemoryChange{Group: d.Group, What: what, Who: d.Who, Marks: []operator.MemoryMark{operator.MarkMemory(inst, entry.ID, entry.Content, "")}}
+		return operator.ChangeMemory(ctx, inst, change, func() error { return store.Trust(ctx, d.ID, label) })
+	})
 }

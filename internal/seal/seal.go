@@ -427,7 +427,7 @@ func (s *Session) Close(ctx context.Context, outcome string, finished bool) erro
 	quiet := s.rests(ctx)
 	forgotten := s.closeMemory()
 	if s.Session != nil {
-		errs = append(errs, s.leases.Close(ctx), registry.Discard(filepath.Join(s.Dir(), PackagesDir)), s.Session.Close(ctx, outcome, finished))
+		errs = append(errs, s.leases.Close(ctx), registry.Discard(filepath.Join(s.Dir(), installation.PackagesDir)), s.Session.Close(ctx, outcome, finished))
 	}
 	s.asked.Wait()
 	if s.calls.cancel != nil {
@@ -456,9 +456,5 @@ func (s *Session) waitForDrivers(ctx context.Context) error {
 	return s.Kernel.Wait(ctx)
 }
 
-const (
-	// settingsDir holds, in a session's folder, the settings of package tools.
-	settingsDir = "settings"
-	// PackagesDir holds, in a session's folder, what was fetched for its verifiers.
-	PackagesDir = "packages"
-)
+// settingsDir holds, in a session's folder, the settings of package tools.
+const settingsDir = "settings"

@@ -283,7 +283,7 @@ func attacksInABrowser(t *testing.T, browser context.Context) {
 	b := serves(t, browser, o).signIn()
 	for _, path := range all {
 		b.do(chromedp.Navigate(b.site + path))
-		b.is(`document.readyState === "complete" && location.pathname === ` + fmt.Sprintf("%q", path))
+		b.is(`document.readyState === "complete" && location.pathname + location.search === ` + fmt.Sprintf("%q", path))
 		strangers := of(b, chromedp.Evaluate[int](`document.querySelectorAll("img, svg, base, meta[http-equiv], iframe, object, form[action*=evil], a[href^='javascript'], a[href*=evil], [onload], [onerror], [onmouseover], main script, template").length`))
 		if strangers > 0 {
 			t.Errorf("%s holds %d elements that nacre did not write", path, strangers)

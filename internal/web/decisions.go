@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/question"
@@ -92,6 +93,58 @@ func (s decisions) trust(w http.ResponseWriter, r *http.Request, token string) {
 	}
 	err = s.Memory.Trust(r.Context(), group, r.PostFormValue("id"), answer == "yes")
 	status, said := told(err, done)
+	p := s.remembered(r.Context(), token, group)
+	p.Told = said
+	s.show(w, status, "memory", p)
+}
+
+// forgetPage is what goes with an entry that is forgotten.
+type forgetPage struct {
+	frame
+	Group  nacre.Group
+	ID     string
+	Doomed Doomed
+	// More is how many entries go beside those that are shown.
+	More int
+}
+
+func (s decisions) doomed(w http.ResponseWriter, r *http.Request, token string) {
+	group, err := groupOf(r)
+	if err != nil {
+		s.failed(w, http.StatusBadRequest, token, err)
+		return
+	}
+	id := r.FormValue("id")
+	goes, err := s.Memory.Doomed(r.Context(), group, id)
+	if err != nil {
+		s.failed(w, http.StatusNotFound, token, err)
+		return
+	}
+	p := forgetPage{frame: frame{Title: "What is forgotten", Here: "memory", Token: token}, Group: group, ID: id, Doomed: goes}
+	if len(goes.Entries) > memoriesShown {
+		p.Doomed.Entries, p.More = goes.Entries[:memoriesShown], len(goes.Entries)-memoriesShown
+	}
+	s.show(w, http.StatusOK, "forget", p)
+}
+
+// forgetTime is how long a page waits for turns that are being taken of what goes.
+const forgetTime = 30 * time.Second
+
+func (s decisions) forget(w http.ResponseWriter, r *http.Request, token string) {
+	group, err := groupOf(r)
+	id, shown := r.PostFormValue("id"), r.PostFormValue("told")
+	if err != nil || id == "" || shown == "" {
+		s.failed(w, http.StatusBadRequest, token, cmp.Or(err, errForm))
+		return
+	}
+	// A page that is closed meanwhile leaves no erasure half done.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), forgetTime)
+	defer cancel()
+	left, err := s.Memory.Forget(ctx, group, id, shown)
+	status, said := told(err, "It is erased. What else may hold its words is looked for by: nacre memory forget "+id+" --group "+string(group)+" --dry-run")
+	if err == nil && left != "" {
+		said = "It is erased, and goes from the last bytes when their file is free: " + question.Escape(left)
+	}
 	p := s.remembered(r.Context(), token, group)
 	p.Told = said
 	s.show(w, status, "memory", p)

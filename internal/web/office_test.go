@@ -144,6 +144,13 @@ func (o *office) Overview(id nacre.SessionID) (overview.Page, error) {
 	return page, nil
 }
 
+func (o *office) Receipt(id nacre.SessionID) (bool, error) {
+	if id == "live" {
+		return false, nil
+	}
+	return true, errors.New("the receipt" + o.words)
+}
+
 func (o *office) Verify(id nacre.SessionID) ([]audit.Report, error) {
 	return []audit.Report{{Chain: string(id), State: "closed", Records: uint64(o.entries)}}, o.problem
 }
@@ -216,6 +223,21 @@ func (o *office) Memories(_ context.Context, group nacre.Group, waiting bool, mo
 
 func (o *office) Trust(_ context.Context, group nacre.Group, id string, trusted bool) error {
 	return o.does("trust", group, id, trusted)
+}
+
+func (o *office) Doomed(_ context.Context, group nacre.Group, id string) (web.Doomed, error) {
+	if id != "mem-2" {
+		return web.Doomed{}, errors.New("no such entry" + o.words)
+	}
+	goes := web.Doomed{Told: "d1", Restored: []string{"mem-9" + o.words}, Besides: []string{o.words}, Recalled: 3}
+	for range 51 {
+		goes.Entries = append(goes.Entries, web.DoomedEntry{MemoryEntry: web.MemoryEntry{ID: id, Content: string(group) + o.words, Type: "fact"}, Why: "chosen" + o.words})
+	}
+	return goes, nil
+}
+
+func (o *office) Forget(_ context.Context, group nacre.Group, id, told string) (string, error) {
+	return "", o.does("forget", group, id, told)
 }
 
 func (o *office) Proposal(context.Context) (web.Proposal, error) {

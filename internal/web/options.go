@@ -117,6 +117,8 @@ type Work interface {
 type Records interface {
 	Overview(id nacre.SessionID) (overview.Page, error)
 	Verify(id nacre.SessionID) ([]audit.Report, error)
+	// Receipt verifies the receipt of its latest work, where that has one; there tells so.
+	Receipt(id nacre.SessionID) (there bool, err error)
 	Find(ctx context.Context, q audit.Query) (page []audit.Found, next string, err error)
 	// Steps are the newest that it told, in their order.
 	Steps(id nacre.SessionID) []Step
@@ -172,6 +174,11 @@ type Memory interface {
 	// review, or all.
 	Memories(ctx context.Context, group nacre.Group, waiting bool, most int) ([]MemoryEntry, error)
 	Trust(ctx context.Context, group nacre.Group, id string, trusted bool) error
+	// Doomed is what goes with an entry that is forgotten. Nothing changes.
+	Doomed(ctx context.Context, group nacre.Group, id string) (Doomed, error)
+	// Forget erases it, where what goes still is what was told. With left all of it is gone,
+	// and left says where traces stay for now.
+	Forget(ctx context.Context, group nacre.Group, id, told string) (left string, err error)
 }
 
 // MemoryEntry is one thing that is remembered, in an agent's words.
@@ -181,6 +188,25 @@ type MemoryEntry struct {
 	// Trusted says that a person vouches for it, Tainting that who recalls it has listened to
 	// an outsider.
 	Trusted, Tainting bool
+}
+
+// Doomed is what goes with an entry that is forgotten.
+type Doomed struct {
+	// Told names all of it.
+	Told    string
+	Entries []DoomedEntry
+	// Restored are the entries that become current again.
+	Restored []string
+	// Besides is what else is kept of the sessions that wrote it or were shown it, and goes.
+	Besides []string
+	// Recalled is how many entries stay that were written by sessions that had been shown these.
+	Recalled int
+}
+
+// DoomedEntry is an entry that goes, and why.
+type DoomedEntry struct {
+	MemoryEntry
+	Why string
 }
 
 // Learn is what sessions were refused, as a person may approve it.

@@ -14,7 +14,7 @@ import (
 
 // all are the addresses of the pages.
 var all = []string{
-	"/", "/sessions", "/sessions/live", "/sessions/s1", "/sessions/s1/records", "/sessions/s1/diff", "/memory", "/learn", "/powers", "/policy", "/roles", "/egress", "/schedules", "/credentials", "/health",
+	"/", "/sessions", "/sessions/live", "/sessions/s1", "/sessions/s1/records", "/sessions/s1/diff", "/memory", "/memory/forget?id=mem-2", "/learn", "/powers", "/policy", "/roles", "/egress", "/schedules", "/credentials", "/health",
 }
 
 // until asks for a page until it holds a text: what takes long is read beside the page.
@@ -208,6 +208,7 @@ func TestDecisionsForLaterSessions(t *testing.T) {
 		done, told string
 	}{
 		"trust a memory":    {"/memory", "/memory/trust", url.Values{"group": {"family"}, "id": {"mem-1"}, "trust": {"yes"}}, "trust family mem-1 true", "It is trusted now"},
+		"forget a memory":   {"/memory/forget?id=mem-2", "/memory/forget", url.Values{"group": {"main"}, "id": {"mem-2"}, "told": {"d1"}}, "forget main mem-2 d1", "It is erased"},
 		"decline a memory":  {"/memory", "/memory/trust", url.Values{"group": {"main"}, "id": {"mem-1"}, "trust": {"no"}}, "trust main mem-1 false", "It is declined"},
 		"approve lines":     {"/learn", "/learn/approve", url.Values{"proposal": {"3fa9"}, "line": {"1", "2"}, "wider": {"1"}, "days": {"7"}}, "approve 3fa9 [1 2] [1] 7", "It is approved"},
 		"undo an approval":  {"/learn", "/learn/undo", url.Values{"id": {"77aa"}}, "undo 77aa", "It is taken back"},
@@ -261,6 +262,9 @@ func TestAFormThatNoPageMade(t *testing.T) {
 	for path, fields := range map[string]url.Values{
 		"/memory/trust?a":  {"id": {"mem-1"}},
 		"/memory/trust?b":  {"id": {"mem-1"}, "trust": {"maybe"}},
+		"/memory/forget?a": {"id": {"mem-2"}},
+		"/memory/forget?b": {"told": {"d1"}},
+		"/memory/forget?c": {"id": {"mem-2"}, "told": {"d1"}, "group": {"../x"}},
 		"/memory/trust?c":  {"id": {"mem-1"}, "trust": {"yes"}, "group": {"../x"}},
 		"/learn/approve?a": {"proposal": {"3fa9"}, "line": {"1"}},
 		"/learn/approve?b": {"proposal": {"3fa9"}, "line": {"all"}, "days": {"7"}},

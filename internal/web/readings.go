@@ -23,7 +23,7 @@ type readings struct {
 
 	pages kept[overview.Page]
 	// proofs are what verifying the chains of sessions came to.
-	proofs kept[[]audit.Report]
+	proofs kept[proven]
 	health kept[[]Finding]
 	learnt kept[Proposal]
 }
@@ -36,13 +36,24 @@ func (k *readings) Close() {
 	k.learnt.close()
 }
 
-// proof says whether the chains of a session are what was written.
+// proven is what verifying a session came to.
+type proven struct {
+	chains []audit.Report
+	// receipt says that there is a receipt, and problem why it does not hold.
+	receipt bool
+	problem error
+}
+
+// proof says whether the chains of a session are what was written, and its receipt holds.
 type proof struct {
 	// Known says that they were verified, Fresh that nothing was written since.
 	Known, Fresh bool
 	Proven       bool
 	Problem      string
 	Chains       []audit.Report
+	// Receipt says that the latest work has one, and ReceiptProblem why it does not hold.
+	Receipt        bool
+	ReceiptProblem string
 }
 
 // overview is what is known of a session from its records, as far as they are read.
@@ -75,10 +86,18 @@ func (k *readings) proof(ctx context.Context, id nacre.SessionID) proof {
 	if err != nil {
 		return proof{Known: true, Problem: err.Error()}
 	}
-	last := k.proofs.get(ctx, string(id), stamp, func(context.Context) ([]audit.Report, error) { return k.Records.Verify(id) })
-	p := proof{Known: last.Known, Fresh: last.Fresh, Proven: last.Known && last.Err == nil && len(last.Value) > 0, Chains: last.Value}
+	last := k.proofs.get(ctx, string(id), stamp, func(context.Context) (found proven, err error) {
+		found.receipt, found.problem = k.Records.Receipt(id)
+		found.chains, err = k.Records.Verify(id)
+		return found, err
+	})
+	p := proof{Known: last.Known, Fresh: last.Fresh, Chains: last.Value.chains, Receipt: last.Value.receipt}
+	p.Proven = last.Known && last.Err == nil && len(p.Chains) > 0
 	if last.Err != nil {
 		p.Problem = last.Err.Error()
+	}
+	if last.Value.problem != nil {
+		p.ReceiptProblem = last.Value.problem.Error()
 	}
 	return p
 }

@@ -85,6 +85,8 @@ func (s *Site) Handler() http.Handler {
 	d := decisions{s}
 	mux.HandleFunc("GET /memory", s.seen(d.memories))
 	mux.HandleFunc("POST /memory/trust", s.pressed(d.trust))
+	mux.HandleFunc("GET /memory/forget", s.seen(d.doomed))
+	mux.HandleFunc("POST /memory/forget", s.pressed(d.forget))
 	mux.HandleFunc("GET /learn", s.seen(d.learning))
 	mux.HandleFunc("POST /learn/approve", s.pressed(d.approve))
 	mux.HandleFunc("POST /learn/undo", s.pressed(d.undo))

@@ -18,7 +18,7 @@ import (
 )
 
 func (cmd memoryCommand) forgetCommand() *cobra.Command {
-	var f memory.Forget
+	var f assembly.Forget
 	var session string
 	var dry, yes bool
 	c := &cobra.Command{
@@ -44,7 +44,10 @@ is erased, and another process keeps traces in a file that is named.`,
 			if len(args) > 1 || given != 1 {
 				return command.Usage("name one of: an entry's id, --session or --match")
 			}
-			return cmd.withMemory(c, func(ctx context.Context, m memories) error { return cmd.forget(ctx, m, f, dry, yes) })
+			return cmd.withGroup(c, func(ctx context.Context, rt *assembly.Runtime, group nacre.Group) error {
+				f.Group, f.Who = group, command.Operator()
+				return cmd.forget(ctx, rt, f, dry, yes)
+			})
 		},
 	}
 	c.Flags().StringVar(&session, "session", "", "all that this session wrote")
@@ -55,127 +58,57 @@ is erased, and another process keeps traces in a file that is named.`,
 	return c
 }
 
-// forgetting is all that an erasure takes, and what it does not reach.
-type forgetting struct {
-	memory.Erasure
-	Traces  assembly.MemoryTraces   `json:"traces"`
-	Remains []assembly.MemoryRemain `json:"remains"`
-}
-
-func (f forgetting) empty() bool { return len(f.Entries) == 0 && f.Traces.Empty() }
-
-func (cmd memoryCommand) forget(ctx context.Context, m memories, f memory.Forget, dry, yes bool) error {
+func (cmd memoryCommand) forget(ctx context.Context, rt *assembly.Runtime, f assembly.Forget, dry, yes bool) error {
 	if f.Session != "" {
-		if s, err := m.runtime.Session(f.Session); err == nil && s.Live() {
+		if s, err := rt.Session(f.Session); err == nil && s.Live() {
 			return command.Usage("session %s is at work: end it first, with nacre sessions stop %s", f.Session, f.Session)
 		}
 	}
-	e, err := m.Doom(ctx, f)
+	all, err := assembly.LookForgetting(ctx, rt, f)
 	if err != nil {
 		return err
 	}
-	traces, err := m.runtime.MemoryTraces(ctx, m.group, e.Sessions)
-	if err != nil {
-		return err
-	}
-	all := forgetting{Erasure: e, Traces: traces}
 	if !cmd.JSON {
 		cmd.showErasure(all)
 	}
-	done := !dry && !all.empty()
+	done := !dry && !all.Empty()
 	if done {
-		err = cmd.erase(ctx, m, f, all, yes)
+		err = cmd.erase(ctx, rt, f, all, yes)
 	} else {
-		err = m.lingers(ctx)
+		err = assembly.FinishForgetting(ctx, rt, f.Group)
 	}
 	if err != nil && !errors.Is(err, sqlitefile.ErrLingers) {
 		return err
 	}
 	var lookErr error
-	all.Remains, lookErr = m.runtime.MemoryRemains(ctx, traces, lookFor(m.group, f, e, done || all.empty()))
+	all.Remains, lookErr = assembly.MemoryRemains(ctx, rt, f, all, done || all.Empty())
 	return errors.Join(cmd.forgotten(all, done), lookErr, err)
 }
 
-// erase asks, records and erases. Its error is a sqlitefile.ErrLingers where all of it
-// is gone, and traces are left that go later.
-func (cmd memoryCommand) erase(ctx context.Context, m memories, f memory.Forget, all forgetting, yes bool) error {
-	trusted := len(all.Trusted())
+// erase asks, and erases.
+func (cmd memoryCommand) erase(ctx context.Context, rt *assembly.Runtime, f assembly.Forget, all assembly.Forgetting, yes bool) error {
+	trusted := len(all.Memories().Trusted())
 	if trusted > 0 && !yes && !cmd.sure(fmt.Sprintf("you trust %d of these: erase them?", trusted)) {
-		return command.Usage("you trust %d of %d entries that would go: nothing was erased; add --yes to erase them", trusted, len(all.Entries))
+		return command.Usage("you trust %d of %d entries that would go: nothing was erased; add --yes to erase them", trusted, len(all.Memories().Entries))
 	}
-	marks := make([]assembly.MemoryMark, 0, len(all.Entries))
-	for _, d := range all.Entries {
-		marks = append(marks, m.runtime.MarkMemory(d.ID, d.Content, d.Why))
-	}
-	return m.runtime.ChangeMemory(ctx, m.group, "forget", command.Operator(), marks, func() error {
-		// The entries last: they lead to the rest, where this is interrupted.
-		if err := m.runtime.EraseMemoryTraces(ctx, all.Traces); err != nil {
-			return err
-		}
-		if err := m.Forget(ctx, f, all.Erasure); err != nil && !errors.Is(err, memory.ErrLingers) {
-			return err
-		}
-		return m.lingers(ctx)
-	})
+	return assembly.ForgetMemory(ctx, rt, f, all)
 }
 
-// lingers names the files that hold traces of this or an earlier erasure, though each
-// opening has tried to remove them. It is a sqlitefile.ErrLingers, or nil.
-func (m memories) lingers(ctx context.Context) error {
-	files, err := m.runtime.FinishErasures(ctx)
-	if err != nil {
-		return err
-	}
-	left, err := m.Traces(ctx)
-	if err != nil {
-		return err
-	}
-	if left {
-		files = append(files, "the memory of group "+string(m.group))
-	}
-	if len(files) == 0 {
-		return nil
-	}
-	return fmt.Errorf("what was erased is still in the bytes of %s: %w", strings.Join(files, " and "), sqlitefile.ErrLingers)
-}
-
-// lookFor says what is looked for after an erasure, and how it is asked for again.
-func lookFor(group nacre.Group, f memory.Forget, e memory.Erasure, erased bool) assembly.MemoryLook {
-	again := "nacre memory forget --group " + string(group) + " "
-	switch {
-	case f.Session != "":
-		again += "--session " + string(f.Session)
-	case f.ID != "":
-		again += f.ID
-	case len(e.Entries) > 0: // by what is gone, text finds nothing
-		again += e.Entries[0].ID
-	default:
-		again += "--match TEXT"
-	}
-	if f.Recalled {
-		again += " --recalled"
-	}
-	look := assembly.MemoryLook{Again: again, Erased: erased, Words: []string{f.Match}}
-	for _, d := range e.Entries {
-		look.Words = append(look.Words, d.Content)
-	}
-	return look
-}
-
-func (cmd memoryCommand) showErasure(e forgetting) {
-	rows := make([][]string, 0, len(e.Entries))
-	for _, d := range e.Entries {
+func (cmd memoryCommand) showErasure(e assembly.Forgetting) {
+	memories := e.Memories()
+	rows := make([][]string, 0, len(memories.Entries))
+	for _, d := range memories.Entries {
 		rows = append(rows, []string{d.ID, d.Trust.String(), string(d.Provenance.Session), d.Why, terminal.Summary(d.Content)})
 	}
 	p := cmd.Printer(cmd.Stdout)
 	if len(rows) > 0 {
 		p.Table([]string{"id", "trust", "session", "why", "content"}, rows)
 	}
-	for _, id := range e.Restored {
+	for _, id := range memories.Restored {
 		p.Field("restores", "%s", id)
 	}
-	if e.Recalled > 0 {
-		p.Field("besides", "%d entries were written by sessions that had been shown or told of these: --recalled takes them too", e.Recalled)
+	if memories.Recalled > 0 {
+		p.Field("besides", "%d entries were written by sessions that had been shown or told of these: --recalled takes them too", memories.Recalled)
 	}
 	for _, c := range e.Traces.Conversations {
 		p.Field("conversation", "%s: the turns of %s, and the brain's own transcript; %d turns stay", c.Key, sessionList(c.Gone), c.Left)
@@ -223,21 +156,23 @@ func sessionList(ids []nacre.SessionID) string {
 	return text
 }
 
-func (cmd memoryCommand) forgotten(e forgetting, done bool) error {
+func (cmd memoryCommand) forgotten(e assembly.Forgetting, done bool) error {
 	if cmd.JSON {
 		return cmd.PrintJSON(struct {
 			Erased bool `json:"erased"`
-			forgetting
-		}{done, e})
+			memory.Erasure
+			Traces  assembly.MemoryTraces   `json:"traces"`
+			Remains []assembly.MemoryRemain `json:"remains"`
+		}{done, e.Memories(), e.Traces, e.Remains})
 	}
 	p := cmd.Printer(cmd.Stdout)
 	switch {
-	case e.empty():
+	case e.Empty():
 		p.Field("nothing", "matches")
 	case done:
-		p.Field("forgotten", "%d entries", len(e.Entries))
+		p.Field("forgotten", "%d entries", len(e.Memories().Entries))
 	default:
-		p.Field("would go", "%d entries", len(e.Entries))
+		p.Field("would go", "%d entries", len(e.Memories().Entries))
 	}
 	cmd.showRemains(e.Remains)
 	return nil

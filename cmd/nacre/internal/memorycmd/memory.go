@@ -40,9 +40,9 @@ type memories struct {
 	runtime *assembly.Runtime
 }
 
-// withMemory opens the memory of the group that the command names. One that is
-// not there yet is made only where something is to be put in.
-func (cmd memoryCommand) withMemory(c *cobra.Command, use func(context.Context, memories) error) error {
+// withGroup finds the group that the command names. One without a memory gets it only where
+// something is to be put in.
+func (cmd memoryCommand) withGroup(c *cobra.Command, use func(context.Context, *assembly.Runtime, nacre.Group) error) error {
 	name, err := c.Flags().GetString("group")
 	if err != nil {
 		return err
@@ -55,30 +55,45 @@ func (cmd memoryCommand) withMemory(c *cobra.Command, use func(context.Context, 
 	if err != nil {
 		return err
 	}
-	settings, err := rt.MemorySettings()
-	if err != nil {
-		return err
-	}
 	paths, err := registry.ResolvePaths(cmd.Getenv)
 	if err != nil {
 		return command.ExitWith(command.ExitNotReady, err)
 	}
-	path := paths.Memory(group)
-	if there, err := sqlitefile.Exists(path); err == nil && !there && c.Name() != "import" {
+	if there, err := sqlitefile.Exists(paths.Memory(group)); err == nil && !there && c.Name() != "import" {
 		return command.ExitWith(command.ExitFailed, fmt.Errorf("group %s has no memory yet", group))
 	}
-	store, err := memory.Open(c.Context(), path, memory.Options{
+	return use(c.Context(), rt, group)
+}
+
+// withMemory opens the memory of the group that the command names.
+func (cmd memoryCommand) withMemory(c *cobra.Command, use func(context.Context, memories) error) error {
+	return cmd.withGroup(c, func(ctx context.Context, rt *assembly.Runtime, group nacre.Group) error {
+		store, err := cmd.openMemory(ctx, rt, group)
+		if err != nil {
+			return err
+		}
+		return errors.Join(use(ctx, memories{store, group, rt}), store.Close())
+	})
+}
+
+func (cmd memoryCommand) openMemory(ctx context.Context, rt *assembly.Runtime, group nacre.Group) (*memory.Store, error) {
+	settings, err := rt.MemorySettings()
+	if err != nil {
+		return nil, err
+	}
+	paths, err := registry.ResolvePaths(cmd.Getenv)
+	if err != nil {
+		return nil, command.ExitWith(command.ExitNotReady, err)
+	}
+	store, err := memory.Open(ctx, paths.Memory(group), memory.Options{
 		Group: group, Now: time.Now, Embed: settings.Embed, Model: settings.Model, PurgeAfter: settings.PurgeAfter,
 		BriefEntries: settings.BriefEntries, BriefChars: settings.BriefChars, Warn: func(text string) { cmd.Printer(cmd.Stderr).Line("%s", text) },
 	})
 	var unusable *sqlitefile.UnusableError
 	if errors.As(err, &unusable) {
-		return command.ExitWith(command.ExitNotReady, err)
+		return nil, command.ExitWith(command.ExitNotReady, err)
 	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(use(c.Context(), memories{store, group, rt}), store.Close())
+	return store, err
 }
 
 func (cmd memoryCommand) listCommand() *cobra.Command {
