@@ -118,6 +118,7 @@ var wings = map[string]string{
 	"internal/lease/keystore":    "internal/lease",
 	"internal/lease/issuer":      "internal/lease",
 	"internal/lease/sshagent":    "internal/lease",
+	"internal/lease/oauth":       "internal/lease",
 	"internal/brain/agent":       "internal/brain",
 	"internal/brain/braintest":   "internal/brain",
 	"internal/ipc/mcpserver":     "internal/ipc",

@@ -17,6 +17,10 @@ type (
 	CredentialOrphan = lease.Orphan
 	// CredentialChange is what came of adding or removing one.
 	CredentialChange = leasing.Change
+	// SignInRequest is for whom a person signs in.
+	SignInRequest = leasing.SignInRequest
+	// SignedIn is what came of a sign-in, or of its end; it holds no token.
+	SignedIn = leasing.SignedIn
 )
 
 // Credentials are those of the config, with how old their values are (M-37).
@@ -48,4 +52,14 @@ func ProbeCredentials(ctx context.Context, r *Runtime) []Finding { return leasin
 // SweepCredentials takes back what sessions that are gone left (M-31).
 func SweepCredentials(ctx context.Context, r *Runtime) ([]CredentialOrphan, error) {
 	return leasing.Sweep(ctx, r.inst)
+}
+
+// SignInAtServer has a person sign in at the authorization server of an MCP server (M-36).
+func SignInAtServer(ctx context.Context, r *Runtime, name string, request SignInRequest) (SignedIn, error) {
+	return leasing.SignIn(ctx, r.inst, name, request)
+}
+
+// SignOutOfServer revokes a sign-in, and takes its file away.
+func SignOutOfServer(ctx context.Context, r *Runtime, name string) (SignedIn, error) {
+	return leasing.SignOut(ctx, r.inst, name)
 }

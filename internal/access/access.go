@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -29,6 +30,8 @@ type Reach struct {
 	Listen  netip.AddrPort
 	Project plugin.Project
 	Values  map[string]lease.Source
+	// Server is the host of the MCP server that is the plugin's handler; empty for any other.
+	Server string
 }
 
 // ReachOf joins a manifest and what was confirmed. What was confirmed and is in
@@ -55,6 +58,9 @@ func ReachOf(inst *installation.Installation, f pluginhost.Found) Reach {
 	to.Project = lesser(m.Project, greater(config.Project, plugin.Project(given.Project)))
 	if m.Listen {
 		to.Listen, _ = config.Address() // was checked when the config was read
+	}
+	if server, err := url.Parse(m.MCP.URL); err == nil {
+		to.Server = strings.ToLower(server.Host)
 	}
 	to.Values = map[string]lease.Source{}
 	for _, c := range m.Install.Credentials {

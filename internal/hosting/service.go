@@ -111,10 +111,14 @@ func (g *Stage) sessionInfo(_ context.Context, scope pluginhost.Scope) (json.Raw
 // credential reads a value from where the operator says it is, anew each time,
 // and records that, never the value (D-21, M-32).
 func (g *Stage) credential(ctx context.Context, name nacre.PluginName, key string) (nacre.Secret, error) {
-	source, given := g.reach(name).Values[key]
+	to := g.reach(name)
+	source, given := to.Values[key]
 	var value nacre.Secret
 	err := fmt.Errorf("[access.%s.credentials] in config.toml does not say where %s is", name, key)
 	if given {
+		err = source.BoundTo(to.Server)
+	}
+	if given && err == nil {
 		value, err = source.Read(ctx, g.Inst.Options.Getenv)
 	}
 	detail := map[string]string{"plugin": string(name), "key": key, "from": source.String()}

@@ -10,13 +10,14 @@ type Value struct {
 	ValueAgeIdentity string   `toml:"value_age_identity"`
 	ValueCredential  string   `toml:"value_credential"`
 	ValueAgent       string   `toml:"value_agent"`
+	ValueOAuth       string   `toml:"value_oauth"`
 }
 
 // Source is where the value is read from.
 func (v Value) Source() Source {
 	return Source{
 		Env: v.ValueEnv, File: v.ValueFile, Command: v.ValueCmd, Keyring: v.ValueKeyring,
-		Age: v.ValueAge, Identity: v.ValueAgeIdentity, Credential: v.ValueCredential, Agent: v.ValueAgent,
+		Age: v.ValueAge, Identity: v.ValueAgeIdentity, Credential: v.ValueCredential, Agent: v.ValueAgent, OAuth: v.ValueOAuth,
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/lease/keystore"
+	"github.com/nacre-dev/nacre/internal/lease/oauth"
 	"github.com/nacre-dev/nacre/internal/redact"
 )
 
@@ -47,6 +48,8 @@ type Source struct {
 	// Agent is the fingerprint of a key in the operator's own ssh-agent, which signs with it
 	// and does not give it away.
 	Agent string
+	// OAuth is the absolute path of a sign-in at an MCP server, which nacre credentials login keeps.
+	OAuth string
 }
 
 // Store is what kind of place a value is in. The zero value is none.
@@ -61,6 +64,7 @@ const (
 	StoreAge        Store = "age"
 	StoreCredential Store = "credential"
 	StoreAgent      Store = "agent"
+	StoreOAuth      Store = "oauth"
 )
 
 // stores are those that the source names.
@@ -76,6 +80,7 @@ func (s Source) stores() (named []Store) {
 		{StoreAge, s.Age != "" || s.Identity != ""},
 		{StoreCredential, s.Credential != ""},
 		{StoreAgent, s.Agent != ""},
+		{StoreOAuth, s.OAuth != ""},
 	} {
 		if place.named {
 			named = append(named, place.store)
@@ -96,7 +101,7 @@ func (s Source) Store() Store {
 }
 
 // ErrPlaces says which keys name the place of a value.
-var ErrPlaces = errors.New("name one place of its value: value_env, value_file, value_cmd, value_keyring, value_age or value_credential, or value_agent for a key of SSH")
+var ErrPlaces = errors.New("name one place of its value: value_env, value_file, value_cmd, value_keyring, value_age or value_credential, value_oauth for a sign-in, or value_agent for a key of SSH")
 
 // Check refuses a source that names nothing, or several places, or that holds
 // what looks like the value itself. No error repeats what was written.
@@ -122,6 +127,8 @@ func (s Source) Check() error {
 		return refuse(!isEntry(s.Credential), "value_credential is the name of a credential of systemd: letters, digits, dots, dashes and underscores")
 	case StoreAgent:
 		return refuse(!isFingerprint(s.Agent), "value_agent is the fingerprint of a key, such as \"SHA256:…\": ssh-add -l shows those of your ssh-agent")
+	case StoreOAuth:
+		return refuse(!isPath(s.OAuth), "value_oauth is the absolute path of the file that nacre credentials login wrote")
 	}
 	return ErrPlaces
 }
@@ -184,6 +191,8 @@ func (s Source) String() string {
 		return "systemd's credential " + s.Credential
 	case StoreAgent:
 		return "your ssh-agent's key " + s.Agent
+	case StoreOAuth:
+		return "the sign-in " + s.OAuth
 	}
 	return "nowhere"
 }
@@ -249,10 +258,44 @@ func (s Source) text(ctx context.Context, getenv func(string) string) (string, e
 			return "", err
 		}
 		return readFile(path)
+	case StoreOAuth:
+		token, err := oauth.Store{Path: s.OAuth}.Token(ctx)
+		return token.Reveal(), s.again(err)
 	case StoreAgent:
 		return "", errors.New("an ssh-agent gives no value: it is for scheme = \"ssh\"")
 	}
 	return "", ErrPlaces
+}
+
+// again says how a person signs in anew, where that is what is missing.
+func (s Source) again(err error) error {
+	if !errors.Is(err, oauth.ErrSignIn) {
+		return err
+	}
+	name := strings.TrimSuffix(filepath.Base(s.OAuth), SignInSuffix)
+	if l, lost := (oauth.Store{Path: s.OAuth}).Load(); lost == nil {
+		return fmt.Errorf("%w: nacre credentials login %s --url %s", err, name, l.Server)
+	}
+	return fmt.Errorf("%w: nacre credentials login %s --url URL", err, name)
+}
+
+// SignInSuffix ends the names of the files of sign-ins.
+const SignInSuffix = ".oauth"
+
+// BoundTo refuses a place that the value was not made for: the token of a sign-in is sent to
+// the server alone that it is for (M-35). host may have a port.
+func (s Source) BoundTo(host string) error {
+	if s.Store() != StoreOAuth {
+		return nil
+	}
+	l, err := oauth.Store{Path: s.OAuth}.Load()
+	if err != nil {
+		return s.again(err)
+	}
+	if bound := l.Host(); strings.TrimSuffix(host, ":443") != strings.TrimSuffix(bound, ":443") {
+		return fmt.Errorf("the sign-in is for %s, and its token is not sent to %.80q", bound, host)
+	}
+	return nil
 }
 
 // given is the file of a credential that systemd gave to the service that this is.

@@ -126,6 +126,8 @@ func (s Source) Since(ctx context.Context, getenv func(string) string) time.Time
 		path = s.File
 	case StoreAge:
 		path = s.Age
+	case StoreOAuth:
+		path = s.OAuth
 	case StoreCredential:
 		path, _ = s.given(getenv)
 	}

@@ -307,6 +307,9 @@ func (h *hold) acquire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := h.config.Source().BoundTo(h.config.Host); err != nil {
+		return err
+	}
 	var taken []*lease.Lease
 	for i, source := range []lease.Source{h.config.Source(), h.config.AccessKey(), h.config.SessionToken()} {
 		if i > 0 && (by != nil || !source.Named()) {
@@ -479,6 +482,9 @@ func checkCredential(ctx context.Context, inst *installation.Installation, c con
 		return checkMinted(ctx, inst, c)
 	case c.OverSSH():
 		return checkSSH(ctx, &hold{of: &Credentials{inst: inst}, config: c})
+	}
+	if err := c.Source().BoundTo(c.Host); err != nil {
+		return installation.Finding{Name: "credential", Status: "fail", Text: c.Name + ": " + err.Error(), Fix: "nacre credentials login signs in; host is that of the MCP server that the sign-in is for"}
 	}
 	var from []string
 	for i, source := range []lease.Source{c.Source(), c.AccessKey(), c.SessionToken()} {

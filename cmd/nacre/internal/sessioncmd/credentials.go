@@ -23,7 +23,7 @@ type credentialCommand Commands
 func (c Commands) Credentials() *cobra.Command { return credentialCommand(c).command() }
 
 func (c credentialCommand) command() *cobra.Command {
-	return command.Group("credentials", "what sessions may use of your secrets, and where those are", c.list(), c.add(), c.test(), c.rotate(), c.remove(), c.sweep())
+	return command.Group("credentials", "what sessions may use of your secrets, and where those are", c.list(), c.add(), c.test(), c.rotate(), c.remove(), c.login(), c.logout(), c.sweep())
 }
 
 func (c credentialCommand) list() *cobra.Command {
