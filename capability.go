@@ -155,6 +155,9 @@ type Principal struct {
 	Scope  map[string]string
 	// Channel is where the work came from, such as "terminal" or "webhook".
 	Channel string
+	// Agent says whose calls are counted together in all of a group's sessions, where the
+	// host has set such a rate; empty means those of the principal's id (K-35).
+	Agent string
 }
 
 // SessionKey says which session a principal acts in.

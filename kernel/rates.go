@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -27,7 +28,7 @@ func (k *judge) meters(r *run) []meter {
 	}
 	set := k.rates(p.Group)
 	for _, one := range [...]meter{
-		{policy.RateKey{Principal: r.payer, Group: p.Group}, set.Principal, "all calls of this principal"},
+		{policy.RateKey{Principal: cmp.Or(p.Agent, r.payer), Group: p.Group}, set.Principal, "all calls of this principal"},
 		{policy.RateKey{Group: p.Group}, set.Group, "all calls of group " + string(p.Group)},
 		{policy.RateKey{Group: p.Group, Session: p.Session}, set.Session, "all calls of this session"},
 	} {

@@ -253,7 +253,9 @@ func (s *Session) open(ctx context.Context, req Request, o opening) error {
 		s.calls.done.Store(true)
 	}
 	close(s.calls.ready)
-	if err := s.serveDoor(r.Principal(req.Group, req.ID, req.Task)); err != nil {
+	who := r.Principal(req.Group, req.ID, req.Task)
+	who.Agent = cmp.Or(req.Brain, r.Config.Brain.Name, "agent") // one that answers messages is chosen when it is woken
+	if err := s.serveDoor(who); err != nil {
 		return err
 	}
 	if err := s.serveEgress(req.Asking.Watched, o.powers); err != nil {
