@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nacre-dev/nacre/internal/scriptedmodel"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 // playedClaude is what this test's binary is where it is called claude: a program that
@@ -43,7 +44,7 @@ func played(t *testing.T) *installation {
 		t.Fatal(err)
 	}
 	program := filepath.Join(i.work, "tools", "claude")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(program), 0o755), os.WriteFile(program, self, 0o755)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(program), 0o755), testpeer.WriteProgram(program, string(self))); err != nil {
 		t.Fatal(err)
 	}
 	i.env = append(i.env, "LOCAL_KEY=local-key-of-the-test", "NACRE_CLAUDE="+program)

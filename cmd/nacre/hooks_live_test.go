@@ -75,7 +75,11 @@ func (h *held) put(t *testing.T, path, text string, mode os.FileMode) {
 	if err == nil {
 		err = os.RemoveAll(path)
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case mode == 0o755:
+		err = testpeer.WriteProgram(path, text)
+	default:
 		err = os.WriteFile(path, []byte(text), mode)
 	}
 	if err != nil {

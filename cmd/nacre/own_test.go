@@ -137,7 +137,7 @@ func TestAnAgentCannotReplaceThePrograms(t *testing.T) {
 			data, err := os.ReadFile(filepath.Join(bin, program))
 			check(t, err)
 			check(t, os.MkdirAll(filepath.Join(i.work, dir), 0o755)) //nolint:gosec // as people have it
-			check(t, os.WriteFile(filepath.Join(i.work, dir, program), data, 0o755))
+			check(t, testpeer.WriteProgram(filepath.Join(i.work, dir, program), string(data)))
 		}
 		own := filepath.Join(i.work, dir, "nacre")
 		in, _ := filepath.Rel(filepath.Join(i.work, "p"), filepath.Join(i.work, dir))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 // U-01: the native program is found wherever the user installed it.
@@ -56,7 +57,7 @@ func TestTheProgramIsFoundBehindShims(t *testing.T) {
 				if to, link := strings.CutPrefix(text, "-> "); link {
 					err = os.Symlink(to, path)
 				} else {
-					err = os.WriteFile(path, []byte(strings.ReplaceAll(text, "ROOT", root)), 0o755)
+					err = testpeer.WriteProgram(path, strings.ReplaceAll(text, "ROOT", root))
 				}
 				if err != nil {
 					t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/prove"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/sandbox/probe"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 func TestMain(m *testing.M) {
@@ -101,7 +102,7 @@ func TestTheProjectsOwnFilesAreTried(t *testing.T) {
 func TestAProgramThatFailsOpen(t *testing.T) {
 	script := func(text string) string {
 		path := filepath.Join(t.TempDir(), "program")
-		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o755); err != nil {
+		if err := testpeer.WriteProgram(path, "#!/bin/sh\n"+text); err != nil {
 			t.Fatal(err)
 		}
 		return path

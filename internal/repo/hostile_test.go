@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/repo"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 // trap is a repository in which every way that git has to run a program leads
@@ -35,7 +36,7 @@ func setTrap(t *testing.T, files map[string]string) *trap {
 	dir := t.TempDir()
 	tr := &trap{user: u, mark: filepath.Join(dir, "mark"), script: filepath.Join(dir, "run me")}
 	script := fmt.Sprintf("#!/bin/sh\necho \"$0 $*\" >> '%s'\ncat 2>/dev/null\nexit 0\n", tr.mark)
-	if err := os.WriteFile(tr.script, []byte(script), 0o755); err != nil {
+	if err := testpeer.WriteProgram(tr.script, script); err != nil {
 		t.Fatal(err)
 	}
 	u.write(files)
@@ -83,7 +84,7 @@ func (tr *trap) arm() {
 			tr.t.Fatal(err)
 		}
 		path := filepath.Join(tr.dir, ".git", "hooks", hook)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o755)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), testpeer.WriteProgram(path, string(data))); err != nil {
 			tr.t.Fatal(err)
 		}
 	}

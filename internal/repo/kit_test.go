@@ -16,6 +16,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/repo"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 func TestMain(m *testing.M) {
@@ -118,7 +119,7 @@ func writeFiles(t testing.TB, dir string, files map[string]string) {
 		case isLink:
 			err = os.Symlink(target, path)
 		case strings.HasPrefix(text, "#!"):
-			err = os.WriteFile(path, []byte(text), 0o755)
+			err = testpeer.WriteProgram(path, text)
 		default:
 			err = os.WriteFile(path, []byte(text), 0o644)
 		}

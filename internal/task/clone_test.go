@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 // noteGit puts a git before the machine's that notes what it is asked, and gives
@@ -22,7 +24,7 @@ func noteGit(t *testing.T) (asked func(wanted string) int) {
 	dir := t.TempDir()
 	notes := filepath.Join(dir, "notes")
 	script := fmt.Sprintf("#!/bin/sh\necho \"$*\" >>'%s'\nexec '%s' \"$@\"\n", notes, real)
-	if err := os.WriteFile(filepath.Join(dir, "git"), []byte(script), 0o755); err != nil { //nolint:gosec // it is run
+	if err := testpeer.WriteProgram(filepath.Join(dir, "git"), script); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -53,6 +54,15 @@ func withFixtures(run func() int) (code int, err error) {
 		return 1, err
 	}
 	return run(), nil
+}
+
+// WriteProgram writes a program that is started afterwards. Nothing is started meanwhile by
+// this process: it would hold the file open for writing, and the program's own start would
+// fail as busy.
+func WriteProgram(path, text string) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, []byte(text), 0o755) //nolint:gosec // it is run
 }
 
 // moduleRoot is the first folder upwards that holds a go.mod and is not test data.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 	"github.com/nacre-dev/nacre/internal/toolchain"
 )
 
@@ -30,7 +31,7 @@ func program(t *testing.T, path string, lines ...string) {
 	for _, line := range lines {
 		text += "echo '" + line + "'\n"
 	}
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+	if err := testpeer.WriteProgram(path, text); err != nil {
 		t.Fatal(err)
 	}
 }

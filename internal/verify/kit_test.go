@@ -9,6 +9,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/atom"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
 
@@ -28,7 +29,7 @@ func folder(t testing.TB, tree files) string {
 		case strings.HasPrefix(text, "link:"):
 			err = os.Symlink(strings.TrimPrefix(text, "link:"), full)
 		case strings.HasPrefix(text, "exec:"):
-			err = os.WriteFile(full, []byte(strings.TrimPrefix(text, "exec:")), 0o755)
+			err = testpeer.WriteProgram(full, strings.TrimPrefix(text, "exec:"))
 		case text == "dir:":
 			err = os.MkdirAll(full, 0o755)
 		default:

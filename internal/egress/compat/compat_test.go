@@ -301,5 +301,5 @@ func copyFile(t testing.TB, from, to string) {
 	t.Helper()
 	data, err := os.ReadFile(from)
 	must(t, err)
-	must(t, os.WriteFile(to, data, 0o755)) //nolint:gosec // a program that the sandbox's user runs
+	must(t, testpeer.WriteProgram(to, string(data)))
 }
