@@ -40,13 +40,13 @@ func besides(table toml.Key, part string, keys map[string]reflect.Type) string {
 	slices.Sort(names)
 	meant := atom.Nearest(part, set)
 	if strings.HasPrefix(meant, "; known here") { // all of them are said next
-		meant = ""
+		meant = ";"
 	}
 	where := "config.toml"
 	if len(table) > 0 {
 		where = "[" + table.String() + "]"
 	}
-	return fmt.Sprintf("%s; %s may have the keys %s (docs/config.md)", meant, where, strings.Join(names, ", "))
+	return fmt.Sprintf("%s %s may have the keys %s (docs/config.md)", meant, where, strings.Join(names, ", "))
 }
 
 // KeysOf are the keys of a table, with the types of their values.
