@@ -88,7 +88,10 @@ fi
 [ ! -f "$into/.installed" ] || remove
 while IFS= read -r file; do
   mkdir -p "$prefix/$(dirname "$file")"
-  cp -P "$work/$name/$file" "$prefix/$file.new" || fail "$prefix/$file cannot be written"
+  case $file in
+    *.service) sed "s|/usr/bin/nacre|$prefix/bin/nacre|" "$work/$name/$file" >"$prefix/$file.new" ;;
+    *) cp -P "$work/$name/$file" "$prefix/$file.new" ;;
+  esac || fail "$prefix/$file cannot be written"
   mv -f "$prefix/$file.new" "$prefix/$file" || fail "$prefix/$file cannot be written"
 done <"$work/list"
 cp "$work/list" "$into/.installed"

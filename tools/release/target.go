@@ -31,7 +31,11 @@ const (
 	programs = "lib/nacre"
 	manuals  = "share/man/man1"
 	docs     = "share/doc/nacre"
+	units    = "share/systemd/user"
 )
+
+// unit is the service of a person's own systemd.
+const unit = "nacre.service"
 
 // completions are where each shell looks for them.
 var completions = map[string]string{
@@ -139,6 +143,7 @@ func (t target) files(stage, pages string) ([]file, error) {
 	for from, to := range completions {
 		list = append(list, file{filepath.Join(pages, "completions", from), to, 0o644})
 	}
+	list = append(list, file{filepath.Join(t.root, "tools/release", unit), path.Join(units, unit), 0o644})
 	for _, name := range []string{"LICENSE", "README.md", "SECURITY.md"} {
 		list = append(list, file{filepath.Join(t.root, name), path.Join(docs, name), 0o644})
 	}

@@ -46,9 +46,11 @@ func (cmd serveCommand) serve(ctx context.Context, r *assembly.Runtime, node str
 	if _, err := assembly.RetainSessions(ctx, r); err != nil {
 		cmd.Printer(cmd.Stderr).Mark("warn", "old", "old sessions could not be removed: "+err.Error())
 	}
+	defer context.AfterFunc(ctx, func() { cmd.tellManager(ctx, "STOPPING=1") })()
 	return r.Serve(ctx, assembly.Serve{
 		Node: node,
 		Started: func(s assembly.Serving) {
+			cmd.tellManager(ctx, "READY=1")
 			if cmd.JSON {
 				_ = cmd.PrintJSON(s) // a reader that is gone loses it
 				return
