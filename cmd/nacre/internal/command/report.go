@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -25,9 +26,13 @@ func (e *Env) Report(stderr io.Writer, err error) int {
 	if code == ExitInterrupted && coded == nil {
 		err = errors.New("interrupted before anything was begun")
 	}
-	lines := strings.Split(err.Error(), "\n")
-	for i, line := range lines {
-		lines[i] = terminal.Escape(strings.TrimSpace(line))
+	var lines []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		line = terminal.Escape(strings.TrimSpace(line))
+		// Several who met one error may have joined theirs.
+		if !slices.ContainsFunc(lines, func(said string) bool { return strings.HasSuffix(said, line) }) {
+			lines = append(lines, line)
+		}
 	}
 	_, _ = fmt.Fprintln(stderr, "nacre: "+strings.Join(lines, "\n       ")) // nothing is left to tell it to
 	return code

@@ -1,0 +1,65 @@
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/nacre-dev/nacre/internal/testpeer"
+)
+
+// M-60: where the disk of nacre's state is full, nothing begins, and what is at work does
+// nothing more, since it could not be recorded; each says so. With room again all goes on, and
+// the chains verify.
+func TestAStateOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root mounts a small disk")
+	}
+	i := install(t)
+	i.config("[groups.main]\ntools = [\"create_reminder\", \"list_reminders\"]\n")
+	state := filepath.Join(i.work, "home/.local/state")
+	check(t, os.MkdirAll(state, 0o700))
+	script := i.write("script", `set -u
+mount -t tmpfs -o size=8m none "$1"
+say() { echo "== $*"; }
+fill() { dd if=/dev/zero of="$1/fill" bs=4k 2>/dev/null; }
+cd "$3"
+say at work; "$2" exec -q --session one -- sh -c 'ipc create_reminder "{\"title\":\"first\",\"list\":\"Work\"}"; echo begun >&2; head -c 1 >/dev/null; ipc create_reminder "{\"title\":\"second\",\"list\":\"Work\"}"' 2>"$3/said" <"$3/pipe" & one=$!
+exec 3>"$3/pipe"
+while ! grep -q begun "$3/said" && kill -0 $one; do sleep 0.05; done
+fill "$1"; echo >&3; wait $one; echo "exit $?"; cat "$3/said"
+say begins; "$2" exec -q -- echo never; echo "exit $?"
+say serves; "$2" serve; echo "exit $?"
+say verifies; "$2" doctor | grep disk
+rm "$1/fill"
+say with room; "$2" exec -q -- ipc list_reminders '{"list":"Work"}'; echo "exit $?"
+"$2" audit verify; echo "exit $?"
+`)
+	dir := filepath.Join(i.work, "p")
+	check(t, os.MkdirAll(dir, 0o700))
+	command := i.command(testpeer.Need(t, "unshare"), "-m", "sh", script, state, filepath.Join(bin, "nacre"), dir)
+	check(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	said, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	parts := map[string]string{}
+	for _, part := range strings.Split(string(said), "== ")[1:] {
+		name, text, _ := strings.Cut(part, "\n")
+		parts[name] = text
+	}
+	has(t, parts["at work"], "R-1", "exit 3", "no space left on device", "with room on its disk")
+	hasNo(t, parts["at work"], "R-2")
+	has(t, parts["begins"], "exit 125", "the disk is full")
+	hasNo(t, parts["begins"], "never\n")
+	has(t, parts["serves"], "exit 3", "with room on its disk")
+	has(t, parts["verifies"], "make room")
+	has(t, parts["with room"], "first", "closed", "exit 0")
+	hasNo(t, parts["with room"], "second", "exit 1")
+	if n := strings.Count(parts["at work"], "no space left on device"); n != 1 {
+		t.Errorf("it is said %d times:\n%s", n, parts["at work"])
+	}
+}
