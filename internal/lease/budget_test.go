@@ -163,7 +163,7 @@ func TestARenewalThatFails(t *testing.T) {
 	}
 }
 
-// M-30: an answer grants no more than was asked, and less where it says so.
+// M-30, M-34: an answer grants no more than was asked, and less where it says so.
 func TestAnAnswerGrantsNoMoreThanWasAsked(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)

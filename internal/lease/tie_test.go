@@ -7,7 +7,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/lease"
 )
 
-// M-35, M-36: a token of GitHub is minted for the repositories that its credential is used
+// M-34, M-35, M-36: a token of GitHub is minted for the repositories that its credential is used
 // for and no others, and with no right to write where nothing is written.
 func TestATokenIsForWhatItsCredentialIsUsedFor(t *testing.T) {
 	t.Parallel()

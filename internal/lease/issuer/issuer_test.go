@@ -325,7 +325,7 @@ func TestEveryIssuerMintsAndRevokes(t *testing.T) {
 	})
 }
 
-// M-32: a provider that gives more, for longer, or something else is refused, and nothing
+// M-32, M-34: a provider that gives more, for longer, or something else is refused, and nothing
 // of what it gave is left good; no error repeats what it said or was asked with.
 func TestEveryIssuerRefusesAHostileProvider(t *testing.T) {
 	t.Parallel()
@@ -389,7 +389,7 @@ func TestEveryIssuerEndsWithWhoeverAsks(t *testing.T) {
 	})
 }
 
-// M-32, M-36: a table that asks for everything is refused before anybody is asked.
+// M-32, M-34, M-36: a table that asks for everything is refused before anybody is asked.
 func TestTablesThatAskForEverything(t *testing.T) {
 	t.Parallel()
 	good := (&github{}).table("https://api.github.com")
