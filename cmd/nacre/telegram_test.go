@@ -5,10 +5,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nacre-dev/nacre/internal/scriptedmodel"
 )
 
 const botToken = "123456:Zq8-quiet-harbour-bot"
@@ -116,10 +120,35 @@ func telegrams(t *testing.T, b *bot) *installation {
 	t.Cleanup(server.Close)
 	i := install(t)
 	i.operators("[operators.ada]\nidentities = [\"terminal:UID\", \"telegram:42\"]\napprove = [\"*\"]\nup_to = \"DESTRUCTIVE\"\n" +
-		"[operators.bob]\nidentities = [\"telegram:43\"]\n" +
-		fmt.Sprintf("[access.telegram]\nhosts = [\"api.example.com:80/http\"]\n[access.telegram.credentials]\ntoken = { value_file = %q }\n[egress.pin]\n\"api.example.com:80\" = %q\n[plugins.telegram]\napi = \"http://api.example.com\"\n",
-			i.write("token", botToken), server.Listener.Addr().String()))
+		"[operators.bob]\nidentities = [\"telegram:43\"]\n" + telegramAt(i.write("token", botToken), server))
 	return i
+}
+
+func telegramAt(token string, server *httptest.Server) string {
+	return fmt.Sprintf("[access.telegram]\nhosts = [\"api.example.com:80/http\"]\n[access.telegram.credentials]\ntoken = { value_file = %q }\n[egress.pin]\n\"api.example.com:80\" = %q\n[plugins.telegram]\napi = \"http://api.example.com\"\n",
+		token, server.Listener.Addr().String())
+}
+
+// M-45: what a model streams reaches a chat as whole messages: one that says how the work goes,
+// and is edited at its end, and the answer.
+func TestAChatIsWrittenToInWholeMessages(t *testing.T) {
+	t.Parallel()
+	b := &bot{next: 500}
+	server := httptest.NewServer(b)
+	t.Cleanup(server.Close)
+	token := filepath.Join(t.TempDir(), "token")
+	check(t, os.WriteFile(token, []byte(botToken), 0o600))
+	long := strings.Repeat("many words ", 200)
+	i, _ := thinks(t, "[[route]]\nchannel = \"telegram\"\nsender = \"42\"\ngroup = \"main\"\n[groups.main]\ntools = [\"send_telegram\"]\n"+telegramAt(token, server), scriptedmodel.Script{Turns: []scriptedmodel.Turn{
+		{Text: long, Tools: []scriptedmodel.Tool{{Name: "send_telegram", Input: []byte(`{"recipient":"42","body":"` + long + `"}`)}}}, {Text: long},
+	}})
+	_, stop := i.serve()
+	b.happens("message", map[string]any{"message_id": 7, "date": time.Now().Unix(), "text": "hello", "from": map[string]any{"id": 42}, "chat": map[string]any{"id": 42, "type": "private"}})
+	until(t, "the end", func() bool { return b.count("editMessageText 42: Done.") == 1 })
+	if have := b.count("sendMessage 42: ") + b.count("editMessageText 42: "); have != 3 || b.count("sendMessage 42: many words") != 1 {
+		t.Errorf("have %d messages:\n%s", have, b.heard())
+	}
+	stop()
 }
 
 // M-46, M-47: a card whose question ended while nothing served loses its buttons when nacre
