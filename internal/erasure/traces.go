@@ -23,9 +23,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/task"
 )
 
-// forgottenTitle stands for the title of a session that was forgotten.
-const forgottenTitle = "(forgotten)"
-
 // MemoryTraces are what is kept of sessions beside their memories, as far as it may
 // hold the words that are to be forgotten (M-57), and can go.
 type MemoryTraces struct {
@@ -139,7 +136,7 @@ func sort(inst *installation.Installation, sessions []nacre.SessionID, t *Memory
 func traceWork(ctx context.Context, inst *installation.Installation, t *MemoryTraces) error {
 	return withWork(ctx, inst, func(client *engine.Client) error {
 		for _, s := range t.over {
-			left := s.Title != forgottenTitle || slices.ContainsFunc(leavings(inst, s.ID), installation.IsThere)
+			left := s.Title != registry.ForgottenTitle || slices.ContainsFunc(leavings(inst, s.ID), installation.IsThere)
 			if client != nil && !left {
 				works, err := client.Works(ctx, string(s.ID))
 				if err != nil {
@@ -260,7 +257,7 @@ func eraseLeavings(inst *installation.Installation, id nacre.SessionID) error {
 	if err != nil {
 		return err
 	}
-	err = held.Update(func(s *registry.Session) { s.Title = forgottenTitle })
+	err = held.Update(func(s *registry.Session) { s.Title = registry.ForgottenTitle })
 	for _, path := range leavings(inst, id) {
 		err = errors.Join(err, registry.Discard(path)) // an agent or a check may have made it
 	}

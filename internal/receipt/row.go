@@ -27,9 +27,6 @@ import (
 // no work of its own.
 const hostsOwn = "verify"
 
-// forgottenTitle is the title of a session whose texts were erased.
-const forgottenTitle = "(forgotten)"
-
 // killedWhy is what the row of a session says whose process did not get to its end.
 const killedWhy = "the nacre that ran it was killed"
 
@@ -242,7 +239,7 @@ func (w *work) standing(inst *installation.Installation) (ledger.Status, string,
 	case err != nil:
 		return "", "", err
 	}
-	w.forgotten = s.Title == forgottenTitle
+	w.forgotten = s.Title == registry.ForgottenTitle
 	switch {
 	case s.LatestWork() != w.name && !slices.Contains(s.Chains, w.chains[0]):
 		return ledger.Done, "", nil

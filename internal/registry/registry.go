@@ -17,6 +17,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/planted"
 )
 
+// ForgottenTitle is the title of a session whose texts were erased.
+const ForgottenTitle = "(forgotten)"
+
 // Session is all that is known of one session: its status, and what the next
 // holder needs.
 type Session struct {

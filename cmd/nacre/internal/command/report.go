@@ -26,16 +26,20 @@ func (e *Env) Report(stderr io.Writer, err error) int {
 	if code == ExitInterrupted && coded == nil {
 		err = errors.New("interrupted before anything was begun")
 	}
-	var lines []string
+	_, _ = fmt.Fprintln(stderr, "nacre: "+strings.Join(Said(err), "\n       ")) // nothing is left to tell it to
+	return code
+}
+
+// Said is what an error says, line by line, each thing once: several who met one error may
+// have joined theirs.
+func Said(err error) (lines []string) {
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		line = terminal.Escape(strings.TrimSpace(line))
-		// Several who met one error may have joined theirs.
 		if !slices.ContainsFunc(lines, func(said string) bool { return strings.HasSuffix(said, line) }) {
 			lines = append(lines, line)
 		}
 	}
-	_, _ = fmt.Fprintln(stderr, "nacre: "+strings.Join(lines, "\n       ")) // nothing is left to tell it to
-	return code
+	return lines
 }
 
 // advised gives the next step where those who met an error could not know it: what is

@@ -153,6 +153,8 @@ func (cmd sessionsCommand) giveUp(ctx context.Context, name string) error {
 // what cannot be completed (F-105).
 func (c Commands) settleRuns(ctx context.Context, rt *assembly.Runtime) {
 	if err := assembly.SettleRuns(ctx, rt); err != nil {
-		c.Printer(c.Stderr).Mark("warn", "look", err.Error())
+		for _, line := range command.Said(err) {
+			c.Printer(c.Stderr).Mark("warn", "look", line)
+		}
 	}
 }
