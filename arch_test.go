@@ -108,6 +108,10 @@ var floors = map[string]int{
 // wings are parts of a room that live in folders of their own: the key may
 // be imported by its own room, and may itself import what its room may.
 var wings = map[string]string{
+	"audit/internal/keyfile":     "audit",
+	"audit/internal/flood":       "audit",
+	"audit/internal/bundle":      "audit",
+	"audit/internal/rows":        "audit",
 	"internal/sandbox/inside":    "internal/sandbox",
 	"internal/sandbox/seccomp":   "internal/sandbox",
 	"internal/sandbox/spawn":     "internal/sandbox",

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"bufio"
 	"context"
 	_ "embed" // the second verifier
 	"errors"
@@ -9,11 +8,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
-	"sync"
 
+	"github.com/nacre-dev/nacre/audit/internal/bundle"
 	"github.com/nacre-dev/nacre/internal/disk"
 )
 
@@ -22,28 +19,6 @@ var pythonVerifier string
 
 // PythonVerifier is verify_audit.py, the second verifier, which shares no code with this package.
 func PythonVerifier() string { return pythonVerifier }
-
-// A bundle is one file with everything that a verifier elsewhere needs: this
-// line, then each file as "<chain>/<file> <bytes>\n" and its bytes, then the last line.
-const (
-	bundleBegin = "nacre-audit-bundle-v1\n"
-	bundleEnd   = "end\n"
-)
-
-// Limits of a bundle.
-const (
-	maxBundleHeader = 128
-	maxBundleFile   = 1 << 30
-	maxBundleFiles  = 1 << 17
-)
-
-// bundleForm is a file's header: nothing else gets a name on disk.
-var bundleForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^([a-z0-9][a-z0-9._-]{0,79})/([0-9]{6}\.jsonl|head\.json) (0|[1-9][0-9]{0,9})\n$`)
-})
-
-// errBundle is what a file is that holds no bundle, or only part of one.
-var errBundle = fmt.Errorf("%w: it is not a whole bundle", ErrTampered)
 
 // Export writes the chains, which must be closed and proven, with the index
 // that vouches for them, for [VerifyBundle] on another machine. The index names
@@ -80,7 +55,11 @@ func Export(ctx context.Context, root string, chains []string, o VerifyOptions, 
 			return err
 		}
 	}
-	return writeBundle(root, append([]string{IndexChain}, chains...), w)
+	names, err := filesOf(root, append([]string{IndexChain}, chains...))
+	if err != nil {
+		return err
+	}
+	return bundle.Write(w, root, names)
 }
 
 // holdAll takes the locks of all the chains, the index's last as every writer does.
@@ -103,54 +82,33 @@ func holdAll(ctx context.Context, root string, chains []string) (release func() 
 	return release, nil
 }
 
-func writeBundle(root string, chains []string, w io.Writer) error {
-	out := bufio.NewWriterSize(w, MaxLine)
-	_, _ = out.WriteString(bundleBegin) // its error stays until Flush
+// filesOf names the files of chains below root, as a bundle holds them.
+func filesOf(root string, chains []string) (names []string, err error) {
 	for _, chain := range chains {
-		dir := filepath.Join(root, chain)
-		found, err := segments(dir)
+		found, err := segments(filepath.Join(root, chain))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		names := []string{headFile}
+		names = append(names, chain+"/"+headFile)
 		for n := found.first; n <= found.last; n++ {
-			names = append(names, segmentName(n))
-		}
-		for _, name := range names {
-			if err := bundleFile(out, dir, chain+"/"+name); err != nil {
-				return err
-			}
+			names = append(names, chain+"/"+segmentName(n))
 		}
 	}
-	_, _ = out.WriteString(bundleEnd)
-	return out.Flush()
-}
-
-func bundleFile(out io.Writer, dir, name string) (err error) {
-	f, err := disk.OpenRegular(filepath.Join(dir, filepath.Base(name)))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintf(out, "%s %d\n", name, info.Size()); err != nil {
-		return err
-	}
-	_, err = io.CopyN(out, f, info.Size())
-	return err
+	return names, nil
 }
 
 // VerifyBundle verifies every chain in the bundle against the index in it, by
 // the trusted key of o. It unpacks into scratch, a folder that is empty and the
 // caller's to remove. The error joins those of the chains that are not proven.
 func VerifyBundle(r io.Reader, scratch string, o VerifyOptions) ([]Report, error) {
-	chains, err := unpackBundle(bufio.NewReaderSize(r, MaxLine), scratch)
+	chains, err := bundle.Unpack(r, scratch)
+	if errors.Is(err, bundle.ErrBroken) {
+		err = fmt.Errorf("%w: %w", ErrTampered, err)
+	}
 	if err != nil {
 		return nil, err
 	}
+	chains = slices.DeleteFunc(chains, func(chain string) bool { return chain == IndexChain })
 	index, err := readIndex(scratch, o)
 	if err != nil {
 		return nil, asTampered(err)
@@ -164,66 +122,4 @@ func VerifyBundle(r io.Reader, scratch string, o VerifyOptions) ([]Report, error
 		errs = append(errs, fmt.Errorf("%w: it holds no chain", ErrTampered))
 	}
 	return reports, errors.Join(errs...)
-}
-
-// unpackBundle returns the chains it found beside the index.
-func unpackBundle(r *bufio.Reader, dir string) (chains []string, err error) {
-	if line, err := headerLine(r); err != nil || line != bundleBegin {
-		return nil, errBundle
-	}
-	for range maxBundleFiles {
-		line, err := headerLine(r)
-		if err != nil {
-			return nil, errBundle
-		}
-		if line == bundleEnd {
-			if _, err := r.ReadByte(); !errors.Is(err, io.EOF) {
-				return nil, errBundle
-			}
-			return chains, nil
-		}
-		chain, err := unpackFile(r, dir, line)
-		if err != nil {
-			return nil, err
-		}
-		if chain != IndexChain && !slices.Contains(chains, chain) {
-			chains = append(chains, chain)
-		}
-	}
-	return nil, errBundle
-}
-
-func headerLine(r *bufio.Reader) (string, error) {
-	line, err := r.ReadSlice('\n')
-	if err != nil || len(line) > maxBundleHeader {
-		return "", errBundle
-	}
-	return string(line), nil
-}
-
-func unpackFile(r io.Reader, dir, header string) (chain string, err error) {
-	match := bundleForm().FindStringSubmatch(header)
-	if match == nil {
-		return "", errBundle
-	}
-	size, err := strconv.ParseInt(match[3], 10, 64)
-	if err != nil || size > maxBundleFile {
-		return "", errBundle
-	}
-	path := filepath.Join(dir, match[1], match[2])
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return "", err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, os.ErrExist) {
-		return "", errBundle
-	}
-	if err != nil {
-		return "", err
-	}
-	_, err = io.CopyN(f, r, size)
-	if errors.Is(err, io.EOF) {
-		err = errBundle
-	}
-	return match[1], errors.Join(err, f.Close())
 }

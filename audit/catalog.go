@@ -5,17 +5,15 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
-
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit/internal/keyfile"
+	"github.com/nacre-dev/nacre/audit/internal/rows"
 	"github.com/nacre-dev/nacre/internal/canonical"
 )
 
@@ -26,7 +24,6 @@ const (
 	MaxPage     = 100_000
 	// catalogVersion is the file's; any other is made anew.
 	catalogVersion = 2
-	catalogBusy    = 30 * time.Second
 )
 
 // catalogSchema holds where each record stands, and what is searched for.
@@ -62,7 +59,7 @@ func OpenCatalog(ctx context.Context, root string) (*Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := private(root, info); err != nil {
+	if err := keyfile.Private(root, info); err != nil {
 		return nil, err
 	}
 	c := &Catalog{root: root, path: CatalogPath(root)}
@@ -105,65 +102,14 @@ func (c *Catalog) rebuild(ctx context.Context) error {
 
 func (c *Catalog) open(ctx context.Context) error {
 	var err error
-	if c.db, err = openSQLite(c.path, "synchronous(OFF)"); err != nil {
+	if c.db, err = rows.Open(c.path, rows.Careless); err != nil {
 		return err
 	}
-	return schematic(ctx, c.db, catalogVersion, catalogSchema)
-}
-
-// schematic makes the tables of a database that is new. One of another version is an error.
-func schematic(ctx context.Context, db *sql.DB, version int, schema string) error {
-	var found, tables int
-	err := db.QueryRowContext(ctx, "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version").Scan(&found, &tables)
-	switch {
-	case err != nil || found == version:
-		return err
-	case found != 0 || tables != 0:
-		return fmt.Errorf("version %d is not one that this nacre knows", found)
-	}
-	_, err = db.ExecContext(ctx, fmt.Sprintf("BEGIN IMMEDIATE; %s PRAGMA user_version = %d; COMMIT", schema, version))
-	return err
+	return rows.Prepare(ctx, c.db, catalogVersion, catalogSchema)
 }
 
 // errStale means that the catalog does not fit the chains: it is made anew.
 var errStale = errors.New("the catalog does not fit the chains")
-
-// openSQLite opens a private database file with one connection, making it
-// where there is none.
-func openSQLite(path, durability string) (*sql.DB, error) {
-	// One that is there is not opened here: closing it again would drop every lock
-	// that this process has on it.
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err == nil {
-		err = f.Close()
-	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
-	}
-	info, err := os.Lstat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", path)
-	}
-	if err == nil {
-		err = private(path, info)
-	}
-	if err != nil {
-		return nil, err
-	}
-	absolute, err := filepath.Abs(path)
-	if err != nil {
-		return nil, err
-	}
-	query := url.Values{"_txlock": {"immediate"}, "_pragma": {
-		fmt.Sprintf("busy_timeout(%d)", catalogBusy.Milliseconds()), durability, "trusted_schema(OFF)", "cell_size_check(ON)",
-	}}
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: absolute, RawQuery: query.Encode()}).String())
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(1)
-	return db, nil
-}
 
 // ErrQuery means that a query makes no sense.
 var ErrQuery = errors.New("audit query is malformed")

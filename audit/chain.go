@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit/internal/keyfile"
 	"github.com/nacre-dev/nacre/internal/disk"
 )
 
@@ -103,22 +104,23 @@ func Open(ctx context.Context, o Options) (*Chain, error) {
 		return nil, err
 	}
 	o = o.sized()
-	if err := privateDir(o.Root); err != nil {
+	if err := keyfile.PrivateDir(o.Root); err != nil {
 		return nil, err
 	}
-	if err := privateDir(dir); err != nil {
+	if err := keyfile.PrivateDir(dir); err != nil {
 		return nil, err
 	}
 	lock, err := takeLock(ctx, dir, writerWait)
 	if err != nil {
 		return nil, err
 	}
-	t, err := openTail(dir, o.Chain, o.Keys)
+	folder := &segmented{dir: dir, chain: o.Chain}
+	t, err := openTail(folder, o.Keys)
 	if err != nil {
 		return nil, errors.Join(err, lock.Release())
 	}
-	if t.wrap = o.wrap; t.file != nil && o.wrap != nil {
-		t.file = o.wrap(t.file)
+	if folder.wrap = o.wrap; folder.file != nil && o.wrap != nil {
+		folder.file = o.wrap(folder.file)
 	}
 	if err := begin(ctx, t, o); err != nil {
 		return nil, errors.Join(err, t.close(), lock.Release())
@@ -164,12 +166,7 @@ func (t *tail) register(ctx context.Context, o Options, kind nacre.Kind, now tim
 	if err != nil {
 		return err
 	}
-	if t.db != nil {
-		err = t.db.register(o.Keys, r)
-	} else {
-		t.indexed, err = register(ctx, o.Root, o.Keys, t.indexed, now, r)
-	}
-	if err != nil {
+	if err := t.enterIndex(ctx, o, r, now); err != nil {
 		return fmt.Errorf("enter chain %s in the index: %w", t.chain, err)
 	}
 	return nil

@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/disk"
@@ -128,48 +127,7 @@ func takeLockFile(ctx context.Context, path string, wait time.Duration) (*disk.L
 }
 
 // hasWriter reports whether a process holds the folder's lock.
-func hasWriter(dir string) bool {
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return false // no lock, or none of ours: nobody who writes here
-	}
-	defer func() { _ = f.Close() }() // lets go of the shared lock too
-	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
-}
-
-// atOnce does two things that wait for the disk, one beside the other.
-func atOnce(one, other func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- one() }()
-	err := other()
-	return errors.Join(<-done, err)
-}
-
-// replaceFile puts data in place of the file at once. One writer at a time.
-func replaceFile(path string, data []byte) error {
-	return replaceFileWith(path, data, nil)
-}
-
-// replaceFileWith does so once data and what settle makes durable beside it are both
-// durable. Where settle, which may be nil, fails, the file stays as it was.
-func replaceFileWith(path string, data []byte, settle func() error) error {
-	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	switch {
-	case err != nil:
-	case settle == nil:
-		err = f.Sync()
-	default:
-		err = atOnce(settle, f.Sync)
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
+func hasWriter(dir string) bool { return disk.IsLocked(filepath.Join(dir, lockFile)) }
 
 // scanLines calls fn for each whole line of a segment, without its newline,
 // and returns the bytes after the last newline: what a crash tore off. The

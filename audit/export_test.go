@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit/internal/bundle"
+	"github.com/nacre-dev/nacre/audit/internal/rows"
 )
 
 // StopAt makes the removal end with err before the n-th of its steps, as a
@@ -54,7 +56,7 @@ func Sealing(keys Keys) func(nacre.Record) error {
 
 // ExecCatalog changes a catalog's file as somebody else would.
 func ExecCatalog(path, statement string) error {
-	db, err := openSQLite(path, "synchronous(OFF)")
+	db, err := rows.Open(path, rows.Careless)
 	if err != nil {
 		return err
 	}
@@ -64,8 +66,8 @@ func ExecCatalog(path, statement string) error {
 
 // BundleBegin and BundleEnd are a bundle's first and last line.
 const (
-	BundleBegin = bundleBegin
-	BundleEnd   = bundleEnd
+	BundleBegin = bundle.Begin
+	BundleEnd   = bundle.End
 )
 
 // FailSync makes the n-th sync of a segment fail, and all after it.

@@ -64,9 +64,10 @@ func register(ctx context.Context, root string, keys Keys, from *indexEnd, now t
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
-	t, err := from.resume(dir, keys)
+	folder := &segmented{dir: dir, chain: IndexChain}
+	t, err := from.resume(folder, keys)
 	if t == nil && err == nil {
-		t, err = openTail(dir, IndexChain, keys)
+		t, err = openTail(folder, keys)
 	}
 	if err != nil {
 		return nil, err
@@ -79,26 +80,26 @@ func register(ctx context.Context, root string, keys Keys, from *indexEnd, now t
 	if err != nil {
 		return nil, errors.Join(err, t.close())
 	}
-	to = &indexEnd{head: t.head, place: place{seq: t.seal.next, prev: t.seal.prev}, segment: t.segment, size: t.size}
+	to = &indexEnd{head: t.head, place: place{seq: t.seal.next, prev: t.seal.prev}, segment: folder.segment, size: folder.size}
 	return to, t.close()
 }
 
 // resume goes on where the same process entered the last record, so that what it has
 // checked then is not checked again. It returns nil where anybody has entered one
 // since, or has begun to.
-func (e *indexEnd) resume(dir string, keys Keys) (*tail, error) {
-	if e == nil || !e.isLast(dir) {
+func (e *indexEnd) resume(folder *segmented, keys Keys) (*tail, error) {
+	if e == nil || !e.isLast(folder.dir) {
 		return nil, nil
 	}
-	t := &tail{dir: dir, chain: IndexChain, keys: keys, genesis: e.head.Genesis, seal: newSealer(keys.macs[0]), head: e.head}
+	t := &tail{store: folder, chain: IndexChain, keys: keys, genesis: e.head.Genesis, seal: newSealer(keys.macs[0]), head: e.head}
 	t.seal.next, t.seal.prev = e.place.seq, e.place.prev
-	if err := t.open(e.segment); err != nil {
+	if err := folder.open(e.segment); err != nil {
 		return nil, err
 	}
-	if t.size != e.size {
+	if folder.size != e.size {
 		return nil, t.close()
 	}
-	if _, err := t.file.Seek(t.size, io.SeekStart); err != nil {
+	if _, err := folder.file.Seek(folder.size, io.SeekStart); err != nil {
 		return nil, errors.Join(err, t.close())
 	}
 	return t, nil
@@ -123,7 +124,7 @@ func (t *tail) enter(now time.Time, records ...nacre.Record) error {
 		return err
 	}
 	var bodies []body
-	begins := t.segment == 0 || t.seal.next == 0 || t.torn != nil
+	begins := t.segmentNumber() == 0 || t.seal.next == 0 || t.torn != nil
 	if begins {
 		b, err := t.openingRecord(now)
 		if err != nil {

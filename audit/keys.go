@@ -3,18 +3,15 @@ package audit
 import (
 	"bytes"
 	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
+	"github.com/nacre-dev/nacre/audit/internal/keyfile"
 	"github.com/nacre-dev/nacre/internal/disk"
 )
 
@@ -28,9 +25,6 @@ const (
 	nextKeysFile = "audit.next"
 )
 
-// keyBytes is the length of each secret.
-const keyBytes = 32
-
 // Keys sign heads and authenticate records. The zero value is refused, and
 // nothing prints the secrets.
 type Keys struct {
@@ -41,8 +35,8 @@ type Keys struct {
 
 // NewKeys makes keys of a 32-byte Ed25519 seed and a 32-byte MAC key.
 func NewKeys(seed, mac []byte) (Keys, error) {
-	if len(seed) != ed25519.SeedSize || len(mac) != keyBytes {
-		return Keys{}, fmt.Errorf("audit keys of %d and %d bytes: both must have %d", len(seed), len(mac), keyBytes)
+	if len(seed) != ed25519.SeedSize || len(mac) != keyfile.Size {
+		return Keys{}, fmt.Errorf("audit keys of %d and %d bytes: both must have %d", len(seed), len(mac), keyfile.Size)
 	}
 	return Keys{signing: ed25519.NewKeyFromSeed(seed), macs: [][]byte{bytes.Clone(mac)}}, nil
 }
@@ -89,7 +83,7 @@ func (k Keys) check() error {
 // read, that belong to another user or have another length are refused, and so
 // is a set of which a part is missing.
 func LoadKeys(dir string) (Keys, error) {
-	if err := privateDir(dir); err != nil {
+	if err := keyfile.PrivateDir(dir); err != nil {
 		return Keys{}, err
 	}
 	// The order matters: a file is made only when those before it are there,
@@ -100,11 +94,11 @@ func LoadKeys(dir string) (Keys, error) {
 	if _, err := os.Lstat(filepath.Join(dir, nextKeysFile)); err == nil {
 		return Keys{}, fmt.Errorf("%s: a rotation of the keys was interrupted: run nacre audit rotate-key to finish it", filepath.Join(dir, nextKeysFile))
 	}
-	macs, err := loadSecret(filepath.Join(dir, macKeyFile))
+	macs, err := keyfile.LoadSecret(filepath.Join(dir, macKeyFile))
 	if err != nil {
 		return Keys{}, err
 	}
-	seed, err := loadSecret(filepath.Join(dir, signingKeyFile))
+	seed, err := keyfile.LoadSecret(filepath.Join(dir, signingKeyFile))
 	if err != nil {
 		return Keys{}, err
 	}
@@ -130,86 +124,11 @@ func refuseLoss(dir string) error {
 	return nil
 }
 
-// privateDir makes dir for its owner alone, or refuses one that is not.
-func privateDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	info, err := os.Stat(dir)
-	if err != nil {
-		return err
-	}
-	if !info.IsDir() {
-		return fmt.Errorf("%s is not a folder", dir)
-	}
-	return private(dir, info)
-}
-
-func private(path string, info fs.FileInfo) error {
-	if info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("%s can be used by others (mode %04o): run chmod go= %s", path, info.Mode().Perm(), path)
-	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
-		return fmt.Errorf("%s belongs to user %d, not to you (%d): use a folder of your own", path, stat.Uid, os.Geteuid())
-	}
-	return nil
-}
-
-func loadSecret(path string) ([][]byte, error) {
-	secret, err := readSecret(path)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return secret, err
-	}
-	fresh := make([]byte, keyBytes)
-	_, _ = rand.Read(fresh) // never fails
-	if err := disk.Create(path, []byte(hex.EncodeToString(fresh)+"\n"), 0o600); err != nil {
-		return nil, err
-	}
-	return readSecret(path)
-}
-
-func readSecret(path string) ([][]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // only read
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file: move it away", path)
-	}
-	if err := private(path, info); err != nil {
-		return nil, err
-	}
-	return readHex(f, path)
-}
-
-// readHex reads lines of 64 hex digits: a key in use, and then retired ones.
-func readHex(r io.Reader, path string) ([][]byte, error) {
-	const line = 2*keyBytes + 1
-	data, err := io.ReadAll(io.LimitReader(r, maxKeys*line+1))
-	if err != nil {
-		return nil, err
-	}
-	var keys [][]byte
-	for text := range bytes.SplitSeq(bytes.TrimSuffix(data, []byte("\n")), []byte("\n")) {
-		key, err := hex.DecodeString(string(text))
-		if err != nil || len(key) != keyBytes || len(keys) == maxKeys {
-			return nil, fmt.Errorf("%s is not a line of %d hex digits for each key: restore it from a backup", path, 2*keyBytes)
-		}
-		keys = append(keys, key)
-	}
-	return keys, nil
-}
-
 // publish leaves the public key for verifiers, and returns the retired ones that stand behind it.
 func publish(path string, public ed25519.PublicKey) ([]ed25519.PublicKey, error) {
 	have, err := readPublicKeys(path)
 	if isMissing(err) {
-		if err := disk.Create(path, []byte(hex.EncodeToString(public)+"\n"), 0o644); err != nil {
+		if err := disk.Create(path, keyfile.Lines(public), 0o644); err != nil {
 			return nil, err
 		}
 		have, err = readPublicKeys(path)
@@ -234,22 +153,20 @@ func ReadPublicKey(path string) (ed25519.PublicKey, error) {
 }
 
 func readPublicKeys(path string) ([]ed25519.PublicKey, error) {
-	f, err := os.Open(path)
+	raw, err := keyfile.Read(path)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // only read
-	raw, err := readHex(f, path)
 	keys := make([]ed25519.PublicKey, len(raw))
 	for i := range raw {
 		keys[i] = raw[i]
 	}
-	return keys, err
+	return keys, nil
 }
 
 // ParsePublicKey accepts 64 hex digits.
 func ParsePublicKey(s string) (ed25519.PublicKey, error) {
-	keys, err := readHex(strings.NewReader(s), "public key")
+	keys, err := keyfile.Parse(strings.NewReader(s), "public key")
 	if err != nil {
 		return nil, err
 	}

@@ -119,7 +119,7 @@ func WriteReceipt(path string, r Receipt) error {
 	if r.Signature == "" {
 		return errors.New("receipt is not signed: use SignReceipt")
 	}
-	if err := replaceFile(path, r.Bytes()); err != nil {
+	if err := disk.Replace(path, r.Bytes(), nil); err != nil {
 		return err
 	}
 	return disk.SyncDir(filepath.Dir(path))

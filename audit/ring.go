@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit/internal/keyfile"
 )
 
 // KindKeyRotate is the index record with which one signing key introduces the
@@ -19,9 +20,6 @@ const (
 	rotationDomain = "nacre-audit-rotation-v1\n"
 	macIDDomain    = "nacre-audit-mac-id-v1\n"
 )
-
-// maxKeys is how many keys one installation may have had.
-const maxKeys = 64
 
 // rotation is the detail of a key.rotate record. Its signature is the old key's.
 type rotation struct {
@@ -106,8 +104,8 @@ func (r *ring) rotate(e Entry, genesis Digest) error {
 		return fmt.Errorf("%w: index record %d introduces no key", ErrTampered, e.Seq)
 	case d.PublicKey != last.hex || d.Genesis != genesis:
 		return fmt.Errorf("%w: index record %d is not a rotation by the key in use", ErrTampered, e.Seq)
-	case r.find(d.Next) >= 0 || len(r.links) >= maxKeys:
-		return fmt.Errorf("%w: index record %d introduces a key again, or more than %d", ErrTampered, e.Seq, maxKeys)
+	case r.find(d.Next) >= 0 || len(r.links) >= keyfile.Most:
+		return fmt.Errorf("%w: index record %d introduces a key again, or more than %d", ErrTampered, e.Seq, keyfile.Most)
 	}
 	if err := verifySignature(last.key, rotationDomain, d.payload(), d.Signature); err != nil {
 		return fmt.Errorf("index record %d: rotation: %w", e.Seq, err)
@@ -140,13 +138,13 @@ type macRing struct {
 
 // newMACRing takes keys of 32 bytes each, one after another, the newest first.
 func newMACRing(keys []byte) (*macRing, error) {
-	if len(keys)%keyBytes != 0 || len(keys) > maxKeys*keyBytes {
-		return nil, fmt.Errorf("MAC keys of %d bytes: each has %d", len(keys), keyBytes)
+	if len(keys)%keyfile.Size != 0 || len(keys) > keyfile.Most*keyfile.Size {
+		return nil, fmt.Errorf("MAC keys of %d bytes: each has %d", len(keys), keyfile.Size)
 	}
 	m := &macRing{}
-	for ; len(keys) > 0; keys = keys[keyBytes:] {
-		m.sealers = append(m.sealers, newSealer(keys[:keyBytes]))
-		m.ids = append(m.ids, macID(keys[:keyBytes]))
+	for ; len(keys) > 0; keys = keys[keyfile.Size:] {
+		m.sealers = append(m.sealers, newSealer(keys[:keyfile.Size]))
+		m.ids = append(m.ids, macID(keys[:keyfile.Size]))
 	}
 	m.current = len(m.sealers) - 1
 	return m, nil

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/nacre-dev/nacre/audit/internal/keyfile"
 	"github.com/nacre-dev/nacre/internal/disk"
 )
 
@@ -29,7 +30,7 @@ func RotateKeys(ctx context.Context, root, dir string, now func() time.Time) (Ke
 	if now == nil {
 		return Keys{}, errors.New("rotate keys: give a clock")
 	}
-	if err := privateDir(dir); err != nil {
+	if err := keyfile.PrivateDir(dir); err != nil {
 		return Keys{}, err
 	}
 	lock, err := takeLock(ctx, dir, writerWait)
@@ -47,7 +48,7 @@ func rotateKeys(ctx context.Context, root, dir string, now func() time.Time) (Ke
 			return Keys{}, err
 		}
 	}
-	secrets, err := readSecret(path)
+	secrets, err := keyfile.ReadSecret(path)
 	if err != nil {
 		return Keys{}, err
 	}
@@ -82,26 +83,18 @@ func makeNext(dir, path string) error {
 	if err != nil {
 		return err
 	}
-	if len(old.macs) >= maxKeys || len(old.retired) >= maxKeys-1 {
-		return fmt.Errorf("there were %d keys already, the most there can be", maxKeys)
+	if len(old.macs) >= keyfile.Most || len(old.retired) >= keyfile.Most-1 {
+		return fmt.Errorf("there were %d keys already, the most there can be", keyfile.Most)
 	}
-	fresh := make([]byte, 2*keyBytes)
+	fresh := make([]byte, 2*keyfile.Size)
 	_, _ = rand.Read(fresh) // never fails
-	return disk.Create(path, hexLines(fresh[:keyBytes], fresh[keyBytes:]), 0o600)
-}
-
-func hexLines(keys ...[]byte) []byte {
-	var text []byte
-	for _, key := range keys {
-		text = append(hex.AppendEncode(text, key), '\n')
-	}
-	return text
+	return disk.Create(path, keyfile.Lines(fresh[:keyfile.Size], fresh[keyfile.Size:]), 0o600)
 }
 
 // loadBeside reads the keys in use, whichever of their files were replaced
 // already; done says that all were.
 func loadBeside(dir string, next Keys) (old Keys, done bool, err error) {
-	seed, err := readSecret(filepath.Join(dir, signingKeyFile))
+	seed, err := keyfile.ReadSecret(filepath.Join(dir, signingKeyFile))
 	if err != nil {
 		return Keys{}, false, err
 	}
@@ -109,7 +102,7 @@ func loadBeside(dir string, next Keys) (old Keys, done bool, err error) {
 		return Keys{}, true, nil
 	}
 	old.signing = ed25519.NewKeyFromSeed(seed[0])
-	if old.macs, err = readSecret(filepath.Join(dir, macKeyFile)); err != nil {
+	if old.macs, err = keyfile.ReadSecret(filepath.Join(dir, macKeyFile)); err != nil {
 		return Keys{}, false, err
 	}
 	if bytes.Equal(old.macs[0], next.macs[0]) {
@@ -143,7 +136,7 @@ func introduce(ctx context.Context, root string, old, next Keys, now time.Time) 
 	if err := refuseWriters(root); err != nil {
 		return err
 	}
-	t, err := openTail(dir, IndexChain, old)
+	t, err := openTail(&segmented{dir: dir, chain: IndexChain}, old)
 	if err != nil {
 		return err
 	}
@@ -190,12 +183,12 @@ func swapKeys(dir string, old, next Keys) error {
 		data []byte
 		mode fs.FileMode
 	}{
-		{macKeyFile, hexLines(append([][]byte{next.macs[0]}, old.macs...)...), 0o600},
-		{PublicKeyFile, hexLines(public...), 0o644},
-		{signingKeyFile, hexLines(next.signing.Seed()), 0o600},
+		{macKeyFile, keyfile.Lines(append([][]byte{next.macs[0]}, old.macs...)...), 0o600},
+		{PublicKeyFile, keyfile.Lines(public...), 0o644},
+		{signingKeyFile, keyfile.Lines(next.signing.Seed()), 0o600},
 	} {
 		path := filepath.Join(dir, file.name)
-		if err := replaceFile(path, file.data); err != nil {
+		if err := disk.Replace(path, file.data, nil); err != nil {
 			return err
 		}
 		if err := errors.Join(os.Chmod(path, file.mode), disk.SyncDir(dir)); err != nil {

@@ -4,19 +4,14 @@ import (
 	"bytes"
 	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 // maxUnsigned is how many records a chain may have before its first head: what
@@ -44,37 +39,21 @@ type torn struct {
 
 // tail is the end of a chain, held under its lock: where the next record goes.
 type tail struct {
-	dir     string
+	store
 	chain   string
 	keys    Keys
 	genesis Digest
 	seal    *sealer
-	head    Head  // last head.json; zero if there is none
+	head    Head  // the last one; zero if there is none
 	torn    *torn // to be told by the next chain.open record
-	total   int64 // bytes of all segments
+	total   int64 // bytes of all lines
 	macs    []*sealer
-	indexed *indexEnd // where this chain's own entry in the index ended it
-	rotated string    // of the index: the key that its last segment introduces, if any
-
-	segment int // number of the open one; 0 before the first
-	size    int64
-	file    segmentFile
-	db      *lineTable // instead of segments, for OpenSQLite
-	row     uint64     // seq of the next row there
-	wrap    func(segmentFile) segmentFile
-}
-
-// segmentFile is what a writer needs of a segment.
-type segmentFile interface {
-	io.WriteSeeker
-	io.Closer
-	Sync() error
-	Truncate(size int64) error
+	rotated string // of the index: the key that its last segment introduces, if any
 }
 
 // newTail is the end of a chain that has no record yet.
-func newTail(dir, chain string, keys Keys) *tail {
-	t := &tail{dir: dir, chain: chain, keys: keys, seal: newSealer(keys.macs[0])}
+func newTail(at store, chain string, keys Keys) *tail {
+	t := &tail{store: at, chain: chain, keys: keys, seal: newSealer(keys.macs[0])}
 	_, _ = rand.Read(t.genesis[:]) // never fails
 	for _, mac := range keys.macs {
 		t.macs = append(t.macs, newSealer(mac))
@@ -85,29 +64,29 @@ func newTail(dir, chain string, keys Keys) *tail {
 // openTail finds the end of the chain and checks what stands there: the last
 // segment line by line with its MACs, and that it reaches the signed head. A
 // torn last line is moved aside. On a new chain, segment is 0.
-func openTail(dir, chain string, keys Keys) (*tail, error) {
-	t := newTail(dir, chain, keys)
-	found, err := segments(dir)
+func openTail(folder *segmented, keys Keys) (*tail, error) {
+	t := newTail(folder, folder.chain, keys)
+	found, err := segments(folder.dir)
 	if err != nil {
 		return nil, err
 	}
 	t.total = found.size
-	t.head, err = readHead(filepath.Dir(dir), chain)
+	t.head, err = readHead(filepath.Dir(folder.dir), folder.chain)
 	if err == nil {
 		err = keys.known().verify(t.head, 0, end)
 	}
 	if err != nil && !isMissing(err) {
 		return nil, err
 	}
-	if err := t.find(found); err != nil {
-		return nil, fmt.Errorf("chain %s cannot go on: %w", chain, err)
+	if err := t.find(folder, found); err != nil {
+		return nil, fmt.Errorf("chain %s cannot go on: %w", folder.chain, err)
 	}
 	return t, nil
 }
 
-func (t *tail) find(found span) error {
+func (t *tail) find(in *segmented, found span) error {
 	segments := found.last
-	if err := t.readGenesis(found); err != nil {
+	if err := t.readGenesis(in.dir, found); err != nil {
 		return err
 	}
 	if segments == 0 {
@@ -116,12 +95,12 @@ func (t *tail) find(found span) error {
 		}
 		return nil
 	}
-	at, tornBytes, err := t.scan(segments)
+	at, tornBytes, err := t.scan(in.dir, segments)
 	if err != nil {
 		return err
 	}
 	if !at.known && segments > found.first { // the crash came before the segment's first record
-		if at, err = t.scanWhole(segments - 1); err != nil {
+		if at, err = t.scanWhole(in.dir, segments-1); err != nil {
 			return err
 		}
 	}
@@ -132,12 +111,14 @@ func (t *tail) find(found span) error {
 		return fmt.Errorf("%w: its head.json is missing", ErrTampered)
 	}
 	t.seal.next, t.seal.prev = at.seq, at.prev
-	if err := t.open(segments); err != nil {
+	if err := in.open(segments); err != nil {
 		return err
 	}
-	if err := t.moveAside(tornBytes); err != nil {
-		return errors.Join(err, t.file.Close())
+	signed := t.head.V != 0 && t.head.Seq+1 == at.seq // only what is durable was signed
+	if t.torn, err = in.moveAside(at.seq, tornBytes, signed); err != nil {
+		return errors.Join(err, in.close())
 	}
+	t.total -= int64(len(tornBytes))
 	if !at.known { // nothing whole was ever written: the chain is new
 		t.seal.prev = t.genesis
 	}
@@ -145,7 +126,7 @@ func (t *tail) find(found span) error {
 }
 
 // readGenesis takes the genesis from record 0, or makes one for a new chain.
-func (t *tail) readGenesis(found span) error {
+func (t *tail) readGenesis(dir string, found span) error {
 	t.seal.prev = t.genesis
 	switch {
 	case found.last == 0:
@@ -157,7 +138,7 @@ func (t *tail) readGenesis(found span) error {
 		return nil
 	}
 	stop := errors.New("stop")
-	_, err := scanLines(t.dir, 1, func(_ int, raw []byte) error {
+	_, err := scanLines(dir, 1, func(_ int, raw []byte) error {
 		e, err := decode(raw)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrTampered, err)
@@ -174,9 +155,9 @@ func (t *tail) readGenesis(found span) error {
 	return err
 }
 
-func (t *tail) scan(segment int) (place, []byte, error) {
+func (t *tail) scan(dir string, segment int) (place, []byte, error) {
 	var at place
-	rest, err := scanLines(t.dir, segment, func(_ int, raw []byte) error {
+	rest, err := scanLines(dir, segment, func(_ int, raw []byte) error {
 		e, err := decode(raw)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrTampered, err)
@@ -210,103 +191,12 @@ func (t *tail) isOurs(e Entry) bool {
 	return false
 }
 
-func (t *tail) scanWhole(segment int) (place, error) {
-	at, rest, err := t.scan(segment)
+func (t *tail) scanWhole(dir string, segment int) (place, error) {
+	at, rest, err := t.scan(dir, segment)
 	if err == nil && (len(rest) > 0 || !at.known) {
 		err = fmt.Errorf("%w: segment %s is incomplete though another follows", ErrTampered, segmentName(segment))
 	}
 	return at, err
-}
-
-func (t *tail) open(segment int) error {
-	f, err := os.OpenFile(filepath.Join(t.dir, segmentName(segment)), os.O_RDWR|syscall.O_NOFOLLOW, 0)
-	if err != nil {
-		return err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	t.file, t.segment, t.size = t.wrapped(f), segment, info.Size()
-	return nil
-}
-
-// moveAside keeps what a crash tore off in a file of its own, cuts it off the
-// segment, and remembers to tell. What is there was written before, so it is
-// synced before anything is built on it.
-func (t *tail) moveAside(rest []byte) error {
-	path := filepath.Join(t.dir, tornName(t.seal.next))
-	if len(rest) == 0 { // an earlier repair may have crashed before it could tell
-		kept, err := disk.Read(path, MaxLine)
-		if err == nil {
-			t.torn = &torn{len(kept), sha256.Sum256(kept)}
-		} else if !isMissing(err) {
-			return err
-		}
-		_, err = t.file.Seek(t.size, 0)
-		if t.head.V != 0 && t.head.Seq+1 == t.seal.next { // only what is durable was signed
-			return err
-		}
-		return errors.Join(err, t.file.Sync())
-	}
-	if err := replaceFile(path, rest); err != nil {
-		return err
-	}
-	if err := disk.SyncDir(t.dir); err != nil {
-		return err
-	}
-	t.size -= int64(len(rest))
-	t.total -= int64(len(rest))
-	t.torn = &torn{len(rest), sha256.Sum256(rest)}
-	err := t.file.Truncate(t.size)
-	if err == nil {
-		_, err = t.file.Seek(t.size, 0)
-	}
-	return errors.Join(err, t.file.Sync())
-}
-
-// write appends whole lines and goes on in a new segment where the last one is full.
-func (t *tail) write(lines []byte, segmentBytes int64) error {
-	if t.db != nil {
-		return t.writeRows(lines, segmentBytes)
-	}
-	if t.file == nil || t.size >= segmentBytes {
-		if err := t.rotate(); err != nil {
-			return err
-		}
-	}
-	n, err := t.file.Write(lines)
-	t.size += int64(n)
-	return err
-}
-
-// wrapped lets a test stand between the writer and its file.
-func (t *tail) wrapped(f *os.File) segmentFile {
-	if t.wrap != nil {
-		return t.wrap(f)
-	}
-	return f
-}
-
-func (t *tail) rotate() error {
-	if t.segment >= maxSegments {
-		return fmt.Errorf("chain %s has %d segments, the most there can be", t.chain, t.segment)
-	}
-	if t.file != nil {
-		if err := errors.Join(t.file.Sync(), t.file.Close()); err != nil {
-			return err
-		}
-	}
-	path := filepath.Join(t.dir, segmentName(t.segment+1))
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	t.file, t.segment, t.size = t.wrapped(f), t.segment+1, 0
-	if t.segment == 1 {
-		return nil // a new chain counts once syncNames was called
-	}
-	return disk.SyncDir(t.dir)
 }
 
 // writeHead signs that the chain reaches the record and puts it in head.json.
@@ -325,23 +215,11 @@ func (t *tail) syncSigned(to place, state HeadState, now time.Time) error {
 // the head's own bytes. The head takes its name when both are durable.
 func (t *tail) signOff(to place, state HeadState, now time.Time, settle func() error) error {
 	h := signHead(Head{Chain: t.chain, Genesis: t.genesis, Seq: to.seq - 1, RecordHash: to.prev, State: state}, t.keys, now)
-	if err := t.putHead(h, settle); err != nil {
+	if err := t.putHead(h.Bytes(), settle); err != nil {
 		return err
 	}
 	t.head = h
 	return nil
-}
-
-func (t *tail) putHead(h Head, settle func() error) error {
-	if t.db == nil {
-		return replaceFileWith(filepath.Join(t.dir, headFile), h.Bytes(), settle)
-	}
-	if settle != nil {
-		if err := settle(); err != nil {
-			return err
-		}
-	}
-	return t.db.setHead(t.chain, h.Bytes())
 }
 
 // ensureHead signs what a beginning that was interrupted left without a head.
@@ -373,31 +251,6 @@ func (t *tail) commit(segmentBytes int64, now time.Time, records ...body) error 
 		return err
 	}
 	return t.syncSigned(place{seq: t.seal.next, prev: t.seal.prev}, HeadOpen, now)
-}
-
-func (t *tail) sync() error {
-	if t.db != nil {
-		return t.db.commit()
-	}
-	return t.file.Sync()
-}
-
-// syncNames makes the names of new files durable.
-func (t *tail) syncNames() error {
-	if t.db != nil {
-		return nil
-	}
-	return atOnce(func() error { return disk.SyncDir(t.dir) }, func() error { return disk.SyncDir(filepath.Dir(t.dir)) })
-}
-
-func (t *tail) close() error {
-	if t.db != nil {
-		return t.db.release()
-	}
-	if t.file == nil {
-		return nil
-	}
-	return t.file.Close()
 }
 
 // Read gives each record of a chain to fn, in order. It checks each line's form

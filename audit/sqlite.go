@@ -1,24 +1,16 @@
 package audit
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit/internal/rows"
 )
-
-// sqliteVersion is the user_version of a database of chains.
-const sqliteVersion = 1
-
-// sqliteSchema holds the lines of segments as they are, and the heads.
-const sqliteSchema = `
-CREATE TABLE line (chain TEXT, seq INTEGER, text BLOB, PRIMARY KEY (chain, seq)) WITHOUT ROWID;
-CREATE TABLE head (chain TEXT PRIMARY KEY, text BLOB) WITHOUT ROWID;
-`
 
 // OpenSQLite opens a chain in a SQLite database instead of a folder, for
 // embedders who want one file: the same records, hashes, heads and index, and
@@ -36,121 +28,89 @@ func OpenSQLite(ctx context.Context, path string, o Options) (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := openLines(ctx, path)
+	lines, err := rows.OpenLines(ctx, path)
 	if err != nil {
 		return nil, errors.Join(err, lock.Release())
 	}
-	t, err := db.openTail(o.Chain, o.Keys)
+	t, err := openRows(lines, o.Chain, o.Keys)
 	if err == nil {
 		err = begin(ctx, t, o)
 	}
 	if err != nil {
-		return nil, errors.Join(err, db.release(), lock.Release())
+		return nil, errors.Join(err, lines.Release(), lock.Release())
 	}
 	return start(o, path, lock, t), nil
 }
 
-// lineTable is the database of one writer. What is written waits in a
-// transaction until commit.
-type lineTable struct {
-	db *sql.DB
-	tx *sql.Tx
+// tabled is a chain in rows of a database. It counts segments as a folder would have them, so that
+// heads are signed as often.
+type tabled struct {
+	lines   *rows.Lines
+	chain   string
+	next    uint64 // seq of the next row
+	segment int
+	size    int64
 }
 
-func openLines(ctx context.Context, path string) (*lineTable, error) {
-	db, err := openSQLite(path, "synchronous(FULL)")
-	if err != nil {
-		return nil, err
-	}
-	if err = schematic(ctx, db, sqliteVersion, sqliteSchema); err == nil {
-		_, err = db.ExecContext(ctx, "PRAGMA journal_mode = WAL")
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("audit database %s: %w", path, err), db.Close())
-	}
-	return &lineTable{db: db}, nil
-}
-
-// ensure begins a transaction where there is none.
-func (l *lineTable) ensure() (*sql.Tx, error) {
-	var err error
-	if l.tx == nil {
-		l.tx, err = l.db.BeginTx(context.Background(), nil) // ends with commit or release
-	}
-	return l.tx, err
-}
-
-// commit makes durable what was written.
-func (l *lineTable) commit() error {
-	if l.tx == nil {
-		return nil
-	}
-	tx := l.tx
-	l.tx = nil
-	return tx.Commit()
-}
-
-func (l *lineTable) setHead(chain string, line []byte) error {
-	tx, err := l.ensure()
+func (s *tabled) write(lines []byte, segmentBytes int64) error {
+	n, err := s.lines.Add(s.chain, s.next, lines)
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec("INSERT OR REPLACE INTO head VALUES (?, ?)", chain, line); err != nil {
-		return err
+	s.next += uint64(n)
+	if s.size += int64(len(lines)); s.segment == 0 || s.size >= segmentBytes {
+		s.segment, s.size = s.segment+1, 0
 	}
-	return l.commit()
+	return nil
 }
 
-func (l *lineTable) release() error {
-	var err error
-	if l.tx != nil {
-		err = l.tx.Rollback()
-	}
-	return errors.Join(err, l.db.Close())
-}
+func (s *tabled) sync() error { return s.lines.Commit() }
 
-// writeRows writes lines as rows. Where a segment would be full, a new one is
-// counted, so that heads are signed as often as with files.
-func (t *tail) writeRows(lines []byte, segmentBytes int64) error {
-	tx, err := t.db.ensure()
-	if err != nil {
-		return err
-	}
-	insert, err := tx.Prepare("INSERT INTO line VALUES (?, ?, ?)")
-	if err != nil {
-		return err
-	}
-	for line := range bytes.Lines(lines) {
-		if _, err := insert.Exec(t.chain, int64(t.row), line[:len(line)-1]); err != nil {
-			return errors.Join(err, insert.Close())
+// syncNames has nothing to do: the database has its name.
+func (s *tabled) syncNames() error { return nil }
+
+func (s *tabled) putHead(line []byte, settle func() error) error {
+	if settle != nil {
+		if err := settle(); err != nil {
+			return err
 		}
-		t.row++
-		t.size += int64(len(line))
 	}
-	if t.segment == 0 || t.size >= segmentBytes {
-		t.segment, t.size = t.segment+1, 0
-	}
-	return insert.Close()
+	return s.lines.SetHead(s.chain, line)
 }
 
-// openTail finds the end of a chain and checks it like that of a folder.
-func (l *lineTable) openTail(chain string, keys Keys) (*tail, error) {
-	t := newTail("", chain, keys)
-	t.db, t.seal.prev = l, t.genesis
-	if err := t.findRows(); err != nil {
+func (s *tabled) segmentNumber() int { return s.segment }
+
+// enterIndex enters a record in the index of the same database.
+func (s *tabled) enterIndex(_ context.Context, o Options, r nacre.Record, _ time.Time) error {
+	if err := s.lines.Commit(); err != nil {
+		return err
+	}
+	t, err := openRows(s.lines, IndexChain, o.Keys)
+	if err != nil {
+		return err
+	}
+	return t.enter(r.Time, r)
+}
+
+func (s *tabled) close() error { return s.lines.Release() }
+
+// openRows finds the end of a chain and checks it like that of a folder.
+func openRows(lines *rows.Lines, chain string, keys Keys) (*tail, error) {
+	at := &tabled{lines: lines, chain: chain}
+	t := newTail(at, chain, keys)
+	t.seal.prev = t.genesis
+	if err := t.findRows(at); err != nil {
 		return nil, fmt.Errorf("chain %s cannot go on: %w", chain, err)
 	}
 	return t, nil
 }
 
-func (t *tail) findRows() error {
-	var first, count, size sql.NullInt64
-	err := t.db.db.QueryRow("SELECT min(seq), max(seq) + 1, sum(length(text) + 1) FROM line WHERE chain = ?", t.chain).Scan(&first, &count, &size)
+func (t *tail) findRows(in *tabled) error {
+	found, err := in.lines.Extent(t.chain)
 	if err != nil {
 		return err
 	}
-	var raw []byte
-	err = t.db.db.QueryRow("SELECT text FROM head WHERE chain = ?", t.chain).Scan(&raw)
+	raw, err := in.lines.Head(t.chain)
 	if err == nil {
 		if t.head, err = ParseHead(raw); err == nil {
 			err = t.keys.known().verify(t.head, 0, end)
@@ -162,33 +122,33 @@ func (t *tail) findRows() error {
 	switch {
 	case err != nil:
 		return err
-	case t.head.V != 0 && (t.head.Chain != t.chain || int64(t.head.Seq) >= count.Int64):
+	case t.head.V != 0 && (t.head.Chain != t.chain || t.head.Seq >= found.Next):
 		return fmt.Errorf("%w: it ends before its signed head at %d", ErrTampered, t.head.Seq)
-	case t.head.V == 0 && (count.Int64 > maxUnsigned || first.Int64 > 0):
+	case t.head.V == 0 && (found.Next > maxUnsigned || found.First > 0):
 		return fmt.Errorf("%w: its head is missing", ErrTampered)
-	case count.Int64 == 0:
+	case found.Next == 0:
 		return nil
 	}
-	t.segment, t.total, t.row = 1, size.Int64, uint64(count.Int64)
-	return t.checkRows(uint64(first.Int64))
+	in.segment, in.next, t.total = 1, found.Next, found.Bytes
+	return t.checkRows(in, found)
 }
 
 // checkRows checks the first record, the one that is signed, and the last. That what
 // was before the first one was pruned is for the index to know, and Verify.
-func (t *tail) checkRows(from uint64) error {
-	first, err := t.rowAt(from)
+func (t *tail) checkRows(in *tabled, found rows.Extent) error {
+	first, err := t.rowAt(in, found.First)
 	if err != nil {
 		return err
 	}
-	last, err := t.rowAt(t.row - 1)
+	last, err := t.rowAt(in, found.Next-1)
 	if err != nil {
 		return err
 	}
-	if t.genesis = first.PrevHash; from > 0 {
+	if t.genesis = first.PrevHash; found.First > 0 {
 		t.genesis = t.head.Genesis
 	}
 	if t.head.V != 0 {
-		signed, err := t.rowAt(t.head.Seq)
+		signed, err := t.rowAt(in, t.head.Seq)
 		if err != nil {
 			return err
 		}
@@ -196,13 +156,13 @@ func (t *tail) checkRows(from uint64) error {
 			return fmt.Errorf("%w: record %d is not the one in the signed head", ErrTampered, t.head.Seq)
 		}
 	}
-	t.seal.next, t.seal.prev = t.row, last.RecordHash
+	t.seal.next, t.seal.prev = found.Next, last.RecordHash
 	return nil
 }
 
-func (t *tail) rowAt(seq uint64) (Entry, error) {
-	var raw []byte
-	if err := t.db.db.QueryRow("SELECT text FROM line WHERE chain = ? AND seq = ?", t.chain, int64(seq)).Scan(&raw); err != nil {
+func (t *tail) rowAt(in *tabled, seq uint64) (Entry, error) {
+	raw, err := in.lines.Line(t.chain, seq)
+	if err != nil {
 		return Entry{}, fmt.Errorf("%w: record %d: %w", ErrTampered, seq, err)
 	}
 	e, err := decode(raw)
@@ -213,16 +173,4 @@ func (t *tail) rowAt(seq uint64) (Entry, error) {
 		return Entry{}, fmt.Errorf("%w: %w", ErrTampered, err)
 	}
 	return e, nil
-}
-
-// register enters a record in the index, which stands in the same database.
-func (l *lineTable) register(keys Keys, r nacre.Record) error {
-	if err := l.commit(); err != nil {
-		return err
-	}
-	t, err := l.openTail(IndexChain, keys)
-	if err != nil {
-		return err
-	}
-	return t.enter(r.Time, r)
 }

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -8,7 +9,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+
+	"github.com/nacre-dev/nacre/audit/internal/rows"
 )
 
 // ExportSQLite writes the chains of a database into root, a folder that is not
@@ -60,19 +62,19 @@ func PruneSQLite(ctx context.Context, path string, o PruneOptions) (list []Prune
 	if list, err = Prune(ctx, o); err != nil || o.DryRun {
 		return list, err
 	}
-	l, err := openLines(ctx, path)
+	l, err := rows.OpenLines(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.follow(o, list); err != nil {
-		return nil, errors.Join(err, l.release())
+	if err := followPrune(l, o, list); err != nil {
+		return nil, errors.Join(err, l.Release())
 	}
-	return list, l.release()
+	return list, l.Release()
 }
 
-// follow does to the rows what was done to the folder.
-func (l *lineTable) follow(o PruneOptions, list []Pruned) error {
-	tx, err := l.ensure()
+// followPrune does to the rows what was done to the folder.
+func followPrune(l *rows.Lines, o PruneOptions, list []Pruned) error {
+	tx, err := l.Transaction()
 	if err != nil {
 		return err
 	}
@@ -91,7 +93,7 @@ func (l *lineTable) follow(o PruneOptions, list []Pruned) error {
 	if err := o.step("commit"); err != nil {
 		return err
 	}
-	return l.setHead(IndexChain, head)
+	return l.SetHead(IndexChain, head)
 }
 
 // dropRows removes the oldest records of a chain, and its head where nothing is left.
@@ -143,51 +145,51 @@ func exportDatabase(ctx context.Context, path, root string, segmentBytes int64) 
 	if err := os.Mkdir(root, 0o700); err != nil {
 		return err
 	}
-	l, err := openLines(ctx, path)
+	l, err := rows.OpenLines(ctx, path)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, l.release()) }()
-	if l.tx, err = l.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}); err != nil { // one moment of the database
+	defer func() { err = errors.Join(err, l.Release()) }()
+	if err := l.Freeze(ctx); err != nil {
 		return err
 	}
-	heads, err := l.blobs(ctx, "SELECT chain, text FROM head ORDER BY chain")
+	heads, err := l.Select(ctx, "SELECT chain, text FROM head ORDER BY chain")
 	if err != nil {
 		return err
 	}
-	cuts, err := l.cuts(ctx)
+	cuts, err := cutsOf(ctx, l)
 	if err != nil {
 		return err
 	}
 	for _, head := range heads {
-		dir, err := chainDir(root, head.chain)
+		dir, err := chainDir(root, head.Chain)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrTampered, err)
 		}
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, headFile), head.text, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, headFile), head.Text, 0o600); err != nil {
 			return err
 		}
-		t := &tail{dir: dir, chain: head.chain, segment: cuts[head.chain]}
-		if err := l.exportLines(ctx, t, segmentBytes); err != nil {
+		to := &segmented{dir: dir, chain: head.Chain, segment: cuts[head.Chain]}
+		if err := exportLines(ctx, l, to, segmentBytes); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// cuts are the numbers of the last segments that the index says were removed. They are
+// cutsOf are the numbers of the last segments that the index says were removed. They are
 // for Verify to judge, with the rest of the index.
-func (l *lineTable) cuts(ctx context.Context) (map[string]int, error) {
-	list, err := l.blobs(ctx, "SELECT chain, text FROM line WHERE chain = ? AND instr(text, ?) > 0 ORDER BY seq", IndexChain, []byte(KindChainPrune))
+func cutsOf(ctx context.Context, l *rows.Lines) (map[string]int, error) {
+	list, err := l.Select(ctx, "SELECT chain, text FROM line WHERE chain = ? AND instr(text, ?) > 0 ORDER BY seq", IndexChain, []byte(KindChainPrune))
 	if err != nil {
 		return nil, err
 	}
 	cuts := map[string]int{}
 	for _, line := range list {
-		e, err := decode(line.text)
+		e, err := decode(line.Text)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrTampered, err)
 		}
@@ -205,51 +207,12 @@ func (l *lineTable) cuts(ctx context.Context) (map[string]int, error) {
 	return cuts, nil
 }
 
-type blob struct {
-	chain string
-	text  []byte
-}
-
-func (l *lineTable) blobs(ctx context.Context, query string, args ...any) (list []blob, err error) {
-	rows, err := l.tx.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var b blob
-		if err := rows.Scan(&b.chain, &b.text); err != nil {
-			return nil, err
+func exportLines(ctx context.Context, l *rows.Lines, to *segmented, segmentBytes int64) (err error) {
+	defer func() { err = errors.Join(err, to.close()) }()
+	return l.Each(ctx, to.chain, func(line []byte) error {
+		if bytes.ContainsRune(line, '\n') {
+			return fmt.Errorf("%w: a line of chain %s holds a newline", ErrTampered, to.chain)
 		}
-		list = append(list, b)
-	}
-	return list, rows.Err()
-}
-
-// exportPage is how many lines are read at once.
-const exportPage = 256
-
-func (l *lineTable) exportLines(ctx context.Context, t *tail, segmentBytes int64) (err error) {
-	defer func() { err = errors.Join(err, t.close()) }()
-	var first sql.NullInt64
-	if err := l.tx.QueryRowContext(ctx, "SELECT min(seq) FROM line WHERE chain = ?", t.chain).Scan(&first); err != nil {
-		return err
-	}
-	for from := first.Int64; ; from += exportPage {
-		page, err := l.blobs(ctx, "SELECT chain, text FROM line WHERE chain = ? AND seq >= ? ORDER BY seq LIMIT ?", t.chain, from, exportPage)
-		if err != nil {
-			return err
-		}
-		for _, line := range page {
-			if strings.ContainsRune(string(line.text), '\n') {
-				return fmt.Errorf("%w: a line of chain %s holds a newline", ErrTampered, t.chain)
-			}
-			if err := t.write(append(line.text, '\n'), segmentBytes); err != nil {
-				return err
-			}
-		}
-		if len(page) < exportPage {
-			return nil
-		}
-	}
+		return to.write(append(line, '\n'), segmentBytes)
+	})
 }

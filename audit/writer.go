@@ -82,13 +82,13 @@ func (c *Chain) take(due bool) batch {
 
 // flush writes the batch and, where somebody waits for it, syncs it.
 func (c *Chain) flush(b batch, due bool) error {
-	before := c.tail.segment
+	before := c.tail.segmentNumber()
 	if len(b.lines) > 0 {
 		if err := c.tail.write(b.lines, c.o.SegmentBytes); err != nil {
 			return err
 		}
 	}
-	if err := c.settle(b, due, c.tail.segment != before); err != nil {
+	if err := c.settle(b, due, c.tail.segmentNumber() != before); err != nil {
 		return err
 	}
 	if b.group != nil {

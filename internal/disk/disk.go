@@ -30,6 +30,36 @@ func Write(path string, data []byte, mode fs.FileMode) error {
 	return SyncDir(filepath.Dir(path))
 }
 
+// Replace puts data in the file's place for its one writer, once data and what settle makes
+// durable are both durable. Where settle, which may be nil, fails, the file stays as it was. That
+// the name is the new file's is durable with the folder: see [SyncDir].
+func Replace(path string, data []byte, settle func() error) error {
+	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	switch {
+	case err != nil:
+	case settle == nil:
+		err = f.Sync()
+	default:
+		err = AtOnce(settle, f.Sync)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// AtOnce does two things that wait for the disk, one beside the other.
+func AtOnce(one, other func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- one() }()
+	err := other()
+	return errors.Join(<-done, err)
+}
+
 // Create makes the file, durably. Whoever comes second keeps the first one's.
 func Create(path string, data []byte, mode fs.FileMode) error {
 	made, err := beside(path, data, mode)

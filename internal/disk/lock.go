@@ -51,3 +51,13 @@ func TakeLock(ctx context.Context, path string) (*Lock, error) {
 func (l *Lock) Release() error {
 	return errors.Join(syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN), l.file.Close())
 }
+
+// IsLocked reports whether a process has the lock. A lock without a file has nobody.
+func IsLocked(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return false // no lock, or none of ours
+	}
+	defer func() { _ = f.Close() }() // lets go of the shared lock too
+	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+}
