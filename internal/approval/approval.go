@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/database"
 	"github.com/nacre-dev/nacre/internal/person"
 )
 
@@ -89,6 +90,9 @@ type Options struct {
 	Directory func() (person.Directory, error)
 	Session   nacre.SessionID
 	Group     nacre.Group
+	// Store, when set, is where other machines of the installation see the questions and
+	// answer them ([Board]).
+	Store *database.Store
 }
 
 // Desk holds the pending questions of one session. It is a [nacre.Approver];
@@ -102,6 +106,9 @@ type Desk struct {
 	finished []finished // the oldest first
 	refused  int        // presses that decided nothing, as far as they are recorded
 	asking   sync.WaitGroup
+	// unshare ends what shows the questions to other machines; nil until there is one.
+	unshare func()
+	changed chan struct{} // wakes it
 }
 
 // pending is one question. Whoever takes it out of the desk's map, under the
@@ -124,7 +131,7 @@ func New(o Options) *Desk {
 	if o.TTL <= 0 {
 		o.TTL = DefaultTTL
 	}
-	return &Desk{o: o, pending: map[string]*pending{}}
+	return &Desk{o: o, pending: map[string]*pending{}, changed: make(chan struct{}, 1)}
 }
 
 // TTL is how long a question waits.
@@ -190,7 +197,26 @@ func (d *Desk) open(q nacre.Question) (*pending, error) {
 	p := &pending{q: q, settled: make(chan struct{})}
 	d.pending[q.ID] = p
 	d.asking.Add(1)
+	d.show()
 	return p, nil
+}
+
+// show lets other machines see what changed. It is called with mu held.
+func (d *Desk) show() {
+	s := newSharing(d.o.Store, d)
+	if s == nil {
+		return
+	}
+	if d.unshare == nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		go func() { defer close(ended); s.share(ctx, d.changed) }()
+		d.unshare = func() { cancel(); <-ended }
+	}
+	select {
+	case d.changed <- struct{}{}:
+	default: // it looks anyway
+	}
 }
 
 func (d *Desk) taken(id string) bool {
@@ -246,6 +272,7 @@ func (d *Desk) claim(id, what string) *pending {
 	}
 	delete(d.pending, id)
 	d.finish(id, what)
+	d.show()
 	return p
 }
 
@@ -313,6 +340,12 @@ func (d *Desk) Close() error {
 		d.deny(ctx, p, ErrClosed)
 	}
 	d.asking.Wait()
+	d.mu.Lock()
+	unshare := d.unshare // nothing is opened any more
+	d.mu.Unlock()
+	if unshare != nil {
+		unshare()
+	}
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -32,8 +33,8 @@ func Roster(inst *installation.Installation) roster.Roster {
 	return roster.Roster{Config: paths.Config, State: paths.State, Now: inst.Options.Now}
 }
 
-// Questions are those that wait for a person, in all live sessions: with an error, those
-// of the sessions that can be read.
+// Questions are those that wait for a person, in all live sessions, and with a store in those
+// of all its machines: with an error, those of the sessions that can be read.
 func Questions(ctx context.Context, inst *installation.Installation) ([]nacre.Question, error) {
 	var all []nacre.Question
 	err := eachLive(inst, func(remote *session.Remote) {
@@ -41,7 +42,21 @@ func Questions(ctx context.Context, inst *installation.Installation) ([]nacre.Qu
 			all = append(all, questions...)
 		}
 	})
+	if store := inst.Registry.Store(); store != nil {
+		elsewhere, failed := approval.NewBoard(store).Questions(ctx)
+		all, err = merged(all, elsewhere), errors.Join(err, failed)
+	}
 	return all, err
+}
+
+// merged adds the questions of other machines, which also show this one's.
+func merged(here, elsewhere []nacre.Question) []nacre.Question {
+	for _, q := range elsewhere {
+		if !slices.ContainsFunc(here, func(h nacre.Question) bool { return h.ID == q.ID && h.Session == q.Session }) {
+			here = append(here, q)
+		}
+	}
+	return here
 }
 
 // QuestionsOf are the questions that wait in a session.
@@ -57,7 +72,8 @@ func QuestionsOf(ctx context.Context, inst *installation.Installation, id nacre.
 	return remote.Approvals(ctx)
 }
 
-// Press brings a press to the desk of the session whose question it names, which decides.
+// Press brings a press to the desk of the session whose question it names, which decides, at
+// whichever machine of the installation the session is.
 // Where no such question waits, as after a restart, nothing happens: a person is told so
 // and the press is recorded, a stranger is nobody to be told.
 func Press(ctx context.Context, inst *installation.Installation, p nacre.Press) (nacre.Pressed, error) {
@@ -77,8 +93,15 @@ func Press(ctx context.Context, inst *installation.Installation, p nacre.Press) 
 	if len(found) == 1 {
 		return found[0].Press(ctx, p)
 	}
-	if _, err := directory.Who(person.Identity(p.Identity)); err != nil {
+	who, err := directory.Who(person.Identity(p.Identity))
+	if err != nil {
 		return nacre.Pressed{}, err
+	}
+	if store := inst.Registry.Store(); store != nil && len(found) == 0 {
+		outcome, err := approval.NewBoard(store).Press(ctx, p, who)
+		if !errors.Is(err, approval.ErrUnknown) {
+			return outcome, err
+		}
 	}
 	switch {
 	case len(found) > 1:

@@ -69,7 +69,7 @@ func Open(ctx context.Context, address, installation string) (*pgxpool.Pool, err
 
 // own writes the installation down in a database that has none yet, and refuses another's.
 func own(ctx context.Context, pool *pgxpool.Pool, installation string) error {
-	return locked(ctx, pool, func(tx pgx.Tx) error {
+	return alone(ctx, pool, lockKey, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS nacre_installation (one boolean PRIMARY KEY DEFAULT true CHECK (one), name text NOT NULL)"); err != nil {
 			return err
 		}
@@ -84,16 +84,6 @@ func own(ctx context.Context, pool *pgxpool.Pool, installation string) error {
 			return fmt.Errorf("%w (it is %.64q's, and this one is %q)", ErrForeign, owner, installation)
 		}
 		return nil
-	})
-}
-
-// locked does something in one transaction, one process at a time.
-func locked(ctx context.Context, pool *pgxpool.Pool, do func(pgx.Tx) error) error {
-	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(lockKey)); err != nil {
-			return err
-		}
-		return do(tx)
 	})
 }
 
@@ -137,7 +127,7 @@ func verified(host string, certificate bool) bool {
 // Migrate brings the tables of a room forward: migrations[i] brings them from version i
 // to i+1.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, room string, migrations []string) error {
-	return Classified(locked(ctx, pool, func(tx pgx.Tx) error {
+	return Classified(alone(ctx, pool, lockKey, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS nacre_version (room text PRIMARY KEY, version integer NOT NULL)"); err != nil {
 			return err
 		}

@@ -101,6 +101,9 @@ func Open(_ context.Context, o Options) (*Installation, error) {
 	if r.Config, err = config.Load(paths.Config); err != nil {
 		return nil, &config.Error{Err: err}
 	}
+	if shared := r.Config.Store; shared.URLEnv != "" {
+		r.Registry = registry.NewOn(paths, shared.Installation, func() string { return o.Getenv(shared.URLEnv) })
+	}
 	r.Calls.Rates = r.Config.RatesOf
 	if r.Policy, err = loadPolicy(paths.Config); err != nil {
 		return nil, &config.Error{Err: err}
@@ -111,7 +114,7 @@ func Open(_ context.Context, o Options) (*Installation, error) {
 	if r.Grants, err = revocation.LoadKeys(paths.Keys()); err != nil {
 		return nil, r.noKeys("the keys of grants", err)
 	}
-	if r.Revoked, err = revocation.Open(paths.Keys()); err != nil {
+	if r.Revoked, err = revocation.OpenOn(paths.Keys(), r.Registry.Store()); err != nil {
 		return nil, r.noKeys("what was revoked", err)
 	}
 	return r, nil

@@ -182,6 +182,17 @@ func (n *Node) Pool() *pgxpool.Pool { return n.pool }
 // Over is closed when others declared the node over.
 func (n *Node) Over() <-chan struct{} { return n.over }
 
+// Hold is a [database.Lease]: what is written in the transaction comes whole before the end
+// of this node's lease, or is refused with [ErrOver].
+func (n *Node) Hold(ctx context.Context, tx pgx.Tx) error {
+	var held bool
+	err := tx.QueryRow(ctx, `SELECT true FROM nacre_node WHERE name = $1 AND epoch = $2 AND incarnation = $3 FOR KEY SHARE`, n.Name, n.Epoch, n.Incarnation).Scan(&held)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return ErrOver
+	}
+	return err
+}
+
 // Settle declares nodes over whose leases ended, each once. It does nothing before this node
 // has itself reached the database in time for as long as a lease lasts: after the database
 // was away or slow all leases have ended, and nobody is dead. A row that somebody holds is

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/database"
 	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/planted"
 )
@@ -63,10 +64,20 @@ var ErrUnknown = errors.New("no such session")
 type Registry struct {
 	paths Paths
 	index index
+	store *database.Store
 }
 
 // New returns the registry of an installation.
 func New(paths Paths) *Registry { return &Registry{paths: paths} }
+
+// NewOn returns the registry of an installation whose machines share a store. address is
+// asked when somebody first needs the store.
+func NewOn(paths Paths, installation string, address func() string) *Registry {
+	return &Registry{paths: paths, store: database.NewStore(address, installation)}
+}
+
+// Store is the database that the machines of the installation share; nil where it has none.
+func (r *Registry) Store() *database.Store { return r.store }
 
 // Paths are the installation's folders.
 func (r *Registry) Paths() Paths { return r.paths }

@@ -43,8 +43,8 @@ const (
 // is repaired.
 var ErrUnreadable = errors.New("revocation list cannot be believed: restore it from a backup")
 
-// List is a list of revocations on disk. Every process that has it open sees
-// each entry at its next question. Safe for concurrent use.
+// List is a list of revocations on disk, or in the database that nodes share ([OpenOn]).
+// Every process that has it open sees each entry at its next question. Safe for concurrent use.
 type List struct {
 	dir  string
 	name string // of the file
@@ -56,6 +56,9 @@ type List struct {
 	held *contents
 	// asked counts questions, for the longer look at every so many.
 	asked atomic.Uint32
+
+	// shared are those of all nodes, where the installation has a store.
+	shared *shared
 }
 
 var _ token.Revocations = (*List)(nil)
@@ -110,16 +113,28 @@ func (l *List) Close() error {
 	return err
 }
 
-// Revoke implements [token.Revocations]: it is on disk when it returns nil.
+// Revoke implements [token.Revocations]: it is on disk, or in the store, when it returns nil.
 func (l *List) Revoke(id, principal string, until time.Time) error {
 	if err := token.CheckRevocation(id, principal); err != nil {
 		return err
 	}
+	if l.shared != nil {
+		return l.shared.revoke(entry{id, principal, until})
+	}
 	return l.change(func(c *contents) (bool, error) { return c.add(entry{id, principal, until}) })
 }
 
-// Revoked implements [token.Revocations]. It costs one look at the open file.
+// Revoked implements [token.Revocations]. It costs one look at the open file, and with a
+// store one question to it.
 func (l *List) Revoked(id, principal string, now time.Time) (bool, error) {
+	is, err := l.revokedHere(id, principal, now)
+	if l.shared == nil || is || err != nil {
+		return is, err
+	}
+	return l.shared.revoked(id, principal, now)
+}
+
+func (l *List) revokedHere(id, principal string, now time.Time) (bool, error) {
 	for range 2 {
 		l.mu.RLock()
 		if l.file != nil && l.current() {
@@ -140,7 +155,11 @@ func (l *List) Revoked(id, principal string, now time.Time) (bool, error) {
 
 // Sweep implements [token.Revocations].
 func (l *List) Sweep(now time.Time) error {
-	return l.change(func(c *contents) (bool, error) { return c.sweep(now), nil })
+	err := l.change(func(c *contents) (bool, error) { return c.sweep(now), nil })
+	if l.shared != nil {
+		err = errors.Join(err, l.shared.sweep(now))
+	}
+	return err
 }
 
 // current reports whether the file that was read is as it was then, and, every

@@ -26,7 +26,7 @@ func folder(t testing.TB) string { return filepath.Join(t.TempDir(), "state") }
 
 func open(t testing.TB, dir string) *revocation.List {
 	t.Helper()
-	l, err := revocation.Open(dir)
+	l, err := revocation.OpenOn(dir, storeOf(t, dir))
 	if err != nil {
 		t.Fatal(err)
 	}

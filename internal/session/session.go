@@ -125,7 +125,7 @@ func (s *Session) open(ctx context.Context, o Options) error {
 	}
 	s.Approvals = approval.New(approval.Options{
 		Now: o.Now, TTL: o.AskTTL, Notify: o.Notify, Recorder: s.Recorder, Session: s.ID(), Group: s.held.Group,
-		Directory: o.Directory,
+		Directory: o.Directory, Store: o.Registry.Store(),
 	})
 	return s.serveControl()
 }

@@ -1,0 +1,52 @@
+package main_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nacre-dev/nacre/internal/testpeer"
+)
+
+// storeConfig names the store that machines share.
+const storeConfig = "[store]\nurl_env = \"STORE\"\ninstallation = \"acme\"\n"
+
+// sharing is a machine of its own with the store at an address.
+func sharing(t *testing.T, address string) *installation {
+	t.Helper()
+	i := install(t)
+	i.env = append(i.env, "STORE="+address)
+	i.write("home/.config/nacre/config.toml", storeConfig+toolsConfig)
+	return i
+}
+
+// X-04, X-01: a question of a session at one machine is listed, shown and answered at another
+// one, once; what is revoked at one machine is refused at the other from then on. A machine
+// whose store is away refuses every call, and says why.
+func TestQuestionsAndRevocationsAreEveryMachines(t *testing.T) {
+	t.Parallel()
+	address := testpeer.Postgres(t)
+	one, two := sharing(t, address), sharing(t, address)
+	one.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`).want(t, 0, "R-1")
+	r := one.begin("exec", "-q", "--session", "asks", "--", "ipc", "delete_reminder", `{"reminder_id":"R-1"}`)
+	q := two.question()
+	if q.Session != "asks" {
+		t.Fatalf("have %+v", q)
+	}
+	two.nacre("approvals", "show", q.ID).want(t, 0, "delete_reminder", "R-1")
+	two.nacre("approvals", "approve", q.ID).want(t, 0, "approved")
+	finish(t, r).want(t, 0, "R-1")
+	two.nacre("approvals", "deny", q.ID).want(t, 1, "no question")
+	has(t, one.records("asks"), `"kind":"approval.claim"`, `"outcome":"approved"`)
+	one.nacre("audit", "verify").want(t, 0)
+
+	two.nacre("grants", "revoke", "main", "--for", "8h").want(t, 0, "revoked")
+	refused := one.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`)
+	if refused.code == 0 || strings.Contains(refused.stdout, "R-2") {
+		t.Errorf("a call of a group that another machine revoked: have %d, %s%s", refused.code, refused.stdout, refused.stderr)
+	}
+	away := sharing(t, "postgres://nacre@/x?host=/nonexistent")
+	if have := away.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`); have.code == 0 {
+		t.Errorf("a call where nobody can tell what was revoked: have %s%s", have.stdout, have.stderr)
+	}
+	away.nacre("grants", "revoke", "main").want(t, 1, "[store]", "does not answer")
+}

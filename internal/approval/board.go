@@ -1,0 +1,395 @@
+package approval
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/database"
+	"github.com/nacre-dev/nacre/internal/person"
+)
+
+const (
+	// room is this package's tables, and topic what rings when they changed.
+	room, topic = "approval", "approval"
+	// look is how often a desk and a presser look where nothing rings.
+	look = 500 * time.Millisecond
+	// fresh is how long a question is believed to wait whose desk has not said so again.
+	fresh = "10 seconds"
+	// patience is how long a press waits for its desk, and sure how much longer where the
+	// desk has it in hand.
+	patience, sure = 8 * time.Second, 15 * time.Second
+	// oneLook bounds one look at the tables.
+	oneLook = 5 * time.Second
+)
+
+// ErrAbsent is a press that its session's machine did not take: nothing was done.
+var ErrAbsent = errors.New("the machine of the session does not answer, so nothing was done")
+
+// Migrations are those of the tables that machines share. A press is taken once, by the desk
+// of its question, and then has an outcome.
+func Migrations() []string {
+	return []string{`
+CREATE TABLE nacre_question (
+    desk     text NOT NULL,
+    id       text NOT NULL,
+    session  text NOT NULL,
+    question bytea NOT NULL,
+    seen     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (desk, id)
+)`, `
+CREATE TABLE nacre_press (
+    name    text PRIMARY KEY,
+    desk    text NOT NULL,
+    press   bytea NOT NULL,
+    person  text NOT NULL,
+    at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+    taken   boolean NOT NULL DEFAULT false,
+    outcome bytea
+)`, `CREATE INDEX nacre_press_desk ON nacre_press (desk) WHERE NOT taken`}
+}
+
+// Board is where the questions that wait at one machine of an installation are seen and
+// answered from another (X-04), in the store that they share. The desk of a question's own
+// session decides, as on a press that came to itself.
+type Board struct{ store *database.Store }
+
+// NewBoard is the board in a store.
+func NewBoard(store *database.Store) Board { return Board{store} }
+
+func (b Board) pool(ctx context.Context) (*pgxpool.Pool, error) {
+	return b.store.Room(ctx, room, Migrations)
+}
+
+// Questions are those that wait at all machines; at this one too.
+func (b Board) Questions(ctx context.Context) ([]nacre.Question, error) {
+	found, err := b.find(ctx, `true`)
+	all := make([]nacre.Question, 0, len(found))
+	for _, f := range found {
+		all = append(all, f.question)
+	}
+	return all, err
+}
+
+type waiting struct {
+	desk     string
+	question nacre.Question
+}
+
+func (b Board) find(ctx context.Context, where string, args ...any) ([]waiting, error) {
+	ctx, cancel := context.WithTimeout(ctx, oneLook)
+	defer cancel()
+	pool, err := b.pool(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := pool.Query(ctx, `SELECT desk, question FROM nacre_question
+		WHERE seen > clock_timestamp() - interval '`+fresh+`' AND `+where+` ORDER BY seen LIMIT 1000`, args...)
+	if err != nil {
+		return nil, database.Classified(err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (w waiting, err error) {
+		var data []byte
+		if err = row.Scan(&w.desk, &data); err == nil {
+			err = json.Unmarshal(data, &w.question)
+		}
+		return w, err
+	})
+	return found, database.Classified(err)
+}
+
+// Press brings a press to the desk of the machine whose question it names, and waits for what
+// it decides. who is whom this machine takes the presser for: the desk takes it for nobody
+// else. [ErrUnknown] says that no machine asks, [ErrAbsent] that the machine is gone.
+func (b Board) Press(ctx context.Context, p nacre.Press, who person.Person) (nacre.Pressed, error) {
+	found, err := b.find(ctx, `id = $1`, p.ID)
+	switch {
+	case err != nil:
+		return nacre.Pressed{}, err
+	case len(found) == 0:
+		return nacre.Pressed{}, fmt.Errorf("%w: %.20q", ErrUnknown, p.ID)
+	case len(found) > 1:
+		return nacre.Pressed{}, fmt.Errorf("question %q waits in %d sessions: stop one of them", p.ID, len(found))
+	}
+	rings, end := b.store.Listen(topic)
+	defer end()
+	name, err := b.bring(ctx, found[0].desk, p, who)
+	if err != nil {
+		return nacre.Pressed{}, err
+	}
+	told, err := b.await(ctx, name, rings, patience)
+	if err != nil || told != nil {
+		return told.result(err)
+	}
+	withdrawn, err := b.withdraw(ctx, name)
+	if err != nil || withdrawn {
+		return nacre.Pressed{}, errors.Join(ErrAbsent, err)
+	}
+	if told, err = b.await(ctx, name, rings, sure); err == nil && told == nil {
+		err = fmt.Errorf("session %s took the answer and has not said what came of it: look with nacre approvals list", found[0].question.Session)
+	}
+	return told.result(err)
+}
+
+// bring writes a press down for a desk.
+func (b Board) bring(ctx context.Context, desk string, p nacre.Press, who person.Person) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, oneLook)
+	defer cancel()
+	data, err := json.Marshal(p)
+	if err != nil {
+		return "", err
+	}
+	pool, err := b.pool(ctx)
+	if err != nil {
+		return "", err
+	}
+	name := rand.Text()
+	return name, b.store.Write(ctx, pool, 0, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `INSERT INTO nacre_press (name, desk, press, person) VALUES ($1, $2, $3, $4)`, name, desk, data, who.Name); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, database.Ring, topic)
+		return err
+	})
+}
+
+// told is what a desk said of a press.
+type told struct {
+	Pressed nacre.Pressed `json:"pressed"`
+	Error   string        `json:"error,omitempty"`
+	// Reason is a word of [Refusals].
+	Reason string `json:"reason,omitempty"`
+}
+
+// refusal is what the desk of another machine said of a press.
+type refusal struct {
+	text string
+	kind error
+}
+
+func (r refusal) Error() string { return r.text }
+
+// Unwrap gives the reason, as the desk itself gave it.
+func (r refusal) Unwrap() error { return r.kind }
+
+func (t *told) result(err error) (nacre.Pressed, error) {
+	if err != nil || t == nil || t.Error == "" {
+		if t == nil {
+			return nacre.Pressed{}, err
+		}
+		return t.Pressed, err
+	}
+	for _, known := range Refusals() {
+		if known.Word == t.Reason {
+			return nacre.Pressed{}, refusal{t.Error, known.Err}
+		}
+	}
+	return nacre.Pressed{}, errors.New(t.Error)
+}
+
+// await waits for the outcome of a press; nil where there is none in time.
+func (b Board) await(ctx context.Context, name string, rings <-chan struct{}, patience time.Duration) (*told, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	pool, err := b.pool(ctx)
+	if err != nil {
+		return nil, err
+	}
+	poll := time.NewTicker(look)
+	defer poll.Stop()
+	for {
+		var outcome []byte
+		err := pool.QueryRow(ctx, `DELETE FROM nacre_press WHERE name = $1 AND outcome IS NOT NULL RETURNING outcome`, name).Scan(&outcome)
+		if err == nil {
+			t := new(told)
+			return t, json.Unmarshal(outcome, t)
+		}
+		select {
+		case <-rings:
+		case <-poll.C:
+		case <-ctx.Done():
+			return nil, nil //nolint:nilnil // there is no outcome, and that is no error
+		}
+	}
+}
+
+// withdraw takes a press back, unless its desk has it in hand.
+func (b Board) withdraw(ctx context.Context, name string) (bool, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), oneLook)
+	defer cancel()
+	pool, err := b.pool(ctx)
+	if err != nil {
+		return false, err
+	}
+	tag, err := pool.Exec(ctx, `DELETE FROM nacre_press WHERE name = $1 AND NOT taken`, name)
+	return tag.RowsAffected() == 1, database.Classified(err)
+}
+
+// sharing shows the questions of one desk on the board, and brings the desk the presses of
+// other machines. A store that is away takes nothing from the desk: its own machine answers.
+type sharing struct {
+	Board
+	desk *Desk
+	name string
+}
+
+// share keeps the board as the desk is, until it is told to end; then it takes all of the
+// desk's from the board.
+func (s *sharing) share(ctx context.Context, changed <-chan struct{}) {
+	rings, end := s.store.Listen(topic)
+	defer end()
+	poll := time.NewTicker(look)
+	defer poll.Stop()
+	shown := map[string]bool{}
+	for {
+		open := s.desk.List()
+		if len(open) > 0 || len(shown) > 0 {
+			s.look(ctx, open, shown)
+		}
+		select {
+		case <-changed:
+		case <-rings:
+		case <-poll.C:
+		case <-ctx.Done():
+			if len(shown) > 0 {
+				ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), oneLook)
+				defer cancel()
+				_ = s.show(ending, nil, shown) // else it is not believed any more in a while
+			}
+			return
+		}
+	}
+}
+
+// look shows what waits and answers the presses on it. What fails is done at the next look.
+func (s *sharing) look(ctx context.Context, open []nacre.Question, shown map[string]bool) {
+	ctx, cancel := context.WithTimeout(ctx, oneLook)
+	defer cancel()
+	if s.show(ctx, open, shown) != nil {
+		return
+	}
+	for {
+		name, p, who, err := s.take(ctx)
+		if err != nil {
+			return
+		}
+		s.answer(ctx, name, s.press(p, who))
+	}
+}
+
+// show makes the board's rows those of the questions that wait, and says that they do.
+func (s *sharing) show(ctx context.Context, open []nacre.Question, shown map[string]bool) error {
+	pool, err := s.pool(ctx)
+	if err != nil {
+		return err
+	}
+	ids, fresh := []string{}, map[string][]byte{}
+	for _, q := range open {
+		ids = append(ids, q.ID)
+		if !shown[q.ID] {
+			if fresh[q.ID], err = json.Marshal(q); err != nil {
+				return err
+			}
+		}
+	}
+	err = s.store.Write(ctx, pool, 0, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `DELETE FROM nacre_question WHERE desk = $1 AND id <> ALL($2)`, s.name, ids); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE nacre_question SET seen = clock_timestamp() WHERE desk = $1`, s.name); err != nil {
+			return err
+		}
+		for id, data := range fresh {
+			if _, err := tx.Exec(ctx, `INSERT INTO nacre_question (desk, id, session, question) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`, s.name, id, string(s.desk.o.Session), data); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	clear(shown)
+	for _, id := range ids {
+		shown[id] = true
+	}
+	return nil
+}
+
+// take makes one press this desk's that nobody withdrew, under the lease of its node: one
+// that is over decides nothing any more (X-02).
+func (s *sharing) take(ctx context.Context) (name string, p nacre.Press, who string, err error) {
+	pool, err := s.pool(ctx)
+	if err != nil {
+		return "", p, "", err
+	}
+	var data []byte
+	err = s.store.Write(ctx, pool, 0, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, `UPDATE nacre_press SET taken = true WHERE name = (
+			SELECT name FROM nacre_press WHERE desk = $1 AND NOT taken AND at > clock_timestamp() - interval '`+fresh+`' ORDER BY at LIMIT 1 FOR UPDATE SKIP LOCKED)
+			RETURNING name, press, person`, s.name).Scan(&name, &data, &who)
+	})
+	if err == nil {
+		err = json.Unmarshal(data, &p)
+	}
+	return name, p, who, err
+}
+
+// press lets the desk decide. Whoever the presser's machine takes for one person and this one
+// for another is nobody.
+func (s *sharing) press(p nacre.Press, who string) told {
+	outcome, err := nacre.Pressed{}, error(nil)
+	if here, unknown := s.desk.who(person.Identity(p.Identity)); unknown == nil && here.Name != who {
+		err = fmt.Errorf("%w: %s is %s at the other machine and %s here", person.ErrStranger, p.Identity, who, here.Name)
+		s.desk.refuse(p, err)
+	} else {
+		outcome, err = s.desk.Press(p)
+	}
+	if err == nil {
+		return told{Pressed: outcome}
+	}
+	said := told{Error: fmt.Sprintf("session %s: %s", s.desk.o.Session, err)}
+	if word := reasonOf(err); word != failed {
+		said.Reason = word
+	}
+	return said
+}
+
+// answer says what became of a press. Where it cannot be said, the presser is told that
+// nobody knows; presses that nobody waits for are removed.
+func (s *sharing) answer(ctx context.Context, name string, t told) {
+	data, err := json.Marshal(t)
+	if err != nil {
+		return
+	}
+	pool, err := s.pool(ctx)
+	if err != nil {
+		return
+	}
+	_ = s.store.Write(ctx, pool, 0, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `UPDATE nacre_press SET outcome = $2 WHERE name = $1`, name, data); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM nacre_press WHERE at < clock_timestamp() - interval '1 hour'`); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, database.Ring, topic)
+		return err
+	})
+}
+
+// newSharing is that of a desk; nil without a store.
+func newSharing(store *database.Store, desk *Desk) *sharing {
+	if store == nil {
+		return nil
+	}
+	return &sharing{Board{store}, desk, strings.ToLower(rand.Text())}
+}

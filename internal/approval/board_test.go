@@ -1,0 +1,201 @@
+package approval_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/approval"
+	"github.com/nacre-dev/nacre/internal/database"
+	"github.com/nacre-dev/nacre/internal/person"
+	"github.com/nacre-dev/nacre/internal/testpeer"
+	"github.com/nacre-dev/nacre/internal/testwait"
+)
+
+// boards are machines of one installation: one has a desk, the others a board.
+type boards struct {
+	*pressing
+	address string
+	here    *database.Store
+}
+
+func newBoards(t *testing.T) *boards {
+	t.Helper()
+	b := &boards{address: testpeer.Postgres(t)}
+	b.here = b.machine(t)
+	ada := operator(nacre.Write, "terminal:7")
+	b.pressing = newPressing(person.Operators{"ada": ada})
+	b.desk = approval.New(approval.Options{Now: time.Now, Recorder: b.ledger, Session: "s1", Group: "g1", Directory: b.people.directory, Store: b.here})
+	t.Cleanup(func() {
+		if err := b.desk.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// machine is a connection of its own.
+func (b *boards) machine(t *testing.T) *database.Store {
+	t.Helper()
+	s := database.NewStore(func() string { return b.address }, "acme")
+	t.Cleanup(s.Close)
+	return s
+}
+
+// asked asks, and gives the question as another machine sees it.
+func (b *boards) asked(t *testing.T, board approval.Board) (q nacre.Question) {
+	t.Helper()
+	want, err := b.ask(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, "the question at the other machine", func() bool {
+		all, err := board.Questions(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range all {
+			if found.ID == want.ID {
+				q = found
+			}
+		}
+		return q.ID != ""
+	})
+	return q
+}
+
+func at(identity string, q nacre.Question, v nacre.Verdict) nacre.Press {
+	p := approval.Here(q, nacre.Ruling{Verdict: v, By: "another machine"})
+	p.Identity = identity
+	return p
+}
+
+// X-04: a question that waits at one machine is seen and answered at another one, once, with
+// a record in its own session's chain; the desk holds the press against its own list of persons.
+func TestAQuestionIsAnsweredAtAnotherMachine(t *testing.T) {
+	t.Parallel()
+	b := newBoards(t)
+	board := approval.NewBoard(b.machine(t))
+	ada := person.Person{Name: "ada"}
+	q := b.asked(t, board)
+	for what, press := range map[string]struct {
+		p    nacre.Press
+		who  string
+		want error
+	}{
+		"a stranger's":                       {at("terminal:8", q, nacre.Allow), "ada", person.ErrStranger},
+		"of one who is another person there": {at("terminal:7", q, nacre.Allow), "eve", person.ErrStranger},
+		"on another card":                    {nacre.Press{ID: q.ID, Identity: "terminal:7", Shown: "else", Ruling: nacre.Ruling{Verdict: nacre.Allow, By: "x"}}, "ada", approval.ErrShown},
+		"on what nobody asks":                {nacre.Press{ID: "zzzz", Identity: "terminal:7"}, "ada", approval.ErrUnknown},
+	} {
+		if _, err := board.Press(t.Context(), press.p, person.Person{Name: press.who}); !errors.Is(err, press.want) {
+			t.Errorf("a press %s: have %v, want %v", what, err, press.want)
+		}
+	}
+	if have := b.ended(q.ID); len(have) != 0 {
+		t.Fatalf("it was decided: %v", have)
+	}
+	outcome, err := board.Press(t.Context(), at("terminal:7", q, nacre.Allow), ada)
+	if err != nil || outcome.By == "" {
+		t.Fatalf("have %+v, %v", outcome, err)
+	}
+	testwait.Until(t, "the end of the question", func() bool { return len(b.ended(q.ID)) == 1 })
+	if have := b.ended(q.ID); have[0].Verdict != nacre.Allow {
+		t.Errorf("have %+v", have)
+	}
+	testwait.Until(t, "the question to be gone", func() bool {
+		all, err := board.Questions(t.Context())
+		return err == nil && len(all) == 0
+	})
+	if _, err := board.Press(t.Context(), at("terminal:7", q, nacre.Deny), ada); !errors.Is(err, approval.ErrUnknown) {
+		t.Errorf("a press on what was decided: have %v", err)
+	}
+	if have := b.ended(q.ID); len(have) != 1 {
+		t.Errorf("it was decided %d times", len(have))
+	}
+}
+
+// X-04: of two machines that answer at once, one decides.
+func TestTwoMachinesAnswerAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBoards(t)
+	one, two := approval.NewBoard(b.machine(t)), approval.NewBoard(b.machine(t))
+	q := b.asked(t, one)
+	ends := make(chan error, 2)
+	for _, board := range []approval.Board{one, two} {
+		go func() {
+			_, err := board.Press(t.Context(), at("terminal:7", q, nacre.Allow), person.Person{Name: "ada"})
+			ends <- err
+		}()
+	}
+	decided := 0
+	for range 2 {
+		if err := <-ends; err == nil {
+			decided++
+		} else if !errors.Is(err, approval.ErrLate) && !errors.Is(err, approval.ErrUnknown) {
+			t.Error(err)
+		}
+	}
+	if decided != 1 {
+		t.Errorf("%d presses decided", decided)
+	}
+}
+
+// X-02: a machine whose lease is over decides nothing on what others press, and one that is
+// gone is no place where a question waits. A press that was not taken never counts.
+func TestAMachineThatIsOverDecidesNothing(t *testing.T) {
+	t.Parallel()
+	b := newBoards(t)
+	board := approval.NewBoard(b.machine(t))
+	q := b.asked(t, board)
+	b.here.Under(func(context.Context, pgx.Tx) error { return errors.New("over") })
+	short, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := board.Press(short, at("terminal:7", q, nacre.Allow), person.Person{Name: "ada"}); !errors.Is(err, approval.ErrAbsent) {
+		t.Errorf("have %v, want it not taken", err)
+	}
+	pool, err := pgxpool.New(t.Context(), b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	var left int
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM nacre_press`).Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d presses are left: %v", left, err)
+	}
+	if _, err := pool.Exec(t.Context(), `UPDATE nacre_question SET seen = seen - interval '1 minute'`); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := board.Questions(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("a machine that is gone asks: %v, %v", all, err)
+	}
+	if len(b.ended(q.ID)) != 0 {
+		t.Error("it was decided")
+	}
+}
+
+// X-04: where the store is away, a session's own machine goes on asking and answering.
+func TestAStoreThatIsAwayTakesNothingFromADesk(t *testing.T) {
+	t.Parallel()
+	store := database.NewStore(func() string { return "postgres://nacre@/x?host=/nonexistent" }, "acme")
+	b := &boards{pressing: newPressing(person.Operators{"ada": operator(nacre.Write, "terminal:7")})}
+	b.desk = approval.New(approval.Options{Now: time.Now, Recorder: b.ledger, Session: "s1", Group: "g1", Directory: b.people.directory, Store: store})
+	q, err := b.ask(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.desk.Press(at("terminal:7", q, nacre.Allow)); err != nil {
+		t.Error(err)
+	}
+	if err := b.desk.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := approval.NewBoard(store).Questions(t.Context()); !errors.Is(err, database.ErrAway) {
+		t.Errorf("have %v, want the store away", err)
+	}
+}

@@ -1,0 +1,128 @@
+package database
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Store is the database of an installation, to which a process connects when a room first
+// asks for it. All rooms of a process share its connections. Safe for concurrent use.
+type Store struct {
+	address      func() string
+	installation string
+
+	mu    sync.Mutex
+	pool  *pgxpool.Pool
+	ready map[string]bool
+	lease Lease
+	// failed is why it could not be connected to, until then: who waits for it does not wait
+	// for each one before it.
+	failed error
+	until  time.Time
+
+	bell bell
+}
+
+// Lease holds what gives this process the right to write until the transaction ends, or
+// refuses it.
+type Lease func(ctx context.Context, tx pgx.Tx) error
+
+// Under makes all that this process writes with [Store.Write] carry a lease.
+func (s *Store) Under(lease Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lease = lease
+}
+
+// Write does something in one transaction, which comes whole before the end of this process's
+// lease, if it has one, or changes nothing. With a key that is not 0, one process of the
+// installation at a time does it.
+func (s *Store) Write(ctx context.Context, pool *pgxpool.Pool, key int64, do func(pgx.Tx) error) error {
+	s.mu.Lock()
+	lease := s.lease
+	s.mu.Unlock()
+	return Classified(alone(ctx, pool, key, func(tx pgx.Tx) error {
+		if lease != nil {
+			if err := lease(ctx, tx); err != nil {
+				return err
+			}
+		}
+		return do(tx)
+	}))
+}
+
+// NewStore is the store of an installation. address is asked when it is connected to, and
+// again after a failure. Nothing is dialled yet.
+func NewStore(address func() string, installation string) *Store {
+	return &Store{address: address, installation: installation, ready: map[string]bool{}}
+}
+
+// Room are the connections, after the tables of a room were brought forward once in this
+// process. Every error says that it is about [store].
+func (s *Store) Room(ctx context.Context, room string, migrations func() []string) (*pgxpool.Pool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.connect(ctx); err != nil {
+		return nil, fmt.Errorf("[store]: %w", err)
+	}
+	if s.ready[room] {
+		return s.pool, nil
+	}
+	if err := Migrate(ctx, s.pool, room, migrations()); err != nil {
+		return nil, fmt.Errorf("[store]: %w", err)
+	}
+	s.ready[room] = true
+	return s.pool, nil
+}
+
+// connect is called with mu held.
+func (s *Store) connect(ctx context.Context) (err error) {
+	switch {
+	case s.pool != nil:
+		return nil
+	case s.failed != nil && time.Now().Before(s.until):
+		return s.failed
+	}
+	s.pool, err = Open(ctx, s.address(), s.installation)
+	if s.failed = err; err != nil {
+		s.pool, s.until = nil, time.Now().Add(redial)
+		if ctx.Err() != nil {
+			s.failed = nil // it is the asker's fault
+		}
+	}
+	return err
+}
+
+// Alone does something in one transaction, one process of the installation at a time for a
+// key, whether or not this process has a lease that lasts.
+func Alone(ctx context.Context, pool *pgxpool.Pool, key int64, do func(pgx.Tx) error) error {
+	return Classified(alone(ctx, pool, key, do))
+}
+
+// Close ends the connections. Whoever asks next connects again.
+func (s *Store) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pool != nil {
+		s.pool.Close()
+	}
+	s.pool, s.ready = nil, map[string]bool{}
+}
+
+// alone does something in one transaction, one process of the installation at a time for a
+// key that is not 0.
+func alone(ctx context.Context, pool *pgxpool.Pool, key int64, do func(pgx.Tx) error) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if key != 0 {
+			if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", key); err != nil {
+				return err
+			}
+		}
+		return do(tx)
+	})
+}

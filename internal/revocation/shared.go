@@ -1,0 +1,143 @@
+package revocation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/nacre-dev/nacre/internal/database"
+	"github.com/nacre-dev/nacre/internal/token"
+)
+
+const (
+	// oneAtATime is the advisory lock of whoever writes revocations.
+	oneAtATime = 0x6e63727673
+	// asking bounds a question to the database, and writing a change.
+	asking, writing = 5 * time.Second, 10 * time.Second
+)
+
+// ErrAsked is a question that the store did not answer.
+var ErrAsked = errors.New("the revocations of the [store] cannot be read, so everything counts as revoked")
+
+// Migrations are those of the tables that nodes share. A principal is any UTF-8, which text
+// of PostgreSQL is not.
+func Migrations() []string {
+	return []string{`
+CREATE TABLE nacre_revocation (
+    id        text NOT NULL,
+    principal bytea NOT NULL,
+    until     timestamptz,
+    PRIMARY KEY (id, principal),
+    CHECK ((id = '') <> (principal = ''))
+)`, `
+CREATE TABLE nacre_revocation_sweep (one boolean PRIMARY KEY DEFAULT true CHECK (one), at timestamptz NOT NULL)`}
+}
+
+// shared are the revocations of all nodes of an installation, in their database. Each
+// question is one to the database: what was revoked at another node counts from the moment
+// that Revoke returned there. A database that does not answer revokes everything.
+type shared struct{ store *database.Store }
+
+// OpenOn is [Open] for a machine whose installation has a store: what any machine revokes is
+// revoked on all of them, and what this one's own file holds stays revoked here. The store is
+// not asked before the first question.
+func OpenOn(dir string, store *database.Store) (*List, error) {
+	l, err := Open(dir)
+	if err == nil && store != nil {
+		l.shared = &shared{store}
+	}
+	return l, err
+}
+
+func (s *shared) revoke(e entry) error {
+	ctx, cancel := context.WithTimeout(context.Background(), writing)
+	defer cancel()
+	pool, err := s.store.Room(ctx, "revocation", Migrations)
+	if err != nil {
+		return err
+	}
+	return database.Alone(ctx, pool, oneAtATime, func(tx pgx.Tx) error {
+		var others int
+		err := tx.QueryRow(ctx, `SELECT count(*) FROM nacre_revocation WHERE NOT (id = $1 AND principal = $2)`, e.ID, []byte(e.Principal)).Scan(&others)
+		if err != nil {
+			return err
+		}
+		if others >= token.MaxRevocations {
+			return token.ErrRevocationsFull
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO nacre_revocation AS r VALUES ($1, $2, $3) ON CONFLICT (id, principal)
+			DO UPDATE SET until = CASE WHEN r.until IS NULL OR excluded.until IS NULL THEN NULL ELSE greatest(r.until, excluded.until) END`,
+			e.ID, []byte(e.Principal), endOf(e.Until))
+		return err
+	})
+}
+
+// endOf is an end as a database keeps it, in microseconds: never before its time.
+func endOf(until time.Time) *time.Time {
+	if until.IsZero() || until.UTC().Year() > lastYear {
+		return nil
+	}
+	if whole := until.Truncate(time.Microsecond); whole.Before(until) {
+		until = whole.Add(time.Microsecond)
+	}
+	return &until
+}
+
+func (s *shared) revoked(id, principal string, now time.Time) (bool, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), asking)
+	defer cancel()
+	pool, err := s.store.Room(ctx, "revocation", Migrations)
+	if err != nil {
+		return true, fmt.Errorf("%w: %w", ErrAsked, err)
+	}
+	principals := [][]byte{}
+	for _, p := range above(principal) {
+		principals = append(principals, []byte(p))
+	}
+	var is bool
+	err = pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM nacre_revocation WHERE id = ANY($1) AND id <> '')
+		OR EXISTS (SELECT FROM nacre_revocation WHERE id = '' AND principal = ANY($2) AND (until IS NULL OR until > $3))`, above(id), principals, now).Scan(&is)
+	if err != nil {
+		return true, fmt.Errorf("%w: %w", ErrAsked, database.Classified(err))
+	}
+	return is, nil
+}
+
+// above is a name and those that it lies under; nothing for none.
+func above(name string) []string {
+	names := []string{}
+	for at := range len(name) {
+		if name[at] == '/' {
+			names = append(names, name[:at])
+		}
+	}
+	return append(names, name)
+}
+
+func (s *shared) sweep(now time.Time) error {
+	ctx, cancel := context.WithTimeout(context.Background(), writing)
+	defer cancel()
+	pool, err := s.store.Room(ctx, "revocation", Migrations)
+	if err != nil {
+		return err
+	}
+	return database.Alone(ctx, pool, oneAtATime, func(tx pgx.Tx) error {
+		var last time.Time
+		err := tx.QueryRow(ctx, `SELECT at FROM nacre_revocation_sweep`).Scan(&last)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		over := now
+		if last.Before(now) {
+			over = last
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM nacre_revocation WHERE until <= $1`, over); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO nacre_revocation_sweep (at) VALUES ($1) ON CONFLICT (one) DO UPDATE SET at = excluded.at`, now)
+		return err
+	})
+}
