@@ -197,12 +197,12 @@ func (d *Desk) open(q nacre.Question) (*pending, error) {
 	p := &pending{q: q, settled: make(chan struct{})}
 	d.pending[q.ID] = p
 	d.asking.Add(1)
-	d.show()
+	show(d)
 	return p, nil
 }
 
-// show lets other machines see what changed. It is called with mu held.
-func (d *Desk) show() {
+// show lets other machines see what changed at a desk. It is called with its mu held.
+func show(d *Desk) {
 	s := newSharing(d.o.Store, d)
 	if s == nil {
 		return
@@ -272,7 +272,7 @@ func (d *Desk) claim(id, what string) *pending {
 	}
 	delete(d.pending, id)
 	d.finish(id, what)
-	d.show()
+	show(d)
 	return p
 }
 
