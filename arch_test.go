@@ -119,6 +119,8 @@ var wings = map[string]string{
 	"internal/egress/gitwire":    "internal/egress",
 	"internal/repo/git":          "internal/repo",
 	"internal/repo/gitconfig":    "internal/repo",
+	"internal/repo/large":        "internal/repo",
+	"internal/repo/sign":         "internal/repo",
 	"internal/lease/keystore":    "internal/lease",
 	"internal/lease/issuer":      "internal/lease",
 	"internal/lease/sshagent":    "internal/lease",

@@ -119,6 +119,12 @@ type (
 	Taking = leftover.Taking
 	// TakenLeftover is what became of it.
 	TakenLeftover = leftover.Taken
+	// Signing is what a person wants signed of a session's commits.
+	Signing = leftover.Signing
+	// SignOffer is what would be signed.
+	SignOffer = leftover.Offered
+	// SignedCommits is what became of it.
+	SignedCommits = leftover.Signed
 	// Held is what becomes of files that programs of the host obey (M-67).
 	Held = leftover.Held
 	// ListedSession is a session in a list, with the room that it takes.

@@ -553,6 +553,11 @@ func TakeLeftover(ctx context.Context, r *Runtime, t Taking) (TakenLeftover, err
 	return leftover.Take(ctx, r.inst, t)
 }
 
+// SignCommits signs what a session left on a branch of its own, once a person said so.
+func SignCommits(ctx context.Context, r *Runtime, s Signing) (SignedCommits, error) {
+	return leftover.Sign(ctx, r.inst, s)
+}
+
 // DiscardLeftover throws work away that did not land, and ends it for good.
 func DiscardLeftover(ctx context.Context, r *Runtime, t Taking) error {
 	return leftover.Discard(ctx, r.inst, t)

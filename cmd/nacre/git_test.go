@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 // porcelain is what people do with git in a working day.
@@ -318,4 +320,127 @@ func TestGitThatBorrowsObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	i.nacre(exec...).want(t, 0, "1 commit on main, kept as nacre/")
+}
+
+// U-04: what git LFS keeps is shown, changed and committed inside as it is outside, with the
+// host's files borrowed and those that are new taken; each is held against its name.
+func TestFilesThatGitLFSKeeps(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "git-lfs")
+	i := install(t)
+	i.gitUser()
+	i.project()
+	i.git("lfs", "install", "--local")
+	i.write("p/.gitattributes", "*.big filter=lfs diff=lfs merge=lfs -text\n")
+	i.write("p/one.big", strings.Repeat("one ", 1000))
+	i.git("add", "-A")
+	i.git("commit", "-q", "-m", "large")
+	exec := func(session, script string) result {
+		return i.nacre("exec", "--session", session, "--project", "p", "--", "sh", "-ec", script)
+	}
+	exec("keeps", `touch -d 2001-01-01 one.big; test -z "$(git status --porcelain)"
+echo more >>one.big; echo two >two.big; git add -A; git commit -q -m larger
+git show HEAD:two.big | grep -q '^oid sha256:'
+git checkout -q HEAD~1; tail -c 4 one.big | grep -q one; test ! -e two.big
+git checkout -q main; tail -n 1 one.big | grep -q more; echo two | cmp - two.big
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 9\n' 1 >gone.big
+git add gone.big; git commit -q -m gone; rm gone.big; git checkout -q gone.big; grep -q ^oid gone.big`).want(t, 0, "2 commits on main, kept as nacre/keeps")
+	i.git("clean", "-q", "-f", "-d")
+	i.git("checkout", "-q", "-f", "nacre/keeps~1")
+	if i.read("p/two.big") != "two\n" || !strings.HasSuffix(i.read("p/one.big"), "more\n") {
+		t.Error("the new files were not taken")
+	}
+	i.git("lfs", "fsck", "--objects", "HEAD")
+	i.git("checkout", "-q", "main")
+	exec("forges", `echo new >new.big; git add -A; git commit -q -m forged
+for f in .git/lfs/objects/*/*/*; do chmod u+w "$f"; echo forged >"$f"; done`).want(t, 0, "were not taken: a file of git LFS is not what its name says")
+	if have := i.git("branch", "--list", "nacre/forges"); have != "" {
+		t.Errorf("the branch %s is there", have)
+	}
+}
+
+// U-04: a tag is not taken, and is told with the command that makes it.
+func TestTagsAreTold(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.gitUser()
+	i.project()
+	i.git("tag", "old")
+	head := i.git("rev-parse", "HEAD")
+	exec := func(script string) result { return i.nacre("exec", "--project", "p", "--", "sh", "-ec", script) }
+	exec("git tag light").want(t, 0, "the tag light was not taken: `git tag light "+head[:12]+"` makes it")
+	exec("for n in $(seq 20); do git tag t$n; done").want(t, 0, "more than 10 tags are new")
+	r := exec(`git tag -a -m text noted; git tag tree "HEAD^{tree}"; git tag 'a;b'
+echo 0123456789012345678901234567890123456789 >.git/refs/tags/nothing`)
+	r.want(t, 0, "the tag noted was not taken: `git tag noted "+head[:12], "the tag tree was not taken: it leads to no commit",
+		`the tag "a;b" was not taken: git does not allow such a name`, "the tag nothing was not taken: it leads to no commit")
+	if strings.Contains(r.stderr, "the tag old") {
+		t.Error("a tag of the host's is told")
+	}
+	if have := i.git("tag"); have != "old" {
+		t.Errorf("the tags are %q", have)
+	}
+	i.nothingLeft(t)
+}
+
+// U-04: a filter of the repository's own runs neither inside nor outside, which is said.
+func TestAFilterThatDoesNotRunIsTold(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.gitUser()
+	i.project()
+	i.write("p/.gitattributes", "* filter=crypt\n")
+	i.git("add", "-A")
+	i.git("commit", "-q", "-m", "attributes")
+	i.git("config", "filter.crypt.clean", "touch "+i.work+"/ran; cat")
+	i.nacre("exec", "--project", "p", "--land", "ff", "--", "sh", "-ec", "echo x >x; git add -A; git commit -q -m x; git status").want(t, 0,
+		`the filters that the repository names do not run inside (["crypt"])`, "the branch was moved there")
+	if isThere(i.work + "/ran") {
+		t.Error("the filter ran")
+	}
+}
+
+// U-04: commits are signed on a person's yes alone, as new commits on the session's branch, with
+// the key and the program of the person's own settings.
+func TestCommitsAreSignedOnAYesAlone(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.gitUser()
+	i.project()
+	if out, err := i.command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ann", "-f", i.work+"/key").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	i.write("allowed", "ann@example.com "+i.read("key.pub"))
+	i.git("config", "gpg.ssh.program", "touch "+i.work+"/ran; false") // the repository's own word
+	sign := func(args ...string) result { return i.nacre(append([]string{"sessions", "sign", "made"}, args...)...) }
+	i.nacre("exec", "--session", "made", "--project", "p", "--", "sh", "-ec",
+		`for n in 1 2; do echo $n >n; git add n; git commit -q -m "change $n" --author "Bo <bo@example.com>" --date 2020-02-03T04:05:06+0700; done; git switch -q -c side HEAD~1; git commit -q --allow-empty -m side`).want(t, 0, "nacre/made/main")
+	i.write("gitconfig", i.read("gitconfig")+"[gpg]\n\tformat = ssh\n")
+	sign("--branch", "main").want(t, 2, "git knows no key of yours: set user.signingkey")
+	i.write("gitconfig", i.read("gitconfig")+"[user]\n\tsigningkey = "+i.work+"/key\n[gpg \"ssh\"]\n\tallowedSignersFile = "+i.work+"/allowed\n")
+	before := i.git("rev-parse", "nacre/made/main")
+	sign("--branch", "main").want(t, 2, "nobody is here to say that 2 commits of nacre/made/main are signed: add --yes")
+	sign("--yes").want(t, 1, "there is no branch nacre/made")
+	for _, answer := range []string{"n", "y"} {
+		if i.git("rev-parse", "nacre/made/main") != before {
+			t.Fatal("it was signed without a yes")
+		}
+		screen, wait := i.terminal("sessions", "sign", "made", "--branch", "main")
+		screen.until("Bo <bo@example.com>  change 2")
+		screen.until("sign them? [y/N]")
+		screen.typeIn(answer + "\r")
+		wait().want(t, map[string]int{"n": 1, "y": 0}[answer])
+	}
+	i.git("config", "--unset", "gpg.ssh.program")
+	if have := i.git("log", "-2", "--format=%G? %an %ae %ai %cn %s", "nacre/made/main"); have != "G Bo bo@example.com 2020-02-03 04:05:06 +0700 Ann change 2\nG Bo bo@example.com 2020-02-03 04:05:06 +0700 Ann change 1" {
+		t.Errorf("the commits are\n%s", have)
+	}
+	if i.git("rev-parse", "nacre/made/main^{tree}") != i.git("rev-parse", before+"^{tree}") || isThere(i.work+"/ran") {
+		t.Error("the files are others, or the repository's program ran")
+	}
+	sign("--branch", "side", "--yes").want(t, 0, "signed", "2 commits")
+	i.git("fsck", "--strict", "--no-dangling")
+	i.git("reset", "-q", "nacre/made/main")
+	sign("--branch", "main", "--yes").want(t, 1, "other branches have all commits of nacre/made/main")
+	i.nacre("sessions", "list").want(t, 0)
 }

@@ -148,6 +148,9 @@ func (o opened) posture(inside *Inside, caches Caches) (nacre.Posture, []string,
 		Env: inside.Env, Mounts: slices.Concat(inside.Mounts, caches.Mounts), Model: o.program.Model,
 	}
 	o.git.Lay(&in)
+	if err := o.filter(&in); err != nil {
+		return nacre.Posture{}, nil, err
+	}
 	if o.program.Inside == nil { // what the caller's PATH finds (F-115)
 		inside.Argv = order.Argv(o.Session, &in, o.exec.Role, inside.Argv)
 	}
@@ -160,6 +163,30 @@ func (o opened) posture(inside *Inside, caches Caches) (nacre.Posture, []string,
 		return nacre.Posture{}, nil, &config.Error{Err: err}
 	}
 	return o.git.Place(p), widened, nil
+}
+
+// filter lets git inside filter what git LFS keeps, where that is there. What else filters
+// files does not run, and they would be committed as they are: the operator is told.
+func (o opened) filter(in *posture.Input) error {
+	var told []string
+	if names := o.git.Unfiltered(); len(names) > 0 {
+		told = append(told, fmt.Sprintf("the filters that the repository names do not run inside (%.100q): files that they filter would be committed as they are", names))
+	}
+	switch {
+	case !o.git.FiltersLarge():
+	case order.Tool(o.Session, in, "git-lfs"):
+		if err := o.git.FilterLarge(); err != nil {
+			return err
+		}
+	case o.git.KeepsLarge():
+		told = append(told, "git-lfs is not there inside: files that git LFS keeps would be committed whole")
+	}
+	for _, text := range told {
+		if o.exec.Notice != nil {
+			o.exec.Notice(nacre.Step{Kind: nacre.StepResult, Name: StepGit, Text: text, IsError: true})
+		}
+	}
+	return nil
 }
 
 // Run runs a command, or a program that is known by more than its words, and returns when

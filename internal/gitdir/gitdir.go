@@ -34,6 +34,8 @@ const (
 	// the host's objects are.
 	inside        = "/var/lib/nacre/git"
 	objectsInside = "/var/lib/nacre/objects"
+	// largeInside is where git LFS looks for the host's files: beside borrowed objects.
+	largeInside = "/var/lib/nacre/lfs/objects"
 	// maxIndex is the largest index that is copied, in bytes.
 	maxIndex = 1 << 30
 	// maxSmall is the largest other file that is copied, in bytes.
@@ -60,6 +62,8 @@ type Dir struct {
 	lock       *disk.Lock
 	session    meta
 	made       mark
+	// filters are those of the user's git, and of the repository's own: their names.
+	filters filters
 }
 
 // Refusal says to a person what git can do inside where [Open] failed.
@@ -154,6 +158,7 @@ func (d *Dir) fill(ctx context.Context, id nacre.SessionID) error {
 	if err = errors.Join(err, got.err); err != nil {
 		return err
 	}
+	d.filters = filtersOf(got.settings)
 	if err := writeFiles(d.git(), map[string]string{"config": configText(got.settings, d.below != "")}); err != nil {
 		return err
 	}
@@ -266,10 +271,10 @@ func (d *Dir) narrow(ctx context.Context) error {
 	if d.below == "" {
 		return nil
 	}
-	if err := repo.Narrow(ctx, d.git(), filepath.Join(d.place.CommonDir, "objects"), d.below); err != nil {
+	if err := narrow(ctx, d.git(), filepath.Join(d.place.CommonDir, "objects"), d.below); err != nil {
 		return err
 	}
-	return writeFiles(d.git(), map[string]string{"info/sparse-checkout": repo.SparsePattern(d.below)})
+	return writeFiles(d.git(), map[string]string{"info/sparse-checkout": sparsePattern(d.below)})
 }
 
 // git is the agent's: nothing in it is read by the host once the agent runs.
@@ -287,6 +292,9 @@ func (d *Dir) Mounts() []nacre.Mount {
 		nacre.Mount{Source: filepath.Join(d.place.CommonDir, "objects"), Target: objectsInside})
 	if modules := filepath.Join(d.place.CommonDir, "modules"); isFolder(modules) {
 		mounts = append(mounts, nacre.Mount{Source: modules, Target: at + "/modules"})
+	}
+	if large := d.hostsLarge(); isFolder(filepath.Dir(large)) && isFolder(large) {
+		mounts = append(mounts, nacre.Mount{Source: large, Target: largeInside})
 	}
 	return mounts
 }

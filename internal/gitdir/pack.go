@@ -35,7 +35,8 @@ func DefaultLimits() Limits {
 
 // packScript runs in the sealed process. It may use the agent's refs and configuration,
 // which the host does not; what it prints is only claimed. First come the tips, a line
-// each, then an empty line, then one pack of what they have beyond the host's.
+// each, and the first new tags with what they lead to, then an empty line, then one pack of what the
+// tips have beyond the host's.
 const packScript = `set -e
 export GIT_DIR=/var/lib/nacre/git
 cd /tmp
@@ -44,6 +45,10 @@ cd /tmp
   git log -g --format='%H refs/stash' refs/stash -- 2>/dev/null || true
 } | sed '/^ /d' >tips
 cat tips
+git for-each-ref --format='%(objectname) %(refname)' refs/tags | LC_ALL=C sort >tags
+sed -n 's/^\([0-9a-f]\{40,\} refs\/tags\/.*\)/\1/p' /var/lib/nacre/known | LC_ALL=C sort | LC_ALL=C comm -13 - tags | head -n 65 | while read -r id name; do
+  echo "$id $name $(git rev-parse -q --verify "$id^{commit}" 2>/dev/null || true)"
+done
 echo
 { cut -d' ' -f1 tips; sed -n 's/^\([0-9a-f]\{40,\}\).*/^\1/p' /var/lib/nacre/known | head -n 10000; } | git -c core.bigFileThreshold=32m pack-objects --revs --stdout -q --delta-base-offset --threads=1
 `
@@ -57,6 +62,8 @@ type tip struct {
 const (
 	// maxTips is how many refs the sealed process may name: git has them all in memory.
 	maxTips = 4_000_000
+	// tagPrefix begins the names of tags.
+	tagPrefix = "refs/tags/"
 	// maxNew is how many times the branches that are taken may be named.
 	maxNew = 4
 )
@@ -132,7 +139,7 @@ func receive(from io.Reader, work string, known map[repo.Commit]bool, l Limits) 
 		if !isID(id) || len(text) > maxRef || said == maxTips {
 			return nil, "", errClaim
 		}
-		if known[repo.Commit(id)] {
+		if known[repo.Commit(id)] && !strings.HasPrefix(name, tagPrefix) {
 			continue
 		}
 		if tips = append(tips, tip{repo.Commit(id), name}); len(tips) > maxNew*l.Refs {

@@ -16,6 +16,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/repo"
+	"github.com/nacre-dev/nacre/internal/repo/large"
 	"github.com/nacre-dev/nacre/internal/seal"
 )
 
@@ -141,7 +142,7 @@ func disarm(dir string) error {
 func (d *Dir) hosts() string { return filepath.Join(d.room, "host") }
 
 // changed tells, without reading what the agent wrote, whether there can be commits or
-// another HEAD. Names of objects are looked at, and when HEAD was replaced.
+// another HEAD. Names of objects and tags are looked at, and when HEAD was replaced.
 func (d *Dir) changed() bool {
 	if now, err := markOf(filepath.Join(d.git(), "HEAD")); err != nil || now != d.made {
 		return true
@@ -150,8 +151,12 @@ func (d *Dir) changed() bool {
 	if err != nil || len(entries) > 2 {
 		return true
 	}
-	packs, err := os.ReadDir(filepath.Join(d.git(), "objects/pack"))
-	return err != nil || len(packs) > 0
+	for _, name := range []string{"objects/pack", tagPrefix} {
+		if entries, err := os.ReadDir(filepath.Join(d.git(), name)); err != nil || len(entries) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // takeFrom takes what one session's git directory has.
@@ -194,7 +199,7 @@ func (d *Dir) takeFrom(ctx context.Context, s *seal.Session, work string, how La
 		return err
 	}
 	if len(fresh) > 0 {
-		err = d.land(ctx, s, landing{project: project, meta: m, how: how, fresh: fresh, known: known, file: file, below: d.below, limits: l}, taken)
+		err = d.land(ctx, s, landing{project: project, meta: m, how: how, fresh: fresh, known: known, file: file, git: filepath.Join(work, "git"), below: d.below, limits: l}, taken)
 	}
 	dirty, failed := project.Dirty(ctx)
 	if failed == nil {
@@ -205,7 +210,7 @@ func (d *Dir) takeFrom(ctx context.Context, s *seal.Session, work string, how La
 
 // sift keeps the tips that have a branch's name.
 func sift(tips []tip, l Limits) (fresh []tip, notes []string, err error) {
-	stashes, named := 0, map[repo.Commit]bool{}
+	stashes, named, tags := 0, map[repo.Commit]bool{}, []tip(nil)
 	for _, t := range tips {
 		name, isBranch := strings.CutPrefix(t.name, "refs/heads/")
 		switch {
@@ -214,6 +219,9 @@ func sift(tips []tip, l Limits) (fresh []tip, notes []string, err error) {
 				continue
 			}
 			name = "detached"
+		case strings.HasPrefix(t.name, tagPrefix):
+			tags = append(tags, t)
+			continue
 		case t.name == "refs/stash":
 			stashes++
 			name = fmt.Sprintf("stash-%d", stashes)
@@ -226,7 +234,30 @@ func sift(tips []tip, l Limits) (fresh []tip, notes []string, err error) {
 			return nil, notes, fmt.Errorf("more than %d branches are new", l.Refs)
 		}
 	}
-	return fresh, notes, nil
+	return fresh, append(notes, tagNotes(tags)...), nil
+}
+
+// maxTagsNamed is how many new tags are named.
+const maxTagsNamed = 10
+
+// tagNotes say what tags there are inside: none is taken, since whoever pushes all of theirs
+// would publish it.
+func tagNotes(tags []tip) (notes []string) {
+	for _, t := range tags[:min(len(tags), maxTagsNamed)] {
+		name, leads, _ := strings.Cut(strings.TrimPrefix(t.name, tagPrefix), " ")
+		switch {
+		case !isBranchName(name):
+			notes = append(notes, fmt.Sprintf("the tag %.80q was not taken: git does not allow such a name", name))
+		case !isID(leads):
+			notes = append(notes, fmt.Sprintf("the tag %.80s was not taken: it leads to no commit", name))
+		default:
+			notes = append(notes, fmt.Sprintf("the tag %.80[1]s was not taken: `git tag %.80[1]s %.12[2]s` makes it", name, leads))
+		}
+	}
+	if len(tags) > maxTagsNamed {
+		notes = append(notes, fmt.Sprintf("more than %d tags are new, and were not taken", maxTagsNamed))
+	}
+	return notes
 }
 
 // isBranchName takes fewer names than git: what a terminal or a shell could take for
@@ -250,6 +281,7 @@ type landing struct {
 	fresh   []tip
 	known   []string
 	file    string
+	git     string // the agent's git directory
 	below   string // the folder that the session had, where that was not all
 	limits  Limits
 }
@@ -258,6 +290,9 @@ type landing struct {
 func (d *Dir) land(ctx context.Context, s *seal.Session, l landing, taken *Taken) error {
 	if err := l.take(ctx); err != nil {
 		return fmt.Errorf("git refuses the pack: %w", err)
+	}
+	if err := large.Take(ctx, l.git, d.place.CommonDir, l.limits.Pack); err != nil {
+		return err
 	}
 	for _, t := range l.fresh {
 		n, err := repo.CountNew(ctx, l.project, t.id, l.known)
@@ -292,7 +327,9 @@ func (l landing) take(ctx context.Context) error {
 func (l landing) branch(ctx context.Context, s *seal.Session, t tip, b *Branch) error {
 	r := repo.LandRequest{
 		Session: l.meta.Session, Branch: t.name, Expect: l.meta.Base, Commit: t.id, Live: true,
-		Intent: func(ctx context.Context, i repo.Intent) error { return record(ctx, s, nacre.KindMergeIntent, i) },
+		Intent: func(ctx context.Context, i repo.Intent) error {
+			return record(ctx, s, nacre.Record{Kind: nacre.KindMergeIntent}, movement{Ref: i.Ref, From: l.meta.Base, To: i.New})
+		},
 	}
 	b.On = t.name
 	moves, err := l.moves(ctx, t, b)
@@ -322,7 +359,19 @@ func (l landing) branch(ctx context.Context, s *seal.Session, t tip, b *Branch) 
 	default:
 		return err
 	}
-	return record(ctx, s, nacre.KindMergeDone, b)
+	outcome := "landed"
+	if b.On != b.Name {
+		outcome = "kept on " + b.On
+	}
+	return record(ctx, s, nacre.Record{Kind: nacre.KindMergeDone, Outcome: outcome}, movement{Branch: b, Ref: "refs/heads/" + b.On, From: l.meta.Base, To: t.id})
+}
+
+// movement is what the records of a landing hold.
+type movement struct {
+	*Branch
+	Ref  string      `json:"ref"`
+	From repo.Commit `json:"from"`
+	To   repo.Commit `json:"to"`
 }
 
 // moves tells whether the user's own branch is to move. What programs of the host obey
@@ -337,8 +386,8 @@ func (l landing) moves(ctx context.Context, t tip, b *Branch) (bool, error) {
 		return false, err
 	}
 	if l.below != "" {
-		if outside := changes.Outside(l.below); len(outside) > 0 { // whose files here are as they were
-			b.Here, b.Stayed = false, fmt.Sprintf("it changes files outside of %.200q, such as %.200q", l.below, outside[0].Path)
+		if others := outside(changes, l.below); len(others) > 0 { // whose files here are as they were
+			b.Here, b.Stayed = false, fmt.Sprintf("it changes files outside of %.200q, such as %.200q", l.below, others[0].Path)
 			return false, nil
 		}
 	}
@@ -372,12 +421,12 @@ func heldText(held []repo.Change) string {
 	return text
 }
 
-func record(ctx context.Context, s *seal.Session, kind nacre.Kind, detail any) error {
-	text, err := json.Marshal(detail)
-	if err != nil {
+func record(ctx context.Context, s *seal.Session, r nacre.Record, detail movement) (err error) {
+	r.Source = "core"
+	if r.Detail, err = json.Marshal(detail); err != nil {
 		return err
 	}
-	return s.Recorder.Commit(ctx, nacre.Record{Kind: kind, Source: "core", Detail: text})
+	return s.Recorder.Commit(ctx, r)
 }
 
 // Protects takes .git out of what is protected in the project: the agent's own is

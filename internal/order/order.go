@@ -13,6 +13,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 
@@ -232,6 +233,16 @@ func Argv(s *seal.Session, in *posture.Input, role string, argv []string) []stri
 	program, mounts := toolchain.Program(memo, s.Found.Toolchains, argv[0])
 	in.Mounts = append(in.Mounts, mounts...)
 	return append([]string{program}, argv[1:]...)
+}
+
+// Tool shows a session a program that others start there by its name, and tells whether it
+// is there.
+func Tool(s *seal.Session, in *posture.Input, name string) bool {
+	if _, err := exec.LookPath(name); err != nil || !s.Sandbox().HostTools() {
+		return false
+	}
+	at := Argv(s, in, "", []string{name})[0]
+	return at == name || at == posture.BinDir+"/"+name
 }
 
 // programFolders are the folders inside that hold programs.

@@ -132,6 +132,48 @@ func (cmd sessionsCommand) take(ctx context.Context, rt *assembly.Runtime, t ass
 	return nil
 }
 
+func (cmd sessionsCommand) signCommand() *cobra.Command {
+	var branch string
+	var yes bool
+	c := cmd.of("sign", "sign the commits that a session left on nacre/SESSION with your key", func(ctx context.Context, rt *assembly.Runtime, id nacre.SessionID) error {
+		signed, err := assembly.SignCommits(ctx, rt, assembly.Signing{
+			Session: id, Branch: branch, Who: command.Operator(), Killed: cmd.tellKilled,
+			Ask: func(ctx context.Context, o assembly.SignOffer) (bool, error) { return cmd.agreesToSign(ctx, o, yes) },
+		})
+		if err != nil {
+			return err
+		}
+		if cmd.JSON {
+			return cmd.PrintJSON(signed)
+		}
+		cmd.Printer(cmd.Stdout).Field("signed", "%s · %.7s · %d commits", signed.Branch, signed.Commit, signed.Commits)
+		return nil
+	})
+	c.Long = `Makes signed copies of the commits that only the branch nacre/SESSION has, and moves it to
+them. Their authors, messages and files stay; you are who committed them. The key is the one that your git
+signs with (user.signingkey, gpg.format). A program that the repository's own settings name is not
+started. Look at the commits first: your name stands for them.`
+	c.Flags().StringVar(&branch, "branch", "", "the agent's name of the branch, where the session left several")
+	c.Flags().BoolVar(&yes, "yes", false, "sign without being asked")
+	return c
+}
+
+// agreesToSign shows what would be signed, and asks.
+func (cmd sessionsCommand) agreesToSign(ctx context.Context, o assembly.SignOffer, yes bool) (bool, error) {
+	if yes {
+		return true, nil
+	}
+	if cmd.JSON || !cmd.CanAsk() {
+		return false, command.Usage("nobody is here to say that %d commits of %s are signed: add --yes", len(o.Commits), o.Branch)
+	}
+	p := cmd.Printer(cmd.Stdout)
+	p.Field("sign", "%s, as %s", o.Branch, o.Key)
+	for _, commit := range o.Commits {
+		p.Line("         %s", commit)
+	}
+	return cmd.Agrees(ctx, cmd.Stdout, "         sign them? [y/N] ")
+}
+
 func (cmd sessionsCommand) discardCommand() *cobra.Command {
 	c := cmd.of("discard", "throw away what a session's agent changed and did not land", func(ctx context.Context, rt *assembly.Runtime, id nacre.SessionID) error {
 		err := assembly.DiscardLeftover(ctx, rt, assembly.Taking{Session: id, Who: command.Operator(), Killed: cmd.tellKilled})

@@ -32,7 +32,7 @@ and its agent's id is free. Its files stay where they are. A session that runs i
 		RunE:    func(c *cobra.Command, args []string) error { return cmd.giveUp(c.Context(), args[0]) }}
 	command.Completes(giveUp, Commands(cmd).sessionIDs)
 	return command.Group("sessions", "list and stop sessions; take or throw away what did not land", list, show, stop, giveUp,
-		cmd.diffCommand(), cmd.applyCommand(), cmd.branchCommand(), cmd.discardCommand(), cmd.removeCommand(), cmd.pruneCommand())
+		cmd.diffCommand(), cmd.applyCommand(), cmd.branchCommand(), cmd.signCommand(), cmd.discardCommand(), cmd.removeCommand(), cmd.pruneCommand())
 }
 
 // sessionIDs are the sessions that there are, for completion.

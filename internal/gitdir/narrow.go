@@ -1,19 +1,21 @@
-package repo
+package gitdir
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/nacre-dev/nacre/internal/repo"
 	"github.com/nacre-dev/nacre/internal/repo/git"
 )
 
-// Narrow makes a git directory that was just made by the host one of a sparse work tree, in
+// narrow makes a git directory that was just made by the host one of a sparse work tree, in
 // which only the folder below its top is there. Its configuration has to be written, and
 // objects is where its objects are.
-func Narrow(ctx context.Context, gitDir, objects, below string) error {
+func narrow(ctx context.Context, gitDir, objects, below string) error {
 	if below == "" || !filepath.IsLocal(below) || filepath.Clean(below) != below || strings.ContainsAny(below, "\n\r\x00") {
 		return errors.New("git has no pattern for the name of this folder")
 	}
@@ -35,12 +37,12 @@ func Narrow(ctx context.Context, gitDir, objects, below string) error {
 	return err
 }
 
-// SparsePattern is the line of a sparse-checkout file that stands for a folder.
-func SparsePattern(below string) string {
+// sparsePattern is the line of a sparse-checkout file that stands for a folder.
+func sparsePattern(below string) string {
 	return "/" + strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(below) + "/\n"
 }
 
-// Outside are the changes to files that are not below a folder.
-func (c Changes) Outside(below string) []Change {
-	return c.which(func(f Change) bool { return !strings.HasPrefix(f.Path, below+"/") })
+// outside are the changes to files that are not below a folder.
+func outside(changes repo.Changes, below string) []repo.Change {
+	return slices.DeleteFunc(slices.Clone(changes.Files), func(c repo.Change) bool { return strings.HasPrefix(c.Path, below+"/") })
 }
