@@ -28,7 +28,7 @@ const (
 // packages come from, without what is secret.
 type setting struct {
 	name, target string
-	env          string // the variable that names it, if the tool does not look there
+	env          []string // the variables that name it, if the tool does not look there
 	text         []byte
 }
 
@@ -37,9 +37,9 @@ type setting struct {
 // those files stay on the host, and so does a value that a variable is part of.
 func ShowSettings(dir string, getenv func(string) string) (mounts []nacre.Mount, env []string, err error) {
 	all := []setting{
-		{"npmrc", settingsInside + "/npmrc", "npm_config_globalconfig", npmSettings(getenv)},
-		{"pip.conf", settingsInside + "/pip.conf", "PIP_CONFIG_FILE", pipSettings(getenv)},
-		{"cargo.toml", CargoHome + "/" + CargoConfig, "", cargoSettings(getenv)},
+		{"npmrc", settingsInside + "/npmrc", []string{"npm_config_globalconfig", "pnpm_config_npmrc_auth_file"}, npmSettings(getenv)},
+		{"pip.conf", settingsInside + "/pip.conf", []string{"PIP_CONFIG_FILE"}, pipSettings(getenv)},
+		{"cargo.toml", CargoHome + "/" + CargoConfig, nil, cargoSettings(getenv)},
 	}
 	for _, s := range all {
 		if len(s.text) == 0 {
@@ -48,8 +48,8 @@ func ShowSettings(dir string, getenv func(string) string) (mounts []nacre.Mount,
 		file := filepath.Join(dir, s.name)
 		err = errors.Join(err, os.MkdirAll(dir, 0o700), os.RemoveAll(file), os.WriteFile(file, s.text, 0o444))
 		mounts = append(mounts, nacre.Mount{Kind: nacre.BindReadOnly, Source: file, Target: s.target})
-		if s.env != "" {
-			env = append(env, s.env+"="+s.target)
+		for _, variable := range s.env {
+			env = append(env, variable+"="+s.target)
 		}
 	}
 	return mounts, env, err

@@ -110,7 +110,8 @@ func (f files) goproxy(t *testing.T) {
 	f[dir+"list"] = []byte("v1.0.0\n")
 	f[dir+"v1.0.0.info"] = []byte(`{"Version":"v1.0.0","Time":"2026-01-01T00:00:00Z"}`)
 	f[dir+"v1.0.0.mod"] = []byte(mod)
-	f[dir+"v1.0.0.zip"] = zipped(t, entry{"example.test/dep@v1.0.0/go.mod", mod}, entry{"example.test/dep@v1.0.0/dep.go", "package dep\n"})
+	f[dir+"v1.0.0.zip"] = zipped(t, entry{"example.test/dep@v1.0.0/go.mod", mod}, entry{"example.test/dep@v1.0.0/dep.go", "package dep\n"},
+		entry{"example.test/dep@v1.0.0/deptool/main.go", "package main\n\nfunc main() { println(\"dep works\") }\n"})
 }
 
 // apt is a flat repository without a signature.

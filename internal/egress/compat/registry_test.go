@@ -9,6 +9,33 @@ import (
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
+// unaided are what people type, and what it prints, with no variable of theirs. The
+// document has a row for each.
+func unaided() map[string]struct{ program, script, want string } {
+	return map[string]struct{ program, script, want string }{
+		"go mod tidy and go get":           {"go", "cp -r gomod p && cd p && mv go.mod.txt go.mod && printf 'package p\n\nimport _ \"example.test/dep\"\n' >p.go && go mod tidy && go get example.test/dep@v1.0.0 && go build ./... && go env GOPRIVATE && echo built", "private.test\nbuilt"},
+		"go get -tool and go install tool": {"go", "mkdir i && cd i && go mod init i.test/i && go get -tool example.test/dep/deptool@v1.0.0 && go install tool && deptool && go tool deptool", "dep works\ndep works"},
+		"npm install":                      {"npm", "mkdir q && cd q && npm init -y >/dev/null && npm install --no-fund dep && node -p 'require(\"dep\")'", "dep works"},
+		"pip install":                      {"python3", "python3 -m pip install -q --target t dep && PYTHONPATH=t python3 -c 'import dep; print(dep.text)'", "dep works"},
+		"cargo add and build":              {"cargo", "cp -r cargo r && cd r && rm -rf .cargo Cargo.lock && sed -i '/^dep/d' Cargo.toml && cargo add -q dep && cargo build -q && ./target/debug/p", "dep works"},
+		"no secret":                        {"sh", "! env | grep n0t-inside; ! grep -rs n0t-inside /opt/nacre ~/.npmrc ~/.cargo ~/.config; echo none", "none"},
+	}
+}
+
+// U-05: the document has a row for each of them.
+func TestTheDocumentNamesWhatNeedsNoVariable(t *testing.T) {
+	text, err := os.ReadFile(document)
+	must(t, err)
+	for name, c := range unaided() {
+		if c.program != "sh" && !strings.Contains(string(text), "| "+name+" |") {
+			t.Errorf("%s: no row for %s", document, name)
+		}
+	}
+	if !strings.Contains(string(text), "| pnpm add |") {
+		t.Errorf("%s: no row for pnpm", document)
+	}
+}
+
 // U-05, U-07: with its registry allowed each language's own commands work and no
 // variable is set by hand: the registries that the user has chosen on the host hold
 // inside, their tokens do not, and an authority of the operator's is trusted there.
@@ -16,6 +43,46 @@ func TestRegistriesNeedNoVariables(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it runs real package tools")
 	}
+	b := registries(t)
+	for name, c := range unaided() {
+		t.Run(name, func(t *testing.T) {
+			testpeer.Need(t, c.program)
+			if c.program == "cargo" {
+				testpeer.Need(t, "gcc")
+				if b.leavesOut(testCase{unless: oldCargo}) {
+					t.Skip(becauseOldCargo)
+				}
+			}
+			b.prints(t, c.want, "sh", "-euc", c.script)
+		})
+	}
+	t.Run("pnpm add", func(t *testing.T) { // where its user has it, which no folder of the system's is
+		pnpm := os.Getenv("NACRE_PNPM")
+		if pnpm == "" {
+			testpeer.Missing(t, "pnpm", "NACRE_PNPM names it")
+		}
+		b.env = append(b.env, "PATH="+filepath.Dir(pnpm)+":"+os.Getenv("PATH"))
+		must(t, os.WriteFile(filepath.Join(b.project, "package.json"), []byte("{}"), 0o600))
+		b.prints(t, "dep", "pnpm", "add", "dep")
+		b.prints(t, "dep works", "node", "-p", "require('dep')")
+	})
+}
+
+// prints runs a command sealed, and wants of what it prints a part, and no secret.
+func (b *bench) prints(t *testing.T, want string, argv ...string) {
+	t.Helper()
+	out, err := b.exec(append([]string{"exec", "-q", "--project", b.project, "--"}, argv...)...)
+	if err != nil || !strings.Contains(out, want) {
+		t.Errorf("%v: want %q in\n%s", err, want, out)
+	}
+	if strings.Contains(out, "n0t-inside") {
+		t.Errorf("a secret of the host's is told:\n%s", out)
+	}
+}
+
+// registries is a bench whose user has chosen registries and an authority.
+func registries(t *testing.T) *bench {
+	t.Helper()
 	s := newServers(t)
 	b := newBench(t, s)
 	home := filepath.Dir(b.project)
@@ -34,28 +101,5 @@ func TestRegistriesNeedNoVariables(t *testing.T) {
 	if rustup := filepath.Join(os.Getenv("HOME"), ".rustup"); os.Getenv("RUSTUP_HOME") == "" {
 		b.env = append(b.env, "RUSTUP_HOME="+rustup) // the tests' home has none
 	}
-	for name, c := range map[string]struct{ program, script, want string }{
-		"go mod tidy and go get": {"go", "cp -r gomod p && cd p && mv go.mod.txt go.mod && printf 'package p\n\nimport _ \"example.test/dep\"\n' >p.go && go mod tidy && go get example.test/dep@v1.0.0 && go build ./... && go env GOPRIVATE && echo built", "private.test\nbuilt"},
-		"npm install":            {"npm", "mkdir q && cd q && npm init -y >/dev/null && npm install --no-fund dep && node -p 'require(\"dep\")'", "dep works"},
-		"pip install":            {"python3", "python3 -m pip install -q --target t dep && PYTHONPATH=t python3 -c 'import dep; print(dep.text)'", "dep works"},
-		"cargo add and build":    {"cargo", "cp -r cargo r && cd r && rm -rf .cargo Cargo.lock && sed -i '/^dep/d' Cargo.toml && cargo add -q dep && cargo build -q && ./target/debug/p", "dep works"},
-		"no secret":              {"sh", "! env | grep n0t-inside; ! grep -rs n0t-inside /opt/nacre ~/.npmrc ~/.cargo ~/.config; echo none", "none"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			testpeer.Need(t, c.program)
-			if c.program == "cargo" {
-				testpeer.Need(t, "gcc")
-				if b.leavesOut(testCase{unless: oldCargo}) {
-					t.Skip(becauseOldCargo)
-				}
-			}
-			out, err := b.exec("exec", "-q", "--project", b.project, "--", "sh", "-euc", c.script)
-			if err != nil || !strings.Contains(out, c.want) {
-				t.Errorf("%v: want %q in\n%s", err, c.want, out)
-			}
-			if strings.Contains(out, "n0t-inside") {
-				t.Errorf("a secret of the host's is told:\n%s", out)
-			}
-		})
-	}
+	return b
 }
