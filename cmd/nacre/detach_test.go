@@ -79,3 +79,37 @@ func TestADetachedRunSaysHowItEnds(t *testing.T) {
 	wait().want(t, 130, "nacre run --session work")
 	i.nacre("logs", "work").want(t, 0, "stopped")
 }
+
+// U-23: a command outlives its terminal as a run does. What it prints is kept without secrets
+// and can do nothing to a terminal, its question is answered by who comes back, and its exit code
+// is that of the terminal that came back.
+func TestACommandOutlivesItsTerminal(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	i.write("home/.config/nacre/config.toml", toolsConfig)
+	key := "ghp_" + "Zq81" + "kD0sWm47Xr2LtVb9" + "Yc6NfHjP3uEaQ5Gx"
+	screen, wait := i.terminal("exec", "--project", "p", "--session", "work", "--detach", "--", "sh", "-c",
+		`cat; echo "begun \033]0;title\007"; echo to-stderr >&2; until [ -e go ]; do sleep 0.05; done; ipc delete_reminder '{"reminder_id":"R-1"}'; echo `+key+`; printf the-end; exit 7`)
+	screen.until("session work")
+	screen.until("nacre attach work")
+	wait().want(t, 0)
+	eventually(t, "what it prints", func() bool { return strings.Contains(i.nacre("logs", "work").stdout, "to-stderr") })
+	i.nacre("ps").want(t, 0, "work", "exec")
+	if logs := i.nacre("logs", "work").stdout; !strings.Contains(logs, "begun ") || strings.Contains(logs, "\x1b]0") {
+		t.Errorf("the logs are %q", logs)
+	}
+	screen, wait = i.terminal("attach", "work")
+	i.write("p/go", "")
+	screen.until("approve? y or n")
+	time.Sleep(400 * time.Millisecond) // what is typed at once was meant for something else
+	screen.typeIn("y\r")
+	wait().want(t, 7, "the-end")
+	if logs := i.nacre("logs", "work").stdout; strings.Contains(logs, key) || !strings.Contains(logs, "the-end") {
+		t.Errorf("the logs are %q", logs)
+	}
+	i.nacre("exec", "--detach", "--project", "nowhere", "--", "true").want(t, 125, "nowhere")
+	i.nacre("exec", "--detach", "--", "no-such-program").want(t, 125, "no-such-program")
+	i.nacre("exec", "--detach", "--json", "--session", "quiet", "--", "true").want(t, 0, `"event":"started"`, `"session":"quiet"`)
+	eventually(t, "its end", func() bool { return strings.Contains(i.nacre("logs", "quiet", "--json").stdout, `"exit_code":0`) })
+}

@@ -172,7 +172,7 @@ func (cmd agentCommand) open(ctx context.Context, o agentOptions) error {
 	e.Group, e.Session = nacre.Group(o.group), nacre.SessionID(o.session)
 	status := cmd.status()
 	status.screen.agent = true
-	return cmd.sealed(ctx, e, status, o.quiet, func(ctx context.Context, rt *assembly.Runtime, e assembly.Exec) (assembly.ExecResult, error) {
+	return cmd.sealed(ctx, e, attending{status: status, quiet: o.quiet}, func(ctx context.Context, rt *assembly.Runtime, e assembly.Exec) (assembly.ExecResult, error) {
 		return assembly.OpenAgent(ctx, rt, o.agent, e)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -30,9 +31,13 @@ const (
 	maxSaid = 64 << 10
 )
 
-// detaching begins a run in a process of its own, which outlives this terminal (U-23).
+// detaching begins work in a process of its own, which outlives this terminal (U-23).
 type detaching struct {
 	*command.Env
+	// started shows a person what began.
+	started func(assembly.SessionInfo)
+	// beside says that the command tells its events on a descriptor beside its streams.
+	beside bool
 	detach bool
 	// detached is set in that process.
 	detached bool
@@ -54,15 +59,21 @@ func (d *detaching) begin(c *cobra.Command, args []string, task string) error {
 	work := exec.CommandContext(context.WithoutCancel(c.Context()), executable, d.again(c, args)...)
 	work.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal, and no signal of one
 	work.Stdin = strings.NewReader(task)
-	said, err := work.StdoutPipe()
-	if err != nil {
-		return err
-	}
 	failed, err := work.StderrPipe()
 	if err != nil {
 		return err
 	}
-	if err := work.Start(); err != nil {
+	said, tells, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = said.Close() }() // it was only read
+	if d.beside {
+		work.ExtraFiles = []*os.File{tells}
+	} else {
+		work.Stdout = tells
+	}
+	if err := errors.Join(work.Start(), tells.Close()); err != nil {
 		return err
 	}
 	stop := context.AfterFunc(c.Context(), func() { _ = work.Process.Signal(syscall.SIGTERM) }) // it may have ended
@@ -139,22 +150,80 @@ func (d *detaching) tell(info assembly.SessionInfo) error {
 	if d.JSON {
 		return d.PrintJSON(map[string]any{"event": eventStarted, "data": info})
 	}
-	f := newFace(d.Env)
-	f.started(info)
-	f.printer.Field("detached", "it goes on without this terminal")
-	f.printer.Field("next", "nacre attach %[1]s · nacre logs -f %[1]s · nacre ps · nacre sessions stop %[1]s", info.Session)
+	d.started(info)
+	p := d.Printer(d.Stdout)
+	p.Field("detached", "it goes on without this terminal")
+	p.Field("next", "nacre attach %[1]s · nacre logs -f %[1]s · nacre ps · nacre sessions stop %[1]s", info.Session)
 	return nil
 }
 
 // leave lets go of the streams of whoever started this process: they may be gone.
-func (f *face) leave() {
+func leave(streams ...*os.File) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		f.printer.Mark("warn", "detach", err.Error())
-		return
+		return err
 	}
-	for _, stream := range []*os.File{f.env.Stdout, f.env.Stderr} {
+	for _, stream := range streams {
 		_ = unix.Dup3(int(null.Fd()), int(stream.Fd()), 0) // both are open
 	}
-	_ = null.Close() // nothing was written
+	return null.Close()
+}
+
+// maxPrinted is how much of what a detached command prints is kept as one event, in bytes.
+const maxPrinted = 32 << 10
+
+// printed is what a detached command printed, on either of its streams.
+type printed struct {
+	Text string `json:"text"`
+}
+
+// recorded runs something on no streams of ours. What it prints is kept with the session.
+func (cmd execCommand) recorded(ctx context.Context, rt *assembly.Runtime, e assembly.Exec, k *kept, run running) (result assembly.ExecResult, err error) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return result, err
+	}
+	defer func() { _ = null.Close() }() // it has nothing
+	read, write, err := os.Pipe()
+	if err != nil {
+		return result, err
+	}
+	e.Stdin, e.Stdout, e.Stderr = null, write, write
+	told := make(chan struct{}) // closed when the session's log is there
+	tell, once := e.Started, sync.OnceFunc(func() { close(told) })
+	e.Started = func(info assembly.SessionInfo) {
+		tell(info)
+		once()
+	}
+	all := make(chan struct{})
+	go func() {
+		defer close(all)
+		k.prints(after{told, read})
+	}()
+	result, err = run(ctx, rt, e)
+	once()
+	err = errors.Join(err, write.Close())
+	<-all
+	return result, errors.Join(err, read.Close())
+}
+
+// prints keeps what is printed, in whole lines as far as they are not too long: a secret
+// is known by what stands around it.
+func (k *kept) prints(from io.Reader) {
+	held := make([]byte, 0, maxPrinted)
+	for {
+		n, err := from.Read(held[len(held):maxPrinted])
+		held = held[:len(held)+n]
+		end := bytes.LastIndexByte(held, '\n') + 1
+		if end == 0 && len(held) == maxPrinted || err != nil {
+			end = len(held)
+		}
+		if end > 0 {
+			k.write(eventPrinted, printed{string(held[:end])})
+			held = append(held[:0], held[end:]...)
+		}
+		if err != nil {
+			return
+		}
+	}
 }

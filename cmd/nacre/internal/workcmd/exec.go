@@ -29,6 +29,7 @@ func (cmd execCommand) command() *cobra.Command {
 	var wall time.Duration
 	var quiet bool
 	var sequences string
+	away := detaching{Env: cmd.Env, beside: true, started: func(info assembly.SessionInfo) { startedOn(cmd.Env, false, info) }}
 	c := &cobra.Command{
 		Use: "exec [flags] -- COMMAND [ARGUMENT…]", Short: "run any command sealed",
 		Long: `Runs a command in the sandbox that agents get: nothing of your home is there, the
@@ -40,7 +41,8 @@ outside of the system's folders is bound read-only. Streams pass through, and
 of the environment EDITOR, VISUAL, COLORTERM and NO_COLOR. The exit code is the command's,
 124 when a limit ended it (time, output, disk), and 125 when nacre fails before it starts.
 With --json, what nacre does is told as events, on descriptor 3 where the caller opened
-it (3>status), else on stderr.`,
+it (3>status), else on stderr. With --detach it reads nothing, and what it prints is kept: nacre logs
+shows it.`,
 		Example: "  nacre exec --project . -- npm test\n  nacre exec --project . --egress proxy.example.com:443 -- curl https://proxy.example.com/\n  nacre exec --project . --role read-only -- make test",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -58,7 +60,10 @@ it (3>status), else on stderr.`,
 			if err := errors.Join(unknown, refused, checkNames(group, name), checkTime(wall)); err != nil {
 				return status.failed(err)
 			}
-			return cmd.exec(c.Context(), e, status, quiet)
+			if away.detach {
+				return away.begin(c, args, "")
+			}
+			return cmd.exec(c.Context(), e, attending{status, quiet, away.detached})
 		},
 	}
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
@@ -76,6 +81,7 @@ it (3>status), else on stderr.`,
 	c.Flags().DurationVar(&wall, "time", 0, "time limit (default 1h)")
 	c.Flags().StringVar(&sequences, "terminal", terminalList, "control sequences that reach your terminal: those of a list, or raw")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing of nacre's own unless it fails")
+	away.flags(c.Flags())
 	return c
 }
 
@@ -83,8 +89,8 @@ const reachHelp = "localhost:PORT, a service of this machine that is there at th
 
 const publishHelp = "PORT[:INSIDE] on this machine's loopback that leads inside, or auto; may be repeated"
 
-func (cmd execCommand) exec(ctx context.Context, e assembly.Exec, status status, quiet bool) error {
-	return cmd.sealed(ctx, e, status, quiet, func(ctx context.Context, rt *assembly.Runtime, e assembly.Exec) (assembly.ExecResult, error) {
+func (cmd execCommand) exec(ctx context.Context, e assembly.Exec, a attending) error {
+	return cmd.sealed(ctx, e, a, func(ctx context.Context, rt *assembly.Runtime, e assembly.Exec) (assembly.ExecResult, error) {
 		return rt.Exec(ctx, e)
 	})
 }
@@ -110,13 +116,13 @@ func passing(sequences string, list func(io.Reader) io.Reader) (func(io.Reader) 
 type running func(ctx context.Context, rt *assembly.Runtime, e assembly.Exec) (assembly.ExecResult, error)
 
 // sealed runs something sealed on our streams, tells of it, and keeps what was told.
-func (cmd execCommand) sealed(ctx context.Context, e assembly.Exec, status status, quiet bool, run running) error {
+func (cmd execCommand) sealed(ctx context.Context, e assembly.Exec, a attending, run running) error {
 	rt, err := cmd.Open(ctx)
 	if err != nil {
-		return status.failed(err)
+		return a.failed(err)
 	}
-	err = cmd.attended(ctx, rt, e, attending{status, quiet}, run)
-	status.kept.end(cmd.Env, err)
+	err = cmd.attended(ctx, rt, e, a, run)
+	a.kept.end(cmd.Env, err)
 	return err
 }
 
@@ -124,6 +130,8 @@ func (cmd execCommand) sealed(ctx context.Context, e assembly.Exec, status statu
 type attending struct {
 	status
 	quiet bool
+	// detached says that there are no streams of a person's.
+	detached bool
 }
 
 func (cmd execCommand) attended(ctx context.Context, rt *assembly.Runtime, e assembly.Exec, a attending, run running) error {
@@ -135,19 +143,25 @@ func (cmd execCommand) attended(ctx context.Context, rt *assembly.Runtime, e ass
 			a.started(info)
 		}
 		a.screen.begins()
+		if a.detached {
+			_ = leave(cmd.Stdout, cmd.Stderr, a.json) // whoever reads them is not needed
+		}
 	}
-	if a.json == nil {
-		a.screen.notice = notice(cmd.Env, rt, terminal.Is(cmd.Stderr))
+	if a.json == nil || a.detached {
+		a.screen.notice = notice(cmd.Env, rt, !a.detached && terminal.Is(cmd.Stderr))
 		defer a.screen.notice.Close()
 	}
 	e.Asking = a.asking()
+	if a.detached {
+		e.Asking.Patience = detachedPatience
+	}
 	e.Notice = func(step nacre.Step) {
 		a.kept.write(eventNotice, step)
 		if !a.quiet || step.Name == assembly.StepLook { // nobody was told of it yet
 			a.notice(step)
 		}
 	}
-	result, err := cmd.onStreams(ctx, rt, e, a.screen, run)
+	result, err := cmd.runOn(ctx, rt, e, a, run)
 	defer a.screen.tell()
 	if !started && err != nil {
 		return a.failed(err)
@@ -220,6 +234,14 @@ func (k *kept) end(env *command.Env, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	endLog(env, k.log, err)
+}
+
+// runOn runs something on our streams, or on none.
+func (cmd execCommand) runOn(ctx context.Context, rt *assembly.Runtime, e assembly.Exec, a attending, run running) (assembly.ExecResult, error) {
+	if a.detached {
+		return cmd.recorded(ctx, rt, e, a.kept, run)
+	}
+	return cmd.onStreams(ctx, rt, e, a.screen, run)
 }
 
 // onStreams hands our streams through. Where they are a terminal, the

@@ -38,6 +38,13 @@ func (f *face) asking() assembly.Asking {
 	return a
 }
 
+// leave lets go of our streams.
+func (f *face) leave() {
+	if err := leave(f.env.Stdout, f.env.Stderr); err != nil {
+		f.printer.Mark("warn", "detach", err.Error())
+	}
+}
+
 // event keeps what happened, and tells it to scripts; it is false where a person is to be
 // told.
 func (f *face) event(name string, body any) (told bool) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ const (
 	eventNotice      = "notice"
 	eventQuestion    = "question"
 	eventSettled     = "settled"
+	eventPrinted     = "printed"
 	eventReport      = "report"
 	eventExited      = "exited"
 	eventInterrupted = "interrupted"
@@ -81,7 +83,7 @@ func (c Commands) Logs() *cobra.Command {
 	logs := &cobra.Command{
 		Use: "logs SESSION", Short: "show what a session told the person before it", Args: command.OneArgument("a session"),
 		Long: `Shows what nacre run, nacre task run and nacre exec told while they worked: steps, notices,
-questions and the end. -f goes on while the session does. What the agent wrote is shown and can
+questions, the end, and what a detached command printed. -f goes on while the session does. What the agent wrote is shown and can
 do nothing to your terminal. --json shows the events. nacre audit show SESSION has the proof.`,
 		Example: "  nacre logs k3f9ab\n  nacre logs -f k3f9ab",
 		RunE: func(cc *cobra.Command, args []string) error {
@@ -205,6 +207,13 @@ func (p *player) show(e assembly.LoggedEvent) error {
 		if data(&step) {
 			showNotice(printer, step)
 		}
+	case eventPrinted:
+		var output printed
+		if data(&output) {
+			for line := range strings.Lines(output.Text) {
+				printer.Line("%s", strings.TrimRight(line, "\r\n"))
+			}
+		}
 	case eventQuestion:
 		var q nacre.Question
 		if data(&q) {
@@ -237,9 +246,14 @@ func (p *player) started(info assembly.SessionInfo) {
 		p.face.started(info)
 		return
 	}
-	here := *p.env
+	startedOn(p.env, p.kind == "agent", info)
+}
+
+// startedOn shows on standard output what a command or an agent began with.
+func startedOn(env *command.Env, agent bool, info assembly.SessionInfo) {
+	here := *env
 	here.Stderr = here.Stdout
-	status{env: &here, screen: &screen{agent: p.kind == "agent"}}.started(info)
+	status{env: &here, screen: &screen{agent: agent}}.started(info)
 }
 
 // rest shows events that are a line.
