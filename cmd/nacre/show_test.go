@@ -3,6 +3,8 @@ package main_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 // U-24: a run's page says what was asked, changed and found, and what came of it; a run
@@ -23,6 +25,23 @@ func TestOnePageTellsOfARun(t *testing.T) {
 	i.refused("bad", "echo bad > greeting.txt")
 	i.nacre("show", "bad").want(t, 0, "✕ check  false · exit 1", "verdict  not landed: check \"false\" ended with 1")
 	i.nacre("show", "bad", "--json").want(t, 0, `"path":"greeting.txt"`, `"landed":false`)
+}
+
+// U-24: of a command the page and the timeline tell which commits it made and where they are,
+// and how often it was refused, counted records too.
+func TestOnePageTellsOfACommand(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "curl")
+	i := install(t)
+	i.gitUser()
+	i.project()
+	i.nacre("exec", "--session", "work", "--project", "p", "--", "sh", "-ec", `echo new >new; git add new; git commit -q -m new
+for n in $(seq 40); do curl -s -o /dev/null http://refused.example/ || true; done`).want(t, 0)
+	commit := i.git("rev-parse", "--short=7", "nacre/work")
+	r := i.nacre("show", "work")
+	r.want(t, 0, "changed  1 commit on main, kept as nacre/work", "connect to refused.example:80", "connect to hosts that are not named here", "verdict  exit 0")
+	i.nacre("audit", "show", "work").want(t, 0, "refs/heads/nacre/work is about to move from "+i.git("rev-parse", "--short=7", "HEAD")+" to "+commit,
+		"refs/heads/nacre/work at "+commit+" is kept on nacre/work.", "more records of egress come to denied for not_listed, until ")
 }
 
 // U-24: what is recorded is followed as it is written, until the session is over.

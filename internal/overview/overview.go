@@ -30,17 +30,31 @@ type Page struct {
 	// Read are the tools and hosts whose answers the session has seen.
 	Read []Source `json:"read"`
 	// Calls are the tools that were carried out.
-	Calls   []Count          `json:"calls"`
-	Asked   []Question       `json:"asked"`
-	Denied  []Count          `json:"denied"`
-	Reached []Connection     `json:"reached"`
-	Spent   Spent            `json:"spent"`
-	Result  *nacre.RunResult `json:"result,omitempty"`
-	Alarms  []Count          `json:"alarms,omitempty"`
-	More    int              `json:"more,omitempty"`
-	Records int              `json:"records"`
-	Chains  []string         `json:"chains"`
-	Receipt string           `json:"receipt,omitempty"`
+	Calls   []Count      `json:"calls"`
+	Asked   []Question   `json:"asked"`
+	Denied  []Count      `json:"denied"`
+	Reached []Connection `json:"reached"`
+	Spent   Spent        `json:"spent"`
+	Made
+	Alarms  []Count  `json:"alarms,omitempty"`
+	More    int      `json:"more,omitempty"`
+	Records int      `json:"records"`
+	Chains  []string `json:"chains"`
+	Receipt string   `json:"receipt,omitempty"`
+}
+
+// Made is what came of a session's work.
+type Made struct {
+	Result *nacre.RunResult `json:"result,omitempty"`
+	// Branches are those of commits that were made in the live files.
+	Branches []Branch `json:"branches,omitempty"`
+}
+
+// Branch is one of them: the agent's Name of it, and the one it is On now.
+type Branch struct {
+	Name    string `json:"name"`
+	On      string `json:"on"`
+	Commits int    `json:"commits"`
 }
 
 // Source is who gave the session something to read.
@@ -151,6 +165,8 @@ type facts struct {
 	Sent                                               int64 `json:"bytes_sent"`
 	Received                                           int64 `json:"bytes_received"`
 	Denied                                             bool
+	// Repeated is how many more such records there were, which were counted alone.
+	Repeated int
 }
 
 func (r *reader) add(e audit.Entry) {
@@ -164,7 +180,12 @@ func (r *reader) add(e audit.Entry) {
 	case nacre.KindCallBegin:
 		r.count(&r.page.Calls, tool, "")
 	case nacre.KindCallReject:
-		r.count(&r.page.Denied, tool, reasonOf(e, d))
+		r.counted(&r.page.Denied, tool, reasonOf(e, d), d.times())
+	case nacre.KindMergeDone:
+		var b Branch
+		if json.Unmarshal(e.Detail, &b) == nil && b.On != "" && !r.full(len(r.page.Branches)) {
+			r.page.Branches = append(r.page.Branches, b)
+		}
 	case nacre.KindCallEnd:
 		if e.Outcome != nacre.OutcomeError {
 			r.read(d.Capability, d.Label, d.Shown.Bytes)
@@ -219,17 +240,23 @@ func (r *reader) full(have int) bool {
 	return false
 }
 
-func (r *reader) count(list *[]Count, what, why string) {
+func (r *reader) count(list *[]Count, what, why string) { r.counted(list, what, why, 1) }
+
+// counted counts something that happened so many times.
+func (r *reader) counted(list *[]Count, what, why string, times int) {
 	for i, c := range *list {
 		if c.What == what && c.Why == why {
-			(*list)[i].Times++
+			(*list)[i].Times += times
 			return
 		}
 	}
 	if !r.full(len(*list)) {
-		*list = append(*list, Count{What: what, Why: why, Times: 1})
+		*list = append(*list, Count{What: what, Why: why, Times: times})
 	}
 }
+
+// times is how often what a record tells happened.
+func (d facts) times() int { return max(d.Repeated, 1) }
 
 func (r *reader) read(from, label string, bytes int64) {
 	for i, s := range r.page.Read {
@@ -274,7 +301,10 @@ func (r *reader) connect(e audit.Entry, d facts) {
 	}
 	switch e.Outcome {
 	case nacre.OutcomeDenied:
-		r.count(&r.page.Denied, "connect to "+host, e.Reason)
+		if d.Repeated > 0 {
+			host = "hosts that are not named here"
+		}
+		r.counted(&r.page.Denied, "connect to "+host, e.Reason, d.times())
 		return
 	case nacre.OutcomeAllowed:
 		r.reach(host, 1, 0, 0)

@@ -58,6 +58,9 @@ func Of(e audit.Entry) string {
 	if json.Unmarshal(e.Detail, &d) != nil {
 		d = members{} // a record without one
 	}
+	if n := d.number("repeated"); n > 0 { // counted, and not written one by one
+		return fmt.Sprintf("%d more records of %s come to %s%s, until %s.", n, e.Kind, e.Outcome, And(" for ", e.Reason), d.text("last"))
+	}
 	tool := strings.TrimPrefix(e.Topic, "tool.invoke.")
 	switch e.Kind {
 	case nacre.KindSessionOpen, nacre.KindSessionClose, nacre.KindChainOpen, nacre.KindChainClose:

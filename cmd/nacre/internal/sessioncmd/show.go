@@ -114,10 +114,17 @@ func sources(page assembly.Page) []string {
 }
 
 func changed(page assembly.Page) []string {
-	if page.Result == nil {
-		return nil
-	}
 	var lines []string
+	for _, b := range page.Branches {
+		line := sentence.Many(int64(b.Commits), "commit") + " on " + b.Name
+		if b.On != b.Name {
+			line += ", kept as " + b.On
+		}
+		lines = append(lines, line)
+	}
+	if page.Result == nil {
+		return lines
+	}
 	for _, c := range page.Result.Changes {
 		line := fmt.Sprintf("%-8s %s", c.Kind, c.Path)
 		if c.Warning != "" {
