@@ -142,14 +142,8 @@ func BenchmarkRun(b *testing.B) {
 		b.Run(strconv.Itoa(files), func(b *testing.B) {
 			for b.Loop() { // it is measured by itself
 			}
-			env, project := ownHome(b), filled(b, files)
-			env = append(env, "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
-			script := "git init -q && git add -A && git commit -qm base && git config user.name a && git config user.email a@b"
-			cmd := exec.Command("sh", "-c", script)
-			cmd.Env, cmd.Dir = env, project
-			if out, err := cmd.CombinedOutput(); err != nil {
-				b.Fatalf("%v: %s", err, out)
-			}
+			env := append(ownHome(b), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
+			project := committed(b, files, env)
 			recording, beside := filepath.Join(b.TempDir(), "edit.jsonl"), filepath.Join(b.TempDir(), "beside")
 			text := `{"v":1,"name":"edit"}` + "\n" + `{"tool":"shell","input":{"command":"date +%s%N > edited"}}` + "\n"
 			if err := os.WriteFile(recording, []byte(text), 0o600); err != nil {
@@ -165,6 +159,37 @@ func BenchmarkRun(b *testing.B) {
 				tell(b, "P-03 run, one edited file, at most 0.6 s of 1,000 files and 5 s of 60,000", p.name, median(p.all))
 			}
 		})
+	}
+}
+
+// committed is a repository whose files have all been committed.
+func committed(b *testing.B, files int, env []string) string {
+	b.Helper()
+	project := filled(b, files)
+	cmd := exec.Command("sh", "-c", "git init -q && git config user.name a && git config user.email a@b && git add -A && git commit -qm base")
+	cmd.Env, cmd.Dir = env, project
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	return project
+}
+
+// BenchmarkLive prints what a command takes that has git in the live files (U-26): until it
+// begins, and git status inside beside git status on the host.
+func BenchmarkLive(b *testing.B) {
+	env := ownHome(b)
+	for _, files := range []int{60, 60_000} {
+		project := committed(b, files, env)
+		sealed := []string{filepath.Join(bin, "nacre"), "exec", "-q", "--project", project, "--"}
+		echo := &program{name: "ours", env: env, argv: append(slices.Clip(sealed), "/bin/echo", "begun")}
+		outside := &program{name: "floor", env: env, argv: []string{"git", "-C", project, "status", "--short", "--branch"}}
+		inside := &program{name: "ours", env: env, argv: append(slices.Clip(sealed), "git", "status", "--short", "--branch")}
+		inTurns(b, turns, echo, outside, inside)
+		tell(b, fmt.Sprintf("U-26 exec in a repository of %d files, begins", files), echo.name, median(echo.begin))
+		tell(b, fmt.Sprintf("U-26 exec in a repository of %d files, all of it", files), echo.name, median(echo.all))
+		for _, p := range []*program{outside, inside} {
+			tell(b, fmt.Sprintf("U-26 git status of %d files", files), p.name, median(p.begin))
+		}
 	}
 }
 
