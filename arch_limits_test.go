@@ -97,7 +97,6 @@ var known = map[string]int{
 	"methods of internal/pluginhost.unit":                 42,
 	"methods of internal/plugintest.run":                  32,
 	"methods of internal/redact.hunt":                     54,
-	"methods of internal/repo.Project":                    82,
 	"methods of internal/seal.Session":                    39,
 	"methods of internal/serve.server":                    35,
 	"methods of internal/session.Session":                 36,

@@ -95,8 +95,8 @@ func (c *Changes) skip(all []Skipped) {
 var diffFlags = []string{"--no-ext-diff", "--no-textconv", "--no-renames", "--no-color", "--ignore-submodules=none"}
 
 // TreeOf is the tree of a commit that the host's own git folder holds.
-func (p *Project) TreeOf(ctx context.Context, c Commit) (Tree, error) {
-	id, err := p.ownLine(ctx, "rev-parse", "--verify", string(c)+"^{tree}")
+func (o *objects) TreeOf(ctx context.Context, c Commit) (Tree, error) {
+	id, err := o.ownLine(ctx, "rev-parse", "--verify", string(c)+"^{tree}")
 	if err != nil {
 		return "", err
 	}
@@ -104,11 +104,11 @@ func (p *Project) TreeOf(ctx context.Context, c Commit) (Tree, error) {
 }
 
 // Holds tells whether a tree has a file or link whose base name is a wanted one.
-func (p *Project) Holds(ctx context.Context, tree Tree, wanted func(base string) bool) (bool, error) {
+func (o *objects) Holds(ctx context.Context, tree Tree, wanted func(base string) bool) (bool, error) {
 	if _, err := ParseTree(string(tree)); err != nil {
 		return false, err
 	}
-	entries, err := p.listTree(ctx, string(tree))
+	entries, err := o.listTree(ctx, string(tree))
 	for name := range entries {
 		if wanted(path.Base(name)) {
 			return true, err
@@ -118,8 +118,8 @@ func (p *Project) Holds(ctx context.Context, tree Tree, wanted func(base string)
 }
 
 // Parent is the first parent of a commit that the host's own git folder holds.
-func (p *Project) Parent(ctx context.Context, c Commit) (Commit, error) {
-	id, err := p.ownLine(ctx, "rev-parse", "--verify", string(c)+"^1")
+func (o *objects) Parent(ctx context.Context, c Commit) (Commit, error) {
+	id, err := o.ownLine(ctx, "rev-parse", "--verify", string(c)+"^1")
 	if err != nil {
 		return "", err
 	}

@@ -29,8 +29,8 @@ func (p *Project) Checkout(ctx context.Context, tree Tree, dir string) error {
 	return p.checkout(ctx, string(tree), dir)
 }
 
-func (p *Project) checkout(ctx context.Context, treeish, dir string) error {
-	entries, err := p.listTree(ctx, treeish)
+func (o *objects) checkout(ctx context.Context, treeish, dir string) error {
+	entries, err := o.listTree(ctx, treeish)
 	if err != nil {
 		return err
 	}
@@ -38,11 +38,11 @@ func (p *Project) checkout(ctx context.Context, treeish, dir string) error {
 	if err != nil {
 		return fmt.Errorf("check out: %w", err)
 	}
-	err = p.writeEntries(ctx, root, entries)
+	err = o.writeEntries(ctx, root, entries)
 	return errors.Join(err, root.Close())
 }
 
-func (p *Project) writeEntries(ctx context.Context, root *os.Root, entries map[string]entry) error {
+func (o *objects) writeEntries(ctx context.Context, root *os.Root, entries map[string]entry) error {
 	paths := make([]string, 0, len(entries))
 	var links []string
 	for name, e := range entries {
@@ -62,7 +62,7 @@ func (p *Project) writeEntries(ctx context.Context, root *os.Root, entries map[s
 	var total atomic.Int64 // of what all have written
 	write := func(ctx context.Context, paths []string) error {
 		made := map[string]bool{".": true}
-		return p.withBlobs(ctx, paths, entries, func(name string, e entry, size int64, content io.Reader) error {
+		return o.withBlobs(ctx, paths, entries, func(name string, e entry, size int64, content io.Reader) error {
 			if total.Add(size) > MaxTree {
 				return fmt.Errorf("files of more than %d bytes: %w", int64(MaxTree), ErrTooBig)
 			}
@@ -82,7 +82,7 @@ func (p *Project) writeEntries(ctx context.Context, root *os.Root, entries map[s
 }
 
 // withBlobs calls use with each path's content.
-func (p *Project) withBlobs(ctx context.Context, paths []string, entries map[string]entry,
+func (o *objects) withBlobs(ctx context.Context, paths []string, entries map[string]entry,
 	use func(name string, e entry, size int64, content io.Reader) error,
 ) error {
 	if len(paths) == 0 {
@@ -92,7 +92,7 @@ func (p *Project) withBlobs(ctx context.Context, paths []string, entries map[str
 	for i, name := range paths {
 		ids[i] = entries[name].id
 	}
-	source, err := p.openBlobs(ctx, ids)
+	source, err := o.openBlobs(ctx, ids)
 	if err != nil {
 		return err
 	}

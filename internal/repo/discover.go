@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/nacre-dev/nacre/internal/repo/gitconfig"
 )
 
 // maxPointer is the longest file that only names a directory, in bytes.
@@ -174,35 +176,10 @@ func (p *place) worksHere() error {
 	return err
 }
 
-// configuredWorkTree reads core.worktree from a git directory's own file, and
-// returns "" where it is not set. It reads what git itself writes; a file that
-// says it in another way is taken as not saying it.
+// configuredWorkTree is what core.worktree of a git directory says, or "".
 func configuredWorkTree(gitDir string) (string, error) {
 	data, err := readSmall(filepath.Join(gitDir, "config"), 1<<20)
-	if err != nil {
-		return "", err
-	}
-	section := ""
-	for line := range strings.Lines(string(data)) {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "[") {
-			section = strings.ToLower(line)
-			continue
-		}
-		key, value, ok := strings.Cut(line, "=")
-		if !ok || section != "[core]" || !strings.EqualFold(strings.TrimSpace(key), "worktree") {
-			continue
-		}
-		value = strings.Trim(strings.TrimSpace(value), `"`)
-		if !filepath.IsAbs(value) {
-			value = filepath.Join(gitDir, value)
-		}
-		if resolved, err := filepath.EvalSymlinks(value); err == nil {
-			return resolved, nil
-		}
-		return filepath.Clean(value), nil
-	}
-	return "", nil
+	return gitconfig.WorkTree(string(data), gitDir), err
 }
 
 // checkOwner does what git does: only root works on another's repository.

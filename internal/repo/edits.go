@@ -68,7 +68,7 @@ func readEdits(ctx context.Context, p *Project) (*walker, edits, error) {
 	if err != nil {
 		return nil, edits{}, err
 	}
-	w := &walker{project: p, root: root, files: make(map[string]found)}
+	w := &walker{objects: p.objects, root: root, files: make(map[string]found)}
 	e := edits{files: w.files}
 	for _, name := range slices.Concat(tracked, untracked) {
 		if err := w.readEdit(&e, name, base[name]); err != nil {

@@ -15,7 +15,7 @@ import (
 
 // plainGitDir refuses a git directory in which a place that is about to be
 // written is a link: a prepared project could lead the writing elsewhere.
-func (p *Project) plainGitDir(branch string) error {
+func (h *host) plainGitDir(branch string) error {
 	names := []string{"objects", "objects/pack", "refs", "refs/heads", "logs", "logs/refs", "logs/refs/heads", "logs/HEAD", "packed-refs"}
 	for _, parent := range append(parents(branch), branch) {
 		if parent != "" {
@@ -23,12 +23,12 @@ func (p *Project) plainGitDir(branch string) error {
 		}
 	}
 	for _, name := range names {
-		if err := refuseLink(filepath.Join(p.place.commonDir, name)); err != nil {
+		if err := refuseLink(filepath.Join(h.place.commonDir, name)); err != nil {
 			return err
 		}
 	}
 	for _, name := range []string{"logs", "logs/HEAD", "index", "index.lock"} {
-		if err := refuseLink(filepath.Join(p.place.gitDir, name)); err != nil {
+		if err := refuseLink(filepath.Join(h.place.gitDir, name)); err != nil {
 			return err
 		}
 	}
@@ -51,18 +51,18 @@ func refuseLink(path string) error {
 
 // export copies the objects that a commit has beyond another into the user's
 // object store, as one pack. git never runs there.
-func (p *Project) export(ctx context.Context, commit, beyond Commit) error {
-	dir, err := os.MkdirTemp(p.vault.scratch(), "pack-")
+func (w *worktree) export(ctx context.Context, commit, beyond Commit) error {
+	dir, err := os.MkdirTemp(w.vault.scratch(), "pack-")
 	if err != nil {
 		return fmt.Errorf("copy objects: %w", err)
 	}
-	err = p.exportFrom(ctx, dir, commit, beyond)
+	err = w.exportFrom(ctx, dir, commit, beyond)
 	return errors.Join(err, os.RemoveAll(dir))
 }
 
-func (p *Project) exportFrom(ctx context.Context, dir string, commit, beyond Commit) error {
-	name, err := p.git.Line(ctx, git.Command{
-		GitDir: p.vault.dir, Stdin: lines(string(commit), "^"+string(beyond)),
+func (w *worktree) exportFrom(ctx context.Context, dir string, commit, beyond Commit) error {
+	name, err := w.git.Line(ctx, git.Command{
+		GitDir: w.vault.dir, Stdin: lines(string(commit), "^"+string(beyond)),
 		Args: []string{"pack-objects", "--revs", "-q", "--non-empty", "--delta-base-offset", filepath.Join(dir, "pack")},
 	})
 	if err != nil {
@@ -74,13 +74,13 @@ func (p *Project) exportFrom(ctx context.Context, dir string, commit, beyond Com
 	if !objectForm().MatchString(name) {
 		return fmt.Errorf("copy objects: %w", errDamaged)
 	}
-	root, err := os.OpenRoot(filepath.Join(p.place.commonDir, "objects"))
+	root, err := os.OpenRoot(filepath.Join(w.place.commonDir, "objects"))
 	if err != nil {
 		return fmt.Errorf("copy objects: %w", err)
 	}
 	// A pack counts once its index is there.
 	for _, end := range []string{".pack", ".idx"} {
-		if err = p.install(root, filepath.Join(dir, "pack-"+name+end), "pack/pack-"+name+end); err != nil {
+		if err = w.install(root, filepath.Join(dir, "pack-"+name+end), "pack/pack-"+name+end); err != nil {
 			break
 		}
 	}
@@ -88,7 +88,7 @@ func (p *Project) exportFrom(ctx context.Context, dir string, commit, beyond Com
 }
 
 // install copies a file into the user's object store, whole or not at all.
-func (p *Project) install(root *os.Root, from, to string) error {
+func (h *host) install(root *os.Root, from, to string) error {
 	if _, err := root.Lstat(to); err == nil {
 		return nil // named by its content
 	}
@@ -97,12 +97,12 @@ func (p *Project) install(root *os.Root, from, to string) error {
 		return fmt.Errorf("copy objects: %w", err)
 	}
 	temporary := "pack/tmp_nacre_" + token() + filepath.Ext(to)
-	err = errors.Join(p.copyInto(root, temporary, in, 0o444), in.Close())
+	err = errors.Join(h.copyInto(root, temporary, in, 0o444), in.Close())
 	if err == nil {
 		err = root.Rename(temporary, to)
 	}
 	if err == nil {
-		err = disk.SyncDir(filepath.Join(p.place.commonDir, "objects", "pack"))
+		err = disk.SyncDir(filepath.Join(h.place.commonDir, "objects", "pack"))
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("copy objects: %w", err), ignoreMissing(root.Remove(temporary)))
@@ -111,21 +111,21 @@ func (p *Project) install(root *os.Root, from, to string) error {
 }
 
 // copyInto writes a new file that belongs to the repository's owner.
-func (p *Project) copyInto(root *os.Root, name string, from io.Reader, mode os.FileMode) error {
+func (h *host) copyInto(root *os.Root, name string, from io.Reader, mode os.FileMode) error {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(f, from)
-	return errors.Join(err, p.give(f), f.Sync(), f.Close())
+	return errors.Join(err, h.give(f), f.Sync(), f.Close())
 }
 
 // give hands a file that root made to the repository's owner.
-func (p *Project) give(f *os.File) error {
+func (h *host) give(f *os.File) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	return f.Chown(p.place.uid, p.place.gid)
+	return f.Chown(h.place.uid, h.place.gid)
 }
 
 func ignoreMissing(err error) error {

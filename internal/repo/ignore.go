@@ -46,12 +46,12 @@ func (p *Project) openIgnorer(ctx context.Context, base map[string]entry) (*igno
 	return ig, nil
 }
 
-func (p *Project) layOut(ctx context.Context, dir string, rules map[string]entry) error {
+func (o *objects) layOut(ctx context.Context, dir string, rules map[string]entry) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(p.writeEntries(ctx, root, rules), root.Close())
+	return errors.Join(o.writeEntries(ctx, root, rules), root.Close())
 }
 
 func (ig *ignorer) start(ctx context.Context, p *Project) error {

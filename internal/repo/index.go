@@ -32,15 +32,15 @@ type indexCopy struct {
 
 // copyIndex copies the user's index with its time, on which git's guard
 // against racing edits depends.
-func (p *Project) copyIndex(ctx context.Context) (*indexCopy, error) {
-	dir, err := os.MkdirTemp(p.vault.scratch(), "index-")
+func (w *worktree) copyIndex(ctx context.Context) (*indexCopy, error) {
+	dir, err := os.MkdirTemp(w.vault.scratch(), "index-")
 	if err != nil {
 		return nil, fmt.Errorf("copy index: %w", err)
 	}
-	c := &indexCopy{vault: p.vault, path: filepath.Join(dir, "index")}
-	c.existed, err = copyTimed(filepath.Join(p.place.gitDir, "index"), c.path, maxIndex)
+	c := &indexCopy{vault: w.vault, path: filepath.Join(dir, "index")}
+	c.existed, err = copyTimed(filepath.Join(w.place.gitDir, "index"), c.path, maxIndex)
 	if err == nil && c.existed {
-		err = p.copySharedIndex(ctx)
+		err = w.copySharedIndex(ctx)
 	}
 	if err != nil {
 		c.remove()
@@ -50,8 +50,8 @@ func (p *Project) copyIndex(ctx context.Context) (*indexCopy, error) {
 }
 
 // copySharedIndex copies what a split index refers to, by its name.
-func (p *Project) copySharedIndex(ctx context.Context) error {
-	names, err := filepath.Glob(quoteGlob(p.place.gitDir) + "/sharedindex.*")
+func (w *worktree) copySharedIndex(ctx context.Context) error {
+	names, err := filepath.Glob(quoteGlob(w.place.gitDir) + "/sharedindex.*")
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (p *Project) copySharedIndex(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if _, err := copyTimed(name, filepath.Join(p.vault.dir, filepath.Base(name)), maxIndex); err != nil {
+		if _, err := copyTimed(name, filepath.Join(w.vault.dir, filepath.Base(name)), maxIndex); err != nil {
 			return err
 		}
 	}
@@ -119,8 +119,8 @@ func copyTimed(from, to string, most int64) (existed bool, err error) {
 
 // lockIndex takes git's lock with a file that says whose it is, so that it can
 // be told from another's after a crash. It is made whole by a link.
-func (p *Project) lockIndex(token string) (locked bool, err error) {
-	root, err := os.OpenRoot(p.place.gitDir)
+func (h *host) lockIndex(token string) (locked bool, err error) {
+	root, err := os.OpenRoot(h.place.gitDir)
 	if err != nil {
 		return false, fmt.Errorf("lock index: %w", err)
 	}
@@ -132,7 +132,7 @@ func (p *Project) lockIndex(token string) (locked bool, err error) {
 	if err := ignoreMissing(root.Remove(temporary)); err != nil {
 		return false, fmt.Errorf("lock index: %w", err)
 	}
-	if err := p.copyInto(root, temporary, strings.NewReader(token), 0o644); err != nil {
+	if err := h.copyInto(root, temporary, strings.NewReader(token), 0o644); err != nil {
 		return false, fmt.Errorf("lock index: %w", err)
 	}
 	err = linkOnceFree(root, temporary)
@@ -184,11 +184,11 @@ func ownLock(root *os.Root, token string) (bool, error) {
 
 // unlockIndex removes what this landing left in the git directory: its lock,
 // never another's.
-func (p *Project) unlockIndex(token string) (err error) {
+func (h *host) unlockIndex(token string) (err error) {
 	if token == "" {
 		return nil
 	}
-	root, err := os.OpenRoot(p.place.gitDir)
+	root, err := os.OpenRoot(h.place.gitDir)
 	if err != nil {
 		return fmt.Errorf("unlock index: %w", err)
 	}
@@ -210,8 +210,8 @@ func (p *Project) unlockIndex(token string) (err error) {
 
 // installIndex puts the new index in place, with its time: git's guard against
 // racing edits compares with it.
-func (p *Project) installIndex(index *indexCopy, token string) (err error) {
-	root, err := os.OpenRoot(p.place.gitDir)
+func (h *host) installIndex(index *indexCopy, token string) (err error) {
+	root, err := os.OpenRoot(h.place.gitDir)
 	if err != nil {
 		return fmt.Errorf("new index: %w", err)
 	}
@@ -228,7 +228,7 @@ func (p *Project) installIndex(index *indexCopy, token string) (err error) {
 		err = ignoreMissing(root.Remove(temporary))
 	}
 	if err == nil {
-		err = p.copyInto(root, temporary, in, p.indexMode(root))
+		err = h.copyInto(root, temporary, in, h.indexMode(root))
 	}
 	if err = errors.Join(err, in.Close()); err == nil {
 		err = root.Chtimes(temporary, at, at)
@@ -243,7 +243,7 @@ func (p *Project) installIndex(index *indexCopy, token string) (err error) {
 }
 
 // indexMode keeps the permissions of the index that is replaced.
-func (p *Project) indexMode(root *os.Root) os.FileMode {
+func (h *host) indexMode(root *os.Root) os.FileMode {
 	if info, err := root.Lstat("index"); err == nil && info.Mode().IsRegular() {
 		return info.Mode().Perm()
 	}

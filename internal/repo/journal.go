@@ -36,28 +36,34 @@ type journal struct {
 	Top    string `json:"top"`
 }
 
-func (p *Project) journalPath() string { return filepath.Join(p.vault.state, JournalFile) }
+// journals are where the landings of a session are noted, one at a time.
+type journals struct {
+	of  place
+	dir string // the session's state directory
+}
 
-func (p *Project) write(j journal) error {
-	j.GitDir, j.Top = p.place.gitDir, p.place.top
+func (s journals) journalPath() string { return filepath.Join(s.dir, JournalFile) }
+
+func (s journals) write(j journal) error {
+	j.GitDir, j.Top = s.of.gitDir, s.of.top
 	data, err := json.Marshal(j)
 	if err != nil {
 		return fmt.Errorf("landing journal: %w", err)
 	}
-	return disk.Write(p.journalPath(), data, 0o600)
+	return disk.Write(s.journalPath(), data, 0o600)
 }
 
-func (p *Project) forget() error {
-	if err := ignoreMissing(os.Remove(p.journalPath())); err != nil {
+func (s journals) forget() error {
+	if err := ignoreMissing(os.Remove(s.journalPath())); err != nil {
 		return fmt.Errorf("landing journal: %w", err)
 	}
-	return disk.SyncDir(p.vault.state)
+	return disk.SyncDir(s.dir)
 }
 
 // readJournal returns ok = false where nothing was interrupted. A damaged
 // journal is an error, never "nothing".
-func (p *Project) readJournal() (j journal, ok bool, err error) {
-	data, err := readSmall(p.journalPath(), maxJournal)
+func (s journals) readJournal() (j journal, ok bool, err error) {
+	data, err := readSmall(s.journalPath(), maxJournal)
 	if errors.Is(err, fs.ErrNotExist) {
 		return j, false, nil
 	}
@@ -67,15 +73,15 @@ func (p *Project) readJournal() (j journal, ok bool, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&j); err != nil {
-		return j, false, fmt.Errorf("landing journal %s is damaged: %w; look at `git status`, then remove it", p.journalPath(), err)
+		return j, false, fmt.Errorf("landing journal %s is damaged: %w; look at `git status`, then remove it", s.journalPath(), err)
 	}
 	_, badSession := nacre.ParseSessionID(string(j.Session))
 	_, badNew := ParseCommit(string(j.New))
 	if err := errors.Join(badSession, badNew); err != nil {
-		return j, false, fmt.Errorf("landing journal %s is damaged: %w; look at `git status`, then remove it", p.journalPath(), err)
+		return j, false, fmt.Errorf("landing journal %s is damaged: %w; look at `git status`, then remove it", s.journalPath(), err)
 	}
-	if j.GitDir != p.place.gitDir || j.Top != p.place.top {
-		return j, false, fmt.Errorf("landing journal %s is of %s: open that project", p.journalPath(), j.Top)
+	if j.GitDir != s.of.gitDir || j.Top != s.of.top {
+		return j, false, fmt.Errorf("landing journal %s is of %s: open that project", s.journalPath(), j.Top)
 	}
 	return j, true, nil
 }
@@ -89,29 +95,29 @@ func (p *Project) Recover(ctx context.Context) (*Landed, error) {
 	return p.recover(ctx)
 }
 
-func (p *Project) recover(ctx context.Context) (*Landed, error) {
-	j, ok, err := p.readJournal()
+func (l *landing) recover(ctx context.Context) (*Landed, error) {
+	j, ok, err := l.journals.readJournal()
 	if err != nil || !ok {
 		return nil, err
 	}
-	have, err := p.readRef(ctx, j.Ref)
+	have, err := l.readRef(ctx, j.Ref)
 	if err != nil {
 		return nil, err
 	}
 	if have == j.Old {
 		// Never moved: the lock is all that was left behind.
-		return nil, errors.Join(p.unlockIndex(j.Token), p.forget())
+		return nil, errors.Join(l.unlockIndex(j.Token), l.journals.forget())
 	}
 	landed := &Landed{Session: j.Session, Ref: j.Ref, Commit: j.New, Files: j.Files}
 	if !j.Files {
-		return landed, p.forget()
+		return landed, l.journals.forget()
 	}
 	if have != j.New {
 		// The user moved on: their files and index are theirs.
 		landed.Files = false
-		return landed, errors.Join(p.unlockIndex(j.Token), p.forget())
+		return landed, errors.Join(l.unlockIndex(j.Token), l.journals.forget())
 	}
-	if landed.Left, err = p.completeHere(ctx, j); err != nil {
+	if landed.Left, err = l.completeHere(ctx, j); err != nil {
 		return nil, fmt.Errorf("complete the landing of session %s: %w", j.Session, err)
 	}
 	return landed, nil

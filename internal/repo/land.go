@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/repo/git"
@@ -55,6 +56,15 @@ type Landed struct {
 	Files bool `json:"files"`
 	// Left are files that somebody changed meanwhile: they were not touched.
 	Left []string `json:"left,omitempty"`
+}
+
+// landing moves verified work into a person's repository.
+type landing struct {
+	worktree
+	journals journals
+	now      func() time.Time
+	// reached is told each step; tests end the process in it.
+	reached func(step string)
 }
 
 // Land moves the branch to exactly the verified commit, if it is still where
@@ -107,7 +117,7 @@ func (p *Project) Land(ctx context.Context, r LandRequest) (Landed, error) {
 	return done, p.moveOnly(ctx, r, done.Ref, r.Expect)
 }
 
-func (p *Project) checkLanding(ctx context.Context, r LandRequest) error {
+func (l *landing) checkLanding(ctx context.Context, r LandRequest) error {
 	_, badSession := nacre.ParseSessionID(string(r.Session))
 	_, badExpect := ParseCommit(string(r.Expect))
 	_, badCommit := ParseCommit(string(r.Commit))
@@ -118,28 +128,28 @@ func (p *Project) checkLanding(ctx context.Context, r LandRequest) error {
 		return errors.New("land: nothing records the intent")
 	}
 	if r.Branch != "" {
-		if err := p.checkBranch(ctx, r.Branch); err != nil {
+		if err := l.checkBranch(ctx, r.Branch); err != nil {
 			return err
 		}
 	}
-	if _, err := p.own(ctx, "merge-base", "--is-ancestor", string(r.Expect), string(r.Commit)); err != nil {
+	if _, err := l.own(ctx, "merge-base", "--is-ancestor", string(r.Expect), string(r.Commit)); err != nil {
 		return fmt.Errorf("land: commit %.12s does not follow %.12s: %w: %w", r.Commit, r.Expect, ErrNotForward, err)
 	}
-	return p.plainGitDir(r.Branch)
+	return l.plainGitDir(r.Branch)
 }
 
 // Contains reports whether a branch that went on holds what had landed there.
-func (p *Project) Contains(ctx context.Context, head, landed Commit) bool {
+func (o *objects) Contains(ctx context.Context, head, landed Commit) bool {
 	if head == "" {
 		return false
 	}
-	_, err := p.own(ctx, "merge-base", "--is-ancestor", string(landed), string(head))
+	_, err := o.own(ctx, "merge-base", "--is-ancestor", string(landed), string(head))
 	return err == nil
 }
 
 // refuseAlias refuses a branch that only stands for another one.
-func (p *Project) refuseAlias(ctx context.Context, ref string) error {
-	target, err := p.git.Line(ctx, p.theirs("symbolic-ref", "-q", ref))
+func (h *host) refuseAlias(ctx context.Context, ref string) error {
+	target, err := h.program.Line(ctx, h.theirs("symbolic-ref", "-q", ref))
 	switch {
 	case err == nil:
 		return fmt.Errorf("branch %s stands for %s: name that one", ref, target)
@@ -150,39 +160,39 @@ func (p *Project) refuseAlias(ctx context.Context, ref string) error {
 }
 
 // moveOnly moves a ref that no work tree here follows.
-func (p *Project) moveOnly(ctx context.Context, r LandRequest, ref string, old Commit) error {
+func (l *landing) moveOnly(ctx context.Context, r LandRequest, ref string, old Commit) error {
 	if old == r.Commit {
 		return nil
 	}
 	j := journal{Intent: Intent{Session: r.Session, Ref: ref, Old: old, New: r.Commit}}
-	if err := p.announce(ctx, r, j); err != nil {
+	if err := l.announce(ctx, r, j); err != nil {
 		return err
 	}
-	if err := p.swap(ctx, j.Intent); err != nil {
-		return errors.Join(err, p.forget())
+	if err := l.swap(ctx, j.Intent); err != nil {
+		return errors.Join(err, l.journals.forget())
 	}
-	p.reached("swapped")
-	return p.forget()
+	l.reached("swapped")
+	return l.journals.forget()
 }
 
 // announce writes the journal, then the caller's record: from here on a crash
 // is completed or found undone by Recover.
-func (p *Project) announce(ctx context.Context, r LandRequest, j journal) error {
-	if err := p.write(j); err != nil {
+func (l *landing) announce(ctx context.Context, r LandRequest, j journal) error {
+	if err := l.journals.write(j); err != nil {
 		return err
 	}
-	p.reached("journal")
+	l.reached("journal")
 	if err := r.Intent(ctx, j.Intent); err != nil {
-		return errors.Join(fmt.Errorf("land: record the intent: %w", err), p.forget())
+		return errors.Join(fmt.Errorf("land: record the intent: %w", err), l.journals.forget())
 	}
-	p.reached("intent")
+	l.reached("intent")
 	return nil
 }
 
 // swap is the compare-and-swap. Its failure says where the ref is instead. Once
 // begun it is not broken off: git takes milliseconds for it, and would leave
 // its locks behind.
-func (p *Project) swap(ctx context.Context, i Intent) error {
+func (l *landing) swap(ctx context.Context, i Intent) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("move %s: %w", i.Ref, err)
 	}
@@ -191,14 +201,14 @@ func (p *Project) swap(ctx context.Context, i Intent) error {
 	if old == "" {
 		old = strings.Repeat("0", len(i.New))
 	}
-	c := p.theirs("update-ref", "--no-deref", "-m", "nacre: session "+string(i.Session), i.Ref, string(i.New), old)
-	c.Env = identity("COMMITTER", hostName, hostEmail, p.now())
-	_, err := p.git.Run(ctx, c)
+	c := l.theirs("update-ref", "--no-deref", "-m", "nacre: session "+string(i.Session), i.Ref, string(i.New), old)
+	c.Env = identity("COMMITTER", hostName, hostEmail, l.now())
+	_, err := l.git.Run(ctx, c)
 	if err == nil {
 		return nil
 	}
 	// An error may come after the ref moved, such as a deadline's.
-	have, readErr := p.readRef(ctx, i.Ref)
+	have, readErr := l.readRef(ctx, i.Ref)
 	switch {
 	case readErr != nil:
 		return errors.Join(err, readErr)
@@ -212,14 +222,14 @@ func (p *Project) swap(ctx context.Context, i Intent) error {
 
 // stay keeps the commit on a branch of its own: nacre/<session>, or the first
 // free one after it, since earlier work of the session may still be there.
-func (p *Project) stay(ctx context.Context, r LandRequest, side, reason string) (Landed, error) {
+func (l *landing) stay(ctx context.Context, r LandRequest, side, reason string) (Landed, error) {
 	for _, separator := range []string{"/", "-"} {
 		for i := 1; i <= maxSideBranches; i++ {
 			branch := "nacre" + separator + side
 			if i > 1 {
 				branch += fmt.Sprintf(".%d", i)
 			}
-			free, err := p.sideBranch(ctx, r, branch)
+			free, err := l.sideBranch(ctx, r, branch)
 			if err != nil {
 				return Landed{}, err
 			}
@@ -245,9 +255,9 @@ const (
 	sideMade
 )
 
-func (p *Project) sideBranch(ctx context.Context, r LandRequest, branch string) (sideResult, error) {
+func (l *landing) sideBranch(ctx context.Context, r LandRequest, branch string) (sideResult, error) {
 	ref := "refs/heads/" + branch
-	have, err := p.readRef(ctx, ref)
+	have, err := l.readRef(ctx, ref)
 	switch {
 	case err != nil:
 		return sideTaken, err
@@ -256,13 +266,13 @@ func (p *Project) sideBranch(ctx context.Context, r LandRequest, branch string) 
 	case have != "":
 		return sideTaken, nil
 	}
-	if blocked, err := p.readRef(ctx, "refs/heads/nacre"); err != nil || blocked != "" && strings.Contains(branch, "/") {
+	if blocked, err := l.readRef(ctx, "refs/heads/nacre"); err != nil || blocked != "" && strings.Contains(branch, "/") {
 		return sideBlocked, err
 	}
-	if err := p.plainGitDir(branch); err != nil {
+	if err := l.plainGitDir(branch); err != nil {
 		return sideTaken, err
 	}
-	return sideMade, p.moveOnly(ctx, r, ref, "")
+	return sideMade, l.moveOnly(ctx, r, ref, "")
 }
 
 // HeldElsewhere says where else the project's branch is checked out; "" is nowhere.
@@ -273,22 +283,22 @@ func HeldElsewhere(ctx context.Context, p *Project) (string, error) {
 
 // checkedOut says whether a branch is checked out in this work tree, and
 // otherwise where else, or "".
-func (p *Project) checkedOut(ctx context.Context, branch string) (here bool, elsewhere string, err error) {
-	dirs := []string{p.place.commonDir}
-	linked, err := os.ReadDir(filepath.Join(p.place.commonDir, "worktrees"))
+func (h *host) checkedOut(ctx context.Context, branch string) (here bool, elsewhere string, err error) {
+	dirs := []string{h.place.commonDir}
+	linked, err := os.ReadDir(filepath.Join(h.place.commonDir, "worktrees"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return false, "", fmt.Errorf("worktrees: %w", err)
 	}
 	for _, e := range linked {
-		dirs = append(dirs, filepath.Join(p.place.commonDir, "worktrees", e.Name()))
+		dirs = append(dirs, filepath.Join(h.place.commonDir, "worktrees", e.Name()))
 	}
 	for _, dir := range dirs {
-		holds, err := p.holds(ctx, dir, branch)
+		holds, err := h.holds(ctx, dir, branch)
 		if err != nil {
 			return false, "", err
 		}
 		switch {
-		case holds && dir == p.place.gitDir:
+		case holds && dir == h.place.gitDir:
 			here = true
 		case holds && elsewhere == "":
 			elsewhere = workTreeOf(dir)
@@ -299,16 +309,16 @@ func (p *Project) checkedOut(ctx context.Context, branch string) (here bool, els
 
 // holds reports whether a worktree's HEAD, or a rebase or bisection in it, is
 // on the branch. A bare repository's HEAD holds nothing.
-func (p *Project) holds(ctx context.Context, gitDir, branch string) (bool, error) {
-	c := p.theirs("symbolic-ref", "-q", "HEAD")
+func (h *host) holds(ctx context.Context, gitDir, branch string) (bool, error) {
+	c := h.theirs("symbolic-ref", "-q", "HEAD")
 	c.GitDir = gitDir
-	head, err := p.git.Line(ctx, c)
+	head, err := h.program.Line(ctx, c)
 	if err != nil && git.ExitCode(err) != 1 {
 		return false, fmt.Errorf("worktree %s: %w", gitDir, err)
 	}
 	if head == "refs/heads/"+branch {
 		c.Args = []string{"rev-parse", "--is-bare-repository"}
-		bare, err := p.git.Line(ctx, c)
+		bare, err := h.program.Line(ctx, c)
 		return err != nil || bare != "true", nil //nolint:nilerr // in doubt it is held
 	}
 	for _, name := range []string{"rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START"} {

@@ -17,18 +17,19 @@ import (
 // overwrites what it does not know, and can be run again after a crash.
 type lander struct {
 	walker
-	token string
+	landing *landing
+	token   string
 }
 
 // modeDir is how a lander sees a directory.
 const modeDir = "040000"
 
-func (p *Project) openLander(j journal) (*lander, error) {
-	root, err := os.OpenRoot(p.Top)
+func (l *landing) openLander(j journal) (*lander, error) {
+	root, err := os.OpenRoot(l.place.top)
 	if err != nil {
 		return nil, fmt.Errorf("work tree: %w", err)
 	}
-	return &lander{walker: walker{project: p, root: root}, token: j.Token}, nil
+	return &lander{walker: walker{objects: l.objects, root: root}, landing: l, token: j.Token}, nil
 }
 
 // state is what a path holds now: the zero entry for nothing, also where
@@ -155,7 +156,7 @@ func (l *lander) apply(ctx context.Context, ops []op) (left []string, err error)
 			left = append(left, o.path)
 		}
 	}
-	l.project.reached("deleted")
+	l.landing.reached("deleted")
 	index := make(map[string]int)
 	for i, o := range ops {
 		if o.deletes() || o.to.mode == modeGitlink {
@@ -164,13 +165,13 @@ func (l *lander) apply(ctx context.Context, ops []op) (left []string, err error)
 		writes[o.path], index[o.path] = o.to, i
 		names = append(names, o.path)
 	}
-	err = l.project.withBlobs(ctx, names, writes, func(name string, _ entry, size int64, content io.Reader) error {
+	err = l.objects.withBlobs(ctx, names, writes, func(name string, _ entry, size int64, content io.Reader) error {
 		i := index[name]
 		ok, err := l.replace(ops[i], i, size, content)
 		if err == nil && !ok {
 			left = append(left, name)
 		}
-		l.project.reached("file")
+		l.landing.reached("file")
 		return err
 	})
 	slices.Sort(left)
@@ -300,5 +301,5 @@ func (l *lander) own(name string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	return l.root.Lchown(name, l.project.place.uid, l.project.place.gid)
+	return l.root.Lchown(name, l.landing.place.uid, l.landing.place.gid)
 }

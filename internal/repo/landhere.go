@@ -14,16 +14,16 @@ import (
 )
 
 // landHere lands on the branch that this work tree has checked out.
-func (p *Project) landHere(ctx context.Context, r LandRequest) (Landed, error) {
+func (l *landing) landHere(ctx context.Context, r LandRequest) (Landed, error) {
 	j := journal{
 		Intent: Intent{Session: r.Session, Ref: "refs/heads/" + r.Branch, Old: r.Expect, New: r.Commit, Files: true},
 		Token:  token(), Live: r.Live,
 	}
-	if err := p.write(j); err != nil {
+	if err := l.journals.write(j); err != nil {
 		return Landed{}, err
 	}
-	p.reached("journal")
-	move, reason, err := p.readyHere(ctx, j)
+	l.reached("journal")
+	move, reason, err := l.readyHere(ctx, j)
 	if err == nil && reason == "" {
 		defer move.index.remove()
 		if err = r.Intent(ctx, j.Intent); err != nil {
@@ -31,20 +31,20 @@ func (p *Project) landHere(ctx context.Context, r LandRequest) (Landed, error) {
 		}
 	}
 	if err == nil && reason == "" {
-		p.reached("intent")
-		err = p.swap(ctx, j.Intent)
+		l.reached("intent")
+		err = l.swap(ctx, j.Intent)
 	}
 	if err != nil || reason != "" {
 		// The ref has not moved: recovery takes back the lock and the journal.
-		_, undone := p.recover(context.WithoutCancel(ctx))
+		_, undone := l.recover(context.WithoutCancel(ctx))
 		if err = errors.Join(err, undone); err != nil {
 			return Landed{}, err
 		}
-		return p.stay(ctx, r, string(r.Session), reason)
+		return l.stay(ctx, r, string(r.Session), reason)
 	}
-	p.reached("swapped")
+	l.reached("swapped")
 	// Past the commit point nothing stops half-way but a crash.
-	left, err := p.follow(context.WithoutCancel(ctx), j, move)
+	left, err := l.follow(context.WithoutCancel(ctx), j, move)
 	if err != nil {
 		return Landed{}, fmt.Errorf("land: the commit is on %s, its files are not all there yet: %w", r.Branch, err)
 	}
@@ -67,32 +67,32 @@ func (o op) deletes() bool { return o.to.mode == "" }
 
 // readyHere takes the lock, checks that nothing of the user's would be lost,
 // and makes the new index. A reason says why the work tree cannot follow.
-func (p *Project) readyHere(ctx context.Context, j journal) (m *move, reason string, err error) {
-	if err := p.place.inProgress(); err != nil {
+func (l *landing) readyHere(ctx context.Context, j journal) (m *move, reason string, err error) {
+	if err := l.place.inProgress(); err != nil {
 		return nil, err.Error(), nil //nolint:nilerr // the error is the reason
 	}
-	locked, err := p.lockIndex(j.Token)
+	locked, err := l.lockIndex(j.Token)
 	if err != nil {
 		return nil, "", err
 	}
 	if !locked {
 		return nil, "another git command holds " + indexLock, nil
 	}
-	p.reached("locked")
-	if have, err := p.readRef(ctx, j.Ref); err != nil || have != j.Old {
+	l.reached("locked")
+	if have, err := l.readRef(ctx, j.Ref); err != nil || have != j.Old {
 		// Whoever held the lock before may have moved the branch.
 		return nil, "", errors.Join(err, &MovedError{Branch: strings.TrimPrefix(j.Ref, "refs/heads/"), Want: j.Old, Have: have})
 	}
-	index, err := p.copyIndex(ctx)
+	index, err := l.copyIndex(ctx)
 	if err != nil {
 		return nil, "", err
 	}
 	m = &move{index: index}
 	if j.Index, err = index.identity(); err == nil {
-		err = p.write(j)
+		err = l.journals.write(j)
 	}
 	if err == nil {
-		reason, err = p.readyIndex(ctx, j, m)
+		reason, err = l.readyIndex(ctx, j, m)
 	}
 	if err != nil || reason != "" {
 		index.remove()
@@ -101,7 +101,7 @@ func (p *Project) readyHere(ctx context.Context, j journal) (m *move, reason str
 	return m, "", nil
 }
 
-func (p *Project) readyIndex(ctx context.Context, j journal, m *move) (reason string, err error) {
+func (p *landing) readyIndex(ctx context.Context, j journal, m *move) (reason string, err error) {
 	if j.Live {
 		if err := p.mergeIndex(ctx, j, m.index); git.ExitCode(err) > 0 {
 			return "the index has changes of its own", nil
@@ -162,20 +162,20 @@ func touched(ops []op, changed []string) []string {
 
 // mergeIndex takes the copied index from the old commit to the new one,
 // keeping what is known of files that stay.
-func (p *Project) mergeIndex(ctx context.Context, j journal, index *indexCopy) error {
-	_, err := p.git.Run(ctx, index.command(p.Top, "read-tree", "-i", "-m", string(j.Old), string(j.New)))
+func (w *worktree) mergeIndex(ctx context.Context, j journal, index *indexCopy) error {
+	_, err := w.git.Run(ctx, index.command(w.place.top, "read-tree", "-i", "-m", string(j.Old), string(j.New)))
 	if err != nil {
 		return fmt.Errorf("new index: %w", err)
 	}
 	return nil
 }
 
-func (p *Project) opsBetween(ctx context.Context, from, to Commit) ([]op, error) {
-	old, err := p.listTree(ctx, string(from))
+func (w *worktree) opsBetween(ctx context.Context, from, to Commit) ([]op, error) {
+	old, err := w.listTree(ctx, string(from))
 	if err != nil {
 		return nil, err
 	}
-	next, err := p.listTree(ctx, string(to))
+	next, err := w.listTree(ctx, string(to))
 	if err != nil {
 		return nil, err
 	}
@@ -196,8 +196,8 @@ func (p *Project) opsBetween(ctx context.Context, from, to Commit) ([]op, error)
 
 // hidden are the paths to be changed that the index marks as sparse or assumed
 // unchanged: git did not compare them.
-func (p *Project) hidden(ctx context.Context, m *move) ([]string, error) {
-	out, err := p.git.Run(ctx, m.index.command(p.Top, "ls-files", "-v", "-z"))
+func (w *worktree) hidden(ctx context.Context, m *move) ([]string, error) {
+	out, err := w.git.Run(ctx, m.index.command(w.place.top, "ls-files", "-v", "-z"))
 	if err != nil {
 		return nil, fmt.Errorf("read index: %w", err)
 	}
@@ -217,7 +217,7 @@ func (p *Project) hidden(ctx context.Context, m *move) ([]string, error) {
 }
 
 // follow brings files and index to where the ref is, and ends the landing.
-func (p *Project) follow(ctx context.Context, j journal, m *move) ([]string, error) {
+func (p *landing) follow(ctx context.Context, j journal, m *move) ([]string, error) {
 	l, err := p.openLander(j)
 	if err != nil {
 		return nil, err
@@ -227,7 +227,7 @@ func (p *Project) follow(ctx context.Context, j journal, m *move) ([]string, err
 		return nil, err
 	}
 	p.reached("files")
-	_, err = p.git.Run(ctx, m.index.command(p.Top, "update-index", "-q", "--refresh"))
+	_, err = p.git.Run(ctx, m.index.command(p.place.top, "update-index", "-q", "--refresh"))
 	if err != nil && git.ExitCode(err) != 1 { // 1: a file that was left differs
 		return nil, fmt.Errorf("new index: %w", err)
 	}
@@ -239,29 +239,29 @@ func (p *Project) follow(ctx context.Context, j journal, m *move) ([]string, err
 		return nil, err
 	}
 	p.reached("unlocked")
-	if err := syncFileSystem(p.Top); err != nil {
+	if err := syncFileSystem(p.place.top); err != nil {
 		return nil, err
 	}
-	return left, p.forget()
+	return left, p.journals.forget()
 }
 
 // completeHere does what a crash kept follow from doing.
-func (p *Project) completeHere(ctx context.Context, j journal) ([]string, error) {
-	locked, err := p.lockIndex(j.Token)
+func (l *landing) completeHere(ctx context.Context, j journal) ([]string, error) {
+	locked, err := l.lockIndex(j.Token)
 	if err != nil {
 		return nil, err
 	}
 	if !locked {
 		return nil, fmt.Errorf("%w: remove %s if no git command is running", ErrInProgress, indexLock)
 	}
-	index, err := p.copyIndex(ctx)
+	index, err := l.copyIndex(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer index.remove()
 	var ops []op
 	if !j.Live {
-		if ops, err = p.opsBetween(ctx, j.Old, j.New); err != nil {
+		if ops, err = l.opsBetween(ctx, j.Old, j.New); err != nil {
 			return nil, err
 		}
 	}
@@ -270,29 +270,29 @@ func (p *Project) completeHere(ctx context.Context, j journal) ([]string, error)
 		return nil, err
 	}
 	if now == j.Index {
-		if err := p.mergeIndex(ctx, j, index); err != nil {
+		if err := l.mergeIndex(ctx, j, index); err != nil {
 			return nil, err
 		}
-		return p.follow(ctx, j, &move{index: index, ops: ops})
+		return l.follow(ctx, j, &move{index: index, ops: ops})
 	}
-	if installed, err := p.installed(ctx, j, index); err != nil || installed {
-		return nil, errors.Join(err, p.unlockIndex(j.Token), p.forget())
+	if installed, err := l.installed(ctx, j, index); err != nil || installed {
+		return nil, errors.Join(err, l.unlockIndex(j.Token), l.journals.forget())
 	}
 	// Somebody worked on the index meanwhile: it is theirs, and so are the files.
 	var left []string
 	for _, o := range ops {
 		left = append(left, o.path)
 	}
-	return left, errors.Join(p.unlockIndex(j.Token), p.forget())
+	return left, errors.Join(l.unlockIndex(j.Token), l.journals.forget())
 }
 
 // installed tells whether all that a landing changes is in the index as its new commit has it.
-func (p *Project) installed(ctx context.Context, j journal, index *indexCopy) (bool, error) {
-	ops, err := p.opsBetween(ctx, j.Old, j.New)
+func (w *worktree) installed(ctx context.Context, j journal, index *indexCopy) (bool, error) {
+	ops, err := w.opsBetween(ctx, j.Old, j.New)
 	if err != nil {
 		return false, err
 	}
-	out, err := p.git.Run(ctx, index.command(p.Top, "ls-files", "-s", "-z"))
+	out, err := w.git.Run(ctx, index.command(w.place.top, "ls-files", "-s", "-z"))
 	if err != nil {
 		return false, fmt.Errorf("read index: %w", err)
 	}

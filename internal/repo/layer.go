@@ -177,7 +177,7 @@ func (p Overlays) LayerMatches(ctx context.Context, b *Base, tree Tree, dir stri
 	}
 	keep := func(string) (string, error) { return "", nil }
 	admit := func(string, int64) error { return nil }
-	w := &walker{project: p.Project, root: root, skipFile: keep, skipDir: keep, admit: admit, files: map[string]found{}, layer: overlay.Shape{}}
+	w := &walker{objects: p.objects, root: root, skipFile: keep, skipDir: keep, admit: admit, files: map[string]found{}, layer: overlay.Shape{}}
 	if err := errors.Join(w.walk(ctx, ".", 0), root.Close()); err != nil {
 		return err
 	}

@@ -110,15 +110,15 @@ func (p *Project) commit(ctx context.Context, r MergeRequest, tree Tree, parents
 	return ParseCommit(id)
 }
 
-func (p *Project) mergeTrees(ctx context.Context, target, work Commit) (Tree, error) {
-	if !p.git.MergesTrees() {
-		base, err := p.ownLine(ctx, "merge-base", string(target), string(work))
+func (o *objects) mergeTrees(ctx context.Context, target, work Commit) (Tree, error) {
+	if !o.git.MergesTrees() {
+		base, err := o.ownLine(ctx, "merge-base", string(target), string(work))
 		if err != nil {
 			return "", fmt.Errorf("merge: the target has no history in common with the base: %w", err)
 		}
-		return p.mergeByHand(ctx, Commit(base), target, work)
+		return o.mergeByHand(ctx, Commit(base), target, work)
 	}
-	out, err := p.own(ctx, "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", string(target), string(work))
+	out, err := o.own(ctx, "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", string(target), string(work))
 	switch git.ExitCode(err) {
 	case 1:
 		return "", conflict(target, git.Zeros(out))
@@ -150,30 +150,30 @@ func conflict(target Commit, records []string) error {
 
 // mergeByHand is a three-way merge for a base that is named, and for git before 2.38:
 // without renames, so it conflicts where a newer git would not.
-func (p *Project) mergeByHand(ctx context.Context, base, target, work Commit) (Tree, error) {
-	dir, err := os.MkdirTemp(p.vault.scratch(), "merge-")
+func (o *objects) mergeByHand(ctx context.Context, base, target, work Commit) (Tree, error) {
+	dir, err := os.MkdirTemp(o.vault.scratch(), "merge-")
 	if err != nil {
 		return "", fmt.Errorf("merge: %w", err)
 	}
-	tree, err := p.mergeIn(ctx, dir, base, target, work)
+	tree, err := o.mergeIn(ctx, dir, base, target, work)
 	return tree, errors.Join(err, os.RemoveAll(dir))
 }
 
-func (p *Project) mergeIn(ctx context.Context, dir string, base, target, work Commit) (Tree, error) {
+func (o *objects) mergeIn(ctx context.Context, dir string, base, target, work Commit) (Tree, error) {
 	in := func(args ...string) git.Command {
-		return git.Command{GitDir: p.vault.dir, WorkTree: dir, Index: filepath.Join(dir, ".git-index"), Args: args}
+		return git.Command{GitDir: o.vault.dir, WorkTree: dir, Index: filepath.Join(dir, ".git-index"), Args: args}
 	}
-	if _, err := p.git.Run(ctx, in("read-tree", "-i", "-m", "--aggressive", string(base), string(target), string(work))); err != nil {
+	if _, err := o.git.Run(ctx, in("read-tree", "-i", "-m", "--aggressive", string(base), string(target), string(work))); err != nil {
 		return "", fmt.Errorf("merge: %w", err)
 	}
-	out, err := p.git.Run(ctx, in("ls-files", "-u", "-z"))
+	out, err := o.git.Run(ctx, in("ls-files", "-u", "-z"))
 	if err != nil {
 		return "", fmt.Errorf("merge: %w", err)
 	}
-	if err := p.mergeFiles(ctx, dir, target, git.Zeros(out), in); err != nil {
+	if err := o.mergeFiles(ctx, dir, target, git.Zeros(out), in); err != nil {
 		return "", err
 	}
-	id, err := p.git.Line(ctx, in("write-tree"))
+	id, err := o.git.Line(ctx, in("write-tree"))
 	if err != nil {
 		return "", fmt.Errorf("merge: %w", err)
 	}
@@ -181,7 +181,7 @@ func (p *Project) mergeIn(ctx context.Context, dir string, base, target, work Co
 }
 
 // mergeFiles resolves each unmerged path whose three sides are plain files.
-func (p *Project) mergeFiles(ctx context.Context, dir string, target Commit, records []string, in func(...string) git.Command) error {
+func (o *objects) mergeFiles(ctx context.Context, dir string, target Commit, records []string, in func(...string) git.Command) error {
 	sides := make(map[string]*[3]entry)
 	for _, record := range records {
 		head, name, _ := strings.Cut(record, "\t")
@@ -197,7 +197,7 @@ func (p *Project) mergeFiles(ctx context.Context, dir string, target Commit, rec
 	var conflicts []string
 	var resolved bytes.Buffer
 	for name, three := range sides {
-		merged, clean, err := p.mergeFile(ctx, dir, *three)
+		merged, clean, err := o.mergeFile(ctx, dir, *three)
 		if err != nil {
 			return fmt.Errorf("merge %q: %w", name, err)
 		}
@@ -212,21 +212,21 @@ func (p *Project) mergeFiles(ctx context.Context, dir string, target Commit, rec
 	}
 	c := in("update-index", "-z", "--index-info")
 	c.Stdin = &resolved
-	if _, err := p.git.Run(ctx, c); err != nil {
+	if _, err := o.git.Run(ctx, c); err != nil {
 		return fmt.Errorf("merge: %w", err)
 	}
 	return nil
 }
 
 // mergeFile merges one file's base, target and work side.
-func (p *Project) mergeFile(ctx context.Context, dir string, three [3]entry) (merged entry, clean bool, err error) {
+func (o *objects) mergeFile(ctx context.Context, dir string, three [3]entry) (merged entry, clean bool, err error) {
 	args := []string{"merge-file", "-p"}
 	// The order of merge-file is ours, base, theirs.
 	for i, side := range []entry{three[1], three[0], three[2]} {
 		if side.mode != modeFile && side.mode != modeExec {
 			return entry{}, false, nil
 		}
-		data, err := p.own(ctx, "cat-file", "blob", side.id)
+		data, err := o.own(ctx, "cat-file", "blob", side.id)
 		if err != nil {
 			return entry{}, false, err
 		}
@@ -236,15 +236,15 @@ func (p *Project) mergeFile(ctx context.Context, dir string, three [3]entry) (me
 		}
 		args = append(args, name)
 	}
-	text, err := p.own(ctx, args...)
+	text, err := o.own(ctx, args...)
 	if code := git.ExitCode(err); code > 0 {
 		return entry{}, false, nil
 	}
 	if err != nil {
 		return entry{}, false, err
 	}
-	id, err := p.git.Line(ctx, git.Command{
-		GitDir: p.vault.dir, Stdin: bytes.NewReader(text), Args: []string{"hash-object", "-w", "--stdin", "--no-filters"},
+	id, err := o.git.Line(ctx, git.Command{
+		GitDir: o.vault.dir, Stdin: bytes.NewReader(text), Args: []string{"hash-object", "-w", "--stdin", "--no-filters"},
 	})
 	return entry{mode: mergedMode(three), id: id}, true, err
 }

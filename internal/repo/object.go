@@ -28,8 +28,8 @@ const (
 type entry struct{ mode, id string }
 
 // listTree reads a whole tree, refusing paths that must not be written.
-func (p *Project) listTree(ctx context.Context, tree string) (map[string]entry, error) {
-	out, err := p.own(ctx, "ls-tree", "-r", "-z", "--full-tree", tree)
+func (o *objects) listTree(ctx context.Context, tree string) (map[string]entry, error) {
+	out, err := o.own(ctx, "ls-tree", "-r", "-z", "--full-tree", tree)
 	if err != nil {
 		return nil, fmt.Errorf("list tree %.12s: %w", tree, err)
 	}
@@ -75,17 +75,17 @@ func checkEntry(path, mode string) error {
 }
 
 // hasher makes the id of a blob of the given size.
-func (p *Project) hasher(size int64) hash.Hash {
+func (o *objects) hasher(size int64) hash.Hash {
 	h := sha1.New() // #nosec G401 -- git's object ids
-	if p.format == "sha256" {
+	if o.format == "sha256" {
 		h = sha256.New()
 	}
 	_, _ = fmt.Fprintf(h, "blob %d\x00", size) // a hash takes everything
 	return h
 }
 
-func (p *Project) hashBytes(data []byte) string {
-	h := p.hasher(int64(len(data)))
+func (o *objects) hashBytes(data []byte) string {
+	h := o.hasher(int64(len(data)))
 	_, _ = h.Write(data) // a hash takes everything
 	return hex.EncodeToString(h.Sum(nil))
 }
@@ -98,10 +98,10 @@ type blobs struct {
 	finish func(failed error) error
 }
 
-func (p *Project) openBlobs(ctx context.Context, ids []string) (*blobs, error) {
+func (o *objects) openBlobs(ctx context.Context, ids []string) (*blobs, error) {
 	ctx, stop := context.WithCancel(ctx)
-	c := git.Command{GitDir: p.vault.dir, Stdin: lines(ids...), Args: []string{"cat-file", "--batch", "--buffer"}}
-	cmd, complaint, cancel := p.git.Prepare(ctx, c)
+	c := git.Command{GitDir: o.vault.dir, Stdin: lines(ids...), Args: []string{"cat-file", "--batch", "--buffer"}}
+	cmd, complaint, cancel := o.git.Prepare(ctx, c)
 	pipe, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -123,7 +123,7 @@ func (p *Project) openBlobs(ctx context.Context, ids []string) (*blobs, error) {
 		}
 		return git.Explain(ctx, c, complaint, err)
 	}
-	return &blobs{out: bufio.NewReaderSize(pipe, 1<<16), hasher: p.hasher, finish: finish}, nil
+	return &blobs{out: bufio.NewReaderSize(pipe, 1<<16), hasher: o.hasher, finish: finish}, nil
 }
 
 // next calls use with the next blob's size and content, all of which must be

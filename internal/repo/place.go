@@ -44,7 +44,7 @@ func Settings(ctx context.Context, dir string) ([]Setting, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := (&Project{place: found}).theirs()
+	c := (&host{place: found}).theirs()
 	if home, err := os.UserHomeDir(); err == nil && c.As == nil {
 		for _, file := range gitconfig.Files(home) {
 			c.Args = append(c.Args, "-c", "include.path="+file)

@@ -56,14 +56,28 @@ type Project struct {
 	// Base is the commit that the session works from.
 	Base Commit
 
-	mu     sync.Mutex
-	place  place
-	git    *git.Program
+	mu sync.Mutex
+	*landing
+}
+
+// objects are the host's own git directory, with everything that can be read through it.
+type objects struct {
 	vault  vault
-	now    func() time.Time
+	git    *git.Program
 	format string
-	// reached is told each step of a landing; tests end the process in it.
-	reached func(step string)
+}
+
+// host is the repository as it is the person's: refs, index and object store. Of its files
+// nothing is read, and git runs there only for refs.
+type host struct {
+	place   place
+	program *git.Program
+}
+
+// worktree is the person's files and index, held against objects.
+type worktree struct {
+	*objects
+	*host
 }
 
 // Open finds the repository that dir is in and prepares to work on its HEAD.
@@ -84,10 +98,14 @@ func Open(ctx context.Context, dir string, o Options) (*Project, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Project{Top: found.top, place: found, git: g, now: o.Now, reached: func(string) {}}
-	if p.now == nil {
-		p.now = time.Now
+	now := o.Now
+	if now == nil {
+		now = time.Now
 	}
+	p := &Project{Top: found.top, landing: &landing{
+		worktree: worktree{&objects{git: g}, &host{place: found, program: g}},
+		journals: journals{of: found, dir: o.StateDir}, now: now, reached: func(string) {},
+	}}
 	if err := p.inspect(ctx, o.Base); err != nil {
 		return nil, err
 	}
@@ -135,21 +153,21 @@ func (p *Project) inspect(ctx context.Context, base Commit) error {
 
 // theirs is a command in the user's git directory: only for refs, since their
 // configuration is read. It runs as the repository's owner.
-func (p *Project) theirs(args ...string) git.Command {
-	c := git.Command{GitDir: p.place.gitDir, Args: args}
-	if os.Geteuid() == 0 && p.place.uid != 0 {
-		c.As = &syscall.Credential{Uid: uint32(p.place.uid), Gid: uint32(p.place.gid)}
+func (h *host) theirs(args ...string) git.Command {
+	c := git.Command{GitDir: h.place.gitDir, Args: args}
+	if os.Geteuid() == 0 && h.place.uid != 0 {
+		c.As = &syscall.Credential{Uid: uint32(h.place.uid), Gid: uint32(h.place.gid)}
 	}
 	return c
 }
 
 // own runs git in the host's own git directory.
-func (p *Project) own(ctx context.Context, args ...string) ([]byte, error) {
-	return p.git.Run(ctx, git.Command{GitDir: p.vault.dir, Args: args})
+func (o *objects) own(ctx context.Context, args ...string) ([]byte, error) {
+	return o.git.Run(ctx, git.Command{GitDir: o.vault.dir, Args: args})
 }
 
-func (p *Project) ownLine(ctx context.Context, args ...string) (string, error) {
-	return p.git.Line(ctx, git.Command{GitDir: p.vault.dir, Args: args})
+func (o *objects) ownLine(ctx context.Context, args ...string) (string, error) {
+	return o.git.Line(ctx, git.Command{GitDir: o.vault.dir, Args: args})
 }
 
 // Head is the commit that a branch of the user's is at now.
@@ -165,8 +183,8 @@ func (p *Project) Head(ctx context.Context, branch string) (Commit, error) {
 }
 
 // readRef returns "" for a ref that does not exist.
-func (p *Project) readRef(ctx context.Context, ref string) (Commit, error) {
-	out, err := p.git.Line(ctx, p.theirs("rev-parse", "-q", "--verify", ref+"^{commit}"))
+func (h *host) readRef(ctx context.Context, ref string) (Commit, error) {
+	out, err := h.program.Line(ctx, h.theirs("rev-parse", "-q", "--verify", ref+"^{commit}"))
 	if git.ExitCode(err) == 1 {
 		return "", nil
 	}
@@ -176,11 +194,11 @@ func (p *Project) readRef(ctx context.Context, ref string) (Commit, error) {
 	return ParseCommit(out)
 }
 
-func (p *Project) checkBranch(ctx context.Context, branch string) error {
+func (o *objects) checkBranch(ctx context.Context, branch string) error {
 	if branch == "" || strings.HasPrefix(branch, "-") {
 		return fmt.Errorf("branch %.80q: want a name", branch)
 	}
-	if _, err := p.own(ctx, "check-ref-format", "refs/heads/"+branch); err != nil {
+	if _, err := o.own(ctx, "check-ref-format", "refs/heads/"+branch); err != nil {
 		return fmt.Errorf("branch %.80q is not a name that git allows", branch)
 	}
 	return nil
@@ -207,11 +225,11 @@ func (p *Project) Dirty(ctx context.Context) (Dirty, error) {
 }
 
 // compare is git status with everything of ours but the files and the index.
-func (p *Project) compare(ctx context.Context, index *indexCopy, head Commit, which string) (tracked, untracked []string, err error) {
-	if err := p.vault.setHead(head); err != nil {
+func (w *worktree) compare(ctx context.Context, index *indexCopy, head Commit, which string) (tracked, untracked []string, err error) {
+	if err := w.vault.setHead(head); err != nil {
 		return nil, nil, err
 	}
-	out, err := p.git.Run(ctx, index.command(p.Top, "status", "--porcelain=v1", "-z", "--no-renames",
+	out, err := w.git.Run(ctx, index.command(w.place.top, "status", "--porcelain=v1", "-z", "--no-renames",
 		"--untracked-files="+which, "--ignore-submodules=all"))
 	if err != nil {
 		return nil, nil, fmt.Errorf("compare files with HEAD: %w", err)

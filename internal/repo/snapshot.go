@@ -63,7 +63,7 @@ func (p *Project) snapshot(ctx context.Context, root *os.Root, base map[string]e
 	if err != nil {
 		return "", Changes{}, err
 	}
-	w := &walker{project: p, root: root, admit: additions(base), files: make(map[string]found), layer: over.layer}
+	w := &walker{objects: p.objects, root: root, admit: additions(base), files: make(map[string]found), layer: over.layer}
 	w.skipFile, w.skipDir = landable(base, ig)
 	if err := errors.Join(w.walk(ctx, ".", 0), ig.close()); err != nil {
 		return "", Changes{}, err
@@ -232,7 +232,7 @@ func (p *Project) writeStream(to *bufio.Writer, w *walker, e edits) error {
 		return err
 	}
 	for _, name := range e.deleted {
-		if _, err := fmt.Fprintf(to, "D %s\n", quotePath(name)); err != nil {
+		if _, err := fmt.Fprintf(to, "D %s\n", git.QuotePath(name)); err != nil {
 			return err
 		}
 	}
@@ -251,7 +251,7 @@ func (p *Project) writeStream(to *bufio.Writer, w *walker, e edits) error {
 // writeFileTo reads a file a second time: its content must be what the first
 // reading saw.
 func (p *Project) writeFileTo(to *bufio.Writer, w *walker, name string, was found) error {
-	if _, err := fmt.Fprintf(to, "M %s inline %s\ndata %d\n", was.mode, quotePath(name), was.size); err != nil {
+	if _, err := fmt.Fprintf(to, "M %s inline %s\ndata %d\n", was.mode, git.QuotePath(name), was.size); err != nil {
 		return err
 	}
 	in, base := w.from(name)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/disk"
+	"github.com/nacre-dev/nacre/internal/repo/git"
 )
 
 // maxShallow is the longest list of shallow commits that is read, in bytes.
@@ -64,9 +65,9 @@ func (v vault) create(from place, format string) error {
 	if err != nil {
 		return err
 	}
-	alternates := quotePath(filepath.Join(from.commonDir, "objects")) + "\n"
+	alternates := git.QuotePath(filepath.Join(from.commonDir, "objects")) + "\n"
 	if v.reading != "" {
-		alternates += quotePath(v.reading) + "\n"
+		alternates += git.QuotePath(v.reading) + "\n"
 	}
 	files := map[string][]byte{
 		"config":                  []byte(configText(format, true)),
@@ -115,21 +116,6 @@ func readOptional(path string, limit int64) ([]byte, error) {
 		return nil, nil
 	}
 	return data, err
-}
-
-// quotePath is a path as git reads it in its list of alternates.
-func quotePath(path string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, c := range []byte(path) {
-		if c < ' ' || c == '"' || c == '\\' || c > '~' {
-			fmt.Fprintf(&b, `\%03o`, c)
-			continue
-		}
-		b.WriteByte(c)
-	}
-	b.WriteByte('"')
-	return b.String()
 }
 
 func (v vault) setHead(c Commit) error {

@@ -29,7 +29,7 @@ type found struct {
 
 // walker reads a work tree without following any link out of it or in it.
 type walker struct {
-	project *Project
+	objects *objects
 	root    *os.Root
 	// skipFile and skipDir say why a path is left out, or "".
 	skipFile, skipDir func(name string) (reason string, err error)
@@ -251,7 +251,7 @@ func (w *walker) read(name string, info fs.FileInfo, to io.Writer) (found, error
 		if _, err := io.WriteString(to, target); err != nil {
 			return found{}, err
 		}
-		return found{entry{modeLink, w.project.hashBytes([]byte(target))}, int64(len(target))}, nil
+		return found{entry{modeLink, w.objects.hashBytes([]byte(target))}, int64(len(target))}, nil
 	}
 	// A file that became a pipe or a link since must neither block nor lead away.
 	f, err := in.OpenFile(base, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
@@ -287,7 +287,7 @@ func (w *walker) readFile(name string, f *os.File, to io.Writer) (found, error) 
 	if info.Mode()&0o100 != 0 {
 		mode = modeExec
 	}
-	h := w.project.hasher(info.Size())
+	h := w.objects.hasher(info.Size())
 	n, err := io.Copy(io.MultiWriter(h, to), io.LimitReader(f, info.Size()+1))
 	if err != nil {
 		return found{}, fmt.Errorf("read file %q: %w", name, err)
@@ -317,7 +317,7 @@ func (p *Project) Matches(ctx context.Context, tree Tree, dir string) error {
 	}
 	keep := func(string) (string, error) { return "", nil }
 	admit := func(string, int64) error { return nil }
-	w := &walker{project: p, root: root, skipFile: keep, skipDir: keep, admit: admit, files: make(map[string]found)}
+	w := &walker{objects: p.objects, root: root, skipFile: keep, skipDir: keep, admit: admit, files: make(map[string]found)}
 	if err := errors.Join(w.walk(ctx, ".", 0), root.Close()); err != nil {
 		return err
 	}
