@@ -69,7 +69,11 @@ type Chain struct {
 	closing sync.Once
 	failure error // of Close
 	sealing bool
+	queue
+}
 
+// queue is what waits for the writer, and those who wait with it.
+type queue struct {
 	mu      sync.Mutex
 	seal    *sealer
 	buf     []byte     // lines that wait for the writer
@@ -174,8 +178,8 @@ func (t *tail) register(ctx context.Context, o Options, kind nacre.Kind, now tim
 
 func start(o Options, dir string, lock *disk.Lock, t *tail) *Chain {
 	c := &Chain{
-		o: o, dir: dir, lock: lock, tail: t, seal: t.seal, total: t.total, group: newGroup(),
-		wake: make(chan struct{}, 1), stopped: make(chan struct{}), drained: make(chan struct{}),
+		o: o, dir: dir, lock: lock, tail: t, wake: make(chan struct{}, 1), stopped: make(chan struct{}),
+		queue: queue{seal: t.seal, total: t.total, group: newGroup(), drained: make(chan struct{})},
 	}
 	go c.write()
 	return c

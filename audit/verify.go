@@ -124,7 +124,7 @@ func newVerification(dir, chain string, o VerifyOptions) (*verification, error) 
 	mac, err := newMACRing(o.MACKey)
 	return &verification{
 		chain: chain, dir: dir, o: o, report: Report{Chain: chain, State: StateAbandoned}, ring: ringOf(o.PublicKey),
-		marks: map[uint64]Digest{}, pending: map[string][]Unfinished{}, mac: mac,
+		vouched: vouched{marks: map[uint64]Digest{}}, pending: map[string][]Unfinished{}, mac: mac,
 	}, err
 }
 
@@ -145,22 +145,30 @@ type verification struct {
 	report     Report
 	mac        *macRing
 	ring       ring
+	vouched
+	reading
+	cut     *checkpoint // what was pruned, if anything
+	pending map[string][]Unfinished
+	entries []Entry // of the index chain only
+}
 
-	marks    map[uint64]Digest // records that signed heads and the index name
+// vouched is what signed heads and the index say of a chain, before it is read.
+type vouched struct {
+	marks    map[uint64]Digest // records that they name
 	genesis  []Digest          // what they say the chain begins with
 	signed   uint64            // highest seq that is vouched for
 	opened   uint64            // highest seq at which the index saw the chain opened
 	isClosed bool              // a closing head stands at closed
 	closed   uint64
+}
 
-	cut      *checkpoint // what was pruned, if anything
-	first    Digest      // genesis, once record 0 was read
+// reading is how far a chain was read.
+type reading struct {
+	first    Digest // genesis, once record 0 was read
 	latest   time.Time
 	ends     []segmentEnd
 	at       place
 	lastKind nacre.Kind
-	pending  map[string][]Unfinished
-	entries  []Entry // of the index chain only
 }
 
 func (v *verification) run(index *indexView) error {
@@ -284,7 +292,7 @@ func (v *verification) consult(index *indexView) error {
 }
 
 // mark notes a record that somebody vouched for.
-func (v *verification) mark(h Head) error {
+func (v *vouched) mark(h Head) error {
 	if have, ok := v.marks[h.Seq]; ok && have != h.RecordHash {
 		return fmt.Errorf("%w: two signed statements differ about record %d: the chain was replaced", ErrTampered, h.Seq)
 	}

@@ -55,11 +55,11 @@ func (c *Chain) write() {
 
 // gather lets those who shared the last sync come back before the next one
 // starts, so that they share it again instead of every other one.
-func (c *Chain) gather(last int) {
+func (q *queue) gather(last int) {
 	for range min(last, 64) {
-		c.mu.Lock()
-		enough := c.group.size >= last || c.ended
-		c.mu.Unlock()
+		q.mu.Lock()
+		enough := q.group.size >= last || q.ended
+		q.mu.Unlock()
 		if enough {
 			return
 		}
@@ -67,16 +67,16 @@ func (c *Chain) gather(last int) {
 	}
 }
 
-func (c *Chain) take(due bool) batch {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	b := batch{lines: c.buf, end: place{seq: c.seal.next, prev: c.seal.prev}, last: c.ended, closed: c.closed}
-	if c.urgent || due || c.ended {
-		b.group, c.group, c.urgent = c.group, newGroup(), false
+func (q *queue) take(due bool) batch {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b := batch{lines: q.buf, end: place{seq: q.seal.next, prev: q.seal.prev}, last: q.ended, closed: q.closed}
+	if q.urgent || due || q.ended {
+		b.group, q.group, q.urgent = q.group, newGroup(), false
 	}
-	c.buf, c.spare = c.spare[:0], c.buf
-	close(c.drained)
-	c.drained = make(chan struct{})
+	q.buf, q.spare = q.spare[:0], q.buf
+	close(q.drained)
+	q.drained = make(chan struct{})
 	return b
 }
 

@@ -27,13 +27,9 @@ type conversation struct {
 	lines   chan []byte
 	readErr error // why lines ended; valid once lines is closed
 	stop    chan struct{}
-	stderr  chan struct{}
-	tail    tail
-	said    chan string // lines of stderr, where the dialect wants them
-	exited  chan struct{}
-	code    int
-	waitErr error
 	written chan struct{}
+	complaints
+	ended
 
 	patience *patience
 	failure  *Failure
@@ -42,12 +38,26 @@ type conversation struct {
 	forced   bool
 }
 
+// complaints are what a brain prints on stderr.
+type complaints struct {
+	stderr chan struct{} // closed at its end
+	tail   tail
+	said   chan string // its lines, where the dialect wants them
+}
+
+// ended is how a brain ended, once exited is closed.
+type ended struct {
+	exited  chan struct{}
+	code    int
+	waitErr error
+}
+
 // converse talks to p in the dialect d until p has ended.
 func converse(ctx context.Context, p Process, d dialect, emit func(Event)) error {
 	c := &conversation{
-		p: p, d: d, s: &stream{emit: emit, outbox: newOutbox()}, tail: tail{max: stderrTail},
-		patience: newPatience(), lines: make(chan []byte), stop: make(chan struct{}), said: make(chan string),
-		stderr: make(chan struct{}), exited: make(chan struct{}), written: make(chan struct{}),
+		p: p, d: d, s: &stream{emit: emit, outbox: newOutbox()}, patience: newPatience(),
+		lines: make(chan []byte), stop: make(chan struct{}), written: make(chan struct{}), ended: ended{exited: make(chan struct{})},
+		complaints: complaints{stderr: make(chan struct{}), tail: tail{max: stderrTail}, said: make(chan string)},
 	}
 	c.start()
 	if err := d.begin(c.s); err != nil {

@@ -19,8 +19,12 @@ const anthropicImage = 5_000
 // anthropic speaks Messages.
 type anthropic struct{}
 
+// messagesCall is a call of Messages while it is checked.
+type messagesCall struct{ *request }
+
 // field checks one top-level field: what is not named here is refused.
 func (anthropic) field(r *request, key string, value json.RawMessage) error {
+	c := messagesCall{r}
 	switch key {
 	case "model":
 		return r.setModel(value)
@@ -29,13 +33,13 @@ func (anthropic) field(r *request, key string, value json.RawMessage) error {
 	case "stream":
 		return json.Unmarshal(value, &r.stream)
 	case "messages":
-		return r.checkMessages(value)
+		return c.checkMessages(value)
 	case "system":
-		return r.checkContent(value, 0)
+		return c.checkContent(value, 0)
 	case "tools":
-		return r.checkTools(value)
+		return c.checkTools(value)
 	case "thinking":
-		return r.checkThinking(value)
+		return c.checkThinking(value)
 	case "context_management":
 		return checkEdits(value)
 	case "output_config":
@@ -64,13 +68,13 @@ func (anthropic) header(out, in http.Header, key nacre.Secret, may allowed) drop
 	return may.addBetas(out, in)
 }
 
-func (r *request) checkThinking(value json.RawMessage) error {
+func (c messagesCall) checkThinking(value json.RawMessage) error {
 	fields, err := object(value)
 	if err != nil {
 		return err
 	}
 	if budget, ok := fields["budget_tokens"]; ok {
-		if r.thinking, err = strconv.ParseInt(string(budget), 10, 64); err != nil || r.thinking < 0 {
+		if c.thinking, err = strconv.ParseInt(string(budget), 10, 64); err != nil || c.thinking < 0 {
 			return errors.New("budget_tokens is a whole number")
 		}
 	}

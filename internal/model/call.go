@@ -20,15 +20,11 @@ const minOutput = 1024
 
 // call is one request from its record to its settlement.
 type call struct {
-	id          nacre.Correlation
-	route       route
-	req         *request
-	upstream    asked
-	price       budget.Price
-	reservation budget.Reservation
-	reserved    int64
-	// hold is what is set aside of the day's budgets.
-	hold    *hold
+	id       nacre.Correlation
+	route    route
+	req      *request
+	upstream asked
+	bill
 	digest  string
 	dropped dropped
 
@@ -37,6 +33,15 @@ type call struct {
 	// short and over say that the upstream claimed less, and much more, than was counted.
 	short, over bool
 	reason      Reason
+}
+
+// bill is what a call may cost, and how that is paid.
+type bill struct {
+	price       budget.Price
+	reservation budget.Reservation
+	reserved    int64
+	// hold is what is set aside of the day's budgets.
+	hold *hold
 	// charge says how the reservation ends.
 	charge charge
 }

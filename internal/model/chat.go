@@ -13,25 +13,29 @@ import (
 // chat speaks OpenAI's Chat Completions, and so what Ollama, LM Studio, vLLM and most others speak.
 type chat struct{}
 
+// chatCall is a call of Chat Completions while it is checked.
+type chatCall struct{ *request }
+
 // field checks one top-level field: what is not named here is refused.
 func (chat) field(r *request, key string, value json.RawMessage) error {
+	c := chatCall{r}
 	if known, err := r.openaiField(key, value); known {
 		return err
 	}
 	switch key {
 	case "messages":
-		return r.checkChatMessages(value)
+		return c.checkChatMessages(value)
 	case "max_tokens", "max_completion_tokens":
 		if isNull(value) {
 			return nil
 		}
 		return r.setMaxTokens(key, value)
 	case "tools":
-		return r.checkChatTools(value)
+		return c.checkChatTools(value)
 	case "tool_choice":
 		return r.checkChoice(value)
 	case "functions":
-		return r.checkFunctions(value)
+		return c.checkFunctions(value)
 	case "function_call":
 		return checkCallChoice(value)
 	case "n":
@@ -40,11 +44,11 @@ func (chat) field(r *request, key string, value json.RawMessage) error {
 		}
 		return refuse(ReasonField, "n: one answer a call")
 	case "web_search_options":
-		return r.checkSearchOptions(value)
+		return c.checkSearchOptions(value)
 	case "modalities":
 		return checkModalities(value)
 	case "stream_options":
-		return r.checkStreamOptions(value)
+		return c.checkStreamOptions(value)
 	case "response_format", "logit_bias", "stop":
 		return nil // a schema, numbers and texts for the model
 	case "presence_penalty", "frequency_penalty", "repetition_penalty", "min_p", "seed", "logprobs", "reasoning_effort", "verbosity":
@@ -57,12 +61,12 @@ func (chat) field(r *request, key string, value json.RawMessage) error {
 
 // checkSearchOptions accepts that a model of the vendor's searches before it
 // answers, if that is granted.
-func (r *request) checkSearchOptions(value json.RawMessage) error {
-	if !r.granted(webSearch) {
+func (c chatCall) checkSearchOptions(value json.RawMessage) error {
+	if !c.granted(webSearch) {
 		return refuse(ReasonVendorTool, "web_search_options is refused: the operator has not granted web_search (vendor_tools)")
 	}
-	r.uses(1, searchResultTokens, openaiSearch)
-	r.certain = 1
+	c.uses(1, searchResultTokens, openaiSearch)
+	c.certain = 1
 	return checkFields(value, "web_search_options", "search_context_size", "user_location")
 }
 
@@ -79,12 +83,12 @@ func checkModalities(value json.RawMessage) error {
 	return nil
 }
 
-func (r *request) checkStreamOptions(value json.RawMessage) error {
+func (c chatCall) checkStreamOptions(value json.RawMessage) error {
 	fields, err := object(value)
 	if err != nil {
 		return err
 	}
-	r.usageAsked = string(fields["include_usage"]) == "true"
+	c.usageAsked = string(fields["include_usage"]) == "true"
 	for _, v := range fields {
 		if s := string(v); s != "true" && s != "false" && s != "null" {
 			return errors.New("want true or false")
@@ -134,25 +138,25 @@ var chatFields = []string{
 	"role", "content", "name", "tool_calls", "tool_call_id", "function_call", "refusal", "reasoning", "reasoning_content", "annotations", "audio",
 }
 
-func (r *request) checkChatMessages(value json.RawMessage) error {
+func (c chatCall) checkChatMessages(value json.RawMessage) error {
 	messages, err := array(value)
 	if err != nil {
 		return err
 	}
-	r.messages = len(messages)
+	c.messages = len(messages)
 	for _, m := range messages {
 		fields, err := object(m)
 		if err != nil {
 			return err
 		}
-		if err := r.checkChatMessage(fields); err != nil {
+		if err := c.checkChatMessage(fields); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *request) checkChatMessage(fields map[string]json.RawMessage) error {
+func (c chatCall) checkChatMessage(fields map[string]json.RawMessage) error {
 	if err := onlyFields(fields, "message", chatFields...); err != nil {
 		return err
 	}
@@ -165,7 +169,7 @@ func (r *request) checkChatMessage(fields map[string]json.RawMessage) error {
 	if v, ok := fields["audio"]; ok && !isNull(v) {
 		return refuse(ReasonRemoteSource, "audio is refused: it names what the vendor holds")
 	}
-	if err := r.checkAnnotations(fields["annotations"], "message"); err != nil {
+	if err := c.checkAnnotations(fields["annotations"], "message"); err != nil {
 		return err
 	}
 	if call, ok := fields["function_call"]; ok {
@@ -176,7 +180,7 @@ func (r *request) checkChatMessage(fields map[string]json.RawMessage) error {
 	if err := checkToolCalls(fields["tool_calls"]); err != nil {
 		return err
 	}
-	return r.checkChatContent(fields["content"])
+	return c.checkChatContent(fields["content"])
 }
 
 func checkToolCalls(value json.RawMessage) error {
@@ -207,7 +211,7 @@ func checkToolCalls(value json.RawMessage) error {
 }
 
 // checkChatContent accepts a text, or parts that are on the list.
-func (r *request) checkChatContent(value json.RawMessage) error {
+func (c chatCall) checkChatContent(value json.RawMessage) error {
 	if isText(value) {
 		return nil
 	}
@@ -220,14 +224,14 @@ func (r *request) checkChatContent(value json.RawMessage) error {
 		if err != nil {
 			return err
 		}
-		if err := r.checkChatPart(fields); err != nil {
+		if err := c.checkChatPart(fields); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *request) checkChatPart(fields map[string]json.RawMessage) error {
+func (c chatCall) checkChatPart(fields map[string]json.RawMessage) error {
 	switch kind, _ := text(fields["type"]); kind {
 	case "text", "refusal":
 		if err := checkTexts(fields, "text", "refusal"); err != nil {
@@ -245,7 +249,7 @@ func (r *request) checkChatPart(fields map[string]json.RawMessage) error {
 		if err := onlyFields(fields, "image", "type", "image_url"); err != nil {
 			return err
 		}
-		return r.imageURL(image["url"])
+		return c.imageURL(image["url"])
 	case "file", "input_file":
 		return refuse(ReasonRemoteSource, "a file is refused: send its text")
 	default:
@@ -253,7 +257,7 @@ func (r *request) checkChatPart(fields map[string]json.RawMessage) error {
 	}
 }
 
-func (r *request) checkChatTools(value json.RawMessage) error {
+func (c chatCall) checkChatTools(value json.RawMessage) error {
 	tools, err := array(value)
 	if err != nil {
 		return err
@@ -270,7 +274,7 @@ func (r *request) checkChatTools(value json.RawMessage) error {
 		if err := onlyFields(fields, "tool", "type", kind); err != nil {
 			return err
 		}
-		if err := r.checkChatTool(fields[kind]); err != nil {
+		if err := c.checkChatTool(fields[kind]); err != nil {
 			return err
 		}
 	}
@@ -278,8 +282,8 @@ func (r *request) checkChatTools(value json.RawMessage) error {
 }
 
 // checkChatTool accepts the definition of a function or of a freeform tool.
-func (r *request) checkChatTool(value json.RawMessage) error {
-	r.tools++
+func (c chatCall) checkChatTool(value json.RawMessage) error {
+	c.tools++
 	fields, err := object(value)
 	if err != nil {
 		return err
@@ -296,13 +300,13 @@ func (r *request) checkChatTool(value json.RawMessage) error {
 }
 
 // checkFunctions accepts the old form of tools.
-func (r *request) checkFunctions(value json.RawMessage) error {
+func (c chatCall) checkFunctions(value json.RawMessage) error {
 	functions, err := array(value)
 	if err != nil {
 		return err
 	}
 	for _, f := range functions {
-		if err := r.checkChatTool(f); err != nil {
+		if err := c.checkChatTool(f); err != nil {
 			return err
 		}
 	}

@@ -27,12 +27,12 @@ var toolFields = []string{
 // messageFields are the fields of a message that Claude Code 2.1.329 sends.
 var messageFields = []string{"role", "content", "output_config", "clear_at"}
 
-func (r *request) checkMessages(value json.RawMessage) error {
+func (c messagesCall) checkMessages(value json.RawMessage) error {
 	messages, err := array(value)
 	if err != nil {
 		return err
 	}
-	r.messages = len(messages)
+	c.messages = len(messages)
 	for _, m := range messages {
 		if err := checkFields(m, "message", messageFields...); err != nil {
 			return err
@@ -49,7 +49,7 @@ func (r *request) checkMessages(value json.RawMessage) error {
 				return err
 			}
 		}
-		if err := r.checkContent(fields["content"], 0); err != nil {
+		if err := c.checkContent(fields["content"], 0); err != nil {
 			return err
 		}
 	}
@@ -57,7 +57,7 @@ func (r *request) checkMessages(value json.RawMessage) error {
 }
 
 // checkContent accepts a text or blocks that are on the list.
-func (r *request) checkContent(value json.RawMessage, depth int) error {
+func (c messagesCall) checkContent(value json.RawMessage, depth int) error {
 	if isText(value) || len(value) == 0 {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (r *request) checkContent(value json.RawMessage, depth int) error {
 		return refuse(ReasonContentBlock, "content blocks nested deeper than %d", maxNesting)
 	}
 	for _, b := range blocks {
-		if err := r.checkBlock(b, depth); err != nil {
+		if err := c.checkBlock(b, depth); err != nil {
 			return err
 		}
 	}
@@ -78,13 +78,13 @@ func (r *request) checkContent(value json.RawMessage, depth int) error {
 
 // checkBlock accepts a block by its type, and looks into the fields that could
 // name something outside the request in any type of block.
-func (r *request) checkBlock(value json.RawMessage, depth int) error {
+func (c messagesCall) checkBlock(value json.RawMessage, depth int) error {
 	fields, err := object(value)
 	if err != nil {
 		return err
 	}
 	kind, _ := text(fields["type"])
-	if known, err := r.checkVendorBlock(kind, fields); known {
+	if known, err := c.checkVendorBlock(kind, fields); known {
 		return err
 	}
 	if !slices.Contains(blockTypes, kind) {
@@ -112,19 +112,19 @@ func (r *request) checkBlock(value json.RawMessage, depth int) error {
 	if source, ok := fields["source"]; ok {
 		// A search result's source is a name that is shown, not fetched.
 		if _, name := text(source); !name || kind != "search_result" {
-			if err := r.checkSource(source, kind, depth); err != nil {
+			if err := c.checkSource(source, kind, depth); err != nil {
 				return err
 			}
 		}
 	}
 	if kind == "tool_addition" || kind == "tool_removal" {
-		return r.checkToolChange(fields["tool"])
+		return c.checkToolChange(fields["tool"])
 	}
-	return r.checkContent(fields["content"], depth+1)
+	return c.checkContent(fields["content"], depth+1)
 }
 
 // checkSource accepts content that is in the request; URLs and file ids are the vendor's to fetch.
-func (r *request) checkSource(value json.RawMessage, block string, depth int) error {
+func (c messagesCall) checkSource(value json.RawMessage, block string, depth int) error {
 	fields, err := object(value)
 	if err != nil {
 		return err
@@ -138,22 +138,22 @@ func (r *request) checkSource(value json.RawMessage, block string, depth int) er
 	switch kind {
 	case "base64":
 		if block == "image" {
-			r.image(fields["data"], anthropicImage)
+			c.image(fields["data"], anthropicImage)
 		} else {
-			r.opaque += len(fields["data"])
+			c.opaque += len(fields["data"])
 		}
 		return nil
 	case "text":
 		return nil
 	case "content":
-		return r.checkContent(fields["content"], depth+1)
+		return c.checkContent(fields["content"], depth+1)
 	}
 	return refuse(ReasonRemoteSource, "a source of type %.64q is refused: send the content itself", kind)
 }
 
 // checkToolChange checks the tool that a message adds or removes: its
 // definition must pass as if it were in tools.
-func (r *request) checkToolChange(value json.RawMessage) error {
+func (c messagesCall) checkToolChange(value json.RawMessage) error {
 	if err := checkFields(value, "tool", "type", "name", "definition"); err != nil {
 		return err
 	}
@@ -168,17 +168,17 @@ func (r *request) checkToolChange(value json.RawMessage) error {
 	if err := oneOf(fields["type"], "tool_definition"); err != nil {
 		return err
 	}
-	return r.checkTool(definition)
+	return c.checkTool(definition)
 }
 
-func (r *request) checkTools(value json.RawMessage) error {
+func (c messagesCall) checkTools(value json.RawMessage) error {
 	tools, err := array(value)
 	if err != nil {
 		return err
 	}
-	r.tools = len(tools)
+	c.tools = len(tools)
 	for _, t := range tools {
-		if err := r.checkTool(t); err != nil {
+		if err := c.checkTool(t); err != nil {
 			return err
 		}
 	}
@@ -193,7 +193,7 @@ var typedTools = map[string][]string{
 }
 
 // checkTool accepts tools that the client runs, and those of the vendor that are granted.
-func (r *request) checkTool(value json.RawMessage) error {
+func (c messagesCall) checkTool(value json.RawMessage) error {
 	fields, err := object(value)
 	if err != nil {
 		return err
@@ -204,7 +204,7 @@ func (r *request) checkTool(value json.RawMessage) error {
 			return onlyFields(fields, name, append([]string{"type", "name", "cache_control"}, more...)...)
 		}
 		if name != "custom" {
-			return r.checkVendorTool(name, fields)
+			return c.checkVendorTool(name, fields)
 		}
 	}
 	if name, ok := text(fields["name"]); !ok || name == "" {

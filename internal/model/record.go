@@ -16,6 +16,12 @@ const (
 
 // detail is what a model record adds: names, counts and digests, never content.
 type detail struct {
+	requestDetail
+	answerDetail
+}
+
+// requestDetail is what was asked.
+type requestDetail struct {
 	Path     string `json:"path,omitempty"`
 	Dialect  string `json:"dialect,omitempty"`
 	Upstream string `json:"upstream,omitempty"`
@@ -30,11 +36,15 @@ type detail struct {
 	Betas    []string `json:"betas,omitempty"`
 	Max      int64    `json:"max_tokens,omitempty"`
 	Reserved int64    `json:"reserved_micro_usd,omitempty"`
-	Status   int      `json:"status,omitempty"`
-	In       *int64   `json:"input_tokens,omitempty"`
-	Out      *int64   `json:"output_tokens,omitempty"`
-	Cached   *int64   `json:"cache_read_tokens,omitempty"`
-	Thought  int64    `json:"reasoning_tokens,omitempty"`
+}
+
+// answerDetail is what came of it.
+type answerDetail struct {
+	Status  int    `json:"status,omitempty"`
+	In      *int64 `json:"input_tokens,omitempty"`
+	Out     *int64 `json:"output_tokens,omitempty"`
+	Cached  *int64 `json:"cache_read_tokens,omitempty"`
+	Thought int64  `json:"reasoning_tokens,omitempty"`
 	// Short says that the upstream claimed less than was counted here, and was charged the count.
 	Short bool `json:"usage_short,omitempty"`
 	// Over says that it claimed far more than passed here, and was paid that.
@@ -58,7 +68,7 @@ func (g *Gateway) record(kind nacre.Kind, outcome string, reason Reason, c *call
 }
 
 func (c *call) detail() detail {
-	d := detail{Path: c.route.path, Digest: c.digest, Dropped: c.dropped.count, Betas: c.dropped.names, Reserved: c.reserved}
+	d := detail{requestDetail: requestDetail{Path: c.route.path, Digest: c.digest, Dropped: c.dropped.count, Betas: c.dropped.names, Reserved: c.reserved}}
 	if c.route.path != "" {
 		d.Dialect = string(c.route.dialect)
 	}
@@ -100,8 +110,8 @@ func (g *Gateway) recordEnd(ctx context.Context, c *call) {
 		outcome = OutcomeCut
 	}
 	d := detail{
-		Path: c.route.path, Dialect: string(c.route.dialect), Upstream: c.upstream.URL.Host, Model: c.req.model,
-		Digest: c.digest, Status: c.status, Thought: c.meter.reasoning, Short: c.short, Over: c.over, Searches: c.meter.searches,
+		requestDetail{Path: c.route.path, Dialect: string(c.route.dialect), Upstream: c.upstream.URL.Host, Model: c.req.model, Digest: c.digest},
+		answerDetail{Status: c.status, Thought: c.meter.reasoning, Short: c.short, Over: c.over, Searches: c.meter.searches},
 	}
 	in, out, cost := c.meter.usage.In(), c.meter.usage.Output, c.reserved
 	d.In, d.Out, d.Cached, d.Cost = &in, &out, &c.meter.usage.CacheRead, &cost

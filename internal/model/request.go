@@ -34,15 +34,25 @@ type request struct {
 	usageAsked bool
 	bytes      int
 	// wide are the bytes of characters beyond ASCII, which take up to a token each.
-	wide   int
-	images int
-	// imageBytes are the bytes of images, which cost imageTokens by the image.
-	imageBytes  int
-	imageTokens int
+	wide int
+	pictures
 	// opaque are bytes of files and of ciphertext, whose tokens cannot be bounded from below.
 	opaque   int
 	tools    int
 	messages int
+	vendorUse
+}
+
+// pictures are the images of a call.
+type pictures struct {
+	images int
+	// imageBytes are their bytes, which cost imageTokens by the image.
+	imageBytes  int
+	imageTokens int
+}
+
+// vendorUse is what the vendor itself may do in a call, and what that may cost.
+type vendorUse struct {
 	// vendorTools are the operator's grants, and searches how often the vendor may
 	// use one of them in this call, each reading vendorTokens at most.
 	vendorTools []string
@@ -84,7 +94,7 @@ func parseRequest(body []byte, limit int, s speaker, may allowed) (*request, *re
 	if err != nil {
 		return nil, refuse(ReasonMalformed, "the request is refused: %v", err)
 	}
-	r := &request{members: members, bytes: len(body), wide: wideBytes(body), vendorTools: may.vendorTools}
+	r := &request{members: members, bytes: len(body), wide: wideBytes(body), vendorUse: vendorUse{vendorTools: may.vendorTools}}
 	for _, m := range members {
 		if err := s.field(r, m.Key, m.Value); err != nil {
 			var no *refusal
@@ -133,10 +143,10 @@ func (r *request) setMaxTokens(key string, value json.RawMessage) error {
 }
 
 // image notes an image whose bytes are in the request.
-func (r *request) image(data json.RawMessage, tokens int) {
-	r.images++
-	r.imageBytes += len(data)
-	r.imageTokens = tokens
+func (p *pictures) image(data json.RawMessage, tokens int) {
+	p.images++
+	p.imageBytes += len(data)
+	p.imageTokens = tokens
 }
 
 // set makes a member what the gateway wants it to be.

@@ -14,14 +14,18 @@ import (
 // responses speaks OpenAI's Responses. Codex 0.169.0 speaks nothing else.
 type responses struct{}
 
+// responsesCall is a call of Responses while it is checked.
+type responsesCall struct{ *request }
+
 // field checks one top-level field: what is not named here is refused.
 func (responses) field(r *request, key string, value json.RawMessage) error {
+	c := responsesCall{r}
 	if known, err := r.openaiField(key, value); known {
 		return err
 	}
 	switch key {
 	case "input":
-		return r.checkInput(value)
+		return c.checkInput(value)
 	case "instructions":
 		return checkTexts(map[string]json.RawMessage{key: value}, key)
 	case "max_output_tokens":
@@ -30,7 +34,7 @@ func (responses) field(r *request, key string, value json.RawMessage) error {
 		}
 		return r.setMaxTokens(key, value)
 	case "tools":
-		return r.checkResponseTools(value, 0)
+		return c.checkResponseTools(value, 0)
 	case "tool_choice":
 		return r.checkChoice(value)
 	case "reasoning":
@@ -38,7 +42,7 @@ func (responses) field(r *request, key string, value json.RawMessage) error {
 	case "text":
 		return checkFields(value, key, "format", "verbosity")
 	case "include":
-		return r.checkInclude(value)
+		return c.checkInclude(value)
 	case "max_tool_calls":
 		if isNull(value) {
 			return nil
@@ -64,13 +68,13 @@ func (responses) field(r *request, key string, value json.RawMessage) error {
 }
 
 // checkInclude accepts what asks the vendor for no more than the answer itself.
-func (r *request) checkInclude(value json.RawMessage) error {
+func (c responsesCall) checkInclude(value json.RawMessage) error {
 	wanted, err := array(value)
 	if err != nil {
 		return err
 	}
 	may := []string{"reasoning.encrypted_content", "message.output_text.logprobs"}
-	if r.granted(webSearch) {
+	if c.granted(webSearch) {
 		may = append(may, "web_search_call.action.sources")
 	}
 	for _, w := range wanted {
@@ -115,25 +119,25 @@ var itemFields = map[string][]string{
 }
 
 // checkInput accepts a text, or items that are on the list.
-func (r *request) checkInput(value json.RawMessage) error {
+func (c responsesCall) checkInput(value json.RawMessage) error {
 	if isText(value) {
-		r.messages = 1
+		c.messages = 1
 		return nil
 	}
 	items, err := array(value)
 	if err != nil {
 		return errors.New("want a text or items")
 	}
-	r.messages = len(items)
+	c.messages = len(items)
 	for _, item := range items {
-		if err := r.checkItem(item); err != nil {
+		if err := c.checkItem(item); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *request) checkItem(value json.RawMessage) error {
+func (c responsesCall) checkItem(value json.RawMessage) error {
 	fields, err := object(value)
 	if err != nil {
 		return err
@@ -143,10 +147,10 @@ func (r *request) checkItem(value json.RawMessage) error {
 		kind = "message" // the short form
 	}
 	switch {
-	case kind == "web_search_call" && r.granted(webSearch):
+	case kind == "web_search_call" && c.granted(webSearch):
 		return onlyFields(fields, kind, "type", "id", "status", "action")
 	case kind == "additional_tools":
-		return r.checkToolItem(fields)
+		return c.checkToolItem(fields)
 	}
 	allowed, ok := itemFields[kind]
 	if !ok {
@@ -158,7 +162,7 @@ func (r *request) checkItem(value json.RawMessage) error {
 	if err := checkTexts(fields, "id", "call_id", "name", "namespace", "arguments", "input", "status", "phase", "encrypted_content"); err != nil {
 		return err
 	}
-	r.opaque += len(fields["encrypted_content"])
+	c.opaque += len(fields["encrypted_content"])
 	switch kind {
 	case "message":
 		if err := oneOf(fields["role"], "user", "assistant", "system", "developer"); err != nil {
@@ -167,24 +171,24 @@ func (r *request) checkItem(value json.RawMessage) error {
 	case "shell_call":
 		return checkEnvironment(fields["environment"], false)
 	case "reasoning":
-		if err := r.checkParts(fields["summary"], "summary_text"); err != nil {
+		if err := c.checkParts(fields["summary"], "summary_text"); err != nil {
 			return err
 		}
-		return r.checkParts(fields["content"], "reasoning_text", "text")
+		return c.checkParts(fields["content"], "reasoning_text", "text")
 	case "shell_call_output":
 		return checkShellOutput(fields["output"])
 	case "local_shell_call", "apply_patch_call":
 		return nil // what the client was told to do, and did
 	}
-	if err := r.checkParts(fields["content"], "input_text", "output_text", "text", "refusal", "input_image"); err != nil {
+	if err := c.checkParts(fields["content"], "input_text", "output_text", "text", "refusal", "input_image"); err != nil {
 		return err
 	}
-	return r.checkParts(fields["output"], "input_text", "output_text", "input_image")
+	return c.checkParts(fields["output"], "input_text", "output_text", "input_image")
 }
 
 // checkToolItem accepts tools that are offered in an item of the input, as Codex
 // offers them to its newer models. They are looked at as all tools are.
-func (r *request) checkToolItem(fields map[string]json.RawMessage) error {
+func (c responsesCall) checkToolItem(fields map[string]json.RawMessage) error {
 	if err := onlyFields(fields, "additional_tools", "type", "id", "role", "tools"); err != nil {
 		return err
 	}
@@ -194,7 +198,7 @@ func (r *request) checkToolItem(fields map[string]json.RawMessage) error {
 	if err := checkTexts(fields, "id"); err != nil {
 		return err
 	}
-	return r.checkResponseTools(fields["tools"], 0)
+	return c.checkResponseTools(fields["tools"], 0)
 }
 
 // partFields are the fields of the parts of a content.
@@ -209,7 +213,7 @@ var partFields = map[string][]string{
 }
 
 // checkParts accepts a text, or parts of the kinds.
-func (r *request) checkParts(value json.RawMessage, kinds ...string) error {
+func (c responsesCall) checkParts(value json.RawMessage, kinds ...string) error {
 	if isText(value) {
 		return nil
 	}
@@ -229,14 +233,14 @@ func (r *request) checkParts(value json.RawMessage, kinds ...string) error {
 		if !slices.Contains(kinds, kind) {
 			return refuse(ReasonContentBlock, "part %.64q: not on the gateway's list", kind)
 		}
-		if err := r.checkPart(fields, kind); err != nil {
+		if err := c.checkPart(fields, kind); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *request) checkPart(fields map[string]json.RawMessage, kind string) error {
+func (c responsesCall) checkPart(fields map[string]json.RawMessage, kind string) error {
 	for _, key := range []string{"file_id", "file_url", "file_data"} {
 		if value, ok := fields[key]; ok && !isNull(value) {
 			return refuse(ReasonRemoteSource, "%s is refused: send the content itself", key)
@@ -245,11 +249,11 @@ func (r *request) checkPart(fields map[string]json.RawMessage, kind string) erro
 	if err := onlyFields(fields, kind, partFields[kind]...); err != nil {
 		return err
 	}
-	if err := r.checkAnnotations(fields["annotations"], kind); err != nil {
+	if err := c.checkAnnotations(fields["annotations"], kind); err != nil {
 		return err
 	}
 	if kind == "input_image" {
-		return r.imageURL(fields["image_url"])
+		return c.imageURL(fields["image_url"])
 	}
 	return checkTexts(fields, "text", "refusal")
 }
@@ -315,7 +319,7 @@ func checkEnvironment(value json.RawMessage, required bool) error {
 // maxNamespaces is how deep namespaces of tools may nest.
 const maxNamespaces = 2
 
-func (r *request) checkResponseTools(value json.RawMessage, depth int) error {
+func (c responsesCall) checkResponseTools(value json.RawMessage, depth int) error {
 	tools, err := array(value)
 	if err != nil {
 		return err
@@ -325,7 +329,7 @@ func (r *request) checkResponseTools(value json.RawMessage, depth int) error {
 		if err != nil {
 			return err
 		}
-		if err := r.checkResponseTool(fields, depth); err != nil {
+		if err := c.checkResponseTool(fields, depth); err != nil {
 			return err
 		}
 	}
@@ -333,8 +337,8 @@ func (r *request) checkResponseTools(value json.RawMessage, depth int) error {
 }
 
 // checkResponseTool accepts tools that the client runs.
-func (r *request) checkResponseTool(fields map[string]json.RawMessage, depth int) error {
-	r.tools++
+func (c responsesCall) checkResponseTool(fields map[string]json.RawMessage, depth int) error {
+	c.tools++
 	switch kind, _ := text(fields["type"]); kind {
 	case "function":
 		if err := checkToolName(fields); err != nil {
@@ -366,9 +370,9 @@ func (r *request) checkResponseTool(fields map[string]json.RawMessage, depth int
 		if err := onlyFields(fields, "tool", "type", "name", "description", "tools"); err != nil {
 			return err
 		}
-		return r.checkResponseTools(fields["tools"], depth+1)
+		return c.checkResponseTools(fields["tools"], depth+1)
 	default:
-		return r.checkSearchTool(kind, fields)
+		return c.checkSearchTool(kind, fields)
 	}
 }
 

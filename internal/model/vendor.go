@@ -40,20 +40,20 @@ type allowed struct {
 	vendorTools []string
 }
 
-func (r *request) granted(tool string) bool { return slices.Contains(r.vendorTools, tool) }
+func (v *vendorUse) granted(tool string) bool { return slices.Contains(v.vendorTools, tool) }
 
 // uses notes that the vendor may use a tool so often in this call.
-func (r *request) uses(times, tokens, fee int64) {
-	r.searches += times
-	r.vendorTokens, r.fee = max(r.vendorTokens, tokens), max(r.fee, fee)
+func (v *vendorUse) uses(times, tokens, fee int64) {
+	v.searches += times
+	v.vendorTokens, v.fee = max(v.vendorTokens, tokens), max(v.fee, fee)
 }
 
 // vendorFees are the most that the vendor's tools can cost beside their tokens.
-func (r *request) vendorFees() int64 { return r.searches * r.fee }
+func (v *vendorUse) vendorFees() int64 { return v.searches * v.fee }
 
 // searchFee is what one search costs. One that was never granted is paid too:
 // it was done.
-func (r *request) searchFee() int64 { return max(r.fee, anthropicSearch) }
+func (v *vendorUse) searchFee() int64 { return max(v.fee, anthropicSearch) }
 
 // searchTokens estimates what the vendor reads more, because of its tools:
 // after each use it reads everything again, and what the uses before it found.
@@ -83,9 +83,9 @@ var vendorBlocks = map[string]string{"web_search_tool_result": webSearch, "web_f
 
 // checkVendorTool accepts a tool that runs at Anthropic, if it is granted and
 // says how often it may be used.
-func (r *request) checkVendorTool(kind string, fields map[string]json.RawMessage) error {
+func (c messagesCall) checkVendorTool(kind string, fields map[string]json.RawMessage) error {
 	grant, known := anthropicVendorTools[kind]
-	if !known || !r.granted(grant) {
+	if !known || !c.granted(grant) {
 		return ungranted(kind)
 	}
 	allowed := []string{"type", "name", "max_uses", "allowed_domains", "blocked_domains", "cache_control"}
@@ -103,8 +103,8 @@ func (r *request) checkVendorTool(kind string, fields map[string]json.RawMessage
 	if err != nil {
 		return err
 	}
-	r.tools++
-	r.uses(times, tokens, anthropicSearch)
+	c.tools++
+	c.uses(times, tokens, anthropicSearch)
 	return onlyFields(fields, kind, allowed...)
 }
 
@@ -119,19 +119,19 @@ func count(fields map[string]json.RawMessage, key string, most int64) (int64, er
 
 // checkVendorBlock accepts what a granted tool left. Its addresses are what
 // was found, and are shown, not fetched.
-func (r *request) checkVendorBlock(kind string, fields map[string]json.RawMessage) (known bool, err error) {
+func (c messagesCall) checkVendorBlock(kind string, fields map[string]json.RawMessage) (known bool, err error) {
 	if kind == "server_tool_use" {
 		name, _ := text(fields["name"])
-		if !r.granted(name) {
+		if !c.granted(name) {
 			return true, refuse(ReasonContentBlock, "a use of the vendor's tool %.64q: the operator has not granted it", name)
 		}
 		return true, onlyFields(fields, kind, "type", "id", "name", "input", "cache_control")
 	}
 	grant, known := vendorBlocks[kind]
-	if !known || !r.granted(grant) {
+	if !known || !c.granted(grant) {
 		return false, nil
 	}
-	r.opaque += len(fields["content"])
+	c.opaque += len(fields["content"])
 	return true, onlyFields(fields, kind, "type", "tool_use_id", "content", "cache_control")
 }
 
@@ -139,11 +139,11 @@ func (r *request) checkVendorBlock(kind string, fields map[string]json.RawMessag
 var openaiSearchTools = []string{"web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"}
 
 // checkSearchTool accepts OpenAI's search, if it is granted.
-func (r *request) checkSearchTool(kind string, fields map[string]json.RawMessage) error {
-	if !slices.Contains(openaiSearchTools, kind) || !r.granted(webSearch) {
+func (c responsesCall) checkSearchTool(kind string, fields map[string]json.RawMessage) error {
+	if !slices.Contains(openaiSearchTools, kind) || !c.granted(webSearch) {
 		return ungranted(kind)
 	}
-	r.openaiSearch = true
+	c.openaiSearch = true
 	if filters, ok := fields["filters"]; ok && !isNull(filters) {
 		if err := checkFields(filters, "filters", "allowed_domains"); err != nil {
 			return err

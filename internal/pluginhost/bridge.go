@@ -26,15 +26,15 @@ const maxNotes = 64
 
 // start starts what the manifest names as the handler. An MCP server is made to
 // look like any other: what holds for handlers holds for it.
-func (u *unit) start(life context.Context, spec LaunchSpec) (Process, error) {
-	server := u.found.Manifest.MCP
+func (g *guest) start(life context.Context, spec LaunchSpec) (Process, error) {
+	server := g.found.Manifest.MCP
 	if server.URL == "" {
-		proc, err := u.opts.Launch(life, spec)
+		proc, err := g.opts.Launch(life, spec)
 		if err != nil || len(server.Command) == 0 {
 			return proc, err
 		}
-		m := &messages{proc: proc, fault: u.fault(life)}
-		bridged := u.bridge(life, proc, m.reach)
+		m := &messages{proc: proc, fault: g.fault(life)}
+		bridged := g.bridge(life, proc, m.reach)
 		ended := bridged.Wait
 		bridged.Wait = func() error {
 			err := ended()
@@ -43,14 +43,14 @@ func (u *unit) start(life context.Context, spec LaunchSpec) (Process, error) {
 		}
 		return bridged, nil
 	}
-	if u.opts.Transport == nil {
+	if g.opts.Transport == nil {
 		return Process{}, errors.New("mcp.url: this host reaches no servers")
 	}
-	transport, err := u.opts.Transport(spec)
+	transport, err := g.opts.Transport(spec)
 	if err != nil {
 		return Process{}, fmt.Errorf("mcp.url: %w", err)
 	}
-	return u.bridge(life, nowhere(life, transport), func(ctx context.Context, s plugin.Setup) (mcp.Peer, error) {
+	return g.bridge(life, nowhere(life, transport), func(ctx context.Context, s plugin.Setup) (mcp.Peer, error) {
 		p := mcp.Peer{URL: server.URL, Transport: transport}
 		if server.Credential == "" {
 			return p, nil
@@ -90,17 +90,17 @@ func (discard) Close() error { return nil }
 
 // bridge speaks a handler's protocol on one side and MCP on the other. It lives
 // as long as the process, and ends it when the session with the server ends.
-func (u *unit) bridge(life context.Context, proc Process, reach func(context.Context, plugin.Setup) (mcp.Peer, error)) Process {
+func (g *guest) bridge(life context.Context, proc Process, reach func(context.Context, plugin.Setup) (mcp.Peer, error)) Process {
 	grace := leaveGrace
-	if u.found.Manifest.MCP.URL != "" {
+	if g.found.Manifest.MCP.URL != "" {
 		grace = 0 // there is no process to wait for
 	}
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	errR, errW := io.Pipe()
 	handler, stop := mcp.Handler{
-		Plugin: u.found.Name, Manifest: u.found.Manifest, Reach: reach, Log: errW,
-		Note: u.noting(life),
+		Plugin: g.found.Name, Manifest: g.found.Manifest, Reach: reach, Log: errW,
+		Note: g.noting(life),
 		Gone: func() { endAfter(proc, grace) },
 	}.Serve()
 	served := make(chan struct{})
@@ -129,14 +129,14 @@ func (u *unit) bridge(life context.Context, proc Process, reach func(context.Con
 
 // noting records what one server does oddly, up to a limit: a flood must not
 // flood the records.
-func (u *unit) noting(ctx context.Context) func(what string) {
+func (g *guest) noting(ctx context.Context) func(what string) {
 	var told atomic.Int64
 	return func(what string) {
 		switch n := told.Add(1); {
 		case n < maxNotes:
-			u.record(ctx, "plugin.mcp", "noted", detail{"what": u.redacted(what)})
+			g.record(ctx, "plugin.mcp", "noted", detail{"what": g.redacted(what)})
 		case n == maxNotes:
-			u.record(ctx, "plugin.mcp", "noted", detail{"what": "more, which is not recorded"})
+			g.record(ctx, "plugin.mcp", "noted", detail{"what": "more, which is not recorded"})
 		}
 	}
 }

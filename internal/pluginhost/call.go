@@ -57,21 +57,21 @@ const maxSaid = 2 << 10
 
 // explain records what a handler said of a call that it failed. The agent learns
 // nothing of it (D-14), so this is where its author finds it.
-func (u *unit) explain(ctx context.Context, c *conn, in nacre.Invocation, err error) {
+func (g *guest) explain(ctx context.Context, c *conn, in nacre.Invocation, err error) {
 	var failed *handlerError
 	if !errors.As(err, &failed) {
 		return
 	}
-	said := u.redacted(failed.Error()) // whole: half of a secret would not be known as one
-	u.record(ctx, "plugin.error", nacre.OutcomeError, withStderr(u, c, stderrGrace, detail{
-		"tool": string(in.Tool), "correlation": u.redacted(string(in.Correlation)), "error": strings.ToValidUTF8(said[:min(len(said), maxSaid)], ""),
+	said := g.redacted(failed.Error()) // whole: half of a secret would not be known as one
+	g.record(ctx, "plugin.error", nacre.OutcomeError, withStderr(g, c, stderrGrace, detail{
+		"tool": string(in.Tool), "correlation": g.redacted(string(in.Correlation)), "error": strings.ToValidUTF8(said[:min(len(said), maxSaid)], ""),
 	}))
 }
 
 // withStderr adds what the handler printed for people and nobody has kept yet.
-func withStderr(u *unit, c *conn, wait time.Duration, d detail) detail {
+func withStderr(g *guest, c *conn, wait time.Duration, d detail) detail {
 	if text := c.tail.take(wait); text != "" {
-		d["stderr"] = strings.ToValidUTF8(u.redacted(text), "")
+		d["stderr"] = strings.ToValidUTF8(g.redacted(text), "")
 	}
 	return d
 }
@@ -129,11 +129,11 @@ func (u *unit) leave() {
 	}
 }
 
-func (u *unit) unavailable(why string) error {
-	return unavailable(fmt.Sprintf("plugin %s %s", u.found.Name, why))
+func (g *guest) unavailable(why string) error {
+	return unavailable(fmt.Sprintf("plugin %s %s", g.found.Name, why))
 }
 
-func (u *unit) refusal(err error) error {
+func (g *guest) refusal(err error) error {
 	var tool *plugin.ToolError
 	switch {
 	case err == nil:
@@ -143,11 +143,11 @@ func (u *unit) refusal(err error) error {
 	case errors.Is(err, errTooBig):
 		return &nacre.Refusal{Code: nacre.CodeHandlerError, Message: "Response exceeded maximum size", Original: "RESPONSE_TOO_LARGE"}
 	case errors.Is(err, errGone):
-		return u.unavailable("is not running")
+		return g.unavailable("is not running")
 	case errors.Is(err, errBusy):
-		return u.unavailable("has too many requests in flight")
+		return g.unavailable("has too many requests in flight")
 	}
-	return fmt.Errorf("plugin %s: %w", u.found.Name, err)
+	return fmt.Errorf("plugin %s: %w", g.found.Name, err)
 }
 
 // The outcomes of a shutdown (D-24).
@@ -176,7 +176,7 @@ func (u *unit) end(ctx context.Context) error {
 		return nil
 	}
 	outcome, err := u.shutdown(ctx, c)
-	u.record(ctx, "plugin.stopped", outcome, withStderr(u, c, 0, detail{}))
+	u.record(ctx, "plugin.stopped", outcome, withStderr(&u.guest, c, 0, detail{}))
 	return err
 }
 
@@ -195,8 +195,8 @@ func (u *unit) drain(ctx context.Context) {
 	}
 }
 
-func (u *unit) shutdown(ctx context.Context, c *conn) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, u.opts.Limits.Shutdown)
+func (g *guest) shutdown(ctx context.Context, c *conn) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.opts.Limits.Shutdown)
 	defer cancel()
 	_, err := c.request(ctx, plugin.MethodShutdown, struct{}{})
 	if err == nil {

@@ -100,12 +100,12 @@ func (t *ticket) use() error {
 func newTicket() string { return rand.Text() }
 
 // forRequest serves everything, within the request's scope.
-func (u *unit) forRequest(ctx context.Context, scope Scope) *ticket {
-	s := u.opts.Services
+func (g *guest) forRequest(ctx context.Context, scope Scope) *ticket {
+	s := g.opts.Services
 	return &ticket{serve: func(method string, p plugin.Service) (json.RawMessage, error) {
 		switch {
 		case method == plugin.MethodCredential:
-			return u.credential(ctx, p.Key)
+			return g.credential(ctx, p.Key)
 		case method == plugin.MethodAuditLog && s.AuditLog != nil:
 			var f plugin.AuditFilter
 			if p.Filters != nil {
@@ -117,7 +117,7 @@ func (u *unit) forRequest(ctx context.Context, scope Scope) *ticket {
 		case method == plugin.MethodSessionInfo && s.SessionInfo != nil:
 			return s.SessionInfo(ctx, scope)
 		case method == plugin.MethodPublish && s.Publish != nil:
-			return u.publish(ctx, scope, p)
+			return g.publish(ctx, scope, p)
 		}
 		return nil, errNotOffered
 	}}
@@ -125,7 +125,7 @@ func (u *unit) forRequest(ctx context.Context, scope Scope) *ticket {
 
 // publish takes an event of the plugin's own, and no other: what the core or
 // another plugin says is not a handler's to say.
-func (u *unit) publish(ctx context.Context, scope Scope, p plugin.Service) (json.RawMessage, error) {
+func (g *guest) publish(ctx context.Context, scope Scope, p plugin.Service) (json.RawMessage, error) {
 	own, ok := strings.CutPrefix(p.Topic, string(scope.Plugin)+".")
 	if !ok || len(p.Topic) > maxTopic || !madeOfWords(own) {
 		return nil, refused(fmt.Sprintf("with a request's ticket publish topics below %s. only, in lower case", scope.Plugin))
@@ -133,19 +133,19 @@ func (u *unit) publish(ctx context.Context, scope Scope, p plugin.Service) (json
 	if _, err := readPayload(p.Payload); err != nil {
 		return nil, err
 	}
-	return json.RawMessage("true"), u.opts.Services.Publish(ctx, scope, p.Topic, p.Payload)
+	return json.RawMessage("true"), g.opts.Services.Publish(ctx, scope, p.Topic, p.Payload)
 }
 
 // forChannel serves a channel as long as its process lives: credentials, and
 // the messages that it receives (D-33).
-func (u *unit) forChannel(life context.Context) *ticket {
-	r := &rate{limit: maxChannelMinute, now: u.opts.Now}
+func (g *guest) forChannel(life context.Context) *ticket {
+	r := &rate{limit: maxChannelMinute, now: g.opts.Now}
 	return &ticket{admit: r.admit, serve: func(method string, p plugin.Service) (json.RawMessage, error) {
 		switch {
 		case method == plugin.MethodCredential:
-			return u.credential(life, p.Key)
-		case method == plugin.MethodPublish && u.opts.Services.Publish != nil:
-			return u.receive(life, p)
+			return g.credential(life, p.Key)
+		case method == plugin.MethodPublish && g.opts.Services.Publish != nil:
+			return g.receive(life, p)
 		case method == plugin.MethodPublish:
 			return nil, errNotOffered
 		}
@@ -154,7 +154,7 @@ func (u *unit) forChannel(life context.Context) *ticket {
 }
 
 // receive takes a message of one of the plugin's own channels.
-func (u *unit) receive(ctx context.Context, p plugin.Service) (json.RawMessage, error) {
+func (g *guest) receive(ctx context.Context, p plugin.Service) (json.RawMessage, error) {
 	if topics := []string{plugin.TopicInbound, plugin.TopicPress, plugin.TopicPair, plugin.TopicCommand}; !slices.Contains(topics, p.Topic) {
 		return nil, refused("with a channel's ticket publish these only: " + strings.Join(topics, ", "))
 	}
@@ -168,14 +168,14 @@ func (u *unit) receive(ctx context.Context, p plugin.Service) (json.RawMessage, 
 			channel, _ = wire.Text(m.Value) // what is no text is no channel of anybody
 		}
 	}
-	if channel == "" || !slices.Contains(u.found.Manifest.Provides.Channels, channel) {
+	if channel == "" || !slices.Contains(g.found.Manifest.Provides.Channels, channel) {
 		return nil, refused("the payload's channel is none of the manifest's provides.channels")
 	}
-	scope := Scope{Plugin: u.found.Name, Channel: channel}
+	scope := Scope{Plugin: g.found.Name, Channel: channel}
 	if p.Topic != plugin.TopicInbound {
-		return fromFace(ctx, u.opts.Services, scope, p)
+		return fromFace(ctx, g.opts.Services, scope, p)
 	}
-	switch err := u.opts.Services.Publish(ctx, scope, p.Topic, p.Payload); {
+	switch err := g.opts.Services.Publish(ctx, scope, p.Topic, p.Payload); {
 	case errors.Is(err, plugin.ErrDropped):
 		return json.RawMessage("false"), nil
 	case err != nil:
@@ -256,21 +256,21 @@ func (r *rate) admit() error {
 
 // forInitialize serves credentials alone, to initialize and verify: there is no
 // group.
-func (u *unit) forInitialize(ctx context.Context) *ticket {
+func (g *guest) forInitialize(ctx context.Context) *ticket {
 	return &ticket{serve: func(method string, p plugin.Service) (json.RawMessage, error) {
 		if method != plugin.MethodCredential {
 			return nil, refused("only readCredential is served here")
 		}
-		return u.credential(ctx, p.Key)
+		return g.credential(ctx, p.Key)
 	}}
 }
 
-func (u *unit) credential(ctx context.Context, key string) (json.RawMessage, error) {
-	listed := slices.ContainsFunc(u.found.Manifest.Install.Credentials, func(c plugin.Credential) bool { return c.Key == key })
+func (g *guest) credential(ctx context.Context, key string) (json.RawMessage, error) {
+	listed := slices.ContainsFunc(g.found.Manifest.Install.Credentials, func(c plugin.Credential) bool { return c.Key == key })
 	if !listed {
 		return nil, refused("the manifest does not list this credential")
 	}
-	secret, err := u.secret(ctx, key)
+	secret, err := g.secret(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -278,11 +278,11 @@ func (u *unit) credential(ctx context.Context, key string) (json.RawMessage, err
 }
 
 // secret reads a credential that the manifest lists.
-func (u *unit) secret(ctx context.Context, key string) (nacre.Secret, error) {
-	if u.opts.Services.Credential == nil {
+func (g *guest) secret(ctx context.Context, key string) (nacre.Secret, error) {
+	if g.opts.Services.Credential == nil {
 		return nacre.Secret{}, errNotOffered
 	}
-	return u.opts.Services.Credential(ctx, u.found.Name, key)
+	return g.opts.Services.Credential(ctx, g.found.Name, key)
 }
 
 // readService decodes strictly: a filter by group or session is refused, not ignored.

@@ -22,8 +22,7 @@ const healthyFor = time.Minute
 
 // unit is one plugin: its process, and what replaces it after a crash.
 type unit struct {
-	found  Found
-	opts   *Options
+	guest
 	config json.RawMessage
 
 	mu       sync.Mutex
@@ -39,8 +38,14 @@ type unit struct {
 	supervised sync.WaitGroup
 }
 
+// guest is a plugin as it was found, with what the host lets it have and hears of it.
+type guest struct {
+	found Found
+	opts  *Options
+}
+
 func newUnit(f Found, o *Options) *unit {
-	return &unit{found: f, opts: o, idle: make(chan struct{}), shown: f.Skill, stop: func() {}}
+	return &unit{guest: guest{found: f, opts: o}, idle: make(chan struct{}), shown: f.Skill, stop: func() {}}
 }
 
 // problem is nil for a plugin that has not failed.
@@ -169,14 +174,14 @@ func listens(u *unit) bool { return u.opts.Channels && u.found.Manifest.Listen }
 
 // variables are the credentials that the manifest puts into the environment of
 // an MCP server, read anew for each start. One that is not required may be missing.
-func (u *unit) variables(ctx context.Context) (map[string]nacre.Secret, error) {
-	ctx, cancel := context.WithTimeout(ctx, u.opts.Limits.Init)
+func (g *guest) variables(ctx context.Context) (map[string]nacre.Secret, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.opts.Limits.Init)
 	defer cancel()
 	secrets := map[string]nacre.Secret{}
-	m := u.found.Manifest
+	m := g.found.Manifest
 	for _, name := range slices.Sorted(maps.Keys(m.MCP.Env)) {
 		key := m.MCP.Env[name]
-		value, err := u.secret(ctx, key)
+		value, err := g.secret(ctx, key)
 		if err == nil {
 			secrets[name] = value
 			continue
@@ -189,8 +194,8 @@ func (u *unit) variables(ctx context.Context) (map[string]nacre.Secret, error) {
 }
 
 // fault records what a handler did wrong.
-func (u *unit) fault(ctx context.Context) func(what string) {
-	return func(what string) { u.record(ctx, "plugin.fault", "dropped", detail{"what": what}) }
+func (g *guest) fault(ctx context.Context) func(what string) {
+	return func(what string) { g.record(ctx, "plugin.fault", "dropped", detail{"what": what}) }
 }
 
 func (u *unit) initialize(ctx, life context.Context, c *conn) error {
@@ -333,8 +338,8 @@ func (u *unit) event(ctx context.Context, e plugin.Envelope) {
 // detail is what a record adds: names, counts and redacted words.
 type detail map[string]string
 
-func (u *unit) record(ctx context.Context, topic, outcome string, d detail) {
-	all := detail{"plugin": string(u.found.Name), "hash": u.found.Hash}
+func (g *guest) record(ctx context.Context, topic, outcome string, d detail) {
+	all := detail{"plugin": string(g.found.Name), "hash": g.found.Hash}
 	for k, v := range d {
 		all[k] = v
 	}
@@ -343,19 +348,19 @@ func (u *unit) record(ctx context.Context, topic, outcome string, d detail) {
 		return
 	}
 	// A recorder that fails makes the kernel refuse every call; nothing to add here.
-	_ = u.opts.Recorder.Append(context.WithoutCancel(ctx), nacre.Record{
-		Kind: nacre.KindPlugin, Time: u.opts.Now(), Source: sourceCore, Topic: topic, Outcome: outcome, Reason: all["category"], Detail: raw,
+	_ = g.opts.Recorder.Append(context.WithoutCancel(ctx), nacre.Record{
+		Kind: nacre.KindPlugin, Time: g.opts.Now(), Source: sourceCore, Topic: topic, Outcome: outcome, Reason: all["category"], Detail: raw,
 	})
 }
 
-func (u *unit) redacted(text string) string {
-	if u.opts.Redact == nil {
+func (g *guest) redacted(text string) string {
+	if g.opts.Redact == nil {
 		return "[left out]"
 	}
-	return u.opts.Redact(text)
+	return g.opts.Redact(text)
 }
 
-func (u *unit) withStderr(err error, c *conn) error {
+func (g *guest) withStderr(err error, c *conn) error {
 	if said := c.tail.String(); said != "" {
 		return fmt.Errorf("%w: %s", err, said)
 	}

@@ -95,29 +95,29 @@ func (p *Project) Recover(ctx context.Context) (*Landed, error) {
 	return p.recover(ctx)
 }
 
-func (l *landing) recover(ctx context.Context) (*Landed, error) {
-	j, ok, err := l.journals.readJournal()
+func (p *landing) recover(ctx context.Context) (*Landed, error) {
+	j, ok, err := p.journals.readJournal()
 	if err != nil || !ok {
 		return nil, err
 	}
-	have, err := l.readRef(ctx, j.Ref)
+	have, err := p.readRef(ctx, j.Ref)
 	if err != nil {
 		return nil, err
 	}
 	if have == j.Old {
 		// Never moved: the lock is all that was left behind.
-		return nil, errors.Join(l.unlockIndex(j.Token), l.journals.forget())
+		return nil, errors.Join(p.unlockIndex(j.Token), p.journals.forget())
 	}
 	landed := &Landed{Session: j.Session, Ref: j.Ref, Commit: j.New, Files: j.Files}
 	if !j.Files {
-		return landed, l.journals.forget()
+		return landed, p.journals.forget()
 	}
 	if have != j.New {
 		// The user moved on: their files and index are theirs.
 		landed.Files = false
-		return landed, errors.Join(l.unlockIndex(j.Token), l.journals.forget())
+		return landed, errors.Join(p.unlockIndex(j.Token), p.journals.forget())
 	}
-	if landed.Left, err = l.completeHere(ctx, j); err != nil {
+	if landed.Left, err = p.completeHere(ctx, j); err != nil {
 		return nil, fmt.Errorf("complete the landing of session %s: %w", j.Session, err)
 	}
 	return landed, nil

@@ -117,7 +117,7 @@ func (p *Project) Land(ctx context.Context, r LandRequest) (Landed, error) {
 	return done, p.moveOnly(ctx, r, done.Ref, r.Expect)
 }
 
-func (l *landing) checkLanding(ctx context.Context, r LandRequest) error {
+func (p *landing) checkLanding(ctx context.Context, r LandRequest) error {
 	_, badSession := nacre.ParseSessionID(string(r.Session))
 	_, badExpect := ParseCommit(string(r.Expect))
 	_, badCommit := ParseCommit(string(r.Commit))
@@ -128,14 +128,14 @@ func (l *landing) checkLanding(ctx context.Context, r LandRequest) error {
 		return errors.New("land: nothing records the intent")
 	}
 	if r.Branch != "" {
-		if err := l.checkBranch(ctx, r.Branch); err != nil {
+		if err := p.checkBranch(ctx, r.Branch); err != nil {
 			return err
 		}
 	}
-	if _, err := l.own(ctx, "merge-base", "--is-ancestor", string(r.Expect), string(r.Commit)); err != nil {
+	if _, err := p.own(ctx, "merge-base", "--is-ancestor", string(r.Expect), string(r.Commit)); err != nil {
 		return fmt.Errorf("land: commit %.12s does not follow %.12s: %w: %w", r.Commit, r.Expect, ErrNotForward, err)
 	}
-	return l.plainGitDir(r.Branch)
+	return p.plainGitDir(r.Branch)
 }
 
 // Contains reports whether a branch that went on holds what had landed there.
@@ -160,39 +160,39 @@ func (h *host) refuseAlias(ctx context.Context, ref string) error {
 }
 
 // moveOnly moves a ref that no work tree here follows.
-func (l *landing) moveOnly(ctx context.Context, r LandRequest, ref string, old Commit) error {
+func (p *landing) moveOnly(ctx context.Context, r LandRequest, ref string, old Commit) error {
 	if old == r.Commit {
 		return nil
 	}
 	j := journal{Intent: Intent{Session: r.Session, Ref: ref, Old: old, New: r.Commit}}
-	if err := l.announce(ctx, r, j); err != nil {
+	if err := p.announce(ctx, r, j); err != nil {
 		return err
 	}
-	if err := l.swap(ctx, j.Intent); err != nil {
-		return errors.Join(err, l.journals.forget())
+	if err := p.swap(ctx, j.Intent); err != nil {
+		return errors.Join(err, p.journals.forget())
 	}
-	l.reached("swapped")
-	return l.journals.forget()
+	p.reached("swapped")
+	return p.journals.forget()
 }
 
 // announce writes the journal, then the caller's record: from here on a crash
 // is completed or found undone by Recover.
-func (l *landing) announce(ctx context.Context, r LandRequest, j journal) error {
-	if err := l.journals.write(j); err != nil {
+func (p *landing) announce(ctx context.Context, r LandRequest, j journal) error {
+	if err := p.journals.write(j); err != nil {
 		return err
 	}
-	l.reached("journal")
+	p.reached("journal")
 	if err := r.Intent(ctx, j.Intent); err != nil {
-		return errors.Join(fmt.Errorf("land: record the intent: %w", err), l.journals.forget())
+		return errors.Join(fmt.Errorf("land: record the intent: %w", err), p.journals.forget())
 	}
-	l.reached("intent")
+	p.reached("intent")
 	return nil
 }
 
 // swap is the compare-and-swap. Its failure says where the ref is instead. Once
 // begun it is not broken off: git takes milliseconds for it, and would leave
 // its locks behind.
-func (l *landing) swap(ctx context.Context, i Intent) error {
+func (p *landing) swap(ctx context.Context, i Intent) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("move %s: %w", i.Ref, err)
 	}
@@ -201,14 +201,14 @@ func (l *landing) swap(ctx context.Context, i Intent) error {
 	if old == "" {
 		old = strings.Repeat("0", len(i.New))
 	}
-	c := l.theirs("update-ref", "--no-deref", "-m", "nacre: session "+string(i.Session), i.Ref, string(i.New), old)
-	c.Env = identity("COMMITTER", hostName, hostEmail, l.now())
-	_, err := l.git.Run(ctx, c)
+	c := p.theirs("update-ref", "--no-deref", "-m", "nacre: session "+string(i.Session), i.Ref, string(i.New), old)
+	c.Env = identity("COMMITTER", hostName, hostEmail, p.now())
+	_, err := p.git.Run(ctx, c)
 	if err == nil {
 		return nil
 	}
 	// An error may come after the ref moved, such as a deadline's.
-	have, readErr := l.readRef(ctx, i.Ref)
+	have, readErr := p.readRef(ctx, i.Ref)
 	switch {
 	case readErr != nil:
 		return errors.Join(err, readErr)
@@ -222,14 +222,14 @@ func (l *landing) swap(ctx context.Context, i Intent) error {
 
 // stay keeps the commit on a branch of its own: nacre/<session>, or the first
 // free one after it, since earlier work of the session may still be there.
-func (l *landing) stay(ctx context.Context, r LandRequest, side, reason string) (Landed, error) {
+func (p *landing) stay(ctx context.Context, r LandRequest, side, reason string) (Landed, error) {
 	for _, separator := range []string{"/", "-"} {
 		for i := 1; i <= maxSideBranches; i++ {
 			branch := "nacre" + separator + side
 			if i > 1 {
 				branch += fmt.Sprintf(".%d", i)
 			}
-			free, err := l.sideBranch(ctx, r, branch)
+			free, err := p.sideBranch(ctx, r, branch)
 			if err != nil {
 				return Landed{}, err
 			}
@@ -255,9 +255,9 @@ const (
 	sideMade
 )
 
-func (l *landing) sideBranch(ctx context.Context, r LandRequest, branch string) (sideResult, error) {
+func (p *landing) sideBranch(ctx context.Context, r LandRequest, branch string) (sideResult, error) {
 	ref := "refs/heads/" + branch
-	have, err := l.readRef(ctx, ref)
+	have, err := p.readRef(ctx, ref)
 	switch {
 	case err != nil:
 		return sideTaken, err
@@ -266,13 +266,13 @@ func (l *landing) sideBranch(ctx context.Context, r LandRequest, branch string) 
 	case have != "":
 		return sideTaken, nil
 	}
-	if blocked, err := l.readRef(ctx, "refs/heads/nacre"); err != nil || blocked != "" && strings.Contains(branch, "/") {
+	if blocked, err := p.readRef(ctx, "refs/heads/nacre"); err != nil || blocked != "" && strings.Contains(branch, "/") {
 		return sideBlocked, err
 	}
-	if err := l.plainGitDir(branch); err != nil {
+	if err := p.plainGitDir(branch); err != nil {
 		return sideTaken, err
 	}
-	return sideMade, l.moveOnly(ctx, r, ref, "")
+	return sideMade, p.moveOnly(ctx, r, ref, "")
 }
 
 // HeldElsewhere says where else the project's branch is checked out; "" is nowhere.

@@ -24,12 +24,12 @@ type lander struct {
 // modeDir is how a lander sees a directory.
 const modeDir = "040000"
 
-func (l *landing) openLander(j journal) (*lander, error) {
-	root, err := os.OpenRoot(l.place.top)
+func (p *landing) openLander(j journal) (*lander, error) {
+	root, err := os.OpenRoot(p.place.top)
 	if err != nil {
 		return nil, fmt.Errorf("work tree: %w", err)
 	}
-	return &lander{walker: walker{objects: l.objects, root: root}, landing: l, token: j.Token}, nil
+	return &lander{walker: walker{objects: p.objects, root: root}, landing: p, token: j.Token}, nil
 }
 
 // state is what a path holds now: the zero entry for nothing, also where

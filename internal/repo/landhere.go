@@ -14,16 +14,16 @@ import (
 )
 
 // landHere lands on the branch that this work tree has checked out.
-func (l *landing) landHere(ctx context.Context, r LandRequest) (Landed, error) {
+func (p *landing) landHere(ctx context.Context, r LandRequest) (Landed, error) {
 	j := journal{
 		Intent: Intent{Session: r.Session, Ref: "refs/heads/" + r.Branch, Old: r.Expect, New: r.Commit, Files: true},
 		Token:  token(), Live: r.Live,
 	}
-	if err := l.journals.write(j); err != nil {
+	if err := p.journals.write(j); err != nil {
 		return Landed{}, err
 	}
-	l.reached("journal")
-	move, reason, err := l.readyHere(ctx, j)
+	p.reached("journal")
+	move, reason, err := p.readyHere(ctx, j)
 	if err == nil && reason == "" {
 		defer move.index.remove()
 		if err = r.Intent(ctx, j.Intent); err != nil {
@@ -31,20 +31,20 @@ func (l *landing) landHere(ctx context.Context, r LandRequest) (Landed, error) {
 		}
 	}
 	if err == nil && reason == "" {
-		l.reached("intent")
-		err = l.swap(ctx, j.Intent)
+		p.reached("intent")
+		err = p.swap(ctx, j.Intent)
 	}
 	if err != nil || reason != "" {
 		// The ref has not moved: recovery takes back the lock and the journal.
-		_, undone := l.recover(context.WithoutCancel(ctx))
+		_, undone := p.recover(context.WithoutCancel(ctx))
 		if err = errors.Join(err, undone); err != nil {
 			return Landed{}, err
 		}
-		return l.stay(ctx, r, string(r.Session), reason)
+		return p.stay(ctx, r, string(r.Session), reason)
 	}
-	l.reached("swapped")
+	p.reached("swapped")
 	// Past the commit point nothing stops half-way but a crash.
-	left, err := l.follow(context.WithoutCancel(ctx), j, move)
+	left, err := p.follow(context.WithoutCancel(ctx), j, move)
 	if err != nil {
 		return Landed{}, fmt.Errorf("land: the commit is on %s, its files are not all there yet: %w", r.Branch, err)
 	}
@@ -67,32 +67,32 @@ func (o op) deletes() bool { return o.to.mode == "" }
 
 // readyHere takes the lock, checks that nothing of the user's would be lost,
 // and makes the new index. A reason says why the work tree cannot follow.
-func (l *landing) readyHere(ctx context.Context, j journal) (m *move, reason string, err error) {
-	if err := l.place.inProgress(); err != nil {
+func (p *landing) readyHere(ctx context.Context, j journal) (m *move, reason string, err error) {
+	if err := p.place.inProgress(); err != nil {
 		return nil, err.Error(), nil //nolint:nilerr // the error is the reason
 	}
-	locked, err := l.lockIndex(j.Token)
+	locked, err := p.lockIndex(j.Token)
 	if err != nil {
 		return nil, "", err
 	}
 	if !locked {
 		return nil, "another git command holds " + indexLock, nil
 	}
-	l.reached("locked")
-	if have, err := l.readRef(ctx, j.Ref); err != nil || have != j.Old {
+	p.reached("locked")
+	if have, err := p.readRef(ctx, j.Ref); err != nil || have != j.Old {
 		// Whoever held the lock before may have moved the branch.
 		return nil, "", errors.Join(err, &MovedError{Branch: strings.TrimPrefix(j.Ref, "refs/heads/"), Want: j.Old, Have: have})
 	}
-	index, err := l.copyIndex(ctx)
+	index, err := p.copyIndex(ctx)
 	if err != nil {
 		return nil, "", err
 	}
 	m = &move{index: index}
 	if j.Index, err = index.identity(); err == nil {
-		err = l.journals.write(j)
+		err = p.journals.write(j)
 	}
 	if err == nil {
-		reason, err = l.readyIndex(ctx, j, m)
+		reason, err = p.readyIndex(ctx, j, m)
 	}
 	if err != nil || reason != "" {
 		index.remove()
@@ -246,22 +246,22 @@ func (p *landing) follow(ctx context.Context, j journal, m *move) ([]string, err
 }
 
 // completeHere does what a crash kept follow from doing.
-func (l *landing) completeHere(ctx context.Context, j journal) ([]string, error) {
-	locked, err := l.lockIndex(j.Token)
+func (p *landing) completeHere(ctx context.Context, j journal) ([]string, error) {
+	locked, err := p.lockIndex(j.Token)
 	if err != nil {
 		return nil, err
 	}
 	if !locked {
 		return nil, fmt.Errorf("%w: remove %s if no git command is running", ErrInProgress, indexLock)
 	}
-	index, err := l.copyIndex(ctx)
+	index, err := p.copyIndex(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer index.remove()
 	var ops []op
 	if !j.Live {
-		if ops, err = l.opsBetween(ctx, j.Old, j.New); err != nil {
+		if ops, err = p.opsBetween(ctx, j.Old, j.New); err != nil {
 			return nil, err
 		}
 	}
@@ -270,20 +270,20 @@ func (l *landing) completeHere(ctx context.Context, j journal) ([]string, error)
 		return nil, err
 	}
 	if now == j.Index {
-		if err := l.mergeIndex(ctx, j, index); err != nil {
+		if err := p.mergeIndex(ctx, j, index); err != nil {
 			return nil, err
 		}
-		return l.follow(ctx, j, &move{index: index, ops: ops})
+		return p.follow(ctx, j, &move{index: index, ops: ops})
 	}
-	if installed, err := l.installed(ctx, j, index); err != nil || installed {
-		return nil, errors.Join(err, l.unlockIndex(j.Token), l.journals.forget())
+	if installed, err := p.installed(ctx, j, index); err != nil || installed {
+		return nil, errors.Join(err, p.unlockIndex(j.Token), p.journals.forget())
 	}
 	// Somebody worked on the index meanwhile: it is theirs, and so are the files.
 	var left []string
 	for _, o := range ops {
 		left = append(left, o.path)
 	}
-	return left, errors.Join(l.unlockIndex(j.Token), l.journals.forget())
+	return left, errors.Join(p.unlockIndex(j.Token), p.journals.forget())
 }
 
 // installed tells whether all that a landing changes is in the index as its new commit has it.

@@ -10,9 +10,14 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/access"
+	"github.com/nacre-dev/nacre/internal/hosting"
 	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/intrinsic"
+	"github.com/nacre-dev/nacre/internal/memory"
+	"github.com/nacre-dev/nacre/internal/pins"
 	"github.com/nacre-dev/nacre/internal/quiet"
 	"github.com/nacre-dev/nacre/internal/receipt"
+	"github.com/nacre-dev/nacre/kernel"
 )
 
 // errNotOpened is why there is no memory where nobody asked for it.
@@ -35,6 +40,28 @@ type calls struct {
 	err   error
 }
 
+// toolset is the memory, the plugins and the kernel over them, once calls has opened them.
+type toolset struct {
+	*basis
+	calls  *calls
+	Memory *memory.Store
+	// remembered waits until the memory is open.
+	remembered func() error
+	Kernel     *kernel.Kernel
+	plugins    *hosting.Plugins // nil until what its calls reach is open
+	shared     *hosting.Shared
+	pins       *pins.Pinner
+	refusals   intrinsic.Refusals // what its door refused
+	looks      string             // of all of it, before it was opened; empty where nobody keeps it
+}
+
+func newToolset(on *basis, req Request) *toolset {
+	return &toolset{
+		basis: on, calls: &calls{ready: make(chan struct{}), words: req.Words}, shared: req.Shared,
+		remembered: func() error { return errNotOpened },
+	}
+}
+
 // end lets nothing be opened any more, and waits for an opening to end.
 func (c *calls) end() {
 	if !c.done.Load() && c.cancel != nil {
@@ -46,15 +73,15 @@ func (c *calls) end() {
 }
 
 // openCalls opens what calls reach, where that is still to be done.
-func (s *Session) openCalls() error {
-	c := s.calls
+func (t *toolset) openCalls() error {
+	c := t.calls
 	if c.done.Load() {
 		return nil
 	}
 	select {
 	case <-c.ready:
-	case <-s.Context().Done():
-		return context.Cause(s.Context())
+	case <-t.Context().Done():
+		return context.Cause(t.Context())
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,42 +91,42 @@ func (s *Session) openCalls() error {
 	case c.ended:
 		return errNotOpened
 	}
-	c.err = s.openLate(c.ctx)
+	c.err = t.openLate(c.ctx)
 	if c.err != nil && c.ctx.Err() == nil {
-		s.Fail(c.err)
+		t.Fail(c.err)
 	}
 	c.done.Store(c.err == nil)
 	return c.err
 }
 
 // openLate opens at the first call what was quiet when the session began.
-func (s *Session) openLate(ctx context.Context) error {
-	s.Found.Plugins, s.Found.Err = access.PluginsOf(s.Inst, s.Group())
-	s.remember(ctx, s.Group())
-	if err := s.remembered(); err != nil {
+func (t *toolset) openLate(ctx context.Context) error {
+	t.Found.Plugins, t.Found.Err = access.PluginsOf(t.Inst, t.Group())
+	t.remember(ctx, t.Group())
+	if err := t.remembered(); err != nil {
 		return err
 	}
-	return s.reachable(ctx, "")
+	return t.reachable(ctx, "")
 }
 
 // Reaches tells whether what its calls reach is open.
-func (s *Session) Reaches() bool { return s.calls.done.Load() }
+func (t *toolset) Reaches() bool { return t.calls.done.Load() }
 
 // reachable opens what stands on the memory and the plugins that were found.
-func (s *Session) reachable(ctx context.Context, task string) error {
-	if err := s.recordPurge(ctx); err != nil {
+func (t *toolset) reachable(ctx context.Context, task string) error {
+	if err := t.recordPurge(ctx); err != nil {
 		return err
 	}
-	if err := s.openKernel(ctx); err != nil {
+	if err := t.openKernel(ctx); err != nil {
 		return err
 	}
-	if err := s.Kernel.Observe(s.Key(), nacre.Source{Provenance: nacre.SeenOperator, Name: "the task"}, task); err != nil {
+	if err := t.Kernel.Observe(t.Key(), nacre.Source{Provenance: nacre.SeenOperator, Name: "the task"}, task); err != nil {
 		return err
 	}
-	if err := observeWords(s); err != nil {
+	if err := t.observeWords(); err != nil {
 		return err
 	}
-	return resume(s)
+	return t.resume()
 }
 
 // maxWords is how long the operator's words may be that are looked for in calls, in bytes.
@@ -108,62 +135,62 @@ const maxWords = 256 << 10
 
 // observeWords tells the kernel what the operator typed: what calls take from there was
 // not chosen by an outsider (K-26).
-func observeWords(s *Session) error {
-	text := strings.Join(s.calls.words, "\n")
+func (t *toolset) observeWords() error {
+	text := strings.Join(t.calls.words, "\n")
 	if text == "" || len(text) > maxWords {
 		return nil
 	}
-	return s.Kernel.Observe(s.Key(), nacre.Source{Provenance: nacre.SeenOperator, Name: "the command"}, text)
+	return t.Kernel.Observe(t.Key(), nacre.Source{Provenance: nacre.SeenOperator, Name: "the command"}, text)
 }
 
 // resume tells the kernel what the session had been told when its process was killed:
 // what an outsider told it then stands in its home and its memory, and counts (M-52).
-func resume(s *Session) error {
-	chains := s.Chains()
-	if !s.Resumed() || len(chains) < 2 {
+func (t *toolset) resume() error {
+	chains := t.Chains()
+	if !t.Resumed() || len(chains) < 2 {
 		return nil
 	}
-	told, err := receipt.Told(s.Inst, chains[:len(chains)-1])
+	told, err := receipt.Told(t.Inst, chains[:len(chains)-1])
 	if err != nil {
 		return fmt.Errorf("what the session had been told before it was killed: %w", err)
 	}
-	return s.Kernel.Resume(s.Key(), told, "what was read before the session was resumed")
+	return t.Kernel.Resume(t.Key(), told, "what was read before the session was resumed")
 }
 
 // reloadPlugin replaces a plugin of this session by what its folder is now.
-func (s *Session) reloadPlugin(ctx context.Context, name nacre.PluginName) error {
+func (t *toolset) reloadPlugin(ctx context.Context, name nacre.PluginName) error {
 	select {
-	case <-s.calls.ready:
+	case <-t.calls.ready:
 	case <-ctx.Done():
 		return errors.New("its plugins have not started yet")
 	}
-	if err := s.openCalls(); err != nil {
+	if err := t.openCalls(); err != nil {
 		return err
 	}
-	return s.plugins.Reload(ctx, name, s.Kernel.Replace)
+	return t.plugins.Reload(ctx, name, t.Kernel.Replace)
 }
 
 // rests says what the next session may know of what this one found quiet, while its
 // memory is still open.
-func (s *Session) rests(ctx context.Context) quiet.State {
-	if s.looks == "" || !s.plugins.Idle() {
+func (t *toolset) rests(ctx context.Context) quiet.State {
+	if t.looks == "" || !t.plugins.Idle() {
 		return quiet.State{}
 	}
-	until, err := s.Memory.Rests(ctx)
+	until, err := t.Memory.Rests(ctx)
 	if err != nil {
 		return quiet.State{}
 	}
-	if most := s.Inst.Options.Now().Add(quiet.Longest); until.After(most) {
+	if most := t.Inst.Options.Now().Add(quiet.Longest); until.After(most) {
 		until = most
 	}
-	return quiet.State{Looks: s.looks, Until: until}
+	return quiet.State{Looks: t.looks, Until: until}
 }
 
 // rest keeps that, once the memory is closed, where everything looks as it did before
 // it was opened.
-func (s *Session) rest(q quiet.State) {
-	if q.Looks != "" && looksOf(s.Inst, s.Group()) == q.Looks {
-		quiet.Keep(s.Inst, s.Group(), q)
+func (t *toolset) rest(q quiet.State) {
+	if q.Looks != "" && looksOf(t.Inst, t.Group()) == q.Looks {
+		quiet.Keep(t.Inst, t.Group(), q)
 	}
 }
 

@@ -9,15 +9,15 @@ import (
 )
 
 // recordPurge tells how many superseded entries were too old when the memory was opened (D-40).
-func (s *Session) recordPurge(ctx context.Context) error {
-	if s.Memory.Purged() == 0 {
+func (t *toolset) recordPurge(ctx context.Context) error {
+	if t.Memory.Purged() == 0 {
 		return nil
 	}
-	detail, err := json.Marshal(map[string]int{"count": s.Memory.Purged()})
+	detail, err := json.Marshal(map[string]int{"count": t.Memory.Purged()})
 	if err != nil {
 		return err
 	}
-	return s.Recorder.Append(ctx, nacre.Record{Kind: nacre.KindMemory, Source: installation.SourceCore, Outcome: "superseded entries purged", Detail: detail})
+	return t.Recorder.Append(ctx, nacre.Record{Kind: nacre.KindMemory, Source: installation.SourceCore, Outcome: "superseded entries purged", Detail: detail})
 }
 
 // NoteLimit records and tells that a sandbox was ended for a limit. The

@@ -10,22 +10,22 @@ import (
 
 // newPinner serves the folder that the session's agent works in. What a killed
 // opening left of copies is removed.
-func (s *Session) newPinner(kind string) (*pins.Pinner, error) {
-	workspace := s.project
-	if kind == "run" { // its agent works on a clone, which is there once the work begins
-		dir, err := filepath.EvalSymlinks(s.Dir())
+func (b *basis) newPinner() (*pins.Pinner, error) {
+	workspace := b.project
+	if b.kind == "run" { // its agent works on a clone, which is there once the work begins
+		dir, err := filepath.EvalSymlinks(b.Dir())
 		if err != nil {
 			return nil, err
 		}
 		workspace = filepath.Join(dir, task.WorkDir)
 	}
-	p := pins.New(workspace, filepath.Join(s.Dir(), installation.PinsDir))
+	p := pins.New(workspace, filepath.Join(b.Dir(), installation.PinsDir))
 	return p, p.Close()
 }
 
 // WorksOver says what the agent's files are a layer over, so that a file that is
 // pinned is the one that the agent sees; empty where they are whole.
-func (s *Session) WorksOver(base string) { s.pins.Over(base) }
+func (t *toolset) WorksOver(base string) { t.pins.Over(base) }
 
 // ShowsProject tells whether a plugin of the session sees the project.
-func (s *Session) ShowsProject() bool { return s.plugins.ShowsProject() }
+func (t *toolset) ShowsProject() bool { return t.plugins.ShowsProject() }

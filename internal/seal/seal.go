@@ -28,12 +28,10 @@ import (
 	"github.com/nacre-dev/nacre/internal/egress"
 	"github.com/nacre-dev/nacre/internal/hosting"
 	"github.com/nacre-dev/nacre/internal/installation"
-	"github.com/nacre-dev/nacre/internal/intrinsic"
 	"github.com/nacre-dev/nacre/internal/leasing"
 	"github.com/nacre-dev/nacre/internal/memory"
 	"github.com/nacre-dev/nacre/internal/metering"
 	"github.com/nacre-dev/nacre/internal/operator"
-	"github.com/nacre-dev/nacre/internal/pins"
 	"github.com/nacre-dev/nacre/internal/planted/search"
 	"github.com/nacre-dev/nacre/internal/pluginhost"
 	"github.com/nacre-dev/nacre/internal/posture"
@@ -44,7 +42,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/toolchain"
 	"github.com/nacre-dev/nacre/internal/verify"
 	"github.com/nacre-dev/nacre/internal/watch"
-	"github.com/nacre-dev/nacre/kernel"
 )
 
 // BriefLimit is how long the memory brief may take before a run starts without it (D-43).
@@ -111,37 +108,32 @@ type Request struct {
 
 // Session is an open session with everything that serves it.
 type Session struct {
-	*session.Session
-	Inst  *installation.Installation
+	*basis
+	*toolset
 	Rules []nacre.EgressRule
 	// Services are those of this machine that the agent may reach, or ask for.
 	Services asking.Services
-	Memory   *memory.Store
-	// remembered waits until the memory is open.
-	remembered func() error
-	Model      *metering.Meter
-	Agent      string // the brain with its version
-	Tell       func(nacre.Step)
-	project    string // the folder that the agent works on
-	Found      *Findings
-	Kernel     *kernel.Kernel
-	pins       *pins.Pinner
-	Warn       func(nacre.Step)
-	Watch      *watch.Watch     // nil until it is set up
-	proposer   *asking.Proposer // nil where nobody is asked about hosts that were refused
-	leases     *leasing.Credentials
-	Limited    atomic.Value // a string: for which limit the agent was ended
-	Started    time.Time
-	kind       string             // of the session
-	confined   bool               // by a role, to parts of the project
-	plugins    *hosting.Plugins   // nil until what its calls reach is open
-	refusals   intrinsic.Refusals // what its door refused
-	calls      *calls
-	looks      string // of what its calls reach, before that was opened; empty where nobody keeps it
-	shared     *hosting.Shared
+	Model    *metering.Meter
+	Watch    *watch.Watch     // nil until it is set up
+	proposer *asking.Proposer // nil where nobody is asked about hosts that were refused
+	leases   *leasing.Credentials
+	Limited  atomic.Value // a string: for which limit the agent was ended
 
 	questions chan nacre.Question
 	asked     sync.WaitGroup
+}
+
+// basis is what all parts of a session stand on.
+type basis struct {
+	*session.Session // nil until it is open
+	Inst             *installation.Installation
+	Agent            string // the brain with its version
+	Found            *Findings
+	Started          time.Time
+	Tell, Warn       func(nacre.Step)
+	project          string // the folder that the agent works on
+	kind             string
+	confined         bool // by a role, to parts of the project
 }
 
 // EgressAt is what sessions that begin at a moment may reach.
@@ -166,14 +158,14 @@ func Open(ctx context.Context, inst *installation.Installation, req Request) (*S
 	if err := operator.SettleAll(ctx, inst, req.Project, operator.TellSteps(req.Warn, req.Tell)); err != nil {
 		return nil, err
 	}
-	s := &Session{
-		Inst: inst, project: req.Project, Agent: strings.TrimSpace(req.Brain + " " + req.Version), Tell: installation.OneAtATime(req.Tell), Rules: rules, Services: services, Started: started,
-		kind: req.Kind, calls: &calls{ready: make(chan struct{}), words: req.Words}, confined: req.Confined, shared: req.Shared,
-		questions: make(chan nacre.Question, approval.MaxPending), remembered: func() error { return errNotOpened },
+	on := &basis{
+		Inst: inst, project: req.Project, Agent: strings.TrimSpace(req.Brain + " " + req.Version), Tell: installation.OneAtATime(req.Tell), Started: started,
+		kind: req.Kind, confined: req.Confined,
 	}
-	if s.Warn = s.Tell; req.Warn != nil {
-		s.Warn = installation.OneAtATime(req.Warn)
+	if on.Warn = on.Tell; req.Warn != nil {
+		on.Warn = installation.OneAtATime(req.Warn)
 	}
+	s := &Session{basis: on, toolset: newToolset(on, req), Rules: rules, Services: services, questions: make(chan nacre.Question, approval.MaxPending)}
 	if req.Kind == "exec" && req.Shared == nil {
 		s.looks = looksOf(inst, req.Group)
 	}
@@ -191,19 +183,19 @@ func Open(ctx context.Context, inst *installation.Installation, req Request) (*S
 
 // remember opens the memory beside the session. Nothing of either is used before
 // both are open: no memory, no run (M-01, D-45).
-func (s *Session) remember(ctx context.Context, group nacre.Group) {
+func (t *toolset) remember(ctx context.Context, group nacre.Group) {
 	var store *memory.Store
 	var err error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		store, err = s.Inst.OpenMemory(ctx, group, func(text string) {
-			s.Warn(nacre.Step{Kind: nacre.StepResult, Name: "memory", Text: text, IsError: true})
+		store, err = t.Inst.OpenMemory(ctx, group, func(text string) {
+			t.Warn(nacre.Step{Kind: nacre.StepResult, Name: "memory", Text: text, IsError: true})
 		})
 	}()
-	s.remembered = sync.OnceValue(func() error {
+	t.remembered = sync.OnceValue(func() error {
 		<-done
-		s.Memory = store
+		t.Memory = store
 		return err
 	})
 }
@@ -238,7 +230,7 @@ func (s *Session) open(ctx context.Context, req Request, o opening) error {
 	if s.Watch, err = watch.Open(r, s.Session, reactions, s.Warn); err != nil {
 		return err
 	}
-	if s.pins, err = s.newPinner(req.Kind); err != nil {
+	if s.pins, err = s.newPinner(); err != nil {
 		return err
 	}
 	if s.leases, err = leasing.Open(ctx, s.Inst, s.Session, s.Rules, o.opened, s.Inst.Config.Hold(req.Asking.Watched)); err != nil {
@@ -389,10 +381,10 @@ func (s *Session) PostureWith(in posture.Input, modules []verify.Module) (nacre.
 }
 
 // Skills teach a brain the tools that its group may use (D-31).
-func (s *Session) Skills(principal nacre.Principal) []brain.Skill {
+func (t *toolset) Skills(principal nacre.Principal) []brain.Skill {
 	var core []nacre.Capability
 	schedules := false
-	for _, c := range s.Kernel.Catalog(principal) {
+	for _, c := range t.Kernel.Catalog(principal) {
 		if c.Intrinsic {
 			core = append(core, c)
 		}
@@ -404,7 +396,7 @@ func (s *Session) Skills(principal nacre.Principal) []brain.Skill {
 	if schedules {
 		skills = append(skills, brain.Skill{Name: schedule.Plugin, Markdown: schedule.Skill()})
 	}
-	for _, skill := range s.plugins.Skills() {
+	for _, skill := range t.plugins.Skills() {
 		var text strings.Builder
 		for _, file := range skill.Files {
 			text.WriteString(file.Text + "\n")
@@ -441,21 +433,21 @@ func (s *Session) Close(ctx context.Context, outcome string, finished bool) erro
 }
 
 // closeMemory closes the memory while the session closes: a call that comes now fails.
-func (s *Session) closeMemory() <-chan error {
+func (t *toolset) closeMemory() <-chan error {
 	closed := make(chan error, 1)
-	if err := s.remembered(); err != nil {
+	if err := t.remembered(); err != nil {
 		closed <- nil // it never was open, and somebody was told
 		return closed
 	}
-	go func() { closed <- s.Memory.Close() }()
+	go func() { closed <- t.Memory.Close() }()
 	return closed
 }
 
 // waitForDrivers lets what still runs for a call end before its chain does.
-func (s *Session) waitForDrivers(ctx context.Context) error {
+func (t *toolset) waitForDrivers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, hosting.DriversLimit)
 	defer cancel()
-	return s.Kernel.Wait(ctx)
+	return t.Kernel.Wait(ctx)
 }
 
 // settingsDir holds, in a session's folder, the settings of package tools.

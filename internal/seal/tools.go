@@ -59,57 +59,57 @@ func (f *Findings) Idle(inst *installation.Installation) []string {
 // openKernel registers everything a call can reach: the core's own tools,
 // memory and plugins. The tools of a plugin that the session's group may not
 // use are known, so that they are refused for what they are, and not started.
-func (s *Session) openKernel(ctx context.Context) error {
-	if s.Found.Err != nil {
-		return s.Found.Err
+func (t *toolset) openKernel(ctx context.Context) error {
+	if t.Found.Err != nil {
+		return t.Found.Err
 	}
-	s.plugins = hosting.Open(s.Inst, s.Session, hosting.Options{
-		Guest: hosting.Guest{ID: s.ID(), Group: s.Group(), Tools: s.catalog, Info: func() map[string]any { return s.intrinsic().Info() }},
-		Found: s.Found.Plugins, Shared: s.shared, Folder: s.workFolder, Warn: s.Warn,
+	t.plugins = hosting.Open(t.Inst, t.Session, hosting.Options{
+		Guest: hosting.Guest{ID: t.ID(), Group: t.Group(), Tools: t.catalog, Info: func() map[string]any { return t.intrinsic().Info() }},
+		Found: t.Found.Plugins, Shared: t.shared, Folder: t.workFolder, Warn: t.Warn,
 	})
-	own, err := s.ownTools()
+	own, err := t.ownTools()
 	if err != nil {
 		return err
 	}
-	if err := s.checkPins(own); err != nil {
+	if err := t.checkPins(own); err != nil {
 		return err
 	}
-	others, err := s.plugins.Start(ctx, own)
+	others, err := t.plugins.Start(ctx, own)
 	if err != nil {
 		return err
 	}
-	k, err := newKernel(s.Inst, s.Approvals, installation.Words{Recorder: s.Recorder, Redact: s.Inst.Redact}, s.pins)
+	k, err := newKernel(t.Inst, t.Approvals, installation.Words{Recorder: t.Recorder, Redact: t.Inst.Redact}, t.pins)
 	if err != nil {
 		return err
 	}
 	for _, tool := range slices.Concat(own, others) {
-		tool.Capability = s.Inst.Config.Pinned(tool.Capability)
+		tool.Capability = t.Inst.Config.Pinned(tool.Capability)
 		if err := k.Register(tool); err != nil {
 			return config.Errorf("tool %s: %w", tool.Capability.ID, err)
 		}
 	}
-	s.Kernel = k
-	return s.plugins.Attach()
+	t.Kernel = k
+	return t.plugins.Attach()
 }
 
 // catalog is what the session's group may use.
-func (s *Session) catalog() []nacre.Capability {
-	return s.Kernel.Catalog(s.Inst.Principal(s.Group(), s.ID(), ""))
+func (t *toolset) catalog() []nacre.Capability {
+	return t.Kernel.Catalog(t.Inst.Principal(t.Group(), t.ID(), ""))
 }
 
 // workFolder is the folder that the session's agent works on. What a role keeps
 // from its agent cannot be kept from a handler, which therefore sees nothing.
-func (s *Session) workFolder() (string, error) {
-	if s.confined {
+func (t *toolset) workFolder() (string, error) {
+	if t.confined {
 		return "", errors.New("the role of this session confines its agent to a part of the project, of which plugins see nothing")
 	}
-	if s.kind != "run" {
-		if s.project == "" {
+	if t.kind != "run" {
+		if t.project == "" {
 			return "", errors.New("this session has no project")
 		}
-		return s.project, nil
+		return t.project, nil
 	}
-	dir, err := filepath.EvalSymlinks(s.Dir())
+	dir, err := filepath.EvalSymlinks(t.Dir())
 	return filepath.Join(dir, task.WorkDir), err
 }
 
@@ -133,19 +133,19 @@ func newKernel(inst *installation.Installation, approver *approval.Desk, recorde
 // checkPins refuses a pin of a tool that is nowhere: a name that was mistyped
 // would leave the tool that was meant as its author declares it (D-20). Where a
 // plugin could not be read, nobody knows what its tools would have been.
-func (s *Session) checkPins(own []nacre.Tool) error {
+func (t *toolset) checkPins(own []nacre.Tool) error {
 	known := map[string]bool{}
 	for _, tool := range own {
 		known[string(tool.Capability.Tool)] = true
 	}
 	unread := false
-	for _, f := range s.Found.Plugins {
+	for _, f := range t.Found.Plugins {
 		unread = unread || f.Err != nil
 		for _, tool := range f.Manifest.Provides.Tools {
 			known[string(tool.Name)] = true
 		}
 	}
-	for name := range s.Inst.Config.Tools {
+	for name := range t.Inst.Config.Tools {
 		if !known[name] && !unread {
 			return config.Errorf("[tools.%s]: no plugin has a tool of this name, so nothing would be pinned", name)
 		}
@@ -154,25 +154,25 @@ func (s *Session) checkPins(own []nacre.Tool) error {
 }
 
 // ownTools are what the core itself brings: the intrinsics, schedules and memory.
-func (s *Session) ownTools() ([]nacre.Tool, error) {
-	tools, err := memory.Tools(s.Memory)
-	return slices.Concat(s.intrinsic().Tools(), s.scheduleTools(), tools), err
+func (t *toolset) ownTools() ([]nacre.Tool, error) {
+	tools, err := memory.Tools(t.Memory)
+	return slices.Concat(t.intrinsic().Tools(), t.scheduleTools(), tools), err
 }
 
 // intrinsic is what the core's own tools read of the session.
-func (s *Session) intrinsic() intrinsic.Session {
+func (t *toolset) intrinsic() intrinsic.Session {
 	return intrinsic.Session{
-		Group: s.Group(), Started: s.Started, Refusals: &s.refusals,
-		Kernel: func() *kernel.Kernel { return s.Kernel }, Plugins: func() any { return s.plugins.Health() },
+		Group: t.Group(), Started: t.Started, Refusals: &t.refusals,
+		Kernel: func() *kernel.Kernel { return t.Kernel }, Plugins: func() any { return t.plugins.Health() },
 	}
 }
 
 // scheduleTools let the session's agent make schedules for its group.
-func (s *Session) scheduleTools() []nacre.Tool {
+func (t *toolset) scheduleTools() []nacre.Tool {
 	return schedule.Tools(schedule.Access{
-		Open: func(ctx context.Context) (*schedule.Store, error) { return scheduling.Schedules(ctx, s.Inst) }, Zone: scheduling.LocalZone(s.Inst),
+		Open: func(ctx context.Context) (*schedule.Store, error) { return scheduling.Schedules(ctx, t.Inst) }, Zone: scheduling.LocalZone(t.Inst),
 		Label: func(id nacre.SessionID) nacre.Label {
-			if s.Kernel.Tainted(nacre.KeyOf(s.Group(), id)) {
+			if t.Kernel.Tainted(nacre.KeyOf(t.Group(), id)) {
 				return nacre.Untrusted
 			}
 			return nacre.Trusted

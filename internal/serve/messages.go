@@ -108,9 +108,9 @@ func (h *server) feed(work context.Context, events <-chan plugin.Envelope, to ch
 }
 
 // offer hands over the messages that wait, the oldest first.
-func (h *server) offer(work context.Context, to chan<- plugin.Envelope) {
-	for _, m := range h.inbox.Waiting() {
-		if _, ok := h.inbox.Offer(m.ID); ok {
+func (b *mailbox) offer(work context.Context, to chan<- plugin.Envelope) {
+	for _, m := range b.inbox.Waiting() {
+		if _, ok := b.inbox.Offer(m.ID); ok {
 			hand(work, to, plugin.Envelope{ID: m.ID, Topic: bus.TopicInbound, Source: m.Source, Group: m.Group, Payload: m.Payload})
 		}
 	}
@@ -173,12 +173,12 @@ func notBegun(ctx context.Context, h *server, e plugin.Envelope, reason string) 
 }
 
 // serves tells whether the nacre serve of a session is there. Where nobody knows, it is.
-func (h *server) serves(holder string) bool {
+func (q *teller) serves(holder string) bool {
 	id, err := nacre.ParseSessionID(holder)
 	if err != nil {
 		return true
 	}
-	s, err := h.runtime.Registry.Show(id)
+	s, err := q.runtime.Registry.Show(id)
 	if errors.Is(err, registry.ErrUnknown) {
 		return false
 	}
@@ -187,10 +187,10 @@ func (h *server) serves(holder string) bool {
 
 // begin counts that an agent is about to hear a message. It hears nothing where that
 // cannot be written before the end: whoever serves next begins (F-73).
-func (h *server) begin(ctx context.Context, o dispatch.Order) error {
+func (b *mailbox) begin(ctx context.Context, o dispatch.Order) error {
 	var err error
 	ok := scheduling.Persist(ctx, func() error {
-		_, err = h.inbox.Begin(o.Envelope.ID)
+		_, err = b.inbox.Begin(o.Envelope.ID)
 		return err
 	})
 	if ok {
@@ -201,9 +201,9 @@ func (h *server) begin(ctx context.Context, o dispatch.Order) error {
 
 // dealtWith forgets a message whose turn is over or could not be taken. One whose
 // turn was cut off by the end of this process is there for the next one.
-func (h *server) dealtWith(ctx context.Context, o dispatch.Order, err error) {
+func (b *mailbox) dealtWith(ctx context.Context, o dispatch.Order, err error) {
 	if o.Message != nil && (err == nil || ctx.Err() == nil) {
-		h.forget(ctx, o.Envelope.ID)
+		b.forget(ctx, o.Envelope.ID)
 	}
 }
 
@@ -225,8 +225,8 @@ func (h *server) waits(ctx context.Context, o dispatch.Order, reason string) boo
 
 // forget removes a message, and does not give up before the end: one that was left
 // would be carried on.
-func (h *server) forget(ctx context.Context, id string) {
-	scheduling.Persist(ctx, func() error { return h.inbox.Remove(id) })
+func (b *mailbox) forget(ctx context.Context, id string) {
+	scheduling.Persist(ctx, func() error { return b.inbox.Remove(id) })
 }
 
 // visitForMessage is the turn that a message asks for; again says that it was begun

@@ -89,9 +89,9 @@ type Attend func(context.Context, conversation.Request) (conversation.Result, er
 
 // server is an installation that serves: messages, timers and whoever subscribes.
 type server struct {
-	*session.Session
-	runtime    *installation.Installation
-	bus        *bus.Bus
+	teller
+	mailbox
+	ticking
 	table      *routing.Table
 	dispatcher *dispatch.Dispatcher
 	attend     Attend
@@ -99,11 +99,21 @@ type server struct {
 	shared     *hosting.Shared
 	plugged    chan struct{} // closed when shared is there
 	endpoints  endpoints
-	// inbox keeps the messages that were taken until they were dealt with.
-	inbox *inbox.Box
+}
 
-	mu sync.Mutex
-	// ticks are those that wait for what becomes of them, by session.
+// teller records what happens while nacre serves, and tells it on the bus.
+type teller struct {
+	*session.Session
+	runtime *installation.Installation
+	bus     *bus.Bus
+}
+
+// mailbox keeps the messages that were taken until they were dealt with.
+type mailbox struct{ inbox *inbox.Box }
+
+// ticking are the ticks that wait for what becomes of them, by session.
+type ticking struct {
+	mu    sync.Mutex
 	ticks map[nacre.SessionID]*pendingTick
 }
 
@@ -193,7 +203,7 @@ func openServer(ctx context.Context, inst *installation.Installation, o Serve) (
 	if err := operator.SettleAll(ctx, inst, "", operator.TellKilled(o.Warn)); err != nil {
 		return nil, err
 	}
-	h := &server{runtime: inst, table: table, plugged: make(chan struct{}), ticks: map[nacre.SessionID]*pendingTick{}}
+	h := &server{teller: teller{runtime: inst}, ticking: ticking{ticks: map[nacre.SessionID]*pendingTick{}}, table: table, plugged: make(chan struct{})}
 	if h.Session, err = hosting.Holder(ctx, inst, serveKind, "channels, schedules and events", h.reload); err != nil {
 		return nil, err
 	}
@@ -297,12 +307,12 @@ func (h *server) subscribe(work context.Context, working *sync.WaitGroup, tell f
 
 // publish puts what the core has to say on the bus. What nobody can be told is
 // recorded all the same.
-func (h *server) publish(ctx context.Context, topic string, group nacre.Group, payload map[string]any) error {
+func (q *teller) publish(ctx context.Context, topic string, group nacre.Group, payload map[string]any) error {
 	raw, err := json.Marshal(payload)
 	if err != nil {
 		return err
 	}
-	_, err = h.bus.Publish(context.WithoutCancel(ctx), bus.Event{Topic: topic, Source: installation.SourceCore, Group: group, Payload: raw})
+	_, err = q.bus.Publish(context.WithoutCancel(ctx), bus.Event{Topic: topic, Source: installation.SourceCore, Group: group, Payload: raw})
 	return err
 }
 
@@ -332,17 +342,17 @@ func (h *server) dropped(ctx context.Context, o dispatch.Order, reason string) {
 }
 
 // notDelivered records events that somebody who subscribes or publishes lost.
-func (h *server) notDelivered(d bus.Drop) {
+func (q *teller) notDelivered(d bus.Drop) {
 	detail, err := json.Marshal(map[string]any{"who": d.Who, "count": d.Count, "detail": d.Detail, "for": d.Group})
 	if err == nil {
-		h.note(h.Context(), nacre.Record{Kind: nacre.KindEvent, Topic: d.Topic, Outcome: "not delivered", Reason: string(d.Reason), Detail: detail})
+		q.note(q.Context(), nacre.Record{Kind: nacre.KindEvent, Topic: d.Topic, Outcome: "not delivered", Reason: string(d.Reason), Detail: detail})
 	}
 }
 
 // note records what is no effect. The recorder itself stops the session if it fails.
-func (h *server) note(ctx context.Context, rec nacre.Record) {
+func (q *teller) note(ctx context.Context, rec nacre.Record) {
 	rec.Source = installation.SourceCore
-	_ = h.Recorder.Append(context.WithoutCancel(ctx), rec)
+	_ = q.Recorder.Append(context.WithoutCancel(ctx), rec)
 }
 
 // tellPlugins tells of each plugin that runs.
@@ -415,8 +425,8 @@ func (h *server) visitFor(ctx context.Context, o dispatch.Order) (conversation.R
 }
 
 // visitForTick is the turn that a timer asks for.
-func (h *server) visitForTick(v conversation.Request, o dispatch.Order) (conversation.Request, bool) {
-	w := h.waitingFor(o)
+func (k *ticking) visitForTick(v conversation.Request, o dispatch.Order) (conversation.Request, bool) {
+	w := k.waitingFor(o)
 	if w == nil {
 		return v, false // whoever waited has gone, and the tick is claimed again
 	}
@@ -474,18 +484,18 @@ func (h *server) tick(ctx context.Context, c schedule.Claim) (string, error) {
 }
 
 // created tells of a new schedule.
-func (h *server) created(ctx context.Context, s schedule.Schedule) {
+func (q *teller) created(ctx context.Context, s schedule.Schedule) {
 	payload, err := s.Payload()
 	if err == nil {
-		_, err = h.bus.Publish(context.WithoutCancel(ctx), bus.Event{Topic: bus.TopicTaskCreated, Source: installation.SourceCore, Group: s.Group, Payload: payload})
+		_, err = q.bus.Publish(context.WithoutCancel(ctx), bus.Event{Topic: bus.TopicTaskCreated, Source: installation.SourceCore, Group: s.Group, Payload: payload})
 	}
 	if err != nil {
-		h.note(ctx, nacre.Record{Kind: nacre.KindEvent, Topic: bus.TopicTaskCreated, Outcome: "not delivered", Reason: h.clean(err.Error())})
+		q.note(ctx, nacre.Record{Kind: nacre.KindEvent, Topic: bus.TopicTaskCreated, Outcome: "not delivered", Reason: q.clean(err.Error())})
 	}
 }
 
 // left records a tick whose process died, and whether it is carried on.
-func (h *server) left(ctx context.Context, t schedule.Tick) {
+func (q *teller) left(ctx context.Context, t schedule.Tick) {
 	outcome := "interrupted"
 	switch t.State {
 	case schedule.Waiting:
@@ -494,25 +504,25 @@ func (h *server) left(ctx context.Context, t schedule.Tick) {
 		outcome = "ended, written back"
 	default: // nobody carries it on
 	}
-	h.note(ctx, nacre.Record{Kind: nacre.KindEvent, Topic: bus.TopicTaskTriggered, Outcome: outcome, Reason: "schedule " + t.Schedule + ", session " + string(t.Session)})
+	q.note(ctx, nacre.Record{Kind: nacre.KindEvent, Topic: bus.TopicTaskTriggered, Outcome: outcome, Reason: "schedule " + t.Schedule + ", session " + string(t.Session)})
 }
 
 // waitingFor is the tick that an event is of.
-func (h *server) waitingFor(o dispatch.Order) *pendingTick {
+func (k *ticking) waitingFor(o dispatch.Order) *pendingTick {
 	var payload struct {
 		Session nacre.SessionID `json:"session"`
 	}
 	if o.Task == nil || json.Unmarshal(o.Envelope.Payload, &payload) != nil {
 		return nil
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.ticks[payload.Session]
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.ticks[payload.Session]
 }
 
 // resolve tells the schedule that waits for this event, if one does.
-func (h *server) resolve(o dispatch.Order, t tickResult) {
-	if w := h.waitingFor(o); w != nil {
+func (k *ticking) resolve(o dispatch.Order, t tickResult) {
+	if w := k.waitingFor(o); w != nil {
 		select {
 		case w.done <- t:
 		default: // it was told
@@ -539,7 +549,7 @@ func (h *server) serving() Serving {
 	return s
 }
 
-func (h *server) clean(text string) string {
-	text, _ = h.runtime.Redact.String(text)
+func (q *teller) clean(text string) string {
+	text, _ = q.runtime.Redact.String(text)
 	return text
 }

@@ -31,12 +31,21 @@ const (
 	reloadWait = 30 * time.Second
 )
 
-func (s *Session) serveControl() error {
+// control answers at the control socket.
+type control struct {
+	approvals *approval.Desk
+	stop      func(why error)
+	ending    context.Context //nolint:containedctx // the session's own, with which a reload ends
+	reload    func(context.Context, nacre.PluginName) error
+}
+
+func (s *Session) serveControl(reload func(context.Context, nacre.PluginName) error) error {
+	c := &control{approvals: s.Approvals, stop: s.Stop, ending: s.ctx, reload: reload}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /approvals", s.listApprovals)
-	mux.HandleFunc("POST /approvals/{id}", s.answerApproval)
-	mux.HandleFunc("POST /stop", s.stopRequest)
-	mux.HandleFunc("POST /plugins/{name}/reload", s.reloadPlugin)
+	mux.HandleFunc("GET /approvals", c.listApprovals)
+	mux.HandleFunc("POST /approvals/{id}", c.answerApproval)
+	mux.HandleFunc("POST /stop", c.stopRequest)
+	mux.HandleFunc("POST /plugins/{name}/reload", c.reloadPlugin)
 	return s.listen(filepath.Join(s.room, controlSocket), func(ctx context.Context, listener *net.UnixListener) error {
 		server := &http.Server{Handler: mux, ReadTimeout: controlWait, WriteTimeout: controlWait, MaxHeaderBytes: controlBody, ConnContext: withPeer}
 		stop := context.AfterFunc(ctx, func() { shutDown(server) })
@@ -57,11 +66,11 @@ func shutDown(server *http.Server) {
 	}
 }
 
-func (s *Session) listApprovals(w http.ResponseWriter, _ *http.Request) {
-	reply(w, http.StatusOK, s.Approvals.List())
+func (c *control) listApprovals(w http.ResponseWriter, _ *http.Request) {
+	reply(w, http.StatusOK, c.approvals.List())
 }
 
-func (s *Session) answerApproval(w http.ResponseWriter, r *http.Request) {
+func (c *control) answerApproval(w http.ResponseWriter, r *http.Request) {
 	var press nacre.Press
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, controlBody))
 	decoder.DisallowUnknownFields()
@@ -74,7 +83,7 @@ func (s *Session) answerApproval(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusForbidden, problem{Error: err.Error()})
 		return
 	}
-	outcome, err := s.Approvals.Press(press)
+	outcome, err := c.approvals.Press(press)
 	if err != nil {
 		reply(w, http.StatusConflict, problemOf(err))
 		return
@@ -159,7 +168,7 @@ type stopping struct {
 	Identity person.Identity `json:"identity,omitempty"`
 }
 
-func (s *Session) stopRequest(w http.ResponseWriter, r *http.Request) {
+func (c *control) stopRequest(w http.ResponseWriter, r *http.Request) {
 	var by stopping
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, controlBody)).Decode(&by); err != nil && !errors.Is(err, io.EOF) {
 		reply(w, http.StatusBadRequest, problem{Error: err.Error()})
@@ -172,29 +181,29 @@ func (s *Session) stopRequest(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusForbidden, problem{Error: err.Error()})
 		return
 	}
-	if err := s.Approvals.Stop(by.Identity); err != nil {
+	if err := c.approvals.Stop(by.Identity); err != nil {
 		reply(w, http.StatusConflict, problemOf(err))
 		return
 	}
-	s.Stop(ErrStopped)
+	c.stop(ErrStopped)
 	reply(w, http.StatusOK, map[string]string{"state": "stopping"})
 }
 
 // reloadPlugin replaces a plugin that the session runs (D-27).
-func (s *Session) reloadPlugin(w http.ResponseWriter, r *http.Request) {
+func (c *control) reloadPlugin(w http.ResponseWriter, r *http.Request) {
 	name, err := nacre.ParsePluginName(r.PathValue("name"))
 	if err != nil {
 		reply(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
 		return
 	}
-	if s.reload == nil {
+	if c.reload == nil {
 		reply(w, http.StatusConflict, map[string]string{"error": "it runs no plugins"})
 		return
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(reloadWait)) // the server's own is for what takes no time
-	ctx, cancel := context.WithTimeout(s.ctx, reloadWait-controlWait)
+	ctx, cancel := context.WithTimeout(c.ending, reloadWait-controlWait)
 	defer cancel()
-	if err := s.reload(ctx, name); err != nil {
+	if err := c.reload(ctx, name); err != nil {
 		reply(w, http.StatusConflict, map[string]string{"error": err.Error()})
 		return
 	}

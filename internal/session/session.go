@@ -69,21 +69,25 @@ type Session struct {
 	Approvals *approval.Desk
 	// Interruption is when what the session does is told to end.
 	Interruption *Interruption
-	held         *registry.Held
-	chain        *audit.Chain
-	floods       *audit.Aggregator
-	sandbox      sandbox.Backend
-	now          func() time.Time
-	reload       func(context.Context, nacre.PluginName) error
-	room         string           // host folder of the sockets
-	before       registry.Session // what was known before the opening's chain was named
+	hold
+	chain   *audit.Chain
+	floods  *audit.Aggregator
+	sandbox sandbox.Backend
+	now     func() time.Time
+	room    string           // host folder of the sockets
+	before  registry.Session // what was known before the opening's chain was named
 
 	*lifetime
 
 	mu        sync.Mutex
 	processes map[sandbox.Process]func() // what waits until each was read
 	failure   error
-	resumed   bool
+}
+
+// hold is the session as the registry knows it, held by this process.
+type hold struct {
+	held    *registry.Held
+	resumed bool
 }
 
 // ErrStopped is why a session's context ends when somebody stops it.
@@ -101,7 +105,7 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{held: held, now: o.Now, reload: o.Reload, processes: map[sandbox.Process]func(){}, resumed: held.Work != ""}
+	s := &Session{hold: hold{held: held, resumed: held.Work != ""}, now: o.Now, processes: map[sandbox.Process]func(){}}
 	s.Interruption = &Interruption{session: s, begun: make(chan struct{})}
 	s.lifetime = begin(context.WithoutCancel(ctx))
 	if err := s.open(ctx, o); err != nil {
@@ -127,7 +131,7 @@ func (s *Session) open(ctx context.Context, o Options) error {
 		Now: o.Now, TTL: o.AskTTL, Notify: o.Notify, Recorder: s.Recorder, Session: s.ID(), Group: s.held.Group,
 		Directory: o.Directory, Store: o.Registry.Store(),
 	})
-	return s.serveControl()
+	return s.serveControl(o.Reload)
 }
 
 // settleLeft removes the sockets of a dead holder, where nobody listens any more, and
@@ -281,27 +285,27 @@ func (r recorder) check(err error) error {
 func (s *Session) Sandbox() sandbox.Backend { return s.sandbox }
 
 // ID names the session.
-func (s *Session) ID() nacre.SessionID { return s.held.ID }
+func (h *hold) ID() nacre.SessionID { return h.held.ID }
 
 // Key is what the kernel knows it by.
-func (s *Session) Key() nacre.SessionKey {
-	return nacre.KeyOf(s.held.Group, s.held.ID)
+func (h *hold) Key() nacre.SessionKey {
+	return nacre.KeyOf(h.held.Group, h.held.ID)
 }
 
 // Group is whose session it is.
-func (s *Session) Group() nacre.Group { return s.held.Group }
+func (h *hold) Group() nacre.Group { return h.held.Group }
 
 // Dir is a folder on the host for what belongs to this session alone.
-func (s *Session) Dir() string { return s.held.Dir() }
+func (h *hold) Dir() string { return h.held.Dir() }
 
 // Chains are the audit chains of the session's work, one an opening.
-func (s *Session) Chains() []string { return s.held.Chains }
+func (h *hold) Chains() []string { return h.held.Chains }
 
 // Work names the session's current work, which is its durable workflow.
-func (s *Session) Work() string { return s.held.Work }
+func (h *hold) Work() string { return h.held.Work }
 
 // Resumed reports whether the session goes on with work that was interrupted.
-func (s *Session) Resumed() bool { return s.resumed }
+func (h *hold) Resumed() bool { return h.resumed }
 
 // SocketDir is the host folder that a sandbox sees as nacre.SocketDir.
 func (s *Session) SocketDir() string { return filepath.Join(s.room, "door") }
@@ -310,10 +314,10 @@ func (s *Session) SocketDir() string { return filepath.Join(s.room, "door") }
 func (s *Session) Context() context.Context { return s.ctx }
 
 // Update changes what the registry knows of the session.
-func (s *Session) Update(change func(*registry.Session)) error { return s.held.Update(change) }
+func (h *hold) Update(change func(*registry.Session)) error { return h.held.Update(change) }
 
 // Running says that what the session was opened for runs now.
-func (s *Session) Running() error { return s.held.Running() }
+func (h *hold) Running() error { return h.held.Running() }
 
 // Listen serves one socket of the session until the session ends.
 func (s *Session) Listen(socket string, serve Serve) error {

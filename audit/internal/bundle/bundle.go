@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/nacre-dev/nacre/internal/disk"
 )
@@ -30,11 +29,6 @@ const (
 	maxFile   = 1 << 30
 	maxFiles  = 1 << 17
 )
-
-// headerForm is a file's header: nothing else gets a name on disk.
-var headerForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^([a-z0-9][a-z0-9._-]{0,79})/([0-9]{6}\.jsonl|head\.json) (0|[1-9][0-9]{0,9})\n$`)
-})
 
 // ErrBroken is what a file is that holds no bundle, or only part of one.
 var ErrBroken = errors.New("it is not a whole bundle")
@@ -75,6 +69,8 @@ func writeFile(out io.Writer, root, name string) (err error) {
 // Unpack writes the files of a bundle below dir and returns the chains that it found.
 func Unpack(from io.Reader, dir string) (chains []string, err error) {
 	r := bufio.NewReaderSize(from, buffered)
+	// A file's header: nothing else gets a name on disk.
+	form := regexp.MustCompile(`^([a-z0-9][a-z0-9._-]{0,79})/([0-9]{6}\.jsonl|head\.json) (0|[1-9][0-9]{0,9})\n$`)
 	if line, err := headerLine(r); err != nil || line != Begin {
 		return nil, ErrBroken
 	}
@@ -89,7 +85,7 @@ func Unpack(from io.Reader, dir string) (chains []string, err error) {
 			}
 			return chains, nil
 		}
-		chain, err := unpackFile(r, dir, line)
+		chain, err := unpackFile(r, dir, form.FindStringSubmatch(line))
 		if err != nil {
 			return nil, err
 		}
@@ -108,8 +104,7 @@ func headerLine(r *bufio.Reader) (string, error) {
 	return string(line), nil
 }
 
-func unpackFile(r io.Reader, dir, header string) (chain string, err error) {
-	match := headerForm().FindStringSubmatch(header)
+func unpackFile(r io.Reader, dir string, match []string) (chain string, err error) {
 	if match == nil {
 		return "", ErrBroken
 	}

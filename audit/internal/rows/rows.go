@@ -140,7 +140,7 @@ func (l *Lines) SetHead(chain string, line []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec("INSERT OR REPLACE INTO head VALUES (?, ?)", chain, line); err != nil {
+	if _, err := tx.ExecContext(context.Background(), "INSERT OR REPLACE INTO head VALUES (?, ?)", chain, line); err != nil {
 		return err
 	}
 	return l.Commit()
@@ -184,12 +184,13 @@ func (l *Lines) Add(chain string, seq uint64, lines []byte) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	insert, err := tx.Prepare("INSERT INTO line VALUES (?, ?, ?)")
+	insert, err := tx.PrepareContext(context.Background(), "INSERT INTO line VALUES (?, ?, ?)")
 	if err != nil {
 		return 0, err
 	}
 	for line := range bytes.Lines(lines) {
-		if _, err := insert.Exec(chain, int64(seq)+int64(n), line[:len(line)-1]); err != nil {
+		at := int64(seq) + int64(n) //nolint:gosec // a record's number, which has at most 53 bits
+		if _, err := insert.ExecContext(context.Background(), chain, at, line[:len(line)-1]); err != nil {
 			return n, errors.Join(err, insert.Close())
 		}
 		n++
@@ -206,19 +207,20 @@ type Extent struct {
 // Extent looks at what is committed.
 func (l *Lines) Extent(chain string) (Extent, error) {
 	var first, next, size sql.NullInt64
-	err := l.db.QueryRow("SELECT min(seq), max(seq) + 1, sum(length(text) + 1) FROM line WHERE chain = ?", chain).Scan(&first, &next, &size)
-	return Extent{First: uint64(first.Int64), Next: uint64(next.Int64), Bytes: size.Int64}, err
+	err := l.db.QueryRowContext(context.Background(), "SELECT min(seq), max(seq) + 1, sum(length(text) + 1) FROM line WHERE chain = ?", chain).Scan(&first, &next, &size)
+	return Extent{First: uint64(first.Int64), Next: uint64(next.Int64), Bytes: size.Int64}, err //nolint:gosec // a number below 0 is too large then, and no record has it
 }
 
 // Line is the committed line of a record; with [sql.ErrNoRows] there is none.
 func (l *Lines) Line(chain string, seq uint64) (raw []byte, err error) {
-	err = l.db.QueryRow("SELECT text FROM line WHERE chain = ? AND seq = ?", chain, int64(seq)).Scan(&raw)
+	at := int64(seq) //nolint:gosec // no record has a number that is too large
+	err = l.db.QueryRowContext(context.Background(), "SELECT text FROM line WHERE chain = ? AND seq = ?", chain, at).Scan(&raw)
 	return raw, err
 }
 
 // Head is the committed head of a chain; with [sql.ErrNoRows] there is none.
 func (l *Lines) Head(chain string) (raw []byte, err error) {
-	err = l.db.QueryRow("SELECT text FROM head WHERE chain = ?", chain).Scan(&raw)
+	err = l.db.QueryRowContext(context.Background(), "SELECT text FROM head WHERE chain = ?", chain).Scan(&raw)
 	return raw, err
 }
 

@@ -34,8 +34,13 @@ type process struct {
 	ending  sync.Once
 	ended   chan struct{} // closed when it is ended from outside
 	done    chan struct{}
-	exit    sandbox.Exit
-	err     error
+	result
+}
+
+// result is how a container ended, once done is closed.
+type result struct {
+	exit sandbox.Exit
+	err  error
 }
 
 // why a container was ended from outside.

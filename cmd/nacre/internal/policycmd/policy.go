@@ -215,12 +215,15 @@ func (cmd policyCommand) printTested(path string, results []testedCase, failed i
 
 // requestFlags are a request on a command line.
 type requestFlags struct {
-	file                                          string
-	capability, tool, safety, sensitivity         string
+	file string
+	calledFlags
 	group, channel, intent, justification         string
 	roles, arguments, attributes, scope, seen     []string
 	taint, readUntrusted, highRisk, behaviouralOn bool
 }
+
+// calledFlags are those of what is called.
+type calledFlags struct{ capability, tool, safety, sensitivity string }
 
 func (cmd policyCommand) explainCommand() *cobra.Command {
 	var f requestFlags
