@@ -133,7 +133,7 @@ func TestWhatExecSaysOfAProject(t *testing.T) {
 			[]string{"zz/: Makefile and conftest.py are new or changed: make runs", ".f1, .f10", "and 1495 more", "all of them are listed in"}, 3,
 		},
 		"a link":      {`ln -s /etc/shadow CLAUDE.md`, []string{"CLAUDE.md is new or changed: a symbolic link out of the project"}, 1},
-		"open to all": {`chmod 777 .`, []string{"the project's top folder is new or changed: every user of this machine may write to it"}, 1},
+		"open to all": {`chmod 777 .`, []string{"the project's top folder is new or changed: every user of this machine could write to it; that right is taken back"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -144,6 +144,9 @@ func TestWhatExecSaysOfAProject(t *testing.T) {
 			r.want(t, 0, c.says...)
 			if have := strings.Count(r.stderr, " look"); have > c.mostSaid {
 				t.Errorf("%d lines, want %d: %s", have, c.mostSaid, r.stderr)
+			}
+			if top, err := os.Stat(filepath.Join(i.work, "p")); err != nil || top.Mode().Perm()&0o002 != 0 {
+				t.Errorf("every user may write to the project: %v, %v", top, err)
 			}
 		})
 	}

@@ -75,11 +75,15 @@ func (p Planted) Lines() []string {
 	return lines
 }
 
-// LookSince looks at a project that an agent had from a time on.
-func LookSince(ctx context.Context, project string, since time.Time, before planted.Top) (Planted, search.Report) {
-	report, err := search.Since(ctx, project, search.Options{
-		Since: since.Add(-clockStep), Before: before, Configured: repo.Configured(project),
-	})
+// LookAtEnd looks at a project that an agent had from a time on, and takes back what every
+// user of the machine may write to since.
+func LookAtEnd(ctx context.Context, project string, since time.Time, before planted.Top) (Planted, search.Report) {
+	return look(ctx, project, search.Options{Since: since, Before: before, Close: true})
+}
+
+func look(ctx context.Context, project string, o search.Options) (Planted, search.Report) {
+	o.Since, o.Configured = o.Since.Add(-clockStep), repo.Configured(project)
+	report, err := search.Since(ctx, project, o)
 	found := Planted{Count: len(report.Findings) + report.More}
 	for _, g := range planted.Groups(report.Findings) {
 		found.Groups = append(found.Groups, PlantedGroup{g.Folder, g.Kind.String(), g.Count, g.Names, g.Reasons, g.String()})
@@ -124,7 +128,8 @@ func plantedBy(ctx context.Context, inst *installation.Installation, s registry.
 	if !worksInPlace(s.Kind) || s.Project == "" || s.Began.IsZero() || !isFolder(s.Project) {
 		return nil, nil //nolint:nilnil // nothing was left, and nothing went wrong
 	}
-	found, report := LookSince(ctx, s.Project, s.Began, s.Before)
+	// What is open since may be so by its owner's hand as well, and stays.
+	found, report := look(ctx, s.Project, search.Options{Since: s.Began, Before: s.Before})
 	if found.IsZero() {
 		return nil, nil //nolint:nilnil // as above
 	}

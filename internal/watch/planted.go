@@ -18,7 +18,7 @@ func (w *Watch) LookForPlanted(ctx context.Context, project string, since time.T
 		return operator.Planted{}, ended
 	}
 	ctx = context.WithoutCancel(ctx)
-	found, report := operator.LookSince(ctx, project, since, before)
+	found, report := operator.LookAtEnd(ctx, project, since, before)
 	if found.IsZero() {
 		return found, ended
 	}

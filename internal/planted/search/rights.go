@@ -64,12 +64,37 @@ func (s *searcher) rights(name string, e tree.Entry) {
 	switch {
 	case e.Mode.Perm()&0o002 != 0 && e.Mode&fs.ModeSticky == 0:
 		if known := before.Throughout || before.Open && name == "."; !known {
-			s.note(name, planted.Class{Kind: planted.Open, Program: "every user of this machine may write to it"})
+			s.mu.Lock()
+			s.open = append(s.open, name)
+			s.mu.Unlock()
 		}
 	case before.Listed:
 	case e.Mode.IsDir() && has(full, defaultList), e.Mode.Perm()&0o020 != 0 && has(full, accessList):
 		s.note(name, planted.Class{Kind: planted.Open, Program: "an access list lets others write to it"})
 	}
+}
+
+// closeOpen takes back what every user may do since, if it was told to, and names it.
+func closeOpen(s *searcher) {
+	for _, name := range s.open {
+		class := planted.Class{Kind: planted.Open, Program: "every user of this machine may write to it"}
+		if s.options.Close && closeToOthers(s.top, filepath.FromSlash(name)) == nil {
+			class.Program = "every user of this machine could write to it; that right is taken back"
+		}
+		s.keep(name, class)
+	}
+}
+
+// closeToOthers takes the right to write from every user. A link is not followed.
+func closeToOthers(top *os.Root, name string) error {
+	info, err := top.Lstat(name)
+	if err != nil {
+		return err
+	}
+	if info.Mode().Type()&^fs.ModeDir != 0 {
+		return fs.ErrInvalid
+	}
+	return top.Chmod(name, info.Mode()&^0o002)
 }
 
 // has reports whether a file has an access list. Where that cannot be known there is none.

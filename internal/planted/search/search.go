@@ -42,6 +42,9 @@ type Options struct {
 	Before planted.Top
 	// Configured are paths below the top that git's configuration names.
 	Configured []string
+	// Close takes back the right of every user to write, where it is new: nothing of the
+	// agent's needs it any more, and whoever has it plants in the agent's stead.
+	Close bool
 }
 
 // Report is what was found.
@@ -70,6 +73,7 @@ func Since(ctx context.Context, dir string, o Options) (Report, error) {
 	if walked == nil || errors.Is(walked, tree.ErrTooBig) {
 		s.follow()
 		s.mentions()
+		closeOpen(s)
 		s.finish()
 	}
 	if err := errors.Join(walked, s.err, top.Close()); err != nil {
@@ -96,7 +100,9 @@ type searcher struct {
 	// empty are new folders whose name is what makes their files sensitive.
 	empty map[string]planted.Class
 	links []string
-	err   error
+	// open is what every user may write to since.
+	open []string
+	err  error
 }
 
 // visit looks at one folder.

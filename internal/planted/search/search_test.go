@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -505,6 +506,45 @@ func TestRightsThatWereGivenToOthersAreNamed(t *testing.T) {
 				t.Errorf("it was so before: found %+v, %v", r.Findings, err)
 			}
 		})
+	}
+}
+
+// F-10: at the end of who had the folder, what every user may write to since is closed
+// again, and said so; what was so before, and what a link leads to elsewhere, stays.
+func TestWhatWasOpenedToAllIsClosedAgain(t *testing.T) {
+	t.Parallel()
+	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "mine")
+	need(t, os.WriteFile(elsewhere, nil, 0o600))
+	need(t, os.Chmod(elsewhere, 0o666)) //nolint:gosec // what stays so
+	layOut(t, dir, []string{"src/main.go", "before/x", "conftest.py"})
+	need(t, os.Chmod(filepath.Join(dir, "before"), 0o777)) //nolint:gosec // what was so before
+	before := search.Top(dir)
+	start := nextTick(t, dir, time.Now())
+	for name, mode := range map[string]fs.FileMode{".": 0o777, "src": 0o773, "src/main.go": 0o646, "conftest.py": 0o666} {
+		need(t, os.Chmod(filepath.Join(dir, name), mode))
+	}
+	need(t, os.Symlink(elsewhere, filepath.Join(dir, "link")))
+	need(t, os.Mkdir(filepath.Join(dir, "tmp"), 0o700))
+	need(t, os.Chmod(filepath.Join(dir, "tmp"), 0o777|fs.ModeSticky))
+	r, err := search.Since(t.Context(), dir, search.Options{Since: start, Before: before, Close: true})
+	need(t, err)
+	told := 0
+	for _, f := range r.Findings {
+		if strings.Contains(f.Reason, "is taken back") {
+			told++
+		}
+	}
+	if told != 4 {
+		t.Errorf("%d are said to be closed: %+v", told, r.Findings)
+	}
+	for name, want := range map[string]fs.FileMode{
+		dir: 0o775, filepath.Join(dir, "src"): 0o771, filepath.Join(dir, "src/main.go"): 0o644, filepath.Join(dir, "conftest.py"): 0o664,
+		filepath.Join(dir, "before"): 0o777, filepath.Join(dir, "tmp"): 0o777, elsewhere: 0o666,
+	} {
+		info, err := os.Stat(name)
+		if err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s has %v, want %v, %v", name, info.Mode(), want, err)
+		}
 	}
 }
 
