@@ -46,7 +46,8 @@ func (c *Change) mark(class planted.Class) {
 }
 
 // markLinks finds links that lead out of the project, and files that a link
-// shows under a name that is sensitive, or that git's configuration names.
+// shows under a name that is sensitive, or that git's configuration names; of the others
+// those that may be run.
 func (p *Project) markLinks(ctx context.Context, files []Change, entries map[string]entry) error {
 	var links []string
 	for name, e := range entries {
@@ -81,6 +82,9 @@ func (p *Project) markLinks(ctx context.Context, files []Change, entries map[str
 			if shown[name].Kind != planted.None && files[i].Sensitive == "" {
 				files[i].mark(shown[name])
 			}
+		}
+		if files[i].Sensitive == "" && f.NewMode == modeExec {
+			files[i].mark(planted.Class{Kind: planted.Program})
 		}
 	}
 	return nil

@@ -208,6 +208,29 @@ func TestSensitiveChangesArePointedOut(t *testing.T) {
 	}
 }
 
+// F-04: so is what may be run, whatever its name; it lands all the same, for nothing runs it
+// by itself. What waits for a person for another reason goes on doing so.
+func TestProgramsArePointedOut(t *testing.T) {
+	t.Parallel()
+	r := open(t, withFiles(t, project))
+	r.agent(map[string]string{"text": "x\n", "tools/run": "#!/bin/sh\n", "README.MD": "x\n", "readme.md": "y\n"})
+	for _, name := range []string{"tools/run", "README.MD"} {
+		if err := os.Chmod(filepath.Join(r.work, name), 0o755); err != nil { //nolint:gosec // what an agent does
+			t.Fatal(err)
+		}
+	}
+	_, changes := r.snapshot()
+	have := map[string]string{}
+	for _, c := range changes.Files {
+		if have[c.Path] = c.Sensitive; c.Held != strings.HasPrefix(strings.ToLower(c.Path), "readme") {
+			t.Errorf("%q waits for a person: %t", c.Path, c.Held)
+		}
+	}
+	if have["tools/run"] != "a program, which people and tools start by its name" || have["text"] != "" || !strings.Contains(have["README.MD"], "in case") {
+		t.Errorf("have %q", have)
+	}
+}
+
 func TestTooMuchIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, make := range map[string]func(t *testing.T, r *run){
