@@ -124,10 +124,26 @@ func deletions(c shell.Call) (list []shell.Word, unknown string) {
 				return nil, name + " with " + sign
 			}
 		}
+	case "tar", "gtar", "bsdtar", "zip", "7z", "7za", "7zz", "gio":
+		if flag := packsAway(name, args); flag != "" {
+			return nil, name + " " + flag
+		}
 	case "rimraf", "del", "del-cli":
 		return args, ""
 	}
 	return list, ""
+}
+
+// packsAway is the word by which a program deletes what it packs or puts away.
+func packsAway(name string, args []shell.Word) string {
+	for i, arg := range args {
+		move := name == "zip" && !strings.HasPrefix(arg.Text, "--") && strings.HasPrefix(arg.Text, "-") && strings.Contains(arg.Text, "m")
+		away := name == "gio" && i == 0 && (arg.Text == "trash" || arg.Text == "remove")
+		if move || away || slices.Contains([]string{"--remove-files", "--move", "-sdel"}, arg.Text) {
+			return arg.Text
+		}
+	}
+	return ""
 }
 
 // noRuleEdits is the gate of scope::no-rule-edits: what instructs or restrains

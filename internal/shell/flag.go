@@ -17,10 +17,53 @@ func (w *walker) flagged(name string, c Call) bool {
 		w.parallel(c, args)
 	case "rg", "sort", "gsort", "tar", "gtar", "bsdtar", "rsync", "split", "gsplit", "man", "zip", "less", "ag", "fzf", "nodemon", "tcpdump", "lftp":
 		w.options(name, args)
+	case "socat":
+		addresses(w, args)
+	case "ssh", "autossh", "scp", "sftp":
+		settings(w, args)
+		return false // the words behind the host are run there
 	default:
 		return false
 	}
 	return true
+}
+
+// addresses runs the programs that socat speaks to: EXEC:'…', SYSTEM:'…'.
+func addresses(w *walker, args []Word) {
+	for _, arg := range args {
+		kind, command, given := strings.Cut(arg.Text, ":")
+		if !given || !isAmong(strings.ToLower(kind), "exec system shell") {
+			continue
+		}
+		if !arg.Literal {
+			w.refuse("the command that socat is given is not literal")
+			continue
+		}
+		w.nested(command, "socat", Stdin{piped: true})
+	}
+}
+
+// settings runs the commands that ssh is told by its settings: -o ProxyCommand='…'.
+func settings(w *walker, args []Word) {
+	for i, arg := range args {
+		setting := strings.TrimPrefix(arg.Text, "-o")
+		if arg.Text == "-o" && i+1 < len(args) {
+			arg = args[i+1]
+			setting = arg.Text
+		}
+		name, command, given := strings.Cut(strings.TrimLeft(setting, " \t"), "=")
+		if at := strings.IndexAny(name, " \t"); at >= 0 { // which ssh takes for = as well
+			name, command, given = name[:at], setting[strings.Index(setting, name[:at])+at:], true
+		}
+		if !given || !isAmong(strings.ToLower(name), "proxycommand localcommand knownhostscommand remotecommand") {
+			continue
+		}
+		if !arg.Literal {
+			w.refuse("the command that ssh is given with %s is not literal", name)
+			continue
+		}
+		w.nested(strings.TrimLeft(command, " \t="), "ssh", Stdin{piped: true})
+	}
 }
 
 // eachExec runs the words after each of the flags, up to ; or +.

@@ -207,7 +207,7 @@ func (w *walker) command(st *syntax.Stmt, in Stdin) (passes bool) {
 		w.stmts(c.Cond, in)
 		passes = w.stmts(c.Do, in)
 	case *syntax.TimeClause:
-		passes = w.stmt(c.Stmt, in)
+		passes = timed(w, c, in)
 	case *syntax.ForClause:
 		w.inner(c.Loop, in)
 		passes = w.stmts(c.Do, in)
@@ -215,6 +215,18 @@ func (w *walker) command(st *syntax.Stmt, in Stdin) (passes bool) {
 		w.compound(st, in)
 	}
 	return passes
+}
+
+// timed reads what is timed. Options of the program "time" are none of the shell's own word,
+// but a shell that has no such word, as dash, starts the program.
+func timed(w *walker, c *syntax.TimeClause, in Stdin) (passes bool) {
+	if c.Stmt == nil {
+		return false
+	}
+	if call, ok := c.Stmt.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 && strings.HasPrefix(call.Args[0].Lit(), "-") {
+		call.Args = append([]*syntax.Word{{Parts: []syntax.WordPart{&syntax.Lit{Value: "time"}}}}, call.Args...)
+	}
+	return w.stmt(c.Stmt, in)
 }
 
 // compound reads what branches, and what is run elsewhere or at another time.

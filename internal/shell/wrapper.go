@@ -1,6 +1,9 @@
 package shell
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // wrapper says how a program that runs another one is called.
 type wrapper struct {
@@ -34,6 +37,9 @@ func (w *walker) wrapped(name string, spec wrapper, c Call) {
 		return
 	}
 	rest := c.Args[1:]
+	if name == "runuser" && !slices.ContainsFunc(rest, namesUser) { // then it is called like su
+		spec, _ = changer("su")
+	}
 	if spec.scriptsOnly || spec.scripts != "" && spec.skip > 0 {
 		if w.anyScript(name, spec, c) || spec.scriptsOnly {
 			return
@@ -67,6 +73,11 @@ func (w *walker) wrapped(name string, spec wrapper, c Call) {
 		return
 	}
 	w.bare(name, spec, c, more)
+}
+
+// namesUser tells the option behind which runuser takes a command as it is.
+func namesUser(arg Word) bool {
+	return !arg.Literal || strings.HasPrefix(arg.Text, "-u") || strings.HasPrefix(arg.Text, "--user")
 }
 
 // anyScript reads the script among the words of programs that take options

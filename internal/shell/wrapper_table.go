@@ -1,5 +1,7 @@
 package shell
 
+import "strings"
+
 // wrapperOf tells the programs that run what they are given.
 func wrapperOf(name string) (wrapper, bool) {
 	for _, of := range [...]func(string) (wrapper, bool){launcher, changer, packager} {
@@ -12,7 +14,12 @@ func wrapperOf(name string) (wrapper, bool) {
 
 // launcher is a program that only starts another one: nohup, timeout, xargs.
 func launcher(name string) (wrapper, bool) {
+	if strings.HasPrefix(name, "ld-") && strings.Contains(name, ".so") { // the loader of programs: ld-linux-x86-64.so.2
+		name = "ld.so"
+	}
 	switch name {
+	case "ld.so":
+		return wrapper{long: "--library-path --preload --argv0 --audit --inhibit-rpath --glibc-hwcaps-prepend --glibc-hwcaps-mask"}, true
 	case "nohup", "setsid", "chronic", "builtin", "noglob", "nocorrect", "-", "fakeroot", "unbuffer", "ccache", "sccache", "distcc",
 		"catchsegv", "eatmydata", "ssh-agent", "systemd-cat", "aa-exec", "busybox", "toybox", "proxychains", "proxychains4", "torsocks", "torify", "ifne", "setpriv", "tini", "dumb-init", "catatonit":
 		return wrapper{flags: "cfwpqvl", values: "W"}, true
@@ -106,6 +113,8 @@ func packager(name string) (wrapper, bool) {
 		return wrapper{values: "p", long: "--package", scripts: "-c --call"}, true
 	case "poetry", "uv", "pipenv", "pdm", "hatch", "rye", "conda", "mamba", "micromamba", "pyenv", "pixi", "op", "infisical", "sops", "doppler", "dotenvx":
 		return wrapper{sub: "run exec", values: "n", long: "--name --with --python"}, true
+	case "ip":
+		return wrapper{sub: "netns vrf", values: "n", loose: true}, true
 	case "bundle", "rbenv":
 		return wrapper{sub: "exec x"}, true
 	case "rustup":
