@@ -361,7 +361,7 @@ func (h *hunt) separator(from int, tag bool) (next int, by bond) {
 			if b == 'i' {
 				skip = 2
 			}
-			if at+skip >= len(h.text) || by != loose || b == 'i' && h.text[at+1] != 's' || b != '|' && (h.text[at+skip] != ' ' || at == from) {
+			if at+skip >= len(h.text) || by != loose || b == 'i' && h.text[at+1] != 's' || b != '|' && (h.text[at+skip] != ' ' && (b != 'i' || h.text[at+skip] != ':') || at == from) {
 				return at, by
 			}
 			at += skip - 1
