@@ -128,7 +128,7 @@ func TestWhatAPersonTakesIsMergedInTheLedger(t *testing.T) {
 	}
 }
 
-// U-25, F-96: each run and each visit has one row in the ledger with one end, whatever
+// U-25, F-96, F-128: each run and each visit has one row in the ledger with one end, whatever
 // ended it, also where its session is used again or removed; who looks twice finds the same.
 func TestTheLedgerHoldsEveryRunAndVisit(t *testing.T) {
 	t.Parallel()

@@ -65,7 +65,7 @@ func answers(t *testing.T, s *memory.Store) (all string) {
 	return all
 }
 
-// P-09: what the first search of a process ranks by is kept in the file, and a process that
+// P-09, F-91: what the first search of a process ranks by is kept in the file, and a process that
 // takes it from there finds the same as one that builds it, also after changes since, and
 // where it is damaged, of another version or of other entries.
 func TestTheIndexThatIsKeptFindsTheSame(t *testing.T) {

@@ -164,7 +164,7 @@ func openForbidden() error {
 	return n.Close()
 }
 
-func TestForbiddenNamespacesAreNamedWithTheirSetting(t *testing.T) { // M-60
+func TestForbiddenNamespacesAreNamedWithTheirSetting(t *testing.T) { // M-60, F-137
 	if os.Geteuid() != 0 {
 		t.Skip("an ordinary user cannot make a namespace with two users in it")
 	}
