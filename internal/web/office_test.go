@@ -309,12 +309,12 @@ func working(words string) *office {
 			Reached: []overview.Connection{{Host: "api.example.com:443" + words, Times: 2, Sent: 10, Received: 20_000}},
 			Read:    []overview.Source{{From: words, Label: "untrusted", Times: 1, Bytes: 7}},
 			Spent:   overview.Spent{MicroUSD: 4_560_000, ModelCalls: 7, InputTokens: 10, OutputTokens: 20}, Receipt: "/state/receipts/" + words,
-			Result: &nacre.RunResult{
+			Made: overview.Made{Result: &nacre.RunResult{
 				Branch: "main", Reason: words, Next: "nacre sessions diff s1",
 				Changes: []nacre.Change{{Path: "src/" + words, Kind: "modified", Warning: words}}, Left: []string{words},
 				Checks: []nacre.CheckResult{{Command: "go test " + words, ExitCode: 1, Tail: words, Strength: "weak"}},
 				Atoms:  []nacre.AtomResult{{Capability: "tests", Passed: true, Reason: words}},
-			},
+			}},
 		}
 	}
 	return o
