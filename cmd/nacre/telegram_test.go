@@ -3,10 +3,12 @@ package main_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -42,8 +44,16 @@ type botCall struct {
 }
 
 func (b *bot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if name, found := strings.CutPrefix(r.URL.Path, "/file/bot"+botToken+"/"); found {
+		_, _ = io.WriteString(w, "what "+name+" holds") // who left hears nothing
+		return
+	}
 	var p botCall
-	_ = json.NewDecoder(r.Body).Decode(&p)
+	if r.ParseMultipartForm(1<<20) == nil {
+		p = document(r)
+	} else {
+		_ = json.NewDecoder(r.Body).Decode(&p)
+	}
 	method, found := strings.CutPrefix(r.URL.Path, "/bot"+botToken+"/")
 	result := b.take(method, p, found)
 	if !found {
@@ -54,6 +64,18 @@ func (b *bot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(b.slow)
 	}
 	_ = json.NewEncoder(w).Encode(map[string]any{"ok": true, "result": result}) // who left hears nothing
+}
+
+// document is a call that is given a file: its name and what it holds are the call's text.
+func document(r *http.Request) (p botCall) {
+	p.Chat, _ = strconv.ParseInt(r.FormValue("chat_id"), 10, 64)
+	in, about, err := r.FormFile("document")
+	if err != nil {
+		return p
+	}
+	content, _ := io.ReadAll(in) // it is in memory
+	p.Text = about.Filename + ": " + string(content)
+	return p
 }
 
 func (b *bot) take(method string, p botCall, known bool) any {
@@ -75,7 +97,9 @@ func (b *bot) take(method string, p botCall, known bool) any {
 		}
 		b.updates = left
 		return left
-	case "sendMessage", "editMessageText":
+	case "getFile":
+		return map[string]any{"file_path": "documents/letter"}
+	case "sendMessage", "editMessageText", "sendDocument":
 		for _, row := range p.Markup.Rows {
 			b.buttons = nil
 			for _, button := range row {
@@ -149,6 +173,34 @@ func TestAChatIsWrittenToInWholeMessages(t *testing.T) {
 		t.Errorf("have %d messages:\n%s", have, b.heard())
 	}
 	stop()
+}
+
+// M-48, M-50b: a file that came with a message is read, kept in the project and sent back, changed,
+// to where it came from, and nobody is asked, though whoever wrote is no operator.
+func TestFilesComeAndGoInAChat(t *testing.T) {
+	t.Parallel()
+	b := &bot{next: 500}
+	server := httptest.NewServer(b)
+	t.Cleanup(server.Close)
+	token := filepath.Join(t.TempDir(), "token")
+	check(t, os.WriteFile(token, []byte(botToken), 0o600))
+	work := `cd /workspace/group && ipc tool.invoke.read_telegram_file '{"chat":"42","file":"42-7/1"}' >got && sed 's/.*"content":"\([^"]*\)".*/changed: \1/' got >back.txt && ` +
+		`ipc tool.invoke.send_telegram '{"recipient":"42","body":"here it is","file":"back.txt"}'`
+	input, err := json.Marshal(map[string]string{"command": work})
+	check(t, err)
+	i, _ := thinks(t, "[[route]]\nchannel = \"telegram\"\nsender = \"42\"\ngroup = \"main\"\n[groups.main]\ntools = [\"*_telegram*\"]\n"+telegramAt(token, server),
+		scriptedmodel.Script{Turns: []scriptedmodel.Turn{{Tools: []scriptedmodel.Tool{{Name: "shell", Input: input}}}, {Text: "Done."}}})
+	_, stop := i.serve()
+	b.happens("message", map[string]any{"message_id": 7, "date": time.Now().Unix(), "caption": "change it", "from": map[string]any{"id": 42}, "chat": map[string]any{"id": 42, "type": "private"},
+		"document": map[string]any{"file_id": "F1", "file_name": "letter.txt", "file_size": 27}})
+	until(t, "the end, or a question", func() bool { return b.count("editMessageText 42: ") == 1 || len(i.questions()) > 0 })
+	has(t, b.heard(), "sendMessage 42: here it is", "sendDocument 42: back.txt: changed: what documents/letter holds", "editMessageText 42: Done.")
+	if asked := i.questions(); len(asked) != 0 {
+		t.Errorf("have %+v", asked)
+	}
+	stop()
+	hasNoSecret(t, i.state(), "quiet-harbour-bot")
+	i.nacre("audit", "verify").want(t, 0)
 }
 
 // M-46, M-47: a card whose question ended while nothing served loses its buttons when nacre

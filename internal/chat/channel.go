@@ -64,6 +64,8 @@ type Message struct {
 	Answers bool
 	Text    Text
 	Buttons []plugin.Button
+	// File, unless nil, is written in place of Text and Buttons.
+	File *Attachment
 }
 
 // Service is what a service has of its own. Its methods may be called concurrently. An error
@@ -75,6 +77,8 @@ type Service interface {
 	Edit(ctx context.Context, at Place, text Text) error
 	// Tell says something to whoever pressed, and to nobody else; said may be empty.
 	Tell(ctx context.Context, p Press, said string, refused bool) error
+	// Fetch reads a file that came with the message at a place. Its error may be [ErrTooLarge].
+	Fetch(ctx context.Context, at Place, f File) ([]byte, error)
 	// PlaceOf reads the name that a message has for the host; ok is false for one that is none.
 	PlaceOf(ref string) (at Place, ok bool)
 }
@@ -95,6 +99,8 @@ type Channel struct {
 
 	pressing sync.Mutex
 	presses  seen
+
+	file fetched
 }
 
 // Open begins with what is kept in the plugin's data folder.
@@ -123,6 +129,7 @@ type Said struct {
 	Sender, Chat, Body string
 	Ref                string // its name for the host, by which it is taken once
 	Session            string // the conversation that it belongs to
+	Files              []File
 }
 
 // Take brings a message to the host; taken is false where no route takes it. With an error the
@@ -130,22 +137,28 @@ type Said struct {
 func (c *Channel) Take(ctx context.Context, m Said) (taken bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, takeTime)
 	defer cancel()
-	err = c.Setup.Publish(ctx, plugin.TopicInbound, inbound{c.Name, m.Sender, "text", m.Body, metadata{m.Chat, m.Ref, m.Session}})
+	note := c.come(m.Ref, m.Files) // before the agent hears of them
+	err = c.Setup.Publish(ctx, plugin.TopicInbound, inbound{c.Name, m.Sender, "text", body(m.Body, note), metadata{m.Chat, m.Ref, m.Session}})
 	if errors.Is(err, plugin.ErrDropped) {
+		c.forget(m.Ref, m.Files)
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// Body is a text as the host takes it, with a note where there is room for one.
-func Body(text, note string) string {
-	if utf8.RuneCountInString(text) > maxBody {
-		text = string([]rune(text)[:maxBody])
+// body is a text as the host takes it, with what is said of its files.
+func body(text, note string) string {
+	room := maxBody
+	if note != "" {
+		room -= utf8.RuneCountInString(note) + 1
 	}
-	if note == "" || utf8.RuneCountInString(text)+utf8.RuneCountInString(note)+1 > maxBody {
+	if utf8.RuneCountInString(text) > room {
+		text = string([]rune(text)[:room])
+	}
+	switch {
+	case note == "":
 		return text
-	}
-	if text == "" {
+	case text == "":
 		return note
 	}
 	return text + "\n" + note

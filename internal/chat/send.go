@@ -11,8 +11,12 @@ import (
 
 const sendTime = 25 * time.Second // with all parts; the host waits 30 s
 
-// Send is the tool by which an agent writes to a chat. Where a message of that chat woke the
-// agent's session, what it sends belongs to it.
+// fileArgument is the one of a tool that sends which names a file of the project. The host hands
+// over what it holds, as it was when the call was decided on.
+const fileArgument = "file"
+
+// Send is the tool by which an agent writes to a chat: a text, and after it a file. Where a
+// message of that chat woke the agent's session, what it sends belongs to it.
 func (c *Channel) Send(ctx context.Context, r *plugin.Request, to, body string) (any, error) {
 	parts := Messages(body, c.Limit)
 	if len(parts) == 0 {
@@ -21,13 +25,20 @@ func (c *Channel) Send(ctx context.Context, r *plugin.Request, to, body string) 
 	ctx, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
 	at, ref := c.answers(ctx, r, to)
+	messages := make([]Message, 0, len(parts)+1)
 	for i, part := range parts {
-		if _, err := c.post(ctx, Message{At: at, Answers: i == 0 && at.Message != "", Text: part}); err != nil {
-			return nil, c.notSent(err, i, len(parts))
+		messages = append(messages, Message{At: at, Answers: i == 0 && at.Message != "", Text: part})
+	}
+	if file, ok := r.Files[fileArgument]; ok {
+		messages = append(messages, Message{At: at, File: &Attachment{shortName(file.Name), file.Content}})
+	}
+	for i, m := range messages {
+		if _, err := c.post(ctx, m); err != nil {
+			return nil, c.notSent(err, i, len(messages))
 		}
 	}
 	c.answered(ref)
-	return map[string]any{"status": "sent", "messages": len(parts)}, nil
+	return map[string]any{"status": "sent", "messages": len(messages)}, nil
 }
 
 // answers is the place of the message that an agent answers with what it sends: the one that

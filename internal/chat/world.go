@@ -169,13 +169,22 @@ type Answer struct {
 	Data   []byte
 }
 
-// Ask posts a form, where params are url.Values, or else JSON. Its error is [ErrUnreached] and says nothing of the request.
+// Ask posts a form, where params are url.Values or a [Form], bytes as they are, or else JSON. Its error is [ErrUnreached] and says nothing of the request.
 func Ask(ctx context.Context, client *http.Client, address string, header map[string]string, params any) (Answer, error) {
 	return AskBy(ctx, client, http.MethodPost, address, header, params)
 }
 
 // AskBy is [Ask] by another method of HTTP; where params are nil, there is no body.
 func AskBy(ctx context.Context, client *http.Client, method, address string, header map[string]string, params any) (Answer, error) {
+	answer, err := do(ctx, client, method, address, header, params, maxAnswer)
+	if errors.Is(err, ErrTooLarge) {
+		return Answer{}, ErrUnreached
+	}
+	return answer, err
+}
+
+// do asks once. Its error is [ErrUnreached], or [ErrTooLarge] of an answer with more than most bytes.
+func do(ctx context.Context, client *http.Client, method, address string, header map[string]string, params any, most int64) (Answer, error) {
 	body, kind, err := encoded(params)
 	if err != nil {
 		return Answer{}, err
@@ -195,19 +204,26 @@ func AskBy(ctx context.Context, client *http.Client, method, address string, hea
 		return Answer{}, ErrUnreached
 	}
 	defer func() { _ = resp.Body.Close() }()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	if err != nil || len(data) > maxAnswer {
+	data, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
+	switch {
+	case err != nil:
 		return Answer{}, ErrUnreached
+	case int64(len(data)) > most:
+		return Answer{}, ErrTooLarge
 	}
 	return Answer{resp.StatusCode, resp.Header, data}, nil
 }
 
 func encoded(params any) (body []byte, kind string, err error) {
-	if params == nil {
+	switch p := params.(type) {
+	case nil:
 		return nil, "", nil
-	}
-	if form, ok := params.(url.Values); ok {
-		return []byte(form.Encode()), "application/x-www-form-urlencoded", nil
+	case []byte:
+		return p, "application/octet-stream", nil
+	case url.Values:
+		return []byte(p.Encode()), "application/x-www-form-urlencoded", nil
+	case Form:
+		return p.encoded()
 	}
 	body, err = json.Marshal(params)
 	return body, "application/json; charset=utf-8", err

@@ -62,7 +62,7 @@ func Attend(ctx context.Context, inst *installation.Installation, v conversation
 		return done, err
 	}
 	defer talk.Leave()
-	s, err := seal.Open(ctx, inst, seal.Request{ID: v.ID, Group: v.Group, Kind: v.Kind, Title: v.Title, Said: seal.Said{Task: v.Frame}, Shared: v.Shared, Tell: v.Tell, Asking: asking})
+	s, err := seal.Open(ctx, inst, seal.Request{ID: v.ID, Group: v.Group, Kind: v.Kind, Title: v.Title, Ways: seal.Ways{Folder: workspace}, Said: seal.Said{Task: v.Frame}, Shared: v.Shared, Tell: v.Tell, Asking: asking})
 	if err != nil {
 		return done, err
 	}

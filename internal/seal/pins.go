@@ -9,17 +9,22 @@ import (
 )
 
 // newPinner serves the folder that the session's agent works in. What a killed
-// opening left of copies is removed.
-func (b *basis) newPinner() (*pins.Pinner, error) {
+// opening left of copies is removed. Where the session has no project, files are those of folder.
+func (b *basis) newPinner(folder string) (p *pins.Pinner, err error) {
 	workspace := b.project
-	if b.kind == "run" { // its agent works on a clone, which is there once the work begins
+	switch {
+	case b.kind == "run": // its agent works on a clone, which is there once the work begins
 		dir, err := filepath.EvalSymlinks(b.Dir())
 		if err != nil {
 			return nil, err
 		}
 		workspace = filepath.Join(dir, task.WorkDir)
+	case workspace == "" && folder != "":
+		if workspace, err = filepath.EvalSymlinks(folder); err != nil {
+			return nil, err
+		}
 	}
-	p := pins.New(workspace, filepath.Join(b.Dir(), installation.PinsDir))
+	p = pins.New(workspace, filepath.Join(b.Dir(), installation.PinsDir))
 	return p, p.Close()
 }
 

@@ -230,7 +230,7 @@ func (s *Session) open(ctx context.Context, req Request, o opening) error {
 	if s.Watch, err = watch.Open(r, s.Session, reactions, s.Warn); err != nil {
 		return err
 	}
-	if s.pins, err = s.newPinner(); err != nil {
+	if s.pins, err = s.newPinner(req.Folder); err != nil {
 		return err
 	}
 	if s.leases, err = leasing.Open(ctx, s.Inst, s.Session, s.Rules, o.opened, s.Inst.Config.Hold(req.Asking.Watched)); err != nil {

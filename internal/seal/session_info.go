@@ -35,6 +35,8 @@ type Ways struct {
 	Egress []string
 	// Services are those of this machine that may be reached unasked.
 	Services []string
+	// Folder is where the files lie that calls may name, for a session that has no project.
+	Folder string
 }
 
 // Reached are how a session and the world reach each other.

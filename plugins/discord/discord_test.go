@@ -306,7 +306,7 @@ func TestWhoIsHeard(t *testing.T) {
 	f.message("42", room, named("the same"), map[string]any{"id": id})
 	h.Until("the messages", func() bool { return len(h.Taken()) == 3 })
 	have := h.Taken()
-	if !strings.HasPrefix(have[0].Body, "look\n[a file called \"a\\nb\\\"c\"") || have[1].Body != strings.Repeat("😀", 8192) {
+	if !strings.HasPrefix(have[0].Body, "look\n[file 1 is called \"a b\\\"c\"; it cannot be read here") || have[1].Body != strings.Repeat("😀", 8192) {
 		t.Fatalf("have %.300v", have)
 	}
 	if have[0].Sender != "42" || have[1].Metadata.Ref != have[2].Metadata.Ref || have[2].Body != "the same" {
@@ -749,5 +749,70 @@ func TestPairing(t *testing.T) {
 	h.Until("the code", func() bool { return len(f.posts()) == 1 })
 	if p := f.posts()[0]; p["channel"] != "13000" || !strings.Contains(shown(p), "ABCD2345") {
 		t.Errorf("have %v", p)
+	}
+}
+
+// M-48: a file that came with a message is asked for anew, since its address is good for a day,
+// also in a thread. The bot's token does not go to where Discord keeps files.
+func TestFilesComeIn(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	h := listening(t, f, t.TempDir())
+	with := func(id, address string) map[string]any {
+		return map[string]any{"attachments": []any{map[string]any{"id": id, "filename": "a.txt", "size": 11, "url": address}, map[string]any{"id": "../x", "filename": "b"}}}
+	}
+	f.files["/a.txt?ex=1"] = "the harbour"
+	first := f.message("42", room, named("look"), with("8001", "http://cdn.test/a.txt?ex=1"))
+	f.message("42", private, "", with("8002", "http://cdn.test/a.txt?ex=1"))
+	f.message("42", private, "", with("8003", "http://cdn.test/gone"))
+	f.message("42", private, "", with("8004", "file:///etc/passwd"))
+	h.Until("the messages", func() bool { return len(h.Taken()) == 4 })
+	have := h.Taken()
+	name := chattest.Named(have[0], 1)
+	if name == "" || chattest.Named(have[0], 2) != "" || !strings.HasPrefix(have[1].Body, "[file 1 is called") {
+		t.Fatalf("have %s", have[0].Body)
+	}
+	h.WokenBy(have[1])
+	for _, chat := range []string{room, private} {
+		if said := h.ReadFile(chat, name, 0, "text"); !strings.Contains(said, "NOT_FOUND") {
+			t.Errorf("have %s", said)
+		}
+	}
+	for i, want := range map[int]string{1: `"content":"the harbour"`, 2: "NOT_TAKEN", 3: "UNREACHED"} {
+		if said := h.ReadFile(private, chattest.Named(have[i], 1), 0, "text"); !strings.Contains(said, want) {
+			t.Errorf("have %s, want %s", said, want)
+		}
+	}
+	h.WokenBy(have[0])
+	if said := h.ReadFile(room, name, 0, "text"); !strings.Contains(said, `"content":"the harbour"`) {
+		t.Errorf("have %s", said)
+	}
+	h.Send(room, "the answer begins a thread")
+	f.message("42", first, "in the thread", with("8005", "http://cdn.test/a.txt?ex=1"))
+	h.Until("the message of the thread", func() bool { return len(h.Taken()) == 5 })
+	h.WokenBy(h.Taken()[4])
+	if said := h.ReadFile(room, chattest.Named(h.Taken()[4], 1), 0, "text"); !strings.Contains(said, `"content":"the harbour"`) {
+		t.Errorf("have %s", said)
+	}
+}
+
+// M-48: a file of the project goes out after the text, into the thread that is answered.
+func TestFilesGoOut(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	h := listening(t, f, t.TempDir())
+	first := f.message("42", room, named("draw"), nil)
+	h.Until("the message", func() bool { return len(h.Taken()) == 1 })
+	h.WokenBy(h.Taken()[0])
+	if have := h.SendFile(room, "here", "out/a.png", []byte("PNG")); !strings.Contains(have, `"messages":2`) {
+		t.Fatalf("have %s", have)
+	}
+	posts := f.posts()
+	if last := posts[len(posts)-1]; last["file"] != "a.png: PNG" || last["channel"] != first || last["content"] != "" {
+		t.Errorf("have %v", posts)
+	}
+	f.fails("/messages", drop)
+	if have := h.SendFile(room, "here", "a.png", nil); !strings.Contains(have, "NOT_KNOWN (retriable false)") {
+		t.Errorf("have %s", have)
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -19,9 +18,8 @@ const channel = "discord"
 
 // Limits of names.
 const (
-	maxID   = 20 // digits, of which three stand in a ref
-	maxName = 64 // bytes of a file's name that the agent is told
-	maxKey  = 512
+	maxID  = 20 // digits, of which three stand in a ref
+	maxKey = 512
 )
 
 // isID tells numbers of Discord: of persons, channels and messages.
@@ -74,9 +72,14 @@ type message struct {
 	Answers  struct {
 		ID string `json:"message_id"`
 	} `json:"message_reference"`
-	Files []struct {
-		Name string `json:"filename"`
-	} `json:"attachments"`
+	Files []file `json:"attachments"`
+}
+
+type file struct {
+	ID      string `json:"id"`
+	Name    string `json:"filename"`
+	Size    int64  `json:"size"`
+	Address string `json:"url"` // good for a day
 }
 
 // personal tells whether one person wrote it, by their own account. What bots and webhooks
@@ -94,22 +97,27 @@ func (m message) names(self string) bool {
 	return slices.ContainsFunc(m.Mentions, func(u user) bool { return u.ID == self })
 }
 
-// body is what was written. Files stay with Discord, and the agent is told so.
+// body is what was written.
 func (m message) body(self string) string {
 	text := strings.TrimSpace(strings.ToValidUTF8(m.Content, "\uFFFD"))
 	for _, name := range []string{"<@" + self + ">", "<@!" + self + ">"} {
 		text = strings.TrimSpace(strings.TrimPrefix(text, name))
 	}
-	note := ""
-	for i, file := range m.Files {
-		if i == 0 {
-			note = fmt.Sprintf("[a file called %.*q came with this message, and cannot be read here]", maxName, file.Name)
+	return text
+}
+
+// says tells whether there is anything to take.
+func (m message) says(self string) bool { return m.body(self) != "" || len(m.Files) > 0 }
+
+// files are what came with it. One whose name for Discord is none cannot be read.
+func (m message) files() (list []chat.File) {
+	for _, f := range m.Files {
+		if !isID(f.ID) {
+			f.ID = ""
 		}
-		if i == 1 {
-			note += fmt.Sprintf(" [and %d more]", len(m.Files)-1)
-		}
+		list = append(list, chat.File{ID: f.ID, Name: f.Name, Size: f.Size})
 	}
-	return chat.Body(text, note)
+	return list
 }
 
 // commands tells whether somebody asks something of the host, alone with the bot.
@@ -157,7 +165,7 @@ func (of heard) String() string { return strings.TrimSpace(of.last + " " + of.mo
 // forUs tells whether a message of a channel is for the bot.
 func (l *listener) forUs(m message) bool {
 	self := *l.self.Load()
-	return m.personal() && m.body(self) != "" && (m.alone() || m.names(self) || readHeard(l.marks.Get(m.Channel)).mode == hearsThread)
+	return m.personal() && m.says(self) && (m.alone() || m.names(self) || readHeard(l.marks.Get(m.Channel)).mode == hearsThread)
 }
 
 // maxExpected is how many threads are expected at once.
@@ -167,7 +175,7 @@ const maxExpected = 1000
 // that with which the thread began.
 func (l *listener) mayBeForUs(m message) bool {
 	self := *l.self.Load()
-	if !m.personal() || m.body(self) == "" {
+	if !m.personal() || !m.says(self) {
 		return false
 	}
 	if !m.alone() && m.names(self) {
@@ -193,7 +201,7 @@ func (l *listener) take(ctx context.Context, m message) error {
 		return err
 	}
 	session := l.sessionOf(m, at)
-	taken, err := l.chats.Take(ctx, chat.Said{Sender: m.Author.ID, Chat: at.Chat, Body: m.body(*l.self.Load()), Ref: refOf(at), Session: session})
+	taken, err := l.chats.Take(ctx, chat.Said{Sender: m.Author.ID, Chat: at.Chat, Body: m.body(*l.self.Load()), Ref: refOf(at), Session: session, Files: m.files()})
 	if taken {
 		l.remember(m, at, session)
 	}

@@ -145,11 +145,45 @@ type fake struct {
 	after    map[string][]fault // done once a call had its effect: its answer is lost
 	headers  map[string]string  // of the next answers to messages
 	calls    []call
+	files    map[string]string // what can be fetched, by its path
+}
+
+// holds is where Discord keeps files: nobody's token is for it.
+func (f *fake) holds(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	content, ok := f.files[r.URL.String()[len("http://cdn.test"):]]
+	if r.Header.Get("Authorization") != "" {
+		f.t.Error("the token went to the files' host")
+	}
+	if !ok {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	_, _ = io.WriteString(w, content) // who left hears nothing
+}
+
+// formed are the parameters of a message with a file; nil for any other one.
+func formed(r *http.Request) map[string]any {
+	if r.ParseMultipartForm(4<<20) != nil {
+		return nil
+	}
+	params := map[string]any{}
+	if json.Unmarshal([]byte(r.FormValue("payload_json")), &params) != nil {
+		return nil
+	}
+	in, about, err := r.FormFile("files[0]")
+	if err != nil {
+		return nil
+	}
+	content, _ := io.ReadAll(in) // it is in memory
+	params["file"] = about.Filename + ": " + string(content)
+	return params
 }
 
 func newFake(t testing.TB) *fake {
 	f := &fake{t: t, patience: time.Minute, token: token, content: true, where: "ws://gateway.test", starts: 1000, last: 1000, known: make(chan struct{}),
-		sessions: map[string]*remembered{}, rooms: map[string]map[string]any{}, history: map[string][]map[string]any{}, presses: map[string]int{}, faults: map[string][]fault{}, after: map[string][]fault{}}
+		sessions: map[string]*remembered{}, rooms: map[string]map[string]any{}, history: map[string][]map[string]any{}, files: map[string]string{}, presses: map[string]int{}, faults: map[string][]fault{}, after: map[string][]fault{}}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(func() {
 		close(f.known)
@@ -173,6 +207,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.tunnel(w, r)
 	case r.URL.Path == "/":
 		f.socket(w, r)
+	case r.Host == "cdn.test":
+		f.holds(w, r)
 	default:
 		f.method(w, r)
 	}
@@ -311,12 +347,14 @@ func (s *remembered) tell(kind string, data any) {
 }
 
 func (f *fake) method(w http.ResponseWriter, r *http.Request) {
-	var params map[string]any
+	params := formed(r)
 	data, err := io.ReadAll(r.Body) // all of it, so that the connection's end is seen
 	if err != nil {
 		return // it left
 	}
-	if len(data) > 0 {
+	if params != nil {
+		data = nil
+	} else if len(data) > 0 {
 		if err := json.Unmarshal(data, &params); err != nil {
 			f.t.Error(err)
 		}
@@ -520,7 +558,7 @@ func wrongMessage(params map[string]any, begins bool) int {
 	switch {
 	case utf8.RuneCountInString(text) > 2000:
 		return 50035
-	case strings.TrimSpace(text) == "" && len(embeds) == 0:
+	case strings.TrimSpace(text) == "" && len(embeds) == 0 && params["file"] == nil:
 		return 50006
 	case !isList || len(parse) != 0 || calls["replied_user"] != false:
 		return 1 // somebody would be called

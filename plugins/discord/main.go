@@ -47,7 +47,7 @@ func serve(in io.Reader, out io.Writer, w chat.World) error {
 	return plugin.ServeOn(plugin.Handler{
 		Initialize:  h.initialize,
 		HandleEvent: h.chats.Event,
-		Tools:       map[nacre.ToolName]plugin.ToolFunc{"send_discord": plugin.Tool(h.send)},
+		Tools:       map[nacre.ToolName]plugin.ToolFunc{"send_discord": plugin.Tool(h.send), "read_discord_file": plugin.Tool(h.chats.Read)},
 		Verify:      h.verify,
 		Shutdown:    h.shutdown,
 	}, in, out)

@@ -83,10 +83,14 @@ func (h *handler) Post(ctx context.Context, m chat.Message) (chat.Place, error) 
 	if err != nil {
 		return chat.Place{}, err
 	}
+	params, err := o.with(m.File)
+	if err != nil {
+		return chat.Place{}, err
+	}
 	var at struct {
 		ID string `json:"id"`
 	}
-	if err := h.api.call(ctx, http.MethodPost, []string{"channels", to, "messages"}, o, &at); err != nil {
+	if err := h.api.call(ctx, http.MethodPost, []string{"channels", to, "messages"}, params, &at); err != nil {
 		return chat.Place{}, err
 	}
 	if !isID(at.ID) {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -14,18 +13,19 @@ import (
 // channel is the only one that the plugin serves.
 const channel = "slack"
 
-// The letters with which ids begin: those of conversations, persons and teams.
+// The letters with which ids begin: those of conversations, persons, teams and
+// files.
 const (
 	conversations = "CDG"
 	people        = "UW"
 	teams         = "TE"
+	files         = "F"
 )
 
 // Limits of names.
 const (
 	maxID    = 20 // bytes of an id, of which three stand in a ref
 	maxStamp = 10 // digits of a second
-	maxName  = 64 // bytes of a file's name that the agent is told
 )
 
 // isID tells ids of Slack.
@@ -53,9 +53,13 @@ type event struct {
 	Stamp       string `json:"ts"`
 	Thread      string `json:"thread_ts"`
 	Replies     int    `json:"reply_count"`
-	Files       []struct {
-		Name string `json:"name"`
-	} `json:"files"`
+	Files       []file `json:"files"`
+}
+
+type file struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	Size int64  `json:"size"`
 }
 
 // readEvent reads a payload; ok is false for what is no message of a person.
@@ -81,7 +85,7 @@ func (h *handler) readEvent(payload json.RawMessage) (e event, ok bool) {
 	if e.UserTeam != "" {
 		e.Team = e.UserTeam
 	}
-	return e, e.personal() && e.body(h.self.Load()) != ""
+	return e, e.personal() && e.says(h.self.Load())
 }
 
 // personal tells whether one person wrote it, by their own account. What bots write, what the
@@ -99,22 +103,27 @@ func (e event) personal() bool {
 // sender is who wrote it.
 func (e event) sender() string { return e.Team + ":" + e.User }
 
-// body is what was written. Files stay with Slack, and the agent is told so.
+// body is what was written.
 func (e event) body(self *identity) string {
 	text := strings.ToValidUTF8(e.Text, "\uFFFD")
 	if self != nil {
 		text = strings.TrimPrefix(text, "<@"+self.User+">")
 	}
-	note := ""
-	for i, file := range e.Files {
-		if i == 0 {
-			note = fmt.Sprintf("[a file called %.*q came with this message, and cannot be read here]", maxName, file.Name)
+	return strings.TrimSpace(plain(text))
+}
+
+// says tells whether there is anything to take.
+func (e event) says(self *identity) bool { return e.body(self) != "" || len(e.Files) > 0 }
+
+// files are what came with it. One whose name for Slack is none cannot be read.
+func (e event) files() (list []chat.File) {
+	for _, f := range e.Files {
+		if !isID(f.ID, files) {
+			f.ID = ""
 		}
-		if i == 1 {
-			note += fmt.Sprintf(" [and %d more]", len(e.Files)-1)
-		}
+		list = append(list, chat.File{ID: f.ID, Name: f.Name, Size: f.Size})
 	}
-	return chat.Body(strings.TrimSpace(plain(text)), note)
+	return list
 }
 
 // take brings a message to the host. With an error the host has not decided on it.
@@ -124,7 +133,7 @@ func (l *listener) take(ctx context.Context, e event) error {
 		return nil
 	}
 	at := e.place()
-	taken, err := l.chats.Take(ctx, chat.Said{Sender: e.sender(), Chat: e.Channel, Body: e.body(l.self.Load()), Ref: refOf(at), Session: e.session()})
+	taken, err := l.chats.Take(ctx, chat.Said{Sender: e.sender(), Chat: e.Channel, Body: e.body(l.self.Load()), Ref: refOf(at), Session: e.session(), Files: e.files()})
 	if taken {
 		l.remember(e)
 	}

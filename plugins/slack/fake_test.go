@@ -126,10 +126,57 @@ type fake struct {
 	faults    map[string][]fault
 	after     map[string][]fault // done once a call had its effect: its answer is lost
 	calls     []call
+	// files are what Slack holds, by their ids; held is the host where it says that they are.
+	files map[string]string
+	held  string
+}
+
+// holds is Slack's host for files: what is read wants the bot's token, and what is given has an
+// address of its own.
+func (f *fake) holds(w http.ResponseWriter, r *http.Request) {
+	data, err := io.ReadAll(r.Body)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	id, known := strings.TrimPrefix(r.URL.Path, "/files/"), false
+	if _, known = f.files[id]; r.Host != "files.api.test" || err != nil || !known {
+		f.t.Errorf("%s was asked for %s", r.Host, r.URL)
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	switch token := r.Header.Get("Authorization"); {
+	case r.Method == http.MethodGet && token == "Bearer "+f.bot:
+		_, _ = io.WriteString(w, f.files[id]) // who left hears nothing
+	case r.Method == http.MethodPost && token == "":
+		f.files[id] = string(data)
+	default:
+		w.WriteHeader(http.StatusForbidden)
+	}
+}
+
+// file is what the methods for files say.
+func (f *fake) file(method string, params map[string]any) (map[string]any, string) {
+	switch method {
+	case "files.info":
+		id, _ := params["file"].(string)
+		if _, ok := f.files[id]; !ok {
+			return nil, "file_not_found"
+		}
+		return map[string]any{"file": map[string]any{"id": id, "url_private_download": f.held + "/files/" + id}}, ""
+	case "files.getUploadURLExternal":
+		if params["filename"] == "" || params["length"] == "" {
+			return nil, "invalid_arguments"
+		}
+		f.files["F900"] = ""
+		return map[string]any{"upload_url": f.held + "/files/F900", "file_id": "F900"}, ""
+	}
+	if params["channel_id"] == "C404" {
+		return nil, "channel_not_found"
+	}
+	return map[string]any{"files": params["files"]}, ""
 }
 
 func newFake(t testing.TB) *fake {
-	f := &fake{t: t, patience: time.Minute, bot: botToken, app: appToken, rights: "chat:write,im:history", where: "ws://socket.test/link/", last: 100, known: make(chan struct{}),
+	f := &fake{t: t, patience: time.Minute, held: "http://files.api.test", files: map[string]string{}, bot: botToken, app: appToken, rights: "chat:write,im:history", where: "ws://socket.test/link/", last: 100, known: make(chan struct{}),
 		acked: map[string]bool{}, sockets: map[*websocket.Conn]bool{}, tickets: map[string]bool{}, faults: map[string][]fault{}, after: map[string][]fault{}}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(func() {
@@ -150,6 +197,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodConnect:
 		f.tunnel(w, r)
+	case strings.HasPrefix(r.URL.Path, "/files/"):
+		f.holds(w, r)
 	case strings.HasPrefix(r.URL.Path, "/link/"):
 		f.socket(w, r)
 	default:
@@ -310,6 +359,8 @@ func (f *fake) answer(method string, params map[string]any) (map[string]any, str
 			f.last++
 		}
 		return map[string]any{"channel": to, "ts": stamp(f.last)}, ""
+	case "files.info", "files.getUploadURLExternal", "files.completeUploadExternal":
+		return f.file(method, params)
 	}
 	return f.written(method, params)
 }

@@ -144,7 +144,7 @@ func (l *listener) forUs(of heard, all []event) (list []event) {
 			e.Team = team // whoever is known already; an id says nothing without its team
 		}
 		named := me != nil && strings.Contains(e.Text, "<@"+me.User+">")
-		if later(e.Stamp, of.stamp) && (of.all || named) && e.personal() && e.body(me) != "" && !e.commands() {
+		if later(e.Stamp, of.stamp) && (of.all || named) && e.personal() && e.says(me) && !e.commands() {
 			list = append(list, e)
 		}
 	}

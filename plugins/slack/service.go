@@ -108,6 +108,9 @@ func (h *handler) Post(ctx context.Context, m chat.Message) (chat.Place, error) 
 		}
 		o.Channel = user
 	}
+	if m.File != nil {
+		return h.postFile(ctx, o.Channel, o.Thread, *m.File)
+	}
 	if len(m.Buttons) > 0 {
 		row := block{Type: "actions", ID: buttons}
 		for i, b := range m.Buttons {

@@ -288,7 +288,7 @@ func TestWhoIsHeard(t *testing.T) {
 	f.message("U42", "C1", "<@U0BOT> the same", map[string]any{"ts": ts})
 	h.Until("the messages", f.allAcked)
 	have := h.Taken()
-	if len(have) != 3 || !strings.HasPrefix(have[0].Body, "look\n[a file called \"a\\nb\\\"c\"") || have[1].Body != strings.Repeat("😀", 8192) {
+	if len(have) != 3 || !strings.HasPrefix(have[0].Body, "look\n[file 1 is called \"a b\\\"c\"; it cannot be read here") || have[1].Body != strings.Repeat("😀", 8192) {
 		t.Fatalf("have %.300v", have)
 	}
 	if have[0].Sender != "T1:U42" || have[1].Sender != "T2:U42" || have[1].Metadata.Ref != have[2].Metadata.Ref || have[2].Body != "the same" {
@@ -682,5 +682,75 @@ func TestPairing(t *testing.T) {
 	m := f.got("chat.postMessage")[0]
 	if text, _ := shown(m); m["channel"] != "D13" || m["thread_ts"] != nil || !strings.Contains(text, "ABCD2345") {
 		t.Errorf("have %v", m)
+	}
+}
+
+// M-48: a file that came with a message is read where Slack holds files, and the bot's token goes
+// to no other host, whatever Slack or a message says.
+func TestFilesComeIn(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.files["F1"] = "the harbour"
+	h := start(t, f, t.TempDir(), "C")
+	f.message("U42", "C1", "", map[string]any{"subtype": "file_share", "files": []any{
+		map[string]any{"id": "F1", "name": "a.txt", "size": 11, "url_private_download": "http://other.test/"}, map[string]any{"id": "../x", "name": "b"}}})
+	f.message("U43", "C2", "another conversation", nil)
+
+	h.Until("the messages", func() bool { return len(h.Taken()) == 2 })
+	have := h.Taken()
+	name := chattest.Named(have[0], 1)
+	if name == "" || chattest.Named(have[0], 2) != "" {
+		t.Fatalf("have %s", have[0].Body)
+	}
+	h.WokenBy(have[1])
+	for _, chat := range []string{"C1", "C2"} {
+		if said := h.ReadFile(chat, name, 0, "text"); !strings.Contains(said, "NOT_FOUND") {
+			t.Errorf("have %s", said)
+		}
+	}
+	h.WokenBy(have[0])
+	for _, elsewhere := range []string{"http://other.test", "http://files.api.test.other.test", "http://a:b@files.api.test", "https://files.api.test"} {
+		f.mu.Lock()
+		f.held = elsewhere
+		f.mu.Unlock()
+		if said := h.ReadFile("C1", name, 0, "text"); !strings.Contains(said, "UNREACHED") {
+			t.Errorf("%s: have %s", elsewhere, said)
+		}
+	}
+	f.mu.Lock()
+	f.held = "http://files.api.test"
+	f.mu.Unlock()
+	f.fails("files.info", no("missing_scope"))
+	if said := h.ReadFile("C1", name, 0, "text"); !strings.Contains(said, "NOT_TAKEN") || !strings.Contains(said, "missing_scope") {
+		t.Errorf("have %s", said)
+	}
+	if said := h.ReadFile("C1", name, 0, "text"); !strings.Contains(said, `"content":"the harbour"`) {
+		t.Errorf("have %s", said)
+	}
+}
+
+// M-48: a file of the project goes out after the text, into the thread that is answered. Until it
+// is shared nobody has seen it, and it may be sent again.
+func TestFilesGoOut(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	h := start(t, f, t.TempDir(), "C")
+	stamp := f.message("U42", "C1", "draw", nil)
+	h.Until("the message", func() bool { return len(h.Taken()) == 1 })
+	h.WokenBy(h.Taken()[0])
+	if have := h.SendFile("C1", "here", "out/a.png", []byte("PNG")); !strings.Contains(have, `"messages":2`) {
+		t.Fatalf("have %s", have)
+	}
+	shared := f.got("files.completeUploadExternal")
+	if len(shared) != 1 || shared[0]["channel_id"] != "C1" || shared[0]["thread_ts"] != stamp || fmt.Sprint(shared[0]["files"]) != "[map[id:F900 title:a.png]]" || f.files["F900"] != "PNG" {
+		t.Errorf("have %v, %v", shared, f.files)
+	}
+	f.fails("files.getUploadURLExternal", drop, no("internal_error"))
+	if have := h.SendFile("C1", "here", "a.png", []byte("PNG")); !strings.Contains(have, `"messages":2`) {
+		t.Errorf("have %s", have)
+	}
+	f.fails("files.completeUploadExternal", drop)
+	if have := h.SendFile("C1", "here", "a.png", []byte("PNG")); !strings.Contains(have, "NOT_KNOWN (retriable false)") {
+		t.Errorf("have %s", have)
 	}
 }

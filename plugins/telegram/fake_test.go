@@ -67,6 +67,42 @@ type fake struct {
 	// after are done once a call had its effect: its answer is lost.
 	after map[string][]fault
 	calls []call
+	// files are what can be fetched, by their places; wrong is a place that getFile tells in
+	// place of theirs.
+	files   map[string]string
+	wrong   string
+	fetched int
+}
+
+// formed are the parameters of a method that is given a file; nil for any other one.
+func formed(r *http.Request) map[string]any {
+	if r.ParseMultipartForm(4<<20) != nil {
+		return nil
+	}
+	params := map[string]any{}
+	for name, values := range r.MultipartForm.Value {
+		params[name] = values[0]
+	}
+	for name, files := range r.MultipartForm.File {
+		if in, err := files[0].Open(); err == nil {
+			content, _ := io.ReadAll(in) // it is in memory
+			params[name] = files[0].Filename + ": " + string(content)
+		}
+	}
+	return params
+}
+
+// download gives a file, to whoever knows the token.
+func (f *fake) download(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	content, ok := f.files[strings.TrimPrefix(r.URL.Path, "/file/bot"+f.token+"/")]
+	if r.Host != "api.test" || !ok {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	f.fetched++
+	_, _ = io.WriteString(w, content) // who left hears nothing
 }
 
 func newFake(t testing.TB) *fake {
@@ -77,8 +113,12 @@ func newFake(t testing.TB) *fake {
 }
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var params map[string]any
-	if err := json.NewDecoder(r.Body).Decode(&params); err != nil {
+	if strings.HasPrefix(r.URL.Path, "/file/") {
+		f.download(w, r)
+		return
+	}
+	params := formed(r)
+	if params == nil && json.NewDecoder(r.Body).Decode(&params) != nil {
 		return // it left
 	}
 	_, _ = io.Copy(io.Discard, r.Body) // all of it, so that the connection's end is seen
@@ -134,6 +174,22 @@ func (f *fake) answer(method string, params map[string]any, r *http.Request) (an
 			return nil, "Bad Request: text is too long"
 		}
 		return true, ""
+	case "getFile":
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		place := "documents/" + params["file_id"].(string)
+		if _, ok := f.files[place]; !ok {
+			return nil, "Bad Request: wrong file_id"
+		}
+		if f.wrong != "" {
+			place = f.wrong
+		}
+		return map[string]any{"file_id": params["file_id"], "file_path": place}, ""
+	case "sendDocument":
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.last++
+		return map[string]any{"message_id": f.last}, ""
 	case "sendMessage", "editMessageText":
 		if problem := wrongButtons(params); problem != "" {
 			return nil, problem

@@ -107,7 +107,7 @@ func (h *handler) afterFailure(ctx context.Context, err error, failures int) tim
 // take brings a message to the host. With an error the host has not decided on it.
 func (h *handler) take(ctx context.Context, u update) error {
 	m := u.Message
-	if m == nil || !m.personal() || m.body() == "" || m.commands() {
+	if m == nil || !m.personal() || m.body() == "" && len(m.files()) == 0 || m.commands() {
 		return nil
 	}
 	sender, at := strconv.FormatInt(m.From.ID, 10), m.place()
@@ -116,7 +116,7 @@ func (h *handler) take(ctx context.Context, u update) error {
 		return nil
 	}
 	session := h.sessionOf(m)
-	taken, err := h.chats.Take(ctx, chat.Said{Sender: sender, Chat: at.at().Chat, Body: m.body(), Ref: at.ref(), Session: session})
+	taken, err := h.chats.Take(ctx, chat.Said{Sender: sender, Chat: at.at().Chat, Body: m.body(), Ref: at.ref(), Session: session, Files: m.files()})
 	if taken {
 		h.chats.Kept.Remember(threadKey(m.Chat.ID, m.ID), session)
 	}

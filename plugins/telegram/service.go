@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -51,6 +52,9 @@ func (h *handler) Post(ctx context.Context, m chat.Message) (chat.Place, error) 
 	if !ok {
 		return chat.Place{}, &chat.Refusal{Why: chat.NotTaken, Said: "it is for no chat"}
 	}
+	if m.File != nil {
+		return h.postFile(ctx, to, *m.File)
+	}
 	o := outgoing{Chat: to.chat, Topic: to.topic, Text: markup(m.Text), Mode: "HTML", Preview: map[string]any{"is_disabled": true}}
 	if m.Answers {
 		o.Reply = &reply{to.message, true}
@@ -68,10 +72,45 @@ func (h *handler) Post(ctx context.Context, m chat.Message) (chat.Place, error) 
 	if err := h.api.call(ctx, "sendMessage", o, &sent); err != nil {
 		return chat.Place{}, err
 	}
-	if session := h.chats.Kept.Get(threadKey(to.chat, to.message)); session != "" {
-		h.chats.Kept.Remember(threadKey(to.chat, sent.ID), session) // whoever answers this goes on with it
+	return h.posted(to, sent.ID), nil
+}
+
+// postFile sends a file as it is: Telegram looks for no picture in it.
+func (h *handler) postFile(ctx context.Context, to place, file chat.Attachment) (chat.Place, error) {
+	form := chat.Form{Fields: [][2]string{{"chat_id", strconv.FormatInt(to.chat, 10)}, {"disable_content_type_detection", "true"}}, Field: "document", File: file}
+	if to.topic != 0 {
+		form.Fields = append(form.Fields, [2]string{"message_thread_id", strconv.FormatInt(to.topic, 10)})
 	}
-	return place{to.chat, sent.ID, to.topic}.at(), nil
+	var sent struct {
+		ID int64 `json:"message_id"`
+	}
+	if err := h.api.call(ctx, "sendDocument", form, &sent); err != nil {
+		return chat.Place{}, err
+	}
+	return h.posted(to, sent.ID), nil
+}
+
+// posted is the place of what was sent to another one: whoever answers it goes on with the
+// conversation of that.
+func (h *handler) posted(to place, id int64) chat.Place {
+	if session := h.chats.Kept.Get(threadKey(to.chat, to.message)); session != "" {
+		h.chats.Kept.Remember(threadKey(to.chat, id), session)
+	}
+	return place{to.chat, id, to.topic}.at()
+}
+
+// Fetch reads a file, of whose place Telegram tells for an hour.
+func (h *handler) Fetch(ctx context.Context, _ chat.Place, f chat.File) ([]byte, error) {
+	var at struct {
+		Path string `json:"file_path"`
+	}
+	if err := h.api.call(ctx, "getFile", map[string]string{"file_id": f.ID}, &at); err != nil {
+		return nil, err
+	}
+	if !regexp.MustCompile(`^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$`).MatchString(at.Path) || strings.Contains(at.Path, "..") {
+		return nil, chat.ErrUnreached
+	}
+	return chat.Download(ctx, h.api.http, h.api.base.JoinPath("file", "bot"+*h.api.token.Load(), at.Path).String(), nil)
 }
 
 // Edit gives a message another text.

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf16"
 
+	"github.com/nacre-dev/nacre/internal/chat/chattest"
 	"github.com/nacre-dev/nacre/plugin"
 	telegram "github.com/nacre-dev/nacre/plugins/telegram"
 )
@@ -145,7 +146,7 @@ func TestWhoIsHeard(t *testing.T) {
 	f.says(42, -1001234567890123, strings.Repeat("😀", 9000), map[string]any{"message_thread_id": 5, "is_topic_message": true})
 	h.Until("the messages", func() bool { return f.confirmed() })
 	have := h.Taken()
-	if len(have) != 2 || !strings.HasPrefix(have[0].Body, "look\n[a file called \"a\\nb\\\"c\"") || have[1].Body != strings.Repeat("😀", 8192) {
+	if len(have) != 2 || !strings.HasPrefix(have[0].Body, "look\n[file 1 is called \"a b\\\"c\"; it cannot be read here") || have[1].Body != strings.Repeat("😀", 8192) {
 		t.Fatalf("have %.300v", have)
 	}
 	if m := have[1].Metadata; m.Chat != "-1001234567890123" || !strings.HasPrefix(m.Ref, "n1001234567890123-9") || m.Session != "topic-5" || len(m.Ref) > 64 {
@@ -531,5 +532,93 @@ func TestPairing(t *testing.T) {
 	h.Until("the code", func() bool { return len(f.got("sendMessage")) == 1 })
 	if m := f.got("sendMessage")[0]; m["chat_id"] != float64(13) || !strings.Contains(m["text"].(string), "ABCD2345") {
 		t.Errorf("have %v", m)
+	}
+}
+
+// M-48: a file that came with a message is read in parts by whoever answers in that chat, and by
+// nobody else; it is fetched once, and what Telegram says of its place leads nowhere else.
+func TestFilesComeIn(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	long := strings.Repeat("é", 50<<10)
+	f.files = map[string]string{"documents/F1": long, "documents/F2": "\xff\x00", "documents/F3": strings.Repeat("x", 9<<20)}
+	dir := t.TempDir()
+	h := start(t, f, dir, "C")
+	h.Change(func() { h.Routed = func(sender string) bool { return sender != "99" } })
+	file := func(id, name string, size int) map[string]any {
+		return map[string]any{"document": map[string]any{"file_id": id, "file_name": name, "file_size": size}}
+	}
+	f.says(99, 99, "", file("F9", "a stranger's", 1))
+	f.says(42, 42, "", file("F1", "../a/report.txt", len(long)))
+	f.says(42, 42, "look", map[string]any{"photo": []any{map[string]any{"file_id": "F0"}, map[string]any{"file_id": "F2"}}})
+	f.says(42, 42, "", file("F3", "much", 0))
+	f.says(42, 42, "", file("F4", "much more", 9<<20))
+	f.says(13, 13, "", file("F1", "a", 1))
+	h.Until("the messages", func() bool { return len(h.Taken()) == 5 })
+	have := h.Taken()
+	name := chattest.Named(have[0], 1)
+	if !strings.HasPrefix(have[0].Body, `[file 1 is called "report.txt" and has 102400 bytes; read_telegram_file reads it as "`) || name == "" {
+		t.Fatalf("have %s", have[0].Body)
+	}
+	none := "NOT_FOUND"
+	want := func(said string, parts ...string) {
+		t.Helper()
+		for _, part := range parts {
+			if !strings.Contains(said, part) {
+				t.Errorf("have %.300s, want %s", said, part)
+			}
+		}
+	}
+	want(h.ReadFile("42", name, 0, "text"), none) // nobody woke the session
+	h.WokenBy(have[4])
+	want(h.ReadFile("42", name, 0, "text"), none)
+	want(h.ReadFile("13", name, 0, "text"), none)
+	h.WokenBy(have[1]) // a later message of the chat
+	want(h.ReadFile("42", name, 0, "text"), `"name":"report.txt"`, `"bytes":102400`, `"next_offset":73728`, "éé")
+	want(h.ReadFile("42", name, 1, "text"), "not text") // within a character
+	want(h.ReadFile("42", name, 73728, "text"), `"offset":73728}`, "éé")
+	f.mu.Lock()
+	if f.fetched != 1 {
+		t.Errorf("it was fetched %d times", f.fetched)
+	}
+	f.mu.Unlock()
+	if kept, err := os.ReadFile(filepath.Join(dir, "kept.json")); err != nil || !strings.Contains(string(kept), "F1") || strings.Contains(string(kept), "F9") {
+		t.Errorf("have %s, %v", kept, err)
+	}
+	want(h.ReadFile("42", name, 102401, "text"), "RANGE")
+	want(h.ReadFile("42", chattest.Named(have[1], 1), 0, "text"), `"name":"picture.jpg"`, "not text")
+	want(h.ReadFile("42", chattest.Named(have[1], 1), 0, "base64"), `"content_base64":"/wA="`)
+	want(h.ReadFile("42", chattest.Named(have[2], 1), 0, "text"), "TOO_LARGE")
+	want(have[3].Body, "cannot be read here")
+	for _, other := range []string{"", "/", "x/1", strings.TrimSuffix(name, "1") + "2", strings.TrimSuffix(name, "/1")} {
+		want(h.ReadFile("42", other, 0, "text"), none)
+	}
+	for _, place := range []string{"../../bot" + token + "/getMe", "/etc/passwd", "http://other.test/x", "a?b", "a//b", " "} {
+		f.mu.Lock()
+		f.wrong = place
+		f.mu.Unlock()
+		want(h.ReadFile("42", name, 0, "text"), "UNREACHED (retriable true)")
+	}
+}
+
+// M-48: a file of the project goes out after the text, to the topic of the message that is
+// answered, under its own name.
+func TestFilesGoOut(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	h := start(t, f, t.TempDir(), "C")
+	f.says(42, -100, "draw", map[string]any{"message_thread_id": 5, "is_topic_message": true})
+	h.Until("the message", func() bool { return len(h.Taken()) == 1 })
+	h.WokenBy(h.Taken()[0])
+	if have := h.SendFile("-100", "here", "out/a \"b\"\n.png", []byte("PNG")); !strings.Contains(have, `"messages":2`) {
+		t.Fatalf("have %s", have)
+	}
+	sent := f.got("sendDocument")
+	if len(sent) != 1 || sent[0]["document"] != "a \"b\" .png: PNG" || sent[0]["chat_id"] != "-100" || sent[0]["message_thread_id"] != "5" || len(f.got("sendMessage")) != 1 {
+		t.Errorf("have %v", sent)
+	}
+	f.fails("sendDocument", drop)
+	if have := h.SendFile("-100", "here", "a", nil); !strings.Contains(have, "NOT_KNOWN (retriable false)") || !strings.Contains(have, "1 of 2 parts were sent before") {
+		t.Errorf("have %s", have)
 	}
 }

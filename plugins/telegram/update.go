@@ -12,10 +12,7 @@ import (
 // channel is the only one that the plugin serves.
 const channel = "telegram"
 
-const (
-	maxName    = 64 // bytes of a file's name that the agent is told
-	kindPeople = "private"
-)
+const kindPeople = "private"
 
 // update is one thing that happened. What of it cannot be read is nil.
 type update struct {
@@ -82,13 +79,17 @@ type message struct {
 	ReplyTo    *struct {
 		ID int64 `json:"message_id"`
 	} `json:"reply_to_message"`
-	Document *struct {
-		Name string `json:"file_name"`
-	} `json:"document"`
-	Photo json.RawMessage `json:"photo"`
-	Voice json.RawMessage `json:"voice"`
-	Audio json.RawMessage `json:"audio"`
-	Video json.RawMessage `json:"video"`
+	Document *file  `json:"document"`
+	Photo    []file `json:"photo"` // one picture in several sizes, the largest one last
+	Voice    *file  `json:"voice"`
+	Audio    *file  `json:"audio"`
+	Video    *file  `json:"video"`
+}
+
+type file struct {
+	ID   string `json:"file_id"`
+	Name string `json:"file_name"`
+	Size int64  `json:"file_size"`
 }
 
 // personal tells whether one person wrote it, by their own account. Whoever writes as a
@@ -97,24 +98,28 @@ func (m *message) personal() bool {
 	return m.ID > 0 && m.Chat.ID != 0 && m.From != nil && m.From.ID > 0 && !m.From.IsBot && m.SenderChat == nil
 }
 
-// body is what was written. Files stay with Telegram, and the agent is told so.
-func (m *message) body() string {
-	kind := ""
-	switch {
-	case m.Document != nil:
-		kind = fmt.Sprintf("a file called %.*q", maxName, m.Document.Name)
-	case m.Photo != nil:
-		kind = "a picture"
-	case m.Voice != nil, m.Audio != nil:
-		kind = "a sound"
-	case m.Video != nil:
-		kind = "a film"
+// body is what was written.
+func (m *message) body() string { return strings.ToValidUTF8(m.Text+m.Caption, "\uFFFD") }
+
+// files are what came with it. What Telegram gives no name is called by its kind.
+func (m *message) files() (list []chat.File) {
+	var picture *file
+	if n := len(m.Photo); n > 0 {
+		picture = &m.Photo[n-1]
 	}
-	note := ""
-	if kind != "" {
-		note = "[" + kind + " came with this message, and cannot be read here]"
+	for _, f := range []struct {
+		*file
+		kind string
+	}{{m.Document, "file"}, {picture, "picture.jpg"}, {m.Voice, "voice.ogg"}, {m.Audio, "audio"}, {m.Video, "video.mp4"}} {
+		if f.file == nil {
+			continue
+		}
+		if f.Name == "" {
+			f.Name = f.kind
+		}
+		list = append(list, chat.File{ID: f.ID, Name: f.Name, Size: f.Size})
 	}
-	return chat.Body(strings.ToValidUTF8(m.Text+m.Caption, "\uFFFD"), note)
+	return list
 }
 
 // place is where a message stands: in a chat, and there perhaps in a topic. Its text is the

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -230,4 +231,33 @@ func (h *Host) Refusals() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.Busy
+}
+
+// SendFile calls the tool that sends, with a file of the project.
+func (h *Host) SendFile(recipient, body, name string, content []byte) string {
+	h.t.Helper()
+	return h.asks("send_"+h.channel, map[string]any{"recipient": recipient, "body": body, "file": name},
+		map[string]plugin.File{"file": {Name: name, Bytes: int64(len(content)), Content: content}})
+}
+
+// ReadFile calls the tool that reads a file of a message.
+func (h *Host) ReadFile(chat, file string, offset int64, as string) string {
+	h.t.Helper()
+	return h.asks("read_"+h.channel+"_file", map[string]any{"chat": chat, "file": file, "offset": offset, "as": as}, nil)
+}
+
+func (h *Host) asks(tool string, arguments map[string]any, files map[string]plugin.File) string {
+	return testhost.Said(h.Ask(plugin.MethodHandleRequest, map[string]any{"ticket": "T", "timeout_ms": 30_000, "files": files, "envelope": map[string]any{
+		"topic": "tool.invoke." + tool, "group": "family", "payload": map[string]any{"arguments": arguments},
+	}}))
+}
+
+// Named is how the n-th file of a message is named, as the message says it; empty where it says
+// that it cannot be read.
+func Named(m Inbound, n int) string {
+	name := fmt.Sprintf("%s/%d", m.Metadata.Ref, n)
+	if !strings.Contains(m.Body, `"`+name+`"]`) {
+		return ""
+	}
+	return name
 }
