@@ -17,7 +17,13 @@ import (
 func learns(t *testing.T) *installation {
 	t.Helper()
 	testpeer.Need(t, "curl")
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprintf(w, "served %s\n", r.URL.Path) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, "served %s\n", r.URL.Path)
+		if r.URL.Path == "/held" {
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}
+	}))
 	t.Cleanup(server.Close)
 	i := install(t)
 	i.config(fmt.Sprintf("[egress]\npropose = false\n[egress.pin]\n\"deb.example.com:80\" = %q\n", server.Listener.Addr()))
@@ -75,6 +81,18 @@ func TestWhatWasRefusedIsLearned(t *testing.T) {
 	third.want(t, 0)
 	hasNo(t, third.stdout, "served")
 	i.nacre("audit", "verify").want(t, 0, "learn-")
+}
+
+// U-40: an answer that is still coming has been read as far as it came: what is asked for
+// meanwhile stands apart, too.
+func TestWhatWasAskedWhileReadingStandsApart(t *testing.T) {
+	t.Parallel()
+	i := learns(t)
+	i.nacre("exec", "--session", "one", "--egress", "deb.example.com:80/http", "--", "sh", "-c",
+		"curl -sN http://deb.example.com/held >f & while ! grep -q served f; do sleep 0.1; done; curl -s https://evil.example.com/; kill $!").want(t, 0)
+	if p := i.proposal("one"); len(p.Lines) != 1 || len(p.Lines[0].Apart) != 1 {
+		t.Fatalf("have %+v", p)
+	}
 }
 
 // U-40: what a session asked for only after it had read from the network stands apart, and

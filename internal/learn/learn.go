@@ -128,7 +128,7 @@ func refusalsOf(inst *installation.Installation, sessions []registry.Session) (a
 	for _, s := range sessions {
 		reader := reader{session: s.ID}
 		for _, chain := range s.Chains {
-			reader.chain, reader.heard = chain, receipt.Hearing{}
+			reader.begin(chain)
 			if err := audit.Read(inst.AuditRoot(), chain, reader.add); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, fmt.Errorf("session %s: %w", s.ID, err)
 			}
@@ -144,7 +144,16 @@ type reader struct {
 	chain    string
 	heard    receipt.Hearing
 	received bool // from a host, in any opening
+	// flowing are the requests and tunnels that were allowed and have not ended: their
+	// records say at the end alone what came back, and an agent reads it before.
+	flowing  map[nacre.Correlation]bool
 	refusals []Refusal
+}
+
+// begin turns to the next opening. What had not ended in the one before never says what came back.
+func (r *reader) begin(chain string) {
+	r.received = r.received || len(r.flowing) > 0
+	r.chain, r.heard, r.flowing = chain, receipt.Hearing{}, make(map[nacre.Correlation]bool)
 }
 
 func (r *reader) add(e audit.Entry) error {
@@ -158,18 +167,28 @@ func (r *reader) add(e audit.Entry) error {
 		Host, Method, Path, Rule string
 		Port                     uint16
 		Received                 int64 `json:"bytes_received"`
+		Opened                   bool
 	}
 	if err := json.Unmarshal(e.Detail, &d); err != nil {
 		return fmt.Errorf("record %d: %w", e.Seq, err)
 	}
-	if e.Outcome != nacre.OutcomeDenied {
+	switch e.Outcome {
+	case nacre.OutcomeDenied:
+	case nacre.OutcomeAllowed:
+		// Of a tunnel that is opened each request has records of its own.
+		if !d.Opened || d.Path != "" {
+			r.flowing[e.Correlation] = true
+		}
+		return nil
+	default:
+		delete(r.flowing, e.Correlation)
 		r.received = r.received || d.Received > 0 || e.Outcome == egress.OutcomeAnswered
 		return nil
 	}
 	if len(r.refusals) < maxRefusals {
 		r.refusals = append(r.refusals, Refusal{
 			Session: r.session, Chain: r.chain, Seq: e.Seq, Digest: hex.EncodeToString(e.RecordHash[:]), Host: d.Host, Port: d.Port,
-			Method: d.Method, Path: d.Path, Rule: d.Rule, Reason: egress.Reason(e.Reason), Untrusted: r.received || r.heard.Least() == nacre.Untrusted,
+			Method: d.Method, Path: d.Path, Rule: d.Rule, Reason: egress.Reason(e.Reason), Untrusted: r.received || len(r.flowing) > 0 || r.heard.Least() == nacre.Untrusted,
 		})
 	}
 	return nil
