@@ -79,11 +79,14 @@ const (
 	// GroundsSole: the only address in what the operator sent for, and it has a name
 	// that the operator wrote.
 	GroundsSole Grounds = "the only address in what the operator asked to be read"
+	// GroundsList: it stands in a list that is, as a whole, one of a record that the operator's
+	// words single out.
+	GroundsList Grounds = "in a list of a record that the operator named"
 	// GroundsVouched: it stands in a text that a person vouched for, see [ScopeText].
 	GroundsVouched Grounds = "in a text that a person vouched for"
 )
 
 // AllGrounds are all that there are.
 func AllGrounds() []Grounds {
-	return []Grounds{GroundsPointed, GroundsLinked, GroundsBeside, GroundsAct, GroundsPayee, GroundsShared, GroundsSole, GroundsNothing, GroundsVouched}
+	return []Grounds{GroundsPointed, GroundsLinked, GroundsBeside, GroundsAct, GroundsPayee, GroundsShared, GroundsSole, GroundsNothing, GroundsList, GroundsVouched}
 }

@@ -39,7 +39,7 @@ func start(t *testing.T, dir string) *kernel.Kernel {
 	t.Cleanup(func() { _ = revoked.Close() })
 	k, err := kernel.New(kernel.Config{
 		Policy: policy.Shipped(), Groups: policy.Groups{"office": {Tools: []string{"*"}}}, Recorder: audit.Memory(100),
-		Now: time.Now, Random: rand.Reader, Keys: keys, Revocations: revoked,
+		Now: time.Now, Random: rand.Reader, Keys: keys, Shared: kernel.Shared{Revocations: revoked},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -103,7 +103,7 @@ func TestRulesThatChangeWhileAPersonIsAskedDecideAgain(t *testing.T) {
 // F-33: revocations that are over are let go of without anybody asking for it.
 func TestRevocationsThatAreOverAreLetGoOf(t *testing.T) {
 	kept := &forgetful{}
-	h := open(t, func(c *kernel.Config) { c.Revocations = kept })
+	h := open(t, func(c *kernel.Config) { c.Shared.Revocations = kept })
 	for range 3 {
 		for i := range 2 {
 			if err := h.Revoke(fmt.Sprint("token-", i)); err != nil {

@@ -22,7 +22,7 @@ func Example() {
 	_, _ = rand.Read(key) // never fails
 	k, err := kernel.New(kernel.Config{
 		Policy: policy.Shipped(), Groups: policy.Groups{"office": {Tools: []string{"invoice_*"}}},
-		Recorder: chain, Now: time.Now, Random: rand.Reader, Keys: kernel.Keys{Current: kernel.Key{Secret: key}},
+		Recorder: chain, Now: time.Now, Random: rand.Reader, TokenKey: key,
 	})
 	check(err)
 	check(k.Register(nacre.Tool{

@@ -310,7 +310,7 @@ func (u unsure) Revoked(string, string, time.Time) (bool, error) {
 // K-12: where nobody can tell whether it was revoked, nothing is allowed.
 func TestRevocationsThatFailRefuse(t *testing.T) {
 	for name, u := range map[string]unsure{"an error": {}, "a panic": {panics: true}} {
-		h := open(t, func(c *kernel.Config) { c.Revocations = u })
+		h := open(t, func(c *kernel.Config) { c.Shared.Revocations = u })
 		h.add(t, note(nil), nil)
 		if _, err := h.Call(t.Context(), call(milk)); refusal(t, err).Reason != nacre.ReasonTokenRevoked {
 			t.Errorf("%s: have %v", name, err)

@@ -73,8 +73,17 @@ type Revocations interface {
 	Sweep(now time.Time) error
 }
 
-// Config is what a kernel is made of. Policy, Recorder, Now, Random and Keys are
-// required.
+// Shared is what kernels have in common.
+type Shared struct {
+	// Revocations of grants; nil keeps them in memory.
+	Revocations Revocations
+	// Limiter counts the calls of all kernels that are given it, and may hold them to
+	// more than the rate of each capability; nil counts this kernel's own.
+	Limiter *policy.Limiter
+}
+
+// Config is what a kernel is made of. Policy, Recorder, Now, Random, and one of Keys
+// and TokenKey are required.
 type Config struct {
 	Policy policy.Engine
 	// Groups says which tools each group may use; nil allows intrinsics only.
@@ -86,8 +95,10 @@ type Config struct {
 	Random   io.Reader
 	// Keys sign and verify grants; package grant loads those that outlast the process.
 	Keys Keys
-	// Revocations of grants; nil keeps them in memory.
-	Revocations Revocations
+	// TokenKey, of 32 bytes or more, is short for Keys with one key, [DefaultKeyID], and none that is retired.
+	TokenKey []byte
+	// Shared is what outlives the kernel, or is common to several; its zero value shares nothing.
+	Shared Shared
 	// Pinner copies the files that calls name; nil refuses capabilities that take any.
 	Pinner Pinner
 	// AskTTL is how long a person has to answer; zero means DefaultAskTTL.
@@ -102,9 +113,6 @@ type Config struct {
 	// at most [nacre.MaxResultLimits]; nil, and fields that are zero, mean 50 rows, 20 fields, 4,000
 	// characters and a depth of 3 (K-14). What does not fit is had by its handle (K-31).
 	ResultLimits func(nacre.Group, nacre.ToolName) nacre.ResultLimits
-	// Limiter counts the calls of all kernels that are given it, and may hold them to
-	// more than the rate of each capability; nil counts this kernel's own.
-	Limiter *policy.Limiter
 	// ResultHooks see every result, in order, before it is redacted.
 	ResultHooks []ResultHook
 }
@@ -141,6 +149,9 @@ func New(c Config) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.oneKey(); err != nil {
+		return nil, err
+	}
 	current, retired := c.Keys.ring()
 	keys, err := token.NewRing(current, retired...)
 	if err != nil {
@@ -155,9 +166,22 @@ func New(c Config) (*Kernel, error) {
 	return assembled(c, held, keys), nil
 }
 
+// oneKey takes TokenKey for Keys. It is an error to give both: which of them signs
+// would be a guess.
+func (c *Config) oneKey() error {
+	switch {
+	case len(c.TokenKey) == 0:
+		return nil
+	case c.Keys.Current.ID != "" || len(c.Keys.Current.Secret) > 0 || len(c.Keys.Retired) > 0:
+		return errors.New("kernel: both Keys and TokenKey are given: use one of them")
+	}
+	c.Keys.Current.Secret = c.TokenKey
+	return nil
+}
+
 // assembled puts the parts together that c was checked for.
 func assembled(c Config, held *rules, keys *token.Ring) *Kernel {
-	redactor, revocations, rules := redact.New(), sureRevocations(c.Revocations), new(governed)
+	redactor, revocations, rules := redact.New(), sureRevocations(c.Shared.Revocations), new(governed)
 	rules.now.Store(held)
 	tools := &catalog{
 		governed: rules, takesFiles: c.Pinner != nil, tools: make(map[nacre.ToolName]*tool), ids: make(map[nacre.CapabilityID]*tool),
@@ -168,7 +192,7 @@ func assembled(c Config, held *rules, keys *token.Ring) *Kernel {
 	return &Kernel{
 		catalog: tools, traces: events, journal: written, entropy: random,
 		sessions: &sessions{budget: c.OutputBudget, without: slices.Clone(c.Without), secret: slices.Clone(c.Keys.Current.Secret)},
-		judge:    &judge{revocations: revocations, limiter: cmp.Or(c.Limiter, new(policy.Limiter))},
+		judge:    &judge{revocations: revocations, limiter: cmp.Or(c.Shared.Limiter, new(policy.Limiter))},
 		grants:   &grants{keys: keys, revoked: revocations, clock: c.Now, ids: random},
 		desk:     &desk{approver: c.Approver, askTTL: c.AskTTL, waiting: left, log: written, ids: random},
 		acts:     &acts{hooks: slices.Clone(c.ResultHooks), pinner: c.Pinner, left: left, log: written},

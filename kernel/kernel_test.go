@@ -22,8 +22,12 @@ func TestAKernelWithoutItsPartsIsRefused(t *testing.T) {
 			Policy: policy.Shipped(), Recorder: &chain{}, Now: time.Now, Random: rand.Reader, Keys: kernel.Keys{Current: kernel.Key{Secret: make([]byte, 32)}},
 		}
 	}
-	if _, err := kernel.New(good()); err != nil {
-		t.Fatal(err)
+	single := good()
+	single.Keys, single.TokenKey = kernel.Keys{}, make([]byte, 32)
+	for _, c := range []kernel.Config{good(), single} {
+		if _, err := kernel.New(c); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for name, change := range map[string]func(*kernel.Config){
 		"no policy":           func(c *kernel.Config) { c.Policy = nil },
@@ -32,6 +36,8 @@ func TestAKernelWithoutItsPartsIsRefused(t *testing.T) {
 		"no randomness":       func(c *kernel.Config) { c.Random = nil },
 		"no key":              func(c *kernel.Config) { c.Keys.Current.Secret = nil },
 		"a short key":         func(c *kernel.Config) { c.Keys.Current.Secret = make([]byte, 31) },
+		"two keys":            func(c *kernel.Config) { c.TokenKey = make([]byte, 32) },
+		"a short single key":  func(c *kernel.Config) { c.Keys, c.TokenKey = kernel.Keys{}, make([]byte, 31) },
 		"a negative time":     func(c *kernel.Config) { c.AskTTL = -1 },
 		"a malformed pattern": func(c *kernel.Config) { c.Groups = policy.Groups{"main": {Tools: []string{"x?"}}} },
 		"nothing":             func(c *kernel.Config) { *c = kernel.Config{} },

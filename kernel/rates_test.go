@@ -42,7 +42,7 @@ func TestCallsAreCountedByPrincipalGroupAndSession(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := open(t, func(k *kernel.Config) {
 				k.Groups = policy.Groups{"main": {Tools: []string{"*"}}, "other": {Tools: []string{"*"}}}
-				k.Limiter = &policy.Limiter{Rates: func(group nacre.Group) policy.Rates {
+				k.Shared.Limiter = &policy.Limiter{Rates: func(group nacre.Group) policy.Rates {
 					if group == "other" {
 						return policy.Rates{}
 					}
@@ -88,7 +88,7 @@ func TestKernelsThatShareALimiterCountTogether(t *testing.T) {
 	var houses []*house
 	for range 2 {
 		h := open(t, func(k *kernel.Config) {
-			k.Limiter = shared
+			k.Shared.Limiter = shared
 		})
 		h.add(t, note(nil), nil)
 		houses = append(houses, h)
@@ -108,7 +108,7 @@ func TestKernelsThatShareALimiterCountTogether(t *testing.T) {
 // K-24: a function of the host that fails allows nothing.
 func TestRatesThatPanicRefuse(t *testing.T) {
 	h := open(t, func(k *kernel.Config) {
-		k.Limiter = &policy.Limiter{Rates: func(nacre.Group) policy.Rates { panic("no") }}
+		k.Shared.Limiter = &policy.Limiter{Rates: func(nacre.Group) policy.Rates { panic("no") }}
 	})
 	h.add(t, note(nil), nil)
 	if _, err := h.Call(t.Context(), call(milk)); refusal(t, err).Reason != nacre.ReasonRateLimited {

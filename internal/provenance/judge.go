@@ -172,6 +172,7 @@ func ground(l *Ledger, values []value, d *Declared) {
 	if slices.ContainsFunc(values, func(v value) bool { return v.minted && v.kind == nacre.KindName }) {
 		words = actWords(l, d.Tool)
 	}
+	same := l.minted.lists.same(values, &l.profile)
 	for i := range values {
 		v := &values[i]
 		if v.vouched && v.origin.Provenance == nacre.SeenUntrusted {
@@ -181,6 +182,9 @@ func ground(l *Ledger, values []value, d *Declared) {
 			continue
 		}
 		g := grounds(v, values, d, words > 0)
+		if g == "" && same[v.root] {
+			g = nacre.GroundsList
+		}
 		if v.trust(d, g); g == nacre.GroundsAct {
 			words--
 		}

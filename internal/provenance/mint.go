@@ -39,6 +39,8 @@ type minted struct {
 	// may be followed; sole are addresses that stand alone in what the operator sent
 	// for and have a name that the operator wrote.
 	sent, sole class
+	// lists are those in the records that the operator's words single out.
+	lists lists
 }
 
 func newMinted() minted {
@@ -146,6 +148,7 @@ func (l *Ledger) ObserveMinted(r Result) {
 		switch alone := len(p.records) == 1; {
 		case alone && sentFor || l.singledOut(&p, of):
 			l.minted.pointed.addMints(of.mints, r.Source.Name)
+			l.minted.lists.observe(of.fields)
 			if isIdentifier(of.mints[0]) {
 				l.minted.named.addMints(of.mints[:1], r.Source.Name)
 			}

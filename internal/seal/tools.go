@@ -121,8 +121,8 @@ func newKernel(inst *installation.Installation, approver *approval.Desk, recorde
 	k, err := kernel.New(kernel.Config{
 		Policy: inst.Policy, Groups: inst.Config.ToolGroups(), Approver: approver, Pinner: pins, Recorder: recorder, Now: inst.Options.Now,
 		Random: rand.Reader, Keys: keys,
-		Revocations: inst.Revoked, AskTTL: approver.TTL(), OutputBudget: cmp.Or(inst.Config.OutputTokens, config.DefaultOutputTokens),
-		ResultLimits: inst.Config.ResultLimits, Limiter: inst.Calls,
+		Shared: kernel.Shared{Revocations: inst.Revoked, Limiter: inst.Calls}, AskTTL: approver.TTL(), OutputBudget: cmp.Or(inst.Config.OutputTokens, config.DefaultOutputTokens),
+		ResultLimits: inst.Config.ResultLimits,
 	})
 	if err != nil {
 		return nil, &config.Error{Err: err}

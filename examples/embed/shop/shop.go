@@ -76,7 +76,7 @@ func (s *Shop) open(ctx context.Context, chain string, person nacre.Approver) er
 	}}
 	s.Kernel, err = kernel.New(kernel.Config{
 		Policy: rules, Groups: groups, Approver: person, Recorder: s.chain, Now: time.Now, Random: rand.Reader,
-		Keys: keys, Revocations: s.revoked, Limiter: limiter,
+		Keys: keys, Shared: kernel.Shared{Revocations: s.revoked, Limiter: limiter},
 	})
 	return err
 }
