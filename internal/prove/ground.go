@@ -97,6 +97,9 @@ func (g *Ground) facts(context.Context) error {
 		return err
 	}
 	g.target.HostName = name
+	if g.target.Root, err = probe.RootMount(); err != nil {
+		return err
+	}
 	for path, fact := range map[string]*string{"/proc/sys/kernel/random/boot_id": &g.target.Boot, "/proc/cmdline": &g.target.CommandLine} {
 		text, err := os.ReadFile(path)
 		if err != nil {

@@ -27,13 +27,27 @@ func templates(ctx context.Context, dir string) (string, error) {
 		}
 	}
 	born := filepath.Join(top, "born")
+	return top, errors.Join(
+		repository(ctx, born), put(filepath.Join(born, ".git/hooks/pre-commit.sample"), ""), put(filepath.Join(born, ".git/info/exclude"), ""),
+	)
+}
+
+// repository makes one of a folder. Where there is no git it is one without a commit: nothing
+// there can be led to act on it either.
+func repository(ctx context.Context, dir string) error {
+	if _, err := exec.LookPath("git"); err != nil {
+		meta := filepath.Join(dir, ".git")
+		return errors.Join(
+			put(filepath.Join(meta, "HEAD"), "ref: refs/heads/main\n"), put(filepath.Join(meta, "config"), "[core]\n\tbare = false\n"),
+			os.MkdirAll(filepath.Join(meta, "objects"), 0o755), os.MkdirAll(filepath.Join(meta, "refs/heads"), 0o755),
+		)
+	}
 	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "."}, {"commit", "-q", "-m", "base"}} {
-		if err := git(ctx, born, args...); err != nil {
-			return "", err
+		if err := git(ctx, dir, args...); err != nil {
+			return err
 		}
 	}
-	err := errors.Join(put(filepath.Join(born, ".git/hooks/pre-commit.sample"), ""), put(filepath.Join(born, ".git/info/exclude"), ""))
-	return top, err
+	return nil
 }
 
 func put(path, text string) error {

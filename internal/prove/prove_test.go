@@ -149,3 +149,26 @@ func TestTheOperatorsRules(t *testing.T) {
 		t.Errorf("those that are not tried are not told: %+v, %v", rows, err)
 	}
 }
+
+// U-41: a machine without git is proved as well: a bare root is where an image of nacre begins.
+func TestTheDecoysAreLaidWithoutGit(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := prove.Lay(t.Context(), prove.Options{Program: self})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Lift()
+	target, err := g.Fresh(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"HEAD", "config", "objects", "refs/heads", "info/exclude"} {
+		if _, err := os.Stat(filepath.Join(target.Project, ".git", name)); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -176,7 +176,7 @@ func secrets() []Probe {
 			return escaped("the boot id was read")
 		}},
 		present("sec-machine-id", "/etc/machine-id", WhereBuilt),
-		present("sec-shadow", "/etc/shadow", AsRoot),
+		present("sec-shadow", "/etc/shadow", WhereBuilt),
 		{class, "sec-kernel-cmdline", Always, kernelLine},
 		present("sec-kallsyms", "/proc/kallsyms", WhereBuilt),
 		present("sec-kernel-config", "/proc/config.gz", WhereBuilt),

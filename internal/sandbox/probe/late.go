@@ -35,6 +35,8 @@ type plant struct {
 	file    string
 	// unborn wants a project that is no repository yet.
 	unborn bool
+	// control is Always unless the trigger is of programs that not every machine has.
+	control Control
 }
 
 const (
@@ -48,7 +50,7 @@ const (
 func lateExecution() []Probe {
 	var probes []Probe
 	for _, p := range plants() {
-		probes = append(probes, Probe{"late", p.name, Always, func(t Target) Finding {
+		probes = append(probes, Probe{"late", p.name, p.control, func(t Target) Finding {
 			if err := p.write(t); err != nil {
 				return blocked("%v", err)
 			}
@@ -321,8 +323,8 @@ func toolPlants() []plant {
 		{name: "late-gradle-wrapper", write: files("gradlew", script), trigger: "./gradlew"},
 		{name: "late-configure", write: files("configure", script), trigger: "./configure"},
 		{name: "late-vim", write: files(".exrc", "silent !"+shellRun+"\n"), trigger: "vim -N -u NONE --cmd 'set exrc' -c 'silent! source .exrc' -es -c 'qa!' < /dev/null"},
-		{name: "late-wildcard", write: files("--checkpoint=1", "", "--checkpoint-action=exec=sh x.sh", "", "x.sh", shellRun+"\n"), trigger: "tar cf /dev/null *"},
-		{name: "late-wildcard-folder", write: wildcardFolders, trigger: "tar cf /dev/null *"},
+		{name: "late-wildcard", write: files("--checkpoint=1", "", "--checkpoint-action=exec=sh x.sh", "", "x.sh", shellRun+"\n"), trigger: "tar cf /dev/null *", control: WhereBuilt}, // GNU's tar,
+		{name: "late-wildcard-folder", write: wildcardFolders, trigger: "tar cf /dev/null *", control: WhereBuilt},
 		{name: "late-pre-commit", write: files(".pre-commit-config.yaml", "entry: "+canary+"\n"), file: ".pre-commit-config.yaml"},
 		{name: "late-envrc", write: files(".envrc", shellRun+"\n"), file: ".envrc"},
 		{name: "late-mise", write: files("mise.toml", "[hooks]\nenter = \""+shellRun+"\"\n"), file: "mise.toml"},

@@ -57,7 +57,8 @@ const (
 	Always Control = iota
 	// AsRoot: an ordinary user is stopped by the kernel alone.
 	AsRoot
-	// WhereBuilt: a kernel may have been built or set up without the feature.
+	// WhereBuilt: a kernel may have been built or set up without the feature, and a small
+	// system may lack the file or the program.
 	WhereBuilt
 )
 
@@ -103,8 +104,9 @@ type Target struct {
 	// Token occurs in the environment of the agent that starts the probes, and
 	// in none of theirs.
 	Token string
-	// HostName of the host, its boot id, and the command line of its kernel.
-	HostName, Boot, CommandLine string
+	// HostName of the host, its boot id, the command line of its kernel, and what is
+	// mounted at its root, as RootMount has it.
+	HostName, Boot, CommandLine, Root string
 	// The limits that the sandbox was given.
 	Processes, OpenFiles int
 	// Watches is how many inotify instances a user of the host may have.

@@ -3,8 +3,10 @@ package probe
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -127,6 +129,32 @@ func readProc(pid int, file string) Finding {
 	return escaped("%s of the process has %d bytes", file, len(text))
 }
 
+// mount is a line of the list of mounts.
+type mount struct{ what, at, line string }
+
+// mounted are the mounts that this process sees. A line has, third to fifth, the device, the
+// folder of it that is mounted, and where.
+func mounted() (all []mount, err error) {
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 4 {
+			all = append(all, mount{what: f[2] + " " + f[3], at: f[4], line: line})
+		}
+	}
+	return all, err
+}
+
+// RootMount is what this process has mounted at its root: a device, and a folder of it.
+func RootMount() (string, error) {
+	mounts, err := mounted()
+	for _, m := range slices.Backward(mounts) { // what was mounted last covers the rest
+		if m.at == "/" {
+			return m.what, nil
+		}
+	}
+	return "", errors.Join(err, errors.New("no mount is at the root"))
+}
+
 // sharedSecrets are in other processes, and in what the host keeps for all users.
 func sharedSecrets() []Probe {
 	const class = "secrets"
@@ -144,7 +172,7 @@ func sharedSecrets() []Probe {
 		{class, "sec-init-environ", Always, func(t Target) Finding {
 			return findIn(t, "/proc/"+strconv.Itoa(t.Init)+"/environ")
 		}},
-		{class, "sec-all-users", Always, func(t Target) Finding {
+		{class, "sec-all-users", WhereBuilt, func(t Target) Finding {
 			text, err := os.ReadFile("/etc/passwd")
 			if err != nil || bytes.Count(text, []byte("\n")) < 5 {
 				return blocked("%v", err)
@@ -152,16 +180,16 @@ func sharedSecrets() []Probe {
 			return escaped("/etc/passwd names the host's users")
 		}},
 		{class, "sec-host-mounts", Always, func(t Target) Finding {
-			text, err := os.ReadFile("/proc/self/mountinfo")
+			mounts, err := mounted()
 			if err != nil {
 				return blocked("%v", err)
 			}
-			if strings.Contains(string(text), filepath.Dir(t.Secret)) {
-				return escaped("a path of the host is in the list of mounts")
-			}
-			for line := range strings.Lines(string(text)) {
-				if fields := strings.Fields(line); len(fields) > 4 && fields[4] == "/" && fields[3] == "/" && strings.Contains(line, " - ext4 ") {
+			for _, m := range mounts {
+				if m.what == t.Root {
 					return escaped("the host's root is mounted")
+				}
+				if strings.Contains(m.line, filepath.Dir(t.Secret)) {
+					return escaped("a path of the host is in the list of mounts")
 				}
 			}
 			return blocked("no mount shows the host")
