@@ -448,6 +448,9 @@ func StopFor(ctx context.Context, r *Runtime, id nacre.SessionID, identity strin
 	return cockpit.Stop(ctx, r.inst, id, person.Identity(identity))
 }
 
+// TaskAgain is what a session's run was asked for, as a run of its own on a fresh clone.
+func TaskAgain(r *Runtime, session nacre.SessionID) (Run, error) { return work.Again(r.inst, session) }
+
 // Learn proposes what the sessions asked for and were refused; those that began last where
 // none is named. It changes nothing.
 func Learn(r *Runtime, sessions []nacre.SessionID) (Proposal, error) {

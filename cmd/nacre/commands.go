@@ -39,7 +39,7 @@ func (n nacre) commands() []entry {
 	work := workcmd.Commands{Env: n.env, Open: n.open}
 	roles := rolecmd.Commands{Env: n.env, Open: n.open}
 	hooks := hookcmd.Commands{Env: n.env}
-	sessions := sessioncmd.Commands{Env: n.env, Open: n.open}
+	sessions := sessioncmd.Commands{Env: n.env, Open: n.open, Work: work.Again}
 	policies := policycmd.Commands{Env: n.env, Open: n.installed}
 	serving := servecmd.Commands{Env: n.env, Open: n.open}
 	plugins := plugincmd.Commands{Env: n.env, Open: n.open}

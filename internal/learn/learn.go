@@ -54,12 +54,15 @@ func Look(inst *installation.Installation, sessions []nacre.SessionID) (Proposal
 	if err != nil {
 		return Proposal{}, err
 	}
-	p := Propose(slices.DeleteFunc(refusals, known))
+	p := Propose(slices.DeleteFunc(refusals.hosts, known))
+	if err := p.leave(inst, refusals.calls); err != nil {
+		return Proposal{}, err
+	}
 	tried, err := refusalsOf(inst, others)
 	if err != nil {
 		return Proposal{}, err
 	}
-	p.Try(tried, len(others))
+	p.Try(tried.hosts, len(others))
 	return p, nil
 }
 
@@ -124,16 +127,23 @@ func allowed(inst *installation.Installation) (func(Refusal) bool, error) {
 	}, nil
 }
 
-func refusalsOf(inst *installation.Installation, sessions []registry.Session) (all []Refusal, err error) {
+// refused is what sessions were refused: hosts and requests, and calls of tools.
+type refused struct {
+	hosts []Refusal
+	calls map[call]int
+}
+
+func refusalsOf(inst *installation.Installation, sessions []registry.Session) (all refused, err error) {
+	all.calls = map[call]int{}
 	for _, s := range sessions {
-		reader := reader{session: s.ID}
+		reader := reader{session: s.ID, calls: all.calls}
 		for _, chain := range s.Chains {
 			reader.begin(chain)
 			if err := audit.Read(inst.AuditRoot(), chain, reader.add); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, fmt.Errorf("session %s: %w", s.ID, err)
+				return refused{}, fmt.Errorf("session %s: %w", s.ID, err)
 			}
 		}
-		all = append(all, reader.refusals...)
+		all.hosts = append(all.hosts, reader.refusals...)
 	}
 	return all, nil
 }
@@ -148,6 +158,7 @@ type reader struct {
 	// records say at the end alone what came back, and an agent reads it before.
 	flowing  map[nacre.Correlation]bool
 	refusals []Refusal
+	calls    map[call]int
 }
 
 // begin turns to the next opening. What had not ended in the one before never says what came back.
@@ -159,6 +170,9 @@ func (r *reader) begin(chain string) {
 func (r *reader) add(e audit.Entry) error {
 	if err := r.heard.Add(e); err != nil {
 		return err
+	}
+	if call, is := callOf(e.Record); is && (len(r.calls) < maxLines || r.calls[call] > 0) {
+		r.calls[call]++
 	}
 	if e.Kind != nacre.KindEgress {
 		return nil

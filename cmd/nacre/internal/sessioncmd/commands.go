@@ -14,11 +14,13 @@ import (
 	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
 )
 
-// Commands makes the commands of this room. Both fields are needed.
+// Commands makes the commands of this room. All fields are needed.
 type Commands struct {
 	*command.Env
 	// Open assembles an installation's parts, and starts nothing.
 	Open func(context.Context) (*assembly.Runtime, error)
+	// Work lets an agent work as nacre run does, and shows it.
+	Work func(context.Context, assembly.Run) error
 }
 
 // session is the session that a person named, in an installation that is assembled.

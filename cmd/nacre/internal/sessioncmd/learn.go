@@ -25,7 +25,7 @@ const maxReply = 1024
 type learnCommand struct {
 	Commands
 	approve, wider, proposal, lifetime string
-	undo, list                         bool
+	undo, list, again                  bool
 }
 
 func (c learnCommand) command() *cobra.Command {
@@ -36,8 +36,9 @@ nacre saw the request, methods and paths. Without SESSION the sessions that bega
 Nothing was opened to learn that, and everything stays refused until you approve it: all, some
 by their numbers, or nothing. What was asked only after a session had read text that nobody
 vouches for, and what sends something, is approved by its number alone. An approval is
-written beside config.toml, for sessions that begin from then on, and ends by itself.`,
-		Example: "  nacre learn k3f9ab\n  nacre learn k3f9ab --proposal 3fa9c1d2e4b5 --approve all --for 7d\n  nacre learn --undo",
+written beside config.toml, for sessions that begin from then on, and ends by itself. With
+--again the task of the one SESSION is given once more then, on a fresh clone.`,
+		Example: "  nacre learn k3f9ab\n  nacre learn k3f9ab --proposal 3fa9c1d2e4b5 --approve all --for 7d\n  nacre learn k3f9ab --proposal 3fa9c1d2e4b5 --approve all --again\n  nacre learn --undo",
 		RunE:    func(cc *cobra.Command, args []string) error { return c.run(cc.Context(), args) },
 	}
 	f := cc.Flags()
@@ -45,6 +46,7 @@ written beside config.toml, for sessions that begin from then on, and ends by it
 	f.StringVar(&c.wider, "wider", "", "numbers of lines that are approved with their wider path")
 	f.StringVar(&c.proposal, "proposal", "", "the proposal that you saw, for --approve and --wider")
 	f.StringVar(&c.lifetime, "for", "", "how long the approval stands, such as 7d (default 30d)")
+	f.BoolVar(&c.again, "again", false, "once it is approved, give the task of SESSION once more, in a new session on a fresh clone")
 	f.BoolVar(&c.undo, "undo", false, "take the latest approval back, or that of the proposal whose name follows")
 	f.BoolVar(&c.list, "list", false, "list the approvals")
 	command.Completes(cc, c.sessionIDs)
@@ -56,6 +58,8 @@ func (c learnCommand) run(ctx context.Context, args []string) error {
 	switch {
 	case err != nil:
 		return err
+	case c.again && (len(args) != 1 || !choice.chosen()):
+		return command.Usage("--again wants one SESSION, and what you approve of it with --approve; see nacre learn --help")
 	case c.undo && len(args) > 1, c.list && len(args) > 0, (c.undo || c.list) && (c.proposal != "" || choice.chosen()):
 		return command.Usage("--undo takes one proposal at most, --list nothing, and neither goes with --approve; see nacre learn --help")
 	}
@@ -76,6 +80,9 @@ func (c learnCommand) run(ctx context.Context, args []string) error {
 		}
 		sessions = append(sessions, id)
 	}
+	if c.again {
+		return c.approveAndGoOn(ctx, rt, sessions, choice)
+	}
 	p, err := assembly.Learn(rt, sessions)
 	if err != nil {
 		return err
@@ -91,6 +98,23 @@ func (c learnCommand) run(ctx context.Context, args []string) error {
 		return nil
 	}
 	return c.ask(ctx, rt, p, choice)
+}
+
+// approveAndGoOn approves, and gives the task of the session once more. Where it could not be
+// given, nothing is approved.
+func (c learnCommand) approveAndGoOn(ctx context.Context, rt *assembly.Runtime, sessions []nacre.SessionID, choice choosing) error {
+	run, err := assembly.TaskAgain(rt, sessions[0])
+	if err != nil {
+		return err
+	}
+	p, err := assembly.Learn(rt, sessions)
+	if err == nil {
+		err = c.approved(ctx, rt, p, choice)
+	}
+	if err != nil {
+		return err
+	}
+	return c.Work(ctx, run)
 }
 
 // choosing is what a person approves, before it is known of which proposal.

@@ -30,6 +30,11 @@ func (c Commands) Exec() *cobra.Command { return execCommand(c).command() }
 // Run is nacre run.
 func (c Commands) Run() *cobra.Command { return runCommand(c).command() }
 
+// Again lets an agent work on a task that it was given before, as nacre run does.
+func (c Commands) Again(ctx context.Context, run assembly.Run) error {
+	return runCommand(c).run(ctx, run, runOptions{})
+}
+
 // Repl is nacre repl.
 func (c Commands) Repl() *cobra.Command { return replCommand(c).command() }
 
