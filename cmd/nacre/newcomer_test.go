@@ -1,0 +1,59 @@
+package main_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nacre-dev/nacre/internal/scriptedmodel"
+	"github.com/nacre-dev/nacre/internal/testpeer"
+)
+
+// U-01, U-31: who has a project of npm's, Claude Code and a key gets from nothing to a sealed
+// turn that ran the project's tests in three commands: setup, doctor and the one that setup
+// names as the next.
+func TestANewcomerGetsToASealedTurn(t *testing.T) {
+	t.Parallel()
+	claude := os.Getenv("NACRE_CLAUDE")
+	if claude == "" {
+		testpeer.Missing(t, "claude", "claude: name it in NACRE_CLAUDE")
+	}
+	command := `{"command":"npm test >tested 2>&1; node -p 40+2 >>tested"}`
+	server, url := upstreamOf(t, scriptedmodel.Script{
+		Turns: []scriptedmodel.Turn{
+			{Text: "I will test.", Tools: []scriptedmodel.Tool{{Name: "Bash", Input: []byte(command)}}},
+			{Text: "The tests pass."},
+		},
+		Others: []scriptedmodel.Other{{Match: scriptedmodel.Match{NoTools: true}, Turns: []scriptedmodel.Turn{{Text: "A title"}}}},
+	})
+	i := install(t)
+	i.write("p/package.json", `{"name":"shop","version":"1.0.0","scripts":{"test":"node -e \"console.log('all is well')\""}}`)
+	i.project()
+	i.env = append(i.env, "ANTHROPIC_API_KEY=key-of-the-newcomer", "NACRE_CLAUDE="+claude)
+	project := filepath.Join(i.work, "p")
+	in := func(args ...string) result {
+		r := &running{Cmd: i.command(filepath.Join(bin, "nacre"), args...)}
+		r.Dir, r.Stdout, r.Stderr = project, &r.stdout, &r.stderr
+		if err := r.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return finish(t, r)
+	}
+	setup := in("setup", "--yes")
+	setup.want(t, 0, "project Node, by package.json · npm test", "agent  claude", "config.toml is written", "next")
+	has(t, setup.stdout, "nacre claude")
+	// The test's model stands in for the vendor's: a newcomer has not this line.
+	file := "home/.config/nacre/config.toml"
+	i.write(file, strings.Replace(i.read(file), "[model]\n", fmt.Sprintf("[model]\nbase_url = %q\n", url), 1))
+	in("doctor").want(t, 0)
+	in("claude", "-p", "please test").want(t, 0, "The tests pass.")
+	has(t, i.read("p/tested"), "all is well", "42")
+	for _, request := range server.Requests() {
+		if strings.Contains(string(request.Body), "key-of-the-newcomer") {
+			t.Error("the agent knows the key")
+		}
+	}
+	i.nacre("audit", "verify").want(t, 0)
+}
