@@ -7,7 +7,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
-.PHONY: help build fixtures demo demo-cluster picture drawn torture test ci-full check fmt lint tidy deadcode race release bench bench-memory bench-injection fuzz probes clean
+.PHONY: help build fixtures demo demo-cluster picture screenshots drawn torture test ci-full check fmt lint tidy deadcode race release bench bench-memory bench-injection fuzz probes clean
 
 help:    ## show the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t12
@@ -62,6 +62,9 @@ tidy:
 
 picture: ## draw docs/demo.svg, the picture of README.md, from docs/demo.md
 	cd tools && $(GO) run ./picture <../docs/demo.md >../docs/demo.svg
+
+screenshots: ## take the pictures of docs/cockpit.md, as its test sees the page in Chromium
+	NACRE_REQUIRE=all NACRE_SCREENSHOTS=$(abspath docs) $(GO) test -count=1 -run '^TestInARealBrowser$$/^on_a_phone' ./internal/web
 
 drawn:
 	@cd tools && $(GO) run ./picture <../docs/demo.md | cmp -s - ../docs/demo.svg || { echo "docs/demo.svg is not of docs/demo.md: run make picture"; exit 1; }

@@ -183,11 +183,11 @@ func TestInARealBrowser(t *testing.T) {
 	t.Parallel()
 	browser := chromium(t)
 	for name, test := range map[string]func(t *testing.T, browser context.Context){
-		"a link signs in, and questions come, are approved and go":  questionsInABrowser,
-		"a keyboard is enough to deny, and to stop a session":       keyboardInABrowser,
-		"everything works without scripts":                          withoutScripts,
-		"nothing that others wrote runs":                            attacksInABrowser,
-		"each page fits each width, and is readable for all people": looksInABrowser,
+		"on a phone a link signs in, questions come, are approved and go, and a session is stopped": questionsInABrowser,
+		"a keyboard is enough to deny, and to stop a session":                                       keyboardInABrowser,
+		"everything works without scripts":                                                          withoutScripts,
+		"nothing that others wrote runs":                                                            attacksInABrowser,
+		"each page fits each width, and is readable for all people":                                 looksInABrowser,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, browser) })
 	}
@@ -196,7 +196,9 @@ func TestInARealBrowser(t *testing.T) {
 func questionsInABrowser(t *testing.T, browser context.Context) {
 	o := working("words")
 	b := serves(t, browser, o).signIn()
+	b.do(chromedp.EmulateViewport(360, 740))
 	b.says("article", "7d2q")
+	b.keep("cockpit-waits.png") // of docs/cockpit.md
 	other := asked("more words")
 	other.ID = "8e3r"
 	o.change(func() { o.questions = append(o.questions, other) })
@@ -214,6 +216,17 @@ func questionsInABrowser(t *testing.T, browser context.Context) {
 	})
 	b.do(chromedp.Navigate(b.site + "/sessions"))
 	b.says("#running", "live")
+	b.do(chromedp.Click(chromedp.CSS(`#running a[href="/sessions/live"]`)))
+	b.says("#state", "running")
+	b.keep("cockpit-session.png") // of docs/cockpit.md
+	b.do(chromedp.Click(chromedp.CSS("summary")), chromedp.Click(chromedp.CSS("details button")))
+	b.says(".told", "was told to stop")
+	o.change(func() {
+		if !slices.Equal(o.stopped, []nacre.SessionID{"live"}) {
+			t.Errorf("stopped %q", o.stopped)
+		}
+	})
+	b.do(chromedp.Navigate(b.site + "/sessions"))
 	o.change(func() { o.sessions[0].State = nacre.SessionDone })
 	b.says("#running", "No session is at work")
 	b.do(chromedp.Navigate(b.site + "/learn"))
