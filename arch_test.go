@@ -34,6 +34,8 @@ var floors = map[string]int{
 	"internal/quantity": 0,
 	// who may decide what
 	"internal/person": 0,
+	// what events are called, and who may publish them
+	"internal/events": 0,
 
 	// 1: deciders, pure
 	"policy": 1, "internal/token": 1, "internal/firewall": 1, "internal/redact": 1,

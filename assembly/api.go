@@ -14,6 +14,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/converse"
 	"github.com/nacre-dev/nacre/internal/erasure"
 	"github.com/nacre-dev/nacre/internal/eventlog"
+	"github.com/nacre-dev/nacre/internal/events"
 	"github.com/nacre-dev/nacre/internal/gitdir"
 	"github.com/nacre-dev/nacre/internal/graduation"
 	"github.com/nacre-dev/nacre/internal/hosting"
@@ -291,7 +292,7 @@ const PluginFailed = pluginadmin.PluginFailed
 
 // CheckEventPrefix accepts what can begin a topic, such as "task." or
 // "message.inbound"; the empty prefix is every topic.
-func CheckEventPrefix(prefix string) error { return serve.CheckEventPrefix(prefix) }
+func CheckEventPrefix(prefix string) error { return events.CheckPrefix(prefix) }
 
 // OpenRules opens what a project adds to the rules that ship, its .nacre folder;
 // nil means that it adds none. done ends the reading.

@@ -28,6 +28,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/calendar"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/egress"
+	"github.com/nacre-dev/nacre/internal/events"
 	"github.com/nacre-dev/nacre/internal/memory"
 	"github.com/nacre-dev/nacre/internal/model"
 	"github.com/nacre-dev/nacre/internal/pluginhost"
@@ -287,7 +288,7 @@ func TestNumbersOfThePagesAreThoseOfTheProgram(t *testing.T) {
 			fmt.Sprintf("like a head, of at most %s", binary(audit.MaxReceipt)),
 		},
 		"events.md": {
-			fmt.Sprintf("`a-z 0-9 _ -`, %d bytes at most", bus.MaxTopic), fmt.Sprintf("an object of at most %s, and", binary(bus.MaxPayload)),
+			fmt.Sprintf("`a-z 0-9 _ -`, %d bytes at most", events.MaxTopic), fmt.Sprintf("an object of at most %s, and", binary(bus.MaxPayload)),
 			fmt.Sprintf("| subscriptions of a peer, and their length | %d, ", bus.MaxSubscriptions),
 			fmt.Sprintf("| `sender` | 1–%d characters", routing.MaxSender), fmt.Sprintf("| `body` | up to %d characters", routing.MaxBody),
 			fmt.Sprintf("an object, %s and %d levels at most", binary(routing.MaxMetadata), routing.MaxMetadataDepth), fmt.Sprintf("`attachments` up to %d objects", routing.MaxAttachments),

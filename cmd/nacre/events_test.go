@@ -3,6 +3,7 @@ package main_test
 import (
 	"context"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,7 +47,7 @@ func (i *installation) daemon(name string) *daemon {
 		i.t.Fatal(err)
 	}
 	path := paths.EventsSocket(name)
-	ln, err := bus.Listen(context.Background(), bus.Address{}, path)
+	ln, err := bus.Listen(context.Background(), netip.AddrPort{}, path)
 	if err != nil {
 		i.t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/events"
 	"github.com/nacre-dev/nacre/internal/message"
 	"github.com/nacre-dev/nacre/internal/routing"
 	"github.com/nacre-dev/nacre/internal/wire"
@@ -30,8 +31,6 @@ const (
 	MaxPayload = 256 << 10
 	// MaxQueue is the longest queue of a subscriber, in events.
 	MaxQueue = 1 << 16
-	// MaxPrefixes is how many prefixes one subscription has.
-	MaxPrefixes = 64
 )
 
 // ErrClosed is returned once the bus is closed.
@@ -182,7 +181,7 @@ func (b *Bus) envelope(e Event) (plugin.Envelope, error) {
 // redact takes the secrets out of a payload, which it may write to. A message
 // keeps the addresses that it is routed by.
 func (b *Bus) redact(topic string, payload json.RawMessage) json.RawMessage {
-	if topic == routing.TopicInbound {
+	if topic == events.TopicInbound {
 		return routing.Redact(payload, b.deps.Redact)
 	}
 	redacted, _ := b.deps.Redact(payload)
@@ -201,7 +200,7 @@ func (e Event) check() error {
 	if _, err := wire.Object(e.Payload, wire.Limits{Message: MaxPayload, String: MaxPayload, CaseSensitive: true}); err != nil {
 		return fmt.Errorf("payload: %w", err)
 	}
-	if e.Topic == routing.TopicInbound {
+	if e.Topic == events.TopicInbound {
 		_, err := routing.ParseInbound(e.Payload)
 		return err
 	}
@@ -230,15 +229,15 @@ func (f Filter) check() error {
 	switch {
 	case f.Name == "":
 		return errors.New("subscription: no name")
-	case len(f.Prefixes) == 0 || len(f.Prefixes) > MaxPrefixes:
-		return fmt.Errorf("subscription %s: %d prefixes, want 1 to %d", f.Name, len(f.Prefixes), MaxPrefixes)
+	case len(f.Prefixes) == 0 || len(f.Prefixes) > events.MaxPrefixes:
+		return fmt.Errorf("subscription %s: %d prefixes, want 1 to %d", f.Name, len(f.Prefixes), events.MaxPrefixes)
 	case len(f.Groups) == 0 && !f.AllGroups:
 		return fmt.Errorf("subscription %s: no groups", f.Name)
 	case f.Queue < 1 || f.Queue > MaxQueue:
 		return fmt.Errorf("subscription %s: a queue of %d, want 1 to %d", f.Name, f.Queue, MaxQueue)
 	}
 	for _, prefix := range f.Prefixes {
-		if err := CheckPrefix(prefix); err != nil {
+		if err := events.CheckPrefix(prefix); err != nil {
 			return fmt.Errorf("subscription %s: %w", f.Name, err)
 		}
 	}
@@ -249,7 +248,7 @@ func (f Filter) wants(topic string, group nacre.Group) bool {
 	if !f.AllGroups && !slices.Contains(f.Groups, group) {
 		return false
 	}
-	return slices.ContainsFunc(f.Prefixes, func(prefix string) bool { return HasPrefix(topic, prefix) })
+	return slices.ContainsFunc(f.Prefixes, func(prefix string) bool { return events.HasPrefix(topic, prefix) })
 }
 
 // Subscription is one subscriber's queue.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/bus"
+	"github.com/nacre-dev/nacre/internal/events"
 	"github.com/nacre-dev/nacre/plugin"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
@@ -147,16 +148,16 @@ func TestSecretsAndAddressesOfAMessage(t *testing.T) {
 // D-32: each topic of the seed can be published by whom it belongs to.
 func TestEveryTopicOfTheSeedIsPublished(t *testing.T) {
 	w := open(t)
-	s := w.all(t, len(bus.Topics()), "")
-	for _, topic := range bus.Topics() {
+	s := w.all(t, len(events.Topics()), "")
+	for _, topic := range events.Topics() {
 		source, payload := "core", `{}`
-		if topic == bus.TopicInbound {
+		if topic == events.TopicInbound {
 			source, payload = "local", inbound
 		}
 		w.publish(t, topic, source, payload)
 	}
 	w.Close()
-	if have, want := topics(rest(s)), strings.Join(bus.Topics(), " "); have != want {
+	if have, want := topics(rest(s)), strings.Join(events.Topics(), " "); have != want {
 		t.Errorf("have %s, want %s", have, want)
 	}
 }
@@ -216,7 +217,7 @@ func TestPrefixes(t *testing.T) {
 		{"task.created", "task.create", false}, {"tasks.x", "task", false}, {"task.created", "task.created.", false},
 		{"task.created.x", "task.created", true}, {"task", "task.", false}, {"ci.done", "task", false}, {"task.created", "t", false},
 	} {
-		if have := bus.HasPrefix(test.topic, test.prefix); have != test.want {
+		if have := events.HasPrefix(test.topic, test.prefix); have != test.want {
 			t.Errorf("%q under %q: have %v", test.topic, test.prefix, have)
 		}
 	}
@@ -224,7 +225,7 @@ func TestPrefixes(t *testing.T) {
 		"": true, "task": true, "task.": true, "message.inbound": true, "a-b.c_d.": true,
 		".": false, ".task": false, "task..": false, "Task": false, "task.*": false, "a b": false, strings.Repeat("a.", 9): false,
 	} {
-		if err := bus.CheckPrefix(prefix); (err == nil) != want {
+		if err := events.CheckPrefix(prefix); (err == nil) != want {
 			t.Errorf("%q: have %v, want %v", prefix, err, want)
 		}
 	}
@@ -237,7 +238,7 @@ func TestAPrefixIsWholeParts(t *testing.T) {
 		topic := rapid.SliceOfN(part, 1, 4).Draw(t, "topic")
 		prefix := rapid.SliceOfN(part, 1, 4).Draw(t, "prefix")
 		want := len(prefix) <= len(topic) && slices.Equal(topic[:len(prefix)], prefix)
-		if have := bus.HasPrefix(strings.Join(topic, "."), strings.Join(prefix, ".")); have != want {
+		if have := events.HasPrefix(strings.Join(topic, "."), strings.Join(prefix, ".")); have != want {
 			t.Fatalf("%v under %v: have %v, want %v", topic, prefix, have, want)
 		}
 	})
@@ -278,7 +279,7 @@ func TestSubscriptionsThatSayTooLittleAreRefused(t *testing.T) {
 		"no queue":             {Name: "s", Prefixes: []string{""}, AllGroups: true},
 		"a queue without end":  {Name: "s", Prefixes: []string{""}, AllGroups: true, Queue: bus.MaxQueue + 1},
 		"a malformed prefix":   {Name: "s", Prefixes: []string{"*"}, AllGroups: true, Queue: 1},
-		"prefixes without end": {Name: "s", Prefixes: make([]string, bus.MaxPrefixes+1), AllGroups: true, Queue: 1},
+		"prefixes without end": {Name: "s", Prefixes: make([]string, events.MaxPrefixes+1), AllGroups: true, Queue: 1},
 	} {
 		if _, err := w.Subscribe(f); err == nil {
 			t.Errorf("%s: have a subscription", name)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/bus"
+	"github.com/nacre-dev/nacre/internal/events"
 	"github.com/nacre-dev/nacre/internal/zmtp"
 )
 
@@ -27,7 +29,7 @@ func listen(t testing.TB) (net.Listener, string) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // the system's temporary folder is emptied anyway
 	path := filepath.Join(dir, "s")
-	ln, err := bus.Listen(context.Background(), bus.Address{}, path)
+	ln, err := bus.Listen(context.Background(), netip.AddrPort{}, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,11 +56,11 @@ func (w *world) servePub(t testing.TB, l bus.Limits) (path string, stop func()) 
 	return start(t, func(ctx context.Context, ln net.Listener) error { return w.ServePub(ctx, ln, l) })
 }
 
-func ci() bus.Publisher {
-	return bus.Publisher{Name: "ci", Group: "main", Prefixes: []string{"ci."}}
+func ci() events.Publisher {
+	return events.Publisher{Name: "ci", Group: "main", Prefixes: []string{"ci."}}
 }
 
-func (w *world) servePublisher(t testing.TB, p bus.Publisher, l bus.Limits) string {
+func (w *world) servePublisher(t testing.TB, p events.Publisher, l bus.Limits) string {
 	path, _ := start(t, func(ctx context.Context, ln net.Listener) error { return w.ServePublisher(ctx, ln, p, l) })
 	return path
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"syscall"
@@ -18,11 +19,11 @@ const maxSocketPath = 107
 // path. A socket that a dead process left is replaced; one that is held is an
 // error, since its holder's peers would be taken away. Closing the listener
 // takes the socket away.
-func Listen(ctx context.Context, at Address, path string) (net.Listener, error) {
-	if at.TCP.IsValid() {
-		ln, err := new(net.ListenConfig).Listen(ctx, "tcp", at.TCP.String())
+func Listen(ctx context.Context, at netip.AddrPort, path string) (net.Listener, error) {
+	if at.IsValid() {
+		ln, err := new(net.ListenConfig).Listen(ctx, "tcp", at.String())
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return nil, fmt.Errorf("%s is taken: by another nacre serve, or by another program: %w", at, err)
+			return nil, fmt.Errorf("tcp://%s is taken: by another nacre serve, or by another program: %w", at, err)
 		}
 		return ln, err
 	}

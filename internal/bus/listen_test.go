@@ -3,12 +3,14 @@ package bus_test
 import (
 	"context"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/nacre-dev/nacre/internal/bus"
+	"github.com/nacre-dev/nacre/internal/events"
 )
 
 func TestAddresses(t *testing.T) {
@@ -27,7 +29,7 @@ func TestAddresses(t *testing.T) {
 		{"tcp://*:5556", true, "write ipc"}, {"tcp://[fe80::1%eth0]:5556", true, "write ipc"}, {"127.0.0.1:5556", false, "write ipc"},
 		{"ipc:///tmp/x", false, "write ipc"}, {"tcp://127.0.0.1:99999", false, "write ipc"}, {"TCP://127.0.0.1:1", false, "write ipc"},
 	} {
-		at, err := bus.ParseAddress(test.text, test.open)
+		at, err := events.ParseAddress(test.text, test.open)
 		have := at.String()
 		if err != nil {
 			have = err.Error()
@@ -41,7 +43,7 @@ func TestAddresses(t *testing.T) {
 // A live socket is nobody else's to take, a dead one is replaced.
 func TestListen(t *testing.T) {
 	first, path := listen(t)
-	if ln, err := bus.Listen(context.Background(), bus.Address{}, path); err == nil || !strings.Contains(err.Error(), "another nacre serve") {
+	if ln, err := bus.Listen(context.Background(), netip.AddrPort{}, path); err == nil || !strings.Contains(err.Error(), "another nacre serve") {
 		t.Errorf("have %v, %v, want it held", ln, err)
 	}
 	if err := bus.Sweep([]string{path}); err != nil {
@@ -63,7 +65,7 @@ func TestListen(t *testing.T) {
 		t.Errorf("have %v left", left)
 	}
 	dead(t, path)
-	again, err := bus.Listen(context.Background(), bus.Address{}, path)
+	again, err := bus.Listen(context.Background(), netip.AddrPort{}, path)
 	if err != nil {
 		t.Fatalf("have %v, want a dead socket replaced", err)
 	}
@@ -93,7 +95,7 @@ func dead(t *testing.T, path string) {
 
 func TestListenRefusesWhatItCannotHold(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := bus.Listen(context.Background(), bus.Address{}, filepath.Join(dir, strings.Repeat("x", 120))); err == nil || !strings.Contains(err.Error(), "XDG_RUNTIME_DIR") {
+	if _, err := bus.Listen(context.Background(), netip.AddrPort{}, filepath.Join(dir, strings.Repeat("x", 120))); err == nil || !strings.Contains(err.Error(), "XDG_RUNTIME_DIR") {
 		t.Errorf("have %v, want a path that is too long refused", err)
 	}
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -101,17 +103,17 @@ func TestListenRefusesWhatItCannotHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = taken.Close() }() // done
-	at, err := bus.ParseAddress("tcp://"+taken.Addr().String(), false)
+	at, err := events.ParseAddress("tcp://"+taken.Addr().String(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bus.Listen(context.Background(), at, ""); err == nil || !strings.Contains(err.Error(), "is taken") {
+	if _, err := bus.Listen(context.Background(), at.TCP, ""); err == nil || !strings.Contains(err.Error(), "is taken") {
 		t.Errorf("have %v, want a port that is taken refused", err)
 	}
 	if err := os.Symlink(filepath.Join(dir, "target"), filepath.Join(dir, "s.lock")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bus.Listen(context.Background(), bus.Address{}, filepath.Join(dir, "s")); err == nil {
+	if _, err := bus.Listen(context.Background(), netip.AddrPort{}, filepath.Join(dir, "s")); err == nil {
 		t.Error("have a lock through a link")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/nacre-dev/nacre/internal/events"
 	"github.com/nacre-dev/nacre/internal/message"
 	"github.com/nacre-dev/nacre/internal/routing"
 	"github.com/nacre-dev/nacre/internal/wire"
@@ -20,7 +21,7 @@ import (
 
 // maxPublished is the largest message of a publisher, in bytes: a topic, and a
 // payload in an envelope.
-const maxPublished = MaxTopic + MaxPayload + 8<<10
+const maxPublished = events.MaxTopic + MaxPayload + 8<<10
 
 // ServePublisher lets one outsider publish over ZeroMQ: whoever connects to the
 // listener with a PUB is p. The host subscribes to p's prefixes at once and
@@ -30,7 +31,7 @@ const maxPublished = MaxTopic + MaxPayload + 8<<10
 // accounted for to Deps.Dropped and costs the publisher nothing else.
 // ServePublisher returns when ctx ends or the bus is closed, which are no
 // errors. It closes the listener.
-func (b *Bus) ServePublisher(ctx context.Context, ln net.Listener, p Publisher, l Limits) error {
+func (b *Bus) ServePublisher(ctx context.Context, ln net.Listener, p events.Publisher, l Limits) error {
 	defer func() { _ = ln.Close() }() // closed already where ctx ended
 	if err := p.Check(); err != nil {
 		return err
@@ -58,7 +59,7 @@ func (b *Bus) ServePublisher(ctx context.Context, ln net.Listener, p Publisher, 
 // intake is one publisher's SUB endpoint.
 type intake struct {
 	bus       *Bus
-	publisher Publisher
+	publisher events.Publisher
 	endpoint  endpoint
 }
 
@@ -107,13 +108,13 @@ func (in *intake) take(ctx context.Context, parts [][]byte) {
 	var payload json.RawMessage
 	if len(parts) != 2 {
 		d.Reason, d.Detail = DropInvalid, fmt.Sprintf("%d frames: send [topic, payload]", len(parts))
-	} else if topic := string(parts[0]); checkTopic(topic, in.publisher.Name) != nil || !in.publisher.may(topic) {
+	} else if topic := string(parts[0]); checkTopic(topic, in.publisher.Name) != nil || !in.publisher.May(topic) {
 		d.Reason, d.Detail = DropTopic, "the topic is none that this publisher may use"
 	} else {
 		d.Topic = topic
 		payload, d.Reason, d.Detail = unwrap(topic, parts[1])
 	}
-	if d.Reason == "" && d.Topic == TopicInbound {
+	if d.Reason == "" && d.Topic == events.TopicInbound {
 		d.Reason, d.Detail = in.ownChannel(payload)
 	}
 	if d.Reason == "" {
@@ -192,7 +193,7 @@ func isText(value json.RawMessage, want string) bool {
 // or each returns one, or ctx ends. It closes nc.
 func Follow(ctx context.Context, nc net.Conn, prefixes []string, each func(plugin.Envelope) error) error {
 	defer func() { _ = nc.Close() }() // closed already where ctx ended
-	p := &peer{nc: nc, r: zmtp.NewReader(nc, MaxTopic+message.MaxEnvelope), limits: Limits{}.withDefaults()}
+	p := &peer{nc: nc, r: zmtp.NewReader(nc, events.MaxTopic+message.MaxEnvelope), limits: Limits{}.withDefaults()}
 	defer context.AfterFunc(ctx, func() { _ = nc.Close() })()
 	err := follow(p, prefixes, each)
 	if ctx.Err() != nil {
@@ -236,7 +237,7 @@ func follow(p *peer, prefixes []string, each func(plugin.Envelope) error) error 
 
 func wanted(topic string, prefixes []string) bool {
 	for _, prefix := range prefixes {
-		if HasPrefix(topic, prefix) {
+		if events.HasPrefix(topic, prefix) {
 			return true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/bus"
+	"github.com/nacre-dev/nacre/internal/events"
 	"github.com/nacre-dev/nacre/internal/zmtp"
 	"github.com/nacre-dev/nacre/plugin"
 )
@@ -147,7 +148,7 @@ func TestOutsidersAreRedactedForEverybody(t *testing.T) {
 func TestAPublisherCanBeAChannel(t *testing.T) {
 	w := open(t)
 	s := w.all(t, 10, "")
-	p := bus.Publisher{Name: "pager", Group: "ops", Prefixes: []string{"message.inbound"}}
+	p := events.Publisher{Name: "pager", Group: "ops", Prefixes: []string{"message.inbound"}}
 	c := join(t, w.servePublisher(t, p, bus.Limits{}), "XPUB", 1)
 	c.send(zmtp.AppendMessage(nil, []byte("message.inbound"), []byte(strings.Replace(inbound, "local", "pager", 1))))
 	if e := <-s.Events(); e.Source != "pager" || e.Group != "ops" || e.Topic != "message.inbound" {
@@ -156,7 +157,7 @@ func TestAPublisherCanBeAChannel(t *testing.T) {
 }
 
 func TestPublishersThatSayTooMuchAreRefused(t *testing.T) {
-	for name, p := range map[string]bus.Publisher{
+	for name, p := range map[string]events.Publisher{
 		"no name":                  {Group: "main", Prefixes: []string{"ci."}},
 		"the core's name":          {Name: "core", Group: "main", Prefixes: []string{"ci."}},
 		"a word of the core's":     {Name: "agent", Group: "main", Prefixes: []string{"ci."}},
@@ -188,7 +189,7 @@ func TestPublishersThatSayTooMuchAreRefused(t *testing.T) {
 func TestTheHostSubscribesOnConnect(t *testing.T) {
 	for _, minor := range []byte{0, 1} {
 		w := open(t)
-		p := bus.Publisher{Name: "ci", Group: "main", Prefixes: []string{"ci.", "build"}}
+		p := events.Publisher{Name: "ci", Group: "main", Prefixes: []string{"ci.", "build"}}
 		c := join(t, w.servePublisher(t, p, bus.Limits{}), "PUB", minor)
 		for _, want := range p.Prefixes {
 			item, err := c.r.Next()
@@ -205,8 +206,8 @@ func TestTheHostSubscribesOnConnect(t *testing.T) {
 func TestPublishersAreApart(t *testing.T) {
 	w := open(t)
 	s := w.all(t, 10, "")
-	one := w.servePublisher(t, bus.Publisher{Name: "one", Group: "a", Prefixes: []string{"x."}}, bus.Limits{Peers: 1})
-	two := w.servePublisher(t, bus.Publisher{Name: "two", Group: "b", Prefixes: []string{"x."}}, bus.Limits{})
+	one := w.servePublisher(t, events.Publisher{Name: "one", Group: "a", Prefixes: []string{"x."}}, bus.Limits{Peers: 1})
+	two := w.servePublisher(t, events.Publisher{Name: "two", Group: "b", Prefixes: []string{"x."}}, bus.Limits{})
 	a, b := join(t, one, "PUB", 1), join(t, two, "PUB", 1)
 	if _, err := a.r.Next(); err != nil { // it has its place
 		t.Fatal(err)
@@ -279,7 +280,7 @@ func FuzzPublisher(f *testing.F) {
 		good := join(t, path, "PUB", 1)
 		good.send(zmtp.AppendMessage(nil, []byte("ci.last-of-all"), []byte("{}")))
 		for _, e := range after(t, s, "ci.last-of-all") {
-			if e.Source != "ci" || e.Group != "main" || !bus.HasPrefix(e.Topic, "ci.") {
+			if e.Source != "ci" || e.Group != "main" || !events.HasPrefix(e.Topic, "ci.") {
 				t.Fatalf("have %+v", e)
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/bus"
+	"github.com/nacre-dev/nacre/internal/events"
 	"github.com/nacre-dev/nacre/internal/routing"
 )
 
@@ -65,8 +65,8 @@ func (c Config) RoutingTable() (*routing.Table, error) {
 }
 
 // PublishAt is where outsiders subscribe, beside the unix socket.
-func (e Events) PublishAt() (bus.Address, error) {
-	at, err := bus.ParseAddress(e.Publish, e.Open)
+func (e Events) PublishAt() (events.Address, error) {
+	at, err := events.ParseAddress(e.Publish, e.Open)
 	if err != nil {
 		return at, fmt.Errorf("events.publish: %w", err)
 	}
@@ -75,8 +75,8 @@ func (e Events) PublishAt() (bus.Address, error) {
 
 // listener is a publisher with its address.
 type listener struct {
-	Publisher bus.Publisher
-	At        bus.Address
+	Publisher events.Publisher
+	At        events.Address
 }
 
 // Listeners are the publishers that the config names, sorted.
@@ -99,11 +99,11 @@ func (p Publisher) listener(name string) (listener, error) {
 	if p.Listen == "" {
 		return listener{}, fmt.Errorf("listen is missing: write ipc, or tcp://127.0.0.1:PORT")
 	}
-	at, err := bus.ParseAddress(p.Listen, p.Open)
+	at, err := events.ParseAddress(p.Listen, p.Open)
 	if err != nil {
 		return listener{}, fmt.Errorf("listen: %w", err)
 	}
-	publisher := bus.Publisher{Name: name, Group: nacre.Group(p.Group), Prefixes: p.Topics}
+	publisher := events.Publisher{Name: name, Group: nacre.Group(p.Group), Prefixes: p.Topics}
 	return listener{publisher, at}, publisher.Check()
 }
 
@@ -121,7 +121,7 @@ func (c Config) checkEvents() error {
 	if err != nil {
 		return err
 	}
-	taken := map[bus.Address]string{}
+	taken := map[events.Address]string{}
 	if publish.TCP.IsValid() {
 		taken[publish] = "events.publish"
 	}

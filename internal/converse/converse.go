@@ -128,7 +128,7 @@ func attend(ctx context.Context, s *seal.Session, v conversation.Request, talk *
 	}
 	var last *process.Process
 	parts := task.Parts{
-		Session: s.Session, Kept: task.Kept{Engine: s.Inst.Registry.Paths().Engine()},
+		Session: s.ForTask(), Kept: task.Kept{Engine: s.Inst.Registry.Paths().Engine()},
 		Launch: func(ctx context.Context, l brain.Launch, files task.Workspace) (task.Agent, error) {
 			var err error
 			last, err = launchVisitor(ctx, s, l, files.Dir, talk)

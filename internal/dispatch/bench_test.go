@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/nacre-dev/nacre/internal/dispatch"
+	"github.com/nacre-dev/nacre/internal/events"
 	"github.com/nacre-dev/nacre/internal/routing"
 	"github.com/nacre-dev/nacre/plugin"
 )
@@ -17,7 +18,7 @@ func BenchmarkStart(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	message := plugin.Envelope{ID: "1", Topic: routing.TopicInbound, Source: "local", Payload: payload}
+	message := plugin.Envelope{ID: "1", Topic: events.TopicInbound, Source: "local", Payload: payload}
 	b.Run("floor", func(b *testing.B) {
 		events, started := make(chan plugin.Envelope), make(chan plugin.Envelope)
 		go func() {

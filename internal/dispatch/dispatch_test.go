@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/nacre-dev/nacre/internal/dispatch"
+	"github.com/nacre-dev/nacre/internal/events"
 	"github.com/nacre-dev/nacre/internal/routing"
 	"github.com/nacre-dev/nacre/plugin"
 )
@@ -72,7 +73,7 @@ func (h *house) send(channel, sender, body string) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.events <- plugin.Envelope{ID: body, Topic: routing.TopicInbound, Source: channel, Payload: payload}
+	h.events <- plugin.Envelope{ID: body, Topic: events.TopicInbound, Source: channel, Payload: payload}
 }
 
 func (h *house) body(o dispatch.Order) string { return o.Message.Body }
@@ -139,9 +140,9 @@ func TestAConversationIsOneAtATime(t *testing.T) {
 func TestWhatStartsNothing(t *testing.T) {
 	h, cancel := open(t, 1, 1)
 	h.send("unknown", "eve", "nobody routes it")
-	h.events <- plugin.Envelope{Topic: routing.TopicInbound, Source: "local", Payload: json.RawMessage(`{"channel":"local"}`)}
+	h.events <- plugin.Envelope{Topic: events.TopicInbound, Source: "local", Payload: json.RawMessage(`{"channel":"local"}`)}
 	h.events <- plugin.Envelope{Topic: "agent.completed", Source: "core", Payload: json.RawMessage(`{}`)}
-	h.events <- plugin.Envelope{Topic: routing.TopicTriggered, Source: "eve", Group: "main", Payload: json.RawMessage(`{}`)}
+	h.events <- plugin.Envelope{Topic: events.TopicTaskTriggered, Source: "eve", Group: "main", Payload: json.RawMessage(`{}`)}
 	cancel()
 	<-h.done
 	want := []string{string(routing.ReasonUnmatched), string(routing.ReasonMalformed), string(routing.ReasonSource)}

@@ -62,7 +62,7 @@ func (c Credential) admitGit(r *http.Request, path, query string) error {
 	if c.Git.IsZero() {
 		return nil
 	}
-	service, err := gitwire.Read(c.Git, r.Method, path, query)
+	service, err := gitwire.Read(scopeOf(c.Git), r.Method, path, query)
 	if err == nil && service == gitwire.Push && r.Method == http.MethodPost {
 		err = c.admitPush(r)
 	}
@@ -74,7 +74,7 @@ func (c Credential) admitPush(r *http.Request) error {
 		return gitwire.Refusal("a push is sent without a Content-Encoding")
 	}
 	body := r.Body
-	read, err := gitwire.Commands(body, c.Git)
+	read, err := gitwire.Commands(body, scopeOf(c.Git))
 	r.Body = struct { // also where it is refused: the next credential reads it anew
 		io.Reader
 		io.Closer
@@ -93,4 +93,8 @@ func explainPush(w http.ResponseWriter, d denial) {
 	w.Header().Set("Content-Type", "application/x-git-receive-pack-result")
 	w.Header().Set("X-Nacre-Reason", string(d.reason))
 	_, _ = w.Write(gitwire.Fatal(d.text())) // a client that is gone needs no answer
+}
+
+func scopeOf(g posture.Git) gitwire.Scope {
+	return gitwire.Scope{Repositories: g.Repositories, Push: g.Push, IsRef: posture.IsRef, AllowsPush: g.AllowsPush}
 }

@@ -5,15 +5,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/events"
 	"github.com/nacre-dev/nacre/internal/message"
 	"github.com/nacre-dev/nacre/internal/wire"
 	"github.com/nacre-dev/nacre/plugin"
-)
-
-// The topics that can start an agent.
-const (
-	TopicInbound   = "message.inbound"
-	TopicTriggered = "task.triggered"
 )
 
 // The limits of a task.triggered payload.
@@ -79,9 +74,9 @@ type Decision struct {
 // message's envelope has a group already, it must be the one its route names.
 func Decide(e plugin.Envelope, t *Table) Decision {
 	switch e.Topic {
-	case TopicInbound:
+	case events.TopicInbound:
 		return decideInbound(e, t)
-	case TopicTriggered:
+	case events.TopicTaskTriggered:
 		return decideTask(e)
 	}
 	return Decision{Action: Log, Reason: ReasonTopic}

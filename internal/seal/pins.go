@@ -34,3 +34,8 @@ func (t *toolset) WorksOver(base string) { t.pins.Over(base) }
 
 // ShowsProject tells whether a plugin of the session sees the project.
 func (t *toolset) ShowsProject() bool { return t.plugins.ShowsProject() }
+
+// ForTask is the session as a run in it knows it.
+func (s *Session) ForTask() task.Session {
+	return task.Session{Opened: s.Session, Recorder: s.Recorder, Interrupted: s.Interruption.Begun(), Heed: s.Refusals.Heed}
+}

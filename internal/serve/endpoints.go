@@ -46,9 +46,9 @@ func (a *endpoints) close() {
 func (h *server) openEvents(ctx, work context.Context, working *sync.WaitGroup) error {
 	settings, paths := h.runtime.Config.Events, h.runtime.Registry.Paths()
 	h.endpoints.publishers = map[string]string{}
-	serve := func(at bus.Address, socket string, serve func(context.Context, net.Listener) error) (string, error) {
-		if at.TCP.IsValid() {
-			if err := paths.ClaimPort(work, at.TCP.Port()); err != nil {
+	serve := func(at netip.AddrPort, socket string, serve func(context.Context, net.Listener) error) (string, error) {
+		if at.IsValid() {
+			if err := paths.ClaimPort(work, at.Port()); err != nil {
 				return "", err
 			}
 		}
@@ -68,13 +68,13 @@ func (h *server) openEvents(ctx, work context.Context, working *sync.WaitGroup) 
 		return &config.Error{Err: err}
 	}
 	pub := func(ctx context.Context, l net.Listener) error { return h.bus.ServePub(ctx, l, bus.Limits{}) }
-	where, err := serve(bus.Address{}, paths.EventsSocket(string(h.ID())), pub)
+	where, err := serve(netip.AddrPort{}, paths.EventsSocket(string(h.ID())), pub)
 	if err != nil {
 		return err
 	}
 	h.endpoints.events = append(h.endpoints.events, where)
 	if publish.TCP.IsValid() {
-		if where, err = serve(publish, "", pub); err != nil {
+		if where, err = serve(publish.TCP, "", pub); err != nil {
 			h.elsewhere(ctx, "outsiders", err)
 		} else {
 			h.endpoints.events = append(h.endpoints.events, where)
@@ -85,7 +85,7 @@ func (h *server) openEvents(ctx, work context.Context, working *sync.WaitGroup) 
 		return &config.Error{Err: err}
 	}
 	for _, p := range publishers {
-		where, err := serve(p.At, paths.PublisherSocket(p.Publisher.Name), func(ctx context.Context, l net.Listener) error {
+		where, err := serve(p.At.TCP, paths.PublisherSocket(p.Publisher.Name), func(ctx context.Context, l net.Listener) error {
 			return h.bus.ServePublisher(ctx, l, p.Publisher, bus.Limits{})
 		})
 		if err != nil {

@@ -13,10 +13,6 @@ import (
 	"github.com/nacre-dev/nacre/plugin"
 )
 
-// CheckEventPrefix accepts what can begin a topic, such as "task." or
-// "message.inbound"; the empty prefix is every topic.
-func CheckEventPrefix(prefix string) error { return bus.CheckPrefix(prefix) }
-
 // FollowEvents calls each, one call at a time, with the events of every nacre
 // serve that runs now, as they happen; prefixes of topics say which (D-32). It
 // returns nil when the last of them has ended, and the error of each where it

@@ -55,7 +55,7 @@ func TestWorkThatStopsItsSessionAtOnceSaysWhy(t *testing.T) {
 	}
 	defer func() { _ = e.Close() }()
 	s.Stop(task.ErrPaused)
-	if _, err := task.Await(t.Context(), e, s, "x"); !errors.Is(err, task.ErrPaused) {
+	if _, err := task.Await(t.Context(), e, task.Session{Opened: s}, "x"); !errors.Is(err, task.ErrPaused) {
 		t.Errorf("have %v, want %v", err, task.ErrPaused)
 	}
 }

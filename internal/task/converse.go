@@ -103,7 +103,7 @@ func (r *run) talk(ctx context.Context, turn brain.Turn, files Workspace) (conve
 	stopHeeding()
 	hearing.close()
 	select {
-	case <-r.Session.Interruption.Begun(): // its calls were refused for that: what it says now is not how its turn ended
+	case <-r.Session.Interrupted: // its calls were refused for that: what it says now is not how its turn ended
 		<-ctx.Done()
 		return conversation{}, context.Cause(ctx)
 	default:

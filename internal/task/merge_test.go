@@ -113,7 +113,7 @@ func (b *bench) opens(ctx context.Context, check func(), change func(*task.Parts
 	}
 	b.agent.dir, b.paused = filepath.Join(s.Dir(), task.WorkDir), nacre.RunResult{}
 	parts := task.Parts{
-		Session: s, Kept: task.Kept{Engine: b.paths.Engine()}, Brain: b.agent, Redact: redact.New(), Now: time.Now,
+		Session: task.Session{Opened: s, Recorder: s.Recorder, Interrupted: s.Interruption.Begun(), Heed: s.Refusals.Heed}, Kept: task.Kept{Engine: b.paths.Engine()}, Brain: b.agent, Redact: redact.New(), Now: time.Now,
 		Launch:   func(context.Context, brain.Launch, task.Workspace) (task.Agent, error) { return nil, nil },
 		TimedOut: func() bool { return false },
 		Check: func(_ context.Context, _ task.Workspace, command string, _ []verify.Module) (nacre.CheckResult, error) {

@@ -134,7 +134,7 @@ func heed(r *run, h *hearing, escalate func(reason string)) (leave func()) {
 	if r.spec.Order == nil || r.spec.Order.Escalation != FailFast && r.spec.Order.Escalation != Notify {
 		return func() {}
 	}
-	return r.Session.Refusals.Heed(func(reason string, thaw func()) {
+	return r.Session.Heed(func(reason string, thaw func()) {
 		if !h.enter() {
 			thaw()
 			return

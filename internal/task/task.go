@@ -20,7 +20,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/engine"
 	"github.com/nacre-dev/nacre/internal/redact"
-	"github.com/nacre-dev/nacre/internal/session"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
 
@@ -85,7 +84,7 @@ func (s Spec) Unverified() bool {
 
 // Parts are what a run works with. All are required but those that say so.
 type Parts struct {
-	Session *session.Session
+	Session Session
 	Kept    Kept
 	Brain   brain.Brain
 	Turn    brain.Turn
@@ -120,6 +119,29 @@ type Parts struct {
 	Observe func(text string)
 	Redact  *redact.Engine
 	Now     func() time.Time
+}
+
+// Session is the sealed session that a run works in.
+type Session struct {
+	Opened
+	// Recorder writes to its chain.
+	Recorder nacre.Recorder
+	// Interrupted is closed when what the session does is told to end.
+	Interrupted <-chan struct{}
+	// Heed tells of calls that policy refused, and holds back what leaves the session until
+	// thaw was called, or leave.
+	Heed func(refused func(reason string, thaw func())) (leave func())
+}
+
+// Opened is a session that somebody holds open.
+type Opened interface {
+	ID() nacre.SessionID
+	// Work names the durable workflow, and Dir is a folder of the session's alone.
+	Work() string
+	Dir() string
+	// Context ends when the session is stopped, which Stop does.
+	Context() context.Context
+	Stop(why error)
 }
 
 // Kept are the places of what outlives a run.
@@ -192,7 +214,7 @@ func (e *EndedError) Error() string { return e.Reason }
 // stopped, which work that was carried on may do before Start returns, it
 // returns why at once; closing the engine then interrupts the work without
 // ending it, so that it can go on later.
-func await[T any](ctx context.Context, e *engine.Engine, s *session.Session, workflow string) (T, error) {
+func await[T any](ctx context.Context, e *engine.Engine, s Session, workflow string) (T, error) {
 	var result T
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

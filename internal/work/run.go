@@ -482,7 +482,7 @@ func work(ctx context.Context, s *seal.Session, run Run, spec task.Spec, chosen 
 	var last *process.Process // each conversation launches one
 	var left nacre.RunResult
 	result, err := task.Run(ctx, task.Parts{
-		Session: s.Session, Kept: task.Kept{Engine: s.Inst.Registry.Paths().Engine(), Bases: bases(ctx, s, spec)}, Brain: chosen, Turn: turn,
+		Session: s.ForTask(), Kept: task.Kept{Engine: s.Inst.Registry.Paths().Engine(), Bases: bases(ctx, s, spec)}, Brain: chosen, Turn: turn,
 		Launch: func(ctx context.Context, l brain.Launch, files task.Workspace) (task.Agent, error) {
 			var err error
 			s.WorksOver(files.Base)

@@ -11,8 +11,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-
-	"github.com/nacre-dev/nacre/internal/posture"
 )
 
 // Service is what a host's git is asked to do.
@@ -39,9 +37,19 @@ type Refusal string
 // Error implements error.
 func (r Refusal) Error() string { return string(r) }
 
+// Scope is what a credential is for.
+type Scope struct {
+	// Repositories are the paths of repositories, and Push the refs that may be pushed, as
+	// they are written.
+	Repositories, Push []string
+	// IsRef reports whether a text is the whole name of a ref, and AllowsPush whether Push
+	// has it.
+	IsRef, AllowsPush func(ref string) bool
+}
+
 // Read finds the service that a request asks for, of a repository of the scope. The path
 // and the query are as they are on the wire.
-func Read(scope posture.Git, method, path, query string) (Service, error) {
+func Read(scope Scope, method, path, query string) (Service, error) {
 	rest, found := "", false
 	for _, repository := range scope.Repositories {
 		if after, ok := strings.CutPrefix(path, repository+"/"); ok {
@@ -69,7 +77,7 @@ func Read(scope posture.Git, method, path, query string) (Service, error) {
 // Commands reads the commands at the beginning of a push, to the line that ends them, and
 // gives back what was read, also where it refuses. It refuses a push that would change another ref than those of
 // the scope, or tell the host anything but commands and objects.
-func Commands(r io.Reader, scope posture.Git) (read []byte, err error) {
+func Commands(r io.Reader, scope Scope) (read []byte, err error) {
 	from := io.TeeReader(io.LimitReader(r, maxCommands), (*appended)(&read))
 	commands := 0
 	for {
@@ -138,7 +146,7 @@ func isShallow(line string) bool {
 }
 
 // checkCommand reads one command: OLD NEW REF, and behind the first one what the client can.
-func checkCommand(line string, first bool, scope posture.Git) error {
+func checkCommand(line string, first bool, scope Scope) error {
 	command, abilities, told := strings.Cut(line, "\x00")
 	if told && (!first || strings.Contains(abilities, "\x00")) {
 		return Refusal("the push is not in git's protocol")
@@ -156,7 +164,7 @@ func checkCommand(line string, first bool, scope posture.Git) error {
 		return Refusal("the push is not in git's protocol")
 	}
 	switch ref := parts[2]; {
-	case !posture.IsRef(ref):
+	case !scope.IsRef(ref):
 		return Refusal("the push names a ref that is none")
 	case !scope.AllowsPush(ref):
 		return Refusal(fmt.Sprintf("the credential pushes %s, and not %s", strings.Join(scope.Push, ", "), ref))

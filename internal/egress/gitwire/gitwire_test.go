@@ -12,8 +12,12 @@ import (
 	"github.com/nacre-dev/nacre/internal/posture"
 )
 
-func scope() posture.Git {
-	return posture.Git{Repositories: []string{"/acme/app.git", "/acme/docs.git"}, Push: []string{"refs/heads/agent/*", "refs/heads/fix"}}
+func scope() gitwire.Scope {
+	return scopeOf(posture.Git{Repositories: []string{"/acme/app.git", "/acme/docs.git"}, Push: []string{"refs/heads/agent/*", "refs/heads/fix"}})
+}
+
+func scopeOf(g posture.Git) gitwire.Scope {
+	return gitwire.Scope{Repositories: g.Repositories, Push: g.Push, IsRef: posture.IsRef, AllowsPush: g.AllowsPush}
 }
 
 // M-35: what a credential is used for is read from the protocol, and is one repository's.
@@ -23,7 +27,7 @@ func TestRequests(t *testing.T) {
 	reads.Push = nil
 	for _, c := range []struct {
 		method, path, query string
-		scope               posture.Git
+		scope               gitwire.Scope
 		want                gitwire.Service
 	}{
 		{"GET", "/acme/app.git/info/refs", "service=git-upload-pack", scope(), gitwire.Fetch},
@@ -50,7 +54,7 @@ func TestRequests(t *testing.T) {
 		{"GET", "/acme/app%2egit/info/refs", "service=git-upload-pack", scope(), ""},
 		{"GET", "/acme/app.github/info/refs", "service=git-upload-pack", scope(), ""},
 		{"GET", "/Acme/app.git/info/refs", "service=git-upload-pack", scope(), ""},
-		{"GET", "/info/refs", "service=git-upload-pack", posture.Git{}, ""},
+		{"GET", "/info/refs", "service=git-upload-pack", gitwire.Scope{}, ""},
 	} {
 		have, err := gitwire.Read(c.scope, c.method, c.path, c.query)
 		if have != c.want || (err == nil) != (c.want != "") {

@@ -1,4 +1,4 @@
-package bus
+package events
 
 import (
 	"errors"
@@ -22,7 +22,7 @@ type Publisher struct {
 
 // Check says what is wrong with a publisher.
 func (p Publisher) Check() error {
-	if err := checkSource(p.Name); err != nil || isReserved(p.Name) {
+	if err := CheckSource(p.Name); err != nil || IsReserved(p.Name) {
 		return fmt.Errorf("publisher %.80q: use 1–64 lower-case letters, digits, _ or -, and no word of the core's", p.Name)
 	}
 	if _, err := nacre.ParseGroup(string(p.Group)); err != nil {
@@ -48,12 +48,13 @@ func checkGranted(prefix string) error {
 		return err
 	}
 	first, _, _ := strings.Cut(prefix, ".")
-	if isReserved(first) && prefix != TopicInbound {
+	if IsReserved(first) && prefix != TopicInbound {
 		return fmt.Errorf("prefix %s: its topics are the core's own; of them only %s can be granted", prefix, TopicInbound)
 	}
 	return nil
 }
 
-func (p Publisher) may(topic string) bool {
+// May reports whether it may publish a topic.
+func (p Publisher) May(topic string) bool {
 	return slices.ContainsFunc(p.Prefixes, func(prefix string) bool { return HasPrefix(topic, prefix) })
 }
