@@ -65,7 +65,7 @@ func (p *Project) snapshot(ctx context.Context, root *os.Root, base map[string]e
 	}
 	w := &walker{objects: p.objects, root: root, admit: additions(base), files: make(map[string]found), layer: over.layer}
 	w.skipFile, w.skipDir = landable(base, ig)
-	if err := errors.Join(w.walk(ctx, ".", 0), ig.close()); err != nil {
+	if err := errors.Join(w.walk(ctx, ".", 0), ig.Close()); err != nil {
 		return "", Changes{}, err
 	}
 	over.complete(w.files)
@@ -97,7 +97,7 @@ func (p *Project) snapshot(ctx context.Context, root *os.Root, base map[string]e
 
 // landable says what of a work tree can land: what the base tracks, and what
 // its rules do not ignore.
-func landable(base map[string]entry, ig *ignorer) (file, dir func(string) (string, error)) {
+func landable(base map[string]entry, ig *git.Ignorer) (file, dir func(string) (string, error)) {
 	tracked := make(map[string]bool)
 	for name := range base {
 		for _, parent := range parents(name) {
@@ -147,8 +147,8 @@ func gitlinkReason(e entry) string {
 	return ""
 }
 
-func ignoreReason(ig *ignorer, name string) (string, error) {
-	ignored, err := ig.ignored(name)
+func ignoreReason(ig *git.Ignorer, name string) (string, error) {
+	ignored, err := ig.Ignored(name)
 	if ignored {
 		return "ignored by the base commit's rules", err
 	}
