@@ -73,9 +73,13 @@ func (g *Ground) folders(ctx context.Context) error {
 		return err
 	}
 	g.target = probe.Target{
-		Secret: filepath.Join(dir, "private", "secret"), Outside: dir, Shm: "/dev/shm", Tmp: "/tmp", Marker: marker, Token: token,
-		Abstract: fmt.Sprintf("nacre-probe-%d", os.Getpid()), Allowed: allowedHost, Plain: plainHost, Private: privateHost,
-		Socket: filepath.Join(dir, "host.sock"), Processes: 64, OpenFiles: 512, Memory: 128 << 20, FileSize: 1 << 30, Space: 256 << 20,
+		Files: probe.Files{Secret: filepath.Join(dir, "private", "secret"), Outside: dir, Shm: "/dev/shm", Tmp: "/tmp"},
+		Listeners: probe.Listeners{
+			Abstract: fmt.Sprintf("nacre-probe-%d", os.Getpid()), Socket: filepath.Join(dir, "host.sock"),
+			Allowed: allowedHost, Plain: plainHost, Private: privateHost,
+		},
+		Limits: probe.Limits{Processes: 64, OpenFiles: 512, Memory: 128 << 20, FileSize: 1 << 30, Space: 256 << 20},
+		Marker: marker, Token: token,
 	}
 	if err := os.Mkdir(filepath.Dir(g.target.Secret), 0o700); err != nil {
 		return err

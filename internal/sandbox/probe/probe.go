@@ -79,6 +79,20 @@ type Finding struct {
 
 // Target names the decoys. The same probe gets other decoys in a control run.
 type Target struct {
+	Files
+	Listeners
+	Host
+	Limits
+	// Marker occurs in what must not be readable: Secret, the environment and
+	// the argument list of host processes.
+	Marker string
+	// Token occurs in the environment of the agent that starts the probes, and
+	// in none of theirs.
+	Token string
+}
+
+// Files are where there is something to read or write.
+type Files struct {
 	// Secret is a file on the host that holds Marker.
 	Secret string
 	// Outside is a directory on the host that the user can write.
@@ -87,27 +101,32 @@ type Target struct {
 	Project string
 	// Scratch, Shm and Tmp are where files of the agent's own go.
 	Scratch, Shm, Tmp string
-	// Marker occurs in what must not be readable: Secret, the environment and
-	// the argument list of host processes.
-	Marker string
-	// HostPid is a decoy process on the host, Init the one that must not be reached: PID 1 inside.
-	HostPid, Init int
-	// TCP, TCP6, UDP, Abstract and Socket are listeners on the host.
-	TCP, TCP6, UDP, Abstract, Socket string
-	// ShmKey is a shared memory segment on the host, and a semaphore and message queues.
-	ShmKey int
 	// Canary is a file that does not exist, in a directory that only the host has.
 	Canary string
+}
+
+// Listeners are who can be connected to.
+type Listeners struct {
+	// TCP, TCP6, UDP, Abstract and Socket are listeners on the host.
+	TCP, TCP6, UDP, Abstract, Socket string
 	// Proxy is the address of the egress proxy. It lets through Allowed:443 (TLS),
 	// Plain:80 (HTTP) and Private:443, a name whose address is the machine's own.
 	Proxy, Allowed, Plain, Private string
-	// Token occurs in the environment of the agent that starts the probes, and
-	// in none of theirs.
-	Token string
+}
+
+// Host is what else the host has.
+type Host struct {
+	// HostPid is a decoy process on the host, Init the one that must not be reached: PID 1 inside.
+	HostPid, Init int
+	// ShmKey is a shared memory segment on the host, and a semaphore and message queues.
+	ShmKey int
 	// HostName of the host, its boot id, the command line of its kernel, and what is
 	// mounted at its root, as RootMount has it.
 	HostName, Boot, CommandLine, Root string
-	// The limits that the sandbox was given.
+}
+
+// Limits are those that the sandbox was given.
+type Limits struct {
 	Processes, OpenFiles int
 	// Watches is how many inotify instances a user of the host may have.
 	Watches                 int
