@@ -45,9 +45,8 @@ func (c *Change) mark(class planted.Class) {
 	c.Sensitive, c.Held = class.Reason(), class.Kind != planted.None && class.Kind.Level() <= planted.Misleading
 }
 
-// markLinks finds links that lead out of the project, and files that a link
-// shows under a name that is sensitive, or that git's configuration names; of the others
-// those that may be run.
+// markLinks finds links that lead out of the project, what a link shows under a sensitive
+// name, or git's configuration names, and of the rest what may be run.
 func (p *Project) markLinks(ctx context.Context, files []Change, entries map[string]entry) error {
 	var links []string
 	for name, e := range entries {
