@@ -1,0 +1,260 @@
+package main_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nacre-dev/nacre/internal/testpeer"
+)
+
+// mintingForge is a forge with one repository, which gives Apps tokens and knows what each that
+// is good is for.
+type mintingForge struct {
+	git http.Handler
+
+	mu    sync.Mutex
+	made  []string
+	good  map[string]map[string]string // the permissions of tokens
+	pulls []string
+}
+
+// may tells whether a token that is good has a permission.
+func (f *mintingForge) may(token, permission string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.good[token][permission] == "write"
+}
+
+func (f *mintingForge) out() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.good) }
+
+// ServeHTTP is what an agent reaches: the repository on one host, the API on another.
+func (f *mintingForge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_, token, _ := r.BasicAuth()
+	bearer, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	path, isGit := strings.CutPrefix(r.URL.Path, "/acme/widget.git/")
+	switch {
+	case r.Host == "forge.example.com" && isGit && f.may(token, "contents"):
+		r.URL.Path = "/widget.git/" + path
+		f.git.ServeHTTP(w, r)
+	case r.Host == "api.example.com" && r.Method == http.MethodPost && r.URL.Path == "/repos/acme/widget/pulls" && f.may(bearer, "pull_requests"):
+		var asked struct{ Title, Head, Base string }
+		_ = json.NewDecoder(r.Body).Decode(&asked)
+		f.mu.Lock()
+		f.pulls = append(f.pulls, fmt.Sprintf("%s: %s into %s", asked.Title, asked.Head, asked.Base))
+		f.mu.Unlock()
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, `{"number":7}`)
+	default:
+		w.Header().Set("WWW-Authenticate", `Basic realm="forge"`)
+		http.Error(w, "who are you?", http.StatusUnauthorized)
+	}
+}
+
+// mint is what the operator's App asks: for a token, and for its end.
+func (f *mintingForge) mint(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.Method == http.MethodDelete {
+		delete(f.good, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	var asked struct {
+		Repositories []string
+		Permissions  map[string]string
+	}
+	if json.NewDecoder(r.Body).Decode(&asked) != nil || !slices.Equal(asked.Repositories, []string{"widget"}) || len(asked.Permissions) == 0 {
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		return
+	}
+	token := fmt.Sprintf("ghs_quietharbour%d", len(f.made)+1)
+	f.made, f.good[token] = append(f.made, token), asked.Permissions
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusCreated)
+	_ = json.NewEncoder(w).Encode(map[string]any{ // who left hears nothing
+		"token": token, "expires_at": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "repository_selection": "selected", "permissions": asked.Permissions,
+		"repositories": []map[string]string{{"name": "widget", "full_name": "acme/widget"}},
+	})
+}
+
+// bare makes the forge's repository, and what serves it.
+func bare(t *testing.T) (dir string, serves http.Handler) {
+	t.Helper()
+	root := t.TempDir()
+	for _, args := range [][]string{
+		{"init", "-q", "-b", "main", "work"}, {"-C", "work", "-c", "user.name=t", "-c", "user.email=t@example.invalid", "commit", "-q", "--allow-empty", "-m", "first"},
+		{"clone", "-q", "--bare", "work", "widget.git"}, {"-C", "widget.git", "config", "http.receivepack", "true"},
+	} {
+		command := exec.CommandContext(t.Context(), "git", args...)
+		command.Dir = root
+		if text, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, text)
+		}
+	}
+	programs, err := exec.CommandContext(t.Context(), "git", "--exec-path").Output()
+	check(t, err)
+	backend := &cgi.Handler{
+		Path: filepath.Join(strings.TrimSpace(string(programs)), "git-http-backend"), Stderr: io.Discard,
+		Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*", "REMOTE_USER=app"},
+	}
+	return filepath.Join(root, "widget.git"), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body) // CGI wants a length, and a push may have none
+		if err != nil {
+			return // it left
+		}
+		r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
+		backend.ServeHTTP(w, r)
+	})
+}
+
+// pullRequest is what the agent does, and then all that it can read. It stays at work until a
+// person has looked into its memory, in which one word of its own is.
+const pullRequest = `set -e
+export GIT_TERMINAL_PROMPT=0 MINE="$(printf a-word-of-the-%s agents-own)"
+git clone -q https://forge.example.com/acme/widget.git /tmp/widget && cd /tmp/widget
+git config user.name t; git config user.email t@example.invalid
+echo one >f; git add f; git commit -qm 'add f'
+git push -q origin HEAD:refs/heads/agent/one
+! git push -q origin HEAD:refs/heads/main 2>/dev/null
+curl -sSf https://api.example.com/repos/acme/widget/pulls -d '{"title":"add f","head":"agent/one","base":"main"}'
+! curl -sSf https://api.example.com/repos/acme/widget/merges -d '{}' 2>/dev/null
+cd /workspace; sh -c 'touch ready; until test -e go; do sleep 0.1; done'
+set +e
+env
+cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n'
+find /run /tmp /home /var /etc /dev/shm /workspace -type f -size -512k -exec cat {} + 2>/dev/null
+true
+`
+
+// M-30, M-32, M-33, M-35, M-36: an agent clones, pushes a branch and opens a pull request with
+// tokens that were minted for that repository, one for each of the two. They die with the session, and
+// neither they nor the App's key are in the memory, the files or the environment of the sandbox,
+// nor in what nacre keeps.
+func TestAnAgentOpensAPullRequestWithAMintedToken(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "git")
+	testpeer.Need(t, "curl")
+	dir, git := bare(t)
+	f := &mintingForge{git: git, good: map[string]map[string]string{}}
+	provider := httptest.NewServer(http.HandlerFunc(f.mint))
+	t.Cleanup(provider.Close)
+	host := httptest.NewTLSServer(f)
+	t.Cleanup(host.Close)
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	check(t, err)
+	app := string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
+	i := install(t)
+	ca := i.write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: host.Certificate().Raw})))
+	minted := func(name, where, permission string) string {
+		return fmt.Sprintf("[[credential]]\nname = %q\n%s\ngroups = [\"main\"]\nvalue_file = %q\nca_file = %q\n[credential.mint]\nkind = \"github-app\"\nurl = %q\napp = \"12\"\ninstallation = \"34\"\nrepositories = [\"widget\"]\npermissions = { %s = \"write\" }\n",
+			name, where, i.write("app.pem", app), ca, provider.URL, permission)
+	}
+	i.config(fmt.Sprintf("[egress]\nallow = [\"forge.example.com:443\", \"api.example.com:443\"]\npin = { \"forge.example.com:443\" = %q, \"api.example.com:443\" = %q }\n", host.Listener.Addr(), host.Listener.Addr()) +
+		minted("code", "host = \"forge.example.com:443\"\nscheme = \"basic\"\nuser = \"x-access-token\"\nrepositories = [\"/acme/widget.git\"]\npush = [\"refs/heads/agent/*\"]", "contents") +
+		minted("pulls", "host = \"api.example.com:443\"\npaths = [\"/repos/acme/widget/pulls\"]\nmethods = [\"POST\"]", "pull_requests"))
+	i.write("p/x", "")
+	r := i.begin("exec", "--project", "p", "--session", "pull", "--", "sh", "-c", pullRequest)
+	eventually(t, "the pull request", func() bool {
+		_, err := os.Stat(filepath.Join(i.work, "p/ready"))
+		return err == nil
+	})
+	secrets := slices.Concat(f.made, strings.Split(strings.TrimSpace(app), "\n")[1:3])
+	remembered := memoryBeside(t, "a-word-of-the-agents-own")
+	for _, secret := range secrets {
+		if bytes.Contains(remembered, []byte(secret)) {
+			t.Errorf("the memory of the sandbox holds %.20s", secret)
+		}
+	}
+	if f.out() != 2 {
+		t.Errorf("%d tokens are good while the session is open", f.out())
+	}
+	i.write("p/go", "")
+	done := finish(t, r)
+	done.want(t, 0, `{"number":7}`)
+	if f.out() != 0 || len(f.made) != 2 {
+		t.Errorf("%d of %d tokens are good after the session", f.out(), len(f.made))
+	}
+	if !slices.Equal(f.pulls, []string{"add f: agent/one into main"}) {
+		t.Errorf("have %q", f.pulls)
+	}
+	refs, err := exec.CommandContext(t.Context(), "git", "-C", dir, "log", "--format=%s", "main..agent/one").CombinedOutput()
+	if err != nil || string(refs) != "add f\n" {
+		t.Errorf("the branch has %q, %v", refs, err)
+	}
+	for _, secret := range secrets {
+		hasNo(t, done.stdout+done.stderr, secret)
+		hasNoSecret(t, filepath.Join(i.work, "home"), secret)
+		hasNoSecret(t, filepath.Join(i.work, "p"), secret)
+	}
+	has(t, i.records("pull"), `"outcome":"acquired"`, `"outcome":"released"`, `"reason":"git_not_leased"`, `"credential":"pulls"`)
+	i.nacre("audit", "verify").want(t, 0)
+}
+
+// memoryBeside is what all processes of one sandbox have in their memory: of the one in whose
+// environment a word is. The word has to be found in it, or nothing was looked at.
+func memoryBeside(t *testing.T, word string) []byte {
+	t.Helper()
+	environments, err := filepath.Glob("/proc/[0-9]*/environ")
+	check(t, err)
+	space := ""
+	for _, path := range environments {
+		if data, err := os.ReadFile(path); err == nil && bytes.Contains(data, []byte("MINE="+word)) {
+			space, _ = os.Readlink(filepath.Join(filepath.Dir(path), "ns/pid"))
+		}
+	}
+	if space == "" {
+		t.Fatal("no process of the sandbox can be looked into")
+	}
+	var all []byte
+	for _, path := range environments {
+		dir := filepath.Dir(path)
+		if own, err := os.Readlink(filepath.Join(dir, "ns/pid")); err == nil && own == space {
+			all = append(all, memoryOf(dir)...)
+		}
+	}
+	if !bytes.Contains(all, []byte(word)) {
+		t.Fatalf("nothing of the agent's is in %d bytes of memory", len(all))
+	}
+	return all
+}
+
+// memoryOf is what a process has written into its memory, as far as it is there.
+func memoryOf(dir string) (all []byte) {
+	maps, err := os.ReadFile(filepath.Join(dir, "maps"))
+	if err != nil {
+		return nil // it is over
+	}
+	memory, err := os.Open(filepath.Join(dir, "mem"))
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = memory.Close() }() // only read from
+	for line := range strings.Lines(string(maps)) {
+		var from, to int64
+		var rights string
+		if _, err := fmt.Sscanf(line, "%x-%x %s", &from, &to, &rights); err != nil || !strings.HasPrefix(rights, "rw") || to-from > 64<<20 {
+			continue
+		}
+		part := make([]byte, to-from)
+		n, _ := memory.ReadAt(part, from) // what is not there is zero
+		all = append(all, part[:n]...)
+	}
+	return all
+}
