@@ -352,6 +352,10 @@ git add gone.big; git commit -q -m gone; rm gone.big; git checkout -q gone.big; 
 	}
 	i.git("lfs", "fsck", "--objects", "HEAD")
 	i.git("checkout", "-q", "main")
+	landed := i.nacre("exec", "--project", "p", "--land", "ff", "--", "sh", "-ec", "echo three >three.big; git add -A; git commit -q -m three")
+	if landed.want(t, 0, "the branch was moved there"); strings.Contains(landed.stderr, "differ from your HEAD") || i.git("status", "--porcelain") != "" {
+		t.Errorf("files of git LFS are said to differ:\n%s", landed.stderr)
+	}
 	exec("forges", `echo new >new.big; git add -A; git commit -q -m forged
 for f in .git/lfs/objects/*/*/*; do chmod u+w "$f"; echo forged >"$f"; done`).want(t, 0, "were not taken: a file of git LFS is not what its name says")
 	if have := i.git("branch", "--list", "nacre/forges"); have != "" {
@@ -439,6 +443,10 @@ func TestCommitsAreSignedOnAYesAlone(t *testing.T) {
 		t.Error("the files are others, or the repository's program ran")
 	}
 	sign("--branch", "side", "--yes").want(t, 0, "signed", "2 commits")
+	i.git("config", "commit.gpgsign", "true")
+	i.nacre("exec", "--session", "more", "--project", "p", "--", "git", "commit", "-q", "--allow-empty", "-m", "more").want(t, 0,
+		"your git signs commits, and these are not signed: `nacre sessions sign more` asks")
+	i.git("config", "--unset", "commit.gpgsign")
 	i.git("fsck", "--strict", "--no-dangling")
 	i.git("reset", "-q", "nacre/made/main")
 	sign("--branch", "main", "--yes").want(t, 1, "other branches have all commits of nacre/made/main")

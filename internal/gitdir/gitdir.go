@@ -64,6 +64,8 @@ type Dir struct {
 	made       mark
 	// filters are those of the user's git, and of the repository's own: their names.
 	filters filters
+	// signs says that the user's git signs commits, which none of the session's are.
+	signs bool
 }
 
 // Refusal says to a person what git can do inside where [Open] failed.
@@ -158,7 +160,7 @@ func (d *Dir) fill(ctx context.Context, id nacre.SessionID) error {
 	if err = errors.Join(err, got.err); err != nil {
 		return err
 	}
-	d.filters = filtersOf(got.settings)
+	d.filters, d.signs = filtersOf(got.settings), signs(got.settings)
 	if err := writeFiles(d.git(), map[string]string{"config": configText(got.settings, d.below != "")}); err != nil {
 		return err
 	}

@@ -1,12 +1,16 @@
 package gitdir
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nacre-dev/nacre/internal/repo"
+	"github.com/nacre-dev/nacre/internal/repo/git"
+	"github.com/nacre-dev/nacre/internal/repo/large"
 )
 
 // largeSettings are those of the filter that git LFS has. They are nacre's own: of the
@@ -87,3 +91,40 @@ func (d *Dir) FilterLarge() error {
 
 // hostsLarge is where git LFS keeps the host's files.
 func (d *Dir) hostsLarge() string { return filepath.Join(d.place.CommonDir, "lfs/objects") }
+
+// differing counts the files that are not as the host's HEAD has them. The host compares
+// without any filter: a file of git LFS for which HEAD has the pointer does not differ. Where
+// the pointer cannot be read, it counts.
+func (d *Dir) differing(ctx context.Context, dirty repo.Dirty) int {
+	n := len(dirty.Tracked) + dirty.More
+	if !d.filters.large || len(dirty.Tracked) == 0 {
+		return n
+	}
+	g, err := git.Find(ctx, "")
+	if err != nil {
+		return n
+	}
+	run := func(args ...string) []byte {
+		out, err := g.Run(ctx, git.Command{GitDir: d.place.GitDir, WorkTree: d.place.Top, Args: args})
+		if err != nil {
+			return nil
+		}
+		return out
+	}
+	listed := run(append([]string{"ls-tree", "-z", "-l", "--full-tree", "HEAD", "--"}, dirty.Tracked...)...)
+	for _, entry := range git.Zeros(listed) {
+		about, name, _ := strings.Cut(entry, "\t")
+		fields := strings.Fields(about)
+		if len(fields) != 4 || fields[1] != "blob" {
+			continue
+		}
+		if size, err := strconv.Atoi(fields[3]); err != nil || size > large.MaxPointer {
+			continue
+		}
+		pointer := run("cat-file", "blob", fields[2])
+		if same, err := large.Is(filepath.Join(d.place.Top, name), pointer); err == nil && same {
+			n--
+		}
+	}
+	return n
+}

@@ -71,6 +71,18 @@ func configText(settings []repo.Setting, narrow bool) string {
 	return b.String()
 }
 
+// signs tells whether the user's git signs each commit. What the repository has itself outranks
+// what its user has for all of theirs.
+func signs(settings []repo.Setting) (is bool) {
+	own := false
+	for _, s := range settings {
+		if s.Key == "commit.gpgsign" && (s.Own || !own) {
+			is, own = s.Value == "true", s.Own
+		}
+	}
+	return is
+}
+
 func isShown(key string) bool {
 	section, rest, _ := strings.Cut(key, ".")
 	if dot := strings.LastIndexByte(rest, '.'); dot >= 0 {

@@ -203,7 +203,7 @@ func (d *Dir) takeFrom(ctx context.Context, s *seal.Session, work string, how La
 	}
 	dirty, failed := project.Dirty(ctx)
 	if failed == nil {
-		taken.Differ = len(dirty.Tracked) + dirty.More
+		taken.Differ = d.differing(ctx, dirty)
 	}
 	return errors.Join(err, failed)
 }
@@ -307,6 +307,9 @@ func (d *Dir) land(ctx context.Context, s *seal.Session, l landing, taken *Taken
 			return err
 		}
 		taken.Branches = append(taken.Branches, b)
+		if d.signs && strings.HasPrefix(b.On, "nacre/") {
+			taken.Notes = append(taken.Notes, "your git signs commits, and these are not signed: `nacre sessions sign "+strings.Replace(strings.TrimPrefix(b.On, "nacre/"), "/", " --branch ", 1)+"` asks, and signs them")
+		}
 	}
 	return nil
 }
