@@ -129,6 +129,26 @@ func TestAHomeLastsByGroupAndProject(t *testing.T) {
 	i.nacre("home", "list").want(t, 0, "no agent left anything")
 }
 
+// U-03: of the home of an agent of the operator's own lasts what the operator names as data,
+// and nothing else. What would be more than data is refused.
+func TestAHomeOfAnAgentOfOnesOwnLasts(t *testing.T) {
+	t.Parallel()
+	i := played(t)
+	settings := i.read("home/.config/nacre/config.toml") + fmt.Sprintf("[agents.mine]\ncommand = [%q]\n", filepath.Join(i.work, "tools", "claude"))
+	keeps := func(paths string) { i.write("home/.config/nacre/config.toml", settings+"keep = ["+paths+"]\n") }
+	opens := func(script string) result {
+		i.write("p/play.sh", "cd; "+script)
+		return i.nacre("agent", "--project", "p", "mine")
+	}
+	keeps(`".mine/sessions", ".mine/history.jsonl"`)
+	opens(`echo said > .mine/sessions/talk; echo '{"typed":"this"}' >> .mine/history.jsonl; echo 'touch /tmp/ran' > .mine/settings; echo x > .bashrc`).want(t, 0)
+	opens("cat .mine/sessions/talk .mine/history.jsonl; ls -A .mine; test ! -e .bashrc").want(t, 0, "said\n", `{"typed":"this"}`, "history.jsonl\nsessions\n")
+	for _, path := range []string{".mine", "/etc/x", "../x/y", ".config/mine", ".ssh/keys", ".mine/../.bashrc", ".mine//x", "."} {
+		keeps(fmt.Sprintf("%q", path))
+		opens("true").want(t, 125, "[agents.mine]: keep", "name a folder of data")
+	}
+}
+
 // U-03: what an agent left for the next session instructs its agent, and is untrusted
 // text there: the calls of that session are those of one that has heard an outsider.
 func TestWhatAnAgentLeftTaintsTheNextSession(t *testing.T) {

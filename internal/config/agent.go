@@ -6,15 +6,15 @@ import (
 	"github.com/nacre-dev/nacre"
 )
 
-// Agent is an agent of the operator's own with a terminal interface, which
-// `nacre agent NAME` opens (U-01).
+// Agent is an agent of the operator's own with a terminal interface, for `nacre agent` (U-01).
 type Agent struct {
 	// Command is the program, absolute or on the PATH, and its first arguments.
 	Command []string `toml:"command"`
 	// Folders are bound read-only where they are, such as the agent's modules.
 	Folders []string `toml:"folders"`
-	// Env is added to the agent's environment; no secret belongs there.
-	Env map[string]string `toml:"env"`
+	// Env is added to its environment, without secrets; Keep is the data of its home that lasts.
+	Env  map[string]string `toml:"env"`
+	Keep []string          `toml:"keep"`
 }
 
 // Serving is what `nacre serve` listens to and whose messages are whose.

@@ -55,6 +55,7 @@ type Program struct {
 	Version string
 	agent   brain.Interactive
 	parts   Parts
+	kept    []home.Kind // what the operator adds to the kinds of data that last
 }
 
 // Find finds the agent's program, and says what it lacks.
@@ -67,7 +68,8 @@ func Find(ctx context.Context, inst *installation.Installation, a Agent, parts P
 	if !status.Ready() {
 		return Program{}, &installation.NotReady{What: "agent " + a.Name, Next: status.Next, Err: errors.New(status.Why)}
 	}
-	return Program{Agent: a, Version: status.Version, agent: found, parts: parts}, nil
+	kept, err := ownKinds(a.Name, inst.Config.Agents[a.Name].Keep)
+	return Program{Agent: a, Version: status.Version, agent: found, parts: parts, kept: kept}, err
 }
 
 func own(agents map[string]config.Agent) map[string]brain.ACP {
@@ -101,10 +103,11 @@ func (p Program) Open(ctx context.Context, s *seal.Session, project string) (Ins
 	if err != nil {
 		return Inside{}, &installation.NotReady{What: "agent " + p.Name, Err: err}
 	}
-	if err := taint(s, kept, kinds(opening.Lasting)); err != nil {
+	lasting := append(kinds(opening.Lasting), p.kept...)
+	if err := taint(s, kept, lasting); err != nil {
 		return Inside{}, err
 	}
-	begun, homeMounts, err := home.Begin(kept, filepath.Join(s.Dir(), homeDir), startFiles(opening.Start), kinds(opening.Lasting))
+	begun, homeMounts, err := home.Begin(kept, filepath.Join(s.Dir(), homeDir), startFiles(opening.Start), lasting)
 	if err != nil {
 		return Inside{}, fmt.Errorf("home: %w", err)
 	}
@@ -178,6 +181,21 @@ func kinds(lasting []brain.Lasting) []home.Kind {
 		all[i] = home.Kind{Path: l.Path, Log: l.Log}
 	}
 	return all
+}
+
+// ownKinds are those that the operator names for an agent of their own: a file whose name ends
+// as those of JSON lines do is a log, and all else a folder. The folder that a program has for all of
+// its own is refused: it holds its settings, too.
+func ownKinds(agent string, keep []string) ([]home.Kind, error) {
+	all := make([]home.Kind, 0, len(keep))
+	for _, path := range keep {
+		first, _, below := strings.Cut(path, "/")
+		if !below || !filepath.IsLocal(path) || filepath.Clean(path) != path || first == ".ssh" || first == ".config" && strings.Count(path, "/") < 2 {
+			return nil, config.Errorf("[agents.%s]: keep %.80q: name a folder of data below the agent's own, such as .mine/sessions, or a file .mine/history.jsonl", agent, path)
+		}
+		all = append(all, home.Kind{Path: path, Log: strings.HasSuffix(path, ".jsonl")})
+	}
+	return all, nil
 }
 
 // CheckProject refuses to give an agent a folder that is no project: all of a
