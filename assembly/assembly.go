@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -90,7 +91,7 @@ func (r *Runtime) CheckAuditor(ctx context.Context, id nacre.SessionID, run Run)
 // Doctor tries each part of the installation (M-60). Without turns no brain is
 // started.
 func (r *Runtime) Doctor(ctx context.Context, turns bool) []Finding {
-	return append(doctor.Examine(ctx, r.inst, turns), leftover.CheckRoom(ctx, r.inst))
+	return slices.Concat(doctor.Examine(ctx, r.inst, turns), checkLogins(r), []Finding{leftover.CheckRoom(ctx, r.inst)})
 }
 
 // Prove plays escapes, egress bypasses, planted files and broken installations against

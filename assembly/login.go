@@ -51,6 +51,33 @@ func Logins(r *Runtime) []LoginStatus {
 	return all
 }
 
+// checkLogins says what of subscription logins works here. Whether one may be used so is for the
+// vendor's terms to say, and an API key works in any case (U-02).
+func checkLogins(r *Runtime) (all []Finding) {
+	const terms = "the vendor's terms say whether a subscription may be used so"
+	key := map[string]string{string(login.Claude): "ANTHROPIC_API_KEY", string(login.Codex): "OPENAI_API_KEY"}
+	for _, l := range Logins(r) {
+		f := Finding{Name: "login", Status: "warn", Fix: "without a login an API key works: export " + key[l.Vendor] + "=…"}
+		switch {
+		case !l.Kept && !l.Used:
+			continue
+		case !l.Kept:
+			f.Text = "none is kept: nacre login " + l.Vendor + " signs in; " + terms
+		case l.Wrong != "":
+			f.Text = l.Wrong
+		case !l.Used:
+			f.Text = "it is kept and not used until login = \"subscription\" stands under [model] in config.toml; " + terms
+		case l.Vendor == string(login.Codex):
+			f.Text = "it is used; that the vendor's service answers a gateway that uses it was not seen; " + terms
+		default:
+			f.Status, f.Text = "ok", "it is used; "+terms
+		}
+		f.Text = l.Vendor + ": " + f.Text
+		all = append(all, f)
+	}
+	return all
+}
+
 // SignIn has the vendor's own program log in, in a folder that only nacre uses, and
 // keeps the login.
 func SignIn(ctx context.Context, r *Runtime, vendor string, in io.Reader, out, errs io.Writer) error {

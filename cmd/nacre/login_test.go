@@ -97,6 +97,7 @@ func TestASubscriptionLoginStaysOutside(t *testing.T) {
 		t.Fatal(err)
 	}
 	i.nacre("login").want(t, 0, "not used", `login = "subscription"`)
+	i.nacre("doctor").want(t, 0, "claude: it is kept and not used until", "the vendor's terms say whether", "without a login an API key works: export ANTHROPIC_API_KEY")
 	i.nacre("agent", "--project", "p", "mine").want(t, 125, "has no key")
 	i.write("home/.config/nacre/config.toml", settings+"login = \"subscription\"\n")
 	have := i.nacre("agent", "--project", "p", "--session", "work", "mine")
@@ -113,6 +114,7 @@ func TestASubscriptionLoginStaysOutside(t *testing.T) {
 	vendor.mu.Unlock()
 	i.nacre("agent", "--project", "p", "mine").want(t, 0, "run nacre login claude again", "invalid_grant")
 	i.nacre("login").want(t, 0, "the vendor refused to refresh it")
+	i.nacre("doctor").want(t, 0, "claude: the vendor refused to refresh it", "codex: none is kept", "export OPENAI_API_KEY")
 	i.nacre("logout", "claude").want(t, 0, "gone from this machine")
 	i.nacre("logout", "claude").want(t, 2, "there is no login of claude")
 	i.nacre("login", "gemini").want(t, 2, "the logins are claude and codex")
