@@ -7,7 +7,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
-.PHONY: help build fixtures demo demo-cluster picture screenshots drawn torture test ci-full check fmt lint tidy deadcode race release bench bench-memory bench-injection fuzz probes clean
+.PHONY: help build fixtures demo demo-cluster picture screenshots drawn torture test ci-full check fmt lint tidy deadcode race release bench bench-cluster bench-memory bench-injection fuzz probes clean
 
 help:    ## show the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t12
@@ -102,6 +102,9 @@ fuzz: ## run every fuzz target for FUZZTIME
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
 	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 	  done; done
+
+bench-cluster: ## print the figures of docs/scale.md: messages of 1, 2 and 3 nodes on a PostgreSQL of its own
+	@NACRE_REQUIRE=all NACRE_SIZE=full $(GO) test -count=1 -timeout 30m -v -run '^TestFigures$$' ./internal/inbox | sed -n 's/^ *\(|.*\)/\1/p; /^ *--- FAIL\|^FAIL/p'
 
 bench-memory: ## measure how memories are found; LOCOMO=FILE adds conversations in its format
 	$(if $(LOCOMO),LOCOMO='$(abspath $(LOCOMO))') $(GO) test -count=1 -v -run '^Test(Retrieval|Conversations)$$' ./internal/memory

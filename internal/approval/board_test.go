@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/nacre-dev/nacre"
@@ -153,7 +152,7 @@ func TestAMachineThatIsOverDecidesNothing(t *testing.T) {
 	b := newBoards(t)
 	board := approval.NewBoard(b.machine(t))
 	q := b.asked(t, board)
-	b.here.Under(func(context.Context, pgx.Tx) error { return errors.New("over") })
+	b.here.Under(database.Lease{Statement: "SELECT true WHERE false", Over: errors.New("over")})
 	short, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if _, err := board.Press(short, at("terminal:7", q, nacre.Allow), person.Person{Name: "ada"}); !errors.Is(err, approval.ErrAbsent) {

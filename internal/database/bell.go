@@ -30,8 +30,11 @@ type bell struct {
 }
 
 // Listen gives a channel that is filled when something rings for a topic at any machine, and
-// when rings may have been missed. end ends it.
+// when rings may have been missed. end ends it. Nothing rings where there is no store.
 func (s *Store) Listen(topic string) (rings <-chan struct{}, end func()) {
+	if s == nil {
+		return nil, func() {}
+	}
 	c := make(chan struct{}, 1)
 	b := &s.bell
 	b.mu.Lock()

@@ -24,7 +24,9 @@ import (
 )
 
 const (
-	connections = 4
+	// connections are those of a process at most, beside the one of its heartbeat and the one of
+	// its bell.
+	connections = 6
 	// dialTimeout is for one connection, and statementTimeout for one statement: the
 	// server ends a slower one.
 	dialTimeout      = 5 * time.Second
@@ -127,26 +129,102 @@ func verified(host string, certificate bool) bool {
 // Migrate brings the tables of a room forward: migrations[i] brings them from version i
 // to i+1.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, room string, migrations []string) error {
+	return Migration(ctx, pool, func(tx pgx.Tx) error { return Forward(ctx, tx, room, migrations) })
+}
+
+// Migration does something about tables in one transaction, one process at a time, which may
+// take as long as it takes.
+func Migration(ctx context.Context, pool *pgxpool.Pool, do func(pgx.Tx) error) error {
 	return Classified(alone(ctx, pool, lockKey, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS nacre_version (room text PRIMARY KEY, version integer NOT NULL)"); err != nil {
+		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
 			return err
 		}
-		var version int
-		err := tx.QueryRow(ctx, "SELECT version FROM nacre_version WHERE room = $1", room).Scan(&version)
-		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return err
-		}
-		if version < 0 || version > len(migrations) {
-			return ErrNewer
-		}
-		for _, m := range migrations[version:] {
-			if _, err := tx.Exec(ctx, m); err != nil {
-				return err
-			}
-		}
-		_, err = tx.Exec(ctx, "INSERT INTO nacre_version VALUES ($1, $2) ON CONFLICT (room) DO UPDATE SET version = $2", room, len(migrations))
-		return err
+		return do(tx)
 	}))
+}
+
+// Forward is one room's part of a [Migration]. Tables of a newer nacre are [ErrNewer].
+func Forward(ctx context.Context, tx pgx.Tx, room string, migrations []string) error {
+	if _, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS nacre_version (room text PRIMARY KEY, version integer NOT NULL)"); err != nil {
+		return err
+	}
+	var version int
+	err := tx.QueryRow(ctx, "SELECT version FROM nacre_version WHERE room = $1", room).Scan(&version)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	if version < 0 || version > len(migrations) {
+		return fmt.Errorf("%w (the tables of %s are at version %d, and this nacre knows %d)", ErrNewer, room, version, len(migrations))
+	}
+	for _, m := range migrations[version:] {
+		if _, err := tx.Exec(ctx, m); err != nil {
+			return err
+		}
+	}
+	_, err = tx.Exec(ctx, "INSERT INTO nacre_version VALUES ($1, $2) ON CONFLICT (room) DO UPDATE SET version = $2", room, len(migrations))
+	return err
+}
+
+// State is what a database says of itself.
+type State struct {
+	// Owner is the installation that it belongs to; empty where none has used it yet.
+	Owner string
+	// Server is the version of PostgreSQL, Now its clock.
+	Server string
+	Now    time.Time
+	// ReadOnly says that it takes no writes.
+	ReadOnly bool
+	// Versions are those of the rooms' tables.
+	Versions map[string]int
+}
+
+// Look asks a database what it is, and changes nothing. Another installation's is [ErrForeign].
+func Look(ctx context.Context, address, installation string) (s State, err error) {
+	if _, err := nacre.ParsePluginName(installation); err != nil {
+		return s, ErrUnnamed
+	}
+	options, err := parse(address)
+	if err != nil {
+		return s, err
+	}
+	conn, err := pgx.ConnectConfig(ctx, options.ConnConfig)
+	if err != nil {
+		return s, Classified(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // it was only read
+	if err := s.ask(ctx, conn); err != nil {
+		return s, Classified(err)
+	}
+	if s.Owner != "" && s.Owner != installation {
+		return s, fmt.Errorf("%w (it is %.64q's, and this one is %q)", ErrForeign, s.Owner, installation)
+	}
+	return s, nil
+}
+
+func (s *State) ask(ctx context.Context, conn *pgx.Conn) error {
+	var owned, versioned bool
+	err := conn.QueryRow(ctx, `SELECT current_setting('server_version'), clock_timestamp(), pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',
+		to_regclass('nacre_installation') IS NOT NULL, to_regclass('nacre_version') IS NOT NULL`).Scan(&s.Server, &s.Now, &s.ReadOnly, &owned, &versioned)
+	if err != nil {
+		return err
+	}
+	if owned {
+		if err := conn.QueryRow(ctx, "SELECT name FROM nacre_installation").Scan(&s.Owner); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+	}
+	s.Versions = map[string]int{}
+	if !versioned {
+		return nil
+	}
+	rows, err := conn.Query(ctx, "SELECT room, version FROM nacre_version")
+	if err != nil {
+		return err
+	}
+	var room string
+	var version int
+	_, err = pgx.ForEachRow(rows, []any{&room, &version}, func() error { s.Versions[room] = version; return nil })
+	return err
 }
 
 // reason is what a person is told of a code of PostgreSQL's errors.

@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -28,9 +29,16 @@ type Store struct {
 	bell bell
 }
 
-// Lease holds what gives this process the right to write until the transaction ends, or
-// refuses it.
-type Lease func(ctx context.Context, tx pgx.Tx) error
+// Lease is what gives a process the right to write. The zero lease is none: whoever
+// has it writes at any time.
+type Lease struct {
+	// Statement gives one row while the lease lasts, and holds it until the end of the
+	// transaction. Args are its arguments.
+	Statement string
+	Args      []any
+	// Over says why nothing is written after its end.
+	Over error
+}
 
 // Under makes all that this process writes with [Store.Write] carry a lease.
 func (s *Store) Under(lease Lease) {
@@ -43,17 +51,27 @@ func (s *Store) Under(lease Lease) {
 // lease, if it has one, or changes nothing. With a key that is not 0, one process of the
 // installation at a time does it.
 func (s *Store) Write(ctx context.Context, pool *pgxpool.Pool, key int64, do func(pgx.Tx) error) error {
-	s.mu.Lock()
-	lease := s.lease
-	s.mu.Unlock()
+	lease := s.leased()
 	return Classified(alone(ctx, pool, key, func(tx pgx.Tx) error {
-		if lease != nil {
-			if err := lease(ctx, tx); err != nil {
-				return err
-			}
+		if lease.Statement == "" {
+			return do(tx)
+		}
+		var held bool
+		err := tx.QueryRow(ctx, lease.Statement, lease.Args...).Scan(&held)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return lease.Over
+		}
+		if err != nil {
+			return err
 		}
 		return do(tx)
 	}))
+}
+
+func (s *Store) leased() Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lease
 }
 
 // NewStore is the store of an installation. address is asked when it is connected to, and
@@ -79,6 +97,28 @@ func (s *Store) Room(ctx context.Context, room string, migrations func() []strin
 	s.ready[room] = true
 	return s.pool, nil
 }
+
+// Connected are the connections, whatever tables there are.
+func (s *Store) Connected(ctx context.Context) (*pgxpool.Pool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.connect(ctx); err != nil {
+		return nil, fmt.Errorf("[store]: %w", err)
+	}
+	return s.pool, nil
+}
+
+// Look is [Look] at the store.
+func (s *Store) Look(ctx context.Context) (State, error) {
+	found, err := Look(ctx, s.address(), s.installation)
+	if err != nil {
+		return found, fmt.Errorf("[store]: %w", err)
+	}
+	return found, nil
+}
+
+// Installation is whose the store is.
+func (s *Store) Installation() string { return s.installation }
 
 // connect is called with mu held.
 func (s *Store) connect(ctx context.Context) (err error) {

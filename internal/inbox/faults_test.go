@@ -192,7 +192,7 @@ func TestWritesThatWait(t *testing.T) {
 	t.Parallel()
 	address := testpeer.Postgres(t)
 	pool := direct(t, address)
-	one, err := inbox.Join(t.Context(), address, "acme", "one", 100)
+	one, err := inbox.Join(t.Context(), storeAt(t, address), "one", 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestANameThatIsTakenWhileTheDatabaseIsSlow(t *testing.T) {
 	}
 	joining := make(chan error, 1)
 	go func() {
-		_, err := inbox.Join(t.Context(), address, "acme", "one", limit)
+		_, err := inbox.Join(t.Context(), storeAt(t, address), "one", limit)
 		joining <- err
 	}()
 	// It prepares the statement, is refused, and asks again after that.
@@ -342,7 +342,7 @@ func TestNetworksThatFail(t *testing.T) {
 	t.Parallel()
 	address := testpeer.Postgres(t)
 	wire, pool := testpeer.NewWire(t, address), direct(t, address)
-	one, err := inbox.Join(t.Context(), wire.Address, "acme", "one", 100)
+	one, err := inbox.Join(t.Context(), storeAt(t, wire.Address), "one", 100)
 	if err != nil {
 		t.Fatal(err)
 	}

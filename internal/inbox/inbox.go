@@ -314,8 +314,8 @@ func (b *Box) Begin(id string) (Message, error) {
 	return begun, nil
 }
 
-// Remove forgets a message that was dealt with. Where its file cannot be removed,
-// nothing is forgotten.
+// Remove forgets a message that was dealt with. Where it cannot be removed, nothing is
+// forgotten; [ErrUnknown] says that another node has it by now.
 func (b *Box) Remove(id string) error { return b.remove(id, true) }
 
 // Discard takes back that a message was kept, whose channel is told so: it may come again.

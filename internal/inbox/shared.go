@@ -29,11 +29,15 @@ const (
 	sharedLook = 500 * time.Millisecond
 )
 
+// Topic rings where messages of a node that left are to be taken over.
+const Topic = node.Topic
+
 // held begins a statement that holds the lease's row while it writes: either it comes
 // before the end of the lease as a whole, or it changes nothing.
 const held = `WITH held AS (SELECT FROM nacre_node WHERE name = $1 AND epoch = $2 AND incarnation = $3 FOR KEY SHARE)`
 
-func migrations() []string {
+// Migrations are those of the tables of messages.
+func Migrations() []string {
 	return []string{node.Table, `CREATE TABLE nacre_message (
 		id text PRIMARY KEY, node text NOT NULL, epoch bigint NOT NULL, begun integer NOT NULL, taken timestamptz NOT NULL, message bytea NOT NULL)`,
 		`CREATE TABLE nacre_known (id text PRIMARY KEY, session text NOT NULL, at timestamptz NOT NULL DEFAULT now())`,
@@ -53,25 +57,22 @@ type shared struct {
 	looked atomic.Int64
 }
 
-// Join makes the box of one node of several, in the database of an installation at an
-// address. limit is how many messages of one group this node keeps at once.
-func Join(ctx context.Context, address, installation, name string, limit int) (*Box, error) {
+// Join makes the box of one node of several, in the store of an installation, which stays
+// the caller's. limit is how many messages of one group this node keeps at once. All that the
+// process writes to the store from then on is under the node's lease.
+func Join(ctx context.Context, store *database.Store, name string, limit int) (*Box, error) {
 	if limit < 1 {
 		return nil, errors.New("inbox: a limit of at least 1 is required")
 	}
-	pool, err := database.Open(ctx, address, installation)
+	pool, err := store.Room(ctx, "inbox", Migrations)
 	if err != nil {
-		return nil, fmt.Errorf("[store]: %w", err)
-	}
-	if err := database.Migrate(ctx, pool, "inbox", migrations()); err != nil {
-		pool.Close()
-		return nil, fmt.Errorf("[store]: %w", err)
+		return nil, err
 	}
 	n, err := node.Join(ctx, pool, name)
 	if err != nil {
-		pool.Close()
 		return nil, fmt.Errorf("node %s: %w", name, err)
 	}
+	store.Under(n.Lease())
 	return newBox(&shared{pool: pool, node: n}, limit), nil
 }
 
@@ -83,7 +84,6 @@ func (*shared) every() time.Duration { return sharedLook }
 func (s *shared) close(bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), writing)
 	defer cancel()
-	defer s.pool.Close()
 	return s.node.Leave(ctx)
 }
 
@@ -154,9 +154,25 @@ func (s *shared) lease(arguments []any) []any {
 // remove forgets a message, unless it is another node's by now. With it goes its id where
 // it may come again: that which this very attempt wrote, and no earlier one.
 func (s *shared) remove(m Message, leave bool) error {
-	_, err := s.exec(held+`, again AS (DELETE FROM nacre_known WHERE id = $4 AND session = $5 AND $6::boolean AND EXISTS (SELECT FROM held))
+	changed, err := s.exec(held+`, again AS (DELETE FROM nacre_known WHERE id = $4 AND session = $5 AND $6::boolean AND EXISTS (SELECT FROM held))
 		DELETE FROM nacre_message WHERE id = $4 AND node = $1 AND epoch = $2 AND EXISTS (SELECT FROM held)`, m.ID, string(m.Session), !leave)
+	if err == nil && changed == 0 {
+		return s.stands()
+	}
 	return err
+}
+
+// stands refuses a node that is over. What another one has by then looks to it as what it
+// removed itself.
+func (s *shared) stands() error {
+	ctx, cancel := context.WithTimeout(context.Background(), writing)
+	defer cancel()
+	var held bool
+	err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM nacre_node WHERE name = $1 AND epoch = $2 AND incarnation = $3)`, s.lease(nil)...).Scan(&held)
+	if err == nil && !held {
+		return fmt.Errorf("%w: %w", ErrUnknown, node.ErrOver)
+	}
+	return database.Classified(err)
 }
 
 // take makes messages this node's whose node was declared over, or has left: all of them,

@@ -13,10 +13,18 @@ import (
 	"github.com/nacre-dev/nacre/internal/testwait"
 )
 
+// storeAt is the store at an address, as a process of its own has it.
+func storeAt(t testing.TB, address string) *database.Store {
+	t.Helper()
+	s := database.NewStore(func() string { return address }, "acme")
+	t.Cleanup(s.Close)
+	return s
+}
+
 // joined is the box of a node, whose end does not depend on the test's.
 func joined(t *testing.T, address, name string) *inbox.Box {
 	t.Helper()
-	b, err := inbox.Join(t.Context(), address, "acme", name, limit)
+	b, err := inbox.Join(t.Context(), storeAt(t, address), name, limit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +42,7 @@ func TestNodesShareABox(t *testing.T) {
 	if err := one.Keep(message(4)); !errors.Is(err, inbox.ErrFull) {
 		t.Errorf("have %v, want it full", err)
 	}
-	if _, err := inbox.Join(t.Context(), address, "acme", "one", limit); !errors.Is(err, node.ErrTaken) {
+	if _, err := inbox.Join(t.Context(), storeAt(t, address), "one", limit); !errors.Is(err, node.ErrTaken) {
 		t.Errorf("have %v, want the name to be taken", err)
 	}
 	for _, id := range []string{"m1", "m3"} {

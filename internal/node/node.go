@@ -44,11 +44,11 @@ var (
 // Table is the table of leases, as it was at first.
 const Table = `CREATE TABLE IF NOT EXISTS nacre_node (name text PRIMARY KEY, epoch bigint NOT NULL, until timestamptz NOT NULL)`
 
-// migrations go on from Table. An incarnation is drawn each time that a name is joined:
+// Migrations go on from Table. An incarnation is drawn each time that a name is joined:
 // epochs come again after a restore of yesterday's database. The index makes the epoch part of
 // a key, so that a beat, which leaves it, waits for no write that holds the row FOR KEY
 // SHARE, and whoever ends the epoch does.
-func migrations() []string {
+func Migrations() []string {
 	return []string{Table, `ALTER TABLE nacre_node ADD incarnation uuid NOT NULL DEFAULT gen_random_uuid(),
 		ADD steady timestamptz NOT NULL DEFAULT clock_timestamp()`,
 		`CREATE UNIQUE INDEX nacre_node_epoch ON nacre_node (name, epoch)`}
@@ -56,7 +56,7 @@ func migrations() []string {
 
 // Prepare brings the table of leases forward, for whoever asks of nodes and is none.
 func Prepare(ctx context.Context, pool *pgxpool.Pool) error {
-	return database.Migrate(ctx, pool, "node", migrations())
+	return database.Migrate(ctx, pool, "node", Migrations())
 }
 
 // Node is one that joined. It is safe for concurrent use.
@@ -182,15 +182,13 @@ func (n *Node) Pool() *pgxpool.Pool { return n.pool }
 // Over is closed when others declared the node over.
 func (n *Node) Over() <-chan struct{} { return n.over }
 
-// Hold is a [database.Lease]: what is written in the transaction comes whole before the end
-// of this node's lease, or is refused with [ErrOver].
-func (n *Node) Hold(ctx context.Context, tx pgx.Tx) error {
-	var held bool
-	err := tx.QueryRow(ctx, `SELECT true FROM nacre_node WHERE name = $1 AND epoch = $2 AND incarnation = $3 FOR KEY SHARE`, n.Name, n.Epoch, n.Incarnation).Scan(&held)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return ErrOver
+// Lease is this node's: what is written under it comes whole before its end, or is refused
+// with [ErrOver].
+func (n *Node) Lease() database.Lease {
+	return database.Lease{
+		Statement: `SELECT true FROM nacre_node WHERE name = $1 AND epoch = $2 AND incarnation = $3 FOR KEY SHARE`,
+		Args:      []any{n.Name, n.Epoch, n.Incarnation}, Over: ErrOver,
 	}
-	return err
 }
 
 // Settle declares nodes over whose leases ended, each once. It does nothing before this node
@@ -205,11 +203,17 @@ func (n *Node) Settle(ctx context.Context) error {
 	return database.Classified(err)
 }
 
-// Leave gives the name back: another node may take over at once.
+// Topic rings when a node left.
+const Topic = "node"
+
+// Leave gives the name back: another node may take over at once, and is woken.
 func (n *Node) Leave(ctx context.Context) error {
 	n.stop()
 	n.done.Wait()
 	_, err := n.pool.Exec(ctx, `UPDATE nacre_node SET epoch = epoch + 1, until = '-infinity' WHERE name = $1 AND epoch = $2 AND incarnation = $3`,
 		n.Name, n.Epoch, n.Incarnation)
+	if err == nil {
+		_, err = n.pool.Exec(ctx, database.Ring, Topic)
+	}
 	return database.Classified(err)
 }

@@ -78,9 +78,9 @@ BEGIN
 END;
 `
 
-// sharedSchemas are those of a PostgreSQL: the same tables, in which moments are the same
+// Migrations are those of a PostgreSQL: the same tables, in which moments are the same
 // numbers, and who serves: a process of a node, as long as the node's lease lasts.
-func sharedSchemas() []string {
+func Migrations() []string {
 	return []string{`
 CREATE TABLE schedules (
     id          text PRIMARY KEY,

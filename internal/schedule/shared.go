@@ -23,6 +23,9 @@ const (
 	asking = 10 * time.Second
 )
 
+// Topic rings when a process that is no node changed the schedules in a store.
+const Topic = "schedule"
+
 // inDatabase keeps schedules in the PostgreSQL that nodes share, and knows who of them
 // serves. Each write of a node that serves comes whole before the end of its lease, or
 // changes nothing (X-02).
@@ -55,7 +58,7 @@ func OpenOn(ctx context.Context, n *node.Node, now func() time.Time) (*Store, er
 }
 
 func share(ctx context.Context, pool *pgxpool.Pool, n *node.Node, now func() time.Time) (*Store, error) {
-	if err := errors.Join(node.Prepare(ctx, pool), database.Migrate(ctx, pool, "schedule", sharedSchemas())); err != nil {
+	if err := errors.Join(node.Prepare(ctx, pool), database.Migrate(ctx, pool, "schedule", Migrations())); err != nil {
 		return nil, err
 	}
 	p := &inDatabase{db: stdlib.OpenDBFromPool(pool), node: n}
@@ -66,7 +69,7 @@ func share(ctx context.Context, pool *pgxpool.Pool, n *node.Node, now func() tim
 	return &Store{at: p, serving: p, now: now}, nil
 }
 
-func (p *inDatabase) reader() session { return session{to: p.db, postgres: true} }
+func (p *inDatabase) reader() session { return database.Postgres(p.db) }
 
 func (p *inDatabase) write(ctx context.Context, do func(session) error) error {
 	tx, err := p.db.BeginTx(ctx, nil)
@@ -74,7 +77,10 @@ func (p *inDatabase) write(ctx context.Context, do func(session) error) error {
 		return database.Classified(err)
 	}
 	if err = p.mayWrite(ctx, tx); err == nil {
-		err = do(session{to: tx, postgres: true})
+		err = do(database.Postgres(tx))
+	}
+	if err == nil && p.node == nil { // a person's change, which nodes are not to wait for
+		_, err = tx.ExecContext(ctx, database.Ring, Topic)
 	}
 	if err != nil {
 		_ = tx.Rollback() // the first error counts
@@ -89,10 +95,10 @@ func (p *inDatabase) mayWrite(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 	var held bool
-	err := tx.QueryRowContext(ctx, `SELECT true FROM nacre_node WHERE name = $1 AND epoch = $2 AND incarnation = $3 FOR KEY SHARE`,
-		p.node.Name, p.node.Epoch, p.node.Incarnation).Scan(&held)
+	lease := p.node.Lease()
+	err := tx.QueryRowContext(ctx, lease.Statement, lease.Args...).Scan(&held)
 	if errors.Is(err, sql.ErrNoRows) {
-		return node.ErrOver
+		return lease.Over
 	}
 	return err
 }

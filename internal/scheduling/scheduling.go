@@ -90,6 +90,8 @@ func RunSchedules(ctx context.Context, inst *installation.Installation, n *node.
 	room := make(chan struct{}, maxTicks)
 	poll := time.NewTicker(SchedulePoll)
 	defer poll.Stop()
+	rings, end := inst.Registry.Store().Listen(schedule.Topic)
+	defer end()
 	for misses := 0; ; {
 		switch err := beat(ctx, store, hooks, &running, room); {
 		case ctx.Err() != nil:
@@ -105,6 +107,7 @@ func RunSchedules(ctx context.Context, inst *installation.Installation, n *node.
 		case <-ctx.Done():
 			return nil
 		case <-poll.C:
+		case <-rings:
 		}
 	}
 }

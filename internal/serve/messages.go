@@ -28,12 +28,12 @@ var (
 )
 
 // openInbox opens the folder of this machine's messages, or the store of its nodes.
-func openInbox(ctx context.Context, h *server, node string) (*inbox.Box, error) {
+func openInbox(ctx context.Context, h *server, name string) (*inbox.Box, error) {
 	limit := h.dispatcher.Sessions + h.dispatcher.Waiting
-	if node == "" {
+	if name == "" {
 		return inbox.Open(h.runtime.Registry.Paths().Messages(), string(h.ID()), limit)
 	}
-	return inbox.Join(ctx, h.runtime.Options.Getenv(h.runtime.Config.Store.URLEnv), h.runtime.Config.Store.Installation, node, limit)
+	return inbox.Join(ctx, h.runtime.Registry.Store(), name, limit)
 }
 
 // inbound takes a message from a channel: it is routed before it is an event, so
@@ -84,7 +84,10 @@ func (h *server) keep(ctx context.Context, e plugin.Envelope, once bool) error {
 func (h *server) feed(work context.Context, events <-chan plugin.Envelope, to chan<- plugin.Envelope) {
 	poll := time.NewTicker(h.inbox.Every())
 	defer poll.Stop()
-	complaint := h.carryOn(work, "")
+	rings, end := h.runtime.Registry.Store().Listen(inbox.Topic)
+	defer end()
+	var left leftovers
+	left.carryOn(work, h)
 	for {
 		h.offer(work, to)
 		select {
@@ -100,7 +103,9 @@ func (h *server) feed(work context.Context, events <-chan plugin.Envelope, to ch
 				_ = h.keep(work, e, false) // it is recorded
 			}
 		case <-poll.C:
-			complaint = h.carryOn(work, complaint)
+			left.carryOn(work, h)
+		case <-rings:
+			left.carryOn(work, h)
 		case <-work.Done():
 			return
 		}
@@ -123,18 +128,26 @@ func hand(work context.Context, to chan<- plugin.Envelope, e plugin.Envelope) {
 	}
 }
 
+// leftovers are what processes that are gone left, between two looks.
+type leftovers struct {
+	complaint string
+	// lost are messages that are given up, of which nobody was told yet.
+	lost []inbox.Message
+}
+
 // carryOn takes over the messages of processes that are gone. One that was
 // interrupted twice is given up. What cannot be taken over is recorded, but not a
 // second time in a row.
-func (h *server) carryOn(ctx context.Context, complaint string) string {
+func (l *leftovers) carryOn(ctx context.Context, h *server) {
 	left, err := h.inbox.TakeOver(h.serves)
 	now := ""
 	if err != nil {
 		now = h.clean(err.Error())
 	}
-	if now != "" && now != complaint {
+	if now != "" && now != l.complaint {
 		h.note(ctx, nacre.Record{Kind: nacre.KindEvent, Topic: bus.TopicInbound, Outcome: nacre.OutcomeError, Reason: now})
 	}
+	l.complaint = now
 	for _, m := range left {
 		outcome := "waited, carried on"
 		switch {
@@ -145,12 +158,22 @@ func (h *server) carryOn(ctx context.Context, complaint string) string {
 		}
 		h.note(ctx, nacre.Record{Kind: nacre.KindEvent, Topic: bus.TopicInbound, Outcome: outcome, Reason: "message " + m.ID + ", session " + string(m.Session)})
 		if m.Lost() {
-			_ = h.publish(ctx, bus.TopicAgentError, m.Group, givenUp(m))
-			h.inbox.Offer(m.ID) // to nobody, also where it cannot be removed now
-			_ = h.inbox.Remove(m.ID)
+			h.inbox.Offer(m.ID) // to nobody
+			l.lost = append(l.lost, m)
 		}
 	}
-	return now
+	l.lost = slices.DeleteFunc(l.lost, func(m inbox.Message) bool { return giveUp(ctx, h, m) })
+}
+
+// giveUp removes a message with which nobody begins again, and then tells of it: whoever could
+// not remove it would not be the last one to tell. It reports whether there is nothing
+// more to do here, as where other nodes have it.
+func giveUp(ctx context.Context, h *server, m inbox.Message) bool {
+	err := h.inbox.Remove(m.ID)
+	if err == nil {
+		_ = h.publish(ctx, bus.TopicAgentError, m.Group, givenUp(m))
+	}
+	return err == nil || errors.Is(err, inbox.ErrUnknown)
 }
 
 // givenUp is what subscribers are told of a message that nobody begins with again. It

@@ -211,9 +211,6 @@ func openServer(ctx context.Context, inst *installation.Installation, o Serve) (
 	if err == nil {
 		h.inbox, err = openInbox(ctx, h, o.Node)
 	}
-	if err == nil && h.inbox.Node() != nil {
-		inst.Registry.Store().Under(h.inbox.Node().Hold)
-	}
 	if err == nil {
 		h.bus, err = bus.New(bus.Deps{Now: inst.Options.Now, NewID: installation.RandomHex, Redact: func(document []byte) ([]byte, []string) { return installation.RedactJSON(inst, document) }, Dropped: h.notDelivered})
 	}

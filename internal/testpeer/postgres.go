@@ -13,8 +13,9 @@ import (
 const nobody = 65534
 
 // Postgres starts a PostgreSQL of the test's own, on a socket in a folder of its own,
-// and returns the address of its database. It ends with the test.
-func Postgres(t testing.TB) string {
+// and returns the address of its database. It ends with the test. Settings, such as fsync=on,
+// come after those of its own.
+func Postgres(t testing.TB, settings ...string) string {
 	t.Helper()
 	initdb, control := postgresProgram(t, "initdb"), postgresProgram(t, "pg_ctl")
 	folder, err := os.MkdirTemp("", "nacre-postgres-") //nolint:usetesting // the server's user cannot enter t.TempDir
@@ -31,10 +32,13 @@ func Postgres(t testing.TB) string {
 			t.Fatal(err)
 		}
 	}
-	data := filepath.Join(folder, "data")
+	data, set := filepath.Join(folder, "data"), ""
+	for _, s := range settings {
+		set += " -c " + s
+	}
 	asUser(t, folder, initdb, "--no-sync", "--auth=trust", "--username=nacre", "--encoding=UTF8", "--locale=C", "--pgdata="+data)
 	asUser(t, folder, control, "start", "--wait", "--timeout=120", "--pgdata="+data, "--log="+filepath.Join(folder, "log"),
-		"--options=-c listen_addresses='' -c fsync=off -c max_connections=40 -k "+folder)
+		"--options=-c listen_addresses='' -c fsync=off -c max_connections=40 -k "+folder+set)
 	t.Cleanup(func() { asUser(t, folder, control, "stop", "--mode=immediate", "--wait", "--pgdata="+data) })
 	return "postgres://nacre@/postgres?host=" + folder
 }
