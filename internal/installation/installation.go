@@ -284,9 +284,16 @@ const PackagesDir = "packages"
 // RoleDir holds, in a session's folder, the files that its agent is given to read.
 const RoleDir = "role"
 
-// LedgerOf opens the installation's ledger.
+func ledgerOf(ctx context.Context, inst *Installation) (*ledger.Ledger, error) {
+	if store := inst.Registry.Store(); store != nil {
+		return ledger.OpenOn(ctx, store, inst.PublicKey(), inst.Options.Now)
+	}
+	return ledger.Open(ctx, filepath.Join(inst.Registry.Paths().State, ledger.FileName), inst.Options.Now)
+}
+
+// LedgerOf opens the installation's ledger: that of its store, where it has one.
 func LedgerOf(ctx context.Context, inst *Installation) (*ledger.Ledger, error) {
-	l, err := ledger.Open(ctx, filepath.Join(inst.Registry.Paths().State, ledger.FileName), inst.Options.Now)
+	l, err := ledgerOf(ctx, inst)
 	if err != nil {
 		return nil, &NotReady{What: "the ledger", Err: err}
 	}

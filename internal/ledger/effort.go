@@ -3,8 +3,6 @@ package ledger
 import (
 	"context"
 	"database/sql"
-
-	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 const (
@@ -29,14 +27,14 @@ type Effort struct {
 // Efforts are those of the latest runs in a project that a provider's model was asked in, the
 // latest first.
 func Efforts(ctx context.Context, l *Ledger, project, provider, model string) ([]Effort, error) {
-	rows, err := l.file.DB().QueryContext(ctx, `SELECT CASE WHEN length(task) <= ? THEN task ELSE '' END, status IN ('failed', 'rejected') OR verdict = 'failed', cost, tries
+	rows, err := l.at.Reader().QueryContext(ctx, `SELECT CASE WHEN length(task) <= ? THEN task ELSE '' END, status IN ('failed', 'rejected') OR verdict = 'failed', cost, tries
 		FROM runs JOIN specs USING (spec_sha) WHERE project = ? AND tries > 0 AND provider = ? AND model = ? AND tokens_in + tokens_out > 0 ORDER BY seq DESC LIMIT ?`,
 		maxEffortTask, project, provider, model, maxEfforts)
 	if err != nil {
-		return nil, sqlitefile.Classified(err)
+		return nil, l.at.Classified(err)
 	}
 	list, err := efforts(rows)
-	return list, sqlitefile.Classified(err)
+	return list, l.at.Classified(err)
 }
 
 func efforts(rows *sql.Rows) ([]Effort, error) {

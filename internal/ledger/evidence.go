@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nacre-dev/nacre/internal/database"
 	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
@@ -34,7 +35,7 @@ func (u Uses) check() error {
 	return nil
 }
 
-func (u Uses) keep(ctx context.Context, tx *sql.Tx, run int64) error {
+func (u Uses) keep(ctx context.Context, tx database.Session, run int64) error {
 	for _, power := range u.Powers {
 		_, err := tx.ExecContext(ctx, `INSERT INTO uses(run, power, task, tainted) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`, run, power, u.Task, u.Tainted)
 		if err != nil {
@@ -46,11 +47,11 @@ func (u Uses) keep(ctx context.Context, tx *sql.Tx, run int64) error {
 
 // testify adds what became of a run to the evidence of each power that it used: for it where its work is
 // verified, against it where it failed. Empty says nothing.
-func testify(ctx context.Context, tx *sql.Tx, run int64, at, what string, a Anchor) error {
+func testify(ctx context.Context, tx database.Session, run int64, at, what string, a Anchor) error {
 	if what == "" {
 		return nil
 	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO evidence(power, what, at, run, chain, position, hash) SELECT power, ?, ?, run, ?, ?, ? FROM uses WHERE run = ?`,
+	_, err := tx.ExecContext(ctx, `INSERT INTO evidence(power, what, at, run, chain, position, hash) SELECT power, ?, ?, run, ?, CAST(? AS bigint), ? FROM uses WHERE run = ?`,
 		what, at, a.Chain, int64(a.Seq), a.Hash, run) //nolint:gosec // at most 2^53, checked
 	return err
 }
@@ -94,13 +95,13 @@ type Evidence struct {
 
 // EvidenceOf is all that is known of a power, in the order in which it became known.
 func EvidenceOf(ctx context.Context, l *Ledger, power string) ([]Evidence, error) {
-	rows, err := l.file.DB().QueryContext(ctx, `SELECT e.power, what, at, until, who, coalesce(dna, ''), coalesce(u.task, ''), coalesce(u.tainted, 1), chain, position, hash
+	rows, err := l.at.Reader().QueryContext(ctx, `SELECT e.power, what, at, until, who, coalesce(dna, ''), coalesce(u.task, ''), coalesce(u.tainted, true), chain, position, hash
 		FROM evidence e LEFT JOIN runs r ON r.seq = e.run LEFT JOIN uses u ON u.run = e.run AND u.power = e.power WHERE e.power = ? ORDER BY number`, power)
 	if err != nil {
-		return nil, sqlitefile.Classified(err)
+		return nil, l.at.Classified(err)
 	}
 	list, err := evidences(rows)
-	return list, sqlitefile.Classified(err)
+	return list, l.at.Classified(err)
 }
 
 func evidences(rows *sql.Rows) ([]Evidence, error) {
@@ -146,7 +147,7 @@ func (d decree) keep(ctx context.Context, l *Ledger) error {
 	if err := errors.Join(checkWord("power", d.power), checkWord("who", d.who), d.anchor.check()); err != nil {
 		return err
 	}
-	return l.file.Write(ctx, func(tx *sql.Tx) error {
+	return l.at.Write(ctx, func(tx database.Session) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO evidence(power, what, at, until, who, chain, position, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
 			d.power, d.what, stamp(l.now()), d.until, d.who, d.anchor.Chain, int64(d.anchor.Seq), d.anchor.Hash) //nolint:gosec // at most 2^53, checked
 		return err
@@ -155,21 +156,21 @@ func (d decree) keep(ctx context.Context, l *Ledger) error {
 
 // UsedBy are the powers that a run used. ref is a DNA, or an agent's id, for its latest run.
 func UsedBy(ctx context.Context, l *Ledger, ref string) (powers []string, err error) {
-	r, err := find(ctx, l.file.DB(), ref)
+	r, err := l.find(ctx, l.at.Reader(), ref)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := l.file.DB().QueryContext(ctx, `SELECT power FROM uses WHERE run = ? ORDER BY power`, r.seq)
+	rows, err := l.at.Reader().QueryContext(ctx, `SELECT power FROM uses WHERE run = ? ORDER BY power`, r.seq)
 	if err != nil {
-		return nil, sqlitefile.Classified(err)
+		return nil, l.at.Classified(err)
 	}
 	defer func() { _ = rows.Close() }() // rows.Err says it
 	for rows.Next() {
 		var power string
 		if err := rows.Scan(&power); err != nil {
-			return nil, sqlitefile.Classified(err)
+			return nil, l.at.Classified(err)
 		}
 		powers = append(powers, power)
 	}
-	return powers, sqlitefile.Classified(rows.Err())
+	return powers, l.at.Classified(rows.Err())
 }

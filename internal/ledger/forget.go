@@ -2,12 +2,11 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/nacre-dev/nacre/internal/database"
 	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
@@ -33,34 +32,34 @@ func alone(column string) string {
 
 // Of are all runs of sessions, the oldest first.
 func (l *Ledger) Of(ctx context.Context, sessions []string) ([]Run, error) {
-	list, err := json.Marshal(sessions)
+	list, err := l.machine.list(sessions)
 	if err != nil {
 		return nil, err
 	}
-	return query(ctx, l.file.DB(), `session IN (SELECT value FROM json_each(?1)) AND session != '' ORDER BY seq`, string(list))
+	return query(ctx, l, l.at.Reader(), `session IN (SELECT value FROM json_each(?1)) AND session != '' ORDER BY seq`, list)
 }
 
 // Written are the runs of sessions that have ended and of which [Ledger.Forget] would
 // take texts, the oldest first.
 func (l *Ledger) Written(ctx context.Context, sessions []string) ([]Run, error) {
-	list, err := json.Marshal(sessions)
+	list, err := l.machine.list(sessions)
 	if err != nil {
 		return nil, err
 	}
-	return query(ctx, l.file.DB(), ofSessions+` AND (summary != '' OR seq IN (SELECT run FROM changes WHERE reason != '')
+	return query(ctx, l, l.at.Reader(), ofSessions+` AND (summary != '' OR seq IN (SELECT run FROM changes WHERE reason != '')
 		OR spec_sha IN (SELECT spec_sha FROM specs WHERE task != '' AND `+alone("spec_sha")+`)
-		OR prompt_sha IN (SELECT prompt_sha FROM prompts WHERE prompt != '' AND `+alone("prompt_sha")+`)) ORDER BY seq`, string(list))
+		OR prompt_sha IN (SELECT prompt_sha FROM prompts WHERE prompt != '' AND `+alone("prompt_sha")+`)) ORDER BY seq`, list)
 }
 
 // AuditorsOf are the sessions in which runs of sessions were audited: by runs in a role,
 // on behalf of theirs.
 func (l *Ledger) AuditorsOf(ctx context.Context, role string, sessions []string) ([]string, error) {
-	list, err := json.Marshal(sessions)
+	list, err := l.machine.list(sessions)
 	if err != nil {
 		return nil, err
 	}
-	found, err := query(ctx, l.file.DB(), `role = ?2 AND session != '' AND parent_seq IN
-		(SELECT seq FROM runs WHERE session IN (SELECT value FROM json_each(?1)) AND session != '') ORDER BY seq`, string(list), role)
+	found, err := query(ctx, l, l.at.Reader(), `role = ?2 AND session != '' AND parent_seq IN
+		(SELECT seq FROM runs WHERE session IN (SELECT value FROM json_each(?1)) AND session != '') ORDER BY seq`, list, role)
 	names := make([]string, 0, len(found))
 	for _, run := range found {
 		names = append(names, run.Session)
@@ -74,13 +73,15 @@ func (l *Ledger) AuditorsOf(ctx context.Context, role string, sessions []string)
 // digests of its texts and the records that it stands on.
 // Error: [ErrTraces], where the file still holds traces.
 func (l *Ledger) Forget(ctx context.Context, sessions []string) error {
-	list, err := json.Marshal(sessions)
+	list, err := l.machine.list(sessions)
 	if err != nil {
 		return err
 	}
-	err = l.file.Write(ctx, func(tx *sql.Tx) error {
-		if err := sqlitefile.MarkScrub(ctx, tx); err != nil {
-			return err
+	err = l.at.Write(ctx, func(tx database.Session) error {
+		if l.file != nil {
+			if err := sqlitefile.MarkScrub(ctx, tx); err != nil {
+				return err
+			}
 		}
 		for _, statement := range []string{
 			`UPDATE specs SET task = '' WHERE ` + alone("spec_sha"),
@@ -88,7 +89,7 @@ func (l *Ledger) Forget(ctx context.Context, sessions []string) error {
 			`UPDATE changes SET reason = '' WHERE run IN (SELECT seq FROM runs WHERE ` + ofSessions + `)`,
 			`UPDATE runs SET summary = '' WHERE ` + ofSessions,
 		} {
-			if _, err := tx.ExecContext(ctx, statement, string(list)); err != nil {
+			if _, err := tx.ExecContext(ctx, statement, list); err != nil {
 				return err
 			}
 		}
@@ -102,14 +103,22 @@ func (l *Ledger) Forget(ctx context.Context, sessions []string) error {
 
 // Traces tells whether the file still holds traces of what was forgotten.
 func (l *Ledger) Traces(ctx context.Context) (bool, error) {
+	if l.file == nil {
+		return false, nil
+	}
 	left, err := sqlitefile.Marked(ctx, l.file.DB())
-	return left, sqlitefile.Classified(err)
+	return left, l.at.Classified(err)
 }
 
+// scrub takes what was forgotten out of a file's bytes. A server reuses those of a store as
+// it cleans up (VACUUM).
 func (l *Ledger) scrub(ctx context.Context, patience time.Duration) error {
+	if l.file == nil {
+		return nil
+	}
 	err := sqlitefile.Scrub(ctx, l.file.DB(), patience)
 	if errors.Is(err, sqlitefile.ErrLingers) {
 		return ErrTraces
 	}
-	return sqlitefile.Classified(err)
+	return l.at.Classified(err)
 }

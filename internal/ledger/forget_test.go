@@ -22,6 +22,9 @@ func asked(id, session, body string, n byte) ledger.Start {
 
 func inFile(t *testing.T, path, word string) bool {
 	t.Helper()
+	if server != "" {
+		return inStore(t, path, word)
+	}
 	for _, suffix := range []string{"", "-wal"} {
 		data, err := os.ReadFile(path + suffix)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -22,7 +22,7 @@ func clock() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
 
 func open(t *testing.T, path string) *ledger.Ledger {
 	t.Helper()
-	l, err := ledger.Open(t.Context(), path, clock)
+	l, err := openAt(t, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func end(s ledger.Status) ledger.End { return ledger.End{Status: s, Anchor: anch
 func TestRun(t *testing.T) {
 	t.Cleanup(func() { goleak.VerifyNone(t) })
 	path := file(t)
-	l, err := ledger.Open(t.Context(), path, clock)
+	l, err := openAt(t, path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -153,7 +153,7 @@ func TestRulesAreInTheFile(t *testing.T) {
 		`UPDATE runs SET status = 'merged'`, `UPDATE runs SET status = 'running'`, `UPDATE runs SET status = 'fine'`, `DELETE FROM runs`, `UPDATE runs SET dna = 'x'`,
 		`UPDATE runs SET verdict = 'held'`, `UPDATE runs SET verdict = 'held', verdict_by = 'agent'`, `UPDATE runs SET role = 'x'`, `UPDATE runs SET cost = -1`,
 	} {
-		if err := raw(t, path, statement); err == nil {
+		if err := rawAt(t, path, statement); err == nil {
 			t.Errorf("%s is carried out", statement)
 		}
 	}
@@ -166,7 +166,7 @@ func TestSideBySide(t *testing.T) {
 	var wait sync.WaitGroup
 	for o := range openings {
 		wait.Go(func() {
-			l, err := ledger.Open(t.Context(), path, clock)
+			l, err := openAt(t, path)
 			if err != nil {
 				t.Error(err)
 				return

@@ -2,11 +2,11 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/nacre-dev/nacre/internal/database"
 	"github.com/nacre-dev/nacre/internal/dna"
 	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
@@ -28,19 +28,14 @@ type Filter struct {
 	Limit int
 }
 
-// queryer is a database or a transaction.
-type queryer interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
 const columns = `SELECT seq, id, parent, coalesce(parent_seq, 0), role, branch, session, spec_sha, dna,
 	CASE WHEN status = 'running' AND interrupted != '' THEN 'interrupted' ELSE status END, started, finished, summary,
 	cost, tokens_in, tokens_out, provider, model, verdict, verdict_by, verdict_who FROM runs WHERE `
 
-func query(ctx context.Context, q queryer, where string, args ...any) ([]Run, error) {
+func query(ctx context.Context, l *Ledger, q database.Session, where string, args ...any) ([]Run, error) {
 	rows, err := q.QueryContext(ctx, columns+where, args...)
 	if err != nil {
-		return nil, sqlitefile.Classified(err)
+		return nil, l.at.Classified(err)
 	}
 	defer func() { _ = rows.Close() }() // rows.Err says it
 	list := []Run{}
@@ -48,16 +43,16 @@ func query(ctx context.Context, q queryer, where string, args ...any) ([]Run, er
 		var r Run
 		if err := rows.Scan(&r.seq, &r.ID, &r.Parent, &r.parentSeq, &r.Role, &r.Branch, &r.Session, &r.SpecSHA, &r.DNA, &r.Status, &r.Started, &r.Finished, &r.Summary,
 			&r.Cost, &r.TokensIn, &r.TokensOut, &r.Provider, &r.Model, &r.Outcome.verdict, &r.Outcome.by, &r.Outcome.who); err != nil {
-			return nil, sqlitefile.Classified(err)
+			return nil, l.at.Classified(err)
 		}
 		list = append(list, r)
 	}
-	return list, sqlitefile.Classified(rows.Err())
+	return l.machine.ours(list), l.at.Classified(rows.Err())
 }
 
 // List gives rows, those of the runs that started last first.
 func (l *Ledger) List(ctx context.Context, f Filter) ([]Run, error) {
-	where, args := []string{"1"}, []any{}
+	where, args := []string{"true"}, []any{}
 	switch f.Status {
 	case "":
 	case Running:
@@ -77,34 +72,34 @@ func (l *Ledger) List(ctx context.Context, f Filter) ([]Run, error) {
 	if f.Limit > 0 {
 		limit = min(f.Limit, MaxList)
 	}
-	return query(ctx, l.file.DB(), strings.Join(where, " AND ")+" ORDER BY started DESC, seq DESC LIMIT ?", append(args, limit)...)
+	return query(ctx, l, l.at.Reader(), strings.Join(where, " AND ")+" ORDER BY started DESC, seq DESC LIMIT ?", append(args, limit)...)
 }
 
 // Show gives one row with its texts and its history. ref is an agent's id,
 // which means its latest run, or a DNA.
 func (l *Ledger) Show(ctx context.Context, ref string) (Entry, error) {
-	tx, err := l.file.DB().BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // one view of all tables
-	if err != nil {
-		return Entry{}, sqlitefile.Classified(err)
-	}
-	defer func() { _ = tx.Rollback() }() // it was only read
 	var e Entry
-	if e.Run, err = find(ctx, tx, ref); err != nil {
-		return Entry{}, err
+	err := l.at.View(ctx, func(tx database.Session) error { return e.read(ctx, l, tx, ref) })
+	return e, l.at.Classified(err)
+}
+
+func (e *Entry) read(ctx context.Context, l *Ledger, tx database.Session, ref string) (err error) {
+	if e.Run, err = l.find(ctx, tx, ref); err != nil {
+		return err
 	}
 	err = tx.QueryRowContext(ctx, `SELECT task, prompt FROM runs JOIN specs USING (spec_sha) JOIN prompts USING (prompt_sha) WHERE seq = ?`, e.seq).Scan(&e.Task, &e.Prompt)
 	if err != nil {
-		return Entry{}, sqlitefile.Classified(err)
+		return err
 	}
 	// No task is empty: one that is was forgotten.
 	if e.Forgotten = e.Task == ""; !e.Forgotten && digest([]byte(e.Task)) != e.SpecSHA {
-		return Entry{}, fmt.Errorf("%w: the task of %s does not have the digest %s", sqlitefile.ErrDamaged, e.ID, e.SpecSHA)
+		return fmt.Errorf("%w: the task of %s does not have the digest %s", sqlitefile.ErrDamaged, e.ID, e.SpecSHA)
 	}
 	e.Changes, err = history(ctx, tx, e.seq)
-	return e, sqlitefile.Classified(err)
+	return err
 }
 
-func history(ctx context.Context, tx *sql.Tx, run int64) ([]Change, error) {
+func history(ctx context.Context, tx database.Session, run int64) ([]Change, error) {
 	rows, err := tx.QueryContext(ctx, `SELECT status, at, reason, chain, position, hash FROM changes WHERE run = ? ORDER BY number`, run)
 	if err != nil {
 		return nil, err
@@ -145,11 +140,11 @@ func (l *Ledger) Tree(ctx context.Context) ([]*Node, error) {
 // Descendants gives those that ran on behalf of one run, directly or through
 // others, the oldest first. ref is as for Show.
 func (l *Ledger) Descendants(ctx context.Context, ref string) ([]Run, error) {
-	top, err := find(ctx, l.file.DB(), ref)
+	top, err := l.find(ctx, l.at.Reader(), ref)
 	if err != nil {
 		return nil, err
 	}
-	return query(ctx, l.file.DB(), `seq IN (
+	return query(ctx, l, l.at.Reader(), `seq IN (
 		WITH RECURSIVE below(seq, depth) AS (
 			SELECT seq, 1 FROM runs WHERE parent_seq = ?
 			UNION ALL SELECT runs.seq, depth + 1 FROM runs JOIN below ON runs.parent_seq = below.seq WHERE depth < ?)
@@ -158,10 +153,10 @@ func (l *Ledger) Descendants(ctx context.Context, ref string) ([]Run, error) {
 
 // Anchored gives, for each chain in which a change of a row is recorded, the row.
 func Anchored(ctx context.Context, l *Ledger) (map[string]Run, error) {
-	rows, err := l.file.DB().QueryContext(ctx, `SELECT DISTINCT chain, id, dna, session, CASE WHEN runs.status = 'running' AND interrupted != '' THEN 'interrupted' ELSE runs.status END
+	rows, err := l.at.Reader().QueryContext(ctx, `SELECT DISTINCT chain, id, dna, session, CASE WHEN runs.status = 'running' AND interrupted != '' THEN 'interrupted' ELSE runs.status END
 		FROM changes JOIN runs ON run = seq`)
 	if err != nil {
-		return nil, sqlitefile.Classified(err)
+		return nil, l.at.Classified(err)
 	}
 	defer func() { _ = rows.Close() }() // rows.Err says it
 	anchored := map[string]Run{}
@@ -169,9 +164,9 @@ func Anchored(ctx context.Context, l *Ledger) (map[string]Run, error) {
 		var chain string
 		var r Run
 		if err := rows.Scan(&chain, &r.ID, &r.DNA, &r.Session, &r.Status); err != nil {
-			return nil, sqlitefile.Classified(err)
+			return nil, l.at.Classified(err)
 		}
-		anchored[chain] = r
+		anchored[chain] = l.machine.ours([]Run{r})[0]
 	}
-	return anchored, sqlitefile.Classified(rows.Err())
+	return anchored, l.at.Classified(rows.Err())
 }

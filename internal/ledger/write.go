@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nacre-dev/nacre/internal/database"
 	"github.com/nacre-dev/nacre/internal/dna"
 )
 
@@ -23,7 +24,7 @@ func (l *Ledger) Begin(ctx context.Context, s Start) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	return l.file.Write(ctx, func(tx *sql.Tx) error {
+	return l.at.Write(ctx, func(tx database.Session) error {
 		var taken string
 		err := tx.QueryRowContext(ctx, `SELECT dna FROM runs WHERE dna = ? OR (id = ? AND status = 'running' AND interrupted = '')`, s.DNA, s.ID).Scan(&taken)
 		switch {
@@ -35,20 +36,17 @@ func (l *Ledger) Begin(ctx context.Context, s Start) error {
 			return err
 		}
 		prompt := digest([]byte(s.Prompt))
-		if _, err := tx.ExecContext(ctx, `INSERT INTO specs(spec_sha, task) VALUES (?, ?) ON CONFLICT DO UPDATE SET task = excluded.task WHERE task = ''`, s.SpecSHA, string(s.Task)); err != nil {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO specs(spec_sha, task) VALUES (?, ?) ON CONFLICT (spec_sha) DO UPDATE SET task = excluded.task WHERE specs.task = ''`, s.SpecSHA, string(s.Task)); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, `INSERT INTO prompts(prompt_sha, prompt) VALUES (?, ?) ON CONFLICT DO UPDATE SET prompt = excluded.prompt WHERE prompt = ''`, prompt, s.Prompt); err != nil {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO prompts(prompt_sha, prompt) VALUES (?, ?) ON CONFLICT (prompt_sha) DO UPDATE SET prompt = excluded.prompt WHERE prompts.prompt = ''`, prompt, s.Prompt); err != nil {
 			return err
 		}
 		at := stampOf(l.now, s.At)
-		result, err := tx.ExecContext(ctx, `INSERT INTO runs(id, parent, parent_seq, role, branch, session, spec_sha, prompt_sha, dna, status, started, provider, model)
-			VALUES (?1, ?2, (SELECT max(seq) FROM runs WHERE id = ?2), ?3, ?4, ?5, ?6, ?7, ?8, 'running', ?9, ?10, ?11)`,
-			s.ID, s.Parent, s.Role, s.Branch, s.Session, s.SpecSHA, prompt, s.DNA, at, s.Provider, s.Model)
-		if err != nil {
-			return err
-		}
-		seq, err := result.LastInsertId()
+		var seq int64
+		err = tx.QueryRowContext(ctx, `INSERT INTO runs(id, parent, parent_seq, role, branch, session, spec_sha, prompt_sha, dna, status, started, provider, model)
+			VALUES (?1, ?2, (SELECT max(seq) FROM runs WHERE id = ?2), ?3, ?4, ?5, ?6, ?7, ?8, 'running', ?9, ?10, ?11) RETURNING seq`,
+			s.ID, s.Parent, s.Role, s.Branch, l.machine.named(s.Session), s.SpecSHA, prompt, s.DNA, at, s.Provider, s.Model).Scan(&seq)
 		if err != nil {
 			return err
 		}
@@ -62,7 +60,7 @@ func (l *Ledger) Finish(ctx context.Context, ref string, e End) error {
 	if err := e.check(); err != nil {
 		return err
 	}
-	return l.move(ctx, ref, Change{Status: e.Status, At: stampOf(l.now, e.At), Anchor: e.Anchor}, e.Outcome, func(tx *sql.Tx, r Run, at string) error {
+	return l.move(ctx, ref, Change{Status: e.Status, At: stampOf(l.now, e.At), Anchor: e.Anchor}, e.Outcome, func(tx database.Session, r Run, at string) error {
 		_, err := tx.ExecContext(ctx, `UPDATE runs SET status = ?, finished = ?, summary = ?, cost = ?, tokens_in = ?, tokens_out = ?,
 			provider = ?, model = ?, branch = ?, project = ?, tries = ? WHERE seq = ?`, e.Status, at, cut(e.Summary), e.CostMicroUSD, e.TokensIn, e.TokensOut,
 			orElse(e.Provider, r.Provider), orElse(e.Model, r.Model), orElse(e.Branch, r.Branch), e.Project, e.Tries, r.seq)
@@ -78,7 +76,7 @@ func (l *Ledger) Finish(ctx context.Context, ref string, e End) error {
 
 // Interrupt says that no session works on a running run any more, and why.
 func (l *Ledger) Interrupt(ctx context.Context, ref, reason string, a Anchor) error {
-	return l.file.Write(ctx, func(tx *sql.Tx) error {
+	return l.at.Write(ctx, func(tx database.Session) error {
 		return l.turn(ctx, tx, ref, Running, Change{Status: Interrupted, Reason: cut(reason), Anchor: a})
 	})
 }
@@ -86,7 +84,7 @@ func (l *Ledger) Interrupt(ctx context.Context, ref, reason string, a Anchor) er
 // Resume says that a session goes on with an interrupted run. Another run of the same
 // agent that is running is an ErrTaken.
 func (l *Ledger) Resume(ctx context.Context, ref string, a Anchor) error {
-	return l.file.Write(ctx, func(tx *sql.Tx) error {
+	return l.at.Write(ctx, func(tx database.Session) error {
 		var taken string
 		err := tx.QueryRowContext(ctx, `SELECT dna FROM runs WHERE status = 'running' AND interrupted = '' AND id = (SELECT id FROM runs WHERE dna = ?)`, ref).Scan(&taken)
 		switch {
@@ -114,7 +112,7 @@ func (l *Ledger) GiveUpSession(ctx context.Context, session, reason string, anch
 
 // eachOf does something with each run of a session that stands at one of the statuses.
 func (l *Ledger) eachOf(ctx context.Context, session string, statuses []Status, anchor func(agent, dna string) (string, uint64, string, error), do func(Run, Anchor) error) error {
-	list, err := query(ctx, l.file.DB(), `session = ? AND status = 'running' ORDER BY seq`, session)
+	list, err := query(ctx, l, l.at.Reader(), `session = ? AND status = 'running' ORDER BY seq`, l.machine.named(session))
 	if err != nil {
 		return err
 	}
@@ -134,11 +132,11 @@ func (l *Ledger) eachOf(ctx context.Context, session string, statuses []Status, 
 }
 
 // turn takes a run from running to interrupted, or back.
-func (l *Ledger) turn(ctx context.Context, tx *sql.Tx, ref string, from Status, c Change) error {
+func (l *Ledger) turn(ctx context.Context, tx database.Session, ref string, from Status, c Change) error {
 	if err := c.Anchor.check(); err != nil {
 		return err
 	}
-	r, err := find(ctx, tx, ref)
+	r, err := l.find(ctx, tx, ref)
 	if err != nil {
 		return err
 	}
@@ -170,7 +168,7 @@ func (l *Ledger) land(ctx context.Context, ref string, to Status, d Landing) err
 	if err := errors.Join(d.Outcome.check(), d.Anchor.check()); err != nil {
 		return err
 	}
-	return l.move(ctx, ref, Change{Status: to, Reason: cut(d.Reason), Anchor: d.Anchor}, d.Outcome, func(tx *sql.Tx, r Run, _ string) error {
+	return l.move(ctx, ref, Change{Status: to, Reason: cut(d.Reason), Anchor: d.Anchor}, d.Outcome, func(tx database.Session, r Run, _ string) error {
 		_, err := tx.ExecContext(ctx, `UPDATE runs SET status = ? WHERE seq = ?`, to, r.seq)
 		return err
 	})
@@ -185,8 +183,8 @@ func (l *Ledger) Decide(ctx context.Context, ref string, d Landing) error {
 	if d.Outcome.by != byPerson {
 		return fmt.Errorf("%w: only a person decides after the end of a run", ErrInvalid)
 	}
-	return l.file.Write(ctx, func(tx *sql.Tx) error {
-		r, err := find(ctx, tx, ref)
+	return l.at.Write(ctx, func(tx database.Session) error {
+		r, err := l.find(ctx, tx, ref)
 		if err != nil {
 			return err
 		}
@@ -205,15 +203,15 @@ func (l *Ledger) Decide(ctx context.Context, ref string, d Landing) error {
 }
 
 // judge keeps an outcome.
-func judge(ctx context.Context, tx *sql.Tx, r Run, known Outcome) error {
+func judge(ctx context.Context, tx database.Session, r Run, known Outcome) error {
 	_, err := tx.ExecContext(ctx, `UPDATE runs SET verdict = ?, verdict_by = ?, verdict_who = ? WHERE seq = ?`, known.verdict, known.by, known.who, r.seq)
 	return err
 }
 
 // move takes one step of one run, if it leads forward, and notes it.
-func (l *Ledger) move(ctx context.Context, ref string, c Change, known Outcome, update func(tx *sql.Tx, r Run, at string) error) error {
-	return l.file.Write(ctx, func(tx *sql.Tx) error {
-		r, err := find(ctx, tx, ref)
+func (l *Ledger) move(ctx context.Context, ref string, c Change, known Outcome, update func(tx database.Session, r Run, at string) error) error {
+	return l.at.Write(ctx, func(tx database.Session) error {
+		r, err := l.find(ctx, tx, ref)
 		if err != nil {
 			return err
 		}
@@ -245,25 +243,26 @@ func before(to Status) Status {
 }
 
 // note adds a change to a run's history.
-func note(ctx context.Context, tx *sql.Tx, run int64, c Change) error {
+func note(ctx context.Context, tx database.Session, run int64, c Change) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO changes(run, number, status, at, reason, chain, position, hash)
 		VALUES (?1, (SELECT count(*) FROM changes WHERE run = ?1), ?2, ?3, ?4, ?5, ?6, ?7)`,
 		run, c.Status, c.At, c.Reason, c.Anchor.Chain, int64(c.Anchor.Seq), c.Anchor.Hash) //nolint:gosec // at most 2^53, checked
 	return err
 }
 
-// find reads the run that ref names: by DNA, or the latest of an agent, or of a session.
-func find(ctx context.Context, q queryer, ref string) (Run, error) {
+// find reads the run that ref names: by DNA, or the latest of an agent, or of a session of
+// this machine's.
+func (l *Ledger) find(ctx context.Context, q database.Session, ref string) (Run, error) {
 	where := `id = ? ORDER BY seq DESC LIMIT 1`
 	if _, err := dna.ParseLenient(ref); err == nil {
 		where = `dna = ?`
 	}
-	list, err := query(ctx, q, where, ref)
+	list, err := query(ctx, l, q, where, ref)
 	if err != nil {
 		return Run{}, err
 	}
 	if len(list) == 0 { // no agent bears the name, and a session may
-		if list, err = query(ctx, q, `session = ? AND session != '' ORDER BY seq DESC LIMIT 1`, ref); err != nil {
+		if list, err = query(ctx, l, q, `session = ? AND session != '' ORDER BY seq DESC LIMIT 1`, l.machine.named(ref)); err != nil {
 			return Run{}, err
 		}
 	}
