@@ -12,11 +12,15 @@ import (
 	"github.com/nacre-dev/nacre/internal/model"
 )
 
-// Daybook is where every session of this installation accounts for what it spends.
+// Daybook is where every session of this installation accounts for what it spends: those of
+// all its machines, where it has a store.
 func (inst *Installation) Daybook() (*model.Daybook, error) {
 	zone, err := inst.Config.Model.Zone()
 	if err != nil {
 		return nil, &config.Error{Err: err}
+	}
+	if store := inst.Registry.Store(); store != nil {
+		return model.NewSharedDaybook(store, zone, inst.Options.Now), nil
 	}
 	return model.NewDaybook(filepath.Join(inst.Registry.Paths().State, "spending"), zone, inst.Options.Now), nil
 }

@@ -51,6 +51,8 @@ type Daybook struct {
 	// process begins the names of this process's calls.
 	process string
 	serial  atomic.Uint64
+	// shared is where it is kept for several machines, and not in dir; nil for one.
+	shared *sharedBook
 
 	mu sync.Mutex
 	// day is the journal that was read up to the offset read.
@@ -78,6 +80,13 @@ type hold struct {
 // nobody else, in any process, can reserve. It returns when the reservation is
 // on disk.
 func (b *Daybook) reserve(ctx context.Context, group nacre.Group, limits budget.DayLimits, decide func(budget.Room) (int64, error)) (*hold, error) {
+	if b.shared != nil {
+		made, refused, err := b.shared.reserve(ctx, b, group, limits, decide)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errBook, err)
+		}
+		return made, refused
+	}
 	var made *hold
 	var refused error
 	err := b.locked(ctx, func() error {
@@ -116,6 +125,9 @@ func (h *hold) settle(ctx context.Context, cost int64) error {
 	if h == nil {
 		return nil
 	}
+	if h.book.shared != nil {
+		return h.book.shared.settle(ctx, h, cost)
+	}
 	return h.book.locked(ctx, func() error {
 		file, err := h.book.open(h.day)
 		if err != nil {
@@ -133,6 +145,13 @@ func (h *hold) settle(ctx context.Context, cost int64) error {
 
 // Rooms is what is left today of a group's budgets. It writes nothing.
 func (b *Daybook) Rooms(group nacre.Group, limits budget.DayLimits) ([]budget.Room, error) {
+	if b.shared != nil {
+		rooms, err := b.shared.rooms(b, group, limits)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errBook, err)
+		}
+		return rooms, nil
+	}
 	day, err := b.today()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errBook, err)

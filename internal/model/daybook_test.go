@@ -51,7 +51,7 @@ func spender(t testing.TB, dir string, change func(*model.Options)) *model.Gatew
 	opts := model.Options{
 		Upstreams: []model.Upstream{{URL: parse(t, "http://127.0.0.1:1"), Dialects: []model.Dialect{model.Anthropic}}}, Client: within(func() {}),
 		SessionToken: nacre.NewSecret(token), Budget: 1 << 40, Prices: budget.ListPrices(), Record: &ledger{}, Session: "s1", Group: "g1", Now: time.Now,
-		Days: model.NewDaybook(dir, time.UTC, func() time.Time { return noon }), Limits: model.Limits{Calls: 1000},
+		Days: book(t, dir, time.UTC, func() time.Time { return noon }), Limits: model.Limits{Calls: 1000},
 	}
 	if change != nil {
 		change(&opts)
@@ -181,7 +181,7 @@ func TestADayRefillsAtMidnightAndNeverByAStepBack(t *testing.T) {
 	}
 	now := time.Date(2026, 3, 28, 22, 59, 0, 0, time.UTC) // 23:59 in Berlin, of the day before one of 23 hours
 	g := spender(t, t.TempDir(), func(o *model.Options) {
-		o.Days = model.NewDaybook(filepath.Join(t.TempDir(), "spending"), berlin, func() time.Time { return now })
+		o.Days = book(t, filepath.Join(t.TempDir(), "spending"), berlin, func() time.Time { return now })
 		o.DayLimits.All = most
 	})
 	at := func(when time.Time, want int, why string) {
