@@ -39,7 +39,7 @@ var names = []struct {
 		"password", "passwd", "passphrase", "passwort", "pwd", "secret", "mot_de_passe", "passcode", "_pass", "-pass", "dbpass",
 		"userpass", "smtppass", "kennwort", "wachtwoord", "contrasena", "contraseña", "senha", "passwrd", "requirepass", "sshpass -p", "_pw",
 		"mot de passe", "ароль", "密码", "密碼", "パスワード", "비밀번호", "identified by", "_password by",
-		"storepass", "keypass", "masterauth", "bindpw", "rootpw", "psk", "::add-mask::",
+		"storepass", "keypass", "masterauth", "bindpw", "rootpw", "psk", "::add-mask::", "securestring",
 	}},
 	{key, []string{
 		"api_key", "apikey", "api-key", "api key", "api_token", "apitoken", "api-token", "access_key", "accesskey", "access-key",
@@ -48,7 +48,7 @@ var names = []struct {
 		"consumer_key", "storage_key", "license_key", "licence_key", "subscription-key", "subscription_key", "subscriptionkey",
 		"deploy_key", "service_key", "server_key", "write_key", "admin_key", "functions-key", "session_key", "fernet_key",
 		"aes_key", "jwt_key", "hmac_key", "phpsessid", "connect.sid", "sessid", "integration_key", "routing_key", "service_role_key",
-		"shared_key", "sharedkey", "key-data", "ssh_key", "webhook_key", "client_key", "secure_key", "crypt_key", "hmac",
+		"shared_key", "sharedkey", "key-data", "ssh_key", "webhook_key", "client_key", "secure_key", "crypt_key", "hmac", "auth plain", "auth login",
 	}},
 	{key, []string{"authorization"}},
 	{session, []string{"sessionid", "session_id"}},

@@ -26,6 +26,9 @@ func TestSecretsAreFoundInTheirCommonSurroundings(t *testing.T) {
 	for _, c := range []struct{ text, secret string }{
 		{"pw: " + random[:12], random[:12]},
 		{"The password is: " + random, random},
+		{"ConvertTo-SecureString '" + random + "' -AsPlainText -Force", random},
+		{"AUTH PLAIN AGFkYQBxWjh2UjNuVDZrVzF4QjltTDRjRDdoSjI=", "AGFkYQBxWjh2UjNuVDZrVzF4QjltTDRjRDdoSjI"},
+		{"FlyV1 fm2_lJPECAAAAAAAAAAAxBC" + made(40), ""},
 		{"db pw:" + random[:12], random[:12]},
 		{"error: expired token " + random, random},
 		{"incorrect API key provided: " + random, random},
@@ -62,7 +65,7 @@ func TestSecretsAreFoundInTheirCommonSurroundings(t *testing.T) {
 // F-54: the same surroundings around what is no secret.
 func TestWhatIsNoSecretIsShownInTheSameSurroundings(t *testing.T) {
 	for _, text := range []string{
-		"pw: see the vault", "the password is: not here", "login :: Name -> Password -> Session", "$user->password->verify($given1A)", "an expired token is refused", "incorrect API key provided", "No API key was given: set one",
+		"pw: see the vault", "the password is: not here", "250 AUTH PLAIN LOGIN", "ConvertTo-SecureString $text -AsPlainText", "login :: Name -> Password -> Session", "$user->password->verify($given1A)", "an expired token is refused", "incorrect API key provided", "No API key was given: set one",
 		`variable "db_password" { type = string }`, `variable "db_password" { default = null }`, `variable "db_password" { default = var.other }`,
 		"GET /list?key=name&order=asc HTTP/1.1", "https://example.com/?key=title", "::add-mask::$TOKEN", "use the token, then log in",
 		"the token was used by UserAuthenticationManagerFactory", "costs $6$ or $5$ each", "s/(a)(b)/$1$2/", "the AZDO pipeline", "good1example",
