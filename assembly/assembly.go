@@ -39,6 +39,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/review"
 	"github.com/nacre-dev/nacre/internal/scheduling"
 	"github.com/nacre-dev/nacre/internal/serve"
+	"github.com/nacre-dev/nacre/internal/store"
 	"github.com/nacre-dev/nacre/internal/survey"
 	"github.com/nacre-dev/nacre/internal/work"
 	"github.com/nacre-dev/nacre/plugin"
@@ -91,7 +92,7 @@ func (r *Runtime) CheckAuditor(ctx context.Context, id nacre.SessionID, run Run)
 // Doctor tries each part of the installation (M-60). Without turns no brain is
 // started.
 func (r *Runtime) Doctor(ctx context.Context, turns bool) []Finding {
-	return slices.Concat(doctor.Examine(ctx, r.inst, turns), checkLogins(r), []Finding{leftover.CheckRoom(ctx, r.inst)})
+	return slices.Concat(doctor.Examine(ctx, r.inst, turns), checkLogins(r), []Finding{leftover.CheckRoom(ctx, r.inst)}, store.Check(ctx, r.inst))
 }
 
 // Prove plays escapes, egress bypasses, planted files and broken installations against

@@ -88,6 +88,7 @@ func (n nacre) commands() []entry {
 		{"plugin", plugins.Plugin},
 		{"setup", plugins.Setup},
 		{"schedule", serving.Schedule},
+		{"store", serving.Store},
 		{"events", serving.Events},
 		{"memory", memories.Memory},
 	}

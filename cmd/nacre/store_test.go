@@ -39,6 +39,9 @@ func TestQuestionsAndRevocationsAreEveryMachines(t *testing.T) {
 	has(t, one.records("asks"), `"kind":"approval.claim"`, `"outcome":"approved"`)
 	one.nacre("audit", "verify").want(t, 0)
 
+	one.nacre("ledger", "list").want(t, 0, "asks")
+	two.nacre("ledger", "list").want(t, 0, "asks") // one ledger
+
 	two.nacre("grants", "revoke", "main", "--for", "8h").want(t, 0, "revoked")
 	refused := one.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`)
 	if refused.code == 0 || strings.Contains(refused.stdout, "R-2") {
@@ -49,4 +52,33 @@ func TestQuestionsAndRevocationsAreEveryMachines(t *testing.T) {
 		t.Errorf("a call where nobody can tell what was revoked: have %s%s", have.stdout, have.stderr)
 	}
 	away.nacre("grants", "revoke", "main").want(t, 1, "[store]", "does not answer")
+}
+
+// X-01: the store's tables are brought forward, looked at, copied and put back with commands;
+// doctor says how the store is; without a store, and with a copy that is none, they are refused.
+func TestTheStoreIsLookedAfter(t *testing.T) {
+	t.Parallel()
+	server := testpeer.Postgres(t)
+	one := sharing(t, server)
+	one.nacre("store", "verify").want(t, 1, "nacre store migrate")
+	one.nacre("store", "migrate").want(t, 0, "inbox", "approval")
+	one.nacre("store", "verify").want(t, 0, "nacre_message", "it holds")
+	one.nacre("schedule", "add", "--cron", "0 0 1 1 *", "--prompt", "water the plants").want(t, 0)
+	one.nacre("grants", "revoke", "main/gone").want(t, 1, "revoked") // there was none
+	copied := one.work + "/acme.copy"
+	one.nacre("store", "backup", copied).want(t, 0, "installation acme")
+	one.nacre("store", "backup", copied).want(t, 1, "exists")
+	one.nacre("store", "verify", copied).want(t, 0, "whole")
+	one.nacre("store", "restore", copied).want(t, 1, "empty one")
+	has(t, one.nacre("doctor", "--no-turns").stdout, "of installation acme")
+
+	two := sharing(t, testpeer.Database(t, server, "second"))
+	two.nacre("store", "restore", copied).want(t, 0, "restored")
+	two.nacre("schedule", "list").want(t, 0, "water the plants")
+	two.nacre("store", "verify").want(t, 0, "it holds")
+	two.nacre("store", "verify", two.write("none.copy", "{}\n")).want(t, 1, "no whole copy")
+	away := sharing(t, "postgres://nacre@/x?host=/nonexistent")
+	away.nacre("store", "verify").want(t, 1, "does not answer")
+	has(t, away.nacre("doctor", "--no-turns").stdout, "does not answer")
+	install(t).nacre("store", "verify").want(t, 1, "no [store]")
 }

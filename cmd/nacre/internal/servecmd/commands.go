@@ -1,6 +1,7 @@
 // Package servecmd is the commands about what wakes agents: serve, which takes
 // messages and keeps schedules; and the faces of a running serve: chat talks to it,
-// schedule says what is due, events shows what happens in it.
+// schedule says what is due, events shows what happens in it; and store looks after the
+// database that several of them share.
 package servecmd
 
 import (
@@ -30,3 +31,6 @@ func (c Commands) Schedule() *cobra.Command { return scheduleCommand(c).command(
 
 // Events is nacre events, with the commands below it.
 func (c Commands) Events() *cobra.Command { return eventsCommand(c).command() }
+
+// Store is nacre store, with the commands below it.
+func (c Commands) Store() *cobra.Command { return storeCommand(c).command() }

@@ -1,0 +1,41 @@
+package assembly
+
+import (
+	"context"
+
+	"github.com/nacre-dev/nacre/internal/store"
+)
+
+// What is told of the database that the machines of an installation share.
+type (
+	// StoreVersion is that of the tables of one room.
+	StoreVersion = store.Version
+	// StoreReport is what a look at all of it found.
+	StoreReport = store.Report
+	// StoreCopy is what a copy says of itself.
+	StoreCopy = store.Copy
+)
+
+// MigrateStore brings all tables of the installation's store forward, all or none, and tells
+// what they were before.
+func MigrateStore(ctx context.Context, r *Runtime) ([]StoreVersion, error) {
+	return store.Migrate(ctx, r.inst)
+}
+
+// VerifyStore holds the store against what it should be, and changes nothing.
+func VerifyStore(ctx context.Context, r *Runtime) (StoreReport, error) {
+	return store.Verify(ctx, r.inst)
+}
+
+// BackUpStore writes a copy of the store, of one moment, into a new file. An error leaves none.
+func BackUpStore(ctx context.Context, r *Runtime, path string) (StoreCopy, error) {
+	return store.Backup(ctx, r.inst, path)
+}
+
+// CheckStoreCopy holds a copy against its seal.
+func CheckStoreCopy(path string) (StoreCopy, error) { return store.CheckCopy(path) }
+
+// RestoreStore puts a copy into the store's database, which must be empty, whole or not at all.
+func RestoreStore(ctx context.Context, r *Runtime, path string) (StoreCopy, error) {
+	return store.Restore(ctx, r.inst, path)
+}

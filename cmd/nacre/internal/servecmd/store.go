@@ -1,0 +1,134 @@
+package servecmd
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nacre-dev/nacre/assembly"
+	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
+)
+
+type storeCommand Commands
+
+func (cmd storeCommand) command() *cobra.Command {
+	const file = "the file of a copy"
+	opened := func(do func(ctx context.Context, rt *assembly.Runtime, args []string) error) func(*cobra.Command, []string) error {
+		return func(c *cobra.Command, args []string) error {
+			rt, err := cmd.Open(c.Context())
+			if err != nil {
+				return err
+			}
+			return do(c.Context(), rt, args)
+		}
+	}
+	return command.Group("store", "look after the database that machines share (docs/scale.md)",
+		&cobra.Command{
+			Use: "migrate", Short: "bring the tables forward to this version of nacre", Args: command.NoArguments, Example: "  nacre store migrate",
+			Long: `Brings all tables forward in one transaction, all of them or none. Nodes do the same for the tables
+that they use: with this it is done before they start. Tables of a newer nacre are refused.`,
+			RunE: opened(cmd.migrate),
+		},
+		&cobra.Command{
+			Use: "verify [FILE]", Short: "hold the store, or a copy of it, against what it should be; nothing is changed", Args: cobra.MaximumNArgs(1),
+			Example: "  nacre store verify\n  nacre store verify acme.copy",
+			RunE: func(c *cobra.Command, args []string) error {
+				if len(args) == 1 {
+					return cmd.verifyCopy(args[0])
+				}
+				return opened(cmd.verify)(c, args)
+			},
+		},
+		&cobra.Command{
+			Use: "backup FILE", Short: "write a copy of the store, of one moment, into a new file, while nodes go on", Args: command.OneArgument(file),
+			Example: "  nacre store backup acme.copy", RunE: opened(cmd.backUp),
+		},
+		&cobra.Command{
+			Use: "restore FILE", Short: "put a copy into an empty database, whole or not at all", Args: command.OneArgument(file),
+			Long: `Puts a copy into the database that [store] url_env leads to, which must be empty. Stop all nodes first, and
+start them again then: no node of before goes on in it. What happened since the copy was made is gone from
+the store: messages, schedules and their ticks; and what was revoked since has to be revoked again.`,
+			Example: "  nacre store restore acme.copy", RunE: opened(cmd.restore),
+		})
+}
+
+func (cmd storeCommand) migrate(ctx context.Context, rt *assembly.Runtime, _ []string) error {
+	before, err := assembly.MigrateStore(ctx, rt)
+	if err != nil {
+		return err
+	}
+	if cmd.JSON {
+		return cmd.PrintJSON(before)
+	}
+	rows := make([][]string, 0, len(before))
+	for _, v := range before {
+		rows = append(rows, []string{v.Room, strconv.Itoa(v.Have), strconv.Itoa(v.Want)})
+	}
+	cmd.Printer(cmd.Stdout).Table([]string{"TABLES", "WERE AT", "ARE AT"}, rows)
+	return nil
+}
+
+func (cmd storeCommand) verify(ctx context.Context, rt *assembly.Runtime, _ []string) error {
+	report, err := assembly.VerifyStore(ctx, rt)
+	if err != nil {
+		return err
+	}
+	var failed error
+	if len(report.Problems) > 0 {
+		failed = command.Exit(command.ExitFailed)
+	}
+	if cmd.JSON {
+		return errors.Join(cmd.PrintJSON(report), failed)
+	}
+	p := cmd.Printer(cmd.Stdout)
+	p.Field("store", "PostgreSQL %s, of installation %s", report.Server, report.Installation)
+	rows := make([][]string, 0, len(report.Rows))
+	for _, table := range slices.Sorted(maps.Keys(report.Rows)) {
+		rows = append(rows, []string{table, strconv.FormatInt(report.Rows[table], 10)})
+	}
+	p.Table([]string{"TABLE", "ROWS"}, rows)
+	for _, problem := range report.Problems {
+		p.Field("problem", "%s", problem)
+	}
+	if failed == nil {
+		p.Line("it holds")
+	}
+	return failed
+}
+
+func (cmd storeCommand) verifyCopy(path string) error {
+	c, err := assembly.CheckStoreCopy(path)
+	if err != nil {
+		return err
+	}
+	return cmd.told("whole", path, c)
+}
+
+func (cmd storeCommand) backUp(ctx context.Context, rt *assembly.Runtime, args []string) error {
+	c, err := assembly.BackUpStore(ctx, rt, args[0])
+	if err != nil {
+		return err
+	}
+	return cmd.told("written", args[0], c)
+}
+
+func (cmd storeCommand) restore(ctx context.Context, rt *assembly.Runtime, args []string) error {
+	c, err := assembly.RestoreStore(ctx, rt, args[0])
+	if err != nil {
+		return err
+	}
+	return cmd.told("restored", args[0], c)
+}
+
+func (cmd storeCommand) told(what, path string, c assembly.StoreCopy) error {
+	if cmd.JSON {
+		return cmd.PrintJSON(map[string]any{what: path, "installation": c.Installation, "made": c.Made, "rows": c.Rows, "versions": c.Versions})
+	}
+	cmd.Printer(cmd.Stdout).Field(what, "%s: installation %s as of %s, %d rows", path, c.Installation, c.Made.Local().Format(time.DateTime), c.Rows)
+	return nil
+}

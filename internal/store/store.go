@@ -1,0 +1,241 @@
+// Package store is what a person does with the database that the machines of an installation
+// share: bring its tables forward, hold them against what they should be, keep a copy in a
+// file, and put a copy into an empty database (X-01).
+//
+// It promises that tables of a newer nacre are refused; that a copy is of one moment and is
+// refused when a byte of it is another; that a copy is put in whole or not at all, into a
+// database of the same installation in which nothing is; and that no node of before goes on
+// in a database that was put together from a copy. What the tables mean is their rooms' to
+// know.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/nacre-dev/nacre/internal/approval"
+	"github.com/nacre-dev/nacre/internal/database"
+	"github.com/nacre-dev/nacre/internal/inbox"
+	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/ledger"
+	"github.com/nacre-dev/nacre/internal/model"
+	"github.com/nacre-dev/nacre/internal/node"
+	"github.com/nacre-dev/nacre/internal/revocation"
+	"github.com/nacre-dev/nacre/internal/schedule"
+)
+
+// room is one that keeps something in the store.
+type room struct {
+	name       string
+	migrations []string
+}
+
+// rooms are all of them, each after those whose tables it needs.
+func rooms() []room {
+	return []room{
+		{"node", node.Migrations()}, {"inbox", inbox.Migrations()}, {"schedule", schedule.Migrations()},
+		{"revocation", revocation.Migrations()}, {"approval", approval.Migrations()}, {"ledger", ledger.Migrations()},
+		{"spending", model.Migrations()},
+	}
+}
+
+// ErrNone says that the installation has no store.
+var ErrNone = errors.New("this installation has no [store]: one machine keeps its records in its state folder (docs/scale.md)")
+
+func of(inst *installation.Installation) (*database.Store, error) {
+	s := inst.Registry.Store()
+	if s == nil {
+		return nil, ErrNone
+	}
+	return s, nil
+}
+
+// Version is that of the tables of one room: 0 where there are none yet.
+type Version struct {
+	Room string `json:"room"`
+	Have int    `json:"have"`
+	Want int    `json:"want"`
+}
+
+// Migrate brings all tables forward, all of them or none, and tells what they were before.
+// Whoever uses a table first does the same for its room.
+func Migrate(ctx context.Context, inst *installation.Installation) ([]Version, error) {
+	s, err := of(inst)
+	if err != nil {
+		return nil, err
+	}
+	before, err := s.Look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := s.Connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = database.Migration(ctx, pool, func(tx pgx.Tx) error {
+		for _, r := range rooms() {
+			if err := database.Forward(ctx, tx, r.name, r.migrations); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return versions(before), err
+}
+
+func versions(s database.State) (all []Version) {
+	for _, r := range rooms() {
+		all = append(all, Version{r.name, s.Versions[r.name], len(r.migrations)})
+	}
+	return all
+}
+
+// Report is what a look at all of the store found.
+type Report struct {
+	Installation string    `json:"installation"`
+	Server       string    `json:"server"`
+	Versions     []Version `json:"versions"`
+	// Rows are how many there are, by table.
+	Rows map[string]int64 `json:"rows"`
+	// Problems are what does not hold, in words, with what to do.
+	Problems []string `json:"problems"`
+}
+
+// tableMade finds the tables that migrations make.
+func tableMade() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\bCREATE TABLE (?:IF NOT EXISTS )?([a-z_]+)`)
+}
+
+// Verify holds the store against what it should be, and changes nothing.
+func Verify(ctx context.Context, inst *installation.Installation) (Report, error) {
+	s, err := of(inst)
+	if err != nil {
+		return Report{}, err
+	}
+	state, err := s.Look(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	r := Report{Installation: state.Owner, Server: state.Server, Versions: versions(state), Rows: map[string]int64{}, Problems: []string{}}
+	r.hold(state)
+	if state.Owner == "" {
+		return r, nil
+	}
+	pool, err := s.Connected(ctx)
+	if err != nil {
+		return r, err
+	}
+	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
+			return err
+		}
+		return r.count(ctx, tx, state)
+	})
+	return r, database.Classified(err)
+}
+
+// hold compares versions, and says of what it is that nobody can write to it.
+func (r *Report) hold(state database.State) {
+	known := map[string]bool{}
+	for _, v := range r.Versions {
+		known[v.Room] = true
+		switch {
+		case v.Have > v.Want:
+			r.problem("the tables of %s are at version %d, and this nacre knows %d: upgrade this machine", v.Room, v.Have, v.Want)
+		case v.Have < v.Want:
+			r.problem("the tables of %s are at version %d of %d: nacre store migrate", v.Room, v.Have, v.Want)
+		}
+	}
+	for room := range state.Versions {
+		if !known[room] {
+			r.problem("the tables of %.64q are a newer nacre's: upgrade this machine", room)
+		}
+	}
+	if state.ReadOnly {
+		r.problem("%v", database.ErrReadOnly)
+	}
+}
+
+func (r *Report) problem(format string, args ...any) {
+	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+}
+
+// count counts the rows of each table, and those that somebody has to look at.
+func (r *Report) count(ctx context.Context, tx pgx.Tx, state database.State) error {
+	made := tableMade()
+	for _, room := range rooms() {
+		for _, m := range room.migrations[:min(state.Versions[room.name], len(room.migrations))] {
+			for _, found := range made.FindAllStringSubmatch(m, -1) {
+				if err := r.countTable(ctx, tx, found[1]); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if _, there := r.Rows["nacre_message"]; !there || state.Versions["inbox"] < len(inbox.Migrations()) {
+		return nil
+	}
+	var aside int
+	if err := tx.QueryRow(ctx, `SELECT count(*) FROM nacre_message WHERE aside`).Scan(&aside); err != nil {
+		return err
+	}
+	if aside > 0 {
+		r.problem("%d messages cannot be read and are set aside in nacre_message: look at them, and delete the rows", aside)
+	}
+	return nil
+}
+
+func (r *Report) countTable(ctx context.Context, tx pgx.Tx, table string) error {
+	var there bool
+	if err := tx.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, table).Scan(&there); err != nil {
+		return err
+	}
+	if !there {
+		r.problem("the table %s is gone: restore a backup into an empty database", table)
+		return nil
+	}
+	var rows int64
+	err := tx.QueryRow(ctx, `SELECT count(*) FROM `+pgx.Identifier{table}.Sanitize()).Scan(&rows)
+	r.Rows[table] = rows
+	return err
+}
+
+// drift is how far the clocks of a machine and of the database may be apart unremarked.
+const drift = 5 * time.Second
+
+// Check is the store's part of nacre doctor. Without a store there is nothing to say.
+func Check(ctx context.Context, inst *installation.Installation) []installation.Finding {
+	s, err := of(inst)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	began := time.Now()
+	state, err := s.Look(ctx)
+	if err != nil {
+		return []installation.Finding{{Name: "store", Status: "fail", Text: err.Error(), Fix: "nothing that machines share works until then (docs/scale.md)"}}
+	}
+	took := time.Since(began)
+	r := Report{Versions: versions(state)}
+	r.hold(state)
+	var findings []installation.Finding
+	if apart := inst.Options.Now().Sub(state.Now); apart.Abs() > drift+took {
+		findings = append(findings, installation.Finding{
+			Name: "store", Status: "warn", Text: fmt.Sprintf("the clock of this machine is %v from the database's", apart.Round(time.Second)),
+			Fix: "set both by NTP: times of schedules are of this machine's clock",
+		})
+	}
+	for _, p := range r.Problems {
+		findings = append(findings, installation.Finding{Name: "store", Status: "fail", Text: p, Fix: "nacre store verify tells more"})
+	}
+	if len(r.Problems) == 0 {
+		findings = append(findings, installation.Finding{Name: "store", Status: "ok", Text: fmt.Sprintf("PostgreSQL %s, of installation %s · %d ms to ask", state.Server, s.Installation(), took.Milliseconds())})
+	}
+	return findings
+}
