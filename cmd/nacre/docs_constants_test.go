@@ -79,26 +79,41 @@ func (c constants) value(e ast.Expr) constant.Value {
 	return constant.MakeUnknown()
 }
 
-// spelled is a constant as a page writes it, of room.name:form. Without a form it is a
-// plain number.
-func spelled(t *testing.T, rooms map[string]constants, what string) string {
+// roomsOf are the constants of rooms, once they were read.
+type roomsOf map[string]constants
+
+// number works out a constant, room.name, or a sum or a product of two.
+func (r roomsOf) number(t *testing.T, what string) int64 {
 	t.Helper()
-	what, form, _ := strings.Cut(what, ":")
+	if a, b, found := strings.Cut(what, "+"); found {
+		return r.number(t, a) + r.number(t, b)
+	}
+	if a, b, found := strings.Cut(what, "*"); found {
+		return r.number(t, a) * r.number(t, b)
+	}
 	dot := strings.LastIndex(what, ".")
 	room, name := what[:dot], what[dot+1:]
-	if rooms[room] == nil {
-		rooms[room] = constantsOf(t, room)
+	if r[room] == nil {
+		r[room] = constantsOf(t, room)
 	}
-	of, known := rooms[room][name]
+	of, known := r[room][name]
 	if !known {
 		t.Errorf("%s has no constant %s any more", room, name)
-		return ""
+		return 0
 	}
-	n, exact := constant.Int64Val(rooms[room].value(of))
+	n, exact := constant.Int64Val(r[room].value(of))
 	if !exact {
 		t.Errorf("%s.%s is no number that can be worked out", room, name)
-		return ""
 	}
+	return n
+}
+
+// spelled is a number as a page writes it, of room.name:form. Without a form it is a
+// plain one.
+func (r roomsOf) spelled(t *testing.T, what string) string {
+	t.Helper()
+	what, form, _ := strings.Cut(what, ":")
+	n := r.number(t, what)
 	switch form {
 	case "size":
 		return binary(n)
@@ -114,6 +129,8 @@ func spelled(t *testing.T, rooms map[string]constants, what string) string {
 		return strconv.FormatFloat(time.Duration(n).Hours(), 'f', -1, 64)
 	case "thousands":
 		return thousands(int(n))
+	case "sixtieth":
+		return strconv.FormatInt(n/60, 10) // minutes of seconds
 	case "half":
 		return binary(n / 2)
 	}
@@ -124,13 +141,31 @@ func spelled(t *testing.T, rooms map[string]constants, what string) string {
 // plugin's, is what the source holds. Each {room.name:form} stands for the number itself.
 func TestConstantsOfThePagesAreThoseOfTheSource(t *testing.T) {
 	t.Parallel()
-	rooms := map[string]constants{}
-	pages := map[string][]string{
+	rooms, pages := roomsOf{}, constantSentences()
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
+		text := strings.ReplaceAll(page(t, filepath.Join("docs", name)), "\n", " ")
+		for _, sentence := range pages[name] {
+			want := rooms.sentence(t, sentence)
+			if !strings.Contains(text, want) {
+				t.Errorf("docs/%s does not say %q, which the source holds: %s", name, want, sentence)
+			}
+		}
+	}
+}
+
+// constantSentences are those sentences, by page.
+func constantSentences() map[string][]string {
+	return map[string][]string{
+		"policy.md":       {"a justification of {policy.MinJustification} characters"},
+		"events.md":       {"| {internal/bus.MaxSubscriptions}, {internal/bus.maxWanted} bytes |"},
+		"audit-format.md": {"at most {audit.MaxDetail:thousands} canonical bytes", "`public_key`. At most {audit.maxHead:thousands} bytes."},
 		"agents.md": {
+			"the time limit is {assembly.agentTime:hours} h", "At most {internal/ports.MaxConnections} connections are open at once",
 			"arguments of more than {internal/approval.maxArguments:size} whole", "JSON objects are kept, at most {internal/home.maxLog:size}.",
 			"takes {internal/config.DefaultHome:size} at most",
 		},
 		"brains.md": {
+			"(at most {internal/brain/agent.maxAsked:sixtieth} minutes), or {internal/brain/agent.firstWait:seconds} s and doubling", "it takes over {internal/hooks.Timeout} seconds",
 			"lines up to {internal/brain.MaxLine:size} pass",
 			"({internal/brain/agent.defaultShellTime} s unless the model asks for more, 1 hour at most)",
 			"{internal/brain/agent.maxFound} lines at most. Binary files and those over {internal/brain/agent.maxSearched:size} are",
@@ -140,9 +175,11 @@ func TestConstantsOfThePagesAreThoseOfTheSource(t *testing.T) {
 		},
 		"bug-reports.md": {"An issue has at most {plugins/bug_report.maxBody:thousands} bytes"},
 		"capabilities.md": {
+			"over {internal/verify.DefaultMaxFileLines} lines (", "the {internal/verify.DefaultMaxFunctionLines} lines are asked",
 			"for {internal/fetch.keepPackages:days} days after it was used last", "more than {internal/gate.DefaultMaxDeletes} files (`max-deletes`)",
 		},
 		"channels.md": {
+			"up to {plugins/slack.maxPages*plugins/slack.pageSize} messages of each", "up to {internal/chat.maxFiles} files of a message, each of at most {internal/chat.maxFile:size}, in parts of {internal/chat.maxPart:size}", "or of the project in a run, of at most {plugin.MaxFiles:size}.", "the last {plugins/local.maxHistory} lines of a sender", "the next try waits 1 to {internal/chat.LongPause:time}, or as long as Slack", "the next try waits 1 to {internal/chat.LongPause:time}, or as long as Discord", "it is tried again every {plugins/slack.disabled:minutes} minutes", "such as for the {internal/pluginhost.maxChannelMinute} messages a minute of all hooks",
 			"at most {plugins/local.maxBody} characters", "sends at most {plugins/local.maxPerMinute} messages a minute, and {plugins/local.maxClients} connections are open at once",
 			"have {internal/pluginhost.maxChannelMinute} messages a minute", "given up within {plugins/telegram.patience:time};",
 			"tried again after 1 to {internal/chat.LongPause:time}", "read anew every {internal/chat.RevokedPause:minutes} minutes",
@@ -153,6 +190,7 @@ func TestConstantsOfThePagesAreThoseOfTheSource(t *testing.T) {
 			"more than {plugins/webhook.perMinute} messages of one hook", "A body of more than {plugins/webhook.maxText} characters is cut",
 		},
 		"credentials.md": {
+			"one of more than {internal/egress/gitwire.maxCommands:size} of commands", "the token ends within {internal/lease/oauth.margin:minutes} minutes", "A lease lasts `ttl`, {internal/lease.DefaultTTL:minutes} minutes to an hour",
 			"bodies of at most {internal/egress.maxSigned:size}", "longer than {internal/lease.commandTimeout:time}, more than {internal/lease.maxValue:size}",
 			"slower than {internal/lease/keystore.patience:time}", "`ttl` ({internal/lease.DefaultTTL:time} unless you say otherwise)",
 			"an answer is waited for {internal/lease/issuer.patience:time}, and clocks that are more than {internal/lease/issuer.maxSkew:time} apart",
@@ -175,42 +213,45 @@ func TestConstantsOfThePagesAreThoseOfTheSource(t *testing.T) {
 		"learn.md": {"stands for {internal/learn.DefaultTime:days} days, or for what `--for` says, at most {internal/learned.MaxTime:days} days"},
 		"life.md":  {"in {internal/experience.maxChars:thousands} characters", "for at most {internal/graduation.MaxTime:days} days"},
 		"memory.md": {
+			"{internal/memory.embedBatch*internal/memory.embedBatches} entries a search",
 			"entries, {internal/memory.maxImportBytes:size}.", "a principal do {internal/memory.changesPerMinute} of each a minute",
 			"Beyond {internal/memory.maxIndexed:thousands} entries", "From {internal/memory.leastKept:thousands} entries on",
 		},
-		"models.md":    {"locked for more than {internal/model.lockWait:seconds} seconds", "Journals are kept for {internal/model.keptDays} days"},
+		"models.md": {
+			"where less than {internal/model.minOutput:thousands} tokens of output are left", "that a vendor guarantees: {internal/model.searchResultTokens:thousands} tokens",
+			"locked for more than {internal/model.lockWait:seconds} seconds", "Journals are kept for {internal/model.keptDays} days",
+		},
 		"operators.md": {"shown a code of {internal/person.CodeLength} characters"},
 		"plugin-install.md": {
 			"more than {internal/install.maxFiles:thousands} files, a file of more than {internal/install.maxFile:size} and more than {internal/install.maxFolder:size} in all",
 		},
 		"plugins.md": {
+			"| null, within {internal/pluginhost.verifyLimit:time}, or an error",
 			"{internal/pluginhost.maxStderr:size} since it was kept before", "every {internal/cockpit.chatAgain:seconds} seconds while the question waits",
 			"More than {internal/pluginhost.maxChannelMinute} messages a minute are no fault", "more than {kernel.MaxFiles} files or {plugin.MaxFiles:size} in one call",
 			"{plugin.MaxEvent:size}. Source and group are set by the host",
 		},
 		"recording.md": {
+			"| `path:line:text`, {internal/brain/agent.maxFound} lines at most |",
 			"at most {internal/brain/agent.maxRedirects} redirects, {internal/brain/agent.fetchTime:seconds} s, {internal/brain/agent.maxFetchRead:size}.",
 			"and the last {internal/brain/agent.maxOutput:half} are kept",
 		},
 		"reminders.md": {"for {plugins/reminders.maxReminders:thousands} reminders in {plugins/reminders.maxLists} lists a group, in files of at most {plugins/reminders.maxCalendar:size}"},
 		"runs.md":      {"without secrets, up to {internal/eventlog.MaxBytes:size}", "A question waits for {cmd/nacre/internal/workcmd.detachedPatience:hours} hours"},
-		"scale.md":     {"holds a lease of {internal/node.Length:seconds} s", "renews it every {internal/node.beat:seconds} s"},
-		"schedules.md": {"more than {internal/schedule.Grace:minutes} minutes after it was due", "printed ({internal/converse.maxFound:size})"},
-		"serve.md":     {"{internal/dispatch.DefaultWaiting} messages wait"},
-	}
-	for _, name := range slices.Sorted(maps.Keys(pages)) {
-		text := strings.ReplaceAll(page(t, filepath.Join("docs", name)), "\n", " ")
-		for _, sentence := range pages[name] {
-			want := sentenceOf(t, rooms, sentence)
-			if !strings.Contains(text, want) {
-				t.Errorf("docs/%s does not say %q, which the source holds: %s", name, want, sentence)
-			}
-		}
+		"scale.md": {
+			"another node looks every {internal/node.beat:seconds} s, so within {internal/node.Length+internal/node.beat:seconds} s declares",
+			"holds a lease of {internal/node.Length:seconds} s", "renews it every {internal/node.beat:seconds} s",
+		},
+		"schedules.md": {
+			"or after {internal/converse.gateWall:seconds} seconds | `failed`",
+			"more than {internal/schedule.Grace:minutes} minutes after it was due", "printed ({internal/converse.maxFound:size})",
+		},
+		"serve.md": {"{internal/dispatch.DefaultWaiting} messages wait"},
 	}
 }
 
-// sentenceOf is a sentence with each {room.name:form} in it spelled.
-func sentenceOf(t *testing.T, rooms map[string]constants, sentence string) string {
+// sentence is one with each {room.name:form} in it spelled.
+func (r roomsOf) sentence(t *testing.T, sentence string) string {
 	t.Helper()
 	var b strings.Builder
 	for {
@@ -220,7 +261,7 @@ func sentenceOf(t *testing.T, rooms map[string]constants, sentence string) strin
 			return b.String()
 		}
 		what, after, _ := strings.Cut(rest, "}")
-		fmt.Fprint(&b, spelled(t, rooms, what))
+		fmt.Fprint(&b, r.spelled(t, what))
 		sentence = after
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
+	"github.com/nacre-dev/nacre/internal/account"
 	"github.com/nacre-dev/nacre/internal/approval"
 	"github.com/nacre-dev/nacre/internal/atom"
 	"github.com/nacre-dev/nacre/internal/brain"
@@ -29,6 +30,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/egress"
 	"github.com/nacre-dev/nacre/internal/events"
+	"github.com/nacre-dev/nacre/internal/gitdir"
 	"github.com/nacre-dev/nacre/internal/memory"
 	"github.com/nacre-dev/nacre/internal/model"
 	"github.com/nacre-dev/nacre/internal/pluginhost"
@@ -261,7 +263,20 @@ func thousands(n int) string {
 // Docs that promise: what a page says of a limit is what the program holds.
 func TestNumbersOfThePagesAreThoseOfTheProgram(t *testing.T) {
 	t.Parallel()
-	for name, sentences := range map[string][]string{
+	for name, sentences := range numberSentences() {
+		text := strings.ReplaceAll(page(t, filepath.Join("docs", name)), "\n", " ")
+		for _, sentence := range sentences {
+			if !strings.Contains(text, sentence) {
+				t.Errorf("docs/%s does not say %q, which the program holds", name, sentence)
+			}
+		}
+	}
+}
+
+// numberSentences are those, by page.
+func numberSentences() map[string][]string {
+	git, zmq := gitdir.DefaultLimits(), bus.DefaultLimits()
+	return map[string][]string{
 		"schedules.md": {
 			fmt.Sprintf("| prompt | %s bytes |", thousands(schedule.MaxPrompt)), fmt.Sprintf("| gate | %s bytes |", thousands(schedule.MaxGate)),
 			fmt.Sprintf("| schedules of a group | %d, %d of them made by agents |", schedule.MaxSchedules, schedule.MaxAgents),
@@ -269,17 +284,22 @@ func TestNumbersOfThePagesAreThoseOfTheProgram(t *testing.T) {
 			fmt.Sprintf("at most %d of them beside the operator's, %d in all", schedule.MaxAgents, schedule.MaxSchedules),
 		},
 		"memory.md": {
+			fmt.Sprintf("before it starts: %d entries, %s characters", memory.DefaultBriefEntries, thousands(memory.DefaultBriefChars)),
 			fmt.Sprintf("at most %s entries", thousands(memory.MaxImport)),
 			fmt.Sprintf("A session may store %d entries, replace %d, delete %d and link %d", memory.MaxStores, memory.MaxSupersedes, memory.MaxDeletes, memory.MaxLinks),
 			fmt.Sprintf("max_brief_entries = %d ", memory.DefaultBriefEntries), fmt.Sprintf("max_brief_chars = %d ", memory.DefaultBriefChars),
 			fmt.Sprintf("purge_superseded_days = %d ", int(memory.DefaultPurge.Hours()/24)), fmt.Sprintf("older than %d days", int(memory.DefaultPurge.Hours()/24)),
 		},
+		"brains.md": {fmt.Sprintf("The sandbox's own time limit (%d hour unless set)", int(nacre.Limits{}.WithDefaults().Wall.Hours()))},
+		"git.md":    {fmt.Sprintf("it may have %s, %d branches and %d minutes", binary(git.Pack), git.Refs, int(git.Time.Minutes()))},
 		"plugins.md": {
+			fmt.Sprintf("channel_ticket}` | anything, within %s |", span(pluginhost.DefaultInit)),
 			fmt.Sprintf("JSON, at most %s, within", binary(plugin.MaxResult)), fmt.Sprintf("more than %d files", kernel.MaxFiles),
 			fmt.Sprintf("answered first, for at most %s", span(pluginhost.DefaultDrain)),
 			fmt.Sprintf("| `shutdown` | anything, within %s", span(pluginhost.DefaultShutdown)),
 		},
 		"plugin-authors.md": {
+			fmt.Sprintf("| `start` | answer `initialize` within %s", span(pluginhost.DefaultInit)),
 			fmt.Sprintf("a result of at most %s", binary(plugin.MaxResult)), fmt.Sprintf("| `shutdown` | answer and end within %s |", span(pluginhost.DefaultShutdown)),
 		},
 		"agents.md": {fmt.Sprintf("for whose answer the connection waits up to %s |", span(config.DefaultHold))},
@@ -289,7 +309,9 @@ func TestNumbersOfThePagesAreThoseOfTheProgram(t *testing.T) {
 		},
 		"events.md": {
 			fmt.Sprintf("`a-z 0-9 _ -`, %d bytes at most", events.MaxTopic), fmt.Sprintf("an object of at most %s, and", binary(bus.MaxPayload)),
-			fmt.Sprintf("| subscriptions of a peer, and their length | %d, ", bus.MaxSubscriptions),
+			fmt.Sprintf("others that are still greeting | %d each |", zmq.Peers), fmt.Sprintf("bytes that wait for one subscriber | %s;", binary(int64(zmq.HighWater))),
+			fmt.Sprintf("a message once begun, a write | %s, %s, %s; then", span(zmq.Handshake), span(zmq.Message), span(zmq.Write)),
+			fmt.Sprintf("| the rest at the end | %s |", span(zmq.Drain)),
 			fmt.Sprintf("| `sender` | 1–%d characters", routing.MaxSender), fmt.Sprintf("| `body` | up to %d characters", routing.MaxBody),
 			fmt.Sprintf("an object, %s and %d levels at most", binary(routing.MaxMetadata), routing.MaxMetadataDepth), fmt.Sprintf("`attachments` up to %d objects", routing.MaxAttachments),
 		},
@@ -301,15 +323,84 @@ func TestNumbersOfThePagesAreThoseOfTheProgram(t *testing.T) {
 		"running-claude.md": {
 			fmt.Sprintf("bodies over %s", binary(model.DefaultBody)),
 		},
-		"runs.md": {fmt.Sprintf("while the session lasts, up to %s", span(kernel.MaxStanding))},
-	} {
-		text := strings.ReplaceAll(page(t, filepath.Join("docs", name)), "\n", " ")
-		for _, sentence := range sentences {
+		"receipts.md": {fmt.Sprintf("records of more than %s", binary(account.MaxFile/2))},
+		"runs.md":     {fmt.Sprintf("while the session lasts, up to %s", span(kernel.MaxStanding))},
+	}
+}
+
+// othersNumbers are numbers of the pages that no constant stands for, by page: examples, what
+// was measured, what other programs and services do, and what a form or a setting spells out.
+func othersNumbers() map[string][]string {
+	return map[string][]string{
+		"audit-format.md": {"The line's last 155 bytes are always", "and 16 levels of objects and arrays", "record_hash as 32 bytes"},
+		"brains.md":       {"one static file of 7 MB", "at least 16,000 tokens at once"},
+		"channels.md":     {"Telegram keeps for 24 hours", "a sign of life every 8 s"},
+		"credentials.md":  {"GitHub itself ends it after 1 h", "AWS itself ends the session after 15 min"},
+		"git.md":          {"within 256 MiB of memory"},
+		"memory.md":       {"about 1 KB for each entry"},
+		"plugins.md":      {"with at most 2,000 bytes of its text"},
+		"runs.md":         {"the same risky values, for 15 minutes", "exactly the same arguments, for 15 minutes", "with any arguments, for 15 minutes"},
+		"scale.md":        {"| 2.3 s | 2.3 s | 3.0 s |", "| 2.3 s | 2.3 s | 2.5 s |", "| 2.3 s | 2.3 s | 2.7 s |", "All 9 messages", "while 1,500 messages come in"},
+	}
+}
+
+// measured are pages of what was measured, and those whose numbers other tests hold.
+const measured = " compatibility.md dependencies.md demo.md injection.md limits.md performance.md security-matrix.md "
+
+// Docs that promise: each number with a unit on a page is one that these tests hold against
+// the program, or is named above. A new one is put into a sentence of one of the tables.
+func TestEveryNumberOfThePagesIsHeld(t *testing.T) {
+	t.Parallel()
+	number := regexp.MustCompile(`\d[\d,]*(?:\.\d+)? (?:[KMG]i?B|s|min|h|seconds?|minutes?|hours?|days?|bytes|characters|entries|files|messages|times|connections|levels|lines|branches|matches|redirects|tokens)\b`)
+	part := regexp.MustCompile(`[\w.:-]$`) // of a version, a name or a time
+	code := regexp.MustCompile("(?ms)^```.*?^```")
+	constants, numbers, others, rooms := constantSentences(), numberSentences(), othersNumbers(), roomsOf{}
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(pages) < 30 {
+		t.Fatalf("%d pages: %v", len(pages), err)
+	}
+	held := 0
+	for _, path := range pages {
+		name := filepath.Base(path)
+		if strings.Contains(measured, " "+name+" ") {
+			continue
+		}
+		text := strings.ReplaceAll(code.ReplaceAllString(page(t, filepath.Join("docs", name)), ""), "\n", " ")
+		for _, sentence := range constants[name] {
+			numbers[name] = append(numbers[name], rooms.sentence(t, sentence))
+		}
+		covered := covers(text, numbers[name])
+		for _, sentence := range others[name] {
 			if !strings.Contains(text, sentence) {
-				t.Errorf("docs/%s does not say %q, which the program holds", name, sentence)
+				t.Errorf("docs/%s does not say %q any more", name, sentence)
+			}
+		}
+		known := covers(text, others[name])
+		for _, at := range number.FindAllStringIndex(text, -1) {
+			switch {
+			case covered[at[0]]:
+				held++
+			case !known[at[0]] && !part.MatchString(text[:at[0]]):
+				t.Errorf("docs/%s: %q is held against nothing", name, text[max(0, at[0]-50):min(len(text), at[1]+20)])
 			}
 		}
 	}
+	if held < 100 {
+		t.Errorf("%d numbers are held only", held)
+	}
+}
+
+// covers tells which bytes of a text stand in one of the sentences.
+func covers(text string, sentences []string) []bool {
+	covered := make([]bool, len(text))
+	for _, sentence := range sentences {
+		for _, at := range regexp.MustCompile(regexp.QuoteMeta(sentence)).FindAllStringIndex(text, -1) {
+			for k := at[0]; k < at[1]; k++ {
+				covered[k] = true
+			}
+		}
+	}
+	return covered
 }
 
 // M-01: the help and every page name the exit codes that there are, and docs/commands.md

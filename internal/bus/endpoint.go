@@ -46,22 +46,28 @@ type Limits struct {
 	Drain time.Duration
 }
 
+// DefaultLimits are those of an endpoint that says nothing else.
+func DefaultLimits() Limits {
+	return Limits{
+		Peers: 64, HighWater: 4 << 20,
+		Handshake: 5 * time.Second, Message: 30 * time.Second, Write: 10 * time.Second, Drain: 2 * time.Second,
+	}
+}
+
 func (l Limits) withDefaults() Limits {
-	if l.Peers <= 0 {
-		l.Peers = 64
+	d := DefaultLimits()
+	return Limits{
+		Peers: positive(l.Peers, d.Peers), HighWater: positive(l.HighWater, d.HighWater),
+		Handshake: positive(l.Handshake, d.Handshake), Message: positive(l.Message, d.Message), Write: positive(l.Write, d.Write), Drain: positive(l.Drain, d.Drain),
 	}
-	if l.HighWater <= 0 {
-		l.HighWater = 4 << 20
+}
+
+// positive is the first of two values that is above zero.
+func positive[T int | time.Duration](have, other T) T {
+	if have > 0 {
+		return have
 	}
-	for _, d := range []struct {
-		have  *time.Duration
-		other time.Duration
-	}{{&l.Handshake, 5 * time.Second}, {&l.Message, 30 * time.Second}, {&l.Write, 10 * time.Second}, {&l.Drain, 2 * time.Second}} {
-		if *d.have <= 0 {
-			*d.have = d.other
-		}
-	}
-	return l
+	return other
 }
 
 // endpoint accepts peers for one listener.

@@ -54,6 +54,7 @@ type Options struct {
 
 // The defaults of what a plugin is waited for (D-24).
 const (
+	DefaultInit     = 10 * time.Second
 	DefaultDrain    = 30 * time.Second
 	DefaultShutdown = 10 * time.Second
 )
@@ -75,7 +76,7 @@ func (l Limits) withDefaults() Limits {
 		field *time.Duration
 		value time.Duration
 	}{
-		{&l.Init, 10 * time.Second}, {&l.Request, 30 * time.Second}, {&l.Drain, DefaultDrain},
+		{&l.Init, DefaultInit}, {&l.Request, 30 * time.Second}, {&l.Drain, DefaultDrain},
 		{&l.Shutdown, DefaultShutdown}, {&l.Backoff, 200 * time.Millisecond}, {&l.BackoffMax, 30 * time.Second},
 	} {
 		if *d.field == 0 {
