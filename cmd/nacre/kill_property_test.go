@@ -29,19 +29,14 @@ const (
 // Every other case is a plain run, which has no row. The seed is in the log; NACRE_SEED=N
 // repeats it.
 func TestWheneverNacreIsEndedAllRecordsAgree(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if given, err := strconv.ParseUint(os.Getenv("NACRE_SEED"), 10, 64); err == nil {
-		seed = given
-	}
-	t.Logf("NACRE_SEED=%d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := seeded(t)
 	budget := killBudget
 	if testpeer.Size(0, 1) == 1 {
 		budget = killBudgetFull
 	}
 	until := time.Now().Add(budget)
 	for n := 0; n < testpeer.Size(8, 200) && time.Now().Before(until) && !t.Failed(); n++ {
-		signal := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT}[random.IntN(3)]
+		signal := anySignal(random)
 		after := time.Duration(random.Int64N(int64(killWindow)))
 		again := time.Duration(random.Int64N(int64(killWindow)))
 		name, begin, resume := "task ", []string{"task", "run", "task0.toml"}, []string{"task", "run", "--session", "work"}
@@ -72,6 +67,21 @@ func TestWheneverNacreIsEndedAllRecordsAgree(t *testing.T) {
 			}
 		})
 	}
+}
+
+// seeded are the choices of one run of a test, which NACRE_SEED repeats.
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if given, err := strconv.ParseUint(os.Getenv("NACRE_SEED"), 10, 64); err == nil {
+		seed = given
+	}
+	t.Logf("NACRE_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+func anySignal(random *rand.Rand) syscall.Signal {
+	return []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT}[random.IntN(3)]
 }
 
 // endedAfter runs nacre, and ends it after a time where it has not ended by itself.
@@ -131,15 +141,15 @@ func (i *installation) agree(t *testing.T) {
 	if left := i.git("status", "--porcelain"); left != "" {
 		t.Errorf("the project is not as its branch says: %s", left)
 	}
-	i.endsOnce(t)
+	i.endsOnce(t, "work")
 }
 
 // endsOnce holds calls and questions to one end each: a call whose nacre was killed has
 // none, and all that is recorded as ended had begun.
-func (i *installation) endsOnce(t *testing.T) {
+func (i *installation) endsOnce(t *testing.T, session string) {
 	t.Helper()
 	begun, ended, asked, replied := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
-	for line := range strings.Lines(i.records("work")) {
+	for line := range strings.Lines(i.records(session)) {
 		var e struct {
 			Kind   string
 			Reason string
