@@ -205,7 +205,11 @@ func (c *Channel) notFetched(err error) error {
 // Download reads a file. Its error is [ErrTooLarge], [ErrUnreached] or a *[Refusal], and says
 // nothing of the address.
 func Download(ctx context.Context, client *http.Client, address string, header map[string]string) ([]byte, error) {
-	said, err := do(ctx, client, http.MethodGet, address, header, nil, maxFile)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, ErrUnreached
+	}
+	said, err := do(client, r, header, maxFile)
 	if err != nil {
 		return nil, err
 	}

@@ -176,15 +176,6 @@ func Ask(ctx context.Context, client *http.Client, address string, header map[st
 
 // AskBy is [Ask] by another method of HTTP; where params are nil, there is no body.
 func AskBy(ctx context.Context, client *http.Client, method, address string, header map[string]string, params any) (Answer, error) {
-	answer, err := do(ctx, client, method, address, header, params, maxAnswer)
-	if errors.Is(err, ErrTooLarge) {
-		return Answer{}, ErrUnreached
-	}
-	return answer, err
-}
-
-// do asks once. Its error is [ErrUnreached], or [ErrTooLarge] of an answer with more than most bytes.
-func do(ctx context.Context, client *http.Client, method, address string, header map[string]string, params any, most int64) (Answer, error) {
 	body, kind, err := encoded(params)
 	if err != nil {
 		return Answer{}, err
@@ -196,6 +187,15 @@ func do(ctx context.Context, client *http.Client, method, address string, header
 	if kind != "" {
 		r.Header.Set("Content-Type", kind)
 	}
+	answer, err := do(client, r, header, maxAnswer)
+	if errors.Is(err, ErrTooLarge) {
+		return Answer{}, ErrUnreached
+	}
+	return answer, err
+}
+
+// do asks once. Its error is [ErrUnreached], or [ErrTooLarge] of an answer with more than most bytes.
+func do(client *http.Client, r *http.Request, header map[string]string, most int64) (Answer, error) {
 	for name, value := range header {
 		r.Header.Set(name, value)
 	}

@@ -352,13 +352,13 @@ func (f *fake) method(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // it left
 	}
-	if params != nil {
-		data = nil
-	} else if len(data) > 0 {
+	switch {
+	case params != nil: // of a form
+	case len(data) > 0:
 		if err := json.Unmarshal(data, &params); err != nil {
 			f.t.Error(err)
 		}
-	} else {
+	default:
 		params = map[string]any{}
 		for key := range r.URL.Query() {
 			params[key] = r.URL.Query().Get(key)
