@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/stdlib"
-
-	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 // Session is a database, or a transaction, that takes statements as SQLite does. A room whose
@@ -100,23 +98,38 @@ type Tables interface {
 	Close() error
 }
 
-// InFile are the tables in an SQLite file.
-func InFile(file *sqlitefile.File) Tables { return inFile{file} }
+// File is an SQLite file.
+type File interface {
+	DB() *sql.DB
+	Write(ctx context.Context, do func(tx *sql.Tx) error) error
+	Close() error
+}
 
-type inFile struct{ file *sqlitefile.File }
+// InFile are the tables in an SQLite file, whose errors are told as classified does.
+func InFile(file File, classified func(error) error) Tables { return inFile{file, classified} }
 
+type inFile struct {
+	file       File
+	classified func(error) error
+}
+
+// Reader implements [Tables].
 func (t inFile) Reader() Session { return SQLite(t.file.DB()) }
 
+// View implements [Tables].
 func (t inFile) View(ctx context.Context, do func(Session) error) error {
 	return view(ctx, t.file.DB(), sql.TxOptions{ReadOnly: true}, func(tx *sql.Tx) error { return do(SQLite(tx)) })
 }
 
+// Write implements [Tables].
 func (t inFile) Write(ctx context.Context, do func(Session) error) error {
 	return t.file.Write(ctx, func(tx *sql.Tx) error { return do(SQLite(tx)) })
 }
 
-func (inFile) Classified(err error) error { return sqlitefile.Classified(err) }
+// Classified implements [Tables].
+func (t inFile) Classified(err error) error { return t.classified(err) }
 
+// Close implements [Tables].
 func (t inFile) Close() error { return t.file.Close() }
 
 // view does something in a transaction that changes nothing.
@@ -146,12 +159,15 @@ type inStore struct {
 	lock  int64
 }
 
+// Reader implements [Tables].
 func (t *inStore) Reader() Session { return Postgres(t.db) }
 
+// View implements [Tables].
 func (t *inStore) View(ctx context.Context, do func(Session) error) error {
 	return view(ctx, t.db, sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead}, func(tx *sql.Tx) error { return do(Postgres(tx)) })
 }
 
+// Write implements [Tables].
 func (t *inStore) Write(ctx context.Context, do func(Session) error) error {
 	tx, err := t.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -184,6 +200,7 @@ func (t *inStore) mayWrite(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
+// Classified implements [Tables].
 func (*inStore) Classified(err error) error { return Classified(err) }
 
 // Close ends the use of the tables; the store's connections stay.

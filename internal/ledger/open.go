@@ -39,7 +39,7 @@ func Open(ctx context.Context, path string, now func() time.Time) (*Ledger, erro
 	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{at: database.InFile(file), now: now, file: file}
+	l := &Ledger{at: database.InFile(file, sqlitefile.Classified), now: now, file: file}
 	// What others kept from being scrubbed goes now, or stays marked: [Ledger.Traces] tells.
 	_ = l.scrub(ctx, 0)
 	return l, nil

@@ -1,6 +1,10 @@
 package ledger
 
-import "github.com/nacre-dev/nacre/internal/sqlitefile"
+import (
+	"slices"
+
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
+)
 
 // name says to a person what the file is.
 const name = "ledger"
@@ -134,7 +138,9 @@ CREATE INDEX runs_started ON runs(started, seq);
 `
 
 // Migrations are those of a PostgreSQL: the same tables, with texts in the order of their bytes.
-func Migrations() []string {
+func Migrations() []string { return slices.Concat(sharedRuns(), sharedEvidence()) }
+
+func sharedRuns() []string {
 	return []string{`
 CREATE TABLE specs (
     spec_sha    text PRIMARY KEY CHECK(length(spec_sha) = 64),
@@ -191,7 +197,12 @@ CREATE TABLE changes (
     position    bigint NOT NULL CHECK(position >= 0),
     hash        text NOT NULL,
     PRIMARY KEY (run, number)
-)`, `
+)`}
+}
+
+// sharedEvidence are the other tables, and the rules.
+func sharedEvidence() []string {
+	return []string{`
 CREATE TABLE uses (
     run         bigint NOT NULL REFERENCES runs(seq),
     power       text COLLATE "C" NOT NULL,

@@ -65,7 +65,7 @@ func (s *sharedBook) reserve(ctx context.Context, b *Daybook, group nacre.Group,
 		}
 		var amount int64
 		if amount, refused = decide(budget.Narrowest(state.Rooms(group, limits, b.refill(day)))); refused != nil {
-			return nil
+			return nil //nolint:nilerr // nothing was set aside, and refused says so
 		}
 		h := &hold{b, day, budget.Entry{ID: rand.Text(), Group: group, MicroUSD: min(amount, budget.MaxEntry)}}
 		made = h
