@@ -37,7 +37,7 @@ func (b build) formula() error {
   license "Apache-2.0"
 
   on_linux do
-%s    depends_on "bubblewrap"
+%s    depends_on "git"
   end
 
   def install

@@ -205,7 +205,7 @@ func (t target) packaged(format string, list []file) (err error) {
 		Maintainer:  "The nacre authors <nacre@localhost>",
 		Description: "The shell between an AI agent and everything it can touch.",
 		Homepage:    "https://github.com/nacre-dev/nacre", License: "Apache-2.0", MTime: t.made,
-		Overridables: nfpm.Overridables{Recommends: []string{"bubblewrap"}},
+		Overridables: nfpm.Overridables{Recommends: []string{"git"}},
 	}
 	for _, f := range list {
 		info.Contents = append(info.Contents, &files.Content{
