@@ -16,6 +16,7 @@ import (
 // names as the next.
 func TestANewcomerGetsToASealedTurn(t *testing.T) {
 	t.Parallel()
+	testpeer.Need(t, "npm")
 	claude := os.Getenv("NACRE_CLAUDE")
 	if claude == "" {
 		testpeer.Missing(t, "claude", "claude: name it in NACRE_CLAUDE")
