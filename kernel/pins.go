@@ -54,7 +54,7 @@ func checkFileArguments(t *tool) error {
 	}
 	for _, path := range files {
 		if !t.schema.Has(path) {
-			return fmt.Errorf("file argument %q is no argument", path)
+			return fmt.Errorf("file argument %q is not declared in the input schema", path)
 		}
 	}
 	return nil

@@ -348,7 +348,7 @@ func TestAToolWhoseFilesCannotBePinnedIsNotRegistered(t *testing.T) {
 		want   string
 	}{
 		"no pinner":              {nil, []string{"letter"}, "Pinner"},
-		"a name of no argument":  {pinner, []string{"parts.files"}, `"parts.files" is no argument`},
+		"a name of no argument":  {pinner, []string{"parts.files"}, `"parts.files" is not declared in the input schema`},
 		"more than can be named": {pinner, slices.Repeat([]string{"letter"}, kernel.MaxFiles+1), "17 arguments"},
 	} {
 		t.Run(name, func(t *testing.T) {

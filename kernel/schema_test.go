@@ -208,7 +208,7 @@ func TestAToolThatIsMalformedOrTakenIsRefused(t *testing.T) {
 		"a deadline of a day":    {func(c *nacre.Capability) { c.Deadline = 24 * time.Hour }, "deadline"},
 		"a rate without a time":  {func(c *nacre.Capability) { c.Rate.Calls = 1 }, "rate"},
 		"a negative rate":        {func(c *nacre.Capability) { c.Rate = nacre.RateLimit{Calls: -1, Window: 1} }, "rate"},
-		"a sink that is nothing": {func(c *nacre.Capability) { c.Sinks = []string{"to"} }, `sink "to" is no argument`},
+		"a sink that is nothing": {func(c *nacre.Capability) { c.Sinks = []string{"to"} }, `sink "to" is not declared in the input schema`},
 		"too long a description": {func(c *nacre.Capability) { c.Description = strings.Repeat("x", 9000) }, "description"},
 	}
 	for name, test := range tests {

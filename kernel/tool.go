@@ -81,12 +81,12 @@ func newTool(t nacre.Tool) (*tool, []string, error) {
 func checkValues(c nacre.Capability, compiled *schema.Schema) error {
 	for _, sink := range c.Sinks {
 		if !compiled.Has(sink) {
-			return fmt.Errorf("sink %q is no argument", sink)
+			return fmt.Errorf("sink %q is not declared in the input schema", sink)
 		}
 	}
 	for _, text := range c.Text {
 		if !compiled.Has(text) {
-			return fmt.Errorf("text %q is no argument", text)
+			return fmt.Errorf("text %q is not declared in the input schema", text)
 		}
 	}
 	for sink := range c.Kinds {

@@ -10,7 +10,7 @@ import (
 )
 
 // errRejected leaves a tool out.
-var errRejected = errors.New("nothing classes it; class it in the operator's map")
+var errRejected = errors.New("the tool has no safety class: assign one in the operator's map")
 
 // class decides what a tool can do: the operator's map, then what a trusted
 // server says of it, then what the operator wants of tools that nothing classes
@@ -34,7 +34,7 @@ func (s Server) class(tool *mcp.Tool) (class nacre.SafetyClass, warning string, 
 	}
 	class, err = s.unannotated()
 	if err == nil && class != nacre.Destructive {
-		warning = fmt.Sprintf("nothing classes it: %s, as the operator has it for such tools", class)
+		warning = fmt.Sprintf("the tool has no safety class: %s, as the operator has it for such tools", class)
 	}
 	return class, warning, err
 }

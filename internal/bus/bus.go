@@ -167,7 +167,7 @@ func (b *Bus) hand(e plugin.Envelope, raw json.RawMessage) (drops []Drop, err er
 func (b *Bus) envelope(e Event) (plugin.Envelope, error) {
 	payload := b.redact(e.Topic, bytes.Clone(e.Payload))
 	if !bytes.HasPrefix(bytes.TrimSpace(payload), []byte("{")) {
-		return plugin.Envelope{}, errors.New("payload: nothing was left of it when secrets were taken out")
+		return plugin.Envelope{}, errors.New("the event's payload is empty after redaction")
 	}
 	if e.ID == "" {
 		e.ID = b.deps.NewID()

@@ -107,7 +107,7 @@ func Press(ctx context.Context, inst *installation.Installation, p nacre.Press) 
 	case len(found) > 1:
 		err = fmt.Errorf("question %q waits in %d sessions: stop one of them", p.ID, len(found))
 	case unread != nil:
-		err = fmt.Errorf("no question %.80q waits where it can be looked for: %w", p.ID, unread)
+		err = fmt.Errorf("no pending question %.80q in any session that could be reached: %w", p.ID, unread)
 	default:
 		err = missing{p.ID}
 	}

@@ -103,7 +103,7 @@ func (c Credential) check() error {
 	case c.Mint.Named() && (c.StandingSecret || c.Inside() || (c.Mint.Kind == lease.AWSSTS) != (c.Scheme == string(egress.SchemeSigV4))):
 		return fmt.Errorf("a credential that is minted is not a standing secret, and is delivered by the proxy; one of aws-sts signs (scheme sigv4), and no other does")
 	case !c.StandingSecret && !c.Mint.Named():
-		return fmt.Errorf("it is static, and good until its issuer takes it back: say that you know with standing_secret = true")
+		return fmt.Errorf("this credential never expires: set standing_secret = true to accept a long-lived secret")
 	case len(c.Groups) == 0:
 		return fmt.Errorf("name whose sessions hold it, such as groups = [\"main\"]")
 	case c.Delivery != "" && c.Delivery != DeliverProxy && c.Delivery != DeliverInside:
@@ -111,7 +111,7 @@ func (c Credential) check() error {
 	}
 	for _, name := range c.Groups {
 		if _, err := nacre.ParseGroup(name); err != nil {
-			return fmt.Errorf("groups holds what is no group's name")
+			return fmt.Errorf("groups: %.80q is not a valid group name", name)
 		}
 	}
 	if _, err := c.Lifetime(); err != nil {

@@ -102,7 +102,7 @@ func (l Library) extend(under Resolved, own Role) (Resolved, error) {
 		r.Extends = append([]string{under.Name}, under.Extends...)
 	}
 	if own.Spawnable && own.saysSpawnable && !under.Spawnable {
-		return Resolved{}, fmt.Errorf("it extends %q, which is not spawnable, and cannot say otherwise", under.Name)
+		return Resolved{}, fmt.Errorf("a role that extends %[1]q cannot set spawnable: %[1]q is not spawnable", under.Name)
 	}
 	r.Spawnable = under.Spawnable && own.Spawnable
 	r.Escalation = first(own.Escalation, under.Escalation, FailFast)

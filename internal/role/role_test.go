@@ -152,7 +152,7 @@ func TestBadRoles(t *testing.T) {
 		"an unknown atom to relax":        {"[capabilities]\nextends = \"base\"\nrelaxes = [\"policy::no-such\"]", "capabilities.relaxes: unknown atom"},
 		"an atom that is no name":         {"[capabilities]\nrequired = [\"no-git-ops\"]", "no atom's name"},
 		"an unknown key":                  {"[capabilities]\nrequires = []", `line 4: unknown key "capabilities.requires"; did you mean "capabilities.required"`},
-		"spawnable under what is not":     {"spawnable = true\n[capabilities]\nextends = \"git-ops\"", "cannot say otherwise"},
+		"spawnable under what is not":     {"spawnable = true\n[capabilities]\nextends = \"git-ops\"", "is not spawnable"},
 		"no tool left":                    {"[capabilities]\nextends = \"base\"\n[tools]\nallowed = [\"Write\"]", "no tool is left"},
 		"an empty list of tools":          {"[tools]\nallowed = []", "no tool is left"},
 		"all tools denied":                {"[tools]\nallowed = [\"Read\"]\ndenied = [\"Read\"]", "no tool is left"},

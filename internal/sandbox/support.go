@@ -119,7 +119,7 @@ func (r Report) notEnforced(groups cgroups) []string {
 }
 
 // diskWatched is what holds the disk, said as it is.
-const diskWatched = "disk: watched, not held: no quota for what a writable bind holds; what adds too much to it is ended"
+const diskWatched = "disk: monitored, not enforced (no quota on bind mounts); a session over its limit is ended"
 
 func hasGroups() bool {
 	groups, err := os.Getgroups()

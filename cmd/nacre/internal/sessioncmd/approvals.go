@@ -91,7 +91,7 @@ func (cmd approvalsCommand) showQuestion(ctx context.Context, id string) error {
 	at := slices.IndexFunc(questions, func(q nacre.Question) bool { return q.ID == id })
 	switch {
 	case at < 0 && unread != nil:
-		return fmt.Errorf("no question %.80q waits where it can be looked for: %w", id, unread)
+		return fmt.Errorf("no pending question %.80q in any session that could be reached: %w", id, unread)
 	case at < 0:
 		return fmt.Errorf("no question %.80q is waiting: it was answered, it expired, or its session ended; nacre approvals list", id)
 	case cmd.JSON:

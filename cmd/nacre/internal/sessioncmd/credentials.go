@@ -122,7 +122,7 @@ func (c credentialCommand) add() *cobra.Command {
 	f.StringVar(&a.Scheme, "scheme", "", "bearer, basic or raw (default bearer)")
 	f.StringVar(&a.Header, "header", "", "the header that it is sent in (default Authorization)")
 	f.StringVar(&a.User, "user", "", "the user of --scheme basic")
-	f.BoolVar(&a.StandingSecret, "standing-secret", false, "accept a value that is good until its issuer takes it back")
+	f.BoolVar(&a.StandingSecret, "standing-secret", false, "accept a long-lived secret, which is good until its issuer takes it back")
 	return add
 }
 
