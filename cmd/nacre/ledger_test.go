@@ -172,3 +172,39 @@ func hasRows(t *testing.T, i *installation, want string) {
 		t.Errorf("have %s\nwant %s\n%s", have, want, r.stderr)
 	}
 }
+
+// U-25: a run that was killed and went on has one row, also where nobody looked between its
+// openings, and where a person gave it up.
+func TestARunOfManyOpeningsHasOneRow(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(i *installation){
+		"given up": func(i *installation) { i.nacre("sessions", "give-up", "work").want(i.t, 0) },
+		"merged": func(i *installation) {
+			i.letsHold("on")
+			i.nacre("run", "--session", "work").want(i.t, 0, "merged")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := desk(t, holdTools)
+			rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"shell","input":{"command":"echo new >new.txt; ipc hold '{\"name\":\"on\"}'"}}`+"\n")
+			args := []string{"run", "add a file", "--project", "p", "--recording", rec, "--session", "work", "--check", "true"}
+			for n := range 3 {
+				r := i.begin(args...)
+				eventually(t, "the agent to wait", func() bool { return strings.Count(i.done(), "began on") == n+1 })
+				_ = r.Process.Kill()
+				finish(t, r)
+				if args = []string{"run", "--session", "work"}; n == 0 {
+					i.nacre("ledger", "list").want(t, 0, "interrupted")
+				}
+			}
+			end(i)
+			for range 2 {
+				if rows := i.rows(); len(rows) != 1 || rows[0] == ledger.Running || rows[0] == ledger.Interrupted {
+					t.Errorf("have %q", rows)
+				}
+			}
+			i.nacre("audit", "verify").want(t, 0)
+		})
+	}
+}

@@ -153,7 +153,7 @@ func (l *Ledger) Descendants(ctx context.Context, ref string) ([]Run, error) {
 
 // Anchored gives, for each chain in which a change of a row is recorded, the row.
 func Anchored(ctx context.Context, l *Ledger) (map[string]Run, error) {
-	rows, err := l.at.Reader().QueryContext(ctx, `SELECT DISTINCT chain, id, dna, session, CASE WHEN runs.status = 'running' AND interrupted != '' THEN 'interrupted' ELSE runs.status END
+	rows, err := l.at.Reader().QueryContext(ctx, `SELECT DISTINCT chain, id, dna, session, runs.started, runs.finished, CASE WHEN runs.status = 'running' AND interrupted != '' THEN 'interrupted' ELSE runs.status END
 		FROM changes JOIN runs ON run = seq`)
 	if err != nil {
 		return nil, l.at.Classified(err)
@@ -163,7 +163,7 @@ func Anchored(ctx context.Context, l *Ledger) (map[string]Run, error) {
 	for rows.Next() {
 		var chain string
 		var r Run
-		if err := rows.Scan(&chain, &r.ID, &r.DNA, &r.Session, &r.Status); err != nil {
+		if err := rows.Scan(&chain, &r.ID, &r.DNA, &r.Session, &r.Started, &r.Finished, &r.Status); err != nil {
 			return nil, l.at.Classified(err)
 		}
 		anchored[chain] = l.machine.ours([]Run{r})[0]

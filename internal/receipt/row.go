@@ -112,12 +112,14 @@ func worksOf(inst *installation.Installation, known map[string]ledger.Run, only 
 	})
 	var works []*work
 	var errs []error
+	over := overBySession(known)
 	for _, name := range names {
 		opened, err := openingOf(inst, name.text)
 		switch {
 		case err != nil:
 			errs = append(errs, err)
 		case opened.Kind == "" || opened.Kind == hostsOwn: // it has not begun, or is nobody's
+		case isOver(over[string(name.session)], name, opened): // an opening that no change of the row stands on
 		default:
 			works = join(works, name, opened)
 		}
@@ -126,12 +128,47 @@ func worksOf(inst *installation.Installation, known map[string]ledger.Run, only 
 	return works, errors.Join(errs...)
 }
 
+// overBySession are the rows that have their ends.
+func overBySession(known map[string]ledger.Run) map[string][]ledger.Run {
+	over := map[string][]ledger.Run{}
+	for _, r := range known {
+		if ended(r) {
+			over[r.Session] = append(over[r.Session], r)
+		}
+	}
+	return over
+}
+
+// isOver tells whether a chain is of a work whose row has its end, although no change of the row stands
+// on the chain: of one that was opened between the row's beginning and its end.
+func isOver(rows []ledger.Run, name chainName, opened opening) bool {
+	return slices.ContainsFunc(rows, func(r ledger.Run) bool {
+		began, err := time.Parse(time.RFC3339, r.Started)
+		end, endErr := time.Parse(time.RFC3339, r.Finished) // cut to a millisecond, as the beginning
+		return err == nil && endErr == nil && r.ID == rowID(workOf(name, opened)) && !opened.at.Before(began) && opened.at.Before(end.Add(time.Millisecond))
+	})
+}
+
+// rowID is what the row of a work is called: a session may have a name that no folder can have
+// everywhere.
+func rowID(work string) string {
+	if atom.CheckAgentID(work) != nil {
+		return "session-" + work
+	}
+	return work
+}
+
+// workOf names the work that a chain is of; records named it not always.
+func workOf(name chainName, opened opening) string {
+	if opened.Work == "" {
+		return name.text
+	}
+	return opened.Work
+}
+
 // join adds a chain to the work that it is of, which is the latest or a new one.
 func join(works []*work, name chainName, opened opening) []*work {
-	of := opened.Work
-	if of == "" { // it was recorded before records named the work
-		of = name.text
-	}
+	of := workOf(name, opened)
 	if len(works) > 0 {
 		if last := works[len(works)-1]; last.session == name.session && last.name == of {
 			last.chains = append(last.chains, name.text)
@@ -219,12 +256,8 @@ func (w *work) start(name, title string) ledger.Start {
 	if w.forgotten {
 		asked = nil
 	}
-	id := w.name
-	if atom.CheckAgentID(id) != nil { // a session may have a name that no folder can have everywhere
-		id = "session-" + id
-	}
 	return ledger.Start{
-		ID: id, Role: w.opened.Kind, Session: string(w.session), Task: asked, SpecSHA: TaskDigest(string(asked)),
+		ID: rowID(w.name), Role: w.opened.Kind, Session: string(w.session), Task: asked, SpecSHA: TaskDigest(string(asked)),
 		DNA: name, Provider: w.opened.Brain, Anchor: w.opened.anchor, At: w.opened.at,
 	}
 }
