@@ -139,6 +139,9 @@ func (k *Kernel) Call(ctx context.Context, c nacre.Call) (nacre.Outcome, error) 
 		return k.reject(ctx, r, err)
 	}
 	defer k.unpin(r)
+	if done, was := r.doneBefore(); was {
+		return k.tellDone(ctx, r, done)
+	}
 	if err := k.confirm(ctx, r); err != nil {
 		return k.reject(ctx, r, err)
 	}

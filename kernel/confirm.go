@@ -12,6 +12,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/provenance"
+	"github.com/nacre-dev/nacre/internal/ruling"
 	"github.com/nacre-dev/nacre/internal/token"
 	"github.com/nacre-dev/nacre/internal/wire"
 )
@@ -31,7 +32,7 @@ func (k *desk) confirm(ctx context.Context, r *run) error {
 	if r.decision.Verdict == nacre.Allow {
 		return nil
 	}
-	if stands, ok := r.session.standings.take(r, k.log.now()); ok && (r.decision.Approvers < 2 || stands.verdict == nacre.Deny) {
+	if stands, ok := r.session.standings.Take(r.ruledOn(), k.log.now()); ok && (r.decision.Approvers < 2 || stands.Verdict == nacre.Deny) {
 		return r.stand(stands) // what one person let stand is no answer of two
 	}
 	if k.approver == nil {
@@ -47,22 +48,22 @@ func (k *desk) confirm(ctx context.Context, r *run) error {
 		return err
 	}
 	r.tell(q)
-	ruling, err := k.ask(ctx, q)
+	answer, err := k.ask(ctx, q)
 	answered := k.log.now()
-	verdict := ruled(ctx, r, q, ruling, err, answered)
-	if failed := k.log.recordReply(ctx, r, q, ruling, verdict); failed != nil {
+	verdict := ruled(ctx, r, q, answer, err, answered)
+	if failed := k.log.recordReply(ctx, r, q, answer, verdict); failed != nil {
 		return failed
 	}
-	if err == nil && (verdict == nil || ruling.Verdict == nacre.Deny) {
-		r.session.standings.keep(r, q, ruling, answered)
+	if err == nil && (verdict == nil || answer.Verdict == nacre.Deny) {
+		r.session.standings.Keep(r.about(ruling.ScopeOf(answer)), q, answer, answered)
 	}
 	if verdict != nil {
 		return verdict
 	}
-	if ruling.Scope == nacre.ScopeText && q.Text != nil {
+	if answer.Scope == nacre.ScopeText && q.Text != nil {
 		r.session.vouch(r.text)
 	}
-	r.approval = approval{question: q.ID, digest: q.Digest, by: ruling.By}
+	r.approval = approval{question: q.ID, digest: q.Digest, by: answer.By}
 	return nil
 }
 
@@ -76,11 +77,11 @@ func (r *run) tell(q nacre.Question) {
 }
 
 // stand applies what a person ruled for a time.
-func (r *run) stand(s standing) error {
-	if s.verdict != nacre.Allow {
+func (r *run) stand(s ruling.Standing) error {
+	if s.Verdict != nacre.Allow {
 		return unconfirmed(nacre.CodeConfirmationDenied, nacre.ReasonDenied, fmt.Sprintf("User denied %s requests for a time", r.call.Tool))
 	}
-	r.approval = approval{question: s.question, digest: s.digest, by: s.by}
+	r.approval = approval{question: s.Question, digest: s.Digest, by: s.By}
 	return nil
 }
 

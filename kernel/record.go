@@ -3,6 +3,7 @@ package kernel
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/ruling"
 	"github.com/nacre-dev/nacre/internal/wire"
 	"github.com/nacre-dev/nacre/policy"
 )
@@ -311,27 +313,31 @@ func (k *journal) recordAsk(ctx context.Context, r *run, q nacre.Question) error
 	return nil
 }
 
-func (k *journal) recordReply(ctx context.Context, r *run, q nacre.Question, ruling nacre.Ruling, verdict error) error {
+func (k *journal) recordReply(ctx context.Context, r *run, q nacre.Question, answer nacre.Ruling, verdict error) error {
 	record := k.record(r, nacre.KindApprovalReply)
 	record.Source, record.Stage, record.Outcome, record.Reason = "core", stageConfirm, nacre.OutcomeAllowed, string(nacre.ReasonApproved)
 	if refusal := new(nacre.Refusal); errors.As(verdict, &refusal) {
 		record.Outcome, record.Reason = nacre.OutcomeDenied, string(refusal.Reason)
 	}
 	d := newDetail()
-	d.Text("by", plain(ruling.By))
+	d.Text("by", plain(answer.By))
 	d.Text("call", plain(r.call.ID))
 	d.Text("capability", string(q.Capability))
 	d.Text("digest", q.Digest)
-	d.Text("question", q.ID)
-	if ruling.For > 0 || ruling.Scope == nacre.ScopeText {
-		d.Text("scope", ruling.Scope.String())
+	if verdict == nil || answer.Verdict == nacre.Deny && answer.Digest == q.Digest {
+		about := r.about(ruling.ScopeOf(answer))
+		d.Text("like", hex.EncodeToString(about[:]))
 	}
-	d.Number("stands", int64(ruling.For/time.Second))
-	if ruling.Scope == nacre.ScopeText && q.Text != nil {
+	d.Text("question", q.ID)
+	if answer.For > 0 || answer.Scope == nacre.ScopeText {
+		d.Text("scope", answer.Scope.String())
+	}
+	d.Number("stands", int64(answer.For/time.Second))
+	if answer.Scope == nacre.ScopeText && q.Text != nil {
 		d.Text("text", plain(q.Text.Source))
 	}
-	d.Number("times", int64(ruling.Times))
-	d.Text("verdict", ruling.Verdict.String())
+	d.Number("times", int64(answer.Times))
+	d.Text("verdict", answer.Verdict.String())
 	err := k.append(ctx, record, d)
 	r.at = record.Time
 	k.trace(r, EventApprove, func(t *Trace) {

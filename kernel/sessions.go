@@ -14,6 +14,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/handle"
 	"github.com/nacre-dev/nacre/internal/provenance"
 	"github.com/nacre-dev/nacre/internal/reference"
+	"github.com/nacre-dev/nacre/internal/ruling"
+	"github.com/nacre-dev/nacre/internal/token"
 )
 
 const (
@@ -42,7 +44,9 @@ type session struct {
 	// showing is held while something is being shown; alone, where what is left
 	// of the budget is not enough for many at once.
 	showing   sync.RWMutex
-	standings standings
+	standings ruling.Standings
+	// salt keeps what rulings are about from whoever reads its digest in a record.
+	salt token.Digest
 	// used orders sessions by their last use; light is set while nothing but the
 	// rest of the budget and the taint is kept. Those of all sessions guards them.
 	used  uint64
@@ -207,7 +211,7 @@ func (s *session) listened() (tainted, untrusted bool) {
 // lighten forgets what can be forgotten safely: a value that was seen nowhere
 // is untrusted, and where no ruling stands a person is asked.
 func (s *session) lighten() {
-	s.standings.forget()
+	s.standings.Forget()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	taints, tainted := s.ledger.TaintedBy(), s.ledger.Tainted()
@@ -268,6 +272,7 @@ func (s *sessions) session(id nacre.SessionKey) (*session, error) {
 		}
 		one = &session{ledger: provenance.New(), budget: firewall.NewBudget(s.budget), light: true, all: &s.taken, answer: right{read: map[nacre.ToolName]bool{}}}
 		one.words = reference.New(reference.Tag(s.secret, string(id)))
+		one.salt = token.Sum("nacre.ruling.salt.1", string(s.secret))
 		s.kept[id] = one
 	}
 	s.use(one)
@@ -350,9 +355,13 @@ func (k *sessions) Taint(id nacre.SessionKey, by string) error {
 // Resume tells the kernel what a session had been told before its process was killed
 // and it went on in this one, by the label of what was least to be trusted. by names
 // that, for a person. What the session read then is not known any more, and counts as
-// seen nowhere. Errors are those of Observe.
-func (k *sessions) Resume(id nacre.SessionKey, told nacre.Label, by string) error {
+// seen nowhere. What persons had ruled on is not asked again (M-55). Errors are those of
+// Observe, and of a ruling that is not as a record has it: then none counts.
+func (k *sessions) Resume(id nacre.SessionKey, told nacre.Label, by string, rulings ...nacre.Ruled) error {
 	s, err := k.session(id)
+	if err == nil {
+		err = s.standings.Restore(rulings)
+	}
 	if err != nil {
 		return err
 	}

@@ -3,98 +3,29 @@ package kernel
 import (
 	"bytes"
 	"encoding/json"
-	"sync"
-	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/ruling"
 	"github.com/nacre-dev/nacre/internal/token"
 )
 
-// The limits of rulings that stand for a time.
-const (
-	// MaxStanding is the longest that a ruling stands. It ends with its session.
-	MaxStanding = 8 * time.Hour
-	// maxStandings are kept of one session; beyond them a person is asked again.
-	maxStandings = 256
-)
+// MaxStanding is the longest that a ruling stands. It ends with its session.
+const MaxStanding = ruling.Max
 
-// standings are the rulings of one session that stand for a time (D-13).
-type standings struct {
-	mu   sync.Mutex
-	kept map[token.Digest]standing
+// ruledOn are the keys of all rulings that may stand for this call.
+func (r *run) ruledOn() []ruling.Key {
+	return []ruling.Key{r.about(nacre.ScopeTool), r.about(nacre.ScopeSame), r.about(nacre.ScopeExact)}
 }
 
-// standing is a person's ruling on everything that is like what they were asked.
-type standing struct {
-	verdict nacre.Verdict
-	// It holds from since until until: a clock that goes back ends it.
-	since, until time.Time
-	question     string
-	digest       string
-	by           string
-	// left is for how many more calls it stands, where it is counted.
-	counted bool
-	left    int
-}
-
-// keep remembers a ruling, from now on for as long as it says.
-func (s *standings) keep(r *run, q nacre.Question, ruling nacre.Ruling, now time.Time) {
-	if ruling.For <= 0 || ruling.Scope == nacre.ScopeOnce || ruling.Times == 1 || ruling.Times < 0 || ruling.Digest != q.Digest || !now.Before(q.Expires) {
-		return
+// about is what a ruling is about, as a record has it: the same in each opening of a session, and
+// nothing to whoever does not know the kernel's key. One that is for a single call is about nothing
+// but the very same.
+func (r *run) about(scope nacre.RulingScope) ruling.Key {
+	if scope == nacre.ScopeOnce {
+		scope = nacre.ScopeExact
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.kept == nil {
-		s.kept = make(map[token.Digest]standing)
-	}
-	for key, old := range s.kept {
-		if !now.Before(old.until) {
-			delete(s.kept, key)
-		}
-	}
-	if len(s.kept) >= maxStandings {
-		return
-	}
-	s.kept[r.like(ruling.Scope)] = standing{
-		verdict: ruling.Verdict, since: now, until: now.Add(min(ruling.For, MaxStanding)), question: q.ID, digest: q.Digest, by: ruling.By,
-		counted: ruling.Times > 0, left: ruling.Times - 1,
-	}
-}
-
-func (s *standings) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.kept = nil
-}
-
-// take returns what was ruled on a call like this one, and counts the call; a refusal
-// wins over a consent.
-func (s *standings) take(r *run, now time.Time) (standing, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var found standing
-	var at token.Digest
-	for _, scope := range []nacre.RulingScope{nacre.ScopeTool, nacre.ScopeSame, nacre.ScopeExact} {
-		key := r.like(scope)
-		kept, ok := s.kept[key]
-		if ok && !now.Before(kept.since) && now.Before(kept.until) && (found.question == "" || kept.verdict < found.verdict) {
-			found, at = kept, key
-		}
-	}
-	s.count(at, found)
-	return found, found.question != ""
-}
-
-// count takes one call off a ruling that stands for so many. It is called with mu held.
-func (s *standings) count(key token.Digest, taken standing) {
-	if !taken.counted {
-		return
-	}
-	if taken.left--; taken.left <= 0 {
-		delete(s.kept, key)
-		return
-	}
-	s.kept[key] = taken
+	like := r.like(scope)
+	return ruling.Key(token.Sum("nacre.ruling.1", string(r.session.salt[:]), string(like[:])))
 }
 
 // like digests what calls have in common that one ruling may stand for: the

@@ -37,7 +37,7 @@ type grant struct {
 // Grant lets one more host, port and protocol through until a time by the
 // proxy's clock. What was opened under it is closed then. A wildcard, a time
 // that is over and more than 64 grants are refused. It lasts no longer than the
-// proxy: a session that goes on later has none.
+// proxy: where a session goes on later, its host gives the rest anew.
 func (p *Proxy) Grant(rule nacre.EgressRule, until time.Time) error {
 	if err := checkRule(rule); err != nil {
 		return fmt.Errorf("egress: rule %q: %w", rule.String(), err)

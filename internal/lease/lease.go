@@ -207,6 +207,13 @@ func (l *Lease) Materials(ctx context.Context) ([]Material, error) {
 	return l.kept, nil
 }
 
+// Made is how often something was minted for the lease.
+func (l *Lease) Made() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.made
+}
+
 // Release gives the lease back, although ctx may be over; a second time it takes back only
 // what could not be taken back the first time.
 func (l *Lease) Release(ctx context.Context) error {

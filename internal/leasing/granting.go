@@ -130,7 +130,7 @@ func (h *hold) decided(q nacre.Question, r nacre.Ruling, err error) {
 		Question   string `json:"question"`
 		lease.Budget
 	}{h.config.Name, r.By, q.ID, budget}
-	if h.of.record(ctx, "granted", grant) == nil {
+	if h.of.record(ctx, recordGranted, grant) == nil {
 		h.budget = &budget
 	}
 }

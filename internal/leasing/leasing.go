@@ -126,9 +126,16 @@ func (l *Credentials) take(ctx context.Context, configs []config.Credential, rul
 		return err
 	}
 	l.sweepLater(ctx, configs)
+	granted, err := grantedBefore(l.inst, session.Earlier(l.session))
+	if err != nil {
+		return fmt.Errorf("what was granted before the session was interrupted: %w", err)
+	}
 	hosts := hostsOf(l.opened)
 	for _, c := range configs {
 		h := &hold{of: l, config: c}
+		if budget, is := granted[c.Name]; is && c.Mint.Budget.Named() && !c.OverSSH() {
+			h.budget = &budget
+		}
 		l.holds = append(l.holds, h)
 		if c.Inside() || slices.ContainsFunc(rules, c.Covers) {
 			if err := h.ready(ctx); err != nil {
@@ -239,7 +246,7 @@ func (h *hold) values(ctx context.Context) (egress.Material, error) {
 	if h.budget != nil && errors.Is(err, lease.ErrExhausted) {
 		_ = release(ctx, h.leases) // what was not taken back is tried again by the next sweep
 		h.spent, h.leases, h.budget = append(h.spent, h.leases...), nil, nil
-		err = errors.Join(err, h.of.record(ctx, "exhausted", map[string]string{"credential": h.config.Name}))
+		err = errors.Join(err, h.of.record(ctx, recordExhausted, map[string]string{"credential": h.config.Name}))
 	}
 	return m, err
 }
@@ -271,7 +278,11 @@ func (h *hold) read(ctx context.Context) (egress.Material, error) {
 
 // minted is what was made for the session alone: of an AWS key, all parts at once.
 func (h *hold) minted(ctx context.Context) (egress.Material, error) {
+	before := h.leases[0].Made()
 	held, err := h.leases[0].Materials(ctx)
+	if err == nil && h.budget != nil && h.leases[0].Made() > before {
+		err = h.of.record(ctx, recordMinted, map[string]string{"credential": h.config.Name})
+	}
 	if err != nil {
 		return egress.Material{}, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/pins"
 	"github.com/nacre-dev/nacre/internal/quiet"
 	"github.com/nacre-dev/nacre/internal/receipt"
+	"github.com/nacre-dev/nacre/internal/session"
 	"github.com/nacre-dev/nacre/kernel"
 )
 
@@ -146,15 +147,19 @@ func (t *toolset) observeWords() error {
 // resume tells the kernel what the session had been told when its process was killed:
 // what an outsider told it then stands in its home and its memory, and counts (M-52).
 func (t *toolset) resume() error {
-	chains := t.Chains()
-	if !t.Resumed() || len(chains) < 2 {
+	earlier := session.Earlier(t.Session)
+	if len(earlier) == 0 {
 		return nil
 	}
-	told, err := receipt.Told(t.Inst, chains[:len(chains)-1])
+	told, err := receipt.Told(t.Inst, earlier)
 	if err != nil {
 		return fmt.Errorf("what the session had been told before it was killed: %w", err)
 	}
-	return t.Kernel.Resume(t.Key(), told, "what was read before the session was resumed")
+	ruled, err := receipt.Ruled(t.Inst, earlier)
+	if err != nil {
+		return fmt.Errorf("what was answered before the session was interrupted: %w", err)
+	}
+	return t.Kernel.Resume(t.Key(), told, "what was read before the session was resumed", ruled...)
 }
 
 // reloadPlugin replaces a plugin of this session by what its folder is now.

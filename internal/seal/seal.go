@@ -343,6 +343,9 @@ func (s *Session) serveEgress(watched bool, powers []nacre.EgressRule) error {
 		return &config.Error{Err: err}
 	}
 	s.proposer.Through(proxy)
+	if err := s.proposer.Again(session.Earlier(s.Session)); err != nil {
+		return err
+	}
 	return errors.Join(s.Listen(nacre.EgressSocket, func(ctx context.Context, listener *net.UnixListener) error {
 		return proxy.Serve(ctx, s.Watch.Listener(listener))
 	}), s.Services.Serve(s.Session), s.leases.ServeSSH(s.Watch.Revoked, installation.Noticed(s.Warn)))

@@ -12,6 +12,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/terminal"
+	"github.com/nacre-dev/nacre/kernel"
 )
 
 // members are those of a record's detail. A member that is missing, or of another type,
@@ -72,6 +73,8 @@ func Of(e audit.Entry) string {
 		return fmt.Sprintf("A sealed program has ended: %s.", e.Outcome)
 	case nacre.KindCallBegin, nacre.KindCallEnd, nacre.KindCallReject:
 		return callSentence(e, d, tool)
+	case kernel.KindRepeat:
+		return fmt.Sprintf("The agent calls %s once more, which was approved%s and carried out before the session was interrupted; it is not carried out again.", tool, And(" by ", d.text("by")))
 	case nacre.KindApprovalAsk, nacre.KindApprovalReply, nacre.KindApprovalClaim, nacre.KindApprovalRefuse:
 		return questionSentence(e, d, tool)
 	case nacre.KindEgress:

@@ -307,6 +307,16 @@ func (h *hold) Work() string { return h.held.Work }
 // Resumed reports whether the session goes on with work that was interrupted.
 func (h *hold) Resumed() bool { return h.resumed }
 
+// Earlier are the chains of the openings of a session's work before this one; none where it
+// did not go on with any.
+func Earlier(s *Session) []string {
+	chains := s.Chains()
+	if !s.resumed || len(chains) == 0 {
+		return nil
+	}
+	return chains[:len(chains)-1]
+}
+
 // SocketDir is the host folder that a sandbox sees as nacre.SocketDir.
 func (s *Session) SocketDir() string { return filepath.Join(s.room, "door") }
 

@@ -39,6 +39,29 @@ func Recover(ctx context.Context, dir, work, project string, now func() time.Tim
 	return err
 }
 
+// begunBefore refuses to begin anew what has begun: the host's git folder of the work is there, and
+// the engine knows nothing of it, whose file was cut, replaced or taken away (M-55).
+func begunBefore(ctx context.Context, e *engine.Engine, s Opened) error {
+	has, err := HasBegun(s.Dir(), s.Work())
+	if has {
+		_, err = e.Get(ctx, s.Work())
+	}
+	if errors.Is(err, engine.ErrNotFound) {
+		return fmt.Errorf("the work of session %s has begun, and the durable engine's file knows nothing of it: it was cut, replaced or taken away; "+
+			"put it back, or give the work up: nacre sessions give-up %s", s.ID(), s.ID())
+	}
+	return err
+}
+
+// HasBegun tells whether a session's folder holds anything of a piece of its work.
+func HasBegun(dir, work string) (bool, error) {
+	_, err := os.Stat(stateDir(dir, work))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // End ends a session's durable work for good: nobody goes on with it. Work that is not
 // there, or has ended, stays as it is.
 func End(ctx context.Context, path, work string) error {

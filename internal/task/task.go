@@ -200,6 +200,9 @@ func Run(ctx context.Context, parts Parts, spec Spec) (nacre.RunResult, error) {
 	if err != nil {
 		return nacre.RunResult{}, err
 	}
+	if err := begunBefore(ctx, e, parts.Session); err != nil {
+		return nacre.RunResult{}, errors.Join(err, e.Close())
+	}
 	result, err := await[nacre.RunResult](ctx, e, parts.Session, workflowName)
 	return result, errors.Join(err, e.Close())
 }

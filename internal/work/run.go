@@ -436,7 +436,14 @@ func interrupted(inst *installation.Installation, id nacre.SessionID) (task.Spec
 	if known.Kind != "run" {
 		return task.Spec{}, false, config.Errorf("session %s is an exec session: use another name", id)
 	}
-	spec, there, err := specIn(inst.Registry.Paths().Session(id)) // where there is none, it was interrupted before it began
+	dir := inst.Registry.Paths().Session(id)
+	spec, there, err := specIn(dir)
+	if err == nil && !there { // it was interrupted before it began
+		var begun bool
+		if begun, err = task.HasBegun(dir, known.Work); begun {
+			err = errors.New("its work has begun, and what it was asked to do is gone: give it up with nacre sessions give-up " + string(id))
+		}
+	}
 	if err != nil {
 		return task.Spec{}, false, fmt.Errorf("session %s: %w", id, err)
 	}
@@ -452,8 +459,12 @@ func specIn(dir string) (spec task.Spec, there bool, err error) {
 	if err != nil {
 		return task.Spec{}, false, err
 	}
-	if err := json.Unmarshal(data, &spec); err != nil {
-		return task.Spec{}, false, fmt.Errorf("what it was asked to do is damaged: %w", err)
+	err = json.Unmarshal(data, &spec)
+	if err == nil && !filepath.IsAbs(spec.Project) {
+		err = errors.New("it names no project")
+	}
+	if err != nil {
+		return task.Spec{}, false, fmt.Errorf("what it was asked to do is damaged: %w; give it up with nacre sessions give-up", err)
 	}
 	return spec, true, nil
 }
