@@ -7,7 +7,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
-.PHONY: help build fixtures demo demo-cluster picture screenshots drawn torture test ci-full check fmt lint tidy deadcode race release bench bench-cluster bench-memory bench-injection fuzz probes clean
+.PHONY: help build fixtures demo demo-cluster life picture screenshots drawn torture test ci-full check fmt lint tidy deadcode race release bench bench-cluster bench-memory bench-injection fuzz probes clean
 
 help:    ## show the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t12
@@ -34,6 +34,10 @@ demo: build ## run an agent sealed, attacks included; CONTROL=1 runs the same at
 demo-cluster: fixtures ## three nodes on one PostgreSQL: one killed, one stopped and resumed, one cut off; what was taken over when
 	@out=$$(NACRE_REQUIRE=all NACRE_BUILT=$(abspath $(BIN)) $(GO) test -count=1 -timeout 10m -v -run '^TestNodesCarryOnEachOthersMessages$$' ./cmd/nacre 2>&1); code=$$?; \
 	  echo "$$out" | if [ $$code = 0 ]; then sed -n 's/^ *\(|.*\)/\1/p; s/^ *\([0-9]* \(messages\|tick\).*: .*\)/\1/p'; else cat; fi; exit $$code
+
+life: fixtures ## replay twenty recorded tasks over ten days: what is estimated, told, proposed and lost (docs/life.md)
+	@out=$$(NACRE_REQUIRE=all NACRE_BUILT=$(abspath $(BIN)) $(GO) test -count=1 -timeout 20m -v -run '^TestTheTwentyTasks$$' ./cmd/nacre 2>&1); code=$$?; \
+	  echo "$$out" | if [ $$code = 0 ]; then sed -n 's/^ *[a-z_0-9.]*go:[0-9]*: \(|.*\)/\1/p'; else cat; fi; exit $$code
 
 torture: ## kill, cut, slow and silence three nodes for minutes while 1,500 messages come in; the seed is printed
 	NACRE_REQUIRE=all NACRE_SIZE=full $(GO) test -count=1 -timeout 20m -v -run '^TestNothingIsLostInAStorm$$' ./internal/inbox
