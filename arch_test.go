@@ -38,7 +38,7 @@ var floors = map[string]int{
 	"internal/events": 0,
 
 	// 1: deciders, pure
-	"policy": 1, "internal/token": 1, "internal/ruling": 1, "internal/firewall": 1, "internal/redact": 1,
+	"policy": 1, "internal/token": 1, "internal/firewall": 1, "internal/redact": 1,
 	"internal/posture": 1, "internal/budget": 1, "internal/zmtp": 1, "internal/reference": 1,
 	"internal/provenance": 1, "internal/handle": 1, "internal/search": 1, "internal/schema": 1, "internal/address": 1,
 	"internal/gate": 1, "internal/role": 1, "internal/dna": 1, "internal/tripwire": 1, "internal/urlpath": 1,

@@ -12,7 +12,6 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/provenance"
-	"github.com/nacre-dev/nacre/internal/ruling"
 	"github.com/nacre-dev/nacre/internal/token"
 	"github.com/nacre-dev/nacre/internal/wire"
 )
@@ -55,7 +54,7 @@ func (k *desk) confirm(ctx context.Context, r *run) error {
 		return failed
 	}
 	if err == nil && (verdict == nil || answer.Verdict == nacre.Deny) {
-		r.session.standings.Keep(r.about(ruling.ScopeOf(answer)), q, answer, answered)
+		r.session.standings.Keep(r.about(token.ScopeOf(answer)), q, answer, answered)
 	}
 	if verdict != nil {
 		return verdict
@@ -77,7 +76,7 @@ func (r *run) tell(q nacre.Question) {
 }
 
 // stand applies what a person ruled for a time.
-func (r *run) stand(s ruling.Standing) error {
+func (r *run) stand(s token.Standing) error {
 	if s.Verdict != nacre.Allow {
 		return unconfirmed(nacre.CodeConfirmationDenied, nacre.ReasonDenied, fmt.Sprintf("User denied %s requests for a time", r.call.Tool))
 	}

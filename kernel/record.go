@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/ruling"
+	"github.com/nacre-dev/nacre/internal/token"
 	"github.com/nacre-dev/nacre/internal/wire"
 	"github.com/nacre-dev/nacre/policy"
 )
@@ -325,7 +325,7 @@ func (k *journal) recordReply(ctx context.Context, r *run, q nacre.Question, ans
 	d.Text("capability", string(q.Capability))
 	d.Text("digest", q.Digest)
 	if verdict == nil || answer.Verdict == nacre.Deny && answer.Digest == q.Digest {
-		about := r.about(ruling.ScopeOf(answer))
+		about := r.about(token.ScopeOf(answer))
 		d.Text("like", hex.EncodeToString(about[:]))
 	}
 	d.Text("question", q.ID)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/ruling"
+	"github.com/nacre-dev/nacre/internal/token"
 )
 
 // KindRepeat records a call that was not carried out again, since it had been before its
@@ -15,7 +15,7 @@ const KindRepeat nacre.Kind = "call.repeat"
 
 // doneBefore takes the approval of a call like this one that had been carried out before the
 // session was interrupted. A read is carried out again under it: nothing comes of that twice.
-func (r *run) doneBefore() (done ruling.Standing, was bool) {
+func (r *run) doneBefore() (done token.Standing, was bool) {
 	if r.decision.Verdict == nacre.Allow {
 		return done, false
 	}
@@ -29,7 +29,7 @@ func (r *run) doneBefore() (done ruling.Standing, was bool) {
 }
 
 // tellDone answers a call that was approved and carried out before: one answer is for one call.
-func (k *Kernel) tellDone(ctx context.Context, r *run, done ruling.Standing) (nacre.Outcome, error) {
+func (k *Kernel) tellDone(ctx context.Context, r *run, done token.Standing) (nacre.Outcome, error) {
 	r.approval = approval{question: done.Question, digest: done.Digest, by: done.By}
 	record := k.record(r, KindRepeat)
 	record.Source, record.Stage, record.Outcome = "core", stageConfirm, nacre.OutcomeAllowed

@@ -14,7 +14,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/handle"
 	"github.com/nacre-dev/nacre/internal/provenance"
 	"github.com/nacre-dev/nacre/internal/reference"
-	"github.com/nacre-dev/nacre/internal/ruling"
 	"github.com/nacre-dev/nacre/internal/token"
 )
 
@@ -44,9 +43,7 @@ type session struct {
 	// showing is held while something is being shown; alone, where what is left
 	// of the budget is not enough for many at once.
 	showing   sync.RWMutex
-	standings ruling.Standings
-	// salt keeps what rulings are about from whoever reads its digest in a record.
-	salt token.Digest
+	standings token.Standings
 	// used orders sessions by their last use; light is set while nothing but the
 	// rest of the budget and the taint is kept. Those of all sessions guards them.
 	used  uint64
@@ -272,7 +269,7 @@ func (s *sessions) session(id nacre.SessionKey) (*session, error) {
 		}
 		one = &session{ledger: provenance.New(), budget: firewall.NewBudget(s.budget), light: true, all: &s.taken, answer: right{read: map[nacre.ToolName]bool{}}}
 		one.words = reference.New(reference.Tag(s.secret, string(id)))
-		one.salt = token.Sum("nacre.ruling.salt.1", string(s.secret))
+		one.standings.Salt = token.Sum("nacre.ruling.salt.1", string(s.secret))
 		s.kept[id] = one
 	}
 	s.use(one)

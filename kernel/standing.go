@@ -5,27 +5,26 @@ import (
 	"encoding/json"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/ruling"
 	"github.com/nacre-dev/nacre/internal/token"
 )
 
 // MaxStanding is the longest that a ruling stands. It ends with its session.
-const MaxStanding = ruling.Max
+const MaxStanding = token.MaxStanding
 
 // ruledOn are the keys of all rulings that may stand for this call.
-func (r *run) ruledOn() []ruling.Key {
-	return []ruling.Key{r.about(nacre.ScopeTool), r.about(nacre.ScopeSame), r.about(nacre.ScopeExact)}
+func (r *run) ruledOn() []token.Digest {
+	return []token.Digest{r.about(nacre.ScopeTool), r.about(nacre.ScopeSame), r.about(nacre.ScopeExact)}
 }
 
 // about is what a ruling is about, as a record has it: the same in each opening of a session, and
 // nothing to whoever does not know the kernel's key. One that is for a single call is about nothing
 // but the very same.
-func (r *run) about(scope nacre.RulingScope) ruling.Key {
+func (r *run) about(scope nacre.RulingScope) token.Digest {
 	if scope == nacre.ScopeOnce {
 		scope = nacre.ScopeExact
 	}
 	like := r.like(scope)
-	return ruling.Key(token.Sum("nacre.ruling.1", string(r.session.salt[:]), string(like[:])))
+	return token.Sum("nacre.ruling.1", string(r.session.standings.Salt[:]), string(like[:]))
 }
 
 // like digests what calls have in common that one ruling may stand for: the

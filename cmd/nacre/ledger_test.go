@@ -177,14 +177,14 @@ func hasRows(t *testing.T, i *installation, want string) {
 // openings, and where a person gave it up.
 func TestARunOfManyOpeningsHasOneRow(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(i *installation){
-		"given up": func(i *installation) { i.nacre("sessions", "give-up", "work").want(i.t, 0) },
-		"merged": func(i *installation) {
+	for want, end := range map[string]func(i *installation){
+		"work.1 failed ": func(i *installation) { i.nacre("sessions", "give-up", "work").want(i.t, 0) },
+		"work.1 merged held": func(i *installation) {
 			i.letsHold("on")
 			i.nacre("run", "--session", "work").want(i.t, 0, "merged")
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			i := desk(t, holdTools)
 			rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"shell","input":{"command":"echo new >new.txt; ipc hold '{\"name\":\"on\"}'"}}`+"\n")
@@ -200,9 +200,7 @@ func TestARunOfManyOpeningsHasOneRow(t *testing.T) {
 			}
 			end(i)
 			for range 2 {
-				if rows := i.rows(); len(rows) != 1 || rows[0] == ledger.Running || rows[0] == ledger.Interrupted {
-					t.Errorf("have %q", rows)
-				}
+				hasRows(t, i, want)
 			}
 			i.nacre("audit", "verify").want(t, 0)
 		})

@@ -441,3 +441,38 @@ policy = '''{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action"
 		t.Errorf("%s handles are left", left)
 	}
 }
+
+// M-55: what is left of a granted budget is good in the run that goes on after a kill, and no more
+// than that; no credential is kept, each opening mints its own.
+func TestAGrantedBudgetOutlivesAKill(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "curl")
+	i, v := minting(t)
+	i.config(i.configured() + "budget = { hours = 4, renewals = 1 }\n")
+	i.project()
+	rec := i.recording("until curl -sf https://example.com/v1/x >a.txt; do sleep 0.1; done; curl -sN https://example.com/v1/stream")
+	args := []string{"run", "stream", "--project", "p", "--recording", rec, "--session", "work", "--check", "true"}
+	for opening, asked := range []bool{true, false, true} {
+		r := i.begin(args...)
+		args = []string{"run", "--session", "work"}
+		eventually(t, "a stream or a question", func() bool { return v.streams.Load() == 1 || len(i.questions()) > 0 })
+		if have := len(i.questions()) > 0; have != asked {
+			t.Errorf("opening %d: a person is asked: %t", opening, have)
+		}
+		if asked {
+			i.nacre("approvals", "approve", i.question().ID).want(t, 0)
+			eventually(t, "a stream", func() bool { return v.streams.Load() == 1 })
+		}
+		_ = r.Process.Kill()
+		finish(t, r)
+		eventually(t, "the stream is closed", func() bool { return v.streams.Load() == 0 })
+	}
+	if v.made != 3 {
+		t.Errorf("%d were minted", v.made)
+	}
+	i.nacre("sessions", "give-up", "work").want(t, 0)
+	i.nacre("credentials", "sweep").want(t, 0)
+	if out := v.out(); len(out) > 0 {
+		t.Errorf("%v are good", out)
+	}
+}

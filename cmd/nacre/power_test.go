@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/ledger"
+	"github.com/nacre-dev/nacre/internal/scriptedmodel"
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
@@ -109,4 +110,40 @@ func TestPowersThatCannotBe(t *testing.T) {
 		i.write("home/.config/nacre/powers.toml", text)
 		i.nacre("power", "list").want(t, 2, want)
 	}
+}
+
+// M-51, M-54: a run without a role is judged like one that has one: what it took makes the next
+// estimate, what a person accepts of it speaks for a power that it used, and its failure takes that
+// power back.
+func TestARunWithoutARoleCountsToo(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "curl")
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "written") }))
+	t.Cleanup(server.Close)
+	command, _ := json.Marshal(map[string]string{"command": "curl -sfk https://dns.example.com/ >>greeting.txt; echo run >>greeting.txt"})
+	half := &scriptedmodel.Usage{Input: 300_000}
+	_, url := upstreamOf(t, scriptedmodel.Script{Turns: []scriptedmodel.Turn{
+		{Tools: []scriptedmodel.Tool{{Name: "shell", Input: command}}, Usage: half}, {Text: "Done.", Usage: half},
+	}})
+	i := install(t)
+	i.project()
+	i.env = append(i.env, "LOCAL_KEY=local-key-of-the-test")
+	i.config(fmt.Sprintf("[egress]\npropose = false\n[egress.pin]\n\"dns.example.com:443\" = %q\n[model]\nname = \"local-1\"\nbudget_usd = \"4\"\n[[model.upstream]]\nurl = %q\nkey_env = \"LOCAL_KEY\"\ndialects = [\"anthropic\"]\nprices = \"local.toml\"\n",
+		server.Listener.Addr(), url))
+	i.write("home/.config/nacre/local.toml", "[models.\"local-1\"]\ninput = \"1\"\noutput = \"1\"\n")
+	i.write("home/.config/nacre/powers.toml", "[[power]]\nname = \"dns-write\"\nhosts = [\"dns.example.com\"]\n")
+	run := func(check string, more ...string) result {
+		return i.nacre(append([]string{"run", "Add a zone to the name server", "--brain", "anthropic", "--project", "p", "--check", check}, more...)...)
+	}
+	run("true", "--egress", "dns.example.com:443", "--session", "first").want(t, 0, "merged")
+	i.nacre("ledger", "accept", "first.1").want(t, 0)
+	i.nacre("power", "list").want(t, 0, "1 of 5 verified successes, 1 of 3 different tasks")
+	i.unlock("dns-write")
+	run("true").want(t, 0, "1 task like this one cost $0.60", "merged")
+	i.nacre("power", "list").want(t, 0, "unlocked until")
+	run("false").want(t, 1, "2 tasks like this one cost on average $0.60", "dns-write is locked again, since a run that used it failed")
+	i.nacre("power", "list").want(t, 0, "locked: 0 of 5 verified successes")
+	run("true").want(t, 0, "this one may cost $0.78", "merged")
+	i.nacre("ledger", "list").want(t, 0, "first.1", "merged")
+	i.nacre("audit", "verify").want(t, 0)
 }

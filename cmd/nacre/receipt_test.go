@@ -11,6 +11,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/nacre-dev/nacre/internal/scriptedmodel"
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
@@ -187,4 +188,26 @@ func TestATaskHasAReceipt(t *testing.T) {
 	rec := i.recording("echo fixed > pkg/x/x.txt")
 	i.nacre("task", "run", i.tasks(1)[0], "--project", "p", "--recording", rec, "--check", "grep -q fixed pkg/x/x.txt").want(t, 0, "merged")
 	i.nacre("receipt", "verify", i.account("agent-0")).want(t, 0, ": landed · it holds", "policy::no-git-ops", "Landed")
+}
+
+// M-68: a visit has one as well, with what it answered and what the model was asked for.
+func TestAVisitHasAReceipt(t *testing.T) {
+	t.Parallel()
+	i, _ := thinks(t, chatRoute, scriptedmodel.Script{Turns: []scriptedmodel.Turn{
+		{Tools: []scriptedmodel.Tool{{Name: "shell", Input: []byte(`{"command":"ipc tool.invoke.send_local '{\"recipient\":\"ada\",\"body\":\"hello, too\"}'"}`)}}}, {Text: "Done."},
+	}})
+	i.serve()
+	i.nacre("chat", "--as", "ada", "--once", "hello").want(t, 0, "hello, too")
+	var rows []struct{ ID, Role, Status string }
+	eventually(t, "the visit's end", func() bool {
+		r := i.nacre("ledger", "list", "--json")
+		return json.Unmarshal([]byte(r.stdout), &rows) == nil && len(rows) == 1 && rows[0].Status == "done"
+	})
+	path := i.account(rows[0].ID)
+	stranger := install(t)
+	stranger.nacre("receipt", "verify", path, "--public-key", i.publicKey()).want(t, 0, rows[0].Role+" "+rows[0].ID, "it holds", "send_local", "local-1")
+	python := testpeer.Need(t, "python3")
+	if out, err := exec.Command(python, "-B", "../../audit/verify_audit.py", "--receipt-file", path, "--public-key", i.publicKey()).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
 }

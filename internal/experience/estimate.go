@@ -3,6 +3,7 @@ package experience
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/nacre-dev/nacre/internal/atom"
 	"github.com/nacre-dev/nacre/internal/ledger"
@@ -62,7 +63,7 @@ func wordsOf(pinned string) string {
 	if t, err := atom.ParseTask([]byte(pinned)); err == nil {
 		return t.Body
 	}
-	return pinned
+	return strings.TrimPrefix(pinned, "run: ") // as the row of a run without a role has it
 }
 
 // shortened is as much of a task's words as is compared.

@@ -2,6 +2,7 @@ package leasing
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/installation"
@@ -10,6 +11,7 @@ import (
 
 const (
 	recordGranted   = "granted"
+	recordAcquired  = "acquired"
 	recordMinted    = "minted"
 	recordExhausted = "exhausted"
 )
@@ -20,7 +22,7 @@ const (
 func grantedBefore(inst *installation.Installation, chains []string) (map[string]lease.Budget, error) {
 	budgets := map[string]lease.Budget{}
 	err := installation.EachRecord(inst, chains, func(e nacre.Record) error {
-		if e.Kind != lease.Kind || e.Outcome != recordGranted && e.Outcome != recordMinted && e.Outcome != recordExhausted {
+		if e.Kind != lease.Kind || !slices.Contains([]string{recordGranted, recordAcquired, recordMinted, recordExhausted}, e.Outcome) {
 			return nil
 		}
 		var d struct {
@@ -34,7 +36,7 @@ func grantedBefore(inst *installation.Installation, chains []string) (map[string
 		switch {
 		case e.Outcome == recordGranted:
 			budgets[d.Credential] = d.Budget
-		case granted && e.Outcome == recordMinted && left.Renewals > 0:
+		case granted && e.Outcome != recordExhausted && left.Renewals > 0:
 			left.Renewals--
 			budgets[d.Credential] = left
 		default:

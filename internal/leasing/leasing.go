@@ -332,7 +332,7 @@ func (h *hold) acquire(ctx context.Context) error {
 		}
 		taken = append(taken, l)
 	}
-	if err := h.of.record(ctx, "acquired", map[string]string{"credential": h.config.Name, "delivery": h.delivery()}); err != nil {
+	if err := h.of.record(ctx, recordAcquired, map[string]string{"credential": h.config.Name, "delivery": h.delivery()}); err != nil {
 		return errors.Join(err, release(ctx, taken))
 	}
 	h.leases = taken

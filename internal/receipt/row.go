@@ -54,6 +54,39 @@ func EnterRows(ctx context.Context, inst *installation.Installation) (err error)
 	return errors.Join(errs...)
 }
 
+// Worked names a piece of a session's work, by those who did it.
+type Worked struct {
+	Session nacre.SessionID
+	Work    string
+	// Chains are those of its openings, the first in front. Words are what was asked, whole.
+	Chains []string
+	Words  string
+}
+
+// maxWords is how much of what was asked a row holds, in bytes.
+const maxWords = 32 << 10
+
+// EnterWork gives the work of a session that is still open its row, where it has none, and returns it.
+func EnterWork(ctx context.Context, inst *installation.Installation, l *ledger.Ledger, of Worked) (ledger.Run, error) {
+	if len(of.Chains) == 0 {
+		return ledger.Run{}, fmt.Errorf("session %s has no chain", of.Session)
+	}
+	opened, err := openingOf(inst, of.Chains[0])
+	if err != nil {
+		return ledger.Run{}, err
+	}
+	w := &work{session: of.Session, name: of.Work, opened: opened, chains: of.Chains}
+	name := w.dna()
+	row, err := l.Show(ctx, name)
+	if errors.Is(err, ledger.ErrNotFound) {
+		words := strings.ToValidUTF8(of.Words[:min(len(of.Words), maxWords)], "")
+		if err = l.Begin(ctx, w.start(name, words)); err == nil || errors.Is(err, ledger.ErrTaken) { // entered meanwhile
+			row, err = l.Show(ctx, name)
+		}
+	}
+	return row.Run, err
+}
+
 // work is one piece of a session's work: the chains of its openings.
 type work struct {
 	session nacre.SessionID

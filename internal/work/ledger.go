@@ -12,10 +12,27 @@ import (
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/ledger"
 	"github.com/nacre-dev/nacre/internal/operator"
+	"github.com/nacre-dev/nacre/internal/receipt"
 	"github.com/nacre-dev/nacre/internal/seal"
 	"github.com/nacre-dev/nacre/internal/task"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
+
+// row is what the ledger calls a run.
+type row struct{ agent, role, dna, specSHA, parent string }
+
+// ofOrder is the row of an order.
+func ofOrder(o *task.Order) row { return row{o.Agent, o.Role, o.DNA, o.SpecSHA, o.Parent} }
+
+// rowOf is the row of a run, which one without an order gets at its end: what it took and which powers it
+// used count as those of others (M-51, M-54).
+func rowOf(ctx context.Context, s *seal.Session, l *ledger.Ledger, spec task.Spec) (row, error) {
+	if spec.Order != nil {
+		return ofOrder(spec.Order), nil
+	}
+	entered, err := receipt.EnterWork(ctx, s.Inst, l, receipt.Worked{Session: s.ID(), Work: s.Work(), Chains: s.Chains(), Words: spec.Words()})
+	return row{agent: entered.ID, role: entered.Role, dna: entered.DNA, specSHA: entered.SpecSHA}, err
+}
 
 // enter gives an order its row, with the record that it stands on (S-15). A
 // run that goes on has its row already.
@@ -37,7 +54,7 @@ func enter(ctx context.Context, s *seal.Session, spec task.Spec) (err error) {
 	case !errors.Is(err, ledger.ErrNotFound):
 		return err
 	}
-	anchor, err := anchor(ctx, s, order, "running", "")
+	anchor, err := anchor(ctx, s, ofOrder(order), "running", "")
 	if err != nil {
 		return err
 	}
@@ -49,7 +66,7 @@ func enter(ctx context.Context, s *seal.Session, spec task.Spec) (err error) {
 
 // resume says in its row that a session goes on with an order.
 func resume(ctx context.Context, s *seal.Session, l *ledger.Ledger, order *task.Order) error {
-	anchor, err := anchor(ctx, s, order, string(ledger.Running), "")
+	anchor, err := anchor(ctx, s, ofOrder(order), string(ledger.Running), "")
 	if err != nil {
 		return err
 	}
@@ -79,7 +96,7 @@ func interrupt(ctx context.Context, s *seal.Session, spec task.Spec, reason stri
 	case err != nil:
 		return err
 	}
-	anchor, err := anchor(ctx, s, order, string(ledger.Interrupted), reason)
+	anchor, err := anchor(ctx, s, ofOrder(order), string(ledger.Interrupted), reason)
 	if err != nil {
 		return err
 	}
@@ -112,22 +129,22 @@ func knownParent(ctx context.Context, inst *installation.Installation, order *ta
 	return err
 }
 
-// account writes into its row what became of an order. It may be called again
+// account writes into its row what became of a run. It may be called again
 // after a crash: a row that is further already stays as it is. tries is how often the agent worked
 // until the run came to a result of its own; 0 where it did not.
 func account(ctx context.Context, s *seal.Session, spec task.Spec, result nacre.RunResult, tries int) (err error) {
-	order := spec.Order
-	if order == nil {
-		return nil
-	}
 	l, err := installation.LedgerOf(ctx, s.Inst)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
+	row, err := rowOf(ctx, s, l, spec)
+	if err != nil {
+		return err
+	}
 	end := ledger.End{
 		Status: ledger.Failed, Summary: result.Reason, CostMicroUSD: result.Cost, Outcome: outcomeOf(result),
-		Project: spec.Project, Tries: tries,
+		Project: spec.Project, Tries: tries, Provider: spec.Brain, Model: spec.Model,
 		TokensIn: s.Model.Earlier.InputTokens, TokensOut: s.Model.Earlier.OutputTokens,
 	}
 	if result.Passed {
@@ -143,18 +160,18 @@ func account(ctx context.Context, s *seal.Session, spec task.Spec, result nacre.
 	if end.Uses, err = usesOf(ctx, s, spec, end.Status == ledger.Failed); err != nil {
 		return err
 	}
-	if end.Anchor, err = anchor(ctx, s, order, string(end.Status), result.Reason); err != nil {
+	if end.Anchor, err = anchor(ctx, s, row, string(end.Status), result.Reason); err != nil {
 		return err
 	}
-	if err := l.Finish(ctx, order.DNA, end); err != nil && !errors.Is(err, ledger.ErrTransition) {
+	if err := l.Finish(ctx, row.dna, end); err != nil && !errors.Is(err, ledger.ErrTransition) {
 		return err
 	}
 	tellProposals(ctx, s, end.Uses)
 	switch {
 	case result.Landed:
-		return settleRow(ctx, s, l, order, ledger.Merged, passedBy(s))
-	case end.Status == ledger.Done && !result.Delivered && result.Next == "": // what can be taken by hand is not rejected
-		return settleRow(ctx, s, l, order, ledger.Rejected, result.Reason)
+		return settleRow(ctx, s, l, row, ledger.Merged, passedBy(s))
+	case spec.Order != nil && end.Status == ledger.Done && !result.Delivered && result.Next == "": // what can be taken by hand is not rejected
+		return settleRow(ctx, s, l, row, ledger.Rejected, result.Reason)
 	}
 	return nil
 }
@@ -168,8 +185,8 @@ func passedBy(s *seal.Session) string {
 }
 
 // settleRow says what became of work that was done.
-func settleRow(ctx context.Context, s *seal.Session, l *ledger.Ledger, order *task.Order, status ledger.Status, reason string) error {
-	anchor, err := anchor(ctx, s, order, string(status), reason)
+func settleRow(ctx context.Context, s *seal.Session, l *ledger.Ledger, of row, status ledger.Status, reason string) error {
+	anchor, err := anchor(ctx, s, of, string(status), reason)
 	if err != nil {
 		return err
 	}
@@ -177,7 +194,7 @@ func settleRow(ctx context.Context, s *seal.Session, l *ledger.Ledger, order *ta
 	if status == ledger.Merged {
 		move = l.Merge
 	}
-	if err := move(ctx, order.DNA, ledger.Landing{Reason: reason, Anchor: anchor}); err != nil && !errors.Is(err, ledger.ErrTransition) {
+	if err := move(ctx, of.dna, ledger.Landing{Reason: reason, Anchor: anchor}); err != nil && !errors.Is(err, ledger.ErrTransition) {
 		return err
 	}
 	return nil
@@ -258,9 +275,9 @@ func outcomeOf(result nacre.RunResult) ledger.Outcome {
 
 // anchor records a change of a row, and says which record of the chain it
 // stands on: that one, or one soon after it.
-func anchor(ctx context.Context, s *seal.Session, order *task.Order, status, reason string) (ledger.Anchor, error) {
+func anchor(ctx context.Context, s *seal.Session, of row, status, reason string) (ledger.Anchor, error) {
 	detail, err := json.Marshal(map[string]string{
-		"agent": order.Agent, "role": order.Role, "dna": order.DNA, "spec_sha": order.SpecSHA, "parent": order.Parent,
+		"agent": of.agent, "role": of.role, "dna": of.dna, "spec_sha": of.specSHA, "parent": of.parent,
 	})
 	if err != nil {
 		return ledger.Anchor{}, err

@@ -1,9 +1,4 @@
-// Package ruling keeps what persons ruled in one session beyond the call that was asked about: what
-// stands for a time or a number of calls (D-13), and what was answered before the session was
-// interrupted (M-55). It promises that nothing stands longer than [Max], that a refusal wins
-// over a consent, and that an answer for one call is good for one. What calls have in common it
-// does not know: whoever asks digests that into a [Key].
-package ruling
+package token
 
 import (
 	"encoding/hex"
@@ -15,16 +10,15 @@ import (
 )
 
 const (
-	// Max is the longest that a ruling stands. It ends with its session.
-	Max = 8 * time.Hour
+	// MaxStanding is the longest that a ruling stands. It ends with its session.
+	MaxStanding = 8 * time.Hour
 	// maxKept are kept of one session; beyond them a person is asked again.
 	maxKept = 256
 )
 
-// Key is what a ruling is about: the digest of what calls have in common for which it stands.
-type Key [32]byte
-
-// Standing is a person's ruling on everything that is like what they were asked.
+// Standing is a person's ruling on everything that is like what they were asked (D-13), or on a
+// single call of a session before it was interrupted (M-55). What calls have in common for which it
+// stands, whoever asks digests.
 type Standing struct {
 	Verdict  nacre.Verdict
 	Question string
@@ -42,13 +36,16 @@ type Standing struct {
 
 func (s Standing) holds(now time.Time) bool { return !now.Before(s.since) && now.Before(s.until) }
 
-// Standings are the rulings of one session. The zero value has none. It is safe for
-// concurrent use.
+// Standings are the rulings of one session. The zero value has none. A refusal wins over a consent,
+// and an answer for one call is good for one. It is safe for concurrent use.
 type Standings struct {
+	// Salt keeps what a ruling is about from whoever reads its digest in a record. It is set before use.
+	Salt Digest
+
 	mu   sync.Mutex
-	kept map[Key]Standing
+	kept map[Digest]Standing
 	// done are approvals of single calls that were carried out before the session was interrupted.
-	done map[Key][]Standing
+	done map[Digest][]Standing
 }
 
 // ScopeOf is what a ruling stands for, and once where it is for the call that was asked about alone.
@@ -60,14 +57,14 @@ func ScopeOf(r nacre.Ruling) nacre.RulingScope {
 }
 
 // Keep remembers a ruling on a question, from now on for as long as it says.
-func (s *Standings) Keep(key Key, q nacre.Question, r nacre.Ruling, now time.Time) {
+func (s *Standings) Keep(key Digest, q nacre.Question, r nacre.Ruling, now time.Time) {
 	if ScopeOf(r) == nacre.ScopeOnce || r.Times < 0 || r.Digest != q.Digest || !now.Before(q.Expires) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kept == nil {
-		s.kept = make(map[Key]Standing)
+		s.kept = make(map[Digest]Standing)
 	}
 	for key, old := range s.kept {
 		if !now.Before(old.until) {
@@ -78,7 +75,7 @@ func (s *Standings) Keep(key Key, q nacre.Question, r nacre.Ruling, now time.Tim
 		return
 	}
 	s.kept[key] = Standing{
-		Verdict: r.Verdict, since: now, until: now.Add(min(r.For, Max)), Question: q.ID, Digest: q.Digest, By: r.By,
+		Verdict: r.Verdict, since: now, until: now.Add(min(r.For, MaxStanding)), Question: q.ID, Digest: q.Digest, By: r.By,
 		counted: r.Times > 0, left: r.Times - 1,
 	}
 }
@@ -92,10 +89,10 @@ func (s *Standings) Forget() {
 
 // Take returns what was ruled on a call that any of the keys is about, and counts the call; a
 // refusal wins over a consent.
-func (s *Standings) Take(keys []Key, now time.Time) (found Standing, is bool) {
+func (s *Standings) Take(keys []Digest, now time.Time) (found Standing, is bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var at Key
+	var at Digest
 	for _, key := range keys {
 		kept, known := s.kept[key]
 		if known && kept.holds(now) && (!is || kept.Verdict < found.Verdict) {
@@ -109,7 +106,7 @@ func (s *Standings) Take(keys []Key, now time.Time) (found Standing, is bool) {
 }
 
 // count takes one call off a ruling that stands for so many. It is called with mu held.
-func (s *Standings) count(key Key, taken Standing) {
+func (s *Standings) count(key Digest, taken Standing) {
 	if !taken.counted {
 		return
 	}
@@ -122,7 +119,7 @@ func (s *Standings) count(key Key, taken Standing) {
 
 // TakeDone takes the approval of one such call that had been carried out before the session was
 // interrupted.
-func (s *Standings) TakeDone(key Key, now time.Time) (done Standing, was bool) {
+func (s *Standings) TakeDone(key Digest, now time.Time) (done Standing, was bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	earlier := s.done[key]
@@ -134,7 +131,7 @@ func (s *Standings) TakeDone(key Key, now time.Time) (done Standing, was bool) {
 }
 
 // Again lets a ruling stand for one more call.
-func (s *Standings) Again(key Key, one Standing) {
+func (s *Standings) Again(key Digest, one Standing) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	one.counted, one.left = true, 1
@@ -142,7 +139,7 @@ func (s *Standings) Again(key Key, one Standing) {
 }
 
 // put adds a ruling to what stands; it is called with mu held, and a map that is made.
-func (s *Standings) put(key Key, one Standing) {
+func (s *Standings) put(key Digest, one Standing) {
 	switch have, known := s.kept[key]; {
 	case known && have.Verdict < one.Verdict: // a refusal stays
 	case known && have.Verdict == one.Verdict && have.counted && one.counted:
@@ -156,7 +153,7 @@ func (s *Standings) put(key Key, one Standing) {
 // Restore takes in, in the place of what stands, what was ruled before the session was interrupted:
 // all of it, or nothing and an error.
 func (s *Standings) Restore(rulings []nacre.Ruled) error {
-	keys := make([]Key, len(rulings))
+	keys := make([]Digest, len(rulings))
 	for i, r := range rulings {
 		var err error
 		if keys[i], err = keyOf(r); err != nil {
@@ -165,7 +162,7 @@ func (s *Standings) Restore(rulings []nacre.Ruled) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kept, s.done = map[Key]Standing{}, map[Key][]Standing{}
+	s.kept, s.done = map[Digest]Standing{}, map[Digest][]Standing{}
 	for i, r := range rulings {
 		switch one, holds := standingOf(r); {
 		case !holds:
@@ -181,10 +178,10 @@ func (s *Standings) Restore(rulings []nacre.Ruled) error {
 // standingOf is what of a ruling still holds; false where nothing does. A call that began and has
 // no end may have been carried out or not: that is for a person to say, once more.
 func standingOf(r nacre.Ruled) (s Standing, holds bool) {
-	s = Standing{Verdict: r.Verdict, Question: r.Question, Digest: r.Digest, By: r.By, since: r.At, until: r.At.Add(Max)}
+	s = Standing{Verdict: r.Verdict, Question: r.Question, Digest: r.Digest, By: r.By, since: r.At, until: r.At.Add(MaxStanding)}
 	switch {
 	case r.Span > 0 && r.Times != 1:
-		s.until, s.counted, s.left = r.At.Add(min(r.Span, Max)), r.Times > 0, r.Times-r.Uses
+		s.until, s.counted, s.left = r.At.Add(min(r.Span, MaxStanding)), r.Times > 0, r.Times-r.Uses
 		return s, r.Times == 0 || s.left > 0
 	case r.Verdict == nacre.Allow && r.Uses > 0:
 		s.Done = r.Done
@@ -194,7 +191,7 @@ func standingOf(r nacre.Ruled) (s Standing, holds bool) {
 	return s, true
 }
 
-func keyOf(r nacre.Ruled) (key Key, err error) {
+func keyOf(r nacre.Ruled) (key Digest, err error) {
 	if len(r.Like) == hex.EncodedLen(len(key)) {
 		_, err = hex.Decode(key[:], []byte(r.Like))
 	}
