@@ -239,6 +239,7 @@ func constantSentences() map[string][]string {
 		"reminders.md": {"for {plugins/reminders.maxReminders:thousands} reminders in {plugins/reminders.maxLists} lists a group, in files of at most {plugins/reminders.maxCalendar:size}"},
 		"runs.md":      {"without secrets, up to {internal/eventlog.MaxBytes:size}", "A question waits for {cmd/nacre/internal/workcmd.detachedPatience:hours} hours"},
 		"scale.md": {
+			"does not answer within {internal/approval.patience:seconds} s",
 			"another node looks every {internal/node.beat:seconds} s, so within {internal/node.Length+internal/node.beat:seconds} s declares",
 			"holds a lease of {internal/node.Length:seconds} s", "renews it every {internal/node.beat:seconds} s",
 		},
