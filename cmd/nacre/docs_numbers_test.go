@@ -324,7 +324,7 @@ func numberSentences() map[string][]string {
 			fmt.Sprintf("bodies over %s", binary(model.DefaultBody)),
 		},
 		"receipts.md": {fmt.Sprintf("records of more than %s", binary(account.MaxFile/2))},
-		"runs.md":     {fmt.Sprintf("while the session lasts, up to %s", span(kernel.MaxStanding))},
+		"runs.md":     {fmt.Sprintf("while the session lasts, up to %s", span(kernel.MaxStanding)), fmt.Sprintf("is not asked again, for up to %s", span(kernel.MaxStanding))},
 	}
 }
 
