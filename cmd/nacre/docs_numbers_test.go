@@ -337,6 +337,7 @@ func othersNumbers() map[string][]string {
 		"channels.md":     {"Telegram keeps for 24 hours", "a sign of life every 8 s"},
 		"credentials.md":  {"GitHub itself ends it after 1 h", "AWS itself ends the session after 15 min"},
 		"git.md":          {"within 256 MiB of memory"},
+		"life.md":         {"a person unlocks it for 30 days"},
 		"memory.md":       {"about 1 KB for each entry"},
 		"plugins.md":      {"with at most 2,000 bytes of its text"},
 		"runs.md":         {"the same risky values, for 15 minutes", "exactly the same arguments, for 15 minutes", "with any arguments, for 15 minutes"},
