@@ -49,7 +49,7 @@ var floors = map[string]int{
 
 	// 2: records on disk
 	"audit": 2, "internal/registry": 2, "internal/approval": 2, "internal/memory": 2,
-	"internal/revocation": 2, "internal/ledger": 2, "internal/guard": 2, "internal/confine": 2, "internal/sigv4": 2,
+	"internal/revocation": 2, "internal/revocation/shared": 2, "internal/ledger": 2, "internal/guard": 2, "internal/confine": 2, "internal/sigv4": 2,
 	"internal/schedule": 2, "internal/sqlitefile": 2, "internal/inbox": 2, "internal/disk": 2,
 	// the database that nodes share, and who of them is alive
 	"internal/database": 2, "internal/node": 2,
@@ -82,7 +82,7 @@ var floors = map[string]int{
 	// who may decide, and what faces stand on
 	"internal/roster": 7, "internal/cockpit": 9, "internal/web": 19,
 	// the database that machines share, as a whole
-	"internal/store": 8,
+	"internal/store":      8,
 	"internal/configfile": 7, "internal/installation": 7, "internal/access": 8, "internal/leasing": 8, "internal/asking": 8, "internal/quiet": 8, "internal/operator": 8, "internal/toolchain": 8, "internal/pins": 8, "internal/receipt": 8, "internal/handler": 8,
 	// plugins that run
 	"internal/hosting": 9,

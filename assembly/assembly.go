@@ -37,6 +37,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/prove"
 	"github.com/nacre-dev/nacre/internal/receipt"
 	"github.com/nacre-dev/nacre/internal/review"
+	"github.com/nacre-dev/nacre/internal/revocation/shared"
 	"github.com/nacre-dev/nacre/internal/scheduling"
 	"github.com/nacre-dev/nacre/internal/serve"
 	"github.com/nacre-dev/nacre/internal/store"
@@ -58,6 +59,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
+	inst.Revoked.Share(shared.On(inst.Registry.Store()))
 	return &Runtime{inst, person.OfUser(os.Geteuid())}, nil
 }
 

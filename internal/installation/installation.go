@@ -114,7 +114,7 @@ func Open(_ context.Context, o Options) (*Installation, error) {
 	if r.Grants, err = revocation.LoadKeys(paths.Keys()); err != nil {
 		return nil, r.noKeys("the keys of grants", err)
 	}
-	if r.Revoked, err = revocation.OpenOn(paths.Keys(), r.Registry.Store()); err != nil {
+	if r.Revoked, err = revocation.Open(paths.Keys()); err != nil {
 		return nil, r.noKeys("what was revoked", err)
 	}
 	return r, nil

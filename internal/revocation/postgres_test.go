@@ -8,7 +8,9 @@ import (
 
 	"github.com/nacre-dev/nacre/internal/database"
 	"github.com/nacre-dev/nacre/internal/revocation"
+	"github.com/nacre-dev/nacre/internal/revocation/shared"
 	"github.com/nacre-dev/nacre/internal/testpeer"
+	"github.com/nacre-dev/nacre/internal/token"
 )
 
 // stores are the databases of the tests that run on a PostgreSQL, by their folders.
@@ -47,9 +49,18 @@ func TestOnPostgres(t *testing.T) {
 	t.Run("a store that is away", awayRevokesAll)
 }
 
+// openOn opens a folder on a machine that shares its revocations.
+func openOn(dir string, shared token.Revocations) (*revocation.List, error) {
+	l, err := revocation.Open(dir)
+	if err == nil {
+		l.Share(shared)
+	}
+	return l, err
+}
+
 func machine(t *testing.T, of string) *revocation.List {
 	t.Helper()
-	l, err := revocation.OpenOn(folder(t), storeOf(t, of))
+	l, err := openOn(folder(t), shared.On(storeOf(t, of)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +94,7 @@ func ownFileCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	revoke(t, own, "before", "", time.Time{})
-	l, err := revocation.OpenOn(dir, storeOf(t, "own"))
+	l, err := openOn(dir, shared.On(storeOf(t, "own")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,11 +106,11 @@ func ownFileCounts(t *testing.T) {
 func awayRevokesAll(t *testing.T) {
 	for name, address := range map[string]string{"away": "postgres://nacre@/x?host=/nonexistent", "unnamed": ""} {
 		store := database.NewStore(func() string { return address }, "acme")
-		l, err := revocation.OpenOn(folder(t), store)
+		l, err := openOn(folder(t), shared.On(store))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if is, err := l.Revoked("t-1", "a", now); !is || !errors.Is(err, revocation.ErrAsked) {
+		if is, err := l.Revoked("t-1", "a", now); !is || !errors.Is(err, shared.ErrAsked) {
 			t.Errorf("%s: have %t, %v", name, is, err)
 		}
 		if err := l.Revoke("t-1", "", now); err == nil {

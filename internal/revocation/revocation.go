@@ -58,7 +58,7 @@ type List struct {
 	asked atomic.Uint32
 
 	// shared are those of all nodes, where the installation has a store.
-	shared *shared
+	shared token.Revocations
 }
 
 var _ token.Revocations = (*List)(nil)
@@ -72,6 +72,11 @@ type version struct {
 	size   int64
 	ctime  syscall.Timespec
 }
+
+// Share adds the revocations that the machines of an installation share: what any of them
+// revokes is revoked on all of them, and what this one's own file holds stays revoked here.
+// It comes before the first question; nil shares nothing.
+func (l *List) Share(shared token.Revocations) { l.shared = shared }
 
 // Open reads the list in dir, or starts an empty one where none ever was. dir
 // must be the user's alone.
@@ -119,7 +124,7 @@ func (l *List) Revoke(id, principal string, until time.Time) error {
 		return err
 	}
 	if l.shared != nil {
-		return l.shared.revoke(entry{id, principal, until})
+		return l.shared.Revoke(id, principal, until)
 	}
 	return l.change(func(c *contents) (bool, error) { return c.add(entry{id, principal, until}) })
 }
@@ -131,7 +136,7 @@ func (l *List) Revoked(id, principal string, now time.Time) (bool, error) {
 	if l.shared == nil || is || err != nil {
 		return is, err
 	}
-	return l.shared.revoked(id, principal, now)
+	return l.shared.Revoked(id, principal, now)
 }
 
 func (l *List) revokedHere(id, principal string, now time.Time) (bool, error) {
@@ -157,7 +162,7 @@ func (l *List) revokedHere(id, principal string, now time.Time) (bool, error) {
 func (l *List) Sweep(now time.Time) error {
 	err := l.change(func(c *contents) (bool, error) { return c.sweep(now), nil })
 	if l.shared != nil {
-		err = errors.Join(err, l.shared.sweep(now))
+		err = errors.Join(err, l.shared.Sweep(now))
 	}
 	return err
 }

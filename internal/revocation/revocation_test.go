@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/revocation"
+	"github.com/nacre-dev/nacre/internal/revocation/shared"
 	"github.com/nacre-dev/nacre/internal/token"
 )
 
@@ -26,7 +27,7 @@ func folder(t testing.TB) string { return filepath.Join(t.TempDir(), "state") }
 
 func open(t testing.TB, dir string) *revocation.List {
 	t.Helper()
-	l, err := revocation.OpenOn(dir, storeOf(t, dir))
+	l, err := openOn(dir, shared.On(storeOf(t, dir)))
 	if err != nil {
 		t.Fatal(err)
 	}

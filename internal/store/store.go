@@ -25,7 +25,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/ledger"
 	"github.com/nacre-dev/nacre/internal/model"
 	"github.com/nacre-dev/nacre/internal/node"
-	"github.com/nacre-dev/nacre/internal/revocation"
+	"github.com/nacre-dev/nacre/internal/revocation/shared"
 	"github.com/nacre-dev/nacre/internal/schedule"
 )
 
@@ -39,7 +39,7 @@ type room struct {
 func rooms() []room {
 	return []room{
 		{"node", node.Migrations()}, {"inbox", inbox.Migrations()}, {"schedule", schedule.Migrations()},
-		{"revocation", revocation.Migrations()}, {"approval", approval.Migrations()}, {"ledger", ledger.Migrations()},
+		{"revocation", shared.Migrations()}, {"approval", approval.Migrations()}, {"ledger", ledger.Migrations()},
 		{"spending", model.Migrations()},
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/inbox"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/registry"
-	"github.com/nacre-dev/nacre/internal/revocation"
+	"github.com/nacre-dev/nacre/internal/revocation/shared"
 	"github.com/nacre-dev/nacre/internal/store"
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
@@ -50,11 +50,7 @@ func filled(t *testing.T, address string) *installation.Installation {
 			t.Fatal(err)
 		}
 	}
-	list, err := revocation.OpenOn(filepath.Join(t.TempDir(), "keys"), i.Registry.Store())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := list.Revoke("", "a/\x00\\", time.Time{}); err != nil {
+	if err := shared.On(i.Registry.Store()).Revoke("", "a/\x00\\", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	return i

@@ -1,4 +1,6 @@
-package revocation
+// Package shared keeps the revocations of all machines of an installation in its database. It
+// is a room of its own, so that who embeds grants links no database.
+package shared
 
 import (
 	"context"
@@ -17,6 +19,8 @@ const (
 	oneAtATime = 0x6e63727673
 	// asking bounds a question to the database, and writing a change.
 	asking, writing = 5 * time.Second, 10 * time.Second
+	// lastYear is the last that a revocation ends in; later is never.
+	lastYear = 9999
 )
 
 // ErrAsked is a question that the store did not answer.
@@ -36,23 +40,26 @@ CREATE TABLE nacre_revocation (
 CREATE TABLE nacre_revocation_sweep (one boolean PRIMARY KEY DEFAULT true CHECK (one), at timestamptz NOT NULL)`}
 }
 
-// shared are the revocations of all nodes of an installation, in their database. Each
+// List are the revocations of all nodes of an installation, in their database. Each
 // question is one to the database: what was revoked at another node counts from the moment
 // that Revoke returned there. A database that does not answer revokes everything.
-type shared struct{ store *database.Store }
+type List struct{ store *database.Store }
 
-// OpenOn is [Open] for a machine whose installation has a store: what any machine revokes is
-// revoked on all of them, and what this one's own file holds stays revoked here. The store is
-// not asked before the first question.
-func OpenOn(dir string, store *database.Store) (*List, error) {
-	l, err := Open(dir)
-	if err == nil && store != nil {
-		l.shared = &shared{store}
+var _ token.Revocations = (*List)(nil)
+
+// On are those in a store, which is not asked before the first question; nil where there is none.
+func On(store *database.Store) token.Revocations {
+	if store == nil {
+		return nil
 	}
-	return l, err
+	return &List{store}
 }
 
-func (s *shared) revoke(e entry) error {
+// Revoke implements [token.Revocations]: it is in the store when it returns nil.
+func (s *List) Revoke(id, principal string, until time.Time) error {
+	if err := token.CheckRevocation(id, principal); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), writing)
 	defer cancel()
 	pool, err := s.store.Room(ctx, "revocation", Migrations)
@@ -61,7 +68,7 @@ func (s *shared) revoke(e entry) error {
 	}
 	return database.Alone(ctx, pool, oneAtATime, func(tx pgx.Tx) error {
 		var others int
-		err := tx.QueryRow(ctx, `SELECT count(*) FROM nacre_revocation WHERE NOT (id = $1 AND principal = $2)`, e.ID, []byte(e.Principal)).Scan(&others)
+		err := tx.QueryRow(ctx, `SELECT count(*) FROM nacre_revocation WHERE NOT (id = $1 AND principal = $2)`, id, []byte(principal)).Scan(&others)
 		if err != nil {
 			return err
 		}
@@ -70,7 +77,7 @@ func (s *shared) revoke(e entry) error {
 		}
 		_, err = tx.Exec(ctx, `INSERT INTO nacre_revocation AS r VALUES ($1, $2, $3) ON CONFLICT (id, principal)
 			DO UPDATE SET until = CASE WHEN r.until IS NULL OR excluded.until IS NULL THEN NULL ELSE greatest(r.until, excluded.until) END`,
-			e.ID, []byte(e.Principal), endOf(e.Until))
+			id, []byte(principal), endOf(until))
 		return err
 	})
 }
@@ -86,7 +93,8 @@ func endOf(until time.Time) *time.Time {
 	return &until
 }
 
-func (s *shared) revoked(id, principal string, now time.Time) (bool, error) {
+// Revoked implements [token.Revocations].
+func (s *List) Revoked(id, principal string, now time.Time) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), asking)
 	defer cancel()
 	pool, err := s.store.Room(ctx, "revocation", Migrations)
@@ -117,7 +125,8 @@ func above(name string) []string {
 	return append(names, name)
 }
 
-func (s *shared) sweep(now time.Time) error {
+// Sweep implements [token.Revocations].
+func (s *List) Sweep(now time.Time) error {
 	ctx, cancel := context.WithTimeout(context.Background(), writing)
 	defer cancel()
 	pool, err := s.store.Room(ctx, "revocation", Migrations)
