@@ -91,7 +91,7 @@ var floors = map[string]int{
 	"internal/scheduling": 9, "internal/leftover": 9, "internal/acceptance": 9, "internal/review": 9, "internal/overview": 9, "internal/account": 9, "internal/survey": 9,
 	// a sealed session, and what is known of those that work in one
 	"internal/seal":         10,
-	"internal/conversation": 11, "internal/fetch": 11, "internal/order": 11, "internal/agent": 11, "internal/graduation": 11, "internal/interactive": 11, "internal/gitdir": 11,
+	"internal/conversation": 11, "internal/fetch": 11, "internal/order": 11, "internal/agent": 11, "internal/graduation": 11, "internal/interactive": 11, "internal/gitdir": 11, "internal/children": 11,
 	// what nacre does with one
 	"internal/command": 12, "internal/converse": 12, "internal/work": 12, "internal/erasure": 12, "internal/learn": 12, "internal/pluginadmin": 12,
 	"internal/serve": 13, "internal/doctor": 13, "internal/prove": 12,

@@ -39,6 +39,7 @@ const (
 	KindEvent          Kind = "event" // what became of an event that could have started an agent
 	KindOutcome        Kind = "outcome"
 	KindLedger         Kind = "ledger" // a row of the ledger comes to stand as Outcome says
+	KindChild          Kind = "child"  // an agent asks for another one, and what becomes of that (M-69)
 )
 
 // The outcomes of a crossing of the door (D-16). Other kinds use words of their own.

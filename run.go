@@ -142,6 +142,8 @@ type SessionStatus struct {
 	Started  time.Time    `json:"started"`
 	Finished time.Time    `json:"finished,omitzero"`
 	Outcome  string       `json:"outcome,omitempty"`
+	// Parent is the session whose agent asked for this one; empty where a person did (M-69).
+	Parent SessionID `json:"parent,omitempty"`
 	// Resumable says that the session has unfinished work to go on with.
 	Resumable bool `json:"resumable,omitempty"`
 	// FailedCheck is the check that kept the session's latest work from landing, with

@@ -114,7 +114,7 @@ func open(ctx context.Context, inst *installation.Installation, e Exec, program 
 	laid := layGit(ctx, inst, e, o.project, id)
 	o.Session, err = seal.Open(ctx, inst, seal.Request{
 		ID: id, Group: group, Kind: program.Kind, Title: e.Argv[0], Project: o.project, Brain: program.Brain, Version: program.Version,
-		Model: program.Model, Ways: seal.Ways{Egress: e.Egress, Services: e.Services}, Asking: e.Asking, Warn: e.Notice, Role: e.Role, Confined: e.Role != "", Said: seal.Said{Words: e.Argv},
+		Model: program.Model, Ways: seal.Ways{Egress: e.Egress, Services: e.Services}, Asking: e.Asking, Warn: e.Notice, Holding: seal.Holding{Role: e.Role, Confined: e.Role != ""}, Said: seal.Said{Words: e.Argv},
 	})
 	if o.git = laid(); err != nil {
 		err = errors.Join(err, o.git.Close())

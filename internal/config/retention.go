@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/person"
+	"github.com/nacre-dev/nacre/internal/posture"
 )
 
 // Bounds are what every session is held to, and how long what it leaves is kept.
 type Bounds struct {
-	// OutputTokens is how much of results one session may see; 0 means
-	// DefaultOutputTokens (K-16).
+	// OutputTokens is how much of results one session may see; 0 means DefaultOutputTokens (K-16).
 	OutputTokens int `toml:"output_tokens"`
 	// Results is how much of one result is shown at once (K-31).
 	Results Results `toml:"results"`
@@ -28,15 +28,15 @@ type Bounds struct {
 	// Operators are the persons who may decide (M-46).
 	Operators person.Operators `toml:"operators"`
 	// Landing says what lands of verified work (M-67).
-	Landing Landing `toml:"landing"`
+	Landing  Landing          `toml:"landing"`
+	Children posture.Children `toml:"children"` // whether agents may ask for further ones (M-69)
 	// Retention removes old sessions by itself; its zero value removes none (U-22).
 	Retention Retention `toml:"retention"`
 }
 
 // Policy says how a policy comes into force.
 type Policy struct {
-	// RequireReplay refuses sessions under a policy that nobody accepted with
-	// nacre policy accept (U-42).
+	// RequireReplay refuses sessions under a policy that nobody accepted with nacre policy accept (U-42).
 	RequireReplay bool `toml:"require_replay"`
 }
 
@@ -47,7 +47,7 @@ func (b Bounds) check() error {
 	if b.OutputTokens < 0 {
 		return fmt.Errorf("output_tokens = %d: use a positive number, or leave it out", b.OutputTokens)
 	}
-	return errors.Join(b.Rates.check("[rates]"), b.Approval.check(), b.Retention.check(), b.Operators.Check())
+	return errors.Join(b.Rates.check("[rates]"), b.Approval.check(), b.Retention.check(), b.Children.Check(), b.Operators.Check())
 }
 
 // Retention says which sessions are old. Work that did not land is never removed for it.

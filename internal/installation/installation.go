@@ -224,6 +224,11 @@ func (inst *Installation) Principal(group nacre.Group, session nacre.SessionID, 
 	}
 }
 
+// Decide is what the policy says of a capability before anything is called.
+func Decide(inst *Installation, p nacre.Principal, c nacre.Capability) nacre.Decision {
+	return inst.Policy.Decide(policy.Request{Principal: p, Capability: c})
+}
+
 // PrincipalID lies under its group's: what revokes the group revokes them all.
 func PrincipalID(group nacre.Group, session nacre.SessionID) string {
 	return string(group) + "/" + string(session)

@@ -191,12 +191,17 @@ func readMemoryConfig(table map[string]any) (*memoryConfig, error) {
 
 // OpenMemory comes before sandbox and brain: no memory, no run (M-01, D-45).
 func (inst *Installation) OpenMemory(ctx context.Context, group nacre.Group, warn func(string)) (*memory.Store, error) {
+	return OpenWorkingMemory(ctx, inst, group, memory.Working{}, warn)
+}
+
+// OpenWorkingMemory opens the memory of a group as a sub-agent sees it (M-56).
+func OpenWorkingMemory(ctx context.Context, inst *Installation, group nacre.Group, working memory.Working, warn func(string)) (*memory.Store, error) {
 	c, err := inst.MemorySettings()
 	if err != nil {
 		return nil, err
 	}
 	store, err := memory.Open(ctx, inst.Registry.Paths().Memory(group), memory.Options{
-		Group: group, Now: inst.Options.Now, Embed: c.Embed, Model: c.Model, Warn: warn,
+		Group: group, Now: inst.Options.Now, Embed: c.Embed, Model: c.Model, Warn: warn, Working: working,
 		PurgeAfter: c.PurgeAfter, BriefEntries: c.BriefEntries, BriefChars: c.BriefChars,
 	})
 	if err != nil && ctx.Err() != nil {

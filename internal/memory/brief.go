@@ -63,7 +63,7 @@ func (s *Store) Brief(ctx context.Context, provenance bool) (Brief, error) {
 		return Brief{}, sqlitefile.Classified(err)
 	}
 	// Most often the first of them fill a brief. Where long ones are skipped, more are looked at.
-	for _, most := range []int{min(2*s.briefEntries, mostBrief), mostBrief} {
+	for _, most := range []int{min(2*s.brief.entries, mostBrief), mostBrief} {
 		hits, err := s.entries(ctx, `SELECT `+columns+`, 0.0 FROM memory_entries e INDEXED BY idx_memory_brief
 			WHERE e.group_name = ? AND e.trust = 'trusted' AND e.superseded_by IS NULL AND (e.expires_at IS NULL OR e.expires_at > ?)
 			AND NOT EXISTS (SELECT 1 FROM memory_lessons l WHERE l.id = e.id)
@@ -72,7 +72,7 @@ func (s *Store) Brief(ctx context.Context, provenance bool) (Brief, error) {
 			return Brief{}, err
 		}
 		b.Entries = s.fill(hits, now, provenance)
-		if len(b.Entries) == s.briefEntries || len(hits) < most {
+		if len(b.Entries) == s.brief.entries || len(hits) < most {
 			break
 		}
 	}
@@ -83,11 +83,11 @@ func (s *Store) Brief(ctx context.Context, provenance bool) (Brief, error) {
 // fill takes what fits, in order.
 func (s *Store) fill(hits []Hit, now time.Time, provenance bool) []BriefEntry {
 	entries := []BriefEntry{}
-	left := s.briefChars - utf8.RuneCountInString(briefTitle+briefBehavioral+briefFacts)
+	left := s.brief.chars - utf8.RuneCountInString(briefTitle+briefBehavioral+briefFacts)
 	for _, h := range hits {
 		e := briefEntry(h.Entry, now, provenance)
 		size := utf8.RuneCountInString(e.line())
-		if h.Trust != nacre.Trusted || size > left || len(entries) == s.briefEntries {
+		if h.Trust != nacre.Trusted || size > left || len(entries) == s.brief.entries {
 			continue
 		}
 		left -= size

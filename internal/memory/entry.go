@@ -201,6 +201,9 @@ func draftError(err error, i, of int) error {
 }
 
 func (s *Store) add(ctx context.Context, tx *sql.Tx, insert *sql.Stmt, w Writer, d Draft) (Entry, error) {
+	if err := checkTags(w, d.Tags); err != nil {
+		return Entry{}, err
+	}
 	e := s.entry(w, d)
 	tags, err := json.Marshal(e.Tags)
 	if err != nil {
@@ -244,6 +247,7 @@ func (s *Store) entry(w Writer, d Draft) Entry {
 	if !d.Expires.IsZero() {
 		e.ExpiresAt = stamp(d.Expires)
 	}
+	s.working.mark(&e, s.now())
 	return e
 }
 
@@ -276,6 +280,9 @@ func (s *Store) mayChange(ctx context.Context, tx *sql.Tx, w Writer, id string) 
 	}
 	if err == nil && trust == nacre.Trusted.String() && !w.Operator {
 		return "", fmt.Errorf("%w: %.80q", ErrTrusted, id)
+	}
+	if err == nil {
+		err = s.working.mayChangeOf(ctx, tx, w, id)
 	}
 	return by.String, err
 }

@@ -356,12 +356,12 @@ func unix(stamp string) int64 {
 	return t.Unix()
 }
 
-// keep is the filter of a query; it wants the lock held.
-func (l *live) keep(q Query, now time.Time) func(slot int) bool {
+// keep is the filter of a query of whoever works with w; it wants the lock held.
+func (l *live) keep(q Query, w Working, now time.Time) func(slot int) bool {
 	at := now.Unix()
 	return func(slot int) bool {
 		e := &l.entries[slot]
-		if e.gone || e.superseded != "" && !q.Superseded || e.expires != 0 && e.expires <= at || q.Type != "" && e.kind != q.Type {
+		if e.gone || e.superseded != "" && !q.Superseded || e.expires != 0 && e.expires <= at || q.Type != "" && e.kind != q.Type || q.Own && !w.sees(e.tags) {
 			return false
 		}
 		for _, tag := range q.Tags {

@@ -33,6 +33,8 @@ type Options struct {
 	PurgeAfter time.Duration
 	// BriefEntries and BriefChars limit a brief; zero means [DefaultBriefEntries] and [DefaultBriefChars].
 	BriefEntries, BriefChars int
+	// Working makes the store that of a sub-agent.
+	Working Working
 	// Warn is told what the operator should know, such as an endpoint that does not
 	// answer; nil means nobody is.
 	Warn func(string)
@@ -53,8 +55,9 @@ type Store struct {
 	warn   func(string)
 	live   live
 
-	briefEntries, briefChars int
-	purgeAfter               time.Duration
+	brief      struct{ entries, chars int } // limits
+	purgeAfter time.Duration
+	working    Working
 
 	seen struct { // what Recalled has kept
 		mu  sync.Mutex
@@ -89,8 +92,9 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	s := &Store{
 		file: file, db: file.DB(), group: o.Group, now: o.Now, newID: o.NewID, redact: redact.New(), embed: o.Embed, model: o.Model, warn: o.Warn,
-		briefEntries: o.BriefEntries, briefChars: o.BriefChars, purgeAfter: o.PurgeAfter,
+		purgeAfter: o.PurgeAfter, working: o.Working,
 	}
+	s.brief.entries, s.brief.chars = o.BriefEntries, o.BriefChars
 	if err := s.tidy(ctx, o.PurgeAfter); err != nil {
 		err = errors.Join(err, file.Close())
 		if ctx.Err() != nil {
@@ -121,6 +125,11 @@ const lastChange = `SELECT coalesce(max(change), 0) FROM memory_changes`
 func (s *Store) tidy(ctx context.Context, purgeAfter time.Duration) (err error) {
 	if s.purged, err = s.purge(ctx, purgeAfter); err != nil {
 		return err
+	}
+	if s.working.is() {
+		if err := purgeWorking(ctx, s); err != nil {
+			return err
+		}
 	}
 	if err := s.scrubLeft(ctx); err != nil {
 		return err

@@ -11,7 +11,8 @@ import (
 // waiting are entries of a group, now, that the operator has neither vouched for nor declined, of those that
 // sessions wrote which had listened to no outsider (M-50b). [Store.Trust] ends the wait of
 // one, either way.
-const waiting = `e.group_name = ? AND e.trust = 'untrusted' AND e.label = 'trusted' AND e.superseded_by IS NULL AND (e.expires_at IS NULL OR e.expires_at > ?)`
+const waiting = `e.group_name = ? AND e.trust = 'untrusted' AND e.label = 'trusted' AND e.superseded_by IS NULL AND (e.expires_at IS NULL OR e.expires_at > ?)
+	AND instr(e.tags, '"working:') = 0`
 
 // Waiting is how many entries wait for a review, and how many of them a session wrote.
 func Waiting(ctx context.Context, s *Store, session nacre.SessionID) (all, its int, err error) {

@@ -29,6 +29,8 @@ type Query struct {
 	Type string
 	// Superseded includes entries that were replaced.
 	Superseded bool
+	// Own leaves out the working memories of sub-agents, but the store's own.
+	Own bool
 	// Limit is 1–100; zero means 20, and what is outside counts as the nearest.
 	Limit int
 }
@@ -79,7 +81,7 @@ func (s *Store) rank(ctx context.Context, q Query) (list []ranked, tooMany bool)
 	if l.tooMany || !l.loaded {
 		return nil, true
 	}
-	keep, among := l.keep(q, now), l.among(q)
+	keep, among := l.keep(q, s.working, now), l.among(q)
 	if q.Text == "" {
 		return l.recent(q.Limit, among, keep), false
 	}
@@ -198,6 +200,10 @@ func (s *Store) searchStored(ctx context.Context, q Query) ([]Hit, error) {
 	args = append(args, string(s.group), stamp(s.now()))
 	if !q.Superseded {
 		where = append(where, `e.superseded_by IS NULL`)
+	}
+	if q.Own {
+		condition, tag := s.working.where()
+		where, args = append(where, condition), append(args, tag)
 	}
 	if q.Type != "" {
 		where, args = append(where, `e.type = ?`), append(args, q.Type)

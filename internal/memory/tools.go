@@ -191,7 +191,7 @@ func (s *Store) doSearch(ctx context.Context, w Writer, raw json.RawMessage) (an
 	if err := json.Unmarshal(raw, &args); err != nil {
 		return nil, err
 	}
-	q := Query{Text: args.Query, Tags: args.Tags, Type: args.Type, Superseded: args.IncludeSuperseded}
+	q := Query{Text: args.Query, Tags: args.Tags, Type: args.Type, Superseded: args.IncludeSuperseded, Own: true}
 	if args.Limit != nil {
 		if q.Limit = *args.Limit; q.Limit < 1 { // more than 100 the schema refuses
 			return nil, fmt.Errorf("%w: limit is %d: use 1 to %d", ErrQuery, q.Limit, MaxResults)
@@ -254,6 +254,9 @@ func (s *Store) doGet(ctx context.Context, w Writer, raw json.RawMessage) (any, 
 		return nil, err
 	}
 	e, links, err := s.Get(ctx, args.ID)
+	if err == nil && !s.working.sees(e.Tags) {
+		err = fmt.Errorf("%w: %.80q", ErrNotFound, args.ID)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func (s *Store) near(ctx context.Context, q Query) []int64 {
 		s.rest(err)
 		return nil
 	}
-	return s.live.nearest(asked[0], s.live.keep(q, s.now()))
+	return s.live.nearest(asked[0], s.live.keep(q, s.working, s.now()))
 }
 
 func (s *Store) resting() bool {

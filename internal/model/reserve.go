@@ -118,6 +118,31 @@ func (g *Gateway) Narrow(limit int64) {
 	g.ledger.Narrow(limit)
 }
 
+// SetAside reserves what somebody else may spend of the session's budget, in micro-dollars,
+// until settle says what that came to (M-56). What does not fit is a [*budget.ExhaustedError].
+func (g *Gateway) SetAside(amount int64) (settle func(cost int64), err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r, err := g.ledger.Reserve(amount)
+	if err != nil {
+		return nil, err
+	}
+	return func(cost int64) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.ledger.Settle(r, cost)
+		close(g.changed)
+		g.changed = make(chan struct{})
+	}, nil
+}
+
+// Left is what of the session's budget is neither spent nor set aside, in micro-dollars.
+func (g *Gateway) Left() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.ledger.Left()
+}
+
 // settle ends the call's reservations, first the day's, so that who waits for
 // the session's finds both; then it wakes those who wait.
 func (g *Gateway) settle(ctx context.Context, c *call, how charge) {

@@ -93,19 +93,30 @@ func GiveUp(ctx context.Context, inst *installation.Installation, id nacre.Sessi
 // ledger, and the durable work itself. outcome is what the session came to, and why is
 // said in the rows. The caller holds the session.
 func EndWork(ctx context.Context, inst *installation.Installation, held *registry.Held, outcome, why string) error {
-	if held.Work != "" {
-		l, err := installation.LedgerOf(ctx, inst)
-		if err != nil {
-			return err
-		}
-		err = errors.Join(l.GiveUpSession(ctx, string(held.ID), why, Anchored(ctx, inst, "failed", why)), l.Close())
-		if err != nil {
-			return err
-		}
-		if err := task.End(ctx, inst.Registry.Paths().Engine(), held.Work); err != nil {
-			return err
-		}
+	if err := endUnfinished(ctx, inst, held.Session, why); err != nil {
+		return err
 	}
+	return closed(inst, held, outcome)
+}
+
+// endUnfinished fails the rows of a session's unfinished work, and ends the durable work itself.
+func endUnfinished(ctx context.Context, inst *installation.Installation, s registry.Session, why string) error {
+	if s.Work == "" {
+		return nil
+	}
+	l, err := installation.LedgerOf(ctx, inst)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(l.GiveUpSession(ctx, string(s.ID), why, Anchored(ctx, inst, "failed", why)), l.Close())
+	if err != nil {
+		return err
+	}
+	return task.End(ctx, inst.Registry.Paths().Engine(), s.Work)
+}
+
+// closed says that a session's work has ended.
+func closed(inst *installation.Installation, held *registry.Held, outcome string) error {
 	return held.Update(func(s *registry.Session) {
 		s.State, s.Work, s.Outcome, s.Finished = nacre.SessionDone, "", outcome, inst.Options.Now()
 	})

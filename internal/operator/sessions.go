@@ -143,7 +143,7 @@ func Settle(ctx context.Context, inst *installation.Installation, id nacre.Sessi
 
 func settle(ctx context.Context, inst *installation.Installation, id nacre.SessionID, killed func(Killed)) error {
 	options := session.Options{Registry: inst.Registry, EndOrphans: installation.EndOrphans, Keys: inst.Keys, Now: inst.Options.Now}
-	return session.Settle(ctx, options, id, func(s registry.Session, dir string) error {
+	err := session.Settle(ctx, options, id, func(s registry.Session, dir string) error {
 		if err := os.RemoveAll(filepath.Join(dir, installation.PinsDir)); err != nil {
 			return err
 		}
@@ -167,6 +167,28 @@ func settle(ctx context.Context, inst *installation.Installation, id nacre.Sessi
 		if s.Works == 0 {
 			return nil
 		}
-		return task.Recover(ctx, dir, s.LatestWork(), s.Project, inst.Options.Now)
+		if err := task.Recover(ctx, dir, s.LatestWork(), s.Project, inst.Options.Now); err != nil || s.Parent == "" {
+			return err
+		}
+		return endUnfinished(ctx, inst, s, orphaned)
 	})
+	if err != nil {
+		return err
+	}
+	return closeChild(inst, id)
+}
+
+// orphaned is why nobody goes on with the work of a sub-agent.
+const orphaned = "its parent has ended, or stopped it"
+
+// closeChild says of a sub-agent's session, whose work has ended for good, that it has.
+func closeChild(inst *installation.Installation, id nacre.SessionID) error {
+	if s, err := inst.Registry.Show(id); err != nil || s.Parent == "" || s.Work == "" || s.Live() {
+		return nil //nolint:nilerr // it is nobody's child that is known
+	}
+	held, err := inst.Registry.Adopt(id)
+	if err != nil {
+		return err
+	}
+	return errors.Join(closed(inst, held, "stopped"), held.Release())
 }

@@ -67,6 +67,8 @@ type Tally struct {
 	Cost   audit.ReceiptCost
 	// held is what was reserved for the calls to the model that have not ended.
 	held map[nacre.Correlation]int64
+	// lent is what was set aside for sub-agents that have not ended.
+	lent map[nacre.Correlation]int64
 }
 
 // Add counts the next record of a chain.
@@ -75,7 +77,10 @@ func (t *Tally) Add(e audit.Entry) error {
 		return err
 	}
 	if t.held == nil {
-		t.held = map[nacre.Correlation]int64{}
+		t.held, t.lent = map[nacre.Correlation]int64{}, map[nacre.Correlation]int64{}
+	}
+	if e.Kind == nacre.KindChild {
+		return addChild(&t.Cost, t.lent, e)
 	}
 	return addCost(&t.Cost, t.held, e)
 }
@@ -87,7 +92,37 @@ func (t *Tally) EndChain() {
 		t.Cost.ModelCalls++
 		t.Cost.MicroUSD += reserved
 	}
-	t.held = nil
+	for _, lent := range t.lent {
+		t.Cost.MicroUSD += lent
+	}
+	t.held, t.lent = nil, nil
+}
+
+// The outcomes of a record of kind child.
+const (
+	ChildAsked   = "asked"
+	ChildRefused = "refused"
+	ChildEnded   = "ended"
+)
+
+// addChild adds what a sub-agent cost, which is its parent's to pay: until it has ended, all
+// that was set aside for it.
+func addChild(cost *audit.ReceiptCost, lent map[nacre.Correlation]int64, e audit.Entry) error {
+	var d struct {
+		Micro    int64 `json:"micro_usd"`
+		Reserved int64 `json:"reserved_micro_usd"`
+	}
+	if err := json.Unmarshal(e.Detail, &d); err != nil {
+		return fmt.Errorf("record %d, %s: %w", e.Seq, e.Kind, err)
+	}
+	switch e.Outcome {
+	case ChildAsked:
+		lent[e.Correlation] = d.Reserved
+	case ChildEnded:
+		delete(lent, e.Correlation)
+		cost.MicroUSD += d.Micro
+	}
+	return nil
 }
 
 // addCost adds what the gateway metered for one call to the model. Until its

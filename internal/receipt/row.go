@@ -34,7 +34,17 @@ const killedWhy = "the nacre that ran it was killed"
 // that it left, and ends the rows of those that have ended (U-25). Nothing is written while
 // a session begins or works: its chains are there whatever happens to its process. A task
 // enters itself. The errors name the chains that cannot be read, and hide no other.
-func EnterRows(ctx context.Context, inst *installation.Installation) (err error) {
+func EnterRows(ctx context.Context, inst *installation.Installation) error {
+	return enterRows(ctx, inst, "")
+}
+
+// EnterRow is EnterRows of one session.
+func EnterRow(ctx context.Context, inst *installation.Installation, session nacre.SessionID) error {
+	return enterRows(ctx, inst, session)
+}
+
+// enterRows enters the rows of a session, or of all.
+func enterRows(ctx context.Context, inst *installation.Installation, only nacre.SessionID) (err error) {
 	l, err := installation.LedgerOf(ctx, inst)
 	if err != nil {
 		return err
@@ -44,7 +54,7 @@ func EnterRows(ctx context.Context, inst *installation.Installation) (err error)
 	if err != nil {
 		return err
 	}
-	works, err := worksOf(inst, known, "")
+	works, err := worksOf(inst, known, only)
 	errs := []error{err}
 	for _, w := range works {
 		if err := w.enter(ctx, inst, l, known); err != nil {
@@ -100,6 +110,8 @@ type work struct {
 // opening is what the record says that an opening of a session begins with.
 type opening struct {
 	Kind, Brain, Role, Work string
+	// Parent is the row of the run whose agent asked for this one.
+	Parent string
 
 	anchor ledger.Anchor
 	at     time.Time
@@ -178,13 +190,13 @@ func isOver(rows []ledger.Run, name chainName, opened opening) bool {
 	return slices.ContainsFunc(rows, func(r ledger.Run) bool {
 		began, err := time.Parse(time.RFC3339, r.Started)
 		end, endErr := time.Parse(time.RFC3339, r.Finished) // cut to a millisecond, as the beginning
-		return err == nil && endErr == nil && r.ID == rowID(workOf(name, opened)) && !opened.at.Before(began) && opened.at.Before(end.Add(time.Millisecond))
+		return err == nil && endErr == nil && r.ID == RowOf(workOf(name, opened)) && !opened.at.Before(began) && opened.at.Before(end.Add(time.Millisecond))
 	})
 }
 
-// rowID is what the row of a work is called: a session may have a name that no folder can have
-// everywhere.
-func rowID(work string) string {
+// RowOf is what the row of a work is called that is no task: a session may have a name that no
+// folder can have everywhere.
+func RowOf(work string) string {
 	if atom.CheckAgentID(work) != nil {
 		return "session-" + work
 	}
@@ -290,7 +302,7 @@ func (w *work) start(name, title string) ledger.Start {
 		asked = nil
 	}
 	return ledger.Start{
-		ID: rowID(w.name), Role: w.opened.Kind, Session: string(w.session), Task: asked, SpecSHA: TaskDigest(string(asked)),
+		ID: RowOf(w.name), Parent: w.opened.Parent, Role: w.opened.Kind, Session: string(w.session), Task: asked, SpecSHA: TaskDigest(string(asked)),
 		DNA: name, Provider: w.opened.Brain, Anchor: w.opened.anchor, At: w.opened.at,
 	}
 }

@@ -316,7 +316,7 @@ func (r *Registry) Show(id nacre.SessionID) (Session, error) {
 	if s.Live() && !r.isHeld(id, s.PID) {
 		s.State = nacre.SessionInterrupted
 	}
-	s.Resumable = s.Kind == "run" && s.Work != "" && !s.Live()
+	s.Resumable = s.Kind == "run" && s.Work != "" && !s.Live() && s.Parent == "" // a sub-agent's work ends with it
 	return s, nil
 }
 

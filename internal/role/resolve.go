@@ -54,6 +54,35 @@ func (r Resolved) CheckSpawnable() error {
 	return fmt.Errorf("role %q is %w: what it does is done on the host, by nobody else", r.Name, ErrNotSpawnable)
 }
 
+// Within refuses a role that holds its agent less than another one does: that lacks an atom or a
+// list of it, or may call a tool that it may not.
+func (r Resolved) Within(above Resolved) error {
+	for _, a := range above.Atoms {
+		if !r.Has(a.ID) {
+			return fmt.Errorf("role %q lacks %s, which role %q has", r.Name, a.ID, above.Name)
+		}
+	}
+	for _, tool := range above.Denied {
+		if !slices.Contains(r.Denied, tool) {
+			return fmt.Errorf("role %q does not deny %s, as role %q does", r.Name, tool, above.Name)
+		}
+	}
+	for _, tool := range r.Tools {
+		if above.Tools != nil && !slices.Contains(above.Tools, tool) {
+			return fmt.Errorf("role %q may call %s, and role %q may not", r.Name, tool, above.Name)
+		}
+	}
+	if above.Tools != nil && r.Tools == nil {
+		return fmt.Errorf("role %q may call any tool, and role %q only some", r.Name, above.Name)
+	}
+	for _, list := range above.Commands {
+		if !slices.ContainsFunc(r.Commands, func(own []string) bool { return slices.Equal(own, list) }) {
+			return fmt.Errorf("role %q does not hold commands to a list of role %q", r.Name, above.Name)
+		}
+	}
+	return nil
+}
+
 // Has says whether an atom holds the role.
 func (r Resolved) Has(id atom.ID) bool {
 	return slices.ContainsFunc(r.Atoms, func(a atom.Atom) bool { return a.ID == id })

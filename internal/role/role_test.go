@@ -277,3 +277,31 @@ func TestToolsNarrow(t *testing.T) {
 		}
 	}
 }
+
+// M-69: a sub-agent's role holds it at least as much as its parent's.
+func TestARoleIsWithinAnother(t *testing.T) {
+	l := project(map[string]string{
+		"held":   made("held", "[capabilities]\nextends = \"edit-local\"\nrequired = [\"team::no-svn\"]\n"),
+		"open":   made("open", ""),
+		"listed": made("listed", "[tools]\nallowed = [\"Read\"]\n"),
+	})
+	for _, c := range []struct {
+		name, above string
+		within      bool
+	}{
+		{"edit-local", "edit-local", true}, {"held", "edit-local", true}, {"held", "open", true}, {"read-only", "explorer", false},
+		{"edit-local", "held", false}, {"open", "held", false}, {"edit-local", "read-only", false}, {"open", "listed", false}, {"listed", "open", true},
+	} {
+		own, err := l.Resolve(c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		above, err := l.Resolve(c.above)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := own.Within(above); (err == nil) != c.within {
+			t.Errorf("%s within %s: %v", c.name, c.above, err)
+		}
+	}
+}

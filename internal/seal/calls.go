@@ -30,7 +30,8 @@ var errNotOpened = errors.New("the session ended before anything was called")
 // found whole and quiet before, and looks the same, a command does without until its
 // agent calls; what is wrong by then ends the session.
 type calls struct {
-	words  []string      // that the operator typed
+	words  []string // that the operator typed
+	kin    Kin
 	ready  chan struct{} // closed when the session is open, and a call may come
 	done   atomic.Bool
 	ctx    context.Context //nolint:containedctx // of an opening and what it starts: the session's own, until it is closed
@@ -58,7 +59,7 @@ type toolset struct {
 
 func newToolset(on *basis, req Request) *toolset {
 	return &toolset{
-		basis: on, calls: &calls{ready: make(chan struct{}), words: req.Words}, shared: req.Shared,
+		basis: on, calls: &calls{ready: make(chan struct{}), words: req.Words, kin: req.Kin}, shared: req.Shared,
 		remembered: func() error { return errNotOpened },
 	}
 }
@@ -120,6 +121,12 @@ func (t *toolset) reachable(ctx context.Context, task string) error {
 	}
 	if err := t.openKernel(ctx); err != nil {
 		return err
+	}
+	if h := t.calls.kin.Handed; h != nil {
+		task = h.Principal.Justification // its own is an agent's words
+		if err := t.Kernel.Resume(t.Key(), h.Told.And(nacre.Unvouched), "what its parent had been told"); err != nil {
+			return err
+		}
 	}
 	if err := t.Kernel.Observe(t.Key(), nacre.Source{Provenance: nacre.SeenOperator, Name: "the task"}, task); err != nil {
 		return err

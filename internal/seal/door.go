@@ -36,6 +36,9 @@ func (k watchedKernel) Call(ctx context.Context, call nacre.Call) (nacre.Outcome
 	if err := k.session.openCalls(); err != nil {
 		return nacre.Outcome{}, err
 	}
+	if err := k.session.calls.kin.holds(ctx, k.session, call); err != nil {
+		return nacre.Outcome{}, err
+	}
 	return k.session.Kernel.Call(ctx, call)
 }
 

@@ -44,6 +44,9 @@ func (s *Session) CutReceipt(outcome, task, project string, chains []string) err
 		return err
 	}
 	facts := map[string]string{"ended": outcome}
+	if parent := s.calls.kin.Parent; parent != "" {
+		facts[FactParent] = string(parent)
+	}
 	c := s.Watch.Containment()
 	if c != nil {
 		facts["tripwire"], facts["what"], facts["revocation"] = c.Wire, c.What, c.Revoked

@@ -80,6 +80,14 @@ type Said struct {
 	Words []string
 }
 
+// Holding is what a role does to a session.
+type Holding struct {
+	// Role is what holds a command, if anything does.
+	Role string
+	// Confined says that a role keeps parts of the project from the agent.
+	Confined bool
+}
+
 // Request is what a sealed session is opened for.
 type Request struct {
 	ID      nacre.SessionID
@@ -97,10 +105,9 @@ type Request struct {
 	Tell    func(nacre.Step)
 	// Warn tells what the operator has to know; where it is not set, tell does.
 	Warn func(nacre.Step)
-	// Role is what holds a command, if anything does.
-	Role string
-	// Confined says that a role keeps parts of the project from the agent.
-	Confined bool
+	Holding
+	// Kin is the session's place among agents that asked for one another.
+	Kin Kin
 	// Shared, where it is set, runs plugins for several sessions; the session uses
 	// their tools and starts the others.
 	Shared *hosting.Shared
@@ -151,6 +158,9 @@ func Open(ctx context.Context, inst *installation.Installation, req Request) (*S
 	rules, err := reach.Rules(req.Egress)
 	opened, unopened := reach.Opened(req.Egress)
 	powers, unpowered := reach.powers(rules, req.Egress)
+	if h := req.Kin.Handed; h != nil {
+		rules = h.Rules // of its parent's
+	}
 	services, refused := asking.OpenServices(inst, req.Services)
 	if err := errors.Join(unlearned, err, unopened, unpowered, refused); err != nil {
 		return nil, &config.Error{Err: err}
@@ -189,7 +199,7 @@ func (t *toolset) remember(ctx context.Context, group nacre.Group) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		store, err = t.Inst.OpenMemory(ctx, group, func(text string) {
+		store, err = installation.OpenWorkingMemory(ctx, t.Inst, group, t.calls.kin.working(), func(text string) {
 			t.Warn(nacre.Step{Kind: nacre.StepResult, Name: "memory", Text: text, IsError: true})
 		})
 	}()
@@ -208,7 +218,7 @@ func (s *Session) open(ctx context.Context, req Request, o opening) error {
 		Registry: r.Registry, Sandbox: r.BackendAhead, EndOrphans: installation.EndOrphans, Keys: r.Keys, Now: r.Options.Now, AskTTL: cmp.Or(r.Config.AskTTL(), req.Asking.Patience),
 		Session: registry.Session{SessionStatus: nacre.SessionStatus{
 			ID: req.ID, Group: req.Group, Kind: req.Kind, Title: req.Title, Project: req.Project, Brain: req.Brain,
-			State: nacre.SessionOpen, Started: s.Started,
+			State: nacre.SessionOpen, Started: s.Started, Parent: req.Kin.Parent,
 		}, Began: s.Started, Before: search.Top(req.Project)},
 		Prepare: req.Prepare, Notify: s.notify(req.Asking), Reload: s.reloadPlugin, Directory: asking.Persons(r),
 	})
@@ -246,6 +256,9 @@ func (s *Session) open(ctx context.Context, req Request, o opening) error {
 	}
 	close(s.calls.ready)
 	who := r.Principal(req.Group, req.ID, req.Task)
+	if h := req.Kin.Handed; h != nil {
+		who = h.Principal
+	}
 	who.Agent = cmp.Or(req.Brain, r.Config.Brain.Name, "agent") // one that answers messages is chosen when it is woken
 	if err := s.serveDoor(who); err != nil {
 		return err
@@ -301,6 +314,7 @@ func (s *Session) recordOpen(ctx context.Context, req Request) error {
 	detail, err := json.Marshal(map[string]any{
 		"kind": req.Kind, "work": s.Work(), "brain": s.Agent, "resumed": s.Resumed(), "policy": s.Inst.Policy.Version(),
 		"version": s.Inst.Options.Version, "role": req.Role, "egress": s.Inst.Config.Reach(req.Group, s.Rules), "inside": s.Inst.Config.Delivered(req.Group), "services": s.Services.Texts(),
+		"parent": req.Kin.Row, "parent_session": req.Kin.Parent,
 	})
 	if err != nil {
 		return err
@@ -328,7 +342,9 @@ func (s *Session) peerUIDs() []uint32 {
 }
 
 func (s *Session) serveEgress(watched bool, powers []nacre.EgressRule) error {
-	s.proposer = asking.Propose(s.Inst, s.Session, s.Warn)
+	if s.calls.kin.Handed == nil { // a sub-agent's hosts are its parent's to name
+		s.proposer = asking.Propose(s.Inst, s.Session, s.Warn)
+	}
 	options, err := s.leases.Into(s.Services.Into(egress.Options{
 		Rules: s.Rules, Record: s.Watch.Recorder(installation.Notice{Recorder: s.Recorder, Tell: installation.Noticed(s.Tell), Warn: installation.Noticed(s.Warn)}), Asking: egress.Asking{Propose: s.proposer.Told(), Hold: s.Inst.Config.Hold(watched)}, Inspect: egress.Inspection{Each: s.Watch.Inspect, PassOpaque: s.Watch.StopsNothing()}, Revoked: egress.Revocation{All: s.Watch.Revoked, Rule: withheld(s, powers)}, Session: s.ID(), Group: s.Group(), Now: s.Inst.Options.Now, Limits: s.Inst.Config.Egress.Limits.Proxy(),
 	}))
@@ -419,6 +435,7 @@ func (s *Session) Close(ctx context.Context, outcome string, finished bool) erro
 	s.plugins.Close(ctx)
 	if s.Kernel != nil {
 		errs = append(errs, s.waitForDrivers(ctx), s.pins.Close())
+		s.calls.kin.over(s.Kernel.Tainted(nacre.KeyOf(s.Group(), s.ID())))
 		memory.OfferReview(ctx, s.Memory, s.ID(), s.Warn)
 	}
 	quiet := s.rests(ctx)

@@ -65,7 +65,7 @@ func (t *toolset) openKernel(ctx context.Context) error {
 	}
 	t.plugins = hosting.Open(t.Inst, t.Session, hosting.Options{
 		Guest: hosting.Guest{ID: t.ID(), Group: t.Group(), Tools: t.catalog, Info: func() map[string]any { return t.intrinsic().Info() }},
-		Found: t.Found.Plugins, Shared: t.shared, Folder: t.workFolder, Warn: t.Warn,
+		Found: t.calls.kin.needed(t.Found.Plugins), Shared: t.shared, Folder: t.workFolder, Warn: t.Warn,
 	})
 	own, err := t.ownTools()
 	if err != nil {
@@ -83,6 +83,9 @@ func (t *toolset) openKernel(ctx context.Context) error {
 		return err
 	}
 	for _, tool := range slices.Concat(own, others) {
+		if !t.calls.kin.has(tool.Capability) {
+			continue
+		}
 		tool.Capability = t.Inst.Config.Pinned(tool.Capability)
 		if err := k.Register(tool); err != nil {
 			return config.Errorf("tool %s: %w", tool.Capability.ID, err)
@@ -156,7 +159,7 @@ func (t *toolset) checkPins(own []nacre.Tool) error {
 // ownTools are what the core itself brings: the intrinsics, schedules and memory.
 func (t *toolset) ownTools() ([]nacre.Tool, error) {
 	tools, err := memory.Tools(t.Memory)
-	return slices.Concat(t.intrinsic().Tools(), t.scheduleTools(), tools), err
+	return slices.Concat(t.intrinsic().Tools(), t.calls.kin.tools(), t.scheduleTools(), tools), err
 }
 
 // intrinsic is what the core's own tools read of the session.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/receipt"
 	"github.com/nacre-dev/nacre/internal/terminal"
 	"github.com/nacre-dev/nacre/kernel"
 )
@@ -91,9 +92,21 @@ func Of(e audit.Entry) string {
 		return pluginSentence(e, d)
 	case nacre.KindVerify, nacre.KindMergeIntent, nacre.KindMergeDone, nacre.KindOutcome, nacre.KindLedger:
 		return workSentence(e, d)
+	case nacre.KindChild:
+		return childSentence(e, d)
 	default:
 		return describe(e)
 	}
+}
+
+func childSentence(e audit.Entry, d members) string {
+	switch e.Outcome {
+	case receipt.ChildAsked:
+		return fmt.Sprintf("%s asks for the sub-agent %s (%s); it may reach %s.", d.text("by"), d.text("child"), d.text("principal"), OrNothing(d.list("egress")))
+	case receipt.ChildEnded:
+		return fmt.Sprintf("The sub-agent %s has ended, %s%s: %s.", d.text("child"), d.text("state"), And(", since ", e.Reason), terminal.Dollars(d.number("micro_usd")))
+	}
+	return fmt.Sprintf("%s asks for a sub-agent, and is refused: %s.", d.text("by"), strings.TrimSuffix(e.Reason, "."))
 }
 
 // OrNothing is a list, or the word for an empty one.

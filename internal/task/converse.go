@@ -41,6 +41,7 @@ func (r *run) converse(ctx context.Context, base baseline, failed verification) 
 	r.untouched = false
 	talk, err := r.talk(ctx, turn, r.ground.under(r.workDir()))
 	r.talked = err == nil
+	talk.Delegated = r.Delegated != nil && r.Delegated()
 	return talk, err
 }
 

@@ -121,7 +121,7 @@ func (b *bench) opens(ctx context.Context, check func(), change func(*task.Parts
 			return nacre.CheckResult{Command: command, Strength: "weak"}, nil
 		},
 		Spent: func() int64 { return 0 }, Progress: func(nacre.Step) {},
-		Queue:   func(context.Context) (func(), error) { return func() {}, nil },
+		Merging: task.Merging{Queue: func(context.Context) (func(), error) { return func() {}, nil }},
 		Account: func(context.Context, nacre.RunResult, []nacre.RunResult) error { return nil },
 		MayLand: func(string) string { return "" },
 		Paused:  func(r nacre.RunResult) { b.paused = r },

@@ -99,6 +99,8 @@ type conversation struct {
 	Resume string `json:"resume,omitempty"`
 	// Denied says who or what ended the turn after a refusal, and which it was.
 	Denied string `json:"denied,omitempty"`
+	// Delegated says that sub-agents have landed a part of the work.
+	Delegated bool `json:"delegated,omitempty"`
 }
 
 // maxReport is how much of what an agent says last is kept, in bytes.
@@ -285,10 +287,15 @@ func question(said string) string {
 type verification struct {
 	Checks []nacre.CheckResult `json:"checks"`
 	Atoms  []nacre.AtomResult  `json:"atoms,omitempty"`
+	// Conflict is why there was no tree to hold against anything.
+	Conflict string `json:"conflict,omitempty"`
 }
 
 // failed says what did not hold, in a line.
 func (v verification) failed() string {
+	if v.Conflict != "" {
+		return v.Conflict
+	}
 	if failed := failedCheck(v.Checks); failed != "" {
 		return failed
 	}

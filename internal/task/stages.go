@@ -183,13 +183,21 @@ func (s Spec) touchesOwn(changes []nacre.Change) string {
 // holds must fit beside it.
 const maxListing = engine.MaxPayload * 3 / 4
 
-// verify is pass 1: the agent's tree on the commit that it began from.
-func (r *run) verify(ctx context.Context, base baseline, on repo.Commit, result nacre.RunResult) (verification, error) {
+// verify is pass 1: the agent's tree on the commit that it began from, or on top of what its
+// sub-agents have landed.
+func (r *run) verify(ctx context.Context, base baseline, delegated bool, result nacre.RunResult) (verification, error) {
+	if delegated {
+		merged, err := r.mergeOnto(ctx, base, result)
+		if err != nil || merged.Conflict != "" {
+			return verification{Conflict: merged.Conflict}, err
+		}
+		return r.verifyMerged(ctx, base, merged, result)
+	}
 	project, err := r.project(ctx, base.Commit)
 	if err != nil {
 		return verification{}, err
 	}
-	return r.examine(ctx, project, on, verify.Subject{Report: []byte(result.Report), Left: r.skipped}, result.Tree)
+	return r.examine(ctx, project, repo.Commit(base.Commit), verify.Subject{Report: []byte(result.Report), Left: r.skipped}, result.Tree)
 }
 
 // verifyMerged is pass 2: the same of the tree that would land, on its target.

@@ -59,6 +59,14 @@ type Spec struct {
 	Held Held `json:"held,omitempty"`
 	// Budget is what the work may cost, in millionths of a dollar; 0 leaves it to the config.
 	Budget int64 `json:"budget_microusd,omitempty"`
+	// Parent is the session whose agent asked for the work; empty where a person did. Nobody
+	// goes on with it when that has ended (M-69).
+	Parent nacre.SessionID `json:"parent,omitempty"`
+	Files
+}
+
+// Files are those of a project that a run treats in a way of their own.
+type Files struct {
 	// Own are paths below the project that no change may touch: nacre's own.
 	Own []string `json:"own,omitempty"`
 	// Dirty lets the agent work on the user's uncommitted edits as well.
@@ -104,8 +112,7 @@ type Parts struct {
 	// on whose call was refused; both are for runs with an order.
 	Judge  func(ctx context.Context, s verify.Subject, atoms []atom.Atom) (verify.Report, error)
 	Notify func(ctx context.Context, refusal string) error
-	// Queue waits until no other run merges into the project; leave ends that.
-	Queue func(ctx context.Context) (leave func(), err error)
+	Merging
 	// Account keeps what became of the run, and of each try before that did not hold; it
 	// may be called again after a crash.
 	Account func(ctx context.Context, result nacre.RunResult, before []nacre.RunResult) error
@@ -142,6 +149,15 @@ type Opened interface {
 	// Context ends when the session is stopped, which Stop does.
 	Context() context.Context
 	Stop(why error)
+}
+
+// Merging is how a run's work meets that of others.
+type Merging struct {
+	// Queue waits until no other run merges into the project; leave ends that.
+	Queue func(ctx context.Context) (leave func(), err error)
+	// Delegated, where it is set, tells whether sub-agents have landed a part of the work
+	// (M-69). What the agent returns is then verified on top of theirs.
+	Delegated func() bool
 }
 
 // Kept are the places of what outlives a run.
@@ -281,7 +297,7 @@ func (r *run) refuse(result *nacre.RunResult, talk conversation, work worktree) 
 		return "the auditor changed files"
 	case work.Refused != "":
 		return work.Refused
-	case len(result.Changes) == 0 && !r.readsOnly():
+	case len(result.Changes) == 0 && !r.readsOnly() && !talk.Delegated:
 		return "nothing was changed"
 	case r.spec.Unverified():
 		return NoCheck

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/repo"
 )
 
 // triesOf is how often this opening lets the agent work. Where the work is left at a stage,
@@ -67,7 +66,7 @@ func attempt(r *run, base baseline, try int, failed verification, result *nacre.
 		return found, refused, nil
 	}
 	found, err = step(r, "verify"+n, func(ctx context.Context) (verification, error) {
-		return r.verify(ctx, base, repo.Commit(base.Commit), *result)
+		return r.verify(ctx, base, talk.Delegated, *result)
 	})
 	return found, "", err
 }

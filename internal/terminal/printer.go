@@ -181,6 +181,8 @@ func (p *Printer) Step(e nacre.Step) {
 			p.Mark("tool", "cost", p.oneLine(e.Text))
 		case "try":
 			p.Mark("warn", "try", fit(p.oneLine(e.Text), Width-11))
+		case "child":
+			p.Mark("tool", "child", p.oneLine(e.Text))
 		case "review", "lesson":
 			p.Mark("warn", "memory", p.oneLine(e.Text))
 		case "power":

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/children"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/internal/receipt"
@@ -83,6 +84,7 @@ func conclude(ctx context.Context, s *seal.Session, report Report, spec task.Spe
 		Session: s.ID(), Group: s.Group(), Started: s.Started, Finished: r.Options.Now(), TaskDigest: receipt.TaskDigest(spec.Task),
 		Outcome: outcome, Project: spec.Project, BaseCommit: report.Base, MergeCommit: report.Commit, Brain: s.Agent,
 		Sandbox: s.Sandbox().Name(), PolicyDigest: r.Policy.Version(), Verdicts: receipt.Verdicts(report.RunResult), Counts: counts, Cost: cost,
+		Facts: children.Facts(spec.Parent, report.Children),
 	}
 	report.Receipt, err = receipt.WriteReceipt(r, written, chains[len(chains)-1])
 	return report, err

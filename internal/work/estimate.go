@@ -39,6 +39,10 @@ func narrow(s *seal.Session, spec task.Spec, estimate string) error {
 // bound finds what a run may cost, and says from what it was estimated; empty where nothing was. A run
 // that goes on has the budget that it was begun with, unless another is named (M-54).
 func bound(ctx context.Context, inst *installation.Installation, id nacre.SessionID, run Run, spec *task.Spec) (said string, err error) {
+	if run.child != nil {
+		spec.Budget = run.child.Budget
+		return "", nil
+	}
 	if run.Budget != "" {
 		spec.Budget, err = named(inst, run.Budget)
 		return "", err

@@ -10,7 +10,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/seal"
-	"github.com/nacre-dev/nacre/policy"
 )
 
 // Explanation is what a run would be able to do (M-10). Nothing was started to
@@ -134,7 +133,7 @@ func explainTools(inst *installation.Installation, group nacre.Group, task strin
 			if !inst.Config.ToolGroups().Allows(group, c) {
 				continue
 			}
-			d := inst.Policy.Decide(policy.Request{Principal: principal, Capability: c})
+			d := installation.Decide(inst, principal, c)
 			if c.HighRisk && d.Verdict == nacre.Allow {
 				d.Verdict, d.Code = nacre.Ask, nacre.ReasonHighRisk
 			}

@@ -17,7 +17,7 @@ import (
 // taught is a task as other tasks learn from it. Words that an agent wrote for another, or
 // that only name the work which an auditor judges, teach nobody: then there is none.
 func taught(spec task.Spec) (t experience.Task, is bool) {
-	if spec.Audited != nil || spec.Order != nil && spec.Order.Parent != "" || spec.Words() == "" {
+	if spec.Audited != nil || spec.Parent != "" || spec.Order != nil && spec.Order.Parent != "" || spec.Words() == "" {
 		return experience.Task{}, false
 	}
 	return experience.Task{Project: spec.Project, Words: spec.Words()}, true

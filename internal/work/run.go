@@ -19,9 +19,11 @@ import (
 	"github.com/nacre-dev/nacre/internal/agent"
 	"github.com/nacre-dev/nacre/internal/atom"
 	"github.com/nacre-dev/nacre/internal/brain"
+	"github.com/nacre-dev/nacre/internal/children"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/fetch"
 	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/internal/order"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/process"
@@ -63,8 +65,16 @@ type Run struct {
 	// witnesses and tests. It is unredacted: keep it from people and files.
 	Observe func(text string)
 
+	behalf
+}
+
+// behalf is for whom a run is, where no person asked for it.
+type behalf struct {
 	// audited is the work that this run's agent judges.
 	audited *task.Audited
+	// child is what the run is to its parent, and of what its parent was asked.
+	child *children.Child
+	of    task.Spec
 }
 
 // Assignment makes a run one of the substrate, in a role. The zero value is a plain run.
@@ -116,12 +126,19 @@ type Report struct {
 	Denied   int           `json:"denied"`
 	Asked    int           `json:"asked"`
 	Redacted int           `json:"redacted"`
+	Taped
+	// Children says what came of each sub-agent, by its session.
+	Children map[string]string `json:"children,omitempty"`
+	// Kernel are the counters of this opening's kernel (K-23).
+	Kernel kernel.Stats `json:"kernel"`
+}
+
+// Taped is the recording of a run.
+type Taped struct {
 	// Recorded is the file of the recording; Unrecorded names the tools whose
 	// calls it could not hold.
 	Recorded   string `json:"recorded,omitempty"`
 	Unrecorded string `json:"unrecorded,omitempty"`
-	// Kernel are the counters of this opening's kernel (K-23).
-	Kernel kernel.Stats `json:"kernel"`
 }
 
 // Leavings are the agent's files of a run that did not land.
@@ -172,14 +189,19 @@ func Do(ctx context.Context, inst *installation.Installation, run Run) (report R
 	if err != nil {
 		return Report{}, err
 	}
+	family := run.family(inst, spec)
 	s, err := seal.Open(ctx, inst, seal.Request{
 		ID: id, Group: group, Kind: "run", Title: title(spec.Words()), Project: spec.Project, Brain: spec.Brain,
 		Version: status.Version, Said: seal.Said{Task: spec.Task}, Ways: seal.Ways{Egress: spec.Egress}, Model: agent.Name() != brain.ReplayName && !run.startsNone(), Asking: run.Asking,
-		Tell: run.Progress, Confined: spec.Order != nil,
+		Tell: run.Progress, Holding: seal.Holding{Confined: spec.Order != nil}, Kin: family.Kin(),
 		Prepare: func(dir string) error { return keepSpec(dir, spec) },
 	})
 	if err != nil {
 		return Report{}, err
+	}
+	family.Below(s)
+	if run.child != nil { // its parent does not wait for its calls
+		defer context.AfterFunc(ctx, func() { s.Stop(operator.ErrStopped) })()
 	}
 	ctx = s.Interruption.Context(ctx, s.Warn)
 	report = reportOf(s.ID(), spec)
@@ -196,7 +218,9 @@ func Do(ctx context.Context, inst *installation.Installation, run Run) (report R
 	if run.Record != "" {
 		agent = brain.Record(agent, &recorder)
 	}
-	report.RunResult, err = work(ctx, s, run, spec, s.Watch.Brain(agent))
+	report.RunResult, err = work(ctx, s, run, spec, family, s.Watch.Brain(agent))
+	family.Close() // nothing of them outlives it
+	report.Children = family.Outcomes()
 	report.Failed = failuresOf(report.Atoms)
 	err = errors.Join(err, installation.KeepFailedCheck(s.Dir(), report.Checks))
 	if recordErr := keepRecording(s, run.Record, &recorder, spec, &report); recordErr != nil && err == nil {
@@ -298,8 +322,8 @@ func spec(ctx context.Context, inst *installation.Installation, id nacre.Session
 		return task.Spec{}, config.Errorf("--held %w", err)
 	}
 	spec := task.Spec{
-		Held: held, Order: order, Audited: run.audited, Task: run.Task, Project: project, Brain: run.Brain, Model: run.Model, Checks: run.Checks, Egress: run.Egress,
-		MaxTurns: run.MaxTurns, Tries: run.Tries, Own: own, Dirty: run.Dirty,
+		Parent: run.parent(), Held: held, Order: order, Audited: run.audited, Task: run.Task, Project: project, Brain: run.Brain, Model: run.Model, Checks: run.Checks, Egress: run.Egress,
+		MaxTurns: run.MaxTurns, Tries: run.Tries, Files: task.Files{Own: own, Dirty: run.Dirty},
 	}
 	if len(spec.Checks) == 0 {
 		spec.Checks = inst.Config.Checks
@@ -339,6 +363,13 @@ func (run *Run) pin(project string) (*task.Order, error) {
 	switch {
 	case run.audited != nil:
 		t = auditTask(run.audited)
+	case run.child != nil:
+		var held bool
+		var err error
+		if t, held, err = order.Below(run.of, run.child.Role, run.Task); err != nil || !held {
+			return nil, err
+		}
+		t.Parent = run.child.Kin.Row
 	case run.TaskFile != "" && run.Role != "":
 		return nil, config.Errorf("a task's file names its role: leave --role out")
 	case run.Role != "":
@@ -436,6 +467,9 @@ func interrupted(inst *installation.Installation, id nacre.SessionID) (task.Spec
 	if known.Kind != "run" {
 		return task.Spec{}, false, config.Errorf("session %s is an exec session: use another name", id)
 	}
+	if known.Parent != "" {
+		return task.Spec{}, false, config.Errorf("session %s is that of a sub-agent, whose work ends with it: go on with its parent, nacre run --session %s", id, known.Parent)
+	}
 	dir := inst.Registry.Paths().Session(id)
 	spec, there, err := specIn(dir)
 	if err == nil && !there { // it was interrupted before it began
@@ -474,7 +508,7 @@ func keepSpec(dir string, spec task.Spec) error {
 }
 
 // work runs the task with the parts that this session has.
-func work(ctx context.Context, s *seal.Session, run Run, spec task.Spec, chosen brain.Brain) (nacre.RunResult, error) {
+func work(ctx context.Context, s *seal.Session, run Run, spec task.Spec, family *children.Family, chosen brain.Brain) (nacre.RunResult, error) {
 	if err := s.Running(); err != nil {
 		return nacre.RunResult{}, err
 	}
@@ -493,10 +527,11 @@ func work(ctx context.Context, s *seal.Session, run Run, spec task.Spec, chosen 
 	var last *process.Process // each conversation launches one
 	var left nacre.RunResult
 	result, err := task.Run(ctx, task.Parts{
-		Session: s.ForTask(), Kept: task.Kept{Engine: s.Inst.Registry.Paths().Engine(), Bases: bases(ctx, s, spec)}, Brain: chosen, Turn: turn,
+		Session: s.ForTask(), Kept: task.Kept{Engine: s.Inst.Registry.Paths().Engine(), Bases: bases(ctx, s, spec)}, Brain: children.Brain(chosen, family), Turn: turn,
 		Launch: func(ctx context.Context, l brain.Launch, files task.Workspace) (task.Agent, error) {
 			var err error
 			s.WorksOver(files.Base)
+			family.Works(s.Inst.Options.Now().Add(run.Limits.WithDefaults().Wall))
 			if last, err = launchBrain(ctx, s, l, files, run, spec); err != nil {
 				return nil, err
 			}
@@ -512,7 +547,7 @@ func work(ctx context.Context, s *seal.Session, run Run, spec task.Spec, chosen 
 		Spent:    func() int64 { return agent.Spent(s) },
 		Observe:  run.Observe,
 		Progress: s.Tell, Redact: s.Inst.Redact, Now: s.Inst.Options.Now,
-		Queue: func(ctx context.Context) (func(), error) { return s.Inst.Queue(ctx, spec.Project) },
+		Merging: task.Merging{Queue: run.queue(s, spec), Delegated: family.Delegated},
 		Account: func(ctx context.Context, result nacre.RunResult, before []nacre.RunResult) error {
 			learn(ctx, s, spec, result, before)
 			return errors.Join(decided(ctx, s, spec, result), account(ctx, s, spec, result, len(before)+1))

@@ -37,7 +37,7 @@ func (c Commands) PS() *cobra.Command {
 	ps := &cobra.Command{
 		Use: "ps", Short: "list the sessions that work now, with what they do and ask", Args: command.NoArguments,
 		Long: `Lists the sessions that work now: for how long, how many questions wait for you, and what
-they did last. -f goes on and shows each change, until Ctrl-C. nacre sessions list has those
+they did last. Sub-agents stand under the session whose agent asked for them. -f goes on and shows each change, until Ctrl-C. nacre sessions list has those
 that are over, too.`,
 		Example: "  nacre ps\n  nacre ps -f",
 		RunE: func(cc *cobra.Command, _ []string) error {
@@ -108,13 +108,13 @@ func (c Commands) printWorking(list []workingSession) error {
 		return nil
 	}
 	rows := make([][]string, 0, len(list))
-	for _, s := range list {
-		waits := ""
+	for _, b := range asTree(list, func(s workingSession) nacre.SessionStatus { return s.SessionStatus }) {
+		s, waits := b.session, ""
 		if s.Questions > 0 {
 			waits = strconv.Itoa(s.Questions) + " waiting"
 		}
 		rows = append(rows, []string{
-			string(s.ID), s.Kind, terminal.Seconds(time.Since(s.Started)), string(s.Group), waits, terminal.Summary(s.Last), terminal.Summary(s.Title),
+			b.name(s.ID), s.Kind, terminal.Seconds(time.Since(s.Started)), string(s.Group), waits, terminal.Summary(s.Last), terminal.Summary(s.Title),
 		})
 	}
 	p.Table([]string{"SESSION", "KIND", "FOR", "GROUP", "QUESTIONS", "LAST", "TITLE"}, rows)

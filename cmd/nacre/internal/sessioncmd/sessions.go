@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/terminal"
@@ -60,13 +61,13 @@ func (cmd sessionsCommand) listSessions(ctx context.Context) error {
 		return errors.Join(cmd.PrintJSON(list), err)
 	}
 	rows := make([][]string, 0, len(list))
-	for _, s := range list {
-		work := ""
+	for _, b := range asTree(list, func(s assembly.ListedSession) nacre.SessionStatus { return s.SessionStatus }) {
+		s, work := b.session, ""
 		if s.Unlanded {
 			work = "not landed"
 		}
 		rows = append(rows, []string{
-			string(s.ID), s.Kind, string(s.State), terminal.Seconds(time.Since(s.Started)) + " ago", string(s.Group), work, diskText(s), terminal.Summary(s.Title),
+			b.name(s.ID), s.Kind, string(s.State), terminal.Seconds(time.Since(s.Started)) + " ago", string(s.Group), work, diskText(s), terminal.Summary(s.Title),
 		})
 	}
 	cmd.Printer(cmd.Stdout).Table([]string{"SESSION", "KIND", "STATE", "STARTED", "GROUP", "WORK", "DISK", "TITLE"}, rows)
@@ -88,6 +89,9 @@ func (cmd sessionsCommand) showSession(ctx context.Context, name string) error {
 	p := cmd.Printer(cmd.Stdout)
 	p.Field("session", "%s · %s · %s · group %s", s.ID, s.Kind, s.State, s.Group)
 	p.Field("title", "%s", s.Title)
+	if s.Parent != "" {
+		p.Field("parent", "%s", s.Parent)
+	}
 	p.Field("project", "%s", s.Project)
 	p.Field("started", "%s", s.Started.Format(time.RFC3339))
 	p.Field("outcome", "%s", s.Outcome)
