@@ -78,14 +78,11 @@ const maxWords = 32 << 10
 
 // EnterWork gives the work of a session that is still open its row, where it has none, and returns it.
 func EnterWork(ctx context.Context, inst *installation.Installation, l *ledger.Ledger, of Worked) (ledger.Run, error) {
-	if len(of.Chains) == 0 {
-		return ledger.Run{}, fmt.Errorf("session %s has no chain", of.Session)
-	}
-	opened, err := openingOf(inst, of.Chains[0])
+	opened, chains, err := firstBegun(inst, of)
 	if err != nil {
 		return ledger.Run{}, err
 	}
-	w := &work{session: of.Session, name: of.Work, opened: opened, chains: of.Chains}
+	w := &work{session: of.Session, name: of.Work, opened: opened, chains: chains}
 	name := w.dna()
 	row, err := l.Show(ctx, name)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -95,6 +92,17 @@ func EnterWork(ctx context.Context, inst *installation.Installation, l *ledger.L
 		}
 	}
 	return row.Run, err
+}
+
+// firstBegun is the first opening that has begun, and its chain with those after it: nacre may have been
+// killed before an opening's first record, and a row stands on a record.
+func firstBegun(inst *installation.Installation, of Worked) (opening, []string, error) {
+	for i, chain := range of.Chains {
+		if opened, err := openingOf(inst, chain); err != nil || opened.Kind != "" {
+			return opened, of.Chains[i:], err
+		}
+	}
+	return opening{}, nil, fmt.Errorf("no opening of session %s has begun", of.Session)
 }
 
 // work is one piece of a session's work: the chains of its openings.
