@@ -135,7 +135,7 @@ func TestTheMergerStartsNoAgent(t *testing.T) {
 		_ = os.Remove(i.state(file)) // all steps are forgotten
 	}
 	agents, _ := i.opened()
-	i.nacre("task", "merge", "work").want(t, 1, "starts no agent")
+	i.nacre("task", "merge", "work").want(t, 1, "the durable engine's file knows nothing of it", "nacre sessions give-up work")
 	if now, _ := i.opened(); now != agents {
 		t.Errorf("an agent was started: %d times before, %d after", agents, now)
 	}

@@ -125,7 +125,7 @@ func TestChangesSayWhatHappened(t *testing.T) {
 		{Path: "link", Kind: repo.Modified, OldMode: "120000", NewMode: "120000", AddedLines: 1, RemovedLines: 1},
 		{Path: "new", Kind: repo.Added, NewMode: "100644", AddedLines: 3},
 		{Path: "old/b", Kind: repo.Deleted, OldMode: "100644", RemovedLines: 1},
-		{Path: "src/main.go", Kind: repo.Modified, OldMode: "100644", NewMode: "100755"},
+		{Path: "src/main.go", Kind: repo.Modified, OldMode: "100644", NewMode: "100755", Sensitive: "a program, which people and tools start by its name"},
 	}
 	if !slices.Equal(changes.Files, want) {
 		t.Errorf("have %+v\nwant %+v", changes.Files, want)

@@ -29,7 +29,7 @@ func (cmd runCommand) command() *cobra.Command {
 	var promptFile, group, name, metrics string
 	var yes, verbose bool
 	var wall time.Duration
-	away := detaching{Env: cmd.Env, started: newFace(cmd.Env).started}
+	away := detaching{Env: cmd.Env, started: func(info assembly.SessionInfo) { newFace(cmd.Env).started(info) }}
 	c := &cobra.Command{
 		Use: "run TASK | --prompt-file FILE | -", Short: "let an agent work sealed; what was verified lands",
 		Long: `An agent works on a private clone of the project, sealed. What it made is checked
