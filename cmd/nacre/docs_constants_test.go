@@ -189,6 +189,7 @@ func constantSentences() map[string][]string {
 			"too slow ({plugins/webhook.requestTime:time}), a body over {plugins/webhook.maxBody:size}, headers over {plugins/webhook.maxHead:size}",
 			"more than {plugins/webhook.perMinute} messages of one hook", "A body of more than {plugins/webhook.maxText} characters is cut",
 		},
+		"children.md": {"waits for up to {internal/intrinsic.MaxWait:time}"},
 		"credentials.md": {
 			"one of more than {internal/egress/gitwire.maxCommands:size} of commands", "the token ends within {internal/lease/oauth.margin:minutes} minutes", "A lease lasts `ttl`, {internal/lease.DefaultTTL:minutes} minutes to an hour",
 			"bodies of at most {internal/egress.maxSigned:size}", "longer than {internal/lease.commandTimeout:time}, more than {internal/lease.maxValue:size}",

@@ -255,6 +255,8 @@ func (f *Family) lend(dollars string) (micro int64, settle func(int64), err erro
 }
 
 // adopt records a child, and sets it to work; begun says whether it is.
+//
+//nolint:contextcheck // a child lives as long as the session of its parent, and not as the call that asked for it
 func (f *Family) adopt(ctx context.Context, c *Child, in nacre.Invocation, leave func(bool)) (begun bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -274,7 +276,7 @@ func (f *Family) adopt(ctx context.Context, c *Child, in nacre.Invocation, leave
 		defer leave(true)
 		defer c.cancel(nil)
 		c.result, c.err = f.Begin(work, f.parent, c)
-		c.err = errors.Join(c.err, f.bury(c))
+		c.err = errors.Join(c.err, f.bury(context.WithoutCancel(work), c))
 	}()
 	return true, nil
 }
@@ -296,8 +298,7 @@ func (c *Child) recorded() recorded {
 }
 
 // bury ends what a child left, settles what it cost, and records its end.
-func (f *Family) bury(c *Child) (err error) {
-	ctx := context.WithoutCancel(f.parent.Context())
+func (f *Family) bury(ctx context.Context, c *Child) (err error) {
 	c.cost, err = f.Settle(ctx, c)
 	c.settle(c.cost)
 	reason := c.result.Reason

@@ -219,7 +219,7 @@ func (g *Ground) run(ctx context.Context, b sandbox.Backend, target probe.Target
 		return nil, sandbox.Exit{}, err
 	}
 	target.Project, target.Scratch, target.Init, target.Proxy = posture.Workspace, posture.Home, 1, "127.0.0.1:3128"
-	input, err := json.Marshal(target) //nolint:gosec // the path of a decoy
+	input, err := json.Marshal(target)
 	if err != nil {
 		return nil, sandbox.Exit{}, err
 	}

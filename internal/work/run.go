@@ -163,6 +163,16 @@ func groupOf(inst *installation.Installation, id nacre.SessionID, asked nacre.Gr
 	return inst.Group(known.Group)
 }
 
+// request is the session that a run asks for.
+func (run Run) request(id nacre.SessionID, group nacre.Group, spec task.Spec, agent brain.Brain, status brain.Status, kin seal.Kin) seal.Request {
+	return seal.Request{
+		ID: id, Group: group, Kind: "run", Title: title(spec.Words()), Project: spec.Project, Brain: spec.Brain,
+		Version: status.Version, Said: seal.Said{Task: spec.Task}, Ways: seal.Ways{Egress: spec.Egress}, Model: agent.Name() != brain.ReplayName && !run.startsNone(), Asking: run.Asking,
+		Tell: run.Progress, Holding: seal.Holding{Confined: spec.Order != nil}, Kin: kin,
+		Prepare: func(dir string) error { return keepSpec(dir, spec) },
+	}
+}
+
 // Do lets an agent work on a project, sealed, and lands what was verified.
 func Do(ctx context.Context, inst *installation.Installation, run Run) (report Report, err error) {
 	if err := canRecord(run.Record); err != nil {
@@ -190,12 +200,7 @@ func Do(ctx context.Context, inst *installation.Installation, run Run) (report R
 		return Report{}, err
 	}
 	family := run.family(inst, spec)
-	s, err := seal.Open(ctx, inst, seal.Request{
-		ID: id, Group: group, Kind: "run", Title: title(spec.Words()), Project: spec.Project, Brain: spec.Brain,
-		Version: status.Version, Said: seal.Said{Task: spec.Task}, Ways: seal.Ways{Egress: spec.Egress}, Model: agent.Name() != brain.ReplayName && !run.startsNone(), Asking: run.Asking,
-		Tell: run.Progress, Holding: seal.Holding{Confined: spec.Order != nil}, Kin: family.Kin(),
-		Prepare: func(dir string) error { return keepSpec(dir, spec) },
-	})
+	s, err := seal.Open(ctx, inst, run.request(id, group, spec, agent, status, family.Kin()))
 	if err != nil {
 		return Report{}, err
 	}
