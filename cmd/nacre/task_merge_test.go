@@ -123,21 +123,50 @@ func TestWorkThatFailedInTheEngineIsOver(t *testing.T) {
 	}
 }
 
-// S-08: no agent is started in the role merger, whatever else is missing.
+// S-08: no agent is started in the role merger, whatever else is missing: the engine's file,
+// or all that it knows of the steps of this work.
 func TestTheMergerStartsNoAgent(t *testing.T) {
 	t.Parallel()
-	i := install(t)
-	rec := i.fixable()
-	pass := i.passes()
-	i.nacre("task", "spawn", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", "work", "--check", "true").want(t, 0, "returned")
-	i.nacre("task", "audit", "work", "--recording", pass).want(t, 0, "passed")
-	for _, file := range []string{"engine.sqlite", "engine.sqlite-wal", "engine.sqlite-shm"} {
-		_ = os.Remove(i.state(file)) // all steps are forgotten
-	}
-	agents, _ := i.opened()
-	i.nacre("task", "merge", "work").want(t, 1, "the durable engine's file knows nothing of it", "nacre sessions give-up work")
-	if now, _ := i.opened(); now != agents {
-		t.Errorf("an agent was started: %d times before, %d after", agents, now)
+	for name, c := range map[string]struct {
+		forget func(t *testing.T, i *installation)
+		want   []string
+	}{
+		"the engine's file is gone": {
+			func(_ *testing.T, i *installation) {
+				for _, file := range []string{"engine.sqlite", "engine.sqlite-wal", "engine.sqlite-shm"} {
+					_ = os.Remove(i.state(file))
+				}
+			},
+			[]string{"the durable engine's file knows nothing of it", "nacre sessions give-up work"},
+		},
+		"its steps are forgotten": {
+			func(t *testing.T, i *installation) {
+				db, err := sql.Open("sqlite", i.state("engine.sqlite"))
+				check(t, err)
+				gone, err := db.ExecContext(t.Context(), "DELETE FROM operation_outputs")
+				check(t, err)
+				if n, _ := gone.RowsAffected(); n == 0 {
+					t.Fatal("the engine kept no steps")
+				}
+				check(t, db.Close())
+			},
+			[]string{"this command starts no agent", "nacre task run --session"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := install(t)
+			rec := i.fixable()
+			pass := i.passes()
+			i.nacre("task", "spawn", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", "work", "--check", "true").want(t, 0, "returned")
+			i.nacre("task", "audit", "work", "--recording", pass).want(t, 0, "passed")
+			c.forget(t, i)
+			agents, _ := i.opened()
+			i.nacre("task", "merge", "work").want(t, 1, c.want...)
+			if now, _ := i.opened(); now != agents {
+				t.Errorf("an agent was started: %d times before, %d after", agents, now)
+			}
+		})
 	}
 }
 
