@@ -53,7 +53,7 @@ type Reached struct {
 // Info is what a person is told of the session before its agent begins.
 func (s *Session) Info(p nacre.Posture, brainName string) SessionInfo {
 	info := SessionInfo{
-		Session: s.ID(), Group: s.Group(), Brain: brainName, Reached: Reached{Services: s.Services.Texts(), Egress: s.Inst.Config.Reach(s.Group(), s.Rules), Inside: s.Inst.Config.Delivered(s.Group())}, Backend: s.Sandbox().Name(),
+		Session: s.ID(), Group: s.Group(), Brain: brainName, Project: s.project, Reached: Reached{Services: s.Services.Texts(), Egress: s.Inst.Config.Reach(s.Group(), s.Rules), Inside: s.Inst.Config.Delivered(s.Group())}, Backend: s.Sandbox().Name(),
 		Sandbox: s.Sandbox().Holds(), Resumed: s.Resumed(), State: s.Inst.Registry.Paths().State,
 	}
 	info.NotEnforced = s.Sandbox().NotEnforced()

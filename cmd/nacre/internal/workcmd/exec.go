@@ -369,7 +369,11 @@ func (s status) started(info assembly.SessionInfo) {
 	if info.Role != "" {
 		p.Line("         role       %s: of it, what the operating system holds", info.Role)
 	}
-	p.Line("         may write  %s    may reach  %s", terminal.List(info.WritableFiles(), "nothing"), terminal.List(info.Egress, "nothing"))
+	files := terminal.List(info.WritableFiles(), "nothing")
+	if info.Project == "" {
+		files = "no files of yours (--project . brings this folder in)"
+	}
+	p.Line("         may write  %s    may reach  %s", files, terminal.List(info.Egress, "nothing"))
 	if len(info.Services) > 0 {
 		p.Line("         services   %s", terminal.List(info.Services, "none"))
 	}
