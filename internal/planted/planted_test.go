@@ -29,6 +29,56 @@ func TestAFileIsToldWithWhoObeysIt(t *testing.T) {
 	}
 }
 
+// F-01 to F-14: what a program of a host obeys without being told to is on the list, with that program
+// and not as any file whose name begins with a dot. Each of these stood on no line before.
+func TestWhatProgramsObeyIsOnTheList(t *testing.T) {
+	for program, names := range map[string]string{
+		"a tool of git hooks":             "lefthook-local.json lefthook-local.toml lefthook.jsonc .overcommit.yml",
+		"an editor":                       "nbactions.xml x.kdev4 x.workspace",
+		"an editor's language server":     ".clangd .luarc.json",
+		"a game's editor":                 "project.godot addons/x/plugin.cfg a.gdextension a.uproject a.uplugin a.asmdef projectsettings/x",
+		"a coding agent":                  "replit.md GROK.md .rules .goosehints .roomodes",
+		"a shell's plugin":                "devenv.local.yaml pkgx.yaml .sdkmanrc .prototools",
+		"a desktop that shows the folder": "x.terminal x.inetloc x.webloc x.hta x.reg x.library-ms x.settingcontent-ms",
+		"a tool of node's":                "src/setupTests.ts src/setupProxy.js nest-cli.json electron-builder.yaml .eslintrc .eslintrc.js .prettierrc.mjs .babelrc.json .mocharc.cjs .lintstagedrc .releaserc lighthouserc.js",
+		"Deno":                            "import_map.json",
+		"pytest, tox or another of Python's test tools": ".coveragerc .pytest.ini",
+		"a tool of Python's":                            "dbt_project.yml prefect.yaml MLproject jupyter_server_config.json jupyter_config.json ipython_kernel_config.py .pylintrc .pdbrc meta.yaml",
+		"Python, at every start,":                       "python312._pth",
+		"SCons, Waf or xmake":                           "site_scons/site_init.py",
+		"a build or package tool":                       "b/project-config.jam spack.yaml _CoqProject",
+		"Bundler, rake or another of Ruby's tools":      ".rspec .irbrc .pryrc .rubocop.yml cucumber.yml config/spring.rb",
+		"Composer or another of PHP's tools":            ".user.ini .htaccess .php-cs-fixer.php .php-cs-fixer.dist.php codeception.yml behat.yml castor.php RoboFile.php deploy.php infection.json5",
+		"dotnet":                                        "a.esproj a.sqlproj a.wixproj a.tt a.runsettings a.nuspec a.projitems build.fsx",
+		"mix or rebar":                                  ".formatter.exs .iex.exs config/dev.exs config/test.exs",
+		"Cabal or Stack":                                ".ghci",
+		"dune or opam":                                  ".ocamlinit",
+		"R":                                             ".Rprofile .Renviron",
+		"gdb":                                           ".gdbinit .lldbinit",
+		"go":                                            ".golangci.yml .air.toml modd.conf",
+		"Gradle":                                        "init.gradle settings.gradle.kts",
+		"sbt, Mill or another of Scala's tools":         ".jvmopts .sbtopts build.mill.yaml bleep.yaml",
+		"Nim, D or Ada":                                 "src/main.nim.cfg",
+		"MATLAB":                                        "startup.m",
+		"a tool that runs a workflow":                   "nextflow.config snakemake.smk",
+		"Idris, PureScript, Racket or Lisp":             "a.ipkg spago.dhall spago.yaml info.rkt a.asd",
+		"Ansible":                                       "molecule/default/molecule.yml requirements.yml",
+		"a hosting service":                             ".gitpod.yml .replit jitpack.yml cog.yaml",
+		"people and tools":                              "a.vbs a.psm1 a.xlsm a.deb a.vsix a.dmg a.scpt",
+		"a modelling program":                           "a.blend",
+		"cargo":                                         ".cargo/config.toml build.rs rust-toolchain sub/release.toml sub/cargo-generate.toml",
+		"npm, pnpm, yarn or bun":                        ".pnpmfile.mjs .npmrc .yarnrc.yml bunfig.toml",
+		"a task runner":                                 ".justfile x.just",
+		"perl":                                          ".proverc cpanfile minil.toml",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			if c := planted.Classify(name); c.Program != program || c.Kind == planted.Hidden {
+				t.Errorf("%s: have %s by %q, want %q", name, c.Kind, c.Program, program)
+			}
+		}
+	}
+}
+
 func TestEachKindHasANameAndAReason(t *testing.T) {
 	for kind := planted.Git; kind <= planted.Hidden; kind++ {
 		text, err := json.Marshal(planted.Found("x", planted.Class{Kind: kind, Program: "make"}))
