@@ -89,9 +89,12 @@ var floors = map[string]int{
 	// what looks on while an agent works, and what it costs
 	"internal/watch": 9, "internal/metering": 9,
 	"internal/scheduling": 9, "internal/leftover": 9, "internal/acceptance": 9, "internal/review": 9, "internal/overview": 9, "internal/account": 9, "internal/survey": 9,
+	// what a sealed session stands on, and rooms that need no more of one
+	"internal/basis": 9,
+	"internal/fetch": 10, "internal/order": 10, "internal/agent": 10, "internal/gitdir": 10, "internal/children": 10, "internal/explain": 10,
 	// a sealed session, and what is known of those that work in one
-	"internal/seal":         10,
-	"internal/conversation": 11, "internal/fetch": 11, "internal/order": 11, "internal/agent": 11, "internal/graduation": 11, "internal/interactive": 11, "internal/gitdir": 11, "internal/children": 11,
+	"internal/seal":         11,
+	"internal/conversation": 11, "internal/graduation": 11, "internal/interactive": 12,
 	// what nacre does with one
 	"internal/command": 12, "internal/converse": 12, "internal/work": 12, "internal/erasure": 12, "internal/learn": 12, "internal/pluginadmin": 12,
 	"internal/serve": 13, "internal/doctor": 13, "internal/prove": 12,

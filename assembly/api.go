@@ -15,6 +15,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/erasure"
 	"github.com/nacre-dev/nacre/internal/eventlog"
 	"github.com/nacre-dev/nacre/internal/events"
+	"github.com/nacre-dev/nacre/internal/explain"
 	"github.com/nacre-dev/nacre/internal/gitdir"
 	"github.com/nacre-dev/nacre/internal/graduation"
 	"github.com/nacre-dev/nacre/internal/hosting"
@@ -215,10 +216,10 @@ type (
 	ExecResult = command.ExecResult
 	// Explanation is what a run would be able to do (M-10). Nothing was started to
 	// find it out.
-	Explanation = work.Explanation
+	Explanation = explain.Explanation
 	// ExplainedTool is what would become of a call, of a session that has read
 	// nothing untrusted yet.
-	ExplainedTool = work.ExplainedTool
+	ExplainedTool = explain.Tool
 	// Verification asks what a work tree is worth that no run of nacre made (S-07).
 	Verification = work.Verification
 	// Verdict is what the last pass said that was due.

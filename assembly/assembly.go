@@ -23,12 +23,15 @@ import (
 	"github.com/nacre-dev/nacre/internal/conversation"
 	"github.com/nacre-dev/nacre/internal/converse"
 	"github.com/nacre-dev/nacre/internal/doctor"
+	"github.com/nacre-dev/nacre/internal/erasure"
 	"github.com/nacre-dev/nacre/internal/eventlog"
+	"github.com/nacre-dev/nacre/internal/explain"
 	"github.com/nacre-dev/nacre/internal/graduation"
 	"github.com/nacre-dev/nacre/internal/hosting"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/intrinsic"
 	"github.com/nacre-dev/nacre/internal/learn"
+	"github.com/nacre-dev/nacre/internal/leasing"
 	"github.com/nacre-dev/nacre/internal/leftover"
 	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/internal/overview"
@@ -94,7 +97,8 @@ func (r *Runtime) CheckAuditor(ctx context.Context, id nacre.SessionID, run Run)
 // Doctor tries each part of the installation (M-60). Without turns no brain is
 // started.
 func (r *Runtime) Doctor(ctx context.Context, turns bool) []Finding {
-	return slices.Concat(doctor.Examine(ctx, r.inst, turns), checkLogins(r), []Finding{leftover.CheckRoom(ctx, r.inst)}, store.Check(ctx, r.inst))
+	others := doctor.Others{Plugins: pluginadmin.CheckPlugins, Try: pluginadmin.TryPlugins, Credentials: leasing.Check, Erase: erasure.FinishErasures}
+	return slices.Concat(doctor.Examine(ctx, r.inst, others, turns), checkLogins(r), []Finding{leftover.CheckRoom(ctx, r.inst)}, store.Check(ctx, r.inst))
 }
 
 // Prove plays escapes, egress bypasses, planted files and broken installations against
@@ -158,7 +162,7 @@ func (r *Runtime) Exec(ctx context.Context, e Exec) (ExecResult, error) {
 
 // Explain says what a run of a group on a project would be able to do.
 func (r *Runtime) Explain(ctx context.Context, run Run) (Explanation, error) {
-	return work.ExplainRun(ctx, r.inst, run)
+	return explain.Run(ctx, r.inst, explain.Asked{Project: run.Project, Group: run.Group, Task: run.Task, Egress: run.Egress, Limits: run.Limits})
 }
 
 // Revoke refuses, from now on and in every process, what is named: a grant by

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/nacre-dev/nacre/internal/agent"
 	"github.com/nacre-dev/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/home"
@@ -34,7 +33,7 @@ func OpenAgent(ctx context.Context, r *Runtime, a Agent, e Exec) (ExecResult, er
 	if err := interactive.CheckProject(project, r.inst.Options.Getenv); err != nil {
 		return ExecResult{}, err
 	}
-	program, err := interactive.Find(ctx, r.inst, a, interactive.Parts{Brief: agent.Brief, Files: agent.RoleFiles})
+	program, err := interactive.Find(ctx, r.inst, a)
 	if err != nil {
 		return ExecResult{}, err
 	}

@@ -10,13 +10,14 @@ import (
 	"path"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/memory"
-	"github.com/nacre-dev/nacre/internal/seal"
 	"github.com/nacre-dev/nacre/internal/task"
 )
 
@@ -56,26 +57,29 @@ func notReady(what string, s brain.Status) error {
 	return &installation.NotReady{What: what, Next: s.Next, Err: errors.New(s.Why)}
 }
 
+// BriefLimit is how long the memory brief may take before a run starts without it (D-43).
+const BriefLimit = 5 * time.Second
+
 // Brief is what trusted memory tells the agent before it starts. A slow one is
 // left out with a record (D-43).
-func Brief(ctx context.Context, s *seal.Session) string {
-	ctx, cancel := context.WithTimeout(ctx, seal.BriefLimit)
+func Brief(ctx context.Context, s *basis.Basis, m *memory.Store) string {
+	ctx, cancel := context.WithTimeout(ctx, BriefLimit)
 	defer cancel()
-	brief, err := s.Memory.Brief(ctx, false)
+	brief, err := m.Brief(ctx, false)
 	if err == nil {
-		err = s.Memory.Recalled(ctx, memory.Writer{Session: s.ID()}, brief.IDs())
+		err = m.Recalled(ctx, memory.Writer{Session: s.ID()}, brief.IDs())
 	}
 	if err != nil {
 		// The recorder itself stops the session if it fails.
 		_ = s.Recorder.Append(context.WithoutCancel(ctx), nacre.Record{Kind: nacre.KindMemory, Source: "core", Outcome: "no brief", Reason: err.Error()})
 		return ""
 	}
-	s.Memory.Warm() // a brain takes longer to begin than this
+	m.Warm() // a brain takes longer to begin than this
 	return brief.Markdown()
 }
 
 // RoleFiles writes a brain's read-only files and binds each where it belongs.
-func RoleFiles(s *seal.Session, files []brain.File) ([]nacre.Mount, error) {
+func RoleFiles(s *basis.Basis, files []brain.File) ([]nacre.Mount, error) {
 	dir := filepath.Join(s.Dir(), installation.RoleDir)
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
@@ -100,14 +104,4 @@ func RoleMounts(dir string, files []brain.File) ([]nacre.Mount, error) {
 		mounts = append(mounts, nacre.Mount{Source: host, Target: f.Path})
 	}
 	return mounts, nil
-}
-
-// Spent is what the work has cost so far, in millionths of a dollar.
-func Spent(s *seal.Session) int64 {
-	micro := s.Model.Earlier.MicroUSD
-	if s.Model.Gateway != nil {
-		more, _, _ := s.Model.Gateway.Spent()
-		micro += more
-	}
-	return micro
 }

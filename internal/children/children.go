@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/memory"
 	"github.com/nacre-dev/nacre/internal/posture"
-	"github.com/nacre-dev/nacre/internal/seal"
 )
 
 // Options are what a family is made with. All but Above are required.
@@ -28,9 +28,9 @@ type Options struct {
 	// Above is the sub-agent whose own children they are; nil for those of a person's run.
 	Above *Child
 	// Row is the row of the parent's run in the ledger; it is entered by the time it is asked for.
-	Row func(s *seal.Session) (string, error)
+	Row func(p Parent) (string, error)
 	// Begin carries out a child's run. It returns when nothing of it runs any more.
-	Begin func(ctx context.Context, s *seal.Session, c *Child) (nacre.RunResult, error)
+	Begin func(ctx context.Context, p Parent, c *Child) (nacre.RunResult, error)
 	// Name gives each child's session its name, and Settle ends what one has left and says
 	// what it cost, in millionths of a dollar.
 	Name   func() nacre.SessionID
@@ -39,13 +39,32 @@ type Options struct {
 	Fits func(role, task string) error
 }
 
+// Parent is the session that has a family: what it stands on, and what it shares with its
+// children.
+type Parent struct {
+	*basis.Basis
+	Memory *memory.Store
+	// Catalog are the capabilities that a principal may use there.
+	Catalog func(nacre.Principal) []nacre.Capability
+	// Budget is what its model may still cost; nil where no model is paid for.
+	Budget Budget
+}
+
+// Budget is money that children get a part of, in millionths of a dollar.
+type Budget interface {
+	// Left is what nobody has spent or set aside.
+	Left() int64
+	// SetAside takes a part out of it, until settle is told what of the part was spent.
+	SetAside(part int64) (settle func(cost int64), err error)
+}
+
 // Family are the children of one session. A nil family has none, and starts none.
 type Family struct {
 	Options
 	tree  *posture.Tree
 	depth int // of its children: those of a person's run are at 1
 
-	parent *seal.Session
+	parent Parent
 	until  atomic.Int64 // when the time of the parent's agent is over, in Unix nanoseconds
 
 	mu       sync.Mutex
@@ -70,7 +89,7 @@ type Child struct {
 	Budget int64
 	Wall   time.Duration
 	// Kin is its place in the family.
-	Kin seal.Kin
+	Kin basis.Kin
 	// Number counts the children of its parent, from 1.
 	Number int
 
@@ -110,8 +129,8 @@ func New(o Options) *Family {
 }
 
 // Kin is the place of the session that has the family.
-func (f *Family) Kin() seal.Kin {
-	var kin seal.Kin
+func (f *Family) Kin() basis.Kin {
+	var kin basis.Kin
 	if f == nil {
 		return kin
 	}
@@ -125,9 +144,9 @@ func (f *Family) Kin() seal.Kin {
 }
 
 // Below says whose children they are, once that session is open and before its agent works.
-func (f *Family) Below(s *seal.Session) {
+func (f *Family) Below(p Parent) {
 	if f != nil {
-		f.parent = s
+		f.parent = p
 	}
 }
 

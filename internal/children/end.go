@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/brain"
-	"github.com/nacre-dev/nacre/internal/seal"
 )
 
 // Facts link the receipts of a parent and its children, whose outcomes are known by their
@@ -18,7 +18,7 @@ func Facts(parent nacre.SessionID, outcomes map[string]string) map[string]string
 	for _, id := range slices.Sorted(maps.Keys(outcomes)) {
 		all = append(all, id+" "+outcomes[id])
 	}
-	facts := map[string]string{seal.FactParent: string(parent), "children": strings.Join(all, ", ")}
+	facts := map[string]string{basis.FactParent: string(parent), "children": strings.Join(all, ", ")}
 	maps.DeleteFunc(facts, func(_, fact string) bool { return fact == "" })
 	if len(facts) == 0 {
 		return nil

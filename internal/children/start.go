@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/budget"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/intrinsic"
 	"github.com/nacre-dev/nacre/internal/memory"
 	"github.com/nacre-dev/nacre/internal/receipt"
-	"github.com/nacre-dev/nacre/internal/seal"
 )
 
 // leastTime is the shortest time that a child is worth starting for.
@@ -114,7 +114,7 @@ func (f *Family) narrowed(a asked, in nacre.Invocation) (*Child, error) {
 	if err := f.Fits(a.Role, a.Task); err != nil {
 		return nil, err
 	}
-	handed := &seal.Handed{Principal: in.Principal, Told: in.Label, Over: func(tainted bool) { c.tainted.Store(tainted) }}
+	handed := &basis.Handed{Principal: in.Principal, Told: in.Label, Over: func(tainted bool) { c.tainted.Store(tainted) }}
 	handed.Principal.Session = c.ID
 	handed.Principal.ID = in.Principal.ID + "/" + string(c.ID)
 	if handed.Rules, err = f.reach(a.Egress); err != nil {
@@ -139,7 +139,7 @@ func (f *Family) narrowed(a asked, in nacre.Invocation) (*Child, error) {
 		handed.Tools[name] = held.Capability
 	}
 	handed.Check = func(tool nacre.ToolName) error { return c.purse.check(in.Principal.Group, c.ID, tool) }
-	c.Kin = seal.Kin{Parent: f.parent.ID(), Handed: handed}
+	c.Kin = basis.Kin{Parent: f.parent.ID(), Handed: handed}
 	return c, nil
 }
 
@@ -194,7 +194,7 @@ func purseOf(f *Family, who nacre.Principal) (purse, error) {
 	if f.Above != nil {
 		return f.Above.purse, nil
 	}
-	return minted(f.Inst, who, f.parent.Kernel.Catalog(who), time.Unix(0, f.until.Load()).Add(grace))
+	return minted(f.Inst, who, f.parent.Catalog(who), time.Unix(0, f.until.Load()).Add(grace))
 }
 
 // tools are those of a child: the session's own, its memory, and what was asked for.
@@ -204,7 +204,7 @@ func (f *Family) tools(wanted []string, who nacre.Principal) ([]nacre.ToolName, 
 		family[tool.Capability.Tool] = true
 	}
 	var names []nacre.ToolName
-	for _, c := range f.parent.Kernel.Catalog(who) {
+	for _, c := range f.parent.Catalog(who) {
 		own := c.Intrinsic && strings.HasPrefix(string(c.ID), "core.") || strings.HasPrefix(string(c.ID), memory.Plugin+".")
 		if own && !family[c.Tool] {
 			names = append(names, c.Tool)
@@ -238,11 +238,11 @@ func (f *Family) lend(dollars string) (micro int64, settle func(int64), err erro
 			return 0, nil, errors.New("budget_usd is 0: ask for more, or leave it out")
 		}
 	}
-	gateway := f.parent.Model.Gateway
-	if gateway == nil {
+	budgeted := f.parent.Budget
+	if budgeted == nil {
 		return micro, func(int64) {}, nil
 	}
-	left := gateway.Left()
+	left := budgeted.Left()
 	micro = cmp.Or(micro, left/shareOfBudget)
 	switch {
 	case micro == 0:
@@ -250,7 +250,7 @@ func (f *Family) lend(dollars string) (micro int64, settle func(int64), err erro
 	case micro > left:
 		return 0, nil, fmt.Errorf("it asks for a budget of %s, and you have %s left: ask for less", budget.Dollars(micro), budget.Dollars(left))
 	}
-	settle, err = gateway.SetAside(micro)
+	settle, err = budgeted.SetAside(micro)
 	return micro, settle, err
 }
 

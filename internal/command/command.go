@@ -15,7 +15,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/internal/order"
-	"github.com/nacre-dev/nacre/internal/planted/search"
 	"github.com/nacre-dev/nacre/internal/ports"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/process"
@@ -152,9 +151,9 @@ func (o opened) posture(inside *Inside, caches Caches) (nacre.Posture, []string,
 		return nacre.Posture{}, nil, err
 	}
 	if o.program.Inside == nil { // what the caller's PATH finds (F-115)
-		inside.Argv = order.Argv(o.Session, &in, o.exec.Role, inside.Argv)
+		inside.Argv = order.Argv(o.Basis, &in, o.exec.Role, inside.Argv)
 	}
-	widened, err := o.role.Confine(o.Session, &in)
+	widened, err := o.role.Confine(o.Basis, &in)
 	if err != nil {
 		return nacre.Posture{}, nil, err
 	}
@@ -174,7 +173,7 @@ func (o opened) filter(in *posture.Input) error {
 	}
 	switch {
 	case !o.git.FiltersLarge():
-	case order.Tool(o.Session, in, "git-lfs"):
+	case order.Tool(o.Basis, in, "git-lfs"):
 		if err := o.git.FilterLarge(); err != nil {
 			return err
 		}
@@ -192,11 +191,6 @@ func (o opened) filter(in *posture.Input) error {
 // Run runs a command, or a program that is known by more than its words, and returns when
 // it and everything it started is gone.
 func Run(ctx context.Context, inst *installation.Installation, e Exec, program Program) (result ExecResult, err error) {
-	folder, err := config.ProjectFolder(e.Project)
-	if err != nil {
-		return ExecResult{}, err
-	}
-	top := search.Top(folder) // before the session is open
 	s, err := open(ctx, inst, e, program)
 	if err != nil {
 		return ExecResult{}, err
@@ -225,10 +219,10 @@ func Run(ctx context.Context, inst *installation.Installation, e Exec, program P
 	if !begun {
 		return result, err
 	}
-	result.Planted, err = s.Watch.LookForPlanted(ctx, s.project, s.Started, top, err)
+	result.Planted, err = s.Watch.LookForPlanted(ctx, s.project, s.Started, s.Before, err)
 	outcome = fmt.Sprintf("exit %d", exit.Code)
 	var untaken error
-	result.Git, untaken = s.git.Take(ctx, s.Session, e.Land, gitdir.DefaultLimits())
+	result.Git, untaken = s.git.Take(ctx, s.Basis, e.Land, gitdir.DefaultLimits())
 	return result, errors.Join(err, untaken, ended(ctx, s.Session))
 }
 

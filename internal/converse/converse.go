@@ -143,7 +143,7 @@ func attend(ctx context.Context, s *seal.Session, v conversation.Request, talk *
 			return last, nil
 		},
 		TimedOut: func() bool { return last.TimedOut.Load() },
-		Spent:    func() int64 { return agent.Spent(s) }, Progress: s.Tell, Redact: s.Inst.Redact, Now: s.Inst.Options.Now,
+		Spent:    s.Model.Spent, Progress: s.Tell, Redact: s.Inst.Redact, Now: s.Inst.Options.Now,
 	}
 	visit := task.VisitParts{Dir: workspace, Wake: func(ctx context.Context, found string) (task.Mind, error) { return wake(ctx, s, v, talk, found) }}
 	if len(v.Gate) > 0 {
@@ -173,7 +173,7 @@ func wake(ctx context.Context, s *seal.Session, v conversation.Request, talk *co
 	}
 	turn := brain.Turn{
 		Model: s.Inst.Config.Model.Name, SessionToken: s.Model.Token, MaxTokens: s.Inst.Config.Model.MaxTokens,
-		Context: s.Inst.Config.Model.Context, Skills: s.Skills(s.Inst.Principal(s.Group(), s.ID(), v.Frame)), System: agent.Brief(ctx, s),
+		Context: s.Inst.Config.Model.Context, Skills: s.Skills(s.Inst.Principal(s.Group(), s.ID(), v.Frame)), System: agent.Brief(ctx, s.Basis, s.Memory),
 	}
 	turn.Task = conversation.Joined(v.Frame, conversation.Quoted(v.Said))
 	if found != "" {
@@ -219,7 +219,7 @@ func visitorInput(workspace string) posture.Input {
 // launchVisitor seals a brain over the group's workspace, with what its
 // conversation keeps.
 func launchVisitor(ctx context.Context, s *seal.Session, l brain.Launch, workspace string, talk *conversation.Conversation) (*process.Process, error) {
-	mounts, err := agent.RoleFiles(s, l.Files)
+	mounts, err := agent.RoleFiles(s.Basis, l.Files)
 	if err != nil {
 		return nil, err
 	}

@@ -17,13 +17,10 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/brain"
-	"github.com/nacre-dev/nacre/internal/erasure"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/layering"
-	"github.com/nacre-dev/nacre/internal/leasing"
 	"github.com/nacre-dev/nacre/internal/memory"
 	"github.com/nacre-dev/nacre/internal/operator"
-	"github.com/nacre-dev/nacre/internal/pluginadmin"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 )
@@ -34,12 +31,25 @@ const clockDrift = time.Minute
 // minimumFree is how much room on disk a run wants at least.
 const minimumFree = 512 << 20
 
+// Check looks at one part of an installation.
+type Check func(context.Context, *installation.Installation) []installation.Finding
+
+// Others are what other rooms look at themselves. All are required.
+type Others struct {
+	// Plugins looks at plugins without starting them, Try starts them, and Credentials looks
+	// at what they and agents are lent.
+	Plugins, Try, Credentials Check
+	// Erase ends erasures that were interrupted, and says which files still hold what was
+	// erased.
+	Erase func(context.Context, *installation.Installation) (files []string, err error)
+}
+
 // Examine tries each part of the installation (M-60). Without turns no brain is
 // started, and no plugin.
-func Examine(ctx context.Context, inst *installation.Installation, turns bool) []installation.Finding {
+func Examine(ctx context.Context, inst *installation.Installation, others Others, turns bool) []installation.Finding {
 	var findings []installation.Finding
 	canary := func() []installation.Finding { return checkCanary(ctx, inst) }
-	try := func() []installation.Finding { return pluginadmin.TryPlugins(ctx, inst) }
+	try := func() []installation.Finding { return others.Try(ctx, inst) }
 	if !turns {
 		nothing := func() []installation.Finding { return nil }
 		canary, try = nothing, nothing
@@ -49,10 +59,10 @@ func Examine(ctx context.Context, inst *installation.Installation, turns bool) [
 		func() []installation.Finding { return checkGit(ctx) },
 		func() []installation.Finding { return checkBrain(ctx, inst) },
 		canary,
-		func() []installation.Finding { return checkMemory(ctx, inst) },
-		func() []installation.Finding { return pluginadmin.CheckPlugins(ctx, inst) },
+		func() []installation.Finding { return checkMemory(ctx, inst, others) },
+		func() []installation.Finding { return others.Plugins(ctx, inst) },
 		try,
-		func() []installation.Finding { return leasing.Check(ctx, inst) },
+		func() []installation.Finding { return others.Credentials(ctx, inst) },
 		func() []installation.Finding { return []installation.Finding{operator.CheckKilled(inst)} },
 		func() []installation.Finding { return checkAudit(inst) },
 		func() []installation.Finding { return checkDisk(ctx, inst) },
@@ -118,7 +128,7 @@ func keyFrom(s brain.Status) string {
 	return "· key from " + s.KeyFrom
 }
 
-func checkMemory(ctx context.Context, inst *installation.Installation) []installation.Finding {
+func checkMemory(ctx context.Context, inst *installation.Installation, others Others) []installation.Finding {
 	dir, err := os.MkdirTemp(inst.Registry.Paths().State, "doctor-")
 	if err != nil {
 		return []installation.Finding{{Name: "memory", Status: "fail", Text: err.Error(), Fix: ""}}
@@ -151,7 +161,7 @@ func checkMemory(ctx context.Context, inst *installation.Installation) []install
 			findings = append(findings, lingering(path))
 		}
 	}
-	files, err := erasure.FinishErasures(ctx, inst)
+	files, err := others.Erase(ctx, inst)
 	if err != nil {
 		findings = append(findings, installation.Finding{Name: "memory", Status: "fail", Text: err.Error(), Fix: ""})
 	}

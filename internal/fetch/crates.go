@@ -2,22 +2,14 @@ package fetch
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/url"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
-	"github.com/BurntSushi/toml"
-
-	"github.com/nacre-dev/nacre/internal/atom"
-	"github.com/nacre-dev/nacre/internal/disk"
+	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/posture"
-	"github.com/nacre-dev/nacre/internal/seal"
 	"github.com/nacre-dev/nacre/internal/toolchain"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
@@ -26,11 +18,6 @@ const (
 	// rustCache is where cargo puts crates that are fetched, rustCacheDir where they are
 	// kept in the state folder, as Go's are.
 	rustCache, rustCacheDir = "/var/cache/cargo", "cargo"
-)
-
-const (
-	// maxCargoConfig is the largest config of cargo's that is read, in bytes.
-	maxCargoConfig = 1 << 20
 )
 
 // vendored tells cargo to take crates from a folder, and from nowhere else.
@@ -44,7 +31,7 @@ directory = "` + toolchain.CargoHome + "/" + toolchain.Crates + `"
 // fetchCrates fetches the crates that a tree's Cargo.lock name, unless the host has
 // all of them. Cargo holds each against its checksum. It sees manifests, and empty
 // files where sources are: it builds nothing.
-func fetchCrates(ctx context.Context, s *seal.Session, p verify.Packages) (verify.Fetched, error) {
+func fetchCrates(ctx context.Context, s *basis.Basis, p verify.Packages) (verify.Fetched, error) {
 	return once(s, rustCacheDir, p, func(room, cache string) (verify.Fetched, error) {
 		if s.Sandbox().HostTools() && hasCrates(s.Found.Toolchains, p.Crates) {
 			return verify.Fetched{}, errHostHas
@@ -106,44 +93,16 @@ type crateIndex struct {
 	replaced bool
 }
 
-// crateIndexOf reads whom the operator's cargo asks in the place of crates.io: a lock
-// file names that one, and a project chooses none.
+// crateIndexOf is that index, or why it cannot be asked.
 func crateIndexOf(inst *installation.Installation) (found crateIndex, absent string) {
-	found = crateIndex{url: toolchain.CrateIndex, sources: []string{"https://index.crates.io:443", "https://static.crates.io:443"}}
-	home := inst.Options.Getenv("CARGO_HOME")
-	if home == "" {
-		home = filepath.Join(inst.Options.Getenv("HOME"), ".cargo")
+	other, err := toolchain.ReplacedIndex(inst.Options.Getenv)
+	switch {
+	case err != nil:
+		return crateIndex{}, err.Error()
+	case other == nil:
+		return crateIndex{url: toolchain.CrateIndex, sources: []string{"https://index.crates.io:443", "https://static.crates.io:443"}}, ""
 	}
-	data, err := disk.Read(filepath.Join(home, toolchain.CargoConfig), maxCargoConfig)
-	if errors.Is(err, os.ErrNotExist) {
-		return found, ""
-	}
-	type source struct {
-		Replace  string `toml:"replace-with"`
-		Registry string `toml:"registry"`
-	}
-	var config struct {
-		Source map[string]source `toml:"source"`
-	}
-	if err == nil {
-		err = atom.CheckShape(data)
-	}
-	if err == nil {
-		err = toml.Unmarshal(data, &config)
-	}
-	if err != nil {
-		return found, fmt.Sprintf("cargo's %s cannot be read: %v", toolchain.CargoConfig, err)
-	}
-	other := config.Source["crates-io"].Replace
-	if other == "" {
-		return found, ""
-	}
-	registry := config.Source[other].Registry
-	from, err := url.Parse(strings.TrimPrefix(registry, "sparse+"))
-	if err != nil || !strings.HasPrefix(registry, "sparse+http") || from.Hostname() == "" || from.User != nil || config.Source[other].Replace != "" {
-		return found, fmt.Sprintf("cargo's %s has %q in the place of crates.io: what is asked is a registry = \"sparse+https://…\" without a password", toolchain.CargoConfig, other)
-	}
-	return crateIndex{from.String(), []string{serverOf(from)}, true}, ""
+	return crateIndex{other.String(), []string{serverOf(other)}, true}, ""
 }
 
 // hasCrates says that the registry that the host shows has all crates.

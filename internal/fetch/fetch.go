@@ -20,12 +20,13 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/handler"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/process"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/sandbox"
-	"github.com/nacre-dev/nacre/internal/seal"
 	"github.com/nacre-dev/nacre/internal/toolchain"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
@@ -48,12 +49,14 @@ const (
 const (
 	// maxToldCommand is how much of a command is told where it failed.
 	maxToldCommand = 200
+	// maxToldOutput is how much of what it printed is, in bytes.
+	maxToldOutput = 4 << 10
 )
 
 // Packages fetches what a lock file names, in sandboxes of their own that see
 // nothing but that file and its manifests, and reach those of its servers that the
 // session may reach (S-13). What was fetched once is there.
-func Packages(ctx context.Context, s *seal.Session, p verify.Packages) (verify.Fetched, error) {
+func Packages(ctx context.Context, s *basis.Basis, p verify.Packages) (verify.Fetched, error) {
 	switch p.Language {
 	case toolchain.Go:
 		return fetchModules(ctx, s, p)
@@ -86,7 +89,7 @@ type fetchStep struct {
 
 // fetch runs the steps, with a way out of their own: no door, no model, no
 // credential is near them. What went wrong is in the result.
-func fetch(ctx context.Context, s *seal.Session, f fetching) (verify.Fetched, error) {
+func fetch(ctx context.Context, s *basis.Basis, f fetching) (verify.Fetched, error) {
 	s.Tell(nacre.Step{Kind: nacre.StepStage, Name: "fetch", Text: "dependencies from " + strings.Join(f.from, ", ")})
 	sockets := filepath.Join(filepath.Dir(s.SocketDir()), "fetch")
 	if err := os.Mkdir(sockets, 0o700); err != nil {
@@ -108,7 +111,7 @@ func fetch(ctx context.Context, s *seal.Session, f fetching) (verify.Fetched, er
 	return verify.Fetched{}, nil
 }
 
-func runStep(ctx context.Context, s *seal.Session, f fetching, step fetchStep, sockets string) (verify.Fetched, error) {
+func runStep(ctx context.Context, s *basis.Basis, f fetching, step fetchStep, sockets string) (verify.Fetched, error) {
 	in := posture.Input{
 		Project: f.room, Egress: f.rules, Limits: s.Inst.Config.Limits.Over(nacre.Limits{Wall: fetchLimit}),
 		Mounts: []nacre.Mount{{Kind: nacre.BindReadWrite, Source: f.cache, Target: f.inside}}, Offline: step.offline,
@@ -125,19 +128,19 @@ func runStep(ctx context.Context, s *seal.Session, f fetching, step fetchStep, s
 		return verify.Fetched{}, err
 	}
 	p.Dir = path.Join(p.Dir, step.dir)
-	out, err := Output(ctx, s, sandbox.Command{Posture: p, SocketDir: sockets, Argv: step.argv})
+	out, err := process.Output(ctx, s, sandbox.Command{Posture: p, SocketDir: sockets, Argv: step.argv})
 	what := strings.Join(slices.DeleteFunc(slices.Clone(step.argv), isSetting), " ")
 	what = what[:min(len(what), maxToldCommand)]
 	switch {
 	case err != nil:
 		return verify.Fetched{}, err
-	case out.ExitCode == exitNotFound:
+	case out.ExitCode == process.ExitNotFound:
 		return verify.Fetched{Absent: strings.Fields(what)[0] + " is not installed in the sandbox"}, nil
 	case out.TimedOut:
 		return verify.Fetched{Broken: fmt.Sprintf("%s did not end within %s", what, fetchLimit)}, nil
 	case out.ExitCode != 0:
 		said, _ := s.Inst.Redact.String(strings.TrimSpace(string(append(out.Stderr, out.Stdout...))))
-		return verify.Fetched{Broken: fmt.Sprintf("%s ended with %d: %s", what, out.ExitCode, said[:min(len(said), CheckTail/4)])}, nil
+		return verify.Fetched{Broken: fmt.Sprintf("%s ended with %d: %s", what, out.ExitCode, said[:min(len(said), maxToldOutput)])}, nil
 	}
 	return verify.Fetched{}, nil
 }
@@ -152,7 +155,7 @@ var (
 // once fetches into a folder that is kept for those packages, and that nothing writes
 // to once it is whole: what another session left in part is none, and what came in
 // part ends with the session. The room of a fetch is empty and ends with it.
-func once(s *seal.Session, tool string, p verify.Packages, fill func(room, cache string) (verify.Fetched, error)) (got verify.Fetched, err error) {
+func once(s *basis.Basis, tool string, p verify.Packages, fill func(room, cache string) (verify.Fetched, error)) (got verify.Fetched, err error) {
 	now, all, digest := s.Inst.Options.Now(), filepath.Join(s.Inst.Registry.Paths().State, tool), digestOf(p)
 	dir, part := filepath.Join(all, digest), filepath.Join(s.Dir(), installation.PackagesDir, tool+"-"+digest)
 	if toolchain.IsDir(dir) {
@@ -205,7 +208,7 @@ func forget(dir string, now time.Time) error {
 func used(dir string, now time.Time) error { return os.Chtimes(dir, now, now) }
 
 // listed are the rules by which servers can be reached, each of which has to be.
-func listed(s *seal.Session, sources []string) (rules []nacre.EgressRule, absent string) {
+func listed(s *basis.Basis, sources []string) (rules []nacre.EgressRule, absent string) {
 	for _, source := range sources {
 		i := slices.IndexFunc(s.Rules, func(r nacre.EgressRule) bool { return leadsTo(r, source) })
 		if i < 0 {

@@ -13,10 +13,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/manifest"
 	"github.com/nacre-dev/nacre/internal/posture"
-	"github.com/nacre-dev/nacre/internal/seal"
 	"github.com/nacre-dev/nacre/internal/toolchain"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
@@ -36,7 +36,7 @@ const (
 // fetchModules fetches the modules that a tree's go.sum pin and the host's own cache
 // lacks. Go holds each against its pin; those that the host has are taken from there,
 // which needs no network. Where it has all of them, its cache is shown as it is.
-func fetchModules(ctx context.Context, s *seal.Session, p verify.Packages) (verify.Fetched, error) {
+func fetchModules(ctx context.Context, s *basis.Basis, p verify.Packages) (verify.Fetched, error) {
 	return once(s, goCacheDir, p, func(room, cache string) (verify.Fetched, error) {
 		host := ""
 		if s.Sandbox().HostTools() {

@@ -8,9 +8,9 @@ import (
 	"path"
 	"path/filepath"
 
+	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/registry"
-	"github.com/nacre-dev/nacre/internal/seal"
 	"github.com/nacre-dev/nacre/internal/toolchain"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
@@ -30,7 +30,7 @@ func npmCommand() []string {
 
 // fetchNode lays out what a lock file of npm's names. It is kept for the session,
 // and npm's own cache for longer.
-func fetchNode(ctx context.Context, s *seal.Session, p verify.Packages) (verify.Fetched, error) {
+func fetchNode(ctx context.Context, s *basis.Basis, p verify.Packages) (verify.Fetched, error) {
 	rules, absent := listed(s, p.Sources)
 	if absent != "" {
 		return verify.Fetched{Absent: absent}, nil

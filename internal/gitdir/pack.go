@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/repo"
 	"github.com/nacre-dev/nacre/internal/sandbox"
-	"github.com/nacre-dev/nacre/internal/seal"
 )
 
 // Limits of what is taken from an agent's git directory. Its zero value takes nothing.
@@ -72,7 +72,7 @@ var errClaim = errors.New("what the sealed process printed is not what it was as
 
 // pack lets a sealed process pack what is new in a git directory, into a file of the
 // host's. Nothing of what it says was checked but its form.
-func pack(ctx context.Context, s *seal.Session, place repo.Place, work string, known map[repo.Commit]bool, l Limits) (tips []tip, file string, err error) {
+func pack(ctx context.Context, s *basis.Basis, place repo.Place, work string, known map[repo.Commit]bool, l Limits) (tips []tip, file string, err error) {
 	p, err := packPosture(s, place, work, l)
 	if err != nil {
 		return nil, "", err
@@ -108,7 +108,7 @@ func pack(ctx context.Context, s *seal.Session, place repo.Place, work string, k
 }
 
 // packPosture shows the git directory as it was left, read-only, and reaches nothing.
-func packPosture(s *seal.Session, place repo.Place, work string, l Limits) (nacre.Posture, error) {
+func packPosture(s *basis.Basis, place repo.Place, work string, l Limits) (nacre.Posture, error) {
 	in := posture.Input{
 		Offline: true, Limits: s.Inst.Config.Limits.Over(nacre.Limits{Wall: l.Time, Output: 1 << 20}),
 		Mounts: []nacre.Mount{

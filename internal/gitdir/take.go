@@ -12,12 +12,12 @@ import (
 	"strings"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/repo"
 	"github.com/nacre-dev/nacre/internal/repo/large"
-	"github.com/nacre-dev/nacre/internal/seal"
 )
 
 // Landing says what becomes of the commits that an agent made. The zero value keeps
@@ -96,7 +96,7 @@ func (t Taken) Lines() []string {
 
 // Take takes the commits that the session's command made, and those that a session
 // left which ended without it. What is refused is told in a note, and kept aside once.
-func (d *Dir) Take(ctx context.Context, s *seal.Session, how Landing, l Limits) (Taken, error) {
+func (d *Dir) Take(ctx context.Context, s *basis.Basis, how Landing, l Limits) (Taken, error) {
 	if d == nil {
 		return Taken{}, nil
 	}
@@ -160,7 +160,7 @@ func (d *Dir) changed() bool {
 }
 
 // takeFrom takes what one session's git directory has.
-func (d *Dir) takeFrom(ctx context.Context, s *seal.Session, work string, how Landing, l Limits, taken *Taken) error {
+func (d *Dir) takeFrom(ctx context.Context, s *basis.Basis, work string, how Landing, l Limits, taken *Taken) error {
 	text, err := disk.Read(filepath.Join(work, "session.json"), maxRef)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // its session never began
@@ -287,7 +287,7 @@ type landing struct {
 }
 
 // land checks the pack in the host's own git directory and moves what is to move.
-func (d *Dir) land(ctx context.Context, s *seal.Session, l landing, taken *Taken) error {
+func (d *Dir) land(ctx context.Context, s *basis.Basis, l landing, taken *Taken) error {
 	if err := l.take(ctx); err != nil {
 		return fmt.Errorf("git refuses the pack: %w", err)
 	}
@@ -327,7 +327,7 @@ func (l landing) take(ctx context.Context) error {
 
 // branch lands one tip: on the user's own branch where that was asked for, else on
 // nacre/SESSION, or nacre/SESSION/BRANCH where there are several.
-func (l landing) branch(ctx context.Context, s *seal.Session, t tip, b *Branch) error {
+func (l landing) branch(ctx context.Context, s *basis.Basis, t tip, b *Branch) error {
 	r := repo.LandRequest{
 		Session: l.meta.Session, Branch: t.name, Expect: l.meta.Base, Commit: t.id, Live: true,
 		Intent: func(ctx context.Context, i repo.Intent) error {
@@ -424,7 +424,7 @@ func heldText(held []repo.Change) string {
 	return text
 }
 
-func record(ctx context.Context, s *seal.Session, r nacre.Record, detail movement) (err error) {
+func record(ctx context.Context, s *basis.Basis, r nacre.Record, detail movement) (err error) {
 	r.Source = "core"
 	if r.Detail, err = json.Marshal(detail); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/agent"
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/home"
@@ -41,25 +42,16 @@ type Agent struct {
 	Fresh bool
 }
 
-// Parts are what a session's agent is told and given, which other rooms know how to do.
-type Parts struct {
-	// Brief is what trusted memory tells the agent.
-	Brief func(ctx context.Context, s *seal.Session) string
-	// Files binds read-only files where they belong.
-	Files func(s *seal.Session, files []brain.File) ([]nacre.Mount, error)
-}
-
 // Program is an agent that was found on this machine.
 type Program struct {
 	Agent
 	Version string
 	agent   brain.Interactive
-	parts   Parts
 	kept    []home.Kind // what the operator adds to the kinds of data that last
 }
 
 // Find finds the agent's program, and says what it lacks.
-func Find(ctx context.Context, inst *installation.Installation, a Agent, parts Parts) (Program, error) {
+func Find(ctx context.Context, inst *installation.Installation, a Agent) (Program, error) {
 	found, err := brain.NamedTerminal(a.Name, inst.Brains(""), own(inst.Config.Agents))
 	if err != nil {
 		return Program{}, &config.Error{Err: err}
@@ -69,7 +61,7 @@ func Find(ctx context.Context, inst *installation.Installation, a Agent, parts P
 		return Program{}, &installation.NotReady{What: "agent " + a.Name, Next: status.Next, Err: errors.New(status.Why)}
 	}
 	kept, err := ownKinds(a.Name, inst.Config.Agents[a.Name].Keep)
-	return Program{Agent: a, Version: status.Version, agent: found, parts: parts, kept: kept}, err
+	return Program{Agent: a, Version: status.Version, agent: found, kept: kept}, err
 }
 
 func own(agents map[string]config.Agent) map[string]brain.ACP {
@@ -97,7 +89,7 @@ func (p Program) Open(ctx context.Context, s *seal.Session, project string) (Ins
 	}
 	opening, err := p.agent.Open(brain.Terminal{
 		Args: p.Args, SessionToken: s.Model.Token, Model: s.Inst.Config.Model.Name, Prompts: p.Prompts, Theme: choices[p.choice()],
-		System: p.parts.Brief(ctx, s), Skills: s.Skills(s.Inst.Principal(s.Group(), s.ID(), "")),
+		System: agent.Brief(ctx, s.Basis, s.Memory), Skills: s.Skills(s.Inst.Principal(s.Group(), s.ID(), "")),
 		Search: slices.Contains(s.Inst.Config.VendorTools(s.Group()), "web_search"),
 	})
 	if err != nil {
@@ -111,7 +103,7 @@ func (p Program) Open(ctx context.Context, s *seal.Session, project string) (Ins
 	if err != nil {
 		return Inside{}, fmt.Errorf("home: %w", err)
 	}
-	files, err := p.parts.Files(s, opening.Files)
+	files, err := agent.RoleFiles(s.Basis, opening.Files)
 	if err != nil {
 		return Inside{}, errors.Join(err, begun.End(ctx))
 	}

@@ -107,6 +107,15 @@ func (m *Meter) Serve() error {
 	})
 }
 
+// Spent is what the work has cost so far, in millionths of a dollar.
+func (m *Meter) Spent() int64 {
+	if m.Gateway == nil {
+		return m.Earlier.MicroUSD
+	}
+	now, _, _ := m.Gateway.Spent()
+	return m.Earlier.MicroUSD + now
+}
+
 // Narrow lowers what all openings of the work together may spend to most, in millionths of a dollar.
 // 0 lowers nothing; a budget that is spent already is an error.
 func (m *Meter) Narrow(most int64) error {

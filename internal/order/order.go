@@ -21,6 +21,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/atom"
+	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/confine"
 	"github.com/nacre-dev/nacre/internal/dna"
@@ -28,7 +29,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/role"
-	"github.com/nacre-dev/nacre/internal/seal"
 	"github.com/nacre-dev/nacre/internal/task"
 	"github.com/nacre-dev/nacre/internal/toolchain"
 )
@@ -168,7 +168,7 @@ func Pin(project string, t atom.Task) (order task.Order, prompt string, err erro
 // Confine makes the third layer of atoms with a task's lists over the project,
 // which nobody else has touched yet. A scratch folder is lost anyway, so of the
 // layer it only gets what hides programs.
-func Confine(s *seal.Session, in *posture.Input, atoms []atom.Atom, lists atom.Parameters) (widened []string, err error) {
+func Confine(s *basis.Basis, in *posture.Input, atoms []atom.Atom, lists atom.Parameters) (widened []string, err error) {
 	if len(atoms) == 0 {
 		return nil, nil
 	}
@@ -215,7 +215,7 @@ func CommandRole(project, name string) (Role, error) {
 
 // Confine makes what of the role the operating system holds, with what of it is wider
 // than the role says.
-func (r Role) Confine(s *seal.Session, in *posture.Input) (widened []string, err error) {
+func (r Role) Confine(s *basis.Basis, in *posture.Input) (widened []string, err error) {
 	if widened, err = Confine(s, in, r.atoms, atom.Parameters{}); err != nil {
 		return nil, &config.Error{Err: err}
 	}
@@ -225,7 +225,7 @@ func (r Role) Confine(s *seal.Session, in *posture.Input) (widened []string, err
 // Argv is a command as it is started inside. What the caller's PATH finds outside of the
 // folders that every session has is shown to it (F-115); a role says itself which programs
 // are there.
-func Argv(s *seal.Session, in *posture.Input, role string, argv []string) []string {
+func Argv(s *basis.Basis, in *posture.Input, role string, argv []string) []string {
 	if role != "" || !s.Sandbox().HostTools() {
 		return argv
 	}
@@ -237,7 +237,7 @@ func Argv(s *seal.Session, in *posture.Input, role string, argv []string) []stri
 
 // Tool shows a session a program that others start there by its name, and tells whether it
 // is there.
-func Tool(s *seal.Session, in *posture.Input, name string) bool {
+func Tool(s *basis.Basis, in *posture.Input, name string) bool {
 	if _, err := exec.LookPath(name); err != nil || !s.Sandbox().HostTools() {
 		return false
 	}
@@ -246,7 +246,7 @@ func Tool(s *seal.Session, in *posture.Input, name string) bool {
 }
 
 // programFolders are the folders inside that hold programs.
-func programFolders(s *seal.Session) []string {
+func programFolders(s *basis.Basis) []string {
 	folders := []string{posture.BinDir, "/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"}
 	for _, t := range s.Found.Toolchains {
 		folders = append(folders, t.Path...)
@@ -259,7 +259,7 @@ func programFolders(s *seal.Session) []string {
 
 // GoOn asks a person whether a run goes on whose call was refused (S-18). What
 // cannot be recorded is not asked, and the run ends.
-func GoOn(ctx context.Context, s *seal.Session, refusal string) error {
+func GoOn(ctx context.Context, s *basis.Basis, refusal string) error {
 	arguments, err := json.Marshal(map[string]string{"refused": refusal})
 	if err != nil {
 		return err
@@ -284,7 +284,7 @@ func GoOn(ctx context.Context, s *seal.Session, refusal string) error {
 
 // recordEscalation is durable before anybody is asked: a run that is killed
 // while it waits has left what it waited for.
-func recordEscalation(ctx context.Context, s *seal.Session, q nacre.Question, refusal string) error {
+func recordEscalation(ctx context.Context, s *basis.Basis, q nacre.Question, refusal string) error {
 	detail, err := json.Marshal(map[string]string{"capability": string(q.Capability), "digest": q.Digest, "refused": refusal})
 	if err != nil {
 		return err

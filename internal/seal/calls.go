@@ -10,6 +10,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/access"
+	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/hosting"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/intrinsic"
@@ -31,7 +32,7 @@ var errNotOpened = errors.New("the session ended before anything was called")
 // agent calls; what is wrong by then ends the session.
 type calls struct {
 	words  []string // that the operator typed
-	kin    Kin
+	kin    basis.Kin
 	ready  chan struct{} // closed when the session is open, and a call may come
 	done   atomic.Bool
 	ctx    context.Context //nolint:containedctx // of an opening and what it starts: the session's own, until it is closed
@@ -44,7 +45,11 @@ type calls struct {
 
 // toolset is the memory, the plugins and the kernel over them, once calls has opened them.
 type toolset struct {
-	*basis
+	*basis.Basis
+	project  string // the folder that the agent works on
+	kind     string
+	confined bool // by a role, to parts of the project
+
 	calls  *calls
 	Memory *memory.Store
 	// remembered waits until the memory is open.
@@ -57,9 +62,10 @@ type toolset struct {
 	looks      string             // of all of it, before it was opened; empty where nobody keeps it
 }
 
-func newToolset(on *basis, req Request) *toolset {
+func newToolset(on *basis.Basis, req Request) *toolset {
 	return &toolset{
-		basis: on, calls: &calls{ready: make(chan struct{}), words: req.Words, kin: req.Kin}, shared: req.Shared,
+		Basis: on, project: req.Project, kind: req.Kind, confined: req.Confined,
+		calls: &calls{ready: make(chan struct{}), words: req.Words, kin: req.Kin}, shared: req.Shared,
 		remembered: func() error { return errNotOpened },
 	}
 }

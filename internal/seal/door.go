@@ -36,11 +36,8 @@ func (k watchedKernel) Call(ctx context.Context, call nacre.Call) (nacre.Outcome
 	if err := k.session.openCalls(); err != nil {
 		return nacre.Outcome{}, err
 	}
-	if err := k.session.calls.kin.holds(ctx, k.session, call); err != nil {
+	if err := k.session.calls.kin.Holds(ctx, k.session.Basis, call); err != nil {
 		return nacre.Outcome{}, err
 	}
 	return k.session.Kernel.Call(ctx, call)
 }
-
-// DecoyNames say where the decoys of every session lie.
-func DecoyNames() []string { return watch.DecoyNames() }

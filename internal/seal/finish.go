@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/receipt"
 	"github.com/nacre-dev/nacre/internal/session"
 )
@@ -45,7 +46,7 @@ func (s *Session) CutReceipt(outcome, task, project string, chains []string) err
 	}
 	facts := map[string]string{"ended": outcome}
 	if parent := s.calls.kin.Parent; parent != "" {
-		facts[FactParent] = string(parent)
+		facts[basis.FactParent] = string(parent)
 	}
 	c := s.Watch.Containment()
 	if c != nil {

@@ -10,11 +10,11 @@ import (
 
 // newPinner serves the folder that the session's agent works in. What a killed
 // opening left of copies is removed. Where the session has no project, files are those of folder.
-func (b *basis) newPinner(folder string) (p *pins.Pinner, err error) {
-	workspace := b.project
+func (t *toolset) newPinner(folder string) (p *pins.Pinner, err error) {
+	workspace := t.project
 	switch {
-	case b.kind == "run": // its agent works on a clone, which is there once the work begins
-		dir, err := filepath.EvalSymlinks(b.Dir())
+	case t.kind == "run": // its agent works on a clone, which is there once the work begins
+		dir, err := filepath.EvalSymlinks(t.Dir())
 		if err != nil {
 			return nil, err
 		}
@@ -24,7 +24,7 @@ func (b *basis) newPinner(folder string) (p *pins.Pinner, err error) {
 			return nil, err
 		}
 	}
-	p = pins.New(workspace, filepath.Join(b.Dir(), installation.PinsDir))
+	p = pins.New(workspace, filepath.Join(t.Dir(), installation.PinsDir))
 	return p, p.Close()
 }
 

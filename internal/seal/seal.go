@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/access"
 	"github.com/nacre-dev/nacre/internal/approval"
 	"github.com/nacre-dev/nacre/internal/asking"
+	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/door"
@@ -43,9 +43,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/verify"
 	"github.com/nacre-dev/nacre/internal/watch"
 )
-
-// BriefLimit is how long the memory brief may take before a run starts without it (D-43).
-const BriefLimit = 5 * time.Second
 
 // Asking decides how a person is asked. With its zero value a question waits
 // for `nacre approvals` in another terminal until it expires.
@@ -107,7 +104,7 @@ type Request struct {
 	Warn func(nacre.Step)
 	Holding
 	// Kin is the session's place among agents that asked for one another.
-	Kin Kin
+	Kin basis.Kin
 	// Shared, where it is set, runs plugins for several sessions; the session uses
 	// their tools and starts the others.
 	Shared *hosting.Shared
@@ -115,9 +112,8 @@ type Request struct {
 
 // Session is an open session with everything that serves it.
 type Session struct {
-	*basis
+	*basis.Basis
 	*toolset
-	Rules []nacre.EgressRule
 	// Services are those of this machine that the agent may reach, or ask for.
 	Services asking.Services
 	Model    *metering.Meter
@@ -128,24 +124,6 @@ type Session struct {
 
 	questions chan nacre.Question
 	asked     sync.WaitGroup
-}
-
-// basis is what all parts of a session stand on.
-type basis struct {
-	*session.Session // nil until it is open
-	Inst             *installation.Installation
-	Agent            string // the brain with its version
-	Found            *Findings
-	Started          time.Time
-	Tell, Warn       func(nacre.Step)
-	project          string // the folder that the agent works on
-	kind             string
-	confined         bool // by a role, to parts of the project
-}
-
-// EgressAt is what sessions that begin at a moment may reach.
-func EgressAt(inst *installation.Installation, now time.Time) (config.Egress, error) {
-	return access.EgressAt(inst, now)
 }
 
 // Open opens a session with its memory, plugins, kernel, door, proxy and gateway.
@@ -168,19 +146,18 @@ func Open(ctx context.Context, inst *installation.Installation, req Request) (*S
 	if err := operator.SettleAll(ctx, inst, req.Project, operator.TellSteps(req.Warn, req.Tell)); err != nil {
 		return nil, err
 	}
-	on := &basis{
-		Inst: inst, project: req.Project, Agent: strings.TrimSpace(req.Brain + " " + req.Version), Tell: installation.OneAtATime(req.Tell), Started: started,
-		kind: req.Kind, confined: req.Confined,
+	on := &basis.Basis{
+		Inst: inst, Agent: strings.TrimSpace(req.Brain + " " + req.Version), Tell: installation.OneAtATime(req.Tell), Started: started, Before: search.Top(req.Project), Rules: rules,
 	}
 	if on.Warn = on.Tell; req.Warn != nil {
 		on.Warn = installation.OneAtATime(req.Warn)
 	}
-	s := &Session{basis: on, toolset: newToolset(on, req), Rules: rules, Services: services, questions: make(chan nacre.Question, approval.MaxPending)}
+	s := &Session{Basis: on, toolset: newToolset(on, req), Services: services, questions: make(chan nacre.Question, approval.MaxPending)}
 	if req.Kind == "exec" && req.Shared == nil {
 		s.looks = looksOf(inst, req.Group)
 	}
 	later := quiet.Is(inst, req.Group, s.looks)
-	s.Found = LookAround(ctx, inst, req.Group, later)
+	s.Found = basis.LookAround(ctx, inst, req.Group, later)
 	defer s.Found.Wait.Wait()
 	if !later {
 		s.remember(ctx, req.Group)
@@ -199,7 +176,7 @@ func (t *toolset) remember(ctx context.Context, group nacre.Group) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		store, err = installation.OpenWorkingMemory(ctx, t.Inst, group, t.calls.kin.working(), func(text string) {
+		store, err = installation.OpenWorkingMemory(ctx, t.Inst, group, t.calls.kin.Working(), func(text string) {
 			t.Warn(nacre.Step{Kind: nacre.StepResult, Name: "memory", Text: text, IsError: true})
 		})
 	}()
@@ -219,7 +196,7 @@ func (s *Session) open(ctx context.Context, req Request, o opening) error {
 		Session: registry.Session{SessionStatus: nacre.SessionStatus{
 			ID: req.ID, Group: req.Group, Kind: req.Kind, Title: req.Title, Project: req.Project, Brain: req.Brain,
 			State: nacre.SessionOpen, Started: s.Started, Parent: req.Kin.Parent,
-		}, Began: s.Started, Before: search.Top(req.Project)},
+		}, Began: s.Started, Before: s.Before},
 		Prepare: req.Prepare, Notify: s.notify(req.Asking), Reload: s.reloadPlugin, Directory: asking.Persons(r),
 	})
 	if memoryErr := s.remembered(); memoryErr != nil && !o.later {
@@ -435,7 +412,7 @@ func (s *Session) Close(ctx context.Context, outcome string, finished bool) erro
 	s.plugins.Close(ctx)
 	if s.Kernel != nil {
 		errs = append(errs, s.waitForDrivers(ctx), s.pins.Close())
-		s.calls.kin.over(s.Kernel.Tainted(nacre.KeyOf(s.Group(), s.ID())))
+		s.calls.kin.Over(s.Kernel.Tainted(nacre.KeyOf(s.Group(), s.ID())))
 		memory.OfferReview(ctx, s.Memory, s.ID(), s.Warn)
 	}
 	quiet := s.rests(ctx)

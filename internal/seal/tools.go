@@ -7,10 +7,8 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
-	"sync"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/access"
 	"github.com/nacre-dev/nacre/internal/approval"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/hosting"
@@ -18,43 +16,11 @@ import (
 	"github.com/nacre-dev/nacre/internal/intrinsic"
 	"github.com/nacre-dev/nacre/internal/memory"
 	"github.com/nacre-dev/nacre/internal/pins"
-	"github.com/nacre-dev/nacre/internal/pluginhost"
-	"github.com/nacre-dev/nacre/internal/posture"
-	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/schedule"
 	"github.com/nacre-dev/nacre/internal/scheduling"
 	"github.com/nacre-dev/nacre/internal/task"
-	"github.com/nacre-dev/nacre/internal/toolchain"
 	"github.com/nacre-dev/nacre/kernel"
 )
-
-// Findings are what a session needs to know of the machine. They are looked up
-// while the session opens; wait before reading them.
-type Findings struct {
-	Wait sync.WaitGroup
-	// System are the mounts of the system folders; it does not wait.
-	System     func() []nacre.Mount
-	Toolchains []posture.Toolchain
-	Plugins    []pluginhost.Found
-	Err        error // of plugins
-}
-
-// LookAround does not look for plugins where that is for later.
-func LookAround(ctx context.Context, inst *installation.Installation, group nacre.Group, later bool) *Findings {
-	f := &Findings{System: sync.OnceValue(sandbox.SystemMounts)}
-	f.Wait.Go(func() {
-		f.Toolchains = toolchain.Find(ctx, toolchain.OpenMemo(inst.Options.Getenv, filepath.Join(inst.Registry.Paths().State, "toolchains.json"), f.System))
-	})
-	if !later {
-		f.Wait.Go(func() { f.Plugins, f.Err = access.PluginsOf(inst, group) })
-	}
-	return f
-}
-
-// Idle says what the config grants to none of the plugins, and allows of no tool.
-func (f *Findings) Idle(inst *installation.Installation) []string {
-	return access.Idle(inst, f.Plugins)
-}
 
 // openKernel registers everything a call can reach: the core's own tools,
 // memory and plugins. The tools of a plugin that the session's group may not
@@ -65,7 +31,7 @@ func (t *toolset) openKernel(ctx context.Context) error {
 	}
 	t.plugins = hosting.Open(t.Inst, t.Session, hosting.Options{
 		Guest: hosting.Guest{ID: t.ID(), Group: t.Group(), Tools: t.catalog, Info: func() map[string]any { return t.intrinsic().Info() }},
-		Found: t.calls.kin.needed(t.Found.Plugins), Shared: t.shared, Folder: t.workFolder, Warn: t.Warn,
+		Found: t.calls.kin.Needed(t.Found.Plugins), Shared: t.shared, Folder: t.workFolder, Warn: t.Warn,
 	})
 	own, err := t.ownTools()
 	if err != nil {
@@ -83,7 +49,7 @@ func (t *toolset) openKernel(ctx context.Context) error {
 		return err
 	}
 	for _, tool := range slices.Concat(own, others) {
-		if !t.calls.kin.has(tool.Capability) {
+		if !t.calls.kin.Has(tool.Capability) {
 			continue
 		}
 		tool.Capability = t.Inst.Config.Pinned(tool.Capability)
@@ -159,7 +125,7 @@ func (t *toolset) checkPins(own []nacre.Tool) error {
 // ownTools are what the core itself brings: the intrinsics, schedules and memory.
 func (t *toolset) ownTools() ([]nacre.Tool, error) {
 	tools, err := memory.Tools(t.Memory)
-	return slices.Concat(t.intrinsic().Tools(), t.calls.kin.tools(), t.scheduleTools(), tools), err
+	return slices.Concat(t.intrinsic().Tools(), t.calls.kin.Tools(), t.scheduleTools(), tools), err
 }
 
 // intrinsic is what the core's own tools read of the session.

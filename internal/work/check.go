@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/fetch"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/process"
 	"github.com/nacre-dev/nacre/internal/sandbox"
@@ -18,8 +17,8 @@ import (
 )
 
 const (
-	// checkLimit is how long one check may take.
-	checkLimit = 20 * time.Minute
+	// checkLimit is how long one check may take, and checkTail how much of its output is kept, in bytes.
+	checkLimit, checkTail = 20 * time.Minute, 16 << 10
 )
 
 // check runs a command over the code in a fresh sandbox that reaches nothing: no
@@ -68,12 +67,12 @@ func check(ctx context.Context, s *seal.Session, code task.Workspace, command st
 
 // tail reads to the end and keeps what came last.
 func tail(r io.Reader) string {
-	kept, buffer := make([]byte, 0, 2*fetch.CheckTail), make([]byte, fetch.CheckTail)
+	kept, buffer := make([]byte, 0, 2*checkTail), make([]byte, checkTail)
 	for {
 		n, err := r.Read(buffer)
 		kept = append(kept, buffer[:n]...)
-		if len(kept) > fetch.CheckTail {
-			kept = append(kept[:0], kept[len(kept)-fetch.CheckTail:]...)
+		if len(kept) > checkTail {
+			kept = append(kept[:0], kept[len(kept)-checkTail:]...)
 		}
 		if err != nil {
 			return string(kept)

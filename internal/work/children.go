@@ -24,7 +24,7 @@ func (run Run) family(inst *installation.Installation, spec task.Spec) *children
 	}
 	return children.New(children.Options{
 		Inst: inst, Above: run.child, Name: registry.NewID, Settle: settled(inst),
-		Row: func(s *seal.Session) (string, error) {
+		Row: func(s children.Parent) (string, error) {
 			if spec.Order != nil {
 				return spec.Order.Agent, nil
 			}
@@ -34,11 +34,20 @@ func (run Run) family(inst *installation.Installation, spec task.Spec) *children
 			_, _, err := order.Below(spec, role, words)
 			return err
 		},
-		Begin: func(ctx context.Context, s *seal.Session, c *children.Child) (nacre.RunResult, error) {
+		Begin: func(ctx context.Context, s children.Parent, c *children.Child) (nacre.RunResult, error) {
 			report, err := Do(ctx, inst, run.below(s, spec, c))
 			return report.RunResult, err
 		},
 	})
+}
+
+// parentOf is a session as its family knows it.
+func parentOf(s *seal.Session) children.Parent {
+	p := children.Parent{Basis: s.Basis, Memory: s.Memory, Catalog: s.Kernel.Catalog}
+	if s.Model.Gateway != nil {
+		p.Budget = s.Model.Gateway
+	}
+	return p
 }
 
 // settled ends what a sub-agent left, and says what it cost by its own records: where they cannot
@@ -61,7 +70,7 @@ func settled(inst *installation.Installation) func(context.Context, *children.Ch
 }
 
 // below is the run of a sub-agent: what its parent was asked, for a part of it.
-func (run Run) below(s *seal.Session, spec task.Spec, c *children.Child) Run {
+func (run Run) below(s children.Parent, spec task.Spec, c *children.Child) Run {
 	checks := spec.Checks
 	if own := s.Inst.Config.Children.Checks; len(own) > 0 {
 		checks = own

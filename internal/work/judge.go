@@ -261,7 +261,7 @@ func (j *judgement) fetch(ctx context.Context, p verify.Packages) (verify.Fetche
 	if err := j.seal(ctx); err != nil {
 		return verify.Fetched{}, err
 	}
-	return fetch.Packages(ctx, j.session, p)
+	return fetch.Packages(ctx, j.session.Basis, p)
 }
 
 // seal opens the session in which commands run, where it is not open yet.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/agent"
 	"github.com/nacre-dev/nacre/internal/experience"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/registry"
@@ -38,7 +39,7 @@ func warning(ctx context.Context, s *seal.Session, spec task.Spec) string {
 	if !is {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, seal.BriefLimit)
+	ctx, cancel := context.WithTimeout(ctx, agent.BriefLimit)
 	defer cancel()
 	w, err := experience.Warn(ctx, s.Memory, asked, s.Inst.Options.Now())
 	if err == nil && len(w.IDs) > 0 {

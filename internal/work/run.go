@@ -1,5 +1,5 @@
 // Package work lets an agent work on a project, sealed, and lands what was verified;
-// and it judges, explains and audits such work.
+// and it judges and audits such work.
 package work
 
 import (
@@ -164,11 +164,11 @@ func groupOf(inst *installation.Installation, id nacre.SessionID, asked nacre.Gr
 }
 
 // request is the session that a run asks for.
-func (run Run) request(id nacre.SessionID, group nacre.Group, spec task.Spec, agent brain.Brain, status brain.Status, kin seal.Kin) seal.Request {
+func (run Run) request(id nacre.SessionID, group nacre.Group, spec task.Spec, agent brain.Brain, status brain.Status, family *children.Family) seal.Request {
 	return seal.Request{
 		ID: id, Group: group, Kind: "run", Title: title(spec.Words()), Project: spec.Project, Brain: spec.Brain,
 		Version: status.Version, Said: seal.Said{Task: spec.Task}, Ways: seal.Ways{Egress: spec.Egress}, Model: agent.Name() != brain.ReplayName && !run.startsNone(), Asking: run.Asking,
-		Tell: run.Progress, Holding: seal.Holding{Confined: spec.Order != nil}, Kin: kin,
+		Tell: run.Progress, Holding: seal.Holding{Confined: spec.Order != nil}, Kin: family.Kin(),
 		Prepare: func(dir string) error { return keepSpec(dir, spec) },
 	}
 }
@@ -200,11 +200,11 @@ func Do(ctx context.Context, inst *installation.Installation, run Run) (report R
 		return Report{}, err
 	}
 	family := run.family(inst, spec)
-	s, err := seal.Open(ctx, inst, run.request(id, group, spec, agent, status, family.Kin()))
+	s, err := seal.Open(ctx, inst, run.request(id, group, spec, agent, status, family))
 	if err != nil {
 		return Report{}, err
 	}
-	family.Below(s)
+	family.Below(parentOf(s))
 	if run.child != nil { // its parent does not wait for its calls
 		defer context.AfterFunc(ctx, func() { s.Stop(operator.ErrStopped) })()
 	}
@@ -547,9 +547,9 @@ func work(ctx context.Context, s *seal.Session, run Run, spec task.Spec, family 
 		Check: func(ctx context.Context, code task.Workspace, command string, modules []verify.Module) (nacre.CheckResult, error) {
 			return check(ctx, s, code, command, modules)
 		}, Fetch: func(ctx context.Context, p verify.Packages) (verify.Fetched, error) {
-			return fetch.Packages(ctx, s, p)
+			return fetch.Packages(ctx, s.Basis, p)
 		},
-		Spent:    func() int64 { return agent.Spent(s) },
+		Spent:    s.Model.Spent,
 		Observe:  run.Observe,
 		Progress: s.Tell, Redact: s.Inst.Redact, Now: s.Inst.Options.Now,
 		Merging: task.Merging{Queue: run.queue(s, spec), Delegated: family.Delegated},
@@ -560,7 +560,7 @@ func work(ctx context.Context, s *seal.Session, run Run, spec task.Spec, family 
 		MayLand: func(tree string) string { return mayLand(s, run, tree) },
 		Judge: func(ctx context.Context, w verify.Subject, atoms []atom.Atom) (verify.Report, error) {
 			return judge(ctx, s, spec.Order, w, atoms)
-		}, Notify: func(ctx context.Context, refusal string) error { return order.GoOn(ctx, s, refusal) }, Until: run.Until, Paused: func(r nacre.RunResult) { left = r },
+		}, Notify: func(ctx context.Context, refusal string) error { return order.GoOn(ctx, s.Basis, refusal) }, Until: run.Until, Paused: func(r nacre.RunResult) { left = r },
 	}, spec)
 	if errors.Is(err, task.ErrPaused) {
 		return left, err
@@ -578,7 +578,7 @@ func turn(ctx context.Context, s *seal.Session, run Run, spec task.Spec) (brain.
 	turn := brain.Turn{
 		Task: spec.Task, Model: spec.Model, SessionToken: s.Model.Token, MaxTurns: spec.MaxTurns,
 		MaxTokens: s.Inst.Config.Model.MaxTokens, Context: s.Inst.Config.Model.Context,
-		Skills: s.Skills(s.Inst.Principal(s.Group(), s.ID(), spec.Task)), System: agent.Brief(ctx, s) + warning(ctx, s, spec),
+		Skills: s.Skills(s.Inst.Principal(s.Group(), s.ID(), spec.Task)), System: agent.Brief(ctx, s.Basis, s.Memory) + warning(ctx, s, spec),
 	}
 	var err error
 	if spec.Order != nil {
@@ -619,7 +619,7 @@ func bases(ctx context.Context, s *seal.Session, spec task.Spec) string {
 
 // launchBrain seals the brain over its private clone, whose git folder it cannot write.
 func launchBrain(ctx context.Context, s *seal.Session, l brain.Launch, files task.Workspace, run Run, spec task.Spec) (*process.Process, error) {
-	mounts, err := agent.RoleFiles(s, l.Files)
+	mounts, err := agent.RoleFiles(s.Basis, l.Files)
 	if err != nil {
 		return nil, err
 	}
@@ -632,7 +632,7 @@ func launchBrain(ctx context.Context, s *seal.Session, l brain.Launch, files tas
 	}
 	var widened []string
 	if spec.Order != nil {
-		if widened, err = order.Confine(s, &in, spec.Order.Atoms, spec.Order.Parameters); err != nil {
+		if widened, err = order.Confine(s.Basis, &in, spec.Order.Atoms, spec.Order.Parameters); err != nil {
 			return nil, err
 		}
 	}

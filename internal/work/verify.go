@@ -8,6 +8,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/atom"
 	"github.com/nacre-dev/nacre/internal/fetch"
 	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/process"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/seal"
 	"github.com/nacre-dev/nacre/internal/task"
@@ -24,7 +25,7 @@ func runner(s *seal.Session) verify.Runner {
 		if err != nil {
 			return verify.Output{}, err
 		}
-		return fetch.Output(ctx, s, sandbox.Command{Posture: p, Argv: c.Argv})
+		return process.Output(ctx, s, sandbox.Command{Posture: p, Argv: c.Argv})
 	}
 }
 
@@ -35,7 +36,7 @@ func judge(ctx context.Context, s *seal.Session, order *task.Order, w verify.Sub
 		return verify.Report{}, err
 	}
 	w.Fetch = func(ctx context.Context, p verify.Packages) (verify.Fetched, error) {
-		return fetch.Packages(ctx, s, p)
+		return fetch.Packages(ctx, s.Basis, p)
 	}
 	return verify.Judge(ctx, w, atoms, runner(s))
 }

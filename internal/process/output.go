@@ -1,4 +1,4 @@
-package fetch
+package process
 
 import (
 	"context"
@@ -8,17 +8,21 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nacre-dev/nacre/internal/process"
 	"github.com/nacre-dev/nacre/internal/sandbox"
-	"github.com/nacre-dev/nacre/internal/seal"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
 
+// Session is a launcher that is told for which limit a command was ended.
+type Session interface {
+	Launcher
+	NoteLimit(ctx context.Context, why string)
+}
+
 // Output runs a command to its end and reads what it prints, up to
 // verify.MaxOutput of each stream; the rest is read and dropped.
-func Output(ctx context.Context, s *seal.Session, c sandbox.Command) (verify.Output, error) {
+func Output(ctx context.Context, s Session, c sandbox.Command) (verify.Output, error) {
 	var streams [2]kept
-	g := process.NewKeeper(c.Posture.Limits)
+	g := NewKeeper(c.Posture.Limits)
 	var reading sync.WaitGroup
 	var ends []*os.File
 	closeEnds := func() error {
@@ -49,7 +53,7 @@ func Output(ctx context.Context, s *seal.Session, c sandbox.Command) (verify.Out
 	reading.Wait()
 	if why := g.Close(); why != "" {
 		s.NoteLimit(ctx, why)
-		streams[1] = kept{head: []byte(process.LimitError{Why: why}.Error() + "\n"), cut: true}
+		streams[1] = kept{head: []byte(LimitError{Why: why}.Error() + "\n"), cut: true}
 	}
 	return verify.Output{
 		ExitCode: exit.Code, TimedOut: exit.TimedOut, Stdout: streams[0].head, Stderr: streams[1].head,
@@ -62,13 +66,13 @@ func Output(ctx context.Context, s *seal.Session, c sandbox.Command) (verify.Out
 func notRunnable(err error) (verify.Output, error) {
 	var refused *sandbox.ExecError
 	if errors.As(err, &refused) {
-		return verify.Output{ExitCode: exitNotFound, Stderr: []byte(refused.Message)}, nil
+		return verify.Output{ExitCode: ExitNotFound, Stderr: []byte(refused.Message)}, nil
 	}
 	return verify.Output{}, err
 }
 
-// exitNotFound is a shell's exit code for a program that cannot be run.
-const exitNotFound = 127
+// ExitNotFound is a shell's exit code for a program that cannot be run.
+const ExitNotFound = 127
 
 // kept is the beginning of a stream.
 type kept struct {
@@ -87,8 +91,3 @@ func (k *kept) read(meter *sandbox.Meter, file *os.File) {
 		k.cut = n > 0
 	}
 }
-
-const (
-	// CheckTail is how much of a check's output is kept.
-	CheckTail = 16 << 10
-)

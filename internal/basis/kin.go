@@ -1,4 +1,4 @@
-package seal
+package basis
 
 import (
 	"context"
@@ -44,21 +44,21 @@ type Handed struct {
 // FactParent names, in a receipt, the session whose agent asked for the work.
 const FactParent = "parent"
 
-// working is the memory that the session works with.
-func (k Kin) working() memory.Working {
+// Working is the memory that the session works with.
+func (k Kin) Working() memory.Working {
 	if k.Handed == nil {
 		return memory.Working{}
 	}
 	return k.Handed.Memory
 }
 
-// has tells whether the session may know a capability at all.
-func (k Kin) has(c nacre.Capability) bool {
+// Has tells whether the session may know a capability at all.
+func (k Kin) Has(c nacre.Capability) bool {
 	return k.Handed == nil || k.Handed.Tools[c.Tool] == c.ID
 }
 
-// needed are the plugins that have a tool of the session's.
-func (k Kin) needed(found []pluginhost.Found) []pluginhost.Found {
+// Needed are the plugins that have a tool of the session's.
+func (k Kin) Needed(found []pluginhost.Found) []pluginhost.Found {
 	if k.Handed == nil {
 		return found
 	}
@@ -72,16 +72,16 @@ func (k Kin) needed(found []pluginhost.Found) []pluginhost.Found {
 	})
 }
 
-// tools are those by which the session's agent asks for others.
-func (k Kin) tools() []nacre.Tool {
+// Tools are those by which the session's agent asks for others.
+func (k Kin) Tools() []nacre.Tool {
 	if k.Offer == nil {
 		return nil
 	}
 	return k.Offer()
 }
 
-// holds refuses a sub-agent's call for which it has no token that is good, with a record.
-func (k Kin) holds(ctx context.Context, s *Session, call nacre.Call) error {
+// Holds refuses a sub-agent's call for which it has no token that is good, with a record.
+func (k Kin) Holds(ctx context.Context, b *Basis, call nacre.Call) error {
 	if k.Handed == nil {
 		return nil
 	}
@@ -91,15 +91,15 @@ func (k Kin) holds(ctx context.Context, s *Session, call nacre.Call) error {
 	}
 	detail, _ := json.Marshal(map[string]any{"code": nacre.CodeUnauthorized}) // a word
 	// The recorder itself stops the session if it fails.
-	_ = s.Recorder.Append(context.WithoutCancel(ctx), nacre.Record{
+	_ = b.Recorder.Append(context.WithoutCancel(ctx), nacre.Record{
 		Kind: nacre.KindCallReject, Source: "core", Topic: "tool.invoke." + string(call.Tool), Correlation: call.Correlation,
 		Outcome: nacre.OutcomeRejected, Reason: string(nacre.ReasonTokenRefused), Detail: detail,
 	})
 	return err
 }
 
-// over tells how the session was, when it closes.
-func (k Kin) over(tainted bool) {
+// Over tells how the session was, when it closes.
+func (k Kin) Over(tainted bool) {
 	if k.Handed != nil {
 		k.Handed.Over(tainted)
 	}

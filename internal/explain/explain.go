@@ -1,4 +1,6 @@
-package work
+// Package explain says what a run would be able to do, before anything of it is started:
+// which files, hosts, tools and credentials it would have, and what this machine cannot hold.
+package explain
 
 import (
 	"context"
@@ -6,10 +8,12 @@ import (
 	"strings"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/access"
+	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/posture"
-	"github.com/nacre-dev/nacre/internal/seal"
+	"github.com/nacre-dev/nacre/internal/watch"
 )
 
 // Explanation is what a run would be able to do (M-10). Nothing was started to
@@ -28,6 +32,15 @@ type Explanation struct {
 	Decoys []string `json:"decoys"`
 	// Inside are the credentials that its agent could read, and where.
 	Inside []string `json:"credentials_inside,omitempty"`
+	Thinking
+	Policy string `json:"policy"`
+	Tools  []Tool `json:"tools"`
+	// Idle says of the config's [groups] and [access] what reaches nothing.
+	Idle []string `json:"idle,omitempty"`
+}
+
+// Thinking is how its brain would reach a model.
+type Thinking struct {
 	// Model is where model calls would go, and Key where its key comes from;
 	// empty where no key is set.
 	Model     string `json:"model,omitempty"`
@@ -37,15 +50,11 @@ type Explanation struct {
 	// VendorTools what may run at the vendor.
 	Today       []installation.DayBudget `json:"budget_today,omitempty"`
 	VendorTools []string                 `json:"vendor_tools,omitempty"`
-	Policy      string                   `json:"policy"`
-	Tools       []ExplainedTool          `json:"tools"`
-	// Idle says of the config's [groups] and [access] what reaches nothing.
-	Idle []string `json:"idle,omitempty"`
 }
 
-// ExplainedTool is what would become of a call, of a session that has read
+// Tool is what would become of a call, of a session that has read
 // nothing untrusted yet.
-type ExplainedTool struct {
+type Tool struct {
 	Tool    nacre.ToolName     `json:"tool"`
 	Safety  nacre.SafetyClass  `json:"safety_class"`
 	Verdict nacre.Verdict      `json:"verdict"`
@@ -58,13 +67,22 @@ type ExplainedTool struct {
 // LeftToday says what is left of the day's budgets; empty where there are none.
 func (e Explanation) LeftToday() string { return installation.LeftToday(e.Today) }
 
-// ExplainRun says what a run of a group on a project would be able to do.
-func ExplainRun(ctx context.Context, inst *installation.Installation, run Run) (Explanation, error) {
+// Asked is the run that is asked about.
+type Asked struct {
+	Project string // empty is the folder that nacre was started in
+	Group   nacre.Group
+	Task    string
+	Egress  []string // hosts beside those of the config
+	Limits  nacre.Limits
+}
+
+// Run says what a run of a group on a project would be able to do.
+func Run(ctx context.Context, inst *installation.Installation, run Asked) (Explanation, error) {
 	project, err := config.ProjectFolder(config.OrDot(run.Project))
 	if err != nil {
 		return Explanation{}, err
 	}
-	reach, err := seal.EgressAt(inst, inst.Options.Now())
+	reach, err := access.EgressAt(inst, inst.Options.Now())
 	if err != nil {
 		return Explanation{}, err
 	}
@@ -76,25 +94,26 @@ func ExplainRun(ctx context.Context, inst *installation.Installation, run Run) (
 	if err != nil {
 		return Explanation{}, err
 	}
-	box, err := inst.Backend("")
+	box, err := inst.Backend("") //nolint:contextcheck // opening starts nothing
 	if err != nil {
 		return Explanation{}, err
 	}
 	defer func() { _ = box.Close() }() // nothing was started in it
-	found := seal.LookAround(ctx, inst, group, false)
+	found := basis.LookAround(ctx, inst, group, false)
 	found.Wait.Wait()
 	if found.Err != nil {
 		return Explanation{}, found.Err
 	}
-	e := Explanation{
-		Group: group, Project: project, Backend: box.Name(), Sandbox: box.Holds(), NotEnforced: box.NotEnforced(),
-		Egress: inst.Config.Reach(group, rules), Inside: inst.Config.Delivered(group), Policy: inst.Policy.Version(), Tools: explainTools(inst, group, run.Task, found),
-		Idle: found.Idle(inst),
-	}
-	e.Egress, e.Decoys = inst.Config.Egress.Explained(e.Egress), seal.DecoyNames()
-	if err := explainModel(inst, &e); err != nil {
+	thinking, err := thinkingOf(inst, group) //nolint:contextcheck // the book of the day is a file of this machine
+	if err != nil {
 		return Explanation{}, err
 	}
+	e := Explanation{
+		Group: group, Project: project, Backend: box.Name(), Sandbox: box.Holds(), NotEnforced: box.NotEnforced(),
+		Egress: inst.Config.Reach(group, rules), Inside: inst.Config.Delivered(group), Policy: inst.Policy.Version(), Tools: toolsOf(inst, group, run.Task, found),
+		Idle: access.Idle(inst, found.Plugins), Thinking: thinking,
+	}
+	e.Egress, e.Decoys = inst.Config.Egress.Explained(e.Egress), watch.DecoyNames()
 	if !box.HostTools() {
 		found.Toolchains = nil
 	}
@@ -108,25 +127,25 @@ func ExplainRun(ctx context.Context, inst *installation.Installation, run Run) (
 	return e, nil
 }
 
-func explainModel(inst *installation.Installation, e *Explanation) error {
+func thinkingOf(inst *installation.Installation, group nacre.Group) (t Thinking, err error) {
 	places, err := inst.Upstreams()
 	if err != nil {
-		return &config.Error{Err: err}
+		return t, &config.Error{Err: err}
 	}
 	var from []string
 	for _, p := range slices.DeleteFunc(slices.Clone(places), installation.Lacking) {
 		from = append(from, p.KeyFrom)
 	}
-	e.Model, e.Key, e.BudgetUSD = installation.Hosts(places), strings.Join(from, ", "), inst.Config.Model.BudgetUSD
-	e.VendorTools = inst.Config.VendorTools(e.Group)
-	e.Today, err = inst.Rooms(e.Group)
-	return err
+	t.Model, t.Key, t.BudgetUSD = installation.Hosts(places), strings.Join(from, ", "), inst.Config.Model.BudgetUSD
+	t.VendorTools = inst.Config.VendorTools(group)
+	t.Today, err = inst.Rooms(group)
+	return t, err
 }
 
-// explainTools holds every tool that the group may use against the policy.
-func explainTools(inst *installation.Installation, group nacre.Group, task string, found *seal.Findings) []ExplainedTool {
+// toolsOf holds every tool that the group may use against the policy.
+func toolsOf(inst *installation.Installation, group nacre.Group, task string, found *basis.Findings) []Tool {
 	principal := inst.Principal(group, "explained", task)
-	tools := []ExplainedTool{}
+	tools := []Tool{}
 	for _, f := range found.Plugins {
 		for _, t := range f.Manifest.Provides.Tools {
 			c := inst.Config.Tools[string(t.Name)].Apply(t.Capability(f.Name, f.Hash))
@@ -137,9 +156,9 @@ func explainTools(inst *installation.Installation, group nacre.Group, task strin
 			if c.HighRisk && d.Verdict == nacre.Allow {
 				d.Verdict, d.Code = nacre.Ask, nacre.ReasonHighRisk
 			}
-			tools = append(tools, ExplainedTool{c.Tool, c.Safety, d.Verdict, d.Code, d.Rule, c.Sinks, c.ID})
+			tools = append(tools, Tool{c.Tool, c.Safety, d.Verdict, d.Code, d.Rule, c.Sinks, c.ID})
 		}
 	}
-	slices.SortFunc(tools, func(a, b ExplainedTool) int { return strings.Compare(string(a.Tool), string(b.Tool)) })
+	slices.SortFunc(tools, func(a, b Tool) int { return strings.Compare(string(a.Tool), string(b.Tool)) })
 	return tools
 }
