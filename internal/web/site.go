@@ -109,11 +109,25 @@ func (s *Site) Handler() http.Handler {
 			http.Error(w, "This page is not served under this name.", http.StatusMisdirectedRequest)
 		case r.Method == http.MethodPost && r.Header.Get("Origin") != origin:
 			http.Error(w, "This form was not sent by this page.", http.StatusForbidden)
+		case askedByAnother(r):
+			http.Error(w, "This was asked for by another page.", http.StatusForbidden)
 		default:
 			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 			mux.ServeHTTP(w, r)
 		}
 	})
+}
+
+// askedByAnother tells whether a page of another origin had a browser ask for this. Ports are
+// one site to a browser, as the names of one domain are: it sends the cookie along, and such a
+// page could not read what comes, but take all places of the stream. A link that a person
+// follows is no such thing: it shows a page, and changes nothing.
+func askedByAnother(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+		return false
+	}
+	return r.Method != http.MethodGet || r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document"
 }
 
 // protect lets a browser run and show nothing but what this page brings. A referrer stays

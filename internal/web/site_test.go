@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -183,6 +184,39 @@ func TestAForgedRequestPressesNothing(t *testing.T) {
 	}
 	if len(d.pressed) != 0 {
 		t.Errorf("pressed: %v", d.pressed)
+	}
+}
+
+// M-44, M-49: a browser sends the cookie with what pages on other ports of this machine ask
+// for, and those of other names of a domain. They reach nothing by that, nor do they take the
+// places of the stream; a link that a person follows shows the page.
+func TestAnotherPageReachesNothing(t *testing.T) {
+	t.Parallel()
+	b := signedIn(t, &office{questions: []nacre.Question{asked("x")}})
+	for name, c := range map[string]struct {
+		path, site, mode, dest string
+		want                   int
+	}{
+		"a stream from another port":   {"/events?watch=waiting", "same-site", "cors", "empty", http.StatusForbidden},
+		"a page from another port":     {"/", "same-site", "no-cors", "image", http.StatusForbidden},
+		"a frame of another site":      {"/", "cross-site", "navigate", "iframe", http.StatusForbidden},
+		"a script of another site":     {"/page.js", "cross-site", "no-cors", "script", http.StatusForbidden},
+		"what is called by no name":    {"/", "elsewhere", "cors", "empty", http.StatusForbidden},
+		"a link from another site":     {"/", "cross-site", "navigate", "document", http.StatusOK},
+		"a link that the person typed": {"/", "none", "navigate", "document", http.StatusOK},
+		"the page's own script":        {"/", "same-origin", "cors", "empty", http.StatusOK},
+	} {
+		w := b.send(http.MethodGet, c.path, nil, func(r *http.Request) {
+			r.Header.Set("Sec-Fetch-Site", c.site)
+			r.Header.Set("Sec-Fetch-Mode", c.mode)
+			r.Header.Set("Sec-Fetch-Dest", c.dest)
+			ctx, cancel := context.WithCancel(r.Context()) // a stream that is opened ends at once
+			cancel()
+			*r = *r.WithContext(ctx)
+		})
+		if w.Code != c.want {
+			t.Errorf("%s: have %d, want %d", name, w.Code, c.want)
+		}
 	}
 }
 
