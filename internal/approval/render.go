@@ -79,6 +79,9 @@ func render(q nacre.Question, most extent) string {
 	fmt.Fprintf(&b, "? %s  %s wants to run\n", question.Escape(q.ID), shown(string(q.Group), maxWhy))
 	fmt.Fprintf(&b, "    tool       %s\n", shown(string(q.Capability), maxWhy))
 	fmt.Fprintf(&b, "    arguments  %s\n", most.arguments(q.Arguments))
+	for _, look := range question.Looks(q) {
+		fmt.Fprintf(&b, "    look       %s\n", shown(look, maxWhy))
+	}
 	for _, file := range q.Files[:min(len(q.Files), most.files)] {
 		fmt.Fprintf(&b, "    %s\n", describe(file, most.digest))
 	}

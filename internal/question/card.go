@@ -97,6 +97,9 @@ func Of(q nacre.Question) Card {
 	if what := LeaseOf(q); what != "" {
 		c.Title = fmt.Sprintf("%s wants the credential %s", plain(string(q.Group)), what)
 	}
+	for _, look := range Looks(q) {
+		c.add("look", look, true)
+	}
 	c.add("arguments", indented(q.Arguments), false)
 	for _, f := range q.Files {
 		c.add("file", fmt.Sprintf("%s: %d bytes, sha256 %s, %q", plain(f.Argument), f.Bytes, plain(f.SHA256), plain(f.Name)), false)

@@ -36,6 +36,33 @@ func TestACardShowsAllOfAQuestion(t *testing.T) {
 	}
 }
 
+// M-47: a name that is drawn like another one is pointed out before what was asked; what is written
+// in one alphabet, or has words of several, is not.
+func TestACardPointsOutLettersOfTwoAlphabets(t *testing.T) {
+	for arguments, want := range map[string]string{
+		`{"to":"аda@example.org"}`:      "а" + "da@example.org has letters of two alphabets (Cyrillic, Latin)",
+		`{"to":"ada@exаmple.org"}`:      "(Latin, Cyrillic)",
+		`{"to":"асе.com"}`:              "(Cyrillic, Latin)",
+		`{"a":{"b":["x/pаyroll.csv"]}}`: "x/pаyroll.csv has letters",
+		`{"аmount":1}`:                  "аmount has letters",
+		`{"to":"gοogle"}`:               "(Latin, Greek)",
+		`{"to":"ａda"}`:                  "(full-width, Latin)",
+		`{"note":"привет, ada: API-ключ готов"}`:   "",
+		`{"note":"naïve café Ångström ½ ① 東京abc"}`: "",
+		`{"note":"а b а"}`:         "",
+		`{"to":"ada@example.org"}`: "",
+	} {
+		text := question.Of(asked(arguments)).Text()
+		if pointed := strings.Contains(text, "look (!): "); pointed != (want != "") || !strings.Contains(text, want) {
+			t.Errorf("%s shows\n%s", arguments, text)
+		}
+	}
+	many := question.Of(asked(`{"to":"` + strings.Repeat("pаy1 pаy2 pаy3 pаy4 pаy5 ", 1000) + `"}`)).Text()
+	if strings.Count(many, "look (!): ") != 4 || !strings.Contains(many, "more of its words") {
+		t.Errorf("%d are pointed out", strings.Count(many, "look (!): "))
+	}
+}
+
 func TestACardThatDoesNotFitIsOpenedElsewhere(t *testing.T) {
 	long := question.Of(asked(`{"note":"` + strings.Repeat("x", 4000) + `"}`))
 	for _, face := range []person.Face{person.Telegram, person.Slack, person.Discord, "fax"} {
