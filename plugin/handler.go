@@ -1,11 +1,13 @@
 package plugin
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 )
@@ -123,8 +125,11 @@ type Request struct {
 	Group nacre.Group
 	// Arguments fit the tool's schema, with defaults inserted.
 	Arguments json.RawMessage
-	// Files are the files that arguments name, by the argument's dotted path.
+	// Files are the files that arguments name, by the argument's dotted path. What one of
+	// them holds is read with [Request.Open].
 	Files map[string]File
+	// Until is when the host gives the call up.
+	Until time.Time
 
 	service
 }
@@ -137,6 +142,57 @@ func (r *Request) AuditLog(ctx context.Context, f AuditFilter) (json.RawMessage,
 // ToolCatalog returns the tools of the installation.
 func (r *Request) ToolCatalog(ctx context.Context) (json.RawMessage, error) {
 	return r.call(ctx, MethodToolCatalog, Service{})
+}
+
+// Open reads what the file of an argument held when the call was decided on, from its first
+// byte, in parts: no more than one of them is in memory. A file that the call does not name is
+// an error of the first read, as is one that ends before its end.
+func (r *Request) Open(ctx context.Context, argument string) io.Reader {
+	f, ok := r.Files[argument]
+	if int64(len(f.Content)) == f.Bytes && ok {
+		return bytes.NewReader(f.Content)
+	}
+	return &fileReader{ctx: ctx, from: r, argument: argument, left: f.Bytes}
+}
+
+// fileReader reads a file of a request from the host.
+type fileReader struct {
+	ctx      context.Context //nolint:containedctx // of the request whose file is read
+	from     *Request
+	argument string
+	part     []byte // what was brought and not read yet
+	offset   int64
+	left     int64 // behind part
+}
+
+// Read implements io.Reader.
+func (f *fileReader) Read(to []byte) (int, error) {
+	if len(f.part) == 0 {
+		if _, named := f.from.Files[f.argument]; !named {
+			return 0, fmt.Errorf("the call names no file in %q", f.argument)
+		}
+		if f.left == 0 {
+			return 0, io.EOF
+		}
+		if err := f.next(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(to, f.part)
+	f.part = f.part[n:]
+	return n, nil
+}
+
+func (f *fileReader) next() error {
+	raw, err := f.from.call(f.ctx, MethodReadFile, Service{Argument: f.argument, Offset: f.offset})
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, &f.part); err != nil || len(f.part) == 0 || int64(len(f.part)) > f.left {
+		return fmt.Errorf("the host's answer to %s is no part of the file", MethodReadFile)
+	}
+	f.offset, f.left = f.offset+int64(len(f.part)), f.left-int64(len(f.part))
+	return nil
 }
 
 // SessionInfo returns group, start and state of the request's session. Where a

@@ -118,6 +118,9 @@ type ToolSpec struct {
 	// Files are the arguments that name files of the project. The handler gets
 	// their content: it sees no folder of the agent's (D-13).
 	Files []string
+	// FileBytes is how much they hold in all. 0 means [MaxFiles], which come with the call;
+	// where it is set, the handler reads them with readFile.
+	FileBytes int64
 }
 
 // Install is what has to be there before the plugin works (D-29).

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -137,6 +138,7 @@ func tool(raw json.RawMessage, path string) (ToolSpec, error) {
 		"mints":            list(&t.Mints),
 		"authors":          list(&t.Authors),
 		"files":            list(&t.Files),
+		"file_bytes":       fileBytes(&t.FileBytes),
 	})
 	if err != nil {
 		return t, err
@@ -163,7 +165,22 @@ func tool(raw json.RawMessage, path string) (ToolSpec, error) {
 	if err := checkNamed(t, path, "text", t.Text); err != nil {
 		return t, err
 	}
+	if t.FileBytes > 0 && len(t.Files) == 0 {
+		return t, fmt.Errorf("%s.file_bytes: no argument names a file: list it in files, or leave the key out", path)
+	}
 	return t, checkNamed(t, path, "files", t.Files)
+}
+
+// fileBytes reads how much the files of a call hold.
+func fileBytes(to *int64) reader {
+	return func(raw json.RawMessage, path string) error {
+		n, err := strconv.ParseInt(string(raw), 10, 64)
+		if err != nil || n < 1 || n > MaxFileBytes {
+			return fmt.Errorf("%s: write a whole number of bytes from 1 to %d", path, MaxFileBytes)
+		}
+		*to = n
+		return nil
+	}
 }
 
 // sinks reads the names of sinks, or their names with the kinds of their values.

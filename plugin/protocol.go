@@ -14,8 +14,14 @@ const ProtocolVersion = 1
 // MaxResult is the largest result of a request, in bytes (D-14).
 const MaxResult = 1 << 20
 
-// MaxFiles is how much the files of one request hold, in bytes.
+// MaxFiles is how much the files of one request hold, in bytes, unless the tool says file_bytes.
 const MaxFiles = 1 << 20
+
+// MaxFileBytes is the most that a tool's file_bytes says, in bytes.
+const MaxFileBytes = 64 << 20
+
+// FilePart is how many bytes one answer to readFile brings; the last part has less.
+const FilePart = 256 << 10
 
 // What the host asks of a handler (D-21). Initialize, HandleRequest, Verify
 // and Shutdown are requests; HandleEvent and Cancel are notifications.
@@ -37,6 +43,7 @@ const (
 	MethodSessionInfo = "getSessionInfo"
 	MethodCredential  = "readCredential" //nolint:gosec // the name of a method
 	MethodPublish     = "publishEvent"
+	MethodReadFile    = "readFile"
 )
 
 // The numbers of JSON-RPC errors.
@@ -188,14 +195,15 @@ type RequestParams struct {
 	Files map[string]File `json:"files,omitempty"`
 }
 
-// File is a file as it was when the call was decided on, all of it (D-13).
+// File is a file as it was when the call was decided on (D-13): all of it, or where the tool
+// says file_bytes, all but Content, which the handler reads with readFile.
 type File struct {
 	// Name is what the argument says.
 	Name string `json:"name"`
-	// SHA256 is the digest of Content, in lower-case hex.
+	// SHA256 is the digest of what the file holds, in lower-case hex.
 	SHA256  string `json:"sha256"`
 	Bytes   int64  `json:"bytes"`
-	Content []byte `json:"content_base64"`
+	Content []byte `json:"content_base64"` // null where it is read with readFile
 }
 
 // EventParams carry one event; it has no answer and no ticket.
@@ -235,6 +243,10 @@ type Service struct {
 	Key     string          `json:"key,omitempty"`     // readCredential
 	Topic   string          `json:"topic,omitempty"`   // publishEvent
 	Payload json.RawMessage `json:"payload,omitempty"` // publishEvent
+	// Argument names the file that readFile reads, as a key of [RequestParams].Files does,
+	// and Offset its first byte. The answer is a string in base64, of [FilePart] bytes at most.
+	Argument string `json:"argument,omitempty"`
+	Offset   int64  `json:"offset,omitempty"`
 }
 
 // AuditFilter selects records of the request's own group. Group and session

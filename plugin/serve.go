@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 )
@@ -186,6 +187,7 @@ func (c *conn) request(ctx context.Context, params json.RawMessage) (any, error)
 		return nil, fmt.Errorf("no tool %q in the handler", name)
 	}
 	return do(ctx, &Request{Envelope: p.Envelope, Tool: name, Group: p.Envelope.Group, Arguments: payload.Arguments, Files: p.Files,
+		Until:   time.Now().Add(time.Duration(p.TimeoutMS) * time.Millisecond),
 		service: service{conn: c, ticket: p.Ticket}})
 }
 

@@ -179,7 +179,7 @@ func constantSentences() map[string][]string {
 			"for {internal/fetch.keepPackages:days} days after it was used last", "more than {internal/gate.DefaultMaxDeletes} files (`max-deletes`)",
 		},
 		"channels.md": {
-			"up to {plugins/slack.maxPages*plugins/slack.pageSize} messages of each", "up to {internal/chat.maxFiles} files of a message, each of at most {internal/chat.maxFile:size}, in parts of {internal/chat.maxPart:size}", "or of the project in a run, of at most {plugin.MaxFiles:size}.", "the last {plugins/local.maxHistory} lines of a sender", "the next try waits 1 to {internal/chat.LongPause:time}, or as long as Slack", "the next try waits 1 to {internal/chat.LongPause:time}, or as long as Discord", "it is tried again every {plugins/slack.disabled:minutes} minutes", "such as for the {internal/pluginhost.maxChannelMinute} messages a minute of all hooks",
+			"up to {plugins/slack.maxPages*plugins/slack.pageSize} messages of each", "up to {internal/chat.maxFiles} files of a message, each of at most {internal/chat.maxFile:size}, in parts of {internal/chat.maxPart:size}", "{plugin.MaxFileBytes:size} at Slack", "the last {plugins/local.maxHistory} lines of a sender", "the next try waits 1 to {internal/chat.LongPause:time}, or as long as Slack", "the next try waits 1 to {internal/chat.LongPause:time}, or as long as Discord", "it is tried again every {plugins/slack.disabled:minutes} minutes", "such as for the {internal/pluginhost.maxChannelMinute} messages a minute of all hooks",
 			"at most {plugins/local.maxBody} characters", "sends at most {plugins/local.maxPerMinute} messages a minute, and {plugins/local.maxClients} connections are open at once",
 			"have {internal/pluginhost.maxChannelMinute} messages a minute", "given up within {plugins/telegram.patience:time};",
 			"tried again after 1 to {internal/chat.LongPause:time}", "read anew every {internal/chat.RevokedPause:minutes} minutes",
@@ -230,6 +230,7 @@ func constantSentences() map[string][]string {
 			"| null, within {internal/pluginhost.verifyLimit:time}, or an error",
 			"{internal/pluginhost.maxStderr:size} since it was kept before", "every {internal/cockpit.chatAgain:seconds} seconds while the question waits",
 			"More than {internal/pluginhost.maxChannelMinute} messages a minute are no fault", "more than {kernel.MaxFiles} files or {plugin.MaxFiles:size} in one call",
+			"in all, up to {plugin.MaxFileBytes} bytes: the handler", "| {plugin.MaxFiles:size}, which comes with the call", "in base64, of at most {plugin.FilePart:size}: from",
 			"{plugin.MaxEvent:size}. Source and group are set by the host",
 		},
 		"recording.md": {

@@ -334,7 +334,7 @@ func othersNumbers() map[string][]string {
 	return map[string][]string{
 		"audit-format.md": {"The line's last 155 bytes are always", "and 16 levels of objects and arrays", "record_hash as 32 bytes"},
 		"brains.md":       {"one static file of 7 MB", "at least 16,000 tokens at once"},
-		"channels.md":     {"Telegram keeps for 24 hours", "a sign of life every 8 s"},
+		"channels.md":     {"Telegram keeps for 24 hours", "a sign of life every 8 s", "50 MB at Telegram", "and 10 MiB at Discord"},
 		"credentials.md":  {"GitHub itself ends it after 1 h", "AWS itself ends the session after 15 min"},
 		"git.md":          {"within 256 MiB of memory"},
 		"life.md":         {"a person unlocks it for 30 days"},

@@ -15,6 +15,7 @@ import (
 const (
 	maxBody   = 8192             // characters that the host takes
 	takeTime  = 10 * time.Second // for the host to take one
+	wholeTime = time.Hour        // for one with a file, which the host's patience ends before
 	chatPause = time.Second      // between two messages to one chat, of which services want no more
 	maxPaced  = 1000             // chats whose last message is known
 )
@@ -169,7 +170,11 @@ func (c *Channel) post(ctx context.Context, m Message) (at Place, err error) {
 	if err := c.World.Wait(ctx, c.turn(m.At.Chat+m.Person)); err != nil {
 		return Place{}, errNoTime
 	}
-	err = c.patiently(ctx, m.At.Chat+m.Person, func(ctx context.Context) error {
+	limit := CallTime
+	if m.File != nil {
+		limit = wholeTime
+	}
+	err = c.patiently(ctx, limit, m.At.Chat+m.Person, func(ctx context.Context) error {
 		at, err = c.Service.Post(ctx, m)
 		return err
 	})
@@ -177,17 +182,17 @@ func (c *Channel) post(ctx context.Context, m Message) (at Place, err error) {
 }
 
 func (c *Channel) edit(ctx context.Context, at Place, text Text) error {
-	return c.patiently(ctx, at.Chat, func(ctx context.Context) error { return c.Service.Edit(ctx, at, text) })
+	return c.patiently(ctx, CallTime, at.Chat, func(ctx context.Context) error { return c.Service.Edit(ctx, at, text) })
 }
 
 // errNoTime is what is said of a message that had no turn.
 var errNoTime = &Refusal{Why: TooOften, Said: "there was no time to send it"}
 
 // patiently asks something of the service, and again only where the service said that it did
-// not take it yet, while there is time for that.
-func (c *Channel) patiently(ctx context.Context, chat string, ask func(context.Context) error) error {
+// not take it yet, while there is time for that. One try takes so long at most.
+func (c *Channel) patiently(ctx context.Context, limit time.Duration, chat string, ask func(context.Context) error) error {
 	for {
-		asking, cancel := begun(ctx)
+		asking, cancel := begun(ctx, limit)
 		err := ask(asking)
 		cancel()
 		why, pause, _ := Refused(err)
@@ -206,8 +211,8 @@ func (c *Channel) patiently(ctx context.Context, chat string, ask func(context.C
 
 // begun is for a call of the service that begins now. It is finished although ctx is cancelled,
 // as where nacre stops: else nobody would know which message it became.
-func begun(ctx context.Context) (context.Context, context.CancelFunc) {
-	end := time.Now().Add(CallTime)
+func begun(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	end := time.Now().Add(limit)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
 		end = deadline
 	}

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"mime/multipart"
 	"net/http"
 	"path"
@@ -39,10 +40,11 @@ type File struct {
 	Size int64  `json:"size"`
 }
 
-// Attachment is a file that is written.
+// Attachment is a file that is written. Open reads it from its first byte, and it has Bytes.
 type Attachment struct {
-	Name    string
-	Content []byte
+	Name  string
+	Bytes int64
+	Open  func(ctx context.Context) io.Reader
 }
 
 // ErrTooLarge is what is said of a file that is not read.
@@ -236,23 +238,25 @@ type Form struct {
 	File  Attachment
 }
 
-func (f Form) encoded() (body []byte, kind string, err error) {
+// content is the form, in which the file is read only when it is sent.
+func (f Form) content(ctx context.Context) (content, error) {
 	var b bytes.Buffer
 	form := multipart.NewWriter(&b)
 	for _, field := range f.Fields {
 		if err := form.WriteField(field[0], field[1]); err != nil {
-			return nil, "", err
+			return content{}, err
 		}
 	}
-	file, err := form.CreateFormFile(f.Field, f.File.Name)
-	if err != nil {
-		return nil, "", err
+	if _, err := form.CreateFormFile(f.Field, f.File.Name); err != nil {
+		return content{}, err
 	}
-	if _, err := file.Write(f.File.Content); err != nil {
-		return nil, "", err
-	}
+	before := b.Len()
 	if err := form.Close(); err != nil {
-		return nil, "", err
+		return content{}, err
 	}
-	return b.Bytes(), form.FormDataContentType(), nil
+	around := b.Bytes()
+	return content{
+		io.MultiReader(bytes.NewReader(around[:before]), f.File.Open(ctx), bytes.NewReader(around[before:])),
+		int64(len(around)) + f.File.Bytes, form.FormDataContentType(),
+	}, nil
 }

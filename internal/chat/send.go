@@ -4,12 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/nacre-dev/nacre/plugin"
 )
 
-const sendTime = 25 * time.Second // with all parts; the host waits 30 s
+const (
+	sendTime = 25 * time.Second // with all parts; the host waits 30 s
+	// spareTime is what is left of the host's patience when the agent is told.
+	spareTime = 5 * time.Second
+)
 
 // fileArgument is the one of a tool that sends which names a file of the project. The host hands
 // over what it holds, as it was when the call was decided on.
@@ -22,7 +27,7 @@ func (c *Channel) Send(ctx context.Context, r *plugin.Request, to, body string) 
 	if len(parts) == 0 {
 		return nil, Refuse("EMPTY", false, "The body holds nothing that %s would show", c.Title)
 	}
-	ctx, cancel := context.WithTimeout(ctx, sendTime)
+	ctx, cancel := context.WithTimeout(ctx, timeToSend(r))
 	defer cancel()
 	at, ref := c.answers(ctx, r, to)
 	messages := make([]Message, 0, len(parts)+1)
@@ -30,7 +35,9 @@ func (c *Channel) Send(ctx context.Context, r *plugin.Request, to, body string) 
 		messages = append(messages, Message{At: at, Answers: i == 0 && at.Message != "", Text: part})
 	}
 	if file, ok := r.Files[fileArgument]; ok {
-		messages = append(messages, Message{At: at, File: &Attachment{shortName(file.Name), file.Content}})
+		messages = append(messages, Message{At: at, File: &Attachment{
+			Name: shortName(file.Name), Bytes: file.Bytes, Open: func(ctx context.Context) io.Reader { return r.Open(ctx, fileArgument) },
+		}})
 	}
 	for i, m := range messages {
 		if _, err := c.post(ctx, m); err != nil {
@@ -39,6 +46,12 @@ func (c *Channel) Send(ctx context.Context, r *plugin.Request, to, body string) 
 	}
 	c.answered(ref)
 	return map[string]any{"status": "sent", "messages": len(messages)}, nil
+}
+
+// timeToSend is how long all parts may take: as long as the host waits, which an operator may
+// have made longer for large files.
+func timeToSend(r *plugin.Request) time.Duration {
+	return max(sendTime, time.Until(r.Until)-spareTime)
 }
 
 // answers is the place of the message that an agent answers with what it sends: the one that

@@ -169,23 +169,24 @@ type Answer struct {
 	Data   []byte
 }
 
-// Ask posts a form, where params are url.Values or a [Form], bytes as they are, or else JSON. Its error is [ErrUnreached] and says nothing of the request.
+// Ask posts a form, where params are url.Values or a [Form], an [Attachment] as it is, or else JSON. Its error is [ErrUnreached] and says nothing of the request.
 func Ask(ctx context.Context, client *http.Client, address string, header map[string]string, params any) (Answer, error) {
 	return AskBy(ctx, client, http.MethodPost, address, header, params)
 }
 
 // AskBy is [Ask] by another method of HTTP; where params are nil, there is no body.
 func AskBy(ctx context.Context, client *http.Client, method, address string, header map[string]string, params any) (Answer, error) {
-	body, kind, err := encoded(params)
+	body, err := contentOf(ctx, params)
 	if err != nil {
 		return Answer{}, err
 	}
-	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, method, address, body.from)
 	if err != nil {
 		return Answer{}, ErrUnreached
 	}
-	if kind != "" {
-		r.Header.Set("Content-Type", kind)
+	r.ContentLength = body.bytes
+	if body.kind != "" {
+		r.Header.Set("Content-Type", body.kind)
 	}
 	answer, err := do(client, r, header, maxAnswer)
 	if errors.Is(err, ErrTooLarge) {
@@ -214,17 +215,28 @@ func do(client *http.Client, r *http.Request, header map[string]string, most int
 	return Answer{resp.StatusCode, resp.Header, data}, nil
 }
 
-func encoded(params any) (body []byte, kind string, err error) {
+// content is what is sent with a request, how much that is, and what of.
+type content struct {
+	from  io.Reader
+	bytes int64
+	kind  string
+}
+
+func contentOf(ctx context.Context, params any) (content, error) {
 	switch p := params.(type) {
 	case nil:
-		return nil, "", nil
-	case []byte:
-		return p, "application/octet-stream", nil
+		return content{from: http.NoBody}, nil
+	case Attachment:
+		return content{p.Open(ctx), p.Bytes, "application/octet-stream"}, nil
 	case url.Values:
-		return []byte(p.Encode()), "application/x-www-form-urlencoded", nil
+		return inMemory([]byte(p.Encode()), "application/x-www-form-urlencoded"), nil
 	case Form:
-		return p.encoded()
+		return p.content(ctx)
 	}
-	body, err = json.Marshal(params)
-	return body, "application/json; charset=utf-8", err
+	body, err := json.Marshal(params)
+	return inMemory(body, "application/json; charset=utf-8"), err
+}
+
+func inMemory(body []byte, kind string) content {
+	return content{bytes.NewReader(body), int64(len(body)), kind}
 }

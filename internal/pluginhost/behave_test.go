@@ -3,9 +3,12 @@ package pluginhost_test
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -67,6 +70,17 @@ func sdkHandler() plugin.Handler {
 				for argument, f := range r.Files {
 					said[argument] = fmt.Sprintf("%s %d %.4s %d", f.Name, f.Bytes, f.SHA256, len(f.Content))
 				}
+				return said, nil
+			},
+			"parts": func(ctx context.Context, r *plugin.Request) (any, error) {
+				said := map[string]string{}
+				for argument, f := range r.Files {
+					digest := sha256.New()
+					n, err := io.Copy(digest, r.Open(ctx, argument))
+					said[argument] = fmt.Sprintf("%d of %d, %d at once, whole: %t, %v", n, f.Bytes, len(f.Content), hex.EncodeToString(digest.Sum(nil)) == f.SHA256, err)
+				}
+				_, err := io.ReadAll(r.Open(ctx, "nothing"))
+				said[""] = fmt.Sprint(err)
 				return said, nil
 			},
 			"services": services,

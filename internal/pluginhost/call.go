@@ -33,7 +33,7 @@ func (u *unit) do(ctx context.Context, in nacre.Invocation) (json.RawMessage, er
 		return nil, err
 	}
 	defer u.leave()
-	files, err := readFiles(in.Files)
+	files, err := u.files(in)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (u *unit) do(ctx context.Context, in nacre.Invocation) (json.RawMessage, er
 	name := newTicket()
 	c.issue(name, u.forRequest(ctx, Scope{
 		Plugin: u.found.Name, Group: in.Principal.Group, Session: in.Principal.Session, Correlation: in.Correlation,
-	}))
+	}, in.Files))
 	defer c.revoke(name)
 	params := requestParams(ctx, name, in)
 	params.Files = files

@@ -100,7 +100,7 @@ func (t *ticket) use() error {
 func newTicket() string { return rand.Text() }
 
 // forRequest serves everything, within the request's scope.
-func (g *guest) forRequest(ctx context.Context, scope Scope) *ticket {
+func (g *guest) forRequest(ctx context.Context, scope Scope, files []nacre.FilePin) *ticket {
 	s := g.opts.Services
 	return &ticket{serve: func(method string, p plugin.Service) (json.RawMessage, error) {
 		switch {
@@ -118,6 +118,8 @@ func (g *guest) forRequest(ctx context.Context, scope Scope) *ticket {
 			return s.SessionInfo(ctx, scope)
 		case method == plugin.MethodPublish && s.Publish != nil:
 			return g.publish(ctx, scope, p)
+		case method == plugin.MethodReadFile:
+			return readPart(files, p)
 		}
 		return nil, errNotOffered
 	}}

@@ -317,7 +317,7 @@ func (c *conn) callback(m plugin.Message) {
 			err = refused("the request has ended")
 		}
 		if err == nil {
-			err = wire.Check(result, wire.Limits{Message: plugin.MaxResult, CaseSensitive: true})
+			err = wire.Check(result, wire.Limits{Message: plugin.MaxResult, String: plugin.MaxResult, CaseSensitive: true})
 		}
 		if err != nil {
 			c.refuse(m.ID, err)

@@ -38,14 +38,14 @@ func (h *handler) postFile(ctx context.Context, to, thread string, file chat.Att
 		Address string `json:"upload_url"`
 		ID      string `json:"file_id"`
 	}
-	sized := url.Values{"filename": {file.Name}, "length": {strconv.Itoa(len(file.Content))}}
+	sized := url.Values{"filename": {file.Name}, "length": {strconv.FormatInt(file.Bytes, 10)}}
 	if _, err := h.api.speak(ctx, "files.getUploadURLExternal", sized, &upload); err != nil {
 		return chat.Place{}, unseen(err)
 	}
 	if !isID(upload.ID, files) || !h.api.holdsFiles(upload.Address) {
 		return chat.Place{}, unseen(chat.ErrUnreached)
 	}
-	said, err := chat.Ask(ctx, h.api.http, upload.Address, nil, file.Content)
+	said, err := chat.Ask(ctx, h.api.http, upload.Address, nil, file)
 	switch {
 	case err != nil:
 		return chat.Place{}, unseen(err)

@@ -41,14 +41,20 @@ type Host struct {
 	Busy    int // so many messages are refused
 	Routed  func(sender string) bool
 	About   string // what SessionInfo says
-	events  []Inbound
-	pressed []plugin.Press
+	brought
 	// Decides is what the host says of a press; nil says nothing at all.
 	Decides func(plugin.Press) *plugin.Pressed
 	Code    string // for whoever asks to be paired
 	// Commanded is what is said to whoever asks something of the host.
 	Commanded func(plugin.Command) string
 	waited    []time.Duration
+	file      []byte // the one of the call
+}
+
+// brought is what the handler has brought.
+type brought struct {
+	events  []Inbound
+	pressed []plugin.Press
 }
 
 // Inbound is a message that was brought.
@@ -101,6 +107,12 @@ func (h *Host) answers(method string, asked plugin.Service) json.RawMessage {
 	switch {
 	case method == plugin.MethodCredential && h.Secrets[asked.Key] != "":
 		return json.RawMessage(fmt.Sprintf("%q", h.Secrets[asked.Key]))
+	case method == plugin.MethodReadFile && asked.Argument == "file" && asked.Ticket == "T":
+		part, err := json.Marshal(h.file[asked.Offset:min(asked.Offset+plugin.FilePart, int64(len(h.file)))])
+		if err != nil {
+			h.t.Error(err)
+		}
+		return part
 	case method == plugin.MethodSessionInfo:
 		return json.RawMessage(h.About)
 	case method == plugin.MethodPublish && asked.Topic == plugin.TopicPair && asked.Ticket == "C":
@@ -236,8 +248,9 @@ func (h *Host) Refusals() int {
 // SendFile calls the tool that sends, with a file of the project.
 func (h *Host) SendFile(recipient, body, name string, content []byte) string {
 	h.t.Helper()
+	h.Change(func() { h.file = content })
 	return h.asks("send_"+h.channel, map[string]any{"recipient": recipient, "body": body, "file": name},
-		map[string]plugin.File{"file": {Name: name, Bytes: int64(len(content)), Content: content}})
+		map[string]plugin.File{"file": {Name: name, Bytes: int64(len(content))}})
 }
 
 // ReadFile calls the tool that reads a file of a message.
