@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -75,6 +76,9 @@ func document(r *http.Request) (p botCall) {
 	}
 	content, _ := io.ReadAll(in) // it is in memory
 	p.Text = about.Filename + ": " + string(content)
+	if len(content) > 1<<20 {
+		p.Text = fmt.Sprintf("%s: %d bytes, sha256 %x", about.Filename, len(content), sha256.Sum256(content))
+	}
 	return p
 }
 
@@ -203,6 +207,24 @@ func TestFilesComeAndGoInAChat(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
+// M-48: a file of many megabytes goes out of a sealed plugin as it is, and one that the service
+// would not take is refused with a sentence that says how much it takes.
+func TestALargeFileGoesOutOfAChat(t *testing.T) {
+	t.Parallel()
+	const lines, line = 1_500_000, "0123456789\n"
+	i, fake, _ := chatting(t, "telegram", works(t, fmt.Sprintf(`cd /workspace/group && yes 0123456789 | head -n %d >large && head -c 50000001 /dev/zero >huge && `, lines)+
+		`ipc tool.invoke.send_telegram '{"recipient":"42","body":"large","file":"large"}' && `+
+		`said=$(ipc tool.invoke.send_telegram '{"recipient":"42","body":"huge","file":"huge"}' 2>&1 | tr -dc 'a-z0-9_:, ') && `+
+		`ipc tool.invoke.send_telegram "{\"recipient\":\"42\",\"body\":\"refused: $said\"}"`), scriptedmodel.Turn{Text: "Done."})
+	_, stop := i.serve()
+	fake.writes("42", "send it")
+	until(t, "the end", func() bool { return strings.Contains(fake.heard(), "editMessageText 42: ") })
+	has(t, fake.heard(), fmt.Sprintf("sendDocument 42: large: %d bytes, sha256 %x", lines*len(line), sha256.Sum256([]byte(strings.Repeat(line, lines)))),
+		"file: the file has 50000001 bytes, and the files of one call to send_telegram hold at most 50000000 bytes in all: name a smaller one, or a part of it")
+	stop()
+	i.nacre("audit", "verify").want(t, 0)
+}
+
 // M-46, M-47: a card whose question ended while nothing served loses its buttons when nacre
 // serves again; one whose question still waits does too, and is shown again with others, which
 // work. The buttons of before decide nothing. That holds of a card, too, that the service
@@ -292,4 +314,35 @@ func TestAQuestionIsAnsweredFromAChat(t *testing.T) {
 	if b.refused != 0 {
 		t.Errorf("%d calls with another token", b.refused)
 	}
+}
+
+// M-46, M-47: whoever loses the right to answer loses the card, with what it asked for and what
+// comes of it: its buttons decide nothing, also after the person is an operator again, who is
+// shown another card then.
+func TestACardIsTakenFromWhoeverMayNotAnswerAnyMore(t *testing.T) {
+	t.Parallel()
+	b := &bot{next: 500}
+	i := telegrams(t, b)
+	with := i.configured()
+	i.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`).want(t, 0, "R-1")
+	_, stop := i.serve()
+	r := i.begin("exec", "-q", "--session", "asks", "--", "ipc", "delete_reminder", `{"reminder_id":"R-1"}`)
+	until(t, "the card", func() bool { return b.count("sendMessage 42: ") == 1 })
+	old := b.latest()
+	i.config(strings.Replace(with, `, "telegram:42"`, "", 1))
+	until(t, "the end of the card", func() bool { return b.count("editMessageText 42: ") == 1 })
+	has(t, b.heard(), "editMessageText 42: A question was shown here.\nIt is not yours to answer any more.")
+	b.presses(42, old[0])
+	until(t, "that a stranger is told nothing", func() bool { return b.count("alert false: ") == 1 })
+	i.config(with)
+	until(t, "another card", func() bool { return b.count("sendMessage 42: ") == 2 })
+	b.presses(42, old[0])
+	until(t, "the answer to an old button", func() bool { return b.count("alert true: Nothing was decided: ") == 1 })
+	if len(i.questions()) != 1 {
+		t.Fatal("an old button decided")
+	}
+	b.presses(42, b.latest()[0])
+	finish(t, r).want(t, 0, "R-1")
+	stop()
+	i.nacre("audit", "verify").want(t, 0)
 }

@@ -54,6 +54,7 @@ type chatCard struct {
 	text          string
 	over          bool
 	outcome       string // where it was decided at a service
+	withdrawn     bool   // whoever was shown it may not answer it any more
 	earlier       string // the digest of what another process showed with it, which is gone
 	told          int    // how often its end was
 	last          time.Time
@@ -116,6 +117,8 @@ func (c *Chats) due(ctx context.Context, channels []string) []plugin.Card {
 		switch {
 		case !slices.Contains(channels, string(card.to.Identity.Face())):
 			continue // its plugin is not there yet, or any more
+		case !card.withdrawn && !mayAnswer(directory, card):
+			card.withdraw()
 		case card.earlier != "" && waiting[card.earlier]:
 			card.outcome = "nacre was restarted, so these buttons are good for nothing: the question is shown again."
 		case !waiting[card.Digest()] && unread == nil:
@@ -127,6 +130,20 @@ func (c *Chats) due(ctx context.Context, channels []string) []plugin.Card {
 	}
 	c.forget()
 	return due
+}
+
+// mayAnswer tells whether whoever was shown a card may answer it still, if only by a denial. Of
+// one that an earlier process showed it is not known what it asked for, but to whom.
+func mayAnswer(d person.Directory, card *chatCard) bool {
+	p, err := d.Who(card.to.Identity)
+	return err == nil && (card.earlier != "" || p.Answer(card.Matter(), nacre.Ruling{}) == nil)
+}
+
+// withdraw takes a card back from somebody whose right to answer it was taken: its words, its
+// buttons, and what comes of the question.
+func (k *chatCard) withdraw() {
+	k.over, k.withdrawn, k.approve, k.deny = true, true, "", ""
+	k.text, k.outcome = "A question was shown here.", "It is not yours to answer any more."
 }
 
 // forget drops the cards whose end was told often enough. mu is held.
@@ -161,7 +178,7 @@ func (c *Chats) any() bool {
 
 func (c *Chats) knows(card question.Card, p person.Person) bool {
 	return slices.ContainsFunc(c.cards, func(known *chatCard) bool {
-		return known.ID == card.ID && known.Session == card.Session && known.to.Identity == p.Identity && known.Digest() == card.Digest()
+		return !known.withdrawn && known.ID == card.ID && known.Session == card.Session && known.to.Identity == p.Identity && known.Digest() == card.Digest()
 	})
 }
 
@@ -279,7 +296,7 @@ func (c *Chats) settle(of *chatCard, outcome string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, card := range c.cards {
-		if card.ID == of.ID && card.Session == of.Session && card.Digest() == of.Digest() {
+		if !card.withdrawn && card.ID == of.ID && card.Session == of.Session && card.Digest() == of.Digest() {
 			card.outcome, card.over = outcome, true
 		}
 	}
