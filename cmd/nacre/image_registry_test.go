@@ -24,15 +24,16 @@ const (
 	registryUsers = "ada:$2b$12$XSQxYHssrxHEOuL5aIJgdeLrFyvTFsUdyZ.LUuCf3x32Xrc0UceYO\n"
 )
 
-// imageRegistry is a registry of containers that lets ada in alone, behind TLS.
-func imageRegistry(t *testing.T) *httptest.Server {
+// imageRegistry is a registry of containers behind TLS, which lets in whom auth says; in it,
+// %s is a file that holds text.
+func imageRegistry(t *testing.T, auth, text string) *httptest.Server {
 	t.Helper()
 	program, dir := testpeer.Need(t, "docker-registry"), t.TempDir()
 	socket := filepath.Join(dir, "socket")
 	for name, text := range map[string]string{
-		"users": registryUsers,
-		"config.yml": fmt.Sprintf("version: 0.1\nlog: {level: error, accesslog: {disabled: true}}\nstorage: {filesystem: {rootdirectory: %s}}\nhttp: {net: unix, addr: %s, relativeurls: true}\nauth: {htpasswd: {realm: images, path: %s}}\n",
-			filepath.Join(dir, "kept"), socket, filepath.Join(dir, "users")),
+		"known": text,
+		"config.yml": fmt.Sprintf("version: 0.1\nlog: {level: error, accesslog: {disabled: true}}\nstorage: {filesystem: {rootdirectory: %s}}\nhttp: {net: unix, addr: %s, relativeurls: true}\nauth: "+auth+"\n",
+			filepath.Join(dir, "kept"), socket, filepath.Join(dir, "known")),
 	} {
 		check(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
@@ -50,19 +51,24 @@ func imageRegistry(t *testing.T) *httptest.Server {
 	return server
 }
 
+// image writes the smallest image there is into the project p.
+func (i *installation) image() {
+	const about = `{"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":[]},"config":{}}`
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(about)))
+	i.write("p/image/"+sum, about)
+	i.write("p/image/version", "Directory Transport Version: 1.1\n")
+	i.write("p/image/manifest.json", fmt.Sprintf(`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"sha256:%s","size":%d},"layers":[]}`, sum, len(about)))
+}
+
 // M-36: images are fetched from a registry that wants a password, which stays outside; none is pushed
 // and none deleted.
 func TestImagesAreFetchedAndNotPushed(t *testing.T) {
 	t.Parallel()
 	skopeo := testpeer.Need(t, "skopeo")
 	testpeer.Need(t, "curl")
-	server := imageRegistry(t)
+	server := imageRegistry(t, "{htpasswd: {realm: images, path: %s}}", registryUsers)
 	i := install(t)
-	const about = `{"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":[]},"config":{}}`
-	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(about)))
-	i.write("p/image/"+sum, about)
-	i.write("p/image/version", "Directory Transport Version: 1.1\n")
-	i.write("p/image/manifest.json", fmt.Sprintf(`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"sha256:%s","size":%d},"layers":[]}`, sum, len(about)))
+	i.image()
 	filled := i.command(skopeo, "--insecure-policy", "copy", "--dest-tls-verify=false", "--dest-creds", "ada:"+registryPassword, "dir:p/image", "docker://"+server.Listener.Addr().String()+"/acme/app:1")
 	if text, err := filled.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)

@@ -191,14 +191,13 @@ func unread(context.Context) (egress.Material, error) {
 func (c Credential) Rule(material func(context.Context) (egress.Material, error)) egress.Credential {
 	where, _ := c.where()
 	e := egress.Credential{
-		Name: c.Name, Host: where.Host, Port: where.Port, Methods: c.Methods, Paths: c.Paths,
+		Name: c.Name, Host: where.Host, Port: where.Port, Methods: c.Methods, Header: c.Header,
 		Scheme: egress.Scheme(cmp.Or(c.Scheme, string(egress.SchemeBearer))), Query: c.Query, User: c.User,
-		Region: c.Region, Service: c.Service, Material: material,
+		Signing: egress.Signing{Region: c.Region, Service: c.Service}, Material: material,
 	}
+	e.Paths, e.Whole = c.Mint.Leads(c.Paths)
 	if e.Scheme != egress.SchemeQuery && e.Scheme != egress.SchemeSigV4 {
 		e.Header = cmp.Or(c.Header, "Authorization")
-	} else {
-		e.Header = c.Header
 	}
 	return e.ForGit(posture.Git{Repositories: c.Repositories, Push: c.Push})
 }

@@ -54,8 +54,9 @@ type Credential struct {
 	Port uint16
 	// Methods are all that may be used; empty means GET and HEAD.
 	Methods []string
-	// Paths are prefixes of what may be asked for; at least one.
-	Paths []string
+	// Paths are prefixes of what may be asked for; at least one. Whole are paths that may be
+	// asked for as they are, and nothing below them.
+	Paths, Whole []string
 	// Git, where it is set, is all of what it is for, and is set by ForGit.
 	Git    posture.Git
 	Scheme Scheme
@@ -65,13 +66,15 @@ type Credential struct {
 	Header, Query string
 	// User is of SchemeBasic; empty means that the value holds it.
 	User string
-	// Region and Service are of SchemeSigV4.
-	Region, Service string
+	Signing
 	// Roots verify the host's certificate; nil means the system's.
 	Roots *x509.CertPool
 	// Material gives the values for one request, or says why there are none.
 	Material func(ctx context.Context) (Material, error)
 }
+
+// Signing is for what a request of SchemeSigV4 is signed.
+type Signing struct{ Region, Service string }
 
 // Check refuses a credential that is not complete, or would allow more than it says.
 func (c Credential) Check() error {
@@ -91,7 +94,7 @@ func (c Credential) Check() error {
 			return fmt.Errorf("credential %s: methods are words in capital letters, without CONNECT and TRACE", c.Name)
 		}
 	}
-	for _, p := range c.Paths {
+	for _, p := range slices.Concat(c.Paths, c.Whole) {
 		if p == "" || p[0] != '/' || strings.ContainsAny(p, "%?") || urlpath.Check(p) != nil {
 			return fmt.Errorf("credential %s: paths begin with / and have no escapes, dot segments or empty segments", c.Name)
 		}
@@ -157,7 +160,7 @@ func (c Credential) allows(method, path string) Reason {
 		methods = []string{http.MethodGet, http.MethodHead}
 	}
 	switch {
-	case !slices.ContainsFunc(c.Paths, func(prefix string) bool { return urlpath.Below(path, prefix) }):
+	case !slices.Contains(c.Whole, path) && !slices.ContainsFunc(c.Paths, func(prefix string) bool { return urlpath.Below(path, prefix) }):
 		return ReasonPathNotLeased
 	case !slices.Contains(methods, method):
 		return ReasonMethodNotLeased

@@ -48,6 +48,7 @@ const (
 	AWSSTS     = "aws-sts"
 	Cloudflare = "cloudflare"
 	GCP        = "gcp-impersonation"
+	Registry   = "registry"
 )
 
 // Minting is the table of a credential that is minted: by whom, and how narrow. What is
@@ -59,27 +60,34 @@ type Minting struct {
 	// URL is where the provider's API is; empty means the public one, where there is one.
 	URL string `toml:"url"`
 	// App and Installation are the ids of a GitHub App and of where it is installed;
-	// Repositories and Permissions are all that a token is for.
+	// Repositories and Permissions are all that a token is for. Repositories are also those
+	// of a registry of containers, which Service is the name of.
 	App          string            `toml:"app"`
 	Installation string            `toml:"installation"`
 	Repositories []string          `toml:"repositories"`
 	Permissions  map[string]string `toml:"permissions"`
 	// Policies are those of a token of Vault.
 	Policies []string `toml:"policies"`
-	// Role is the ARN of a role of AWS that is assumed in Region, Policy the session policy
-	// beyond which it may do nothing.
-	Role   string `toml:"role"`
-	Region string `toml:"region"`
-	Policy string `toml:"policy"`
-	// Account is that of Cloudflare, or the service account of Google Cloud that is
-	// impersonated, with the scopes of OAuth that Scopes names; Groups are the ids of the permission groups that a token
-	// of it has, and Resources the objects that it has them for.
+	Assumed
+	// Account is that of Cloudflare, the service account of Google Cloud that is
+	// impersonated, with the scopes of OAuth that Scopes names, or who a token of a registry is
+	// for; Groups are the ids of the permission groups that a token
+	// of Cloudflare has, and Resources the objects that it has them for.
 	Account   string   `toml:"account"`
+	Service   string   `toml:"service"`
 	Groups    []string `toml:"permission_groups"`
 	Resources []string `toml:"resources"`
 	Scopes    []string `toml:"scopes"`
 	// Budget is what a person grants before anything is minted.
 	Budget Budgeting `toml:"budget"`
+}
+
+// Assumed is a role of AWS, by its ARN, that is assumed in Region; Policy is the session
+// policy beyond which it may do nothing.
+type Assumed struct {
+	Role   string `toml:"role"`
+	Region string `toml:"region"`
+	Policy string `toml:"policy"`
 }
 
 // Named reports whether the credential is minted.
@@ -140,7 +148,7 @@ func (m Minting) String() string {
 }
 
 // Revocable reports whether the provider can end a credential before its time.
-func (m Minting) Revocable() bool { return m.Kind != AWSSTS && m.Kind != GCP }
+func (m Minting) Revocable() bool { return m.Kind != AWSSTS && m.Kind != GCP && m.Kind != Registry }
 
 // Lifetime reads the ttl of the credential. Where a person grants it, a lease lasts from
 // 15 minutes to an hour: a shorter one would use up the renewals, not the hours.

@@ -30,6 +30,9 @@ func providers() []minter {
 		{GCP, "account and scopes", func(m *Minting) { m.Account, m.Scopes = "", nil }, Minting.checkGCP, func(m Minting) string {
 			return m.Account + " (" + strings.ReplaceAll(strings.Join(m.Scopes, ", "), googleScope, "") + ")"
 		}, func(Minting) string { return "https://iamcredentials.googleapis.com" }},
+		{Registry, "account, service and repositories", func(m *Minting) { m.Account, m.Service, m.Repositories = "", "", nil }, Minting.checkRegistry, func(m Minting) string {
+			return "fetching " + strings.Join(m.Repositories, ", ")
+		}, func(Minting) string { return "" }},
 	}
 }
 

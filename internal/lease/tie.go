@@ -8,9 +8,14 @@ import (
 )
 
 // CheckFor is Check of a credential that is minted for these uses. A token of GitHub is for
-// no repository, and has no right to write, that its credential has no use for (M-36).
+// no repository, and has no right to write, that its credential has no use for (M-36); the uses
+// of a token of a registry follow from its repositories.
 func (m Minting) CheckFor(u Uses) error {
-	if err := m.Check(); err != nil || m.Kind != GitHubApp {
+	err := m.Check()
+	if err == nil && m.Kind == Registry && len(u.Methods)+len(u.Paths)+len(u.Repositories)+len(u.Push) > 0 {
+		return errors.New("a token of a registry fetches from mint's repositories, and does nothing else: leave out methods, paths and push")
+	}
+	if err != nil || m.Kind != GitHubApp {
 		return err
 	}
 	used, err := u.repositories()

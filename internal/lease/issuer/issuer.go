@@ -64,6 +64,8 @@ func New(table lease.Minting, o Options) (lease.Issuer, error) {
 		return cloudflare{p}, nil
 	case lease.GCP:
 		return gcp{p}, nil
+	case lease.Registry:
+		return registry{p}, nil
 	}
 	return nil, errors.New("nobody mints credentials of this kind")
 }

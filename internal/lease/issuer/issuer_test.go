@@ -275,7 +275,7 @@ func each(t *testing.T, play func(t *testing.T, f fake, by lease.Issuer)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, f := range map[string]fake{lease.GitHubApp: &github{key: key}, lease.Vault: &vault{}, lease.AWSSTS: &sts{}, lease.Cloudflare: &cloudflare{}, lease.GCP: &gcp{key: key}} {
+	for name, f := range map[string]fake{lease.GitHubApp: &github{key: key}, lease.Vault: &vault{}, lease.AWSSTS: &sts{}, lease.Cloudflare: &cloudflare{}, lease.GCP: &gcp{key: key}, lease.Registry: &registry{}} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(f)
 			t.Cleanup(server.Close)
@@ -408,6 +408,40 @@ func TestTablesThatAskForEverything(t *testing.T) {
 		"vault, no policies":  func(m *lease.Minting) { *m = lease.Minting{Kind: lease.Vault, URL: "https://vault.example"} },
 		"vault's root": func(m *lease.Minting) {
 			*m = lease.Minting{Kind: lease.Vault, URL: "https://vault.example", Policies: []string{"root"}}
+		},
+		"a registry without a url": func(m *lease.Minting) {
+			*m = lease.Minting{Kind: lease.Registry, Account: "ada", Service: "images", Repositories: []string{"acme/app"}}
+		},
+		"a registry in the clear": func(m *lease.Minting) {
+			*m = (&registry{}).table("http://images.example/token")
+		},
+		"a registry without repositories": func(m *lease.Minting) {
+			*m = (&registry{}).table("https://images.example/token")
+			m.Repositories = nil
+		},
+		"a registry, all of an owner": func(m *lease.Minting) {
+			*m = (&registry{}).table("https://images.example/token")
+			m.Repositories = []string{"acme/*"}
+		},
+		"a registry, a way up": func(m *lease.Minting) {
+			*m = (&registry{}).table("https://images.example/token")
+			m.Repositories = []string{"acme/../other"}
+		},
+		"a registry, a right too": func(m *lease.Minting) {
+			*m = (&registry{}).table("https://images.example/token")
+			m.Repositories = []string{"acme/app:pull,push"}
+		},
+		"a registry, permissions too": func(m *lease.Minting) {
+			*m = (&registry{}).table("https://images.example/token")
+			m.Permissions = map[string]string{"acme/app": "write"}
+		},
+		"a registry without an account": func(m *lease.Minting) {
+			*m = (&registry{}).table("https://images.example/token")
+			m.Account = ""
+		},
+		"a registry, a colon in its account": func(m *lease.Minting) {
+			*m = (&registry{}).table("https://images.example/token")
+			m.Account = "ada:more"
 		},
 		"vault without a url": func(m *lease.Minting) { *m = lease.Minting{Kind: lease.Vault, Policies: []string{"deploy"}} },
 	} {

@@ -29,7 +29,7 @@ const (
 type sts struct{ shelf }
 
 func (s *sts) table(url string) lease.Minting {
-	return lease.Minting{Kind: lease.AWSSTS, URL: url, Role: role, Region: "eu-west-1", Policy: narrowed}
+	return lease.Minting{Kind: lease.AWSSTS, URL: url, Assumed: lease.Assumed{Role: role, Region: "eu-west-1", Policy: narrowed}}
 }
 
 func (s *sts) root() string { return vaultRoot }
