@@ -66,7 +66,6 @@ var known = map[string]int{
 	"fields of policy.Recorded":              20,
 	"fields of policy.requestForm":           21,
 	"imports of internal/converse":           16,
-	"imports of internal/erasure":            13,
 	"imports of internal/installation":       17,
 	"imports of internal/seal":               33,
 	"imports of internal/serve":              17,

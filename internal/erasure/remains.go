@@ -16,7 +16,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/ledger"
 	"github.com/nacre-dev/nacre/internal/registry"
-	"github.com/nacre-dev/nacre/internal/schedule"
 	"github.com/nacre-dev/nacre/internal/scheduling"
 	"github.com/nacre-dev/nacre/internal/task"
 )
@@ -192,11 +191,8 @@ func (l *look) chain(name string, id nacre.SessionID) MemoryRemain {
 
 // schedules names those that the sessions made.
 func (l *look) schedules(ctx context.Context) (err error) {
-	path := filepath.Join(l.state(), schedule.FileName)
-	switch {
-	case l.runtime.Config.Store.URLEnv != "":
-		path = "the [store]"
-	case !installation.IsThere(path):
+	place, kept := scheduling.Place(l.runtime)
+	if !kept {
 		return nil
 	}
 	store, err := scheduling.Schedules(ctx, l.runtime)
@@ -208,7 +204,7 @@ func (l *look) schedules(ctx context.Context) (err error) {
 	for _, s := range list {
 		if slices.Contains(namesOf(slices.Concat(l.t.open, l.t.over)), s.CreatedBy) {
 			l.add(MemoryRemain{
-				What: "schedule " + s.ID, Where: path, Session: nacre.SessionID(s.CreatedBy), Next: "nacre schedule remove " + s.ID,
+				What: "schedule " + s.ID, Where: place, Session: nacre.SessionID(s.CreatedBy), Next: "nacre schedule remove " + s.ID,
 			})
 		}
 	}

@@ -37,6 +37,20 @@ func Schedules(ctx context.Context, inst *installation.Installation) (*schedule.
 	return schedules(ctx, inst, nil)
 }
 
+// Place says where they are kept: a path, or that it is the [store]. kept is false where
+// there are none, as before the first.
+func Place(inst *installation.Installation) (place string, kept bool) {
+	if inst.Config.Store.URLEnv != "" {
+		return "the [store]", true
+	}
+	path := file(inst)
+	return path, installation.IsThere(path)
+}
+
+func file(inst *installation.Installation) string {
+	return filepath.Join(inst.Registry.Paths().State, schedule.FileName)
+}
+
 // schedules opens them for a node, or for nil.
 func schedules(ctx context.Context, inst *installation.Installation, n *node.Node) (store *schedule.Store, err error) {
 	shared := inst.Config.Store
@@ -46,7 +60,7 @@ func schedules(ctx context.Context, inst *installation.Installation, n *node.Nod
 	case shared.URLEnv != "":
 		store, err = schedule.OpenShared(ctx, inst.Options.Getenv(shared.URLEnv), shared.Installation, inst.Options.Now)
 	default:
-		store, err = schedule.Open(ctx, filepath.Join(inst.Registry.Paths().State, schedule.FileName), inst.Options.Now)
+		store, err = schedule.Open(ctx, file(inst), inst.Options.Now)
 	}
 	if err != nil && ctx.Err() == nil {
 		return nil, &installation.NotReady{What: "the schedules", Err: err}
