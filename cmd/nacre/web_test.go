@@ -33,6 +33,24 @@ func TestAQuestionIsAnsweredOnTheWebPage(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
+// M-42, M-47: an approval that is given for longer on the page holds for the next call of the same
+// kind, which nobody is asked about.
+func TestAnApprovalForLongerIsGivenOnTheWebPage(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.config(toolsConfig)
+	i.nacre("exec", "-q", "--", "sh", "-c", `for n in 1 2; do ipc create_reminder '{"title":"pay","list":"Work"}'; done`).want(t, 0, "R-2")
+	r := i.begin("exec", "-q", "--session", "asks", "--", "sh", "-c", `ipc delete_reminder '{"reminder_id":"R-1"}' && ipc delete_reminder '{"reminder_id":"R-2"}'`)
+	i.question()
+	send, shown := i.web()
+	has(t, shown, "Approve the tool with any arguments, for 15 minutes")
+	form := hiddenIn(shown)
+	form.Set("stands", "t")
+	has(t, send("answer", form), "Approved for longer by")
+	finish(t, r).want(t, 0, "R-1", "R-2")
+	i.nacre("audit", "verify").want(t, 0)
+}
+
 // web starts the page and signs in. What it gives posts a form, or reads a page where there is
 // none, as a browser does that shows the site.
 func (i *installation) web() (send func(path string, form url.Values) string, first string) {

@@ -11,6 +11,7 @@ import (
 type choice struct {
 	key    byte
 	word   string
+	about  string // what is approved, of one that stands; empty for others
 	ruling nacre.Ruling
 	egress bool // it makes sense for a host
 	text   bool // it wants a text to vouch for, all of which was shown
@@ -26,11 +27,11 @@ func choices() []choice {
 	}
 	return []choice{
 		{key: 'y', word: "once", ruling: nacre.Ruling{Verdict: nacre.Allow}, egress: true},
-		{key: '3', word: "times", ruling: nacre.Ruling{Verdict: nacre.Allow, For: MaxStanding, Scope: nacre.ScopeSame, Times: 3}},
-		{key: 'e', word: "exact", ruling: allow(nacre.ScopeExact, span)},
-		{key: 'm', word: "15 min", ruling: allow(nacre.ScopeSame, span), egress: true},
-		{key: 's', word: "session", ruling: allow(nacre.ScopeSame, MaxStanding), egress: true},
-		{key: 't', word: "tool", ruling: allow(nacre.ScopeTool, span)},
+		{key: '3', word: "times", about: "this call and two more with the same risky values", ruling: nacre.Ruling{Verdict: nacre.Allow, For: MaxStanding, Scope: nacre.ScopeSame, Times: 3}},
+		{key: 'e', word: "exact", about: "exactly these arguments, for 15 minutes", ruling: allow(nacre.ScopeExact, span)},
+		{key: 'm', word: "15 min", about: "the same risky values, for 15 minutes", ruling: allow(nacre.ScopeSame, span), egress: true},
+		{key: 's', word: "session", about: "the same risky values, while the session lasts, up to 8 hours", ruling: allow(nacre.ScopeSame, MaxStanding), egress: true},
+		{key: 't', word: "tool", about: "the tool with any arguments, for 15 minutes", ruling: allow(nacre.ScopeTool, span)},
 		{key: 'w', word: "what the text says", ruling: allow(nacre.ScopeText, 0), text: true},
 		{key: 'n', word: "no", ruling: nacre.Ruling{Verdict: nacre.Deny}, egress: true},
 		{key: 'v', word: "never", ruling: nacre.Ruling{Verdict: nacre.Deny, For: MaxStanding, Scope: nacre.ScopeTool}, egress: true},
@@ -53,6 +54,28 @@ func ByKey(q nacre.Question, key byte) (nacre.Ruling, bool) {
 		}
 	}
 	return nacre.Ruling{}, false
+}
+
+// Standing is an approval that stands for more than one call.
+type Standing struct {
+	Key   string // of one letter, for [ByKey]
+	About string // what is approved
+}
+
+// StandingOf are the approvals of a question that stand. What several persons have to approve is
+// approved once.
+func StandingOf(q nacre.Question) (all []Standing) {
+	for _, c := range choices() {
+		if c.about == "" || !c.answers(q) || q.Approvers > 1 {
+			continue
+		}
+		about := c.about
+		if q.Capability == Egress {
+			about = strings.Replace(about, "the same risky values", "this host", 1)
+		}
+		all = append(all, Standing{string(c.key), about})
+	}
+	return all
 }
 
 // Keys says in one line which keys answer a question.

@@ -140,6 +140,55 @@ func TestAPressCarriesWhatWasShown(t *testing.T) {
 	}
 }
 
+// M-42, M-47: what a person approves for longer on the page is what the page says of the button, as
+// the keys of a terminal have it; what is not offered for a question is approved by nobody.
+func TestAPersonApprovesForLonger(t *testing.T) {
+	t.Parallel()
+	host := asked("x")
+	host.Capability, host.Arguments = question.Egress, []byte(`{"host":"example.com","port":443,"protocol":"tls"}`)
+	two := asked("x")
+	two.Approvers = 2
+	for name, c := range map[string]struct {
+		q      nacre.Question
+		key    string
+		says   string // what stands on the button; empty where there is none
+		ruling nacre.Ruling
+	}{
+		"for three calls":                   {asked("x"), "3", "this call and two more with the same risky values", nacre.Ruling{For: 8 * time.Hour, Scope: nacre.ScopeSame, Times: 3}},
+		"these arguments":                   {asked("x"), "e", "exactly these arguments, for 15 minutes", nacre.Ruling{For: 15 * time.Minute, Scope: nacre.ScopeExact}},
+		"the same values":                   {asked("x"), "m", "the same risky values, for 15 minutes", nacre.Ruling{For: 15 * time.Minute, Scope: nacre.ScopeSame}},
+		"this session":                      {asked("x"), "s", "while the session lasts, up to 8 hours", nacre.Ruling{For: 8 * time.Hour, Scope: nacre.ScopeSame}},
+		"the tool":                          {asked("x"), "t", "the tool with any arguments, for 15 minutes", nacre.Ruling{For: 15 * time.Minute, Scope: nacre.ScopeTool}},
+		"a host":                            {host, "m", "this host, for 15 minutes", nacre.Ruling{For: 15 * time.Minute, Scope: nacre.ScopeSame}},
+		"a host, for any arguments":         {host, "t", "", nacre.Ruling{}},
+		"what two persons have to approve":  {two, "e", "", nacre.Ruling{}},
+		"never again, which is no approval": {asked("x"), "v", "", nacre.Ruling{}},
+		"by a key that there is not":        {asked("x"), "z", "", nacre.Ruling{}},
+	} {
+		d := &office{questions: []nacre.Question{c.q}}
+		b := signedIn(t, d)
+		page := b.send(http.MethodGet, "/", nil, nil).Body.String()
+		button := `<button name="stands" value="` + c.key + `">Approve `
+		if _, after, there := strings.Cut(page, button); there != (c.says != "") || there && !strings.HasPrefix(after, c.says) && !strings.Contains(after[:120], c.says) {
+			t.Errorf("%s: have %s", name, page)
+		}
+		form := b.form("")
+		form.Del("verdict")
+		form.Set("stands", c.key)
+		w := b.send(http.MethodPost, "/answer", form, nil)
+		if c.says == "" {
+			if w.Code != http.StatusBadRequest || len(d.pressed) != 0 {
+				t.Errorf("%s: have %d and %v", name, w.Code, d.pressed)
+			}
+			continue
+		}
+		c.ruling.Verdict, c.ruling.By = nacre.Allow, "the web page"
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "Approved for longer by owner") || len(d.pressed) != 1 || d.pressed[0].Ruling != c.ruling || d.pressed[0].Shown == "" {
+			t.Errorf("%s: have %d and %+v", name, w.Code, d.pressed)
+		}
+	}
+}
+
 // M-44, M-49: another host, another origin, no cookie, and a form without its token press nothing.
 func TestAForgedRequestPressesNothing(t *testing.T) {
 	t.Parallel()

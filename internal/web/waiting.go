@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/approval"
 	"github.com/nacre-dev/nacre/internal/question"
 )
 
@@ -28,7 +29,8 @@ type waitingPage struct {
 
 type card struct {
 	question.Card
-	Digest string
+	Digest   string
+	Standing []approval.Standing
 }
 
 func (s *Site) front(w http.ResponseWriter, r *http.Request) {
@@ -52,7 +54,7 @@ func (s *Site) waiting(ctx context.Context, token, told string) waitingPage {
 	p.More = max(0, len(questions)-maxCards)
 	for _, q := range questions[:len(questions)-p.More] {
 		shown := question.Of(q)
-		p.Cards = append(p.Cards, card{Card: shown, Digest: shown.Digest()})
+		p.Cards = append(p.Cards, card{Card: shown, Digest: shown.Digest(), Standing: approval.StandingOf(q)})
 	}
 	others, err := s.Desk.Others(ctx)
 	if err != nil && p.Unread == "" {
@@ -84,12 +86,8 @@ func named(shown ...string) string {
 // answer brings a press to the desk. The form carries the digest of the card that it
 // stood under, so a question that changed meanwhile is not what is answered.
 func (s *Site) answer(w http.ResponseWriter, r *http.Request, token string) {
-	ruling := nacre.Ruling{Verdict: nacre.Deny, Scope: nacre.ScopeOnce, By: "the web page"}
-	switch r.PostFormValue("verdict") {
-	case "approve":
-		ruling.Verdict = nacre.Allow
-	case "deny":
-	default:
+	ruling, ok := s.ruling(r)
+	if !ok {
 		s.show(w, http.StatusBadRequest, "waiting", s.waiting(r.Context(), token, "The form names neither approve nor deny, so nothing was done."))
 		return
 	}
@@ -103,10 +101,45 @@ func (s *Site) answer(w http.ResponseWriter, r *http.Request, token string) {
 	s.show(w, http.StatusOK, "waiting", s.waiting(r.Context(), token, outcome(pressed, ruling)))
 }
 
+// ruling is what a form answers: for once, or with a key for as long as that says. Of a question
+// that waits no more it does not matter what is answered: the desk takes no answer.
+func (s *Site) ruling(r *http.Request) (ruling nacre.Ruling, ok bool) {
+	ruling = nacre.Ruling{Verdict: nacre.Deny, Scope: nacre.ScopeOnce}
+	key := r.PostFormValue("stands")
+	switch verdict := r.PostFormValue("verdict"); {
+	case verdict == "approve":
+		ruling.Verdict = nacre.Allow
+	case verdict == "deny":
+	case verdict == "" && len(key) == 1:
+		ruling, ok = s.standing(r, key)
+		if !ok {
+			return nacre.Ruling{}, false
+		}
+	default:
+		return nacre.Ruling{}, false
+	}
+	ruling.By = "the web page"
+	return ruling, true
+}
+
+// standing is the approval of a key that the page offers for a question.
+func (s *Site) standing(r *http.Request, key string) (nacre.Ruling, bool) {
+	questions, _ := s.Desk.Approvals(r.Context()) // what cannot be read has no key
+	for _, q := range questions {
+		offered := slices.ContainsFunc(approval.StandingOf(q), func(s approval.Standing) bool { return s.Key == key })
+		if q.ID == r.PostFormValue("id") && offered {
+			return approval.ByKey(q, key[0])
+		}
+	}
+	return nacre.Ruling{}, false
+}
+
 func outcome(p nacre.Pressed, r nacre.Ruling) string {
 	switch {
 	case p.Open > 0:
 		return fmt.Sprintf("Your approval counts; %d more persons have to approve.", p.Open)
+	case r.Verdict == nacre.Allow && r.For > 0:
+		return "Approved for longer by " + question.Escape(p.By) + ": the session asks no more about what this covers."
 	case r.Verdict == nacre.Allow:
 		return "Approved by " + question.Escape(p.By) + "."
 	}
