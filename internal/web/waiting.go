@@ -86,7 +86,7 @@ func named(shown ...string) string {
 // answer brings a press to the desk. The form carries the digest of the card that it
 // stood under, so a question that changed meanwhile is not what is answered.
 func (s *Site) answer(w http.ResponseWriter, r *http.Request, token string) {
-	ruling, ok := s.ruling(r)
+	ruling, ok := rulingOf(r, s.Desk)
 	if !ok {
 		s.show(w, http.StatusBadRequest, "waiting", s.waiting(r.Context(), token, "The form names neither approve nor deny, so nothing was done."))
 		return
@@ -101,9 +101,9 @@ func (s *Site) answer(w http.ResponseWriter, r *http.Request, token string) {
 	s.show(w, http.StatusOK, "waiting", s.waiting(r.Context(), token, outcome(pressed, ruling)))
 }
 
-// ruling is what a form answers: for once, or with a key for as long as that says. Of a question
+// rulingOf is what a form answers: for once, or with a key for as long as that says. Of a question
 // that waits no more it does not matter what is answered: the desk takes no answer.
-func (s *Site) ruling(r *http.Request) (ruling nacre.Ruling, ok bool) {
+func rulingOf(r *http.Request, desk Desk) (ruling nacre.Ruling, ok bool) {
 	ruling = nacre.Ruling{Verdict: nacre.Deny, Scope: nacre.ScopeOnce}
 	key := r.PostFormValue("stands")
 	switch verdict := r.PostFormValue("verdict"); {
@@ -111,7 +111,7 @@ func (s *Site) ruling(r *http.Request) (ruling nacre.Ruling, ok bool) {
 		ruling.Verdict = nacre.Allow
 	case verdict == "deny":
 	case verdict == "" && len(key) == 1:
-		ruling, ok = s.standing(r, key)
+		ruling, ok = standing(r, desk, key)
 		if !ok {
 			return nacre.Ruling{}, false
 		}
@@ -123,8 +123,8 @@ func (s *Site) ruling(r *http.Request) (ruling nacre.Ruling, ok bool) {
 }
 
 // standing is the approval of a key that the page offers for a question.
-func (s *Site) standing(r *http.Request, key string) (nacre.Ruling, bool) {
-	questions, _ := s.Desk.Approvals(r.Context()) // what cannot be read has no key
+func standing(r *http.Request, desk Desk, key string) (nacre.Ruling, bool) {
+	questions, _ := desk.Approvals(r.Context()) // what cannot be read has no key
 	for _, q := range questions {
 		offered := slices.ContainsFunc(approval.StandingOf(q), func(s approval.Standing) bool { return s.Key == key })
 		if q.ID == r.PostFormValue("id") && offered {
