@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,6 +30,7 @@ func TestEnginesSealWhatTheyRun(t *testing.T) {
 			e := newEngineHouse(t, fmt.Sprintf("[sandbox]\nbackend = %q\nruntime = %q\nimage = %q\nsocket = %q\n", c.backend, c.runtime, engineImage, socket))
 			e.sealsACommand(t)
 			e.landsARun(t)
+			e.publishesAPort(t, c.runtime != "")
 			out := e.nacre(t, 0, "explain", "--project", e.project)
 			if !strings.Contains(out, "runtime") || !strings.Contains(out, "is not pinned by a digest") {
 				t.Errorf("explain: %s", out)
@@ -114,5 +116,33 @@ func (e engineHouse) landsARun(t *testing.T) {
 	}
 	if text, err := os.ReadFile(filepath.Join(e.project, "greeting.txt")); err != nil || string(text) != "hello\n" {
 		t.Errorf("have %q, %v", text, err)
+	}
+}
+
+// publishesAPort (U-06): a port inside is reached, and nothing is started where that cannot
+// be, as with a kernel that is not this machine's.
+func (e engineHouse) publishesAPort(t *testing.T, isolated bool) {
+	t.Helper()
+	port := freePort(t)
+	arguments := []string{"exec", "--project", e.project, "--publish", fmt.Sprintf("%d:8080", port), "--session", "serves", "--time", "5m", "--"}
+	if isolated {
+		if out := e.nacre(t, 125, append(arguments, "true")...); !strings.Contains(out, "cannot be reached") {
+			t.Errorf("have %s", out)
+		}
+		return
+	}
+	served := exec.Command(filepath.Join(bin, "nacre"), append(arguments, "httpd", "-f", "-p", "127.0.0.1:8080", "-h", "/workspace")...)
+	served.Env, served.Dir = e.env, filepath.Dir(e.project)
+	if err := served.Start(); err != nil {
+		t.Fatal(err)
+	}
+	url := fmt.Sprintf("http://127.0.0.1:%d/a.txt", port)
+	eventually(t, url, func() bool { return got(url) == "a\n" })
+	e.nacre(t, 0, "sessions", "stop", "serves")
+	_ = served.Wait() // it was stopped
+	if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
+		t.Errorf("the port outlives its session: %v", err)
+	} else {
+		_ = l.Close()
 	}
 }

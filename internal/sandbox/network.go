@@ -30,7 +30,7 @@ const (
 )
 
 // ErrNoNetwork says that a backend cannot reach the ports of its sandboxes.
-var ErrNoNetwork = errors.New("a container's ports cannot be reached: its engine does not hand its sockets to nacre; publish ports with the native sandbox ([sandbox] backend = \"native\")")
+var ErrNoNetwork = errors.New("ports of a container with a kernel of its own, such as gVisor's, cannot be reached: that kernel hands no socket to nacre; publish ports with the engine's own runtime, or with the native sandbox ([sandbox] backend = \"native\")")
 
 // Network reaches what listens on the loopback of a sandbox's network. PID 1 hands
 // out sockets of that network, and the host connects them: what runs inside neither
@@ -74,8 +74,9 @@ func (n *Network) Close() error {
 	return n.ours.Close()
 }
 
-// handOver gives away what one PID 1 answers on: when that ends, so does the asking.
-func (n *Network) handOver() (*os.File, error) {
+// HandOver gives away what one PID 1 answers on: when that ends, so does the asking.
+// Whoever takes it sends it there, and closes it.
+func (n *Network) HandOver() (*os.File, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	theirs := n.theirs

@@ -76,7 +76,7 @@ func (n *Native) newPlan(c Command) (*plan, error) {
 
 // addNetwork sends PID 1 the socket over which it is asked for sockets.
 func (p *plan) addNetwork(n *Network) error {
-	theirs, err := n.handOver()
+	theirs, err := n.HandOver()
 	if err != nil {
 		return err
 	}

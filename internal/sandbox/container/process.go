@@ -56,7 +56,7 @@ func (b *Backend) Start(ctx context.Context, c sandbox.Command) (sandbox.Process
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
-	if c.Network != nil {
+	if c.Network != nil && b.isolated() {
 		return nil, sandbox.ErrNoNetwork
 	}
 	p := &process{
@@ -114,7 +114,7 @@ func (p *process) start(ctx context.Context, c sandbox.Command) error {
 	if err := p.launch(ctx, c, p.backend.creation(c, layout, paths)); err != nil {
 		return err
 	}
-	if err := p.handshake(ctx, work); err != nil {
+	if err := p.handshake(ctx, work, c.Network); err != nil {
 		return err
 	}
 	return unstage(p.boot.name)
@@ -153,7 +153,7 @@ func (p *process) awaitExit() {
 }
 
 // handshake waits for PID 1, hands it its work and waits until the agent runs.
-func (p *process) handshake(ctx context.Context, work inside.Container) error {
+func (p *process) handshake(ctx context.Context, work inside.Container, network *sandbox.Network) error {
 	stop := context.AfterFunc(ctx, func() { _ = p.boot.listener.Close() })
 	defer stop()
 	early := make(chan struct{})
@@ -165,7 +165,7 @@ func (p *process) handshake(ctx context.Context, work inside.Container) error {
 		}
 	})
 	defer close(early)
-	control, err := p.boot.listener.Accept()
+	control, err := p.boot.listener.AcceptUnix()
 	if err != nil {
 		return errors.New("the container ended before it started its agent")
 	}
@@ -175,7 +175,7 @@ func (p *process) handshake(ctx context.Context, work inside.Container) error {
 	if err := control.SetDeadline(deadline); err != nil {
 		return err
 	}
-	if err := inside.Send(control, work); err != nil {
+	if err := sendWork(control, work, network); err != nil {
 		return err
 	}
 	var report inside.Report
@@ -190,6 +190,18 @@ func (p *process) handshake(ctx context.Context, work inside.Container) error {
 	}
 	p.pid = p.hostPid(ctx)
 	return control.SetDeadline(time.Time{})
+}
+
+// sendWork hands PID 1 its work, and what it is asked for sockets on.
+func sendWork(control *net.UnixConn, work inside.Container, network *sandbox.Network) error {
+	if network == nil {
+		return inside.SendWork(control, work, nil)
+	}
+	theirs, err := network.HandOver()
+	if err != nil {
+		return err
+	}
+	return errors.Join(inside.SendWork(control, work, theirs), theirs.Close())
 }
 
 // hostPid is for people; zero where the engine does not say it.

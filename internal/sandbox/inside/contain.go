@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"runtime"
@@ -31,7 +32,27 @@ type Container struct {
 	Symlinks []Mount
 	Forwards []Forward
 	Terminal bool
-	Agent    Agent
+	// Network says that the socket over which the host asks for sockets of this network
+	// follows.
+	Network bool
+	Agent   Agent
+}
+
+// SendWork hands PID 1 of a container its work, with the socket over which it is asked
+// for sockets of its network, or nil.
+func SendWork(control interface {
+	io.Writer
+	syscall.Conn
+}, work Container, network *os.File) error {
+	work.Network = network != nil
+	if err := Send(control, work); err != nil || network == nil {
+		return err
+	}
+	raw, err := control.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return sendFiles(raw, []*os.File{network})
 }
 
 // Bind is a mount that must show the file with Dev and Ino.
@@ -58,14 +79,34 @@ func runContain() error {
 	if err := Receive(control, &work); err != nil {
 		return fmt.Errorf("plan: %w", err)
 	}
-	agent, err := work.prepare()
+	fd, err := work.receiveNetwork(control)
+	if err != nil {
+		return fmt.Errorf("network: %w", err)
+	}
+	agent, err := work.prepare(fd)
 	if err != nil {
 		return Send(control, reportOf(err))
 	}
 	return agent.watched(control)
 }
 
-func (c *Container) prepare() (*stage, error) {
+// receiveNetwork takes the socket that follows the work; zero is none.
+func (c *Container) receiveNetwork(control socket) (fd int, err error) {
+	if !c.Network {
+		return 0, nil
+	}
+	var came []int
+	err = control.wait(syscall.RawConn.Read, func(from int) (err error) {
+		came, err = receiveFiles(from)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return descriptor(came, 1)
+}
+
+func (c *Container) prepare(networkFD int) (*stage, error) {
 	for _, step := range []struct {
 		what string
 		do   func() error
@@ -83,6 +124,10 @@ func (c *Container) prepare() (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
+	network, err := openNetwork(networkFD)
+	if err != nil {
+		return nil, fmt.Errorf("network: %w", err)
+	}
 	c.Agent.Contained, c.Agent.Landlock = true, LandlockVersion()
 	agent, err := c.startAgent()
 	if err != nil {
@@ -92,6 +137,7 @@ func (c *Container) prepare() (*stage, error) {
 		return nil, err
 	}
 	forwards.serve()
+	network.serve()
 	return agent, nil
 }
 
