@@ -178,8 +178,8 @@ func TestAnAgentOpensAPullRequestWithAMintedToken(t *testing.T) {
 	secrets := slices.Concat(f.made, strings.Split(strings.TrimSpace(app), "\n")[1:3])
 	remembered := memoryBeside(t, "a-word-of-the-agents-own")
 	for _, secret := range secrets {
-		if bytes.Contains(remembered, []byte(secret)) {
-			t.Errorf("the memory of the sandbox holds %.20s", secret)
+		if how := holdsSecret(remembered, secret); how != "" {
+			t.Errorf("the memory of the sandbox holds %.20s %s", secret, how)
 		}
 	}
 	if f.out() != 2 {
@@ -199,7 +199,7 @@ func TestAnAgentOpensAPullRequestWithAMintedToken(t *testing.T) {
 		t.Errorf("the branch has %q, %v", refs, err)
 	}
 	for _, secret := range secrets {
-		hasNo(t, done.stdout+done.stderr, secret)
+		done.hasNoSecret(t, secret)
 		hasNoSecret(t, filepath.Join(i.work, "home"), secret)
 		hasNoSecret(t, filepath.Join(i.work, "p"), secret)
 	}

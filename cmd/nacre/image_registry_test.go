@@ -83,7 +83,7 @@ curl -s -X DELETE https://images.example.com/v2/acme/app/manifests/1
 env`)
 	r.want(t, 0, "FETCHED", "403", "method_not_leased")
 	hasNo(t, r.stdout+r.stderr, "PUSHED")
-	hasNo(t, r.stdout+r.stderr, registryPassword)
+	r.hasNoSecret(t, registryPassword)
 	hasNoSecret(t, filepath.Join(i.work, "home"), registryPassword)
 	has(t, i.records("images"), `"reason":"method_not_leased"`)
 }

@@ -132,7 +132,7 @@ env`)
 	for _, secret := range append(tokens.words, registryPassword) {
 		hasNo(t, strings.Join(told, "\n"), secret)
 		hasNo(t, strings.Join(told, "\n"), base64.StdEncoding.EncodeToString([]byte("ada:"+secret)))
-		hasNo(t, r.stdout+r.stderr, secret)
+		r.hasNoSecret(t, secret)
 		hasNoSecret(t, filepath.Join(i.work, "home"), secret)
 	}
 	if have := strings.Join(tokens.scopes, " "); have != "repository:acme/app:pull" {

@@ -8,7 +8,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -57,24 +56,6 @@ func near(plugin, what string, values ...string) string {
 	}
 	raw, _ := json.Marshal(call)
 	return "ipc " + plugin + "_do '" + string(raw) + "'"
-}
-
-// hasNoSecret wants a value to be in no file of the state folder.
-func hasNoSecret(t *testing.T, dir, secret string) {
-	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		if strings.Contains(string(data), secret) {
-			t.Errorf("%s holds the secret", path)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // recorded wants a record of a session that has all the parts.
