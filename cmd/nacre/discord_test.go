@@ -188,7 +188,7 @@ func TestAQuestionIsAnsweredFromDiscord(t *testing.T) {
 	_, stop = i.serve()
 	until(t, "the card of the next serve", func() bool { return g.count(card) == 2 })
 	now := g.card()
-	if len(now) != 2 || len(old) != 2 || now[0] == old[0] {
+	if len(now) != 3 || len(old) != 3 || now[0] == old[0] {
 		t.Fatalf("have the buttons %v after %v", now, old)
 	}
 	g.says("13", "!status")

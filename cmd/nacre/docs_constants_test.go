@@ -222,7 +222,7 @@ func constantSentences() map[string][]string {
 			"where less than {internal/model.minOutput:thousands} tokens of output are left", "that a vendor guarantees: {internal/model.searchResultTokens:thousands} tokens",
 			"locked for more than {internal/model.lockWait:seconds} seconds", "Journals are kept for {internal/model.keptDays} days",
 		},
-		"operators.md": {"shown a code of {internal/person.CodeLength} characters"},
+		"operators.md": {"**Approve exactly this for {internal/person.MaxRemote:time}**", "shown a code of {internal/person.CodeLength} characters"},
 		"plugin-install.md": {
 			"more than {internal/install.maxFiles:thousands} files, a file of more than {internal/install.maxFile:size} and more than {internal/install.maxFolder:size} in all",
 		},

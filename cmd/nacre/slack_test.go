@@ -168,7 +168,7 @@ func TestAQuestionIsAnsweredFromSlack(t *testing.T) {
 	_, stop = i.serve()
 	until(t, "the card of the next serve", func() bool { return s.count("chat.postMessage U42: ") == 2 })
 	now := s.card()
-	if len(now) != 2 || len(old) != 2 || now[0] == old[0] {
+	if len(now) != 3 || len(old) != 3 || now[0] == old[0] {
 		t.Fatalf("have the buttons %v after %v", now, old)
 	}
 	s.says("U13", "!status")

@@ -316,6 +316,30 @@ func TestAQuestionIsAnsweredFromAChat(t *testing.T) {
 	}
 }
 
+// M-42, M-47: a person approves in a chat for an hour what is shown, with exactly its arguments: the
+// same call is not asked about again.
+func TestAnHourIsGivenFromAChat(t *testing.T) {
+	t.Parallel()
+	b := &bot{next: 500}
+	i := telegrams(t, b)
+	_, stop := i.serve()
+	r := i.begin("exec", "-q", "--session", "asks", "--", "sh", "-c", `for id in R-1 R-1; do ipc delete_reminder "{\"reminder_id\":\"$id\"}"; done; true`)
+	until(t, "the card", func() bool { return b.count("sendMessage 42: ") == 1 })
+	card := b.latest()
+	if len(card) != 3 {
+		t.Fatalf("have the buttons %v", card)
+	}
+	b.presses(42, card[2])
+	until(t, "what was decided", func() bool { return b.count("alert false: Approved for an hour by ada (telegram).") == 1 })
+	finish(t, r).want(t, 0)
+	stop()
+	if b.count("sendMessage 42: ") != 1 {
+		t.Errorf("the same call was asked about again:\n%s", b.heard())
+	}
+	has(t, i.records("asks"), `"person":"ada"`, `"identity":"telegram:42"`)
+	i.nacre("audit", "verify").want(t, 0)
+}
+
 // M-46, M-47: whoever loses the right to answer loses the card, with what it asked for and what
 // comes of it: its buttons decide nothing, also after the person is an operator again, who is
 // shown another card then.

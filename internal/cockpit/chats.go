@@ -51,6 +51,7 @@ type chatCard struct {
 	id            string
 	to            person.Person
 	approve, deny string // the ids of the buttons; approve is empty where it cannot be approved here
+	hour          string // of the button that approves for an hour; empty where none does
 	text          string
 	over          bool
 	outcome       string // where it was decided at a service
@@ -142,7 +143,7 @@ func mayAnswer(d person.Directory, card *chatCard) bool {
 // withdraw takes a card back from somebody whose right to answer it was taken: its words, its
 // buttons, and what comes of the question.
 func (k *chatCard) withdraw() {
-	k.over, k.withdrawn, k.approve, k.deny = true, true, "", ""
+	k.over, k.withdrawn, k.approve, k.deny, k.hour = true, true, "", "", ""
 	k.text, k.outcome = "A question was shown here.", "It is not yours to answer any more."
 }
 
@@ -197,11 +198,24 @@ func (c *Chats) add(card question.Card, q nacre.Question, p person.Person) {
 	if !secret && card.Fits(face) && p.Answer(card.Matter(), nacre.Ruling{Verdict: nacre.Allow, Scope: nacre.ScopeOnce}) == nil {
 		made.approve = drawn()
 	}
+	if ruling, stands := forAnHour(card); stands && made.approve != "" && p.Answer(card.Matter(), ruling) == nil {
+		made.hour = drawn()
+	}
 	_ = c.shown.add(shown{ID: made.id, To: p.Identity, Digest: card.Digest(), Title: title}) // else it keeps its buttons when this process is gone
 	c.cards = append(c.cards, made)
 	if len(c.cards) > maxCards {
 		c.cards = c.cards[len(c.cards)-maxCards:]
 	}
+}
+
+// forAnHour is the longest approval that a service may give: of a host, or of a call with exactly the
+// arguments that are shown. What several persons have to approve is approved once.
+func forAnHour(card question.Card) (ruling nacre.Ruling, stands bool) {
+	ruling = nacre.Ruling{Verdict: nacre.Allow, For: person.MaxRemote, Scope: nacre.ScopeExact}
+	if card.Kind == person.Egress {
+		ruling.Scope = nacre.ScopeSame
+	}
+	return ruling, card.Approvers <= 1 && (card.Kind == person.Tool || card.Kind == person.Egress)
 }
 
 // drawn is an id that nobody guesses.
@@ -232,6 +246,9 @@ func (k *chatCard) dueAt(now time.Time) (plugin.Card, bool) {
 		card.Buttons = append(card.Buttons, plugin.Button{ID: k.approve, Label: "Approve once"})
 	}
 	card.Buttons = append(card.Buttons, plugin.Button{ID: k.deny, Label: "Deny"})
+	if k.hour != "" {
+		card.Buttons = append(card.Buttons, plugin.Button{ID: k.hour, Label: "Approve exactly this for 1 h"})
+	}
 	return card, true
 }
 
@@ -250,8 +267,9 @@ func (c *Chats) Press(ctx context.Context, channel string, p plugin.Press) (plug
 	if err != nil {
 		return plugin.Pressed{}, err
 	}
-	card, verdict := c.pressed(p.Button)
-	press := nacre.Press{ID: p.Button, Identity: string(id), Ruling: nacre.Ruling{Verdict: verdict, Scope: nacre.ScopeOnce, By: channel}}
+	card, ruling := c.pressed(p.Button)
+	ruling.By = channel
+	press := nacre.Press{ID: p.Button, Identity: string(id), Ruling: ruling}
 	if card != nil {
 		press.ID = card.ID
 	}
@@ -268,7 +286,10 @@ func (c *Chats) Press(ctx context.Context, channel string, p plugin.Press) (plug
 		return plugin.Pressed{Said: fmt.Sprintf("Your approval counts; %d more persons have to approve.", done.Open)}, nil
 	}
 	outcome := "Denied by " + question.Escape(done.By) + "."
-	if verdict == nacre.Allow {
+	switch {
+	case ruling.For > 0:
+		outcome = "Approved for an hour by " + question.Escape(done.By) + "."
+	case ruling.Verdict == nacre.Allow:
 		outcome = "Approved once by " + question.Escape(done.By) + "."
 	}
 	c.settle(card, outcome)
@@ -276,19 +297,22 @@ func (c *Chats) Press(ctx context.Context, channel string, p plugin.Press) (plug
 }
 
 // pressed finds the card of a button, and what the button says; nil for none.
-func (c *Chats) pressed(button string) (*chatCard, nacre.Verdict) {
+func (c *Chats) pressed(button string) (*chatCard, nacre.Ruling) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, card := range c.cards {
 		switch button {
 		case "":
 		case card.approve:
-			return card, nacre.Allow
+			return card, nacre.Ruling{Verdict: nacre.Allow, Scope: nacre.ScopeOnce}
 		case card.deny:
-			return card, nacre.Deny
+			return card, nacre.Ruling{Verdict: nacre.Deny, Scope: nacre.ScopeOnce}
+		case card.hour:
+			ruling, _ := forAnHour(card.Card)
+			return card, ruling
 		}
 	}
-	return nil, nacre.Deny
+	return nil, nacre.Ruling{Verdict: nacre.Deny, Scope: nacre.ScopeOnce}
 }
 
 // settle notes on all cards of a question what came of it.
