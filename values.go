@@ -50,6 +50,9 @@ type Values struct {
 	// system has authenticated, as in a team's channel. The From of a mail is none, nor
 	// is who opened an issue that anybody can open. They are minted, too.
 	Authors []string
+	// Senders are the places of whom a record that has a minted value says it comes from, as
+	// the From of a mail: nobody has vouched for it, and it is good for an answer only.
+	Senders []string
 }
 
 // Grounds are why a value counts as trusted that no trusted text had said as it
@@ -82,11 +85,29 @@ const (
 	// GroundsList: it stands in a list that is, as a whole, one of a record that the operator's
 	// words single out.
 	GroundsList Grounds = "in a list of a record that the operator named"
+	// GroundsDescribed: the system minted it, it is the id of the only record of a result that
+	// has a word of the operator's which no other record there has.
+	GroundsDescribed Grounds = "in the only record that the operator's words describe"
+	// GroundsEach: the system minted it, it is an id, in a list that the operator asked for,
+	// and they spoke of all.
+	GroundsEach Grounds = "one of all that the operator asked for"
+	// GroundsFollowed: a link, to be read, that is the only one in what the operator sent for
+	// or named, where they spoke of a link.
+	GroundsFollowed Grounds = "the only link in what the operator asked to be read, of which they spoke"
+	// GroundsSender: an address that a record which the operator's words single out says it
+	// comes from, where they want somebody to be answered.
+	GroundsSender Grounds = "who wrote what the operator wants answered"
+	// GroundsReckoned: a day that the operator's words reckon: tomorrow, two weeks later,
+	// from today, from a day that they wrote or from one of a record that they named.
+	GroundsReckoned Grounds = "a day that the operator's words reckon"
+	// GroundsChosen: one of a few values that the schema lists, and the operator's words have
+	// it in another form: closed, where they wrote "close it".
+	GroundsChosen Grounds = "a choice that the operator's words name"
 	// GroundsVouched: it stands in a text that a person vouched for, see [ScopeText].
 	GroundsVouched Grounds = "in a text that a person vouched for"
 )
 
 // AllGrounds are all that there are.
 func AllGrounds() []Grounds {
-	return []Grounds{GroundsPointed, GroundsLinked, GroundsBeside, GroundsAct, GroundsPayee, GroundsShared, GroundsSole, GroundsNothing, GroundsList, GroundsVouched}
+	return []Grounds{GroundsPointed, GroundsLinked, GroundsBeside, GroundsAct, GroundsPayee, GroundsShared, GroundsSole, GroundsNothing, GroundsList, GroundsDescribed, GroundsEach, GroundsFollowed, GroundsSender, GroundsReckoned, GroundsChosen, GroundsVouched}
 }

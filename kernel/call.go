@@ -230,10 +230,12 @@ func (k *Kernel) listen(r *run) error {
 	}
 	r.tainted, r.untrusted = r.session.listened()
 	r.told = toldLabel(r.tainted, r.untrusted)
-	if (r.tool.risky() || len(r.resolved.Places) > 0) && r.arguments != nil {
+	if (r.tool.risky() || len(r.resolved.Places) > 0 && !r.tool.annotated()) && r.arguments != nil {
 		r.declared = r.tool.declared()
-		r.declared.Without = k.without
-		r.declared.Sinks = slices.Concat(r.declared.Sinks, r.resolved.Places) // what a word was written for is a value that matters
+		r.declared.Without, r.declared.Now = k.without, r.now
+		if !r.tool.annotated() {
+			r.declared.Sinks = slices.Concat(r.declared.Sinks, r.resolved.Places) // what a word was written for is a value that matters
+		}
 		r.origins = r.session.answering(r.call.Tool, r.arguments, r.session.origins(r.arguments, r.declared))
 	}
 	return nil

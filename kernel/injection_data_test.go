@@ -14,12 +14,14 @@ import (
 	"testing"
 )
 
-// injectionData has the worlds of who wrote the rules, secondHand and thirdHand those
-// of others.
+// injectionData has the worlds of who wrote the rules, the hands those of others. The fourth
+// were looked at while the rules changed, the fifth were measured once they had.
 const (
 	injectionData = "testdata/injection"
 	secondHand    = injectionData + "/second"
 	thirdHand     = injectionData + "/third"
+	fourthHand    = injectionData + "/fourth"
+	fifthHand     = injectionData + "/fifth"
 )
 
 // world is a file of our own corpus. In what outsiders wrote, {note} stands where

@@ -45,8 +45,10 @@ func TestInjection(t *testing.T) {
 		}
 	}
 	if external == "" {
-		byAnother(t, "another", secondHand)
-		byAnother(t, "a third", thirdHand)
+		byAnother(t, "another", secondHand, 70, 0.3)
+		byAnother(t, "a third", thirdHand, 85, 0.2)
+		byAnother(t, "a fourth", fourthHand, 85, 0.2)
+		byAnother(t, "a fifth", fifthHand, 80, 0.25)
 	}
 	t.Logf("%d honest runs, %d attacks, %d inside", have.honest, have.attacks, have.insides)
 	t.Log(have)
@@ -66,15 +68,17 @@ type rules struct {
 	nobody bool
 }
 
-// byAnother measures runs that somebody wrote who had not written the rules.
-func byAnother(t *testing.T, whose, folder string) {
+// byAnother measures runs that were written apart from the rules. What they may cost is what
+// they do: none of them is all that this kernel aims at.
+func byAnother(t *testing.T, whose, folder string, leastWhole, mostQuestions float64) {
 	t.Helper()
 	have := measured(t, ownCorpus(t, folder), rules{})
 	if os.Getenv("MISSES") != "" {
 		t.Logf("by %s hand:\n%s", whose, strings.Join(have.misses, "\n"))
 	}
-	if have.stopped() < leastStopped || have.inside() < leastInside || have.blinded+have.changed > 0 {
-		t.Errorf("by %s hand: want stopped >= %v, inside >= %v, and nothing blinded or changed", whose, leastStopped, leastInside)
+	if have.stopped() < leastStopped || have.inside() < leastInside || have.whole() < leastWhole || have.questions() > mostQuestions || have.blinded+have.changed > 0 {
+		t.Errorf("by %s hand: want stopped >= %v, inside >= %v, whole >= %v, questions <= %v, and nothing blinded or changed",
+			whose, leastStopped, leastInside, leastWhole, mostQuestions)
 	}
 	t.Logf("by %s hand: %d honest runs, %d attacks, %d inside: %s", whose, have.honest, have.attacks, have.insides, have)
 }
@@ -203,6 +207,7 @@ type declaration struct {
 	Text    []string          `json:"text"`
 	Mints   []string          `json:"mints"`
 	Authors []string          `json:"authors"`
+	Senders []string          `json:"senders"`
 	// Params are its arguments: "list" for lists of scalars, "objects" for lists of objects.
 	Params map[string]string `json:"params"`
 }
@@ -306,10 +311,13 @@ func (n declaration) capability(name string) (nacre.Capability, error) {
 	properties := map[string]any{}
 	scalar := map[string]any{"type": []string{"string", "number", "boolean", "null"}}
 	for p, kind := range n.Params {
-		switch kind {
-		case "list":
+		choices, chosen := strings.CutPrefix(kind, "enum ")
+		switch {
+		case chosen:
+			properties[p] = map[string]any{"type": "string", "enum": strings.Fields(choices)}
+		case kind == "list":
 			properties[p] = map[string]any{"type": []string{"array", "string", "null"}, "items": scalar}
-		case "objects":
+		case kind == "objects":
 			properties[p] = json.RawMessage(anyObjects)
 		default:
 			properties[p] = scalar
@@ -318,7 +326,7 @@ func (n declaration) capability(name string) (nacre.Capability, error) {
 	schema, err := json.Marshal(map[string]any{"type": "object", "additionalProperties": false, "properties": properties})
 	c := nacre.Capability{
 		ID: nacre.CapabilityID("injection." + name), Tool: nacre.ToolName(name), Name: name, Sensitivity: nacre.SensitiveNone, Schema: schema,
-		Rate: nacre.RateLimit{Calls: 1000, Window: time.Minute}, Values: nacre.Values{Text: n.Text, Mints: n.Mints, Authors: n.Authors, Kinds: map[string]nacre.ValueKind{}},
+		Rate: nacre.RateLimit{Calls: 1000, Window: time.Minute}, Values: nacre.Values{Text: n.Text, Mints: n.Mints, Authors: n.Authors, Senders: n.Senders, Kinds: map[string]nacre.ValueKind{}},
 	}
 	for sink, kind := range n.Sinks {
 		c.Sinks = append(c.Sinks, sink)

@@ -72,6 +72,7 @@ type session struct {
 // heard is a result that was shown.
 type heard struct {
 	source            nacre.Source
+	tool              nacre.ToolName
 	arguments, result []byte
 	// values say what the system makes; framed is set of a frame.
 	values nacre.Values
@@ -104,7 +105,7 @@ func (s *session) hear(r *run, shown shown, keep bool) {
 	}
 	n := len(shown.encoded) + len(r.arguments)
 	said := s.words.Clear(shown.encoded, json.Valid(shown.encoded)) // provenance is of values
-	s.pending = append(s.pending, heard{source, r.arguments, said, r.tool.capability.Values, shown.framed})
+	s.pending = append(s.pending, heard{source, r.tool.capability.Tool, r.arguments, said, r.tool.capability.Values, shown.framed})
 	if s.waiting += n; s.waiting > maxPending {
 		s.catchUp()
 	}
@@ -149,7 +150,7 @@ func (s *session) catchUp() {
 	for _, h := range s.pending {
 		s.ledger.ObserveUnvouched(h.source, h.arguments, h.result) // hear has tainted, where it does
 		s.ledger.ObserveMinted(provenance.Result{
-			Source: h.source, Arguments: h.arguments, Result: h.result, Mints: h.values.Mints, Authors: h.values.Authors, Framed: h.framed,
+			Source: h.source, Tool: h.tool, Arguments: h.arguments, Result: h.result, Mints: h.values.Mints, Authors: h.values.Authors, Senders: h.values.Senders, Framed: h.framed,
 		})
 	}
 	s.pending, s.waiting = nil, 0

@@ -29,7 +29,9 @@ type tool struct {
 	// topic and resultOf name it in records, and its results to a person.
 	topic, resultOf string
 
-	schema       *schema.Schema
+	schema *schema.Schema
+	// choices are the few values of arguments in which a wrong one does harm.
+	choices      map[string][]string
 	schemaDigest string
 }
 
@@ -72,7 +74,7 @@ func newTool(t nacre.Tool) (*tool, []string, error) {
 	}
 	return &tool{
 		capability: c, routes: []route{{string(c.ID), t.Driver}}, source: source, deadline: deadline, shownWhole: t.ShownWhole,
-		topic: topicOf(c.Tool), resultOf: "result of " + string(c.ID), schema: compiled, schemaDigest: hex.EncodeToString(digest[:]),
+		topic: topicOf(c.Tool), resultOf: "result of " + string(c.ID), schema: compiled, choices: compiled.Choices(c.Sinks), schemaDigest: hex.EncodeToString(digest[:]),
 	}, compiled.Warnings(), nil
 }
 
@@ -100,11 +102,19 @@ func checkValues(c nacre.Capability, compiled *schema.Schema) error {
 // risky reports whether the tool has arguments in which a wrong value does harm.
 func (t *tool) risky() bool { return len(t.capability.Sinks) > 0 || len(t.capability.Text) > 0 }
 
+// annotated reports whether a tool that changes nothing says of itself what matters: then
+// a word for a value weighs no more in one of its arguments than the value itself.
+func (t *tool) annotated() bool {
+	c := &t.capability
+	return c.Safety == nacre.Read && (c.Returns == nacre.Trusted || len(c.Mints)+len(c.Authors)+len(c.Senders) > 0)
+}
+
 // declared is what the tool says of its arguments.
 func (t *tool) declared() provenance.Declared {
 	c := &t.capability
 	return provenance.Declared{
 		Tool: c.Tool, Sinks: c.Sinks, Kinds: c.Kinds, Text: c.Text, Reads: c.Safety == nacre.Read,
+		Choices: t.choices,
 	}
 }
 
@@ -144,6 +154,7 @@ func cloneCapability(c nacre.Capability) nacre.Capability {
 func cloneValues(v nacre.Values) nacre.Values {
 	return nacre.Values{
 		Sinks: slices.Clone(v.Sinks), Kinds: maps.Clone(v.Kinds), Text: slices.Clone(v.Text), Mints: slices.Clone(v.Mints), Authors: slices.Clone(v.Authors),
+		Senders: slices.Clone(v.Senders),
 	}
 }
 

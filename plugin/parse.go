@@ -137,6 +137,7 @@ func tool(raw json.RawMessage, path string) (ToolSpec, error) {
 		"text":             list(&t.Text),
 		"mints":            list(&t.Mints),
 		"authors":          list(&t.Authors),
+		"senders":          list(&t.Senders),
 		"files":            list(&t.Files),
 		"file_bytes":       fileBytes(&t.FileBytes),
 	})

@@ -94,11 +94,12 @@ type ToolPin struct {
 	Sensitivity *nacre.Sensitivity `toml:"sensitivity"`
 	Returns     *nacre.Label       `toml:"returns"`
 	Sinks       []string           `toml:"sinks"`
-	// Kinds are the kinds of sinks, Text, Mints and Authors those of [nacre.Values].
+	// Kinds are the kinds of sinks, Text, Mints, Authors and Senders those of [nacre.Values].
 	Kinds    map[string]nacre.ValueKind `toml:"kinds"`
 	Text     []string                   `toml:"text"`
 	Mints    []string                   `toml:"mints"`
 	Authors  []string                   `toml:"authors"`
+	Senders  []string                   `toml:"senders"`
 	HighRisk *bool                      `toml:"high_risk"`
 	// Results, where it says something, stands in for that of the group.
 	Results Results `toml:"results"`
@@ -122,14 +123,10 @@ func (p ToolPin) Apply(c nacre.Capability) nacre.Capability {
 	if p.Kinds != nil {
 		c.Kinds = p.Kinds
 	}
-	if p.Text != nil {
-		c.Text = p.Text
-	}
-	if p.Mints != nil {
-		c.Mints = p.Mints
-	}
-	if p.Authors != nil {
-		c.Authors = p.Authors
+	for to, places := range map[*[]string][]string{&c.Text: p.Text, &c.Mints: p.Mints, &c.Authors: p.Authors, &c.Senders: p.Senders} {
+		if places != nil {
+			*to = places
+		}
 	}
 	if p.HighRisk != nil {
 		c.HighRisk = *p.HighRisk

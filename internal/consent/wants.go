@@ -40,6 +40,7 @@ type ToolWant struct {
 	Text        []string `json:"text,omitempty"`
 	Mints       []string `json:"mints,omitempty"`
 	Authors     []string `json:"authors,omitempty"`
+	Senders     []string `json:"senders,omitempty"`
 	Files       []string `json:"files"`
 }
 
@@ -54,7 +55,7 @@ func WantsOf(m plugin.Manifest) Wants {
 		w.Tools = append(w.Tools, ToolWant{
 			Name: string(t.Name), Safety: t.Safety.String(), HighRisk: t.HighRisk, Sensitivity: t.Sensitivity.String(),
 			Returns: t.Returns.String(), Sinks: sorted(t.Sinks), Files: sorted(t.Files),
-			Kinds: kinds(t.Kinds), Text: t.Text, Mints: t.Mints, Authors: t.Authors,
+			Kinds: kinds(t.Kinds), Text: t.Text, Mints: t.Mints, Authors: t.Authors, Senders: t.Senders,
 		})
 	}
 	for _, c := range m.Install.Credentials {
@@ -143,6 +144,9 @@ func (t ToolWant) beyond(old []ToolWant) []string {
 	}
 	for _, place := range without(t.Authors, was.Authors) {
 		more = append(more, fmt.Sprintf("tool %s wants who stands at %s of its results taken for their authenticated author", t.Name, place))
+	}
+	for _, place := range without(t.Senders, was.Senders) {
+		more = append(more, fmt.Sprintf("tool %s wants who stands at %s of its results answered where you say so", t.Name, place))
 	}
 	for _, file := range without(t.Files, was.Files) {
 		more = append(more, fmt.Sprintf("tool %s gets the files that %s names", t.Name, file))

@@ -55,6 +55,8 @@ type token struct {
 	text   string
 	number int  // of digits; -1 for letters and what is no number of a date
 	after  byte // the one character between it and the next, or 0
+	// ordinal is set of 1st, 2nd, 3rd, 4th.
+	ordinal bool
 }
 
 // dates reads the days in a normalised text: 2024-05-18, 2024/5/18, 18.5.2024,
@@ -203,7 +205,7 @@ func (r *dateReader) next() (t token) {
 		for i := range len(t.text) {
 			t.number = t.number*10 + int(t.text[i]-'0')
 		}
-		r.ordinal()
+		t.ordinal = r.ordinal()
 	}
 	if r.at+1 < len(r.text) && (isDigit(r.text[r.at+1]) || isLetter(r.text[r.at+1])) {
 		t.after = r.text[r.at]
@@ -211,15 +213,16 @@ func (r *dateReader) next() (t token) {
 	return t
 }
 
-// ordinal passes over the letters behind a day: 1st, 2nd, 3rd, 4th.
-func (r *dateReader) ordinal() {
+// ordinal passes over, and reports, the letters behind a day: 1st, 2nd, 3rd, 4th.
+func (r *dateReader) ordinal() bool {
 	rest := r.text[r.at:]
 	for _, suffix := range [...]string{"st", "nd", "rd", "th"} {
 		if strings.HasPrefix(rest, suffix) && (len(rest) == 2 || !isLetter(rest[2]) && !isDigit(rest[2])) {
 			r.at += len(suffix)
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // dateAliases are the docs of the days in a text.

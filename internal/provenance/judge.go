@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 )
@@ -18,6 +19,10 @@ type Declared struct {
 	Text  []string
 	// Reads is set where the call changes nothing: then a link may be followed.
 	Reads bool
+	// Choices are the few values that an argument may have, where its schema lists them.
+	Choices map[string][]string
+	// Now is when the call is made; a trusted clock of the session knows better.
+	Now time.Time
 	// Without are the grounds that do not count here.
 	Without []nacre.Grounds
 }
@@ -28,21 +33,28 @@ type value struct {
 	kind   nacre.ValueKind
 	// root is the argument that it stands in.
 	root string
-	// atom is a value that stands in free text; empty is set where there is none.
-	atom, empty bool
+	// atom is a value that stands in free text; empty is set where there is none, flag
+	// where it is true or false.
+	atom, empty, flag bool
 	// self is set where all that speaks for it is that it is the operator's own.
-	self                                bool
-	minted, pointed, linked, sent, sole bool
+	self bool
+	// looked is set where a trusted result has it in a record that the operator named.
+	looked bool
+	minted bool
+	// speak are the grounds that hold for it alone, whatever else the call says.
+	speak []nacre.Grounds
 	// vouched is set where it stands in a text that a person vouched for.
 	vouched bool
 	// forms are its spellings.
 	forms []needle
 }
 
-// anchors reports whether a value says what the operator wants: it is theirs, and
-// neither a day nor an amount, which fit too much, nor a word of a text.
+// anchors reports whether a value says what the operator wants: it is theirs, or was
+// looked up in a trusted place by what they wrote, and is neither a day nor an amount,
+// which fit too much, nor a word of a text.
 func (v *value) anchors() bool {
-	return v.origin.Provenance == nacre.SeenOperator && !v.self && !v.atom && v.kind != nacre.KindDate && v.kind != nacre.KindAmount
+	theirs := v.origin.Provenance == nacre.SeenOperator && !v.self || v.looked && v.origin.Provenance == nacre.SeenTrusted
+	return theirs && !v.atom && v.kind != nacre.KindDate && v.kind != nacre.KindAmount
 }
 
 // Judge says of each value in a call's sinks, and of the links, addresses and
@@ -123,13 +135,61 @@ func (f *finder) look(v value, raw []byte) {
 		v.origin = nacre.Origin{Argument: v.origin.Argument, Provenance: nacre.SeenOperator, Sources: []string{ProfileSource}}
 	}
 	if !v.atom {
-		v.pointed = len(l.minted.pointed.sources(forms)) > 0
-		v.linked = !v.pointed && len(l.minted.linked.sources(forms)) > 0
-		v.minted = v.pointed || v.linked || len(l.minted.all.sources(forms)) > 0
+		f.speakFor(&v, raw)
 	}
-	v.sent = v.kind == nacre.KindURL && len(l.minted.sent.sources(forms)) > 0
-	v.sole = v.kind == nacre.KindEmail && !v.atom && len(l.minted.sole.sources(forms)) > 0
+	if v.kind == nacre.KindURL && f.declared.Reads && len(l.minted.sent.sources(forms)) > 0 {
+		v.speak = append(v.speak, nacre.GroundsShared)
+	}
+	if v.kind == nacre.KindURL && f.declared.Reads && l.wishes.speaksOfLinks() && len(l.minted.followed.sources(forms)) > 0 {
+		v.speak = append(v.speak, nacre.GroundsFollowed)
+	}
 	f.put(v)
+}
+
+// speakFor finds what holds for a value of an argument, whatever else the call says.
+func (f *finder) speakFor(v *value, raw []byte) {
+	m := &f.ledger.minted
+	pointed, linked := len(m.pointed.sources(v.forms)) > 0, len(m.linked.sources(v.forms)) > 0
+	v.minted = pointed || linked || len(m.all.sources(v.forms)) > 0
+	v.looked = len(m.looked.sources(v.forms)) > 0
+	v.flag = string(raw) == "true" || string(raw) == "false"
+	speaks := func(g nacre.Grounds, is bool) {
+		if is {
+			v.speak = append(v.speak, g)
+		}
+	}
+	speaks(nacre.GroundsPointed, pointed)
+	speaks(nacre.GroundsLinked, linked && !pointed)
+	speaks(nacre.GroundsDescribed, v.kind == nacre.KindID && len(m.described.sources(v.forms)) > 0)
+	speaks(nacre.GroundsEach, v.kind == nacre.KindID && f.ledger.wishes.wantsAll() && len(m.each.sources(v.forms)) > 0)
+	if len(raw) < 2 || raw[0] != '"' {
+		return
+	}
+	text := string(unescape(raw[1 : len(raw)-1]))
+	switch v.kind {
+	case nacre.KindEmail:
+		speaks(nacre.GroundsSole, len(m.sole.sources(v.forms)) > 0)
+		speaks(nacre.GroundsSender, f.ledger.wishes.replies() && len(m.senders.sources(v.forms)) > 0)
+	case nacre.KindDate:
+		if d, is := oneDay(text); is {
+			speaks(nacre.GroundsPointed, slices.Contains(m.days, d))
+			speaks(nacre.GroundsReckoned, f.ledger.wishes.reckons(d, m.days, f.declared.Now))
+		}
+	default:
+		speaks(nacre.GroundsChosen, f.ledger.wishes.chooses(text, f.declared.Choices[v.root]))
+	}
+}
+
+// oneDay is the day that a text is.
+func oneDay(text string) (day, bool) {
+	if len(text) > maxIdentifier {
+		return day{}, false
+	}
+	found := dates(string(normalise([]byte(text))))
+	if len(found) != 1 {
+		return day{}, false
+	}
+	return found[0], true
 }
 
 func formsOfDate(raw []byte) []needle {
@@ -191,7 +251,7 @@ func ground(l *Ledger, values []value, d *Declared) {
 	}
 	for i := range values {
 		v := &values[i]
-		if v.kind == nacre.KindAmount && v.origin.Provenance.Label() != nacre.Trusted && paid(values) {
+		if (v.kind == nacre.KindAmount || v.flag) && v.origin.Provenance.Label() != nacre.Trusted && paid(values) {
 			v.trust(d, nacre.GroundsPayee)
 		}
 	}
@@ -207,19 +267,16 @@ func (v *value) trust(d *Declared, g nacre.Grounds) {
 // grounds are the first that hold for a value.
 func grounds(v *value, values []value, d *Declared, named bool) nacre.Grounds {
 	holds := func(g nacre.Grounds, is bool) bool { return is && !slices.Contains(d.Without, g) }
+	for _, g := range v.speak {
+		if holds(g, true) {
+			return g
+		}
+	}
 	switch {
-	case holds(nacre.GroundsPointed, v.pointed):
-		return nacre.GroundsPointed
-	case holds(nacre.GroundsLinked, v.linked):
-		return nacre.GroundsLinked
 	case holds(nacre.GroundsBeside, v.minted && v.kind == nacre.KindID && anchored(v, values)):
 		return nacre.GroundsBeside
 	case holds(nacre.GroundsAct, v.minted && v.kind == nacre.KindName && named):
 		return nacre.GroundsAct
-	case holds(nacre.GroundsShared, v.sent && d.Reads):
-		return nacre.GroundsShared
-	case holds(nacre.GroundsSole, v.sole):
-		return nacre.GroundsSole
 	case holds(nacre.GroundsNothing, v.empty && v.kind != "" && slices.ContainsFunc(values, func(other value) bool { return !other.empty && !other.atom })):
 		return nacre.GroundsNothing
 	}
@@ -232,14 +289,14 @@ func anchored(v *value, values []value) bool {
 }
 
 // paid reports whether everything else in the call is the operator's, or in a
-// record that they named: then an amount goes where they said.
+// record that they named: then an amount goes where they said, and a switch is theirs.
 func paid(values []value) bool {
 	payees := 0
 	for i := range values {
 		v := &values[i]
 		switch {
-		case v.kind == nacre.KindAmount || v.kind == nacre.KindDate || v.empty:
-		case v.anchors() || v.pointed:
+		case v.kind == nacre.KindAmount || v.kind == nacre.KindDate || v.empty || v.flag || v.origin.Grounds == nacre.GroundsChosen:
+		case v.anchors() || slices.Contains(v.speak, nacre.GroundsPointed):
 			payees++
 		default:
 			return false

@@ -39,6 +39,13 @@ type minted struct {
 	// may be followed; sole are addresses that stand alone in what the operator sent
 	// for and have a name that the operator wrote.
 	sent, sole class
+	// senders are who such a record says it comes from, looked what a trusted result has
+	// in one, and days what a field of one is.
+	senders, looked class
+	days            []day
+	// described are the ids of records that alone have a word of the operator's, each those
+	// of all that they sent for, and followed is the only link in what they sent for or named.
+	described, each, followed class
 	// lists are those in the records that the operator's words single out.
 	lists lists
 }
@@ -46,7 +53,7 @@ type minted struct {
 func newMinted() minted {
 	const limit = MaxOperator / generations
 	c := class{limit: limit}
-	return minted{all: c, pointed: c, linked: c, named: c, sent: c, sole: c}
+	return minted{all: c, pointed: c, linked: c, named: c, sent: c, sole: c, senders: c, looked: c, described: c, each: c, followed: c}
 }
 
 // Introduce says who the operator is: their own name, address, account. Each
@@ -75,6 +82,7 @@ func (m *minted) observeLinks(name string, record map[string]any) {
 // only one in it. Of a list of records each may be another outsider's, and the operator
 // has sent for none of them alone.
 func (l *Ledger) observeSent(name string, text []byte) {
+	observeLink(l, name, read(text))
 	sole := ""
 	for _, d := range read(text) {
 		for _, address := range emails(string(d)) {
@@ -88,22 +96,20 @@ func (l *Ledger) observeSent(name string, text []byte) {
 			sole = address
 		}
 	}
-	local, _, _ := strings.Cut(sole, "@")
-	for word := range strings.FieldsFuncSeq(local, func(r rune) bool { return strings.ContainsRune("._%+-", r) }) {
-		if l.points(doc(word)) {
-			l.minted.sole.add(doc(sole), name)
-			return
-		}
+	if isCalled(l, sole) {
+		l.minted.sole.add(doc(sole), name)
 	}
 }
 
 // Result is what a call has returned, with what its capability declares of it.
 type Result struct {
-	Source            nacre.Source
+	Source nacre.Source
+	// Tool is what was called.
+	Tool              nacre.ToolName
 	Arguments, Result []byte
 	// Mints are the places of what the system makes, Authors of who wrote a record,
-	// see [nacre.Values].
-	Mints, Authors []string
+	// Senders of whom it says that it comes from, see [nacre.Values].
+	Mints, Authors, Senders []string
 	// Framed is set where the result is the frame of a longer one.
 	Framed bool
 }
@@ -123,17 +129,16 @@ func (l *Ledger) ObserveMinted(r Result) {
 	if frame, ok := value.(map[string]any); ok && r.Framed {
 		value = frame["rows"]
 	}
+	if r.Source.Provenance == nacre.SeenTrusted {
+		observeTrusted(l, r, value)
+	}
 	if records, list := value.([]any); sentFor && (!list || len(records) < 2) {
 		l.observeSent(r.Source.Name, r.Result)
 	}
 	p := picker{}
-	for _, path := range r.Mints {
-		p.pick(value, strings.Split(path, "."), nil)
-	}
+	p.pickAll(value, r.Mints)
 	minted := len(p.found)
-	for _, path := range r.Authors {
-		p.pick(value, strings.Split(path, "."), nil)
-	}
+	p.pickAll(value, r.Authors)
 	p.count()
 	for _, m := range p.found[minted:] {
 		if m.record != nil && (sentFor || l.points(doc(normalise([]byte(m.value))))) {
@@ -143,16 +148,28 @@ func (l *Ledger) ObserveMinted(r Result) {
 	for _, m := range p.found {
 		l.minted.all.addAll(read([]byte(m.value)), r.Source.Name, nil)
 	}
+	senders := picker{}
+	senders.pickAll(value, r.Senders)
+	observeRecords(l, r, &p, senders.found, sentFor)
+}
+
+// observeRecords takes in which records of a result the operator has named, described or
+// asked for, and which belong to one that they named.
+func observeRecords(l *Ledger, r Result, p *picker, senders []mint, sentFor bool) {
+	if of := l.wishes.describes(p.records); of != nil {
+		l.minted.described.addMints(of.mints[:1], r.Source.Name)
+	}
+	asked := sentFor || sentForDay(l, r.Arguments) || actWords(l, r.Tool) > 0
 	about := l.minted.about(r.Arguments)
 	for _, of := range p.records {
+		if asked {
+			l.minted.each.addMints(of.mints[:1], r.Source.Name)
+		}
 		switch alone := len(p.records) == 1; {
-		case alone && sentFor || l.singledOut(&p, of):
-			l.minted.pointed.addMints(of.mints, r.Source.Name)
-			l.minted.lists.observe(of.fields)
-			if isIdentifier(of.mints[0]) {
-				l.minted.named.addMints(of.mints[:1], r.Source.Name)
-			}
-		case alone && about || l.minted.refers(&p, of):
+		case alone && sentFor || l.singledOut(p, of):
+			observeNamed(l, r.Source.Name, of)
+			observeSenders(l, r.Source.Name, of, senders)
+		case alone && about || l.minted.refers(p, of):
 			l.minted.linked.addMints(of.mints, r.Source.Name)
 		}
 	}
@@ -180,6 +197,19 @@ func (l *Ledger) sentFor(arguments []byte) bool {
 			return false
 		}
 		if l.points(d) {
+			return true
+		}
+	}
+	return false
+}
+
+// sentForDay reports whether one of the call's own texts is a day of the operator's.
+func sentForDay(l *Ledger, arguments []byte) bool {
+	for i, d := range readValues(arguments) {
+		if i == maxFields {
+			return false
+		}
+		if len(d) <= maxDay && l.classes[nacre.SeenOperator].hasDay(string(d)) {
 			return true
 		}
 	}
@@ -260,6 +290,12 @@ type mintedRecord struct {
 type mint struct {
 	value  string
 	record map[string]any
+}
+
+func (p *picker) pickAll(v any, paths []string) {
+	for _, path := range paths {
+		p.pick(v, strings.Split(path, "."), nil)
+	}
 }
 
 func (p *picker) pick(v any, path []string, record map[string]any) {

@@ -63,6 +63,8 @@ type Ledger struct {
 	// profile is who the operator is; minted is what systems made themselves.
 	profile class
 	minted  minted
+	// wishes are what the operator's words say beyond the values in them.
+	wishes wishes
 	// vouched are the texts that a person vouched for: see Vouch.
 	vouched class
 	// blocks are the blocks of model requests that were read before.
@@ -98,6 +100,11 @@ func (l *Ledger) observe(source nacre.Source, text []byte) {
 	docs := read(text)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if source.Provenance == nacre.SeenOperator {
+		for _, d := range docs {
+			l.wishes.hear(string(d))
+		}
+	}
 	l.classOf(source.Provenance).addAll(docs, source.Name, nil)
 }
 

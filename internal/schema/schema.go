@@ -69,6 +69,59 @@ func (s *Schema) Has(path string) bool {
 	return true
 }
 
+// maxChoices is how many values of an argument are few.
+const maxChoices = 64
+
+// Choices are the texts of which the arguments at some dotted paths have to be one, at most
+// 64 for each; of a list, each of its elements. An argument is not in them where the schema
+// lists no values for it, too many, or one that is no text.
+func (s *Schema) Choices(paths []string) map[string][]string {
+	few := make(map[string][]string)
+	for _, path := range paths {
+		if texts := s.choices(path); texts != nil {
+			few[path] = texts
+		}
+	}
+	return few
+}
+
+func (s *Schema) choices(path string) []string {
+	at := s.whole
+	for name := range strings.SplitSeq(path, ".") {
+		if at = argument(at, name); at == nil {
+			return nil
+		}
+	}
+	for range maxSchemaDepth {
+		switch {
+		case len(at.values) == 1:
+			return textsOf(at.values[0].shown)
+		case at.ref != nil:
+			at = at.ref
+		case at.array.items != nil:
+			at = at.array.items
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+func textsOf(list []any) []string {
+	if len(list) > maxChoices {
+		return nil
+	}
+	texts := make([]string, 0, len(list))
+	for _, one := range list {
+		text, ok := one.(string)
+		if !ok {
+			return nil
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
 // argument looks through references and lists, so far as a schema can be deep.
 func argument(at *rules, name string) *rules {
 	for range maxSchemaDepth {

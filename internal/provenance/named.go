@@ -1,0 +1,172 @@
+package provenance
+
+import (
+	"bytes"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+const (
+	// maxClock is the longest result that is nothing but what day it is, in bytes.
+	maxClock = 256
+	// maxDay is the longest field that is nothing but a day, in bytes.
+	maxDay = 32
+)
+
+// observeNamed takes in a record that the operator's words single out: what the system
+// minted in it, its lists, its days, and the one address that has a name the operator wrote.
+func observeNamed(l *Ledger, name string, of *mintedRecord) {
+	l.minted.pointed.addMints(of.mints, name)
+	l.minted.lists.observe(of.fields)
+	if isIdentifier(of.mints[0]) {
+		l.minted.named.addMints(of.mints[:1], name)
+	}
+	var addresses []string
+	for _, key := range slices.Sorted(maps.Keys(of.fields)) {
+		text, ok := of.fields[key].(string)
+		if !ok {
+			continue
+		}
+		if d, is := oneDay(text); is && isDay(text) && len(l.minted.days) < maxKnownDays {
+			l.minted.days = append(l.minted.days, d)
+		}
+		if address := addressOf(text); address != "" && isCalled(l, address) {
+			addresses = append(addresses, address)
+		}
+	}
+	if len(addresses) == 1 {
+		l.minted.sole.add(doc(addresses[0]), name)
+	}
+	observeLink(l, name, of.texts())
+}
+
+// isDay reports whether a text is nothing but a day, with or without a time: no outsider's
+// sentence in which one stands.
+func isDay(text string) bool {
+	if len(text) > maxDay {
+		return false
+	}
+	r := dateReader{text: string(normalise([]byte(text)))}
+	for t := r.next(); t.text != ""; t = r.next() {
+		if !isDigit(t.text[0]) && monthOf(t.text) == 0 && !slices.Contains(dayWords[:], t.text) {
+			return false
+		}
+	}
+	return true
+}
+
+// dayWords stand beside the day and the month in what is nothing but a day.
+var dayWords = [...]string{"t", "z", "utc", "of", "am", "pm", "mon", "tue", "wed", "thu", "fri", "sat", "sun", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
+
+// texts are those of a record's own fields.
+func (of *mintedRecord) texts() (docs []doc) {
+	for _, key := range slices.Sorted(maps.Keys(of.fields)) {
+		if text, ok := of.fields[key].(string); ok {
+			docs = append(docs, read([]byte(text))...)
+		}
+	}
+	return docs
+}
+
+// observeLink takes in the one link of texts that the operator sent for or named.
+func observeLink(l *Ledger, name string, docs []doc) {
+	only := ""
+	for _, d := range docs {
+		for _, link := range links(string(d)) {
+			if only != "" && link != only {
+				return
+			}
+			only = link
+		}
+	}
+	if only != "" {
+		l.minted.followed.addAll(read([]byte(only)), name, nil)
+	}
+}
+
+// addressOf is the address that a whole text is, with or without the name that is shown;
+// empty where it is none.
+func addressOf(text string) string {
+	if len(text) > maxPointer {
+		return ""
+	}
+	if found := emails(string(normalise([]byte(text)))); len(found) == 1 {
+		return found[0]
+	}
+	return ""
+}
+
+// isCalled reports whether an address has a name before its @ that the operator wrote.
+func isCalled(l *Ledger, address string) bool {
+	local, _, _ := strings.Cut(address, "@")
+	for word := range strings.FieldsFuncSeq(local, func(r rune) bool { return strings.ContainsRune("._%+-", r) }) {
+		if l.points(doc(word)) {
+			return true
+		}
+	}
+	return false
+}
+
+// observeSenders takes in who a record that the operator named says it comes from.
+func observeSenders(l *Ledger, name string, of *mintedRecord, found []mint) {
+	same := reflect.ValueOf(of.fields).Pointer()
+	for _, m := range found {
+		if m.record == nil || reflect.ValueOf(m.record).Pointer() != same {
+			continue
+		}
+		if address := addressOf(m.value); address != "" {
+			l.minted.senders.add(doc(address), name)
+		}
+	}
+}
+
+// observeTrusted takes in what a trusted result says of what the operator named: the
+// records that their words single out, and what day it is.
+func observeTrusted(l *Ledger, r Result, value any) {
+	if today, is := clockOf(r); is {
+		l.wishes.today = today
+	}
+	p := picker{found: recordsOf(value)}
+	p.count()
+	sentFor := len(p.records) == 1 && l.sentFor(r.Arguments)
+	for _, of := range p.records {
+		if !sentFor && !l.singledOut(&p, of) {
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(of.fields)) {
+			if text, ok := of.fields[key].(string); ok && len(text) <= maxIdentifier {
+				l.minted.looked.addAll(read([]byte(text)), r.Source.Name, nil)
+			}
+		}
+	}
+}
+
+// clockOf is what day it is by a result that says nothing else, and was asked nothing.
+func clockOf(r Result) (day, bool) {
+	arguments := bytes.TrimSpace(r.Arguments)
+	if len(r.Result) > maxClock || len(arguments) > 0 && string(arguments) != "{}" {
+		return day{}, false
+	}
+	found := dates(string(normalise(r.Result)))
+	if len(found) != 1 || found[0].year == 0 {
+		return day{}, false
+	}
+	return found[0], true
+}
+
+// recordsOf are the records of a result: the one that it is, or those of its list.
+func recordsOf(value any) (found []mint) {
+	switch v := value.(type) {
+	case []any:
+		for _, element := range v {
+			if record, ok := element.(map[string]any); ok && len(record) > 0 && len(found) < maxMinted {
+				found = append(found, mint{record: record})
+			}
+		}
+	case map[string]any:
+		found = append(found, mint{record: v})
+	}
+	return found
+}
