@@ -48,11 +48,16 @@ func (s *Session) serveControl(reload func(context.Context, nacre.PluginName) er
 	mux.HandleFunc("POST /plugins/{name}/reload", c.reloadPlugin)
 	return s.listen(filepath.Join(s.room, controlSocket), func(ctx context.Context, listener *net.UnixListener) error {
 		server := &http.Server{Handler: mux, ReadTimeout: controlWait, WriteTimeout: controlWait, MaxHeaderBytes: controlBody, ConnContext: withPeer}
-		stop := context.AfterFunc(ctx, func() { shutDown(server) })
+		down := make(chan struct{})
+		stop := context.AfterFunc(ctx, func() {
+			defer close(down)
+			shutDown(server)
+		})
 		defer stop()
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
+		<-down // Serve returns as soon as the shutting down begins, and nacre ends with the session
 		return nil
 	})
 }
