@@ -53,6 +53,8 @@ var floors = map[string]int{
 	"internal/schedule": 2, "internal/sqlitefile": 2, "internal/inbox": 2, "internal/disk": 2,
 	// the database that nodes share, and who of them is alive
 	"internal/database": 2, "internal/node": 2,
+	// how many calls there were at all machines
+	"internal/rates": 2,
 	// what a session told, for whoever looks later
 	"internal/eventlog": 2,
 	// what others filled, looked at

@@ -38,6 +38,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/person"
 	"github.com/nacre-dev/nacre/internal/pluginadmin"
 	"github.com/nacre-dev/nacre/internal/prove"
+	"github.com/nacre-dev/nacre/internal/rates"
 	"github.com/nacre-dev/nacre/internal/receipt"
 	"github.com/nacre-dev/nacre/internal/review"
 	"github.com/nacre-dev/nacre/internal/revocation/shared"
@@ -63,6 +64,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		return nil, err
 	}
 	inst.Revoked.Share(shared.On(inst.Registry.Store()))
+	inst.Calls.Together = rates.On(inst.Registry.Store())
 	return &Runtime{inst, person.OfUser(os.Geteuid())}, nil
 }
 

@@ -26,10 +26,10 @@ func (r *Runtime) StartShared(ctx context.Context, told func(group nacre.Group, 
 	if err != nil {
 		return nil, err
 	}
-	shared, err := hosting.StartShared(ctx, r.inst, held, nil, func(_ context.Context, s pluginhost.Scope, topic string, _ json.RawMessage) error {
+	shared, err := hosting.StartShared(ctx, r.inst, held, nil, hosting.Channels{Publish: func(_ context.Context, s pluginhost.Scope, topic string, _ json.RawMessage) error {
 		told(s.Group, topic)
 		return nil
-	}, nil)
+	}})
 	if err != nil {
 		return nil, errors.Join(err, held.Close(ctx, "failed", true))
 	}

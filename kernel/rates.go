@@ -9,30 +9,23 @@ import (
 	"github.com/nacre-dev/nacre/policy"
 )
 
-// meter is one count that a call is held to.
-type meter struct {
-	key   policy.RateKey
-	limit nacre.RateLimit
-	what  string
-}
-
-// meters are the capability's own count, and those that the host has set.
-func (k *judge) meters(r *run) []meter {
+// held are the rates that a call is held to: the capability's own, and those that the host has set.
+func (k *judge) held(r *run) []policy.Rate {
 	p := &r.call.Principal
-	all := append(make([]meter, 0, 4), meter{
-		policy.RateKey{Principal: r.payer, Group: p.Group, Capability: r.tool.capability.ID},
-		policy.RateOf(r.tool.capability, r.call.Principal), string(r.call.Tool),
+	all := append(make([]policy.Rate, 0, 4), policy.Rate{
+		Key:   policy.RateKey{Principal: r.payer, Group: p.Group, Capability: r.tool.capability.ID},
+		Limit: policy.RateOf(r.tool.capability, r.call.Principal),
 	})
 	if k.limiter.Rates == nil {
 		return all
 	}
 	set := k.rates(p.Group)
-	for _, one := range [...]meter{
-		{policy.RateKey{Principal: cmp.Or(p.Agent, r.payer), Group: p.Group}, set.Principal, "all calls of this principal"},
-		{policy.RateKey{Group: p.Group}, set.Group, "all calls of group " + string(p.Group)},
-		{policy.RateKey{Group: p.Group, Session: p.Session}, set.Session, "all calls of this session"},
+	for _, one := range [...]policy.Rate{
+		{Key: policy.RateKey{Principal: cmp.Or(p.Agent, r.payer), Group: p.Group}, Limit: set.Principal},
+		{Key: policy.RateKey{Group: p.Group}, Limit: set.Group},
+		{Key: policy.RateKey{Group: p.Group, Session: p.Session}, Limit: set.Session},
 	} {
-		if one.limit != (nacre.RateLimit{}) {
+		if one.Limit != (nacre.RateLimit{}) {
 			all = append(all, one)
 		}
 	}
@@ -40,34 +33,40 @@ func (k *judge) meters(r *run) []meter {
 }
 
 // unhurried asks the rates, and counts nothing.
-func (k *judge) unhurried(r *run) error {
-	for _, m := range k.meters(r) {
-		if err := m.limited(k.limiter.Wait(m.key, m.limit, r.now)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (k *judge) unhurried(r *run) error { return k.count(r, false) }
 
 // charge counts the call against its rates, once (K-04). What one of them refuses
-// counts for those before it: a race for the last call costs, and gives nothing.
-func (k *judge) charge(r *run) error {
-	for _, m := range k.meters(r) {
-		if err := m.limited(k.limiter.Take(m.key, m.limit, r.now)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// may count for others: a race for the last call costs, and gives nothing.
+func (k *judge) charge(r *run) error { return k.count(r, true) }
 
-// limited tells the wait in whole seconds, never too few.
-func (m meter) limited(wait time.Duration) error {
+func (k *judge) count(r *run, take bool) error {
+	rates := k.held(r)
+	over, wait, err := k.limiter.Count(rates, r.now, take)
+	if err != nil {
+		return fmt.Errorf("%w: %w", unavailable("nobody can tell how many calls there were: "+err.Error()), err)
+	}
 	if wait <= 0 {
 		return nil
 	}
+	return limited(r, rates[over], wait)
+}
+
+// limited tells the wait in whole seconds, never too few.
+func limited(r *run, rate policy.Rate, wait time.Duration) *nacre.Refusal {
+	var what string
+	switch key := rate.Key; {
+	case key.Capability != "":
+		what = string(r.call.Tool)
+	case key.Principal != "":
+		what = "all calls of this principal"
+	case key.Session != "":
+		what = "all calls of this session"
+	default:
+		what = "all calls of group " + string(key.Group)
+	}
 	return &nacre.Refusal{
 		Code: nacre.CodeRateLimited, Stage: stageAuthorize, Reason: nacre.ReasonRateLimited, Retriable: true,
-		Message:    fmt.Sprintf("Rate limit exceeded for %s (%d requests per %v)", m.what, m.limit.Calls, m.limit.Window),
+		Message:    fmt.Sprintf("Rate limit exceeded for %s (%d requests per %v)", what, rate.Limit.Calls, rate.Limit.Window),
 		RetryAfter: int((wait + time.Second - 1) / time.Second),
 	}
 }

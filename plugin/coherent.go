@@ -134,6 +134,8 @@ func coherent(m Manifest) error {
 		return errors.New("project: a server with mcp.url sees no folder: leave the key out")
 	case m.Listen && len(m.Provides.Channels) == 0:
 		return errors.New("listen: is for a plugin that serves a channel: name it in provides.channels, or leave the key out")
+	case m.Once && (m.Listen || len(m.Provides.Channels) == 0):
+		return errors.New("once: is for a plugin that serves a channel and takes no connections: name it in provides.channels and leave listen out, or leave the key out")
 	}
 	if key := m.MCP.Credential; key != "" && !m.lists(key) {
 		return fmt.Errorf("mcp.credential: %.80q is not a key of install.credentials: list it there", key)

@@ -39,6 +39,10 @@ type Manifest struct {
 	// [ListenSocket] in its data directory, to which the host forwards those of
 	// an address that the operator names.
 	Listen bool
+	// Once says that one handler at a time may serve the channels, as where it has a socket to
+	// a chat service. Of the nodes that share a store one serves them then; the handlers of
+	// the others get no channel ticket, and carry out tools and hear events all the same.
+	Once bool
 	// Verify says that the handler answers [MethodVerify] (D-29).
 	Verify  bool
 	Install Install

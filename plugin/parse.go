@@ -59,6 +59,7 @@ func ParseManifest(data []byte) (Manifest, error) {
 		"hosts":         formed(&m.Hosts, hostForm, `a lower-case host name, optionally with :port, or "*" for those that the operator names`),
 		"project":       project(&m.Project),
 		"listen":        boolean(&m.Listen),
+		"once":          boolean(&m.Once),
 		"verify":        boolean(&m.Verify),
 		"install":       install(&m.Install),
 	})

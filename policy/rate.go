@@ -38,6 +38,21 @@ type RateKey struct {
 	Capability nacre.CapabilityID
 }
 
+// Rate is how many calls of one key there may be.
+type Rate struct {
+	Key   RateKey
+	Limit nacre.RateLimit
+}
+
+// Counter counts the calls of several processes together, by a clock of its own.
+// Implementations are safe for concurrent use, and answer in a time of their own.
+type Counter interface {
+	// Count gives the place of a rate that has no call left, and how long to wait until it has
+	// one; a wait of zero says that all have. With take it then counts one call of each, and else
+	// none. An error means that nobody can tell.
+	Count(rates []Rate, take bool) (over int, wait time.Duration, err error)
+}
+
 // RateOf is the limit of a capability for a principal: what the capability
 // declares, else its class's default, ten times that for services.
 func RateOf(c nacre.Capability, p nacre.Principal) nacre.RateLimit {
@@ -66,6 +81,10 @@ type Limiter struct {
 	// Rates are what all calls of a group together may be, beside the limit that Take is
 	// given; nil sets none. It is set before the limiter is used, and is called at once.
 	Rates func(nacre.Group) Rates
+	// Together counts, in the place of this limiter, what several processes count together:
+	// all but the calls of one session, which is one process's. Nil is none. It is set before
+	// the limiter is used.
+	Together Counter
 
 	mu      sync.Mutex
 	windows map[RateKey]window
@@ -76,7 +95,34 @@ type window struct {
 	length time.Duration
 }
 
-// Take counts one call, or returns how long to wait until one would be
+// Count is what a [Counter] does, with the calls of other processes where Together counts
+// them. What one rate refuses may count for others.
+func (l *Limiter) Count(rates []Rate, now time.Time, take bool) (over int, wait time.Duration, err error) {
+	if l.Together != nil {
+		all := slices.DeleteFunc(slices.Clone(rates), ofSession)
+		if over, wait, err = l.Together.Count(all, take); err != nil || wait > 0 {
+			return slices.Index(rates, all[over]), wait, err
+		}
+	}
+	count := l.Wait
+	if take {
+		count = l.Take
+	}
+	for i, r := range rates {
+		if l.Together != nil && !ofSession(r) {
+			continue
+		}
+		if wait := count(r.Key, r.Limit, now); wait > 0 {
+			return i, wait, nil
+		}
+	}
+	return 0, 0, nil
+}
+
+// ofSession tells what no other process counts.
+func ofSession(r Rate) bool { return r.Key.Session != "" }
+
+// Take counts one call of this process, or returns how long to wait until one would be
 // counted. Zero means that the call was counted.
 func (l *Limiter) Take(key RateKey, limit nacre.RateLimit, now time.Time) time.Duration {
 	l.mu.Lock()

@@ -56,7 +56,18 @@ type cluster struct {
 	table []string
 }
 
-func newCluster(t *testing.T) *cluster {
+// newCluster lets nodes serve; how is what a route says of its conversations.
+func newCluster(t *testing.T, how string, sessions int, names ...string) *cluster {
+	t.Helper()
+	c := restingCluster(t, how, sessions, names...)
+	for _, n := range c.nodes {
+		n.starts()
+	}
+	return c
+}
+
+// restingCluster is one whose nodes do not serve yet.
+func restingCluster(t *testing.T, how string, sessions int, names ...string) *cluster {
 	t.Helper()
 	address := testpeer.Postgres(t)
 	pool, err := pgxpool.New(t.Context(), address)
@@ -65,12 +76,11 @@ func newCluster(t *testing.T) *cluster {
 	}
 	t.Cleanup(pool.Close)
 	c := &cluster{t: t, pool: pool}
-	for _, name := range []string{"one", "two", "three"} {
-		i, model := served(t, "[store]\nurl_env = \"STORE\"\ninstallation = \"acme\"\n[serve]\nsessions = 2\n[groups.main]\ntools = [\"send_box\"]\n[[route]]\nchannel = \"box\"\nsender = \"ada\"\ngroup = \"main\"\nsession = \"fresh\"\noperator = true\n",
+	for _, name := range names {
+		i, model := served(t, fmt.Sprintf("[store]\nurl_env = \"STORE\"\ninstallation = \"acme\"\n[serve]\nsessions = %d\n[groups.main]\ntools = [\"send_box\"]\n[[route]]\nchannel = \"box\"\nsender = \"ada\"\ngroup = \"main\"\nsession = %q\noperator = true\n", sessions, how),
 			holds("true"), scriptedmodel.Turn{Text: "Done."})
 		n := &clusterNode{installation: i, name: name, model: model, wire: testpeer.NewWire(t, address)}
 		i.env = append(i.env, "STORE="+n.wire.Address)
-		n.starts()
 		c.nodes = append(c.nodes, n)
 	}
 	return c
@@ -243,7 +253,7 @@ func (c *cluster) ticks() {
 // that it is over and ends. So it is with a tick of a schedule, which all nodes know. `make demo-cluster` shows the table.
 func TestNodesCarryOnEachOthersMessages(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t)
+	c := newCluster(t, "fresh", 2, "one", "two", "three")
 	one, two, three := c.nodes[0], c.nodes[1], c.nodes[2]
 	c.table = []string{"| What failed | seen after | taken over after | begun again after | by | begun |", "|---|---|---|---|---|---|"}
 	words := []string{"apples", "pears", "plums", "grapes", "cherries", "quinces", "figs", "dates", "limes"}
@@ -273,6 +283,144 @@ func TestNodesCarryOnEachOthersMessages(t *testing.T) {
 		n.nacre("audit", "verify").want(t, 0)
 	}
 	t.Log("\n" + strings.Join(c.table, "\n"))
+}
+
+// waits is until one message waits for its turn, while one agent runs over all nodes.
+func (c *cluster) waits() {
+	c.t.Helper()
+	until(c.t, "the message that has to wait", func() bool {
+		return c.count(`SELECT count(*) FROM nacre_turn WHERE NOT began`) == 1
+	})
+	if n := c.count(`SELECT count(*) FROM nacre_turn WHERE began`); n != 1 {
+		c.t.Errorf("%d agents run at once, want 1", n)
+	}
+}
+
+// X-04: a conversation goes on at one node at a time, in the order in which its messages were
+// taken at any; and a group has as many agents as it may have over all nodes. What waits is
+// begun as soon as its turn comes, also when the node before it was killed.
+func TestNodesTakeTurns(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "resume", 2, "one", "two")
+	one, two := c.nodes[0], c.nodes[1]
+	one.say("ada:apples")
+	until(t, "the first agent", func() bool { return one.heardOf([]string{"apples"}) == 1 })
+	two.say("ada:pears")
+	c.waits()
+	if n := two.heardOf([]string{"pears"}); n != 0 {
+		t.Fatalf("the conversation goes on at two nodes at once")
+	}
+	one.release()
+	until(t, "the second agent", func() bool { return two.heardOf([]string{"pears"}) == 1 })
+	if n := c.count(`SELECT count(*) FROM nacre_message`); n != 1 {
+		t.Errorf("%d messages are left when the second begins, want its own alone", n)
+	}
+	if err := os.Remove(one.state("groups/main/workspace/go")); err != nil {
+		t.Fatal(err)
+	}
+	one.say("ada:plums")
+	c.waits()
+	if err := two.now.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the agent that was killed to be carried on before the third", func() bool {
+		begun, again := one.heard("pears")
+		return begun == 1 && again == 1
+	})
+	c.waits()
+	one.release()
+	until(t, "all to be dealt with", func() bool {
+		return c.count(`SELECT count(*) FROM nacre_message`) == 0 && c.count(`SELECT count(*) FROM nacre_turn`) == 0
+	})
+	if n := one.heardOf([]string{"plums"}); n != 1 {
+		t.Errorf("the third message was begun %d times", n)
+	}
+	two.now.stop()
+	one.now.stop()
+	one.nacre("audit", "verify").want(t, 0)
+}
+
+// X-04: of one group as many agents run as it may have, over all nodes.
+func TestNodesShareALimit(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "fresh", 1, "one", "two")
+	one, two := c.nodes[0], c.nodes[1]
+	one.say("ada:apples")
+	until(t, "the first agent", func() bool { return one.heardOf([]string{"apples"}) == 1 })
+	two.say("ada:pears")
+	c.waits()
+	one.release()
+	until(t, "the second agent", func() bool { return two.heardOf([]string{"pears"}) == 1 })
+	two.release()
+	until(t, "all to be dealt with", func() bool { return c.count(`SELECT count(*) FROM nacre_message`) == 0 })
+}
+
+// X-04: a channel that may be served once is at one node: what comes to the handler of another
+// one is not heard. It moves where its node stands still, is killed or ends in order, and one
+// that comes back finds it taken.
+func TestAChannelThatMayRunOnceMoves(t *testing.T) {
+	t.Parallel()
+	c := restingCluster(t, "fresh", 2, "one", "two")
+	one, two := c.nodes[0], c.nodes[1]
+	for _, n := range c.nodes {
+		n.write("home/.local/share/nacre/plugins/box/manifest.json", strings.Replace(channelManifest, `"version"`, `"once": true, "version"`, 1))
+		n.starts()
+		until(t, n.name+" to serve", func() bool { return strings.Contains(n.now.said(), "plugin.ready") })
+	}
+	// leaves lets something come to the handler of a node that may not hear it.
+	leaves := func(n *clusterNode, message string) {
+		t.Helper()
+		if err := os.Rename(n.write("next", message), n.state("data", "box", "inbox")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := func(want string) bool {
+		return c.count(`SELECT count(*) FROM nacre_post WHERE node = $1`, want) == 1 && c.count(`SELECT count(*) FROM nacre_post`) == 1
+	}
+	heard := func(n *clusterNode, word string) {
+		t.Helper()
+		until(t, word+" to be heard at "+n.name, func() bool { return n.heardOf([]string{word}) == 1 })
+		n.release()
+	}
+	leaves(two, "ada:pears")
+	one.say("ada:apples")
+	heard(one, "apples")
+	if !at("one") || two.heardOf([]string{"pears"}) != 0 {
+		t.Fatal("the channel is served at two nodes")
+	}
+	if err := one.now.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	heard(two, "pears")
+	if !at("two") {
+		t.Error("the channel did not move")
+	}
+	if err := one.now.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	c.overs(one)
+	one.starts()
+	until(t, "one to serve again", func() bool { return strings.Contains(one.now.said(), "plugin.ready") })
+	leaves(one, "ada:plums")
+	two.say("ada:grapes")
+	heard(two, "grapes")
+	if !at("two") || one.heardOf([]string{"plums"}) != 0 {
+		t.Error("the node that came back serves the channel, too")
+	}
+	two.now.stop() // in order
+	heard(one, "plums")
+	two.starts()
+	until(t, "two to serve again", func() bool { return strings.Contains(two.now.said(), "plugin.ready") })
+	leaves(two, "ada:figs")
+	if err := one.now.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	heard(two, "figs")
+	one.now.stop()
+	two.now.stop()
+	for _, n := range c.nodes {
+		n.nacre("audit", "verify").want(t, 0)
+	}
 }
 
 // X-01: a node without a store, a store without a node, and an address in place of the

@@ -54,6 +54,27 @@ func TestQuestionsAndRevocationsAreEveryMachines(t *testing.T) {
 	away.nacre("grants", "revoke", "main").want(t, 1, "[store]", "does not answer")
 }
 
+// X-04, K-35: machines that share a store count calls together: what one of them used up is
+// refused at the other. What holds for one session is that session's alone.
+func TestMachinesShareRates(t *testing.T) {
+	t.Parallel()
+	address := testpeer.Postgres(t)
+	calls := []string{"exec", "-q", "--", "sh", "-c", `for n in 1 2; do ipc list_tools '{}'; done; true`}
+	for _, c := range []struct{ rates, says string }{
+		{"group = 3\nsession = 2\n", "all calls of group main (3 requests per 1m0s)"}, {"group = 60000\nsession = 2\n", ""},
+	} {
+		for n, says := range []string{"", c.says} {
+			i := sharing(t, address)
+			i.write("home/.config/nacre/config.toml", storeConfig+"[groups.main]\n[rates]\n"+c.rates)
+			have := i.nacre(calls...)
+			have.want(t, 0, says)
+			if refused := strings.Count(have.stdout+have.stderr, "RATE_LIMITED"); (refused > 0) != (says != "") {
+				t.Errorf("%s, machine %d: %d of two calls were refused:\n%s%s", c.rates, n+1, refused, have.stdout, have.stderr)
+			}
+		}
+	}
+}
+
 // X-01: the store's tables are brought forward, looked at, copied and put back with commands;
 // doctor says how the store is; without a store, and with a copy that is none, they are refused.
 func TestTheStoreIsLookedAfter(t *testing.T) {

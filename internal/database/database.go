@@ -143,26 +143,59 @@ func Migration(ctx context.Context, pool *pgxpool.Pool, do func(pgx.Tx) error) e
 	}))
 }
 
-// Forward is one room's part of a [Migration]. Tables of a newer nacre are [ErrNewer].
+// Contract begins a migration after which a nacre that does not know it may not go on: one that
+// takes away or changes what the version before reads or writes. All others only add to it, so
+// that nodes of both versions work side by side while one is put in the place of the other
+// (X-09). What a version does not need any more is taken away by the next.
+const Contract = "/* contract */ "
+
+// Forward is one room's part of a [Migration]. Tables of a newer nacre are [ErrNewer], unless it
+// only added to them.
 func Forward(ctx context.Context, tx pgx.Tx, room string, migrations []string) error {
 	if _, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS nacre_version (room text PRIMARY KEY, version integer NOT NULL)"); err != nil {
 		return err
 	}
-	var version int
-	err := tx.QueryRow(ctx, "SELECT version FROM nacre_version WHERE room = $1", room).Scan(&version)
+	if _, err := tx.Exec(ctx, "ALTER TABLE nacre_version ADD COLUMN IF NOT EXISTS oldest integer"); err != nil {
+		return err
+	}
+	var have Version
+	err := tx.QueryRow(ctx, "SELECT version, coalesce(oldest, version) FROM nacre_version WHERE room = $1", room).Scan(&have.Tables, &have.Oldest)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return err
 	}
-	if version < 0 || version > len(migrations) {
-		return fmt.Errorf("%w (the tables of %s are at version %d, and this nacre knows %d)", ErrNewer, room, version, len(migrations))
+	if !have.Accepts(len(migrations)) {
+		return fmt.Errorf("%w (the tables of %s are at version %d, and this nacre knows %d)", ErrNewer, room, have.Tables, len(migrations))
 	}
-	for _, m := range migrations[version:] {
+	if have.Tables >= len(migrations) {
+		return nil
+	}
+	for _, m := range migrations[have.Tables:] {
 		if _, err := tx.Exec(ctx, m); err != nil {
 			return err
 		}
 	}
-	_, err = tx.Exec(ctx, "INSERT INTO nacre_version VALUES ($1, $2) ON CONFLICT (room) DO UPDATE SET version = $2", room, len(migrations))
+	_, err = tx.Exec(ctx, "INSERT INTO nacre_version (room, version, oldest) VALUES ($1, $2, $3) ON CONFLICT (room) DO UPDATE SET version = $2, oldest = $3",
+		room, len(migrations), oldest(migrations))
 	return err
+}
+
+// oldest is the first version of which a nacre may go on with the tables: that of the last
+// contraction.
+func oldest(migrations []string) int {
+	for i := len(migrations); i > 0; i-- {
+		if strings.HasPrefix(migrations[i-1], Contract) {
+			return i
+		}
+	}
+	return 0
+}
+
+// Version is that of a room's tables, and the oldest of which a nacre may use them.
+type Version struct{ Tables, Oldest int }
+
+// Accepts tells whether a nacre that knows so many migrations may use the tables.
+func (v Version) Accepts(known int) bool {
+	return v.Tables >= 0 && v.Oldest <= v.Tables && v.Oldest <= known
 }
 
 // State is what a database says of itself.
@@ -175,7 +208,7 @@ type State struct {
 	// ReadOnly says that it takes no writes.
 	ReadOnly bool
 	// Versions are those of the rooms' tables.
-	Versions map[string]int
+	Versions map[string]Version
 }
 
 // Look asks a database what it is, and changes nothing. Another installation's is [ErrForeign].
@@ -213,17 +246,17 @@ func (s *State) ask(ctx context.Context, conn *pgx.Conn) error {
 			return err
 		}
 	}
-	s.Versions = map[string]int{}
+	s.Versions = map[string]Version{}
 	if !versioned {
 		return nil
 	}
-	rows, err := conn.Query(ctx, "SELECT room, version FROM nacre_version")
+	rows, err := conn.Query(ctx, "SELECT room, version, coalesce((to_jsonb(v)->>'oldest')::integer, version) FROM nacre_version v")
 	if err != nil {
 		return err
 	}
 	var room string
-	var version int
-	_, err = pgx.ForEachRow(rows, []any{&room, &version}, func() error { s.Versions[room] = version; return nil })
+	var version Version
+	_, err = pgx.ForEachRow(rows, []any{&room, &version.Tables, &version.Oldest}, func() error { s.Versions[room] = version; return nil })
 	return err
 }
 

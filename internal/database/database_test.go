@@ -3,6 +3,7 @@ package database_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -40,7 +41,7 @@ func TestAddressesThatAreRefused(t *testing.T) {
 func TestMigrations(t *testing.T) {
 	t.Parallel()
 	address := testpeer.Postgres(t)
-	migrations := []string{"CREATE TABLE one (n integer)", "CREATE TABLE two (n integer)"}
+	migrations := []string{"CREATE TABLE one (n integer)", database.Contract + "CREATE TABLE two (n integer)"}
 	open := func(to []string) error {
 		pool, err := database.Open(context.Background(), address, "acme")
 		if err != nil {
@@ -73,6 +74,56 @@ func TestMigrations(t *testing.T) {
 	address += "&default_transaction_read_only=on"
 	if err := open(migrations); !errors.Is(err, database.ErrReadOnly) {
 		t.Errorf("have %v, want it read-only", err)
+	}
+}
+
+// a nacre goes on with tables to which a newer one only added, and leaves them as they are;
+// what a newer one took away it may not go on with, nor with tables of before that was told apart.
+func TestOlderNodesGoOnWithWhatWasOnlyAddedTo(t *testing.T) {
+	t.Parallel()
+	address := testpeer.Postgres(t)
+	added := []string{"CREATE TABLE one (n integer)", "ALTER TABLE one ADD m integer NOT NULL DEFAULT 7", "CREATE TABLE two (n integer)"}
+	taken := append(slices.Clone(added), database.Contract+"ALTER TABLE one DROP m")
+	more := append(slices.Clone(taken), "CREATE TABLE three (n integer)")
+	open := func(to []string) error {
+		pool, err := database.Open(context.Background(), address, "acme")
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		return database.Migrate(context.Background(), pool, "test", to)
+	}
+	for _, step := range []struct {
+		says string
+		to   []string
+		want error
+		have int
+	}{
+		{"the first", added[:1], nil, 1}, {"one that adds", added, nil, 3}, {"the first beside it", added[:1], nil, 3},
+		{"one that takes away", taken, nil, 4}, {"the first after it", added[:1], database.ErrNewer, 4}, {"the one before it", added, database.ErrNewer, 4},
+		{"one that adds again", more, nil, 5}, {"the one before that", taken, nil, 5}, {"the first, still", added[:1], database.ErrNewer, 5},
+	} {
+		if err := open(step.to); !errors.Is(err, step.want) {
+			t.Errorf("%s: have %v, want %v", step.says, err, step.want)
+		}
+		state, err := database.Look(t.Context(), address, "acme")
+		if have := state.Versions["test"]; err != nil || have.Tables != step.have || have.Accepts(len(step.to)) != (step.want == nil) {
+			t.Errorf("%s: have %+v, %v, want version %d", step.says, have, err, step.have)
+		}
+	}
+	pool, err := database.Open(t.Context(), address, "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	if _, err := pool.Exec(t.Context(), "ALTER TABLE nacre_version DROP oldest"); err != nil {
+		t.Fatal(err)
+	}
+	if state, err := database.Look(t.Context(), address, "acme"); err != nil || state.Versions["test"].Accepts(len(taken)) {
+		t.Errorf("have %+v, %v of tables of which nobody said who may use them", state, err)
+	}
+	if err := open(taken); !errors.Is(err, database.ErrNewer) {
+		t.Errorf("have %v, want them refused", err)
 	}
 }
 

@@ -3,6 +3,8 @@
 // the agent is started, so many at once for a group and one at a time for a
 // conversation (D-33, D-36).
 //
+// Where several machines share the work, each agent's turn is asked for before it begins.
+//
 // It promises that whoever asked is told of every event which could have started
 // an agent and did not, with the reason, and that an outsider who sends more than a group can
 // take fills a queue of known length and no memory. It starts nothing itself: it
@@ -10,8 +12,11 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/nacre-dev/nacre"
@@ -49,6 +54,11 @@ type Options struct {
 	// Dropped is told of each event that could have started an agent and will
 	// not, and why. It may be called concurrently.
 	Dropped func(ctx context.Context, o Order, reason string)
+	// Turn asks whether it is an order's turn among those of all machines, and Over gives the
+	// turn back. An order that has to wait is asked for again after [Dispatcher.Again]. Without
+	// them this dispatcher is the only one. They may be called concurrently.
+	Turn func(ctx context.Context, o Order) bool
+	Over func(ctx context.Context, o Order)
 	// Sessions and Waiting bound each group; zero means the default.
 	Sessions, Waiting int
 }
@@ -58,20 +68,31 @@ type Dispatcher struct {
 	Options
 	mu     sync.Mutex
 	groups map[nacre.Group]*group
-	work   sync.WaitGroup
+	// came counts the orders, and rounds how often all that wait were to be asked for.
+	came, rounds int
+	again        chan struct{}
+	work         sync.WaitGroup
 }
 
 // group is what one group has running and waiting.
 type group struct {
 	running int
 	busy    map[string]bool // conversations that have an agent
-	waiting []Order
+	waiting []waiting       // in the order in which they came
+	// full is the round in which the group was found to have no turn left.
+	full int
+}
+
+// waiting is an order that waits. It is not asked for twice in one round.
+type waiting struct {
+	Order
+	came, asked int
 }
 
 // New returns a dispatcher.
 func New(o Options) (*Dispatcher, error) {
-	if o.Table == nil || o.Start == nil || o.Dropped == nil || o.Sessions < 0 || o.Waiting < 0 {
-		return nil, errors.New("dispatch: Table, Start and Dropped are required, and no limit is below 0")
+	if o.Table == nil || o.Start == nil || o.Dropped == nil || o.Sessions < 0 || o.Waiting < 0 || (o.Turn == nil) != (o.Over == nil) {
+		return nil, errors.New("dispatch: Table, Start and Dropped are required, Turn and Over go together, and no limit is below 0")
 	}
 	if o.Sessions == 0 {
 		o.Sessions = DefaultSessions
@@ -79,7 +100,7 @@ func New(o Options) (*Dispatcher, error) {
 	if o.Waiting == 0 {
 		o.Waiting = DefaultWaiting
 	}
-	return &Dispatcher{Options: o, groups: map[nacre.Group]*group{}}, nil
+	return &Dispatcher{Options: o, groups: map[nacre.Group]*group{}, again: make(chan struct{}, 1)}, nil
 }
 
 // Run takes events until there are no more or ctx ends, and returns when the
@@ -97,6 +118,8 @@ func (d *Dispatcher) Run(ctx context.Context, events <-chan plugin.Envelope) {
 				return
 			}
 			d.take(ctx, e)
+		case <-d.again:
+			d.ask(ctx)
 		}
 	}
 }
@@ -122,49 +145,103 @@ func (d *Dispatcher) enqueue(o Order) bool {
 	defer d.mu.Unlock()
 	g := d.groups[o.Group]
 	if g == nil {
-		g = &group{busy: map[string]bool{}}
+		g = &group{busy: map[string]bool{}, full: -1}
 		d.groups[o.Group] = g
 	}
 	if len(g.waiting) >= d.Waiting {
 		return false
 	}
-	g.waiting = append(g.waiting, o)
+	d.came++
+	g.waiting = append(g.waiting, waiting{Order: o, came: d.came, asked: -1})
 	return true
+}
+
+// Again asks for the turns of all orders that wait: one of another machine's may be over.
+func (d *Dispatcher) Again() {
+	select {
+	case d.again <- struct{}{}:
+	default: // it is about to
+	}
+}
+
+func (d *Dispatcher) ask(ctx context.Context) {
+	d.mu.Lock()
+	d.rounds++
+	names := slices.Collect(maps.Keys(d.groups))
+	d.mu.Unlock()
+	for _, name := range names {
+		d.next(ctx, name)
+	}
 }
 
 // next starts what a group has room for, the oldest first, but never two of one
 // conversation at once.
 func (d *Dispatcher) next(ctx context.Context, name nacre.Group) {
 	for ctx.Err() == nil {
-		o, ok := d.pick(name)
+		w, ok := d.pick(name)
 		if !ok {
 			return
 		}
 		d.work.Go(func() {
-			d.Start(ctx, o)
-			d.done(o)
+			if d.Turn == nil {
+				d.Start(ctx, w.Order)
+			} else if !d.inTurn(ctx, w.Order) {
+				d.putBack(w)
+				d.next(ctx, name) // others may have theirs
+				return
+			}
+			d.done(w.Order)
 			d.next(ctx, name)
 		})
 	}
 }
 
-func (d *Dispatcher) pick(name nacre.Group) (Order, bool) {
+// inTurn starts an order when it is its turn.
+func (d *Dispatcher) inTurn(ctx context.Context, o Order) bool {
+	if !d.Turn(ctx, o) {
+		return false
+	}
+	defer d.Over(context.WithoutCancel(ctx), o)
+	d.Start(ctx, o)
+	return true
+}
+
+// pick takes the first that may start here and was not asked for in this round. Whoever gives
+// turns knows the order of a conversation: what was carried on from another machine came
+// here last, and is first.
+func (d *Dispatcher) pick(name nacre.Group) (waiting, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	g := d.groups[name]
-	if g == nil || g.running >= d.Sessions {
-		return Order{}, false
+	if g == nil || g.running >= d.Sessions || g.full == d.rounds {
+		return waiting{}, false
 	}
-	for i, o := range g.waiting {
-		if o.Key != "" && g.busy[o.Key] {
+	for i, w := range g.waiting {
+		if w.asked == d.rounds || w.Key != "" && g.busy[w.Key] {
 			continue
 		}
 		g.waiting = append(g.waiting[:i:i], g.waiting[i+1:]...)
 		g.running++
-		g.busy[o.Key] = true
-		return o, true
+		g.busy[w.Key] = true
+		w.asked = d.rounds
+		return w, true
 	}
-	return Order{}, false
+	return waiting{}, false
+}
+
+// putBack lets an order wait again, in its place. What begins a conversation waits for nothing
+// but room in its group, which then no other order has either.
+func (d *Dispatcher) putBack(w waiting) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g := d.groups[w.Group]
+	g.running--
+	delete(g.busy, w.Key)
+	if w.Key == "" {
+		g.full = w.asked
+	}
+	at, _ := slices.BinarySearchFunc(g.waiting, w.came, func(w waiting, came int) int { return cmp.Compare(w.came, came) })
+	g.waiting = slices.Insert(g.waiting, at, w)
 }
 
 // done gives an agent's place back; a group with nothing left is forgotten.
@@ -173,6 +250,7 @@ func (d *Dispatcher) done(o Order) {
 	defer d.mu.Unlock()
 	g := d.groups[o.Group]
 	g.running--
+	d.rounds++
 	delete(g.busy, o.Key)
 	if g.running == 0 && len(g.waiting) == 0 {
 		delete(d.groups, o.Group)
@@ -186,8 +264,8 @@ func (d *Dispatcher) abandon(ctx context.Context) {
 	d.groups = map[nacre.Group]*group{}
 	d.mu.Unlock()
 	for _, g := range groups {
-		for _, o := range g.waiting {
-			d.Dropped(ctx, o, ReasonEnd)
+		for _, w := range g.waiting {
+			d.Dropped(ctx, w.Order, ReasonEnd)
 		}
 	}
 }

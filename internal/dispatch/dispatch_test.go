@@ -168,6 +168,74 @@ func TestTheEnd(t *testing.T) {
 	}
 }
 
+// where other machines share the work, an agent begins when it is its turn; what has to
+// wait is asked for again, in the order in which it came, and another order may come before
+// it, one of its own conversation too: whoever gives turns knows what came first. Each turn that
+// was given is given back.
+func TestTurnsAreAskedForAgain(t *testing.T) {
+	table, err := routing.Compile([]routing.Route{{Channel: "local", Sender: "ada", Group: "main", Policy: routing.Resume}, {Channel: "local", Group: "main"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	turns := map[string]bool{"second": true}
+	asked := make(chan string, 100)
+	h := &house{t: t, events: make(chan plugin.Envelope), started: make(chan dispatch.Order, 100), done: make(chan struct{})}
+	over := make(chan string, 100)
+	d, err := dispatch.New(dispatch.Options{
+		Table: table,
+		Start: func(_ context.Context, o dispatch.Order) { h.started <- o },
+		Turn: func(_ context.Context, o dispatch.Order) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			asked <- o.Message.Body
+			return turns[o.Message.Body]
+		},
+		Over: func(_ context.Context, o dispatch.Order) { over <- o.Message.Body },
+		Dropped: func(_ context.Context, o dispatch.Order, _ string) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.dropped = append(h.dropped, o.Message.Body)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { defer close(h.done); d.Run(ctx, h.events) }()
+	t.Cleanup(func() { cancel(); <-h.done })
+	h.send("local", "ada", "first")
+	<-asked
+	h.send("local", "ada", "second")
+	if have := h.body(<-h.started) + <-over; have != "secondsecond" {
+		t.Fatalf("have %q", have)
+	}
+	h.send("local", "bob", "third")
+	for have := ""; have != "third"; have = <-asked { // the first is asked for again, too
+		continue
+	}
+	mu.Lock()
+	turns["first"], turns["third"] = true, true
+	mu.Unlock()
+	d.Again()
+	have := []string{h.body(<-h.started), h.body(<-h.started)}
+	if slices.Sort(have); !slices.Equal(have, []string{"first", "third"}) {
+		t.Errorf("have %q", have)
+	}
+	for range have {
+		<-over
+	}
+	h.send("local", "bob", "fourth")
+	for have := ""; have != "fourth"; have = <-asked {
+		continue
+	}
+	cancel()
+	<-h.done
+	if have := h.reasons(); !slices.Equal(have, []string{"fourth"}) || len(over) != 0 {
+		t.Errorf("have %q dropped at the end, and %d turns given back too many", have, len(over))
+	}
+}
+
 func TestWhatIsRequired(t *testing.T) {
 	if _, err := dispatch.New(dispatch.Options{}); err == nil {
 		t.Error("a dispatcher without a table: accepted")

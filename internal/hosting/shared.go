@@ -30,6 +30,27 @@ type Shared struct {
 	woken map[nacre.SessionID]map[string]string
 }
 
+// Channels are what plugins with channels speak to. The zero value serves none.
+type Channels struct {
+	// Publish takes what plugins say, from any goroutine; with nil nobody does, and no channel is served.
+	Publish Publisher
+	// Faces takes what persons press at channels; with nil nobody does.
+	Faces Faces
+	// Serves says whether this process serves the channels of a plugin that may be served once;
+	// nil serves them.
+	Serves func(nacre.PluginName) bool
+}
+
+// Once are the plugins whose channels may be served once.
+func (p *Shared) Once() (names []nacre.PluginName) {
+	for name := range p.names {
+		if p.Stage.Plugin(name).Manifest.Once {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Wake says which message woke a session, until the returned function is called.
 func (p *Shared) Wake(id nacre.SessionID, message map[string]string) (rested func()) {
 	p.mu.Lock()
@@ -88,11 +109,9 @@ func Try(ctx context.Context, inst *installation.Installation, title string, fou
 
 // StartShared starts the plugins that have channels or subscribe to events, in
 // the sandbox of a session that its caller holds, such as a holder's. What
-// happens to them is recorded by recorder; nil means the session's own. publish
-// takes what they say, from any goroutine; with nil nobody does, and no channel
-// is served. faces takes what persons press at channels; with nil nobody does. It returns when each has started or failed; one that fails is left
+// happens to them is recorded by recorder; nil means the session's own. It returns when each has started or failed; one that fails is left
 // out. The session must outlive the host.
-func StartShared(ctx context.Context, inst *installation.Installation, held *session.Session, recorder nacre.Recorder, publish Publisher, faces Faces) (*Shared, error) {
+func StartShared(ctx context.Context, inst *installation.Installation, held *session.Session, recorder nacre.Recorder, to Channels) (*Shared, error) {
 	found, err := access.Plugins(inst)
 	if err != nil {
 		return nil, err
@@ -108,15 +127,15 @@ func StartShared(ctx context.Context, inst *installation.Installation, held *ses
 		p.names[f.Name] = true
 	}
 	p.Stage.guest, p.Stage.woken = p.guest, p.wokenBy
-	p.Stage.faces = faces
-	if publish != nil {
-		p.Stage.publish = publish
+	p.Stage.faces = to.Faces
+	if to.Publish != nil {
+		p.Stage.publish = to.Publish
 	}
 	options, err := p.Stage.Options(nil)
 	if err != nil {
 		return nil, err
 	}
-	options.Channels = publish != nil
+	options.Channels, options.Serves = to.Publish != nil, to.Serves
 	if p.Host, err = pluginhost.Start(ctx, found, options); err == nil {
 		return p, nil
 	}

@@ -116,12 +116,14 @@ func pluginLimits(l config.Limits) pluginhost.Limits {
 	}
 }
 
-// Channels are those of all plugins.
-func (g *Stage) Channels() (channels []string) {
+// Channels are those of all plugins that serve them here.
+func (g *Stage) Channels(serves func(plugin.Manifest, nacre.PluginName) bool) (channels []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, f := range g.found {
-		channels = append(channels, f.Manifest.Provides.Channels...)
+		if serves(f.Manifest, f.Name) {
+			channels = append(channels, f.Manifest.Provides.Channels...)
+		}
 	}
 	return channels
 }

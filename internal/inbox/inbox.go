@@ -54,6 +54,8 @@ type Message struct {
 	Source string      `json:"source"`
 	Group  nacre.Group `json:"group"`
 	Taken  time.Time   `json:"taken"`
+	// Conversation is the one that it went on with when it came; empty where it begins anew.
+	Conversation string `json:"conversation,omitempty"`
 	// Begun is how often work on it has begun.
 	Begun int `json:"begun"`
 	// Once says that ID is made by [Name]: what comes with the same one is a repetition.

@@ -2,6 +2,7 @@ package inbox_test
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -31,14 +32,20 @@ type storm struct {
 	begun map[string][]int
 	taken map[string]bool
 	given map[string]int
+	// first are the messages of each conversation in the order in which work on them first began.
+	first map[string][]int
 }
 
 // stormNode is one process of a node.
 type stormNode struct {
-	wire *testpeer.Wire
-	box  *inbox.Box
-	dead chan struct{}
+	wire  *testpeer.Wire
+	box   *inbox.Box
+	turns *inbox.Turns
+	dead  chan struct{}
 }
+
+// stormLimit is how many agents of the group run at once over all nodes.
+const stormLimit = 4
 
 func (s *storm) chance(n int) int {
 	s.mu.Lock()
@@ -64,7 +71,7 @@ func (s *storm) starts(name string) {
 		box, err = inbox.Join(s.t.Context(), storeAt(s.t, wire.Address), name, 100_000)
 		return err == nil
 	})
-	n := &stormNode{wire: wire, box: box, dead: make(chan struct{})}
+	n := &stormNode{wire: wire, box: box, turns: box.Turns(stormLimit), dead: make(chan struct{})}
 	s.mu.Lock()
 	s.nodes[name] = n
 	s.mu.Unlock()
@@ -76,7 +83,8 @@ func (s *storm) lives(n *stormNode) {
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
 	for {
-		left, _ := n.box.TakeOver(dead) // the next look says it again
+		left, _ := n.box.TakeOver(dead)   // the next look says it again
+		_ = n.turns.Settle(s.t.Context()) // so does this
 		for _, m := range left {
 			if _, ok := n.box.Offer(m.ID); ok && m.Lost() {
 				s.persist(n, func() error {
@@ -105,17 +113,34 @@ func (s *storm) lives(n *stormNode) {
 	}
 }
 
-// works begins with a message and deals with it.
+// works waits for a message's turn, begins with it and deals with it.
 func (s *storm) works(n *stormNode, id string) {
+	m, _ := n.box.Get(id)
+	s.persist(n, func() error {
+		given, err := n.turns.Take(s.t.Context(), inbox.Turn{ID: id, Group: m.Group, Conversation: m.Conversation})
+		if err == nil && !given {
+			err = errors.New("it is another's turn")
+		}
+		return err
+	})
+	defer n.turns.End(s.t.Context(), id)
 	s.persist(n, func() error {
 		m, err := n.box.Begin(id)
 		if err == nil {
-			s.note(func() { s.begun[id] = append(s.begun[id], m.Begun) })
+			s.note(func() { s.begins(m) })
 		}
 		return err
 	})
 	if s.rests(n, 400) {
 		s.persist(n, func() error { return n.box.Remove(id) })
+	}
+}
+
+// begins is called with mu held.
+func (s *storm) begins(m inbox.Message) {
+	s.begun[m.ID] = append(s.begun[m.ID], m.Begun)
+	if m.Begun == 1 && m.Conversation != "" {
+		s.first[m.Conversation] = append(s.first[m.Conversation], int(m.Taken.Nanosecond()))
 	}
 }
 
@@ -159,6 +184,9 @@ func (s *storm) brings(from, to int) {
 		m := repeatable(i)
 		if i%10 == 0 {
 			m = message(i)
+		}
+		if i%3 > 0 { // and each channel has a conversation, in which it waits for each answer
+			m.Conversation = fmt.Sprintf("box/%d", from)
 		}
 		m.Session = ""
 		for try := 0; try == 0 || m.Once; try++ {
@@ -224,7 +252,8 @@ func (s *storm) replaces(name string, n *stormNode) {
 // X-03: nodes are killed, cut off, slowed down and not answered at random, and the database ends
 // all connections, while messages come in. Each one that was taken is begun once, or begun
 // again after an interruption, or told to be given up; none is left, and none begins twice
-// with the same count.
+// with the same count. Those of a conversation begin in the order in which they were taken,
+// and there are never more at once than the group may have (X-04).
 func TestNothingIsLostInAStorm(t *testing.T) {
 	t.Parallel()
 	messages, faults := testpeer.Size(120, 1500), testpeer.Size(6, 120)
@@ -233,7 +262,7 @@ func TestNothingIsLostInAStorm(t *testing.T) {
 	address := testpeer.Postgres(t)
 	s := &storm{
 		t: t, address: address, pool: direct(t, address), random: rand.New(rand.NewPCG(seed, 0)), nodes: map[string]*stormNode{},
-		begun: map[string][]int{}, taken: map[string]bool{}, given: map[string]int{},
+		begun: map[string][]int{}, taken: map[string]bool{}, given: map[string]int{}, first: map[string][]int{},
 	}
 	for _, name := range []string{"one", "two", "three"} {
 		s.starts(name)
@@ -244,6 +273,9 @@ func TestNothingIsLostInAStorm(t *testing.T) {
 	}
 	for range faults {
 		s.fails(s.pool)
+		if n := number(t, s.pool, `SELECT count(*) FROM nacre_turn WHERE began`); n > stormLimit {
+			t.Errorf("%d agents run at once, want %d at most", n, stormLimit)
+		}
 	}
 	channels.Wait()
 	testwait.Until(t, "all messages to be dealt with", func() bool {
@@ -257,6 +289,11 @@ func TestNothingIsLostInAStorm(t *testing.T) {
 	}
 	s.mu.Unlock()
 	s.working.Wait()
+	for conversation, order := range s.first {
+		if !slices.IsSorted(order) {
+			t.Errorf("%s: the messages began as %v", conversation, order)
+		}
+	}
 	again := 0
 	for id := range s.taken {
 		counts := slices.Sorted(slices.Values(s.begun[id]))

@@ -38,12 +38,12 @@ const held = `WITH held AS (SELECT FROM nacre_node WHERE name = $1 AND epoch = $
 
 // Migrations are those of the tables of messages.
 func Migrations() []string {
-	return []string{node.Table, `CREATE TABLE nacre_message (
+	return append([]string{node.Table, `CREATE TABLE nacre_message (
 		id text PRIMARY KEY, node text NOT NULL, epoch bigint NOT NULL, begun integer NOT NULL, taken timestamptz NOT NULL, message bytea NOT NULL)`,
 		`CREATE TABLE nacre_known (id text PRIMARY KEY, session text NOT NULL, at timestamptz NOT NULL DEFAULT now())`,
 		`CREATE INDEX nacre_known_at ON nacre_known (at)`,
 		`ALTER TABLE nacre_message ADD aside boolean NOT NULL DEFAULT false`,
-		`CREATE INDEX nacre_message_node ON nacre_message (node, epoch)`}
+		`CREATE INDEX nacre_message_node ON nacre_message (node, epoch)`}, turnTables()...)
 }
 
 // shared keeps messages in the database of several nodes. A message belongs to a node
@@ -51,8 +51,9 @@ func Migrations() []string {
 // comes whole before the node is declared over, or changes nothing: not only once another
 // node has taken the message over (X-02).
 type shared struct {
-	pool *pgxpool.Pool
-	node *node.Node
+	store *database.Store
+	pool  *pgxpool.Pool
+	node  *node.Node
 	// looked counts the looks.
 	looked atomic.Int64
 }
@@ -73,7 +74,7 @@ func Join(ctx context.Context, store *database.Store, name string, limit int) (*
 		return nil, fmt.Errorf("node %s: %w", name, err)
 	}
 	store.Under(n.Lease())
-	return newBox(&shared{pool: pool, node: n}, limit), nil
+	return newBox(&shared{store: store, pool: pool, node: n}, limit), nil
 }
 
 func (s *shared) over() <-chan struct{} { return s.node.Over() }
@@ -112,9 +113,10 @@ func (s *shared) write(m Message) error {
 func (s *shared) insert(m Message, data []byte) error {
 	changed, err := s.exec(held+`,
 		fresh AS (INSERT INTO nacre_known (id, session) SELECT $4::text, $8::text FROM held WHERE $9::boolean ON CONFLICT DO NOTHING RETURNING id)
-		INSERT INTO nacre_message (id, node, epoch, begun, taken, message) SELECT $4::text, $1, $2, $5::integer, $6::timestamptz, $7::bytea
+		INSERT INTO nacre_message (id, node, epoch, begun, taken, message, group_name, conversation)
+			SELECT $4::text, $1, $2, $5::integer, $6::timestamptz, $7::bytea, $10::text, $11::text
 		FROM held WHERE NOT $9::boolean OR EXISTS (SELECT FROM fresh)`,
-		m.ID, m.Begun, m.Taken, data, string(m.Session), m.Once)
+		m.ID, m.Begun, m.Taken, data, string(m.Session), m.Once, string(m.Group), inStore(m.Group, m.Conversation))
 	if err == nil && changed == 0 {
 		return s.refused(m)
 	}

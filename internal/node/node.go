@@ -2,7 +2,7 @@
 //
 // It promises that one name is one process's at a time; that a node which does not
 // renew its lease for [Length], on the clock of the database, is over for all
-// others; that each time a name is joined it has a higher epoch and an incarnation that
+// others; that a post is one node's at a time, in one epoch ([Node.Hold]); that each time a name is joined it has a higher epoch and an incarnation that
 // no other holder had, so that what an earlier holder writes afterwards can be told and
 // refused, also after a restore of the database; and that a node which
 // others declared over learns of it ([Node.Over]) and does not come back. It does
@@ -51,7 +51,8 @@ const Table = `CREATE TABLE IF NOT EXISTS nacre_node (name text PRIMARY KEY, epo
 func Migrations() []string {
 	return []string{Table, `ALTER TABLE nacre_node ADD incarnation uuid NOT NULL DEFAULT gen_random_uuid(),
 		ADD steady timestamptz NOT NULL DEFAULT clock_timestamp()`,
-		`CREATE UNIQUE INDEX nacre_node_epoch ON nacre_node (name, epoch)`}
+		`CREATE UNIQUE INDEX nacre_node_epoch ON nacre_node (name, epoch)`,
+		`CREATE TABLE nacre_post (name text PRIMARY KEY, node text NOT NULL, epoch bigint NOT NULL)`}
 }
 
 // Prepare brings the table of leases forward, for whoever asks of nodes and is none.
@@ -200,6 +201,33 @@ func (n *Node) Settle(ctx context.Context) error {
 			SELECT name FROM nacre_node WHERE until <= clock_timestamp() AND until > '-infinity' AND name <> $1 FOR UPDATE SKIP LOCKED)
 		AND EXISTS (SELECT 1 FROM nacre_node WHERE name = $1 AND epoch = $2 AND incarnation = $3
 			AND until > clock_timestamp() AND steady <= clock_timestamp() - $4::interval)`, n.Name, n.Epoch, n.Incarnation, Length)
+	return database.Classified(err)
+}
+
+// onePost is the advisory lock of whoever takes a post.
+const onePost = 0x6e63706f73
+
+// Hold takes a post, which one node at a time holds: in one epoch of its lease, until it gives
+// it back, leaves or is over (X-04). It reports whether this node holds it now.
+func (n *Node) Hold(ctx context.Context, post string) (held bool, err error) {
+	err = database.Alone(ctx, n.pool, onePost, func(tx pgx.Tx) error {
+		lease := n.Lease()
+		if err := tx.QueryRow(ctx, lease.Statement, lease.Args...).Scan(&held); errors.Is(err, pgx.ErrNoRows) {
+			return lease.Over
+		} else if err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `INSERT INTO nacre_post AS p VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE SET node = $2, epoch = $3
+			WHERE NOT EXISTS (SELECT FROM nacre_node n WHERE n.name = p.node AND n.epoch = p.epoch) OR p.node = $2 AND p.epoch = $3`, post, n.Name, n.Epoch)
+		held = tag.RowsAffected() == 1
+		return err
+	})
+	return held && err == nil, err
+}
+
+// Resign gives a post back, where this node holds it: another one may take it at once.
+func (n *Node) Resign(ctx context.Context, post string) error {
+	_, err := n.pool.Exec(ctx, `DELETE FROM nacre_post WHERE name = $1 AND node = $2 AND epoch = $3`, post, n.Name, n.Epoch)
 	return database.Classified(err)
 }
 

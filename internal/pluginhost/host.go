@@ -40,6 +40,9 @@ type Options struct {
 	// Channels says that this host serves channels: plugins that provide some get
 	// a ticket for what they receive. Without it they are tools only.
 	Channels bool
+	// Serves says whether it serves those of one plugin that may be served once (manifest once);
+	// it is asked at each start. Nil serves them.
+	Serves func(nacre.PluginName) bool
 	// Check refuses a capability that the kernel would not take, so that one
 	// plugin fails and not the run; nil leaves that to the kernel.
 	Check func(nacre.Capability) error

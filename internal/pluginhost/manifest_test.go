@@ -88,6 +88,8 @@ func TestWrongManifests(t *testing.T) {
 		"a project to own":                 {`"project": "read"`, `"project": "own"`, `project: "own" is neither read nor write: leave the key out`},
 		"a project that is true":           {`"project": "read"`, `"project": true`, `project: not a string`},
 		"listen that is text":              {`"listen": true`, `"listen": "yes"`, `listen: not true or false`},
+		"once beside listen":               {`"listen": true`, `"listen": true, "once": true`, `once: is for a plugin that serves a channel and takes no connections`},
+		"once that is text":                {`"listen": true`, `"once": "yes"`, `once: not true or false`},
 		"listen that is a port":            {`"listen": true`, `"listen": 8080`, `listen: not true or false`},
 		"listen without a channel":         {`"channels": ["post"], `, ``, `listen: is for a plugin that serves a channel: name it in provides.channels`},
 		"verify that is null":              {`"verify": true`, `"verify": null`, `verify: not true or false`},

@@ -205,7 +205,7 @@ func (u *unit) initialize(ctx, life context.Context, c *conn) error {
 	c.issue(name, u.forInitialize(ctx))
 	defer c.revoke(name)
 	channel := ""
-	if u.opts.Channels && len(u.found.Manifest.Provides.Channels) > 0 {
+	if u.opts.Channels && len(u.found.Manifest.Provides.Channels) > 0 && (!u.found.Manifest.Once || u.opts.Serves == nil || u.opts.Serves(u.found.Name)) {
 		channel = newTicket()
 		c.issue(channel, u.forChannel(life))
 	}

@@ -49,7 +49,7 @@ func (h *server) inbound(ctx context.Context, channel nacre.PluginName, payload 
 	if once {
 		e.ID = inbox.Name(e.Source, decision.Message.Channel, decision.Message.Ref)
 	}
-	err := h.keep(ctx, plugin.Envelope{ID: e.ID, Topic: e.Topic, Source: e.Source, Group: e.Group, Payload: e.Payload}, once)
+	err := h.keep(ctx, plugin.Envelope{ID: e.ID, Topic: e.Topic, Source: e.Source, Group: e.Group, Payload: e.Payload}, decision.Key, once)
 	switch {
 	case errors.Is(err, inbox.ErrRepeated):
 		return nil // the channel did not hear that it was taken, and brought it again (M-48)
@@ -64,11 +64,11 @@ func (h *server) inbound(ctx context.Context, channel nacre.PluginName, payload 
 	return err
 }
 
-// keep writes a message down before its channel is told that it was taken; once says that
+// keep writes a message of a conversation down before its channel is told that it was taken; once says that
 // its id is its channel's own name for it. One too many for its group is refused, and recorded.
-func (h *server) keep(ctx context.Context, e plugin.Envelope, once bool) error {
+func (h *server) keep(ctx context.Context, e plugin.Envelope, conversation string, once bool) error {
 	err := h.inbox.Keep(inbox.Message{
-		ID: e.ID, Session: registry.NewID(), Source: e.Source, Group: e.Group, Taken: h.runtime.Options.Now().UTC(), Once: once, Payload: e.Payload,
+		ID: e.ID, Session: registry.NewID(), Source: e.Source, Group: e.Group, Taken: h.runtime.Options.Now().UTC(), Conversation: conversation, Once: once, Payload: e.Payload,
 	})
 	if err != nil && !errors.Is(err, inbox.ErrRepeated) {
 		o := dispatch.Order{Envelope: e}
@@ -86,6 +86,8 @@ func (h *server) feed(work context.Context, events <-chan plugin.Envelope, to ch
 	defer poll.Stop()
 	rings, end := h.runtime.Registry.Store().Listen(inbox.Topic)
 	defer end()
+	turns, endTurns := h.runtime.Registry.Store().Listen(inbox.TurnTopic)
+	defer endTurns()
 	var left leftovers
 	left.carryOn(work, h)
 	for {
@@ -100,10 +102,14 @@ func (h *server) feed(work context.Context, events <-chan plugin.Envelope, to ch
 			case e.Topic != bus.TopicInbound:
 				hand(work, to, e)
 			case outside: // a channel's was kept before it was told
-				_ = h.keep(work, e, false) // it is recorded
+				_ = h.keep(work, e, routing.Decide(e, h.table).Key, false) // it is recorded
 			}
 		case <-poll.C:
 			left.carryOn(work, h)
+			_ = h.turns.Settle(work) // it is asked again
+			h.dispatcher.Again()
+		case <-turns:
+			h.dispatcher.Again()
 		case <-rings:
 			left.carryOn(work, h)
 		case <-work.Done():
@@ -111,6 +117,14 @@ func (h *server) feed(work context.Context, events <-chan plugin.Envelope, to ch
 		}
 	}
 }
+
+// turn asks whether it is an order's turn among the nodes. Where nobody knows, it waits.
+func (b *mailbox) turn(ctx context.Context, o dispatch.Order) bool {
+	given, err := b.turns.Take(ctx, inbox.Turn{ID: o.Envelope.ID, Group: o.Group, Conversation: o.Key})
+	return given && err == nil
+}
+
+func (b *mailbox) over(ctx context.Context, o dispatch.Order) { b.turns.End(ctx, o.Envelope.ID) }
 
 // offer hands over the messages that wait, the oldest first.
 func (b *mailbox) offer(work context.Context, to chan<- plugin.Envelope) {

@@ -99,6 +99,7 @@ type server struct {
 	shared     *hosting.Shared
 	plugged    chan struct{} // closed when shared is there
 	endpoints  endpoints
+	posts      posts
 }
 
 // teller records what happens while nacre serves, and tells it on the bus.
@@ -108,8 +109,12 @@ type teller struct {
 	bus     *bus.Bus
 }
 
-// mailbox keeps the messages that were taken until they were dealt with.
-type mailbox struct{ inbox *inbox.Box }
+// mailbox keeps the messages that were taken until they were dealt with, and knows whose turn
+// it is.
+type mailbox struct {
+	inbox *inbox.Box
+	turns *inbox.Turns
+}
 
 // ticking are the ticks that wait for what becomes of them, by session.
 type ticking struct {
@@ -163,9 +168,10 @@ func Run(ctx context.Context, inst *installation.Installation, attend Attend, o 
 			stop(err)
 		}
 	})
+	working.Go(func() { h.keepPosts(work) })
 	if o.Cards != nil {
 		working.Go(func() {
-			o.Cards.Follow(work, h.shared.Stage.Channels, func(c plugin.Card) { showCard(work, h, c) })
+			o.Cards.Follow(work, func() []string { return h.shared.Stage.Channels(h.posts.here) }, func(c plugin.Card) { showCard(work, h, c) })
 		})
 	}
 	working.Go(func() {
@@ -207,11 +213,16 @@ func openServer(ctx context.Context, inst *installation.Installation, o Serve) (
 	if h.Session, err = hosting.Holder(ctx, inst, serveKind, "channels, schedules and events", h.reload); err != nil {
 		return nil, err
 	}
-	h.dispatcher, err = dispatch.New(dispatch.Options{Table: table, Start: h.start, Dropped: h.dropped, Sessions: inst.Config.Serve.Sessions})
+	h.dispatcher, err = dispatch.New(dispatch.Options{Table: table, Start: h.start, Dropped: h.dropped, Turn: h.turn, Over: h.over, Sessions: inst.Config.Serve.Sessions})
 	if err == nil {
 		h.inbox, err = openInbox(ctx, h, o.Node)
 	}
 	if err == nil {
+		h.turns = h.inbox.Turns(h.dispatcher.Sessions)
+		h.posts = posts{held: map[nacre.PluginName]bool{}, resting: map[nacre.PluginName]int{}}
+		if n := h.inbox.Node(); n != nil {
+			h.posts.node = n
+		}
 		h.bus, err = bus.New(bus.Deps{Now: inst.Options.Now, NewID: installation.RandomHex, Redact: func(document []byte) ([]byte, []string) { return installation.RedactJSON(inst, document) }, Dropped: h.notDelivered})
 	}
 	if err != nil {
@@ -232,7 +243,7 @@ func (h *server) open(ctx, work context.Context, working *sync.WaitGroup) (err e
 	if err := h.openEvents(ctx, work, working); err != nil {
 		return err
 	}
-	if h.shared, err = hosting.StartShared(ctx, h.runtime, h.Session, nil, h.hear, h.cards); err != nil {
+	if h.shared, err = hosting.StartShared(ctx, h.runtime, h.Session, nil, hosting.Channels{Publish: h.hear, Faces: h.cards, Serves: h.posts.serves}); err != nil {
 		return err
 	}
 	close(h.plugged)

@@ -71,7 +71,7 @@ func Backup(ctx context.Context, inst *installation.Installation, path string) (
 	if err != nil {
 		return c, err
 	}
-	if err := newer(state.Versions); err != nil {
+	if err := newer(versionsOf(state)); err != nil {
 		return c, err
 	}
 	if len(state.Versions) == 0 {
@@ -107,6 +107,15 @@ func Backup(ctx context.Context, inst *installation.Installation, path string) (
 		_, err = f.Write(append(line, '\n'))
 	}
 	return c, errors.Join(database.Classified(err), f.Sync())
+}
+
+// versionsOf are the versions of all rooms' tables.
+func versionsOf(s database.State) map[string]int {
+	all := map[string]int{}
+	for room, v := range s.Versions {
+		all[room] = v.Tables
+	}
+	return all
 }
 
 // newer refuses tables that this nacre does not know.

@@ -25,6 +25,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/ledger"
 	"github.com/nacre-dev/nacre/internal/model"
 	"github.com/nacre-dev/nacre/internal/node"
+	"github.com/nacre-dev/nacre/internal/rates"
 	"github.com/nacre-dev/nacre/internal/revocation/shared"
 	"github.com/nacre-dev/nacre/internal/schedule"
 )
@@ -40,7 +41,7 @@ func rooms() []room {
 	return []room{
 		{"node", node.Migrations()}, {"inbox", inbox.Migrations()}, {"schedule", schedule.Migrations()},
 		{"revocation", shared.Migrations()}, {"approval", approval.Migrations()}, {"ledger", ledger.Migrations()},
-		{"spending", model.Migrations()},
+		{"spending", model.Migrations()}, {"rates", rates.Migrations()},
 	}
 }
 
@@ -90,7 +91,7 @@ func Migrate(ctx context.Context, inst *installation.Installation) ([]Version, e
 
 func versions(s database.State) (all []Version) {
 	for _, r := range rooms() {
-		all = append(all, Version{r.name, s.Versions[r.name], len(r.migrations)})
+		all = append(all, Version{r.name, s.Versions[r.name].Tables, len(r.migrations)})
 	}
 	return all
 }
@@ -145,14 +146,14 @@ func (r *Report) hold(state database.State) {
 	for _, v := range r.Versions {
 		known[v.Room] = true
 		switch {
-		case v.Have > v.Want:
+		case !state.Versions[v.Room].Accepts(v.Want):
 			r.problem("the tables of %s are at version %d, and this nacre knows %d: upgrade this machine", v.Room, v.Have, v.Want)
 		case v.Have < v.Want:
 			r.problem("the tables of %s are at version %d of %d: nacre store migrate", v.Room, v.Have, v.Want)
 		}
 	}
-	for room := range state.Versions {
-		if !known[room] {
+	for room, v := range state.Versions {
+		if !known[room] && !v.Accepts(0) {
 			r.problem("the tables of %.64q are a newer nacre's: upgrade this machine", room)
 		}
 	}
@@ -169,7 +170,7 @@ func (r *Report) problem(format string, args ...any) {
 func (r *Report) count(ctx context.Context, tx pgx.Tx, state database.State) error {
 	made := tableMade()
 	for _, room := range rooms() {
-		for _, m := range room.migrations[:min(state.Versions[room.name], len(room.migrations))] {
+		for _, m := range room.migrations[:min(state.Versions[room.name].Tables, len(room.migrations))] {
 			for _, found := range made.FindAllStringSubmatch(m, -1) {
 				if err := r.countTable(ctx, tx, found[1]); err != nil {
 					return err
@@ -177,7 +178,7 @@ func (r *Report) count(ctx context.Context, tx pgx.Tx, state database.State) err
 			}
 		}
 	}
-	if _, there := r.Rows["nacre_message"]; !there || state.Versions["inbox"] < len(inbox.Migrations()) {
+	if _, there := r.Rows["nacre_message"]; !there || state.Versions["inbox"].Tables < len(inbox.Migrations()) {
 		return nil
 	}
 	var aside int
