@@ -33,6 +33,7 @@ type signInServer struct {
 
 	mu        sync.Mutex
 	how       string // what is wrong with it
+	waits     int    // how often who has a code is told to wait
 	challenge string
 	life      int
 	good      []string
@@ -71,7 +72,7 @@ func (s *signInServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(map[string]any{"resource": at + "/mcp", "authorization_servers": []string{at}, "scopes_supported": []string{"read", "write"}})
 	case "/.well-known/oauth-authorization-server":
 		answer(map[string]any{
-			"issuer": at, "authorization_endpoint": at + "/authorize", "token_endpoint": at + "/token", "registration_endpoint": at + "/register", "revocation_endpoint": at + "/revoke",
+			"issuer": at, "authorization_endpoint": at + "/authorize", "token_endpoint": at + "/token", "registration_endpoint": at + "/register", "revocation_endpoint": at + "/revoke", "device_authorization_endpoint": at + "/device",
 			"response_types_supported": []string{"code"}, "code_challenge_methods_supported": []string{"S256"}, "authorization_response_iss_parameter_supported": true,
 		})
 	case "/register":
@@ -91,10 +92,22 @@ func (s *signInServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			back = url.Values{"error": {"access_denied"}, "state": {q.Get("state")}}
 		}
 		http.Redirect(w, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
+	case "/device":
+		if r.Form.Get("resource") != at+"/mcp" || r.Form.Get("scope") != "read" || r.Form.Get("client_id") != "nacre-1" {
+			refuse()
+			return
+		}
+		answer(map[string]any{"device_code": "the-device-code", "user_code": "WDJB-MJHT", "verification_uri": at + "/type", "expires_in": 600, "interval": 1})
 	case "/token":
+		byCode := r.Form.Get("grant_type") == "urn:ietf:params:oauth:grant-type:device_code" && r.Form.Get("device_code") == "the-device-code" && r.Form.Get("client_id") == "nacre-1"
+		if s.waits--; byCode && (s.waits >= 0 || s.how == "a refusal") {
+			w.WriteHeader(http.StatusBadRequest)
+			_ = json.NewEncoder(w).Encode(map[string]string{"error": map[bool]string{true: "authorization_pending", false: "access_denied"}[s.waits >= 0]})
+			return
+		}
 		sum := sha256.Sum256([]byte(r.Form.Get("code_verifier")))
 		first := r.Form.Get("code") == "the-code" && base64.RawURLEncoding.EncodeToString(sum[:]) == s.challenge
-		if r.Form.Get("resource") != at+"/mcp" || !first && (s.refresh == "" || r.Form.Get("refresh_token") != s.refresh) {
+		if r.Form.Get("resource") != at+"/mcp" || !first && !byCode && (s.refresh == "" || r.Form.Get("refresh_token") != s.refresh) {
 			refuse()
 			return
 		}
@@ -253,6 +266,30 @@ func TestASignInThatIsNotWhatWasAskedFor(t *testing.T) {
 				t.Errorf("%v are good", s.good)
 			}
 			i.nacre("credentials", "logout", "notes").want(t, 2, "there is no sign-in")
+		})
+	}
+}
+
+// M-36: where there is no browser, a person types a code on another device; a token that is more than was
+// asked for, and a no, leave nothing.
+func TestAPersonSignsInWithACode(t *testing.T) {
+	t.Parallel()
+	for how, want := range map[string]string{"": "signed in at example.com", "a refusal": "access_denied", "more scopes": "more scopes than were asked for"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			i, s, _ := signingIn(t)
+			s.how, s.waits = how, 1
+			r := i.nacre("credentials", "login", "notes", "--url", "https://example.com/mcp", "--scope", "read", "--device")
+			r.want(t, map[bool]int{true: 0, false: 3}[how == ""], want, "type the code WDJB-MJHT here: https://example.com/type")
+			r.hasNoSecret(t, "the-device-code", "mcp-access-token-1", "mcp-refresh-token-1")
+			hasNoSecret(t, filepath.Join(i.work, "home/.config/nacre"), "the-device-code")
+			if how != "" {
+				i.nacre("credentials", "logout", "notes").want(t, 2, "there is no sign-in")
+				return
+			}
+			i.nacre("exec", "--session", "one", "--", "ipc", "remote_say", "{}").want(t, 0, "from afar")
+			hasNoSecret(t, i.state(), "mcp-access-token-1")
+			i.nacre("credentials", "logout", "notes").want(t, 0, "revoked, and its file is gone")
 		})
 	}
 }

@@ -29,6 +29,9 @@ type SignInRequest struct {
 	Scopes []string
 	// Open shows the person the page where they sign in.
 	Open func(page string)
+	// Show, where it is set, shows the person a page and a code to type there, on any device
+	// (RFC 8628), and Open is not called.
+	Show func(page, code string)
 }
 
 // SignedIn is what came of a sign-in, or of its end. It holds no token.

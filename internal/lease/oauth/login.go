@@ -79,6 +79,9 @@ type Store struct {
 	Client *http.Client
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
+	// Wait waits between two questions to a server, or until ctx ends; nil means by the system's
+	// clock.
+	Wait func(ctx context.Context, d time.Duration) error
 }
 
 func (s Store) now() time.Time {
@@ -253,6 +256,7 @@ type grant struct {
 	Type    string `json:"token_type"`
 	Refresh string `json:"refresh_token"`
 	Life    int64  `json:"expires_in"`
+	Scope   string `json:"scope"`
 }
 
 // maxLife is the longest that is believed of a token, in seconds.

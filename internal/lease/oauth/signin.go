@@ -30,12 +30,18 @@ type Request struct {
 	Scopes []string
 	// Open shows the person the page where they sign in.
 	Open func(page string)
+	// Show, where it is set, shows the person a page and a code to type there, on any device
+	// (RFC 8628), and Open is not called.
+	Show func(page, code string)
 }
 
 // SignIn has a person sign in, and waits until they have, or ctx ends. Nothing is kept.
 func (s Store) SignIn(ctx context.Context, r Request) (Login, error) {
 	if !safe(r.Server) {
 		return Login{}, errors.New("name the MCP server as https://HOST/PATH")
+	}
+	if r.Show != nil {
+		return s.signInByCode(ctx, r)
 	}
 	back, err := listen(ctx)
 	if err != nil {
@@ -155,7 +161,13 @@ func safe(address string) bool {
 // those that are used the library has checked the rest.
 type witness struct {
 	next http.RoundTripper
-	said []oauthex.AuthServerMeta
+	said []serverMeta
+}
+
+// serverMeta is what an authorization server says of itself; the library knows no Device.
+type serverMeta struct {
+	oauthex.AuthServerMeta
+	Device string `json:"device_authorization_endpoint"`
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -171,7 +183,7 @@ func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := errors.Join(err, resp.Body.Close()); err != nil {
 		return nil, err
 	}
-	var meta oauthex.AuthServerMeta
+	var meta serverMeta
 	if json.Unmarshal(data, &meta) == nil && meta.TokenEndpoint != "" {
 		w.said = append(w.said, meta)
 	}
@@ -184,6 +196,16 @@ func (w *witness) revocation(tokens string) string {
 	for _, meta := range w.said {
 		if meta.TokenEndpoint == tokens && safe(meta.RevocationEndpoint) {
 			return meta.RevocationEndpoint
+		}
+	}
+	return ""
+}
+
+// device is where the server gives codes whose tokens are from an address.
+func (w *witness) device(tokens string) string {
+	for _, meta := range w.said {
+		if meta.TokenEndpoint == tokens && safe(meta.Device) {
+			return meta.Device
 		}
 	}
 	return ""

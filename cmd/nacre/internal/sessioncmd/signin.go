@@ -11,11 +11,13 @@ import (
 
 func (c credentialCommand) login() *cobra.Command {
 	var r assembly.SignInRequest
+	var device bool
 	login := &cobra.Command{
 		Use: "login NAME", Short: "sign in at an MCP server, in a browser", Args: command.OneArgument("a name for the sign-in"),
 		Long: `Asks the server where its tokens come from, shows the page to sign in at, and waits for
 the browser to come back to this machine: over SSH, forward the port that the page's
-redirect_uri names (ssh -L). What the server gives is kept in a file of your own, mode
+redirect_uri names (ssh -L), or sign in with --device: it shows a code that you type at a
+page, in any browser on any machine. What the server gives is kept in a file of your own, mode
 0600, in the config folder; value_oauth in config.toml names it. It is for that server
 alone, and is refreshed before it ends.`,
 		Example: "  nacre credentials login notes --url https://mcp.notes.example/mcp\n  nacre credentials login notes --url https://mcp.notes.example/mcp --scope read",
@@ -25,6 +27,9 @@ alone, and is refreshed before it ends.`,
 				return err
 			}
 			r.Open = func(page string) { c.Printer(c.Stderr).Line("sign in here: %s", page) }
+			if device {
+				r.Show = func(page, code string) { c.Printer(c.Stderr).Line("type the code %s here: %s", code, page) }
+			}
 			done, err := assembly.SignInAtServer(cmd.Context(), rt, args[0], r)
 			if err != nil {
 				return err
@@ -49,6 +54,7 @@ alone, and is refreshed before it ends.`,
 	}
 	f := login.Flags()
 	f.StringVar(&r.Server, "url", "", "the URL of the MCP server")
+	f.BoolVar(&device, "device", false, "sign in with a code, on any device (RFC 8628), where the server can")
 	f.StringVar(&r.ClientID, "client-id", "", "the name that the authorization server knows nacre by (default: nacre registers itself)")
 	f.StringArrayVar(&r.Scopes, "scope", nil, "a scope to ask for, and no more than those (default: what the server names); may be repeated")
 	return login
