@@ -418,7 +418,7 @@ func (r *Runtime) Stop(ctx context.Context, id nacre.SessionID, killed func(Kill
 // ledger and chains; it gives runs and visits their rows, and says in the ledger which work
 // a person has merged since. The errors name those that could not be completed.
 func SettleRuns(ctx context.Context, r *Runtime) error {
-	return errors.Join(operator.SettleRuns(ctx, r.inst), receipt.EnterRows(ctx, r.inst), leftover.SettleMerged(ctx, r.inst))
+	return errors.Join(operator.SettleRuns(ctx, r.inst), receipt.EnterRows(ctx, r.inst, serve.Unfinished), leftover.SettleMerged(ctx, r.inst))
 }
 
 // GiveUp ends the unfinished work of a session for good. who is recorded as the person

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/inbox"
 	"github.com/nacre-dev/nacre/internal/node"
 	"github.com/nacre-dev/nacre/internal/testpeer"
@@ -183,6 +185,10 @@ func TestRowsThatCannotBeRead(t *testing.T) {
 	}
 	if n := number(t, pool, `SELECT count(*) FROM nacre_message WHERE id IN ('m1', 'm7')`); n != 2 {
 		t.Errorf("have %d of the damaged rows, want 2", n)
+	}
+	have, err := inbox.SharedSessions(t.Context(), storeAt(t, address))
+	if want := map[nacre.SessionID]bool{"k2": true}; err != nil || !maps.Equal(have, want) {
+		t.Errorf("the sessions of what is kept are %v, %v, want %v", have, err, want)
 	}
 }
 

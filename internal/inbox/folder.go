@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/disk"
 )
 
@@ -176,6 +177,49 @@ func (f folder) prune() error {
 		err = errors.Join(err, gone(os.Remove(filepath.Join(dir, file.Name()))))
 	}
 	return err
+}
+
+// Sessions are those of all messages that are kept in a folder of boxes, whoever has them:
+// each of them is begun, or carried on, unless it is given up.
+func Sessions(root string) (map[nacre.SessionID]bool, error) {
+	sessions := map[nacre.SessionID]bool{}
+	for range 2 { // a message that moves while it is looked for is found at its new place
+		holders, err := os.ReadDir(root)
+		if gone(err) != nil {
+			return nil, err
+		}
+		for _, h := range holders {
+			if !h.IsDir() || h.Name() == known {
+				continue
+			}
+			if err := sessionsIn(filepath.Join(root, h.Name()), sessions); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return sessions, nil
+}
+
+// sessionsIn adds those of the messages in one process's folder. What is no message has none.
+func sessionsIn(dir string, sessions map[nacre.SessionID]bool) error {
+	files, err := os.ReadDir(dir)
+	if gone(err) != nil {
+		return err
+	}
+	for _, file := range files {
+		if !strings.HasSuffix(file.Name(), kept) {
+			continue
+		}
+		m, err := read(filepath.Join(dir, file.Name()))
+		var system *fs.PathError
+		switch {
+		case err == nil:
+			sessions[m.Session] = true
+		case errors.As(err, &system) && gone(err) != nil:
+			return err
+		}
+	}
+	return nil
 }
 
 func read(path string) (m Message, err error) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -400,5 +401,27 @@ func TestNamesOfMessages(t *testing.T) {
 	}
 	if len(have) != 5 {
 		t.Errorf("have %d names of 5", len(have))
+	}
+}
+
+// F-61: who looks sees the sessions of all messages that are kept, whichever process has them,
+// and none of one that was dealt with or put aside.
+func TestSessionsAreThoseOfAllThatIsKept(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "a[b") // a folder's name is no pattern
+	one, two := open(t, root, "one"), open(t, root, "two")
+	keep(t, one, message(1), message(2))
+	keep(t, two, message(3))
+	if err := one.Remove("m2"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "two", "x.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	have, err := inbox.Sessions(root)
+	if want := map[nacre.SessionID]bool{"k1": true, "k3": true}; err != nil || !maps.Equal(have, want) {
+		t.Errorf("have %v, %v, want %v", have, err, want)
+	}
+	if have, err := inbox.Sessions(filepath.Join(root, "none")); err != nil || len(have) != 0 {
+		t.Errorf("where nothing was ever kept: have %v, %v", have, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/database"
 	"github.com/nacre-dev/nacre/internal/node"
 )
@@ -147,6 +148,31 @@ func (s *shared) exec(statement string, arguments ...any) (changed int64, err er
 	defer cancel()
 	tag, err := s.pool.Exec(ctx, statement, s.lease(arguments)...)
 	return tag.RowsAffected(), database.Classified(err)
+}
+
+// SharedSessions are those of all messages that the nodes of a store keep, whichever of them
+// has them. One that is put aside is nobody's.
+func SharedSessions(ctx context.Context, store *database.Store) (map[nacre.SessionID]bool, error) {
+	pool, err := store.Room(ctx, "inbox", Migrations)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := pool.Query(ctx, `SELECT id, message FROM nacre_message WHERE NOT aside`)
+	if err != nil {
+		return nil, database.Classified(err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
+	if err != nil {
+		return nil, database.Classified(err)
+	}
+	sessions := map[nacre.SessionID]bool{}
+	for _, r := range found {
+		var m Message
+		if json.Unmarshal(r.Message, &m) == nil { // else whoever takes it puts it aside
+			sessions[m.Session] = true
+		}
+	}
+	return sessions, nil
 }
 
 func (s *shared) lease(arguments []any) []any {

@@ -34,17 +34,23 @@ const killedWhy = "the nacre that ran it was killed"
 // that it left, and ends the rows of those that have ended (U-25). Nothing is written while
 // a session begins or works: its chains are there whatever happens to its process. A task
 // enters itself. The errors name the chains that cannot be read, and hide no other.
-func EnterRows(ctx context.Context, inst *installation.Installation) error {
-	return enterRows(ctx, inst, "")
+// unfinished gives the sessions of messages and ticks that a nacre serve goes on with.
+func EnterRows(ctx context.Context, inst *installation.Installation, unfinished func(context.Context, *installation.Installation) (map[nacre.SessionID]bool, error)) error {
+	// What is not among them was over before it is looked at below.
+	going, err := unfinished(ctx, inst)
+	if err != nil {
+		return err
+	}
+	return enterRows(ctx, inst, "", going)
 }
 
-// EnterRow is EnterRows of one session.
+// EnterRow is EnterRows of one session, of no message.
 func EnterRow(ctx context.Context, inst *installation.Installation, session nacre.SessionID) error {
-	return enterRows(ctx, inst, session)
+	return enterRows(ctx, inst, session, nil)
 }
 
 // enterRows enters the rows of a session, or of all.
-func enterRows(ctx context.Context, inst *installation.Installation, only nacre.SessionID) (err error) {
+func enterRows(ctx context.Context, inst *installation.Installation, only nacre.SessionID, going map[nacre.SessionID]bool) (err error) {
 	l, err := installation.LedgerOf(ctx, inst)
 	if err != nil {
 		return err
@@ -57,6 +63,7 @@ func enterRows(ctx context.Context, inst *installation.Installation, only nacre.
 	works, err := worksOf(inst, known, only)
 	errs := []error{err}
 	for _, w := range works {
+		w.goesOn = going[w.session]
 		if err := w.enter(ctx, inst, l, known); err != nil {
 			errs = append(errs, fmt.Errorf("the ledger's row of session %s: %w", w.session, err))
 		}
@@ -113,6 +120,8 @@ type work struct {
 	chains  []string
 	// forgotten says that the session's texts were erased: its row holds none.
 	forgotten bool
+	// goesOn says that a nacre serve carries it on that was interrupted: it is of a message or a tick.
+	goesOn bool
 }
 
 // opening is what the record says that an opening of a session begins with.
@@ -331,7 +340,7 @@ func (w *work) standing(inst *installation.Installation) (ledger.Status, string,
 		return ledger.Done, "", nil
 	case s.Live():
 		return ledger.Running, s.Title, nil
-	case s.Resumable:
+	case s.Resumable, s.Work != "" && w.goesOn:
 		return ledger.Interrupted, s.Title, nil
 	}
 	return ledger.Done, s.Title, nil

@@ -228,6 +228,10 @@ func (s Session) LatestWork() string {
 	return WorkName(s.ID, s.Works)
 }
 
+// CarriedOn tells whether it is of a message or a tick: a nacre serve opens it again until that
+// was dealt with, so that it is one piece of work however often it was begun.
+func (s Session) CarriedOn() bool { return s.Kind == "message" || s.Kind == "schedule" }
+
 // WorkName names the nth piece of work of a session.
 func WorkName(id nacre.SessionID, n int) string { return string(id) + "." + strconv.Itoa(n) }
 

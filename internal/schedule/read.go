@@ -82,6 +82,16 @@ func (s *Store) Ticks(ctx context.Context, id string, limit int) ([]Tick, error)
 	return list, s.at.classified(err)
 }
 
+// OpenSessions are those of all ticks that are not over: each is begun, or carried on.
+func (s *Store) OpenSessions(ctx context.Context) (map[nacre.SessionID]bool, error) {
+	list, err := ticks(ctx, s.at.reader(), `state IN ('waiting', 'claimed', 'started')`)
+	sessions := map[nacre.SessionID]bool{}
+	for _, t := range list {
+		sessions[t.Session] = true
+	}
+	return sessions, s.at.classified(err)
+}
+
 func one(ctx context.Context, q session, id string) (Schedule, error) {
 	list, err := query(ctx, q, `id = ?`, id)
 	if err != nil {

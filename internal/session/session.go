@@ -109,7 +109,7 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	s.Interruption = &Interruption{session: s, begun: make(chan struct{})}
 	s.lifetime = begin(context.WithoutCancel(ctx))
 	if err := s.open(ctx, o); err != nil {
-		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx), "not opened", !s.resumed))
+		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx), "not opened", !s.resumed && !s.held.CarriedOn()))
 	}
 	return s, nil
 }
@@ -306,6 +306,9 @@ func (h *hold) Work() string { return h.held.Work }
 
 // Resumed reports whether the session goes on with work that was interrupted.
 func (h *hold) Resumed() bool { return h.resumed }
+
+// CarriedOn tells whether whoever asked for the session has it opened again until its work is done.
+func (h *hold) CarriedOn() bool { return h.held.CarriedOn() }
 
 // Earlier are the chains of the openings of a session's work before this one; none where it
 // did not go on with any.
