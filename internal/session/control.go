@@ -190,7 +190,8 @@ func (c *control) stopRequest(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusConflict, problemOf(err))
 		return
 	}
-	c.stop(ErrStopped)
+	// An engine may take seconds to end a container, and the answer has one once the session ends.
+	go c.stop(ErrStopped)
 	reply(w, http.StatusOK, map[string]string{"state": "stopping"})
 }
 
