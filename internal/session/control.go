@@ -190,7 +190,7 @@ func (c *control) stopRequest(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusConflict, problemOf(err))
 		return
 	}
-	// An engine may take seconds to end a container, and the answer has one once the session ends.
+	// To end a container may take an engine seconds, and an answer has one (shutDown) once the session is told to end.
 	go c.stop(ErrStopped)
 	reply(w, http.StatusOK, map[string]string{"state": "stopping"})
 }

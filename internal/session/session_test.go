@@ -210,6 +210,55 @@ func TestStopThroughTheControlSocket(t *testing.T) {
 	}
 }
 
+// M-16: whoever stops a session is answered however long its sandbox takes to end.
+func TestAStopIsAnsweredBeforeItsProcessesHaveEnded(t *testing.T) {
+	h, release := newHouse(t), make(chan struct{})
+	o := h.options()
+	native := o.Sandbox
+	o.Sandbox = func(dir string) (sandbox.Backend, error) {
+		b, err := native(dir)
+		return slowToEnd{b, release}, err
+	}
+	s, err := session.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	process := sleeper(t, s)
+	remote, err := session.Dial(h.show(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.Stop(t.Context()); err != nil {
+		t.Errorf("have %v", err)
+	}
+	close(release)
+	if _, err := process.Wait(); err != nil {
+		t.Error(err)
+	}
+	closed(t, s, false)
+}
+
+// slowToEnd is a backend whose sandboxes end no earlier than they may.
+type slowToEnd struct {
+	sandbox.Backend
+	release <-chan struct{}
+}
+
+func (b slowToEnd) Start(ctx context.Context, c sandbox.Command) (sandbox.Process, error) {
+	p, err := b.Backend.Start(context.WithoutCancel(ctx), c) // which would end it at once
+	return slowProcess{p, b.release}, err
+}
+
+type slowProcess struct {
+	sandbox.Process
+	release <-chan struct{}
+}
+
+func (p slowProcess) Kill() error {
+	<-p.release
+	return p.Process.Kill()
+}
+
 func TestQuestionsThroughTheControlSocket(t *testing.T) {
 	h := newHouse(t)
 	s := h.open(t)
