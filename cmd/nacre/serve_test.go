@@ -326,3 +326,34 @@ func (i *installation) schedules() (all []assembly.ScheduleStatus) {
 	}
 	return all
 }
+
+// M-16, M-46: what a person stops while its session is still opening is not begun again: here a
+// plugin that is not ready yet.
+func TestAMessageThatIsStoppedEarlyIsNotBegunAgain(t *testing.T) {
+	t.Parallel()
+	i, _ := served(t, "[groups.main]\ntools = [\"wait_long\"]\n[[route]]\nchannel = \"box\"\nsender = \"ada\"\ngroup = \"main\"\n",
+		works(t, "sleep 600"))
+	i.write("home/.local/share/nacre/plugins/late/manifest.json", `{"description": "d", "version": "1.0.0", "handler": ["sh", "h.sh"], "provides": {"tools": [
+		{"name": "wait_long", "description": "d", "arguments_schema": {"type": "object", "additionalProperties": false}}]}}`)
+	i.write("home/.local/share/nacre/plugins/late/h.sh", "sleep 600\n")
+	said, stop := i.serve()
+	i.say("ada:apples")
+	var session string
+	until(t, "its session", func() bool {
+		var list []struct{ ID, Kind, State string }
+		check(t, json.Unmarshal([]byte(i.nacre("sessions", "list", "--json").stdout), &list))
+		for _, s := range list {
+			if s.Kind == "message" && s.State == "running" {
+				session = s.ID
+			}
+		}
+		return session != ""
+	})
+	i.nacre("sessions", "stop", session).want(t, 0)
+	until(t, "that it is dealt with", func() bool { return strings.Contains(said(), "agent.error") && len(i.taken()) == 0 })
+	if n := strings.Count(said(), "agent.started"); n != 1 {
+		t.Errorf("it was begun %d times: %s", n, said())
+	}
+	stop()
+	i.nacre("audit", "verify").want(t, 0)
+}

@@ -70,7 +70,7 @@ func Attend(ctx context.Context, inst *installation.Installation, v conversation
 	finished := false
 	defer func() {
 		if !finished {
-			err = errors.Join(err, s.Close(ctx, "interrupted", false))
+			err = errors.Join(err, s.Stopped(), s.Close(ctx, "interrupted", false))
 		}
 	}()
 	if err := hear(ctx, s, v, talk); err != nil {

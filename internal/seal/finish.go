@@ -16,10 +16,20 @@ func (s *Session) Cut() string {
 	switch {
 	case s.Watch.Containment() != nil:
 		return "contained"
-	case errors.Is(context.Cause(s.Context()), session.ErrStopped):
+	case s.Stopped() != nil:
 		return "stopped"
 	}
 	return ""
+}
+
+// Stopped is [session.ErrStopped] where somebody stopped the session, and nil otherwise: what fails
+// on the way says that a context ended, or a program, and not who wanted it. It tells so until
+// Close, which ends what runs like a stop.
+func (s *Session) Stopped() error {
+	if s.Session == nil || !errors.Is(context.Cause(s.Context()), session.ErrStopped) {
+		return nil
+	}
+	return session.ErrStopped
 }
 
 // Finish closes a session whose work does not go on. One that was cut short gets

@@ -163,7 +163,7 @@ func Open(ctx context.Context, inst *installation.Installation, req Request) (*S
 		s.remember(ctx, req.Group)
 	}
 	if err := s.open(ctx, req, opening{opened, powers, later}); err != nil {
-		return nil, errors.Join(err, s.Close(ctx, "not opened", s.Session == nil || !s.Resumed() && !s.CarriedOn()))
+		return nil, errors.Join(err, s.Stopped(), s.Close(ctx, "not opened", s.Session == nil || !s.Resumed() && !s.CarriedOn()))
 	}
 	return s, nil
 }

@@ -392,7 +392,7 @@ func (h *server) start(ctx context.Context, o dispatch.Order) {
 	}
 	_ = h.publish(ctx, bus.TopicAgentStarted, v.Group, about) // its own chain has the record
 	done, err := h.attend(ctx, v)
-	if err != nil && ctx.Err() == nil && h.inbox.Retry(o.Envelope.ID) {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, session.ErrStopped) && h.inbox.Retry(o.Envelope.ID) {
 		h.note(ctx, nacre.Record{Kind: nacre.KindEvent, Topic: o.Envelope.Topic, Outcome: "not begun, tried again", Reason: h.clean(err.Error())})
 		return
 	}
