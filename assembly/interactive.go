@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/nacre-dev/nacre/internal/cockpit"
 	"github.com/nacre-dev/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/home"
@@ -61,6 +62,9 @@ func caches(ctx context.Context, s *seal.Session, project string) command.Caches
 
 // Notifies reports whether a person who looks elsewhere is told that a question waits (U-13).
 func Notifies(r *Runtime) bool { return !r.inst.Config.Approval.Quiet }
+
+// Wanted reports whether the person at this terminal is to be told so now (M-46).
+func Wanted(r *Runtime) bool { return cockpit.WantedHere(r.inst) }
 
 // Homes are what agents left for their next session, of all groups and projects.
 func Homes(ctx context.Context, r *Runtime) ([]KeptHome, error) {

@@ -316,6 +316,42 @@ func TestAQuestionIsAnsweredFromAChat(t *testing.T) {
 	}
 }
 
+// M-46: in the quiet hours of a person no card is shown to that person, and at a place that a
+// person did not name none ever is. The question waits all the same: it is shown to the others at
+// once, and to the person when the quiet hours end.
+func TestAPersonIsToldWhereAndWhenTheyWantIt(t *testing.T) {
+	t.Parallel()
+	b := &bot{next: 500}
+	i := telegrams(t, b)
+	now := time.Now().UTC()
+	quiet := fmt.Sprintf("quiet_hours = \"%s-%s\"\nzone = \"UTC\"\n", now.Add(-time.Hour).Format("15:04"), now.Add(2*time.Hour).Format("15:04"))
+	with := strings.Replace(i.configured(), "[operators.bob]\n", "[operators.bob]\napprove = [\"*\"]\nup_to = \"DESTRUCTIVE\"\n", 1)
+	ada := func(more string) { i.config(strings.Replace(with, "[operators.ada]\n", "[operators.ada]\n"+more, 1)) }
+	ada(quiet)
+	i.nacre("exec", "-q", "--", "sh", "-c", `for n in 1 2; do ipc create_reminder '{"title":"pay","list":"Work"}'; done`).want(t, 0, "R-2")
+	_, stop := i.serve()
+	first := i.begin("exec", "-q", "--session", "one", "--", "ipc", "delete_reminder", `{"reminder_id":"R-1"}`)
+	until(t, "bob's card", func() bool { return b.count("sendMessage 43: ") == 1 })
+	i.nacre("operators", "list").want(t, 0, "told", "not "+now.Add(-time.Hour).Format("15:04"))
+	if b.count("sendMessage 42: ") != 0 {
+		t.Fatalf("ada was rung in quiet hours:\n%s", b.heard())
+	}
+	ada("")
+	until(t, "ada's card", func() bool { return b.count("sendMessage 42: ") == 1 })
+	b.presses(42, b.latest()[0])
+	finish(t, first).want(t, 0, "R-1")
+	ada("notify = [\"desktop\"]\n")
+	second := i.begin("exec", "-q", "--session", "two", "--", "ipc", "delete_reminder", `{"reminder_id":"R-2"}`)
+	until(t, "bob's second card", func() bool { return b.count("sendMessage 43: ") == 2 })
+	b.presses(43, b.latest()[0])
+	finish(t, second).want(t, 0, "R-2")
+	stop()
+	if b.count("sendMessage 42: ") != 1 {
+		t.Errorf("ada was told at a place that she did not name:\n%s", b.heard())
+	}
+	i.nacre("audit", "verify").want(t, 0)
+}
+
 // M-42, M-47: a person approves in a chat for an hour what is shown, with exactly its arguments: the
 // same call is not asked about again.
 func TestAnHourIsGivenFromAChat(t *testing.T) {

@@ -101,6 +101,7 @@ func (c *Chats) due(ctx context.Context, channels []string) []plugin.Card {
 		return nil // while nobody is known, nobody is asked
 	}
 	questions, unread := Questions(ctx, c.inst)
+	now := c.inst.Options.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	waiting := map[string]bool{}
@@ -108,7 +109,8 @@ func (c *Chats) due(ctx context.Context, channels []string) []plugin.Card {
 		card := question.Of(q)
 		waiting[card.Digest()] = true
 		for _, p := range directory.Reached(card.Matter()) {
-			if slices.Contains(channels, string(p.Identity.Face())) && !c.knows(card, p) {
+			face := string(p.Identity.Face())
+			if slices.Contains(channels, face) && p.Wants(face, now) && !c.knows(card, p) {
 				c.add(card, q, p)
 			}
 		}
@@ -125,7 +127,10 @@ func (c *Chats) due(ctx context.Context, channels []string) []plugin.Card {
 		case !waiting[card.Digest()] && unread == nil:
 			card.over = true
 		}
-		if shown, now := card.dueAt(c.inst.Options.Now()); now {
+		if !card.over && !card.to.Wants(string(card.to.Identity.Face()), now) {
+			continue // a service that was away meanwhile would ring in quiet hours
+		}
+		if shown, now := card.dueAt(now); now {
 			due = append(due, shown)
 		}
 	}

@@ -33,6 +33,17 @@ func Roster(inst *installation.Installation) roster.Roster {
 	return roster.Roster{Config: paths.Config, State: paths.State, Now: inst.Options.Now}
 }
 
+// WantedHere tells whether the person at this terminal is to be told of a question on the
+// desktop at this moment. Whoever is nobody's in the config set nothing.
+func WantedHere(inst *installation.Installation) bool {
+	directory, err := Roster(inst).Directory()
+	if err != nil {
+		return true
+	}
+	p, err := directory.Who(person.OfUser(os.Geteuid()))
+	return err != nil || p.Wants(person.Desktop, inst.Options.Now())
+}
+
 // Questions are those that wait for a person, in all live sessions, and with a store in those
 // of all its machines: with an error, those of the sessions that can be read.
 func Questions(ctx context.Context, inst *installation.Installation) ([]nacre.Question, error) {

@@ -116,6 +116,10 @@ type Operator struct {
 	Ask     bool     `json:"ask"`
 	Stop    bool     `json:"stop"`
 	Config  bool     `json:"config"`
+	// Notify are the places of the person's choice; nil means all of them.
+	Notify     []string `json:"notify"`
+	QuietHours string   `json:"quiet_hours,omitempty"`
+	Zone       string   `json:"zone,omitempty"`
 }
 
 // Operators are all persons who may decide something now, by name. Where nobody is
@@ -137,6 +141,7 @@ func Operators(inst *installation.Installation) ([]Operator, error) {
 		shown := Operator{
 			Name: name, Identities: append([]string{}, o.Identities...), Paired: []string{}, Groups: append([]string{}, o.Groups...),
 			Approve: append([]string{}, o.Approve...), Ask: o.Ask, Stop: o.Stop, Config: o.Config,
+			Notify: o.Notify, QuietHours: o.QuietHours, Zone: o.Zone,
 		}
 		if o.UpTo != nil {
 			shown.UpTo = o.UpTo.String()

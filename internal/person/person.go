@@ -83,6 +83,14 @@ type Operator struct {
 	Stop bool `toml:"stop"`
 	// Config lets the person change the configuration and decide what stands.
 	Config bool `toml:"config"`
+
+	// Notify are the places at which the person is told that a question waits: slack, discord,
+	// telegram and desktop. Not set, it is all of them; an empty list is none.
+	Notify []string `toml:"notify"`
+	// QuietHours are the part of each day in which the person is not told, as "22:00-07:00".
+	QuietHours string `toml:"quiet_hours"`
+	// Zone is the time zone of QuietHours; the default is that of this machine.
+	Zone string `toml:"zone"`
 }
 
 func (o Operator) check() error {
@@ -107,7 +115,7 @@ func (o Operator) check() error {
 			return fmt.Errorf("groups: %w", err)
 		}
 	}
-	return nil
+	return o.checkNotices()
 }
 
 func listed(kinds []Kind) string {

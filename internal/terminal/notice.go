@@ -33,6 +33,7 @@ type Notice struct {
 	sequence string // what the terminal passes on; empty where it is not known to
 	address  string // of the desktop's bus; empty where there is none
 	now      func() time.Time
+	wanted   func() bool
 
 	mu    sync.Mutex
 	waits map[string]bool // the questions, by id
@@ -44,9 +45,9 @@ type Notice struct {
 }
 
 // NewNotice is a notice for the person whose environment it is, and who has a terminal
-// before them or not.
-func NewNotice(getenv func(string) string, onTerminal bool, now func() time.Time) *Notice {
-	n := &Notice{now: now, waits: map[string]bool{}}
+// before them or not. It is shown while wanted says so, which is asked at each question.
+func NewNotice(getenv func(string) string, onTerminal bool, now func() time.Time, wanted func() bool) *Notice {
+	n := &Notice{now: now, wanted: wanted, waits: map[string]bool{}}
 	if onTerminal {
 		n.sequence = noticeSequence(getenv)
 	}
@@ -78,9 +79,9 @@ func isSocket(address string) bool {
 	return !strings.Contains(address, ";") && (strings.HasPrefix(address, "unix:path=") || strings.HasPrefix(address, "unix:abstract="))
 }
 
-// Sequence is what is printed on the terminal with each question.
+// Sequence is what is printed on the terminal with a question that appears now.
 func (n *Notice) Sequence() string {
-	if n == nil {
+	if n == nil || n.sequence == "" || !n.wanted() {
 		return ""
 	}
 	return n.sequence
@@ -97,7 +98,7 @@ func (n *Notice) Waits(id string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.waits[id] = true
-	if now := n.now(); len(n.waits) == 1 || now.Sub(n.last) >= noticeEvery {
+	if now := n.now(); (len(n.waits) == 1 || now.Sub(n.last) >= noticeEvery) && n.wanted() {
 		n.last = now
 		n.telling.Go(n.tell)
 	}

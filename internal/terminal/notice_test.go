@@ -87,13 +87,15 @@ func variables(values map[string]string) func(string) string {
 	return func(name string) string { return values[name] }
 }
 
+func always() bool { return true }
+
 // U-13: a burst of questions is one notice on the desktop, which goes with the last of them
 // and says nothing that an agent chose.
 func TestADesktopIsToldOnceOfABurst(t *testing.T) {
 	t.Parallel()
 	d := &desktop{shown: map[uint32]string{}}
 	now := time.Unix(1000, 0)
-	n := terminal.NewNotice(variables(map[string]string{"DBUS_SESSION_BUS_ADDRESS": onBus(t, d), "TERM": "xterm-256color"}), true, func() time.Time { return now })
+	n := terminal.NewNotice(variables(map[string]string{"DBUS_SESSION_BUS_ADDRESS": onBus(t, d), "TERM": "xterm-256color"}), true, func() time.Time { return now }, always)
 	n.Waits("first")
 	testwait.Until(t, "the first notice", func() bool { return d.has() == "map[1:nacre: a question waits] 1" })
 	for more := range 100 {
@@ -135,9 +137,32 @@ func TestATerminalIsToldInItsOwnWay(t *testing.T) {
 		"none":             {nil, ""},
 	} {
 		var printed strings.Builder
-		if terminal.NewNotice(variables(c.env), true, time.Now).Print(&printed); printed.String() != c.want {
+		if terminal.NewNotice(variables(c.env), true, time.Now, always).Print(&printed); printed.String() != c.want {
 			t.Errorf("%s: have %q, want %q", name, printed.String(), c.want)
 		}
+	}
+}
+
+// M-46: in quiet hours nobody is told, and the first question after them tells of all that wait.
+func TestQuietHoursAreKeptAtTheDesktop(t *testing.T) {
+	t.Parallel()
+	d := &desktop{shown: map[uint32]string{}}
+	wanted := false
+	tell := func() bool { return wanted }
+	n := terminal.NewNotice(variables(map[string]string{"DBUS_SESSION_BUS_ADDRESS": onBus(t, d)}), true, time.Now, tell)
+	n.Waits("asleep")
+	n.Waits("gone")
+	n.Settled("gone")
+	kitty := terminal.NewNotice(variables(map[string]string{"TERM": "xterm-kitty"}), true, time.Now, tell)
+	if said := kitty.Sequence(); said != "" {
+		t.Errorf("the terminal is told %q", said)
+	}
+	wanted = true
+	n.Waits("awake")
+	testwait.Until(t, "the notice of both", func() bool { return d.has() == "map[1:nacre: 2 questions wait] 1" })
+	n.Close()
+	if kitty.Sequence() == "" || d.has() != "map[] 1" {
+		t.Errorf("have %q and %s", kitty.Sequence(), d.has())
 	}
 }
 
@@ -147,7 +172,7 @@ func TestNoDesktopIsNoHindrance(t *testing.T) {
 	t.Parallel()
 	made := filepath.Join(t.TempDir(), "made")
 	for _, address := range []string{"", "autolaunch:", "unixexec:path=/usr/bin/touch,argv1=" + made, "unix:path=/nowhere", "tcp:host=localhost,port=1"} {
-		n := terminal.NewNotice(variables(map[string]string{"DBUS_SESSION_BUS_ADDRESS": address}), true, time.Now)
+		n := terminal.NewNotice(variables(map[string]string{"DBUS_SESSION_BUS_ADDRESS": address}), true, time.Now, always)
 		n.Waits("one")
 		n.Settled("one")
 		n.Close()

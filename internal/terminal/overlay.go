@@ -79,8 +79,8 @@ type OverlayOptions struct {
 	// go back to. Nil means never.
 	Suspends func() bool
 	// Notice is printed with each question, for a terminal that tells people who look
-	// elsewhere.
-	Notice string
+	// elsewhere; nil prints nothing.
+	Notice func() string
 }
 
 // waiting is a question, and how it is answered.
@@ -91,6 +91,9 @@ type waiting struct {
 
 // NewOverlay makes an overlay that shows nothing.
 func NewOverlay(o OverlayOptions) *Overlay {
+	if o.Notice == nil {
+		o.Notice = func() string { return "" }
+	}
 	overlay := &Overlay{o: o}
 	overlay.room = sync.NewCond(&overlay.mu)
 	return overlay
@@ -112,7 +115,7 @@ func (v *Overlay) Ask(q nacre.Question, answer func(nacre.Ruling)) {
 		v.print(keepTitle)
 	}
 	v.queue = append(v.queue, waiting{q, answer})
-	v.print(attention + v.o.Notice)
+	v.print(attention + v.o.Notice())
 	if !v.up && !v.away && (v.modes.alternate() || v.o.Draws()) {
 		v.show()
 	}

@@ -55,6 +55,9 @@ func (cmd operatorsCommand) list(ctx context.Context) error {
 		if len(o.Groups) > 0 {
 			p.Line("         of groups  %s", strings.Join(o.Groups, ", "))
 		}
+		if told := toldOf(o); told != "" {
+			p.Line("         told       %s", told)
+		}
 	}
 	return nil
 }
@@ -74,6 +77,22 @@ func rightsOf(o assembly.Operator) string {
 		}
 	}
 	return strings.Join(rights, "; ")
+}
+
+// toldOf says where and when an operator is told that a question waits, where that is not
+// everywhere and always.
+func toldOf(o assembly.Operator) string {
+	var told []string
+	switch {
+	case len(o.Notify) > 0:
+		told = append(told, "at "+strings.Join(o.Notify, ", "))
+	case o.Notify != nil:
+		told = append(told, "nowhere")
+	}
+	if o.QuietHours != "" {
+		told = append(told, strings.TrimSpace("not "+o.QuietHours+" "+o.Zone))
+	}
+	return strings.Join(told, "; ")
 }
 
 func (cmd operatorsCommand) open(ctx context.Context, name string) error {

@@ -49,7 +49,7 @@ func (s *screen) on(env *command.Env, master *os.File) *terminal.Overlay {
 		Out: env.Stdout, Word: s.word, Style: terminal.Detect(true, env.Getenv),
 		Size:   func() (columns, rows int) { return sandbox.Size(env.Stdin) },
 		Redraw: func() { sandbox.Redraw(env.Stdin, master) },
-		Draws:  s.draws, Now: time.Now, Suspends: func() bool { return s.agent || sandbox.Alone(master) }, Notice: s.notice.Sequence(),
+		Draws:  s.draws, Now: time.Now, Suspends: func() bool { return s.agent || sandbox.Alone(master) }, Notice: s.notice.Sequence,
 	})
 	if s.is(env) {
 		s.overlay = overlay
@@ -62,7 +62,7 @@ func notice(env *command.Env, rt *assembly.Runtime, onTerminal bool) *terminal.N
 	if !assembly.Notifies(rt) {
 		return nil
 	}
-	return terminal.NewNotice(env.Getenv, onTerminal, time.Now)
+	return terminal.NewNotice(env.Getenv, onTerminal, time.Now, func() bool { return assembly.Wanted(rt) })
 }
 
 // begins says that the program has the terminal.
