@@ -67,9 +67,9 @@ type Budget struct {
 // term is how long the next lease lasts: the ttl, clipped to what remains. made is how many
 // there were.
 func (b Budget) term(now time.Time, ttl time.Duration, made int) (time.Duration, error) {
-	left := b.Until.Sub(now)
-	if left < shortestTerm || made > b.Renewals {
+	rest := left(now, b.Until)
+	if rest < shortestTerm || made > b.Renewals {
 		return 0, ErrExhausted
 	}
-	return min(ttl, left), nil
+	return min(ttl, rest), nil
 }

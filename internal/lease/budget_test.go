@@ -20,18 +20,27 @@ type mintHouse struct {
 	terms  []time.Duration
 	life   time.Duration
 	broken string // what is refused: mint or revoke
+	// let, where it is there, is what an answer waits for, unless its asker has left.
+	let, asked chan struct{}
 }
 
 func newMintHouse(t *testing.T) *mintHouse {
 	return &mintHouse{house: newHouse(t), life: time.Hour}
 }
 
-func (m *mintHouse) Mint(_ context.Context, ttl time.Duration) (lease.Minted, error) {
+func (m *mintHouse) Mint(ctx context.Context, ttl time.Duration) (lease.Minted, error) {
 	if m.broken == "mint" {
 		return lease.Minted{}, lease.ErrRefused
 	}
 	value := fmt.Sprintf("minted-value-%d", len(m.terms)+1)
 	m.terms, m.good, m.did = append(m.terms, ttl), append(m.good, value), append(m.did, "mint")
+	if m.let != nil {
+		close(m.asked)
+		<-m.let
+		if ctx.Err() != nil { // nobody hears of what was minted
+			return lease.Minted{}, ctx.Err()
+		}
+	}
 	return lease.Minted{Material: lease.Material{Value: nacre.NewSecret(value)}, Handle: nacre.NewSecret(value), Expires: m.clock.now().Add(m.life)}, nil
 }
 
@@ -98,6 +107,64 @@ func TestABudgetOfHoursAndRenewals(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// M-30: where a provider's credentials live for less than a lease, the lease goes on with the next one,
+// and the renewals that a person granted are of leases.
+func TestCredentialsThatAreShorterThanALeaseUseUpNoRenewals(t *testing.T) {
+	t.Parallel()
+	for life, minted := range map[time.Duration]int{5 * time.Minute: 16, time.Minute: 60} {
+		m := newMintHouse(t)
+		m.life = life
+		began := m.clock.now()
+		l, err := m.broker().Acquire(t.Context(), "s1", "main", m.granted(lease.Budget{Until: began.Add(4 * time.Hour), Renewals: 1}))
+		var lasted time.Duration
+		for err == nil {
+			if _, err = l.Values(t.Context()); err == nil {
+				m.clock.pass(time.Minute)
+				lasted = m.clock.now().Sub(began)
+			}
+			if len(m.good) != 1 || l.Made() > 2 {
+				t.Fatalf("of %v: after %v %v are good, leased %d times", life, lasted, m.good, l.Made())
+			}
+		}
+		if !errors.Is(err, lease.ErrExhausted) || lasted != time.Hour || len(m.terms) != minted {
+			t.Errorf("of %v: %d were minted for %v: %v; want %d for an hour", life, len(m.terms), lasted, err, minted)
+		}
+		if err := l.Release(t.Context()); err != nil || len(m.good) > 0 {
+			t.Errorf("of %v: released: %v, %v are good", life, err, m.good)
+		}
+	}
+}
+
+// M-30, M-31: who asks and leaves before the provider has answered, as a client does that waits for a
+// second only, leaves nothing that nacre does not know: the answer is kept, and used by the next.
+func TestWhatIsMintedWhenItsAskerHasLeft(t *testing.T) {
+	t.Parallel()
+	m := newMintHouse(t)
+	l := m.acquire(t, lease.Spec{Name: "hub", Issuer: m, TTL: 30 * time.Minute})
+	m.clock.pass(25 * time.Minute)
+	m.let, m.asked = make(chan struct{}), make(chan struct{})
+	ctx, leave := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = l.Values(ctx) // whoever left hears nothing
+	}()
+	<-m.asked
+	leave()
+	close(m.let)
+	<-done
+	m.let = nil
+	if values, err := l.Values(t.Context()); err != nil || values[0].Reveal() != "minted-value-2" || len(m.terms) != 2 {
+		t.Errorf("the next one is given %v of %d: %v", values, len(m.terms), err)
+	}
+	if err := l.Release(t.Context()); err != nil || len(m.good) > 0 {
+		t.Errorf("released: %v, %v are good", err, m.good)
+	}
+	if orphans, err := m.broker().Sweep(t.Context()); err != nil || len(orphans) > 0 {
+		t.Errorf("the ledger still has %v %v", orphans, err)
 	}
 }
 

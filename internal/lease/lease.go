@@ -120,8 +120,7 @@ func (b *Broker) Sweep(ctx context.Context) ([]Orphan, error) {
 	}
 	for _, e := range minted {
 		orphan := Orphan{Session: e.Session, Credential: e.Credential, Since: e.Time}
-		orphan.Left, err = b.takeBack(ctx, e)
-		if err != nil {
+		if err := b.takeBack(ctx, e, &orphan); err != nil {
 			return orphans, err
 		}
 		orphans = append(orphans, orphan)
@@ -137,6 +136,9 @@ type Orphan struct {
 	// Left says why it was not revoked, and until when it is good; empty where it was, and
 	// for what nobody minted.
 	Left string `json:"left,omitempty"`
+	// Refused says that its provider answered and will not: trying again is of no use. Where
+	// something is left and it was not refused, the next sweep may have more luck.
+	Refused bool `json:"refused,omitempty"`
 }
 
 // Lease is one session's hold on a credential. It is safe for concurrent use.
@@ -149,7 +151,8 @@ type Lease struct {
 	kept  []Material // the newest first
 	mint  *mint      // the one that is used, where the value is minted
 	over  []mint     // those that are not used any more, and were not taken back yet
-	made  int        // how many were minted
+	made  int        // how many leases there were: the first one, and its renewals
+	ends  time.Time  // when the last of them is over; the zero time without a budget
 	again time.Time  // when a renewal that failed is tried again
 	read  time.Time
 	ended bool
@@ -188,7 +191,7 @@ func (l *Lease) Materials(ctx context.Context) ([]Material, error) {
 		return nil, fmt.Errorf("credential %s: %w", l.spec.Name, ErrEnded)
 	case !l.spec.Expires.IsZero() && !now.Before(l.spec.Expires):
 		return nil, fmt.Errorf("credential %s: %w: it expired at %s; put a new value there and set expires", l.spec.Name, ErrEnded, l.spec.Expires.UTC().Format(time.RFC3339))
-	case len(l.kept) > 0 && (now.Sub(l.read) < l.fresh() || l.lasts(now)):
+	case len(l.kept) > 0 && (left(now, l.stale()) > 0 || l.lasts(now)):
 		return l.kept, nil
 	}
 	next, err := l.next(ctx)
@@ -207,7 +210,7 @@ func (l *Lease) Materials(ctx context.Context) ([]Material, error) {
 	return l.kept, nil
 }
 
-// Made is how often something was minted for the lease.
+// Made is how often the credential was leased: once, and as often as it was renewed.
 func (l *Lease) Made() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

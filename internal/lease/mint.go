@@ -20,6 +20,9 @@ const (
 	longestMint = time.Hour + 10*time.Minute
 	// revokePatience bounds one revocation.
 	revokePatience = 20 * time.Second
+	// lateMint is how long a provider is waited for whose asker has left: what it answers may be a
+	// credential, and one that nobody heard of could not be taken back.
+	lateMint = 15 * time.Second
 	// maxHandle is the longest handle, in bytes.
 	maxHandle = 32 << 10
 )
@@ -35,17 +38,23 @@ type mint struct {
 	ends time.Time
 }
 
-// fresh is how long a value is used before the next one. A minted one is replaced while a
-// third of its life is left, so that a slow provider stops nobody.
-func (l *Lease) fresh() time.Duration {
+// left is how long it is until end: by the clock on the wall, or by the time that this machine has been
+// awake, whichever is shorter. A machine that slept, or whose clock was set back, uses nothing for longer.
+func left(now, end time.Time) time.Duration {
+	return min(end.Sub(now), end.Round(0).Sub(now.Round(0)))
+}
+
+// stale is when a value is replaced. A minted one is while a third of its life is left, so
+// that a slow provider stops nobody.
+func (l *Lease) stale() time.Time {
 	if l.mint == nil {
-		return l.spec.TTL
+		return l.read.Add(l.spec.TTL)
 	}
-	return l.mint.ends.Sub(l.read) * 2 / 3
+	return l.read.Add(l.mint.ends.Sub(l.read) * 2 / 3)
 }
 
 // good reports whether what is minted may still be used.
-func (l *Lease) good(now time.Time) bool { return l.mint != nil && now.Before(l.mint.ends) }
+func (l *Lease) good(now time.Time) bool { return l.mint != nil && left(now, l.mint.ends) > 0 }
 
 // lasts reports whether what is minted is used on although it is time to renew it: a renewal
 // failed a moment ago, or the budget has none, or ends no later than what is minted.
@@ -60,12 +69,21 @@ func (l *Lease) lasts(now time.Time) bool {
 	return err != nil || now.Before(l.again)
 }
 
-// term is how long what is minted next is leased.
+// term is how long what is minted next is leased. Where a provider's credentials live for less than
+// a lease, the rest of the lease is for the next one, and no renewal is used up.
 func (l *Lease) term(now time.Time) (time.Duration, error) {
-	if l.spec.Budget == nil {
+	switch rest := left(now, l.ends); {
+	case l.spec.Budget == nil:
 		return l.spec.TTL, nil
+	case l.goesOn(now):
+		return rest, nil
 	}
 	return l.spec.Budget.term(now, l.spec.TTL, l.made)
+}
+
+// goesOn reports whether the lease outlasts what was minted for it.
+func (l *Lease) goesOn(now time.Time) bool {
+	return l.spec.Budget != nil && left(now, l.ends) >= shortestTerm && (l.mint == nil || l.mint.ends.Before(l.ends))
 }
 
 // next reads the source, or mints a new credential and then takes the earlier one back.
@@ -74,7 +92,8 @@ func (l *Lease) next(ctx context.Context) (Material, error) {
 		value, err := l.spec.Source.Read(ctx, l.broker.options.Getenv)
 		return Material{Value: value}, err
 	}
-	term, err := l.term(l.broker.options.Now())
+	now := l.broker.options.Now()
+	term, err := l.term(now)
 	if err != nil {
 		return Material{}, err
 	}
@@ -85,15 +104,20 @@ func (l *Lease) next(ctx context.Context) (Material, error) {
 	if l.mint != nil {
 		l.over = append(l.over, *l.mint)
 	}
+	if !l.goesOn(now) {
+		l.made, l.ends = l.made+1, now.Add(term)
+	}
 	l.mint = made
-	l.made++
 	_ = l.giveBack(ctx) // what was not taken back is tried again by the next sweep
 	return given, nil
 }
 
 // mintOne writes that a credential will be minted, mints it and keeps what it is revoked
-// with, in this order: a crash in between leaves what the next sweep finds.
+// with, in this order: a crash in between leaves what the next sweep finds. Whoever asks may leave
+// meanwhile, as an agent's client does that waits for a second only: the answer is waited for.
 func (l *Lease) mintOne(ctx context.Context, term time.Duration) (*mint, Material, error) {
+	ctx, cancel := outlasting(ctx, lateMint)
+	defer cancel()
 	b := l.broker
 	m := &mint{entry: l.entry}
 	now := b.options.Now()
@@ -118,6 +142,16 @@ func (l *Lease) mintOne(ctx context.Context, term time.Duration) (*mint, Materia
 		return nil, Material{}, errors.Join(err, b.end(ctx, l.spec.Issuer, *m, eventReleased))
 	}
 	return m, given.Material, nil
+}
+
+// outlasting is a context that ends a while after the given one does.
+func outlasting(asker context.Context, while time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(asker))
+	stop := context.AfterFunc(asker, func() {
+		late := time.AfterFunc(while, cancel)
+		context.AfterFunc(ctx, func() { late.Stop() })
+	})
+	return ctx, func() { stop(); cancel() }
 }
 
 // Lapse takes back what is minted where its time is over and nobody renewed it, since nobody
@@ -149,38 +183,57 @@ func (l *Lease) giveBack(ctx context.Context) error {
 func (b *Broker) end(ctx context.Context, by Issuer, m mint, event string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokePatience)
 	defer cancel()
-	if err := by.Revoke(ctx, m.handle); err != nil && !errors.Is(err, ErrIrrevocable) {
+	switch err := by.Revoke(ctx, m.handle); {
+	case err == nil || errors.Is(err, ErrIrrevocable):
+	case errors.Is(err, ErrRefused):
+		return fmt.Errorf("credential %s was not taken back: %w; %s", m.entry.Credential, err, byHand)
+	default:
 		return fmt.Errorf("credential %s was not taken back: %w; the next session, or nacre credentials sweep, tries again", m.entry.Credential, err)
 	}
 	return errors.Join(b.write(m.entry, event), b.dropHandle(m.entry.Lease))
 }
 
-// takeBack ends an orphan, and says why where it could not. An error is the ledger's.
-func (b *Broker) takeBack(ctx context.Context, e entry) (left string, err error) {
-	if !b.options.Now().Before(e.Until) { // it has ended by itself
-		return "", errors.Join(b.write(e, eventOrphaned), b.dropHandle(e.Lease))
+// byHand is what a person does about a provider's no, which does not pass by itself.
+const byHand = "this does not pass by itself: take it back at the provider, or give nacre again what it is minted with and run nacre credentials sweep"
+
+// takeBack ends an orphan, or says of it why it could not be. An error is the ledger's.
+func (b *Broker) takeBack(ctx context.Context, e entry, o *Orphan) error {
+	var err error
+	if left(b.options.Now(), e.Until) > 0 { // else it has ended by itself
+		err = b.revokeOrphan(ctx, e)
 	}
-	until := " · good until " + e.Until.UTC().Format("15:04") + " at the latest"
+	if err == nil {
+		return errors.Join(b.write(e, eventOrphaned), b.dropHandle(e.Lease))
+	}
+	o.Left = err.Error()
+	if o.Refused = errors.Is(err, ErrRefused); o.Refused {
+		o.Left += "; " + byHand
+	}
+	o.Left += " · good until " + e.Until.UTC().Format("15:04") + " at the latest"
+	return nil
+}
+
+// revokeOrphan has an orphan's provider end it.
+func (b *Broker) revokeOrphan(ctx context.Context, e entry) error {
 	handle, err := b.handle(e.Lease)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "nacre ended while it was minted, and does not know it" + until, nil
+		return errors.New("nacre ended while it was minted, and does not know it")
 	case err != nil:
-		return "what it is revoked with cannot be read" + until, nil
+		return errors.New("what it is revoked with cannot be read")
 	case b.options.Issuer == nil:
-		return "config.toml no longer says who minted it" + until, nil
+		return errNobody
 	}
 	by, err := b.options.Issuer(e.Credential)
-	if err != nil {
-		return "config.toml no longer says who minted it" + until, nil
+	if err != nil || by == nil {
+		return errNobody
 	}
 	ctx, cancel := context.WithTimeout(ctx, revokePatience)
 	defer cancel()
-	if err := by.Revoke(ctx, handle); err != nil {
-		return err.Error() + until, nil
-	}
-	return "", errors.Join(b.write(e, eventOrphaned), b.dropHandle(e.Lease))
+	return by.Revoke(ctx, handle)
 }
+
+var errNobody = errors.New("config.toml no longer says who minted it")
 
 // handles is the folder of what is revoked, beside the ledger.
 func (b *Broker) handles() string { return b.options.Path + ".handles" }
