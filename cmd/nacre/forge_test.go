@@ -124,10 +124,9 @@ func bare(t *testing.T) (dir string, serves http.Handler) {
 	})
 }
 
-// pullRequest is what the agent does, and then all that it can read. It stays at work until a
-// person has looked into its memory, in which one word of its own is.
+// pullRequest is what the agent does. What it then tries are remotes that it names itself.
 const pullRequest = `set -e
-export GIT_TERMINAL_PROMPT=0 MINE="$(printf a-word-of-the-%s agents-own)"
+export GIT_TERMINAL_PROMPT=0
 git clone -q https://forge.example.com/acme/widget.git /tmp/widget && cd /tmp/widget
 git config user.name t; git config user.email t@example.invalid
 echo one >f; git add f; git commit -qm 'add f'
@@ -135,12 +134,10 @@ git push -q origin HEAD:refs/heads/agent/one
 ! git push -q origin HEAD:refs/heads/main 2>/dev/null
 curl -sSf https://api.example.com/repos/acme/widget/pulls -d '{"title":"add f","head":"agent/one","base":"main"}'
 ! curl -sSf https://api.example.com/repos/acme/widget/merges -d '{}' 2>/dev/null
-cd /workspace; sh -c 'touch ready; until test -e go; do sleep 0.1; done'
-set +e
-env
-cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n'
-find /run /tmp /home /var /etc /dev/shm /workspace -type f -size -512k -exec cat {} + 2>/dev/null
-true
+git remote set-url origin https://api.example.com/acme/widget.git
+! git push -q origin HEAD:refs/heads/agent/two
+git remote set-url origin https://forge.example.com/acme/other.git
+! git push -q origin HEAD:refs/heads/agent/two
 `
 
 // M-30, M-32, M-33, M-35, M-36: an agent clones, pushes a branch and opens a pull request with
@@ -170,23 +167,14 @@ func TestAnAgentOpensAPullRequestWithAMintedToken(t *testing.T) {
 		minted("code", "host = \"forge.example.com:443\"\nscheme = \"basic\"\nuser = \"x-access-token\"\nrepositories = [\"/acme/widget.git\"]\npush = [\"refs/heads/agent/*\"]", "contents") +
 		minted("pulls", "host = \"api.example.com:443\"\npaths = [\"/repos/acme/widget/pulls\"]\nmethods = [\"POST\"]", "pull_requests"))
 	i.write("p/x", "")
-	r := i.begin("exec", "--project", "p", "--session", "pull", "--", "sh", "-c", pullRequest)
-	eventually(t, "the pull request", func() bool {
-		_, err := os.Stat(filepath.Join(i.work, "p/ready"))
-		return err == nil
-	})
-	secrets := slices.Concat(f.made, strings.Split(strings.TrimSpace(app), "\n")[1:3])
-	remembered := memoryBeside(t, "a-word-of-the-agents-own")
-	for _, secret := range secrets {
-		if how := holdsSecret(remembered, secret); how != "" {
-			t.Errorf("the memory of the sandbox holds %.20s %s", secret, how)
+	var secrets []string
+	done := i.searched(pullRequest, func() []string {
+		if f.out() != 2 {
+			t.Errorf("%d tokens are good while the session is open", f.out())
 		}
-	}
-	if f.out() != 2 {
-		t.Errorf("%d tokens are good while the session is open", f.out())
-	}
-	i.write("p/go", "")
-	done := finish(t, r)
+		secrets = slices.Concat(f.made, strings.Split(strings.TrimSpace(app), "\n")[1:3])
+		return secrets
+	}, "--project", "p", "--session", "pull")
 	done.want(t, 0, `{"number":7}`)
 	if f.out() != 0 || len(f.made) != 2 {
 		t.Errorf("%d of %d tokens are good after the session", f.out(), len(f.made))
@@ -199,62 +187,9 @@ func TestAnAgentOpensAPullRequestWithAMintedToken(t *testing.T) {
 		t.Errorf("the branch has %q, %v", refs, err)
 	}
 	for _, secret := range secrets {
-		done.hasNoSecret(t, secret)
 		hasNoSecret(t, filepath.Join(i.work, "home"), secret)
 		hasNoSecret(t, filepath.Join(i.work, "p"), secret)
 	}
 	has(t, i.records("pull"), `"outcome":"acquired"`, `"outcome":"released"`, `"reason":"git_not_leased"`, `"credential":"pulls"`)
 	i.nacre("audit", "verify").want(t, 0)
-}
-
-// memoryBeside is what all processes of one sandbox have in their memory: of the one in whose
-// environment a word is. The word has to be found in it, or nothing was looked at.
-func memoryBeside(t *testing.T, word string) []byte {
-	t.Helper()
-	environments, err := filepath.Glob("/proc/[0-9]*/environ")
-	check(t, err)
-	space := ""
-	for _, path := range environments {
-		if data, err := os.ReadFile(path); err == nil && bytes.Contains(data, []byte("MINE="+word)) {
-			space, _ = os.Readlink(filepath.Join(filepath.Dir(path), "ns/pid"))
-		}
-	}
-	if space == "" {
-		t.Fatal("no process of the sandbox can be looked into")
-	}
-	var all []byte
-	for _, path := range environments {
-		dir := filepath.Dir(path)
-		if own, err := os.Readlink(filepath.Join(dir, "ns/pid")); err == nil && own == space {
-			all = append(all, memoryOf(dir)...)
-		}
-	}
-	if !bytes.Contains(all, []byte(word)) {
-		t.Fatalf("nothing of the agent's is in %d bytes of memory", len(all))
-	}
-	return all
-}
-
-// memoryOf is what a process has written into its memory, as far as it is there.
-func memoryOf(dir string) (all []byte) {
-	maps, err := os.ReadFile(filepath.Join(dir, "maps"))
-	if err != nil {
-		return nil // it is over
-	}
-	memory, err := os.Open(filepath.Join(dir, "mem"))
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = memory.Close() }() // only read from
-	for line := range strings.Lines(string(maps)) {
-		var from, to int64
-		var rights string
-		if _, err := fmt.Sscanf(line, "%x-%x %s", &from, &to, &rights); err != nil || !strings.HasPrefix(rights, "rw") || to-from > 64<<20 {
-			continue
-		}
-		part := make([]byte, to-from)
-		n, _ := memory.ReadAt(part, from) // what is not there is zero
-		all = append(all, part[:n]...)
-	}
-	return all
 }

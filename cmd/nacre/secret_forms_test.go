@@ -2,13 +2,16 @@ package main_test
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -91,6 +94,122 @@ func (r result) hasNoSecret(t *testing.T, secrets ...string) {
 			t.Errorf("what was said holds %.12s… %s", secret, how)
 		}
 	}
+}
+
+// heldOpen keeps a sandbox open until its input ends, after a script and then all that its agent can
+// read; a word of the agent's own is in the environment of that last program.
+const heldOpen = `(%s
+)
+code=$?
+cat /proc/[0-9]*/environ 2>/dev/null | tr '\0' '\n'
+find /run /tmp /home /dev/shm /workspace -type f -size -512k -exec cat {} + 2>/dev/null
+export MINE="$(printf a-word-of-%%s %s)"
+exec sh -c "env | grep ^MINE=; read -r end; exit $code"
+`
+
+// awaited is what a program says, until a text was among it.
+type awaited struct {
+	into *bytes.Buffer
+	text string
+	said chan struct{}
+}
+
+// Write implements io.Writer.
+func (a *awaited) Write(p []byte) (int, error) {
+	before := bytes.Contains(a.into.Bytes(), []byte(a.text))
+	n, err := a.into.Write(p)
+	if !before && bytes.Contains(a.into.Bytes(), []byte(a.text)) {
+		close(a.said)
+	}
+	return n, err
+}
+
+// searched runs a script in a sandbox, and before that ends looks at all that its agent could: the
+// memory, environments and arguments of every process in it, and its files. None of the secrets that
+// are used by then may be there, or in what was said.
+func (i *installation) searched(script string, used func() []string, options ...string) result {
+	i.t.Helper()
+	word := rand.Text()
+	r := &running{Cmd: i.command(filepath.Join(bin, "nacre"), append(append([]string{"exec"}, options...), "--", "sh", "-c", fmt.Sprintf(heldOpen, script, word))...)}
+	input, end, err := os.Pipe()
+	check(i.t, err)
+	open := &awaited{&r.stdout, "MINE=a-word-of-" + word, make(chan struct{})}
+	r.Stdin, r.Stdout, r.Stderr = input, open, &r.stderr
+	check(i.t, r.Start())
+	i.t.Cleanup(func() { _ = end.Close(); _ = input.Close() }) // once more is no harm
+	ended := make(chan result, 1)
+	go func() { ended <- finish(i.t, r) }()
+	select {
+	case <-open.said:
+	case r := <-ended:
+		i.t.Fatalf("exit %d before anybody looked\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	remembered := memoryBeside(i.t, "a-word-of-"+word)
+	secrets := used()
+	if len(secrets) == 0 {
+		i.t.Error("there is no secret to look for")
+	}
+	for _, secret := range secrets {
+		if how := holdsSecret(remembered, secret); how != "" {
+			i.t.Errorf("the memory of the sandbox holds %.12s… %s", secret, how)
+		}
+	}
+	check(i.t, end.Close())
+	done := <-ended
+	done.hasNoSecret(i.t, secrets...)
+	return done
+}
+
+// memoryBeside is what all processes of one sandbox have in their memory and environment: of the one
+// in whose environment a word is. The word has to be found, or nothing was looked at.
+func memoryBeside(t *testing.T, word string) (all []byte) {
+	t.Helper()
+	beside, err := filepath.Glob("/proc/[0-9]*/environ")
+	check(t, err)
+	space := ""
+	for _, path := range beside {
+		if data, err := os.ReadFile(path); err == nil && bytes.Contains(data, []byte("MINE="+word)) {
+			space, _ = os.Readlink(filepath.Join(filepath.Dir(path), "ns/pid"))
+		}
+	}
+	if space == "" {
+		t.Fatal("no process of the sandbox can be looked into")
+	}
+	for _, path := range beside {
+		dir := filepath.Dir(path)
+		if own, err := os.Readlink(filepath.Join(dir, "ns/pid")); err == nil && own == space {
+			environment, _ := os.ReadFile(path) // it may be over
+			all = slices.Concat(all, environment, memoryOf(dir))
+		}
+	}
+	if !bytes.Contains(all, []byte(word)) {
+		t.Fatalf("nothing of the agent's is in %d bytes of memory", len(all))
+	}
+	return all
+}
+
+// memoryOf is what a process has written into its memory, as far as it is there.
+func memoryOf(dir string) (all []byte) {
+	maps, err := os.ReadFile(filepath.Join(dir, "maps"))
+	if err != nil {
+		return nil // it is over
+	}
+	memory, err := os.Open(filepath.Join(dir, "mem"))
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = memory.Close() }() // only read from
+	for line := range strings.Lines(string(maps)) {
+		var from, to int64
+		var rights string
+		if _, err := fmt.Sscanf(line, "%x-%x %s", &from, &to, &rights); err != nil || !strings.HasPrefix(rights, "rw") || to-from > 64<<20 {
+			continue
+		}
+		part := make([]byte, to-from)
+		n, _ := memory.ReadAt(part, from) // what is not there is zero
+		all = append(all, part[:n]...)
+	}
+	return all
 }
 
 // M-33: the search that other tests make finds a secret however it was written down, and
