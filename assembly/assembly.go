@@ -159,7 +159,7 @@ func (r *Runtime) FollowEvents(ctx context.Context, prefixes []string, each func
 
 // Exec runs the command and returns when it and everything it started is gone.
 func (r *Runtime) Exec(ctx context.Context, e Exec) (ExecResult, error) {
-	return command.Run(ctx, r.inst, e, command.Program{Kind: command.KindExec, Caches: caches})
+	return command.Run(ctx, r.inst, e, command.Program{Kind: command.KindExec, Caches: caches, Skills: skills})
 }
 
 // Explain says what a run of a group on a project would be able to do.

@@ -60,6 +60,12 @@ func caches(ctx context.Context, s *seal.Session, project string) command.Caches
 	return command.Caches(interactive.OpenCaches(ctx, s, project))
 }
 
+// skills lays the skills of a session for a command (D-31).
+func skills(s *seal.Session) (command.Inside, error) {
+	laid, err := interactive.LaySkills(s)
+	return command.Inside(laid), err
+}
+
 // Notifies reports whether a person who looks elsewhere is told that a question waits (U-13).
 func Notifies(r *Runtime) bool { return !r.inst.Config.Approval.Quiet }
 

@@ -191,7 +191,7 @@ func acpFiles(t Turn) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat(claude, codex, t.skillFiles()), nil
+	return slices.Concat(claude, codex, SkillFiles(t.Skills)), nil
 }
 
 // Converse speaks the protocol until the process has ended.

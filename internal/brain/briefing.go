@@ -6,9 +6,8 @@ import (
 )
 
 const (
-	// skillDir holds the skills of a turn for programs that are told of them in
-	// words.
-	skillDir = RoleDir + "/skills"
+	// SkillDir holds, inside, the skills of whoever has no place of its own for them.
+	SkillDir = RoleDir + "/skills"
 	// maxSummary is how much of a skill's description is told.
 	maxSummary = 500
 )
@@ -31,7 +30,7 @@ func (t Turn) briefing() string {
 	return strings.TrimSpace(b.String())
 }
 
-func (s Skill) path() string { return path.Join(skillDir, s.Name, "SKILL.md") }
+func (s Skill) path() string { return path.Join(SkillDir, s.Name, "SKILL.md") }
 
 // summary is the description in the front matter, or the name.
 func (s Skill) summary() string {
@@ -43,10 +42,10 @@ func (s Skill) summary() string {
 	return s.Name
 }
 
-// skillFiles are the skills as read-only files.
-func (t Turn) skillFiles() []File {
+// SkillFiles are skills as read-only files below [SkillDir].
+func SkillFiles(skills []Skill) []File {
 	var files []File
-	for _, s := range t.Skills {
+	for _, s := range skills {
 		files = append(files, File{Path: s.path(), Data: []byte(s.Markdown), Mode: 0o444})
 	}
 	return files

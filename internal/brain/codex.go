@@ -103,7 +103,7 @@ func (c Codex) Launch(t Turn) (Launch, error) {
 		return Launch{}, fmt.Errorf("codex: %w", err)
 	}
 	return Launch{
-		Argv: codexArgv(t), Env: codexEnv(t), Mounts: []nacre.Mount{codexMount(program)}, Files: append(files, t.skillFiles()...),
+		Argv: codexArgv(t), Env: codexEnv(t), Mounts: []nacre.Mount{codexMount(program)}, Files: append(files, SkillFiles(t.Skills)...),
 		State: codexState,
 	}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +25,6 @@ const (
 const (
 	nativeVersion = "loop 1"
 	nativeSystem  = RoleDir + "/system.md"
-	nativeSkills  = RoleDir + "/skills"
 	// anthropicModel is asked where nobody names a model.
 	anthropicModel = "claude-opus-5-5"
 	openaiHelp     = "name one with --model, or as name under [model] in config.toml"
@@ -105,7 +103,7 @@ func (n Native) argv(t Turn) []string {
 		argv = append(argv, "--notes", nativeSystem)
 	}
 	if len(t.Skills) > 0 {
-		argv = append(argv, "--skills", nativeSkills)
+		argv = append(argv, "--skills", SkillDir)
 	}
 	for _, limit := range []struct {
 		flag string
@@ -135,10 +133,7 @@ func nativeFiles(t Turn) []File {
 	if t.System != "" {
 		files = append(files, File{Path: nativeSystem, Data: []byte(t.System), Mode: 0o444})
 	}
-	for _, s := range t.Skills {
-		files = append(files, File{Path: path.Join(nativeSkills, s.Name, "SKILL.md"), Data: []byte(s.Markdown), Mode: 0o444})
-	}
-	return files
+	return append(files, SkillFiles(t.Skills)...)
 }
 
 // Converse hands the task over and passes on what comes of it.

@@ -46,7 +46,7 @@ func (Replay) Launch(t Turn) (Launch, error) {
 	if t.MaxTurns > 0 {
 		argv = append(argv, "--max-turns", strconv.Itoa(t.MaxTurns))
 	}
-	return Launch{Argv: argv, Files: t.gateFiles()}, nil
+	return Launch{Argv: argv, Files: append(t.gateFiles(), SkillFiles(t.Skills)...)}, nil
 }
 
 // Converse hands the recording over and passes on what comes of it.

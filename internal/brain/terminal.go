@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -234,7 +233,7 @@ func (c Codex) Open(t Terminal) (Opening, error) {
 	return Opening{
 		Launch: Launch{
 			Argv: append([]string{codexProgram}, t.Args...), Env: append(codexEnv(t.turn()), "CODEX_HOME="+codexHome),
-			Mounts: []nacre.Mount{codexMount(program)}, Files: append(files, t.turn().skillFiles()...),
+			Mounts: []nacre.Mount{codexMount(program)}, Files: append(files, SkillFiles(t.Skills)...),
 		},
 		Start:   []File{{Path: codexHome + "/config.toml", Data: start, Mode: 0o600}},
 		Lasting: []Lasting{{Path: ".codex/sessions"}, {Path: ".codex/history.jsonl", Log: true}},
@@ -315,7 +314,7 @@ func (o ownTerminal) open(t Terminal) (Opening, error) {
 		return Opening{}, err
 	}
 	return Opening{Launch: Launch{
-		Argv: slices.Concat([]string{program}, o.agent.Command[1:], t.Args), Env: append(env, "NACRE_SKILLS="+path.Clean(skillDir)),
-		Mounts: mounts, Files: t.turn().skillFiles(),
+		Argv: slices.Concat([]string{program}, o.agent.Command[1:], t.Args), Env: append(env, "NACRE_SKILLS="+SkillDir),
+		Mounts: mounts, Files: SkillFiles(t.Skills),
 	}}, nil
 }

@@ -24,8 +24,10 @@ type Program struct {
 	Model bool
 	// Caches, where it is set, opens the package caches of the group in the project.
 	Caches func(ctx context.Context, s *seal.Session, project string) Caches
+	// Skills lays those of the session beside the words of the command (D-31).
+	Skills func(s *seal.Session) (Inside, error)
 	// Inside says, once the session is open, what the program is inside. Where it is
-	// not set, the program is the words of the command.
+	// not set, the program is the words of the command, and Skills is.
 	Inside func(s *seal.Session, project string) (Inside, error)
 }
 
@@ -41,7 +43,9 @@ type Inside struct {
 
 func (p Program) inside(s *seal.Session, e Exec, project string) (Inside, error) {
 	if p.Inside == nil {
-		return Inside{Argv: e.Argv, Env: e.Env}, nil
+		inside, err := p.Skills(s)
+		inside.Argv, inside.Env = e.Argv, append(inside.Env, e.Env...)
+		return inside, err
 	}
 	inside, err := p.Inside(s, project)
 	inside.Env = append(append([]string{}, e.Env...), inside.Env...)

@@ -113,6 +113,13 @@ func (p Program) Open(ctx context.Context, s *seal.Session, project string) (Ins
 	}, nil
 }
 
+// LaySkills lays the skills of an open session for a command, which is told by the
+// environment where they lie (F-74).
+func LaySkills(s *seal.Session) (Inside, error) {
+	mounts, err := agent.RoleFiles(s.Basis, brain.SkillFiles(s.Skills(s.Inst.Principal(s.Group(), s.ID(), ""))))
+	return Inside{Env: []string{"NACRE_SKILLS=" + brain.SkillDir}, Mounts: mounts}, err
+}
+
 // home is what is kept for this group and project; nil where nothing is.
 func (p Program) home(ctx context.Context, s *seal.Session, project string) (*home.Home, map[string]string, error) {
 	if p.Fresh {

@@ -380,7 +380,7 @@ func (s *Session) PostureWith(in posture.Input, modules []verify.Module) (nacre.
 func (t *toolset) Skills(principal nacre.Principal) []brain.Skill {
 	var core []nacre.Capability
 	schedules := false
-	for _, c := range t.Kernel.Catalog(principal) {
+	for _, c := range t.usable(principal) {
 		if c.Intrinsic {
 			core = append(core, c)
 		}
@@ -391,6 +391,9 @@ func (t *toolset) Skills(principal nacre.Principal) []brain.Skill {
 	}
 	if schedules {
 		skills = append(skills, brain.Skill{Name: schedule.Plugin, Markdown: schedule.Skill()})
+	}
+	if t.plugins == nil {
+		return skills
 	}
 	for _, skill := range t.plugins.Skills() {
 		var text strings.Builder

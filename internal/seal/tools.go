@@ -7,6 +7,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/approval"
@@ -64,6 +65,22 @@ func (t *toolset) openKernel(ctx context.Context) error {
 // catalog is what the session's group may use.
 func (t *toolset) catalog() []nacre.Capability {
 	return t.Kernel.Catalog(t.Inst.Principal(t.Group(), t.ID(), ""))
+}
+
+// usable is what a principal's group may use. Where all of it rests until a first call, no
+// plugin is started for the group, and what the core itself brings is what there is.
+func (t *toolset) usable(principal nacre.Principal) []nacre.Capability {
+	if t.Kernel != nil {
+		return t.Kernel.Catalog(principal)
+	}
+	var all []nacre.Capability
+	for _, tool := range slices.Concat(t.intrinsic().Tools(), t.scheduleTools()) {
+		if t.Inst.Config.ToolGroups().Allows(principal.Group, tool.Capability) {
+			all = append(all, tool.Capability)
+		}
+	}
+	slices.SortFunc(all, func(a, b nacre.Capability) int { return strings.Compare(string(a.Tool), string(b.Tool)) })
+	return all
 }
 
 // workFolder is the folder that the session's agent works on. What a role keeps
