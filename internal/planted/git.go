@@ -55,17 +55,63 @@ func IsGitFile(p string) bool {
 	return false
 }
 
+// RepositoryParts is a set of what git wants to see in a folder before it takes it for a
+// repository.
+type RepositoryParts uint8
+
+// WholeRepository is all that it wants.
+const WholeRepository = head | objects | refs
+
+const (
+	head RepositoryParts = 1 << iota
+	objects
+	refs
+)
+
+// PartOfRepository is what an entry of this base name is of a repository, or 0: in
+// another case too, which a folder may ignore. Git asks no more of objects and refs than
+// that they may be entered, as a link, and a file that may be run, can.
+func PartOfRepository(base string) RepositoryParts {
+	if base == "" || !strings.ContainsRune("HhOoRrCc", rune(base[0])) { // most are none
+		return 0
+	}
+	switch gitsOwn(base) {
+	case "head":
+		return head
+	case "objects":
+		return objects
+	case "refs":
+		return refs
+	case "commondir": // it names where objects and refs are
+		return objects | refs
+	}
+	return 0
+}
+
+// gitsOwn is a name in a git directory as systems compare it that ignore case and the end.
+func gitsOwn(name string) string { return strings.TrimRight(Folded(name), " .") }
+
+// MakesRepository reports whether an entry of this base name decides what git obeys in a
+// repository without a .git: an older one, made anew, makes another repository of it.
+func MakesRepository(base string) bool {
+	name := gitsOwn(base)
+	return name == "head" || name == "config" || name == "commondir"
+}
+
 // InGit says what git obeys in a git directory, given the path of a file below it:
 // files by which it runs or reads something else, and hooks. Objects and names are
 // not among them; a submodule may be called what it likes.
 func InGit(below string) bool {
 	parts := strings.Split(below, "/")
+	named := false // below a folder of refs or their logs, or below a submodule whose name is like one
 	for i, part := range parts {
-		switch part {
+		parts[i] = gitsOwn(part)
+		switch parts[i] {
 		case "refs", "logs", "lfs":
-			if i == 0 || parts[i-1] != "modules" {
+			if i == 0 {
 				return false
 			}
+			named = named || parts[i-1] != "modules"
 		}
 	}
 	base := parts[len(parts)-1]
@@ -73,8 +119,8 @@ func InGit(below string) bool {
 		return true
 	}
 	switch base {
-	case "config", "config.worktree", "commondir", "gitdir", "HEAD", "attributes", "alternates", "git-rebase-todo", "hooks", "modules", "worktrees":
+	case "config", "config.worktree", "commondir", "gitdir", "attributes", "alternates", "git-rebase-todo", "hooks", "modules", "worktrees":
 		return true
 	}
-	return false
+	return base == "head" && !named // the log of HEAD has its name
 }

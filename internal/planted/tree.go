@@ -40,31 +40,20 @@ func Collisions(names iter.Seq[string]) func(name string) bool {
 
 // Bare looks through all names of a tree, and tells of one whether it is in a folder that
 // git takes for a repository, without any .git: git obeys its configuration as soon as
-// somebody enters it.
+// somebody enters it. What makes the folder one may be links and files as well.
 func Bare(names iter.Seq[string]) func(name string) bool {
-	const head, objects, refs = 1, 2, 4
-	has := map[string]int{}
+	has := map[string]RepositoryParts{}
 	for name := range names {
-		folders := above(name)
-		for _, dir := range folders[:len(folders)-1] {
-			switch path.Base(dir) {
-			case "objects":
-				has[path.Dir(dir)] |= objects
-			case "refs":
-				has[path.Dir(dir)] |= refs
+		for _, part := range above(name) {
+			if p := PartOfRepository(path.Base(part)); p != 0 {
+				has[path.Dir(part)] |= p
 			}
-		}
-		switch path.Base(name) {
-		case "HEAD":
-			has[path.Dir(name)] |= head
-		case "commondir": // it names where objects and refs are
-			has[path.Dir(name)] |= objects | refs
 		}
 	}
 	return func(name string) bool {
 		folders := above(name)
 		for _, dir := range folders[:len(folders)-1] {
-			if has[dir] == head|objects|refs {
+			if has[dir] == WholeRepository {
 				return true
 			}
 		}

@@ -188,6 +188,19 @@ func TestSensitiveChangesArePointedOut(t *testing.T) {
 	for _, name := range append(slices.Clone(sensitive), plain...) {
 		r.agent(map[string]string{name: "x\n"})
 	}
+	// Repositories without a .git: git enters a link, or a file that may be run, as it does a
+	// folder, and a folder that ignores case shows it names in any.
+	for _, dir := range []string{"linked", "runs"} {
+		r.agent(map[string]string{dir + "/HEAD": "x\n", dir + "/config": "x\n", "runs/objects": "x\n", "runs/refs": "x\n"})
+		sensitive = append(sensitive, dir+"/HEAD", dir+"/config", dir+"/objects", dir+"/refs")
+	}
+	for _, part := range []string{"objects", "refs"} {
+		if err := errors.Join(os.Symlink("../sub", filepath.Join(r.work, "linked", part)), os.Chmod(filepath.Join(r.work, "runs", part), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.agent(map[string]string{"Cases/head": "x\n", "Cases/Config": "x\n", "Cases/Objects/x": "x\n", "Cases/REFS/x": "x\n"})
+	sensitive = append(sensitive, "Cases/head", "Cases/Config", "Cases/Objects/x", "Cases/REFS/x")
 	_, changes := r.snapshot()
 	have := map[string]string{}
 	for _, c := range changes.Files {

@@ -7,16 +7,11 @@ import (
 
 // looksBare reports whether git takes the folder for a repository without a .git.
 func looksBare(entries []tree.Entry) bool {
-	seen := 0
+	var seen planted.RepositoryParts
 	for _, e := range entries {
-		switch e.Name {
-		case "HEAD", "objects", "refs":
-			seen++
-		case "commondir":
-			seen += 3
-		}
+		seen |= planted.PartOfRepository(e.Name)
 	}
-	return seen >= 3
+	return seen == planted.WholeRepository
 }
 
 // bareRepository names one that was made, and remembers one that was there, of
@@ -25,11 +20,8 @@ func (s *searcher) bareRepository(f tree.Folder) {
 	atTop := f.Path == "."
 	made := !atTop && f.Self.New
 	for _, e := range f.Entries {
-		switch e.Name {
-		case "HEAD", "config", "commondir":
+		if planted.MakesRepository(e.Name) || atTop && planted.PartOfRepository(e.Name) != 0 {
 			made = made || e.New
-		case "objects", "refs":
-			made = made || atTop && e.New
 		}
 	}
 	switch {

@@ -152,6 +152,12 @@ func TestWhatIsPlantedInARoundaboutWayIsFound(t *testing.T) {
 		"the configuration of a nested repository's submodule": {append(below("n/.git", bare...), below("n/.git/modules/refs", bare...)...), func(in func(string) string) error {
 			return os.WriteFile(in("n/.git/modules/refs/config"), []byte("y"), 0o600)
 		}, "n/.git/modules/refs/config"},
+		"the configuration of a submodule whose name is like a folder of git's": {append(below("n/.git", bare...), below("n/.git/modules/a/logs", bare...)...), func(in func(string) string) error {
+			return os.WriteFile(in("n/.git/modules/a/logs/config"), []byte("y"), 0o600)
+		}, "n/.git/modules/a/logs/config"},
+		"a hook of a repository without .git, for a folder that ignores case": {below("fixture", "head", "Config", "OBJECTS/x", "Refs/x", "Hooks/x.sample"), func(in func(string) string) error {
+			return os.WriteFile(in("fixture/Hooks/post-receive"), []byte("y"), 0o600)
+		}, "fixture/Hooks"},
 		"other objects for a nested repository": {below("n/.git", bare...), func(in func(string) string) error {
 			return os.WriteFile(in("n/.git/objects/info/alternates"), []byte("y"), 0o600)
 		}, "n/.git/objects/info/alternates"},
