@@ -36,6 +36,8 @@ var floors = map[string]int{
 	"internal/person": 0,
 	// what events are called, and who may publish them
 	"internal/events": 0,
+	// what nacre names itself, told from secrets
+	"internal/ownid": 0,
 
 	// 1: deciders, pure
 	"policy": 1, "internal/token": 1, "internal/firewall": 1, "internal/redact": 1,

@@ -226,6 +226,9 @@ func (h *hunt) stands(k kind, start, at int) bool {
 	if k != login && stop-at >= minLetters && v.digit && v.lower && v.upper && h.run(dashed, at) == stop { // an expired token, and which
 		return true
 	}
+	if q := h.byteAt(at - 1); k != login && stop-at >= minQuoted && v.digit && v.lower && v.upper && strings.IndexByte("\"'`", q) >= 0 && h.byteAt(stop) == q && turns(h.text[at:stop]) >= minTurns {
+		return true
+	}
 	if before := h.text[max(0, start-96):start]; strings.Contains(before, "login ") && strings.HasSuffix(before, " ") {
 		return true
 	}

@@ -3,6 +3,8 @@ package redact
 import (
 	"slices"
 	"strings"
+
+	"github.com/nacre-dev/nacre/internal/ownid"
 )
 
 // plain are values that say what something is, not what it holds.
@@ -25,6 +27,10 @@ const (
 	minToken    = 10
 	minLetters  = 20
 	minRandom   = 8
+	// minQuoted is the shortest value in quotes that prose names without a sign between:
+	// Use the token "…". Its bytes change their kind minTurns times, as those of names do not.
+	minQuoted = 16
+	minTurns  = 6
 	// minSession is the shortest id of a session that nobody can guess.
 	minSession = 20
 )
@@ -79,7 +85,7 @@ func secretValue(k kind, v string, quoted bool) bool {
 	if !quoted && isExpression(v, m) && (!m.digit || m.calls) {
 		return false
 	}
-	if isReference(v) || isFiller(v) || isVariable(v) || isPath(v) || isOwnID(v) {
+	if isReference(v) || isFiller(v) || isVariable(v) || isPath(v) || ownid.Made(v) {
 		return false
 	}
 	length := len(v)
@@ -104,7 +110,7 @@ func secretValue(k kind, v string, quoted bool) bool {
 		return length >= least && letters && !strings.Contains(v, " ") ||
 			length >= minLetters && m.lower && m.upper && !strings.ContainsAny(v, " .")
 	case session:
-		return length >= minSession && m.digit && !strings.Contains(v, " ") && !isSpoken(v)
+		return length >= minSession && m.digit && !strings.Contains(v, " ") && !ownid.Spoken(v)
 	case account:
 		return uuid.holds(v)
 	case phrase:
@@ -132,6 +138,17 @@ func looksRandom(v string) bool {
 	default:
 		return m.lower && m.upper && len(v) >= minLetters && !strings.Contains(v, ".")
 	}
+}
+
+// turns is how often a value goes from letters of one case, digits or other bytes to another,
+// but for a capital that begins a word, as in the names of programs.
+func turns(v string) (n int) {
+	for i := 1; i < len(v); i++ {
+		if kinds[v[i-1]] != kinds[v[i]] && (kinds[v[i-1]] != anUpper || kinds[v[i]] != aLower) {
+			n++
+		}
+	}
+	return n
 }
 
 // placeholders are what stands for a password in a page that explains one.

@@ -34,6 +34,8 @@ func TestSecretsAreFoundInTheirCommonSurroundings(t *testing.T) {
 		{"incorrect API key provided: " + random, random},
 		{"Invalid access token given: " + random, random},
 		{`Use the token "` + random + `" to log in`, random},
+		{`Use the token "` + random[:16] + `" to log in`, random[:16]},
+		{"the api key '" + random[:16] + "' was refused", random[:16]},
 		{`variable "db_password" { default = "` + random[:16] + `" }`, random[:16]},
 		{"variable \"db_password\" {\n  type    = string\n  default = \"" + random[:16] + "\"\n}", random[:16]},
 		{"GET /v1/places?key=" + random + " HTTP/1.1", random},
@@ -68,6 +70,7 @@ func TestWhatIsNoSecretIsShownInTheSameSurroundings(t *testing.T) {
 		"pw: see the vault", "the password is: not here", "250 AUTH PLAIN LOGIN", "ConvertTo-SecureString $text -AsPlainText", "login :: Name -> Password -> Session", "$user->password->verify($given1A)", "an expired token is refused", "incorrect API key provided", "No API key was given: set one",
 		`variable "db_password" { type = string }`, `variable "db_password" { default = null }`, `variable "db_password" { default = var.other }`,
 		"GET /list?key=name&order=asc HTTP/1.1", "https://example.com/?key=title", "::add-mask::$TOKEN", "use the token, then log in",
+		`Use the token "UserToken2Factory" to`, `the token "tokenAtLine12Col4" is no name`, `unexpected token 'Int64ToString16Le' in`, `expected token "sha256WithRSA2048" here`,
 		"the token was used by UserAuthenticationManagerFactory", "costs $6$ or $5$ each", "s/(a)(b)/$1$2/", "the AZDO pipeline", "good1example",
 	} {
 		if out, _ := redact.New().String(text); out != text {

@@ -1,21 +1,20 @@
-package redact
+// Package ownid tells the ids that nacre makes, and the names that people give to its
+// sessions, from what opens something. It is pure.
+package ownid
 
 import "strings"
 
 // base32 is what the random part of nacre's own ids is written in, in either case.
 const base32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
-// ownIDs are how nacre's own ids begin, and how many random signs follow: of a memory,
-// an import's session and a schedule. They open nothing.
-var ownIDs = []struct {
-	prefix string
-	signs  int
-	upper  bool
-}{{"mem-", 26, true}, {"import-", 12, false}, {"task-", 10, false}}
-
-// isOwnID reports whether a value is an id that nacre made.
-func isOwnID(v string) bool {
-	for _, id := range ownIDs {
+// Made reports whether a value is an id that nacre made: of a memory, an import's session
+// or a schedule. They open nothing.
+func Made(v string) bool {
+	for _, id := range [...]struct { // how it begins, and how many random signs follow
+		prefix string
+		signs  int
+		upper  bool
+	}{{"mem-", 26, true}, {"import-", 12, false}, {"task-", 10, false}} {
 		rest, ok := strings.CutPrefix(v, id.prefix)
 		if !ok || len(rest) != id.signs {
 			continue
@@ -40,10 +39,10 @@ const (
 	maxMixed  = 6
 )
 
-// isSpoken reports whether a session's id was made of words and short numbers, as
+// Spoken reports whether a session's id was made of words and short numbers, as
 // people name their sessions: release-notes-2026-11. One that opens something has a
 // long random part.
-func isSpoken(v string) bool {
+func Spoken(v string) bool {
 	if len(v) > maxSpoken {
 		return false
 	}
