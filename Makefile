@@ -73,8 +73,8 @@ screenshots: ## take the pictures of docs/cockpit.md, as its test sees the page 
 drawn:
 	@cd tools && $(GO) run ./picture <../docs/demo.md | cmp -s - ../docs/demo.svg || { echo "docs/demo.svg is not of docs/demo.md: run make picture"; exit 1; }
 
+# The linter's govet has all that go vet looks for, tests included.
 lint:
-	$(GO) vet ./...
 	$(GO) vet -C examples/embed ./...
 	$(TOOL) golangci-lint run ./...
 
@@ -90,8 +90,9 @@ OUTSIDE := /cmd/nacre|/internal/selfhost|/internal/egress/compat|/internal/sandb
 AT_ONCE := ^[[:space:]]*go |\.Go\(|"sync"|"sync/atomic"|[^a-z]chan |t\.Parallel\(|/internal/engine"
 FILES   := {{.ImportPath}}{{range .GoFiles}} {{$$.Dir}}/{{.}}{{end}}{{range .TestGoFiles}} {{$$.Dir}}/{{.}}{{end}}{{range .XTestGoFiles}} {{$$.Dir}}/{{.}}{{end}}
 
+# What only the detector's programs need is compiled without what only a debugger reads.
 race: fixtures ## the tests with the race detector (needs gcc)
-	NACRE_BUILT=$(abspath $(BIN)) CGO_ENABLED=1 $(GOTEST) -race -shuffle=on -timeout 30m $$($(GO) list -f '$(FILES)' ./... | grep -vE '^[^ ]*($(OUTSIDE)) ' | \
+	NACRE_BUILT=$(abspath $(BIN)) CGO_ENABLED=1 $(GOTEST) -race -vet=off -gcflags=all=-dwarf=false -shuffle=on -timeout 30m $$($(GO) list -f '$(FILES)' ./... | grep -vE '^[^ ]*($(OUTSIDE)) ' | \
 	  while read -r package files; do ! grep -qE '$(AT_ONCE)' $$files </dev/null || echo $$package; done)
 
 release: ## make what people install, into dist/: TARGETS=linux/amd64,linux/arm64
