@@ -325,14 +325,18 @@ func (k *judge) unrevoked(r *run) error {
 
 // listed refuses what the list of the group does not name.
 func (k *judge) listed(r *run) error {
-	capability, group := &r.tool.capability, r.call.Principal.Group
-	if r.rules.groups.Allows(group, *capability) {
+	capability, group, written := &r.tool.capability, r.call.Principal.Group, r.call.Arguments
+	if r.resolved.Arguments != nil {
+		written = nil // a word in them stands for another value
+	}
+	if r.rules.groups.AllowsCall(group, *capability, written) {
 		return nil
 	}
-	return unauthorized(nacre.Decision{
-		Code:    nacre.ReasonGroupNotAllowed,
-		Message: fmt.Sprintf("group %s may not use %s; its list of tools must name it", group, capability.Tool),
-	})
+	message := "group %s may not use %s; its list of tools must name it"
+	if r.rules.groups.Allows(group, *capability) {
+		message = "group %s may use %s with the arguments alone that a person approved, and these are others"
+	}
+	return unauthorized(nacre.Decision{Code: nacre.ReasonGroupNotAllowed, Message: fmt.Sprintf(message, group, capability.Tool)})
 }
 
 // rule asks the policy; where a value was seen in memory alone, also as if nothing had

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +23,17 @@ type GroupTools struct {
 	// Public are globs of the tools whose results whoever writes to the group may be told
 	// without a question (M-50b).
 	Public []string `toml:"public" json:"public,omitempty"`
+	// Exactly are tools that no pattern names, and that the group may call with these
+	// arguments alone (U-40).
+	Exactly []ExactTool `toml:"-" json:"exactly,omitempty"`
+}
+
+// ExactTool is a tool with the arguments that it may be called with.
+type ExactTool struct {
+	Tool nacre.ToolName `json:"tool"`
+	// Arguments are SHA-256, in lower-case hexadecimal, of arguments as a caller wrote
+	// them: the "arguments" of their records.
+	Arguments []string `json:"arguments"`
 }
 
 // Groups says which tools each group may use, as in `[groups.NAME] tools`
@@ -50,12 +63,27 @@ func (g Groups) Check() error {
 	return nil
 }
 
-// Allows reports whether a group may use a capability.
+// Allows reports whether a group may use a capability, with some arguments at least.
 func (g Groups) Allows(group nacre.Group, c nacre.Capability) bool {
-	if c.Intrinsic {
+	return g.allowsAll(group, c) || slices.ContainsFunc(g[group].Exactly, func(e ExactTool) bool { return e.Tool == c.Tool })
+}
+
+// AllowsCall reports whether a group may use a capability with the arguments as a caller wrote
+// them; nil for those that nobody knows.
+func (g Groups) AllowsCall(group nacre.Group, c nacre.Capability, written []byte) bool {
+	if g.allowsAll(group, c) {
 		return true
 	}
-	return anyMatches(g[group].Tools, c.Tool)
+	if len(written) == 0 || !g.Allows(group, c) {
+		return false
+	}
+	sum := sha256.Sum256(written)
+	digest := hex.EncodeToString(sum[:])
+	return slices.ContainsFunc(g[group].Exactly, func(e ExactTool) bool { return e.Tool == c.Tool && slices.Contains(e.Arguments, digest) })
+}
+
+func (g Groups) allowsAll(group nacre.Group, c nacre.Capability) bool {
+	return c.Intrinsic || anyMatches(g[group].Tools, c.Tool)
 }
 
 // Public reports whether a group's outsiders may be told what a tool returns.

@@ -12,8 +12,9 @@ import (
 )
 
 // U-40: a project's first run is refused five things. A person looks at what is proposed,
-// approves three lines, writes the one word of the config that no proposal writes, and the run
-// is given once more: on a fresh clone, whole. What was refused for good is refused again.
+// approves four lines, a call of a tool with these arguments among them, and the run
+// is given once more: on a fresh clone, whole. What was refused for good is refused again, and
+// the tool with other arguments is, too.
 func TestAProjectsSecondRunIsWhole(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "curl")
@@ -34,16 +35,16 @@ func TestAProjectsSecondRunIsWhole(t *testing.T) {
 	p := i.proposal("first")
 	var hosts, left []string
 	for _, l := range p.Lines {
-		hosts = append(hosts, fmt.Sprintf("%s %s %s apart=%t", l.Host, l.Methods, l.Paths, len(l.Apart) > 0))
+		hosts = append(hosts, fmt.Sprintf("%s%s%s %s apart=%t", l.Host, l.Tool, l.Methods, l.Paths, len(l.Apart) > 0))
 	}
 	for _, l := range p.Left {
 		left = append(left, l.What+": "+l.Why)
 	}
-	wantHosts := "deb.example.com:80/http [GET] [/pool/a] apart=false docs.example.com:80/http [GET] [/guide] apart=false hooks.example.com:80/http [POST] [/built] apart=true"
+	wantHosts := "deb.example.com:80/http[GET] [/pool/a] apart=false docs.example.com:80/http[GET] [/guide] apart=false hooks.example.com:80/http[POST] [/built] apart=true create_reminder[] [] apart=true"
 	if have := strings.Join(hosts, " "); have != wantHosts {
 		t.Errorf("proposed are\n%s, want\n%s", have, wantHosts)
 	}
-	if len(left) != 2 || !strings.Contains(left[0], "ip_literal") || left[1] != `the tool create_reminder, for the group main: the group may not use it: write "create_reminder" under [groups.main] tools in config.toml, where each of its sessions may` {
+	if len(left) != 1 || !strings.Contains(left[0], "ip_literal") {
 		t.Errorf("stays refused: %q", left)
 	}
 
@@ -53,9 +54,8 @@ func TestAProjectsSecondRunIsWhole(t *testing.T) {
 	i.nacre("learn", "--list").want(t, 0)
 	hasNo(t, i.nacre("learn", "--list").stdout, "deb.example.com")
 
-	i.config(config + "[groups.main]\ntools = [\"create_reminder\"]\n")
-	again := i.nacre("learn", "first", "--proposal", p.ID, "--approve", "all,3", "--again")
-	again.want(t, 0, "approved", "hooks.example.com:80/http POST /built", "merged   main")
+	again := i.nacre("learn", "first", "--proposal", p.ID, "--approve", "all,3,4", "--again")
+	again.want(t, 0, "approved", "hooks.example.com:80/http POST /built", "the tool create_reminder with exactly the arguments that were seen, for the group main", "merged   main")
 	got := i.read("p/got")
 	for _, want := range []string{"/pool/a of deb.example.com", "/guide of docs.example.com", "/built of hooks.example.com", `"status":"created"`} {
 		has(t, got, want)
@@ -67,4 +67,14 @@ func TestAProjectsSecondRunIsWhole(t *testing.T) {
 	if next := i.proposal(); len(next.Lines) != 0 {
 		t.Errorf("what was approved is proposed again: %+v", next.Lines)
 	}
+	other := i.nacre("exec", "--session", "third", "--", "ipc", "create_reminder", `{"title":"other","list":"Work"}`)
+	other.want(t, 1)
+	has(t, other.stdout+other.stderr, "with the arguments alone that a person approved")
+	if p = i.proposal("third"); len(p.Lines) != 1 || p.Lines[0].Wider != "any arguments" || len(p.Lines[0].Apart) != 1 {
+		t.Fatalf("have %+v", p)
+	}
+	i.nacre("learn", "third", "--proposal", p.ID, "--wider", "1").want(t, 0, "the tool create_reminder with any arguments, for the group main")
+	i.nacre("exec", "--", "ipc", "create_reminder", `{"title":"a third","list":"Work"}`).want(t, 0, `"status":"created"`)
+	i.nacre("learn", "--undo").want(t, 0)
+	i.nacre("exec", "--", "ipc", "create_reminder", `{"title":"a fourth","list":"Work"}`).want(t, 1)
 }

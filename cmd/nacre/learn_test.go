@@ -2,10 +2,12 @@ package main_test
 
 import (
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -118,4 +120,38 @@ func TestWhatWasAskedAfterReadingStandsApart(t *testing.T) {
 	file := "home/.config/nacre/learned.toml"
 	i.write(file, strings.Replace(i.read(file), "  at = 20", "  at = 19", 1)) // a hand that makes it stand for longer
 	i.nacre("explain", "task").want(t, 2, "learned.toml", "366 days")
+}
+
+// U-40: what a credential was asked for beyond its scope is a line of its own, approved by its
+// number alone; it is then used for exactly that, by the group whose session asked.
+func TestWhatACredentialIsForIsLearned(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "curl")
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, "served %s, known %t\n", r.URL.Path, r.Header.Get("Authorization") == "Bearer "+registryPassword)
+	}))
+	t.Cleanup(server.Close)
+	i := install(t)
+	i.config(fmt.Sprintf("[egress]\nallow = [\"hub.example.com:443\"]\npin = { \"hub.example.com:443\" = %q }\n[groups.main]\n[groups.second]\n"+
+		"[[credential]]\nname = \"hub\"\nhost = \"hub.example.com:443\"\npaths = [\"/repos/one\"]\ngroups = [\"main\", \"second\"]\nstanding_secret = true\nvalue_file = %q\nca_file = %q\n",
+		server.Listener.Addr(), i.write("password", registryPassword), i.write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))))
+	const asks = "for at in repos/two repos/one repos/two/more user; do curl -sf https://hub.example.com/$at; done; curl -sf -XDELETE https://hub.example.com/repos/one; true"
+	i.nacre("exec", "--session", "one", "--", "sh", "-c", asks).want(t, 0, "served /repos/one, known true\n")
+	p := i.proposal("one")
+	if len(p.Lines) != 2 || p.Lines[0].Credential != "hub" || len(p.Lines[0].Apart) == 0 || !slices.Equal(p.Lines[0].Methods, []string{"DELETE"}) || !slices.Equal(p.Lines[1].Paths, []string{"/repos/two", "/repos/two/more", "/user"}) {
+		t.Fatalf("have %+v", p)
+	}
+	i.nacre("learn", "one").want(t, 0, "hub.example.com:443 GET /repos/two /repos/two/more /user with the credential hub, for the group main", "uses a credential for more")
+	i.nacre("learn", "one", "--approve", "all", "--proposal", p.ID).want(t, 2, "by their numbers")
+	i.nacre("learn", "one", "--approve", "2", "--proposal", p.ID).want(t, 0)
+	i.nacre("explain").want(t, 0, "credential hub for hub.example.com:443 GET /repos/two,/repos/two/more,/user")
+	second := i.nacre("exec", "--session", "two", "--", "sh", "-c", asks)
+	second.want(t, 0)
+	if want := "served /repos/two, known true\nserved /repos/one, known true\nserved /repos/two/more, known true\nserved /user, known true\n"; second.stdout != want {
+		t.Errorf("have %q, want %q", second.stdout, want)
+	}
+	hasNo(t, i.nacre("exec", "--group", "second", "--", "sh", "-c", asks).stdout, "/repos/two", "/user")
+	if p = i.proposal("one"); len(p.Lines) != 1 {
+		t.Errorf("what was approved is proposed again: %+v", p.Lines)
+	}
 }

@@ -1,11 +1,13 @@
 package access
 
 import (
+	"slices"
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/learned"
+	"github.com/nacre-dev/nacre/policy"
 )
 
 // EgressAt is what runs that begin at a moment may reach: what the config allows, and
@@ -32,6 +34,26 @@ func ReachAt(inst *installation.Installation, now time.Time) (all, plain config.
 }
 
 func with(inst *installation.Installation, approvals learned.Approvals, now time.Time) (config.Egress, error) {
-	names, requests, err := approvals.At(now)
-	return inst.Config.Egress.With(config.Learned{Names: names, Requests: requests}), err
+	all, err := approvals.At(now)
+	return inst.Config.Egress.With(all), err
+}
+
+// ToolGroups are the tools of each group at a moment: those of the config, and those that a
+// person approved. What cannot be read adds nothing; no session begins then (ReachAt).
+func ToolGroups(inst *installation.Installation, now time.Time) policy.Groups {
+	groups := inst.Config.ToolGroups()
+	approvals, err := learned.Load(inst.Registry.Paths().Config)
+	if err != nil {
+		return groups
+	}
+	for _, t := range approvals.ToolsAt(now) {
+		group := groups[t.Group]
+		if t.Any {
+			group.Tools = append(slices.Clone(group.Tools), string(t.Tool))
+		} else {
+			group.Exactly = append(group.Exactly, policy.ExactTool{Tool: t.Tool, Arguments: t.Arguments})
+		}
+		groups[t.Group] = group
+	}
+	return groups
 }

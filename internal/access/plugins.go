@@ -13,6 +13,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/pluginhost"
 	"github.com/nacre-dev/nacre/kernel"
 	"github.com/nacre-dev/nacre/plugin"
+	"github.com/nacre-dev/nacre/policy"
 )
 
 // Compatible is the version of nacre that a plugin's app_compat is held against.
@@ -53,14 +54,19 @@ func Plugins(inst *installation.Installation) ([]pluginhost.Found, error) {
 // PluginsOf are the plugins as a session of the group needs them: of those that
 // it does not start and nobody was asked about, the contents are not read.
 func PluginsOf(inst *installation.Installation, group nacre.Group) ([]pluginhost.Found, error) {
-	return pluginsFor(inst, func(f pluginhost.Found) bool { return Starts(inst, group, f) })
+	groups := ToolGroups(inst, inst.Options.Now())
+	return pluginsFor(inst, func(f pluginhost.Found) bool { return starts(inst, groups, group, f) })
 }
 
 // Starts tells which plugins a session of the group starts: those with a tool that
 // the group may use, and broken ones, so that what is wrong with them is recorded.
 // Whoever asks about the same manifest is answered the same.
 func Starts(inst *installation.Installation, group nacre.Group, f pluginhost.Found) bool {
-	groups, tools := inst.Config.ToolGroups(), f.Manifest.Provides.Tools
+	return starts(inst, ToolGroups(inst, inst.Options.Now()), group, f)
+}
+
+func starts(inst *installation.Installation, groups policy.Groups, group nacre.Group, f pluginhost.Found) bool {
+	tools := f.Manifest.Provides.Tools
 	return f.Err != nil ||
 		slices.ContainsFunc(tools, func(t plugin.ToolSpec) bool { return groups.Allows(group, t.Capability(f.Name, f.Hash)) }) ||
 		slices.ContainsFunc(tools, func(t plugin.ToolSpec) bool { return Check(inst, t.Capability(f.Name, f.Hash)) != nil })

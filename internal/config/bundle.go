@@ -140,24 +140,11 @@ func (e Egress) Opened(more []string) ([]egress.Credential, error) {
 	return opened, nil
 }
 
-// Learned is what a person approved with nacre learn (U-40): hosts by their names alone, as
-// in [egress] allow, and requests of hosts that are asked nothing else.
-type Learned struct {
-	Names    []string
-	Requests []egress.Credential
-}
-
-// hosts are all of them, as in [egress] allow.
-func (l Learned) hosts() []string {
-	texts := slices.Clone(l.Names)
-	for _, request := range l.Requests {
-		texts = append(texts, request.Rule().String())
-	}
-	return texts
-}
+// Uses are what was learned of credentials.
+func (e Egress) Uses() []egress.Use { return e.learned.Uses }
 
 // With adds what was learned.
-func (e Egress) With(l Learned) Egress {
+func (e Egress) With(l egress.Learned) Egress {
 	e.learned = l
 	return e
 }

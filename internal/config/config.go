@@ -20,6 +20,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/atom"
+	"github.com/nacre-dev/nacre/internal/egress"
 	"github.com/nacre-dev/nacre/internal/lease"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/tripwire"
@@ -162,7 +163,7 @@ type Egress struct {
 	Proxy UpstreamProxy `toml:"proxy"`
 	// Limits of one session's connections.
 	Limits  EgressLimits `toml:"limits"`
-	learned Learned
+	learned egress.Learned
 }
 
 // Landing says what lands of verified work (M-67).
@@ -373,7 +374,7 @@ func (e Egress) Rules(more []string) ([]nacre.EgressRule, error) {
 	if err != nil {
 		return nil, err
 	}
-	texts, err := e.expanded(slices.Concat(e.Allow, e.learned.hosts(), more))
+	texts, err := e.expanded(slices.Concat(e.Allow, e.learned.Hosts(), more))
 	if err != nil {
 		return nil, err
 	}

@@ -235,11 +235,17 @@ func (c Credential) Covers(rule nacre.EgressRule) bool {
 	return err == nil && !c.Inside() && posture.LeadsTo(rule, where)
 }
 
-// Scopes are what a group's sessions may use of credentials, where a host can be reached (F-24).
-func (c Config) Scopes(group nacre.Group) []nacre.CredentialScope {
+// Scopes are what a group's sessions may use of credentials, where a host can be reached (F-24),
+// with what was learned.
+func (c Config) Scopes(group nacre.Group, uses []egress.Use) []nacre.CredentialScope {
 	var scopes []nacre.CredentialScope
 	for _, credential := range c.CredentialsOf(group) {
-		scopes = append(scopes, credential.scope())
+		scope := credential.scope()
+		scopes = append(scopes, scope)
+		for _, more := range credential.Rule(unread).Further(group, uses) {
+			scope.Methods, scope.Paths = more.Methods, more.Paths
+			scopes = append(scopes, scope)
+		}
 	}
 	return scopes
 }

@@ -118,7 +118,7 @@ func Run(ctx context.Context, inst *installation.Installation, run Asked) (Expla
 		found.Toolchains = nil
 	}
 	e.Posture, err = posture.Compute(posture.Input{
-		Project: project, Protected: []string{".git"}, System: installation.SystemMounts(box), Toolchains: found.Toolchains, Egress: rules, Credentials: inst.Config.Scopes(group),
+		Project: project, Protected: []string{".git"}, System: installation.SystemMounts(box), Toolchains: found.Toolchains, Egress: rules, Credentials: inst.Config.Scopes(group, reach.Uses()),
 		Programs: installation.Programs(inst), Model: e.Key != "", Limits: inst.Config.Limits.Over(run.Limits),
 	})
 	if err != nil {
@@ -145,11 +145,11 @@ func thinkingOf(inst *installation.Installation, group nacre.Group) (t Thinking,
 // toolsOf holds every tool that the group may use against the policy.
 func toolsOf(inst *installation.Installation, group nacre.Group, task string, found *basis.Findings) []Tool {
 	principal := inst.Principal(group, "explained", task)
-	tools := []Tool{}
+	tools, groups := []Tool{}, access.ToolGroups(inst, inst.Options.Now())
 	for _, f := range found.Plugins {
 		for _, t := range f.Manifest.Provides.Tools {
 			c := inst.Config.Tools[string(t.Name)].Apply(t.Capability(f.Name, f.Hash))
-			if !inst.Config.ToolGroups().Allows(group, c) {
+			if !groups.Allows(group, c) {
 				continue
 			}
 			d := installation.Decide(inst, principal, c)

@@ -230,7 +230,7 @@ func (p *Shared) skills(group nacre.Group) (skills []pluginhost.Skill) {
 // serves reports whether a group may use a tool of a plugin.
 func (p *Shared) serves(group nacre.Group, name nacre.PluginName) bool {
 	f := p.Stage.Plugin(name)
-	groups := p.Stage.Inst.Config.ToolGroups()
+	groups := access.ToolGroups(p.Stage.Inst, p.Stage.Inst.Options.Now())
 	for _, t := range f.Manifest.Provides.Tools {
 		if groups.Allows(group, t.Capability(f.Name, f.Hash)) {
 			return true

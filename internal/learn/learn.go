@@ -54,15 +54,24 @@ func Look(inst *installation.Installation, sessions []nacre.SessionID) (Proposal
 	if err != nil {
 		return Proposal{}, err
 	}
-	p := Propose(slices.DeleteFunc(refusals.hosts, known))
-	if err := p.leave(inst, refusals.calls); err != nil {
+	facts, err := factsOf(inst)
+	if err != nil {
 		return Proposal{}, err
 	}
+	groups := access.ToolGroups(inst, inst.Options.Now())
+	p := Propose(slices.DeleteFunc(refusals.hosts, known), slices.DeleteFunc(refusals.calls, func(c Call) bool {
+		for _, exact := range groups[c.Group].Exactly {
+			if exact.Tool == c.Tool && slices.Contains(exact.Arguments, c.Arguments) {
+				return true
+			}
+		}
+		return c.ofTheGroup() && groups.AllowsCall(c.Group, nacre.Capability{Tool: c.Tool}, nil)
+	}), facts)
 	tried, err := refusalsOf(inst, others)
 	if err != nil {
 		return Proposal{}, err
 	}
-	p.Try(tried.hosts, len(others))
+	p.Try(tried.hosts, tried.calls, len(others))
 	return p, nil
 }
 
@@ -113,6 +122,9 @@ func allowed(inst *installation.Installation) (func(Refusal) bool, error) {
 		return nil, err
 	}
 	return func(r Refusal) bool {
+		if r.leased() {
+			return slices.ContainsFunc(inst.Config.CredentialsOf(r.Group), func(c config.Credential) bool { return uses(c, now.Uses(), r) })
+		}
 		text, why := r.wants()
 		rule, err := posture.ParseEgress(text)
 		if why != "" || err != nil || !slices.ContainsFunc(rules, func(have nacre.EgressRule) bool {
@@ -127,23 +139,54 @@ func allowed(inst *installation.Installation) (func(Refusal) bool, error) {
 	}, nil
 }
 
+// uses tells whether a credential is for a refused request by now.
+func uses(c config.Credential, learned []egress.Use, r Refusal) bool {
+	if c.Inside() || c.OverSSH() {
+		return false
+	}
+	rule := c.Rule(nil)
+	return slices.ContainsFunc(append(rule.Further(r.Group, learned), rule), func(c egress.Credential) bool {
+		return c.Host == r.Host && c.Port == r.Port && c.Lets(r.Method, r.Path)
+	})
+}
+
+// factsOf are the tools of the plugins, and the credentials that the proxy adds.
+func factsOf(inst *installation.Installation) (Facts, error) {
+	facts := Facts{Tools: map[nacre.ToolName]ToolFacts{}}
+	found, err := access.Plugins(inst)
+	if err != nil {
+		return Facts{}, err
+	}
+	for _, f := range found {
+		for _, t := range f.Manifest.Provides.Tools {
+			c := inst.Config.Tools[string(t.Name)].Apply(t.Capability(f.Name, f.Hash))
+			facts.Tools[t.Name] = ToolFacts{Reads: c.Safety == nacre.Read && !c.HighRisk, Sinks: len(c.Sinks)+len(c.Text) > 0}
+		}
+	}
+	for _, c := range inst.Config.Credentials {
+		if rule := c.Rule(nil); !c.Inside() && !c.OverSSH() && rule.Git.IsZero() {
+			facts.Credentials = append(facts.Credentials, CredentialFacts{c.Name, c.Groups, rule.Rule().String()})
+		}
+	}
+	return facts, nil
+}
+
 // refused is what sessions were refused: hosts and requests, and calls of tools.
 type refused struct {
 	hosts []Refusal
-	calls map[call]int
+	calls []Call
 }
 
 func refusalsOf(inst *installation.Installation, sessions []registry.Session) (all refused, err error) {
-	all.calls = map[call]int{}
 	for _, s := range sessions {
-		reader := reader{session: s.ID, calls: all.calls}
+		reader := reader{session: s.ID, group: s.Group}
 		for _, chain := range s.Chains {
 			reader.begin(chain)
 			if err := audit.Read(inst.AuditRoot(), chain, reader.add); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return refused{}, fmt.Errorf("session %s: %w", s.ID, err)
 			}
 		}
-		all.hosts = append(all.hosts, reader.refusals...)
+		all.hosts, all.calls = append(all.hosts, reader.refusals...), append(all.calls, reader.calls...)
 	}
 	return all, nil
 }
@@ -151,6 +194,7 @@ func refusalsOf(inst *installation.Installation, sessions []registry.Session) (a
 // reader turns the records of a session into its refusals.
 type reader struct {
 	session  nacre.SessionID
+	group    nacre.Group
 	chain    string
 	heard    receipt.Hearing
 	received bool // from a host, in any opening
@@ -158,7 +202,7 @@ type reader struct {
 	// records say at the end alone what came back, and an agent reads it before.
 	flowing  map[nacre.Correlation]bool
 	refusals []Refusal
-	calls    map[call]int
+	calls    []Call
 }
 
 // begin turns to the next opening. What had not ended in the one before never says what came back.
@@ -171,8 +215,10 @@ func (r *reader) add(e audit.Entry) error {
 	if err := r.heard.Add(e); err != nil {
 		return err
 	}
-	if call, is := callOf(e.Record); is && (len(r.calls) < maxLines || r.calls[call] > 0) {
-		r.calls[call]++
+	if call, is, err := callOf(r.seen(e), e); err != nil {
+		return err
+	} else if is && len(r.calls) < maxRefusals {
+		r.calls = append(r.calls, call)
 	}
 	if e.Kind != nacre.KindEgress {
 		return nil
@@ -201,11 +247,18 @@ func (r *reader) add(e audit.Entry) error {
 	}
 	if len(r.refusals) < maxRefusals {
 		r.refusals = append(r.refusals, Refusal{
-			Session: r.session, Chain: r.chain, Seq: e.Seq, Digest: hex.EncodeToString(e.RecordHash[:]), Host: d.Host, Port: d.Port,
-			Method: d.Method, Path: d.Path, Rule: d.Rule, Reason: egress.Reason(e.Reason), Untrusted: r.received || len(r.flowing) > 0 || r.heard.Least() == nacre.Untrusted,
+			Seen: r.seen(e), Host: d.Host, Port: d.Port, Method: d.Method, Path: d.Path, Rule: d.Rule, Reason: egress.Reason(e.Reason),
 		})
 	}
 	return nil
+}
+
+// seen is the record, and what the session had heard by then.
+func (r *reader) seen(e audit.Entry) Seen {
+	return Seen{
+		Session: r.session, Group: r.group, Chain: r.chain, Seq: e.Seq, Digest: hex.EncodeToString(e.RecordHash[:]),
+		Untrusted: r.received || len(r.flowing) > 0 || r.heard.Least() == nacre.Untrusted,
+	}
 }
 
 // Choice is what a person approves of a proposal.
@@ -243,16 +296,27 @@ func (p Proposal) take(c Choice, now time.Time) (learned.Approval, error) {
 		if !wider && !slices.Contains(c.Lines, l.Number) && (!c.All || len(l.Apart) > 0) {
 			continue
 		}
-		host := learned.Host{Host: l.Host, Methods: l.Methods, Paths: l.Paths}
-		if wider {
-			host.Paths = []string{l.Wider}
-		}
-		approved.Hosts = append(approved.Hosts, host)
+		l.approve(&approved, wider)
 	}
-	if len(approved.Hosts) == 0 {
+	if len(approved.Hosts)+len(approved.Tools)+len(approved.Uses) == 0 {
 		return learned.Approval{}, errors.New("nothing is approved by that: lines that stand apart are approved by their numbers")
 	}
 	return approved, nil
+}
+
+// approve adds the line to what is approved, in its wider form where a person chose that.
+func (l Line) approve(a *learned.Approval, wider bool) {
+	if wider {
+		l.Arguments, l.Paths = nil, []string{l.Wider}
+	}
+	switch {
+	case l.Tool != "":
+		a.Tools = append(a.Tools, learned.Tool{Group: l.Group, Tool: l.Tool, Arguments: l.Arguments, Any: len(l.Arguments) == 0})
+	case l.Credential != "":
+		a.Uses = append(a.Uses, learned.Use{Group: l.Group, Credential: l.Credential, Host: l.Host, Methods: l.Methods, Paths: l.Paths})
+	default:
+		a.Hosts = append(a.Hosts, learned.Host{Host: l.Host, Methods: l.Methods, Paths: l.Paths})
+	}
 }
 
 // Approve writes what a person chose to the operator's config. The operator's chain says so
@@ -309,7 +373,7 @@ func change(ctx context.Context, inst *installation.Installation, what string, l
 	}
 	defer func() { err = errors.Join(err, closed()) }()
 	record := func(outcome, reason string) error {
-		detail, err := json.Marshal(map[string]any{"id": l.ID, "by": l.By, "until": l.Until, "evidence": l.Evidence, "sessions": l.Sessions, "hosts": hosts(l)})
+		detail, err := json.Marshal(map[string]any{"id": l.ID, "by": l.By, "until": l.Until, "evidence": l.Evidence, "sessions": l.Sessions, "hosts": hosts(l), "tools": tools(l)})
 		if err != nil {
 			return err
 		}
@@ -328,10 +392,24 @@ func change(ctx context.Context, inst *installation.Installation, what string, l
 
 // hosts are the hosts of an approval, each once: a record has no room for all paths.
 func hosts(l learned.Approval) (names []string) {
-	for _, h := range l.Hosts {
-		if !slices.Contains(names, h.Host) {
-			names = append(names, h.Host)
+	add := func(name string) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
 		}
+	}
+	for _, h := range l.Hosts {
+		add(h.Host)
+	}
+	for _, u := range l.Uses {
+		add(u.Host + " with " + u.Credential)
+	}
+	return names
+}
+
+// tools are the tools of an approval.
+func tools(l learned.Approval) (names []string) {
+	for _, t := range l.Tools {
+		names = append(names, string(t.Tool))
 	}
 	return names
 }

@@ -34,15 +34,27 @@ const (
 	apartUntrusted = "asked only after the session had read text that nobody vouches for"
 	apartSends     = "sends or changes something"
 	apartWider     = "this is more than was seen"
+	apartLease     = "uses a credential for more"
 )
 
-// Refusal is a request of a session that nacre refused, as its record tells it.
-type Refusal struct {
+// anyArguments is the wider form of a line of a tool.
+const anyArguments = "any arguments"
+
+// Seen is a record of a session, and what the session was by then.
+type Seen struct {
 	Session nacre.SessionID
+	Group   nacre.Group
 	Chain   string
 	Seq     uint64
 	// Digest is the record's own.
 	Digest string
+	// Untrusted says that the session had read text by then that nobody vouches for.
+	Untrusted bool
+}
+
+// Refusal is a request of a session that nacre refused, as its record tells it.
+type Refusal struct {
+	Seen
 	Host   string
 	Port   uint16
 	Method string
@@ -50,22 +62,42 @@ type Refusal struct {
 	// Rule is what lets its host through, where only the request was refused.
 	Rule   string
 	Reason egress.Reason
-	// Untrusted says that the session had read text by then that nobody vouches for.
-	Untrusted bool
+}
+
+// Facts are what an installation says of what its sessions asked for.
+type Facts struct {
+	// Tools are those of its plugins.
+	Tools map[nacre.ToolName]ToolFacts
+	// Credentials are those that the proxy adds to requests.
+	Credentials []CredentialFacts
+}
+
+// CredentialFacts are whose sessions hold a credential, and where it goes, as in [egress] allow.
+type CredentialFacts struct {
+	Name   string
+	Groups []string
+	Host   string
 }
 
 // Line is one thing that a person may approve.
 type Line struct {
 	Number int `json:"number"`
 	// Host is written as in [egress] allow. Without methods and paths it is reached by its
-	// name alone, and what is asked of it inside of TLS is not seen.
-	Host    string   `json:"host"`
+	// name alone, and what is asked of it inside of TLS is not seen. Empty for a tool.
+	Host    string   `json:"host,omitempty"`
 	Methods []string `json:"methods,omitempty"`
 	Paths   []string `json:"paths,omitempty"`
+	// Group is whose sessions may use Credential for that, or call Tool with Arguments, which
+	// are SHA-256 in hexadecimal; none where any are approved.
+	Group      nacre.Group    `json:"group,omitempty"`
+	Credential string         `json:"credential,omitempty"`
+	Tool       nacre.ToolName `json:"tool,omitempty"`
+	Arguments  []string       `json:"arguments,omitempty"`
 	// Apart is why a person approves the line by its number, and not with all.
 	Apart []string `json:"apart,omitempty"`
-	// Wider names the one path below which all that was seen lies. A person may accept it
-	// in place of Paths; it allows more than was seen.
+	// Wider names the one path below which all that was seen lies, or says that a tool may
+	// be called with any arguments. A person may accept it in place of Paths and Arguments;
+	// it allows more than was seen.
 	Wider string `json:"wider,omitempty"`
 	// Evidence are records as CHAIN#NUMBER, and Times is how many there are.
 	Evidence []string `json:"evidence"`
@@ -95,56 +127,102 @@ type Proposal struct {
 }
 
 // key is what refusals of one line have in common.
-type key struct{ host, method string }
+type key struct {
+	host, method, credential string
+	group                    nacre.Group
+	tool                     nacre.ToolName
+}
+
+// compare orders lines: hosts, then credentials, then tools.
+func (k key) compare(b key) int {
+	return cmp.Or(strings.Compare(string(k.tool), string(b.tool)), strings.Compare(k.credential, b.credential),
+		strings.Compare(string(k.group), string(b.group)), strings.Compare(k.host, b.host), strings.Compare(k.method, b.method))
+}
+
+// draft is a proposal that is being made.
+type draft struct {
+	Proposal
+	facts Facts
+	hosts map[key][]Refusal
+	calls map[key][]Call
+	left  map[Left]int
+}
 
 // Propose makes lines of refusals, and says of the others why they stay refused. The same
 // refusals give the same proposal in whatever order they come.
-func Propose(refusals []Refusal) Proposal {
-	refusals = slices.SortedFunc(slices.Values(refusals), func(a, b Refusal) int {
-		return cmp.Or(strings.Compare(a.Chain, b.Chain), cmp.Compare(a.Seq, b.Seq))
-	})
-	p := Proposal{Sessions: []nacre.SessionID{}, Lines: []Line{}, Left: []Left{}}
-	digest, left, lines := sha256.New(), map[Left]int{}, map[key][]Refusal{}
-	for _, r := range refusals {
-		_, _ = fmt.Fprintf(digest, "%s %d %s\n", r.Chain, r.Seq, r.Digest) // a hash takes everything
-		if !slices.Contains(p.Sessions, r.Session) {
-			p.Sessions = append(p.Sessions, r.Session)
-		}
-		rule, why := r.wants()
-		if why != "" {
-			left[Left{What: r.where(), Why: why}]++
-			continue
-		}
-		k := key{host: rule}
-		if r.seesRequest() {
-			k.method = r.Method
-		}
-		lines[k] = append(lines[k], r)
+func Propose(refusals []Refusal, calls []Call, facts Facts) Proposal {
+	d := draft{
+		Proposal: Proposal{Sessions: []nacre.SessionID{}, Lines: []Line{}, Left: []Left{}}, facts: facts,
+		hosts: map[key][]Refusal{}, calls: map[key][]Call{}, left: map[Left]int{},
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(lines), func(a, b key) int {
-		return cmp.Or(strings.Compare(a.host, b.host), strings.Compare(a.method, b.method))
-	}) {
-		line, why := lineOf(k, lines[k])
-		if why == "" && len(p.Lines) == maxLines {
-			why = fmt.Sprintf("a proposal has at most %d lines: approve these first", maxLines)
-		}
-		if why != "" {
-			left[Left{What: k.host, Why: why}] += len(lines[k])
-			continue
-		}
-		line.Number = len(p.Lines) + 1
-		p.Lines = append(p.Lines, line)
+	d.gather(refusals, calls)
+	for _, k := range slices.SortedFunc(maps.Keys(d.hosts), key.compare) {
+		line, why := lineOf(k, d.hosts[k])
+		d.add(line, why, k.host, len(d.hosts[k]))
 	}
-	for l, times := range left {
+	for _, k := range slices.SortedFunc(maps.Keys(d.calls), key.compare) {
+		d.add(lineOfTool(k, d.calls[k], facts.Tools[k.tool]), "", toolText(k.tool, k.group), len(d.calls[k]))
+	}
+	for l, times := range d.left {
 		l.Times = times
-		p.Left = append(p.Left, l)
+		d.Left = append(d.Left, l)
 	}
-	slices.SortFunc(p.Left, func(a, b Left) int {
+	slices.SortFunc(d.Left, func(a, b Left) int {
 		return cmp.Or(strings.Compare(a.What, b.What), strings.Compare(a.Why, b.Why))
 	})
-	p.Evidence = hex.EncodeToString(digest.Sum(nil))
-	p.ID = p.digest()
-	return p
+	d.ID = d.digest()
+	return d.Proposal
+}
+
+// before orders records.
+func (s Seen) before(b Seen) int {
+	return cmp.Or(strings.Compare(s.Chain, b.Chain), cmp.Compare(s.Seq, b.Seq))
+}
+
+// gather puts together what becomes one line, and what becomes none.
+func (d *draft) gather(refusals []Refusal, calls []Call) {
+	refusals = slices.SortedFunc(slices.Values(refusals), func(a, b Refusal) int { return a.before(b.Seen) })
+	calls = slices.SortedFunc(slices.Values(calls), func(a, b Call) int { return a.before(b.Seen) })
+	seen := make([]Seen, 0, len(refusals)+len(calls))
+	for _, r := range refusals {
+		seen = append(seen, r.Seen)
+		k, why := r.key(d.facts)
+		if why != "" {
+			d.left[Left{What: r.where(), Why: why}]++
+			continue
+		}
+		d.hosts[k] = append(d.hosts[k], r)
+	}
+	for _, c := range calls {
+		seen = append(seen, c.Seen)
+		if why := c.stays(d.facts); why != "" {
+			d.left[Left{What: toolText(c.Tool, c.Group), Why: why}]++
+			continue
+		}
+		k := key{tool: c.Tool, group: c.Group}
+		d.calls[k] = append(d.calls[k], c)
+	}
+	digest := sha256.New()
+	for _, s := range slices.SortedFunc(slices.Values(seen), Seen.before) {
+		_, _ = fmt.Fprintf(digest, "%s %d %s\n", s.Chain, s.Seq, s.Digest) // a hash takes everything
+		if !slices.Contains(d.Sessions, s.Session) {
+			d.Sessions = append(d.Sessions, s.Session)
+		}
+	}
+	d.Evidence = hex.EncodeToString(digest.Sum(nil))
+}
+
+// add puts a line into the proposal, or what it is of where it may not be one.
+func (d *draft) add(line Line, why, what string, times int) {
+	if why == "" && len(d.Lines) == maxLines {
+		why = fmt.Sprintf("a proposal has at most %d lines: approve these first", maxLines)
+	}
+	if why != "" {
+		d.left[Left{What: what, Why: why}] += times
+		return
+	}
+	line.Number = len(d.Lines) + 1
+	d.Lines = append(d.Lines, line)
 }
 
 // digest names the lines and their evidence.
@@ -171,6 +249,36 @@ func (r Refusal) where() string {
 	return fmt.Sprintf("%s:%d", r.Host, r.Port)
 }
 
+// leased tells a request of a host for which a credential is, that is for other requests.
+func (r Refusal) leased() bool {
+	return r.Reason == egress.ReasonPathNotLeased || r.Reason == egress.ReasonMethodNotLeased
+}
+
+// key is the line that the request belongs to, or why there will be none.
+func (r Refusal) key(facts Facts) (k key, why string) {
+	k.host, why = r.wants()
+	if r.seesRequest() {
+		k.method = r.Method
+	}
+	if why != "" || !r.leased() {
+		return k, why
+	}
+	k.group = r.Group
+	for _, c := range facts.Credentials {
+		switch {
+		case c.Host != k.host || !slices.Contains(c.Groups, string(r.Group)):
+		case k.credential != "":
+			return k, "several credentials are for this host: write the path under the right one in config.toml"
+		default:
+			k.credential = c.Name
+		}
+	}
+	if k.credential == "" {
+		why = "no credential of the group is for this host's requests now"
+	}
+	return k, why
+}
+
 // wants is the rule that would let the request through, as in [egress] allow, or why there
 // will be none.
 func (r Refusal) wants() (rule, why string) {
@@ -178,6 +286,7 @@ func (r Refusal) wants() (rule, why string) {
 	switch {
 	case r.Reason == egress.ReasonNotInBundle:
 		rule = cmp.Or(r.Rule, rule)
+	case r.leased() && r.seesRequest():
 	case r.Reason != egress.ReasonNotListed:
 		return "", "refused as " + string(r.Reason) + ", which no list of hosts changes"
 	case r.seesRequest():
@@ -199,7 +308,7 @@ func (r Refusal) wants() (rule, why string) {
 
 // lineOf makes one line of refusals that have their host and method in common.
 func lineOf(k key, refusals []Refusal) (line Line, why string) {
-	line = Line{Host: k.host, Times: len(refusals)}
+	line = Line{Host: k.host, Group: k.group, Credential: k.credential, Times: len(refusals)}
 	untrusted := true
 	for _, r := range refusals {
 		untrusted = untrusted && r.Untrusted
@@ -212,6 +321,9 @@ func lineOf(k key, refusals []Refusal) (line Line, why string) {
 	}
 	if untrusted {
 		line.Apart = append(line.Apart, apartUntrusted)
+	}
+	if k.credential != "" {
+		line.Apart = append(line.Apart, apartLease)
 	}
 	if k.method == "" {
 		return line, ""
@@ -254,7 +366,7 @@ func folderOf(paths []string) string {
 // lets tells whether the line would have let a refused request through.
 func (l Line) lets(r Refusal) bool {
 	rule, why := r.wants()
-	if why != "" || rule != l.Host {
+	if why != "" || rule != l.Host || r.leased() != (l.Credential != "") || r.leased() && r.Group != l.Group {
 		return false
 	}
 	if len(l.Methods) == 0 {
@@ -265,12 +377,18 @@ func (l Line) lets(r Refusal) bool {
 }
 
 // Try counts what the lines would have let through of other sessions' refusals.
-func (p *Proposal) Try(others []Refusal, sessions int) {
+func (p *Proposal) Try(others []Refusal, calls []Call, sessions int) {
 	p.Looked = sessions
 	for i := range p.Lines {
+		l := &p.Lines[i]
 		for _, r := range others {
-			if p.Lines[i].lets(r) {
-				p.Lines[i].Others++
+			if l.Tool == "" && l.lets(r) {
+				l.Others++
+			}
+		}
+		for _, c := range calls {
+			if l.Tool != "" && l.letsCall(c) {
+				l.Others++
 			}
 		}
 	}

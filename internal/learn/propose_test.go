@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/egress"
 	"github.com/nacre-dev/nacre/internal/learn"
 	"github.com/nacre-dev/nacre/internal/posture"
@@ -18,22 +19,52 @@ import (
 func anyRefusal(r *rand.Rand, n int) learn.Refusal {
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	refusal := learn.Refusal{
-		Session: "s", Chain: "s.1", Seq: uint64(n), Digest: fmt.Sprint(n),
+		Seen:   at(n),
 		Host:   pick("a.example.com", "b.example.com", "xn--bcher-kva.example", "localhost", "db.internal", "printer", "10.0.0.1", "", "0x7f.1", "*.example.com"),
 		Port:   []uint16{80, 443, 8080, 0}[r.IntN(4)],
 		Method: pick("CONNECT", "GET", "HEAD", "POST", "DELETE"),
-		Reason: egress.Reason(pick("not_listed", "not_listed", "not_listed", "request_not_listed", "ip_literal", "address_refused", "malformed_request", "")),
+		Reason: egress.Reason(pick("not_listed", "not_listed", "not_listed", "request_not_listed", "path_not_leased", "method_not_leased", "ip_literal", "address_refused", "malformed_request", "")),
 	}
 	if refusal.Method != "CONNECT" {
 		refusal.Path = pick("/", "/pool/a", "/pool/a/b", "/pool/b", "/other", "/pool/../x", "/a%2fb", "", "//x", "/"+strings.Repeat("x", 600))
 	}
+	refusal.Group = nacre.Group(pick("main", "other"))
 	refusal.Untrusted = r.IntN(3) == 0
 	return refusal
 }
 
+// at is a record of a session.
+func at(n int) learn.Seen {
+	return learn.Seen{Session: "s", Group: "main", Chain: "s.1", Seq: uint64(n), Digest: fmt.Sprint(n)}
+}
+
+// facts are two credentials, of which one group holds both for one host, and three tools.
+var facts = learn.Facts{
+	Credentials: []learn.CredentialFacts{
+		{Name: "one", Groups: []string{"main", "other"}, Host: "a.example.com:443"}, {Name: "two", Groups: []string{"other"}, Host: "a.example.com:443"},
+		{Name: "inside", Groups: []string{"main"}, Host: "db.internal:443"},
+	},
+	Tools: map[nacre.ToolName]learn.ToolFacts{"look": {Reads: true}, "post": {}, "pay": {Sinks: true}},
+}
+
+// anyCall is a refused call of a few tools, with a few arguments.
+func anyCall(r *rand.Rand, n int) learn.Call {
+	pick := func(of ...string) string { return of[r.IntN(len(of))] }
+	c := learn.Call{
+		Seen: at(n), Tool: nacre.ToolName(pick("look", "post", "pay", "gone")), Arguments: pick("", "aa", "bb", "cc"),
+		Reason: nacre.ReasonCode(pick("group_not_allowed", "group_not_allowed", "unknown_tool", "explicit_deny_rule")), Doubtful: r.IntN(3) == 0,
+	}
+	c.Group, c.Untrusted = nacre.Group(pick("main", "other")), r.IntN(3) == 0
+	return c
+}
+
 // allows tells whether a line lets a request through, by the documented meaning of a line.
 func allows(l learn.Line, host, method, path string) bool {
-	if l.Host != host {
+	rule := l.Host
+	if l.Credential != "" {
+		rule += " with a credential"
+	}
+	if rule != host {
 		return false
 	}
 	if len(l.Methods) == 0 {
@@ -45,6 +76,9 @@ func allows(l learn.Line, host, method, path string) bool {
 // ruleOf is how a refused request is named in [egress] allow.
 func ruleOf(r learn.Refusal) string {
 	text := fmt.Sprintf("%s:%d", r.Host, r.Port)
+	if r.Method != "CONNECT" && strings.HasSuffix(string(r.Reason), "_not_leased") {
+		return text + " with a credential"
+	}
 	if r.Method != "CONNECT" && r.Reason == egress.ReasonNotListed {
 		text += "/http"
 	}
@@ -53,7 +87,9 @@ func ruleOf(r learn.Refusal) string {
 
 // U-40: a proposal allows what was refused as not listed and nothing that was not seen,
 // nothing inside, and in its "all" neither what sends nor what was asked after text that
-// nobody vouches for alone. The order of the refusals says nothing.
+// nobody vouches for alone. A credential is used for what its group asked of its own host. A
+// tool is called with what it was called with, and never where a value that does harm came from
+// nobody knows where. The order of the refusals says nothing.
 func TestAProposalAllowsExactlyWhatWasSeen(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -62,7 +98,11 @@ func TestAProposalAllowsExactlyWhatWasSeen(t *testing.T) {
 		for n := range r.IntN(40) {
 			refusals = append(refusals, anyRefusal(r, n))
 		}
-		p := learn.Propose(refusals)
+		var calls []learn.Call
+		for n := range r.IntN(20) {
+			calls = append(calls, anyCall(r, 100+n))
+		}
+		p := learn.Propose(refusals, calls, facts)
 		counted := 0
 		for _, left := range p.Left {
 			counted += left.Times
@@ -72,14 +112,19 @@ func TestAProposalAllowsExactlyWhatWasSeen(t *testing.T) {
 		}
 		for _, l := range p.Lines {
 			counted += l.Times
+			if l.Tool != "" {
+				checkTool(t, l, calls)
+				continue
+			}
 			checkLine(t, l, refusals)
 		}
-		if counted != len(refusals) {
-			t.Errorf("%d refusals, %d of them accounted for", len(refusals), counted)
+		if counted != len(refusals)+len(calls) {
+			t.Errorf("%d refusals, %d of them accounted for", len(refusals)+len(calls), counted)
 		}
 		mixed := slices.Clone(refusals)
 		r.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
-		if again := learn.Propose(mixed); !reflect.DeepEqual(again, p) {
+		slices.Reverse(calls)
+		if again := learn.Propose(mixed, calls, facts); !reflect.DeepEqual(again, p) {
 			t.Fatalf("another order gives another proposal:\n%+v\n%+v", p, again)
 		}
 	}
@@ -97,6 +142,12 @@ func checkLine(t *testing.T, l learn.Line, refusals []learn.Refusal) {
 			t.Errorf("%s %s was never asked", l.Host, path)
 		}
 	}
+	if l.Credential != "" {
+		seen = slices.DeleteFunc(seen, func(r learn.Refusal) bool { return r.Group != l.Group })
+		if l.Group != "main" || l.Credential != "one" || l.Host != "a.example.com:443" || len(l.Apart) == 0 || len(l.Methods) != 1 {
+			t.Errorf("%+v widens a credential", l)
+		}
+	}
 	trusted := slices.ContainsFunc(seen, func(r learn.Refusal) bool { return !r.Untrusted })
 	sends := slices.Contains(l.Methods, "POST") || slices.Contains(l.Methods, "DELETE")
 	if len(seen) == 0 || len(l.Apart) == 0 && (!trusted || sends) {
@@ -107,34 +158,52 @@ func checkLine(t *testing.T, l learn.Line, refusals []learn.Refusal) {
 	}
 }
 
+func checkTool(t *testing.T, l learn.Line, calls []learn.Call) {
+	t.Helper()
+	calls = slices.DeleteFunc(slices.Clone(calls), func(c learn.Call) bool {
+		known := c.Reason == "group_not_allowed" || c.Reason == "unknown_tool" && c.Tool != "pay"
+		return c.Tool != l.Tool || c.Group != l.Group || c.Doubtful || !known || c.Arguments == ""
+	})
+	trusted := slices.ContainsFunc(calls, func(c learn.Call) bool { return !c.Untrusted })
+	if l.Host != "" || l.Times != len(calls) || len(l.Arguments) == 0 || len(l.Apart) == 0 && (!trusted || l.Tool != "look") {
+		t.Errorf("%+v is proposed of %+v", l, calls)
+	}
+	for _, a := range l.Arguments {
+		if !slices.ContainsFunc(calls, func(c learn.Call) bool { return c.Arguments == a }) {
+			t.Errorf("%s was never called with %s", l.Tool, a)
+		}
+	}
+}
+
 // U-40: hundreds of paths of one host are one folder that a person accepts by its number,
 // and stay refused where they have none in common.
 func TestManyPathsAreOneFolderOrNothing(t *testing.T) {
 	t.Parallel()
 	var together, apart []learn.Refusal
 	for n := range 100 {
-		r := learn.Refusal{Session: "s", Chain: "s.1", Seq: uint64(n), Host: "a.example.com", Port: 80, Method: "GET", Reason: egress.ReasonNotListed}
+		r := learn.Refusal{Seen: at(n), Host: "a.example.com", Port: 80, Method: "GET", Reason: egress.ReasonNotListed}
 		r.Path = fmt.Sprintf("/pool/main/%d.deb", n)
 		together = append(together, r)
 		r.Path = fmt.Sprintf("/%d.deb", n)
 		apart = append(apart, r)
 	}
-	if p := learn.Propose(together); len(p.Lines) != 1 || !slices.Equal(p.Lines[0].Paths, []string{"/pool/main/"}) || len(p.Lines[0].Apart) != 1 {
+	if p := learn.Propose(together, nil, learn.Facts{}); len(p.Lines) != 1 || !slices.Equal(p.Lines[0].Paths, []string{"/pool/main/"}) || len(p.Lines[0].Apart) != 1 {
 		t.Errorf("have %+v", p)
 	}
-	if p := learn.Propose(apart); len(p.Lines) != 0 || len(p.Left) != 1 || p.Left[0].Times != 100 {
+	if p := learn.Propose(apart, nil, learn.Facts{}); len(p.Lines) != 0 || len(p.Left) != 1 || p.Left[0].Times != 100 {
 		t.Errorf("have %+v", p)
 	}
 }
 
 func TestALineIsTriedOnOtherSessions(t *testing.T) {
 	t.Parallel()
-	r := learn.Refusal{Session: "s", Chain: "s.1", Host: "a.example.com", Port: 443, Method: "CONNECT", Reason: egress.ReasonNotListed}
-	p := learn.Propose([]learn.Refusal{r})
-	other := r
-	other.Port = 8443
-	p.Try([]learn.Refusal{r, r, other}, 2)
-	if p.Lines[0].Others != 2 || p.Looked != 2 {
+	r := learn.Refusal{Seen: at(0), Host: "a.example.com", Port: 443, Method: "CONNECT", Reason: egress.ReasonNotListed}
+	c := learn.Call{Seen: at(1), Tool: "look", Reason: nacre.ReasonGroupNotAllowed, Arguments: "aa"}
+	p := learn.Propose([]learn.Refusal{r}, []learn.Call{c}, facts)
+	other, another := r, c
+	other.Port, another.Arguments = 8443, "bb"
+	p.Try([]learn.Refusal{r, r, other}, []learn.Call{c, another}, 2)
+	if p.Lines[0].Others != 2 || p.Lines[1].Others != 1 || p.Looked != 2 {
 		t.Errorf("have %+v", p)
 	}
 }

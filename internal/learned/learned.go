@@ -26,6 +26,8 @@ const (
 	// maxApprovals is how many approvals are kept, and maxHosts how many lines each has.
 	maxApprovals = 100
 	maxHosts     = 256
+	// maxArguments is how many arguments of one tool are told apart.
+	maxArguments = 256
 	// MaxTime is the longest that an approval may stand.
 	MaxTime = 366 * 24 * time.Hour
 )
@@ -44,7 +46,9 @@ type Approval struct {
 	// records, in hexadecimal.
 	Sessions []string `toml:"sessions" json:"sessions"`
 	Evidence string   `toml:"evidence" json:"evidence"`
-	Hosts    []Host   `toml:"host" json:"hosts"`
+	Hosts    []Host   `toml:"host,omitempty" json:"hosts"`
+	Tools    []Tool   `toml:"tool,omitempty" json:"tools,omitempty"`
+	Uses     []Use    `toml:"use,omitempty" json:"uses,omitempty"`
 	// Power is what it unlocks, where it was proposed from evidence (M-51): runs alone have
 	// it, and none that has listened to an outsider. Empty for what nacre learn approved.
 	Power string `toml:"power,omitempty" json:"power,omitempty"`
@@ -86,8 +90,20 @@ func (l Approval) check() error {
 		return errors.New("id, by, at, until and evidence are required")
 	case l.Until.Sub(l.At) > MaxTime:
 		return fmt.Errorf("%s stands for more than %d days", l.ID, int(MaxTime/(24*time.Hour)))
-	case len(l.Hosts) == 0 || len(l.Hosts) > maxHosts:
-		return fmt.Errorf("%s has no host, or more than %d", l.ID, maxHosts)
+	case len(l.Hosts)+len(l.Tools)+len(l.Uses) == 0 || len(l.Hosts)+len(l.Tools)+len(l.Uses) > maxHosts:
+		return fmt.Errorf("%s has nothing that was approved, or more than %d lines", l.ID, maxHosts)
+	case l.Power != "" && len(l.Tools)+len(l.Uses) > 0:
+		return fmt.Errorf("%s: a power is hosts alone", l.ID)
+	}
+	for _, t := range l.Tools {
+		if err := t.check(); err != nil {
+			return fmt.Errorf("%s: %w", l.ID, err)
+		}
+	}
+	for _, u := range l.Uses {
+		if err := u.check(); err != nil {
+			return fmt.Errorf("%s: %w", l.ID, err)
+		}
 	}
 	for _, h := range l.Hosts {
 		rule, err := posture.ParseEgress(h.Host)
@@ -177,24 +193,28 @@ func (a Approvals) Plain() Approvals {
 	return slices.DeleteFunc(slices.Clone(a), func(l Approval) bool { return l.Power != "" })
 }
 
-// At are the hosts that may be reached by their names alone at a moment, as in [egress]
-// allow, and the requests that may be made of others.
-func (a Approvals) At(now time.Time) (names []string, requests []egress.Credential, err error) {
-	for _, l := range a {
-		if !now.Before(l.Until) {
-			continue
-		}
+// standing are those that hold for what begins at a moment.
+func (a Approvals) standing(now time.Time) Approvals {
+	return slices.DeleteFunc(slices.Clone(a), func(l Approval) bool { return now.Before(l.At) || !now.Before(l.Until) })
+}
+
+// At is what may be reached at a moment.
+func (a Approvals) At(now time.Time) (all egress.Learned, err error) {
+	for _, l := range a.standing(now) {
 		for _, h := range l.Hosts {
 			c, asked, err := h.credential(l.ID)
 			switch {
 			case err != nil:
-				return nil, nil, err
+				return egress.Learned{}, err
 			case asked:
-				requests = append(requests, c)
-			case !slices.Contains(names, h.Host):
-				names = append(names, h.Host)
+				all.Requests = append(all.Requests, c)
+			case !slices.Contains(all.Names, h.Host):
+				all.Names = append(all.Names, h.Host)
 			}
 		}
+		for _, u := range l.Uses {
+			all.Uses = append(all.Uses, egress.Use{Group: u.Group, Credential: u.Credential, Host: u.Host, Methods: u.Methods, Paths: u.Paths})
+		}
 	}
-	return names, requests, nil
+	return all, nil
 }

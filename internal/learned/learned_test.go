@@ -8,12 +8,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nacre-dev/nacre/internal/egress"
 	"github.com/nacre-dev/nacre/internal/learned"
+	"github.com/nacre-dev/nacre/internal/posture"
 )
 
 func approval(host string) learned.Approval {
 	at := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 	return learned.Approval{ID: "a1", By: "ada", At: at, Until: at.Add(24 * time.Hour), Evidence: "e", Sessions: []string{"s"}, Hosts: []learned.Host{{Host: host}}}
+}
+
+func use(credential, host string) learned.Use {
+	return learned.Use{Group: "main", Credential: credential, Host: host, Methods: []string{"GET"}, Paths: []string{"/a"}}
 }
 
 // U-40: what was approved is kept, stands until its end, and is taken back.
@@ -30,12 +36,12 @@ func TestAnApprovalStandsUntilItsEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, requests, err := have.At(a.Until.Add(-time.Second))
-	if err != nil || len(names) != 1 || len(requests) != 1 || !requests[0].Plain || requests[0].Lets("GET", "/other") || !requests[0].Lets("GET", "/pool/x") {
-		t.Errorf("have %v %+v: %v", names, requests, err)
+	l, err := have.At(a.Until.Add(-time.Second))
+	if err != nil || len(l.Names) != 1 || len(l.Requests) != 1 || !l.Requests[0].Plain || l.Requests[0].Lets("GET", "/other") || !l.Requests[0].Lets("GET", "/pool/x") {
+		t.Errorf("have %+v: %v", l, err)
 	}
-	if names, requests, err := have.At(a.Until); err != nil || len(names)+len(requests) != 0 {
-		t.Errorf("it goes on after its end: %v %v %v", names, requests, err)
+	if l, err := have.At(a.Until); err != nil || len(l.Names)+len(l.Requests) != 0 {
+		t.Errorf("it goes on after its end: %+v %v", l, err)
 	}
 	refused := errors.New("no")
 	if err := learned.Change(t.Context(), dir, func(learned.Approvals) (learned.Approvals, error) { return nil, refused }); !errors.Is(err, refused) {
@@ -63,6 +69,25 @@ func TestWhatCannotBeLearnedIsRefused(t *testing.T) {
 		"ten years":            func(a *learned.Approval) { a.Until = a.At.AddDate(10, 0, 0) },
 		"nobody":               func(a *learned.Approval) { a.By = "" },
 		"no host":              func(a *learned.Approval) { a.Hosts = nil },
+		"all tools":            func(a *learned.Approval) { a.Tools = []learned.Tool{{Group: "main", Tool: "*", Any: true}} },
+		"a tool of nobody":     func(a *learned.Approval) { a.Tools = []learned.Tool{{Tool: "look", Any: true}} },
+		"a tool without word":  func(a *learned.Approval) { a.Tools = []learned.Tool{{Group: "main", Tool: "look"}} },
+		"a tool with both": func(a *learned.Approval) {
+			a.Tools = []learned.Tool{{Group: "main", Tool: "look", Any: true, Arguments: []string{strings.Repeat("ab", 32)}}}
+		},
+		"no digest": func(a *learned.Approval) {
+			a.Tools = []learned.Tool{{Group: "main", Tool: "look", Arguments: []string{"ab"}}}
+		},
+		"a power with a tool": func(a *learned.Approval) {
+			a.Power, a.Tools = "p", []learned.Tool{{Group: "main", Tool: "look", Any: true}}
+		},
+		"no credential":         func(a *learned.Approval) { a.Uses = []learned.Use{use("", "a.example.com:443")} },
+		"one for a host inside": func(a *learned.Approval) { a.Uses = []learned.Use{use("hub", "db.internal:443")} },
+		"one for all methods": func(a *learned.Approval) {
+			u := use("hub", "a.example.com:443")
+			u.Methods = nil
+			a.Uses = []learned.Use{u}
+		},
 	} {
 		a := approval("a.example.com:443")
 		spoil(&a)
@@ -81,6 +106,44 @@ func TestWhatCannotBeLearnedIsRefused(t *testing.T) {
 		}
 		if _, err := learned.Load(dir); err == nil || !strings.Contains(err.Error(), "learned.toml") {
 			t.Errorf("%.20q: have %v", text, err)
+		}
+	}
+}
+
+// U-40: what was approved of tools and credentials stands like a host; a credential that is for
+// another host by now, or for git, is used for nothing more.
+func TestToolsAndCredentialsStandUntilTheirEnd(t *testing.T) {
+	t.Parallel()
+	a := approval("a.example.com:443")
+	a.Tools = []learned.Tool{{Group: "main", Tool: "look", Any: true}}
+	a.Uses = []learned.Use{use("hub", "a.example.com:443")}
+	all := learned.Approvals{a}
+	now, err := all.At(a.At)
+	if tools := all.ToolsAt(a.At); err != nil || len(tools) != 1 || len(now.Uses) != 1 {
+		t.Fatalf("have %v %v: %v", tools, now, err)
+	}
+	for _, at := range []time.Time{a.At.Add(-time.Second), a.Until} {
+		if then, err := all.At(at); err != nil || len(all.ToolsAt(at))+len(then.Uses) != 0 {
+			t.Errorf("at %v: have %v %v: %v", at, all.ToolsAt(at), then, err)
+		}
+	}
+	c := egress.Credential{Name: "hub", Host: "a.example.com", Port: 443, Methods: []string{"POST"}, Paths: []string{"/b"}, Whole: []string{"/c"}, Scheme: egress.SchemeBearer}
+	more := c.Further("main", now.Uses)
+	if len(more) != 1 || !more[0].Lets("GET", "/a/x") || more[0].Lets("POST", "/b") || more[0].Lets("GET", "/c") || more[0].Scheme != egress.SchemeBearer {
+		t.Errorf("have %+v", more)
+	}
+	if more := c.Further("second", now.Uses); len(more) != 0 {
+		t.Errorf("another group: have %+v", more)
+	}
+	for name, change := range map[string]func(*egress.Credential){
+		"another host": func(c *egress.Credential) { c.Host = "b.example.com" },
+		"another name": func(c *egress.Credential) { c.Name = "other" },
+		"git":          func(c *egress.Credential) { c.Git = posture.Git{Repositories: []string{"/a/b"}} },
+	} {
+		other := c
+		change(&other)
+		if more := other.Further("main", now.Uses); len(more) != 0 {
+			t.Errorf("%s: it is used for more", name)
 		}
 	}
 }

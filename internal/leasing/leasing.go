@@ -34,8 +34,9 @@ type Credentials struct {
 	holds     []*hold
 	authority *egress.Authority
 	opened    []egress.Credential // that add nothing
-	sweeping  func()              // ends the sweeps; nil where there are none
-	patience  time.Duration       // how long a request waits for a person's answer
+	uses      []egress.Use
+	sweeping  func()        // ends the sweeps; nil where there are none
+	patience  time.Duration // how long a request waits for a person's answer
 	logins    logins
 }
 
@@ -104,18 +105,25 @@ func rootKey(ctx context.Context, inst *installation.Installation, c config.Cred
 	return m, nil
 }
 
+// Reach is where a session may connect to, what it may ask of hosts that are opened without a
+// secret, and what it may use credentials for beside what the config says.
+type Reach struct {
+	Rules  []nacre.EgressRule
+	Opened []egress.Credential
+	Uses   []egress.Use
+}
+
 // Open takes the credentials that a session will need, and fails where one has no
-// value: the operator finds out now, not the agent later. rules are where the session
-// may connect to, opened what it may ask of hosts that are opened without a secret, and
-// patience how long a request waits for the person who grants its credential.
+// value: the operator finds out now, not the agent later. patience is how long
+// a request waits for the person who grants its credential.
 // What was taken before it failed is there to be closed.
-func Open(ctx context.Context, inst *installation.Installation, s *session.Session, rules []nacre.EgressRule, opened []egress.Credential, patience time.Duration) (*Credentials, error) {
+func Open(ctx context.Context, inst *installation.Installation, s *session.Session, reach Reach, patience time.Duration) (*Credentials, error) {
 	configs := inst.Config.CredentialsOf(s.Group())
-	if len(configs) == 0 && len(opened) == 0 && !installation.HasAuthorities(inst) {
+	if len(configs) == 0 && len(reach.Opened) == 0 && !installation.HasAuthorities(inst) {
 		return nil, nil //nolint:nilnil // a nil one holds none
 	}
-	l := &Credentials{session: s, inst: inst, broker: leaseBroker(inst), opened: opened, patience: patience}
-	return l, l.take(ctx, configs, rules)
+	l := &Credentials{session: s, inst: inst, broker: leaseBroker(inst), opened: reach.Opened, uses: reach.Uses, patience: patience}
+	return l, l.take(ctx, configs, reach.Rules)
 }
 
 func (l *Credentials) take(ctx context.Context, configs []config.Credential, rules []nacre.EgressRule) error {
@@ -446,13 +454,21 @@ func (l *Credentials) Into(o egress.Options) (egress.Options, error) {
 		if c.Roots, err = h.config.Roots(); err != nil {
 			return o, &installation.NotReady{What: "credentials", Err: err}
 		}
-		o.Credentials = append(o.Credentials, c)
+		o.Credentials = append(append(o.Credentials, c), c.Further(l.session.Group(), l.uses)...)
 	}
 	o.Credentials = append(o.Credentials, l.opened...)
 	for i := range o.Credentials {
 		o.Credentials[i].Roots = cmp.Or(o.Credentials[i].Roots, roots)
 	}
 	return o, nil
+}
+
+// Uses are what was learned of credentials when the session began.
+func (l *Credentials) Uses() []egress.Use {
+	if l == nil {
+		return nil
+	}
+	return l.uses
 }
 
 // Close gives back what the session holds. The proxy may still run: it has no value

@@ -227,10 +227,10 @@ func inUse(inst *installation.Installation, f pluginhost.Found) bool {
 	if _, given := inst.Config.Access[string(f.Name)]; given || filepath.Dir(f.Dir) != access.BuiltIn(inst) {
 		return true
 	}
-	groups := inst.Config.ToolGroups()
-	for name := range inst.Config.Groups {
+	groups := access.ToolGroups(inst, inst.Options.Now())
+	for name := range groups {
 		for _, t := range f.Manifest.Provides.Tools {
-			if groups.Allows(nacre.Group(name), t.Capability(f.Name, f.Hash)) {
+			if groups.Allows(name, t.Capability(f.Name, f.Hash)) {
 				return true
 			}
 		}

@@ -15,6 +15,8 @@ import (
 type opening struct {
 	// opened is what hosts are asked nothing else than.
 	opened []egress.Credential
+	// uses are what credentials may be used for by what was learned.
+	uses []egress.Use
 	// powers are the rules that hold while the session has listened to no outsider.
 	powers []nacre.EgressRule
 	// later says that what its calls reach is opened with the first of them.

@@ -162,7 +162,7 @@ func Open(ctx context.Context, inst *installation.Installation, req Request) (*S
 	if !later {
 		s.remember(ctx, req.Group)
 	}
-	if err := s.open(ctx, req, opening{opened, powers, later}); err != nil {
+	if err := s.open(ctx, req, opening{opened, reach.Uses(), powers, later}); err != nil {
 		return nil, errors.Join(err, s.Stopped(), s.Close(ctx, "not opened", s.Session == nil || !s.Resumed() && !s.CarriedOn()))
 	}
 	return s, nil
@@ -220,7 +220,7 @@ func (s *Session) open(ctx context.Context, req Request, o opening) error {
 	if s.pins, err = s.newPinner(req.Folder); err != nil {
 		return err
 	}
-	if s.leases, err = leasing.Open(ctx, s.Inst, s.Session, s.Rules, o.opened, s.Inst.Config.Hold(req.Asking.Watched)); err != nil {
+	if s.leases, err = leasing.Open(ctx, s.Inst, s.Session, leasing.Reach{Rules: s.Rules, Opened: o.opened, Uses: o.uses}, s.Inst.Config.Hold(req.Asking.Watched)); err != nil {
 		return err
 	}
 	s.askTerminal(req.Asking)
@@ -351,7 +351,7 @@ func (s *Session) Posture(in posture.Input) (nacre.Posture, error) { return s.Po
 // the folder of a command, and those in the place of a toolchain's cache.
 func (s *Session) PostureWith(in posture.Input, modules []verify.Module) (nacre.Posture, error) {
 	in.Egress, in.Forwards = s.Rules, s.Services.Forwards()
-	in.Credentials = s.Inst.Config.Scopes(s.Group())
+	in.Credentials = s.Inst.Config.Scopes(s.Group(), s.leases.Uses())
 	in.Limits = s.Inst.Config.Limits.Over(in.Limits)
 	if s.Sandbox().HostTools() {
 		in.System, in.Toolchains = slices.Clone(s.Found.System()), s.Found.Toolchains

@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/access"
 	"github.com/nacre-dev/nacre/internal/approval"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/hosting"
@@ -45,7 +47,7 @@ func (t *toolset) openKernel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	k, err := newKernel(t.Inst, t.Approvals, installation.Words{Recorder: t.Recorder, Redact: t.Inst.Redact}, t.pins)
+	k, err := newKernel(t.Inst, t.Started, t.Approvals, installation.Words{Recorder: t.Recorder, Redact: t.Inst.Redact}, t.pins)
 	if err != nil {
 		return err
 	}
@@ -99,13 +101,13 @@ func (t *toolset) workFolder() (string, error) {
 	return filepath.Join(dir, task.WorkDir), err
 }
 
-func newKernel(inst *installation.Installation, approver *approval.Desk, recorder nacre.Recorder, pins *pins.Pinner) (*kernel.Kernel, error) {
+func newKernel(inst *installation.Installation, started time.Time, approver *approval.Desk, recorder nacre.Recorder, pins *pins.Pinner) (*kernel.Kernel, error) {
 	keys := kernel.Keys{Current: kernel.Key(inst.Grants.Current)}
 	for _, key := range inst.Grants.Previous {
 		keys.Retired = append(keys.Retired, kernel.Key(key))
 	}
 	k, err := kernel.New(kernel.Config{
-		Policy: inst.Policy, Groups: inst.Config.ToolGroups(), Approver: approver, Pinner: pins, Recorder: recorder, Now: inst.Options.Now,
+		Policy: inst.Policy, Groups: access.ToolGroups(inst, started), Approver: approver, Pinner: pins, Recorder: recorder, Now: inst.Options.Now,
 		Random: rand.Reader, Keys: keys,
 		Shared: kernel.Shared{Revocations: inst.Revoked, Limiter: inst.Calls}, AskTTL: approver.TTL(), OutputBudget: cmp.Or(inst.Config.OutputTokens, config.DefaultOutputTokens),
 		ResultLimits: inst.Config.ResultLimits,

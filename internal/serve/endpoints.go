@@ -155,7 +155,7 @@ func deliver(ctx context.Context, p *hosting.Shared, e plugin.Envelope) {
 		if e.Group == "" {
 			return true
 		}
-		f, groups := p.Stage.Plugin(name), p.Stage.Inst.Config.ToolGroups()
+		f, groups := p.Stage.Plugin(name), access.ToolGroups(p.Stage.Inst, p.Stage.Inst.Options.Now())
 		for _, t := range f.Manifest.Provides.Tools {
 			if groups.Allows(e.Group, t.Capability(f.Name, f.Hash)) {
 				return true

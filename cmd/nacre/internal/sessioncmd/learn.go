@@ -32,7 +32,8 @@ func (c learnCommand) command() *cobra.Command {
 	cc := &cobra.Command{
 		Use: "learn [SESSION…]", Short: "approve what sessions asked for and were refused",
 		Long: `Proposes what sealed sessions asked for and were refused: hosts by their names, and where
-nacre saw the request, methods and paths. Without SESSION the sessions that began last count.
+nacre saw the request, methods and paths; further requests that a credential is used for; and
+tools, with the arguments that were seen. Without SESSION the sessions that began last count.
 Nothing was opened to learn that, and everything stays refused until you approve it: all, some
 by their numbers, or nothing. What was asked only after a session had read text that nobody
 vouches for, and what sends something, is approved by its number alone. An approval is
@@ -196,8 +197,8 @@ func (c learnCommand) approved(ctx context.Context, rt *assembly.Runtime, p asse
 	}
 	out := c.Printer(c.Stdout)
 	out.Field("approved", "%s until %s", l.ID, l.Until.Local().Format("2006-01-02 15:04"))
-	for _, h := range l.Hosts {
-		out.Field("", "%s", hostText(h.Host, h.Methods, h.Paths))
+	for _, text := range approvedTexts(l) {
+		out.Field("", "%s", text)
 	}
 	out.Field("take back", "nacre learn --undo %s", l.ID)
 	return nil
@@ -229,12 +230,54 @@ func (c learnCommand) showAll(rt *assembly.Runtime) error {
 		if !time.Now().Before(l.Until) {
 			state = "ended"
 		}
-		for _, h := range l.Hosts {
-			rows = append(rows, []string{l.ID, l.By, state, hostText(h.Host, h.Methods, h.Paths)})
+		for _, text := range approvedTexts(l) {
+			rows = append(rows, []string{l.ID, l.By, state, text})
 		}
 	}
-	c.Printer(c.Stdout).Table([]string{"PROPOSAL", "BY", "STANDS", "HOST"}, rows)
+	c.Printer(c.Stdout).Table([]string{"PROPOSAL", "BY", "STANDS", "ALLOWS"}, rows)
 	return nil
+}
+
+// approvedTexts are what an approval allows, a line each.
+func approvedTexts(l assembly.Learned) (texts []string) {
+	for _, h := range l.Hosts {
+		texts = append(texts, hostText(h.Host, h.Methods, h.Paths))
+	}
+	for _, u := range l.Uses {
+		texts = append(texts, useText(u.Host, u.Methods, u.Paths, u.Credential, u.Group))
+	}
+	for _, t := range l.Tools {
+		texts = append(texts, toolText(t.Tool, t.Group, len(t.Arguments)))
+	}
+	return texts
+}
+
+// useText is what a credential may be used for.
+func useText(host string, methods, paths []string, credential string, group nacre.Group) string {
+	return fmt.Sprintf("%s with the credential %s, for the group %s", hostText(host, methods, paths), credential, group)
+}
+
+// toolText is a tool with how many arguments it may be called with; 0 is any.
+func toolText(tool nacre.ToolName, group nacre.Group, arguments int) string {
+	how := "with any arguments"
+	switch {
+	case arguments == 1:
+		how = "with exactly the arguments that were seen"
+	case arguments > 1:
+		how = fmt.Sprintf("with exactly the %d arguments that were seen", arguments)
+	}
+	return fmt.Sprintf("the tool %s %s, for the group %s", tool, how, group)
+}
+
+// lineText is what a line allows.
+func lineText(l assembly.ProposalLine) string {
+	switch {
+	case l.Tool != "":
+		return toolText(l.Tool, l.Group, len(l.Arguments))
+	case l.Credential != "":
+		return useText(l.Host, l.Methods, l.Paths, l.Credential, l.Group)
+	}
+	return hostText(l.Host, l.Methods, l.Paths)
 }
 
 // hostText is a host with what may be asked of it.
@@ -268,13 +311,16 @@ func (c learnCommand) show(p assembly.Proposal, args []string) {
 		rows := make([][]string, 0, len(lines))
 		for _, l := range lines {
 			rows = append(rows, []string{
-				strconv.Itoa(l.Number), hostText(l.Host, l.Methods, l.Paths), strconv.Itoa(l.Times), fmt.Sprintf("%d", l.Others),
+				strconv.Itoa(l.Number), lineText(l), strconv.Itoa(l.Times), fmt.Sprintf("%d", l.Others),
 				strings.Join(l.Evidence, " "), strings.Join(l.Apart, "; "),
 			})
 		}
-		out.Table([]string{"", "HOST", "TIMES", "ELSEWHERE", "EVIDENCE", "APART"}, rows)
+		out.Table([]string{"", "ALLOWS", "TIMES", "ELSEWHERE", "EVIDENCE", "APART"}, rows)
 		for _, l := range lines {
-			if l.Wider != "" {
+			switch {
+			case l.Wider != "" && l.Tool != "":
+				out.Line("  line %d with --wider %d: %s, which is more than was seen; the policy still decides on each call", l.Number, l.Number, l.Wider)
+			case l.Wider != "":
 				out.Line("  line %d with --wider %d: everything below %s, which is more than was seen", l.Number, l.Number, l.Wider)
 			}
 		}
