@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/nacre-dev/nacre/internal/atom"
@@ -32,7 +33,7 @@ func noGitOps(_ context.Context, s Subject, _ atom.Atom, _ Runner) (v Verdict, e
 			findings = append(findings, fmt.Sprintf("%q is a git folder", folder))
 		}
 	}
-	bare := map[string]bool{}
+	bare := gitFolders{delta: s.delta, known: map[string]bool{}}
 	for _, c := range s.delta.changes {
 		switch {
 		case isGitPath(c.path):
@@ -40,7 +41,7 @@ func noGitOps(_ context.Context, s Subject, _ atom.Atom, _ Runner) (v Verdict, e
 		case isModules(path.Base(c.path)):
 			findings = append(findings, fmt.Sprintf("%q was %s: it says what submodules are", c.path, c.kind))
 		case c.kind != deleted:
-			found, err := s.delta.bareAbove(root, c.path, bare)
+			found, err := bare.above(root, c.path)
 			if err != nil {
 				return Verdict{}, err
 			}
@@ -52,17 +53,23 @@ func noGitOps(_ context.Context, s Subject, _ atom.Atom, _ Runner) (v Verdict, e
 	return verdict("git's own files changed", findings), nil
 }
 
-// bareAbove is the bare repository that a file lies in. Its folder is found as
-// git finds one.
-func (d delta) bareAbove(root *os.Root, name string, known map[string]bool) (string, error) {
+// gitFolders finds bare repositories, however their names are spelt.
+type gitFolders struct {
+	delta
+	known map[string]bool // by folder
+	names map[string]string
+}
+
+// above is the bare repository that a file lies in. Its folder is found as git finds one.
+func (g *gitFolders) above(root *os.Root, name string) (string, error) {
 	for dir := path.Dir(name); ; dir = path.Dir(dir) {
-		bare, ok := known[dir]
+		bare, ok := g.known[dir]
 		if !ok {
 			var err error
-			if bare, err = d.isBare(root, dir); err != nil {
+			if bare, err = g.isBare(root, dir); err != nil {
 				return "", err
 			}
-			known[dir] = bare
+			g.known[dir] = bare
 		}
 		if bare {
 			return dir, nil
@@ -75,16 +82,15 @@ func (d delta) bareAbove(root *os.Root, name string, known map[string]bool) (str
 
 // isBare tells a folder with a HEAD, and with objects and refs or what stands
 // for them.
-func (d delta) isBare(root *os.Root, dir string) (bool, error) {
-	head, ok := d.tree[path.Join(dir, "HEAD")]
-	if !ok || !d.has(path.Join(dir, "objects")) && !d.has(path.Join(dir, "commondir")) ||
-		!d.has(path.Join(dir, "refs")) && !d.has(path.Join(dir, "packed-refs")) && !d.has(path.Join(dir, "reftable")) {
+func (g *gitFolders) isBare(root *os.Root, dir string) (bool, error) {
+	head, ok := g.has(dir, "head")
+	if !ok || !g.hasAny(dir, "objects", "commondir") || !g.hasAny(dir, "refs", "packed-refs", "reftable") {
 		return false, nil
 	}
-	if head.link {
-		return true, nil
+	if file, is := g.tree[head]; !is || file.link {
+		return is, nil
 	}
-	f, err := openFile(root, path.Join(dir, "HEAD"))
+	f, err := openFile(root, head)
 	if err != nil {
 		return false, err
 	}
@@ -96,9 +102,23 @@ func (d delta) isBare(root *os.Root, dir string) (bool, error) {
 	return strings.HasPrefix(start, "ref:") || len(start) >= 40 && strings.Trim(start[:40], "0123456789abcdef") == "", nil
 }
 
-func (d delta) has(name string) bool {
-	_, file := d.tree[name]
-	return file || d.folders[name]
+func (g *gitFolders) hasAny(dir string, names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { _, ok := g.has(dir, name); return ok })
+}
+
+// has is the path of what some file system takes for this name in a folder.
+func (g *gitFolders) has(dir, name string) (string, bool) {
+	if g.names == nil {
+		g.names = make(map[string]string, len(g.tree)+len(g.folders))
+		for folder := range g.folders {
+			g.names[fold(folder)] = folder
+		}
+		for file := range g.tree {
+			g.names[fold(file)] = file
+		}
+	}
+	found, ok := g.names[fold(path.Join(dir, name))]
+	return found, ok
 }
 
 func isGitPath(name string) bool {
