@@ -9,22 +9,53 @@ import (
 // maxHops is how many links are followed from one to the next.
 const maxHops = 8
 
-// ShownAs gives the places that links lead to whose names are sensitive, with
-// why; read gives what is in a link, or says that it is none.
+// ClassifyLink says what obeys a link by its path alone: a name that matters of a file, or
+// of a folder by which programs find what is in it, since the link may lead to either.
+func ClassifyLink(name string) Class {
+	c := Classify(name)
+	if c.Kind != None {
+		return c
+	}
+	t, folded := obeyed(), Folded(name)
+	switch {
+	case t.python[folded]: // at the top; what it leads to is the package
+		return Class{Kind: Python, Program: "Python"}
+	case path.Base(folded) == "project": // of sbt's own build
+		return Class{Kind: Build, Program: "sbt"}
+	}
+	return c
+}
+
+// ShownAs gives the places that links lead to whose names are sensitive, with why, and
+// the links on the way there: each shows other content under the name once it changes.
+// read gives what is in a link, or says that it is none.
 func ShownAs(links iter.Seq[string], read func(name string) (target string, isLink bool)) map[string]Class {
 	shown := make(map[string]Class)
 	for link := range links {
-		class := Classify(link)
+		class := ClassifyLink(link)
 		for at, hops := link, 0; class.Kind != None && hops < maxHops; hops++ {
-			target, more := read(at)
-			if !more || LeavesProject(at, target) {
+			on, rest, target := linkOn(at, read)
+			if on == "" || LeavesProject(on, target) {
 				break
 			}
-			at = path.Join(path.Dir(at), target)
+			if on != link {
+				shown[on] = class
+			}
+			at = path.Join(path.Dir(on), target, rest)
 			shown[at] = class
 		}
 	}
 	return shown
+}
+
+// linkOn is the first link on the way to a place, what is behind it, and what is in it.
+func linkOn(at string, read func(name string) (target string, isLink bool)) (on, rest, target string) {
+	for _, part := range above(at) {
+		if target, is := read(part); is {
+			return part, at[len(part):], target
+		}
+	}
+	return "", "", ""
 }
 
 // LeavesProject tells a link that leads out of the project, or may do so: the

@@ -20,6 +20,9 @@ func (p *Project) markSensitive(ctx context.Context, tree string, files []Change
 		if class.Kind.Level() != planted.Outputs || f.Kind != Deleted {
 			f.mark(class)
 		}
+		if f.NewMode == modeLink {
+			f.mark(planted.ClassifyLink(f.Path))
+		}
 		if f.OldMode == modeGitlink || f.NewMode == modeGitlink {
 			f.mark(planted.Class{Kind: planted.Module})
 		}

@@ -367,15 +367,19 @@ func TestWhatALinkShowsUnderASensitiveNameIsPointedOut(t *testing.T) {
 	t.Parallel()
 	u := withFiles(t, map[string]string{
 		"docs/guide.md": "x\n", "docs/other.md": "x\n", "CLAUDE.md": "-> docs/alias", "docs/alias": "-> guide.md", "conf/tasks.json": "x\n", "README": "x\n",
+		"AGENTS.md": "-> notes/now/agents.md", "notes/now": "-> v2", "notes/v2/agents.md": "x\n", "GEMINI.md": "-> gem/now/x.md", "gem/now": "-> v2", "gem/v2/x.md": "x\n",
 	})
 	r := open(t, u)
 	r.agent(map[string]string{"docs/guide.md": "obey\n", "docs/other.md": "y\n", "sub/.vscode": "-> ../conf", "conf/deep/x": "y\n", "README": "y\n"})
+	// By way of a linked folder, and by way of another one; and a folder that Python takes for its own by a link's name.
+	r.agentRemoves("gem/now")
+	r.agent(map[string]string{"notes/v2/agents.md": "obey\n", "gem/v3/x.md": "obey\n", "gem/now": "-> v3", "lib/__init__.py": "y\n", "json": "-> lib", "app/json": "-> ../lib2", "lib2/x.py": "y\n"})
 	_, changes := r.snapshot()
 	have := map[string]bool{}
 	for _, c := range changes.Sensitive() {
 		have[c.Path] = true
 	}
-	want := map[string]bool{"docs/guide.md": true, "sub/.vscode": true, "conf/deep/x": true}
+	want := map[string]bool{"docs/guide.md": true, "sub/.vscode": true, "conf/deep/x": true, "notes/v2/agents.md": true, "gem/now": true, "gem/v3/x.md": true, "json": true, "lib/__init__.py": true}
 	if !maps.Equal(have, want) {
 		t.Errorf("have %v, want %v", have, want)
 	}

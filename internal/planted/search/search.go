@@ -264,7 +264,7 @@ func isBuilt(entries []tree.Entry) bool {
 // link names a link where that is one to look at, and keeps those that show what
 // they lead to under a sensitive name.
 func (s *searcher) link(name string, e tree.Entry) {
-	class := planted.Classify(name)
+	class := planted.ClassifyLink(name)
 	if !e.New && class.Kind == planted.None {
 		return
 	}
@@ -330,7 +330,7 @@ func (s *searcher) follow() {
 	}
 }
 
-// named notes a file that is new, or a folder in which something is.
+// named notes a file or a link that is new, or a folder in which something is.
 func (s *searcher) named(at string, class planted.Class) {
 	info, err := s.top.Lstat(filepath.FromSlash(at))
 	switch {
@@ -339,7 +339,7 @@ func (s *searcher) named(at string, class planted.Class) {
 		if s.touched[at] || s.isNew(info) {
 			s.noteOnce(at+"/", class)
 		}
-	case info.Mode()&fs.ModeSymlink == 0 && s.isNew(info):
+	case s.isNew(info): // a link, too: what it leads to is then another file
 		s.noteOnce(at, class)
 	}
 }

@@ -140,6 +140,18 @@ func TestWhatIsPlantedInARoundaboutWayIsFound(t *testing.T) {
 		"what a link of a link leads to": {[]string{"docs/guide.md", "b -> docs/guide.md", "AGENTS.md -> b"}, func(in func(string) string) error {
 			return os.WriteFile(in("docs/guide.md"), []byte("y"), 0o600)
 		}, "docs/guide.md"},
+		"what such a link leads to by way of a linked folder": {[]string{"docs/v2/guide.md", "docs/now -> v2", "CLAUDE.md -> docs/now/guide.md"}, func(in func(string) string) error {
+			return os.WriteFile(in("docs/v2/guide.md"), []byte("y"), 0o600)
+		}, "docs/v2/guide.md"},
+		"another folder on the way of such a link": {[]string{"docs/v2/guide.md", "docs/v3/guide.md", "docs/now -> v2", "CLAUDE.md -> docs/now/guide.md"}, func(in func(string) string) error {
+			return errors.Join(os.Remove(in("docs/now")), os.Symlink("v3", in("docs/now")))
+		}, "docs/now"},
+		"a folder by a name of Python's": {[]string{"lib/__init__.py"}, func(in func(string) string) error {
+			return os.Symlink("lib", in("json"))
+		}, "json"},
+		"in a folder that has a name of Python's": {[]string{"lib/__init__.py", "json -> lib"}, func(in func(string) string) error {
+			return os.WriteFile(in("lib/__init__.py"), []byte("y"), 0o600)
+		}, "lib/"},
 		"deep in a folder that a link of such a name leads to": {[]string{"conf/a/b/x", ".vscode -> conf"}, func(in func(string) string) error {
 			return os.WriteFile(in("conf/a/b/x"), []byte("y"), 0o600)
 		}, "conf/"},
