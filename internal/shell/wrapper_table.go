@@ -18,6 +18,8 @@ func launcher(name string) (wrapper, bool) {
 		name = "ld.so"
 	}
 	switch name {
+	case "qemu-x86_64", "qemu-x86_64-static", "qemu-i386", "qemu-i386-static", "qemu-aarch64", "qemu-aarch64-static":
+		return wrapper{loose: true}, true
 	case "ld.so":
 		return wrapper{long: "--library-path --preload --argv0 --audit --inhibit-rpath --glibc-hwcaps-prepend --glibc-hwcaps-mask"}, true
 	case "nohup", "setsid", "chronic", "builtin", "noglob", "nocorrect", "-", "fakeroot", "unbuffer", "ccache", "sccache", "distcc",
@@ -39,7 +41,19 @@ func launcher(name string) (wrapper, bool) {
 		return wrapper{flags: "t", values: "cnpPu", long: "--class --classdata"}, true
 	case "stdbuf", "gstdbuf":
 		return wrapper{values: "ioe", long: "--input --output --error"}, true
-	case "taskset", "chrt", "cpulimit", "schedtool":
+	case "cpulimit":
+		return wrapper{flags: "bfiqrvz", values: "lpePsc", long: "--limit --pid --exe --path --signal"}, true
+	case "choom", "uclampset":
+		return wrapper{flags: "asR", values: "npmM", long: "--adjust --pid --util-min --util-max"}, true
+	case "logsave":
+		return wrapper{flags: "asv", skip: 1}, true
+	case "softlimit", "s6-softlimit":
+		return wrapper{values: "amdlrsofpct"}, true
+	case "pee":
+		return wrapper{joins: true}, true
+	case "nc", "ncat", "netcat", "execlineb":
+		return wrapper{scripts: "-c -e --exec --sh-exec", scriptsOnly: true}, true
+	case "taskset", "chrt", "schedtool":
 		return wrapper{flags: "abcfior", values: "", skip: 1}, true
 	case "setarch", "linux32", "linux64", "i386", "x86_64", "aarch64":
 		return wrapper{flags: "BFILRSTXZv3"}, true
@@ -70,6 +84,8 @@ func changer(name string) (wrapper, bool) {
 		return wrapper{flags: "iv0", values: "uCP", long: "--unset --chdir", scripts: "-S --split-string", assigns: true}, true
 	case "sudo":
 		return wrapper{flags: "AbEeHiKklnPSsVvN", values: "ugpCcDhRTtUr", long: "--user --group --prompt --chdir --host --role --type --close-from --chroot --other-user --command-timeout", assigns: true}, true
+	case "run0":
+		return wrapper{values: "ugD", long: "--user --group --chdir --nice --setenv --slice --property --unit --description --machine --background"}, true
 	case "doas":
 		return wrapper{flags: "Lns", values: "uCa"}, true
 	case "pkexec":
@@ -88,7 +104,7 @@ func changer(name string) (wrapper, bool) {
 		return wrapper{flags: "46AaCfGgKkMNnqsTtVvXxYy", values: "BbcDEeFIiJLlmOopQRSWw", skip: 1, joins: true}, true
 	case "chroot":
 		return wrapper{long: "--userspec --groups", skip: 1}, true
-	case "faketime", "setuidgid", "gosu", "su-exec", "envdir":
+	case "faketime", "setuidgid", "s6-setuidgid", "gosu", "su-exec", "envdir":
 		return wrapper{flags: "f", skip: 1}, true
 	case "cross-env", "env-cmd":
 		return wrapper{values: "f", assigns: true}, true
@@ -119,6 +135,8 @@ func packager(name string) (wrapper, bool) {
 		return wrapper{sub: "exec x"}, true
 	case "rustup":
 		return wrapper{sub: "run", skip: 1}, true
+	case "volta", "fnm", "nvm", "tox":
+		return wrapper{sub: "run exec e", loose: true}, true
 	case "direnv", "aws-vault", "vaulted", "chamber":
 		return wrapper{sub: "exec", skip: 1}, true
 	case "mise", "rtx", "asdf":
