@@ -163,7 +163,10 @@ func (p powers) Powers(ctx context.Context) ([]web.Power, error) {
 	list, err := assembly.Powers(ctx, p.Runtime)
 	var all []web.Power
 	for _, one := range list {
-		shown := web.Power{Name: one.Name, State: one.State.String(), Hosts: one.Hosts, Until: one.Until, Missing: one.Missing}
+		shown := web.Power{Name: one.Name, State: one.State.String(), Hosts: slices.Clone(one.Hosts), Until: one.Until, Missing: one.Missing}
+		for _, name := range one.Credentials {
+			shown.Hosts = append(shown.Hosts, "credential "+name)
+		}
 		for _, e := range one.Counted {
 			shown.Counted = append(shown.Counted, fmt.Sprintf("%s · run %s · %s, record %d", e.At.UTC().Format("2006-01-02"), e.DNA, e.Anchor.Chain, e.Anchor.Seq))
 		}

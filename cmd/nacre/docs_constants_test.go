@@ -191,7 +191,7 @@ func constantSentences() map[string][]string {
 		},
 		"children.md": {"waits for up to {internal/intrinsic.MaxWait:time}"},
 		"credentials.md": {
-			"one of more than {internal/egress/gitwire.maxCommands:size} of commands", "the token ends within {internal/lease/oauth.margin:minutes} minutes", "A lease lasts `ttl`, {internal/lease.DefaultTTL:minutes} minutes to an hour",
+			"one of more than {internal/egress/gitwire.maxCommands:size} of commands", "in {internal/egress/gitwire.maxHistory:size} of it at most", "the token ends within {internal/lease/oauth.margin:minutes} minutes", "A lease lasts `ttl`, {internal/lease.DefaultTTL:minutes} minutes to an hour",
 			"bodies of at most {internal/egress.maxSigned:size}", "longer than {internal/lease.commandTimeout:time}, more than {internal/lease.maxValue:size}",
 			"slower than {internal/lease/keystore.patience:time}", "`ttl` ({internal/lease.DefaultTTL:time} unless you say otherwise)",
 			"an answer is waited for {internal/lease/issuer.patience:time}, and clocks that are more than {internal/lease/issuer.maxSkew:time} apart",

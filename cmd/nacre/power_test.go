@@ -75,19 +75,22 @@ func TestAPowerGrowsFromEvidenceAndIsLostAtOnce(t *testing.T) {
 
 // unlock does what nacre power unlock does once there is enough evidence, for which a test
 // would have to wait a week.
-func (i *installation) unlock(power string) {
+func (i *installation) unlock(powers ...string) {
 	i.t.Helper()
 	now := time.Now()
-	i.write("home/.config/nacre/learned.toml", fmt.Sprintf(
-		"[[learned]]\nid = \"power-%s\"\nby = \"ada\"\nat = %s\nuntil = %s\nsessions = []\nevidence = \"00\"\npower = %q\n[[learned.host]]\nhost = \"dns.example.com:443\"\n",
-		power, now.UTC().Format(time.RFC3339), now.Add(time.Hour).UTC().Format(time.RFC3339), power))
 	l, err := ledger.Open(i.t.Context(), filepath.Join(i.work, "home/.local/state/nacre", ledger.FileName), time.Now)
 	if err != nil {
 		i.t.Fatal(err)
 	}
-	if err := ledger.Grant(i.t.Context(), l, power, now.Add(time.Hour), "ada", ledger.Anchor{Chain: "power-x", Seq: 1, Hash: strings.Repeat("ab", 32)}); err != nil {
-		i.t.Fatal(err)
+	var learned strings.Builder
+	for _, power := range powers {
+		fmt.Fprintf(&learned, "[[learned]]\nid = \"power-%s\"\nby = \"ada\"\nat = %s\nuntil = %s\nsessions = []\nevidence = \"00\"\npower = %q\n[[learned.host]]\nhost = \"dns.example.com:443\"\n",
+			power, now.UTC().Format(time.RFC3339), now.Add(time.Hour).UTC().Format(time.RFC3339), power)
+		if err := ledger.Grant(i.t.Context(), l, power, now.Add(time.Hour), "ada", ledger.Anchor{Chain: "power-x", Seq: 1, Hash: strings.Repeat("ab", 32)}); err != nil {
+			i.t.Fatal(err)
+		}
 	}
+	i.write("home/.config/nacre/learned.toml", learned.String())
 	if err := l.Close(); err != nil {
 		i.t.Fatal(err)
 	}

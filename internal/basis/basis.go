@@ -32,6 +32,8 @@ type Basis struct {
 	Tell, Warn func(nacre.Step)
 	// Rules are all that the session's agent may reach.
 	Rules []nacre.EgressRule
+	// Powers are those that it has: of credentials that are locked without.
+	Powers []string
 }
 
 // NoteLimit records and tells that a sandbox was ended for a limit. The

@@ -143,6 +143,9 @@ func (e Egress) Opened(more []string) ([]egress.Credential, error) {
 // Uses are what was learned of credentials.
 func (e Egress) Uses() []egress.Use { return e.learned.Uses }
 
+// Unlocked are the powers that were unlocked (M-51).
+func (e Egress) Unlocked() []string { return e.learned.Powers }
+
 // With adds what was learned.
 func (e Egress) With(l egress.Learned) Egress {
 	e.learned = l

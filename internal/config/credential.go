@@ -108,6 +108,8 @@ func (c Credential) check() error {
 		return fmt.Errorf("name whose sessions hold it, such as groups = [\"main\"]")
 	case c.Delivery != "" && c.Delivery != DeliverProxy && c.Delivery != DeliverInside:
 		return fmt.Errorf("delivery is proxy or inside")
+	case c.Locked() != "" && (c.Inside() || c.OverSSH() || !isCredentialName(c.Locked()) || len(c.Locked()) > lease.MaxPower):
+		return fmt.Errorf("power is the name of one, in at most %d lower-case letters, digits and dashes, and its credential is added by the proxy, not inside and not over SSH", lease.MaxPower)
 	}
 	for _, name := range c.Groups {
 		if _, err := nacre.ParseGroup(name); err != nil {
@@ -218,11 +220,11 @@ func (c Credential) Roots() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// CredentialsOf are those that a group's sessions hold.
-func (c Config) CredentialsOf(group nacre.Group) []Credential {
+// CredentialsOf are those that a group's sessions hold which have these powers.
+func (c Config) CredentialsOf(group nacre.Group, powers ...string) []Credential {
 	var list []Credential
 	for _, credential := range c.Credentials {
-		if slices.Contains(credential.Groups, string(group)) {
+		if slices.Contains(credential.Groups, string(group)) && (credential.Locked() == "" || slices.Contains(powers, credential.Locked())) {
 			list = append(list, credential)
 		}
 	}
@@ -237,9 +239,9 @@ func (c Credential) Covers(rule nacre.EgressRule) bool {
 
 // Scopes are what a group's sessions may use of credentials, where a host can be reached (F-24),
 // with what was learned.
-func (c Config) Scopes(group nacre.Group, uses []egress.Use) []nacre.CredentialScope {
+func (c Config) Scopes(group nacre.Group, uses []egress.Use, powers ...string) []nacre.CredentialScope {
 	var scopes []nacre.CredentialScope
-	for _, credential := range c.CredentialsOf(group) {
+	for _, credential := range c.CredentialsOf(group, powers...) {
 		scope := credential.scope()
 		scopes = append(scopes, scope)
 		for _, more := range credential.Rule(unread).Further(group, uses) {
@@ -264,11 +266,11 @@ func (c Credential) scope() nacre.CredentialScope {
 }
 
 // Reach is what a group's sessions can reach, and with which credentials.
-func (c Config) Reach(group nacre.Group, rules []nacre.EgressRule) []string {
+func (c Config) Reach(group nacre.Group, rules []nacre.EgressRule, powers ...string) []string {
 	texts := RuleTexts(rules)
 	for i, rule := range rules {
 		var names []string
-		for _, credential := range c.CredentialsOf(group) {
+		for _, credential := range c.CredentialsOf(group, powers...) {
 			if credential.Covers(rule) {
 				names = append(names, credential.Name)
 			}

@@ -74,7 +74,7 @@ func (c Credential) admitPush(r *http.Request) error {
 		return gitwire.Refusal("a push is sent without a Content-Encoding")
 	}
 	body := r.Body
-	read, err := gitwire.Commands(body, scopeOf(c.Git))
+	read, err := gitwire.Admit(body, scopeOf(c.Git))
 	r.Body = struct { // also where it is refused: the next credential reads it anew
 		io.Reader
 		io.Closer
@@ -96,5 +96,5 @@ func explainPush(w http.ResponseWriter, d denial) {
 }
 
 func scopeOf(g posture.Git) gitwire.Scope {
-	return gitwire.Scope{Repositories: g.Repositories, Push: g.Push, IsRef: posture.IsRef, AllowsPush: g.AllowsPush}
+	return gitwire.Scope{Repositories: g.Repositories, Push: g.Push, IsRef: posture.IsRef, AllowsPush: g.AllowsPush, AllowsForce: g.AllowsForce}
 }

@@ -12,6 +12,7 @@ type Learned struct {
 	Names    []string
 	Requests []Credential
 	Uses     []Use
+	Powers   []string // that were unlocked
 }
 
 // Hosts are all of them, as in [egress] allow.

@@ -12,6 +12,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/leasing"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/watch"
 )
@@ -32,6 +33,8 @@ type Explanation struct {
 	Decoys []string `json:"decoys"`
 	// Inside are the credentials that its agent could read, and where.
 	Inside []string `json:"credentials_inside,omitempty"`
+	// Locked are the credentials that a run would not have, each with its power, which is locked.
+	Locked []string `json:"locked,omitempty"`
 	Thinking
 	Policy string `json:"policy"`
 	Tools  []Tool `json:"tools"`
@@ -110,7 +113,8 @@ func Run(ctx context.Context, inst *installation.Installation, run Asked) (Expla
 	}
 	e := Explanation{
 		Group: group, Project: project, Backend: box.Name(), Sandbox: box.Holds(), NotEnforced: box.NotEnforced(),
-		Egress: inst.Config.Reach(group, rules), Inside: inst.Config.Delivered(group), Policy: inst.Policy.Version(), Tools: toolsOf(inst, group, run.Task, found),
+		Locked: leasing.Locked(inst, group, reach.Unlocked()),
+		Egress: inst.Config.Reach(group, rules, reach.Unlocked()...), Inside: inst.Config.Delivered(group), Policy: inst.Policy.Version(), Tools: toolsOf(inst, group, run.Task, found),
 		Idle: access.Idle(inst, found.Plugins), Thinking: thinking,
 	}
 	e.Egress, e.Decoys = inst.Config.Egress.Explained(e.Egress), watch.DecoyNames()
@@ -118,7 +122,7 @@ func Run(ctx context.Context, inst *installation.Installation, run Asked) (Expla
 		found.Toolchains = nil
 	}
 	e.Posture, err = posture.Compute(posture.Input{
-		Project: project, Protected: []string{".git"}, System: installation.SystemMounts(box), Toolchains: found.Toolchains, Egress: rules, Credentials: inst.Config.Scopes(group, reach.Uses()),
+		Project: project, Protected: []string{".git"}, System: installation.SystemMounts(box), Toolchains: found.Toolchains, Egress: rules, Credentials: inst.Config.Scopes(group, reach.Uses(), reach.Unlocked()...),
 		Programs: installation.Programs(inst), Model: e.Key != "", Limits: inst.Config.Limits.Over(run.Limits),
 	})
 	if err != nil {

@@ -22,6 +22,8 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/egress"
+	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/lease"
 	"github.com/nacre-dev/nacre/internal/posture"
 )
 
@@ -30,7 +32,7 @@ const (
 	fileName = "powers.toml"
 	// maxPowers is how many powers there are at most, and maxName how long a name is, in bytes.
 	maxPowers = 32
-	maxName   = 40
+	maxName   = lease.MaxPower
 )
 
 // Power is what runs may reach where it is unlocked.
@@ -38,6 +40,8 @@ type Power struct {
 	Name string `toml:"name" json:"name"`
 	// Hosts are as in [egress] allow: hosts and bundles, and no wildcards.
 	Hosts []string `toml:"hosts" json:"hosts"`
+	// Credentials are those of the config that are locked without it.
+	Credentials []string `toml:"-" json:"credentials,omitempty"`
 
 	rules []nacre.EgressRule
 	only  []egress.Credential
@@ -48,10 +52,29 @@ func shipped() []Power {
 	return []Power{{Name: "package-installation", Hosts: []string{"bundle:go", "bundle:npm", "bundle:pip", "bundle:cargo"}}}
 }
 
-// Load reads the operator's powers, or those that ship where there is no file. One that
-// cannot be read whole is refused.
-func Load(dir string) ([]Power, error) {
-	path := filepath.Join(dir, fileName)
+// Hosts are those of powers that a person gives one run by their names.
+func Hosts(inst *installation.Installation, names []string) (hosts []string, err error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	powers, err := Load(inst)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		at := slices.IndexFunc(powers, func(p Power) bool { return p.Name == name })
+		if at < 0 {
+			return nil, config.Errorf("there is no power %.60q: nacre power list names those there are", name)
+		}
+		hosts = append(hosts, powers[at].Hosts...)
+	}
+	return hosts, nil
+}
+
+// Load reads the operator's powers, or those that ship where there is no file, and adds those that only
+// credentials of the config name. A file that cannot be read whole is refused.
+func Load(inst *installation.Installation) ([]Power, error) {
+	path := filepath.Join(inst.Registry.Paths().Config, fileName)
 	file := struct {
 		Powers []Power `toml:"power"`
 	}{shipped()}
@@ -66,13 +89,31 @@ func Load(dir string) ([]Power, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		err = nil
 	}
+	powers := file.Powers
+	for _, c := range inst.Config.Credentials {
+		powers = guarding(powers, c)
+	}
 	if err == nil {
-		err = check(file.Powers)
+		err = check(powers)
 	}
 	if err != nil {
 		return nil, config.Errorf("%s: %w", path, err)
 	}
-	return file.Powers, nil
+	return powers, nil
+}
+
+// guarding adds a credential to the power that it is locked without.
+func guarding(powers []Power, c config.Credential) []Power {
+	name := c.Locked()
+	if name == "" {
+		return powers
+	}
+	at := slices.IndexFunc(powers, func(p Power) bool { return p.Name == name })
+	if at < 0 {
+		at, powers = len(powers), append(powers, Power{Name: name, Hosts: []string{}})
+	}
+	powers[at].Credentials = append(powers[at].Credentials, c.Name)
+	return powers
 }
 
 func check(powers []Power) error {
@@ -86,8 +127,8 @@ func check(powers []Power) error {
 			return fmt.Errorf("power %.60q: a name is of small letters, digits and hyphens, at most %d", p.Name, maxName)
 		case slices.ContainsFunc(powers[:i], func(o Power) bool { return o.Name == p.Name }):
 			return fmt.Errorf("power %s stands twice", p.Name)
-		case len(p.Hosts) == 0:
-			return fmt.Errorf("power %s: name its hosts", p.Name)
+		case len(p.Hosts)+len(p.Credentials) == 0:
+			return fmt.Errorf("power %s: name its hosts here, or credentials of it in config.toml", p.Name)
 		}
 		if err := p.resolve(); err != nil {
 			return fmt.Errorf("power %s: %w", p.Name, err)
@@ -117,7 +158,14 @@ func (p *Power) resolve() (err error) {
 	return nil
 }
 
-// reaches tells whether a host and port are the power's.
-func (p *Power) reaches(host string, port uint16) bool {
-	return slices.ContainsFunc(p.rules, func(r nacre.EgressRule) bool { return r.Host == host && r.Port == port })
+// reached is where a connection or a request went, and with which credential.
+type reached struct {
+	Host       string
+	Port       uint16
+	Credential string
+}
+
+// uses tells whether what went there is the power's: by its credential, or by its host.
+func (p *Power) uses(to reached) bool {
+	return slices.Contains(p.Credentials, to.Credential) || slices.ContainsFunc(p.rules, func(r nacre.EgressRule) bool { return r.Host == to.Host && r.Port == to.Port })
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/ledger"
 )
 
-// Used are the powers that a run used, as the audit says: each of which it reached a host.
+// Used are the powers that a run used, as the audit says: each of which it reached a host or used a credential.
 func Used(inst *installation.Installation, chains []string, words string, tainted bool) (ledger.Uses, error) {
-	powers, err := Load(inst.Registry.Paths().Config)
+	powers, err := Load(inst)
 	if err != nil || len(powers) == 0 {
 		return ledger.Uses{}, err
 	}
@@ -32,15 +32,12 @@ func Used(inst *installation.Installation, chains []string, words string, tainte
 			if e.Kind != nacre.KindEgress || e.Outcome != nacre.OutcomeAllowed {
 				return nil
 			}
-			var to struct {
-				Host string
-				Port uint16
-			}
+			var to reached
 			if err := json.Unmarshal(e.Detail, &to); err != nil {
 				return fmt.Errorf("record %d: %w", e.Seq, err)
 			}
 			for _, p := range powers {
-				if p.reaches(to.Host, to.Port) && !slices.Contains(uses.Powers, p.Name) {
+				if p.uses(to) && !slices.Contains(uses.Powers, p.Name) {
 					uses.Powers = append(uses.Powers, p.Name)
 				}
 			}
@@ -91,7 +88,7 @@ var errFound = errors.New("found")
 
 // Standings are where all powers stand, in the order of the operator's file.
 func Standings(ctx context.Context, inst *installation.Installation) (all []Standed, err error) {
-	powers, err := Load(inst.Registry.Paths().Config)
+	powers, err := Load(inst)
 	if err != nil {
 		return nil, err
 	}

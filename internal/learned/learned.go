@@ -90,10 +90,10 @@ func (l Approval) check() error {
 		return errors.New("id, by, at, until and evidence are required")
 	case l.Until.Sub(l.At) > MaxTime:
 		return fmt.Errorf("%s stands for more than %d days", l.ID, int(MaxTime/(24*time.Hour)))
-	case len(l.Hosts)+len(l.Tools)+len(l.Uses) == 0 || len(l.Hosts)+len(l.Tools)+len(l.Uses) > maxHosts:
+	case len(l.Hosts)+len(l.Tools)+len(l.Uses) == 0 && l.Power == "" || len(l.Hosts)+len(l.Tools)+len(l.Uses) > maxHosts:
 		return fmt.Errorf("%s has nothing that was approved, or more than %d lines", l.ID, maxHosts)
 	case l.Power != "" && len(l.Tools)+len(l.Uses) > 0:
-		return fmt.Errorf("%s: a power is hosts alone", l.ID)
+		return fmt.Errorf("%s: a power has no tools and no uses", l.ID)
 	}
 	for _, t := range l.Tools {
 		if err := t.check(); err != nil {
@@ -201,6 +201,9 @@ func (a Approvals) standing(now time.Time) Approvals {
 // At is what may be reached at a moment.
 func (a Approvals) At(now time.Time) (all egress.Learned, err error) {
 	for _, l := range a.standing(now) {
+		if l.Power != "" {
+			all.Powers = append(all.Powers, l.Power)
+		}
 		for _, h := range l.Hosts {
 			c, asked, err := h.credential(l.ID)
 			switch {

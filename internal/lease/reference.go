@@ -1,5 +1,7 @@
 package lease
 
+import "github.com/nacre-dev/nacre/internal/posture"
+
 // Value says where a secret value is, never what it is (M-32, M-37).
 type Value struct {
 	ValueEnv         string   `toml:"value_env"`
@@ -28,7 +30,24 @@ type Uses struct {
 	Paths        []string `toml:"paths"`
 	Repositories []string `toml:"repositories"`
 	Push         []string `toml:"push"`
+	// Power, where one is named, has to be unlocked first: runs alone have the credential then.
+	Power string `toml:"power"`
 	SSH
+}
+
+const (
+	// ForcePush is the power of a credential with which refs may be forced, where it names no other.
+	ForcePush = "force-push"
+	// MaxPower is how long the name of a power is, in bytes.
+	MaxPower = 40
+)
+
+// Locked is the power that a session needs for the credential; empty where it needs none (M-51).
+func (u Uses) Locked() string {
+	if u.Power == "" && (posture.Git{Push: u.Push}).Forces() {
+		return ForcePush
+	}
+	return u.Power
 }
 
 // AWSKey says where the id and the token of an AWS key are.

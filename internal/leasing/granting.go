@@ -39,7 +39,7 @@ func (h *hold) granted(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	timer := time.NewTimer(h.of.patience)
+	timer := time.NewTimer(h.of.asked.Patience)
 	defer timer.Stop()
 	select {
 	case <-decided:

@@ -33,10 +33,8 @@ type Credentials struct {
 	broker    *lease.Broker
 	holds     []*hold
 	authority *egress.Authority
-	opened    []egress.Credential // that add nothing
-	uses      []egress.Use
-	sweeping  func()        // ends the sweeps; nil where there are none
-	patience  time.Duration // how long a request waits for a person's answer
+	sweeping  func() // ends the sweeps; nil where there are none
+	asked     Asked
 	logins    logins
 }
 
@@ -105,30 +103,36 @@ func rootKey(ctx context.Context, inst *installation.Installation, c config.Cred
 	return m, nil
 }
 
-// Reach is where a session may connect to, what it may ask of hosts that are opened without a
-// secret, and what it may use credentials for beside what the config says.
-type Reach struct {
+// Asked is what a session holds credentials for.
+type Asked struct {
+	// Rules are where it may connect to, and Opened what it may ask of hosts that are opened
+	// without a secret.
 	Rules  []nacre.EgressRule
 	Opened []egress.Credential
-	Uses   []egress.Use
+	// Uses are what it may use credentials for beside what the config says.
+	Uses []egress.Use
+	// Patience is how long a request waits for the person who grants its credential.
+	Patience time.Duration
+	// Powers are those that it has, and Withheld tells of one that it has lost.
+	Powers   []string
+	Withheld func(power string) bool
 }
 
 // Open takes the credentials that a session will need, and fails where one has no
-// value: the operator finds out now, not the agent later. patience is how long
-// a request waits for the person who grants its credential.
+// value: the operator finds out now, not the agent later.
 // What was taken before it failed is there to be closed.
-func Open(ctx context.Context, inst *installation.Installation, s *session.Session, reach Reach, patience time.Duration) (*Credentials, error) {
-	configs := inst.Config.CredentialsOf(s.Group())
-	if len(configs) == 0 && len(reach.Opened) == 0 && !installation.HasAuthorities(inst) {
+func Open(ctx context.Context, inst *installation.Installation, s *session.Session, a Asked) (*Credentials, error) {
+	configs := inst.Config.CredentialsOf(s.Group(), a.Powers...)
+	if len(configs) == 0 && len(a.Opened) == 0 && !installation.HasAuthorities(inst) {
 		return nil, nil //nolint:nilnil // a nil one holds none
 	}
-	l := &Credentials{session: s, inst: inst, broker: leaseBroker(inst), opened: reach.Opened, uses: reach.Uses, patience: patience}
-	return l, l.take(ctx, configs, reach.Rules)
+	l := &Credentials{session: s, inst: inst, broker: leaseBroker(inst), asked: a}
+	return l, l.take(ctx, configs)
 }
 
-func (l *Credentials) take(ctx context.Context, configs []config.Credential, rules []nacre.EgressRule) error {
+func (l *Credentials) take(ctx context.Context, configs []config.Credential) error {
 	if len(configs) == 0 {
-		return l.deliver(ctx, hostsOf(l.opened))
+		return l.deliver(ctx, hostsOf(l.asked.Opened))
 	}
 	if err := l.sweep(ctx); err != nil {
 		return err
@@ -138,14 +142,14 @@ func (l *Credentials) take(ctx context.Context, configs []config.Credential, rul
 	if err != nil {
 		return fmt.Errorf("what was granted before the session was interrupted: %w", err)
 	}
-	hosts := hostsOf(l.opened)
+	hosts := hostsOf(l.asked.Opened)
 	for _, c := range configs {
 		h := &hold{of: l, config: c}
 		if budget, is := granted[c.Name]; is && c.Mint.Budget.Named() && !c.OverSSH() {
 			h.budget = &budget
 		}
 		l.holds = append(l.holds, h)
-		if c.Inside() || slices.ContainsFunc(rules, c.Covers) {
+		if c.Inside() || slices.ContainsFunc(l.asked.Rules, c.Covers) {
 			if err := h.ready(ctx); err != nil {
 				return &installation.NotReady{What: "credentials", Next: "nacre doctor tries them all", Err: err}
 			}
@@ -243,6 +247,14 @@ func (h *hold) material(ctx context.Context) (egress.Material, error) {
 		return egress.Material{}, fmt.Errorf("credential %s: %w", h.config.Name, err)
 	}
 	return h.values(ctx)
+}
+
+// unlocked implements egress.Credential's too, for a credential that is locked without a power.
+func (h *hold) unlocked(ctx context.Context) (egress.Material, error) {
+	if power := h.config.Locked(); power != "" && h.of.asked.Withheld(power) {
+		return egress.Material{}, fmt.Errorf("credential %s: the power %s is withheld, since the run has listened to an outsider", h.config.Name, power)
+	}
+	return h.material(ctx)
 }
 
 // values are what the credential is made of, where that is granted. What is exhausted is
@@ -450,13 +462,13 @@ func (l *Credentials) Into(o egress.Options) (egress.Options, error) {
 		if h.config.Inside() || h.config.OverSSH() {
 			continue
 		}
-		c := h.config.Rule(h.material)
+		c := h.config.Rule(h.unlocked)
 		if c.Roots, err = h.config.Roots(); err != nil {
 			return o, &installation.NotReady{What: "credentials", Err: err}
 		}
-		o.Credentials = append(append(o.Credentials, c), c.Further(l.session.Group(), l.uses)...)
+		o.Credentials = append(append(o.Credentials, c), c.Further(l.session.Group(), l.asked.Uses)...)
 	}
-	o.Credentials = append(o.Credentials, l.opened...)
+	o.Credentials = append(o.Credentials, l.asked.Opened...)
 	for i := range o.Credentials {
 		o.Credentials[i].Roots = cmp.Or(o.Credentials[i].Roots, roots)
 	}
@@ -468,7 +480,7 @@ func (l *Credentials) Uses() []egress.Use {
 	if l == nil {
 		return nil
 	}
-	return l.uses
+	return l.asked.Uses
 }
 
 // Close gives back what the session holds. The proxy may still run: it has no value
@@ -492,6 +504,16 @@ func (l *Credentials) Close(ctx context.Context) error {
 		errs = append(errs, release(ctx, leases), l.record(ctx, "released", map[string]string{"credential": h.config.Name}))
 	}
 	return errors.Join(errs...)
+}
+
+// Locked are the credentials of a group that its sessions with these powers do not have, each with the power that it takes.
+func Locked(inst *installation.Installation, group nacre.Group, powers []string) (texts []string) {
+	for _, c := range inst.Config.Credentials {
+		if power := c.Locked(); power != "" && slices.Contains(c.Groups, string(group)) && !slices.Contains(powers, power) {
+			texts = append(texts, c.Name+" of "+power)
+		}
+	}
+	return texts
 }
 
 // Check tries to read each credential, and prints none.

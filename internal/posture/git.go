@@ -3,6 +3,7 @@ package posture
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -10,8 +11,8 @@ import (
 type Git struct {
 	// Repositories are the paths of repositories, as their URLs have them: "/acme/app.git".
 	Repositories []string
-	// Push are the refs that may be pushed, whole or with /* at their end for all below.
-	// Without any, nothing is pushed.
+	// Push are the refs that may be pushed, whole or with /* at their end for all below, and with
+	// a + before them where they may be moved to what does not follow. Without any, nothing is pushed.
 	Push []string
 }
 
@@ -35,25 +36,37 @@ func (g Git) Check() error {
 		}
 	}
 	for _, pattern := range g.Push {
-		if !IsRef(strings.TrimSuffix(pattern, "/*")) {
-			return errors.New("push names refs, such as \"refs/heads/fix\" or \"refs/heads/agent/*\"")
+		if !IsRef(strings.TrimSuffix(strings.TrimPrefix(pattern, force), "/*")) {
+			return errors.New("push names refs, such as \"refs/heads/fix\" or \"refs/heads/agent/*\", with a + before them where they may be forced")
 		}
 	}
 	return nil
 }
 
+// force stands before a ref that may be moved to what does not follow, as in git's refspecs.
+const force = "+"
+
 // AllowsPush reports whether a ref may be pushed.
 func (g Git) AllowsPush(ref string) bool {
-	if !IsRef(ref) {
-		return false
-	}
-	for _, pattern := range g.Push {
-		above, all := strings.CutSuffix(pattern, "*")
-		if ref == pattern || all && strings.HasPrefix(ref, above) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.Push, func(pattern string) bool { return matches(strings.TrimPrefix(pattern, force), ref) })
+}
+
+// AllowsForce reports whether a ref may be moved to what does not follow.
+func (g Git) AllowsForce(ref string) bool {
+	return slices.ContainsFunc(g.Push, func(pattern string) bool {
+		forced, is := strings.CutPrefix(pattern, force)
+		return is && matches(forced, ref)
+	})
+}
+
+// Forces reports whether any ref may be moved to what does not follow.
+func (g Git) Forces() bool {
+	return slices.ContainsFunc(g.Push, func(pattern string) bool { return strings.HasPrefix(pattern, force) })
+}
+
+func matches(pattern, ref string) bool {
+	above, all := strings.CutSuffix(pattern, "*")
+	return IsRef(ref) && (ref == pattern || all && strings.HasPrefix(ref, above))
 }
 
 const (

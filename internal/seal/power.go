@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/egress"
 	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/leasing"
 )
 
 // opening is what a session is opened with beside its request.
@@ -50,6 +52,30 @@ func (r reach) powers(rules []nacre.EgressRule, more []string) ([]nacre.EgressRu
 	}
 	return slices.DeleteFunc(slices.Clone(rules), func(rule nacre.EgressRule) bool { return slices.Contains(plain, rule) }), nil
 }
+
+// unlocked are the powers of a session, for the credentials that are locked without: those that were
+// unlocked, where it is a run's, and those that a person gives it. A sub-agent has none.
+func (r reach) unlocked(req Request) []string {
+	if req.Kin.Handed != nil {
+		return nil
+	}
+	return slices.Concat(r.Unlocked(), req.Powers)
+}
+
+// leaseAll opens the session's credentials. One that is there for a power alone that was unlocked
+// is withheld from a session that has listened to an outsider.
+func (s *Session) leaseAll(ctx context.Context, req Request, o opening) (err error) {
+	s.leases, err = leasing.Open(ctx, s.Inst, s.Session, leasing.Asked{
+		Rules: s.Rules, Opened: o.opened, Uses: o.uses, Patience: s.Inst.Config.Hold(req.Asking.Watched), Powers: s.Powers,
+		Withheld: func(power string) bool {
+			return !slices.Contains(req.Powers, power) && (s.Kernel == nil || s.Kernel.Tainted(nacre.KeyOf(s.Group(), s.ID())))
+		},
+	})
+	return err
+}
+
+// Locked are the credentials that the session does not have, each with its power, which is locked.
+func (s *Session) Locked() []string { return leasing.Locked(s.Inst, s.Group(), s.Powers) }
 
 // withheld tells of a rule that it is a power's, and that the session has listened to an
 // outsider; nil where the session has no power.

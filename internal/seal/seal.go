@@ -147,7 +147,7 @@ func Open(ctx context.Context, inst *installation.Installation, req Request) (*S
 		return nil, err
 	}
 	on := &basis.Basis{
-		Inst: inst, Agent: strings.TrimSpace(req.Brain + " " + req.Version), Tell: installation.OneAtATime(req.Tell), Started: started, Before: search.Top(req.Project), Rules: rules,
+		Inst: inst, Agent: strings.TrimSpace(req.Brain + " " + req.Version), Tell: installation.OneAtATime(req.Tell), Started: started, Before: search.Top(req.Project), Rules: rules, Powers: reach.unlocked(req),
 	}
 	if on.Warn = on.Tell; req.Warn != nil {
 		on.Warn = installation.OneAtATime(req.Warn)
@@ -220,7 +220,7 @@ func (s *Session) open(ctx context.Context, req Request, o opening) error {
 	if s.pins, err = s.newPinner(req.Folder); err != nil {
 		return err
 	}
-	if s.leases, err = leasing.Open(ctx, s.Inst, s.Session, leasing.Reach{Rules: s.Rules, Opened: o.opened, Uses: o.uses}, s.Inst.Config.Hold(req.Asking.Watched)); err != nil {
+	if err := s.leaseAll(ctx, req, o); err != nil {
 		return err
 	}
 	s.askTerminal(req.Asking)
@@ -290,7 +290,7 @@ func (s *Session) askTerminal(asking Asking) {
 func (s *Session) recordOpen(ctx context.Context, req Request) error {
 	detail, err := json.Marshal(map[string]any{
 		"kind": req.Kind, "work": s.Work(), "brain": s.Agent, "resumed": s.Resumed(), "policy": s.Inst.Policy.Version(),
-		"version": s.Inst.Options.Version, "role": req.Role, "egress": s.Inst.Config.Reach(req.Group, s.Rules), "inside": s.Inst.Config.Delivered(req.Group), "services": s.Services.Texts(),
+		"version": s.Inst.Options.Version, "role": req.Role, "egress": s.Inst.Config.Reach(req.Group, s.Rules, s.Powers...), "powers": s.Powers, "inside": s.Inst.Config.Delivered(req.Group), "services": s.Services.Texts(),
 		"parent": req.Kin.Row, "parent_session": req.Kin.Parent,
 	})
 	if err != nil {
@@ -351,7 +351,7 @@ func (s *Session) Posture(in posture.Input) (nacre.Posture, error) { return s.Po
 // the folder of a command, and those in the place of a toolchain's cache.
 func (s *Session) PostureWith(in posture.Input, modules []verify.Module) (nacre.Posture, error) {
 	in.Egress, in.Forwards = s.Rules, s.Services.Forwards()
-	in.Credentials = s.Inst.Config.Scopes(s.Group(), s.leases.Uses())
+	in.Credentials = s.Inst.Config.Scopes(s.Group(), s.leases.Uses(), s.Powers...)
 	in.Limits = s.Inst.Config.Limits.Over(in.Limits)
 	if s.Sandbox().HostTools() {
 		in.System, in.Toolchains = slices.Clone(s.Found.System()), s.Found.Toolchains

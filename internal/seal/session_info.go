@@ -33,6 +33,8 @@ type SessionInfo struct {
 // Ways are what a session is opened to beside its tools.
 type Ways struct {
 	Egress []string
+	// Powers are those that a person gives this session alone.
+	Powers []string
 	// Services are those of this machine that may be reached unasked.
 	Services []string
 	// Folder is where the files lie that calls may name, for a session that has no project.
@@ -53,7 +55,7 @@ type Reached struct {
 // Info is what a person is told of the session before its agent begins.
 func (s *Session) Info(p nacre.Posture, brainName string) SessionInfo {
 	info := SessionInfo{
-		Session: s.ID(), Group: s.Group(), Brain: brainName, Project: s.project, Reached: Reached{Services: s.Services.Texts(), Egress: s.Inst.Config.Reach(s.Group(), s.Rules), Inside: s.Inst.Config.Delivered(s.Group())}, Backend: s.Sandbox().Name(),
+		Session: s.ID(), Group: s.Group(), Brain: brainName, Project: s.project, Reached: Reached{Services: s.Services.Texts(), Egress: s.Inst.Config.Reach(s.Group(), s.Rules, s.Powers...), Inside: s.Inst.Config.Delivered(s.Group())}, Backend: s.Sandbox().Name(),
 		Sandbox: s.Sandbox().Holds(), Resumed: s.Resumed(), State: s.Inst.Registry.Paths().State,
 	}
 	info.NotEnforced = s.Sandbox().NotEnforced()

@@ -43,7 +43,7 @@ type Spec struct {
 	Model   string `json:"model,omitempty"`
 	// Checks decide whether the work counts; they come from the operator.
 	Checks []string `json:"checks"`
-	Egress []string `json:"egress,omitempty"`
+	Reach
 	// Recording is what the replay brain plays: the file's path on the host.
 	Recording string `json:"recording,omitempty"`
 	MaxTurns  int    `json:"max_turns,omitempty"`
@@ -63,6 +63,14 @@ type Spec struct {
 	// goes on with it when that has ended (M-69).
 	Parent nacre.SessionID `json:"parent,omitempty"`
 	Files
+}
+
+// Reach is what a person lets a run reach, beyond the config.
+type Reach struct {
+	Egress []string `json:"egress,omitempty"`
+	// Powers are those that a person gives this run alone, and PowerHosts what they reach (M-51).
+	Powers     []string `json:"powers,omitempty"`
+	PowerHosts []string `json:"power_hosts,omitempty"`
 }
 
 // Files are those of a project that a run treats in a way of their own.

@@ -24,6 +24,6 @@ func Again(inst *installation.Installation, id nacre.SessionID) (Run, error) {
 	}
 	return Run{
 		Task: spec.Task, Project: spec.Project, Brain: spec.Brain, Model: spec.Model, Recording: spec.Recording, Checks: spec.Checks,
-		Egress: spec.Egress, Group: known.Group, Effort: Effort{MaxTurns: spec.MaxTurns, Tries: spec.Tries, Held: string(spec.Held), Dirty: spec.Dirty},
+		Egress: spec.Egress, Assignment: Assignment{Powers: spec.Powers}, Group: known.Group, Effort: Effort{MaxTurns: spec.MaxTurns, Tries: spec.Tries, Held: string(spec.Held), Dirty: spec.Dirty},
 	}, nil
 }

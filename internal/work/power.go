@@ -35,6 +35,13 @@ func demoteUsed(ctx context.Context, inst *installation.Installation, l *ledger.
 	return err
 }
 
+// tellLocked tells which credentials the run does not have, since their powers are locked.
+func tellLocked(s *seal.Session) {
+	if locked := s.Locked(); len(locked) > 0 {
+		s.Tell(nacre.Step{Kind: nacre.StepStage, Name: "power", Text: "locked credentials: " + strings.Join(locked, ", ") + " (nacre power list)"})
+	}
+}
+
 // tellProposals tells of the powers that a run used and that a person may unlock by now. What cannot be
 // told is found again by nacre power list.
 func tellProposals(ctx context.Context, s *seal.Session, uses ledger.Uses) {

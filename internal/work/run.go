@@ -22,6 +22,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/children"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/fetch"
+	"github.com/nacre-dev/nacre/internal/graduation"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/internal/order"
@@ -84,6 +85,8 @@ type Assignment struct {
 	TaskFile string
 	// Role is the role of a run that has no file: the run's Task is what is asked for.
 	Role string
+	// Powers are those that the run has though they are locked (M-51).
+	Powers []string
 }
 
 // Effort bounds what an agent may do until its work holds.
@@ -167,7 +170,7 @@ func groupOf(inst *installation.Installation, id nacre.SessionID, asked nacre.Gr
 func (run Run) request(id nacre.SessionID, group nacre.Group, spec task.Spec, agent brain.Brain, status brain.Status, family *children.Family) seal.Request {
 	return seal.Request{
 		ID: id, Group: group, Kind: "run", Title: title(spec.Words()), Project: spec.Project, Brain: spec.Brain,
-		Version: status.Version, Said: seal.Said{Task: spec.Task}, Ways: seal.Ways{Egress: spec.Egress}, Model: agent.Name() != brain.ReplayName && !run.startsNone(), Asking: run.Asking,
+		Version: status.Version, Said: seal.Said{Task: spec.Task}, Ways: seal.Ways{Egress: slices.Concat(spec.Egress, spec.PowerHosts), Powers: spec.Powers}, Model: agent.Name() != brain.ReplayName && !run.startsNone(), Asking: run.Asking,
 		Tell: run.Progress, Holding: seal.Holding{Confined: spec.Order != nil}, Kin: family.Kin(),
 		Prepare: func(dir string) error { return keepSpec(dir, spec) },
 	}
@@ -204,6 +207,7 @@ func Do(ctx context.Context, inst *installation.Installation, run Run) (report R
 	if err != nil {
 		return Report{}, err
 	}
+	tellLocked(s)
 	family.Below(parentOf(s))
 	if run.child != nil { // its parent does not wait for its calls
 		defer context.AfterFunc(ctx, func() { s.Stop(operator.ErrStopped) })()
@@ -327,8 +331,11 @@ func spec(ctx context.Context, inst *installation.Installation, id nacre.Session
 		return task.Spec{}, config.Errorf("--held %w", err)
 	}
 	spec := task.Spec{
-		Parent: run.parent(), Held: held, Order: order, Audited: run.audited, Task: run.Task, Project: project, Brain: run.Brain, Model: run.Model, Checks: run.Checks, Egress: run.Egress,
+		Parent: run.parent(), Held: held, Order: order, Audited: run.audited, Task: run.Task, Project: project, Brain: run.Brain, Model: run.Model, Checks: run.Checks, Reach: task.Reach{Egress: run.Egress, Powers: run.Powers},
 		MaxTurns: run.MaxTurns, Tries: run.Tries, Files: task.Files{Own: own, Dirty: run.Dirty},
+	}
+	if spec.PowerHosts, err = graduation.Hosts(inst, run.Powers); err != nil {
+		return task.Spec{}, err
 	}
 	if len(spec.Checks) == 0 {
 		spec.Checks = inst.Config.Checks
@@ -419,6 +426,7 @@ func sameWork(id nacre.SessionID, earlier task.Spec, run Run) error {
 		{"recording", recording != "" && recording != earlier.Recording},
 		{"check", len(run.Checks) > 0 && !slices.Equal(run.Checks, earlier.Checks)},
 		{"egress", len(run.Egress) > 0 && !slices.Equal(run.Egress, earlier.Egress)},
+		{"power", len(run.Powers) > 0 && !slices.Equal(run.Powers, earlier.Powers)},
 		{"held", run.Held != "" && !sameHeld(run.Held, earlier.Held)},
 		{"tries", run.Tries > 1 && run.Tries != earlier.Tries},
 		{"max-turns", run.MaxTurns != 0 && run.MaxTurns != earlier.MaxTurns},

@@ -42,9 +42,9 @@ type Scope struct {
 	// Repositories are the paths of repositories, and Push the refs that may be pushed, as
 	// they are written.
 	Repositories, Push []string
-	// IsRef reports whether a text is the whole name of a ref, and AllowsPush whether Push
-	// has it.
-	IsRef, AllowsPush func(ref string) bool
+	// IsRef reports whether a text is the whole name of a ref, AllowsPush whether Push
+	// has it, and AllowsForce whether it may be moved to a commit that does not follow.
+	IsRef, AllowsPush, AllowsForce func(ref string) bool
 }
 
 // Read finds the service that a request asks for, of a repository of the scope. The path
@@ -75,26 +75,30 @@ func Read(scope Scope, method, path, query string) (Service, error) {
 }
 
 // Commands reads the commands at the beginning of a push, to the line that ends them, and
-// gives back what was read, also where it refuses. It refuses a push that would change another ref than those of
+// gives back what was read, also where it refuses, and which refs must follow what they were on. It refuses a push that would change another ref than those of
 // the scope, or tell the host anything but commands and objects.
-func Commands(r io.Reader, scope Scope) (read []byte, err error) {
+func Commands(r io.Reader, scope Scope) (read []byte, moves []Move, err error) {
 	from := io.TeeReader(io.LimitReader(r, maxCommands), (*appended)(&read))
 	commands := 0
 	for {
 		line, end, err := nextLine(from)
 		switch {
 		case err != nil && len(read) >= maxCommands:
-			return read, Refusal("a push through the proxy changes some 500 refs at most: push fewer at once")
+			return read, nil, Refusal("a push through the proxy changes some 500 refs at most: push fewer at once")
 		case err != nil:
-			return read, err
+			return read, nil, err
 		case end:
-			return read, nil
+			return read, moves, nil
 		}
 		if isShallow(line) && commands == 0 {
 			continue
 		}
-		if err := checkCommand(line, commands == 0, scope); err != nil {
-			return read, err
+		move, err := commandOf(line, commands == 0, scope)
+		if err != nil {
+			return read, nil, err
+		}
+		if strings.Trim(move.Old, "0") != "" && !scope.AllowsForce(move.Ref) {
+			moves = append(moves, move)
 		}
 		commands++
 	}
@@ -145,33 +149,33 @@ func isShallow(line string) bool {
 	return ok && isID(id)
 }
 
-// checkCommand reads one command: OLD NEW REF, and behind the first one what the client can.
-func checkCommand(line string, first bool, scope Scope) error {
+// commandOf reads one command: OLD NEW REF, and behind the first one what the client can.
+func commandOf(line string, first bool, scope Scope) (Move, error) {
 	command, abilities, told := strings.Cut(line, "\x00")
 	if told && (!first || strings.Contains(abilities, "\x00")) {
-		return Refusal("the push is not in git's protocol")
+		return Move{}, Refusal("the push is not in git's protocol")
 	}
 	for ability := range strings.FieldsSeq(abilities) {
 		if strings.HasPrefix(ability, "push-options") {
-			return Refusal("push options are not carried: some hosts merge or run what they say")
+			return Move{}, Refusal("push options are not carried: some hosts merge or run what they say")
 		}
 	}
 	if strings.HasPrefix(command, "push-cert") {
-		return Refusal("a signed push is not carried: push without --signed")
+		return Move{}, Refusal("a signed push is not carried: push without --signed")
 	}
 	parts := strings.SplitN(command, " ", 3)
 	if len(parts) != 3 || !isID(parts[0]) || !isID(parts[1]) || len(parts[0]) != len(parts[1]) {
-		return Refusal("the push is not in git's protocol")
+		return Move{}, Refusal("the push is not in git's protocol")
 	}
 	switch ref := parts[2]; {
 	case !scope.IsRef(ref):
-		return Refusal("the push names a ref that is none")
+		return Move{}, Refusal("the push names a ref that is none")
 	case !scope.AllowsPush(ref):
-		return Refusal(fmt.Sprintf("the credential pushes %s, and not %s", strings.Join(scope.Push, ", "), ref))
+		return Move{}, Refusal(fmt.Sprintf("the credential pushes %s, and not %s", strings.Join(scope.Push, ", "), ref))
 	case strings.Trim(parts[1], "0") == "":
-		return Refusal("the credential deletes no ref: " + ref + " is deleted by a person, at the host")
+		return Move{}, Refusal("the credential deletes no ref: " + ref + " is deleted by a person, at the host")
 	}
-	return nil
+	return Move{Ref: parts[2], Old: parts[0], New: parts[1]}, nil
 }
 
 // isID reports whether a text is the name of an object, in SHA-1 or SHA-256.

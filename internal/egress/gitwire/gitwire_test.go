@@ -17,7 +17,7 @@ func scope() gitwire.Scope {
 }
 
 func scopeOf(g posture.Git) gitwire.Scope {
-	return gitwire.Scope{Repositories: g.Repositories, Push: g.Push, IsRef: posture.IsRef, AllowsPush: g.AllowsPush}
+	return gitwire.Scope{Repositories: g.Repositories, Push: g.Push, IsRef: posture.IsRef, AllowsPush: g.AllowsPush, AllowsForce: g.AllowsForce}
 }
 
 // M-35: what a credential is used for is read from the protocol, and is one repository's.
@@ -112,7 +112,7 @@ func TestCommandsOfAPush(t *testing.T) {
 		"without an end":              {strings.Repeat(line("shallow "+one), 100_000), "some 500 refs"},
 	} {
 		from := strings.NewReader(c.push)
-		read, err := gitwire.Commands(from, scope())
+		read, _, err := gitwire.Commands(from, scope())
 		var no gitwire.Refusal
 		switch {
 		case c.want == "" && err != nil:
@@ -134,7 +134,7 @@ func FuzzCommands(f *testing.F) {
 	f.Add([]byte(line(one+" "+two+" refs/heads/fix\x00 report-status") + "0000PACK"))
 	f.Add([]byte(line("shallow "+one) + line(zeros+" "+two+" refs/heads/agent/x") + "0000"))
 	f.Fuzz(func(t *testing.T, push []byte) {
-		read, err := gitwire.Commands(bytes.NewReader(push), scope())
+		read, _, err := gitwire.Commands(bytes.NewReader(push), scope())
 		if err == nil && (!bytes.HasPrefix(push, read) || !bytes.HasSuffix(read, []byte("0000")) || bytes.Contains(read, []byte("refs/heads/main"))) {
 			t.Errorf("read %q of %q", read, push)
 		}

@@ -2,6 +2,7 @@ package sessioncmd
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,9 +27,9 @@ func (cmd powerCommand) command() *cobra.Command {
 			}
 			rows := make([][]string, 0, len(all))
 			for _, p := range all {
-				rows = append(rows, []string{p.Name, standing(p), strings.Join(p.Hosts, ", ")})
+				rows = append(rows, []string{p.Name, standing(p), reaches(p)})
 			}
-			cmd.Printer(cmd.Stdout).Table([]string{"power", "stands", "hosts"}, rows)
+			cmd.Printer(cmd.Stdout).Table([]string{"power", "stands", "reaches"}, rows)
 			return nil
 		},
 	}
@@ -69,6 +70,15 @@ func standing(p assembly.PowerStanding) string {
 	return p.State.String()
 }
 
+// reaches is what a power opens: hosts, and credentials.
+func reaches(p assembly.PowerStanding) string {
+	opens := slices.Clone(p.Hosts)
+	for _, name := range p.Credentials {
+		opens = append(opens, "credential "+name)
+	}
+	return strings.Join(opens, ", ")
+}
+
 func (cmd powerCommand) show(p assembly.PowerStanding) error {
 	if cmd.JSON {
 		return cmd.PrintJSON(p)
@@ -76,7 +86,7 @@ func (cmd powerCommand) show(p assembly.PowerStanding) error {
 	out := cmd.Printer(cmd.Stdout)
 	out.Field("power", "%s", p.Name)
 	out.Field("stands", "%s", standing(p))
-	out.Field("hosts", "%s", strings.Join(p.Hosts, ", "))
+	out.Field("reaches", "%s", reaches(p))
 	rows := [][]string{}
 	for _, e := range p.Counted {
 		rows = append(rows, []string{e.At.Local().Format("2006-01-02 15:04"), e.DNA, fmt.Sprintf("%s, record %d", e.Anchor.Chain, e.Anchor.Seq), ""})
@@ -92,7 +102,7 @@ func (cmd powerCommand) unlockCommand() *cobra.Command {
 	var lifetime string
 	c := &cobra.Command{
 		Use: "unlock POWER", Short: "let runs have a power that is proposed, for a time", Args: command.OneArgument("a power"),
-		Long: `Lets runs reach the hosts of a power from now on, until the time is over, a run that uses it
+		Long: `Lets runs reach the hosts of a power, and use its credentials, from now on, until the time is over, a run that uses it
 fails, or you lock it. A run that has listened to an outsider does not have it, and neither
 has a session of another kind. Only a power that is proposed can be unlocked.`,
 		Example: "  nacre power unlock package-installation --for 30d",

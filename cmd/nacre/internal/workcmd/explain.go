@@ -66,6 +66,9 @@ func (cmd explainCommand) explain(ctx context.Context, run assembly.Run) error {
 			p.Field("credential", "%s", c)
 		}
 	}
+	if len(e.Locked) > 0 {
+		p.Field("locked", "%s (nacre power list)", strings.Join(e.Locked, ", "))
+	}
 	if len(e.Inside) > 0 {
 		p.Field("inside", "credentials that its agent can read: %s", strings.Join(e.Inside, ", "))
 	}

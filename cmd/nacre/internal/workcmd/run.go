@@ -67,6 +67,7 @@ then. Exactly the tree that passed lands. Without a check nothing lands.`,
 	flags.StringVar(&run.Record, "record", "", "write what the brain chooses to a new FILE, without secrets, for the replay brain")
 	flags.StringArrayVar(&run.Checks, "check", nil, "command that must succeed on the result; may be repeated")
 	reachFlags(flags, &run.Egress)
+	flags.StringArrayVar(&run.Powers, "power", nil, "power that this run has though it is locked; may be repeated; see nacre power list")
 	flags.StringVar(&group, "group", "", "whose memory, tools and policy apply (default main)")
 	flags.StringVar(&name, "session", "", "name of the session; one that was interrupted goes on")
 	flags.IntVar(&run.MaxTurns, "max-turns", 0, "limit of the model's turns (default: the brain's own)")
