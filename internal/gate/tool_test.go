@@ -164,7 +164,7 @@ func TestMassDelete(t *testing.T) {
 	rule := gate.Rule{Kind: gate.NoMassDelete}
 	for command, want := range map[string]string{
 		"rm -rf big": "deny", "rm -rf small": "allow", "rm a b": "allow", "rm -rf small small small small": "deny", "rm *": "deny", "rm $x": "deny",
-		"ls | xargs rm": "deny", "find . -delete": "deny", "find . -exec rm {} +": "deny", "for f in *; do rm $f; done": "deny", "cd x && rm a": "deny",
+		"ls | xargs rm": "deny", "ls | parallel rm": "deny", "parallel rm :::: names": "deny", "ls | parallel rm {}": "deny", "parallel rm {} ::: a b small big": "deny", "find . -delete": "deny", "find . -exec rm {} +": "deny", "for f in *; do rm $f; done": "deny", "cd x && rm a": "deny",
 		"bash -c 'rm -rf big'": "deny", "sudo rm -rf big": "deny", "rm -rf ./x/../big": "deny", "git clean -fd": "deny", "rsync -a --delete a/ b/": "deny",
 		"python3 -c 'import shutil; shutil.rmtree(\"big\")'": "deny", "tar cf x.tar --remove-files big": "deny",
 		"zip -rm x.zip big": "deny", "7z a -sdel x big": "deny", "gio trash big": "deny", "tar cf x.tar big": "allow", "zip -r x.zip my-module": "allow", "gio open trash": "allow", "rm -- -a": "allow", "echo rm -rf big": "allow", "ls": "allow",

@@ -129,7 +129,7 @@ func (w *walker) parallel(c Call, args []Word) {
 		if strings.Contains(command[0].Text, "{") {
 			command[0].Literal = false
 		}
-		w.joined(Call{Args: c.Args, Stdin: Stdin{piped: true}}, command)
+		w.joined(Call{Args: c.Args, Stdin: Stdin{piped: true}, More: true}, command) // lines of the input, of a file, or many words
 	case len(args) == 0:
 		w.shellInput(c)
 	default:
