@@ -1,8 +1,13 @@
 package main_test
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,8 +32,11 @@ func TestEnginesSealWhatTheyRun(t *testing.T) {
 				testpeer.Engine(t, "NACRE_RUNSC")
 			}
 			socket := testpeer.Engine(t, c.socket)
-			e := newEngineHouse(t, fmt.Sprintf("[sandbox]\nbackend = %q\nruntime = %q\nimage = %q\nsocket = %q\n", c.backend, c.runtime, engineImage, socket))
+			e := newEngineHouse(t, fmt.Sprintf("[sandbox]\nbackend = %q\nruntime = %q\nimage = %q\nsocket = %q\n", c.backend, c.runtime, engineImage, socket)+
+				"[[credential]]\nname = \"hub\"\ngroups = [\"main\"]\nstanding_secret = true\nvalue_env = \"HUB_OF_THE_HOST\"\ndelivery = \"inside\"\nas_env = \"HUB_TOKEN\"\n")
+			e.env = append(e.env, "HUB_OF_THE_HOST="+engineSecret)
 			e.sealsACommand(t)
+			e.inspectsNoSecret(t, socket)
 			e.landsARun(t)
 			e.publishesAPort(t, c.runtime != "")
 			out := e.nacre(t, 0, "explain", "--project", e.project)
@@ -39,6 +47,58 @@ func TestEnginesSealWhatTheyRun(t *testing.T) {
 				t.Errorf("audit: %s", out)
 			}
 		})
+	}
+}
+
+// engineSecret is a credential that the operator wants inside.
+const engineSecret = "a-value-that-is-delivered-inside"
+
+// inspectsNoSecret: what is delivered inside is in its program's environment, and not in what the engine
+// tells of any container (M-33).
+func (e engineHouse) inspectsNoSecret(t *testing.T, socket string) {
+	t.Helper()
+	command := exec.Command(filepath.Join(bin, "nacre"), "exec", "--session", "looked-into", "--project", e.project, "--", "sh", "-c", "echo ${#HUB_TOKEN} bytes; read -r end; true")
+	command.Env, command.Dir = e.env, filepath.Dir(e.project)
+	input, err := command.StdinPipe()
+	check(t, err)
+	var shown bytes.Buffer
+	open := &awaited{&shown, fmt.Sprint(len(engineSecret), " bytes"), make(chan struct{})}
+	command.Stdout, command.Stderr = open, open
+	check(t, command.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	select {
+	case <-open.said:
+	case err := <-ended:
+		t.Fatalf("%v before anybody looked: %s", err, shown.String())
+	}
+	engine := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", strings.TrimPrefix(socket, "unix://"))
+	}}}
+	told := func(path string) (text []byte) {
+		response, err := engine.Get("http://engine/v1.41/containers/" + path)
+		check(t, err)
+		defer func() { _ = response.Body.Close() }() // it was read
+		text, err = io.ReadAll(response.Body)
+		check(t, err)
+		return text
+	}
+	var running []struct{ ID string }
+	check(t, json.Unmarshal(told("json"), &running))
+	looked := false
+	for _, container := range running {
+		text := told(container.ID + "/json") // one of another test may be gone
+		if how := holdsSecret(text, engineSecret); how != "" {
+			t.Errorf("what is told of a container holds the credential %s: %.200s", how, text)
+		}
+		looked = looked || bytes.Contains(text, []byte("looked-into")) && bytes.Contains(text, []byte("Entrypoint"))
+	}
+	if !looked {
+		t.Error("the session's container is not among those that run, so that nothing was looked at")
+	}
+	check(t, input.Close())
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with %v: %s", err, shown.String())
 	}
 }
 

@@ -168,6 +168,36 @@ func TestWhatIsMintedWhenItsAskerHasLeft(t *testing.T) {
 	}
 }
 
+// M-31: a sweep waits once for a provider that does not answer, however many sessions crashed, so that
+// the session that sweeps opens; the next one takes all of it back.
+func TestASweepWaitsOnceForAProviderThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	m := newMintHouse(t)
+	b := lease.New(lease.Options{
+		Path: m.path, Now: m.clock.now, Getenv: func(string) string { return "" }, Alive: func(nacre.SessionID) bool { return false },
+		Issuer: func(string) (lease.Issuer, error) { return m, nil },
+	})
+	for _, session := range []nacre.SessionID{"s1", "s2", "s3"} {
+		if _, err := b.Acquire(t.Context(), session, "main", lease.Spec{Name: "hub", Issuer: m}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.broken, m.did = "revoke", nil
+	orphans, err := b.Sweep(t.Context())
+	if err != nil || len(orphans) != 3 || !slices.Equal(m.did, []string{"revoke"}) {
+		t.Errorf("it did %v for %v: %v", m.did, orphans, err)
+	}
+	for _, o := range orphans {
+		if o.Left == "" || o.Refused {
+			t.Errorf("%s is told as taken back, or refused: %+v", o.Session, o)
+		}
+	}
+	m.broken = ""
+	if orphans, err := b.Sweep(t.Context()); err != nil || len(orphans) != 3 || orphans[0].Left != "" || len(m.good) > 0 {
+		t.Errorf("the next sweep: %+v %v, %v are good", orphans, err, m.good)
+	}
+}
+
 // M-30, M-31: what nobody uses is taken back when its time is over, and what a provider
 // would not take back is tried again by each sweep, while the session lives.
 func TestWhatNobodyUsesLapses(t *testing.T) {

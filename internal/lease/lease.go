@@ -112,15 +112,17 @@ func (b *Broker) write(e entry, event string) error {
 
 // Sweep ends the leases of sessions that are gone, and says which they were:
 // their secrets were in use when something crashed. What was minted is revoked; what could
-// not be stays in the ledger, for the next sweep, until it has ended by itself.
+// not be stays in the ledger, for the next sweep, until it has ended by itself. A provider that does
+// not answer is waited for once a sweep, however much is left of it.
 func (b *Broker) Sweep(ctx context.Context) ([]Orphan, error) {
 	orphans, minted, err := b.ledger.sweep(b.options.Alive, b.options.Now().UTC())
 	if err != nil {
 		return nil, fmt.Errorf("the ledger of leases: %w", err)
 	}
+	silent := map[string]error{}
 	for _, e := range minted {
 		orphan := Orphan{Session: e.Session, Credential: e.Credential, Since: e.Time}
-		if err := b.takeBack(ctx, e, &orphan); err != nil {
+		if err := b.takeBack(ctx, e, &orphan, silent); err != nil {
 			return orphans, err
 		}
 		orphans = append(orphans, orphan)

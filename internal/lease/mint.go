@@ -127,7 +127,7 @@ func (l *Lease) mintOne(ctx context.Context, term time.Duration) (*mint, Materia
 	}
 	given, err := l.spec.Issuer.Mint(ctx, term)
 	if err != nil {
-		if ctx.Err() == nil && errors.Is(err, ErrRefused) { // nothing was minted
+		if ctx.Err() == nil && (errors.Is(err, ErrRefused) || errors.Is(err, ErrNothing)) { // nothing was minted
 			err = errors.Join(err, b.write(m.entry, eventReleased))
 		}
 		return nil, Material{}, err
@@ -196,11 +196,12 @@ func (b *Broker) end(ctx context.Context, by Issuer, m mint, event string) error
 // byHand is what a person does about a provider's no, which does not pass by itself.
 const byHand = "this does not pass by itself: take it back at the provider, or give nacre again what it is minted with and run nacre credentials sweep"
 
-// takeBack ends an orphan, or says of it why it could not be. An error is the ledger's.
-func (b *Broker) takeBack(ctx context.Context, e entry, o *Orphan) error {
+// takeBack ends an orphan, or says of it why it could not be. silent says of whose credentials the provider
+// did not answer. An error is the ledger's.
+func (b *Broker) takeBack(ctx context.Context, e entry, o *Orphan, silent map[string]error) error {
 	var err error
 	if left(b.options.Now(), e.Until) > 0 { // else it has ended by itself
-		err = b.revokeOrphan(ctx, e)
+		err = b.revokeOrphan(ctx, e, silent)
 	}
 	if err == nil {
 		return errors.Join(b.write(e, eventOrphaned), b.dropHandle(e.Lease))
@@ -214,11 +215,11 @@ func (b *Broker) takeBack(ctx context.Context, e entry, o *Orphan) error {
 }
 
 // revokeOrphan has an orphan's provider end it.
-func (b *Broker) revokeOrphan(ctx context.Context, e entry) error {
+func (b *Broker) revokeOrphan(ctx context.Context, e entry, silent map[string]error) error {
 	handle, err := b.handle(e.Lease)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return errors.New("nacre ended while it was minted, and does not know it")
+		return errors.New("nacre does not know it: nacre ended while it was minted, or its provider did not answer")
 	case err != nil:
 		return errors.New("what it is revoked with cannot be read")
 	case b.options.Issuer == nil:
@@ -228,9 +229,16 @@ func (b *Broker) revokeOrphan(ctx context.Context, e entry) error {
 	if err != nil || by == nil {
 		return errNobody
 	}
+	if err := silent[e.Credential]; err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, revokePatience)
 	defer cancel()
-	return by.Revoke(ctx, handle)
+	err = by.Revoke(ctx, handle)
+	if err != nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrIrrevocable) {
+		silent[e.Credential] = err
+	}
+	return err
 }
 
 var errNobody = errors.New("config.toml no longer says who minted it")

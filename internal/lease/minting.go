@@ -19,7 +19,7 @@ import (
 type Issuer interface {
 	// Mint gives a new credential, at most for ttl where the provider can be told, with
 	// nothing beyond what the issuer's table asks for. What a provider gave beyond it is
-	// taken back, and not given.
+	// taken back, and not given. After [ErrRefused] or [ErrNothing] no credential is out.
 	Mint(ctx context.Context, ttl time.Duration) (Minted, error)
 	// Revoke ends what Mint gave. One that has ended already is no error; [ErrRefused] says
 	// that trying again is of no use.
@@ -28,6 +28,10 @@ type Issuer interface {
 
 // ErrRefused says that a provider answered, and will not do what was asked.
 var ErrRefused = errors.New("the provider refused")
+
+// ErrNothing says that no credential is out although no provider refused: none was reached, or what it
+// gave was taken back.
+var ErrNothing = errors.New("no credential is out")
 
 // ErrIrrevocable says that nobody can end a credential before its time.
 var ErrIrrevocable = errors.New("the provider has no way to revoke it")

@@ -87,8 +87,8 @@ var (
 // settled is an error after which no credential is out: there is nothing to take back.
 type settled struct{ error }
 
-// Is tells lease.ErrRefused, after which a lease has nothing to wait for.
-func (settled) Is(target error) bool { return target == lease.ErrRefused }
+// Is tells lease.ErrNothing.
+func (settled) Is(target error) bool { return target == lease.ErrNothing }
 
 // Unwrap implements errors.Is for what went wrong.
 func (s settled) Unwrap() error { return s.error }

@@ -344,7 +344,7 @@ func TestEveryIssuerRefusesAHostileProvider(t *testing.T) {
 			switch out := f.out(); {
 			case len(out) > 0 && f.revokes():
 				t.Errorf("%s: %v are still good", how, out)
-			case len(out) > 0 && errors.Is(err, lease.ErrRefused):
+			case len(out) > 0 && (errors.Is(err, lease.ErrRefused) || errors.Is(err, lease.ErrNothing)):
 				t.Errorf("%s: the ledger forgets what nobody can revoke: %v", how, err)
 			}
 			f.forget()
@@ -383,10 +383,30 @@ func TestEveryIssuerEndsWithWhoeverAsks(t *testing.T) {
 		f.answer("silence")
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if _, err := by.Mint(ctx, 15*time.Minute); err == nil || errors.Is(err, lease.ErrRefused) {
+		if _, err := by.Mint(ctx, 15*time.Minute); err == nil || errors.Is(err, lease.ErrRefused) || errors.Is(err, lease.ErrNothing) {
 			t.Errorf("have %v: something may have been minted", err)
 		}
 	})
+}
+
+// M-31: a provider that cannot be reached minted nothing, and has refused nothing: it may take a credential
+// back once it can be.
+func TestAProviderThatIsDownRefusesNothing(t *testing.T) {
+	t.Parallel()
+	down := httptest.NewServer(nil)
+	down.Close()
+	by, err := issuer.New((&vault{}).table(down.URL), issuer.Options{
+		Transport: http.DefaultTransport, Now: time.Now, Root: func(context.Context) (nacre.Secret, error) { return nacre.NewSecret(vaultRoot), nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := by.Mint(t.Context(), 15*time.Minute); !errors.Is(err, lease.ErrNothing) {
+		t.Errorf("minting: %v", err)
+	}
+	if err := by.Revoke(t.Context(), nacre.NewSecret("accessor")); err == nil || errors.Is(err, lease.ErrRefused) {
+		t.Errorf("revoking: %v", err)
+	}
 }
 
 // M-32, M-34, M-36: a table that asks for everything is refused before anybody is asked.
