@@ -612,11 +612,6 @@ func (r *Runtime) Approvals(ctx context.Context) ([]nacre.Question, error) {
 	return cockpit.Questions(ctx, r.inst)
 }
 
-// Everything is all that waits for a person: with an error, what can be read.
-func Everything(ctx context.Context, r *Runtime) ([]Waiting, error) {
-	return cockpit.Everything(ctx, r.inst)
-}
-
 // Operators are the persons who may decide now.
 func Operators(r *Runtime) ([]Operator, error) { return cockpit.Operators(r.inst) }
 

@@ -28,15 +28,22 @@ func (d desk) Stop(ctx context.Context, id nacre.SessionID, by person.Identity) 
 
 // Others are what waits beside the questions of sessions.
 func (d desk) Others(ctx context.Context) ([]web.Other, error) {
-	all, err := assembly.Everything(ctx, d.Runtime)
-	var others []web.Other
+	all, err := assembly.EverythingAtHand(ctx, d.Runtime)
+	all = slices.DeleteFunc(all, func(w assembly.Waiting) bool { return strings.HasPrefix(w.Next, "nacre approvals ") }) // questions of sessions
+	return listed(all), err
+}
+
+// Found is what waits in records and memories.
+func (d desk) Found(ctx context.Context) ([]web.Other, error) {
+	all, err := assembly.EverythingElse(ctx, d.Runtime)
+	return listed(all), err
+}
+
+func listed(all []assembly.Waiting) (others []web.Other) {
 	for _, w := range all {
-		if strings.HasPrefix(w.Next, "nacre approvals ") {
-			continue // a question of a session
-		}
 		others = append(others, web.Other{Kind: w.Kind, What: w.What, Next: w.Next, Session: w.Session})
 	}
-	return others, err
+	return others
 }
 
 // work is which sessions there are.

@@ -55,6 +55,7 @@ func TestWhatWasRefusedIsLearned(t *testing.T) {
 	first := i.nacre("exec", "--session", "one", "--", "sh", "-c", fetches)
 	first.want(t, 0)
 	hasNo(t, first.stdout, "served")
+	i.nacre("approvals", "waiting").want(t, 0, "learn", "what sessions were refused and could be allowed: 3", "nacre learn")
 	i.nacre("learn", "one").want(t, 0, "deb.example.com:80/http GET /pool/a /pool/b/c", "registry.example.com:443 by its name", "sends or changes something", "--wider 1")
 	p := i.proposal("one")
 	if len(p.Lines) != 3 || p.Lines[0].Wider != "/pool/" || len(p.Lines[0].Evidence) != 2 || p.Looked != 0 {

@@ -92,6 +92,7 @@ func TestAnOperatorsConversationIsReviewed(t *testing.T) {
 		t.Fatalf("have %v", list)
 	}
 	has(t, i.nacre("doctor").stdout, "2 entries wait for your review")
+	i.nacre("approvals", "waiting").want(t, 0, "memories to review: 2", "nacre memory review --group family")
 	terminal, ended := i.terminal("memory", "review", "--group", "family")
 	terminal.until("1 of 2")
 	terminal.until("without milk")

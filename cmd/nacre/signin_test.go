@@ -220,6 +220,7 @@ func TestAPersonSignsInAtAnMCPServer(t *testing.T) {
 	i.project()
 	has(t, i.play("a task", "ipc remote_say '{}'")[0], "UNKNOWN_TOOL")
 	i.recorded("work", "needs sign-in", "nacre credentials login notes")
+	i.nacre("approvals", "waiting").want(t, 0, "credential", "needs sign-in: nobody has signed in yet", "nacre credentials login notes --url")
 	i.signsIn(web).want(t, 0, "signed in at example.com", "it is refreshed", "value_oauth = ")
 	i.nacre("exec", "--session", "one", "--", "ipc", "remote_say", "{}").want(t, 0, "from afar")
 	s.mu.Lock()

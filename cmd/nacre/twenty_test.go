@@ -193,6 +193,10 @@ func (l *lifeOfWork) decide(ctx context.Context, rt *assembly.Runtime, row lifeR
 		}
 	}
 	if row.task.unlocks {
+		waits, err := assembly.Everything(ctx, rt)
+		if err != nil || !slices.ContainsFunc(waits, func(w assembly.Waiting) bool { return w.Next == "nacre power show dns-write" }) {
+			l.t.Errorf("the power is not among what waits: %+v, %v", waits, err)
+		}
 		if _, err := assembly.UnlockPower(ctx, rt, "dns-write", "ada", 30*24*time.Hour); err != nil {
 			l.t.Fatal(err)
 		}

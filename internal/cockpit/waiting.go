@@ -33,8 +33,8 @@ type Waiting struct {
 }
 
 // Everything is all that waits for a person, in one list: what ends first in front. With
-// an error it is what can be read.
-func Everything(ctx context.Context, inst *installation.Installation) ([]Waiting, error) {
+// an error it is what can be read. Others find what rooms of their own know of.
+func Everything(ctx context.Context, inst *installation.Installation, others ...func(context.Context, *installation.Installation) ([]Waiting, error)) ([]Waiting, error) {
 	questions, unread := Questions(ctx, inst)
 	var all []Waiting
 	for _, q := range questions {
@@ -47,10 +47,15 @@ func Everything(ctx context.Context, inst *installation.Installation) ([]Waiting
 	landings, err := landings(inst)
 	pairings, pairing := pairings(inst)
 	all = slices.Concat(all, landings, pairings)
+	unread = errors.Join(unread, err, pairing)
+	for _, find := range others {
+		found, err := find(ctx, inst)
+		all, unread = append(all, found...), errors.Join(unread, err)
+	}
 	slices.SortStableFunc(all, func(a, b Waiting) int {
 		return cmp.Or(cmp.Compare(endless(a), endless(b)), a.Expires.Compare(b.Expires), a.Since.Compare(b.Since))
 	})
-	return all, errors.Join(unread, err, pairing)
+	return all, unread
 }
 
 // endless puts what waits without an end behind all else.

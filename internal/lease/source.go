@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/lease/keystore"
@@ -272,11 +273,28 @@ func (s Source) again(err error) error {
 	if !errors.Is(err, oauth.ErrSignIn) {
 		return err
 	}
-	name := strings.TrimSuffix(filepath.Base(s.OAuth), SignInSuffix)
+	return fmt.Errorf("%w: %s", err, s.login())
+}
+
+// login is the command by which a person signs in.
+func (s Source) login() string {
+	server := "URL"
 	if l, lost := (oauth.Store{Path: s.OAuth}).Load(); lost == nil {
-		return fmt.Errorf("%w: nacre credentials login %s --url %s", err, name, l.Server)
+		server = l.Server
 	}
-	return fmt.Errorf("%w: nacre credentials login %s --url URL", err, name)
+	return "nacre credentials login " + strings.TrimSuffix(filepath.Base(s.OAuth), SignInSuffix) + " --url " + server
+}
+
+// SignIn says why a person has to sign in before there is a value, and by which command; nil
+// where nobody has to. It asks no server.
+func (s Source) SignIn(now func() time.Time) (command string, why error) {
+	if s.Store() != StoreOAuth {
+		return "", nil
+	}
+	if why = (oauth.Store{Path: s.OAuth, Now: now}).Needed(); !errors.Is(why, oauth.ErrSignIn) {
+		return "", nil // what else is wrong with the file, doctor says
+	}
+	return s.login(), why
 }
 
 // SignInSuffix ends the names of the files of sign-ins.

@@ -45,6 +45,15 @@ func List(ctx context.Context, inst *installation.Installation, group nacre.Grou
 	return all, err
 }
 
+// Waiting is how many entries of a group's memory wait for a review.
+func Waiting(ctx context.Context, inst *installation.Installation, group nacre.Group) (many int, err error) {
+	err = with(ctx, inst, group, func(store *memory.Store) error {
+		many, _, err = memory.Waiting(ctx, store, "")
+		return err
+	})
+	return many, err
+}
+
 // EntryOf is an entry as a person looks it over.
 func EntryOf(e memory.Entry) Entry {
 	return Entry{

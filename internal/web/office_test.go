@@ -94,6 +94,13 @@ func (o *office) Others(context.Context) ([]web.Other, error) {
 	return []web.Other{{Kind: "landing", What: o.words, Next: "nacre sessions diff s1", Session: "s1"}}, nil
 }
 
+func (o *office) Found(context.Context) ([]web.Other, error) {
+	if o.words == "" {
+		return nil, nil
+	}
+	return []web.Other{{Kind: "memory", What: o.words, Next: "nacre memory review"}}, nil
+}
+
 func (o *office) Live() ([]nacre.SessionStatus, error) {
 	return o.those(func(s nacre.SessionStatus) bool { return s.Live() }), nil
 }

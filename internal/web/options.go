@@ -91,6 +91,8 @@ type Desk interface {
 	// Others is what waits for a person that this page cannot answer: with an error, what
 	// can be read of it.
 	Others(ctx context.Context) ([]Other, error)
+	// Found is more of that, which is looked for in records: it may take long.
+	Found(ctx context.Context) ([]Other, error)
 }
 
 // Other is something that waits, and Next the command that shows it.

@@ -104,6 +104,16 @@ func TestASessionHasAPage(t *testing.T) {
 	b.until("/sessions/s1", "NOT verified</strong>: record 7 was changed")
 }
 
+// M-44, M-49: the first page lists what waits elsewhere, what is found in records too.
+func TestTheFirstPageListsAllThatWaits(t *testing.T) {
+	t.Parallel()
+	b := signedIn(t, working("words"))
+	b.until("/", "nacre memory review")
+	if page := b.send(http.MethodGet, "/", nil, nil).Body.String(); !strings.Contains(page, "nacre sessions diff s1") || strings.Contains(page, "still being looked through") {
+		t.Errorf("have %s", page)
+	}
+}
+
 // M-49: a page does not wait for what takes long: it shows what was read before, and says so.
 func TestAPageDoesNotWaitForALongReading(t *testing.T) {
 	t.Parallel()

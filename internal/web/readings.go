@@ -13,7 +13,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/overview"
 )
 
-// proposalAge is how old a proposal may be that is shown.
+// proposalAge is how old may be what is shown of proposals, and of all else that waits in records.
 const proposalAge = 10 * time.Second
 
 // readings are what is known of sessions and of the installation, as far as it was read,
@@ -26,6 +26,7 @@ type readings struct {
 	proofs kept[proven]
 	health kept[[]Finding]
 	learnt kept[Proposal]
+	found  kept[[]Other]
 }
 
 // Close gives up what is read for pages, and returns when nothing is read any more.
@@ -34,6 +35,7 @@ func (k *readings) Close() {
 	k.proofs.close()
 	k.health.close()
 	k.learnt.close()
+	k.found.close()
 }
 
 // proven is what verifying a session came to.
@@ -123,6 +125,12 @@ func (k *readings) stateOfHealth(ctx context.Context) string {
 func (k *readings) proposal(ctx context.Context) look[Proposal] {
 	stamp := k.Now().Truncate(proposalAge).String()
 	return k.learnt.get(ctx, "proposal", stamp, k.Learn.Proposal)
+}
+
+// elsewhere is what waits that was found in records, as of some seconds ago.
+func (k *readings) elsewhere(ctx context.Context) look[[]Other] {
+	stamp := k.Now().Truncate(proposalAge).String()
+	return k.found.get(ctx, "found", stamp, k.Desk.Found)
 }
 
 // stateOfProposal changes when a proposal is there, and never again: nothing moves while a person

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -23,6 +24,8 @@ type waitingPage struct {
 	// More is how many questions wait that are not shown.
 	More   int
 	Others []Other
+	// Looking says that records are still looked through.
+	Looking bool
 	// Unread says what could not be looked at.
 	Unread string
 }
@@ -57,9 +60,12 @@ func (s *Site) waiting(ctx context.Context, token, told string) waitingPage {
 		p.Cards = append(p.Cards, card{Card: shown, Digest: shown.Digest(), Standing: approval.StandingOf(q)})
 	}
 	others, err := s.Desk.Others(ctx)
-	if err != nil && p.Unread == "" {
+	found := s.elsewhere(ctx)
+	if err := cmp.Or(err, found.Err); err != nil && p.Unread == "" {
 		p.Unread = question.Escape(err.Error())
 	}
+	p.Looking = !found.Known
+	others = slices.Concat(others, found.Value)
 	p.Others = others[:min(len(others), maxOthers)]
 	return p
 }

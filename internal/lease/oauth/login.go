@@ -177,11 +177,8 @@ func (s Store) good(l Login) bool {
 // renew asks the server, and keeps what it gave before anybody uses it. A call that is given
 // up does not cut the exchange short.
 func (s Store) renew(ctx context.Context, l Login) (Login, error) {
-	switch {
-	case l.Refused != "":
-		return Login{}, refused(l.Refused)
-	case l.Refresh == "":
-		return Login{}, fmt.Errorf("%w: the token has ended, and the server gave nothing to refresh it with", ErrSignIn)
+	if err := l.over(); err != nil {
+		return Login{}, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
@@ -208,6 +205,27 @@ func (s Store) renew(ctx context.Context, l Login) (Login, error) {
 		return Login{}, fmt.Errorf("the refreshed token could not be kept, so that nobody uses it: %w", err)
 	}
 	return l, nil
+}
+
+// over refuses a sign-in whose token is not good any more, and cannot be replaced.
+func (l Login) over() error {
+	switch {
+	case l.Refused != "":
+		return refused(l.Refused)
+	case l.Refresh == "":
+		return fmt.Errorf("%w: the token has ended, and the server gave nothing to refresh it with", ErrSignIn)
+	}
+	return nil
+}
+
+// Needed is [ErrSignIn] where a person has to sign in before the file opens anything. It asks
+// no server.
+func (s Store) Needed() error {
+	l, err := s.Load()
+	if err != nil || s.good(l) {
+		return err
+	}
+	return l.over()
 }
 
 func refused(why string) error {

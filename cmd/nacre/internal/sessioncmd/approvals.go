@@ -34,7 +34,7 @@ func (cmd approvalsCommand) command() *cobra.Command {
 // waitingCommand lists all that waits, of whatever kind.
 func (cmd approvalsCommand) waitingCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "waiting", Short: "list all that waits for a person: questions, work that waits to land, pairings", Args: command.NoArguments,
+		Use: "waiting", Short: "list all that waits for a person: questions, landings, pairings, sign-ins, powers, memories, proposals", Args: command.NoArguments,
 		Example: "  nacre approvals waiting",
 		RunE:    func(c *cobra.Command, _ []string) error { return cmd.waiting(c.Context()) },
 	}
