@@ -2,7 +2,10 @@ package kernel_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -226,5 +229,32 @@ func TestFetchingIsNotFree(t *testing.T) {
 				t.Errorf("asked %v, and %v", asked, err)
 			}
 		})
+	}
+}
+
+// U-40: arguments that a person approved as they were written are no others than those, and a
+// word in them, which stands for another value, is never among them.
+func TestApprovedArgumentsHoldNoWord(t *testing.T) {
+	o := aPostOffice(t)
+	o.book = "Bob, bob@corp.example"
+	word := aWord.FindString(o.seen(t, writer, "book_find"))
+	plain, worded, other := written(writer, "bob@corp.example", "hello", ""), written(writer, word, "hello", ""), written(writer, "bob@corp.example", "goodbye", "")
+	exactly := policy.ExactTool{Tool: "letter_send"}
+	for _, c := range []nacre.Call{plain, worded} {
+		sum := sha256.Sum256(c.Arguments)
+		exactly.Arguments = append(exactly.Arguments, hex.EncodeToString(sum[:]))
+	}
+	if err := o.ChangeRules(policy.Shipped(), policy.Groups{"main": {Exactly: []policy.ExactTool{exactly}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Call(t.Context(), plain); err != nil {
+		t.Errorf("what was approved: %v", err)
+	}
+	for name, c := range map[string]nacre.Call{"a word": worded, "others": other} {
+		_, err := o.Call(t.Context(), c)
+		var refusal *nacre.Refusal
+		if !errors.As(err, &refusal) || refusal.Reason != nacre.ReasonGroupNotAllowed {
+			t.Errorf("%s: have %v", name, err)
+		}
 	}
 }
