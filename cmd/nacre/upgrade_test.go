@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/nacre-dev/nacre/internal/testpeer"
@@ -16,13 +17,8 @@ import (
 func TestTheStateOfAnEarlierReleaseOpens(t *testing.T) {
 	t.Parallel()
 	i := install(t)
-	archive, err := filepath.Abs("testdata/state-2026-11-22.tar.gz")
-	check(t, err)
 	home := filepath.Join(i.work, "home")
-	check(t, os.MkdirAll(home, 0o700))
-	if said, err := exec.Command(testpeer.Need(t, "tar"), "-xzf", archive, "-C", home, "--no-same-owner").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, said)
-	}
+	unpackState(t, "state-2026-11-22.tar.gz", home)
 	i.worksOn(t)
 
 	// What docs/runbook.md says of backups, on another machine: another home.
@@ -36,6 +32,48 @@ func TestTheStateOfAnEarlierReleaseOpens(t *testing.T) {
 		t.Fatalf("%v: %s", err, said)
 	}
 	other.worksOn(t)
+}
+
+// unpackState unpacks what an earlier release wrote.
+func unpackState(t *testing.T, name, into string) {
+	t.Helper()
+	archive, err := filepath.Abs("testdata/" + name)
+	check(t, err)
+	check(t, os.MkdirAll(into, 0o700))
+	if said, err := exec.Command(testpeer.Need(t, "tar"), "-xzf", archive, "-C", into, "--no-same-owner").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+}
+
+// M-63: two runs of an earlier release that did not land, of one project: the first is seen, put
+// on a branch, and is gone from the session; the second is thrown away. Which branch they were made
+// from, that release did not keep, so that none is moved.
+func TestTheWorkOfAnEarlierReleaseIsTaken(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	unpackState(t, "unlanded-2026-11-22.tar.gz", i.work)
+	check(t, os.RemoveAll(filepath.Join(i.work, "home")))
+	check(t, os.Rename(filepath.Join(i.work, "h"), filepath.Join(i.work, "home")))
+	for _, name := range []string{"seen", "kept"} { // the project lies elsewhere here
+		for _, file := range []string{"session.json", "run.json", "repo-" + name + ".1/vault.git/objects/info/alternates"} {
+			file = filepath.Join("home/.local/state/nacre/sessions", name, file)
+			i.write(file, strings.ReplaceAll(i.read(file), "/srv/p", filepath.Join(i.work, "p")))
+		}
+	}
+	i.nacre("sessions", "list").want(t, 0, "seen", "kept", "not landed")
+	diff := i.nacre("sessions", "diff", "seen")
+	diff.want(t, 0, "from a branch that is not known, at ", "modified a.txt", "added    two.txt", "+two")
+	hasNo(t, diff.stdout, "sessions apply")
+	i.nacre("sessions", "apply", "seen").want(t, 1, "nacre sessions branch seen puts it on a branch of its own")
+	i.nacre("sessions", "branch", "seen").want(t, 0, "kept     nacre/seen")
+	show, err := i.command("git", "-C", "p", "show", "nacre/seen:two.txt", "nacre/seen:a.txt", "main:a.txt").CombinedOutput()
+	check(t, err)
+	if string(show) != "two\na\nb\na\n" {
+		t.Errorf("have %q", show)
+	}
+	i.nacre("sessions", "diff", "seen").want(t, 2, "no files of an agent are left to take")
+	i.nacre("sessions", "discard", "kept").want(t, 0, "discarded kept")
+	i.nacre("audit", "verify").want(t, 0, "taken-")
 }
 
 // worksOn looks at all that the earlier release left, and works on with it.

@@ -107,7 +107,7 @@ func open(ctx context.Context, inst *installation.Installation, held *registry.H
 		return nil, told(held, err)
 	}
 	left, err := task.OpenLeft(ctx, task.LeftBy{
-		Session: held.ID, Work: held.LatestWork(), Dir: held.Dir(), Spec: spec, Now: inst.Options.Now, Record: record,
+		Session: held.ID, Work: held.LatestWork(), Dir: held.Dir(), Spec: spec, Unmarked: held.Began.IsZero() && held.State == nacre.SessionDone, Now: inst.Options.Now, Record: record,
 	})
 	return left, told(held, err)
 }

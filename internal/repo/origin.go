@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -33,4 +34,13 @@ func OriginOf(dir string) (o Origin, err error) {
 		err = fmt.Errorf("%s: %w", dir+originEnd, err)
 	}
 	return o, err
+}
+
+// SnapshotBase is the commit that the latest snapshot was made over; empty where there is none.
+func SnapshotBase(ctx context.Context, p *Project) Commit {
+	id, err := p.ownLine(ctx, "rev-parse", "-q", "--verify", snapshotRef+"^1")
+	if err != nil {
+		return ""
+	}
+	return Commit(id)
 }

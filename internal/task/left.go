@@ -51,7 +51,10 @@ type LeftBy struct {
 	// Work is its name, and Dir the session's folder.
 	Work, Dir string
 	Spec      Spec
-	Now       func() time.Time
+	// Unmarked says that it was finished by a release that did not write beside a clone what
+	// that was made of. Its base is then that of its snapshot, and its branch is not known.
+	Unmarked bool
+	Now      func() time.Time
 	// Record writes to a chain before and after something of the project moves.
 	Record func(ctx context.Context, rec nacre.Record, detail map[string]any) error
 }
@@ -60,7 +63,7 @@ type LeftBy struct {
 // caller holds it. The errors it wraps: ErrNothingLeft, and those of [repo.Open] and of a
 // snapshot.
 func OpenLeft(ctx context.Context, by LeftBy) (*Leftover, error) {
-	origin, err := repo.OriginOf(filepath.Join(by.Dir, WorkDir))
+	origin, err := by.origin(ctx)
 	if err == nil && (origin == (repo.Origin{}) || !IsLeft(by.Dir)) {
 		err = ErrNothingLeft
 	}
@@ -87,6 +90,19 @@ func OpenLeft(ctx context.Context, by LeftBy) (*Leftover, error) {
 	}, nil
 }
 
+// origin is what the clone was made of; zero where no whole clone is.
+func (by LeftBy) origin(ctx context.Context) (repo.Origin, error) {
+	origin, err := repo.OriginOf(filepath.Join(by.Dir, WorkDir))
+	if err != nil || origin != (repo.Origin{}) || !by.Unmarked || !IsLeft(by.Dir) {
+		return origin, err
+	}
+	project, err := repo.Open(ctx, by.Spec.Project, repo.Options{StateDir: stateDir(by.Dir, by.Work), Now: by.Now})
+	if err != nil {
+		return repo.Origin{}, err
+	}
+	return repo.Origin{Commit: repo.SnapshotBase(ctx, project)}, nil
+}
+
 // Diff is the text of what changed, at most [repo.MaxDiff] bytes; cut tells whether
 // there was more. It holds whatever the agent wrote.
 func (l *Leftover) Diff(ctx context.Context) (text []byte, cut bool, err error) {
@@ -111,6 +127,9 @@ type Taken struct {
 // Land lands the files on the branch that they were made from, as a run does, except for
 // those that are named, which stay as the base has them.
 func (l *Leftover) Land(ctx context.Context, except []string) (Taken, error) {
+	if l.Branch == "" {
+		return Taken{}, fmt.Errorf("the release that made this work did not keep which branch it was made from: nacre sessions branch %s puts it on a branch of its own", l.handover.session)
+	}
 	tree, err := l.without(ctx, except)
 	if err != nil {
 		return Taken{}, err

@@ -55,7 +55,11 @@ shown and does nothing. --json has it as it is.`
 func (cmd sessionsCommand) printLeftover(w assembly.Leftover) {
 	p := cmd.Printer(cmd.Stdout)
 	p.Field("session", "%s · %s", w.Session, w.Outcome)
-	p.Field("project", "%s · from %s at %.7s", w.Project, w.Branch, w.Base)
+	from := "from " + w.Branch
+	if w.Branch == "" { // a release of before did not keep it
+		from = "from a branch that is not known,"
+	}
+	p.Field("project", "%s · %s at %.7s", w.Project, from, w.Base)
 	for _, c := range w.Changes {
 		line := fmt.Sprintf("%-8s %s", c.Kind, c.Path)
 		if c.Warning != "" {
@@ -72,7 +76,11 @@ func (cmd sessionsCommand) printLeftover(w assembly.Leftover) {
 	if w.Cut {
 		p.Line("the text is longer and was cut here")
 	}
-	p.Field("next", "nacre sessions apply %[1]s · branch %[1]s · discard %[1]s", w.Session)
+	next := "nacre sessions apply %[1]s · branch %[1]s · discard %[1]s"
+	if w.Branch == "" {
+		next = "nacre sessions branch %[1]s · discard %[1]s"
+	}
+	p.Field("next", next, w.Session)
 	if w.Resumable {
 		p.Field("go on", "nacre run --session %s", w.Session)
 	}
