@@ -16,7 +16,9 @@ func TestWhatTheHostObeysWaitsForAPerson(t *testing.T) {
 		return i.nacre(append([]string{"run", "greet", "--recording", rec, "--project", "p", "--session", session}, more...)...)
 	}
 	before := i.git("rev-parse", "HEAD")
-	work("waits", "--check", "grep -q world greeting.txt").want(t, 1, "it waits for a person to look at", ".envrc", "so it is with 1 more", "nacre sessions diff waits")
+	asked := work("waits", "--check", "grep -q world greeting.txt")
+	asked.want(t, 1, "it waits for a person to look at", ".envrc", "so it is with 1 more", "nacre sessions diff waits", "+touch owned", "+on: push")
+	hasNo(t, asked.stdout, "+hello world") // which nothing obeys
 	i.nacre("approvals", "waiting").want(t, 0, "landing", "waits", "nacre sessions diff waits")
 	if i.git("rev-parse", "HEAD") != before || i.git("status", "--porcelain") != "" {
 		t.Fatal("it landed")

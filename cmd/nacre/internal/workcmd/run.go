@@ -193,7 +193,7 @@ func (cmd runCommand) work(ctx context.Context, rt *assembly.Runtime, run assemb
 	if err != nil {
 		return face.broken(report, err)
 	}
-	if err := errors.Join(face.report(report), writeMetrics(o.metrics, report.Kernel)); err != nil {
+	if err := errors.Join(face.report(report), face.showHeld(ctx, rt, report), writeMetrics(o.metrics, report.Kernel)); err != nil {
 		return err
 	}
 	switch {
