@@ -7,7 +7,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
-.PHONY: help build fixtures demo demo-cluster life picture screenshots drawn torture test ci-full check fmt lint tidy deadcode race release bench bench-cluster bench-memory bench-injection fuzz probes clean
+.PHONY: help build fixtures demo demo-cluster k8s kube test-k8s life picture screenshots drawn torture test ci-full check fmt lint tidy deadcode race release bench bench-cluster bench-memory bench-injection fuzz probes clean
 
 help:    ## show the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t12
@@ -20,6 +20,20 @@ build: ## build the binaries and the built-in plugins into bin/
 	  cp plugins/$$plugin/manifest.json $(BIN)/plugins/$$plugin/ && \
 	  cp plugins/$$plugin/skill/*.md $(BIN)/plugins/$$plugin/skill/ || exit 1; \
 	done
+
+k8s: build ## build nacre-k8s, and the sandbox-init of its pods, into bin/
+	$(GO) build -C k8s -ldflags '-s -w' -o $(abspath $(BIN))/ ./cmd/nacre-k8s
+	$(GO) build -C k8s -ldflags '-s -w' -o $(abspath $(BIN))/pod/ ./cmd/sandbox-init
+
+# Where the control plane of the tests of k8s/ is kept: it is built once.
+KUBE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/nacre-kube
+
+kube: ## build the control plane that the tests of k8s/ run (minutes, once)
+	bash tools/kube/build $(KUBE)
+
+test-k8s: k8s ## pass the tests of k8s/; those of a whole cluster need make kube, and are skipped by name without
+	$(GO) vet -C k8s ./...
+	NACRE_BUILT=$(abspath $(BIN)) NACRE_KUBE=$(if $(wildcard $(KUBE)/built),$(KUBE)) $(GO) test -C k8s -count=1 -timeout 20m ./...
 
 # Programs that only tests need. NACRE_BUILT tells them where all of them are, so
 # that each is linked once.
@@ -54,6 +68,8 @@ test: fixtures ## pass the tests at their small sizes; a missing peer is skipped
 
 ci-full: fixtures ## pass the tests at their large sizes: tens of thousands of files, gigabytes, minutes each
 	NACRE_BUILT=$(abspath $(BIN)) NACRE_SIZE=full $(GOTEST) -count=1 -timeout 60m ./...
+	$(MAKE) kube
+	NACRE_SIZE=full $(MAKE) test-k8s
 
 check: fmt tidy drawn lint deadcode race ## what CI runs besides the tests
 

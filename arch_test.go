@@ -517,7 +517,7 @@ func skipDir(path, name string) error {
 	if path == "." {
 		return nil
 	}
-	if strings.HasPrefix(name, ".") || name == "testdata" || name == "bin" || name == "node_modules" || path == "tools" || path == "examples" {
+	if strings.HasPrefix(name, ".") || name == "testdata" || name == "bin" || name == "node_modules" || path == "tools" || path == "examples" || path == "k8s" {
 		return fs.SkipDir
 	}
 	return nil

@@ -72,6 +72,21 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 // count. Without it a Runtime is used by the user of this process, at a terminal.
 func As(r *Runtime, identity string) *Runtime { return &Runtime{r.inst, person.Identity(identity)} }
 
+// In has sandboxes started by another backend than the config's: native, docker, podman
+// or k8s, as far as [sandbox] sets it up. Empty leaves it.
+func In(r *Runtime, backend string) error {
+	if backend == "" {
+		return nil
+	}
+	chosen := r.inst.Config.Sandbox
+	chosen.Backend = backend
+	if err := chosen.Check(); err != nil {
+		return &ConfigError{Err: err}
+	}
+	r.inst.Config.Sandbox = chosen
+	return nil
+}
+
 // AuditRoot is the folder of the audit chains.
 func (r *Runtime) AuditRoot() string {
 	return r.inst.AuditRoot()

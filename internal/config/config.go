@@ -283,7 +283,7 @@ func (c Config) check() error {
 			return err
 		}
 	}
-	if err := errors.Join(c.Sandbox.check(), c.Serve.check(), lease.CheckVariable("[store] url_env", c.Store.URLEnv), c.checkTenants(), c.checkEvents(), c.checkAgents(), c.Bounds.check()); err != nil {
+	if err := errors.Join(c.Sandbox.Check(), c.Serve.check(), lease.CheckVariable("[store] url_env", c.Store.URLEnv), c.checkTenants(), c.checkEvents(), c.checkAgents(), c.Bounds.check()); err != nil {
 		return err
 	}
 	for name := range c.Tools {

@@ -14,20 +14,29 @@ import (
 // NativeBackend is what sandboxes are started with unless the config says otherwise.
 const NativeBackend = "native"
 
-// Sandbox says what starts sandboxes (M-11). Its zero value is the native backend.
+// Sandbox says what starts sandboxes (M-11); the zero value: the native backend.
 type Sandbox struct {
-	// Backend is "native", "docker" or "podman".
+	// Backend is "native", "docker", "podman" or "k8s".
 	Backend string `toml:"backend"`
 	// Runtime of the engine, such as "runsc"; empty means the engine's default.
 	Runtime string `toml:"runtime"`
-	// Image is "NAME@sha256:…", "sha256:…", a name, or the path of a
-	// devcontainer.json whose image is taken (M-15).
+	// Image is "NAME@sha256:…", "sha256:…", a name, or a devcontainer.json's path (M-15).
 	Image string `toml:"image"`
 	// Socket is the engine's, where it is not in its usual place.
 	Socket string `toml:"socket"`
+	// K8s is the warm pool that pods are claimed from, and how they reach this machine.
+	K8s struct {
+		Kubeconfig string `toml:"kubeconfig"`
+		Context    string `toml:"context"`
+		Namespace  string `toml:"namespace"`
+		Pool       string `toml:"pool"`
+		Listen     string `toml:"listen"`
+		Address    string `toml:"address"`
+	} `toml:"k8s"`
 }
 
-func (s Sandbox) check() error {
+// Check refuses what no backend can be opened with.
+func (s Sandbox) Check() error {
 	switch s.Backend {
 	case "", NativeBackend:
 		if s.Runtime != "" || s.Image != "" || s.Socket != "" {
@@ -37,14 +46,15 @@ func (s Sandbox) check() error {
 		if s.Image == "" {
 			return fmt.Errorf("[sandbox]: backend = %q wants image = \"NAME@sha256:…\", or the path of a devcontainer.json", s.Backend)
 		}
+	case posture.Pods:
+		return posture.CheckPods(s.K8s.Kubeconfig, s.K8s.Namespace, s.K8s.Pool, s.K8s.Listen, s.Image+s.Socket)
 	default:
-		return fmt.Errorf("[sandbox]: backend = %q: use native, docker or podman", s.Backend)
+		return fmt.Errorf("[sandbox]: backend = %q: use native, docker, podman or k8s", s.Backend)
 	}
 	return nil
 }
 
-// checkTenants refuses what would serve several tenants with a single user's
-// defaults (M-14).
+// checkTenants refuses what would serve several tenants with a single user's defaults (M-14).
 func (c Config) checkTenants() error {
 	if !c.MultiTenant {
 		return nil
@@ -64,14 +74,12 @@ func (c Config) checkTenants() error {
 	return nil
 }
 
-// mebibyte is the unit of the limits in the config.
-const mebibyte = 1 << 20
+const (
+	mebibyte      = 1 << 20 // the unit of the limits in the config
+	maxConfigured = 1 << 40 // the largest limit, in its own unit
+)
 
-// maxConfigured is the largest limit of the config, in its own unit.
-const maxConfigured = 1 << 40
-
-// Limits are the operator's limits of every sandbox, where they are not
-// the default (M-12). Zero means the default.
+// Limits are the operator's of every sandbox (M-12). Zero means the default.
 type Limits struct {
 	// OutputMiB is what stdout and stderr may carry together.
 	OutputMiB int64 `toml:"output_mib"`
@@ -83,12 +91,10 @@ type Limits struct {
 	MemoryMiB int64 `toml:"memory_mib"`
 	// HandlerSeconds are for one answer of a plugin; 0 means 30 (D-14).
 	HandlerSeconds int `toml:"handler_seconds"`
-	// DrainSeconds are for the answers that a plugin still owes when it ends, 0 means
-	// 30; ShutdownSeconds for its end after that, 0 means 10 (D-24).
+	// DrainSeconds are for answers that an ending plugin owes, 0 means 30; ShutdownSeconds for its end, 0 means 10 (D-24).
 	DrainSeconds    int `toml:"drain_seconds"`
 	ShutdownSeconds int `toml:"shutdown_seconds"`
-	// IPCSeconds is how long an agent's call waits for its answer; 0 means 5 more than
-	// a handler has (D-07).
+	// IPCSeconds is how long an agent's call waits; 0 means 5 more than a handler has (D-07).
 	IPCSeconds int `toml:"ipc_seconds"`
 }
 
@@ -101,8 +107,7 @@ const (
 	maxIPC         = 2 * maxHandler
 )
 
-// checkWaits bounds what is waited for. A call waits for longer than a handler has:
-// what is given up too soon may be carried out all the same.
+// checkWaits bounds what is waited for. A call that is given up too soon may be carried out all the same.
 func (l Limits) checkWaits() error {
 	for _, w := range []struct {
 		name      string

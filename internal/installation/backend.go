@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -56,6 +57,9 @@ func (inst *Installation) openBackend(stateDir string, ahead bool) (sandbox.Back
 		}
 		return box, nil
 	}
+	if c.Backend == "k8s" {
+		return openPods(inst, stateDir)
+	}
 	image, err := imageOf(c.Image)
 	if err != nil {
 		return nil, config.Errorf("[sandbox] image: %w", err)
@@ -65,6 +69,29 @@ func (inst *Installation) openBackend(stateDir string, ahead bool) (sandbox.Back
 	})
 	if err != nil {
 		return nil, &NotReady{What: "the " + c.Backend + " sandbox cannot start", Err: err}
+	}
+	return box, nil
+}
+
+// openPods opens what claims pods: a program of its own, which is installed beside this
+// one or in the PATH.
+func openPods(inst *Installation, stateDir string) (sandbox.Backend, error) {
+	c := inst.Config.Sandbox
+	program := inst.Program(sandbox.PodProgram)
+	if filepath.Base(program) != sandbox.PodProgram {
+		var err error
+		if program, err = exec.LookPath(sandbox.PodProgram); err != nil {
+			return nil, &NotReady{What: "the k8s sandbox cannot start", Err: err, Next: "build nacre-k8s with make k8s, and put it beside nacre or into the PATH (docs/kubernetes.md)"}
+		}
+	}
+	box, err := sandbox.OpenPods(context.Background(), sandbox.PodOptions{
+		Program: program, StateDir: stateDir, Settings: sandbox.PodSettings{
+			Kubeconfig: c.K8s.Kubeconfig, Context: c.K8s.Context, Namespace: c.K8s.Namespace, Pool: c.K8s.Pool,
+			Listen: c.K8s.Listen, Address: c.K8s.Address, Runtime: c.Runtime,
+		},
+	})
+	if err != nil {
+		return nil, &NotReady{What: "the k8s sandbox cannot start", Err: err}
 	}
 	return box, nil
 }

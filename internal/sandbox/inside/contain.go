@@ -35,7 +35,10 @@ type Container struct {
 	// Network says that the socket over which the host asks for sockets of this network
 	// follows.
 	Network bool
-	Agent   Agent
+	// Routed says that there are interfaces beside the loopback, and that whoever sends
+	// this has seen that they lead nowhere but to the host.
+	Routed bool
+	Agent  Agent
 }
 
 // SendWork hands PID 1 of a container its work, with the socket over which it is asked
@@ -83,7 +86,14 @@ func runContain() error {
 	if err != nil {
 		return fmt.Errorf("network: %w", err)
 	}
-	agent, err := work.prepare(fd)
+	return work.Run(control, fd)
+}
+
+// Run does the work in this process, PID 1: it starts the agent, obeys the host, and
+// reports until the agent has ended. networkFD is where sockets of this network are
+// asked for, zero for nowhere. When control ends, so does this process.
+func (c *Container) Run(control io.ReadWriter, networkFD int) error {
+	agent, err := c.prepare(networkFD)
 	if err != nil {
 		return Send(control, reportOf(err))
 	}
@@ -112,7 +122,7 @@ func (c *Container) prepare(networkFD int) (*stage, error) {
 		do   func() error
 	}{
 		{"the engine's container", powerless},
-		{"the engine's network", onlyLoopback},
+		{"the engine's network", c.checkNetwork},
 		{"the engine's mounts", c.checkBinds},
 		{"symbolic links", c.link},
 	} {
@@ -173,6 +183,13 @@ func noCapabilities() error {
 		}
 	}
 	return nil
+}
+
+func (c *Container) checkNetwork() error {
+	if c.Routed {
+		return nil
+	}
+	return onlyLoopback()
 }
 
 // onlyLoopback refuses a network that leads anywhere.

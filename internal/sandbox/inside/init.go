@@ -65,6 +65,9 @@ const (
 	Freeze Word = 'F'
 	// Thaw lets them go on.
 	Thaw Word = 'T'
+	// End kills every process but PID 1, which reports the agent's end: where the files
+	// are not the host's, they are still to be had.
+	End Word = 'E'
 )
 
 // Say says a word to PID 1.
@@ -88,6 +91,8 @@ func obeyHost(control io.Reader) {
 			_ = unix.Kill(-1, unix.SIGSTOP) // nobody is left where it fails
 		case Thaw:
 			_ = unix.Kill(-1, unix.SIGCONT)
+		case End:
+			_ = unix.Kill(-1, unix.SIGKILL)
 		}
 	}
 }

@@ -26,7 +26,7 @@ const maxPrompt = 1 << 20
 
 func (cmd runCommand) command() *cobra.Command {
 	var run assembly.Run
-	var promptFile, group, name, metrics string
+	var promptFile, group, name, metrics, sandbox string
 	var yes, verbose bool
 	var wall time.Duration
 	away := detaching{Env: cmd.Env, started: func(info assembly.SessionInfo) { newFace(cmd.Env).started(info) }}
@@ -54,7 +54,7 @@ then. Exactly the tree that passed lands. Without a check nothing lands.`,
 			if away.detach {
 				return away.begin(c, words(run.Task), run.Task)
 			}
-			return cmd.run(c.Context(), run, runOptions{metrics: metrics, yes: yes, detached: away.detached, verbose: verbose})
+			return cmd.run(c.Context(), run, runOptions{metrics: metrics, sandbox: sandbox, yes: yes, detached: away.detached, verbose: verbose})
 		},
 	}
 	flags := c.Flags()
@@ -68,6 +68,7 @@ then. Exactly the tree that passed lands. Without a check nothing lands.`,
 	flags.StringArrayVar(&run.Checks, "check", nil, "command that must succeed on the result; may be repeated")
 	reachFlags(flags, &run.Egress)
 	flags.StringArrayVar(&run.Powers, "power", nil, "power that this run has though it is locked; may be repeated; see nacre power list")
+	flags.StringVar(&sandbox, "sandbox", "", "backend of the sandboxes, such as k8s (default: that of config.toml)")
 	flags.StringVar(&group, "group", "", "whose memory, tools and policy apply (default main)")
 	flags.StringVar(&name, "session", "", "name of the session; one that was interrupted goes on")
 	flags.IntVar(&run.MaxTurns, "max-turns", 0, "limit of the model's turns (default: the brain's own)")
@@ -149,6 +150,8 @@ func (cmd runCommand) taskText(args []string, file string, optional bool) (strin
 // runOptions are what a run is told beside its task.
 type runOptions struct {
 	metrics string
+	// sandbox is the backend; empty means that of the config.
+	sandbox string
 	yes     bool
 	// detached says that the run has no terminal, and nobody before one.
 	detached bool
@@ -160,6 +163,9 @@ type runOptions struct {
 func (cmd runCommand) run(ctx context.Context, run assembly.Run, o runOptions) error {
 	rt, err := cmd.Open(ctx)
 	if err != nil {
+		return err
+	}
+	if err := assembly.In(rt, o.sandbox); err != nil {
 		return err
 	}
 	face := newFace(cmd.Env)
