@@ -79,6 +79,7 @@ fmt:
 tidy:
 	$(GO) mod tidy -diff
 	cd examples/embed && $(GO) mod tidy -diff
+	cd k8s && $(GO) mod tidy -diff
 
 picture: ## draw docs/demo.svg, the picture of README.md, from docs/demo.md
 	cd tools && $(GO) run ./picture <../docs/demo.md >../docs/demo.svg
