@@ -27,7 +27,7 @@ const (
 	podKillTimeout = 2 * returnTimeout
 )
 
-// podProcess is a running program, and its
+// podProcess is a running program, which has one sandbox in a pod.
 type podProcess struct {
 	program   *exec.Cmd
 	complaint limited
