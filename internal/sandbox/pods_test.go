@@ -61,6 +61,7 @@ func fakePod(how string, control *os.File) error {
 	if err := inside.Send(control, inside.Report{Started: true}); err != nil {
 		return err
 	}
+	stdout := os.NewFile(inside.PodStdoutFD, "stdout")
 	switch how {
 	case "evicted":
 		return inside.Send(control, inside.Report{Error: "the pod ended: Evicted"})
@@ -72,11 +73,13 @@ func fakePod(how string, control *os.File) error {
 			if _, err := io.ReadFull(control, word); err != nil {
 				return err
 			}
-			fmt.Fprintf(os.NewFile(inside.PodStdoutFD, "stdout"), "%c", word[0])
+			if _, err := stdout.Write(word); err != nil {
+				return err
+			}
 		}
 		return inside.Send(control, inside.Report{Ended: true, Signal: 9})
 	}
-	if err := json.NewEncoder(os.NewFile(inside.PodStdoutFD, "stdout")).Encode(order); err != nil {
+	if err := json.NewEncoder(stdout).Encode(order); err != nil {
 		return err
 	}
 	return inside.Send(control, inside.Report{Ended: true, Code: 7})
