@@ -7,6 +7,7 @@
 package assembly
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -85,6 +86,15 @@ func In(r *Runtime, backend string) error {
 	}
 	r.inst.Config.Sandbox = chosen
 	return nil
+}
+
+// MaxMCPServers is the longest file of MCP servers that is read, in bytes.
+const MaxMCPServers = pluginadmin.MaxServers
+
+// CheckMCPServers refuses a file of mcpServers with one that is not a plugin whose tools the group
+// may use. It starts nothing.
+func CheckMCPServers(r *Runtime, group nacre.Group, data []byte) error {
+	return pluginadmin.CheckServers(r.inst, cmp.Or(group, DefaultGroup), data)
 }
 
 // AuditRoot is the folder of the audit chains.

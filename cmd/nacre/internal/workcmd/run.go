@@ -26,7 +26,7 @@ const maxPrompt = 1 << 20
 
 func (cmd runCommand) command() *cobra.Command {
 	var run assembly.Run
-	var promptFile, group, name, metrics, sandbox string
+	var promptFile, group, name, metrics, sandbox, servers string
 	var yes, verbose bool
 	var wall time.Duration
 	away := detaching{Env: cmd.Env, started: func(info assembly.SessionInfo) { newFace(cmd.Env).started(info) }}
@@ -54,7 +54,7 @@ then. Exactly the tree that passed lands. Without a check nothing lands.`,
 			if away.detach {
 				return away.begin(c, words(run.Task), run.Task)
 			}
-			return cmd.run(c.Context(), run, runOptions{metrics: metrics, sandbox: sandbox, yes: yes, detached: away.detached, verbose: verbose})
+			return cmd.run(c.Context(), run, runOptions{metrics: metrics, sandbox: sandbox, servers: servers, yes: yes, detached: away.detached, verbose: verbose})
 		},
 	}
 	flags := c.Flags()
@@ -69,6 +69,7 @@ then. Exactly the tree that passed lands. Without a check nothing lands.`,
 	reachFlags(flags, &run.Egress)
 	flags.StringArrayVar(&run.Powers, "power", nil, "power that this run has though it is locked; may be repeated; see nacre power list")
 	flags.StringVar(&sandbox, "sandbox", "", "backend of the sandboxes, such as k8s (default: that of config.toml)")
+	flags.StringVar(&servers, "mcp-config", "", "file of mcpServers; each has to be a plugin, which is what runs (docs/plugins.md)")
 	flags.StringVar(&group, "group", "", "whose memory, tools and policy apply (default main)")
 	flags.StringVar(&name, "session", "", "name of the session; one that was interrupted goes on")
 	flags.IntVar(&run.MaxTurns, "max-turns", 0, "limit of the model's turns (default: the brain's own)")
@@ -152,6 +153,8 @@ type runOptions struct {
 	metrics string
 	// sandbox is the backend; empty means that of the config.
 	sandbox string
+	// servers is a file of MCP servers that the run wants; empty means none.
+	servers string
 	yes     bool
 	// detached says that the run has no terminal, and nobody before one.
 	detached bool
@@ -165,7 +168,7 @@ func (cmd runCommand) run(ctx context.Context, run assembly.Run, o runOptions) e
 	if err != nil {
 		return err
 	}
-	if err := assembly.In(rt, o.sandbox); err != nil {
+	if err := errors.Join(assembly.In(rt, o.sandbox), wantServers(rt, run.Group, o.servers)); err != nil {
 		return err
 	}
 	face := newFace(cmd.Env)
@@ -173,6 +176,23 @@ func (cmd runCommand) run(ctx context.Context, run assembly.Run, o runOptions) e
 	err = cmd.work(ctx, rt, run, o, face)
 	face.end(err)
 	return err
+}
+
+// wantServers refuses a file with an MCP server that is no plugin of the run's.
+func wantServers(rt *assembly.Runtime, group nacre.Group, path string) error {
+	if path == "" {
+		return nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return command.Usage("--mcp-config: %w", err)
+	}
+	defer func() { _ = file.Close() }() // only read
+	data, err := io.ReadAll(io.LimitReader(file, assembly.MaxMCPServers+1))
+	if err != nil {
+		return command.Usage("--mcp-config: %w", err)
+	}
+	return assembly.CheckMCPServers(rt, group, data)
 }
 
 func (cmd runCommand) work(ctx context.Context, rt *assembly.Runtime, run assembly.Run, o runOptions, face *face) error {
