@@ -121,7 +121,7 @@ func (b Board) Press(ctx context.Context, p nacre.Press, who person.Person) (nac
 	}
 	rings, end := b.store.Listen(topic)
 	defer end()
-	name, err := b.bring(ctx, found[0].desk, p, who)
+	name, err := b.bring(ctx, found[0], p, who)
 	if err != nil {
 		return nacre.Pressed{}, err
 	}
@@ -139,8 +139,9 @@ func (b Board) Press(ctx context.Context, p nacre.Press, who person.Person) (nac
 	return told.result(err)
 }
 
-// bring writes a press down for a desk.
-func (b Board) bring(ctx context.Context, desk string, p nacre.Press, who person.Person) (string, error) {
+// bring writes a press down for a desk, while its question is on the board: the desk takes a
+// question from there before it looks for presses the last time, so none comes after that.
+func (b Board) bring(ctx context.Context, w waiting, p nacre.Press, who person.Person) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, oneLook)
 	defer cancel()
 	data, err := json.Marshal(p)
@@ -153,10 +154,18 @@ func (b Board) bring(ctx context.Context, desk string, p nacre.Press, who person
 	}
 	name := rand.Text()
 	return name, b.store.Write(ctx, pool, 0, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `INSERT INTO nacre_press (name, desk, press, person) VALUES ($1, $2, $3, $4)`, name, desk, data, who.Name); err != nil {
+		var there bool
+		err := tx.QueryRow(ctx, `SELECT true FROM nacre_question WHERE desk = $1 AND id = $2 FOR KEY SHARE`, w.desk, w.question.ID).Scan(&there)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("%w: %.20q", ErrUnknown, w.question.ID)
+		}
+		if err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, database.Ring, topic)
+		if _, err := tx.Exec(ctx, `INSERT INTO nacre_press (name, desk, press, person) VALUES ($1, $2, $3, $4)`, name, w.desk, data, who.Name); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, database.Ring, topic)
 		return err
 	})
 }
@@ -260,9 +269,7 @@ func (s *sharing) share(ctx context.Context, changed <-chan struct{}) {
 		case <-poll.C:
 		case <-ctx.Done():
 			if len(shown) > 0 {
-				ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), oneLook)
-				defer cancel()
-				_ = s.show(ending, nil, shown) // else it is not believed any more in a while
+				s.look(context.WithoutCancel(ctx), nil, shown) // else they are not believed any more in a while
 			}
 			return
 		}

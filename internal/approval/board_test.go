@@ -151,18 +151,24 @@ func TestAMachineThatIsOverDecidesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBoards(t)
 	board := approval.NewBoard(b.machine(t))
-	q := b.asked(t, board)
-	b.here.Under(database.Lease{Statement: "SELECT true WHERE false", Over: errors.New("over")})
-	short, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	if _, err := board.Press(short, at("terminal:7", q, nacre.Allow), person.Person{Name: "ada"}); !errors.Is(err, approval.ErrAbsent) {
-		t.Errorf("have %v, want it not taken", err)
-	}
 	pool, err := pgxpool.New(t.Context(), b.address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer pool.Close()
+	if _, err := pool.Exec(t.Context(), `CREATE TABLE test_lease AS SELECT true AS held`); err != nil {
+		t.Fatal(err)
+	}
+	b.here.Under(database.Lease{Statement: "SELECT true FROM test_lease WHERE held FOR SHARE", Over: errors.New("over")})
+	q := b.asked(t, board)
+	if _, err := pool.Exec(t.Context(), `UPDATE test_lease SET held = false`); err != nil { // it waits for what is written under the lease
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := board.Press(short, at("terminal:7", q, nacre.Allow), person.Person{Name: "ada"}); !errors.Is(err, approval.ErrAbsent) {
+		t.Errorf("have %v, want it not taken", err)
+	}
 	var left int
 	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM nacre_press`).Scan(&left); err != nil || left != 0 {
 		t.Errorf("%d presses are left: %v", left, err)
