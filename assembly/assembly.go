@@ -73,9 +73,9 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 // count. Without it a Runtime is used by the user of this process, at a terminal.
 func As(r *Runtime, identity string) *Runtime { return &Runtime{r.inst, person.Identity(identity)} }
 
-// In has sandboxes started by another backend than the config's: native, docker, podman
+// UseBackend has sandboxes started by another backend than the config's: native, docker, podman
 // or k8s, as far as [sandbox] sets it up. Empty leaves it.
-func In(r *Runtime, backend string) error {
+func UseBackend(r *Runtime, backend string) error {
 	if backend == "" {
 		return nil
 	}

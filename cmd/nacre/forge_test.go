@@ -140,6 +140,26 @@ git remote set-url origin https://forge.example.com/acme/other.git
 ! git push -q origin HEAD:refs/heads/agent/two
 `
 
+// appKey is the private key of an App, as its forge gives it.
+func appKey(t *testing.T) string {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	check(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
+}
+
+// appCredential is the config of a credential that an App mints for the repository widget.
+func appCredential(name, where, permission, keyFile, caFile, provider string) string {
+	return fmt.Sprintf("[[credential]]\nname = %q\n%s\ngroups = [\"main\"]\nvalue_file = %q\nca_file = %q\n[credential.mint]\nkind = \"github-app\"\nurl = %q\napp = \"12\"\ninstallation = \"34\"\nrepositories = [\"widget\"]\npermissions = { %s = \"write\" }\n",
+		name, where, keyFile, caFile, provider, permission)
+}
+
+// certificateOf is a file of the authority that vouches for a server.
+func (i *installation) certificateOf(server *httptest.Server) string {
+	i.t.Helper()
+	return i.write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+}
+
 // M-30, M-32, M-33, M-35, M-36: an agent clones, pushes a branch and opens a pull request with
 // tokens that were minted for that repository, one for each of the two. They die with the session, and
 // neither they nor the App's key are in the memory, the files or the environment of the sandbox,
@@ -154,14 +174,11 @@ func TestAnAgentOpensAPullRequestWithAMintedToken(t *testing.T) {
 	t.Cleanup(provider.Close)
 	host := httptest.NewTLSServer(f)
 	t.Cleanup(host.Close)
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	check(t, err)
-	app := string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
+	app := appKey(t)
 	i := install(t)
-	ca := i.write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: host.Certificate().Raw})))
+	ca := i.certificateOf(host)
 	minted := func(name, where, permission string) string {
-		return fmt.Sprintf("[[credential]]\nname = %q\n%s\ngroups = [\"main\"]\nvalue_file = %q\nca_file = %q\n[credential.mint]\nkind = \"github-app\"\nurl = %q\napp = \"12\"\ninstallation = \"34\"\nrepositories = [\"widget\"]\npermissions = { %s = \"write\" }\n",
-			name, where, i.write("app.pem", app), ca, provider.URL, permission)
+		return appCredential(name, where, permission, i.write("app.pem", app), ca, provider.URL)
 	}
 	i.config(fmt.Sprintf("[egress]\nallow = [\"forge.example.com:443\", \"api.example.com:443\"]\npin = { \"forge.example.com:443\" = %q, \"api.example.com:443\" = %q }\n", host.Listener.Addr(), host.Listener.Addr()) +
 		minted("code", "host = \"forge.example.com:443\"\nscheme = \"basic\"\nuser = \"x-access-token\"\nrepositories = [\"/acme/widget.git\"]\npush = [\"refs/heads/agent/*\"]", "contents") +

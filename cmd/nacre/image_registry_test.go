@@ -3,7 +3,6 @@ package main_test
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/pem"
 	"fmt"
 	"net"
 	"net/http"
@@ -77,7 +76,7 @@ func TestImagesAreFetchedAndNotPushed(t *testing.T) {
 	}
 	i.config(fmt.Sprintf("[egress]\nallow = [\"images.example.com:443\"]\npin = { \"images.example.com:443\" = %q }\n"+
 		"[[credential]]\nname = \"images\"\nhost = \"images.example.com:443\"\nscheme = \"basic\"\nuser = \"ada\"\npaths = [\"/v2/\"]\ngroups = [\"main\"]\nstanding_secret = true\nvalue_file = %q\nca_file = %q\n",
-		server.Listener.Addr(), i.write("password", registryPassword), i.write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))))
+		server.Listener.Addr(), i.write("password", registryPassword), i.certificateOf(server)))
 	r := i.searched(`
 skopeo --insecure-policy copy docker://images.example.com/acme/app:1 dir:/tmp/got >/dev/null && cat /tmp/got/manifest.json && echo FETCHED
 skopeo --insecure-policy copy dir:image docker://images.example.com/acme/other:1 2>&1 && echo PUSHED

@@ -151,7 +151,7 @@ func TestImagesAreFetchedWithATokenFromAnotherHost(t *testing.T) {
 	i.config(fmt.Sprintf("[egress]\nallow = [\"images.example.com:443\", \"thief.example.com:443\", \"cdn.example.com:443\"]\npin = { \"images.example.com:443\" = %q, \"thief.example.com:443\" = %q, \"cdn.example.com:443\" = %q }\n"+
 		"[[credential]]\nname = \"images\"\nhost = \"images.example.com:443\"\ngroups = [\"main\"]\nvalue_file = %q\nca_file = %q\n"+
 		"[credential.mint]\nkind = \"registry\"\nurl = %q\naccount = \"ada\"\nservice = \"images\"\nrepositories = [\"acme/app\"]\n",
-		server.Listener.Addr(), thief.Listener.Addr(), cdn.Listener.Addr(), i.write("password", registryPassword), i.write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))), service.URL+"/token"))
+		server.Listener.Addr(), thief.Listener.Addr(), cdn.Listener.Addr(), i.write("password", registryPassword), i.certificateOf(server), service.URL+"/token"))
 	i.nacre("explain").want(t, 0, "minted by registry for fetching acme/app")
 	r := i.nacre("exec", "--session", "images", "--project", "p", "--", "sh", "-c", `
 skopeo --insecure-policy copy docker://images.example.com/acme/app:1 dir:/tmp/got >/dev/null && cat /tmp/got/manifest.json && echo FETCHED

@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -135,7 +134,7 @@ func TestWhatACredentialIsForIsLearned(t *testing.T) {
 	i := install(t)
 	i.config(fmt.Sprintf("[egress]\nallow = [\"hub.example.com:443\"]\npin = { \"hub.example.com:443\" = %q }\n[groups.main]\n[groups.second]\n"+
 		"[[credential]]\nname = \"hub\"\nhost = \"hub.example.com:443\"\npaths = [\"/repos/one\"]\ngroups = [\"main\", \"second\"]\nstanding_secret = true\nvalue_file = %q\nca_file = %q\n",
-		server.Listener.Addr(), i.write("password", registryPassword), i.write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))))
+		server.Listener.Addr(), i.write("password", registryPassword), i.certificateOf(server)))
 	const asks = "for at in repos/two repos/one repos/two/more user; do curl -sf https://hub.example.com/$at; done; curl -sf -XDELETE https://hub.example.com/repos/one; true"
 	i.nacre("exec", "--session", "one", "--", "sh", "-c", asks).want(t, 0, "served /repos/one, known true\n")
 	p := i.proposal("one")

@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
@@ -122,7 +121,7 @@ func minting(t *testing.T) (*installation, *mintingVault) {
 	}))
 	t.Cleanup(host.Close)
 	i := install(t)
-	ca := i.write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: host.Certificate().Raw})))
+	ca := i.certificateOf(host)
 	root := i.write("root", mintRoot)
 	i.write("home/.config/nacre/config.toml", fmt.Sprintf(`[egress]
 allow = ["example.com:443"]
@@ -446,7 +445,7 @@ func TestARoleOfAWSSignsForItsSession(t *testing.T) {
 	}))
 	t.Cleanup(host.Close)
 	i := install(t)
-	ca := i.write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: host.Certificate().Raw})))
+	ca := i.certificateOf(host)
 	i.config(fmt.Sprintf(`[egress]
 allow = ["example.com:443"]
 pin = { "example.com:443" = %q }

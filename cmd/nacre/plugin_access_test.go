@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
@@ -318,7 +317,7 @@ func TestAPluginThatIsAServerElsewhereIsReachedWhereConfirmed(t *testing.T) {
 	for confirmed, want := range map[string]string{`"example.com:443"`: "from afar", `"other.example:443"`: "UNKNOWN_TOOL"} {
 		i := install(t)
 		key := i.write("key", reachSecret)
-		bundle := i.write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw})))
+		bundle := i.certificateOf(web)
 		i.env = append(i.env, "SSL_CERT_FILE="+bundle)
 		i.write("home/.config/nacre/config.toml", fmt.Sprintf("[groups.main]\ntools = [\"remote_say\"]\n[access.remote]\nhosts = [%s]\n[access.remote.credentials]\nkey = { value_file = %q }\n[egress.pin]\n\"example.com:443\" = %q\n",
 			confirmed, key, web.Listener.Addr()))

@@ -1,11 +1,7 @@
 package main_test
 
 import (
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -45,15 +41,12 @@ func TestForcedPushesAndNewCredentialsStartLocked(t *testing.T) {
 	t.Cleanup(provider.Close)
 	host := httptest.NewTLSServer(f)
 	t.Cleanup(host.Close)
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	check(t, err)
 	i := install(t)
 	i.project()
-	ca := i.write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: host.Certificate().Raw})))
-	app := i.write("app.pem", string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})))
+	ca := i.certificateOf(host)
+	app := i.write("app.pem", appKey(t))
 	credential := func(name, what, permission string) string {
-		return fmt.Sprintf("[[credential]]\nname = %q\n%s\ngroups = [\"main\"]\nvalue_file = %q\nca_file = %q\n[credential.mint]\nkind = \"github-app\"\nurl = %q\napp = \"12\"\ninstallation = \"34\"\nrepositories = [\"widget\"]\npermissions = { %s = \"write\" }\n",
-			name, what, app, ca, provider.URL, permission)
+		return appCredential(name, what, permission, app, ca, provider.URL)
 	}
 	const forge = "host = \"forge.example.com:443\"\nscheme = \"basic\"\nuser = \"x-access-token\"\nrepositories = [\"/acme/widget.git\"]\npush = "
 	i.config(fmt.Sprintf("[groups.main]\ntools = [\"memory_*\"]\n[egress]\npropose = false\nallow = [\"forge.example.com:443\", \"api.example.com:443\"]\npin = { \"forge.example.com:443\" = %q, \"api.example.com:443\" = %q }\n", host.Listener.Addr(), host.Listener.Addr()) +

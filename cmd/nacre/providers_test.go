@@ -1,11 +1,7 @@
 package main_test
 
 import (
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
@@ -99,8 +95,6 @@ func TestEveryProviderMintsForASessionAndForAProbe(t *testing.T) {
 	testpeer.Need(t, "curl")
 	v, images := &mintingVault{}, newImageTokens(t)
 	f := &mintingForge{good: map[string]map[string]string{}}
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	check(t, err)
 	counted, mux := &tally{all: map[string]int{}}, http.NewServeMux()
 	for name, serve := range map[string]http.Handler{
 		"vault": v, "github": http.HandlerFunc(f.mint), "aws": http.HandlerFunc(assumedRole), "cloud": http.HandlerFunc(cloudTokens), "google": http.HandlerFunc(impersonation), "images": images,
@@ -115,8 +109,8 @@ func TestEveryProviderMintsForASessionAndForAProbe(t *testing.T) {
 	host := httptest.NewTLSServer(saw)
 	t.Cleanup(host.Close)
 	i := install(t)
-	ca := i.write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: host.Certificate().Raw})))
-	app := string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
+	ca := i.certificateOf(host)
+	app := appKey(t)
 	var config, allow, pin []string
 	for name, c := range map[string]struct{ root, uses, mint string }{
 		"vault":  {mintRoot, "paths = [\"/v1/\"]\nscheme = \"raw\"\nheader = \"X-Vault-Token\"", "kind = \"vault\"\npolicies = [\"deploy\"]"},

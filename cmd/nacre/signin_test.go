@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"net"
 	"net/http"
@@ -137,7 +136,7 @@ func signingIn(t *testing.T) (*installation, *signInServer, *httptest.Server) {
 	proxy := httptest.NewServer(&testpeer.Proxy{To: web.Listener.Addr().String()})
 	t.Cleanup(proxy.Close)
 	i := install(t)
-	i.env = append(i.env, "SSL_CERT_FILE="+i.write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw}))), "HTTPS_PROXY="+proxy.URL)
+	i.env = append(i.env, "SSL_CERT_FILE="+i.certificateOf(web), "HTTPS_PROXY="+proxy.URL)
 	i.config(fmt.Sprintf("[groups.main]\ntools = [\"remote_say\"]\n[access.remote]\nhosts = [\"example.com:443\"]\n[access.remote.credentials]\nkey = { value_oauth = %q }\n[egress.pin]\n\"example.com:443\" = %q\n",
 		i.signIn(), web.Listener.Addr()))
 	i.write("home/.local/share/nacre/plugins/remote/manifest.json", `{"description": "d", "version": "1.0.0", "hosts": ["example.com"],

@@ -168,7 +168,7 @@ func (cmd runCommand) run(ctx context.Context, run assembly.Run, o runOptions) e
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(assembly.In(rt, o.sandbox), wantServers(rt, run.Group, o.servers)); err != nil {
+	if err := errors.Join(assembly.UseBackend(rt, o.sandbox), wantServers(rt, run.Group, o.servers)); err != nil {
 		return err
 	}
 	face := newFace(cmd.Env)
