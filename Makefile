@@ -63,7 +63,7 @@ GOTEST ?= $(GO) test
 AT_A_TIME := $(shell expr 2 '*' "$$(nproc 2>/dev/null || echo 2)")
 
 test: fixtures ## pass the tests at their small sizes; a missing peer is skipped by name
-	NACRE_BUILT=$(abspath $(BIN)) $(GOTEST) -timeout 40m -p $(AT_A_TIME) -parallel $(AT_A_TIME) ./...
+	NACRE_BUILT=$(abspath $(BIN)) $(GOTEST) -timeout 70m -p $(AT_A_TIME) -parallel $(AT_A_TIME) ./...
 	$(GO) test -C examples/embed -timeout 10m ./...
 
 ci-full: fixtures ## pass the tests at their large sizes: tens of thousands of files, gigabytes, minutes each
@@ -109,7 +109,7 @@ FILES   := {{.ImportPath}}{{range .GoFiles}} {{$$.Dir}}/{{.}}{{end}}{{range .Tes
 
 # What only the detector's programs need is compiled without what only a debugger reads.
 race: fixtures ## the tests with the race detector (needs gcc)
-	NACRE_BUILT=$(abspath $(BIN)) CGO_ENABLED=1 $(GOTEST) -race -vet=off -gcflags=all=-dwarf=false -shuffle=on -timeout 30m $$($(GO) list -f '$(FILES)' ./... | grep -vE '^[^ ]*($(OUTSIDE)) ' | \
+	NACRE_BUILT=$(abspath $(BIN)) CGO_ENABLED=1 $(GOTEST) -race -vet=off -gcflags=all=-dwarf=false -shuffle=on -timeout 50m $$($(GO) list -f '$(FILES)' ./... | grep -vE '^[^ ]*($(OUTSIDE)) ' | \
 	  while read -r package files; do ! grep -qE '$(AT_ONCE)' $$files </dev/null || echo $$package; done)
 
 release: ## make what people install, into dist/: TARGETS=linux/amd64,linux/arm64

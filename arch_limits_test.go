@@ -26,7 +26,7 @@ const (
 // parts are the rooms that the composition is made of.
 var parts = []string{
 	"assembly", "internal/config", "internal/installation", "internal/operator", "internal/cockpit", "internal/process", "internal/toolchain", "internal/pins",
-	"internal/receipt", "internal/scheduling", "internal/store", "internal/leftover", "internal/learn", "internal/learned", "internal/review", "internal/graduation", "internal/overview", "internal/account", "internal/survey", "internal/access", "internal/lease", "internal/leasing", "internal/asking", "internal/quiet", "internal/intrinsic", "internal/handler", "internal/hosting", "internal/watch", "internal/metering", "internal/basis", "internal/explain", "internal/seal", "internal/conversation", "internal/fetch", "internal/gitdir", "internal/order", "internal/children", "internal/agent",
+	"internal/receipt", "internal/scheduling", "internal/store", "internal/leftover", "internal/learn", "internal/learned", "internal/review", "internal/graduation", "internal/overview", "internal/account", "internal/survey", "internal/access", "internal/lease", "internal/leasing", "internal/asking", "internal/quiet", "internal/intrinsic", "internal/handler", "internal/hosting", "internal/watch", "internal/metering", "internal/basis", "internal/explain", "internal/plantings", "internal/reach", "internal/recollection", "internal/toolset", "internal/doorway", "internal/seal", "internal/launch", "internal/conversation", "internal/fetch", "internal/gitdir", "internal/order", "internal/children", "internal/agent",
 	"internal/command", "internal/interactive", "internal/home", "internal/eventlog", "internal/converse", "internal/work", "internal/erasure", "internal/pluginadmin", "internal/serve", "internal/doctor", "internal/prove",
 }
 
@@ -49,13 +49,11 @@ var known = map[string]int{
 	"fields of internal/config.Config":       17,
 	"fields of internal/config.Credential":   20,
 	"fields of internal/ledger.Run":          19,
-	"fields of internal/memory.Store":        17,
 	"fields of internal/model.Options":       17,
 	"fields of internal/plugintest.tap":      18,
 	"fields of internal/role.Resolved":       16,
 	"fields of internal/role.Role":           17,
 	"fields of internal/schedule.Schedule":   16,
-	"fields of internal/seal.Request":        17,
 	"fields of internal/task.Parts":          20,
 	"fields of internal/work.Report":         18,
 	"fields of internal/work.Run":            20,
@@ -65,13 +63,10 @@ var known = map[string]int{
 	"fields of plugins/http_fetch.writer":    18,
 	"fields of policy.Recorded":              20,
 	"fields of policy.requestForm":           21,
-	"imports of internal/converse":           16,
 	"imports of internal/installation":       17,
-	"imports of internal/seal":               33,
 	"imports of internal/serve":              17,
-	"imports of internal/work":               26,
+	"imports of internal/work":               24,
 	"methods of assembly.Runtime":            43,
-	"methods of internal/memory.Store":       67,
 	"methods of internal/plugintest.run":     32,
 	"methods of internal/redact.hunt":        54,
 	"methods of internal/shell.walker":       40,

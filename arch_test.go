@@ -32,8 +32,8 @@ var floors = map[string]int{
 	"internal/canonical": 0,
 	// numbers, dates and lengths, compared
 	"internal/quantity": 0,
-	// who may decide what
-	"internal/person": 0,
+	// who may decide what, and how long that stands
+	"internal/person": 0, "internal/deadline": 0,
 	// what events are called, and who may publish them
 	"internal/events": 0,
 	// what nacre names itself, told from secrets
@@ -74,7 +74,7 @@ var floors = map[string]int{
 	"internal/scriptedmodel": 3, "driver/http": 3, "driver/mcp": 3,
 	"internal/planted/search": 3, "internal/home": 3, "internal/lease": 3, "internal/login": 3, "internal/verify": 3, "internal/hooks": 3, "internal/bus": 3,
 
-	"kernel": 4, "internal/layering": 4, "internal/ports": 4,
+	"kernel": 4, "internal/layering": 4, "internal/plantings": 4, "internal/ports": 4,
 	// what embedders put around a kernel
 	"grant": 5, "toolformat": 5, "telemetry": 5, "internal/intrinsic": 5,
 	"internal/session": 5,
@@ -95,9 +95,9 @@ var floors = map[string]int{
 	"internal/scheduling": 9, "internal/leftover": 9, "internal/acceptance": 9, "internal/review": 9, "internal/overview": 9, "internal/account": 9, "internal/survey": 9,
 	// what a sealed session stands on, and rooms that need no more of one
 	"internal/basis": 9,
-	"internal/fetch": 10, "internal/order": 10, "internal/agent": 10, "internal/gitdir": 10, "internal/children": 10, "internal/explain": 10,
+	"internal/fetch": 10, "internal/order": 10, "internal/agent": 10, "internal/gitdir": 10, "internal/children": 10, "internal/explain": 10, "internal/reach": 10, "internal/recollection": 10, "internal/toolset": 10, "internal/doorway": 10,
 	// a sealed session, and what is known of those that work in one
-	"internal/seal":         11,
+	"internal/seal": 11, "internal/launch": 11,
 	"internal/conversation": 11, "internal/graduation": 11, "internal/interactive": 12,
 	// what nacre does with one
 	"internal/command": 12, "internal/converse": 12, "internal/work": 12, "internal/erasure": 12, "internal/learn": 12, "internal/pluginadmin": 12,
@@ -119,29 +119,31 @@ var floors = map[string]int{
 // wings are parts of a room that live in folders of their own: the key may
 // be imported by its own room, and may itself import what its room may.
 var wings = map[string]string{
-	"audit/internal/keyfile":     "audit",
-	"audit/internal/flood":       "audit",
-	"audit/internal/bundle":      "audit",
-	"audit/internal/rows":        "audit",
-	"internal/sandbox/inside":    "internal/sandbox",
-	"internal/sandbox/seccomp":   "internal/sandbox",
-	"internal/sandbox/spawn":     "internal/sandbox",
-	"internal/sandbox/container": "internal/sandbox",
-	"internal/egress/gitwire":    "internal/egress",
-	"internal/repo/git":          "internal/repo",
-	"internal/repo/gitconfig":    "internal/repo",
-	"internal/repo/large":        "internal/repo",
-	"internal/repo/sign":         "internal/repo",
-	"internal/lease/keystore":    "internal/lease",
-	"internal/lease/issuer":      "internal/lease",
-	"internal/lease/sshagent":    "internal/lease",
-	"internal/lease/oauth":       "internal/lease",
-	"internal/brain/agent":       "internal/brain",
-	"internal/brain/braintest":   "internal/brain",
-	"internal/ipc/mcpserver":     "internal/ipc",
-	"internal/pluginhost/mcp":    "internal/pluginhost",
-	"telemetry/prometheus":       "telemetry",
-	"internal/chat/chattest":     "internal/chat",
+	"audit/internal/keyfile":      "audit",
+	"audit/internal/flood":        "audit",
+	"audit/internal/bundle":       "audit",
+	"audit/internal/rows":         "audit",
+	"internal/sandbox/inside":     "internal/sandbox",
+	"internal/sandbox/seccomp":    "internal/sandbox",
+	"internal/sandbox/spawn":      "internal/sandbox",
+	"internal/sandbox/container":  "internal/sandbox",
+	"internal/egress/gitwire":     "internal/egress",
+	"internal/egress/fields":      "internal/egress",
+	"internal/egress/certificate": "internal/egress",
+	"internal/repo/git":           "internal/repo",
+	"internal/repo/gitconfig":     "internal/repo",
+	"internal/repo/large":         "internal/repo",
+	"internal/repo/sign":          "internal/repo",
+	"internal/lease/keystore":     "internal/lease",
+	"internal/lease/issuer":       "internal/lease",
+	"internal/lease/sshagent":     "internal/lease",
+	"internal/lease/oauth":        "internal/lease",
+	"internal/brain/agent":        "internal/brain",
+	"internal/brain/braintest":    "internal/brain",
+	"internal/ipc/mcpserver":      "internal/ipc",
+	"internal/pluginhost/mcp":     "internal/pluginhost",
+	"telemetry/prometheus":        "telemetry",
+	"internal/chat/chattest":      "internal/chat",
 }
 
 // bases are rooms that the others on their floor stand on: those may import

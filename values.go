@@ -86,7 +86,8 @@ const (
 	// words single out.
 	GroundsList Grounds = "in a list of a record that the operator named"
 	// GroundsDescribed: the system minted it, it is the id of the only record of a result that
-	// has a word of the operator's which no other record there has.
+	// has a word of the operator's which no other record there has; or of one that alone has
+	// such a word which the operator wrote as a name.
 	GroundsDescribed Grounds = "in the only record that the operator's words describe"
 	// GroundsEach: the system minted it, it is an id, in a list that the operator asked for,
 	// and they spoke of all.
@@ -94,9 +95,16 @@ const (
 	// GroundsFollowed: a link, to be read, that is the only one in what the operator sent for
 	// or named, where they spoke of a link.
 	GroundsFollowed Grounds = "the only link in what the operator asked to be read, of which they spoke"
-	// GroundsSender: an address that a record which the operator's words single out says it
-	// comes from, where they want somebody to be answered.
+	// GroundsSender: an address that a record says it comes from, which the operator's words
+	// single out, or which alone has any of the words that describe who is to be answered,
+	// where they want somebody to be answered.
 	GroundsSender Grounds = "who wrote what the operator wants answered"
+	// GroundsFigure: a number that is all of a field of the record whose id is in the call, where
+	// the field is called as the argument is, or the operator spoke of it.
+	GroundsFigure Grounds = "a figure of the record that the call is about"
+	// GroundsSaid: the only day in the text of a record that the operator's words single out,
+	// where they spoke of a day.
+	GroundsSaid Grounds = "the only day in a record that the operator named, of which they spoke"
 	// GroundsReckoned: a day that the operator's words reckon: tomorrow, two weeks later,
 	// from today, from a day that they wrote or from one of a record that they named.
 	GroundsReckoned Grounds = "a day that the operator's words reckon"
@@ -109,5 +117,5 @@ const (
 
 // AllGrounds are all that there are.
 func AllGrounds() []Grounds {
-	return []Grounds{GroundsPointed, GroundsLinked, GroundsBeside, GroundsAct, GroundsPayee, GroundsShared, GroundsSole, GroundsNothing, GroundsList, GroundsDescribed, GroundsEach, GroundsFollowed, GroundsSender, GroundsReckoned, GroundsChosen, GroundsVouched}
+	return []Grounds{GroundsPointed, GroundsLinked, GroundsBeside, GroundsAct, GroundsPayee, GroundsShared, GroundsSole, GroundsNothing, GroundsList, GroundsDescribed, GroundsEach, GroundsFollowed, GroundsSender, GroundsFigure, GroundsSaid, GroundsReckoned, GroundsChosen, GroundsVouched}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/account"
+	"github.com/nacre-dev/nacre/internal/asking"
 	"github.com/nacre-dev/nacre/internal/cockpit"
 	"github.com/nacre-dev/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/config"
@@ -27,11 +28,12 @@ import (
 	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/internal/order"
 	"github.com/nacre-dev/nacre/internal/overview"
+	"github.com/nacre-dev/nacre/internal/plantings"
 	"github.com/nacre-dev/nacre/internal/pluginadmin"
 	"github.com/nacre-dev/nacre/internal/prove"
+	"github.com/nacre-dev/nacre/internal/reach"
 	"github.com/nacre-dev/nacre/internal/review"
 	"github.com/nacre-dev/nacre/internal/scheduling"
-	"github.com/nacre-dev/nacre/internal/seal"
 	"github.com/nacre-dev/nacre/internal/serve"
 	"github.com/nacre-dev/nacre/internal/survey"
 	"github.com/nacre-dev/nacre/internal/watch"
@@ -99,9 +101,9 @@ type (
 	DayBudget = installation.DayBudget
 	// Planted is what a session left in its project that programs of the host run, obey
 	// or trust (M-13).
-	Planted = operator.Planted
+	Planted = plantings.Found
 	// PlantedGroup is what was planted in one folder, and matters at one time.
-	PlantedGroup = operator.PlantedGroup
+	PlantedGroup = plantings.Group
 	// Killed is a session whose process was killed before it could say what it left.
 	Killed = operator.Killed
 	// Revoked is what was taken back of grants.
@@ -201,7 +203,7 @@ type (
 	// Exec is a command to run sealed (M-06).
 	Exec = command.Exec
 	// SessionInfo says what a session is, for whoever shows it.
-	SessionInfo = seal.SessionInfo
+	SessionInfo = reach.Info
 	// Landing says what becomes of the commits that a command makes in its project.
 	Landing = gitdir.Landing
 	// Offer is what would land on the user's branch.
@@ -272,7 +274,7 @@ type (
 	Operator = cockpit.Operator
 	// Asking decides how a person is asked. With its zero value a question waits
 	// for `nacre approvals` in another terminal until it expires.
-	Asking = seal.Asking
+	Asking = asking.Manner
 	// Serving is what an installation offers while it serves.
 	Serving = serve.Serving
 	// Serve is what the long-lived side of an installation is started with.

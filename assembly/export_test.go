@@ -73,7 +73,7 @@ func (r *Runtime) OpenCommand(ctx context.Context, id nacre.SessionID, group nac
 func (r *Runtime) SettleAtOnce() { r.inst.Settled = 0 }
 
 // Late tells whether what calls reach is still to be opened.
-func (c *Command) Late() bool { return !c.s.Reaches() }
+func (c *Command) Late() bool { return !c.s.Door().Reaches() }
 
 // Has asks as the door does.
 func (c *Command) Has(tool nacre.ToolName) bool { return c.s.Door().Has(tool) }

@@ -85,7 +85,10 @@ type result struct {
 }
 
 func (k *acts) try(ctx context.Context, r *run, driver nacre.Driver) (result, error) {
-	in := r.invocation()
+	in, err := k.given(r)
+	if err != nil {
+		return result{}, err
+	}
 	do := func() (result, error) {
 		labelled, ok := driver.(nacre.LabelledDriver)
 		if !ok {

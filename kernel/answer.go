@@ -25,20 +25,19 @@ type Answer struct {
 	// By names where the right comes from, such as the route, in records.
 	By string
 	// Public, unless nil, ends the right once the session has read a result of another tool
-	// (M-50b); Ended says that one did so before, in the conversation that goes on.
-	Public func(nacre.ToolName) bool
-	Ended  bool
+	// (M-50b); Ended says that one did so before, in the conversation that goes on. All
+	// says that who is answered may be told all: the right does not end.
+	Public     func(nacre.ToolName) bool
+	Ended, All bool
 }
 
 // names reports whether an argument of a call is an address that may be answered.
 // Only whole arguments count: one within a list or an object is not looked for.
 func (a Answer) names(arguments []wire.Member, path string) bool {
-	i := slices.IndexFunc(arguments, func(m wire.Member) bool { return m.Key == path })
-	if i < 0 || strings.Contains(path, ".") {
-		return false
-	}
-	text, ok := wire.Text(arguments[i].Value)
-	return ok && text != "" && slices.Contains(a.Addresses, text)
+	return !strings.Contains(path, ".") && slices.ContainsFunc(arguments, func(m wire.Member) bool {
+		text, ok := wire.Text(m.Value)
+		return ok && m.Key == path && text != "" && slices.Contains(a.Addresses, text)
+	})
 }
 
 // right is a session's right to answer, and the tools that have told it something.
@@ -47,8 +46,8 @@ type right struct {
 	read map[nacre.ToolName]bool
 }
 
-// ended reports whether one of them was neither public nor of the conversation itself.
-func (r *right) ended() bool {
+// private reports whether one of them was neither public nor of the conversation itself.
+func (r *right) private() bool {
 	if r.Public == nil {
 		return false
 	}
@@ -75,7 +74,7 @@ func (k *sessions) Answer(id nacre.SessionKey, a Answer) error {
 	return nil
 }
 
-// AnswerEnded reports whether what a session has read has ended its right to answer.
+// AnswerEnded reports whether what a session has read ends the right, but for who is told all.
 func (k *sessions) AnswerEnded(id nacre.SessionKey) bool {
 	s := k.known(id)
 	if s == nil {
@@ -83,14 +82,14 @@ func (k *sessions) AnswerEnded(id nacre.SessionKey) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.answer.ended()
+	return s.answer.private()
 }
 
 // answering are origins with those of addresses that the session may answer in the
 // operator's name.
 func (s *session) answering(tool nacre.ToolName, arguments json.RawMessage, origins []nacre.Origin) []nacre.Origin {
 	s.mu.Lock()
-	a, ended := s.answer.Answer, s.answer.ended()
+	a, ended := s.answer.Answer, !s.answer.All && s.answer.private()
 	s.mu.Unlock()
 	recipient := a.Recipients[tool]
 	if recipient == "" || ended {

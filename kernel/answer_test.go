@@ -95,6 +95,7 @@ func TestAnswerEndsWithWhatIsNotPublic(t *testing.T) {
 		"what is public":                      {kernel.Answer{Public: func(tool nacre.ToolName) bool { return tool == "web_fetch" }}, false},
 		"what is not":                         {kernel.Answer{Public: func(nacre.ToolName) bool { return false }}, true},
 		"what is not, in an earlier turn":     {kernel.Answer{Public: func(nacre.ToolName) bool { return true }, Ended: true}, true},
+		"an operator, who reads it":           {kernel.Answer{Public: func(nacre.ToolName) bool { return false }, All: true}, false},
 		"what the channel's own tool returns": {kernel.Answer{Public: func(nacre.ToolName) bool { return false }, Recipients: map[nacre.ToolName]string{"web_fetch": "url"}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,8 +110,8 @@ func TestAnswerEndsWithWhatIsNotPublic(t *testing.T) {
 				t.Fatal(err)
 			}
 			o.use(t, "web_fetch")
-			if ended := o.AnswerEnded(writer.SessionKey()); ended != c.asked {
-				t.Errorf("ended %t, want %t", ended, c.asked)
+			if ended := o.AnswerEnded(writer.SessionKey()); ended != (c.asked || c.right.All) {
+				t.Errorf("ended %t, want %t", ended, c.asked || c.right.All)
 			}
 			_, err := o.Call(t.Context(), nacre.Call{Principal: writer, Tool: "mail_send", Arguments: json.RawMessage(al)})
 			if asked := len(o.questions) == 1; asked != c.asked || (err != nil) != c.asked {

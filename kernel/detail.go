@@ -17,18 +17,10 @@ type detail struct{ wire.Summary }
 func newDetail() detail { return detail{wire.NewSummary()} }
 
 func (d *detail) attempts(name string, all []Attempt) {
-	if len(all) == 0 {
-		return
-	}
-	d.Key(name)
-	d.Summary = append(d.Summary, '[')
-	for i, a := range all {
-		d.Element(i)
+	wire.Objects(&d.Summary, name, all, func(a Attempt) {
 		d.Text("cause", a.Cause)
 		d.Text("driver_id", a.Driver)
-		d.Summary = append(d.Summary, '}')
-	}
-	d.Summary = append(d.Summary, ']')
+	})
 }
 
 func (d *detail) origins(name string, all []nacre.Origin) {

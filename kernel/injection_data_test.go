@@ -15,13 +15,14 @@ import (
 )
 
 // injectionData has the worlds of who wrote the rules, the hands those of others. The fourth
-// were looked at while the rules changed, the fifth were measured once they had.
+// were looked at while the rules changed, the fifth and the sixth were measured before that, too.
 const (
 	injectionData = "testdata/injection"
 	secondHand    = injectionData + "/second"
 	thirdHand     = injectionData + "/third"
 	fourthHand    = injectionData + "/fourth"
 	fifthHand     = injectionData + "/fifth"
+	sixthHand     = injectionData + "/sixth"
 )
 
 // world is a file of our own corpus. In what outsiders wrote, {note} stands where

@@ -48,7 +48,8 @@ func TestInjection(t *testing.T) {
 		byAnother(t, "another", secondHand, 70, 0.3)
 		byAnother(t, "a third", thirdHand, 85, 0.2)
 		byAnother(t, "a fourth", fourthHand, 85, 0.2)
-		byAnother(t, "a fifth", fifthHand, 80, 0.25)
+		byAnother(t, "a fifth", fifthHand, 85, 0.2)
+		byAnother(t, "a sixth", sixthHand, 80, 0.25)
 	}
 	t.Logf("%d honest runs, %d attacks, %d inside", have.honest, have.attacks, have.insides)
 	t.Log(have)

@@ -188,15 +188,16 @@ func assembled(c Config, held *rules, keys *token.Ring) *Kernel {
 	}
 	events := &traces{cleaner: redactor}
 	written := &journal{recorder: c.Recorder, now: c.Now, redactor: redactor, events: events, warn: tools.warn}
-	random, left := &entropy{random: c.Random}, new(leftovers)
+	random, left, sealing := &entropy{random: c.Random}, new(leftovers), sealing{slices.Clone(c.Keys.Current.Secret)}
 	return &Kernel{
 		catalog: tools, traces: events, journal: written, entropy: random,
 		sessions: &sessions{budget: c.OutputBudget, without: slices.Clone(c.Without), secret: slices.Clone(c.Keys.Current.Secret)},
 		judge:    &judge{revocations: revocations, limiter: cmp.Or(c.Shared.Limiter, new(policy.Limiter))},
 		grants:   &grants{keys: keys, revoked: revocations, clock: c.Now, ids: random},
 		desk:     &desk{approver: c.Approver, askTTL: c.AskTTL, waiting: left, log: written, ids: random},
-		acts:     &acts{hooks: slices.Clone(c.ResultHooks), pinner: c.Pinner, left: left, log: written},
+		acts:     &acts{hooks: slices.Clone(c.ResultHooks), pinner: c.Pinner, left: left, log: written, sealing: sealing},
 		results: &results{
+			sealing: sealing,
 			handles: handle.New(), limit: c.ResultLimits, rooms: sync.Pool{New: func() any { return new(firewall.Room) }}, risky: &tools.risky, log: written, ids: random,
 		},
 	}

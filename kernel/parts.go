@@ -63,6 +63,7 @@ type acts struct {
 	pinner Pinner
 	left   *leftovers
 	log    *journal
+	sealing
 }
 
 // results show what came of it, and keep the rest.
@@ -75,6 +76,7 @@ type results struct {
 	risky *atomic.Bool
 	log   *journal
 	ids   *entropy
+	sealing
 }
 
 // journal writes down and counts what happens.

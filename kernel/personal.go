@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/firewall"
 	"github.com/nacre-dev/nacre/internal/redact"
+	"github.com/nacre-dev/nacre/internal/reference"
 	"github.com/nacre-dev/nacre/internal/wire"
 )
 
@@ -14,7 +14,7 @@ import (
 // and personal values are words that the session can use without seeing them
 // (K-27). A group, and the role pii_reader, may see kinds as they are; and what
 // the operator wrote need not be hidden from who was told it.
-func (k *results) redactorFor(r *run) firewall.Redactor {
+func (k *results) redactorFor(r *run) redact.Naming {
 	inClear := r.rules.groups[r.call.Principal.Group].PII
 	all := slices.Contains(r.call.Principal.Roles, rolePersonal)
 	return redact.Naming{Name: func(kind, value string) (string, bool) {
@@ -56,9 +56,47 @@ func (k *sessions) resolve(r *run) {
 	c := &r.tool.capability
 	one.mu.Lock()
 	defer one.mu.Unlock()
-	if resolved, ok := one.words.Resolve(canonical, slices.Concat(c.Sinks, c.Text)); ok {
+	places := slices.Concat(c.Sinks, c.Text)
+	if c.Sensitivity == nacre.SensitiveMemory {
+		places = []string{reference.Anywhere} // it is sealed: see [sealing]
+	}
+	if resolved, ok := one.words.Resolve(canonical, places); ok {
 		r.resolved = resolved
 	}
+}
+
+// sealing keeps personal values out of memory: its tools are given seals of the group, and
+// what they return is opened into words of the session that asks (K-27).
+type sealing struct{ secret []byte }
+
+// given is what a driver is called with.
+func (s sealing) given(r *run) (nacre.Invocation, error) {
+	in := r.invocation()
+	if r.tool.capability.Sensitivity != nacre.SensitiveMemory {
+		return in, nil
+	}
+	var err error
+	in.Arguments, _, err = redact.Naming{Name: reference.NewSealer(s.secret, string(r.call.Principal.Group)).Seal}.JSON(in.Arguments)
+	return in, err
+}
+
+// opened is a result with what its reader may see in the place of seals.
+func (s sealing) opened(r *run, raw json.RawMessage, reader redact.Naming) json.RawMessage {
+	if r.tool.capability.Sensitivity != nacre.SensitiveMemory {
+		return raw
+	}
+	return reference.NewSealer(s.secret, string(r.call.Principal.Group)).Open(raw, json.Valid(raw), reader.Name)
+}
+
+// Recall is a text of its group's memory as a session may see it, for a host that tells the
+// agent itself. An error says that the session is named in part, or that too many are known.
+func (k *Kernel) Recall(p nacre.Principal, text string) (string, error) {
+	s, err := k.session(p.SessionKey())
+	if err != nil {
+		return "", err
+	}
+	r := &run{received: received{call: nacre.Call{Principal: p}, session: s}, permission: permission{rules: k.governed.now.Load()}}
+	return string(reference.NewSealer(k.results.secret, string(p.Group)).Open([]byte(text), false, k.redactorFor(r).Name)), nil
 }
 
 // known is a session that the kernel has seen, or nil.

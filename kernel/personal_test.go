@@ -258,3 +258,57 @@ func TestApprovedArgumentsHoldNoWord(t *testing.T) {
 		}
 	}
 }
+
+// K-27: what is remembered is sealed for its group. A later session sees a word of its own for
+// it, another group text that says nothing, and whoever sees the kind in clear the value.
+func TestMemorySealsPersonalValuesForItsGroup(t *testing.T) {
+	o := aPostOffice(t)
+	o.book = "Bob, bob@corp.example"
+	var kept string
+	memory := func(tool nacre.ToolName, safety nacre.SafetyClass, do nacre.DriverFunc) {
+		o.add(t, nacre.Capability{
+			ID: nacre.CapabilityID("memory." + tool), Tool: tool, Safety: safety, Sensitivity: nacre.SensitiveMemory,
+			Schema: json.RawMessage(peopleSchema), Returns: nacre.Trusted, Rate: nacre.RateLimit{Calls: 1000, Window: time.Minute},
+		}, do)
+	}
+	memory("keep", nacre.Write, func(_ context.Context, in nacre.Invocation) (json.RawMessage, error) {
+		kept = string(in.Arguments)
+		return json.RawMessage(`"kept"`), nil
+	})
+	memory("recall", nacre.Read, func(context.Context, nacre.Invocation) (json.RawMessage, error) { return json.RawMessage(kept), nil })
+	call := func(p nacre.Principal, tool nacre.ToolName, arguments string) string {
+		t.Helper()
+		p.Roles = append([]string{"memory_reader"}, p.Roles...)
+		shown, err := o.Call(t.Context(), nacre.Call{Principal: p, Tool: tool, Arguments: json.RawMessage(arguments)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(shown.Result)
+	}
+	word := aWord.FindString(o.seen(t, writer, "book_find"))
+	call(writer, "keep", `{"note":"Bob is at `+word+`, Ann at ann@corp.example."}`)
+	if strings.Contains(kept, "corp.example") || strings.Contains(kept, word) || strings.Count(kept, "email:sealed-") != 2 || !strings.Contains(kept, "Bob is at ") {
+		t.Fatalf("memory was given %s, want a seal in the place of each address", kept)
+	}
+	later, clear, other := writer, writer, writer
+	later.Session, clear.Session, other.Group = "s2", "s3", "side"
+	clear.Roles = append([]string{"pii_reader"}, clear.Roles...)
+	words := aWord.FindAllString(call(later, "recall", `{}`), -1)
+	if len(words) != 2 || words[0] == word {
+		t.Fatalf("a later session sees %q, want two words of its own", words)
+	}
+	if _, err := o.Call(t.Context(), written(later, words[0], "", "")); err != nil || !strings.Contains(o.given(t), `"to":"bob@corp.example"`) {
+		t.Errorf("the later session's word became %s, %v", o.given(t), err)
+	}
+	if have := call(clear, "recall", `{}`); !strings.Contains(have, "bob@corp.example") {
+		t.Errorf("who may see addresses sees %s", have)
+	}
+	have, err := o.Recall(other, kept)
+	if err != nil || have != kept {
+		t.Errorf("another group is told %s, %v", have, err)
+	}
+	told, err := o.Recall(later, "Bob: "+kept)
+	if err != nil || !strings.Contains(told, words[0]) || strings.Contains(told, "sealed") {
+		t.Errorf("the host tells %q, %v", told, err)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/wire"
 )
 
 // The limits of the files that a call names (D-13).
@@ -207,17 +208,9 @@ func (r *run) filesDigested() []string {
 // files says which copies a call was about. Their names may be an agent's
 // words, so they are left out.
 func (d *detail) files(name string, all []nacre.FilePin) {
-	if len(all) == 0 {
-		return
-	}
-	d.Key(name)
-	d.Summary = append(d.Summary, '[')
-	for i, f := range all {
-		d.Element(i)
+	wire.Objects(&d.Summary, name, all, func(f nacre.FilePin) {
 		d.Text("argument", f.Argument)
 		d.Number("bytes", f.Bytes)
 		d.Text("sha256", f.SHA256)
-		d.Summary = append(d.Summary, '}')
-	}
-	d.Summary = append(d.Summary, ']')
+	})
 }

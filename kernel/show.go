@@ -188,7 +188,7 @@ func (k *results) view(r *run, raw json.RawMessage, chars int, how view) (s show
 		return shown{}, err
 	}
 	redactor := k.redactorFor(r)
-	raw, hidden, err := redactJoined(raw, redactor)
+	raw, hidden, err := redactJoined(k.opened(r, raw, redactor), redactor)
 	if err != nil {
 		return shown{}, err
 	}

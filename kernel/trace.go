@@ -272,35 +272,7 @@ func (k *traces) redactTrace(t *Trace) {
 		return
 	}
 	if strings.HasPrefix(string(t.Capability), "memory.") || t.Sensitivity == nacre.SensitiveMemory {
-		arguments = withoutPayload(arguments)
+		arguments = wire.Hide(arguments, payloadKeys, "[REDACTED]")
 	}
 	t.Arguments = arguments
-}
-
-func withoutPayload(arguments json.RawMessage) json.RawMessage {
-	var value any
-	unread := json.Unmarshal(arguments, &value)
-	hidePayload(value)
-	clean, err := json.Marshal(value)
-	if unread != nil || err != nil {
-		return json.RawMessage("null")
-	}
-	return clean
-}
-
-func hidePayload(value any) {
-	switch v := value.(type) {
-	case map[string]any:
-		for key, inner := range v {
-			if slices.Contains(payloadKeys, strings.ToLower(key)) {
-				v[key] = "[REDACTED]"
-				continue
-			}
-			hidePayload(inner)
-		}
-	case []any:
-		for _, inner := range v {
-			hidePayload(inner)
-		}
-	}
 }

@@ -223,6 +223,16 @@ func (i *installation) begin(args ...string) *running {
 	return r
 }
 
+// stands stops a program, as a machine that is asleep does, and lets it go on at the test's end
+// at the latest: nobody could wait for its end.
+func (r *running) stands(t *testing.T) {
+	t.Helper()
+	if err := r.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Process.Signal(syscall.SIGCONT) }) // it may have ended
+}
+
 func finish(t *testing.T, r *running) result {
 	t.Helper()
 	stuck := time.AfterFunc(2*time.Minute, func() { _ = r.Process.Signal(syscall.SIGQUIT) }) // it says where it hangs

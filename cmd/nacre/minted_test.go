@@ -323,7 +323,7 @@ do git ls-remote --get-url $remote; done`)
 }
 
 // M-35: what carries a credential is closed when its session is stopped, loses its grants or
-// is contained, although neither its host nor its client wants it to end; and the credential
+// is contained, or when an operator takes the credential out, although neither its host nor its client wants it to end; and the credential
 // is taken back with the session.
 func TestWhatCarriesACredentialIsClosed(t *testing.T) {
 	t.Parallel()
@@ -336,6 +336,11 @@ func TestWhatCarriesACredentialIsClosed(t *testing.T) {
 		"stopped": {inside + "wait", func(i *installation) { i.nacre("sessions", "stop", "work").want(i.t, 0) }},
 		"revoked": {inside + "wait", func(i *installation) {
 			i.nacre("grants", "revoke", "main/work").want(i.t, 0, "revoked")
+			i.write("p/go", "")
+		}},
+		"taken out of config.toml": {inside + "wait", func(i *installation) {
+			before, _, _ := strings.Cut(i.configured(), "[[credential]]")
+			i.config(before)
 			i.write("p/go", "")
 		}},
 		"contained": {inside + "curl -s http://other.example/; wait", func(i *installation) { i.write("p/go", "") }},

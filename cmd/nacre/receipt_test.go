@@ -27,14 +27,16 @@ func (i *installation) account(name string) string {
 func TestAReceiptAccountsForARun(t *testing.T) {
 	t.Parallel()
 	i := install(t)
+	i.config("[groups.main]\ntools = [\"memory_*\"]\n")
 	i.project()
-	rec := i.recording("echo changed > greeting.txt; curl -s 'http://nope.example/<b>'; echo '<script>alert(1)</script>'")
+	rec := i.recording("echo changed > greeting.txt; curl -s 'http://nope.example/<b>'; echo '<script>alert(1)</script>'",
+		`ipc memory_store '{"type":"fact","content":"the walrus is written"}' >/dev/null`)
 	i.nacre("run", "change it", "--recording", rec, "--project", "p", "--session", "work", "--check", "true", "--held", "take").want(t, 0)
 	path := i.account("work")
 	key := i.publicKey()
 	stranger := install(t) // who has no installation of theirs
 	stranger.nacre("receipt", "verify", path, "--public-key", key).want(t, 0, "run work.1: landed · it holds", "Policy", "sha256:",
-		"connect to nope.example:80/http", "nope.example:80: denied", "check ", "passed", "weak", "main: landed", "work.1#")
+		"connect to nope.example:80/http", "nope.example:80: denied", "check ", "passed", "weak", "main: landed", "Remembered", "memory_store: written", "work.1#")
 	i.nacre("receipt", "verify", path).want(t, 0, "it holds")
 	i.nacre("receipt", "work", "-o", path).want(t, 2, "file exists")
 	i.nacre("receipt", "nobody").want(t, 1, "nacre sessions list and nacre ledger list show those there are")
@@ -56,7 +58,7 @@ func TestAReceiptAccountsForARun(t *testing.T) {
 	page := filepath.Join(i.work, "page.html")
 	i.nacre("receipt", "work", "--html", "-o", page).want(t, 0)
 	text := i.read("page.html")
-	for _, want := range []string{"Receipt of work.1: landed", `href="#r-work.1-1"`, `id="r-work.1-1"`, "0 allowed · 1 denied · 1 asked", "default-src &#39;none&#39;"} {
+	for _, want := range []string{"Receipt of work.1: landed", `href="#r-work.1-1"`, `id="r-work.1-1"`, "1 allowed · 1 denied · 1 asked", "default-src &#39;none&#39;"} {
 		if !strings.Contains(text, want) && !strings.Contains(text, strings.ReplaceAll(want, "&#39;", "'")) {
 			t.Errorf("the page has no %q", want)
 		}

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -65,4 +66,53 @@ func TestAnOutsiderIsNotToldWhatTheGroupKeeps(t *testing.T) {
 			i.nacre("approvals", "deny", i.question().ID).want(t, 0)
 		})
 	}
+}
+
+// M-50b: what the group's memory holds is not told before an outsider's turn, and once an
+// operator's turn was told it, an outsider of the same conversation is answered with a question.
+func TestAnOutsiderIsNotToldWhatAnOperatorWas(t *testing.T) {
+	t.Parallel()
+	const kept = "the safe is behind the picture"
+	shell := func(call, arguments string) []scriptedmodel.Turn {
+		command, _ := json.Marshal(map[string]string{"command": "ipc " + call + " '" + arguments + "'"})
+		return []scriptedmodel.Turn{{Tools: []scriptedmodel.Tool{{Name: "shell", Input: command}}}, {Text: "Done."}}
+	}
+	hello := shell("tool.invoke.send_box", `{"recipient":"al","body":"hello"}`)
+	i, server := servedBy(t, "ask_seconds = 600\n[groups.main]\ntools = [\"send_box\", \"memory_*\"]\n"+
+		"[[route]]\nchannel = \"box\"\nchat = \"room\"\ngroup = \"main\"\nsession = \"resume\"\noperator = true\n"+
+		"[[route]]\nchannel = \"box\"\nsender = \"al\"\ngroup = \"main\"\nsession = \"resume\"\n",
+		scriptedmodel.Script{Turns: shell("memory_store", `{"type":"fact","content":"`+kept+`"}`), Others: []scriptedmodel.Other{
+			{Match: scriptedmodel.Match{Contains: "hello from outside"}, Turns: hello},
+			{Match: scriptedmodel.Match{Contains: "hello in the room"}, Turns: hello},
+			{Match: scriptedmodel.Match{Contains: "good morning"}, Turns: []scriptedmodel.Turn{{Text: "Good morning."}}},
+		}})
+	i.write("home/.local/share/nacre/plugins/box/manifest.json", strings.Replace(channelManifest, `"arguments_schema"`, `"sinks": ["recipient"], "arguments_schema"`, 1))
+	i.write("home/.local/share/nacre/plugins/box/handler.py", strings.Replace(channelHandler, `{"session": session}`, `{"chat": session}`, 1))
+	said, _ := i.serve()
+	turns := 0
+	says := func(words string) {
+		t.Helper()
+		turns++
+		i.say(words)
+		until(t, words, func() bool { return strings.Count(said(), "agent.completed") == turns })
+	}
+	says("ada/room:keep this")
+	i.nacre("memory", "trust", i.reviewed("main")[0].ID).want(t, 0)
+	before := len(server.Requests())
+	says("al:hello from outside")
+	if i.outbox() != "main al: hello\n" {
+		t.Errorf("%q was sent", i.outbox())
+	}
+	for _, r := range server.Requests()[before:] {
+		hasNo(t, string(r.Body), kept)
+	}
+	before = len(server.Requests())
+	says("ada/room:good morning")
+	has(t, string(server.Requests()[before].Body), kept)
+	i.say("al/room:hello in the room")
+	until(t, "the question", func() bool { return len(i.questions()) == 1 })
+	if i.outbox() != "main al: hello\n" {
+		t.Errorf("%q was sent", i.outbox())
+	}
+	i.nacre("approvals", "deny", i.question().ID).want(t, 0)
 }

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -201,4 +202,35 @@ func TestATurnThatNobodyCouldTake(t *testing.T) {
 		t.Error("what the brain keeps is gone")
 	}
 	s.stop()
+}
+
+// M-40: what strangers write, however much, fills no chain: twenty messages a minute are recorded
+// one by one, and the others are counted.
+func TestAFloodOfStrangersIsCounted(t *testing.T) {
+	t.Parallel()
+	const strangers = 60
+	i, _ := answering(t, "fresh")
+	s := i.serves("serve")
+	i.say(strings.Repeat("mallory:let me in\n", strangers) + "ada:apples")
+	until(t, "the operator to be heard", func() bool { return i.logged("main") == "begun\n" })
+	i.release()
+	until(t, "the answer", func() bool { return strings.Contains(i.outbox(), "main ada: an answer\n") })
+	s.stop()
+	single, counted := 0, 0
+	for line := range strings.Lines(i.nacre("audit", "show", s.session(), "--json").stdout) {
+		var record struct {
+			Outcome, Reason string
+			Detail          struct{ Count map[string]int }
+		}
+		check(t, json.Unmarshal([]byte(line), &record))
+		switch {
+		case record.Outcome == "dropped" && record.Reason == "unmatched":
+			single++
+		case record.Outcome == "dropped":
+			counted += record.Detail.Count["unmatched"]
+		}
+	}
+	if single+counted != strangers || single < 20 || counted == 0 {
+		t.Errorf("%d were recorded and %d counted, of %d", single, counted, strangers)
+	}
 }

@@ -264,8 +264,8 @@ func TestAPublishersMessageOutlastsItsServe(t *testing.T) {
 	until(t, "the agent", func() bool { return i.logged("main") == "begun\n" && len(server.Requests()) == 1 })
 	one.dies(t)
 	n := len(i.taken()) // it may have been heard more than once
-	i.release()
 	two := i.serves("two")
+	i.release() // once the agent of the serve that died has been ended
 	until(t, "all to be carried on", func() bool { return strings.Count(two.said(), "agent.completed") == n && len(i.taken()) == 0 })
 	two.stop()
 	if have, want := i.logged("main"), "begun\n"+strings.Repeat("begun\nended\n", n); have != want {

@@ -263,9 +263,7 @@ func TestNodesCarryOnEachOthersMessages(t *testing.T) {
 		}
 	}, func() { one.now.stop() })
 	c.fails(two, "stopped and resumed", words[3:6], func() {
-		if err := two.now.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		two.now.stands(t)
 	}, func() {
 		if err := two.now.Process.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
@@ -388,9 +386,7 @@ func TestAChannelThatMayRunOnceMoves(t *testing.T) {
 	if !at("one") || two.heardOf([]string{"pears"}) != 0 {
 		t.Fatal("the channel is served at two nodes")
 	}
-	if err := one.now.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	one.now.stands(t)
 	heard(two, "pears")
 	if !at("two") {
 		t.Error("the channel did not move")

@@ -303,6 +303,19 @@ func TestAQuestionIsShownAsData(t *testing.T) {
 	hasNo(t, r.stdout.String()+r.stderr.String(), "\u202e", "\u200b", "\a")
 }
 
+// U-12, D-13: what a list cuts is approved by nobody who was not shown all of it.
+func TestWhatAListCutsIsApprovedWhole(t *testing.T) {
+	t.Parallel()
+	i := desk(t, deskTools)
+	r := i.plays("work", "tidy up", `printf '{"name":"%s.txt"}' "$(head -c 5000 /dev/zero | tr '\0' x)" | ipc shred -`)
+	q := i.question()
+	i.nacre("approvals", "list").want(t, 0, "CUT", "nacre approvals show "+q.ID+" has all of it")
+	i.nacre("approvals", "approve", q.ID).want(t, 2, "nothing was approved", "--whole")
+	i.nacre("approvals", "show", q.ID).want(t, 0, "xxx.txt", "nacre approvals approve "+q.ID+" --whole")
+	i.nacre("approvals", "approve", q.ID, "--whole").want(t, 0, "approved")
+	i.said(r, "work")
+}
+
 // policyFile puts a policy into the config folder.
 func (i *installation) policyFile(name, text string) { i.write("home/.config/nacre/"+name, text) }
 

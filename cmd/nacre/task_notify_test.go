@@ -33,7 +33,7 @@ func TestARefusedCallAsksWhetherTheRunGoesOn(t *testing.T) {
 				`{"tool":"write","input":{"path":"pkg/x/x.txt","content":"fixed\n"}}`+"\n")
 			r := i.begin("task", "run", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", "work")
 			q := i.question()
-			if q.Capability != "task.continue" || !strings.Contains(string(q.Arguments), "policy::no-git-ops") {
+			if q.Capability != "nacre.continue" || !strings.Contains(string(q.Arguments), "policy::no-git-ops") {
 				t.Errorf("asked %+v", q)
 			}
 			if asked := i.records("work"); !strings.Contains(asked, `"kind":"approval.ask"`) {
@@ -84,7 +84,7 @@ func TestABrainThatHidesARefusalIsFrozen(t *testing.T) {
 			t.Parallel()
 			i, r := lies(t, "orchestrator-notify")
 			q := i.question()
-			if q.Capability != "task.continue" || !strings.Contains(string(q.Arguments), "policy::no-git-ops") {
+			if q.Capability != "nacre.continue" || !strings.Contains(string(q.Arguments), "policy::no-git-ops") {
 				t.Errorf("asked %+v", q)
 			}
 			if told := i.records("work"); !strings.Contains(told, `"kind":"gate.refuse"`) {
@@ -169,7 +169,7 @@ func TestAHiddenRefusalStopsTheRun(t *testing.T) {
 			r := i.begin("task", "run", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", "work")
 			if c.verb != "" {
 				q := i.question()
-				if q.Capability != "task.continue" {
+				if q.Capability != "nacre.continue" {
 					t.Errorf("asked %+v", q)
 				}
 				if told := i.records("work"); strings.Contains(told, `"outcome":"tool_result"`) {

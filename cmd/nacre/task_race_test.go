@@ -52,9 +52,7 @@ func TestABranchThatMovesDuringPassTwoIsSeen(t *testing.T) {
 	move(1)
 	r := i.begin("task", "run", "--session", "work")
 	eventually(t, "pass 2", func() bool { return slices.Contains(i.kept(), "merge-1") })
-	if err := r.Process.Signal(syscall.SIGSTOP); err != nil { // so that it does not land first
-		t.Fatal(err)
-	}
+	r.stands(t) // so that it does not land first
 	move(2)
 	if err := r.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)

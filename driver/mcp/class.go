@@ -14,7 +14,8 @@ var errRejected = errors.New("the tool has no safety class: assign one in the op
 
 // class decides what a tool can do: the operator's map, then what a trusted
 // server says of it, then what the operator wants of tools that nothing classes
-// (K-13). Without trust, annotations can only make it stricter. The warning
+// (K-13). Without trust, annotations can only make it stricter: a tool that has some and is not
+// read only among them is no READ. The warning
 // says why a class is weaker than DESTRUCTIVE without anyone having said so of
 // this tool.
 func (s Server) class(tool *mcp.Tool) (class nacre.SafetyClass, warning string, err error) {
@@ -33,6 +34,9 @@ func (s Server) class(tool *mcp.Tool) (class nacre.SafetyClass, warning string, 
 		return nacre.Write, "", nil
 	}
 	class, err = s.unannotated()
+	if class == nacre.Read && hints != nil && !hints.ReadOnlyHint {
+		class = nacre.Write // it does not say of itself that it only reads
+	}
 	if err == nil && class != nacre.Destructive {
 		warning = fmt.Sprintf("the tool has no safety class: %s, as the operator has it for such tools", class)
 	}

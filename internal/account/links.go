@@ -70,6 +70,33 @@ type detail struct {
 	asked
 	verified
 	used
+	Lessons lessons
+}
+
+// lessons are the entries that the host itself wrote at the end of a task. Where it told some, they are
+// a list, which is of no use here.
+type lessons struct {
+	Failures, Prevents []string
+	Fix                string
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *lessons) UnmarshalJSON(data []byte) error {
+	type members lessons
+	var m members
+	if json.Unmarshal(data, &m) == nil {
+		*l = lessons(m)
+	}
+	return nil
+}
+
+// named lists the entries.
+func (l lessons) named() string {
+	all := slices.Clone(l.Failures)
+	if l.Fix != "" {
+		all = append(all, l.Fix)
+	}
+	return strings.Join(all, " ")
 }
 
 // asked is what a person was asked, verified what was checked or landed, and used what went
@@ -91,6 +118,16 @@ type (
 		MicroUSD int64 `json:"micro_usd"`
 	}
 )
+
+// verified takes what came of a check.
+func (t *told) verified(d detail, l Link) {
+	if l.What = "check " + d.Command; d.Atom != "" {
+		l.What = "atom " + d.Atom
+	}
+	l.Tree, l.Strength = d.Tree, d.Strength
+	t.links.Verified = append(t.links.Verified, l)
+	t.verdicts = append(t.verdicts, audit.ReceiptVerdict{Check: l.What, Passed: l.Outcome == "passed", Tree: d.Tree, Detail: d.Strength})
+}
 
 // add takes the next record of a chain.
 func (t *told) add(chain string, e audit.Entry) error {
@@ -131,7 +168,9 @@ func (t *told) add(chain string, e audit.Entry) error {
 			l.Outcome = nacre.OutcomeDenied
 		}
 		join(&t.links.Calls, l)
-		if strings.HasPrefix(l.What, "memory.") && e.Kind == nacre.KindCallBegin {
+	case nacre.KindCallEnd:
+		if remembers(d.Capability) && e.Outcome != nacre.OutcomeError {
+			l.What, l.Outcome = strings.TrimPrefix(e.Topic, "tool.invoke."), "written"
 			join(&t.links.Remembered, l)
 		}
 	case nacre.KindModelEnd:
@@ -149,21 +188,24 @@ func (t *told) add(chain string, e audit.Entry) error {
 			join(&t.links.Sent, l)
 		}
 	case nacre.KindVerify:
-		if l.What = "check " + d.Command; d.Atom != "" {
-			l.What = "atom " + d.Atom
-		}
-		l.Tree, l.Strength = d.Tree, d.Strength
-		t.links.Verified = append(t.links.Verified, l)
-		t.verdicts = append(t.verdicts, audit.ReceiptVerdict{Check: l.What, Passed: e.Outcome == "passed", Tree: d.Tree, Detail: d.Strength})
+		t.verified(d, l)
 	case nacre.KindMergeDone:
 		l.What, l.From, l.Commit, l.Tree = d.Branch, d.From, d.To, d.Tree
 		t.links.Landed = append(t.links.Landed, l)
 	case nacre.KindMemory:
 		l.What, l.Why = e.Source, e.Reason
+		if e.Outcome == "learned" {
+			l.Why = d.Lessons.named()
+		}
 		join(&t.links.Remembered, l)
 	default:
 	}
 	return nil
+}
+
+// remembers tells whether a call changes the group's memory.
+func remembers(capability string) bool {
+	return slices.Contains([]string{"memory.memory_store", "memory.memory_link", "memory.memory_delete"}, capability)
 }
 
 func subject(d detail) string {

@@ -61,13 +61,17 @@ func notReady(what string, s brain.Status) error {
 const BriefLimit = 5 * time.Second
 
 // Brief is what trusted memory tells the agent before it starts. A slow one is
-// left out with a record (D-43).
-func Brief(ctx context.Context, s *basis.Basis, m *memory.Store) string {
+// left out with a record (D-43). Recall says what the session may see of it (K-27).
+func Brief(ctx context.Context, s *basis.Basis, m *memory.Store, recall func(string) (string, error)) string {
 	ctx, cancel := context.WithTimeout(ctx, BriefLimit)
 	defer cancel()
 	brief, err := m.Brief(ctx, false)
 	if err == nil {
 		err = m.Recalled(ctx, memory.Writer{Session: s.ID()}, brief.IDs())
+	}
+	var told string
+	if err == nil {
+		told, err = recall(brief.Markdown())
 	}
 	if err != nil {
 		// The recorder itself stops the session if it fails.
@@ -75,7 +79,7 @@ func Brief(ctx context.Context, s *basis.Basis, m *memory.Store) string {
 		return ""
 	}
 	m.Warm() // a brain takes longer to begin than this
-	return brief.Markdown()
+	return told
 }
 
 // RoleFiles writes a brain's read-only files and binds each where it belongs.

@@ -25,6 +25,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/database"
+	"github.com/nacre-dev/nacre/internal/deadline"
 	"github.com/nacre-dev/nacre/internal/person"
 )
 
@@ -33,11 +34,17 @@ const (
 	DefaultTTL = 5 * time.Minute
 	// MaxPending is how many questions of a session may wait at once.
 	MaxPending = 64
+	// MaxBytes is how much all of them may be together, in bytes of JSON, so that a list of
+	// them can be read whole: no question keeps another one from being seen.
+	MaxBytes = 16 << 20
 	// maxFinished is how many answered questions are remembered, to tell a late
 	// answer what became of its question; their ids are not given again.
 	maxFinished = 1024
 	// recordLimit bounds the wait for the chain when the call itself has ended.
 	recordLimit = 10 * time.Second
+	// PressLimit is how long a press may take at most: another one's record, its own, and one
+	// that it was refused.
+	PressLimit = 3 * recordLimit
 	// MaxStanding is the longest that a ruling may stand; it ends with its session.
 	MaxStanding = 8 * time.Hour
 	// MaxTimes is the most calls that a ruling may be counted for.
@@ -103,6 +110,7 @@ type Desk struct {
 	mu       sync.Mutex
 	closed   bool
 	pending  map[string]*pending
+	bytes    int        // of the pending questions
 	finished []finished // the oldest first
 	refused  int        // presses that decided nothing, as far as they are recorded
 	asking   sync.WaitGroup
@@ -115,6 +123,7 @@ type Desk struct {
 // desk's lock, has claimed it and must settle it.
 type pending struct {
 	q       nacre.Question
+	bytes   int
 	settled chan struct{} // closed when ruling and err stand
 	ruling  nacre.Ruling
 	err     error
@@ -170,7 +179,7 @@ func (d *Desk) check(ctx context.Context, q *nacre.Question) error {
 	if last := now.Add(d.o.TTL); q.Expires.IsZero() || q.Expires.After(last) {
 		q.Expires = last
 	}
-	if !q.Expires.After(now) {
+	if deadline.Over(now, q.Expires) {
 		return fmt.Errorf("%w: %w", ErrNotAsked, ErrExpired)
 	}
 	if d.o.Session != "" {
@@ -194,8 +203,16 @@ func (d *Desk) open(q nacre.Question) (*pending, error) {
 	}
 	q.ID = newID(d.taken)
 	q = copyOf(q)
-	p := &pending{q: q, settled: make(chan struct{})}
+	text, err := json.Marshal(q)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotAsked, err)
+	}
+	if d.bytes+len(text) > MaxBytes {
+		return nil, ErrFull
+	}
+	p := &pending{q: q, bytes: len(text), settled: make(chan struct{})}
 	d.pending[q.ID] = p
+	d.bytes += p.bytes
 	d.asking.Add(1)
 	show(d)
 	return p, nil
@@ -226,7 +243,7 @@ func (d *Desk) taken(id string) bool {
 // await returns when somebody has claimed the question, itself at the latest
 // when the question expires or the call ends.
 func (d *Desk) await(ctx context.Context, p *pending) {
-	expiry := time.NewTimer(p.q.Expires.Sub(d.o.Now()))
+	expiry := time.NewTimer(deadline.Left(d.o.Now(), p.q.Expires))
 	defer expiry.Stop()
 	var why error
 	select {
@@ -271,6 +288,7 @@ func (d *Desk) claim(id, what string) *pending {
 		return nil
 	}
 	delete(d.pending, id)
+	d.bytes -= p.bytes
 	d.finish(id, what)
 	show(d)
 	return p

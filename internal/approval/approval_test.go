@@ -281,6 +281,41 @@ func TestOnlySoManyQuestionsWait(t *testing.T) {
 	}
 }
 
+// What waits can be listed whole: a question that would make the list too large is not asked, and
+// those that wait are seen by all.
+func TestQuestionsAreOnlySoLarge(t *testing.T) {
+	d, asked := desk(&ledger{})
+	large := question()
+	large.Arguments = json.RawMessage(`"` + strings.Repeat("<", 1<<20) + `"`) // six bytes each, where they are written as Go does
+	var all []chan answer
+	for {
+		done := ask(t.Context(), d, large)
+		select {
+		case <-asked:
+			all = append(all, done)
+			continue
+		case have := <-done:
+			if !errors.Is(have.err, approval.ErrFull) || len(all) == 0 {
+				t.Errorf("have %+v after %d", have, len(all))
+			}
+		}
+		break
+	}
+	text, err := json.Marshal(d.List())
+	if err != nil || len(text) > approval.MaxBytes+approval.MaxPending {
+		t.Errorf("a list of %d bytes, %v", len(text), err)
+	}
+	if err := press(d, d.List()[0].ID, nacre.Ruling{Verdict: nacre.Deny, By: "a test"}); err != nil {
+		t.Fatal(err)
+	}
+	all = append(all, ask(t.Context(), d, large)) // there is room again
+	<-asked
+	_ = d.Close()
+	for _, done := range all {
+		<-done
+	}
+}
+
 // Three faces answer each question at once; exactly one succeeds, and its
 // verdict is what the asker gets.
 func TestRacingAnswersCountOnce(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -66,29 +65,29 @@ func (d *Desk) Propose(ctx context.Context, q nacre.Question, decided func(nacre
 	return p.q.ID, nil
 }
 
-// renderEgress shows what would be reachable. A host is ASCII by the time that
-// it is asked for; what it is in another alphabet is not shown, and said.
-func renderEgress(q nacre.Question) (string, bool) {
-	var r question.Host
-	if q.Capability != Egress || json.Unmarshal(q.Arguments, &r) != nil {
-		return "", false
+// egress shows what would be reachable; it is false for any other question. A host is ASCII
+// by the time that it is asked for; what it is in another alphabet is not shown, and said.
+func (r *renderer) egress(q nacre.Question) bool {
+	var host question.Host
+	if q.Capability != Egress || json.Unmarshal(q.Arguments, &host) != nil {
+		return false
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "? %s  %s wants to reach\n", question.Escape(q.ID), shown(string(q.Group), maxWhy))
-	fmt.Fprintf(&b, "    host       %s:%s (%s)\n", shown(r.Host, maxWhy), strconv.Itoa(int(r.Port)), r.Protocol)
-	if strings.Contains(r.Host, "xn--") {
-		fmt.Fprintf(&b, "    look       this name is in another alphabet: it may look like a name that it is not\n")
+	r.line("? %s  %s wants to reach", question.Escape(q.ID), r.shown(string(q.Group), maxWhy))
+	r.line("    host       %s:%s (%s)", r.shown(host.Host, maxWhy), strconv.Itoa(int(host.Port)), host.Protocol)
+	if strings.Contains(host.Host, "xn--") {
+		r.line("    look       this name is in another alphabet: it may look like a name that it is not")
 	}
-	fmt.Fprintf(&b, "    opens      this host and port alone, for %v or as long as you say, in this session only\n", EgressSpan)
-	if q.Why != "" {
-		fmt.Fprintf(&b, "    asked for  %s\n", shown(q.Why, maxWhy))
-	}
-	fmt.Fprintf(&b, "    expires    %s\n", q.Expires.Format("15:04:05 MST"))
-	return b.String(), true
+	r.line("    opens      this host and port alone, for %v or as long as you say, in this session only", EgressSpan)
+	r.reason(q)
+	r.expiry(q)
+	return true
 }
 
-// prompt is what a terminal asks below a question.
-func prompt(q nacre.Question) string {
+// prompt is what a terminal asks below a question. whole says that all of it was shown.
+func prompt(q nacre.Question, whole bool) string {
+	if !whole {
+		return "    not all of it is shown. all: show it, to approve it then; or n: "
+	}
 	if q.Capability == Egress {
 		return "    approve? y or n (y 15m: for 15 minutes): "
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/deadline"
 	"github.com/nacre-dev/nacre/internal/person"
 	"github.com/nacre-dev/nacre/internal/question"
 )
@@ -266,7 +267,7 @@ func (d *Desk) answerable(id string, r nacre.Ruling) (*pending, error) {
 	d.mu.Lock()
 	p := d.pending[id]
 	d.mu.Unlock()
-	if p != nil && d.o.Now().Before(p.q.Expires) {
+	if p != nil && !deadline.Over(d.o.Now(), p.q.Expires) {
 		if p.q.Capability == Egress && r.Times > 0 {
 			return nil, fmt.Errorf("%w: a host is let through for a time, not for a number of connections", ErrAnswer)
 		}

@@ -2,8 +2,6 @@ package approval
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -17,9 +15,7 @@ import (
 const (
 	maxArguments = 4 << 10
 	maxWords     = 512
-	// maxText is the longest text that can be vouched for.
-	maxText = 4 << 10
-	maxWhy  = 512
+	maxWhy       = 512
 	// maxOrigins is how many risky values are told apart.
 	maxOrigins = 12
 	// maxFiles is how many files, maxArgument and maxName how much of each, and
@@ -30,36 +26,115 @@ const (
 	shownDigest = 16
 )
 
-// extent is how much is shown of a question.
-type extent struct {
-	arguments func(raw json.RawMessage) string
-	// files, origins and words are how many of each, digest how much of one.
-	files, origins, words, digest int
-}
-
 // Render shows a question as data, on a few lines: nothing in it can move the
 // cursor, reorder what is read, or hide. What is left out is marked, and the
 // agent's own words are named as such (D-13).
 func Render(q nacre.Question) string {
-	return render(q, extent{
-		arguments: func(raw json.RawMessage) string { return shown(string(raw), maxArguments) },
-		files:     maxFiles, origins: maxOrigins, words: maxWords, digest: shownDigest,
-	})
+	r := renderer{}
+	r.question(q)
+	return r.String()
 }
 
 // RenderWhole shows all of a question, its arguments on lines of their own, which a bar
 // tells from those of nacre (U-12).
 func RenderWhole(q nacre.Question) string {
-	return render(q, extent{
-		arguments: barred, files: len(q.Files), origins: len(q.Origins), words: max(len(q.AgentWords), maxText), digest: hex.EncodedLen(sha256.Size),
-	})
+	r := renderer{whole: true}
+	r.question(q)
+	return r.String()
 }
 
-// barred is a JSON document, a member a line.
-func barred(raw json.RawMessage) string {
+// IsCut tells whether Render leaves anything out of a question. What was left out is approved
+// by nobody who was not shown the whole.
+func IsCut(q nacre.Question) bool {
+	r := renderer{}
+	r.question(q)
+	return r.cut
+}
+
+// renderer writes a question down, whole or not.
+type renderer struct {
+	strings.Builder
+	whole bool
+	// cut is whether anything was left out.
+	cut bool
+}
+
+func (r *renderer) line(format string, values ...any) {
+	_, _ = fmt.Fprintf(r, format+"\n", values...) // it never fails
+}
+
+// shown is a text as far as there is room for it.
+func (r *renderer) shown(s string, limit int) string {
+	if r.whole || len(s) <= limit {
+		return question.Escape(s)
+	}
+	r.cut = true
+	end := limit
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return fmt.Sprintf("%s <CUT: %d more bytes are not shown>", question.Escape(s[:end]), len(s)-end)
+}
+
+// room is how many of a list there is room for.
+func (r *renderer) room(have, most int) int {
+	if r.whole || have <= most {
+		return have
+	}
+	r.cut = true
+	return most
+}
+
+func (r *renderer) question(q nacre.Question) {
+	if r.egress(q) || r.lease(q) {
+		return
+	}
+	r.line("? %s  %s wants to run", question.Escape(q.ID), r.shown(string(q.Group), maxWhy))
+	r.line("    tool       %s", r.shown(string(q.Capability), maxWhy))
+	r.line("    arguments  %s", r.arguments(q.Arguments))
+	for _, look := range question.Looks(q) {
+		r.line("    look       %s", r.shown(look, maxWhy))
+	}
+	files := r.room(len(q.Files), maxFiles)
+	for _, file := range q.Files[:files] {
+		r.line("    %s", r.file(file))
+	}
+	if more := len(q.Files) - files; more > 0 {
+		r.line("    and %d more files are not shown", more)
+	}
+	origins := r.room(len(q.Origins), maxOrigins)
+	for _, origin := range q.Origins[:origins] {
+		r.line("    %s", r.shown(question.CameFrom(origin), maxWhy))
+	}
+	if more := len(q.Origins) - origins; more > 0 {
+		r.line("    and %d more risky values are not shown", more)
+	}
+	if q.Text != nil {
+		r.line("    all of them are from one text, %s: \"%s\"", r.shown(q.Text.Source, maxWhy), r.shown(q.Text.Text, maxWords))
+	}
+	r.reason(q)
+	if q.AgentWords != "" {
+		r.line("    the agent says (not checked): \"%s\"", r.shown(q.AgentWords, maxWords))
+	}
+	r.expiry(q)
+}
+
+// reason says why it is asked, and expiry until when.
+func (r *renderer) reason(q nacre.Question) {
+	if q.Why != "" {
+		r.line("    asked for  %s", r.shown(q.Why, maxWhy))
+	}
+}
+
+func (r *renderer) expiry(q nacre.Question) {
+	r.line("    expires    %s", q.Expires.Format("15:04:05 MST"))
+}
+
+// arguments are a JSON document: as it is, or a member a line.
+func (r *renderer) arguments(raw json.RawMessage) string {
 	var indented bytes.Buffer
-	if json.Indent(&indented, raw, "", "  ") != nil {
-		return question.Escape(string(raw))
+	if !r.whole || json.Indent(&indented, raw, "", "  ") != nil {
+		return r.shown(string(raw), maxArguments)
 	}
 	var b strings.Builder
 	for line := range strings.Lines(indented.String()) {
@@ -68,63 +143,13 @@ func barred(raw json.RawMessage) string {
 	return b.String()
 }
 
-func render(q nacre.Question, most extent) string {
-	if text, ok := renderEgress(q); ok {
-		return text
-	}
-	if text, ok := renderLease(q); ok {
-		return text
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "? %s  %s wants to run\n", question.Escape(q.ID), shown(string(q.Group), maxWhy))
-	fmt.Fprintf(&b, "    tool       %s\n", shown(string(q.Capability), maxWhy))
-	fmt.Fprintf(&b, "    arguments  %s\n", most.arguments(q.Arguments))
-	for _, look := range question.Looks(q) {
-		fmt.Fprintf(&b, "    look       %s\n", shown(look, maxWhy))
-	}
-	for _, file := range q.Files[:min(len(q.Files), most.files)] {
-		fmt.Fprintf(&b, "    %s\n", describe(file, most.digest))
-	}
-	if more := len(q.Files) - most.files; more > 0 {
-		fmt.Fprintf(&b, "    and %d more files are not shown\n", more)
-	}
-	for _, origin := range q.Origins[:min(len(q.Origins), most.origins)] {
-		fmt.Fprintf(&b, "    %s\n", shown(question.CameFrom(origin), maxWhy))
-	}
-	if more := len(q.Origins) - most.origins; more > 0 {
-		fmt.Fprintf(&b, "    and %d more risky values are not shown\n", more)
-	}
-	if q.Text != nil {
-		fmt.Fprintf(&b, "    all of them are from one text, %s: \"%s\"\n", shown(q.Text.Source, maxWhy), shown(q.Text.Text, most.words))
-	}
-	if q.Why != "" {
-		fmt.Fprintf(&b, "    asked for  %s\n", shown(q.Why, maxWhy))
-	}
-	if q.AgentWords != "" {
-		fmt.Fprintf(&b, "    the agent says (not checked): \"%s\"\n", shown(q.AgentWords, most.words))
-	}
-	fmt.Fprintf(&b, "    expires    %s\n", q.Expires.Format("15:04:05 MST"))
-	return b.String()
-}
-
-// describe says what a file that would be used is, and not what it holds. Its
+// file says what a file that would be used is, and not what it holds. Its
 // name is the agent's, so it comes last: nothing in it can pass for the rest.
-func describe(f nacre.FilePin, most int) string {
-	digest := question.Escape(f.SHA256[:min(len(f.SHA256), most)])
-	if most < hex.EncodedLen(sha256.Size) {
-		digest += "…"
+func (r *renderer) file(f nacre.FilePin) string {
+	digest := question.Escape(f.SHA256)
+	if !r.whole {
+		digest = question.Escape(f.SHA256[:min(len(f.SHA256), shownDigest)]) + "…"
 	}
 	return fmt.Sprintf("file       %s: %d bytes, sha256 %s, \"%s\"",
-		shown(f.Argument, maxArgument), f.Bytes, digest, shown(f.Name, maxName))
-}
-
-func shown(s string, limit int) string {
-	if len(s) <= limit {
-		return question.Escape(s)
-	}
-	end := limit
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return fmt.Sprintf("%s <CUT: %d more bytes are not shown>", question.Escape(s[:end]), len(s)-end)
+		r.shown(f.Argument, maxArgument), f.Bytes, digest, r.shown(f.Name, maxName))
 }

@@ -22,6 +22,8 @@ const (
 	// maxTries is how often something else than yes or no is typed before the
 	// question is left to another face, or to expire.
 	maxTries = 5
+	// showAll has a question shown whole that was cut.
+	showAll = "all"
 )
 
 // Lines sends the lines of r until r ends or ctx does, and closes out. Reading
@@ -62,13 +64,16 @@ type Terminal struct {
 
 // Run asks what questions brings until ctx ends, or the person's input does:
 // then questions are left to other faces. The error is that of writing to Out.
-func (t Terminal) Run(ctx context.Context, questions <-chan nacre.Question) error {
+func (t Terminal) Run(ctx context.Context, questions *Queue) error {
 	for {
-		select {
-		case q := <-questions:
+		if q, ok := questions.next(); ok {
 			if err := t.Prompt(ctx, q); err != nil {
 				return err
 			}
+			continue
+		}
+		select {
+		case <-questions.more:
 		case _, ok := <-t.Lines: // typed while nothing was asked: no answer to what comes
 			if !ok {
 				return nil
@@ -92,8 +97,9 @@ func (t Terminal) Prompt(ctx context.Context, q nacre.Question) error {
 		return err
 	}
 	t.discard(ctx, settled)
+	whole := !IsCut(q)
 	for range maxTries {
-		if _, err := io.WriteString(t.Out, prompt(q)); err != nil {
+		if _, err := io.WriteString(t.Out, prompt(q, whole)); err != nil {
 			return err
 		}
 		select {
@@ -101,7 +107,15 @@ func (t Terminal) Prompt(ctx context.Context, q nacre.Question) error {
 			if !open {
 				return t.say("no more input here: answer with nacre approvals")
 			}
-			if ruling, ok := parseAnswer(typed); ok {
+			ruling, ok := parseAnswer(typed)
+			switch {
+			case !whole && strings.EqualFold(strings.TrimSpace(typed), showAll):
+				if _, err := io.WriteString(t.Out, RenderWhole(q)); err != nil {
+					return err
+				}
+				whole = true
+				t.discard(ctx, settled)
+			case ok && (whole || ruling.Verdict == nacre.Deny):
 				return t.answer(q, ruling)
 			}
 		case <-settled:

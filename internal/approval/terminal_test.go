@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -58,17 +59,19 @@ func (s *screen) String() string {
 
 // face runs a terminal in a bubble of its own and gives what drives it.
 type face struct {
-	desk  *approval.Desk
-	asked chan nacre.Question
-	keys  *io.PipeWriter
-	out   *screen
-	end   func()
+	desk *approval.Desk
+	keys *io.PipeWriter
+	out  *screen
+	end  func()
 }
 
 func newFace(t *testing.T) face {
-	d, asked := desk(&ledger{})
+	asked := approval.NewQueue()
+	d := approval.New(approval.Options{
+		Now: time.Now, Recorder: &ledger{}, Session: "s1", Group: "g1", Notify: asked.Put, Directory: owner,
+	})
 	r, w := io.Pipe()
-	f := face{desk: d, asked: asked, keys: w, out: &screen{}}
+	f := face{desk: d, keys: w, out: &screen{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	lines := make(chan string)
 	var wg sync.WaitGroup
@@ -273,6 +276,158 @@ func TestEndOfInputLeavesTheQuestionToOthers(t *testing.T) {
 		}
 		if have := <-done; have.ruling.Verdict != nacre.Deny {
 			t.Errorf("have %+v", have)
+		}
+	})
+}
+
+// U-12, D-13: what was cut is approved by nobody who was not shown all of it; it can be denied.
+func TestWhatWasCutIsNotApproved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFace(t)
+		defer f.end()
+		long := question()
+		long.Arguments = json.RawMessage(`{"a":"` + strings.Repeat("x", 5000) + `","zz":"rm -rf"}`)
+		for typed, want := range map[string]nacre.Verdict{"y\ny 15m\nn": nacre.Deny, "never": nacre.Deny, "y\nALL": nacre.Allow} {
+			done := ask(t.Context(), f.desk, long)
+			time.Sleep(time.Second) // the bubble's clock: past the quiet time
+			f.typeLine(typed)
+			if strings.HasSuffix(typed, "ALL") {
+				f.typeLine("y") // typed before the rest was shown
+				synctest.Wait()
+				if len(f.desk.List()) != 1 {
+					t.Error("it was approved before it can have been read")
+				}
+				time.Sleep(time.Second)
+				if !strings.Contains(f.out.String(), `"zz": "rm -rf"`) {
+					t.Errorf("it was not shown: %s", f.out)
+				}
+				f.typeLine("y")
+			}
+			if have := <-done; have.err != nil || have.ruling.Verdict != want {
+				t.Errorf("%q: have %+v", typed, have)
+			}
+		}
+	})
+}
+
+// U-12: whatever is left out of a question is known to be, and is in the whole of it.
+func TestWhatIsLeftOutIsKnown(t *testing.T) {
+	t.Parallel()
+	if q := question(); approval.IsCut(q) {
+		t.Error("a short question is cut")
+	}
+	for name, change := range map[string]func(*nacre.Question){
+		"arguments": func(q *nacre.Question) { q.Arguments = json.RawMessage(`"` + strings.Repeat("x", 5000) + `THE-END"`) },
+		"files": func(q *nacre.Question) {
+			q.Files = append(slices.Repeat([]nacre.FilePin{{Argument: "a"}}, 20), nacre.FilePin{Argument: "a", Name: "THE-END"})
+		},
+		"a file's name": func(q *nacre.Question) {
+			q.Files = []nacre.FilePin{{Argument: "a", Name: strings.Repeat("x", 600) + "THE-END"}}
+		},
+		"risky values": func(q *nacre.Question) {
+			q.Origins = append(slices.Repeat([]nacre.Origin{{Argument: "a"}}, 20), nacre.Origin{Argument: "THE-END"})
+		},
+		"an origin":     func(q *nacre.Question) { q.Origins = []nacre.Origin{{Argument: strings.Repeat("x", 600) + "THE-END"}} },
+		"the reason":    func(q *nacre.Question) { q.Why = strings.Repeat("x", 600) + "THE-END" },
+		"agent's words": func(q *nacre.Question) { q.AgentWords = strings.Repeat("x", 600) + "THE-END" },
+		"the text": func(q *nacre.Question) {
+			q.Text = &nacre.SourceText{Source: "a", Text: strings.Repeat("x", 600) + "THE-END"}
+		},
+		"a credential": func(q *nacre.Question) {
+			q.Capability, q.Arguments = "nacre.credential", json.RawMessage(`{"credential":"`+strings.Repeat("x", 600)+`THE-END"}`)
+		},
+		"a host": func(q *nacre.Question) {
+			q.Capability, q.Arguments = approval.Egress, json.RawMessage(`{"host":"`+strings.Repeat("x", 600)+`THE-END"}`)
+		},
+	} {
+		q := question()
+		change(&q)
+		if !approval.IsCut(q) || strings.Contains(approval.Render(q), "THE-END") || !strings.Contains(approval.RenderWhole(q), "THE-END") {
+			t.Errorf("%s: cut %v, whole %.300s", name, approval.IsCut(q), approval.RenderWhole(q))
+		}
+	}
+}
+
+// A terminal that nobody reads keeps nobody else from asking and answering, and what is asked
+// meanwhile is not lost: the terminal is asked what still waits then.
+func TestATerminalThatIsNotReadHoldsUpNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shown, out := io.Pipe() // nobody reads it yet
+		questions := approval.NewQueue()
+		d := approval.New(approval.Options{Now: time.Now, Recorder: &ledger{}, Session: "s1", Group: "g1", Notify: questions.Put, Directory: owner})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = approval.Terminal{Desk: d, Lines: make(chan string), Out: out, By: "terminal"}.Run(ctx, questions)
+		}()
+		for range 3 * approval.MaxPending {
+			done := ask(t.Context(), d, question())
+			synctest.Wait()
+			waits := d.List()
+			if len(waits) != 1 {
+				t.Fatalf("%d questions wait, want one", len(waits))
+			}
+			if err := press(d, waits[0].ID, nacre.Ruling{Verdict: nacre.Allow, By: "second terminal"}); err != nil {
+				t.Fatal(err)
+			}
+			questions.Drop(waits[0].ID)
+			if have := <-done; have.ruling.Verdict != nacre.Allow {
+				t.Fatalf("have %+v", have)
+			}
+		}
+		last := ask(t.Context(), d, question())
+		synctest.Wait()
+		want := d.List()[0].ID
+		read := make(chan string, 1)
+		go func() {
+			var text strings.Builder
+			buf := make([]byte, 4096)
+			for !strings.Contains(text.String(), "? "+want) {
+				n, err := shown.Read(buf)
+				if text.Write(buf[:n]); err != nil {
+					break
+				}
+			}
+			read <- text.String()
+		}()
+		if text := <-read; !strings.Contains(text, "? "+want) {
+			t.Errorf("the last question was not shown: %s", text)
+		}
+		cancel()
+		_ = shown.Close()
+		<-ended
+		_ = d.Close()
+		<-last
+	})
+}
+
+// Whoever has something told waits for no face, and hears that too much waits (U-10).
+func TestATellerHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var teller approval.Teller
+		read, order := make(chan struct{}), make(chan int, 5000)
+		if !teller.Tell(func() { <-read; order <- 0 }) {
+			t.Fatal("the first was not taken")
+		}
+		synctest.Wait()
+		taken := 1
+		for teller.Tell(func() { order <- taken }) {
+			taken++
+		}
+		teller.Follow(func() { order <- -1 })
+		began := time.Now()
+		teller.Told(time.Second)
+		if waited := time.Since(began); waited != time.Second || taken > 2000 {
+			t.Errorf("waited %v for a face that does not read, with %d things to be told", waited, taken)
+		}
+		close(read)
+		teller.Told(time.Hour)
+		if waited := time.Since(began); waited != time.Second {
+			t.Errorf("all was told, and %v were waited for", waited)
+		}
+		if first := <-order; first != 0 || len(order) != taken {
+			t.Errorf("%d first, and %d more, want %d", first, len(order), taken)
 		}
 	})
 }

@@ -7,17 +7,19 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/deadline"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/session"
 )
 
 // Again lets through, for the rest of its time, what a person let through in openings of the
-// session that were interrupted, whose chains are named (M-55). It is for a proxy that was set.
-func (p *Proposer) Again(chains []string) error {
+// session that were interrupted (M-55). It is for a proxy that was set.
+func (p *Proposer) Again() error {
 	if p == nil {
 		return nil
 	}
-	err := installation.EachRecord(p.inst, chains, func(e nacre.Record) error {
+	err := installation.EachRecord(p.inst, session.Earlier(p.session), func(e nacre.Record) error {
 		if e.Kind != kindEgressGrant || e.Outcome != nacre.OutcomeAllowed {
 			return nil
 		}
@@ -30,7 +32,7 @@ func (p *Proposer) Again(chains []string) error {
 			return err
 		}
 		now := p.inst.Options.Now()
-		if now.Before(e.Time) || !now.Before(was.Until) { // a clock that went back ends it
+		if now.Before(e.Time) || deadline.Over(now, was.Until) { // a clock that went back ends it
 			return nil
 		}
 		text, _, _ := strings.Cut(was.Rule, " ") // where it is pinned to stands in the config

@@ -1,5 +1,5 @@
-// Package asking turns what a session was refused into questions to a person, and lets
-// through what the person approved.
+// Package asking is how a session asks a person: it brings questions to whoever is to be told, turns
+// refused connections into questions, and lets through what the person approved.
 package asking
 
 import (
@@ -13,6 +13,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/approval"
 	"github.com/nacre-dev/nacre/internal/config"
+	"github.com/nacre-dev/nacre/internal/deadline"
 	"github.com/nacre-dev/nacre/internal/egress"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/person"
@@ -40,6 +41,7 @@ type Proposer struct {
 	session *session.Session
 	inst    *installation.Installation
 	warn    func(nacre.Step)
+	hold    time.Duration // for how long connections wait for an answer
 	proxy   *egress.Proxy
 
 	mu    sync.Mutex
@@ -53,15 +55,17 @@ type proposal struct {
 	id      string        // while it waits
 	until   time.Time     // while it is approved
 	denied  bool          // by a person
+	settled bool          // it does not wait any more, or will not
 	decided chan struct{} // closed when it does not wait any more
 }
 
-// Propose makes what asks for a session, or nil where the operator wants no questions.
-func Propose(inst *installation.Installation, s *session.Session, warn func(nacre.Step)) *Proposer {
+// Propose makes what asks for a session whose proxy holds connections for a time, or nil
+// where the operator wants no questions.
+func Propose(inst *installation.Installation, s *session.Session, warn func(nacre.Step), hold time.Duration) *Proposer {
 	if ask := inst.Config.Egress.Propose; ask != nil && !*ask {
 		return nil
 	}
-	return &Proposer{session: s, inst: inst, warn: warn, asked: map[string]*proposal{}}
+	return &Proposer{session: s, inst: inst, warn: warn, hold: hold, asked: map[string]*proposal{}}
 }
 
 // Persons gives who may answer the questions of an installation, as they are at each time.
@@ -93,25 +97,41 @@ func (p *Proposer) propose(d egress.Denial) egress.Proposal {
 	if err != nil || posture.Inside(rule.Host) && !p.inst.Config.Egress.Reaches(rule) {
 		return egress.Proposal{}
 	}
+	entry, told, full := p.enter(d.Rule)
+	if full {
+		p.warn(nacre.Step{Kind: nacre.StepResult, Name: "egress", IsError: true,
+			Text: "further hosts are refused without a question: nacre audit show " + string(p.session.ID())})
+	}
+	if entry == nil {
+		return told
+	}
+	id := p.ask(rule, entry) // which waits for a record, and must not hold up what others ask
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if earlier := p.asked[d.Rule]; earlier != nil && !p.ended(earlier) {
-		return p.told(earlier)
+	switch {
+	case id == "":
+		close(entry.decided)
+	case !entry.settled:
+		entry.id = id
+	}
+	return p.told(entry)
+}
+
+// enter finds what became of asking for a rule, or makes an entry for whoever is to ask now; full
+// says that the first one is not asked about any more.
+func (p *Proposer) enter(rule string) (entry *proposal, told egress.Proposal, full bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if earlier := p.asked[rule]; earlier != nil && !p.ended(earlier) {
+		return nil, p.told(earlier), false
 	}
 	if p.unanswered() >= maxProposals || len(p.asked) >= maxAsked {
 		p.more++
-		if p.more == 1 {
-			p.warn(nacre.Step{Kind: nacre.StepResult, Name: "egress", IsError: true,
-				Text: "further hosts are refused without a question: nacre audit show " + string(p.session.ID())})
-		}
-		return egress.Proposal{}
+		return nil, egress.Proposal{}, p.more == 1
 	}
-	entry := &proposal{decided: make(chan struct{})}
-	p.asked[d.Rule] = entry
-	if entry.id = p.ask(rule, entry); entry.id == "" {
-		close(entry.decided)
-	}
-	return p.told(entry)
+	entry = &proposal{decided: make(chan struct{})}
+	p.asked[rule] = entry
+	return entry, egress.Proposal{}, false
 }
 
 // told is what the proxy is told; it is called with the proposer's lock held. How to answer
@@ -131,7 +151,7 @@ func (p *Proposer) told(e *proposal) egress.Proposal {
 
 // ended tells an approval whose time is over: the host may be asked for again.
 func (p *Proposer) ended(e *proposal) bool {
-	return !e.until.IsZero() && !p.inst.Options.Now().Before(e.until)
+	return !e.until.IsZero() && deadline.Over(p.inst.Options.Now(), e.until)
 }
 
 // unanswered is called with mu held.
@@ -148,7 +168,7 @@ func (p *Proposer) unanswered() int {
 // ask opens the question and returns its id, or "" where it cannot be asked.
 func (p *Proposer) ask(rule nacre.EgressRule, entry *proposal) string {
 	s := p.session
-	q, err := approval.EgressQuestion(rule, "a connection to it was refused: it is not on the session's list")
+	q, err := approval.EgressQuestion(rule, p.why())
 	if err != nil {
 		return ""
 	}
@@ -169,6 +189,14 @@ func (p *Proposer) ask(rule nacre.EgressRule, entry *proposal) string {
 	return id
 }
 
+// why says what became of the connection, which may still wait when a person reads it (U-11).
+func (p *Proposer) why() string {
+	if p.hold > 0 {
+		return fmt.Sprintf("a connection to it waits %v at most for an answer, and is then refused: it is not on the session's list", p.hold)
+	}
+	return "a connection to it was refused: it is not on the session's list"
+}
+
 // decided lets exactly the rule through that was approved, until its time ends.
 // Everything else leaves it refused for the session.
 func (p *Proposer) decided(rule nacre.EgressRule, entry *proposal, q nacre.Question, r nacre.Ruling, err error) {
@@ -176,7 +204,7 @@ func (p *Proposer) decided(rule nacre.EgressRule, entry *proposal, q nacre.Quest
 	span := approval.Span(r)
 	if err != nil || span <= 0 || r.Digest != q.Digest {
 		p.mu.Lock()
-		entry.id, entry.denied = "", err == nil && r.Verdict == nacre.Deny
+		entry.id, entry.settled, entry.denied = "", true, err == nil && r.Verdict == nacre.Deny
 		p.mu.Unlock()
 		return
 	}
@@ -184,7 +212,7 @@ func (p *Proposer) decided(rule nacre.EgressRule, entry *proposal, q nacre.Quest
 	rule.Pin = p.inst.Config.Egress.PinOf(rule)
 	err = p.grant(rule, until, q, r)
 	p.mu.Lock()
-	entry.id = ""
+	entry.id, entry.settled = "", true
 	if err == nil {
 		entry.until = until
 	}

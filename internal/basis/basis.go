@@ -1,20 +1,23 @@
 // Package basis is what a sealed session and whoever works in one stand on: the open session
 // and its installation, what was found of the machine, what its agent may reach, whom it tells,
-// and its place among agents that asked for one another. It opens and serves nothing.
+// and its place among agents that asked for one another. It serves nothing.
 package basis
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/access"
 	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/person"
 	"github.com/nacre-dev/nacre/internal/planted"
+	"github.com/nacre-dev/nacre/internal/planted/search"
 	"github.com/nacre-dev/nacre/internal/pluginhost"
 	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/session"
 	"github.com/nacre-dev/nacre/internal/toolchain"
@@ -34,6 +37,56 @@ type Basis struct {
 	Rules []nacre.EgressRule
 	// Powers are those that it has: of credentials that are locked without.
 	Powers []string
+}
+
+// KindRun is what a session is whose agent works on a clone, and whose work is verified.
+const KindRun = "run"
+
+// New is what a session stands on that begins now, before it is open. Where warn is nil, tell is
+// told of what the operator has to know.
+func New(inst *installation.Installation, project, agent string, tell, warn func(nacre.Step)) *Basis {
+	b := &Basis{Inst: inst, Agent: agent, Tell: installation.OneAtATime(tell), Started: inst.Options.Now(), Before: search.Top(project)}
+	if b.Warn = b.Tell; warn != nil {
+		b.Warn = installation.OneAtATime(warn)
+	}
+	return b
+}
+
+// Opening is what a session is opened with beside what its installation has.
+type Opening struct {
+	// Status is what the registry knows of it, but for its state and when it began.
+	Status nacre.SessionStatus
+	// AskTTL is how long a person has to answer; zero means 5 minutes (D-13).
+	AskTTL time.Duration
+	// Prepare, Notify, Directory and Reload are those of [session.Options].
+	Prepare   func(dir string) error
+	Notify    func(nacre.Question)
+	Directory func() (person.Directory, error)
+	Reload    func(ctx context.Context, name nacre.PluginName) error
+}
+
+// Open opens the session itself: its folder, sockets, chain and desk.
+func (b *Basis) Open(ctx context.Context, o Opening) (err error) {
+	o.Status.State, o.Status.Started = nacre.SessionOpen, b.Started
+	b.Session, err = session.Open(ctx, session.Options{
+		Registry: b.Inst.Registry, Sandbox: b.Inst.BackendAhead, EndOrphans: installation.EndOrphans, Keys: b.Inst.Keys, Now: b.Inst.Options.Now, AskTTL: o.AskTTL,
+		Session: registry.Session{SessionStatus: o.Status, Began: b.Started, Before: b.Before},
+		Prepare: o.Prepare, Notify: o.Notify, Reload: o.Reload, Directory: o.Directory,
+	})
+	return err
+}
+
+// Earlier are the chains of its openings that were interrupted.
+func (b *Basis) Earlier() []string { return session.Earlier(b.Session) }
+
+// Stopped is [session.ErrStopped] where somebody stopped the session, and nil otherwise: what fails
+// on the way says that a context ended, or a program, and not who wanted it. It tells so until
+// the session closes, which ends what runs like a stop.
+func (b *Basis) Stopped() error {
+	if b.Session == nil || !errors.Is(context.Cause(b.Context()), session.ErrStopped) {
+		return nil
+	}
+	return session.ErrStopped
 }
 
 // NoteLimit records and tells that a sandbox was ended for a limit. The
@@ -57,14 +110,14 @@ type Findings struct {
 	Err        error // of plugins
 }
 
-// LookAround does not look for plugins where that is for later.
-func LookAround(ctx context.Context, inst *installation.Installation, group nacre.Group, later bool) *Findings {
+// LookAround finds the plugins by what it is given, and looks for none where that is nil.
+func LookAround(ctx context.Context, inst *installation.Installation, plugins func() ([]pluginhost.Found, error)) *Findings {
 	f := &Findings{System: sync.OnceValue(sandbox.SystemMounts)}
 	f.Wait.Go(func() {
 		f.Toolchains = toolchain.Find(ctx, toolchain.OpenMemo(inst.Options.Getenv, filepath.Join(inst.Registry.Paths().State, "toolchains.json"), f.System))
 	})
-	if !later {
-		f.Wait.Go(func() { f.Plugins, f.Err = access.PluginsOf(inst, group) })
+	if plugins != nil {
+		f.Wait.Go(func() { f.Plugins, f.Err = plugins() })
 	}
 	return f
 }

@@ -32,11 +32,19 @@ type Options struct {
 	// Begin carries out a child's run. It returns when nothing of it runs any more.
 	Begin func(ctx context.Context, p Parent, c *Child) (nacre.RunResult, error)
 	// Name gives each child's session its name, and Settle ends what one has left and says
-	// what it cost, in millionths of a dollar.
+	// what it came to.
 	Name   func() nacre.SessionID
-	Settle func(ctx context.Context, c *Child) (cost int64, err error)
+	Settle func(ctx context.Context, c *Child) (Settled, error)
 	// Fits refuses what a child is to do in a role; empty is that of its parent.
 	Fits func(role, task string) error
+}
+
+// Settled is what a child came to by its own records, whatever ended it.
+type Settled struct {
+	// Cost is in millionths of a dollar.
+	Cost int64
+	// Commit is that by which its work has landed; empty where it has not.
+	Commit string
 }
 
 // Parent is the session that has a family: what it stands on, and what it shares with its

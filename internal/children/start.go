@@ -298,9 +298,13 @@ func (c *Child) recorded() recorded {
 }
 
 // bury ends what a child left, settles what it cost, and records its end.
-func (f *Family) bury(ctx context.Context, c *Child) (err error) {
-	c.cost, err = f.Settle(ctx, c)
+func (f *Family) bury(ctx context.Context, c *Child) error {
+	settled, err := f.Settle(ctx, c)
+	c.cost = settled.Cost
 	c.settle(c.cost)
+	if settled.Commit != "" { // it was ended after that, and before it could say so
+		c.result.Landed, c.result.Commit = true, settled.Commit
+	}
 	reason := c.result.Reason
 	if c.err != nil {
 		reason = c.err.Error()

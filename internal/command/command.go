@@ -13,8 +13,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/gitdir"
 	"github.com/nacre-dev/nacre/internal/installation"
-	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/internal/order"
+	"github.com/nacre-dev/nacre/internal/plantings"
 	"github.com/nacre-dev/nacre/internal/ports"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/process"
@@ -73,7 +73,7 @@ type ExecResult struct {
 	// Memory says that the kernel ended processes of it for their memory.
 	Memory string `json:"memory,omitempty"`
 	// Planted is what makes the host run something later, and is new or changed.
-	Planted operator.Planted `json:"planted,omitzero"`
+	Planted plantings.Found `json:"planted,omitzero"`
 	// Git is what became of the commits that it made.
 	Git gitdir.Taken `json:"git,omitzero"`
 }
@@ -112,8 +112,8 @@ func open(ctx context.Context, inst *installation.Installation, e Exec, program 
 	}
 	laid := layGit(ctx, inst, e, o.project, id)
 	o.Session, err = seal.Open(ctx, inst, seal.Request{
-		ID: id, Group: group, Kind: program.Kind, Title: e.Argv[0], Project: o.project, Brain: program.Brain, Version: program.Version,
-		Model: program.Model, Ways: seal.Ways{Egress: e.Egress, Services: e.Services}, Asking: e.Asking, Warn: e.Notice, Holding: seal.Holding{Role: e.Role, Confined: e.Role != ""}, Said: seal.Said{Words: e.Argv},
+		ID: id, Group: group, Kind: program.Kind, Title: e.Argv[0], Project: o.project, Mind: seal.Mind{Brain: program.Brain, Version: program.Version, Model: program.Model},
+		Ways: seal.Ways{Egress: e.Egress, Services: e.Services}, Asking: e.Asking, Listener: seal.Listener{Warn: e.Notice}, Holding: seal.Holding{Role: e.Role, Confined: e.Role != ""}, Said: seal.Said{Words: e.Argv},
 	})
 	if o.git = laid(); err != nil {
 		err = errors.Join(err, o.git.Close())

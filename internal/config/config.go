@@ -469,11 +469,11 @@ func (c Config) Reactions() (tripwire.Reactions, error) {
 	all := tripwire.Default()
 	for name, text := range c.Tripwires {
 		if _, known := all[tripwire.Wire(name)]; !known {
-			return nil, fmt.Errorf("[tripwires] %s: no such tripwire: one of %v", name, tripwire.Wires())
+			return nil, Errorf("[tripwires] %s: no such tripwire: one of %v", name, tripwire.Wires())
 		}
 		var r tripwire.Reaction
 		if err := r.UnmarshalText([]byte(text)); err != nil {
-			return nil, fmt.Errorf("[tripwires] %s: %w", name, err)
+			return nil, Errorf("[tripwires] %s: %w", name, err)
 		}
 		all[tripwire.Wire(name)] = r
 	}

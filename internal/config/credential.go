@@ -116,8 +116,8 @@ func (c Credential) check() error {
 			return fmt.Errorf("groups: %.80q is not a valid group name", name)
 		}
 	}
-	if _, err := c.Lifetime(); err != nil {
-		return err
+	if _, err := c.Lifetime(); cmp.Or(err, c.CheckPlaceholder(!c.Inside() && !c.OverSSH())) != nil {
+		return cmp.Or(err, c.CheckPlaceholder(!c.Inside() && !c.OverSSH()))
 	}
 	if err := c.Mint.CheckFor(c.Uses); c.Mint.Named() && err != nil {
 		return fmt.Errorf("mint: %w", err)

@@ -21,6 +21,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/hosting"
 	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/memory"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/task"
 	"github.com/nacre-dev/nacre/kernel"
@@ -267,10 +268,21 @@ type Request struct {
 // chat, with the argument of each of the channel's own tools that stands for the
 // recipient. The operator's route let them in for that (F-64).
 //
-// Public, where it is set, says what anybody may hear: who is no operator is answered
-// unasked while nothing else was read (M-50b).
-func AnswerTo(recipients map[nacre.ToolName]string, public func(nacre.ToolName) bool, addresses ...string) kernel.Answer {
-	return kernel.Answer{Recipients: recipients, Addresses: addresses, By: "the route of the message", Public: public}
+// public says what anybody may hear: who is no operator is answered unasked while nothing
+// else was read (M-50b). An operator may hear all.
+func AnswerTo(recipients map[nacre.ToolName]string, operator bool, public func(nacre.ToolName) bool, addresses ...string) kernel.Answer {
+	return kernel.Answer{Recipients: recipients, Addresses: addresses, By: "the route of the message", Public: public, All: operator}
+}
+
+// HearsMemory tells whether whoever is answered may be told what the group's memory holds.
+func (v Request) HearsMemory() bool { return v.Answer.All || v.memoryIsPublic() }
+
+// Remember is told that a turn was told what the group's memory holds: where that is not for
+// everybody, nor is the conversation from then on.
+func (c *Conversation) Remember(v Request) { c.Private = c.Private || !v.memoryIsPublic() }
+
+func (v Request) memoryIsPublic() bool {
+	return v.Answer.Public == nil || v.Answer.Public(memory.BriefTool)
 }
 
 // Joined puts paragraphs together, without the empty ones.

@@ -13,39 +13,24 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/agent"
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/conversation"
 	"github.com/nacre-dev/nacre/internal/installation"
-	"github.com/nacre-dev/nacre/internal/memory"
-	"github.com/nacre-dev/nacre/internal/posture"
-	"github.com/nacre-dev/nacre/internal/process"
+	"github.com/nacre-dev/nacre/internal/launch"
 	"github.com/nacre-dev/nacre/internal/receipt"
 	"github.com/nacre-dev/nacre/internal/registry"
-	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/scheduling"
 	"github.com/nacre-dev/nacre/internal/seal"
 	"github.com/nacre-dev/nacre/internal/task"
 )
 
 const (
-	// workspaceDir is where a group's own folder is inside (D-36).
-	workspaceDir = posture.Workspace + "/group"
-)
-
-const (
 	// gateWall is how long a script may take to say whether there is work (D-34).
 	gateWall = time.Minute
-)
-
-const (
 	// maxFound is how much of what a script says the agent is told, in bytes.
 	maxFound = 16 << 10
-)
-
-const (
 	// gateWake and gateIdle are the exit codes of a script that has an answer.
 	gateWake, gateIdle = 0, 1
 )
@@ -62,7 +47,7 @@ func Attend(ctx context.Context, inst *installation.Installation, v conversation
 		return done, err
 	}
 	defer talk.Leave()
-	s, err := seal.Open(ctx, inst, seal.Request{ID: v.ID, Group: v.Group, Kind: v.Kind, Title: v.Title, Ways: seal.Ways{Folder: workspace}, Said: seal.Said{Task: v.Frame}, Shared: v.Shared, Tell: v.Tell, Asking: asking})
+	s, err := seal.Open(ctx, inst, seal.Request{ID: v.ID, Group: v.Group, Kind: v.Kind, Title: v.Title, Ways: seal.Ways{Folder: workspace}, Said: seal.Said{Task: v.Frame}, Shared: v.Shared, Listener: seal.Listener{Tell: v.Tell}, Asking: asking})
 	if err != nil {
 		return done, err
 	}
@@ -104,7 +89,7 @@ func isOver(v conversation.Request) {
 // that an outsider's words entered earlier goes on as what it became (M-52).
 func hear(ctx context.Context, s *seal.Session, v conversation.Request, talk *conversation.Conversation) error {
 	if earlier := talk.Before(s.ID()); earlier != "" {
-		if err := s.Memory.Heard(ctx, memory.Writer{Session: s.ID()}, earlier); err != nil {
+		if err := s.Heard(ctx, earlier); err != nil {
 			return err
 		}
 	}
@@ -126,9 +111,9 @@ func attend(ctx context.Context, s *seal.Session, v conversation.Request, talk *
 	if err := s.Running(); err != nil {
 		return task.Visit{}, err
 	}
-	var last *process.Process
+	var last *launch.Program
 	parts := task.Parts{
-		Session: s.ForTask(), Kept: task.Kept{Engine: s.Inst.Registry.Paths().Engine()},
+		Session: agent.ForTask(s.Basis), Kept: task.Kept{Engine: s.Inst.Registry.Paths().Engine()},
 		Launch: func(ctx context.Context, l brain.Launch, files task.Workspace) (task.Agent, error) {
 			var err error
 			last, err = launchVisitor(ctx, s, l, files.Dir, talk)
@@ -137,12 +122,12 @@ func attend(ctx context.Context, s *seal.Session, v conversation.Request, talk *
 			}
 			if v.Begun != nil {
 				if err := v.Begun(); err != nil {
-					return nil, errors.Join(err, last.Kill(), ended(last))
+					return nil, errors.Join(err, last.End())
 				}
 			}
 			return last, nil
 		},
-		TimedOut: func() bool { return last.TimedOut.Load() },
+		TimedOut: func() bool { return last.TimedOut() },
 		Spent:    s.Model.Spent, Progress: s.Tell, Redact: s.Inst.Redact, Now: s.Inst.Options.Now,
 	}
 	visit := task.VisitParts{Dir: workspace, Wake: func(ctx context.Context, found string) (task.Mind, error) { return wake(ctx, s, v, talk, found) }}
@@ -173,7 +158,7 @@ func wake(ctx context.Context, s *seal.Session, v conversation.Request, talk *co
 	}
 	turn := brain.Turn{
 		Model: s.Inst.Config.Model.Name, SessionToken: s.Model.Token, MaxTokens: s.Inst.Config.Model.MaxTokens,
-		Context: s.Inst.Config.Model.Context, Skills: s.Skills(s.Inst.Principal(s.Group(), s.ID(), v.Frame)), System: agent.Brief(ctx, s.Basis, s.Memory),
+		Context: s.Inst.Config.Model.Context, Skills: agent.Skills(s.Usable(s.Inst.Principal(s.Group(), s.ID(), v.Frame)), s.Plugins.Skills()), System: recall(ctx, s, v, talk),
 	}
 	turn.Task = conversation.Joined(v.Frame, conversation.Quoted(v.Said))
 	if found != "" {
@@ -188,6 +173,19 @@ func wake(ctx context.Context, s *seal.Session, v conversation.Request, talk *co
 		turn.System = conversation.Joined(turn.System, talk.Recall())
 	}
 	return task.Mind{Brain: s.Watch.Brain(chosen), Turn: turn}, nil
+}
+
+// recall is what the group's memory tells the agent before it starts: nothing where whoever it
+// answers may not be told (M-50b).
+func recall(ctx context.Context, s *seal.Session, v conversation.Request, talk *conversation.Conversation) string {
+	if !v.HearsMemory() {
+		return ""
+	}
+	brief := agent.Brief(ctx, s.Basis, s.Memory, s.Recall)
+	if brief != "" {
+		talk.Remember(v)
+	}
+	return brief
 }
 
 // employ finds the session's brain and opens the gateway to its model.
@@ -212,13 +210,13 @@ func employ(ctx context.Context, s *seal.Session) (brain.Brain, error) {
 }
 
 // visitorInput is what every program of a visit may reach: the group's workspace.
-func visitorInput(workspace string) posture.Input {
-	return posture.Input{Mounts: []nacre.Mount{{Kind: nacre.BindReadWrite, Source: workspace, Target: workspaceDir}}}
+func visitorInput(workspace string) launch.Inside {
+	return launch.Inside{Mounts: []nacre.Mount{{Kind: nacre.BindReadWrite, Source: workspace, Target: launch.GroupDir}}}
 }
 
 // launchVisitor seals a brain over the group's workspace, with what its
 // conversation keeps.
-func launchVisitor(ctx context.Context, s *seal.Session, l brain.Launch, workspace string, talk *conversation.Conversation) (*process.Process, error) {
+func launchVisitor(ctx context.Context, s *seal.Session, l brain.Launch, workspace string, talk *conversation.Conversation) (*launch.Program, error) {
 	mounts, err := agent.RoleFiles(s.Basis, l.Files)
 	if err != nil {
 		return nil, err
@@ -233,11 +231,7 @@ func launchVisitor(ctx context.Context, s *seal.Session, l brain.Launch, workspa
 	if err != nil {
 		return nil, err
 	}
-	started, err := process.Start(ctx, s.Session, sandbox.Command{Posture: p, SocketDir: s.SocketDir(), Argv: l.Argv})
-	if err == nil {
-		started.Limited = func(why string) { s.NoteLimit(ctx, why); s.Limited.Store(why) }
-	}
-	return started, err
+	return launch.Start(ctx, s.Basis, p, l.Argv, &s.Limited)
 }
 
 // askGate runs a script sealed in the group's workspace: 0 wakes the model with
@@ -249,7 +243,7 @@ func askGate(ctx context.Context, s *seal.Session, argv []string, workspace stri
 	if err != nil {
 		return task.Gate{}, err
 	}
-	script, err := process.Start(ctx, s.Session, sandbox.Command{Posture: p, SocketDir: s.SocketDir(), Argv: argv})
+	script, err := launch.Start(ctx, s.Basis, p, argv, nil)
 	if err != nil {
 		return task.Gate{}, err
 	}
@@ -257,7 +251,7 @@ func askGate(ctx context.Context, s *seal.Session, argv []string, workspace stri
 	switch {
 	case ctx.Err() != nil:
 		return task.Gate{}, ctx.Err()
-	case script.TimedOut.Load():
+	case script.TimedOut():
 		return task.Gate{Failed: "the script took longer than " + gateWall.String()}, nil
 	case err != nil:
 		return task.Gate{Failed: err.Error()}, nil //nolint:nilerr // it is what the gate has to say
@@ -285,25 +279,13 @@ func concludeVisit(ctx context.Context, s *seal.Session, v conversation.Request,
 	if err := s.Close(ctx, outcome, true); err != nil {
 		return "", err
 	}
-	r := s.Inst
-	counts, cost, err := receipt.Count(r, chains)
-	if err != nil {
-		return "", err
-	}
-	return receipt.WriteReceipt(r, audit.Receipt{
-		Session: s.ID(), Group: s.Group(), Started: s.Started, Finished: r.Options.Now(), TaskDigest: receipt.TaskDigest(conversation.Joined(v.Frame, v.Said)),
-		Outcome: outcome, Brain: s.Agent, Sandbox: box, PolicyDigest: r.Policy.Version(), Counts: counts, Cost: cost,
-	}, chains[len(chains)-1])
+	return receipt.WriteSession(s.Inst, receipt.Session{
+		ID: s.ID(), Group: s.Group(), Started: s.Started, Outcome: outcome, Task: conversation.Joined(v.Frame, v.Said), Brain: s.Agent, Sandbox: box, Chains: chains,
+	})
 }
 
 // workspaceOf makes a group's own folder, which outlives its sessions (D-36).
 func workspaceOf(inst *installation.Installation, g nacre.Group) (string, error) {
 	dir := filepath.Join(inst.Registry.Paths().Group(g), "workspace")
 	return dir, os.MkdirAll(dir, 0o700)
-}
-
-// ended waits for an agent that was killed before it heard anything.
-func ended(p *process.Process) error {
-	_, _, err := p.Collect(0)
-	return err
 }

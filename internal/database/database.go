@@ -31,6 +31,11 @@ const (
 	// server ends a slower one.
 	dialTimeout      = 5 * time.Second
 	statementTimeout = "10000" // milliseconds
+	// idleTimeout is how long a transaction may stand still between two statements: the server
+	// ends it then, and lets go of its locks. A node that is stopped, or cut off without its
+	// connection breaking, would keep them for as long as the connection lasts, and nobody
+	// could declare it over. It is less than a lease.
+	idleTimeout = "2000" // milliseconds
 	// lockKey is the advisory lock under which tables are migrated.
 	lockKey = 0x6e61637265
 )
@@ -43,6 +48,7 @@ var (
 	ErrReadOnly = errors.New("the database is read-only: name its primary server")
 	ErrFull     = errors.New("the disk of the database is full: make room")
 	ErrAway     = errors.New("the database does not answer: check that it runs and that this machine reaches it")
+	ErrIdle     = errors.New("the database ended a write because this process stood still in the middle of it: nothing of it is kept; try again")
 	ErrSlow     = errors.New("the database did not answer in time: check its load")
 	ErrUnnamed  = errors.New("[store] installation is missing or malformed: give it 1–64 lower-case letters, digits, _ or -, the same for all nodes of this installation and for no other installation")
 	ErrForeign  = errors.New("the database belongs to another installation: give this installation a database of its own, or correct [store] installation")
@@ -105,6 +111,7 @@ func parse(address string) (*pgxpool.Config, error) {
 	options.ConnConfig.ConnectTimeout = dialTimeout
 	options.ConnConfig.RuntimeParams["application_name"] = "nacre"
 	options.ConnConfig.RuntimeParams["statement_timeout"] = statementTimeout
+	options.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = idleTimeout
 	return options, nil
 }
 
@@ -137,6 +144,17 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, room string, migrations []
 func Migration(ctx context.Context, pool *pgxpool.Pool, do func(pgx.Tx) error) error {
 	return Classified(alone(ctx, pool, lockKey, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
+			return err
+		}
+		return do(tx)
+	}))
+}
+
+// Snapshot reads in one transaction, which sees one state of all tables, and may take as long
+// as it takes: nobody waits for what it holds.
+func Snapshot(ctx context.Context, pool *pgxpool.Pool, do func(pgx.Tx) error) error {
+	return Classified(pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
 			return err
 		}
 		return do(tx)
@@ -269,6 +287,8 @@ func reason(code string) error {
 		return ErrFull
 	case code == "57014":
 		return ErrSlow
+	case code == "25P03":
+		return ErrIdle
 	case strings.HasPrefix(code, "28"), code == "42501":
 		return ErrRefused
 	case strings.HasPrefix(code, "57P"), strings.HasPrefix(code, "08"), code == "53300", code == "3D000":

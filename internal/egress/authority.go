@@ -1,40 +1,23 @@
 package egress
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
 	"slices"
 	"sync"
 	"time"
-)
 
-const (
-	// authorityLife is how long a session's authority is valid. The key is gone
-	// with the session, which is earlier.
-	authorityLife = 30 * 24 * time.Hour
-	// leafLife is how long a host's certificate is valid; it is made anew at half of it.
-	leafLife = time.Hour
-	// clockSkew is how far back certificates begin to be valid.
-	clockSkew = 5 * time.Minute
+	"github.com/nacre-dev/nacre/internal/egress/certificate"
 )
 
 // Authority signs the certificates that a sandbox is shown for hosts whose TLS
 // is opened (M-22). Its key is in memory only, and by its name constraints it
 // is good for those hosts alone. It is safe for concurrent use.
 type Authority struct {
+	root  certificate.Authority
 	hosts []string
 	now   func() time.Time
-	key   *ecdsa.PrivateKey
-	cert  *x509.Certificate
 
 	mu     sync.Mutex
 	leaves map[string]*tls.Certificate
@@ -50,74 +33,26 @@ func NewAuthority(hosts []string, now func() time.Time) (*Authority, error) {
 			return nil, fmt.Errorf("egress: an authority for %q: write the host in lower case, and no wildcard", host)
 		}
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	everything := []*net.IPNet{
-		{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}, {IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)},
-	}
-	template := &x509.Certificate{
-		SerialNumber: serialNumber(), Subject: pkix.Name{CommonName: "nacre session authority"},
-		NotBefore: now().Add(-clockSkew), NotAfter: now().Add(authorityLife),
-		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
-		ExtKeyUsage:                 []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		PermittedDNSDomainsCritical: true, PermittedDNSDomains: hosts, ExcludedIPRanges: everything,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, err
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, err
-	}
-	return &Authority{hosts: slices.Clone(hosts), now: now, key: key, cert: cert, leaves: map[string]*tls.Certificate{}}, nil
+	root, err := certificate.New(hosts, now())
+	return &Authority{root: root, hosts: slices.Clone(hosts), now: now, leaves: map[string]*tls.Certificate{}}, err
 }
 
 // PEM is the authority's certificate, for the sandbox's list of authorities.
-func (a *Authority) PEM() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
-}
+func (a *Authority) PEM() []byte { return a.root.PEM() }
 
-// leaf gives a certificate for one of the hosts.
+// leaf gives a certificate for one of the hosts, which is made anew at half of its life.
 func (a *Authority) leaf(host string) (*tls.Certificate, error) {
 	if !slices.Contains(a.hosts, host) {
 		return nil, refusal(ReasonSNIMismatch, "the authority is not for this host")
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if leaf := a.leaves[host]; leaf != nil && a.now().Before(leaf.Leaf.NotAfter.Add(-leafLife/2)) {
+	if leaf := a.leaves[host]; leaf != nil && a.now().Before(leaf.Leaf.NotAfter.Add(-certificate.LeafLife/2)) {
 		return leaf, nil
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
+	leaf, err := a.root.Leaf(host, a.now())
+	if err == nil {
+		a.leaves[host] = leaf
 	}
-	template := &x509.Certificate{
-		SerialNumber: serialNumber(), Subject: pkix.Name{CommonName: commonName(host)}, DNSNames: []string{host},
-		NotBefore: a.now().Add(-clockSkew), NotAfter: a.now().Add(leafLife), BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	if err != nil {
-		return nil, err
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, err
-	}
-	leaf := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: parsed}
-	a.leaves[host] = leaf
-	return leaf, nil
-}
-
-// commonName is at most 64 bytes (RFC 5280, upper bounds); clients read the
-// alternative name.
-func commonName(host string) string { return host[:min(len(host), 64)] }
-
-func serialNumber() *big.Int {
-	var raw [16]byte
-	_, _ = rand.Read(raw[:]) // never fails: crypto/rand ends the process instead
-	return new(big.Int).SetBytes(append([]byte{1}, raw[1:]...))
+	return leaf, err
 }

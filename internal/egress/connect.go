@@ -32,7 +32,7 @@ func (p *Proxy) connect(ctx context.Context, c *client, h *head) {
 		p.deny(ctx, c, d)
 		return
 	}
-	ctx, cancel := p.while(ctx, rule, until)
+	ctx, cancel := p.while(ctx, t, rule, until)
 	defer cancel()
 	to, err := p.addresses(ctx, t.host, rule)
 	if err != nil {

@@ -123,6 +123,9 @@ type Inspection struct {
 	// PassOpaque lets bodies through to opened hosts in codings that it cannot
 	// see into, such as br: for one that stops nothing.
 	PassOpaque bool
+	// Placeholders stand inside for credentials of opened hosts. A request to one that holds one after
+	// the credential was put in its place is refused.
+	Placeholders []string
 }
 
 // Proxy serves one session. It is safe for concurrent use.
@@ -140,8 +143,9 @@ type Proxy struct {
 	// opened are the credentials of each host whose TLS is opened, and plain the requests
 	// of each that is asked nothing else over plain HTTP.
 	opened, plain requestList
-	// requests are under way on such hosts, buffered the bytes held for signatures.
-	requests, buffered atomic.Int64
+	// requests are under way on such hosts, upstream the connections to them, buffered the bytes
+	// held for signatures and of pushes.
+	requests, upstream, buffered atomic.Int64
 }
 
 // New checks the rules and makes a proxy. It opens nothing.

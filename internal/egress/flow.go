@@ -34,8 +34,8 @@ type detail struct {
 	Pinned  bool   `json:"pinned,omitempty"`
 	// Upstream says that the address is of the operator's proxy, which was told the name.
 	Upstream bool `json:"upstream,omitempty"`
-	// Path without its query, Status and Credential are of a request on a host
-	// whose TLS is opened.
+	// Path without its query is of a request that was read, to a host that is asked listed
+	// requests alone or whose TLS is opened; Status and Credential are of one to the latter.
 	Path       string `json:"path,omitempty"`
 	Status     int    `json:"status,omitempty"`
 	Credential string `json:"credential,omitempty"`
@@ -142,7 +142,7 @@ func (p *Proxy) allow(ctx context.Context, d denial, to route) (*flow, error) {
 	}
 	f := &flow{proxy: p, correlation: p.correlation(), detail: detail{
 		Host: d.target.host, Port: d.target.port, Method: d.method, Rule: d.ruleName(), Address: to.String(), Upstream: to.through != nil,
-		Pinned: d.rule.Pin.IsValid(), Opened: d.opened,
+		Pinned: d.rule.Pin.IsValid(), Opened: d.opened, Path: d.path,
 	}}
 	if err := p.opts.Record.Commit(ctx, p.record(nacre.OutcomeAllowed, ReasonListed, f.correlation, f.detail)); err != nil {
 		return nil, refusal(ReasonAudit, "the record could not be written")

@@ -39,24 +39,30 @@ func (p *Proxy) forward(ctx context.Context, c *client, h *head) {
 		p.denyFor(ctx, c, d, err)
 		return
 	}
-	where, _, _ := strings.Cut(path, "?")
-	d.path = recordedPath(where)
+	if len(p.plain[t]) > 0 { // to others a path may hold a secret, as that of a bot does
+		where, _, _ := strings.Cut(path, "?")
+		d.path = recordedPath(where)
+	}
 	until, admitted := c.admit(ctx, p, &d, nacre.ProtocolHTTP)
 	if !admitted {
 		return
 	}
-	if err := p.plain.listed(t, h.method, path); err != nil {
+	if err := p.plain.listed(t, h, path); err != nil {
 		p.denyFor(ctx, c, d, err)
 		return
 	}
-	ctx, cancel := p.while(ctx, d.rule, until)
+	ctx, cancel := p.while(ctx, t, d.rule, until)
 	defer cancel()
 	body, err := p.requestBody(c, h)
 	if err != nil {
 		p.denyFor(ctx, c, d, err)
 		return
 	}
-	seen := p.inspectUnpacked(h, body)
+	seen, err := p.plain.guarded(t, h, p.inspectUnpacked(h, body))
+	if err != nil {
+		p.denyFor(ctx, c, d, err)
+		return
+	}
 	defer func() { _ = seen.Close() }() // it is the client's connection, which goes on
 	to, err := p.addresses(ctx, t.host, d.rule)
 	if err != nil {

@@ -35,7 +35,7 @@ func (c Credential) checkGit() error {
 
 // choose finds the credential of a request, and names it in the record. Of several for one
 // repository git's own protocol says which: the first one that is for what is asked.
-func (o *opened) choose(r *http.Request, d *denial, path, query string) (Credential, error) {
+func (o *opened) choose(r *http.Request, d *denial, held *memory, path, query string) (Credential, error) {
 	c, reason := choose(o.list, r.Method, path)
 	if reason != ReasonListed {
 		return c, refusal(reason, "what the operator allows of this host is not this method and path")
@@ -46,7 +46,7 @@ func (o *opened) choose(r *http.Request, d *denial, path, query string) (Credent
 			continue
 		}
 		d.credential = c.Name
-		err := c.admitGit(r, path, query)
+		err := c.admitGit(r, held, path, query)
 		var refused gitwire.Refusal
 		if !errors.As(err, &refused) {
 			return c, err
@@ -58,23 +58,29 @@ func (o *opened) choose(r *http.Request, d *denial, path, query string) (Credent
 
 // admitGit refuses what is not a clone, fetch or push of the credential's. The refs of a
 // push are read before anything of it is sent.
-func (c Credential) admitGit(r *http.Request, path, query string) error {
+func (c Credential) admitGit(r *http.Request, held *memory, path, query string) error {
 	if c.Git.IsZero() {
 		return nil
 	}
 	service, err := gitwire.Read(scopeOf(c.Git), r.Method, path, query)
 	if err == nil && service == gitwire.Push && r.Method == http.MethodPost {
-		err = c.admitPush(r)
+		err = c.admitPush(r, held)
 	}
 	return err
 }
 
-func (c Credential) admitPush(r *http.Request) error {
+// admitPush reads the beginning of a push, for which there is room in the session's memory.
+func (c Credential) admitPush(r *http.Request, held *memory) error {
 	if len(codingsOf(r.Header, "Content-Encoding")) > 0 {
 		return gitwire.Refusal("a push is sent without a Content-Encoding")
 	}
+	before := held.held // of the credentials that it was read for before this one
+	if err := held.take(gitwire.MaxMemory); err != nil {
+		return err
+	}
 	body := r.Body
 	read, err := gitwire.Admit(body, scopeOf(c.Git))
+	held.giveTo(before + int64(len(read)))
 	r.Body = struct { // also where it is refused: the next credential reads it anew
 		io.Reader
 		io.Closer

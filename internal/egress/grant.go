@@ -20,8 +20,8 @@ var errGrantEnded = errors.New("egress: the time for which this host was approve
 // errRevoked is why a connection ends of a session that may do nothing any more.
 var errRevoked = errors.New("egress: what the session was granted was revoked")
 
-// revokedPoll is how soon what is open ends once it was taken back.
-const revokedPoll = time.Second
+// endPoll is how soon what is open ends once its time is over, or it was taken back.
+const endPoll = time.Second
 
 // grants are the rules that a person approved while the session ran (M-23).
 type grants struct {
@@ -32,6 +32,12 @@ type grants struct {
 type grant struct {
 	rule  nacre.EgressRule
 	until time.Time
+}
+
+// over tells whether a grant's time is, by either clock: nothing lasts longer because the machine
+// slept, or its clock was set back.
+func over(now, until time.Time) bool {
+	return !until.After(now) || !until.Round(0).After(now.Round(0))
 }
 
 // Grant lets one more host, port and protocol through until a time by the
@@ -46,14 +52,14 @@ func (p *Proxy) Grant(rule nacre.EgressRule, until time.Time) error {
 	switch {
 	case strings.HasPrefix(rule.Host, "*"):
 		return fmt.Errorf("egress: rule %q: only a plain host can be allowed while a session runs", rule.String())
-	case !until.After(now):
+	case over(now, until):
 		return fmt.Errorf("egress: rule %q: its time is over", rule.String())
 	}
 	p.granted.mu.Lock()
 	defer p.granted.mu.Unlock()
 	var kept []grant
 	for _, g := range p.granted.list {
-		if g.until.After(now) && g.rule != rule {
+		if !over(now, g.until) && g.rule != rule {
 			kept = append(kept, g)
 		}
 	}
@@ -81,7 +87,7 @@ func (p *Proxy) match(t target, protocols ...nacre.Protocol) (rule nacre.EgressR
 	p.granted.mu.Lock()
 	defer p.granted.mu.Unlock()
 	for _, g := range p.granted.list {
-		if g.rule.Host != t.host || g.rule.Port != t.port || !g.until.After(now) {
+		if g.rule.Host != t.host || g.rule.Port != t.port || over(now, g.until) {
 			continue
 		}
 		for _, protocol := range protocols {
@@ -100,37 +106,56 @@ type Revocation struct {
 	All func() bool
 	// Rule, where set, tells whether one of its rules was.
 	Rule func(nacre.EgressRule) bool
+	// Credential, where set, tells whether the one of that name was lost since a moment: what
+	// carries it then ends, and what carries another one of the same host goes on (M-35). It must
+	// not wait for anybody.
+	Credential func(name string, since time.Time) bool
+	// Login, where set, tells whether a key was lost since that logged in at a place after that
+	// moment: what was open to that place meanwhile ends. It must not wait either.
+	Login func(host string, port uint16, since time.Time) bool
 }
 
 func (r Revocation) all() bool { return r.All != nil && r.All() }
 
 func (r Revocation) of(rule nacre.EgressRule) bool { return r.Rule != nil && r.Rule(rule) }
 
-// while ends what is done under a rule with the rule's time, or when it is taken back or withheld.
-func (p *Proxy) while(ctx context.Context, rule nacre.EgressRule, until time.Time) (context.Context, context.CancelFunc) {
-	ctx, stop := context.WithCancelCause(ctx)
-	if revoked := p.opts.Revoked; revoked.All != nil || revoked.Rule != nil {
-		go endRevoked(ctx, func() bool { return revoked.all() || revoked.of(rule) }, stop)
-	}
-	end := func() { stop(context.Canceled) }
-	if until.IsZero() {
-		return ctx, end
-	}
-	ctx, late := context.WithTimeoutCause(ctx, until.Sub(p.opts.Now()), errGrantEnded)
-	return ctx, func() { late(); end() }
+func (r Revocation) login(t target, since time.Time) bool {
+	return r.Login != nil && t.host != "" && r.Login(t.host, t.port, since)
 }
 
-// endRevoked looks every second whether what is open was taken back.
-func endRevoked(ctx context.Context, revoked func() bool, stop context.CancelCauseFunc) {
-	every := time.NewTicker(revokedPoll)
+// while ends what is done at a place under a rule with the rule's time, or when it is taken back or withheld.
+func (p *Proxy) while(ctx context.Context, t target, rule nacre.EgressRule, until time.Time) (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithCancelCause(ctx)
+	begun := p.opts.Now()
+	if revoked := p.opts.Revoked; revoked.All != nil || revoked.Rule != nil || revoked.Login != nil {
+		go watch(ctx, func() bool { return revoked.all() || revoked.of(rule) || revoked.login(t, begun) }, func() { stop(errRevoked) })
+	}
+	if !until.IsZero() {
+		go watch(ctx, func() bool { return over(p.opts.Now(), until) }, func() { stop(errGrantEnded) })
+	}
+	return ctx, func() { stop(context.Canceled) }
+}
+
+// carrying has a request stopped when the credential that it carries is lost. It is called before the
+// credential's value is asked for.
+func (r Revocation) carrying(ctx context.Context, c Credential, now time.Time, stop context.CancelCauseFunc) {
+	if r.Credential != nil && c.Scheme != SchemeNone {
+		go watch(ctx, func() bool { return r.Credential(c.Name, now) }, func() { stop(errRevoked) })
+	}
+}
+
+// watch looks every second whether what is open may be so no more, and ends it then. No timer does:
+// it would stand still while the machine sleeps.
+func watch(ctx context.Context, over func() bool, end func()) {
+	every := time.NewTicker(endPoll)
 	defer every.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-every.C:
-			if revoked() {
-				stop(errRevoked)
+			if over() {
+				end()
 				return
 			}
 		}

@@ -84,6 +84,29 @@ func TestAGrantLetsOneRuleThroughUntilItEnds(t *testing.T) {
 	}
 }
 
+// M-23: a connection ends with its grant where the clock went on without the machine, as it does
+// while one sleeps.
+func TestConnectionsEndWithTheirGrantAfterASleep(t *testing.T) {
+	t.Parallel()
+	sink, log, now := newSink(t), newLedger(), newClock()
+	p, socket := start(t, egress.Options{Record: log, Now: now.now})
+	if err := p.Grant(rule("a.example", 5432, nacre.ProtocolTCP, sink.addr), now.now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	conn := dial(t, socket)
+	_, _ = io.WriteString(conn, "CONNECT a.example:5432 HTTP/1.1\r\n\r\n")
+	if answer := status(t, conn); answer.code != 200 {
+		t.Fatalf("have %d", answer.code)
+	}
+	now.pass(2 * time.Hour)
+	if _, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Error("the connection gave a byte")
+	}
+	if have := log.await(t, egress.OutcomeClosed, 1)[0]; have.Reason != string(egress.ReasonGrantEnded) {
+		t.Errorf("it ended for %q", have.Reason)
+	}
+}
+
 // M-23: connections that were opened under a grant end with it.
 func TestConnectionsEndWithTheirGrant(t *testing.T) {
 	sink, log := newSink(t), newLedger()

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/nacre-dev/nacre/internal/egress/fields"
 )
 
 // maxHeaders is how many header lines a request has.
@@ -147,7 +149,7 @@ func (h *head) frame() error {
 	count := map[string]int{}
 	for _, f := range h.headers {
 		count[f.name]++
-		if slices.Contains(framing, spelled(f.name)) && !slices.Contains(framing, f.name) {
+		if slices.Contains(framing, fields.Spelled(f.name)) && !slices.Contains(framing, f.name) {
 			return refusal(ReasonMalformed, "a header with an underscore that some servers take for the one with a dash: "+f.name)
 		}
 	}

@@ -94,7 +94,7 @@ func (c *client) wait(ctx context.Context, p *Proxy, decided <-chan struct{}) st
 	if p.asking.held.Add(1) > int64(p.asking.most) {
 		return fmt.Sprintf("%d connections wait for an answer already", p.asking.most)
 	}
-	ctx, end := p.while(ctx, nacre.EgressRule{}, time.Time{})
+	ctx, end := p.while(ctx, target{}, nacre.EgressRule{}, time.Time{})
 	defer end()
 	gone, stop := c.watch()
 	defer func() { stop(); _ = c.conn.SetDeadline(time.Now().Add(p.limits.Request)) }()

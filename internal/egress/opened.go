@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/nacre-dev/nacre/internal/egress/fields"
 )
 
 const (
@@ -28,6 +30,10 @@ const (
 	maxRequests = 512
 	// upstreamConns is how many connections one connection from inside leads to.
 	upstreamConns = 16
+	// idleConns is how many of them are kept while nothing is asked.
+	idleConns = 2
+	// maxUpstream is how many all connections of a session lead to at once.
+	maxUpstream = 512
 	// closeTime bounds the last words of a connection.
 	closeTime = time.Second
 )
@@ -129,7 +135,7 @@ func (o *opened) serveHTTP2(ctx context.Context, conn *tls.Conn) {
 			}
 			defer o.requests.Done()
 			for name := range r.Header {
-				if spelled(name) == "host" {
+				if fields.Spelled(name) == "host" {
 					if values := r.Header[name]; len(values) != 1 || o.checkAuthority(values[0]) != nil {
 						r.Host = "" // refused below
 					}
@@ -179,7 +185,7 @@ func (o *opened) transport(c Credential) *http.Transport {
 		DialContext: o.dial, ForceAttemptHTTP2: true, DisableCompression: true,
 		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.Roots, ServerName: o.host.host},
 		TLSHandshakeTimeout: limits.Request, ResponseHeaderTimeout: limits.FirstByte, IdleConnTimeout: limits.Idle,
-		MaxResponseHeaderBytes: maxAnswerHead, MaxConnsPerHost: upstreamConns, MaxIdleConnsPerHost: upstreamConns,
+		MaxResponseHeaderBytes: maxAnswerHead, MaxConnsPerHost: upstreamConns, MaxIdleConnsPerHost: idleConns,
 	}
 	o.transports[c.Name] = t
 	return t
@@ -187,17 +193,23 @@ func (o *opened) transport(c Credential) *http.Transport {
 
 // dial reaches one of the addresses that were checked, whatever it is asked for.
 func (o *opened) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	if o.proxy.upstream.Add(1) > maxUpstream {
+		o.proxy.upstream.Add(-1)
+		return nil, refusal(ReasonBusy, "too many connections to hosts that hold credentials are open")
+	}
 	conn, address, err := o.proxy.dial(ctx, o.to)
 	if err != nil {
+		o.proxy.upstream.Add(-1)
 		return nil, unreached(err)
 	}
+	up := &upstreamConn{Conn: conn, opened: o}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.ended {
+		o.proxy.upstream.Add(-1)
 		_ = conn.Close()
 		return nil, errOver
 	}
-	up := &upstreamConn{Conn: conn, opened: o}
 	o.conns[up], o.flow.detail.Address = true, address
 	return up, nil
 }
@@ -225,8 +237,12 @@ func (u *upstreamConn) Write(p []byte) (int, error) {
 // Close implements net.Conn.
 func (u *upstreamConn) Close() error {
 	u.opened.mu.Lock()
+	open := u.opened.conns[u]
 	delete(u.opened.conns, u)
 	u.opened.mu.Unlock()
+	if open {
+		u.opened.proxy.upstream.Add(-1)
+	}
 	return u.Conn.Close()
 }
 

@@ -38,7 +38,7 @@ func (a *answering) run() Reason {
 	if a.leaks(a.resp.Header) {
 		return ReasonLeak
 	}
-	partial := a.resp.StatusCode == http.StatusPartialContent && !a.bodiless
+	partial := a.isPart()
 	if partial {
 		if body, reason = a.part(body); reason != ReasonDone {
 			return reason
@@ -63,7 +63,7 @@ func (a *answering) decoded() (body io.Reader, plain bool, reason Reason) {
 	if len(codings) == 0 || a.bodiless {
 		return a.resp.Body, true, ReasonDone
 	}
-	if len(codings) > 1 || a.resp.StatusCode == http.StatusPartialContent {
+	if len(codings) > 1 || a.isPart() {
 		return nil, false, ReasonEncoded
 	}
 	var err error
@@ -199,7 +199,9 @@ func (a *answering) trailers() Reason {
 		return ReasonLeak
 	}
 	for name, values := range a.resp.Trailer {
-		a.w.Header()[http.TrailerPrefix+name] = values
+		if !slices.Contains(notAnswered, lowerASCII(name)) {
+			a.w.Header()[http.TrailerPrefix+name] = values
+		}
 	}
 	return ReasonDone
 }

@@ -100,6 +100,11 @@ func games() []game {
 		{name: "another method in the query", method: "POST", target: "/user?_method=DELETE"},
 		{name: "another method in the query, escaped", method: "POST", target: "/user?%5Fmethod=DELETE"},
 		{name: "another method in the query, after a semicolon", method: "POST", target: "/user?a=b;_method=DELETE"},
+		{name: "another method in the query, with underscores", method: "POST", target: "/user?X_HTTP_METHOD_OVERRIDE=DELETE"},
+		{name: "another method in the query, as another framework reads it", method: "POST", target: "/user?%24httpMethod=DELETE"},
+		{name: "another method in the query, as a third one does", method: "POST", target: "/user?__method=DELETE"},
+		{name: "another method in a header of one word", method: "POST", target: "/user", headers: []string{"X-HTTP-MethodOverride: DELETE"}},
+		{name: "another method in a header, in other letters", method: "POST", target: "/user", headers: []string{"X_Http-METHOD_override: DELETE"}},
 		{name: "another path in a header", method: "GET", target: "/user", headers: []string{"X-Original-URL: /evil"}},
 		{name: "another method in the query, as PHP reads it", method: "POST", target: "/user?+_method=DELETE"},
 		{name: "another path to copy from", method: "POST", target: "/user", headers: []string{"X-Amz-Copy-Source: /evil/key"}},
@@ -175,8 +180,13 @@ func stripped() []game {
 		list = append(list, game{name: "header " + name, method: "GET", target: "/user", headers: []string{name + ": mine"}, through: "/user"})
 	}
 	for _, name := range []string{"access_token", "ACCESS_TOKEN", "access%5Ftoken", "%61ccess_token", "api_key", "private_token", "X-Amz-Signature", "client_secret", "access_token[]",
-		"access.token", "access+token", "access[token", "access%5Btoken"} {
+		"api-key", "X-Api-Key", "access-token", "access.token", "access+token", "access[token", "access%5Btoken"} {
 		list = append(list, game{name: "parameter " + name, method: "GET", target: "/user?a=1&" + name + "=mine&b=2", through: "/user?a=1&b=2"})
+	}
+	for _, name := range []string{"token", "key"} { // what is no secret is a page's, or an object's
+		secret := "ghp_" + strings.Repeat("a1B2c3D4", 5)[:36]
+		list = append(list, game{name: "a secret " + name, method: "GET", target: "/user?a=1&" + name + "=" + secret + "&b=2", through: "/user?a=1&b=2"},
+			game{name: "a plain " + name, method: "GET", target: "/user?" + name + "=page-2", through: "/user?" + name + "=page-2"})
 	}
 	return list
 }
@@ -337,37 +347,64 @@ func TestAFormDoesNotChangeTheMethod(t *testing.T) {
 		kind, body string
 		through    bool
 	}{
-		"first":                          {form, "_method=DELETE&a=b", false},
-		"last":                           {form, "a=b&_method=delete", false},
-		"escaped":                        {form, "a=b&%5f%6dethod=DELETE", false},
-		"with a space before it":         {form, "+_method=DELETE", false},
-		"after a long value":             {form, "a=" + strings.Repeat("x", 100_000) + "&_method=DELETE", false},
-		"a part":                         {parts, part(`name="_method"`), false},
-		"a part without quotes":          {parts, part(`name=_method`), false},
-		"a part in other letters":        {parts, part(`NAME="_METHOD"`), false},
-		"a part after a large one":       {parts, "--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n" + strings.Repeat("y", 100_000) + "\r\n" + part(`name="_method"`), false},
-		"as a value":                     {form, "a=_method&http_method=GET&x_method=b", true},
-		"in a part's text":               {parts, part(`name="text"; filename="_method"`) + `<form enctype="multipart/form-data"> <input name="_method" value="put">`, true},
-		"a part behind a long parameter": {parts, part(`x="` + strings.Repeat("y", 6_000) + `"; name="_method"`), false},
-		"a part behind one too long":     {parts, part(`x="` + strings.Repeat("y", 60_000) + `"; name="_method"`), false},
-		"a folded part":                  {parts, "--b\r\nContent-Disposition: form-data;\r\n name=\"_method\"\r\n\r\nDELETE\r\n--b--\r\n", false},
-		"a part folded twice":            {parts, "--b\r\nContent-Disposition:\r\n\tform-data;\r\n  name=\"_method\"\r\n\r\nDELETE\r\n--b--\r\n", false},
-		"a folded part of bare lines":    {parts, "--b\nContent-Disposition:\n form-data; name=_method\n\nDELETE\n--b--\n", false},
-		"a part of bare returns":         {parts, "--b\rContent-Disposition: form-data; name=_method\r\rDELETE\r--b--\r", false},
-		"a part with a quoted pair":      {parts, part(`name="_\method"`), false},
-		"a part named in pieces":         {parts, part(`name*0="_met"; name*1="hod"`), false},
-		"a part named with its charset":  {parts, part(`name*=utf-8''%5fmethod`), false},
-		"a part with a space":            {parts, "--b\r\nContent-Disposition : form-data; name=\"_method\"\r\n\r\nDELETE\r\n--b--\r\n", false},
-		"a part without a type":          {parts, "--b\r\nContent-Disposition: name=\"_method\"\r\n\r\nDELETE\r\n--b--\r\n", false},
-		"a part in another header":       {parts, "--b\r\nX-Content-Disposition: form-data; name=\"_method\"\r\n\r\nDELETE\r\n--b--\r\n", false},
-		"a part with an identity":        {parts, "--b\r\nContent-ID: <_method>\r\n\r\nDELETE\r\n--b--\r\n", false},
-		"two boundaries":                 {parts + "; boundary=b", part(`name="_method"`), false},
-		"a form with a broken parameter": {form + "; charset=a; charset=b", "_method=DELETE", false},
-		"a mail with a long header":      {parts, part(`name="mail"; filename="a.eml"`)[:len("--b\r\nContent-Disposition: form-data; name=\"mail\"; filename=\"a.eml\"\r\n\r\n")] + "Subject: x\r\nContent-Disposition: attachment; filename=\"" + strings.Repeat("y", 20_000) + "\"\r\n\r\ntext\r\n--b--\r\n", true},
-		"a script with long lines":       {parts, part(`name="dump"`) + "-- a comment\nINSERT '" + strings.Repeat("content-disposition ", 2_000) + "'\n", true},
-		"a folded part that is plain":    {parts, "--b\r\nContent-Disposition: form-data;\r\n name=\"a\"\r\n\r\n_method\r\n--b--\r\n", true},
-		"in a body that is no form":      {"application/json", `{"text": "_method=DELETE"}`, true},
-		"nothing":                        {form, "", true},
+		"first":                           {form, "_method=DELETE&a=b", false},
+		"last":                            {form, "a=b&_method=delete", false},
+		"escaped":                         {form, "a=b&%5f%6dethod=DELETE", false},
+		"with a space before it":          {form, "+_method=DELETE", false},
+		"after a long value":              {form, "a=" + strings.Repeat("x", 100_000) + "&_method=DELETE", false},
+		"a part":                          {parts, part(`name="_method"`), false},
+		"a part without quotes":           {parts, part(`name=_method`), false},
+		"a part in other letters":         {parts, part(`NAME="_METHOD"`), false},
+		"a part after a large one":        {parts, "--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n" + strings.Repeat("y", 100_000) + "\r\n" + part(`name="_method"`), false},
+		"as a value":                      {form, "a=_method&http_method=GET&x_method=b", true},
+		"in a part's text":                {parts, part(`name="text"; filename="_method"`) + `<form enctype="multipart/form-data"> <input name="_method" value="put">`, true},
+		"a part behind a long parameter":  {parts, part(`x="` + strings.Repeat("y", 6_000) + `"; name="_method"`), false},
+		"a part behind one too long":      {parts, part(`x="` + strings.Repeat("y", 60_000) + `"; name="_method"`), false},
+		"a folded part":                   {parts, "--b\r\nContent-Disposition: form-data;\r\n name=\"_method\"\r\n\r\nDELETE\r\n--b--\r\n", false},
+		"a part folded twice":             {parts, "--b\r\nContent-Disposition:\r\n\tform-data;\r\n  name=\"_method\"\r\n\r\nDELETE\r\n--b--\r\n", false},
+		"a folded part of bare lines":     {parts, "--b\nContent-Disposition:\n form-data; name=_method\n\nDELETE\n--b--\n", false},
+		"a part of bare returns":          {parts, "--b\rContent-Disposition: form-data; name=_method\r\rDELETE\r--b--\r", false},
+		"a part with a quoted pair":       {parts, part(`name="_\method"`), false},
+		"a part named in pieces":          {parts, part(`name*0="_met"; name*1="hod"`), false},
+		"a part named with its charset":   {parts, part(`name*=utf-8''%5fmethod`), false},
+		"a part with a space":             {parts, "--b\r\nContent-Disposition : form-data; name=\"_method\"\r\n\r\nDELETE\r\n--b--\r\n", false},
+		"a part without a type":           {parts, "--b\r\nContent-Disposition: name=\"_method\"\r\n\r\nDELETE\r\n--b--\r\n", false},
+		"a part in another header":        {parts, "--b\r\nX-Content-Disposition: form-data; name=\"_method\"\r\n\r\nDELETE\r\n--b--\r\n", false},
+		"a part with an identity":         {parts, "--b\r\nContent-ID: <_method>\r\n\r\nDELETE\r\n--b--\r\n", false},
+		"two boundaries":                  {parts + "; boundary=b", part(`name="_method"`), false},
+		"a form with a broken parameter":  {form + "; charset=a; charset=b", "_method=DELETE", false},
+		"a mail with a long header":       {parts, part(`name="mail"; filename="a.eml"`)[:len("--b\r\nContent-Disposition: form-data; name=\"mail\"; filename=\"a.eml\"\r\n\r\n")] + "Subject: x\r\nContent-Disposition: attachment; filename=\"" + strings.Repeat("y", 20_000) + "\"\r\n\r\ntext\r\n--b--\r\n", true},
+		"a script with long lines":        {parts, part(`name="dump"`) + "-- a comment\nINSERT '" + strings.Repeat("content-disposition ", 2_000) + "'\n", true},
+		"a folded part that is plain":     {parts, "--b\r\nContent-Disposition: form-data;\r\n name=\"a\"\r\n\r\n_method\r\n--b--\r\n", true},
+		"in a body that is no form":       {"application/json", `{"text": "_method=DELETE"}`, true},
+		"in upper case, with underscores": {form, "X_HTTP_METHOD_OVERRIDE=DELETE", false},
+		"another framework's":             {form, "_http_method=DELETE", false},
+		"a third one's":                   {form, "_HttpMethod=DELETE", false},
+		"behind many spaces":              {form, strings.Repeat("+", 3000) + "_method=DELETE", false},
+		"behind many escaped spaces":      {form, strings.Repeat("%20", 3000) + "_method=DELETE", false},
+		"without a type":                  {"", "a=b&_method=DELETE", false},
+		"in another character set":        {form + "; charset=ibm037", "m=1", false},
+		"in letters of two bytes":         {form + ";charset=UTF-16", "m=1", false},
+		"for another user":                {form, "a=b&sudo=root", false},
+		"for another user, in a part":     {parts, part(`name="sudo"`), false},
+		"a part with an encoded word":     {parts, part(`name="=?utf-8?q?_method?="`), false},
+		"JSON":                            {"application/json", `{"a": 1, "_method": "DELETE"}`, false},
+		"JSON, escaped":                   {"application/json", `{"\u005fmethod": "DELETE"}`, false},
+		"JSON of another type":            {"application/vnd.api+json", `{"x-http-method-override": "DELETE"}`, false},
+		"JSON behind a text":              {"application/json", `{"a": "\"}{", "b": [{"c": 1}], "_method": "DELETE"}`, false},
+		"JSON for another user":           {"application/json", `{"sudo": "root"}`, false},
+		"JSON with a mark":                {"application/json", jsonMark + `{"_method": "DELETE"}`, false},
+		"JSON with a comment":             {"application/json", `{/*"*/"_method": "DELETE"}`, false},
+		"JSON in letters of two bytes":    {"application/json", "{\x00\"\x00_\x00m\x00", false},
+		"JSON that is said to be text":    {"text/plain", ` {"_method": "DELETE"}`, false},
+		"JSON without a type":             {"", `{"_method": "DELETE"}`, false},
+		"a second document":               {"application/x-ndjson", "{\"a\": 1}\n{\"_method\": \"DELETE\"}\n", false},
+		"JSON that is plain":              {"application/json", `{"method": "card", "a": {"_method": "DELETE", "sudo": 1}, "b": ["_method", {"_method": 1}], "c": "_method", "sudoers": -1.5e+3, "d": null}`, true},
+		"a list":                          {"application/json", `["_method", {"_method": 1}]`, true},
+		"a text":                          {"text/plain", `it's _method=DELETE & {"_method": 1}`, true},
+		"a program":                       {"text/javascript", `x = {"_method": 1}`, true},
+		"bytes without a type":            {"application/octet-stream", `_method=DELETE`, true},
+		"nothing":                         {form, "", true},
 	} {
 		bothVersions(t, func(t *testing.T, http2 bool) {
 			v := newVault(t, nil, nil)
@@ -385,6 +422,48 @@ func TestAFormDoesNotChangeTheMethod(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+const jsonMark = "\xef\xbb\xbf"
+
+// M-22: what is packed is unpacked before its names are read, and what cannot be is refused.
+func TestAPackedFormDoesNotChangeTheMethod(t *testing.T) {
+	t.Parallel()
+	plain, moved := `{"a": "_method"}`, `{"a": "`+strings.Repeat("b", 100_000)+`", "_method": "DELETE"}`
+	for name, c := range map[string]struct {
+		coding, body string
+		want         int
+	}{
+		"gzip":               {"gzip", string(packed(t, gzipped, []byte(moved))), 403},
+		"deflate":            {"deflate", string(packed(t, zlibbed, []byte(moved))), 403},
+		"bare deflate":       {"deflate", string(packed(t, deflated, []byte(moved))), 403},
+		"twice":              {"gzip, gzip", string(packed(t, gzipped, packed(t, gzipped, []byte(moved)))), 403},
+		"another coding":     {"br", plain, 415},
+		"gzip that is plain": {"gzip", string(packed(t, gzipped, []byte(plain))), 200},
+		"coded as it is":     {"identity", plain, 200},
+		"coded, and moved":   {"identity", moved, 403},
+	} {
+		v := newVault(t, nil, nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://example.com/user", strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Content-Encoding", c.coding)
+		answer, err := v.client(t, true).Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != c.want {
+			t.Errorf("%s: have %d, want %d", name, answer.StatusCode, c.want)
+		}
+		for _, got := range v.requests() {
+			if c.want != 200 && got.body == c.body {
+				t.Errorf("%s: the host got all of it", name)
+			}
+		}
 	}
 }
 

@@ -94,12 +94,8 @@ func (h *head) request(ctx context.Context) (*http.Request, error) {
 	if !ok {
 		return nil, refusal(ReasonAuthority, "the Host header is missing")
 	}
-	r := &http.Request{Method: h.method, RequestURI: h.target, Host: host, ContentLength: h.length, Header: http.Header{}}
-	for _, f := range h.headers {
-		if f.name != "host" {
-			r.Header.Add(f.name, f.value)
-		}
-	}
+	r := &http.Request{Method: h.method, RequestURI: h.target, Host: host, ContentLength: h.length, Header: h.fields()}
+	r.Header.Del("Host")
 	return r.WithContext(ctx), nil
 }
 

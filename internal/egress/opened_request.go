@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/nacre-dev/nacre"
@@ -34,8 +35,6 @@ type order struct {
 	credential Credential
 	secrets    []string
 	sent       atomic.Int64
-	// held is how much of the session's memory its body takes, in bytes.
-	held int64
 }
 
 // exchange carries one request and its answer. It reports whether what the
@@ -46,21 +45,27 @@ func (o *opened) exchange(w http.ResponseWriter, r *http.Request) (whole bool) {
 		d.reason = ReasonBusy
 	}
 	defer o.proxy.requests.Add(-1)
-	if o.proxy.accepted.Add(1) > o.proxy.limits.Total {
+	over := o.proxy.accepted.Add(1) - o.proxy.limits.Total
+	if over > 0 {
 		d.reason = ReasonSpent
+	}
+	if over > 1 { // the first has a record: no decision is made on them
+		o.explain(w, d)
+		return true
 	}
 	if d.reason != "" {
 		o.refuse(r.Context(), w, d)
 		return true
 	}
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	q, err := o.admit(ctx, r, &d)
+	ctx, stop := context.WithCancelCause(r.Context())
+	defer stop(context.Canceled)
+	held := &memory{of: &o.proxy.buffered}
+	defer held.give()
+	q, err := o.admit(ctx, stop, r, &d, held)
 	if err != nil {
 		o.refuse(ctx, w, d.because(err))
 		return true
 	}
-	defer o.proxy.buffered.Add(-q.held)
 	return o.send(ctx, w, q, d)
 }
 
@@ -108,8 +113,8 @@ func (o *opened) checkAuthority(name string) error {
 }
 
 // admit decides on a request: whose? where to? may it? Then it is made anew,
-// with the credential.
-func (o *opened) admit(ctx context.Context, r *http.Request, d *denial) (*order, error) {
+// with the credential, and stopped when that is lost.
+func (o *opened) admit(ctx context.Context, stop context.CancelCauseFunc, r *http.Request, d *denial, held *memory) (*order, error) {
 	if err := errors.Join(o.checkAuthority(r.Host), o.inspect(r)); err != nil {
 		return nil, err
 	}
@@ -122,12 +127,13 @@ func (o *opened) admit(ctx context.Context, r *http.Request, d *denial) (*order,
 	if r.Header["Upgrade"] != nil {
 		return nil, refusal(ReasonUpgrade, "another protocol, such as a websocket, is not carried to a host that holds a credential")
 	}
+	where, _, _ := strings.Cut(r.RequestURI, "?")
+	d.path = recordedPath(where)
 	path, query, err := splitTarget(r.RequestURI)
 	if err != nil {
 		return nil, err
 	}
-	d.path = recordedPath(path)
-	c, err := o.choose(r, d, path, query)
+	c, err := o.choose(r, d, held, path, query)
 	if err != nil {
 		return nil, err
 	}
@@ -138,12 +144,22 @@ func (o *opened) admit(ctx context.Context, r *http.Request, d *denial) (*order,
 	if query, err = cleanQuery(query, path, c); err != nil {
 		return nil, err
 	}
-	guardForm(r)
+	if err := o.substituted(r, path, query, headers); err != nil {
+		return nil, err
+	}
+	if r.Body, err = guardForm(r.Method, r.Body, r.Header); err != nil {
+		return nil, err
+	}
+	o.proxy.opts.Revoked.carrying(ctx, c, o.proxy.opts.Now(), stop)
 	material, err := c.material(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return o.compose(ctx, r, c, material, &url.URL{Path: path, RawQuery: query}, headers)
+	q, err := o.compose(ctx, r, c, material, &url.URL{Path: path, RawQuery: query}, headers)
+	if err == nil && c.Scheme == SchemeSigV4 {
+		err = o.sign(q, material, held)
+	}
+	return q, err
 }
 
 // recordedPath is what a record tells of a path: no secret, and not all of a long one.
@@ -175,13 +191,34 @@ func (o *opened) compose(ctx context.Context, r *http.Request, c Credential, m M
 		q.request.Body = &countedBody{ReadCloser: r.Body, count: &q.sent}
 	}
 	c.add(q.request, m)
-	if c.Scheme == SchemeSigV4 {
-		if err := o.sign(q, m); err != nil {
-			o.proxy.buffered.Add(-q.held)
-			return nil, err
-		}
-	}
 	return q, nil
+}
+
+// memory is what the body of one request takes of its session's, in bytes.
+type memory struct {
+	of   *atomic.Int64
+	held int64
+}
+
+// take takes more, as far as there is any.
+func (m *memory) take(n int64) error {
+	if m.of.Add(n) > maxBuffered {
+		m.of.Add(-n)
+		return refusal(ReasonBusy, "too many bodies wait to be signed, or pushes to be read")
+	}
+	m.held += n
+	return nil
+}
+
+// give gives all of it back.
+func (m *memory) give() { m.giveTo(0) }
+
+// giveTo gives back what is more than n.
+func (m *memory) giveTo(n int64) {
+	if more := m.held - n; more > 0 {
+		m.of.Add(-more)
+		m.held = n
+	}
 }
 
 // countedBody counts what the host was sent of a body.
@@ -221,13 +258,14 @@ func (o *opened) send(ctx context.Context, w http.ResponseWriter, q *order, d de
 		if d.reason = failureOf(err); d.reason == reasonOf(err) {
 			d = d.because(err)
 		}
+		d.reason = q.ended(d.reason) //nolint:contextcheck // it asks the request for its own
 		end(d.reason, 0, 0)
 		o.explain(w, d)
 		return true
 	}
 	defer func() { _ = resp.Body.Close() }()
 	a := &answering{w: w, resp: resp, secrets: q.secrets, scan: leak.New(q.secrets), bodiless: isBodiless(q.request.Method, resp.StatusCode)}
-	reason := a.run()
+	reason := q.ended(a.run()) //nolint:contextcheck // it asks the request for its own
 	end(reason, resp.StatusCode, a.received)
 	if !a.begun && reason != ReasonDone {
 		if d.reason = reason; reason == ReasonEncoded {
@@ -237,6 +275,14 @@ func (o *opened) send(ctx context.Context, w http.ResponseWriter, q *order, d de
 		return true
 	}
 	return reason == ReasonDone
+}
+
+// ended is why a request ended: for the reason that was seen, or since its credential was lost.
+func (q *order) ended(seen Reason) Reason {
+	if errors.Is(context.Cause(q.request.Context()), errRevoked) && seen != ReasonDone {
+		return ReasonRevoked
+	}
+	return seen
 }
 
 // failureOf is why there is no answer. What the error says is not told: it may

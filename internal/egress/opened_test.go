@@ -39,6 +39,10 @@ type vault struct {
 	pool   *x509.CertPool
 	// revoked takes back what the session was granted.
 	revoked atomic.Bool
+	// lost is the name of the credential that was.
+	lost atomic.Value
+	// arrived tells of requests whose bodies have not been read yet.
+	arrived chan string
 
 	mu  sync.Mutex
 	got []received
@@ -50,12 +54,19 @@ type received struct {
 	body                        string
 }
 
+// thePlaceholder stands inside for the credential.
+const thePlaceholder = "nacre-placeholder-0123456789abcdef0123456789abcdef"
+
 // newVault serves handler behind the credential; change edits it.
 // beside are further credentials, made of that one.
 func newVault(t testing.TB, handler http.HandlerFunc, change func(*egress.Credential), beside ...func(*egress.Credential)) *vault {
 	t.Helper()
-	v := &vault{log: newLedger()}
+	v := &vault{log: newLedger(), arrived: make(chan string, 16)}
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case v.arrived <- r.URL.Path:
+		default:
+		}
 		body, _ := io.ReadAll(r.Body)
 		v.mu.Lock()
 		v.got = append(v.got, received{r.Method, r.RequestURI, r.Host, r.Proto, r.Header.Clone(), string(body)})
@@ -88,7 +99,9 @@ func newVault(t testing.TB, handler http.HandlerFunc, change func(*egress.Creden
 	v.pool.AppendCertsFromPEM(authority.PEM())
 	v.proxy, v.socket = start(t, egress.Options{
 		Rules:  []nacre.EgressRule{rule("example.com", 443, nacre.ProtocolTLS, pinOf(t, srv))},
-		Record: v.log, Credentials: all, Authority: authority, Revoked: egress.Revocation{All: v.revoked.Load},
+		Record: v.log, Credentials: all, Authority: authority, Inspect: egress.Inspection{Placeholders: []string{thePlaceholder}}, Revoked: egress.Revocation{
+			All: v.revoked.Load, Credential: func(name string, _ time.Time) bool { return v.lost.Load() == name },
+		},
 	})
 	return v
 }
@@ -310,6 +323,7 @@ func TestTheCredentialDoesNotArriveInParts(t *testing.T) {
 	before := strings.Repeat("some text, ", 100)
 	for name, text := range map[string]string{
 		"as it is": theSecret, "base64": base64.RawStdEncoding.EncodeToString([]byte(theSecret)), "hexadecimal": hex.EncodeToString([]byte(theSecret)),
+		"base64 in lines": lined(base64.RawStdEncoding.EncodeToString([]byte(theSecret)), 10, "\r\n"),
 	} {
 		v := newVault(t, func(w http.ResponseWriter, r *http.Request) {
 			http.ServeContent(w, r, "x.txt", time.Time{}, strings.NewReader(before+text+before))
@@ -345,6 +359,89 @@ func TestTheCredentialDoesNotArriveInParts(t *testing.T) {
 				t.Errorf("%s: %s: have %d %q", name, what, resp.StatusCode, body)
 			}
 		}
+	}
+}
+
+// M-22: a part that begins in the middle of the credential does not arrive, however its text is
+// written and wherever in it an escape is cut.
+func TestTheCredentialDoesNotArriveInPartsOfEscapes(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]string{"percent": "%%%02x", "JSON": `\u%04x`, "HTML": "&#x%02x;", "UTF-16": "%c\x00", "hexadecimal in text": `\x%02X`} {
+		var text string
+		for _, c := range []byte(theSecret) {
+			text += fmt.Sprintf(write, c)
+		}
+		each, before := len(text)/len(theSecret), "some text, "
+		v := newVault(t, func(w http.ResponseWriter, r *http.Request) {
+			http.ServeContent(w, r, "x.txt", time.Time{}, strings.NewReader(before+text+strings.Repeat(" and more", 100)))
+		}, nil)
+		client := v.client(t, true)
+		for at := 1; at < len(text)-leastShown*each; at++ {
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://example.com/user", nil)
+			req.Header.Set("Range", fmt.Sprintf("bytes=%d-", len(before)+at))
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != http.StatusBadGateway {
+				t.Errorf("%s, from byte %d: have %d", name, at, resp.StatusCode)
+			}
+		}
+	}
+}
+
+// M-22: an answer that is a part is taken for one in whatever way it says so.
+func TestAPartIsToldInAnyForm(t *testing.T) {
+	t.Parallel()
+	rest := theSecret[len(theSecret)/2:] + strings.Repeat(" and more", 100)
+	for name, c := range map[string]struct {
+		status  int
+		headers http.Header
+	}{
+		"a part":                      {206, http.Header{"Content-Range": {"bytes 500-1500/9000"}}},
+		"without its range":           {206, http.Header{}},
+		"as if it were whole":         {200, http.Header{"Content-Range": {"bytes 500-1500/9000"}}},
+		"with two ranges":             {206, http.Header{"Content-Range": {"bytes 0-9/9000", "bytes 500-1500/9000"}}},
+		"a type that nobody can read": {206, http.Header{"Content-Range": {"bytes 0-9/9000"}, "Content-Type": {"multipart/byteranges; boundary=a; boundary=a"}}},
+		"a type in other letters":     {206, http.Header{"Content-Range": {"bytes 0-9/9000"}, "Content-Type": {"MULTIPART/byteranges"}}},
+		"a change to another text":    {226, http.Header{"Im": {"range"}}},
+	} {
+		v := newVault(t, func(w http.ResponseWriter, _ *http.Request) {
+			for name, values := range c.headers {
+				w.Header()[name] = values
+			}
+			w.WriteHeader(c.status)
+			_, _ = io.WriteString(w, rest)
+		}, nil)
+		resp, err := v.client(t, true).Get("https://example.com/user")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusBadGateway {
+			t.Errorf("%s: have %d", name, resp.StatusCode)
+		}
+	}
+}
+
+// M-22: what ends with the connection ends there in what follows an answer, too.
+func TestTrailersBringNoCookie(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "text")
+		for _, name := range []string{"Set-Cookie", "Alt-Svc", "Grpc-Status"} {
+			w.Header()[http.TrailerPrefix+name] = []string{"x"}
+		}
+	}, nil)
+	resp, err := v.client(t, true).Get("https://example.com/user")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if resp.Trailer.Get("Set-Cookie")+resp.Trailer.Get("Alt-Svc") != "" || resp.Trailer.Get("Grpc-Status") != "x" {
+		t.Errorf("have %v", resp.Trailer)
 	}
 }
 

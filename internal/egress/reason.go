@@ -101,6 +101,8 @@ const (
 	ReasonUpgrade Reason = "upgrade_refused"
 	// ReasonCredential says that there is no value to use now.
 	ReasonCredential Reason = "credential_unavailable"
+	// ReasonPlaceholder refuses what holds a placeholder where no credential is put.
+	ReasonPlaceholder Reason = "placeholder_left"
 	// ReasonCertificate says that the host's certificate was not accepted.
 	ReasonCertificate Reason = "certificate_not_trusted"
 	// ReasonPacked refuses a body whose compressed text could not be searched.

@@ -19,12 +19,12 @@ const (
 
 // sign holds the body and signs the request that is sent: its method, path,
 // query, host and the headers that have a meaning to the service.
-func (o *opened) sign(q *order, m Material) error {
+func (o *opened) sign(q *order, m Material, held *memory) error {
 	r := q.request
 	if strings.Contains(lowerASCII(strings.Join(r.Header["Content-Encoding"], ",")), "aws-chunked") {
 		return refusal(ReasonMalformed, "a body in aws-chunked coding is signed by its sender: turn it off, as AWS_REQUEST_CHECKSUM_CALCULATION=when_required does")
 	}
-	body, err := o.hold(q)
+	body, err := hold(q, held)
 	if err != nil {
 		return err
 	}
@@ -39,15 +39,13 @@ func (o *opened) sign(q *order, m Material) error {
 }
 
 // hold reads the whole body, as far as there is room.
-func (o *opened) hold(q *order) ([]byte, error) {
+func hold(q *order, held *memory) ([]byte, error) {
 	defer func() { _ = q.request.Body.Close() }() // ends what looks into it
 	var body bytes.Buffer
 	for body.Len() <= maxSigned {
-		if o.proxy.buffered.Add(bufferSize) > maxBuffered {
-			o.proxy.buffered.Add(-bufferSize)
-			return nil, refusal(ReasonBusy, "too many bodies wait to be signed")
+		if err := held.take(bufferSize); err != nil {
+			return nil, err
 		}
-		q.held += bufferSize
 		n, err := io.CopyN(&body, q.request.Body, bufferSize)
 		if n < bufferSize && err == io.EOF { //nolint:errorlint // CopyN's own
 			return body.Bytes(), nil

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nacre-dev/nacre/internal/egress/fields"
+	"github.com/nacre-dev/nacre/internal/redact"
 	"github.com/nacre-dev/nacre/internal/urlpath"
 )
 
@@ -85,46 +87,15 @@ var authenticNames = []string{"auth", "key", "x-session", "x-session-id", "x-sid
 // authenticParameters are the parameters of queries that do.
 var authenticParameters = []string{
 	"access_token", "oauth_token", "auth_token", "private_token", "job_token", "id_token", "refresh_token", "bearer_token", "api_token",
-	"api_key", "apikey", "client_secret", "auth", "authorization", "password", "sig", "signature", "awsaccesskeyid", "googleaccessid",
+	"api_key", "apikey", "x_api_key", "client_secret", "auth", "authorization", "password", "sig", "signature", "awsaccesskeyid", "googleaccessid",
 	"x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-expires", "x-amz-security-token", "x-amz-signature", "x-amz-signedheaders",
 	"x-goog-algorithm", "x-goog-credential", "x-goog-date", "x-goog-expires", "x-goog-signature", "x-goog-signedheaders",
-}
-
-// behalf are parts of the names of headers and parameters that say for which
-// other user a request is. That is the operator's to say; and without it the host
-// would do as the operator what was asked for with the rights of another.
-var behalf = []string{
-	"impersonat", "on-behalf-of-", "onbehalfof", "-runas-", "-run-as-", "-switch-user-", "-remote-user-", "-remote-group-", "-remote-extra-", "-webauth-",
-	"-authenticated-user-",
-}
-
-// behalfNames are such names as a whole.
-var behalfNames = []string{"sudo", "x-sudo", "as-user", "x-as-user", "doas", "do-as", "mscrmcallerid", "callerobjectid"}
-
-// forAnother reports whether a header or parameter says so.
-func forAnother(name string) bool {
-	name = named(name)
-	words := "-" + name + "-"
-	return slices.Contains(behalfNames, name) || slices.ContainsFunc(behalf, func(part string) bool { return strings.Contains(words, part) })
-}
-
-// spelled folds what servers take for one name.
-func spelled(name string) string { return strings.ReplaceAll(lowerASCII(name), "_", "-") }
-
-// named is what a server reads of a name: not what an object's metadata is called
-// (X-Amz-Meta-Copy-From).
-func named(name string) string {
-	name = spelled(name)
-	if parts := strings.SplitN(name, "-", 4); len(parts) == 4 && parts[0] == "x" && parts[2] == "meta" {
-		return strings.TrimSuffix(name, "-"+parts[3])
-	}
-	return name
 }
 
 // authenticates reports whether a header says who asks. What the agent sets so
 // does not reach the host: it has no account there but the operator's.
 func authenticates(name string) bool {
-	name = spelled(name)
+	name = fields.Spelled(name)
 	holder, isKey := strings.CutSuffix(name, "-key")
 	if isKey && slices.Contains(keyHolders, holder[strings.LastIndexByte(holder, '-')+1:]) || slices.Contains(authenticNames, name) {
 		return true
@@ -135,8 +106,8 @@ func authenticates(name string) bool {
 
 // redirects reports whether a header would move a request elsewhere.
 func redirects(name string) bool {
-	name = named(name)
-	return slices.Contains(redirecting, name) || moving(name) || slices.ContainsFunc(redirectingParts, func(part string) bool { return strings.Contains(name, part) })
+	name = fields.Named(name)
+	return slices.Contains(redirecting, name) || moving(name) || fields.ChangesMethod(name) || slices.ContainsFunc(redirectingParts, func(part string) bool { return strings.Contains(name, part) })
 }
 
 // cleanHeaders are what of the agent's headers is sent on. A header that would
@@ -150,10 +121,10 @@ func cleanHeaders(from http.Header, c Credential) (http.Header, error) {
 	}
 	to := http.Header{}
 	for name, values := range from {
-		folded := spelled(name)
+		folded := fields.Spelled(name)
 		switch {
-		case folded == spelled(c.Header) && c.Header != "":
-		case forAnother(name):
+		case folded == fields.Spelled(c.Header) && c.Header != "":
+		case fields.ForAnother(name):
 			return nil, refusal(ReasonRedirecting, "a header would make the host act for another user, which is the operator's to say: "+folded)
 		case authenticates(name):
 		case redirects(name):
@@ -193,13 +164,13 @@ func cleanQuery(query, path string, c Credential) (string, error) {
 		} else {
 			query = ""
 		}
-		name, _, _ := strings.Cut(piece, "=")
-		name = parameterName(name)
+		name, value, _ := strings.Cut(piece, "=")
+		name = fields.Parameter(name)
 		switch {
-		case changesMethod(name):
+		case fields.ChangesMethod(name):
 			return "", refusal(ReasonRedirecting, "a parameter would make the host act on another method: "+name)
-		case slices.Contains(authenticParameters, name), c.Query != "" && name == parameterName(c.Query):
-		case forAnother(name):
+		case slices.ContainsFunc(authenticParameters, func(other string) bool { return fields.Spelled(other) == fields.Spelled(name) }), isSecret(name, value), c.Query != "" && name == fields.Parameter(c.Query):
+		case fields.ForAnother(name):
 			return "", refusal(ReasonRedirecting, "a parameter would make the host act for another user, which is the operator's to say: "+name)
 		case uploads && slices.Contains(mountParameters, name):
 		default:
@@ -209,21 +180,16 @@ func cleanQuery(query, path string, c Credential) (string, error) {
 	return kept.String(), nil
 }
 
-func changesMethod(name string) bool { return slices.Contains(methodParameters, name) }
+// secretParameters are parameters that say who asks at some hosts, and something else at others:
+// what has the shape of a secret is one.
+var secretParameters = []string{"token", "key"}
 
-// parameterName is how a server may read a parameter's name: decoded, without
-// what stands in brackets, and with an underscore for what PHP takes for one.
-func parameterName(name string) string {
-	for range urlpath.MaxDecodings {
-		next, _ := urlpath.Unescape(strings.ReplaceAll(name, "+", " "))
-		if next == name {
-			break
-		}
-		name = next
+// isSecret reports whether a parameter of a query is such a secret.
+func isSecret(name, value string) bool {
+	if !slices.Contains(secretParameters, name) {
+		return false
 	}
-	if strings.Contains(name, "]") {
-		name, _, _ = strings.Cut(name, "[")
-	}
-	name = strings.TrimSpace(strings.TrimRight(name, "\x00"))
-	return lowerASCII(strings.NewReplacer("[", "_", ".", "_", " ", "_").Replace(name))
+	decoded, _ := urlpath.Unescape(value)
+	clean, _ := redact.New().String(decoded)
+	return clean != decoded
 }

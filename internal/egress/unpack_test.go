@@ -22,6 +22,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/egress"
+	"github.com/nacre-dev/nacre/internal/unpack"
 )
 
 const packedDecoy = "AKIADECOYDECOYDECOY"
@@ -293,6 +294,37 @@ func TestABodyOfBeginningsTakesLittle(t *testing.T) {
 				t.Errorf("%s in pieces of %d: %d MB were made (%v)", name, piece, took>>20, err)
 			}
 		}
+	}
+}
+
+// However texts lie within each other, a body has only so many decoders.
+func TestABodyHasOnlySoManyDecoders(t *testing.T) {
+	t.Parallel()
+	body := make([]byte, 60_000) // more than a decoder holds back
+	for range 7 {                // each in the stored text of the next, of which none ends
+		head := []byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x00")
+		head = binary.LittleEndian.AppendUint16(head, uint16(len(body)))
+		body = append(binary.LittleEndian.AppendUint16(head, ^uint16(len(body))), body...)
+	}
+	var mu sync.Mutex
+	open, most := 0, 0
+	refused := errors.New("refused")
+	search := unpack.Search{
+		Inspect: func() (func([]byte) error, func()) {
+			mu.Lock()
+			defer mu.Unlock()
+			open++
+			most = max(most, open)
+			return func([]byte) error { return nil }, func() { mu.Lock(); open--; mu.Unlock() }
+		},
+		Refuse: func(string) error { return refused },
+	}
+	err := search.Next(body)
+	if end := search.Finish(); err == nil {
+		err = end
+	}
+	if most > 16 || !errors.Is(err, refused) || open != 0 {
+		t.Errorf("%d decoders at once, %d left, %v", most, open, err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/leasing"
+	"github.com/nacre-dev/nacre/internal/pluginhost"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/watch"
 )
@@ -102,7 +103,7 @@ func Run(ctx context.Context, inst *installation.Installation, run Asked) (Expla
 		return Explanation{}, err
 	}
 	defer func() { _ = box.Close() }() // nothing was started in it
-	found := basis.LookAround(ctx, inst, group, false)
+	found := basis.LookAround(ctx, inst, func() ([]pluginhost.Found, error) { return access.PluginsOf(inst, group) })
 	found.Wait.Wait()
 	if found.Err != nil {
 		return Explanation{}, found.Err

@@ -49,6 +49,11 @@ type Options struct {
 	Warn func(nacre.Step)
 }
 
+// Finder finds the plugins of a group. What could not be read is among them.
+func Finder(inst *installation.Installation, group nacre.Group) func() ([]pluginhost.Found, error) {
+	return func() ([]pluginhost.Found, error) { return access.PluginsOf(inst, group) }
+}
+
 // Open makes the place where a session's plugins run, and tells of those that are left
 // out. It starts none of them.
 func Open(inst *installation.Installation, s *session.Session, o Options) *Plugins {
@@ -169,6 +174,9 @@ func (p *Plugins) Close(ctx context.Context) {
 
 // Skills are those of the plugins whose tools the session has.
 func (p *Plugins) Skills() []pluginhost.Skill {
+	if p == nil {
+		return nil // they rest until a first call
+	}
 	skills := p.host.Skills()
 	for _, l := range p.late {
 		skills = append(skills, l.found.Skill)

@@ -1,6 +1,7 @@
 package installation
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre"
 )
@@ -317,12 +320,21 @@ func Writable(all []nacre.Mount) []string {
 		if m.Kind != nacre.BindReadWrite {
 			continue
 		}
-		here := []string{m.Target}
+		var here []string
+		if !isReadOnly(m.Source) {
+			here = append(here, m.Target)
+		}
 		for _, at := range table.at(m.Source)[1:] {
-			here = append(here, m.Target+"/"+at.rel+" (another file system)")
+			if !isReadOnly(filepath.Join(m.Source, at.rel)) {
+				here = append(here, m.Target+"/"+at.rel+" (another file system)")
+			}
 		}
 		slices.Sort(here)
 		places = append(places, slices.Compact(here)...)
 	}
 	return places
 }
+
+// isReadOnly tells what lies on a file system that nobody can write to. What only the user
+// cannot write to may hold files that they can.
+func isReadOnly(path string) bool { return errors.Is(unix.Access(path, unix.W_OK), unix.EROFS) }

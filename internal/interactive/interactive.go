@@ -89,7 +89,7 @@ func (p Program) Open(ctx context.Context, s *seal.Session, project string) (Ins
 	}
 	opening, err := p.agent.Open(brain.Terminal{
 		Args: p.Args, SessionToken: s.Model.Token, Model: s.Inst.Config.Model.Name, Prompts: p.Prompts, Theme: choices[p.choice()],
-		System: agent.Brief(ctx, s.Basis, s.Memory), Skills: s.Skills(s.Inst.Principal(s.Group(), s.ID(), "")),
+		System: agent.Brief(ctx, s.Basis, s.Memory, s.Recall), Skills: skills(s),
 		Search: slices.Contains(s.Inst.Config.VendorTools(s.Group()), "web_search"),
 	})
 	if err != nil {
@@ -116,8 +116,13 @@ func (p Program) Open(ctx context.Context, s *seal.Session, project string) (Ins
 // LaySkills lays the skills of an open session for a command, which is told by the
 // environment where they lie (F-74).
 func LaySkills(s *seal.Session) (Inside, error) {
-	mounts, err := agent.RoleFiles(s.Basis, brain.SkillFiles(s.Skills(s.Inst.Principal(s.Group(), s.ID(), ""))))
+	mounts, err := agent.RoleFiles(s.Basis, brain.SkillFiles(skills(s)))
 	return Inside{Env: []string{"NACRE_SKILLS=" + brain.SkillDir}, Mounts: mounts}, err
+}
+
+// skills are those of an open session.
+func skills(s *seal.Session) []brain.Skill {
+	return agent.Skills(s.Usable(s.Inst.Principal(s.Group(), s.ID(), "")), s.Plugins.Skills())
 }
 
 // home is what is kept for this group and project; nil where nothing is.

@@ -1,6 +1,7 @@
 package leak
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"strings"
@@ -358,11 +359,12 @@ func least(v view) int {
 	return LeastPart
 }
 
-// Longest is the length of the longest pattern.
-func (s *Scan) Longest() int {
+// Reach is how much of a text Continues has to see, in bytes: the longest pattern, each of its
+// characters escaped.
+func (s *Scan) Reach() int {
 	most := 0
 	s.each(func(_ view, m *matcher) { most = max(most, len(m.pattern)) })
-	return most
+	return (most + 1) * maxEscape
 }
 
 // each gives every matcher, once or more often.
@@ -377,22 +379,52 @@ func (s *Scan) each(see func(view, *matcher)) {
 }
 
 // Continues reports whether a text begins with what a pattern ends with, or is
-// the middle of one.
+// the middle of one, as it is or escaped; the first escape may be cut, too.
 func (s *Scan) Continues(text []byte) (found bool) {
+	wide := bytes.ReplaceAll(text, []byte{0}, nil) // of UTF-16
+	readings := [][]byte{text, wide}
+	for cut := 0; cut < maxEscape && cut <= len(wide); cut++ {
+		readings = append(readings, []byte(unescapedText(string(wide[cut:]))))
+		if cut < len(wide) && !isLetterOrDigit(wide[cut]) && wide[cut] != '#' && wide[cut] != ';' {
+			break // no rest of an escape has it
+		}
+	}
 	s.each(func(v view, m *matcher) {
-		if found {
-			return
-		}
-		folded := make([]byte, len(text))
-		for i, c := range text {
-			folded[i] = fold(v, c)
-		}
-		found = len(folded) < len(m.pattern) && strings.Contains(m.pattern, string(folded))
-		for n := least(v); n <= min(len(folded), len(m.pattern)) && !found; n++ {
-			found = strings.HasSuffix(m.pattern, string(folded[:n]))
+		for i, reading := range readings {
+			shortest := 1
+			if i > 2 { // what was cut away may not have been an escape's
+				shortest = LeastPart
+			}
+			found = found || m.continues(v, reading, shortest)
 		}
 	})
 	return found
+}
+
+// continues is Continues for one pattern and one reading of the text. Of the middle of a pattern
+// it takes shortest characters for enough.
+func (m *matcher) continues(v view, text []byte, shortest int) bool {
+	folded := make([]byte, 0, len(m.pattern))
+	whole := true
+	for _, c := range text {
+		if v >= viewBase64 && (c == '\r' || c == '\n') {
+			continue
+		}
+		if len(folded) == len(m.pattern) {
+			whole = false
+			break
+		}
+		folded = append(folded, fold(v, c))
+	}
+	if whole && len(folded) >= shortest && len(folded) < len(m.pattern) && strings.Contains(m.pattern, string(folded)) {
+		return true
+	}
+	for n := least(v); n <= len(folded); n++ {
+		if strings.HasSuffix(m.pattern, string(folded[:n])) {
+			return true
+		}
+	}
+	return false
 }
 
 // Begun reports whether the text that was fed ends in the middle of a pattern.

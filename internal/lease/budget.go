@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/nacre-dev/nacre/internal/deadline"
 )
 
 const (
@@ -67,7 +69,7 @@ type Budget struct {
 // term is how long the next lease lasts: the ttl, clipped to what remains. made is how many
 // there were.
 func (b Budget) term(now time.Time, ttl time.Duration, made int) (time.Duration, error) {
-	rest := left(now, b.Until)
+	rest := deadline.Left(now, b.Until)
 	if rest < shortestTerm || made > b.Renewals {
 		return 0, ErrExhausted
 	}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/deadline"
 )
 
 // Kind is the audit record of a lease that was acquired, released or found orphaned.
@@ -193,7 +194,7 @@ func (l *Lease) Materials(ctx context.Context) ([]Material, error) {
 		return nil, fmt.Errorf("credential %s: %w", l.spec.Name, ErrEnded)
 	case !l.spec.Expires.IsZero() && !now.Before(l.spec.Expires):
 		return nil, fmt.Errorf("credential %s: %w: it expired at %s; put a new value there and set expires", l.spec.Name, ErrEnded, l.spec.Expires.UTC().Format(time.RFC3339))
-	case len(l.kept) > 0 && (left(now, l.stale()) > 0 || l.lasts(now)):
+	case len(l.kept) > 0 && (deadline.Left(now, l.stale()) > 0 || l.lasts(now)):
 		return l.kept, nil
 	}
 	next, err := l.next(ctx)
@@ -217,6 +218,25 @@ func (l *Lease) Made() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.made
+}
+
+// Until is when what the lease gave may not be used any more, whoever asks for more; the zero time
+// where that is only when it is given back.
+func (l *Lease) Until() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	until, budget := l.spec.Expires, l.spec.Budget
+	if budget == nil {
+		return until
+	}
+	end := budget.Until
+	if l.made > budget.Renewals {
+		end = l.ends // which nothing follows
+	}
+	if until.IsZero() || end.Before(until) {
+		until = end
+	}
+	return until
 }
 
 // Release gives the lease back, although ctx may be over; a second time it takes back only

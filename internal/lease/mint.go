@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/deadline"
 	"github.com/nacre-dev/nacre/internal/disk"
 )
 
@@ -38,11 +39,8 @@ type mint struct {
 	ends time.Time
 }
 
-// left is how long it is until end: by the clock on the wall, or by the time that this machine has been
-// awake, whichever is shorter. A machine that slept, or whose clock was set back, uses nothing for longer.
-func left(now, end time.Time) time.Duration {
-	return min(end.Sub(now), end.Round(0).Sub(now.Round(0)))
-}
+// Over reports whether a time is, that a machine may have slept through; the zero time never is.
+func Over(now, end time.Time) bool { return !end.IsZero() && deadline.Over(now, end) }
 
 // stale is when a value is replaced. A minted one is while a third of its life is left, so
 // that a slow provider stops nobody.
@@ -54,7 +52,7 @@ func (l *Lease) stale() time.Time {
 }
 
 // good reports whether what is minted may still be used.
-func (l *Lease) good(now time.Time) bool { return l.mint != nil && left(now, l.mint.ends) > 0 }
+func (l *Lease) good(now time.Time) bool { return l.mint != nil && deadline.Left(now, l.mint.ends) > 0 }
 
 // lasts reports whether what is minted is used on although it is time to renew it: a renewal
 // failed a moment ago, or the budget has none, or ends no later than what is minted.
@@ -72,7 +70,7 @@ func (l *Lease) lasts(now time.Time) bool {
 // term is how long what is minted next is leased. Where a provider's credentials live for less than
 // a lease, the rest of the lease is for the next one, and no renewal is used up.
 func (l *Lease) term(now time.Time) (time.Duration, error) {
-	switch rest := left(now, l.ends); {
+	switch rest := deadline.Left(now, l.ends); {
 	case l.spec.Budget == nil:
 		return l.spec.TTL, nil
 	case l.goesOn(now):
@@ -83,7 +81,7 @@ func (l *Lease) term(now time.Time) (time.Duration, error) {
 
 // goesOn reports whether the lease outlasts what was minted for it.
 func (l *Lease) goesOn(now time.Time) bool {
-	return l.spec.Budget != nil && left(now, l.ends) >= shortestTerm && (l.mint == nil || l.mint.ends.Before(l.ends))
+	return l.spec.Budget != nil && deadline.Left(now, l.ends) >= shortestTerm && (l.mint == nil || l.mint.ends.Before(l.ends))
 }
 
 // next reads the source, or mints a new credential and then takes the earlier one back.
@@ -200,7 +198,7 @@ const byHand = "this does not pass by itself: take it back at the provider, or g
 // did not answer. An error is the ledger's.
 func (b *Broker) takeBack(ctx context.Context, e entry, o *Orphan, silent map[string]error) error {
 	var err error
-	if left(b.options.Now(), e.Until) > 0 { // else it has ended by itself
+	if deadline.Left(b.options.Now(), e.Until) > 0 { // else it has ended by itself
 		err = b.revokeOrphan(ctx, e, silent)
 	}
 	if err == nil {

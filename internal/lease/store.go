@@ -25,6 +25,22 @@ func (s Source) Writable() bool {
 	return slices.Contains([]Store{StoreFile, StoreKeyring, StoreAge}, s.Store())
 }
 
+// SamePlace reports whether another source has its value where s has, by whichever path.
+func SamePlace(s, other Source) bool {
+	if s.Keyring != "" {
+		return s.Keyring == other.Keyring
+	}
+	path := s.File + s.Age // it names one of them
+	return slices.ContainsFunc([]string{other.File, other.Age, other.Identity, other.OAuth}, func(also string) bool {
+		if path == "" || !filepath.IsAbs(also) {
+			return false
+		}
+		one, err := os.Stat(path)
+		two, no := os.Stat(also)
+		return filepath.Clean(path) == filepath.Clean(also) || err == nil && no == nil && os.SameFile(one, two)
+	})
+}
+
 // CheckValue refuses what could not be used as a value. No error repeats it.
 func CheckValue(value nacre.Secret) error {
 	text := value.Reveal()

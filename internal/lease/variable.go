@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -10,6 +11,14 @@ import (
 func CheckVariable(key, name string) error {
 	if strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != "" {
 		return fmt.Errorf("%s: write the name of a variable in capitals, such as NACRE_STORE_URL: the value stands in the variable, never here", key)
+	}
+	return nil
+}
+
+// CheckPlaceholder refuses a placeholder that could not stand inside; added says that the proxy adds the credential.
+func (u Uses) CheckPlaceholder(added bool) error {
+	if u.PlaceholderEnv != "" && (!added || !IsInside(u.PlaceholderEnv)) {
+		return errors.New("placeholder_env is a variable's name in capital letters, none that programs are started with, of a credential that the proxy adds")
 	}
 	return nil
 }

@@ -2,9 +2,11 @@ package leasing
 
 import (
 	"context"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/config"
+	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/lease"
 	"github.com/nacre-dev/nacre/internal/session"
 )
@@ -14,7 +16,9 @@ const SweepEvery = sweepEvery
 
 // Unused are credentials of which one was never leased.
 func Unused(name string) *Credentials {
-	return &Credentials{holds: []*hold{{config: config.Credential{Name: name}}}}
+	l := &Credentials{inst: awake()}
+	l.holds = []*hold{{of: l, config: config.Credential{Name: name}}}
+	return l
 }
 
 // Use asks for what the first credential is made of, as the proxy does.
@@ -26,8 +30,28 @@ func (l *Credentials) Use(ctx context.Context) error {
 // Minted are credentials of which one is minted and held, swept until they are closed.
 func Minted(ctx context.Context, broker *lease.Broker, recorder nacre.Recorder, held *lease.Lease) *Credentials {
 	c := config.Credential{Name: held.Name(), Mint: lease.Minting{Kind: lease.Vault}}
-	l := &Credentials{broker: broker, session: &session.Session{Recorder: recorder}}
+	l := &Credentials{inst: awake(), broker: broker, session: &session.Session{Recorder: recorder}}
 	l.holds = []*hold{{of: l, config: c, leases: []*lease.Lease{held}}}
 	l.sweepLater(ctx, []config.Credential{c})
 	return l
+}
+
+// awake is an installation that has a clock and nothing else.
+func awake() *installation.Installation {
+	return &installation.Installation{Options: installation.Options{Now: time.Now}}
+}
+
+// Standing tells whether what was given since a moment is lost, of what is good until a time and was lost at another.
+func Standing(until, lost time.Time) func(since, now time.Time) bool {
+	s := &standing{until: until, lost: lost}
+	return s.isLost
+}
+
+// LoggedIn tells whether logins, each made at a moment and good until another, are lost.
+func LoggedIn(logins ...[2]time.Time) func(since, now time.Time, gone bool) bool {
+	s := &standing{}
+	for _, l := range logins {
+		s.loggedIn(l[0], l[1])
+	}
+	return s.loginLost
 }

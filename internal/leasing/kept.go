@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -191,7 +192,7 @@ func lines(c config.Credential) string {
 		value any
 	}{
 		{"name", c.Name}, {"host", c.Host}, {"scheme", c.Scheme}, {"header", c.Header}, {"user", c.User},
-		{"methods", c.Methods}, {"paths", c.Paths}, {"groups", c.Groups},
+		{"methods", c.Methods}, {"paths", c.Paths}, {"groups", c.Groups}, {"placeholder_env", c.PlaceholderEnv},
 	} {
 		write(&text, key.name, key.value)
 	}
@@ -256,7 +257,9 @@ func Remove(ctx context.Context, inst *installation.Installation, name string) (
 	}
 	source := inst.Config.Credentials[at].Source()
 	done := Change{Name: name, From: source.String()}
-	if source.Writable() {
+	if other := alsoUses(inst.Config, at); other != "" {
+		done.Left = fmt.Sprintf("%s: %s uses it too", source, other)
+	} else if source.Writable() {
 		if err := source.Forget(ctx, inst.Options.Getenv); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return Change{}, notKept(inst, name, err)
 		}
@@ -274,4 +277,56 @@ func Remove(ctx context.Context, inst *installation.Installation, name string) (
 	}
 	done.Written, err = configfile.Change(dir, want, func(text string) string { return configfile.Drop(text, table, at) })
 	return done, inst.Writable(err)
+}
+
+// alsoUses names what else in the config has its value where the credential at a place has; "" where nothing
+// has: what is taken away is taken from it too.
+func alsoUses(c config.Config, at int) string {
+	source := c.Credentials[at].Source()
+	for i, other := range c.Credentials {
+		if i != at && slices.ContainsFunc([]lease.Source{other.Source(), other.AccessKey(), other.SessionToken()}, func(other lease.Source) bool { return lease.SamePlace(source, other) }) {
+			return "credential " + other.Name
+		}
+	}
+	for name, access := range c.Access {
+		for _, value := range access.Credentials {
+			if lease.SamePlace(source, value.Source()) {
+				return "[access." + string(name) + "]"
+			}
+		}
+	}
+	c.Credentials, c.Access = nil, nil
+	if mentions(reflect.ValueOf(c), source) {
+		return "another part of config.toml"
+	}
+	return ""
+}
+
+// mentions reports whether a text of a config is the path of the value.
+func mentions(v reflect.Value, source lease.Source) bool {
+	switch v.Kind() { //nolint:exhaustive // the others hold no text
+	case reflect.String:
+		return lease.SamePlace(source, lease.Source{File: v.String()})
+	case reflect.Pointer, reflect.Interface:
+		return !v.IsNil() && mentions(v.Elem(), source)
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			if mentions(v.Index(i), source) {
+				return true
+			}
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			if mentions(v.MapIndex(key), source) {
+				return true
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if mentions(v.Field(i), source) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -36,18 +36,21 @@ type Credentials struct {
 	sweeping  func() // ends the sweeps; nil where there are none
 	asked     Asked
 	logins    logins
+	written   written
 }
 
 // hold is one credential of a session, whose leases begin at the first use.
 type hold struct {
-	of     *Credentials
-	config config.Credential
+	of          *Credentials
+	config      config.Credential
+	placeholder string // what stands inside in its place
 
 	mu     sync.Mutex
 	leases []*lease.Lease // value, access key, session token: as many as there are
 	spent  []*lease.Lease // those whose budget was used up, given back
 	ended  bool           // the session gave back what it holds, and leases nothing more
 	granting
+	standing standing
 
 	reading sync.Mutex
 	private sshagent.Signer // of a key of SSH, once it was read
@@ -127,6 +130,7 @@ func Open(ctx context.Context, inst *installation.Installation, s *session.Sessi
 		return nil, nil //nolint:nilnil // a nil one holds none
 	}
 	l := &Credentials{session: s, inst: inst, broker: leaseBroker(inst), asked: a}
+	l.written.open(inst.Registry.Paths().Config, string(s.Group()))
 	return l, l.take(ctx, configs)
 }
 
@@ -144,7 +148,7 @@ func (l *Credentials) take(ctx context.Context, configs []config.Credential) err
 	}
 	hosts := hostsOf(l.asked.Opened)
 	for _, c := range configs {
-		h := &hold{of: l, config: c}
+		h := &hold{of: l, config: c, placeholder: "nacre-placeholder-" + installation.RandomHex()}
 		if budget, is := granted[c.Name]; is && c.Mint.Budget.Named() && !c.OverSSH() {
 			h.budget = &budget
 		}
@@ -210,10 +214,14 @@ func (l *Credentials) record(ctx context.Context, outcome string, what any) erro
 	return l.session.Recorder.Commit(ctx, nacre.Record{Kind: lease.Kind, Source: "core", Outcome: outcome, Detail: detail})
 }
 
-// lapse takes back what nobody uses any more: what fails is tried again by the next sweep.
+// lapse takes back what nobody uses any more, and what was lost: what fails is tried again by the next sweep.
 func (l *Credentials) lapse(ctx context.Context) {
 	for _, h := range l.holds {
 		h.mu.Lock()
+		if h.gone() != nil {
+			_ = release(ctx, h.leases)
+			h.spent, h.leases = append(h.spent, h.leases...), nil
+		}
 		leases := slices.Concat(h.spent, h.leases)
 		h.mu.Unlock()
 		for _, held := range leases {
@@ -239,6 +247,9 @@ func (h *hold) ready(ctx context.Context) (err error) {
 // material implements egress.Credential's: what the credential is made of now. Where a
 // person has to grant it, that person is asked.
 func (h *hold) material(ctx context.Context) (egress.Material, error) {
+	if err := h.gone(); err != nil {
+		return egress.Material{}, err
+	}
 	m, err := h.values(ctx)
 	if !errors.Is(err, lease.ErrExhausted) {
 		return m, err
@@ -249,21 +260,17 @@ func (h *hold) material(ctx context.Context) (egress.Material, error) {
 	return h.values(ctx)
 }
 
-// unlocked implements egress.Credential's too, for a credential that is locked without a power.
-func (h *hold) unlocked(ctx context.Context) (egress.Material, error) {
-	if power := h.config.Locked(); power != "" && h.of.asked.Withheld(power) {
-		return egress.Material{}, fmt.Errorf("credential %s: the power %s is withheld, since the run has listened to an outsider", h.config.Name, power)
-	}
-	return h.material(ctx)
-}
-
 // values are what the credential is made of, where that is granted. What is exhausted is
 // given back.
 func (h *hold) values(ctx context.Context) (egress.Material, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	m, err := h.read(ctx)
+	if err == nil {
+		h.standing.given(h.leases[0].Until())
+	}
 	if h.budget != nil && errors.Is(err, lease.ErrExhausted) {
+		h.standing.lose(h.of.inst.Options.Now())
 		_ = release(ctx, h.leases) // what was not taken back is tried again by the next sweep
 		h.spent, h.leases, h.budget = append(h.spent, h.leases...), nil, nil
 		err = errors.Join(err, h.of.record(ctx, recordExhausted, map[string]string{"credential": h.config.Name}))
@@ -435,6 +442,9 @@ func (l *Credentials) Shown() ([]nacre.Mount, []string, error) {
 		env = installation.TrustVariables()
 	}
 	for _, h := range l.holds {
+		if h.config.PlaceholderEnv != "" {
+			env = append(env, h.config.PlaceholderEnv+"="+h.placeholder)
+		}
 		if h.config.AsEnv == "" {
 			continue
 		}
@@ -453,7 +463,7 @@ func (l *Credentials) Into(o egress.Options) (egress.Options, error) {
 	if l == nil {
 		return o, nil
 	}
-	o.Authority = l.authority
+	o.Authority, o.Revoked = l.authority, l.revoking(o.Revoked)
 	roots, err := l.inst.Config.Egress.Roots()
 	if err != nil {
 		return o, &config.Error{Err: err}
@@ -462,7 +472,8 @@ func (l *Credentials) Into(o egress.Options) (egress.Options, error) {
 		if h.config.Inside() || h.config.OverSSH() {
 			continue
 		}
-		c := h.config.Rule(h.unlocked)
+		o.Inspect.Placeholders = append(o.Inspect.Placeholders, h.placeholder)
+		c := h.config.Rule(h.material)
 		if c.Roots, err = h.config.Roots(); err != nil {
 			return o, &installation.NotReady{What: "credentials", Err: err}
 		}
@@ -494,6 +505,7 @@ func (l *Credentials) Close(ctx context.Context) error {
 	}
 	var errs []error
 	for _, h := range l.holds {
+		h.standing.lose(l.inst.Options.Now())
 		h.mu.Lock()
 		leases := slices.Concat(h.spent, h.leases)
 		h.ended = true

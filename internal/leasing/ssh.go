@@ -127,8 +127,8 @@ func (h *hold) login() string {
 
 // loggedIn waits until the login may happen, and counts it.
 func (h *hold) loggedIn(ctx context.Context) error {
-	if now := h.of.inst.Options.Now(); !h.config.Expires.IsZero() && !now.Before(h.config.Expires) {
-		return fmt.Errorf("it expired at %s", h.config.Expires.UTC().Format(time.RFC3339))
+	if err := h.gone(); err != nil {
+		return err
 	}
 	if !h.of.logins.count(&h.of.logins.given, maxLogins) {
 		return fmt.Errorf("the session had %d logins already", maxLogins)
@@ -148,18 +148,21 @@ func (h *hold) loggedIn(ctx context.Context) error {
 func (h *hold) spend() (bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	now := h.of.inst.Options.Now()
 	switch {
 	case h.ended:
 		return false, lease.ErrEnded
 	case h.config.Confirm == lease.ConfirmNever:
+		h.standing.loggedIn(now, time.Time{})
 		return true, nil
 	case h.budget == nil:
 		return false, nil
-	case !h.of.inst.Options.Now().Before(h.budget.Until) || h.budget.Renewals < 0:
+	case lease.Over(now, h.budget.Until) || h.budget.Renewals < 0:
 		h.budget = nil
 		return false, nil
 	}
 	h.budget.Renewals--
+	h.standing.loggedIn(now, h.budget.Until)
 	return true, nil
 }
 

@@ -21,6 +21,8 @@ type Uses struct {
 	Task string
 	// Tainted says that the run had listened to an outsider.
 	Tainted bool
+	// Failed says that the run speaks against them, although its work may have landed before it failed.
+	Failed bool
 }
 
 func (u Uses) check() error {

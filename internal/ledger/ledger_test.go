@@ -199,7 +199,7 @@ func TestAnInterruptedRunBlocksNobody(t *testing.T) {
 	if err := l.InterruptSession(t.Context(), "s1", "killed", anchors); err != nil || status(first.DNA) != ledger.Interrupted || status(second.DNA) != ledger.Done {
 		t.Errorf("with its session: %v, %s, %s", err, status(first.DNA), status(second.DNA))
 	}
-	if err := l.GiveUpSession(t.Context(), "s1", "given up", anchors); err != nil || status(first.DNA) != ledger.Failed || status(second.DNA) != ledger.Done {
+	if err := l.GiveUpSession(t.Context(), "s1", "given up", false, anchors); err != nil || status(first.DNA) != ledger.Failed || status(second.DNA) != ledger.Done {
 		t.Errorf("given up: %v, %s, %s", err, status(first.DNA), status(second.DNA))
 	}
 	if err := l.Resume(t.Context(), first.DNA, anchor(5)); !errors.Is(err, ledger.ErrTransition) {

@@ -70,7 +70,7 @@ func (l *Ledger) Finish(ctx context.Context, ref string, e End) error {
 		if err := e.Uses.keep(ctx, tx, r.seq); err != nil {
 			return err
 		}
-		return testify(ctx, tx, r.seq, at, testimony(e.Status == Failed, e.Outcome.Verified()), e.Anchor)
+		return testify(ctx, tx, r.seq, at, testimony(e.Status == Failed || e.Uses.Failed, e.Outcome.Verified()), e.Anchor)
 	})
 }
 
@@ -103,10 +103,18 @@ func (l *Ledger) InterruptSession(ctx context.Context, session, reason string, a
 	return l.eachOf(ctx, session, []Status{Running}, anchor, func(r Run, a Anchor) error { return l.Interrupt(ctx, r.DNA, reason, a) })
 }
 
-// GiveUpSession fails the runs of a session that have not ended: nobody goes on with them.
-func (l *Ledger) GiveUpSession(ctx context.Context, session, reason string, anchor func(agent, dna string) (chain string, seq uint64, hash string, err error)) error {
+// GiveUpSession ends the runs of a session that have not ended, with which nobody goes on: they failed, or
+// are merged where their work had landed.
+func (l *Ledger) GiveUpSession(ctx context.Context, session, reason string, landed bool, anchor func(agent, dna string) (chain string, seq uint64, hash string, err error)) error {
 	return l.eachOf(ctx, session, []Status{Running, Interrupted}, anchor, func(r Run, a Anchor) error {
-		return l.Finish(ctx, r.DNA, End{Status: Failed, Summary: reason, Anchor: a})
+		end := End{Status: Failed, Summary: reason, Anchor: a}
+		if landed {
+			end.Status = Done
+		}
+		if err := l.Finish(ctx, r.DNA, end); err != nil || !landed {
+			return err
+		}
+		return l.Merge(ctx, r.DNA, Landing{Reason: "its work had landed", Anchor: a})
 	})
 }
 

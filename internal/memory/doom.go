@@ -12,25 +12,31 @@ import (
 	"github.com/nacre-dev/nacre"
 )
 
+// reckoning finds in one transaction what an erasure takes of a group.
+type reckoning struct {
+	group nacre.Group
+	tx    *sql.Tx
+}
+
 // doom walks from what was chosen to all that derives from it.
-func (s *Store) doom(ctx context.Context, tx *sql.Tx, f Forget) (Erasure, error) {
-	chosen, err := s.chosen(ctx, tx, f)
+func (r reckoning) doom(ctx context.Context, f Forget) (Erasure, error) {
+	chosen, err := r.chosen(ctx, f)
 	if err != nil {
 		return Erasure{}, err
 	}
-	w, err := s.reached(ctx, tx, f, chosen)
+	w, err := r.reached(ctx, f, chosen)
 	if err != nil {
 		return Erasure{}, err
 	}
-	e, err := s.erasure(ctx, tx, w, f)
+	e, err := r.erasure(ctx, w, f)
 	if err != nil || f.Recalled {
 		return e, err
 	}
-	if shown, err := wasRecalled(ctx, tx, w.order); err != nil || !shown {
+	if shown, err := wasRecalled(ctx, r.tx, w.order); err != nil || !shown {
 		return e, err
 	}
 	f.Recalled = true
-	further, err := s.reached(ctx, tx, f, chosen)
+	further, err := r.reached(ctx, f, chosen)
 	if errors.Is(err, ErrLimit) { // which is no reason not to erase what was asked for
 		e.Recalled = MaxForget
 		return e, nil
@@ -38,13 +44,13 @@ func (s *Store) doom(ctx context.Context, tx *sql.Tx, f Forget) (Erasure, error)
 	if err != nil {
 		return Erasure{}, err
 	}
-	e.Recalled, err = s.count(ctx, tx, further.order)
+	e.Recalled, err = r.count(ctx, further.order)
 	e.Recalled -= len(e.Entries)
 	return e, err
 }
 
 // reached is a whole walk.
-func (s *Store) reached(ctx context.Context, tx *sql.Tx, f Forget, chosen []string) (*walk, error) {
+func (r reckoning) reached(ctx context.Context, f Forget, chosen []string) (*walk, error) {
 	w := walk{why: map[string]Doomed{}}
 	for _, id := range chosen {
 		w.reach(id, "chosen", "")
@@ -57,7 +63,7 @@ func (s *Store) reached(ctx context.Context, tx *sql.Tx, f Forget, chosen []stri
 		if len(w.order) > MaxForget {
 			return nil, fmt.Errorf("%w: more than %d entries would go: choose fewer", ErrLimit, MaxForget)
 		}
-		if err := w.step(ctx, tx, kinds, f.Session == ""); err != nil {
+		if err := w.step(ctx, r.tx, kinds, f.Session == ""); err != nil {
 			return nil, err
 		}
 	}
@@ -76,12 +82,12 @@ func wasRecalled(ctx context.Context, tx *sql.Tx, ids []string) (is bool, err er
 
 // doomed are the ids of the entries that an erasure takes, in the order in which
 // [Store.Doom] tells of them, and of those that it brings back.
-func doomed(ctx context.Context, tx *sql.Tx, s *Store, f Forget) (ids, restored []string, err error) {
-	chosen, err := s.chosen(ctx, tx, f)
+func (r reckoning) doomed(ctx context.Context, f Forget) (ids, restored []string, err error) {
+	chosen, err := r.chosen(ctx, f)
 	if err != nil {
 		return nil, nil, err
 	}
-	w, err := s.reached(ctx, tx, f, chosen)
+	w, err := r.reached(ctx, f, chosen)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -89,11 +95,11 @@ func doomed(ctx context.Context, tx *sql.Tx, s *Store, f Forget) (ids, restored 
 	if err != nil {
 		return nil, nil, err
 	}
-	ids, err = texts(tx.QueryContext(ctx, `SELECT id FROM memory_entries WHERE group_name = ? AND id IN (SELECT value FROM json_each(?)) ORDER BY seq`, string(s.group), string(list)))
+	ids, err = texts(r.tx.QueryContext(ctx, `SELECT id FROM memory_entries WHERE group_name = ? AND id IN (SELECT value FROM json_each(?)) ORDER BY seq`, string(r.group), string(list)))
 	if err != nil {
 		return nil, nil, err
 	}
-	restored, err = texts(tx.QueryContext(ctx, restoredBy, string(s.group), string(list)))
+	restored, err = texts(r.tx.QueryContext(ctx, restoredBy, string(r.group), string(list)))
 	return ids, restored, err
 }
 
@@ -102,17 +108,17 @@ const restoredBy = `SELECT id FROM memory_entries WHERE group_name = ?1 AND supe
 	AND id NOT IN (SELECT value FROM json_each(?2)) ORDER BY seq`
 
 // count is how many of the ids are entries that are there.
-func (s *Store) count(ctx context.Context, tx *sql.Tx, ids []string) (n int, err error) {
+func (r reckoning) count(ctx context.Context, ids []string) (n int, err error) {
 	list, err := json.Marshal(ids)
 	if err != nil {
 		return 0, err
 	}
-	err = tx.QueryRowContext(ctx, `SELECT count(*) FROM memory_entries WHERE group_name = ? AND id IN (SELECT value FROM json_each(?))`, string(s.group), string(list)).Scan(&n)
+	err = r.tx.QueryRowContext(ctx, `SELECT count(*) FROM memory_entries WHERE group_name = ? AND id IN (SELECT value FROM json_each(?))`, string(r.group), string(list)).Scan(&n)
 	return n, err
 }
 
 // chosen are the ids that an erasure begins with.
-func (s *Store) chosen(ctx context.Context, tx *sql.Tx, f Forget) ([]string, error) {
+func (r reckoning) chosen(ctx context.Context, f Forget) ([]string, error) {
 	set := 0
 	for _, given := range []string{f.ID, string(f.Session), f.Match} {
 		if given != "" {
@@ -124,23 +130,23 @@ func (s *Store) chosen(ctx context.Context, tx *sql.Tx, f Forget) ([]string, err
 	}
 	switch {
 	case f.ID != "":
-		found, err := texts(tx.QueryContext(ctx, `SELECT id FROM memory_entries WHERE id = ?1 AND group_name = ?2
+		found, err := texts(r.tx.QueryContext(ctx, `SELECT id FROM memory_entries WHERE id = ?1 AND group_name = ?2
 			UNION SELECT parent FROM memory_trail WHERE parent = ?1 UNION SELECT child FROM memory_trail WHERE child = ?1
-			UNION SELECT id FROM memory_gone WHERE id = ?1 UNION SELECT id FROM memory_recalled WHERE id = ?1`, f.ID, string(s.group)))
+			UNION SELECT id FROM memory_gone WHERE id = ?1 UNION SELECT id FROM memory_recalled WHERE id = ?1`, f.ID, string(r.group)))
 		if err == nil && len(found) == 0 {
 			err = fmt.Errorf("%w: %.80q", ErrNotFound, f.ID)
 		}
 		return found, err
 	case f.Session != "":
-		return texts(tx.QueryContext(ctx, `SELECT id FROM memory_entries WHERE session_id = ?1 AND group_name = ?2
-			UNION ALL SELECT id FROM memory_gone WHERE session_id = ?1 UNION ALL SELECT ?3 LIMIT ?4`, string(f.Session), string(s.group), sessionNode(f.Session), MaxForget+1))
+		return texts(r.tx.QueryContext(ctx, `SELECT id FROM memory_entries WHERE session_id = ?1 AND group_name = ?2
+			UNION ALL SELECT id FROM memory_gone WHERE session_id = ?1 UNION ALL SELECT ?3 LIMIT ?4`, string(f.Session), string(r.group), sessionNode(f.Session), MaxForget+1))
 	}
 	if strings.TrimSpace(f.Match) == "" {
 		return nil, fmt.Errorf("%w: the text to match is empty", ErrInvalid)
 	}
 	// lower knows ASCII only; what is matched as it is written is found anyway.
-	return texts(tx.QueryContext(ctx, `SELECT id FROM memory_entries WHERE (instr(lower(content), lower(?1)) > 0 OR instr(content, ?1) > 0
-		OR EXISTS (SELECT 1 FROM json_each(tags) WHERE instr(lower(value), lower(?1)) > 0)) AND group_name = ?2 ORDER BY seq LIMIT ?3`, f.Match, string(s.group), MaxForget+1))
+	return texts(r.tx.QueryContext(ctx, `SELECT id FROM memory_entries WHERE (instr(lower(content), lower(?1)) > 0 OR instr(content, ?1) > 0
+		OR EXISTS (SELECT 1 FROM json_each(tags) WHERE instr(lower(value), lower(?1)) > 0)) AND group_name = ?2 ORDER BY seq LIMIT ?3`, f.Match, string(r.group), MaxForget+1))
 }
 
 // walk is a walk over the trail. Entries that are gone already are walked through.
@@ -195,13 +201,13 @@ func (w *walk) step(ctx context.Context, tx *sql.Tx, kinds []string, versions bo
 }
 
 // erasure reads the entries that were reached.
-func (s *Store) erasure(ctx context.Context, tx *sql.Tx, w *walk, f Forget) (Erasure, error) {
+func (r reckoning) erasure(ctx context.Context, w *walk, f Forget) (Erasure, error) {
 	e := Erasure{Entries: []Doomed{}, Restored: []string{}, Sessions: []nacre.SessionID{}}
 	ids, err := json.Marshal(w.order)
 	if err != nil {
 		return e, err
 	}
-	found, err := hitsOf(tx.QueryContext(ctx, `SELECT `+columns+`, 0.0 FROM memory_entries e WHERE e.group_name = ? AND e.id IN (SELECT value FROM json_each(?)) ORDER BY e.seq`, string(s.group), string(ids)))
+	found, err := hitsOf(r.tx.QueryContext(ctx, `SELECT `+columns+`, 0.0 FROM memory_entries e WHERE e.group_name = ? AND e.id IN (SELECT value FROM json_each(?)) ORDER BY e.seq`, string(r.group), string(ids)))
 	if err != nil {
 		return e, err
 	}
@@ -210,12 +216,12 @@ func (s *Store) erasure(ctx context.Context, tx *sql.Tx, w *walk, f Forget) (Era
 		d.Entry = h.Entry
 		e.Entries = append(e.Entries, d)
 	}
-	restored, err := texts(tx.QueryContext(ctx, restoredBy, string(s.group), string(ids)))
+	restored, err := texts(r.tx.QueryContext(ctx, restoredBy, string(r.group), string(ids)))
 	if err != nil {
 		return e, err
 	}
 	e.Restored = append(e.Restored, restored...)
-	sessions, err := texts(tx.QueryContext(ctx, `SELECT session_id FROM memory_entries WHERE id IN (SELECT value FROM json_each(?1))
+	sessions, err := texts(r.tx.QueryContext(ctx, `SELECT session_id FROM memory_entries WHERE id IN (SELECT value FROM json_each(?1))
 		UNION SELECT session_id FROM memory_gone WHERE id IN (SELECT value FROM json_each(?1))
 		UNION SELECT session_id FROM memory_recalled WHERE id IN (SELECT value FROM json_each(?1)) ORDER BY 1`, string(ids)))
 	for _, id := range sessions {

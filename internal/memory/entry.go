@@ -168,14 +168,24 @@ func (s *Store) AddAll(ctx context.Context, w Writer, drafts []Draft) ([]Entry, 
 		}
 	}
 	err := s.file.Write(ctx, func(tx *sql.Tx) (err error) {
-		added, err = s.addAll(ctx, tx, w, drafts)
+		added, err = s.change(tx, w).addAll(ctx, drafts)
 		return err
 	})
 	return added, err
 }
 
-func (s *Store) addAll(ctx context.Context, tx *sql.Tx, w Writer, drafts []Draft) ([]Entry, error) {
-	insert, err := tx.PrepareContext(ctx, `INSERT INTO memory_entries
+// change is what one writer changes in one transaction.
+type change struct {
+	base
+	newID func() string
+	tx    *sql.Tx
+	by    Writer
+}
+
+func (s *Store) change(tx *sql.Tx, by Writer) change { return change{s.base, s.newID, tx, by} }
+
+func (c change) addAll(ctx context.Context, drafts []Draft) ([]Entry, error) {
+	insert, err := c.tx.PrepareContext(ctx, `INSERT INTO memory_entries
 		(id, type, content, tags, behavioral, session_id, group_name, created_at, trust, label, expires_at) VALUES (?,?,?,?,?,?,?,?,?,?,?)`)
 	if err != nil {
 		return nil, err
@@ -183,7 +193,7 @@ func (s *Store) addAll(ctx context.Context, tx *sql.Tx, w Writer, drafts []Draft
 	defer func() { _ = insert.Close() }() // the transaction tells
 	added := make([]Entry, 0, len(drafts))
 	for i, d := range drafts {
-		e, err := s.add(ctx, tx, insert, w, d)
+		e, err := c.add(ctx, insert, d)
 		if err != nil {
 			return nil, draftError(err, i, len(drafts))
 		}
@@ -200,89 +210,89 @@ func draftError(err error, i, of int) error {
 	return fmt.Errorf("entry %d: %w", i+1, err)
 }
 
-func (s *Store) add(ctx context.Context, tx *sql.Tx, insert *sql.Stmt, w Writer, d Draft) (Entry, error) {
-	if err := checkTags(w, d.Tags); err != nil {
+func (c change) add(ctx context.Context, insert *sql.Stmt, d Draft) (Entry, error) {
+	if err := checkTags(c.by, d.Tags); err != nil {
 		return Entry{}, err
 	}
-	e := s.entry(w, d)
+	e := c.entry(d)
 	tags, err := json.Marshal(e.Tags)
 	if err != nil {
 		return e, err
 	}
-	if err := use(ctx, tx, w, "store", MaxStores); err != nil {
+	if err := use(ctx, c.tx, c.by, "store", MaxStores); err != nil {
 		return e, err
 	}
-	_, err = insert.ExecContext(ctx, e.ID, e.Type, e.Content, string(tags), e.Behavioral, string(w.Session), string(s.group), e.CreatedAt,
+	_, err = insert.ExecContext(ctx, e.ID, e.Type, e.Content, string(tags), e.Behavioral, string(c.by.Session), string(c.group), e.CreatedAt,
 		e.Trust.String(), e.Label.String(), sql.NullString{String: e.ExpiresAt, Valid: e.ExpiresAt != ""})
 	if err != nil {
 		return e, err
 	}
-	if err := s.trace(ctx, tx, w, e.ID); err != nil || d.Supersedes == "" {
+	if err := c.trace(ctx, e.ID); err != nil || d.Supersedes == "" {
 		return e, err
 	}
-	return e, s.supersede(ctx, tx, w, d.Supersedes, e.ID)
+	return e, c.supersede(ctx, d.Supersedes, e.ID)
 }
 
-func (s *Store) entry(w Writer, d Draft) Entry {
-	now := stamp(s.now())
+func (c change) entry(d Draft) Entry {
+	now := stamp(c.now())
 	if !d.Created.IsZero() {
 		now = stamp(d.Created)
 	}
 	e := Entry{
-		ID: s.newID(), Type: d.Type, CreatedAt: now, Tags: []string{},
-		Provenance: Provenance{w.Session, s.group, now},
+		ID: c.newID(), Type: d.Type, CreatedAt: now, Tags: []string{},
+		Provenance: Provenance{c.by.Session, c.group, now},
 	}
-	e.Content, e.Redacted = s.redact.String(d.Content)
+	e.Content, e.Redacted = c.redact.String(d.Content)
 	for _, tag := range d.Tags {
-		clean, found := s.redact.String(tag)
+		clean, found := c.redact.String(tag)
 		e.Tags, e.Redacted = append(e.Tags, clean), e.Redacted || found
 	}
 	e.Behavioral, _ = behavioral(d.Type)
-	if w.Label != nacre.Untrusted && !d.untrusted {
+	if c.by.Label != nacre.Untrusted && !d.untrusted {
 		e.Label = nacre.Trusted
 	}
-	if w.Operator && !d.untrusted {
+	if c.by.Operator && !d.untrusted {
 		e.Trust, e.Label = nacre.Trusted, nacre.Trusted
 	}
 	if !d.Expires.IsZero() {
 		e.ExpiresAt = stamp(d.Expires)
 	}
-	s.working.mark(&e, s.now())
+	c.working.mark(&e, c.now())
 	return e
 }
 
-func (s *Store) supersede(ctx context.Context, tx *sql.Tx, w Writer, old, by string) error {
-	if err := use(ctx, tx, w, "supersede", MaxSupersedes); err != nil {
+func (c change) supersede(ctx context.Context, old, by string) error {
+	if err := use(ctx, c.tx, c.by, "supersede", MaxSupersedes); err != nil {
 		return err
 	}
-	successor, err := s.mayChange(ctx, tx, w, old)
+	successor, err := c.mayChange(ctx, old)
 	if err != nil {
 		return err
 	}
 	if successor != "" {
 		return fmt.Errorf("%w: %s was superseded already, by %s", ErrInvalid, old, successor)
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE memory_entries SET superseded_by = ? WHERE id = ?`, by, old)
+	_, err = c.tx.ExecContext(ctx, `UPDATE memory_entries SET superseded_by = ? WHERE id = ?`, by, old)
 	if err != nil {
 		return err
 	}
-	return derive(ctx, tx, by, old, trailSupersedes)
+	return derive(ctx, c.tx, by, old, trailSupersedes)
 }
 
 // mayChange refuses what is not there, and to an agent what the operator
 // trusts: an injected agent must not unlearn the operator's instructions.
-func (s *Store) mayChange(ctx context.Context, tx *sql.Tx, w Writer, id string) (successor string, err error) {
+func (c change) mayChange(ctx context.Context, id string) (successor string, err error) {
 	var trust string
 	var by sql.NullString
-	err = tx.QueryRowContext(ctx, `SELECT trust, superseded_by FROM memory_entries WHERE id = ? AND group_name = ?`, id, string(s.group)).Scan(&trust, &by)
+	err = c.tx.QueryRowContext(ctx, `SELECT trust, superseded_by FROM memory_entries WHERE id = ? AND group_name = ?`, id, string(c.group)).Scan(&trust, &by)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", fmt.Errorf("%w: %.80q", ErrNotFound, id)
 	}
-	if err == nil && trust == nacre.Trusted.String() && !w.Operator {
+	if err == nil && trust == nacre.Trusted.String() && !c.by.Operator {
 		return "", fmt.Errorf("%w: %.80q", ErrTrusted, id)
 	}
 	if err == nil {
-		err = s.working.mayChangeOf(ctx, tx, w, id)
+		err = c.working.mayChangeOf(ctx, c.tx, c.by, id)
 	}
 	return by.String, err
 }
@@ -309,7 +319,7 @@ func (s *Store) Delete(ctx context.Context, w Writer, id string) (restored []str
 		if err := use(ctx, tx, w, "delete", MaxDeletes); err != nil {
 			return err
 		}
-		successor, err := s.mayChange(ctx, tx, w, id)
+		successor, err := s.change(tx, w).mayChange(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -365,7 +375,7 @@ func (s *Store) Link(ctx context.Context, w Writer, l Link) error {
 	if err := l.check(); err != nil {
 		return err
 	}
-	return s.file.Write(ctx, func(tx *sql.Tx) error { return s.link(ctx, tx, w, l) })
+	return s.file.Write(ctx, func(tx *sql.Tx) error { return s.change(tx, w).link(ctx, l) })
 }
 
 func (l Link) check() error {
@@ -375,24 +385,24 @@ func (l Link) check() error {
 	return nil
 }
 
-func (s *Store) link(ctx context.Context, tx *sql.Tx, w Writer, l Link) error {
-	if err := use(ctx, tx, w, "link", MaxLinks); err != nil {
+func (c change) link(ctx context.Context, l Link) error {
+	if err := use(ctx, c.tx, c.by, "link", MaxLinks); err != nil {
 		return err
 	}
 	var found int
-	err := tx.QueryRowContext(ctx, `SELECT count(*) FROM memory_entries WHERE id IN (?, ?) AND group_name = ?`, l.From, l.To, string(s.group)).Scan(&found)
+	err := c.tx.QueryRowContext(ctx, `SELECT count(*) FROM memory_entries WHERE id IN (?, ?) AND group_name = ?`, l.From, l.To, string(c.group)).Scan(&found)
 	if err != nil {
 		return err
 	}
 	if found != 2 {
 		return fmt.Errorf("%w: %.80q or %.80q", ErrNotFound, l.From, l.To)
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO memory_edges(from_id, to_id, kind, session_id, created_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		l.From, l.To, l.Kind, string(w.Session), stamp(s.now()))
+	_, err = c.tx.ExecContext(ctx, `INSERT INTO memory_edges(from_id, to_id, kind, session_id, created_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		l.From, l.To, l.Kind, string(c.by.Session), stamp(c.now()))
 	if err != nil || l.Kind != EdgeDerivedFrom {
 		return err
 	}
-	return derive(ctx, tx, l.From, l.To, trailDerived)
+	return derive(ctx, c.tx, l.From, l.To, trailDerived)
 }
 
 const columns = `e.id, e.type, e.content, e.tags, e.behavioral, e.trust, e.label, e.created_at,
@@ -411,12 +421,12 @@ func (s *Store) Get(ctx context.Context, id string) (Entry, []Link, error) {
 	return found[0].Entry, links, err
 }
 
-func (s *Store) links(ctx context.Context, id string) ([]Link, error) {
+func (s base) links(ctx context.Context, id string) ([]Link, error) {
 	return linksOf(s.db.QueryContext(ctx, `SELECT from_id, to_id, kind FROM memory_edges WHERE from_id = ?1 OR to_id = ?1 ORDER BY created_at, from_id, to_id LIMIT 100`, id))
 }
 
 // entries runs a query for columns and a rank.
-func (s *Store) entries(ctx context.Context, query string, args ...any) ([]Hit, error) {
+func (s base) entries(ctx context.Context, query string, args ...any) ([]Hit, error) {
 	hits, err := hitsOf(s.db.QueryContext(ctx, query, args...))
 	return hits, sqlitefile.Classified(err)
 }

@@ -78,7 +78,7 @@ func (s *Store) Doom(ctx context.Context, f Forget) (Erasure, error) {
 		return Erasure{}, sqlitefile.Classified(err)
 	}
 	defer func() { _ = tx.Rollback() }() // it only read
-	e, err := s.doom(ctx, tx, f)
+	e, err := reckoning{s.group, tx}.doom(ctx, f)
 	return e, sqlitefile.Classified(err)
 }
 
@@ -87,7 +87,7 @@ func (s *Store) Doom(ctx context.Context, f Forget) (Erasure, error) {
 // Errors: those of Doom, [ErrInvalid] where something was added meanwhile, and [ErrLingers].
 func (s *Store) Forget(ctx context.Context, f Forget, told Erasure) error {
 	err := s.file.Write(ctx, func(tx *sql.Tx) error {
-		now, restored, err := doomed(ctx, tx, s, f)
+		now, restored, err := reckoning{s.group, tx}.doomed(ctx, f)
 		if err != nil {
 			return err
 		}
@@ -158,7 +158,7 @@ func remove(ctx context.Context, tx *sql.Tx, n int, ids string) error {
 // scrub removes what deleted rows left in free pages, in the full-text index
 // and in the write-ahead log. The mark goes last, and only if no entry has gone
 // meanwhile: whoever is killed before has left it.
-func (s *Store) scrub(ctx context.Context, patience time.Duration) error {
+func (s base) scrub(ctx context.Context, patience time.Duration) error {
 	until := time.Now().Add(patience) // the store's own clock may stand still
 	for {
 		done, err := s.scrubOnce(ctx, max(time.Until(until), 0))
@@ -173,7 +173,7 @@ func (s *Store) scrub(ctx context.Context, patience time.Duration) error {
 	}
 }
 
-func (s *Store) scrubOnce(ctx context.Context, patience time.Duration) (done bool, err error) {
+func (s base) scrubOnce(ctx context.Context, patience time.Duration) (done bool, err error) {
 	var change int64
 	if err := s.db.QueryRowContext(ctx, lastChange).Scan(&change); err != nil {
 		return false, err
@@ -187,12 +187,14 @@ func (s *Store) scrubOnce(ctx context.Context, patience time.Duration) (done boo
 	if _, err := s.db.ExecContext(ctx, `DELETE FROM memory_scrub WHERE (`+lastChange+`) = ?`, change); err != nil {
 		return false, err
 	}
-	left, err := s.Traces(ctx)
+	left, err := s.traces(ctx)
 	return !left, err
 }
 
 // Traces tells whether the file may still hold traces of what was erased.
-func (s *Store) Traces(ctx context.Context) (bool, error) {
+func (s *Store) Traces(ctx context.Context) (bool, error) { return s.traces(ctx) }
+
+func (s base) traces(ctx context.Context) (bool, error) {
 	var pending int
 	err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM memory_scrub`).Scan(&pending)
 	return pending > 0, sqlitefile.Classified(err)
@@ -200,8 +202,8 @@ func (s *Store) Traces(ctx context.Context) (bool, error) {
 
 // scrubLeft finishes an erasure that was interrupted. Others who read the file
 // are no reason not to open it.
-func (s *Store) scrubLeft(ctx context.Context) error {
-	left, err := s.Traces(ctx)
+func (s base) scrubLeft(ctx context.Context) error {
+	left, err := s.traces(ctx)
 	if err != nil || !left {
 		return err
 	}

@@ -198,7 +198,7 @@ func keepLesson(ctx context.Context, tx *sql.Tx, s *Store, w Writer, kind string
 	if err := draft.check(); err != nil {
 		return "", err
 	}
-	added, err := s.addAll(ctx, tx, w, []Draft{draft})
+	added, err := s.change(tx, w).addAll(ctx, []Draft{draft})
 	if err != nil {
 		return "", err
 	}

@@ -57,6 +57,17 @@ type live struct {
 	restUntil time.Time // after the endpoint failed
 }
 
+// ranking follows the file, and puts a group's entries in order.
+type ranking struct {
+	base
+	live  live
+	embed Embed // nil for none
+	model string
+	warn  func(string)
+	// lastChange asks for the number of the file's last change.
+	lastChange *sql.Stmt
+}
+
 // indexed is what filters and ranking ask of an entry.
 type indexed struct {
 	seq        int64
@@ -73,7 +84,7 @@ type indexed struct {
 const indexedColumns = `e.seq, e.id, e.type, e.content, e.tags, e.trust, e.session_id, e.created_at, coalesce(e.expires_at, ''), coalesce(e.superseded_by, '')`
 
 // follow brings the index up to what the file says now.
-func (s *Store) follow(ctx context.Context) error {
+func (s *ranking) follow(ctx context.Context) error {
 	s.live.mu.RLock()
 	loaded, known := s.live.loaded, s.live.change
 	s.live.mu.RUnlock()
@@ -94,7 +105,7 @@ func (s *Store) follow(ctx context.Context) error {
 }
 
 // bring follows the file, and gives an index that was built anew as it is to be kept.
-func bring(ctx context.Context, s *Store) (change int64, data []byte, err error) {
+func bring(ctx context.Context, s *ranking) (change int64, data []byte, err error) {
 	l := &s.live
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +139,7 @@ func (l *live) empty() {
 }
 
 // load reads all of the group.
-func (s *Store) load(ctx context.Context, tx *sql.Tx) error {
+func (s *ranking) load(ctx context.Context, tx *sql.Tx) error {
 	l := &s.live
 	l.empty()
 	var count int
@@ -151,7 +162,7 @@ func (s *Store) load(ctx context.Context, tx *sql.Tx) error {
 }
 
 // takeAllLinks links all entries that were put in.
-func takeAllLinks(ctx context.Context, s *Store, tx *sql.Tx) error {
+func takeAllLinks(ctx context.Context, s *ranking, tx *sql.Tx) error {
 	for slot := range s.live.entries {
 		s.live.linkReplaced(int32(slot))
 	}
@@ -159,7 +170,7 @@ func takeAllLinks(ctx context.Context, s *Store, tx *sql.Tx) error {
 }
 
 // catchUp reads what has changed; false means that too much has.
-func (s *Store) catchUp(ctx context.Context, tx *sql.Tx) (bool, error) {
+func (s *ranking) catchUp(ctx context.Context, tx *sql.Tx) (bool, error) {
 	l := &s.live
 	var first, last, behind int64
 	err := tx.QueryRowContext(ctx, `SELECT coalesce(min(change), 0), coalesce(max(change), 0), (SELECT count(*) FROM (SELECT 1 FROM memory_changes WHERE change > ?1 LIMIT ?2))
@@ -192,7 +203,7 @@ func (s *Store) catchUp(ctx context.Context, tx *sql.Tx) (bool, error) {
 }
 
 // renew reads entries and their links again.
-func (s *Store) renew(ctx context.Context, tx *sql.Tx, seqs []int64) error {
+func (s *ranking) renew(ctx context.Context, tx *sql.Tx, seqs []int64) error {
 	l := &s.live
 	list, err := json.Marshal(seqs)
 	if err != nil {
@@ -228,7 +239,7 @@ func (s *Store) renew(ctx context.Context, tx *sql.Tx, seqs []int64) error {
 }
 
 // take puts entries into the index, or what has changed about them.
-func (s *Store) take(ctx context.Context, tx *sql.Tx, query string, args ...any) error {
+func (s *ranking) take(ctx context.Context, tx *sql.Tx, query string, args ...any) error {
 	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
@@ -314,7 +325,7 @@ func (l *live) linkReplaced(slot int32) {
 	}
 }
 
-func (s *Store) takeLinks(ctx context.Context, tx *sql.Tx, query string, args ...any) error {
+func (s *ranking) takeLinks(ctx context.Context, tx *sql.Tx, query string, args ...any) error {
 	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err

@@ -43,34 +43,30 @@ type Options struct {
 // Store is one group's memory. It is safe for concurrent use, also by several
 // processes on one file.
 type Store struct {
-	file   *sqlitefile.File
-	db     *sql.DB // the file's
-	group  nacre.Group
-	now    func() time.Time
-	newID  func() string
-	purged int
-	redact *redact.Engine
-	embed  Embed
-	model  string
-	warn   func(string)
-	live   live
+	base
+	ranking *ranking
+	newID   func() string
+	purged  int
+	seen    seen
 
 	brief      struct{ entries, chars int } // limits
 	purgeAfter time.Duration
-	working    Working
-
-	seen struct { // what Recalled has kept
-		mu  sync.Mutex
-		ids map[[2]string]bool
-	}
-	// lastChange asks for the number of the file's last change.
-	lastChange *sql.Stmt
 
 	warm struct { // what Warm began
 		mu     sync.Mutex
 		closed bool
 		end    func() // nil where it did not begin
 	}
+}
+
+// base is what every part of a memory works with.
+type base struct {
+	file    *sqlitefile.File
+	db      *sql.DB // the file's
+	group   nacre.Group
+	now     func() time.Time
+	redact  *redact.Engine
+	working Working
 }
 
 // Open opens the memory in a file, makes it where there is none, brings an older
@@ -90,10 +86,8 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{
-		file: file, db: file.DB(), group: o.Group, now: o.Now, newID: o.NewID, redact: redact.New(), embed: o.Embed, model: o.Model, warn: o.Warn,
-		purgeAfter: o.PurgeAfter, working: o.Working,
-	}
+	b := base{file: file, db: file.DB(), group: o.Group, now: o.Now, redact: redact.New(), working: o.Working}
+	s := &Store{base: b, ranking: &ranking{base: b, embed: o.Embed, model: o.Model, warn: o.Warn}, newID: o.NewID, purgeAfter: o.PurgeAfter}
 	s.brief.entries, s.brief.chars = o.BriefEntries, o.BriefChars
 	if err := s.tidy(ctx, o.PurgeAfter); err != nil {
 		err = errors.Join(err, file.Close())
@@ -134,7 +128,7 @@ func (s *Store) tidy(ctx context.Context, purgeAfter time.Duration) (err error) 
 	if err := s.scrubLeft(ctx); err != nil {
 		return err
 	}
-	s.lastChange, err = s.db.PrepareContext(ctx, lastChange)
+	s.ranking.lastChange, err = s.db.PrepareContext(ctx, lastChange)
 	return err
 }
 
@@ -191,7 +185,7 @@ func (s *Store) Warm() {
 	s.warm.end = func() { cancel(); <-done }
 	go func() {
 		defer close(done)
-		_ = s.follow(ctx)
+		_ = s.ranking.follow(ctx)
 	}()
 }
 

@@ -54,10 +54,10 @@ func (s *Store) Search(ctx context.Context, q Query) ([]Hit, error) {
 	if plain || q.Text != "" && !recall.HasWords(q.Text) {
 		return s.searchStored(ctx, q) // the most recent, or signs alone, such as :=
 	}
-	if err := s.follow(ctx); err != nil {
+	if err := s.ranking.follow(ctx); err != nil {
 		return nil, err
 	}
-	ranked, tooMany := s.rank(ctx, q)
+	ranked, tooMany := s.ranking.rank(ctx, q)
 	if tooMany {
 		return s.searchStored(ctx, q)
 	}
@@ -72,7 +72,7 @@ type ranked struct {
 }
 
 // rank puts the index's entries in order.
-func (s *Store) rank(ctx context.Context, q Query) (list []ranked, tooMany bool) {
+func (s *ranking) rank(ctx context.Context, q Query) (list []ranked, tooMany bool) {
 	now := s.now()
 	vectors := s.near(ctx, q)
 	l := &s.live
@@ -155,7 +155,7 @@ func (l *live) current(slot int32) int32 {
 func round(relevance float64) float64 { return math.Round(relevance*1e4) / 1e4 }
 
 // fetch reads what was found, and leaves out what is gone by now.
-func (s *Store) fetch(ctx context.Context, list []ranked) ([]Hit, error) {
+func (s base) fetch(ctx context.Context, list []ranked) ([]Hit, error) {
 	if len(list) == 0 {
 		return []Hit{}, nil
 	}
@@ -183,7 +183,7 @@ func (s *Store) fetch(ctx context.Context, list []ranked) ([]Hit, error) {
 }
 
 // searchStored is the search that SQLite does by itself.
-func (s *Store) searchStored(ctx context.Context, q Query) ([]Hit, error) {
+func (s base) searchStored(ctx context.Context, q Query) ([]Hit, error) {
 	terms := words(q.Text)
 	from, rank, order := `memory_entries e`, `1.0`, `e.created_at DESC, e.seq DESC`
 	var args []any

@@ -52,7 +52,7 @@ func Tools(s *Store) ([]nacre.Tool, error) {
 	}
 	tools := make([]nacre.Tool, 0, len(declared))
 	for _, d := range declared {
-		o, ok := s.operation(d.Name)
+		o, ok := operations{s}.named(d.Name)
 		if !ok {
 			return nil, fmt.Errorf("memory: nothing carries out %s", d.Name)
 		}
@@ -62,7 +62,7 @@ func Tools(s *Store) ([]nacre.Tool, error) {
 				Safety: o.safety, Sensitivity: nacre.SensitiveMemory, Schema: d.Schema, Returns: nacre.Trusted, Behavioural: o.behavioral,
 				Rate: o.rate(),
 			},
-			Driver: s.driver(o.do), ShownWhole: shownWhole,
+			Driver: driver{s, o.do}, ShownWhole: shownWhole,
 		})
 	}
 	return tools, nil
@@ -97,20 +97,23 @@ func (o operation) rate() nacre.RateLimit {
 	return nacre.RateLimit{Calls: changesPerMinute, Window: time.Minute}
 }
 
-func (s *Store) operation(name string) (operation, bool) {
+// operations are what the tools of a memory do.
+type operations struct{ store *Store }
+
+func (o operations) named(name string) (operation, bool) {
 	switch name {
 	case "memory_store":
-		return operation{nacre.Write, true, s.doStore}, true
+		return operation{nacre.Write, true, o.doStore}, true
 	case "memory_search": // as far as the entries found
-		return operation{nacre.Read, false, s.doSearch}, true
-	case "memory_brief": // trusted entries alone
-		return operation{nacre.Read, false, s.doBrief}, true
+		return operation{nacre.Read, false, o.doSearch}, true
+	case string(BriefTool): // trusted entries alone
+		return operation{nacre.Read, false, o.doBrief}, true
 	case "memory_delete":
-		return operation{nacre.Write, false, s.doDelete}, true
+		return operation{nacre.Write, false, o.doDelete}, true
 	case "memory_get": // as far as the entry
-		return operation{nacre.Read, false, s.doGet}, true
+		return operation{nacre.Read, false, o.doGet}, true
 	case "memory_link":
-		return operation{nacre.Write, true, s.doLink}, true
+		return operation{nacre.Write, true, o.doLink}, true
 	}
 	return operation{}, false
 }
@@ -120,10 +123,6 @@ func (s *Store) operation(name string) (operation, bool) {
 type driver struct {
 	store *Store
 	do    func(context.Context, Writer, json.RawMessage) (any, error)
-}
-
-func (s *Store) driver(do func(context.Context, Writer, json.RawMessage) (any, error)) nacre.Driver {
-	return driver{s, do}
 }
 
 // Do implements nacre.Driver.
@@ -160,7 +159,7 @@ func refusal(err error) error {
 	return err
 }
 
-func (s *Store) doStore(ctx context.Context, w Writer, raw json.RawMessage) (any, error) {
+func (o operations) doStore(ctx context.Context, w Writer, raw json.RawMessage) (any, error) {
 	var args struct {
 		Type, Content, Supersedes string
 		Tags                      []string
@@ -168,7 +167,7 @@ func (s *Store) doStore(ctx context.Context, w Writer, raw json.RawMessage) (any
 	if err := json.Unmarshal(raw, &args); err != nil {
 		return nil, err
 	}
-	e, err := s.Add(ctx, w, Draft{Type: args.Type, Content: args.Content, Tags: args.Tags, Supersedes: args.Supersedes})
+	e, err := o.store.Add(ctx, w, Draft{Type: args.Type, Content: args.Content, Tags: args.Tags, Supersedes: args.Supersedes})
 	return struct {
 		ID         string      `json:"id"`
 		Status     string      `json:"status"`
@@ -181,7 +180,7 @@ func (s *Store) doStore(ctx context.Context, w Writer, raw json.RawMessage) (any
 	}{e.ID, "stored", e.Type, e.Behavioral, e.Trust, args.Supersedes, e.Redacted, e.Provenance}, err
 }
 
-func (s *Store) doSearch(ctx context.Context, w Writer, raw json.RawMessage) (any, error) {
+func (o operations) doSearch(ctx context.Context, w Writer, raw json.RawMessage) (any, error) {
 	var args struct {
 		Query, Type       string
 		Tags              []string
@@ -197,7 +196,7 @@ func (s *Store) doSearch(ctx context.Context, w Writer, raw json.RawMessage) (an
 			return nil, fmt.Errorf("%w: limit is %d: use 1 to %d", ErrQuery, q.Limit, MaxResults)
 		}
 	}
-	hits, err := s.Search(ctx, q)
+	hits, err := o.store.Search(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +204,7 @@ func (s *Store) doSearch(ctx context.Context, w Writer, raw json.RawMessage) (an
 	for _, hit := range hits {
 		ids = append(ids, hit.ID)
 	}
-	return found{Results: hits, Count: len(hits)}, s.Recalled(ctx, w, ids)
+	return found{Results: hits, Count: len(hits)}, o.store.Recalled(ctx, w, ids)
 }
 
 // found is what a search tells.
@@ -222,45 +221,45 @@ func (f found) trust() nacre.Label {
 	return lowest
 }
 
-func (s *Store) doBrief(ctx context.Context, w Writer, raw json.RawMessage) (any, error) {
+func (o operations) doBrief(ctx context.Context, w Writer, raw json.RawMessage) (any, error) {
 	var args struct {
 		IncludeProvenance bool `json:"include_provenance"`
 	}
 	if err := json.Unmarshal(raw, &args); err != nil {
 		return nil, err
 	}
-	brief, err := s.Brief(ctx, args.IncludeProvenance)
+	brief, err := o.store.Brief(ctx, args.IncludeProvenance)
 	if err != nil {
 		return nil, err
 	}
-	return brief, s.Recalled(ctx, w, brief.IDs())
+	return brief, o.store.Recalled(ctx, w, brief.IDs())
 }
 
-func (s *Store) doDelete(ctx context.Context, w Writer, raw json.RawMessage) (any, error) {
+func (o operations) doDelete(ctx context.Context, w Writer, raw json.RawMessage) (any, error) {
 	var args struct{ ID string }
 	if err := json.Unmarshal(raw, &args); err != nil {
 		return nil, err
 	}
-	restored, err := s.Delete(ctx, w, args.ID)
+	restored, err := o.store.Delete(ctx, w, args.ID)
 	if restored == nil {
 		restored = []string{}
 	}
 	return map[string]any{"id": args.ID, "status": "deleted", "restored": restored}, err
 }
 
-func (s *Store) doGet(ctx context.Context, w Writer, raw json.RawMessage) (any, error) {
+func (o operations) doGet(ctx context.Context, w Writer, raw json.RawMessage) (any, error) {
 	var args struct{ ID string }
 	if err := json.Unmarshal(raw, &args); err != nil {
 		return nil, err
 	}
-	e, links, err := s.Get(ctx, args.ID)
-	if err == nil && !s.working.sees(e.Tags) {
+	e, links, err := o.store.Get(ctx, args.ID)
+	if err == nil && !o.store.working.sees(e.Tags) {
 		err = fmt.Errorf("%w: %.80q", ErrNotFound, args.ID)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return linked{e, links}, s.Recalled(ctx, w, []string{e.ID})
+	return linked{e, links}, o.store.Recalled(ctx, w, []string{e.ID})
 }
 
 // linked is what is told of one entry.
@@ -271,10 +270,10 @@ type linked struct {
 
 func (l linked) trust() nacre.Label { return l.Told() }
 
-func (s *Store) doLink(ctx context.Context, w Writer, raw json.RawMessage) (any, error) {
+func (o operations) doLink(ctx context.Context, w Writer, raw json.RawMessage) (any, error) {
 	l := Link{Kind: EdgePrevents}
 	if err := json.Unmarshal(raw, &l); err != nil {
 		return nil, err
 	}
-	return map[string]any{"status": "linked", "from": l.From, "to": l.To, "kind": l.Kind}, s.Link(ctx, w, l)
+	return map[string]any{"status": "linked", "from": l.From, "to": l.To, "kind": l.Kind}, o.store.Link(ctx, w, l)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"slices"
+	"sync"
 
 	"github.com/nacre-dev/nacre"
 )
@@ -33,21 +34,21 @@ func derive(ctx context.Context, tx *sql.Tx, child, parent, kind string) error {
 
 // trace keeps that an agent's new entry may derive from whatever its session
 // was shown or told before.
-func (s *Store) trace(ctx context.Context, tx *sql.Tx, w Writer, id string) error {
-	if w.Operator {
+func (c change) trace(ctx context.Context, id string) error {
+	if c.by.Operator {
 		return nil
 	}
-	if err := derive(ctx, tx, id, sessionNode(w.Session), trailRecalled); err != nil {
+	if err := derive(ctx, c.tx, id, sessionNode(c.by.Session), trailRecalled); err != nil {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO memory_trail(child, parent, kind)
-		SELECT ?, id, 'recalled' FROM memory_recalled WHERE session_id = ? LIMIT ?`, id, string(w.Session), maxRecalled)
+	_, err := c.tx.ExecContext(ctx, `INSERT INTO memory_trail(child, parent, kind)
+		SELECT ?, id, 'recalled' FROM memory_recalled WHERE session_id = ? LIMIT ?`, id, string(c.by.Session), maxRecalled)
 	return err
 }
 
 // Recalled keeps which entries a session was shown.
 func (s *Store) Recalled(ctx context.Context, w Writer, ids []string) error {
-	ids = s.unseen(w, ids)
+	ids = s.seen.unseen(w, ids)
 	if len(ids) == 0 {
 		return nil
 	}
@@ -61,7 +62,7 @@ func (s *Store) Recalled(ctx context.Context, w Writer, ids []string) error {
 		return nil
 	})
 	if err == nil {
-		s.saw(w, ids)
+		s.seen.saw(w, ids)
 	}
 	return err
 }
@@ -77,21 +78,27 @@ func (s *Store) Heard(ctx context.Context, w Writer, earlier nacre.SessionID) er
 	})
 }
 
-// unseen are those that this process has not yet kept for the session.
-func (s *Store) unseen(w Writer, ids []string) []string {
-	s.seen.mu.Lock()
-	defer s.seen.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return s.seen.ids[[2]string{string(w.Session), id}] })
+// seen is what Recalled has kept.
+type seen struct {
+	mu  sync.Mutex
+	ids map[[2]string]bool
 }
 
-func (s *Store) saw(w Writer, ids []string) {
-	s.seen.mu.Lock()
-	defer s.seen.mu.Unlock()
-	if s.seen.ids == nil || len(s.seen.ids) > maxSeen {
-		s.seen.ids = map[[2]string]bool{}
+// unseen are those that this process has not yet kept for the session.
+func (s *seen) unseen(w Writer, ids []string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return s.ids[[2]string{string(w.Session), id}] })
+}
+
+func (s *seen) saw(w Writer, ids []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ids == nil || len(s.ids) > maxSeen {
+		s.ids = map[[2]string]bool{}
 	}
 	for _, id := range ids {
-		s.seen.ids[[2]string{string(w.Session), id}] = true
+		s.ids[[2]string{string(w.Session), id}] = true
 	}
 }
 

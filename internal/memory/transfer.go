@@ -136,7 +136,7 @@ func (s *Store) Import(ctx context.Context, w Writer, from io.Reader) (entries i
 	if err != nil {
 		return 0, err
 	}
-	return len(p.drafts), s.file.Write(ctx, func(tx *sql.Tx) error { return s.store(ctx, tx, w, p) })
+	return len(p.drafts), s.file.Write(ctx, func(tx *sql.Tx) error { return s.change(tx, w).store(ctx, p) })
 }
 
 // parsed is an export that was read.
@@ -248,27 +248,27 @@ func (p *parsed) check() error {
 }
 
 // store puts a whole export into the file.
-func (s *Store) store(ctx context.Context, tx *sql.Tx, w Writer, p parsed) error {
+func (c change) store(ctx context.Context, p parsed) error {
 	for i := range p.drafts {
-		p.drafts[i].untrusted = !w.Operator
+		p.drafts[i].untrusted = !c.by.Operator
 	}
-	w.Operator = true // no limits of a session hold here
-	added, err := s.addAll(ctx, tx, w, p.drafts)
+	c.by.Operator = true // no limits of a session hold here
+	added, err := c.addAll(ctx, p.drafts)
 	if err != nil {
 		return err
 	}
 	for i, by := range p.by {
 		old, successor := added[i].ID, added[p.place[by]].ID
-		if _, err := tx.ExecContext(ctx, `UPDATE memory_entries SET superseded_by = ? WHERE id = ?`, successor, old); err != nil {
+		if _, err := c.tx.ExecContext(ctx, `UPDATE memory_entries SET superseded_by = ? WHERE id = ?`, successor, old); err != nil {
 			return err
 		}
-		if err := derive(ctx, tx, successor, old, trailSupersedes); err != nil {
+		if err := derive(ctx, c.tx, successor, old, trailSupersedes); err != nil {
 			return err
 		}
 	}
 	for _, l := range p.links {
 		l.From, l.To = added[p.place[l.From]].ID, added[p.place[l.To]].ID
-		if err := s.link(ctx, tx, w, l); err != nil {
+		if err := c.link(ctx, l); err != nil {
 			return err
 		}
 	}

@@ -79,7 +79,7 @@ func (v vector) cosine(w vector) float64 {
 
 // near are the entries whose vectors are near the query's, by seq, the nearest
 // first. Where the endpoint does not answer there are none, and a record.
-func (s *Store) near(ctx context.Context, q Query) []int64 {
+func (s *ranking) near(ctx context.Context, q Query) []int64 {
 	if s.embed == nil || q.Text == "" || s.resting() {
 		return nil
 	}
@@ -98,13 +98,13 @@ func (s *Store) near(ctx context.Context, q Query) []int64 {
 	return s.live.nearest(asked[0], s.live.keep(q, s.working, s.now()))
 }
 
-func (s *Store) resting() bool {
+func (s *ranking) resting() bool {
 	s.live.mu.RLock()
 	defer s.live.mu.RUnlock()
 	return s.now().Before(s.live.restUntil)
 }
 
-func (s *Store) rest(err error) {
+func (s *ranking) rest(err error) {
 	s.live.mu.Lock()
 	s.live.restUntil = s.now().Add(embedPause)
 	s.live.mu.Unlock()
@@ -134,7 +134,7 @@ func (l *live) nearest(asked vector, keep func(int) bool) []int64 {
 	return seqs
 }
 
-func (s *Store) vectors(ctx context.Context, texts []string) ([]vector, error) {
+func (s *ranking) vectors(ctx context.Context, texts []string) ([]vector, error) {
 	raw, err := s.embed(ctx, texts)
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (s *Store) vectors(ctx context.Context, texts []string) ([]vector, error) {
 
 // embedMissing has entries embedded that have no vector of this model yet, the
 // latest first, and as many as one search may wait for.
-func (s *Store) embedMissing(ctx context.Context) error {
+func (s *ranking) embedMissing(ctx context.Context) error {
 	if err := s.loadVectors(ctx); err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (s *Store) embedMissing(ctx context.Context) error {
 }
 
 // loadVectors reads what the file has: all of it at first, then what is missing.
-func (s *Store) loadVectors(ctx context.Context) error {
+func (s *ranking) loadVectors(ctx context.Context) error {
 	s.live.mu.Lock()
 	first := s.live.vectors == nil
 	if first {
@@ -219,7 +219,7 @@ func (l *live) withoutVector(most int) []int64 {
 	return seqs
 }
 
-func (s *Store) embedBatch(ctx context.Context, seqs []int64) error {
+func (s *ranking) embedBatch(ctx context.Context, seqs []int64) error {
 	list, err := json.Marshal(seqs)
 	if err != nil {
 		return err

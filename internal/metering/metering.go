@@ -45,6 +45,8 @@ type Options struct {
 	Tell  func(nacre.Step)
 	// Observe is given the body of each request to the model.
 	Observe func(body []byte)
+	// Revoked tells whether what the session was granted was taken back.
+	Revoked func() bool
 }
 
 // New makes a session's meter. It serves nothing yet.
@@ -96,7 +98,7 @@ func (m *Meter) Serve() error {
 	m.Gateway, err = model.New(model.Options{
 		Client:    &http.Client{Transport: transport},
 		Upstreams: upstreams, SessionToken: m.Token, Budget: m.limit, Prices: prices, Record: installation.Notice{Recorder: m.session.Recorder, Tell: m.options.Tell},
-		Session: m.session.ID(), Group: m.session.Group(), Now: m.inst.Options.Now, Observe: m.options.Observe,
+		Session: m.session.ID(), Group: m.session.Group(), Now: m.inst.Options.Now, Oversight: model.Oversight{Observe: m.options.Observe, Revoked: m.options.Revoked},
 		Days: book, DayLimits: days, Agent: m.options.Agent, VendorTools: m.inst.Config.VendorTools(m.session.Group()),
 	})
 	if err != nil {

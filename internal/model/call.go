@@ -123,6 +123,9 @@ func (g *Gateway) admit(w http.ResponseWriter, r *http.Request) (*call, *refusal
 		return c, refuse(ReasonPath, "%.16s %.128q is not on the gateway's list", r.Method, r.RequestURI)
 	}
 	c.route = found
+	if g.opts.revoked() {
+		return c, refuse(ReasonRevoked, "what the session was granted was revoked")
+	}
 	if no := checkHeader(r.Header); no != nil {
 		return c, no
 	}

@@ -116,9 +116,7 @@ type Options struct {
 	Record  nacre.Recorder
 	Session nacre.SessionID
 	Group   nacre.Group
-	// Observe, when set, is given the body of every request that is accepted,
-	// before it is sent on. It must not keep or change it.
-	Observe func(body []byte)
+	Oversight
 	// Now gives the time of records.
 	Now func() time.Time
 	// Client is optional. Redirects are never followed, whatever it says.
@@ -126,6 +124,18 @@ type Options struct {
 	// Limits are optional.
 	Limits Limits
 }
+
+// Oversight is who looks on. Its zero value is nobody.
+type Oversight struct {
+	// Observe, when set, is given the body of every request that is accepted,
+	// before it is sent on. It must not keep or change it.
+	Observe func(body []byte)
+	// Revoked, when set, tells whether what the session was granted was taken back: nothing is sent to
+	// a model then, and a call that is under way ends within about a second (M-35).
+	Revoked func() bool
+}
+
+func (o Oversight) revoked() bool { return o.Revoked != nil && o.Revoked() }
 
 // Gateway serves one session. It is safe for concurrent use.
 type Gateway struct {

@@ -106,7 +106,7 @@ func (g *Gateway) recordEnd(ctx context.Context, c *call) {
 	switch c.reason {
 	case ReasonDone:
 		outcome = OutcomeCompleted
-	case ReasonCut:
+	case ReasonCut, ReasonRevoked:
 		outcome = OutcomeCut
 	}
 	d := detail{

@@ -34,6 +34,8 @@ const (
 	ReasonUpstreamError Reason = "upstream_error"
 	// ReasonLogin refuses a call because the subscription login gives no token.
 	ReasonLogin Reason = "login_unusable"
+	// ReasonRevoked refuses a call, and ends one: what the session was granted was taken back.
+	ReasonRevoked Reason = "revoked"
 	// ReasonCut ends a call whose answer did not come whole: it is charged in full.
 	ReasonCut Reason = "cut"
 	// ReasonDone ends a call in order.
@@ -67,7 +69,7 @@ func refuse(reason Reason, format string, args ...any) *refusal {
 		r.status, r.kind = http.StatusPaymentRequired, "billing_error"
 	case ReasonBusy:
 		r.status, r.kind = http.StatusTooManyRequests, "rate_limit_error"
-	case ReasonAudit, ReasonBook, ReasonLogin:
+	case ReasonAudit, ReasonBook, ReasonLogin, ReasonRevoked:
 		r.status, r.kind = http.StatusForbidden, "permission_error"
 	case ReasonUnreachable, ReasonRedirect, ReasonKeyEchoed:
 		r.status, r.kind = http.StatusBadGateway, "api_error"

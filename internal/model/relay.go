@@ -30,10 +30,16 @@ const (
 // send makes the call and passes the answer on. The call's charge and reason
 // say how it went; until something better is known it was cut.
 func (g *Gateway) send(w http.ResponseWriter, r *http.Request, c *call, header http.Header, body []byte) {
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	watch := time.AfterFunc(g.limits.FirstByte, cancel)
+	ctx, stop := context.WithCancelCause(r.Context())
+	defer stop(nil)
+	watch := time.AfterFunc(g.limits.FirstByte, func() { stop(nil) })
 	defer watch.Stop()
+	go g.opts.endRevoked(ctx, stop)
+	defer func() { // also of an answer that is cut
+		if errors.Is(context.Cause(ctx), errRevoked) && c.reason != ReasonDone {
+			c.reason = ReasonRevoked
+		}
+	}()
 
 	resp, no, err := g.ask(ctx, c, r.URL.RawQuery, header, body)
 	if no != nil {
@@ -68,6 +74,29 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, c *call, header h
 		a.stream()
 	default:
 		a.whole()
+	}
+}
+
+// errRevoked is why a call ends of a session that may do nothing any more.
+var errRevoked = errors.New("model: what the session was granted was revoked")
+
+// revokedPoll is how soon a call ends once that was taken back.
+const revokedPoll = time.Second
+
+// endRevoked looks every second whether what the session was granted was taken back.
+func (o Oversight) endRevoked(ctx context.Context, stop context.CancelCauseFunc) {
+	every := time.NewTicker(revokedPoll)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+			if o.revoked() {
+				stop(errRevoked)
+				return
+			}
+		}
 	}
 }
 

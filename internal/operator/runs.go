@@ -99,7 +99,8 @@ func EndWork(ctx context.Context, inst *installation.Installation, held *registr
 	return closed(inst, held, outcome)
 }
 
-// endUnfinished fails the rows of a session's unfinished work, and ends the durable work itself.
+// endUnfinished ends the rows of a session's unfinished work, and the durable work itself. What had
+// landed before is merged, and what had not failed.
 func endUnfinished(ctx context.Context, inst *installation.Installation, s registry.Session, why string) error {
 	if s.Work == "" {
 		return nil
@@ -108,11 +109,30 @@ func endUnfinished(ctx context.Context, inst *installation.Installation, s regis
 	if err != nil {
 		return err
 	}
-	err = errors.Join(l.GiveUpSession(ctx, string(s.ID), why, Anchored(ctx, inst, "failed", why)), l.Close())
-	if err != nil {
+	commit, err := Landed(ctx, inst, s.ID)
+	status := "failed"
+	if commit != "" {
+		status = "merged"
+	}
+	if err == nil {
+		err = l.GiveUpSession(ctx, string(s.ID), why, commit != "", Anchored(ctx, inst, status, why))
+	}
+	if err = errors.Join(err, l.Close()); err != nil {
 		return err
 	}
 	return task.End(ctx, inst.Registry.Paths().Engine(), s.Work)
+}
+
+// Landed gives the commit by which the latest work of a session has landed, whatever became of the
+// session; empty where it has not.
+func Landed(ctx context.Context, inst *installation.Installation, id nacre.SessionID) (commit string, err error) {
+	s, err := inst.Registry.Show(id)
+	if err != nil {
+		return "", err
+	}
+	return task.HasLanded(ctx, task.LandedIn{
+		Dir: inst.Registry.Paths().Session(id), Work: s.LatestWork(), Project: s.Project, Now: inst.Options.Now,
+	}, func(take func(nacre.Record) error) error { return installation.EachRecord(inst, s.Chains, take) })
 }
 
 // closed says that a session's work has ended.

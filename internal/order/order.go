@@ -294,4 +294,4 @@ func recordEscalation(ctx context.Context, s *basis.Basis, q nacre.Question, ref
 
 // continueCapability names the question whether a run goes on; a card knows it as
 // question.Continue.
-const continueCapability = "task.continue"
+const continueCapability = "nacre.continue"

@@ -20,37 +20,25 @@ const (
 // the result has. Where several have one each, the operator may mean any of them, and an
 // outsider who writes such words into a record of their own wins nothing.
 func (w *wishes) describes(records []*mintedRecord) (only *mintedRecord) {
-	count, all := make(map[string]int), make([][]string, len(records))
-	seen := 0
-	for i, of := range records {
-		all[i] = of.titleWords()
-		if seen += len(all[i]); seen > maxWords {
-			return nil
-		}
-		for _, word := range all[i] {
-			count[word]++
-		}
+	if found := alone(records, (*mintedRecord).titleWords, w.spoken.told); len(found) == 1 {
+		return found[0]
 	}
-	for i, of := range records {
-		if !slices.ContainsFunc(all[i], func(word string) bool { return count[word] == 1 && w.speaksOf(word) }) {
-			continue
-		}
-		if only != nil {
-			return nil
-		}
-		only = of
-	}
-	return only
+	return nil
 }
 
-// titleWords are the different words, by stem, of a record's short fields.
-func (of *mintedRecord) titleWords() (words []string) {
+// titleWords are the different words, by stem, of a record's short fields, storyWords those
+// of all but its long ones.
+func (of *mintedRecord) titleWords() []string { return of.wordsUpTo(maxTitle) }
+
+func (of *mintedRecord) storyWords() []string { return of.wordsUpTo(maxStory) }
+
+func (of *mintedRecord) wordsUpTo(limit int) (words []string) {
 	if len(of.fields) > maxFields {
 		return nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(of.fields)) {
 		text, ok := of.fields[key].(string)
-		if !ok || len(text) > maxTitle {
+		if !ok || len(text) > limit {
 			continue
 		}
 		r := dateReader{text: string(normalise([]byte(text)))}
@@ -68,10 +56,4 @@ func (of *mintedRecord) titleWords() (words []string) {
 func tells(word string) bool {
 	_, is := common[word]
 	return len(word) >= minTelling && !is && !slices.ContainsFunc([]rune(word), unicode.IsDigit)
-}
-
-// speaksOf reports whether the operator wrote a word with that stem which tells something.
-func (w *wishes) speaksOf(stem string) bool {
-	_, is := w.told[stem]
-	return is
 }

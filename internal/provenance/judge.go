@@ -173,6 +173,7 @@ func (f *finder) speakFor(v *value, raw []byte) {
 	case nacre.KindDate:
 		if d, is := oneDay(text); is {
 			speaks(nacre.GroundsPointed, slices.Contains(m.days, d))
+			speaks(nacre.GroundsSaid, f.ledger.wishes.spoken.days && m.says(d, f.ledger.wishes.now(f.declared.Now)))
 			speaks(nacre.GroundsReckoned, f.ledger.wishes.reckons(d, m.days, f.declared.Now))
 		}
 	default:
@@ -251,7 +252,13 @@ func ground(l *Ledger, values []value, d *Declared) {
 	}
 	for i := range values {
 		v := &values[i]
-		if (v.kind == nacre.KindAmount || v.flag) && v.origin.Provenance.Label() != nacre.Trusted && paid(values) {
+		if v.kind != nacre.KindAmount && !v.flag || v.origin.Provenance.Label() == nacre.Trusted {
+			continue
+		}
+		if l.minted.figures.tell(v, values, &l.wishes) {
+			v.trust(d, nacre.GroundsFigure)
+		}
+		if v.origin.Grounds == "" && paid(values) && !l.minted.figures.outside(v) {
 			v.trust(d, nacre.GroundsPayee)
 		}
 	}

@@ -47,13 +47,16 @@ type minted struct {
 	// of all that they sent for, and followed is the only link in what they sent for or named.
 	described, each, followed class
 	// lists are those in the records that the operator's words single out.
-	lists lists
+	lists   lists
+	figures figures
+	// said are the days that are the only ones in the text of such a record.
+	said []day
 }
 
 func newMinted() minted {
 	const limit = MaxOperator / generations
 	c := class{limit: limit}
-	return minted{all: c, pointed: c, linked: c, named: c, sent: c, sole: c, senders: c, looked: c, described: c, each: c, followed: c}
+	return minted{all: c, pointed: c, linked: c, named: c, sent: c, sole: c, senders: c, looked: c, described: c, each: c, followed: c, figures: newFigures()}
 }
 
 // Introduce says who the operator is: their own name, address, account. Each
@@ -156,23 +159,56 @@ func (l *Ledger) ObserveMinted(r Result) {
 // observeRecords takes in which records of a result the operator has named, described or
 // asked for, and which belong to one that they named.
 func observeRecords(l *Ledger, r Result, p *picker, senders []mint, sentFor bool) {
+	name := r.Source.Name
 	if of := l.wishes.describes(p.records); of != nil {
-		l.minted.described.addMints(of.mints[:1], r.Source.Name)
+		l.minted.described.addMints(of.mints[:1], name)
+		l.minted.observeSaid(of)
+	}
+	for _, of := range l.wishes.spoken.called(p.records) {
+		l.minted.described.addMints(of.mints[:1], name)
+	}
+	if of := l.wishes.spoken.asks(p.records); of != nil {
+		observeSenders(l, name, of, senders)
 	}
 	asked := sentFor || sentForDay(l, r.Arguments) || actWords(l, r.Tool) > 0
 	about := l.minted.about(r.Arguments)
+	spoken := numbered(l, r, p.records)
 	for _, of := range p.records {
+		l.minted.figures.observe(of)
 		if asked {
-			l.minted.each.addMints(of.mints[:1], r.Source.Name)
+			l.minted.each.addMints(of.mints[:1], name)
 		}
 		switch alone := len(p.records) == 1; {
-		case alone && sentFor || l.singledOut(p, of):
-			observeNamed(l, r.Source.Name, of)
-			observeSenders(l, r.Source.Name, of, senders)
+		case alone && sentFor || spoken[of] || l.singledOut(p, of):
+			observeNamed(l, name, of)
+			observeSenders(l, name, of, senders)
 		case alone && about || l.minted.refers(p, of):
-			l.minted.linked.addMints(of.mints, r.Source.Name)
+			l.minted.linked.addMints(of.mints, name)
 		}
 	}
+}
+
+// numbered are the records of a result that the operator spoke of by their numbers, each the
+// only one of its number in the session.
+func numbered(l *Ledger, r Result, records []*mintedRecord) map[*mintedRecord]bool {
+	nouns := nounsOf(append(r.Mints, string(r.Tool))...)
+	by := make(map[string]*mintedRecord)
+	for _, of := range records {
+		id := of.mints[0]
+		number, is := l.wishes.spoken.numbered(id, nouns)
+		if !is {
+			continue
+		}
+		if known, met := l.wishes.spoken.met[number]; met && known != id {
+			id = ""
+		}
+		l.wishes.spoken.met[number], by[number] = id, of
+	}
+	found := make(map[*mintedRecord]bool)
+	for number, of := range by {
+		found[of] = l.wishes.spoken.met[number] != ""
+	}
+	return found
 }
 
 func (c *class) addMints(values []string, name string) {

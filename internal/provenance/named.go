@@ -40,6 +40,41 @@ func observeNamed(l *Ledger, name string, of *mintedRecord) {
 		l.minted.sole.add(doc(addresses[0]), name)
 	}
 	observeLink(l, name, of.texts())
+	l.minted.observeSaid(of)
+}
+
+// observeSaid takes in the one day in the text of a record; the days that are all of a field
+// are others.
+func (m *minted) observeSaid(of *mintedRecord) {
+	var only day
+	for _, field := range of.fields {
+		text, ok := field.(string)
+		if !ok || isDay(text) {
+			continue
+		}
+		for _, d := range dates(string(normalise([]byte(text)))) {
+			if only != (day{}) && d != only {
+				return
+			}
+			only = d
+		}
+	}
+	if only != (day{}) && len(m.said) < maxKnownDays {
+		m.said = append(m.said, only)
+	}
+}
+
+// says reports whether a day is one of these. Without a year it is the next one of its kind.
+func (m *minted) says(d, today day) bool {
+	return slices.ContainsFunc(m.said, func(said day) bool {
+		if said.year == 0 && today.year != 0 {
+			if since := d.since(today); since < 0 || since > maxSpan {
+				return false
+			}
+			said.year = d.year
+		}
+		return said == d
+	})
 }
 
 // isDay reports whether a text is nothing but a day, with or without a time: no outsider's

@@ -42,6 +42,8 @@ const (
 	// MaxValue is the longest value that is looked for, in bytes; a longer one
 	// counts as seen nowhere.
 	MaxValue = 1 << 20
+	// maxHeard is how much of one text of the operator is read for how they name things.
+	maxHeard = 64 << 10
 	// maxProfile is how much is kept of who the operator is.
 	maxProfile = 16 << 10
 	// maxTaints is how many sources of taint are named.
@@ -73,7 +75,7 @@ type Ledger struct {
 
 // New returns the ledger of a session that has read nothing.
 func New() *Ledger {
-	l := &Ledger{blocks: make(map[uint64]struct{}), minted: newMinted(), profile: class{limit: maxProfile}}
+	l := &Ledger{wishes: wishes{spoken: newSpoken()}, blocks: make(map[uint64]struct{}), minted: newMinted(), profile: class{limit: maxProfile}}
 	l.classes[nacre.SeenOperator].limit = MaxOperator / generations
 	l.classes[nacre.SeenTrusted].limit = MaxText / generations
 	l.classes[nacre.SeenUntrusted].limit = MaxText / generations
@@ -101,6 +103,7 @@ func (l *Ledger) observe(source nacre.Source, text []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if source.Provenance == nacre.SeenOperator {
+		l.wishes.spoken.hear(string(text[:min(len(text), maxHeard)]))
 		for _, d := range docs {
 			l.wishes.hear(string(d))
 		}

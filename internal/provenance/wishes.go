@@ -26,9 +26,8 @@ const (
 // wishes are what the operator's words say beyond the values in them: which words they
 // use, and which days they reckon with. Words are English, as the names of months are.
 type wishes struct {
-	// vocabulary is their words, by stem and as they are; told are the stems of those that
-	// say what is spoken of.
-	vocabulary, told map[string]struct{}
+	// vocabulary is their words, by stem and as they are.
+	vocabulary map[string]struct{}
 	// days are those that they wrote, spans how many days there are between one day and
 	// another, sinceToday between today and one.
 	days              []day
@@ -40,6 +39,8 @@ type wishes struct {
 	monthEnds []int
 	// today is the day that a trusted clock has told.
 	today day
+	// spoken is how they name things and people.
+	spoken spoken
 }
 
 // hear takes in a text of the operator, normalised.
@@ -59,14 +60,11 @@ func (w *wishes) hear(text string) {
 		tokens = append(tokens, t)
 	}
 	if w.vocabulary == nil {
-		w.vocabulary, w.told = make(map[string]struct{}), make(map[string]struct{})
+		w.vocabulary = make(map[string]struct{})
 	}
 	for i, t := range tokens {
 		if len(w.vocabulary) < maxVocabulary && len(t.text) <= maxIdentifier {
 			w.vocabulary[t.text], w.vocabulary[stem(t.text)] = struct{}{}, struct{}{}
-		}
-		if len(w.told) < maxVocabulary && len(t.text) <= maxIdentifier && tells(t.text) {
-			w.told[stem(t.text)] = struct{}{}
 		}
 		w.reckon(tokens, i)
 	}
@@ -177,10 +175,7 @@ func (w *wishes) reckons(d day, named []day, now time.Time) bool {
 	if d.year == 0 {
 		return false
 	}
-	today := w.today
-	if today.year == 0 && !now.IsZero() {
-		today = day{now.Year(), int(now.Month()), now.Day()}
-	}
+	today := w.now(now)
 	if today.year != 0 {
 		since := d.since(today)
 		if slices.Contains(w.sinceToday, since) || slices.Contains(w.spans, since) ||
@@ -195,6 +190,14 @@ func (w *wishes) reckons(d day, named []day, now time.Time) bool {
 		}
 		return slices.Contains(w.spans, d.since(from)) || w.ordinals[d.date] && d.year == from.year && d.month == from.month
 	})
+}
+
+// now is what day it is, by a trusted clock of the session or else by the kernel's.
+func (w *wishes) now(kernel time.Time) day {
+	if w.today.year == 0 && !kernel.IsZero() {
+		return day{kernel.Year(), int(kernel.Month()), kernel.Day()}
+	}
+	return w.today
 }
 
 // endsMonth reports whether a day is the end of a month of which the operator spoke, and
@@ -227,6 +230,12 @@ func (w *wishes) names(choice string) bool {
 	return len(parts) > 0 && !slices.ContainsFunc(parts, func(part string) bool { return !w.says(part) })
 }
 
+// wrote reports whether the operator wrote a word of a stem.
+func (w *wishes) wrote(stem string) bool {
+	_, is := w.vocabulary[stem]
+	return is
+}
+
 // says reports whether the operator wrote a word, a form of it, or its beginning.
 func (w *wishes) says(word string) bool {
 	if _, is := w.vocabulary[word]; is {
@@ -243,9 +252,9 @@ func (w *wishes) says(word string) bool {
 	return false
 }
 
-// replies reports whether the operator wants somebody to be answered.
+// replies reports whether the operator wants somebody to be answered, or written to.
 func (w *wishes) replies() bool {
-	return w.says("reply") || w.says("answer") || w.says("respond")
+	return w.spoken.addresses || w.says("reply") || w.says("answer") || w.says("respond")
 }
 
 // wantsAll reports whether the operator spoke of all of something.
@@ -271,15 +280,21 @@ var common = func() map[string]struct{} {
 	return set
 }()
 
-// stem is a word without the endings of its forms: closing, closed and close are clos. A
-// word that is short is its own.
+// stem is a word without the endings of its forms: closing, closed and close are clos, and
+// keller and kellers are kell. A word that is short is its own.
 func stem(word string) string {
-	for _, ending := range [...]string{"ied", "ies", "y"} {
+	if root, ok := strings.CutSuffix(word, "ies"); ok && len(root) >= minStem {
+		return root
+	}
+	if root, ok := strings.CutSuffix(word, "s"); ok && len(root) >= minStem && root[len(root)-1] != 's' {
+		word = root
+	}
+	for _, ending := range [...]string{"ied", "y"} {
 		if root, ok := strings.CutSuffix(word, ending); ok && len(root) >= minStem {
 			return root
 		}
 	}
-	for _, ending := range [...]string{"ing", "ion", "ed", "er", "es", "e", "s"} {
+	for _, ending := range [...]string{"ing", "ion", "ed", "er", "e"} {
 		root, ok := strings.CutSuffix(word, ending)
 		if n := len(root); ok && n >= minStem {
 			if root[n-1] == root[n-2] { // ship, shipping

@@ -241,6 +241,7 @@ func TestLookedUpByName(t *testing.T) {
 func FuzzWishes(f *testing.F) {
 	f.Add("the end of next month, two weeks later than the 31st, tomorrow", "2026-04-30")
 	f.Add("end of of of of", "0000-99-99")
+	f.Add("Answer \u2019s 's's Keller's 0000 and -7- that that; invoices 0, 00-0 and \u0664", "2026-03-01")
 	f.Fuzz(func(t *testing.T, task, day string) {
 		arguments, err := json.Marshal(map[string]string{"day": day})
 		if err != nil {

@@ -22,6 +22,9 @@ import (
 )
 
 const (
+	// The capabilities of nacre's own questions begin with a name that no plugin may have, so
+	// that no tool is taken for one of them.
+
 	// Egress is the capability of a question whether one host may be reached, which is
 	// asked after a connection to it was refused (M-23).
 	Egress nacre.CapabilityID = "nacre.egress"
@@ -29,7 +32,7 @@ const (
 	// and how often (M-30).
 	Lease nacre.CapabilityID = "nacre.credential"
 	// Continue is the capability of the question whether a run goes on (S-18).
-	Continue nacre.CapabilityID = "task.continue"
+	Continue nacre.CapabilityID = "nacre.continue"
 )
 
 // KindOf is what a session's question is about.

@@ -157,3 +157,19 @@ func FuzzEscape(f *testing.F) {
 		}
 	})
 }
+
+// A plugin names its tools: nothing that it can call one is taken for a question of nacre's own,
+// which other persons may answer (M-46).
+func TestNoToolIsTakenForAQuestionOfNacresOwn(t *testing.T) {
+	t.Parallel()
+	for _, own := range []nacre.CapabilityID{question.Egress, question.Lease, question.Continue} {
+		if !strings.HasPrefix(string(own), "nacre.") { // a name that no plugin may have
+			t.Errorf("a plugin could have the tool %s", own)
+		}
+	}
+	for _, tool := range []nacre.CapabilityID{"task.continue", "run.continue", "egress.nacre"} {
+		if have := question.KindOf(nacre.Question{Capability: tool}); have != person.Tool {
+			t.Errorf("%s: have %s", tool, have)
+		}
+	}
+}

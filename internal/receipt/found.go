@@ -1,6 +1,7 @@
 package receipt
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/ledger"
+	"github.com/nacre-dev/nacre/internal/task"
 )
 
 // landed is the outcome of work that is on its project's branch.
@@ -29,8 +31,9 @@ type account struct {
 	at   time.Time
 }
 
-// read goes through the chains of the work.
-func (w *work) read(inst *installation.Installation) (a account, err error) {
+// read goes through the chains of the work. What had landed has landed, whatever ended its session
+// before it said so.
+func (w *work) read(ctx context.Context, inst *installation.Installation) (a account, err error) {
 	for _, chain := range w.chains {
 		a.outcome, a.reason, a.closed = "", "", "" // an earlier opening's end was none
 		err := audit.Read(inst.AuditRoot(), chain, func(e audit.Entry) error {
@@ -41,7 +44,15 @@ func (w *work) read(inst *installation.Installation) (a account, err error) {
 			return a, err
 		}
 	}
-	_, a.cost, err = Count(inst, w.chains)
+	if _, a.cost, err = Count(inst, w.chains); err != nil || a.outcome != "" {
+		return a, err
+	}
+	commit, err := task.HasLanded(ctx, task.LandedIn{
+		Dir: inst.Registry.Paths().Session(w.session), Work: w.name, Project: w.project, Now: inst.Options.Now,
+	}, func(take func(nacre.Record) error) error { return installation.EachRecord(inst, w.chains, take) })
+	if commit != "" {
+		a.outcome, a.reason = landed, "its work had landed before its session ended"
+	}
 	return a, err
 }
 

@@ -101,6 +101,14 @@ func EnterWork(ctx context.Context, inst *installation.Installation, l *ledger.L
 	return row.Run, err
 }
 
+// Names tells whether a row of the ledger is that of a work which is no task. A row of work whose records
+// were pruned is none's.
+func Names(inst *installation.Installation, row ledger.Run, of Worked) bool {
+	opened, chains, err := firstBegun(inst, of)
+	w := &work{session: of.Session, name: of.Work, opened: opened, chains: chains}
+	return err == nil && w.dna() == row.DNA
+}
+
 // firstBegun is the first opening that has begun, and its chain with those after it: nacre may have been
 // killed before an opening's first record, and a row stands on a record.
 func firstBegun(inst *installation.Installation, of Worked) (opening, []string, error) {
@@ -120,6 +128,8 @@ type work struct {
 	chains  []string
 	// forgotten says that the session's texts were erased: its row holds none.
 	forgotten bool
+	// project is what it worked on, where its session is still known.
+	project string
 	// goesOn says that a nacre serve carries it on that was interrupted: it is of a message or a tick.
 	goesOn bool
 }
@@ -334,7 +344,7 @@ func (w *work) standing(inst *installation.Installation) (ledger.Status, string,
 	case err != nil:
 		return "", "", err
 	}
-	w.forgotten = s.Title == registry.ForgottenTitle
+	w.forgotten, w.project = s.Title == registry.ForgottenTitle, s.Project
 	switch {
 	case s.LatestWork() != w.name && !slices.Contains(s.Chains, w.chains[0]):
 		return ledger.Done, "", nil
@@ -351,7 +361,7 @@ func (w *work) bring(ctx context.Context, inst *installation.Installation, l *le
 	if from == to {
 		return nil
 	}
-	found, err := w.read(inst)
+	found, err := w.read(ctx, inst)
 	if err != nil {
 		return err
 	}

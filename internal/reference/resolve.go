@@ -9,6 +9,9 @@ import (
 // maxDepth is how deep arguments are looked into.
 const maxDepth = 64
 
+// Anywhere is the place that is all of the arguments.
+const Anywhere = "*"
+
 // Resolved are arguments with values in the place of words.
 type Resolved struct {
 	Arguments json.RawMessage
@@ -89,6 +92,9 @@ func (w *resolver) text(s, path string) string {
 // takes reports whether a path is a declared place, or within one.
 func (w *resolver) takes(path string) bool {
 	for _, d := range w.declared {
+		if d == Anywhere {
+			return true
+		}
 		if rest, ok := strings.CutPrefix(path, d); ok && (rest == "" || rest[0] == '.') {
 			return true
 		}

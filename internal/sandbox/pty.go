@@ -46,9 +46,12 @@ type Face interface {
 	Type(typed []byte) (program []byte, suspend bool)
 	// Resized is told that the terminal has another size.
 	Resized()
-	// Leave gives the terminal back before the job stops, and Return takes it again.
-	Leave()
+	// Leave gives the terminal back before the job stops, and returns what is still the
+	// program's. Return takes it again.
+	Leave() (program []byte)
 	Return()
+	// Close gives it back when the program is gone.
+	Close()
 }
 
 // Relay connects a person's terminal to the master of a pseudo terminal until
@@ -63,14 +66,19 @@ func Relay(in, master *os.File, face Face, count func(io.Reader) io.Reader) erro
 	if err != nil {
 		return fmt.Errorf("terminal: %w", err)
 	}
-	defer func() { _ = term.Restore(fd, before) }() // the person's next command resets it otherwise
+	defer func() {
+		if inForeground(fd) { // else the shell has it, and had it restored
+			_ = term.Restore(fd, before) // the person's next command resets it otherwise
+		}
+	}()
 	stop := followSize(in, master, face.Resized)
 	defer stop()
-	endInput, err := relayInput(in, master, face, func() error { return suspend(in, face, before) })
+	defer face.Close()
+	endInput, err := relayInput(in, master, face, func(stop *os.File) error { return suspend(in, master, stop, face, before) })
 	if err != nil {
 		return err
 	}
-	defer endInput()
+	defer endInput() // before the face, which then reads the terminal alone
 	_, err = io.Copy(face, count(master))
 	if errors.Is(err, unix.EIO) { // how a terminal says that its other end is closed
 		return nil
@@ -79,7 +87,7 @@ func Relay(in, master *os.File, face Face, count func(io.Reader) io.Reader) erro
 }
 
 // relayInput copies keys to the master until end is called.
-func relayInput(in, master *os.File, face Face, suspend func() error) (end func(), err error) {
+func relayInput(in, master *os.File, face Face, suspend func(stop *os.File) error) (end func(), err error) {
 	stopRead, stopWrite, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("terminal: %w", err)
@@ -97,7 +105,7 @@ func relayInput(in, master *os.File, face Face, suspend func() error) (end func(
 			if _, err := master.Write(program); err != nil {
 				return
 			}
-			if stops && suspend() != nil {
+			if stops && suspend(stopRead) != nil {
 				return
 			}
 		}
@@ -109,9 +117,12 @@ func relayInput(in, master *os.File, face Face, suspend func() error) (end func(
 }
 
 // suspend stops nacre as Ctrl-Z does in a terminal that is not raw, and goes on when the
-// shell says so. Where there is no shell that could, the kernel does not stop it.
-func suspend(in *os.File, face Face, before *term.State) error {
-	face.Leave()
+// shell says so. Where there is no shell that could, the kernel does not stop it. One that
+// goes on in the background, as to be ended there, leaves the terminal to the shell.
+func suspend(in, master, stop *os.File, face Face, before *term.State) error {
+	if _, err := master.Write(face.Leave()); err != nil {
+		return err
+	}
 	if err := term.Restore(int(in.Fd()), before); err != nil {
 		return err
 	}
@@ -123,11 +134,28 @@ func suspend(in *os.File, face Face, before *term.State) error {
 	if err != nil {
 		return err
 	}
+	for !inForeground(int(in.Fd())) {
+		if ready(int(lookTime.Milliseconds()), unix.PollFd{Fd: int32(stop.Fd()), Events: unix.POLLIN}) {
+			return errEnded
+		}
+	}
 	if _, err := term.MakeRaw(int(in.Fd())); err != nil {
 		return err
 	}
 	face.Return()
 	return nil
+}
+
+// lookTime is how often a job in the background looks whether the terminal is its own again.
+const lookTime = 100 * time.Millisecond
+
+var errEnded = errors.New("the program ended while the job was stopped")
+
+// inForeground tells whether nacre may set its terminal without being stopped for it. A
+// terminal that no shell shares is nacre's.
+func inForeground(fd int) bool {
+	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+	return err != nil || group == unix.Getpgrp()
 }
 
 // Draws tells whether the program on a pseudo terminal takes each key as it is typed, as
@@ -179,15 +207,37 @@ func Size(of *os.File) (columns, rows int) {
 	return int(size.Col), int(size.Row)
 }
 
+// hearTime is for how long a terminal may be silent that was asked something: one at the
+// far end of a slow line still answers.
+const hearTime = time.Second
+
+// Hear reads what a terminal sends, nothing where it is silent.
+func Hear(in *os.File) []byte {
+	heard := make([]byte, 4096)
+	if !ready(int(hearTime.Milliseconds()), unix.PollFd{Fd: int32(in.Fd()), Events: unix.POLLIN}) {
+		return nil
+	}
+	n, err := in.Read(heard)
+	if err != nil {
+		return nil // it is gone
+	}
+	return heard[:n]
+}
+
 // readable waits for input, and returns false when stop is closed first.
 func readable(in, stop *os.File) bool {
-	wait := []unix.PollFd{{Fd: int32(in.Fd()), Events: unix.POLLIN}, {Fd: int32(stop.Fd()), Events: unix.POLLIN}}
+	return ready(-1, unix.PollFd{Fd: int32(in.Fd()), Events: unix.POLLIN}, unix.PollFd{Fd: int32(stop.Fd()), Events: unix.POLLIN})
+}
+
+// ready waits at most for a time in milliseconds, and tells whether the first of some
+// files, and that one alone, has something to read.
+func ready(patience int, wait ...unix.PollFd) bool {
 	for {
-		_, err := unix.Poll(wait, -1)
+		n, err := unix.Poll(wait, patience)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
-		return err == nil && wait[1].Revents == 0
+		return err == nil && n == 1 && wait[0].Revents != 0
 	}
 }
 

@@ -63,6 +63,13 @@ type TickStatus struct {
 	Changed time.Time       `json:"changed"`
 }
 
+// Tools let a session's agent make schedules for its group. label is whom a session has listened to.
+func Tools(inst *installation.Installation, label func(nacre.SessionID) nacre.Label) []nacre.Tool {
+	return schedule.Tools(schedule.Access{
+		Open: func(ctx context.Context) (*schedule.Store, error) { return Schedules(ctx, inst) }, Zone: LocalZone(inst), Label: label,
+	})
+}
+
 // withSchedules opens the schedules for one use.
 func withSchedules(ctx context.Context, inst *installation.Installation, use func(*schedule.Store) error) error {
 	store, err := Schedules(ctx, inst)

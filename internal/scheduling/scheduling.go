@@ -12,12 +12,10 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/calendar"
 	"github.com/nacre-dev/nacre/internal/inbox"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/node"
-	"github.com/nacre-dev/nacre/internal/receipt"
 	"github.com/nacre-dev/nacre/internal/schedule"
 )
 
@@ -171,7 +169,7 @@ func TickEnd(inst *installation.Installation, t schedule.Tick) (schedule.State, 
 		return schedule.NothingToDo, ""
 	}
 	why := s.Outcome
-	_ = receipt.ReadAudit(inst, t.Session, func(e audit.Entry) error { // what cannot be read says no more than the registry
+	_ = installation.EachRecord(inst, s.Chains, func(e nacre.Record) error { // what cannot be read says no more than the registry
 		if e.Kind == nacre.KindOutcome && e.Reason != "" {
 			why = e.Reason
 		}

@@ -1,7 +1,7 @@
-// Package seal opens a sealed session with everything that serves it: memory,
-// plugins, kernel, door, proxy, gateway, credentials and tripwires. What goes through
-// the door or the proxy passes the same stages in each session, in the order that
-// ARCHITECTURE.md shows.
+// Package seal opens a sealed session with everything that serves it, in the order in which the
+// parts depend on each other, and closes it: memory, plugins, kernel, door, proxy, gateway,
+// credentials and tripwires. What goes through the door or the proxy passes the same stages in
+// each session, in the order that ARCHITECTURE.md shows.
 package seal
 
 import (
@@ -9,121 +9,38 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"net"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/approval"
 	"github.com/nacre-dev/nacre/internal/asking"
 	"github.com/nacre-dev/nacre/internal/basis"
-	"github.com/nacre-dev/nacre/internal/brain"
-	"github.com/nacre-dev/nacre/internal/config"
-	"github.com/nacre-dev/nacre/internal/door"
-	"github.com/nacre-dev/nacre/internal/egress"
+	"github.com/nacre-dev/nacre/internal/doorway"
 	"github.com/nacre-dev/nacre/internal/hosting"
 	"github.com/nacre-dev/nacre/internal/installation"
-	"github.com/nacre-dev/nacre/internal/leasing"
-	"github.com/nacre-dev/nacre/internal/memory"
 	"github.com/nacre-dev/nacre/internal/metering"
 	"github.com/nacre-dev/nacre/internal/operator"
-	"github.com/nacre-dev/nacre/internal/planted/search"
-	"github.com/nacre-dev/nacre/internal/pluginhost"
-	"github.com/nacre-dev/nacre/internal/posture"
-	"github.com/nacre-dev/nacre/internal/quiet"
-	"github.com/nacre-dev/nacre/internal/registry"
-	"github.com/nacre-dev/nacre/internal/schedule"
-	"github.com/nacre-dev/nacre/internal/session"
-	"github.com/nacre-dev/nacre/internal/toolchain"
-	"github.com/nacre-dev/nacre/internal/verify"
+	"github.com/nacre-dev/nacre/internal/reach"
+	"github.com/nacre-dev/nacre/internal/recollection"
+	"github.com/nacre-dev/nacre/internal/toolset"
 	"github.com/nacre-dev/nacre/internal/watch"
 )
-
-// Asking decides how a person is asked. With its zero value a question waits
-// for `nacre approvals` in another terminal until it expires.
-type Asking struct {
-	// Ask is told of each question and may answer it through answer, from any
-	// goroutine. It must not block.
-	Ask func(q nacre.Question, answer func(nacre.Ruling) (nacre.Pressed, error))
-	// Settled, where set, is told of each question that waits no longer, whoever
-	// answered it.
-	Settled func(id string)
-	// In and Out, where set, are a terminal that is asked y or n. By is recorded
-	// as who answered there.
-	In  io.Reader
-	Out io.Writer
-	By  string
-	// Watched says that a person sees each question at once: connections to hosts that
-	// are not listed wait for the answer (U-11).
-	Watched bool
-	// Patience is how long a question waits where the config does not say; zero means 5
-	// minutes.
-	Patience time.Duration
-	// Confirm, where set, is told before a run begins what will keep its work from landing,
-	// and whether its agent costs money. With an error nothing begins.
-	Confirm func(ctx context.Context, obstacles []string, costs bool) error
-}
-
-// Said is what the operator said.
-type Said struct {
-	Task string
-	// Words are what they typed that is not a task, such as a command. They are the
-	// operator's for what the kernel asks about, and nobody's justification.
-	Words []string
-}
-
-// Holding is what a role does to a session.
-type Holding struct {
-	// Role is what holds a command, if anything does.
-	Role string
-	// Confined says that a role keeps parts of the project from the agent.
-	Confined bool
-}
-
-// Request is what a sealed session is opened for.
-type Request struct {
-	ID      nacre.SessionID
-	Group   nacre.Group
-	Kind    string
-	Title   string
-	Project string
-	Brain   string
-	Version string // of the brain
-	Said
-	Ways
-	Model   bool
-	Asking  Asking
-	Prepare func(dir string) error
-	Tell    func(nacre.Step)
-	// Warn tells what the operator has to know; where it is not set, tell does.
-	Warn func(nacre.Step)
-	Holding
-	// Kin is the session's place among agents that asked for one another.
-	Kin basis.Kin
-	// Shared, where it is set, runs plugins for several sessions; the session uses
-	// their tools and starts the others.
-	Shared *hosting.Shared
-}
 
 // Session is an open session with everything that serves it.
 type Session struct {
 	*basis.Basis
-	*toolset
-	// Services are those of this machine that the agent may reach, or ask for.
-	Services asking.Services
-	Model    *metering.Meter
-	Watch    *watch.Watch     // nil until it is set up
-	proposer *asking.Proposer // nil where nobody is asked about hosts that were refused
-	leases   *leasing.Credentials
-	Limited  atomic.Value // a string: for which limit the agent was ended
+	*reach.Reach
+	*recollection.Recollection
+	*toolset.Toolset
+	Model   *metering.Meter
+	Watch   *watch.Watch     // nil until it is set up
+	Plugins *hosting.Plugins // nil until what its calls reach is open
+	Limited atomic.Value     // a string: for which limit the agent was ended
 
-	questions chan nacre.Question
-	asked     sync.WaitGroup
+	request   Request
+	door      *doorway.Doorway
+	questions *asking.Questions
 }
 
 // Open opens a session with its memory, plugins, kernel, door, proxy and gateway.
@@ -131,116 +48,80 @@ func Open(ctx context.Context, inst *installation.Installation, req Request) (*S
 	if err := inst.PolicySeen(); err != nil {
 		return nil, err
 	}
-	started := inst.Options.Now() // one moment for all that it may reach
-	reach, unlearned := reachOf(inst, req, started)
-	rules, err := reach.Rules(req.Egress)
-	opened, unopened := reach.Opened(req.Egress)
-	powers, unpowered := reach.powers(rules, req.Egress)
-	if h := req.Kin.Handed; h != nil {
-		rules = h.Rules // of its parent's
-	}
-	services, refused := asking.OpenServices(inst, req.Services)
-	if err := errors.Join(unlearned, err, unopened, unpowered, refused); err != nil {
-		return nil, &config.Error{Err: err}
+	on := basis.New(inst, req.Project, strings.TrimSpace(req.Brain+" "+req.Version), req.Tell, req.Warn)
+	s := &Session{Basis: on, request: req}
+	s.Toolset = toolset.New(on, toolset.Options{
+		Project: req.Project, Kind: req.Kind, Confined: req.Confined, Words: req.Words, Kin: req.Kin, Health: func() any { return s.Plugins.Health() },
+	})
+	var err error
+	s.Reach, err = reach.Decide(on, reach.Asked{
+		Kind: req.Kind, Egress: req.Egress, Services: req.Services, Powers: req.Powers, Handed: req.Kin.Handed,
+	}, s.Tainted)
+	if err != nil {
+		return nil, err
 	}
 	if err := operator.SettleAll(ctx, inst, req.Project, operator.TellSteps(req.Warn, req.Tell)); err != nil {
 		return nil, err
 	}
-	on := &basis.Basis{
-		Inst: inst, Agent: strings.TrimSpace(req.Brain + " " + req.Version), Tell: installation.OneAtATime(req.Tell), Started: started, Before: search.Top(req.Project), Rules: rules, Powers: reach.unlocked(req),
+	s.door = doorway.New(on, req.Kin, s.openLate, s.Opened)
+	s.questions = asking.NewQuestions(req.Asking)
+	s.Recollection = recollection.New(on, req.Group, req.Kin.Working(), req.Kind == "exec" && req.Shared == nil)
+	later := s.Quiet()
+	plugins := hosting.Finder(inst, req.Group)
+	if later {
+		plugins = nil
+	} else {
+		s.Remember(ctx)
 	}
-	if on.Warn = on.Tell; req.Warn != nil {
-		on.Warn = installation.OneAtATime(req.Warn)
-	}
-	s := &Session{Basis: on, toolset: newToolset(on, req), Services: services, questions: make(chan nacre.Question, approval.MaxPending)}
-	if req.Kind == "exec" && req.Shared == nil {
-		s.looks = looksOf(inst, req.Group)
-	}
-	later := quiet.Is(inst, req.Group, s.looks)
-	s.Found = basis.LookAround(ctx, inst, req.Group, later)
+	s.Found = basis.LookAround(ctx, inst, plugins)
 	defer s.Found.Wait.Wait()
-	if !later {
-		s.remember(ctx, req.Group)
-	}
-	if err := s.open(ctx, req, opening{opened, reach.Uses(), powers, later}); err != nil {
+	if err := s.open(ctx, later); err != nil {
 		return nil, errors.Join(err, s.Stopped(), s.Close(ctx, "not opened", s.Session == nil || !s.Resumed() && !s.CarriedOn()))
 	}
 	return s, nil
 }
 
-// remember opens the memory beside the session. Nothing of either is used before
-// both are open: no memory, no run (M-01, D-45).
-func (t *toolset) remember(ctx context.Context, group nacre.Group) {
-	var store *memory.Store
-	var err error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		store, err = installation.OpenWorkingMemory(ctx, t.Inst, group, t.calls.kin.Working(), func(text string) {
-			t.Warn(nacre.Step{Kind: nacre.StepResult, Name: "memory", Text: text, IsError: true})
-		})
-	}()
-	t.remembered = sync.OnceValue(func() error {
-		<-done
-		t.Memory = store
-		return err
-	})
-}
-
 // open opens what the agent needs; what its calls reach as well, unless that is for later.
-func (s *Session) open(ctx context.Context, req Request, o opening) error {
-	r := s.Inst
-	var err error
-	s.Session, err = session.Open(ctx, session.Options{
-		Registry: r.Registry, Sandbox: r.BackendAhead, EndOrphans: installation.EndOrphans, Keys: r.Keys, Now: r.Options.Now, AskTTL: cmp.Or(r.Config.AskTTL(), req.Asking.Patience),
-		Session: registry.Session{SessionStatus: nacre.SessionStatus{
-			ID: req.ID, Group: req.Group, Kind: req.Kind, Title: req.Title, Project: req.Project, Brain: req.Brain,
-			State: nacre.SessionOpen, Started: s.Started, Parent: req.Kin.Parent,
-		}, Began: s.Started, Before: s.Before},
-		Prepare: req.Prepare, Notify: s.notify(req.Asking), Reload: s.reloadPlugin, Directory: asking.Persons(r),
+func (s *Session) open(ctx context.Context, later bool) error {
+	r, req := s.Inst, s.request
+	err := s.Basis.Open(ctx, basis.Opening{
+		Status: nacre.SessionStatus{ID: req.ID, Group: req.Group, Kind: req.Kind, Title: req.Title, Project: req.Project, Brain: req.Brain, Parent: req.Kin.Parent},
+		AskTTL: cmp.Or(r.Config.AskTTL(), req.Asking.Patience), Prepare: req.Prepare, Notify: s.questions.Notify, Reload: s.reloadPlugin, Directory: asking.Persons(r),
 	})
-	if memoryErr := s.remembered(); memoryErr != nil && !o.later {
+	if memoryErr := s.Remembered(); memoryErr != nil && !later {
 		return memoryErr // which says more than what else went wrong
 	}
 	if err != nil {
-		return s.Inst.Writable(err)
+		return r.Writable(err)
 	}
-	s.Model = metering.New(r, s.Session, metering.Options{Agent: s.Agent, Tell: installation.Noticed(s.Tell), Observe: s.overhear})
-	s.calls.ctx, s.calls.cancel = context.WithCancel(s.Context()) // close cancels it
-	if err := s.recordOpen(ctx, req); err != nil {
+	s.questions.Follow(s.Session)
+	s.Model = metering.New(r, s.Session, metering.Options{Agent: s.Agent, Tell: installation.Noticed(s.Tell), Observe: s.overhear, Revoked: s.revoked})
+	if err := s.recordOpen(ctx); err != nil {
 		return err
 	}
-	reactions, err := r.Config.Reactions()
-	if err != nil {
-		return &config.Error{Err: err}
-	}
-	if s.Watch, err = watch.Open(r, s.Session, reactions, s.Warn); err != nil {
+	if s.Watch, err = watch.Open(r, s.Session, s.Warn); err != nil {
 		return err
 	}
-	if s.pins, err = s.newPinner(req.Folder); err != nil {
+	s.door.Begin(s.Watch)
+	if err := s.OpenPins(req.Folder); err != nil {
 		return err
 	}
-	if err := s.leaseAll(ctx, req, o); err != nil {
+	hold := r.Config.Hold(req.Asking.Watched)
+	if err := s.Reach.Open(ctx, s.Watch, hold); err != nil {
 		return err
 	}
-	s.askTerminal(req.Asking)
+	s.questions.AtTerminal()
 	s.Found.Wait.Wait()
-	if !o.later {
-		if err := s.reachable(ctx, req.Task); err != nil {
+	if !later {
+		if err := s.openCalls(ctx, req.Task); err != nil {
 			return err
 		}
-		s.calls.done.Store(true)
 	}
-	close(s.calls.ready)
-	who := r.Principal(req.Group, req.ID, req.Task)
-	if h := req.Kin.Handed; h != nil {
-		who = h.Principal
-	}
-	who.Agent = cmp.Or(req.Brain, r.Config.Brain.Name, "agent") // one that answers messages is chosen when it is woken
-	if err := s.serveDoor(who); err != nil {
+	s.door.Ready(!later)
+	if err := s.door.Serve(s.principal(), &s.Refused); err != nil {
 		return err
 	}
-	if err := s.serveEgress(req.Asking.Watched, o.powers); err != nil {
+	if err := s.Serve(hold); err != nil {
 		return err
 	}
 	if req.Model {
@@ -249,49 +130,60 @@ func (s *Session) open(ctx context.Context, req Request, o opening) error {
 	return nil
 }
 
-// notify tells whoever asked to be told, and queues the question for the terminal.
-func (s *Session) notify(asking Asking) func(nacre.Question) {
-	return func(q nacre.Question) {
-		if asking.Ask != nil {
-			asking.Ask(q, func(ruling nacre.Ruling) (nacre.Pressed, error) {
-				return s.Approvals.Press(approval.Here(q, ruling))
-			})
-		}
-		if asking.Settled != nil {
-			settled := s.Approvals.Settled(q.ID)
-			s.asked.Go(func() { // every question is settled with the session's end
-				<-settled
-				asking.Settled(q.ID)
-			})
-		}
-		if asking.In != nil {
-			s.questions <- q // has room for as many as can wait
-		}
+// principal is who the calls of the session's agent act for.
+func (s *Session) principal() nacre.Principal {
+	who := s.Inst.Principal(s.request.Group, s.request.ID, s.request.Task)
+	if h := s.request.Kin.Handed; h != nil {
+		who = h.Principal
 	}
+	who.Agent = cmp.Or(s.request.Brain, s.Inst.Config.Brain.Name, "agent") // one that answers messages is chosen when it is woken
+	return who
 }
 
-// askTerminal asks a person at the terminal the session was started from.
-func (s *Session) askTerminal(asking Asking) {
-	if asking.In == nil {
-		return
+// openLate opens at the first call what was quiet when the session began.
+func (s *Session) openLate(ctx context.Context) error {
+	s.Found.Plugins, s.Found.Err = hosting.Finder(s.Inst, s.Group())()
+	s.Remember(ctx)
+	if err := s.Remembered(); err != nil {
+		return err
 	}
-	lines := make(chan string)
-	go func() { _ = approval.Lines(s.Context(), asking.In, lines) }() // ends with the next line typed, or the process
-	terminal := approval.Terminal{Desk: s.Approvals, Lines: lines, Out: asking.Out, By: asking.By}
-	s.asked.Add(1)
-	go func() {
-		defer s.asked.Done()
-		_ = terminal.Run(s.Context(), s.questions) // a terminal that is gone leaves questions to others
-	}()
+	return s.openCalls(ctx, "")
+}
+
+// openCalls opens what the agent's calls reach, over the memory and the plugins that were found.
+func (s *Session) openCalls(ctx context.Context, task string) error {
+	if err := s.RecordPurge(ctx); err != nil {
+		return err
+	}
+	if s.Found.Err != nil {
+		return s.Found.Err
+	}
+	s.Plugins = hosting.Open(s.Inst, s.Session, hosting.Options{
+		Guest: hosting.Guest{ID: s.ID(), Group: s.Group(), Tools: s.Catalog, Info: s.About},
+		Found: s.request.Kin.Needed(s.Found.Plugins), Shared: s.request.Shared, Folder: s.WorkFolder, Warn: s.Warn,
+	})
+	return s.Toolset.Open(ctx, s.Memory, s.Plugins, task)
+}
+
+// Door is the session's kernel as its door has it.
+func (s *Session) Door() *doorway.Doorway { return s.door }
+
+// reloadPlugin replaces a plugin of this session by what its folder is now.
+func (s *Session) reloadPlugin(ctx context.Context, name nacre.PluginName) error {
+	if err := s.door.OpenFrom(ctx); err != nil {
+		return err
+	}
+	return s.Plugins.Reload(ctx, name, s.Kernel.Replace)
 }
 
 // recordOpen is durable with the first record that something waits for: whatever
 // is started, or let out, is recorded after it and waits.
-func (s *Session) recordOpen(ctx context.Context, req Request) error {
+func (s *Session) recordOpen(ctx context.Context) error {
+	to := s.Reached()
 	detail, err := json.Marshal(map[string]any{
-		"kind": req.Kind, "work": s.Work(), "brain": s.Agent, "resumed": s.Resumed(), "policy": s.Inst.Policy.Version(),
-		"version": s.Inst.Options.Version, "role": req.Role, "egress": s.Inst.Config.Reach(req.Group, s.Rules, s.Powers...), "powers": s.Powers, "inside": s.Inst.Config.Delivered(req.Group), "services": s.Services.Texts(),
-		"parent": req.Kin.Row, "parent_session": req.Kin.Parent,
+		"kind": s.request.Kind, "work": s.Work(), "brain": s.Agent, "resumed": s.Resumed(), "policy": s.Inst.Policy.Version(),
+		"version": s.Inst.Options.Version, "role": s.request.Role, "egress": to.Egress, "powers": s.Powers, "inside": to.Inside, "services": to.Services,
+		"parent": s.request.Kin.Row, "parent_session": s.request.Kin.Parent,
 	})
 	if err != nil {
 		return err
@@ -299,156 +191,27 @@ func (s *Session) recordOpen(ctx context.Context, req Request) error {
 	return s.Recorder.Append(ctx, nacre.Record{Kind: nacre.KindSessionOpen, Source: "core", Detail: detail})
 }
 
-func (s *Session) serveDoor(principal nacre.Principal) error {
-	return s.Listen(nacre.DoorSocket, func(ctx context.Context, listener *net.UnixListener) error {
-		return door.Serve(ctx, listener, door.Session{
-			ID: s.ID(), Group: s.Group(), Principal: principal, PeerUID: s.peerUIDs(),
-		}, s.Door(), door.Deps{
-			Recorder: installation.Words{Recorder: s.refusals.Of(s.Recorder), Redact: s.Inst.Redact}, Now: s.Inst.Options.Now, NewID: installation.RandomHex, Redact: func(document []byte) ([]byte, []string) { return installation.RedactJSON(s.Inst, document) }, Sanitize: installation.Sanitize, Limits: door.Limits{Answer: s.Inst.Config.Limits.IPC()}, Closing: s.Interruption.Begun(),
-		})
-	})
+// overhear tells the kernel what the brain's own tools have read: it is in what
+// goes to the model, and nowhere else (K-26).
+func (s *Session) overhear(body []byte) {
+	project := nacre.SeenUntrusted
+	// What the vendor finds on the web is in what goes to the model too.
+	searched := len(s.Inst.Config.VendorTools(s.Group())) > 0
+	if at := s.request.Project; slices.Contains(s.Inst.Config.TrustedProjects, at) && at != "" && !searched {
+		project = nacre.SeenTrusted
+	}
+	s.Watch.SeenInModel(body)
+	if err := s.Kernel.ObserveModelRequest(s.Key(), body, project); err != nil {
+		s.Stop(err) // what cannot be followed must not go on
+	}
 }
 
-// peerUIDs are the host users that connections from inside come from (D-01).
-func (s *Session) peerUIDs() []uint32 {
-	var uids []uint32
-	for _, uid := range s.Sandbox().PeerUIDs() {
-		uids = append(uids, uint32(uid)) //nolint:gosec // a user id
-	}
-	return uids
+// revoked tells whether what the session was granted was taken back.
+func (s *Session) revoked() bool { return s.Watch.Revoked() }
+
+// Info is what a person is told of the session before its agent begins.
+func (s *Session) Info(p nacre.Posture, brainName string) SessionInfo {
+	info := s.Told(p, brainName, s.request.Project)
+	info.Model, info.BudgetUSD, info.Today = s.Model.Told()
+	return info
 }
-
-func (s *Session) serveEgress(watched bool, powers []nacre.EgressRule) error {
-	if s.calls.kin.Handed == nil { // a sub-agent's hosts are its parent's to name
-		s.proposer = asking.Propose(s.Inst, s.Session, s.Warn)
-	}
-	options, err := s.leases.Into(s.Services.Into(egress.Options{
-		Rules: s.Rules, Record: s.Watch.Recorder(installation.Notice{Recorder: s.Recorder, Tell: installation.Noticed(s.Tell), Warn: installation.Noticed(s.Warn)}), Asking: egress.Asking{Propose: s.proposer.Told(), Hold: s.Inst.Config.Hold(watched)}, Inspect: egress.Inspection{Each: s.Watch.Inspect, PassOpaque: s.Watch.StopsNothing()}, Revoked: egress.Revocation{All: s.Watch.Revoked, Rule: withheld(s, powers)}, Session: s.ID(), Group: s.Group(), Now: s.Inst.Options.Now, Limits: s.Inst.Config.Egress.Limits.Proxy(),
-	}))
-	if err != nil {
-		return err
-	}
-	if options.Upstream, err = s.Inst.Config.Egress.Upstream(s.Inst.Options.Getenv); err != nil {
-		return &config.Error{Err: err}
-	}
-	proxy, err := egress.New(options)
-	if err != nil {
-		return &config.Error{Err: err}
-	}
-	s.proposer.Through(proxy)
-	if err := s.proposer.Again(session.Earlier(s.Session)); err != nil {
-		return err
-	}
-	return errors.Join(s.Listen(nacre.EgressSocket, func(ctx context.Context, listener *net.UnixListener) error {
-		return proxy.Serve(ctx, s.Watch.Listener(listener))
-	}), s.Services.Serve(s.Session), s.leases.ServeSSH(s.Watch.Revoked, installation.Noticed(s.Warn)))
-}
-
-// Posture computes what the session's agent may reach.
-func (s *Session) Posture(in posture.Input) (nacre.Posture, error) { return s.PostureWith(in, nil) }
-
-// PostureWith is posture with dependencies that were fetched: those that lie below
-// the folder of a command, and those in the place of a toolchain's cache.
-func (s *Session) PostureWith(in posture.Input, modules []verify.Module) (nacre.Posture, error) {
-	in.Egress, in.Forwards = s.Rules, s.Services.Forwards()
-	in.Credentials = s.Inst.Config.Scopes(s.Group(), s.leases.Uses(), s.Powers...)
-	in.Limits = s.Inst.Config.Limits.Over(in.Limits)
-	if s.Sandbox().HostTools() {
-		in.System, in.Toolchains = slices.Clone(s.Found.System()), s.Found.Toolchains
-	}
-	in.Toolchains = toolchain.ShownCrates(toolchain.ShownModules(in.Toolchains, modules), modules)
-	in.Mounts = append(slices.Clone(in.Mounts), toolchain.ModuleMounts(modules)...)
-	if !in.Offline {
-		in.Programs = installation.Programs(s.Inst)
-		in.Mounts = append(slices.Clone(in.Mounts), s.Watch.Mounts()...)
-		in.Env = append(slices.Clone(in.Env), s.Watch.Environment()...)
-		given, env, err := s.leases.Shown()
-		if err != nil {
-			return nacre.Posture{}, err
-		}
-		settings, named, err := toolchain.ShowSettings(filepath.Join(s.Dir(), settingsDir), s.Inst.Options.Getenv)
-		if err != nil {
-			return nacre.Posture{}, err
-		}
-		in.Mounts = slices.Concat(in.Mounts, settings, given)
-		in.Env = slices.Concat(env, named, in.Env)
-	}
-	return posture.Compute(in)
-}
-
-// Skills teach a brain the tools that its group may use (D-31).
-func (t *toolset) Skills(principal nacre.Principal) []brain.Skill {
-	var core []nacre.Capability
-	schedules := false
-	for _, c := range t.usable(principal) {
-		if c.Intrinsic {
-			core = append(core, c)
-		}
-		schedules = schedules || strings.HasPrefix(string(c.ID), schedule.Plugin+".")
-	}
-	skills := []brain.Skill{
-		{Name: "nacre", Markdown: pluginhost.GenerateSkill("nacre", core)}, {Name: memory.Plugin, Markdown: memory.Skill()},
-	}
-	if schedules {
-		skills = append(skills, brain.Skill{Name: schedule.Plugin, Markdown: schedule.Skill()})
-	}
-	if t.plugins == nil {
-		return skills
-	}
-	for _, skill := range t.plugins.Skills() {
-		var text strings.Builder
-		for _, file := range skill.Files {
-			text.WriteString(file.Text + "\n")
-		}
-		skills = append(skills, brain.Skill{Name: skill.Name, Markdown: text.String()})
-	}
-	return skills
-}
-
-// Close ends everything of the session, in the order in which it depends on itself.
-func (s *Session) Close(ctx context.Context, outcome string, finished bool) error {
-	ctx = context.WithoutCancel(ctx)
-	s.calls.end()
-	s.Watch.Await()
-	s.proposer.Account()
-	var errs []error
-	s.plugins.Close(ctx)
-	if s.Kernel != nil {
-		errs = append(errs, s.waitForDrivers(ctx), s.pins.Close())
-		s.calls.kin.Over(s.Kernel.Tainted(nacre.KeyOf(s.Group(), s.ID())))
-		memory.OfferReview(ctx, s.Memory, s.ID(), s.Warn)
-	}
-	quiet := s.rests(ctx)
-	forgotten := s.closeMemory()
-	if s.Session != nil {
-		errs = append(errs, s.leases.Close(ctx), registry.Discard(filepath.Join(s.Dir(), installation.PackagesDir)), s.Session.Close(ctx, outcome, finished))
-	}
-	s.asked.Wait()
-	if s.calls.cancel != nil {
-		s.calls.cancel()
-	}
-	err := errors.Join(append(errs, <-forgotten)...)
-	s.rest(quiet)
-	return err
-}
-
-// closeMemory closes the memory while the session closes: a call that comes now fails.
-func (t *toolset) closeMemory() <-chan error {
-	closed := make(chan error, 1)
-	if err := t.remembered(); err != nil {
-		closed <- nil // it never was open, and somebody was told
-		return closed
-	}
-	go func() { closed <- t.Memory.Close() }()
-	return closed
-}
-
-// waitForDrivers lets what still runs for a call end before its chain does.
-func (t *toolset) waitForDrivers(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, hosting.DriversLimit)
-	defer cancel()
-	return t.Kernel.Wait(ctx)
-}
-
-// settingsDir holds, in a session's folder, the settings of package tools.
-const settingsDir = "settings"

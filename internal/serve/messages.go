@@ -274,12 +274,9 @@ func (h *server) visitForMessage(v conversation.Request, m *routing.Inbound, ope
 		how = conversation.Joined(begunBefore, how)
 	}
 	v.Kind, v.Title = "message", fmt.Sprintf("message on %s", m.Channel)
-	var public func(nacre.ToolName) bool // an operator may hear all
-	if !operator {
-		groups := h.shared.Stage.Inst.Config.ToolGroups()
-		public = func(tool nacre.ToolName) bool { return groups.Public(v.Group, tool) }
-	}
-	v.Answer = conversation.AnswerTo(recipients(h.shared.Stage.ChannelTools(m.Channel)), public, m.Sender, m.Chat)
+	groups := h.shared.Stage.Inst.Config.ToolGroups()
+	public := func(tool nacre.ToolName) bool { return groups.Public(v.Group, tool) }
+	v.Answer = conversation.AnswerTo(recipients(h.shared.Stage.ChannelTools(m.Channel)), operator, public, m.Sender, m.Chat)
 	who := fmt.Sprintf("sender %q", m.Sender)
 	if m.Chat != "" {
 		who += fmt.Sprintf(", chat %q", m.Chat)

@@ -100,6 +100,7 @@ type server struct {
 	plugged    chan struct{} // closed when shared is there
 	endpoints  endpoints
 	posts      posts
+	drops      dispatch.Tally
 }
 
 // teller records what happens while nacre serves, and tells it on the bus.
@@ -169,6 +170,7 @@ func Run(ctx context.Context, inst *installation.Installation, attend Attend, o 
 		}
 	})
 	working.Go(func() { h.keepPosts(work) })
+	working.Go(func() { h.tellDropsEveryMinute(work) })
 	if o.Cards != nil {
 		working.Go(func() {
 			o.Cards.Follow(work, func() []string { return h.shared.Stage.Channels(h.posts.here) }, func(c plugin.Card) { showCard(work, h, c) })
@@ -263,6 +265,7 @@ func (h *server) leave(ctx context.Context, outcome string, warn func(string)) e
 	if h.bus != nil {
 		h.bus.Close()
 	}
+	h.tellDrops(ctx)
 	var err error
 	if h.inbox != nil {
 		err = h.inbox.Close()
@@ -343,10 +346,32 @@ func (h *server) dropped(ctx context.Context, o dispatch.Order, reason string) {
 		notBegun(ctx, h, o.Envelope, "it was dropped: "+reason)
 	}
 	detail, err := json.Marshal(map[string]string{"event": o.Envelope.ID, "from": o.Envelope.Source, "detail": o.Detail, "for": string(o.Group)})
-	if err == nil {
+	if err == nil && h.drops.Each(h.runtime.Options.Now(), reason) {
 		h.note(ctx, nacre.Record{Kind: nacre.KindEvent, Topic: o.Envelope.Topic, Outcome: "dropped", Reason: reason, Detail: detail})
 	}
 	h.resolve(o, tickResult{outcome: "dropped", err: errors.New(reason)})
+}
+
+// tellDrops records how many more were dropped than have a record each.
+func (h *server) tellDrops(ctx context.Context) {
+	if counts := h.drops.Take(); counts != nil {
+		detail, _ := json.Marshal(map[string]any{"count": counts}) // words and numbers
+		h.note(ctx, nacre.Record{Kind: nacre.KindEvent, Topic: bus.TopicInbound, Outcome: "dropped", Reason: "too many for a record each", Detail: detail})
+	}
+}
+
+// tellDropsEveryMinute does so until ctx ends.
+func (h *server) tellDropsEveryMinute(ctx context.Context) {
+	every := time.NewTicker(time.Minute)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+			h.tellDrops(ctx)
+		}
+	}
 }
 
 // notDelivered records events that somebody who subscribes or publishes lost.

@@ -27,6 +27,10 @@ const (
 	controlSocket = "control.sock"
 	controlBody   = 64 << 10
 	controlWait   = 5 * time.Second
+	// pressWait is how long an answer or a stop may take, which are recorded first.
+	pressWait = approval.PressLimit + controlWait
+	// maxAnswer is the largest answer: all questions that may wait, with what stands between them.
+	maxAnswer = approval.MaxBytes + controlBody
 	// reloadWait is how long a plugin may take to be replaced: it has 10 s to start.
 	reloadWait = 30 * time.Second
 )
@@ -84,6 +88,7 @@ func (c *control) answerApproval(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	press.ID = r.PathValue("id")
+	patiently(w)
 	if err := vouched(r.Context(), person.Identity(press.Identity)); err != nil {
 		reply(w, http.StatusForbidden, problem{Error: err.Error()})
 		return
@@ -94,6 +99,11 @@ func (c *control) answerApproval(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reply(w, http.StatusOK, outcome)
+}
+
+// patiently gives what is recorded first its time; the server's own is for what takes none.
+func patiently(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(pressWait)) // a connection that is gone needs none
 }
 
 // problem is why a request was refused. Reason is a word of [approval.Refusals].
@@ -186,6 +196,7 @@ func (c *control) stopRequest(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusForbidden, problem{Error: err.Error()})
 		return
 	}
+	patiently(w)
 	if err := c.approvals.Stop(by.Identity); err != nil {
 		reply(w, http.StatusConflict, problemOf(err))
 		return
@@ -249,7 +260,7 @@ func (r *Remote) Approvals(ctx context.Context) ([]nacre.Question, error) {
 // Press decides one question. A refusal is the error that the session's desk gave.
 func (r *Remote) Press(ctx context.Context, p nacre.Press) (nacre.Pressed, error) {
 	var outcome nacre.Pressed
-	return outcome, r.do(ctx, http.MethodPost, "/approvals/"+url.PathEscape(p.ID), p, &outcome)
+	return outcome, r.within(pressWait).do(ctx, http.MethodPost, "/approvals/"+url.PathEscape(p.ID), p, &outcome)
 }
 
 // Stop ends what runs in the session, for the user of this process.
@@ -257,14 +268,17 @@ func (r *Remote) Stop(ctx context.Context) error { return r.StopFor(ctx, "") }
 
 // StopFor ends what runs in the session, for a person at another face.
 func (r *Remote) StopFor(ctx context.Context, id person.Identity) error {
-	return r.do(ctx, http.MethodPost, "/stop", stopping{id}, nil)
+	return r.within(pressWait).do(ctx, http.MethodPost, "/stop", stopping{id}, nil)
 }
 
 // Reload replaces a plugin that the session runs by what its folder is now.
 func (r *Remote) Reload(ctx context.Context, name nacre.PluginName) error {
-	patient := *r
-	patient.client = &http.Client{Transport: r.client.Transport, Timeout: reloadWait}
-	return patient.do(ctx, http.MethodPost, "/plugins/"+string(name)+"/reload", nil, nil)
+	return r.within(reloadWait).do(ctx, http.MethodPost, "/plugins/"+string(name)+"/reload", nil, nil)
+}
+
+// within is the same session, which may take so long to answer.
+func (r *Remote) within(limit time.Duration) *Remote {
+	return &Remote{session: r.session, client: &http.Client{Transport: r.client.Transport, Timeout: limit}}
 }
 
 func (r *Remote) do(ctx context.Context, method, path string, body, answer any) error {
@@ -285,9 +299,12 @@ func (r *Remote) do(ctx context.Context, method, path string, body, answer any) 
 		return fmt.Errorf("session %s does not answer: %w", r.session.ID, err)
 	}
 	defer func() { _ = response.Body.Close() }() // read to its end or given up
-	data, err := io.ReadAll(io.LimitReader(response.Body, 4<<20))
+	data, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if err != nil {
 		return err
+	}
+	if len(data) > maxAnswer {
+		return fmt.Errorf("session %s says more than %d bytes", r.session.ID, maxAnswer)
 	}
 	if response.StatusCode != http.StatusOK {
 		var refused problem

@@ -310,6 +310,34 @@ func TestQuestionsThroughTheControlSocket(t *testing.T) {
 }
 
 // K-21: a chain that cannot be written ends the session, since nothing may happen any more.
+// However large the questions are that an agent has asked, all that wait are seen.
+func TestLargeQuestionsAreSeenThroughTheControlSocket(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	s := h.open(t)
+	arguments := []byte(`{"text":"` + strings.Repeat("&", 900<<10) + `"}`)
+	var asked []string
+	for {
+		id, err := s.Approvals.Propose(t.Context(), nacre.Question{Capability: "notes.add", Arguments: arguments, Digest: "d"}, func(nacre.Question, nacre.Ruling, error) {})
+		if errors.Is(err, approval.ErrFull) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked = append(asked, id)
+	}
+	remote, err := session.Dial(h.show(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, err := remote.Approvals(t.Context())
+	if err != nil || len(seen) != len(asked) || len(asked) == 0 {
+		t.Errorf("%d of %d questions are seen: %v", len(seen), len(asked), err)
+	}
+	closed(t, s, true)
+}
+
 func TestAChainThatCannotBeWrittenStopsTheSession(t *testing.T) {
 	h := newHouse(t)
 	s := h.open(t)

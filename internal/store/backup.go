@@ -93,12 +93,7 @@ func Backup(ctx context.Context, inst *installation.Installation, path string) (
 	w := &writer{hash: sha256.New()}
 	w.to = bufio.NewWriter(io.MultiWriter(f, w.hash))
 	c = Copy{Format: format, Installation: state.Owner, Made: inst.Options.Now().UTC()}
-	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
-			return err
-		}
-		return w.all(ctx, tx, &c)
-	})
+	err = database.Snapshot(ctx, pool, func(tx pgx.Tx) error { return w.all(ctx, tx, &c) })
 	if err == nil {
 		err = w.to.Flush()
 	}
@@ -106,7 +101,7 @@ func Backup(ctx context.Context, inst *installation.Installation, path string) (
 		line, _ := json.Marshal(seal{c.Rows, hex.EncodeToString(w.hash.Sum(nil))}) // text and a number
 		_, err = f.Write(append(line, '\n'))
 	}
-	return c, errors.Join(database.Classified(err), f.Sync())
+	return c, errors.Join(err, f.Sync())
 }
 
 // versionsOf are the versions of all rooms' tables.

@@ -131,13 +131,7 @@ func Verify(ctx context.Context, inst *installation.Installation) (Report, error
 	if err != nil {
 		return r, err
 	}
-	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
-			return err
-		}
-		return r.count(ctx, tx, state)
-	})
-	return r, database.Classified(err)
+	return r, database.Snapshot(ctx, pool, func(tx pgx.Tx) error { return r.count(ctx, tx, state) })
 }
 
 // hold compares versions, and says of what it is that nobody can write to it.

@@ -18,7 +18,8 @@ const pasteBegins, pasteEnds = "\x1b[200~", "\x1b[201~"
 // typed is one key, one report of the terminal's, or a part of a paste.
 type typed struct {
 	text   string
-	key    bool // a byte of its own: no report, no part of one
+	whole  string // the sequence that text ends, whose begin may have been given before
+	key    bool   // a byte of its own: no report, no part of one
 	pasted bool
 }
 
@@ -36,16 +37,21 @@ type keys struct {
 
 // split gives what was typed, in order.
 func (k *keys) split(p []byte) []typed {
-	var all []typed
-	for _, b := range p {
-		all = k.take(all, b)
-	}
+	all := k.ends(p)
 	if len(k.held) > k.given {
 		all = append(all, typed{text: string(k.held[k.given:]), pasted: k.pasted})
 		k.given = len(k.held)
 	}
 	if len(k.held) == 1 { // the key Esc, and not the begin of another
 		k.drop()
+	}
+	return all
+}
+
+// ends gives what was typed as far as it has ended.
+func (k *keys) ends(p []byte) (all []typed) {
+	for _, b := range p {
+		all = k.take(all, b)
 	}
 	return all
 }
@@ -88,7 +94,7 @@ func (k *keys) whole(all []typed) []typed {
 		k.mouse = 3
 	}
 	if len(k.held) > k.given {
-		all = append(all, typed{text: s[k.given:], pasted: wasPasted || k.pasted})
+		all = append(all, typed{text: s[k.given:], whole: s, pasted: wasPasted || k.pasted})
 	}
 	k.drop()
 	return all

@@ -60,9 +60,12 @@ type view struct {
 	shownAt time.Time
 	armedAt time.Time // zero before Ctrl-]
 	page    int
+	// pages are how many the question has, and seen how many of them were shown, from the
+	// first one on.
+	pages, seen int
 }
 
-// OverlayOptions of an overlay. All but Suspends and Notice are required.
+// OverlayOptions of an overlay. All but Suspends, Notice and Hear are required.
 type OverlayOptions struct {
 	Out io.Writer
 	// Word is the host's own, which no program inside knows.
@@ -81,6 +84,9 @@ type OverlayOptions struct {
 	// Notice is printed with each question, for a terminal that tells people who look
 	// elsewhere; nil prints nothing.
 	Notice func() string
+	// Hear waits a moment for what the terminal sends, and returns nothing where it is
+	// silent. It is called where nobody else reads the terminal; nil hears nothing.
+	Hear func() []byte
 }
 
 // waiting is a question, and how it is answered.
@@ -136,7 +142,7 @@ func (v *Overlay) Settled(id string) {
 	case len(v.queue) == 0:
 		v.hide()
 	default:
-		v.page, v.shownAt, v.armedAt = 0, v.o.Now(), time.Time{}
+		v.view = view{shownAt: v.o.Now()}
 		v.draw()
 	}
 }
@@ -177,6 +183,7 @@ func (v *Overlay) print(s string) { _, _ = io.WriteString(v.o.Out, s) }
 func (v *Overlay) Type(p []byte) (program []byte, suspend bool) {
 	v.mu.Lock()
 	all := v.keys.split(p)
+	v.modes.asked.hear(all)
 	var answer func()
 	for _, t := range all {
 		switch {
@@ -243,7 +250,7 @@ func (v *Overlay) choose(key byte) (answer func()) {
 		return nil
 	}
 	ruling, ok := approval.ByKey(front.q, key)
-	if !ok {
+	if !ok || ruling.Verdict == nacre.Allow && v.seen < v.pages { // nobody has read all of it
 		return nil
 	}
 	return func() {
@@ -254,8 +261,8 @@ func (v *Overlay) choose(key byte) (answer func()) {
 
 // show puts the first question in front of the program.
 func (v *Overlay) show() {
-	v.up, v.wasAlternate, v.page = true, v.modes.alternate(), 0
-	v.shownAt, v.armedAt = v.o.Now(), time.Time{}
+	v.up, v.wasAlternate = true, v.modes.alternate()
+	v.view = view{shownAt: v.o.Now()}
 	v.print(v.open())
 	v.draw()
 }
@@ -301,12 +308,14 @@ func (v *Overlay) Resized() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.up {
+		v.pages = 0 // they are others
 		v.draw()
 	}
 }
 
-// Leave gives the terminal back to the shell while the job is stopped.
-func (v *Overlay) Leave() {
+// Leave gives the terminal back to the shell while the job is stopped. It returns what the
+// terminal still answered, which is the program's. Nobody else may read the terminal.
+func (v *Overlay) Leave() (program []byte) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if !v.up {
@@ -316,7 +325,11 @@ func (v *Overlay) Leave() {
 	v.print("\x1b[<1u\x1b[?2004l\x1b[2J\x1b[H\x1b[?1049l")
 	if !v.modes.alternate() {
 		v.print("\x1b[>0u")
+		if v.o.Draws() {
+			v.print(lastLine) // the cursor stands where the program draws
+		}
 	}
+	return v.settle()
 }
 
 // Return takes the terminal again, when the job goes on.
@@ -328,7 +341,7 @@ func (v *Overlay) Return() {
 	}
 	v.print("\x1b[?1049h" + reset() + "\x1b[>0u\x1b[?2004h")
 	if v.up {
-		v.shownAt, v.armedAt = v.o.Now(), time.Time{}
+		v.view = view{shownAt: v.o.Now()}
 		v.draw()
 	} else {
 		v.print(v.close())
@@ -339,7 +352,8 @@ func (v *Overlay) Return() {
 }
 
 // Close ends the overlay with its program: what the program left set on the terminal is
-// taken back.
+// taken back, and what the terminal still answers to it reaches no shell. Nobody else may
+// read the terminal.
 func (v *Overlay) Close() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -347,8 +361,20 @@ func (v *Overlay) Close() {
 		v.hide()
 	}
 	v.ended, v.queue = true, nil
+	if v.away { // the shell has the terminal, and nothing of the program's is set on it
+		v.held = nil
+		v.room.Broadcast()
+		return
+	}
 	v.flush()
 	v.print(string(v.tail))
+	v.undo()
+	_ = v.settle() // nobody is there to hear it
+	v.modes = state{}
+}
+
+// undo takes back what the program left set.
+func (v *Overlay) undo() {
 	if again := v.modes.again(); again == "" && !v.modes.alternate() && v.modes.pushed == 0 {
 		return
 	}
@@ -360,7 +386,6 @@ func (v *Overlay) Close() {
 		end = reset() + "\x1b[?1049l"
 	}
 	v.print(end + "\x1b[0m")
-	v.modes = state{}
 }
 
 // The sizes between which a terminal is believed.
@@ -384,14 +409,24 @@ func (v *Overlay) draw() {
 	}
 	columns, rows := v.size()
 	front := v.queue[0]
+	text := approval.Render(front.q)
+	if approval.IsCut(front.q) {
+		text = approval.RenderWhole(front.q)
+	}
 	var lines []string
-	for line := range strings.Lines(approval.Render(front.q)) {
+	for line := range strings.Lines(text) {
 		lines = append(lines, fold(strings.TrimRight(line, "\n"), columns-1)...)
 	}
 	below := v.below(front.q, columns)
 	room := max(rows-len(below)-2, 1)
 	pages := max((len(lines)+room-1)/room, 1)
+	if pages != v.pages { // in another size they are other pages
+		v.pages, v.page, v.seen = pages, 0, 0
+	}
 	v.page %= pages
+	if v.page == v.seen {
+		v.seen++
+	}
 	shown := lines[v.page*room : min((v.page+1)*room, len(lines))]
 
 	all := append([]string{v.heading(pages), ""}, shown...)
@@ -424,7 +459,7 @@ func (v *Overlay) below(q nacre.Question, columns int) []string {
 	if v.armedAt.IsZero() {
 		return append(lines, fold("press Ctrl-] to answer. Other keys are still the program's.", columns-1)...)
 	}
-	for _, text := range []string{approval.Keys(q), "l later · space next page"} {
+	for _, text := range []string{approval.Keys(q), "l later · space next page; what has several is approved after the last"} {
 		if !v.o.Style.Unicode {
 			text = strings.ReplaceAll(text, "·", "-")
 		}

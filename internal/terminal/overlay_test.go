@@ -26,6 +26,7 @@ type stage struct {
 	answers []nacre.Ruling
 	columns int
 	rows    int
+	hear    func() []byte // nil: a silent terminal
 }
 
 type lockedText struct {
@@ -51,6 +52,12 @@ func newStage(t *testing.T, columns, rows int) *stage {
 	s.Overlay = terminal.NewOverlay(terminal.OverlayOptions{
 		Out: &s.shown, Word: word, Size: func() (int, int) { return s.columns, s.rows }, Redraw: func() { s.redraws++ },
 		Draws: func() bool { return true }, Now: func() time.Time { return s.now }, Suspends: func() bool { return true },
+		Hear: func() []byte {
+			if s.hear == nil {
+				return nil
+			}
+			return s.hear()
+		},
 	})
 	return s
 }
@@ -270,6 +277,41 @@ func TestAQuestionIsSeenWholeInAnySize(t *testing.T) {
 	}
 }
 
+// U-10, U-12: what a list would cut is shown whole, page by page, and is approved by nobody who
+// has not come to the last page; denied it can be at once.
+func TestAQuestionIsApprovedOnceAllOfItWasShown(t *testing.T) {
+	t.Parallel()
+	long := question("aaaa")
+	long.Arguments = json.RawMessage(`{"text":"` + strings.Repeat("x", 8000) + `","zz":"THE-END"}`)
+	s := newStage(t, 80, 24)
+	s.ask(long)
+	s.types("\x1d")
+	for range 20 {
+		if s.types("y"); len(s.answers) > 0 && !strings.Contains(s.shown.String(), "THE-END") {
+			t.Fatal("it was approved before all of it was shown")
+		}
+		if len(s.answers) == 0 {
+			s.types(" ")
+		}
+	}
+	if len(s.answers) != 1 || !strings.Contains(s.shown.String(), "THE-END") || strings.Contains(s.shown.String(), "CUT") {
+		t.Errorf("%d answers", len(s.answers))
+	}
+	s.ask(long)
+	s.types("\x1d")
+	for range 20 {
+		s.types(" ")
+	}
+	s.columns, s.rows = 60, 20
+	s.Resized()
+	if s.types("y"); len(s.answers) != 1 {
+		t.Error("pages of another size were not seen, and it was approved")
+	}
+	if s.types("n"); len(s.answers) != 2 || s.answers[1].Verdict != nacre.Deny {
+		t.Errorf("have %+v", s.answers)
+	}
+}
+
 // U-01, U-10: a job that stops gives the terminal back as a shell wants it, and takes
 // it again as the program had it.
 func TestAJobThatStopsGivesTheTerminalBack(t *testing.T) {
@@ -313,5 +355,89 @@ func TestWhatAProgramLeavesSetIsTakenBack(t *testing.T) {
 	clean.prints("\x1b[31mred\x1b[0m\r\n")
 	if clean.Close(); clean.shown.String() != "\x1b[31mred\x1b[0m\r\n" {
 		t.Errorf("have %q", clean.shown.String())
+	}
+}
+
+// U-10: what the terminal still answers to a program that is gone, or stopped, is heard until
+// the last answer, so that no shell is typed it. A stopped program gets its answers, and
+// neither keys nor the answer to nacre's own question. Nothing is asked for a program that
+// asked nothing.
+func TestNoAnswerOfTheTerminalIsTypedIntoTheShell(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		prints  string
+		answers []string
+		program string // what a stopped one gets
+		left    int    // of the answers
+	}{
+		"nothing asked":                   {"drawn", []string{"ls\r"}, "", 1},
+		"the cursor":                      {"\x1b[6n", []string{"\x1b[24;80R", "\x1b[?62c", "ls\r"}, "\x1b[24;80R", 1},
+		"what it is, twice":               {"\x1b[c\x1b[0c", []string{"\x1b[?1c\x1b[?1", "c", "\x1b[?1c", "ls\r"}, "\x1b[?1c\x1b[?1c", 1},
+		"a colour, and keys meanwhile":    {"\x1b]11;?\x1b\\", []string{"l", "\x1b]11;rgb:0/0/0\x1b\\s\r", "\x1b[?1c", "x"}, "\x1b]11;rgb:0/0/0\x1b\\", 1},
+		"the mouse":                       {"\x1b[?1003h", []string{"\x1b[<0;1;1M", "\x1b[?1c"}, "\x1b[<0;1;1M", 0},
+		"asked before the screen's reset": {"\x1b[6n\x1bc", []string{"\x1b[1;1R", "\x1b[?1c"}, "\x1b[1;1R", 0},
+		"a terminal that does not answer": {"\x1b[6n", nil, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, stops := range []bool{true, false} {
+				left := c.answers
+				s := newStage(t, 80, 24)
+				s.hear = func() []byte {
+					if len(left) == 0 {
+						return nil
+					}
+					heard := left[0]
+					left = left[1:]
+					return []byte(heard)
+				}
+				s.prints(c.prints)
+				program := ""
+				if stops {
+					program = string(s.Leave())
+				} else {
+					s.Close()
+					program = c.program
+				}
+				if program != c.program || len(left) != c.left {
+					t.Errorf("stops %t: the program gets %q, want %q; not heard: %q", stops, program, c.program, left)
+				}
+				if asked := strings.HasSuffix(s.shown.String(), "\x1b[c"); asked != (c.prints != "drawn") {
+					t.Errorf("stops %t: asked %t: %q", stops, asked, s.shown.String())
+				}
+			}
+		})
+	}
+}
+
+// U-10: answers that came in time are the program's, and are not waited for.
+func TestAnswersThatCameAreNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, 80, 24)
+	heard := 0
+	s.hear = func() []byte { heard++; return []byte("\x1b[?1c") }
+	s.prints("\x1b[c")
+	s.types("\x1b[?1c")
+	if s.Close(); heard != 1 || s.program.String() != "\x1b[?1c" {
+		t.Errorf("heard %d times, the program got %q", heard, s.program.String())
+	}
+}
+
+// U-01, U-10: a program that draws on the first screen and is stopped leaves the shell a line
+// of its own; one that prints lines leaves the cursor where it is.
+func TestAStoppedProgramLeavesTheShellItsLine(t *testing.T) {
+	t.Parallel()
+	for prints, want := range map[string]bool{"drawn": true, "\x1b[?1049hdrawn": false} {
+		s := newStage(t, 80, 24)
+		s.prints(prints)
+		s.Leave()
+		left := s.shown.String()
+		if have := strings.HasSuffix(left, "\x1b[999B\r\n"); have != want {
+			t.Errorf("%q: %t, want %t: %q", prints, have, want, left)
+		}
+		s.prints("more")
+		if s.Close(); s.shown.String() != left {
+			t.Errorf("%q: one that ends while it is stopped shows %q", prints, strings.TrimPrefix(s.shown.String(), left))
+		}
 	}
 }

@@ -125,6 +125,9 @@ func passesOSC(s string, asks bool) bool {
 	return false
 }
 
+// asksColour tells a sequence that asks for a colour rather than to set it.
+func asksColour(s string) bool { return strings.HasSuffix(strings.TrimRight(s, "\a\x1b\\"), "?") }
+
 // leftover is what a command switched on and has not switched off.
 type leftover struct {
 	modes   []string // as they were set: "?1003h"
@@ -144,8 +147,7 @@ func (l *leftover) note(s string) {
 		l.charset = l.charset || s[2] != 'B'
 	case ']':
 		number, _, _ := strings.Cut(strings.TrimRight(s[2:], "\a\x1b\\"), ";")
-		asks := strings.HasSuffix(strings.TrimRight(s, "\a\x1b\\"), "?")
-		l.colours = l.colours || !asks && slices.Contains([]string{"4", "10", "11", "12"}, number)
+		l.colours = l.colours || !asksColour(s) && slices.Contains([]string{"4", "10", "11", "12"}, number)
 	case '[':
 		if c, ok := parseCSI(s[2:]); ok {
 			l.noteCSI(c)

@@ -45,6 +45,7 @@ type state struct {
 	attributes []string
 	colours    []string
 	pushed     int // protocols of keys, on the stack of the first screen
+	asked      asked
 }
 
 // follow reads what is shown, and returns how much of it is whole: what comes after is
@@ -89,6 +90,7 @@ func (m *state) alternate() bool {
 }
 
 func (m *state) note(s string) {
+	m.asked.note(s)
 	switch s[1] {
 	case '[':
 		m.control(s, s[2:len(s)-1], s[len(s)-1])
@@ -102,7 +104,7 @@ func (m *state) note(s string) {
 	case '=', '>':
 		m.keypad = s
 	case 'c':
-		*m = state{}
+		*m = state{asked: m.asked}
 	}
 }
 
@@ -125,7 +127,7 @@ func (m *state) control(s, parameters string, final byte) {
 	case final == 'u' && parameters != "" && !m.alternate():
 		m.push(parameters)
 	case final == 'p' && parameters == "!":
-		*m = state{private: keep(m.private, alternateOld, alternateClear, alternateSaved), colours: m.colours}
+		*m = state{private: keep(m.private, alternateOld, alternateClear, alternateSaved), colours: m.colours, asked: m.asked}
 	}
 }
 

@@ -27,6 +27,7 @@ type Wire struct {
 // wireState is what a wire does to what passes.
 type wireState struct {
 	cut   bool
+	still bool
 	mute  []byte
 	delay time.Duration
 }
@@ -74,6 +75,9 @@ func (w *Wire) Cut() { w.set(wireState{cut: true}); w.hangUp() }
 // Mute lets through what clients say, and on a connection on which a client said a word
 // nothing of what it is answered to it.
 func (w *Wire) Mute(word string) { w.set(wireState{mute: []byte(word)}) }
+
+// Stall lets nothing pass and hangs up nowhere, as where a cable was pulled.
+func (w *Wire) Stall() { w.set(wireState{still: true}) }
 
 // Slow lets each piece of what either side says wait.
 func (w *Wire) Slow(delay time.Duration) { w.set(wireState{delay: delay}) }
@@ -168,7 +172,7 @@ func (w *Wire) pass(l *link, answers bool) {
 		if !answers && len(state.mute) > 0 && bytes.Contains(piece[:n], state.mute) {
 			l.muted.Store(true)
 		}
-		if answers && l.muted.Load() {
+		if state.still || answers && l.muted.Load() {
 			continue
 		}
 		// a client that was told that the server said its last still speaks

@@ -1,6 +1,6 @@
 // Package testwait waits in tests for what comes true in another process or on
 // another goroutine of it, by asking for the condition itself. It promises that
-// a busy machine is no failure: a wait ends when the test's own time does.
+// a busy machine is no failure: a wait lasts ten minutes, and ends before the test's own time does.
 package testwait
 
 import (
@@ -14,7 +14,8 @@ import (
 const (
 	// pace is how long what is not true yet is left alone.
 	pace = 2 * time.Millisecond
-	// patience is the longest wait of a test whose binary has no time limit.
+	// patience is the longest wait: what has not come true by then does not, and the tests
+	// that are still to run get their time.
 	patience = 10 * time.Minute
 	// spare is what is left to a test that waited in vain, to say so.
 	spare = 10 * time.Second
@@ -38,12 +39,13 @@ func Until(t testing.TB, what string, holds func() bool) {
 }
 
 func deadline(t testing.TB) time.Time {
+	latest := time.Now().Add(patience)
 	if limited, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
-		if at, ok := limited.Deadline(); ok {
+		if at, ok := limited.Deadline(); ok && at.Add(-spare).Before(latest) {
 			return at.Add(-spare)
 		}
 	}
-	return time.Now().Add(patience)
+	return latest
 }
 
 // Stay never returns: it is what a child does whom its test ends.

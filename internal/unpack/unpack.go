@@ -21,6 +21,9 @@ const (
 	// maxPacked is how many compressed texts of one stream may be open at once,
 	// and how many times each byte of it is unpacked at most.
 	maxPacked = 8
+	// maxOpen is how many texts of one body may be open at once, those within others among
+	// them: each has a decoder.
+	maxOpen = 2 * maxPacked
 	// freeWork is how much may be unpacked of a small stream.
 	freeWork = 1 << 20
 	// beginWork is what it takes to begin one compressed text, in bytes that could
@@ -83,6 +86,7 @@ type Search struct {
 // It keeps what decoders leave for the next ones: of one body, no two run at a time.
 type spent struct {
 	in, out int64
+	open    int // decoders
 	gzips   []*gzip.Reader
 	flates  []io.ReadCloser
 	buffers [][]byte
@@ -166,7 +170,7 @@ func (s *Search) feed(piece []byte) error {
 // affordable refuses texts that lie within each other so as to be unpacked again
 // and again.
 func (s *Search) affordable() error {
-	if len(s.open) >= maxPacked || s.work > maxPacked*s.at+freeWork {
+	if len(s.open) >= maxPacked || s.all.open >= maxOpen || s.work > maxPacked*s.at+freeWork {
 		return s.Refuse("too many compressed texts lie within each other")
 	}
 	return nil
@@ -211,6 +215,7 @@ func (s *Search) begin(open opener, text []byte) error {
 	s.work += beginWork
 	u := &unpacker{from: s}
 	u.pieces, u.hungry, u.done = make(chan []byte), make(chan struct{}), make(chan struct{})
+	s.all.open++
 	go u.run(open)
 	if err := u.feed(text); err != nil {
 		return err
@@ -408,6 +413,7 @@ func (u *unpacker) await() error {
 func (u *unpacker) run(open opener) {
 	defer close(u.done)
 	all := u.from.all
+	defer func() { all.open-- }()
 	r, err := open(u, all)
 	if err != nil {
 		return

@@ -7,18 +7,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/internal/planted"
+	"github.com/nacre-dev/nacre/internal/plantings"
 )
 
 // LookForPlanted looks into the project once nothing of the session runs there any
 // more, however it ended, and records what it finds.
-func (w *Watch) LookForPlanted(ctx context.Context, project string, since time.Time, before planted.Top, ended error) (operator.Planted, error) {
+func (w *Watch) LookForPlanted(ctx context.Context, project string, since time.Time, before planted.Top, ended error) (plantings.Found, error) {
 	if project == "" {
-		return operator.Planted{}, ended
+		return plantings.Found{}, ended
 	}
 	ctx = context.WithoutCancel(ctx)
-	found, report := operator.LookAtEnd(ctx, project, since, before)
+	found, report := plantings.AtEnd(ctx, project, since, before)
 	if found.IsZero() {
 		return found, ended
 	}

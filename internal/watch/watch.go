@@ -55,8 +55,12 @@ type Watch struct {
 }
 
 // Open makes the session's decoys, and lays them out to be mounted. warn is told of
-// each tripwire that is touched.
-func Open(inst *installation.Installation, s *session.Session, reactions map[tripwire.Wire]tripwire.Reaction, warn func(nacre.Step)) (*Watch, error) {
+// each tripwire that is touched, and what follows is what the config says.
+func Open(inst *installation.Installation, s *session.Session, warn func(nacre.Step)) (*Watch, error) {
+	reactions, err := inst.Config.Reactions()
+	if err != nil {
+		return nil, err
+	}
 	random := make([]byte, tripwire.DecoyRandom)
 	_, _ = rand.Read(random) // never fails: crypto/rand ends the process instead
 	decoys, err := tripwire.NewDecoys(random)
@@ -122,6 +126,9 @@ func (w *Watch) Seen(text []byte, where tripwire.Place) (found bool) {
 	}
 	return found
 }
+
+// SeenInModel looks for decoys in what goes to the model.
+func (w *Watch) SeenInModel(body []byte) { w.Seen(body, tripwire.InModel) }
 
 // Recorder hears of connections that the proxy refused, on their way to the chain.
 func (w *Watch) Recorder(next nacre.Recorder) nacre.Recorder { return refusals{next, w} }

@@ -129,6 +129,22 @@ func (o *Summary) Element(i int) {
 	*o = append(*o, '{')
 }
 
+// Objects writes a list with an object for each of all, whose members write adds; nothing
+// where there are none.
+func Objects[V any](o *Summary, name string, all []V, write func(V)) {
+	if len(all) == 0 {
+		return
+	}
+	o.Key(name)
+	*o = append(*o, '[')
+	for i, v := range all {
+		o.Element(i)
+		write(v)
+		*o = append(*o, '}')
+	}
+	*o = append(*o, ']')
+}
+
 // Done is the whole object.
 func (o *Summary) Done() []byte { return append(*o, '}') }
 

@@ -50,13 +50,13 @@ func parentOf(s *seal.Session) children.Parent {
 	return p
 }
 
-// settled ends what a sub-agent left, and says what it cost by its own records: where they cannot
-// be read, all that it might have.
-func settled(inst *installation.Installation) func(context.Context, *children.Child) (int64, error) {
-	return func(ctx context.Context, c *children.Child) (int64, error) {
+// settled ends what a sub-agent left, and says what it came to by its own records: where they cannot
+// be read, it cost all that it might have.
+func settled(inst *installation.Installation) func(context.Context, *children.Child) (children.Settled, error) {
+	return func(ctx context.Context, c *children.Child) (children.Settled, error) {
 		known, err := inst.Registry.Show(c.ID)
 		if errors.Is(err, registry.ErrUnknown) { // it never began
-			return 0, nil
+			return children.Settled{}, nil
 		}
 		if err == nil {
 			err = operator.Settle(ctx, inst, c.ID, func(operator.Killed) {})
@@ -65,7 +65,8 @@ func settled(inst *installation.Installation) func(context.Context, *children.Ch
 		if unread != nil {
 			cost.MicroUSD = c.Budget
 		}
-		return cost.MicroUSD, errors.Join(err, unread)
+		commit, unknown := operator.Landed(ctx, inst, c.ID)
+		return children.Settled{Cost: cost.MicroUSD, Commit: commit}, errors.Join(err, unread, unknown)
 	}
 }
 

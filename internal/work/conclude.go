@@ -31,7 +31,7 @@ func suspend(ctx context.Context, s *seal.Session, spec task.Spec, why error) er
 		return errors.Join(err, s.Close(ctx, "interrupted", false))
 	}
 	err = errors.Join(err, s.Close(ctx, cut, false))
-	return errors.Join(err, s.CutReceipt(cut, spec.Task, spec.Project, chains))
+	return errors.Join(err, s.CutReceipt(ctx, cut, spec.Task, spec.Project, chains))
 }
 
 // cleanReason is why a run does not go on for now, without secrets.
@@ -57,6 +57,16 @@ func giveUp(ctx context.Context, s *seal.Session, spec task.Spec, result nacre.R
 	ctx = context.WithoutCancel(ctx)
 	err := errors.Join(decided(ctx, s, spec, result), account(ctx, s, spec, result, 0))
 	return errors.Join(err, task.End(ctx, s.Inst.Registry.Paths().Engine(), s.Work()))
+}
+
+// hadLanded says in the result of work that came to no end of its own whether it had landed: the branch is
+// where it is, whatever became of the session since.
+func hadLanded(ctx context.Context, s *seal.Session, result *nacre.RunResult) error {
+	commit, err := operator.Landed(context.WithoutCancel(ctx), s.Inst, s.ID())
+	if commit != "" {
+		result.Landed, result.Commit = true, commit
+	}
+	return err
 }
 
 // conclude closes the session and signs what it did. The counts come from the

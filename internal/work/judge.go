@@ -253,7 +253,7 @@ func (j *judgement) run(ctx context.Context, c verify.Command) (verify.Output, e
 	if err := j.seal(ctx); err != nil {
 		return verify.Output{}, err
 	}
-	return runner(j.session)(ctx, c)
+	return apart(j.session).Run(ctx, c)
 }
 
 // fetch fetches dependencies in the session for it.

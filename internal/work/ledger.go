@@ -147,7 +147,7 @@ func account(ctx context.Context, s *seal.Session, spec task.Spec, result nacre.
 		Project: spec.Project, Tries: tries, Provider: spec.Brain, Model: spec.Model,
 		TokensIn: s.Model.Earlier.InputTokens, TokensOut: s.Model.Earlier.OutputTokens,
 	}
-	if result.Passed {
+	if result.Passed || result.Landed { // what has landed has, even where its session was contained after it
 		end.Status = ledger.Done
 	}
 	if end.Summary == "" {
@@ -157,7 +157,7 @@ func account(ctx context.Context, s *seal.Session, spec task.Spec, result nacre.
 		_, in, out := s.Model.Gateway.Spent()
 		end.TokensIn, end.TokensOut = end.TokensIn+in, end.TokensOut+out
 	}
-	if end.Uses, err = usesOf(ctx, s, spec, end.Status == ledger.Failed); err != nil {
+	if end.Uses, err = usesOf(ctx, s, spec, !result.Passed); err != nil {
 		return err
 	}
 	if end.Anchor, err = anchor(ctx, s, row, string(end.Status), result.Reason); err != nil {
@@ -248,7 +248,7 @@ func DecideWork(ctx context.Context, inst *installation.Installation, ref string
 	if err != nil {
 		return err
 	}
-	return learnDecision(ctx, inst, nacre.SessionID(run.Session), run.DNA, held, reason)
+	return learnDecision(ctx, inst, run.Run, held, reason)
 }
 
 // outcomeOf is what signals say that the agent cannot forge (M-50).

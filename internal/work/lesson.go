@@ -10,6 +10,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/agent"
 	"github.com/nacre-dev/nacre/internal/experience"
 	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/ledger"
+	"github.com/nacre-dev/nacre/internal/receipt"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/seal"
 	"github.com/nacre-dev/nacre/internal/task"
@@ -76,8 +78,9 @@ func learn(ctx context.Context, s *seal.Session, spec task.Spec, result nacre.Ru
 
 // learnDecision keeps what a person's decision teaches: work that they accept is verified, and
 // work that they refuse failed for their reason. Of a session that was pruned nothing is known
-// any more, and nothing is learned.
-func learnDecision(ctx context.Context, inst *installation.Installation, id nacre.SessionID, dna string, held bool, reason string) (err error) {
+// any more, and nothing is learned. Nor is anything of work that another has followed in its session.
+func learnDecision(ctx context.Context, inst *installation.Installation, run ledger.Run, held bool, reason string) (err error) {
+	id := nacre.SessionID(run.Session)
 	if id == "" {
 		return nil
 	}
@@ -95,7 +98,7 @@ func learnDecision(ctx context.Context, inst *installation.Installation, id nacr
 	}
 	result, err := installation.Result(dir)
 	asked, is := taught(spec)
-	if err != nil || result == nil || !is || spec.Order == nil || spec.Order.DNA != dna {
+	if err != nil || result == nil || !is || !latest(inst, run, known, spec) {
 		return err
 	}
 	store, err := inst.OpenMemory(ctx, known.Group, nil)
@@ -103,7 +106,7 @@ func learnDecision(ctx context.Context, inst *installation.Installation, id nacr
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	end := experience.End{Task: asked, Source: sourceOf(spec, ""), Result: *result, Verified: held}
+	end := experience.End{Task: asked, Source: sourceOf(spec, known.LatestWork()), Result: *result, Verified: held}
 	w := experience.Writer(id)
 	if held {
 		_, err = experience.Learn(ctx, store, w, end)
@@ -111,6 +114,14 @@ func learnDecision(ctx context.Context, inst *installation.Installation, id nacr
 		_, err = experience.Refused(ctx, store, w, end, reason)
 	}
 	return err
+}
+
+// latest tells whether a row is that of the latest work of its session, which spec is of.
+func latest(inst *installation.Installation, run ledger.Run, known registry.Session, spec task.Spec) bool {
+	if spec.Order != nil {
+		return spec.Order.DNA == run.DNA
+	}
+	return receipt.Names(inst, run, receipt.Worked{Session: known.ID, Work: known.LatestWork(), Chains: known.Chains})
 }
 
 // noteLesson records what was learned or told. The recorder itself stops the session if it fails.

@@ -16,6 +16,7 @@ import (
 // usesOf are the powers that a run used, and takes them back at once where it failed (M-51).
 func usesOf(ctx context.Context, s *seal.Session, spec task.Spec, failed bool) (ledger.Uses, error) {
 	uses, err := graduation.Used(s.Inst, s.Chains(), spec.Words(), s.Kernel == nil || s.Kernel.Tainted(nacre.KeyOf(s.Group(), s.ID())))
+	uses.Failed = failed
 	if err != nil || !failed {
 		return uses, err
 	}

@@ -24,14 +24,12 @@ import (
 	"github.com/nacre-dev/nacre/internal/fetch"
 	"github.com/nacre-dev/nacre/internal/graduation"
 	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/launch"
 	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/internal/order"
-	"github.com/nacre-dev/nacre/internal/posture"
-	"github.com/nacre-dev/nacre/internal/process"
 	"github.com/nacre-dev/nacre/internal/receipt"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/repo"
-	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/seal"
 	"github.com/nacre-dev/nacre/internal/task"
 	"github.com/nacre-dev/nacre/internal/verify"
@@ -169,9 +167,9 @@ func groupOf(inst *installation.Installation, id nacre.SessionID, asked nacre.Gr
 // request is the session that a run asks for.
 func (run Run) request(id nacre.SessionID, group nacre.Group, spec task.Spec, agent brain.Brain, status brain.Status, family *children.Family) seal.Request {
 	return seal.Request{
-		ID: id, Group: group, Kind: "run", Title: title(spec.Words()), Project: spec.Project, Brain: spec.Brain,
-		Version: status.Version, Said: seal.Said{Task: spec.Task}, Ways: seal.Ways{Egress: slices.Concat(spec.Egress, spec.PowerHosts), Powers: spec.Powers}, Model: agent.Name() != brain.ReplayName && !run.startsNone(), Asking: run.Asking,
-		Tell: run.Progress, Holding: seal.Holding{Confined: spec.Order != nil}, Kin: family.Kin(),
+		ID: id, Group: group, Kind: "run", Title: title(spec.Words()), Project: spec.Project,
+		Mind: seal.Mind{Brain: spec.Brain, Version: status.Version, Model: agent.Name() != brain.ReplayName && !run.startsNone()}, Said: seal.Said{Task: spec.Task}, Ways: seal.Ways{Egress: slices.Concat(spec.Egress, spec.PowerHosts), Powers: spec.Powers}, Asking: run.Asking,
+		Listener: seal.Listener{Tell: run.Progress}, Holding: seal.Holding{Confined: spec.Order != nil}, Kin: family.Kin(),
 		Prepare: func(dir string) error { return keepSpec(dir, spec) },
 	}
 }
@@ -232,13 +230,12 @@ func Do(ctx context.Context, inst *installation.Installation, run Run) (report R
 	report.Children = family.Outcomes()
 	report.Failed = failuresOf(report.Atoms)
 	err = errors.Join(err, installation.KeepFailedCheck(s.Dir(), report.Checks))
-	if recordErr := keepRecording(s, run.Record, &recorder, spec, &report); recordErr != nil && err == nil {
-		err = recordErr
-	}
+	err = cmp.Or(err, keepRecording(s, run.Record, &recorder, spec, &report))
 	if c := s.Watch.Containment(); c != nil {
 		finished = true
 		report.Reason, report.Passed, report.Landed = "its session was contained: "+c.What, false, false
-		return report, errors.Join(c, giveUp(ctx, s, spec, report.RunResult), s.Finish(ctx, "", spec.Task, spec.Project))
+		err := hadLanded(ctx, s, &report.RunResult)
+		return report, errors.Join(c, err, giveUp(ctx, s, spec, report.RunResult), s.Finish(ctx, "", spec.Task, spec.Project))
 	}
 	if errors.Is(err, task.ErrPaused) {
 		report.pause(run.Until)
@@ -274,6 +271,9 @@ func closeBooks(ctx context.Context, s *seal.Session, report *Report, spec task.
 		return err
 	}
 	report.Reason, report.Next = "the work ended without a result: "+ended.Reason, "begin anew, in this session or another"
+	if err := hadLanded(ctx, s, &report.RunResult); err != nil {
+		return err
+	}
 	return errors.Join(decided(ctx, s, spec, report.RunResult), account(ctx, s, spec, report.RunResult, 0))
 }
 
@@ -537,10 +537,10 @@ func work(ctx context.Context, s *seal.Session, run Run, spec task.Spec, family 
 	if err != nil {
 		return nacre.RunResult{}, err
 	}
-	var last *process.Process // each conversation launches one
+	var last *launch.Program // each conversation launches one
 	var left nacre.RunResult
 	result, err := task.Run(ctx, task.Parts{
-		Session: s.ForTask(), Kept: task.Kept{Engine: s.Inst.Registry.Paths().Engine(), Bases: bases(ctx, s, spec)}, Brain: children.Brain(chosen, family), Turn: turn,
+		Session: agent.ForTask(s.Basis), Kept: task.Kept{Engine: s.Inst.Registry.Paths().Engine(), Bases: bases(ctx, s, spec)}, Brain: children.Brain(chosen, family), Turn: turn,
 		Launch: func(ctx context.Context, l brain.Launch, files task.Workspace) (task.Agent, error) {
 			var err error
 			s.WorksOver(files.Base)
@@ -548,12 +548,12 @@ func work(ctx context.Context, s *seal.Session, run Run, spec task.Spec, family 
 			if last, err = launchBrain(ctx, s, l, files, run, spec); err != nil {
 				return nil, err
 			}
-			s.Watch.Result(last, repo.Written(files.Dir))
+			s.Watch.Result(last.Process, repo.Written(files.Dir))
 			return last, nil
 		},
-		TimedOut: func() bool { return last.TimedOut.Load() },
+		TimedOut: func() bool { return last.TimedOut() },
 		Check: func(ctx context.Context, code task.Workspace, command string, modules []verify.Module) (nacre.CheckResult, error) {
-			return check(ctx, s, code, command, modules)
+			return apart(s).Check(ctx, code.Dir, code.Base, command, modules)
 		}, Fetch: func(ctx context.Context, p verify.Packages) (verify.Fetched, error) {
 			return fetch.Packages(ctx, s.Basis, p)
 		},
@@ -586,7 +586,7 @@ func turn(ctx context.Context, s *seal.Session, run Run, spec task.Spec) (brain.
 	turn := brain.Turn{
 		Task: spec.Task, Model: spec.Model, SessionToken: s.Model.Token, MaxTurns: spec.MaxTurns,
 		MaxTokens: s.Inst.Config.Model.MaxTokens, Context: s.Inst.Config.Model.Context,
-		Skills: s.Skills(s.Inst.Principal(s.Group(), s.ID(), spec.Task)), System: agent.Brief(ctx, s.Basis, s.Memory) + warning(ctx, s, spec),
+		Skills: agent.Skills(s.Usable(s.Inst.Principal(s.Group(), s.ID(), spec.Task)), s.Plugins.Skills()), System: agent.Brief(ctx, s.Basis, s.Memory, s.Recall) + warning(ctx, s, spec),
 	}
 	var err error
 	if spec.Order != nil {
@@ -619,19 +619,19 @@ func readRecording(path string) ([]byte, error) {
 // while it works, as roles, auditors and plugins that see the project do. So does an agent
 // that may try again: not every layer that was written to can be laid a second time.
 func bases(ctx context.Context, s *seal.Session, spec task.Spec) string {
-	if spec.Tries > 1 || spec.Order != nil || spec.Audited != nil || s.ShowsProject() {
+	if spec.Tries > 1 || spec.Order != nil || spec.Audited != nil || s.Plugins.ShowsProject() {
 		return ""
 	}
 	return installation.LayeredBases(ctx, s.Inst, s.Sandbox())
 }
 
 // launchBrain seals the brain over its private clone, whose git folder it cannot write.
-func launchBrain(ctx context.Context, s *seal.Session, l brain.Launch, files task.Workspace, run Run, spec task.Spec) (*process.Process, error) {
+func launchBrain(ctx context.Context, s *seal.Session, l brain.Launch, files task.Workspace, run Run, spec task.Spec) (*launch.Program, error) {
 	mounts, err := agent.RoleFiles(s.Basis, l.Files)
 	if err != nil {
 		return nil, err
 	}
-	in := posture.Input{
+	in := launch.Inside{
 		Project: files.Dir, Base: files.Base, Protected: []string{".git"}, Mounts: append(mounts, l.Mounts...), Env: l.Env,
 		Model: s.Model.Gateway != nil, Limits: run.Limits,
 	}
@@ -662,12 +662,11 @@ func launchBrain(ctx context.Context, s *seal.Session, l brain.Launch, files tas
 			return nil, err
 		}
 	}
-	started, err := process.Start(ctx, s.Session, sandbox.Command{Posture: p, SocketDir: s.SocketDir(), Argv: l.Argv})
+	started, err := launch.Start(ctx, s.Basis, p, l.Argv, &s.Limited)
 	if err != nil {
 		deaf()
 		return nil, err
 	}
-	started.Limited = func(why string) { s.NoteLimit(ctx, why); s.Limited.Store(why) }
 	await := started.Await
 	started.Await = func() (int, error) {
 		defer deaf()

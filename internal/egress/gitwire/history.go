@@ -17,8 +17,13 @@ const (
 	// maxHistory is how much of a pack is read for its commits, and maxTexts what they may unpack to, in bytes.
 	maxHistory = 4 << 20
 	maxTexts   = 16 << 20
-	// maxCommit is the longest commit that is read, in bytes.
-	maxCommit = 1 << 20
+	// maxCommit is the longest commit that is read, in bytes, and maxCommits how many are.
+	maxCommit  = 1 << 20
+	maxCommits = 32 << 10
+	// MaxMemory is what reading a push takes at most, in bytes: what was read, while it grows, the
+	// texts of its commits, and what they are found by.
+	MaxMemory = 2*(maxHistory+maxCommands) + maxTexts + 4*maxCommit + maxCommits*perCommit
+	perCommit = 256
 	// packHead is the size of what stands before a pack's objects.
 	packHead = 12
 	// maxDigits is how many bytes a number in a pack has at most.
@@ -71,6 +76,7 @@ type history struct {
 	texts  int   // how many bytes of text are kept
 	at     map[int64]string
 	named  map[string]string
+	z      io.ReadCloser // unpacks one text after the other
 }
 
 var errNoHistory = errors.New("no commit, or one that is too large")
@@ -139,7 +145,9 @@ func (h *history) next() error {
 	if err != nil || kind == kindTag {
 		return err
 	}
-	h.texts += len(text)
+	if h.texts += len(text); h.texts > maxTexts || len(h.named) == maxCommits {
+		return errNoHistory
+	}
 	h.at[start], h.named[h.id(text)] = text, text
 	return nil
 }
@@ -179,15 +187,23 @@ func (h *history) unpacked(size int64) (string, error) {
 	if size > maxCommit || h.texts+int(size) > maxTexts {
 		return "", errNoHistory
 	}
-	z, err := zlib.NewReader(h)
-	if err != nil {
+	if err := h.open(); err != nil {
 		return "", err
 	}
-	text, err := io.ReadAll(io.LimitReader(z, size+1)) // reads the end, and so the sum
+	text, err := io.ReadAll(io.LimitReader(h.z, size+1)) // reads the end, and so the sum
 	if err == nil && int64(len(text)) != size {
 		err = errNoHistory
 	}
 	return string(text), err
+}
+
+// open begins a text, with the same decoder as those before.
+func (h *history) open() (err error) {
+	if again, ok := h.z.(zlib.Resetter); ok {
+		return again.Reset(h, nil)
+	}
+	h.z, err = zlib.NewReader(h)
+	return err
 }
 
 // id is the name that git gives a commit.

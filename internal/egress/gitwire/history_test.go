@@ -2,8 +2,12 @@ package gitwire_test
 
 import (
 	"bytes"
+	"compress/zlib"
+	"crypto/sha1" // #nosec G505 -- git's object ids
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -149,4 +153,32 @@ func FuzzFollow(f *testing.F) {
 			t.Errorf("%v, read %d of %d", err, len(read), len(pack))
 		}
 	})
+}
+
+// Of a push only so many commits are read, however short they are: each takes memory. What they do
+// not show is refused.
+func TestOnlySoManyCommitsOfAPushAreRead(t *testing.T) {
+	t.Parallel()
+	old := strings.Repeat("1", 40)
+	last := fmt.Sprintf("tree %s\nparent %s\n", strings.Repeat("2", 40), old)
+	object := func(text string) string {
+		var b bytes.Buffer
+		z := zlib.NewWriter(&b)
+		_, _ = io.WriteString(z, text)
+		_ = z.Close()
+		return string([]byte{0x90 | byte(len(text)&15), byte(len(text) >> 4)}) + b.String()
+	}
+	sum := sha1.Sum(fmt.Appendf(nil, "commit %d\x00%s", len(last), last))
+	for beside, follows := range map[int]bool{100: true, 40_000: false} {
+		var pack strings.Builder
+		pack.WriteString("PACK\x00\x00\x00\x02\x00\x0f\xff\xff")
+		for i := range beside {
+			pack.WriteString(object(fmt.Sprint("tree ", i)))
+		}
+		pack.WriteString(object(last))
+		_, err := gitwire.Follow(strings.NewReader(pack.String()), []gitwire.Move{{Ref: "refs/heads/x", Old: old, New: hex.EncodeToString(sum[:])}})
+		if (err == nil) != follows {
+			t.Errorf("behind %d others: have %v", beside, err)
+		}
+	}
 }

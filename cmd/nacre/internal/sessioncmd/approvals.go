@@ -102,9 +102,13 @@ func (cmd approvalsCommand) showQuestion(ctx context.Context, id string) error {
 		p.Line("%s", strings.TrimSuffix(line, "\n"))
 	}
 	p.Line("    session    %s", questions[at].Session)
-	p.Line("    nacre approvals approve %s [--times 3] [--for 15m] [--scope exact]   or   nacre approvals deny %s", id, id)
+	whole := ""
+	if approval.IsCut(questions[at]) {
+		whole = " --whole"
+	}
+	p.Line("    nacre approvals approve %s%s [--times 3] [--for 15m] [--scope exact]   or   nacre approvals deny %s", id, whole, id)
 	if questions[at].Text != nil {
-		p.Line("    nacre approvals approve %s --scope text   to trust all that the text says, until the session ends", id)
+		p.Line("    nacre approvals approve %s%s --scope text   to trust all that the text says, until the session ends", id, whole)
 	}
 	return nil
 }
@@ -113,11 +117,15 @@ func (cmd approvalsCommand) showQuestion(ctx context.Context, id string) error {
 // question's own session only.
 func (cmd approvalsCommand) rulingCommand(verb, short string, v nacre.Verdict) *cobra.Command {
 	var scope string
+	whole := v == nacre.Deny
 	ruling := nacre.Ruling{Verdict: v}
 	c := &cobra.Command{Use: verb + " ID", Short: short, Args: command.OneArgument("a question's id")}
 	c.Flags().DurationVar(&ruling.For, "for", 0, "let the answer stand so long, up to 8h or the session's end")
 	c.Flags().IntVar(&ruling.Times, "times", 0, "let the answer stand for so many calls, this one among them")
 	c.Flags().StringVar(&scope, "scope", "same", "what it stands for: exact (the same arguments), same (the same risky values) or tool (any arguments); or text: trust what the text says that all the values are from, until the session ends")
+	if v == nacre.Allow {
+		c.Flags().BoolVar(&whole, "whole", false, "you have read all of a question that lists and terminals cut (nacre approvals show ID)")
+	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := ruling.Scope.UnmarshalText([]byte(scope)); err != nil {
 			return command.UsageOf(err)
@@ -132,7 +140,7 @@ func (cmd approvalsCommand) rulingCommand(verb, short string, v nacre.Verdict) *
 			if v != nacre.Allow || ruling.For != 0 || ruling.Times != 0 {
 				return command.UsageOf(errors.New("--scope text is for approve, and goes without --for and --times: it holds until the session ends"))
 			}
-			return cmd.answer(c.Context(), args[0], ruling)
+			return cmd.answer(c.Context(), args[0], ruling, whole)
 		}
 		if c.Flags().Changed("scope") && ruling.For == 0 {
 			return command.UsageOf(errors.New("--scope goes with --for or --times, such as --for 15m"))
@@ -140,7 +148,7 @@ func (cmd approvalsCommand) rulingCommand(verb, short string, v nacre.Verdict) *
 		if ruling.For == 0 {
 			ruling.Scope = nacre.ScopeOnce
 		}
-		return cmd.answer(c.Context(), args[0], ruling)
+		return cmd.answer(c.Context(), args[0], ruling, whole)
 	}
 	command.Completes(c, cmd.pending)
 	return c
@@ -178,12 +186,18 @@ func (cmd approvalsCommand) listApprovals(ctx context.Context) error {
 		if _, err := io.WriteString(cmd.Stdout, approval.Render(q)); err != nil {
 			return err
 		}
+		if approval.IsCut(q) {
+			p.Line("    nacre approvals show %s has all of it, to approve it then   or   nacre approvals deny %s", q.ID, q.ID)
+			continue
+		}
 		p.Line("    nacre approvals approve %s [--for 15m]   or   nacre approvals deny %s", q.ID, q.ID)
 	}
 	return unread
 }
 
-func (cmd approvalsCommand) answer(ctx context.Context, id string, ruling nacre.Ruling) error {
+// answer presses on a question. What lists and terminals cut is approved by nobody who does not
+// say that they have read the whole.
+func (cmd approvalsCommand) answer(ctx context.Context, id string, ruling nacre.Ruling, whole bool) error {
 	rt, err := cmd.Open(ctx)
 	if err != nil {
 		return err
@@ -193,6 +207,9 @@ func (cmd approvalsCommand) answer(ctx context.Context, id string, ruling nacre.
 	q := nacre.Question{ID: id}
 	if at := slices.IndexFunc(questions, func(q nacre.Question) bool { return q.ID == id }); at >= 0 {
 		q = questions[at]
+	}
+	if !whole && approval.IsCut(q) {
+		return command.Usage("nothing was approved: question %s is longer than what lists and terminals show of it. Read it with nacre approvals show %s, and approve it with --whole", q.ID, q.ID)
 	}
 	outcome, err := rt.Answer(ctx, approval.Here(q, ruling))
 	if err != nil {

@@ -108,7 +108,7 @@ func (cmd auditCommand) showRecords(ctx context.Context, name, kind string, foll
 		return nil
 	}
 	if follow {
-		err = assembly.FollowAudit(ctx, rt, id, show)
+		err = cmd.Follow(ctx, func(ctx context.Context) error { return assembly.FollowAudit(ctx, rt, id, show) })
 	} else {
 		err = rt.ReadAudit(id, show)
 	}

@@ -121,6 +121,7 @@ func (c credentialCommand) add() *cobra.Command {
 	f.StringArrayVar(&a.Groups, "group", []string{string(assembly.DefaultGroup)}, "a group whose sessions hold it; may be repeated")
 	f.StringVar(&a.Scheme, "scheme", "", "bearer, basic or raw (default bearer)")
 	f.StringVar(&a.Header, "header", "", "the header that it is sent in (default Authorization)")
+	f.StringVar(&a.PlaceholderEnv, "placeholder-env", "", "a variable that stands inside for the value, for programs that want one before they ask anything")
 	f.StringVar(&a.User, "user", "", "the user of --scheme basic")
 	f.BoolVar(&a.StandingSecret, "standing-secret", false, "accept a long-lived secret, which is good until its issuer takes it back")
 	return add
@@ -225,7 +226,8 @@ func (c credentialCommand) remove() *cobra.Command {
 		Use: "remove NAME", Short: "take a credential out of the config, and its value away", Args: command.OneArgument("the name of a credential"),
 		Long: `Takes the value out of the key store, the age file or the file that it is in, and the
 credential out of config.toml. The value is still good where it came from: revoke it
-there. Sessions that hold it keep it until they end: nacre sessions stop ends one.`,
+there. What something else in config.toml uses too stays where it is. Sessions that hold the
+credential lose it within about a second; a value that was delivered inside stays there until they end.`,
 		Example: "  nacre credentials remove hub",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rt, err := c.Open(cmd.Context())

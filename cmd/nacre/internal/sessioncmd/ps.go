@@ -46,7 +46,7 @@ that are over, too.`,
 				return err
 			}
 			if follow {
-				return c.watchSessions(cc.Context(), rt)
+				return c.Follow(cc.Context(), func(ctx context.Context) error { return c.watchSessions(ctx, rt) })
 			}
 			list, err := working(cc.Context(), rt)
 			if err != nil {

@@ -38,6 +38,8 @@ type detaching struct {
 	started func(assembly.SessionInfo)
 	// beside says that the command tells its events on a descriptor beside its streams.
 	beside bool
+	// quiet, where it is set and true, leaves nothing to tell but the session's name.
+	quiet  *bool
 	detach bool
 	// detached is set in that process.
 	detached bool
@@ -150,8 +152,12 @@ func (d *detaching) tell(info assembly.SessionInfo) error {
 	if d.JSON {
 		return d.PrintJSON(map[string]any{"event": eventStarted, "data": info})
 	}
-	d.started(info)
 	p := d.Printer(d.Stdout)
+	if d.quiet != nil && *d.quiet {
+		p.Line("%s", info.Session)
+		return nil
+	}
+	d.started(info)
 	p.Field("detached", "it goes on without this terminal")
 	p.Field("next", "nacre attach %[1]s · nacre logs -f %[1]s · nacre ps · nacre sessions stop %[1]s", info.Session)
 	return nil

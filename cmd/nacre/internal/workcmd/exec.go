@@ -29,7 +29,7 @@ func (cmd execCommand) command() *cobra.Command {
 	var wall time.Duration
 	var quiet bool
 	var sequences string
-	away := detaching{Env: cmd.Env, beside: true, started: func(info assembly.SessionInfo) { startedOn(cmd.Env, false, info) }}
+	away := detaching{Env: cmd.Env, beside: true, quiet: &quiet, started: func(info assembly.SessionInfo) { startedOn(cmd.Env, false, info) }}
 	c := &cobra.Command{
 		Use: "exec [flags] -- COMMAND [ARGUMENT…]", Short: "run any command sealed",
 		Long: `Runs a command in the sandbox that agents get: nothing of your home is there, the
@@ -42,7 +42,7 @@ of the environment EDITOR, VISUAL, COLORTERM and NO_COLOR. The exit code is the 
 124 when a limit ended it (time, output, disk), and 125 when nacre fails before it starts.
 With --json, what nacre does is told as events, on descriptor 3 where the caller opened
 it (3>status), else on stderr. With --detach it reads nothing, and what it prints is kept: nacre logs
-shows it.`,
+shows it; -q then prints the session's name alone.`,
 		Example: "  nacre exec --project . -- npm test\n  nacre exec --project . --egress proxy.example.com:443 -- curl https://proxy.example.com/\n  nacre exec --project . --role read-only -- make test",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -139,7 +139,7 @@ func (cmd execCommand) attended(ctx context.Context, rt *assembly.Runtime, e ass
 	e.Started = func(info assembly.SessionInfo) {
 		started = true
 		a.kept.open(cmd.Env, rt, info)
-		if !a.quiet {
+		if !a.quiet || a.detached { // who began it waits for that
 			a.started(info)
 		}
 		a.screen.begins()
@@ -275,9 +275,7 @@ func (cmd execCommand) onStreams(ctx context.Context, rt *assembly.Runtime, e as
 	e.Relay = func(count func(io.Reader) io.Reader) {
 		relayed = make(chan error, 1)
 		go func() {
-			err := sandbox.Relay(cmd.Stdin, master, face, func(printed io.Reader) io.Reader { return after{told, count(printed)} })
-			face.Close()
-			relayed <- err
+			relayed <- sandbox.Relay(cmd.Stdin, master, face, func(printed io.Reader) io.Reader { return after{told, count(printed)} })
 		}()
 	}
 	end := sync.OnceValue(func() error { // gives the terminal back
@@ -352,7 +350,7 @@ func (s status) event(name string, body any) {
 func (s status) printer() *terminal.Printer {
 	style := terminal.Detect(terminal.Is(s.env.Stderr), s.env.Getenv)
 	style.Raw = terminal.Is(s.env.Stdin) && terminal.Is(s.env.Stdout)
-	return terminal.New(s.env.Stderr, style)
+	return terminal.New(s.screen.unheld(s.env.Stderr), style)
 }
 
 func (s status) started(info assembly.SessionInfo) {

@@ -25,7 +25,13 @@ type face struct {
 	told bool
 }
 
-func newFace(env *command.Env) *face { return &face{env: env, printer: env.Printer(env.Stdout)} }
+func newFace(env *command.Env) *face {
+	f := &face{env: env, printer: env.Printer(env.Stdout)}
+	if f.onTerminal() { // which somebody may stop, and no run with it
+		f.printer = terminal.New(terminal.NewUnheld(env.Stdout), terminal.Detect(true, env.Getenv))
+	}
+	return f
+}
 
 func (f *face) onTerminal() bool { return terminal.Is(f.env.Stdout) }
 

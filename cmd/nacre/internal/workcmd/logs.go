@@ -91,7 +91,10 @@ do nothing to your terminal. --json shows the events. nacre audit show SESSION h
 			if err != nil {
 				return err
 			}
-			return p.play(cc.Context(), follow)
+			if !follow {
+				return p.play(cc.Context(), false)
+			}
+			return c.Follow(cc.Context(), func(ctx context.Context) error { return p.play(ctx, true) })
 		},
 	}
 	logs.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is told, until the session is over")
@@ -151,8 +154,8 @@ type player struct {
 	id   nacre.SessionID
 	kind string // of session
 	face *face
-	// asked, where set, is given each question that was told.
-	asked func(nacre.Question)
+	// questions, where set, are those that the terminal is to be asked.
+	questions *approval.Queue
 	// last is how the session's process ended, if it did.
 	last *ending
 }
@@ -261,6 +264,13 @@ func (p *player) rest(e assembly.LoggedEvent) {
 	switch e.Name {
 	case "cut":
 		p.face.printer.Field("cut", "the session told more than is kept; nacre audit show %s has its records", p.id)
+	case eventSettled:
+		var settled struct {
+			ID string `json:"id"`
+		}
+		if p.questions != nil && json.Unmarshal(e.Data, &settled) == nil {
+			p.questions.Drop(settled.ID)
+		}
 	case eventEnded:
 		if p.last.Error != "" {
 			p.face.printer.Prose("ended", p.last.Error)
@@ -271,8 +281,8 @@ func (p *player) rest(e assembly.LoggedEvent) {
 
 func (p *player) question(q nacre.Question, at time.Time) {
 	p.face.printer.Question(q, at)
-	if p.asked != nil {
-		p.asked(q)
+	if p.questions != nil {
+		p.questions.Put(q)
 	}
 }
 
@@ -288,14 +298,8 @@ func (p *player) attach(ctx context.Context) error {
 	asking, stop := context.WithCancel(ctx)
 	var asked sync.WaitGroup
 	if !p.env.JSON && terminal.Is(p.env.Stdin) && terminal.Is(p.env.Stdout) {
-		questions := make(chan nacre.Question, approval.MaxPending)
-		p.asked = func(q nacre.Question) {
-			select {
-			case questions <- q:
-			default: // more than can wait: old ones, which were answered
-			}
-		}
-		asked.Go(func() { p.answer(asking, questions) })
+		p.questions = approval.NewQueue()
+		asked.Go(func() { p.answer(asking, p.questions) })
 	}
 	err = p.play(ctx, true)
 	stop()
@@ -317,7 +321,7 @@ func (p *player) attach(ctx context.Context) error {
 }
 
 // answer asks the questions of the session in this terminal.
-func (p *player) answer(ctx context.Context, questions <-chan nacre.Question) {
+func (p *player) answer(ctx context.Context, questions *approval.Queue) {
 	lines := make(chan string)
 	go func() { _ = approval.Lines(ctx, p.env.Stdin, lines) }() // ends with the next line typed, or the process
 	desk := remoteDesk{ctx: ctx, rt: p.rt, session: p.id}

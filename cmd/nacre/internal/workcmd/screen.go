@@ -2,6 +2,7 @@ package workcmd
 
 import (
 	"crypto/rand"
+	"io"
 	"os"
 	"sync"
 	"time"
@@ -32,8 +33,8 @@ type screen struct {
 	begun    bool
 	waits    []func()
 	outcomes map[string]string // of questions, by id
-	events   []func()          // for the overlay, which a slow terminal may hold up
-	busy     bool
+	notices  *terminal.Unheld  // nil before the first
+	events   approval.Teller   // for the overlay, which a slow terminal may hold up
 }
 
 // is tells whether there is a terminal to draw on.
@@ -50,11 +51,25 @@ func (s *screen) on(env *command.Env, master *os.File) *terminal.Overlay {
 		Size:   func() (columns, rows int) { return sandbox.Size(env.Stdin) },
 		Redraw: func() { sandbox.Redraw(env.Stdin, master) },
 		Draws:  s.draws, Now: time.Now, Suspends: func() bool { return s.agent || sandbox.Alone(master) }, Notice: s.notice.Sequence,
+		Hear: func() []byte { return sandbox.Hear(env.Stdin) },
 	})
 	if s.is(env) {
 		s.overlay = overlay
 	}
 	return overlay
+}
+
+// unheld is where notices are written, which may be a terminal that somebody stops.
+func (s *screen) unheld(stream *os.File) io.Writer {
+	if !terminal.Is(stream) {
+		return stream
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.notices == nil {
+		s.notices = terminal.NewUnheld(stream)
+	}
+	return s.notices
 }
 
 // notice is for the person before a command's terminal; nil where the config is against it.
@@ -84,7 +99,7 @@ func (s *screen) ask(q nacre.Question, answer func(nacre.Ruling) (nacre.Pressed,
 	if !s.drawn() {
 		return false
 	}
-	s.do(func() {
+	s.events.Tell(func() { // where too much waits, it is answered with nacre approvals
 		s.overlay.Ask(q, func(r nacre.Ruling) {
 			r.By = command.Operator() + " in the overlay"
 			pressed, err := answer(r)
@@ -103,31 +118,7 @@ func (s *screen) settled(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.overlay != nil {
-		s.do(func() { s.overlay.Settled(id) })
-	}
-}
-
-// do does what the overlay is told, one after the other. It is called with mu held.
-func (s *screen) do(event func()) {
-	s.events = append(s.events, event) // at most two for each question that can wait
-	if !s.busy {
-		s.busy = true
-		go s.work()
-	}
-}
-
-func (s *screen) work() {
-	for {
-		s.mu.Lock()
-		if len(s.events) == 0 {
-			s.busy = false
-			s.mu.Unlock()
-			return
-		}
-		event := s.events[0]
-		s.events = s.events[1:]
-		s.mu.Unlock()
-		event()
+		s.events.Follow(func() { s.overlay.Settled(id) })
 	}
 }
 

@@ -1,6 +1,7 @@
-package work
+package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -8,11 +9,11 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/process"
+	"github.com/nacre-dev/nacre/internal/reach"
 	"github.com/nacre-dev/nacre/internal/sandbox"
-	"github.com/nacre-dev/nacre/internal/seal"
-	"github.com/nacre-dev/nacre/internal/task"
 	"github.com/nacre-dev/nacre/internal/verify"
 )
 
@@ -21,10 +22,17 @@ const (
 	checkLimit, checkTail = 20 * time.Minute, 16 << 10
 )
 
-// check runs a command over the code in a fresh sandbox that reaches nothing: no
-// door, no proxy, no secrets (S-13). What it prints is kept to its tail.
-func check(ctx context.Context, s *seal.Session, code task.Workspace, command string, modules []verify.Module) (nacre.CheckResult, error) {
-	p, err := s.PostureWith(posture.Input{Project: code.Dir, Base: code.Base, Offline: true, Limits: nacre.Limits{Wall: checkLimit}}, modules)
+// Apart runs commands in fresh sandboxes that reach nothing: no door, no proxy, no secrets (S-13).
+type Apart struct {
+	Session *basis.Basis
+	Reach   *reach.Reach
+}
+
+// Check runs a command over the code in a folder, which may be a layer over a base. What it prints
+// is kept to its tail.
+func (a Apart) Check(ctx context.Context, dir, base, command string, modules []verify.Module) (nacre.CheckResult, error) {
+	s := a.Session
+	p, err := a.Reach.PostureWith(posture.Input{Project: dir, Base: base, Offline: true, Limits: nacre.Limits{Wall: checkLimit}}, modules) //nolint:contextcheck // it looks at files of this machine
 	if err != nil {
 		return nacre.CheckResult{}, err
 	}
@@ -39,7 +47,7 @@ func check(ctx context.Context, s *seal.Session, code task.Workspace, command st
 	}
 	g := process.NewKeeper(p.Limits)
 	defer g.Close()
-	g.Count(p.Mounts)
+	g.Count(p.Mounts) //nolint:contextcheck // what counts ends with the keeper
 	started := time.Now()
 	proc, err := s.Start(ctx, sandbox.Command{
 		Posture: p, Argv: []string{"/bin/sh", "-c", command}, Stdin: null, Stdout: write, Stderr: write,
@@ -78,4 +86,15 @@ func tail(r io.Reader) string {
 			return string(kept)
 		}
 	}
+}
+
+// Run runs a verifier's command over the code under test.
+func (a Apart) Run(ctx context.Context, c verify.Command) (verify.Output, error) {
+	p, err := a.Reach.PostureWith(posture.Input{ //nolint:contextcheck // it looks at files of this machine
+		Project: c.Dir, Offline: true, Env: c.Env, Limits: nacre.Limits{Wall: cmp.Or(c.Limit, checkLimit)},
+	}, c.Modules)
+	if err != nil {
+		return verify.Output{}, err
+	}
+	return process.Output(ctx, a.Session, sandbox.Command{Posture: p, Argv: c.Argv})
 }
