@@ -39,10 +39,8 @@ func (p *Proxy) forward(ctx context.Context, c *client, h *head) {
 		p.denyFor(ctx, c, d, err)
 		return
 	}
-	if len(p.plain[t]) > 0 { // to others a path may hold a secret, as that of a bot does
-		where, _, _ := strings.Cut(path, "?")
-		d.path = recordedPath(where)
-	}
+	where, _, _ := strings.Cut(path, "?")
+	d.path = recordedPath(where)
 	until, admitted := c.admit(ctx, p, &d, nacre.ProtocolHTTP)
 	if !admitted {
 		return
@@ -68,6 +66,11 @@ func (p *Proxy) forward(ctx context.Context, c *client, h *head) {
 	if err != nil {
 		p.denyFor(ctx, c, d, err)
 		return
+	}
+	if len(p.plain[t]) == 0 {
+		// What was refused is recorded with its path, which a policy is learned from. What is
+		// carried to a host that names no paths is not: it may hold a secret, as that of a bot does.
+		d.path = ""
 	}
 	flow, err := p.allow(ctx, d, to)
 	if err != nil {

@@ -239,17 +239,24 @@ func (h *hold) ready(ctx context.Context) (err error) {
 	case h.config.Mint.Budget.Named():
 		_, err = h.config.Source().ReadRoot(ctx, h.of.inst.Options.Getenv)
 	default:
-		_, err = h.material(ctx)
+		_, err = h.leased(ctx)
 	}
 	return err
 }
 
-// material implements egress.Credential's: what the credential is made of now. Where a
-// person has to grant it, that person is asked.
+// material implements egress.Credential's: what the credential is made of now, for a request
+// that it is added to.
 func (h *hold) material(ctx context.Context) (egress.Material, error) {
 	if err := h.gone(); err != nil {
 		return egress.Material{}, err
 	}
+	return h.leased(ctx)
+}
+
+// leased is what the credential is made of now. Where a person has to grant it, that person is
+// asked. It does not look whether the credential is gone: what withholds a power is the taint of
+// a run, which is known once the session is open.
+func (h *hold) leased(ctx context.Context) (egress.Material, error) {
 	m, err := h.values(ctx)
 	if !errors.Is(err, lease.ErrExhausted) {
 		return m, err
@@ -402,7 +409,7 @@ func (l *Credentials) deliver(ctx context.Context, hosts []string) error {
 		if h.config.AsFile == "" {
 			continue
 		}
-		m, err := h.material(ctx)
+		m, err := h.leased(ctx)
 		if err == nil {
 			err = os.MkdirAll(filepath.Join(dir, config.CredentialsDir), 0o755)
 		}
@@ -448,7 +455,7 @@ func (l *Credentials) Shown() ([]nacre.Mount, []string, error) {
 		if h.config.AsEnv == "" {
 			continue
 		}
-		m, err := h.material(l.session.Context())
+		m, err := h.leased(l.session.Context())
 		if err != nil {
 			return nil, nil, err
 		}
