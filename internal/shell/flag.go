@@ -6,21 +6,21 @@ import (
 )
 
 // flagged reads the commands that programs take among their options.
-func (w *walker) flagged(name string, c Call) bool {
+func (c *invocation) flagged() bool {
 	args := c.Args[1:]
-	switch name {
+	switch c.name {
 	case "find", "gfind", "bfs":
-		w.eachExec(c, args, "-exec", "-execdir", "-ok", "-okdir")
+		c.eachExec(args, "-exec", "-execdir", "-ok", "-okdir")
 	case "fd", "fdfind":
-		w.eachExec(c, args, "-x", "-X", "--exec", "--exec-batch")
+		c.eachExec(args, "-x", "-X", "--exec", "--exec-batch")
 	case "parallel":
-		w.parallel(c, args)
+		c.parallel(args)
 	case "rg", "sort", "gsort", "tar", "gtar", "bsdtar", "rsync", "split", "gsplit", "man", "zip", "less", "ag", "fzf", "nodemon", "tcpdump", "lftp":
-		w.options(name, args)
+		c.options(args)
 	case "socat":
-		addresses(w, args)
+		c.addresses(args)
 	case "ssh", "autossh", "scp", "sftp":
-		settings(w, args)
+		c.settings(args)
 		return false // the words behind the host are run there
 	default:
 		return false
@@ -29,22 +29,22 @@ func (w *walker) flagged(name string, c Call) bool {
 }
 
 // addresses runs the programs that socat speaks to: EXEC:'…', SYSTEM:'…'.
-func addresses(w *walker, args []Word) {
+func (c *invocation) addresses(args []Word) {
 	for _, arg := range args {
 		kind, command, given := strings.Cut(arg.Text, ":")
 		if !given || !isAmong(strings.ToLower(kind), "exec system shell") {
 			continue
 		}
 		if !arg.Literal {
-			w.refuse("the command that socat is given is not literal")
+			c.refuse("the command that socat is given is not literal")
 			continue
 		}
-		w.nested(command, "socat", Stdin{piped: true})
+		c.nested(command, "socat", Stdin{piped: true})
 	}
 }
 
 // settings runs the commands that ssh is told by its settings: -o ProxyCommand='…'.
-func settings(w *walker, args []Word) {
+func (c *invocation) settings(args []Word) {
 	for i, arg := range args {
 		setting := strings.TrimPrefix(arg.Text, "-o")
 		if arg.Text == "-o" && i+1 < len(args) {
@@ -59,15 +59,15 @@ func settings(w *walker, args []Word) {
 			continue
 		}
 		if !arg.Literal {
-			w.refuse("the command that ssh is given with %s is not literal", name)
+			c.refuse("the command that ssh is given with %s is not literal", name)
 			continue
 		}
-		w.nested(strings.TrimLeft(command, " \t="), "ssh", Stdin{piped: true})
+		c.nested(strings.TrimLeft(command, " \t="), "ssh", Stdin{piped: true})
 	}
 }
 
 // eachExec runs the words after each of the flags, up to ; or +.
-func (w *walker) eachExec(c Call, args []Word, flags ...string) {
+func (c *invocation) eachExec(args []Word, flags ...string) {
 	for i := 0; i < len(args); i++ {
 		flag, value, given := strings.Cut(args[i].Text, "=")
 		if !slices.Contains(flags, flag) {
@@ -80,14 +80,14 @@ func (w *walker) eachExec(c Call, args []Word, flags ...string) {
 		for i++; i < len(args) && args[i].Text != ";" && args[i].Text != "+"; i++ {
 			words = append(words, args[i])
 		}
-		w.filled(c, words, "{}")
+		c.filled(words, "{}")
 	}
 }
 
 // filled runs words in which a marker is replaced by text that is not known.
-func (w *walker) filled(c Call, words []Word, marker string) {
+func (c *invocation) filled(words []Word, marker string) {
 	if len(words) == 0 {
-		w.refuse("%s is given no command to run", c.Name())
+		c.refuse("%s is given no command to run", c.name)
 		return
 	}
 	var inShell bool
@@ -99,7 +99,7 @@ func (w *walker) filled(c Call, words []Word, marker string) {
 			words[i].Fetched = c.Stdin.Fetched && strings.HasPrefix(words[i].Text, marker)
 		}
 	}
-	w.run(Call{Args: words, Stdin: Stdin{piped: true, Fetched: c.Stdin.Fetched}, More: c.More})
+	c.run(Call{Args: words, Stdin: Stdin{piped: true, Fetched: c.Stdin.Fetched}, More: c.More})
 }
 
 // isAmong tells one of the words of a list with spaces between them.
@@ -113,7 +113,7 @@ func isAmong(word, list string) bool {
 }
 
 // parallel runs the words before :::, or what it reads where there are none.
-func (w *walker) parallel(c Call, args []Word) {
+func (c *invocation) parallel(args []Word) {
 	var command []Word
 	for len(args) > 0 && strings.HasPrefix(args[0].Text, "-") {
 		if takesValue(args[0].Text, "jNnLIadpSsP", "--jobs --colsep --delay --joblog --timeout --retries --arg-file --tmpdir --results") && len(args) > 1 {
@@ -129,12 +129,13 @@ func (w *walker) parallel(c Call, args []Word) {
 		if strings.Contains(command[0].Text, "{") {
 			command[0].Literal = false
 		}
-		w.joined(Call{Args: c.Args, Stdin: Stdin{piped: true}, More: true}, command) // lines of the input, of a file, or many words
+		many := invocation{Call: Call{Args: c.Args, Stdin: Stdin{piped: true}, More: true}, walker: c.walker, name: c.name}
+		many.joined(command) // lines of the input, of a file, or many words
 	case len(args) == 0:
-		w.shellInput(c)
+		c.input()
 	default:
 		for _, input := range args[1:] {
-			w.joined(c, []Word{input})
+			c.joined([]Word{input})
 		}
 	}
 }
@@ -157,7 +158,8 @@ func takesValue(option, short, long string) bool {
 }
 
 // options reads the options of everyday programs whose value is a command.
-func (w *walker) options(name string, args []Word) {
+func (c *invocation) options(args []Word) {
+	name := c.name
 	for i, arg := range args {
 		flag, value, given := strings.Cut(arg.Text, "=")
 		if !commandOption(name, flag) {
@@ -168,20 +170,20 @@ func (w *walker) options(name string, args []Word) {
 			value = strings.TrimPrefix(value, "exec=")
 		case i+1 < len(args):
 			if !args[i+1].Literal {
-				w.refuse("the command that %s is given with %s is not literal", name, flag)
+				c.refuse("the command that %s is given with %s is not literal", name, flag)
 				continue
 			}
 			value = strings.TrimPrefix(args[i+1].Text, "exec=")
 		}
 		if !arg.Literal {
-			w.refuse("the command that %s is given with %s is not literal", name, flag)
+			c.refuse("the command that %s is given with %s is not literal", name, flag)
 			continue
 		}
 		if name == "tar" && flag == "--checkpoint-action" && !strings.Contains(arg.Text, "exec=") {
 			continue
 		}
 		if value != "" {
-			w.nested(value, name, Stdin{piped: true})
+			c.nested(value, name, Stdin{piped: true})
 		}
 	}
 }

@@ -13,6 +13,14 @@ func Base(name string) string {
 	return strings.TrimSuffix(name, ".exe")
 }
 
+// invocation is one call, whose words it reads for what the program calls in turn.
+type invocation struct {
+	Call
+	*walker
+	// name is the program's, without its folder.
+	name string
+}
+
 // run notes a call, and what it calls in turn.
 func (w *walker) run(c Call) {
 	if w.words += len(c.Args); w.full || w.words > maxWords*w.most || len(w.Calls) >= w.most/bytesEach || w.nesting > maxNesting {
@@ -42,15 +50,16 @@ func (w *walker) run(c Call) {
 	if IsDownloader(name) {
 		w.downloads++
 	}
+	i := invocation{Call: c, walker: w, name: name}
 	switch {
 	case IsShell(name), isTimed(name):
-		w.shell(c)
-	case w.builtin(name, c):
-	case w.flagged(name, c):
+		i.shell()
+	case i.builtin():
+	case i.flagged():
 	default:
-		w.interpreter(name, c)
+		i.interpreter()
 		if spec, ok := wrapperOf(name); ok {
-			w.wrapped(name, spec, c)
+			i.wraps(spec)
 		}
 	}
 }
@@ -73,10 +82,10 @@ func isTimed(name string) bool { return name == "at" || name == "batch" }
 
 // shell reads the script that a shell is given: by -c, on its standard input
 // or in a file, of which nothing is known.
-func (w *walker) shell(c Call) {
-	name := c.Name()
+func (c *invocation) shell() {
+	name := c.name
 	if isTimed(name) {
-		w.shellInput(c)
+		c.input()
 		return
 	}
 	command, fromInput := false, false
@@ -87,8 +96,8 @@ func (w *walker) shell(c Call) {
 	for len(args) > 0 {
 		arg := args[0]
 		if !arg.Literal {
-			w.RunsFetched = w.RunsFetched || arg.Fetched
-			w.refuse("%s is given %s, which is not literal", name, arg.Shown())
+			c.RunsFetched = c.RunsFetched || arg.Fetched
+			c.refuse("%s is given %s, which is not literal", name, arg.Shown())
 			return
 		}
 		if arg.Text == "--" || arg.Text == "-" {
@@ -102,19 +111,19 @@ func (w *walker) shell(c Call) {
 		case text == "--command" || strings.EqualFold(text, "-command"):
 			command = true
 		case strings.HasPrefix(text, "--command="):
-			w.nested(strings.TrimPrefix(text, "--command="), name, Stdin{})
+			c.nested(strings.TrimPrefix(text, "--command="), name, Stdin{})
 			return
 		case strings.HasPrefix(strings.ToLower(text), "-enc"):
-			w.refuse("%s is given an encoded script", name)
+			c.refuse("%s is given an encoded script", name)
 			return
 		case text == "--rcfile", strings.HasPrefix(text, "--init"), text == "--execute", text == "--commands":
-			w.refuse("%s is given a start-up file", name)
+			c.refuse("%s is given a start-up file", name)
 			return
 		case !strings.HasPrefix(text, "--"):
 			command = command || text[0] == '-' && strings.Contains(text, "c")
 			fromInput = fromInput || text[0] == '-' && strings.Contains(text, "s")
 			if name == "fish" && strings.Contains(text, "C") || (name == "nu" || name == "xonsh") && strings.Contains(text, "e") {
-				w.refuse("%s is given a start-up script", name)
+				c.refuse("%s is given a start-up script", name)
 				return
 			}
 			values := strings.Count(text, "o") + strings.Count(text, "O")
@@ -124,46 +133,48 @@ func (w *walker) shell(c Call) {
 	}
 	switch {
 	case command:
-		w.shellScript(c, args)
+		c.script(args)
 	case len(args) == 0 || fromInput:
-		w.shellInput(c)
+		c.input()
 	default:
-		w.shellFile(c, args[0])
+		c.file(args[0])
 	}
 }
 
-func (w *walker) shellScript(c Call, args []Word) {
+// script reads what a shell is given with -c.
+func (c *invocation) script(args []Word) {
 	switch {
 	case len(args) == 0:
-		w.RunsFetched = w.RunsFetched || c.More && c.Stdin.Fetched
-		w.refuse("%s -c without its script", c.Name())
+		c.RunsFetched = c.RunsFetched || c.More && c.Stdin.Fetched
+		c.refuse("%s -c without its script", c.name)
 	case !args[0].Literal:
-		w.RunsFetched = w.RunsFetched || args[0].Fetched
-		w.refuse("the script given to %s is not literal", c.Name())
+		c.RunsFetched = c.RunsFetched || args[0].Fetched
+		c.refuse("the script given to %s is not literal", c.name)
 	default:
-		w.nested(args[0].Text, c.Name(), c.Stdin)
+		c.nested(args[0].Text, c.name, c.Stdin)
 	}
 }
 
-func (w *walker) shellInput(c Call) {
-	w.RunsFetched = w.RunsFetched || c.Stdin.Fetched
+// input reads what a shell runs of its standard input.
+func (c *invocation) input() {
+	c.RunsFetched = c.RunsFetched || c.Stdin.Fetched
 	if c.More || !c.Stdin.piped || !c.Stdin.known {
-		w.refuse("%s runs what it reads, and that is not known: write the commands themselves", c.Name())
+		c.refuse("%s runs what it reads, and that is not known: write the commands themselves", c.name)
 		return
 	}
-	w.nested(c.Stdin.Text, c.Name(), Stdin{})
+	c.nested(c.Stdin.Text, c.name, Stdin{})
 }
 
-// shellFile is a script in a file: the operating system holds what it does.
-func (w *walker) shellFile(c Call, file Word) {
+// file is a script in a file: the operating system holds what it does.
+func (c *invocation) file(file Word) {
 	switch {
 	case !file.Literal:
-		w.RunsFetched = w.RunsFetched || file.Fetched
-		w.refuse("the script of %s is not a literal file name", c.Name())
+		c.RunsFetched = c.RunsFetched || file.Fetched
+		c.refuse("the script of %s is not a literal file name", c.name)
 	case IsInput(file.Text):
-		w.shellInput(c)
+		c.input()
 	case c.More:
-		w.refuse("%s is given words that are not known", c.Name())
+		c.refuse("%s is given words that are not known", c.name)
 	}
 }
 
@@ -173,12 +184,12 @@ func IsInput(path string) bool {
 }
 
 // interpreter refuses code that an interpreter reads and nobody knows.
-func (w *walker) interpreter(name string, c Call) {
-	if !IsInterpreter(name) {
+func (c *invocation) interpreter() {
+	if !IsInterpreter(c.name) {
 		return
 	}
 	for i, arg := range c.Args[1:] {
-		w.RunsFetched = w.RunsFetched || arg.Fetched
+		c.RunsFetched = c.RunsFetched || arg.Fetched
 		if !strings.HasPrefix(arg.Text, "-") || arg.Text == "-" {
 			if arg.Text == "-" || IsInput(arg.Text) {
 				break
@@ -186,63 +197,63 @@ func (w *walker) interpreter(name string, c Call) {
 			return // a file
 		}
 		if strings.ContainsAny(strings.TrimLeft(arg.Text, "-"), "ceErmpnVvh") && !slices.Contains([]string{"-i", "-u", "-B", "-s"}, arg.Text) {
-			w.RunsFetched = w.RunsFetched || i+2 < len(c.Args) && c.Args[i+2].Fetched
+			c.RunsFetched = c.RunsFetched || i+2 < len(c.Args) && c.Args[i+2].Fetched
 			return // code among the words, or a question
 		}
 	}
-	w.RunsFetched = w.RunsFetched || c.Stdin.Fetched
+	c.RunsFetched = c.RunsFetched || c.Stdin.Fetched
 	if c.Stdin.piped && !c.Stdin.known {
-		w.refuse("%s runs what it reads, and that is not known: give it a file", name)
+		c.refuse("%s runs what it reads, and that is not known: give it a file", c.name)
 	}
 }
 
 // builtin reads what the shell's own commands run.
-func (w *walker) builtin(name string, c Call) bool {
+func (c *invocation) builtin() bool {
 	args := c.Args[1:]
-	switch name {
+	switch name := c.name; name {
 	case "eval":
-		w.joined(c, args)
+		c.joined(args)
 	case "source", ".":
 		if len(args) > 0 {
-			w.shellFile(c, args[0])
+			c.file(args[0])
 		}
 	case "trap":
 		for len(args) > 0 && strings.HasPrefix(args[0].Text, "-") && len(args[0].Text) > 1 {
 			args = args[1:]
 		}
 		if len(args) > 1 {
-			w.joined(c, args[:1])
+			c.joined(args[:1])
 		}
 	case "alias":
-		w.aliases(c, args)
+		c.aliases(args)
 	case "hash", "enable":
 		if len(args) > 0 && (strings.HasPrefix(args[0].Text, "-p") || strings.HasPrefix(args[0].Text, "-f")) {
-			w.refuse("%s %s changes what a name runs", name, args[0].Text)
+			c.refuse("%s %s changes what a name runs", name, args[0].Text)
 		}
 	case "mapfile", "readarray", "complete", "compgen":
 		for i, arg := range args {
 			if arg.Text == "-C" && i+1 < len(args) {
-				w.joined(c, args[i+1:i+2])
+				c.joined(args[i+1 : i+2])
 			} else if strings.HasPrefix(arg.Text, "-C") && len(arg.Text) > 2 {
-				w.nested(arg.Text[2:], name, Stdin{})
+				c.nested(arg.Text[2:], name, Stdin{})
 			}
 		}
 	case "bind":
 		for _, arg := range args {
 			if _, command, ok := strings.Cut(arg.Text, ":"); ok {
-				w.nested(strings.Trim(command, ` "'`), name, Stdin{})
+				c.nested(strings.Trim(command, ` "'`), name, Stdin{})
 			}
 		}
 	case "cd", "pushd", "popd", "chdir":
-		w.Moves = true
-		w.goes(args)
+		c.Moves = true
+		c.goes(args)
 	case "read":
 		for _, arg := range args {
-			w.holds(arg.Text, c.Stdin.Fetched)
+			c.holds(arg.Text, c.Stdin.Fetched)
 		}
-		w.subscripted(name, args)
+		c.subscripted(args)
 	case "test", "[", "unset", "printf", "declare", "typeset", "local", "export", "readonly", "let":
-		w.subscripted(name, args)
+		c.subscripted(args)
 	default:
 		return false
 	}
@@ -250,41 +261,41 @@ func (w *walker) builtin(name string, c Call) bool {
 }
 
 // joined reads words as one script.
-func (w *walker) joined(c Call, args []Word) {
+func (c *invocation) joined(args []Word) {
 	texts := make([]string, 0, len(args))
 	for _, arg := range args {
 		if !arg.Literal {
-			w.RunsFetched = w.RunsFetched || arg.Fetched
-			w.refuse("the script given to %s is not literal", c.Name())
+			c.RunsFetched = c.RunsFetched || arg.Fetched
+			c.refuse("the script given to %s is not literal", c.name)
 			return
 		}
 		texts = append(texts, arg.Text)
 	}
 	if c.More {
-		w.refuse("%s is given words that are not known", c.Name())
+		c.refuse("%s is given words that are not known", c.name)
 	}
-	w.nested(strings.Join(texts, " "), c.Name(), c.Stdin)
+	c.nested(strings.Join(texts, " "), c.name, c.Stdin)
 }
 
-func (w *walker) aliases(c Call, args []Word) {
+func (c *invocation) aliases(args []Word) {
 	for _, arg := range args {
 		name, value, given := strings.Cut(arg.Text, "=")
 		switch {
 		case !arg.Literal:
-			w.refuse("an alias that is not literal")
+			c.refuse("an alias that is not literal")
 		case given:
-			w.Functions = append(w.Functions, name)
-			w.nested(value, c.Name(), Stdin{})
+			c.Functions = append(c.Functions, name)
+			c.nested(value, c.name, Stdin{})
 		}
 	}
 }
 
 // subscripted refuses words whose array subscript the builtin would evaluate.
-func (w *walker) subscripted(name string, args []Word) {
+func (c *invocation) subscripted(args []Word) {
 	for i, arg := range args {
-		named := name != "test" && name != "[" && name != "printf" || i > 0 && args[i-1].Text == "-v"
+		named := c.name != "test" && c.name != "[" && c.name != "printf" || i > 0 && args[i-1].Text == "-v"
 		if named && subscripts(arg) {
-			w.refuse("%s would evaluate the subscript of a word", name)
+			c.refuse("%s would evaluate the subscript of a word", c.name)
 		}
 	}
 }

@@ -82,7 +82,8 @@ type Script struct {
 // ErrEmpty is a command without a command.
 var ErrEmpty = errors.New("there is no command in it")
 
-// walker fills a script.
+// walker reads the syntax tree of a script, and of the scripts within it, and fills a
+// Script. What a program makes of its words is for an invocation to say.
 type walker struct {
 	*Script
 	// most is the longest command, in bytes.
@@ -207,7 +208,7 @@ func (w *walker) command(st *syntax.Stmt, in Stdin) (passes bool) {
 		w.stmts(c.Cond, in)
 		passes = w.stmts(c.Do, in)
 	case *syntax.TimeClause:
-		passes = timed(w, c, in)
+		passes = w.timed(c, in)
 	case *syntax.ForClause:
 		w.inner(c.Loop, in)
 		passes = w.stmts(c.Do, in)
@@ -219,7 +220,7 @@ func (w *walker) command(st *syntax.Stmt, in Stdin) (passes bool) {
 
 // timed reads what is timed. Options of the program "time" are none of the shell's own word,
 // but a shell that has no such word, as dash, starts the program.
-func timed(w *walker, c *syntax.TimeClause, in Stdin) (passes bool) {
+func (w *walker) timed(c *syntax.TimeClause, in Stdin) (passes bool) {
 	if c.Stmt == nil {
 		return false
 	}
@@ -238,7 +239,7 @@ func (w *walker) compound(st *syntax.Stmt, in Stdin) {
 			w.stmts(c.Then, in)
 		}
 	case *syntax.CaseClause:
-		branches(w, c, in)
+		w.branches(c, in)
 	case *syntax.FuncDecl:
 		if c.Name != nil {
 			w.Functions = append(w.Functions, c.Name.Value)
@@ -268,7 +269,7 @@ func (w *walker) binary(c *syntax.BinaryCmd, in Stdin) (passes bool) {
 	return w.stmt(c.Y, in)
 }
 
-func branches(w *walker, c *syntax.CaseClause, in Stdin) {
+func (w *walker) branches(c *syntax.CaseClause, in Stdin) {
 	w.inner(c.Word, in)
 	for _, item := range c.Items {
 		for _, pattern := range item.Patterns {
@@ -382,7 +383,7 @@ func (w *walker) inner(node syntax.Node, in Stdin) {
 			w.substitute(n, n.Stmts, in)
 			return false
 		case *syntax.ParamExp:
-			expansion(w, n)
+			w.expansion(n)
 		case *syntax.Assign:
 			w.declared(n, in)
 			return false
@@ -392,11 +393,11 @@ func (w *walker) inner(node syntax.Node, in Stdin) {
 			}
 		case *syntax.BinaryArithm:
 			if n.Op >= syntax.Assgn && n.Op <= syntax.ShrAssgn {
-				counted(w, n.X)
+				w.counted(n.X)
 			}
 		case *syntax.UnaryArithm:
 			if n.Op == syntax.Inc || n.Op == syntax.Dec {
-				counted(w, n.X)
+				w.counted(n.X)
 			}
 		}
 		return true
@@ -413,7 +414,7 @@ func (w *walker) substitute(n syntax.Node, list []*syntax.Stmt, in Stdin) {
 }
 
 // expansion notes what an expansion does beyond being replaced.
-func expansion(w *walker, p *syntax.ParamExp) {
+func (w *walker) expansion(p *syntax.ParamExp) {
 	if p.Exp == nil {
 		return
 	}
@@ -429,7 +430,7 @@ func expansion(w *walker, p *syntax.ParamExp) {
 	}
 }
 
-func counted(w *walker, x syntax.ArithmExpr) {
+func (w *walker) counted(x syntax.ArithmExpr) {
 	if name, ok := x.(*syntax.Word); ok && name.Lit() != "" {
 		w.Assigned = append(w.Assigned, name.Lit())
 	}

@@ -30,49 +30,68 @@ type wrapper struct {
 	sub string
 }
 
-// wrapped runs what a wrapper runs. Where an option is not known, each operand
-// that may be its command is taken to be it.
-func (w *walker) wrapped(name string, spec wrapper, c Call) {
-	if asksOnly(name, c.Args[1:]) {
+// wrapping is the call of a wrapper, read up to the command that it runs.
+type wrapping struct {
+	invocation
+	wrapper
+	// slack is how many more operands may be the command: one for each option of
+	// which it is not known whether it takes a value.
+	slack int
+	// marker is what xargs replaces in its command, where it does.
+	marker string
+}
+
+// wraps runs what a wrapper runs.
+func (c *invocation) wraps(spec wrapper) {
+	args := c.Args[1:]
+	if asksOnly(c.name, args) {
 		return
 	}
-	rest := c.Args[1:]
-	if name == "runuser" && !slices.ContainsFunc(rest, namesUser) { // then it is called like su
+	if c.name == "runuser" && !slices.ContainsFunc(args, namesUser) { // then it is called like su
 		spec, _ = changer("su")
 	}
+	w := wrapping{invocation: *c, wrapper: spec}
 	if spec.scriptsOnly || spec.scripts != "" && spec.skip > 0 {
-		if w.anyScript(name, spec, c) || spec.scriptsOnly {
+		if w.anyScript() || spec.scriptsOnly {
 			return
 		}
 	}
 	if spec.sub != "" {
-		if rest = w.afterSub(spec, rest); rest == nil {
+		if args = w.afterSub(args); args == nil {
 			return
 		}
 	}
-	slack, skip, marker, more := 0, spec.skip, "", c.More || spec.appends
+	w.read(args)
+}
+
+// read reads the words behind a wrapper. Where an option is not known, each operand
+// that may be its command is taken to be it.
+func (w *wrapping) read(rest []Word) {
+	prints := w.appends && !w.More // xargs alone
+	w.More = w.More || w.appends
 	for len(rest) > 0 {
 		arg := rest[0]
 		switch {
 		case arg.Text == "--" && arg.Literal:
-			w.operands(spec, Call{Args: append(c.Args[:1:1], rest[1:]...), Stdin: c.Stdin, More: more}, skip, slack, marker)
+			w.operands(rest[1:])
 			return
-		case strings.HasPrefix(arg.Text, "-") && len(arg.Text) > 1 || arg.Text == "-" && (name == "su" || name == "env"):
-			used, unknown, done := w.option(name, spec, c, rest, &marker)
+		case strings.HasPrefix(arg.Text, "-") && len(arg.Text) > 1 || arg.Text == "-" && (w.name == "su" || w.name == "env"):
+			used, done := w.option(rest)
 			if done {
 				return
 			}
-			slack += unknown
 			rest = rest[min(used, len(rest)):]
 			continue
-		case spec.assigns && strings.Contains(arg.Text, "=") && strings.IndexByte(arg.Text, '=') > 0:
+		case w.assigns && strings.Contains(arg.Text, "=") && strings.IndexByte(arg.Text, '=') > 0:
 			rest = rest[1:]
 			continue
 		}
-		w.operands(spec, Call{Args: append(c.Args[:1:1], rest...), Stdin: c.Stdin, More: more}, skip, slack, marker)
+		w.operands(rest)
 		return
 	}
-	w.bare(name, spec, c, more)
+	if !prints {
+		w.bare()
+	}
 }
 
 // namesUser tells the option behind which runuser takes a command as it is.
@@ -82,11 +101,11 @@ func namesUser(arg Word) bool {
 
 // anyScript reads the script among the words of programs that take options
 // after operands, and tells whether there is one.
-func (w *walker) anyScript(name string, spec wrapper, c Call) bool {
-	for i, arg := range c.Args[1:] {
+func (w *wrapping) anyScript() bool {
+	for i, arg := range w.Args[1:] {
 		flag, value, given := strings.Cut(arg.Text, "=")
-		if attached, ok := scriptOption(spec, arg.Text, flag, value, given); ok {
-			w.scriptValue(name, c, c.Args[i+1:], attached)
+		if attached, ok := w.scriptOption(arg.Text, flag, value, given); ok {
+			w.scriptValue(w.Args[i+1:], attached)
 			return true
 		}
 	}
@@ -109,19 +128,19 @@ func asksOnly(name string, args []Word) bool {
 }
 
 // afterSub returns the words after a subcommand that runs something, or nil.
-func (w *walker) afterSub(spec wrapper, rest []Word) []Word {
+func (w *wrapping) afterSub(rest []Word) []Word {
 	for i, arg := range rest {
 		if !arg.Literal {
 			w.refuse("the subcommand %s is not literal", arg.Shown())
 			return nil
 		}
-		if isAmong(arg.Text, spec.scripts) {
+		if isAmong(arg.Text, w.scripts) {
 			return rest[i:]
 		}
 		if strings.HasPrefix(arg.Text, "-") || strings.HasPrefix(arg.Text, "+") {
 			continue
 		}
-		if isAmong(arg.Text, spec.sub) {
+		if isAmong(arg.Text, w.sub) {
 			return rest[i+1:]
 		}
 		return nil
@@ -129,44 +148,44 @@ func (w *walker) afterSub(spec wrapper, rest []Word) []Word {
 	return nil
 }
 
-// option reads one option. It returns how many words it takes, one for unknown
-// where it is not known whether the next is its value, and done where its value
-// was all there is to run.
-func (w *walker) option(name string, spec wrapper, c Call, rest []Word, marker *string) (used, unknown int, done bool) {
+// option reads one option. It returns how many words it takes, and done where its
+// value was all there is to run.
+func (w *wrapping) option(rest []Word) (used int, done bool) {
 	arg := rest[0]
 	flag, value, given := strings.Cut(arg.Text, "=")
-	if attached, ok := scriptOption(spec, arg.Text, flag, value, given); ok {
-		w.scriptValue(name, c, rest, attached)
-		return 2, 0, true
+	if attached, ok := w.scriptOption(arg.Text, flag, value, given); ok {
+		w.scriptValue(rest, attached)
+		return 2, true
 	}
 	if !arg.Literal && !given && !strings.HasPrefix(arg.Text, "-P") {
-		w.refuse("%s is given %s, which is not literal", name, arg.Shown())
-		return 1, 0, true
+		w.refuse("%s is given %s, which is not literal", w.name, arg.Shown())
+		return 1, true
 	}
-	if name == "xargs" {
-		*marker = replaceMarker(rest, *marker)
+	if w.name == "xargs" {
+		w.marker = replaceMarker(rest, w.marker)
 	}
 	switch {
 	case strings.HasPrefix(arg.Text, "--"):
-		if !given && isAmong(flag, spec.long) {
-			return 2, 0, false
+		if !given && isAmong(flag, w.long) {
+			return 2, false
 		}
-		if given || spec.long != "" && knownFlag(flag) {
-			return 1, 0, false
+		if !given && (w.long == "" || !knownFlag(flag)) {
+			w.slack++
 		}
-		return 1, 1, false
-	case takesValue(arg.Text, spec.values, "") && !spec.loose:
-		return 2, 0, false
+		return 1, false
+	case takesValue(arg.Text, w.values, "") && !w.loose:
+		return 2, false
 	}
 	for i := 1; i < len(arg.Text); i++ {
-		if strings.IndexByte(spec.values, arg.Text[i]) >= 0 {
-			return 1, 0, false
+		if strings.IndexByte(w.values, arg.Text[i]) >= 0 {
+			break
 		}
-		if strings.IndexByte(spec.flags, arg.Text[i]) < 0 {
-			return 1, 1, false
+		if strings.IndexByte(w.flags, arg.Text[i]) < 0 {
+			w.slack++
+			break
 		}
 	}
-	return 1, 0, false
+	return 1, false
 }
 
 // knownFlag tells long options without a value that are often seen.
@@ -181,7 +200,7 @@ func knownFlag(flag string) bool {
 
 // scriptOption tells an option whose value is a script, and that value where
 // it is part of the same word.
-func scriptOption(spec wrapper, text, flag, value string, given bool) (attached string, ok bool) {
+func (spec wrapper) scriptOption(text, flag, value string, given bool) (attached string, ok bool) {
 	if len(text) < 2 || text[0] != '-' {
 		return "", false
 	}
@@ -193,32 +212,34 @@ func scriptOption(spec wrapper, text, flag, value string, given bool) (attached 
 			return value, true
 		case !strings.HasPrefix(option, "--") && !strings.HasPrefix(text, "--") && strings.HasPrefix(text, option):
 			return text[len(option):], true
-		case !strings.HasPrefix(option, "--") && !strings.HasPrefix(text, "--") && strings.HasSuffix(text, option[1:]) && onlyFlags(spec, text[1:len(text)-1]):
+		case !strings.HasPrefix(option, "--") && !strings.HasPrefix(text, "--") && strings.HasSuffix(text, option[1:]) && spec.onlyFlags(text[1:len(text)-1]):
 			return "", true
 		}
 	}
 	return "", false
 }
 
-func onlyFlags(spec wrapper, cluster string) bool {
+// onlyFlags tells letters that are all options without a value.
+func (spec wrapper) onlyFlags(cluster string) bool {
 	return cluster != "" && strings.Trim(cluster, spec.flags) == ""
 }
 
-func (w *walker) scriptValue(name string, c Call, rest []Word, attached string) {
+// scriptValue reads the value of an option that is a script.
+func (w *wrapping) scriptValue(rest []Word, attached string) {
 	script, after := literalWord(attached), rest[1:]
 	if attached == "" {
 		if len(after) == 0 {
-			w.refuse("%s is given no script", name)
+			w.refuse("%s is given no script", w.name)
 			return
 		}
 		script, after = after[0], after[1:]
 	}
 	if !rest[0].Literal || !script.Literal {
-		w.refuse("the script given to %s is not literal", name)
+		w.refuse("the script given to %s is not literal", w.name)
 		return
 	}
 	text := script.Text
-	if name == "env" || name == "nix" || name == "guix" { // the words that follow belong to the same command
+	if w.name == "env" || w.name == "nix" || w.name == "guix" { // the words that follow belong to the same command
 		var b strings.Builder
 		b.WriteString(text)
 		for _, arg := range after {
@@ -226,7 +247,7 @@ func (w *walker) scriptValue(name string, c Call, rest []Word, attached string) 
 		}
 		text = b.String()
 	}
-	w.nested(text, name, c.Stdin)
+	w.nested(text, w.name, w.Stdin)
 }
 
 // quote makes one word of text for a shell.
@@ -250,71 +271,69 @@ func replaceMarker(rest []Word, marker string) string {
 	return marker
 }
 
-// operands runs the words after a wrapper's options. c's first word is the wrapper.
-func (w *walker) operands(spec wrapper, c Call, skip, slack int, marker string) {
-	words := c.Args[1:]
-	if spec.joins {
+// operands runs the words after a wrapper's options.
+func (w *wrapping) operands(words []Word) {
+	skip := w.skip
+	if w.joins {
 		if len(words) > skip+1 && words[skip].Text == "--" {
 			skip++
 		}
 		if len(words) > skip {
-			w.joined(Call{Args: c.Args, Stdin: c.Stdin, More: c.More}, words[skip:])
+			w.joined(words[skip:])
 		}
 		return
 	}
-	if c.Args[0].Text != "" && spec.assigns {
+	if w.assigns {
 		for len(words) > 0 && strings.IndexByte(words[0].Text, '=') > 0 {
 			words = words[1:]
 		}
 	}
 	if len(words) <= skip {
-		w.bare(c.Name(), spec, c, c.More)
+		w.bare()
 		return
 	}
 	words = words[skip:]
 	if words[0].Text == "--" && len(words) > 1 { // which ends the options that come after a first operand
 		words = words[1:]
 	}
-	w.candidates(spec, c, words, slack, marker)
+	w.candidates(words)
 }
 
 // candidates runs each operand that may be the command: the first, and one
 // more for every option of which it is not known whether it takes a value.
-func (w *walker) candidates(spec wrapper, c Call, words []Word, slack int, marker string) {
+func (w *wrapping) candidates(words []Word) {
 	seen := 0
 	for k, word := range words {
 		if k > 0 && strings.HasPrefix(word.Text, "-") && word.Literal {
-			slack++
+			w.slack++
 			continue
 		}
-		if w.full || seen > slack && !spec.loose {
+		if w.full || seen > w.slack && !w.loose {
 			return
 		}
 		seen++
-		next := Call{Args: words[k:], Stdin: c.Stdin, More: c.More}
 		switch {
-		case spec.appends:
-			w.filled(next, next.Args, marker)
-		case word.Literal && (spec.loose || slack > 0) && strings.ContainsAny(word.Text, " \t\n"):
-			w.nested(word.Text, c.Name(), c.Stdin)
+		case w.appends:
+			w.filled(words[k:], w.marker)
+		case word.Literal && (w.loose || w.slack > 0) && strings.ContainsAny(word.Text, " \t\n"):
+			w.nested(word.Text, w.name, w.Stdin)
 		default:
-			w.run(next)
+			w.run(Call{Args: words[k:], Stdin: w.Stdin, More: w.More})
 		}
-		if slack == 0 && !spec.loose {
+		if w.slack == 0 && !w.loose {
 			return
 		}
 	}
 }
 
 // bare is a wrapper without a command.
-func (w *walker) bare(name string, spec wrapper, c Call, more bool) {
-	switch {
-	case spec.appends && !c.More: // xargs alone prints
-	case more:
+func (w *wrapping) bare() {
+	switch name := w.name; {
+	case w.More:
 		w.refuse("%s runs a command that is not known", name)
 	case name == "sudo" || name == "su" || name == "doas" || name == "runuser" || name == "chroot" || name == "script" || name == "unshare" || name == "nsenter":
-		if c.Stdin.piped {
-			w.shellInput(c)
+		if w.Stdin.piped {
+			w.input()
 		}
 	}
 }
