@@ -85,94 +85,105 @@ const (
 	listed
 )
 
-// assigned looks for `name = value` in the spellings of files, code, JSON and headers.
-func assigned(h *hunt, k kind, start, end int) (span, bool) {
-	if k == login && start > 0 && isLetter(h.text[start-1]) {
+// assignment is a name that says what kind of secret its value is. Its keyword
+// stands from start up to end.
+type assignment struct {
+	*hunt
+	kind       kind
+	start, end int
+}
+
+// secret is the value, in the spellings of files, code, JSON and headers.
+func (a *assignment) secret() (span, bool) {
+	k, start, end := a.kind, a.start, a.end
+	if k == login && start > 0 && isLetter(a.text[start-1]) {
 		return span{}, false
 	}
-	how := excused(k, h.text[max(0, start-16):start], h.text[start:end])
+	how := excused(k, a.text[max(0, start-16):start], a.text[start:end])
 	if how == notSecret {
 		return span{}, false
 	}
-	if strings.HasPrefix(h.text[end:], " is ") {
+	if strings.HasPrefix(a.text[end:], " is ") {
 		how = k
 	}
 	at, by := end, joined
 	switch {
-	case h.text[end-1] == '=' || strings.HasSuffix(h.text[start:end], "::"):
-	case h.text[end-1] == ':': // pw: and its value
-		at = blanks(h.text[:min(len(h.text), end+maxGap)], end)
-	case k == login && h.text[start:end] == "PASS" && h.byteAt(end) == ':' && h.begins(start):
+	case a.text[end-1] == '=' || strings.HasSuffix(a.text[start:end], "::"):
+	case a.text[end-1] == ':': // pw: and its value
+		at = blanks(a.text[:min(len(a.text), end+maxGap)], end)
+	case k == login && a.text[start:end] == "PASS" && a.byteAt(end) == ':' && a.begins():
 		return span{}, false // a test's name comes behind it
-	case strings.HasSuffix(h.text[start:end], " -p"):
-		at = blanks(h.text[:min(len(h.text), end+maxGap)], end)
+	case strings.HasSuffix(a.text[start:end], " -p"):
+		at = blanks(a.text[:min(len(a.text), end+maxGap)], end)
 	default:
-		if at = h.nameEnd(end); at < 0 {
+		if at = a.nameEnd(); at < 0 {
 			return span{}, false
 		}
-		h.header(start, at)
-		if given := max(h.typed(at), h.markup(start, at), declared(h.text, at)); given >= 0 {
+		a.heading(start, at)
+		if given := max(a.typed(at), a.markup(at), declared(a.text, at)); given >= 0 {
 			at = given
 		} else {
-			at, by = h.separator(at, h.opens(start))
-			if by == loose && strings.IndexByte("'\"", h.byteAt(at-1)) >= 0 && h.byteAt(at-2) == ' ' && h.grants(start) {
+			at, by = a.separator(at)
+			if by == loose && strings.IndexByte("'\"", a.byteAt(at-1)) >= 0 && a.byteAt(at-2) == ' ' && a.grants() {
 				at, by = at-1, joined // CREATE USER ann PASSWORD '…'
 			}
 		}
 	}
-	if at < 0 || by == loose && !h.stands(k, start, at) {
+	if at < 0 || by == loose && !a.stands(at) {
 		return span{}, false // "an API key is needed"
 	}
 	if k == phrase {
-		return h.phrase(at)
+		return a.phrase(at)
 	}
-	from, stop, quoted := h.value(at)
-	if k == key && by == joined && !quoted && lower(h.text[start]) == 'a' && hasPrefixFold(h.text[start:], "authorization") {
-		from = h.scheme(from, stop)
-		if stop = h.run(value, from); h.byteAt(stop) == '"' && h.byteAt(stop-1) == '=' { // Digest username="…", response="…"
-			return span{from, h.until(from, "\r\n'")}, true
+	from, stop, quoted := a.value(at)
+	if k == key && by == joined && !quoted && lower(a.text[start]) == 'a' && hasPrefixFold(a.text[start:], "authorization") {
+		from = a.scheme(from, stop)
+		if stop = a.run(value, from); a.byteAt(stop) == '"' && a.byteAt(stop-1) == '=' { // Digest username="…", response="…"
+			return span{from, a.until(from, "\r\n'")}, true
 		}
 	}
-	if !quoted && h.text[start] >= utf8.RuneSelf { // 密码：Tr0ub4dor99，which goes on
-		stop = from + ascii(h.text[from:stop])
+	if !quoted && a.text[start] >= utf8.RuneSelf { // 密码：Tr0ub4dor99，which goes on
+		stop = from + ascii(a.text[from:stop])
 	}
-	v := h.text[from:stop]
-	if by == joined && !quoted && h.opensBelow(from) {
-		h.below(how|wary, start, from)
+	v := a.text[from:stop]
+	if by == joined && !quoted {
+		below := structure{a.hunt, how | wary, start}
+		below.take(from)
 	}
-	if !quoted && lower(h.text[start]) == 'i' && k == password && !h.grants(start) { // rows are identified by UUIDv4
+	if !quoted && lower(a.text[start]) == 'i' && k == password && !a.grants() { // rows are identified by UUIDv4
 		return span{}, false
 	}
 	if by == listed && (!quoted || !mixOf(v).digit || strings.Contains(v, " ")) || k == login && !quoted && at > start+5 && !mixOf(v).digit {
 		return span{}, false
 	}
-	if wrapped := h.byteAt(stop); !quoted && (wrapped == '"' || wrapped == '\'') && isWrapper(v) {
-		from, stop, quoted = h.value(stop)
-		v = h.text[from:stop]
+	if wrapped := a.byteAt(stop); !quoted && (wrapped == '"' || wrapped == '\'') && isWrapper(v) {
+		from, stop, quoted = a.value(stop)
+		v = a.text[from:stop]
 	}
-	capitals := isUpper(h.text[start]) && isUpper(h.text[end-1]) && len(v) >= minCapitals && k == password && !isVariable(v)
-	judged := secretValue(how, v, quoted || capitals || h.bracketed(v, stop)) || capitals && how == k && isWord(v)
-	if far := h.wholeLine(start, end, from, stop); !quoted && by != listed && far > stop {
-		all := h.text[from:far]
+	capitals := isUpper(a.text[start]) && isUpper(a.text[end-1]) && len(v) >= minCapitals && k == password && !isVariable(v)
+	judged := secretValue(how, v, quoted || capitals || a.bracketed(v, stop)) || capitals && how == k && isWord(v)
+	if far := a.wholeLine(from, stop); !quoted && by != listed && far > stop {
+		all := a.text[from:far]
 		return span{from, far}, judged || secretValue(k, all, true) && looksRandom(all)
 	}
-	return span{from, stop}, judged && (quoted || h.ends(stop, v))
+	return span{from, stop}, judged && (quoted || a.ends(stop, v))
 }
 
 // begins reports whether a word stands at the beginning of its line, but for what
 // go test sets before the words of a test.
-func (h *hunt) begins(start int) bool {
-	if start == 0 || h.text[start-1] == '\n' {
+func (a *assignment) begins() bool {
+	start := a.start
+	if start == 0 || a.text[start-1] == '\n' {
 		return true
 	}
-	lead, ok := strings.CutSuffix(h.text[max(0, start-maxGap):start], "--- ")
+	lead, ok := strings.CutSuffix(a.text[max(0, start-maxGap):start], "--- ")
 	lead = strings.TrimRight(lead, " ")
 	return ok && (lead == "" || lead[len(lead)-1] == '\n' || lead[len(lead)-1] == '"' || strings.HasSuffix(lead, `\n`)) // as go test -json has it
 }
 
 // grants reports whether SQL before a word makes or changes a user.
-func (h *hunt) grants(start int) bool {
-	before := strings.ToLower(h.text[max(0, start-96):start])
+func (a *assignment) grants() bool {
+	before := strings.ToLower(a.text[max(0, a.start-96):a.start])
 	for _, verb := range [...]string{"create user", "create role", "alter user", "alter role", "grant "} {
 		if strings.Contains(before, verb) {
 			return true
@@ -216,56 +227,58 @@ func isWrapper(v string) bool {
 
 // stands reports whether a name and a value with only a space between them are
 // a name and its value: an option of a command, .netrc, or a key in capitals.
-func (h *hunt) stands(k kind, start, at int) bool {
-	m := mixOf(h.text[at:h.run(alnum, at)])
-	if k == key && (m.digit || !m.lower && m.upper) {
+func (a *assignment) stands(at int) bool {
+	m := mixOf(a.text[at:a.run(alnum, at)])
+	if a.kind == key && (m.digit || !m.lower && m.upper) {
 		return true
 	}
-	stop := h.run(value, at)
-	v := mixOf(h.text[at:stop])
-	if k != login && stop-at >= minLetters && v.digit && v.lower && v.upper && h.run(dashed, at) == stop { // an expired token, and which
+	stop := a.run(value, at)
+	v := mixOf(a.text[at:stop])
+	if a.kind != login && stop-at >= minLetters && v.digit && v.lower && v.upper && a.run(dashed, at) == stop { // an expired token, and which
 		return true
 	}
-	if q := h.byteAt(at - 1); k != login && stop-at >= minQuoted && v.digit && v.lower && v.upper && strings.IndexByte("\"'`", q) >= 0 && h.byteAt(stop) == q && turns(h.text[at:stop]) >= minTurns {
+	if q := a.byteAt(at - 1); a.kind != login && stop-at >= minQuoted && v.digit && v.lower && v.upper && strings.IndexByte("\"'`", q) >= 0 && a.byteAt(stop) == q && turns(a.text[at:stop]) >= minTurns {
 		return true
 	}
-	if before := h.text[max(0, start-96):start]; strings.Contains(before, "login ") && strings.HasSuffix(before, " ") {
+	if before := a.text[max(0, a.start-96):a.start]; strings.Contains(before, "login ") && strings.HasSuffix(before, " ") {
 		return true
 	}
-	return v.digit && (h.option(start) || k == password && v.upper && v.lower)
+	return v.digit && (a.option() || a.kind == password && v.upper && v.lower)
 }
 
 // option reports whether a name is that of a command's option: --db-password.
-func (h *hunt) option(start int) bool {
-	for n := 0; n < maxTail && start > 0 && dashed.has(h.text[start-1]); n++ {
+func (a *assignment) option() bool {
+	start := a.start
+	for n := 0; n < maxTail && start > 0 && dashed.has(a.text[start-1]); n++ {
 		start--
 	}
-	return h.byteAt(start) == '-' && h.byteAt(start+1) == '-'
+	return a.byteAt(start) == '-' && a.byteAt(start+1) == '-'
 }
 
 // opens reports whether a name stands in a tag of XML: <password>, <db:password>
-func (h *hunt) opens(start int) bool {
-	for n := 0; n < maxTail && start > 0 && dotted.has(h.text[start-1]); n++ {
+func (a *assignment) opens() bool {
+	start := a.start
+	for n := 0; n < maxTail && start > 0 && dotted.has(a.text[start-1]); n++ {
 		start--
 	}
-	return h.byteAt(start-1) == '<' || h.byteAt(start-1) == ':' && start > 2 && isLetter(h.text[start-2])
+	return a.byteAt(start-1) == '<' || a.byteAt(start-1) == ':' && start > 2 && isLetter(a.text[start-2])
 }
 
 // scheme passes over the scheme of an Authorization header: ApiKey, Token.
-func (h *hunt) scheme(from, stop int) int {
-	if h.byteAt(stop) == ' ' && stop-from < maxTail && !mixOf(h.text[from:stop]).digit && value.has(h.byteAt(stop+1)) {
+func (a *assignment) scheme(from, stop int) int {
+	if a.byteAt(stop) == ' ' && stop-from < maxTail && !mixOf(a.text[from:stop]).digit && value.has(a.byteAt(stop+1)) {
 		return stop + 1
 	}
 	return from
 }
 
 // nameEnd is where the name goes on to after its keyword, or -1 for another name.
-func (h *hunt) nameEnd(end int) int {
-	stop := end
-	for stop < len(h.text) && stop-end <= maxTail && dashed.has(h.text[stop]) {
+func (a *assignment) nameEnd() int {
+	stop := a.end
+	for stop < len(a.text) && stop-a.end <= maxTail && dashed.has(a.text[stop]) {
 		stop++
 	}
-	if stop-end > maxTail || !isTail(h.text[end:stop]) {
+	if stop-a.end > maxTail || !isTail(a.text[a.end:stop]) {
 		return -1
 	}
 	return stop
@@ -336,55 +349,55 @@ func hasSuffixFold(s, end string) bool {
 
 // separator is where the value begins after what stands between it and its
 // name, or -1, and how that joins the two.
-func (h *hunt) separator(from int, tag bool) (next int, by bond) {
-	if tag && h.byteAt(from) == '>' {
+func (a *assignment) separator(from int) (next int, by bond) {
+	if a.byteAt(from) == '>' && a.opens() {
 		return from + 1, joined
 	}
-	if next, by = h.field(from); next >= 0 {
+	if next, by = a.field(from); next >= 0 {
 		return next, by
 	}
-	for at := from; at < len(h.text) && at-from < 16; at++ {
-		if strings.HasPrefix(h.text[at:], "**") { // **Password:** in Markdown
+	for at := from; at < len(a.text) && at-from < 16; at++ {
+		if strings.HasPrefix(a.text[at:], "**") { // **Password:** in Markdown
 			at++
 			continue
 		}
-		switch b := h.text[at]; b {
+		switch b := a.text[at]; b {
 		case ' ', '\t', ']', '?', '!':
 		case ':', '=':
 			by = joined
 		case '>':
-			if h.text[at-1] != '=' {
-				return h.block(at, by)
+			if a.text[at-1] != '=' {
+				return a.block(at, by)
 			}
 		case '|', '-', 'i':
 			if by == joined && b == '|' {
-				return h.block(at, by)
+				return a.block(at, by)
 			}
 			skip := 1
 			if b == 'i' {
 				skip = 2
 			}
-			if at+skip >= len(h.text) || by != loose || b == 'i' && h.text[at+1] != 's' || b != '|' && (h.text[at+skip] != ' ' && (b != 'i' || h.text[at+skip] != ':') || at == from) {
+			if at+skip >= len(a.text) || by != loose || b == 'i' && a.text[at+1] != 's' || b != '|' && (a.text[at+skip] != ' ' && (b != 'i' || a.text[at+skip] != ':') || at == from) {
 				return at, by
 			}
 			at += skip - 1
 		case '(', ',':
-			if by == joined && b == '(' && strings.IndexByte("\"'`\n", h.byteAt(at+1)) >= 0 {
+			if by == joined && b == '(' && strings.IndexByte("\"'`\n", a.byteAt(at+1)) >= 0 {
 				continue
 			}
-			if by != loose || !strings.ContainsRune("\"'`", rune(h.byteAt(at+1))) && h.byteAt(at+1) != ' ' || b == '(' && at != from {
+			if by != loose || !strings.ContainsRune("\"'`", rune(a.byteAt(at+1))) && a.byteAt(at+1) != ' ' || b == '(' && at != from {
 				return -1, loose
 			}
 			by = listed
 		case '"', '\'', '`', '\\':
-			if by != loose && h.text[at-1] != b { // the value's own quote
+			if by != loose && a.text[at-1] != b { // the value's own quote
 				return at, by
 			}
 		default:
 			if at == from {
 				return -1, loose
 			}
-			if passed := participle(h.text, at); by == loose && passed > at {
+			if passed := participle(a.text, at); by == loose && passed > at {
 				at = passed - 1
 				continue
 			}
@@ -406,34 +419,34 @@ func participle(text string, at int) int {
 }
 
 // block is where YAML's block begins: `password: |` and a line below.
-func (h *hunt) block(at int, by bond) (int, bond) {
+func (a *assignment) block(at int, by bond) (int, bond) {
 	at++
-	if b := h.byteAt(at); b == '-' || b == '+' {
+	if b := a.byteAt(at); b == '-' || b == '+' {
 		at++
 	}
-	if by != joined || h.byteAt(at) != '\n' {
+	if by != joined || a.byteAt(at) != '\n' {
 		return -1, loose
 	}
-	return h.nextLine(at), joined
+	return a.nextLine(at), joined
 }
 
 // field looks for the next field's name, value: `"name": "PASSWORD", "value": `
 // and its like in YAML and XML.
-func (h *hunt) field(from int) (int, bond) {
-	if b := h.byteAt(from); b != '"' && b != '\'' && b != '\n' && b != '\r' && b != ',' {
+func (a *assignment) field(from int) (int, bond) {
+	if b := a.byteAt(from); b != '"' && b != '\'' && b != '\n' && b != '\r' && b != ',' {
 		return -1, loose
 	}
-	at, limit := from, min(len(h.text), from+maxGap)
-	for at < limit && strings.IndexByte("\"', \t\r\n,\\", h.text[at]) >= 0 {
+	at, limit := from, min(len(a.text), from+maxGap)
+	for at < limit && strings.IndexByte("\"', \t\r\n,\\", a.text[at]) >= 0 {
 		at++
 	}
-	if at == from || !hasPrefixFold(h.text[at:], "value") {
+	if at == from || !hasPrefixFold(a.text[at:], "value") {
 		return -1, loose
 	}
 	at += len("value")
 	equals := false
-	for at < limit && strings.IndexByte("\"' :=\\", h.text[at]) >= 0 {
-		if b := h.text[at]; equals && (b == '"' || b == '\'') {
+	for at < limit && strings.IndexByte("\"' :=\\", a.text[at]) >= 0 {
+		if b := a.text[at]; equals && (b == '"' || b == '\'') {
 			return at, joined
 		} else if b == ':' || b == '=' {
 			equals = true
@@ -447,23 +460,23 @@ func (h *hunt) field(from int) (int, bond) {
 }
 
 // value is the span of the value at from, without its quotes.
-func (h *hunt) value(from int) (start, stop int, quoted bool) {
+func (r *reading) value(from int) (start, stop int, quoted bool) {
 	start = from
-	for start < len(h.text) && h.text[start] == '\\' {
+	for start < len(r.text) && r.text[start] == '\\' {
 		start++
 	}
-	q := h.byteAt(start)
+	q := r.byteAt(start)
 	if q != '"' && q != '\'' && q != '`' {
-		return start, h.run(value, start), false
+		return start, r.run(value, start), false
 	}
 	start++
-	rest := h.text[start:min(len(h.text), start+maxHeader)]
+	rest := r.text[start:min(len(r.text), start+maxHeader)]
 	stop = strings.IndexByte(rest, q)
 	if line := strings.IndexByte(rest[:max(stop, 0)], '\n'); stop < 0 || line >= 0 {
-		return start, h.run(value, start), false
+		return start, r.run(value, start), false
 	}
 	for stop > 0 && rest[stop-1] == '\\' { // \" inside a quoted text
-		if more := closing(rest[stop+1:], q); h.text[from] == q && more >= 0 { // and inside the value
+		if more := closing(rest[stop+1:], q); r.text[from] == q && more >= 0 { // and inside the value
 			return start, start + stop + 1 + more, true
 		}
 		stop--
@@ -486,18 +499,18 @@ func closing(text string, quote byte) int {
 
 // ends reports whether an unquoted value of letters ends its line or its
 // clause: "password: letmein" is one, "the password: please ask" is prose.
-func (h *hunt) ends(stop int, v string) bool {
+func (a *assignment) ends(stop int, v string) bool {
 	if m := mixOf(v); m.digit || m.other {
 		return true
 	}
-	for stop < len(h.text) && (h.text[stop] == ' ' || h.text[stop] == '\t') {
+	for stop < len(a.text) && (a.text[stop] == ' ' || a.text[stop] == '\t') {
 		stop++
 	}
-	return stop == len(h.text) || !alnum.has(h.text[stop])
+	return stop == len(a.text) || !alnum.has(a.text[stop])
 }
 
 // userOption takes the password in `-u user:password`.
-func userOption(h *hunt, start, end int) (span, bool) {
+func (h *hunt) userOption(start, end int) (span, bool) {
 	if start > 0 && h.text[start-1] != ' ' && h.text[start-1] != '\n' {
 		return span{}, false
 	}

@@ -58,13 +58,13 @@ func isLetter(b byte) bool { return isUpper(b) || b >= 'a' && b <= 'z' }
 
 // run is where the run of c that starts at from ends. It is remembered, so that
 // all questions about one run together cost its length once.
-func (h *hunt) run(c class, from int) int {
-	known := &h.runs[c]
+func (r *reading) run(c class, from int) int {
+	known := &r.runs[c]
 	if from >= known.start && from < known.end {
 		return known.end
 	}
 	end := from
-	for end < len(h.text) && c.has(h.text[end]) {
+	for end < len(r.text) && c.has(r.text[end]) {
 		end++
 	}
 	*known = span{from, end}
@@ -73,16 +73,16 @@ func (h *hunt) run(c class, from int) int {
 
 // starts reports whether a token may begin at i: nothing that could belong to
 // it stands before, unless that is the end of an escape: \n, \u0022, %22.
-func (h *hunt) starts(i int) bool {
-	return i == 0 || !alnum.has(h.text[i-1]) || h.byteAt(i-2) == '\\' ||
-		h.byteAt(i-3) == '%' || h.byteAt(i-6) == '\\' && h.byteAt(i-5) == 'u' || h.byteAt(i-4) == '\\' && h.byteAt(i-3) == 'x'
+func (r *reading) starts(i int) bool {
+	return i == 0 || !alnum.has(r.text[i-1]) || r.byteAt(i-2) == '\\' ||
+		r.byteAt(i-3) == '%' || r.byteAt(i-6) == '\\' && r.byteAt(i-5) == 'u' || r.byteAt(i-4) == '\\' && r.byteAt(i-3) == 'x'
 }
 
-func (h *hunt) byteAt(i int) byte {
-	if i < 0 || i >= len(h.text) {
+func (r *reading) byteAt(i int) byte {
+	if i < 0 || i >= len(r.text) {
 		return 0
 	}
-	return h.text[i]
+	return r.text[i]
 }
 
 // mixed tells which kinds of bytes the first bytes of s hold.

@@ -14,7 +14,7 @@ const (
 
 // privateKey takes a whole PEM or PGP block, and of one without an end what
 // looks like its body.
-func privateKey(h *hunt, start, end int) (span, bool) {
+func (h *hunt) privateKey(start, end int) (span, bool) {
 	label := h.text[end:min(len(h.text), end+maxLabel)]
 	if h.text[start] == '-' && !strings.Contains(label, "PRIVATE KEY") && !strings.Contains(label, "PRIVATE+KEY") { // + is a form's space
 		return span{}, false
@@ -50,30 +50,30 @@ func (h *hunt) nextKeyEnd(from int) int {
 
 // keyBody follows lines without spaces, such as those of base64, from the end
 // of a first line on.
-func (h *hunt) keyBody(from int) (stop int, material bool) {
-	first := strings.IndexAny(h.text[from:min(len(h.text), from+maxLabel)], "\n\\")
+func (r *reading) keyBody(from int) (stop int, material bool) {
+	first := strings.IndexAny(r.text[from:min(len(r.text), from+maxLabel)], "\n\\")
 	if first < 0 {
 		return from, false
 	}
-	for stop = from + first; stop < len(h.text); {
+	for stop = from + first; stop < len(r.text); {
 		line := stop + 1
 		next := line
-		for next < len(h.text) && (base64ed.has(h.text[next]) || h.text[next] == '\\' || h.text[next] == '\r') {
+		for next < len(r.text) && (base64ed.has(r.text[next]) || r.text[next] == '\\' || r.text[next] == '\r') {
 			next++
 		}
-		if next < len(h.text) && h.text[next] != '\n' && h.text[next] != '"' {
+		if next < len(r.text) && r.text[next] != '\n' && r.text[next] != '"' {
 			break
 		}
 		material = material || next-line >= 16
-		if stop = next; next == len(h.text) || h.text[next] == '"' {
+		if stop = next; next == len(r.text) || r.text[next] == '"' {
 			break
 		}
 	}
 	return stop, material
 }
 
-// header takes the credentials of an Authorization header: `Bearer abc`, `Basic dXNlcjpwYXNz`.
-func header(h *hunt, start, end int) (span, bool) {
+// authorization takes the credentials of an Authorization header: `Bearer abc`, `Basic dXNlcjpwYXNz`.
+func (h *hunt) authorization(start, end int) (span, bool) {
 	if !h.starts(start) {
 		return span{}, false
 	}
@@ -86,11 +86,11 @@ func header(h *hunt, start, end int) (span, bool) {
 		return span{}, false
 	}
 	token := strings.TrimRight(h.text[at:stop], ".")
-	authorization := h.follows(start, "authorization")
+	named := h.follows(start, "authorization")
 	switch {
 	case isFiller(token), isVariable(token):
 		return span{}, false
-	case authorization:
+	case named:
 	case lower(h.text[start]) == 'b' && lower(h.text[start+1]) == 'e':
 		if !bearerLike(token) {
 			return span{}, false
@@ -104,11 +104,11 @@ func header(h *hunt, start, end int) (span, bool) {
 }
 
 // follows reports whether name stands just before i, but for quotes, colons and space.
-func (h *hunt) follows(i int, name string) bool {
+func (r *reading) follows(i int, name string) bool {
 	const reach = 24
-	before := strings.TrimRight(h.text[max(0, i-reach):i], ` :='"\	`)
+	before := strings.TrimRight(r.text[max(0, i-reach):i], ` :='"\	`)
 	stop := max(0, i-reach) + len(before)
-	return stop >= len(name) && hasPrefixFold(h.text[stop-len(name):], name)
+	return stop >= len(name) && hasPrefixFold(r.text[stop-len(name):], name)
 }
 
 // prose are the words that follow "bearer" in sentences.
@@ -161,7 +161,7 @@ func decodable(rest int) int {
 const minCookie = 8
 
 // cookie takes what a Cookie or Set-Cookie header holds.
-func cookie(h *hunt, end int) (span, bool) {
+func (h *hunt) cookie(end int) (span, bool) {
 	at := end
 	for at < len(h.text) && at-end < 8 && strings.IndexByte(" :\"'\\\t", h.text[at]) >= 0 {
 		at++
@@ -180,15 +180,15 @@ func cookie(h *hunt, end int) (span, bool) {
 	return span{equals + 1, stop}, stop-equals > minCookie
 }
 
-func (h *hunt) setCookie(end int) bool {
-	return end >= 10 && hasPrefixFold(h.text[end-10:], "set-cookie")
+func (r *reading) setCookie(end int) bool {
+	return end >= 10 && hasPrefixFold(r.text[end-10:], "set-cookie")
 }
 
 // maxHeader is the longest value of a header, in bytes.
 const maxHeader = 8 << 10
 
-func (h *hunt) until(from int, stops string) int {
-	rest := h.text[from:min(len(h.text), from+maxHeader)]
+func (r *reading) until(from int, stops string) int {
+	rest := r.text[from:min(len(r.text), from+maxHeader)]
 	if at := strings.IndexAny(rest, stops); at >= 0 {
 		return from + at
 	}
@@ -202,7 +202,7 @@ const maxUserinfo = 512
 const minUser = 20
 
 // userinfo takes the password in scheme://user:password@host.
-func userinfo(h *hunt, end int) (span, bool) {
+func (h *hunt) userinfo(end int) (span, bool) {
 	colon, at := -1, -1
 	for i := end; i < min(len(h.text), end+maxUserinfo); i++ {
 		b := h.text[i]
@@ -233,7 +233,7 @@ const (
 )
 
 // address takes an e-mail address around its @.
-func address(h *hunt, at, end int) (span, bool) {
+func (h *hunt) address(at, end int) (span, bool) {
 	if n := len(h.found); n > 0 && h.found[n-1].end == at {
 		return span{}, false // the host after a password in a URL
 	}

@@ -44,7 +44,7 @@ func (f *form) check(h *hunt, start, end int) (span, bool) {
 	stop := h.run(f.of, end)
 	length := stop - end
 	if length < f.least {
-		stop, length = h.broken(f, start, end, stop)
+		stop, length = f.broken(h, start, end, stop)
 	}
 	if length < f.least || !f.rest.holds(h.text[end:stop]) || isFiller(h.text[end:stop]) {
 		return span{}, false
@@ -52,7 +52,7 @@ func (f *form) check(h *hunt, start, end int) (span, bool) {
 	if f.exact == "eyJ" {
 		return h.jwt(start, stop)
 	}
-	return span{start, h.rest(f, start, stop)}, true
+	return span{start, f.second(h, start, stop)}, true
 }
 
 func (r rest) holds(s string) bool {
@@ -73,7 +73,7 @@ const minFilled = 4
 
 // broken follows a token whose lines are broken within it, until it is long
 // enough.
-func (h *hunt) broken(f *form, start, end, stop int) (last, length int) {
+func (f *form) broken(h *hunt, start, end, stop int) (last, length int) {
 	length = stop - end
 	piece := length
 	for range maxPieces {
@@ -102,9 +102,9 @@ func (h *hunt) broken(f *form, start, end, stop int) (last, length int) {
 // minRest is the shortest second line of a token, in bytes.
 const minRest = 8
 
-// rest takes the second line of a token whose first was long enough: one that
+// second takes the second line of a token whose first was long enough: one that
 // holds nothing but letters and digits, and no token of its own.
-func (h *hunt) rest(f *form, start, stop int) int {
+func (f *form) second(h *hunt, start, stop int) int {
 	next := h.nextLine(stop)
 	if next < 0 {
 		return stop
@@ -124,19 +124,19 @@ func (h *hunt) rest(f *form, start, stop int) int {
 }
 
 // nextLine is where the next line's text begins if the line ends at i, or -1.
-func (h *hunt) nextLine(i int) int {
+func (r *reading) nextLine(i int) int {
 	switch {
-	case i == len(h.text):
+	case i == len(r.text):
 		return i
-	case h.text[i] == '\n':
-	case h.text[i] == '\r' && h.byteAt(i+1) == '\n':
+	case r.text[i] == '\n':
+	case r.text[i] == '\r' && r.byteAt(i+1) == '\n':
 		i++
-	case h.text[i] == '\\' && h.byteAt(i+1) == 'n':
+	case r.text[i] == '\\' && r.byteAt(i+1) == 'n':
 		i++
 	default:
 		return -1
 	}
-	for i++; i < len(h.text) && (h.text[i] == ' ' || h.text[i] == '\t'); i++ {
+	for i++; i < len(r.text) && (r.text[i] == ' ' || r.text[i] == '\t'); i++ {
 	}
 	return i
 }

@@ -41,21 +41,21 @@ func (h *hunt) keyPart(at int) (span, bool) {
 }
 
 // privatePart is the value of a member whose name begins with the quote at i.
-func (h *hunt) privatePart(i, to int) (span, bool) {
-	quote := h.text[i]
+func (r *reading) privatePart(i, to int) (span, bool) {
+	quote := r.text[i]
 	name := i + 1
-	for i = name; i < to && i-name <= 2 && isLetter(h.text[i]); i++ {
+	for i = name; i < to && i-name <= 2 && isLetter(r.text[i]); i++ {
 	}
-	if !oneOf(privateParts, h.text[name:i]) {
+	if !oneOf(privateParts, r.text[name:i]) {
 		return span{}, false
 	}
 	colon := false
-	for ; i < to && strings.IndexByte("\\\"' \t\r\n:", h.text[i]) >= 0 && i-name < maxGap; i++ {
-		if colon && h.text[i] == quote {
-			stop := h.run(base64ed, i+1)
-			return span{i + 1, stop}, secretValue(key|wary, h.text[i+1:stop], true)
+	for ; i < to && strings.IndexByte("\\\"' \t\r\n:", r.text[i]) >= 0 && i-name < maxGap; i++ {
+		if colon && r.text[i] == quote {
+			stop := r.run(base64ed, i+1)
+			return span{i + 1, stop}, secretValue(key|wary, r.text[i+1:stop], true)
 		}
-		colon = colon || h.text[i] == ':'
+		colon = colon || r.text[i] == ':'
 	}
 	return span{}, false
 }

@@ -4,7 +4,7 @@ import "strings"
 
 // numbers finds what is known by its digits: cards, social security numbers,
 // telephone numbers and bank accounts. Groups of digits are walked once.
-func numbers(h *hunt) {
+func (h *hunt) numbers() {
 	if len(h.text) < minNumber {
 		return
 	}
@@ -13,7 +13,7 @@ func numbers(h *hunt) {
 		if !isDigit(h.text[i]) {
 			continue
 		}
-		if stop, none := noNumber(h, i); none {
+		if stop, none := h.noNumber(i); none {
 			i = stop
 			continue
 		}
@@ -27,14 +27,14 @@ func numbers(h *hunt) {
 
 // noNumber reports whether the digits from i on are too few for any number that is
 // looked for, or go on with a name, and where they end: most of a log's are.
-func noNumber(h *hunt, i int) (stop int, none bool) {
-	for stop = i + 1; stop < len(h.text) && isDigit(h.text[stop]); stop++ {
+func (r *reading) noNumber(i int) (stop int, none bool) {
+	for stop = i + 1; stop < len(r.text) && isDigit(r.text[stop]); stop++ {
 	}
-	before := h.byteAt(i - 1)
+	before := r.byteAt(i - 1)
 	if before == '.' || before == '_' || isLetter(before) && !isUpper(before) {
 		return stop - 1, true
 	}
-	alone := strings.IndexByte(" -.)", h.byteAt(stop)) < 0
+	alone := strings.IndexByte(" -.)", r.byteAt(stop)) < 0
 	return stop, alone && stop-i < minNumber && !isUpper(before)
 }
 

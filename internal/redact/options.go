@@ -48,7 +48,7 @@ func (p program) in(command string) bool {
 const maxCommand = 160
 
 // passwordOption takes the password in `docker login -u user -p password`.
-func passwordOption(h *hunt, start, end int) (span, bool) {
+func (h *hunt) passwordOption(start, end int) (span, bool) {
 	attached := h.text[end-1] != ' ' // mysql -psecret
 	if attached && (h.text[end-1] != 'p' || !value.has(h.byteAt(end))) {
 		return span{}, false
@@ -74,7 +74,7 @@ func passwordOption(h *hunt, start, end int) (span, bool) {
 }
 
 // pairArgument takes the second text in BasicAuth("user", "password").
-func pairArgument(h *hunt, end int) (span, bool) {
+func (h *hunt) pairArgument(end int) (span, bool) {
 	_, comma, ok := h.literal(end)
 	if !ok {
 		return span{}, false
@@ -87,15 +87,15 @@ func pairArgument(h *hunt, end int) (span, bool) {
 }
 
 // literal is the text in quotes that begins at a place, and where it has ended.
-func (h *hunt) literal(at int) (inside span, after int, ok bool) {
-	if h.byteAt(at) == '\\' {
+func (r *reading) literal(at int) (inside span, after int, ok bool) {
+	if r.byteAt(at) == '\\' {
 		at++
 	}
-	quote := h.byteAt(at)
+	quote := r.byteAt(at)
 	if quote != '"' && quote != '\'' {
 		return span{}, 0, false
 	}
-	rest := h.text[at+1 : min(len(h.text), at+1+maxUserinfo)]
+	rest := r.text[at+1 : min(len(r.text), at+1+maxUserinfo)]
 	n := strings.IndexByte(rest, quote)
 	if n < 0 {
 		return span{}, 0, false

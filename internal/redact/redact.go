@@ -70,27 +70,27 @@ func (k *keyword) check(h *hunt, start, end int) (span, bool) {
 	case byShape:
 		return k.shape.check(h, start, end)
 	case byName:
-		return assigned(h, k.kind, start, end)
+		return (&assignment{h, k.kind, start, end}).secret()
 	case byHeader:
-		return header(h, start, end)
+		return h.authorization(start, end)
 	case byCookie:
-		return cookie(h, end)
+		return h.cookie(end)
 	case byUser:
-		return userOption(h, start, end)
+		return h.userOption(start, end)
 	case byOption:
-		return passwordOption(h, start, end)
+		return h.passwordOption(start, end)
 	case byPair:
-		return pairArgument(h, end)
+		return h.pairArgument(end)
 	case byURL:
-		return userinfo(h, end)
+		return h.userinfo(end)
 	case byJWK:
 		return h.webKey(start)
 	case byPart:
 		return h.keyPart(start)
 	case byAt:
-		return address(h, start, end)
+		return h.address(start, end)
 	default:
-		return privateKey(h, start, end)
+		return h.privateKey(start, end)
 	}
 }
 
@@ -99,7 +99,7 @@ type span struct{ start, end int }
 
 // hunt is one search through one text.
 type hunt struct {
-	text string
+	reading
 	// found are the secrets so far, in the order of their discovery; personal are
 	// those of them that are personal data, and of which kind.
 	found    []span
@@ -117,6 +117,11 @@ type hunt struct {
 	keyedTo int
 	// belowTo is up to where what stands below secret names was looked through.
 	belowTo int
+}
+
+// reading is the text of a hunt.
+type reading struct {
+	text string
 	// runs remember how far the last run of each class of bytes went, so that
 	// keywords inside one run do not each walk it to its end.
 	runs [classCount]span
@@ -222,12 +227,12 @@ func (e *Engine) findIn(d *dig, s string) []span {
 
 // findPlain looks at a text as it stands, which may go on with a table.
 func (e *Engine) findPlain(s string, begun *table) hunt {
-	h := hunt{text: s, open: len(s), engine: e}
+	h := hunt{reading: reading{text: s}, open: len(s), engine: e}
 	if begun != nil {
 		h.rows(*begun, -1, -1)
 	}
 	e.walk(&h)
-	numbers(&h)
+	h.numbers()
 	for i := range h.found {
 		h.found[i] = whole(s, h.found[i])
 	}

@@ -57,9 +57,9 @@ type tabled struct {
 	table
 }
 
-// header looks whether a name that stands from start up to end is that of a
+// heading looks whether a name that stands from start up to end is that of a
 // column, and takes the secrets below it. A line is looked at once.
-func (h *hunt) header(start, end int) {
+func (h *hunt) heading(start, end int) {
 	if start < h.tabledTo || !h.endsCell(end) {
 		return
 	}
@@ -67,34 +67,34 @@ func (h *hunt) header(start, end int) {
 	from += strings.LastIndexByte(h.text[from:start], '\n') + 1
 	stop := h.lineEnd(from)
 	h.tabledTo = stop
-	if t, ok := h.tableOf(h.text[from:stop]); ok {
+	if t, ok := h.engine.tableOf(h.text[from:stop]); ok {
 		h.rows(t, from, stop)
 	}
 }
 
 // endsCell reports whether a cell of a header ends at i.
-func (h *hunt) endsCell(i int) bool {
-	for n := 0; n < 2 && strings.IndexByte("\"'`*", h.byteAt(i)) >= 0 && i < len(h.text); n++ {
+func (r *reading) endsCell(i int) bool {
+	for n := 0; n < 2 && strings.IndexByte("\"'`*", r.byteAt(i)) >= 0 && i < len(r.text); n++ {
 		i++
 	}
 	at := i
-	for at < len(h.text) && at-i < maxColumn && h.text[at] == ' ' {
+	for at < len(r.text) && at-i < maxColumn && r.text[at] == ' ' {
 		at++
 	}
-	return at == len(h.text) || at-i > 1 || strings.IndexByte(",;|\t\r\n", h.text[at]) >= 0
+	return at == len(r.text) || at-i > 1 || strings.IndexByte(",;|\t\r\n", r.text[at]) >= 0
 }
 
 // lineEnd is where the line that begins at i ends, or is too long for a row.
-func (h *hunt) lineEnd(i int) int {
-	stop := min(len(h.text), i+maxRow)
-	if at := strings.IndexByte(h.text[i:stop], '\n'); at >= 0 {
+func (r *reading) lineEnd(i int) int {
+	stop := min(len(r.text), i+maxRow)
+	if at := strings.IndexByte(r.text[i:stop], '\n'); at >= 0 {
 		return i + at
 	}
 	return stop
 }
 
 // tableOf is the table that a line is the header of.
-func (h *hunt) tableOf(line string) (t table, ok bool) {
+func (e *Engine) tableOf(line string) (t table, ok bool) {
 	line = strings.TrimSuffix(line, "\r")
 	for _, separator := range []byte("|\t;, ") {
 		if strings.IndexByte(line, separator) < 0 {
@@ -106,7 +106,7 @@ func (h *hunt) tableOf(line string) (t table, ok bool) {
 			name := line[cell.start:cell.end]
 			named = named && isColumn(name)
 			if len(name) <= maxColumn {
-				t.name(i, h.engine.kindOf(strings.ReplaceAll(name, " ", "_")))
+				t.name(i, e.kindOf(strings.ReplaceAll(name, " ", "_")))
 			}
 			t.count, t.named = i+1, t.named+min(len(name), 1)
 		})

@@ -4,23 +4,23 @@ import "strings"
 
 // typed is where the text in quotes begins that is given to a name with a type,
 // as in `password: str = "…"` and `password string = "…"`, or -1.
-func (h *hunt) typed(from int) int {
+func (a *assignment) typed(from int) int {
 	at := from
-	for at < len(h.text) && at-from < 4 && strings.IndexByte(" :?", h.text[at]) >= 0 {
+	for at < len(a.text) && at-from < 4 && strings.IndexByte(" :?", a.text[at]) >= 0 {
 		at++
 	}
 	word := at
-	for at < len(h.text) && at-word < maxTail && (alnum.has(h.text[at]) || strings.IndexByte("_.[]<>&*|?", h.text[at]) >= 0) {
-		if at++; strings.HasPrefix(h.text[at:], " | ") {
+	for at < len(a.text) && at-word < maxTail && (alnum.has(a.text[at]) || strings.IndexByte("_.[]<>&*|?", a.text[at]) >= 0) {
+		if at++; strings.HasPrefix(a.text[at:], " | ") {
 			at += len(" | ")
 		}
 	}
-	equals := blanks(h.text[:min(len(h.text), at+4)], at)
-	if word == from || at == word || h.byteAt(equals) != '=' || equals == at && !strings.Contains(h.text[from:word], ":") { // <token type="…">
+	equals := blanks(a.text[:min(len(a.text), at+4)], at)
+	if word == from || at == word || a.byteAt(equals) != '=' || equals == at && !strings.Contains(a.text[from:word], ":") { // <token type="…">
 		return -1
 	}
-	quote := blanks(h.text[:min(len(h.text), equals+4)], equals+1)
-	if b := h.byteAt(quote); b != '"' && b != '\'' && b != '`' {
+	quote := blanks(a.text[:min(len(a.text), equals+4)], equals+1)
+	if b := a.byteAt(quote); b != '"' && b != '\'' && b != '`' {
 		return -1
 	}
 	return quote
@@ -28,8 +28,9 @@ func (h *hunt) typed(from int) int {
 
 // markup is where the text begins that XML gives to a name which has
 // attributes, is one or stands in a list of properties, or -1.
-func (h *hunt) markup(start, at int) int {
-	rest := h.text[at:min(len(h.text), at+maxGap)]
+func (a *assignment) markup(at int) int {
+	start := a.start
+	rest := a.text[at:min(len(a.text), at+maxGap)]
 	switch {
 	case strings.HasPrefix(rest, "</key>"):
 		next := blanks(rest, len("</key>"))
@@ -37,15 +38,15 @@ func (h *hunt) markup(start, at int) int {
 			return at + next + len("<string>")
 		}
 	case strings.HasPrefix(rest, `">`):
-		for n := 0; n < maxTail && start > 0 && dotted.has(h.text[start-1]); n++ {
+		for n := 0; n < maxTail && start > 0 && dotted.has(a.text[start-1]); n++ {
 			start--
 		}
-		before := h.text[:start]
-		v := h.text[at+len(`">`) : h.run(value, at+len(`">`))]
+		before := a.text[:start]
+		v := a.text[at+len(`">`) : a.run(value, at+len(`">`))]
 		if (strings.HasSuffix(before, ` name="`) || strings.HasSuffix(before, ` key="`)) && mixOf(v).digit {
 			return at + len(`">`)
 		}
-	case strings.HasPrefix(rest, " ") && h.opens(start):
+	case strings.HasPrefix(rest, " ") && a.opens():
 		if end := strings.IndexAny(rest, "<>"); end > 0 && rest[end] == '>' && rest[end-1] != '/' {
 			return at + end + 1
 		}
@@ -62,11 +63,11 @@ const (
 )
 
 // phrase takes twelve words or more that stand for a wallet's key.
-func (h *hunt) phrase(at int) (span, bool) {
-	for at < len(h.text) && strings.IndexByte("\"'` *", h.text[at]) >= 0 {
+func (a *assignment) phrase(at int) (span, bool) {
+	for at < len(a.text) && strings.IndexByte("\"'` *", a.text[at]) >= 0 {
 		at++
 	}
-	stop, words := phraseEnd(h.text, at)
+	stop, words := phraseEnd(a.text, at)
 	return span{at, stop}, words >= minPhrase
 }
 
