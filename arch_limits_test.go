@@ -50,7 +50,6 @@ var known = map[string]int{
 	"fields of internal/config.Credential":   20,
 	"fields of internal/ledger.Run":          19,
 	"fields of internal/model.Options":       17,
-	"fields of internal/plugintest.tap":      18,
 	"fields of internal/role.Resolved":       16,
 	"fields of internal/role.Role":           17,
 	"fields of internal/schedule.Schedule":   16,
@@ -67,7 +66,6 @@ var known = map[string]int{
 	"imports of internal/serve":              17,
 	"imports of internal/work":               24,
 	"methods of assembly.Runtime":            43,
-	"methods of internal/plugintest.run":     32,
 	"methods of internal/task.run":           39,
 }
 

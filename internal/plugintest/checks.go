@@ -29,50 +29,6 @@ const (
 	fixUnknown = `answer a method you do not know with {"error": {"code": -32601, "message": "unknown method"}}`
 )
 
-// call carries out one call as the kernel would.
-func (r *run) call(ctx context.Context, host *pluginhost.Host, t target, s sample, group nacre.Group) (string, error) {
-	in := nacre.Invocation{
-		ID: "conformance", Principal: nacre.Principal{ID: string(group) + "/conformance", Group: group, Session: "conformance"},
-		Capability: t.Capability.ID, Tool: t.Capability.Tool, Arguments: s.arguments, Correlation: "conformance", Time: r.o.Now(),
-	}
-	pins, err := r.pins(t.Capability.Files, s.arguments)
-	if err != nil {
-		return "", err
-	}
-	in.Files = pins
-	restarted, _ := r.records.of("plugin.restarted")
-	result, err := t.Driver.Do(ctx, in)
-	var gone interface{ Unavailable() bool }
-	if host == r.host && errors.As(err, &gone) {
-		waiting, cancel := context.WithTimeout(ctx, r.o.Patience)
-		defer cancel()
-		if r.records.await(waiting, "plugin.restarted", len(restarted)) {
-			result, err = t.Driver.Do(ctx, in)
-		}
-	}
-	return string(result), err
-}
-
-// outcome is how a call ended: "" for a result, a ToolError's code, or why it failed.
-func (r *run) outcome(err error) (code, problem string) {
-	var refusal *nacre.Refusal
-	switch {
-	case err == nil:
-		return "", ""
-	case errors.As(err, &refusal) && refusal.Original == "RESPONSE_TOO_LARGE":
-		return "", fmt.Sprintf("the result is larger than %d bytes", plugin.MaxResult)
-	case errors.As(err, &refusal):
-		return refusal.Original, ""
-	case errors.Is(err, context.DeadlineExceeded):
-		return "", "no answer in time"
-	}
-	text := err.Error()
-	if t := r.tap(); t != nil && t.said() != "" {
-		text += "; it said: " + shown(lastLine(t.said()))
-	}
-	return "", text
-}
-
 func lastLine(s string) string { return s[strings.LastIndexByte(s, '\n')+1:] }
 
 // callTool calls one tool with each sample, twice.
@@ -86,7 +42,7 @@ func (r *run) callTool(ctx context.Context, t *target) Check {
 	var codes []string
 	results := 0
 	for _, s := range t.samples {
-		first, err := r.call(ctx, r.host, *t, s, groupOne)
+		first, err := r.call(ctx, *t, s, groupOne)
 		code, problem := r.outcome(err)
 		if problem != "" {
 			return failed(fixError, "%s arguments %s: %s", s.kind, shown(string(s.arguments)), problem)
@@ -96,7 +52,7 @@ func (r *run) callTool(ctx context.Context, t *target) Check {
 			continue
 		}
 		results++
-		if again, err := r.call(ctx, r.host, *t, s, groupOne); err == nil && again == first {
+		if again, err := r.call(ctx, *t, s, groupOne); err == nil && again == first {
 			t.probes = append(t.probes, probe{sample: s})
 		}
 	}
@@ -125,19 +81,6 @@ func (r *run) own(ctx context.Context, do func(context.Context, *tap) Check) Che
 	return do(ctx, t)
 }
 
-// alive reports what is wrong where the process does not answer any more.
-func (r *run) alive(ctx context.Context, t *tap, after string) *Check {
-	_, err := t.ask(ctx, "conformance/alive", struct{}{})
-	if err == nil {
-		return nil
-	}
-	c := failed(fixCrash, "it did not answer any more after %s", after)
-	if said := t.said(); said != "" {
-		c.Text += "; it said: " + shown(lastLine(said))
-	}
-	return &c
-}
-
 func (r *run) unknownTool(ctx context.Context) Check {
 	return r.own(ctx, func(ctx context.Context, t *tap) Check {
 		m, err := t.ask(ctx, plugin.MethodHandleRequest, plugin.RequestParams{
@@ -151,7 +94,7 @@ func (r *run) unknownTool(ctx context.Context) Check {
 		case m.Error == nil:
 			return failed(fixError, "a request for a tool that it does not have was answered with a result: %s", shown(string(m.Result)))
 		}
-		if c := r.alive(ctx, t, "an error"); c != nil {
+		if c := t.alive(ctx, "an error"); c != nil {
 			return *c
 		}
 		return passed("answered with an error, and went on")
@@ -170,7 +113,7 @@ func (r *run) unknownMethod(ctx context.Context) Check {
 		if err := t.tell("conformance/notice", struct{}{}); err != nil {
 			return failed(fixCrash, "it reads no more: %v", err)
 		}
-		if c := r.alive(ctx, t, "a notification that it does not know"); c != nil {
+		if c := t.alive(ctx, "a notification that it does not know"); c != nil {
 			return *c
 		}
 		return passed("answered with error %d", m.Error.Code)
@@ -193,7 +136,7 @@ func (r *run) longLine(ctx context.Context) Check {
 		if err := t.tell(plugin.MethodHandleEvent, eventOf("conformance.long", payload, plugin.Envelope{Timestamp: r.o.Now()})); err != nil {
 			return failed("read lines of any length: requests may hold 1 MiB of arguments and 1 MiB of files", "it reads no more: %v", err)
 		}
-		if c := r.alive(ctx, t, fmt.Sprintf("a line of %d KiB", longEvent>>10)); c != nil {
+		if c := t.alive(ctx, fmt.Sprintf("a line of %d KiB", longEvent>>10)); c != nil {
 			c.Fix = "read lines of any length: requests may hold 1 MiB of arguments and 1 MiB of files"
 			return *c
 		}
@@ -211,7 +154,7 @@ func (r *run) event(ctx context.Context) Check {
 				}
 			}
 		}
-		if c := r.alive(ctx, t, "events"); c != nil {
+		if c := t.alive(ctx, "events"); c != nil {
 			return *c
 		}
 		return passed("%d events of %d topics", 4*len(topics), len(topics))
@@ -227,7 +170,7 @@ func (r *run) cancel(ctx context.Context) Check {
 			before := t.requests()
 			go func() {
 				defer close(done)
-				_, _ = r.call(calling, r.host, r.tools[at], r.tools[at].samples[0], groupOne) // how it ends is its own affair
+				_, _ = r.call(calling, r.tools[at], r.tools[at].samples[0], groupOne) // how it ends is its own affair
 			}()
 			t.awaitRequests(ctx, before, done)
 			stop()
@@ -236,7 +179,7 @@ func (r *run) cancel(ctx context.Context) Check {
 		if err := t.tell(plugin.MethodCancel, plugin.CancelParams{ID: json.RawMessage("123456789")}); err != nil {
 			return failed(fixCrash, "it reads no more: %v", err)
 		}
-		if c := r.alive(ctx, t, "a cancelled request"); c != nil {
+		if c := t.alive(ctx, "a cancelled request"); c != nil {
 			return *c
 		}
 		return passed("goes on")
@@ -263,7 +206,7 @@ func (r *run) known(ctx context.Context) (probes []probe) {
 		for _, t := range r.tools {
 			for _, p := range t.probes {
 				if all || t.reads() {
-					if want, err := r.call(ctx, r.host, t, p.sample, groupOne); err == nil {
+					if want, err := r.call(ctx, t, p.sample, groupOne); err == nil {
 						probes = append(probes, probe{t, p.sample, want})
 						distinct[want] = true
 					}
@@ -289,7 +232,7 @@ func (r *run) parallel(ctx context.Context) Check {
 	if at := r.callable(); len(calls) == 0 && at >= 0 {
 		t := r.tools[at]
 		calls = append(calls, func() string {
-			_, err := r.call(ctx, r.host, t, t.samples[0], groupOne)
+			_, err := r.call(ctx, t, t.samples[0], groupOne)
 			_, problem := r.outcome(err)
 			return problem
 		})
@@ -324,7 +267,7 @@ func together(calls []func() string) []string {
 // callProbe says what is wrong with an answer that another call should have got.
 func (r *run) callProbe(ctx context.Context, p probe, wanted map[string]string) string {
 	t := p.target
-	have, err := r.call(ctx, r.host, t, p.sample, groupOne)
+	have, err := r.call(ctx, t, p.sample, groupOne)
 	if _, problem := r.outcome(err); problem != "" {
 		return fmt.Sprintf("%s among others: %s", t.Capability.Tool, problem)
 	}
@@ -343,7 +286,7 @@ func (r *run) groups(ctx context.Context) Check {
 		if t.unsafe != "" || len(t.samples) == 0 || strings.Contains(string(t.samples[0].arguments), marker) {
 			continue
 		}
-		result, err := r.call(ctx, r.host, t, t.samples[0], groupTwo)
+		result, err := r.call(ctx, t, t.samples[0], groupTwo)
 		if err != nil {
 			continue // how a tool fails was looked at before
 		}
@@ -384,10 +327,4 @@ func (r *run) verify(ctx context.Context) Check {
 		return passed("says %s, with made-up credentials and no network", problem.Category)
 	}
 	return failed(fix, "%v", err)
-}
-
-// badAnswer reports whether the process answered a request with more than null.
-func (r *run) badAnswer(method string) bool {
-	t := r.tap()
-	return t != nil && t.answerTo(method) != "" && t.answerTo(method) != "null"
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -92,7 +91,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		return Report{}, err
 	}
 	found := pluginhost.Inspect(dir)
-	r := &run{o: o, found: found, records: &records{changed: make(chan struct{})}, report: Report{Plugin: string(found.Name), Version: found.Manifest.Version}}
+	r := &run{subject: newSubject(o, found), report: Report{Plugin: string(found.Name), Version: found.Manifest.Version}}
 	if found.Err != nil {
 		r.add("folder", failed("run nacre plugin validate "+o.Dir, "%v", found.Err))
 		return r.report, nil //nolint:nilerr // the report has it
@@ -109,16 +108,9 @@ func Run(ctx context.Context, o Options) (Report, error) {
 
 // run is one conformance run.
 type run struct {
-	o       Options
-	found   pluginhost.Found
-	records *records
-	report  Report
-
-	host  *pluginhost.Host
-	tools []target
-
-	mu   sync.Mutex
-	taps []*tap
+	*subject
+	report Report
+	tools  []target
 }
 
 // target is a tool with what it is called with.
@@ -172,65 +164,27 @@ func (r *run) all(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) options() pluginhost.Options {
-	o := pluginhost.Options{
-		Launch: r.launch, Recorder: r.records, Now: r.o.Now, DataRoot: filepath.Join(r.o.Scratch, "data"), Version: r.o.Version,
-		Services: services(), Redact: func(text string) string { return text }, Limits: r.o.Limits,
-	}
-	if len(r.o.Config) > 0 {
-		o.Config = map[nacre.PluginName]json.RawMessage{r.found.Name: r.o.Config}
-	}
-	return o
-}
-
-func (r *run) launch(ctx context.Context, spec pluginhost.LaunchSpec) (pluginhost.Process, error) {
-	if r.o.Witness {
-		spec.Argv = witnessed(spec.Argv)
-	}
-	p, err := r.o.Launch(ctx, spec)
-	if err != nil {
-		return p, err
-	}
-	t, p := tapped(p, len(r.found.Manifest.MCP.Command) > 0)
-	r.mu.Lock()
-	r.taps = append(r.taps, t)
-	r.mu.Unlock()
-	return p, nil
-}
-
-// tap is that of the newest process; nil where the handler is elsewhere.
-func (r *run) tap() *tap {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.taps) == 0 {
-		return nil
-	}
-	return r.taps[len(r.taps)-1]
-}
-
 func (r *run) start(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Join(r.o.Scratch, "data"), 0o700); err != nil {
 		return err
 	}
 	began := r.o.Now()
-	host, err := pluginhost.Start(ctx, []pluginhost.Found{r.found}, r.options())
-	if err != nil {
+	if err := r.open(ctx); err != nil {
 		return err
 	}
-	r.host = host
-	if failures := host.Health().Failed; len(failures) > 0 {
+	if failures := r.host.Health().Failed; len(failures) > 0 {
 		why := r.records.why("plugin.failed")
-		if t := r.tap(); t != nil && t.noise.n > 0 {
-			why += "; and standard output has what is no message: " + t.noise.first[0]
+		if t := r.tap(); t != nil && t.wrong.noise.n > 0 {
+			why += "; and standard output has what is no message: " + t.wrong.noise.first[0]
 		}
 		r.add("start", failed(startFix(failures[0].Category, why), "%s", why))
-		if err := host.Close(ctx); err != nil && ctx.Err() != nil {
+		if err := r.host.Close(ctx); err != nil && ctx.Err() != nil {
 			return err
 		}
 		return errDone
 	}
 	r.add("start", passed("initialized in %d ms", r.o.Now().Sub(began).Milliseconds()))
-	for _, tool := range host.Tools() {
+	for _, tool := range r.host.Tools() {
 		t := target{Tool: tool}
 		for _, spec := range r.found.Manifest.Provides.Tools {
 			if spec.Name == tool.Capability.Tool {
@@ -255,66 +209,4 @@ func startFix(category, why string) string {
 		return "initialize without reaching out: a plugin that waits for its service cannot start without it"
 	}
 	return `answer initialize within 10 s with {"jsonrpc":"2.0","id":…,"result":{}} on one line`
-}
-
-// records are what the host reports.
-type records struct {
-	mu      sync.Mutex
-	all     []nacre.Record
-	changed chan struct{} // closed when there is more
-}
-
-// Append implements nacre.Recorder.
-func (r *records) Append(_ context.Context, rec nacre.Record) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.all = append(r.all, rec)
-	close(r.changed)
-	r.changed = make(chan struct{})
-	return nil
-}
-
-// Commit implements nacre.Recorder.
-func (r *records) Commit(ctx context.Context, rec nacre.Record) error { return r.Append(ctx, rec) }
-
-// of are the records on a topic, and what is closed when there are more.
-func (r *records) of(topic string) (found []nacre.Record, changed <-chan struct{}) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, rec := range r.all {
-		if rec.Topic == topic {
-			found = append(found, rec)
-		}
-	}
-	return found, r.changed
-}
-
-// why is what the last record on a topic says went wrong.
-func (r *records) why(topic string) string {
-	found, _ := r.of(topic)
-	if len(found) == 0 {
-		return "no reason was recorded"
-	}
-	var detail struct {
-		Error string `json:"error"`
-	}
-	if json.Unmarshal(found[len(found)-1].Detail, &detail) != nil {
-		return "no reason was recorded"
-	}
-	return detail.Error
-}
-
-// await waits for more records on a topic than there were.
-func (r *records) await(ctx context.Context, topic string, more int) bool {
-	for {
-		found, changed := r.of(topic)
-		if len(found) > more {
-			return true
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return false
-		}
-	}
 }

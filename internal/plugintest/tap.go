@@ -38,16 +38,21 @@ type tap struct {
 	asked    map[string]string // method by id
 	answered map[string]int
 	sent     int // what the host asked
-	noise    kept
-	unasked  kept
-	twice    kept
-	refused  kept              // what the handler asked of the host in vain
-	leaked   kept              // lines with a credential
+	wrong    wrong
 	results  map[string]string // the last one for each method
 	changed  chan struct{}     // closed when sent grows
 	stderr   []byte
 
 	reading sync.WaitGroup
+}
+
+// wrong is what broke the protocol.
+type wrong struct {
+	noise   kept // lines that are no message
+	unasked kept // answers to what nobody asked
+	twice   kept // answers to what was answered
+	refused kept // what the handler asked of the host in vain
+	leaked  kept // lines with a credential
 }
 
 // kept counts, and keeps the first few.
@@ -125,7 +130,7 @@ func (t *tap) noteHost(line []byte) {
 		close(t.changed)
 		t.changed = make(chan struct{})
 	case m.Error != nil:
-		t.refused.add(m.Error.Message)
+		t.wrong.refused.add(m.Error.Message)
 	}
 }
 
@@ -158,18 +163,18 @@ func (t *tap) note(line []byte) bool {
 	text := strings.TrimRight(string(line), "\r\n")
 	if json.Unmarshal(line, &m) != nil || m.JSONRPC != "2.0" {
 		t.mu.Lock()
-		t.noise.add(text)
+		t.wrong.noise.add(text)
 		t.mu.Unlock()
 		return false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if strings.Contains(text, secretMade) {
-		t.leaked.add("")
+		t.wrong.leaked.add("")
 	}
 	if m.Method != "" {
 		if m.ID == nil && !t.mcp {
-			t.noise.add(text)
+			t.wrong.noise.add(text)
 		}
 		return false
 	}
@@ -186,7 +191,7 @@ func (t *tap) note(line []byte) bool {
 		return true
 	}
 	if t.asked[id] == "" {
-		t.unasked.add(text)
+		t.wrong.unasked.add(text)
 		return false
 	}
 	t.answered[id]++
@@ -204,7 +209,7 @@ func (t *tap) answerTo(method string) string {
 
 func (t *tap) check(id string) {
 	if t.answered[id] == 2 {
-		t.twice.add(fmt.Sprintf("request %s (%s)", id, t.asked[id]))
+		t.wrong.twice.add(fmt.Sprintf("request %s (%s)", id, t.asked[id]))
 	}
 }
 
@@ -276,4 +281,33 @@ func (t *tap) requests() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.sent
+}
+
+// alive reports what is wrong where the process does not answer any more.
+func (t *tap) alive(ctx context.Context, after string) *Check {
+	_, err := t.ask(ctx, "conformance/alive", struct{}{})
+	if err == nil {
+		return nil
+	}
+	c := failed(fixCrash, "it did not answer any more after %s", after)
+	if said := t.said(); said != "" {
+		c.Text += "; it said: " + shown(lastLine(said))
+	}
+	return &c
+}
+
+// awaitRequests waits until the host has asked more than before, or the call ended.
+func (t *tap) awaitRequests(ctx context.Context, before int, done <-chan struct{}) {
+	for t.requests() <= before {
+		t.mu.Lock()
+		changed := t.changed
+		t.mu.Unlock()
+		select {
+		case <-changed:
+		case <-done:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
