@@ -17,54 +17,54 @@ import (
 // dependencies are what checks find installed: what the lock files of the commit
 // name that the tree builds on, or the tree's own where the task lets them change.
 // They are fetched before a check runs, which reaches nothing (S-13).
-func (r *run) dependencies(ctx context.Context, project *repo.Project, on repo.Commit, tree string) (d verify.Dependencies, err error) {
-	if len(r.spec.Checks) == 0 || r.Fetch == nil {
+func (e *examination) dependencies(ctx context.Context) (d verify.Dependencies, err error) {
+	if len(e.spec.Checks) == 0 || e.Fetch == nil {
 		return d, nil
 	}
-	base, err := project.TreeOf(ctx, on)
+	base, err := e.project.TreeOf(ctx, e.on)
 	if err != nil {
 		return d, err
 	}
 	// Where the work removed its lock files, its checks go without: no tree need be
 	// taken out of git.
-	if locked, err := project.Holds(ctx, repo.Tree(tree), manifest.IsLock); err != nil || !locked {
+	if locked, err := e.project.Holds(ctx, repo.Tree(e.tree), manifest.IsLock); err != nil || !locked {
 		return d, err
 	}
-	dir := filepath.Join(r.Session.Dir(), CheckPrefix+"needs")
+	dir := filepath.Join(e.Session.Dir(), CheckPrefix+"needs")
 	if err := errors.Join(registry.Discard(dir), os.Mkdir(dir, 0o700)); err != nil {
 		return d, err
 	}
 	defer func() { err = errors.Join(err, registry.Discard(dir)) }()
-	s := verify.Subject{Base: filepath.Join(dir, "base"), Tree: filepath.Join(dir, "tree"), Fetch: r.Fetch, Task: r.parameters()}
-	if err := errors.Join(project.Checkout(ctx, repo.Tree(tree), s.Tree), project.Checkout(ctx, base, s.Base)); err != nil {
+	s := verify.Subject{Base: filepath.Join(dir, "base"), Tree: filepath.Join(dir, "tree"), Fetch: e.Fetch, Task: e.parameters()}
+	if err := errors.Join(e.project.Checkout(ctx, repo.Tree(e.tree), s.Tree), e.project.Checkout(ctx, base, s.Base)); err != nil {
 		return d, err
 	}
 	return s.Dependencies(ctx)
 }
 
 // parameters are those of the run's order, if it has one.
-func (r *run) parameters() atom.Parameters {
-	if r.spec.Order == nil {
+func (e *examination) parameters() atom.Parameters {
+	if e.spec.Order == nil {
 		return atom.Parameters{}
 	}
-	return r.spec.Order.Parameters
+	return e.spec.Order.Parameters
 }
 
 // check runs one check beside what it needs. A check that needs what cannot be had
 // has failed, and one that failed says what was not there.
-func (r *run) check(ctx context.Context, needs verify.Dependencies, code Workspace, command string) (nacre.CheckResult, error) {
+func (e *examination) check(ctx context.Context, needs verify.Dependencies, code Workspace, command string) (nacre.CheckResult, error) {
 	if needs.Broken != "" {
 		return nacre.CheckResult{
-			Command: command, ExitCode: 1, Strength: verify.Weak, Tail: "the dependencies could not be fetched: " + r.clean(needs.Broken, maxDetail),
+			Command: command, ExitCode: 1, Strength: verify.Weak, Tail: "the dependencies could not be fetched: " + e.clean(needs.Broken, maxDetail),
 		}, nil
 	}
 	shown, err := verify.Prepare(code.Dir, needs.Modules)
 	if err != nil {
 		return nacre.CheckResult{}, err
 	}
-	result, err := r.Check(ctx, code, command, shown)
+	result, err := e.Check(ctx, code, command, shown)
 	if err == nil && !result.Passed() && needs.Absent != "" {
-		result.Tail += "\n" + r.clean(needs.Absent, maxDetail)
+		result.Tail += "\n" + e.clean(needs.Absent, maxDetail)
 	}
 	return result, err
 }

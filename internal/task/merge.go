@@ -12,18 +12,28 @@ import (
 // it is left for a later one.
 const maxMerges = 5
 
+// merger takes what was verified to its target.
+type merger struct {
+	*run
+	base   baseline
+	result *nacre.RunResult
+	// moved is how often the target has moved in this opening: what a step did in
+	// an earlier one is kept, and not counted.
+	moved int
+}
+
 // merge is pass 2: the change on the current target is verified, and exactly
 // that tree lands. Where the target moves meanwhile, it begins again. Each
 // attempt has steps of its own, which an opening that goes on passes through.
-func (r *run) merge(base baseline, result *nacre.RunResult) error {
-	leave, err := r.queue()
+func (m *merger) merge() error {
+	leave, err := m.queue()
 	if err != nil { // as a step's: it stops the session, and the work goes on later
-		_, err = step(r, "queue", func(context.Context) (struct{}, error) { return struct{}{}, err })
+		_, err = step(m.opening, "queue", func(context.Context) (struct{}, error) { return struct{}{}, err })
 		return err
 	}
 	defer leave()
 	for attempt := 1; ; attempt++ {
-		if over, err := r.mergeOnce(base, result, "-"+strconv.Itoa(attempt)); over || err != nil {
+		if over, err := m.once("-" + strconv.Itoa(attempt)); over || err != nil {
 			return err
 		}
 	}
@@ -31,18 +41,19 @@ func (r *run) merge(base baseline, result *nacre.RunResult) error {
 
 // queue waits for the project to be this run's alone, until the session is
 // stopped or the work interrupted.
-func (r *run) queue() (leave func(), err error) {
-	ctx, cancel := context.WithCancelCause(r.w.Context())
+func (m *merger) queue() (leave func(), err error) {
+	ctx, cancel := context.WithCancelCause(m.w.Context())
 	defer cancel(nil)
-	stopped := r.Session.Context()
+	stopped := m.Session.Context()
 	stop := context.AfterFunc(stopped, func() { cancel(context.Cause(stopped)) })
 	defer stop()
-	return r.Queue(ctx)
+	return m.Queue(ctx)
 }
 
-// mergeOnce is one attempt, over where it landed or nothing more can.
-func (r *run) mergeOnce(base baseline, result *nacre.RunResult, n string) (over bool, err error) {
-	merged, err := step(r, "merge"+n, func(ctx context.Context) (mergedTree, error) { return r.mergeOnto(ctx, base, *result) })
+// once is one attempt, over where it landed or nothing more can.
+func (m *merger) once(n string) (over bool, err error) {
+	result := m.result
+	merged, err := step(m.opening, "merge"+n, func(ctx context.Context) (mergedTree, error) { return m.mergeOnto(ctx, m.base, *result) })
 	if err != nil {
 		return false, err
 	}
@@ -51,8 +62,8 @@ func (r *run) mergeOnce(base baseline, result *nacre.RunResult, n string) (over 
 		return true, nil
 	}
 	if merged.Tree != result.Tree {
-		again, err := step(r, "verify-merged"+n, func(ctx context.Context) (verification, error) {
-			return r.verifyMerged(ctx, base, merged, *result)
+		again, err := step(m.opening, "verify-merged"+n, func(ctx context.Context) (verification, error) {
+			return m.verifyMerged(ctx, m.base, merged, *result)
 		})
 		if err != nil {
 			return false, err
@@ -64,19 +75,19 @@ func (r *run) mergeOnce(base baseline, result *nacre.RunResult, n string) (over 
 	}
 	verified := *result
 	verified.Tree, verified.Commit = merged.Tree, merged.Commit
-	if err := r.pause("verified"+n, nacre.StageVerified, verified); err != nil {
+	if err := m.pause("verified"+n, nacre.StageVerified, verified); err != nil {
 		return false, err
 	}
-	landed, err := step(r, "land"+n, func(ctx context.Context) (landing, error) {
-		if r.hold(verified) {
+	landed, err := step(m.opening, "land"+n, func(ctx context.Context) (landing, error) {
+		if m.hold(verified) {
 			return landing{}, nil
 		}
-		if waiting := r.spec.Held.waits(r.Session.ID(), verified.Changes); waiting.Waits {
+		if waiting := m.spec.Held.waits(m.Session.ID(), verified.Changes); waiting.Waits {
 			return waiting, nil
 		}
-		landed, err := r.land(ctx, base, merged)
+		landed, err := m.land(ctx, merged)
 		if landed.Moved {
-			r.moved++
+			m.moved++
 		}
 		return landed, err
 	})
@@ -84,33 +95,60 @@ func (r *run) mergeOnce(base baseline, result *nacre.RunResult, n string) (over 
 	case err != nil:
 		return false, err
 	case landed.Moved:
-		return false, r.giveWay("moved"+n, base, verified)
+		return false, m.giveWay("moved"+n, verified)
 	}
 	if result.Landed = landed.Landed; !landed.Waits {
 		result.Commit = merged.Commit
 	}
 	result.Reason, result.Next = landed.Reason, landed.Next
 	if landed.Landed {
-		r.spec.Held.leftOut(result)
+		m.spec.Held.leftOut(result)
 	}
 	return true, nil
 }
 
 // giveWay leaves the work to a later opening where its target does not stay in
 // place. Its step is never kept: what it decides on is this opening's alone.
-func (r *run) giveWay(name string, base baseline, verified nacre.RunResult) error {
-	if r.moved < maxMerges {
+func (m *merger) giveWay(name string, verified nacre.RunResult) error {
+	if m.moved < maxMerges {
 		return nil
 	}
-	_, err := step(r, name, func(context.Context) (struct{}, error) {
-		verified.Reason = fmt.Sprintf("%s moved %d times while its merge was verified: go on when it rests", base.Branch, r.moved)
-		verified.Next = "nacre run --session " + string(r.Session.ID())
-		if r.spec.Order != nil {
-			verified.Next = "nacre task run --session " + string(r.Session.ID())
+	_, err := step(m.opening, name, func(context.Context) (struct{}, error) {
+		verified.Reason = fmt.Sprintf("%s moved %d times while its merge was verified: go on when it rests", m.base.Branch, m.moved)
+		verified.Next = "nacre run --session " + string(m.Session.ID())
+		if m.spec.Order != nil {
+			verified.Next = "nacre task run --session " + string(m.Session.ID())
 		}
-		r.Paused(verified)
-		r.Session.Stop(ErrPaused)
+		m.Paused(verified)
+		m.Session.Stop(ErrPaused)
 		return struct{}{}, nil
 	})
 	return err
+}
+
+// land moves the branch to exactly the verified commit.
+func (m *merger) land(ctx context.Context, merged mergedTree) (landing, error) {
+	project, err := m.project(ctx, m.base.Commit)
+	if err != nil {
+		return landing{}, err
+	}
+	result, outcome, err := m.handover(project, m.base.Branch).land(ctx, merged)
+	if err == nil {
+		m.Progress(nacre.Step{Kind: nacre.StepMerge, Text: outcome})
+	}
+	return result, err
+}
+
+// hold stops the session where what was verified must not land: not yet, or not
+// in this opening. The step that asks runs again when the session goes on.
+func (m *merger) hold(verified nacre.RunResult) bool {
+	if m.Until == "" {
+		verified.Reason = m.MayLand(verified.Tree)
+	}
+	if m.Until == "" && verified.Reason == "" {
+		return false
+	}
+	m.Paused(verified)
+	m.Session.Stop(ErrPaused)
+	return true
 }

@@ -2,14 +2,11 @@ package task
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -197,7 +194,8 @@ func (r *run) verify(ctx context.Context, base baseline, delegated bool, result 
 	if err != nil {
 		return verification{}, err
 	}
-	return r.examine(ctx, project, repo.Commit(base.Commit), verify.Subject{Report: []byte(result.Report), Left: r.skipped}, result.Tree)
+	e := examination{run: r, project: project, on: repo.Commit(base.Commit), tree: result.Tree, subject: verify.Subject{Report: []byte(result.Report), Left: r.skipped}}
+	return e.examine(ctx)
 }
 
 // verifyMerged is pass 2: the same of the tree that would land, on its target.
@@ -206,66 +204,8 @@ func (r *run) verifyMerged(ctx context.Context, base baseline, merged mergedTree
 	if err != nil {
 		return verification{}, err
 	}
-	return r.examine(ctx, project, repo.Commit(merged.Target), verify.Subject{Report: []byte(result.Report), Left: r.skipped, Merged: true}, merged.Tree)
-}
-
-// examine holds a tree against the order's atoms, and then runs every check on
-// clean checkouts of it, each in a fresh sandbox, and makes sure that the
-// checkout was that tree when the check began.
-func (r *run) examine(ctx context.Context, project *repo.Project, on repo.Commit, s verify.Subject, tree string) (verification, error) {
-	var found verification
-	var err error
-	if found.Atoms, err = r.judge(ctx, project, on, s, tree); err != nil || found.failed() != "" {
-		return found, err
-	}
-	needs, err := r.dependencies(ctx, project, on, tree)
-	if err != nil {
-		return found, err
-	}
-	for i, command := range r.spec.Checks {
-		dir := filepath.Join(r.Session.Dir(), CheckPrefix+strconv.Itoa(i))
-		if err := registry.Discard(dir); err != nil {
-			return found, err
-		}
-		result, err := r.verifyOne(ctx, project, needs, tree, dir, command)
-		if err != nil {
-			return found, err
-		}
-		found.Checks = append(found.Checks, result)
-		if err := registry.Discard(dir); err != nil {
-			return found, err
-		}
-		if !result.Passed() {
-			break
-		}
-	}
-	return found, nil
-}
-
-func (r *run) verifyOne(ctx context.Context, project *repo.Project, needs verify.Dependencies, tree, dir, command string) (nacre.CheckResult, error) {
-	code, err := r.ground.takeOut(ctx, project, needs, repo.Tree(tree), dir)
-	if err != nil {
-		return nacre.CheckResult{}, err
-	}
-	r.Progress(nacre.Step{Kind: nacre.StepStage, Name: "check", Text: command})
-	result, err := r.check(ctx, needs, code, command)
-	if err != nil {
-		return nacre.CheckResult{}, err
-	}
-	outcome := "failed"
-	if result.Passed() {
-		outcome = "passed"
-	}
-	digest := sha256.Sum256([]byte(command))
-	detail := map[string]any{
-		"tree": tree, "command_digest": hex.EncodeToString(digest[:]), "exit_code": result.ExitCode,
-		"timed_out": result.TimedOut, "strength": result.Strength, "milliseconds": result.Duration.Milliseconds(),
-	}
-	if err := r.record(ctx, nacre.Record{Kind: nacre.KindVerify, Outcome: outcome}, detail); err != nil {
-		return nacre.CheckResult{}, err
-	}
-	r.Progress(nacre.Step{Kind: nacre.StepCheck, Check: &result})
-	return result, nil
+	e := examination{run: r, project: project, on: repo.Commit(merged.Target), tree: merged.Tree, subject: verify.Subject{Report: []byte(result.Report), Left: r.skipped, Merged: true}}
+	return e.examine(ctx)
 }
 
 // mergeOnto puts the change on top of the branch as it is now.
@@ -279,19 +219,6 @@ func (r *run) mergeOnto(ctx context.Context, base baseline, result nacre.RunResu
 		return mergedTree{}, err
 	}
 	return r.handover(project, base.Branch).merge(ctx, tree)
-}
-
-// land moves the branch to exactly the verified commit.
-func (r *run) land(ctx context.Context, base baseline, merged mergedTree) (landing, error) {
-	project, err := r.project(ctx, base.Commit)
-	if err != nil {
-		return landing{}, err
-	}
-	result, outcome, err := r.handover(project, base.Branch).land(ctx, merged)
-	if err == nil {
-		r.Progress(nacre.Step{Kind: nacre.StepMerge, Text: outcome})
-	}
-	return result, err
 }
 
 func (r *run) handover(project *repo.Project, branch string) handover {

@@ -11,7 +11,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -184,15 +183,11 @@ type Workspace struct {
 	Base string
 }
 
-// run is one execution of the workflow.
+// run is one execution of a run's workflow.
 type run struct {
-	Parts
-	spec Spec
-	w    *engine.Run
+	*opening
 	// skipped are paths of the agent's work that cannot land.
 	skipped []string
-	// denial is the refusal that ended the conversation.
-	denial denial
 	// ground is what this opening's stages are layers over.
 	ground ground
 	// talked says that a conversation of this opening has come to its end, so that its
@@ -203,16 +198,13 @@ type run struct {
 	untouched bool
 	// before are the tries whose work did not hold, and which another followed.
 	before []nacre.RunResult
-	// moved is how often the target has moved in this opening: what a step did in
-	// an earlier one is kept, and not counted.
-	moved int
 }
 
 // Run carries the session's work out, or on where it was interrupted.
 func Run(ctx context.Context, parts Parts, spec Spec) (nacre.RunResult, error) {
 	workflows := map[string]engine.Workflow{
 		workflowName: func(w *engine.Run, _ json.RawMessage) (json.RawMessage, error) {
-			r := &run{Parts: parts, spec: spec, w: w, ground: ground{dir: parts.Kept.Bases}}
+			r := &run{opening: &opening{Parts: parts, spec: spec, w: w}, ground: ground{dir: parts.Kept.Bases}}
 			result, err := r.walk()
 			if err = errors.Join(err, r.ground.release()); err != nil {
 				return nil, err
@@ -268,12 +260,12 @@ func await[T any](ctx context.Context, e *engine.Engine, s Session, workflow str
 
 // walk is the whole of a run.
 func (r *run) walk() (nacre.RunResult, error) {
-	base, err := step(r, "clone", r.clone)
+	base, err := step(r.opening, "clone", r.clone)
 	if err != nil {
 		return nacre.RunResult{}, err
 	}
 	result := nacre.RunResult{Base: base.Commit, Branch: base.Branch}
-	if over, err := work(r, base, &result); err != nil || over {
+	if over, err := r.work(base, &result); err != nil || over {
 		if err != nil {
 			return nacre.RunResult{}, err
 		}
@@ -283,7 +275,7 @@ func (r *run) walk() (nacre.RunResult, error) {
 		result.Delivered = true
 		return r.finish(result)
 	}
-	if err := r.merge(base, &result); err != nil {
+	if err := (&merger{run: r, base: base, result: &result}).merge(); err != nil {
 		return nacre.RunResult{}, err
 	}
 	return r.finish(result)
@@ -318,21 +310,10 @@ func (r *run) readsOnly() bool {
 	return r.spec.Order != nil && slices.ContainsFunc(r.spec.Order.Atoms, func(a atom.Atom) bool { return a.OS.Confined && len(a.OS.Writable) == 0 })
 }
 
-// take keeps what was found of the tree that was verified last, and says what
-// did not hold.
-func take(result *nacre.RunResult, v verification) (failed string) {
-	result.Checks, result.Atoms, result.Verified = v.Checks, v.Atoms, ""
-	failed = v.failed()
-	if result.Passed = failed == ""; result.Passed {
-		result.Verified = v.strength()
-	}
-	return failed
-}
-
 // finish records the outcome.
 func (r *run) finish(result nacre.RunResult) (nacre.RunResult, error) {
 	result.Cost = r.Spent()
-	return step(r, "record", func(ctx context.Context) (nacre.RunResult, error) {
+	return step(r.opening, "record", func(ctx context.Context) (nacre.RunResult, error) {
 		outcome := "not landed"
 		switch {
 		case result.Landed:
@@ -346,58 +327,6 @@ func (r *run) finish(result nacre.RunResult) (nacre.RunResult, error) {
 		}
 		return result, r.Account(ctx, result, r.before)
 	})
-}
-
-// step runs one durable step; its result is kept as JSON. A failure of the host,
-// such as a full disk, is no result: it stops the session. What a step says
-// after the session was stopped is not kept: the step waits for the engine to
-// interrupt it, and runs again when the session goes on.
-func step[T any](r *run, name string, do func(context.Context) (T, error)) (T, error) {
-	var out T
-	raw, err := r.w.Step(name, func(engine context.Context) (json.RawMessage, error) {
-		ctx, cancel := context.WithCancelCause(engine)
-		defer cancel(nil)
-		stopped := r.Session.Context()
-		stop := context.AfterFunc(stopped, func() { cancel(context.Cause(stopped)) })
-		defer stop()
-		value, err := do(ctx)
-		if err != nil && engine.Err() == nil {
-			r.Session.Stop(fmt.Errorf("%s: %w", name, err))
-		}
-		if stopped.Err() != nil {
-			<-engine.Done()
-			return nil, context.Cause(stopped)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return json.Marshal(value)
-	})
-	if err != nil {
-		return out, err
-	}
-	return out, json.Unmarshal(raw, &out)
-}
-
-func (r *run) record(ctx context.Context, rec nacre.Record, detail map[string]any) error {
-	raw, err := json.Marshal(detail)
-	if err != nil {
-		return err
-	}
-	rec.Source, rec.Detail = "core", raw
-	return r.Session.Recorder.Commit(ctx, rec)
-}
-
-func failedCheck(checks []nacre.CheckResult) string {
-	for _, c := range checks {
-		switch {
-		case c.TimedOut:
-			return fmt.Sprintf("check %q did not finish in time", c.Command)
-		case !c.Passed():
-			return fmt.Sprintf("check %q ended with %d", c.Command, c.ExitCode)
-		}
-	}
-	return ""
 }
 
 func short(commit string) string { return commit[:min(7, len(commit))] }

@@ -9,9 +9,9 @@ import (
 	"github.com/nacre-dev/nacre"
 )
 
-// triesOf is how often this opening lets the agent work. Where the work is left at a stage,
+// tries is how often this opening lets the agent work. Where the work is left at a stage,
 // a person looks at it first.
-func triesOf(r *run) int {
+func (r *run) tries() int {
 	if r.Until != "" {
 		return 1
 	}
@@ -20,10 +20,10 @@ func triesOf(r *run) int {
 
 // work lets a run's agent work until what it returns holds by itself, or there is no further
 // try. over says that nothing is to land, and the result why.
-func work(r *run, base baseline, result *nacre.RunResult) (over bool, err error) {
+func (r *run) work(base baseline, result *nacre.RunResult) (over bool, err error) {
 	var failed verification
 	for try := 1; ; try++ {
-		found, refused, err := attempt(r, base, try, failed, result)
+		found, refused, err := r.attempt(base, try, failed, result)
 		if err != nil {
 			return false, err
 		}
@@ -33,28 +33,28 @@ func work(r *run, base baseline, result *nacre.RunResult) (over bool, err error)
 		if result.Reason = take(result, found); result.Reason == "" {
 			return false, nil
 		}
-		if try >= triesOf(r) {
+		if try >= r.tries() {
 			return true, nil
 		}
 		failed = found
 		r.before = append(r.before, *result)
-		r.Progress(nacre.Step{Kind: nacre.StepStage, Name: "try", Text: fmt.Sprintf("%d of %d, since %s", try+1, triesOf(r), result.Reason)})
+		r.Progress(nacre.Step{Kind: nacre.StepStage, Name: "try", Text: fmt.Sprintf("%d of %d, since %s", try+1, r.tries(), result.Reason)})
 	}
 }
 
 // attempt is one conversation and what is found of its work. Each has steps of its own, which
 // an opening that goes on passes through.
-func attempt(r *run, base baseline, try int, failed verification, result *nacre.RunResult) (found verification, refused string, err error) {
+func (r *run) attempt(base baseline, try int, failed verification, result *nacre.RunResult) (found verification, refused string, err error) {
 	n := ""
 	if try > 1 {
 		n = "-" + strconv.Itoa(try)
 	}
-	talk, err := step(r, "converse"+n, func(ctx context.Context) (conversation, error) { return r.converse(ctx, base, failed) })
+	talk, err := step(r.opening, "converse"+n, func(ctx context.Context) (conversation, error) { return r.converse(ctx, base, failed) })
 	if err != nil {
 		return found, "", err
 	}
 	result.Brain, result.Report = talk.Ended, talk.Report
-	work, err := step(r, "snapshot"+n, func(ctx context.Context) (worktree, error) { return r.snapshot(ctx, base) })
+	work, err := step(r.opening, "snapshot"+n, func(ctx context.Context) (worktree, error) { return r.snapshot(ctx, base) })
 	if err != nil {
 		return found, "", err
 	}
@@ -65,7 +65,7 @@ func attempt(r *run, base baseline, try int, failed verification, result *nacre.
 	if refused := r.refuse(result, talk, work); refused != "" {
 		return found, refused, nil
 	}
-	found, err = step(r, "verify"+n, func(ctx context.Context) (verification, error) {
+	found, err = step(r.opening, "verify"+n, func(ctx context.Context) (verification, error) {
 		return r.verify(ctx, base, talk.Delegated, *result)
 	})
 	return found, "", err

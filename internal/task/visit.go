@@ -68,7 +68,7 @@ type VisitParts struct {
 func RunVisit(ctx context.Context, parts Parts, visit VisitParts) (Visit, error) {
 	workflows := map[string]engine.Workflow{
 		visitWorkflow: func(w *engine.Run, _ json.RawMessage) (json.RawMessage, error) {
-			result, err := (&run{Parts: parts, w: w}).visit(visit)
+			result, err := (&visitor{opening: &opening{Parts: parts, w: w}, VisitParts: visit}).visit()
 			if err != nil {
 				return nil, err
 			}
@@ -83,52 +83,58 @@ func RunVisit(ctx context.Context, parts Parts, visit VisitParts) (Visit, error)
 	return result, errors.Join(err, e.Close())
 }
 
+// visitor is one execution of a visit's workflow.
+type visitor struct {
+	*opening
+	VisitParts
+}
+
 // visit is the whole of a visit.
-func (r *run) visit(v VisitParts) (Visit, error) {
+func (v *visitor) visit() (Visit, error) {
 	gate := Gate{Wake: true}
 	if v.Gate != nil {
 		var err error
-		gate, err = step(r, "gate", v.Gate)
+		gate, err = step(v.opening, "gate", v.Gate)
 		switch {
 		case err != nil:
 			return Visit{}, err
 		case gate.Failed != "":
-			return r.leave(Visit{Ended: "gate: " + gate.Failed})
+			return v.leave(Visit{Ended: "gate: " + gate.Failed})
 		case !gate.Wake:
-			return r.leave(Visit{Idle: true, Ended: endedWell})
+			return v.leave(Visit{Idle: true, Ended: endedWell})
 		}
 	}
-	done, err := step(r, "converse", func(ctx context.Context) (Visit, error) { return r.turn(ctx, v, gate.Found) })
+	done, err := step(v.opening, "converse", func(ctx context.Context) (Visit, error) { return v.turn(ctx, gate.Found) })
 	if err != nil {
 		return Visit{}, err
 	}
-	return r.leave(done)
+	return v.leave(done)
 }
 
 // turn wakes a brain and gives it its turn.
-func (r *run) turn(ctx context.Context, v VisitParts, found string) (Visit, error) {
+func (v *visitor) turn(ctx context.Context, found string) (Visit, error) {
 	mind, err := v.Wake(ctx, found)
 	if err != nil || mind.Failed != "" {
 		return Visit{Ended: mind.Failed}, err
 	}
-	r.Brain, r.Turn = mind.Brain, mind.Turn
-	talk, err := r.talk(ctx, r.Turn, Workspace{Dir: v.Dir})
+	v.Brain, v.Turn = mind.Brain, mind.Turn
+	talk, err := v.talk(ctx, v.Turn, Workspace{Dir: v.Dir})
 	if err != nil {
 		return Visit{}, err
 	}
-	return Visit{Ended: talk.Ended, Report: talk.Report, Resume: talk.Resume, Brain: r.Brain.Name(), Cost: r.Spent()}, nil
+	return Visit{Ended: talk.Ended, Report: talk.Report, Resume: talk.Resume, Brain: v.Brain.Name(), Cost: v.Spent()}, nil
 }
 
 // leave records the outcome.
-func (r *run) leave(v Visit) (Visit, error) {
-	return step(r, "record", func(ctx context.Context) (Visit, error) {
+func (v *visitor) leave(done Visit) (Visit, error) {
+	return step(v.opening, "record", func(ctx context.Context) (Visit, error) {
 		outcome := "failed"
 		switch {
-		case v.Idle:
+		case done.Idle:
 			outcome = "nothing to do"
-		case v.Done():
+		case done.Done():
 			outcome = endedWell
 		}
-		return v, r.record(ctx, nacre.Record{Kind: nacre.KindOutcome, Outcome: outcome, Reason: v.Ended}, map[string]any{"cost_microusd": v.Cost})
+		return done, v.record(ctx, nacre.Record{Kind: nacre.KindOutcome, Outcome: outcome, Reason: done.Ended}, map[string]any{"cost_microusd": done.Cost})
 	})
 }
