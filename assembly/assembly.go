@@ -28,9 +28,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/eventlog"
 	"github.com/nacre-dev/nacre/internal/explain"
 	"github.com/nacre-dev/nacre/internal/graduation"
-	"github.com/nacre-dev/nacre/internal/hosting"
 	"github.com/nacre-dev/nacre/internal/installation"
-	"github.com/nacre-dev/nacre/internal/intrinsic"
 	"github.com/nacre-dev/nacre/internal/learn"
 	"github.com/nacre-dev/nacre/internal/leasing"
 	"github.com/nacre-dev/nacre/internal/leftover"
@@ -43,7 +41,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/receipt"
 	"github.com/nacre-dev/nacre/internal/review"
 	"github.com/nacre-dev/nacre/internal/revocation/shared"
-	"github.com/nacre-dev/nacre/internal/scheduling"
 	"github.com/nacre-dev/nacre/internal/serve"
 	"github.com/nacre-dev/nacre/internal/store"
 	"github.com/nacre-dev/nacre/internal/survey"
@@ -54,8 +51,14 @@ import (
 
 // Runtime is an installation, and what it can do for the person who uses it.
 type Runtime struct {
+	Timetable
+	PluginAdmin
 	inst *installation.Installation
 	by   person.Identity
+}
+
+func newRuntime(inst *installation.Installation, by person.Identity) *Runtime {
+	return &Runtime{Timetable: Timetable{inst}, PluginAdmin: PluginAdmin{inst}, inst: inst, by: by}
 }
 
 // Open reads the config and the keys, making them on first start. It starts nothing.
@@ -66,12 +69,12 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	}
 	inst.Revoked.Share(shared.On(inst.Registry.Store()))
 	inst.Calls.Together = rates.On(inst.Registry.Store())
-	return &Runtime{inst, person.OfUser(os.Geteuid())}, nil
+	return newRuntime(inst, person.OfUser(os.Geteuid())), nil
 }
 
 // As is the same installation, used by the person behind an identity at a face, whose rights
 // count. Without it a Runtime is used by the user of this process, at a terminal.
-func As(r *Runtime, identity string) *Runtime { return &Runtime{r.inst, person.Identity(identity)} }
+func As(r *Runtime, identity string) *Runtime { return newRuntime(r.inst, person.Identity(identity)) }
 
 // UseBackend has sandboxes started by another backend than the config's: native, docker, podman
 // or k8s, as far as [sandbox] sets it up. Empty leaves it.
@@ -271,71 +274,6 @@ func OpenEgress(r *Runtime) ([]string, error) {
 	return open, err
 }
 
-// Plugins are the plugins of the installation, by name.
-func (r *Runtime) Plugins() ([]PluginStatus, error) {
-	return pluginadmin.PluginStatuses(r.inst)
-}
-
-// Plugin is one of them.
-func (r *Runtime) Plugin(name nacre.PluginName) (PluginStatus, error) {
-	return pluginadmin.PluginStatusOf(r.inst, name)
-}
-
-// PluginPlaces are those of this installation.
-func (r *Runtime) PluginPlaces() PluginPlaces {
-	return pluginadmin.PlacesOf(r.inst)
-}
-
-// TestPlugin runs a plugin in the sandbox that sessions give it, without a
-// network, on data of its own, and looks whether it keeps the protocol.
-func (r *Runtime) TestPlugin(ctx context.Context, trial PluginTrial) (PluginReport, error) {
-	return pluginadmin.TestPlugin(ctx, r.inst, trial)
-}
-
-// OwnTools are the names of the tools that nacre itself brings: no plugin's tool
-// can have one (D-25).
-func (r *Runtime) OwnTools() ([]nacre.ToolName, error) {
-	return intrinsic.Names()
-}
-
-// ReloadPlugin replaces a plugin by what its folder is now, in each live session
-// that runs it and in `nacre serve` (D-27). What was not replaced goes on as it was.
-func (r *Runtime) ReloadPlugin(ctx context.Context, name nacre.PluginName) ([]PluginReload, error) {
-	return hosting.ReloadEverywhere(ctx, r.inst, name)
-}
-
-// PluginCredentials are those that a plugin's manifest lists.
-func (r *Runtime) PluginCredentials(name nacre.PluginName) ([]PluginCredential, error) {
-	return pluginadmin.PluginCredentials(r.inst, name)
-}
-
-// CredentialWants are the credentials that plugins in use lack: all of them, or
-// those named. It reads those that are given, and shows none.
-func (r *Runtime) CredentialWants(ctx context.Context, names []nacre.PluginName) ([]CredentialWant, error) {
-	return pluginadmin.CredentialWants(ctx, r.inst, names)
-}
-
-// StoreCredential keeps a value for a plugin in a file of its operator's own,
-// and says which. A value that could not be used is refused, without it.
-func (r *Runtime) StoreCredential(ctx context.Context, name nacre.PluginName, key string, value nacre.Secret) (string, error) {
-	return pluginadmin.StoreCredential(ctx, r.inst, name, key, value)
-}
-
-// AddAccess makes config.toml say where files with a plugin's credentials are, and
-// reports whether it did. What would not load, or would say anything else than
-// before, is not written, and neither is a file that is a link, which lies
-// elsewhere for a reason.
-func (r *Runtime) AddAccess(name nacre.PluginName, keys []string, files map[string]string) (bool, error) {
-	return pluginadmin.AddAccess(r.inst, name, keys, files)
-}
-
-// VerifyPlugins starts each plugin that can verify itself and asks it whether
-// its credentials and its network are such that it can work (D-29). Each has 10 s
-// to start and 10 s to answer; they are asked at the same time.
-func (r *Runtime) VerifyPlugins(ctx context.Context) []Finding {
-	return pluginadmin.VerifyPlugins(ctx, r.inst)
-}
-
 // VerifyPlugin asks one plugin whether it can work with what it was given; it finds nothing
 // where the plugin does not verify itself, or still lacks something.
 func VerifyPlugin(ctx context.Context, r *Runtime, name nacre.PluginName) ([]Finding, error) {
@@ -350,43 +288,6 @@ func (r *Runtime) ReadAudit(session nacre.SessionID, fn func(audit.Entry) error)
 // Run lets an agent work on a project, sealed, and lands what was verified.
 func (r *Runtime) Run(ctx context.Context, run Run) (Report, error) {
 	return work.Do(ctx, r.inst, run)
-}
-
-// AddSchedule makes a schedule on the operator's behalf.
-func (r *Runtime) AddSchedule(ctx context.Context, n NewSchedule) (ScheduleStatus, error) {
-	return scheduling.AddSchedule(ctx, r.inst, n)
-}
-
-// Schedules are those of a group, or of all groups where it is empty.
-func (r *Runtime) Schedules(ctx context.Context, group nacre.Group) ([]ScheduleStatus, error) {
-	return scheduling.SchedulesOf(ctx, r.inst, group)
-}
-
-// Schedule is one schedule with its latest ticks, the latest first.
-func (r *Runtime) Schedule(ctx context.Context, id string, ticks int) (ScheduleStatus, []TickStatus, error) {
-	return scheduling.ScheduleNamed(ctx, r.inst, id, ticks)
-}
-
-// RunSchedule asks the process that serves the schedules for one tick now. Where
-// none does, it is a NotReady.
-func (r *Runtime) RunSchedule(ctx context.Context, id string) (TickStatus, error) {
-	return scheduling.RunSchedule(ctx, r.inst, id)
-}
-
-// PauseSchedule pauses a schedule, and ResumeSchedule lets it go on.
-func (r *Runtime) PauseSchedule(ctx context.Context, id string) error {
-	return scheduling.PauseSchedule(ctx, r.inst, id)
-}
-
-// ResumeSchedule lets a paused schedule go on. What would have been due meanwhile
-// is not made up for.
-func (r *Runtime) ResumeSchedule(ctx context.Context, id string) error {
-	return scheduling.ResumeSchedule(ctx, r.inst, id)
-}
-
-// RemoveSchedule removes a schedule with what is known of its ticks.
-func (r *Runtime) RemoveSchedule(ctx context.Context, id string) error {
-	return scheduling.RemoveSchedule(ctx, r.inst, id)
 }
 
 // Serve runs channels, schedules and the event bus until ctx ends, and starts

@@ -20,7 +20,7 @@ const shownTicks = 20
 
 func (cmd scheduleCommand) command() *cobra.Command {
 	const id = "a schedule's id"
-	one := func(name, short string, do func(ctx context.Context, rt *assembly.Runtime, id string) error) *cobra.Command {
+	one := func(name, short string, do func(ctx context.Context, t assembly.Timetable, id string) error) *cobra.Command {
 		made := &cobra.Command{
 			Use: name + " ID", Short: short, Args: command.OneArgument(id), Example: "  nacre schedule " + name + " task-k3f9abq2xw",
 			RunE: func(c *cobra.Command, args []string) error {
@@ -28,7 +28,7 @@ func (cmd scheduleCommand) command() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return do(c.Context(), rt, args[0])
+				return do(c.Context(), rt.Timetable, args[0])
 			},
 		}
 		command.Completes(made, cmd.ids)
@@ -38,10 +38,10 @@ func (cmd scheduleCommand) command() *cobra.Command {
 		cmd.addCommand(), cmd.listCommand(),
 		one("show", "show a schedule and its latest ticks", cmd.showSchedule),
 		one("run", "run a schedule now, once, beside its own times", cmd.runSchedule),
-		one("pause", "let a schedule rest", cmd.switchSchedule((*assembly.Runtime).PauseSchedule)),
-		one("resume", "let a paused schedule go on, without what was due meanwhile", cmd.switchSchedule((*assembly.Runtime).ResumeSchedule)),
-		one("remove", "remove a schedule", func(ctx context.Context, rt *assembly.Runtime, id string) error {
-			if err := rt.RemoveSchedule(ctx, id); err != nil {
+		one("pause", "let a schedule rest", cmd.switchSchedule(assembly.Timetable.PauseSchedule)),
+		one("resume", "let a paused schedule go on, without what was due meanwhile", cmd.switchSchedule(assembly.Timetable.ResumeSchedule)),
+		one("remove", "remove a schedule", func(ctx context.Context, t assembly.Timetable, id string) error {
+			if err := t.RemoveSchedule(ctx, id); err != nil {
 				return err
 			}
 			return cmd.tellOf("removed", id)
@@ -151,8 +151,8 @@ func (cmd scheduleCommand) listSchedules(ctx context.Context, of string) error {
 	return nil
 }
 
-func (cmd scheduleCommand) showSchedule(ctx context.Context, rt *assembly.Runtime, id string) error {
-	s, ticks, err := rt.Schedule(ctx, id, shownTicks)
+func (cmd scheduleCommand) showSchedule(ctx context.Context, t assembly.Timetable, id string) error {
+	s, ticks, err := t.Schedule(ctx, id, shownTicks)
 	if err != nil {
 		return err
 	}
@@ -187,25 +187,25 @@ func (cmd scheduleCommand) showSchedule(ctx context.Context, rt *assembly.Runtim
 	return nil
 }
 
-func (cmd scheduleCommand) runSchedule(ctx context.Context, rt *assembly.Runtime, id string) error {
-	t, err := rt.RunSchedule(ctx, id)
+func (cmd scheduleCommand) runSchedule(ctx context.Context, t assembly.Timetable, id string) error {
+	tick, err := t.RunSchedule(ctx, id)
 	if err != nil {
 		return err
 	}
 	if cmd.JSON {
-		return cmd.PrintJSON(t)
+		return cmd.PrintJSON(tick)
 	}
-	cmd.Printer(cmd.Stdout).Field("asked", "session %s will run it; nacre schedule show %s tells how it went", t.Session, id)
+	cmd.Printer(cmd.Stdout).Field("asked", "session %s will run it; nacre schedule show %s tells how it went", tick.Session, id)
 	return nil
 }
 
 // switchSchedule pauses a schedule or lets it go on, and tells how it is then.
-func (cmd scheduleCommand) switchSchedule(do func(*assembly.Runtime, context.Context, string) error) func(context.Context, *assembly.Runtime, string) error {
-	return func(ctx context.Context, rt *assembly.Runtime, id string) error {
-		if err := do(rt, ctx, id); err != nil {
+func (cmd scheduleCommand) switchSchedule(do func(assembly.Timetable, context.Context, string) error) func(context.Context, assembly.Timetable, string) error {
+	return func(ctx context.Context, t assembly.Timetable, id string) error {
+		if err := do(t, ctx, id); err != nil {
 			return err
 		}
-		s, _, err := rt.Schedule(ctx, id, 0)
+		s, _, err := t.Schedule(ctx, id, 0)
 		if err != nil {
 			return err
 		}
