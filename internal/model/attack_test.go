@@ -311,7 +311,7 @@ func TestAnUpstreamThatLiesAboutItsAnswer(t *testing.T) {
 			_, _ = io.WriteString(conn, raw)
 			_ = conn.Close()
 		})
-		b := start(t, http.NotFoundHandler(), func(o *model.Options) { o.Upstream = parse(t, "http://"+l.Addr().String()) })
+		b := start(t, http.NotFoundHandler(), func(o *model.Options) { o.Upstreams[0].URL = parse(t, "http://"+l.Addr().String()) })
 		resp, err := b.client.Do(request(t, b, hello))
 		if err == nil {
 			text, _ := io.ReadAll(resp.Body)
@@ -446,7 +446,7 @@ func TestAnUpstreamOfHTTP2(t *testing.T) {
 	srv.EnableHTTP2 = true
 	srv.StartTLS()
 	defer srv.Close()
-	b := start(t, http.NotFoundHandler(), func(o *model.Options) { o.Upstream, o.Client = parse(t, srv.URL), srv.Client() })
+	b := start(t, http.NotFoundHandler(), func(o *model.Options) { o.Upstreams[0].URL, o.Client = parse(t, srv.URL), srv.Client() })
 	resp, text := b.post(t, helloStream, nil)
 	b.stop()
 	if cost, _, _ := b.gateway.Spent(); resp.StatusCode != 200 || proto.Load() != "HTTP/2.0" || cost != paid || !strings.Contains(text, "message_stop") {

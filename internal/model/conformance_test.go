@@ -50,8 +50,7 @@ func (s speech) cost(in, out int64) int64 { return (in*s.input + out*s.output + 
 
 // everyDialect declares the bench's upstream for all.
 func everyDialect(o *model.Options) {
-	o.Upstreams = []model.Upstream{{URL: o.Upstream, Key: o.Key, Dialects: []model.Dialect{model.Anthropic, model.Responses, model.Chat}}}
-	o.Upstream, o.Key = nil, nacre.Secret{}
+	o.Upstreams[0].Dialects = []model.Dialect{model.Anthropic, model.Responses, model.Chat}
 }
 
 // ask sends a body to the gateway as a brain of the speech does.

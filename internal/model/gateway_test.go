@@ -80,7 +80,7 @@ func start(t testing.TB, upstream http.Handler, change func(*model.Options)) *be
 	}
 	log := &ledger{}
 	opts := model.Options{
-		Upstream: u, Key: nacre.NewSecret(realKey), SessionToken: nacre.NewSecret(token), Budget: 50_000_000,
+		Upstreams: []model.Upstream{{URL: u, Key: nacre.NewSecret(realKey), Dialects: []model.Dialect{model.Anthropic}}}, SessionToken: nacre.NewSecret(token), Budget: 50_000_000,
 		Prices: budget.ListPrices(), Record: log, Session: "s1", Group: "g1", Now: time.Now, Agent: "claude 2.1.329",
 	}
 	if change != nil {

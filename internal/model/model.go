@@ -14,7 +14,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -90,13 +89,8 @@ func positive[T int | int64 | time.Duration](v, standard T) T {
 
 // Options of a gateway. What is not said to be optional is required.
 type Options struct {
-	// Upstreams are asked in this order. They are optional where Upstream is set.
+	// Upstreams are asked in this order.
 	Upstreams []Upstream
-	// Upstream is short for a last upstream that speaks Anthropic: its base URL,
-	// https, or http on a loopback address.
-	Upstream *url.URL
-	// Key is sent to Upstream. It may be empty for a model on this machine.
-	Key nacre.Secret
 	// SessionToken is what the brain must present as its key.
 	SessionToken nacre.Secret
 	// Budget is what the session may spend, in micro-dollars.

@@ -126,8 +126,8 @@ func (g *Gateway) choose(d Dialect, model string) (*Upstream, *refusal) {
 // gather puts the upstreams of the options in the order in which they are asked.
 func (o *Options) gather() ([]Upstream, error) {
 	all := slices.Clone(o.Upstreams)
-	if o.Upstream != nil || len(all) == 0 {
-		all = append(all, Upstream{URL: o.Upstream, Key: o.Key, Dialects: []Dialect{Anthropic}})
+	if len(all) == 0 {
+		return nil, errors.New("no upstream is given")
 	}
 	for i := range all {
 		u := &all[i]

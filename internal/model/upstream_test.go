@@ -37,8 +37,8 @@ func TestUpstreamsAreChosenByDialectAndModel(t *testing.T) {
 		o.Upstreams = []model.Upstream{
 			{URL: at(0, "/v1"), Dialects: []model.Dialect{model.Chat}, Models: []string{"qwen3:8b", "gpt-5.2"}, Prices: budget.Table{"qwen3:8b": {Free: true}}},
 			{URL: at(1, "/prefix/v1/"), Key: nacre.NewSecret("sk-openai"), Dialects: []model.Dialect{model.Chat, model.Responses}},
+			{URL: at(2, ""), Key: nacre.NewSecret("sk-claude"), Dialects: []model.Dialect{model.Anthropic}},
 		}
-		o.Upstream, o.Key = at(2, ""), nacre.NewSecret("sk-claude")
 	})
 	for _, test := range []struct {
 		s    speech
@@ -78,8 +78,9 @@ func TestAnUpstreamThatLacksItsKeyIsNotReplaced(t *testing.T) {
 		_, _ = io.WriteString(w, `{"usage":{"input_tokens":1,"output_tokens":1}}`)
 	}), func(o *model.Options) {
 		o.Upstreams = []model.Upstream{
-			{URL: o.Upstream, Dialects: []model.Dialect{model.Anthropic}, Models: []string{"claude-opus-5-5"}, Lacks: "CORP_KEY is not set"},
-			{URL: o.Upstream, Dialects: []model.Dialect{model.Chat}, Lacks: "OTHER_KEY is not set"},
+			{URL: o.Upstreams[0].URL, Dialects: []model.Dialect{model.Anthropic}, Models: []string{"claude-opus-5-5"}, Lacks: "CORP_KEY is not set"},
+			{URL: o.Upstreams[0].URL, Dialects: []model.Dialect{model.Chat}, Lacks: "OTHER_KEY is not set"},
+			o.Upstreams[0],
 		}
 	})
 	resp, text := b.post(t, hello, nil)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/model"
 )
 
@@ -228,7 +227,7 @@ func TestBetasGoByBrainAndVersion(t *testing.T) {
 		}
 	}
 	up := scripted(t, `{"turns":[{"text":"x"}]}`)
-	b := start(t, up, func(o *model.Options) { o.VendorTools = []string{"web_fetch"}; o.Key = nacre.NewSecret(realKey) })
+	b := start(t, up, func(o *model.Options) { o.VendorTools = []string{"web_fetch"} })
 	_, _ = b.post(t, hello, func(r *http.Request) { r.Header.Set("Anthropic-Beta", asked) })
 	if have := up.Requests()[0].Header.Get("Anthropic-Beta"); !strings.Contains(have, "web-fetch-2025-09-10") {
 		t.Errorf("a granted tool has not its feature: %q", have)

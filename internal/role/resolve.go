@@ -39,8 +39,14 @@ type Resolved struct {
 	// Warnings are for the person who wrote the role.
 	Warnings []string
 
+	// gives is what a role that extends this one may change of it.
+	gives given
+}
+
+// given is what a role lets those that extend it change.
+type given struct {
 	relaxable []atom.ID
-	tools     []string // that a child may add
+	tools     []string // that they may add
 }
 
 // ErrNotSpawnable is a role in which no agent is started.
@@ -169,20 +175,20 @@ func (l Library) putAtoms(r *Resolved, under Resolved, own Role) error {
 			return fmt.Errorf("%s is both required and relaxed", a.ID)
 		case !under.Has(a.ID):
 			r.Warnings = append(r.Warnings, fmt.Sprintf("role %q relaxes %s, which it does not inherit", own.Name, a.ID))
-		case holds(a.ID) && !slices.Contains(under.relaxable, a.ID):
+		case holds(a.ID) && !slices.Contains(under.gives.relaxable, a.ID):
 			return fmt.Errorf("%s cannot be relaxed: role %q does not say that it is relaxable", a.ID, under.Name)
 		}
 		r.Atoms = slices.DeleteFunc(r.Atoms, func(one atom.Atom) bool { return one.ID == a.ID })
 	}
-	r.relaxable = nil
+	r.gives.relaxable = nil
 	for _, a := range relaxable {
 		switch {
-		case under.Has(a.ID) && holds(a.ID) && !slices.Contains(under.relaxable, a.ID):
+		case under.Has(a.ID) && holds(a.ID) && !slices.Contains(under.gives.relaxable, a.ID):
 			return fmt.Errorf("%s cannot be made relaxable: role %q, which it comes from, does not say so", a.ID, under.Name)
 		case !r.Has(a.ID):
 			r.Warnings = append(r.Warnings, fmt.Sprintf("role %q says that %s is relaxable, and does not have it", own.Name, a.ID))
 		}
-		r.relaxable = append(r.relaxable, a.ID)
+		r.gives.relaxable = append(r.gives.relaxable, a.ID)
 	}
 	if len(r.Atoms) == 0 && r.Spawnable {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("no atom holds role %q", own.Name))
@@ -221,12 +227,12 @@ func (l Library) find(key string, names []string) ([]atom.Atom, error) {
 // only become less, but for the tools that the parent lets a child add.
 func (r *Resolved) narrow(under Resolved, own Role) error {
 	r.Denied = union(under.Denied, own.Denied)
-	r.tools = nil
+	r.gives.tools = nil
 	for _, tool := range own.RelaxableTools {
-		if under.Tools != nil && !permits(under.Tools, tool) && !slices.Contains(under.tools, tool) {
+		if under.Tools != nil && !permits(under.Tools, tool) && !slices.Contains(under.gives.tools, tool) {
 			return fmt.Errorf("tools.relaxable: %q is not for this role to give: role %q does not have it", tool, under.Name)
 		}
-		r.tools = append(r.tools, tool)
+		r.gives.tools = append(r.gives.tools, tool)
 	}
 	switch {
 	case own.Allowed == nil:
@@ -255,7 +261,7 @@ func (r *Resolved) intersect(under Resolved, own Role) []string {
 	for _, tool := range own.Allowed {
 		switch {
 		case slices.Contains(kept, tool) || tool == "*":
-		case permits(under.Tools, tool) || slices.Contains(under.tools, tool):
+		case permits(under.Tools, tool) || slices.Contains(under.gives.tools, tool):
 			kept = append(kept, tool)
 		default:
 			r.Warnings = append(r.Warnings, fmt.Sprintf("role %q allows %s, which role %q does not: it stays denied", own.Name, tool, under.Name))

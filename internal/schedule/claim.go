@@ -99,7 +99,7 @@ func (w writing) claimDue(ctx context.Context, task Schedule, waiting []Tick) (C
 	if err != nil {
 		return Claim{}, false, w.giveUp(ctx, task, err)
 	}
-	handled := min(task.handled, max(w.now.Unix(), task.forgotten))
+	handled := min(task.reckoning.handled, max(w.now.Unix(), task.reckoning.forgotten))
 	due := spec.Due(time.Unix(handled, 0), w.now, task.Missed, Grace)
 	t := Tick{Schedule: task.ID, At: due.Run, State: Claimed, Changed: w.now}
 	if t.At.IsZero() {

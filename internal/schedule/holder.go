@@ -104,8 +104,8 @@ func (s *Store) refresh(ctx context.Context) error {
 			if err != nil {
 				continue // it is paused when it is due
 			}
-			if due := moment(spec.Next(time.Unix(task.handled, 0))); due != task.due {
-				if err := handledTo(ctx, tx, task.ID, task.handled, due); err != nil {
+			if due := moment(spec.Next(time.Unix(task.reckoning.handled, 0))); due != task.reckoning.due {
+				if err := handledTo(ctx, tx, task.ID, task.reckoning.handled, due); err != nil {
 					return err
 				}
 			}

@@ -60,10 +60,10 @@ func (s *Store) entries(ctx context.Context, where string, args ...any) ([]Entry
 
 // next is the tick to come; nil for none.
 func (s Schedule) next() *time.Time {
-	if !s.Enabled || s.due == 0 {
+	if !s.Enabled || s.reckoning.due == 0 {
 		return nil
 	}
-	next := s.in(s.due)
+	next := s.in(s.reckoning.due)
 	return &next
 }
 
@@ -115,7 +115,7 @@ func query(ctx context.Context, q session, where string, args ...any) (list []Sc
 		var gate, label string
 		var created int64
 		if err := rows.Scan(&s.ID, &s.Group, &s.Kind, &s.Value, &s.Zone, &s.Prompt, &gate, &s.Missed, &s.Session, &s.Enabled, &s.CreatedBy, &label, &created,
-			&s.handled, &s.due, &s.forgotten); err != nil {
+			&s.reckoning.handled, &s.reckoning.due, &s.reckoning.forgotten); err != nil {
 			return nil, err
 		}
 		if err := errors.Join(json.Unmarshal([]byte(gate), &s.Gate), s.Label.UnmarshalText([]byte(label))); err != nil {

@@ -77,8 +77,11 @@ type Schedule struct {
 	Label   nacre.Label `json:"label"`
 	Created time.Time   `json:"created"`
 
-	handled, due, forgotten int64
+	reckoning reckoning
 }
+
+// reckoning is how far a schedule's ticks are dealt with, in seconds since 1970 (see schema.go).
+type reckoning struct{ handled, due, forgotten int64 }
 
 // Draft is what a new schedule is made of.
 type Draft struct {
@@ -197,8 +200,8 @@ func made(d Draft, id string, now time.Time) (Schedule, error) {
 	if err != nil {
 		return s, invalid("%w", err)
 	}
-	s.Value, s.handled = spec.Value(), s.Created.Unix()
-	if s.due = moment(spec.Next(s.Created)); s.due == 0 {
+	s.Value, s.reckoning.handled = spec.Value(), s.Created.Unix()
+	if s.reckoning.due = moment(spec.Next(s.Created)); s.reckoning.due == 0 {
 		return s, invalid("%w", calendar.ErrNever)
 	}
 	return s, nil

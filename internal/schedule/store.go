@@ -67,7 +67,7 @@ func (s *Store) Add(ctx context.Context, d Draft) (Schedule, error) {
 		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO schedules(id, group_name, kind, value, zone, prompt, gate, missed, session, enabled, created_by, label, created, handled, due)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, true, ?, ?, ?, ?, ?)`, added.ID, added.Group, added.Kind, added.Value, added.Zone, added.Prompt, string(gate),
-			added.Missed, added.Session, added.CreatedBy, added.Label.String(), added.Created.Unix(), added.handled, added.due)
+			added.Missed, added.Session, added.CreatedBy, added.Label.String(), added.Created.Unix(), added.reckoning.handled, added.reckoning.due)
 		return err
 	})
 	return added, err
@@ -110,10 +110,10 @@ func (s *Store) Enable(ctx context.Context, id string, on bool) error {
 			if err != nil {
 				return invalid("%w", err)
 			}
-			found.handled = max(found.handled, s.now().Unix())
-			found.due = moment(spec.Next(time.Unix(found.handled, 0)))
+			found.reckoning.handled = max(found.reckoning.handled, s.now().Unix())
+			found.reckoning.due = moment(spec.Next(time.Unix(found.reckoning.handled, 0)))
 		}
-		_, err = tx.ExecContext(ctx, `UPDATE schedules SET enabled = ?, handled = ?, due = ? WHERE id = ?`, on, found.handled, orNull(found.due), id)
+		_, err = tx.ExecContext(ctx, `UPDATE schedules SET enabled = ?, handled = ?, due = ? WHERE id = ?`, on, found.reckoning.handled, orNull(found.reckoning.due), id)
 		return err
 	})
 }

@@ -115,22 +115,22 @@ func (w *writer) item() {
 func (w *writer) openLink(t html.Token) {
 	w.closeLink() // links do not nest
 	href, _ := attribute(t, "href")
-	if w.link = w.resolve(href); w.link == "" {
+	if w.link.address = w.resolve(href); w.link.address == "" {
 		return
 	}
 	w.mark("[")
-	w.linked = w.out.Len()
+	w.link.from = w.out.Len()
 }
 
 // closeLink writes where the link that is open leads, if it has a text.
 func (w *writer) closeLink() {
-	address := w.link
-	w.link = ""
+	address := w.link.address
+	w.link.address = ""
 	switch {
 	case address == "":
 	case w.markdown:
 		w.put("](" + address + ")")
-	case w.out.Len() > w.linked && !strings.HasSuffix(w.out.String(), address):
+	case w.out.Len() > w.link.from && !strings.HasSuffix(w.out.String(), address):
 		w.put(" (" + address + ")")
 	}
 }

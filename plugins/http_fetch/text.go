@@ -36,13 +36,26 @@ type writer struct {
 	pre     int
 	lists   int
 	quotes  int
-	link    string // the address of the link that is open
-	linked  int    // where its text begins
+	link    link
 
-	hidden atom.Atom // the element that is left out
-	name   string    // and its name, where that is no atom
-	depth  int       // how many of its name are open
+	hidden hidden
 }
+
+// link is the link that is open; the zero value is none.
+type link struct {
+	address string
+	from    int // where its text begins
+}
+
+// hidden is the element that is left out; the zero value is none.
+type hidden struct {
+	atom  atom.Atom
+	name  string
+	depth int // how many of its name are open
+}
+
+// is tells an element of the same name.
+func (h hidden) is(a atom.Atom, name string) bool { return a == h.atom && name == h.name }
 
 func (w *writer) title() string { return strings.Join(strings.Fields(w.head.String()), " ") }
 
@@ -58,7 +71,7 @@ func (w *writer) convert(in io.Reader) {
 			w.closeLink()
 			return
 		case html.TextToken:
-			if w.hidden == 0 && w.name == "" {
+			if !w.skipping() {
 				w.say(string(z.Text()))
 			}
 		case html.StartTagToken, html.SelfClosingTagToken:
@@ -71,15 +84,15 @@ func (w *writer) convert(in io.Reader) {
 	}
 }
 
-func (w *writer) skipping() bool { return w.hidden != 0 || w.name != "" }
+func (w *writer) skipping() bool { return w.hidden.depth > 0 }
 
 func (w *writer) start(t html.Token) {
 	if w.skipping() {
-		if t.DataAtom == w.hidden && t.Data == w.name {
-			if w.depth == 1 && endsItself(t.DataAtom) { // <li hidden>…<li>: the next one ends it
-				w.hidden, w.name, w.depth = 0, "", 0
+		if w.hidden.is(t.DataAtom, t.Data) {
+			if w.hidden.depth == 1 && endsItself(t.DataAtom) { // <li hidden>…<li>: the next one ends it
+				w.hidden = hidden{}
 			} else {
-				w.depth++
+				w.hidden.depth++
 				return
 			}
 		} else {
@@ -88,7 +101,7 @@ func (w *writer) start(t html.Token) {
 	}
 	if leftOut(t) {
 		if !isVoid(t.DataAtom) {
-			w.hidden, w.name, w.depth = t.DataAtom, t.Data, 1
+			w.hidden = hidden{t.DataAtom, t.Data, 1}
 		}
 		return
 	}
@@ -97,10 +110,8 @@ func (w *writer) start(t html.Token) {
 
 func (w *writer) end(a atom.Atom, name string) {
 	if w.skipping() {
-		if a == w.hidden && name == w.name {
-			if w.depth--; w.depth == 0 {
-				w.hidden, w.name = 0, ""
-			}
+		if w.hidden.is(a, name) {
+			w.hidden.depth--
 		}
 		return
 	}
