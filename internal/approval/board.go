@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,8 +28,9 @@ const (
 	// patience is how long a press waits for its desk, and sure how much longer where the
 	// desk has it in hand.
 	patience, sure = 8 * time.Second, 15 * time.Second
-	// oneLook bounds one look at the tables.
-	oneLook = 5 * time.Second
+	// oneLook bounds one look at the tables, and maxQuestions what is read of it.
+	oneLook      = 5 * time.Second
+	maxQuestions = 1000
 )
 
 // ErrAbsent is a press that its session's machine did not take: nothing was done.
@@ -69,9 +71,13 @@ func (b Board) pool(ctx context.Context) (*pgxpool.Pool, error) {
 	return b.store.Room(ctx, room, Migrations)
 }
 
-// Questions are those that wait at all machines; at this one too.
+// Questions are those that wait at all machines; at this one too. Where there are more than
+// maxQuestions, they are those of the desks that were heard of longest ago, with an error.
 func (b Board) Questions(ctx context.Context) ([]nacre.Question, error) {
 	found, err := b.find(ctx, `true`)
+	if len(found) > maxQuestions {
+		found, err = found[:maxQuestions], fmt.Errorf("more than %d questions wait in the store: only %d are shown; answer some, or stop the sessions that ask", maxQuestions, maxQuestions)
+	}
 	all := make([]nacre.Question, 0, len(found))
 	for _, f := range found {
 		all = append(all, f.question)
@@ -92,7 +98,7 @@ func (b Board) find(ctx context.Context, where string, args ...any) ([]waiting, 
 		return nil, err
 	}
 	rows, err := pool.Query(ctx, `SELECT desk, question FROM nacre_question
-		WHERE seen > clock_timestamp() - interval '`+fresh+`' AND `+where+` ORDER BY seen LIMIT 1000`, args...)
+		WHERE seen > clock_timestamp() - interval '`+fresh+`' AND `+where+` ORDER BY seen LIMIT `+strconv.Itoa(maxQuestions+1), args...)
 	if err != nil {
 		return nil, database.Classified(err)
 	}

@@ -3,6 +3,7 @@ package approval_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -202,5 +203,28 @@ func TestAStoreThatIsAwayTakesNothingFromADesk(t *testing.T) {
 	}
 	if _, err := approval.NewBoard(store).Questions(t.Context()); !errors.Is(err, database.ErrAway) {
 		t.Errorf("have %v, want the store away", err)
+	}
+}
+
+// Questions that one look does not show are said to be there.
+func TestMoreQuestionsThanABoardShows(t *testing.T) {
+	t.Parallel()
+	b := newBoards(t)
+	board := approval.NewBoard(b.here)
+	pool, err := b.here.Room(t.Context(), "approval", approval.Migrations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		more, shown int
+		whole       bool
+	}{{1000, 1000, true}, {1, 1000, false}} {
+		if _, err := pool.Exec(t.Context(), `INSERT INTO nacre_question (desk, id, session, question, seen)
+			SELECT 'elsewhere' || $2, 'q' || n, 's', '{}', clock_timestamp() + interval '1 hour' FROM generate_series(1, $1) n`, c.more, fmt.Sprint(c.more)); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := board.Questions(t.Context()); len(all) != c.shown || (err == nil) != c.whole {
+			t.Errorf("%d more: %d are shown: %v", c.more, len(all), err)
+		}
 	}
 }
