@@ -517,6 +517,7 @@ func (l *Credentials) Close(ctx context.Context) error {
 		leases := slices.Concat(h.spent, h.leases)
 		h.ended = true
 		h.mu.Unlock()
+		h.standing.lose(l.inst.Options.Now()) // once more: a request may have had its value since
 		if len(leases) == 0 {
 			continue
 		}
