@@ -69,6 +69,8 @@ func schedules(ctx context.Context, inst *installation.Installation, n *node.Nod
 // ScheduleHooks are what the scheduler calls. All are required, and may be called
 // concurrently.
 type ScheduleHooks struct {
+	// Serving is told once others see that this process serves the schedules; it may be nil.
+	Serving func()
 	// Start deals with a tick and returns when that is over. An outcome of
 	// schedule.NothingToDo says that its gate found nothing to do; an error, that the
 	// task failed.
@@ -98,6 +100,9 @@ func RunSchedules(ctx context.Context, inst *installation.Installation, n *node.
 	}()
 	if err := store.Serve(ctx); err != nil {
 		return &installation.NotReady{What: "the schedules", Err: err}
+	}
+	if hooks.Serving != nil {
+		hooks.Serving()
 	}
 	room := make(chan struct{}, maxTicks)
 	poll := time.NewTicker(SchedulePoll)

@@ -164,8 +164,9 @@ func Run(ctx context.Context, inst *installation.Installation, attend Attend, o 
 	if err := h.subscribe(work, &working, o.Event); err != nil {
 		return err
 	}
+	scheduled := make(chan struct{})
 	working.Go(func() {
-		if err := scheduling.RunSchedules(work, inst, h.inbox.Node(), scheduling.ScheduleHooks{Start: h.tick, Created: h.created, Ended: func(t schedule.Tick) (schedule.State, string) { return scheduling.TickEnd(inst, t) }, Left: h.left}); err != nil {
+		if err := scheduling.RunSchedules(work, inst, h.inbox.Node(), scheduling.ScheduleHooks{Serving: func() { close(scheduled) }, Start: h.tick, Created: h.created, Ended: func(t schedule.Tick) (schedule.State, string) { return scheduling.TickEnd(inst, t) }, Left: h.left}); err != nil {
 			stop(err)
 		}
 	})
@@ -183,10 +184,14 @@ func Run(ctx context.Context, inst *installation.Installation, attend Attend, o 
 		case <-work.Done():
 		}
 	})
-	if o.Started != nil {
-		o.Started(h.serving())
+	select {
+	case <-scheduled: // who is told that it serves may ask for a tick at once
+		if o.Started != nil {
+			o.Started(h.serving())
+		}
+		tellPlugins(h, bus.TopicPluginReady)
+	case <-work.Done():
 	}
-	tellPlugins(h, bus.TopicPluginReady)
 	<-work.Done()
 	if cause := context.Cause(work); ctx.Err() == nil && !errors.Is(cause, session.ErrStopped) {
 		return cause
