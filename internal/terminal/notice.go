@@ -16,6 +16,8 @@ const (
 	noticePatience = 2 * time.Second
 	// noticeEvery is how often a person is told that more waits: a burst is one notice.
 	noticeEvery = 10 * time.Second
+	// noticeAgain is how often it is asked whether somebody who was not to be told is to be told now.
+	noticeAgain = 30 * time.Second
 
 	noticeTitle = "nacre"
 	noticeText  = "a question waits"
@@ -30,14 +32,16 @@ const (
 // to pass such on, and else to the person's desktop. A nil Notice tells nobody. Its
 // methods may be called concurrently.
 type Notice struct {
-	sequence string // what the terminal passes on; empty where it is not known to
-	address  string // of the desktop's bus; empty where there is none
+	terminal io.Writer // nil where none is told
+	sequence string    // what the terminal passes on; empty where it is not known to
+	address  string    // of the desktop's bus; empty where there is none
 	now      func() time.Time
 	wanted   func() bool
 
 	mu    sync.Mutex
 	waits map[string]bool // the questions, by id
 	last  time.Time
+	later *time.Timer // while somebody is to be told who does not want it now
 
 	asking  sync.Mutex // one after the other
 	shown   uint32     // what the desktop calls the notice
@@ -45,10 +49,11 @@ type Notice struct {
 }
 
 // NewNotice is a notice for the person whose environment it is, and who has a terminal
-// before them or not. It is shown while wanted says so, which is asked at each question.
-func NewNotice(getenv func(string) string, onTerminal bool, now func() time.Time, wanted func() bool) *Notice {
-	n := &Notice{now: now, wanted: wanted, waits: map[string]bool{}}
-	if onTerminal {
+// before them, or nil. It is shown when wanted says so, which is asked at each question, and
+// from then on for as long as one waits.
+func NewNotice(getenv func(string) string, terminal io.Writer, now func() time.Time, wanted func() bool) *Notice {
+	n := &Notice{terminal: terminal, now: now, wanted: wanted, waits: map[string]bool{}}
+	if terminal != nil {
 		n.sequence = noticeSequence(getenv)
 	}
 	if address := getenv("DBUS_SESSION_BUS_ADDRESS"); n.sequence == "" && isSocket(address) {
@@ -79,34 +84,43 @@ func isSocket(address string) bool {
 	return !strings.Contains(address, ";") && (strings.HasPrefix(address, "unix:path=") || strings.HasPrefix(address, "unix:abstract="))
 }
 
-// Sequence is what is printed on the terminal with a question that appears now.
-func (n *Notice) Sequence() string {
-	if n == nil || n.sequence == "" || !n.wanted() {
-		return ""
-	}
-	return n.sequence
-}
-
-// Print prints the sequence on a terminal. One that is gone needs none.
-func (n *Notice) Print(terminal io.Writer) { _, _ = io.WriteString(terminal, n.Sequence()) }
+// reaches tells whether there is anywhere to tell somebody.
+func (n *Notice) reaches() bool { return n != nil && (n.sequence != "" || n.address != "") }
 
 // Waits tells that a question waits. It does not wait itself.
 func (n *Notice) Waits(id string) {
-	if n == nil || n.address == "" {
+	if !n.reaches() {
 		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.waits[id] = true
-	if now := n.now(); (len(n.waits) == 1 || now.Sub(n.last) >= noticeEvery) && n.wanted() {
-		n.last = now
-		n.telling.Go(n.tell)
+	if n.later == nil && (len(n.waits) == 1 || n.now().Sub(n.last) >= noticeEvery) {
+		n.offer()
+	}
+}
+
+// offer tells now, or when that is wanted: a question may outlive quiet hours. mu is held.
+func (n *Notice) offer() {
+	if !n.wanted() {
+		n.later = time.AfterFunc(noticeAgain, n.offerAgain)
+		return
+	}
+	n.last = n.now()
+	n.telling.Go(n.tell)
+}
+
+func (n *Notice) offerAgain() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.later = nil; len(n.waits) > 0 {
+		n.offer()
 	}
 }
 
 // Settled tells that a question waits no longer. With the last one the notice goes.
 func (n *Notice) Settled(id string) {
-	if n == nil || n.address == "" {
+	if !n.reaches() {
 		return
 	}
 	n.mu.Lock()
@@ -121,7 +135,7 @@ func (n *Notice) Settled(id string) {
 
 // Close takes the notice back, and waits for that, but not long.
 func (n *Notice) Close() {
-	if n == nil || n.address == "" {
+	if !n.reaches() {
 		return
 	}
 	n.mu.Lock()
@@ -133,14 +147,25 @@ func (n *Notice) Close() {
 	n.telling.Wait()
 }
 
-// tell lets the desktop show what waits now. A desktop that is not there, or does not
-// answer, is no reason to stop: the question waits all the same.
+// tell lets the terminal or the desktop show what waits now. One that is not there, or does
+// not answer, is no reason to stop: the question waits all the same.
 func (n *Notice) tell() {
 	n.asking.Lock()
 	defer n.asking.Unlock()
 	n.mu.Lock()
 	waits := len(n.waits)
 	n.mu.Unlock()
+	if n.sequence != "" {
+		if waits > 0 {
+			_, _ = io.WriteString(n.terminal, n.sequence)
+		}
+		return
+	}
+	n.show(waits)
+}
+
+// show lets the desktop show how many questions wait, and nothing where none does. asking is held.
+func (n *Notice) show(waits int) {
 	if waits == 0 && n.shown == 0 {
 		return
 	}

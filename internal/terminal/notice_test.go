@@ -1,11 +1,14 @@
 package terminal_test
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/terminal"
@@ -25,7 +28,7 @@ func TestADesktopIsToldOnceOfABurst(t *testing.T) {
 	t.Parallel()
 	d, address := testpeer.NewDesktop(t)
 	now := time.Unix(1000, 0)
-	n := terminal.NewNotice(variables(map[string]string{"DBUS_SESSION_BUS_ADDRESS": address, "TERM": "xterm-256color"}), true, func() time.Time { return now }, always)
+	n := terminal.NewNotice(variables(map[string]string{"DBUS_SESSION_BUS_ADDRESS": address, "TERM": "xterm-256color"}), io.Discard, func() time.Time { return now }, always)
 	n.Waits("first")
 	testwait.Until(t, "the first notice", func() bool { return d.Has() == "map[1:nacre: a question waits] 1" })
 	for more := range 100 {
@@ -66,33 +69,57 @@ func TestATerminalIsToldInItsOwnWay(t *testing.T) {
 		"xterm":            {map[string]string{"TERM": "xterm-256color"}, ""},
 		"none":             {nil, ""},
 	} {
-		var printed strings.Builder
-		if terminal.NewNotice(variables(c.env), true, time.Now, always).Print(&printed); printed.String() != c.want {
-			t.Errorf("%s: have %q, want %q", name, printed.String(), c.want)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			var printed strings.Builder
+			n := terminal.NewNotice(variables(c.env), &printed, time.Now, always)
+			n.Waits("one")
+			n.Waits("another")
+			synctest.Wait()
+			n.Close()
+			if printed.String() != c.want {
+				t.Errorf("%s: have %q, want %q", name, printed.String(), c.want)
+			}
+		})
 	}
 }
 
-// M-46: in quiet hours nobody is told, and the first question after them tells of all that wait.
-func TestQuietHoursAreKeptAtTheDesktop(t *testing.T) {
+// M-46: in quiet hours nobody is told; when they end, who is before the desktop or the terminal is
+// told of all that waits then, once, whether or not another question comes.
+func TestAQuestionThatOutlivesQuietHoursIsTold(t *testing.T) {
 	t.Parallel()
 	d, address := testpeer.NewDesktop(t)
-	wanted := false
-	tell := func() bool { return wanted }
-	n := terminal.NewNotice(variables(map[string]string{"DBUS_SESSION_BUS_ADDRESS": address}), true, time.Now, tell)
-	n.Waits("asleep")
-	n.Waits("gone")
-	n.Settled("gone")
-	kitty := terminal.NewNotice(variables(map[string]string{"TERM": "xterm-kitty"}), true, time.Now, tell)
-	if said := kitty.Sequence(); said != "" {
-		t.Errorf("the terminal is told %q", said)
-	}
-	wanted = true
-	n.Waits("awake")
-	testwait.Until(t, "the notice of both", func() bool { return d.Has() == "map[1:nacre: 2 questions wait] 1" })
-	n.Close()
-	if kitty.Sequence() == "" || d.Has() != "map[] 1" {
-		t.Errorf("have %q and %s", kitty.Sequence(), d.Has())
+	for _, c := range []struct {
+		name   string
+		env    map[string]string
+		later  func(n *terminal.Notice)
+		want   string
+		screen string
+	}{
+		{"by itself", map[string]string{"DBUS_SESSION_BUS_ADDRESS": address}, func(*terminal.Notice) {}, "nacre: a question waits · nacre approvals shows it", ""},
+		{"with another", map[string]string{"DBUS_SESSION_BUS_ADDRESS": address}, func(n *terminal.Notice) { n.Waits("awake") }, "nacre: 2 questions wait · nacre approvals shows it", ""},
+		{"on a terminal", map[string]string{"TERM": "foot"}, func(*terminal.Notice) {}, "", "\x1b]777;notify;nacre;a question waits\x1b\\"},
+		{"no more", map[string]string{"TERM": "foot"}, func(n *terminal.Notice) { n.Settled("asleep") }, "", ""},
+	} {
+		before := len(d.Told())
+		synctest.Test(t, func(t *testing.T) {
+			var wanted atomic.Bool
+			var printed strings.Builder
+			n := terminal.NewNotice(variables(c.env), &printed, time.Now, wanted.Load)
+			n.Waits("asleep")
+			n.Waits("gone")
+			n.Settled("gone")
+			time.Sleep(8 * time.Hour)
+			if said := d.Told(); len(said) != before || printed.Len() > 0 {
+				t.Errorf("%s: in quiet hours somebody was told %q, %q", c.name, said, printed.String())
+			}
+			wanted.Store(true)
+			c.later(n)
+			time.Sleep(8 * time.Hour)
+			n.Close()
+			if said := strings.Join(d.Told()[before:], "; "); said != c.want || printed.String() != c.screen {
+				t.Errorf("%s: have %q and %q, want %q and %q", c.name, said, printed.String(), c.want, c.screen)
+			}
+		})
 	}
 }
 
@@ -102,7 +129,7 @@ func TestNoDesktopIsNoHindrance(t *testing.T) {
 	t.Parallel()
 	made := filepath.Join(t.TempDir(), "made")
 	for _, address := range []string{"", "autolaunch:", "unixexec:path=/usr/bin/touch,argv1=" + made, "unix:path=/nowhere", "tcp:host=localhost,port=1"} {
-		n := terminal.NewNotice(variables(map[string]string{"DBUS_SESSION_BUS_ADDRESS": address}), true, time.Now, always)
+		n := terminal.NewNotice(variables(map[string]string{"DBUS_SESSION_BUS_ADDRESS": address}), io.Discard, time.Now, always)
 		n.Waits("one")
 		n.Settled("one")
 		n.Close()

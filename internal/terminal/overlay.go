@@ -65,7 +65,7 @@ type view struct {
 	pages, seen int
 }
 
-// OverlayOptions of an overlay. All but Suspends, Notice and Hear are required.
+// OverlayOptions of an overlay. All but Suspends and Hear are required.
 type OverlayOptions struct {
 	Out io.Writer
 	// Word is the host's own, which no program inside knows.
@@ -81,9 +81,6 @@ type OverlayOptions struct {
 	// Suspends tells whether Ctrl-Z stops the job, as where the program has no shell to
 	// go back to. Nil means never.
 	Suspends func() bool
-	// Notice is printed with each question, for a terminal that tells people who look
-	// elsewhere; nil prints nothing.
-	Notice func() string
 	// Hear waits a moment for what the terminal sends, and returns nothing where it is
 	// silent. It is called where nobody else reads the terminal; nil hears nothing.
 	Hear func() []byte
@@ -97,9 +94,6 @@ type waiting struct {
 
 // NewOverlay makes an overlay that shows nothing.
 func NewOverlay(o OverlayOptions) *Overlay {
-	if o.Notice == nil {
-		o.Notice = func() string { return "" }
-	}
 	overlay := &Overlay{o: o}
 	overlay.room = sync.NewCond(&overlay.mu)
 	return overlay
@@ -121,7 +115,7 @@ func (v *Overlay) Ask(q nacre.Question, answer func(nacre.Ruling)) {
 		v.print(keepTitle)
 	}
 	v.queue = append(v.queue, waiting{q, answer})
-	v.print(attention + v.o.Notice())
+	v.print(attention)
 	if !v.up && !v.away && (v.modes.alternate() || v.o.Draws()) {
 		v.show()
 	}
@@ -173,6 +167,16 @@ func (v *Overlay) pass(p []byte) error {
 	_, err := v.o.Out.Write(all[:whole])
 	v.tail = append([]byte(nil), all[whole:]...)
 	return err
+}
+
+// Tell prints what the terminal passes on to its person, in the middle of no sequence of the
+// program's.
+func (v *Overlay) Tell(sequence string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.ended {
+		v.print(sequence)
+	}
 }
 
 // print writes nacre's own. A terminal that is gone needs none.

@@ -148,7 +148,11 @@ func (cmd execCommand) attended(ctx context.Context, rt *assembly.Runtime, e ass
 		}
 	}
 	if a.json == nil || a.detached {
-		a.screen.notice = notice(cmd.Env, rt, !a.detached && terminal.Is(cmd.Stderr))
+		var before io.Writer
+		if !a.detached && terminal.Is(cmd.Stderr) {
+			before = past{a.screen, cmd.Stderr}
+		}
+		a.screen.notice = notice(cmd.Env, rt, before)
 		defer a.screen.notice.Close()
 	}
 	e.Asking = a.asking()
@@ -397,9 +401,6 @@ func (s status) question(q nacre.Question, answer func(nacre.Ruling) (nacre.Pres
 		return
 	}
 	s.printer().Question(q, time.Now())
-	if terminal.Is(s.env.Stderr) {
-		s.screen.notice.Print(s.env.Stderr)
-	}
 }
 
 func (s status) notice(step nacre.Step) {

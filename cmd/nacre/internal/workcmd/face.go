@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -17,8 +18,10 @@ import (
 type face struct {
 	env     *command.Env
 	printer *terminal.Printer
-	log     *assembly.EventLog // nil before the session is there, and where none is kept
-	notice  *terminal.Notice
+	// terminal is the person's, nil where there is none. They may stop it, and no run with it.
+	terminal io.Writer
+	log      *assembly.EventLog // nil before the session is there, and where none is kept
+	notice   *terminal.Notice
 	// verbose shows what tools were called with and gave.
 	verbose bool
 	// told says that a person knows already what keeps the work from landing.
@@ -27,13 +30,12 @@ type face struct {
 
 func newFace(env *command.Env) *face {
 	f := &face{env: env, printer: env.Printer(env.Stdout)}
-	if f.onTerminal() { // which somebody may stop, and no run with it
-		f.printer = terminal.New(terminal.NewUnheld(env.Stdout), terminal.Detect(true, env.Getenv))
+	if terminal.Is(env.Stdout) {
+		f.terminal = terminal.NewUnheld(env.Stdout)
+		f.printer = terminal.New(f.terminal, terminal.Detect(true, env.Getenv))
 	}
 	return f
 }
-
-func (f *face) onTerminal() bool { return terminal.Is(f.env.Stdout) }
 
 // asking asks in this terminal, if it is one, and shows how to answer from another.
 func (f *face) asking() assembly.Asking {
@@ -133,9 +135,6 @@ func (f *face) ask(q nacre.Question, _ func(nacre.Ruling) (nacre.Pressed, error)
 		return
 	}
 	f.printer.Question(q, time.Now())
-	if f.onTerminal() {
-		f.notice.Print(f.env.Stdout)
-	}
 }
 
 // settled keeps that a question waits no longer. Whoever answered it was told.

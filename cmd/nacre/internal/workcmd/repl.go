@@ -101,7 +101,7 @@ func (r *repl) told(err error, env *command.Env) {
 
 // prompt shows that it is the person's turn.
 func (r *repl) prompt(env *command.Env) {
-	if !env.JSON && terminal.Is(env.Stdin) && r.face.onTerminal() {
+	if !env.JSON && terminal.Is(env.Stdin) && r.face.terminal != nil {
 		_, _ = fmt.Fprint(env.Stdout, "> ") // a terminal that is gone types nothing
 	}
 }

@@ -197,7 +197,11 @@ func wantServers(rt *assembly.Runtime, group nacre.Group, path string) error {
 
 func (cmd runCommand) work(ctx context.Context, rt *assembly.Runtime, run assembly.Run, o runOptions, face *face) error {
 	if !cmd.JSON || o.detached {
-		face.notice = notice(cmd.Env, rt, !o.detached && face.onTerminal())
+		before := face.terminal
+		if o.detached {
+			before = nil
+		}
+		face.notice = notice(cmd.Env, rt, before)
 		defer face.notice.Close()
 	}
 	run.Progress, run.Asking = face.progress, face.asking()

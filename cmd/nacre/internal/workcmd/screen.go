@@ -50,7 +50,7 @@ func (s *screen) on(env *command.Env, master *os.File) *terminal.Overlay {
 		Out: env.Stdout, Word: s.word, Style: terminal.Detect(true, env.Getenv),
 		Size:   func() (columns, rows int) { return sandbox.Size(env.Stdin) },
 		Redraw: func() { sandbox.Redraw(env.Stdin, master) },
-		Draws:  s.draws, Now: time.Now, Suspends: func() bool { return s.agent || sandbox.Alone(master) }, Notice: s.notice.Sequence,
+		Draws:  s.draws, Now: time.Now, Suspends: func() bool { return s.agent || sandbox.Alone(master) },
 		Hear: func() []byte { return sandbox.Hear(env.Stdin) },
 	})
 	if s.is(env) {
@@ -73,11 +73,30 @@ func (s *screen) unheld(stream *os.File) io.Writer {
 }
 
 // notice is for the person before a command's terminal; nil where the config is against it.
-func notice(env *command.Env, rt *assembly.Runtime, onTerminal bool) *terminal.Notice {
+func notice(env *command.Env, rt *assembly.Runtime, before io.Writer) *terminal.Notice {
 	if !assembly.Notifies(rt) {
 		return nil
 	}
-	return terminal.NewNotice(env.Getenv, onTerminal, time.Now, func() bool { return assembly.Wanted(rt) })
+	return terminal.NewNotice(env.Getenv, before, time.Now, func() bool { return assembly.Wanted(rt) })
+}
+
+// past writes to the person's terminal past a program that has it.
+type past struct {
+	*screen
+	stream *os.File
+}
+
+// Write implements [io.Writer].
+func (n past) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	overlay, begun := n.overlay, n.begun
+	n.mu.Unlock()
+	if overlay == nil || !begun {
+		return n.unheld(n.stream).Write(p)
+	}
+	sequence := string(p)
+	n.events.Tell(func() { overlay.Tell(sequence) }) // a slow terminal holds up no notice
+	return len(p), nil
 }
 
 // begins says that the program has the terminal.
