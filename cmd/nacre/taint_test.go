@@ -84,7 +84,7 @@ func TestAQuestionSaysWhereAValueCameFrom(t *testing.T) {
 	if len(first.Origins) != 1 || first.Origins[0].Provenance != nacre.SeenUntrusted || first.Origins[0].Argument != "to" {
 		t.Errorf("have %+v", first)
 	}
-	i.nacre("approvals", "list").want(t, 0, "to came from an UNTRUSTED source: result of desk.inbox", "https://evil.example/drop", "not every value comes from you")
+	i.nacre("approvals", "list").want(t, 0, "to came from an UNTRUSTED source: result of desk.inbox", "https://evil.example/drop", "not every value")
 	i.nacre("approvals", "approve", first.ID).want(t, 0, "answered")
 	second := i.next(first)
 	i.nacre("approvals", "list").want(t, 0, "to came from nowhere that is known")

@@ -43,6 +43,21 @@ func RenderWhole(q nacre.Question) string {
 	return r.String()
 }
 
+// goesOn begins each row of a line that has more than one.
+const goesOn = "    ↳ "
+
+// Folded is a question as a terminal of so many columns shows it: a row that goes on with
+// the one before says so, so that no part of a long value passes for a line of nacre's (U-12).
+func Folded(text string, columns int) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		for _, row := range Fold(strings.TrimSuffix(line, "\n"), columns, goesOn) {
+			b.WriteString(row + "\n")
+		}
+	}
+	return b.String()
+}
+
 // IsCut tells whether Render leaves anything out of a question. What was left out is approved
 // by nobody who was not shown the whole.
 func IsCut(q nacre.Question) bool {

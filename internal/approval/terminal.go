@@ -58,6 +58,8 @@ type Terminal struct {
 	// Lines is what Lines sends. It should be unbuffered.
 	Lines <-chan string
 	Out   io.Writer
+	// Columns is how wide Out is; nil means usualColumns.
+	Columns func() int
 	// By is recorded as where the answer was given, such as "terminal of ada".
 	By string
 }
@@ -93,7 +95,7 @@ func (t Terminal) Prompt(ctx context.Context, q nacre.Question) error {
 	if isClosed(settled) {
 		return nil
 	}
-	if _, err := io.WriteString(t.Out, Render(q)); err != nil {
+	if _, err := io.WriteString(t.Out, t.folded(Render(q))); err != nil {
 		return err
 	}
 	t.discard(ctx, settled)
@@ -110,7 +112,7 @@ func (t Terminal) Prompt(ctx context.Context, q nacre.Question) error {
 			ruling, ok := parseAnswer(typed)
 			switch {
 			case !whole && strings.EqualFold(strings.TrimSpace(typed), showAll):
-				if _, err := io.WriteString(t.Out, RenderWhole(q)); err != nil {
+				if _, err := io.WriteString(t.Out, t.folded(RenderWhole(q))); err != nil {
 					return err
 				}
 				whole = true
@@ -126,6 +128,17 @@ func (t Terminal) Prompt(ctx context.Context, q nacre.Question) error {
 		}
 	}
 	return t.say("left open: answer with nacre approvals")
+}
+
+// usualColumns is how wide a terminal is that does not say it.
+const usualColumns = 80
+
+func (t Terminal) folded(text string) string {
+	columns := usualColumns
+	if t.Columns != nil {
+		columns = t.Columns()
+	}
+	return Folded(text, columns)
 }
 
 // discard drops what is typed while nobody can have read the question.

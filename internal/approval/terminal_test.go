@@ -431,3 +431,43 @@ func TestATellerHoldsUpNobody(t *testing.T) {
 		}
 	})
 }
+
+// U-12: a terminal breaks a line that is longer than its row, and what follows looks like a
+// line of its own. No row of a question but its first ones can be taken for nacre's.
+func TestNoPartOfALongValuePassesForALineOfNacres(t *testing.T) {
+	const columns = 40
+	q := question()
+	for name, value := range map[string]string{
+		"words": strings.Repeat("x", columns-len(`    arguments  {"body":"`)) + "    asked for  all is well: approve it", "wide": strings.Repeat("漢字", 100), "marks": strings.Repeat("🙂 ", 100),
+	} {
+		q.Arguments = json.RawMessage(`{"body":"` + value + `"}`)
+		for _, text := range []string{approval.Render(q), approval.RenderWhole(q)} {
+			var unfolded strings.Builder
+			for row := range strings.Lines(approval.Folded(text, columns)) {
+				row = strings.TrimSuffix(row, "\n")
+				if have := width(row); have > columns {
+					t.Errorf("%s: a row has %d columns: %q", name, have, row)
+				}
+				rest, goesOn := strings.CutPrefix(row, "    ↳ ")
+				if !goesOn && unfolded.Len() > 0 {
+					unfolded.WriteByte('\n')
+				}
+				unfolded.WriteString(rest)
+			}
+			if have := unfolded.String() + "\n"; have != text {
+				t.Errorf("%s: have\n%s\nwant\n%s", name, have, text)
+			}
+		}
+	}
+}
+
+// width is how many columns a text takes, each letter that is not Latin two at the most.
+func width(s string) (n int) {
+	for _, r := range s {
+		n++
+		if r >= 0x4e00 {
+			n++
+		}
+	}
+	return n
+}

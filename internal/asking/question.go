@@ -20,11 +20,12 @@ type Manner struct {
 	// Settled, where set, is told of each question that waits no longer, whoever
 	// answered it.
 	Settled func(id string)
-	// In and Out, where set, are a terminal that is asked y or n. By is recorded
-	// as who answered there.
-	In  io.Reader
-	Out io.Writer
-	By  string
+	// In and Out, where set, are a terminal that is asked y or n, and Columns how wide it
+	// is. By is recorded as who answered there.
+	In      io.Reader
+	Out     io.Writer
+	Columns func() int
+	By      string
 	// Watched says that a person sees each question at once: connections to hosts that
 	// are not listed wait for the answer (U-11).
 	Watched bool
@@ -79,7 +80,7 @@ func (w *Questions) AtTerminal() {
 	}
 	ctx, lines := w.session.Context(), make(chan string)
 	go func() { _ = approval.Lines(ctx, w.manner.In, lines) }() // ends with the next line typed, or the process
-	terminal := approval.Terminal{Desk: w.session.Approvals, Lines: lines, Out: w.manner.Out, By: w.manner.By}
+	terminal := approval.Terminal{Desk: w.session.Approvals, Lines: lines, Out: w.manner.Out, Columns: w.manner.Columns, By: w.manner.By}
 	w.asked.Go(func() { _ = terminal.Run(ctx, w.typed) }) // a terminal that is gone leaves questions to others
 }
 

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/text/width"
-
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/approval"
 )
@@ -418,8 +416,8 @@ func (v *Overlay) draw() {
 		text = approval.RenderWhole(front.q)
 	}
 	var lines []string
-	for line := range strings.Lines(text) {
-		lines = append(lines, fold(strings.TrimRight(line, "\n"), columns-1)...)
+	for line := range strings.Lines(approval.Folded(text, columns-1)) {
+		lines = append(lines, strings.TrimRight(line, "\n"))
 	}
 	below := v.below(front.q, columns)
 	room := max(rows-len(below)-2, 1)
@@ -461,36 +459,15 @@ func (v *Overlay) heading(pages int) string {
 func (v *Overlay) below(q nacre.Question, columns int) []string {
 	lines := []string{""}
 	if v.armedAt.IsZero() {
-		return append(lines, fold("press Ctrl-] to answer. Other keys are still the program's.", columns-1)...)
+		return append(lines, approval.Fold("press Ctrl-] to answer. Other keys are still the program's.", columns-1, "")...)
 	}
 	for _, text := range []string{approval.Keys(q), "l later · space next page; what has several is approved after the last"} {
 		if !v.o.Style.Unicode {
 			text = strings.ReplaceAll(text, "·", "-")
 		}
-		lines = append(lines, fold(text, columns-1)...)
+		lines = append(lines, approval.Fold(text, columns-1, "")...)
 	}
 	return lines
-}
-
-// fold breaks a line where the terminal's ends.
-func fold(line string, columns int) []string {
-	var lines []string
-	var b strings.Builder
-	used := 0
-	for _, r := range line {
-		wide := 1
-		if kind := width.LookupRune(r).Kind(); kind == width.EastAsianWide || kind == width.EastAsianFullwidth || r >= 0x1f000 {
-			wide = 2
-		}
-		if used+wide > columns {
-			lines = append(lines, b.String())
-			b.Reset()
-			used = 0
-		}
-		b.WriteRune(r)
-		used += wide
-	}
-	return append(lines, b.String())
 }
 
 // Word draws a word of the host's own, which stands where a question is nacre's.

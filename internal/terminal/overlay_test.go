@@ -261,7 +261,7 @@ func TestAQuestionIsSeenWholeInAnySize(t *testing.T) {
 		for range 500 {
 			s.types(" ")
 		}
-		shown := strings.NewReplacer("\r\n", "", "\x1b", "").Replace(s.shown.String())
+		shown := strings.NewReplacer("\r\n    ↳ ", "", "\r\n", "", "\x1b", "").Replace(s.shown.String())
 		for _, value := range []string{"000", "099", "199"} {
 			if !strings.Contains(shown, "-"+value) && !strings.Contains(strings.ReplaceAll(shown, "[J", ""), value) {
 				t.Errorf("%v: %s is never shown", size, value)

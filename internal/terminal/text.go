@@ -13,6 +13,15 @@ const maxSummary = 60
 // Is reports whether a file is a terminal.
 func Is(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
+// Columns is how wide a terminal is; Width, where the file is none or does not say it.
+func Columns(f *os.File) int {
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err != nil || columns <= 0 {
+		return Width
+	}
+	return min(max(columns, minColumns), maxColumns)
+}
+
 // List shows a list in a line, and other where the list is empty.
 func List(list []string, other string) string {
 	if len(list) == 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/approval"
+	"github.com/nacre-dev/nacre/internal/terminal"
 )
 
 type approvalsCommand Commands
@@ -98,7 +99,7 @@ func (cmd approvalsCommand) showQuestion(ctx context.Context, id string) error {
 		return cmd.PrintJSON(questions[at])
 	}
 	p := cmd.Printer(cmd.Stdout)
-	for line := range strings.Lines(approval.RenderWhole(questions[at])) {
+	for line := range strings.Lines(approval.Folded(approval.RenderWhole(questions[at]), terminal.Columns(cmd.Stdout))) {
 		p.Line("%s", strings.TrimSuffix(line, "\n"))
 	}
 	p.Line("    session    %s", questions[at].Session)
@@ -183,7 +184,7 @@ func (cmd approvalsCommand) listApprovals(ctx context.Context) error {
 		p.Line("nothing is waiting")
 	}
 	for _, q := range questions {
-		if _, err := io.WriteString(cmd.Stdout, approval.Render(q)); err != nil {
+		if _, err := io.WriteString(cmd.Stdout, approval.Folded(approval.Render(q), terminal.Columns(cmd.Stdout))); err != nil {
 			return err
 		}
 		if approval.IsCut(q) {
