@@ -13,7 +13,7 @@ func TestAHostThatFailsForItsAddressIsTold(t *testing.T) {
 	testpeer.Need(t, "curl")
 	i := install(t)
 	i.nacre("exec", "--egress", "nothing.invalid:80/http", "--", "sh", "-c", "curl -s -o /dev/null http://nothing.invalid/; curl -s -o /dev/null http://nothing.invalid/; exit 0").
-		want(t, 0, "nothing.invalid:80: no address; pin it in [egress] (not_res")
+		want(t, 0, "nothing.invalid:80: no address; pin it in [egress] (not_resolved)")
 	i.nacre("exec", "--egress", "h.test:80/http", "--", "sh", "-c", "curl -s http://h.test./; exit 0").
 		want(t, 0, "without the dot at its end")
 }

@@ -46,6 +46,8 @@ func (n Notice) note(r nacre.Record) {
 		n.Warn(nacre.Step{Kind: nacre.StepResult, Name: "egress", Text: noRoute(r), IsError: true})
 	case r.Kind == nacre.KindEgress && denied && n.Warn != nil && noAddress(r) != "":
 		n.Warn(nacre.Step{Kind: nacre.StepResult, Name: "egress", Text: noRoute(r), IsError: true})
+	case r.Kind == nacre.KindEgress && n.Warn != nil && usedUp(r) != "":
+		n.Warn(nacre.Step{Kind: nacre.StepResult, Name: "egress", Text: usedUp(r), IsError: true})
 	case r.Kind == nacre.KindEgress && denied:
 		n.Tell(nacre.Step{Kind: nacre.StepResult, Name: "egress", Text: noRoute(r), IsError: true})
 	case r.Kind == nacre.KindModelBegin && denied:
@@ -88,6 +90,21 @@ func noAddress(r nacre.Record) string {
 	case egress.ReasonAddress:
 		return "no public address"
 	default: // the others have nothing to do with an address
+		return ""
+	}
+}
+
+// usedUp says which limit of a session's network ends what would else be let through, or "".
+func usedUp(r nacre.Record) string {
+	const limits = "%s; [egress.limits] in config.toml says how much it may, in %s (%s)"
+	switch egress.Reason(r.Reason) {
+	case egress.ReasonSpent:
+		return fmt.Sprintf(limits, "the session has made all the connections that it may", "connections_total", r.Reason)
+	case egress.ReasonBytes:
+		return fmt.Sprintf(limits, "the session has moved all the bytes that it may", "mib", r.Reason)
+	case egress.ReasonBusy:
+		return fmt.Sprintf(limits, "the session has as many connections at once as it may", "connections", r.Reason)
+	default: // no limit of a whole session
 		return ""
 	}
 }

@@ -301,8 +301,11 @@ func (r *reader) connect(e audit.Entry, d facts) {
 	}
 	switch e.Outcome {
 	case nacre.OutcomeDenied:
-		if d.Repeated > 0 {
+		switch {
+		case d.Repeated > 0:
 			host = "hosts that are not named here"
+		case host == "": // it was refused before anybody read where it was to go
+			host = "a host that was not read"
 		}
 		r.counted(&r.page.Denied, "connect to "+host, e.Reason, d.times())
 		return

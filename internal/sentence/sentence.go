@@ -195,13 +195,14 @@ func egressSentence(e audit.Entry, d members) string {
 	if path := d.text("path"); path != "" {
 		place = d.text("method") + " " + place + path
 	}
+	to := And(" to ", place) // one that was refused unread has none
 	switch e.Outcome {
 	case nacre.OutcomeAllowed:
-		return fmt.Sprintf("A connection to %s is let through%s.", place, And(", with the credential ", d.text("credential")))
+		return fmt.Sprintf("A connection%s is let through%s.", to, And(", with the credential ", d.text("credential")))
 	case nacre.OutcomeDenied:
-		return fmt.Sprintf("A connection to %s is refused: %s.", place, e.Reason)
+		return fmt.Sprintf("A connection%s is refused: %s.", to, e.Reason)
 	default:
-		return fmt.Sprintf("A connection to %s is %s%s: %s sent, %s received.", place, e.Outcome, And(", ", e.Reason),
+		return fmt.Sprintf("A connection%s is %s%s: %s sent, %s received.", to, e.Outcome, And(", ", e.Reason),
 			terminal.Bytes(d.number("bytes_sent")), terminal.Bytes(d.number("bytes_received")))
 	}
 }

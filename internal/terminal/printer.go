@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -281,7 +282,24 @@ func (p *Printer) result(e nacre.Step) {
 	if e.ExitCode != nil {
 		text = strings.TrimSuffix("exit "+strconv.Itoa(*e.ExitCode)+" · "+text, " · ")
 	}
-	p.Mark("denied", e.Name, fit(text, Width-11))
+	rows := 1
+	if tells(e.Name) {
+		rows = maxTold
+	}
+	lines := wrap(Escape(fit(text, rows*(Width-11))), Width-11)
+	p.Mark("denied", e.Name, strings.Join(lines[:min(len(lines), 1)], ""))
+	for _, line := range lines[min(len(lines), 1):] {
+		p.line("           " + line)
+	}
+}
+
+// maxTold is how many lines what nacre tells may take.
+const maxTold = 4
+
+// tells tells what nacre says of itself from what a tool of the agent's returned: what to do
+// comes last in it, and is not cut.
+func tells(name string) bool {
+	return slices.Contains([]string{"access", "caches", "calls", "egress", "limit", "memory", "model", "plugin", "ssh", "tripwire"}, name)
 }
 
 // oneLine shows where a text of several lines breaks.
@@ -314,10 +332,14 @@ func okMark(ok bool) string {
 	return "denied"
 }
 
-// Question shows what a person is asked and how to answer.
+// Question shows what a person is asked and how to answer: where there is no room for all
+// that is asked, that it is read first.
 func (p *Printer) Question(q nacre.Question, now time.Time) {
-	p.wanted(q)
-	p.line(fmt.Sprintf("           waiting for you · nacre approvals approve %s · expires in %s", q.ID, Seconds(q.Expires.Sub(now))))
+	next := "approve"
+	if !p.wanted(q) {
+		next = "show"
+	}
+	p.line(fmt.Sprintf("           waiting for you · nacre approvals %s %s · expires in %s", next, q.ID, Seconds(q.Expires.Sub(now))))
 }
 
 // Asked shows what a person was asked, and how it ended.
@@ -326,16 +348,19 @@ func (p *Printer) Asked(q nacre.Question, outcome string) {
 	p.line("           " + Escape(outcome))
 }
 
-func (p *Printer) wanted(q nacre.Question) {
+// wanted shows what is asked for, and tells whether that is all of it.
+func (p *Printer) wanted(q nacre.Question) (whole bool) {
 	if q.Capability == question.Egress {
-		p.Mark("ask", "egress", fit(question.HostOf(q), 48))
-		return
+		p.Mark("ask", "egress", question.HostOf(q))
+		return true
 	}
 	if what := question.LeaseOf(q); what != "" {
-		p.Mark("ask", "credential", fit(what, 64))
-		return
+		p.Mark("ask", "credential", what)
+		return true
 	}
-	p.Mark("ask", "tool", fmt.Sprintf("%s %s", q.Capability, fit(string(q.Arguments), 48)))
+	arguments := fit(string(q.Arguments), 48)
+	p.Mark("ask", "tool", fmt.Sprintf("%s %s", q.Capability, arguments))
+	return !strings.HasSuffix(arguments, "…")
 }
 
 // Table writes rows in columns.

@@ -10,6 +10,26 @@ import (
 	"github.com/nacre-dev/nacre/internal/terminal"
 )
 
+// U-12: what a line has no room for is read before it is approved; a host is shown whole.
+func TestAQuestionThatIsCutIsNotOfferedForApproval(t *testing.T) {
+	host := strings.Repeat("a", 60) + ".example"
+	for arguments, want := range map[string]string{
+		`{"title":"t"}`: "nacre approvals approve 7d2q",
+		`{"title":"` + strings.Repeat("t", 60) + `"}`: "nacre approvals show 7d2q",
+	} {
+		var out bytes.Buffer
+		p := terminal.New(&out, terminal.Style{Unicode: true})
+		p.Question(nacre.Question{ID: "7d2q", Capability: "a.b", Arguments: []byte(arguments)}, time.Time{})
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("have %s, want %s", out.String(), want)
+		}
+		p.Question(nacre.Question{ID: "7d2q", Capability: "nacre.egress", Arguments: []byte(`{"host":"` + host + `","port":443,"protocol":"tls"}`)}, time.Time{})
+		if !strings.Contains(out.String(), host+":443") {
+			t.Errorf("have %s", out.String())
+		}
+	}
+}
+
 // M-05: nothing from a sandbox reaches the terminal as a control character.
 func TestControlAndHiddenCharactersAreShownAndNotObeyed(t *testing.T) {
 	for in, want := range map[string]string{
