@@ -66,7 +66,7 @@ func TestAHandlerThatIsNotThere(t *testing.T) {
 	i.write("home/.local/share/nacre/plugins/bb/manifest.json", `{"description": "d", "version": "1.0.0", "provides": {"tools": [{"name": "bb_x", "description": "d", "arguments_schema": {"type": "object", "additionalProperties": false}}]}}`)
 	i.write("home/.local/share/nacre/plugins/bb/main.go", "package main\n")
 	i.nacre("plugin", "list", "--json").want(t, 0, "gone.py is missing", "go build -o handler")
-	i.nacre("exec", "--project", "p", "--", "ipc", "get_session_info", "{}").want(t, 0, `{"name":"aa","category":"CONFIG_ERROR"}`, `{"name":"bb","category":"CONFIG_ERROR"}`)
+	i.nacre("exec", "--project", "p", "--", "ipc", "get_session_info", "{}").want(t, 0, `{"name":"aa","category":"CONFIG_ERROR"}`, `{"name":"bb","category":"CONFIG_ERROR"}`, "aa is left out: handler: ", "bb is left out:")
 }
 
 // F-83: what was rejected is found among the errors of a session.

@@ -100,11 +100,11 @@ func Colliding(inst *installation.Installation) []pluginhost.Found {
 	if err != nil {
 		return nil // whoever starts plugins was told
 	}
-	return slices.DeleteFunc(found, func(f pluginhost.Found) bool { return !Collides(f) })
+	return slices.DeleteFunc(found, func(f pluginhost.Found) bool { return !collides(f) })
 }
 
-// Collides reports whether a plugin is left out because of what is there beside it.
-func Collides(f pluginhost.Found) bool {
+// collides reports whether a plugin is left out because of what is there beside it.
+func collides(f pluginhost.Found) bool {
 	var collision *pluginhost.Collision
 	return errors.As(f.Err, &collision)
 }

@@ -141,7 +141,7 @@ func checkMemory(ctx context.Context, inst *installation.Installation, others Ot
 	if err != nil {
 		return []installation.Finding{{Name: "memory", Status: "fail", Text: err.Error(), Fix: ""}}
 	}
-	findings, waiting := []installation.Finding{}, 0
+	findings, opened, waiting := []installation.Finding{}, 0, 0
 	groups, _ := filepath.Glob(filepath.Join(inst.Registry.Paths().State, "memory", "*.sqlite")) // the pattern is ours
 	for _, path := range groups {
 		group := nacre.Group(strings.TrimSuffix(filepath.Base(path), ".sqlite"))
@@ -151,6 +151,7 @@ func checkMemory(ctx context.Context, inst *installation.Installation, others Ot
 			findings = append(findings, installation.Finding{Name: "memory", Status: "fail", Text: err.Error(), Fix: ""})
 			continue
 		}
+		opened++
 		left, err := store.Traces(ctx)
 		wait, _, uncounted := memory.Waiting(ctx, store, "")
 		waiting += wait
@@ -168,7 +169,7 @@ func checkMemory(ctx context.Context, inst *installation.Installation, others Ot
 	for _, path := range files {
 		findings = append(findings, lingering(path))
 	}
-	text := fmt.Sprintf("%d groups, full-text search works", len(groups))
+	text := fmt.Sprintf("%d groups, full-text search works", opened)
 	if waiting > 0 {
 		text += fmt.Sprintf("; %d entries wait for your review: nacre memory review", waiting)
 	}

@@ -65,7 +65,7 @@ func Open(inst *installation.Installation, s *session.Session, o Options) *Plugi
 		return p.guest
 	}
 	p.warnOfAccess()
-	p.warnOfCollisions()
+	p.warnOfLeftOut()
 	return p
 }
 
@@ -211,10 +211,11 @@ func (p *Plugins) warnOfAccess() {
 	}
 }
 
-// warnOfCollisions tells of plugins that are left out because of others.
-func (p *Plugins) warnOfCollisions() {
+// warnOfLeftOut tells of plugins that are left out because of others, or for what is wrong
+// with their own folder.
+func (p *Plugins) warnOfLeftOut() {
 	for _, f := range p.found {
-		if access.Collides(f) {
+		if f.Err != nil {
 			p.warn(nacre.Step{Kind: nacre.StepResult, Name: "plugin", IsError: true, Text: fmt.Sprintf("%s is left out: %s", f.Name, f.Err)})
 		}
 	}
