@@ -95,7 +95,7 @@ func (r reckoning) doomed(ctx context.Context, f Forget) (ids, restored []string
 	if err != nil {
 		return nil, nil, err
 	}
-	ids, err = texts(r.tx.QueryContext(ctx, `SELECT id FROM memory_entries WHERE group_name = ? AND id IN (SELECT value FROM json_each(?)) ORDER BY seq`, string(r.group), string(list)))
+	ids, err = texts(r.tx.QueryContext(ctx, `SELECT id FROM memory_entries WHERE +group_name = ? AND id IN (SELECT value FROM json_each(?)) ORDER BY +seq`, string(r.group), string(list)))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -104,8 +104,8 @@ func (r reckoning) doomed(ctx context.Context, f Forget) (ids, restored []string
 }
 
 // restoredBy are the entries that become current again where others go.
-const restoredBy = `SELECT id FROM memory_entries WHERE group_name = ?1 AND superseded_by IN (SELECT value FROM json_each(?2))
-	AND id NOT IN (SELECT value FROM json_each(?2)) ORDER BY seq`
+const restoredBy = `SELECT id FROM memory_entries WHERE +group_name = ?1 AND superseded_by IN (SELECT value FROM json_each(?2))
+	AND id NOT IN (SELECT value FROM json_each(?2)) ORDER BY +seq`
 
 // count is how many of the ids are entries that are there.
 func (r reckoning) count(ctx context.Context, ids []string) (n int, err error) {
@@ -113,7 +113,7 @@ func (r reckoning) count(ctx context.Context, ids []string) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = r.tx.QueryRowContext(ctx, `SELECT count(*) FROM memory_entries WHERE group_name = ? AND id IN (SELECT value FROM json_each(?))`, string(r.group), string(list)).Scan(&n)
+	err = r.tx.QueryRowContext(ctx, `SELECT count(*) FROM memory_entries WHERE +group_name = ? AND id IN (SELECT value FROM json_each(?))`, string(r.group), string(list)).Scan(&n)
 	return n, err
 }
 
@@ -207,7 +207,7 @@ func (r reckoning) erasure(ctx context.Context, w *walk, f Forget) (Erasure, err
 	if err != nil {
 		return e, err
 	}
-	found, err := hitsOf(r.tx.QueryContext(ctx, `SELECT `+columns+`, 0.0 FROM memory_entries e WHERE e.group_name = ? AND e.id IN (SELECT value FROM json_each(?)) ORDER BY e.seq`, string(r.group), string(ids)))
+	found, err := hitsOf(r.tx.QueryContext(ctx, `SELECT `+columns+`, 0.0 FROM memory_entries e WHERE +e.group_name = ? AND e.id IN (SELECT value FROM json_each(?)) ORDER BY +e.seq`, string(r.group), string(ids)))
 	if err != nil {
 		return e, err
 	}

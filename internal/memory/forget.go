@@ -181,7 +181,7 @@ func (s base) scrubOnce(ctx context.Context, patience time.Duration) (done bool,
 	if _, err := s.db.ExecContext(ctx, `INSERT INTO memory_fts(memory_fts) VALUES ('optimize')`); err != nil {
 		return false, err
 	}
-	if err := sqlitefile.Rewrite(ctx, s.db, patience); err != nil {
+	if err := sqlitefile.Wipe(ctx, s.db, patience); err != nil {
 		return false, err
 	}
 	if _, err := s.db.ExecContext(ctx, `DELETE FROM memory_scrub WHERE (`+lastChange+`) = ?`, change); err != nil {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -325,5 +326,43 @@ func TestForgetMostOfAFile(t *testing.T) {
 		db.QueryRowContext(t.Context(), `SELECT count(*) FROM memory_fts WHERE memory_fts MATCH 'marmalade'`).Scan(&indexed), db.Close())
 	if err != nil || triggers != 1 || indexed != 1 {
 		t.Errorf("%d triggers, %d found by SQLite's own index, %v", triggers, indexed, err)
+	}
+}
+
+// M-57: what goes takes its words along, also those that a page held before its rows
+// moved to another one.
+func TestNothingOfAWordStaysInAPage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "main.sqlite")
+	s := open(t, path, options(newClock()))
+	random := rand.New(rand.NewPCG(6, 57)) // with which a page keeps a copy, if nobody clears it
+	word := func() string {
+		letters := make([]byte, 14)
+		for i := range letters {
+			letters[i] = "bcdfghjklmnpqrstvwxz"[random.IntN(20)]
+		}
+		return string(letters)
+	}
+	const sessions = 12
+	beginnings := map[nacre.SessionID][]string{}
+	for range 60 { // so that neighbors in a page are of different sessions
+		for i := range sessions {
+			w := memory.Writer{Session: nacre.SessionID(fmt.Sprintf("s-%d", i)), Operator: true}
+			first, last := word(), word()
+			if _, err := s.Add(t.Context(), w, memory.Draft{Type: "fact", Content: first + strings.Repeat(" filling", random.IntN(60)) + " " + last}); err != nil {
+				t.Fatal(err)
+			}
+			beginnings[w.Session] = append(beginnings[w.Session], first[:9], last[:9])
+		}
+	}
+	for _, i := range random.Perm(sessions) {
+		session := nacre.SessionID(fmt.Sprintf("s-%d", i))
+		words := beginnings[session]
+		if len(holds(t, path, words...)) == 0 {
+			t.Fatal("proves nothing")
+		}
+		forget(t, s, memory.Forget{Session: session})
+		if have := holds(t, path, words...); len(have) != 0 {
+			t.Fatalf("the file holds %v of %s", have, session)
+		}
 	}
 }

@@ -73,7 +73,12 @@ func lastMark(ctx context.Context, db *sql.DB) (last int64, err error) {
 
 // Rewrite writes a file anew without its free pages, and empties its log. It waits
 // for others who use the file as long as patience says. Error: [ErrLingers].
-func Rewrite(ctx context.Context, db *sql.DB, patience time.Duration) (err error) {
+func Rewrite(ctx context.Context, db *sql.DB, patience time.Duration) error {
+	return cleaned(ctx, db, patience, vacuum)
+}
+
+// cleaned does a step on a file with an empty log, and empties the log of it.
+func cleaned(ctx context.Context, db *sql.DB, patience time.Duration, step func(context.Context, *sql.Conn) error) (err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
@@ -87,7 +92,7 @@ func Rewrite(ctx context.Context, db *sql.DB, patience time.Duration) (err error
 	}
 	until := time.Now().Add(patience)
 	// The log first: where others are in the way, the file is not written in vain.
-	for _, step := range []func(context.Context, *sql.Conn) error{emptyLog, vacuum, emptyLog} {
+	for _, step := range []func(context.Context, *sql.Conn) error{emptyLog, step, emptyLog} {
 		if err := insist(ctx, until, func() error { return step(ctx, conn) }); err != nil {
 			return err
 		}
