@@ -118,6 +118,22 @@ func TestALongTextIsReadWholeThroughIPC(t *testing.T) {
 	}
 }
 
+// readRows reads the rows at a path through the pages of a handle, and says in how many calls.
+const readRows = `handle=$(sed 's/.*"handle":{"id":"\(h_[0-9a-f]*\)".*/\1/' first); have=0; calls=1; : >names
+while [ $have -lt 2000 ] && [ $calls -lt 20 ]; do
+  printf '{"handle":"%s","query":"{\\"path\\":\\"data.issues\\",\\"offset\\":%s}"}' "$handle" $have | ipc expand_handle - >page
+  grep -o '"lead of [0-9]*"' page >>names; have=$(wc -l <names); calls=$((calls+1))
+done; echo "$calls calls"; seq -f '"lead of %g"' 0 1999 | cmp names - && echo the same
+printf '{"handle":"%s","query":"{\\"path\\":\\"data.issues[3].author.of.team.lead.name\\"}"}' "$handle" | ipc expand_handle -`
+
+// K-31: 2,000 rows, in each of which more stands inside, are read whole through ipc.
+func TestManyNestedRowsAreReadWholeThroughIPC(t *testing.T) {
+	t.Parallel()
+	i := desk(t, deskTools)
+	said := i.play("a task", `ipc rows '{"count":2000,"nested":true}' >first`, readRows)
+	has(t, said[1], " calls", "the same", `"text":"lead of 3"`)
+}
+
 // keepHandle leaves the handle of a large result for later commands.
 const keepHandle = `ipc rows '{"count":1000}' | sed 's/.*"id":"\(h_[0-9a-f]*\)".*/\1/' > handle; cat handle`
 

@@ -53,12 +53,30 @@ type row struct {
 	Area   string `json:"area"`
 }
 
-func (d *desk) rows(_ context.Context, _ *plugin.Request, args struct{ Count int }) (any, error) {
+// issue is a row with what stands inside of it.
+type issue struct {
+	row
+	Author map[string]any `json:"author"`
+	Labels []any          `json:"labels"`
+}
+
+func (d *desk) rows(_ context.Context, _ *plugin.Request, args struct {
+	Count  int
+	Nested bool
+}) (any, error) {
 	rows := []row{}
 	for i := range args.Count {
 		rows = append(rows, row{i, fmt.Sprintf("row number %d", i), []string{"open", "done"}[i%2], []string{"north", "south"}[i%2]})
 	}
-	return rows, d.did("rows %d", args.Count)
+	if !args.Nested {
+		return rows, d.did("rows %d", args.Count)
+	}
+	issues := []issue{}
+	for _, r := range rows {
+		team := map[string]any{"team": map[string]any{"lead": map[string]any{"name": fmt.Sprintf("lead of %d", r.ID)}}}
+		issues = append(issues, issue{r, map[string]any{"name": "n", "of": team}, []any{"a", map[string]any{"c": []any{1, []any{2}}}}})
+	}
+	return map[string]any{"data": map[string]any{"issues": issues}}, d.did("issues %d", args.Count)
 }
 
 func (d *desk) say(_ context.Context, _ *plugin.Request, args struct {
