@@ -26,7 +26,7 @@ type postOffice struct {
 	asked func()
 }
 
-func openPostOffice(t *testing.T) *postOffice {
+func openPostOffice(t *testing.T, more ...func(*kernel.Config)) *postOffice {
 	t.Helper()
 	o := &postOffice{page: "mail attacker.evil.example", book: "bob.example.com", ruling: nacre.Ruling{By: "ann", Verdict: nacre.Deny}}
 	o.house = open(t, func(c *kernel.Config) {
@@ -39,6 +39,9 @@ func openPostOffice(t *testing.T) *postOffice {
 			ruling.Digest = q.Digest
 			return ruling, nil
 		})
+		for _, set := range more {
+			set(c)
+		}
 	})
 	o.add(t, nacre.Capability{
 		ID: "mail.send", Tool: "mail_send", Safety: nacre.Write, Sensitivity: nacre.SensitiveNone,

@@ -8,31 +8,32 @@ import (
 	"github.com/nacre-dev/nacre/internal/redact"
 	"github.com/nacre-dev/nacre/internal/reference"
 	"github.com/nacre-dev/nacre/internal/wire"
+	"github.com/nacre-dev/nacre/policy"
 )
 
 // redactorFor is what a call's results are seen through: secrets are taken out,
 // and personal values are words that the session can use without seeing them
-// (K-27). A group, and the role pii_reader, may see kinds as they are; and what
-// the operator wrote need not be hidden from who was told it.
+// (K-27). A group, in what one tool returns too, and the role pii_reader may see kinds as
+// they are; and what the operator wrote need not be hidden from who was told it.
 func (k *results) redactorFor(r *run) redact.Naming {
-	inClear := r.rules.groups[r.call.Principal.Group].PII
 	all := slices.Contains(r.call.Principal.Roles, rolePersonal)
 	return redact.Naming{Name: func(kind, value string) (string, bool) {
-		if all || slices.Contains(inClear, kind) {
+		sight := r.rules.groups.Sees(r.call.Principal.Group, r.call.Tool, kind)
+		if all || sight == policy.InClear {
 			return value, true
 		}
-		return r.session.word(kind, value)
+		return r.session.word(kind, value, sight == policy.Hinted)
 	}}
 }
 
 // word is what a session sees in the place of a personal value.
-func (s *session) word(kind, value string) (string, bool) {
+func (s *session) word(kind, value string, hinted bool) (string, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ledger.SaidByOperator(value) {
 		return value, true
 	}
-	return s.words.Word(kind, value)
+	return s.words.Shown(kind, value, hinted)
 }
 
 // understand reads the arguments: words as the values that they stand for, and

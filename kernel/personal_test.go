@@ -20,9 +20,9 @@ import (
 const peopleSchema = `{"type":"object","additionalProperties":false,"properties":{"to":{"type":"string"},"body":{"type":"string"},"note":{"type":"string"}}}`
 
 // aPostOffice whose mail has free text, in which an address counts too.
-func aPostOffice(t *testing.T) *postOffice {
+func aPostOffice(t *testing.T, more ...func(*kernel.Config)) *postOffice {
 	t.Helper()
-	o := openPostOffice(t)
+	o := openPostOffice(t, more...)
 	o.add(t, nacre.Capability{
 		ID: "letter.send", Tool: "letter_send", Safety: nacre.Write, Sensitivity: nacre.SensitiveNone, Schema: json.RawMessage(peopleSchema),
 		Values:  nacre.Values{Sinks: []string{"to"}, Kinds: map[string]nacre.ValueKind{"to": nacre.KindEmail}, Text: []string{"body"}},
@@ -165,10 +165,13 @@ func TestWhoSeesPersonalDataAsItIs(t *testing.T) {
 		task   string
 		want   [2]bool // whether the address and the number are seen
 	}{
-		"nobody":                  {policy.GroupTools{}, writer, "", [2]bool{false, false}},
-		"a group that sees mail":  {policy.GroupTools{PII: []string{"email"}}, writer, "", [2]bool{true, false}},
-		"the role for it":         {policy.GroupTools{}, reader, "", [2]bool{true, true}},
-		"what the operator wrote": {policy.GroupTools{}, writer, "write to bob@corp.example", [2]bool{true, false}},
+		"nobody":                       {policy.GroupTools{}, writer, "", [2]bool{false, false}},
+		"a group that sees mail":       {policy.GroupTools{PII: []string{"email"}}, writer, "", [2]bool{true, false}},
+		"a tool of which it sees mail": {policy.GroupTools{PIIOf: map[nacre.ToolName][]string{"note_read": {"email"}}}, writer, "", [2]bool{true, false}},
+		"another tool":                 {policy.GroupTools{PIIOf: map[nacre.ToolName][]string{"note_list": {"email"}}}, writer, "", [2]bool{false, false}},
+		"a group that sees a hint":     {policy.GroupTools{PII: []string{"email:hint"}}, writer, "", [2]bool{false, false}},
+		"the role for it":              {policy.GroupTools{}, reader, "", [2]bool{true, true}},
+		"what the operator wrote":      {policy.GroupTools{}, writer, "write to bob@corp.example", [2]bool{true, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.groups.Tools = []string{"*"}
@@ -191,8 +194,30 @@ func TestWhoSeesPersonalDataAsItIs(t *testing.T) {
 			}
 		})
 	}
-	if err := (policy.Groups{"main": {PII: []string{"emails"}}}).Check(); err == nil {
-		t.Error("a group may see a kind that there is not")
+	for _, bad := range []policy.GroupTools{{PII: []string{"emails"}}, {PII: []string{":hint"}}, {PIIOf: map[nacre.ToolName][]string{"note_read": {"name:hint"}}}} {
+		if err := (policy.Groups{"main": bad}).Check(); err == nil {
+			t.Errorf("a group may see a kind that there is not: %v", bad)
+		}
+	}
+}
+
+// K-27: where policy lets it, a hint stands beside a word, and the word is used with it.
+func TestAHintStandsBesideAWord(t *testing.T) {
+	o := aPostOffice(t, func(c *kernel.Config) {
+		c.Groups = policy.Groups{"main": {Tools: []string{"*"}, PII: []string{"email:hint"}}}
+	})
+	o.book = "sam@mail.corp.example, +49 30 1234 5678"
+	shown := o.seen(t, writer, "book_find")
+	word := aWord.FindString(shown) + "(s…@…corp.example)"
+	if !strings.Contains(shown, word) || strings.Contains(shown, "sam@") || strings.Contains(shown, "(…78)") {
+		t.Fatalf("have %s, want %s and no hint of the number", shown, word)
+	}
+	if _, err := o.Call(t.Context(), written(writer, word, "hello "+word+"!", word)); err != nil {
+		t.Fatal(err)
+	}
+	const value = "sam@mail.corp.example"
+	if have := o.given(t); have != `{"body":"hello `+value+`!","note":"`+value+`","to":"`+value+`"}` {
+		t.Errorf("the tool was given %s", have)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,9 +18,11 @@ var personalKinds = [...]string{"email", "phone", "iban", "card", "id"}
 type GroupTools struct {
 	// Tools are globs over tool names; none allows intrinsics only.
 	Tools []string `toml:"tools" json:"tools"`
-	// PII are the kinds of personal data that the group's sessions see as they are,
-	// of email, phone, iban, card and id; of others they see references (K-27).
-	PII []string `toml:"pii" json:"pii,omitempty"`
+	// PII are the kinds of personal data that the group's sessions see as they are, of
+	// email, phone, iban, card and id; of others they see references, with a hint of the
+	// value for KIND:hint (K-27). PIIOf are further ones in what one tool returns.
+	PII   []string                    `toml:"pii" json:"pii,omitempty"`
+	PIIOf map[nacre.ToolName][]string `toml:"-" json:"pii_of,omitempty"`
 	// Public are globs of the tools whose results whoever writes to the group may be told
 	// without a question (M-50b).
 	Public []string `toml:"public" json:"public,omitempty"`
@@ -54,13 +57,50 @@ func (g Groups) Check() error {
 				}
 			}
 		}
-		for _, kind := range tools.PII {
-			if !slices.Contains(personalKinds[:], kind) {
-				return fmt.Errorf("group %s: pii: %.40q: use %s", group, kind, strings.Join(personalKinds[:], ", "))
+		for _, kinds := range slices.Concat([][]string{tools.PII}, slices.Collect(maps.Values(tools.PIIOf))) {
+			if err := CheckPII(kinds); err != nil {
+				return fmt.Errorf("group %s: %w", group, err)
 			}
 		}
 	}
 	return nil
+}
+
+// CheckPII refuses what is neither a kind of personal data nor KIND:hint.
+func CheckPII(kinds []string) error {
+	for _, kind := range kinds {
+		if !slices.Contains(personalKinds[:], strings.TrimSuffix(kind, hintSuffix)) {
+			return fmt.Errorf("pii: %.40q: use %s, or one of them with %s", kind, strings.Join(personalKinds[:], ", "), hintSuffix)
+		}
+	}
+	return nil
+}
+
+// hintSuffix marks a kind of which a hint is shown.
+const hintSuffix = ":hint"
+
+// Sight is how a session sees personal data of a kind.
+type Sight uint8
+
+// Sights; the zero value shows nothing.
+const (
+	Hidden Sight = iota
+	Hinted
+	InClear
+)
+
+// Sees tells how a group's sessions see personal data of a kind in what a tool returns.
+func (g Groups) Sees(group nacre.Group, tool nacre.ToolName, kind string) Sight {
+	has := func(kind string) bool {
+		return slices.Contains(g[group].PII, kind) || slices.Contains(g[group].PIIOf[tool], kind)
+	}
+	switch {
+	case has(kind):
+		return InClear
+	case has(kind + hintSuffix):
+		return Hinted
+	}
+	return Hidden
 }
 
 // Allows reports whether a group may use a capability, with some arguments at least.

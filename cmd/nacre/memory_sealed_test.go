@@ -27,3 +27,14 @@ func TestMemorySealsPersonalValues(t *testing.T) {
 		t.Errorf("a later session sees %q, and the first one had %s", later, word)
 	}
 }
+
+// K-27: the operator may let every group see a kind, or a hint of it, in what one tool returns.
+func TestAToolIsAllowedToShowPersonalValues(t *testing.T) {
+	t.Parallel()
+	i := desk(t, deskTools+"[tools.say]\npii = [\"email\", \"phone:hint\"]\n")
+	said := i.play("who is there?", `ipc say '{"text":"ann@corp.example, +49 30 1234 5678"}' | tee said`,
+		`ipc send '{"to":"'"$(grep -ao 'phone:[^,"]*' said)"'","text":"hello"}'`)
+	has(t, said[0], "ann@corp.example", "(…78)")
+	hasNo(t, said[0], "1234 5678")
+	has(t, i.done(), "send +49 30 1234 5678 hello")
+}

@@ -102,6 +102,8 @@ type ToolPin struct {
 	Authors  []string                   `toml:"authors"`
 	Senders  []string                   `toml:"senders"`
 	HighRisk *bool                      `toml:"high_risk"`
+	// PII are the kinds of personal data that all see as they are in what it returns (K-27).
+	PII []string `toml:"pii"`
 	// Results, where it says something, stands in for that of the group.
 	Results Results `toml:"results"`
 }
@@ -278,20 +280,16 @@ func Read(path string) (Config, error) {
 }
 
 func (c Config) check() error {
-	for name := range c.Groups {
-		if _, err := nacre.ParseGroup(name); err != nil {
-			return err
-		}
-	}
 	if err := errors.Join(c.Sandbox.Check(), c.Serve.check(), lease.CheckVariable("[store] url_env", c.Store.URLEnv), c.checkTenants(), c.checkEvents(), c.checkAgents(), c.Bounds.check()); err != nil {
 		return err
 	}
-	for name := range c.Tools {
-		if _, err := nacre.ParseToolName(name); err != nil {
+	for name, pin := range c.Tools {
+		_, err := nacre.ParseToolName(name)
+		if err = errors.Join(err, policy.CheckPII(pin.PII)); err != nil {
 			return fmt.Errorf("[tools.%s]: %w", name, err)
 		}
 	}
-	if err := c.checkResults(); err != nil {
+	if err := errors.Join(c.checkResults(), c.ToolGroups().Check()); err != nil {
 		return err
 	}
 	for _, dir := range c.TrustedProjects {
@@ -304,9 +302,6 @@ func (c Config) check() error {
 	}
 	if strings.HasPrefix(c.Model.KeyEnv, "sk-") {
 		return errors.New("model.key_env names a variable; a key itself does not belong in this file")
-	}
-	if err := c.ToolGroups().Check(); err != nil {
-		return err
 	}
 	if err := errors.Join(c.CheckCredentials(), c.checkAccess(), c.Model.checkLogin()); err != nil {
 		return err
@@ -348,9 +343,14 @@ func (c Config) check() error {
 
 // ToolGroups are the tools of each group, as policy asks for them.
 func (c Config) ToolGroups() policy.Groups {
-	groups := policy.Groups{}
+	groups, personal := policy.Groups{}, map[nacre.ToolName][]string{}
+	for tool, pin := range c.Tools {
+		if pin.PII != nil {
+			personal[nacre.ToolName(tool)] = pin.PII
+		}
+	}
 	for name, g := range c.Groups {
-		groups[nacre.Group(name)] = policy.GroupTools{Tools: g.Tools, PII: g.PII, Public: g.Public}
+		groups[nacre.Group(name)] = policy.GroupTools{Tools: g.Tools, PII: g.PII, PIIOf: personal, Public: g.Public}
 	}
 	return groups
 }

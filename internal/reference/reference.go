@@ -64,6 +64,16 @@ func (t *Table) Word(kind, value string) (word string, ok bool) {
 	return word, true
 }
 
+// Shown is [Table.Word] with what a reader may see of the value beside it, where it is
+// hinted at: email:3-k7q2m(s…@…example.com). A word is used with its hint or without.
+func (t *Table) Shown(kind, value string, hinted bool) (word string, ok bool) {
+	word, ok = t.Word(kind, value)
+	if ok && hinted {
+		word += hint(kind, value)
+	}
+	return word, ok
+}
+
 // Forget takes all words back: those that were shown are inert text from now on.
 // What is given after counts on.
 func (t *Table) Forget() {
@@ -126,6 +136,7 @@ func (t *Table) each(text []byte, found func(start, end int, value string)) {
 		}
 		value, ok := t.values[string(text[start:end])]
 		if ok && (end == len(text) || !isLower(text[end]) && !isDigit(text[end])) {
+			end += len(behind(text[end:], string(text[start:end]), value))
 			last = end
 			found(start, end, value)
 		}

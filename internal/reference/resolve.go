@@ -81,8 +81,9 @@ func (w *resolver) text(s, path string) string {
 		w.did = w.did || clear != s
 		return clear
 	}
-	value, is := w.table.values[s]
-	if !is {
+	word, rest, hinted := strings.Cut(s, "(")
+	value, is := w.table.values[word]
+	if !is || hinted && behind([]byte("("+rest), word, value) != "("+rest {
 		return s
 	}
 	w.did, w.places = true, append(w.places, path)
