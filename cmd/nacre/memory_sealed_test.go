@@ -32,9 +32,7 @@ func TestMemorySealsPersonalValues(t *testing.T) {
 func TestAToolIsAllowedToShowPersonalValues(t *testing.T) {
 	t.Parallel()
 	i := desk(t, deskTools+"[tools.say]\npii = [\"email\", \"phone:hint\"]\n")
-	said := i.play("who is there?", `ipc say '{"text":"ann@corp.example, +49 30 1234 5678"}' | tee said`,
-		`ipc send '{"to":"'"$(grep -ao 'phone:[^,"]*' said)"'","text":"hello"}'`)
+	said := i.play("who is there?", `ipc say '{"text":"ann@corp.example, +49 30 1234 5678"}'`)
 	has(t, said[0], "ann@corp.example", "(…78)")
 	hasNo(t, said[0], "1234 5678")
-	has(t, i.done(), "send +49 30 1234 5678 hello")
 }
