@@ -55,13 +55,13 @@ func run(args []string, stdin *os.File, stdout, stderr *os.File) int {
 	root := nacre{env}.command(args[1:])
 	root.SetArgs(args[1:])
 	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetOut(env.Words(stdout))
+	root.SetErr(env.Words(stderr))
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return command.ExitOK
 	}
-	return env.Report(stderr, err)
+	return env.Report(env.Words(stderr), err)
 }
 
 // classify gives the exit codes of the errors that an installation's parts return.

@@ -38,7 +38,7 @@ func (n nacre) prove(ctx context.Context, project string) error {
 
 // printProof is a table of all that was tried, and then a line of what came of it.
 func (n nacre) printProof(rows []assembly.ProofRow) error {
-	table := tabwriter.NewWriter(n.env.Stdout, 0, 0, 2, ' ', 0)
+	table := tabwriter.NewWriter(n.env.Words(n.env.Stdout), 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "CLASS\tTRIED\tOUTCOME\tBECAUSE\tWHERE NOTHING HOLDS IT") // Flush reports what fails
 	count := map[string]int{}
 	for _, r := range rows {

@@ -138,6 +138,9 @@ func (t Terminal) folded(text string) string {
 	if t.Columns != nil {
 		columns = t.Columns()
 	}
+	if out, other := t.Out.(interface{ Shown(text string) string }); other { // in ASCII, which is longer
+		text = out.Shown(text)
+	}
 	return Folded(text, columns)
 }
 

@@ -471,3 +471,37 @@ func width(s string) (n int) {
 	}
 	return n
 }
+
+// wider is a screen that shows each é in six columns.
+type wider struct{ screen }
+
+func (*wider) Shown(text string) string { return strings.ReplaceAll(text, "é", `\u00e9`) }
+
+// U-12: a question is folded as long as its screen shows it.
+func TestAQuestionIsFoldedAsItIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out wider
+		questions := approval.NewQueue()
+		d := approval.New(approval.Options{Now: time.Now, Recorder: &ledger{}, Session: "s1", Group: "g1", Notify: questions.Put, Directory: owner})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = approval.Terminal{Desk: d, Lines: make(chan string), Out: &out, By: "terminal"}.Run(ctx, questions)
+		}()
+		q := question()
+		q.Arguments = []byte(`"` + strings.Repeat("é", 60) + `"`)
+		ask(ctx, d, q)
+		synctest.Wait()
+		cancel()
+		<-ended
+		if !strings.Contains(out.String(), `\u00e9`) {
+			t.Fatalf("it is shown as\n%s", out.String())
+		}
+		for row := range strings.Lines(out.String()) {
+			if n := len([]rune(strings.TrimSuffix(row, "\n"))); n > 80 && strings.Contains(row, `\u00e9`) {
+				t.Errorf("%d columns: %s", n, row)
+			}
+		}
+	})
+}

@@ -416,8 +416,8 @@ func (v *Overlay) draw() {
 		text = approval.RenderWhole(front.q)
 	}
 	var lines []string
-	for line := range strings.Lines(approval.Folded(text, columns-1)) {
-		lines = append(lines, strings.TrimRight(line, "\n"))
+	for line := range strings.Lines(approval.Folded(v.o.Style.shown(text), columns-1)) {
+		lines = append(lines, v.o.Style.shown(strings.TrimRight(line, "\n")))
 	}
 	below := v.below(front.q, columns)
 	room := max(rows-len(below)-2, 1)
@@ -431,7 +431,7 @@ func (v *Overlay) draw() {
 	}
 	shown := lines[v.page*room : min((v.page+1)*room, len(lines))]
 
-	all := append([]string{v.heading(pages), ""}, shown...)
+	all := append([]string{v.o.Style.shown(v.heading(pages)), ""}, shown...)
 	all = append(all, below...)
 	v.print("\x1b[0m\x1b[2J\x1b[H" + strings.Join(all, "\r\n") + "\x1b[J")
 }
@@ -449,9 +449,6 @@ func (v *Overlay) heading(pages int) string {
 	if pages > 1 {
 		text += fmt.Sprintf("  page %d of %d", v.page+1, pages)
 	}
-	if !v.o.Style.Unicode {
-		text = strings.ReplaceAll(text, "·", "-")
-	}
 	return text
 }
 
@@ -462,10 +459,7 @@ func (v *Overlay) below(q nacre.Question, columns int) []string {
 		return append(lines, approval.Fold("press Ctrl-] to answer. Other keys are still the program's.", columns-1, "")...)
 	}
 	for _, text := range []string{approval.Keys(q), "l later · space next page; what has several is approved after the last"} {
-		if !v.o.Style.Unicode {
-			text = strings.ReplaceAll(text, "·", "-")
-		}
-		lines = append(lines, approval.Fold(text, columns-1, "")...)
+		lines = append(lines, approval.Fold(v.o.Style.shown(text), columns-1, "")...)
 	}
 	return lines
 }

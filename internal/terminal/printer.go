@@ -47,7 +47,9 @@ type Printer struct {
 }
 
 // New returns a printer.
-func New(out io.Writer, style Style) *Printer { return &Printer{out: out, style: style} }
+func New(out io.Writer, style Style) *Printer {
+	return &Printer{out: Writer(out, style), style: style}
+}
 
 // Detect reads from the environment what the terminal can show.
 func Detect(isTerminal bool, getenv func(string) string) Style {
@@ -59,31 +61,23 @@ func Detect(isTerminal bool, getenv func(string) string) Style {
 	}
 }
 
-func (p *Printer) mark(name string) string {
-	fancy, plain := marks(name)
-	if p.style.Unicode {
-		return fancy
-	}
-	return plain
-}
-
-// marks are what a mark looks like, in Unicode and in ASCII.
-func marks(name string) (fancy, plain string) {
+// mark is what a mark looks like.
+func mark(name string) string {
 	switch name {
 	case "tool":
-		return "▸", ">"
+		return "▸"
 	case "denied":
-		return "✕", "x"
+		return "✕"
 	case "ask":
-		return "?", "?"
+		return "?"
 	case "say":
-		return "·", "-"
+		return "·"
 	case "ok":
-		return "✓", "+"
+		return "✓"
 	case "warn":
-		return "!", "!"
+		return "!"
 	default:
-		return "", ""
+		return ""
 	}
 }
 
@@ -116,9 +110,12 @@ func (p *Printer) NotHeld(missing []string) {
 }
 
 // Mark writes a line with one of the marks tool, denied, ask, say, ok, warn.
-func (p *Printer) Mark(mark, name, text string) {
-	p.line(fmt.Sprintf("  %s %-6s %s", p.mark(mark), Escape(name), Escape(text)))
+func (p *Printer) Mark(kind, name, text string) {
+	p.line(fmt.Sprintf("  %s %-6s %s", mark(kind), Escape(name), Escape(text)))
 }
+
+// Shown is a text as long as the stream shows it.
+func (p *Printer) Shown(text string) string { return p.style.shown(text) }
 
 func (p *Printer) line(s string) {
 	p.mu.Lock()
@@ -166,10 +163,10 @@ func (p *Printer) Step(e nacre.Step) {
 	switch e.Kind {
 	case nacre.StepSay:
 		for _, text := range wrap(Escape(strings.ReplaceAll(e.Text, "\n", " ")), Width-6) {
-			p.line("  " + p.mark("say") + " " + text)
+			p.line("  " + mark("say") + " " + text)
 		}
 	case nacre.StepTool:
-		p.Mark("tool", e.Name, fit(p.oneLine(strings.TrimPrefix(e.Text, workspace)), Width-11))
+		p.Mark("tool", e.Name, fit(oneLine(strings.TrimPrefix(e.Text, workspace)), Width-11))
 	case nacre.StepResult:
 		p.result(e)
 	case nacre.StepRetry:
@@ -177,19 +174,19 @@ func (p *Printer) Step(e nacre.Step) {
 	case nacre.StepStage:
 		switch e.Name {
 		case "check", "verify", "fetch":
-			p.Mark("tool", e.Name, fit(p.oneLine(e.Text), Width-11))
+			p.Mark("tool", e.Name, fit(oneLine(e.Text), Width-11))
 		case "estimate":
-			p.Mark("tool", "cost", p.oneLine(e.Text))
+			p.Mark("tool", "cost", oneLine(e.Text))
 		case "try":
-			p.Mark("warn", "try", fit(p.oneLine(e.Text), Width-11))
+			p.Mark("warn", "try", fit(oneLine(e.Text), Width-11))
 		case "child":
-			p.Mark("tool", "child", p.oneLine(e.Text))
+			p.Mark("tool", "child", oneLine(e.Text))
 		case "review", "lesson":
-			p.Mark("warn", "memory", p.oneLine(e.Text))
+			p.Mark("warn", "memory", oneLine(e.Text))
 		case "power":
-			p.Mark("warn", "power", p.oneLine(e.Text))
+			p.Mark("warn", "power", oneLine(e.Text))
 		case "escalation":
-			p.Mark("warn", "gate", fit(p.oneLine(e.Text), Width-11))
+			p.Mark("warn", "gate", fit(oneLine(e.Text), Width-11))
 		}
 	case nacre.StepVerdict:
 		p.verdict(e.Verdict)
@@ -207,7 +204,7 @@ const maxDetail = 60
 func (p *Printer) Detail(e nacre.Step) {
 	switch e.Kind {
 	case nacre.StepTool:
-		if text := strings.TrimPrefix(e.Text, workspace); fit(p.oneLine(text), Width-11) != text {
+		if text := strings.TrimPrefix(e.Text, workspace); fit(oneLine(text), Width-11) != text {
 			p.Output(text, maxDetail)
 		}
 	case nacre.StepResult:
@@ -225,7 +222,7 @@ func (p *Printer) check(c nacre.CheckResult) {
 	if c.TimedOut {
 		ended = "ended by its time limit"
 	}
-	p.Mark(okMark(c.Passed()), "check", fmt.Sprintf("%s · %s · %s", fit(p.oneLine(c.Command), 40), ended, Seconds(c.Duration)))
+	p.Mark(okMark(c.Passed()), "check", fmt.Sprintf("%s · %s · %s", fit(oneLine(c.Command), 40), ended, Seconds(c.Duration)))
 	if !c.Passed() {
 		p.Output(c.Tail, maxOutput)
 	}
@@ -240,20 +237,12 @@ func (p *Printer) Output(text string, most int) {
 	}
 	lines := strings.Split(text, "\n")
 	if cut := len(lines) - most; cut > 0 {
-		p.line(fmt.Sprintf("         %s %d lines before these", p.bar(), cut))
+		p.line(fmt.Sprintf("         │ %d lines before these", cut))
 		lines = lines[cut:]
 	}
 	for _, line := range lines {
-		p.line("         " + p.bar() + " " + Escape(strings.TrimRight(line, "\r")))
+		p.line("         │ " + Escape(strings.TrimRight(line, "\r")))
 	}
-}
-
-// bar stands in front of each line that a program printed.
-func (p *Printer) bar() string {
-	if p.style.Unicode {
-		return "│"
-	}
-	return "|"
 }
 
 // verdict shows what an atom's verifier said, and why where it did not hold.
@@ -264,7 +253,7 @@ func (p *Printer) verdict(a *nacre.AtomResult) {
 			text += " · " + more
 		}
 	}
-	p.Mark(okMark(a.Passed), "verify", fit(p.oneLine(text), Width-11))
+	p.Mark(okMark(a.Passed), "verify", fit(oneLine(text), Width-11))
 	if !a.Passed {
 		p.Output(a.Detail, verdictLines)
 	}
@@ -303,13 +292,9 @@ func tells(name string) bool {
 }
 
 // oneLine shows where a text of several lines breaks.
-func (p *Printer) oneLine(s string) string {
-	mark := " \\n "
-	if p.style.Unicode {
-		mark = " ⏎ "
-	}
+func oneLine(s string) string {
 	s = strings.ReplaceAll(strings.TrimSpace(s), "\\\n", " ") // a shell goes on there
-	return strings.ReplaceAll(s, "\n", mark)
+	return strings.ReplaceAll(s, "\n", " ⏎ ")
 }
 
 // trouble says why a model request is tried again.
@@ -372,7 +357,7 @@ func (p *Printer) Table(header []string, rows [][]string) {
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, cell := range row {
-			cells[i] = Escape(cell)
+			cells[i] = p.style.shown(Escape(cell))
 		}
 		_, _ = fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}

@@ -165,3 +165,25 @@ func TestProseIsBrokenBetweenWords(t *testing.T) {
 		t.Errorf("have %q", have)
 	}
 }
+
+// U-33: where a locale has no UTF-8, nothing but ASCII is written, however it came about.
+func TestATerminalWithoutUnicodeIsShownASCII(t *testing.T) {
+	var out bytes.Buffer
+	p := terminal.New(&out, terminal.Style{})
+	p.Field("nacre", "session %s · brain %s", "7d2q", "claude")
+	p.Mark("ok", "hosts", "“a” → b…, größer ≥ 10 – ein 漢")
+	p.Step(nacre.Step{Kind: nacre.StepTool, Name: "shell", Text: "one\ntwo " + strings.Repeat("x", 100)})
+	p.Output("ü 😀", 3)
+	p.Table([]string{"NAME", "WHAT"}, [][]string{{"a…", "x"}, {"abcdef", "y"}})
+	want := `nacre    session 7d2q - brain claude
+  + hosts  "a" -> b..., gr\u00f6\u00dfer >= 10 - ein \u6f22
+  > shell  one \n two ` + strings.Repeat("x", 58) + `...
+         | \u00fc \U0001f600
+NAME    WHAT
+a...    x
+abcdef  y
+`
+	if out.String() != want {
+		t.Errorf("have\n%s\nwant\n%s", out.String(), want)
+	}
+}

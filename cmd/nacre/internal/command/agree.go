@@ -22,7 +22,7 @@ func (e *Env) Agrees(ctx context.Context, to *os.File, question string) (bool, e
 	if !e.CanAsk() {
 		return false, nil
 	}
-	_, _ = io.WriteString(to, question) // a terminal that is gone answers nothing
+	_, _ = io.WriteString(e.Words(to), question) // a terminal that is gone answers nothing
 	answer := make(chan string, 1)
 	go func() { answer <- readLine(e.Stdin) }() // it ends with its line, or with the program
 	select {

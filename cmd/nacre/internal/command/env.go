@@ -9,6 +9,7 @@
 package command
 
 import (
+	"io"
 	"os"
 	"os/user"
 
@@ -33,6 +34,11 @@ type Env struct {
 // Printer writes for people, to stream.
 func (e *Env) Printer(stream *os.File) *terminal.Printer {
 	return terminal.New(stream, terminal.Detect(terminal.Is(stream), e.Getenv))
+}
+
+// Words is stream, for sentences that no printer writes.
+func (e *Env) Words(stream *os.File) io.Writer {
+	return terminal.Writer(stream, terminal.Detect(terminal.Is(stream), e.Getenv))
 }
 
 // PrintJSON writes one object or array on a line of its own, to standard output.

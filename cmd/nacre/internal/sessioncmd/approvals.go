@@ -99,7 +99,7 @@ func (cmd approvalsCommand) showQuestion(ctx context.Context, id string) error {
 		return cmd.PrintJSON(questions[at])
 	}
 	p := cmd.Printer(cmd.Stdout)
-	for line := range strings.Lines(approval.Folded(approval.RenderWhole(questions[at]), terminal.Columns(cmd.Stdout))) {
+	for line := range strings.Lines(approval.Folded(p.Shown(approval.RenderWhole(questions[at])), terminal.Columns(cmd.Stdout))) {
 		p.Line("%s", strings.TrimSuffix(line, "\n"))
 	}
 	p.Line("    session    %s", questions[at].Session)
@@ -184,7 +184,7 @@ func (cmd approvalsCommand) listApprovals(ctx context.Context) error {
 		p.Line("nothing is waiting")
 	}
 	for _, q := range questions {
-		if _, err := io.WriteString(cmd.Stdout, approval.Folded(approval.Render(q), terminal.Columns(cmd.Stdout))); err != nil {
+		if _, err := io.WriteString(cmd.Words(cmd.Stdout), approval.Folded(p.Shown(approval.Render(q)), terminal.Columns(cmd.Stdout))); err != nil {
 			return err
 		}
 		if approval.IsCut(q) {
