@@ -1,6 +1,10 @@
 package main_test
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
 
 // M-61, U-32: a config is checked as each start of nacre does, with the line of what means
 // nothing and the nearest key; a file that was named is there.
@@ -14,7 +18,32 @@ func TestAConfigIsChecked(t *testing.T) {
 	i.nacre("config", "check", "--json").want(t, 2, `"ok":false`, "wildcards are refused")
 	i.nacre("config", "check", "nowhere.toml").want(t, 2, "nowhere.toml")
 	i.nacre("config", "check", i.write("other.toml", "ask_seconds = 10\n")).want(t, 0, "other.toml can be used")
+	i.config("[brain]\nmodle = \"x\"\n[brain.acp]\ncomand = [\"x\"]\n")
+	i.nacre("config", "check").want(t, 2, "config.toml: line 2: unknown key \"brain.modle\"", "[brain] may have the keys acp, name")
+	i.config("[brain.acp]\ncomand = [\"x\"]\n")
+	i.nacre("config", "check").want(t, 2, "config.toml: line 2: unknown key \"brain.acp.comand\"; did you mean \"command\"?")
+	i.config("brain = \"nonesuch\"\n")
+	i.nacre("config", "check").want(t, 2, "brain: unknown brain \"nonesuch\": one of claude, codex")
+	i.nacre("sessions", "list").want(t, 2, "unknown brain")
+	i.nacre("config", "check", i.write("named.toml", "brain = \"claud\"\n")).want(t, 2, "unknown brain \"claud\"")
+	i.nacre("config", "check", i.write("utf16.toml", "\xff\xfeask_seconds = 10\n")).want(t, 2, "utf16.toml: it is not UTF-8 text")
 	i.config("")
 	i.write("home/.config/nacre/learned.toml", "[[learned]]\nid = \"x\"\n")
 	i.nacre("config", "check").want(t, 2, "learned.toml")
+}
+
+// M-61: what looks like a config and is none is told of, and refused where the config lies.
+func TestASecondConfigIsToldOf(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.write("home/.config/nacre/config.yaml", "ask_seconds: 10\n")
+	i.nacre("config", "check").want(t, 2, "config.yaml: nacre reads config.toml alone")
+	i.nacre("sessions", "list").want(t, 2, "config.yaml: nacre reads config.toml alone")
+	if err := os.Remove(filepath.Join(i.work, "home/.config/nacre/config.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	i.write("nacre.toml", "ask_seconds = 10\n")
+	i.write("home/.nacre.toml", "ask_seconds = 10\n")
+	i.nacre("config", "check").want(t, 0, "not read", "/nacre.toml: nothing that it says holds", ".nacre.toml")
+	i.nacre("doctor", "--no-turns").want(t, 0, "/nacre.toml is not read")
 }

@@ -14,6 +14,8 @@ type Brain struct {
 	Name string `toml:"name"`
 	// ACP is an agent that speaks the Agent Client Protocol (M-03).
 	ACP ACP `toml:"acp"`
+
+	unknown []toml.Key
 }
 
 // ACP is how an agent of the Agent Client Protocol is started, inside.
@@ -29,7 +31,7 @@ type ACP struct {
 	Mode string `toml:"mode"`
 }
 
-// UnmarshalTOML reads a name, or the table. An unknown key is an error.
+// UnmarshalTOML reads a name, or the table. Unknown keys are for [Read] to refuse.
 func (b *Brain) UnmarshalTOML(value any) error {
 	if name, is := value.(string); is {
 		b.Name = name
@@ -44,8 +46,8 @@ func (b *Brain) UnmarshalTOML(value any) error {
 	if err != nil {
 		return fmt.Errorf("brain: %w", err)
 	}
-	if unknown := meta.Undecoded(); len(unknown) > 0 {
-		return fmt.Errorf("unknown key \"brain.%s\": the keys are name, acp.command, acp.folders, acp.env, acp.mode", unknown[0])
+	for _, key := range meta.Undecoded() {
+		b.unknown = append(b.unknown, append(toml.Key{"brain"}, key...))
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
 
@@ -250,6 +251,9 @@ func Read(path string) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
+	if !utf8.Valid(data) { // the decoder takes one with the mark of UTF-16
+		return Config{}, fmt.Errorf("%s: it is not UTF-8 text: save it as UTF-8", path)
+	}
 	var c Config
 	meta, err := toml.Decode(string(data), &c)
 	if err != nil {
@@ -266,7 +270,7 @@ func Read(path string) (Config, error) {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
 	// What is below a plugin's name is the plugin's: its manifest's schema knows the keys.
-	unknown := slices.DeleteFunc(meta.Undecoded(), func(k toml.Key) bool { return len(k) > 2 && k[0] == "plugins" })
+	unknown := slices.DeleteFunc(append(meta.Undecoded(), c.Brain.unknown...), func(k toml.Key) bool { return len(k) > 2 && k[0] == "plugins" })
 	if len(unknown) > 0 {
 		if unknown[0][0] == "credential" || isAccessValue(unknown[0].String()) {
 			return Config{}, fmt.Errorf("%s: %sunknown key %q: %s", path, atom.LineOf(data, unknown[0]), unknown[0], valueHelp)
@@ -309,10 +313,8 @@ func (c Config) check() error {
 	if c.Model.Context < 0 || c.Model.MaxTokens < 0 {
 		return errors.New("model.context and model.max_tokens: use positive numbers, or leave them out")
 	}
-	if _, err := c.Model.Upstream(); err != nil {
-		return err
-	}
-	if err := c.checkBudgets(); err != nil {
+	_, upstream := c.Model.Upstream()
+	if err := errors.Join(upstream, c.checkBudgets()); err != nil {
 		return err
 	}
 	for _, u := range c.Model.Upstreams {
@@ -328,17 +330,11 @@ func (c Config) check() error {
 	if err := errors.Join(c.Limits.check(), c.Landing.check(), c.Egress.Limits.check(), c.Egress.Proxy.check()); err != nil {
 		return err
 	}
-	if _, err := c.Reactions(); err != nil {
-		return err
-	}
-	_, err := c.Egress.Rules(nil)
-	if err == nil {
-		_, err = c.Egress.Services(nil)
-	}
-	if err == nil {
-		_, err = c.Home.Bytes()
-	}
-	return err
+	_, reactions := c.Reactions()
+	_, hosts := c.Egress.Rules(nil)
+	_, services := c.Egress.Services(nil)
+	_, home := c.Home.Bytes()
+	return errors.Join(reactions, hosts, services, home)
 }
 
 // ToolGroups are the tools of each group, as policy asks for them.

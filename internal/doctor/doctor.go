@@ -57,6 +57,7 @@ func Examine(ctx context.Context, inst *installation.Installation, others Others
 	for _, check := range []func() []installation.Finding{
 		func() []installation.Finding { return checkSandbox(ctx, inst) },
 		func() []installation.Finding { return checkGit(ctx) },
+		func() []installation.Finding { return checkConfig(inst) },
 		func() []installation.Finding { return checkBrain(ctx, inst) },
 		canary,
 		func() []installation.Finding { return checkMemory(ctx, inst, others) },
@@ -269,6 +270,19 @@ func isUnused(dir string) bool {
 
 func verifyOptions(inst *installation.Installation) audit.VerifyOptions {
 	return audit.VerifyOptions{PublicKey: inst.Keys.Public(), MACKey: inst.Keys.MAC()}
+}
+
+// checkConfig tells of files that somebody may take for the config, and that hold nothing.
+// A config that cannot be used has ended nacre before.
+func checkConfig(inst *installation.Installation) []installation.Finding {
+	var findings []installation.Finding
+	for _, path := range installation.UnreadConfigs(inst.Registry.Paths().Config, inst.Options.Getenv) {
+		findings = append(findings, installation.Finding{
+			Name: "config", Status: "warn", Text: path + " is not read: nothing that it says holds",
+			Fix: "write what it says into " + filepath.Join(inst.Registry.Paths().Config, "config.toml") + ", or remove it",
+		})
+	}
+	return findings
 }
 
 // checkGit tries the git that runs need.

@@ -3,12 +3,14 @@ package policycmd
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/config"
+	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/learned"
 	"github.com/nacre-dev/nacre/internal/registry"
 )
@@ -40,6 +42,8 @@ type checkedConfig struct {
 	Missing bool `json:"missing,omitempty"`
 	// Learned is how many approvals of nacre learn are kept beside it.
 	Learned int `json:"learned"`
+	// Unread are files that look like a config of nacre's, and are none.
+	Unread []string `json:"unread,omitempty"`
 }
 
 func (c Commands) checkConfig(args []string) error {
@@ -59,30 +63,34 @@ func (c Commands) checkConfig(args []string) error {
 	case err != nil:
 		return command.ExitWith(command.ExitUsage, err)
 	case c.JSON:
-	case said.Missing:
-		c.Printer(c.Stdout).Field("config", "there is no %s: the defaults hold", said.File)
-	default:
-		c.Printer(c.Stdout).Field("config", "%s can be used", said.File)
+		return nil
+	}
+	p := c.Printer(c.Stdout)
+	if said.Missing {
+		p.Field("config", "there is no %s: the defaults hold", said.File)
+	} else {
+		p.Field("config", "%s can be used", said.File)
+	}
+	for _, path := range said.Unread {
+		p.Field("not read", "%s: nothing that it says holds", path)
 	}
 	return nil
 }
 
 func (c Commands) readConfig(args []string) (checkedConfig, error) {
 	if len(args) == 1 {
-		_, err := config.Read(args[0])
+		_, err := installation.ReadConfig(args[0])
 		return checkedConfig{File: args[0]}, err
 	}
 	paths, err := registry.ResolvePaths(c.Getenv)
 	if err != nil {
 		return checkedConfig{}, err
 	}
-	said := checkedConfig{File: filepath.Join(paths.Config, config.FileName)}
-	_, err = config.Read(said.File)
-	said.Missing = errors.Is(err, fs.ErrNotExist)
+	said := checkedConfig{File: filepath.Join(paths.Config, config.FileName), Unread: installation.UnreadConfigs(paths.Config, c.Getenv)}
+	_, err = installation.LoadConfig(paths.Config)
+	_, absent := os.Stat(said.File)
+	said.Missing = errors.Is(absent, fs.ErrNotExist)
 	approvals, unlearned := learned.Load(paths.Config)
 	said.Learned = len(approvals)
-	if said.Missing {
-		err = nil
-	}
 	return said, errors.Join(err, unlearned)
 }
