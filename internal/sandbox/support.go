@@ -174,6 +174,18 @@ func explain(err error) error {
 			"or put the program sandbox-init beside it, as go install .../cmd/... does: %w", err)
 	}
 	const head = "this machine does not let this user create the namespaces that the native sandbox needs"
+	if setting, fix := forbids(); setting != "" {
+		return fmt.Errorf("%s: %s; either %s, or use another backend: %w", head, setting, fix, err)
+	}
+	if _, inContainer := os.Stat("/.dockerenv"); inContainer == nil {
+		return fmt.Errorf("%s: the engine of this container forbids it; run nacre outside of containers, or see docs/install.md, \"In a container\": %w", head, err)
+	}
+	return fmt.Errorf("%s (a container or security module may forbid it): %w", head, err)
+}
+
+// forbids is the setting that keeps ordinary users from making namespaces, where one is
+// known, and the command that puts it right.
+func forbids() (setting, fix string) {
 	for _, s := range []struct{ file, bad, setting, fix string }{
 		{"/proc/sys/kernel/unprivileged_userns_clone", "0",
 			"kernel.unprivileged_userns_clone = 0", "sudo sysctl kernel.unprivileged_userns_clone=1"},
@@ -184,8 +196,8 @@ func explain(err error) error {
 	} {
 		text, readErr := os.ReadFile(s.file)
 		if readErr == nil && strings.TrimSpace(string(text)) == s.bad {
-			return fmt.Errorf("%s: %s; either %s, or use another backend: %w", head, s.setting, s.fix, err)
+			return s.setting, s.fix
 		}
 	}
-	return fmt.Errorf("%s (a container or security module may forbid it): %w", head, err)
+	return "", ""
 }
