@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/quantity"
@@ -73,6 +75,11 @@ func (r *rule) uncompared() []Finding {
 	for i := range r.match {
 		c := &r.match[i]
 		for _, p := range c.patterns {
+			if widened(p.text) {
+				text := fmt.Sprintf("rule %q: %s %q is written with digits or signs that are not ASCII and matches that text only; write the number with 0 to 9", r.name, c.key, p.text)
+				findings = append(findings, Finding{c.line, findingUncompared, text})
+				continue
+			}
 			if !quantity.Compares(p.text) {
 				continue
 			}
@@ -84,6 +91,19 @@ func (r *rule) uncompared() []Finding {
 		}
 	}
 	return findings
+}
+
+// widened reports whether a text would be a number or compare with one, if its digits and
+// signs were those of ASCII.
+func widened(text string) bool {
+	plain := strings.Map(func(r rune) rune {
+		if r = narrow(r); r >= utf8.RuneSelf && unicode.IsDigit(r) {
+			return '1' // any of them: only the shape counts
+		}
+		return r
+	}, text)
+	_, number := quantity.ParseNumber(strings.TrimSpace(plain))
+	return plain != text && (number || quantity.Compares(plain))
 }
 
 // impossible finds comparisons that exclude each other.

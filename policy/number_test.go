@@ -122,6 +122,8 @@ func TestAPatternThatComparesNothingIsReported(t *testing.T) {
 		`arguments = { v = "> 1 and < 5" }`: true, `arguments = { v = "> 1 < 5" }`: false, `arguments = { v = "> 1 < 2027-01-01" }`: true,
 		`arguments = { v = "length < 2027-01-01" }`: true, `arguments = { v = "length of it" }`: false, `arguments = { v = "> 2026-13-01" }`: true,
 		`arguments = { v = ">1 <2 <3 <4 <5" }`: true, `attributes = { level = ">5" }`: true, `scope = { level = ["a", "<5"] }`: true, `arguments = { v = "a>5" }`: false,
+		`arguments = { v = "１００" }`: true, `arguments = { v = "＞100" }`: true, `arguments = { v = "<= １００" }`: true, `arguments = { v = "-١٠.5" }`: true,
+		`arguments = { v = "100" }`: false, `arguments = { v = "１００円" }`: false, `arguments = { v = "ａ" }`: false,
 	} {
 		p := parse(t, "[[rules]]\naction = \"ask\"\nmatch = { "+condition+" }")
 		have := false
