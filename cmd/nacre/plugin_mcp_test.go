@@ -186,3 +186,20 @@ func TestPluginNewOfWhatIsNoMCPServer(t *testing.T) {
 	}
 	i.nacre("plugin", "new", "peer", "--lang", "python", "--env", "A=b").want(t, 2, "readCredential")
 }
+
+// U-32: what nacre itself ships with gives its authors no advice.
+func TestTheShippedPluginsAreValidWithoutAWarning(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	shipped, err := filepath.Glob(filepath.Join(bin, "plugins", "*"))
+	if err != nil || len(shipped) == 0 {
+		t.Fatalf("no plugins: %v", err)
+	}
+	for _, dir := range shipped {
+		r := i.nacre("plugin", "validate", dir)
+		r.want(t, 0, "nacre would take it")
+		if strings.Contains(r.stdout, "!") {
+			t.Errorf("%s is warned of:\n%s", dir, r.stdout)
+		}
+	}
+}

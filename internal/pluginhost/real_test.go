@@ -99,7 +99,7 @@ func withoutClasses(t *testing.T, manifest []byte) any {
 		delete(m.Rest, key)
 	}
 	for _, tool := range m.Provides.Tools {
-		for _, key := range []string{"safety_class", "returns", "sinks", "mints"} {
+		for _, key := range []string{"safety_class", "returns", "sinks", "text", "mints"} {
 			delete(tool, key)
 		}
 	}

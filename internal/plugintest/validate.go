@@ -253,8 +253,9 @@ func (v *validator) advice(m plugin.Manifest) {
 		}
 	}
 	for i, t := range m.Provides.Tools {
-		if t.Returns == nacre.Trusted && len(m.Hosts) > 0 {
-			v.warn(manifestFile, fmt.Sprintf("provides.tools[%d].returns", i), "leave returns out, unless no outsider can influence the result", "tool %s reaches the network and wants its results trusted", t.Name)
+		// What changes something answers what it did; what reads brings what others wrote.
+		if t.Returns == nacre.Trusted && t.Safety == nacre.Read && len(m.Hosts) > 0 {
+			v.warn(manifestFile, fmt.Sprintf("provides.tools[%d].returns", i), "leave returns out, unless no outsider can influence the result", "tool %s reads from the network and wants its results trusted", t.Name)
 		}
 	}
 	if len(m.Provides.Tools)+len(m.Provides.Channels)+len(m.Provides.Hooks)+len(m.Subscribes) == 0 {
