@@ -204,7 +204,7 @@ type Limits struct {
 	// enforce it; default 4000.
 	CPU int `json:"cpu"`
 	// Disk is how many bytes what is bound writable may grow by; default 10 GiB.
-	// It is watched, not held: it may be exceeded for as long as a look takes.
+	// It is monitored, not enforced: it may be exceeded for as long as a look takes.
 	Disk int64 `json:"disk"`
 }
 
