@@ -2,6 +2,8 @@ package main_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -46,4 +48,56 @@ func TestNothingIsPaidForThatCannotLandUnasked(t *testing.T) {
 	if strings.Contains(string(requests[0].Body), "another try") {
 		t.Error("the first try is told of another")
 	}
+}
+
+// U-21, M-33: a check may hold a secret, which runs as it was written. Nothing that is shown or
+// recorded of the check has it: only what the session goes on from, which nobody else reads.
+func TestASecretInACheckIsShownNowhere(t *testing.T) {
+	t.Parallel()
+	const secret = "ghp_Zq8quietharbour0123456789abcdefABCD"
+	i := install(t)
+	i.project()
+	i.write("home/.config/nacre/config.toml", `checks = ["TOKEN=`+secret+`; test ${#TOKEN} = 3"]`)
+	rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"write","input":{"path":"made.txt","content":"made"}}`+"\n")
+	for _, args := range [][]string{
+		{"run", "make", "--project", "p", "--recording", rec, "--session", "work", "--tries", "2"},
+		{"run", "make", "--project", "p", "--recording", rec, "--json"},
+	} {
+		r := i.nacre(args...)
+		r.want(t, 1, "REDACTED", "ended with 1")
+		r.hasNoSecret(t, secret)
+	}
+	for _, args := range [][]string{{"show", "work"}, {"show", "work", "--json"}, {"sessions", "show", "work"}, {"ledger", "list"}, {"logs", "work"}, {"audit", "show", "work", "--json"}} {
+		i.nacre(args...).hasNoSecret(t, secret)
+	}
+	state := filepath.Join(i.work, "home/.local/state/nacre")
+	specs, err := filepath.Glob(filepath.Join(state, "sessions/*/run.json"))
+	check(t, err)
+	for _, spec := range specs {
+		check(t, os.Remove(spec))
+	}
+	hasNoSecret(t, state, secret)
+}
+
+// M-33: a task's text may hold a secret, which the agent is told. Lists of sessions and the
+// message of the commit, which is pushed, do not have it, however the work lands.
+func TestASecretInATaskIsInNoTitleAndNoCommit(t *testing.T) {
+	t.Parallel()
+	const secret = "ghp_Zq8quietharbour0123456789abcdefABCD"
+	i := install(t)
+	i.project()
+	task := "write to ada@example.com, as one who has " + secret // a title would cut it
+	rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"write","input":{"path":"made.txt","content":"made"}}`+"\n")
+	i.nacre("run", task, "--project", "p", "--recording", rec, "--session", "bad", "--check", "false").want(t, 1)
+	i.nacre("run", task, "--project", "p", "--recording", rec, "--session", "good", "--check", "true", "--record", filepath.Join(i.work, "again.jsonl")).want(t, 0)
+	i.nacre("sessions", "branch", "bad").want(t, 0)
+	for _, args := range [][]string{{"sessions", "list", "--json"}, {"sessions", "show", "good"}} {
+		r := i.nacre(args...)
+		r.want(t, 0, "write to ada@example.com")
+		hasNo(t, r.stdout, secret[:12])
+	}
+	commits := i.git("log", "--all", "--format=%B")
+	has(t, commits, "write to ada@example.com", "Nacre-Session: good", "Nacre-Session: bad")
+	hasNo(t, commits, secret[:12])
+	hasNo(t, i.read("again.jsonl"), secret[:12])
 }

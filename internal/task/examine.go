@@ -65,16 +65,19 @@ func (e *examination) one(ctx context.Context, needs verify.Dependencies, dir, c
 	if err != nil {
 		return nacre.CheckResult{}, err
 	}
-	e.Progress(nacre.Step{Kind: nacre.StepStage, Name: "check", Text: command})
+	// What runs is the operator's own text; what is shown and kept of it holds no secret.
+	shown := WithoutSecrets(command)
+	e.Progress(nacre.Step{Kind: nacre.StepStage, Name: "check", Text: shown})
 	result, err := e.check(ctx, needs, code, command)
 	if err != nil {
 		return nacre.CheckResult{}, err
 	}
+	result.Command = shown
 	outcome := "failed"
 	if result.Passed() {
 		outcome = "passed"
 	}
-	digest := sha256.Sum256([]byte(command))
+	digest := sha256.Sum256([]byte(shown))
 	detail := map[string]any{
 		"tree": e.tree, "command_digest": hex.EncodeToString(digest[:]), "exit_code": result.ExitCode,
 		"timed_out": result.TimedOut, "strength": result.Strength, "milliseconds": result.Duration.Milliseconds(),

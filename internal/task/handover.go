@@ -91,9 +91,10 @@ func (h handover) keep(ctx context.Context, tree repo.Tree) (branch string, comm
 	return branch, made.Commit, h.record(ctx, nacre.Record{Kind: nacre.KindMergeDone, Outcome: "kept on " + branch}, what)
 }
 
-// message is a commit's: the task as the operator wrote it.
+// message is a commit's: the task as the operator wrote it, without the secrets in it, since
+// commits are pushed.
 func (s Spec) message(id nacre.SessionID, work string) string {
-	subject, _, _ := strings.Cut(strings.TrimSpace(s.Words()), "\n")
+	subject, _, _ := strings.Cut(strings.TrimSpace(WithoutSecrets(s.Words())), "\n")
 	if subject == "" {
 		subject = "work of session " + string(id)
 	}

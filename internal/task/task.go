@@ -88,6 +88,13 @@ func (s Spec) Words() string {
 	return s.Task
 }
 
+// WithoutSecrets is an operator's own text as it is shown and recorded: personal data in it
+// stays.
+func WithoutSecrets(text string) string {
+	clean, _ := redact.Naming{Name: func(_, value string) (string, bool) { return value, true }}.String(text)
+	return clean
+}
+
 // NoCheck says why the result of an [Spec.Unverified] run does not land.
 const NoCheck = "no check was named, so nothing is verified: add --check COMMAND"
 

@@ -676,6 +676,6 @@ func launchBrain(ctx context.Context, s *seal.Session, l brain.Launch, files tas
 }
 
 func title(text string) string {
-	runes := []rune(text)
+	runes := []rune(task.WithoutSecrets(text)) // before it is cut: half a secret is not known for one
 	return string(runes[:min(len(runes), 60)])
 }
