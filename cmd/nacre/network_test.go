@@ -45,7 +45,8 @@ func TestAConnectionWaitsForItsAnswer(t *testing.T) {
 	}
 }
 
-// U-11: a burst of a thousand refusals is one question and few records. Where nobody
+// U-11, U-12: a burst of a thousand refusals is one question and few records, which still tell how
+// many there were. Where nobody
 // watches the session, none of them waits.
 func TestABurstIsOneQuestionAndFewRecords(t *testing.T) {
 	t.Parallel()
@@ -64,6 +65,10 @@ func TestABurstIsOneQuestionAndFewRecords(t *testing.T) {
 	if denied := strings.Count(records, `"reason":"not_listed"`); denied > 200 {
 		t.Errorf("%d records of refusals", denied)
 	}
+	i.nacre("audit", "show", "asks").want(t, 0, "0 connections, 1000 refused · 1 questions") // U-24
+	r = i.begin("exec", "--session", "calls", "--", "sh", "-c", `for n in $(seq 150); do ipc "none_$n" '{"a":1}'; done; true`)
+	finish(t, r).want(t, 0, "UNKNOWN_TOOL")
+	i.nacre("audit", "show", "calls").want(t, 0, "more calls were refused, and are not recorded one by one", "150 refused · 0 connections")
 }
 
 // U-05: bundles are named where hosts are, a wrong name is told the right ones, and what a

@@ -147,6 +147,8 @@ func lifeSentence(e audit.Entry, d members) string {
 
 func callSentence(e audit.Entry, d members, tool string) string {
 	switch {
+	case e.Kind == nacre.KindCallReject && e.Topic == "" && d.number("omitted_before") > 0:
+		return fmt.Sprintf("%d more calls were refused, and are not recorded one by one.", d.number("omitted_before"))
 	case e.Kind == nacre.KindCallReject:
 		why := e.Reason
 		for _, name := range []string{"rule", "message"} {

@@ -1,6 +1,7 @@
 package sessioncmd
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/nacre-dev/nacre"
@@ -24,7 +25,7 @@ func (t *tally) add(e audit.Entry) {
 	case nacre.KindCallBegin:
 		t.calls++
 	case nacre.KindCallReject:
-		t.refused++
+		t.refused += refusals(e)
 	case nacre.KindApprovalAsk:
 		t.asked++
 	case nacre.KindEgress:
@@ -32,10 +33,27 @@ func (t *tally) add(e audit.Entry) {
 		case "allowed":
 			t.connections++
 		case "denied":
-			t.closed++
+			t.closed += refusals(e)
 		}
 	default:
 	}
+}
+
+// refusals is how many a record tells of: in a burst, most are counted and not recorded one
+// by one (U-12).
+func refusals(e audit.Entry) int {
+	var d struct {
+		Repeated int `json:"repeated"`
+		Omitted  int `json:"omitted_before"`
+	}
+	_ = json.Unmarshal(e.Detail, &d) // a record without counts tells of itself
+	switch {
+	case d.Repeated > 0:
+		return d.Repeated
+	case e.Topic == "" && d.Omitted > 0:
+		return d.Omitted
+	}
+	return 1 + d.Omitted
 }
 
 // String is the last line of what is shown.
