@@ -32,9 +32,9 @@ type Manner struct {
 	// Patience is how long a question waits where the config does not say; zero means 5
 	// minutes.
 	Patience time.Duration
-	// Confirm, where set, is told before a run begins what will keep its work from landing,
-	// and whether its agent costs money. With an error nothing begins.
-	Confirm func(ctx context.Context, obstacles []string, costs bool) error
+	// Confirm, where set, is told before a run begins what will keep its work from landing.
+	// With an error nothing begins.
+	Confirm func(ctx context.Context, obstacles []string) error
 }
 
 // Questions are those of one session, on their way to whoever asked to be told.

@@ -57,8 +57,7 @@ func confirm(ctx context.Context, inst *installation.Installation, run Run, spec
 	if err != nil {
 		return err
 	}
-	costs := agent.Name() != brain.ReplayName
-	if costs && spec.Model != "" {
+	if agent.Name() != brain.ReplayName && spec.Model != "" {
 		priced, err := inst.Priced(spec.Model)
 		if err != nil {
 			return err
@@ -67,7 +66,7 @@ func confirm(ctx context.Context, inst *installation.Installation, run Run, spec
 			found = append(found, "the model "+spec.Model+" has no price, so that the gateway refuses its first call: add it to the price file")
 		}
 	}
-	return run.Asking.Confirm(ctx, found, costs)
+	return run.Asking.Confirm(ctx, found)
 }
 
 // uncommitted says what becomes of changes that are in no commit.

@@ -102,10 +102,10 @@ func (f *face) obstacles(list []string) {
 	}
 }
 
-// confirm asks whether to begin where something will keep the work from landing and money
-// would be spent. Where nobody can be asked, nothing begins (U-20).
-func (f *face) confirm(ctx context.Context, obstacles []string, costs bool) error {
-	if len(obstacles) == 0 || !costs {
+// confirm asks whether to begin where something will keep the work from landing, whether
+// or not its agent costs money. Where nobody can be asked, nothing begins (U-20).
+func (f *face) confirm(ctx context.Context, obstacles []string) error {
+	if len(obstacles) == 0 {
 		return nil
 	}
 	if f.env.JSON || !terminal.Is(f.env.Stdin) || !terminal.Is(f.env.Stdout) {
