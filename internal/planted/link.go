@@ -48,6 +48,20 @@ func ShownAs(links iter.Seq[string], read func(name string) (target string, isLi
 	return shown
 }
 
+// Through is a path, and where the links lead that it goes through, within the project.
+func Through(at string, read func(name string) (target string, isLink bool)) []string {
+	all := []string{at}
+	for range maxHops {
+		on, rest, target := linkOn(at, read)
+		if on == "" || LeavesProject(on, target) {
+			break
+		}
+		at = path.Join(path.Dir(on), target, rest)
+		all = append(all, at)
+	}
+	return all
+}
+
 // linkOn is the first link on the way to a place, what is behind it, and what is in it.
 func linkOn(at string, read func(name string) (target string, isLink bool)) (on, rest, target string) {
 	for _, part := range above(at) {

@@ -49,7 +49,7 @@ func (c *Change) mark(class planted.Class) {
 }
 
 // markLinks finds links that lead out of the project, what a link shows under a sensitive
-// name, or git's configuration names, and of the rest what may be run.
+// name, what git's configuration names or a trusted file calls, and of the rest what may be run.
 func (p *Project) markLinks(ctx context.Context, files []Change, entries map[string]entry) error {
 	var links []string
 	for name, e := range entries {
@@ -69,12 +69,18 @@ func (p *Project) markLinks(ctx context.Context, files []Change, entries map[str
 	if err != nil {
 		return err
 	}
-	shown := planted.ShownAs(maps.Keys(targets), func(name string) (string, bool) {
+	read := func(name string) (string, bool) {
 		target, ok := targets[name]
 		return target, ok
-	})
+	}
+	shown := planted.ShownAs(maps.Keys(targets), read)
+	called, err := p.called(ctx, entries, read)
+	if err != nil {
+		return err
+	}
+	maps.Copy(shown, called)
 	for _, name := range p.place.obeyed() {
-		shown[name] = planted.Class{Kind: planted.Named, Program: "git's configuration"}
+		shown[name] = planted.Class{Kind: planted.Named, Program: "git's configuration or a link of a hook"}
 	}
 	for i, f := range files {
 		if target, ok := targets[f.Path]; ok && planted.LeavesProject(f.Path, target) {

@@ -385,6 +385,36 @@ func TestWhatALinkShowsUnderASensitiveNameIsPointedOut(t *testing.T) {
 	}
 }
 
+// F-13, M-67: what a hook, direnv's file or make calls by its path runs on the user's machine,
+// and waits for them; what an editor's tasks call when a person starts them, or what a list
+// names that nobody runs, does not.
+func TestWhatSomethingTrustedCallsIsHeld(t *testing.T) {
+	t.Parallel()
+	u := withFiles(t, map[string]string{
+		".envrc": "source scripts/env\n", "Makefile": "include vars.inc\nall:\n\tcat notes.txt\n", ".husky/pre-push": "sh \"$(dirname \"$0\")/../tools/push\"\n",
+		".pre-commit-config.yaml": "entry: tools/lint\nexclude: NEWS.md\n", ".vscode/tasks.json": `{"command": "${workspaceFolder}/app.py"}`,
+		"scripts/real": "x\n", "app.py": "x\n", "NEWS.md": "x\n", "notes.txt": "x\n", "tools/deep": "x\n",
+	})
+	u.write(map[string]string{".git/hooks/pre-commit": "exec ./tools/check\n"})
+	if err := os.Symlink("../../tools/deep", filepath.Join(u.dir, ".git/hooks/post-merge")); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, u)
+	r.agent(map[string]string{
+		"scripts/env": "-> real", "scripts/real": "y\n", "vars.inc": "y\n", "tools/push": "y\n", "tools/lint": "y\n", "tools/check": "y\n",
+		"tools/deep": "y\n", "app.py": "y\n", "NEWS.md": "y\n", "notes.txt": "y\n",
+	})
+	_, changes := r.snapshot()
+	have := map[string]bool{}
+	for _, c := range changes.Held() {
+		have[c.Path] = true
+	}
+	want := map[string]bool{"scripts/env": true, "scripts/real": true, "vars.inc": true, "tools/push": true, "tools/lint": true, "tools/check": true, "tools/deep": true}
+	if !maps.Equal(have, want) {
+		t.Errorf("have %v, want %v", have, want)
+	}
+}
+
 // M-13: what the user's git configuration names runs on the user's machine,
 // whatever it is called.
 func TestWhatGitsConfigurationNamesIsPointedOut(t *testing.T) {

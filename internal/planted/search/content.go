@@ -20,15 +20,13 @@ const (
 	headBytes = 16
 	// maxText is how much is read of a file that may name others.
 	maxText = 256 << 10
-	// maxWords is how many of its words are looked up.
-	maxWords = 2000
-	// maxReaders is how many such files are read.
-	maxReaders = 64
+	// maxCallers is how many such files of one folder are read.
+	maxCallers = 64
 )
 
 // head is the beginning of a file, empty where it cannot be read.
 func (s *searcher) head(name string, size int64) []byte {
-	info, err := s.top.Lstat(name)
+	info, err := s.top.Stat(name)
 	if err != nil || !info.Mode().IsRegular() { // a pipe would be waited for
 		return nil
 	}
@@ -72,16 +70,11 @@ func (s *searcher) isLoaded(name string) bool {
 // mentions names new files that are called by what stood at the top before, which
 // somebody trusts already: hooks, direnv's file, what a Makefile includes.
 func (s *searcher) mentions() {
-	readers := s.readers()
-	for _, reader := range readers {
-		text := string(s.head(reader, maxText))
-		if path.Base(reader) == "Makefile" || path.Base(reader) == "GNUmakefile" {
-			text = included(text)
-		}
-		words := strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(" \t\r\n\"'`;|&()<>{}[],:=$\\", c) })
-		for _, word := range words[:min(len(words), maxWords)] {
-			if at := path.Clean(word); strings.ContainsAny(word, "/.") && isBelow(at) && !slices.Contains(readers, at) {
-				s.mentioned(at, planted.Class{Kind: planted.Named, Program: reader})
+	callers := s.callers()
+	for _, caller := range callers {
+		for _, at := range planted.Mentions(caller, string(s.head(caller, maxText))) {
+			if !slices.Contains(callers, at) {
+				s.mentioned(at, planted.Class{Kind: planted.Named, Program: caller})
 			}
 		}
 	}
@@ -90,47 +83,34 @@ func (s *searcher) mentions() {
 	}
 }
 
-// mentioned names a file that is new, and no folder.
+// mentioned names a file that is new, or a link that is or that leads to one, and no folder.
 func (s *searcher) mentioned(at string, class planted.Class) {
-	if info, err := s.top.Lstat(at); err == nil && info.Mode().IsRegular() && s.isNew(info) {
+	info, err := s.top.Lstat(at)
+	if err != nil || info.IsDir() {
+		return
+	}
+	if to, err := s.top.Stat(at); err == nil && to.Mode().IsRegular() && (s.isNew(info) || s.isNew(to)) {
 		s.noteOnce(at, class)
 	}
 }
 
-func isBelow(at string) bool {
-	return at != "." && !path.IsAbs(at) && at != ".." && !strings.HasPrefix(at, "../") && !strings.HasPrefix(at, ".git/")
-}
-
-// readers are the files that are looked into.
-func (s *searcher) readers() []string {
-	readers := []string{".envrc", "Makefile", "GNUmakefile", ".pre-commit-config.yaml", "lefthook.yml", ".vscode/tasks.json"}
-	for _, folder := range []string{".git/hooks", ".githooks", ".husky"} {
+// callers are the files that are looked into.
+func (s *searcher) callers() []string {
+	callers := planted.Callers()
+	for _, folder := range slices.Concat([]string{".git/hooks"}, planted.CallerFolders(), s.options.Configured) {
 		dir, err := s.top.OpenFile(folder, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0) // a pipe would be waited for
 		if err != nil {
 			continue
 		}
-		entries, _ := dir.ReadDir(maxReaders)
+		entries, _ := dir.ReadDir(maxCallers)
 		_ = dir.Close() // read-only
 		for _, e := range entries {
 			if !strings.HasSuffix(e.Name(), ".sample") {
-				readers = append(readers, folder+"/"+e.Name())
+				callers = append(callers, folder+"/"+e.Name())
 			}
 		}
 	}
-	return readers
-}
-
-// included are the lines of a Makefile that include others.
-func included(text string) string {
-	var kept strings.Builder
-	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
-		first, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-		switch first {
-		case "include", "-include", "sinclude":
-			kept.WriteString(rest + "\n")
-		}
-	}
-	return kept.String()
+	return callers
 }
 
 // startsByName reports whether npm start runs server.js: it does where the package

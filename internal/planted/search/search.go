@@ -30,7 +30,7 @@ const (
 	maxDepth = 256
 	// maxFindings is how many findings of one level are kept; the rest of it is counted.
 	maxFindings = 50_000
-	// maxLinks is how many links of sensitive names are followed.
+	// maxLinks is how many links of sensitive names that are new are followed.
 	maxLinks = 1000
 )
 
@@ -277,7 +277,7 @@ func (s *searcher) link(name string, e tree.Entry) {
 		class, _ = planted.Whole(e.Name)
 	default:
 		s.mu.Lock()
-		if len(s.links) < maxLinks {
+		if !e.New || len(s.links) < maxLinks { // those that were there are the project's, however many are new
 			s.links = append(s.links, name)
 		}
 		s.mu.Unlock()
@@ -323,7 +323,7 @@ func (s *searcher) follow() {
 	}
 	shown := planted.ShownAs(slices.Values(s.links), read)
 	for _, name := range s.options.Configured {
-		shown[path.Clean(name)] = planted.Class{Kind: planted.Named, Program: "git's configuration"}
+		shown[path.Clean(name)] = planted.Class{Kind: planted.Named, Program: "git's configuration or a link of a hook"}
 	}
 	for at, class := range shown {
 		s.named(at, class)

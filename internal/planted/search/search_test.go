@@ -628,16 +628,21 @@ func TestWhatSomethingTrustedCallsIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	layOut(t, dir, []string{
 		".git/hooks/pre-commit = #!/bin/sh\nexec ./scripts/check", ".envrc = source scripts/env.sh", "Makefile = -include vars.inc\nall:\n\tcat notes.txt",
-		"package.json = {\"scripts\":{\"test\":\"x\"}}", "scripts/other", "notes.txt",
+		"package.json = {\"scripts\":{\"test\":\"x\"}}", "scripts/other", "notes.txt", "data/linked", "tools/hook -> ../data/linked",
+		".vscode/tasks.json = {\"tasks\":[{\"command\":\"${workspaceFolder}/tools/build.sh\",\"args\":[\"tools/hook\"]}]}",
+		"GNUmakefile = include\tconf\nifdef X\n\tsinclude more.inc\nendif", ".git/hooks/pre-push = \"$(git rev-parse --show-toplevel)/tools/push\"; . $PWD/tools/env",
+		".githooks/post-merge = \"$(dirname \"$0\")/../tools/merge\"",
 	})
-	start := nextTick(t, dir, time.Now().Add(-time.Minute))
-	layOut(t, dir, []string{"scripts/check", "scripts/env.sh", "vars.inc", "server.js", "scripts/other", "notes.txt"})
+	start := nextTick(t, dir, time.Now())
+	layOut(t, dir, []string{"scripts/check", "scripts/env.sh", "vars.inc", "server.js", "scripts/other", "notes.txt", "data/linked", "data/anew", "tools/build.sh", "conf", "more.inc", "tools/push", "tools/merge", "tools/env -> ../data/anew"})
 	found, _, err := since(t, dir, start)
 	have := map[string]string{}
 	for _, f := range found {
 		have[f.Path] = f.Program
 	}
-	want := map[string]string{"scripts/check": ".git/hooks/pre-commit", "scripts/env.sh": ".envrc", "vars.inc": "Makefile", "server.js": "npm start"}
+	want := map[string]string{"scripts/check": ".git/hooks/pre-commit", "scripts/env.sh": ".envrc", "vars.inc": "Makefile", "server.js": "npm start",
+		"tools/build.sh": ".vscode/tasks.json", "tools/hook": ".vscode/tasks.json", "conf": "GNUmakefile", "more.inc": "GNUmakefile",
+		"tools/push": ".git/hooks/pre-push", "tools/env": ".git/hooks/pre-push", "tools/merge": ".githooks/post-merge"}
 	if err != nil || !maps.Equal(have, want) {
 		t.Errorf("have %v, want %v, %v", have, want, err)
 	}

@@ -18,11 +18,14 @@ const (
 	maxIncludes = 16
 	// maxObeyed is how many paths are taken from them.
 	maxObeyed = 1000
+	// maxHops is how many links are followed from one to the next.
+	maxHops = 8
 )
 
 // Obeyed are the paths below the top that git's configuration names, the
 // project's own and the user's, such as a folder of hooks, a filter or an included
-// file: they are the user's to name, and an agent's to write. git is not run for it.
+// file, and what a link among its hooks leads to: they are the user's to name, and an
+// agent's to write. git is not run for it.
 func Obeyed(top, commonDir, gitDir string) []string {
 	home, _ := os.UserHomeDir() // without one there is no configuration in it
 	r := &configReader{top: top, home: home, left: maxIncludes}
@@ -33,7 +36,31 @@ func Obeyed(top, commonDir, gitDir string) []string {
 			r.read(resolved)
 		}
 	}
+	r.hooks(filepath.Join(commonDir, "hooks"))
 	return r.paths
+}
+
+// hooks follows the links by which people let git run hooks that are among the project's files.
+func (r *configReader) hooks(folder string) {
+	entries, _ := os.ReadDir(folder) // where there is none, it names nothing
+	for _, at := range append([]string{folder}, under(folder, entries)...) {
+		for range maxHops {
+			target, err := os.Readlink(at)
+			if err != nil {
+				break
+			}
+			at = from(filepath.Dir(at), target)
+			r.note(at)
+		}
+	}
+}
+
+func under(folder string, entries []os.DirEntry) []string {
+	list := make([]string, 0, len(entries))
+	for _, e := range entries[:min(len(entries), maxObeyed)] {
+		list = append(list, filepath.Join(folder, e.Name()))
+	}
+	return list
 }
 
 // Files are the files that git reads for every project.
