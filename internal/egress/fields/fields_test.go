@@ -42,6 +42,8 @@ func TestJSONReadsTheSameInEveryPiece(t *testing.T) {
 		"escaped":              {"application/json", `{"\u005fm\u0065thod" : "PUT"}`, true},
 		"behind a long text":   {"application/json", `{"` + long + `":"` + long + `\"","sudo":1}`, true},
 		"of a member's member": {"application/json", `{"a":{"_method":1},"b":"_method"}`, false},
+		"with zeros behind it": {"application/json", `{"_method` + strings.Repeat(`\u0000`, 1000) + `":"PUT"}`, true},
+		"a long other name":    {"application/json", `{"_methods` + strings.Repeat(`\u0000`, 1000) + `":"PUT"}`, false},
 		"a comment":            {"application/json", `{/*"*/"a":1}`, true},
 		"a comment in a text":  {"text/plain", `{/*"*/"_method":1}`, false},
 		"a framed message":     {"application/connect+json", "\x00\x00\x00\x00\x05{\"a\":1}", false},
@@ -50,6 +52,37 @@ func TestJSONReadsTheSameInEveryPiece(t *testing.T) {
 		for _, piece := range []int{1, 2, 7, 4096, 1 << 20} {
 			look, found := fields.Reader(c.kind), false
 			for text := []byte(c.text); look != nil && len(text) > 0; text = text[min(piece, len(text)):] {
+				found = look(text[:min(piece, len(text))]) || found
+			}
+			if found != c.want {
+				t.Errorf("%s in pieces of %d: %v", name, piece, found)
+			}
+		}
+	}
+}
+
+// M-35: of a name that is longer than what is kept of it, everything that a server passes over may follow.
+func TestALongNameIsReadAsServersReadIt(t *testing.T) {
+	t.Parallel()
+	const form = "application/x-www-form-urlencoded"
+	for name, c := range map[string]struct {
+		text string
+		want bool
+	}{
+		"escaped spaces behind it":    {"_method" + strings.Repeat("%20", 2000) + "=PUT", true},
+		"spaces escaped twice":        {"_method" + strings.Repeat("%2520", 2000) + "=PUT", true},
+		"escaped zeros behind it":     {"_method" + strings.Repeat("%00", 2000) + "=PUT", true},
+		"spaces and zeros in turn":    {"sudo" + strings.Repeat("%00+", 2000) + "=root", true},
+		"brackets":                    {"_method[" + strings.Repeat("a", 2000) + "]=PUT", true},
+		"escaped brackets":            {"_method%5B" + strings.Repeat("a", 2000) + "%5D=PUT", true},
+		"spaces before it":            {strings.Repeat("%20", 2000) + "_method=PUT", true},
+		"another name":                {"_method" + strings.Repeat("a", 2000) + "=PUT", false},
+		"JSON that is said to be one": {`{"text": "` + strings.Repeat("a", 2000) + `="}`, false},
+		"a list in JSON":              {`["` + strings.Repeat(`a"],["`, 1000) + `="]`, false},
+	} {
+		for _, piece := range []int{1, 1000, 1 << 20} {
+			look, found := fields.Reader(form), false
+			for text := []byte(c.text); len(text) > 0; text = text[min(piece, len(text)):] {
 				found = look(text[:min(piece, len(text))]) || found
 			}
 			if found != c.want {

@@ -45,14 +45,6 @@ type formNames struct {
 	long  bool // there was more of the name than is kept
 }
 
-// isBlank reports whether a name that was cut is nothing but spaces, escaped, so far.
-func isBlank(name string) bool {
-	if cut := strings.LastIndexByte(name, '%'); cut >= 0 && cut >= len(name)-len("%2") {
-		name = name[:cut]
-	}
-	return strings.Trim(Parameter(name), "_") == ""
-}
-
 func (f *formNames) next(piece []byte) (found bool) {
 	for _, c := range piece {
 		switch {
@@ -67,7 +59,7 @@ func (f *formNames) next(piece []byte) (found bool) {
 			f.name = append(f.name, c)
 		case !f.long:
 			f.long = true
-			found = found || isBlank(string(f.name)) // its name may be behind what was kept
+			found = found || mayGoOnToSteer(string(f.name))
 		}
 	}
 	return found

@@ -21,6 +21,7 @@ type jsonNames struct {
 	escaped       bool
 	naming        bool
 	name          []byte
+	long          bool // there was more of the name than is kept
 }
 
 // jsonMark is what some put before a text in UTF-8.
@@ -34,7 +35,7 @@ func (f *jsonNames) next(piece []byte) (found bool) {
 			found = f.inString(c) || found
 		case c == '"':
 			f.begun, f.quoted, f.naming = true, true, f.wants
-			f.name = f.name[:0]
+			f.name, f.long = f.name[:0], false
 		default:
 			found = f.between(c) || found
 		}
@@ -42,7 +43,7 @@ func (f *jsonNames) next(piece []byte) (found bool) {
 	return found
 }
 
-// inString takes a byte of a string. What is kept of a name that is too long is looked at.
+// inString takes a byte of a string. Of a name that is too long, what is kept is looked at.
 func (f *jsonNames) inString(c byte) (found bool) {
 	switch {
 	case f.escaped:
@@ -55,16 +56,27 @@ func (f *jsonNames) inString(c byte) (found bool) {
 			return false
 		}
 		f.wants = false
-		var name string
-		if json.Unmarshal(bytes.Join([][]byte{nil, f.name, nil}, []byte{'"'}), &name) != nil {
-			name = string(f.name)
-		}
-		return Steers(Parameter(name))
+		return Steers(Parameter(unquoted(f.name)))
 	}
-	if f.naming && len(f.name) < maxFormName {
+	switch {
+	case !f.naming || f.long:
+	case len(f.name) < maxFormName:
 		f.name = append(f.name, c)
+	default:
+		f.long = true
+		return mayGoOnToSteer(unquoted(f.name))
 	}
 	return false
+}
+
+// unquoted is what stands between quotes, as far as it is whole: its end may be half of an escape.
+func unquoted(text []byte) (name string) {
+	for cut := range min(len(text), len(`\u0000`)) {
+		if json.Unmarshal(bytes.Join([][]byte{nil, text[:len(text)-cut], nil}, []byte{'"'}), &name) == nil {
+			return name
+		}
+	}
+	return string(text)
 }
 
 // between takes a byte outside of strings.

@@ -70,6 +70,26 @@ func ChangesMethod(name string) bool {
 // Parameter is how a server may read a parameter's name: decoded, without
 // what stands in brackets, and with an underscore for what PHP takes for one.
 func Parameter(name string) string {
+	name = decoded(name)
+	if strings.Contains(name, "]") {
+		name, _, _ = strings.Cut(name, "[")
+	}
+	return plain(name)
+}
+
+// mayGoOnToSteer reports whether a parameter's name steers of which only the beginning was kept, where all
+// that follows may be what servers pass over: spaces before a name, spaces and zeros behind it, brackets.
+func mayGoOnToSteer(name string) bool {
+	name = decoded(name)
+	if cut := strings.LastIndexByte(name, '%'); cut >= 0 && cut >= len(name)-len("%2") {
+		name = name[:cut] // half of an escape
+	}
+	name, _, bracketed := strings.Cut(name, "[")
+	name = strings.TrimRight(plain(name), "_\x00")
+	return name == "" && !bracketed || Steers(name)
+}
+
+func decoded(name string) string {
 	for range urlpath.MaxDecodings {
 		next, _ := urlpath.Unescape(strings.ReplaceAll(name, "+", " "))
 		if next == name {
@@ -77,9 +97,10 @@ func Parameter(name string) string {
 		}
 		name = next
 	}
-	if strings.Contains(name, "]") {
-		name, _, _ = strings.Cut(name, "[")
-	}
+	return name
+}
+
+func plain(name string) string {
 	name = strings.TrimSpace(strings.TrimRight(name, "\x00"))
 	return strings.ToLower(strings.NewReplacer("[", "_", ".", "_", " ", "_").Replace(name))
 }
