@@ -2,6 +2,7 @@ package issuer
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -88,9 +89,15 @@ func (c cloudflare) Revoke(ctx context.Context, id nacre.Secret) error {
 	if err != nil {
 		return err
 	}
-	err = c.ask(ctx, http.MethodDelete, c.path("/"+url.PathEscape(id.Reveal())), header, nil, nil)
-	if gone(err, http.StatusNotFound) {
+	var done struct {
+		Success bool `json:"success"`
+	}
+	err = c.ask(ctx, http.MethodDelete, c.path("/"+url.PathEscape(id.Reveal())), header, nil, &done)
+	switch {
+	case gone(err, http.StatusNotFound):
 		return nil
+	case err == nil && !done.Success:
+		return errors.New("Cloudflare does not say that the token is gone: try again")
 	}
 	return err
 }

@@ -93,7 +93,8 @@ func (settled) Is(target error) bool { return target == lease.ErrNothing }
 // Unwrap implements errors.Is for what went wrong.
 func (s settled) Unwrap() error { return s.error }
 
-// ask sends a request with one credential of nacre's own, and reads the JSON of its answer.
+// ask sends a request with one credential of nacre's own, and reads the JSON of its answer, or wants one
+// that has no content.
 func (p provider) ask(ctx context.Context, method, path string, header http.Header, body, into any) error {
 	var text bytes.Buffer
 	if body != nil {
@@ -116,7 +117,7 @@ func (p provider) ask(ctx context.Context, method, path string, header http.Head
 	return p.send(request, "application/json", func(data []byte) error { return json.Unmarshal(data, into) })
 }
 
-// send sends a request, and reads an answer of one kind; without read, the status alone.
+// send sends a request, and reads an answer of one kind; without read, one that has no content.
 func (p provider) send(request *http.Request, kind string, read func([]byte) error) error {
 	response, err := p.client.Do(request) //nolint:gosec // the operator says whom to ask, and no redirect is followed
 	var never *net.OpError
@@ -127,8 +128,14 @@ func (p provider) send(request *http.Request, kind string, read func([]byte) err
 		return fmt.Errorf("%s did not answer, or did not answer within %s", p.table.Address(), patience)
 	}
 	defer func() { _ = response.Body.Close() }() // it was read, or is of no use
-	if err := p.status(response); err != nil || read == nil {
+	if err := p.status(response); err != nil {
 		return err
+	}
+	if read == nil && response.StatusCode != http.StatusNoContent {
+		return fmt.Errorf("%s answered with status %d, not 204: a page of a proxy or a login may stand in between", p.table.Address(), response.StatusCode)
+	}
+	if read == nil {
+		return nil
 	}
 	return decode(response, kind, read)
 }

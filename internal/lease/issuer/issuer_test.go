@@ -40,7 +40,11 @@ type fake interface {
 	// revokes reports whether the provider has a way to revoke one.
 	revokes() bool
 	forget()
+	now() (how string)
 }
+
+// always begins what every request is answered as, also the revocations.
+const always = "always "
 
 // shelf is what a fake has given.
 type shelf struct {
@@ -277,7 +281,15 @@ func each(t *testing.T, play func(t *testing.T, f fake, by lease.Issuer)) {
 	}
 	for name, f := range map[string]fake{lease.GitHubApp: &github{key: key}, lease.Vault: &vault{}, lease.AWSSTS: &sts{}, lease.Cloudflare: &cloudflare{}, lease.GCP: &gcp{key: key}, lease.Registry: &registry{}} {
 		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(f)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				how, is := strings.CutPrefix(f.now(), always)
+				if is {
+					_, _ = io.Copy(io.Discard, r.Body) // else nobody hears that the client leaves
+				}
+				if !is || !astray(w, r, how) {
+					f.ServeHTTP(w, r)
+				}
+			}))
 			t.Cleanup(server.Close)
 			by, err := issuer.New(f.table(server.URL), issuer.Options{
 				Transport: server.Client().Transport, Now: time.Now, Owner: "acme",
@@ -353,6 +365,38 @@ func TestEveryIssuerRefusesAHostileProvider(t *testing.T) {
 			}
 			if how == "a clock an hour off" && !strings.Contains(err.Error(), "clocks") {
 				t.Errorf("%s: %v", how, err)
+			}
+		}
+	})
+}
+
+// M-31: only a provider that says so has taken a credential back. Where something else answers, it is
+// taken back once the provider does.
+func TestEveryIssuerTakesNoOtherAnswerForARevocation(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f fake, by lease.Issuer) {
+		t.Helper()
+		if !f.revokes() {
+			return
+		}
+		for _, how := range []string{"a page in HTML", "a redirect", "an error", "a refusal", "megabytes", "half an answer", "nothing in it", "a clock an hour off", "silence"} {
+			given, err := by.Mint(t.Context(), 15*time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.answer(always + how)
+			ctx, cancel := t.Context(), context.CancelFunc(func() {})
+			if how == "silence" {
+				ctx, cancel = context.WithTimeout(ctx, 100*time.Millisecond)
+			}
+			err = by.Revoke(ctx, given.Handle)
+			cancel()
+			if err == nil || strings.Contains(err.Error(), given.Value.Reveal()) || strings.Contains(err.Error(), vaultRoot) {
+				t.Errorf("%s: have %v", how, err)
+			}
+			f.answer("")
+			if err := by.Revoke(t.Context(), given.Handle); err != nil || len(f.out()) > 0 {
+				t.Errorf("after %s: %v, and %v are good", how, err, f.out())
 			}
 		}
 	})
