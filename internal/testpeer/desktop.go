@@ -1,13 +1,8 @@
 package testpeer
 
 import (
-	"bufio"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -26,7 +21,7 @@ type Desktop struct {
 // address. The test is skipped by name where there is no dbus-daemon.
 func NewDesktop(t testing.TB) (d *Desktop, address string) {
 	t.Helper()
-	conn, address := bus(t)
+	conn, address := NewBus(t)
 	d = &Desktop{shown: map[uint32]string{}}
 	if err := conn.Export(d, "/org/freedesktop/Notifications", "org.freedesktop.Notifications"); err != nil {
 		t.Fatal(err)
@@ -35,40 +30,6 @@ func NewDesktop(t testing.TB) (d *Desktop, address string) {
 		t.Fatal(reply, err)
 	}
 	return d, address
-}
-
-func bus(t testing.TB) (*dbus.Conn, string) {
-	t.Helper()
-	program := Need(t, "dbus-daemon")
-	dir, err := os.MkdirTemp("", "bus-") //nolint:usetesting // the path of a socket is short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	address, config := "unix:path="+filepath.Join(dir, "bus"), filepath.Join(dir, "bus.conf")
-	text := fmt.Sprintf(`<busconfig><type>session</type><listen>%s</listen><policy context="default"><allow send_destination="*"/><allow receive_sender="*"/><allow own="*"/></policy></busconfig>`, address)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	daemon := exec.CommandContext(t.Context(), program, "--nofork", "--print-address", "--config-file="+config)
-	out, err := daemon.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := daemon.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = daemon.Process.Kill(); _ = daemon.Wait() })
-	// Its address is printed when it listens.
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.HasPrefix(line, address) {
-		t.Fatalf("the bus says %q: %v", line, err)
-	}
-	conn, err := dbus.Connect(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn, address
 }
 
 // Notify shows a notice, as the bus asks.

@@ -3,7 +3,6 @@ package keystore_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,32 +22,14 @@ const value = "a-value-in-the-key-store"
 
 // bus is a session's D-Bus of its own, which starts no services.
 type bus struct {
-	dir, address string
+	conn    *dbus.Conn
+	address string
 }
 
 func newBus(t *testing.T) bus {
 	t.Helper()
-	program := testpeer.Need(t, "dbus-daemon")
-	dir, err := os.MkdirTemp("", "bus-") //nolint:usetesting // the path of a socket is short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	b := bus{dir, "unix:path=" + filepath.Join(dir, "bus")}
-	config := filepath.Join(dir, "bus.conf")
-	text := fmt.Sprintf(`<busconfig><type>session</type><listen>%s</listen><policy context="default"><allow send_destination="*"/><allow receive_sender="*"/><allow own="*"/></policy></busconfig>`, b.address)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	start(t, exec.Command(program, "--nofork", "--config-file="+config))
-	testwait.Until(t, "the bus listens", func() bool {
-		conn, err := dbus.Connect(b.address)
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err == nil
-	})
-	return b
+	conn, address := testpeer.NewBus(t)
+	return bus{conn, address}
 }
 
 // start runs a program until the test ends.
@@ -69,27 +50,21 @@ func (b bus) store() keystore.Store {
 	})
 }
 
-func (b bus) connect(t *testing.T) *dbus.Conn {
-	t.Helper()
-	conn, err := dbus.Connect(b.address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn
-}
-
 // gnome starts GNOME Keyring on the bus, with a password of its own.
 func (b bus) gnome(t *testing.T) {
 	t.Helper()
-	command := exec.Command(testpeer.Need(t, "gnome-keyring-daemon"), "--foreground", "--unlock", "--components=secrets", "--control-directory="+b.dir)
+	dir, err := os.MkdirTemp("", "keys-") //nolint:usetesting // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	command := exec.Command(testpeer.Need(t, "gnome-keyring-daemon"), "--foreground", "--unlock", "--components=secrets", "--control-directory="+dir)
 	command.Stdin = strings.NewReader("a-password-of-the-key-store")
-	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir, "XDG_RUNTIME_DIR=" + b.dir, "XDG_DATA_HOME=" + b.dir, "XDG_CACHE_HOME=" + b.dir, "DBUS_SESSION_BUS_ADDRESS=" + b.address}
+	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "XDG_RUNTIME_DIR=" + dir, "XDG_DATA_HOME=" + dir, "XDG_CACHE_HOME=" + dir, "DBUS_SESSION_BUS_ADDRESS=" + b.address}
 	start(t, command)
-	conn := b.connect(t)
 	testwait.Until(t, "the key store is open", func() bool {
 		var locked dbus.Variant
-		err := conn.Object("org.freedesktop.secrets", "/org/freedesktop/secrets/collection/login").
+		err := b.conn.Object("org.freedesktop.secrets", "/org/freedesktop/secrets/collection/login").
 			Call("org.freedesktop.DBus.Properties.Get", 0, "org.freedesktop.Secret.Collection", "Locked").Store(&locked)
 		return err == nil && locked.Value() == false
 	})
@@ -124,7 +99,7 @@ func TestGNOMEKeyring(t *testing.T) {
 	if err := s.Remove(t.Context(), "hub"); !errors.Is(err, keystore.ErrMissing) {
 		t.Errorf("removed twice: %v", err)
 	}
-	lock := b.connect(t).Object("org.freedesktop.secrets", "/org/freedesktop/secrets")
+	lock := b.conn.Object("org.freedesktop.secrets", "/org/freedesktop/secrets")
 	if err := lock.Call("org.freedesktop.Secret.Service.Lock", 0, []dbus.ObjectPath{"/org/freedesktop/secrets/collection/login"}).Err; err != nil {
 		t.Fatal(err)
 	}
@@ -162,109 +137,35 @@ func TestAKeyStoreThatIsGone(t *testing.T) {
 	}
 }
 
-// hostile is a key store that answers as a test says.
-type hostile struct {
-	open, locked []dbus.ObjectPath
-	attributes   map[string]string
-	answer       string // the session that it answers for
-	prompts      bool
-	complaint    *dbus.Error
-	silent       chan struct{}
-}
-
-const item = dbus.ObjectPath("/org/freedesktop/secrets/collection/login/1")
-
-func (h hostile) OpenSession(string, dbus.Variant) (dbus.Variant, dbus.ObjectPath, *dbus.Error) {
-	if h.silent != nil {
-		<-h.silent
-	}
-	return dbus.MakeVariant(""), "/org/freedesktop/secrets/session/1", h.complaint
-}
-
-func (h hostile) SearchItems(map[string]string) (open, locked []dbus.ObjectPath, err *dbus.Error) {
-	return h.open, h.locked, nil
-}
-
-func (h hostile) ReadAlias(string) (dbus.ObjectPath, *dbus.Error) {
-	return "/org/freedesktop/secrets/collection/login", nil
-}
-
-// given is how the Secret Service writes a value.
-type given struct {
-	Session    dbus.ObjectPath
-	Parameters []byte
-	Value      []byte
-	Type       string
-}
-
-func (h hostile) GetSecret(dbus.ObjectPath) (given, *dbus.Error) {
-	return given{dbus.ObjectPath(h.answer), nil, []byte(value), "text/plain"}, nil
-}
-
-func (h hostile) Delete() (dbus.ObjectPath, *dbus.Error) { return h.prompt(), nil }
-
-func (h hostile) CreateItem(map[string]dbus.Variant, given, bool) (item, prompt dbus.ObjectPath, err *dbus.Error) {
-	return "/", h.prompt(), nil
-}
-
-func (h hostile) prompt() dbus.ObjectPath {
-	if h.prompts {
-		return "/org/freedesktop/secrets/prompt/1"
-	}
-	return "/"
-}
-
-func (h hostile) Get(_, name string) (dbus.Variant, *dbus.Error) {
-	if name == "Attributes" {
-		return dbus.MakeVariant(h.attributes), nil
-	}
-	return dbus.MakeVariant(false), nil
-}
-
-func (h hostile) serve(t *testing.T, b bus) {
-	t.Helper()
-	conn := b.connect(t)
-	for _, path := range []dbus.ObjectPath{"/org/freedesktop/secrets", "/org/freedesktop/secrets/collection/login", item} {
-		for _, of := range []string{"org.freedesktop.Secret.Service", "org.freedesktop.Secret.Collection", "org.freedesktop.Secret.Item", "org.freedesktop.DBus.Properties"} {
-			if err := conn.Export(h, path, of); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if reply, err := conn.RequestName("org.freedesktop.secrets", dbus.NameFlagDoNotQueue); err != nil || reply != dbus.RequestNameReplyPrimaryOwner {
-		t.Fatal(reply, err)
-	}
-}
-
 // M-37: a store that answers for another entry, asks on a screen, complains with a value
 // or says nothing gives no value, and its words are not repeated.
 func TestAHostileKeyStore(t *testing.T) {
 	own := map[string]string{"service": "nacre", "username": "hub"}
-	const session = "/org/freedesktop/secrets/session/1"
 	silent := make(chan struct{})
 	t.Cleanup(func() { close(silent) })
 	for name, c := range map[string]struct {
-		store hostile
+		store testpeer.KeyStore
 		want  error
 	}{
-		"as it should be":               {hostile{open: []dbus.ObjectPath{item}, attributes: own, answer: session}, nil},
-		"an entry of another name":      {hostile{open: []dbus.ObjectPath{item}, attributes: map[string]string{"service": "nacre", "username": "hubs"}, answer: session}, keystore.ErrOther},
-		"an entry of another program":   {hostile{open: []dbus.ObjectPath{item}, attributes: map[string]string{"service": "browser", "username": "hub"}, answer: session}, keystore.ErrOther},
-		"an entry without a name":       {hostile{open: []dbus.ObjectPath{item}, answer: session}, keystore.ErrOther},
-		"an answer of another session":  {hostile{open: []dbus.ObjectPath{item}, attributes: own, answer: "/other"}, keystore.ErrOther},
-		"several entries":               {hostile{open: []dbus.ObjectPath{item, item}, attributes: own, answer: session}, keystore.ErrTwice},
-		"one open and one locked":       {hostile{open: []dbus.ObjectPath{item}, locked: []dbus.ObjectPath{item}, attributes: own, answer: session}, keystore.ErrTwice},
-		"a locked entry":                {hostile{locked: []dbus.ObjectPath{item}}, keystore.ErrLocked},
-		"a complaint":                   {hostile{complaint: dbus.MakeFailedError(errors.New(value))}, keystore.ErrGone},
-		"a complaint that it is locked": {hostile{complaint: dbus.NewError("org.freedesktop.Secret.Error.IsLocked", []any{value})}, keystore.ErrLocked},
-		"silence":                       {hostile{silent: silent}, keystore.ErrSlow},
+		"as it should be":               {testpeer.KeyStore{Open: 1, Attributes: own}, nil},
+		"an entry of another name":      {testpeer.KeyStore{Open: 1, Attributes: map[string]string{"service": "nacre", "username": "hubs"}}, keystore.ErrOther},
+		"an entry of another program":   {testpeer.KeyStore{Open: 1, Attributes: map[string]string{"service": "browser", "username": "hub"}}, keystore.ErrOther},
+		"an entry without a name":       {testpeer.KeyStore{Open: 1}, keystore.ErrOther},
+		"an answer of another session":  {testpeer.KeyStore{Open: 1, Attributes: own, Answer: "/other"}, keystore.ErrOther},
+		"several entries":               {testpeer.KeyStore{Open: 2, Attributes: own}, keystore.ErrTwice},
+		"one open and one locked":       {testpeer.KeyStore{Open: 1, Locked: 1, Attributes: own}, keystore.ErrTwice},
+		"a locked entry":                {testpeer.KeyStore{Locked: 1}, keystore.ErrLocked},
+		"a complaint":                   {testpeer.KeyStore{Complaint: dbus.MakeFailedError(errors.New(value))}, keystore.ErrGone},
+		"a complaint that it is locked": {testpeer.KeyStore{Complaint: dbus.NewError("org.freedesktop.Secret.Error.IsLocked", []any{value})}, keystore.ErrLocked},
+		"silence":                       {testpeer.KeyStore{Silent: silent}, keystore.ErrSlow},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBus(t)
-			c.store.serve(t, b)
+			c.store.Value = value
+			c.store.Serve(t, b.conn)
 			ctx := t.Context()
-			if c.store.silent != nil {
+			if c.store.Silent != nil {
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, time.Second)
 				defer cancel()
@@ -283,7 +184,7 @@ func TestAHostileKeyStore(t *testing.T) {
 // M-37: an answer that has to be given on a screen is not waited for.
 func TestAKeyStoreThatAsks(t *testing.T) {
 	b := newBus(t)
-	hostile{open: []dbus.ObjectPath{item}, attributes: map[string]string{"service": "nacre", "username": "hub"}, prompts: true}.serve(t, b)
+	testpeer.KeyStore{Open: 1, Attributes: map[string]string{"service": "nacre", "username": "hub"}, Prompts: true}.Serve(t, b.conn)
 	began := time.Now()
 	for what, err := range map[string]error{"write": b.store().Write(t.Context(), "hub", nacre.NewSecret(value)), "remove": b.store().Remove(t.Context(), "hub")} {
 		if !errors.Is(err, keystore.ErrLocked) {
