@@ -107,11 +107,7 @@ func minting(t *testing.T) (*installation, *mintingVault) {
 	t.Cleanup(api.Close)
 	host := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/stream" {
-			v.streams.Add(1)
-			defer v.streams.Add(-1)
-			_, _ = io.WriteString(w, "it begins\n")
-			_ = http.NewResponseController(w).Flush()
-			<-r.Context().Done()
+			endless(&v.streams, w, r, "it begins\n")
 			return
 		}
 		v.mu.Lock()
@@ -320,52 +316,6 @@ standing_secret = true
 	r := i.nacre("exec", "--", "sh", "-c", `for remote in git@forge.example:acme/app.git ssh://git@forge.example/acme/app.git ssh://git@forge.example:22/acme/app.git git@forge.example:acme/other.git git@hub.example:acme/app.git
 do git ls-remote --get-url $remote; done`)
 	r.want(t, 0, strings.Repeat("https://forge.example/acme/app.git\n", 3)+"git@forge.example:acme/other.git\ngit@hub.example:acme/app.git\n")
-}
-
-// M-35: what carries a credential is closed when its session is stopped, loses its grants or
-// is contained, or when an operator takes the credential out, although neither its host nor its client wants it to end; and the credential
-// is taken back with the session.
-func TestWhatCarriesACredentialIsClosed(t *testing.T) {
-	t.Parallel()
-	testpeer.Need(t, "curl")
-	const inside = `curl -sN https://example.com/v1/stream & until test -e go; do sleep 0.02; done; `
-	for name, c := range map[string]struct {
-		command string
-		end     func(i *installation)
-	}{
-		"stopped": {inside + "wait", func(i *installation) { i.nacre("sessions", "stop", "work").want(i.t, 0) }},
-		"revoked": {inside + "wait", func(i *installation) {
-			i.nacre("grants", "revoke", "main/work").want(i.t, 0, "revoked")
-			i.write("p/go", "")
-		}},
-		"taken out of config.toml": {inside + "wait", func(i *installation) {
-			before, _, _ := strings.Cut(i.configured(), "[[credential]]")
-			i.config(before)
-			i.write("p/go", "")
-		}},
-		"contained": {inside + "curl -s http://other.example/; wait", func(i *installation) { i.write("p/go", "") }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			i, v := minting(t)
-			i.write("p/x", "")
-			if name == "contained" {
-				i.config(i.configured() + "[tripwires]\ndenied_egress = \"contain\"\n")
-			}
-			r := i.begin("exec", "--session", "work", "--project", "p", "--", "sh", "-c", c.command)
-			eventually(t, "a stream is open", func() bool { return v.streams.Load() == 1 })
-			if len(v.out()) != 1 {
-				t.Fatalf("%v are good", v.out())
-			}
-			c.end(i)
-			eventually(t, "the stream is closed", func() bool { return v.streams.Load() == 0 })
-			finish(t, r)
-			if out := v.out(); len(out) > 0 {
-				t.Errorf("%v are good", out)
-			}
-			i.nacre("credentials", "sweep").want(t, 0, "nothing was left")
-		})
-	}
 }
 
 // configured is what config.toml holds.

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/crypto/ssh"
@@ -26,6 +27,8 @@ type sshHost struct {
 	at   string
 	mu   sync.Mutex
 	seen []string // who logged in, and what they ran
+	// streams are the commands that end with their connection.
+	streams atomic.Int32
 }
 
 func (h *sshHost) log() []string { h.mu.Lock(); defer h.mu.Unlock(); return slices.Clone(h.seen) }
@@ -100,6 +103,12 @@ func (h *sshHost) serve(conn net.Conn, config *ssh.ServerConfig, root string) {
 			h.seen = append(h.seen, server.User()+" ran "+command.Line)
 			h.mu.Unlock()
 			_ = r.Reply(true, nil)
+			if command.Line == "wait" {
+				h.streams.Add(1)
+				_ = server.Wait()
+				h.streams.Add(-1)
+				return
+			}
 			code := runForSSH(channel, root, command.Line)
 			_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(struct{ Code uint32 }{code}))
 			_ = channel.Close()

@@ -55,3 +55,9 @@ func LoggedIn(logins ...[2]time.Time) func(since, now time.Time, gone bool) bool
 	}
 	return s.loginLost
 }
+
+// Written tells why the config of a folder does not give a credential to a group's sessions any more.
+func Written(dir, group string) func(config.Credential) error {
+	w := &written{dir: dir, group: group}
+	return w.lost
+}

@@ -130,7 +130,7 @@ func Open(ctx context.Context, inst *installation.Installation, s *session.Sessi
 		return nil, nil //nolint:nilnil // a nil one holds none
 	}
 	l := &Credentials{session: s, inst: inst, broker: leaseBroker(inst), asked: a}
-	l.written.open(inst.Registry.Paths().Config, string(s.Group()))
+	l.written.dir, l.written.group = inst.Registry.Paths().Config, string(s.Group())
 	return l, l.take(ctx, configs)
 }
 
@@ -148,12 +148,16 @@ func (l *Credentials) take(ctx context.Context, configs []config.Credential) err
 	}
 	hosts := hostsOf(l.asked.Opened)
 	for _, c := range configs {
+		lost := l.written.lost(c) != nil // since this nacre started: it is held without a value, and requests are refused
+		if lost && c.Inside() {
+			continue
+		}
 		h := &hold{of: l, config: c, placeholder: "nacre-placeholder-" + installation.RandomHex()}
 		if budget, is := granted[c.Name]; is && c.Mint.Budget.Named() && !c.OverSSH() {
 			h.budget = &budget
 		}
 		l.holds = append(l.holds, h)
-		if c.Inside() || slices.ContainsFunc(l.asked.Rules, c.Covers) {
+		if !lost && (c.Inside() || slices.ContainsFunc(l.asked.Rules, c.Covers)) {
 			if err := h.ready(ctx); err != nil {
 				return &installation.NotReady{What: "credentials", Next: "nacre doctor tries them all", Err: err}
 			}
@@ -220,7 +224,7 @@ func (l *Credentials) lapse(ctx context.Context) {
 		h.mu.Lock()
 		if h.gone() != nil {
 			_ = release(ctx, h.leases)
-			h.spent, h.leases = append(h.spent, h.leases...), nil
+			h.spent, h.leases, h.budget = append(h.spent, h.leases...), nil, nil // where it comes back, a person is asked anew
 		}
 		leases := slices.Concat(h.spent, h.leases)
 		h.mu.Unlock()

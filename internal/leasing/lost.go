@@ -1,6 +1,7 @@
 package leasing
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -95,52 +96,79 @@ func (h *hold) gone() error {
 		return fmt.Errorf("credential %s: %w: it expired at %s; put a new value there and set expires", h.config.Name, lease.ErrEnded, h.config.Expires.UTC().Format(time.RFC3339))
 	case power != "" && h.of.asked.Withheld(power):
 		return fmt.Errorf("credential %s: the power %s is withheld, since the run has listened to an outsider", h.config.Name, power)
-	case !h.of.written.has(h.config):
-		return fmt.Errorf("credential %s: config.toml does not name it any more for this group, its host and its store: begin a new session with what it says now", h.config.Name)
+	}
+	if err := h.of.written.lost(h.config); err != nil {
+		return fmt.Errorf("credential %s: %w", h.config.Name, err)
 	}
 	return nil
 }
 
-// written is what config.toml says now of a session's credentials: one that an operator takes out
-// is lost to the sessions that run. A file that cannot be read says what it said before. The zero
-// value knows of no file, and takes none out.
+// written is what config.toml says now of a session's credentials: one that an operator takes out or
+// narrows is lost to the sessions that run, and to those that a long-lived nacre opens later. While
+// the file cannot be read nobody can tell what was taken out, and all are lost. The zero value knows
+// of no file, and takes none out.
 type written struct {
 	dir, group string
 
-	mu    sync.Mutex
-	info  os.FileInfo
-	first []config.Credential // when the session opened
-	now   []config.Credential
+	mu   sync.Mutex
+	info os.FileInfo
+	now  []config.Credential
+	err  error // why it cannot be read
 }
 
-// open reads the file for the first time. What is not in it, an embedder said.
-func (w *written) open(dir, group string) {
-	w.dir, w.group = dir, group
-	w.look()
-	w.first = w.now
-}
-
-// has reports whether the file still names the credential, unless it never did.
-func (w *written) has(c config.Credential) bool {
+// lost says why the file does not give the credential any more; nil where it does.
+func (w *written) lost(c config.Credential) error {
+	if w.dir == "" {
+		return nil
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.look()
-	same := func(other config.Credential) bool {
-		return other.Name == c.Name && other.Host == c.Host && slices.Contains(other.Groups, w.group) && reflect.DeepEqual(other.Value, c.Value)
+	at := slices.IndexFunc(w.now, func(now config.Credential) bool { return now.Name == c.Name && slices.Contains(now.Groups, w.group) })
+	switch {
+	case w.err != nil:
+		return fmt.Errorf("nobody can tell whether config.toml still gives it: %w", w.err)
+	case at < 0:
+		return errors.New("config.toml does not name it any more for this group")
+	case !covers(w.now[at], c):
+		return errors.New("config.toml says something else of it now: begin a new session, or start nacre serve again, for what it says")
 	}
-	return !slices.ContainsFunc(w.first, same) || slices.ContainsFunc(w.now, same)
+	return nil
 }
 
 // look reads the file where it is another one than before.
 func (w *written) look() {
-	if w.dir == "" {
-		return
-	}
 	info, err := os.Stat(filepath.Join(w.dir, config.FileName))
 	if err == nil && w.info != nil && os.SameFile(info, w.info) && info.ModTime().Equal(w.info.ModTime()) && info.Size() == w.info.Size() {
 		return
 	}
-	if c, err := config.Load(w.dir); err == nil {
-		w.info, w.now = info, c.Credentials
+	c, err := config.Load(w.dir)
+	w.info, w.now, w.err = info, c.Credentials, err
+}
+
+// covers reports whether a credential still allows all that it allowed before, and is otherwise the
+// same: with more methods, paths, repositories or refs, or a later end, it goes on as it was.
+func covers(now, before config.Credential) bool {
+	same := now.Locked() == before.Locked()
+	now.Groups = before.Groups
+	if within(lease.Methods(before.Methods), lease.Methods(now.Methods)) {
+		now.Methods = before.Methods
 	}
+	for _, list := range []struct {
+		now    *[]string
+		before []string
+	}{{&now.Paths, before.Paths}, {&now.Repositories, before.Repositories}, {&now.Push, before.Push}} {
+		if len(list.before) > 0 && within(list.before, *list.now) {
+			*list.now = list.before
+		}
+	}
+	if now.Expires.IsZero() || !before.Expires.IsZero() && !now.Expires.Before(before.Expires) {
+		now.Expires = before.Expires
+	}
+	return same && reflect.DeepEqual(now, before)
+}
+
+// within reports whether all of some texts are among others.
+func within(some, all []string) bool {
+	return !slices.ContainsFunc(some, func(one string) bool { return !slices.Contains(all, one) })
 }

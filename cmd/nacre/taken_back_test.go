@@ -1,0 +1,223 @@
+package main_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nacre-dev/nacre/internal/scriptedmodel"
+	"github.com/nacre-dev/nacre/internal/testpeer"
+)
+
+// lastly ends a script: once it is told, the agent goes on, and goes where it may not where it is told that, too.
+const lastly = "& until test -e go; do sleep 0.02; done; ! test -e astray || curl -s http://other.example/; wait\n"
+
+// contains has a session contained that goes where it may not.
+const contains = "[tripwires]\ndenied_egress = \"contain\"\n"
+
+// endless is an answer that begins, and ends when who asked is gone.
+func endless(open *atomic.Int32, w http.ResponseWriter, r *http.Request, beginning string) {
+	open.Add(1)
+	defer open.Add(-1)
+	_, _ = io.WriteString(w, beginning)
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
+}
+
+// M-35: what carries a credential is closed when its session is stopped, loses its grants
+// or is contained, or when an operator takes the credential out of config.toml, says less of it there or leaves a
+// file that cannot be read, although neither its host nor its client wants it to end. What was minted is taken
+// back with the session.
+func TestWhatCarriesACredentialIsClosed(t *testing.T) {
+	t.Parallel()
+	everything := map[string]func(i *installation){
+		"stopped":   func(i *installation) { i.nacre("sessions", "stop", "work").want(i.t, 0) },
+		"revoked":   func(i *installation) { i.nacre("grants", "revoke", "main/work").want(i.t, 0, "revoked") },
+		"contained": func(i *installation) { i.write("p/astray", "") },
+		"taken out of config.toml": func(i *installation) {
+			before, _, _ := strings.Cut(i.configured(), "[[credential]]")
+			i.config(before)
+		},
+		"narrowed in config.toml":         edits(`paths = ["/v1/"]`, `paths = ["/v1/x/"]`),
+		"given an end in config.toml":     edits(`groups = ["main"]`, "groups = [\"main\"]\nexpires = 2026-01-01T00:00:00Z"),
+		"a config.toml that has an error": edits(`[egress]`, "[egress\n"),
+	}
+	for name, c := range map[string]struct {
+		opened func(t *testing.T) (i *installation, open *atomic.Int32, over func() bool, script string)
+		ends   []string
+	}{
+		"a download": {mintedDownload, slices.Collect(maps.Keys(everything))},
+		"a clone":    {stalledClone, []string{"revoked", "contained", "given an end in config.toml"}},
+		"an SSH":     {waitingSSH, []string{"stopped", "revoked", "contained", "given an end in config.toml"}},
+	} {
+		for _, end := range c.ends {
+			t.Run(name+" is "+end, func(t *testing.T) {
+				t.Parallel()
+				i, open, over, script := c.opened(t)
+				i.config(i.configured() + contains)
+				i.write("p/x", "")
+				r := i.begin("exec", "--session", "work", "--project", "p", "--", "sh", "-c", script+lastly)
+				eventually(t, "a stream", func() bool { return open.Load() == 1 })
+				everything[end](i)
+				i.write("p/go", "")
+				eventually(t, "the end of the stream", func() bool { return open.Load() == 0 })
+				finish(t, r)
+				if !over() {
+					t.Error("what was minted is good after the session")
+				}
+			})
+		}
+	}
+}
+
+// mintedDownload is a download with a credential of a provider's.
+func mintedDownload(t *testing.T) (*installation, *atomic.Int32, func() bool, string) {
+	testpeer.Need(t, "curl")
+	i, v := minting(t)
+	return i, &v.streams, func() bool { return v.made == 1 && len(v.out()) == 0 && i.handles() == "0" }, "curl -sN https://example.com/v1/stream"
+}
+
+// stalledClone is a clone whose host has begun to send the pack.
+func stalledClone(t *testing.T) (*installation, *atomic.Int32, func() bool, string) {
+	testpeer.Need(t, "git")
+	_, git := bare(t)
+	open := &atomic.Int32{}
+	host := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		_, password, _ := r.BasicAuth()
+		switch path, isGit := strings.CutPrefix(r.URL.Path, "/acme/widget.git/"); {
+		case err != nil || !isGit || password != keptValue:
+			w.WriteHeader(http.StatusUnauthorized)
+		case bytes.Contains(body, []byte("command=fetch")):
+			w.Header().Set("Content-Type", "application/x-git-upload-pack-result")
+			endless(open, w, r, "000dpackfile\n")
+		default:
+			r.URL.Path, r.Body = "/widget.git/"+path, io.NopCloser(bytes.NewReader(body))
+			git.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(host.Close)
+	i := install(t)
+	i.config(fmt.Sprintf("[egress]\nallow = [\"forge.example.com:443\"]\npin = { \"forge.example.com:443\" = %q }\n[[credential]]\nname = \"forge\"\nhost = \"forge.example.com:443\"\nscheme = \"basic\"\nuser = \"x\"\nrepositories = [\"/acme/widget.git\"]\ngroups = [\"main\"]\nstanding_secret = true\nvalue_file = %q\nca_file = %q\n",
+		host.Listener.Addr(), i.write("value", keptValue), i.certificateOf(host)))
+	return i, open, func() bool { return true }, "GIT_TERMINAL_PROMPT=0 git clone -q https://forge.example.com/acme/widget.git /tmp/widget"
+}
+
+// waitingSSH is a command on a host of SSH that does not end.
+func waitingSSH(t *testing.T) (*installation, *atomic.Int32, func() bool, string) {
+	i, h, _ := sshForge(t)
+	i.config(strings.Replace(i.configured(), "[[credential]]", "[[credential]]\nconfirm = \"never\"", 1))
+	return i, &h.streams, func() bool { return true }, "ssh git.example wait"
+}
+
+// M-35: a call of the model ends with its session, and with what that was granted.
+func TestACallOfTheModelEndsWithItsSession(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string][]string{"stopped": {"sessions", "stop", "work"}, "revoked": {"grants", "revoke", "main/work"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var open atomic.Int32
+			model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.ReadAll(r.Body)
+				w.Header().Set("Content-Type", "text/event-stream")
+				endless(&open, w, r, "event: ping\ndata: {\"type\":\"ping\"}\n\n")
+			}))
+			t.Cleanup(model.Close)
+			i, _ := thinks(t, "", scriptedmodel.Script{})
+			i.config(regexp.MustCompile(`url = .*`).ReplaceAllString(i.configured(), fmt.Sprintf("url = %q", model.URL)))
+			i.project()
+			r := i.begin("run", "Think", "--session", "work", "--project", "p", "--check", "true")
+			eventually(t, "a call of the model", func() bool { return open.Load() == 1 })
+			i.nacre(end...).want(t, 0)
+			eventually(t, "the end of the call", func() bool { return open.Load() == 0 })
+			finish(t, r)
+			i.nacre("audit", "verify").want(t, 0)
+		})
+	}
+}
+
+// M-35, M-51: a clone ends with its power, once the run that was given it has listened to an outsider.
+func TestACloneEndsWithThePowerOfItsCredential(t *testing.T) {
+	t.Parallel()
+	i, open, _, clone := stalledClone(t)
+	i.project()
+	i.config("[groups.main]\ntools = [\"memory_*\"]\n" + strings.Replace(i.configured(), "[[credential]]", "[[credential]]\npower = \"clones\"", 1))
+	i.nacre("memory", "import", i.write("in.jsonl", exported("an outsider's words about clones"))).want(t, 0)
+	i.unlock("clones")
+	rec := i.recording("mkdir -p said/work; " + clone + " 2>/tmp/said & " + untilTold("work", "go") + `; rm -r said; ipc memory_search '{"query":"clones"}' >/dev/null; wait $! || echo it ended >greeting.txt`)
+	r := i.begin("run", "Clone it", "--session", "work", "--project", "p", "--brain", "replay", "--recording", rec, "--check", "grep -q ended greeting.txt")
+	eventually(t, "a clone", func() bool { return open.Load() == 1 })
+	i.tell("work", "go")
+	eventually(t, "the end of the clone", func() bool { return open.Load() == 0 })
+	finish(t, r).want(t, 0, "merged")
+	has(t, i.records("work"), `"reason":"revoked"`)
+}
+
+// M-30, M-35: what carries a credential ends with the hours that a person granted, which are a minute at
+// the least.
+func TestADownloadEndsWithItsHours(t *testing.T) {
+	t.Parallel()
+	if testpeer.Size(0, 1) == 0 {
+		t.Skip("it waits for more than a minute: at the large sizes alone")
+	}
+	i, open, over, script := mintedDownload(t)
+	i.config(i.configured() + "budget = { hours = 1, renewals = 0 }\n[approval]\nhold = \"1m\"\n")
+	r := i.begin("exec", "--session", "work", "--", "sh", "-c", script)
+	i.nacre("approvals", "approve", i.question().ID, "--for", "61s").want(t, 0)
+	eventually(t, "a stream", func() bool { return open.Load() == 1 })
+	eventually(t, "the end of the stream", func() bool { return open.Load() == 0 })
+	finish(t, r)
+	if !over() {
+		t.Error("what was minted is good after the session")
+	}
+}
+
+// edits changes config.toml.
+func edits(from, to string) func(i *installation) {
+	return func(i *installation) {
+		i.t.Helper()
+		before := i.configured()
+		i.config(strings.Replace(before, from, to, 1))
+		if i.configured() == before {
+			i.t.Fatalf("config.toml has no %q", from)
+		}
+	}
+}
+
+// M-35: what an operator takes out of config.toml is in no session that a nacre opens later which read the file
+// before; what is only widened there goes on as it was.
+func TestALongLivedNacreGivesNoCredentialThatWasTakenOut(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "curl")
+	of, v := minting(t)
+	ask := scriptedmodel.Turn{Tools: []scriptedmodel.Tool{{
+		Name: "shell", Input: []byte(`{"command":"ipc tool.invoke.send_box \"{\\\"recipient\\\":\\\"ada\\\",\\\"body\\\":\\\"$(curl -so /dev/null -w %{http_code} https://example.com/v1/x)\\\"}\""}`),
+	}}}
+	done := scriptedmodel.Turn{Text: "Done."}
+	i, _ := served(t, "ask_seconds = 600\n[groups.main]\ntools = [\"send_box\"]\n[[route]]\nchannel = \"box\"\nsender = \"ada\"\ngroup = \"main\"\noperator = true\n"+of.configured(),
+		ask, done, ask, done, ask, done)
+	i.serve()
+	for n, c := range []struct{ from, to, want string }{
+		{"", "", "200"},
+		{`paths = ["/v1/"]`, `paths = ["/v1/", "/v2/"]`, "200"},
+		{`name = "vault"`, `name = "other"`, "503"},
+	} {
+		i.config(strings.Replace(i.configured(), c.from, c.to, 1))
+		i.say("ada:what does the host say?")
+		until(t, "an answer", func() bool { return strings.Count(i.outbox(), "main ada: ") > n })
+		if have := i.outbox(); !strings.HasPrefix(have[strings.LastIndex(have, "main ada: "):], "main ada: "+c.want) {
+			t.Errorf("after %q became %q: have %q", c.from, c.to, have)
+		}
+	}
+	if v.made != 2 || len(v.out()) > 0 {
+		t.Errorf("%d were minted, %v are good", v.made, v.out())
+	}
+}
