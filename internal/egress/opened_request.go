@@ -277,9 +277,9 @@ func (o *opened) send(ctx context.Context, w http.ResponseWriter, q *order, d de
 	return reason == ReasonDone
 }
 
-// ended is why a request ended: for the reason that was seen, or since its credential was lost.
+// ended is why a request ended. Where its credential was lost, a host may end in order since nacre leaves.
 func (q *order) ended(seen Reason) Reason {
-	if errors.Is(context.Cause(q.request.Context()), errRevoked) && seen != ReasonDone {
+	if errors.Is(context.Cause(q.request.Context()), errRevoked) && seen != ReasonLeak {
 		return ReasonRevoked
 	}
 	return seen
