@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -339,7 +340,7 @@ func appendTo(t *testing.T, path, text string) {
 	}
 }
 
-// Many brokers, as many processes, write whole lines; a long ledger is made short.
+// Many brokers, as many processes, write whole lines; a long ledger is made short, at once.
 func TestTheLedgerIsSharedAndStaysShort(t *testing.T) {
 	h := newHouse(t)
 	var all sync.WaitGroup
@@ -363,14 +364,55 @@ func TestTheLedgerIsSharedAndStaysShort(t *testing.T) {
 	}
 	h.alive["s1"] = true
 	l := h.acquire(t, lease.Spec{Name: "kept", Source: lease.Source{Env: "HUB"}})
-	appendTo(t, h.path, strings.Repeat(`{"time":"2030-01-01T00:00:00Z","event":"released","lease":"x","session":"s","group":"g","credential":"c"}`+"\n", 11000))
+	old, err := os.Open(h.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = old.Close() }() // only read from
+	appendTo(t, h.path, longLedger())
 	if _, err := h.broker().Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if text := h.ledger(t); strings.Count(text, "\n") != 1 || !strings.Contains(text, "kept") {
 		t.Errorf("%d bytes remain", len(text))
 	}
+	// M-31: a crash while it is made short forgets nothing.
+	if text, err := io.ReadAll(old); err != nil || strings.Count(string(text), "\n") != 11081 {
+		t.Errorf("of the long one %d bytes are left before the short one is in its place: %v", len(text), err)
+	}
 	if err := l.Release(context.Background()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// longLedger is longer than a ledger stays, and holds nothing.
+func longLedger() string {
+	return strings.Repeat(`{"time":"2030-01-01T00:00:00Z","event":"released","lease":"x","session":"s","group":"g","credential":"c"}`+"\n", 11000)
+}
+
+// M-31: what is leased while another process makes the ledger short is in the short one.
+func TestNothingIsForgottenWhileTheLedgerIsMadeShort(t *testing.T) {
+	h := newHouse(t)
+	h.alive["s1"] = true
+	appendTo(t, h.path, longLedger())
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			b := h.broker()
+			for range 5 {
+				if _, err := b.Acquire(context.Background(), "s1", "main", lease.Spec{Name: "hub", Source: lease.Source{Env: "HUB"}}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Go(func() {
+		if _, err := h.broker().Sweep(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	all.Wait()
+	if text := h.ledger(t); strings.Count(text, `"event":"acquired"`) != 40 || strings.Contains(text, `"released"`) {
+		t.Errorf("%d leases are left in %d bytes", strings.Count(text, `"event":"acquired"`), len(text))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 const (
@@ -46,17 +47,36 @@ type ledger struct{ path string }
 
 // locked runs do with the ledger open and locked.
 func (l ledger) locked(do func(*os.File) error) error {
-	file, err := os.OpenFile(l.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	file, err := l.open()
 	if err != nil {
 		return err
 	}
-	if err = unix.Flock(int(file.Fd()), unix.LOCK_EX); err == nil {
-		err = mend(file)
-	}
-	if err == nil {
+	if err = mend(file); err == nil {
 		err = do(file)
 	}
 	return errors.Join(err, file.Close()) // which unlocks
+}
+
+// open opens and locks the file that is the ledger once it is locked: whoever had the lock may have put another
+// one in its place.
+func (l ledger) open() (*os.File, error) {
+	for {
+		file, err := os.OpenFile(l.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		err = unix.Flock(int(file.Fd()), unix.LOCK_EX)
+		have, lost := file.Stat()
+		if err = errors.Join(err, lost); err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+		if now, err := os.Stat(l.path); err == nil && os.SameFile(have, now) {
+			return file, nil
+		}
+		if err := file.Close(); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // mend cuts off the beginning of a line that a crash left.
@@ -82,18 +102,26 @@ func (l ledger) append(e entry) error {
 }
 
 func write(file *os.File, entries []entry) error {
+	text, err := linesOf(entries)
+	if err != nil {
+		return err
+	}
+	if _, err := file.Write(text); err != nil {
+		return err
+	}
+	return file.Sync()
+}
+
+func linesOf(entries []entry) ([]byte, error) {
 	var lines bytes.Buffer
 	for _, e := range entries {
 		line, err := json.Marshal(e)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		lines.Write(append(line, '\n'))
 	}
-	if _, err := file.Write(lines.Bytes()); err != nil {
-		return err
-	}
-	return file.Sync()
+	return lines.Bytes(), nil
 }
 
 // sweep ends what sessions that are gone still hold, and shortens a long ledger. What was
@@ -122,7 +150,7 @@ func (l ledger) sweep(alive func(nacre.SessionID) bool, now time.Time) (orphans 
 			ended = append(ended, e)
 		}
 		if size > maxLedger {
-			return rewrite(file, kept)
+			return l.rewrite(kept)
 		}
 		return write(file, ended)
 	})
@@ -167,11 +195,12 @@ func apply(held []entry, e entry) ([]entry, error) {
 	return nil, errors.New("an unknown event: another version of nacre wrote the ledger")
 }
 
-// rewrite leaves only what is held. A crash in between loses the lines of
-// leases that end with the machine's session anyway.
-func rewrite(file *os.File, kept []entry) error {
-	if err := file.Truncate(0); err != nil {
+// rewrite leaves only what is held, in a new file: a crash leaves the one or the other, and forgets nothing
+// that has to be revoked.
+func (l ledger) rewrite(kept []entry) error {
+	text, err := linesOf(kept)
+	if err != nil {
 		return err
 	}
-	return write(file, kept)
+	return disk.Write(l.path, text, 0o600)
 }
