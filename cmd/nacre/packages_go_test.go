@@ -96,12 +96,19 @@ func (i *installation) goProject(sum string) {
 	i.write("p/.config/go/env", "GOPROXY=http://elsewhere.test\nGOFLAGS=-mod=mod\n")
 	i.write("p/.nacre/roles/tested.toml", quality)
 	i.project()
-	out, err := exec.Command("go", "env", "GOCACHE").Output()
+	i.withGo() // what the tests themselves are compiled with is warm, modules are not
+	i.env = append(i.env, "GOPROXY=http://packages.test,direct", "GOMODCACHE=", "GOFLAGS=")
+}
+
+// withGo gives go the build cache of this machine: that of a home of its own is cold, and
+// takes minutes on a busy machine.
+func (i *installation) withGo() {
+	i.t.Helper()
+	cache, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
 		i.t.Fatal(err)
 	}
-	// What the tests themselves are compiled with is warm, modules are not.
-	i.env = append(i.env, "GOPROXY=http://packages.test,direct", "GOMODCACHE=", "GOFLAGS=", "GOCACHE="+strings.TrimSpace(string(out)))
+	i.env = append(i.env, "GOCACHE="+strings.TrimSpace(string(cache)))
 }
 
 func (i *installation) goTask(more string) string {

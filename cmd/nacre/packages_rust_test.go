@@ -49,6 +49,12 @@ func (i *installation) rustProject(lock string) {
 	i.write("p/rust-toolchain.toml", "[toolchain]\nchannel = \"1.0.0\"\n")
 	i.write("p/.nacre/roles/tested.toml", quality)
 	i.project()
+	i.withRust()
+}
+
+// withRust lets cargo be found.
+func (i *installation) withRust() {
+	i.t.Helper()
 	root, err := exec.Command("rustc", "--print", "sysroot").Output()
 	if err != nil {
 		i.t.Fatal(err)

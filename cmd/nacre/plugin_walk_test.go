@@ -74,11 +74,7 @@ func TestANewPluginIsWhatItsPagesSay(t *testing.T) {
 			case "typescript":
 				prepare = i.newEnough()
 			case "go":
-				cache, err := exec.Command("go", "env", "GOCACHE").Output()
-				if err != nil {
-					t.Fatal(err)
-				}
-				i.env = append(i.env, "GOCACHE="+strings.TrimSpace(string(cache))) // that of a home of its own would be cold
+				i.withGo()
 			}
 			made := i.nacre("plugin", "new", "my-notes", "--lang", lang)
 			made.want(t, 0, "plugins/my-notes", "nacre plugin test")

@@ -1,12 +1,13 @@
 package main_test
 
 import (
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 // demoShape is what the demo prints without what differs from run to run and from
@@ -36,12 +37,9 @@ func TestTheDocsShowTheDemo(t *testing.T) {
 	if !found || !ended {
 		t.Fatal("docs/demo.md has no block that begins with the demo")
 	}
-	cache, err := exec.Command("go", "env", "GOCACHE").Output()
-	if err != nil {
-		t.Skip("the demo works on a Go project")
-	}
+	testpeer.Need(t, "go") // the demo works on a Go project
 	i := install(t)
-	i.env = append(i.env, "GOCACHE="+strings.TrimSpace(string(cache))) // a home of its own has none: minutes, on a busy machine
+	i.withGo()
 	r := i.nacre("demo")
 	r.want(t, 0)
 	want, have := demoShape("demo     "+block), demoShape(r.stdout)
