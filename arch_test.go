@@ -120,6 +120,7 @@ var floors = map[string]int{
 // be imported by its own room, and may itself import what its room may.
 var wings = map[string]string{
 	"audit/internal/keyfile":      "audit",
+	"audit/internal/naming":       "audit",
 	"audit/internal/flood":        "audit",
 	"audit/internal/bundle":       "audit",
 	"audit/internal/rows":         "audit",

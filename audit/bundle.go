@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/nacre-dev/nacre/audit/internal/bundle"
+	"github.com/nacre-dev/nacre/audit/internal/naming"
 	"github.com/nacre-dev/nacre/internal/disk"
 )
 
@@ -91,7 +92,7 @@ func filesOf(root string, chains []string) (names []string, err error) {
 		}
 		names = append(names, chain+"/"+headFile)
 		for n := found.first; n <= found.last; n++ {
-			names = append(names, chain+"/"+segmentName(n))
+			names = append(names, chain+"/"+naming.Segment(n))
 		}
 	}
 	return names, nil

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,22 +21,7 @@ const (
 	// DefaultPage and MaxPage are how many records one page of [Catalog.Find] has.
 	DefaultPage = 1000
 	MaxPage     = 100_000
-	// catalogVersion is the file's; any other is made anew.
-	catalogVersion = 2
 )
-
-// catalogSchema holds where each record stands, and what is searched for.
-const catalogSchema = `
-CREATE TABLE progress (chain TEXT PRIMARY KEY, first INTEGER, segment INTEGER, offset INTEGER, next INTEGER, prev BLOB, moves INTEGER) WITHOUT ROWID;
-CREATE INDEX progress_moves ON progress (chain) WHERE moves;
-CREATE TABLE entry (chain TEXT, seq INTEGER, segment INTEGER, offset INTEGER, size INTEGER, time INTEGER,
-	grp TEXT, session TEXT, kind TEXT, outcome TEXT, reason TEXT, capability TEXT, PRIMARY KEY (chain, seq)) WITHOUT ROWID;
-CREATE INDEX entry_time ON entry (time, chain, seq);
-CREATE INDEX entry_session ON entry (session, time, chain, seq);
-CREATE INDEX entry_kind ON entry (kind, time, chain, seq);
-CREATE INDEX entry_reason ON entry (reason, time, chain, seq);
-CREATE INDEX entry_capability ON entry (capability, time, chain, seq);
-`
 
 // Catalog finds records by what they say. It is a file beside the chains that
 // can be made anew from them at any time, never evidence: what Find returns is
@@ -105,7 +89,7 @@ func (c *Catalog) open(ctx context.Context) error {
 	if c.db, err = rows.Open(c.path, rows.Careless); err != nil {
 		return err
 	}
-	return rows.Prepare(ctx, c.db, catalogVersion, catalogSchema)
+	return rows.PrepareCatalog(ctx, c.db)
 }
 
 // errStale means that the catalog does not fit the chains: it is made anew.
@@ -170,15 +154,15 @@ func (q *Query) where() (string, []any, error) {
 		}
 	}
 	if !q.Since.IsZero() {
-		terms, args = append(terms, "time >= ?"), append(args, nanos(q.Since))
+		terms, args = append(terms, "time >= ?"), append(args, rows.Nanos(q.Since))
 	}
 	if !q.Until.IsZero() {
-		terms, args = append(terms, "time < ?"), append(args, nanos(q.Until))
+		terms, args = append(terms, "time < ?"), append(args, rows.Nanos(q.Until))
 	}
 	if q.After != "" {
-		at, chain, seq, err := parseCursor(q.After)
-		if err != nil {
-			return "", nil, err
+		at, chain, seq, ok := rows.ParseCursor(q.After)
+		if !ok {
+			return "", nil, fmt.Errorf("%w: %.100q is not where a page ended: give what the page before said", ErrQuery, q.After)
 		}
 		terms, args = append(terms, "(time, chain, seq) > (?, ?, ?)"), append(args, at, chain, seq)
 	}
@@ -187,34 +171,6 @@ func (q *Query) where() (string, []any, error) {
 		where = " WHERE " + strings.Join(terms, " AND ")
 	}
 	return where, append(args, q.Limit+1), nil
-}
-
-// nanos is a time as the catalog sorts it. Years beyond its range stand at its ends.
-func nanos(t time.Time) int64 {
-	switch seconds := t.Unix(); {
-	case seconds > 1<<62/int64(time.Second):
-		return 1 << 62
-	case seconds < 0:
-		return -1
-	}
-	return t.UnixNano()
-}
-
-func cursor(at int64, chain string, seq uint64) string {
-	return fmt.Sprintf("%d/%s/%d", at, chain, seq)
-}
-
-func parseCursor(s string) (at int64, chain string, seq uint64, err error) {
-	parts := strings.Split(s, "/")
-	if len(parts) == 3 {
-		var errAt, errSeq error
-		at, errAt = strconv.ParseInt(parts[0], 10, 64)
-		seq, errSeq = strconv.ParseUint(parts[2], 10, 53)
-		if errAt == nil && errSeq == nil && isChainName(parts[1]) {
-			return at, parts[1], seq, nil
-		}
-	}
-	return 0, "", 0, fmt.Errorf("%w: %.100q is not where a page ended: give what the page before said", ErrQuery, s)
 }
 
 // spot is where the catalog says that a record stands.
@@ -234,7 +190,7 @@ func (c *Catalog) find(ctx context.Context, q Query, where string, args []any) (
 	if len(spots) > q.Limit {
 		spots = spots[:q.Limit]
 		last := spots[q.Limit-1]
-		next = cursor(last.t, last.chain, last.seq)
+		next = rows.Cursor(last.t, last.chain, last.seq)
 	}
 	reader := spotReader{root: c.root}
 	defer reader.close()
@@ -253,19 +209,19 @@ func (c *Catalog) find(ctx context.Context, q Query, where string, args []any) (
 }
 
 func (c *Catalog) spots(ctx context.Context, where string, args []any) (spots []spot, err error) {
-	rows, err := c.db.QueryContext(ctx, "SELECT chain, seq, segment, offset, size, time FROM entry"+where+" ORDER BY time, chain, seq LIMIT ?", args...)
+	found, err := c.db.QueryContext(ctx, "SELECT chain, seq, segment, offset, size, time FROM entry"+where+" ORDER BY time, chain, seq LIMIT ?", args...)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
+	defer func() { err = errors.Join(err, found.Close()) }()
+	for found.Next() {
 		var s spot
-		if err := rows.Scan(&s.chain, &s.seq, &s.segment, &s.offset, &s.size, &s.t); err != nil {
+		if err := found.Scan(&s.chain, &s.seq, &s.segment, &s.offset, &s.size, &s.t); err != nil {
 			return nil, err
 		}
 		spots = append(spots, s)
 	}
-	return spots, rows.Err()
+	return spots, found.Err()
 }
 
 // selects asks the record itself, whatever the catalog said.

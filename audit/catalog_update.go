@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/nacre-dev/nacre/audit/internal/naming"
+	"github.com/nacre-dev/nacre/audit/internal/rows"
 	"github.com/nacre-dev/nacre/internal/canonical"
 	"github.com/nacre-dev/nacre/internal/disk"
 )
@@ -44,12 +46,12 @@ func (c *Catalog) due(ctx context.Context) (index reached, names []string, err e
 			names, err = namesBeside(c.root)
 			return err
 		}
-		rows, err := tx.QueryContext(ctx, "SELECT chain FROM progress WHERE moves")
-		for name := ""; err == nil && rows.Next(); names = append(names, name) {
-			err = rows.Scan(&name)
+		moving, err := tx.QueryContext(ctx, "SELECT chain FROM progress WHERE moves")
+		for name := ""; err == nil && moving.Next(); names = append(names, name) {
+			err = moving.Scan(&name)
 		}
 		if err == nil {
-			err = errors.Join(rows.Err(), rows.Close())
+			err = errors.Join(moving.Err(), moving.Close())
 		}
 		return err
 	})
@@ -135,7 +137,7 @@ func follow(ctx context.Context, tx *sql.Tx, dir, name string) error {
 		return err
 	}
 	err = at.walk(dir, func(e Entry, offset int64, size int) error {
-		_, err := insert.ExecContext(ctx, name, int64(e.Seq), at.segment, offset, size, nanos(e.Time), string(e.Group), string(e.Session),
+		_, err := insert.ExecContext(ctx, name, int64(e.Seq), at.segment, offset, size, rows.Nanos(e.Time), string(e.Group), string(e.Session),
 			string(e.Kind), e.Outcome, e.Reason, capabilityOf(e))
 		return err
 	})
@@ -154,7 +156,7 @@ func (at *reached) walk(dir string, take func(e Entry, offset int64, size int) e
 		return nil
 	}
 	for at.segment = max(at.segment, found.first); err == nil && found.last > 0; at.segment, at.offset = at.segment+1, 0 {
-		err = at.walkSegment(filepath.Join(dir, segmentName(at.segment)), take)
+		err = at.walkSegment(filepath.Join(dir, naming.Segment(at.segment)), take)
 		if err != nil || at.segment >= found.last {
 			break
 		}
@@ -209,7 +211,7 @@ func (r *spotReader) read(s spot) (Entry, error) {
 	if err != nil || s.size <= 0 || s.size > MaxLine || s.offset < 0 || s.segment < 1 || s.segment > maxSegments {
 		return Entry{}, errStale
 	}
-	if path := filepath.Join(dir, segmentName(s.segment)); path != r.path {
+	if path := filepath.Join(dir, naming.Segment(s.segment)); path != r.path {
 		r.close()
 		if r.file, err = disk.OpenRegular(path); err != nil {
 			r.path = ""
@@ -222,7 +224,7 @@ func (r *spotReader) read(s spot) (Entry, error) {
 		return Entry{}, errors.Join(errStale, err)
 	}
 	e, err := decode(raw)
-	if err != nil || e.Seq != s.seq || nanos(e.Time) != s.t {
+	if err != nil || e.Seq != s.seq || rows.Nanos(e.Time) != s.t {
 		return Entry{}, errors.Join(errStale, err)
 	}
 	return e, nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit/internal/naming"
 	"github.com/nacre-dev/nacre/internal/canonical"
 )
 
@@ -88,7 +89,7 @@ func (c *checkpoint) checkFirst(found span) error {
 	case found.first < want:
 		return errInterrupted
 	}
-	return fmt.Errorf("%w: segment %s is missing", ErrTampered, segmentName(want))
+	return fmt.Errorf("%w: segment %s is missing", ErrTampered, naming.Segment(want))
 }
 
 var errInterrupted = fmt.Errorf("%w: its removal under a signed checkpoint was interrupted: run nacre audit prune again", ErrUnsealed)

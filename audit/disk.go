@@ -10,12 +10,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
-	"strings"
-	"sync"
 	"time"
 
+	"github.com/nacre-dev/nacre/audit/internal/naming"
 	"github.com/nacre-dev/nacre/internal/disk"
 )
 
@@ -25,45 +23,16 @@ const (
 	lockFile = "lock"
 )
 
-// maxName is the longest name of a chain, in bytes.
-const maxName = 80
-
-var tornForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^torn-[0-9]{1,16}(\.tmp)?$`) })
-
-// isChainName says that a name is 1–80 of [a-z0-9._-], beginning with a letter or digit.
-func isChainName(name string) bool {
-	if name == "" || len(name) > maxName || strings.ContainsRune("._-", rune(name[0])) {
-		return false
-	}
-	for _, c := range []byte(name) {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
-			return false
-		}
-	}
-	return true
-}
-
-// isSegmentName says that a name is six digits and .jsonl.
-func isSegmentName(name string) bool {
-	number, ok := strings.CutSuffix(name, ".jsonl")
-	return ok && len(number) == 6 && strings.Trim(number, "0123456789") == ""
-}
-
 // chainDir is the only place where a chain's name becomes a path.
 func chainDir(root, chain string) (string, error) {
 	if root == "" {
 		return "", errors.New("audit root is not set")
 	}
-	if !isChainName(chain) {
+	if !naming.IsChain(chain) {
 		return "", fmt.Errorf("chain %.90q: use 1–80 lower-case letters, digits, dots, dashes or _", chain)
 	}
 	return filepath.Join(root, chain), nil
 }
-
-func segmentName(n int) string { return fmt.Sprintf("%06d.jsonl", n) }
-
-// tornName is where a torn line is kept that stood at a record's place.
-func tornName(seq uint64) string { return "torn-" + strconv.FormatUint(seq, 10) }
 
 // span is which segments stand in a chain's folder, and their bytes together.
 // With none, last is 0.
@@ -89,14 +58,14 @@ func segments(dir string) (span, error) {
 	}
 	var found span
 	for _, entry := range entries { // sorted by name
-		if !isSegmentName(entry.Name()) {
+		if !naming.IsSegment(entry.Name()) {
 			continue
 		}
 		n, _ := strconv.Atoi(entry.Name()[:6]) // six digits
 		if found.last == 0 {
 			found.first = n
 		} else if n != found.last+1 {
-			return span{}, fmt.Errorf("%w: segment %s is missing", ErrTampered, segmentName(found.last+1))
+			return span{}, fmt.Errorf("%w: segment %s is missing", ErrTampered, naming.Segment(found.last+1))
 		}
 		info, err := entry.Info()
 		if err != nil {
@@ -133,12 +102,12 @@ func hasWriter(dir string) bool { return disk.IsLocked(filepath.Join(dir, lockFi
 // and returns the bytes after the last newline: what a crash tore off. The
 // bytes given to fn are its own only until it returns.
 func scanLines(dir string, segment int, fn func(n int, raw []byte) error) (torn []byte, err error) {
-	f, err := disk.OpenRegular(filepath.Join(dir, segmentName(segment)))
+	f, err := disk.OpenRegular(filepath.Join(dir, naming.Segment(segment)))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // only read
-	return scan(f, segmentName(segment), fn)
+	return scan(f, naming.Segment(segment), fn)
 }
 
 func scan(f io.Reader, name string, fn func(n int, raw []byte) error) (torn []byte, err error) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit/internal/naming"
 	"github.com/nacre-dev/nacre/internal/disk"
 )
 
@@ -110,7 +111,7 @@ func (e *indexEnd) isLast(dir string) bool {
 	if err != nil || !bytes.Equal(head, e.head.Bytes()) {
 		return false
 	}
-	for _, later := range []string{segmentName(e.segment + 1), tornName(e.place.seq)} {
+	for _, later := range []string{naming.Segment(e.segment + 1), naming.Torn(e.place.seq)} {
 		if _, err := os.Lstat(filepath.Join(dir, later)); !isMissing(err) {
 			return false
 		}
@@ -172,7 +173,7 @@ func parseEvent(e Entry) (event, error) {
 	if err != nil {
 		return d, fmt.Errorf("%w: index record %d: %w", ErrTampered, e.Seq, err)
 	}
-	if !isChainName(d.Chain) || d.Chain == IndexChain {
+	if !naming.IsChain(d.Chain) || d.Chain == IndexChain {
 		return d, fmt.Errorf("%w: index record %d registers chain %.90q", ErrTampered, e.Seq, d.Chain)
 	}
 	return d, nil

@@ -5,14 +5,12 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/nacre-dev/nacre/audit/internal/keyfile"
-	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 // The files that LoadKeys keeps, one line of hex each.
@@ -88,7 +86,7 @@ func LoadKeys(dir string) (Keys, error) {
 	}
 	// The order matters: a file is made only when those before it are there,
 	// so a missing earlier file was removed, not interrupted.
-	if err := refuseLoss(dir); err != nil {
+	if err := keyfile.RefuseLoss(dir, PublicKeyFile, signingKeyFile, macKeyFile); err != nil {
 		return Keys{}, err
 	}
 	if _, err := os.Lstat(filepath.Join(dir, nextKeysFile)); err == nil {
@@ -106,62 +104,18 @@ func LoadKeys(dir string) (Keys, error) {
 	if len(seed) != 1 {
 		return Keys{}, fmt.Errorf("%s holds more than one key: restore it from a backup", signingKeyFile)
 	}
-	keys.retired, err = publish(filepath.Join(dir, PublicKeyFile), keys.Public())
+	keys.retired, err = keyfile.Publish(filepath.Join(dir, PublicKeyFile), keys.Public())
 	return keys, err
-}
-
-func refuseLoss(dir string) error {
-	for _, pair := range [][2]string{{PublicKeyFile, signingKeyFile}, {signingKeyFile, macKeyFile}} {
-		_, err := os.Lstat(filepath.Join(dir, pair[0]))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if _, err := os.Lstat(filepath.Join(dir, pair[1])); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s is here but %s is gone: restore it from a backup, or move the whole folder %s away to start with new keys",
-				pair[0], pair[1], dir)
-		}
-	}
-	return nil
-}
-
-// publish leaves the public key for verifiers, and returns the retired ones that stand behind it.
-func publish(path string, public ed25519.PublicKey) ([]ed25519.PublicKey, error) {
-	have, err := readPublicKeys(path)
-	if isMissing(err) {
-		if err := disk.Create(path, keyfile.Lines(public), 0o644); err != nil {
-			return nil, err
-		}
-		have, err = readPublicKeys(path)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if !have[0].Equal(public) {
-		return nil, fmt.Errorf("%s does not belong to %s: restore both from one backup", path, signingKeyFile)
-	}
-	return have[1:], nil
 }
 
 // ReadPublicKey reads the file that LoadKeys leaves for verifiers: the key in
 // use, which is its first line.
 func ReadPublicKey(path string) (ed25519.PublicKey, error) {
-	keys, err := readPublicKeys(path)
+	keys, err := keyfile.ReadPublic(path)
 	if err != nil {
 		return nil, err
 	}
 	return keys[0], nil
-}
-
-func readPublicKeys(path string) ([]ed25519.PublicKey, error) {
-	raw, err := keyfile.Read(path)
-	if err != nil {
-		return nil, err
-	}
-	keys := make([]ed25519.PublicKey, len(raw))
-	for i := range raw {
-		keys[i] = raw[i]
-	}
-	return keys, nil
 }
 
 // ParsePublicKey accepts 64 hex digits.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit/internal/naming"
 	"github.com/nacre-dev/nacre/internal/disk"
 )
 
@@ -176,7 +177,7 @@ func (o PruneOptions) cut(v *verification) (*checkpoint, error) {
 		c.MACKey = id
 	}
 	for segment := c.Segments - n + 1; segment <= c.Segments; segment++ {
-		info, err := os.Lstat(filepath.Join(v.dir, segmentName(segment)))
+		info, err := os.Lstat(filepath.Join(v.dir, naming.Segment(segment)))
 		if err != nil {
 			return nil, err
 		}
@@ -205,7 +206,7 @@ func (o PruneOptions) carryOut(ctx context.Context, dir string, c checkpoint) er
 // repeated after it was interrupted anywhere.
 func (o PruneOptions) remove(dir string, c checkpoint) error {
 	for segment := 1; segment <= c.Segments; segment++ {
-		if err := o.unlink(filepath.Join(dir, segmentName(segment))); err != nil {
+		if err := o.unlink(filepath.Join(dir, naming.Segment(segment))); err != nil {
 			return err
 		}
 	}
@@ -218,7 +219,7 @@ func (o PruneOptions) remove(dir string, c checkpoint) error {
 	}
 	names := []string{headFile, headFile + ".tmp", lockFile}
 	for _, entry := range entries {
-		if tornForm().MatchString(entry.Name()) {
+		if naming.IsTorn(entry.Name()) {
 			names = append(names, entry.Name())
 		}
 	}

@@ -108,7 +108,7 @@ func loadBeside(dir string, next Keys) (old Keys, done bool, err error) {
 	if bytes.Equal(old.macs[0], next.macs[0]) {
 		old.macs = old.macs[1:]
 	}
-	public, err := readPublicKeys(filepath.Join(dir, PublicKeyFile))
+	public, err := keyfile.ReadPublic(filepath.Join(dir, PublicKeyFile))
 	if err != nil {
 		return Keys{}, false, err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit/internal/naming"
 )
 
 // maxUnsigned is how many records a chain may have before its first head: what
@@ -132,7 +133,7 @@ func (t *tail) readGenesis(dir string, found span) error {
 	case found.last == 0:
 		return nil
 	case found.first > 1 && t.head.V == 0:
-		return fmt.Errorf("%w: segment %s is missing", ErrTampered, segmentName(1))
+		return fmt.Errorf("%w: segment %s is missing", ErrTampered, naming.Segment(1))
 	case found.first > 1: // pruned: that it was is for the index to know, and Verify
 		t.genesis = t.head.Genesis
 		return nil
@@ -194,7 +195,7 @@ func (t *tail) isOurs(e Entry) bool {
 func (t *tail) scanWhole(dir string, segment int) (place, error) {
 	at, rest, err := t.scan(dir, segment)
 	if err == nil && (len(rest) > 0 || !at.known) {
-		err = fmt.Errorf("%w: segment %s is incomplete though another follows", ErrTampered, segmentName(segment))
+		err = fmt.Errorf("%w: segment %s is incomplete though another follows", ErrTampered, naming.Segment(segment))
 	}
 	return at, err
 }
@@ -282,7 +283,7 @@ func Read(root, chain string, fn func(Entry) error) error {
 			return fmt.Errorf("chain %s: %w", chain, err)
 		}
 		if len(rest) > 0 && segment < found.last {
-			return fmt.Errorf("chain %s: %w: segment %s ends in the middle of a line", chain, ErrTampered, segmentName(segment))
+			return fmt.Errorf("chain %s: %w: segment %s ends in the middle of a line", chain, ErrTampered, naming.Segment(segment))
 		}
 	}
 	if found.last == 0 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit/internal/naming"
 	"github.com/nacre-dev/nacre/internal/disk"
 )
 
@@ -52,7 +53,7 @@ type segmented struct {
 
 // open goes on with a segment that is there.
 func (s *segmented) open(segment int) error {
-	f, err := os.OpenFile(filepath.Join(s.dir, segmentName(segment)), os.O_RDWR|syscall.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(filepath.Join(s.dir, naming.Segment(segment)), os.O_RDWR|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func (s *segmented) open(segment int) error {
 // cuts it off the segment, and returns what is to be told of it. What is there was written before,
 // so it is synced before anything is built on it, where it was not signed.
 func (s *segmented) moveAside(next uint64, rest []byte, signed bool) (*torn, error) {
-	path := filepath.Join(s.dir, tornName(next))
+	path := filepath.Join(s.dir, naming.Torn(next))
 	if len(rest) == 0 {
 		return s.keptBefore(path, signed)
 	}
@@ -129,7 +130,7 @@ func (s *segmented) rotate() error {
 			return err
 		}
 	}
-	path := filepath.Join(s.dir, segmentName(s.segment+1))
+	path := filepath.Join(s.dir, naming.Segment(s.segment+1))
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

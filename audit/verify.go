@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit/internal/naming"
 )
 
 // State says how a chain ends.
@@ -192,7 +193,7 @@ func (v *verification) run(index *indexView) error {
 			return asTampered(err)
 		}
 		if len(rest) > 0 && segment < found.last {
-			return fmt.Errorf("%w: segment %s ends in the middle of a line", ErrTampered, segmentName(segment))
+			return fmt.Errorf("%w: segment %s ends in the middle of a line", ErrTampered, naming.Segment(segment))
 		}
 		v.ends = append(v.ends, segmentEnd{v.at, v.latest, v.mac.current})
 	}

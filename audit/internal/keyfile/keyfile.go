@@ -4,6 +4,7 @@ package keyfile
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"github.com/nacre-dev/nacre/internal/disk"
@@ -119,4 +121,51 @@ func Lines(keys ...[]byte) []byte {
 		text = append(hex.AppendEncode(text, key), '\n')
 	}
 	return text
+}
+
+// ReadPublic reads the public keys in a file: the one in use, and then retired ones.
+func ReadPublic(path string) ([]ed25519.PublicKey, error) {
+	raw, err := Read(path)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]ed25519.PublicKey, len(raw))
+	for i := range raw {
+		keys[i] = raw[i]
+	}
+	return keys, nil
+}
+
+// Publish leaves the public key for verifiers, and returns the retired ones that stand behind it.
+func Publish(path string, public ed25519.PublicKey) ([]ed25519.PublicKey, error) {
+	have, err := ReadPublic(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := disk.Create(path, Lines(public), 0o644); err != nil {
+			return nil, err
+		}
+		have, err = ReadPublic(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !have[0].Equal(public) {
+		return nil, fmt.Errorf("%s does not belong to the signing key beside it: restore both from one backup", path)
+	}
+	return have[1:], nil
+}
+
+// RefuseLoss refuses a folder in which a file is and the one after it, without which it was
+// never made, is not.
+func RefuseLoss(dir string, files ...string) error {
+	for i, file := range files[:len(files)-1] {
+		_, err := os.Lstat(filepath.Join(dir, file))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(dir, files[i+1])); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s is here but %s is gone: restore it from a backup, or move the whole folder %s away to start with new keys",
+				file, files[i+1], dir)
+		}
+	}
+	return nil
 }
