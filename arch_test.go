@@ -121,6 +121,8 @@ var floors = map[string]int{
 var wings = map[string]string{
 	"audit/internal/keyfile":      "audit",
 	"audit/internal/naming":       "audit",
+	"audit/internal/member":       "audit",
+	"audit/internal/quota":        "audit",
 	"audit/internal/flood":        "audit",
 	"audit/internal/bundle":       "audit",
 	"audit/internal/rows":         "audit",

@@ -14,6 +14,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/nacre-dev/nacre/audit/internal/member"
+	"github.com/nacre-dev/nacre/audit/internal/quota"
 	"github.com/nacre-dev/nacre/internal/canonical"
 )
 
@@ -22,7 +24,7 @@ const (
 	// MaxLine is the longest line of a chain in bytes, its newline included.
 	MaxLine = 128 << 10
 	// MaxText is the longest text member in bytes; longer ones are cut and marked.
-	MaxText = 1 << 10
+	MaxText = member.Max
 	// MaxDetail is the largest detail of a record in canonical bytes.
 	MaxDetail = 32 << 10
 	// MaxDepth is how deep a detail may nest, itself counted.
@@ -38,7 +40,7 @@ const (
 	// DefaultQuota bounds all segments of one chain together, in bytes (D-16).
 	DefaultQuota = 1 << 30
 	// MinQuota leaves room for the end of a chain that could not do anything.
-	MinQuota = 1 << 20
+	MinQuota = quota.Min
 	// maxPending is how many bytes may wait for the disk before Append waits.
 	maxPending = 1 << 20
 	// appendDelay is the longest time until an appended record is synced.

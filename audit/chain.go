@@ -10,6 +10,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit/internal/keyfile"
+	"github.com/nacre-dev/nacre/audit/internal/quota"
 	"github.com/nacre-dev/nacre/internal/disk"
 )
 
@@ -26,6 +27,9 @@ type Options struct {
 	SegmentBytes int64
 	// QuotaBytes bounds the chain; zero means DefaultQuota, and less than MinQuota is raised to it.
 	QuotaBytes int64
+	// Elsewhere, where set, is a second place for every record of the chain and of the index: what
+	// is told to be durable is so in both. An error of it ends the chain, like one of the disk.
+	Elsewhere Elsewhere
 
 	wrap func(segmentFile) segmentFile // tests let a disk fail
 }
@@ -123,6 +127,7 @@ func Open(ctx context.Context, o Options) (*Chain, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Release())
 	}
+	t.copied = copied{to: o.Elsewhere, first: t.seal.next}
 	if folder.wrap = o.wrap; folder.file != nil && o.wrap != nil {
 		folder.file = o.wrap(folder.file)
 	}
@@ -228,7 +233,7 @@ func (c *Chain) add(ctx context.Context, r nacre.Record, urgent bool) (*group, e
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		g, drained, err := c.tryAdd(b, rankOf(r.Kind), urgent)
+		g, drained, err := c.tryAdd(b, quota.Of(r.Kind), urgent)
 		if drained == nil {
 			return g, err
 		}
@@ -241,7 +246,7 @@ func (c *Chain) add(ctx context.Context, r nacre.Record, urgent bool) (*group, e
 }
 
 // tryAdd returns a channel to wait for where too much waits for the disk already.
-func (c *Chain) tryAdd(b body, r rank, urgent bool) (*group, <-chan struct{}, error) {
+func (c *Chain) tryAdd(b body, r quota.Rank, urgent bool) (*group, <-chan struct{}, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -251,7 +256,7 @@ func (c *Chain) tryAdd(b body, r rank, urgent bool) (*group, <-chan struct{}, er
 		return nil, nil, ErrClosed
 	case len(c.buf) >= maxPending:
 		return nil, c.drained, nil
-	case c.total+int64(b.size()) > r.limit(c.o.QuotaBytes):
+	case c.total+int64(b.size()) > r.Limit(c.o.QuotaBytes):
 		return nil, nil, fmt.Errorf("%w: %d bytes of %d", ErrQuota, c.total, c.o.QuotaBytes)
 	}
 	return c.put(b, urgent), nil, nil

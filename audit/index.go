@@ -41,7 +41,7 @@ func Begin(ctx context.Context, root string, keys Keys, now time.Time) error {
 	if HasBegun(root) {
 		return nil
 	}
-	_, err := register(ctx, root, keys, nil, now)
+	_, err := register(ctx, Options{Root: root, Keys: keys}, nil, now)
 	return err
 }
 
@@ -55,8 +55,8 @@ func HasBegun(root string) bool {
 // register appends records to the installation's index chain and signs its
 // new head. Many processes do so, one after the other. It returns where the index
 // ends then; from is where it ended for the same caller before, or nil.
-func register(ctx context.Context, root string, keys Keys, from *indexEnd, now time.Time, records ...nacre.Record) (to *indexEnd, err error) {
-	dir := filepath.Join(root, IndexChain)
+func register(ctx context.Context, o Options, from *indexEnd, now time.Time, records ...nacre.Record) (to *indexEnd, err error) {
+	dir, keys := filepath.Join(o.Root, IndexChain), o.Keys
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -73,6 +73,7 @@ func register(ctx context.Context, root string, keys Keys, from *indexEnd, now t
 	if err != nil {
 		return nil, err
 	}
+	t.copied = copied{to: o.Elsewhere, first: t.seal.next}
 	if t.rotated != "" && t.rotated != hex.EncodeToString(keys.Public()) {
 		err = errors.New("the audit keys were rotated: start again with the new ones")
 	} else {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit/internal/member"
 	"github.com/nacre-dev/nacre/audit/internal/naming"
 	"github.com/nacre-dev/nacre/internal/disk"
 )
@@ -167,7 +168,7 @@ func (o PruneOptions) cut(v *verification) (*checkpoint, error) {
 	}
 	last := v.ends[n-1]
 	c := &checkpoint{
-		Before: o.Before.UTC().Format(timeForm), By: cut(strings.ToValidUTF8(o.By, "\uFFFD")), Chain: v.chain, Genesis: v.genesis[0],
+		Before: o.Before.UTC().Format(timeForm), By: member.Cut(strings.ToValidUTF8(o.By, "\uFFFD")), Chain: v.chain, Genesis: v.genesis[0],
 		RecordHash: last.prev, Seq: last.seq - 1, Segments: n, Whole: n == len(v.ends),
 	}
 	if v.cut != nil {
@@ -196,7 +197,7 @@ func (o PruneOptions) carryOut(ctx context.Context, dir string, c checkpoint) er
 		return err
 	}
 	r := nacre.Record{Kind: KindChainPrune, Time: o.Now(), Source: source, Detail: detail}
-	if _, err := register(ctx, o.Root, o.Keys, nil, r.Time, r); err != nil {
+	if _, err := register(ctx, Options{Root: o.Root, Keys: o.Keys}, nil, r.Time, r); err != nil {
 		return err
 	}
 	return o.remove(dir, c)

@@ -11,11 +11,10 @@ import (
 	"hash"
 	"io"
 	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/audit/internal/member"
 	"github.com/nacre-dev/nacre/internal/canonical"
 )
 
@@ -91,25 +90,25 @@ func encodeIn(text []byte, r nacre.Record) (body, error) {
 	if t.Year() < 1970 || t.Year() > 9999 {
 		return body{}, fmt.Errorf("%w: time %v", ErrRecord, r.Time)
 	}
-	text = appendMember(text, "correlation", string(r.Correlation))
+	text = member.Append(text, "correlation", string(r.Correlation))
 	text, err := appendDetail(text, r.Detail)
 	if err != nil {
 		return body{}, err
 	}
-	text = appendMember(text, "group", string(r.Group))
-	text = appendMember(text, "kind", string(r.Kind))
-	text = appendMember(text, "outcome", r.Outcome)
+	text = member.Append(text, "group", string(r.Group))
+	text = member.Append(text, "kind", string(r.Kind))
+	text = member.Append(text, "outcome", r.Outcome)
 	text[0] = '{'
 	b := body{hash: len(text)}
-	text = appendMember(text, "reason", r.Reason)
+	text = member.Append(text, "reason", r.Reason)
 	b.seq = len(text)
-	text = appendMember(text, "session", string(r.Session))
-	text = appendMember(text, "source", r.Source)
+	text = member.Append(text, "session", string(r.Session))
+	text = member.Append(text, "source", r.Source)
 	if r.Stage > 0 {
 		text = strconv.AppendInt(append(text, `,"stage":`...), int64(r.Stage), 10)
 	}
 	text = append(t.AppendFormat(append(text, `,"time":"`...), timeForm), '"')
-	text = appendMember(text, "topic", r.Topic)
+	text = member.Append(text, "topic", r.Topic)
 	b.text = append(text, `,"v":1`...)
 	return b, nil
 }
@@ -147,41 +146,6 @@ func appendDetail(dst []byte, raw json.RawMessage) ([]byte, error) {
 		return nil, fmt.Errorf("%w: detail of %d bytes, at most %d", ErrRecord, n, MaxDetail)
 	}
 	return dst, nil
-}
-
-// appendMember appends a text member with a comma before it, or nothing if it is empty.
-func appendMember(dst []byte, key, value string) []byte {
-	if value == "" {
-		return dst
-	}
-	dst = append(append(append(dst, ',', '"'), key...), '"', ':')
-	if len(value) <= MaxText && isPlainText(value) { // as nearly all are
-		return append(append(append(dst, '"'), value...), '"')
-	}
-	return canonical.AppendText(dst, cut(strings.ToValidUTF8(value, "\uFFFD")))
-}
-
-func isPlainText(s string) bool {
-	for i := range len(s) {
-		if !canonical.IsPlain(s[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-// cut shortens a text to MaxText bytes and says so in its end. An agent's long
-// words must not be able to keep what it did out of the chain.
-func cut(s string) string {
-	if len(s) <= MaxText {
-		return s
-	}
-	mark := fmt.Sprintf(" [cut: %d bytes]", len(s))
-	end := MaxText - len(mark)
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + mark
 }
 
 // sealer gives records their place in a chain.

@@ -50,6 +50,7 @@ type tail struct {
 	total   int64 // bytes of all lines
 	macs    []*sealer
 	rotated string // of the index: the key that its last segment introduces, if any
+	copied  copied
 }
 
 // newTail is the end of a chain that has no record yet.
@@ -203,24 +204,34 @@ func (t *tail) scanWhole(dir string, segment int) (place, error) {
 // writeHead signs that the chain reaches the record and puts it in head.json.
 // Only what is durable may be signed.
 func (t *tail) writeHead(seq uint64, hash Digest, state HeadState, now time.Time) error {
-	return t.signOff(place{seq: seq + 1, prev: hash}, state, now, nil)
+	return t.signOff(place{seq: seq + 1, prev: hash}, state, now, func() error { return nil })
 }
 
-// syncSigned makes durable what was written up to a place, and puts a head that signs
-// it in head.json.
+// syncSigned makes durable what was written up to a place, here and elsewhere, and puts a head
+// that signs it in head.json.
 func (t *tail) syncSigned(to place, state HeadState, now time.Time) error {
 	return t.signOff(to, state, now, t.sync)
 }
 
-// signOff signs that the chain reaches the place, and settles what is signed beside
-// the head's own bytes. The head takes its name when both are durable.
+// signOff signs that the chain reaches the place, settles what is signed, and keeps it elsewhere,
+// beside the head's own bytes. The head takes its name when all is durable.
 func (t *tail) signOff(to place, state HeadState, now time.Time, settle func() error) error {
-	h := signHead(Head{Chain: t.chain, Genesis: t.genesis, Seq: to.seq - 1, RecordHash: to.prev, State: state}, t.keys, now)
-	if err := t.putHead(h.Bytes(), settle); err != nil {
+	h := t.headAt(to, state, now)
+	err := t.putHead(h.Bytes(), func() error {
+		if err := settle(); err != nil {
+			return err
+		}
+		return t.keep(h)
+	})
+	if err != nil {
 		return err
 	}
 	t.head = h
 	return nil
+}
+
+func (t *tail) headAt(to place, state HeadState, now time.Time) Head {
+	return signHead(Head{Chain: t.chain, Genesis: t.genesis, Seq: to.seq - 1, RecordHash: to.prev, State: state}, t.keys, now)
 }
 
 // ensureHead signs what a beginning that was interrupted left without a head.
@@ -248,7 +259,7 @@ func (t *tail) commit(segmentBytes int64, now time.Time, records ...body) error 
 	for _, b := range records {
 		lines.Write(t.seal.seal(nil, b))
 	}
-	if err := t.write(lines.Bytes(), segmentBytes); err != nil {
+	if err := t.put(lines.Bytes(), segmentBytes); err != nil {
 		return err
 	}
 	return t.syncSigned(place{seq: t.seal.next, prev: t.seal.prev}, HeadOpen, now)

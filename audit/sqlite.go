@@ -23,6 +23,9 @@ func OpenSQLite(ctx context.Context, path string, o Options) (*Chain, error) {
 	if _, err := o.check(); err != nil {
 		return nil, err
 	}
+	if o.Elsewhere != nil {
+		return nil, errors.New("a chain in a database is kept in one place: leave Options.Elsewhere out")
+	}
 	o = o.sized()
 	lock, err := takeLockFile(ctx, path+".lock", writerWait)
 	if err != nil {

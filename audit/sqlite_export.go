@@ -1,12 +1,10 @@
 package audit
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -142,9 +140,6 @@ func exportDatabase(ctx context.Context, path, root string, segmentBytes int64) 
 	if _, err := os.Stat(path); err != nil {
 		return err
 	}
-	if err := os.Mkdir(root, 0o700); err != nil {
-		return err
-	}
 	l, err := rows.OpenLines(ctx, path)
 	if err != nil {
 		return err
@@ -153,66 +148,23 @@ func exportDatabase(ctx context.Context, path, root string, segmentBytes int64) 
 	if err := l.Freeze(ctx); err != nil {
 		return err
 	}
-	heads, err := l.Select(ctx, "SELECT chain, text FROM head ORDER BY chain")
-	if err != nil {
-		return err
-	}
-	cuts, err := cutsOf(ctx, l)
-	if err != nil {
-		return err
-	}
-	for _, head := range heads {
-		dir, err := chainDir(root, head.Chain)
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrTampered, err)
-		}
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, headFile), head.Text, 0o600); err != nil {
-			return err
-		}
-		to := &segmented{dir: dir, chain: head.Chain, segment: cuts[head.Chain]}
-		if err := exportLines(ctx, l, to, segmentBytes); err != nil {
-			return err
-		}
-	}
-	return nil
+	return lay(ctx, frozen{l}, root, segmentBytes)
 }
 
-// cutsOf are the numbers of the last segments that the index says were removed. They are
-// for Verify to judge, with the rest of the index.
-func cutsOf(ctx context.Context, l *rows.Lines) (map[string]int, error) {
-	list, err := l.Select(ctx, "SELECT chain, text FROM line WHERE chain = ? AND instr(text, ?) > 0 ORDER BY seq", IndexChain, []byte(KindChainPrune))
-	if err != nil {
-		return nil, err
+// frozen is one moment of a database.
+type frozen struct{ lines *rows.Lines }
+
+// Heads implements [Source].
+func (f frozen) Heads(ctx context.Context) (map[string][]byte, error) {
+	list, err := f.lines.Select(ctx, "SELECT chain, text FROM head")
+	heads := map[string][]byte{}
+	for _, head := range list {
+		heads[head.Chain] = head.Text
 	}
-	cuts := map[string]int{}
-	for _, line := range list {
-		e, err := decode(line.Text)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrTampered, err)
-		}
-		if e.Kind != KindChainPrune {
-			continue
-		}
-		d, err := parseEvent(e)
-		if err != nil {
-			return nil, err
-		}
-		if cuts[d.Chain] = d.cut.Segments; d.cut.Whole { // it begins again with its first
-			delete(cuts, d.Chain)
-		}
-	}
-	return cuts, nil
+	return heads, err
 }
 
-func exportLines(ctx context.Context, l *rows.Lines, to *segmented, segmentBytes int64) (err error) {
-	defer func() { err = errors.Join(err, to.close()) }()
-	return l.Each(ctx, to.chain, func(line []byte) error {
-		if bytes.ContainsRune(line, '\n') {
-			return fmt.Errorf("%w: a line of chain %s holds a newline", ErrTampered, to.chain)
-		}
-		return to.write(append(line, '\n'), segmentBytes)
-	})
+// Lines implements [Source].
+func (f frozen) Lines(ctx context.Context, chain string, fn func(seq uint64, line []byte) error) error {
+	return f.lines.Each(ctx, chain, fn)
 }

@@ -149,7 +149,7 @@ func (s *segmented) putHead(line []byte, settle func() error) error {
 }
 
 func (s *segmented) enterIndex(ctx context.Context, o Options, r nacre.Record, now time.Time) (err error) {
-	s.indexed, err = register(ctx, o.Root, o.Keys, s.indexed, now, r)
+	s.indexed, err = register(ctx, o, s.indexed, now, r)
 	return err
 }
 

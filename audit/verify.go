@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -40,6 +41,24 @@ type VerifyOptions struct {
 	Head *Head
 	// IndexHead is a head of the index chain that was kept elsewhere.
 	IndexHead *Head
+	// Copy says that the chains are what an [Elsewhere] kept, and may go on elsewhere.
+	Copy *Copy
+}
+
+// Copy is what is known of chains that were kept elsewhere.
+type Copy struct {
+	// Since is how many records the index had when the copy was begun. Chains of before are no
+	// part of it, unless they went on.
+	Since uint64
+}
+
+// lacks reports whether a chain began before the copy did, and is no part of it.
+func (c *Copy) lacks(events []event, dir string) bool {
+	if c == nil || len(events) == 0 || events[0].at >= c.Since {
+		return false
+	}
+	_, err := os.Lstat(dir)
+	return isMissing(err)
 }
 
 // Unfinished is a beginning without its end: whether it took effect is unknown (K-21).
@@ -434,6 +453,9 @@ func (v *verification) conclude(rest int) error {
 		r.State = StateClosed
 		return nil
 	case v.o.Head != nil && rest == 0:
+		return nil
+	case v.o.Copy != nil && rest == 0 && r.Unsigned == 0:
+		r.State = StateOpen
 		return nil
 	}
 	return fmt.Errorf("%w: what came after record %d cannot be proven complete (the next nacre start seals it)", ErrUnsealed, v.signed)

@@ -130,7 +130,7 @@ func VerifyAll(root string, o VerifyOptions) (RootReport, error) {
 			errs = append(errs, fmt.Errorf("%w: a stranger beside the chains: %w", ErrTampered, err))
 			continue
 		}
-		if len(index.events[chain]) == 0 && isEmpty(dir) {
+		if len(index.events[chain]) == 0 && isEmpty(dir) || o.Copy.lacks(index.events[chain], dir) {
 			continue
 		}
 		r, err := verifyTwice(dir, chain, o, index)

@@ -84,7 +84,7 @@ func (q *queue) take(due bool) batch {
 func (c *Chain) flush(b batch, due bool) error {
 	before := c.tail.segmentNumber()
 	if len(b.lines) > 0 {
-		if err := c.tail.write(b.lines, c.o.SegmentBytes); err != nil {
+		if err := c.tail.put(b.lines, c.o.SegmentBytes); err != nil {
 			return err
 		}
 	}
@@ -109,7 +109,7 @@ func (c *Chain) settle(b batch, due, turned bool) error {
 	case b.group == nil && !due:
 		return nil
 	}
-	return c.tail.sync()
+	return c.tail.syncBoth(b.end, c.o.Now())
 }
 
 // fail ends the chain: those who wait and those who come get the error.

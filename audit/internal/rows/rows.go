@@ -230,19 +230,21 @@ func (l *Lines) Freeze(ctx context.Context) (err error) {
 	return err
 }
 
-// Each gives fn the lines of a chain in the transaction, in their order. They are fn's to keep.
-func (l *Lines) Each(ctx context.Context, chain string, fn func(line []byte) error) (err error) {
-	found, err := l.tx.QueryContext(ctx, "SELECT text FROM line WHERE chain = ? ORDER BY seq", chain)
+// Each gives fn the lines of a chain in the transaction, in their order, with their numbers. They
+// are fn's to keep.
+func (l *Lines) Each(ctx context.Context, chain string, fn func(seq uint64, line []byte) error) (err error) {
+	found, err := l.tx.QueryContext(ctx, "SELECT seq, text FROM line WHERE chain = ? ORDER BY seq", chain)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, found.Close()) }()
 	for found.Next() {
+		var seq uint64
 		var line []byte
-		if err := found.Scan(&line); err != nil {
+		if err := found.Scan(&seq, &line); err != nil {
 			return err
 		}
-		if err := fn(line); err != nil {
+		if err := fn(seq, line); err != nil {
 			return err
 		}
 	}

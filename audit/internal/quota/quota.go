@@ -1,21 +1,27 @@
-package audit
+// Package quota promises that a flood of refusals leaves a chain room to act, and that what began
+// has room to end (D-16).
+package quota
 
 import "github.com/nacre-dev/nacre"
 
-// rank says how much of a chain's quota a kind of record may use. A flood of
-// rejections leaves room to act, and beginning leaves room to end (D-16).
-type rank uint8
+// Min is the smallest quota, in bytes: it leaves room for the end of a chain that could not do
+// anything.
+const Min = 1 << 20
+
+// Rank says how much of a chain's quota a kind of record may use.
+type Rank uint8
 
 const (
-	rankNoise rank = iota // three quarters of the quota
+	rankNoise Rank = iota // three quarters of the quota
 	rankBegin             // up to the reserve
 	rankEnd               // all of it
 )
 
 // endReserve is kept for the end records of what has begun, in bytes.
-const endReserve = MinQuota / 4
+const endReserve = Min / 4
 
-func (r rank) limit(quota int64) int64 {
+// Limit is how many bytes of a quota the chain may have with a record of this rank.
+func (r Rank) Limit(quota int64) int64 {
 	switch r {
 	case rankEnd:
 		return quota
@@ -26,7 +32,8 @@ func (r rank) limit(quota int64) int64 {
 	return (quota - endReserve) / 4 * 3
 }
 
-func rankOf(k nacre.Kind) rank {
+// Of is the rank of a kind of record.
+func Of(k nacre.Kind) Rank {
 	switch k {
 	case nacre.KindCallBegin, nacre.KindModelBegin, nacre.KindMergeIntent, nacre.KindApprovalAsk,
 		nacre.KindSessionOpen, nacre.KindSandboxStart, nacre.KindVerify, nacre.KindMemory, nacre.KindPlugin:
