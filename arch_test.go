@@ -55,6 +55,8 @@ var floors = map[string]int{
 	"internal/schedule": 2, "internal/sqlitefile": 2, "internal/inbox": 2, "internal/disk": 2,
 	// the database that nodes share, and who of them is alive
 	"internal/database": 2, "internal/node": 2,
+	// the chains of all machines
+	"internal/machines": 3,
 	// how many calls there were at all machines
 	"internal/rates": 2,
 	// what a session told, for whoever looks later

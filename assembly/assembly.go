@@ -32,6 +32,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/learn"
 	"github.com/nacre-dev/nacre/internal/leasing"
 	"github.com/nacre-dev/nacre/internal/leftover"
+	"github.com/nacre-dev/nacre/internal/machines"
 	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/internal/overview"
 	"github.com/nacre-dev/nacre/internal/person"
@@ -69,6 +70,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	}
 	inst.Revoked.Share(shared.On(inst.Registry.Store()))
 	inst.Calls.Together = rates.On(inst.Registry.Store())
+	inst.Elsewhere = machines.Of(inst.Registry, inst.Keys).Elsewhere
 	return newRuntime(inst, person.OfUser(os.Geteuid())), nil
 }
 

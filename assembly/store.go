@@ -3,6 +3,8 @@ package assembly
 import (
 	"context"
 
+	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/machines"
 	"github.com/nacre-dev/nacre/internal/store"
 )
 
@@ -14,7 +16,38 @@ type (
 	StoreReport = store.Report
 	// StoreCopy is what a copy says of itself.
 	StoreCopy = store.Copy
+	// StoreMachine is a machine that has asked to be admitted.
+	StoreMachine = machines.Listed
 )
+
+// StoreMachines are all that have asked to be admitted to the store, this one among them.
+func StoreMachines(ctx context.Context, r *Runtime) ([]StoreMachine, error) {
+	m := machines.Of(r.inst.Registry, r.inst.Keys)
+	if m == nil {
+		return nil, store.ErrNone
+	}
+	return m.List(ctx)
+}
+
+// AdmitMachine lets a machine record what it does. It is for the machine that holds the
+// installation's key.
+func AdmitMachine(ctx context.Context, r *Runtime, name string) (StoreMachine, error) {
+	m := machines.Of(r.inst.Registry, r.inst.Keys)
+	if m == nil {
+		return StoreMachine{}, store.ErrNone
+	}
+	return m.Admit(ctx, name)
+}
+
+// VerifyMachines verifies the chains of all machines as the store has them; none without a store.
+// Chains are called MACHINE/CHAIN.
+func VerifyMachines(ctx context.Context, r *Runtime) ([]audit.Report, error) {
+	m := machines.Of(r.inst.Registry, r.inst.Keys)
+	if m == nil {
+		return nil, nil
+	}
+	return m.Verify(ctx)
+}
 
 // MigrateStore brings all tables of the installation's store forward, all or none, and tells
 // what they were before.

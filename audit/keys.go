@@ -118,6 +118,9 @@ func ReadPublicKey(path string) (ed25519.PublicKey, error) {
 	return keys[0], nil
 }
 
+// ReadPublicKeys reads the same file: the key in use, and then retired ones.
+func ReadPublicKeys(path string) ([]ed25519.PublicKey, error) { return keyfile.ReadPublic(path) }
+
 // ParsePublicKey accepts 64 hex digits.
 func ParsePublicKey(s string) (ed25519.PublicKey, error) {
 	keys, err := keyfile.Parse(strings.NewReader(s), "public key")

@@ -289,7 +289,7 @@ func (v *verification) verifyHead(h Head, index *indexView) error {
 
 func (v *verification) consult(index *indexView) error {
 	events := index.events[v.chain]
-	if len(events) == 0 && v.o.Head == nil && !v.live {
+	if len(events) == 0 && v.o.Head == nil && v.o.Copy == nil && !v.live {
 		return fmt.Errorf("%w: the index does not know it: its writer ended before it was entered, or somebody put it here", ErrUnsealed)
 	}
 	v.ring = index.ring

@@ -82,6 +82,7 @@ func restingCluster(t *testing.T, how string, sessions int, names ...string) *cl
 		n := &clusterNode{installation: i, name: name, model: model, wire: testpeer.NewWire(t, address)}
 		i.env = append(i.env, "STORE="+n.wire.Address)
 		c.nodes = append(c.nodes, n)
+		c.nodes[0].admits(t, n.installation)
 	}
 	return c
 }

@@ -1,8 +1,13 @@
 package main_test
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
@@ -19,6 +24,97 @@ func sharing(t *testing.T, address string) *installation {
 	return i
 }
 
+// machineName is what a machine is called in the store, and whether it is admitted.
+func (i *installation) machineName(t *testing.T) (name string, admitted bool) {
+	t.Helper()
+	var list []struct {
+		Name           string
+		Here, Admitted bool
+	}
+	listed := i.nacre("--json", "store", "machines")
+	if err := json.Unmarshal([]byte(listed.stdout), &list); err != nil {
+		t.Fatalf("%v: %s%s", err, listed.stdout, listed.stderr)
+	}
+	for _, m := range list {
+		if m.Here {
+			return m.Name, m.Admitted
+		}
+	}
+	t.Fatalf("this machine is none of %+v", list)
+	return "", false
+}
+
+// admits makes other machines of the store ones that record; this one is the first.
+func (i *installation) admits(t *testing.T, others ...*installation) {
+	t.Helper()
+	if _, admitted := i.machineName(t); !admitted {
+		t.Fatal("the first machine of a store is not admitted")
+	}
+	for _, o := range others {
+		name, _ := o.machineName(t)
+		i.nacre("store", "admit", name).want(t, 0, name)
+	}
+}
+
+// X-06, X-01: a machine records nothing in a store, and so does nothing, before the machine that
+// holds the installation's key admits it. Then the chains of all are verified at each: what was
+// recorded at a machine that is lost is there, what somebody changed in the database is found,
+// and so is a machine that was put back to yesterday.
+func TestTheChainsOfAllMachinesAreVerifiedAtEach(t *testing.T) {
+	t.Parallel()
+	address := testpeer.Postgres(t)
+	one, two := sharing(t, address), sharing(t, address)
+	one.nacre("store", "migrate").want(t, 0)
+	one.nacre("exec", "-q", "--session", "first", "--", "true").want(t, 0)
+	refused := two.nacre("exec", "-q", "--session", "second", "--", "touch", "ran")
+	two.nacre("exec", "-q", "--", "true").want(t, 125, "is not admitted", "nacre store admit")
+	if _, err := os.Stat(filepath.Join(two.work, "ran")); refused.code == 0 || err == nil {
+		t.Errorf("a machine that nobody admitted: have %d, %v", refused.code, err)
+	}
+	name, admitted := two.machineName(t)
+	if admitted {
+		t.Error("a machine admitted itself")
+	}
+	two.nacre("store", "admit", name).want(t, 1, "holds the key of the store")
+	one.nacre("store", "admit", "nobody").want(t, 1, "no machine of that name")
+	one.nacre("store", "admit", name).want(t, 0, name)
+	two.nacre("exec", "-q", "--session", "second", "--", "true").want(t, 0)
+	for _, i := range []*installation{one, two} {
+		i.nacre("audit", "verify").want(t, 0, "first.1: ", "/first.1: ", name+"/second.", "closed")
+		i.nacre("store", "verify").want(t, 0, "nacre_chain", "it holds")
+	}
+
+	if err := os.RemoveAll(two.state("")); err != nil {
+		t.Fatal(err)
+	}
+	one.nacre("audit", "verify").want(t, 0, name+"/second.")
+	pool, err := pgxpool.New(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	for _, change := range [][2]string{
+		{`UPDATE nacre_chain_line SET lines = set_byte(lines, length(lines) / 2, get_byte(lines, length(lines) / 2) # 1) WHERE chain LIKE 'second.%'`, name},
+		{`DELETE FROM nacre_chain WHERE chain LIKE 'second.%'`, name},
+		{`UPDATE nacre_machine SET certificate = NULL WHERE name = '` + name + `'`, "did not certify"},
+		{`UPDATE nacre_authority SET key = '\x00'`, "is not the one"},
+	} {
+		tx, err := pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done, err := tx.Exec(t.Context(), change[0]); err != nil || done.RowsAffected() == 0 {
+			t.Fatalf("%s: %v, %v", change[0], done, err)
+		}
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		one.nacre("audit", "verify").want(t, 1, change[1])
+	}
+	away := sharing(t, "postgres://nacre@/x?host=/nonexistent")
+	away.nacre("exec", "-q", "--", "true").want(t, 125, "[store]", "does not answer")
+}
+
 // X-04, X-01: a question of a session at one machine is listed, shown and answered at another
 // one, once; what is revoked at one machine is refused at the other from then on. A machine
 // whose store is away refuses every call, and says why.
@@ -26,6 +122,7 @@ func TestQuestionsAndRevocationsAreEveryMachines(t *testing.T) {
 	t.Parallel()
 	address := testpeer.Postgres(t)
 	one, two := sharing(t, address), sharing(t, address)
+	one.admits(t, two)
 	one.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`).want(t, 0, "R-1")
 	r := one.begin("exec", "-q", "--session", "asks", "--", "ipc", "delete_reminder", `{"reminder_id":"R-1"}`)
 	q := two.question()
@@ -59,12 +156,15 @@ func TestQuestionsAndRevocationsAreEveryMachines(t *testing.T) {
 func TestMachinesShareRates(t *testing.T) {
 	t.Parallel()
 	address := testpeer.Postgres(t)
+	first := sharing(t, address)
+	first.admits(t)
 	calls := []string{"exec", "-q", "--", "sh", "-c", `for n in 1 2; do ipc list_tools '{}'; done; true`}
 	for _, c := range []struct{ rates, says string }{
 		{"group = 3\nsession = 2\n", "all calls of group main (3 requests per 1m0s)"}, {"group = 60000\nsession = 2\n", ""},
 	} {
 		for n, says := range []string{"", c.says} {
 			i := sharing(t, address)
+			first.admits(t, i)
 			i.write("home/.config/nacre/config.toml", storeConfig+"[groups.main]\n[rates]\n"+c.rates)
 			have := i.nacre(calls...)
 			have.want(t, 0, says)

@@ -52,7 +52,7 @@ func (s *Store) Under(lease Lease) {
 // installation at a time does it.
 func (s *Store) Write(ctx context.Context, pool *pgxpool.Pool, key int64, do func(pgx.Tx) error) error {
 	lease := s.leased()
-	return Classified(alone(ctx, pool, key, func(tx pgx.Tx) error {
+	err := Classified(alone(ctx, pool, key, func(tx pgx.Tx) error {
 		if lease.Statement == "" {
 			return do(tx)
 		}
@@ -66,6 +66,10 @@ func (s *Store) Write(ctx context.Context, pool *pgxpool.Pool, key int64, do fun
 		}
 		return do(tx)
 	}))
+	if err != nil && errors.Is(err, lease.Over) && s.leased().Statement == "" {
+		return s.Write(ctx, pool, key, do) // it was given back meanwhile
+	}
+	return err
 }
 
 func (s *Store) leased() Lease {

@@ -76,7 +76,7 @@ func (p *Shared) wokenBy(id nacre.SessionID) map[string]string {
 // reload, where set, answers `nacre plugin reload`.
 func Holder(ctx context.Context, inst *installation.Installation, kind, title string, reload func(context.Context, nacre.PluginName) error) (*session.Session, error) {
 	s, err := session.Open(ctx, session.Options{
-		Registry: inst.Registry, Sandbox: inst.Backend, EndOrphans: installation.EndOrphans, Keys: inst.Keys, Now: inst.Options.Now, AskTTL: inst.Config.AskTTL(), Reload: reload,
+		Registry: inst.Registry, Sandbox: inst.Backend, EndOrphans: installation.EndOrphans, Keys: inst.Keys, Now: inst.Options.Now, AskTTL: inst.Config.AskTTL(), Reload: reload, Elsewhere: inst.Elsewhere,
 		Session: registry.Session{SessionStatus: nacre.SessionStatus{
 			ID: registry.NewID(), Kind: kind, Title: title, State: nacre.SessionOpen, Started: inst.Options.Now(),
 		}},

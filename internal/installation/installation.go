@@ -86,6 +86,8 @@ type Installation struct {
 	// Grants are the keys that sign grants, Revoked what was taken back of them.
 	Grants  revocation.Keys
 	Revoked *revocation.List
+	// Elsewhere gives the second place of each chain: the store, where there is one.
+	Elsewhere func(context.Context) (audit.Elsewhere, error)
 	// Calls counts those of all sessions of this process against their rates (K-35).
 	Calls   *policy.Limiter
 	Settled time.Duration // settledFor, but in tests

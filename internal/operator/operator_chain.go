@@ -14,6 +14,7 @@ import (
 
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/session"
 )
 
 // Chains of what operators do, which belong to no session.
@@ -29,13 +30,17 @@ const (
 
 // Chain opens a chain of an operator's own. close ends it.
 func Chain(ctx context.Context, inst *installation.Installation, kind string) (chain *audit.Chain, closed func() error, err error) {
-	_ = SettleOperators(ctx, inst) // as before a session: nacre audit verify tells of what stays
 	name := kind + installation.RandomHex()[:16]
+	options, err := session.ChainOptions(ctx, chainOf(inst), name)
+	if err != nil {
+		return nil, nil, err
+	}
+	_ = SettleOperators(ctx, inst) // as before a session: nacre audit verify tells of what stays
 	unmark, err := markOperating(inst, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	chain, err = audit.Open(ctx, audit.Options{Root: inst.AuditRoot(), Chain: name, Keys: inst.Keys, Now: inst.Options.Now})
+	chain, err = audit.Open(ctx, options)
 	if err != nil {
 		return nil, nil, errors.Join(err, unmark(installation.IsThere(filepath.Join(inst.AuditRoot(), name))))
 	}
@@ -43,6 +48,11 @@ func Chain(ctx context.Context, inst *installation.Installation, kind string) (c
 		err := chain.Close(context.WithoutCancel(ctx))
 		return errors.Join(err, unmark(err != nil))
 	}, nil
+}
+
+// chainOf are a session's options, as far as its chain needs them.
+func chainOf(inst *installation.Installation) session.Options {
+	return session.Options{Registry: inst.Registry, Keys: inst.Keys, Now: inst.Options.Now, Elsewhere: inst.Elsewhere}
 }
 
 // markOperating notes that a chain is being written. unmark takes that back, unless it
@@ -106,7 +116,10 @@ func settleOperator(ctx context.Context, inst *installation.Installation, path s
 	head, err := audit.ReadHead(inst.AuditRoot(), name, inst.Keys.Public())
 	closed := err == nil && head.State == audit.HeadClosed
 	if !closed && !strings.HasPrefix(name, ".") && installation.IsThere(filepath.Join(inst.AuditRoot(), name)) {
-		err := audit.Seal(ctx, audit.Options{Root: inst.AuditRoot(), Chain: name, Keys: inst.Keys, Now: inst.Options.Now})
+		options, err := session.ChainOptions(ctx, chainOf(inst), name)
+		if err == nil {
+			err = audit.Seal(ctx, options)
+		}
 		if errors.Is(err, audit.ErrLocked) {
 			return nil // another process does it
 		}

@@ -142,7 +142,7 @@ func Settle(ctx context.Context, inst *installation.Installation, id nacre.Sessi
 }
 
 func settle(ctx context.Context, inst *installation.Installation, id nacre.SessionID, killed func(Killed)) error {
-	options := session.Options{Registry: inst.Registry, EndOrphans: installation.EndOrphans, Keys: inst.Keys, Now: inst.Options.Now}
+	options := session.Options{Registry: inst.Registry, EndOrphans: installation.EndOrphans, Keys: inst.Keys, Now: inst.Options.Now, Elsewhere: inst.Elsewhere}
 	err := session.Settle(ctx, options, id, func(s registry.Session, dir string) error {
 		if err := os.RemoveAll(filepath.Join(dir, installation.PinsDir)); err != nil {
 			return err

@@ -34,7 +34,7 @@ import (
 // closeLimit bounds the teardown; what is not done by then is ended.
 const closeLimit = 10 * time.Second
 
-// Options are what a session is opened with. All fields but AskTTL, Directory, Prepare, Notify and Reload are required.
+// Options are what a session is opened with. All fields but Elsewhere, AskTTL, Directory, Prepare, Notify and Reload are required.
 type Options struct {
 	Registry *registry.Registry
 	// Sandbox opens the backend, which keeps a record of what runs in stateDir.
@@ -44,6 +44,8 @@ type Options struct {
 	Keys       audit.Keys
 	Now        func() time.Time
 	Session    registry.Session
+	// Elsewhere gives the second place of its chain; needed where the registry has a store.
+	Elsewhere func(context.Context) (audit.Elsewhere, error)
 	// AskTTL is how long a person has to answer; zero means 5 minutes (D-13).
 	AskTTL time.Duration
 	// Prepare, where set, is given the session's folder once it is held, before
@@ -198,7 +200,11 @@ func (s *Session) unnameChain() error {
 
 // openChain begins a chain of this opening's own.
 func (s *Session) openChain(ctx context.Context, o Options) error {
-	chain, err := audit.Open(ctx, audit.Options{Root: o.Registry.Paths().Audit(), Chain: s.held.Chain, Keys: o.Keys, Now: o.Now})
+	options, err := ChainOptions(ctx, o, s.held.Chain)
+	if err != nil {
+		return err
+	}
+	chain, err := audit.Open(ctx, options)
 	if err != nil {
 		return err
 	}
@@ -209,6 +215,20 @@ func (s *Session) openChain(ctx context.Context, o Options) error {
 	return err
 }
 
+// ChainOptions say where a chain is written: on the disk, and in the store of those who share one.
+func ChainOptions(ctx context.Context, o Options, name string) (audit.Options, error) {
+	options := audit.Options{Root: o.Registry.Paths().Audit(), Chain: name, Keys: o.Keys, Now: o.Now}
+	if o.Elsewhere == nil {
+		if o.Registry.Store() != nil {
+			return options, errors.New("a session whose machines share a store has its chain there: set Options.Elsewhere")
+		}
+		return options, nil
+	}
+	var err error
+	options.Elsewhere, err = o.Elsewhere(ctx)
+	return options, err
+}
+
 // sealLeft closes the chain of an opening that was killed, so that it is proven
 // to its last record from now on. One that was named, and killed before its chain was
 // there, has none: whoever reads the chains of the work would look for it in vain.
@@ -217,11 +237,13 @@ func sealLeft(ctx context.Context, o Options, held *registry.Held) error {
 	if chain == "" {
 		return nil
 	}
-	root := o.Registry.Paths().Audit()
-	if head, err := audit.ReadHead(root, chain, o.Keys.Public()); err == nil && head.State == audit.HeadClosed {
+	if head, err := audit.ReadHead(o.Registry.Paths().Audit(), chain, o.Keys.Public()); err == nil && head.State == audit.HeadClosed {
 		return nil
 	}
-	err := audit.Seal(ctx, audit.Options{Root: root, Chain: chain, Keys: o.Keys, Now: o.Now})
+	options, err := ChainOptions(ctx, o, chain)
+	if err == nil {
+		err = audit.Seal(ctx, options)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return held.Update(func(h *registry.Session) {
 			h.Chain, h.Chains = "", slices.DeleteFunc(slices.Clone(h.Chains), func(name string) bool { return name == chain })

@@ -23,6 +23,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/inbox"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/ledger"
+	"github.com/nacre-dev/nacre/internal/machines"
 	"github.com/nacre-dev/nacre/internal/model"
 	"github.com/nacre-dev/nacre/internal/node"
 	"github.com/nacre-dev/nacre/internal/rates"
@@ -41,7 +42,7 @@ func rooms() []room {
 	return []room{
 		{"node", node.Migrations()}, {"inbox", inbox.Migrations()}, {"schedule", schedule.Migrations()},
 		{"revocation", shared.Migrations()}, {"approval", approval.Migrations()}, {"ledger", ledger.Migrations()},
-		{"spending", model.Migrations()}, {"rates", rates.Migrations()},
+		{"spending", model.Migrations()}, {"rates", rates.Migrations()}, {"machines", machines.Migrations()},
 	}
 }
 
@@ -63,7 +64,8 @@ type Version struct {
 	Want int    `json:"want"`
 }
 
-// Migrate brings all tables forward, all of them or none, and tells what they were before.
+// Migrate brings all tables forward, all of them or none, and tells what they were before. This
+// machine then asks to be admitted; the first one holds the installation's key.
 // Whoever uses a table first does the same for its room.
 func Migrate(ctx context.Context, inst *installation.Installation) ([]Version, error) {
 	s, err := of(inst)
@@ -86,6 +88,9 @@ func Migrate(ctx context.Context, inst *installation.Installation) ([]Version, e
 		}
 		return nil
 	})
+	if err == nil {
+		_, err = machines.Of(inst.Registry, inst.Keys).Ask(ctx)
+	}
 	return versions(before), err
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/database"
 	"github.com/nacre-dev/nacre/internal/inbox"
 	"github.com/nacre-dev/nacre/internal/installation"
@@ -27,7 +28,11 @@ func machine(t *testing.T, address, name string) *installation.Installation {
 	t.Helper()
 	r := registry.NewOn(registry.Paths{State: t.TempDir()}, name, func() string { return address })
 	t.Cleanup(r.Store().Close)
-	return &installation.Installation{Registry: r, Options: installation.Options{Now: time.Now}}
+	keys, err := audit.LoadKeys(r.Paths().Keys())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &installation.Installation{Registry: r, Keys: keys, Options: installation.Options{Now: time.Now}}
 }
 
 // filled is a store in which each room that can has something, and a node is alive.

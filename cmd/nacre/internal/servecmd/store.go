@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,6 +55,16 @@ that they use: with this it is done before they start. Tables of a newer nacre a
 start them again then: no node of before goes on in it. What happened since the copy was made is gone from
 the store: messages, schedules and their ticks; and what was revoked since has to be revoked again.`,
 			Example: "  nacre store restore acme.copy", RunE: opened(cmd.restore),
+		},
+		&cobra.Command{
+			Use: "machines", Short: "list the machines that have asked to be admitted to the store; this one asks with it", Args: command.NoArguments,
+			Example: "  nacre store machines", RunE: opened(cmd.machines),
+		},
+		&cobra.Command{
+			Use: "admit MACHINE", Short: "let a machine record what it does, on the machine that holds the installation's key", Args: command.OneArgument("a machine"),
+			Long: `Certifies the key of a machine that has asked: its audit chains are then the installation's, on every machine.
+Whoever used the store first holds the installation's key. Compare the name with what the other machine says.`,
+			Example: "  nacre store admit one-3f9a2c7b81d04e65", RunE: opened(cmd.admit),
 		})
 }
 
@@ -123,6 +134,44 @@ func (cmd storeCommand) restore(ctx context.Context, rt *assembly.Runtime, args 
 		return err
 	}
 	return cmd.told("restored", args[0], c)
+}
+
+func (cmd storeCommand) machines(ctx context.Context, rt *assembly.Runtime, _ []string) error {
+	list, err := assembly.StoreMachines(ctx, rt)
+	if err != nil {
+		return err
+	}
+	if cmd.JSON {
+		return cmd.PrintJSON(list)
+	}
+	rows := make([][]string, 0, len(list))
+	for _, m := range list {
+		is, notes := "waits", []string{}
+		if m.Admitted {
+			is = "admitted"
+		}
+		if m.Here {
+			notes = append(notes, "this machine")
+		}
+		if m.Holder {
+			notes = append(notes, "holds the installation's key")
+		}
+		rows = append(rows, []string{m.Name, is, m.Asked.Local().Format(time.DateTime), strings.Join(notes, ", ")})
+	}
+	cmd.Printer(cmd.Stdout).Table([]string{"MACHINE", "IS", "ASKED", ""}, rows)
+	return nil
+}
+
+func (cmd storeCommand) admit(ctx context.Context, rt *assembly.Runtime, args []string) error {
+	m, err := assembly.AdmitMachine(ctx, rt, args[0])
+	if err != nil {
+		return err
+	}
+	if cmd.JSON {
+		return cmd.PrintJSON(m)
+	}
+	cmd.Printer(cmd.Stdout).Field("admitted", "%s, with key %s", m.Name, m.Key)
+	return nil
 }
 
 func (cmd storeCommand) told(what, path string, c assembly.StoreCopy) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/terminal"
@@ -25,7 +26,8 @@ func (cmd auditCommand) command() *cobra.Command {
 With --receipt it checks the receipt's signature and that the chain still reaches
 the heads in it, which finds truncation and deletion too. --root and --public-key
 verify a copy of somebody else's audit, and --bundle a file of nacre audit export,
-by this installation's key or --public-key. Exit 1 means that something does not hold.`,
+by this installation's key or --public-key. Where machines share a [store], it checks what
+that has of the chains of all of them, too. Exit 1 means that something does not hold.`,
 		Example: "  nacre audit verify\n  nacre audit verify --receipt k3f9ab.receipt",
 		Args: func(c *cobra.Command, args []string) error {
 			if bundle != "" && (len(args) > 0 || receipt != "" || root != "") {
@@ -63,6 +65,8 @@ type verification struct {
 	root    string
 	options audit.VerifyOptions
 	session func(nacre.SessionID) ([]audit.Report, error)
+	// machines verifies what the store has of all machines' chains.
+	machines func(context.Context) ([]audit.Report, error)
 	// killed lists sessions whose process was killed and whose chains are not sealed yet.
 	killed func() ([]nacre.SessionID, error)
 }
@@ -93,7 +97,8 @@ func (cmd auditCommand) verification(ctx context.Context, root, key string) (ver
 	if err != nil {
 		return verification{}, err
 	}
-	return verification{root: rt.AuditRoot(), options: audit.VerifyOptions{PublicKey: rt.PublicKey()}, session: rt.VerifyAudit, killed: rt.Interrupted}, nil
+	return verification{root: rt.AuditRoot(), options: audit.VerifyOptions{PublicKey: rt.PublicKey()}, session: rt.VerifyAudit, killed: rt.Interrupted,
+		machines: func(ctx context.Context) ([]audit.Report, error) { return assembly.VerifyMachines(ctx, rt) }}, nil
 }
 
 func (cmd auditCommand) verifyReceipt(v verification, path string) error {
@@ -108,7 +113,7 @@ func (cmd auditCommand) verifyReceipt(v verification, path string) error {
 	return cmd.verdict([]audit.Report{report}, err, fmt.Sprintf("receipt of session %s holds: ", receipt.Session))
 }
 
-func (cmd auditCommand) verifyChains(_ context.Context, v verification, args []string) error {
+func (cmd auditCommand) verifyChains(ctx context.Context, v verification, args []string) error {
 	if len(args) == 1 {
 		id, err := nacre.ParseSessionID(args[0])
 		if err != nil {
@@ -122,7 +127,8 @@ func (cmd auditCommand) verifyChains(_ context.Context, v verification, args []s
 	}
 	if v.session != nil {
 		reports, err := v.session("")
-		return cmd.verdict(reports, v.explain(err), "")
+		others, otherErr := v.machines(ctx)
+		return cmd.verdict(append(reports, others...), errors.Join(v.explain(err), otherErr), "")
 	}
 	all, err := audit.VerifyAll(v.root, v.options)
 	return cmd.verdict(append([]audit.Report{all.Index}, all.Chains...), err, "")

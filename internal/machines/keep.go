@@ -1,0 +1,79 @@
+package machines
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/database"
+)
+
+const (
+	// patience is how long a record waits for a store that is away, slow or full before the chain
+	// ends, and again how long it waits to ask anew.
+	patience = 15 * time.Second
+	again    = 250 * time.Millisecond
+)
+
+// keeper keeps the chains of a machine that is admitted.
+type keeper struct {
+	store   *database.Store
+	pool    *pgxpool.Pool
+	machine string
+}
+
+// keep implements [audit.Elsewhere].
+func (k *keeper) keep(b audit.Batch) (next uint64, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for {
+		if next, err = k.write(ctx, b); err == nil || !waits(err) {
+			return next, err
+		}
+		select {
+		case <-ctx.Done():
+			return next, err
+		case <-time.After(again):
+		}
+	}
+}
+
+// waits tells of an error that may be over soon.
+func waits(err error) bool {
+	for _, soon := range []error{database.ErrAway, database.ErrSlow, database.ErrFull, database.ErrIdle} {
+		if errors.Is(err, soon) {
+			return true
+		}
+	}
+	return false
+}
+
+// put takes a batch that begins where the chain ends, under the machine's lease as a node.
+const put = `WITH moved AS (
+	INSERT INTO nacre_chain AS c (machine, chain, upto, head) SELECT $1, $2, $4, $5
+		WHERE $3 = 0::bigint OR EXISTS (SELECT FROM nacre_chain WHERE machine = $1 AND chain = $2)
+	ON CONFLICT (machine, chain) DO UPDATE SET upto = excluded.upto, head = excluded.head WHERE c.upto = $3 - 1
+	RETURNING true)
+INSERT INTO nacre_chain_line (machine, chain, first, upto, lines) SELECT $1, $2, $3, $4, $6 FROM moved`
+
+// write puts a batch into the store, and says which record that lacks then. One whose answer was
+// lost is there already.
+func (k *keeper) write(ctx context.Context, b audit.Batch) (next uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	return next, k.store.Write(ctx, k.pool, 0, func(tx pgx.Tx) error {
+		done, err := tx.Exec(ctx, put, k.machine, b.Chain, b.First, b.Head.Seq, b.Head.Bytes(), b.Lines)
+		if err != nil {
+			return err
+		}
+		if next = b.Head.Seq + 1; done.RowsAffected() > 0 {
+			return nil
+		}
+		err = tx.QueryRow(ctx, `SELECT coalesce((SELECT upto + 1 FROM nacre_chain WHERE machine = $1 AND chain = $2), 0)`, k.machine, b.Chain).Scan(&next)
+		return err
+	})
+}
