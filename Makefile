@@ -112,8 +112,8 @@ race: fixtures ## the tests with the race detector (needs gcc)
 	NACRE_BUILT=$(abspath $(BIN)) CGO_ENABLED=1 $(GOTEST) -race -vet=off -gcflags=all=-dwarf=false -shuffle=on -timeout 50m $$($(GO) list -f '$(FILES)' ./... | grep -vE '^[^ ]*($(OUTSIDE)) ' | \
 	  while read -r package files; do ! grep -qE '$(AT_ONCE)' $$files </dev/null || echo $$package; done)
 
-release: ## make what people install, into dist/: TARGETS=linux/amd64,linux/arm64
-	$(GO) run -C tools/release . --root $(abspath .) $(if $(TARGETS),--targets $(TARGETS))
+release: ## make what people install, into dist/: TARGETS=linux/amd64,linux/arm64; SIGN=KEY signs it
+	$(GO) run -C tools/release . --root $(abspath .) $(if $(TARGETS),--targets $(TARGETS)) $(if $(SIGN),--sign $(abspath $(SIGN)))
 
 bench: build ## print the tables of docs/performance.md
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./... | (cd tools && $(GO) run ./benchtable)

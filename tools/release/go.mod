@@ -2,7 +2,11 @@ module github.com/nacre-dev/nacre/tools/release
 
 go 1.26.0
 
-require github.com/goreleaser/nfpm/v2 v2.45.0
+require (
+	github.com/CycloneDX/cyclonedx-go v0.9.2
+	github.com/goreleaser/nfpm/v2 v2.45.0
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
+)
 
 require (
 	dario.cat/mergo v1.0.2 // indirect
@@ -45,5 +49,6 @@ require (
 	golang.org/x/crypto v0.45.0 // indirect
 	golang.org/x/net v0.47.0 // indirect
 	golang.org/x/sys v0.38.0 // indirect
+	golang.org/x/text v0.31.0 // indirect
 	gopkg.in/warnings.v0 v0.1.2 // indirect
 )

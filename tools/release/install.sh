@@ -2,13 +2,14 @@
 # Installs nacre for the user who runs it, without root: from a folder or a server that
 # holds what a release is made of, and only what its checksums name.
 #
-#   install.sh [--from FOLDER-OR-URL] [--prefix DIR] [--version V] [--dry-run]
+#   install.sh [--from FOLDER-OR-URL] [--prefix DIR] [--version V] [--signers FILE] [--dry-run]
 #   install.sh --uninstall [--prefix DIR]
 set -eu
 
 version=${NACRE_VERSION:-}
 prefix=${HOME:-}/.local
 from=
+signers=
 dry=
 uninstall=
 
@@ -22,6 +23,7 @@ while [ "$#" -gt 0 ]; do
     --from) value "$@"; from=$2; shift ;;
     --prefix) value "$@"; prefix=$2; shift ;;
     --version) value "$@"; version=${2#v}; shift ;;
+    --signers) value "$@"; signers=$2; shift ;;
     --dry-run) dry=yes ;;
     --uninstall) uninstall=yes ;;
     -h|--help) usage; exit 0 ;;
@@ -73,6 +75,12 @@ fetch() {
   esac || fail "$from/$1 cannot be fetched"
 }
 fetch checksums.txt
+if [ -n "$signers" ]; then # who may sign a release, by a file that did not come with it
+  command -v ssh-keygen >/dev/null || fail "ssh-keygen is needed to verify the signature: install OpenSSH"
+  fetch checksums.txt.sig
+  ssh-keygen -q -Y verify -f "$signers" -I nacre -n nacre-release -s "$work/checksums.txt.sig" <"$work/checksums.txt" >/dev/null 2>&1 ||
+    fail "checksums.txt is not signed by a key that $signers names: nothing is installed"
+fi
 fetch "$name.tar.gz"
 want=$(sed -n "s/^\([0-9a-f]\{64\}\)  $name\.tar\.gz\$/\1/p" "$work/checksums.txt")
 [ -n "$want" ] || fail "checksums.txt does not name $name.tar.gz"

@@ -26,8 +26,9 @@ func main() {
 	out := flag.String("out", "dist", "folder that is made anew with what is released")
 	version := flag.String("version", "", "version, such as v1.2.0 (default: what git describes)")
 	targets := flag.String("targets", "linux/amd64,linux/arm64", "OS/ARCH, with commas between")
+	key := flag.String("sign", "", "signs the checksums: a private key of OpenSSH's, or the public one of a key that its agent holds")
 	flag.Parse()
-	if err := release(*root, *out, *version, strings.Split(*targets, ",")); err != nil {
+	if err := release(*root, *out, *version, strings.Split(*targets, ","), *key); err != nil {
 		log.Fatal("release: ", err)
 	}
 }
@@ -40,7 +41,7 @@ type build struct {
 	made time.Time
 }
 
-func release(root, out, version string, targets []string) error {
+func release(root, out, version string, targets []string, key string) error {
 	b, err := begin(root, out, version)
 	if err != nil {
 		return err
@@ -66,7 +67,10 @@ func release(root, out, version string, targets []string) error {
 	if err := b.formula(); err != nil {
 		return err
 	}
-	return b.checksums()
+	if err := b.checksums(); err != nil || key == "" {
+		return err
+	}
+	return b.sign(key)
 }
 
 func begin(root, out, version string) (build, error) {

@@ -47,6 +47,9 @@ func (t target) materials(program string) error {
 	if err != nil {
 		return err
 	}
+	if err := t.conforms(data); err != nil {
+		return fmt.Errorf("the bill of materials: %w", err)
+	}
 	return write(filepath.Join(t.out, t.name(".cdx.json")), string(data)+"\n")
 }
 
