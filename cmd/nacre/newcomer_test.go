@@ -13,14 +13,28 @@ import (
 
 // U-01, U-31: who has a project of npm's, Claude Code and a key gets from nothing to a sealed
 // turn that ran the project's tests in three commands: setup, doctor and the one that setup
-// names as the next.
+// names as the next. .ci/release walks it with what a package installed, in 60 s.
 func TestANewcomerGetsToASealedTurn(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "npm")
-	claude := os.Getenv("NACRE_CLAUDE")
-	if claude == "" {
-		testpeer.Missing(t, "claude", "claude: name it in NACRE_CLAUDE")
-	}
+	t.Run("Claude Code", func(t *testing.T) {
+		t.Parallel()
+		claude := os.Getenv("NACRE_CLAUDE")
+		if claude == "" {
+			testpeer.Missing(t, "claude", "claude: name it in NACRE_CLAUDE")
+		}
+		newcomer(t, install(t), claude, "doctor")
+	})
+	t.Run("what stands for it", func(t *testing.T) {
+		t.Parallel()
+		i := install(t)
+		i.program("reader", "tools/claude")
+		newcomer(t, i, filepath.Join(i.work, "tools/claude"), "doctor", "--no-turns") // it does not follow the protocol of a run
+	})
+}
+
+// newcomer walks the way with a program that is Claude Code, or stands for it.
+func newcomer(t *testing.T, i *installation, claude string, doctor ...string) {
 	command := `{"command":"npm test >tested 2>&1; node -p 40+2 >>tested"}`
 	server, url := upstreamOf(t, scriptedmodel.Script{
 		Turns: []scriptedmodel.Turn{
@@ -29,7 +43,6 @@ func TestANewcomerGetsToASealedTurn(t *testing.T) {
 		},
 		Others: []scriptedmodel.Other{{Match: scriptedmodel.Match{NoTools: true}, Turns: []scriptedmodel.Turn{{Text: "A title"}}}},
 	})
-	i := install(t)
 	i.write("p/package.json", `{"name":"shop","version":"1.0.0","scripts":{"test":"node -e \"console.log('all is well')\""}}`)
 	i.project()
 	i.env = append(i.env, "ANTHROPIC_API_KEY=key-of-the-newcomer", "NACRE_CLAUDE="+claude)
@@ -48,7 +61,7 @@ func TestANewcomerGetsToASealedTurn(t *testing.T) {
 	// The test's model stands in for the vendor's: a newcomer has not this line.
 	file := "home/.config/nacre/config.toml"
 	i.write(file, strings.Replace(i.read(file), "[model]\n", fmt.Sprintf("[model]\nbase_url = %q\n", url), 1))
-	in("doctor").want(t, 0)
+	in(doctor...).want(t, 0)
 	in("claude", "-p", "please test").want(t, 0, "The tests pass.")
 	has(t, i.read("p/tested"), "all is well", "42")
 	for _, request := range server.Requests() {

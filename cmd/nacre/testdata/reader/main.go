@@ -1,17 +1,15 @@
 // Command reader plays the part of Claude Code, as far as the host can see: it
 // tells its version and follows the control protocol, reads a file of the
 // project with a tool of its own, shows its model what it read, and then calls
-// tools through ipc; or it does what a script of the project says.
+// tools through ipc; or it does what a script of the project says. With -p and a
+// prompt it converses with the model.
 package main
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log"
-	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -20,6 +18,12 @@ import (
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == "--version" {
 		fmt.Println("2.1.329 (Claude Code)")
+		return
+	}
+	if last := len(os.Args) - 1; last > 1 && os.Args[last-1] == "-p" {
+		if err := print(os.Args[last]); err != nil {
+			log.Fatal(err)
+		}
 		return
 	}
 	in := bufio.NewScanner(os.Stdin)
@@ -57,7 +61,7 @@ func work() error {
 
 // tellModel sends what a tool has read as the next request of the conversation.
 func tellModel(read string) error {
-	body, err := json.Marshal(map[string]any{
+	_, err := post(map[string]any{
 		"model": "claude-sonnet-4-5", "max_tokens": 100, "messages": []any{
 			map[string]any{"role": "user", "content": "answer my letters"},
 			map[string]any{"role": "assistant", "content": []any{
@@ -65,24 +69,5 @@ func tellModel(read string) error {
 			map[string]any{"role": "user", "content": []any{map[string]any{"type": "tool_result", "tool_use_id": "t1", "content": read}}},
 		},
 	})
-	if err != nil {
-		return err
-	}
-	request, err := http.NewRequest(http.MethodPost, os.Getenv("ANTHROPIC_BASE_URL")+"/v1/messages", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("X-Api-Key", os.Getenv("ANTHROPIC_API_KEY"))
-	request.Header.Set("Anthropic-Version", "2023-06-01")
-	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("the model: %s %s", response.Status, answer)
-	}
 	return err
 }
