@@ -39,6 +39,7 @@ const (
 	Module
 	Special
 	Unlisted
+	Place
 	Open
 	// Output and the next ones are run by whoever calls them.
 	Output
@@ -77,6 +78,7 @@ func factsOf(k Kind) facts {
 		Module:       {"module", Misleading, "a submodule"},
 		Special:      {"special", Misleading, "a pipe, socket or device, which whatever reads the folder may open"},
 		Unlisted:     {"unlisted", Misleading, "a folder that cannot be listed: what is in it was not looked at"},
+		Place:        {"place", Misleading, "it takes the place of a file that a person has to look at"},
 		Open:         {"open", Misleading, "%s"},
 		Output:       {"output", Outputs, "a build output that this machine may run"},
 		Program:      {"program", Outputs, "a program, which people and tools start by its name"},

@@ -3,6 +3,7 @@ package planted
 import (
 	"iter"
 	"path"
+	"slices"
 )
 
 // above are the folders around a path, and the path itself, the topmost first.
@@ -36,6 +37,27 @@ func Collisions(names iter.Seq[string]) func(name string) bool {
 		}
 		return false
 	}
+}
+
+// InPlace are those of n changes that cannot be beside a held one, since one's path is a
+// folder of the other's: neither lands without the other.
+func InPlace(n int, change func(i int) (name string, held bool)) (beside []int) {
+	held, around := map[string]bool{}, map[string]bool{}
+	for i := range n {
+		if name, is := change(i); is {
+			held[name] = true
+			for _, folder := range above(name) {
+				around[folder] = true
+			}
+		}
+	}
+	for i := range n {
+		name, is := change(i)
+		if !is && (around[name] || slices.ContainsFunc(above(name), func(folder string) bool { return held[folder] })) {
+			beside = append(beside, i)
+		}
+	}
+	return beside
 }
 
 // Bare looks through all names of a tree, and tells of one whether it is in a folder that

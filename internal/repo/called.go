@@ -12,8 +12,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/planted"
 )
 
-// maxCaller is how much is read of a file that may call others, maxHooks how many of the
-// host's own hooks are read.
+// maxCaller is how much is read of a file that may call others, maxHooks of how many hooks.
 const maxCaller, maxHooks = 256 << 10, 64
 
 // called are the paths of a tree that files call which somebody trusts already: the

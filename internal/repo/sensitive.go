@@ -40,7 +40,13 @@ func (p *Project) markSensitive(ctx context.Context, tree string, files []Change
 			files[i].mark(planted.Class{Kind: planted.Nested})
 		}
 	}
-	return p.markLinks(ctx, files, entries)
+	err = p.markLinks(ctx, files, entries)
+	for _, i := range planted.InPlace(len(files), func(i int) (string, bool) { return files[i].Path, files[i].Held }) {
+		if files[i].Kind != Deleted {
+			files[i].mark(planted.Class{Kind: planted.Place})
+		}
+	}
+	return err
 }
 
 // mark says why a person should look at the change, and whether it waits for that.

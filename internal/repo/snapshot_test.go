@@ -415,6 +415,24 @@ func TestWhatSomethingTrustedCallsIsHeld(t *testing.T) {
 	}
 }
 
+// M-67: what takes the place of a file that is held is held with it, for without the one the
+// other cannot be: it would be missing from what landed, and nobody told.
+func TestWhatTakesThePlaceOfWhatIsHeldIsHeld(t *testing.T) {
+	t.Parallel()
+	u := withFiles(t, map[string]string{"Makefile": "x\n", "deps/.envrc": "x\n", "lib": "x\n"})
+	r := open(t, u)
+	r.agentRemoves("Makefile", "deps/.envrc", "deps", "lib")
+	r.agent(map[string]string{"Makefile/a": "y\n", "deps": "y\n", "lib/a": "y\n"})
+	_, changes := r.snapshot()
+	have := map[string]bool{}
+	for _, c := range changes.Held() {
+		have[c.Path] = true
+	}
+	if want := map[string]bool{"Makefile": true, "Makefile/a": true, "deps/.envrc": true, "deps": true}; !maps.Equal(have, want) {
+		t.Errorf("have %v, want %v", have, want)
+	}
+}
+
 // M-13: what the user's git configuration names runs on the user's machine,
 // whatever it is called.
 func TestWhatGitsConfigurationNamesIsPointedOut(t *testing.T) {
