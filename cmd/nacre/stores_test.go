@@ -187,7 +187,7 @@ func TestAStoreThatHasNoValueGivesNone(t *testing.T) {
 	}
 	var config strings.Builder
 	for name, c := range stores {
-		config.WriteString(fmt.Sprintf(storedHub, name, name, c.named))
+		fmt.Fprintf(&config, storedHub, name, name, c.named)
 	}
 	i.config(config.String())
 	conn, bus := testpeer.NewBus(t)

@@ -88,8 +88,8 @@ func leavesOf(trunk []byte) (next uint32, leaves []uint32, ok bool) {
 		return 0, nil, false
 	}
 	next = binary.BigEndian.Uint32(trunk)
-	n := binary.BigEndian.Uint32(trunk[4:])
-	if uint64(n) > uint64(len(trunk)-8)/4 {
+	n := int64(binary.BigEndian.Uint32(trunk[4:]))
+	if n > int64(len(trunk)-8)/4 {
 		return 0, nil, false
 	}
 	for i := range n {

@@ -37,7 +37,7 @@ func TestAWipedFileIsWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // it only read
 	is := func() (content string, dirty int) {
 		t.Helper()
 		pages, err := dirtyPages(t.Context(), conn)
@@ -90,7 +90,7 @@ func pagesOf(tb testing.TB) (pages [][]byte) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // it only read
 	for rows.Next() {
 		var page []byte
 		if err := rows.Scan(&page); err != nil {

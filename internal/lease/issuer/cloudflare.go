@@ -97,7 +97,7 @@ func (c cloudflare) Revoke(ctx context.Context, id nacre.Secret) error {
 	case gone(err, http.StatusNotFound):
 		return nil
 	case err == nil && !done.Success:
-		return errors.New("Cloudflare does not say that the token is gone: try again")
+		return errors.New("the answer of Cloudflare does not say that the token is gone: try again")
 	}
 	return err
 }
