@@ -7,10 +7,12 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/nacre-dev/nacre/internal/scriptedmodel"
@@ -116,6 +118,44 @@ func waitingSSH(t *testing.T) (*installation, *atomic.Int32, func() bool, string
 	i, h, _ := sshForge(t)
 	i.config(strings.Replace(i.configured(), "[[credential]]", "[[credential]]\nconfirm = \"never\"", 1))
 	return i, &h.streams, func() bool { return true }, "ssh git.example wait"
+}
+
+// M-30: what a run holds is given back where it ends, is stopped, and stops at a checkpoint, from which it goes on
+// with a credential of its own.
+func TestWhatARunHoldsIsGivenBack(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "curl")
+	for name, end := range map[string]func(i *installation, r *running){
+		"at its end":      func(i *installation, _ *running) { i.tell("work", "go") },
+		"where stopped":   func(i *installation, _ *running) { i.nacre("sessions", "stop", "work").want(i.t, 0) },
+		"at a checkpoint": func(_ *installation, r *running) { _ = r.Process.Signal(syscall.SIGTERM) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i, v := minting(t)
+			i.project()
+			rec := i.recording("mkdir -p said/work; curl -sf https://example.com/v1/x >a.txt; " + untilTold("work", "go") + "; rm -r said")
+			r := i.begin("run", "ask", "--project", "p", "--recording", rec, "--session", "work", "--check", "grep -q works a.txt")
+			eventually(t, "an answer", func() bool { v.mu.Lock(); defer v.mu.Unlock(); return len(v.seen) == 1 })
+			eventually(t, "the agent waits", func() bool { return isThere(filepath.Join(i.workspace("work"), "said/work")) })
+			end(i, r)
+			finish(t, r)
+			if out := v.out(); len(out) > 0 || i.handles() != "0" {
+				t.Errorf("%v are good, and %s handles are kept", out, i.handles())
+			}
+			if name != "at a checkpoint" {
+				return
+			}
+			r = i.begin("run", "--session", "work")
+			eventually(t, "another answer", func() bool { v.mu.Lock(); defer v.mu.Unlock(); return len(v.seen) == 2 && v.seen[0] != v.seen[1] })
+			eventually(t, "the agent waits", func() bool { return isThere(filepath.Join(i.workspace("work"), "said/work")) })
+			i.tell("work", "go")
+			finish(t, r).want(t, 0, "merged")
+			if out := v.out(); len(out) > 0 || v.made != 2 {
+				t.Errorf("of %d, %v are good", v.made, out)
+			}
+		})
+	}
 }
 
 // M-35: a call of the model ends with its session, and with what that was granted.
