@@ -158,6 +158,41 @@ func TestWhatARunHoldsIsGivenBack(t *testing.T) {
 	}
 }
 
+// M-34, M-35: what was taken back while a person was asked for it is neither minted nor logs in, whatever the person
+// answers.
+func TestAnAnswerGivesNothingThatWasTakenBack(t *testing.T) {
+	t.Parallel()
+	for name, takeBack := range map[string]func(i *installation){
+		"revoked":                     func(i *installation) { i.nacre("grants", "revoke", "main/work").want(i.t, 0) },
+		"given an end in config.toml": edits(`groups = ["main"]`, "groups = [\"main\"]\nexpires = 2026-01-01T00:00:00Z"),
+	} {
+		t.Run("a login is "+name, func(t *testing.T) {
+			t.Parallel()
+			i, h, _ := sshForge(t)
+			r := i.begin("exec", "--session", "work", "--", "sh", "-c", "ssh git.example true")
+			id := i.question().ID
+			takeBack(i)
+			i.nacre("approvals", "approve", id)
+			if r := finish(t, r); r.code == 0 || len(h.log()) > 0 || strings.Contains(i.records("work"), `"outcome":"signed"`) {
+				t.Errorf("exit %d, and the host saw %v\n%s", r.code, h.log(), r.stderr)
+			}
+		})
+		t.Run("what is minted is "+name, func(t *testing.T) {
+			t.Parallel()
+			testpeer.Need(t, "curl")
+			i, v := minting(t)
+			i.config(i.configured() + "budget = { hours = 1, renewals = 0 }\n[approval]\nhold = \"1m\"\n")
+			r := i.begin("exec", "--session", "work", "--", "curl", "-sf", "https://example.com/v1/x")
+			id := i.question().ID
+			takeBack(i)
+			i.nacre("approvals", "approve", id)
+			if r := finish(t, r); r.code == 0 || len(v.seen) > 0 || len(v.out()) > 0 {
+				t.Errorf("exit %d, %d were minted, and the host was shown %q", r.code, v.made, v.seen)
+			}
+		})
+	}
+}
+
 // M-35: a call of the model ends with its session, and with what that was granted.
 func TestACallOfTheModelEndsWithItsSession(t *testing.T) {
 	t.Parallel()

@@ -116,9 +116,10 @@ type Asked struct {
 	Uses []egress.Use
 	// Patience is how long a request waits for the person who grants its credential.
 	Patience time.Duration
-	// Powers are those that it has, and Withheld tells of one that it has lost.
+	// Powers are those that it has, and Withheld tells of one that it has lost; Revoked, of all that it was granted.
 	Powers   []string
 	Withheld func(power string) bool
+	Revoked  func() bool
 }
 
 // Open takes the credentials that a session will need, and fails where one has no
@@ -267,6 +268,9 @@ func (h *hold) leased(ctx context.Context) (egress.Material, error) {
 	}
 	if err := h.granted(ctx); err != nil {
 		return egress.Material{}, fmt.Errorf("credential %s: %w", h.config.Name, err)
+	}
+	if err := h.gone(); err != nil { // a person was waited for meanwhile
+		return egress.Material{}, err
 	}
 	return h.values(ctx)
 }

@@ -90,8 +90,10 @@ func (l *Credentials) revoking(r egress.Revocation) egress.Revocation {
 
 // gone says why a credential may not be used any more, whatever was granted; nil where it may.
 func (h *hold) gone() error {
-	power := h.config.Locked()
+	power, revoked := h.config.Locked(), h.of.asked.Revoked
 	switch now := h.of.inst.Options.Now(); {
+	case revoked != nil && revoked():
+		return fmt.Errorf("credential %s: what the session was granted was revoked", h.config.Name)
 	case !h.config.Expires.IsZero() && lease.Over(now, h.config.Expires):
 		return fmt.Errorf("credential %s: %w: it expired at %s; put a new value there and set expires", h.config.Name, lease.ErrEnded, h.config.Expires.UTC().Format(time.RFC3339))
 	case power != "" && h.of.asked.Withheld(power):

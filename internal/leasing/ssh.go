@@ -57,9 +57,9 @@ func (l *Credentials) overSSH() []*hold {
 	return slices.DeleteFunc(slices.Clone(l.holds), func(h *hold) bool { return !h.config.OverSSH() })
 }
 
-// ServeSSH answers the logins of programs inside, while nothing was revoked (M-36). warn
-// tells the operator what was refused: a client inside learns no more than that it was.
-func (l *Credentials) ServeSSH(revoked func() bool, warn func(nacre.Step)) error {
+// ServeSSH answers the logins of programs inside (M-36). warn tells the operator what was refused: a client
+// inside learns no more than that it was.
+func (l *Credentials) ServeSSH(warn func(nacre.Step)) error {
 	holds := l.overSSH()
 	if len(holds) == 0 {
 		return nil
@@ -68,7 +68,7 @@ func (l *Credentials) ServeSSH(revoked func() bool, warn func(nacre.Step)) error
 		Keys: func(ctx context.Context) (keys []sshagent.Key) {
 			for _, h := range holds {
 				if signer, err := h.signer(ctx); err == nil {
-					keys = append(keys, h.key(signer, revoked))
+					keys = append(keys, h.key(signer))
 				}
 			}
 			return keys
@@ -100,13 +100,10 @@ func (h *hold) signer(ctx context.Context) (sshagent.Signer, error) {
 }
 
 // key is what the agent has of the credential.
-func (h *hold) key(private sshagent.Signer, revoked func() bool) sshagent.Key {
+func (h *hold) key(private sshagent.Signer) sshagent.Key {
 	return sshagent.Key{
 		Comment: h.config.Name, Public: private.Public(), User: h.config.User, Hosts: h.config.Hosts(),
 		Sign: func(ctx context.Context, login sshagent.Login) (*ssh.Signature, error) {
-			if revoked() {
-				return nil, errors.New("what the session was granted was revoked")
-			}
 			if err := h.loggedIn(ctx); err != nil {
 				return nil, err
 			}
@@ -125,15 +122,16 @@ func (h *hold) login() string {
 	return h.config.User + "@" + net.JoinHostPort(rule.Host, strconv.Itoa(int(rule.Port)))
 }
 
-// loggedIn waits until the login may happen, and counts it.
+// loggedIn waits until the login may happen, and counts it. What was taken back while a person was waited for
+// logs in nowhere.
 func (h *hold) loggedIn(ctx context.Context) error {
-	if err := h.gone(); err != nil {
-		return err
-	}
 	if !h.of.logins.count(&h.of.logins.given, maxLogins) {
 		return fmt.Errorf("the session had %d logins already", maxLogins)
 	}
 	for {
+		if err := h.gone(); err != nil {
+			return err
+		}
 		done, err := h.spend()
 		if done || err != nil {
 			return err

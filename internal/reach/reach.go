@@ -113,6 +113,7 @@ func (r *Reach) Open(ctx context.Context, w *watch.Watch, hold time.Duration) (e
 	r.leases, err = leasing.Open(ctx, r.on.Inst, r.on.Session, leasing.Asked{
 		Rules: r.on.Rules, Opened: r.opened, Uses: r.uses, Patience: hold, Powers: r.on.Powers,
 		Withheld: func(power string) bool { return !slices.Contains(r.asked.Powers, power) && r.tainted() },
+		Revoked:  w.Revoked,
 	})
 	return err
 }
@@ -150,7 +151,7 @@ func (r *Reach) Serve(hold time.Duration) error {
 	}
 	return errors.Join(on.Listen(nacre.EgressSocket, func(ctx context.Context, listener *net.UnixListener) error {
 		return proxy.Serve(ctx, r.watch.Listener(listener))
-	}), r.Services.Serve(on.Session), r.leases.ServeSSH(r.watch.Revoked, installation.Noticed(on.Warn)))
+	}), r.Services.Serve(on.Session), r.leases.ServeSSH(installation.Noticed(on.Warn)))
 }
 
 // options are the proxy's, with the stages that stand around it (ARCHITECTURE.md).
