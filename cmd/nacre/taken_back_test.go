@@ -292,6 +292,7 @@ func TestALongLivedNacreGivesNoCredentialThatWasTakenOut(t *testing.T) {
 			t.Errorf("after %q became %q: have %q", c.from, c.to, have)
 		}
 	}
+	i.recorded("*", `"kind":"lease"`, `"outcome":"refused"`, "credential vault: config.toml does not name it any more for this group")
 	if v.made != 2 || len(v.out()) > 0 {
 		t.Errorf("%d were minted, %v are good", v.made, v.out())
 	}

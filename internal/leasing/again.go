@@ -14,6 +14,7 @@ const (
 	recordAcquired  = "acquired"
 	recordMinted    = "minted"
 	recordExhausted = "exhausted"
+	recordRefused   = "refused"
 )
 
 // grantedBefore are the budgets, by their credentials, that a person granted in openings of the

@@ -16,10 +16,15 @@ const SweepEvery = sweepEvery
 
 // Unused are credentials of which one was never leased.
 func Unused(name string) *Credentials {
-	l := &Credentials{inst: awake()}
+	l := &Credentials{inst: awake(), session: &session.Session{Recorder: nowhere{}}}
 	l.holds = []*hold{{of: l, config: config.Credential{Name: name}}}
 	return l
 }
+
+// nowhere keeps no record.
+type nowhere struct{ nacre.Recorder }
+
+func (nowhere) Commit(context.Context, nacre.Record) error { return nil }
 
 // Use asks for what the first credential is made of, as the proxy does.
 func (l *Credentials) Use(ctx context.Context) error {

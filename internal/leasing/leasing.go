@@ -250,12 +250,17 @@ func (h *hold) ready(ctx context.Context) (err error) {
 }
 
 // material implements egress.Credential's: what the credential is made of now, for a request
-// that it is added to.
-func (h *hold) material(ctx context.Context) (egress.Material, error) {
-	if err := h.gone(); err != nil {
-		return egress.Material{}, err
+// that it is added to. Why there is nothing is recorded: whoever asks is not told.
+func (h *hold) material(ctx context.Context) (m egress.Material, err error) {
+	if err = h.gone(); err == nil {
+		m, err = h.leased(ctx)
 	}
-	return h.leased(ctx)
+	if err != nil && h.standing.news(err.Error()) && h.of.logins.count(&h.of.logins.denied, maxRefused) {
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), grantLimit)
+		defer cancel()
+		_ = h.of.record(late, recordRefused, map[string]string{"credential": h.config.Name, "reason": err.Error()}) // nothing was done
+	}
+	return m, err
 }
 
 // leased is what the credential is made of now. Where a person has to grant it, that person is

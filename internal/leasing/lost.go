@@ -25,6 +25,7 @@ type standing struct {
 	until  time.Time // when what was given ends; the zero time where it does not
 	lost   time.Time // when it was lost last; the zero time where it was not
 	logins []login
+	said   string // why there was nothing, the last time
 }
 
 // login is one by a key of SSH, which carries what was open to its host then.
@@ -42,6 +43,15 @@ func (s *standing) lose(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lost = now
+}
+
+// news notes why there is nothing, and reports whether that is another reason than the last one.
+func (s *standing) news(why string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	other := s.said != why
+	s.said = why
+	return other
 }
 
 // loggedIn notes a login, and forgets those that have carried nothing for a while.

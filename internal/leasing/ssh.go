@@ -77,7 +77,7 @@ func (l *Credentials) ServeSSH(warn func(nacre.Step)) error {
 			if !l.logins.count(&l.logins.denied, maxRefused) {
 				return
 			}
-			_ = l.record(ctx, "refused", map[string]string{"credential": key, "reason": why.Error()}) // nothing was done
+			_ = l.record(ctx, recordRefused, map[string]string{"credential": key, "reason": why.Error()}) // nothing was done
 			warn(nacre.Step{Kind: nacre.StepResult, Name: "ssh", Text: strings.TrimSpace("no login with an SSH key: " + key + ": " + why.Error()), IsError: true})
 		},
 	}
