@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -264,6 +265,35 @@ func TestCtrlZStopsACommandThatReadsLines(t *testing.T) {
 	screen.until("held-148")
 	screen.until("all-0")
 	wait().want(t, 0)
+}
+
+// U-01: a job that was stopped goes on in the background, and ends when its shell tells it to: with
+// more output than waits for the terminal, and while what is typed there is for the shell.
+func TestAStoppedJobIsEndedByItsShell(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	rec := i.recording("echo began; until test -e go; do sleep 0.05; done")
+	for name, arguments := range map[string][]string{
+		"a command that floods the terminal": {"exec", "--project", "p", "--", "sh", "-c", "echo began; until test -e go; do sleep 0.05; done; yes | head -c 600000; touch full; yes"},
+		"a run":                              {"run", "wait", "--project", "p", "--recording", rec, "--check", "true", "-v"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shell := i.command("bash", append([]string{"--norc", "-c", `set -m; "$0" "$@"; echo "stopped-$?"; read -r line; bg; until test -e p/full; do sleep 0.05; done; kill %%; wait %%; echo "end-$?"`, bin + "/nacre"}, arguments...)...)
+			screen, wait := i.attached(shell, true)
+			screen.until("began")
+			screen.typeIn("\x1a")
+			screen.until("stopped-148")
+			i.write("p/go", "")
+			if arguments[0] == "run" {
+				i.write("p/full", "")
+			}
+			screen.typeIn("hello\rfor the shell alone\r")
+			screen.until("end-130")
+			wait().want(t, 0)
+			check(t, errors.Join(os.Remove(filepath.Join(i.work, "p/go")), os.Remove(filepath.Join(i.work, "p/full"))))
+		})
+	}
 }
 
 // U-10: over the real programs that people have in front of them.

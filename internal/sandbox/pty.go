@@ -97,6 +97,10 @@ func relayInput(in, master *os.File, face Face, suspend func(stop *os.File) erro
 		defer func() { _ = stopRead.Close() }()
 		keys := make([]byte, 4096)
 		for readable(in, stopRead) {
+			if !inForeground(int(in.Fd())) { // what is typed is for the shell
+				ready(int(lookTime.Milliseconds()), unix.PollFd{Fd: int32(stopRead.Fd()), Events: unix.POLLIN})
+				continue
+			}
 			n, err := in.Read(keys)
 			if err != nil {
 				return
@@ -214,7 +218,7 @@ const hearTime = time.Second
 // Hear reads what a terminal sends, nothing where it is silent.
 func Hear(in *os.File) []byte {
 	heard := make([]byte, 4096)
-	if !ready(int(hearTime.Milliseconds()), unix.PollFd{Fd: int32(in.Fd()), Events: unix.POLLIN}) {
+	if !ready(int(hearTime.Milliseconds()), unix.PollFd{Fd: int32(in.Fd()), Events: unix.POLLIN}) || !inForeground(int(in.Fd())) {
 		return nil
 	}
 	n, err := in.Read(heard)

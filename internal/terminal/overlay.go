@@ -46,6 +46,7 @@ type Overlay struct {
 	queue []waiting
 	up    bool
 	away  bool // the job is stopped
+	over  bool // the program is gone, and what it printed is read to its end
 	ended bool
 	view
 	// wasAlternate is the screen that the question was put in front of.
@@ -143,10 +144,13 @@ func (v *Overlay) Settled(id string) {
 func (v *Overlay) Write(p []byte) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for (v.up || v.away) && len(v.held)+len(p) > maxHeldOutput && len(v.held) > 0 {
+	for (v.up || v.away) && len(v.held)+len(p) > maxHeldOutput && len(v.held) > 0 && !v.over {
 		v.room.Wait()
 	}
-	if v.up || v.away {
+	switch {
+	case v.away && v.over: // the shell has the terminal, and nobody gives it back
+		return len(p), nil
+	case v.up || v.away:
 		v.held = append(v.held, p...)
 		return len(p), nil
 	}
@@ -265,14 +269,14 @@ func (v *Overlay) choose(key byte) (answer func()) {
 func (v *Overlay) show() {
 	v.up, v.wasAlternate = true, v.modes.alternate()
 	v.view = view{shownAt: v.o.Now()}
-	v.print(v.open())
+	v.print(opens(&v.modes))
 	v.draw()
 }
 
-// open takes the terminal from the program: nothing that it set is left.
-func (v *Overlay) open() string {
+// opens takes the terminal from the program: nothing that it set is left.
+func opens(modes *state) string {
 	other := ""
-	if !v.modes.alternate() {
+	if !modes.alternate() {
 		other = "\x18\x1b[?1049h" // which keeps what the first screen shows
 	}
 	return other + reset() + "\x1b[>0u\x1b[?2004h"
@@ -321,7 +325,7 @@ func (v *Overlay) Leave() (program []byte) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if !v.up {
-		v.print(v.open())
+		v.print(opens(&v.modes))
 	}
 	v.away = true
 	v.print("\x1b[<1u\x1b[?2004l\x1b[2J\x1b[H\x1b[?1049l")
@@ -351,6 +355,14 @@ func (v *Overlay) Return() {
 	}
 	v.mu.Unlock()
 	v.o.Redraw() // what stood on the first screen may have gone
+}
+
+// Over says that the program is gone: what is left of its output waits for nothing any more.
+func (v *Overlay) Over() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.over = true
+	v.room.Broadcast()
 }
 
 // Close ends the overlay with its program: what the program left set on the terminal is

@@ -1,6 +1,7 @@
 package terminal_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -420,6 +421,27 @@ func TestAnswersThatCameAreNotWaitedFor(t *testing.T) {
 	s.types("\x1b[?1c")
 	if s.Close(); heard != 1 || s.program.String() != "\x1b[?1c" {
 		t.Errorf("heard %d times, the program got %q", heard, s.program.String())
+	}
+}
+
+// U-01: what a program prints holds up nobody once the program is over: a job that was stopped is
+// ended by its shell, whatever waits to be shown.
+func TestWhatIsPrintedHoldsUpNoEnd(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, 80, 24)
+	s.Leave()
+	left := s.shown.String()
+	printed := make(chan struct{})
+	go func() {
+		defer close(printed)
+		for range 64 {
+			_, _ = s.Write(bytes.Repeat([]byte("y\n"), 32<<10)) // 4 MiB in all
+		}
+	}()
+	s.Over()
+	<-printed
+	if s.Close(); s.shown.String() != left {
+		t.Errorf("shown to the shell: %q", s.shown.String()[len(left):])
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/terminal"
 )
 
@@ -14,6 +15,9 @@ const maxAnswer = 256
 
 // CanAsk reports whether there is a person at a terminal to be asked.
 func (e *Env) CanAsk() bool { return terminal.Is(e.Stdin) }
+
+// Typed is what the person types, or what else standard input brings.
+func (e *Env) Typed() io.Reader { return sandbox.Typed{In: e.Stdin} }
 
 // Agrees asks the person at the terminal, on to, a question that ends with [y/N], and
 // waits for their line. Where standard input is no terminal nobody is asked, and nobody
@@ -24,7 +28,7 @@ func (e *Env) Agrees(ctx context.Context, to *os.File, question string) (bool, e
 	}
 	_, _ = io.WriteString(e.Words(to), question) // a terminal that is gone answers nothing
 	answer := make(chan string, 1)
-	go func() { answer <- readLine(e.Stdin) }() // it ends with its line, or with the program
+	go func() { answer <- readLine(e.Typed()) }() // it ends with its line, or with the program
 	select {
 	case <-ctx.Done():
 		return false, context.Cause(ctx)

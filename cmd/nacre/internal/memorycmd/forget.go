@@ -184,6 +184,6 @@ func (cmd memoryCommand) sure(question string) bool {
 		return false
 	}
 	cmd.Printer(cmd.Stderr).Line("%s y or n", question)
-	answer, _ := bufio.NewReader(cmd.Stdin).ReadString('\n') // no answer is no
+	answer, _ := bufio.NewReader(cmd.Typed()).ReadString('\n') // no answer is no
 	return strings.EqualFold(strings.TrimSpace(answer), "y")
 }

@@ -52,7 +52,7 @@ func (cmd memoryCommand) review(ctx context.Context, m memories, limit int) erro
 
 // decideEach asks a person about one entry after the other, until they answer no more.
 func (cmd memoryCommand) decideEach(ctx context.Context, m memories, list []memory.Entry) error {
-	answers := bufio.NewReader(cmd.Stdin)
+	answers := bufio.NewReader(cmd.Typed())
 	for n, e := range list {
 		p := cmd.Printer(cmd.Stdout)
 		p.Field(fmt.Sprintf("%d of %d", n+1, len(list)), "%s · %s · session %s · %s", e.ID, e.Type, e.Provenance.Session, e.CreatedAt)

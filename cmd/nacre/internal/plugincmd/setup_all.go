@@ -164,7 +164,7 @@ func (cmd setupCommand) setUpFromLines(ctx context.Context, rt *assembly.Runtime
 // readLines reads PLUGIN.KEY=VALUE. What is refused is named by its line, never by its words.
 func (cmd setupCommand) readLines(rt *assembly.Runtime, names []nacre.PluginName) (map[nacre.PluginName]map[string]nacre.Secret, error) {
 	given := map[nacre.PluginName]map[string]nacre.Secret{}
-	in := bufio.NewReaderSize(cmd.Stdin, command.MaxSecretLine)
+	in := bufio.NewReaderSize(cmd.Typed(), command.MaxSecretLine)
 	for n := 1; ; n++ {
 		line, err := in.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) || n > maxSetupLines {

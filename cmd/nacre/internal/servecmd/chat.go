@@ -292,7 +292,7 @@ func (t *talk) converse(ctx context.Context) error {
 
 func (t *talk) typed(ctx context.Context, to chan<- string) {
 	defer close(to)
-	lines := bufio.NewScanner(t.env.Stdin)
+	lines := bufio.NewScanner(t.env.Typed())
 	lines.Buffer(nil, chatMaximum)
 	for lines.Scan() {
 		text := strings.ToValidUTF8(lines.Text(), "�")

@@ -175,7 +175,7 @@ func numbers(text string, mayAll bool) (all bool, lines []int, err error) {
 // ask lets a person at a terminal approve what was shown.
 func (c learnCommand) ask(ctx context.Context, rt *assembly.Runtime, p assembly.Proposal, choice choosing) error {
 	_, _ = io.WriteString(c.Stdout, "approve all, some by their numbers (1,3), or nothing? [nothing] ") // the answer says whether it was seen
-	line, _ := bufio.NewReader(io.LimitReader(c.Stdin, maxReply)).ReadString('\n')                      // no answer approves nothing
+	line, _ := bufio.NewReader(io.LimitReader(c.Typed(), maxReply)).ReadString('\n')                    // no answer approves nothing
 	if err := choice.read(strings.TrimSpace(line)); err != nil {
 		return command.UsageOf(err)
 	}

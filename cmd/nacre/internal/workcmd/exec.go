@@ -285,6 +285,7 @@ func (cmd execCommand) onStreams(ctx context.Context, rt *assembly.Runtime, e as
 	end := sync.OnceValue(func() error { // gives the terminal back
 		once()               // where nothing was started
 		err := slave.Close() // the relay ends when nobody holds the other end
+		face.Over()
 		if relayed != nil {
 			err = errors.Join(err, <-relayed)
 		}

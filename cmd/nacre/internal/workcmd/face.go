@@ -42,7 +42,7 @@ func (f *face) asking() assembly.Asking {
 	a := assembly.Asking{Ask: f.ask, Settled: f.settled, Watched: !f.env.JSON && terminal.Is(f.env.Stdout)}
 	if !f.env.JSON && terminal.Is(f.env.Stdin) && terminal.Is(f.env.Stdout) {
 		a.Columns = func() int { return terminal.Columns(f.env.Stdout) }
-		a.In, a.Out, a.By = f.env.Stdin, f.printer.Prompts(), command.Operator()+" in the first terminal"
+		a.In, a.Out, a.By = f.env.Typed(), f.printer.Prompts(), command.Operator()+" in the first terminal"
 	}
 	return a
 }

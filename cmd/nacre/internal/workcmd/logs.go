@@ -323,7 +323,7 @@ func (p *player) attach(ctx context.Context) error {
 // answer asks the questions of the session in this terminal.
 func (p *player) answer(ctx context.Context, questions *approval.Queue) {
 	lines := make(chan string)
-	go func() { _ = approval.Lines(ctx, p.env.Stdin, lines) }() // ends with the next line typed, or the process
+	go func() { _ = approval.Lines(ctx, p.env.Typed(), lines) }() // ends with the next line typed, or the process
 	desk := remoteDesk{ctx: ctx, rt: p.rt, session: p.id}
 	t := approval.Terminal{Desk: desk, Lines: lines, Out: p.env.Words(p.env.Stdout), Columns: func() int { return terminal.Columns(p.env.Stdout) }, By: command.Operator() + " in an attached terminal"}
 	_ = t.Run(ctx, questions) // a terminal that is gone leaves questions to others

@@ -67,8 +67,8 @@ func (cmd replCommand) repl(ctx context.Context, group nacre.Group, anew, verbos
 	r.face.verbose = verbose
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	go r.read(ctx, cmd.Stdin) // ends with the next line, the input or the program
-	var last error            // of the last turn, which a script is told by its exit code
+	go r.read(ctx, cmd.Typed()) // ends with the next line, the input or the program
+	var last error              // of the last turn, which a script is told by its exit code
 	for saying := (assembly.Saying{Group: group, Anew: anew}); ; saying.Anew = false {
 		r.prompt(cmd.Env)
 		select {
