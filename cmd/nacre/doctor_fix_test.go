@@ -1,7 +1,10 @@
 package main_test
 
 import (
+	"bytes"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -70,4 +73,18 @@ func TestDoctorMakesRoom(t *testing.T) {
 		t.Errorf("%s: %v", filepath.Base(big), err)
 	}
 	i.nacre("audit", "verify").want(t, 0)
+}
+
+// M-60: where no sandbox starts, that is what doctor says, with what puts it right, and no brain is
+// blamed for it.
+func TestDoctorBlamesNoBrainForAMachine(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.env = append(i.env, "OPENAI_API_KEY=key-of-the-test") // a brain that is ready
+	out, err := i.command("unshare", "-r", "sh", "-c", `echo 0 >/proc/sys/user/max_user_namespaces || exit 77; exec "$0" doctor`, filepath.Join(bin, "nacre")).CombinedOutput()
+	if exitCode(err) == 77 || errors.Is(err, exec.ErrNotFound) || bytes.Contains(out, []byte("unshare:")) {
+		t.Skipf("no user namespaces here: %s", out)
+	}
+	has(t, string(out), "user.max_user_namespaces = 0", "sudo sysctl user.max_user_namespaces", "no sandbox starts, so no brain and no plugin was given a turn")
+	hasNo(t, string(out), "do not use this brain")
 }

@@ -47,15 +47,19 @@ type Others struct {
 // Examine tries each part of the installation (M-60). Without turns no brain is
 // started, and no plugin.
 func Examine(ctx context.Context, inst *installation.Installation, others Others, turns bool) []installation.Finding {
-	var findings []installation.Finding
+	findings := checkSandbox(ctx, inst)
 	canary := func() []installation.Finding { return checkCanary(ctx, inst) }
 	try := func() []installation.Finding { return others.Try(ctx, inst) }
 	if !turns {
 		nothing := func() []installation.Finding { return nil }
 		canary, try = nothing, nothing
+	} else if findings[0].Status == "fail" { // no brain and no plugin is at fault
+		canary = func() []installation.Finding {
+			return []installation.Finding{{Name: "canary", Status: "warn", Text: "no sandbox starts, so no brain and no plugin was given a turn", Fix: "put the line of sandbox right first"}}
+		}
+		try = func() []installation.Finding { return nil }
 	}
 	for _, check := range []func() []installation.Finding{
-		func() []installation.Finding { return checkSandbox(ctx, inst) },
 		func() []installation.Finding { return checkGit(ctx) },
 		func() []installation.Finding { return checkConfig(inst) },
 		func() []installation.Finding { return checkBrain(ctx, inst) },

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
@@ -177,10 +178,23 @@ func explain(err error) error {
 	if setting, fix := forbids(); setting != "" {
 		return fmt.Errorf("%s: %s; either %s, or use another backend: %w", head, setting, fix, err)
 	}
-	if _, inContainer := os.Stat("/.dockerenv"); inContainer == nil {
+	if _, missing := os.Stat("/proc/self/ns/user"); errors.Is(missing, fs.ErrNotExist) {
+		return fmt.Errorf("%s: its kernel has none (CONFIG_USER_NS); start another kernel, or use another backend (docs/backends.md): %w", head, err)
+	}
+	if inContainer() {
 		return fmt.Errorf("%s: the engine of this container forbids it; run nacre outside of containers, or see docs/install.md, \"In a container\": %w", head, err)
 	}
-	return fmt.Errorf("%s (a container or security module may forbid it): %w", head, err)
+	return fmt.Errorf("%s: a security module or a filter of system calls may forbid it; let it allow them, or use another backend (docs/backends.md): %w", head, err)
+}
+
+// inContainer tells whether an engine says that this is a container of its own.
+func inContainer() bool {
+	for _, mark := range []string{"/.dockerenv", "/run/.containerenv"} {
+		if _, err := os.Stat(mark); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // forbids is the setting that keeps ordinary users from making namespaces, where one is
