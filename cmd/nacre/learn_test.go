@@ -46,6 +46,18 @@ func (i *installation) proposal(arguments ...string) (p assembly.Proposal) {
 	return p
 }
 
+// U-06, U-40: a service of this machine is proposed to nobody; the refusal and learn name what
+// lets a session ask for it.
+func TestAServiceOfThisMachineIsNotLearned(t *testing.T) {
+	t.Parallel()
+	i := learns(t)
+	i.nacre("exec", "--session", "one", "--", "sh", "-c", "curl -sv --noproxy '' http://localhost:5433/ 2>&1").want(t, 0, "ask for --reach localhost:5433", "nacre exec --reach localhost:5433 --")
+	i.nacre("learn", "one").want(t, 0, "localhost:5433: it is a service of this machine: --reach localhost:5433")
+	if p := i.proposal("one"); len(p.Lines) != 0 {
+		t.Errorf("proposed: %v", p.Lines)
+	}
+}
+
 // U-40: the first session is refused, a person approves what was asked, the second goes
 // through with exactly that, and undone it is refused again.
 func TestWhatWasRefusedIsLearned(t *testing.T) {

@@ -204,7 +204,7 @@ func (d denial) response() []byte {
 	case ask != "" && d.plugin != "":
 		how = fmt.Sprintf("; ask for [access.%s] hosts = [%q]", d.plugin, ask)
 	case ask != "":
-		how = "; ask for --egress " + ask
+		how = "; ask for " + d.option()
 	}
 	if d.proposal != "" {
 		how += ", or " + d.proposal
@@ -238,13 +238,21 @@ func (d denial) text() string {
 	case ask != "" && d.plugin != "":
 		fmt.Fprintf(&b, "To allow it, where the plugin's manifest lists the host, the operator adds %q to hosts under [access.%s] in config.toml\n", ask, d.plugin)
 	case ask != "":
-		fmt.Fprintf(&b, "To allow it, the operator starts the session with: nacre run … --egress %s\n", ask)
-		fmt.Fprintf(&b, "or: nacre exec --egress %s -- …\n", ask)
+		fmt.Fprintf(&b, "To allow it, the operator starts the session with: nacre run … %s\n", d.option())
+		fmt.Fprintf(&b, "or: nacre exec %s -- …\n", d.option())
 	}
 	if d.proposal != "" {
 		fmt.Fprintf(&b, "To allow it now, for a time, the operator answers: %s\n", d.proposal)
 	}
 	return b.String()
+}
+
+// option is what lets this through, where a session is started.
+func (d denial) option() string {
+	if d.target.host == "localhost" { // which --egress refuses
+		return "--reach " + d.target.String()
+	}
+	return "--egress " + d.ask()
 }
 
 // ask is the rule that would let this through, or "" where none would.

@@ -296,8 +296,10 @@ func (r Refusal) wants() (rule, why string) {
 	switch {
 	case err != nil:
 		return "", "it is not a host by its name"
+	case parsed.Host == "localhost":
+		return "", fmt.Sprintf("it is a service of this machine: --reach %s:%d, or reach in [egress] of config.toml, lets a session ask for it", parsed.Host, parsed.Port)
 	case posture.Inside(parsed.Host):
-		return "", "it leads inside: name it with --reach or pin it yourself"
+		return "", "it leads inside: name it in [egress] allow and pin its address in [egress.pin] yourself"
 	case !r.seesRequest():
 		return parsed.String(), ""
 	case r.Path == "" || len(r.Path) >= cutPath || strings.Contains(r.Path, "%") || urlpath.Check(r.Path) != nil:
