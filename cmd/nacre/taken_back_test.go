@@ -57,7 +57,7 @@ func TestWhatCarriesACredentialIsClosed(t *testing.T) {
 		ends   []string
 	}{
 		"a download": {mintedDownload, slices.Collect(maps.Keys(everything))},
-		"a clone":    {stalledClone, []string{"revoked", "contained", "given an end in config.toml"}},
+		"a clone":    {stalledClone, []string{"stopped", "revoked", "contained", "given an end in config.toml"}},
 		"an SSH":     {waitingSSH, []string{"stopped", "revoked", "contained", "given an end in config.toml"}},
 	} {
 		for _, end := range c.ends {

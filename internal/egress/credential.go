@@ -207,7 +207,7 @@ func (c Credential) material(ctx context.Context) (Material, error) {
 		err = c.usable(m)
 	}
 	if err != nil {
-		return Material{}, refusal(ReasonCredential, "the credential has no value to use now: a person is asked for it (nacre approvals), or nacre doctor says why")
+		return Material{}, refusal(ReasonCredential, "the credential has no value to use now: a person is asked for it (nacre approvals), or nacre audit show says why")
 	}
 	return m, nil
 }
