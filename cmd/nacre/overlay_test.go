@@ -296,6 +296,23 @@ func TestAStoppedJobIsEndedByItsShell(t *testing.T) {
 	}
 }
 
+// F-114: a program that reads whole lines on the other screen has its question as an
+// overlay too, and no line of nacre's in its picture.
+func TestAQuestionIsAnOverlayOverAProgramThatReadsLines(t *testing.T) {
+	t.Parallel()
+	i := drawing(t, "true")
+	screen, wait := i.terminal("exec", "--project", "p", "--", "sh", "-c",
+		`printf '\033[?1049hready-%s\n' $((1+1)); ipc delete_reminder '{"reminder_id":"R-1"}' >answer.txt 2>&1; printf '\033[?1049lover-%s\n' $((2+2))`)
+	screen.until("ready-2")
+	screen.until("press Ctrl-]")
+	screen.press("\x1d", "y once")
+	screen.press("n", given)
+	screen.until("over-4")
+	wait().want(t, 0)
+	picture, _, _ := strings.Cut(screen.text.String(), "over-4")
+	hasNo(t, picture, "nacre approvals approve")
+}
+
 // U-10: over the real programs that people have in front of them.
 func TestAQuestionIsAnOverlayOverRealPrograms(t *testing.T) {
 	t.Parallel()

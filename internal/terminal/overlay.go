@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -40,6 +41,9 @@ type Overlay struct {
 	mu    sync.Mutex
 	room  *sync.Cond // behind a question, or none is shown
 	modes state
+	// other tells whether the program is on the other screen; it is read without mu, which a
+	// slow terminal holds up.
+	other atomic.Bool
 	tail  []byte // of a sequence that has not ended
 	held  []byte // printed behind a question
 	keys  keys
@@ -74,7 +78,7 @@ type OverlayOptions struct {
 	Size func() (columns, rows int)
 	// Redraw makes the program draw anew. It may wait.
 	Redraw func()
-	// Draws tells whether the program draws on the terminal, rather than to print lines.
+	// Draws tells whether the program reads keys rather than lines, as one that draws does.
 	Draws func() bool
 	Now   func() time.Time
 	// Suspends tells whether Ctrl-Z stops the job, as where the program has no shell to
@@ -103,6 +107,10 @@ func NewOverlay(o OverlayOptions) *Overlay {
 const keepTitle, giveTitle = "\x1b[22;2t", "\x1b[23;2t"
 const attention = "\a\x1b]2;nacre: a question waits (Ctrl-] shows it)\x1b\\"
 
+// Draws tells whether the program draws on the terminal: on the other screen, also where
+// it reads whole lines there, or as its terminal says.
+func (v *Overlay) Draws() bool { return v.other.Load() || v.o.Draws() }
+
 // Ask shows a question in front of a program that draws, or rings for it.
 func (v *Overlay) Ask(q nacre.Question, answer func(nacre.Ruling)) {
 	v.mu.Lock()
@@ -115,7 +123,7 @@ func (v *Overlay) Ask(q nacre.Question, answer func(nacre.Ruling)) {
 	}
 	v.queue = append(v.queue, waiting{q, answer})
 	v.print(attention)
-	if !v.up && !v.away && (v.modes.alternate() || v.o.Draws()) {
+	if !v.up && !v.away && v.Draws() {
 		v.show()
 	}
 }
@@ -163,6 +171,7 @@ func (v *Overlay) pass(p []byte) error {
 	if n := v.modes.follow(p); n > 0 {
 		whole = len(v.tail) + n
 	}
+	v.other.Store(v.modes.alternate())
 	if len(all)-whole > maxSequence {
 		whole = len(all) // nothing that is followed is so long
 	}
@@ -288,14 +297,15 @@ func (v *Overlay) hide() {
 	if v.away {
 		return
 	}
-	v.print(v.close())
+	v.print(v.modes.uncover())
 	v.flush()
 	v.redraw = v.redraw || v.wasAlternate
 }
 
-func (v *Overlay) close() string {
-	s := "\x1b[<1u\x1b[?2004l\x1b[2J\x1b[H" + v.modes.again()
-	if !v.modes.alternate() {
+// uncover takes a question off the terminal, and sets again what the program had set.
+func (m *state) uncover() string {
+	s := "\x1b[<1u\x1b[?2004l\x1b[2J\x1b[H" + m.again()
+	if !m.alternate() {
 		s += "\x1b[?1049l" // and the cursor is where it was
 	}
 	return s
@@ -350,7 +360,7 @@ func (v *Overlay) Return() {
 		v.view = view{shownAt: v.o.Now()}
 		v.draw()
 	} else {
-		v.print(v.close())
+		v.print(v.modes.uncover())
 		v.flush()
 	}
 	v.mu.Unlock()

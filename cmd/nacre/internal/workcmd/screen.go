@@ -26,7 +26,6 @@ type screen struct {
 	// word is the host's own, made for this session; empty where there is no terminal.
 	word    string
 	overlay *terminal.Overlay // nil where there is no terminal
-	draws   func() bool
 	notice  *terminal.Notice
 
 	mu       sync.Mutex
@@ -45,12 +44,11 @@ func (s *screen) is(env *command.Env) bool {
 // on makes the overlay in front of the program on a pseudo terminal.
 func (s *screen) on(env *command.Env, master *os.File) *terminal.Overlay {
 	s.word = terminal.Word(func(b []byte) { _, _ = rand.Read(b) }) // never fails
-	s.draws = func() bool { return sandbox.Draws(master) }
 	overlay := terminal.NewOverlay(terminal.OverlayOptions{
 		Out: env.Stdout, Word: s.word, Style: terminal.Detect(true, env.Getenv),
 		Size:   func() (columns, rows int) { return sandbox.Size(env.Stdin) },
 		Redraw: func() { sandbox.Redraw(env.Stdin, master) },
-		Draws:  s.draws, Now: time.Now, Suspends: func() bool { return s.agent || sandbox.Alone(master) },
+		Draws:  func() bool { return sandbox.Draws(master) }, Now: time.Now, Suspends: func() bool { return s.agent || sandbox.Alone(master) },
 		Hear: func() []byte { return sandbox.Hear(env.Stdin) },
 	})
 	if s.is(env) {
@@ -108,7 +106,7 @@ func (s *screen) begins() {
 
 // drawn tells whether the program draws on the terminal now. It is called with mu held.
 func (s *screen) drawn() bool {
-	return s.begun && s.overlay != nil && (s.agent || s.draws())
+	return s.begun && s.overlay != nil && (s.agent || s.overlay.Draws())
 }
 
 // ask puts a question in front of a program that draws, and is false where none does.
