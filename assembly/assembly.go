@@ -42,6 +42,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/receipt"
 	"github.com/nacre-dev/nacre/internal/review"
 	"github.com/nacre-dev/nacre/internal/revocation/shared"
+	"github.com/nacre-dev/nacre/internal/scheduling"
 	"github.com/nacre-dev/nacre/internal/serve"
 	"github.com/nacre-dev/nacre/internal/store"
 	"github.com/nacre-dev/nacre/internal/survey"
@@ -127,10 +128,10 @@ func (r *Runtime) CheckAuditor(ctx context.Context, id nacre.SessionID, run Run)
 }
 
 // Doctor tries each part of the installation (M-60). Without turns no brain is
-// started.
+// started, and no plugin.
 func (r *Runtime) Doctor(ctx context.Context, turns bool) []Finding {
 	others := doctor.Others{Plugins: pluginadmin.CheckPlugins, Try: pluginadmin.TryPlugins, Credentials: leasing.Check, Erase: erasure.FinishErasures}
-	return slices.Concat(doctor.Examine(ctx, r.inst, others, turns), checkLogins(r), []Finding{leftover.CheckRoom(ctx, r.inst)}, store.Check(ctx, r.inst))
+	return slices.Concat(doctor.Examine(ctx, r.inst, others, turns), checkLogins(r), []Finding{leftover.CheckRoom(ctx, r.inst)}, store.Check(ctx, r.inst), scheduling.Check(ctx, r.inst))
 }
 
 // Prove plays escapes, egress bypasses, planted files and broken installations against

@@ -163,7 +163,7 @@ func (c canary) converse(ctx context.Context, b brain.Brain) (last brain.Event, 
 	}
 	p, err := posture.Compute(posture.Input{
 		Project: filepath.Join(c.room, "project"), System: installation.SystemMounts(box), Programs: installation.Programs(c.runtime),
-		Mounts: append(mounts, launch.Mounts...), Env: launch.Env, Model: true,
+		Mounts: append(mounts, launch.Mounts...), Env: launch.Env, Model: true, Limits: sessionLimits(c.runtime),
 	})
 	if err != nil {
 		return last, nil, err

@@ -60,6 +60,7 @@ func Examine(ctx context.Context, inst *installation.Installation, others Others
 		try = func() []installation.Finding { return nil }
 	}
 	for _, check := range []func() []installation.Finding{
+		func() []installation.Finding { return checkConfig(ctx, inst) },
 		func() []installation.Finding { return checkGit(ctx) },
 		func() []installation.Finding { return checkConfig(inst) },
 		func() []installation.Finding { return checkBrain(ctx, inst) },
@@ -85,8 +86,12 @@ func checkSandbox(ctx context.Context, inst *installation.Installation) []instal
 	}
 	defer func() { _ = box.Close() }() // only tried
 	started := time.Now()
-	if err := tryStart(ctx, box); err != nil {
-		return []installation.Finding{{Name: "sandbox", Status: "fail", Text: err.Error(), Fix: "nacre starts nothing without a sandbox: let this user make namespaces, or set [sandbox] backend to a container engine (docs/backends.md)"}}
+	if err := tryStart(ctx, inst, box); err != nil {
+		fix := "nacre starts nothing without a sandbox: let this user make namespaces, or set [sandbox] backend to a container engine (docs/backends.md)"
+		if sessionLimits(inst) != (nacre.Limits{}) {
+			fix += ", or raise the [limits] of config.toml"
+		}
+		return []installation.Finding{{Name: "sandbox", Status: "fail", Text: err.Error(), Fix: fix}}
 	}
 	findings := []installation.Finding{{Name: "sandbox", Status: "ok", Text: fmt.Sprintf("%s: %s · %d ms to start and end", box.Name(), box.Holds(), time.Since(started).Milliseconds()), Fix: ""}}
 	findings = append(findings, checkLayers(ctx, inst, box))
@@ -104,13 +109,43 @@ func checkLayers(ctx context.Context, inst *installation.Installation, box sandb
 	return installation.Finding{Name: "layers", Status: "ok", Text: "a run works in layers over one checkout of its commit"}
 }
 
+// sessionLimits are those that sessions have where their command names no others.
+func sessionLimits(inst *installation.Installation) nacre.Limits {
+	return inst.Config.Limits.Over(nacre.Limits{})
+}
+
 // tryStart runs a program sealed.
-func tryStart(ctx context.Context, box sandbox.Backend) error {
-	p, err := posture.Compute(posture.Input{Offline: true, System: installation.SystemMounts(box)})
+func tryStart(ctx context.Context, inst *installation.Installation, box sandbox.Backend) error {
+	p, err := posture.Compute(posture.Input{Offline: true, System: installation.SystemMounts(box), Limits: sessionLimits(inst)})
 	if err != nil {
 		return err
 	}
 	return layering.Runs(ctx, box, p, "exit 7", 7)
+}
+
+// checkConfig reads what config.toml names and sessions read when they need it (F-63).
+func checkConfig(ctx context.Context, inst *installation.Installation) (findings []installation.Finding) {
+	_, prices := inst.Prices(inst.Config.Model.Prices)
+	_, upstreams := inst.Upstreams()
+	for _, err := range []error{outward(ctx, inst), prices, upstreams} {
+		if err != nil {
+			findings = append(findings, installation.Finding{Name: "config", Status: "fail", Text: err.Error(), Fix: "no session that needs it works until it is there, or out of config.toml"})
+		}
+	}
+	return findings
+}
+
+// outward reads what every connection of sessions needs: whom the operator trusts, and the
+// password of the operator's proxy.
+func outward(ctx context.Context, inst *installation.Installation) error {
+	up, err := inst.Config.Egress.Upstream(inst.Options.Getenv)
+	if err != nil {
+		return err
+	}
+	if proxy := up.Through("example.com", 443, false); proxy != nil {
+		_, err = proxy.Authorization(ctx)
+	}
+	return err
 }
 
 func checkBrain(ctx context.Context, inst *installation.Installation) []installation.Finding {

@@ -66,6 +66,21 @@ func schedules(ctx context.Context, inst *installation.Installation, n *node.Nod
 	return store, err
 }
 
+// Check opens the schedules as nacre serve does, where there are any of this machine's own.
+func Check(ctx context.Context, inst *installation.Installation) []installation.Finding {
+	if inst.Config.Store.URLEnv != "" || !installation.IsThere(file(inst)) {
+		return nil
+	}
+	store, err := Schedules(ctx, inst)
+	if err == nil {
+		err = store.Close()
+	}
+	if err != nil {
+		return []installation.Finding{{Name: "schedules", Status: "fail", Text: err.Error(), Fix: "nacre serve does not start until then"}}
+	}
+	return nil
+}
+
 // ScheduleHooks are what the scheduler calls. All are required, and may be called
 // concurrently.
 type ScheduleHooks struct {
