@@ -259,7 +259,7 @@ func codeOf(name string, c shell.Call) string {
 	switch plain {
 	case "python", "pypy", "perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "luajit", "awk", "gawk", "mawk", "nawk", "sed", "gsed", "ex", "vi", "vim", "nvim", "view",
 		"ed", "emacs", "make", "gmake", "tclsh", "wish", "osascript", "Rscript", "R", "julia", "groovy", "scala", "sqlite", "psql", "mysql", "gdb", "expect", "ipython", "guile", "sbcl",
-		"crontab", "just", "task", "ghci", "irb", "elixir", "erl", "m", "bc", "dc", "nano", "screen", "tmux", "ftp", "telnet", "zsh", "jshell", "swift", "raku", "racket", "cmake", "ninja":
+		"crontab", "just", "task", "ghci", "irb", "elixir", "erl", "m", "bc", "dc", "nano", "less", "more", "most", "screen", "tmux", "ftp", "telnet", "zsh", "jshell", "swift", "raku", "racket", "cmake", "ninja":
 	default:
 		return ""
 	}
