@@ -54,9 +54,16 @@ const (
 	maxBotMAC = 40
 )
 
-// discord is the token whose first part is the run, if it is one.
+// discord is the token whose first part ends the run, if it is one.
 func discord(s string, run span) (span, bool) {
-	if n := run.end - run.start; n < minBotID || n > maxBotID || s[run.start] < 'M' || s[run.start] > 'O' {
+	from := run.end // its number is letters and digits: a sign before them is not its own
+	for from > run.start && run.end-from <= maxBotID+1 && alnum.has(s[from-1]) {
+		from--
+	}
+	if from == run.start && from > 0 && s[from-1] == '\\' {
+		from++ // the letter of an escape
+	}
+	if n := run.end - from; n < minBotID || n > maxBotID || s[from] < 'M' || s[from] > 'O' {
 		return span{}, false
 	}
 	mid := runEnd(s, dashed, run.end+1)
@@ -64,7 +71,7 @@ func discord(s string, run span) (span, bool) {
 	if s[min(run.end, len(s)-1)] != '.' || mid-run.end-1 != botTime || end-mid-1 < minBotMAC || end-mid-1 > maxBotMAC || s[mid] != '.' {
 		return span{}, false
 	}
-	return span{run.start, end}, true
+	return span{from, end}, true
 }
 
 // runEnd is where a run of c from i on ends, or a limit.

@@ -22,7 +22,7 @@ func TestSecretsAreFoundInTheirCommonSurroundings(t *testing.T) {
 		}
 		return "a1" + string(b[2:])
 	}
-	azure := made(76)
+	azure, bot := made(76), "MTk4NjIyNDgzNDcxOTI1MjQ4."+made(6)+"."+made(27)
 	for _, c := range []struct{ text, secret string }{
 		{"pw: " + random[:12], random[:12]},
 		{"The password is: " + random, random},
@@ -52,6 +52,7 @@ func TestSecretsAreFoundInTheirCommonSurroundings(t *testing.T) {
 		{"GOOG1E" + made(55), ""},
 		{"ion_" + made(42), ""},
 		{azure + "AZDO" + made(4), azure},
+		{"+" + bot, bot}, {"-" + bot, bot}, {"_" + bot, bot}, {"a/" + bot, bot}, {`"a\n` + bot + `"`, bot},
 	} {
 		secret := c.secret
 		if secret == "" {
