@@ -1,8 +1,13 @@
 package main_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +45,100 @@ func TestWheneverNacreIsEndedNoCredentialIsLeft(t *testing.T) {
 	// The next exec tells a person what a killed one planted, and seals its chain: no sweep does.
 	i.nacre("exec", "--session", "next", "--", "true").want(t, 0)
 	i.nacre("audit", "verify").want(t, 0)
+}
+
+// F-61, F-105, U-04: whenever a command with commits is ended, by whichever signal and also once
+// its branch has moved, the next command leaves each commit in one place, each move of a branch
+// that began with one end, no lock and a whole repository. NACRE_SEED repeats a run.
+func TestWheneverACommandIsEndedItsCommitsComeOnce(t *testing.T) {
+	t.Parallel()
+	random := seeded(t)
+	i := install(t)
+	i.gitUser()
+	i.project()
+	for n := range testpeer.Size(4, 100) {
+		signal, after := anySignal(random), time.Duration(random.Int64N(int64(killWindow/2)))
+		session, before := fmt.Sprint("commits-", n), i.git("rev-parse", "main")
+		r := i.begin("exec", "--session", session, "--project", "p", "--land", "ff", "--", "sh", "-c", "echo more >>greeting.txt; git commit -q -a -m "+session)
+		send := func() { _ = r.Process.Signal(signal) } // it may have ended
+		giveUp := i.onceMoved(before, send)
+		if n%2 == 1 {
+			giveUp()
+			end := time.AfterFunc(after, send)
+			giveUp = func() { end.Stop() }
+		}
+		finish(t, r)
+		giveUp()
+		i.tidies(t)
+		heads := strings.Fields(i.git("for-each-ref", "--sort=objectname", "--format=%(objectname)"))
+		if once := slices.Compact(slices.Clone(heads)); len(once) != len(heads) {
+			t.Errorf("%s after %s: a commit has two branches: %s", signal, after, i.git("for-each-ref"))
+		}
+		if state, _ := i.known(session); state == "running" || state == "open" {
+			t.Errorf("%s after %s: nothing runs, and the session is %s", signal, after, state)
+		}
+		if locks, _ := filepath.Glob(filepath.Join(i.work, "p/.git/*.lock")); len(locks) > 0 {
+			t.Errorf("it left %q", locks)
+		}
+		i.git("fsck", "--strict")
+		i.eachMoveEnded(t)
+		i.git("reset", "-q", "--hard")
+	}
+	i.nacre("audit", "verify").want(t, 0)
+}
+
+// onceMoved does something as soon as the branch main is no more where it was. It gives up when
+// what it returns is called.
+func (i *installation) onceMoved(before string, do func()) (giveUp func()) {
+	ctx, cancel := context.WithCancel(i.t.Context())
+	go func() {
+		for ctx.Err() == nil {
+			now, err := os.ReadFile(filepath.Join(i.work, "p/.git/refs/heads/main"))
+			if err == nil && len(now) > 0 && strings.TrimSpace(string(now)) != before {
+				do()
+				return
+			}
+			runtime.Gosched()
+		}
+	}()
+	return cancel
+}
+
+// tidies runs commands until nothing is left of what a command's git had.
+func (i *installation) tidies(t *testing.T) {
+	t.Helper()
+	eventually(t, "a command that takes what was left", func() bool {
+		i.nacre("exec", "--project", "p", "--", "true").want(t, 0)
+		left, err := filepath.Glob(i.state("git", "*", "work-*"))
+		check(t, err)
+		return len(left) == 0
+	})
+}
+
+// eachMoveEnded holds the records of moves of branches against each other.
+func (i *installation) eachMoveEnded(t *testing.T) {
+	t.Helper()
+	begun, ended := map[string]int{}, map[string]int{}
+	for line := range strings.Lines(i.records("*")) {
+		var e struct {
+			Kind   string
+			Detail struct{ To string }
+		}
+		if json.Unmarshal([]byte(line), &e) != nil {
+			continue // audit verify has read it
+		}
+		switch e.Kind {
+		case "merge.intent":
+			begun[e.Detail.To]++
+		case "merge.done":
+			ended[e.Detail.To]++
+		}
+	}
+	for to := range begun {
+		if ended[to] != 1 {
+			t.Errorf("the move to %.7s began %d times and has %d ends", to, begun[to], ended[to])
+		}
+	}
 }
 
 // F-61, F-73, F-96, M-52: whenever nacre serve is ended, by whichever signal, each message

@@ -335,6 +335,9 @@ func (l landing) branch(ctx context.Context, s *basis.Basis, t tip, b *Branch) e
 		},
 	}
 	b.On = t.name
+	if l.landed(ctx, t) {
+		return l.done(ctx, s, t, b)
+	}
 	moves, err := l.moves(ctx, t, b)
 	if err != nil {
 		return err
@@ -362,6 +365,18 @@ func (l landing) branch(ctx context.Context, s *basis.Basis, t tip, b *Branch) e
 	default:
 		return err
 	}
+	return l.done(ctx, s, t, b)
+}
+
+// landed tells whether the user's branch has the tip already: it was moved there by a nacre
+// that was killed before it could say so (F-105).
+func (l landing) landed(ctx context.Context, t tip) bool {
+	head, err := l.project.Head(ctx, t.name)
+	return err == nil && l.project.Contains(ctx, head, t.id) // one that is not there has nothing
+}
+
+// done records where the tip is now.
+func (l landing) done(ctx context.Context, s *basis.Basis, t tip, b *Branch) error {
 	outcome := "landed"
 	if b.On != b.Name {
 		outcome = "kept on " + b.On
