@@ -29,9 +29,9 @@ func TestWhatDidNotLandIsSeenAndApplied(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(i *installation) (path, text string){
 		"a layer": func(i *installation) (string, string) {
-			i.refused("work", "echo changed > greeting.txt; rm gone.txt; printf 'a\\033[2Jb\\n' > new.txt; ln -s /etc/passwd link; mkdir -p sub/.git; echo x > sub/.git/config")
+			i.refused("work", "echo changed > greeting.txt; chmod +x greeting.txt; rm gone.txt; printf 'a\\033[2Jb\\n' > new.txt; ln -s /etc/passwd link; mkdir -p sub/.git; echo x > sub/.git/config")
 			r := i.nacre("sessions", "diff", "work")
-			r.want(t, 0, "modified greeting.txt", "deleted  gone.txt", "+changed", "link   ← held: a symbolic link", "left out sub/.git", `\x1b[2J`, "sessions apply work")
+			r.want(t, 0, "modified greeting.txt   ← look: a program", "deleted  gone.txt", "+changed", "link   ← held: a symbolic link", "left out sub/.git", `\x1b[2J`, "sessions apply work")
 			hasNo(t, r.stdout, "\x1b[2J")
 			return "greeting.txt", "changed\n"
 		},

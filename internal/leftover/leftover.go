@@ -143,7 +143,7 @@ func specOf(inst *installation.Installation, held *registry.Held) (task.Spec, er
 func changesOf(files []repo.Change) []nacre.Change {
 	list := make([]nacre.Change, 0, len(files))
 	for _, c := range files {
-		list = append(list, nacre.Change{Path: c.Path, Kind: string(c.Kind), Warning: c.Sensitive})
+		list = append(list, nacre.Change{Path: c.Path, Kind: string(c.Kind), Warning: c.Sensitive, Held: c.Held})
 	}
 	return list
 }

@@ -62,8 +62,11 @@ func (cmd sessionsCommand) printLeftover(w assembly.Leftover) {
 	p.Field("project", "%s · %s at %.7s", w.Project, from, w.Base)
 	for _, c := range w.Changes {
 		line := fmt.Sprintf("%-8s %s", c.Kind, c.Path)
-		if c.Warning != "" {
+		switch {
+		case c.Held:
 			line += "   ← held: " + c.Warning
+		case c.Warning != "":
+			line += "   ← look: " + c.Warning
 		}
 		p.Line("         %s", line)
 	}
