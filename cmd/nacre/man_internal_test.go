@@ -42,6 +42,9 @@ func TestEveryCommandHasAManPage(t *testing.T) {
 			t.Errorf("%s: %v", c.CommandPath(), err)
 		}
 		pages++
+		if c.Runnable() && !c.HasSubCommands() && c.Example == "" { // docs/commands.md promises it
+			t.Errorf("%s shows no example", c.CommandPath())
+		}
 		for _, below := range c.Commands() {
 			if below.IsAvailableCommand() && !below.IsAdditionalHelpTopicCommand() {
 				look(below)

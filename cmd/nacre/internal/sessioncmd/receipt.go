@@ -37,7 +37,8 @@ secret is redacted, and what the agent did is not.`,
 	command.Completes(write, Commands(cmd).sessionIDs)
 	write.AddCommand(cmd.verifyCommand(), &cobra.Command{
 		Use: "schema", Short: "print the JSON Schema of a receipt's file", Args: command.NoArguments,
-		RunE: func(*cobra.Command, []string) error { _, err := cmd.Stdout.Write(account.Schema()); return err },
+		Example: "  nacre receipt schema > receipt.schema.json",
+		RunE:    func(*cobra.Command, []string) error { _, err := cmd.Stdout.Write(account.Schema()); return err },
 	})
 	return write
 }
