@@ -302,8 +302,9 @@ func TestAQuestionIsAnOverlayOverAProgramThatReadsLines(t *testing.T) {
 	t.Parallel()
 	i := drawing(t, "true")
 	screen, wait := i.terminal("exec", "--project", "p", "--", "sh", "-c",
-		`printf '\033[?1049hready-%s\n' $((1+1)); ipc delete_reminder '{"reminder_id":"R-1"}' >answer.txt 2>&1; printf '\033[?1049lover-%s\n' $((2+2))`)
+		`printf '\033[?1049hready-%s\n' $((1+1)); until [ -e go ]; do sleep 0.1; done; ipc delete_reminder '{"reminder_id":"R-1"}' >answer.txt 2>&1; printf '\033[?1049lover-%s\n' $((2+2))`)
 	screen.until("ready-2")
+	i.write("p/go", "")
 	screen.until("press Ctrl-]")
 	screen.press("\x1d", "y once")
 	screen.press("n", given)

@@ -60,9 +60,9 @@ func Examine(ctx context.Context, inst *installation.Installation, others Others
 		try = func() []installation.Finding { return nil }
 	}
 	for _, check := range []func() []installation.Finding{
-		func() []installation.Finding { return checkConfig(ctx, inst) },
 		func() []installation.Finding { return checkGit(ctx) },
 		func() []installation.Finding { return checkConfig(inst) },
+		func() []installation.Finding { return checkNamed(ctx, inst) },
 		func() []installation.Finding { return checkBrain(ctx, inst) },
 		canary,
 		func() []installation.Finding { return checkMemory(ctx, inst, others) },
@@ -123,8 +123,8 @@ func tryStart(ctx context.Context, inst *installation.Installation, box sandbox.
 	return layering.Runs(ctx, box, p, "exit 7", 7)
 }
 
-// checkConfig reads what config.toml names and sessions read when they need it (F-63).
-func checkConfig(ctx context.Context, inst *installation.Installation) (findings []installation.Finding) {
+// checkNamed reads what config.toml names and sessions read when they need it (F-63).
+func checkNamed(ctx context.Context, inst *installation.Installation) (findings []installation.Finding) {
 	_, prices := inst.Prices(inst.Config.Model.Prices)
 	_, upstreams := inst.Upstreams()
 	for _, err := range []error{outward(ctx, inst), prices, upstreams} {

@@ -41,9 +41,6 @@ type Overlay struct {
 	mu    sync.Mutex
 	room  *sync.Cond // behind a question, or none is shown
 	modes state
-	// other tells whether the program is on the other screen; it is read without mu, which a
-	// slow terminal holds up.
-	other atomic.Bool
 	tail  []byte // of a sequence that has not ended
 	held  []byte // printed behind a question
 	keys  keys
@@ -53,9 +50,17 @@ type Overlay struct {
 	over  bool // the program is gone, and what it printed is read to its end
 	ended bool
 	view
-	// wasAlternate is the screen that the question was put in front of.
+	screens
+	redraw bool // the program has to, once the lock is free
+}
+
+// screens are which of the terminal's two the program is on.
+type screens struct {
+	// other tells whether it is the other one now. It is read without the overlay's lock,
+	// which a slow terminal holds up.
+	other atomic.Bool
+	// wasAlternate tells the same of when the question was put in front of it.
 	wasAlternate bool
-	redraw       bool // the program has to, once the lock is free
 }
 
 // view is how far a person has got with the question that is shown.
