@@ -111,8 +111,39 @@ func TestTheChainsOfAllMachinesAreVerifiedAtEach(t *testing.T) {
 		}
 		one.nacre("audit", "verify").want(t, 1, change[1])
 	}
-	away := sharing(t, "postgres://nacre@/x?host=/nonexistent")
-	away.nacre("exec", "-q", "--", "true").want(t, 125, "[store]", "does not answer")
+}
+
+// X-01, X-06: a command that can be recorded nowhere does not run, and says what the store is.
+func TestNothingRunsWhereItsStoreTakesNoRecord(t *testing.T) {
+	t.Parallel()
+	address := testpeer.Postgres(t)
+	one := sharing(t, address)
+	one.nacre("exec", "-q", "--", "true").want(t, 0)
+	store := func(address string) { one.env = append(one.env, "STORE="+address) } // the last one counts
+	touch := func(says ...string) {
+		t.Helper()
+		one.nacre("exec", "-q", "--", "touch", "ran").want(t, 125, says...)
+		if _, err := os.Stat(filepath.Join(one.work, "ran")); err == nil {
+			t.Errorf("it ran: %v", says)
+		}
+	}
+	store("postgres://nacre@/x?host=/nonexistent")
+	touch("[store]", "does not answer")
+	store(address + "&options=-c%20default_transaction_read_only%3Don")
+	touch("[store]", "read-only")
+	store(address)
+	one.write("home/.config/nacre/config.toml", strings.ReplaceAll(storeConfig, "acme", "globex")+toolsConfig)
+	touch("[store]", "another installation")
+	one.write("home/.config/nacre/config.toml", storeConfig+toolsConfig)
+	pool, err := pgxpool.New(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if _, err := pool.Exec(t.Context(), `UPDATE nacre_version SET version = 99, oldest = 99 WHERE room = 'machines'`); err != nil {
+		t.Fatal(err)
+	}
+	touch("[store]", "a newer nacre")
 }
 
 // X-04, X-01: a question of a session at one machine is listed, shown and answered at another
