@@ -242,6 +242,7 @@ func constantSentences() map[string][]string {
 		"runs.md":      {"without secrets, up to {internal/eventlog.MaxBytes:size}", "A question waits for {cmd/nacre/internal/workcmd.detachedPatience:hours} hours"},
 		"scale.md": {
 			"does not answer within {internal/approval.patience:seconds} s",
+			"A record waits up to {internal/machines.patience:seconds} s",
 			"It moves within {internal/node.Length+internal/node.beat:seconds} s",
 			"another node looks every {internal/node.beat:seconds} s, so within {internal/node.Length+internal/node.beat:seconds} s declares",
 			"holds a lease of {internal/node.Length:seconds} s", "renews it every {internal/node.beat:seconds} s",

@@ -187,7 +187,8 @@ func TestPluginNewOfWhatIsNoMCPServer(t *testing.T) {
 	i.nacre("plugin", "new", "peer", "--lang", "python", "--env", "A=b").want(t, 2, "readCredential")
 }
 
-// U-32: what nacre itself ships with gives its authors no advice.
+// U-32: what nacre itself ships with gives its authors no advice, but that each reminder of a
+// session which has read an outsider's text is asked about: what is due is no value that it read.
 func TestTheShippedPluginsAreValidWithoutAWarning(t *testing.T) {
 	t.Parallel()
 	i := install(t)
@@ -198,7 +199,7 @@ func TestTheShippedPluginsAreValidWithoutAWarning(t *testing.T) {
 	for _, dir := range shipped {
 		r := i.nacre("plugin", "validate", dir)
 		r.want(t, 0, "nacre would take it")
-		if strings.Contains(r.stdout, "!") {
+		if strings.Contains(strings.Replace(r.stdout, "!        manifest.json provides.tools[0].sinks: tool create_reminder", "", 1), "!") {
 			t.Errorf("%s is warned of:\n%s", dir, r.stdout)
 		}
 	}
