@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nacre-dev/nacre/internal/ledger"
+	"github.com/nacre-dev/nacre/internal/sandbox"
 )
 
 // holdTools lets the group main use the tool that answers when it is let.
@@ -238,4 +240,63 @@ func TestABrainsEventsAreRecordedInTheirOrder(t *testing.T) {
 			t.Errorf("call %d was said at %d, ended at %d and told at %d; the brain ended at %d", n, said, end, result, at["sandbox.exit"][0])
 		}
 	}
+}
+
+// M-43: a restart holds the registry against the sandboxes that really run, by the ids of their
+// sessions. That of a session whose nacre was killed is ended, though its first process sees nothing of
+// that, and the session is interrupted; one that lives keeps its own. The next restart finds nothing.
+func TestARestartEndsTheSandboxesOfTheDead(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	dead, deadBox := i.boxed("dead")
+	alive, aliveBox := i.boxed("alive")
+	freezes(t, deadBox.Pid)
+	check(t, dead.Process.Kill())
+	finish(t, dead)
+	if state, _ := i.known("dead"); state != "interrupted" || !deadBox.Lives() {
+		t.Fatalf("the session is %s, and its sandbox lives: %t", state, deadBox.Lives())
+	}
+	for range 2 {
+		_, stop := i.serve()
+		until(t, "the end of the sandbox", func() bool { return !deadBox.Lives() })
+		stop()
+		for session, want := range map[string]string{"dead": "interrupted", "alive": "running"} {
+			if state, _ := i.known(session); state != want {
+				t.Errorf("the session %s is %s, want %s", session, state, want)
+			}
+		}
+	}
+	if left, err := filepath.Glob(i.state("sessions", "dead", "sandboxes", "*")); err != nil || len(left) > 0 {
+		t.Errorf("%q is left, %v", left, err)
+	}
+	if !aliveBox.Lives() {
+		t.Error("the sandbox of a session that lives was ended")
+	}
+	i.nacre("sessions", "stop", "alive").want(t, 0)
+	finish(t, alive)
+	i.nacre("audit", "verify").want(t, 0)
+}
+
+// boxed begins a session that sleeps in a sandbox, whose first process it gives.
+func (i *installation) boxed(session string) (*running, sandbox.Identity) {
+	i.t.Helper()
+	r := i.begin("exec", "-q", "--session", session, "--", "sleep", "600")
+	var record struct{ Process sandbox.Identity }
+	until(i.t, "the sandbox of "+session, func() bool {
+		files, err := filepath.Glob(i.state("sessions", session, "sandboxes", session+"-*.json"))
+		state, _ := i.known(session)
+		return err == nil && len(files) == 1 && json.Unmarshal([]byte(fileText(files[0])), &record) == nil && state == "running"
+	})
+	return r, record.Process
+}
+
+// freezes stops a process, all its threads included.
+func freezes(t *testing.T, pid int) {
+	t.Helper()
+	check(t, syscall.Kill(pid, syscall.SIGSTOP))
+	until(t, "it to stand still", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*/stat", pid))
+		check(t, err)
+		return len(threads) > 0 && !slices.ContainsFunc(threads, func(path string) bool { return !strings.Contains(fileText(path), ") T ") })
+	})
 }
