@@ -195,3 +195,26 @@ func TestAPersonWorksFromEachChat(t *testing.T) {
 		})
 	}
 }
+
+// M-45: what a model streams reaches each chat as whole messages: one that says how the work goes, and
+// is edited at its end, and the answer.
+func TestAChatIsWrittenToInWholeMessages(t *testing.T) {
+	t.Parallel()
+	long := strings.TrimSpace(strings.Repeat("many words ", 150))
+	for name, service := range chatServices() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			send, err := json.Marshal(map[string]string{"recipient": service.users.chat, "body": long})
+			check(t, err)
+			i, fake, _ := chatting(t, name, scriptedmodel.Turn{Text: long, Tools: []scriptedmodel.Tool{{Name: "send_" + name, Input: send}}}, scriptedmodel.Turn{Text: long})
+			_, stop := i.serve()
+			fake.writes(service.users.ada, "hello")
+			until(t, "the end", func() bool { return strings.Contains(fake.heard(), "Done.") })
+			stop()
+			lines := strings.Split(fake.heard(), "\n")
+			if len(lines) != 3 || !strings.HasSuffix(lines[0], "Working on it …") || !strings.HasSuffix(lines[1], long) || !strings.HasSuffix(lines[2], "Done.") {
+				t.Errorf("have %d messages:\n%s", len(lines), fake.heard())
+			}
+		})
+	}
+}

@@ -157,28 +157,6 @@ func telegramAt(token string, server *httptest.Server) string {
 		token, server.Listener.Addr().String())
 }
 
-// M-45: what a model streams reaches a chat as whole messages: one that says how the work goes,
-// and is edited at its end, and the answer.
-func TestAChatIsWrittenToInWholeMessages(t *testing.T) {
-	t.Parallel()
-	b := &bot{next: 500}
-	server := httptest.NewServer(b)
-	t.Cleanup(server.Close)
-	token := filepath.Join(t.TempDir(), "token")
-	check(t, os.WriteFile(token, []byte(botToken), 0o600))
-	long := strings.Repeat("many words ", 200)
-	i, _ := thinks(t, "[[route]]\nchannel = \"telegram\"\nsender = \"42\"\ngroup = \"main\"\n[groups.main]\ntools = [\"send_telegram\"]\n"+telegramAt(token, server), scriptedmodel.Script{Turns: []scriptedmodel.Turn{
-		{Text: long, Tools: []scriptedmodel.Tool{{Name: "send_telegram", Input: []byte(`{"recipient":"42","body":"` + long + `"}`)}}}, {Text: long},
-	}})
-	_, stop := i.serve()
-	b.happens("message", map[string]any{"message_id": 7, "date": time.Now().Unix(), "text": "hello", "from": map[string]any{"id": 42}, "chat": map[string]any{"id": 42, "type": "private"}})
-	until(t, "the end", func() bool { return b.count("editMessageText 42: Done.") == 1 })
-	if have := b.count("sendMessage 42: ") + b.count("editMessageText 42: "); have != 3 || b.count("sendMessage 42: many words") != 1 {
-		t.Errorf("have %d messages:\n%s", have, b.heard())
-	}
-	stop()
-}
-
 // M-48, M-50b: a file that came with a message is read, kept in the project and sent back, changed,
 // to where it came from, and nobody is asked, though whoever wrote is no operator.
 func TestFilesComeAndGoInAChat(t *testing.T) {
