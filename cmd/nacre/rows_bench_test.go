@@ -128,7 +128,9 @@ func BenchmarkRows(b *testing.B) {
 	for _, p := range []*program{empty, hook} {
 		tell(b, "P-06 hook, at most 3 ms", p.name, median(p.all))
 	}
-	b.Run("P-07 serve, idle, at most 40 MB", func(b *testing.B) { idleServe(b, nacre, env) })
+	bare := withoutPlugins(b)
+	b.Run("P-07 serve, idle, at most 40 MB", func(b *testing.B) { idle(b, env, []string{bare, "serve"}) })
+	b.Run("M-49 serve with the web page, idle, at most 60 MB", func(b *testing.B) { idle(b, env, []string{bare, "serve"}, []string{bare, "web"}) })
 }
 
 // runTurns is how often a run is measured: it makes commits, and takes seconds.
@@ -207,28 +209,44 @@ func emptyProgram(b *testing.B) string {
 	return made
 }
 
-// idleServe tells what a server that waits keeps in memory.
-func idleServe(b *testing.B, nacre string, env []string) {
-	cmd := exec.Command(nacre, "serve")
-	cmd.Env = env
-	said, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
+// withoutPlugins is nacre with what serves beside it, and no plugin: the same files, since how much of a
+// program the kernel maps depends on how its file was written.
+func withoutPlugins(b *testing.B) (nacre string) {
+	b.Helper()
+	dir := b.TempDir()
+	for _, name := range []string{"nacre", "nacre-web", "sandbox-init"} {
+		if err := os.Link(filepath.Join(bin, name), filepath.Join(dir, name)); err != nil {
+			b.Fatal(err)
+		}
 	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	if _, err := bufio.NewReader(said).ReadString('\n'); err != nil { // that it serves
-		b.Fatal(err)
+	return filepath.Join(dir, "nacre")
+}
+
+// idle tells what servers that wait keep in memory, all of them together.
+func idle(b *testing.B, env []string, servers ...[]string) {
+	var kept int64
+	for _, server := range servers {
+		cmd := exec.Command(server[0], server[1:]...)
+		cmd.Env = env
+		said, err := cmd.StdoutPipe()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		defer func() {
+			_ = cmd.Process.Signal(os.Interrupt)
+			_, _ = io.Copy(io.Discard, said)
+			_ = cmd.Wait() // it was interrupted
+		}()
+		if _, err := bufio.NewReader(said).ReadString('\n'); err != nil { // that it serves
+			b.Fatal(err)
+		}
+		kept += residents(b, cmd.Process.Pid)
 	}
 	for b.Loop() { // there is nothing to repeat
 	}
-	kept := residents(b, cmd.Process.Pid)
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		b.Fatal(err)
-	}
-	_, _ = io.Copy(io.Discard, said)
-	_ = cmd.Wait() // it was interrupted
 	b.ReportMetric(float64(kept)/(1<<20), "MB")
 }
 
