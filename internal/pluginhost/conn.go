@@ -25,6 +25,8 @@ const (
 	exitGrace   = 200 * time.Millisecond    // for output still in the pipe after the process ended
 	killGrace   = 5 * time.Second           // for a killed process to be gone
 	stderrGrace = 50 * time.Millisecond     // for what a handler said of a call that it failed
+	noteGrace   = time.Second               // before what a handler said is nobody's answer
+	noteEvery   = time.Minute               // how often what a handler says is recorded
 )
 
 var (
@@ -94,6 +96,19 @@ func (c *conn) run() {
 	c.serving.Wait()
 	c.ended = err
 	close(c.dead)
+}
+
+// lives tells whether the process is still there after so long, unless ctx ends before.
+func (c *conn) lives(ctx context.Context, after time.Duration) bool {
+	timer := time.NewTimer(after)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-c.dead:
+	case <-timer.C:
+		return true
+	}
+	return false
 }
 
 // endSoon ends a process that has closed its output or says too much: it can answer nothing any more.

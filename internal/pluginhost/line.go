@@ -111,18 +111,18 @@ func newTail() *tail { return &tail{more: make(chan struct{}, 1)} }
 func (t *tail) take(wait time.Duration) string {
 	late := time.NewTimer(wait)
 	defer late.Stop()
-	for {
+	for over := false; ; {
 		t.mu.Lock()
 		text := string(t.kept[len(t.kept)-min(t.unread, len(t.kept)):])
 		t.unread = 0
 		t.mu.Unlock()
-		if text != "" {
+		if text != "" || over {
 			return text
 		}
 		select {
 		case <-t.more:
 		case <-late.C:
-			return ""
+			over = true
 		}
 	}
 }

@@ -205,7 +205,7 @@ func (u *unit) initialize(ctx, life context.Context, c *conn) error {
 	c.issue(name, u.forInitialize(ctx))
 	defer c.revoke(name)
 	channel := ""
-	if u.opts.Channels && len(u.found.Manifest.Provides.Channels) > 0 && (!u.found.Manifest.Once || u.opts.Serves == nil || u.opts.Serves(u.found.Name)) {
+	if servesChannel(u) {
 		channel = newTicket()
 		c.issue(channel, u.forChannel(life))
 	}
@@ -256,10 +256,8 @@ func (u *unit) supervise(run, life context.Context, c *conn) {
 	backoff := u.opts.Limits.Backoff
 	for c != nil {
 		since := u.opts.Now()
-		select {
-		case <-run.Done():
+		if u.heed(run, life, c); run.Err() != nil {
 			return
-		case <-c.dead:
 		}
 		u.lost(life, c)
 		if u.opts.Now().Sub(since) >= healthyFor {
@@ -267,6 +265,39 @@ func (u *unit) supervise(run, life context.Context, c *conn) {
 		}
 		c = u.revive(run, life, &backoff)
 	}
+}
+
+// heed returns with the end of a process, or of run. Of one that serves a channel it records
+// meanwhile what that says for people, such as that its service is not reached: no call fails then
+// of which it would be told.
+func (u *unit) heed(run, life context.Context, c *conn) {
+	var heard <-chan struct{}
+	if servesChannel(u) {
+		heard = c.tail.more
+	}
+	for {
+		select {
+		case <-run.Done():
+			return
+		case <-c.dead:
+			return
+		case <-heard:
+		}
+		if !c.lives(run, noteGrace) {
+			return // what it said is told with its end
+		}
+		if said := withStderr(&u.guest, c, 0, detail{}); len(said) > 0 {
+			u.record(life, "plugin.note", "said", said)
+		}
+		if !c.lives(run, noteEvery) {
+			return
+		}
+	}
+}
+
+// servesChannel reports whether the handler serves one of its channels here.
+func servesChannel(u *unit) bool {
+	return u.opts.Channels && len(u.found.Manifest.Provides.Channels) > 0 && (!u.found.Manifest.Once || u.opts.Serves == nil || u.opts.Serves(u.found.Name))
 }
 
 // revive starts the process again, later each time. It gives the plugin up, and

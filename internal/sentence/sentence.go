@@ -255,6 +255,8 @@ func pluginSentence(e audit.Entry, d members) string {
 		return fmt.Sprintf("The plugin %s is ready.", name)
 	case "plugin.failed":
 		return fmt.Sprintf("The plugin %s cannot be started: %s", name, d.text("error"))
+	case "plugin.note":
+		return fmt.Sprintf("The plugin %s says: %s", name, strings.TrimSpace(d.text("stderr")))
 	case "plugin.stopped":
 		return fmt.Sprintf("The plugin %s has ended: %s.", name, e.Outcome)
 	default:

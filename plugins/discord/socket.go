@@ -101,6 +101,7 @@ type listener struct {
 	*handler
 	inbox   *chat.Inbox
 	session session
+	outage  chat.Outage
 	intents int
 	// expected are channels in which the bot was named, and threads that may begin there.
 	expected map[string]bool
@@ -123,6 +124,7 @@ func (l *listener) listen(ctx context.Context) {
 	defer work.Wait()
 	l.atOnce = func(do func(context.Context)) { work.Go(func() { do(ctx) }) }
 	l.atOnce(l.inbox.Run)
+	l.outage = chat.Outage{Title: l.chats.Title, Note: chat.Note}
 	failures := 0
 	for ctx.Err() == nil {
 		began := l.world.Now()
@@ -228,6 +230,7 @@ func (l *listener) read(ctx context.Context, from *link, beside *sync.WaitGroup)
 func (l *listener) handle(ctx context.Context, from *link, f frame, beside *sync.WaitGroup) error {
 	switch f.Op {
 	case opHello:
+		l.outage.Ends()
 		var hello struct {
 			Interval int64 `json:"heartbeat_interval"` // milliseconds
 		}
@@ -353,10 +356,12 @@ func (l *listener) afterEnd(ctx context.Context, err error, failures int) time.D
 		return l.afterClose(ctx, code, failures)
 	case refused && why == chat.Revoked:
 		return l.revoked(ctx)
-	case refused && failures == 0:
-		chat.Note("%v", err)
+	case refused:
+		l.outage.Refuses(err)
 	}
-	return max(pause, chat.Backoff(failures))
+	pause = max(pause, chat.Backoff(failures))
+	l.outage.Lasts(pause)
+	return pause
 }
 
 // forget begins anew with the next connection.

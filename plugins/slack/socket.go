@@ -62,8 +62,9 @@ func (l *link) ack(id string) {
 // connections.
 type listener struct {
 	*handler
-	marks chat.Marks
-	inbox *chat.Inbox
+	marks  chat.Marks
+	inbox  *chat.Inbox
+	outage chat.Outage
 }
 
 // listen brings what is written to the host until ctx ends. Where two handlers run in one data
@@ -80,6 +81,7 @@ func (l *listener) listen(ctx context.Context) {
 	var work sync.WaitGroup
 	defer work.Wait()
 	work.Go(func() { l.inbox.Run(ctx) })
+	l.outage = chat.Outage{Title: l.chats.Title, Note: chat.Note}
 	failures := 0
 	for ctx.Err() == nil {
 		began := l.world.Now()
@@ -185,6 +187,7 @@ func (l *listener) read(ctx context.Context, from *link) error {
 		if err != nil {
 			return chat.ErrUnreached
 		}
+		l.outage.Ends()
 		var e envelope
 		if kind != websocket.TextMessage || json.Unmarshal(data, &e) != nil {
 			continue
@@ -243,8 +246,8 @@ func (l *listener) afterEnd(ctx context.Context, err error, failures int) time.D
 		return chat.Backoff(failures)
 	}
 	why, pause, refused := chat.Refused(err)
-	if refused && failures == 0 {
-		chat.Note("%v", err)
+	if refused {
+		l.outage.Refuses(err)
 	}
 	if why == chat.Revoked { // perhaps there is a new one by then
 		if t, err := readTokens(ctx, l.setup); err == nil && t != *l.api.tokens.Load() {
@@ -255,5 +258,7 @@ func (l *listener) afterEnd(ctx context.Context, err error, failures int) time.D
 		chat.Note("Slack does not know a token any more: give it a new one, and it is used within %s", chat.RevokedPause)
 		return chat.RevokedPause
 	}
-	return max(pause, chat.Backoff(failures))
+	pause = max(pause, chat.Backoff(failures))
+	l.outage.Lasts(pause)
+	return pause
 }

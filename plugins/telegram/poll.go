@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -28,13 +27,15 @@ func (h *handler) poll(ctx context.Context) {
 		chat.Note("what was kept cannot be read: %v", err)
 	}
 	offset, failures := int64(0), 0
+	outage := chat.Outage{Title: h.chats.Title, Note: chat.Note}
 	for ctx.Err() == nil {
 		updates, err := h.updates(ctx, offset)
 		if err != nil {
-			_ = h.world.Wait(ctx, h.afterFailure(ctx, err, failures)) // the loop's condition has its error
+			_ = h.world.Wait(ctx, h.afterFailure(ctx, err, failures, &outage)) // the loop's condition has its error
 			failures++
 			continue
 		}
+		outage.Ends()
 		if offset, err = h.handle(ctx, updates, offset); err != nil {
 			_ = h.world.Wait(ctx, chat.Backoff(failures))
 			failures++
@@ -80,15 +81,16 @@ func (h *handler) updates(ctx context.Context, offset int64) (updates []update, 
 }
 
 // afterFailure is how long to wait before the next poll.
-func (h *handler) afterFailure(ctx context.Context, err error, failures int) time.Duration {
-	var said *chat.Refusal
-	if ctx.Err() != nil || !errors.As(err, &said) {
-		return chat.Backoff(failures)
+func (h *handler) afterFailure(ctx context.Context, err error, failures int, outage *chat.Outage) time.Duration {
+	pause := chat.Backoff(failures)
+	if ctx.Err() != nil {
+		return pause
 	}
-	if failures == 0 {
-		chat.Note("%v", err)
+	why, wanted, refused := chat.Refused(err)
+	if refused {
+		outage.Refuses(err)
 	}
-	switch said.Why {
+	switch why {
 	case chat.Revoked: // perhaps there is a new one by then
 		if token, err := readToken(ctx, h.setup); err == nil && token != *h.api.token.Load() {
 			h.api.token.Store(&token)
@@ -101,7 +103,9 @@ func (h *handler) afterFailure(ctx context.Context, err error, failures int) tim
 		return othersPause
 	case chat.Unknown, chat.TooOften, chat.NotTaken:
 	}
-	return max(said.Pause, chat.Backoff(failures))
+	pause = max(wanted, pause)
+	outage.Lasts(pause)
+	return pause
 }
 
 // take brings a message to the host. With an error the host has not decided on it.
