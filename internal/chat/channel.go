@@ -3,7 +3,9 @@ package chat
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -14,6 +16,7 @@ import (
 // Limits of messages.
 const (
 	maxBody   = 8192             // characters that the host takes
+	cutRoom   = 100              // of them for saying that a message was cut
 	takeTime  = 10 * time.Second // for the host to take one
 	wholeTime = time.Hour        // for one with a file, which the host's patience ends before
 	chatPause = time.Second      // between two messages to one chat, of which services want no more
@@ -139,30 +142,37 @@ func (c *Channel) Take(ctx context.Context, m Said) (taken bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, takeTime)
 	defer cancel()
 	note := c.come(m.Ref, m.Files) // before the agent hears of them
-	err = c.Setup.Publish(ctx, plugin.TopicInbound, inbound{c.Name, m.Sender, "text", body(m.Body, note), metadata{m.Chat, m.Ref, m.Session}})
+	text, left := body(m.Body, note)
+	if left > 0 {
+		c.Kept.Remember(cutKey(m.Ref), strconv.Itoa(left))
+	}
+	err = c.Setup.Publish(ctx, plugin.TopicInbound, inbound{c.Name, m.Sender, "text", text, metadata{m.Chat, m.Ref, m.Session}})
 	if errors.Is(err, plugin.ErrDropped) {
 		c.forget(m.Ref, m.Files)
+		c.Kept.Remember(cutKey(m.Ref), "")
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// body is a text as the host takes it, with what is said of its files.
-func body(text, note string) string {
+// body is a text as the host takes it, with what is said of its files, and how many of its
+// characters are left out, which it says itself.
+func body(text, note string) (all string, left int) {
 	room := maxBody
 	if note != "" {
 		room -= utf8.RuneCountInString(note) + 1
 	}
-	if utf8.RuneCountInString(text) > room {
-		text = string([]rune(text)[:room])
+	if n := utf8.RuneCountInString(text); n > room {
+		left = n - room + cutRoom
+		text = string([]rune(text)[:n-left]) + fmt.Sprintf("\n[the last %d characters of the message are left out here]", left)
 	}
 	switch {
 	case note == "":
-		return text
+		return text, left
 	case text == "":
-		return note
+		return note, left
 	}
-	return text + "\n" + note
+	return text + "\n" + note, left
 }
 
 // post writes one message, not too soon after the one before it.

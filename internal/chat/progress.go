@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
@@ -33,6 +34,9 @@ func progressKey(ref string) string { return "progress/" + ref }
 // answeredKey stands by itself: an answer may be sent before the service has said which message
 // shows the progress.
 func answeredKey(ref string) string { return "answered/" + ref }
+
+// cutKey is of how much was left out of a message.
+func cutKey(ref string) string { return "cut/" + ref }
 
 // answered notes that an answer was sent.
 func (c *Channel) answered(ref string) {
@@ -82,12 +86,24 @@ func (c *Channel) Event(ctx context.Context, e plugin.Envelope) {
 }
 
 func (c *Channel) begin(ctx context.Context, at Place, ref string) {
+	if left := c.Kept.Get(cutKey(ref)); left != "" {
+		c.tellCut(ctx, at, left)
+		c.Kept.Remember(cutKey(ref), "")
+	}
 	shown, err := c.post(ctx, Message{At: at, Text: plainly(working)})
 	if err != nil {
 		Note("show progress: %v", err)
 		return
 	}
 	c.Kept.Remember(progressKey(ref), shown.kept())
+}
+
+// tellCut says to whoever wrote a message that the agent has its beginning only.
+func (c *Channel) tellCut(ctx context.Context, at Place, left string) {
+	said := fmt.Sprintf("Your message is too long: its last %s characters are left out. Send what is long as a file.", left)
+	if _, err := c.post(ctx, Message{At: at, Text: plainly(said)}); err != nil {
+		Note("tell of a message that is too long: %v", err)
+	}
 }
 
 // show ends the message that shows the progress, or sends one where there is none.
