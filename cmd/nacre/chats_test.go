@@ -24,6 +24,7 @@ type chatFake interface {
 	taps(who, button string)
 	card() []string // the buttons of the card that was shown last
 	heard() string
+	cuts() // ends the connections that it has
 }
 
 // users are the ids of two persons at a service, and the chats in which they are alone with the bot.
@@ -38,11 +39,30 @@ func (s *workspace) heard() string {
 	return strings.Join(s.said, "\n")
 }
 
+func (s *workspace) cuts() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.sockets {
+		_ = c.Close()
+	}
+}
+
+func (g *gateway) cuts() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.socket != nil {
+		_ = g.socket.Close()
+		g.socket = nil
+	}
+}
+
 func (g *gateway) writes(who, text string) { g.says(who, text) }
 func (g *gateway) taps(who, button string) { g.presses(who, button) }
 
 // telegramFake is a bot's server as a chatFake.
 type telegramFake struct{ *bot }
+
+func (b telegramFake) cuts() {} // each of its connections is one call
 
 func (b telegramFake) card() []string { return slices.Clone(b.latest()) }
 
@@ -116,16 +136,23 @@ func works(t *testing.T, command string) scriptedmodel.Turn {
 // chatting is an installation whose operator ada gives an agent work at a service.
 func chatting(t *testing.T, name string, turns ...scriptedmodel.Turn) (*installation, chatFake, chatService) {
 	t.Helper()
+	fake := chatServices()[name].fake()
+	i, _, s := chattingAt(t, name, fake, fake, turns...)
+	return i, fake, s
+}
+
+// chattingAt is [chatting] where something stands in front of the service.
+func chattingAt(t *testing.T, name string, fake chatFake, front http.Handler, turns ...scriptedmodel.Turn) (*installation, *scriptedmodel.Server, chatService) {
+	t.Helper()
 	s := chatServices()[name]
-	fake := s.fake()
-	server := httptest.NewServer(fake)
+	server := httptest.NewServer(front)
 	t.Cleanup(server.Close)
-	i, _ := thinks(t, "", scriptedmodel.Script{Turns: turns})
+	i, model := thinks(t, "", scriptedmodel.Script{Turns: turns})
 	i.config(i.configured() + strings.ReplaceAll(fmt.Sprintf("[groups.main]\ntools = [\"*_reminder*\", \"send_%s\"]\n[[route]]\nchannel = %q\nsender = %q\ngroup = \"main\"\noperator = true\n"+
 		"[operators.ada]\nidentities = [\"terminal:UID\", %q]\napprove = [\"*\"]\nup_to = \"DESTRUCTIVE\"\nask = true\nstop = true\n[operators.bob]\nidentities = [%q]\n",
 		name, name, s.senderOf(name, s.users.ada), s.identity(name, s.users.ada), s.identity(name, s.users.bob)), "UID", fmt.Sprint(os.Geteuid())) +
 		s.config(i, server.Listener.Addr().String()))
-	return i, fake, s
+	return i, model, s
 }
 
 // liveBeside asks for the status, one answer after the other, until it names a session that is

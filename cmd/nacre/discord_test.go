@@ -87,13 +87,17 @@ func (g *gateway) connect(w http.ResponseWriter, r *http.Request) {
 			Token string
 		} `json:"d"`
 	}
-	if _, data, err := c.ReadMessage(); err != nil || json.Unmarshal(data, &said) != nil || said.Op != 2 || said.Data.Token != discordBot {
+	if _, data, err := c.ReadMessage(); err != nil || json.Unmarshal(data, &said) != nil || said.Op != 2 && said.Op != 6 || said.Data.Token != discordBot {
 		_ = c.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(4004, ""), time.Now().Add(time.Minute))
 		return
 	}
 	g.mu.Lock()
 	g.socket = c
-	_ = c.WriteMessage(websocket.TextMessage, []byte(`{"op":0,"t":"READY","s":1,"d":{"session_id":"s","resume_gateway_url":"ws://`+g.at+`","user":{"id":"900","bot":true}}}`))
+	begun := `{"op":0,"t":"READY","s":1,"d":{"session_id":"s","resume_gateway_url":"ws://` + g.at + `","user":{"id":"900","bot":true}}}`
+	if said.Op == 6 {
+		begun = fmt.Sprintf(`{"op":0,"t":"RESUMED","s":%d,"d":{}}`, g.last)
+	}
+	_ = c.WriteMessage(websocket.TextMessage, []byte(begun))
 	for _, e := range g.events {
 		_ = c.WriteJSON(e)
 	}

@@ -251,7 +251,7 @@ func idle(b *testing.B, env []string, servers ...[]string) {
 }
 
 // residents is what a process and those that it started have in memory, in bytes.
-func residents(b *testing.B, pid int) (sum int64) {
+func residents(b testing.TB, pid int) (sum int64) {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
