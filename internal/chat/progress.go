@@ -87,7 +87,7 @@ func (c *Channel) Event(ctx context.Context, e plugin.Envelope) {
 
 func (c *Channel) begin(ctx context.Context, at Place, ref string) {
 	if left := c.Kept.Get(cutKey(ref)); left != "" {
-		c.tellCut(ctx, at, left)
+		tellCut(ctx, c, at, left)
 		c.Kept.Remember(cutKey(ref), "")
 	}
 	shown, err := c.post(ctx, Message{At: at, Text: plainly(working)})
@@ -99,7 +99,7 @@ func (c *Channel) begin(ctx context.Context, at Place, ref string) {
 }
 
 // tellCut says to whoever wrote a message that the agent has its beginning only.
-func (c *Channel) tellCut(ctx context.Context, at Place, left string) {
+func tellCut(ctx context.Context, c *Channel, at Place, left string) {
 	said := fmt.Sprintf("Your message is too long: its last %s characters are left out. Send what is long as a file.", left)
 	if _, err := c.post(ctx, Message{At: at, Text: plainly(said)}); err != nil {
 		Note("tell of a message that is too long: %v", err)

@@ -256,7 +256,7 @@ func (u *unit) supervise(run, life context.Context, c *conn) {
 	backoff := u.opts.Limits.Backoff
 	for c != nil {
 		since := u.opts.Now()
-		if u.heed(run, life, c); run.Err() != nil {
+		if heed(run, life, u, c); run.Err() != nil {
 			return
 		}
 		u.lost(life, c)
@@ -270,7 +270,7 @@ func (u *unit) supervise(run, life context.Context, c *conn) {
 // heed returns with the end of a process, or of run. Of one that serves a channel it records
 // meanwhile what that says for people, such as that its service is not reached: no call fails then
 // of which it would be told.
-func (u *unit) heed(run, life context.Context, c *conn) {
+func heed(run, life context.Context, u *unit, c *conn) {
 	var heard <-chan struct{}
 	if servesChannel(u) {
 		heard = c.tail.more
