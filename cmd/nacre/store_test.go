@@ -84,15 +84,22 @@ func TestTheChainsOfAllMachinesAreVerifiedAtEach(t *testing.T) {
 		i.nacre("store", "verify").want(t, 0, "nacre_chain", "it holds")
 	}
 
-	if err := os.RemoveAll(two.state("")); err != nil {
-		t.Fatal(err)
-	}
-	one.nacre("audit", "verify").want(t, 0, name+"/second.")
 	pool, err := pgxpool.New(t.Context(), address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer pool.Close()
+	if _, err := pool.Exec(t.Context(), `DELETE FROM nacre_chain WHERE chain = 'first.1'`); err != nil { // as if an older nacre had written it
+		t.Fatal(err)
+	}
+	one.nacre("audit", "verify").want(t, 1, "first.1", "nacre store migrate")
+	one.nacre("store", "migrate").want(t, 0)
+	one.nacre("audit", "verify").want(t, 0, "/first.1: ")
+
+	if err := os.RemoveAll(two.state("")); err != nil {
+		t.Fatal(err)
+	}
+	one.nacre("audit", "verify").want(t, 0, name+"/second.")
 	for _, change := range [][2]string{
 		{`UPDATE nacre_chain_line SET lines = set_byte(lines, length(lines) / 2, get_byte(lines, length(lines) / 2) # 1) WHERE chain LIKE 'second.%'`, name},
 		{`DELETE FROM nacre_chain WHERE chain LIKE 'second.%'`, name},

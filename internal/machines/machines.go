@@ -201,12 +201,6 @@ func (m *Machine) holds(a authority, me *Listed) error {
 	return nil
 }
 
-// Ask says how this machine stands in the store, and asks that it be admitted where it never did.
-func (m *Machine) Ask(ctx context.Context) (Listed, error) {
-	_, _, me, err := m.standing(ctx)
-	return me, err
-}
-
 // Elsewhere is where each record of this machine's chains is kept, too; nil where there is no
 // store. It is [ErrNotAdmitted] before this machine was admitted.
 func (m *Machine) Elsewhere(ctx context.Context) (audit.Elsewhere, error) {

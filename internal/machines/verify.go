@@ -103,10 +103,13 @@ func (m *Machine) verify(ctx context.Context, tx pgx.Tx, one Listed) ([]audit.Re
 		all, err := audit.VerifyAll(root, audit.VerifyOptions{PublicKey: key, Copy: &audit.Copy{Since: one.Since}})
 		return append([]audit.Report{all.Index}, all.Chains...), err
 	})
-	if name, _ := m.name(); err == nil && name == one.Name {
-		err = m.reaches(heads[audit.IndexChain])
+	if name, _ := m.name(); name != one.Name {
+		return reports, err
 	}
-	return reports, err
+	if err != nil {
+		return reports, fmt.Errorf("%w\nwhere a nacre of before wrote it, or a copy of the store was put back, nacre store migrate brings it from this machine's disk", err)
+	}
+	return reports, m.reaches(heads[audit.IndexChain])
 }
 
 // laid does something with chains in a folder, which is gone then.

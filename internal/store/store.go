@@ -65,7 +65,8 @@ type Version struct {
 }
 
 // Migrate brings all tables forward, all of them or none, and tells what they were before. This
-// machine then asks to be admitted; the first one holds the installation's key.
+// machine then asks to be admitted, the first one holds the installation's key, and what the
+// store lacks of this machine's chains is put in.
 // Whoever uses a table first does the same for its room.
 func Migrate(ctx context.Context, inst *installation.Installation) ([]Version, error) {
 	s, err := of(inst)
@@ -89,7 +90,7 @@ func Migrate(ctx context.Context, inst *installation.Installation) ([]Version, e
 		return nil
 	})
 	if err == nil {
-		_, err = machines.Of(inst.Registry, inst.Keys).Ask(ctx)
+		_, err = machines.Of(inst.Registry, inst.Keys).Bring(ctx)
 	}
 	return versions(before), err
 }
