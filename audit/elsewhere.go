@@ -61,7 +61,7 @@ func (t *tail) keep(h Head) error {
 		next, err = t.catchUp(next, h)
 	}
 	if err == nil && next != h.Seq+1 {
-		err = fmt.Errorf("%w: the copy elsewhere reaches record %d, and the chain here record %d: its disk was put back, or two machines have one key", ErrTampered, int64(next)-1, h.Seq) //nolint:gosec // a record's number
+		err = fmt.Errorf("%w: the copy elsewhere reaches record %d, and the chain here record %d: its disk was put back, or two machines have one key", ErrTampered, int64(next)-1, h.Seq)
 	}
 	c.first, c.lines = h.Seq+1, c.lines[:0]
 	return err

@@ -180,7 +180,7 @@ func TestAServiceIsDown(t *testing.T) {
 			t.Parallel()
 			fake := service.fake()
 			var down atomic.Bool
-			i, model, _ := chattingAt(t, name, fake, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			i, model, _ := chattingAt(t, name, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if down.Load() {
 					w.WriteHeader(http.StatusBadGateway)
 					return

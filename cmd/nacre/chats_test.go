@@ -137,12 +137,12 @@ func works(t *testing.T, command string) scriptedmodel.Turn {
 func chatting(t *testing.T, name string, turns ...scriptedmodel.Turn) (*installation, chatFake, chatService) {
 	t.Helper()
 	fake := chatServices()[name].fake()
-	i, _, s := chattingAt(t, name, fake, fake, turns...)
+	i, _, s := chattingAt(t, name, fake, turns...)
 	return i, fake, s
 }
 
 // chattingAt is [chatting] where something stands in front of the service.
-func chattingAt(t *testing.T, name string, fake chatFake, front http.Handler, turns ...scriptedmodel.Turn) (*installation, *scriptedmodel.Server, chatService) {
+func chattingAt(t *testing.T, name string, front http.Handler, turns ...scriptedmodel.Turn) (*installation, *scriptedmodel.Server, chatService) {
 	t.Helper()
 	s := chatServices()[name]
 	server := httptest.NewServer(front)

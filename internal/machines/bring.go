@@ -63,7 +63,8 @@ func (m *Machine) since(records uint64) (chains []string, err error) {
 	known := map[string]bool{audit.IndexChain: true}
 	err = audit.Read(m.paths.Audit(), audit.IndexChain, func(e audit.Entry) error {
 		var d struct{ Chain string }
-		if e.Kind != nacre.KindChainOpen || json.Unmarshal(e.Detail, &d) != nil || known[d.Chain] {
+		opens := e.Kind == nacre.KindChainOpen && json.Unmarshal(e.Detail, &d) == nil
+		if !opens || known[d.Chain] {
 			return nil
 		}
 		if known[d.Chain] = true; e.Seq >= records {

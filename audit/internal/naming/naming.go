@@ -4,16 +4,16 @@ package naming
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 )
 
-// maxChain is the longest name of a chain, in bytes.
-const maxChain = 80
-
-var tornForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^torn-[0-9]{1,16}(\.tmp)?$`) })
+const (
+	// maxChain is the longest name of a chain, in bytes.
+	maxChain = 80
+	// tornPrefix is before the number of a record, of at most maxNumber digits, whose line a crash tore off.
+	tornPrefix, maxNumber = "torn-", 16
+)
 
 // IsChain says that a name is 1–80 of [a-z0-9._-], beginning with a letter or digit.
 func IsChain(name string) bool {
@@ -38,7 +38,10 @@ func IsSegment(name string) bool {
 func Segment(n int) string { return fmt.Sprintf("%06d.jsonl", n) }
 
 // Torn is where a torn line is kept that stood at a record's place.
-func Torn(seq uint64) string { return "torn-" + strconv.FormatUint(seq, 10) }
+func Torn(seq uint64) string { return tornPrefix + strconv.FormatUint(seq, 10) }
 
 // IsTorn says that a name is one of a torn line, or of one that is being written.
-func IsTorn(name string) bool { return tornForm().MatchString(name) }
+func IsTorn(name string) bool {
+	number, ok := strings.CutPrefix(strings.TrimSuffix(name, ".tmp"), tornPrefix)
+	return ok && number != "" && len(number) <= maxNumber && strings.Trim(number, "0123456789") == ""
+}

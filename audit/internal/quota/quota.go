@@ -41,7 +41,7 @@ func Of(k nacre.Kind) Rank {
 	case nacre.KindCallEnd, nacre.KindCallHandler, nacre.KindModelEnd, nacre.KindMergeDone, nacre.KindApprovalReply, nacre.KindApprovalClaim,
 		nacre.KindSessionClose, nacre.KindSandboxExit, nacre.KindOutcome, nacre.KindChainClose, nacre.KindChainOpen:
 		return rankEnd
-	case nacre.KindCallReject, nacre.KindApprovalRefuse, nacre.KindEgress, nacre.KindBrainEvent, nacre.KindGateRefuse, nacre.KindGateWarn:
+	default:
+		return rankNoise
 	}
-	return rankNoise
 }
