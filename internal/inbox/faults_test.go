@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/nacre-dev/nacre"
@@ -40,9 +41,14 @@ func run(t *testing.T, pool *pgxpool.Pool, statement string, arguments ...any) {
 
 func number(t *testing.T, pool *pgxpool.Pool, query string, arguments ...any) (n int) {
 	t.Helper()
-	if err := pool.QueryRow(t.Context(), query, arguments...).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	testwait.Until(t, "the database", func() bool {
+		err := pool.QueryRow(t.Context(), query, arguments...).Scan(&n)
+		var refused *pgconn.ConnectError // as where more come at once than it takes
+		if err != nil && !errors.As(err, &refused) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 	return n
 }
 
