@@ -220,7 +220,7 @@ func (c *conn) guard(do func() (any, error)) (answer Message) {
 	internal := Message{Error: &RPCError{Code: RPCInternal, Message: "internal plugin error"}}
 	defer func() {
 		if v := recover(); v != nil {
-			c.note("panic: %v\n%s", v, debug.Stack())
+			c.note("a handler panicked: %v\n%s", v, debug.Stack())
 			answer = internal
 		}
 	}()
