@@ -39,6 +39,10 @@ func TestWhetherAWorkHasLanded(t *testing.T) {
 		return map[string]string{"branch": "main", "ref": ref, "to": commit}
 	}
 	intent := merges(t, nacre.KindMergeIntent, "", on("refs/heads/main", to))
+	unmade := "f" + to[1:]
+	if unmade == to {
+		unmade = "e" + to[1:]
+	}
 	gone := t.TempDir()
 	for name, c := range map[string]struct {
 		records []nacre.Record
@@ -48,7 +52,7 @@ func TestWhetherAWorkHasLanded(t *testing.T) {
 		"as it was recorded":                       {records, b.project, to},
 		"nothing":                                  {nil, b.project, ""},
 		"the intent, and it moved":                 {[]nacre.Record{intent}, b.project, to},
-		"the intent, and it did not":               {[]nacre.Record{merges(t, nacre.KindMergeIntent, "", on("refs/heads/main", "f"+to[1:]))}, b.project, ""},
+		"the intent, and it did not":               {[]nacre.Record{merges(t, nacre.KindMergeIntent, "", on("refs/heads/main", unmade))}, b.project, ""},
 		"the intent of another branch":             {[]nacre.Record{merges(t, nacre.KindMergeIntent, "", on("refs/heads/nacre/s1", to))}, b.project, ""},
 		"it stayed":                                {[]nacre.Record{intent, merges(t, nacre.KindMergeDone, "stayed on nacre/s1", on("", to))}, b.project, ""},
 		"it moved, and then landed":                {[]nacre.Record{merges(t, nacre.KindMergeDone, "target moved", on("", other)), merges(t, nacre.KindMergeDone, "landed", on("", to))}, b.project, to},
