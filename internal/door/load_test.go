@@ -14,6 +14,7 @@ import (
 
 	"github.com/nacre-dev/nacre/internal/door"
 	"github.com/nacre-dev/nacre/internal/ipc"
+	"github.com/nacre-dev/nacre/internal/testwait"
 )
 
 // More connections than the limit are closed at once; a place that is given up is free.
@@ -99,9 +100,7 @@ func TestThousandsOfConnections(t *testing.T) {
 	if err := s.close(); err != nil {
 		t.Error(err)
 	}
-	if after := descriptors(t); after > descriptorsBefore {
-		t.Errorf("have %d descriptors, want at most the %d of before", after, descriptorsBefore)
-	}
+	testwait.Until(t, "descriptors to be closed", func() bool { return descriptors(t) <= descriptorsBefore })
 	if have := len(s.records.all()); have > 200 {
 		t.Errorf("have %d records of 3000 connections", have)
 	}
@@ -137,9 +136,7 @@ func TestTenThousandMessages(t *testing.T) {
 	if err := s.close(); err != nil {
 		t.Error(err)
 	}
-	if after := descriptors(t); after > before {
-		t.Errorf("have %d descriptors, want at most the %d of before", after, before)
-	}
+	testwait.Until(t, "descriptors to be closed", func() bool { return descriptors(t) <= before })
 }
 
 func mixed(t *testing.T, s served, random *rand.Rand, n int) {
