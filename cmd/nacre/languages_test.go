@@ -9,8 +9,8 @@ import (
 // language is a small project with a test, and what a work does to it.
 type language struct {
 	base map[string]string
-	// test is the file with the project's test, emptied what is left of it when it tests nothing.
-	test, emptied string
+	// test is the file with the project's test, tests what it says, emptied what is left of it when it tests nothing.
+	test, tests, emptied string
 	// code is the file that it tests, wrong and honest what a work makes of it.
 	code, wrong, honest string
 	// more is a test file of the work's own, red and green what it says.
@@ -22,22 +22,25 @@ type language struct {
 var languages = map[string]language{
 	"go": {
 		base: map[string]string{"go.mod": "module example.com/sum\n\ngo 1.21\n", "sum.go": "package sum\n\nfunc Add(a, b int) int { return a + b }\n"},
-		test: "sum_test.go", emptied: "package sum\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {}\n",
-		code: "sum.go", wrong: "package sum\n\nfunc Add(a, b int) int { return a * b }\n", honest: "package sum\n\nfunc Add(a, b int) int { return b + a }\n",
+		test: "sum_test.go", tests: "package sum\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif have := Add(1, 2); have != 3 {\n\t\tt.Fatal(have)\n\t}\n}\n",
+		emptied: "package sum\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {}\n",
+		code:    "sum.go", wrong: "package sum\n\nfunc Add(a, b int) int { return a * b }\n", honest: "package sum\n\nfunc Add(a, b int) int { return b + a }\n",
 		more: "more_test.go", red: "package sum\n\nimport \"testing\"\n\nfunc TestMore(t *testing.T) { t.Fail() }\n", green: "package sum\n\nimport \"testing\"\n\nfunc TestMore(t *testing.T) {}\n",
 		failed: "TestAdd failed", vetoed: "TestMore failed",
 	},
 	"node": {
 		base: map[string]string{"package.json": `{"name":"sum","type":"module"}`, "sum.js": "export const add = (a, b) => a + b;\n"},
-		test: "test/sum.test.js", emptied: "import test from 'node:test';\ntest('adds', () => {});\n",
-		code: "sum.js", wrong: "export const add = (a, b) => a * b;\n", honest: "export const add = (a, b) => b + a;\n",
+		test: "test/sum.test.js", tests: "import test from 'node:test';\nimport assert from 'node:assert';\nimport { add } from '../sum.js';\ntest('adds', () => assert.equal(add(1, 2), 3));\n",
+		emptied: "import test from 'node:test';\ntest('adds', () => {});\n",
+		code:    "sum.js", wrong: "export const add = (a, b) => a * b;\n", honest: "export const add = (a, b) => b + a;\n",
 		more: "test/more.test.js", red: "import test from 'node:test';\ntest('more', () => { throw new Error() });\n", green: "import test from 'node:test';\ntest('more', () => {});\n",
 		failed: "adds failed", vetoed: "more failed",
 	},
 	"python3": {
 		base: map[string]string{"pyproject.toml": "[project]\nname = \"total\"\nversion = \"1\"\n", "total.py": "def add(a, b):\n    return a + b\n"},
-		test: "tests/test_total.py", emptied: "import unittest\n\n\nclass Total(unittest.TestCase):\n    def test_add(self):\n        pass\n",
-		code: "total.py", wrong: "def add(a, b):\n    return a * b\n", honest: "def add(a, b):\n    return b + a\n",
+		test: "tests/test_total.py", tests: "import unittest\n\nimport total\n\n\nclass Total(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(total.add(1, 2), 3)\n",
+		emptied: "import unittest\n\n\nclass Total(unittest.TestCase):\n    def test_add(self):\n        pass\n",
+		code:    "total.py", wrong: "def add(a, b):\n    return a * b\n", honest: "def add(a, b):\n    return b + a\n",
 		more: "tests/test_more.py", red: "import unittest\n\n\nclass More(unittest.TestCase):\n    def test_more(self):\n        self.fail()\n",
 		green: "import unittest\n\n\nclass More(unittest.TestCase):\n    def test_more(self):\n        pass\n", failed: "Total.test_add failed", vetoed: "test_more failed",
 	},
@@ -46,18 +49,11 @@ var languages = map[string]language{
 			"Cargo.toml": "[package]\nname = \"sum\"\nversion = \"0.1.0\"\nedition = \"2021\"\n", "Cargo.lock": "version = 3\n\n[[package]]\nname = \"sum\"\nversion = \"0.1.0\"\n",
 			".gitignore": "target\n", "src/lib.rs": "pub fn add(a: u64, b: u64) -> u64 {\n    a + b\n}\n",
 		},
-		test: "tests/it.rs", emptied: "#[test]\nfn adds() {}\n",
-		code: "src/lib.rs", wrong: "pub fn add(a: u64, b: u64) -> u64 {\n    a * b\n}\n", honest: "pub fn add(a: u64, b: u64) -> u64 {\n    b + a\n}\n",
-		more: "tests/more.rs", red: "#[test]\nfn more() {\n    panic!()\n}\n", green: "#[test]\nfn more() {}\n", failed: "adds", vetoed: "more",
+		test: "tests/it.rs", tests: "#[test]\nfn adds() {\n    assert_eq!(sum::add(1, 2), 3);\n}\n",
+		emptied: "#[test]\nfn adds() {}\n",
+		code:    "src/lib.rs", wrong: "pub fn add(a: u64, b: u64) -> u64 {\n    a * b\n}\n", honest: "pub fn add(a: u64, b: u64) -> u64 {\n    b + a\n}\n",
+		more: "tests/more.rs", red: "#[test]\nfn more() {\n    panic!()\n}\n", green: "#[test]\nfn more() {}\n", failed: "adds", vetoed: "`--test more`",
 	},
-}
-
-// tests are the projects' own.
-var tests = map[string]string{
-	"go":      "package sum\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif have := Add(1, 2); have != 3 {\n\t\tt.Fatal(have)\n\t}\n}\n",
-	"node":    "import test from 'node:test';\nimport assert from 'node:assert';\nimport { add } from '../sum.js';\ntest('adds', () => assert.equal(add(1, 2), 3));\n",
-	"python3": "import unittest\n\nimport total\n\n\nclass Total(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(total.add(1, 2), 3)\n",
-	"cargo":   "#[test]\nfn adds() {\n    assert_eq!(sum::add(1, 2), 3);\n}\n",
 }
 
 // M-66, F-94: in each language the project's tests decide, whatever a work makes of them; a test
@@ -75,7 +71,7 @@ func TestTestsDecideInEachLanguage(t *testing.T) {
 			for path, text := range l.base {
 				i.write("p/"+path, text)
 			}
-			i.write("p/"+l.test, tests[tool])
+			i.write("p/"+l.test, l.tests)
 			i.write("p/.nacre/roles/tested.toml", quality)
 			i.project()
 			switch tool {
