@@ -58,7 +58,7 @@ var known = map[string]int{
 	"fields of nacre.RunResult":              18,
 	"fields of policy.Recorded":              20,
 	"fields of policy.requestForm":           21,
-	"imports of internal/installation":       17,
+	"imports of internal/installation":       16,
 	"imports of internal/serve":              17,
 	"imports of internal/work":               24,
 }

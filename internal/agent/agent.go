@@ -18,6 +18,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/memory"
+	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/task"
 )
 
@@ -84,7 +85,7 @@ func Brief(ctx context.Context, s *basis.Basis, m *memory.Store, recall func(str
 
 // RoleFiles writes a brain's read-only files and binds each where it belongs.
 func RoleFiles(s *basis.Basis, files []brain.File) ([]nacre.Mount, error) {
-	dir := filepath.Join(s.Dir(), installation.RoleDir)
+	dir := filepath.Join(s.Dir(), registry.RoleDir)
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}

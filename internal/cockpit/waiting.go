@@ -13,6 +13,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/person"
 	"github.com/nacre-dev/nacre/internal/question"
+	"github.com/nacre-dev/nacre/internal/registry"
 )
 
 // Waiting is something that waits for a person.
@@ -74,7 +75,7 @@ func landings(inst *installation.Installation) ([]Waiting, error) {
 		if s.Live() || s.Kind != "run" {
 			continue
 		}
-		result, failed := installation.Result(inst.Registry.Paths().Session(s.ID))
+		result, failed := registry.Result(inst.Registry.Paths().Session(s.ID))
 		err = errors.Join(err, failed)
 		if result == nil || result.Landed || !isHeld(*result) {
 			continue

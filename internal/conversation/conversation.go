@@ -133,7 +133,7 @@ func Conversations(inst *installation.Installation, g nacre.Group) string {
 // Take waits until nobody else has the conversation with this key. leave
 // gives it to the next.
 func Take(ctx context.Context, inst *installation.Installation, g nacre.Group, key string) (leave func(), err error) {
-	return inst.TakeTurn(ctx, "talking", string(g)+"\x00"+key)
+	return inst.Registry.TakeTurn(ctx, "talking", string(g)+"\x00"+key)
 }
 
 // Before is who spoke last before a session; empty where nobody did.

@@ -205,7 +205,7 @@ func namesOf(sessions []registry.Session) []string {
 
 // roleFolder is where what a session's agent was given is written: its brief, too.
 func roleFolder(inst *installation.Installation, id nacre.SessionID) string {
-	return filepath.Join(inst.Registry.Paths().Session(id), installation.RoleDir)
+	return filepath.Join(inst.Registry.Paths().Session(id), registry.RoleDir)
 }
 
 // leavings are what a session that is over keeps and nobody needs: what it was asked,
@@ -214,7 +214,7 @@ func roleFolder(inst *installation.Installation, id nacre.SessionID) string {
 func leavings(inst *installation.Installation, id nacre.SessionID) []string {
 	dir := inst.Registry.Paths().Session(id)
 	list := []string{roleFolder(inst, id), inst.Registry.Paths().Events(id)}
-	for _, name := range []string{installation.SpecFile, installation.AuditFile, installation.CheckFile, installation.ResultFile, task.EvidenceDir, task.JudgeDir, installation.PackagesDir} {
+	for _, name := range []string{registry.SpecFile, registry.AuditFile, registry.CheckFile, registry.ResultFile, task.EvidenceDir, task.JudgeDir, registry.PackagesDir} {
 		list = append(list, filepath.Join(dir, name))
 	}
 	checks, _ := filepath.Glob(filepath.Join(dir, task.CheckPrefix+"*")) // the pattern is ours

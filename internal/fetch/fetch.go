@@ -157,14 +157,14 @@ var (
 // part ends with the session. The room of a fetch is empty and ends with it.
 func once(s *basis.Basis, tool string, p verify.Packages, fill func(room, cache string) (verify.Fetched, error)) (got verify.Fetched, err error) {
 	now, all, digest := s.Inst.Options.Now(), filepath.Join(s.Inst.Registry.Paths().State, tool), digestOf(p)
-	dir, part := filepath.Join(all, digest), filepath.Join(s.Dir(), installation.PackagesDir, tool+"-"+digest)
+	dir, part := filepath.Join(all, digest), filepath.Join(s.Dir(), registry.PackagesDir, tool+"-"+digest)
 	if toolchain.IsDir(dir) {
 		return verify.Fetched{Dir: dir}, used(dir, now)
 	}
 	if toolchain.IsDir(part) {
 		return verify.Fetched{Dir: part}, nil
 	}
-	room, cache := filepath.Join(s.Dir(), installation.PackagesDir, tool+".part"), dir+"."+string(s.ID())
+	room, cache := filepath.Join(s.Dir(), registry.PackagesDir, tool+".part"), dir+"."+string(s.ID())
 	defer func() { err = errors.Join(err, registry.Discard(room), registry.Discard(cache)) }()
 	if err := errors.Join(registry.Discard(room), registry.Discard(cache), os.MkdirAll(room, 0o700), os.MkdirAll(cache, 0o700), forget(all, now)); err != nil {
 		return verify.Fetched{}, err

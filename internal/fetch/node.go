@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 
 	"github.com/nacre-dev/nacre/internal/basis"
-	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/toolchain"
 	"github.com/nacre-dev/nacre/internal/verify"
@@ -35,7 +34,7 @@ func fetchNode(ctx context.Context, s *basis.Basis, p verify.Packages) (verify.F
 	if absent != "" {
 		return verify.Fetched{Absent: absent}, nil
 	}
-	dir := filepath.Join(s.Dir(), installation.PackagesDir, digestOf(p))
+	dir := filepath.Join(s.Dir(), registry.PackagesDir, digestOf(p))
 	if toolchain.IsDir(dir) {
 		return verify.Fetched{Dir: dir}, nil
 	}

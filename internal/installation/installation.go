@@ -245,9 +245,6 @@ func IsThere(path string) bool {
 	return err == nil
 }
 
-// PinsDir holds the copies of one session, in its folder.
-const PinsDir = "pins"
-
 // settledFor is how long nothing may have changed before files are held to be the
 // same by their times: those of a file system may be that coarse.
 const settledFor = 2 * time.Second
@@ -266,30 +263,13 @@ func agent(c config.ACP) brain.ACP {
 	return brain.ACP{Command: c.Command, Folders: c.Folders, Env: c.Env, Mode: c.Mode}
 }
 
-const (
-	// AuditorRole judges finished work, and mergerRole lands what it passed. The
-	// latter is the host's own: no agent is started in it.
-	AuditorRole = "auditor"
-)
-
-const (
-	// AuditFile keeps, in the audited session's folder, what the auditor decided.
-	AuditFile = "audit.json"
-)
+// AuditorRole judges finished work.
+const AuditorRole = "auditor"
 
 // Programs are nacre's own, as they are bound inside.
 func Programs(inst *Installation) map[string]string {
 	return map[string]string{"ipc": inst.Program("ipc"), "ipc-mcp": inst.Program("ipc-mcp"), "brain": inst.Program("brain")}
 }
-
-// SpecFile keeps what a run was asked to do, so that it can go on.
-const SpecFile = "run.json"
-
-// PackagesDir holds, in a session's folder, what was fetched for its verifiers.
-const PackagesDir = "packages"
-
-// RoleDir holds, in a session's folder, the files that its agent is given to read.
-const RoleDir = "role"
 
 func ledgerOf(ctx context.Context, inst *Installation) (*ledger.Ledger, error) {
 	if store := inst.Registry.Store(); store != nil {

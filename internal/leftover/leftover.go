@@ -128,7 +128,7 @@ func told(held *registry.Held, err error) error {
 func specOf(inst *installation.Installation, held *registry.Held) (task.Spec, error) {
 	brain, _, _ := strings.Cut(held.Brain, " ")
 	spec := task.Spec{Task: held.Title, Project: held.Project, Brain: brain}
-	data, err := os.ReadFile(filepath.Join(held.Dir(), installation.SpecFile))
+	data, err := os.ReadFile(filepath.Join(held.Dir(), registry.SpecFile))
 	if err == nil {
 		err = json.Unmarshal(data, &spec)
 	}

@@ -59,7 +59,7 @@ func SessionNamed(inst *installation.Installation, id nacre.SessionID) (nacre.Se
 	if err != nil {
 		return s.SessionStatus, err
 	}
-	s.FailedCheck, err = installation.FailedCheck(inst.Registry.Paths().Session(id))
+	s.FailedCheck, err = registry.FailedCheck(inst.Registry.Paths().Session(id))
 	return s.SessionStatus, err
 }
 
@@ -144,7 +144,7 @@ func Settle(ctx context.Context, inst *installation.Installation, id nacre.Sessi
 func settle(ctx context.Context, inst *installation.Installation, id nacre.SessionID, killed func(Killed)) error {
 	options := session.Options{Registry: inst.Registry, EndOrphans: installation.EndOrphans, Keys: inst.Keys, Now: inst.Options.Now, Elsewhere: inst.Elsewhere}
 	err := session.Settle(ctx, options, id, func(s registry.Session, dir string) error {
-		if err := os.RemoveAll(filepath.Join(dir, installation.PinsDir)); err != nil {
+		if err := os.RemoveAll(filepath.Join(dir, registry.PinsDir)); err != nil {
 			return err
 		}
 		left, err := plantedBy(ctx, inst, s, dir)

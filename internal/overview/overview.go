@@ -17,6 +17,7 @@ import (
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/receipt"
+	"github.com/nacre-dev/nacre/internal/registry"
 )
 
 // maxEntries is how many different things each part of a page lists; More counts the rest.
@@ -110,8 +111,8 @@ func Of(inst *installation.Installation, id nacre.SessionID) (Page, error) {
 		Read: []Source{}, Calls: []Count{}, Asked: []Question{}, Denied: []Count{}, Reached: []Connection{},
 	}
 	dir := inst.Registry.Paths().Session(id)
-	failed, checkErr := installation.FailedCheck(dir)
-	result, resultErr := installation.Result(dir)
+	failed, checkErr := registry.FailedCheck(dir)
+	result, resultErr := registry.Result(dir)
 	p.FailedCheck, p.Result = failed, result
 	if task := taskOf(dir); task != "" {
 		p.Task = task
@@ -140,7 +141,7 @@ func taskOf(dir string) string {
 		Task  string `json:"task"`
 		Order *struct{ Body string }
 	}
-	data, err := os.ReadFile(filepath.Join(dir, installation.SpecFile))
+	data, err := os.ReadFile(filepath.Join(dir, registry.SpecFile))
 	if err != nil || json.Unmarshal(data, &spec) != nil {
 		return ""
 	}

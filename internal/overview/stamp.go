@@ -11,6 +11,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/registry"
 )
 
 // Stamp is another one as soon as the page of a session, or what its chains prove, may be
@@ -42,7 +43,7 @@ func Stamp(inst *installation.Installation, id nacre.SessionID) (string, error) 
 // Cost is what the latest work of a session cost in millionths of a dollar, where it left a
 // result.
 func Cost(inst *installation.Installation, id nacre.SessionID) (micro int64, known bool) {
-	result, err := installation.Result(inst.Registry.Paths().Session(id))
+	result, err := registry.Result(inst.Registry.Paths().Session(id))
 	if err != nil || result == nil {
 		return 0, false
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/hosting"
-	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/internal/receipt"
 	"github.com/nacre-dev/nacre/internal/registry"
@@ -28,7 +27,7 @@ func (s *Session) Close(ctx context.Context, outcome string, finished bool) erro
 	}
 	forgotten := s.Forget(ctx, s.Plugins.Idle())
 	if s.Session != nil {
-		errs = append(errs, s.Reach.Close(ctx), registry.Discard(filepath.Join(s.Dir(), installation.PackagesDir)), s.Session.Close(ctx, outcome, finished))
+		errs = append(errs, s.Reach.Close(ctx), registry.Discard(filepath.Join(s.Dir(), registry.PackagesDir)), s.Session.Close(ctx, outcome, finished))
 	}
 	s.questions.Leave()
 	s.door.Cancel()

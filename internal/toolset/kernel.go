@@ -49,7 +49,7 @@ func (t *Toolset) OpenPins(folder string) (err error) {
 			return err
 		}
 	}
-	t.pins = pins.New(workspace, filepath.Join(t.on.Dir(), installation.PinsDir))
+	t.pins = pins.New(workspace, filepath.Join(t.on.Dir(), registry.PinsDir))
 	return t.pins.Close()
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/order"
+	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/report"
 	"github.com/nacre-dev/nacre/internal/role"
 	"github.com/nacre-dev/nacre/internal/seal"
@@ -189,11 +190,11 @@ func decided(ctx context.Context, s *seal.Session, spec task.Spec, result nacre.
 }
 
 func keepAudit(inst *installation.Installation, a Audit) error {
-	return installation.Keep(inst.Registry.Paths().Session(a.Session), installation.AuditFile, a)
+	return registry.Keep(inst.Registry.Paths().Session(a.Session), registry.AuditFile, a)
 }
 
 func auditOf(inst *installation.Installation, id nacre.SessionID) (a Audit, there bool, err error) {
-	path := filepath.Join(inst.Registry.Paths().Session(id), installation.AuditFile)
+	path := filepath.Join(inst.Registry.Paths().Session(id), registry.AuditFile)
 	data, err := order.ReadRegular(path, maxAuditFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return Audit{}, false, nil

@@ -111,6 +111,6 @@ func (run Run) queue(s *seal.Session, spec task.Spec) func(context.Context) (fun
 				return nil, err
 			}
 		}
-		return s.Inst.Queue(ctx, spec.Project)
+		return s.Inst.Registry.Queue(ctx, spec.Project)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/children"
-	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/internal/receipt"
 	"github.com/nacre-dev/nacre/internal/registry"
@@ -80,7 +79,7 @@ func conclude(ctx context.Context, s *seal.Session, report Report, spec task.Spe
 		outcome = "delivered"
 	}
 	chains := s.Chains()
-	if err := errors.Join(installation.KeepResult(s.Dir(), report.RunResult), tidy(s, &report, spec.Held), s.Close(ctx, outcome, true)); err != nil {
+	if err := errors.Join(registry.KeepResult(s.Dir(), report.RunResult), tidy(s, &report, spec.Held), s.Close(ctx, outcome, true)); err != nil {
 		return report, err
 	}
 	r := s.Inst

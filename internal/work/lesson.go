@@ -96,7 +96,7 @@ func learnDecision(ctx context.Context, inst *installation.Installation, run led
 	if err != nil || !there {
 		return err
 	}
-	result, err := installation.Result(dir)
+	result, err := registry.Result(dir)
 	asked, is := taught(spec)
 	if err != nil || result == nil || !is || !latest(inst, run, known, spec) {
 		return err

@@ -229,7 +229,7 @@ func Do(ctx context.Context, inst *installation.Installation, run Run) (report R
 	family.Close() // nothing of them outlives it
 	report.Children = family.Outcomes()
 	report.Failed = failuresOf(report.Atoms)
-	err = errors.Join(err, installation.KeepFailedCheck(s.Dir(), report.Checks))
+	err = errors.Join(err, registry.KeepFailedCheck(s.Dir(), report.Checks))
 	err = cmp.Or(err, keepRecording(s, run.Record, &recorder, spec, &report))
 	if c := s.Watch.Containment(); c != nil {
 		finished = true
@@ -499,7 +499,7 @@ func interrupted(inst *installation.Installation, id nacre.SessionID) (task.Spec
 
 // specIn is what the session of a folder was asked to do, where that is kept.
 func specIn(dir string) (spec task.Spec, there bool, err error) {
-	data, err := os.ReadFile(filepath.Join(dir, installation.SpecFile))
+	data, err := os.ReadFile(filepath.Join(dir, registry.SpecFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return task.Spec{}, false, nil
 	}
@@ -517,7 +517,7 @@ func specIn(dir string) (spec task.Spec, there bool, err error) {
 }
 
 func keepSpec(dir string, spec task.Spec) error {
-	return installation.Keep(dir, installation.SpecFile, spec)
+	return registry.Keep(dir, registry.SpecFile, spec)
 }
 
 // work runs the task with the parts that this session has.

@@ -1,4 +1,4 @@
-package installation
+package registry
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 // Queue waits until no other run of this installation merges into a project,
 // so that runs side by side land one after the other and none starves while
 // the branch moves under it (S-19). Ending the process gives the place up.
-func (inst *Installation) Queue(ctx context.Context, project string) (leave func(), err error) {
-	leave, err = inst.TakeTurn(ctx, "merging", project)
+func (r *Registry) Queue(ctx context.Context, project string) (leave func(), err error) {
+	leave, err = r.TakeTurn(ctx, "merging", project)
 	if err != nil {
 		err = fmt.Errorf("wait to merge into %s: %w", project, err)
 	}
@@ -25,9 +25,9 @@ func (inst *Installation) Queue(ctx context.Context, project string) (leave func
 
 // TakeTurn waits until no other process or goroutine of this installation has
 // its turn at what is named. Ending the process gives the turn up.
-func (inst *Installation) TakeTurn(ctx context.Context, at, what string) (leave func(), err error) {
+func (r *Registry) TakeTurn(ctx context.Context, at, what string) (leave func(), err error) {
 	name := sha256.Sum256([]byte(what))
-	dir := filepath.Join(inst.Registry.Paths().State, at)
+	dir := filepath.Join(r.paths.State, at)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
