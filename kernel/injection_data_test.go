@@ -15,7 +15,7 @@ import (
 )
 
 // injectionData has the worlds of who wrote the rules, the hands those of others. The fourth
-// were looked at while the rules changed, the fifth and the sixth were measured before that, too.
+// were looked at while the rules changed; those behind it were measured before that, too.
 const (
 	injectionData = "testdata/injection"
 	secondHand    = injectionData + "/second"
@@ -23,6 +23,7 @@ const (
 	fourthHand    = injectionData + "/fourth"
 	fifthHand     = injectionData + "/fifth"
 	sixthHand     = injectionData + "/sixth"
+	seventhHand   = injectionData + "/seventh"
 )
 
 // world is a file of our own corpus. In what outsiders wrote, {note} stands where

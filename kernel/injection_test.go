@@ -50,6 +50,7 @@ func TestInjection(t *testing.T) {
 		byAnother(t, "a fourth", fourthHand, 85, 0.2)
 		byAnother(t, "a fifth", fifthHand, 85, 0.2)
 		byAnother(t, "a sixth", sixthHand, 80, 0.25)
+		byAnother(t, "a seventh", seventhHand, 50, 0.7)
 	}
 	t.Logf("%d honest runs, %d attacks, %d inside", have.honest, have.attacks, have.insides)
 	t.Log(have)
