@@ -117,9 +117,7 @@ func (n nacre) command(args []string) *cobra.Command {
 		return c.Help()
 	}
 	root.SetHelpCommand(helpCommand())
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return command.Usage("%w; see %s --help", err, c.CommandPath())
-	})
+	root.SetFlagErrorFunc(command.FlagError)
 	root.PersistentFlags().BoolVar(&n.env.JSON, "json", false, "print JSON for scripts")
 	root.AddCommand(n.asked(args)...)
 	return root

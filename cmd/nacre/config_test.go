@@ -47,3 +47,18 @@ func TestASecondConfigIsToldOf(t *testing.T) {
 	i.nacre("config", "check").want(t, 0, "not read", "/nacre.toml: nothing that it says holds", ".nacre.toml")
 	i.nacre("doctor", "--no-turns").want(t, 0, "/nacre.toml is not read")
 }
+
+// M-61: a command or a flag that there is not is refused with the one that was meant, and a command for
+// which something is missing says so.
+func TestWhatWasMeantOnACommandLine(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.nacre("sesions").want(t, 2, `unknown command "sesions"; did you mean sessions? See nacre --help`)
+	i.nacre("audit", "verfy").want(t, 2, `unknown command "verfy"; did you mean verify? See nacre audit --help`)
+	i.nacre("kubernetes").want(t, 2, `unknown command "kubernetes"; see nacre --help`)
+	i.nacre("ps", "now").want(t, 2, `unknown argument "now"; see nacre ps --help`)
+	i.nacre("ledger", "list", "--jsn").want(t, 2, "unknown flag: --jsn; did you mean --json? See nacre ledger list --help")
+	i.nacre("exec", "--projct", ".", "--", "true").want(t, 125, "unknown flag: --projct; did you mean --project? See nacre exec --help")
+	i.nacre("store", "verify").want(t, 3, "this installation has no [store]", "docs/scale.md says how several machines share one")
+	i.nacre("exec", "-z", "--", "true").want(t, 125, "unknown shorthand flag: 'z' in -z; see nacre exec --help")
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -53,7 +54,7 @@ func Decode(data []byte, into any, known Keys) (toml.MetaData, error) {
 	}
 	for _, key := range meta.Keys() {
 		if !known[strings.Join(key, ".")] {
-			return meta, fmt.Errorf("%sunknown key %q%s", LineOf(data, key), clip(key.String()), Nearest(key.String(), known))
+			return meta, fmt.Errorf("%sunknown key %q%s", LineOf(data, key), clip(key.String()), suggestion(key.String(), known))
 		}
 	}
 	return meta, nil
@@ -186,19 +187,12 @@ func plainKey(name string) string {
 	return strings.Join(parts, ".")
 }
 
-// Nearest suggests the key that was meant, or the keys that there are.
-func Nearest(key string, known Keys) string {
-	const far = 3
-	best, least := "", far
-	for candidate := range known {
-		if d := distance(key, candidate, far); d < least || d < far && d == least && candidate < best {
-			best, least = candidate, d
-		}
+// suggestion names the key that was meant, or the keys that there are.
+func suggestion(key string, known Keys) string {
+	if meant := Nearest(key, maps.Keys(known)); meant != "" {
+		return fmt.Sprintf("; did you mean %q?", meant)
 	}
-	if best == "" {
-		return beside(key, known)
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
+	return beside(key, known)
 }
 
 // beside lists the keys that could stand where an unknown one does.
@@ -215,28 +209,4 @@ func beside(key string, known Keys) string {
 	}
 	slices.Sort(list)
 	return "; known here are " + strings.Join(list, ", ")
-}
-
-// distance is how many edits lie between two keys; limit or more is limit.
-func distance(a, b string, limit int) int {
-	if len(a) > 64 || len(a)-len(b) >= limit || len(b)-len(a) >= limit {
-		return limit
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		last := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := last
-			if a[i] != b[j] {
-				cost++
-			}
-			last = row[j+1]
-			row[j+1] = min(cost, last+1, row[j]+1)
-		}
-	}
-	return min(row[len(b)], limit)
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -31,22 +32,15 @@ func unknownKey(data []byte, key toml.Key) error {
 
 // besides is the nearest of a table's keys to an unknown one, and all of them.
 func besides(table toml.Key, part string, keys map[string]reflect.Type) string {
-	set := atom.Keys{}
-	var names []string
-	for name := range keys {
-		set[name] = true
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	meant := atom.Nearest(part, set)
-	if strings.HasPrefix(meant, "; known here") { // all of them are said next
-		meant = ";"
+	meant := ";"
+	if key := atom.Nearest(part, maps.Keys(keys)); key != "" {
+		meant = fmt.Sprintf("; did you mean %q?", key)
 	}
 	where := "config.toml"
 	if len(table) > 0 {
 		where = "[" + table.String() + "]"
 	}
-	return fmt.Sprintf("%s %s may have the keys %s (docs/config.md)", meant, where, strings.Join(names, ", "))
+	return fmt.Sprintf("%s %s may have the keys %s (docs/config.md)", meant, where, strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
 }
 
 // KeysOf are the keys of a table, with the types of their values.

@@ -11,7 +11,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"time"
@@ -47,7 +46,10 @@ func rooms() []room {
 }
 
 // ErrNone says that the installation has no store.
-var ErrNone = errors.New("this installation has no [store]: one machine keeps its records in its state folder (docs/scale.md)")
+var ErrNone error = &installation.NotReady{
+	What: "this installation has no [store]: one machine keeps its records in its state folder",
+	Next: "docs/scale.md says how several machines share one",
+}
 
 func of(inst *installation.Installation) (*database.Store, error) {
 	s := inst.Registry.Store()

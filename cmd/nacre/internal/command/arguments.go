@@ -1,12 +1,16 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/nacre-dev/nacre/internal/atom"
 )
@@ -22,12 +26,55 @@ func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// NoArguments refuses any argument.
+// NoArguments refuses any argument, and says which command was meant where commands could stand.
 func NoArguments(c *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return Usage("unknown argument %.80q; see %s --help", args[0], c.CommandPath())
+	switch {
+	case len(args) == 0:
+		return nil
+	case c.HasSubCommands():
+		return Usage("unknown command %.80q%s", args[0], help(c, atom.Nearest(args[0], namesOf(c))))
 	}
-	return nil
+	return Usage("unknown argument %.80q%s", args[0], help(c, ""))
+}
+
+// FlagError is the usage error of flags that cannot be read. It says which flag was meant by one
+// that there is not.
+func FlagError(c *cobra.Command, err error) error {
+	meant := ""
+	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+		if name := atom.Nearest(unknown.GetSpecifiedName(), flagsOf(c)); name != "" {
+			meant = "--" + name
+		}
+	}
+	return Usage("%w%s", err, help(c, meant))
+}
+
+// help ends a refusal with what was meant, if anything, and the page that says more.
+func help(c *cobra.Command, meant string) string {
+	if meant == "" {
+		return "; see " + c.CommandPath() + " --help"
+	}
+	return "; did you mean " + meant + "? See " + c.CommandPath() + " --help"
+}
+
+func namesOf(c *cobra.Command) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, sub := range c.Commands() {
+			if !sub.Hidden && !yield(sub.Name()) {
+				return
+			}
+		}
+	}
+}
+
+func flagsOf(c *cobra.Command) iter.Seq[string] {
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	return slices.Values(names)
 }
 
 // OneArgument refuses all but one argument, which is named in the refusal.

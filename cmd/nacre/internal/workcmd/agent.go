@@ -72,7 +72,7 @@ func (cmd agentCommand) command() *cobra.Command {
 			o.exec.Screen, err = passing(o.terminal, terminal.Dialog)
 		}
 		if err != nil {
-			return cmd.status().failed(command.Usage("%w; see nacre %s --help", err, c.Name()))
+			return cmd.status().failed(command.FlagError(c, err))
 		}
 		if o.agent.Name, o.agent.Args, err = cmd.named(rest); err != nil {
 			return status.failed(err)

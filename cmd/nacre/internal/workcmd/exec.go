@@ -66,8 +66,8 @@ shows it; -q then prints the session's name alone.`,
 			return cmd.exec(c.Context(), e, attending{status, quiet, away.detached})
 		},
 	}
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return cmd.status().failed(command.Usage("%w; see nacre exec --help", err))
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return cmd.status().failed(command.FlagError(c, err))
 	})
 	c.Flags().SetInterspersed(false)
 	c.Flags().StringVar(&e.Project, "project", "", "folder to work on, bound at /workspace (default: an empty scratch folder)")
