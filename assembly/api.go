@@ -36,6 +36,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/scheduling"
 	"github.com/nacre-dev/nacre/internal/serve"
 	"github.com/nacre-dev/nacre/internal/survey"
+	"github.com/nacre-dev/nacre/internal/upstream"
 	"github.com/nacre-dev/nacre/internal/watch"
 	"github.com/nacre-dev/nacre/internal/work"
 )
@@ -98,7 +99,7 @@ type (
 	// ConfigError says that the operator's config or a request cannot be acted on (exit 2).
 	ConfigError = config.Error
 	// DayBudget is what is left today of one budget, in micro-dollars (M-04).
-	DayBudget = installation.DayBudget
+	DayBudget = upstream.DayBudget
 	// Planted is what a session left in its project that programs of the host run, obey
 	// or trust (M-13).
 	Planted = plantings.Found

@@ -19,6 +19,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/acceptance"
 	"github.com/nacre-dev/nacre/internal/access"
 	"github.com/nacre-dev/nacre/internal/account"
+	"github.com/nacre-dev/nacre/internal/agent"
 	"github.com/nacre-dev/nacre/internal/cockpit"
 	"github.com/nacre-dev/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/conversation"
@@ -46,6 +47,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/serve"
 	"github.com/nacre-dev/nacre/internal/store"
 	"github.com/nacre-dev/nacre/internal/survey"
+	"github.com/nacre-dev/nacre/internal/upstream"
 	"github.com/nacre-dev/nacre/internal/work"
 	"github.com/nacre-dev/nacre/plugin"
 	"github.com/nacre-dev/nacre/policy"
@@ -130,7 +132,7 @@ func (r *Runtime) CheckAuditor(ctx context.Context, id nacre.SessionID, run Run)
 // Doctor tries each part of the installation (M-60). Without turns no brain is
 // started, and no plugin.
 func (r *Runtime) Doctor(ctx context.Context, turns bool) []Finding {
-	others := doctor.Others{Plugins: pluginadmin.CheckPlugins, Try: pluginadmin.TryPlugins, Credentials: leasing.Check, Erase: erasure.FinishErasures}
+	others := doctor.Others{Upstreams: upstream.Check, Plugins: pluginadmin.CheckPlugins, Try: pluginadmin.TryPlugins, Credentials: leasing.Check, Erase: erasure.FinishErasures}
 	return slices.Concat(doctor.Examine(ctx, r.inst, others, turns), checkLogins(r), []Finding{leftover.CheckRoom(ctx, r.inst)}, store.Check(ctx, r.inst), scheduling.Check(ctx, r.inst))
 }
 
@@ -563,7 +565,7 @@ func (r *Runtime) Answer(ctx context.Context, p nacre.Press) (nacre.Pressed, err
 // Survey is what this machine and a project bring along, and what config.toml would say of it: that these checks
 // verify a run, by default the project's own, and that sessions may reach these bundles of hosts (U-31).
 func Survey(ctx context.Context, r *Runtime, project string, checks, allow []string) (SurveyFound, error) {
-	found := SurveyFound{Agents: survey.Agents(ctx, r.inst.Brains("")), Languages: survey.Languages(project)}
+	found := SurveyFound{Agents: survey.Agents(ctx, agent.Brains(r.inst, "")), Languages: survey.Languages(project)}
 	if len(checks) == 0 {
 		checks = survey.Checks(project, found.Languages)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/nacre-dev/nacre/internal/agent"
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/installation"
@@ -94,7 +95,7 @@ func SignIn(ctx context.Context, r *Runtime, vendor string, in io.Reader, out, e
 	if err != nil {
 		return r.inst.Writable(err)
 	}
-	data, err := brain.SignIn(ctx, vendor, r.inst.Brains(""), home, brain.Streams{In: in, Out: out, Err: errs})
+	data, err := brain.SignIn(ctx, vendor, agent.Brains(r.inst, ""), home, brain.Streams{In: in, Out: out, Err: errs})
 	if err = errors.Join(err, os.RemoveAll(home)); err != nil {
 		return &installation.NotReady{What: "login", Err: err}
 	}

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,11 +21,28 @@ import (
 	"github.com/nacre-dev/nacre/internal/memory"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/task"
+	"github.com/nacre-dev/nacre/internal/upstream"
 )
+
+// Brains are what this installation can let an agent be. named is the model that it is asked
+// for; empty means the config's.
+func Brains(inst *installation.Installation, named string) brain.Options {
+	if named == "" {
+		named = inst.Config.Model.Name
+	}
+	anthropic, chat, responses := upstream.Keys(inst)
+	acp := inst.Config.Brain.ACP
+	return brain.Options{
+		ClaudePath: inst.Options.Getenv("NACRE_CLAUDE"), Path: inst.Options.Getenv("PATH"), Model: named,
+		KeyFrom: anthropic.From, OpenAIFrom: cmp.Or(chat.From, responses.From), Responses: chat.From == "", ResponsesFrom: responses.From,
+		KeyHelp: cmp.Or(anthropic.Help, inst.Config.Model.KeyHelp()), OpenAIHelp: cmp.Or(chat.Help, responses.Help), ResponsesHelp: responses.Help,
+		CodexPath: inst.Options.Getenv("NACRE_CODEX"), ACP: brain.ACP{Command: acp.Command, Folders: acp.Folders, Env: acp.Env, Mode: acp.Mode},
+	}
+}
 
 // ChooseBrain finds the brain that was named, or the first that is ready.
 func ChooseBrain(ctx context.Context, inst *installation.Installation, spec *task.Spec) (brain.Brain, brain.Status, error) {
-	options := inst.Brains(spec.Model)
+	options := Brains(inst, spec.Model)
 	if spec.Brain == "" && spec.Recording != "" {
 		spec.Brain = brain.ReplayName
 	}

@@ -45,11 +45,24 @@ const KindRun = "run"
 // New is what a session stands on that begins now, before it is open. Where warn is nil, tell is
 // told of what the operator has to know.
 func New(inst *installation.Installation, project, agent string, tell, warn func(nacre.Step)) *Basis {
-	b := &Basis{Inst: inst, Agent: agent, Tell: installation.OneAtATime(tell), Started: inst.Options.Now(), Before: search.Top(project)}
+	b := &Basis{Inst: inst, Agent: agent, Tell: oneAtATime(tell), Started: inst.Options.Now(), Before: search.Top(project)}
 	if b.Warn = b.Tell; warn != nil {
-		b.Warn = installation.OneAtATime(warn)
+		b.Warn = oneAtATime(warn)
 	}
 	return b
+}
+
+// oneAtATime lets several goroutines tell, and keeps them apart.
+func oneAtATime(tell func(nacre.Step)) func(nacre.Step) {
+	if tell == nil {
+		return func(nacre.Step) {}
+	}
+	var mu sync.Mutex
+	return func(s nacre.Step) {
+		mu.Lock()
+		defer mu.Unlock()
+		tell(s)
+	}
 }
 
 // Opening is what a session is opened with beside what its installation has.

@@ -279,9 +279,10 @@ func concludeVisit(ctx context.Context, s *seal.Session, v conversation.Request,
 	if err := s.Close(ctx, outcome, true); err != nil {
 		return "", err
 	}
-	return receipt.WriteSession(s.Inst, receipt.Session{
+	path, _, err := receipt.WriteSession(s.Inst, receipt.Session{
 		ID: s.ID(), Group: s.Group(), Started: s.Started, Outcome: outcome, Task: conversation.Joined(v.Frame, v.Said), Brain: s.Agent, Sandbox: box, Chains: chains,
 	})
+	return path, err
 }
 
 // workspaceOf makes a group's own folder, which outlives its sessions (D-36).

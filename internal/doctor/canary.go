@@ -46,7 +46,7 @@ func checkCanary(ctx context.Context, inst *installation.Installation) []install
 	ctx, cancel := context.WithTimeout(ctx, canaryLimit)
 	defer cancel()
 	var findings []installation.Finding
-	for _, b := range brain.All(inst.Brains("")) {
+	for _, b := range brain.All(agent.Brains(inst, "")) {
 		if b.Name() == brain.ReplayName {
 			continue // it asks no model
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/agent"
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/layering"
@@ -36,9 +37,9 @@ type Check func(context.Context, *installation.Installation) []installation.Find
 
 // Others are what other rooms look at themselves. All are required.
 type Others struct {
-	// Plugins looks at plugins without starting them, Try starts them, and Credentials looks
-	// at what they and agents are lent.
-	Plugins, Try, Credentials Check
+	// Upstreams looks at where models are asked, Plugins at plugins without starting them, Try
+	// starts them, and Credentials looks at what they and agents are lent.
+	Upstreams, Plugins, Try, Credentials Check
 	// Erase ends erasures that were interrupted, and says which files still hold what was
 	// erased.
 	Erase func(context.Context, *installation.Installation) (files []string, err error)
@@ -62,7 +63,8 @@ func Examine(ctx context.Context, inst *installation.Installation, others Others
 	for _, check := range []func() []installation.Finding{
 		func() []installation.Finding { return checkGit(ctx) },
 		func() []installation.Finding { return checkConfig(inst) },
-		func() []installation.Finding { return checkNamed(ctx, inst) },
+		func() []installation.Finding { return checkOutward(ctx, inst) },
+		func() []installation.Finding { return others.Upstreams(ctx, inst) },
 		func() []installation.Finding { return checkBrain(ctx, inst) },
 		canary,
 		func() []installation.Finding { return checkMemory(ctx, inst, others) },
@@ -103,7 +105,7 @@ func checkSandbox(ctx context.Context, inst *installation.Installation) []instal
 
 // checkLayers says in which way runs get their files.
 func checkLayers(ctx context.Context, inst *installation.Installation, box sandbox.Backend) installation.Finding {
-	if err := layering.Try(ctx, installation.Layers(inst, box)); err != nil {
+	if err := layering.Try(ctx, layering.Of(box, inst.Registry.Paths(), inst.Options.Version, inst.Options.Now)); err != nil {
 		return installation.Finding{Name: "layers", Status: "warn", Text: "each stage of a run makes a whole copy of the project: " + err.Error(), Fix: "runs are slower on large projects; nothing else changes"}
 	}
 	return installation.Finding{Name: "layers", Status: "ok", Text: "a run works in layers over one checkout of its commit"}
@@ -123,19 +125,15 @@ func tryStart(ctx context.Context, inst *installation.Installation, box sandbox.
 	return layering.Runs(ctx, box, p, "exit 7", 7)
 }
 
-// checkNamed reads what config.toml names and sessions read when they need it (F-63).
-func checkNamed(ctx context.Context, inst *installation.Installation) (findings []installation.Finding) {
-	_, prices := inst.Prices(inst.Config.Model.Prices)
-	_, upstreams := inst.Upstreams()
-	for _, err := range []error{outward(ctx, inst), prices, upstreams} {
-		if err != nil {
-			findings = append(findings, installation.Finding{Name: "config", Status: "fail", Text: err.Error(), Fix: "no session that needs it works until it is there, or out of config.toml"})
-		}
+// checkOutward reads what config.toml names and every connection of sessions needs (F-63).
+func checkOutward(ctx context.Context, inst *installation.Installation) []installation.Finding {
+	if err := outward(ctx, inst); err != nil {
+		return []installation.Finding{installation.Unread(err)}
 	}
-	return findings
+	return nil
 }
 
-// outward reads what every connection of sessions needs: whom the operator trusts, and the
+// outward reads whom the operator trusts, and the
 // password of the operator's proxy.
 func outward(ctx context.Context, inst *installation.Installation) error {
 	up, err := inst.Config.Egress.Upstream(inst.Options.Getenv)
@@ -150,7 +148,7 @@ func outward(ctx context.Context, inst *installation.Installation) error {
 
 func checkBrain(ctx context.Context, inst *installation.Installation) []installation.Finding {
 	var findings []installation.Finding
-	for _, b := range brain.All(inst.Brains("")) {
+	for _, b := range brain.All(agent.Brains(inst, "")) {
 		status := b.Detect(ctx)
 		if status.Ready() {
 			findings = append(findings, installation.Finding{Name: "brain", Status: "ok", Text: strings.TrimSpace(b.Name() + " " + status.Version + " " + keyFrom(status)), Fix: ""})

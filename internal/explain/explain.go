@@ -15,6 +15,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/leasing"
 	"github.com/nacre-dev/nacre/internal/pluginhost"
 	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/upstream"
 	"github.com/nacre-dev/nacre/internal/watch"
 )
 
@@ -52,8 +53,8 @@ type Thinking struct {
 	BudgetUSD string `json:"budget_usd,omitempty"`
 	// Today is what is left of the day's budgets, where there are any, and
 	// VendorTools what may run at the vendor.
-	Today       []installation.DayBudget `json:"budget_today,omitempty"`
-	VendorTools []string                 `json:"vendor_tools,omitempty"`
+	Today       []upstream.DayBudget `json:"budget_today,omitempty"`
+	VendorTools []string             `json:"vendor_tools,omitempty"`
 }
 
 // Tool is what would become of a call, of a session that has read
@@ -69,7 +70,7 @@ type Tool struct {
 }
 
 // LeftToday says what is left of the day's budgets; empty where there are none.
-func (e Explanation) LeftToday() string { return installation.LeftToday(e.Today) }
+func (e Explanation) LeftToday() string { return upstream.LeftToday(e.Today) }
 
 // Asked is the run that is asked about.
 type Asked struct {
@@ -133,17 +134,17 @@ func Run(ctx context.Context, inst *installation.Installation, run Asked) (Expla
 }
 
 func thinkingOf(inst *installation.Installation, group nacre.Group) (t Thinking, err error) {
-	places, err := inst.Upstreams()
+	places, err := upstream.Places(inst)
 	if err != nil {
 		return t, &config.Error{Err: err}
 	}
 	var from []string
-	for _, p := range slices.DeleteFunc(slices.Clone(places), installation.Lacking) {
+	for _, p := range slices.DeleteFunc(slices.Clone(places), upstream.Lacking) {
 		from = append(from, p.KeyFrom)
 	}
-	t.Model, t.Key, t.BudgetUSD = installation.Hosts(places), strings.Join(from, ", "), inst.Config.Model.BudgetUSD
+	t.Model, t.Key, t.BudgetUSD = upstream.Hosts(places), strings.Join(from, ", "), inst.Config.Model.BudgetUSD
 	t.VendorTools = inst.Config.VendorTools(group)
-	t.Today, err = inst.Rooms(group)
+	t.Today, err = upstream.Rooms(inst, group)
 	return t, err
 }
 

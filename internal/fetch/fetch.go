@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/asking"
 	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/handler"
 	"github.com/nacre-dev/nacre/internal/installation"
@@ -95,7 +96,7 @@ func fetch(ctx context.Context, s *basis.Basis, f fetching) (verify.Fetched, err
 	if err := os.Mkdir(sockets, 0o700); err != nil {
 		return verify.Fetched{}, err
 	}
-	notice := installation.Notice{Recorder: s.Recorder, Tell: s.Tell}
+	notice := asking.Notice{Recorder: s.Recorder, Tell: s.Tell}
 	out, err := handler.OpenWay(s.Session, s.Inst, sockets, f.rules, notice, func(err error) {
 		s.Warn(nacre.Step{Kind: nacre.StepResult, Name: "fetch", Text: "the way out ended: " + err.Error(), IsError: true})
 	})

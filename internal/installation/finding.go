@@ -2,10 +2,8 @@ package installation
 
 import (
 	"context"
-	"path/filepath"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/layering"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 )
 
@@ -23,28 +21,15 @@ type Finding struct {
 	Repair func(ctx context.Context, tell func(text string)) error `json:"-"`
 }
 
+// Unread says that what config.toml names cannot be read.
+func Unread(err error) Finding {
+	return Finding{Name: "config", Status: "fail", Text: err.Error(), Fix: "no session that needs it works until it is there, or out of config.toml"}
+}
+
 // SystemMounts are the machine's tool folders, where the backend shows them.
 func SystemMounts(box sandbox.Backend) []nacre.Mount {
 	if !box.HostTools() {
 		return nil
 	}
 	return sandbox.SystemMounts()
-}
-
-// Layers is what layers over a commit's files are tried on (P-03).
-func Layers(inst *Installation, box sandbox.Backend) layering.Machine {
-	return layering.Machine{
-		Box: box, System: SystemMounts(box), Dir: filepath.Join(inst.Registry.Paths().State, "bases"), Version: inst.Options.Version,
-		Now: inst.Options.Now,
-	}
-}
-
-// LayeredBases is where the bases of commits are that stages are layers over; empty where
-// this machine or this backend lays no layers.
-func LayeredBases(ctx context.Context, inst *Installation, box sandbox.Backend) string {
-	m := Layers(inst, box)
-	if layering.Work(ctx, m) != nil {
-		return ""
-	}
-	return m.Dir
 }

@@ -1,10 +1,9 @@
 // Package installation is what one installation of nacre is opened with: its
-// folders, config, keys, policy, budgets and programs. It is data that the rooms
+// folders, config, keys, policy and programs. It is data that the rooms
 // above are handed; it starts no session and decides nothing.
 package installation
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -18,10 +17,8 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
-	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/ledger"
-	"github.com/nacre-dev/nacre/internal/model"
 	"github.com/nacre-dev/nacre/internal/redact"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/revocation"
@@ -194,25 +191,6 @@ func (inst *Installation) Program(name string) string {
 	return inst.Options.Executable
 }
 
-// Brains are what this installation can let an agent be.
-func (inst *Installation) Brains(named string) brain.Options {
-	places, err := inst.Upstreams()
-	if err != nil {
-		places = nil // the run that needs one says why
-	}
-	if named == "" {
-		named = inst.Config.Model.Name
-	}
-	return brain.Options{
-		ClaudePath: inst.Options.Getenv("NACRE_CLAUDE"), Path: inst.Options.Getenv("PATH"), Model: named,
-		KeyFrom: keyFor(places, model.Anthropic), OpenAIFrom: cmp.Or(keyFor(places, model.Chat), keyFor(places, model.Responses)),
-		Responses: keyFor(places, model.Chat) == "", ResponsesFrom: keyFor(places, model.Responses),
-		KeyHelp: cmp.Or(helpFor(places, model.Anthropic), inst.Config.Model.KeyHelp()), OpenAIHelp: cmp.Or(helpFor(places, model.Chat), helpFor(places, model.Responses)),
-		ResponsesHelp: helpFor(places, model.Responses),
-		CodexPath:     inst.Options.Getenv("NACRE_CODEX"), ACP: agent(inst.Config.Brain.ACP),
-	}
-}
-
 // Principal is who a session's calls act for. Roles come from the config, the
 // justification from the operator's task: nothing from inside.
 func (inst *Installation) Principal(group nacre.Group, session nacre.SessionID, task string) nacre.Principal {
@@ -258,10 +236,6 @@ func RandomHex() string {
 
 // SourceCore is who the core is in events and records.
 const SourceCore = "core"
-
-func agent(c config.ACP) brain.ACP {
-	return brain.ACP{Command: c.Command, Folders: c.Folders, Env: c.Env, Mode: c.Mode}
-}
 
 // AuditorRole judges finished work.
 const AuditorRole = "auditor"

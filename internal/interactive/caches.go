@@ -11,7 +11,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/home"
-	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/layering"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/seal"
@@ -88,7 +87,7 @@ func openCaches(ctx context.Context, s *seal.Session, project string) (Caches, e
 
 // layers lie over the caches of the host's tools, where this machine lays them.
 func layers(ctx context.Context, s *seal.Session, opened *home.Caches, shown []nacre.Mount) ([]nacre.Mount, error) {
-	laid := len(shown) > 0 && layering.Work(ctx, installation.Layers(s.Inst, s.Sandbox())) == nil
+	laid := len(shown) > 0 && layering.Work(ctx, layering.Of(s.Sandbox(), s.Inst.Registry.Paths(), s.Inst.Options.Version, s.Inst.Options.Now)) == nil
 	if !laid {
 		return nil, nil // they end with the session
 	}

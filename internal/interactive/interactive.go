@@ -52,7 +52,7 @@ type Program struct {
 
 // Find finds the agent's program, and says what it lacks.
 func Find(ctx context.Context, inst *installation.Installation, a Agent) (Program, error) {
-	found, err := brain.NamedTerminal(a.Name, inst.Brains(""), own(inst.Config.Agents))
+	found, err := brain.NamedTerminal(a.Name, agent.Brains(inst, ""), own(inst.Config.Agents))
 	if err != nil {
 		return Program{}, &config.Error{Err: err}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/basis"
+	"github.com/nacre-dev/nacre/internal/layering"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/process"
 	"github.com/nacre-dev/nacre/internal/reach"
@@ -26,6 +27,16 @@ const (
 type Apart struct {
 	Session *basis.Basis
 	Reach   *reach.Reach
+}
+
+// Bases is where the bases are that the folders of checks and agents can be layers over; empty
+// where this machine or the session's backend lays no layers.
+func Bases(ctx context.Context, s *basis.Basis) string {
+	m := layering.Of(s.Sandbox(), s.Inst.Registry.Paths(), s.Inst.Options.Version, s.Inst.Options.Now)
+	if layering.Work(ctx, m) != nil {
+		return ""
+	}
+	return m.Dir
 }
 
 // Check runs a command over the code in a folder, which may be a layer over a base. What it prints

@@ -46,6 +46,15 @@ type Machine struct {
 	Now     func() time.Time
 }
 
+// Of is what layers are tried on where sandboxes of a backend work, for this version of nacre.
+func Of(box sandbox.Backend, paths registry.Paths, version string, now func() time.Time) Machine {
+	m := Machine{Box: box, Dir: filepath.Join(paths.State, "bases"), Version: version, Now: now}
+	if box.HostTools() {
+		m.System = sandbox.SystemMounts()
+	}
+	return m
+}
+
 // tried is what trying once has said: it holds for one boot, one backend and
 // one nacre, and a failure for a while.
 type tried struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/asking"
 	"github.com/nacre-dev/nacre/internal/budget"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/installation"
@@ -17,6 +18,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/model"
 	"github.com/nacre-dev/nacre/internal/receipt"
 	"github.com/nacre-dev/nacre/internal/session"
+	"github.com/nacre-dev/nacre/internal/upstream"
 )
 
 // Meter counts what a session's brain costs.
@@ -66,14 +68,14 @@ func (m *Meter) Told() (host, dollars, today string) {
 // Serve opens the gateway: the brain inside speaks to it with a token that
 // is worth nothing elsewhere; the key is added on the host (M-04).
 func (m *Meter) Serve() error {
-	places, err := m.inst.Upstreams()
+	places, err := upstream.Places(m.inst)
 	if err != nil {
 		return &config.Error{Err: err}
 	}
-	if !slices.ContainsFunc(places, func(p installation.Place) bool { return !installation.Lacking(p) }) {
+	if !slices.ContainsFunc(places, func(p upstream.Place) bool { return !upstream.Lacking(p) }) {
 		return &installation.NotReady{What: "no model key", Next: m.inst.Config.Model.KeyHelp()}
 	}
-	prices, err := m.inst.Prices(m.inst.Config.Model.Prices)
+	prices, err := upstream.Prices(m.inst, m.inst.Config.Model.Prices)
 	if err != nil {
 		return &config.Error{Err: err}
 	}
@@ -81,7 +83,7 @@ func (m *Meter) Serve() error {
 	if err != nil {
 		return err
 	}
-	m.upstream = installation.Hosts(places)
+	m.upstream = upstream.Hosts(places)
 	upstreams := make([]model.Upstream, 0, len(places))
 	for _, p := range places {
 		if p.Vendor != "" {
@@ -97,7 +99,7 @@ func (m *Meter) Serve() error {
 	}
 	m.Gateway, err = model.New(model.Options{
 		Client:    &http.Client{Transport: transport},
-		Upstreams: upstreams, SessionToken: m.Token, Budget: m.limit, Prices: prices, Record: installation.Notice{Recorder: m.session.Recorder, Tell: m.options.Tell},
+		Upstreams: upstreams, SessionToken: m.Token, Budget: m.limit, Prices: prices, Record: asking.Notice{Recorder: m.session.Recorder, Tell: m.options.Tell},
 		Session: m.session.ID(), Group: m.session.Group(), Now: m.inst.Options.Now, Oversight: model.Oversight{Observe: m.options.Observe, Revoked: m.options.Revoked},
 		Days: book, DayLimits: days, Agent: m.options.Agent, VendorTools: m.inst.Config.VendorTools(m.session.Group()),
 	})
@@ -147,7 +149,7 @@ func (m *Meter) narrow() (book *model.Daybook, days budget.DayLimits, err error)
 	if limit -= m.Earlier.MicroUSD; limit <= 0 {
 		return nil, days, config.Errorf("the budget of this work is spent: raise budget_usd under [model] in config.toml to go on")
 	}
-	if book, err = m.inst.Daybook(); err != nil {
+	if book, err = upstream.Daybook(m.inst); err != nil {
 		return nil, days, err
 	}
 	all, one, err := m.inst.Config.DayLimits(m.session.Group())
@@ -163,6 +165,6 @@ func (m *Meter) narrow() (book *model.Daybook, days budget.DayLimits, err error)
 		return nil, days, config.Errorf("%s of %s is spent: it refills at %s; budget_usd_day in config.toml sets it",
 			room.Which, budget.Dollars(room.Limit), room.Refill.Format("2006-01-02 15:04 MST"))
 	}
-	m.limit, m.today = limit, installation.LeftToday(installation.DayBudgets(rooms))
+	m.limit, m.today = limit, upstream.LeftToday(upstream.DayBudgets(rooms))
 	return book, days, nil
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/egress"
-	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/leasing"
 	"github.com/nacre-dev/nacre/internal/watch"
 )
@@ -151,7 +150,7 @@ func (r *Reach) Serve(hold time.Duration) error {
 	}
 	return errors.Join(on.Listen(nacre.EgressSocket, func(ctx context.Context, listener *net.UnixListener) error {
 		return proxy.Serve(ctx, r.watch.Listener(listener))
-	}), r.Services.Serve(on.Session), r.leases.ServeSSH(installation.Noticed(on.Warn)))
+	}), r.Services.Serve(on.Session), r.leases.ServeSSH(asking.Noticed(on.Warn)))
 }
 
 // options are the proxy's, with the stages that stand around it (ARCHITECTURE.md).
@@ -159,7 +158,7 @@ func (r *Reach) options(hold time.Duration) (egress.Options, error) {
 	on := r.on
 	options, err := r.leases.Into(r.Services.Into(egress.Options{
 		Rules:   on.Rules,
-		Record:  r.watch.Recorder(installation.Notice{Recorder: on.Recorder, Tell: installation.Noticed(on.Tell), Warn: installation.Noticed(on.Warn)}),
+		Record:  r.watch.Recorder(asking.Notice{Recorder: on.Recorder, Tell: asking.Noticed(on.Tell), Warn: asking.Noticed(on.Warn)}),
 		Asking:  egress.Asking{Propose: r.proposer.Told(), Hold: hold},
 		Inspect: egress.Inspection{Each: r.watch.Inspect, PassOpaque: r.watch.StopsNothing()},
 		Revoked: egress.Revocation{All: r.watch.Revoked, Rule: r.withheld()},

@@ -8,7 +8,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/installation"
 )
 
-// Session is what is known of a session whose work nothing verified: a visit, or one that was cut short.
+// Session is what is known of a session at its end: of a run, of a visit, or of one that was cut short.
 type Session struct {
 	ID            nacre.SessionID
 	Group         nacre.Group
@@ -17,22 +17,27 @@ type Session struct {
 	Task, Project string
 	Brain         string // with its version
 	Sandbox       string // the backend
-	// Commit is that by which its work had landed; empty where it had not.
-	Commit string
-	Facts  map[string]string
+	// Base is the commit that its work began from, and Commit that by which it had landed; empty
+	// where there is none.
+	Base, Commit string
+	// Verdicts are those on its work, if it was verified.
+	Verdicts []audit.ReceiptVerdict
+	Facts    map[string]string
 	// Chains are those of its openings, at least one.
 	Chains []string
 }
 
-// WriteSession signs what a session did by its records, and says where that is kept (M-16).
-func WriteSession(inst *installation.Installation, s Session) (string, error) {
+// WriteSession signs what a session did by its records, and says where that is kept (M-16) and
+// what it counted.
+func WriteSession(inst *installation.Installation, s Session) (path string, counts audit.ReceiptCounts, err error) {
 	counts, cost, err := Count(inst, s.Chains)
 	if err != nil {
-		return "", err
+		return "", counts, err
 	}
-	return WriteReceipt(inst, audit.Receipt{
+	path, err = WriteReceipt(inst, audit.Receipt{
 		Session: s.ID, Group: s.Group, Started: s.Started, Finished: inst.Options.Now().Round(time.Nanosecond), TaskDigest: TaskDigest(s.Task),
-		Outcome: s.Outcome, Project: s.Project, MergeCommit: s.Commit, Brain: s.Brain, Sandbox: s.Sandbox, PolicyDigest: inst.Policy.Version(),
-		Counts: counts, Cost: cost, Facts: s.Facts,
+		Outcome: s.Outcome, Project: s.Project, BaseCommit: s.Base, MergeCommit: s.Commit, Brain: s.Brain, Sandbox: s.Sandbox, PolicyDigest: inst.Policy.Version(),
+		Verdicts: s.Verdicts, Counts: counts, Cost: cost, Facts: s.Facts,
 	}, s.Chains[len(s.Chains)-1])
+	return path, counts, err
 }

@@ -83,7 +83,7 @@ func (s *Session) CutReceipt(ctx context.Context, outcome, task, project string,
 	if c != nil {
 		facts["tripwire"], facts["what"], facts["revocation"] = c.Wire, c.What, c.Revoked
 	}
-	path, err := receipt.WriteSession(s.Inst, receipt.Session{
+	path, _, err := receipt.WriteSession(s.Inst, receipt.Session{
 		ID: s.ID(), Group: s.Group(), Started: s.Started, Outcome: outcome, Task: task, Project: project, Brain: s.Agent, Sandbox: s.Sandbox().Name(), Commit: commit, Facts: facts, Chains: chains,
 	})
 	if c != nil {

@@ -95,7 +95,7 @@ func (s *Session) open(ctx context.Context, later bool) error {
 		return r.Writable(err)
 	}
 	s.questions.Follow(s.Session)
-	s.Model = metering.New(r, s.Session, metering.Options{Agent: s.Agent, Tell: installation.Noticed(s.Tell), Observe: s.overhear, Revoked: s.revoked})
+	s.Model = metering.New(r, s.Session, metering.Options{Agent: s.Agent, Tell: asking.Noticed(s.Tell), Observe: s.overhear, Revoked: s.revoked})
 	if err := s.recordOpen(ctx); err != nil {
 		return err
 	}

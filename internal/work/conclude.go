@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/children"
 	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/internal/receipt"
@@ -82,20 +81,12 @@ func conclude(ctx context.Context, s *seal.Session, report Report, spec task.Spe
 	if err := errors.Join(registry.KeepResult(s.Dir(), report.RunResult), tidy(s, &report, spec.Held), s.Close(ctx, outcome, true)); err != nil {
 		return report, err
 	}
-	r := s.Inst
-	counts, cost, err := receipt.Count(r, chains)
-	if err != nil {
-		return report, err
-	}
-	report.Denied, report.Asked, report.Redacted = int(counts.Denied), int(counts.Asked), int(counts.Redacted)
-	report.Duration = r.Options.Now().Sub(s.Started)
-	written := audit.Receipt{
-		Session: s.ID(), Group: s.Group(), Started: s.Started, Finished: r.Options.Now(), TaskDigest: receipt.TaskDigest(spec.Task),
-		Outcome: outcome, Project: spec.Project, BaseCommit: report.Base, MergeCommit: report.Commit, Brain: s.Agent,
-		Sandbox: s.Sandbox().Name(), PolicyDigest: r.Policy.Version(), Verdicts: receipt.Verdicts(report.RunResult), Counts: counts, Cost: cost,
-		Facts: children.Facts(spec.Parent, report.Children),
-	}
-	report.Receipt, err = receipt.WriteReceipt(r, written, chains[len(chains)-1])
+	report.Duration = s.Inst.Options.Now().Sub(s.Started)
+	path, counts, err := receipt.WriteSession(s.Inst, receipt.Session{
+		ID: s.ID(), Group: s.Group(), Started: s.Started, Outcome: outcome, Task: spec.Task, Project: spec.Project, Brain: s.Agent, Sandbox: s.Sandbox().Name(),
+		Base: report.Base, Commit: report.Commit, Verdicts: receipt.Verdicts(report.RunResult), Facts: children.Facts(spec.Parent, report.Children), Chains: chains,
+	})
+	report.Receipt, report.Denied, report.Asked, report.Redacted = path, int(counts.Denied), int(counts.Asked), int(counts.Redacted)
 	return report, err
 }
 

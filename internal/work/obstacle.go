@@ -10,6 +10,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/repo"
 	"github.com/nacre-dev/nacre/internal/task"
+	"github.com/nacre-dev/nacre/internal/upstream"
 )
 
 // maxNamed is how many changed files an obstacle names.
@@ -58,7 +59,7 @@ func confirm(ctx context.Context, inst *installation.Installation, run Run, spec
 		return err
 	}
 	if agent.Name() != brain.ReplayName && spec.Model != "" {
-		priced, err := inst.Priced(spec.Model)
+		priced, err := upstream.Priced(inst, spec.Model)
 		if err != nil {
 			return err
 		}

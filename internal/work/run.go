@@ -622,7 +622,7 @@ func bases(ctx context.Context, s *seal.Session, spec task.Spec) string {
 	if spec.Tries > 1 || spec.Order != nil || spec.Audited != nil || s.Plugins.ShowsProject() {
 		return ""
 	}
-	return installation.LayeredBases(ctx, s.Inst, s.Sandbox())
+	return launch.Bases(ctx, s.Basis)
 }
 
 // launchBrain seals the brain over its private clone, whose git folder it cannot write.

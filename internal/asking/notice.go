@@ -1,4 +1,4 @@
-package installation
+package asking
 
 import (
 	"context"
@@ -124,18 +124,5 @@ func Noticed(tell func(nacre.Step)) func(nacre.Step) {
 		if !again {
 			tell(s)
 		}
-	}
-}
-
-// OneAtATime lets several goroutines tell, and keeps them apart.
-func OneAtATime(tell func(nacre.Step)) func(nacre.Step) {
-	if tell == nil {
-		return func(nacre.Step) {}
-	}
-	var mu sync.Mutex
-	return func(s nacre.Step) {
-		mu.Lock()
-		defer mu.Unlock()
-		tell(s)
 	}
 }

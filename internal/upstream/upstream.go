@@ -1,6 +1,9 @@
-package installation
+// Package upstream is where models are asked: the places of an installation, with where the key
+// for each is from, what their models cost, and what is left of the day's budgets.
+package upstream
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"os"
@@ -10,6 +13,7 @@ import (
 
 	"github.com/nacre-dev/nacre/internal/budget"
 	"github.com/nacre-dev/nacre/internal/config"
+	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/model"
 )
 
@@ -21,13 +25,13 @@ type Place struct {
 	Vendor string
 }
 
-// Upstreams are the places that the operator named, then the vendors' own for
+// Places are those that the operator named, then the vendors' own for
 // what no named one speaks. One whose key is missing cannot be asked, and what
 // it was named for is not sent to a vendor's instead.
-func (inst *Installation) Upstreams() ([]Place, error) {
+func Places(inst *installation.Installation) ([]Place, error) {
 	var places []Place
 	for _, c := range inst.Config.Model.Upstreams {
-		p, err := inst.place(c)
+		p, err := placeOf(inst, c)
 		if err != nil {
 			return nil, err
 		}
@@ -53,7 +57,7 @@ func (inst *Installation) Upstreams() ([]Place, error) {
 		if named(c.dialects[0]) { // the operator has another place for this
 			continue
 		}
-		if p, ok := inst.signedIn(c.dialects[0]); ok {
+		if p, ok := signedIn(inst, c.dialects[0]); ok {
 			places = append(places, p)
 			continue
 		}
@@ -71,7 +75,7 @@ func (inst *Installation) Upstreams() ([]Place, error) {
 
 // signedIn is the place that a subscription login opens, where the operator lets the
 // gateway use it and there is one (U-02).
-func (inst *Installation) signedIn(d model.Dialect) (Place, bool) {
+func signedIn(inst *installation.Installation, d model.Dialect) (Place, bool) {
 	vendor, host, path := "claude", "api.anthropic.com", ""
 	if d != model.Anthropic {
 		vendor, host, path = "codex", "chatgpt.com", "/backend-api/codex"
@@ -93,8 +97,8 @@ func (inst *Installation) signedIn(d model.Dialect) (Place, bool) {
 	}, true
 }
 
-// place reads what one upstream's entry names.
-func (inst *Installation) place(c config.Upstream) (Place, error) {
+// placeOf reads what one upstream's entry names.
+func placeOf(inst *installation.Installation, c config.Upstream) (Place, error) {
 	to, err := url.Parse(c.URL)
 	if err != nil {
 		return Place{}, err
@@ -104,7 +108,7 @@ func (inst *Installation) place(c config.Upstream) (Place, error) {
 		p.Dialects = append(p.Dialects, model.Dialect(d))
 	}
 	if c.Prices != "" {
-		if p.Prices, err = inst.Prices(c.Prices); err != nil {
+		if p.Prices, err = Prices(inst, c.Prices); err != nil {
 			return Place{}, err
 		}
 	}
@@ -128,7 +132,7 @@ func (inst *Installation) place(c config.Upstream) (Place, error) {
 }
 
 // Prices reads a table of prices; a name that is not absolute lies beside config.toml.
-func (inst *Installation) Prices(name string) (budget.Table, error) {
+func Prices(inst *installation.Installation, name string) (budget.Table, error) {
 	if name == "" {
 		return budget.ListPrices(), nil
 	}
@@ -147,12 +151,12 @@ func (inst *Installation) Prices(name string) (budget.Table, error) {
 }
 
 // Priced tells whether a model has a price anywhere that it could be asked.
-func (inst *Installation) Priced(name string) (bool, error) {
-	prices, err := inst.Prices(inst.Config.Model.Prices)
+func Priced(inst *installation.Installation, name string) (bool, error) {
+	prices, err := Prices(inst, inst.Config.Model.Prices)
 	if err != nil {
 		return false, &config.Error{Err: err}
 	}
-	places, err := inst.Upstreams()
+	places, err := Places(inst)
 	if err != nil {
 		return false, &config.Error{Err: err}
 	}
@@ -165,26 +169,50 @@ func (inst *Installation) Priced(name string) (bool, error) {
 	return err == nil, nil
 }
 
-// keyFor says where the key for a dialect is from; empty where nobody can be
-// asked in it.
-func keyFor(places []Place, d model.Dialect) string {
-	for _, p := range places {
-		if slices.Contains(p.Dialects, d) && p.KeyFrom != "" {
-			return p.KeyFrom
-		}
-	}
-	return ""
+// Key is what is known of the key for a dialect, in words.
+type Key struct {
+	// From is where it is from; empty where nobody can be asked in the dialect.
+	From string
+	// Help says how to give the place that the operator named for the dialect its key;
+	// empty where none lacks one.
+	Help string
 }
 
-// helpFor says how to give the place that the operator named for a dialect its
-// key; empty where none lacks one.
-func helpFor(places []Place, d model.Dialect) string {
+// Keys are those for the dialects that agents speak. Where the places cannot be read, nobody
+// can be asked: the run that needs one says why.
+func Keys(inst *installation.Installation) (anthropic, chat, responses Key) {
+	places, err := Places(inst)
+	if err != nil {
+		return Key{}, Key{}, Key{}
+	}
+	return keyFor(places, model.Anthropic), keyFor(places, model.Chat), keyFor(places, model.Responses)
+}
+
+func keyFor(places []Place, d model.Dialect) (k Key) {
 	for _, p := range places {
-		if slices.Contains(p.Dialects, d) && p.Lacks != "" {
-			return fmt.Sprintf("give %s its key, which [[model.upstream]] names: %s", p.URL.Host, p.Lacks)
+		if !slices.Contains(p.Dialects, d) {
+			continue
+		}
+		if k.From == "" {
+			k.From = p.KeyFrom
+		}
+		if k.Help == "" && p.Lacks != "" {
+			k.Help = fmt.Sprintf("give %s its key, which [[model.upstream]] names: %s", p.URL.Host, p.Lacks)
 		}
 	}
-	return ""
+	return k
+}
+
+// Check reads what config.toml names of models and sessions read when they need it (F-63).
+func Check(_ context.Context, inst *installation.Installation) (findings []installation.Finding) {
+	_, prices := Prices(inst, inst.Config.Model.Prices)
+	_, places := Places(inst)
+	for _, err := range []error{prices, places} {
+		if err != nil {
+			findings = append(findings, installation.Unread(err))
+		}
+	}
+	return findings
 }
 
 // Lacking tells a place that cannot be asked.

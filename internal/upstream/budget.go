@@ -1,4 +1,4 @@
-package installation
+package upstream
 
 import (
 	"fmt"
@@ -9,12 +9,13 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/budget"
 	"github.com/nacre-dev/nacre/internal/config"
+	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/model"
 )
 
 // Daybook is where every session of this installation accounts for what it spends: those of
 // all its machines, where it has a store.
-func (inst *Installation) Daybook() (*model.Daybook, error) {
+func Daybook(inst *installation.Installation) (*model.Daybook, error) {
 	zone, err := inst.Config.Model.Zone()
 	if err != nil {
 		return nil, &config.Error{Err: err}
@@ -26,8 +27,8 @@ func (inst *Installation) Daybook() (*model.Daybook, error) {
 }
 
 // Rooms are what is left today of the budgets that hold for a group.
-func (inst *Installation) Rooms(group nacre.Group) ([]DayBudget, error) {
-	book, err := inst.Daybook()
+func Rooms(inst *installation.Installation, group nacre.Group) ([]DayBudget, error) {
+	book, err := Daybook(inst)
 	if err != nil {
 		return nil, err
 	}
