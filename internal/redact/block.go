@@ -16,7 +16,7 @@ const (
 // of their columns. Such a document is redacted before it is cut into rows.
 func Joined(raw []byte) bool {
 	text := view(raw)
-	return strings.Contains(text, "-----BEGIN") && strings.Contains(text, "PRIVATE") || strings.Contains(text, "[[") || strings.Contains(text, "],")
+	return strings.Contains(text, "PRIVATE") && strings.Contains(text, "-----BEGIN") || strings.Contains(text, "[[") || strings.Contains(text, "],")
 }
 
 // keyBlock is a private key that was begun in one string and goes on in others,

@@ -16,13 +16,14 @@ const (
 	MaxPaths = 64
 	// maxPath is the longest path that is told, in bytes.
 	maxPath = 256
+	// maxOption is the longest option of a command that is looked at, in bytes, with its quotes.
+	maxOption = 32
+	// minCard is the length of the shortest number that is looked at.
+	minCard = 13
+	// maxPlaces is how many keys are remembered by their place in an object, knownKeys how many
+	// of all documents, and maxKept the longest of these, in bytes.
+	maxPlaces, knownKeys, maxKept = 32, 1024, 64
 )
-
-// maxOption is the longest option of a command that is looked at, in bytes, with its quotes.
-const maxOption = 32
-
-// minCard is the length of the shortest number that is looked at.
-const minCard = 13
 
 // ErrNotJSON is what JSON returns for bytes that are not one JSON value in UTF-8.
 var ErrNotJSON = errors.New("not JSON")
@@ -68,8 +69,6 @@ type walker struct {
 	more   int
 	// steps lead from the root to here.
 	steps [MaxDepth + 1]step
-	// seen are keys that were looked at: those of a row come again in the next.
-	seen [knownKeys]knownKey
 	// block follows a private key through the strings that its lines stand in.
 	block keyBlock
 	// columns are what the last list of names says of the lists that follow it.
@@ -78,18 +77,16 @@ type walker struct {
 	jwk bool
 	// last are the keys by their place in an object, as they were spelled, for
 	// rows have theirs in one order.
-	last [knownKeys]spelled
+	last [maxPlaces]spelled
 }
 
 // spelled is a clean key with its quotes and its colon.
 type spelled struct {
 	text string
-	key  knownKey
+	key  *knownKey
 }
 
-// knownKeys is how many keys are remembered, a power of two.
-const knownKeys = 32
-
+// knownKey is what a key's name says. It does not change.
 type knownKey struct {
 	name  string
 	clean bool
@@ -103,19 +100,25 @@ type knownKey struct {
 	label bool
 }
 
-// known is what a key's name says, looked up once for the rows that share it.
+// known is what a key's name says. That of a clean name is kept, for one document
+// mostly has the keys of the one before it.
 func (w *walker) known(name string) *knownKey {
-	slot := uint(len(name))
-	if len(name) > 0 {
-		slot = slot*31 + uint(name[0])*7 + uint(name[len(name)-1])*3 + uint(name[len(name)/2])
+	slot := uint32(len(name))
+	for i := range min(len(name), maxKept) {
+		slot = (slot ^ uint32(name[i])) * 16777619 // FNV-1a
 	}
-	k := &w.seen[slot%knownKeys]
-	if k.name != name || name == "" {
-		_, found := w.engine.String(name)
-		*k = w.engine.meaning(name)
-		k.clean = !found && !strings.HasPrefix(name, Marker)
+	kept := &w.engine.keys[slot>>16%knownKeys]
+	if k := kept.Load(); k != nil && k.name == name {
+		return k
 	}
-	return k
+	_, found := w.engine.String(name)
+	k := w.engine.meaning(name)
+	k.clean = !found && !strings.HasPrefix(name, Marker)
+	if k.clean && len(name) <= maxKept {
+		k.name = strings.Clone(name) // it is part of a document
+		kept.Store(&k)
+	}
+	return &k
 }
 
 // step is one level of a path.
@@ -139,13 +142,8 @@ func (w *walker) space() {
 }
 
 func (w *walker) blanks() {
-	for w.at < len(w.text) {
-		switch w.text[w.at] {
-		case ' ', '\t', '\n', '\r':
-			w.at++
-		default:
-			return
-		}
+	for b := w.peek(); b == ' ' || b == '\t' || b == '\n' || b == '\r'; b = w.peek() {
+		w.at++
 	}
 }
 
@@ -276,7 +274,7 @@ func (w *walker) object(n naming) {
 
 // expected takes the key that the last object had at this place, or returns nil.
 func (w *walker) expected(place int) *knownKey {
-	last := &w.last[place%knownKeys]
+	last := &w.last[place%maxPlaces]
 	end := w.at + len(last.text)
 	if last.text == "" || end > len(w.text) || w.text[w.at:end] != last.text {
 		return nil
@@ -284,7 +282,7 @@ func (w *walker) expected(place int) *knownKey {
 	w.at = end
 	here := &w.steps[w.depth]
 	here.key, here.isIndex = last.key.name, false
-	return &last.key
+	return last.key
 }
 
 // member reads a key and its colon, or returns nil.
@@ -299,7 +297,7 @@ func (w *walker) member(place int, renamed *int) *knownKey {
 		return nil
 	}
 	if known.clean && w.at-start == len(known.name)+3 && w.text[start+1:start+1+len(known.name)] == known.name {
-		w.last[place%knownKeys] = spelled{w.text[start:w.at], *known}
+		w.last[place%maxPlaces] = spelled{w.text[start:w.at], known}
 	}
 	return known
 }

@@ -1,7 +1,8 @@
 // Package redact promises that credentials and personal numbers do not leave
 // in what it lets through: results, errors, logs and transcripts go through one
 // engine (D-15, K-15). Its time is linear in its input whatever that input is,
-// and it allocates nothing where there is nothing to hide.
+// and it allocates nothing where there is nothing to hide, but for the names of
+// members that it keeps.
 //
 // It does not promise to know every secret: what has no form, no name before
 // it and no checksum looks like any other word. It decides on bytes alone, and
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 	"unsafe"
 
@@ -32,6 +34,8 @@ type Engine struct {
 	suspects suspects
 	// rooms holds what decoding needs between two searches.
 	rooms sync.Pool
+	// keys are names of JSON's members, with what they say.
+	keys *[knownKeys]atomic.Pointer[knownKey]
 }
 
 // keyword is what to look for around one: by a switch and not by a function
@@ -135,7 +139,7 @@ var shared = sync.OnceValue(build)
 func New() *Engine { return &Engine{} }
 
 func build() *Engine {
-	e := &Engine{secretNames: set(secretNames), holders: set(holders)}
+	e := &Engine{secretNames: set(secretNames), holders: set(holders), keys: new([knownKeys]atomic.Pointer[knownKey])}
 	var words []string
 	add := func(k keyword, spellings ...string) {
 		for range spellings {
