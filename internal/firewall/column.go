@@ -26,9 +26,9 @@ const (
 type column struct {
 	// name is in its quotes, as it is spelled.
 	name []byte
-	// present counts the rows that have the field; numbers, truths, falses and
-	// words those where it is such a value.
-	present, numbers, truths, falses, words int
+	// present counts the rows that have the field; numbers, truths and falses
+	// those where it is such a value.
+	present, numbers, truths, falses int
 	// sampled is how many of the first rows have the field.
 	sampled       int
 	min, max, sum float64
@@ -39,6 +39,8 @@ type column struct {
 	distinct [maxDistinct]word
 	known    int
 	more     bool
+	// last is which of them came last.
+	last int
 }
 
 type word struct {
@@ -68,9 +70,15 @@ func (g *collector) row(c *cursor, depth int) {
 		return
 	}
 	n := 0
-	for c.more(n == 0, '}') {
-		g.field(c, depth, n)
-		n++
+	for ; ; n++ {
+		if n < len(g.columns) && c.expected(g.columns[n].name, n) { // rows mostly have the same fields in the same order
+			g.columns[n].value(c, depth, g.rows < sampleRows)
+			continue
+		}
+		if !c.more(n == 0, '}') {
+			break
+		}
+		g.field(c, depth)
 	}
 	c.fields = max(c.fields, n)
 	if g.rows++; g.rows == sampleRows {
@@ -78,17 +86,26 @@ func (g *collector) row(c *cursor, depth int) {
 	}
 }
 
-// field reads the n-th member of a row. Rows mostly have the same fields in
-// the same order, so the n-th column is looked at first.
-func (g *collector) field(c *cursor, depth, n int) {
-	if c.peek() == '"' && n < len(g.columns) {
-		col := &g.columns[n]
-		if end := c.at + len(col.name); end < len(c.data) && c.data[end] == ':' && string(c.data[c.at:end]) == string(col.name) {
-			c.at = end + 1
-			col.value(c, depth, g.rows < sampleRows)
-			return
+// expected takes the name of the n-th member and its colon, or nothing where they are not
+// spelled so.
+func (c *cursor) expected(name []byte, n int) bool {
+	at := c.at
+	if n > 0 {
+		if at == len(c.data) || c.data[at] != ',' {
+			return false
 		}
+		at++
 	}
+	end := at + len(name)
+	if c.bad || end >= len(c.data) || c.data[end] != ':' || string(c.data[at:end]) != string(name) {
+		return false
+	}
+	c.at = end + 1
+	return true
+}
+
+// field reads a member of a row.
+func (g *collector) field(c *cursor, depth int) {
 	name := c.key()
 	if col := g.find(name); col != nil && !c.bad {
 		col.value(c, depth, g.rows < sampleRows)
@@ -134,13 +151,19 @@ func (k *column) value(c *cursor, depth int, sample bool) {
 	start := c.at
 	switch {
 	case b == '"':
+		if k.repeated(c) {
+			return
+		}
 		c.text()
-		k.words++
 		if !k.more && !c.bad {
 			k.word(c.data[start:c.at])
 		}
 	case b == '-' || isDigit(b):
-		k.number(c.number())
+		if v, ok := c.short(); ok {
+			k.number(v, c.data[start:c.at])
+		} else if v, ok = parse(c.number()); ok {
+			k.number(v, c.data[start:c.at])
+		}
 	default:
 		c.skip(depth)
 		switch b {
@@ -152,9 +175,25 @@ func (k *column) value(c *cursor, depth int, sample bool) {
 	}
 }
 
+// repeated takes the word that the row before had.
+func (k *column) repeated(c *cursor) bool {
+	if k.known == 0 {
+		return false
+	}
+	w := &k.distinct[k.last]
+	end := c.at + len(w.quoted)
+	if end > len(c.data) || string(c.data[c.at:end]) != string(w.quoted) {
+		return false
+	}
+	c.at = end
+	w.n++
+	return true
+}
+
 func (k *column) word(quoted []byte) {
 	for i := range k.distinct[:k.known] {
 		if w := &k.distinct[i]; string(w.quoted) == string(quoted) {
+			k.last = i
 			w.n++
 			return
 		}
@@ -164,14 +203,11 @@ func (k *column) word(quoted []byte) {
 		return
 	}
 	k.distinct[k.known] = word{quoted, 1}
+	k.last = k.known
 	k.known++
 }
 
-func (k *column) number(spelled []byte) {
-	v, ok := float(spelled)
-	if !ok {
-		return
-	}
+func (k *column) number(v float64, spelled []byte) {
 	if k.numbers == 0 || v < k.min {
 		k.min, k.lowest = v, spelled
 	}
@@ -185,31 +221,45 @@ func (k *column) number(spelled []byte) {
 // exact are the powers of ten that a float64 holds exactly.
 var exact = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 
+// short moves over a number without an exponent that takes no more bytes than exact has
+// powers, so that it is exact in a float64; it moves over no other.
+func (c *cursor) short() (v float64, ok bool) {
+	data, at := c.data, c.at
+	if data[at] == '-' {
+		at++
+	}
+	first, whole, decimals := at, int64(0), 0
+	for ; at < len(data) && isDigit(data[at]); at++ {
+		whole = whole*10 + int64(data[at]-'0')
+	}
+	if at == first || at > first+1 && data[first] == '0' {
+		return 0, false
+	}
+	if at < len(data) && data[at] == '.' {
+		point := at
+		for at++; at < len(data) && isDigit(data[at]); at++ {
+			whole = whole*10 + int64(data[at]-'0')
+		}
+		if decimals = at - point - 1; decimals == 0 {
+			return 0, false
+		}
+	}
+	if at-c.at > len(exact) || at < len(data) && data[at]|' ' == 'e' {
+		return 0, false
+	}
+	v = float64(whole) / exact[decimals]
+	if first > c.at {
+		v = -v
+	}
+	c.longest = max(c.longest, at-c.at)
+	c.at = at
+	return v, true
+}
+
 // float is the value of a number that was checked. It is not ok beyond what a
 // float64 holds.
 func float(spelled []byte) (v float64, ok bool) {
-	if len(spelled) <= len(exact) { // at most 15 digits: exact in a float64
-		whole, point, digits := int64(0), -1, spelled
-		if digits[0] == '-' {
-			digits = digits[1:]
-		}
-		for i, b := range digits {
-			switch {
-			case isDigit(b):
-				whole = whole*10 + int64(b-'0')
-			case b == '.':
-				point = i
-			default:
-				return parse(spelled)
-			}
-		}
-		v = float64(whole)
-		if point >= 0 {
-			v /= exact[len(digits)-1-point]
-		}
-		if len(digits) < len(spelled) {
-			v = -v
-		}
+	if v, ok = (&cursor{data: spelled}).short(); ok {
 		return v, true
 	}
 	return parse(spelled)
