@@ -145,7 +145,7 @@ func (b build) pages() (folder string, err error) {
 	if err := os.MkdirAll(man, 0o755); err != nil {
 		return "", err
 	}
-	command := exec.Command("go", "test", "-count=1", "-run", "^TestEveryCommandHasAManPage$", "./cmd/nacre")
+	command := exec.Command("go", "test", "-vet=off", "-count=1", "-run", "^TestEveryCommandHasAManPage$", "./cmd/nacre")
 	command.Dir, command.Stdout, command.Stderr = b.root, os.Stderr, os.Stderr
 	command.Env = append(os.Environ(), "NACRE_MAN="+man, "NACRE_MAN_VERSION="+b.version, "NACRE_MAN_DATE="+b.made.Format(time.RFC3339))
 	return folder, command.Run()
