@@ -31,7 +31,7 @@ in a sandbox, around the egress rules of this configuration, with files of the p
 that programs of this machine obey, and in installations of which a part is broken.
 Each is tried once more where nothing holds it, where it must get through. It reads and
 harms nothing but decoys of its own, reaches no network, and takes about a minute. Exit
-4 when one gets through, or proves nothing.
+4 when one gets through, or proves nothing; 3 when no sandbox starts.
 
 --fix repairs what can be repaired without a loss, and asks before each: what sessions
 left open that were killed, and old sessions that take too much room. Everything is tried

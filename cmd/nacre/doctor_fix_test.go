@@ -75,16 +75,33 @@ func TestDoctorMakesRoom(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
-// M-60: where no sandbox starts, that is what doctor says, with what puts it right, and no brain is
-// blamed for it.
-func TestDoctorBlamesNoBrainForAMachine(t *testing.T) {
+// M-60, U-41: where no sandbox starts, that is what each command says, with what puts it right. No brain is
+// blamed for it, and what is proved without a sandbox is proved.
+func TestWhereNoSandboxStarts(t *testing.T) {
 	t.Parallel()
 	i := install(t)
 	i.env = append(i.env, "OPENAI_API_KEY=key-of-the-test") // a brain that is ready
-	out, err := i.command("unshare", "-r", "sh", "-c", `echo 0 >/proc/sys/user/max_user_namespaces || exit 77; exec "$0" doctor`, filepath.Join(bin, "nacre")).CombinedOutput()
-	if exitCode(err) == 77 || errors.Is(err, exec.ErrNotFound) || bytes.Contains(out, []byte("unshare:")) {
-		t.Skipf("no user namespaces here: %s", out)
+	i.write("project/.envrc", "")
+	for _, c := range []struct {
+		command   []string
+		code      int
+		want, not string
+	}{
+		{[]string{"doctor"}, 4, "no sandbox starts, so no brain and no plugin was given a turn", "do not use this brain"},
+		{[]string{"explain", "--project", "project"}, 3, "the native sandbox cannot start", "sealed by"},
+		{[]string{"doctor", "--prove", "--project", "project"}, 3, "the native sandbox cannot start", "got through "},
+		{[]string{"doctor", "--prove", "--project", "project", "--json"}, 3, `"probe":".envrc","outcome":"not tried","reason":"no sandbox starts here"`, `"outcome":"got through"`},
+	} {
+		// the user that one is, which root is not everywhere
+		args := append([]string{"-c", "--keep-caps", "sh", "-c", `echo 0 >/proc/sys/user/max_user_namespaces || exit 77; exec "$0" "$@"`, filepath.Join(bin, "nacre")}, c.command...)
+		out, err := i.command("unshare", args...).CombinedOutput()
+		if exitCode(err) == 77 || errors.Is(err, exec.ErrNotFound) || bytes.Contains(out, []byte("unshare:")) {
+			t.Skipf("no user namespaces here: %s", out)
+		}
+		if exitCode(err) != c.code {
+			t.Errorf("%q ended with %v, want %d: %s", c.command, err, c.code, out)
+		}
+		has(t, string(out), c.want, "user.max_user_namespaces = 0", "sudo sysctl user.max_user_namespaces")
+		hasNo(t, string(out), c.not)
 	}
-	has(t, string(out), "user.max_user_namespaces = 0", "sudo sysctl user.max_user_namespaces", "no sandbox starts, so no brain and no plugin was given a turn")
-	hasNo(t, string(out), "do not use this brain")
 }

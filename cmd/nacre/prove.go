@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"text/tabwriter"
@@ -20,16 +21,16 @@ func (n nacre) prove(ctx context.Context, project string) error {
 		return err
 	}
 	progress := n.env.Printer(n.env.Stderr)
-	rows, err := assembly.Prove(ctx, rt, cmp.Or(project, "."), func(stage string) { progress.Mark("ok", "trying", stage) })
-	if err != nil {
-		return err
+	rows, stopped := assembly.Prove(ctx, rt, cmp.Or(project, "."), func(stage string) { progress.Mark("ok", "trying", stage) })
+	if len(rows) == 0 {
+		return stopped
 	}
 	if n.env.JSON {
 		err = n.env.PrintJSON(rows)
 	} else {
 		err = n.printProof(rows)
 	}
-	if err != nil {
+	if err = errors.Join(err, stopped); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(rows, func(r assembly.ProofRow) bool { return !r.Outcome.Holds() }) {
@@ -50,7 +51,12 @@ func (n nacre) printProof(rows []assembly.ProofRow) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	if without := count["not tried"]; without > 0 {
+		if _, err := fmt.Fprintf(n.env.Stdout, "\n%d not tried: no sandbox starts here", without); err != nil {
+			return err
+		}
+	}
 	_, err := fmt.Fprintf(n.env.Stdout, "\n%d tried: %d blocked, %d reported, %d not enforced on this machine, %d not testable on it, %d got through, %d unproven\n",
-		len(rows), count["blocked"], count["reported"], count["not enforced"], count["not testable here"], count["got through"], count["unproven"])
+		len(rows)-count["not tried"], count["blocked"], count["reported"], count["not enforced"], count["not testable here"], count["got through"], count["unproven"])
 	return err
 }

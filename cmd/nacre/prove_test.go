@@ -56,5 +56,7 @@ func TestWhatCannotBeProved(t *testing.T) { // U-41
 	i.config("[egress]\nallow = [\"*.example.com\"]\n")
 	i.nacre("doctor", "--prove").want(t, 2, "wildcards are refused")
 	i.config("[sandbox]\nbackend = \"docker\"\nimage = \"sha256:" + strings.Repeat("0", 64) + "\"\nsocket = \"" + i.work + "/none.sock\"\n")
-	i.nacre("doctor", "--prove").want(t, 3, "sandbox cannot start")
+	r := i.nacre("doctor", "--prove")
+	r.want(t, 3, "sandbox cannot start")
+	has(t, r.stdout, " not tried: no sandbox starts here\n", "egress that cannot be recorded     blocked")
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/layering"
 	"github.com/nacre-dev/nacre/internal/memory"
 	"github.com/nacre-dev/nacre/internal/operator"
-	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 )
 
@@ -88,7 +87,7 @@ func checkSandbox(ctx context.Context, inst *installation.Installation) []instal
 	}
 	defer func() { _ = box.Close() }() // only tried
 	started := time.Now()
-	if err := tryStart(ctx, inst, box); err != nil {
+	if err := layering.Starts(ctx, layering.Of(box, inst.Registry.Paths(), inst.Options.Version, inst.Options.Now), sessionLimits(inst)); err != nil {
 		fix := "nacre starts nothing without a sandbox: let this user make namespaces, or set [sandbox] backend to a container engine (docs/backends.md)"
 		if sessionLimits(inst) != (nacre.Limits{}) {
 			fix += ", or raise the [limits] of config.toml"
@@ -114,15 +113,6 @@ func checkLayers(ctx context.Context, inst *installation.Installation, box sandb
 // sessionLimits are those that sessions have where their command names no others.
 func sessionLimits(inst *installation.Installation) nacre.Limits {
 	return inst.Config.Limits.Over(nacre.Limits{})
-}
-
-// tryStart runs a program sealed.
-func tryStart(ctx context.Context, inst *installation.Installation, box sandbox.Backend) error {
-	p, err := posture.Compute(posture.Input{Offline: true, System: installation.SystemMounts(box), Limits: sessionLimits(inst)})
-	if err != nil {
-		return err
-	}
-	return layering.Runs(ctx, box, p, "exit 7", 7)
 }
 
 // checkOutward reads what config.toml names and every connection of sessions needs (F-63).

@@ -15,6 +15,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/leasing"
 	"github.com/nacre-dev/nacre/internal/pluginhost"
 	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/upstream"
 	"github.com/nacre-dev/nacre/internal/watch"
 )
@@ -104,6 +105,11 @@ func Run(ctx context.Context, inst *installation.Installation, run Asked) (Expla
 		return Explanation{}, err
 	}
 	defer func() { _ = box.Close() }() // nothing was started in it
+	if native, ok := box.(*sandbox.Native); ok {
+		if err := native.Check(); err != nil {
+			return Explanation{}, &installation.NotReady{What: "the native sandbox cannot start", Err: err}
+		}
+	}
 	found := basis.LookAround(ctx, inst, func() ([]pluginhost.Found, error) { return access.PluginsOf(inst, group) })
 	found.Wait.Wait()
 	if found.Err != nil {

@@ -150,7 +150,7 @@ func tryLayer(ctx context.Context, m Machine, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := Runs(ctx, m.Box, p, "printf after >kept && rm gone && exit 7", 7); err != nil {
+	if err := runs(ctx, m.Box, p, "printf after >kept && rm gone && exit 7", 7); err != nil {
 		return err
 	}
 	return sawLayer(base, filepath.Join(layer, nacre.LayerUpper))
@@ -183,8 +183,18 @@ func sawLayer(base, upper string) error {
 	return nil
 }
 
-// Runs runs a script sealed, which has to end with a code.
-func Runs(ctx context.Context, box sandbox.Backend, p nacre.Posture, script string, code int) error {
+// Starts runs a program sealed under the given limits, on no project and without a network.
+// The error says why a sandbox cannot start here.
+func Starts(ctx context.Context, m Machine, limits nacre.Limits) error {
+	p, err := posture.Compute(posture.Input{Offline: true, System: m.System, Limits: limits})
+	if err != nil {
+		return err
+	}
+	return runs(ctx, m.Box, p, "exit 7", 7)
+}
+
+// runs starts a script sealed, which has to end with a code.
+func runs(ctx context.Context, box sandbox.Backend, p nacre.Posture, script string, code int) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return err

@@ -46,11 +46,19 @@ func Project(ctx context.Context, b sandbox.Backend, o Options, project string) 
 		return nil, err
 	}
 	var rows []Row
-	for _, name := range names {
-		row := judge(probe.Probe{Class: ownProject, Name: name, Control: probe.Always}, inside[name], outside[name], trial{root: g.root})
-		rows = append(rows, row)
+	for _, p := range ofProject(names) {
+		rows = append(rows, judge(p, inside[p.Name], outside[p.Name], trial{root: g.root}))
 	}
 	return rows, nil
+}
+
+// ofProject are the probes that change the named files.
+func ofProject(names []string) []probe.Probe {
+	var probes []probe.Probe
+	for _, name := range names {
+		probes = append(probes, probe.Probe{Class: ownProject, Name: name, Control: probe.Always})
+	}
+	return probes
 }
 
 // stand is a throw-away project that has a file or folder for each of the names, as

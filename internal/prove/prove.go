@@ -34,6 +34,8 @@ const (
 	GotThrough Outcome = "got through"
 	// Unproven: its control run, in which it must get out, did not let it.
 	Unproven Outcome = "unproven"
+	// NotTried: there is no sandbox to get out of.
+	NotTried Outcome = "not tried"
 )
 
 // Holds reports whether the outcome is one that a wall may have.

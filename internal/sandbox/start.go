@@ -172,7 +172,7 @@ func (n *Native) Start(ctx context.Context, c Command) (Process, error) {
 // diagnose looks, when a start failed, whether sandboxes can run here at all:
 // a forbidden namespace says little where it fails.
 func (n *Native) diagnose(err error) error {
-	if problem := n.check(); problem != nil {
+	if problem := n.Check(); problem != nil {
 		err = problem
 	}
 	if text := err.Error(); strings.HasPrefix(text, "sandbox: ") {

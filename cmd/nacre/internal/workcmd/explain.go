@@ -21,7 +21,8 @@ func (cmd explainCommand) command() *cobra.Command {
 	c := &cobra.Command{
 		Use: "explain [TASK]", Short: "print what a run would be able to do, and what this machine cannot enforce",
 		Long: `Prints what nacre run would let an agent see, write, reach, spend and use: the posture as
-it is computed from the config, and nothing else. Nothing is started.`,
+it is computed from the config, and nothing else. Nothing of it is started; exit 3 says why no
+sandbox can be.`,
 		Example: "  nacre explain --project .\n  nacre explain --egress proxy.example.com:443 --json",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
