@@ -2,6 +2,7 @@ package issuer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -94,12 +95,22 @@ func (c cloudflare) Revoke(ctx context.Context, id nacre.Secret) error {
 	}
 	err = c.ask(ctx, http.MethodDelete, c.path("/"+url.PathEscape(id.Reveal())), header, nil, &done)
 	switch {
-	case gone(err, http.StatusNotFound):
+	case gone(err, http.StatusNotFound, unlisted):
 		return nil
 	case err == nil && !done.Success:
 		return errors.New("the answer of Cloudflare does not say that the token is gone: try again")
 	}
 	return err
+}
+
+// noRoute is Cloudflare's code for an address that leads to nothing, whatever token it names.
+const noRoute = 7003
+
+// unlisted reports whether Cloudflare itself says that it has no such token.
+func unlisted(said refusal) bool {
+	var errs []struct{ Code int }
+	return said.Success != nil && !*said.Success && json.Unmarshal(said.Errors, &errs) == nil && len(errs) > 0 &&
+		!slices.ContainsFunc(errs, func(e struct{ Code int }) bool { return e.Code == noRoute })
 }
 
 func (c cloudflare) path(rest string) string {

@@ -40,7 +40,7 @@ func (c *cloudflare) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case r.Method == http.MethodDelete && one:
 		if !c.end(id) {
-			w.WriteHeader(http.StatusNotFound)
+			said(w, http.StatusNotFound, `{"success":false,"errors":[{"code":1000,"message":"not found"}],"result":null}`)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")

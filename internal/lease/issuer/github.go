@@ -78,7 +78,7 @@ func (g github) wrong(given installationToken) error {
 // Revoke implements lease.Issuer. A token revokes itself, and GitHub knows no other way.
 func (g github) Revoke(ctx context.Context, token nacre.Secret) error {
 	err := g.ask(ctx, http.MethodDelete, "/installation/token", bearer(token.Reveal()), nil, nil)
-	if gone(err, http.StatusUnauthorized, http.StatusNotFound) {
+	if gone(err, http.StatusUnauthorized, func(said refusal) bool { return said.Message == "Bad credentials" }) {
 		return nil
 	}
 	return err

@@ -93,8 +93,8 @@ func (settled) Is(target error) bool { return target == lease.ErrNothing }
 // Unwrap implements errors.Is for what went wrong.
 func (s settled) Unwrap() error { return s.error }
 
-// ask sends a request with one credential of nacre's own, and reads the JSON of its answer, or wants one
-// that has no content.
+// ask sends a request with one credential of nacre's own, and reads the JSON of its answer, where that has
+// content; without into, it must have none.
 func (p provider) ask(ctx context.Context, method, path string, header http.Header, body, into any) error {
 	var text bytes.Buffer
 	if body != nil {
@@ -117,7 +117,7 @@ func (p provider) ask(ctx context.Context, method, path string, header http.Head
 	return p.send(request, "application/json", func(data []byte) error { return json.Unmarshal(data, into) })
 }
 
-// send sends a request, and reads an answer of one kind; without read, one that has no content.
+// send sends a request, and reads an answer of one kind, where that has content; without read, it must have none.
 func (p provider) send(request *http.Request, kind string, read func([]byte) error) error {
 	response, err := p.client.Do(request) //nolint:gosec // the operator says whom to ask, and no redirect is followed
 	var never *net.OpError
@@ -131,11 +131,11 @@ func (p provider) send(request *http.Request, kind string, read func([]byte) err
 	if err := p.status(response); err != nil {
 		return err
 	}
-	if read == nil && response.StatusCode != http.StatusNoContent {
-		return fmt.Errorf("%s answered with status %d, not 204: a page of a proxy or a login may stand in between", p.table.Address(), response.StatusCode)
-	}
-	if read == nil {
+	switch {
+	case response.StatusCode == http.StatusNoContent:
 		return nil
+	case read == nil:
+		return fmt.Errorf("%s answered with status %d, not 204: a page of a proxy or a login may stand in between", p.table.Address(), response.StatusCode)
 	}
 	return decode(response, kind, read)
 }
@@ -155,13 +155,26 @@ func (p provider) status(r *http.Response) error {
 		return fmt.Errorf("%w: it answered with a redirect (%d), which is not followed with a credential: check url", lease.ErrRefused, r.StatusCode)
 	case r.StatusCode == http.StatusNotFound || r.StatusCode == http.StatusUnauthorized || r.StatusCode == http.StatusForbidden ||
 		r.StatusCode == http.StatusBadRequest || r.StatusCode == http.StatusUnprocessableEntity:
-		return &statusError{r.StatusCode}
+		refused := &statusError{code: r.StatusCode}
+		_ = decode(r, "application/json", func(data []byte) error { return json.Unmarshal(data, &refused.said) }) // most say nothing more
+		return refused
 	}
 	return fmt.Errorf("%s answered with status %d: try again", p.table.Address(), r.StatusCode)
 }
 
-// statusError is a provider's no.
-type statusError struct{ code int }
+// statusError is a provider's no, with what it said in JSON, which no error repeats.
+type statusError struct {
+	code int
+	said refusal
+}
+
+// refusal is what providers say of a no: GitHub a message, Vault errors that are texts, Cloudflare errors
+// with codes.
+type refusal struct {
+	Message string          `json:"message"`
+	Success *bool           `json:"success"`
+	Errors  json.RawMessage `json:"errors"`
+}
 
 func (e *statusError) Error() string {
 	return fmt.Sprintf("the provider refused with status %d: check what it is asked with and for", e.code)
@@ -170,18 +183,11 @@ func (e *statusError) Error() string {
 // Unwrap implements errors.Is for lease.ErrRefused.
 func (e *statusError) Unwrap() error { return lease.ErrRefused }
 
-// gone reports whether a revocation found nothing to revoke any more.
-func gone(err error, codes ...int) bool {
+// gone reports whether a revocation was refused since there is nothing to revoke any more: with the one
+// status, and in the words, that the provider has for it. Anything else may come from what stands in between.
+func gone(err error, code int, says func(refusal) bool) bool {
 	var status *statusError
-	if !errors.As(err, &status) {
-		return false
-	}
-	for _, code := range codes {
-		if status.code == code {
-			return true
-		}
-	}
-	return false
+	return errors.As(err, &status) && status.code == code && says(status.said)
 }
 
 func decode(r *http.Response, want string, read func([]byte) error) error {

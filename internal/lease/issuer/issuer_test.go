@@ -89,6 +89,13 @@ func astray(w http.ResponseWriter, r *http.Request, how string) bool {
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
 		kind, empty = "text/xml", "<AssumeRoleResponse/>"
 	}
+	var status int
+	if text, is := strings.CutPrefix(how, "verbatim "); is {
+		if _, err := fmt.Sscan(text, &status); err == nil {
+			said(w, status, text[4:])
+		}
+		return true
+	}
 	switch how {
 	case "a page in HTML":
 		w.Header().Set("Content-Type", "text/html")
@@ -118,6 +125,13 @@ func astray(w http.ResponseWriter, r *http.Request, how string) bool {
 		return false
 	}
 	return true
+}
+
+// said is an answer in JSON.
+func said(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text)
 }
 
 // github speaks GitHub's REST API for Apps.
@@ -165,7 +179,7 @@ func (g *github) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodDelete && r.URL.Path == "/installation/token":
 		if !g.end(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")) {
-			w.WriteHeader(http.StatusUnauthorized)
+			said(w, http.StatusUnauthorized, `{"message":"Bad credentials","status":"401"}`)
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)
@@ -241,7 +255,7 @@ func (v *vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case r.URL.Path == "/v1/auth/token/revoke-accessor":
 		if !v.end(strings.TrimPrefix(asked.Accessor, "accessor-of-")) {
-			w.WriteHeader(http.StatusBadRequest)
+			said(w, http.StatusOK, `{"data":null,"warnings":["No token found with this accessor"],"auth":null}`)
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)
@@ -397,6 +411,54 @@ func TestEveryIssuerTakesNoOtherAnswerForARevocation(t *testing.T) {
 			f.answer("")
 			if err := by.Revoke(t.Context(), given.Handle); err != nil || len(f.out()) > 0 {
 				t.Errorf("after %s: %v, and %v are good", how, err, f.out())
+			}
+		}
+	})
+}
+
+// M-31: a provider that knows a credential no more says so in its own words. The same status with other words, or
+// from something that stands in between, says nothing of the credential, which the sweep keeps.
+func TestACredentialIsGoneWhereItsProviderSaysSo(t *testing.T) {
+	t.Parallel()
+	const unrouted = `{"success":false,"errors":[{"code":7003,"message":"Could not route"}]}`
+	answers := map[int][]string{
+		http.StatusOK: {`{}`, `null`, `{"warnings":["something else"]}`}, http.StatusNotFound: {`{"errors":[]}`, `{"message":"Not Found"}`, unrouted, "a page"},
+		http.StatusBadRequest: {`{"errors":["missing client token"]}`, "a page"}, http.StatusUnauthorized: {`{"message":"Requires authentication"}`, "a page"},
+	}
+	gone := map[string]map[int][]string{
+		lease.GitHubApp:  {http.StatusUnauthorized: {`{"message":"Bad credentials"}`}},
+		lease.Vault:      {http.StatusOK: {`{"warnings":["No token found with this accessor"]}`}, http.StatusBadRequest: {`{"errors":["1 error occurred:\n\t* invalid accessor\n\n"]}`, `{"errors":["token not found"]}`}},
+		lease.Cloudflare: {http.StatusNotFound: {`{"success":false,"errors":[{"code":1000,"message":"not found"}]}`}},
+	}
+	each(t, func(t *testing.T, f fake, by lease.Issuer) {
+		t.Helper()
+		says := func(status int, text string) error {
+			f.answer(fmt.Sprintf("%sverbatim %d %s", always, status, text))
+			return by.Revoke(t.Context(), nacre.NewSecret("handle"))
+		}
+		if !f.revokes() {
+			return
+		}
+		kind := f.table("https://provider.example").Kind
+		for status, texts := range answers {
+			for _, text := range texts {
+				if says(status, text) == nil {
+					t.Errorf("%s counts %d %s as gone", kind, status, text)
+				}
+			}
+		}
+		for status, texts := range gone[kind] {
+			for _, text := range texts {
+				if err := says(status, text); err != nil {
+					t.Errorf("%s: %d %s: %v", kind, status, text, err)
+				}
+			}
+			for other, texts := range gone {
+				for _, text := range texts[status] {
+					if other != kind && says(status, text) == nil {
+						t.Errorf("%s counts the words of %s as its own", kind, other)
+					}
+				}
 			}
 		}
 	})

@@ -2,9 +2,12 @@ package issuer
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -64,11 +67,32 @@ func (v vault) Revoke(ctx context.Context, accessor nacre.Secret) error {
 	if err != nil {
 		return err
 	}
-	err = v.ask(ctx, http.MethodPost, "/v1/auth/token/revoke-accessor", header, map[string]any{"accessor": accessor.Reveal()}, nil)
-	if gone(err, http.StatusNotFound, http.StatusBadRequest) { // Vault's word for an accessor that it does not know
+	var said json.RawMessage
+	err = v.ask(ctx, http.MethodPost, "/v1/auth/token/revoke-accessor", header, map[string]any{"accessor": accessor.Reveal()}, &said)
+	switch {
+	case gone(err, http.StatusBadRequest, unknown):
 		return nil
+	case err == nil && len(said) > 0 && !warned(said):
+		return errors.New("the answer of Vault does not say that the token is gone: try again")
 	}
 	return err
+}
+
+// warned reports whether Vault, from version 1.10 on, has revoked nothing since it knows no such accessor.
+func warned(answer json.RawMessage) bool {
+	var said struct {
+		Warnings []string `json:"warnings"`
+	}
+	return json.Unmarshal(answer, &said) == nil && slices.Contains(said.Warnings, "No token found with this accessor")
+}
+
+// unknown reports whether Vault refuses an accessor since it knows none such, as it did before that, or since
+// its token is gone.
+func unknown(said refusal) bool {
+	var texts []string
+	return json.Unmarshal(said.Errors, &texts) == nil && slices.ContainsFunc(texts, func(text string) bool {
+		return strings.Contains(text, "invalid accessor") || strings.Contains(text, "token not found")
+	})
 }
 
 func (v vault) header(ctx context.Context) (http.Header, error) {
