@@ -140,7 +140,10 @@ func TestWhatACredentialIsForIsLearned(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "curl")
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = fmt.Fprintf(w, "served %s, known %t\n", r.URL.Path, r.Header.Get("Authorization") == "Bearer "+registryPassword)
+		if _, _ = fmt.Fprintf(w, "served %s, known %t\n", r.URL.Path, r.Header.Get("Authorization") == "Bearer "+registryPassword); r.URL.RawQuery == "held" {
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}
 	}))
 	t.Cleanup(server.Close)
 	i := install(t)
@@ -166,4 +169,14 @@ func TestWhatACredentialIsForIsLearned(t *testing.T) {
 	if p = i.proposal("one"); len(p.Lines) != 1 {
 		t.Errorf("what was approved is proposed again: %+v", p.Lines)
 	}
+	// M-35: what is taken back ends in the sessions that run, and the credential's own scope does not.
+	i.write("p/held", "")
+	r := i.begin("exec", "--session", "three", "--project", "p", "--", "sh", "-c",
+		"curl -sN https://hub.example.com/user?held >held; for at in user repos/one; do curl -s -o /dev/null -w '%{http_code} ' https://hub.example.com/$at; done")
+	eventually(t, "an answer", func() bool { return i.read("p/held") != "" })
+	i.nacre("learn", "--undo").want(t, 0, "taken back")
+	if r := finish(t, r); r.stdout != "503 200 " {
+		t.Errorf("after it was taken back: have %q", r.stdout)
+	}
+	has(t, i.records("three"), `"reason":"revoked"`, "beside config.toml: it was taken back, or is over")
 }

@@ -193,27 +193,48 @@ func TestAnAnswerGivesNothingThatWasTakenBack(t *testing.T) {
 	}
 }
 
-// M-35: a call of the model ends with its session, and with what that was granted.
+// M-35, M-58: a call of the model ends with its session, with what that was granted, and where it is contained, and what
+// was minted for the session is taken back.
 func TestACallOfTheModelEndsWithItsSession(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string][]string{"stopped": {"sessions", "stop", "work"}, "revoked": {"grants", "revoke", "main/work"}} {
+	testpeer.Need(t, "curl")
+	testpeer.Need(t, "setsid")
+	for name, end := range map[string]func(i *installation){
+		"stopped":   func(i *installation) { i.nacre("sessions", "stop", "work").want(i.t, 0) },
+		"revoked":   func(i *installation) { i.nacre("grants", "revoke", "main/work").want(i.t, 0) },
+		"contained": func(i *installation) { i.tell("work", "astray") },
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var open atomic.Int32
+			var open, calls atomic.Int32
+			first := scriptedmodel.New(scriptedmodel.Script{Turns: []scriptedmodel.Turn{
+				works(t, "mkdir -p said/work; setsid sh -c '"+untilTold("work", "astray")+"; curl -s http://other.example/' >/dev/null 2>&1 </dev/null & curl -sf https://example.com/v1/x"),
+			}})
 			model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if calls.Add(1) == 1 {
+					first.ServeHTTP(w, r)
+					return
+				}
 				_, _ = io.ReadAll(r.Body)
 				w.Header().Set("Content-Type", "text/event-stream")
 				endless(&open, w, r, "event: ping\ndata: {\"type\":\"ping\"}\n\n")
 			}))
 			t.Cleanup(model.Close)
-			i, _ := thinks(t, "", scriptedmodel.Script{})
-			i.config(regexp.MustCompile(`url = .*`).ReplaceAllString(i.configured(), fmt.Sprintf("url = %q", model.URL)))
+			of, v := minting(t)
+			i, _ := thinks(t, contains+of.configured(), scriptedmodel.Script{})
+			i.config(regexp.MustCompile(`url = .*\nkey_env`).ReplaceAllString(i.configured(), fmt.Sprintf("url = %q\nkey_env", model.URL)))
 			i.project()
 			r := i.begin("run", "Think", "--session", "work", "--project", "p", "--check", "true")
 			eventually(t, "a call of the model", func() bool { return open.Load() == 1 })
-			i.nacre(end...).want(t, 0)
+			if len(v.out()) != 1 {
+				t.Errorf("before that %v are good", v.out())
+			}
+			end(i)
 			eventually(t, "the end of the call", func() bool { return open.Load() == 0 })
 			finish(t, r)
+			if len(v.out()) > 0 || i.handles() != "0" {
+				t.Errorf("%v are good, and %s handles are kept", v.out(), i.handles())
+			}
 			i.nacre("audit", "verify").want(t, 0)
 		})
 	}

@@ -195,7 +195,7 @@ func (c Credential) Rule(material func(context.Context) (egress.Material, error)
 	e := egress.Credential{
 		Name: c.Name, Host: where.Host, Port: where.Port, Methods: c.Methods, Header: c.Header,
 		Scheme: egress.Scheme(cmp.Or(c.Scheme, string(egress.SchemeBearer))), Query: c.Query, User: c.User,
-		Signing: egress.Signing{Region: c.Region, Service: c.Service}, Material: material,
+		Signing: egress.Signing{Region: c.Region, Service: c.Service}, Source: egress.Source{Material: material},
 	}
 	e.Paths, e.Whole = c.Mint.Leads(c.Paths)
 	if e.Scheme != egress.SchemeQuery && e.Scheme != egress.SchemeSigV4 {

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/leak"
@@ -69,8 +70,15 @@ type Credential struct {
 	Signing
 	// Roots verify the host's certificate; nil means the system's.
 	Roots *x509.CertPool
-	// Material gives the values for one request, or says why there are none.
+	Source
+}
+
+// Source is where a credential's values come from. Material gives those for one request, or says why
+// there are none. Lost, where set, tells whether they were lost since a moment: what carries them then ends, and
+// what carries another credential of the same host goes on (M-35). It must not wait for anybody.
+type Source struct {
 	Material func(ctx context.Context) (Material, error)
+	Lost     func(since time.Time) bool
 }
 
 // Signing is for what a request of SchemeSigV4 is signed.

@@ -106,12 +106,8 @@ type Revocation struct {
 	All func() bool
 	// Rule, where set, tells whether one of its rules was.
 	Rule func(nacre.EgressRule) bool
-	// Credential, where set, tells whether the one of that name was lost since a moment: what
-	// carries it then ends, and what carries another one of the same host goes on (M-35). It must
-	// not wait for anybody.
-	Credential func(name string, since time.Time) bool
 	// Login, where set, tells whether a key was lost since that logged in at a place after that
-	// moment: what was open to that place meanwhile ends. It must not wait either.
+	// moment: what was open to that place meanwhile ends. It must not wait for anybody.
 	Login func(host string, port uint16, since time.Time) bool
 }
 
@@ -136,11 +132,10 @@ func (p *Proxy) while(ctx context.Context, t target, rule nacre.EgressRule, unti
 	return ctx, func() { stop(context.Canceled) }
 }
 
-// carrying has a request stopped when the credential that it carries is lost. It is called before the
-// credential's value is asked for.
-func (r Revocation) carrying(ctx context.Context, c Credential, now time.Time, stop context.CancelCauseFunc) {
-	if r.Credential != nil && c.Scheme != SchemeNone {
-		go watch(ctx, func() bool { return r.Credential(c.Name, now) }, func() { stop(errRevoked) })
+// carried has a request stopped when the values that it carries are lost. It is called before they are asked for.
+func (s Source) carried(ctx context.Context, now time.Time, stop context.CancelCauseFunc) {
+	if s.Lost != nil {
+		go watch(ctx, func() bool { return s.Lost(now) }, func() { stop(errRevoked) })
 	}
 }
 

@@ -150,7 +150,7 @@ func (o *opened) admit(ctx context.Context, stop context.CancelCauseFunc, r *htt
 	if r.Body, err = guardForm(r.Method, r.Body, r.Header); err != nil {
 		return nil, err
 	}
-	o.proxy.opts.Revoked.carrying(ctx, c, o.proxy.opts.Now(), stop)
+	c.carried(ctx, o.proxy.opts.Now(), stop)
 	material, err := c.material(ctx)
 	if err != nil {
 		return nil, err

@@ -91,6 +91,9 @@ func newVault(t testing.TB, handler http.HandlerFunc, change func(*egress.Creden
 		other(&c)
 		all = append(all, c)
 	}
+	for i, c := range all {
+		all[i].Lost = func(time.Time) bool { return v.lost.Load() == c.Name }
+	}
 	authority, err := egress.NewAuthority([]string{"example.com"}, time.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -99,9 +102,7 @@ func newVault(t testing.TB, handler http.HandlerFunc, change func(*egress.Creden
 	v.pool.AppendCertsFromPEM(authority.PEM())
 	v.proxy, v.socket = start(t, egress.Options{
 		Rules:  []nacre.EgressRule{rule("example.com", 443, nacre.ProtocolTLS, pinOf(t, srv))},
-		Record: v.log, Credentials: all, Authority: authority, Inspect: egress.Inspection{Placeholders: []string{thePlaceholder}}, Revoked: egress.Revocation{
-			All: v.revoked.Load, Credential: func(name string, _ time.Time) bool { return v.lost.Load() == name },
-		},
+		Record: v.log, Credentials: all, Authority: authority, Inspect: egress.Inspection{Placeholders: []string{thePlaceholder}}, Revoked: egress.Revocation{All: v.revoked.Load},
 	})
 	return v
 }
@@ -111,7 +112,7 @@ func credential(srv *httptest.Server) egress.Credential {
 	roots.AddCert(srv.Certificate())
 	return egress.Credential{
 		Name: "hub", Host: "example.com", Port: 443, Methods: []string{"GET", "HEAD", "POST"}, Paths: []string{"/repos/acme/", "/user"},
-		Scheme: egress.SchemeBearer, Header: "Authorization", Roots: roots, Material: fixed(theSecret),
+		Scheme: egress.SchemeBearer, Header: "Authorization", Roots: roots, Source: egress.Source{Material: fixed(theSecret)},
 	}
 }
 

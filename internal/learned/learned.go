@@ -40,7 +40,8 @@ type Approval struct {
 	ID string    `toml:"id" json:"id"`
 	By string    `toml:"by" json:"by"`
 	At time.Time `toml:"at" json:"at"`
-	// Until is when it ends. A session that began before that keeps it to its own end.
+	// Until is when it ends. A session that began before that keeps hosts and tools to its own end, and
+	// loses uses of credentials.
 	Until time.Time `toml:"until" json:"until"`
 	// Sessions are whose refusals it was made of, and Evidence is the SHA-256 of their
 	// records, in hexadecimal.

@@ -28,7 +28,7 @@ func (nowhere) Commit(context.Context, nacre.Record) error { return nil }
 
 // Use asks for what the first credential is made of, as the proxy does.
 func (l *Credentials) Use(ctx context.Context) error {
-	_, err := l.holds[0].material(ctx)
+	_, err := l.holds[0].material(ctx, l.holds[0].gone)
 	return err
 }
 

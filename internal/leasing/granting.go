@@ -95,7 +95,7 @@ func (h *hold) ask() (<-chan struct{}, error) {
 // question says what would be minted, for where, and for how long.
 func (h *hold) question() (nacre.Question, error) {
 	c := h.config
-	rule := c.Rule(h.material)
+	rule := c.Rule(nil)
 	var asked any = h.loginAsked()
 	if !c.OverSSH() {
 		asked = question.Budget{

@@ -112,8 +112,10 @@ type Asked struct {
 	// without a secret.
 	Rules  []nacre.EgressRule
 	Opened []egress.Credential
-	// Uses are what it may use credentials for beside what the config says.
-	Uses []egress.Use
+	// Uses are what it may use credentials for beside what the config says, for as long as they are
+	// among those that Standing reads.
+	Uses     []egress.Use
+	Standing func() ([]egress.Use, error)
 	// Patience is how long a request waits for the person who grants its credential.
 	Patience time.Duration
 	// Powers are those that it has, and Withheld tells of one that it has lost; Revoked, of all that it was granted.
@@ -163,7 +165,7 @@ func (l *Credentials) take(ctx context.Context, configs []config.Credential) err
 				return &installation.NotReady{What: "credentials", Next: "nacre doctor tries them all", Err: err}
 			}
 		}
-		if host := c.Rule(h.material).Host; !c.Inside() && !c.OverSSH() && !slices.Contains(hosts, host) {
+		if host := c.Rule(nil).Host; !c.Inside() && !c.OverSSH() && !slices.Contains(hosts, host) {
 			hosts = append(hosts, host)
 		}
 	}
@@ -244,16 +246,16 @@ func (h *hold) ready(ctx context.Context) (err error) {
 	case h.config.Mint.Budget.Named():
 		_, err = h.config.Source().ReadRoot(ctx, h.of.inst.Options.Getenv)
 	default:
-		_, err = h.leased(ctx)
+		_, err = h.leased(ctx, h.gone)
 	}
 	return err
 }
 
-// material implements egress.Credential's: what the credential is made of now, for a request
-// that it is added to. Why there is nothing is recorded: whoever asks is not told.
-func (h *hold) material(ctx context.Context) (m egress.Material, err error) {
-	if err = h.gone(); err == nil {
-		m, err = h.leased(ctx)
+// material is what the credential is made of now, for a request that it is added to, where that is
+// not gone. Why there is nothing is recorded: whoever asks is not told.
+func (h *hold) material(ctx context.Context, gone func() error) (m egress.Material, err error) {
+	if err = gone(); err == nil {
+		m, err = h.leased(ctx, gone)
 	}
 	if err != nil && h.standing.news(err.Error()) && h.of.logins.count(&h.of.logins.denied, maxRefused) {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), grantLimit)
@@ -266,7 +268,7 @@ func (h *hold) material(ctx context.Context) (m egress.Material, err error) {
 // leased is what the credential is made of now. Where a person has to grant it, that person is
 // asked. It does not look whether the credential is gone: what withholds a power is the taint of
 // a run, which is known once the session is open.
-func (h *hold) leased(ctx context.Context) (egress.Material, error) {
+func (h *hold) leased(ctx context.Context, gone func() error) (egress.Material, error) {
 	m, err := h.values(ctx)
 	if !errors.Is(err, lease.ErrExhausted) {
 		return m, err
@@ -274,7 +276,7 @@ func (h *hold) leased(ctx context.Context) (egress.Material, error) {
 	if err := h.granted(ctx); err != nil {
 		return egress.Material{}, fmt.Errorf("credential %s: %w", h.config.Name, err)
 	}
-	if err := h.gone(); err != nil { // a person was waited for meanwhile
+	if err := gone(); err != nil { // a person was waited for meanwhile
 		return egress.Material{}, err
 	}
 	return h.values(ctx)
@@ -422,7 +424,7 @@ func (l *Credentials) deliver(ctx context.Context, hosts []string) error {
 		if h.config.AsFile == "" {
 			continue
 		}
-		m, err := h.leased(ctx)
+		m, err := h.leased(ctx, h.gone)
 		if err == nil {
 			err = os.MkdirAll(filepath.Join(dir, config.CredentialsDir), 0o755)
 		}
@@ -468,7 +470,7 @@ func (l *Credentials) Shown() ([]nacre.Mount, []string, error) {
 		if h.config.AsEnv == "" {
 			continue
 		}
-		m, err := h.leased(l.session.Context())
+		m, err := h.leased(l.session.Context(), h.gone)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -493,11 +495,12 @@ func (l *Credentials) Into(o egress.Options) (egress.Options, error) {
 			continue
 		}
 		o.Inspect.Placeholders = append(o.Inspect.Placeholders, h.placeholder)
-		c := h.config.Rule(h.material)
+		c := h.config.Rule(nil)
+		c.Source = h.source(h.gone)
 		if c.Roots, err = h.config.Roots(); err != nil {
 			return o, &installation.NotReady{What: "credentials", Err: err}
 		}
-		o.Credentials = append(append(o.Credentials, c), c.Further(l.session.Group(), l.asked.Uses)...)
+		o.Credentials = append(append(o.Credentials, c), h.further(c)...)
 	}
 	o.Credentials = append(o.Credentials, l.asked.Opened...)
 	for i := range o.Credentials {

@@ -1,6 +1,7 @@
 package leasing
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -78,13 +79,45 @@ func (s *standing) loginLost(since, now time.Time, gone bool) bool {
 	})
 }
 
-// revoking tells the session's proxy which credentials were lost, beside what was revoked.
-func (l *Credentials) revoking(r egress.Revocation) egress.Revocation {
-	r.Credential = func(name string, since time.Time) bool {
-		return slices.ContainsFunc(l.holds, func(h *hold) bool {
-			return h.config.Name == name && !h.config.OverSSH() && (h.standing.isLost(since, l.inst.Options.Now()) || h.gone() != nil)
-		})
+// source is what the session's proxy asks for values, which are lost once gone says why.
+func (h *hold) source(gone func() error) egress.Source {
+	return egress.Source{
+		Material: func(ctx context.Context) (egress.Material, error) { return h.material(ctx, gone) },
+		Lost: func(since time.Time) bool {
+			return h.standing.isLost(since, h.of.inst.Options.Now()) || gone() != nil
+		},
 	}
+}
+
+// further is the credential for each use that a person approved, which is lost alone once it is taken back
+// or over.
+func (h *hold) further(c egress.Credential) (list []egress.Credential) {
+	for _, use := range h.of.asked.Uses {
+		for _, more := range c.Further(h.of.session.Group(), []egress.Use{use}) {
+			more.Source = h.source(func() error { return errors.Join(h.gone(), h.of.asked.takenBack(use)) })
+			list = append(list, more)
+		}
+	}
+	return list
+}
+
+// takenBack says why a use that the session began with may not be made any more; nil where it may.
+func (a Asked) takenBack(use egress.Use) error {
+	now, err := a.Standing()
+	if err == nil && !slices.ContainsFunc(now, func(stands egress.Use) bool {
+		return stands.Group == use.Group && stands.Credential == use.Credential && stands.Host == use.Host &&
+			within(use.Methods, stands.Methods) && within(use.Paths, stands.Paths)
+	}) {
+		err = errors.New("it was taken back, or is over")
+	}
+	if err != nil {
+		return fmt.Errorf("credential %s: what a person approved with nacre learn beside config.toml: %w", use.Credential, err)
+	}
+	return nil
+}
+
+// revoking tells the session's proxy which logins were lost, beside what was revoked.
+func (l *Credentials) revoking(r egress.Revocation) egress.Revocation {
 	logins := l.overSSH()
 	if len(logins) == 0 {
 		return r

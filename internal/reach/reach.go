@@ -110,11 +110,17 @@ func (a allowed) unlocked(asked Asked) []string {
 func (r *Reach) Open(ctx context.Context, w *watch.Watch, hold time.Duration) (err error) {
 	r.watch = w
 	r.leases, err = leasing.Open(ctx, r.on.Inst, r.on.Session, leasing.Asked{
-		Rules: r.on.Rules, Opened: r.opened, Uses: r.uses, Patience: hold, Powers: r.on.Powers,
+		Rules: r.on.Rules, Opened: r.opened, Uses: r.uses, Standing: r.standing, Patience: hold, Powers: r.on.Powers,
 		Withheld: func(power string) bool { return !slices.Contains(r.asked.Powers, power) && r.tainted() },
 		Revoked:  w.Revoked,
 	})
 	return err
+}
+
+// standing are the uses of credentials that a person has approved by now.
+func (r *Reach) standing() ([]egress.Use, error) {
+	now, err := access.EgressAt(r.on.Inst, r.on.Inst.Options.Now())
+	return now.Uses(), err
 }
 
 // Locked are the credentials that the session does not have, each with its power, which is locked.
