@@ -52,7 +52,7 @@ var known = map[string]int{
 	"fields of internal/role.Role":           17,
 	"fields of internal/task.Parts":          20,
 	"fields of internal/work.Report":         18,
-	"fields of internal/work.Run":            20,
+	"fields of internal/work.Run":            19,
 	"fields of kernel.Trace":                 25,
 	"fields of nacre.Capability":             18,
 	"fields of nacre.RunResult":              18,

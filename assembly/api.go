@@ -260,6 +260,8 @@ type (
 	CredentialWant = pluginadmin.CredentialWant
 	// Run is a task for an agent (M-01).
 	Run = work.Run
+	// Telling is who hears what happens in a run.
+	Telling = work.Telling
 	// Report is what became of a run.
 	Report = work.Report
 	// NewSchedule is a task for later, as a person asks for it. One of Cron, Every and

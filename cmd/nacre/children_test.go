@@ -12,6 +12,7 @@ import (
 
 	"github.com/nacre-dev/nacre/internal/ledger"
 	"github.com/nacre-dev/nacre/internal/scriptedmodel"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 // allowChildren lets agents ask for sub-agents.
@@ -64,8 +65,8 @@ func (i *installation) heard(name string) string {
 
 // kin is a session as nacre ps and nacre sessions list have it.
 type kin struct {
-	ID, Parent, State, Title, Outcome string
-	Resumable                         bool
+	ID, Parent, State, Title, Outcome, Last string
+	Resumable                               bool
 }
 
 // kins are the sessions that a command lists, by their titles.
@@ -133,6 +134,8 @@ func TestSubAgentsWorkLandsVerifiedInOrder(t *testing.T) {
 		}
 	}
 	i.nacre("ps").want(t, 0, "\nwork", "\n└ "+first, "\n└ "+second)
+	has(t, all["one"].Last, "shell") // what it does
+	i.nacre("logs", second).want(t, 0, "session "+second, "shell")
 	if err := os.WriteFile(filepath.Join(i.workspace(first), "said/first/go"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +196,7 @@ func TestASubAgentGetsNoMoreThanItsParentHas(t *testing.T) {
 		commands, wants = append(commands, askChild(len(commands), asked)), append(wants, want)
 	}
 	rec := i.choosing("rec.jsonl", append(commands, askChild(100, `{"task":"first","tools":["say","inbox"],"minutes":1}`), awaitChild(100), askChild(101, `{"task":"second"}`), awaitChild(101),
-		`n=0; while test $n -lt 5; do ipc start_child '{"task":"too many"}' >told/many 2>&1; n=$((n+1)); done; true`)...)
+		fmt.Sprintf(`n=0; while test $n -lt %d; do ipc start_child '{"task":"too many"}' >told/many 2>&1; n=$((n+1)); done; true`, testpeer.Size(5, 1000)))...)
 	i.choosing("rec.jsonl.1", "ipc list_tools '{}' >tools.txt", `ipc say '{"text":"heard"}' >said.txt`, `ipc send '{"to":"https://bob.example/box"}' >>said.txt 2>&1; true`)
 	i.choosing("rec.jsonl.2", `ipc say '{"text":"again"}' >other.txt 2>&1; true`)
 	finish(t, i.delegates(rec, "--check", "true")).want(t, 0, "merged")

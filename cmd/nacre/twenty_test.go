@@ -154,7 +154,8 @@ func (l *lifeOfWork) play(n int, task recordedTask) {
 		t.Fatal(err)
 	}
 	row := lifeRow{task: task}
-	run := assembly.Run{Task: task.words, Project: filepath.Join(l.work, "p"), Brain: "anthropic", Group: "main", Progress: func(s nacre.Step) {
+	run := assembly.Run{Task: task.words, Project: filepath.Join(l.work, "p"), Brain: "anthropic", Group: "main"}
+	run.Progress = func(s nacre.Step) {
 		switch s.Name {
 		case "estimate":
 			var tasks int
@@ -162,7 +163,7 @@ func (l *lifeOfWork) play(n int, task recordedTask) {
 		case "lesson", "power":
 			row.told = append(row.told, s.Text)
 		}
-	}}
+	}
 	run.Role = "fixer"
 	if task.check != "" {
 		run.Checks = []string{task.check}

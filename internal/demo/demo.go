@@ -69,12 +69,14 @@ func (s *scene) sealedRun(ctx context.Context, rt *assembly.Runtime, p *terminal
 	var output strings.Builder
 	report, err := rt.Run(ctx, assembly.Run{
 		Task: taskText, Project: s.project, Recording: s.recording, Checks: []string{"go test ./..."}, Group: group, Session: "demo",
-		Started: func(info assembly.SessionInfo) {
-			p.Field("nacre", "session %s · brain %s", info.Session, info.Brain)
-			p.Line("         sealed by  %s", info.Sandbox)
-			p.NotHeld(info.NotEnforced)
+		Telling: assembly.Telling{
+			Started: func(info assembly.SessionInfo) {
+				p.Field("nacre", "session %s · brain %s", info.Session, info.Brain)
+				p.Line("         sealed by  %s", info.Sandbox)
+				p.NotHeld(info.NotEnforced)
+			},
+			Progress: p.Step,
 		},
-		Progress: p.Step,
 		Observe: func(text string) {
 			mu.Lock()
 			defer mu.Unlock()

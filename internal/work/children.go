@@ -35,7 +35,12 @@ func (run Run) family(inst *installation.Installation, spec task.Spec) *children
 			return err
 		},
 		Begin: func(ctx context.Context, s children.Parent, c *children.Child) (nacre.RunResult, error) {
-			report, err := Do(ctx, inst, run.below(s, spec, c))
+			below, ended := run.below(s, spec, c), func(Report, error) {}
+			if run.Child != nil {
+				below.Telling, ended = run.Child(c.ID)
+			}
+			report, err := Do(ctx, inst, below)
+			ended(report, err)
 			return report.RunResult, err
 		},
 	})
@@ -79,7 +84,7 @@ func (run Run) below(s children.Parent, spec task.Spec, c *children.Child) Run {
 	r := Run{
 		Task: c.Task, Project: spec.Project, Brain: spec.Brain, Model: spec.Model, Checks: slices.Concat(checks, c.Checks), Egress: spec.Egress,
 		Group: s.Group(), Session: c.ID, Effort: Effort{MaxTurns: spec.MaxTurns, Tries: spec.Tries, Held: string(spec.Held)},
-		Limits: run.Limits, Progress: func(nacre.Step) {}, behalf: behalf{child: c, of: spec},
+		Limits: run.Limits, Telling: Telling{Progress: func(nacre.Step) {}}, behalf: behalf{child: c, of: spec},
 	}
 	r.Limits.Wall = c.Wall
 	if spec.Recording != "" {

@@ -56,15 +56,22 @@ type Run struct {
 	// Session names the session; one that was interrupted goes on with its work.
 	Session nacre.SessionID
 	Effort
-	Limits   nacre.Limits
-	Asking   seal.Asking
-	Started  func(seal.SessionInfo)
-	Progress func(nacre.Step)
+	Limits nacre.Limits
+	Asking seal.Asking
+	Telling
 	// Observe, where set, is given what comes out of the sandbox as it came, for
 	// witnesses and tests. It is unredacted: keep it from people and files.
 	Observe func(text string)
 
 	behalf
+}
+
+// Telling is who hears what happens in a run. Progress is required; it may be called concurrently.
+type Telling struct {
+	Started  func(seal.SessionInfo)
+	Progress func(nacre.Step)
+	// Child, where set, says who hears a sub-agent's run, and its end when nothing of that runs any more.
+	Child func(nacre.SessionID) (run Telling, ended func(Report, error))
 }
 
 // behalf is for whom a run is, where no person asked for it.

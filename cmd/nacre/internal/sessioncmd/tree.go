@@ -1,6 +1,7 @@
 package sessioncmd
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/nacre-dev/nacre"
@@ -20,13 +21,14 @@ func asTree[T any](list []T, of func(T) nacre.SessionStatus) []branch[T] {
 		listed[of(s).ID] = true
 	}
 	var tops []T
-	for _, s := range list {
+	for _, s := range slices.Backward(list) { // the list has the newest first
 		if parent := of(s).Parent; listed[parent] {
-			below[parent] = append([]T{s}, below[parent]...) // the list has the newest first
+			below[parent] = append(below[parent], s)
 		} else {
 			tops = append(tops, s)
 		}
 	}
+	slices.Reverse(tops)
 	tree := make([]branch[T], 0, len(list))
 	var grow func(all []T, depth int)
 	grow = func(all []T, depth int) {

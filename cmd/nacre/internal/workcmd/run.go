@@ -212,6 +212,7 @@ func (cmd runCommand) work(ctx context.Context, rt *assembly.Runtime, run assemb
 			face.leave()
 		}
 	}
+	run.Child = childOf(cmd.Env, rt)
 	if o.detached {
 		run.Asking.Patience = detachedPatience
 	}
@@ -226,6 +227,11 @@ func (cmd runCommand) work(ctx context.Context, rt *assembly.Runtime, run assemb
 	if err := errors.Join(face.report(report), face.showHeld(ctx, rt, report), writeMetrics(o.metrics, report.Kernel)); err != nil {
 		return err
 	}
+	return exitOf(report)
+}
+
+// exitOf is the exit code of what a run came to.
+func exitOf(report assembly.Report) error {
 	switch {
 	case report.Paused != "" && report.Brain == "done" && report.Reason == "":
 		return nil

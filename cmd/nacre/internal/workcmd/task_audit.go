@@ -49,7 +49,7 @@ func (cmd taskCommand) auditTask(ctx context.Context, id nacre.SessionID, run as
 		return err
 	}
 	face := newFace(cmd.Env)
-	work := assembly.Run{Session: id, Until: nacre.StageVerified, Started: face.started, Progress: face.progress, Asking: face.asking()}
+	work := assembly.Run{Session: id, Until: nacre.StageVerified, Telling: assembly.Telling{Started: face.started, Progress: face.progress}, Asking: face.asking()}
 	verified, err := rt.Run(ctx, work)
 	if err != nil {
 		return face.broken(verified, err)
