@@ -3,6 +3,9 @@ package main_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,22 +102,74 @@ func (i *installation) receiptSchema() *jsonschema.Schema {
 
 func (i *installation) publicKey() string { return i.state("keys", "audit.pub") }
 
-// M-68: each link that is broken is found, by nacre and by Python: what is signed, and what
-// the records say.
+// altered are a receipt's copies of which one link each says something else, by the kind of that link.
+func altered(t *testing.T, receipt string) map[string]string {
+	t.Helper()
+	var whole struct {
+		Chains  json.RawMessage             `json:"chains"`
+		Links   map[string][]map[string]any `json:"links"`
+		Receipt json.RawMessage             `json:"receipt"`
+		V       int                         `json:"v"`
+	}
+	check(t, json.Unmarshal([]byte(receipt), &whole))
+	written := func() string {
+		var b strings.Builder
+		encoder := json.NewEncoder(&b)
+		encoder.SetEscapeHTML(false)
+		check(t, encoder.Encode(whole))
+		return b.String()
+	}
+	if have := written(); strings.TrimSpace(have) != strings.TrimSpace(receipt) {
+		t.Fatalf("a receipt is not as it was once it is written again:\n%.2000s\n%.2000s", have, receipt)
+	}
+	all := map[string]string{}
+	for kind, list := range whole.Links {
+		if len(list) == 0 {
+			t.Errorf("the receipt has no link of the kind %s", kind)
+			continue
+		}
+		was := list[0]["what"]
+		list[0]["what"] = "another"
+		all[kind] = written()
+		list[0]["what"] = was
+	}
+	return all
+}
+
+// M-59, M-68: each link that is broken is found, by nacre and by Python: what is signed, and what
+// the records say, of links of each kind.
 func TestABrokenReceiptIsFound(t *testing.T) {
 	t.Parallel()
-	i := install(t)
+	host := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(host.Close)
+	i, _ := thinks(t, "", scriptedmodel.Script{Turns: []scriptedmodel.Turn{
+		works(t, `echo changed > greeting.txt; curl -s http://nope.example/; curl -s https://hub.example.com/; ipc memory_store '{"type":"fact","content":"the walrus is written"}'`), {Text: "Done."},
+	}})
+	i.config(i.configured() + fmt.Sprintf("[groups.main]\ntools = [\"memory_*\"]\n[egress]\nallow = [\"hub.example.com:443\"]\npin = { \"hub.example.com:443\" = %q }\n[[credential]]\nname = \"hub\"\nhost = \"hub.example.com:443\"\npaths = [\"/\"]\ngroups = [\"main\"]\nstanding_secret = true\nvalue_file = %q\nca_file = %q\n",
+		host.Listener.Addr(), i.write("value", keptValue), i.certificateOf(host)))
 	i.project()
-	rec := i.recording("echo changed > greeting.txt; curl -s http://nope.example/")
-	i.nacre("run", "change it", "--recording", rec, "--project", "p", "--session", "work", "--check", "true", "--held", "take").want(t, 0)
+	i.nacre("run", "change it", "--project", "p", "--session", "work", "--check", "true", "--held", "take").want(t, 0)
 	good := []byte(i.read(filepath.Base(i.account("work"))))
 	python := testpeer.Need(t, "python3")
 	broken := filepath.Join(i.work, "broken.json")
+	refused := func(name string, bad []byte) {
+		i.write("broken.json", string(bad))
+		if have := i.nacre("receipt", "verify", broken); have.code != 1 || !strings.Contains(have.stderr, "does not hold") {
+			t.Errorf("%s: nacre says %d: %s", name, have.code, have.stderr)
+		}
+		out, err := exec.Command(python, "-B", "../../audit/verify_audit.py", "--receipt-file", broken, "--public-key", i.publicKey()).CombinedOutput()
+		if err == nil || !bytes.Contains(out, []byte("REFUSED")) {
+			t.Errorf("%s: Python says %v: %s", name, err, out)
+		}
+	}
+	for kind, bad := range altered(t, string(good)) {
+		refused("a link of "+kind, []byte(bad))
+	}
 	for name, change := range map[string][2]string{
 		"the policy":                  {`"policy_digest":"sha256:`, `"policy_digest":"sha256:0`},
 		"a refusal":                   {`"outcome":"denied","records":["work.1#`, `"outcome":"allowed","records":["work.1#`},
 		"what was denied":             {`"denied":1`, `"denied":0`},
-		"bytes":                       {`"bytes_out":0`, `"bytes_out":1`},
+		"bytes":                       {`"bytes_out":`, `"bytes_out":1`},
 		"the price":                   {`"micro_usd":0`, `"micro_usd":7`},
 		"a verdict":                   {`"passed":true`, `"passed":false`},
 		"what was verified":           {`"strength":"weak","times":1,"tree":"`, `"strength":"strong","times":1,"tree":"`},
@@ -133,14 +188,7 @@ func TestABrokenReceiptIsFound(t *testing.T) {
 			t.Errorf("%s: there is no %q to break in %.3000s", name, change[0], good[bytes.Index(good, []byte(`"links"`)):])
 			continue
 		}
-		i.write("broken.json", string(bad))
-		if have := i.nacre("receipt", "verify", broken); have.code != 1 || !strings.Contains(have.stderr, "does not hold") {
-			t.Errorf("%s: nacre says %d: %s", name, have.code, have.stderr)
-		}
-		out, err := exec.Command(python, "-B", "../../audit/verify_audit.py", "--receipt-file", broken, "--public-key", i.publicKey()).CombinedOutput()
-		if err == nil || !bytes.Contains(out, []byte("REFUSED")) {
-			t.Errorf("%s: Python says %v: %s", name, err, out)
-		}
+		refused(name, bad)
 	}
 	if err := os.Remove(broken); err != nil {
 		t.Error(err)
