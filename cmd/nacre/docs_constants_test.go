@@ -222,14 +222,14 @@ func constantSentences() map[string][]string {
 			"where less than {internal/model.minOutput:thousands} tokens of output are left", "that a vendor guarantees: {internal/model.searchResultTokens:thousands} tokens",
 			"locked for more than {internal/model.lockWait:seconds} seconds", "Journals are kept for {internal/model.keptDays} days",
 		},
-		"operators.md": {"**Approve exactly this for {internal/person.MaxRemote:time}**", "shown a code of {internal/person.CodeLength} characters"},
+		"operators.md": {"**Approve exactly this for {internal/person.MaxRemote:time}**", "Of one session at most {internal/approval.maxRefused}", "of strangers at most {internal/cockpit.maxStrangers} in a minute", "shown a code of {internal/person.CodeLength} characters"},
 		"plugin-install.md": {
 			"more than {internal/install.maxFiles:thousands} files, a file of more than {internal/install.maxFile:size} and more than {internal/install.maxFolder:size} in all",
 		},
 		"plugins.md": {
 			"| null, within {internal/pluginhost.verifyLimit:time}, or an error",
 			"{internal/pluginhost.maxStderr:size} since it was kept before", "every {internal/cockpit.chatAgain:seconds} seconds while the question waits",
-			"More than {internal/pluginhost.maxChannelMinute} messages a minute are no fault", "more than {kernel.MaxFiles} files or {plugin.MaxFiles:size} in one call",
+			"More than {internal/pluginhost.maxChannelMinute} messages that a route takes, or {internal/pluginhost.maxCallsMinute:thousands} calls of all kinds, in a minute are no fault", "more than {kernel.MaxFiles} files or {plugin.MaxFiles:size} in one call",
 			"in all, up to {plugin.MaxFileBytes} bytes: the handler", "| {plugin.MaxFiles:size}, which comes with the call", "in base64, of at most {plugin.FilePart:size}: from",
 			"{plugin.MaxEvent:size}. Source and group are set by the host",
 		},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nacre-dev/nacre/plugin"
@@ -12,7 +13,7 @@ import (
 // Limits of presses.
 const (
 	maxSaid   = 200  // characters of what a presser is told
-	maxSeen   = 1000 // presses that are known when a service brings them again
+	maxSeen   = 1000 // presses that are known when a service brings them again, and users
 	maxButton = 64   // bytes of a button's id; the host's are shorter
 )
 
@@ -55,6 +56,7 @@ func (c *Channel) card(ctx context.Context, e plugin.Envelope) {
 	if json.Unmarshal(e.Payload, &shows) != nil || shows.Channel != c.Name {
 		return
 	}
+	c.Known.add(shows.To)
 	text := Whole(shows.Text, c.Limit)
 	if text == nil {
 		Note("a card cannot be shown: it is too long for one message, or empty")
@@ -95,8 +97,28 @@ func (c *Channel) endCard(ctx context.Context, card string, shown Place, text Te
 	c.Kept.Remember(cardKey(card), "")
 }
 
+// Users are those who are somebody for the host: it had them shown a card or told something since
+// the handler was started, as it never has strangers. It is safe for concurrent use.
+type Users struct {
+	mu     sync.Mutex
+	newest seen
+}
+
+// Has tells whether a user is one of them.
+func (u *Users) Has(user string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.newest.ids[user]
+}
+
+func (u *Users) add(user string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.newest.add(user)
+}
+
 // Pressed brings a press to the host and tells whoever pressed, alone, what became of it. One
-// that the service brings twice is one.
+// that the service brings twice is one. Where the host says nothing, neither does the channel.
 func (c *Channel) Pressed(ctx context.Context, p Press) {
 	if p.ID == "" || p.User == "" || !c.first(p.ID) {
 		return
@@ -106,11 +128,17 @@ func (c *Channel) Pressed(ctx context.Context, p Press) {
 	done, err := c.Setup.Press(asking, plugin.Press{Channel: c.Name, User: p.User, Button: p.Button[:min(len(p.Button), maxButton)]})
 	if err != nil {
 		Note("a press was not decided on: %v", err)
+	}
+	if err != nil && c.Known.Has(p.User) {
 		done = plugin.Pressed{Said: "nacre did not answer, so it is not known what was decided: look again.", Refused: true}
 	}
+	if done.Said == "" {
+		return
+	}
+	c.Known.add(p.User)
 	telling, end := context.WithTimeout(ctx, CallTime)
 	defer end()
-	if err := c.Service.Tell(telling, p, shortened(done.Said), done.Refused && done.Said != ""); err != nil {
+	if err := c.Service.Tell(telling, p, shortened(done.Said), done.Refused); err != nil {
 		Note("tell who pressed: %v", err)
 	}
 	if text := Whole(done.Said, c.Limit); done.Over && text != nil && p.Card.Message != "" {
@@ -184,6 +212,7 @@ func (c *Channel) Command(ctx context.Context, m Said, written time.Time, at Pla
 	if said == "" {
 		return
 	}
+	c.Known.add(asks.User)
 	if _, err := c.post(asking, Message{At: at, Text: plainly(fitting(Clean(said), c.Limit))}); err != nil {
 		Note("tell what came of a command: %v", err)
 	}

@@ -79,7 +79,7 @@ type Service interface {
 	Post(ctx context.Context, m Message) (Place, error)
 	// Edit gives a message another text, and takes its buttons away.
 	Edit(ctx context.Context, at Place, text Text) error
-	// Tell says something to whoever pressed, and to nobody else; said may be empty.
+	// Tell says something to whoever pressed, and to nobody else.
 	Tell(ctx context.Context, p Press, said string, refused bool) error
 	// Fetch reads a file that came with the message at a place. Its error may be [ErrTooLarge].
 	Fetch(ctx context.Context, at Place, f File) ([]byte, error)
@@ -97,6 +97,7 @@ type Channel struct {
 	Setup   plugin.Setup
 	Service Service
 	Kept    *Kept
+	Known   Users
 
 	pacing sync.Mutex
 	sent   map[string]time.Time // when a chat was written to last

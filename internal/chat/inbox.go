@@ -8,8 +8,10 @@ import (
 
 // Limits of what waits for the host.
 const (
-	maxWaiting = 256 // messages, and presses, that the host has not decided on yet
-	maxHeard   = 20  // conversations and threads that are asked for, the newest
+	maxWaiting = 256    // messages that the host has not decided on yet
+	maxUrgent  = 16_384 // presses and commands of all users of one kind, known or not
+	maxOfOne   = 16     // of them, of one user
+	maxHeard   = 20     // conversations and threads that are asked for, the newest
 	heardMark  = "heard/"
 )
 
@@ -17,7 +19,9 @@ const (
 type Inbox struct {
 	world    World
 	messages chan waiting
-	urgent   chan func(context.Context)
+	knows    func(user string) bool
+	// known and others are what users wait for who are known to the host, and all others.
+	known, others *turns
 }
 
 // waiting is a message that the host has not decided on.
@@ -26,18 +30,20 @@ type waiting struct {
 	taken func()
 }
 
-// NewInbox makes an empty one.
-func NewInbox(w World) *Inbox {
-	return &Inbox{w, make(chan waiting, maxWaiting), make(chan func(context.Context), maxWaiting)}
+// NewInbox makes an empty one. knows tells which users are known to the host, such as
+// [Users.Has].
+func NewInbox(w World, knows func(user string) bool) *Inbox {
+	return &Inbox{w, make(chan waiting, maxWaiting), knows, newTurns(), newTurns()}
 }
 
 // Run brings what came to the host until ctx ends: messages in the order in which they came,
-// each until it is taken. Presses and commands, in their own order, do not wait for that: a
-// person may have to decide on the very agent that has to end before.
+// each until it is taken. Presses and commands do not wait for that: a person may have to decide
+// on the very agent that has to end before. Nor do they wait for those of strangers.
 func (i *Inbox) Run(ctx context.Context) {
 	var work sync.WaitGroup
 	defer work.Wait()
-	work.Go(func() { i.hurry(ctx) })
+	work.Go(func() { i.known.run(ctx) })
+	work.Go(func() { i.others.run(ctx) })
 	for {
 		select {
 		case <-ctx.Done():
@@ -53,17 +59,6 @@ func (i *Inbox) Run(ctx context.Context) {
 	}
 }
 
-func (i *Inbox) hurry(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case do := <-i.urgent:
-			do(ctx)
-		}
-	}
-}
-
 // Offer puts a message where it waits. take is tried until it has no error, then taken is
 // called. Where too many wait, so does Offer, and its error is that of ctx.
 func (i *Inbox) Offer(ctx context.Context, take func(context.Context) error, taken func()) error {
@@ -75,14 +70,87 @@ func (i *Inbox) Offer(ctx context.Context, take func(context.Context) error, tak
 	}
 }
 
-// Soon does what a person waits for. It is false where too many wait: then it is not done.
-func (i *Inbox) Soon(do func(context.Context)) bool {
-	select {
-	case i.urgent <- do:
-		return true
-	default:
+// Soon does what a user waits for, each user's in the order in which it came. It is false where
+// too much of that user waits, or of strangers: then it is not done. However many strangers there
+// are, nothing of a user whom the host knows is passed over for them, or waits for them.
+func (i *Inbox) Soon(user string, do func(context.Context)) bool {
+	turns := i.others
+	if i.knows(user) {
+		turns = i.known
+	}
+	waits, first := turns.add(user, do)
+	if first {
 		Note("a press or a command was passed over: too many wait")
-		return false
+	}
+	return waits
+}
+
+// turns are what users wait for. One of each user comes after the other, so that nobody waits
+// for all that another one has pressed. It is safe for concurrent use.
+type turns struct {
+	come chan struct{}
+
+	mu      sync.Mutex
+	order   []string // the users who wait
+	waiting map[string][]func(context.Context)
+	all     int
+	full    bool // something was passed over since nothing waited
+}
+
+func newTurns() *turns {
+	return &turns{come: make(chan struct{}, 1), waiting: map[string][]func(context.Context){}}
+}
+
+// add is false where too much waits; first tells of the first that is passed over.
+func (t *turns) add(user string, do func(context.Context)) (waits, first bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	own := t.waiting[user]
+	if len(own) >= maxOfOne || t.all >= maxUrgent {
+		first, t.full = !t.full, true
+		return false, first
+	}
+	if len(own) == 0 {
+		t.order = append(t.order, user)
+	}
+	t.waiting[user], t.all = append(own, do), t.all+1
+	select {
+	case t.come <- struct{}{}:
+	default: // it is known already that something waits
+	}
+	return true, false
+}
+
+// next takes out what has its turn; nil where nothing waits.
+func (t *turns) next() (do func(context.Context)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.order) == 0 {
+		t.full = false
+		return nil
+	}
+	user := t.order[0]
+	t.order = t.order[1:]
+	own := t.waiting[user]
+	do, t.all = own[0], t.all-1
+	if len(own) == 1 {
+		delete(t.waiting, user)
+		return do
+	}
+	t.waiting[user], t.order = own[1:], append(t.order, user)
+	return do
+}
+
+func (t *turns) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if do := t.next(); do != nil {
+			do(ctx)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-t.come:
+		}
 	}
 }
 

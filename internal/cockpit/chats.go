@@ -28,6 +28,9 @@ const (
 	endings = 13
 	// maxCards is how many cards are known at once, those included that are over; the oldest go.
 	maxCards = 2000
+	// maxStrangers is how many presses of strangers go to the desks in a minute, which record them:
+	// they decide nothing, and each asks every session.
+	maxStrangers = 60
 	// buttonBytes is the length of a button's id, drawn from 32 letters.
 	buttonBytes = 16
 )
@@ -42,6 +45,9 @@ type Chats struct {
 	mu    sync.Mutex
 	cards []*chatCard // the oldest in front
 	shown shownFile
+	// strangers are the presses of strangers in the minute that began then.
+	strangers int
+	began     time.Time
 }
 
 // chatCard is one card that was shown to one person.
@@ -272,6 +278,9 @@ func (c *Chats) Press(ctx context.Context, channel string, p plugin.Press) (plug
 	if err != nil {
 		return plugin.Pressed{}, err
 	}
+	if c.tooManyStrangers(id) {
+		return plugin.Pressed{Refused: true}, nil
+	}
 	card, ruling := c.pressed(p.Button)
 	ruling.By = channel
 	press := nacre.Press{ID: p.Button, Identity: string(id), Ruling: ruling}
@@ -299,6 +308,24 @@ func (c *Chats) Press(ctx context.Context, channel string, p plugin.Press) (plug
 	}
 	c.settle(card, outcome)
 	return plugin.Pressed{Said: outcome}, nil
+}
+
+// tooManyStrangers tells of a press that is a stranger's, where enough of those were recorded.
+func (c *Chats) tooManyStrangers(id person.Identity) bool {
+	directory, err := Roster(c.inst).Directory()
+	if err != nil {
+		return false // the desk says so
+	}
+	if _, err := directory.Who(id); !errors.Is(err, person.ErrStranger) {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := c.inst.Options.Now(); now.Sub(c.began) >= time.Minute || now.Before(c.began) {
+		c.began, c.strangers = now, 0
+	}
+	c.strangers++
+	return c.strangers > maxStrangers
 }
 
 // pressed finds the card of a button, and what the button says; nil for none.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -20,8 +21,12 @@ import (
 const (
 	maxCallbacks       = 16   // at once, for each plugin
 	maxTicketCallbacks = 1000 // for each request
-	maxChannelMinute   = 600  // for each minute of a channel's life
 	maxTopic           = 128  // bytes
+	// maxChannelMinute is how many messages that are taken, and credentials, a channel has in a
+	// minute, and maxCallsMinute how many calls of all kinds: so many that strangers who write and
+	// press do not use up what an operator needs.
+	maxChannelMinute = 600
+	maxCallsMinute   = 60_000
 )
 
 // Scope is whose request a service is asked for. It comes from the host's
@@ -141,13 +146,17 @@ func (g *guest) publish(ctx context.Context, scope Scope, p plugin.Service) (jso
 // forChannel serves a channel as long as its process lives: credentials, and
 // the messages that it receives (D-33).
 func (g *guest) forChannel(life context.Context) *ticket {
-	r := &rate{limit: maxChannelMinute, now: g.opts.Now}
-	return &ticket{admit: r.admit, serve: func(method string, p plugin.Service) (json.RawMessage, error) {
+	messages := &rate{what: "messages and credentials", limit: maxChannelMinute, now: g.opts.Now}
+	calls := &rate{what: "calls", limit: maxCallsMinute, now: g.opts.Now}
+	return &ticket{admit: calls.admit, serve: func(method string, p plugin.Service) (json.RawMessage, error) {
 		switch {
 		case method == plugin.MethodCredential:
+			if err := messages.admit(); err != nil {
+				return nil, err
+			}
 			return g.credential(life, p.Key)
 		case method == plugin.MethodPublish && g.opts.Services.Publish != nil:
-			return g.receive(life, p)
+			return g.receive(life, p, messages)
 		case method == plugin.MethodPublish:
 			return nil, errNotOffered
 		}
@@ -155,8 +164,9 @@ func (g *guest) forChannel(life context.Context) *ticket {
 	}}
 }
 
-// receive takes a message of one of the plugin's own channels.
-func (g *guest) receive(ctx context.Context, p plugin.Service) (json.RawMessage, error) {
+// receive takes a message of one of the plugin's own channels. One that no route takes counts for
+// nothing in their rate.
+func (g *guest) receive(ctx context.Context, p plugin.Service, messages *rate) (json.RawMessage, error) {
 	if topics := []string{plugin.TopicInbound, plugin.TopicPress, plugin.TopicPair, plugin.TopicCommand}; !slices.Contains(topics, p.Topic) {
 		return nil, refused("with a channel's ticket publish these only: " + strings.Join(topics, ", "))
 	}
@@ -177,8 +187,12 @@ func (g *guest) receive(ctx context.Context, p plugin.Service) (json.RawMessage,
 	if p.Topic != plugin.TopicInbound {
 		return fromFace(ctx, g.opts.Services, scope, p)
 	}
+	if err := messages.admit(); err != nil {
+		return nil, err
+	}
 	switch err := g.opts.Services.Publish(ctx, scope, p.Topic, p.Payload); {
 	case errors.Is(err, plugin.ErrDropped):
+		messages.giveBack()
 		return json.RawMessage("false"), nil
 	case err != nil:
 		return nil, err
@@ -239,21 +253,34 @@ func madeOfWords(topic string) bool {
 	return true
 }
 
-// rate limits calls in each minute. It is not for concurrent use.
+// rate limits calls in each minute. It is safe for concurrent use.
 type rate struct {
-	limit, used int
-	now         func() time.Time
-	began       time.Time
+	what  string // of calls they are, in a refusal
+	limit int
+	now   func() time.Time
+
+	mu    sync.Mutex
+	used  int
+	began time.Time
 }
 
 func (r *rate) admit() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if now := r.now(); now.Sub(r.began) >= time.Minute || now.Before(r.began) {
 		r.began, r.used = now, 0
 	}
 	if r.used++; r.used > r.limit {
-		return tooOften{refused(fmt.Sprintf("at most %d messages and other calls of a channel in a minute: try again later", r.limit)), r.used > relentless*r.limit}
+		return tooOften{refused(fmt.Sprintf("at most %d %s of a channel in a minute: try again later", r.limit, r.what)), r.used > relentless*r.limit}
 	}
 	return nil
+}
+
+// giveBack uncounts a call that was admitted.
+func (r *rate) giveBack() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.used = max(0, r.used-1)
 }
 
 // forInitialize serves credentials alone, to initialize and verify: there is no

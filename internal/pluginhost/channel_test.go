@@ -122,8 +122,8 @@ func TestNoChannels(t *testing.T) {
 	}
 }
 
-// A channel's ticket reads credentials for as long as the process lives, and no
-// more than so many calls a minute.
+// A channel's ticket reads credentials for as long as the process lives, and no more than so many
+// calls a minute, among which messages of strangers do not count.
 func TestChannelsCredentialAndRate(t *testing.T) {
 	o := options(t)
 	o.DataRoot, o.Channels = shortDir(t), true
@@ -139,12 +139,18 @@ func TestChannelsCredentialAndRate(t *testing.T) {
 	if have, err := h.call(t.Context(), "credential", `{}`); err != nil || have != `"s"` {
 		t.Errorf("have %s, %v", have, err)
 	}
-	send := func() string {
-		said, err := h.call(t.Context(), "receive", `{"topic":"message.inbound","payload":{"channel":"post"}}`)
+	from := func(sender string) string {
+		said, err := h.call(t.Context(), "receive", `{"topic":"message.inbound","payload":{"channel":"post","sender":"`+sender+`"}}`)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return said
+	}
+	send := func() string { return from("ada") }
+	for range 700 { // of whom no route takes anything
+		if have := from("stranger"); strings.Contains(have, "at most") {
+			t.Fatalf("a stranger uses up what others have: %s", have)
+		}
 	}
 	n := 0
 	for send() == `"published"` {
@@ -152,11 +158,11 @@ func TestChannelsCredentialAndRate(t *testing.T) {
 			t.Fatal("no limit")
 		}
 	}
-	if n < 100 {
-		t.Errorf("only %d in a minute", n)
+	if n != 599 {
+		t.Errorf("%d messages and a credential in a minute", n)
 	}
 	// F-71: who wrote can be told why, and so can whoever reads the records.
-	const why = "at most 600 messages and other calls of a channel in a minute"
+	const why = "at most 600 messages and credentials of a channel in a minute"
 	if have := send(); !strings.Contains(have, why) {
 		t.Errorf("have %s, want %q in it", have, why)
 	}

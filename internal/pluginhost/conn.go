@@ -309,13 +309,7 @@ func (c *conn) callback(m plugin.Message) {
 	p, err := readService(m.Params)
 	t, err := c.admit(p.Ticket, err)
 	if err != nil {
-		c.refuse(m.ID, err)
-		var often tooOften
-		if errors.As(err, &often) && !often.relentless {
-			c.tell(wasRefused + err.Error())
-		} else {
-			c.bad(wasRefused + err.Error())
-		}
+		c.turnDown(m.ID, err)
 		return
 	}
 	select {
@@ -334,12 +328,27 @@ func (c *conn) callback(m plugin.Message) {
 		if err == nil {
 			err = wire.Check(result, wire.Limits{Message: plugin.MaxResult, String: plugin.MaxResult, CaseSensitive: true})
 		}
-		if err != nil {
+		var often tooOften
+		switch {
+		case errors.As(err, &often):
+			c.turnDown(m.ID, err)
+		case err != nil:
 			c.refuse(m.ID, err)
-			return
+		default:
+			c.send(plugin.Message{ID: m.ID, Result: result})
 		}
-		c.send(plugin.Message{ID: m.ID, Result: result})
 	})
+}
+
+// turnDown refuses a callback that should not have been made, or not so often, and records it.
+func (c *conn) turnDown(id json.RawMessage, err error) {
+	c.refuse(id, err)
+	var often tooOften
+	if errors.As(err, &often) && !often.relentless {
+		c.tell(wasRefused + err.Error())
+	} else {
+		c.bad(wasRefused + err.Error())
+	}
 }
 
 // admit finds the ticket among this plugin's own and counts its use.

@@ -91,7 +91,7 @@ func (h *handler) initialize(ctx context.Context, s plugin.Setup) error {
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	h.end = end
-	l := &listener{handler: h, inbox: chat.NewInbox(h.world), intents: intents, expected: map[string]bool{}}
+	l := &listener{handler: h, inbox: chat.NewInbox(h.world, h.chats.Known.Has), intents: intents, expected: map[string]bool{}}
 	h.listening.Go(func() { l.listen(life) })
 	return nil
 }

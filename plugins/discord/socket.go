@@ -311,7 +311,7 @@ func (l *listener) heard(ctx context.Context, data json.RawMessage) error {
 	switch {
 	case !readable || !l.mayBeForUs(m):
 	case m.commands():
-		l.inbox.Soon(func(ctx context.Context) { l.command(ctx, m) })
+		l.inbox.Soon(m.Author.ID, func(ctx context.Context) { l.command(ctx, m) })
 	default:
 		return l.offer(ctx, m, func() {})
 	}
@@ -323,21 +323,28 @@ func (l *listener) offer(ctx context.Context, m message, taken func()) error {
 	return l.inbox.Offer(ctx, func(ctx context.Context) error { return l.take(ctx, m) }, taken)
 }
 
-// pressed brings a press to the host. It is acknowledged at once, whatever waits before it. One
-// that Discord does not know any more decides nothing: whoever pressed was shown a failure.
+// pressed brings a press to the host. That of a person is acknowledged at once, whatever waits
+// before it; one of a stranger in its turn, so that there are never too many of them at once.
 func (l *listener) pressed(p chat.Press) {
+	if !l.chats.Known.Has(p.User) {
+		l.inbox.Soon(p.User, func(ctx context.Context) { l.decided(ctx, p, l.acknowledge(ctx, p)) })
+		return
+	}
 	acknowledged := make(chan error, 1)
-	waits := l.inbox.Soon(func(ctx context.Context) {
-		err := <-acknowledged // which ends with the listener
-		if why, _, _ := chat.Refused(err); why == chat.NotTaken {
-			chat.Note("a press was passed over: %v", err)
-			return
-		}
-		l.chats.Pressed(ctx, p)
-	})
+	waits := l.inbox.Soon(p.User, func(ctx context.Context) { l.decided(ctx, p, <-acknowledged) }) // which ends with the listener
 	if waits {
 		l.atOnce(func(ctx context.Context) { acknowledged <- l.acknowledge(ctx, p) })
 	}
+}
+
+// decided brings an acknowledged press to the host. One that Discord does not know any more
+// decides nothing: whoever pressed was shown a failure.
+func (l *listener) decided(ctx context.Context, p chat.Press, err error) {
+	if why, _, _ := chat.Refused(err); why == chat.NotTaken {
+		chat.Note("a press was passed over: %v", err)
+		return
+	}
+	l.chats.Pressed(ctx, p)
 }
 
 // afterEnd is how long to wait before the next connection.

@@ -89,7 +89,7 @@ func (h *handler) initialize(ctx context.Context, s plugin.Setup) error {
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	h.end = end
-	l := &listener{handler: h, marks: chat.Marks{Kept: h.chats.Kept}, inbox: chat.NewInbox(h.world)}
+	l := &listener{handler: h, marks: chat.Marks{Kept: h.chats.Kept}, inbox: chat.NewInbox(h.world, h.chats.Known.Has)}
 	h.listening.Go(func() { l.listen(life) })
 	return nil
 }

@@ -212,13 +212,13 @@ func (l *listener) sort(ctx context.Context, from *link, e envelope) error {
 	case "events_api":
 		said, ok := l.readEvent(e.Payload)
 		if ok && said.commands() {
-			l.inbox.Soon(func(ctx context.Context) { l.command(ctx, said) })
+			l.inbox.Soon(said.sender(), func(ctx context.Context) { l.command(ctx, said) })
 		} else if ok {
 			return l.offer(ctx, said, func() { from.ack(e.ID) })
 		}
 	case "interactive":
 		if p, ok := readPress(e.Payload); ok {
-			l.inbox.Soon(func(ctx context.Context) { l.chats.Pressed(ctx, p) })
+			l.inbox.Soon(p.User, func(ctx context.Context) { l.chats.Pressed(ctx, p) })
 		}
 	}
 	from.ack(e.ID)

@@ -1,0 +1,48 @@
+package chat_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+
+	"github.com/nacre-dev/nacre/internal/chat"
+	"github.com/nacre-dev/nacre/internal/testpeer"
+)
+
+// M-41, M-47: of ten thousand strangers who press at once, and of one who never ends, nothing keeps a
+// person's press, or makes it wait: neither that of whom the host knows, nor the first of somebody
+// whom it has told nothing yet. What waits of one user is bounded.
+func TestAPersonsPressIsNotLostForStrangers(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	inbox := chat.NewInbox(chat.Here(0), func(user string) bool { return user == "ada" })
+	ended := make(chan struct{})
+	go func() { defer close(ended); inbox.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+
+	slow, ada, bob := make(chan struct{}), make(chan struct{}), make(chan int, 1)
+	done, most := 0, 0
+	stranger := func(context.Context) { <-slow; done++ }
+	for range 100_000 {
+		if inbox.Soon("madly", stranger) {
+			most++
+		}
+	}
+	strangers := testpeer.Size(1000, 10_000)
+	for n := range strangers {
+		if !inbox.Soon(strconv.Itoa(n), stranger) {
+			t.Fatalf("the press of stranger %d is lost", n)
+		}
+	}
+	if !inbox.Soon("ada", func(context.Context) { close(ada) }) || !inbox.Soon("bob", func(context.Context) { bob <- done }) {
+		t.Fatal("a person's press is lost")
+	}
+	<-ada // while every stranger waits
+	close(slow)
+	if before := <-bob; before > strangers+2 {
+		t.Errorf("bob waits for %d presses of %d strangers and one more", before, strangers)
+	}
+	if most < 2 || most > 20 {
+		t.Errorf("%d presses of one user wait", most)
+	}
+}
