@@ -115,8 +115,10 @@ type Question struct {
 	// Why says what made the kernel ask.
 	Why string `json:"why"`
 	// AgentWords is the agent's own justification: shown as such, never counted.
-	AgentWords string    `json:"agent_words,omitempty"`
-	Expires    time.Time `json:"expires"`
+	AgentWords string `json:"agent_words,omitempty"`
+	// Asked is when it began to wait; zero where that is not known.
+	Asked   time.Time `json:"asked,omitzero"`
+	Expires time.Time `json:"expires"`
 	// Safety is what the answer could do to the world.
 	Safety SafetyClass `json:"safety"`
 	// Approvers is how many persons have to approve; 0 means one.

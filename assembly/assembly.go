@@ -302,7 +302,7 @@ func (r *Runtime) Serve(ctx context.Context, o Serve) error {
 	attend := func(ctx context.Context, v conversation.Request) (conversation.Result, error) {
 		return converse.Attend(ctx, r.inst, v, Asking{}) // its questions wait until somebody decides
 	}
-	o.Cards = cockpit.NewChats(r.inst)
+	o.Cards = cockpit.NewChats(r.inst, func(ctx context.Context) ([]Waiting, error) { return Everything(ctx, r) })
 	return serve.Run(ctx, r.inst, attend, o)
 }
 
@@ -488,13 +488,19 @@ func LeftoverOf(ctx context.Context, r *Runtime, id nacre.SessionID, killed func
 
 // TakeLeftover puts work that did not land where a person wants it.
 func TakeLeftover(ctx context.Context, r *Runtime, t Taking) (TakenLeftover, error) {
-	if t.Held == leftover.HeldTake {
-		known, _ := r.inst.Registry.Show(t.Session) // a session that is not known is nobody's to take, which is said below
-		if err := cockpit.Decides(r.inst, r.by, "landing", known.Group); err != nil {
+	if t.Held == leftover.HeldTake || r.by.Face() != person.Terminal {
+		if err := mayLand(r, t); err != nil {
 			return TakenLeftover{}, err
 		}
 	}
 	return leftover.Take(ctx, r.inst, t)
+}
+
+// mayLand refuses whoever may not decide what lands. In a terminal that is asked for what the host
+// obeys alone: git would do the rest for whoever sits there.
+func mayLand(r *Runtime, t Taking) error {
+	known, _ := r.inst.Registry.Show(t.Session) // a session that is not known is nobody's to take, which is said later
+	return cockpit.Decides(r.inst, r.by, string(person.Landing), known.Group)
 }
 
 // SignCommits signs what a session left on a branch of its own, once a person said so.
@@ -504,6 +510,11 @@ func SignCommits(ctx context.Context, r *Runtime, s Signing) (SignedCommits, err
 
 // DiscardLeftover throws work away that did not land, and ends it for good.
 func DiscardLeftover(ctx context.Context, r *Runtime, t Taking) error {
+	if r.by.Face() != person.Terminal {
+		if err := mayLand(r, t); err != nil {
+			return err
+		}
+	}
 	return leftover.Discard(ctx, r.inst, t)
 }
 

@@ -163,15 +163,16 @@ type Pairing struct {
 
 // The commands that a person gives the host itself.
 const (
-	CommandStatus = "status" // what runs
-	CommandKill   = "kill"   // stops a session
+	CommandStatus  = "status"  // what runs
+	CommandWaiting = "waiting" // all that waits for the person
+	CommandKill    = "kill"    // stops a session
 )
 
 // Command is what somebody asks of the host, and of no agent.
 type Command struct {
 	Channel string `json:"channel"`
 	User    string `json:"user"`
-	// Name is [CommandStatus] or [CommandKill].
+	// Name is [CommandStatus], [CommandWaiting] or [CommandKill].
 	Name string `json:"name"`
 	// Session is the one that is stopped.
 	Session string `json:"session,omitempty"`

@@ -39,9 +39,24 @@ func (d desk) Found(ctx context.Context) ([]web.Other, error) {
 	return listed(all), err
 }
 
+// Land decides on work that did not land.
+func (d desk) Land(ctx context.Context, l web.Landing) error {
+	t := assembly.Taking{Session: l.Session, Shown: l.Shown, Who: string(visitor()), Killed: func(assembly.Killed) {}}
+	switch l.Verb {
+	case web.Discard:
+		return assembly.DiscardLeftover(ctx, d.Runtime, t)
+	case web.LandAll:
+		t.Held = "take"
+	case web.LandRest:
+		t.Held = "leave-out"
+	}
+	_, err := assembly.TakeLeftover(ctx, d.Runtime, t)
+	return err
+}
+
 func listed(all []assembly.Waiting) (others []web.Other) {
 	for _, w := range all {
-		others = append(others, web.Other{Kind: w.Kind, What: w.What, Next: w.Next, Session: w.Session})
+		others = append(others, web.Other{Kind: w.Kind, What: w.What, Next: w.Next, Session: w.Session, Since: w.Since, Expires: w.Expires})
 	}
 	return others
 }
@@ -109,7 +124,18 @@ func (r records) Steps(id nacre.SessionID) []web.Step {
 func (r records) Diff(ctx context.Context, id nacre.SessionID) (web.Diff, error) {
 	var looks []string
 	left, err := assembly.LeftoverOf(ctx, r.Runtime, id, func(k assembly.Killed) { looks = append(looks, k.Lines()...) })
-	return web.Diff{Text: left.Diff, Cut: left.Cut, Looks: slices.Concat(looks, left.Left)}, err
+	diff := web.Diff{Text: left.Diff, Cut: left.Cut, Looks: slices.Concat(looks, left.Left)}
+	if err != nil || len(left.Changes) == 0 || left.Branch == "" {
+		return diff, err
+	}
+	for _, c := range left.Changes {
+		if c.Held {
+			diff.Held = append(diff.Held, c.Path+": "+c.Warning)
+		}
+	}
+	diff.All = len(diff.Held) == len(left.Changes)
+	diff.Shown, err = left.Digest()
+	return diff, err
 }
 
 // facts are what else the installation tells.

@@ -191,6 +191,10 @@ func TestAPersonWorksFromEachChat(t *testing.T) {
 			i, fake, service := chatting(t, name,
 				works(t, `cd /workspace/group && if test -e gone; then sleep 600; fi; ipc create_reminder '{"title":"pay","list":"Work"}' && ipc delete_reminder '{"reminder_id":"R-1"}' >gone && ipc tool.invoke.send_`+name+` '{"recipient":"`+users.chat+`","body":"it is gone"}'`),
 				scriptedmodel.Turn{Text: "Done."})
+			with := i.configured()
+			i.config(memoryTools)
+			i.nacre("exec", "-q", "--", "ipc", "memory_store", `{"type":"fact","content":"a fact"}`).want(t, 0)
+			i.config(with)
 			_, stop := i.serve()
 			sees := func(what, text string) {
 				t.Helper()
@@ -203,6 +207,11 @@ func TestAPersonWorksFromEachChat(t *testing.T) {
 			fake.writes(users.ada, "!status")
 			sees("the status", string(session)+" (")
 			has(t, fake.heard(), "1 waiting for a decision", "R-1", "DESTRUCTIVE")
+			fake.writes(users.ada, "!waiting")
+			sees("what waits", "memory main: memories to review: 1 (without an end, UTC)")
+			has(t, fake.heard(), "tool "+i.question().ID+": ", "(since ", ", until ")
+			fake.writes(users.bob, "!waiting")
+			sees("that nothing waits for bob", "Nothing waits for you.")
 			fake.writes(users.bob, "!kill "+string(session))
 			sees("that bob stops nothing", "Nothing was stopped: ")
 			fake.taps(users.ada, fake.card()[0])

@@ -37,8 +37,11 @@ func (i *installation) state(parts ...string) string {
 
 // records are those of a session's chains, read from the files: the session
 // may be alive, or dead.
-func (i *installation) records(session string) string {
-	paths, _ := filepath.Glob(i.state("audit", session+".*", "*.jsonl")) // the pattern is ours
+func (i *installation) records(session string) string { return i.recordsOf(session + ".*") }
+
+// recordsOf are the records of all chains with such a name.
+func (i *installation) recordsOf(pattern string) string {
+	paths, _ := filepath.Glob(i.state("audit", pattern, "*.jsonl")) // the pattern is ours
 	var all strings.Builder
 	for _, path := range paths {
 		data, _ := os.ReadFile(path) // it may be new

@@ -51,9 +51,8 @@ func TestAnApprovalForLongerIsGivenOnTheWebPage(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
-// web starts the page and signs in. What it gives posts a form, or reads a page where there is
-// none, as a browser does that shows the site.
-func (i *installation) web() (send func(path string, form url.Values) string, first string) {
+// pageLink starts the page, and gives the link that it prints.
+func (i *installation) pageLink() string {
 	t := i.t
 	t.Helper()
 	page := i.command(filepath.Join(bin, "nacre"), "web")
@@ -69,10 +68,18 @@ func (i *installation) web() (send func(path string, form url.Values) string, fi
 		_ = page.Wait() // its code is that of an interruption
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
-	site, code, _ := strings.Cut(strings.TrimSpace(line), "#")
-	if err != nil || code == "" {
+	if err != nil || !strings.Contains(line, "#") {
 		t.Fatalf("have %q, %v", line, err)
 	}
+	return strings.TrimSpace(line)
+}
+
+// web starts the page and signs in. What it gives posts a form, or reads a page where there is
+// none, as a browser does that shows the site.
+func (i *installation) web() (send func(path string, form url.Values) string, first string) {
+	t := i.t
+	t.Helper()
+	site, code, _ := strings.Cut(i.pageLink(), "#")
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -155,6 +162,52 @@ func TestThePageDecidesAsTheCommandLineDoes(t *testing.T) {
 	has(t, send("powers", nil), "package-installation", "locked")
 	has(t, send("powers/unlock", url.Values{"token": form["token"], "name": {"package-installation"}, "days": {"7"}}), "is unlocked where it is proposed alone")
 	has(t, send("roles", nil), "auditor")
+	i.nacre("audit", "verify").want(t, 0)
+}
+
+// M-67: held work waits in the list with its age and how long it waits, in a chat as on the page; the
+// page shows all of it and lands it, with what the host obeys or without, or throws it away, once,
+// where nothing of it has changed since, and where the person may. The record names person and digest.
+func TestHeldWorkIsDecidedOnThePage(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	rec := i.writes(map[string]string{"greeting.txt": "hello world\n", ".envrc": "touch owned\n"})
+	for _, session := range []string{"all", "rest", "gone"} {
+		i.nacre("run", "greet", "--recording", rec, "--project", "p", "--session", session, "--check", "true").want(t, 1, "it waits for a person")
+	}
+	send, first := i.web()
+	has(t, first, "landing", `href="/sessions/all/diff"`, "since <time", "expires never")
+	token := hiddenIn(send("sessions/all/diff", nil)).Get("token")
+	decide := func(session, verb string) string {
+		page := send("sessions/"+session+"/diff", nil)
+		form := url.Values{"token": {token}, "shown": {hiddenIn(page).Get("shown")}, "land": {verb}}
+		return send("sessions/"+session+"/land", form)
+	}
+	page := send("sessions/all/diff", nil)
+	has(t, page, "touch owned", "hello world", "Programs of this machine obey these files", ".envrc: ", "Land all of it", "Land it without these files", "Throw it away")
+	shown := hiddenIn(page).Get("shown")
+	has(t, send("sessions/all/land", url.Values{"token": {token}, "shown": {strings.Repeat("0", 64)}, "land": {"all"}}), "Nothing was changed: ", "has changed since it was shown")
+	i.config(fmt.Sprintf("[operators.bob]\nidentities = [\"web:%d\"]\napprove = [\"tool\"]\nup_to = \"DESTRUCTIVE\"\n", os.Geteuid()))
+	for _, verb := range []string{"all", "rest", "discard"} {
+		has(t, decide("all", verb), "Nothing was changed: ", "bob")
+	}
+	i.config("")
+	before := i.git("rev-parse", "HEAD")
+	has(t, decide("gone", "discard"), "was thrown away")
+	if i.git("rev-parse", "HEAD") != before {
+		t.Error("what was thrown away landed")
+	}
+	has(t, decide("rest", "rest"), "without those files")
+	if files := i.git("ls-tree", "--name-only", "HEAD"); strings.Contains(files, ".envrc") || i.git("show", "HEAD:greeting.txt") != "hello world" {
+		t.Errorf("have %s", files)
+	}
+	has(t, decide("all", "all"), "was taken")
+	if i.git("show", "HEAD:.envrc") != "touch owned" {
+		t.Error("it did not land")
+	}
+	has(t, send("sessions/all/land", url.Values{"token": {token}, "shown": {shown}, "land": {"all"}}), "Nothing was changed: ")
+	has(t, i.recordsOf("taken-*"), fmt.Sprintf(`"by":"web:%d"`, os.Geteuid()), `"shown":"`+shown+`"`)
 	i.nacre("audit", "verify").want(t, 0)
 }
 

@@ -176,6 +176,7 @@ func (d *Desk) check(ctx context.Context, q *nacre.Question) error {
 		return ctx.Err()
 	}
 	now := d.o.Now()
+	q.Asked = now
 	if last := now.Add(d.o.TTL); q.Expires.IsZero() || q.Expires.After(last) {
 		q.Expires = last
 	}

@@ -169,8 +169,8 @@ const (
 	maxName    = 64 // bytes of a session's
 )
 
-// IsCommand tells whether a text asks something of the host itself: status, or kill and the
-// name of a session, after a slash or, where the service takes those for itself, an
+// IsCommand tells whether a text asks something of the host itself: status, waiting, or kill
+// and the name of a session, after a slash or, where the service takes those for itself, an
 // exclamation mark.
 func IsCommand(text string) bool {
 	_, ok := commandOf(text)
@@ -186,7 +186,8 @@ func commandOf(text string) (c plugin.Command, ok bool) {
 	if len(words) == 2 {
 		c.Session = words[1]
 	}
-	return c, c.Name == plugin.CommandStatus && c.Session == "" || c.Name == plugin.CommandKill && len(c.Session) <= maxName
+	lists := c.Name == plugin.CommandStatus || c.Name == plugin.CommandWaiting
+	return c, lists && c.Session == "" || c.Name == plugin.CommandKill && len(c.Session) <= maxName
 }
 
 // Command brings a command to the host and tells whoever wrote it what came of it. One that

@@ -40,7 +40,8 @@ const (
 // restart is good for nothing: the card is told to be over, and a question that still waits
 // is shown again.
 type Chats struct {
-	inst *installation.Installation
+	inst       *installation.Installation
+	everything func(context.Context) ([]Waiting, error)
 
 	mu    sync.Mutex
 	cards []*chatCard // the oldest in front
@@ -67,8 +68,11 @@ type chatCard struct {
 	last          time.Time
 }
 
-// NewChats shows the questions of an installation.
-func NewChats(inst *installation.Installation) *Chats { return &Chats{inst: inst} }
+// NewChats shows the questions of an installation. everything is all that waits for a person in it:
+// with an error, what can be read.
+func NewChats(inst *installation.Installation, everything func(context.Context) ([]Waiting, error)) *Chats {
+	return &Chats{inst: inst, everything: everything}
+}
 
 // Follow tells show which cards are to be shown, and which are over, until ctx ends.
 func (c *Chats) Follow(ctx context.Context, channels func() []string, show func(plugin.Card)) {

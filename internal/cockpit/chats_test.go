@@ -12,7 +12,7 @@ import (
 // presses nothing and pairs nobody; nothing is even looked up.
 func TestAPluginSpeaksForItsOwnChannel(t *testing.T) {
 	t.Parallel()
-	chats := cockpit.NewChats(nil)
+	chats := cockpit.NewChats(nil, nil)
 	for _, c := range [][2]string{
 		{"terminal", "0"}, {"web", "0"}, {"local", "42"}, {"", "telegram:42"}, {"telegram", "discord:42"}, {"telegram", ""}, {"telegram", "042"},
 		{"telegram", "ada"}, {"telegram", "-42"}, {"slack", "U045EF6GH"}, {"slack:T012AB3CD", "U045EF6GH"}, {"telegram:4", "2"}, {"Telegram", "42"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +23,8 @@ const (
 )
 
 // Command does what a person asks of the host at a service (M-40): status tells them of the
-// sessions that run and that are theirs to see, kill stops one. What they may do is their
+// sessions that run and that are theirs to see, waiting of all that waits for them, kill stops a
+// session. What they may do is their
 // rights' to say and the session's own to ask for; a stranger is told nothing.
 func (c *Chats) Command(ctx context.Context, channel string, p plugin.Command) (said string, err error) {
 	id, err := ofChannel(channel, p.User)
@@ -45,6 +47,8 @@ func (c *Chats) Command(ctx context.Context, channel string, p plugin.Command) (
 	switch {
 	case p.Name == plugin.CommandStatus:
 		return c.status(ctx, who)
+	case p.Name == plugin.CommandWaiting:
+		return c.waiting(ctx, who), nil
 	case p.Name == plugin.CommandKill && p.Session == "":
 		return "Nothing was stopped: say which session. The status names them.", nil
 	case p.Name == plugin.CommandKill:
@@ -58,6 +62,48 @@ func (c *Chats) kill(ctx context.Context, session nacre.SessionID, by person.Ide
 		return "Nothing was stopped: " + question.Escape(err.Error())
 	}
 	return fmt.Sprintf("Session %s was told to stop.", question.Escape(string(session)))
+}
+
+// maxWhat is how much is told of one thing that waits, in characters.
+const maxWhat = 200
+
+// waiting lists what the person may decide, here or at another face.
+func (c *Chats) waiting(ctx context.Context, who person.Person) string {
+	all, unread := c.everything(ctx)
+	all = slices.DeleteFunc(all, func(w Waiting) bool {
+		return who.Answer(person.Matter{Kind: person.Kind(w.Kind), Group: w.Group}, nacre.Ruling{}) != nil
+	})
+	var lines []string
+	for _, w := range all[:min(len(all), maxTold)] {
+		lines = append(lines, c.inTwoLines(w))
+	}
+	if more := len(all) - maxTold; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	if len(lines) == 0 {
+		lines = []string{"Nothing waits for you."}
+	}
+	if unread != nil {
+		lines = append(lines, "Some of it could not be read.")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// inTwoLines says what waits and for how long, and how it is seen whole. What looks like a secret is
+// taken out.
+func (c *Chats) inTwoLines(w Waiting) string {
+	what, _ := c.inst.Redact.String(w.What)
+	if runes := []rune(what); len(runes) > maxWhat {
+		what = string(runes[:maxWhat]) + " …"
+	}
+	since, until := "", "without an end"
+	if !w.Since.IsZero() {
+		since = "since " + w.Since.UTC().Format(time.DateTime) + ", "
+	}
+	if !w.Expires.IsZero() {
+		until = "until " + w.Expires.UTC().Format(time.DateTime)
+	}
+	return fmt.Sprintf("%s %s: %s (%s%s, UTC)\n    %s", w.Kind, question.Escape(w.ID), question.Escape(what), since, until, question.Escape(w.Next))
 }
 
 // status lists the live sessions of groups in which the person may do anything with them.

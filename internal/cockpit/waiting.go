@@ -42,7 +42,7 @@ func Everything(ctx context.Context, inst *installation.Installation, others ...
 		card := question.Of(q)
 		all = append(all, Waiting{
 			Kind: string(card.Kind), ID: card.ID, Session: card.Session, Group: card.Group, What: card.Title,
-			Expires: card.Expires, Next: "nacre approvals show " + card.ID,
+			Since: q.Asked, Expires: card.Expires, Next: "nacre approvals show " + card.ID,
 		})
 	}
 	landings, err := landings(inst)

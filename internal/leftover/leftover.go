@@ -9,6 +9,8 @@ package leftover
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,8 +61,12 @@ func Look(ctx context.Context, inst *installation.Installation, id nacre.Session
 	if err != nil {
 		return Work{}, err
 	}
-	w = Work{
-		Session: id, Project: held.Project, Branch: left.Branch, Base: left.Base, Outcome: held.Outcome,
+	return workOf(ctx, held, left)
+}
+
+func workOf(ctx context.Context, held *registry.Held, left *task.Leftover) (Work, error) {
+	w := Work{
+		Session: held.ID, Project: held.Project, Branch: left.Branch, Base: left.Base, Outcome: held.Outcome,
 		Resumable: isUnfinished(held), Changes: changesOf(left.Changes.Files),
 	}
 	for _, s := range left.Changes.Skipped {
@@ -69,6 +75,32 @@ func Look(ctx context.Context, inst *installation.Installation, id nacre.Session
 	text, cut, err := left.Diff(ctx)
 	w.Diff, w.Cut = string(text), cut
 	return w, err
+}
+
+// Digest names all of the work: another one where anything of it changes.
+func (w Work) Digest() (string, error) {
+	text, err := json.Marshal(w)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), err
+}
+
+// ErrShown is for a decision on work that is not what the person was shown.
+var ErrShown = errors.New("the work has changed since it was shown: look at it again")
+
+// shown refuses where somebody decides on something else than what they were shown.
+func shown(ctx context.Context, held *registry.Held, left *task.Leftover, digest string) error {
+	if digest == "" {
+		return nil
+	}
+	w, err := workOf(ctx, held, left)
+	if err != nil {
+		return err
+	}
+	now, err := w.Digest()
+	if err == nil && now != digest {
+		err = ErrShown
+	}
+	return err
 }
 
 // hold takes a session that is over, once all that it left running or half-done has ended.
@@ -195,6 +227,8 @@ type Taking struct {
 	Apart bool
 	Held  Held
 	Who   string
+	// Shown is the [Work.Digest] of what the person was shown; empty where that is not known.
+	Shown string
 	// Killed is told what the session planted where its process was killed.
 	Killed func(operator.Killed)
 }
@@ -221,13 +255,16 @@ func Take(ctx context.Context, inst *installation.Installation, t Taking) (taken
 		return Taken{}, err
 	}
 	defer func() { err = errors.Join(err, held.Release()) }()
-	record, closed, err := recording(ctx, inst, held, t.Who)
+	record, closed, err := recording(ctx, inst, held, t)
 	if err != nil {
 		return Taken{}, err
 	}
 	defer func() { err = errors.Join(err, closed()) }()
 	left, err := open(ctx, inst, held, record)
 	if err != nil {
+		return Taken{}, err
+	}
+	if err := shown(ctx, held, left, t.Shown); err != nil {
 		return Taken{}, err
 	}
 	taken.Session = t.Session
@@ -325,7 +362,16 @@ func Discard(ctx context.Context, inst *installation.Installation, t Taking) (er
 	if !task.IsLeft(held.Dir()) && !isUnfinished(held) {
 		return told(held, task.ErrNothingLeft)
 	}
-	record, closed, err := recording(ctx, inst, held, t.Who)
+	if t.Shown != "" {
+		left, err := open(ctx, inst, held, nil)
+		if err == nil {
+			err = shown(ctx, held, left, t.Shown)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	record, closed, err := recording(ctx, inst, held, t)
 	if err != nil {
 		return err
 	}
@@ -337,13 +383,16 @@ func Discard(ctx context.Context, inst *installation.Installation, t Taking) (er
 }
 
 // recording opens a chain of the operator's own for what is done with a session's work.
-func recording(ctx context.Context, inst *installation.Installation, held *registry.Held, who string) (recorder, func() error, error) {
+func recording(ctx context.Context, inst *installation.Installation, held *registry.Held, t Taking) (recorder, func() error, error) {
 	chain, closed, err := operator.Chain(ctx, inst, takenChain)
 	if err != nil {
 		return nil, nil, err
 	}
 	return func(ctx context.Context, rec nacre.Record, detail map[string]any) error {
-		detail["by"] = who
+		detail["by"] = t.Who
+		if t.Shown != "" {
+			detail["shown"] = t.Shown
+		}
 		raw, err := json.Marshal(detail)
 		if err != nil {
 			return err

@@ -73,7 +73,7 @@ func Sign(ctx context.Context, inst *installation.Installation, w Signing) (sign
 	if err != nil {
 		return Signed{}, fmt.Errorf("session %s: %w", held.ID, err)
 	}
-	record, closed, err := recording(ctx, inst, held, w.Who)
+	record, closed, err := recording(ctx, inst, held, Taking{Who: w.Who})
 	if err != nil {
 		return Signed{}, err
 	}

@@ -87,6 +87,10 @@ func (o *office) Stop(_ context.Context, id nacre.SessionID, by person.Identity)
 	return nil
 }
 
+func (o *office) Land(_ context.Context, l web.Landing) error {
+	return o.does("land", l.Session, l.Verb, l.Shown)
+}
+
 func (o *office) Others(context.Context) ([]web.Other, error) {
 	if o.words == "" {
 		return nil, nil
@@ -188,7 +192,7 @@ func (o *office) Steps(nacre.SessionID) []web.Step {
 }
 
 func (o *office) Diff(context.Context, nacre.SessionID) (web.Diff, error) {
-	return web.Diff{Text: "+++ b/x\n+" + o.words + "\n", Looks: []string{o.words}}, nil
+	return web.Diff{Text: "+++ b/x\n+" + o.words + "\n", Looks: []string{o.words}, Shown: "d2", Held: []string{o.words}}, nil
 }
 
 func (o *office) Health(context.Context) []web.Finding {

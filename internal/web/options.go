@@ -93,12 +93,32 @@ type Desk interface {
 	Others(ctx context.Context) ([]Other, error)
 	// Found is more of that, which is looked for in records: it may take long.
 	Found(ctx context.Context) ([]Other, error)
+	// Land does with work that did not land what the person says, where they may and have seen all
+	// of it as it is.
+	Land(ctx context.Context, l Landing) error
 }
+
+// Landing is what becomes of work that did not land.
+type Landing struct {
+	Session nacre.SessionID
+	// Verb is one of the three below. Shown is the [Diff]'s.
+	Verb, Shown string
+}
+
+// What a person says of such work.
+const (
+	LandAll  = "all"  // it lands, with the files that programs of the host obey
+	LandRest = "rest" // it lands without those
+	Discard  = "discard"
+)
 
 // Other is something that waits, and Next the command that shows it.
 type Other struct {
 	Kind, What, Next string
 	Session          nacre.SessionID
+	// Since is when it began to wait, where that is known, and Expires when its answer is no,
+	// zero where it waits without an end.
+	Since, Expires time.Time
 }
 
 // Work is which sessions there are. Its methods read no records.
@@ -138,6 +158,11 @@ type Step struct {
 type Diff struct {
 	Text string
 	Cut  bool
+	// Shown names all of it; empty where it can only be looked at. Held are the files that programs
+	// of the host obey, with the reason, and All says that there are no others.
+	Shown string
+	Held  []string
+	All   bool
 	// Looks are what a person has to look at: files that cannot land, and what was planted.
 	Looks []string
 }

@@ -109,7 +109,7 @@ func TestTheFirstPageListsAllThatWaits(t *testing.T) {
 	t.Parallel()
 	b := signedIn(t, working("words"))
 	b.until("/", "nacre memory review")
-	if page := b.send(http.MethodGet, "/", nil, nil).Body.String(); !strings.Contains(page, "nacre sessions diff s1") || strings.Contains(page, "still being looked through") {
+	if page := b.send(http.MethodGet, "/", nil, nil).Body.String(); !strings.Contains(page, "nacre sessions diff s1") || !strings.Contains(page, `href="/sessions/s1/diff"`) || strings.Contains(page, "still being looked through") {
 		t.Errorf("have %s", page)
 	}
 }
@@ -224,15 +224,16 @@ func TestDecisionsForLaterSessions(t *testing.T) {
 		"undo an approval":  {"/learn", "/learn/undo", url.Values{"id": {"77aa"}}, "undo 77aa", "It is taken back"},
 		"unlock a power":    {"/powers", "/powers/unlock", url.Values{"name": {"package-installation"}, "days": {"30"}}, "unlock package-installation 30", "It is unlocked"},
 		"lock a power":      {"/powers", "/powers/lock", url.Values{"name": {"dns"}}, "lock dns", "It is locked"},
+		"land all":          {"/sessions/s1/diff", "/sessions/s1/land", url.Values{"land": {"all"}, "shown": {"d2"}}, "land s1 all d2", "was taken"},
+		"land the rest":     {"/sessions/s1/diff", "/sessions/s1/land", url.Values{"land": {"rest"}, "shown": {"d2"}}, "land s1 rest d2", "without those files"},
+		"throw work away":   {"/sessions/s1/diff", "/sessions/s1/land", url.Values{"land": {"discard"}, "shown": {"d2"}}, "land s1 discard d2", "was thrown away"},
 		"accept the policy": {"/policy", "/policy/accept", url.Values{"version": {"sha256:aa"}}, "accept sha256:aa", "The policy is accepted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := working("words")
 			b := signedIn(t, o)
-			if page := b.send(http.MethodGet, c.page, nil, nil).Body.String(); !strings.Contains(page, `action="`+c.form+`"`) {
-				t.Errorf("%s has no form of %s", c.page, c.form)
-			}
+			b.until(c.page, `action="`+c.form+`"`)
 			if w := b.send(http.MethodPost, c.form, c.fields, nil); w.Code != http.StatusForbidden {
 				t.Errorf("without a token: %d", w.Code)
 			}

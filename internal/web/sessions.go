@@ -20,6 +20,8 @@ const (
 	sessionsShown, recordsShown = 50, 100
 	// stopWait is how long a person waits for a session that is told to stop.
 	stopWait = 5 * time.Second
+	// landTime is how long work may take to land.
+	landTime = time.Minute
 )
 
 // sessionsPage lists sessions, the newest first.
@@ -53,9 +55,9 @@ func placeOf(text string) int {
 
 func (s *Site) listed(ctx context.Context, token string, first int) sessionsPage {
 	list := s.list(first)
-	p := sessionsPage{frame: frame{Title: "Sessions", Here: "sessions", Token: token, Watch: watchSessions, State: list.state()}}
+	p := sessionsPage{frame: frame{Title: "Sessions", Here: "sessions", Token: token, Watch: watchSessions, State: list.state(), At: "/sessions"}}
 	if first > 0 {
-		p.Watch = watchSessionsFrom + strconv.Itoa(first)
+		p.Watch, p.At = watchSessionsFrom+strconv.Itoa(first), "/sessions?first="+strconv.Itoa(first)
 		p.Newer = strconv.Itoa(max(0, first-sessionsShown))
 	}
 	if list.next > 0 {
@@ -221,4 +223,29 @@ func (s *Site) diff(w http.ResponseWriter, r *http.Request, token string) {
 		return
 	}
 	s.show(w, http.StatusOK, "diff", diffPage{frame: frame{Title: "Changes of " + string(one.ID), Here: "sessions", Token: token}, Session: one.ID, Diff: diff})
+}
+
+// land decides on work that did not land.
+func (s *Site) land(w http.ResponseWriter, r *http.Request, token string) {
+	one, ok := s.named(w, r, token)
+	if !ok {
+		return
+	}
+	l := Landing{Session: one.ID, Verb: r.PostFormValue("land"), Shown: r.PostFormValue("shown")}
+	done, known := map[string]string{
+		LandAll:  "The work of session %s was taken. The session says where it is.",
+		LandRest: "The work of session %s was taken without those files, which the session still has.",
+		Discard:  "The work of session %s was thrown away.",
+	}[l.Verb]
+	if !known || l.Shown == "" {
+		s.failed(w, http.StatusBadRequest, token, errForm)
+		return
+	}
+	// A page that is closed meanwhile leaves nothing half landed.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), landTime)
+	defer cancel()
+	status, said := told(s.Desk.Land(ctx, l), fmt.Sprintf(done, one.ID))
+	p := s.listed(ctx, token, 0)
+	p.Told = said
+	s.show(w, status, "sessions", p)
 }

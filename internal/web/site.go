@@ -82,6 +82,7 @@ func (s *Site) Handler() http.Handler {
 	mux.HandleFunc("GET /sessions/{id}/records", s.seen(s.records))
 	mux.HandleFunc("GET /sessions/{id}/diff", s.seen(s.diff))
 	mux.HandleFunc("POST /sessions/{id}/stop", s.pressed(s.stop))
+	mux.HandleFunc("POST /sessions/{id}/land", s.pressed(s.land))
 	d := decisions{s}
 	mux.HandleFunc("GET /memory", s.seen(d.memories))
 	mux.HandleFunc("POST /memory/trust", s.pressed(d.trust))
@@ -237,6 +238,8 @@ type frame struct {
 	// State names what is shown, and Watch what of it may change: the stream tells when it
 	// is not that state any more.
 	State, Watch string
+	// At is the address of a page that also answers a form: there it stays up to date.
+	At string
 }
 
 // show writes a page as a whole, or says that it cannot.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/approval"
@@ -33,6 +34,7 @@ type waitingPage struct {
 type card struct {
 	question.Card
 	Digest   string
+	Asked    time.Time
 	Standing []approval.Standing
 }
 
@@ -47,7 +49,7 @@ func (s *Site) front(w http.ResponseWriter, r *http.Request) {
 
 // waiting is what waits, the question that expires first in front.
 func (s *Site) waiting(ctx context.Context, token, told string) waitingPage {
-	p := waitingPage{frame: frame{Title: "What waits", Here: "waiting", Token: token, Told: told, Watch: watchWaiting}}
+	p := waitingPage{frame: frame{Title: "What waits", Here: "waiting", Token: token, Told: told, Watch: watchWaiting, At: "/"}}
 	questions, err := s.Desk.Approvals(ctx)
 	if err != nil {
 		p.Unread = question.Escape(err.Error())
@@ -57,7 +59,7 @@ func (s *Site) waiting(ctx context.Context, token, told string) waitingPage {
 	p.More = max(0, len(questions)-maxCards)
 	for _, q := range questions[:len(questions)-p.More] {
 		shown := question.Of(q)
-		p.Cards = append(p.Cards, card{Card: shown, Digest: shown.Digest(), Standing: approval.StandingOf(q)})
+		p.Cards = append(p.Cards, card{Card: shown, Digest: shown.Digest(), Asked: q.Asked, Standing: approval.StandingOf(q)})
 	}
 	others, err := s.Desk.Others(ctx)
 	found := s.elsewhere(ctx)
