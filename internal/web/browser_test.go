@@ -214,6 +214,10 @@ func questionsInABrowser(t *testing.T, browser context.Context) {
 			t.Errorf("pressed: %+v", o.pressed)
 		}
 	})
+	third := asked("a third")
+	third.ID = "9f4s"
+	o.change(func() { o.questions = append(o.questions, third) })
+	b.says("#cards", "9f4s") // what answers a form is told of changes, too
 	b.do(chromedp.Navigate(b.site + "/sessions"))
 	b.says("#running", "live")
 	b.do(chromedp.Click(chromedp.CSS(`#running a[href="/sessions/live"]`)))
@@ -226,7 +230,6 @@ func questionsInABrowser(t *testing.T, browser context.Context) {
 			t.Errorf("stopped %q", o.stopped)
 		}
 	})
-	b.do(chromedp.Navigate(b.site + "/sessions"))
 	o.change(func() { o.sessions[0].State = nacre.SessionDone })
 	b.says("#running", "No session is at work")
 	b.do(chromedp.Navigate(b.site + "/learn"))

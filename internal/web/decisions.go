@@ -166,7 +166,7 @@ func (s decisions) learning(w http.ResponseWriter, r *http.Request, token string
 func (s decisions) proposed(ctx context.Context, token string) learnPage {
 	last := s.proposal(ctx)
 	p := learnPage{
-		frame: frame{Title: "What was refused", Here: "learn", Token: token, Watch: watchLearn, State: stateOfProposal(last)},
+		frame: frame{Title: "What was refused", Here: "learn", Token: token, At: "/learn", Watch: watchLearn, State: stateOfProposal(last)},
 		Days:  days, Proposal: last,
 	}
 	var err error

@@ -14,6 +14,10 @@ function enter() {
 enter();
 addEventListener("hashchange", enter);
 
+// What answers a form stands at the form's address, where it can neither be looked at again nor
+// kept up to date.
+if (document.body.dataset.at) history.replaceState(null, "", document.body.dataset.at);
+
 const news = document.getElementById("news");
 
 // keepFocus changes the page, and puts the focus back on what stands in the place of what

@@ -1,0 +1,73 @@
+package main_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/nacre-dev/nacre/internal/question"
+	"github.com/nacre-dev/nacre/internal/testpeer"
+)
+
+// M-44, M-49: on a phone somebody follows the link of nacre web, watches two sessions, approves what
+// one asks and stops the other, which goes from the list by itself. Both decisions stand in the
+// chains with the person's identity, and the approval with the digest of what was shown.
+func TestAPersonWorksFromAPhone(t *testing.T) {
+	t.Parallel()
+	program := testpeer.Need(t, "chromium")
+	i, held := asks(t, "")
+	q := i.question()
+	long := i.begin("exec", "-q", "--session", "long", "--", "sleep", "600")
+	link := i.pageLink()
+
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.WSURLReadTimeout(time.Minute), chromedp.Flag("disable-dev-shm-usage", true))...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	does := func(actions ...chromedp.Action[chromedp.Void]) {
+		t.Helper()
+		check(t, chromedp.Do(ctx, actions...))
+	}
+	sees := func(part, text string) {
+		t.Helper()
+		until(t, text, func() bool {
+			there, err := chromedp.Run(ctx, chromedp.Evaluate[bool](fmt.Sprintf(
+				"[...document.querySelectorAll(%q)].some((e) => e.textContent.includes(%q)) && document.documentElement.scrollWidth <= 360", part, text)))
+			return err == nil && there
+		})
+	}
+	click := func(selector string) { t.Helper(); does(chromedp.Click(chromedp.CSS(selector))) }
+
+	does(chromedp.EmulateViewport(360, 740), chromedp.Navigate(link))
+	sees("article", "R-1")
+	click(`nav a[href="/sessions"]`)
+	sees("#running", "long")
+	click(`#running a[href="/sessions/asks"]`)
+	sees("#state", "1 waiting")
+	click(`#state a[href="/"]`)
+	sees("article", q.ID)
+	click(`article button[value="approve"]`)
+	sees(".told", "Approved by")
+	finish(t, held).want(t, 0, "R-1")
+	click(`nav a[href="/sessions"]`)
+	click(`#running a[href="/sessions/long"]`)
+	sees("#state", "running")
+	click("#stop-long summary")
+	click("#stop-long button")
+	sees(".told", "was told to stop")
+	sees("#over", "long")
+	if code := finish(t, long).code; code == 0 {
+		t.Error("what was stopped ended well")
+	}
+	who := fmt.Sprintf(`"identity":"web:%d"`, os.Geteuid())
+	has(t, i.records("asks"), who, `"face":"web"`, `"shown":"`+question.Of(q).Digest()+`"`)
+	has(t, i.records("long"), who)
+	i.nacre("audit", "verify").want(t, 0)
+}
