@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/nacre-dev/nacre"
@@ -39,16 +40,22 @@ func VerifyPlugins(ctx context.Context, inst *installation.Installation) []insta
 }
 
 // VerifyPlugin asks one plugin the same, whether it is in use or not; it finds nothing where
-// the plugin cannot verify itself, or lacks what it needs to start.
+// the plugin cannot verify itself, and warns of what it lacks where that keeps it from being asked.
 func VerifyPlugin(ctx context.Context, inst *installation.Installation, name nacre.PluginName) ([]installation.Finding, error) {
 	found, err := access.Plugins(inst)
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range found {
-		if f.Name == name && f.Manifest.Verify && unfit(inst, f) == nil && len(missing(f, access.ReachOf(inst, f))) == 0 {
-			return verifyAll(ctx, inst, "nacre plugin setup", []pluginhost.Found{f})
+		if f.Name != name || !f.Manifest.Verify || unfit(inst, f) != nil {
+			continue
 		}
+		lacks := slices.DeleteFunc(missing(f, access.ReachOf(inst, f)), func(text string) bool { return strings.Contains(text, optional) })
+		if len(lacks) > 0 {
+			text := "it was not tried, because it wants " + strings.Join(lacks, "; ")
+			return []installation.Finding{{Name: "plugin " + string(name), Status: "warn", Text: text, Fix: "nacre doctor --live"}}, nil
+		}
+		return verifyAll(ctx, inst, "nacre plugin setup", []pluginhost.Found{f})
 	}
 	return nil, nil
 }

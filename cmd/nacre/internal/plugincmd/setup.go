@@ -92,10 +92,10 @@ func (cmd setupCommand) try(ctx context.Context, done setup) (said []assembly.Fi
 	}
 	for _, f := range said {
 		switch {
-		case f.Status != "ok":
+		case f.Status == "fail":
 			err = errors.Join(err, command.ExitWith(command.ExitNotReady, fmt.Errorf("plugin %s does not work with them: %s; %s takes others, and nacre doctor --live tries again", done.Plugin, f.Text, f.Fix)))
 		case !cmd.JSON:
-			cmd.Printer(cmd.Stdout).Mark("ok", "tried", f.Text)
+			cmd.Printer(cmd.Stdout).Mark(f.Status, "tried", f.Text)
 		}
 	}
 	return said, err
