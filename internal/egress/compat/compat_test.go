@@ -6,6 +6,7 @@ package compat_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"flag"
 	"fmt"
@@ -46,7 +47,8 @@ func (r *results) set(c testCase, text string) {
 
 func (c testCase) key() string { return fmt.Sprint(c.client, "\x00", c.name, "\x00", c.onBench) }
 
-// M-24: the tools people use work inside as they do outside, for the hosts that are listed, and for no others.
+// M-24, M-36: the tools people use work inside as they do outside, for the hosts that are listed, and for no others. Registries
+// of packages are shown their credentials.
 func TestCompatibility(t *testing.T) {
 	if out, err := exec.Command(filepath.Join(bin, "nacre"), "exec", "-q", "--", "true").CombinedOutput(); err != nil {
 		t.Fatalf("no sandbox here: %v\n%s", err, out)
@@ -70,6 +72,11 @@ func TestCompatibility(t *testing.T) {
 				t.Run(c.client+"/"+c.name, func(t *testing.T) {
 					c.opened = c.needsTLS()
 					r.play(t, opened, fmt.Sprintf("opened-%d", i), c)
+					if _, want := registry(c.host); c.opened && want != "" {
+						if have, _ := upstream.shown.LoadAndDelete(c.host); have != want {
+							t.Errorf("the registry was shown %q, want %q", have, want)
+						}
+					}
 				})
 			}
 		})
@@ -218,12 +225,32 @@ func (b *bench) prelude() string {
 	return prelude
 }
 
+// registry tells of the host of a registry which scheme its credential has (M-36), and what it is shown then.
+func registry(host string) (scheme, shown string) {
+	switch strings.TrimSuffix(host, "."+domain) {
+	case "npm":
+		return `scheme = "bearer"`, "Bearer " + held
+	case "pypi":
+		return "scheme = \"basic\"\nuser = \"__token__\"", basic("__token__")
+	case "crates":
+		return `scheme = "raw"`, held
+	case "goproxy":
+		return "scheme = \"basic\"\nuser = \"ada\"", basic("ada")
+	}
+	return "", ""
+}
+
+func basic(user string) string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+held))
+}
+
 // openAll gives the operator a credential for every host.
 func (b *bench) openAll(t *testing.T) {
 	t.Helper()
 	b.opened = true
 	for _, site := range []string{"www", "git", "npm", "pypi", "crates", "goproxy", "apt", "model"} {
-		b.withCredential(t, site+"."+domain, "methods = [\"GET\", \"HEAD\", \"POST\", \"PUT\"]\npaths = [\"/\"]")
+		scheme, _ := registry(site + "." + domain)
+		b.withCredential(t, site+"."+domain, "methods = [\"GET\", \"HEAD\", \"POST\", \"PUT\"]\npaths = [\"/\"]\n"+scheme)
 	}
 }
 

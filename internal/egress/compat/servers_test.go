@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,6 +40,8 @@ type servers struct {
 	secure, plain string
 	authority     []byte
 	files         files
+	// shown is the last Authorization that each host was shown, where it was one.
+	shown sync.Map
 	// vault answers for a host of its own, where a test sets it.
 	vault atomic.Pointer[spy]
 }
@@ -79,6 +82,9 @@ func (s *servers) handler(t *testing.T) http.Handler {
 		name, _, err := net.SplitHostPort(r.Host)
 		if err != nil {
 			name = r.Host
+		}
+		if shown := r.Header.Get("Authorization"); shown != "" {
+			s.shown.Store(name, shown)
 		}
 		switch site := strings.TrimSuffix(name, "."+domain); site {
 		case "git":
