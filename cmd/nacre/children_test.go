@@ -195,8 +195,9 @@ func TestASubAgentGetsNoMoreThanItsParentHas(t *testing.T) {
 	for asked, want := range refused {
 		commands, wants = append(commands, askChild(len(commands), asked)), append(wants, want)
 	}
+	many := testpeer.Size(5, 1000)
 	rec := i.choosing("rec.jsonl", append(commands, askChild(100, `{"task":"first","tools":["say","inbox"],"minutes":1}`), awaitChild(100), askChild(101, `{"task":"second"}`), awaitChild(101),
-		fmt.Sprintf(`n=0; while test $n -lt %d; do ipc start_child '{"task":"too many"}' >told/many 2>&1; n=$((n+1)); done; true`, testpeer.Size(5, 1000)))...)
+		fmt.Sprintf(`n=0; while test $n -lt %d; do ipc start_child '{"task":"too many"}' >>told/many 2>&1; n=$((n+1)); done; true`, many))...)
 	i.choosing("rec.jsonl.1", "ipc list_tools '{}' >tools.txt", `ipc say '{"text":"heard"}' >said.txt`, `ipc send '{"to":"https://bob.example/box"}' >>said.txt 2>&1; true`)
 	i.choosing("rec.jsonl.2", `ipc say '{"text":"again"}' >other.txt 2>&1; true`)
 	finish(t, i.delegates(rec, "--check", "true")).want(t, 0, "merged")
@@ -208,6 +209,9 @@ func TestASubAgentGetsNoMoreThanItsParentHas(t *testing.T) {
 	hasNo(t, i.read("p/tools.txt"), `"send"`, `"start_child"`, `"rows"`)
 	has(t, i.read("p/other.txt"), "UNKNOWN_TOOL")
 	has(t, i.heard("many"), "this run has begun 2 sub-agents, and may begin no more (total under [children] in config.toml)")
+	if many > 60 {
+		has(t, i.heard("many"), "Rate limit exceeded for start_child (60 requests per 1m0s)")
+	}
 	if have := len(i.kins("sessions", "list")); have != 3 {
 		t.Errorf("there are %d sessions", have)
 	}
