@@ -15,6 +15,7 @@ const (
 	digit                 // 0-9
 	solid                 // all but white space
 	crypted               // what a hash of crypt(3) is made of: alnum . / + = $ , -
+	around                // what stands around the text of a cell
 	classCount
 )
 
@@ -37,6 +38,7 @@ var sets = func() (t [256]uint16) {
 	put(tilded, "_-.~")
 	put(crypted, "./+=$,-_")
 	put(digit, digits)
+	put(around, " \t\"'`*")
 	put(hexed, digits+"abcdefABCDEF")
 	put(value, "_-.+/=~!@#$%^*?:()[{")
 	for b := 0x80; b < 0x100; b++ {

@@ -84,8 +84,12 @@ func (p spelling) next(s string, i int) (int, escape) {
 			if i += skip; i+1 < len(s) && !soft[s[i+1]] { // an assignment
 				continue
 			}
-		} else if !table[s[i]] {
-			continue
+		} else {
+			for !table[s[i]] { // most of a text is passed here
+				if i++; i == len(s) {
+					return i, escape{}
+				}
+			}
 		}
 		if e := p.at(s, i); e.size > 0 {
 			return i, e

@@ -34,7 +34,8 @@ func (r *reading) noNumber(i int) (stop int, none bool) {
 	if before == '.' || before == '_' || isLetter(before) && !isUpper(before) {
 		return stop - 1, true
 	}
-	alone := strings.IndexByte(" -.)", r.byteAt(stop)) < 0
+	after := r.byteAt(stop)
+	alone := after != ' ' && after != '-' && after != '.' && after != ')'
 	return stop, alone && stop-i < minNumber && !isUpper(before)
 }
 

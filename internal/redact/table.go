@@ -209,11 +209,10 @@ func (t *table) cellEnd(line string, i int) int {
 
 // bare is a cell without what stands around its text.
 func bare(line string, cell span) span {
-	const around = " \t\"'`*"
-	for cell.start < cell.end && strings.IndexByte(around, line[cell.start]) >= 0 {
+	for cell.start < cell.end && around.has(line[cell.start]) {
 		cell.start++
 	}
-	for cell.end > cell.start && strings.IndexByte(around, line[cell.end-1]) >= 0 {
+	for cell.end > cell.start && around.has(line[cell.end-1]) {
 		cell.end--
 	}
 	return cell
