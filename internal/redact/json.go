@@ -210,7 +210,7 @@ func (w *walker) array(n naming) {
 		}
 		w.value(means)
 		option = w.option(start)
-		if w.at-start <= maxColumn && w.text[start] == '"' && !w.bad {
+		if !w.bad && w.at-start <= maxColumn && w.text[start] == '"' {
 			names.name(index, w.engine.kindOf(w.text[start+1:w.at-1]))
 		}
 		w.space()
