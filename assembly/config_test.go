@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nacre-dev/nacre/assembly"
+	"github.com/nacre-dev/nacre/internal/brain"
 )
 
 func load(t *testing.T, text string) (assembly.Config, error) {
@@ -33,6 +34,7 @@ func TestAConfigThatIsNotExactIsRefused(t *testing.T) {
 		"[model]\nkey_env = \"A\"\nkey_file = \"/b\"":                  "not both",
 		"[model]\nkey_env = \"sk-ant-api03-0123456789\"":               "does not belong",
 		"ask_seconds = -1":                                             "ask_seconds",
+		"brain = \"nonesuch\"":                                         "unknown brain",
 		"brain = ":                                                     "config.toml:1",
 		"[model]\nkey = \"sk-ant-0123456789012345678901234567890123\"": "model.key",
 	} {
@@ -43,6 +45,26 @@ func TestAConfigThatIsNotExactIsRefused(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "0123456789") {
 			t.Errorf("%q: the error repeats a secret: %v", text, err)
 		}
+	}
+}
+
+// M-61: a config may name each brain that there is.
+func TestEveryBrainIsKnownToTheConfig(t *testing.T) {
+	for _, b := range brain.All(brain.Options{}) {
+		if _, err := load(t, "brain = \""+b.Name()+"\""); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// M-61: one in another format would hold nothing that it says.
+func TestAConfigInAnotherFormatIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := assembly.LoadConfig(dir); err == nil || !strings.Contains(err.Error(), "config.yaml: nacre reads config.toml alone") {
+		t.Errorf("have %v", err)
 	}
 }
 

@@ -8,10 +8,15 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/nacre-dev/nacre/internal/atom"
 )
 
 // readTOML makes a tree of a file in TOML, whose tables stand under list.
 func readTOML(name, list string, data []byte) (*node, error) {
+	if err := atom.CheckText(data); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	f := file{name}
 	if err := f.flat(string(data)); err != nil {
 		return nil, err

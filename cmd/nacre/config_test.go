@@ -28,8 +28,20 @@ func TestAConfigIsChecked(t *testing.T) {
 	i.nacre("config", "check", i.write("named.toml", "brain = \"claud\"\n")).want(t, 2, "unknown brain \"claud\"")
 	i.nacre("config", "check", i.write("utf16.toml", "\xff\xfeask_seconds = 10\n")).want(t, 2, "utf16.toml: it is not UTF-8 text")
 	i.config("")
-	i.write("home/.config/nacre/learned.toml", "[[learned]]\nid = \"x\"\n")
+	learned := i.write("home/.config/nacre/learned.toml", "[[learned]]\nid = \"x\"\n")
 	i.nacre("config", "check").want(t, 2, "learned.toml")
+	if err := os.Remove(learned); err != nil {
+		t.Fatal(err)
+	}
+	for file, reader := range map[string][]string{
+		"learned.toml": {"config", "check"}, "powers.toml": {"power", "list"}, "operators.toml": {"operators", "list"}, "policy.toml": {"exec", "--", "true"},
+	} {
+		path := i.write("home/.config/nacre/"+file, "\xff\xfe# a file of another system\n")
+		has(t, i.nacre(reader...).stderr, file+": it is not UTF-8 text: save it as UTF-8")
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // M-61: what looks like a config and is none is told of, and refused where the config lies.

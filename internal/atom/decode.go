@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
 )
@@ -41,7 +42,7 @@ func Decode(data []byte, into any, known Keys) (toml.MetaData, error) {
 	if len(data) > MaxFile {
 		return toml.MetaData{}, fmt.Errorf("more than %d bytes", MaxFile)
 	}
-	if err := CheckShape(data); err != nil {
+	if err := errors.Join(CheckText(data), CheckShape(data)); err != nil {
 		return toml.MetaData{}, err
 	}
 	meta, err := toml.Decode(string(data), into)
@@ -58,6 +59,31 @@ func Decode(data []byte, into any, known Keys) (toml.MetaData, error) {
 		}
 	}
 	return meta, nil
+}
+
+// DecodeOwn reads TOML that only the operator and nacre write, such as what was approved. A key that
+// into does not have is an error, which names its line.
+func DecodeOwn(data []byte, into any) error {
+	if err := CheckText(data); err != nil {
+		return err
+	}
+	meta, err := toml.Decode(string(data), into)
+	if err != nil {
+		return err
+	}
+	if unknown := meta.Undecoded(); len(unknown) > 0 {
+		return fmt.Errorf("%sunknown key %q", LineOf(data, unknown[0]), unknown[0])
+	}
+	return nil
+}
+
+// CheckText refuses a file that is not UTF-8. The decoder takes one with the mark of UTF-16, and
+// reads what follows as if it were none.
+func CheckText(data []byte) error {
+	if !utf8.Valid(data) {
+		return errors.New("it is not UTF-8 text: save it as UTF-8")
+	}
+	return nil
 }
 
 // CheckShape refuses, in linear time, TOML whose keys or values are nested

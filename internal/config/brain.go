@@ -3,6 +3,8 @@ package config
 import (
 	"bytes"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/BurntSushi/toml"
 )
@@ -16,6 +18,14 @@ type Brain struct {
 	ACP ACP `toml:"acp"`
 
 	unknown []toml.Key
+}
+
+func (b Brain) check() error {
+	const known = "claude, codex, acp, anthropic, openai, replay"
+	if b.Name == "" || slices.Contains(strings.Split(known, ", "), b.Name) {
+		return nil
+	}
+	return fmt.Errorf("brain: unknown brain %.40q: one of %s", b.Name, known)
 }
 
 // ACP is how an agent of the Agent Client Protocol is started, inside.

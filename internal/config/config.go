@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
 
@@ -231,10 +230,15 @@ func isAccessValue(key string) bool {
 	return len(parts) >= 3 && parts[0] == "access" && slices.Contains(parts[1:], "credentials")
 }
 
-// Load reads config.toml in dir. A missing file is the zero Config; an
-// unknown key, a wrong type or a secret in the file is an error that names the
-// place (M-61).
+// Load reads config.toml in dir. A missing file is the zero Config, and one in another format is
+// refused: nothing would hold that it says. An unknown key, a wrong type or a secret in the file is
+// an error that names the place (M-61).
 func Load(dir string) (Config, error) {
+	for _, name := range []string{"config.yaml", "config.yml", "config.json"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return Config{}, fmt.Errorf("%s: nacre reads %s alone, and nothing that this file says holds: write it there, and remove the file", filepath.Join(dir, name), FileName)
+		}
+	}
 	c, err := Read(filepath.Join(dir, FileName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return Config{}, nil
@@ -251,8 +255,8 @@ func Read(path string) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	if !utf8.Valid(data) { // the decoder takes one with the mark of UTF-16
-		return Config{}, fmt.Errorf("%s: it is not UTF-8 text: save it as UTF-8", path)
+	if err := atom.CheckText(data); err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
 	var c Config
 	meta, err := toml.Decode(string(data), &c)
@@ -293,9 +297,6 @@ func (c Config) check() error {
 			return fmt.Errorf("[tools.%s]: %w", name, err)
 		}
 	}
-	if err := errors.Join(c.checkResults(), c.ToolGroups().Check()); err != nil {
-		return err
-	}
 	for _, dir := range c.TrustedProjects {
 		if !filepath.IsAbs(dir) {
 			return fmt.Errorf("trusted_projects: %q is not an absolute path", dir)
@@ -307,15 +308,12 @@ func (c Config) check() error {
 	if strings.HasPrefix(c.Model.KeyEnv, "sk-") {
 		return errors.New("model.key_env names a variable; a key itself does not belong in this file")
 	}
-	if err := errors.Join(c.CheckCredentials(), c.checkAccess(), c.Model.checkLogin()); err != nil {
+	_, upstream := c.Model.Upstream()
+	if err := errors.Join(upstream, c.checkBudgets(), c.checkResults(), c.ToolGroups().Check(), c.Brain.check(), c.CheckCredentials(), c.checkAccess(), c.Model.checkLogin()); err != nil {
 		return err
 	}
 	if c.Model.Context < 0 || c.Model.MaxTokens < 0 {
 		return errors.New("model.context and model.max_tokens: use positive numbers, or leave them out")
-	}
-	_, upstream := c.Model.Upstream()
-	if err := errors.Join(upstream, c.checkBudgets()); err != nil {
-		return err
 	}
 	for _, u := range c.Model.Upstreams {
 		if err := u.check(); err != nil {

@@ -17,9 +17,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/BurntSushi/toml"
-
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/atom"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/egress"
 	"github.com/nacre-dev/nacre/internal/installation"
@@ -82,10 +81,7 @@ func Load(inst *installation.Installation) ([]Power, error) {
 	switch {
 	case err == nil:
 		file.Powers = nil
-		var meta toml.MetaData
-		if meta, err = toml.Decode(string(data), &file); err == nil && len(meta.Undecoded()) > 0 {
-			err = fmt.Errorf("unknown key %q", meta.Undecoded()[0])
-		}
+		err = atom.DecodeOwn(data, &file)
 	case errors.Is(err, fs.ErrNotExist):
 		err = nil
 	}

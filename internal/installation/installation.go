@@ -97,7 +97,7 @@ func Open(_ context.Context, o Options) (*Installation, error) {
 		return nil, &NotReady{What: "no place for nacre's state", Err: err}
 	}
 	r := &Installation{Options: o, Registry: registry.New(paths), Redact: redact.New(), Calls: new(policy.Limiter), Settled: settledFor}
-	if r.Config, err = LoadConfig(paths.Config); err != nil {
+	if r.Config, err = config.Load(paths.Config); err != nil {
 		return nil, &config.Error{Err: err}
 	}
 	if shared := r.Config.Store; shared.URLEnv != "" {

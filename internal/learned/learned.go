@@ -15,6 +15,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/atom"
 	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/egress"
 	"github.com/nacre-dev/nacre/internal/posture"
@@ -134,10 +135,7 @@ func Load(dir string) (Approvals, error) {
 	var file struct {
 		Learned Approvals `toml:"learned"`
 	}
-	meta, err := toml.Decode(string(data), &file)
-	if err == nil && len(meta.Undecoded()) > 0 {
-		err = fmt.Errorf("unknown key %q", meta.Undecoded()[0])
-	}
+	err = atom.DecodeOwn(data, &file)
 	if err == nil && len(file.Learned) > maxApprovals {
 		err = fmt.Errorf("more than %d approvals: nacre learn --undo takes one back", maxApprovals)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/nacre-dev/nacre/internal/atom"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/person"
@@ -67,10 +68,7 @@ func (r Roster) paired() ([]person.Paired, error) {
 	var file struct {
 		Paired []person.Paired `toml:"paired"`
 	}
-	meta, err := toml.Decode(string(data), &file)
-	if err == nil && len(meta.Undecoded()) > 0 {
-		err = fmt.Errorf("unknown key %q", meta.Undecoded()[0])
-	}
+	err = atom.DecodeOwn(data, &file)
 	for _, p := range file.Paired {
 		_, wrong := person.ParseIdentity(p.Identity)
 		err = errors.Join(err, wrong)

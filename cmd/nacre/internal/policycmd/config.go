@@ -79,7 +79,7 @@ func (c Commands) checkConfig(args []string) error {
 
 func (c Commands) readConfig(args []string) (checkedConfig, error) {
 	if len(args) == 1 {
-		_, err := installation.ReadConfig(args[0])
+		_, err := config.Read(args[0])
 		return checkedConfig{File: args[0]}, err
 	}
 	paths, err := registry.ResolvePaths(c.Getenv)
@@ -87,7 +87,7 @@ func (c Commands) readConfig(args []string) (checkedConfig, error) {
 		return checkedConfig{}, err
 	}
 	said := checkedConfig{File: filepath.Join(paths.Config, config.FileName), Unread: installation.UnreadConfigs(paths.Config, c.Getenv)}
-	_, err = installation.LoadConfig(paths.Config)
+	_, err = config.Load(paths.Config)
 	_, absent := os.Stat(said.File)
 	said.Missing = errors.Is(absent, fs.ErrNotExist)
 	approvals, unlearned := learned.Load(paths.Config)
