@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nacre-dev/nacre/internal/scriptedmodel"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 // U-20, U-21: what will keep the work from landing is said before the model is asked, and
@@ -32,6 +33,12 @@ func TestNothingIsPaidForThatCannotLandUnasked(t *testing.T) {
 	run := []string{"run", "greet the world", "--brain", "anthropic", "--project", "p", "--session", "work"}
 	i.nacre(run...).want(t, 2, "no check was named", "uncommitted changes in other.txt", "add --yes")
 	i.nacre(append(run, "--check", "true", "--model", "priceless")...).want(t, 2, "the model priceless has no price")
+	i.git("checkout", "-q", "--detach")
+	i.nacre(append(run, "--check", "true", "--yes")...).want(t, 2, "HEAD is detached: check a branch out")
+	i.git("checkout", "-q", "main")
+	readOnly := i.command(testpeer.Need(t, "unshare"), append([]string{"-rm", "sh", "-c", `mount --bind p p && mount -o remount,bind,ro p && exec "$0" "$@"`, filepath.Join(bin, "nacre")}, append(run, "--check", "true")...)...)
+	out, err := readOnly.CombinedOutput()
+	result{code: exitCode(err), stderr: string(out)}.want(t, 2, "p cannot be written (read-only file system): the result cannot land", "add --yes")
 	if n := len(server.Requests()); n != 0 {
 		t.Fatalf("the model was asked %d times", n)
 	}

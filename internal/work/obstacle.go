@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/installation"
@@ -41,11 +44,34 @@ func obstacles(ctx context.Context, inst *installation.Installation, spec task.S
 	if !dirty.Clean() && !spec.Dirty {
 		found = append(found, uncommitted(dirty))
 	}
+	shut, err := unwritable(spec.Project)
+	if err != nil {
+		return nil, err
+	}
+	if shut != "" {
+		found = append(found, shut)
+	}
 	where, err := repo.HeldElsewhere(ctx, project)
 	if err == nil && where != "" {
 		found = append(found, "the branch "+project.Branch+" is checked out in "+where+", too: the result lands on a branch of its own")
 	}
 	return found, err
+}
+
+// unwritable says which folder of a project keeps a result from landing; "" is none. It looks
+// at the folders that every landing writes to: on a file system that is read-only, or in a
+// project of somebody else, it names the first of them.
+func unwritable(project string) (string, error) {
+	place, err := repo.Find(project)
+	if err != nil {
+		return "", err
+	}
+	for _, dir := range []string{place.Top, place.GitDir, filepath.Join(place.CommonDir, "objects"), filepath.Join(place.CommonDir, "refs", "heads")} {
+		if err := unix.Access(dir, unix.W_OK); err != nil && !errors.Is(err, os.ErrNotExist) { // git makes what is missing
+			return dir + " cannot be written (" + err.Error() + "): the result cannot land; make it writable, or work on a clone of the project", nil
+		}
+	}
+	return "", nil
 }
 
 // confirm tells a person what will keep the work of a new run from landing, before
